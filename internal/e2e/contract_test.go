@@ -83,12 +83,14 @@ func (c *contract) answer(method, path string, body any) (int, []byte) {
 	return answer.StatusCode, text
 }
 
-// A stream is an open event stream.
+// A stream is an open event stream. It is read at once, whenever the test looks at it: the
+// daemon disconnects clients that do not read.
 type stream struct {
 	*contract
 	path   string
 	schema *openapi3.SchemaRef
-	body   io.ReadCloser
+	lines  chan []byte
+	err    error // why there are no more lines
 }
 
 func (c *contract) open(path string) *stream {
@@ -99,7 +101,20 @@ func (c *contract) open(path string) *stream {
 		c.t.Fatalf("%s: %v", path, err)
 	}
 	c.t.Cleanup(func() { answer.Body.Close() })
-	return &stream{c, path, route.Operation.Responses.Status(answer.StatusCode).Value.Content["application/jsonl"].Schema, answer.Body}
+	schema := route.Operation.Responses.Status(answer.StatusCode).Value.Content["application/jsonl"].Schema
+	s := &stream{contract: c, path: path, schema: schema, lines: make(chan []byte, 1<<16)}
+	go func() {
+		defer close(s.lines)
+		for in := bufio.NewReader(answer.Body); ; {
+			line, err := in.ReadBytes('\n')
+			if err != nil {
+				s.err = err
+				return
+			}
+			s.lines <- line
+		}
+	}()
+	return s
 }
 
 // read reads lines up to the end of the stream.
@@ -108,14 +123,13 @@ func (s *stream) read() { s.t.Helper(); s.until() }
 // until reads lines up to the end of the stream, or until the fields were sent.
 func (s *stream) until(fields ...string) {
 	s.t.Helper()
-	in := bufio.NewReader(s.body)
 	for len(fields) == 0 || slices.ContainsFunc(fields, func(f string) bool { return !s.seen[f] }) {
-		line, err := in.ReadBytes('\n')
-		if err == io.EOF {
+		line, open := <-s.lines
+		if !open && s.err == io.EOF {
 			return
 		}
-		if err != nil {
-			s.t.Fatalf("%s: %v", s.path, err)
+		if !open {
+			s.t.Fatalf("%s: %v", s.path, s.err)
 		}
 		if s.note(s.path, s.schema, line)["kind"] == "end" {
 			return

@@ -21,7 +21,7 @@ import (
 
 // hooked runs a script as an agent whose name is not a shell's, with a function that calls
 // its hook.
-func hooked(i *stage.Instance, m *stage.Marker, script string) *stage.Process {
+func hooked(i *stage.Instance, m *stage.Marker, script string) (p *stage.Process) {
 	i.T.Helper()
 	agent := filepath.Join(i.Dir, "lngtest-agent")
 	if err := os.Symlink("/bin/bash", agent); err != nil && !os.IsExist(err) {
@@ -33,7 +33,8 @@ exec 9>"$LNGTEST_MARKER"
 `+script)
 	cmd.Env = append(os.Environ(), m.Env()...)
 	cmd.Env = append(cmd.Env, "LINEAGE_SOCKET="+i.Socket, "LNGTEST_LINEAGE="+stage.Lineage, "XDG_RUNTIME_DIR="+i.Dir)
-	return stage.Start(i.T, cmd)
+	stage.Urgent(func() { p = stage.Start(i.T, cmd) }) // a hook gives up after 200 ms
+	return p
 }
 
 // The first hook makes a session of the agent, a second one does not, and the last one names

@@ -99,8 +99,9 @@ func annoy(socket, how string) string {
 		c := dial()
 		defer c.Close()
 		r := bufio.NewReader(c)
-		for range 5000 {
-			io.WriteString(c, "GET /v1/version HTTP/1.1\r\nHost: x\r\n\r\n")
+		const requests = 5000
+		go io.WriteString(c, strings.Repeat("GET /v1/version HTTP/1.1\r\nHost: x\r\n\r\n", requests)) // none waits for an answer
+		for range requests {
 			resp, err := http.ReadResponse(r, nil)
 			if err != nil {
 				return "closed"

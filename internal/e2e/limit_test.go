@@ -46,7 +46,7 @@ func TestLifetimeWithoutDaemon(t *testing.T) {
 	daemon := i.Daemon()
 	tracertest.NeedsLevel(t, 3, i.Status().Level)
 	m := stage.NewMarker(t, i.Dir)
-	run := i.Run(m, []string{"--name", "brief", "--grace", "0s", "--max-lifetime", "1s"}, "ignoreterm")
+	run := i.Run(m, []string{"--name", "brief", "--grace", "0s", "--max-lifetime", "5s"}, "ignoreterm") // it starts meanwhile
 	m.Ready()
 	daemon.Stop()
 	m.Wait("end of the session", func(alive bool) bool {

@@ -246,8 +246,10 @@ func sessionsOfEverySort(t *testing.T, i *stage.Instance) (s started) {
 	plain("outer", stage.Lineage, "run", "--name", "inner", "--", "sleep", "60")
 	kept := named(t, i.Dir, "daemonise", "lngtest-kept")
 	plain("keeping", "sh", "-c", kept+" stay & sleep 60")
-	plain("calling", "env", "TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "timeout", "100", "sh", "-c", `hook() { echo "{\"hook_event_name\":\"$1\",\"tool_name\":\"Bash\",\"tool_use_id\":\"one\"}" | `+stage.Lineage+` hook claude-code; }
+	stage.Urgent(func() { // a hook gives up after 200 ms
+		plain("calling", "env", "TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "timeout", "100", "sh", "-c", `hook() { echo "{\"hook_event_name\":\"$1\",\"tool_name\":\"Bash\",\"tool_use_id\":\"one\"}" | `+stage.Lineage+` hook claude-code; }
 		hook PreToolUse; sleep 60 & hook PostToolUse; wait`)
+	})
 	agent := named(t, i.Dir, "port", "lngtest-oapi")
 	cmd := exec.Command(agent, "10")
 	cmd.Env = append(os.Environ(), stage.NewMarker(t, i.Dir).Env()...)

@@ -134,7 +134,7 @@ func TestEndsWithoutDaemon(t *testing.T) {
 	i := stage.New(t)
 	daemon := i.Daemon()
 	level := i.Status().Level
-	lifetime := tracertest.Slowed(2 * time.Second) // longer than the storm
+	lifetime := tracertest.Slowed(10 * time.Second) // longer than the storm
 	for _, tt := range []struct {
 		name  string
 		flags []string

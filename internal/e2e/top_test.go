@@ -244,10 +244,13 @@ func TestTopResizedOften(t *testing.T) {
 			return drawn(s) && calm(w.Screen()) == calm(s)
 		})
 		w.Press("C-l")
-		time.Sleep(100 * time.Millisecond)
-		if after := w.Screen(); calm(after) != calm(before) {
-			t.Errorf("%s before a repaint:\n%s\nafter:\n%s", what, before, after)
-		}
+		time.Sleep(100 * time.Millisecond) // nothing says that it has been repainted
+		w.Agrees(what, func() error {
+			if after := w.Screen(); calm(after) != calm(before) {
+				return fmt.Errorf("before a repaint:\n%s\nafter:\n%s", before, after)
+			}
+			return nil
+		})
 	}
 	// After many resizes tmux leaves lines on the screen that it restores, with htop too.
 	w.Press("q")
@@ -303,7 +306,7 @@ func TestTopInAStorm(t *testing.T) {
 		t.Errorf("after the storm %q is selected on line %d, was on line %d", row, at, line)
 	}
 	forks, ms := stage.Number(t, storm.Lines("storm")[0][0]), stage.Number(t, storm.Lines("storm")[0][1])
-	if most == 0 || looks < 10 {
+	if most == 0 || looks < 3 { // a look starts tmux
 		t.Errorf("at most %d forks/s in %d looks", most, looks)
 	}
 	t.Logf("figure: %d forks in %d ms, at most %d/s shown, %d looks", forks, ms, most, looks)

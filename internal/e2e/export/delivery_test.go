@@ -55,6 +55,7 @@ func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up
 	i.Until("span after the refusals", func() bool { return len(r.all()) > had })
 	fill(t, state)
 	time.Sleep(max(phase, 5*time.Second)) // it writes every 2 s
+	i.Until("report of the full disk", func() bool { return strings.Contains(x.Err.String(), "cursor cannot be written") })
 	x.Process.Signal(syscall.SIGKILL)
 	if said := x.Wait().Err.String(); !strings.Contains(said, "cursor cannot be written") || !strings.Contains(said, "does not take records") {
 		t.Errorf("what went wrong is not reported: %s", said)

@@ -118,7 +118,10 @@ exit 3`)
 	if err := exec.Command("mkfifo", hold).Run(); err != nil {
 		t.Fatal(err)
 	}
-	agent := k.start(append(env, "LNGTEST_GO="+hold), filepath.Join(k.bin, "lngtest-agent"))
+	var agent *stage.Process
+	stage.Urgent(func() { // a hook gives up after 200 ms
+		agent = k.start(append(env, "LNGTEST_GO="+hold), filepath.Join(k.bin, "lngtest-agent"))
+	})
 	k.marker.Line("hooked", 1)
 	if failed := k.marker.Lines("failed"); len(failed) > 0 {
 		t.Errorf("failed: %v", failed)

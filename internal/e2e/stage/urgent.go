@@ -1,0 +1,23 @@
+//go:build linux
+
+package stage
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Urgent calls start, whose processes run as real-time processes: those that give up after
+// some milliseconds get a CPU in time, whatever else the machine does. Where the kernel
+// refuses it they run as usual.
+func Urgent(start func()) {
+	runtime.LockOSThread() // children inherit the policy of the thread that starts them
+	defer runtime.UnlockOSThread()
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}
+	if unix.SchedSetAttr(0, &attr, 0) == nil {
+		attr.Policy, attr.Priority = unix.SCHED_NORMAL, 0
+		defer unix.SchedSetAttr(0, &attr, 0)
+	}
+	start()
+}

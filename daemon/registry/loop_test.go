@@ -158,7 +158,7 @@ func TestReadersWait(t *testing.T) {
 	ask("reads", o.Read)
 	ask("updates", func(f func(View)) error { return o.Update(func(tx Tx) { f(tx.View) }) })
 	until(readers + 2)
-	time.Sleep(20 * time.Millisecond) // no signal says that a goroutine waits at its channel
+	time.Sleep(200 * time.Millisecond) // no signal says that a goroutine waits at its channel
 	close(free)
 	wg.Wait()
 	for _, who := range []string{"reads", "updates"} {

@@ -124,9 +124,9 @@ func TestDaemonFails(t *testing.T) {
 		}, "more than 8388608 bytes", isUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wait := 300 * time.Millisecond
-			if name == "endless" {
-				wait = answerIn
+			wait := answerIn
+			if tt.want == "hangs or is stopped" {
+				wait = 300 * time.Millisecond
 			}
 			s, url := serving(t, tt.daemon, wait)
 			code, body, _ := request(t, "GET", url+"/metrics")

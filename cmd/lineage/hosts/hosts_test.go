@@ -83,13 +83,13 @@ func TestEach(t *testing.T) {
 	log := fakeSSH(t)
 	list := []string{"up1", "down", "idle", "bare", "mute", "slow", "up2", "nonsense"}
 	began := time.Now()
-	answers := Each(t.Context(), Dial, list, 3*time.Second, version)
+	answers := Each(t.Context(), Dial, list, 6*time.Second, version)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 	want := []string{
 		"0.1.0", "error: ssh: connect to host down port 22: Connection refused", "error: no daemon at ",
-		"error: lineage is not installed there", "error: ssh exited with 255", "error: no answer within 3s", "0.1.0", "error: ",
+		"error: lineage is not installed there", "error: ssh exited with 255", "error: no answer within 6s", "0.1.0", "error: ",
 	}
 	for i, a := range answers {
 		got := a.Value

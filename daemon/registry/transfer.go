@@ -153,7 +153,8 @@ func (r *Registry) letGo(id tracer.SessionID) {
 	}
 	// Sessions nested in it are now nested in the session around it.
 	parent := x.info.Parent
-	for _, n := range r.nested[id] {
+	gone := func(n tracer.SessionID) bool { return r.sessions[n] == nil } // after the kernel had moved it there
+	for _, n := range slices.DeleteFunc(r.nested[id], gone) {
 		r.sessions[n].info.Parent = parent
 		if parent != 0 && !slices.Contains(r.nested[parent], n) {
 			r.nested[parent] = append(r.nested[parent], n)

@@ -237,3 +237,19 @@ func TestFind(t *testing.T) {
 		t.Errorf("%+v %v", s, err)
 	}
 }
+
+// TestLetGoAlone: a session that was dissolved leaves the file, even if nothing else has happened.
+func TestLetGoAlone(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "history.db"))
+	s := session(7, time.Time{})
+	write(t, j, Batch{Sessions: []Session{s}, Processes: []Process{{PID: 9, Start: 8, Session: 7, Doc: []byte(`{}`)}}})
+	write(t, j, Batch{LetGo: []tracer.SessionID{7}})
+	live, err := j.Live(t.Context())
+	if err != nil || len(live) != 0 {
+		t.Errorf("sessions %+v, %v", live, err)
+	}
+	processes, err := j.Processes(t.Context(), "b1", 7)
+	if err != nil || len(processes) != 0 {
+		t.Errorf("processes %+v, %v", processes, err)
+	}
+}

@@ -90,7 +90,9 @@ func (b *Batch) size(events []byte) int64 {
 	return int64(n)
 }
 
-func (b *Batch) empty() bool { return len(b.Sessions)+len(b.Processes)+len(b.Gone)+len(b.Events) == 0 }
+func (b *Batch) empty() bool {
+	return len(b.Sessions)+len(b.Processes)+len(b.Gone)+len(b.LetGo)+len(b.Events) == 0
+}
 
 // Write writes a batch, all of it or, with an error, nothing. Existing rows are
 // replaced.

@@ -11,7 +11,7 @@ import (
 // Usage is what the members of a session use together.
 type Usage struct {
 	RSS    uint64        // bytes, the sum over live members; shared pages count in each
-	CPU    time.Duration // of live and dead members; only ever grows
+	CPU    time.Duration // of live and dead members; less if some left, or an exit was lost
 	Births uint64        // so far
 }
 
@@ -26,6 +26,7 @@ type Budget struct {
 // A session is idle if, for the whole of its idle limit, no member is born and all
 // members together use less than idleCPU.
 func (b *Budget) Exceeded(info tracer.SessionInfo, u Usage, now, idleCPU time.Duration) tracer.Cause {
+	b.busy.CPU = min(b.busy.CPU, u.CPU)
 	if b.since == 0 || u.Births != b.busy.Births || u.CPU-b.busy.CPU >= idleCPU {
 		b.busy, b.since = u, max(now, 1)
 	}

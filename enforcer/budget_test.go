@@ -44,6 +44,10 @@ func TestBudget(t *testing.T) {
 		"a little CPU is none": {active(tracer.SessionInfo{Idle: 5 * second}), []look{
 			{1 * second, Usage{}, 0}, {3 * second, Usage{CPU: second / 2}, 0}, {6 * second, Usage{CPU: second - 1}, tracer.CauseIdle},
 		}},
+		"CPU that is no longer counted hides no work": {active(tracer.SessionInfo{Idle: 5 * second}), []look{
+			{1 * second, Usage{CPU: 100 * second}, 0}, {5 * second, Usage{CPU: 2 * second}, 0}, {6 * second, Usage{CPU: 3 * second}, 0},
+			{11 * second, Usage{CPU: 3 * second}, tracer.CauseIdle},
+		}},
 		"what ends already is left alone": {tracer.SessionInfo{State: tracer.StateEnding, MaxRSS: 1, Idle: 1}, []look{
 			{1 * second, Usage{RSS: 2}, 0}, {9 * second, Usage{RSS: 2}, 0},
 		}},

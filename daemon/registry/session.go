@@ -88,8 +88,8 @@ func (s *Session) Receipt() *api.Report { return s.report }
 // EndCaller is the caller that asked for the end, nil if there is none.
 func (s *Session) EndCaller() *audit.Caller { return s.endCaller }
 
-// Usage is what its members use, as of the last look: memory, CPU time with that of the
-// dead, and how many were forked.
+// Usage is what its members use, without those of nested sessions, as of the last look:
+// memory, CPU time with that of the dead, and how many were forked.
 func (s *Session) Usage() enforcer.Usage {
 	return enforcer.Usage{RSS: s.rss, CPU: s.cpu + s.cpuDead, Births: s.info.Forks}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 
@@ -32,7 +33,7 @@ func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) 
 		if x.Closed() {
 			continue
 		}
-		cause := s.of(x.ID()).budget.Exceeded(budgetOf(x.Info(), p), x.Usage(), now, p.Defaults.IdleCPU.Std())
+		cause := s.of(x.ID()).budget.Exceeded(budgetOf(x.Info(), p), usageOf(v, x), now, p.Defaults.IdleCPU.Std())
 		if cause == tracer.CauseNone {
 			continue
 		}
@@ -52,6 +53,18 @@ func budgetOf(limits tracer.SessionInfo, p *policy.Policy) tracer.SessionInfo {
 	limits.MaxRSS = cmp.Or(limits.MaxRSS, uint64(p.Defaults.MaxRSS))
 	limits.Idle = cmp.Or(limits.Idle, p.Defaults.Idle.Std())
 	return limits
+}
+
+// usageOf is what the members of a session use, those of sessions nested in it included.
+func usageOf(v registry.View, x *registry.Session) enforcer.Usage {
+	sum := x.Usage() // its births include those in nested sessions
+	for _, id := range v.Family(x.ID())[1:] {
+		if in := v.Session(id); in != nil {
+			sum.RSS += in.Usage().RSS
+			sum.CPU += in.Usage().CPU
+		}
+	}
+	return sum
 }
 
 // walking asks for each look if a session has a limit that only looks show.

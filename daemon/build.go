@@ -89,7 +89,7 @@ func (h host) build(p parts, o Options) *service {
 			Lines: lines, Registry: own, Ring: s.ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
 		Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.attribution, Growth: growth,
-		SelfCheck: s.selfCheck, Version: o.Version, Send: h.limits.send, Managed: h.manager.Present,
+		SelfCheck: s.selfCheck, Version: o.Version, Send: h.limits.send, Stall: h.limits.stall, Managed: h.manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
 	held := heldwatch.New(heldwatch.Options{Registry: own, Kernel: k, Clock: h.clock, Every: h.heldPeriod, Log: log})

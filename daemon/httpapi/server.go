@@ -60,6 +60,7 @@ type Options struct {
 	SelfCheck   *selfcheck.Check
 	Version     string
 	Send        time.Duration     // that a caller has to send headers, and a body
+	Stall       time.Duration     // that a caller may read nothing of a reply; 0: forever
 	Managed     bool              // a service manager runs the daemon
 	Stopping    <-chan struct{}   // closed when the daemon stops
 	Stop        func(unload bool) // begins to stop it
@@ -134,6 +135,7 @@ func (s *Server) Handler() http.Handler {
 
 func (s *Server) serve(a answer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w = &impatient{w, s.o.Stall}
 		w.Header().Set(api.HeaderVersion, s.o.Version)
 		w.Header().Set(api.HeaderAPI, strconv.Itoa(api.Major))
 		c, err := s.admit(r)

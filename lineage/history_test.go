@@ -208,3 +208,25 @@ func TestDeepChain(t *testing.T) {
 		}
 	}
 }
+
+// Processes that run one command share its arguments: those of 16,384 processes with 4,095 empty
+// ones each would take a gigabyte.
+func TestArgumentsAreShared(t *testing.T) {
+	g := New(Options{})
+	apply(g, []Event{root(10, 9, 1, 100)})
+	command := execs(10, 101, "sh")
+	command.Argv = make([]byte, 4095)
+	apply(g, []Event{command, fork(20, 10, 200), fork(30, 10, 300)})
+	a, _ := g.Node(id(20))
+	b, _ := g.Node(id(30))
+	equal(t, "arguments", len(a.Argv), 4095)
+	first := &a.Argv[0]
+	for _, argv := range [][]string{a.Commands[0].Argv, b.Argv, b.Commands[0].Argv} {
+		equal(t, "shared", &argv[0] == first, true)
+		equal(t, "cannot grow", cap(argv), len(argv))
+	}
+	before := g.Stats().Bytes
+	command.ID, command.Time, command.Argv = id(20), 201, make([]byte, 4000)
+	apply(g, []Event{command})
+	equal(t, "counted", g.Stats().Bytes-before >= 4000*16, true)
+}

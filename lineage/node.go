@@ -29,7 +29,7 @@ type Command struct {
 	Time          uint64
 	Comm          string
 	Exe           string
-	Argv          []string
+	Argv          []string // shared, not to be changed
 	ArgvTruncated bool
 }
 
@@ -56,7 +56,7 @@ type Node struct {
 
 	Comm          string
 	Exe           string
-	Argv          []string
+	Argv          []string // shared, not to be changed
 	ArgvTruncated bool
 	Commands      []Command // by time; at most 32 execs: the first and the latest
 	UID           uint32

@@ -1,9 +1,12 @@
 package document
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -32,6 +35,51 @@ func TestTree(t *testing.T) {
 	}
 	roots, nodes := e.Tree(nil, everyone{})
 	same(t, api.Tree{Roots: roots, Nodes: nodes}, `{"roots":[],"nodes":[]}`)
+}
+
+// TestTreeIsBounded: what members choose to run does not make a tree of any size.
+func TestTreeIsBounded(t *testing.T) {
+	const processes = 16384
+	g := lineage.New(lineage.Options{})
+	e := Encoder{Graph: g, Clock: Fixed(time.Unix(0, 0))}
+	for pid := uint32(1); pid <= processes; pid++ {
+		creator := lineage.ID{}
+		if pid > 1 {
+			creator = id(1)
+		}
+		at := uint64(pid) * 10
+		g.Apply(&lineage.Event{Type: lineage.Birth, Time: at, ID: id(pid), Creator: creator, Session: session})
+		if pid == 1 {
+			argv := append(bytes.Repeat([]byte{1}, 4094), 0)
+			g.Apply(&lineage.Event{Type: lineage.Exec, Time: at + 1, ID: id(pid), Session: session, Exe: []byte("/a"), Argv: argv})
+		}
+		if pid > 1 && pid < processes {
+			g.Apply(&lineage.Event{Type: lineage.Exit, Time: at + 2, ID: id(pid), Session: session})
+		}
+	}
+	roots, nodes := e.Tree(g.Tree(true, session), everyone{})
+	text, err := json.Marshal(api.Tree{Roots: roots, Nodes: nodes})
+	if err != nil || len(nodes) != processes || len(text) > maxText+processes*512 {
+		t.Errorf("%d processes in %d bytes: %v", len(nodes), len(text), err)
+	}
+	for i, whole := range map[int]bool{0: true, 1: true, processes - 2: false, processes - 1: true} {
+		if n := &nodes[i]; n.ArgvTruncated == whole || (n.Argv != nil) != whole {
+			t.Errorf("process %v: %d arguments, truncated: %v", n.Ref, len(n.Argv), n.ArgvTruncated)
+		}
+	}
+}
+
+// A command line is never longer as JSON than it was counted.
+func TestTextSize(t *testing.T) {
+	for _, arg := range []string{"", "ls", "a b", "\"\\/", "<&>", "\x00\n\t\x7f", "grüße", "\xff\xfe", "\u2028", "\U0001f600"} {
+		text, err := json.Marshal([]string{arg})
+		if got := textSize([]string{arg}, 100); err != nil || len(text) > got+1 {
+			t.Errorf("%q: %d bytes, counted %d: %v", arg, len(text), got, err)
+		}
+	}
+	if got := textSize(make([]string, 4095), 30); got > 33 {
+		t.Errorf("counted on to %d", got)
+	}
 }
 
 // TestWhy: the line ends at the root, whose creator only the kernel knows.

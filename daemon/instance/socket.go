@@ -33,17 +33,7 @@ func (i Instance) Listen(mode os.FileMode, group string) (*Listener, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	ln.SetUnlinkOnClose(false) // the socket stays until everything is closed
-	if group != "" {
-		if err = chgrp(i.Socket, group); err == nil {
-			err = os.Chmod(i.Socket, mode)
-		}
-	} else {
-		err = os.Chmod(i.Socket, mode)
-	}
-	var made unix.Stat_t
-	if err == nil {
-		err = unix.Lstat(i.Socket, &made)
-	}
+	made, err := permit(i.Socket, mode, group)
 	if err != nil {
 		ln.Close()
 		os.Remove(i.Socket)
@@ -58,16 +48,39 @@ func (i Instance) Listen(mode os.FileMode, group string) (*Listener, error) {
 	}}, nil
 }
 
-func chgrp(path, group string) error {
-	g, err := user.LookupGroup(group)
+// permit gives the socket that we have just made its group and mode. If its directory is another
+// user's, that user may have put something else in its place by now: only a socket of ours is
+// changed, and no link is followed.
+func permit(path string, mode os.FileMode, group string) (made unix.Stat_t, err error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return made, err
 	}
-	gid, err := strconv.Atoi(g.Gid)
+	defer unix.Close(fd)
+	if err := unix.Fstat(fd, &made); err != nil {
+		return made, err
+	}
+	if made.Mode&unix.S_IFMT != unix.S_IFSOCK || int(made.Uid) != os.Geteuid() || made.Nlink > 1 {
+		return made, errors.New("it was replaced")
+	}
+	if group != "" {
+		gid, err := groupID(group)
+		if err == nil {
+			err = unix.Fchownat(fd, "", -1, gid, unix.AT_EMPTY_PATH)
+		}
+		if err != nil {
+			return made, err
+		}
+	}
+	return made, os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), mode) // fchmod(2) refuses O_PATH
+}
+
+func groupID(name string) (int, error) {
+	g, err := user.LookupGroup(name)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return os.Chown(path, -1, gid)
+	return strconv.Atoi(g.Gid)
 }
 
 // Listener gives the socket that the manager made for the instance; nil if it made

@@ -3,6 +3,7 @@
 package instance
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -120,5 +121,50 @@ func TestRemoveOnlyOurs(t *testing.T) {
 	d.Remove()
 	if _, err := os.Stat(i.Socket); !os.IsNotExist(err) {
 		t.Error(err)
+	}
+}
+
+// TestSocketReplaced: what the owner of the directory puts in the socket's place is not changed.
+func TestSocketReplaced(t *testing.T) {
+	dir := t.TempDir()
+	secret, socket := filepath.Join(dir, "secret"), filepath.Join(dir, "s")
+	if err := os.WriteFile(secret, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"link", "hard link"} {
+		os.Remove(socket)
+		err := os.Symlink(secret, socket)
+		if name == "hard link" {
+			os.Remove(socket)
+			err = os.Link(secret, socket)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := permit(socket, 0o666, ""); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if info, err := os.Stat(secret); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the mode of another file is now %v: %v", info.Mode(), err)
+	}
+	i, err := Of(filepath.Join(dir, "made"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := ""
+	if os.Geteuid() == 0 {
+		group = "root"
+	}
+	ln, err := i.Listen(0o640, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if info, err := os.Lstat(i.Socket); err != nil || info.Mode() != os.ModeSocket|0o640 {
+		t.Errorf("%v: %v", info.Mode(), err)
+	}
+	if ln.Remove(); !errors.Is(unix.Access(i.Socket, 0), unix.ENOENT) {
+		t.Error("it is left behind")
 	}
 }

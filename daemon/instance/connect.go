@@ -101,7 +101,7 @@ func ephemeralCommand(socket string) *exec.Cmd {
 // and the root directory, with nothing of ours open but its end of the pipe. It
 // waits for the daemon's report. The caller holds the lock.
 func (i Instance) start(ctx context.Context, cmd *exec.Cmd) error {
-	log, err := os.OpenFile(i.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	log, err := openOwn(i.Log, os.O_WRONLY|os.O_APPEND)
 	if err != nil {
 		return fmt.Errorf("open log: %w", err)
 	}

@@ -39,7 +39,7 @@ func (i Instance) TryLock() (*Lock, error) {
 	if err := i.Prepare(); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(i.lock, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openOwn(i.lock, os.O_RDWR)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ErrLocked // it was removed right now: see LockToLeave
 	}

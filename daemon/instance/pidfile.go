@@ -39,7 +39,7 @@ func (p *PIDFile) Release() { p.file.Close() }
 // takes them over. This does not depend on the socket, which a service manager may
 // have replaced.
 func (i Instance) HoldPIDFile(ctx context.Context, ephemeral bool) (*PIDFile, error) {
-	f, err := os.OpenFile(i.pid, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openOwn(i.pid, os.O_RDWR)
 	if err != nil {
 		return nil, fmt.Errorf("open PID file: %w", err)
 	}

@@ -1,0 +1,56 @@
+//go:build linux
+
+package instance
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestFilesOfOthers: what the owner of the directory made in place of our files is refused at
+// once, and not changed.
+func TestFilesOfOthers(t *testing.T) {
+	for name, plant := range map[string]func(path, secret string) error{
+		"link":      func(path, secret string) error { return os.Symlink(secret, path) },
+		"hard link": func(path, secret string) error { return os.Link(secret, path) },
+		"FIFO":      func(path, _ string) error { return unix.Mkfifo(path, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, err := Of(filepath.Join(t.TempDir(), "s"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			secret := filepath.Join(filepath.Dir(i.Socket), "secret")
+			if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			refused := make(chan error)
+			for what, open := range map[string]func() error{
+				i.Log:  func() error { return i.start(t.Context(), exec.Command("/nowhere/lngtest")) },
+				i.lock: func() error { _, err := i.TryLock(); return err },
+				i.pid:  func() error { _, err := i.HoldPIDFile(t.Context(), true); return err },
+			} {
+				if err := plant(what, secret); err != nil {
+					t.Fatal(err)
+				}
+				go func() { refused <- open() }()
+				select {
+				case err := <-refused:
+					if err == nil {
+						t.Errorf("%s is used", what)
+					}
+				case <-time.After(10 * time.Second):
+					t.Fatalf("%s blocks", what)
+				}
+			}
+			if b, err := os.ReadFile(secret); err != nil || string(b) != "secret" {
+				t.Errorf("another file has %q: %v", b, err)
+			}
+		})
+	}
+}

@@ -287,7 +287,7 @@ func (l *Log) last() (uint64, error) {
 		}
 		b = b[:len(b)-len(line)]
 	}
-	if f, err := os.Open(l.older(1)); err == nil && l.size == 0 {
+	if f, err := os.OpenFile(l.older(1), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil && l.size == 0 {
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			rotated := &Log{file: f, size: info.Size(), path: l.path + ".none"}

@@ -12,6 +12,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -222,6 +225,27 @@ func TestOthersFiles(t *testing.T) {
 }
 
 // TestMoved: logrotate may move the file.
+// TestOlderFIFO: a FIFO in place of the older log does not block the start of the daemon.
+func TestOlderFIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	if err := unix.Mkfifo(path+".1", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		l, err := Open(path, Options{})
+		opened <- errors.Join(err, l.Close())
+	}()
+	select {
+	case err := <-opened:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it blocks")
+	}
+}
+
 func TestMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	l, err := begin(path, Options{})

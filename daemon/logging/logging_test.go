@@ -343,3 +343,24 @@ func TestLogIsBounded(t *testing.T) {
 		t.Errorf("%v %v", info, err)
 	}
 }
+
+// TestLogIsFIFO: a FIFO that nobody reads is an error, and does not block.
+func TestLogIsFIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "daemon.log")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		_, _, err := Open(path, os.Stderr, func(string) string { return "" })
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		if err == nil {
+			t.Error("it is used")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it blocks")
+	}
+}

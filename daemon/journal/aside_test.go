@@ -162,3 +162,17 @@ func TestNotOurs(t *testing.T) {
 		})
 	}
 }
+
+// TestReplaceable: the history is not kept where another user could replace its directory.
+func TestReplaceable(t *testing.T) {
+	for mode, kept := range map[os.FileMode]bool{0o755: true, 0o777: false, 0o775: false, os.ModeSticky | 0o777: true} {
+		parent := t.TempDir()
+		if err := os.Chmod(parent, mode); err != nil {
+			t.Fatal(err)
+		}
+		j := open(t, filepath.Join(parent, "s.state", "history.db"))
+		if err := j.Err(); (err == nil) != kept {
+			t.Errorf("%v: %v", mode, err)
+		}
+	}
+}

@@ -49,6 +49,10 @@ func take(path string) error {
 	case int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to uid %d", dir, st.Uid)
 	}
+	// SQLite opens files by name, again and again.
+	if err := lasting(filepath.Dir(dir)); err != nil {
+		return err
+	}
 	if st.Mode&0o777 != 0o700 {
 		if err := os.Chmod(dir, 0o700); err != nil {
 			return fmt.Errorf("set mode of %s: %w", dir, err)
@@ -58,6 +62,21 @@ func take(path string) error {
 		if err := takeFile(path+part, part == ""); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// lasting refuses a directory in which another user could replace ours.
+func lasting(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return fmt.Errorf("stat %s: %w", dir, err)
+	}
+	switch {
+	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to uid %d", dir, st.Uid)
+	case st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0:
+		return fmt.Errorf("other users may write to %s, mode %04o", dir, st.Mode&0o7777)
 	}
 	return nil
 }

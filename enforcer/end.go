@@ -201,7 +201,7 @@ func (e *Enforcer) Step() (wait time.Duration, over []Result) {
 		}
 		if done {
 			e.mu.Lock()
-			if e.ends[x.id] == x {
+			if e.ends[x.id] == x && x.next != 0 { // 0: Watch was called during the look
 				delete(e.ends, x.id)
 			}
 			e.mu.Unlock()

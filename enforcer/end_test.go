@@ -56,6 +56,40 @@ func TestEndNow(t *testing.T) {
 	}
 }
 
+// busy is a kernel that does something else before an answer is used.
+type busy struct {
+	*kerneltest.Kernel
+	meanwhile func()
+}
+
+func (k *busy) Settle(id tracer.SessionID) (tracer.SessionInfo, error) {
+	info, err := k.Kernel.Settle(id)
+	if f := k.meanwhile; f != nil {
+		k.meanwhile = nil
+		f()
+	}
+	return info, err
+}
+
+// TestEndDuringLook: an end that begins while a look finds the session active is followed.
+func TestEndDuringLook(t *testing.T) {
+	k, e, id := host(t)
+	b := &busy{Kernel: k}
+	e.kernel = b
+	e.Watch(id)
+	b.meanwhile = func() {
+		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, over := e.Step(); len(over) > 0 || b.meanwhile != nil {
+		t.Fatalf("no end during the look: %+v", over)
+	}
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
+		t.Errorf("result %+v", r)
+	}
+}
+
 func TestEndGrace(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.IgnoreTerm = true })

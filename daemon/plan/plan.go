@@ -159,7 +159,8 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 	if err != nil {
 		d.Unknown = append(d.Unknown, err.Error())
 	}
-	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags), commands: make(map[string]bool), made: p.o.Clock.Monotonic()}
+	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags), commands: make(map[string]bool), made: p.o.Clock.Monotonic(),
+		by: owner{c.UID, c.Member}}
 	err = c.RedactAfter(func() error {
 		return p.o.Registry.Update(func(v registry.Tx) {
 			d.Processes = v.Encoder().Plan(of.Session, now, c)

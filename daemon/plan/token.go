@@ -27,6 +27,13 @@ type plan struct {
 	// commands are those of the members, of a branch only.
 	commands map[string]bool
 	made     time.Duration
+	by       owner
+}
+
+// owner is who made a plan. The zero value is root, outside of any session.
+type owner struct {
+	uid    uint32
+	member tracer.SessionID
 }
 
 // sparing are the flags that keep a pass from signalling a member.
@@ -41,11 +48,29 @@ type plans struct {
 func (p *plans) add(n *plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.all = slices.DeleteFunc(p.all, func(o *plan) bool { return o.token == n.token })
+	p.all = slices.DeleteFunc(p.all, func(o *plan) bool { return o.token == n.token && o.by == n.by })
 	if len(p.all) == maxPlans {
-		p.all = p.all[1:]
+		i := p.spare()
+		p.all = slices.Delete(p.all, i, i+1)
 	}
 	p.all = append(p.all, n)
+}
+
+// spare is the oldest plan of the owner that has the most, and root's only if there are no others:
+// by making plans, no user and no member can make those of others expire.
+func (p *plans) spare() (at int) {
+	count := make(map[owner]int)
+	for _, n := range p.all {
+		if n.by != (owner{}) {
+			count[n.by]++
+		}
+	}
+	for i, n := range p.all {
+		if count[n.by] > count[p.all[at].by] {
+			at = i
+		}
+	}
+	return at
 }
 
 func (p *plans) find(token string, of Subject, now time.Duration) *plan {

@@ -202,7 +202,7 @@ func TestHeartbeat(t *testing.T) {
 
 // TestReaderDropped: a reader that does not read is closed, and the daemon continues.
 func TestReaderDropped(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.h.limits.stall = 20 * time.Millisecond })
+	w := newWorld(t, func(w *world) { w.h.limits.stall = time.Second })
 	w.session("user", 100, api.NewSession{})
 	c, err := w.dial("root")
 	if err != nil {

@@ -30,7 +30,8 @@ type plan struct {
 	by       owner
 }
 
-// owner is who made a plan. The zero value is root, outside of any session.
+// owner is the user, and the session, that made a plan. The zero value is root outside of any
+// session.
 type owner struct {
 	uid    uint32
 	member tracer.SessionID

@@ -90,7 +90,7 @@ type stream struct {
 	path   string
 	schema *openapi3.SchemaRef
 	lines  chan []byte
-	err    error // why there are no more lines
+	err    error // why the lines ended
 }
 
 func (c *contract) open(path string) *stream {

@@ -83,9 +83,9 @@ func (a *app) keepCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keep PID...",
 		Short: "Move processes to a session that outlives their own",
-		Long: `Move members of a session, with their descendants, to a kept session. It does
-not end with their former session, but at the given time. It is listed like any
-other, with the reason. Without --name it has the name of the first process.
+		Long: `Move members of a session, with their descendants, to a new, kept session. It
+does not end with their former session, but at the given time. It is listed like
+any other, with the reason. Without --name it has the name of the first process.
 
 A process cannot keep itself: run the command from outside the session. The
 root of a session cannot be kept.`,
@@ -96,8 +96,8 @@ root of a session cannot be kept.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Name, "name", "", "the kept session's `name`")
-	f.StringVar(&req.Reason, "reason", "", "`why`, for people who find it later")
-	f.StringVar(&until, "until", "", "`when` it ends: after a duration (8h), at a date, or at an RFC 3339 time")
+	f.StringVar(&req.Reason, "reason", "", "`why`, for people who find it later (required)")
+	f.StringVar(&until, "until", "", "`when` it ends: after a duration (8h), at the end of a date, or at an RFC 3339 time (required)")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, name := range []string{"reason", "until"} {

@@ -121,7 +121,7 @@ of them.`,
 		}
 		return exit.Usage(`%s: %w; see "%s --help"`, cmd.Name(), err, cmd.CommandPath())
 	})
-	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the daemon's `path` (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
+	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the `path` of the daemon's socket (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
 	root.PersistentFlags().Var(&color, "color", "colour the output: `auto`, always or never")
 	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(color.words, cobra.ShellCompDirectiveNoFileComp))
 	root.Flags().BoolP("version", "V", false, "print the version of this command")

@@ -25,19 +25,20 @@ it prints, the end fails, with nothing sent, if it would reach a process that
 the plan does not name.
 
 --branch ends one member of a session and every process that it ever started,
-through dead ones too. These processes become a nested session, and that is
-ended: no fork is missed, and the rest of the session lives on. A member may do
-it inside its own session, but not to an ancestor of its own, to the root, or to
-the owner of a session. A plan of a branch also covers later forks that run the
-same command as a process that it names.
+also through dead ones. These processes become a nested session, which is then
+ended: no fork is missed, and the rest of the session keeps running. A member
+may do it inside its own session, but not to itself, to its ancestors, to the
+root, or to the owner of a session. A plan of a branch also covers later forks
+that run the same command as a process that it names.
 
 --all ends every live session that you may end (as root: of all users), --mine
 only those of your user. Kept sessions, and sessions with a kept one in them,
 are left alone unless --kept is given.
 
-With -H the sessions of these names end on many hosts: a plan is made on each,
-one question asked, and what came in after its plan is not hit. A host without
-such a session has nothing to end. Exits with 6 if a host was not reached.
+With -H the sessions with these names end on many hosts: each host makes a plan,
+and one question is asked. A host with a new process since its plan ends nothing
+and reports that; a host without such a session has nothing to end. Exits with 6
+if a host was not reached or did not end everything.
 
 On a terminal the state is shown while it takes longer than a second; Ctrl-C
 then kills at once. Elsewhere the first Ctrl-C prints the state, and the second

@@ -71,7 +71,8 @@ ended session is how long it lasted.`,
 	f.BoolVarP(&o.watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
 	f.Var(&o.sort, "sort", "sort by `column`: "+strings.Join(o.sort.words, ", "))
 	f.Var(&o.state, "state", "only sessions in this `state`: "+strings.Join(o.state.words, ", "))
-	f.IntVar(&o.uid, "uid", -1, "only sessions of this `uid`")
+	f.IntVar(&o.uid, "uid", -1, "only sessions of this `uid` (default all)")
+	f.Lookup("uid").DefValue = "0" // no "(default -1)" in the help
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(o.sort.words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(o.state.words, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)

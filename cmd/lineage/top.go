@@ -55,11 +55,12 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.input, "input", "i", "", `play a recording back (lineage events -o jsonl --snapshot > FILE); "-" is stdin`)
+	f.StringVarP(&o.input, "input", "i", "", "play back a recording `FILE` (lineage events -o jsonl --snapshot > FILE); - is stdin")
 	f.Float64Var(&o.speed, "speed", 1, "playback speed factor, with --input; 0: all of it at once")
 	f.BoolVar(&o.readOnly, "read-only", false, "end nothing, whatever is pressed")
 	f.BoolVar(&o.mouse, "mouse", false, "select, fold, sort and scroll with the mouse")
 	f.Var(&o.theme, "theme", "`auto`, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
+	f.Lookup("theme").DefValue = "" // the usage names it
 	f.BoolVar(&o.ascii, "ascii", false, "ASCII only (default: as the locale says)")
 	cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(ink.Themes, cobra.ShellCompDirectiveNoFileComp))
 	remote := hostFlag(cmd)

@@ -51,7 +51,7 @@ always means the process.`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.input, "input", "i", "", `render a recording (lineage events -o jsonl --snapshot > FILE); "-" is stdin`)
+	f.StringVarP(&o.input, "input", "i", "", "show a recording `FILE` (lineage events -o jsonl --snapshot > FILE); - is stdin")
 	f.BoolVarP(&o.follow, "follow", "f", false, "draw again when something changes, until the session is over")
 	f.BoolVar(&o.plain, "plain", false, "ASCII only")
 	f.BoolVarP(&o.all, "all", "a", false, "exited processes too that have no live descendant")

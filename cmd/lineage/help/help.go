@@ -42,7 +42,8 @@ func Topics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "environment", Short: "Variables that the commands read", Long: `LINEAGE_SOCKET    the daemon's socket (default ` + api.DefaultSocket + `);
                   --socket takes precedence
-LINEAGE_THEME     the theme of "lineage top": auto, contrast or mono
+LINEAGE_THEME     the theme of "lineage top": auto, dark, light, contrast or
+                  mono; --theme takes precedence
 NO_COLOR          if set and not empty: no colours (--color always takes
                   precedence)
 TERM              dumb: no colours, and "lineage top" prints the tree once
@@ -59,20 +60,21 @@ by which its processes are recognised, for the command.`},
 5    no daemon answers
 6    a session was ended, and a process is left or may be left; with -H: not
      every host was reached, or not everything was ended
-7    this kernel cannot track sessions
+7    sessions cannot be tracked on this host
 
 "lineage run" and "lineage init" exit with what their command exits with,
 128 + N if it died of signal N, 127 if it does not exist, 126 if it cannot be
 executed, and 125 if they failed before it ran.`},
-		{Use: "files", Short: "Files that lineage reads and writes", Long: api.DefaultSocket + `    the daemon's socket
+		{Use: "files", Short: "Files that lineage reads and writes", Long: api.DefaultSocket + `      the daemon's socket
 ` + policy.DefaultFile + `       the policy, if there is one: lineage-policy(5)
 /var/lib/lineage/history.db    ended sessions
 /var/log/lineage/audit.jsonl   what was ended and what was refused
 /run/lineage/daemon.log        log of a daemon that "lineage run" started
 /sys/fs/bpf/lineage            programs and maps of the kernel side
 
-With another socket all of these are beside the socket, but for the programs,
-which are in /sys/fs/bpf/lineage-HASH.`},
+With another socket, SOCKET, the history is in SOCKET.state, the logs are beside
+SOCKET, and the programs are in /sys/fs/bpf/lineage-HASH. A policy is then read
+only with --policy.`},
 	}
 }
 

@@ -56,7 +56,7 @@ elif managed; then
 	systemd-sysusers "$sysusersdir/lineage.conf"
 	systemctl daemon-reload
 	if systemctl is-active --quiet lineage.service; then
-		say "installed; the daemon of before runs on. Its sessions stay when you run: systemctl restart lineage"
+		say "installed; the old daemon is still running. Its sessions continue when you run: systemctl restart lineage"
 	else
 		say "installed; start it with: systemctl enable --now lineage"
 	fi

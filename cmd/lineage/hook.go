@@ -14,11 +14,11 @@ func (a *app) hookCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "hook AGENT",
 		Short: "What a coding agent's hooks run; see setup",
-		Long: `Read one event of a coding agent from stdin, as JSON. When the agent starts, a
-session is made of it, unless it is in one. The beginning and the end of a tool
-call are marked: what the agent starts in between has the call in tree, why and
-history, marked as claimed. When a turn is over, the answer on stdout names the
-processes that still listen on a port, in the agent's own format.
+		Long: `Read one event of a coding agent from stdin, as JSON. When the agent starts, it
+becomes the root of a session, unless it is in one. The beginning and the end of
+a tool call are marked: processes that the agent starts in between have the call
+in tree, why and history, marked as claimed. When a turn is over, the answer on
+stdout names the processes that still listen on a port, in the agent's format.
 
 The exit code is always 0, and it never takes longer than a quarter of a
 second: an agent does not fail because of lineage. If no daemon answers, the

@@ -27,7 +27,7 @@ the process that asked (brokered, unattributed).
 
 --end ends the sessions whose root is gone, as "lineage end" does, and nothing
 else: not an orphan whose session's root lives, not a kept session, and not a
-session that has another one in it whose own root lives.
+session with a nested session whose root lives.
 
 --nudge sends SIGCHLD to the parents of the zombies, once to each. Parents that
 wait for their children on that signal reap them; others are not affected.

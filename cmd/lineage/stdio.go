@@ -14,7 +14,7 @@ func (a *app) stdioCommand() *cobra.Command {
 		Use:   "stdio",
 		Short: "Connect stdin and stdout to the daemon, for -H",
 		Long: `Connect stdin and stdout to the daemon's socket. "lineage ls -H HOST" runs this
-command on HOST over ssh. It may do there what the user of that ssh may do.`,
+command on HOST over ssh. It has the rights of the user that ssh logs in as.`,
 		Example:           `  ssh web1 lineage stdio    # what "lineage ls -H web1" runs`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -28,9 +28,9 @@ outside any session, show its parents, and the session that it owns.
 
 With :PORT, show the processes that listen on the port (:53/udp for UDP); with
 --at, the members that listened on the TCP port then, from the history. With
-PATH, show those that have the file open or locked, or listen on that unix
-socket. A file whose name is a number is ./NUMBER. PID@START, as "-o name"
-prints it, never means another process that got the same PID later.`,
+PATH, show the processes that have the file open or locked, or listen on that
+unix socket. Name a file 8080 as ./8080. PID@START, as "-o name" prints it,
+never means another process that got the same PID later.`,
 		Example: `  lineage why 4130            # one process
   lineage why :8080           # what listens on TCP port 8080
   lineage why :8080 --at 2h   # what listened on it two hours ago

@@ -86,6 +86,9 @@ func writeReport(p *Page, receipt Receipt) {
 	if r.Truncated {
 		p.Line("  … %d more", max(r.Started-r.Exited-len(r.Processes), 0))
 	}
+	if len(r.WouldEnd) > 0 {
+		p.Line("  the policy would have ended it: %s", display.Text(strings.Join(r.WouldEnd, ", ")))
+	}
 	writeFreed(p, r)
 	for i := range r.Brokered {
 		p.Line("  %s", display.Brokered(&r.Brokered[i], r.Session))

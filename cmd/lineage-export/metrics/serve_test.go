@@ -79,7 +79,7 @@ func TestServe(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		io.WriteString(w, "lineage_level 4\n")
-	}, answerIn)
+	}, 12*answerIn)
 	code, body, header := request(t, "GET", url+"/metrics")
 	if code != 200 || body != "lineage_level 4\n" || header.Get("Content-Type") != "text/plain; version=0.0.4" {
 		t.Errorf("%d %q %v", code, body, header)
@@ -124,9 +124,9 @@ func TestDaemonFails(t *testing.T) {
 		}, "more than 8388608 bytes", isUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wait := answerIn
+			wait := 12 * answerIn
 			if tt.want == "hangs or is stopped" {
-				wait = 300 * time.Millisecond
+				wait = time.Second
 			}
 			s, url := serving(t, tt.daemon, wait)
 			code, body, _ := request(t, "GET", url+"/metrics")
@@ -160,7 +160,7 @@ func TestManyAtOnce(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 		io.WriteString(w, "lineage_level 4\n")
-	}, answerIn)
+	}, 12*answerIn)
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {

@@ -243,8 +243,7 @@ func TestAdoptedOrphans(t *testing.T) {
 	w.look() // finds nothing, so often that 510 is not looked at again soon
 	w.walk()
 	second := into[api.Session](w.do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 500}}), http.StatusCreated)
-	w.until(func() bool { return w.in(510) != "" })
-	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=510", nil), http.StatusOK)
+	why := w.attributed(510)
 	if why.Session.BrokeredBy != second.ID || why.Brokered.Evidence.Source != "cgroup" || why.Brokered.Evidence.Confidence != "weak" {
 		t.Errorf("%+v", why)
 	}

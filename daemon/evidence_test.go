@@ -121,7 +121,7 @@ func TestBrokeredReparented(t *testing.T) {
 		w.file(300, "stat", statOf(300, "lngtest-box", "S", 31))
 	})
 	w.look()
-	w.until(func() bool { return w.in(300) == w.s.ID })
+	w.attributed(300)
 	if b := w.brokered(1)[0]; b.Broker != "docker" || b.Asked == nil || b.Asked.PID != 101 {
 		t.Errorf("%+v", b)
 	}
@@ -308,7 +308,7 @@ func TestBrokeredByJob(t *testing.T) {
 	job(300, w.token()+"; export LINEAGE_TOKEN\nsleep 9\n")
 	job(301, "LINEAGE_TOKEN=OTHER; export LINEAGE_TOKEN\n")
 	w.look()
-	w.until(func() bool { return w.in(300) == w.s.ID })
+	w.attributed(300)
 	all := w.brokered(2)
 	b := all[slices.IndexFunc(all, func(b api.Brokered) bool { return b.State == "attributed" })]
 	if b.Broker != "atd" || b.Asked.PID != 101 || w.in(301) != "" {

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -152,6 +153,21 @@ func (w *work) brokered(n int) []api.Brokered {
 		return len(all) == n
 	})
 	return all
+}
+
+// attributed waits until the daemon tells how the process came to its session. The kernel
+// has it in the session a moment earlier.
+func (w *work) attributed(pid uint32) (why *api.Why) {
+	w.Helper()
+	w.until(func() bool {
+		answer := w.do("user", "GET", fmt.Sprintf("/v1/why?ref=%d", pid), nil)
+		if answer.status != http.StatusOK {
+			return false
+		}
+		why = into[api.Why](answer, http.StatusOK)
+		return why.Session != nil && why.Brokered != nil
+	})
+	return why
 }
 
 // planned returns the evidence that a dry run names for each member.

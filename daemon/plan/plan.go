@@ -87,9 +87,11 @@ func (p *Planner) Check(token string, id tracer.SessionID) error {
 func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (err error) {
 	why := "it is unknown or has expired"
 	if n := p.said.find(token, of, p.o.Clock.Monotonic()); n != nil {
-		err = p.o.Registry.Read(func(v registry.View) {
-			why = n.broken(now, commands{v, now}.of)
-		})
+		var run map[tracer.Identity]command
+		if !of.Root.IsZero() {
+			err = p.o.Registry.Read(func(v registry.View) { run = commandsOf(v.Graph(), now) })
+		}
+		why = n.broken(now, func(id tracer.Identity) string { return run[id].String() })
 	}
 	if err != nil || why == "" {
 		return err
@@ -98,26 +100,39 @@ func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (
 		"make a new one with --dry-run")
 }
 
-// commands are what processes run: until its first exec, what the creator runs.
-type commands struct {
-	view registry.View
-	now  []tracer.Process
+// command is what a process runs.
+type command struct {
+	exe  string
+	argv []string
 }
 
-// of returns a command, "" if it is unknown. A process that was just born may not be in
-// the graph yet: it runs what its creator runs.
-func (c commands) of(id tracer.Identity) string {
-	for range maxNewborn {
-		if n, ok := c.view.Graph().Node(id); ok && n.Exe != "" {
-			return fmt.Sprintf("%q %q", n.Exe, n.Argv)
-		}
-		i := slices.IndexFunc(c.now, func(p tracer.Process) bool { return p.Identity == id })
-		if i < 0 {
-			break
-		}
-		id = c.now[i].Creator
+func (c command) String() string {
+	if c.exe == "" {
+		return "" // unknown
 	}
-	return ""
+	return fmt.Sprintf("%q %q", c.exe, c.argv)
+}
+
+// commandsOf finds what processes run: until its first exec, what the creator runs. A process that
+// was just born may not be in the graph yet: it runs what its creator runs. The registry waits for
+// this, so it takes no longer for each of many processes.
+func commandsOf(g registry.Graph, now []tracer.Process) map[tracer.Identity]command {
+	creators := make(map[tracer.Identity]tracer.Identity, len(now))
+	for i := range now {
+		creators[now[i].Identity] = now[i].Creator
+	}
+	run := make(map[tracer.Identity]command, len(now))
+	for i := range now {
+		at, known := now[i].Identity, true
+		for step := 0; known && step < maxNewborn; step++ {
+			if n, ok := g.Node(at); ok && n.Exe != "" {
+				run[now[i].Identity] = command{n.Exe, n.Argv}
+				break
+			}
+			at, known = creators[at]
+		}
+	}
+	return run
 }
 
 // maxNewborn bounds the steps up to a process that the graph has.
@@ -161,14 +176,15 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 	}
 	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags), commands: make(map[string]bool), made: p.o.Clock.Monotonic(),
 		by: owner{c.UID, c.Member}}
+	for i := range now {
+		n.members[now[i].Identity] = now[i].Flags & sparing
+	}
+	var run map[tracer.Identity]command
 	err = c.RedactAfter(func() error {
 		return p.o.Registry.Update(func(v registry.Tx) {
 			d.Processes = v.Encoder().Plan(of.Session, now, c)
-			for i := range now {
-				n.members[now[i].Identity] = now[i].Flags & sparing
-				if run := (commands{v.View, now}).of(now[i].Identity); run != "" && !of.Root.IsZero() {
-					n.commands[run] = true
-				}
+			if !of.Root.IsZero() {
+				run = commandsOf(v.Graph(), now)
 			}
 			if x := v.Session(of.Session); x != nil && !x.Closed() && of.Root.IsZero() {
 				v.Holds(x, held, began) // an immediate end has no time to look again
@@ -177,6 +193,9 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 	})
 	if err != nil {
 		return err
+	}
+	for _, c := range run {
+		n.commands[c.String()] = true
 	}
 	var shown []*api.Process
 	for i := range d.Processes {

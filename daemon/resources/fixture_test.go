@@ -3,6 +3,7 @@
 package resources
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -173,5 +174,25 @@ func TestBounds(t *testing.T) {
 	left, seen := 10, 0
 	if err := r.descriptors(t.Context(), p, &left, func(*descriptor) error { seen++; return nil }); !errors.Is(err, errMany) || seen != 10 {
 		t.Errorf("%d seen, %v", seen, err)
+	}
+}
+
+// TestThreadsInTime: a process with a table for each of many threads takes no longer than allowed.
+func TestThreadsInTime(t *testing.T) {
+	files := server()
+	for tid := 11; tid < 100; tid++ {
+		files[fmt.Sprintf("10/task/%d/z", tid)] = ""
+	}
+	r := tree(t, files)
+	ctx, cancel := context.WithCancel(t.Context())
+	compared := 0
+	r.sameFiles = func(int, int) (bool, error) {
+		compared++
+		cancel()
+		return false, nil
+	}
+	held := r.Of(ctx, ten)
+	if compared != 1 || !slices.ContainsFunc(held.Unknown, func(why string) bool { return strings.Contains(why, errTime.Error()) }) {
+		t.Errorf("%d comparisons, unknown: %q", compared, held.Unknown)
 	}
 }

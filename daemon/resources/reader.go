@@ -158,7 +158,7 @@ func openAt(dir int, name string, flags int) (*os.File, error) {
 // tables names the directories that hold a distinct descriptor table: the process's
 // own, and that of every thread that does not share one before it. The leader of a
 // process whose main thread has exited has none.
-func (r *Reader) tables(p *process) ([]string, error) {
+func (r *Reader) tables(ctx context.Context, p *process) ([]string, error) {
 	all := []string{"."}
 	var st unix.Stat_t
 	if err := unix.Fstatat(p.dir, "task", &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -179,6 +179,9 @@ func (r *Reader) tables(p *process) ([]string, error) {
 	slices.Sort(tids)
 	distinct := []int{int(p.pid)}
 	for _, name := range tids {
+		if ctx.Err() != nil {
+			return all, errTime // each thread is compared with all tables found so far
+		}
 		tid, err := strconv.Atoi(name)
 		if err != nil || tid == int(p.pid) {
 			continue
@@ -219,7 +222,7 @@ func (d *descriptor) info() (fdinfo, error) {
 // descriptors calls each for every open file of p and counts them down from left. One
 // that is closed meanwhile is not an error.
 func (r *Reader) descriptors(ctx context.Context, p *process, left *int, each func(*descriptor) error) error {
-	tables, many := r.tables(p)
+	tables, many := r.tables(ctx, p)
 	for _, t := range tables {
 		d, err := openAt(p.dir, t+"/fd", unix.O_DIRECTORY)
 		if err != nil {

@@ -298,6 +298,7 @@ func TestRedact(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := end("k3x9q2")
+	r.Report.Brokered = []api.Brokered{{Asked: &api.Process{Argv: []string{"docker", "--token=secret"}}}, {}}
 	l.Add(r)
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -306,7 +307,10 @@ func TestRedact(t *testing.T) {
 	if len(all) != 1 || len(all[0].Report.Processes[0].Argv) != 2 || strings.Contains(all[0].Report.Processes[0].Argv[1], "secret") {
 		t.Errorf("%+v", all[0].Report)
 	}
-	if r.Report.Processes[0].Argv[1] != "--token=secret" {
+	if asked := all[0].Report.Brokered[0].Asked; len(asked.Argv) != 2 || strings.Contains(asked.Argv[1], "secret") {
+		t.Errorf("a broker was asked: %q", asked.Argv)
+	}
+	if r.Report.Processes[0].Argv[1] != "--token=secret" || r.Report.Brokered[0].Asked.Argv[1] != "--token=secret" {
 		t.Error("the receipt itself was changed")
 	}
 }

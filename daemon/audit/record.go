@@ -3,6 +3,7 @@
 package audit
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -60,6 +61,7 @@ func (r *Record) shorten() {
 	n := min(len(short.Processes), maxProcesses)
 	short.Truncated = short.Truncated || n < len(short.Processes)
 	short.Processes = append([]api.Outcome{}, short.Processes[:n]...)
+	short.Brokered = slices.Clone(short.Brokered)
 	r.Report = &short
 }
 
@@ -68,12 +70,17 @@ func (r *Record) redact(hide func([]string) []string) {
 	if r.Report == nil {
 		return
 	}
+	if hide == nil {
+		hide = func([]string) []string { return nil }
+	}
 	for i := range r.Report.Processes {
-		p := &r.Report.Processes[i]
-		if hide == nil {
-			p.Argv = nil
-		} else {
-			p.Argv = hide(p.Argv)
+		r.Report.Processes[i].Argv = hide(r.Report.Processes[i].Argv)
+	}
+	for i := range r.Report.Brokered {
+		if asked := r.Report.Brokered[i].Asked; asked != nil {
+			shown := *asked
+			shown.Argv = hide(shown.Argv)
+			r.Report.Brokered[i].Asked = &shown
 		}
 	}
 }

@@ -183,6 +183,10 @@ func (l *Log) drain() {
 func (l *Log) write(r *Record) error {
 	r.redact(l.o.Redact)
 	b, err := json.Marshal(r)
+	if err == nil && len(b) > maxLine {
+		r.lessen()
+		b, err = json.Marshal(r)
+	}
 	if err != nil {
 		return fmt.Errorf("encode audit record: %w", err)
 	}

@@ -314,3 +314,34 @@ func TestRedact(t *testing.T) {
 		t.Error("the receipt itself was changed")
 	}
 }
+
+// TestLongRecord: what members run and lock does not push the records of others out of the log.
+func TestLongRecord(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	l, err := Open(path, Options{Redact: policy.Default().Redact})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := end("k3x9q2")
+	for range 4096 {
+		p := api.Outcome{Ref: api.Ref{PID: 5, StartNS: 1 << 50}, Comm: strings.Repeat("\x01", 15), Argv: []string{strings.Repeat("\x01", 4094)}, Outcome: api.OutcomeKill}
+		r.Report.Processes = append(r.Report.Processes, p)
+		r.Report.LocksHeld = append(r.Report.LocksHeld, api.Lock{Path: strings.Repeat("\x01", 4094)})
+		r.Report.Zombies = append(r.Report.Zombies, api.Zombie{Comm: p.Comm})
+	}
+	l.Add(r)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) > 2*maxLine {
+		t.Fatalf("%d bytes: %v", len(b), err)
+	}
+	var got Record
+	if err := json.Unmarshal(b, &got); err != nil || got.Report.Verdict != "clean" || len(got.Report.Processes) != maxProcesses || !got.Report.Truncated {
+		t.Errorf("%+v: %v", got.Report, err)
+	}
+	if len(r.Report.Zombies) != 4096 || r.Report.Truncated {
+		t.Error("the receipt itself was changed")
+	}
+}

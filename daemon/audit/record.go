@@ -9,8 +9,13 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// maxProcesses bounds the processes that the report of one record names.
-const maxProcesses = 1024
+const (
+	// maxProcesses bounds the processes that the report of one record names.
+	maxProcesses = 1024
+	// maxLine bounds a record, in bytes. Members choose their command lines and the paths of
+	// their locks, and could push all other records out of the log.
+	maxLine = 256 << 10
+)
 
 // Decisions of a record.
 const (
@@ -83,4 +88,15 @@ func (r *Record) redact(hide func([]string) []string) {
 			r.Report.Brokered[i].Asked = &shown
 		}
 	}
+}
+
+// lessen leaves out of a report what members can make long.
+func (r *Record) lessen() {
+	if r.Report == nil {
+		return
+	}
+	r.redact(nil)
+	r.Report.Zombies, r.Report.LocksReleased, r.Report.LocksHeld, r.Report.HoldsUnknown = nil, nil, nil, nil
+	r.Report.PortsFreed, r.Report.PortsBusy, r.Report.PortsTimeWait = nil, nil, nil
+	r.Report.Truncated = true
 }

@@ -9,13 +9,19 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// maxOutcomes bounds the processes that a receipt names.
-const maxOutcomes = 4096
+const (
+	// maxOutcomes bounds the processes that a receipt names.
+	maxOutcomes = 4096
+	// maxText bounds their command lines together, in bytes. What does not fit is left out:
+	// members could fill the history with them.
+	maxText = 1 << 20
+)
 
 // Receipt collects how the members of one session die. It is not safe for
 // concurrent use.
 type Receipt struct {
 	outcomes  []api.Outcome
+	text      int // of their command lines
 	ended     int // died after the end began
 	killed    int
 	truncated bool
@@ -46,9 +52,21 @@ func (r *Receipt) Died(d Death) {
 		r.truncated = true
 		return
 	}
+	if size := textSize(d.Argv); r.text+size > maxText {
+		d.Argv = nil
+	} else {
+		r.text += size
+	}
 	r.outcomes = append(r.outcomes, api.Outcome{
 		Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover,
 	})
+}
+
+func textSize(argv []string) (n int) {
+	for _, arg := range argv {
+		n += len(arg) + len(`"",`)
+	}
+	return n
 }
 
 // Report is the receipt so far; with a result it has a verdict. The caller fills in
@@ -111,5 +129,9 @@ func (r *Receipt) Booked() Booked {
 // Resume returns a receipt that continues from b.
 func Resume(b Booked) Receipt {
 	n := min(len(b.Outcomes), maxOutcomes)
-	return Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), ended: b.Ended, killed: b.Killed, truncated: b.Truncated || n < len(b.Outcomes)}
+	text := 0
+	for i := range b.Outcomes[:n] {
+		text += textSize(b.Outcomes[i].Argv)
+	}
+	return Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), text: text, ended: b.Ended, killed: b.Killed, truncated: b.Truncated || n < len(b.Outcomes)}
 }

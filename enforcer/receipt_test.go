@@ -3,6 +3,7 @@
 package enforcer
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,5 +30,27 @@ func TestReceipt(t *testing.T) {
 	}
 	if rep := r.Report(tracer.SessionInfo{}, 0, &Result{Verdict: api.VerdictClean}); !rep.Truncated || len(rep.Processes) != maxOutcomes {
 		t.Errorf("%d outcomes, truncated %v", len(rep.Processes), rep.Truncated)
+	}
+}
+
+// TestReceiptText: command lines that members make long are left out once there are too many.
+func TestReceiptText(t *testing.T) {
+	var r Receipt
+	long := []string{strings.Repeat("x", 4094)}
+	for range maxOutcomes / 2 {
+		r.Died(Death{Comm: "lngtest", Argv: long})
+	}
+	r = Resume(r.Booked())
+	for range maxOutcomes/2 - 1 {
+		r.Died(Death{Comm: "lngtest", Argv: long})
+	}
+	r.Died(Death{Comm: "lngtest", Argv: []string{"sh"}})
+	rep := r.Report(tracer.SessionInfo{}, 0, nil)
+	size := 0
+	for _, p := range rep.Processes {
+		size += textSize(p.Argv)
+	}
+	if len(rep.Processes) != maxOutcomes || rep.Processes[0].Argv == nil || rep.Processes[maxOutcomes-1].Argv == nil || size > maxText {
+		t.Errorf("%d processes with %d bytes, first %d, last %v", len(rep.Processes), size, len(rep.Processes[0].Argv), rep.Processes[maxOutcomes-1].Argv)
 	}
 }

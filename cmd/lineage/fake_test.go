@@ -425,8 +425,8 @@ func cleanReport(id string) *api.Report {
 		PortsTimeWait: []api.Port{{Proto: "tcp6", Addr: "::1", Port: 8080, Connections: 3}},
 		PortsBusy:     []api.Port{{Proto: "udp", Addr: "0.0.0.0", Port: 53, PID: 77}},
 		LocksReleased: []api.Lock{heldLock}, WouldEnd: []string{"idle", "max_rss"},
-		OutputHeldBy:  []api.Process{{Ref: ref(78), Comm: "tmux"}},
-		HoldsUnknown:  []string{"pid 4128: timed out"}}
+		OutputHeldBy: []api.Process{{Ref: ref(78), Comm: "tmux"}},
+		HoldsUnknown: []string{"pid 4128: timed out"}}
 }
 
 func (f *fake) Keep(_ context.Context, req api.KeepRequest) (*api.Session, error) {

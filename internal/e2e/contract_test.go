@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -125,7 +126,7 @@ func (s *stream) until(fields ...string) {
 	s.t.Helper()
 	for len(fields) == 0 || slices.ContainsFunc(fields, func(f string) bool { return !s.seen[f] }) {
 		line, open := <-s.lines
-		if !open && s.err == io.EOF {
+		if !open && errors.Is(s.err, io.EOF) {
 			return
 		}
 		if !open {

@@ -17,7 +17,7 @@ func Urgent(start func()) {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}
 	if unix.SchedSetAttr(0, &attr, 0) == nil {
 		attr.Policy, attr.Priority = unix.SCHED_NORMAL, 0
-		defer unix.SchedSetAttr(0, &attr, 0)
+		defer func() { _ = unix.SchedSetAttr(0, &attr, 0) }() // it may always have less
 	}
 	start()
 }

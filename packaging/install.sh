@@ -44,7 +44,7 @@ for file in systemd/lineage.service systemd/lineage-export.service apparmor/line
 	apparmor/*) put 644 "$filled" "$apparmordir/${file##*/}" ;;
 	esac
 done
-# The policy is the host's own: the folder is made, the file never.
+# The policy belongs to the host: the directory is made, the file never.
 install -d -m 755 "$DESTDIR$confdir"
 
 if live && [ -e /sys/kernel/security/apparmor ] && command -v apparmor_parser >/dev/null; then

@@ -1,7 +1,7 @@
 #!/bin/bash
-# uninstall.sh: removes what install.sh installed, out of the kernel too.
-# `make uninstall` calls it. FORCE=1: with live sessions too, their processes go
-# on, in no session. PURGE=1: policy, history and audit log too.
+# uninstall.sh: removes what install.sh installed, and the programs in the kernel.
+# `make uninstall` calls it. FORCE=1: even with live sessions; their processes keep
+# running, in no session. PURGE=1: policy, history and audit log too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . packaging/layout.sh

@@ -225,6 +225,8 @@ func TestTopResizedOften(t *testing.T) {
 	m.Ready()
 	row, _ := selected(w.find("./db"))
 	pid := regexp.MustCompile(`\d+`).FindString(row)
+	w.Resize(180, 50)
+	w.See("complete details", hasAll("reparented to", "it was reparented", "policy")) // the new parent may be shown late
 	random := rand.New(rand.NewPCG(18, 1))
 	for n := range 24 {
 		width, height := 40+random.IntN(161), 10+random.IntN(41)

@@ -83,7 +83,7 @@ func (d *daemon) add(change ...func(*api.Event)) {
 		e := api.Event{Head: api.Head{Kind: "event"}, Seq: api.U64(n), TimeNS: boottime(), Time: new(time.Now()), Session: "aaaaaa"}
 		f(&e)
 		d.events = append(d.events, e)
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // events have different times
 	}
 	close(d.added)
 	d.added = make(chan struct{})
@@ -345,7 +345,7 @@ func TestFirstDown(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{err: errors.New("down")}, t.TempDir()
 	f, stop := follower(t, d, l, dir)
 	until(t, "reader", d.read)
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(20 * time.Millisecond) // more than the slack of two CPUs
 	d.add(fork(10), exit(10))
 	until(t, "try", func() bool { return f.Stats.Failed.Load() > 0 })
 	stop()

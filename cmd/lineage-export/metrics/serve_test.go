@@ -158,7 +158,7 @@ func TestManyAtOnce(t *testing.T) {
 		defer now.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // time for the other scrapes to come
 		io.WriteString(w, "lineage_level 4\n")
 	}, 12*answerIn)
 	var wg sync.WaitGroup

@@ -15,13 +15,16 @@ fi
 
 mkdir -p bin
 # The log of a passing test is kept in the file; a skip and a failure are shown,
-# with the last 40 lines that the failed test logged.
+# with the first 10 and the last 40 lines that the failed test logged.
 # Tests that send signals get them whoever called, nohup or a shell's background.
 env --default-signal go test -count=1 -v "$@" 2>&1 | tee -a "$log" | awk '
 	/^=== (RUN|CONT|NAME)/ { test = $3; next }
 	/^ *--- FAIL/ {
 		print
-		for (n = said[$3] > 40 ? said[$3] - 39 : 1; n <= said[$3]; n++) print text[$3, n]
+		for (n = 1; n <= said[$3]; n++) {
+			if (n == 11 && said[$3] > 50) { n = said[$3] - 39; print "        …" }
+			print text[$3, n]
+		}
 		said[$3] = 0
 		failed = 1
 		next

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -82,6 +83,24 @@ func (a *Access) Admit(conn *Connection) (Caller, error) {
 		return c, api.NewError(api.CodeTooMany, "too many requests of "+of, "ask again in a second")
 	}
 	return c, nil
+}
+
+// largeWait is how long a request waits while others of its caller get large replies.
+const largeWait = 3 * time.Second
+
+// Turn waits until the caller may get a reply of any size, which is in memory until done
+// is called.
+func (a *Access) Turn(ctx context.Context, c Caller) (done func(), err error) {
+	if c.UID == 0 && c.Member == 0 {
+		return func() {}, nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, largeWait)
+	defer cancel()
+	if done, err = a.conns.turn(waiting, c); err != nil {
+		a.count(verbLimit)
+		return nil, api.NewError(api.CodeTooMany, fmt.Sprintf("too many large replies to uid %d at once", c.UID), "read them, or ask again in a second")
+	}
+	return done, nil
 }
 
 // verbLimit counts requests and connections over a limit, whatever they asked for.

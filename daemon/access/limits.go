@@ -3,6 +3,7 @@
 package access
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ type Limits struct {
 	UIDConns    int // of one uid except root: in sessions, and outside of them
 	MemberConns int // of the members of one session
 	Rate, Burst int // requests a second of one uid except root, or of the members of one session
+	Large       int // replies of any size at once to one uid except root, and to the members of its sessions
 }
 
 // Fitting leaves half of the descriptors to other files; a connection has two: its own
@@ -46,6 +48,7 @@ type conns struct {
 	all   int
 	open  map[slot]int
 	rates map[slot]*bucket
+	large map[slot]*queue
 	left  time.Duration // when the last one was closed
 
 	leaving chan struct{} // has one item for each refused connection that is still open
@@ -65,9 +68,15 @@ type bucket struct {
 	at time.Duration // of the last request
 }
 
+// queue is for the requests with a reply of any size.
+type queue struct {
+	turns    chan struct{} // one item for each request that has its turn
+	requests int           // that have or wait for their turn
+}
+
 func newConns(l Limits, clock func() time.Duration) *conns {
 	return &conns{
-		limits: l, clock: clock, open: make(map[slot]int), rates: make(map[slot]*bucket), left: clock(),
+		limits: l, clock: clock, open: make(map[slot]int), rates: make(map[slot]*bucket), large: make(map[slot]*queue), left: clock(),
 		leaving: make(chan struct{}, maxLeaving),
 	}
 }
@@ -151,6 +160,33 @@ func (t *conns) allow(c Caller, now time.Duration) bool {
 	}
 	b.at = now
 	return b.AllowN(time.Unix(0, 0).Add(now), 1)
+}
+
+// turn waits for a caller's turn until ctx is done; done ends the turn.
+func (t *conns) turn(ctx context.Context, c Caller) (done func(), err error) {
+	of := slot{uid: c.UID, inside: c.Member != 0}
+	t.mu.Lock()
+	q := t.large[of]
+	if q == nil {
+		q = &queue{turns: make(chan struct{}, t.limits.Large)}
+		t.large[of] = q
+	}
+	q.requests++
+	t.mu.Unlock()
+	leave := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if q.requests--; q.requests == 0 {
+			delete(t.large, of)
+		}
+	}
+	select {
+	case q.turns <- struct{}{}:
+		return func() { <-q.turns; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
 }
 
 // Open is the number of open connections; refused ones do not count.

@@ -109,3 +109,15 @@ func abreast(o *registry.Registry, rt route) route {
 		return rt.answer(w, r, c)
 	}}
 }
+
+// large is a route whose reply may have any size, so that a caller gets few at once.
+func large(a *access.Access, rt route) route {
+	return route{rt.verbs, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+		done, err := a.Turn(r.Context(), c)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return rt.answer(w, r, c)
+	}}
+}

@@ -69,3 +69,48 @@ func TestForgottenDecision(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 }
+
+// TestLargeReplies: a caller gets few large replies at once. The next one waits for its turn,
+// not forever, and holds up neither other callers nor root.
+func TestLargeReplies(t *testing.T) {
+	k := kerneltest.New()
+	k.Add(23, 1, "lngtest-else")
+	a := access.New(access.Options{
+		Kernel: k, Proc: procfs.FS(t.TempDir()), Clock: k.Now, Limits: access.Limits{Rate: 100, Burst: 100, Large: 2},
+		Audit: func(audit.Record) {}, Mode: func() string { return "observe" }, Log: zerolog.Nop(),
+	})
+	s := New(Options{Access: a, Log: zerolog.Nop()})
+	started, held := make(chan struct{}, 9), make(chan struct{})
+	defer close(held)
+	rt := large(a, onEach(func(out http.ResponseWriter, r *http.Request, _ access.Caller) error {
+		started <- struct{}{}
+		if r.Method == http.MethodPost {
+			<-held
+		}
+		return reply(out, http.StatusOK, api.NewHead("large"))
+	}, access.Read))
+	ask := func(method string, uid uint32) int {
+		rec := httptest.NewRecorder()
+		c := a.Identify(access.Peer{PID: 23, UID: uid, PIDFD: -1})
+		s.serve(rt.answer).ServeHTTP(rec, httptest.NewRequest(method, "/", nil).WithContext(WithConnection(t.Context(), c)))
+		return rec.Code
+	}
+	for range 2 {
+		go ask(http.MethodPost, 1001)
+		<-started
+	}
+	if status := ask(http.MethodGet, 1001); status != http.StatusTooManyRequests {
+		t.Errorf("the third at once: status %d", status)
+	}
+	for _, uid := range []uint32{0, 1002} {
+		if status := ask(http.MethodGet, uid); status != http.StatusOK {
+			t.Errorf("uid %d: status %d", uid, status)
+		}
+	}
+	waiting := make(chan int)
+	go func() { waiting <- ask(http.MethodGet, 1001) }()
+	held <- struct{}{} // one of the two ends
+	if status := <-waiting; status != http.StatusOK {
+		t.Errorf("after the first ended: status %d", status)
+	}
+}

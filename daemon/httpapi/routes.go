@@ -27,24 +27,25 @@ func (s *Server) routes() map[string]route {
 		policy  = policies{o.Find, o.Registry, a, o.Kernel, o.Rules, o.Steward, o.Log}
 	)
 	fresh := func(rt route) route { return abreast(o.Registry, rt) }
+	all := func(rt route) route { return large(a, fresh(rt)) }
 	none := bodyOf[struct{}](b)
 	return map[string]route{
 		"GET /v1/version":               onHost(a, access.Hello, "", params(), daemon.getVersion),
 		"GET /v1/status":                onHost(a, access.Hello, "", params(), daemon.getStatus),
 		"GET /healthz":                  onHost(a, access.Hello, "", params(), daemon.getHealth),
-		"GET /v1/sessions":              fresh(onEach(session.getSessions, access.Read)),
+		"GET /v1/sessions":              all(onEach(session.getSessions, access.Read)),
 		"POST /v1/sessions":             onTarget(create.postSession, access.Create, access.Adopt),
 		"GET /v1/sessions/{s}":          fresh(onTarget(session.getSession, access.Read)),
-		"GET /v1/sessions/{s}/tree":     fresh(onTarget(session.getTree, access.Read)),
+		"GET /v1/sessions/{s}/tree":     all(onTarget(session.getTree, access.Read)),
 		"GET /v1/sessions/{s}/report":   onTarget(end.getReport, access.Read),
 		"POST /v1/marks":                onTarget(mark.postMark, access.Mark),
 		"POST /v1/keep":                 onTarget(keep.postKeep, access.Keep),
 		"POST /v1/sessions/{s}/end":     onTarget(end.postEnd, access.End),
-		"POST /v1/sessions/{s}/plan":    fresh(onTarget(end.postPlan, access.Read)),
+		"POST /v1/sessions/{s}/plan":    all(onTarget(end.postPlan, access.Read)),
 		"GET /v1/processes/{ref}":       fresh(onTarget(process.getProcess, access.Read)),
 		"GET /v1/why":                   fresh(onEach(process.getWhy, access.Read)),
-		"GET /v1/orphans":               fresh(onEach(orphan.getOrphans, access.Read)),
-		"GET /v1/leaks":                 fresh(onEach(leak.getLeaks, access.Read)),
+		"GET /v1/orphans":               all(onEach(orphan.getOrphans, access.Read)),
+		"GET /v1/leaks":                 all(onEach(leak.getLeaks, access.Read)),
 		"GET /v1/events":                fresh(onTarget(stream.getEvents, access.Read)),
 		"GET /v1/history":               onHost(a, access.Read, "history", params("since", "until", "limit", "next"), ended.getHistory),
 		"GET /v1/watch":                 onTarget(stream.getWatch, access.Read),
@@ -58,7 +59,7 @@ func (s *Server) routes() map[string]route {
 		"POST /v1/policy/resume":        onHost(a, access.Manage, "policy", none, policy.postResume),
 		"POST /v1/processes/{ref}/kill": onTarget(kill.postKill, access.Kill),
 		"POST /v1/processes/{ref}/end":  onTarget(branch.postEnd, access.Branch),
-		"POST /v1/processes/{ref}/plan": fresh(onTarget(branch.postPlan, access.Read)),
+		"POST /v1/processes/{ref}/plan": all(onTarget(branch.postPlan, access.Read)),
 	}
 }
 

@@ -286,6 +286,7 @@ func TestTopInAStorm(t *testing.T) {
 		storm.Line("waiting", 1)
 	})
 	w.Press("e") // what the storm leaves has exited
+	w.See("exited processes", hasNone("exited hidden"))
 	_, line := selected(w.find("./db"))
 	if _, err := orders.WriteString("go\n"); err != nil {
 		t.Fatal(err)

@@ -43,35 +43,43 @@ func (s *Sink) Close() error {
 
 // Deliver writes the events of a batch: all of them, or none on an error.
 func (s *Sink) Deliver(_ context.Context, batch []*record.Record) error {
-	text := s.encode(batch)
-	if len(text) == 0 {
-		return nil
-	}
-	if err := s.reopen(); err != nil {
+	before, added := int64(-1), int64(0) // the size of the file; -1: nothing was written
+	err := s.encode(batch, func(lines []byte) (err error) {
+		if before < 0 {
+			if before, err = s.begin(); err != nil {
+				return err
+			}
+		}
+		n, err := s.out.Write(lines)
+		added += int64(n)
+		return err
+	})
+	if before < 0 {
 		return err
 	}
-	return s.append(text)
-}
-
-// append writes lines and waits until they are on disk. If the disk fills up meanwhile,
-// half a line may remain: it is truncated.
-func (s *Sink) append(lines []byte) error {
-	before, err := s.out.Seek(0, io.SeekEnd)
-	if err != nil {
-		return fmt.Errorf("append to %s: %w", s.path, err)
-	}
-	n, err := s.out.Write(lines)
 	if err == nil {
 		err = s.out.Sync()
 	}
 	if err == nil {
 		return nil
 	}
-	if after, sought := s.out.Seek(0, io.SeekEnd); n > 0 && sought == nil && after == before+int64(n) {
-		_ = s.out.Truncate(before) // if this fails, the next open ends the line
+	if after, sought := s.out.Seek(0, io.SeekEnd); added > 0 && sought == nil && after == before+added {
+		_ = s.out.Truncate(before) // if this fails, the next open ends a line that was cut off
 	}
 	s.drop()
 	return fmt.Errorf("append to %s: %w", s.path, err)
+}
+
+// begin returns the size of the file that has the name now.
+func (s *Sink) begin() (int64, error) {
+	if err := s.reopen(); err != nil {
+		return -1, err
+	}
+	size, err := s.out.Seek(0, io.SeekEnd)
+	if err != nil {
+		return -1, fmt.Errorf("append to %s: %w", s.path, err)
+	}
+	return size, nil
 }
 
 func (s *Sink) drop() {

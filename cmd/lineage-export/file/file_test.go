@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,11 +27,14 @@ import (
 // numbered encodes a record as its id. A record without an id cannot be encoded.
 type numbered struct{}
 
-func (numbered) Encode(r *record.Record) ([]record.Log, error) {
-	if r.ID == "" {
-		return nil, errors.New("no id")
+func (numbered) Encode(r *record.Record) iter.Seq2[record.Log, error] {
+	return func(yield func(record.Log, error) bool) {
+		if r.ID == "" {
+			yield(record.Log{}, errors.New("no id"))
+			return
+		}
+		yield(record.Log{JSON: []byte(r.ID)}, nil)
 	}
-	return []record.Log{{JSON: []byte(r.ID)}}, nil
 }
 
 func batch(ids ...string) (all []*record.Record) {
@@ -109,6 +114,16 @@ func TestRotate(t *testing.T) {
 	}
 	deliver(t, s, "2")
 	holds(t, path, "2\n")
+}
+
+// TestLargeBatch: a large batch is not gathered as a whole.
+func TestLargeBatch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	s := open(t, path)
+	deliver(t, s, slices.Repeat([]string{strings.Repeat("x", 99_999)}, 100)...)
+	if st, err := os.Stat(path); err != nil || st.Size() != 10_000_000 || s.buffer.Cap() > 4*writeSize {
+		t.Errorf("%v, %v; a buffer of %d bytes", st, err, s.buffer.Cap())
+	}
 }
 
 // TestCutOff: a line that a crash cut off is ended, so that only this line is broken.

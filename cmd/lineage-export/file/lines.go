@@ -13,6 +13,9 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
+// writeSize is how many bytes are gathered before a write.
+const writeSize = 1 << 20
+
 // lines makes the lines of a batch.
 type lines struct {
 	encoder record.Encoder
@@ -27,22 +30,31 @@ func (l *lines) Name() string { return "ocsf" }
 // Refused counts records that could not be encoded.
 func (l *lines) Refused() uint64 { return l.refused.Load() }
 
-// encode gives text that is valid until the next call.
-func (l *lines) encode(batch []*record.Record) []byte {
+// encode writes the lines of a batch, some at a time: members decide how long all of them are.
+func (l *lines) encode(batch []*record.Record, write func([]byte) error) error {
 	l.buffer.Reset()
 	for _, r := range batch {
-		logs, err := l.encoder.Encode(r)
-		if err != nil {
-			l.refused.Add(1)
-			l.log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("record not encoded")
-			continue
-		}
-		for _, x := range logs {
+		for x, err := range l.encoder.Encode(r) {
+			if err != nil {
+				l.refused.Add(1)
+				l.log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("record not encoded")
+				continue
+			}
 			l.buffer.Write(x.JSON)
 			l.buffer.WriteByte('\n')
+			if l.buffer.Len() < writeSize {
+				continue
+			}
+			if err := write(l.buffer.Bytes()); err != nil {
+				return err
+			}
+			l.buffer.Reset()
 		}
 	}
-	return l.buffer.Bytes()
+	if l.buffer.Len() == 0 {
+		return nil
+	}
+	return write(l.buffer.Bytes())
 }
 
 // Stream writes lines to standard output, or any other stream that may block.
@@ -61,14 +73,12 @@ func NewStream(out io.Writer, encoder record.Encoder, log zerolog.Logger) *Strea
 // ctx is done; the write continues, and the next Deliver, with the same batch, waits for it.
 func (s *Stream) Deliver(ctx context.Context, batch []*record.Record) error {
 	if s.writing == nil {
-		text := s.encode(batch)
-		if len(text) == 0 {
-			return nil
-		}
 		s.writing = make(chan error, 1)
 		go func(done chan<- error) {
-			_, err := s.out.Write(text)
-			done <- err
+			done <- s.encode(batch, func(text []byte) error {
+				_, err := s.out.Write(text)
+				return err
+			})
 		}(s.writing)
 	}
 	select {

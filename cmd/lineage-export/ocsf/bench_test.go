@@ -20,10 +20,11 @@ func BenchmarkFork(b *testing.B) {
 	}
 	e := newEncoder()
 	for b.Loop() {
-		logs, err := e.Encode(r)
-		if err != nil {
-			b.Fatal(err)
+		for l, err := range e.Encode(r) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(int64(len(l.JSON)))
 		}
-		b.SetBytes(int64(len(logs[0].JSON)))
 	}
 }

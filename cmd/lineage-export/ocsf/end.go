@@ -2,6 +2,7 @@ package ocsf
 
 import (
 	"cmp"
+	"iter"
 	"strings"
 	"time"
 
@@ -10,15 +11,17 @@ import (
 )
 
 // end is the events of an end: its receipt, and each process that was alive when it began.
-func (e *Encoder) end(r *record.Record) []*event {
-	all := []*event{e.receipt(r)}
-	if r.Report == nil {
-		return all
+func (e *Encoder) end(r *record.Record) iter.Seq[*event] {
+	return func(yield func(*event) bool) {
+		if !yield(e.receipt(r)) || r.Report == nil {
+			return
+		}
+		for i := range r.Report.Processes {
+			if !yield(e.outcome(r, &r.Report.Processes[i])) {
+				return
+			}
+		}
 	}
-	for i := range r.Report.Processes {
-		all = append(all, e.outcome(r, &r.Report.Processes[i]))
-	}
-	return all
 }
 
 // remediate begins an event of an end.
@@ -52,7 +55,7 @@ func (e *Encoder) receipt(r *record.Record) *event {
 	v.status = result
 	v.Process = &process{entity: entity{UID: v.Metadata.CorrelationUID}}
 	if root := r.Session.Root; root != nil {
-		v.Process, _ = e.member(r, root.Ref, root.Comm, root.Argv)
+		v.Process, v.Metadata.IsTruncated = e.member(r, root.Ref, root.Comm, root.Argv)
 	}
 	if d.DurationMS > 0 {
 		v.Duration, v.EndTime = int64(d.DurationMS), v.Time
@@ -123,6 +126,13 @@ func (e *Encoder) outcome(r *record.Record, o *api.Outcome) *event {
 		x.Creator = creatorOf(r, p.Image)
 	}
 	return v
+}
+
+// evident is a process that a finding names, in short: a finding may name many.
+func (e *Encoder) evident(r *record.Record, ref api.Ref, comm string, argv []string) (d *process, cut bool) {
+	d, cut = e.member(r, ref, comm, argv)
+	d.Parent, d.Ancestry = nil, nil
+	return d, d.shorten() || cut
 }
 
 // member is a process of the session: as events described it, else as the daemon names it.

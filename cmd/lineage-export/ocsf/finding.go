@@ -88,7 +88,7 @@ func (e *Encoder) leftovers(r *record.Record) []*event {
 	}
 	v := e.leftBehind(r, s, len(left), "ended now")
 	for i, o := range left[:min(len(left), maxEvidences)] {
-		p, cut := e.member(r, o.Ref, o.Comm, o.Argv)
+		p, cut := e.evident(r, o.Ref, o.Comm, o.Argv)
 		v.Metadata.IsTruncated = v.Metadata.IsTruncated || cut
 		v.Evidences = append(v.Evidences, evidence{Process: p, Data: map[string]string{"outcome": string(left[i].Outcome)}})
 	}
@@ -103,7 +103,7 @@ func (e *Encoder) present(r *record.Record) []*event {
 	}
 	v := e.leftBehind(r, medium, len(left), "still alive")
 	for _, o := range left[:min(len(left), maxEvidences)] {
-		p, cut := e.member(r, o.Ref, o.Comm, o.Argv)
+		p, cut := e.evident(r, o.Ref, o.Comm, o.Argv)
 		v.Metadata.IsTruncated = v.Metadata.IsTruncated || cut
 		v.Evidences = append(v.Evidences, evidence{Process: p})
 	}
@@ -127,7 +127,8 @@ func (e *Encoder) budget(r *record.Record) (all []*event) {
 		v := find(r, created, medium, budgetRule, fmt.Sprintf("%s reached %s: %s", sessionName(r), limit, what), r.Session.ID, reason)
 		v.Unmapped.Lineage.Why = reason
 		if root := r.Session.Root; root != nil {
-			p, _ := e.member(r, root.Ref, root.Comm, root.Argv)
+			var p *process
+			p, v.Metadata.IsTruncated = e.evident(r, root.Ref, root.Comm, root.Argv)
 			v.Evidences = []evidence{{Process: p}}
 		}
 		all = append(all, v)
@@ -158,7 +159,7 @@ func (e *Encoder) brokered(r *record.Record, b *api.Brokered) []*event {
 		sessionName(r), display.Text(b.Broker)), r.Session.ID, b.Broker, asked, at)
 	x := evidence{Data: map[string]string{"broker": b.Broker}}
 	if b.Asked != nil {
-		p, cut := e.member(r, asked, b.Asked.Comm, b.Asked.Argv)
+		p, cut := e.evident(r, asked, b.Asked.Comm, b.Asked.Argv)
 		x.Actor, v.Metadata.IsTruncated = &actor{Process: p}, cut
 	}
 	v.Evidences = []evidence{x}

@@ -93,10 +93,9 @@ func check(t *rapid.T, all []*record.Record) {
 	e, again := newEncoder(), newEncoder()
 	ids := make(map[string]string)
 	for _, r := range all {
-		logs, err := e.Encode(r)
-		repeated, _ := again.Encode(r)
-		if err != nil || len(logs) != len(repeated) {
-			t.Fatalf("%v, %d events and then %d", err, len(logs), len(repeated))
+		logs, repeated := encoded(t, e, r), encoded(t, again, r)
+		if len(logs) != len(repeated) {
+			t.Fatalf("%d events and then %d", len(logs), len(repeated))
 		}
 		for i, l := range logs {
 			var v event
@@ -121,4 +120,35 @@ func check(t *rapid.T, all []*record.Record) {
 			ids[v.Metadata.UID] = l.Line
 		}
 	}
+}
+
+// TestLineBound: no line is longer than docs/SIEM.md tells receivers to accept, whatever a chain of
+// processes is called and whatever it leaves behind.
+func TestLineBound(t *testing.T) {
+	word := func(n int) string { return strings.Repeat("\x01", n) } // six bytes each in JSON
+	s := newStory()
+	var left []api.Orphan
+	var outcomes []api.Outcome
+	longest := func(r *record.Record) {
+		for _, v := range encoded(t, newEncoder(), r) {
+			if len(v.JSON) > 256<<10 {
+				t.Errorf("%s: a line of %d bytes", v.Line[:40], len(v.JSON))
+			}
+		}
+	}
+	creator := agentRef
+	for n := range 2 * maxAncestry {
+		ref := api.Ref{PID: 5000 + n, StartNS: api.U64(110*second) + api.U64(n)}
+		longest(s.tell(110*second+uint64(2*n), "fork", api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000), Creator: &creator, Parent: &creator, Started: at(110 * second)}}))
+		longest(s.tell(110*second+uint64(2*n)+1, "exec", api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000), Exe: word(255), Argv: []string{word(900), word(3100)}}}))
+		left = append(left, api.Orphan{Why: api.WhyLeftover, Process: api.Process{Ref: ref, Comm: word(15), Argv: []string{word(4000)}}})
+		outcomes = append(outcomes, api.Outcome{Ref: ref, Comm: word(15), Argv: []string{word(4000)}, Leftover: true, Outcome: api.OutcomeLeft})
+		creator = ref
+	}
+	for _, members := range []map[api.Ref]*record.Process{nil, s.m.Members("k3x9q2")} {
+		longest(&record.Record{ID: "left", Kind: record.Orphans, Host: sampleHost, Time: *at(1), Session: s.m.Session("k3x9q2"), Orphans: left, Members: members})
+	}
+	end := s.tell(200*second, "session", api.Event{Session: "k3x9q2", State: api.StateEnded})
+	end.Report = &api.Report{Verdict: api.VerdictLeft, Processes: outcomes}
+	longest(end)
 }

@@ -6,6 +6,8 @@ package ocsf
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -16,8 +18,8 @@ const Version = "1.8.0"
 
 // Encoder makes events. It is not safe for concurrent use.
 type Encoder struct {
-	users users
-	only  int // class_uid of the events to make; 0: all
+	users        users
+	onlyFindings bool
 }
 
 // New makes an encoder of all events.
@@ -26,7 +28,7 @@ func New() *Encoder { return &Encoder{users: users{name: nameOnHost}} }
 // Findings makes an encoder of findings alone.
 func Findings() *Encoder {
 	e := New()
-	e.only = detectionFinding.uid
+	e.onlyFindings = true
 	return e
 }
 
@@ -79,35 +81,47 @@ var severities = [...]struct {
 }{informational: {"Informational", 9}, low: {"Low", 9}, medium: {"Medium", 13}, high: {"High", 17}}
 
 // Encode implements [record.Encoder]: a record that OCSF has no event for gives none.
-func (e *Encoder) Encode(r *record.Record) (logs []record.Log, err error) {
-	var all []*event
+func (e *Encoder) Encode(r *record.Record) iter.Seq2[record.Log, error] {
+	return func(yield func(record.Log, error) bool) {
+		if !e.onlyFindings {
+			for v := range e.activities(r) {
+				if !yield(logOf(r, v)) {
+					return
+				}
+			}
+		}
+		for _, v := range e.findings(r) {
+			if !yield(logOf(r, v)) {
+				return
+			}
+		}
+	}
+}
+
+// activities are the events of a record that are not findings.
+func (e *Encoder) activities(r *record.Record) iter.Seq[*event] {
 	switch r.Kind {
 	case record.Fork:
-		all = append(all, e.launch(r))
+		return slices.Values([]*event{e.launch(r)})
 	case record.Exec:
-		all = append(all, e.launch(r))
+		all := []*event{e.launch(r)}
 		if changed(r) {
 			all = append(all, e.setUser(r))
 		}
+		return slices.Values(all)
 	case record.Exit:
-		all = append(all, e.exit(r))
+		return slices.Values([]*event{e.exit(r)})
 	case record.Lost:
-		all = append(all, lostEvents(r))
+		return slices.Values([]*event{lostEvents(r)})
 	case record.End:
-		all = e.end(r)
+		return e.end(r)
 	}
-	all = append(all, e.findings(r)...)
-	for _, v := range all {
-		if e.only != 0 && v.ClassUID != e.only {
-			continue
-		}
-		line, err := encode(v)
-		if err != nil {
-			return nil, err
-		}
-		logs = append(logs, record.Log{ID: v.Metadata.UID, Time: r.Time, Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: line})
-	}
-	return logs, nil
+	return slices.Values([]*event(nil))
+}
+
+func logOf(r *record.Record, v *event) (record.Log, error) {
+	line, err := encode(v)
+	return record.Log{ID: v.Metadata.UID, Time: r.Time, Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: line}, err
 }
 
 // encode writes an event without a newline. Text from processes stays as it is, except

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/ocsf"
 	"github.com/lineage-ebpf/lineage/internal/page"
@@ -195,4 +196,19 @@ func events(t *testing.T, r *record.Record) (all []event) {
 		all = append(all, v)
 	}
 	return all
+}
+
+// TestTruncated: an exec whose command line is complete says that its ancestry was cut.
+func TestTruncated(t *testing.T) {
+	s := newStory()
+	creator := agentRef
+	for n := range 2 * maxAncestry {
+		ref := api.Ref{PID: 5000 + n, StartNS: api.U64(110*second) + api.U64(n)}
+		s.tell(110*second+uint64(n), "fork", api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: "sh", Creator: &creator}})
+		creator = ref
+	}
+	r := s.tell(120*second, "exec", api.Event{Process: &api.Process{Ref: creator, Session: "k3x9q2", Comm: "make", Argv: []string{"make"}}})
+	if v := events(t, r)[0]; len(v.Process.Ancestry) != maxAncestry || !v.Metadata.IsTruncated {
+		t.Errorf("%d ancestors, truncated: %v", len(v.Process.Ancestry), v.Metadata.IsTruncated)
+	}
 }

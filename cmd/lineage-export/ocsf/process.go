@@ -11,11 +11,11 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// The bounds of the ancestry of an event, and of each command line in it: a chain of processes that
-// fork a successor and exit has no end.
+// The bounds of the ancestry of an event, and of each command line in it and in a finding: a chain of
+// processes that fork a successor and exit has no end.
 const (
-	maxAncestry    = 32
-	maxAncestorArg = 256 // bytes
+	maxAncestry  = 32
+	maxShortArgs = 256 // bytes
 )
 
 // launch is the event of a fork, or of an exec. Its actor is the creator, or the process
@@ -26,9 +26,6 @@ func (e *Encoder) launch(r *record.Record) *event {
 	if r.Kind == record.Exec {
 		v.launch = launchType(3, "Exec")
 		v.Actor.Process = e.image(r, r.Was, &r.Process.Image.Ref)
-		if argv := r.Event.Process.Argv; argv != nil { // the model may have less of it
-			v.Process.CmdLine, v.Metadata.IsTruncated = strings.Join(argv, " "), r.Event.Process.ArgvTruncated
-		}
 		return v
 	}
 	v.launch = launchType(2, "Fork")
@@ -93,6 +90,9 @@ func (e *Encoder) describe(v *event, r *record.Record) {
 func (e *Encoder) process(r *record.Record, p *record.Process) (d *process, cut bool) {
 	d = e.image(r, p.Image, nil)
 	d.CreatedTime, cut = millisOf(p.Created), p.Image.ArgvTruncated
+	if r.Kind == record.Exec && r.Event.Process.Argv != nil { // the model may have less of it
+		d.CmdLine, cut = strings.Join(r.Event.Process.Argv, " "), r.Event.Process.ArgvTruncated
+	}
 	if p.Container != "" {
 		d.Container = &container{UID: p.Container}
 	}
@@ -106,8 +106,8 @@ func (e *Encoder) process(r *record.Record, p *record.Process) (d *process, cut 
 	}
 	for _, a := range ancestors {
 		x := entityOfImage(r, a)
-		if len(x.CmdLine) > maxAncestorArg {
-			x.CmdLine, cut = strings.ToValidUTF8(x.CmdLine[:maxAncestorArg], ""), true
+		if x.shorten() {
+			cut = true
 		}
 		d.Ancestry = append(d.Ancestry, x)
 	}
@@ -115,6 +115,15 @@ func (e *Encoder) process(r *record.Record, p *record.Process) (d *process, cut 
 		d.Ancestry = []entity{entityOf(r, *p.Image.CreatorRef)}
 	}
 	return d, cut
+}
+
+// shorten cuts a long command line, and reports whether it did.
+func (d *entity) shorten() bool {
+	if len(d.CmdLine) <= maxShortArgs {
+		return false
+	}
+	d.CmdLine = strings.ToValidUTF8(d.CmdLine[:maxShortArgs], "")
+	return true
 }
 
 // imageOf finds a process among images; nil: it is not among them.

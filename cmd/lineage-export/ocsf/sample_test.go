@@ -1,8 +1,9 @@
 package ocsf
 
 import (
-	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
@@ -126,11 +127,13 @@ func newEncoder() *Encoder {
 }
 
 // encoded are the events of a record.
-func encoded(t *testing.T, e *Encoder, r *record.Record) []record.Log {
+func encoded(t rapid.TB, e *Encoder, r *record.Record) (logs []record.Log) {
 	t.Helper()
-	logs, err := e.Encode(r)
-	if err != nil {
-		t.Fatal(err)
+	for l, err := range e.Encode(r) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs = append(logs, l)
 	}
 	return logs
 }

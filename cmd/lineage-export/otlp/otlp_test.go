@@ -3,6 +3,7 @@ package otlp
 import (
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -36,11 +37,12 @@ func exited(pid int, argv ...string) *record.Record {
 // stub is a receiver whose answer depends on what a request contains.
 type stub struct {
 	*httptest.Server
-	spans  []string // of requests that were accepted
-	logs   int
-	answer func(names []string) int // status; nil: 200
-	reply  *coltrace.ExportTraceServiceResponse
-	asked  int
+	spans   []string // of requests that were accepted
+	logs    int
+	answer  func(names []string) int // status; nil: 200
+	reply   *coltrace.ExportTraceServiceResponse
+	asked   int
+	largest int // bytes of a request
 }
 
 func newStub(t *testing.T) (*stub, *Sink) {
@@ -49,6 +51,7 @@ func newStub(t *testing.T) (*stub, *Sink) {
 	mux.HandleFunc("POST /base/v1/traces", func(w http.ResponseWriter, r *http.Request) {
 		st.asked++
 		body, _ := io.ReadAll(r.Body)
+		st.largest = max(st.largest, len(body))
 		var msg coltrace.ExportTraceServiceRequest
 		if err := proto.Unmarshal(body, &msg); err != nil {
 			t.Error(err)
@@ -160,8 +163,10 @@ func TestNotOTLP(t *testing.T) {
 // lines makes one line of each record.
 type lines struct{}
 
-func (lines) Encode(r *record.Record) ([]record.Log, error) {
-	return []record.Log{{Time: r.Time, Severity: 9, Line: r.ID, JSON: []byte("{}")}}, nil
+func (lines) Encode(r *record.Record) iter.Seq2[record.Log, error] {
+	return func(yield func(record.Log, error) bool) {
+		yield(record.Log{Time: r.Time, Severity: 9, Line: r.ID, JSON: []byte("{}")}, nil)
+	}
 }
 
 // TestHalfSent: if only the logs of a batch have to be sent again, the spans are not.
@@ -180,12 +185,14 @@ func TestHalfSent(t *testing.T) {
 	}
 }
 
+func spans(r *record.Record) []*trace.Span { return slices.Collect(spansOf(r)) }
+
 // TestSpan: the convention for the execution of programs.
 func TestSpan(t *testing.T) {
 	r := exited(42, "make", "-j8")
 	r.Ended[0].ExitCode = new(2)
 	r.Ended[0].Marks = []api.Event{{Type: "reparent", To: &api.Ref{PID: 1}, Time: &began}, {Type: "listen", Port: &api.Port{Addr: "::", Port: 80}}}
-	s := spansOf(r)[0]
+	s := spans(r)[0]
 	got := map[string]string{}
 	for _, a := range s.Attributes {
 		got[a.Key] = strings.TrimSpace(a.Value.String())
@@ -215,7 +222,7 @@ func TestSpan(t *testing.T) {
 func TestSignal(t *testing.T) {
 	r := exited(42, "sleep")
 	r.Ended[0].ExitCode, r.Ended[0].Signal = nil, "SIGKILL"
-	s := spansOf(r)[0]
+	s := spans(r)[0]
 	if s.Status.GetMessage() != "killed by SIGKILL" || len(s.Events) != 1 || s.Events[0].Name != "lineage.signal" {
 		t.Errorf("%v", s)
 	}
@@ -225,10 +232,10 @@ func TestSignal(t *testing.T) {
 func TestOpened(t *testing.T) {
 	r := exited(42, "agent")
 	r.Ended[0].Opened = true
-	closing := spansOf(r)[0]
+	closing := spans(r)[0]
 	r = exited(42, "agent")
 	r.Kind, r.Ended[0].Running = record.Open, true
-	opening := spansOf(r)[0]
+	opening := spans(r)[0]
 	if string(closing.ParentSpanId) != string(opening.SpanId) || string(closing.SpanId) == string(opening.SpanId) || string(closing.TraceId) != string(opening.TraceId) {
 		t.Errorf("opening %v, closing %v", opening, closing)
 	}
@@ -246,11 +253,36 @@ func FuzzNames(f *testing.F) {
 		r.Kind = record.End
 		r.Session.Ended = &began
 		r.Report = &api.Report{Verdict: api.VerdictLeft, VerdictWhy: why, Processes: []api.Outcome{{Comm: exe, Why: arg}}}
-		if _, err := proto.Marshal(&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: spansOf(r)}}}}}); err != nil {
+		if _, err := proto.Marshal(&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: spans(r)}}}}}); err != nil {
 			t.Error(err)
 		}
 		if _, err := proto.Marshal(logOf(r, &record.Log{Line: arg, JSON: []byte(exe)})); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// TestRequests: a batch is divided into requests of a bounded size, and what was accepted before
+// an error is not sent again.
+func TestRequests(t *testing.T) {
+	st, s := newStub(t)
+	var batch []*record.Record
+	for i := range 3000 {
+		batch = append(batch, exited(i+1, "x", strings.Repeat("y", 4000)))
+	}
+	st.answer = func([]string) int {
+		if st.asked == 2 {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	}
+	if err := s.Deliver(t.Context(), batch); err == nil {
+		t.Error("no error of the second request")
+	}
+	if err := s.Deliver(t.Context(), batch); err != nil {
+		t.Error(err)
+	}
+	if len(st.spans) != len(batch) || st.largest > 2*maxRequest {
+		t.Errorf("%d spans arrived, in requests of up to %d bytes", len(st.spans), st.largest)
+	}
 }

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"iter"
 	"sync/atomic"
 
 	collogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
@@ -25,9 +26,13 @@ type Sink struct {
 	Host   *record.Host
 	Log    zerolog.Logger
 
-	refused atomic.Uint64
-	sent    *record.Record // the last of a batch whose spans were accepted, and whose logs were not yet
+	refused     atomic.Uint64
+	spans, logs int // of the current batch, that the receiver has accepted or refused
 }
+
+// maxRequest is how many bytes of spans or logs one request has, and the last of them. Members
+// decide how large a batch becomes; receivers take 4 MiB and more.
+const maxRequest = 2 << 20
 
 // Name is otlp.
 func (s *Sink) Name() string { return "otlp" }
@@ -38,28 +43,34 @@ func (s *Sink) Refused() uint64 { return s.refused.Load() }
 // Close does nothing: nothing is open.
 func (s *Sink) Close() error { return nil }
 
-// Deliver sends the spans of a batch, and then its logs.
+// Deliver sends the spans of a batch, and then its logs. After an error, what the receiver has
+// accepted is not sent again.
 func (s *Sink) Deliver(ctx context.Context, batch []*record.Record) error {
-	if s.Traces && s.sent != batch[len(batch)-1] {
+	if s.Traces {
 		if err := s.sendSpans(ctx, batch); err != nil {
 			return err
 		}
 	}
-	if s.Logs == nil {
-		return nil
+	if s.Logs != nil {
+		if err := s.sendLogs(ctx, batch); err != nil {
+			return err
+		}
 	}
-	if s.Traces {
-		s.sent = batch[len(batch)-1]
-	}
-	return s.sendLogs(ctx, batch)
+	s.spans, s.logs = 0, 0
+	return nil
 }
 
 func (s *Sink) sendSpans(ctx context.Context, batch []*record.Record) error {
-	var all []*trace.Span
-	for _, r := range batch {
-		all = append(all, spansOf(r)...)
+	all := func(yield func(*trace.Span) bool) {
+		for _, r := range batch {
+			for span := range spansOf(r) {
+				if !yield(span) {
+					return
+				}
+			}
+		}
 	}
-	return send(ctx, s, all, func(part []*trace.Span) error {
+	return requests(s, &s.spans, all, func(part []*trace.Span) error {
 		reply := new(coltrace.ExportTraceServiceResponse)
 		err := s.Client.post(ctx, "traces", &coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{
 			Resource: resourceOf(s.Host), ScopeSpans: []*trace.ScopeSpans{{Scope: scopeOf(s.Host), Spans: part}},
@@ -70,19 +81,19 @@ func (s *Sink) sendSpans(ctx context.Context, batch []*record.Record) error {
 }
 
 func (s *Sink) sendLogs(ctx context.Context, batch []*record.Record) error {
-	var all []*logs.LogRecord
-	for _, r := range batch {
-		lines, err := s.Logs.Encode(r)
-		if err != nil {
-			s.Log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("record not encoded")
-			s.refused.Add(1)
-			continue
-		}
-		for i := range lines {
-			all = append(all, logOf(r, &lines[i]))
+	all := func(yield func(*logs.LogRecord) bool) {
+		for _, r := range batch {
+			for l, err := range s.Logs.Encode(r) {
+				if err != nil {
+					s.Log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("record not encoded")
+					s.refused.Add(1)
+				} else if !yield(logOf(r, &l)) {
+					return
+				}
+			}
 		}
 	}
-	return send(ctx, s, all, func(part []*logs.LogRecord) error {
+	return requests(s, &s.logs, all, func(part []*logs.LogRecord) error {
 		reply := new(collogs.ExportLogsServiceResponse)
 		err := s.Client.post(ctx, "logs", &collogs.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
 			Resource: resourceOf(s.Host), ScopeLogs: []*logs.ScopeLogs{{Scope: scopeOf(s.Host), LogRecords: part}},
@@ -92,9 +103,36 @@ func (s *Sink) sendLogs(ctx context.Context, batch []*record.Record) error {
 	})
 }
 
+// requests sends all but the first done, in requests of a bounded size, and counts in done what the
+// receiver has accepted or refused.
+func requests[T proto.Message](s *Sink, done *int, all iter.Seq[T], post func([]T) error) error {
+	var part []T
+	n, size := 0, 0
+	flush := func() error {
+		err := send(s, part, post)
+		if err == nil {
+			*done = n
+		}
+		part, size = nil, 0
+		return err
+	}
+	for item := range all {
+		if n++; n <= *done {
+			continue
+		}
+		part = append(part, item)
+		if size += proto.Size(item); size >= maxRequest {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
 // send sends all. If the receiver refuses the data, but accepts an empty request, send
 // tries halves: a record that will never be accepted must not hold up the rest.
-func send[T proto.Message](ctx context.Context, s *Sink, all []T, post func([]T) error) error {
+func send[T proto.Message](s *Sink, all []T, post func([]T) error) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -105,10 +143,10 @@ func send[T proto.Message](ctx context.Context, s *Sink, all []T, post func([]T)
 	if empty := post(nil); empty != nil {
 		return err
 	}
-	return halves(ctx, s, all, post, err)
+	return halves(s, all, post, err)
 }
 
-func halves[T proto.Message](ctx context.Context, s *Sink, all []T, post func([]T) error, err error) error {
+func halves[T proto.Message](s *Sink, all []T, post func([]T) error, err error) error {
 	if len(all) == 1 {
 		s.Log.Error().Err(err).Msg("the receiver refuses a record; it is left out")
 		s.refused.Add(1)
@@ -117,7 +155,7 @@ func halves[T proto.Message](ctx context.Context, s *Sink, all []T, post func([]
 	for _, part := range [][]T{all[:len(all)/2], all[len(all)/2:]} {
 		err := post(part)
 		if refuses(err) {
-			err = halves(ctx, s, part, post, err)
+			err = halves(s, part, post, err)
 		}
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"iter"
 	"path"
 	"strconv"
 	"time"
@@ -17,17 +18,20 @@ import (
 const sessionName = "lineage.session"
 
 // spansOf are the spans that a record ends.
-func spansOf(r *record.Record) (all []*trace.Span) {
-	for _, run := range r.Ended {
-		all = append(all, imageSpan(r, run))
+func spansOf(r *record.Record) iter.Seq[*trace.Span] {
+	return func(yield func(*trace.Span) bool) {
+		for _, run := range r.Ended {
+			if !yield(imageSpan(r, run)) {
+				return
+			}
+		}
+		switch {
+		case r.Kind == record.End:
+			yield(sessionSpan(r))
+		case r.Kind == record.Open && r.Process == nil:
+			yield(openSession(r))
+		}
 	}
-	switch {
-	case r.Kind == record.End:
-		all = append(all, sessionSpan(r))
-	case r.Kind == record.Open && r.Process == nil:
-		all = append(all, openSession(r))
-	}
-	return all
 }
 
 // placed is a span at its place in a trace. A span that closes an opened one is below it,

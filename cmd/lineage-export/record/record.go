@@ -3,6 +3,7 @@
 package record
 
 import (
+	"iter"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -151,7 +152,8 @@ type Log struct {
 	JSON     []byte // one object
 }
 
-// Encoder turns a record into logs: none, one or more.
+// Encoder turns a record into logs: none, one or more. They come one after the other, because the
+// end of a session has one for each of its processes. An error is about one of them.
 type Encoder interface {
-	Encode(*Record) ([]Log, error)
+	Encode(*Record) iter.Seq2[Log, error]
 }

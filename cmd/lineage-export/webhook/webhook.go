@@ -55,12 +55,11 @@ func (s *Sink) Close() error { return nil }
 // receiver has accepted are not posted again.
 func (s *Sink) Deliver(ctx context.Context, batch []*record.Record) error {
 	for _, r := range batch {
-		logs, err := s.Encoder.Encode(r)
-		if err != nil {
-			s.refuse(r, err)
-			continue
-		}
-		for _, l := range logs {
+		for l, err := range s.Encoder.Encode(r) {
+			if err != nil {
+				s.refuse(r, err)
+				continue
+			}
 			if s.taken[l.ID] {
 				continue
 			}

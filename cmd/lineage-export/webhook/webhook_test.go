@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -73,11 +74,14 @@ var key = []byte("0123456789abcdef01234567")
 // numbered encodes a record as its id, twice.
 type numbered struct{}
 
-func (numbered) Encode(r *record.Record) (logs []record.Log, err error) {
-	for _, part := range []string{"a", "b"} {
-		logs = append(logs, record.Log{ID: r.ID + part, JSON: []byte(`"` + r.ID + part + `"`)})
+func (numbered) Encode(r *record.Record) iter.Seq2[record.Log, error] {
+	return func(yield func(record.Log, error) bool) {
+		for _, part := range []string{"a", "b"} {
+			if !yield(record.Log{ID: r.ID + part, JSON: []byte(`"` + r.ID + part + `"`)}, nil) {
+				return
+			}
+		}
 	}
-	return logs, nil
 }
 
 // receiver checks what is posted, and gives its scripted answers, then 204.

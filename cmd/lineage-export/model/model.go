@@ -3,7 +3,10 @@
 package model
 
 import (
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -183,13 +186,21 @@ func (m *Model) enter(p *process, creator *api.Ref) {
 	}
 }
 
-// cut bounds what is remembered of a command line.
+// cut bounds what is remembered of a command line. It is a copy: the rest shall not stay in memory.
 func cut(argv []string, already bool) ([]string, bool) {
-	n := 0
+	room := record.MaxArgv
 	for i, a := range argv {
-		if n += len(a) + 1; n > record.MaxArgv {
-			return argv[:i:i], true
+		if room -= len(a) + 1; room >= 0 {
+			continue
 		}
+		kept, n := slices.Clone(argv[:i]), max(room+len(a), 0)
+		for n > 0 && !utf8.RuneStart(a[n]) {
+			n--
+		}
+		if n > 0 {
+			kept = append(kept, strings.Clone(a[:n]))
+		}
+		return kept, true
 	}
 	return argv, already
 }

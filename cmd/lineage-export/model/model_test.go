@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -313,6 +314,28 @@ func TestLoad(t *testing.T) {
 	for _, text := range []string{"", "{", `{"images":[{"Creator":7}]}`, `{"images":[{"Creator":-1}]}`, `{"processes":[{"Image":0}]}`, `{"processes":[{"Image":-1}]}`, `{"images":[{"Creator":1}]}`} {
 		if _, err := Load([]byte(text), here, &world{}); err == nil {
 			t.Errorf("%s: no error", text)
+		}
+	}
+}
+
+// TestCut: of a long command line its beginning is remembered, and nothing else is kept in memory.
+func TestCut(t *testing.T) {
+	long := strings.Repeat("é", record.MaxArgv)
+	for _, c := range []struct {
+		argv, want []string
+		cut        bool
+	}{
+		{[]string{"make", "-j8"}, []string{"make", "-j8"}, false},
+		{[]string{long}, []string{long[:record.MaxArgv-2]}, true},
+		{[]string{"sh", "-c", long, "x"}, []string{"sh", "-c", long[:record.MaxArgv-8]}, true},
+		{slices.Repeat([]string{""}, 4000), slices.Repeat([]string{""}, record.MaxArgv), true},
+	} {
+		got, truncated := cut(c.argv, false)
+		if !slices.Equal(got, c.want) || truncated != c.cut {
+			t.Errorf("%d arguments, the last of %d bytes, truncated %v; want %d and %d", len(got), len(got[max(len(got)-1, 0):]), truncated, len(c.want), len(c.want[len(c.want)-1]))
+		}
+		if c.cut && cap(got) > len(got)+len(got)/4+8 {
+			t.Errorf("%d arguments are kept of %d", cap(got), len(got))
 		}
 	}
 }

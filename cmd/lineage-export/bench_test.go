@@ -22,8 +22,8 @@ import (
 
 type known struct{}
 
-func (known) Session(id string) *api.Session {
-	return &api.Session{ID: id, Name: "bench", Started: new(time.Now()), Root: &api.Process{Ref: api.Ref{PID: 1, StartNS: 1}, Comm: "agent", Argv: []string{"agent", "--flag"}}}
+func (known) Session(id string) (*api.Session, error) {
+	return &api.Session{ID: id, Name: "bench", Started: new(time.Now()), Root: &api.Process{Ref: api.Ref{PID: 1, StartNS: 1}, Comm: "agent", Argv: []string{"agent", "--flag"}}}, nil
 }
 func (known) Tree(string) []api.Node        { return nil }
 func (known) Redact(argv []string) []string { return redact.Argv(argv) }

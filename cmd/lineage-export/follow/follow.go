@@ -26,7 +26,7 @@ const (
 	modelTime    = 30 * time.Second // between two copies of the model
 	cursorTime   = 2 * time.Second  // between two writes of the cursor
 	readAhead    = 1024             // events between the stream and the model
-	lagTime      = 30 * time.Second // the history may be behind what the ring has lost
+	lagTime      = 30 * time.Second // see patience
 )
 
 // Follower brings the events to one sink, in one goroutine. Its exported fields do not
@@ -44,17 +44,28 @@ type Follower struct {
 	at     place // the last event that was read
 	acked  place // the last event that the sink has accepted
 	early  place // up to here records were delivered before this program started
+	passed bool  // early was passed
+	from   place // where this stream began to read; no boot: it was passed
 	batch  []*record.Record
-	lag    lag
+	lag    patience // with the history, which may not have yet what the ring has lost
+	asking patience // with a daemon that does not answer
 	wrote  struct{ cursor, model time.Time }
 	seen   seen
 	unsaid bool // it was logged that the state cannot be written
 }
 
-// lag is what the ring has lost and the history does not have yet.
-type lag struct {
-	from  api.U64
+// patience is how long the follower tries again at one place before it continues without.
+type patience struct {
+	at    place
 	since time.Time
+}
+
+// over reports whether that was long enough.
+func (p *patience) over(at place) bool {
+	if p.at != at {
+		*p = patience{at, time.Now()}
+	}
+	return time.Since(p.since) > lagTime
 }
 
 // errAgain: the stream must be opened again, at the last event that was read.
@@ -147,6 +158,7 @@ func (f *Follower) connect(ctx context.Context) error {
 	default:
 		q.Since, q.Snapshot = f.at.Time.Add(-time.Second), f.at.Boot == boot && f.model == nil
 	}
+	f.from = f.at
 	return f.stream(ctx, c, q, boot)
 }
 
@@ -248,9 +260,12 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		return nil
 	case "event":
 	case "heartbeat": // is sent when nothing is left to send
-		if f.model != nil && f.model.Boot() == boot {
-			f.overlooked(ctx, e.TimeNS)
+		caught := time.Now().Add(-time.Duration(boottime() - e.TimeNS))
+		f.of(boot)
+		if f.at.Boot != boot { // nothing has happened since the host was restarted
+			f.at = place{Schema: schema, Boot: boot, TimeNS: 1, Time: caught}
 		}
+		f.overlooked(ctx, caught)
 		return nil
 	default:
 		return nil
@@ -279,30 +294,70 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		here.Time = *e.Time
 	}
 	placed := e.TimeNS != 0
-	if placed && f.at.Boot == boot && here.behind(&f.at) {
-		return nil // it was read before
+	if placed && f.read(&here) {
+		return nil
 	}
 	f.of(boot)
+	if placed && f.delivered(&here) {
+		f.model.Session(e.Session)
+		f.at = here
+		f.model.Apply(e)
+		return nil
+	}
+	if err := f.apply(e); err != nil {
+		return err
+	}
 	if placed {
 		f.at = here
 	}
-	if placed && boot == f.early.Boot && here.behind(&f.early) {
-		f.model.Apply(e)
-		return nil // it was delivered before
-	}
-	f.apply(e)
 	return nil
 }
 
-// apply adds the records of an event to the batch.
-func (f *Follower) apply(e *api.Event) {
+// read reports whether an event was read before. Events of an earlier boot have no number, and are not in
+// the order of their times: only what comes before the first new one is compared by its time.
+func (f *Follower) read(here *place) bool {
+	switch {
+	case here.Boot == f.at.Boot && here.Seq != 0 && f.at.Seq != 0:
+		return here.Seq <= f.at.Seq
+	case here.Boot == f.from.Boot && here.behind(&f.from):
+		return true
+	}
+	f.from = place{}
+	return false
+}
+
+// delivered reports whether the records of an event were delivered before this program started.
+func (f *Follower) delivered(here *place) bool {
+	if f.passed || here.Boot != f.early.Boot {
+		return false
+	}
+	f.passed = !here.behind(&f.early)
+	return !f.passed
+}
+
+// apply adds the records of an event to the batch. On an error the daemon has to be asked again about
+// the session, and the event has to be read again.
+func (f *Follower) apply(e *api.Event) error {
+	f.model.Session(e.Session)
+	var report *api.Report
+	if e.Type == "session" && e.State == api.StateEnded {
+		report = f.source.report(e.Session)
+	}
+	if err := f.source.unanswered; err != nil && !f.asking.over(f.at) {
+		return err
+	}
+	f.source.unanswered = nil
+	if e.Time == nil {
+		e.Time = new(f.at.Time)
+	}
 	records := f.model.Apply(e)
 	for _, r := range records {
 		if r.Kind == record.End {
-			r.Report = f.source.report(r.Session.ID)
+			r.Report = report
 		}
 	}
 	f.batch = append(f.batch, records...)
+	return nil
 }
 
 // of makes the model that of a boot. What was alive in the previous boot has ended.
@@ -321,10 +376,7 @@ func (f *Follower) missing(ctx context.Context, e *api.Event) (again bool) {
 	if e.Where != "reader" || f.at.Seq == 0 {
 		return false
 	}
-	if f.lag.from != f.at.Seq {
-		f.lag = lag{f.at.Seq, time.Now()}
-	}
-	if time.Since(f.lag.since) > lagTime {
+	if f.lag.over(f.at) {
 		return false
 	}
 	f.Stats.Behind.Add(1)

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -39,6 +41,10 @@ type daemon struct {
 
 	known func() *api.Session // aaaaaa; nil: it has none
 	live  bool                // it is in the list
+	beats bool                // it sends heartbeats
+
+	secret string         // by its policy
+	fails  map[string]int // how many requests for a path still break off
 }
 
 func newDaemon(t *testing.T) *daemon {
@@ -46,7 +52,7 @@ func newDaemon(t *testing.T) *daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, socket: filepath.Join(t.TempDir(), "s"), boot: boot, ring: 1, added: make(chan struct{}), live: true,
+	d := &daemon{t: t, socket: filepath.Join(t.TempDir(), "s"), boot: boot, ring: 1, added: make(chan struct{}), live: true, fails: make(map[string]int), secret: "hush",
 		known: func() *api.Session { return &api.Session{ID: "aaaaaa", Name: "web", Started: new(time.Now())} }}
 	l, err := net.Listen("unix", d.socket)
 	if err != nil {
@@ -57,7 +63,9 @@ func newDaemon(t *testing.T) *daemon {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/version", doc(api.Version{API: api.Major}))
-	mux.HandleFunc("/v1/policy", doc(api.Policy{Items: []api.PolicyValue{{Key: "redact.0", Value: "hush"}}}))
+	mux.HandleFunc("/v1/policy", func(w http.ResponseWriter, _ *http.Request) {
+		json.NewEncoder(w).Encode(api.Policy{Items: []api.PolicyValue{{Key: "redact.0", Value: d.secret}}})
+	})
 	mux.HandleFunc("/v1/status", doc(api.Status{Level: 4}))
 	mux.HandleFunc("/v1/orphans", doc(api.Orphans{}))
 	mux.HandleFunc("/v1/sessions", d.sessions)
@@ -66,9 +74,17 @@ func newDaemon(t *testing.T) *daemon {
 	mux.HandleFunc("/v1/sessions/aaaaaa/report", doc(api.Report{Session: "aaaaaa", Verdict: api.VerdictClean}))
 	mux.HandleFunc("/v1/events", d.stream)
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.mu.Lock()
+		d.fails[r.URL.Path]--
+		broken := d.fails[r.URL.Path] >= 0
+		d.mu.Unlock()
+		if broken {
+			panic(http.ErrAbortHandler)
+		}
 		w.Header().Set(api.HeaderAPI, strconv.Itoa(api.Major))
 		mux.ServeHTTP(w, r)
 	})}
+	s.ErrorLog = log.New(io.Discard, "", 0)
 	go s.Serve(l)
 	t.Cleanup(func() { s.Close() })
 	return d
@@ -146,8 +162,15 @@ func (d *daemon) stream(w http.ResponseWriter, r *http.Request) {
 	for {
 		e, wait := d.next(at)
 		if e == nil {
+			beat := make(<-chan time.Time)
+			if d.beats {
+				beat = time.After(50 * time.Millisecond)
+			}
 			select {
 			case <-wait:
+				continue
+			case <-beat:
+				send(api.Event{Head: api.Head{Kind: "heartbeat"}, TimeNS: boottime()})
 				continue
 			case <-r.Context().Done():
 				return
@@ -386,6 +409,97 @@ func TestReboot(t *testing.T) {
 		if r.Kind == record.End && (r.Boot != "before" || r.Event.Reason != "reboot") {
 			t.Errorf("%+v", r)
 		}
+	}
+}
+
+// TestRebootQuiet: what was alive before a reboot ends although nothing has happened since. What
+// happens later is not missed.
+func TestRebootQuiet(t *testing.T) {
+	d, l, dir := newDaemon(t), &list{}, t.TempDir()
+	d.beats = true
+	then := time.Now().Add(-time.Hour)
+	cursor := place{Schema: schema, Boot: "before", TimeNS: 2e9, Time: then}
+	e := api.Event{Head: api.Head{Kind: "event"}, BootID: "before", TimeNS: 3e9, Time: new(then.Add(time.Second)), Session: "aaaaaa"}
+	fork(11)(&e)
+	d.past = []api.Event{e}
+	store, err := OpenStore(dir)
+	if err != nil || store.write("list.cursor", &cursor) != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+	_, stop := follower(t, d, l, dir)
+	until(t, "end", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.records) == 2 && l.records[1].Kind == record.End && l.records[1].Event.Reason == "reboot"
+	})
+	stop()
+	d.add(fork(13), exit(13))
+	follower(t, d, l, dir)
+	until(t, "exit", func() bool { return len(l.pids()) == 1 })
+	for id, n := range l.ids {
+		if n != 1 {
+			t.Errorf("record %s came %d times", id, n)
+		}
+	}
+}
+
+// TestPastOrder: events of an earlier boot are not always in the order of their times: what a walk
+// found is reported later. They are not missed for that.
+func TestPastOrder(t *testing.T) {
+	d, l, dir := newDaemon(t), &list{}, t.TempDir()
+	then := time.Now().Add(-time.Hour)
+	early := func(ms int, f func(*api.Event)) api.Event {
+		e := api.Event{Head: api.Head{Kind: "event"}, BootID: "before", TimeNS: api.U64(ms) * 1e6, Time: new(then.Add(time.Duration(ms) * time.Millisecond)), Session: "aaaaaa"}
+		f(&e)
+		return e
+	}
+	d.past = []api.Event{early(1500, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(3900, fork(12)), early(3500, exit(11)), early(3950, exit(12))}
+	cursor := place{Schema: schema, Boot: "before", TimeNS: 2e9, Time: then.Add(2 * time.Second)}
+	store, err := OpenStore(dir)
+	if err != nil || store.write("list.cursor", &cursor) != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+	d.add(fork(13), exit(13))
+	follower(t, d, l, dir)
+	until(t, "records", func() bool { p := l.pids(); return len(p) > 0 && p[len(p)-1] == 13 })
+	if got := fmt.Sprint(l.pids()); got != "[10 11 12 13]" {
+		t.Errorf("exits of %s", got)
+	}
+}
+
+// TestUnanswered: records are complete although the daemon was restarted while it was asked.
+func TestUnanswered(t *testing.T) {
+	d, l := newDaemon(t), &list{}
+	d.fails["/v1/sessions/aaaaaa"] = 3 // net/http may try twice
+	d.fails["/v1/sessions/aaaaaa/report"] = 3
+	follower(t, d, l, t.TempDir())
+	until(t, "reader", d.read)
+	d.add(fork(10), exit(10), func(e *api.Event) { e.Type, e.State, e.Reason = "session", api.StateEnded, "end" })
+	until(t, "records", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) == 3 })
+	for _, r := range l.records {
+		if r.Session.Name != "web" || r.Kind == record.End && r.Report == nil {
+			t.Errorf("%s: session %q, report %v", r.Kind, r.Session.Name, r.Report)
+		}
+	}
+}
+
+// TestLostFirst: the record of missing events has a time, even if nothing was read before.
+func TestLostFirst(t *testing.T) {
+	d, l, dir := newDaemon(t), &list{}, t.TempDir()
+	store, err := OpenStore(dir)
+	if err != nil || store.write("list.cursor", &place{Schema: schema, Boot: d.boot, TimeNS: 5, Time: time.Now()}) != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+	d.add(func(e *api.Event) {
+		e.Type, e.Where, e.LostFrom, e.LostTo, e.TimeNS, e.Time = "lost", "history", 7, 9, 0, nil
+	})
+	follower(t, d, l, dir)
+	until(t, "record", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) > 0 })
+	if r := l.records[0]; r.Kind != record.Lost || time.Since(r.Time) > time.Minute {
+		t.Errorf("%s at %v", r.Kind, r.Time)
 	}
 }
 

@@ -62,8 +62,8 @@ func worthTelling(before, now *api.Status) bool {
 
 // overlooked makes records of sessions that ended without an event: the ring had no room for it,
 // the kernel's record was removed while no daemon ran, or the daemon let the session go.
-// Everything up to the boottime caught has been read.
-func (f *Follower) overlooked(ctx context.Context, caught api.U64) {
+// Everything up to the time caught has been read.
+func (f *Follower) overlooked(ctx context.Context, caught time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	list, err := f.source.client.Sessions(ctx, "live", "")
@@ -74,7 +74,7 @@ func (f *Follower) overlooked(ctx context.Context, caught api.U64) {
 	for i := range list.Items {
 		live[list.Items[i].ID] = true
 	}
-	before := time.Now().Add(-time.Duration(boottime()-caught) - settleTime)
+	before := caught.Add(-settleTime)
 	for _, id := range f.model.Live() {
 		if live[id] {
 			continue
@@ -86,6 +86,8 @@ func (f *Follower) overlooked(ctx context.Context, caught api.U64) {
 		if err != nil || d.State != api.StateEnded || d.Ended != nil && d.Ended.After(before) {
 			continue // try again at the next heartbeat
 		}
-		f.apply(&api.Event{Head: api.Head{Kind: "event"}, Type: "session", Session: id, State: d.State, Reason: d.EndReason, Time: d.Ended})
+		if f.apply(&api.Event{Head: api.Head{Kind: "event"}, Type: "session", Session: id, State: d.State, Reason: d.EndReason, Time: d.Ended}) != nil {
+			return
+		}
 	}
 }

@@ -37,15 +37,7 @@ func TestOverlooked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDaemon(t)
 			d.known, d.live = func() *api.Session { return tt.doc }, tt.live
-			c, err := api.Dial(t.Context(), d.socket)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			f := &Follower{Sink: &list{}, Store: &Store{}, Host: &record.Host{ID: "h"}, Log: zerolog.Nop()}
-			if f.source, err = newSource(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			f := looking(t, d)
 			take := func(e *api.Event) {
 				t.Helper()
 				if err := f.take(t.Context(), e, d.boot); err != nil {
@@ -72,6 +64,22 @@ func TestOverlooked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// looking is a follower that is connected, but does not run.
+func looking(t *testing.T, d *daemon) *Follower {
+	t.Helper()
+	c, err := api.Dial(t.Context(), d.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	f := &Follower{Sink: &list{}, Store: &Store{}, Host: &record.Host{ID: "h"}, Log: zerolog.Nop()}
+	if f.source, err = newSource(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	f.of(d.boot)
+	return f
 }
 
 // session and sessions answer as the daemon does.

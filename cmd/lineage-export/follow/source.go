@@ -22,6 +22,8 @@ type source struct {
 	ctx    context.Context
 	client api.Client
 	own    []*regexp.Regexp // secrets, by the daemon's policy
+
+	unanswered error // of the last question that got no answer
 }
 
 // newSource asks for the policy: what it redacts must not leave the host.
@@ -39,18 +41,24 @@ func newSource(ctx context.Context, c api.Client) (*source, error) {
 func (s *source) Redact(argv []string) []string { return redact.Argv(argv, s.own...) }
 
 // Session is what the daemon knows of a session, or its history.
-func (s *source) Session(id string) (d *api.Session) {
-	_ = s.ask(func(ctx context.Context) (err error) {
+func (s *source) Session(id string) (d *api.Session, err error) {
+	err = s.ask(func(ctx context.Context) (err error) {
 		d, err = s.client.Session(ctx, id)
 		return err
 	})
-	if d != nil {
-		if d.Root != nil {
-			d.Root.Argv = s.Redact(d.Root.Argv)
-		}
-		d.Token = ""
+	switch {
+	case err == nil:
+	case errors.As(err, new(*api.Error)):
+		return nil, nil
+	default:
+		s.unanswered = err
+		return nil, err
 	}
-	return d
+	if d.Root != nil {
+		d.Root.Argv = s.Redact(d.Root.Argv)
+	}
+	d.Token = ""
+	return d, nil
 }
 
 // Tree is the processes of a session.
@@ -71,6 +79,9 @@ func (s *source) report(id string) (d *api.Report) {
 		d, err = s.client.Report(ctx, id, reportTime)
 		return err
 	})
+	if err != nil && !errors.As(err, new(*api.Error)) {
+		s.unanswered = err
+	}
 	if err != nil || d.Verdict == "" {
 		return nil
 	}

@@ -3,6 +3,7 @@
 package model
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,8 @@ const (
 
 // Source answers what events do not report. Nil and empty: not known.
 type Source interface {
-	Session(id string) *api.Session
+	// Session gives an error if the question must be asked again.
+	Session(id string) (*api.Session, error)
 	// Tree is the processes of a session, with their dead ancestors.
 	Tree(session string) []api.Node
 	Redact(argv []string) []string
@@ -42,8 +44,9 @@ type Model struct {
 }
 
 type session struct {
-	info *record.SessionInfo // replaced when it changes: records have it
-	tree bool                // the tree was requested from Source
+	info   *record.SessionInfo // replaced when it changes: records have it
+	tree   bool                // the tree was requested from Source
+	unsure bool                // Source could not say what it or a session around it is
 }
 
 type process struct {
@@ -331,5 +334,9 @@ func (m *Model) time(t *time.Time, e *api.Event) time.Time {
 	return time.Time{}
 }
 
-// Ask changes the model's source: the daemon may have been restarted.
-func (m *Model) Ask(from Source) { m.from = from }
+// Ask changes the model's source: the daemon may have been restarted. What the old one could not
+// say is asked again.
+func (m *Model) Ask(from Source) {
+	m.from = from
+	maps.DeleteFunc(m.sessions, func(_ string, s *session) bool { return s.unsure })
+}

@@ -28,8 +28,8 @@ type world struct {
 	asked  int // how many trees were requested
 }
 
-func (w *world) Session(id string) *api.Session {
-	return &api.Session{ID: id, Name: "name", Started: new(began), Root: &api.Process{Ref: api.Ref{PID: 1, StartNS: 1}, Comm: "root", Session: id, Started: new(began)}}
+func (w *world) Session(id string) (*api.Session, error) {
+	return &api.Session{ID: id, Name: "name", Started: new(began), Root: &api.Process{Ref: api.Ref{PID: 1, StartNS: 1}, Comm: "root", Session: id, Started: new(began)}}, nil
 }
 func (w *world) Tree(string) []api.Node { w.asked++; return nil }
 func (w *world) Redact(argv []string) []string {

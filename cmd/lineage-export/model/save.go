@@ -36,7 +36,7 @@ type savedProcess struct {
 func (m *Model) Save() ([]byte, error) {
 	d := saved{Boot: m.boot, Time: m.last}
 	for _, s := range m.sessions {
-		if s.info.State != api.StateEnded {
+		if s.info.State != api.StateEnded && !s.unsure {
 			d.Sessions = append(d.Sessions, s.info)
 		}
 	}

@@ -18,19 +18,22 @@ func (m *Model) session(id string) *session {
 		return s
 	}
 	m.sessions[id] = s // first: a session may name itself through others
-	if d := m.from.Session(id); d != nil {
+	d, err := m.from.Session(id)
+	s.unsure = err != nil
+	if d != nil {
 		s.info.Session = *d
 		if d.Root != nil && d.Root.StartNS != 0 {
 			m.known(d.Root)
 		}
 	}
-	s.info.Span = m.sessionSpan(&s.info.Session)
+	s.info.Span = m.sessionSpan(s)
 	return s
 }
 
 // sessionSpan is the place of a session in a trace: that of its parent session, or of the
 // session whose work it holds, else a trace of its own.
-func (m *Model) sessionSpan(d *api.Session) record.Span {
+func (m *Model) sessionSpan(s *session) record.Span {
+	d := &s.info.Session
 	sp := record.Span{Trace: record.Trace{TraceID: record.SessionTrace(m.host.ID, m.boot, d.ID), SpanID: record.SessionSpan(m.host.ID, m.boot, d.ID)}}
 	above := d.Parent
 	if above == "" {
@@ -39,8 +42,9 @@ func (m *Model) sessionSpan(d *api.Session) record.Span {
 	if above == "" || above == d.ID {
 		return sp
 	}
-	outer := m.session(above).info.Span
-	sp.TraceID, sp.Parent = outer.TraceID, outer.SpanID
+	outer := m.session(above)
+	s.unsure = s.unsure || outer.unsure
+	sp.TraceID, sp.Parent = outer.info.Span.TraceID, outer.info.Span.SpanID
 	if root := d.Root; root != nil && d.Parent != "" {
 		if p := m.processes[root.Ref]; p != nil && p.Image.Creator != nil && p.Trace == nil {
 			sp.Parent = p.Image.Creator.Span

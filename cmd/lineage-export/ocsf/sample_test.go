@@ -43,9 +43,9 @@ func at(ns uint64) *time.Time { return new(booted.Add(time.Duration(ns))) }
 // oneSession is a source that knows one session.
 type oneSession struct{ session *api.Session }
 
-func (s oneSession) Session(string) *api.Session   { return s.session }
-func (s oneSession) Tree(string) []api.Node        { return nil }
-func (s oneSession) Redact(argv []string) []string { return redact.Argv(argv) }
+func (s oneSession) Session(string) (*api.Session, error) { return s.session, nil }
+func (s oneSession) Tree(string) []api.Node               { return nil }
+func (s oneSession) Redact(argv []string) []string        { return redact.Argv(argv) }
 
 // story gives events numbers and times.
 type story struct {

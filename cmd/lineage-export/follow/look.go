@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 )
 
 // settleTime is how long the daemon may report the end of a session that no event has yet.
@@ -23,6 +24,9 @@ func (f *Follower) look(ctx context.Context, c api.Client) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	now := time.Now()
+	if own, err := secrets.Expressions(ctx, c); err == nil { // the policy may have been loaded again
+		f.source.own = own
+	}
 	if s, err := c.Status(ctx); err == nil {
 		if worthTelling(f.seen.status, s) {
 			f.batch = append(f.batch, f.model.Status(f.seen.status, s, now))

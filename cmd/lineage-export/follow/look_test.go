@@ -82,6 +82,18 @@ func looking(t *testing.T, d *daemon) *Follower {
 	return f
 }
 
+// TestNewPolicy: what the policy hides since it was loaded again is hidden here, too: root and the
+// sessions' own user get whole command lines from the daemon.
+func TestNewPolicy(t *testing.T) {
+	d := newDaemon(t)
+	f := looking(t, d)
+	d.secret = "quiet"
+	f.look(t.Context(), f.source.client)
+	if got := f.source.Redact([]string{"agent", "quiet"}); got[1] != "[redacted]" {
+		t.Errorf("%q", got)
+	}
+}
+
 // session and sessions answer as the daemon does.
 func (d *daemon) session(w http.ResponseWriter, _ *http.Request) {
 	if s := d.known(); s != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 const (
 	firstPause   = 250 * time.Millisecond
 	longestPause = 30 * time.Second
+	longestLater = time.Hour        // that a receiver may ask for
 	attemptTime  = 30 * time.Second // one delivery may take
 	lastTime     = 5 * time.Second  // the last one
 )
@@ -31,6 +34,21 @@ type Stats struct {
 type Later struct {
 	Err error
 	In  time.Duration
+}
+
+// Retry is the error of a reply: a [Later] if its header says when to try again.
+func Retry(err error, h http.Header) error {
+	var in time.Duration
+	says := h.Get("Retry-After")
+	if seconds, bad := strconv.ParseUint(says, 10, 64); bad == nil {
+		in = time.Duration(min(seconds, uint64(longestLater/time.Second))) * time.Second
+	} else if at, bad := http.ParseTime(says); bad == nil {
+		in = min(time.Until(at), longestLater)
+	}
+	if in <= 0 {
+		return err
+	}
+	return &Later{err, in}
 }
 
 func (e *Later) Error() string { return e.Err.Error() }
@@ -55,7 +73,7 @@ func (f *Follower) deliver(ctx context.Context, stopReading context.CancelFunc) 
 			stopReading()
 		}
 		if later, ok := errors.AsType[*Later](err); ok {
-			wait = min(max(wait, later.In), longestPause)
+			sleep(ctx, later.In)
 		}
 		wait = pause(ctx, wait)
 	}
@@ -128,9 +146,13 @@ func (f *Follower) written(err error) {
 
 // pause waits, and returns how long to wait the next time.
 func pause(ctx context.Context, d time.Duration) time.Duration {
+	sleep(ctx, d/2+rand.N(d))
+	return min(2*d, longestPause)
+}
+
+func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(d/2 + rand.N(d)):
+	case <-time.After(d):
 	}
-	return min(2*d, longestPause)
 }

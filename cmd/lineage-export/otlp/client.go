@@ -12,9 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -75,10 +73,7 @@ func answered(resp *http.Response, signal string) error {
 	case http.StatusNotFound:
 		return fmt.Errorf("%w: is this the base URL of an OTLP/HTTP receiver that takes %s?", err, signal)
 	}
-	if seconds, bad := strconv.Atoi(resp.Header.Get("Retry-After")); bad == nil && seconds > 0 {
-		return &follow.Later{Err: err, In: time.Duration(seconds) * time.Second}
-	}
-	return err
+	return follow.Retry(err, resp.Header)
 }
 
 // refuses reports whether an error is a refusal of the data.

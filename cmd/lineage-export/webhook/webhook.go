@@ -123,10 +123,7 @@ func answered(resp *http.Response) error {
 	if resp.StatusCode/100 == 3 {
 		return fmt.Errorf("%w: redirects are not followed", err)
 	}
-	if seconds, bad := strconv.Atoi(resp.Header.Get("Retry-After")); bad == nil && seconds > 0 {
-		return &follow.Later{Err: err, In: time.Duration(seconds) * time.Second}
-	}
-	return err
+	return follow.Retry(err, resp.Header)
 }
 
 // Sign is the signature of a body, as in the header.

@@ -19,8 +19,11 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 )
 
-// maxReply bounds what is read of a reply.
-const maxReply = 64 << 10
+// The bounds of a reply, as OpenTelemetry advises, and of what is logged of it.
+const (
+	maxReply = 4 << 20
+	maxWhy   = 1 << 10
+)
 
 // Client posts to one receiver.
 type Client struct {
@@ -28,6 +31,9 @@ type Client struct {
 	Header http.Header
 	HTTP   *http.Client
 }
+
+// brief is the beginning of what a receiver says.
+func brief(why string) string { return why[:min(len(why), maxWhy)] }
 
 // refusal is a reply that rejects the data itself.
 type refusal struct{ error }

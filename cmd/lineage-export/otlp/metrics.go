@@ -71,7 +71,7 @@ func (m *Metrics) send(ctx context.Context) error {
 		Resource: resourceOf(m.Host), ScopeMetrics: []*metrics.ScopeMetrics{{Scope: scopeOf(m.Host), Metrics: all}},
 	}}}, reply)
 	if n := reply.GetPartialSuccess().GetRejectedDataPoints(); n > 0 {
-		return fmt.Errorf("the receiver rejected %d of the metrics: %s", n, reply.GetPartialSuccess().GetErrorMessage())
+		return fmt.Errorf("the receiver rejected %d of the metrics: %s", n, brief(reply.GetPartialSuccess().GetErrorMessage()))
 	}
 	return err
 }

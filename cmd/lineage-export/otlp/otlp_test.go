@@ -149,6 +149,34 @@ func TestRejected(t *testing.T) {
 	}
 }
 
+// TestLongReply: a receiver that explains itself at length has accepted the request all the same.
+func TestLongReply(t *testing.T) {
+	st, s := newStub(t)
+	st.reply.PartialSuccess = &coltrace.ExportTracePartialSuccess{RejectedSpans: 1, ErrorMessage: strings.Repeat("full ", 100<<10)}
+	var log strings.Builder
+	s.Log = zerolog.New(&log)
+	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a")}); err != nil || s.Refused() != 1 {
+		t.Errorf("%v, %d refused", err, s.Refused())
+	}
+	if log.Len() > 2*maxWhy {
+		t.Errorf("%d bytes were logged", log.Len())
+	}
+}
+
+// TestEvents: a span has a bounded number of events, and counts the others.
+func TestEvents(t *testing.T) {
+	r := exited(42, "x")
+	r.Kind, r.Session.Ended = record.End, &began
+	r.Session.Marks = slices.Repeat([]api.Event{{Type: "session"}}, record.MaxMarks)
+	r.Report = &api.Report{Processes: make([]api.Outcome, 100)}
+	r.Ended[0].Marks, r.Ended[0].Signal, r.Ended[0].Dropped = r.Session.Marks, "SIGKILL", 5
+	for i, dropped := range []uint32{5 + 1, 100} {
+		if s := spans(r)[i]; len(s.Events) != record.MaxMarks || s.DroppedEventsCount != dropped {
+			t.Errorf("%s: %d events, %d dropped; want %d", s.Name, len(s.Events), s.DroppedEventsCount, dropped)
+		}
+	}
+}
+
 // TestNotOTLP: a server that says 200 to everything is not a receiver.
 func TestNotOTLP(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>hello</html>") }))

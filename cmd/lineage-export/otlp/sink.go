@@ -168,7 +168,7 @@ func halves[T proto.Message](s *Sink, all []T, post func([]T) error, err error) 
 func (s *Sink) rejected(n int64, why string) {
 	if n > 0 {
 		s.refused.Add(uint64(n))
-		s.Log.Error().Int64("count", n).Str("error", why).Msg("the receiver rejected records")
+		s.Log.Error().Int64("count", n).Str("error", brief(why)).Msg("the receiver rejected records")
 	}
 }
 

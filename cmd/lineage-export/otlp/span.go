@@ -78,14 +78,23 @@ func imageSpan(r *record.Record, run *record.Run) *trace.Span {
 			s.Attributes = append(s.Attributes, attributes{}.text("error.type", strconv.Itoa(*run.ExitCode))...)
 		}
 	}
+	s.DroppedEventsCount = uint32(run.Dropped)
 	for k := range run.Marks {
-		s.Events = append(s.Events, spanEvent(&run.Marks[k]))
+		addEvent(s, spanEvent(&run.Marks[k]))
 	}
 	if run.Signal != "" {
-		s.Events = append(s.Events, &trace.Span_Event{TimeUnixNano: nanos(run.Until), Name: "lineage.signal", Attributes: attributes{}.text("lineage.signal", run.Signal)})
+		addEvent(s, &trace.Span_Event{TimeUnixNano: nanos(run.Until), Name: "lineage.signal", Attributes: attributes{}.text("lineage.signal", run.Signal)})
 	}
-	s.DroppedEventsCount = uint32(run.Dropped)
 	return s
+}
+
+// addEvent adds an event, or counts it as dropped.
+func addEvent(s *trace.Span, e *trace.Span_Event) {
+	if len(s.Events) == record.MaxMarks {
+		s.DroppedEventsCount++
+		return
+	}
+	s.Events = append(s.Events, e)
 }
 
 // programName is the name of the file, or the kernel's name of the process.
@@ -183,7 +192,7 @@ func sessionSpan(r *record.Record) *trace.Span {
 	s := placed(d.Span, d.Opened, sessionName, began, *d.Ended)
 	a := sessionAttributes(d).text("lineage.session.end_reason", d.EndReason)
 	for i := range d.Marks {
-		s.Events = append(s.Events, spanEvent(&d.Marks[i]))
+		addEvent(s, spanEvent(&d.Marks[i]))
 	}
 	if p := r.Report; p != nil {
 		a = a.text("lineage.session.verdict", string(p.Verdict)).count("lineage.session.started", p.Started).
@@ -193,11 +202,7 @@ func sessionSpan(r *record.Record) *trace.Span {
 			a = a.text("error.type", string(p.Verdict))
 		}
 		for i := range p.Processes {
-			if i == record.MaxMarks {
-				s.DroppedEventsCount = uint32(len(p.Processes) - i)
-				break
-			}
-			s.Events = append(s.Events, outcomeEvent(*d.Ended, &p.Processes[i]))
+			addEvent(s, outcomeEvent(*d.Ended, &p.Processes[i]))
 		}
 	}
 	s.Attributes = a

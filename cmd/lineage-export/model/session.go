@@ -19,7 +19,7 @@ func (m *Model) session(id string) *session {
 	}
 	m.sessions[id] = s // first: a session may name itself through others
 	d, err := m.from.Session(id)
-	s.unsure = err != nil
+	s.unsure, s.info.Unknown = err != nil, d == nil
 	if d != nil {
 		s.info.Session = *d
 		if d.Root != nil && d.Root.StartNS != 0 {

@@ -214,7 +214,7 @@ type session struct {
 	UID      string `json:"uid"` // unique over all hosts and boots
 	Name     string `json:"name,omitempty"`
 	Rule     string `json:"rule,omitempty"`
-	UserUID  string `json:"user_uid"`
+	UserUID  string `json:"user_uid,omitempty"`
 	Parent   string `json:"parent,omitempty"`
 	Brokered string `json:"brokered_by,omitempty"`
 	Root     *who   `json:"root,omitempty"`

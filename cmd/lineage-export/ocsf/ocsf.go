@@ -173,8 +173,10 @@ func newEvent(r *record.Record, a activity, s severity, uid, code, message strin
 func sessionOf(r *record.Record) *session {
 	s := r.Session
 	d := &session{
-		ID: s.ID, UID: record.SessionUID(r, s.ID), Name: s.Name, Rule: s.Rule, UserUID: number(s.UID),
-		Parent: s.Parent, Brokered: s.BrokeredBy,
+		ID: s.ID, UID: record.SessionUID(r, s.ID), Name: s.Name, Rule: s.Rule, Parent: s.Parent, Brokered: s.BrokeredBy,
+	}
+	if !s.Unknown {
+		d.UserUID = number(s.UID)
 	}
 	if s.Started != nil {
 		d.Started = millis(*s.Started)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/ocsf"
 	"github.com/lineage-ebpf/lineage/internal/page"
@@ -196,6 +197,15 @@ func events(t *testing.T, r *record.Record) (all []event) {
 		all = append(all, v)
 	}
 	return all
+}
+
+// TestUnknownSession: the user of a session that the daemon does not know is not root.
+func TestUnknownSession(t *testing.T) {
+	s := &story{m: model.New(sampleHost, sampleBoot, oneSession{})}
+	r := s.tell(110*second, "fork", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "sh"}})
+	if v := events(t, r)[0]; v.Unmapped.Lineage.Session.ID != "k3x9q2" || v.Unmapped.Lineage.Session.UserUID != "" {
+		t.Errorf("%+v", v.Unmapped.Lineage.Session)
+	}
 }
 
 // TestTruncated: an exec whose command line is complete says that its ancestry was cut.

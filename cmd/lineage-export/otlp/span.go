@@ -166,8 +166,11 @@ func spanEvent(e *api.Event) *trace.Span_Event {
 
 func sessionAttributes(d *record.SessionInfo) attributes {
 	a := attributes{}.text("lineage.session.id", d.ID).text("lineage.session.name", d.Name).text("gen_ai.agent.name", d.Rule).
-		number("process.user.id", int64(d.UID)).count("lineage.level", d.Level).text("lineage.mode", d.Mode).
+		count("lineage.level", d.Level).text("lineage.mode", d.Mode).
 		text("lineage.session.parent", d.Parent).text("lineage.session.brokered_by", d.BrokeredBy).truth("lineage.session.kept", d.Kept)
+	if !d.Unknown {
+		a = a.number("process.user.id", int64(d.UID))
+	}
 	if d.Root != nil {
 		a = a.number("process.pid", int64(d.Root.PID))
 	}

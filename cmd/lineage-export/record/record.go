@@ -71,9 +71,10 @@ type Host struct {
 // SessionInfo is a session as far as it is known.
 type SessionInfo struct {
 	api.Session             // as the daemon described it last
-	Span        Span        `json:"span"`             // lineage.session
-	Marks       []api.Event `json:"marks,omitempty"`  // its states, at most MaxMarks
-	Opened      bool        `json:"opened,omitempty"` // its Open was made
+	Span        Span        `json:"span"`              // lineage.session
+	Marks       []api.Event `json:"marks,omitempty"`   // its states, at most MaxMarks
+	Opened      bool        `json:"opened,omitempty"`  // its Open was made
+	Unknown     bool        `json:"unknown,omitempty"` // to the daemon: only what events say is known
 }
 
 // Process is a process and the program that it runs.

@@ -108,7 +108,7 @@ type graph struct {
 	p      *Page
 	redact func([]string) []string
 	drawn  int // nodes
-	bytes  int // of their lines
+	bytes  int // of their lines, and of those of the sessions
 	left   int // processes for which there was no room
 }
 
@@ -118,11 +118,17 @@ func (g *graph) full() bool {
 }
 
 func (g *graph) tree(number int, t *api.Tree) {
+	if g.full() {
+		g.left += len(t.Nodes)
+		return
+	}
 	title := "processes"
 	if t.Session != nil {
 		title = strings.Join(strings.Fields("session "+t.Session.Name+" "+t.Session.ID), " ")
 	}
-	g.p.Line(g.lang.subgraph, number, g.lang.escape(Fit(display.Text(title), labelWidth)))
+	title = g.lang.escape(Fit(display.Text(title), labelWidth))
+	g.bytes += len(title) + len(g.lang.subgraph) + len(g.lang.shut)
+	g.p.Line(g.lang.subgraph, number, title)
 	d := newDrawing(g.p, t, false)
 	ids := map[api.Ref]int{}
 	stack := d.steps(t.Roots, 0, nil)

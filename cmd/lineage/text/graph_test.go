@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,16 @@ func TestMermaid(t *testing.T) {
 		t.Errorf("says %s", text[max(len(text)-200, 0):])
 	}
 	checkMermaid(t, drawn(t, "mermaid", tree(long...)))
+
+	sessions := slices.Repeat([]api.Tree{tree(node(1, 0, "sh"), node(2, 1, "make"))}, 1000)
+	for i := range sessions {
+		sessions[i].Session = &api.Session{ID: "k3x9q2", Name: strings.Repeat("s", 64)}
+	}
+	text = drawn(t, "mermaid", sessions...)
+	checkMermaid(t, text)
+	if drawn := strings.Count(text, "make"); !strings.Contains(text, fmt.Sprintf("… %d more", 2*(len(sessions)-drawn))) {
+		t.Errorf("%d drawn, says %s", drawn, text[max(len(text)-200, 0):])
+	}
 }
 
 func FuzzGraph(f *testing.F) {

@@ -5,11 +5,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 )
 
 // --all and --mine end the outermost sessions that the caller may end; kept sessions,
@@ -105,11 +105,13 @@ func TestEndProgress(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	w := newWorld(t, f)
+	interrupt := sync.OnceFunc(func() { w.signals <- os.Interrupt })
+	w.sees = func(text string) {
+		if strings.Count(text, "ending bu") > 1 && strings.Contains(text, "9 of 14 gone") {
+			interrupt()
+		}
+	}
 	said := w.terminal("")
-	go func() {
-		time.Sleep(3*console.Patience + console.Patience/2) // between two updates of the line
-		w.signals <- os.Interrupt
-	}()
 	code, out, _ := w.run("end", "-y", "--grace", "30s", "k3x9q2")
 	text := said()
 	if code != 0 || !strings.Contains(out, "ended, clean") || !slices.Contains(f.ends, "k3x9q2 now") {

@@ -316,6 +316,9 @@ func (w *world) terminal(answer string) (said func() string) {
 				asked = true
 				io.WriteString(master, answer)
 			}
+			if w.sees != nil {
+				w.sees(b.String())
+			}
 			if err != nil {
 				all <- b.String()
 				return

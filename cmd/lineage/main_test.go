@@ -36,6 +36,7 @@ type world struct {
 	out, err bytes.Buffer
 	signals  chan os.Signal
 	vars     map[string]string
+	sees     func(text string) // called with all that the terminal has shown, when it shows more
 }
 
 func newWorld(t *testing.T, c api.Client) *world {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
@@ -107,9 +107,16 @@ func TestShowEnd(t *testing.T) {
 	f := newFake()
 	f.sessions[0].Live = 5
 	w := newWorld(t, f)
+	twice := make(chan struct{})
+	shown := sync.OnceFunc(func() { close(twice) })
+	w.sees = func(text string) {
+		if strings.Count(text, "ending build") > 1 {
+			shown()
+		}
+	}
 	said := w.terminal("")
 	done := ending.Show(&w.Console, func(context.Context) (api.Client, error) { return f, nil }, &api.Session{ID: "k3x9q2", Name: "build", GraceSeconds: 60})
-	time.Sleep(2*console.Patience + console.Patience/2) // between two updates of the line
+	<-twice
 	done()
 	text := said()
 	if !strings.HasPrefix(text, "\rending build: 0 of 5 gone, SIGKILL in 5") || strings.Count(text, "ending build") < 2 || !strings.HasSuffix(text, "\r\x1b[K") {

@@ -3,6 +3,7 @@
 package run_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"os/exec"
@@ -54,15 +55,26 @@ func TestGrandchildHoldsPipe(t *testing.T) {
 
 // TestContextEndsGroup: a shell and a child that both ignore SIGTERM.
 func TestContextEndsGroup(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	cmd := command(ctx, "trap '' TERM; echo deaf; sleep 30; sleep 30")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Errorf("%q, %v", line, err)
+	}
 	began := time.Now()
-	err := command(ctx, "trap '' TERM; sleep 30; sleep 30").Run()
-	if err == nil {
+	cancel()
+	if err := cmd.Wait(); err == nil {
 		t.Error("no error")
 	}
 	if took := time.Since(began); took < time.Second || took > 10*time.Second {
-		t.Errorf("returned after %v, want the time, the grace and little more", took)
+		t.Errorf("returned after %v, want the grace and little more", took)
 	}
 }
 

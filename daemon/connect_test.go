@@ -254,7 +254,7 @@ func TestTakeOver(t *testing.T) {
 	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	first := serveFake(t, k, Options{Socket: socket, Ephemeral: 3 * time.Second, Version: "first"})
+	first := serveFake(t, k, Options{Socket: socket, Ephemeral: time.Minute, Version: "first"})
 	serveFake(t, k, Options{Socket: socket, Version: "second"})
 	if err := first(); err != nil {
 		t.Error(err)

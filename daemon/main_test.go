@@ -104,7 +104,7 @@ func fakeDaemon(socket string) int {
 	h.unload = func(string) error {
 		return os.WriteFile(filepath.Join(filepath.Dir(socket), "unloaded"), nil, 0o600)
 	}
-	linger := 200 * time.Millisecond
+	linger := time.Second
 	if os.Getenv("LNGTEST_HOST") != "" {
 		linger = 0
 	}

@@ -94,13 +94,15 @@ func TestClient(t *testing.T) {
 	l.Close()
 	served.Close() // first: TIME_WAIT is ours
 	c.stop()
+	for waits := 0; waits != 1; { // until the client's end arrives; the test's own deadline bounds it
+		var again Held
+		if again, waits = reader().Listeners(t.Context(), "tcp", port); len(again.Ports) != 0 {
+			t.Fatalf("%+v, %d", again, waits)
+		}
+	}
 	f := reader().Freed(t.Context(), found.Ports)
 	if len(f.Ports) != 1 || len(f.Busy) != 0 || len(f.Waits) != 1 || f.Waits[0].Connections != 1 {
 		t.Errorf("%+v", f)
-	}
-	again, waits := reader().Listeners(t.Context(), "tcp", port)
-	if len(again.Ports) != 0 || waits != 1 {
-		t.Errorf("%+v, %d", again, waits)
 	}
 }
 

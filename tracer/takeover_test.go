@@ -383,16 +383,19 @@ func testTakeOverWhileAgentsExec(t *testing.T, o tracer.Options) {
 	w.goOn()
 	const turns = 6
 	skipped := 0 // from kernel 7 on: see TestMissedAgents
-	for range turns {
-		before := tr
-		o = other(o)
-		tr = tracertest.New(t, o)
-		if m, err := before.RecursionMisses(); err != nil {
+	missedBy := func(tr *tracer.Tracer) {
+		if m, err := tr.RecursionMisses(); err != nil {
 			t.Error(err)
 		} else if len(m) > 0 {
 			t.Logf("programs that the kernel skipped: %v", m)
 			skipped += int(m[bpf.LineageProgExecEvent])
 		}
+	}
+	for range turns {
+		before := tr
+		o = other(o)
+		tr = tracertest.New(t, o)
+		missedBy(before)
 		before.Close()
 	}
 	w.until("all")
@@ -400,6 +403,7 @@ func testTakeOverWhileAgentsExec(t *testing.T, o tracer.Options) {
 		s, err := tr.Session(around)
 		return err == nil && s.Live >= 1+2*agents
 	})
+	missedBy(tr)
 	sessions, err := tr.Sessions()
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,9 @@ func TestMCP(t *testing.T) {
 	claude.path(t) // skips
 	x := newTrial(t, claude, true)
 	x.Daemon()
-	x.file("server.js", strings.Replace(server, "function () {", `function () { require("fs").writeFileSync("listens", "");`, 1))
+	x.file("server.js", server)
 	x.script(
-		model.Run(apart("node server.js")+"; until [ -e listens ]; do sleep 0.1; done"),
+		model.Run(apart("node server.js")+"; until [ -e up ]; do sleep 0.1; done"),
 		model.Turn{Calls: []model.Call{{Tool: "mcp__lineage__list_running"}}},
 		model.Turn{Calls: []model.Call{{Tool: "mcp__lineage__ports"}}},
 	)

@@ -4,6 +4,8 @@ package agents
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/agents/model"
@@ -28,9 +30,10 @@ var rows = []row{
 	{20, "NVIDIA/NemoClaw#9598, aws/agentcore-cli#1440", gemini, "ends, and its port is held", portHeld, []string{"server.js"}},
 }
 
-// server listens on a port until it is killed, for five minutes at most.
+// server listens on a port until it is killed, for five minutes at most. Beside it is a file "up" then.
 const server = `require("http").createServer((q, a) => a.end("ok")).listen(0, "127.0.0.1", function () {
 	require("fs").appendFileSync("MARKER", "up " + process.pid + " " + this.address().port + "\n");
+	require("fs").writeFileSync(__dirname + "/up", "");
 });
 setTimeout(() => process.exit(), 300000);
 `
@@ -75,8 +78,9 @@ func interrupted(x *trial) {
 func exitedTenTimes(x *trial) {
 	x.file("server.js", server)
 	x.mcp(apart("node "+x.work+"/server.js"), "polite")
-	x.script(model.Run("true"))
+	x.script(model.Run("until [ -e up ]; do sleep 0.1; done")) // what is not up yet would end with the agent
 	for n := range 10 {
+		_ = os.Remove(filepath.Join(x.work, "up")) // the one before made it
 		x.start(fmt.Sprintf("agent%d", n)).Wait()
 		x.m.Line("up", n+1)
 	}
@@ -136,7 +140,7 @@ func nestedSetsid(x *trial) {
 
 // Row 19: a chain of processes that fork and exit is never seen by a scan of /proc.
 func forksMeanwhile(x *trial) {
-	x.script(model.Run("LNGTEST_SECONDS=300 LNGTEST_MARKER=" + x.m.Path + " setsid " + program("hop") + " >/dev/null 2>&1 & sleep 1"))
+	x.script(model.Run("LNGTEST_SECONDS=300 LNGTEST_MARKER=" + x.m.Path + " setsid " + program("hop") + " 8 60 >/dev/null 2>&1 & sleep 1"))
 	x.start("agent").Wait()
 }
 

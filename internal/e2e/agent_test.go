@@ -114,6 +114,7 @@ agents:
 		t.Error("a shell ended")
 	}
 	// Each is a process and its child; the two shells are added.
+	other.Members(lookalikes)
 	if n := len(other.Holders()); n != 2*lookalikes+2 {
 		t.Errorf("%d lookalikes and shells live, want %d", n, 2*lookalikes+2)
 	}
@@ -184,14 +185,14 @@ func TestAdoptAndKeep(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	var kept int
-	for _, n := range stage.Query[api.Tree](i, "tree", "found").Nodes {
-		if n.Evidence != nil && n.Evidence.Kind == "adopted" && len(n.Argv) == 2 && n.Argv[1] == "300" {
-			kept = n.PID
+	i.Until("adopted child in the tree", func() bool { // it has its arguments from its exec on
+		for _, n := range stage.Query[api.Tree](i, "tree", "found").Nodes {
+			if n.Evidence != nil && n.Evidence.Kind == "adopted" && len(n.Argv) == 2 && n.Argv[1] == "300" {
+				kept = n.PID
+			}
 		}
-	}
-	if kept == 0 {
-		t.Fatal("the adopted child is not in the tree")
-	}
+		return kept != 0
+	})
 	k := stage.Query[api.Session](i, "keep", fmt.Sprint(kept), "--reason", "a test wants it", "--until", "1h")
 	if !k.Kept || k.Reason == "" {
 		t.Errorf("%+v", k)

@@ -231,9 +231,9 @@ func TestInheritedLock(t *testing.T) {
 	}
 	m, file := stage.NewMarker(t, i.Dir), filepath.Join(i.Dir, "report.json")
 	// Its own lock shows that locks were read before the end.
-	script := "exec 9>" + m.Path + `; exec 8>own.lock; flock 8
-(setsid sh -c 'trap "sleep 1; exit" TERM; while :; do sleep 1 & wait; done' &)
-sleep 0.3; readlink /proc/self/fd/3`
+	script := "exec 9>" + m.Path + `; exec 8>own.lock; flock 8; mkfifo in
+(setsid sh -c 'trap "sleep 1; exit" TERM; echo there >in; while :; do sleep 1 & wait; done' &)
+read there <in; readlink /proc/self/fd/3`
 	cmd := i.Command([]string{"run", "--grace", "5s", "--report", file, "--", "sh", "-c", script}, nil)
 	cmd.ExtraFiles = []*os.File{lock}
 	run := stage.Start(t, cmd).Wait()

@@ -152,9 +152,7 @@ func TestOCSFDisk(t *testing.T) {
 	time.Sleep(phase)
 	fill(t, dir)
 	time.Sleep(phase)
-	if !strings.Contains(x.Err.String(), "no space left on device") {
-		t.Errorf("a full disk is not reported: %s", x.Err.String())
-	}
+	i.Until("report of the full disk", func() bool { return strings.Contains(x.Err.String(), "no space left on device") })
 	if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
 		t.Fatal(err)
 	}

@@ -45,9 +45,9 @@ claim() {
 field() { awk -v name="$2:" '$1 == name { print $2 }' "/proc/$1/status" 2>/dev/null; }
 shown() { grep -qE -- "$1" shown; }
 said() { grep -qE -- "$1" stderr; }
-# soon repeats a look for up to 5 s: PID 1 may take that long to reap.
+# soon repeats a look for up to 30 s: PID 1 may take 5 s to reap, a busy machine longer.
 soon() {
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < 600; i++)); do
 		if "$@"; then return 0; fi
 		sleep 0.05
 	done
@@ -74,7 +74,7 @@ cd "$dir"
 run=$!
 exec 7<>go # so that nobody waits for the other end
 exec 8<>news
-if ! read -r -t 10 server <&8; then
+if ! read -r -t 30 server <&8; then
 	echo "demo: the agent did not start: $(cat stderr)" >&2
 	exit 1
 fi

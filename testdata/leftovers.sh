@@ -1,6 +1,6 @@
 #!/bin/bash
 # leftovers.sh: fails if the tests left a process, a pin, a mount, a cgroup or a socket.
-# PID 1 may take 5 s to reap an orphan, so each look is repeated for that long.
+# PID 1 may take 5 s to reap an orphan, and longer on a busy machine, so looks are repeated for 30 s.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,7 +23,7 @@ files() {
 	awk '$2 ~ /lngtest-/ { print "mount " $2 }' /proc/mounts
 }
 
-for ((i = 0; i < 50; i++)); do
+for ((i = 0; i < 300; i++)); do
 	left=$(processes; files)
 	[ -n "$left" ] || exit 0
 	sleep 0.1

@@ -19,7 +19,7 @@ func TestAt(t *testing.T) {
 	stage.Start(t, exec.Command("atd", "-f"))
 	i.Until("atd", func() bool { _, err := os.Stat("/run/atd.pid"); return err == nil })
 	a := ask(i, "echo 'sleep 131; sleep 132' | at now")
-	b := a.brokered("attributed")
+	b := a.brokered("attributed", "env")
 	is(t, b, "atd", "env", "strong", true)
 	i.End("work")
 	if alive(b) {
@@ -34,7 +34,7 @@ func TestCron(t *testing.T) {
 	i := policed(t, "end: strong")
 	stage.Start(t, exec.Command("cron", "-f"))
 	a := ask(i, `{ echo "LINEAGE_TOKEN=$LINEAGE_TOKEN"; echo '* * * * * exec sleep 131'; } | crontab -`)
-	if b := a.brokered("pending"); b.Broker != "cron" || b.Asked == nil {
+	if b := a.brokered("pending", ""); b.Broker != "cron" || b.Asked == nil {
 		t.Errorf("%+v", b)
 	}
 	// cron rereads its tables only if their directory's mtime, in seconds, differs from
@@ -45,7 +45,7 @@ func TestCron(t *testing.T) {
 	}
 	stage.Patience *= 3
 	defer func() { stage.Patience /= 3 }()
-	b := a.brokered("attributed")
+	b := a.brokered("attributed", "env")
 	is(t, b, "cron", "env", "strong", true)
 	if err := exec.Command("crontab", "-r").Run(); err != nil {
 		t.Error(err)
@@ -57,7 +57,7 @@ func TestCron(t *testing.T) {
 
 	a.run.Wait()
 	a = ask(i, `echo '0 0 1 1 * true' | crontab -`)
-	a.brokered("pending")
+	a.brokered("pending", "")
 	if text := i.Must("orphans").Out.String(); !strings.Contains(text, "brokered, not found yet") {
 		t.Errorf("orphans: %s", text)
 	}

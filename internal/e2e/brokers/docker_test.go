@@ -18,21 +18,21 @@ func TestDocker(t *testing.T) {
 	run := strings.Join(docker.Client, " ") + " run -d --network none "
 
 	a := ask(i, run+"--name lngtest-mine lngtest /sleep 131")
-	b := a.brokered("attributed")
+	b := a.brokered("attributed", "container")
 	is(t, b, "docker", "container", "strong", true)
 	i.End("work")
 	i.Until("end of the container", func() bool { return !alive(b) })
 	a.run.Wait()
 
 	a = ask(i, run+`-e LINEAGE_TOKEN="$LINEAGE_TOKEN" lngtest /sleep 132`)
-	b = a.brokered("attributed")
+	b = a.brokered("attributed", "env")
 	is(t, b, "docker", "env", "strong", true)
 	i.End("work")
 	i.Until("end of the container", func() bool { return !alive(b) })
 	a.run.Wait()
 
 	a = ask(i, run+"lngtest /sleep 133")
-	b = a.brokered("attributed")
+	b = a.brokered("attributed", "socket")
 	is(t, b, "docker", "socket", "weak", false)
 	i.End("work")
 	if !alive(b) {

@@ -29,7 +29,7 @@ func TestLookalikes(t *testing.T) {
 		all = append(all, start(strings.Repeat("A", len(token))))
 	}
 	one := start(token)
-	b := a.brokered("attributed")
+	b := a.brokered("attributed", "env")
 	is(t, b, "", "env", "strong", true)
 	if b.Process.PID != one.Process.Pid {
 		t.Errorf("%+v", b.Process)

@@ -52,8 +52,9 @@ func ask(i *stage.Instance, script string) *agent {
 	return a
 }
 
-// brokered waits for what the session handed over, in one state.
-func (a *agent) brokered(state string) (b api.Brokered) {
+// brokered waits for what the session handed over, in one state and by that evidence, "" for any.
+// A process has better evidence from its exec on, and is found before.
+func (a *agent) brokered(state, source string) (b api.Brokered) {
 	a.T.Helper()
 	a.Until("word of "+state+" work", func() bool {
 		if a.run.Exited() {
@@ -61,7 +62,7 @@ func (a *agent) brokered(state string) (b api.Brokered) {
 		}
 		for _, s := range stage.Query[api.Sessions](a.Instance, "ls").Items {
 			for _, x := range s.Brokered {
-				if s.Name == "work" && x.State == state {
+				if s.Name == "work" && x.State == state && (source == "" || x.Evidence != nil && x.Evidence.Source == source) {
 					b = x
 					return true
 				}

@@ -35,7 +35,7 @@ func TestTmux(t *testing.T) {
 			i := policed(t, "end: "+end)
 			tmux := server(t, i)
 			a := ask(i, tmux+" new-window -d 'exec sleep 131'")
-			b := a.brokered("attributed")
+			b := a.brokered("attributed", "socket")
 			is(t, b, "tmux", "socket", "weak", dies)
 			why := stage.Query[api.Why](i, "why", fmt.Sprint(b.Process.PID))
 			if why.Session == nil || why.Session.BrokeredBy != i.Record("work").ID || why.Brokered == nil || why.Edges[len(why.Edges)-1].Evidence.Confidence != "weak" {
@@ -73,7 +73,7 @@ func TestTmuxToken(t *testing.T) {
 	i := policed(t, "end: strong")
 	tmux := server(t, i)
 	a := ask(i, tmux+` new-window -d -e LINEAGE_TOKEN="$LINEAGE_TOKEN" 'sleep 132; :'`)
-	b := a.brokered("attributed")
+	b := a.brokered("attributed", "env")
 	is(t, b, "tmux", "env", "strong", true)
 	i.End("work")
 	if alive(b) {

@@ -12,9 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/ownfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -232,12 +232,11 @@ func (l *Log) open() error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
 		return fmt.Errorf("make directory of audit log: %w", err)
 	}
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	f, err := ownfile.Take(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return fmt.Errorf("open audit log: %w", err)
 	}
-	err = l.take(f)
-	if err != nil {
+	if err := l.resume(f); err != nil {
 		f.Close()
 		return fmt.Errorf("open audit log %s: %w", l.path, err)
 	}
@@ -245,21 +244,11 @@ func (l *Log) open() error {
 	return nil
 }
 
-var errNotOurs = errors.New("it is not a regular file with one name that only root owns")
-
-func (l *Log) take(f *os.File) error {
+// resume continues after the last record.
+func (l *Log) resume(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.Mode().IsRegular() || st.Nlink != 1 || int(st.Uid) != os.Geteuid() {
-		return errNotOurs
-	}
-	if info.Mode().Perm() != 0o600 {
-		if err := f.Chmod(0o600); err != nil {
-			return err
-		}
 	}
 	l.size = info.Size()
 	if l.size == 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/ownfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -101,7 +102,7 @@ func ephemeralCommand(socket string) *exec.Cmd {
 // and the root directory, with nothing of ours open but its end of the pipe. It
 // waits for the daemon's report. The caller holds the lock.
 func (i Instance) start(ctx context.Context, cmd *exec.Cmd) error {
-	log, err := openOwn(i.Log, os.O_WRONLY|os.O_APPEND)
+	log, err := ownfile.Open(i.Log, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return fmt.Errorf("open log: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/lineage-ebpf/lineage/daemon/ownfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,7 +40,7 @@ func (i Instance) TryLock() (*Lock, error) {
 	if err := i.Prepare(); err != nil {
 		return nil, err
 	}
-	f, err := openOwn(i.lock, os.O_RDWR)
+	f, err := ownfile.Open(i.lock, os.O_RDWR|os.O_CREATE)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ErrLocked // it was removed right now: see LockToLeave
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/lineage-ebpf/lineage/daemon/ownfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,7 +40,7 @@ func (p *PIDFile) Release() { p.file.Close() }
 // takes them over. This does not depend on the socket, which a service manager may
 // have replaced.
 func (i Instance) HoldPIDFile(ctx context.Context, ephemeral bool) (*PIDFile, error) {
-	f, err := openOwn(i.pid, os.O_RDWR)
+	f, err := ownfile.Open(i.pid, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, fmt.Errorf("open PID file: %w", err)
 	}

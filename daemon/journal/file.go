@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/ownfile"
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -82,36 +83,18 @@ func lasting(dir string) error {
 }
 
 func takeFile(path string, create bool) error {
-	flags := os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	flags := os.O_RDWR
 	if create {
 		flags |= os.O_CREATE
 	}
-	f, err := os.OpenFile(path, flags, 0o600)
+	f, err := ownfile.Take(path, flags)
 	if errors.Is(err, os.ErrNotExist) && !create {
 		return nil
 	}
 	if err != nil {
 		return err // it names the path
 	}
-	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fmt.Errorf("stat %s: %w", path, err)
-	}
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return fmt.Errorf("%s is not a regular file", path)
-	case int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to uid %d", path, st.Uid)
-	case st.Nlink != 1:
-		return fmt.Errorf("%s has %d hard links", path, st.Nlink)
-	}
-	if st.Mode&0o777 != 0o600 {
-		if err := f.Chmod(0o600); err != nil {
-			return fmt.Errorf("set mode of %s: %w", path, err)
-		}
-	}
-	return nil
+	return f.Close()
 }
 
 // access is how a file is opened.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +26,9 @@ func (a *Attribution) made(p broker.Place) (boottime uint64, ok bool) {
 	if p.User >= 0 {
 		dir = fmt.Sprintf("/run/user/%d/systemd/transient", p.User)
 	}
-	st, err := os.Lstat(filepath.Join(a.files, dir, p.Unit))
+	// The user may have mounted a dead file server there.
+	dir = filepath.Join(a.files, dir)
+	st, err := procfs.Bounded(dir, func() (os.FileInfo, error) { return os.Lstat(filepath.Join(dir, p.Unit)) })
 	if err != nil {
 		return 0, false
 	}
@@ -39,24 +43,29 @@ const maxBundle = 4 << 20
 // parent, the shim, is the bundle, whose mounts lie beside the record. All of these
 // files must belong to root.
 func (a *Attribution) container(x *candidate) (name string, created time.Time) {
-	var bundle struct {
+	dir := a.proc.Link(x.Parent.PID, "cwd")
+	if x.place.Container == "" || dir == "" || filepath.Base(dir) != x.place.Container {
+		return "", created
+	}
+	type configuration struct {
 		Mounts []struct {
 			Destination, Source string
 		}
 	}
-	dir := a.proc.Link(x.Parent.PID, "cwd")
-	if x.place.Container == "" || dir == "" || filepath.Base(dir) != x.place.Container || readRoots(filepath.Join(dir, "config.json"), &bundle) != nil {
+	bundle, err := decodeRoots[configuration](filepath.Join(dir, "config.json"))
+	if err != nil {
 		return "", created
 	}
 	for _, m := range bundle.Mounts {
 		if m.Destination != "/etc/hostname" || filepath.Base(filepath.Dir(m.Source)) != x.place.Container {
 			continue
 		}
-		var record struct {
+		type state struct {
 			ID, Name string
 			Created  time.Time
 		}
-		if readRoots(filepath.Join(filepath.Dir(m.Source), "config.v2.json"), &record) != nil || record.ID != x.place.Container {
+		record, err := decodeRoots[state](filepath.Join(filepath.Dir(m.Source), "config.v2.json"))
+		if err != nil || record.ID != x.place.Container {
 			return "", created
 		}
 		return strings.TrimPrefix(record.Name, "/"), record.Created
@@ -74,22 +83,25 @@ func (a *Attribution) containerName(x *candidate) string {
 	return cmp.Or(name, broker.ShortID(x.place.Container))
 }
 
-// readRoots decodes a file that only root can have written.
-func readRoots(path string, into any) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return fmt.Errorf("open record: %w", err)
-	}
-	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fmt.Errorf("look at record %s: %w", path, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || !rules.Ours(st.Uid) || st.Mode&0o022 != 0 || st.Size > maxBundle {
-		return fmt.Errorf("record %s: not owned by root, or too large", path)
-	}
-	if err := json.NewDecoder(f).Decode(into); err != nil {
-		return fmt.Errorf("decode record %s: %w", path, err)
-	}
-	return nil
+// decodeRoots decodes a file that only root can have written. Any process chooses its working
+// directory, and with it the file, which may be of a dead file server.
+func decodeRoots[T any](path string) (T, error) {
+	return procfs.Bounded(path, func() (record T, err error) {
+		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return record, fmt.Errorf("open record: %w", err)
+		}
+		defer f.Close()
+		var st unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+			return record, fmt.Errorf("look at record %s: %w", path, err)
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFREG || !rules.Ours(st.Uid) || st.Mode&0o022 != 0 || st.Size > maxBundle {
+			return record, fmt.Errorf("record %s: not owned by root, or too large", path)
+		}
+		if err := json.NewDecoder(io.LimitReader(f, maxBundle)).Decode(&record); err != nil {
+			return record, fmt.Errorf("decode record %s: %w", path, err)
+		}
+		return record, nil
+	})
 }

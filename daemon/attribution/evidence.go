@@ -86,21 +86,26 @@ func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 // job reads the token from the script that atd gives to the shell as its standard
 // input: at(1) stores the environment there, and the shell's own is atd's.
 func (a *Attribution) job(pid uint32) (token broker.Sum) {
-	// Opened by its link the file has an offset of its own. A FIFO there would
-	// block.
-	f, err := os.OpenFile(a.proc.Path(pid, "fd/0"), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return token
-	}
-	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return token
-	}
-	script, err := io.ReadAll(io.LimitReader(f, maxJob))
-	if err != nil {
-		return token
-	}
-	return broker.JobToken(script)
+	// A process below a server that is called atd may have any file there, also of a dead file
+	// server.
+	token, _ = procfs.Bounded(a.proc.Path(pid, ""), func() (token broker.Sum, err error) {
+		// Opened by its link the file has an offset of its own. A FIFO there would
+		// block.
+		f, err := os.OpenFile(a.proc.Path(pid, "fd/0"), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+		if err != nil {
+			return token, err
+		}
+		defer f.Close()
+		if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+			return token, err
+		}
+		script, err := io.ReadAll(io.LimitReader(f, maxJob))
+		if err != nil {
+			return token, err
+		}
+		return broker.JobToken(script), nil
+	})
+	return token
 }
 
 // prove finds the session that a candidate works for, by the best evidence that the

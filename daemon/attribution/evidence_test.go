@@ -5,11 +5,16 @@ package attribution
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // held is a kernel in which a PID belongs to one process, regardless of procfs.
@@ -51,5 +56,57 @@ func TestPIDChangesHands(t *testing.T) {
 		if told(was) {
 			t.Errorf("%s: of another process", name)
 		}
+	}
+}
+
+// Files that a process chooses are evidence; a server of such files that does not answer stops nothing.
+func TestDeadFileServer(t *testing.T) {
+	id := strings.Repeat("ab", 32)
+	for name, c := range map[string]struct {
+		dir    string // where the server is mounted
+		silent uint32
+		look   func(a *Attribution)
+	}{
+		"standard input of a job": {"mounted", procfstest.Open, func(a *Attribution) { a.job(300) }},
+		"units of a user": {"run/user/1000/systemd/transient", procfstest.Lookup, func(a *Attribution) {
+			a.made(broker.Place{User: 1000, Unit: "lngtest.service"})
+		}},
+		"bundle of a container": {id, procfstest.Open, func(a *Attribution) {
+			x := &candidate{place: broker.Place{Container: id}}
+			x.Parent.PID = 300
+			a.container(x)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := t.TempDir()
+			a := &Attribution{proc: procfs.FS(filepath.Join(files, "proc")), files: files}
+			dir := filepath.Join(files, c.dir)
+			for _, d := range []string{dir, a.proc.Path(300, "fd")} {
+				if err := os.MkdirAll(d, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for link, to := range map[string]string{"cwd": dir, "fd/0": filepath.Join(dir, "file")} {
+				if err := os.Symlink(to, a.proc.Path(300, link)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			server := procfstest.Serve(t, dir, c.silent)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				c.look(a)
+			}()
+			select {
+			case <-done:
+			case <-time.After(tracertest.Slowed(10 * time.Second)):
+				t.Fatal("it hangs")
+			}
+			select {
+			case <-server.Asked:
+			default:
+				t.Error("the server was not asked")
+			}
+		})
 	}
 }

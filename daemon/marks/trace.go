@@ -6,19 +6,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 const (
 	// maxEnviron bounds how much of an environment is read. A variable beyond that is not found.
 	maxEnviron = 128 << 10
-	// readers is how many read at once. A member can delay one of them, by what it does
-	// with its memory; nothing else of the daemon waits for that.
+	// readers is how many read at once: a member can delay one of them, by what it does
+	// with its memory.
 	readers = 8
 	maxWait = 1024 // programs that wait to be read
 	maxBorn = 4096 // children of agents that have not executed a program yet
@@ -85,12 +87,15 @@ func (m *Marks) read(ctx context.Context) {
 		if buffer == nil {
 			buffer = make([]byte, maxEnviron)
 		}
-		trace, ok := m.traceOf(p.id, buffer)
-		if !ok {
+		trace, err := m.boundedTrace(p.id, buffer)
+		if errors.Is(err, procfs.ErrStuck) {
+			buffer = nil // it may still be written to
+		}
+		if trace == nil {
 			continue
 		}
-		err := m.o.Registry.Update(func(t registry.Tx) {
-			c := &lineage.Claim{Trace: trace}
+		err = m.o.Registry.Update(func(t registry.Tx) {
+			c := &lineage.Claim{Trace: *trace}
 			if said, _ := t.Graph().Claim(p.id); said != nil {
 				c.Calls = said.Calls
 			}
@@ -104,6 +109,16 @@ func (m *Marks) read(ctx context.Context) {
 			return // the daemon stops
 		}
 	}
+}
+
+// boundedTrace is traceOf, as long as [procfs.Bounded] allows; nil without a valid variable.
+func (m *Marks) boundedTrace(id tracer.Identity, buffer []byte) (*lineage.Trace, error) {
+	return procfs.Bounded(m.o.Proc.Path(id.PID, ""), func() (*lineage.Trace, error) {
+		if t, ok := m.traceOf(id, buffer); ok {
+			return &t, nil
+		}
+		return nil, nil
+	})
 }
 
 // traceOf reads the variable of a process. Nothing else of its environment is kept.

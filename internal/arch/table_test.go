@@ -68,6 +68,7 @@ var mayImport = map[string]string{
 	"internal/vm/matrix":         "api internal/page internal/vm/boot internal/vm/guest",
 	"internal/vm/vmrun":          "internal/vm/boot internal/vm/guest",
 	"tracer":                     "bpf lineage tracer/procfs",
+	"tracer/procfs/procfstest":   "tracer/tracertest",
 	"tracer/tracertest":          "tracer",
 	"tui":                        "api api/display tui/columns tui/details tui/dialog tui/events tui/feed tui/ink tui/keys tui/label tui/picture tui/saved tui/timeline",
 	"tui/columns":                "api api/display tui/ink tui/label tui/picture",

@@ -14,6 +14,7 @@ import (
 
 // FS is where procfs is mounted. What it says about a PID holds only if the caller
 // confirms afterwards that the PID is still the same process. Its strings are hostile.
+// Reads are [Bounded], all of one process together.
 type FS string
 
 // InitPIDNamespace is the link target for the initial PID namespace (PROC_PID_INIT_INO).
@@ -35,27 +36,33 @@ func (fs FS) Path(pid uint32, name string) string {
 
 // Read returns a file of a process, cut at limit bytes.
 func (fs FS) Read(pid uint32, name string, limit int64) ([]byte, error) {
-	f, err := os.Open(fs.Path(pid, name))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit))
+	return Bounded(fs.Path(pid, ""), func() ([]byte, error) {
+		f, err := os.Open(fs.Path(pid, name))
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return io.ReadAll(io.LimitReader(f, limit))
+	})
 }
 
 // Link returns the target of a link of a process, such as exe and cwd; "" if it cannot
 // be read.
 func (fs FS) Link(pid uint32, name string) string {
-	to, err := os.Readlink(fs.Path(pid, name))
+	to, err := fs.readlink(pid, name)
 	if err != nil {
 		return ""
 	}
 	return to
 }
 
+func (fs FS) readlink(pid uint32, name string) (string, error) {
+	return Bounded(fs.Path(pid, ""), func() (string, error) { return os.Readlink(fs.Path(pid, name)) })
+}
+
 // PIDNamespace returns the link that names the PID namespace of a process.
 func (fs FS) PIDNamespace(pid uint32) (string, error) {
-	return os.Readlink(fs.Path(pid, "ns/pid"))
+	return fs.readlink(pid, "ns/pid")
 }
 
 // Cmdline returns the command line as the kernel has it, cut at MaxArgv bytes.

@@ -1,0 +1,94 @@
+//go:build linux
+
+package procfs_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
+)
+
+// within fails the test if f takes much longer than a read may.
+func within(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(tracertest.Slowed(10 * time.Second)):
+		t.Fatalf("%s: it hangs", what)
+	}
+}
+
+// A process whose exec waits for a dead file server delays its readers, but does not stop them.
+func TestStuckExec(t *testing.T) {
+	fs, pid := procfs.FS("/proc"), procfstest.Stuck(t)
+	for what, read := range map[string]func(){
+		"environ":       func() { _, _ = fs.Read(pid, "environ", procfs.MaxFile) },
+		"command line":  func() { fs.Cmdline(pid) },
+		"stat":          func() { _, _ = fs.Stat(pid) },
+		"executable":    func() { fs.Link(pid, "exe") },
+		"PID namespace": func() { _, _ = fs.PIDNamespace(pid) },
+	} {
+		within(t, what, read)
+	}
+	if _, err := fs.Read(pid, "environ", procfs.MaxFile); !errors.Is(err, procfs.ErrStuck) {
+		t.Errorf("its environment: %v", err)
+	}
+	if s, err := fs.Stat(uint32(os.Getpid())); err != nil || s.PID == 0 {
+		t.Errorf("another process: %v", err)
+	}
+}
+
+// What does not return is not read again until it has.
+func TestBounded(t *testing.T) {
+	fs := procfs.FS(t.TempDir())
+	for pid, plant := range map[uint32]func(path string) error{
+		300: func(path string) error { return unix.Mkfifo(path, 0o600) },
+		301: func(path string) error { return os.WriteFile(path, []byte("a\x00"), 0o600) },
+	} {
+		path := fs.Path(pid, "cmdline")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := plant(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 100 { // would take long if each waited
+		within(t, "a stuck process", func() {
+			if argv, _ := fs.Cmdline(300); argv != nil {
+				t.Errorf("%q", argv)
+			}
+		})
+	}
+	if argv, _ := fs.Cmdline(301); string(argv) != "a\x00" {
+		t.Errorf("another process: %q", argv)
+	}
+	release, err := os.OpenFile(fs.Path(300, "cmdline"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release.Close()
+	if err := os.Remove(fs.Path(300, "cmdline")); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(tracertest.Slowed(10 * time.Second)); ; time.Sleep(time.Millisecond) {
+		if _, err := fs.Read(300, "cmdline", procfs.MaxFile); errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("it is still not read")
+		}
+	}
+}

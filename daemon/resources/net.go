@@ -150,8 +150,9 @@ func (p *process) network(ctx context.Context, netns uint64, waits bool) (networ
 // may give us namespaces that are not the host's. One that cannot be opened is skipped.
 func (r *Reader) own(each func(*process)) {
 	for _, name := range []string{"self", "1"} {
-		if dir, err := unix.Open(filepath.Join(r.Root, name), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
-			p := &process{dir: dir}
+		path := filepath.Join(r.Root, name)
+		if dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+			p := &process{dir: dir, path: path}
 			each(p)
 			p.close()
 		}

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -64,16 +64,18 @@ func kcmpFiles(a, b int) (bool, error) {
 // process is a handle on the directory of one process. Once that process is reaped
 // every read through it fails, even if the PID is reused.
 type process struct {
-	dir int
-	pid uint32
+	dir  int
+	pid  uint32
+	path string
 }
 
 func (r *Reader) open(pid uint32) (*process, error) {
-	dir, err := unix.Open(filepath.Join(r.Root, strconv.FormatUint(uint64(pid), 10)), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	path := procfs.FS(r.Root).Path(pid, "")
+	dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	return &process{dir, pid}, nil
+	return &process{dir, pid, path}, nil
 }
 
 func (p *process) close() { unix.Close(p.dir) }
@@ -107,7 +109,31 @@ func (r *Reader) identity(p *process) (tracer.Identity, error) {
 	return id, err
 }
 
-func (p *process) link(name string) (string, error) { return readlink(p.dir, name) }
+func (p *process) link(name string) (string, error) {
+	to, err := p.links(p.dir, name)
+	if err == nil && to[0] == "" {
+		err = unix.ENOENT
+	}
+	if err != nil {
+		return "", err
+	}
+	return to[0], nil
+}
+
+// links reads links below a directory of the process, "" for one that is gone. What continues after
+// [procfs.ErrStuck] may read through a descriptor that was closed, and used again: that result is dropped.
+func (p *process) links(dir int, names ...string) ([]string, error) {
+	return procfs.Bounded(p.path, func() (to []string, err error) {
+		for _, name := range names {
+			link, err := readlink(dir, name)
+			if err != nil && !errors.Is(err, unix.ENOENT) {
+				return nil, err
+			}
+			to = append(to, link)
+		}
+		return to, nil
+	})
+}
 
 func readlink(dir int, name string) (string, error) {
 	var buf [unix.PathMax]byte
@@ -159,13 +185,12 @@ func openAt(dir int, name string, flags int) (*os.File, error) {
 // own, and that of every thread that does not share one before it. The leader of a
 // process whose main thread has exited has none.
 func (r *Reader) tables(ctx context.Context, p *process) ([]string, error) {
-	all := []string{"."}
 	var st unix.Stat_t
 	if err := unix.Fstatat(p.dir, "task", &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return nil, err
 	}
 	if st.Nlink == 3 {
-		return all, nil // ".", ".." and the leader
+		return []string{"."}, nil // ".", ".." and the leader
 	}
 	d, err := openAt(p.dir, "task", unix.O_DIRECTORY)
 	if err != nil {
@@ -177,6 +202,12 @@ func (r *Reader) tables(ctx context.Context, p *process) ([]string, error) {
 		return nil, err
 	}
 	slices.Sort(tids)
+	return procfs.Bounded(p.path, func() ([]string, error) { return r.distinct(ctx, p, tids) })
+}
+
+// distinct compares the descriptor tables of threads.
+func (r *Reader) distinct(ctx context.Context, p *process, tids []string) ([]string, error) {
+	all := []string{"."}
 	distinct := []int{int(p.pid)}
 	for _, name := range tids {
 		if ctx.Err() != nil {
@@ -211,12 +242,14 @@ type descriptor struct {
 
 // info reads its fdinfo.
 func (d *descriptor) info() (fdinfo, error) {
-	f, err := d.p.file(d.infos + "/" + d.name)
-	if err != nil {
-		return fdinfo{}, err
-	}
-	defer f.Close()
-	return parseInfo(io.LimitReader(f, maxTable))
+	return procfs.Bounded(d.p.path, func() (fdinfo, error) {
+		f, err := d.p.file(d.infos + "/" + d.name)
+		if err != nil {
+			return fdinfo{}, err
+		}
+		defer f.Close()
+		return parseInfo(io.LimitReader(f, maxTable))
+	})
 }
 
 // descriptors calls each for every open file of p and counts them down from left. One
@@ -243,21 +276,21 @@ func (r *Reader) descriptors(ctx context.Context, p *process, left *int, each fu
 func (p *process) table(ctx context.Context, d *os.File, infos string, left *int, each func(*descriptor) error) error {
 	for {
 		names, err := d.Readdirnames(chunk)
-		for _, name := range names {
+		links, failed := p.links(int(d.Fd()), names...)
+		if failed != nil {
+			return failed
+		}
+		for i, name := range names {
 			if ctx.Err() != nil {
 				return errTime
 			}
 			if *left--; *left < 0 {
 				return errMany
 			}
-			link, err := readlink(int(d.Fd()), name)
-			if errors.Is(err, unix.ENOENT) {
+			if links[i] == "" {
 				continue
 			}
-			if err != nil {
-				return err
-			}
-			if err := each(&descriptor{link, infos, name, p}); err != nil {
+			if err := each(&descriptor{links[i], infos, name, p}); err != nil {
 				return err
 			}
 		}
@@ -325,7 +358,7 @@ func (r *Reader) host(ctx context.Context, each func(*process) error) error {
 			p.close()
 			switch {
 			case err == nil || over:
-			case denied(err):
+			case denied(err), errors.Is(err, procfs.ErrStuck):
 				hidden = append(hidden, p.pid)
 			default:
 				return err

@@ -62,11 +62,11 @@ type Leak struct {
 	Reason    string       `json:"reason,omitempty"`    // of a kept session
 	KeptBy    *Caller      `json:"kept_by,omitempty"`   // of a kept session
 	KeepRule  string       `json:"keep_rule,omitempty"` // of a kept session
-	Processes int          `json:"processes"`           // that hold a PID: live and zombies
+	Processes int          `json:"processes"`           // that hold a PID: live and zombies; without nested sessions
 	Leftovers int          `json:"leftovers"`           // live members while the root is gone
 	Orphans   int          `json:"orphans"`             // live members whose creator is dead
 	Zombies   int          `json:"zombies"`             // dead members that their parent has not waited for
-	RSSBytes  uint64       `json:"rss_bytes"`           // shared memory counts in each process
+	RSSBytes  uint64       `json:"rss_bytes"`           // without nested sessions; shared memory counts in each process
 	Growth    Growth       `json:"growth"`              // in an hour
 	// HoursToExhaustion is when the nearest limit is reached at this growth; absent:
 	// it does not grow, not within ten years, or there is not enough data.

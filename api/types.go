@@ -75,7 +75,7 @@ type Session struct {
 	Leftovers    int          `json:"leftovers"`             // live members while the root is gone
 	Zombies      int          `json:"zombies"`               // dead members that their parent has not waited for
 	CPUSeconds   float64      `json:"cpu_seconds"`           // user and system time of all members, dead ones included; without nested sessions
-	RSSBytes     uint64       `json:"rss_bytes"`             // of the live members, without nested sessions; shared memory counts in each
+	RSSBytes     uint64       `json:"rss_bytes"`             // of the live members, those of nested sessions included, as max_rss_bytes counts; shared memory counts in each
 	Ports        []int        `json:"ports,omitempty"`       // that members listen on
 	Started      *time.Time   `json:"started,omitempty"`     // when it was opened
 	Ended        *time.Time   `json:"ended,omitempty"`       // when its last member was gone

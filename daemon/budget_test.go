@@ -42,6 +42,28 @@ func TestBudgetByName(t *testing.T) {
 	}
 }
 
+// The memory of a session that is shown is what its limit counts: nested sessions are in it.
+func TestBudgetCountsNested(t *testing.T) {
+	p := newPoliced(t, "")
+	outer := p.session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: ms(0)})
+	p.k.Fork(40, 50, "lngtest-inner")
+	p.proc(50, 40, 1000, "lngtest-inner")
+	inner := into[api.Session](p.do("40", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 50}}), http.StatusCreated)
+	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS = 40 << 20 })
+	p.k.Edit(50, func(x *kerneltest.Proc) { x.RSS = 60 << 20 })
+	p.look()
+	for id, want := range map[string]uint64{outer.ID: 100 << 20, inner.ID: 60 << 20} {
+		if s := into[api.Session](p.do("user", "GET", "/v1/sessions/"+id, nil), http.StatusOK); s.State != "active" || s.RSSBytes != want {
+			t.Errorf("%s, in session %q: %s, %d bytes, want %d", s.ID, s.Parent, s.State, s.RSSBytes, want)
+		}
+	}
+	p.k.Edit(50, func(x *kerneltest.Proc) { x.RSS++ })
+	p.look()
+	if r := p.receipt(outer.ID); r.EndReason != "max_rss" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestBudgetGuarded: a limit does not end what a guard would refuse to end by name.
 func TestBudgetGuarded(t *testing.T) {
 	p := newPoliced(t, "")

@@ -57,8 +57,9 @@ func (a *app) lsCommand() *cobra.Command {
 
 A terminal that is too narrow gets fewer columns; a pipe always gets the same
 ones. LIVE is the number of live processes, ORPHANS of those whose creator is
-dead, ZOMBIES of dead ones that their parent has not waited for. AGE of an
-ended session is how long it lasted.`,
+dead, ZOMBIES of dead ones that their parent has not waited for. LIVE, ORPHANS
+and RSS include nested sessions, as the limits do. AGE of an ended session is
+how long it lasted.`,
 		Example: `  lineage ls                        # live sessions
   lineage ls --all --sort rss       # ended ones too, most memory first
   lineage ls --watch --state active # redraw every second

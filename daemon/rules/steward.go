@@ -133,8 +133,9 @@ func (s *Steward) sampled(v registry.View, _ *registry.Look) (after func()) {
 	}
 }
 
-func (s *Steward) describe(_ registry.View, x *registry.Session, d *document.Session) {
+func (s *Steward) describe(v registry.View, x *registry.Session, d *document.Session) {
 	own := s.of(x.ID())
+	d.RSS = usageOf(v, x).RSS // as max_rss counts it
 	d.Mode, d.Shared, d.WouldEnd = s.rules.Mode(), own.shared, own.wouldEnd
 	if own.kept != nil {
 		d.Kept = &document.Kept{Reason: own.kept.Reason, By: own.kept.By, Rule: own.kept.Rule}

@@ -56,7 +56,8 @@ type members struct {
 
 // New makes a watch; attach its hooks.
 func New(o Options) *Watch {
-	return &Watch{o: o, work: pace.Work{Least: cmp.Or(o.Every, period), Share: share}, opened: make(chan struct{}, 1)}
+	work := pace.Work{Least: cmp.Or(o.Every, period), Share: share, Elsewhere: o.Registry.Holds().CPUElsewhere}
+	return &Watch{o: o, work: work, opened: make(chan struct{}, 1)}
 }
 
 // Hooks wake the watch.

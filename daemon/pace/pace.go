@@ -16,6 +16,8 @@ import (
 type Work struct {
 	Least time.Duration
 	Share int
+	// Elsewhere is the CPU time that the work has used in other threads so far; nil: none.
+	Elsewhere func() time.Duration
 
 	began time.Duration
 }
@@ -23,18 +25,25 @@ type Work struct {
 // Begin and End are called in the same goroutine, which keeps its thread in between.
 func (w *Work) Begin() {
 	runtime.LockOSThread()
-	w.began = used()
+	w.began = w.used()
 }
 
 // End returns how long to rest.
 func (w *Work) End() time.Duration {
-	rest := max(w.Least, time.Duration(w.Share)*(used()-w.began))
+	rest := max(w.Least, time.Duration(w.Share)*(w.used()-w.began))
 	runtime.UnlockOSThread()
 	return rest
 }
 
-// used is the CPU time of this thread.
-func used() time.Duration {
+func (w *Work) used() time.Duration {
+	if w.Elsewhere == nil {
+		return ThreadTime()
+	}
+	return ThreadTime() + w.Elsewhere()
+}
+
+// ThreadTime is the CPU time of this thread.
+func ThreadTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
 		panic(err) // the clock exists since 2.6.12

@@ -16,9 +16,16 @@ func TestWork(t *testing.T) {
 		t.Errorf("rests %v after it slept for 50ms", rest)
 	}
 	w.Begin()
-	for began := used(); used()-began < 20*time.Millisecond; {
+	for began := ThreadTime(); ThreadTime()-began < 20*time.Millisecond; {
 	}
 	if rest := w.End(); rest < 200*time.Millisecond || rest > 2*time.Second {
 		t.Errorf("rests %v after it used a CPU for 20ms", rest)
+	}
+	elsewhere := time.Duration(0)
+	w.Elsewhere = func() time.Duration { return elsewhere }
+	w.Begin()
+	elsewhere += 20 * time.Millisecond
+	if rest := w.End(); rest < 200*time.Millisecond || rest > 2*time.Second {
+		t.Errorf("rests %v after another thread used a CPU for 20ms", rest)
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // Lock is a lock on a file, and one process that has it.
@@ -49,23 +51,33 @@ func (h *Held) unknown(format string, args ...any) {
 
 // Of reads what the processes hold. A dead process holds nothing.
 func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
-	c := collection{reader: r, sockets: make(map[uint64][]tracer.Identity), spaces: make(map[uint64][]tracer.Identity)}
+	c := newCollection(r)
 	var err error
 	if c.waiting, c.anyLocks, err = r.waiters(); err != nil {
 		c.unknown("locks: %v", err)
 		c.anyLocks = true // check each file
 	}
-	left := maxDescriptors
+	var left atomic.Int64
+	left.Store(maxDescriptors)
+	keys := make([]string, len(ids))
 	for i, id := range ids {
-		if ctx.Err() != nil {
+		keys[i] = procfs.FS(r.Root).Path(id.PID, "")
+	}
+	parts := procfs.BoundedEach(keys, func(i int) (*collection, error) {
+		defer r.countCPU()()
+		return c.part(ctx, ids[i], &left)
+	})
+	for i, part := range parts {
+		if part.Value != nil {
+			c.add(part.Value)
+		} else if errors.Is(part.Err, errTime) {
 			c.unknown("%d of %d processes: %v", len(ids)-i, len(ids), errTime)
 			break
 		}
-		err := c.process(ctx, id, &left)
-		if err != nil {
-			c.unknown("pid %d: %v", id.PID, err)
+		if part.Err != nil {
+			c.unknown("pid %d: %v", ids[i].PID, part.Err)
 		}
-		if errors.Is(err, errMany) {
+		if errors.Is(part.Err, errMany) {
 			break
 		}
 	}
@@ -93,6 +105,41 @@ type collection struct {
 	spaces   map[uint64][]tracer.Identity // the processes in a network namespace
 }
 
+func newCollection(r *Reader) *collection {
+	return &collection{reader: r, sockets: make(map[uint64][]tracer.Identity), spaces: make(map[uint64][]tracer.Identity)}
+}
+
+// part reads one process, for add; nil if there was no time. It may run on when c is returned.
+func (c *collection) part(ctx context.Context, id tracer.Identity, left *atomic.Int64) (*collection, error) {
+	if ctx.Err() != nil {
+		return nil, errTime
+	}
+	part := newCollection(c.reader)
+	part.waiting, part.anyLocks = c.waiting, c.anyLocks
+	before := int(left.Load())
+	after := before
+	err := part.process(ctx, id, &after)
+	left.Add(int64(after - before))
+	return part, err
+}
+
+func (c *collection) add(part *collection) {
+	for _, l := range part.Locks {
+		c.lock(l)
+	}
+	for _, why := range part.Unknown {
+		c.unknown("%s", why)
+	}
+	for inode, ids := range part.sockets {
+		if holders := c.sockets[inode]; len(holders) == 0 || holders[len(holders)-1] != ids[0] { // ids may name one twice
+			c.sockets[inode] = append(holders, ids...)
+		}
+	}
+	for netns, ids := range part.spaces {
+		c.spaces[netns] = append(c.spaces[netns], ids...)
+	}
+}
+
 // process notes what one process holds; nothing if it is gone.
 func (c *collection) process(ctx context.Context, id tracer.Identity, left *int) error {
 	p, err := c.reader.openAs(id)
@@ -103,6 +150,7 @@ func (c *collection) process(ctx context.Context, id tracer.Identity, left *int)
 		return err
 	}
 	defer p.close()
+	p.bounded = true
 	sockets := 0
 	err = c.reader.descriptors(ctx, p, left, func(d *descriptor) error {
 		if inode, ok := socketInode(d.link); ok {

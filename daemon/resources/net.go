@@ -152,7 +152,7 @@ func (r *Reader) own(each func(*process)) {
 	for _, name := range []string{"self", "1"} {
 		path := filepath.Join(r.Root, name)
 		if dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
-			p := &process{dir: dir, path: path}
+			p := &process{dir: dir, path: path, r: r}
 			each(p)
 			p.close()
 		}

@@ -8,10 +8,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
@@ -44,6 +48,8 @@ type Reader struct {
 	// sameFiles reports whether two threads share their descriptors; tests replace
 	// kcmp(2).
 	sameFiles func(a, b int) (bool, error)
+
+	elsewhere atomic.Int64 // see CPUElsewhere
 }
 
 // New reads the procfs at root.
@@ -67,6 +73,9 @@ type process struct {
 	dir  int
 	pid  uint32
 	path string
+	r    *Reader
+
+	bounded bool // its reader is in a bounded read already
 }
 
 func (r *Reader) open(pid uint32) (*process, error) {
@@ -75,7 +84,7 @@ func (r *Reader) open(pid uint32) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &process{dir, pid, path}, nil
+	return &process{dir: dir, pid: pid, path: path, r: r}, nil
 }
 
 func (p *process) close() { unix.Close(p.dir) }
@@ -109,6 +118,30 @@ func (r *Reader) identity(p *process) (tracer.Identity, error) {
 	return id, err
 }
 
+// CPUElsewhere is the CPU time that was used in other threads than the callers'.
+func (r *Reader) CPUElsewhere() time.Duration { return time.Duration(r.elsewhere.Load()) }
+
+// countCPU counts the CPU time of this goroutine until what it returns is called.
+func (r *Reader) countCPU() func() {
+	runtime.LockOSThread()
+	began := pace.ThreadTime()
+	return func() {
+		r.elsewhere.Add(int64(pace.ThreadTime() - began))
+		runtime.UnlockOSThread()
+	}
+}
+
+// bounded is [procfs.Bounded] for reads of p.
+func bounded[T any](p *process, read func() (T, error)) (T, error) {
+	if p.bounded {
+		return read()
+	}
+	return procfs.Bounded(p.path, func() (T, error) {
+		defer p.r.countCPU()()
+		return read()
+	})
+}
+
 func (p *process) link(name string) (string, error) {
 	to, err := p.links(p.dir, name)
 	if err == nil && to[0] == "" {
@@ -123,7 +156,7 @@ func (p *process) link(name string) (string, error) {
 // links reads links below a directory of the process, "" for one that is gone. What continues after
 // [procfs.ErrStuck] may read through a descriptor that was closed, and used again: that result is dropped.
 func (p *process) links(dir int, names ...string) ([]string, error) {
-	return procfs.Bounded(p.path, func() (to []string, err error) {
+	return bounded(p, func() (to []string, err error) {
 		for _, name := range names {
 			link, err := readlink(dir, name)
 			if err != nil && !errors.Is(err, unix.ENOENT) {
@@ -202,7 +235,7 @@ func (r *Reader) tables(ctx context.Context, p *process) ([]string, error) {
 		return nil, err
 	}
 	slices.Sort(tids)
-	return procfs.Bounded(p.path, func() ([]string, error) { return r.distinct(ctx, p, tids) })
+	return bounded(p, func() ([]string, error) { return r.distinct(ctx, p, tids) })
 }
 
 // distinct compares the descriptor tables of threads.
@@ -240,16 +273,14 @@ type descriptor struct {
 	p *process
 }
 
-// info reads its fdinfo.
+// info reads its fdinfo, for which the kernel takes no lock that the process can hold.
 func (d *descriptor) info() (fdinfo, error) {
-	return procfs.Bounded(d.p.path, func() (fdinfo, error) {
-		f, err := d.p.file(d.infos + "/" + d.name)
-		if err != nil {
-			return fdinfo{}, err
-		}
-		defer f.Close()
-		return parseInfo(io.LimitReader(f, maxTable))
-	})
+	f, err := d.p.file(d.infos + "/" + d.name)
+	if err != nil {
+		return fdinfo{}, err
+	}
+	defer f.Close()
+	return parseInfo(io.LimitReader(f, maxTable))
 }
 
 // descriptors calls each for every open file of p and counts them down from left. One

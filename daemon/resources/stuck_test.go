@@ -44,6 +44,9 @@ func TestStuckProcess(t *testing.T) {
 	if !found {
 		t.Errorf("the lock file of another process is not found: %+v", held)
 	}
+	if r.CPUElsewhere() <= 0 {
+		t.Error("the CPU time of reads that may be left is not counted")
+	}
 	// Of the host only this test's own processes are of interest.
 	walked := make(chan error, 1)
 	go func() {

@@ -49,7 +49,7 @@ var mayImport = map[string]string{
 	"daemon/recent":              "daemon/access daemon/registry tracer",
 	"daemon/registry":            "api daemon/access daemon/audit daemon/broker daemon/document daemon/logging daemon/metrics daemon/pace daemon/resources daemon/sockets enforcer enforcer/policy lineage tracer tracer/procfs",
 	"daemon/replay":              "api",
-	"daemon/resources":           "tracer tracer/procfs",
+	"daemon/resources":           "daemon/pace tracer tracer/procfs",
 	"daemon/rules":               "api daemon/access daemon/audit daemon/broker daemon/document daemon/logging daemon/registry enforcer enforcer/policy enforcer/redact lineage tracer tracer/procfs",
 	"daemon/selfcheck":           "api daemon/canary daemon/logging daemon/registry enforcer tracer tracer/procfs",
 	"daemon/sockets":             "daemon/resources tracer",

@@ -92,3 +92,30 @@ func TestBounded(t *testing.T) {
 		}
 	}
 }
+
+// A read that does not return is left, and those after it are done.
+func TestBoundedEach(t *testing.T) {
+	release := make(chan struct{})
+	keys := []string{"a", "stuck", "b", "stuck", "c"}
+	within(t, "five reads", func() {
+		for i, r := range procfs.BoundedEach(keys, func(i int) (int, error) {
+			if keys[i] == "stuck" {
+				<-release
+			}
+			return i, nil
+		}) {
+			if keys[i] == "stuck" && !errors.Is(r.Err, procfs.ErrStuck) || keys[i] != "stuck" && (r.Err != nil || r.Value != i) {
+				t.Errorf("%d %s: %+v", i, keys[i], r)
+			}
+		}
+	})
+	close(release)
+	for end := time.Now().Add(tracertest.Slowed(10 * time.Second)); ; time.Sleep(time.Millisecond) {
+		if n, err := procfs.Bounded("stuck", func() (int, error) { return 7, nil }); err == nil && n == 7 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("it is still not read")
+		}
+	}
+}

@@ -44,7 +44,7 @@ type daemon struct {
 	beats bool                // it sends heartbeats
 
 	secret string         // by its policy
-	fails  map[string]int // how many requests for a path still break off
+	fails  map[string]int // how many requests for a path still fail: they break off, and the last one finds a daemon that stops
 }
 
 func newDaemon(t *testing.T) *daemon {
@@ -76,12 +76,17 @@ func newDaemon(t *testing.T) *daemon {
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.mu.Lock()
 		d.fails[r.URL.Path]--
-		broken := d.fails[r.URL.Path] >= 0
+		left := d.fails[r.URL.Path]
 		d.mu.Unlock()
-		if broken {
-			panic(http.ErrAbortHandler)
-		}
 		w.Header().Set(api.HeaderAPI, strconv.Itoa(api.Major))
+		if left > 0 {
+			panic(http.ErrAbortHandler)
+		} else if left == 0 {
+			stopping := api.NewError(api.CodeStopping, "the daemon is stopping", "")
+			w.WriteHeader(stopping.Status())
+			json.NewEncoder(w).Encode(api.ErrorDocument{Head: api.NewHead("error"), Error: stopping})
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})}
 	s.ErrorLog = log.New(io.Discard, "", 0)

@@ -96,6 +96,9 @@ func (s *source) report(id string) (d *api.Report) {
 	return d
 }
 
+// errStopping is no answer: the next daemon has it.
+var errStopping = errors.New("the daemon is stopping")
+
 // ask calls f, and again while the daemon's answer is: too many requests.
 func (s *source) ask(f func(context.Context) error) error {
 	for {
@@ -103,7 +106,10 @@ func (s *source) ask(f func(context.Context) error) error {
 		err := f(ctx)
 		cancel()
 		e, refused := errors.AsType[*api.Error](err)
-		if !refused || e.Code != api.CodeTooMany {
+		switch {
+		case refused && e.Code == api.CodeStopping:
+			return errStopping
+		case !refused || e.Code != api.CodeTooMany:
 			return err
 		}
 		select {

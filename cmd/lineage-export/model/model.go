@@ -4,20 +4,10 @@ package model
 
 import (
 	"maps"
-	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
-)
-
-// The bounds of a model.
-const (
-	maxProcesses = 1 << 16 // that are alive
-	maxDead      = 1 << 12 // for the events that come after an exit
-	maxEnded     = 1 << 8  // sessions, likewise
 )
 
 // Source answers what events do not report. Nil and empty: not known.
@@ -41,6 +31,9 @@ type Model struct {
 	dead      []api.Ref // in the order of their exits, those that are still in processes
 	ended     []string  // sessions, in the order of their ends, those that are still in sessions
 	last      api.Event // its times
+
+	held  *held
+	marks int // of the processes
 }
 
 type session struct {
@@ -59,7 +52,7 @@ type process struct {
 
 // New is an empty model.
 func New(host *record.Host, boot string, from Source) *Model {
-	return &Model{host: host, boot: boot, from: from, sessions: make(map[string]*session), processes: make(map[api.Ref]*process)}
+	return &Model{host: host, boot: boot, from: from, sessions: make(map[string]*session), processes: make(map[api.Ref]*process), held: new(held)}
 }
 
 // Boot is the boot that the model is of.
@@ -130,7 +123,7 @@ func (m *Model) fork(e *api.Event) []*record.Record {
 	p.Created = m.time(d.Started, e)
 	i.Began = p.Created
 	if c := m.creator(d); c != nil {
-		i.Exe, i.Argv, i.ArgvTruncated = c.Image.Exe, c.Image.Argv, c.Image.ArgvTruncated
+		copyProgram(i, c.Image)
 		p.Cgroup, p.Container = c.Cgroup, c.Container
 		m.descend(p, c)
 	}
@@ -153,29 +146,19 @@ func (m *Model) creator(d *api.Process) *process {
 // descend notes whose program forked p.
 func (m *Model) descend(p, c *process) {
 	c.used = true
-	if c.Image.Depth >= 2*record.MaxAncestry {
-		c.Image = shortened(c.Image, record.MaxAncestry)
+	switch {
+	case c.Image.Depth > 1 && m.held.images.Load() > maxImages:
+		c.Image = m.shortened(c.Image, 1)
+	case c.Image.Depth >= 2*record.MaxAncestry:
+		c.Image = m.shortened(c.Image, record.MaxAncestry)
 	}
 	p.Image.Creator, p.Image.Depth = c.Image, c.Image.Depth+1
 	if p.Trace == nil {
 		p.Trace = c.Trace
 	}
-	if p.Calls == nil {
+	if p.Calls == nil || sameCalls(p.Calls, c.Calls) {
 		p.Calls = c.Calls
 	}
-}
-
-// shortened is an image with few of its creators. A chain of processes that fork a
-// successor and exit has no end.
-func shortened(i *record.Image, depth int) *record.Image {
-	short := *i
-	short.Depth = depth
-	if depth == 0 || i.Creator == nil {
-		short.Creator = nil
-	} else {
-		short.Creator = shortened(i.Creator, depth-1)
-	}
-	return &short
 }
 
 // enter adds a process.
@@ -183,29 +166,13 @@ func (m *Model) enter(p *process, creator *api.Ref) {
 	i := p.Image
 	i.CreatorRef = creator
 	i.Span = record.ImageSpan(m.host.ID, m.boot, i.Ref, i.BeganNS)
-	i.Argv, i.ArgvTruncated = cut(i.Argv, i.ArgvTruncated)
+	m.bound(i)
 	if len(m.processes)-len(m.dead) < maxProcesses {
+		if before := m.processes[i.Ref]; before != nil {
+			m.unmark(before)
+		}
 		m.processes[i.Ref] = p
 	}
-}
-
-// cut bounds what is remembered of a command line. It is a copy: the rest shall not stay in memory.
-func cut(argv []string, already bool) ([]string, bool) {
-	room := record.MaxArgv
-	for i, a := range argv {
-		if room -= len(a) + 1; room >= 0 {
-			continue
-		}
-		kept, n := slices.Clone(argv[:i]), max(room+len(a), 0)
-		for n > 0 && !utf8.RuneStart(a[n]) {
-			n--
-		}
-		if n > 0 {
-			kept = append(kept, strings.Clone(a[:n]))
-		}
-		return kept, true
-	}
-	return argv, already
 }
 
 func (m *Model) exec(e *api.Event) []*record.Record {
@@ -216,7 +183,8 @@ func (m *Model) exec(e *api.Event) []*record.Record {
 	before := p.Image
 	i := &record.Image{Ref: d.Ref, Comm: d.Comm, Exe: d.Exe, Argv: d.Argv, ArgvTruncated: d.ArgvTruncated, UID: d.UID,
 		Began: m.time(nil, e), BeganNS: uint64(e.TimeNS), Creator: before.Creator, Depth: before.Depth}
-	p.Image, p.used, p.opened, p.marks, p.dropped = i, false, false, nil, 0
+	m.unmark(p)
+	p.Image, p.used, p.opened = i, false, false
 	m.enter(p, before.CreatorRef)
 	r := m.about(record.Exec, e, p)
 	r.Was = before
@@ -241,6 +209,7 @@ func (m *Model) exit(e *api.Event) []*record.Record {
 
 // bury forgets those that died first.
 func (m *Model) bury(p *process) {
+	m.unmark(p)
 	if m.processes[p.Image.Ref] != p {
 		return
 	}
@@ -258,11 +227,7 @@ func (m *Model) mark(e *api.Event) []*record.Record {
 	if e.Type == "reparent" {
 		p.Parent = e.To
 	}
-	if len(p.marks) < record.MaxMarks {
-		p.marks = append(p.marks, *e)
-	} else {
-		p.dropped++
-	}
+	m.note(p, e)
 	p.used = true
 	return []*record.Record{m.about(record.Kind(e.Type), e, p)}
 }
@@ -278,7 +243,7 @@ func (m *Model) find(d *api.Process) *process {
 	if d.Trace != nil {
 		p.Trace = d.Trace
 	}
-	if d.Calls != nil {
+	if d.Calls != nil && !sameCalls(d.Calls, p.Calls) {
 		p.Calls = d.Calls
 	}
 	return p

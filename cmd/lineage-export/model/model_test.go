@@ -328,9 +328,9 @@ func TestCut(t *testing.T) {
 		{[]string{"make", "-j8"}, []string{"make", "-j8"}, false},
 		{[]string{long}, []string{long[:record.MaxArgv-2]}, true},
 		{[]string{"sh", "-c", long, "x"}, []string{"sh", "-c", long[:record.MaxArgv-8]}, true},
-		{slices.Repeat([]string{""}, 4000), slices.Repeat([]string{""}, record.MaxArgv), true},
+		{slices.Repeat([]string{""}, 4000), slices.Repeat([]string{""}, maxArgs), true},
 	} {
-		got, truncated := cut(c.argv, false)
+		got, truncated := cut(c.argv, record.MaxArgv, false)
 		if !slices.Equal(got, c.want) || truncated != c.cut {
 			t.Errorf("%d arguments, the last of %d bytes, truncated %v; want %d and %d", len(got), len(got[max(len(got)-1, 0):]), truncated, len(c.want), len(c.want[len(c.want)-1]))
 		}

@@ -102,6 +102,7 @@ func Load(b []byte, host *record.Host, from Source) (*Model, error) {
 		}
 		p := &process{Process: doc.Process, used: doc.Used, opened: doc.Opened, marks: doc.Marks, dropped: doc.Dropped}
 		p.Image = images[doc.Image]
+		m.marks += len(p.marks)
 		m.processes[p.Image.Ref] = p
 	}
 	return m, nil

@@ -21,7 +21,7 @@ func (m *Model) session(id string) *session {
 	d, err := m.from.Session(id)
 	s.unsure, s.info.Unknown = err != nil, d == nil
 	if d != nil {
-		s.info.Session = *d
+		s.info.Session = bounded(d)
 		if d.Root != nil && d.Root.StartNS != 0 {
 			m.known(d.Root)
 		}
@@ -84,7 +84,7 @@ func (m *Model) state(e *api.Event) []*record.Record {
 		info.EndReason = e.Reason
 	}
 	if len(info.Marks) < record.MaxMarks {
-		info.Marks = append(slices.Clip(info.Marks), *e)
+		info.Marks = append(slices.Clip(info.Marks), markOf(e))
 	}
 	old.info = &info
 	if e.State == api.StateEnded {

@@ -102,7 +102,7 @@ type Image struct {
 	Forked        bool // no exec since the fork: it is its creator's program
 	Comm          string
 	Exe           string
-	Argv          []string // redacted, and cut at MaxArgv; nil: not readable
+	Argv          []string // redacted, and cut at MaxArgv or before; nil: not readable
 	ArgvTruncated bool
 	UID           *int
 	Began         time.Time // fork or exec; of a process that ran before the exporter began: its fork

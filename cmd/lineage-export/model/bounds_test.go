@@ -1,0 +1,156 @@
+package model
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// feed applies the events so far and forgets them.
+func (w *world) feed(m *Model) {
+	for _, e := range w.events {
+		m.Apply(e)
+	}
+	w.events = w.events[:0]
+}
+
+// reachable are the images of a model, and the bytes of their programs. What several images share counts once.
+func reachable(m *Model) (images int, text int64) {
+	seen := make(map[*record.Image]bool)
+	for _, p := range m.processes {
+		for i := p.Image; i != nil && !seen[i]; i = i.Creator {
+			if seen[i] = true; !copied(i) {
+				text += size(i)
+			}
+		}
+	}
+	return len(seen), text
+}
+
+// TestHostileChains: chains of dead programs with long command lines, each with a live process at its end.
+func TestHostileChains(t *testing.T) {
+	const chains, length = 1000, 100
+	w := &world{}
+	m := New(here, "boot", w)
+	for n := range chains {
+		last := api.Ref{PID: 1, StartNS: 1}
+		for k := range length {
+			next := w.fork(last)
+			w.exec(next)
+			w.events[len(w.events)-1].Process.Argv = []string{strings.Repeat("x", 1000)}
+			if k > 0 {
+				w.exit(last, 0)
+			}
+			last = next
+		}
+		w.live = nil
+		w.feed(m)
+		if p := m.processes[last]; p.Image.Creator == nil || p.Image.Creator.Creator == nil {
+			t.Fatalf("chain %d has no creators", n)
+		}
+	}
+	images, text := reachable(m)
+	t.Logf("%d images, %d KiB of text", images, text>>10)
+	if most := maxImages + 3*(maxDead+chains); images > most {
+		t.Errorf("%d images are remembered, want at most %d", images, most)
+	}
+	if most := int64(maxText + shortArgv*images + 1<<20); text > most {
+		t.Errorf("%d bytes of programs are remembered, want at most %d", text, most)
+	}
+	m.processes, m.dead = nil, nil
+	deadline := time.Now().Add(20 * time.Second)
+	for runtime.GC(); m.held.images.Load() > 0 || m.held.text.Load() > 0; runtime.GC() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d images and %d bytes are counted of an empty model", m.held.images.Load(), m.held.text.Load())
+		}
+		time.Sleep(time.Millisecond) // the collector counts down in the background
+	}
+}
+
+// TestMarks: what is remembered of ports and parents is bounded for each process and for all, and
+// processes that are gone leave room. A mark has no copy of its process.
+func TestMarks(t *testing.T) {
+	w := &world{}
+	m := New(here, "boot", w)
+	root := api.Ref{PID: 1, StartNS: 1}
+	listen := func() (p api.Ref) {
+		p = w.fork(root)
+		for range record.MaxMarks + 1 {
+			w.event("listen", p, func(e *api.Event) { e.Port = &api.Port{Proto: "tcp", Addr: "::", Port: 80} })
+		}
+		return p
+	}
+	count := func() (n int) {
+		for _, p := range m.processes {
+			n += len(p.marks)
+		}
+		return n
+	}
+	for range maxMarks/record.MaxMarks + 10 {
+		listen()
+		w.feed(m)
+	}
+	last := m.processes[w.live[len(w.live)-1]]
+	if n := count(); n != maxMarks || m.marks != n || len(last.marks) != 0 || last.dropped != record.MaxMarks+1 {
+		t.Errorf("%d marks are remembered and %d counted; the last process has %d and %d dropped ones", n, m.marks, len(last.marks), last.dropped)
+	}
+	for i, p := range slices.Clone(w.live) {
+		if i%2 == 0 {
+			w.exec(p)
+		}
+		w.exit(p, 0)
+		w.event("listen", p, nil) // too late
+	}
+	w.feed(m)
+	if n := count(); n != 0 || m.marks != 0 {
+		t.Errorf("%d marks of dead processes are remembered, %d counted", n, m.marks)
+	}
+	p := listen()
+	w.feed(m)
+	if n := len(m.processes[p].marks); n != record.MaxMarks || m.processes[p].marks[0].Process != nil {
+		t.Errorf("%d marks of a later process, of %v", n, m.processes[p].marks[0].Process)
+	}
+}
+
+// TestCallsShared: the descendants of a tool call have one list of calls in memory.
+func TestCallsShared(t *testing.T) {
+	w := &world{}
+	tool := w.fork(api.Ref{PID: 1, StartNS: 1})
+	for range 10 {
+		w.fork(tool)
+	}
+	for _, e := range w.events {
+		e.Process.Calls = []api.Call{{ID: "a", Agent: &api.Ref{PID: 1, StartNS: 1}}, {ID: "b"}}
+	}
+	m := New(here, "boot", w)
+	for _, e := range w.copied() {
+		m.Apply(e)
+	}
+	lists := make(map[*api.Call]bool)
+	for _, p := range m.processes {
+		if len(p.Calls) > 0 { // not the session's root
+			lists[&p.Calls[0]] = true
+		}
+	}
+	if len(lists) != 1 {
+		t.Errorf("%d lists", len(lists))
+	}
+}
+
+// TestSessionBounded: of a session nothing is remembered that members make long.
+func TestSessionBounded(t *testing.T) {
+	d := &api.Session{ID: "aaaaaa", Ports: make([]int, 9), Brokered: make([]api.Brokered, 9), Degraded: make([]string, 9),
+		Root: &api.Process{Argv: []string{strings.Repeat("x", 4000)}}}
+	s := bounded(d)
+	if len(s.Ports)+len(s.Brokered)+len(s.Degraded) != 0 || len(s.Root.Argv[0]) > record.MaxArgv || !s.Root.ArgvTruncated {
+		t.Errorf("%+v", s)
+	}
+	if len(d.Root.Argv[0]) != 4000 {
+		t.Error("the source's session was changed")
+	}
+}

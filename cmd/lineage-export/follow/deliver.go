@@ -2,7 +2,6 @@ package follow
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"net/http"
@@ -116,17 +115,13 @@ func (f *Follower) save(last bool) {
 	modelDue := f.model != nil && (last || now.Sub(f.wrote.model) >= modelTime)
 	if modelDue || last || now.Sub(f.wrote.cursor) >= cursorTime {
 		f.wrote.cursor = now
-		f.written(f.Store.write(f.Sink.Name()+".cursor", &f.acked))
+		f.written(f.Store.writeCursor(f.Sink.Name(), &f.acked))
 	}
 	if !modelDue {
 		return
 	}
 	f.wrote.model = now
-	doc, err := f.model.Save()
-	if err == nil {
-		err = f.Store.write(f.Sink.Name()+".model", &keptModel{At: f.acked, Model: json.RawMessage(doc)})
-	}
-	f.written(err)
+	f.written(f.Store.writeModel(f.Sink.Name(), &f.acked, f.model))
 }
 
 // written logs once that the state cannot be written. Records are delivered all the same.

@@ -115,21 +115,13 @@ func (f *Follower) restore() {
 	if f.early.Boot == "" {
 		return
 	}
-	kept, err := f.Store.model(f.Sink.Name())
-	if err == nil && kept == nil {
-		return
-	}
-	if err == nil && (kept.At.Boot != f.early.Boot || kept.At.TimeNS > f.early.TimeNS) {
-		err = errors.New("it does not belong to the cursor")
-	}
-	if err == nil {
-		f.model, err = model.Load(kept.Model, f.Host, nil)
-	}
-	if err != nil {
+	m, at, err := f.Store.model(f.Sink.Name(), &f.early, f.Host)
+	switch {
+	case err != nil:
 		f.Log.Warn().Err(err).Msg("the kept model is not used")
-		return
+	case m != nil:
+		f.model, f.at = m, *at
 	}
-	f.at = kept.At
 }
 
 // connect reads from the daemon until the connection, the sink or ctx ends.
@@ -254,7 +246,7 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		if f.at.Boot == "" { // start here, even if the connection breaks before the first event
 			f.at = place{Schema: schema, Boot: boot, TimeNS: boottime(), Time: time.Now()}
 			f.acked = f.at
-			f.written(f.Store.write(f.Sink.Name()+".cursor", &f.acked))
+			f.written(f.Store.writeCursor(f.Sink.Name(), &f.acked))
 		}
 		f.model.Prime(e)
 		return nil

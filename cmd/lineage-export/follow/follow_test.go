@@ -394,7 +394,7 @@ func TestReboot(t *testing.T) {
 	d.past = []api.Event{early(1, fork(10)), early(2, exit(10)), early(3, fork(11)), early(4, fork(12)), early(5, exit(12))}
 	cursor := place{Schema: schema, Boot: "before", TimeNS: 2e9, Time: then.Add(2 * time.Second)}
 	store, err := OpenStore(dir)
-	if err != nil || store.write("list.cursor", &cursor) != nil {
+	if err != nil || store.writeCursor("list", &cursor) != nil {
 		t.Fatal(err)
 	}
 	store.Close()
@@ -428,7 +428,7 @@ func TestRebootQuiet(t *testing.T) {
 	fork(11)(&e)
 	d.past = []api.Event{e}
 	store, err := OpenStore(dir)
-	if err != nil || store.write("list.cursor", &cursor) != nil {
+	if err != nil || store.writeCursor("list", &cursor) != nil {
 		t.Fatal(err)
 	}
 	store.Close()
@@ -462,7 +462,7 @@ func TestPastOrder(t *testing.T) {
 	d.past = []api.Event{early(1500, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(3900, fork(12)), early(3500, exit(11)), early(3950, exit(12))}
 	cursor := place{Schema: schema, Boot: "before", TimeNS: 2e9, Time: then.Add(2 * time.Second)}
 	store, err := OpenStore(dir)
-	if err != nil || store.write("list.cursor", &cursor) != nil {
+	if err != nil || store.writeCursor("list", &cursor) != nil {
 		t.Fatal(err)
 	}
 	store.Close()
@@ -494,7 +494,7 @@ func TestUnanswered(t *testing.T) {
 func TestLostFirst(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{}, t.TempDir()
 	store, err := OpenStore(dir)
-	if err != nil || store.write("list.cursor", &place{Schema: schema, Boot: d.boot, TimeNS: 5, Time: time.Now()}) != nil {
+	if err != nil || store.writeCursor("list", &place{Schema: schema, Boot: d.boot, TimeNS: 5, Time: time.Now()}) != nil {
 		t.Fatal(err)
 	}
 	store.Close()

@@ -1,9 +1,11 @@
 package follow
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
 // place is a place in the events of the host: an event, of this boot or an earlier one.
@@ -72,8 +76,14 @@ func (s *Store) Close() error {
 // cursor reads how far a sink is; nil: it has none.
 func (s *Store) cursor(sink string) (*place, error) {
 	path := filepath.Join(s.dir, sink+".cursor")
-	b, err := s.read(path)
-	if b == nil {
+	if s.dir == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	var p place
@@ -86,51 +96,68 @@ func (s *Store) cursor(sink string) (*place, error) {
 	return &p, nil
 }
 
-// keptModel is a sink's model as it was at a place.
+// keptModel is the first line of a sink's model: where it was.
 type keptModel struct {
-	At    place           `json:"at"`
-	Model json.RawMessage `json:"model"`
+	Schema string `json:"schema"`
+	At     place  `json:"at"`
 }
 
-// model reads the model of a sink; nil: it was never saved.
-func (s *Store) model(sink string) (*keptModel, error) {
-	path := filepath.Join(s.dir, sink+".model")
-	b, err := s.read(path)
-	if b == nil {
-		return nil, err
-	}
-	var k keptModel
-	if err := json.Unmarshal(b, &k); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return &k, nil
+const modelSchema = "lineage-export-model/1"
+
+// writeModel saves a sink's model.
+func (s *Store) writeModel(sink string, at *place, m *model.Model) error {
+	return s.replace(sink+".model", func(w io.Writer) error {
+		if err := json.NewEncoder(w).Encode(&keptModel{modelSchema, *at}); err != nil {
+			return err
+		}
+		return m.Save(w)
+	})
 }
 
-func (s *Store) read(path string) ([]byte, error) {
+// model reads the model of a sink, if it is not ahead of the cursor; nil: it was never saved.
+func (s *Store) model(sink string, cursor *place, host *record.Host) (*model.Model, *place, error) {
 	if s.dir == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	b, err := os.ReadFile(path)
+	f, err := os.Open(filepath.Join(s.dir, sink+".model"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return b, err
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	var kept keptModel
+	first, err := r.ReadSlice('\n')
+	if err != nil || json.Unmarshal(first, &kept) != nil || kept.Schema != modelSchema {
+		return nil, nil, fmt.Errorf("%s is damaged, or has another format than %s", f.Name(), modelSchema)
+	}
+	if kept.At.Boot != cursor.Boot || kept.At.TimeNS > cursor.TimeNS {
+		return nil, nil, errors.New("it does not belong to the cursor")
+	}
+	m, err := model.Load(r, host, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return m, &kept.At, nil
 }
 
-// write replaces a file as a whole, or leaves it as it was.
-func (s *Store) write(name string, doc any) error {
+// writeCursor saves how far a sink is.
+func (s *Store) writeCursor(sink string, at *place) error {
+	return s.replace(sink+".cursor", func(w io.Writer) error { return json.NewEncoder(w).Encode(at) })
+}
+
+// replace writes a file as a whole, or leaves it as it was.
+func (s *Store) replace(name string, write func(io.Writer) error) error {
 	if s.dir == "" {
 		return nil
-	}
-	b, err := json.Marshal(doc)
-	if err != nil {
-		return fmt.Errorf("encode state: %w", err)
 	}
 	f, err := os.CreateTemp(s.dir, name+".new-")
 	if err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
-	_, err = f.Write(append(b, '\n'))
+	err = write(f)
 	if err == nil {
 		err = f.Sync()
 	}

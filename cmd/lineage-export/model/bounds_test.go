@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"runtime"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestCallsShared: the descendants of a tool call have one list of calls in memory.
+// TestCallsShared: the descendants of a tool call have one list of calls in memory, after a restart, too.
 func TestCallsShared(t *testing.T) {
 	w := &world{}
 	tool := w.fork(api.Ref{PID: 1, StartNS: 1})
@@ -131,14 +132,60 @@ func TestCallsShared(t *testing.T) {
 	for _, e := range w.copied() {
 		m.Apply(e)
 	}
-	lists := make(map[*api.Call]bool)
-	for _, p := range m.processes {
-		if len(p.Calls) > 0 { // not the session's root
-			lists[&p.Calls[0]] = true
+	lists := func(m *Model) int {
+		all := make(map[*api.Call]bool)
+		for _, p := range m.processes {
+			if len(p.Calls) > 0 { // not the session's root
+				all[&p.Calls[0]] = true
+			}
 		}
+		return len(all)
 	}
-	if len(lists) != 1 {
-		t.Errorf("%d lists", len(lists))
+	if n := lists(m); n != 1 {
+		t.Errorf("%d lists", n)
+	}
+	var file bytes.Buffer
+	if err := m.Save(&file); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Load(&file, here, w)
+	if err != nil || lists(m) != 1 {
+		t.Errorf("after a restart %d lists, %v", lists(m), err)
+	}
+}
+
+// TestForksShare: forks without an exec have their creator's command line, in memory and on disk.
+func TestForksShare(t *testing.T) {
+	w := &world{}
+	shell := w.fork(api.Ref{PID: 1, StartNS: 1})
+	w.exec(shell)
+	w.events[len(w.events)-1].Process.Argv = []string{"sh", strings.Repeat("x", 900)}
+	for range 100 {
+		w.fork(shell)
+	}
+	m := New(here, "boot", w)
+	w.feed(m)
+	var file bytes.Buffer
+	if err := m.Save(&file); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(file.String(), strings.Repeat("x", 900)); n != 1 {
+		t.Errorf("the command line is in the file %d times", n)
+	}
+	m, err := Load(&file, here, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make(map[*string]bool)
+	for _, ref := range w.live {
+		i := m.processes[ref].Image
+		if len(i.Argv) != 2 || i.Exe == "" {
+			t.Fatalf("%+v", i)
+		}
+		lines[&i.Argv[0]] = true
+	}
+	if len(lines) != 1 {
+		t.Errorf("%d command lines in memory", len(lines))
 	}
 }
 

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -145,11 +146,12 @@ func TestRestart(t *testing.T) {
 				parts = append(parts, m.Tick(*w.events[i].Time)...)
 			}
 			if rapid.IntRange(0, 4).Draw(t, "restart") == 0 {
-				b, err := m.Save()
+				var file bytes.Buffer
+				err := m.Save(&file)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if m, err = Load(b, here, w); err != nil {
+				if m, err = Load(&file, here, w); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -311,10 +313,20 @@ func TestClaim(t *testing.T) {
 
 // TestLoad: a file that is not a model is an error, never a panic.
 func TestLoad(t *testing.T) {
-	for _, text := range []string{"", "{", `{"images":[{"Creator":7}]}`, `{"images":[{"Creator":-1}]}`, `{"processes":[{"Image":0}]}`, `{"processes":[{"Image":-1}]}`, `{"images":[{"Creator":1}]}`} {
-		if _, err := Load([]byte(text), here, &world{}); err == nil {
-			t.Errorf("%s: no error", text)
+	const first, image, process = `{"model":{"boot":"b"}}`, `{"image":{}}`, `{"process":{"Image":0}}`
+	long := `{"image":{"Exe":"` + strings.Repeat("x", maxLine) + `"}}`
+	for _, lines := range [][]string{
+		{}, {"{"}, {first}, {image, `{"lines":1}`}, {first, first, `{"lines":2}`}, {first, image, `{"lines":1}`}, {first, `{"lines":1}`, image}, {first, "{}", `{"lines":2}`},
+		{first, `{"image":{"Creator":1}}`, `{"lines":2}`}, {first, `{"image":{"Creator":-1}}`, `{"lines":2}`}, {first, `{"process":{"Image":0}}`, `{"lines":2}`},
+		{first, image, `{"process":{"Image":-1}}`, `{"lines":3}`}, {first, image, `{"process":{"Image":1}}`, `{"lines":3}`}, {first, long, `{"lines":2}`},
+	} {
+		if _, err := Load(strings.NewReader(strings.Join(lines, "\n")), here, &world{}); err == nil {
+			t.Errorf("%.200q: no error", lines)
 		}
+	}
+	m, err := Load(strings.NewReader(strings.Join([]string{first, image, process, `{"lines":3}`}, "\n")), here, &world{})
+	if err != nil || m.Boot() != "b" || len(m.processes) != 1 {
+		t.Errorf("%+v, %v", m, err)
 	}
 }
 

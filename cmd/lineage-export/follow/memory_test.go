@@ -1,0 +1,107 @@
+//go:build linux
+
+package follow
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// nobody is a source that knows no session.
+type nobody struct{}
+
+func (nobody) Session(string) (*api.Session, error) { return nil, nil }
+func (nobody) Tree(string) []api.Node               { return nil }
+func (nobody) Redact(argv []string) []string        { return argv }
+
+// hostile is a model of live members whose command lines are as long in JSON as they can be.
+func hostile(members int) *model.Model {
+	m := model.New(&record.Host{ID: "h"}, "boot", nobody{})
+	for pid := range members {
+		at := time.Unix(1e9, int64(pid))
+		m.Apply(&api.Event{Head: api.Head{Kind: "event"}, Type: "exec", TimeNS: api.U64(pid + 1), Time: &at, Session: "aaaaaa", Process: &api.Process{
+			Ref: api.Ref{PID: pid, StartNS: api.U64(pid)}, Session: "aaaaaa", Comm: "x", Exe: "/bin/x",
+			Argv: []string{fmt.Sprint(pid, strings.Repeat("\x01", 990))}}})
+	}
+	return m
+}
+
+// heap is how many bytes the heap had more at most, while f ran, and afterwards.
+func heap(f func()) (peak, after int64) {
+	defer debug.SetGCPercent(debug.SetGCPercent(10)) // garbage counts, too
+	alloc := func() int64 {
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapAlloc)
+	}
+	runtime.GC()
+	before := alloc()
+	done, most := make(chan struct{}), make(chan int64)
+	go func() {
+		top := before
+		for {
+			select {
+			case <-done:
+				most <- top
+				return
+			case <-time.After(2 * time.Millisecond):
+				top = max(top, alloc())
+			}
+		}
+	}()
+	f()
+	close(done)
+	peak = <-most - before
+	runtime.GC()
+	return peak, alloc() - before
+}
+
+// TestMemory: to save and to load the model of a host full of hostile members takes little more
+// memory than that model.
+func TestMemory(t *testing.T) {
+	const most = 16 << 20
+	store, err := OpenStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	f := &Follower{Sink: &list{}, Store: store, Host: &record.Host{ID: "h"}, Log: zerolog.Nop()}
+	f.acked = place{Schema: schema, Boot: "boot", Seq: 1, TimeNS: 1e9, Time: time.Unix(1e9, 0)}
+	f.model = hostile(20000)
+	peak, _ := heap(func() { f.save(true) })
+	if f.Stats.Unwritten.Load() != 0 {
+		t.Fatal("the model was not saved")
+	}
+	info, err := os.Stat(filepath.Join(store.dir, "list.model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a file of %d MiB; %d KiB more memory to save it", info.Size()>>20, peak>>10)
+	if peak > most {
+		t.Errorf("%d MiB more memory to save it", peak>>20)
+	}
+	early := f.acked
+	f.model = nil
+	again := &Follower{Sink: f.Sink, Store: store, Host: f.Host, Log: zerolog.Nop(), early: early}
+	peak, model := heap(again.restore)
+	if again.model == nil {
+		t.Fatal("the model was not loaded")
+	}
+	t.Logf("a model of %d MiB; %d KiB more memory to load it", model>>20, (peak-model)>>10)
+	if peak-model > most {
+		t.Errorf("%d MiB more memory to load it", (peak-model)>>20)
+	}
+	runtime.KeepAlive(again)
+}

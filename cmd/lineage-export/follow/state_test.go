@@ -1,0 +1,66 @@
+//go:build linux
+
+package follow
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// TestKeptModel: a model that cannot be used is one line of the log. Events continue from the
+// cursor without it, and the next model replaces it.
+func TestKeptModel(t *testing.T) {
+	d := newDaemon(t)
+	at := place{Schema: schema, Boot: d.boot, TimeNS: boottime(), Time: time.Now()}
+	b, err := json.Marshal(&at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := at
+	later.TimeNS++
+	ahead, err := json.Marshal(&keptModel{modelSchema, later})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"":  "is damaged",
+		"{": "is damaged",
+		`{"at":` + string(b) + `,"model":{"boot":"x"}}` + "\n":                                     "another format", // of an exporter before the first release
+		`{"at":` + string(b) + `,"model":"` + strings.Repeat("x", 1<<20) + `"}` + "\n":             "another format",
+		`{"schema":"` + modelSchema + `","at":` + string(b) + "}\n":                                "its end is missing",
+		`{"schema":"` + modelSchema + `","at":` + string(b) + "}\n" + `{"image":{}}` + "\n":        "line 1",
+		string(ahead) + "\n" + `{"model":{"boot":"` + d.boot + `"}}` + "\n" + `{"lines":1}` + "\n": "does not belong to the cursor",
+	} {
+		l, dir := &list{}, t.TempDir()
+		store, err := OpenStore(dir)
+		if err != nil || store.writeCursor("list", &at) != nil || os.WriteFile(filepath.Join(dir, "list.model"), []byte(text), 0o600) != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		f := &Follower{Sink: l, Store: store, Host: &record.Host{ID: "h"}, Log: zerolog.New(&said)}
+		if err := f.Open(); err != nil {
+			t.Fatal(err)
+		}
+		f.restore()
+		if f.model != nil || strings.Count(said.String(), "\n") != 1 || !strings.Contains(said.String(), want) || !strings.Contains(said.String(), "the kept model is not used") {
+			t.Errorf("%.80q: model %v, log %q, want %q", text, f.model, said.String(), want)
+		}
+		store.Close()
+		_, stop := follower(t, d, l, dir)
+		d.add(fork(10), exit(10))
+		until(t, "record", func() bool { return len(l.pids()) > 0 })
+		stop()
+		if b, err := os.ReadFile(filepath.Join(dir, "list.model")); err != nil || !strings.HasPrefix(string(b), `{"schema":"`+modelSchema+`"`) {
+			t.Errorf("%.80q: afterwards %.80q, %v", text, b, err)
+		}
+	}
+}

@@ -219,8 +219,9 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 			if quiet {
 				now = time.Now()
 			}
-			if quiet = true; f.model != nil {
-				f.batch = append(f.batch, f.model.Tick(now)...)
+			quiet = true
+			if err := f.tick(ctx, stop, now); err != nil {
+				return err
 			}
 			continue
 		case <-look.C:
@@ -236,6 +237,23 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 			return err
 		}
 	}
+}
+
+// tick adds to the batch what is due at a time, and delivers when the batch is full: every process
+// may be due.
+func (f *Follower) tick(ctx context.Context, stopReading context.CancelFunc, now time.Time) error {
+	if f.model == nil {
+		return nil
+	}
+	for r := range f.model.Tick(now) {
+		if f.batch = append(f.batch, r); len(f.batch) < batchRecords {
+			continue
+		}
+		if err := f.deliver(ctx, stopReading); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // take gives an event to the model, and its records to the batch.

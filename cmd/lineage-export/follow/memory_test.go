@@ -3,6 +3,7 @@
 package follow
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,6 +67,38 @@ func heap(f func()) (peak, after int64) {
 	peak = <-most - before
 	runtime.GC()
 	return peak, alloc() - before
+}
+
+// counter is a sink that counts records.
+type counter struct {
+	list
+	records, most int // in all, and in a batch
+}
+
+func (c *counter) Deliver(_ context.Context, batch []*record.Record) error {
+	c.records, c.most = c.records+len(batch), max(c.most, len(batch))
+	return nil
+}
+
+// TestManyOpens: processes that become a minute old at once do not make one large batch.
+func TestManyOpens(t *testing.T) {
+	const members, most = 20000, 16 << 20
+	sink := &counter{}
+	f := &Follower{Sink: sink, Store: &Store{}, Log: zerolog.Nop(), model: hostile(members)}
+	peak, _ := heap(func() {
+		if err := f.tick(t.Context(), func() {}, time.Unix(2e9, 0)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n := sink.records + len(f.batch); n != members || sink.most > batchRecords || len(f.batch) >= batchRecords {
+		t.Errorf("%d records; %d in a batch, %d left", n, sink.most, len(f.batch))
+	}
+	if peak > most {
+		t.Errorf("%d MiB more memory", peak>>20)
+	}
+	if err := f.tick(t.Context(), func() {}, time.Unix(2e9, 0)); err != nil || sink.records+len(f.batch) != members {
+		t.Errorf("%v; %d records after the next tick", err, sink.records+len(f.batch))
+	}
 }
 
 // TestMemory: to save and to load the model of a host full of hostile members takes little more

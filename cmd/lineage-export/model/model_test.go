@@ -143,7 +143,7 @@ func TestRestart(t *testing.T) {
 		for i, e := range w.copied() {
 			parts = append(parts, m.Apply(e)...)
 			if rapid.IntRange(0, 4).Draw(t, "tick") == 0 {
-				parts = append(parts, m.Tick(*w.events[i].Time)...)
+				parts = append(parts, slices.Collect(m.Tick(*w.events[i].Time))...)
 			}
 			if rapid.IntRange(0, 4).Draw(t, "restart") == 0 {
 				var file bytes.Buffer

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"iter"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -56,17 +57,24 @@ func (m *Model) opening(s *session, e *api.Event) []*record.Record {
 	return []*record.Record{r}
 }
 
-// Tick returns the Opens that are due at a time.
-func (m *Model) Tick(now time.Time) (all []*record.Record) {
-	e := &api.Event{Time: &now}
-	for _, s := range m.sessions {
-		all = append(all, m.opening(s, e)...)
-	}
-	for _, p := range m.processes {
-		if p.Exited.IsZero() && !p.opened && !p.Image.Began.IsZero() && now.Sub(p.Image.Began) >= record.OpenAfter {
-			p.opened = true
-			all = append(all, m.open(m.end(p, e), e))
+// Tick is the Opens that are due at a time. They come one after the other: every process may have one.
+func (m *Model) Tick(now time.Time) iter.Seq[*record.Record] {
+	return func(yield func(*record.Record) bool) {
+		e := &api.Event{Time: &now}
+		for _, s := range m.sessions {
+			for _, r := range m.opening(s, e) {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+		for _, p := range m.processes {
+			if p.Exited.IsZero() && !p.opened && !p.Image.Began.IsZero() && now.Sub(p.Image.Began) >= record.OpenAfter {
+				p.opened = true
+				if !yield(m.open(m.end(p, e), e)) {
+					return
+				}
+			}
 		}
 	}
-	return all
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -62,7 +63,32 @@ func OpenStore(dir string) (*Store, error) {
 		f.Close()
 		return nil, fmt.Errorf("state directory %s: another exporter uses it", dir)
 	}
+	if err := removeNew(dir); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("open state directory: %w", err)
+	}
 	return &Store{dir, f}, nil
+}
+
+// newFile is between the name of a file that is being written and a random number.
+const newFile = ".new-"
+
+var newName = regexp.MustCompile(`^[a-z]+\.(cursor|model)` + regexp.QuoteMeta(newFile) + `[0-9]+$`)
+
+// removeNew removes what an exporter left that was killed while it wrote.
+func removeNew(dir string) error {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if e.Type().IsRegular() && newName.MatchString(e.Name()) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Close unlocks the directory.
@@ -153,7 +179,7 @@ func (s *Store) replace(name string, write func(io.Writer) error) error {
 	if s.dir == "" {
 		return nil
 	}
-	f, err := os.CreateTemp(s.dir, name+".new-")
+	f, err := os.CreateTemp(s.dir, name+newFile)
 	if err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}

@@ -64,3 +64,32 @@ func TestKeptModel(t *testing.T) {
 		}
 	}
 }
+
+// TestLeftState: files that a killed exporter was writing are removed at the next start, and nothing else.
+func TestLeftState(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"otlp.cursor", "otlp.model", "otlp.cursor.new-17", "ocsf.model.new-4043017520", "otlp.model.new-x", "my.notes.new-1", "x.cursor.new-1.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "otlp.model.new-2"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	store, err := OpenStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range all {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != "lock my.notes.new-1 otlp.cursor otlp.model otlp.model.new-2 otlp.model.new-x x.cursor.new-1.txt" {
+		t.Errorf("left: %s", got)
+	}
+}

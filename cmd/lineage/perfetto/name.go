@@ -1,8 +1,9 @@
 package perfetto
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"path"
 	"unicode/utf8"
 
@@ -33,11 +34,11 @@ func clean(text string, limit int) string {
 }
 
 // id derives the id of a track or a flow from its subject. It is the same in each trace,
-// and needs no table of ids.
+// and needs no table of ids. Members choose subjects, such as the id of a tool call: they must not be
+// able to find one that has the id of another.
 func id(kind, what string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(kind + "\x00" + what))
-	return max(h.Sum64(), 1)
+	h := sha256.Sum256([]byte(kind + "\x00" + what))
+	return max(binary.BigEndian.Uint64(h[:]), 1)
 }
 
 func trackOf(ref api.Ref) uint64 { return id("process", ref.String()) }

@@ -96,7 +96,7 @@ func (s *source) report(id string) (d *api.Report) {
 	return d
 }
 
-// errStopping is no answer: the next daemon has it.
+// errStopping does not count as an answer: the next daemon is asked.
 var errStopping = errors.New("the daemon is stopping")
 
 // ask calls f, and again while the daemon's answer is: too many requests.

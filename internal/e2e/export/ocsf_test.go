@@ -120,9 +120,12 @@ func TestOCSF(t *testing.T) {
 		}
 	}
 	var have map[string]int
-	i.Until("events of all that happened", func() bool {
+	i.Agrees("events of all that happened", func() error {
 		have = written(t, log+".1", log)
-		return !slices.ContainsFunc(want, func(w string) bool { return have[w] == 0 })
+		if missing := slices.DeleteFunc(slices.Clone(want), func(w string) bool { return have[w] > 0 }); len(missing) > 0 {
+			return fmt.Errorf("no event of %q", missing)
+		}
+		return nil
 	})
 	for what, n := range have {
 		if n > 1 || !slices.Contains(want, what) {

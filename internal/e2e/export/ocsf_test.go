@@ -42,14 +42,15 @@ func TestOCSF(t *testing.T) {
 		}
 		return path
 	}
-	agent := program("/bin/sh", "lngt-agent")
+	name := fmt.Sprintf("lngtest-%d", os.Getpid()) // another run of this test may be going on
+	agent := program("/bin/sh", name)
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(policy, []byte("version: 1\nmode: enforce\nbreaker: {ends_per_minute: 2}\n"+text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	rule := fmt.Sprintf("agents:\n  - {name: lngt-agent, enabled: true, match: {comm: lngt-agent, exe: %s}, grace: 0s}\n", agent)
+	rule := fmt.Sprintf("agents:\n  - {name: lngtest-ocsf, enabled: true, match: {comm: %s, exe: %s}, grace: 0s}\n", name, agent)
 	write(rule)
 	daemon := i.Daemon("--policy", policy)
 	began := time.Now()

@@ -3,6 +3,7 @@
 package export
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,11 +46,12 @@ func TestUntracked(t *testing.T) {
 // daemon released when it saw the file, gets its span too.
 func TestLookalike(t *testing.T) {
 	i := stage.New(t)
-	lookalike, policy := filepath.Join(i.Dir, "lngt-lookalike"), filepath.Join(i.Dir, "policy.yaml")
+	name := fmt.Sprintf("lngtest-%d", os.Getpid()) // another run of this test may be going on
+	lookalike, policy := filepath.Join(i.Dir, name), filepath.Join(i.Dir, "policy.yaml")
 	if err := os.Rename(i.Copy("/bin/sleep"), lookalike); err != nil {
 		t.Fatal(err)
 	}
-	rule := "version: 1\nagents:\n  - {name: lngt-lookalike, enabled: true, match: {comm: lngt-lookalike, exe: /nonexistent}}\n"
+	rule := "version: 1\nagents:\n  - {name: lngtest-lookalike, enabled: true, match: {comm: " + name + ", exe: /nonexistent}}\n"
 	if err := os.WriteFile(policy, []byte(rule), 0o644); err != nil {
 		t.Fatal(err)
 	}

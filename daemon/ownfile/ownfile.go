@@ -47,6 +47,9 @@ func private(f *os.File, st *unix.Stat_t) error {
 	if err := regular(f, st); err != nil {
 		return err
 	}
+	if st.Nlink == 0 {
+		return errors.New("it was removed meanwhile")
+	}
 	if int(st.Uid) != os.Geteuid() {
 		return fmt.Errorf("it belongs to uid %d", st.Uid)
 	}

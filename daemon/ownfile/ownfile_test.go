@@ -3,6 +3,7 @@
 package ownfile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,5 +87,21 @@ func TestTake(t *testing.T) {
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v: %v", info.Mode(), err)
+	}
+}
+
+// What is written to a file without a name would be lost.
+func TestRemovedMeanwhile(t *testing.T) {
+	f, err := os.CreateTemp(t.TempDir(), "file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := errors.Join(os.Remove(f.Name()), unix.Fstat(int(f.Fd()), &st)); err != nil {
+		t.Fatal(err)
+	}
+	if err := private(f, &st); err == nil {
+		t.Error("it is taken")
 	}
 }

@@ -15,9 +15,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
 
@@ -27,10 +25,7 @@ func TestUnreadReply(t *testing.T) {
 	const stall = time.Second
 	k := kerneltest.New()
 	k.Add(23, 1, "lngtest-caller")
-	a := access.New(access.Options{
-		Kernel: k, Proc: procfs.FS(t.TempDir()), Clock: k.Now, Limits: access.Limits{Rate: 100, Burst: 100},
-		Audit: func(audit.Record) {}, Mode: func() string { return "observe" }, Log: zerolog.Nop(),
-	})
+	a := newAccess(t, k)
 	s := New(Options{Access: a, Log: zerolog.Nop(), Stall: stall})
 	over := make(chan struct{}, 1)
 	text := strings.Repeat("x", 4<<20)

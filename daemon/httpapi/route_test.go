@@ -17,15 +17,20 @@ import (
 	"github.com/rs/zerolog"
 )
 
+// newAccess lets a caller send 100 requests a second, and get two large replies at once.
+func newAccess(t *testing.T, k *kerneltest.Kernel) *access.Access {
+	return access.New(access.Options{
+		Kernel: k, Proc: procfs.FS(t.TempDir()), Clock: k.Now, Limits: access.Limits{Rate: 100, Burst: 100, Large: 2},
+		Audit: func(audit.Record) {}, Mode: func() string { return "observe" }, Log: zerolog.Nop(),
+	})
+}
+
 // TestForgottenDecision: a reply without a decision about its verb is not sent, and an
 // answer about the host is not reached without one.
 func TestForgottenDecision(t *testing.T) {
 	k := kerneltest.New()
 	k.Add(23, 1, "lngtest-else")
-	a := access.New(access.Options{
-		Kernel: k, Proc: procfs.FS(t.TempDir()), Clock: k.Now, Limits: access.Limits{Rate: 100, Burst: 100},
-		Audit: func(audit.Record) {}, Mode: func() string { return "observe" }, Log: zerolog.Nop(),
-	})
+	a := newAccess(t, k)
 	s := New(Options{Access: a, Log: zerolog.Nop()})
 	secret := func(out http.ResponseWriter) error { return reply(out, http.StatusOK, api.NewHead("secret")) }
 	ask := func(rt route) (status int, panicked bool) {
@@ -75,10 +80,7 @@ func TestForgottenDecision(t *testing.T) {
 func TestLargeReplies(t *testing.T) {
 	k := kerneltest.New()
 	k.Add(23, 1, "lngtest-else")
-	a := access.New(access.Options{
-		Kernel: k, Proc: procfs.FS(t.TempDir()), Clock: k.Now, Limits: access.Limits{Rate: 100, Burst: 100, Large: 2},
-		Audit: func(audit.Record) {}, Mode: func() string { return "observe" }, Log: zerolog.Nop(),
-	})
+	a := newAccess(t, k)
 	s := New(Options{Access: a, Log: zerolog.Nop()})
 	started, held := make(chan struct{}, 9), make(chan struct{})
 	defer close(held)

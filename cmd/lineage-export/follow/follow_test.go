@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -382,98 +381,6 @@ func TestFirstDown(t *testing.T) {
 	until(t, "record", func() bool { return len(l.pids()) == 1 })
 }
 
-// TestReboot: the history of an earlier boot arrives, and what was alive in that boot ends.
-func TestReboot(t *testing.T) {
-	d, l, dir := newDaemon(t), &list{}, t.TempDir()
-	then := time.Now().Add(-time.Hour)
-	early := func(n int, f func(*api.Event)) api.Event {
-		e := api.Event{Head: api.Head{Kind: "event"}, BootID: "before", TimeNS: api.U64(n) * 1e9, Time: new(then.Add(time.Duration(n) * time.Second)), Session: "aaaaaa"}
-		f(&e)
-		return e
-	}
-	d.past = []api.Event{early(1, fork(10)), early(2, exit(10)), early(3, fork(11)), early(4, fork(12)), early(5, exit(12))}
-	cursor := place{Schema: schema, Boot: "before", TimeNS: 2e9, Time: then.Add(2 * time.Second)}
-	store, err := OpenStore(dir)
-	if err != nil || store.writeCursor("list", &cursor) != nil {
-		t.Fatal(err)
-	}
-	store.Close()
-	d.add(fork(13), exit(13))
-	follower(t, d, l, dir)
-	until(t, "records", func() bool { p := l.pids(); return len(p) > 0 && p[len(p)-1] == 13 })
-	var ends []string
-	for _, r := range l.records {
-		for _, run := range r.Ended {
-			ends = append(ends, fmt.Sprint(r.Boot == "before", run.Image.PID))
-		}
-	}
-	if got := strings.Join(ends, " "); got != "true 10 true 12 true 11 false 13" {
-		t.Errorf("ends: %s", got)
-	}
-	for _, r := range l.records {
-		if r.Kind == record.End && (r.Boot != "before" || r.Event.Reason != "reboot") {
-			t.Errorf("%+v", r)
-		}
-	}
-}
-
-// TestRebootQuiet: what was alive before a reboot ends although nothing has happened since. What
-// happens later is not missed.
-func TestRebootQuiet(t *testing.T) {
-	d, l, dir := newDaemon(t), &list{}, t.TempDir()
-	d.beats = true
-	then := time.Now().Add(-time.Hour)
-	cursor := place{Schema: schema, Boot: "before", TimeNS: 2e9, Time: then}
-	e := api.Event{Head: api.Head{Kind: "event"}, BootID: "before", TimeNS: 3e9, Time: new(then.Add(time.Second)), Session: "aaaaaa"}
-	fork(11)(&e)
-	d.past = []api.Event{e}
-	store, err := OpenStore(dir)
-	if err != nil || store.writeCursor("list", &cursor) != nil {
-		t.Fatal(err)
-	}
-	store.Close()
-	_, stop := follower(t, d, l, dir)
-	until(t, "end", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.records) == 2 && l.records[1].Kind == record.End && l.records[1].Event.Reason == "reboot"
-	})
-	stop()
-	d.add(fork(13), exit(13))
-	follower(t, d, l, dir)
-	until(t, "exit", func() bool { return len(l.pids()) == 1 })
-	for id, n := range l.ids {
-		if n != 1 {
-			t.Errorf("record %s came %d times", id, n)
-		}
-	}
-}
-
-// TestPastOrder: events of an earlier boot are not always in the order of their times: what a walk
-// found is reported later. They are not missed for that.
-func TestPastOrder(t *testing.T) {
-	d, l, dir := newDaemon(t), &list{}, t.TempDir()
-	then := time.Now().Add(-time.Hour)
-	early := func(ms int, f func(*api.Event)) api.Event {
-		e := api.Event{Head: api.Head{Kind: "event"}, BootID: "before", TimeNS: api.U64(ms) * 1e6, Time: new(then.Add(time.Duration(ms) * time.Millisecond)), Session: "aaaaaa"}
-		f(&e)
-		return e
-	}
-	d.past = []api.Event{early(1500, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(3900, fork(12)), early(3500, exit(11)), early(3950, exit(12))}
-	cursor := place{Schema: schema, Boot: "before", TimeNS: 2e9, Time: then.Add(2 * time.Second)}
-	store, err := OpenStore(dir)
-	if err != nil || store.writeCursor("list", &cursor) != nil {
-		t.Fatal(err)
-	}
-	store.Close()
-	d.add(fork(13), exit(13))
-	follower(t, d, l, dir)
-	until(t, "records", func() bool { p := l.pids(); return len(p) > 0 && p[len(p)-1] == 13 })
-	if got := fmt.Sprint(l.pids()); got != "[10 11 12 13]" {
-		t.Errorf("exits of %s", got)
-	}
-}
-
 // TestUnanswered: records are complete although the daemon was restarted while it was asked.
 func TestUnanswered(t *testing.T) {
 	d, l := newDaemon(t), &list{}
@@ -487,24 +394,6 @@ func TestUnanswered(t *testing.T) {
 		if r.Session.Name != "web" || r.Kind == record.End && r.Report == nil {
 			t.Errorf("%s: session %q, report %v", r.Kind, r.Session.Name, r.Report)
 		}
-	}
-}
-
-// TestLostFirst: the record of missing events has a time, even if nothing was read before.
-func TestLostFirst(t *testing.T) {
-	d, l, dir := newDaemon(t), &list{}, t.TempDir()
-	store, err := OpenStore(dir)
-	if err != nil || store.writeCursor("list", &place{Schema: schema, Boot: d.boot, TimeNS: 5, Time: time.Now()}) != nil {
-		t.Fatal(err)
-	}
-	store.Close()
-	d.add(func(e *api.Event) {
-		e.Type, e.Where, e.LostFrom, e.LostTo, e.TimeNS, e.Time = "lost", "history", 7, 9, 0, nil
-	})
-	follower(t, d, l, dir)
-	until(t, "record", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) > 0 })
-	if r := l.records[0]; r.Kind != record.Lost || time.Since(r.Time) > time.Minute {
-		t.Errorf("%s at %v", r.Kind, r.Time)
 	}
 }
 

@@ -1,0 +1,117 @@
+//go:build linux
+
+package follow
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// keep stores a cursor, as an exporter that ran before did.
+func keep(t *testing.T, dir string, at place) {
+	t.Helper()
+	at.Schema = schema
+	store, err := OpenStore(dir)
+	if err != nil || store.writeCursor("list", &at) != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+}
+
+// earlier makes events of the boot before, some milliseconds after then.
+func earlier(then time.Time) func(ms int, change func(*api.Event)) api.Event {
+	return func(ms int, change func(*api.Event)) api.Event {
+		after := time.Duration(ms) * time.Millisecond
+		e := api.Event{Head: api.Head{Kind: "event"}, BootID: "before", TimeNS: api.U64(after), Time: new(then.Add(after)), Session: "aaaaaa"}
+		change(&e)
+		return e
+	}
+}
+
+// TestReboot: the history of an earlier boot arrives, and what was alive in that boot ends.
+func TestReboot(t *testing.T) {
+	d, l, dir := newDaemon(t), &list{}, t.TempDir()
+	then := time.Now().Add(-time.Hour)
+	early := earlier(then)
+	d.past = []api.Event{early(1000, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(4000, fork(12)), early(5000, exit(12))}
+	keep(t, dir, place{Boot: "before", TimeNS: 2e9, Time: then.Add(2 * time.Second)})
+	d.add(fork(13), exit(13))
+	follower(t, d, l, dir)
+	until(t, "records", func() bool { p := l.pids(); return len(p) > 0 && p[len(p)-1] == 13 })
+	var ends []string
+	for _, r := range l.records {
+		for _, run := range r.Ended {
+			ends = append(ends, fmt.Sprint(r.Boot == "before", run.Image.PID))
+		}
+	}
+	if got := strings.Join(ends, " "); got != "true 10 true 12 true 11 false 13" {
+		t.Errorf("ends: %s", got)
+	}
+	for _, r := range l.records {
+		if r.Kind == record.End && (r.Boot != "before" || r.Event.Reason != "reboot") {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// TestRebootQuiet: what was alive before a reboot ends although nothing has happened since. What
+// happens later is not missed.
+func TestRebootQuiet(t *testing.T) {
+	d, l, dir := newDaemon(t), &list{}, t.TempDir()
+	d.beats = true
+	then := time.Now().Add(-time.Hour)
+	e := api.Event{Head: api.Head{Kind: "event"}, BootID: "before", TimeNS: 3e9, Time: new(then.Add(time.Second)), Session: "aaaaaa"}
+	fork(11)(&e)
+	d.past = []api.Event{e}
+	keep(t, dir, place{Boot: "before", TimeNS: 2e9, Time: then})
+	_, stop := follower(t, d, l, dir)
+	until(t, "end", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.records) == 2 && l.records[1].Kind == record.End && l.records[1].Event.Reason == "reboot"
+	})
+	stop()
+	d.add(fork(13), exit(13))
+	follower(t, d, l, dir)
+	until(t, "exit", func() bool { return len(l.pids()) == 1 })
+	for id, n := range l.ids {
+		if n != 1 {
+			t.Errorf("record %s came %d times", id, n)
+		}
+	}
+}
+
+// TestPastOrder: events of an earlier boot are not always in the order of their times: what a walk
+// found is reported later. They are not missed for that.
+func TestPastOrder(t *testing.T) {
+	d, l, dir := newDaemon(t), &list{}, t.TempDir()
+	then := time.Now().Add(-time.Hour)
+	early := earlier(then)
+	d.past = []api.Event{early(1500, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(3900, fork(12)), early(3500, exit(11)), early(3950, exit(12))}
+	keep(t, dir, place{Boot: "before", TimeNS: 2e9, Time: then.Add(2 * time.Second)})
+	d.add(fork(13), exit(13))
+	follower(t, d, l, dir)
+	until(t, "records", func() bool { p := l.pids(); return len(p) > 0 && p[len(p)-1] == 13 })
+	if got := fmt.Sprint(l.pids()); got != "[10 11 12 13]" {
+		t.Errorf("exits of %s", got)
+	}
+}
+
+// TestLostFirst: the record of missing events has a time, even if nothing was read before.
+func TestLostFirst(t *testing.T) {
+	d, l, dir := newDaemon(t), &list{}, t.TempDir()
+	keep(t, dir, place{Boot: d.boot, TimeNS: 5, Time: time.Now()})
+	d.add(func(e *api.Event) {
+		e.Type, e.Where, e.LostFrom, e.LostTo, e.TimeNS, e.Time = "lost", "history", 7, 9, 0, nil
+	})
+	follower(t, d, l, dir)
+	until(t, "record", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) > 0 })
+	if r := l.records[0]; r.Kind != record.Lost || time.Since(r.Time) > time.Minute {
+		t.Errorf("%s at %v", r.Kind, r.Time)
+	}
+}

@@ -3,6 +3,7 @@
 package api
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -81,5 +82,29 @@ func TestIdleClient(t *testing.T) {
 	}
 	if _, err := c.Version(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHungUp: a daemon that hangs up is unreachable, whenever the client notices: before it has sent
+// the request, or after that.
+func TestHungUp(t *testing.T) {
+	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	for range 500 {
+		if _, err := Dial(t.Context(), ln.Addr().String()); err == nil || errors.Is(err, ErrNotLineage) {
+			t.Fatalf("%v, want that the daemon is unreachable", err)
+		}
 	}
 }

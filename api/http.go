@@ -185,6 +185,11 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 		if errors.As(err, &u) {
 			err = u.Err
 		}
+		// The daemon hung up. net/http has another error, without a name, if it noticed that before it had sent
+		// the request.
+		if strings.HasSuffix(err.Error(), "server closed idle connection") {
+			err = io.EOF
+		}
 		if errors.As(err, new(net.Error)) || errors.Is(err, io.EOF) || ctx.Err() != nil {
 			return nil, c.unreachable(err)
 		}

@@ -10,7 +10,7 @@ import (
 type Policy struct {
 	Head
 	File    string        `json:"file,omitempty"`   // absent: there is none
-	Mode    string        `json:"mode"`             // in force: observe while the breaker is open
+	Mode    string        `json:"mode"`             // in force; observe for users whose breaker is open
 	Loaded  *time.Time    `json:"loaded,omitempty"` // when the file was read
 	Items   []PolicyValue `json:"items"`            // every effective value
 	Breaker Breaker       `json:"breaker"`          // the circuit breaker
@@ -48,8 +48,9 @@ type PolicyRule struct {
 
 // Breaker is the circuit breaker over automatic ends.
 type Breaker struct {
-	Open  bool       `json:"open"`            // nothing is ended automatically
-	Since *time.Time `json:"since,omitempty"` // when it opened
+	Open  bool       `json:"open"`            // for some user
+	UIDs  []int      `json:"uids,omitempty"`  // the users: none of their sessions is ended automatically
+	Since *time.Time `json:"since,omitempty"` // when it opened for the first of them
 }
 
 func (c *client) Policy(ctx context.Context) (*Policy, error) {

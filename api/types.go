@@ -71,6 +71,7 @@ type Session struct {
 	Live         int          `json:"live"`                  // members that are alive
 	Peak         int          `json:"peak,omitempty"`        // most members at one time
 	Forks        int          `json:"forks,omitempty"`       // by members, so far
+	Joined       int          `json:"joined,omitempty"`      // other members than the root that ran when they were entered: adopted, moved from another session, or started by a broker
 	Orphans      int          `json:"orphans"`               // live members whose creator is dead
 	Leftovers    int          `json:"leftovers"`             // live members while the root is gone
 	Zombies      int          `json:"zombies"`               // dead members that their parent has not waited for
@@ -94,6 +95,7 @@ type Session struct {
 	KeptBy       *Caller      `json:"kept_by,omitempty"`     // the caller that asked to keep it; absent: a rule, or not known
 	KeepRule     string       `json:"keep_rule,omitempty"`   // of the policy, by which it is kept
 	BrokeredBy   string       `json:"brokered_by,omitempty"` // the session whose work it holds, on evidence
+	Container    string       `json:"container,omitempty"`   // of work that it holds on evidence: the container's name or id
 	Shared       string       `json:"shared,omitempty"`      // the rule for a server of several sessions
 	Brokered     []Brokered   `json:"brokered,omitempty"`    // what members handed to other daemons
 	Warnings     []string     `json:"warnings,omitempty"`    // only in the reply to the request that caused them
@@ -178,7 +180,7 @@ type Status struct {
 	Head
 	Level   int      `json:"level"`             // guarantee level, 1 to 4
 	Missing []string `json:"missing,omitempty"` // what the next level lacks
-	Mode    string   `json:"mode"`              // observe, enforce; observe while the breaker is open
+	Mode    string   `json:"mode"`              // observe, enforce; observe for users whose breaker is open
 	// Limits are optional programs that the kernel refused. What the level
 	// promises holds without them.
 	Limits   []string `json:"limits,omitempty"`

@@ -9,6 +9,7 @@
 #define LINEAGE_ADOPT_H
 
 #include "death.h"
+#include "file.h"
 
 /* A process was entered: if the session is condemned, a pass is due. */
 __noinline int admitted(u64 session)
@@ -35,7 +36,8 @@ static __always_inline bool move(const struct identity *id, struct entry *e, u64
 
 /*
  * Enter an outsider, or a member of `from` on better evidence. An owner stays one.
- * False: it is dead, protected, a kernel thread, or not in `from` (0: in a session).
+ * False: it is dead, protected, a kernel thread, or not in `from` (0: in a session), or
+ * the session would kill it.
  */
 static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 session,
 				  const struct identity *creator, u32 evidence)
@@ -51,7 +53,7 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 	};
 	struct entry *e = entry_of(tgid, n.start);
 
-	if (leader->flags & PF_KTHREAD)
+	if (leader->flags & PF_KTHREAD || chain_condemned(session))
 		return false;
 	if (e) {
 		if (e->session != from || e->flags & FLAG_PROTECTED ||
@@ -64,6 +66,7 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 	} else if (from) {
 		return false;
 	} else {
+		find_exe(&n.exe, leader);
 		/* Counted first: its death may come right after the insert. */
 		chain_count_cold(session, JOINED);
 		if (insert(tgid, &n)) {
@@ -81,11 +84,24 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 	return true;
 }
 
+/* Is it not for the adopter to act for, by any of its uids? Read without types, see descends(). */
+static __always_inline bool foreign(struct task_struct *t)
+{
+	u32 only = *(volatile u32 *)&control.adopting_uid;
+	const struct cred *cred;
+
+	if (!only--)
+		return false;
+	cred = BPF_CORE_READ(t, cred);
+	return BPF_CORE_READ(cred, uid.val) != only || BPF_CORE_READ(cred, euid.val) != only ||
+	       BPF_CORE_READ(cred, suid.val) != only || BPF_CORE_READ(cred, fsuid.val) != only;
+}
+
 #define ANCESTORS 32 /* that are checked for a member */
 
 /*
- * Is an ancestor of the current process in the session? Read without types, as the
- * baseline's current_cgroup() does.
+ * Is an ancestor of the current process in the session, with none in between that is
+ * foreign? Read without types, as the baseline's current_cgroup() does.
  */
 __noinline bool descends(u64 session)
 {
@@ -95,6 +111,8 @@ __noinline bool descends(u64 session)
 		struct entry *e;
 		u32 above;
 
+		if (foreign(t))
+			return false;
 		t = BPF_CORE_READ(t, group_leader, real_parent, group_leader);
 		above = BPF_CORE_READ(t, tgid);
 		if (above <= 1)

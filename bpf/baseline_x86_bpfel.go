@@ -55,7 +55,7 @@ type BaselineCtl struct {
 	Rule         uint32
 	Over         uint32
 	Nested       uint32
-	Pad          uint32
+	Unentered    uint32
 	Name         [64]uint8
 }
 
@@ -74,6 +74,8 @@ type BaselineElderLayout struct {
 	Creator  uint32
 	Flags    uint32
 	Evidence uint32
+	Exe      uint32
+	KnowsExe uint32
 }
 
 type BaselineEntry struct {
@@ -84,6 +86,13 @@ type BaselineEntry struct {
 	Creator  BaselineIdentity
 	Flags    uint32
 	Evidence uint32
+	Exe      struct {
+		_          structs.HostLayout
+		Inode      uint64
+		Number     uint64
+		Device     uint32
+		Generation uint32
+	}
 }
 
 type BaselineExecScratch struct {
@@ -136,32 +145,35 @@ type BaselineOwnKey struct {
 }
 
 type BaselineSession struct {
-	_        structs.HostLayout
-	Id       uint64
-	Parent   uint64
-	Root     BaselineIdentity
-	Owner    BaselineIdentity
-	Created  uint64
-	Live     int64
-	Dying    int64
-	Unreaped int64
-	Forks    uint64
-	Peak     uint64
-	Emptied  uint64
+	_            structs.HostLayout
+	Id           uint64
+	Parent       uint64
+	Root         BaselineIdentity
+	Owner        BaselineIdentity
+	Created      uint64
+	Live         int64
+	Dying        int64
+	Unreaped     int64
+	Forks        uint64
+	Peak         uint64
+	Emptied      uint64
+	ListenWindow uint64
+	Listens      uint64
 }
 
 type BaselineShared struct {
-	_         structs.HostLayout
-	Due       uint64
-	DueBoot   uint64
-	Recounted uint64
-	MadeRoom  uint64
-	Filter    uint64
-	Adopting  uint64
-	Polling   uint32
-	Agents    uint32
-	Cut       uint32
-	Pad       uint32
+	_           structs.HostLayout
+	Due         uint64
+	DueBoot     uint64
+	Recounted   uint64
+	MadeRoom    uint64
+	Filter      uint64
+	Adopting    uint64
+	Taken       int64
+	Polling     uint32
+	Agents      uint32
+	Cut         uint32
+	AdoptingUid uint32
 }
 
 type BaselineVerbArgs struct {
@@ -192,7 +204,7 @@ type BaselineVerbArgs struct {
 	Live         int32
 	Forks        uint64
 	Err          int32
-	Pad          uint32
+	Cleared      uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -255,6 +267,7 @@ const (
 	BaselineProgVerbReap       = "verb_reap"
 	BaselineProgVerbReconcile  = "verb_reconcile"
 	BaselineProgVerbRelease    = "verb_release"
+	BaselineProgVerbRuns       = "verb_runs"
 	BaselineProgVerbSentence   = "verb_sentence"
 	BaselineProgVerbSettle     = "verb_settle"
 	BaselineProgVerbTerms      = "verb_terms"
@@ -344,6 +357,7 @@ type BaselineProgramSpecs struct {
 	VerbReap       *ebpf.ProgramSpec `ebpf:"verb_reap"`
 	VerbReconcile  *ebpf.ProgramSpec `ebpf:"verb_reconcile"`
 	VerbRelease    *ebpf.ProgramSpec `ebpf:"verb_release"`
+	VerbRuns       *ebpf.ProgramSpec `ebpf:"verb_runs"`
 	VerbSentence   *ebpf.ProgramSpec `ebpf:"verb_sentence"`
 	VerbSettle     *ebpf.ProgramSpec `ebpf:"verb_settle"`
 	VerbTerms      *ebpf.ProgramSpec `ebpf:"verb_terms"`
@@ -497,6 +511,7 @@ type BaselinePrograms struct {
 	VerbReap       *ebpf.Program `ebpf:"verb_reap"`
 	VerbReconcile  *ebpf.Program `ebpf:"verb_reconcile"`
 	VerbRelease    *ebpf.Program `ebpf:"verb_release"`
+	VerbRuns       *ebpf.Program `ebpf:"verb_runs"`
 	VerbSentence   *ebpf.Program `ebpf:"verb_sentence"`
 	VerbSettle     *ebpf.Program `ebpf:"verb_settle"`
 	VerbTerms      *ebpf.Program `ebpf:"verb_terms"`
@@ -543,6 +558,7 @@ func (p *BaselinePrograms) Close() error {
 		p.VerbReap,
 		p.VerbReconcile,
 		p.VerbRelease,
+		p.VerbRuns,
 		p.VerbSentence,
 		p.VerbSettle,
 		p.VerbTerms,

@@ -20,7 +20,7 @@ static __always_inline struct entry *creator_entry(struct task_struct *creator)
 
 	if (e && e->session)
 		return e;
-	made = e ? NULL : carry(tgid, start);
+	made = e ? NULL : carry(leader, tgid, start);
 	if (!made)
 		made = adopt_creator(plain(leader));
 	return made ? made : e;
@@ -48,6 +48,7 @@ static __always_inline bool enter_child(struct entry *creator, u32 creator_tgid,
 		.session = creator->session,
 		.since = bpf_ktime_get_boot_ns(),
 		.evidence = EVIDENCE_FORK,
+		.exe = creator->exe,
 	};
 	struct entry *e;
 	u64 now;
@@ -138,12 +139,27 @@ static __always_inline bool doomed(u64 id)
 	return condemned(id) || over_limit(id);
 }
 
+/* A child of a member of the session runs without an entry: no verdict may say clean. */
+__noinline int note_unentered(u64 id)
+{
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+		struct ctl *c = ctl_of(id);
+
+		if (!s || !c)
+			break;
+		__sync_fetch_and_add(&c->unentered, 1);
+		id = s->parent;
+	}
+	return 0;
+}
+
 /*
  * A member's child that is doomed, or that could not be entered, must not run. Below
  * level 3 it cannot be signalled from here. A doomed child's creator, which runs this,
  * is killed instead, and forks no more; the child dies when it next enters the kernel
- * or a pass meets it. If the child was not entered its creator lives: reconcile_birth
- * finds the child by it.
+ * or a pass meets it. If the child was not entered its creator lives: user space finds
+ * the child by it, and nothing else leads to the child.
  */
 static __always_inline void kill_newborn(struct entry *creator, struct task_struct *child)
 {
@@ -159,10 +175,13 @@ static __always_inline void kill_newborn(struct entry *creator, struct task_stru
 	}
 #endif
 	count(COUNT_NEWBORN_UNKILLED);
-	if (e)
-		set_flags(e, FLAG_UNKILLED);
 	arm(1);
-	if (e && !config.can_signal) {
+	if (!e) {
+		note_unentered(*(volatile u64 *)&creator->session);
+		return;
+	}
+	set_flags(e, FLAG_UNKILLED);
+	if (!config.can_signal) {
 		set_flags(creator, FLAG_KILLED);
 		bpf_send_signal(SIGKILL);
 	}

@@ -33,7 +33,7 @@ static __always_inline void *elder_entry(u32 tgid, u64 start)
  * Enter the process as the elder has it, if it is a member or an owner there. Not yet
  * if its session was opened there after the sessions were read: they are read again.
  */
-static __always_inline struct entry *carry(u32 tgid, u64 start)
+static __always_inline struct entry *carry(struct task_struct *leader, u32 tgid, u64 start)
 {
 	struct entry n = { .start = start };
 	void *old = elder_entry(tgid, start);
@@ -45,6 +45,10 @@ static __always_inline struct entry *carry(u32 tgid, u64 start)
 	n.creator = *(struct identity *)(old + elder_layout.creator);
 	n.flags = *(u32 *)(old + elder_layout.flags);
 	n.evidence = *(u32 *)(old + elder_layout.evidence);
+	if (elder_layout.knows_exe)
+		n.exe = *(struct file_id *)(old + elder_layout.exe);
+	else
+		find_exe(&n.exe, leader);
 	/* Protected only, for the elder's daemon: our daemon protects its own. */
 	if (n.session ? !session_of(n.session) : !(n.flags & FLAG_OWNER))
 		return NULL;

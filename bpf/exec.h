@@ -117,7 +117,10 @@ static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *
 	if (*(volatile u32 *)&control.agents && agent_of(t, comm))
 		become_agent();
 	e = entry_of(tgid, t->group_leader->start_boottime);
-	if (!e || !e->session)
+	if (!e)
+		return;
+	identify_executed(&e->exe, bprm);
+	if (!e->session)
 		return;
 	n = *e;
 	if (condemned(n.session))

@@ -79,9 +79,40 @@ typedef struct {
 	u32 val;
 } kuid_t;
 
+struct user_namespace {
+	int level; /* 0: the initial one */
+};
+
 struct cred {
 	kuid_t uid;
+	kuid_t suid;
 	kuid_t euid;
+	kuid_t fsuid;
+	struct user_namespace *user_ns;
+};
+
+struct super_block {
+	u32 s_dev;
+	unsigned long s_magic;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	u32 i_generation;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
 };
 
 struct upid {
@@ -130,6 +161,7 @@ struct percpu_counter {
 struct mm_struct {
 	unsigned long arg_start;
 	unsigned long arg_end;
+	struct file *exe_file;
 	struct percpu_counter rss_stat[4]; /* from 6.2, commit f1a7941243c1 */
 };
 
@@ -159,6 +191,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct mm_struct *mm;
 	const struct cred *cred;
+	struct files_struct *files;
 	struct css_set *cgroups;
 	struct pid *thread_pid;
 	struct sched_entity se;
@@ -166,6 +199,7 @@ struct task_struct {
 };
 
 struct linux_binprm {
+	struct file *file; /* in the end the interpreter's */
 	const char *filename;
 };
 
@@ -181,16 +215,6 @@ struct sock_common {
 struct sock {
 	struct sock_common __sk_common;
 	u16 sk_protocol;
-};
-
-struct super_block {
-	u32 s_dev;
-	unsigned long s_magic;
-};
-
-struct inode {
-	struct super_block *i_sb;
-	unsigned long i_ino;
 };
 
 struct dentry {

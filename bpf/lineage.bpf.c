@@ -24,6 +24,7 @@ const enum event_type *const unused_event_type = NULL;
 const enum entry_flags *const unused_entry_flags = NULL;
 const enum counter *const unused_counter = NULL;
 const enum source *const unused_source = NULL;
+const enum runs *const unused_runs = NULL;
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(fork_sentence)
@@ -69,6 +70,7 @@ VERB(release, err = release(a))
 VERB(protect, err = protect_found(a))
 VERB(mark, err = mark(a))
 VERB(whois, err = whois_found(a))
+VERB(runs, err = runs_found(a))
 VERB(reconcile, reconcile(a))
 VERB(terms, err = set_terms(a))
 VERB(enter, err = enter_found(a))

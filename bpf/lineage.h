@@ -16,6 +16,7 @@
 #define FILENAME_MAX_LEN 256
 #define ARGV_MAX_LEN 4096
 #define AGENTS_PER_UID 4096 /* open sessions of agents, for each uid but root */
+#define ROOT_SLOTS 512 /* of MAX_SESSIONS, that no other user's agents take */
 #define HOOK_SIGNALS 512 /* signals that one pass inside a hook may send */
 
 /* Identifies a process for good: a PID alone is reused, the pair is not. */
@@ -64,6 +65,18 @@ enum source {
 };
 
 /*
+ * The file that a process executes. The address alone is reused once no process runs
+ * the file, and number and device alone are not unique: btrfs has one device for all
+ * its subvolumes. User space never shows it.
+ */
+struct file_id {
+	u64 inode; /* kernel address; 0: unknown */
+	u64 number;
+	u32 device;
+	u32 generation;
+};
+
+/*
  * A process that was entered, by tgid. The tgid is unique from birth to group death,
  * and survives an exec from a thread, which task storage does not.
  *
@@ -78,6 +91,7 @@ struct entry {
 	struct identity creator;
 	u32 flags;
 	u32 evidence;
+	struct file_id exe; /* by the exec hook; as it was found if no exec was seen */
 };
 
 /*
@@ -143,6 +157,8 @@ struct session {
 	u64 forks;
 	u64 peak;
 	u64 emptied; /* boottime ns at which live last fell to 0; 0: never */
+	u64 listen_window; /* of an outermost session, as the next field */
+	u64 listens; /* in that window */
 };
 
 /*
@@ -164,7 +180,7 @@ struct ctl {
 	u32 rule; /* of an agent's session: the rule of struct agent */
 	u32 over; /* baseline: a birth found the session above max_processes */
 	u32 nested; /* sessions nested directly in it: its record leaves after theirs */
-	u32 pad;
+	u32 unentered; /* children of members that run without an entry: hooks count them */
 	u8 name[NAME_LEN];
 };
 
@@ -195,10 +211,17 @@ struct shared {
 	u64 made_room; /* CLOCK_MONOTONIC ns of the end of the last search for room in `dead` */
 	u64 filter; /* session that the snapshot is limited to, 0: all */
 	u64 adopting; /* session whose root's descendants are being entered; 0: none */
+	s64 taken; /* slots that are not in free_slots: a queue has no count */
 	u32 polling; /* the reader polls: do not wake it for each event */
 	u32 agents; /* `agents` is not empty: check each exec */
 	u32 cut; /* a pass inside a hook left out processes, and none was complete since */
-	u32 pad;
+	u32 adopting_uid; /* only processes of this uid - 1 are being entered; 0: of any */
+};
+
+/* The answer of the verb "runs". */
+enum runs {
+	RUNS_FILE = 1 << 0, /* the process executes that file */
+	RUNS_INSIDE = 1 << 1, /* it is in a user namespace other than the initial one */
 };
 
 /* Arguments and results of a verb; user space holds a lock around it. */
@@ -231,7 +254,7 @@ struct verb_args {
 	/* of the baseline object */
 	u64 forks; /* in: of the session, before the walk */
 	s32 err; /* of a walk, which returns nothing */
-	u32 pad;
+	u32 cleared; /* in: flags that mark takes away */
 };
 
 enum event_type {
@@ -367,6 +390,7 @@ enum counter {
 	COUNT_SELF_DENIED, /* attempts of members against the daemon and its pins */
 	COUNT_NO_SESSION, /* an entry whose session did not exist, repaired */
 	COUNT_LISTEN_FAILED, /* no room to remember a listening socket */
+	COUNT_LISTEN_LIMITED, /* not remembered: its session had too many in a short time */
 	COUNT_MAX,
 };
 

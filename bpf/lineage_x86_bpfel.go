@@ -63,7 +63,8 @@ const (
 	LineageCounterCOUNT_SELF_DENIED      LineageCounter = 18
 	LineageCounterCOUNT_NO_SESSION       LineageCounter = 19
 	LineageCounterCOUNT_LISTEN_FAILED    LineageCounter = 20
-	LineageCounterCOUNT_MAX              LineageCounter = 21
+	LineageCounterCOUNT_LISTEN_LIMITED   LineageCounter = 21
+	LineageCounterCOUNT_MAX              LineageCounter = 22
 )
 
 type LineageCtl struct {
@@ -82,7 +83,7 @@ type LineageCtl struct {
 	Rule         uint32
 	Over         uint32
 	Nested       uint32
-	Pad          uint32
+	Unentered    uint32
 	Name         [64]uint8
 }
 
@@ -101,6 +102,8 @@ type LineageElderLayout struct {
 	Creator  uint32
 	Flags    uint32
 	Evidence uint32
+	Exe      uint32
+	KnowsExe uint32
 }
 
 type LineageEntry struct {
@@ -111,6 +114,7 @@ type LineageEntry struct {
 	Creator  LineageIdentity
 	Flags    uint32
 	Evidence uint32
+	Exe      LineageFileId
 }
 
 type LineageEntryFlags uint32
@@ -213,6 +217,14 @@ type LineageExecScratch struct {
 	Tail [4352]int8
 }
 
+type LineageFileId struct {
+	_          structs.HostLayout
+	Inode      uint64
+	Number     uint64
+	Device     uint32
+	Generation uint32
+}
+
 type LineageIdentity struct {
 	_     structs.HostLayout
 	Start uint64
@@ -237,6 +249,13 @@ type LineageOwnKey struct {
 	Id     uint32
 }
 
+type LineageRuns uint32
+
+const (
+	LineageRunsRUNS_FILE   LineageRuns = 1
+	LineageRunsRUNS_INSIDE LineageRuns = 2
+)
+
 type LineageSeen struct {
 	_         structs.HostLayout
 	Process   LineageIdentity
@@ -255,32 +274,35 @@ type LineageSeen struct {
 }
 
 type LineageSession struct {
-	_        structs.HostLayout
-	Id       uint64
-	Parent   uint64
-	Root     LineageIdentity
-	Owner    LineageIdentity
-	Created  uint64
-	Live     int64
-	Dying    int64
-	Unreaped int64
-	Forks    uint64
-	Peak     uint64
-	Emptied  uint64
+	_            structs.HostLayout
+	Id           uint64
+	Parent       uint64
+	Root         LineageIdentity
+	Owner        LineageIdentity
+	Created      uint64
+	Live         int64
+	Dying        int64
+	Unreaped     int64
+	Forks        uint64
+	Peak         uint64
+	Emptied      uint64
+	ListenWindow uint64
+	Listens      uint64
 }
 
 type LineageShared struct {
-	_         structs.HostLayout
-	Due       uint64
-	DueBoot   uint64
-	Recounted uint64
-	MadeRoom  uint64
-	Filter    uint64
-	Adopting  uint64
-	Polling   uint32
-	Agents    uint32
-	Cut       uint32
-	Pad       uint32
+	_           structs.HostLayout
+	Due         uint64
+	DueBoot     uint64
+	Recounted   uint64
+	MadeRoom    uint64
+	Filter      uint64
+	Adopting    uint64
+	Taken       int64
+	Polling     uint32
+	Agents      uint32
+	Cut         uint32
+	AdoptingUid uint32
 }
 
 type LineageSource uint32
@@ -328,7 +350,7 @@ type LineageVerbArgs struct {
 	Live         int32
 	Forks        uint64
 	Err          int32
-	Pad          uint32
+	Cleared      uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -387,6 +409,7 @@ const (
 	LineageProgVerbProtect     = "verb_protect"
 	LineageProgVerbReconcile   = "verb_reconcile"
 	LineageProgVerbRelease     = "verb_release"
+	LineageProgVerbRuns        = "verb_runs"
 	LineageProgVerbSentence    = "verb_sentence"
 	LineageProgVerbSettle      = "verb_settle"
 	LineageProgVerbTerms       = "verb_terms"
@@ -403,6 +426,7 @@ const (
 	LineageVarUnusedListen     = "unused_listen"
 	LineageVarUnusedReaped     = "unused_reaped"
 	LineageVarUnusedReparent   = "unused_reparent"
+	LineageVarUnusedRuns       = "unused_runs"
 	LineageVarUnusedSeen       = "unused_seen"
 	LineageVarUnusedSession    = "unused_session"
 	LineageVarUnusedSource     = "unused_source"
@@ -486,6 +510,7 @@ type LineageProgramSpecs struct {
 	VerbProtect    *ebpf.ProgramSpec `ebpf:"verb_protect"`
 	VerbReconcile  *ebpf.ProgramSpec `ebpf:"verb_reconcile"`
 	VerbRelease    *ebpf.ProgramSpec `ebpf:"verb_release"`
+	VerbRuns       *ebpf.ProgramSpec `ebpf:"verb_runs"`
 	VerbSentence   *ebpf.ProgramSpec `ebpf:"verb_sentence"`
 	VerbSettle     *ebpf.ProgramSpec `ebpf:"verb_settle"`
 	VerbTerms      *ebpf.ProgramSpec `ebpf:"verb_terms"`
@@ -530,6 +555,7 @@ type LineageVariableSpecs struct {
 	UnusedListen     *ebpf.VariableSpec `ebpf:"unused_listen"`
 	UnusedReaped     *ebpf.VariableSpec `ebpf:"unused_reaped"`
 	UnusedReparent   *ebpf.VariableSpec `ebpf:"unused_reparent"`
+	UnusedRuns       *ebpf.VariableSpec `ebpf:"unused_runs"`
 	UnusedSeen       *ebpf.VariableSpec `ebpf:"unused_seen"`
 	UnusedSession    *ebpf.VariableSpec `ebpf:"unused_session"`
 	UnusedSource     *ebpf.VariableSpec `ebpf:"unused_source"`
@@ -610,6 +636,7 @@ type LineageVariables struct {
 	UnusedListen     *ebpf.Variable `ebpf:"unused_listen"`
 	UnusedReaped     *ebpf.Variable `ebpf:"unused_reaped"`
 	UnusedReparent   *ebpf.Variable `ebpf:"unused_reparent"`
+	UnusedRuns       *ebpf.Variable `ebpf:"unused_runs"`
 	UnusedSeen       *ebpf.Variable `ebpf:"unused_seen"`
 	UnusedSession    *ebpf.Variable `ebpf:"unused_session"`
 	UnusedSource     *ebpf.Variable `ebpf:"unused_source"`
@@ -655,6 +682,7 @@ type LineagePrograms struct {
 	VerbProtect    *ebpf.Program `ebpf:"verb_protect"`
 	VerbReconcile  *ebpf.Program `ebpf:"verb_reconcile"`
 	VerbRelease    *ebpf.Program `ebpf:"verb_release"`
+	VerbRuns       *ebpf.Program `ebpf:"verb_runs"`
 	VerbSentence   *ebpf.Program `ebpf:"verb_sentence"`
 	VerbSettle     *ebpf.Program `ebpf:"verb_settle"`
 	VerbTerms      *ebpf.Program `ebpf:"verb_terms"`
@@ -699,6 +727,7 @@ func (p *LineagePrograms) Close() error {
 		p.VerbProtect,
 		p.VerbReconcile,
 		p.VerbRelease,
+		p.VerbRuns,
 		p.VerbSentence,
 		p.VerbSettle,
 		p.VerbTerms,

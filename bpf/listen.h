@@ -14,6 +14,14 @@
 #include "event.h"
 #include "session.h"
 
+/*
+ * Listening sockets that an outermost session may report in each 8.6 s. One thread that
+ * does nothing but listen and close would push all other events out of the reader's
+ * memory. The others are found in /proc, like those that were inherited from outside.
+ */
+#define LISTENS 512
+#define LISTEN_WINDOW_BITS 33 /* of a time in ns */
+
 /* Of members only. A socket that finds no room here is found in /proc. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -36,6 +44,28 @@ static __always_inline void emit_listener(u16 type, u64 socket, const struct lis
 	bpf_ringbuf_submit(e, wakeup(false));
 }
 
+__noinline bool within_limit(u64 id, u64 now)
+{
+	struct session *top = NULL;
+	u64 window = now >> LISTEN_WINDOW_BITS;
+
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+
+		if (!s)
+			break;
+		top = s;
+		id = s->parent;
+	}
+	if (!top)
+		return true;
+	if (*(volatile u64 *)&top->listen_window != window) {
+		top->listen_window = window;
+		top->listens = 0;
+	}
+	return fetch_add(&top->listens, 1) < LISTENS;
+}
+
 /* Runs in the process that listens. The port is 0 if the kernel chooses it after this. */
 static __always_inline void begins_to_listen(struct sock *sk)
 {
@@ -47,6 +77,10 @@ static __always_inline void begins_to_listen(struct sock *sk)
 		return;
 	l.session = e->session;
 	l.since = bpf_ktime_get_boot_ns();
+	if (!within_limit(l.session, l.since)) {
+		count(COUNT_LISTEN_LIMITED);
+		return;
+	}
 	l.family = sk->__sk_common.skc_family;
 	l.port = sk->__sk_common.skc_num;
 	if (l.family == AF_INET)

@@ -125,6 +125,8 @@ const volatile struct elder_layout {
 	u32 creator;
 	u32 flags;
 	u32 evidence;
+	u32 exe;
+	u32 knows_exe; /* older versions have no exe */
 } elder_layout = {};
 
 struct {

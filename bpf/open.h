@@ -79,6 +79,7 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 			chain_count_cold(id, JOINED);
 		}
 	} else {
+		find_exe(&n.exe, t);
 		/* Counted first: its death may come right after the insert. */
 		chain_count_cold(id, JOINED);
 		if (!enter(t, &n)) {
@@ -163,6 +164,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	s->created = bpf_ktime_get_boot_ns();
 	s->live = s->dying = s->unreaped = 0;
 	s->forks = s->peak = s->emptied = 0;
+	s->listen_window = s->listens = 0;
 	c->flags = a->flags;
 	c->grace = a->grace;
 	c->deadline = c->ended_at = 0;
@@ -176,7 +178,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	c->id = id;
 	s->id = id;
 	c->rule = a->rule;
-	c->over = c->nested = 0;
+	c->over = c->nested = c->unentered = 0;
 	if (parent && !nest(parent)) {
 		s->id = 0;
 		c->id = 0;
@@ -239,7 +241,9 @@ static __always_inline void open_for(struct task_struct *t, u64 from, struct age
 		count(COUNT_AGENT_REFUSED);
 		return;
 	}
-	if (bpf_map_pop_elem(&free_slots, &slot)) {
+	/* CPUs that do this at the same time may take a few more. */
+	if ((uid && *(volatile s64 *)&control.taken >= MAX_SESSIONS - ROOT_SLOTS) ||
+	    !take_slot(&slot)) {
 		dismiss(uid);
 		count(COUNT_AGENT_REFUSED);
 		return;
@@ -258,7 +262,7 @@ static __always_inline void open_for(struct task_struct *t, u64 from, struct age
 	a->evidence = SOURCE_RULE;
 	__builtin_memcpy(a->name, comm, COMM_LEN);
 	if (create_in(a, t, slot)) {
-		bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
+		give_back(slot);
 		dismiss(uid);
 		count(COUNT_AGENT_REFUSED);
 	}

@@ -205,6 +205,21 @@ static __always_inline void shorten(struct ctl *c, u64 deadline)
 	earliest(&c->deadline, deadline);
 }
 
+/* A slot for a new session. False: there is none. */
+static __always_inline bool take_slot(u32 *slot)
+{
+	if (bpf_map_pop_elem(&free_slots, slot))
+		return false;
+	__sync_fetch_and_add(&control.taken, 1);
+	return true;
+}
+
+static __always_inline long give_back(u32 slot)
+{
+	__sync_fetch_and_add(&control.taken, -1);
+	return bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
+}
+
 /*
  * Start the end of an active session. Only the winner of the swap sets the rest; a pass
  * in between sees a deadline of 0 and leaves it alone. The caller makes a pass, or

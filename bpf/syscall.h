@@ -71,6 +71,18 @@ static __always_inline long whois_found(struct verb_args *a)
 	return err;
 }
 
+static __always_inline long runs_found(struct verb_args *a)
+{
+	struct task_struct *t = find(&a->root);
+	long err;
+
+	if (!t)
+		return -ESRCH;
+	err = runs(a, t);
+	bpf_task_release(t);
+	return err;
+}
+
 static __always_inline void sentence(struct verb_args *a)
 {
 	struct pass p = {};
@@ -148,9 +160,10 @@ __noinline int reconcile_one(struct task_struct *t __arg_trusted)
 
 static __always_inline void reconcile(struct verb_args *a)
 {
-	u32 added = 0, removed = 0;
+	u32 added = 0, removed = 0, failed = 0;
 	struct bpf_iter_task it;
 	struct task_struct *t;
+	int n;
 
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
 	while ((t = bpf_iter_task_next(&it))) {
@@ -158,13 +171,16 @@ static __always_inline void reconcile(struct verb_args *a)
 
 		if (!ref)
 			continue;
-		added += reconcile_one(ref);
+		n = reconcile_one(ref);
+		added += n > 0;
+		failed += n < 0;
 		bpf_task_release(ref);
 	}
 	bpf_iter_task_destroy(&it);
 	bpf_for_each_map_elem(&processes, reconcile_death, &removed, 0);
 	a->added = added;
 	a->removed = removed;
+	a->failed = failed;
 }
 
 static __always_inline long enter_found(struct verb_args *a)

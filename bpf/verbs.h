@@ -34,6 +34,7 @@ static __always_inline long enter_owner(struct verb_args *a, struct task_struct 
 		.flags = FLAG_OWNER,
 	};
 
+	find_exe(&n.exe, t);
 	a->owner.start = n.start;
 	return enter(t, &n) ? 0 : -ESRCH;
 }
@@ -43,11 +44,11 @@ static __always_inline long create(struct verb_args *a, struct task_struct *root
 	long err;
 	u32 slot;
 
-	if (bpf_map_pop_elem(&free_slots, &slot))
+	if (!take_slot(&slot))
 		return -ENOSPC;
 	err = create_in(a, root, slot);
 	if (err)
-		bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
+		give_back(slot);
 	return err;
 }
 
@@ -173,7 +174,7 @@ static __always_inline long release(struct verb_args *a)
 	s->id = 0;
 	c->id = 0;
 	c->status = 0;
-	return bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
+	return give_back(slot);
 }
 
 /* The process that has this PID now: alive or a zombie, member or not. */
@@ -182,6 +183,23 @@ static __always_inline long whois(struct verb_args *a, struct task_struct *t)
 	if (t->pid != t->tgid)
 		return -ESRCH; /* a thread */
 	a->root.start = t->start_boottime;
+	return 0;
+}
+
+/* Does the process execute the file that is descriptor a->flags of the caller? */
+static __always_inline long runs(struct verb_args *a, struct task_struct *t)
+{
+	struct entry *e = entry_of(t->tgid, t->start_boottime);
+	struct file_id exe, named;
+
+	if (e)
+		exe = e->exe;
+	else
+		find_exe(&exe, t);
+	identify_open(&named, a->flags);
+	a->flags = is_file(&exe, &named) ? RUNS_FILE : 0;
+	if (BPF_CORE_READ(t, cred, user_ns, level))
+		a->flags |= RUNS_INSIDE;
 	return 0;
 }
 
@@ -196,24 +214,34 @@ static __always_inline long protect(struct task_struct *t)
 
 	if (e && e->session)
 		return -EPERM; /* not a member: its session could not be ended */
+	find_exe(&n.exe, t);
 	return enter(t, &n) ? 0 : -ESRCH;
 }
 
-/* Set the flag for a signal that user space is about to send, as a pass does. */
+/*
+ * Set the flag for a signal that user space is about to send, as a pass does; or take
+ * the protection of a process away.
+ */
 static __always_inline long mark(struct verb_args *a)
 {
-	struct entry *e = entry_of(a->root.tgid, a->root.start);
+	struct entry *e = entered(a->root.tgid, a->root.start);
 
 	if (!e)
 		return -ESRCH;
 	set_flags(e, a->flags);
+	clear_flags(e, a->cleared);
 	return 0;
 }
 
-/* Does the session exist, and is it not dissolved? */
-static __always_inline bool is_open(u64 id)
+/*
+ * May a process be entered for the session, or moved there? Not if the session is
+ * dissolved, and not if it is over or condemned: the process would be killed.
+ */
+static __always_inline long admits(u64 id)
 {
-	return id && home_of(id) == id;
+	if (!id || home_of(id) != id)
+		return -ENOENT;
+	return chain_condemned(id) ? -EBUSY : 0;
 }
 
 /*
@@ -243,9 +271,10 @@ __noinline int repair(u32 tgid, u64 start)
 /*
  * Enter a process without an entry whose parent was a member before it was born: a
  * missed birth. A process that was born before its parent was entered is no such case,
- * and neither is one that has an entry without a session.
+ * and neither is one that has an entry without a session. Returns 1 if it was entered
+ * or repaired, -1 without room for it.
  */
-static __always_inline bool reconcile_birth(struct task_struct *t)
+static __always_inline int reconcile_birth(struct task_struct *t)
 {
 	struct task_struct *parent = t->real_parent->group_leader;
 	u32 tgid = t->tgid, parent_tgid = parent->tgid;
@@ -256,29 +285,30 @@ static __always_inline bool reconcile_birth(struct task_struct *t)
 	};
 
 	if (!t->signal->live.counter)
-		return false;
+		return 0;
 	if (entry_of(tgid, n.start))
 		return repair(tgid, n.start);
 	p = entry_of(parent_tgid, parent->start_boottime);
 	if (!p || !p->session || n.start <= p->since)
-		return false;
+		return 0;
 	n.session = p->session;
 	n.since = n.start; /* so that its own children are found in the same walk */
 	n.creator.start = p->start;
 	n.creator.tgid = parent_tgid;
+	find_exe(&n.exe, t);
 	if (insert(tgid, &n))
-		return false;
+		return entered(tgid, n.start) ? 0 : -1;
 	chain_count_cold(n.session, BORN);
 	count(COUNT_RECONCILED);
 	e = bpf_map_lookup_elem(&processes, &tgid);
 	if (e && !t->signal->live.counter) {
 		forget(tgid, n.start);
-		return false;
+		return 0;
 	}
 	emit_birth(t, tgid, &n, cgroup_of(t), bpf_ktime_get_boot_ns());
 	if (condemned(n.session))
 		arm(1);
-	return true;
+	return 1;
 }
 
 /* Give an active session other limits, and a->flags, a->rule and a->name. */
@@ -311,8 +341,10 @@ static __always_inline long set_terms(struct verb_args *a)
  */
 static __always_inline long enter_stranger(struct verb_args *a, struct task_struct *t)
 {
-	if (!is_open(a->session))
-		return -ENOENT;
+	long err = admits(a->session);
+
+	if (err)
+		return err;
 	return adopt(t, a->from, a->session, &a->owner, a->evidence) ? 0 : -EPERM;
 }
 
@@ -325,7 +357,7 @@ static __always_inline bool adopt_child(struct verb_args *a, struct task_struct 
 	struct identity parent = { .start = up->start_boottime, .tgid = above };
 
 	return e && e->start == parent.start && e->session == a->session &&
-	       t->signal->live.counter &&
+	       t->signal->live.counter && !foreign(t) &&
 	       adopt(t, 0, a->session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
 }
 
@@ -341,21 +373,22 @@ __noinline int follow_member(u32 tgid, u64 start, u64 from, u64 to)
 	if (!e || e->session != from)
 		return 0;
 	c = entered(e->creator.tgid, e->creator.start);
-	return c && c->session == to && move(&id, e, from, to);
+	return c && c->session == to && !chain_condemned(to) && move(&id, e, from, to);
 }
 
 /* Move one member; not the root of the session that it leaves. */
 static __always_inline long move_one(struct verb_args *a)
 {
 	struct session *s = session_of(a->from);
-	struct entry *e = entry_of(a->root.tgid, a->root.start);
+	struct entry *e = entered(a->root.tgid, a->root.start);
+	long err = admits(a->session);
 
-	if (!s || !is_open(a->session))
-		return -ENOENT;
+	if (!s || err)
+		return s ? err : -ENOENT;
 	if (!e)
 		return -ESRCH;
 	if (s->root.tgid == a->root.tgid && s->root.start == a->root.start)
-		return -EBUSY;
+		return -EPERM;
 	return move(&a->root, e, a->from, a->session) ? 0 : -ESRCH;
 }
 
@@ -404,7 +437,7 @@ static __always_inline bool carry_task(struct task_struct *t)
 	e = entry_of(tgid, start);
 	if (e)
 		return carry_again(tgid, start, e);
-	if (!carry(tgid, start))
+	if (!carry(t, tgid, start))
 		return false;
 	/* If it died before the insert, our exit hook did not count it. */
 	if (!t->signal->live.counter)

@@ -39,6 +39,12 @@ static __always_inline void whois_walked(struct verb_args *a, struct task_struct
 		a->err = whois(a, t);
 }
 
+static __always_inline void runs_walked(struct verb_args *a, struct task_struct *t)
+{
+	if (a->err == -ESRCH && is_named(t, &a->root))
+		a->err = runs(a, t);
+}
+
 /* The half of the sentence that needs no signal; user space sends them. */
 static __always_inline void sentence_walked(struct verb_args *a, struct task_struct *t)
 {
@@ -85,8 +91,13 @@ static __always_inline void settle(struct verb_args *a)
 
 static __always_inline void reconcile_walked(struct verb_args *a, struct task_struct *t)
 {
-	if (t->pid == t->tgid)
-		a->added += reconcile_birth(t);
+	int n;
+
+	if (t->pid != t->tgid)
+		return;
+	n = reconcile_birth(t);
+	a->added += n > 0;
+	a->failed += n < 0;
 }
 
 /* A walk by user space did not meet it: its parent waited for it. */

@@ -284,7 +284,7 @@ func TestAdopt(t *testing.T) {
 	}
 	w.host(300, shell, 1000, "lngtest-old")
 	w.host(301, 300, 1000, "lngtest-child")
-	w.host(302, 301, 0, "lngtest-root")
+	w.host(302, 301, 1000, "lngtest-other")
 	adopt("else", 300, api.NewSession{}).refused(api.CodeDenied)
 	adopt("away", 300, api.NewSession{}).refused(api.CodePIDNamespace)
 	adopt("user", 999, api.NewSession{}).refused(api.CodeNotFound)

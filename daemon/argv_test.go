@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -196,14 +195,30 @@ func TestRedactAfterReload(t *testing.T) {
 }
 
 // grouped puts a process into the group that reads everything.
-func (w *world) grouped(pid uint32) {
-	w.Helper()
-	path := w.h.proc.Path(pid, "status")
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = os.WriteFile(path, []byte(strings.Replace(string(text), "Groups:\t100", fmt.Sprintf("Groups:\t%d", grouped), 1)), 0o600)
-	}
-	if err != nil {
-		w.Fatal(err)
+func (w *world) grouped(pid uint32) { w.readers.Store(pid, true) }
+
+// TestHistoryInside: a member of another uid reads what was nested in its session, without command
+// lines.
+func TestHistoryInside(t *testing.T) {
+	w := newWorld(t, boot("b1"))
+	w.session("user", 100, api.NewSession{Name: "mine"})
+	w.k.Fork(100, 101, "lngtest-member")
+	w.proc(101, 100, 1001, "lngtest-member")
+	w.k.Edit(101, func(p *kerneltest.Proc) { p.UID = 1001 })
+	w.k.Fork(100, 110, "lngtest-inner")
+	w.proc(110, 100, 1000, "lngtest-inner")
+	inner := into[api.Session](w.do("100", "POST", "/v1/sessions", api.NewSession{Name: "inner", Root: api.Ref{PID: 110}, GraceMS: ms(0)}), http.StatusCreated)
+	w.k.Exec(110, "/bin/lngtest", "lngtest\x00--shown\x00")
+	w.k.Fork(110, 111, "lngtest-left")
+	w.k.Exit(110, 0)
+	w.receipt(inner.ID)
+	w.again()
+	for who, want := range map[string]bool{"100": true, "101": false} {
+		for _, path := range []string{"/v1/sessions/" + inner.ID, "/v1/sessions/" + inner.ID + "/report"} {
+			a := w.do(who, "GET", path, nil)
+			if a.status != http.StatusOK || strings.Contains(string(a.body), "--shown") != want {
+				t.Errorf("%s, %s: status %d, %s", who, path, a.status, a.body)
+			}
+		}
 	}
 }

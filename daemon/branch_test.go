@@ -7,18 +7,20 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // household is a session of the user: 100 has started 101 and 105. 101 has started 102,
 // which is dead and has started 103. 105 is a sibling of the branch of 101, and has
 // started 106.
-func household(t *testing.T) (w *world, s *api.Session, dead string) {
+func household(t *testing.T, options ...worldOption) (w *world, s *api.Session, dead string) {
 	t.Helper()
-	w = newWorld(t)
+	w = newWorld(t, options...)
 	s = w.session("user", 100, api.NewSession{Name: "household", GraceMS: ms(0)})
 	for _, p := range []struct{ creator, pid uint32 }{{100, 101}, {101, 102}, {102, 103}, {100, 105}, {105, 106}} {
 		w.k.Fork(p.creator, p.pid, fmt.Sprintf("lngtest-%d", p.pid))
@@ -119,6 +121,62 @@ func TestBranchOfAnotherUID(t *testing.T) {
 	}
 }
 
+// joining is a kernel in which something happens right before a session is created.
+type joining struct {
+	fenced
+	join *func()
+}
+
+func (k *joining) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
+	if join := *k.join; join != nil {
+		join()
+	}
+	return k.fenced.Create(spec)
+}
+
+// The guards are asked again right before the first signal: a process that must not be
+// ended may join the branch after the first time, while the branch is separated.
+func TestBranchJoinedMeanwhile(t *testing.T) {
+	enter := func(w *world, from tracer.SessionID, pid uint32) {
+		w.k.Edit(pid, func(p *kerneltest.Proc) { p.Flags = 0 })
+		if err := w.k.Enter(from, w.k.Proc(pid).Identity, w.k.Proc(101).Identity, tracer.SourceRequest); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, tt := range []struct {
+		pid  uint32
+		says string
+		join func(*world, tracer.SessionID)
+	}{
+		{120, "protected", func(w *world, _ tracer.SessionID) {
+			w.k.Fork(101, 120, "lngtest-protected")
+			w.k.Edit(120, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
+		}},
+		{userPID, "is the caller", func(w *world, from tracer.SessionID) { enter(w, from, userPID) }},
+		{1, "the init process", func(w *world, from tracer.SessionID) { enter(w, from, 1) }},
+	} {
+		t.Run(tt.says, func(t *testing.T) {
+			var join func()
+			w, s, _ := household(t, func(w *world) {
+				w.h.open = func(tracer.Options) (kernel, error) { return &joining{fenced{w.k, &w.gates}, &join}, nil }
+			})
+			from := w.id(s.ID)
+			join = func() { tt.join(w, from) }
+			if e := w.do("user", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}).refused(api.CodeGuarded); !strings.Contains(e.Message, tt.says) {
+				t.Errorf("%+v", e)
+			}
+			if sent := w.k.Signals(); len(sent) != 0 {
+				t.Errorf("signals: %v", sent)
+			}
+			for _, pid := range []uint32{100, 101, 103, 105, 106, tt.pid} {
+				if now := w.k.Proc(pid).Session; now != from {
+					t.Errorf("pid %d is in session %v", pid, now)
+				}
+			}
+		})
+	}
+}
+
 // The end reaches the process and what it started through a dead one, and no sibling:
 // for the user, for root, and for a member in another branch.
 func TestBranchEnd(t *testing.T) {
@@ -189,5 +247,34 @@ func TestBranchWithNestedSessions(t *testing.T) {
 	}
 	if r := w.receipt(mine); r.Verdict != "clean" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// Ends of branches that overlap are both answered: the second one ends what is left, or says why
+// there is nothing to end.
+func TestBranchesOverlap(t *testing.T) {
+	for range 10 {
+		w, s, _ := household(t)
+		refs := map[string]string{"user": w.ref(101), "root": w.ref(103)} // 103 is in the branch of 101
+		var wg sync.WaitGroup
+		for who, ref := range refs {
+			wg.Go(func() {
+				switch a := w.do(who, "POST", "/v1/processes/"+ref+"/end", api.EndRequest{Now: true}); a.status {
+				case http.StatusAccepted:
+					w.receipt(into[api.Report](a, a.status).Session)
+				case http.StatusNotFound, http.StatusConflict:
+				default:
+					t.Errorf("%s: %d %s", who, a.status, a.body)
+				}
+			})
+		}
+		wg.Wait()
+		if alive := w.alive(100, 101, 103, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
+			t.Errorf("alive: %v", alive)
+		}
+		if x := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); x.State != "active" {
+			t.Errorf("the session: %+v", x)
+		}
+		w.stop()
 	}
 }

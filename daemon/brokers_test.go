@@ -14,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // The token makes an outsider of the session's uid a member, with its children; the
@@ -185,8 +186,14 @@ func TestBrokersSpare(t *testing.T) {
 	w = newWork(t, enforced+"protect:\n  - {name: db, match: {exe: /bin/lngtest-db}, reason: data}\n")
 	w.stranger(300, 1, "lngtest-db", w.token())
 	w.stranger(301, 1, "lngtest-job", w.token())
+	w.unseen(func() {
+		w.stranger(302, 1, "lngtest-db", w.token()) // its link shows a file that it does not execute
+		w.k.Edit(302, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
+		w.stranger(303, 1, "lngtest-db", w.token()) // it may have set its file itself
+		w.k.Edit(303, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{File: true, Inside: true} })
+	})
 	w.look()
-	w.until(func() bool { return w.in(301) != "" })
+	w.until(func() bool { return w.in(301) != "" && w.in(302) != "" && w.in(303) != "" })
 	if w.in(300) != "" {
 		t.Error("it is protected")
 	}
@@ -301,5 +308,24 @@ func TestBrokersRestart(t *testing.T) {
 	w.until(func() bool { return w.in(301) == w.s.ID })
 	if all := w.brokered(3); all[0].State != "pending" || all[0].Broker != "cron" || strings.Contains(fmt.Sprint(all[0].Asked.Argv), "lngtest-secret") {
 		t.Errorf("%+v", all)
+	}
+}
+
+// A session that is over in the kernel, and not here yet, takes no work: a process on weak
+// evidence gets another companion session, and one on strong evidence a companion session.
+func TestBrokeredLate(t *testing.T) {
+	w := newWork(t, enforced)
+	w.stranger(30, 1, "tmux")
+	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
+	w.stranger(300, 30, "lngtest-early")
+	w.look()
+	w.until(func() bool { return w.in(300) != "" })
+	w.k.Fail("Enter", tracer.ErrBusy)
+	w.stranger(310, 30, "lngtest-late")
+	w.stranger(320, 1, "lngtest-strong", w.token())
+	w.look()
+	w.until(func() bool { return w.in(310) != "" && w.in(320) != "" })
+	if w.in(310) == w.in(300) || w.in(320) == w.s.ID || w.in(320) == w.in(310) {
+		t.Errorf("300 %s, 310 %s, 320 %s", w.in(300), w.in(310), w.in(320))
 	}
 }

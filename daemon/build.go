@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/branch"
+	"github.com/lineage-ebpf/lineage/daemon/commands"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/heldwatch"
 	"github.com/lineage-ebpf/lineage/daemon/history"
@@ -47,7 +48,7 @@ func (h host) build(p parts, o Options) *service {
 		stopping: make(chan struct{}), start: new(status.Start),
 	}
 	s.access = access.New(access.Options{
-		Kernel: k, Proc: h.proc, PIDNamespace: h.pidNamespace, Group: h.group, Peer: h.peerOf,
+		Kernel: k, Proc: h.proc, Group: h.group, Peer: h.peerOf,
 		Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Redact: r.Redact, Log: log,
 	})
 	steward := rules.New(rules.Options{
@@ -80,7 +81,7 @@ func (h host) build(p parts, o Options) *service {
 		status.Failing("capabilities are missing", func() error { return s.start.Lacking }),
 	)
 	said := marks.New(marks.Options{Registry: own, Kernel: k, Proc: h.proc, Clock: h.clock, Policy: r.Policy})
-	feed := watch.New(watch.Options{Lines: lines, Registry: own, Find: find, Kernel: k, Proc: h.proc, Status: s.status.Watched})
+	feed := watch.New(watch.Options{Lines: lines, Registry: own, Find: find, Status: s.status.Watched})
 	s.api = httpapi.New(httpapi.Options{
 		Registry: own, Access: s.access, Enforcer: e, Kernel: k, Proc: h.proc, Find: find, Archive: archive, Holds: own.Holds(),
 		Plans:    plan.New(plan.Options{Registry: own, Find: find, Enforcer: e, Kernel: k, Holds: own.Holds(), Proc: h.proc, Clock: h.clock}),
@@ -93,10 +94,11 @@ func (h host) build(p parts, o Options) *service {
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
 	held := heldwatch.New(heldwatch.Options{Registry: own, Kernel: k, Clock: h.clock, Every: h.heldPeriod, Log: log})
-	own.Attach(said.Hooks(), held.Hooks(), steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.recorder.Hooks())
+	own.Attach(said.Hooks(), held.Hooks(), commands.New(own, k, h.proc).Hooks(), steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.recorder.Hooks())
 	s.jobs = []func(context.Context){
 		func(ctx context.Context) { e.Run(ctx, own.Judged) }, own.Look, held.Run,
 		func(ctx context.Context) { reloadOn(ctx, h.hup, steward, h.manager) },
+		func(ctx context.Context) { guard(ctx, k, h.proc, p.self.PID, steward.FindRunning, p.log) },
 		steward.JudgeAgents, steward.KeepByRule, func(context.Context) { steward.Apply() },
 		s.attribution.Run, feed.Run, said.Run,
 	}

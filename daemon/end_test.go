@@ -5,6 +5,8 @@ package daemon
 import (
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -69,6 +71,48 @@ func TestEnd(t *testing.T) {
 	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK)
 	if len(tree.Nodes) != 4 {
 		t.Errorf("%d nodes are remembered", len(tree.Nodes))
+	}
+}
+
+// TestLockTakenLate: an end that was asked for names a lock that was taken since the last
+// look, although the signal that it sends first releases the lock.
+func TestLockTakenLate(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{GraceMS: ms(60000)})
+	dir := func(name string) string { return w.h.proc.Path(100, name) }
+	err := errors.Join(os.WriteFile(filepath.Join(string(w.h.proc), "locks"), nil, 0o600),
+		os.MkdirAll(dir("task/self"), 0o700), os.Mkdir(dir("fd"), 0o700), os.Mkdir(dir("fdinfo"), 0o700),
+		os.WriteFile(dir("fdinfo/3"), []byte("flags:\t01\n"), 0o600), os.Symlink("/src/.git/index.lock", dir("fd/3")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.k.Newborn = func() { os.Remove(dir("fd/3")) }
+	into[api.Report](w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{}), http.StatusAccepted)
+	if r := w.receipt(s.ID); len(r.LocksReleased) != 1 || r.LocksReleased[0].Path != "/src/.git/index.lock" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestStopAnswers: a daemon that stops answers those that wait for a receipt.
+func TestStopAnswers(t *testing.T) {
+	w := newWorld(t)
+	s := w.session("user", 100, api.NewSession{})
+	w.until(func() bool { return w.s.access.Open() == 0 })
+	got := make(chan answered, 1)
+	go func() {
+		defer close(got)
+		got <- w.do("user", "GET", "/v1/sessions/"+s.ID+"/report?wait=1m", nil)
+	}()
+	w.until(func() bool { return w.s.access.Open() == 1 })
+	if err := w.stop(); err != nil {
+		t.Error(err)
+	}
+	answer, ok := <-got
+	if !ok {
+		t.Fatal("no answer")
+	}
+	if r := into[api.Report](answer, http.StatusAccepted); r.State != "active" || r.Verdict != "" {
+		t.Errorf("%+v", r)
 	}
 }
 

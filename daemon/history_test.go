@@ -373,6 +373,8 @@ func TestEventsOfThePast(t *testing.T) {
 	w.again()
 	w.k.Advance(time.Hour)
 	second := w.ended(200, "job2")
+	w.k.Advance(time.Second)
+	w.again() // all of it comes from the history, none of it from the ring
 	describe := func(all []api.Event) string {
 		var b strings.Builder
 		last := api.U64(0)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // TestKeepByMember: a member keeps a process of its session only if a keep rule matches
@@ -45,6 +47,15 @@ func TestKeepByMember(t *testing.T) {
 			t.Errorf("%d is in %s", pid, now)
 		}
 	}
+	p.k.Edit(101, func(x *kerneltest.Proc) { x.Runs = &tracer.Running{} })
+	if e := keep(101).refused(api.CodeDenied); !strings.Contains(e.Message, `"/bin/lngtest-cache": the process does not execute the file`) || strings.Contains(e.Hint, "keep: [{") {
+		t.Errorf("%+v", e)
+	}
+	p.k.Edit(101, func(x *kerneltest.Proc) { x.Runs = &tracer.Running{File: true, Inside: true} })
+	if e := keep(101).refused(api.CodeDenied); !strings.Contains(e.Message, "user namespace") {
+		t.Errorf("%+v", e)
+	}
+	p.k.Edit(101, func(x *kerneltest.Proc) { x.Runs = nil })
 	k := into[api.Session](keep(101), http.StatusCreated)
 	if !k.Kept || k.KeepRule != "cache" || k.Reason != "shared" || k.Until == nil || k.Until.Before(until) || p.k.Proc(101).Session.String() != k.ID {
 		t.Errorf("%+v", k)

@@ -15,7 +15,9 @@ type kernel interface {
 	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Dissolve(id tracer.SessionID) (int, error)
+	Runs(p tracer.Identity, path string) (tracer.Running, error)
 	Protect(pid uint32) error
+	Unprotect(id tracer.Identity) error
 	SelfProtect(on bool) error
 	CloseRead() error
 	Close() error

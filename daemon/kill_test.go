@@ -57,6 +57,12 @@ func TestKill(t *testing.T) {
 	w.k.Edit(104, func(p *kerneltest.Proc) { p.Unreaped = true })
 	zombie := w.ref(104)
 	w.k.Exit(104, 0)
+	w.host(500, shell, 0, "lngtest-reaper")
+	reaper := w.k.Proc(500).Identity
+	w.k.Fork(100, 107, "lngtest-a")
+	w.k.Edit(107, func(p *kerneltest.Proc) { p.Unreaped, p.Parent = true, reaper })
+	roots := w.ref(107)
+	w.k.Exit(107, 0)
 	gone := w.ref(106)
 	w.k.Exit(106, 0)
 
@@ -69,6 +75,7 @@ func TestKill(t *testing.T) {
 		{"KILL by root", "root", w.ref(102), "KILL", "sent", kerneltest.Sent{To: w.k.Proc(102).Identity, Signal: unix.SIGKILL}},
 		{"CONT", "user", w.ref(103), "CONT", "sent", kerneltest.Sent{To: w.k.Proc(103).Identity, Signal: unix.SIGCONT}},
 		{"nudge", "user", zombie, "CHLD", "sent", kerneltest.Sent{To: w.k.Proc(100).Identity, Signal: unix.SIGCHLD}},
+		{"nudge of root's process by root", "root", roots, "CHLD", "sent", kerneltest.Sent{To: reaper, Signal: unix.SIGCHLD}},
 		{"a nested one by a member", "103", w.ref(116), "KILL", "sent", kerneltest.Sent{To: w.k.Proc(116).Identity, Signal: unix.SIGKILL}},
 		{"one that is gone", "user", gone, "KILL", "gone", kerneltest.Sent{}},
 	} {
@@ -108,6 +115,7 @@ func TestKill(t *testing.T) {
 		{"another signal", "root", live, `{"signal":"STOP"}`, api.CodeBadRequest},
 		{"a number", "root", live, `{"signal":"9"}`, api.CodeBadRequest},
 		{"unknown field", "root", live, `{"sig":"KILL"}`, api.CodeBadRequest},
+		{"a nudge of root's process", "user", roots, `{"signal":"CHLD"}`, api.CodeDenied},
 		{"a nudge for the living", "user", live, `{"signal":"CHLD"}`, api.CodeBadRequest},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -129,6 +129,14 @@ func TestConnectionsAreLimited(t *testing.T) {
 	}
 }
 
+// TestOptions: a request about the whole server is about no route.
+func TestOptions(t *testing.T) {
+	w := newWorld(t)
+	a, conn := w.raw("user", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+	defer conn.Close()
+	a.refused(api.CodeNotFound)
+}
+
 // TestIdleConnections: connections over the limit are refused, and keep no descriptor;
 // a caller that opened them does not block other callers.
 func TestIdleConnections(t *testing.T) {

@@ -332,7 +332,7 @@ func TestPolicyBreaker(t *testing.T) {
 	p := newPoliced(t, "mode: enforce\nbreaker: {ends_per_minute: 2}\n")
 	may := func(want, wantTripped bool) {
 		t.Helper()
-		if may, tripped := p.s.rules.MayEnd(); may != want || tripped != wantTripped {
+		if may, tripped := p.s.rules.MayEnd(1000); may != want || tripped != wantTripped {
 			t.Fatalf("may end %t, tripped %t", may, tripped)
 		}
 	}
@@ -346,8 +346,12 @@ func TestPolicyBreaker(t *testing.T) {
 	may(false, true)
 	may(false, false)
 	doc, status := p.policy(), p.status()
-	if doc.Mode != "observe" || !doc.Breaker.Open || doc.Breaker.Since == nil || status.Mode != "observe" || !status.Breaker.Open || len(status.Degraded) != 1 {
+	if doc.Mode != "enforce" || !doc.Breaker.Open || doc.Breaker.Since == nil || !slices.Equal(doc.Breaker.UIDs, []int{1000}) ||
+		!status.Breaker.Open || !slices.Equal(status.Breaker.UIDs, []int{1000}) || len(status.Degraded) != 1 {
 		t.Errorf("%+v\n%+v", doc, status)
+	}
+	if s := p.session("else", 49, api.NewSession{}); s.Mode != "enforce" {
+		t.Errorf("mode %s for another user", s.Mode)
 	}
 	if mode, _ := valueOf(doc, "mode"); mode != "enforce" {
 		t.Errorf("the file says %v", mode)
@@ -369,6 +373,11 @@ func TestPolicyBreaker(t *testing.T) {
 		t.Errorf("%+v", doc)
 	}
 	may(true, false)
+	// A reload changes the limit.
+	p.write("mode: enforce\nbreaker: {ends_per_minute: 1}\n")
+	p.do("root", "POST", "/v1/policy/reload", nil)
+	may(false, true)
+	p.do("root", "POST", "/v1/policy/resume", nil)
 	// With observe nothing is ended, and so nothing counted.
 	p.write("breaker: {ends_per_minute: 2}\n")
 	p.do("root", "POST", "/v1/policy/reload", nil)

@@ -79,8 +79,8 @@ func receiveListener(t *testing.T, conn *net.UnixConn) net.Listener {
 	return l
 }
 
-// TestRealPorts: a server's port is known as soon as it listens, reported with its process, and in
-// the receipt although the server closed it before it exited. No read of procfs is needed.
+// TestRealPorts: a server's port is known as soon as it listens, and reported with its process. It is
+// not in the receipt if the server closed it before its exit began the end. No read of procfs is needed.
 func TestRealPorts(t *testing.T) {
 	ctx := t.Context()
 	gate := make(chan struct{})
@@ -104,8 +104,8 @@ func TestRealPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.PortsFreed) != 1 || r.PortsFreed[0].Port != port || r.PortsFreed[0].PID != cmd.Process.Pid || len(r.PortsBusy) != 0 {
-		t.Errorf("freed %+v, busy %+v, want %d", r.PortsFreed, r.PortsBusy, port)
+	if len(r.PortsFreed) != 0 || len(r.PortsBusy) != 0 {
+		t.Errorf("freed %+v, busy %+v, want none", r.PortsFreed, r.PortsBusy)
 	}
 	var told []string
 	err = c.Events(ctx, api.EventsQuery{Session: s.ID, Types: []string{"listen", "unlisten"}, Since: time.Now().Add(-time.Minute)}, func(ev *api.Event) error {

@@ -59,20 +59,21 @@ func TestRaisedAlone(t *testing.T) {
 	w.stranger(30, 1, "tmux")
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
 	w.stranger(300, 30, "lngtest-a")
+	w.stranger(302, 300, "lngtest-d") // is entered by its parent
 	w.stranger(310, 30, "lngtest-b")
 	w.look()
-	w.until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) })
+	w.until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) && w.in(300) == w.in(302) })
 	beside := w.in(310)
 	w.k.Fork(310, 311, "lngtest-c")
 	w.become(300, "lngtest-a", w.token())
 	w.until(func() bool { return w.in(300) == w.s.ID })
 	w.look()
 	w.until(func() bool { return strings.Contains(w.audit(), "adopted(env)") })
-	if w.in(310) != beside || w.in(311) != beside {
-		t.Errorf("310 is in %s, 311 in %s, want %s", w.in(310), w.in(311), beside)
+	if w.in(310) != beside || w.in(311) != beside || w.in(302) != beside {
+		t.Errorf("310 is in %s, 311 in %s, 302 in %s, want %s", w.in(310), w.in(311), w.in(302), beside)
 	}
 	w.k.Exit(100, 0)
-	if r := w.receipt(w.s.ID); r.Verdict != "clean" || !w.dead(300) || w.dead(310) || w.dead(311) {
+	if r := w.receipt(w.s.ID); r.Verdict != "clean" || !w.dead(300) || w.dead(302) || w.dead(310) || w.dead(311) {
 		t.Errorf("300, 310, 311 dead: %v %v %v; %+v", w.dead(300), w.dead(310), w.dead(311), r)
 	}
 }

@@ -155,6 +155,28 @@ func TestRefusedIsTold(t *testing.T) {
 	}
 }
 
+// TestNoRoomBelowLevel3: a child that could not be entered is searched for where no hook kills it,
+// and what is said of it depends on that.
+func TestNoRoomBelowLevel3(t *testing.T) {
+	for level, want := range map[int]string{2: "killed if they were found", 3: "killed at birth"} {
+		w := newWorld(t)
+		w.k.Feature.Level = level
+		w.session("user", 100, api.NewSession{})
+		w.k.Add(101, 100, "lngtest-room")
+		w.k.Count("enter_failed", 1)
+		if r, err := w.s.registry.Resync(registry.CauseNone); err != nil || r.Cause != registry.CauseBirths {
+			t.Fatalf("cause %q, %v", r.Cause, err)
+		}
+		if found := w.k.Proc(101).Session != 0; found != (level < 3) {
+			t.Errorf("level %d: the child was searched for: %v", level, found)
+		}
+		st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+		if !slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, want) }) {
+			t.Errorf("level %d: degraded %q", level, st.Degraded)
+		}
+	}
+}
+
 func (w *world) resyncs() map[registry.Cause]uint64 {
 	all := map[registry.Cause]uint64{}
 	_ = w.s.registry.Read(func(v registry.View) {

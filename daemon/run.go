@@ -21,7 +21,7 @@ const shutdownTimeout = 2 * time.Second
 func (s *service) begin() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.registry.Run(ctx)
-	go s.ring.Pace(ctx, s.flush)
+	go s.registry.Guard(func() { s.ring.Pace(ctx, s.flush) })
 	s.endOwner = func() {
 		cancel()
 		<-s.registry.Done()
@@ -59,40 +59,36 @@ func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 			cancel()
 		})
 	}
-	var wg sync.WaitGroup
-	failed := make(chan error, 2)
+	var wg, checking sync.WaitGroup
+	guarded := func(wg *sync.WaitGroup, f func()) { wg.Go(func() { s.registry.Guard(f) }) }
 	for _, job := range s.jobs {
-		wg.Go(func() { job(ctx) })
+		guarded(&wg, func() { job(ctx) })
 	}
 	s.recorder.Begin()
 	s.manager.Notify(instance.Ready)
-	wg.Go(func() { s.reportStatus(ctx, s.manager) })
-	var checking sync.WaitGroup
-	checking.Go(func() {
+	guarded(&wg, func() { s.reportStatus(ctx, s.manager) })
+	guarded(&checking, func() {
 		s.selfCheck.First(ctx)
-		wg.Go(func() { s.releaseMemory(ctx) }) // the start is over
+		guarded(&wg, func() { s.releaseMemory(ctx) }) // the start is over
 		s.selfCheck.Run(ctx)
 	})
-	wg.Go(func() {
-		if err := s.registry.Ingest(); err != nil {
-			failed <- err
-		}
-	})
-	wg.Go(func() {
-		if err := s.api.Serve(ln); err != nil {
-			failed <- err
-		}
-	})
+	for _, serve := range []func() error{s.registry.Ingest, func() error { return s.api.Serve(ln) }} {
+		guarded(&wg, func() {
+			if err := serve(); err != nil {
+				s.registry.Fail(err)
+			}
+		})
+	}
 	left := false
 	if s.linger != 0 {
-		lock, err = s.waitIdle(ctx, i, failed)
+		lock, err = s.waitIdle(ctx, i)
 		if left = lock != nil; left {
 			s.stop(true)
 		}
 	} else {
 		select {
 		case <-ctx.Done():
-		case err = <-failed:
+		case err = <-s.registry.Failed():
 		}
 	}
 	cancel()
@@ -136,7 +132,7 @@ func (s *service) leave() {
 // waitIdle waits until there has been neither session nor client for the time that the daemon lingers,
 // and returns the lock that keeps others from starting a daemon meanwhile. Without a lock it returned
 // for another reason.
-func (s *service) waitIdle(ctx context.Context, i instance.Instance, failed <-chan error) (*instance.Lock, error) {
+func (s *service) waitIdle(ctx context.Context, i instance.Instance) (*instance.Lock, error) {
 	linger := s.linger
 	tick := time.NewTicker(min(max(linger/10, instance.PollPause), idlePeriod))
 	defer tick.Stop()
@@ -145,7 +141,7 @@ func (s *service) waitIdle(ctx context.Context, i instance.Instance, failed <-ch
 		select {
 		case <-ctx.Done():
 			return nil, nil
-		case err := <-failed:
+		case err := <-s.registry.Failed():
 			return nil, err
 		case <-tick.C:
 		}

@@ -72,26 +72,25 @@ type host struct {
 	unload func(dir string) error
 	live   func(dir, except string) (int, error) // sessions that are pinned there
 	// memberships finds the instances beside dir that have p in one of their sessions.
-	memberships  func(dir string, p tracer.Identity) ([]string, error)
-	proc         procfs.FS
-	files        string // the root of its files, default /
-	pidNamespace string
-	group        int // gid of users that may read everything, -1: none
-	peerOf       func(net.Conn) (access.Peer, error)
-	clock        registry.Clock
-	limits       limits
-	period       time.Duration // of the sampler
-	hup          <-chan os.Signal
-	manager      *instance.Manager
-	drop         func(keep ...privilege.Capability) error  // privileges; nil: keep them
-	hold         func(pid uint32) (enforcer.Handle, error) // default: pidfds
-	heldPeriod   time.Duration                             // between two looks at ports and locks; default 2 s
+	memberships func(dir string, p tracer.Identity) ([]string, error)
+	proc        procfs.FS
+	files       string // the root of its files, default /
+	group       int    // gid of users that may read everything, -1: none
+	peerOf      func(net.Conn) (access.Peer, error)
+	clock       registry.Clock
+	limits      limits
+	period      time.Duration // of the sampler
+	hup         <-chan os.Signal
+	manager     *instance.Manager
+	drop        func(keep ...privilege.Capability) error  // privileges; nil: keep them
+	hold        func(pid uint32) (enforcer.Handle, error) // default: pidfds
+	heldPeriod  time.Duration                             // between two looks at ports and locks; default 2 s
 }
 
 func thisHost() host {
 	h := host{
 		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
-		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc", pidNamespace: procfs.InitPIDNamespace,
+		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc",
 		group: access.Group(), peerOf: access.PeerOf,
 		clock: systemClock(), limits: defaultLimits, period: time.Second,
 		manager: &instance.Manager{},
@@ -233,39 +232,4 @@ func (h host) outside(k kernel, i instance.Instance) error {
 		return fmt.Errorf("%s: %w; run it from outside the session", in[0], ErrMember)
 	}
 	return nil
-}
-
-// protect enters the daemon and its ancestors as processes that no pass will
-// ever signal.
-func protect(k kernel, pid uint32) (tracer.Identity, error) {
-	self, err := k.Identify(pid)
-	if err != nil {
-		return self, fmt.Errorf("identify the daemon: %w", err)
-	}
-	if e, err := k.Lookup(pid); err == nil && e.Identity == self && e.Session != 0 {
-		return self, fmt.Errorf("session %v: %w; run it from outside the session", e.Session, ErrMember)
-	} else if err != nil && !errors.Is(err, tracer.ErrNotFound) {
-		return self, fmt.Errorf("look up the daemon: %w", err)
-	}
-	parents := make(map[uint32]uint32)
-	err = k.Snapshot(0, func(p *tracer.Process) error {
-		parents[p.PID] = p.Parent.PID
-		return nil
-	})
-	if err != nil {
-		return self, fmt.Errorf("find the daemon's ancestors: %w", err)
-	}
-	if err := k.Protect(pid); err != nil {
-		return self, fmt.Errorf("protect the daemon: %w", err)
-	}
-	for range len(parents) {
-		if pid = parents[pid]; pid == 0 {
-			break
-		}
-		// An ancestor that died meanwhile, or is a member, needs no protection.
-		if err := k.Protect(pid); err != nil && !errors.Is(err, tracer.ErrNotFound) && !errors.Is(err, tracer.ErrProtected) {
-			return self, fmt.Errorf("protect the daemon's ancestor: %w", err)
-		}
-	}
-	return self, nil
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // A server of several sessions leaves the one that started it, and ends with the last
@@ -24,6 +26,10 @@ func TestSharedServer(t *testing.T) {
 		w.k.Exec(pid, "/bin/"+comm, comm+"\x00--flag\x00")
 		w.until(func() bool { return w.in(pid) != w.s.ID })
 	}
+	w.k.Fork(100, 104, "lngtest-cache") // its link shows the file of a rule, before the others ask
+	w.proc(104, 100, 1000, "lngtest-cache")
+	w.k.Edit(104, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
+	w.k.Exec(104, "/bin/lngtest-cache", "lngtest-cache\x00")
 	serves(101, "lngtest-java")
 	serves(102, "lngtest-cache")
 	w.k.Fork(101, 103, "lngtest-worker")
@@ -37,6 +43,9 @@ func TestSharedServer(t *testing.T) {
 	w.look()
 	if w.dead(101) || w.dead(103) {
 		t.Error("it ended with the first session")
+	}
+	if !w.dead(104) {
+		t.Error("it left its session by the text of a link")
 	}
 	w.k.Exit(200, 0)
 	w.receipt(second.ID)

@@ -71,7 +71,7 @@ func (h host) noLive(i instance.Instance) error {
 		return fmt.Errorf("unload: %w; use --force to unload anyway", err)
 	}
 	if live > 0 {
-		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("unload: %d sessions are live", live), "end them, or use --force")
+		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("unload: live sessions: %d", live), "end them, or use --force")
 	}
 	return nil
 }

@@ -65,6 +65,7 @@ func TestWatch(t *testing.T) {
 	w := newWorld(t)
 	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
 	other := w.session("else", 300, api.NewSession{})
+	w.look() // no exec of 300 was reported
 	w.k.Exec(100, "/bin/agent", "agent\x00--token=x\x00")
 	l := w.watch("user", "")
 	first := l.next()
@@ -203,6 +204,7 @@ func TestSlowWatcherIsDropped(t *testing.T) {
 func TestWatchAfterProcfs(t *testing.T) {
 	w := newWorld(t)
 	w.session("user", 100, api.NewSession{})
+	w.look()
 	l := w.watch("user", "")
 	l.until("the command line", func(p *watchtest.Picture) bool {
 		for _, x := range p.Processes {

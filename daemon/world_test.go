@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -44,8 +45,11 @@ type world struct {
 	i      instance.Instance
 	s      *service
 	stop   func() error
+	done   <-chan error // why it stopped
 	conns  atomic.Int64
-	o      Options // of the first start
+	// readers are the PIDs of callers in the group that reads everything.
+	readers sync.Map
+	o       Options // of the first start
 }
 
 // The PIDs of the callers, all children of the shell 20.
@@ -73,7 +77,7 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 		manager: &instance.Manager{},
 		open:    func(tracer.Options) (kernel, error) { w.k.Reopen(); return &fenced{w.k, &w.gates}, nil },
 		unload:  func(string) error { return os.WriteFile(filepath.Join(w.dir, "unloaded"), nil, 0o600) },
-		proc:    proc, pidNamespace: "pid:[1]", group: grouped, peerOf: w.peerOf,
+		proc:    proc, group: grouped, peerOf: w.peerOf,
 		hold: func(pid uint32) (enforcer.Handle, error) { return w.k.Hold(pid) },
 		clock: registry.Clock{
 			Monotonic: w.k.Now, Boottime: func() uint64 { return uint64(w.k.Now()) },
@@ -83,12 +87,10 @@ func newWorld(t *testing.T, options ...worldOption) *world {
 	}
 	w.host(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
 	w.host(shell, 1, 0, "lngtest-shell")
+	w.readers.Store(uint32(readPID), true)
 	for name, pid := range callers {
 		w.host(pid, shell, map[string]uint32{"user": 1000, "else": 1001, "reader": 1002}[name], "lngtest-"+name)
 	}
-	os.Remove(proc.Path(awayPID, "ns/pid"))
-	os.Symlink("pid:[2]", proc.Path(awayPID, "ns/pid"))
-	os.Remove(proc.Path(hidePID, "ns/pid"))
 	for _, o := range options {
 		o(w)
 	}
@@ -146,7 +148,7 @@ func (w *world) start(o Options) {
 		done <- err
 		close(done)
 	}()
-	w.stop = func() error { cancel(); return <-done }
+	w.done, w.stop = done, func() error { cancel(); return <-done }
 	// Only one job returns before the daemon stops: it applies the policy to what runs
 	// already, which is not to be what the test starts.
 	<-applied
@@ -166,30 +168,20 @@ func statOf(pid uint32, comm, state string, parent uint32) string {
 
 func (w *world) proc(pid, parent, uid uint32, comm string) {
 	p := w.h.proc
-	gid := 100
-	if pid == readPID {
-		gid = grouped
-	}
 	for name, text := range map[string]string{
 		"stat":    statOf(pid, "a) R 1", "S", parent),
-		"status":  fmt.Sprintf("Name:\t%s\nTgid:\t%d\nTracerPid:\t0\nUid:\t%d\t%d\t%d\t%d\nGid:\t100\t100\t100\t100\nGroups:\t%d \nNSpid:\t%d\t7\n", comm, pid, uid, uid, uid, uid, gid, pid),
+		"status":  fmt.Sprintf("Name:\t%s\nTgid:\t%d\nTracerPid:\t0\nUid:\t%d\t%d\t%d\t%d\nNSpid:\t%d\t7\n", comm, pid, uid, uid, uid, uid, pid),
+		"comm":    comm + "\n",
 		"cmdline": comm + "\x00--flag\x00",
 		"cgroup":  "0::/lngtest\n",
-		"ns/.":    "",
 	} {
 		path := p.Path(pid, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			w.Fatal(err)
 		}
-		if text != "" {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				w.Fatal(err)
-			}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			w.Fatal(err)
 		}
-	}
-	os.MkdirAll(filepath.Dir(p.Path(pid, "ns/pid")), 0o700)
-	if err := os.Symlink("pid:[1]", p.Path(pid, "ns/pid")); err != nil && !os.IsExist(err) {
-		w.Fatal(err)
 	}
 	os.Symlink("/bin/"+comm, p.Path(pid, "exe"))
 	os.Symlink("/lngtest-cwd", p.Path(pid, "cwd"))
@@ -206,7 +198,13 @@ func (w *world) peerOf(c net.Conn) (access.Peer, error) {
 		}
 		pid = uint32(n)
 	}
-	p := access.Peer{PID: pid, PIDFD: -1, GID: 100}
+	p := access.Peer{PID: pid, PIDFD: -1, GID: 100, Away: pid == awayPID}
+	if _, is := w.readers.Load(pid); is {
+		p.Groups = []uint32{grouped}
+	}
+	if pid == hidePID {
+		p.Hidden = errors.New("read fdinfo: lngtest")
+	}
 	if proc := w.k.Proc(pid); proc != nil {
 		p.UID = proc.UID
 	}

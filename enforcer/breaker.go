@@ -3,71 +3,87 @@
 package enforcer
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
 
-// Breaker is the circuit breaker for the ends that the daemon starts automatically:
-// rules, budgets, idle sessions. A rule that matches too much, or a budget that is too
-// small, then ends a few sessions instead of all sessions of the host. Ends requested
-// by name, by a person or a program, and ends that the kernel starts when a root or an
-// owner dies, are neither counted nor stopped.
+// Breaker is the circuit breaker for ends that nobody asked for: those by rules, budgets and idle
+// time, whether the daemon or the kernel begins them. A rule that matches too much, or a budget that
+// is too small, then ends a few sessions of a user instead of all of them. Each user is counted
+// alone: nobody can open it for another one, and least of all for root. Ends requested by name, by
+// a person or a program, and those by an owner's death, are neither counted nor stopped.
 //
-// Once open it stays open until Resume: its cause does not disappear by waiting. It may
+// Once open for a user it stays open until Resume: its cause does not disappear by waiting. It may
 // be used from any goroutine.
 type Breaker struct {
 	clock func() time.Duration
 
 	mu    sync.Mutex
 	limit int
-	ends  []time.Duration // of the last minute, oldest first
-	open  bool
-	since time.Duration
+	ends  map[uint32][]time.Duration // of the last minute, oldest first, by uid
+	open  map[uint32]time.Duration   // since when, by uid
+	swept time.Duration              // when old ends of all users were dropped
 }
 
 // breakerWindow is the time in which ends are counted.
 const breakerWindow = time.Minute
 
-// NewBreaker makes a closed Breaker that allows limit ends in any minute of
+// NewBreaker makes a closed Breaker that allows limit ends of each user in any minute of
 // clock.
 func NewBreaker(limit int, clock func() time.Duration) *Breaker {
-	return &Breaker{limit: limit, clock: clock}
+	return &Breaker{limit: limit, clock: clock, ends: make(map[uint32][]time.Duration), open: make(map[uint32]time.Duration)}
 }
 
-// Allow asks for one end and counts it. If it is not allowed, the end must only be
-// recorded; tripped reports whether this call opened the breaker.
-func (b *Breaker) Allow() (allowed, tripped bool) {
+// Allow asks for the end of one session of a user, and counts it. If it is not allowed, the end
+// must only be recorded; tripped reports whether this call opened the breaker for the user.
+func (b *Breaker) Allow(uid uint32) (allowed, tripped bool) {
 	now := b.clock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open {
+	if _, open := b.open[uid]; open {
 		return false, false
 	}
-	for len(b.ends) > 0 && now-b.ends[0] >= breakerWindow {
-		b.ends = b.ends[1:]
+	if now-b.swept >= breakerWindow {
+		b.swept = now
+		maps.DeleteFunc(b.ends, func(_ uint32, ends []time.Duration) bool { return now-ends[len(ends)-1] >= breakerWindow })
 	}
-	if len(b.ends) >= b.limit {
-		b.open, b.since, b.ends = true, now, nil
+	ends := b.ends[uid]
+	for len(ends) > 0 && now-ends[0] >= breakerWindow {
+		ends = ends[1:]
+	}
+	if len(ends) >= b.limit {
+		b.open[uid] = now
+		delete(b.ends, uid)
 		return false, true
 	}
-	b.ends = append(b.ends, now)
+	b.ends[uid] = append(ends, now)
 	return true, false
 }
 
-// Open reports whether the breaker is open, and since when by its clock.
-func (b *Breaker) Open() (since time.Duration, open bool) {
+// Open reports whether the breaker is open for a user.
+func (b *Breaker) Open(uid uint32) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.since, b.open
+	_, open := b.open[uid]
+	return open
 }
 
-// Resume closes the breaker and starts counting from zero; it reports whether it was
-// open.
+// Opened is for whom the breaker is open, and since when by its clock.
+func (b *Breaker) Opened() map[uint32]time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.open)
+}
+
+// Resume closes the breaker for all users and starts counting from zero; it reports whether it was
+// open for one.
 func (b *Breaker) Resume() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	was := b.open
-	b.open, b.since, b.ends = false, 0, nil
+	was := len(b.open) > 0
+	clear(b.open)
+	clear(b.ends)
 	return was
 }
 

@@ -13,13 +13,13 @@ func TestBreaker(t *testing.T) {
 	b := NewBreaker(3, func() time.Duration { return now })
 	allow := func(want bool) {
 		t.Helper()
-		if got, _ := b.Allow(); got != want {
+		if got, _ := b.Allow(1000); got != want {
 			t.Fatalf("at %v: %v, want %v", now, got, want)
 		}
 	}
 	state := func(want bool) {
 		t.Helper()
-		if _, open := b.Open(); open != want {
+		if open := b.Open(1000); open != want {
 			t.Fatalf("at %v: open %v, want %v", now, open, want)
 		}
 	}
@@ -31,16 +31,15 @@ func TestBreaker(t *testing.T) {
 	allow(true) // the first is a minute ago
 	state(false)
 	now += 19 * time.Second
-	if allowed, tripped := b.Allow(); allowed || !tripped {
+	if allowed, tripped := b.Allow(1000); allowed || !tripped {
 		t.Fatal("the fourth within a minute was allowed, or did not trip it")
 	}
-	since, open := b.Open()
-	if !open || since != now {
-		t.Fatalf("open %v since %v, want since %v", open, since, now)
+	if all := b.Opened(); len(all) != 1 || all[1000] != now {
+		t.Fatalf("open %v, want since %v", all, now)
 	}
 	// Time alone does not close it: the cause may still be there.
 	now += time.Hour
-	if allowed, tripped := b.Allow(); allowed || tripped {
+	if allowed, tripped := b.Allow(1000); allowed || tripped {
 		t.Fatal("it closed by itself, or tripped twice")
 	}
 	state(true)
@@ -65,15 +64,44 @@ func TestBreaker(t *testing.T) {
 	allow(false)
 }
 
+// TestBreakerOfUsers: it opens for the user whose sessions are ended, and for no other one.
+func TestBreakerOfUsers(t *testing.T) {
+	now := time.Hour
+	b := NewBreaker(3, func() time.Duration { return now })
+	for range 10 {
+		b.Allow(1000)
+	}
+	for _, uid := range []uint32{0, 1001} {
+		for range 3 {
+			if allowed, tripped := b.Allow(uid); !allowed || tripped || b.Open(uid) {
+				t.Fatalf("uid %d pays for another one", uid)
+			}
+		}
+	}
+	if _, tripped := b.Allow(1001); !tripped || !b.Open(1001) || b.Open(0) || len(b.Opened()) != 2 {
+		t.Fatalf("open for %v", b.Opened())
+	}
+	if !b.Resume() || len(b.Opened()) != 0 {
+		t.Fatalf("open for %v after it was closed", b.Opened())
+	}
+	for uid := range uint32(100) {
+		b.Allow(uid)
+	}
+	now += breakerWindow
+	if b.Allow(1); len(b.ends) != 1 {
+		t.Fatalf("%d users are remembered, of whom nothing was ended lately", len(b.ends))
+	}
+}
+
 // A lowered limit counts the ends that the old limit allowed.
 func TestBreakerLowered(t *testing.T) {
 	now := time.Duration(0)
 	b := NewBreaker(10, func() time.Duration { return now })
 	for range 5 {
-		b.Allow()
+		b.Allow(1000)
 	}
 	b.SetLimit(5)
-	if allowed, tripped := b.Allow(); allowed || !tripped {
+	if allowed, tripped := b.Allow(1000); allowed || !tripped {
 		t.Fatal("five and one more were allowed")
 	}
 }
@@ -87,7 +115,7 @@ func TestBreakerConcurrent(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 100 {
-				a, tr := b.Allow()
+				a, tr := b.Allow(1000)
 				mu.Lock()
 				if a {
 					allowed++

@@ -68,6 +68,7 @@ type ending struct {
 	rest      time.Duration // no look before then, see pauseAfter
 	pause     time.Duration
 	swept     bool          // a pass was made since the end is known
+	unentered uint32        // children that could not be entered, when they were last searched for
 	failing   time.Duration // since when the kernel does not answer, 0: it answers
 	condemned time.Duration // since when it is known to be condemned, 0: not yet
 	empty     time.Duration // since when it is known to be empty, 0: not yet
@@ -138,7 +139,8 @@ func (e *Enforcer) Forget(id tracer.SessionID) {
 // SIGKILL at once if grace is 0. A repeated call can only shorten the grace. It does
 // not check the guards: call CheckEnd first.
 func (e *Enforcer) End(id tracer.SessionID, cause tracer.Cause, grace time.Duration) error {
-	e.reconcile()
+	info, err := e.kernel.Session(id)
+	e.reconcile(err == nil && info.Unentered > 0)
 	if err := e.kernel.End(id, cause, grace); err != nil {
 		return fmt.Errorf("end session %v: %w", id, err)
 	}
@@ -246,7 +248,7 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 	switch {
 	case err != nil:
 	case passDue(x, info, now):
-		info, err = e.sweep(x)
+		info, err = e.sweep(x, info.Unentered)
 	default:
 		info, err = e.kernel.Settle(x.id)
 	}
@@ -313,12 +315,13 @@ func passDue(x *ending, info tracer.SessionInfo, now time.Duration) bool {
 
 // sweep repeats passes while each meets members that were not signalled before, and
 // returns the session's record after the last. It terminates: there are at most
-// maxPasses, and the pause between looks grows.
-func (e *Enforcer) sweep(x *ending) (info tracer.SessionInfo, err error) {
-	if !x.swept {
-		e.reconcile()
-	}
+// maxPasses, and the pause between looks grows. unentered is as in the record before.
+func (e *Enforcer) sweep(x *ending, unentered uint32) (info tracer.SessionInfo, err error) {
 	for range maxPasses {
+		if !x.swept || unentered > x.unentered {
+			e.reconcile(unentered > x.unentered)
+			x.unentered = unentered
+		}
 		pass, err := e.kernel.Sentence()
 		if err != nil {
 			return info, err
@@ -328,21 +331,24 @@ func (e *Enforcer) sweep(x *ending) (info tracer.SessionInfo, err error) {
 		if err != nil || info.Live == 0 || !pass.More && pass.Sent == 0 {
 			return info, err
 		}
+		unentered = info.Unentered
 	}
 	return info, nil
 }
 
 // reconcile enters members whose birth was missed, if any was missed since the last
-// time. Their session can be found only while their parents live, so it comes before
-// the first signal. If it fails, the verdict says that births were missed.
-func (e *Enforcer) reconcile() {
+// time, or if the session has children that could not be entered. Their session can be found
+// only while their parents live, so it comes before the first signal. If it fails, the verdict
+// says that births were missed.
+func (e *Enforcer) reconcile(unentered bool) {
 	now, err := e.kernel.MissedBirths()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err != nil || now <= e.missed {
+	missed := err == nil && now > e.missed
+	if !missed && !unentered {
 		return
 	}
-	if _, _, err := e.kernel.Reconcile(); err == nil {
+	if _, _, err := e.kernel.Reconcile(); err == nil && missed {
 		e.missed = now
 	}
 }

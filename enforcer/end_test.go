@@ -268,7 +268,7 @@ func TestZombiesAreNotLeft(t *testing.T) {
 	if r.Verdict != api.VerdictClean || len(r.Zombies) != 1 || r.Zombies[0].PID != 31 {
 		t.Errorf("result %+v", r)
 	}
-	rep := new(Receipt).Report(r.Info, 0, &r)
+	rep := new(Receipt).Report(r.Info, 0, 0, &r)
 	if rep.Left != 0 || len(rep.Zombies) != 1 || rep.Zombies[0].Reaper == nil {
 		t.Errorf("report %+v", rep)
 	}
@@ -387,5 +387,34 @@ func TestEndUnknownSession(t *testing.T) {
 	_, e, _ := host(t)
 	if err := e.End(99, tracer.CauseEnd, 0); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// cut is a kernel whose first passes are cut short before they meet a member.
+type cut struct {
+	*kerneltest.Kernel
+	left, passes int
+}
+
+func (c *cut) Sentence() (tracer.PassResult, error) {
+	c.passes++
+	if c.left > 0 {
+		c.left--
+		return tracer.PassResult{More: true}, nil
+	}
+	return c.Kernel.Sentence()
+}
+
+// TestPassCut: a pass that was cut short is continued at once, although it sent nothing.
+func TestPassCut(t *testing.T) {
+	k, e, id := host(t)
+	k.Feature.Level = 2
+	c := &cut{Kernel: k, left: 3}
+	e.kernel = c
+	k.Exit(30, 0)
+	e.Watch(id)
+	e.Step()
+	if c.passes < 4 || k.Proc(31) != nil && !k.Proc(31).Dead {
+		t.Errorf("%d passes in one look: %+v", c.passes, k.Proc(31))
 	}
 }

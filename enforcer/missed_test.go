@@ -4,10 +4,12 @@ package enforcer
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -34,6 +36,56 @@ func TestMissedBirth(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNoRoom: a child that could not be entered is searched for before the first signal, each
+// time that there are more of them, and the verdict is unknown although nobody is left.
+func TestNoRoom(t *testing.T) {
+	for name, end := range map[string]func(*kerneltest.Kernel, *Enforcer, tracer.SessionID) error{
+		"asked for": func(_ *kerneltest.Kernel, e *Enforcer, id tracer.SessionID) error {
+			return e.End(id, tracer.CauseEnd, 0)
+		},
+		"the kernel's": func(k *kerneltest.Kernel, e *Enforcer, id tracer.SessionID) error {
+			k.Feature.Level = 2
+			k.Exit(30, 0)
+			e.Watch(id)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, e, id := host(t)
+			e.kernel = crowded{k}
+			k.Add(50, 31, "no room")
+			if err := end(k, e, id); err != nil {
+				t.Fatal(err)
+			}
+			r := one(t, settle(t, k, e))
+			if p := k.Proc(50); p != nil && !p.Dead {
+				t.Errorf("it lives: %+v", p)
+			}
+			if r.Verdict != api.VerdictUnknown || !r.Confirmed || !strings.Contains(r.Why, "no room for 1 children") {
+				t.Errorf("result %+v", r)
+			}
+			if n := k.Reconciled(); n == 0 || n > 2 {
+				t.Errorf("%d walks", n)
+			}
+		})
+	}
+}
+
+// crowded could not enter a child of each session.
+type crowded struct{ *kerneltest.Kernel }
+
+func (c crowded) Session(id tracer.SessionID) (tracer.SessionInfo, error) {
+	s, err := c.Kernel.Session(id)
+	s.Unentered = 1
+	return s, err
+}
+
+func (c crowded) Settle(id tracer.SessionID) (tracer.SessionInfo, error) {
+	s, err := c.Kernel.Settle(id)
+	s.Unentered = 1
+	return s, err
 }
 
 // TestMissedBirthOfKernelsEnd: the same before the first pass of an end that the kernel
@@ -63,10 +115,10 @@ func TestNothingMissed(t *testing.T) {
 	}
 	k.Miss("fork_birth")
 	k.Fail("Reconcile", errors.New("broken"))
-	e.reconcile()
+	e.reconcile(false)
 	k.Fail("Reconcile", nil)
-	e.reconcile()
-	e.reconcile()
+	e.reconcile(false)
+	e.reconcile(false)
 	if n := k.Reconciled(); n != 2 {
 		t.Errorf("%d passes, want 2", n)
 	}

@@ -4,24 +4,29 @@ package enforcer
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 const (
 	// maxOutcomes bounds the processes that a receipt names.
 	maxOutcomes = 4096
-	// maxText bounds their command lines together, in bytes. What does not fit is left out:
-	// members could fill the history with them.
+	// maxText bounds the memory of their command lines together, in bytes. What does not fit is
+	// left out: members could fill the history with them.
 	maxText = 1 << 20
 )
+
+// outcomeSize is the memory of an outcome without its command line.
+const outcomeSize = int(unsafe.Sizeof(api.Outcome{}))
 
 // Receipt collects how the members of one session die. It is not safe for
 // concurrent use.
 type Receipt struct {
 	outcomes  []api.Outcome
-	text      int // of their command lines
+	text      int // bytes of their command lines
 	ended     int // died after the end began
 	killed    int
 	truncated bool
@@ -37,8 +42,9 @@ type Death struct {
 }
 
 // Died adds a member that died after the end began, or of lineage's signals. The
-// outcome comes from the kernel's own note of what it sent.
-func (r *Receipt) Died(d Death) {
+// outcome comes from the kernel's own note of what it sent. take is asked for the bytes that the
+// receipt then takes more: if they are not there, the command line is left out, or the process.
+func (r *Receipt) Died(d Death, take func(bytes int) bool) {
 	outcome := api.OutcomeSelf
 	switch {
 	case d.Flags&tracer.FlagKilled != 0:
@@ -52,26 +58,52 @@ func (r *Receipt) Died(d Death) {
 		r.truncated = true
 		return
 	}
-	if size := textSize(d.Argv); r.text+size > maxText {
-		d.Argv = nil
-	} else {
-		r.text += size
+	size := memory.ArgvSize(d.Argv)
+	if r.text+size > maxText || !take(outcomeSize+size) {
+		if d.Argv, size = nil, 0; !take(outcomeSize) {
+			r.truncated = true
+			return
+		}
 	}
+	r.text += size
 	r.outcomes = append(r.outcomes, api.Outcome{
 		Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover,
 	})
 }
 
-func textSize(argv []string) (n int) {
-	for _, arg := range argv {
-		n += len(arg) + len(`"",`)
+// Size is how many bytes of memory it takes.
+func (r *Receipt) Size() int { return len(r.outcomes)*outcomeSize + r.text }
+
+// ReportSize is how many bytes of memory a report takes, of what members can make long.
+func ReportSize(r *api.Report) int {
+	const process = int(unsafe.Sizeof(api.Process{}))
+	n := len(r.Processes)*outcomeSize + len(r.Zombies)*(int(unsafe.Sizeof(api.Zombie{}))+process) + len(r.OutputHeldBy)*process + memory.ArgvSize(r.HoldsUnknown)
+	for i := range r.Processes {
+		n += memory.ArgvSize(r.Processes[i].Argv) + len(r.Processes[i].Container)
+	}
+	for i := range r.Brokered {
+		n += int(unsafe.Sizeof(r.Brokered[i])) + 2*process + len(r.Brokered[i].Container)
+		if asked := r.Brokered[i].Asked; asked != nil {
+			n += memory.ArgvSize(asked.Argv)
+		}
+	}
+	for _, ports := range [][]api.Port{r.PortsFreed, r.PortsBusy, r.PortsTimeWait} {
+		for i := range ports {
+			n += int(unsafe.Sizeof(api.Port{})) + len(ports[i].Addr)
+		}
+	}
+	for _, locks := range [][]api.Lock{r.LocksReleased, r.LocksHeld} {
+		for i := range locks {
+			n += int(unsafe.Sizeof(api.Lock{})) + len(locks[i].Path) + 8*len(locks[i].Waiting)
+		}
 	}
 	return n
 }
 
-// Report is the receipt so far; with a result it has a verdict. The caller fills in
-// name, state, caller and the argv of what is left.
-func (r *Receipt) Report(info tracer.SessionInfo, took time.Duration, res *Result) *api.Report {
+// Report is the receipt so far; with a result it has a verdict. Besides the root and those that
+// were forked, joined processes were entered. The caller fills in name, state, caller and the
+// argv of what is left.
+func (r *Receipt) Report(info tracer.SessionInfo, joined int, took time.Duration, res *Result) *api.Report {
 	rep := &api.Report{
 		Head:       api.NewHead("report"),
 		Session:    info.ID.String(),
@@ -80,7 +112,7 @@ func (r *Receipt) Report(info tracer.SessionInfo, took time.Duration, res *Resul
 		EndReason:  info.Cause.String(),
 		DurationMS: float64(took) / float64(time.Millisecond),
 		Processes:  append([]api.Outcome{}, r.outcomes...),
-		Started:    int(info.Forks) + 1, // the root was entered, not forked
+		Started:    int(info.Forks) + 1 + joined,
 		Killed:     r.killed,
 		Truncated:  r.truncated,
 	}
@@ -131,7 +163,7 @@ func Resume(b Booked) Receipt {
 	n := min(len(b.Outcomes), maxOutcomes)
 	text := 0
 	for i := range b.Outcomes[:n] {
-		text += textSize(b.Outcomes[i].Argv)
+		text += memory.ArgvSize(b.Outcomes[i].Argv)
 	}
 	return Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), text: text, ended: b.Ended, killed: b.Killed, truncated: b.Truncated || n < len(b.Outcomes)}
 }

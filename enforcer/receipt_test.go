@@ -8,15 +8,19 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
+
+// take gives memory without a bound.
+func take(int) bool { return true }
 
 func TestReceipt(t *testing.T) {
 	var r Receipt
 	for i, f := range []tracer.EntryFlags{0, tracer.FlagTermed, tracer.FlagTermed | tracer.FlagKilled} {
-		r.Died(Death{ID: tracer.Identity{PID: uint32(i + 1), Start: 5}, Flags: f, Leftover: i > 0})
+		r.Died(Death{ID: tracer.Identity{PID: uint32(i + 1), Start: 5}, Flags: f, Leftover: i > 0}, take)
 	}
-	rep := r.Report(tracer.SessionInfo{Forks: 10, Live: 2, Cause: tracer.CauseEnd}, time.Second, nil)
+	rep := r.Report(tracer.SessionInfo{Forks: 10, Live: 2, Cause: tracer.CauseEnd}, 0, time.Second, nil)
 	if rep.Verdict != "" || rep.Killed != 1 || rep.Started != 11 || rep.Exited != 6 || rep.DurationMS != 1000 {
 		t.Errorf("so far: %+v", rep)
 	}
@@ -26,10 +30,37 @@ func TestReceipt(t *testing.T) {
 		}
 	}
 	for range maxOutcomes {
-		r.Died(Death{})
+		r.Died(Death{}, take)
 	}
-	if rep := r.Report(tracer.SessionInfo{}, 0, &Result{Verdict: api.VerdictClean}); !rep.Truncated || len(rep.Processes) != maxOutcomes {
+	if rep := r.Report(tracer.SessionInfo{}, 0, 0, &Result{Verdict: api.VerdictClean}); !rep.Truncated || len(rep.Processes) != maxOutcomes {
 		t.Errorf("%d outcomes, truncated %v", len(rep.Processes), rep.Truncated)
+	}
+}
+
+// TestReceiptMemory: it takes what it asked for, and no more than it got: without enough
+// memory command lines are left out, then processes.
+func TestReceiptMemory(t *testing.T) {
+	var r Receipt
+	left := 20*outcomeSize + 3*memory.ArgvSize(make([]string, 4000)) + outcomeSize/2
+	before := left
+	for range 30 {
+		r.Died(Death{Comm: "lngtest", Argv: make([]string, 4000)}, func(n int) bool {
+			if n > left {
+				return false
+			}
+			left -= n
+			return true
+		})
+	}
+	rep := r.Report(tracer.SessionInfo{}, 0, 0, nil)
+	if len(rep.Processes) != 20 || len(rep.Processes[2].Argv) != 4000 || rep.Processes[3].Argv != nil || !rep.Truncated {
+		t.Errorf("%d processes, truncated %v", len(rep.Processes), rep.Truncated)
+	}
+	if n := before - left; r.Size() != n || ReportSize(rep) != n {
+		t.Errorf("%d bytes and %d bytes, took %d", r.Size(), ReportSize(rep), n)
+	}
+	if again := Resume(r.Booked()); again.Size() != r.Size() {
+		t.Errorf("continued: %d bytes, before %d", again.Size(), r.Size())
 	}
 }
 
@@ -38,19 +69,29 @@ func TestReceiptText(t *testing.T) {
 	var r Receipt
 	long := []string{strings.Repeat("x", 4094)}
 	for range maxOutcomes / 2 {
-		r.Died(Death{Comm: "lngtest", Argv: long})
+		r.Died(Death{Comm: "lngtest", Argv: long}, take)
 	}
 	r = Resume(r.Booked())
 	for range maxOutcomes/2 - 1 {
-		r.Died(Death{Comm: "lngtest", Argv: long})
+		r.Died(Death{Comm: "lngtest", Argv: long}, take)
 	}
-	r.Died(Death{Comm: "lngtest", Argv: []string{"sh"}})
-	rep := r.Report(tracer.SessionInfo{}, 0, nil)
+	r.Died(Death{Comm: "lngtest", Argv: []string{"sh"}}, take)
+	rep := r.Report(tracer.SessionInfo{}, 0, 0, nil)
 	size := 0
 	for _, p := range rep.Processes {
-		size += textSize(p.Argv)
+		size += memory.ArgvSize(p.Argv)
 	}
 	if len(rep.Processes) != maxOutcomes || rep.Processes[0].Argv == nil || rep.Processes[maxOutcomes-1].Argv == nil || size > maxText {
 		t.Errorf("%d processes with %d bytes, first %d, last %v", len(rep.Processes), size, len(rep.Processes[0].Argv), rep.Processes[maxOutcomes-1].Argv)
+	}
+}
+
+// TestResumeTruncated: a receipt that left something out before a restart says so after it.
+func TestResumeTruncated(t *testing.T) {
+	for _, truncated := range []bool{false, true} {
+		r := Resume(Booked{Outcomes: []api.Outcome{{}}, Truncated: truncated})
+		if got := r.Booked(); got.Truncated != truncated || len(got.Outcomes) != 1 {
+			t.Errorf("truncated %v: %+v", truncated, got)
+		}
 	}
 }

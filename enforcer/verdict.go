@@ -49,6 +49,11 @@ func (e *Enforcer) prove(info tracer.SessionInfo) Result {
 		return r
 	}
 	r.Confirmed = true
+	if n := info.Unentered; n > 0 {
+		r.Verdict = api.VerdictUnknown
+		r.Why = fmt.Sprintf("the kernel side had no room for %d children of members: those that were not found may be alive", n)
+		return r
+	}
 	e.mu.Lock()
 	before := e.baseline[info.ID]
 	e.mu.Unlock()

@@ -116,6 +116,15 @@ func TestUnknown(t *testing.T) {
 			t.Errorf("result %+v", r)
 		}
 	})
+	t.Run("members are counted", func(t *testing.T) {
+		for _, info := range []tracer.SessionInfo{{State: tracer.StateEmpty, Live: 1}, {State: tracer.StateEmpty, Dying: 1}} {
+			_, e, _ := host(t)
+			info.ID = 777 // the task list has no member of it
+			if r := e.prove(info); r.Verdict != api.VerdictUnknown || r.Confirmed {
+				t.Errorf("%d live, %d dying: %+v", info.Live, info.Dying, r)
+			}
+		}
+	})
 	t.Run("no answer", func(t *testing.T) {
 		k, e, id := host(t)
 		if err := e.End(id, tracer.CauseEnd, time.Second); err != nil {

@@ -83,6 +83,7 @@ func (g *Graph) exit(e *Event) {
 		return
 	}
 	n.exit, n.exited, n.inferred = true, e.Time, false
+	g.enroll(n)
 	n.status, n.flags, n.cpuTime, n.maxRSS = e.Status, e.Flags, e.CPUTime, e.MaxRSS
 	if n.state != Exited {
 		g.setState(n, Zombie)

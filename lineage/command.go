@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/lineage-ebpf/lineage/lineage/memory"
 )
 
 // image is one distinct command line, shared by all processes that run or ran it. Its
@@ -14,6 +16,7 @@ type image struct {
 	exeAt  int
 	argvAt int // behind the flag
 	args   []string
+	uid    uint32 // that the memory is booked for
 	refs   int
 }
 
@@ -25,6 +28,14 @@ func (i *image) truncated() bool { return i.key[i.argvAt-1] == 't' }
 // 64 KiB.
 func (i *image) argv() []string { return i.args }
 
+// join is the opposite of split.
+func join(argv []string) []byte {
+	if len(argv) == 0 {
+		return nil
+	}
+	return []byte(strings.Join(argv, "\x00") + "\x00")
+}
+
 func split(args string) []string {
 	if args == "" {
 		return nil
@@ -32,15 +43,35 @@ func split(args string) []string {
 	return slices.Clip(strings.Split(strings.TrimSuffix(args, "\x00"), "\x00"))
 }
 
-// images holds every command line once.
+// images holds every command line once. Those of live processes have to stay, so of a user with
+// too many only the beginnings are kept.
 type images struct {
 	byKey   map[string]*image
 	scratch []byte
-	bytes   int
+	share   *memory.Share
 }
 
-// intern returns the image of a command, with a reference for the caller.
-func (t *images) intern(comm, exe, argv []byte, truncated bool) *image {
+// intern returns the image of a command, with a reference for the caller. It is booked for the
+// first user that ran the command.
+func (t *images) intern(uid uint32, comm, exe, argv []byte, truncated bool) *image {
+	i := t.find(comm, exe, argv, truncated)
+	if i.refs == 0 && !t.share.Take(uid, i.size()) {
+		short, cut := memory.ShortArgv(i.args)
+		i = t.find(comm, exe, join(short), truncated || cut)
+		if i.refs == 0 {
+			t.share.Book(uid, i.size())
+		}
+	}
+	if i.refs == 0 {
+		i.uid = uid
+		t.byKey[i.key] = i
+	}
+	i.refs++
+	return i
+}
+
+// find returns the image of a command: a new one without references, unless there is one.
+func (t *images) find(comm, exe, argv []byte, truncated bool) *image {
 	key := append(t.scratch[:0], untilNUL(comm)...)
 	key = append(key, 0)
 	exeAt := len(key)
@@ -57,15 +88,12 @@ func (t *images) intern(comm, exe, argv []byte, truncated bool) *image {
 	if i == nil {
 		i = &image{key: string(key), exeAt: exeAt, argvAt: argvAt}
 		i.args = split(i.key[argvAt:])
-		t.byKey[i.key] = i
-		t.bytes += i.size()
 	}
-	i.refs++
 	return i
 }
 
 // size is roughly the memory of i: text, arguments, struct and map slot.
-func (i *image) size() int { return len(i.key) + 16*len(i.args) + 120 }
+func (i *image) size() int { return i.argvAt + memory.ArgvSize(i.args) + 120 }
 
 func (t *images) hold(i *image) *image {
 	if i != nil {
@@ -80,7 +108,7 @@ func (t *images) release(i *image) {
 	}
 	if i.refs--; i.refs == 0 {
 		delete(t.byKey, i.key)
-		t.bytes -= i.size()
+		t.share.Book(i.uid, -i.size())
 	}
 }
 
@@ -102,7 +130,7 @@ func (g *Graph) run(n *node, e *Event) {
 	if found {
 		return
 	}
-	n.execs = slices.Insert(n.execs, i, exec{e.Time, g.images.intern(e.Comm, e.Exe, e.Argv, e.ArgvTruncated)})
+	n.execs = slices.Insert(n.execs, i, exec{e.Time, g.images.intern(e.UID, e.Comm, e.Exe, e.Argv, e.ArgvTruncated)})
 	if len(n.execs) > maxExecs {
 		g.images.release(n.execs[1].image)
 		n.execs = slices.Delete(n.execs, 1, 2)
@@ -163,6 +191,12 @@ func (g *Graph) inherit(n *node) {
 		}
 	}
 	g.queue = queue
+}
+
+// HasCommand reports whether it is known what a process runs, or ran last.
+func (g *Graph) HasCommand(id ID) bool {
+	n := g.index.find(id)
+	return n != nil && n.imageAt(^uint64(0)) != nil
 }
 
 // commands lists what n ran, in order.

@@ -1,6 +1,10 @@
 package lineage
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/lineage-ebpf/lineage/lineage/memory"
+)
 
 // DefaultHistory is the history of a graph whose Options do not set it.
 const DefaultHistory = 16384
@@ -21,7 +25,8 @@ type Options struct {
 	// a new entry.
 	History int
 	// Text is how many bytes of command lines are kept before the history is
-	// shortened; 0: 64 MiB.
+	// shortened; 0: 64 MiB. Those of live processes may take half as much again, shared by
+	// uid; beyond that only the beginning of a new command line is kept.
 	Text int
 }
 
@@ -62,7 +67,7 @@ func New(o Options) *Graph {
 		options:    o,
 		index:      newIndex(),
 		sessions:   make(map[SessionID]*session),
-		images:     images{byKey: make(map[string]*image)},
+		images:     images{byKey: make(map[string]*image), share: memory.NewShare(o.Text + o.Text/2)},
 		history:    list{k: shelf},
 		kept:       list{k: shelf},
 		dirty:      list{k: change},
@@ -127,7 +132,7 @@ func (g *Graph) Stats() Stats {
 		Ghosts: g.ghosts, Sessions: len(g.sessions), Images: len(g.images.byKey),
 		Collapsed: g.collapsed,
 		Bytes: uint64(len(g.slabs)*slabSize)*uint64(unsafe.Sizeof(node{})) +
-			uint64(len(g.index.buckets))*8 + uint64(g.images.bytes),
+			uint64(len(g.index.buckets))*8 + uint64(g.images.share.Used()),
 	}
 }
 

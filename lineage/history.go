@@ -48,7 +48,7 @@ func (g *Graph) shelve(n *node, l *list) {
 // in, first out leaves no remembered process without its ancestors. Only a process that
 // late events add after its creator was forgotten has none.
 func (g *Graph) trim() {
-	for int(g.history.n) > g.options.History || g.history.n > 0 && g.images.bytes > g.options.Text {
+	for int(g.history.n) > g.options.History || g.history.n > 0 && g.images.share.Used() > g.options.Text {
 		g.recycle(g.history.head)
 	}
 	if g.kept.n > g.collapseAt {

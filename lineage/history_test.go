@@ -58,8 +58,8 @@ func TestTextIsBounded(t *testing.T) {
 	for pid := uint32(1000); pid < 3000; pid++ {
 		at := uint64(pid) * 10
 		apply(g, []Event{fork(pid, 10, at), execs(pid, at+1, "cc", fmt.Sprintf("%04d%04000d", pid, 0)), exit(pid, at+2), reaped(pid, at+3)})
-		if g.images.bytes > 1<<20 {
-			t.Fatalf("%d bytes of text", g.images.bytes)
+		if g.images.share.Used() > 1<<20 {
+			t.Fatalf("%d bytes of text", g.images.share.Used())
 		}
 	}
 	if h := g.Stats().History; h < 200 {

@@ -173,7 +173,7 @@ func (w *world) snapshot() []Seen {
 	for _, id := range w.present {
 		p := w.all[id]
 		seen = append(seen, Seen{ID: id, Session: p.session, Since: p.since, Evidence: p.evidence,
-			Creator: p.creator, Parent: p.parent, Comm: []byte(p.comm), Dead: p.zombie, Zombie: p.zombie})
+			Creator: p.creator, Parent: p.parent, Comm: []byte(p.comm), CPUTime: w.clock, RSS: w.clock + id.Start, Dead: p.zombie, Zombie: p.zombie})
 	}
 	return append(seen, Seen{ID: outside, Comm: []byte("init")}, Seen{ID: launcher, Comm: []byte("launch")})
 }
@@ -200,6 +200,7 @@ func (w *world) agrees(g *Graph) {
 			c.Zombies++
 		} else {
 			c.Live++
+			c.RSS += n.RSS
 		}
 		if n.Orphan {
 			c.Orphans++
@@ -207,8 +208,10 @@ func (w *world) agrees(g *Graph) {
 		counts[p.session] = c
 	}
 	for s := SessionID(1); s <= w.session; s++ {
-		if g.Count(s) != counts[s] {
-			t.Fatalf("session %d: %+v in the graph, %+v in the world", s, g.Count(s), counts[s])
+		got := g.Count(s)
+		got.CPUTime = 0 // audit knows which Exits were lost
+		if got != counts[s] {
+			t.Fatalf("session %d: %+v in the graph, %+v in the world", s, got, counts[s])
 		}
 	}
 	if live := len(w.live()); g.Stats().Live != live {
@@ -345,7 +348,9 @@ func audit(g *Graph) error {
 		}
 		if n.session != nil {
 			c := counts[n.session.id]
-			c.add(n.stands(), 1)
+			now := *n
+			now.standing = n.stands()
+			c.add(&now, 1)
 			counts[n.session.id] = c
 		}
 		if n.inherited != nil {

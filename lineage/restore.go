@@ -31,13 +31,9 @@ func (g *Graph) Restore(n *Node) {
 		if i == 0 && c.Time == n.ID.Start && g.inherits(n.ID) {
 			continue // its creator is known and gives the same command
 		}
-		var argv []byte
-		for _, arg := range c.Argv {
-			argv = append(append(argv, arg...), 0)
-		}
 		g.Apply(&Event{
 			Type: Exec, Time: c.Time, ID: n.ID, Session: n.Session, Comm: []byte(c.Comm), UID: n.UID, Cgroup: n.Cgroup,
-			Exe: []byte(c.Exe), Argv: argv, ArgvTruncated: c.ArgvTruncated,
+			Exe: []byte(c.Exe), Argv: join(c.Argv), ArgvTruncated: c.ArgvTruncated,
 		})
 	}
 	for _, m := range n.Reparents {

@@ -127,7 +127,7 @@ func (p *pass) merge(s *Seen) {
 	}
 	before := n.looks()
 	n.describe(s.Comm, s.UID, s.Cgroup, max(p.now, s.ID.Start))
-	n.cpuTime, n.rss = s.CPUTime, s.RSS
+	g.measure(n, s.CPUTime, s.RSS)
 	if n.looks() != before {
 		g.mark(n)
 	}

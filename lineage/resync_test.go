@@ -199,3 +199,32 @@ func TestImpossibleCreators(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestUsage: a session's usage is that of the last snapshot, without what exits and moves have
+// taken away since. The Exit says what a process used in the end; until then it is the snapshot's.
+func TestUsage(t *testing.T) {
+	g := New(Options{})
+	at := func(e Event, at uint64) { e.Time = at; g.Apply(&e) }
+	for pid := range uint32(4) {
+		at(Event{Type: Birth, ID: id(pid + 1), Session: 1, Evidence: Fork}, 110)
+	}
+	seen := func(cpu uint64) (all []Seen) {
+		for pid := range uint32(4) {
+			all = append(all, Seen{ID: id(pid + 1), Session: 1, Evidence: Fork, CPUTime: cpu << pid, RSS: 100 << pid})
+		}
+		return all
+	}
+	g.Resync(120, seen(1))
+	equal(t, "seen", g.Count(1), Count{Live: 4, CPUTime: 1 + 2 + 4 + 8, RSS: 1500})
+	at(Event{Type: Exit, ID: id(1), Session: 1, CPUTime: 7}, 130)
+	equal(t, "one has exited", g.Count(1), Count{Live: 3, Zombies: 1, CPUTime: 2 + 4 + 8, RSS: 1400})
+	g.Resync(125, seen(2)) // begun before the exit
+	equal(t, "seen before the exit", g.Count(1), Count{Live: 3, Zombies: 1, CPUTime: 4 + 8 + 16, RSS: 1400})
+	at(Event{Type: Birth, ID: id(2), Session: 2, Evidence: Root}, 140)
+	equal(t, "left", g.Count(1), Count{Live: 2, Zombies: 1, CPUTime: 8 + 16, RSS: 1200})
+	equal(t, "joined", g.Count(2), Count{Live: 1, CPUTime: 4, RSS: 200})
+	g.Resync(150, []Seen{{ID: id(4), Session: 1, Evidence: Fork, CPUTime: 20, RSS: 800}})
+	equal(t, "vanished", g.Count(1), Count{Live: 1, CPUTime: 8 + 20, RSS: 800})
+	at(Event{Type: Exit, ID: id(3), Session: 1, CPUTime: 9}, 145)
+	equal(t, "late exit", g.Count(1), Count{Live: 1, CPUTime: 20, RSS: 800})
+}

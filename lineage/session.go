@@ -10,11 +10,15 @@ type session struct {
 	count   Count
 }
 
-// Count counts the present processes of one session, nested ones excluded.
+// Count counts the present processes of one session, nested ones excluded, and sums up
+// what the last snapshot said of them. What an exit or a move takes away is subtracted
+// at once.
 type Count struct {
 	Live    int
 	Orphans int // live, not a root, and the creator is dead
 	Zombies int
+	RSS     uint64 // bytes, of the live
+	CPUTime uint64 // ns, of those whose Exit was not reported: it says how much they used in the end
 }
 
 // standing is how a process counts in its session.
@@ -26,18 +30,23 @@ const (
 	isLive
 	isOrphan
 	isZombie
+	isOpen // no Exit was reported
 )
 
 func (n *node) stands() standing {
+	st := listed
+	if !n.exit {
+		st |= isOpen
+	}
 	switch {
 	case n.orphan():
-		return listed | isPresent | isLive | isOrphan
+		return st | isPresent | isLive | isOrphan
 	case n.state == Live:
-		return listed | isPresent | isLive
+		return st | isPresent | isLive
 	case n.state == Zombie:
-		return listed | isPresent | isZombie
+		return st | isPresent | isZombie
 	}
-	return listed
+	return st
 }
 
 // session returns the record of a session; nil for 0.
@@ -78,7 +87,7 @@ func (g *Graph) enroll(n *node) {
 	g.mark(n)
 	if s := n.enrolled; s != nil {
 		s.list(n.standing).remove(n)
-		s.count.add(n.standing, -1)
+		s.count.add(n, -1)
 		if s.present.n+s.past.n == 0 && s != n.session {
 			delete(g.sessions, s.id)
 		}
@@ -87,8 +96,17 @@ func (g *Graph) enroll(n *node) {
 	if s := n.session; s != nil {
 		l := s.list(stands)
 		l.insert(n, l.tail)
-		s.count.add(stands, 1)
+		s.count.add(n, 1)
 	}
+}
+
+// measure notes what n used at a snapshot.
+func (g *Graph) measure(n *node, cpuTime, rss uint64) {
+	if s := n.enrolled; s != nil {
+		s.count.use(n, -1)
+		defer s.count.use(n, 1)
+	}
+	n.cpuTime, n.rss = cpuTime, rss
 }
 
 func (s *session) list(st standing) *list {
@@ -98,15 +116,26 @@ func (s *session) list(st standing) *list {
 	return &s.past
 }
 
-func (c *Count) add(st standing, d int) {
-	if st&isLive != 0 {
+// add counts n as its standing says, or with d = -1 no longer.
+func (c *Count) add(n *node, d int) {
+	if n.standing&isLive != 0 {
 		c.Live += d
 	}
-	if st&isOrphan != 0 {
+	if n.standing&isOrphan != 0 {
 		c.Orphans += d
 	}
-	if st&isZombie != 0 {
+	if n.standing&isZombie != 0 {
 		c.Zombies += d
+	}
+	c.use(n, d)
+}
+
+func (c *Count) use(n *node, d int) {
+	if n.standing&isLive != 0 {
+		c.RSS += uint64(d) * n.rss
+	}
+	if n.standing&isOpen != 0 {
+		c.CPUTime += uint64(d) * n.cpuTime
 	}
 }
 

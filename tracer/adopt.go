@@ -18,14 +18,14 @@ const maxPasses = 64
 // Enter makes an outsider a member on the evidence of source; creator is the process
 // that asked for it, if known. Its descendants are entered by Adopt. [ErrNotFound]: the
 // process or the session is gone. [ErrProtected]: the process is protected, or already
-// in a session.
+// in a session. [ErrBusy]: the session is over or condemned, and would kill the process.
 func (t *Tracer) Enter(id SessionID, p, creator Identity, source Source) error {
 	return t.enter(0, id, p, creator, source)
 }
 
 // Raise moves a member of from, which may be its root, into a session on better
 // evidence; the session may be from itself. Its descendants stay where they are.
-// [ErrNotFound] as for Enter. [ErrProtected]: it is not in from.
+// [ErrNotFound] and [ErrBusy] as for Enter. [ErrProtected]: it is not in from.
 func (t *Tracer) Raise(from, id SessionID, p, creator Identity, source Source) error {
 	return t.enter(from, id, p, creator, source)
 }
@@ -42,6 +42,8 @@ func (t *Tracer) enter(from, id SessionID, p, creator Identity, source Source) e
 		return fmt.Errorf("enter %v for session %v: %w", p, id, ErrNotFound)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("enter %v for session %v: %w", p, id, ErrProtected)
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("enter %v for session %v: %w", p, id, ErrBusy)
 	case err != nil:
 		return fmt.Errorf("enter %v for session %v: %w", p, id, err)
 	}
@@ -51,12 +53,14 @@ func (t *Tracer) enter(from, id SessionID, p, creator Identity, source Source) e
 // Adopt enters every descendant of the session's members that is in no session,
 // following the kernel's parents, and reports each as an [EventBirth]. No process with
 // a living ancestor in the session is missed: during Adopt an outsider that forks is
-// entered with its child. Adopt returns how many its walks entered.
-func (t *Tracer) Adopt(id SessionID) (int, error) {
+// entered with its child. Adopt returns how many its walks entered: none from when the
+// session is over or condemned. Unless uid is 0, a process that has another uid, real,
+// effective, saved or of the file system, is left out, with its descendants.
+func (t *Tracer) Adopt(id SessionID, uid uint32) (int, error) {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
-	t.control.setAdopting(id)
-	defer t.control.setAdopting(0)
+	t.control.setAdopting(id, uid)
+	defer t.control.setAdopting(0, 0)
 	n, err := t.untilSettled(bpf.LineageProgVerbAdopt, bpf.LineageVerbArgs{Session: uint64(id)})
 	if err != nil {
 		return n, fmt.Errorf("adopt for session %v: %w", id, err)
@@ -65,7 +69,7 @@ func (t *Tracer) Adopt(id SessionID) (int, error) {
 }
 
 // Follow moves the members of from whose creator is in id to id, and so on down. It
-// returns how many.
+// returns how many: none from when id is over or condemned.
 func (t *Tracer) Follow(from, id SessionID) (int, error) {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
@@ -77,7 +81,8 @@ func (t *Tracer) Follow(from, id SessionID) (int, error) {
 }
 
 // Move moves one member from a session to another. [ErrNotFound]: the member is not in
-// from, or it or the other session is gone. [ErrRoot]: it is the root of from.
+// from, or it or the other session is gone. [ErrRoot]: it is the root of from. [ErrBusy]
+// as for Enter.
 func (t *Tracer) Move(p Identity, from, to SessionID) error {
 	args := bpf.LineageVerbArgs{Root: wireIdentity(p), From: uint64(from), Session: uint64(to)}
 	t.verbs.Lock()
@@ -85,8 +90,10 @@ func (t *Tracer) Move(p Identity, from, to SessionID) error {
 	switch err := t.run(bpf.LineageProgVerbMove, &args); {
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOENT):
 		return fmt.Errorf("move %v from session %v: %w", p, from, ErrNotFound)
-	case errors.Is(err, unix.EBUSY):
+	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("move %v: %w of session %v", p, ErrRoot, from)
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("move %v to session %v: %w", p, to, ErrBusy)
 	case err != nil:
 		return fmt.Errorf("move %v from session %v: %w", p, from, err)
 	}

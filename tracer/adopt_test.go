@@ -26,7 +26,7 @@ func testAdopt(t *testing.T, o tracer.Options) {
 	}
 	t.Cleanup(func() { unix.Kill(int(guarded), unix.SIGKILL) })
 	id := create(t, tr, w, tracer.SessionSpec{Adopted: true, Name: "found"})
-	n, err := tr.Adopt(id)
+	n, err := tr.Adopt(id, 0)
 	if err != nil || n != 3 {
 		t.Errorf("adopted %d: %v", n, err)
 	}
@@ -80,7 +80,7 @@ func testAdoptWhileForking(t *testing.T, o tracer.Options) {
 		w.goOn()
 		w.until("ready")
 		id := create(t, tr, w, tracer.SessionSpec{Adopted: true})
-		n, err := tr.Adopt(id)
+		n, err := tr.Adopt(id, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func testEnter(t *testing.T, o tracer.Options) {
 	if err := tr.Enter(id, who, asked, tracer.SourceEnv); !errors.Is(err, tracer.ErrProtected) {
 		t.Errorf("entered twice: %v", err)
 	}
-	if n, err := tr.Adopt(id); err != nil || n != 1 {
+	if n, err := tr.Adopt(id, 0); err != nil || n != 1 {
 		t.Errorf("adopted %d: %v", n, err)
 	}
 	if e, err := tr.Lookup(who.PID); err != nil || e.Session != id || e.Source != tracer.SourceEnv || e.Creator != asked {

@@ -211,7 +211,7 @@ func (l *lateAgents) openOne(t *Tracer, p *Process, names map[Identity]Comm) (op
 	case p.Session != 0:
 		_, err = t.Follow(p.Session, id)
 	default:
-		_, err = t.Adopt(id)
+		_, err = t.Adopt(id, 0)
 	}
 	return true, err
 }

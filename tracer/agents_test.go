@@ -114,8 +114,11 @@ func testMissedAgents(t *testing.T, o tracer.Options) {
 		t.Fatal(err)
 	}
 	// Its child has the same name and never execs.
-	seen := up("(while :; do sleep 1; done)")
+	seen := up("(i=0; while [ $i -lt 60 ]; do sleep 1; i=$((i+1)); done)")
 	back := tr.MissExecs()
+	guarded := agent(t, agentName, "echo up; read go") // older than the others, and protected
+	guarded.goOn()
+	guarded.until("up")
 	missed := up("sleep 60")
 	around := start(t, shellNamed(t, agentName)+" -c 'sleep 60 & echo $!; wait' & wait")
 	id := create(t, tr, around, tracer.SessionSpec{})
@@ -125,8 +128,14 @@ func testMissedAgents(t *testing.T, o tracer.Options) {
 	if err := tr.SetAgents(agents); err != nil { // as in a reload of the policy
 		t.Fatal(err)
 	}
+	if err := tr.Protect(guarded.pid()); err != nil {
+		t.Fatal(err)
+	}
 	if n, err := tr.OpenMissedAgents(); n != 2 || err != nil {
 		t.Errorf("%d opened, %v", n, err)
+	}
+	if e, err := tr.Lookup(guarded.pid()); err != nil || e.Session != 0 {
+		t.Errorf("a protected process: %+v, %v", e, err)
 	}
 	s := opened(t, tr, missed.pid())
 	if !s.Agent || s.Rule != 7 || s.Live != 2 || s.Parent != 0 {

@@ -8,16 +8,13 @@ import (
 	"io"
 	"slices"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 	"golang.org/x/sys/unix"
 )
 
-const (
-	maxReconciles = 8    // walks in the order of PIDs: a child's may be lower than its parent's
-	batch         = 1024 // elements of a map that are read in one call
-)
+const maxReconciles = 8 // walks in the order of PIDs: a child's may be lower than its parent's
 
 // single are the verbs that need no task: programs that run once, on the one element of
 // the verb map. The others walk all tasks.
@@ -49,13 +46,14 @@ func (t *Tracer) runByIterator(program string, args *bpf.LineageVerbArgs) error 
 	return nil
 }
 
-// reconcileByWalks is Reconcile with the baseline programs. The caller holds t.verbs.
-func (t *Tracer) reconcileByWalks() (added, removed int, err error) {
+// reconcileByWalks is reconcile with the baseline programs. The caller holds t.verbs.
+func (t *Tracer) reconcileByWalks() (added, removed, failed int, err error) {
 	for range maxReconciles {
 		var args bpf.LineageVerbArgs
 		if err := t.run(bpf.LineageProgVerbReconcile, &args); err != nil {
-			return added, removed, fmt.Errorf("reconcile: %w", err)
+			return added, removed, failed, fmt.Errorf("reconcile: %w", err)
 		}
+		failed = int(args.Failed)
 		if args.Added == 0 {
 			break
 		}
@@ -63,24 +61,24 @@ func (t *Tracer) reconcileByWalks() (added, removed int, err error) {
 	}
 	gone, err := t.entriesWithoutProcess()
 	if err != nil {
-		return added, removed, fmt.Errorf("reconcile: %w", err)
+		return added, removed, failed, fmt.Errorf("reconcile: %w", err)
 	}
 	for _, id := range gone {
 		// The program walks once more and removes the entry only if it does not meet the process.
 		args := bpf.LineageVerbArgs{Root: wireIdentity(id)}
 		if err := t.run(bpf.BaselineProgVerbBury, &args); err != nil {
-			return added, removed, fmt.Errorf("reconcile %v: %w", id, err)
+			return added, removed, failed, fmt.Errorf("reconcile %v: %w", id, err)
 		}
 		removed += int(args.Removed)
 	}
-	return added, removed, nil
+	return added, removed, failed, nil
 }
 
 // entriesWithoutProcess returns the entered processes that a walk which began later did
 // not meet alive. The caller holds t.verbs.
 func (t *Tracer) entriesWithoutProcess() ([]Identity, error) {
 	var entered []Identity
-	err := eachElement(t.maps[bpf.LineageMapProcesses], func(pid uint32, e *bpf.LineageEntry) {
+	err := bpfmap.Each(t.maps[bpf.LineageMapProcesses], func(pid uint32, e *bpf.LineageEntry) {
 		entered = append(entered, Identity{PID: pid, Start: e.Start})
 	})
 	if err != nil {
@@ -150,7 +148,7 @@ func (t *Tracer) reapUnmet() error {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
 	var dead []Identity
-	err := eachElement(t.maps[bpf.LineageMapDead], func(id bpf.LineageIdentity, _ *bpf.LineageDeadEntry) {
+	err := bpfmap.Each(t.maps[bpf.LineageMapDead], func(id bpf.LineageIdentity, _ *bpf.LineageDeadEntry) {
 		dead = append(dead, identity(id))
 	})
 	if err != nil {
@@ -179,7 +177,7 @@ func (t *Tracer) handDead(id SessionID) error {
 	}
 	t.verbs.Lock()
 	var dead []Identity
-	err = eachElement(t.maps[bpf.LineageMapDead], func(p bpf.LineageIdentity, d *bpf.LineageDeadEntry) {
+	err = bpfmap.Each(t.maps[bpf.LineageMapDead], func(p bpf.LineageIdentity, d *bpf.LineageDeadEntry) {
 		if SessionID(d.Session) == id {
 			dead = append(dead, identity(p))
 		}
@@ -210,25 +208,4 @@ func (t *Tracer) unmet(ids []Identity, as func(*Process) bool) ([]Identity, erro
 		return nil
 	})
 	return slices.DeleteFunc(ids, func(id Identity) bool { return met[id] }), err
-}
-
-// eachElement calls each for every element of a hash.
-func eachElement[K comparable, V any](m *ebpf.Map, each func(K, *V)) error {
-	var (
-		cursor ebpf.MapBatchCursor
-		keys   = make([]K, batch)
-		values = make([]V, batch)
-	)
-	for {
-		n, err := m.BatchLookup(&cursor, keys, values, nil)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return err
-		}
-		for i := range keys[:n] {
-			each(keys[i], &values[i])
-		}
-		if err != nil {
-			return nil
-		}
-	}
 }

@@ -40,8 +40,14 @@ func (c control) setFilter(id SessionID) {
 	atomic.StoreUint64(&c.shared.Filter, uint64(id))
 }
 
-// setAdopting makes the fork hook enter outsiders that descend from the session's members.
-func (c control) setAdopting(id SessionID) {
+// setAdopting makes the fork hook enter outsiders that descend from the session's members: those of one uid, or all if
+// uid is 0.
+func (c control) setAdopting(id SessionID, uid uint32) {
+	only := uint32(0)
+	if uid != 0 {
+		only = uid + 1
+	}
+	atomic.StoreUint32(&c.shared.AdoptingUid, only)
 	atomic.StoreUint64(&c.shared.Adopting, uint64(id))
 }
 

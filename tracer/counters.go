@@ -32,6 +32,7 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_SELF_DENIED:      "self_denied",
 	bpf.LineageCounterCOUNT_NO_SESSION:       "no_session",
 	bpf.LineageCounterCOUNT_LISTEN_FAILED:    "listen_failed",
+	bpf.LineageCounterCOUNT_LISTEN_LIMITED:   "listen_limited",
 }
 
 // HelperError is how often a kernel helper failed in one part of the kernel side.

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strings"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,10 +28,10 @@ type elder struct {
 	ctl       *ebpf.Map
 
 	layout   bpf.LineageElderLayout
-	session  copier
-	control  copier
-	corpse   copier
-	identity copier
+	session  bpfmap.Copier
+	control  bpfmap.Copier
+	corpse   bpfmap.Copier
+	identity bpfmap.Copier
 }
 
 // openElder opens the first of the named directories of pins. Nil: there is none, or
@@ -80,7 +80,7 @@ func (e *elder) open() error {
 	for _, x := range []struct {
 		of     *ebpf.Map
 		name   string
-		copier *copier
+		copier *bpfmap.Copier
 		needed []string
 	}{
 		{e.sessions, "session", &e.session, []string{"id", "parent", "root", "owner", "created"}},
@@ -88,7 +88,7 @@ func (e *elder) open() error {
 		{e.dead, "dead_entry", &e.corpse, []string{"mark", "session"}},
 		{e.dead, "identity", &e.identity, []string{"start", "tgid"}},
 	} {
-		theirs, err := structOf(x.of, x.name)
+		theirs, err := bpfmap.StructOf(x.of, x.name)
 		if err != nil {
 			return err
 		}
@@ -96,33 +96,15 @@ func (e *elder) open() error {
 		if err := spec.Types.TypeByName(x.name, &ours); err != nil {
 			return fmt.Errorf("struct %s: %w", x.name, err)
 		}
-		if *x.copier, err = newCopier(theirs, ours, x.needed...); err != nil {
+		if *x.copier, err = bpfmap.NewCopier(theirs, ours, x.needed...); err != nil {
 			return err
 		}
 	}
-	entry, err := structOf(e.processes, "entry")
+	entry, err := bpfmap.StructOf(e.processes, "entry")
 	if err != nil {
 		return err
 	}
 	return e.lay(entry)
-}
-
-// structOf returns a struct from the types that the kernel keeps with a map.
-func structOf(m *ebpf.Map, name string) (*btf.Struct, error) {
-	handle, err := m.Handle()
-	if err != nil {
-		return nil, fmt.Errorf("read types of map %v: %w", m, err)
-	}
-	defer handle.Close()
-	spec, err := handle.Spec(nil)
-	if err != nil {
-		return nil, fmt.Errorf("read types of map %v: %w", m, err)
-	}
-	var s *btf.Struct
-	if err := spec.TypeByName(name, &s); err != nil {
-		return nil, fmt.Errorf("struct %s: %w", name, err)
-	}
-	return s, nil
 }
 
 // lay finds the offsets of the fields in the elder's entries.
@@ -132,6 +114,9 @@ func (e *elder) lay(entry *btf.Struct) error {
 		"creator": &e.layout.Creator, "flags": &e.layout.Flags, "evidence": &e.layout.Evidence,
 	}
 	for _, m := range entry.Members {
+		if size, err := btf.Sizeof(m.Type); m.Name == "exe" && err == nil && size == int(unsafe.Sizeof(bpf.LineageFileId{})) {
+			e.layout.Exe, e.layout.KnowsExe = m.Offset.Bytes(), 1
+		}
 		if offset := at[m.Name]; offset != nil {
 			*offset = m.Offset.Bytes()
 			delete(at, m.Name)
@@ -149,7 +134,7 @@ func (e *elder) fit(spec *ebpf.CollectionSpec) error {
 	inner := spec.Maps[bpf.LineageMapElder].InnerMap
 	inner.MaxEntries, inner.Flags, inner.ValueSize = e.processes.MaxEntries(), e.processes.Flags(), e.processes.ValueSize()
 	// Up to 6.1 the template counts as equal only if it has a type too.
-	value, err := structOf(e.processes, "entry")
+	value, err := bpfmap.StructOf(e.processes, "entry")
 	if err != nil {
 		return fmt.Errorf("take over from %s: %w", e.dir, err)
 	}
@@ -162,10 +147,10 @@ func (e *elder) fit(spec *ebpf.CollectionSpec) error {
 
 // each calls do for every session of the elder, in our layout and with the counts of members at 0.
 func (e *elder) each(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error) error {
-	return eachValue(e.sessions, func(slot uint32, value []byte) error {
+	return bpfmap.EachValue(e.sessions, func(slot uint32, value []byte) error {
 		var s bpf.LineageSession
 		var c bpf.LineageCtl
-		if err := into(e.session, value, &s); err != nil {
+		if err := bpfmap.Into(e.session, value, &s); err != nil {
 			return fmt.Errorf("read slot %d: %w", slot, err)
 		}
 		if s.Id == 0 {
@@ -173,7 +158,7 @@ func (e *elder) each(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageC
 		}
 		value, err := e.ctl.LookupBytes(slot)
 		if err == nil {
-			err = into(e.control, value, &c)
+			err = bpfmap.Into(e.control, value, &c)
 		}
 		if err != nil {
 			return fmt.Errorf("read slot %d: %w", slot, err)
@@ -184,28 +169,6 @@ func (e *elder) each(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageC
 		s.Live, s.Dying, s.Unreaped = 0, 0, 0
 		return do(slot, &s, &c)
 	})
-}
-
-// eachValue calls each for every element of an array map whose value size is known only at run
-// time.
-func eachValue(m *ebpf.Map, each func(slot uint32, value []byte) error) error {
-	size := int(m.ValueSize())
-	values := reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(size, reflect.TypeFor[byte]())), batch, batch)
-	slots := make([]uint32, batch)
-	for cursor := new(ebpf.MapBatchCursor); ; {
-		n, last := m.BatchLookup(cursor, slots, values.Interface(), nil)
-		if last != nil && !errors.Is(last, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("read map %v: %w", m, last)
-		}
-		for i, slot := range slots[:n] {
-			if err := each(slot, values.Index(i).Bytes()); err != nil {
-				return err
-			}
-		}
-		if last != nil {
-			return nil
-		}
-	}
 }
 
 // putSessions adds those of the elder's sessions that ours does not have yet, in the
@@ -329,7 +292,7 @@ func (t *Tracer) carryDead(from *elder) error {
 	for each.Next(&key, &value) {
 		var id bpf.LineageIdentity
 		var d bpf.LineageDeadEntry
-		if err := errors.Join(into(from.identity, key, &id), into(from.corpse, value, &d)); err != nil {
+		if err := errors.Join(bpfmap.Into(from.identity, key, &id), bpfmap.Into(from.corpse, value, &d)); err != nil {
 			return fmt.Errorf("carry the dead: %w", err)
 		}
 		args := bpf.LineageVerbArgs{Root: id, Session: d.Session, Flags: uint32(d.Mark & 1)}
@@ -341,34 +304,6 @@ func (t *Tracer) carryDead(from *elder) error {
 		return fmt.Errorf("carry the dead: %w", err)
 	}
 	return nil
-}
-
-// Live counts the sessions pinned under dir, by any version, that have a member and are
-// not named except. A session whose members all died while no daemon ran is over,
-// whatever its state. [ErrOtherABI]: they cannot be read.
-func Live(dir, except string) (int, error) {
-	_, names, err := survey(dir, "")
-	if err != nil {
-		return 0, err
-	}
-	e, err := openElder(dir, names)
-	if e == nil {
-		return 0, err
-	}
-	defer e.close()
-	inhabited, err := e.inhabited()
-	if err != nil {
-		return 0, err
-	}
-	live := 0
-	err = e.each(func(_ uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
-		name, _, _ := strings.Cut(string(c.Name[:]), "\x00")
-		if inhabited[s.Id] && State(c.Status&0xff) != StateDissolved && (except == "" || name != except) {
-			live++
-		}
-		return nil
-	})
-	return live, err
 }
 
 // inhabited returns the sessions of the elder's entries, each with the sessions that it is
@@ -393,41 +328,6 @@ func (e *elder) inhabited() (map[uint64]bool, error) {
 	}
 	if err := each.Err(); err != nil {
 		return nil, fmt.Errorf("list the entries: %w", err)
-	}
-	return in, nil
-}
-
-// Memberships returns the directories of pins beside dir, and dir itself, whose kernel
-// side has the process as a member of a session. Directories that cannot be read are
-// left out: they prove nothing.
-func Memberships(dir string, p Identity) ([]string, error) {
-	beside, err := filepath.Glob(filepath.Join(filepath.Dir(dir), "lineage*"))
-	if err != nil {
-		return nil, fmt.Errorf("look for other instances: %w", err)
-	}
-	var in []string
-	for _, d := range beside {
-		if checkRoots(d, false) != nil {
-			continue // any user could forge what is there
-		}
-		names, err := os.ReadDir(d)
-		if err != nil {
-			continue
-		}
-		var complete []string
-		for _, name := range names {
-			if completeName.MatchString(name.Name()) {
-				complete = append(complete, name.Name())
-			}
-		}
-		e, err := openElder(d, complete)
-		if e == nil || err != nil {
-			continue
-		}
-		if e.has(p) {
-			in = append(in, d)
-		}
-		e.close()
 	}
 	return in, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 	"golang.org/x/sys/unix"
 )
 
@@ -94,7 +95,7 @@ func (a *elderAgents) carryTo(t *Tracer) error {
 	if a.was == 0 {
 		return nil
 	}
-	theirs, err := structOf(a.agents, "agent")
+	theirs, err := bpfmap.StructOf(a.agents, "agent")
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (a *elderAgents) carryTo(t *Tracer) error {
 	if err := spec.Types.TypeByName("agent", &ours); err != nil {
 		return fmt.Errorf("struct agent: %w", err)
 	}
-	c, err := newCopier(theirs, ours)
+	c, err := bpfmap.NewCopier(theirs, ours)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (a *elderAgents) carryTo(t *Tracer) error {
 	var value []byte
 	for each.Next(&comm, &value) {
 		var g bpf.LineageAgent
-		if err := errors.Join(into(c, value, &g), t.maps[bpf.LineageMapAgents].Put(comm, g)); err != nil {
+		if err := errors.Join(bpfmap.Into(c, value, &g), t.maps[bpf.LineageMapAgents].Put(comm, g)); err != nil {
 			return fmt.Errorf("carry agents: %w", err)
 		}
 		a.late.agents[comm] = g

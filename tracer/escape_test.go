@@ -239,6 +239,13 @@ func testProtected(t *testing.T, o tracer.Options) {
 	if _, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: w.pid()}}); !errors.Is(err, tracer.ErrProtected) {
 		t.Errorf("a protected process became a root: %v", err)
 	}
+	if err := tr.Unprotect(identify(t, tr, w.pid())); err != nil {
+		t.Error(err)
+	}
+	again := create(t, tr, w, tracer.SessionSpec{})
+	tr.End(again, tracer.CauseEnd, 0)
+	w.wait()
+	settled(t, tr, again)
 	m := start(t, "read never")
 	id := create(t, tr, m, tracer.SessionSpec{})
 	if err := tr.Protect(m.pid()); !errors.Is(err, tracer.ErrProtected) {

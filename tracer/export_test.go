@@ -7,10 +7,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"golang.org/x/sys/unix"
 )
 
 // VerifierStats makes the kernel report verifier statistics of the programs that are
@@ -151,6 +153,27 @@ func (t *Tracer) MarkCondemned(id SessionID) error {
 	c.Status = uint32(StateCondemned) | uint32(CauseEnd)<<8
 	return m.Put(slotOf(id), &c)
 }
+
+// Signal sends to a member as a sentence at level 2 does.
+func (t *Tracer) Signal(id Identity, sig unix.Signal) error { return t.signal(id, sig) }
+
+// Demand is what the sessions of a process ask for at level 2.
+var Demand = demand
+
+// Seen is a record of the snapshot about the first process, with an entry of the second.
+func Seen(p, entered Identity, session SessionID) Process {
+	return process(&bpf.LineageSeen{
+		Process: wireIdentity(p), Entry: bpf.LineageEntry{Start: entered.Start, Session: uint64(session), Flags: uint32(FlagProtected)},
+	}, 1)
+}
+
+// BuryHalf makes the entry of a process look as while its death is counted.
+func (t *Tracer) BuryHalf(pid uint32) error {
+	return t.maps[bpf.LineageMapProcesses].Put(pid, &bpf.LineageEntry{Session: 7})
+}
+
+// Taken returns how many slots the hooks count as taken, after adding n.
+func (t *Tracer) Taken(n int64) int64 { return atomic.AddInt64(&t.control.shared.Taken, n) }
 
 // TakeFreeSlots empties the queue of slots that have no session.
 func (t *Tracer) TakeFreeSlots() (slots []uint32, err error) {

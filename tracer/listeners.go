@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,15 +49,15 @@ func (e *elder) listenersTo(t *Tracer) error {
 	}
 	defer theirs.Close()
 	ours := t.maps[bpf.LineageMapListeners]
-	was, err := structOf(theirs, "listener")
+	was, err := bpfmap.StructOf(theirs, "listener")
 	if err != nil {
 		return err
 	}
-	is, err := structOf(ours, "listener")
+	is, err := bpfmap.StructOf(ours, "listener")
 	if err != nil {
 		return err
 	}
-	layout, err := newCopier(was, is, "session", "process", "since", "family", "port", "address")
+	layout, err := bpfmap.NewCopier(was, is, "session", "process", "since", "family", "port", "address")
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (e *elder) listenersTo(t *Tracer) error {
 	var key, value []byte
 	for each.Next(&key, &value) {
 		var l bpf.LineageListener
-		if err := into(layout, value, &l); err != nil {
+		if err := bpfmap.Into(layout, value, &l); err != nil {
 			return fmt.Errorf("carry the listening sockets: %w", err)
 		}
 		socket := binary.NativeEndian.Uint64(key)

@@ -242,6 +242,43 @@ func TestListenBeforeSession(t *testing.T) {
 	})
 }
 
+// A session that does nothing but listen and close fills no ring: a few hundred sockets in some
+// seconds are reported, the others are counted. What it listened on before, and the sockets
+// of another session, are reported as usual.
+func TestListenFlood(t *testing.T) { everySide(t, testListenFlood) }
+
+func testListenFlood(t *testing.T, o tracer.Options) {
+	const flood, most = 3000, 2 * 512 // LISTENS, in the time windows of this test
+	s := newMember(t, o)
+	before, port := s.open("4 tcp 0 0")
+	first := s.told(tracer.EventListen)
+	s.tell(fmt.Sprintf("flood %d", flood))
+	s.until("flood")
+	limited := counter(t, s.tr, "listen_limited")
+	if limited < flood-most || limited >= flood {
+		t.Errorf("%d of %d sockets were not reported", limited, flood)
+	}
+	if events := counter(t, s.tr, "events"); events > 2*(flood-limited)+100 {
+		t.Errorf("%d events", events)
+	}
+	if all := s.listeners(); len(all) != 1 || all[0].Address.Port() != port || !same(all[0], first) {
+		t.Errorf("%+v", all)
+	}
+	w := program(t, "listen")
+	id := create(t, s.tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.until("ready")
+	w.tell("open 4 tcp 0 0")
+	w.until("open")
+	if all := s.listeners(); len(all) != 2 || all[0].Session != id && all[1].Session != id {
+		t.Errorf("another session: %+v", all)
+	}
+	s.close(before)
+	if all := s.listeners(); len(all) != 1 || all[0].Session != id {
+		t.Errorf("after the close: %+v", all)
+	}
+}
+
 // A connection begins as a copy of its listener, and is not a listener.
 func TestListenConnections(t *testing.T) {
 	everySide(t, func(t *testing.T, o tracer.Options) {

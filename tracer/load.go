@@ -199,3 +199,9 @@ func pidMax() (uint32, error) {
 	}
 	return uint32(n), nil
 }
+
+// ABI names the layout of what this version pins; see [Features].
+func ABI() string { return bpf.ABI() }
+
+// Objects returns the SHA-256 of each object that this version loads, by name.
+func Objects() map[string]string { return bpf.Objects() }

@@ -6,10 +6,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"golang.org/x/sys/unix"
 )
 
 // slotOf is the slot of a session in the kernel's maps.
@@ -40,10 +44,39 @@ func (t *Tracer) Lookup(pid uint32) (Entry, error) {
 	}, nil
 }
 
+// Running is what the kernel says of the file that a process executes.
+type Running struct {
+	File   bool // it is the file at the path that was asked about
+	Inside bool // the process is in a user namespace other than the initial one
+}
+
+// Runs reports whether a process, or the one that has the PID now if its start is 0,
+// executes the file at path in our mount namespace. The file is that of its last exec; if
+// no exec was seen it is the present one, which a process can exchange. [ErrNotFound]: the
+// process is gone.
+func (t *Tracer) Runs(p Identity, path string) (r Running, err error) {
+	// The process may have chosen the path. So nothing is opened that could act on it.
+	f, err := procfs.Bounded(procfs.KeyOf(procfs.FS("/proc").Path(p.PID, "")), func() (*os.File, error) { return os.OpenFile(path, unix.O_PATH, 0) })
+	if errors.Is(err, procfs.ErrStuck) {
+		return r, fmt.Errorf("compare the file of %v: %w", p, err)
+	}
+	defer f.Close()
+	args := bpf.LineageVerbArgs{Root: wireIdentity(p), Flags: uint32(f.Fd())} // no file: no such descriptor
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	if err := t.run(bpf.LineageProgVerbRuns, &args); err != nil {
+		return r, fmt.Errorf("compare the file of %v: %w", p, notFound(err))
+	}
+	return Running{
+		File:   args.Flags&uint32(bpf.LineageRunsRUNS_FILE) != 0,
+		Inside: args.Flags&uint32(bpf.LineageRunsRUNS_INSIDE) != 0,
+	}, nil
+}
+
 // Listeners calls each for every TCP socket that a member listens on, as an [EventListen]. It
 // leaves out sockets that were inherited from outside, passed on, or opened before an adoption.
 func (t *Tracer) Listeners(each func(*Event)) error {
-	err := eachElement(t.maps[bpf.LineageMapListeners], func(socket uint64, l *bpf.LineageListener) {
+	err := bpfmap.Each(t.maps[bpf.LineageMapListeners], func(socket uint64, l *bpf.LineageListener) {
 		each(&Event{
 			Type: EventListen, Time: l.Since, Process: identity(l.Process), Session: SessionID(l.Session),
 			Socket: socket, Since: l.Since, Address: addrPort(l),
@@ -146,6 +179,7 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		Rule:           c.Rule,
 		Nested:         c.Nested,
 		Drifted:        c.Flags&sessionDrifted != 0,
+		Unentered:      c.Unentered,
 		Live:           s.Live,
 		Dying:          s.Dying,
 		Unreaped:       s.Unreaped,

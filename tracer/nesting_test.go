@@ -233,7 +233,7 @@ func testFoundAfterDissolve(t *testing.T, o tracer.Options) {
 		}
 		if !inside {
 			around = create(t, tr, w, tracer.SessionSpec{Adopted: true})
-			if n, err := tr.Adopt(around); n != 1 || err != nil {
+			if n, err := tr.Adopt(around, 0); n != 1 || err != nil {
 				t.Errorf("adopted %d: %v", n, err)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // oldSide is the maps of a kernel side of an invented version: its structs have their
-// fields in reverse order.
+// fields in reverse order, and entries lack the file that a process executes.
 type oldSide struct {
 	t     *testing.T
 	dir   string
@@ -35,7 +35,7 @@ func newOldSide(t *testing.T, dir string) *oldSide {
 	}
 	o := &oldSide{t: t, dir: dir, types: map[string]*btf.Struct{}, maps: map[string]*ebpf.Map{}}
 	pid := &btf.Int{Name: "u32", Size: 4}
-	identity := shuffled(t, spec.Types, "identity")
+	identity := shuffled(t, spec.Types, "identity", "")
 	for _, m := range []struct {
 		name string
 		typ  ebpf.MapType
@@ -49,7 +49,7 @@ func newOldSide(t *testing.T, dir string) *oldSide {
 		{"sessions", ebpf.Array, 100, pid, 4, "session"},
 		{"session_ctl", ebpf.Array, 100, pid, 4, "ctl"},
 	} {
-		value := shuffled(t, spec.Types, m.of)
+		value := shuffled(t, spec.Types, m.of, "exe")
 		o.types[m.of] = value
 		o.make(&ebpf.MapSpec{Name: m.name, Type: m.typ, MaxEntries: m.max, KeySize: m.size, ValueSize: value.Size, Key: m.key, Value: value})
 	}
@@ -96,8 +96,8 @@ func (o *oldSide) put(name, of string, key uint32, fields map[string]any) {
 }
 
 // shuffled is a struct with the members of the named one in reverse order, and one
-// more. The structs inside it stay: they are values.
-func shuffled(t *testing.T, spec *btf.Spec, name string) *btf.Struct {
+// more, but without one that older versions lack. The structs inside it stay: they are values.
+func shuffled(t *testing.T, spec *btf.Spec, name, without string) *btf.Struct {
 	t.Helper()
 	var s *btf.Struct
 	if err := spec.TypeByName(name, &s); err != nil {
@@ -111,6 +111,9 @@ func shuffled(t *testing.T, spec *btf.Spec, name string) *btf.Struct {
 	}
 	add(btf.Member{Name: "later", Type: &btf.Int{Name: "u64", Size: 8}}, 8)
 	for _, m := range slices.Backward(s.Members) {
+		if m.Name == without {
+			continue
+		}
 		size, err := btf.Sizeof(m.Type)
 		if err != nil {
 			t.Fatal(err)

@@ -236,3 +236,66 @@ func Unload(dir string) error {
 	}
 	return nil
 }
+
+// Live counts the sessions pinned under dir, by any version, that have a member and are
+// not named except. A session whose members all died while no daemon ran is over,
+// whatever its state. [ErrOtherABI]: they cannot be read.
+func Live(dir, except string) (int, error) {
+	_, names, err := survey(dir, "")
+	if err != nil {
+		return 0, err
+	}
+	e, err := openElder(dir, names)
+	if e == nil {
+		return 0, err
+	}
+	defer e.close()
+	inhabited, err := e.inhabited()
+	if err != nil {
+		return 0, err
+	}
+	live := 0
+	err = e.each(func(_ uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
+		name, _, _ := strings.Cut(string(c.Name[:]), "\x00")
+		if inhabited[s.Id] && State(c.Status&0xff) != StateDissolved && (except == "" || name != except) {
+			live++
+		}
+		return nil
+	})
+	return live, err
+}
+
+// Memberships returns the directories of pins beside dir, and dir itself, whose kernel
+// side has the process as a member of a session. Directories that cannot be read are
+// left out: they prove nothing.
+func Memberships(dir string, p Identity) ([]string, error) {
+	beside, err := filepath.Glob(filepath.Join(filepath.Dir(dir), "lineage*"))
+	if err != nil {
+		return nil, fmt.Errorf("look for other instances: %w", err)
+	}
+	var in []string
+	for _, d := range beside {
+		if checkRoots(d, false) != nil {
+			continue // any user could forge what is there
+		}
+		names, err := os.ReadDir(d)
+		if err != nil {
+			continue
+		}
+		var complete []string
+		for _, name := range names {
+			if completeName.MatchString(name.Name()) {
+				complete = append(complete, name.Name())
+			}
+		}
+		e, err := openElder(d, complete)
+		if e == nil || err != nil {
+			continue
+		}
+		if e.has(p) {
+			in = append(in, d)
+		}
+		e.close()
+	}
+	return in, nil
+}

@@ -61,7 +61,7 @@ func TestNoRoomForTheLiving(t *testing.T) {
 	dir := tracertest.Dir(t)
 	pretendPIDMax(t, room)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	tracertest.NeedsLevel(t, 3, tr.Features().Level) // below, no hook can kill another process
+	tracertest.NeedsLevel(t, 3, tr.Features().Level) // below, see TestNoRoomForTheLivingBelowLevel3
 	w := start(t, fmt.Sprintf("i=0; while [ $i -lt %d ]; do (echo born; exec sleep 60) & i=$((i+1)); done; echo made; read never", forks))
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -89,6 +89,53 @@ func TestNoRoomForTheLiving(t *testing.T) {
 	}
 	w.wait()
 	settled(t, tr, id)
+}
+
+// The same where no hook can kill another process: the session says that such children
+// were born, and they and theirs are found while their creator lives. No outsider is hit.
+func TestNoRoomForTheLivingBelowLevel3(t *testing.T) {
+	for name, o := range map[string]tracer.Options{"best": {Level: 2}, "baseline": {Baseline: true}} {
+		t.Run(name, func(t *testing.T) { testNoRoomBelowLevel3(t, o) })
+	}
+}
+
+func testNoRoomBelowLevel3(t *testing.T, o tracer.Options) {
+	const room, forks = 64, 80
+	o.Dir = tracertest.Dir(t)
+	pretendPIDMax(t, room)
+	tr := tracertest.New(t, o)
+	outsider := start(t, "exec sleep 60")
+	outsider.goOn()
+	w := start(t, fmt.Sprintf("i=0; while [ $i -lt %d ]; do (sleep 60 & echo born; exec sleep 60) & i=$((i+1)); done; read go; echo made; read never", forks))
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	for range forks {
+		w.until("born")
+	}
+	w.goOn()
+	w.until("made")
+	s, err := tr.Session(id)
+	if n := counter(t, tr, "enter_failed"); err != nil || s.Unentered == 0 || uint64(s.Unentered) > n || s.State != tracer.StateActive {
+		t.Fatalf("%d could not be entered: %+v, %v", n, s, err)
+	}
+	if _, _, err := tr.Reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := tr.Session(id); err != nil || again.Live != s.Live {
+		t.Errorf("%d live besides those that there was no room for, before %d, %v", again.Live, s.Live, err)
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	nobodyLives(t, tr, id, 3)
+	w.gone()
+	w.wait()
+	if s := settled(t, tr, id); s.Unentered == 0 || s.Drifted {
+		t.Errorf("%+v", s)
+	}
+	if !outsider.held() {
+		t.Error("an outsider is dead")
+	}
 }
 
 // pretendPIDMax makes this kernel report fewer PIDs: what is sized by their number

@@ -71,7 +71,7 @@ func (t *Tracer) nameOwn() error {
 	if err != nil {
 		return err
 	}
-	if err := t.mark(self, FlagDaemon); err != nil {
+	if err := t.mark(self, FlagDaemon, 0); err != nil {
 		return err
 	}
 	var own []bpf.LineageOwnKey

@@ -3,6 +3,8 @@
 package tracer_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -20,6 +22,9 @@ func TestFreeSlots(t *testing.T) {
 			t.Fatalf("the first session is %v, not in the first slot", id)
 		}
 		second := tracertest.New(t, other(o))
+		if n := second.Taken(0); n != 1 {
+			t.Errorf("%d slots count as taken, want 1", n)
+		}
 		free, err := second.TakeFreeSlots()
 		if err != nil {
 			t.Fatal(err)
@@ -33,4 +38,56 @@ func TestFreeSlots(t *testing.T) {
 			t.Errorf("%d slots are free, want %d", len(free), sessions-1)
 		}
 	})
+}
+
+// The last slots are root's: an exec of another user's agent takes none of them. What is
+// taken is counted as sessions come and go.
+func TestSlotsForRoot(t *testing.T) { everySide(t, testSlotsForRoot) }
+
+func testSlotsForRoot(t *testing.T, o tracer.Options) {
+	tr := tracertest.New(t, o)
+	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName}}); err != nil {
+		t.Fatal(err)
+	}
+	shell := shellNamed(t, agentName)
+	if err := os.Chmod(filepath.Dir(filepath.Dir(shell)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	agent := func(uid uint32, opens bool) {
+		t.Helper()
+		w := startAs(t, uid, "exec "+shell+" -c 'echo; read never'")
+		w.goOn()
+		w.line()
+		e, err := tr.Lookup(w.pid())
+		if opened := err == nil && e.Session != 0; opened != opens {
+			t.Errorf("uid %d: a session was opened: %v, want %v (%v)", uid, opened, opens, err)
+		}
+		if !opens {
+			return
+		}
+		if err := tr.End(e.Session, tracer.CauseEnd, 0); err != nil {
+			t.Fatal(err)
+		}
+		w.wait()
+		settled(t, tr, e.Session)
+		if err := tr.Release(e.Session); err != nil {
+			t.Error(err)
+		}
+	}
+	const sessions, forRoot = 16384, 512 // MAX_SESSIONS, ROOT_SLOTS
+	agent(1000, true)
+	tr.Taken(sessions - forRoot - 1)
+	agent(1000, true)
+	tr.Taken(1)
+	agent(1000, false)
+	agent(0, true)
+	if n := counter(t, tr, "agent_refused"); n != 1 {
+		t.Errorf("%d refused", n)
+	}
+	if _, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 1, Start: 1}}); err == nil {
+		t.Error("a session of another process")
+	}
+	if n := tr.Taken(0); n != sessions-forRoot {
+		t.Errorf("%d count as taken", n)
+	}
 }

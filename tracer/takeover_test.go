@@ -322,6 +322,9 @@ func TestTakeOverOtherLayout(t *testing.T) {
 	if e, err := tr.Lookup(child); err != nil || e.Session != id || e.Creator != root || e.Evidence != tracer.EvidenceFork {
 		t.Errorf("child: %+v, %v", e, err)
 	}
+	if link, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", child)); err != nil || !runs(t, tr, child, link).File {
+		t.Errorf("the child does not run %s: %v", link, err)
+	}
 	w.goOn()
 	if e, err := tr.Lookup(parse(t, w.line())); err != nil || e.Session != id {
 		t.Errorf("born after: %+v, %v", e, err)

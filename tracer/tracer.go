@@ -126,7 +126,7 @@ func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
 	if err != nil {
 		return err
 	}
-	t.control.setAdopting(0) // the process that began an adoption is dead
+	t.control.setAdopting(0, 0) // the process that began an adoption is dead
 	if missed {
 		if _, _, err := t.Reconcile(); err != nil {
 			return err

@@ -296,6 +296,9 @@ type SessionInfo struct {
 
 	Nested  uint32 // records of sessions that are nested directly in it
 	Drifted bool   // its live count had to be corrected: a member was lost, unknown which
+	// Unentered counts the children of members that there was no room for, and that were
+	// not killed at birth.
+	Unentered uint32
 
 	Live     int64 // entered and not dead, nested sessions included
 	Dying    int64 // dead for the exit hook, still being torn down

@@ -143,7 +143,7 @@ func (t *Tracer) signal(id Identity, sig unix.Signal) error {
 	if sig == unix.SIGKILL {
 		flag = FlagKilled
 	}
-	if err := t.mark(id, flag); err != nil {
+	if err := t.mark(id, flag, 0); err != nil {
 		return err
 	}
 	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
@@ -158,14 +158,91 @@ func (t *Tracer) signal(id Identity, sig unix.Signal) error {
 	return nil
 }
 
-// mark notes in the entry of a member what is about to be sent to it; [ErrNotFound] if
-// it has no entry any more.
-func (t *Tracer) mark(id Identity, flag EntryFlags) error {
+// mark sets and clears flags of an entry: what is about to be sent to the process, and
+// how it is protected. [ErrNotFound] if it has no entry any more.
+func (t *Tracer) mark(id Identity, set, clear EntryFlags) error {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
-	err := t.run(bpf.LineageProgVerbMark, &bpf.LineageVerbArgs{Root: wireIdentity(id), Flags: uint32(flag)})
+	err := t.run(bpf.LineageProgVerbMark, &bpf.LineageVerbArgs{Root: wireIdentity(id), Flags: uint32(set), Cleared: uint32(clear)})
 	if err != nil {
 		return fmt.Errorf("mark %v: %w", id, notFound(err))
+	}
+	return nil
+}
+
+// killUnentered kills the processes that reconcile would enter if there were room: below
+// level 3 the fork hook can kill no newborn that it could not enter. They are found by
+// their parents, so it comes before the parents are signalled. The caller holds t.verbs.
+func (t *Tracer) killUnentered() (n int, err error) {
+	found, err := t.unentered()
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range found {
+		switch err := t.killOne(id); {
+		case err == nil:
+			n++
+		case !errors.Is(err, ErrNotFound):
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// unentered returns the living processes without an entry that were born to a member
+// after that was entered, and their descendants. The caller holds t.verbs.
+func (t *Tracer) unentered() (found []Identity, err error) {
+	raw, err := t.walk(0)
+	if err != nil {
+		return nil, fmt.Errorf("walk: %w", err)
+	}
+	var all []Process
+	err = records(raw, func(p *Process) error {
+		all = append(all, *p)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// When it was entered, or born to a process that should have been.
+	member := make(map[Identity]uint64, len(all))
+	for i := range all {
+		if p := &all[i]; p.Session != 0 && !p.Dead {
+			member[p.Identity] = p.Since
+		}
+	}
+	for more := true; more; {
+		more = false
+		for i := range all {
+			p := &all[i]
+			since, of := member[p.Parent]
+			if _, known := member[p.Identity]; known || !of || p.Start <= since || p.Since != 0 || p.Dead || p.Kernel {
+				continue
+			}
+			member[p.Identity] = p.Start
+			found, more = append(found, p.Identity), true
+		}
+	}
+	return found, nil
+}
+
+// killOne kills a process that has no entry. Its identity is compared after its pidfd was
+// opened, so that no other process with the PID is hit.
+func (t *Tracer) killOne(id Identity) error {
+	fd, err := unix.PidfdOpen(int(id.PID), 0)
+	if err != nil {
+		return fmt.Errorf("open pidfd of %v: %w", id, notFound(err))
+	}
+	defer unix.Close(fd)
+	args := bpf.LineageVerbArgs{Root: bpf.LineageIdentity{Tgid: id.PID}}
+	if err := t.run(bpf.LineageProgVerbWhois, &args); err != nil {
+		return fmt.Errorf("identify %v: %w", id, notFound(err))
+	}
+	if identity(args.Root) != id {
+		return fmt.Errorf("kill %v: %w", id, ErrNotFound)
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
+		return fmt.Errorf("kill %v: %w", id, notFound(err))
 	}
 	return nil
 }

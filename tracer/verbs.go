@@ -262,6 +262,11 @@ func (t *Tracer) Protect(pid uint32) error {
 	return nil
 }
 
+// Unprotect takes the protection of a process away; [ErrNotFound] if it has no entry.
+func (t *Tracer) Unprotect(id Identity) error {
+	return t.mark(id, 0, FlagProtected)
+}
+
 // Identify returns the exact identity of the process that has this PID, zombies
 // included; [ErrNotFound] if there is none, or if the PID is a thread's.
 func (t *Tracer) Identify(pid uint32) (Identity, error) {
@@ -285,20 +290,36 @@ func (t *Tracer) MissedBirths() (uint64, error) {
 }
 
 // Reconcile enters processes whose birth was missed, and only those: without an entry,
-// and born after their parent was entered. It removes entries whose process is gone,
+// and born after their parent was entered. One for which there is not enough room is killed, as
+// at its birth at level 3. Reconcile removes entries whose process is gone,
 // and moves members of a session without a record to the session of their creator, or
 // to none. Call it only when a miss or such a member was recorded.
 func (t *Tracer) Reconcile() (added, removed int, err error) {
-	var args bpf.LineageVerbArgs
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
+	for range maxReconciles {
+		more, gone, failed, err := t.reconcile()
+		added, removed = added+more, removed+gone
+		if err != nil || failed == 0 {
+			return added, removed, err
+		}
+		if n, err := t.killUnentered(); err != nil || n == 0 {
+			return added, removed, err
+		}
+	}
+	return added, removed, nil
+}
+
+// reconcile makes one pass; failed is how many processes there was no room for.
+func (t *Tracer) reconcile() (added, removed, failed int, err error) {
 	if t.baseline {
 		return t.reconcileByWalks()
 	}
+	var args bpf.LineageVerbArgs
 	if err := t.run(bpf.LineageProgVerbReconcile, &args); err != nil {
-		return 0, 0, fmt.Errorf("reconcile: %w", err)
+		return 0, 0, 0, fmt.Errorf("reconcile: %w", err)
 	}
-	return int(args.Added), int(args.Removed), nil
+	return int(args.Added), int(args.Removed), int(args.Failed), nil
 }
 
 func wireIdentity(id Identity) bpf.LineageIdentity {

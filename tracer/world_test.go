@@ -146,7 +146,7 @@ func (w *world) found(root, owner *process, t terms, descend bool) {
 	switch {
 	case !descend:
 	case from == nil:
-		_, err = w.tr.Adopt(s.id)
+		_, err = w.tr.Adopt(s.id, 0)
 		w.model.adopt(s)
 	default:
 		_, err = w.tr.Follow(from.id, s.id)

@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -117,6 +119,9 @@ func (c *Cmd) Start() error {
 // wrap makes lineage the program that is started, with the command as its
 // arguments.
 func (c *Cmd) wrap(path string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "lineage-run-")
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
@@ -149,6 +154,31 @@ func (c *Cmd) wrap(path string) error {
 	return nil
 }
 
+// check returns what exec would say of the command: the program that is started is lineage.
+func (c *Cmd) check() error {
+	path := c.Path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(c.Dir, path)
+	}
+	if a := c.SysProcAttr; a != nil && a.Chroot != "" {
+		return nil // it is another file there
+	}
+	const executable = 1
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		err = syscall.EACCES
+	case err == nil:
+		err = syscall.Access(path, executable)
+	default:
+		err = errors.Unwrap(err)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "fork/exec", Path: c.Path, Err: err}
+	}
+	return nil
+}
+
 // Wait waits until the command has exited and nothing that it started is alive.
 // Its errors are those of exec.Cmd.Wait, and [ErrLeft].
 func (c *Cmd) Wait() error {
@@ -168,7 +198,7 @@ func (c *Cmd) Wait() error {
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit) && c.report == nil && exit.ExitCode() >= exitFailed && exit.ExitCode() <= exitNotFound:
-		return fmt.Errorf("run: lineage did not run the command: %w", err)
+		return fmt.Errorf("run: lineage did not run the command, or could not write its receipt: %w", err)
 	case err == nil && c.cancelled:
 		return c.ctx.Err()
 	case err == nil && c.report != nil && c.report.Verdict == api.VerdictLeft:
@@ -177,7 +207,8 @@ func (c *Cmd) Wait() error {
 	return err
 }
 
-// The exit codes with which lineage says that it could not run the command.
+// The exit codes with which lineage says that it could not run the command, or,
+// exitFailed, that it could not write the receipt.
 const (
 	exitFailed   = 125
 	exitNotFound = 127

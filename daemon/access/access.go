@@ -27,17 +27,16 @@ type Kernel interface {
 
 // Options are what an [Access] depends on.
 type Options struct {
-	Kernel       Kernel
-	Proc         procfs.FS
-	PIDNamespace string                       // the link of the daemon's
-	Group        int                          // gid of [ReadGroup], -1: the host has none
-	Peer         func(net.Conn) (Peer, error) // [PeerOf]
-	Clock        func() time.Duration         // monotonic
-	Limits       Limits
-	Audit        func(audit.Record)
-	Mode         func() string                // of the policy, for the audit log
-	Redact       func(argv []string) []string // by the policy in force
-	Log          zerolog.Logger
+	Kernel Kernel
+	Proc   procfs.FS
+	Group  int                          // gid of [ReadGroup], -1: the host has none
+	Peer   func(net.Conn) (Peer, error) // [PeerOf]
+	Clock  func() time.Duration         // monotonic
+	Limits Limits
+	Audit  func(audit.Record)
+	Mode   func() string                // of the policy, for the audit log
+	Redact func(argv []string) []string // by the policy in force
+	Log    zerolog.Logger
 }
 
 // Access knows the connections and the refusals. It may be used from any goroutine.

@@ -5,6 +5,7 @@ package access
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,6 +48,7 @@ type conns struct {
 	mu    sync.Mutex
 	all   int
 	open  map[slot]int
+	by    map[uint32][]*Connection // joined ones by uid, oldest first
 	rates map[slot]*bucket
 	large map[slot]*queue
 	left  time.Duration // when the last one was closed
@@ -76,7 +78,7 @@ type queue struct {
 
 func newConns(l Limits, clock func() time.Duration) *conns {
 	return &conns{
-		limits: l, clock: clock, open: make(map[slot]int), rates: make(map[slot]*bucket), large: make(map[slot]*queue), left: clock(),
+		limits: l, clock: clock, open: make(map[slot]int), by: make(map[uint32][]*Connection), rates: make(map[slot]*bucket), large: make(map[slot]*queue), left: clock(),
 		leaving: make(chan struct{}, maxLeaving),
 	}
 }
@@ -91,12 +93,48 @@ func (t *conns) enter(uid uint32) bool {
 		room = root
 	}
 	of := slot{uid: uid}
-	if t.all >= room || uid != 0 && t.open[of] >= 2*t.limits.UIDConns {
+	if uid != 0 && t.open[of] >= 2*t.limits.UIDConns || t.all >= room && !t.makeRoom(uid) {
 		return false
 	}
 	t.all++
 	t.open[of]++
 	return true
+}
+
+// makeRoom closes the newest connection of the uid that has the most, if that has at least two more
+// than the uid that is to get in. So a user with many uids cannot keep other users out.
+func (t *conns) makeRoom(uid uint32) bool {
+	most := t.open[slot{uid: uid}] + 1
+	var newest *Connection
+	for of, all := range t.by {
+		if of != 0 && len(all) > most {
+			most, newest = len(all), all[len(all)-1]
+		}
+	}
+	if uid == 0 || newest == nil {
+		return false
+	}
+	t.uncount(newest)
+	newest.close()
+	return true
+}
+
+// uncount removes a connection from the count, once.
+func (t *conns) uncount(c *Connection) {
+	if c.uncounted {
+		return
+	}
+	c.uncounted = true
+	t.all--
+	uid := c.peer.UID
+	for _, of := range append(c.joined, slot{uid: uid}) {
+		if t.open[of]--; t.open[of] == 0 {
+			delete(t.open, of)
+		}
+	}
+	if t.by[uid] = slices.DeleteFunc(t.by[uid], func(o *Connection) bool { return o == c }); len(t.by[uid]) == 0 {
+		delete(t.by, uid)
+	}
 }
 
 // join counts an entered connection for the session that its peer is in. Members and
@@ -108,7 +146,11 @@ func (t *conns) join(c *Connection) bool {
 	uid := c.peer.UID
 	inside := slot{uid: uid, inside: true}
 	if c.member == 0 {
-		return uid == 0 || t.open[slot{uid: uid}]-t.open[inside] <= t.limits.UIDConns
+		if uid != 0 && t.open[slot{uid: uid}]-t.open[inside] > t.limits.UIDConns {
+			return false
+		}
+		t.by[uid] = append(t.by[uid], c)
+		return true
 	}
 	session := slot{inside: true, member: c.member}
 	_, _, room := t.limits.rooms()
@@ -119,6 +161,7 @@ func (t *conns) join(c *Connection) bool {
 	for _, of := range c.joined {
 		t.open[of]++
 	}
+	t.by[uid] = append(t.by[uid], c)
 	return true
 }
 
@@ -131,13 +174,8 @@ func (t *conns) leave(c *Connection) {
 	c.peer.close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.all--
 	t.left = t.clock()
-	for _, of := range append(c.joined, slot{uid: c.peer.UID}) {
-		if t.open[of]--; t.open[of] == 0 {
-			delete(t.open, of)
-		}
-	}
+	t.uncount(c)
 }
 
 // allow counts one request of a caller, and reports whether it is within the limit.

@@ -5,6 +5,9 @@ package access
 import (
 	"net"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/tracer/caught"
 )
 
 // How many refused connections stay open, and for how long, so that their callers can
@@ -58,7 +61,14 @@ func (a *Access) accepted(nc net.Conn) *Connection {
 		return nil
 	}
 	if a.conns.enter(p.UID) {
-		c := a.Identify(p)
+		c := &Connection{peer: p}
+		if panicked := caught.By(func() { c = a.Identify(p) }); panicked != nil {
+			a.o.Log.Error().Any(logging.KeyPanic, panicked.Value).Bytes(logging.KeyStack, panicked.Stack).Msg("panic over a caller")
+			a.conns.leave(c)
+			nc.Close()
+			return nil
+		}
+		c.close = func() { nc.Close() }
 		if a.conns.join(c) {
 			return c
 		}

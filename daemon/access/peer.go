@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -19,11 +20,15 @@ import (
 // those of the process that made it.
 type Peer struct {
 	PID, UID, GID uint32
-	PIDFD         int // -1: the kernel has none (before 6.5)
+	Groups        []uint32 // supplementary
+	PIDFD         int      // -1: none, its identity is compared
+	Gone          bool     // it was reaped before we asked
+	Away          bool     // in another PID namespace
+	Hidden        error    // why its PID namespace cannot be read
 }
 
-// PeerOf asks the socket. SO_PEERPIDFD pins the process, so that a PID that
-// was reused before we look is noticed.
+// PeerOf asks the socket, and not procfs, whose answers about a process may have to wait for that process. SO_PEERPIDFD
+// pins the process, so that a PID that was reused before we look is noticed.
 func PeerOf(c net.Conn) (Peer, error) {
 	p := Peer{PIDFD: -1}
 	uc, ok := c.(*net.UnixConn)
@@ -35,20 +40,49 @@ func PeerOf(c net.Conn) (Peer, error) {
 		return p, fmt.Errorf("read peer: %w", err)
 	}
 	var cred *unix.Ucred
-	var credErr error
+	var credErr, pidfdErr error
 	err = raw.Control(func(fd uintptr) {
 		if cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); credErr != nil {
 			return
 		}
-		if pidfd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD); err == nil {
-			p.PIDFD = pidfd
+		if p.Groups, credErr = peerGroups(int(fd)); credErr != nil {
+			return
 		}
+		p.PIDFD, pidfdErr = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	})
 	if err := errors.Join(err, credErr); err != nil {
 		return p, fmt.Errorf("read peer: %w", err)
 	}
 	p.PID, p.UID, p.GID = uint32(cred.Pid), cred.Uid, cred.Gid
+	if errors.Is(pidfdErr, unix.ENOPROTOOPT) { // before 6.5: of the process that has the PID now
+		p.PIDFD, pidfdErr = unix.PidfdOpen(int(cred.Pid), 0)
+	}
+	switch {
+	case errors.Is(pidfdErr, unix.ESRCH), errors.Is(pidfdErr, unix.EINVAL):
+		p.PIDFD, p.Gone = -1, true
+	case pidfdErr != nil:
+		return p, fmt.Errorf("open peer: %w", pidfdErr)
+	default:
+		p.Away, p.Hidden = procfs.Nested(p.PIDFD)
+	}
 	return p, nil
+}
+
+// peerGroups are the supplementary groups that the peer had at connect(2).
+func peerGroups(fd int) ([]uint32, error) {
+	groups := make([]uint32, 64)
+	for {
+		size := uint32(len(groups) * 4)
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERGROUPS,
+			uintptr(unsafe.Pointer(&groups[0])), uintptr(unsafe.Pointer(&size)), 0)
+		switch {
+		case errno == 0:
+			return groups[:size/4], nil
+		case errno != unix.ERANGE || int(size/4) <= len(groups):
+			return nil, errno
+		}
+		groups = make([]uint32, size/4)
+	}
 }
 
 // close closes the pidfd.
@@ -64,6 +98,9 @@ type Connection struct {
 	peer   Peer
 	over   bool   // there is no room for it: nothing else is known, every request is refused
 	joined []slot // the slots that it counts for, beside its uid
+	close  func() // closes it; set before it joins
+	// uncounted: it was closed for another, or has left.
+	uncounted bool
 
 	mu     sync.Mutex
 	id     tracer.Identity // zero: never identified
@@ -84,16 +121,13 @@ func (a *Access) Identify(p Peer) *Connection {
 		return c
 	}
 	c.id = id
-	if c.lost = p.PIDFD >= 0 && procfs.Exited(p.PIDFD); c.lost {
-		return c // the identity may be that of another process
+	c.comm = a.o.Proc.Comm(p.PID)
+	if c.lost = p.Gone || p.PIDFD >= 0 && procfs.Exited(p.PIDFD); c.lost {
+		c.comm = ""
+		return c // identity and name may be those of another process
 	}
-	st, err := a.o.Proc.Status(p.PID)
-	if err == nil {
-		c.comm = st.Name
-		c.group = a.o.Group >= 0 && (int(p.GID) == a.o.Group || slices.Contains(st.GIDs, uint32(a.o.Group)))
-	}
-	ns, err := a.o.Proc.PIDNamespace(p.PID)
-	c.alien, c.hidden = err != nil || ns != a.o.PIDNamespace, err
+	c.group = a.o.Group >= 0 && (int(p.GID) == a.o.Group || slices.Contains(p.Groups, uint32(a.o.Group)))
+	c.alien, c.hidden = p.Away || p.Hidden != nil, p.Hidden
 	a.judge(c)
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
@@ -29,6 +30,7 @@ type Kernel interface {
 	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Dissolve(id tracer.SessionID) (int, error)
+	Runs(p tracer.Identity, path string) (tracer.Running, error)
 }
 
 // Options of New.
@@ -52,7 +54,7 @@ func New(o Options) *Attribution {
 		registry: o.Registry, rules: o.Policy, steward: o.Steward, kernel: o.Kernel, enforcer: o.Enforcer, proc: o.Proc, files: o.Files,
 		me: o.Self, clock: o.Clock, audit: o.Audit, log: o.Log, jars: make(map[tracer.SessionID]*jar),
 		strangers: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
-		sessions: make(map[tracer.SessionID]*brokered),
+		sessions: make(map[tracer.SessionID]*brokered), memory: memory.NewShare(maxMemory),
 	}
 }
 
@@ -81,7 +83,9 @@ type Attribution struct {
 	asked     chan struct{}         // a member asked a broker for something
 	unsure    chan tracer.Identity  // held on weak evidence, and have execed since
 
-	sessions map[tracer.SessionID]*brokered // of the registry's goroutine
+	// Of the registry's goroutine.
+	sessions map[tracer.SessionID]*brokered
+	memory   *memory.Share // of errands and of what was found
 }
 
 // Pauses between looks: after an errand the host is looked at more often for a while.
@@ -191,9 +195,11 @@ func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]b
 			if x.Info().Kept || its.For != 0 || x.Closed() && !its.awaits() {
 				continue
 			}
-			c := claimant{info: x.Info(), token: its.token, word: broker.SumOf(x.ID().String()), uids: []uint32{x.Info().UID}, over: x.Closed(), asked: slices.Clone(its.Errands)}
-			if n, ok := v.Graph().Node(x.Info().Root); ok && !n.Ghost {
-				c.uids = append(c.uids, n.UID)
+			c := claimant{info: x.Info(), token: its.token, word: broker.SumOf(x.ID().String()), uids: uidsOf(x, its), began: its.Began || its.token == [32]byte{}, over: x.Closed(), asked: slices.Clone(its.Errands)}
+			for _, job := range its.Found {
+				if job.Terminal {
+					c.terminals = append(c.terminals, job.Process)
+				}
 			}
 			for _, e := range its.Errands {
 				c.errands = append(c.errands, *e)
@@ -206,8 +212,8 @@ func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]b
 
 // ends reports whether that evidence is enough to end a process with the session for
 // which it works.
-func (a *Attribution) ends(source tracer.Source) bool {
-	return a.rules.Enforced() && a.wouldEnd(source)
+func (a *Attribution) ends(p *proof) bool {
+	return a.rules.Enforced(p.claimant.info.UID) && a.wouldEnd(p.source)
 }
 
 // wouldEnd reports that for a policy that is enforced.
@@ -221,10 +227,11 @@ func enough(word string, strong bool) bool { return word == "all" || word == "st
 // take attributes an outsider.
 func (a *Attribution) take(x *candidate, p *proof) {
 	into := p.claimant.info.ID
-	var err error
-	if p.source.Strong() && a.ends(p.source) && !p.claimant.over {
+	err := tracer.ErrBusy
+	if p.source.Strong() && a.ends(p) && !p.claimant.over {
 		err = a.kernel.Enter(into, x.Identity, p.client, p.source)
-	} else {
+	}
+	if errors.Is(err, tracer.ErrBusy) { // or the session is over by now, and would kill the process
 		into, err = a.companion(x, p)
 	}
 	switch {
@@ -234,7 +241,7 @@ func (a *Attribution) take(x *candidate, p *proof) {
 		a.log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
-	n, err := a.kernel.Adopt(into)
+	n, err := a.kernel.Adopt(into, 0)
 	if err != nil {
 		a.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 	}
@@ -251,7 +258,7 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 		if s := t.Session(p.claimant.info.ID); s != nil {
 			a.found(t.View, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
-				Ends: a.ends(p.source), Observed: !a.rules.Enforced() && a.wouldEnd(p.source), At: a.clock.Boottime(), Container: container,
+				Ends: a.ends(p), Observed: !a.ends(p) && a.wouldEnd(p.source), At: a.clock.Boottime(), Container: container, Terminal: x.terminal && !p.source.Strong(),
 			})
 		}
 	})
@@ -265,15 +272,27 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 }
 
 // companion enters an outsider into the companion session for such work of a session,
-// and opens it if there is none. It belongs to the process's uid: a coincidence must
-// not give a session's user rights over others' processes.
+// and opens it if needed: there may be one that is over in the kernel already.
 func (a *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, err error) {
+	id, made, err := a.openCompanion(x, p, false)
+	if err != nil || made {
+		return id, err
+	}
+	if err = a.kernel.Enter(id, x.Identity, p.client, p.source); errors.Is(err, tracer.ErrBusy) {
+		id, _, err = a.openCompanion(x, p, true)
+	}
+	return id, err
+}
+
+// openCompanion returns the companion session for such work, and opens it over the outsider if
+// there is none, or another one is wanted. It belongs to the process's uid: a coincidence must
+// not give a session's user rights over others' processes.
+func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tracer.SessionID, made bool, err error) {
 	weak := !p.source.Strong()
 	var refused error
-	made := false
 	err = a.registry.Update(func(t registry.Tx) {
 		for s := range t.Sessions() {
-			if its := a.of(s.ID()); its.For == p.claimant.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() && s.Info().State == tracer.StateActive {
+			if its := a.of(s.ID()); !another && its.For == p.claimant.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() && s.Info().State == tracer.StateActive {
 				id = s.ID()
 				return
 			}
@@ -286,10 +305,7 @@ func (a *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, er
 			id, made = s.ID(), true
 		}
 	})
-	if err = errors.Join(err, refused); err != nil || made {
-		return id, err
-	}
-	return id, a.kernel.Enter(id, x.Identity, p.client, p.source)
+	return id, made, errors.Join(err, refused)
 }
 
 // endDue ends what has to end with another session: work that was found for it, as far

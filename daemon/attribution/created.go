@@ -5,6 +5,7 @@ package attribution
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,13 +23,13 @@ import (
 // writes its description then, and not again when it starts the unit later or anew. It
 // is false if it was not. The unit's name is that of a cgroup, so it has no slash.
 func (a *Attribution) made(p broker.Place) (boottime uint64, ok bool) {
-	dir := "/run/systemd/transient"
+	dir, uid := "/run/systemd/transient", uint32(0)
 	if p.User >= 0 {
-		dir = fmt.Sprintf("/run/user/%d/systemd/transient", p.User)
+		dir, uid = fmt.Sprintf("/run/user/%d/systemd/transient", p.User), uint32(p.User)
 	}
 	// The user may have mounted a dead file server there.
 	dir = filepath.Join(a.files, dir)
-	st, err := procfs.Bounded(dir, func() (os.FileInfo, error) { return os.Lstat(filepath.Join(dir, p.Unit)) })
+	st, err := procfs.Bounded(procfs.UserKey(dir, uid), func() (os.FileInfo, error) { return os.Lstat(filepath.Join(dir, p.Unit)) })
 	if err != nil {
 		return 0, false
 	}
@@ -52,7 +53,8 @@ func (a *Attribution) container(x *candidate) (name string, created time.Time) {
 			Destination, Source string
 		}
 	}
-	bundle, err := decodeRoots[configuration](filepath.Join(dir, "config.json"))
+	shim := a.proc.Key(x.Parent.PID)
+	bundle, err := decodeRoots[configuration](shim, filepath.Join(dir, "config.json"))
 	if err != nil {
 		return "", created
 	}
@@ -64,7 +66,7 @@ func (a *Attribution) container(x *candidate) (name string, created time.Time) {
 			ID, Name string
 			Created  time.Time
 		}
-		record, err := decodeRoots[state](filepath.Join(filepath.Dir(m.Source), "config.v2.json"))
+		record, err := decodeRoots[state](shim, filepath.Join(filepath.Dir(m.Source), "config.v2.json"))
 		if err != nil || record.ID != x.place.Container {
 			return "", created
 		}
@@ -85,23 +87,23 @@ func (a *Attribution) containerName(x *candidate) string {
 
 // decodeRoots decodes a file that only root can have written. Any process chooses its working
 // directory, and with it the file, which may be of a dead file server.
-func decodeRoots[T any](path string) (T, error) {
-	return procfs.Bounded(path, func() (record T, err error) {
-		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+func decodeRoots[T any](of procfs.Key, path string) (T, error) {
+	return procfs.Bounded(of, func() (record T, err error) {
+		f, err := procfs.OpenRegular(path, unix.O_NOFOLLOW, func(st *unix.Stat_t) error {
+			if !rules.Ours(st.Uid) || st.Mode&0o022 != 0 || st.Size > maxBundle {
+				return errNotRoots
+			}
+			return nil
+		})
 		if err != nil {
-			return record, fmt.Errorf("open record: %w", err)
+			return record, fmt.Errorf("read record: %w", err)
 		}
 		defer f.Close()
-		var st unix.Stat_t
-		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-			return record, fmt.Errorf("look at record %s: %w", path, err)
-		}
-		if st.Mode&unix.S_IFMT != unix.S_IFREG || !rules.Ours(st.Uid) || st.Mode&0o022 != 0 || st.Size > maxBundle {
-			return record, fmt.Errorf("record %s: not owned by root, or too large", path)
-		}
 		if err := json.NewDecoder(io.LimitReader(f, maxBundle)).Decode(&record); err != nil {
 			return record, fmt.Errorf("decode record %s: %w", path, err)
 		}
 		return record, nil
 	})
 }
+
+var errNotRoots = errors.New("not owned by root, or too large")

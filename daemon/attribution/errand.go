@@ -4,11 +4,14 @@ package attribution
 
 import (
 	"slices"
+	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -17,6 +20,8 @@ import (
 const (
 	maxErrands = 64
 	maxFound   = 256
+	// maxMemory bounds those of all sessions together, in bytes. Users share it.
+	maxMemory = 16 << 20
 )
 
 // settling is how long after its client exited a broker may take to begin.
@@ -28,12 +33,13 @@ type errand struct {
 	Client tracer.Identity
 	Comm   string
 	UID    uint32
-	Argv   []string
-	Asked  uint64 // boottime of the client's exec
-	Left   uint64 // … of its exit, 0: it lives
-	Failed bool   // the client exited with an error
-	Inside bool   // its server is a member
-	Found  bool   // a process was found for it
+	Argv   []string // the beginning, for display
+	Cut    bool     `json:",omitempty"` // there is more of it
+	Asked  uint64   // boottime of the client's exec
+	Left   uint64   // … of its exit, 0: it lives
+	Failed bool     // the client exited with an error
+	Inside bool     // its server is a member
+	Found  bool     // a process was found for it
 }
 
 // attributed is a process that was found to be brokered.
@@ -49,6 +55,8 @@ type attributed struct {
 	At       uint64 // boottime
 	// Container that it is in, "" if it is in none.
 	Container string `json:",omitempty"`
+	// Terminal: it has the token, but was started in a terminal. It stays so when that has been closed.
+	Terminal bool `json:",omitempty"`
 }
 
 // brokered is what a session has handed to brokers.
@@ -64,14 +72,35 @@ type brokered struct {
 	// Shared is the rule by which this one holds a server of several sessions. It is only
 	// written for a restart: the rules keep it.
 	Shared string
+	// UIDs that its members are known to have had. Began: its root has executed a program.
+	UIDs  []uint32
+	Began bool
 
-	token [32]byte // sha256 of the session's
+	token  [32]byte // sha256 of the session's
+	booked int      // bytes
+}
+
+// size is roughly the memory of e.
+func (e *errand) size() int {
+	return int(unsafe.Sizeof(*e)) + memory.ArgvSize(e.Argv) + len(e.Server) + len(e.Unit) + len(e.Container)
+}
+
+func (a *attributed) size() int { return int(unsafe.Sizeof(*a)) + len(a.Container) }
+
+// room reports whether a session may remember that many bytes more, and books them.
+func (a *Attribution) room(x *registry.Session, s *brokered, bytes int) bool {
+	if !a.memory.Take(x.Info().UID, bytes) {
+		return false
+	}
+	s.booked += bytes
+	return true
 }
 
 // clone is for an encoder outside the registry's goroutine.
 func (b *brokered) clone() brokered {
 	c := *b
 	c.Errands, c.Found = make([]*errand, len(b.Errands)), slices.Clone(b.Found)
+	c.UIDs = slices.Clone(b.UIDs)
 	for i, e := range b.Errands {
 		n := *e
 		c.Errands[i] = &n
@@ -103,19 +132,21 @@ func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Even
 		return
 	}
 	argv := ev.Args()
-	e, ok := broker.ErrandOf(string(ev.Filename), argv)
+	found, ok := broker.ErrandOf(string(ev.Filename), argv)
 	if !ok {
 		return
 	}
 	s := a.of(x.ID())
-	if len(s.Errands) == maxErrands {
+	e := &errand{Errand: found, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Asked: ev.Time, Inside: s.inside(&found)}
+	e.Argv, e.Cut = memory.ShortArgv(argv)
+	for _, name := range []*string{&e.Server, &e.Unit, &e.Container} {
+		*name = strings.Clone(*name) // not a part of the whole command line
+	}
+	if len(s.Errands) == maxErrands || !a.room(x, s, e.size()) {
 		s.Overflow = true
 		return
 	}
-	s.Errands = append(s.Errands, &errand{
-		Errand: e, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Argv: argv, Asked: ev.Time,
-		Inside: s.inside(&e),
-	})
+	s.Errands = append(s.Errands, e)
 	v.Save(x)
 	a.askHaste()
 }
@@ -144,13 +175,14 @@ func (a *Attribution) found(v registry.View, x *registry.Session, job attributed
 	if job.Asked != nil {
 		job.Asked.Found = true
 	}
-	if len(s.Found) == maxFound {
+	if len(s.Found) == maxFound || !a.room(x, s, job.size()) {
 		s.Overflow = true
 		return
 	}
 	s.Found = append(s.Found, job)
 	v.Save(x)
 	v.Changed(x.ID())
+	v.Changed(job.Session) // it may have a container now
 }
 
 // forked notes that a client has forked. A client that starts its server because none

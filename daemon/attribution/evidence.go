@@ -3,12 +3,13 @@
 package attribution
 
 import (
+	"errors"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
@@ -22,23 +23,28 @@ const (
 // candidate is an outsider, or a member on weak evidence, with what procfs shows of it.
 type candidate struct {
 	tracer.Process
-	marks  broker.Marks
-	place  broker.Place
-	server string // the name of its parent's file
-	runs   string // the name of its own
+	marks broker.Marks
+	place broker.Place
+	// terminal: it was started in a terminal, outside of sessions.
+	terminal bool
+	server   string // the name of its parent's file
+	runs     string // the name of its own
 }
 
 // claimant is a session that an outsider may work for: a copy, owned by the goroutine
 // that judges.
 type claimant struct {
-	info    tracer.SessionInfo
-	token   broker.Sum
-	word    broker.Sum // of its id, which is not secret
-	uids    []uint32
-	over    bool
-	errands []errand
-	asked   []*errand // the originals, for the registry
-	cookies map[broker.Cookie]bool
+	info tracer.SessionInfo
+	// terminals are the processes that were found to work for it, but were started in a terminal.
+	terminals []tracer.Identity
+	token     broker.Sum
+	word      broker.Sum // of its id, which is not secret
+	uids      []uint32
+	began     bool // the root has executed a program
+	over      bool
+	errands   []errand
+	asked     []*errand // the originals, for the registry
+	cookies   map[broker.Cookie]bool
 }
 
 // proof is why an outsider works for a session.
@@ -70,35 +76,51 @@ func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 	}
 	x.place = broker.PlaceOf(string(cgroup))
 	// The parent that the walk met may be gone: runc leaves its child to the shim.
-	if stat, err := a.proc.Stat(t.PID); err == nil && stat.Parent != t.Parent.PID {
+	stat, err := a.proc.Stat(t.PID)
+	if err == nil && stat.Parent != t.Parent.PID {
 		x.Parent = tracer.Identity{PID: stat.Parent}
 	}
+	x.terminal = x.marks.Token != (broker.Sum{}) && inTerminal(a.proc, &x, &stat)
 	if x.Parent.PID != 0 { // 1 too: the host's systemd
 		x.server = procfs.Base(a.proc.Link(x.Parent.PID, "exe"))
 	}
-	if x.server == "atd" && x.marks.Token == (broker.Sum{}) {
-		x.marks.Token = a.job(t.PID)
+	if x.server == "atd" && x.marks.Token == (broker.Sum{}) && a.ofHost(x.Parent.PID) {
+		x.marks.Token = a.job(t)
 	}
 	now, err := a.kernel.Identify(t.PID)
 	return x, err == nil && now == t.Identity
 }
 
+// ofHost reports whether root started a process in the user and PID namespaces of the host, which are the daemon's.
+func (a *Attribution) ofHost(pid uint32) bool {
+	st, err := a.proc.Status(pid)
+	if err != nil || !rules.Ours(st.UIDs[0]) { // the others are those of a user without rights, between jobs
+		return false
+	}
+	for _, namespace := range []string{"ns/user", "ns/pid"} {
+		if a.proc.Link(pid, namespace) != a.proc.Link(a.me.PID, namespace) {
+			return false
+		}
+	}
+	return true
+}
+
 // job reads the token from the script that atd gives to the shell as its standard
 // input: at(1) stores the environment there, and the shell's own is atd's.
-func (a *Attribution) job(pid uint32) (token broker.Sum) {
-	// A process below a server that is called atd may have any file there, also of a dead file
-	// server.
-	token, _ = procfs.Bounded(a.proc.Path(pid, ""), func() (token broker.Sum, err error) {
-		// Opened by its link the file has an offset of its own. A FIFO there would
-		// block.
-		f, err := os.OpenFile(a.proc.Path(pid, "fd/0"), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+func (a *Attribution) job(t *tracer.Process) (token broker.Sum) {
+	// Any process below a file that is called atd may have any file there, and one of a dead file server.
+	token, _ = procfs.Bounded(a.proc.Key(t.PID), func() (token broker.Sum, err error) {
+		// Opened by its link the file has an offset of its own.
+		f, err := procfs.OpenRegular(a.proc.Path(t.PID, "fd/0"), 0, func(st *unix.Stat_t) error {
+			if st.Uid != t.UID {
+				return errNotTheirs
+			}
+			return nil
+		})
 		if err != nil {
 			return token, err
 		}
 		defer f.Close()
-		if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-			return token, err
-		}
 		script, err := io.ReadAll(io.LimitReader(f, maxJob))
 		if err != nil {
 			return token, err
@@ -107,6 +129,8 @@ func (a *Attribution) job(pid uint32) (token broker.Sum) {
 	})
 	return token
 }
+
+var errNotTheirs = errors.New("the file belongs to another user")
 
 // prove finds the session that a candidate works for, by the best evidence that the
 // policy accepts. Evidence is strong only if the member could have ended the process
@@ -119,7 +143,7 @@ func (a *Attribution) prove(x *candidate, all []claimant, takes []string) *proof
 		}
 		return slices.Contains(takes, word)
 	}
-	if p := byToken(x, all); p != nil && allowed(p.source) {
+	if p := a.byToken(x, all); p != nil && allowed(p.source) {
 		return p
 	}
 	for _, find := range []func(*candidate, *claimant) *proof{a.byUnit, a.byContainer} {
@@ -132,7 +156,7 @@ func (a *Attribution) prove(x *candidate, all []claimant, takes []string) *proof
 	if p := a.bySocket(x, all); p != nil && allowed(p.source) {
 		return p
 	}
-	if p := byCookie(x, all); p != nil && allowed(p.source) {
+	if p := a.byCookie(x, all); p != nil && allowed(p.source) {
 		return p
 	}
 	if p := a.byPosix(x, all); p != nil && allowed(p.source) {
@@ -141,14 +165,17 @@ func (a *Attribution) prove(x *candidate, all []claimant, takes []string) *proof
 	return a.byGroup(x, all, allowed)
 }
 
-func byToken(x *candidate, all []claimant) *proof {
+func (a *Attribution) byToken(x *candidate, all []claimant) *proof {
 	if x.marks.Token == (broker.Sum{}) {
 		return nil
 	}
 	for i := range all {
 		c := &all[i]
-		if c.token != x.marks.Token || c.token == (broker.Sum{}) || !slices.Contains(c.uids, x.UID) {
+		if c.token != x.marks.Token || c.token == (broker.Sum{}) || !had(a, c, x.UID) {
 			continue
+		}
+		if x.terminal || slices.Contains(c.terminals, x.Identity) {
+			return &proof{claimant: c, source: tracer.SourceCookie}
 		}
 		p := &proof{claimant: c, source: tracer.SourceEnv}
 		for k := range c.errands { // of those that match, the first for which no process was found
@@ -232,7 +259,7 @@ func (a *Attribution) serves(x *candidate, e *errand) bool {
 	if e.Kind.Later || e.Inside || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, false) {
 		return false
 	}
-	if x.runs == x.server || slices.Contains(e.Kind.Before, x.runs) {
+	if x.runs == x.server && a.same(x) || slices.Contains(e.Kind.Before, x.runs) {
 		return false // it has not yet execed the work's own program
 	}
 	if argv, _ := broker.Argv(a.proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
@@ -252,19 +279,26 @@ func (a *Attribution) serves(x *candidate, e *errand) bool {
 	return x.UID == e.UID
 }
 
+// same reports whether a candidate executes the file that its parent executes. Its link alone
+// is the candidate's to choose.
+func (a *Attribution) same(x *candidate) bool {
+	r, err := a.kernel.Runs(x.Identity, a.proc.Path(x.Parent.PID, "exe"))
+	return err == nil && r.File && !r.Inside
+}
+
 // byCookie accepts a process with a variable that members of one session have, and no
 // process around it, or that names the session. The name is not secret; it is false
 // beside a secret that is not the session's.
-func byCookie(x *candidate, all []claimant) (p *proof) {
+func (a *Attribution) byCookie(x *candidate, all []claimant) (p *proof) {
 	for i := range all {
 		c := &all[i]
-		if x.marks.Session == c.word && x.marks.Token == (broker.Sum{}) && !c.over && slices.Contains(c.uids, x.UID) {
+		if x.marks.Session == c.word && x.marks.Token == (broker.Sum{}) && !c.over && had(a, c, x.UID) {
 			return &proof{claimant: c, source: tracer.SourceCookie}
 		}
 	}
 	for i := range all {
 		c := &all[i]
-		if c.over || !slices.Contains(c.uids, x.UID) || !slices.ContainsFunc(x.marks.Cookies, func(k broker.Cookie) bool { return c.cookies[k] }) {
+		if c.over || !slices.ContainsFunc(x.marks.Cookies, func(k broker.Cookie) bool { return c.cookies[k] }) || !had(a, c, x.UID) {
 			continue
 		}
 		if p != nil {
@@ -290,7 +324,7 @@ func (a *Attribution) byPosix(x *candidate, all []claimant) *proof {
 			continue
 		}
 		for i := range all {
-			if c := &all[i]; c.info.ID == e.Session && !c.over && slices.Contains(c.uids, x.UID) {
+			if c := &all[i]; c.info.ID == e.Session && !c.over && had(a, c, x.UID) {
 				return &proof{claimant: c, source: by.source}
 			}
 		}

@@ -67,7 +67,9 @@ func TestDeadFileServer(t *testing.T) {
 		silent uint32
 		look   func(a *Attribution)
 	}{
-		"standard input of a job": {"mounted", procfstest.Open, func(a *Attribution) { a.job(300) }},
+		"standard input of a job": {"mounted", procfstest.Open, func(a *Attribution) {
+			a.job(&tracer.Process{Identity: tracer.Identity{PID: 300}, UID: uint32(os.Geteuid())})
+		}},
 		"units of a user": {"run/user/1000/systemd/transient", procfstest.Lookup, func(a *Attribution) {
 			a.made(broker.Place{User: 1000, Unit: "lngtest.service"})
 		}},

@@ -99,7 +99,7 @@ func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.
 		c := &all[i]
 		rooted := a.groups.roots[in.session]
 		if len(rooted) == 0 || slices.Contains(rooted, k) != (k.by == tracer.SourceCgroup) ||
-			in.eldest != 0 && in.eldest < c.info.Root.Start || c.over || !slices.Contains(c.uids, x.UID) {
+			in.eldest != 0 && in.eldest < c.info.Root.Start || c.over || !had(a, c, x.UID) {
 			continue
 		}
 		return &proof{claimant: c, source: k.by}

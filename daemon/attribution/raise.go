@@ -56,15 +56,15 @@ func (a *Attribution) again(ids []tracer.Identity) {
 // is to end with that one; else it stays, with the better evidence.
 func (a *Attribution) raise(x *candidate, p *proof) {
 	from, into := x.Session, p.claimant.info.ID
-	if !a.ends(p.source) || p.claimant.over {
+	if !a.ends(p) || p.claimant.over {
 		if x.Source.Strong() {
 			return // already reported
 		}
 		into = from
 	}
 	switch err := a.kernel.Raise(from, into, x.Identity, p.client, p.source); {
-	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
-		return // it is gone, or somewhere else by now
+	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
+		return // it is gone, or somewhere else by now, or the session is over
 	case err != nil:
 		a.log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
 		return

@@ -42,6 +42,7 @@ func (a *Attribution) Hooks() *registry.Hooks {
 			}
 		},
 		Execed: func(v registry.View, x *registry.Session, ev *tracer.Event) {
+			a.of(x.ID()).began(v, x, ev)
 			a.asks(v, x, ev)
 			a.askAgain(x, ev.Process)
 		},
@@ -60,7 +61,12 @@ func (a *Attribution) Hooks() *registry.Hooks {
 			a.LookAnew()
 			a.askHaste()
 		},
-		Forgotten: func(_ registry.View, x *registry.Session) { delete(a.sessions, x.ID()) },
+		Forgotten: func(_ registry.View, x *registry.Session) {
+			if its := a.sessions[x.ID()]; its != nil {
+				a.memory.Book(x.Info().UID, -its.booked)
+				delete(a.sessions, x.ID())
+			}
+		},
 		Walking: func(v registry.View) registry.Want {
 			a.crowd.horizon = a.horizon(v)
 			if a.crowd.horizon == 0 {
@@ -117,7 +123,7 @@ func (s *brokered) brought() []document.Found {
 }
 
 func (e *errand) request() *document.Request {
-	return &document.Request{Broker: e.Kind.Name, Client: e.Client, Comm: e.Comm, UID: e.UID, Argv: e.Argv, Time: e.Asked}
+	return &document.Request{Broker: e.Kind.Name, Client: e.Client, Comm: e.Comm, UID: e.UID, Argv: e.Argv, ArgvTruncated: e.Cut, Time: e.Asked}
 }
 
 // handedMemory is the part that outlives the daemon.
@@ -155,6 +161,13 @@ func (a *Attribution) Restore(_ registry.View, x *registry.Session, text json.Ra
 	}
 	its := a.of(x.ID())
 	*its = m.Brokered
+	for _, e := range its.Errands {
+		its.booked += e.size()
+	}
+	for i := range its.Found {
+		its.booked += its.Found[i].size()
+	}
+	a.memory.Book(x.Info().UID, its.booked)
 	if sum, err := hex.DecodeString(m.Token); err == nil && len(sum) == len(its.token) {
 		copy(its.token[:], sum)
 	}

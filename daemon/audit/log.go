@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/ownfile"
+	"github.com/lineage-ebpf/lineage/enforcer"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,6 +25,8 @@ const (
 	// maxQueue bounds what waits for the disk. All records but receipts get half of it,
 	// because any caller can cause refusals.
 	maxQueue = 1024
+	// maxWaiting bounds their reports, in bytes. Beyond it those of more records name no processes.
+	maxWaiting = 16 << 20
 	// maxTail is how much of an existing log is read to find its last number.
 	maxTail = 4 << 20
 )
@@ -47,6 +50,7 @@ type Log struct {
 
 	mu    sync.Mutex
 	queue []Record
+	bytes int    // of their reports
 	lost  uint64 // since the last record that was written
 	seq   uint64
 	err   error // why records are lost now
@@ -104,6 +108,14 @@ func (l *Log) Add(r Record) {
 		l.lost++
 		return
 	}
+	if r.Report != nil {
+		if size := enforcer.ReportSize(r.Report); l.bytes == 0 || l.bytes+size <= maxWaiting {
+			l.bytes += size
+		} else {
+			r.lessen()
+			r.Report.Processes, r.Report.Brokered, r.Report.OutputHeldBy = []api.Outcome{}, nil, nil
+		}
+	}
 	l.seq++
 	r.Seq = api.U64(l.seq)
 	l.queue = append(l.queue, r)
@@ -142,7 +154,7 @@ func (l *Log) run() {
 func (l *Log) drain() {
 	l.mu.Lock()
 	batch := l.queue
-	l.queue = nil
+	l.queue, l.bytes = nil, 0
 	lost := l.lost
 	l.lost = 0
 	l.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
@@ -192,6 +193,34 @@ func TestQueue(t *testing.T) {
 	all := records(t, l.path)
 	if len(all) != maxQueue/2+1 || all[len(all)-1].Report == nil || all[0].Lost != maxQueue/2 {
 		t.Errorf("%d records, the last %+v, %d lost", len(all), all[len(all)-1], all[0].Lost)
+	}
+	l.file.Close()
+}
+
+// TestQueueBytes: while the disk does not answer, what waits for it is bounded in bytes, and no
+// end is left out.
+func TestQueueBytes(t *testing.T) {
+	l := &Log{path: filepath.Join(t.TempDir(), "a"), o: Options{MaxBytes: defaultMaxBytes, Keep: 1}, wake: make(chan struct{}, 1)}
+	const ends = 400
+	for range ends {
+		r := end("a")
+		r.Report.Processes = make([]api.Outcome, maxProcesses)
+		r.Report.Processes[0].Argv = make([]string, 4000)
+		l.Add(r)
+	}
+	held := 0
+	for i := range l.queue {
+		held += enforcer.ReportSize(l.queue[i].Report)
+	}
+	if len(l.queue) != ends || held > maxWaiting || len(l.queue[0].Report.Processes) != maxProcesses {
+		t.Errorf("%d records of %d bytes", len(l.queue), held)
+	}
+	if last := l.queue[ends-1].Report; len(last.Processes) != 0 || !last.Truncated {
+		t.Errorf("the last: %+v", last)
+	}
+	l.drain()
+	if all := records(t, l.path); len(all) != ends || l.bytes != 0 {
+		t.Errorf("%d records, %d bytes wait", len(all), l.bytes)
 	}
 	l.file.Close()
 }

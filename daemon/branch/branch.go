@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -28,7 +29,6 @@ const (
 // Kernel is what separating asks the kernel.
 type Kernel interface {
 	Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error
-	Follow(from, id tracer.SessionID) (int, error)
 	Dissolve(id tracer.SessionID) (int, error)
 }
 
@@ -36,10 +36,43 @@ type Kernel interface {
 type Branches struct {
 	registry *registry.Registry
 	kernel   Kernel
+
+	mu   sync.Mutex
+	busy map[tracer.SessionID]chan struct{} // sessions of which a branch is being separated; closed when that is over
 }
 
 // New makes Branches.
-func New(r *registry.Registry, k Kernel) *Branches { return &Branches{r, k} }
+func New(r *registry.Registry, k Kernel) *Branches {
+	return &Branches{registry: r, kernel: k, busy: make(map[tracer.SessionID]chan struct{})}
+}
+
+// Alone waits until no other branch of a session is being separated, at the latest until ctx is
+// done; done lets the next one in. Two branches that overlap would take processes from each other,
+// and if the end of one is refused, its processes would escape the end of the other.
+func (s *Branches) Alone(ctx context.Context, from tracer.SessionID) (done func(), err error) {
+	mine := make(chan struct{})
+	for {
+		s.mu.Lock()
+		other := s.busy[from]
+		if other == nil {
+			s.busy[from] = mine
+		}
+		s.mu.Unlock()
+		if other == nil {
+			return func() {
+				s.mu.Lock()
+				delete(s.busy, from)
+				s.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
 
 // Branch is a process of a session with everything that it ever started.
 type Branch struct {
@@ -74,8 +107,8 @@ func (s *Branches) Members(b *Branch) ([]tracer.Process, error) {
 // found is the result of one look.
 type found struct {
 	members []tracer.Process
-	// opened are the sessions nested in From that processes of the branch opened, and
-	// outer those of them that are neither in another one nor the branch's own.
+	// opened are the sessions nested in From that processes of the branch opened, with those
+	// nested in them, and outer those that are neither in another one nor the branch's own.
 	opened map[tracer.SessionID]bool
 	outer  []tracer.SessionID
 }
@@ -106,11 +139,11 @@ func (s *Branches) look(b *Branch, between func()) (x found, err error) {
 		}
 		for _, id := range v.Family(b.From)[1:] { // from the outside in
 			n := v.Session(id)
-			if n == nil || n.Closed() || !d.has(n.Info().Root) {
+			if n == nil || n.Closed() {
 				continue
 			}
-			x.opened[id] = true
-			if id != b.ID && !x.opened[n.Info().Parent] {
+			inside := x.opened[n.Info().Parent]
+			if x.opened[id] = inside || id == b.ID || d.has(n.Info().Root); x.opened[id] && !inside && id != b.ID {
 				x.outer = append(x.outer, id)
 			}
 		}
@@ -169,50 +202,45 @@ var ErrEmpty = errors.New("no process of it is alive")
 
 // Separate opens a session nested in b.From, and moves the branch there. Nothing is
 // signalled. From then on what its processes fork is born in that session. The session
-// outlives its root, so that nothing ends before the end is decided. Errors are ErrEmpty,
-// and an *api.Error if the processes fork and exit faster than they are found.
+// outlives its root, so that nothing ends before the end is decided. Without an error
+// there is a session that holds the branch. Errors are ErrEmpty, and an *api.Error if
+// the processes fork and exit faster than they are found, or were moved to a session
+// that is not of the branch, or if their session ends meanwhile.
 func (s *Branches) Separate(ctx context.Context, b *Branch) error {
-	if err := s.open(b); err != nil {
+	members, err := s.Members(b)
+	switch {
+	case err != nil:
 		return err
+	case len(members) == 0:
+		return ErrEmpty
 	}
 	if err := s.gather(ctx, b); err != nil {
-		return errors.Join(err, s.Rejoin(b))
+		rejoined := s.Rejoin(b)
+		if errors.Is(err, tracer.ErrBusy) { // what was separated ends with the session around it
+			return api.NewError(api.CodeNotFound, fmt.Sprintf("end pid %d and what it started: session %v is ending: nothing to end", b.Of.PID, b.From), "")
+		}
+		return errors.Join(err, rejoined)
+	}
+	if len(b.Sessions()) == 0 {
+		return ErrEmpty // the last of them has exited since it was found
 	}
 	s.registry.AskResync(registry.CauseMoved)
 	return nil
 }
 
-// open opens the session over the process, or if that is dead over the oldest of those
-// that it started.
-func (s *Branches) open(b *Branch) error {
-	members, err := s.Members(b)
-	if err != nil {
-		return err
-	}
-	if len(members) == 0 {
-		return ErrEmpty
-	}
-	for _, p := range members {
-		if p.Session != b.From {
-			continue
+// open opens the branch's session over one of its processes, unless that has exited.
+func (s *Branches) open(b *Branch, root tracer.Identity) error {
+	var failed error
+	err := s.registry.Update(func(t registry.Tx) {
+		x, err := t.Create(tracer.SessionSpec{Root: root, UID: b.UID, Grace: b.Grace, KeepOnRootExit: true, Adopted: true})
+		if failed = err; err == nil {
+			b.ID = x.ID()
 		}
-		var failed error
-		err := s.registry.Update(func(t registry.Tx) {
-			x, err := t.Create(tracer.SessionSpec{Root: p.Identity, UID: b.UID, Grace: b.Grace, KeepOnRootExit: true, Adopted: true})
-			if failed = err; err == nil {
-				b.ID = x.ID()
-			}
-		})
-		switch {
-		case err != nil:
-			return err
-		case failed == nil:
-			return nil
-		case !errors.Is(failed, tracer.ErrNotFound): // it has exited
-			return failed
-		}
+	})
+	if errors.Is(failed, tracer.ErrNotFound) {
+		failed = nil
 	}
-	return nil // all of it is in nested sessions
+	return cmp.Or(err, failed)
 }
 
 // gather moves members until none is left outside the branch's session.
@@ -241,7 +269,7 @@ func (s *Branches) gather(ctx context.Context, b *Branch) error {
 // are known, and a process that it does not find is not in the branch.
 func (s *Branches) round(ctx context.Context, b *Branch) (moved bool, err error) {
 	if b.ID != 0 {
-		n, err := s.kernel.Follow(b.From, b.ID)
+		n, err := s.registry.Follow(b.From, b.ID)
 		if err != nil {
 			return false, err
 		}
@@ -270,20 +298,31 @@ func (s *Branches) round(ctx context.Context, b *Branch) (moved bool, err error)
 	return moved || late, err
 }
 
-// take moves what a look found outside the branch's session.
+// take moves what a look found in b.From to the branch's session. The first process becomes
+// the root of that session; the next round finds the others again.
 func (s *Branches) take(b *Branch, x *found) (moved bool, err error) {
 	b.Nested = x.outer
-	for _, p := range x.members {
-		switch {
+	for i := range x.members {
+		switch p := &x.members[i]; {
 		case x.opened[p.Session]:
 			continue
+		case p.Session != b.From:
+			return moved, api.NewError(api.CodeChanged, fmt.Sprintf("end pid %d and what it started: pid %d was moved to session %v meanwhile; nothing was sent",
+				b.Of.PID, p.PID, p.Session), "try again")
 		case b.ID == 0:
-			return true, s.open(b)
+			if err := s.open(b, p.Identity); err != nil || b.ID != 0 {
+				return true, err
+			}
+		default:
+			_, err := s.registry.Move([]tracer.Identity{p.Identity}, b.From, b.ID)
+			if errors.Is(err, tracer.ErrBusy) { // all that it held has exited, and it is over
+				b.ID, err = 0, nil
+			}
+			if err != nil {
+				return true, err
+			}
 		}
 		moved = true // or it has exited, and may have forked before
-		if _, err := s.registry.Move([]tracer.Identity{p.Identity}, p.Session, b.ID); err != nil {
-			return moved, err
-		}
 	}
 	return moved, nil
 }

@@ -35,6 +35,7 @@ func ReadableBrokered(all []api.Brokered, r Reader) []api.Brokered {
 		if asked := out[i].Asked; asked != nil {
 			shown := *asked
 			shown.Argv = KnownArgv(asked, r)
+			shown.ArgvTruncated = shown.ArgvTruncated && shown.Argv != nil
 			out[i].Asked = &shown
 		}
 	}

@@ -23,6 +23,7 @@ type Session struct {
 	WouldEnd []string // the causes for which the policy would end it, were it enforced
 	Degraded []string
 
+	Joined  int // members that ran when they were entered, without the root
 	CPU     time.Duration
 	RSS     uint64
 	Zombies int
@@ -46,7 +47,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	info := &s.Info
 	d := api.Session{
 		ID: info.ID.String(), Name: info.Name, UID: int(info.UID), State: s.State,
-		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks), Zombies: s.Zombies,
+		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks), Joined: s.Joined, Zombies: s.Zombies,
 		CPUSeconds: Seconds(uint64(s.CPU)),
 		Started:    e.Clock.Wall(info.Created), EndReason: info.Cause.String(), Kept: info.Kept,
 		GraceSeconds: info.Grace.Seconds(), Level: s.Level, Mode: s.Mode,
@@ -57,7 +58,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		d.Rule = info.Name
 	}
 	if s.For != 0 {
-		d.BrokeredBy, d.Evidence = s.For.String(), tracer.EvidenceAdopted.String()
+		d.BrokeredBy, d.Evidence, d.Container = s.For.String(), tracer.EvidenceAdopted.String(), s.Work.holds(info.ID)
 	}
 	if s.Kept != nil {
 		d.Reason, d.KeptBy, d.KeepRule = s.Kept.Reason, s.Kept.By, s.Kept.Rule
@@ -97,7 +98,7 @@ func (e Encoder) Outcomes(d *api.Report, w *Work) {
 		p := &d.Processes[i]
 		id := ID(p.Ref)
 		p.Container = e.container(w, id)
-		if p.Argv == nil {
+		if p.Outcome == api.OutcomeLeft { // what a receipt has left out of the dead had no room in it
 			if n, ok := e.Graph.Node(id); ok {
 				p.Argv = n.Argv
 			}

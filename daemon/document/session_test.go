@@ -56,8 +56,8 @@ func TestBrokered(t *testing.T) {
 	if b[0].Asked.Argv[1] != "new" {
 		t.Error("the reader who may not has changed what the one who may has")
 	}
-	r := api.Report{Processes: []api.Outcome{{Ref: Ref(id(102))}, {Ref: Ref(id(101))}}}
-	if e.Outcomes(&r, &w); r.Processes[0].Container != "web" || r.Processes[1].Container != "" || len(r.Processes[0].Argv) != 2 {
+	r := api.Report{Processes: []api.Outcome{{Ref: Ref(id(102)), Outcome: api.OutcomeLeft}, {Ref: Ref(id(102)), Outcome: api.OutcomeKill}, {Ref: Ref(id(101))}}}
+	if e.Outcomes(&r, &w); r.Processes[0].Container != "web" || r.Processes[2].Container != "" || len(r.Processes[0].Argv) != 2 || r.Processes[1].Argv != nil {
 		t.Errorf("%+v", r.Processes)
 	}
 	s := Session{Info: tracer.SessionInfo{ID: session, Name: "x"}, Work: Work{Open: []Request{asked}, Brought: found}}

@@ -24,8 +24,10 @@ type Request struct {
 	Comm   string
 	UID    uint32
 	Argv   []string
-	Time   uint64 // boottime, ns
-	Over   bool   // no process will be found for it any longer
+	// ArgvTruncated: Argv is only the beginning.
+	ArgvTruncated bool
+	Time          uint64 // boottime, ns
+	Over          bool   // no process will be found for it any longer
 }
 
 // Found is a process that another daemon started for a session.
@@ -59,6 +61,7 @@ func (e Encoder) Brokered(w *Work, r Reader) (all []api.Brokered) {
 // request describes which member asked, when, and for what.
 func (e Encoder) request(q *Request, r Reader) api.Brokered {
 	asked := api.Process{Ref: Ref(q.Client), Comm: q.Comm, UID: new(int(q.UID)), Argv: r.Argv(q.UID, q.Argv)}
+	asked.ArgvTruncated = q.ArgvTruncated && asked.Argv != nil
 	return api.Brokered{Broker: q.Broker, Asked: &asked, Time: e.Clock.Wall(q.Time)}
 }
 
@@ -83,6 +86,15 @@ func (e Encoder) broughtBy(w *Work, id lineage.ID, r Reader) *api.Brokered {
 		return nil
 	}
 	return new(e.found(&w.Brought[i], r))
+}
+
+// holds is the first container whose processes a companion session holds, "" without one.
+func (w *Work) holds(id tracer.SessionID) string {
+	i := slices.IndexFunc(w.Brought, func(f Found) bool { return f.Session == id && f.Container != "" })
+	if i < 0 {
+		return ""
+	}
+	return w.Brought[i].Container
 }
 
 // container is the one into which another daemon put the process, or an ancestor of it;

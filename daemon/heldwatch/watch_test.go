@@ -4,6 +4,8 @@ package heldwatch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -87,6 +89,60 @@ func TestPass(t *testing.T) {
 	k.Edit(me, func(p *kerneltest.Proc) { p.Dead = true })
 	if holds(a) {
 		t.Error("a dead process holds a port")
+	}
+}
+
+// What a member of a nested session holds, the session around it holds, too. What could not be read
+// is read again, although its process has not run since.
+func TestPassAgain(t *testing.T) {
+	k := kerneltest.New()
+	clock := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: time.Now}
+	o := registry.New(registry.Options{Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: clock, Proc: "/proc", Log: zerolog.Nop()})
+	w := New(Options{Registry: o, Kernel: k, Clock: clock, Log: zerolog.Nop()})
+	ctx, cancel := context.WithCancel(t.Context())
+	go o.Run(ctx)
+	defer func() { cancel(); <-o.Done() }()
+	root, me := uint32(4000000), uint32(os.Getpid())
+	k.Add(root, 1, "lngtest-root")
+	var both []*registry.Session
+	for _, pid := range []uint32{root, me} {
+		if pid == me {
+			k.Fork(root, me, "lngtest-inner")
+		}
+		if err := o.Update(func(tx registry.Tx) {
+			s, err := tx.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity})
+			if err != nil {
+				t.Error(err)
+			}
+			both = append(both, s)
+		}); err != nil || t.Failed() {
+			t.Fatal(err)
+		}
+	}
+	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, step := range []struct {
+		refused error
+		want    string
+	}{{errors.New("lngtest: not now"), "outer false, inner false"}, {nil, "outer true, inner true"}} {
+		k.Fail("Identify", step.refused)
+		if !w.pass(ctx) {
+			t.Error("no session")
+		}
+		var holds [2]bool
+		if err := o.Read(func(registry.View) {
+			for i, s := range both {
+				holds[i] = slices.ContainsFunc(s.Held().Ports, func(p resources.Port) bool { return p.Local.String() == c.LocalAddr().String() })
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("outer %v, inner %v", holds[0], holds[1]); got != step.want {
+			t.Errorf("identified: %v: %s, want %s", step.refused, got, step.want)
+		}
 	}
 }
 

@@ -4,9 +4,6 @@ package history
 
 import (
 	"context"
-	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -119,7 +116,7 @@ func (r *Recorder) wake() {
 func (r *Recorder) Begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel, r.done = cancel, make(chan struct{})
-	go r.run(ctx)
+	go r.registry.Guard(func() { r.run(ctx) })
 }
 
 // End writes what is pending and closes the journal. It does not wait for a disk that
@@ -153,8 +150,7 @@ func (r *Recorder) flush(limit time.Duration) {
 		if len(b.Events)+len(b.Sessions)+len(b.Processes)+len(b.Gone)+len(b.LetGo) == 0 {
 			return
 		}
-		// A batch is not cancelled half-way: the journal bounds itself.
-		if r.journal.Write(context.Background(), &b.Batch) != nil {
+		if r.write(&b.Batch, b.live) != nil {
 			r.keep(b)
 			return // already reported
 		}
@@ -163,6 +159,44 @@ func (r *Recorder) flush(limit time.Duration) {
 			return
 		}
 	}
+}
+
+// maxPiece is how many bytes of processes are written at once.
+const maxPiece = 4 << 20
+
+// write writes a batch in pieces, which are not cancelled half-way: the journal bounds itself. The
+// first one has the receipts, so that no process has the room that they need.
+func (r *Recorder) write(b *journal.Batch, live []lineage.ID) error {
+	for _, id := range live {
+		r.rows[id] = true
+	}
+	pieces := []journal.Batch{{Sessions: b.Sessions, LetGo: b.LetGo}}
+	for left := b.Processes; len(left) > 0; {
+		n, bytes := 0, 0
+		for ; n < len(left) && bytes < maxPiece; n++ {
+			bytes += len(left[n].Doc)
+		}
+		pieces = append(pieces, journal.Batch{Processes: left[:n]})
+		left = left[n:]
+	}
+	pieces = append(pieces, journal.Batch{Gone: b.Gone, Events: b.Events})
+	for i := range pieces {
+		pieces[i].Zero, pieces[i].Spare = b.Zero, r.spare
+		if err := r.journal.Write(context.Background(), &pieces[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spare reports whether the history may do without a process of a live session: it is dead, and no
+// live one descends from it.
+func (r *Recorder) spare(pid uint32, start uint64, session tracer.SessionID) bool {
+	if r.rows[lineage.ID{PID: pid, Start: start}] {
+		return false
+	}
+	r.dead[session] = max(0, r.dead[session]-1)
+	return true
 }
 
 // haul is what is written together, and what to note afterwards.
@@ -216,118 +250,10 @@ func (r *Recorder) record(x *recent.Event) journal.Record {
 	return journal.Record{Seq: x.Seq, Event: ev}
 }
 
-// ask takes sessions and processes from the registry, in small pieces.
-func (r *Recorder) ask(b *haul) {
-	var rows []row
-	var ids []lineage.ID
-	_ = r.registry.Read(func(v registry.View) {
-		for id := range r.marks.unsaved {
-			r.sessions[id] = true
-		}
-		clear(r.marks.unsaved)
-		if b.LetGo = slices.Clone(r.marks.letGo); len(b.LetGo) > 0 {
-			maps.DeleteFunc(r.rows, func(id lineage.ID, _ bool) bool {
-				n, ok := v.Graph().Node(id)
-				return !ok || v.Session(n.Session) == nil
-			})
-		}
-		for id := range r.sessions {
-			if len(rows) == recordChunk {
-				break
-			}
-			delete(r.sessions, id)
-			x := v.Session(id)
-			if x == nil || id == 0 {
-				continue
-			}
-			v.Refresh(x)
-			b.sessions = append(b.sessions, id)
-			rows = append(rows, rowOf(v, x))
-			if x.Closed() {
-				b.ended = append(b.ended, id)
-				for _, t := range v.Graph().Tree(true, id) {
-					ids = append(ids, t.ID)
-				}
-			}
-		}
-	})
-	for i := range rows {
-		if s, err := rows[i].session(r); err != nil {
-			r.log.Error().Err(err).Str(logging.KeySession, rows[i].doc.ID).Msg("session not recorded")
-		} else {
-			b.Sessions = append(b.Sessions, s)
-		}
-	}
-	r.askProcesses(b, ids, true)
-	var touched []lineage.ID
-	for id := range r.touched {
-		touched = append(touched, id)
-	}
-	clear(r.touched)
-	r.askProcesses(b, touched, false)
-}
-
-// askProcesses takes the needed ones of ids, or all.
-func (r *Recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
-	most := min(recordChunk, len(ids))
-	nodes := make([]lineage.Node, 0, most)
-	needed := make([]bool, 0, most)
-	for len(ids) > 0 {
-		chunk := ids[:min(recordChunk, len(ids))]
-		ids = ids[len(chunk):]
-		nodes, needed = nodes[:0], needed[:0]
-		_ = r.registry.Read(func(v registry.View) {
-			g := v.Graph()
-			for _, id := range chunk {
-				need := g.Needed(id)
-				if !all && !need && !r.rows[id] {
-					continue
-				}
-				if n, ok := g.Node(id); ok && v.Session(n.Session) != nil {
-					nodes, needed = append(nodes, n), append(needed, need)
-				}
-			}
-		})
-		for i := range nodes {
-			r.process(b, &nodes[i], needed[i], all)
-		}
-	}
-}
-
-// process adds a process to the batch. A live session keeps a limited number of dead
-// processes on disk, as the graph does.
-func (r *Recorder) process(b *haul, n *lineage.Node, needed, all bool) {
-	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
-	id := n.Session
-	if !needed && !all {
-		b.past[n.ID] = id
-		if r.dead[id] >= lineage.DefaultHistory {
-			b.Gone = append(b.Gone, p)
-			return
-		}
-	} else if needed {
-		b.live = append(b.live, n.ID)
-	}
-	n.Argv = r.redact(n.Argv)
-	for i := range n.Commands {
-		n.Commands[i].Argv = r.redact(n.Commands[i].Argv)
-	}
-	doc, err := json.Marshal(n)
-	if err != nil {
-		r.log.Error().Err(err).Uint32(logging.KeyPID, n.ID.PID).Msg("process not recorded")
-		return
-	}
-	p.Doc = doc
-	b.Processes = append(b.Processes, p)
-}
-
 // written notes that a batch is in the file.
 func (r *Recorder) written(b *haul) {
 	r.next, r.over = b.next, nil
 	r.lost.Add(b.lost)
-	for _, id := range b.live {
-		r.rows[id] = true
-	}
 	for id, session := range b.past {
 		if r.rows[id] {
 			delete(r.rows, id)

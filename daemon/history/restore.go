@@ -134,7 +134,7 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) jour
 	report := api.Report{
 		Head: api.NewHead("report"), Session: doc.ID, Name: doc.Name, State: doc.State, EndReason: doc.EndReason, EndedBy: m.EndedBy,
 		Verdict: verdict, VerdictWhy: why, Processes: append([]api.Outcome{}, m.Receipt.Outcomes...),
-		Started: doc.Forks + 1, Killed: m.Receipt.Killed, WouldEnd: m.WouldEnd,
+		Started: doc.Forks + 1 + doc.Joined, Killed: m.Receipt.Killed, WouldEnd: m.WouldEnd,
 		ConfirmedEmpty: verdict == api.VerdictClean, Truncated: true,
 	}
 	over := *row

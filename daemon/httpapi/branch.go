@@ -76,6 +76,11 @@ func (h *branches) postEnd(w http.ResponseWriter, r *http.Request, c access.Call
 	if err != nil {
 		return err
 	}
+	over, err := h.of.Alone(r.Context(), b.From)
+	if err != nil {
+		return nil // the caller has disconnected
+	}
+	defer over()
 	if err := h.check(b, c); err != nil {
 		return h.ends.unended(c, access.Branch, word, word, err)
 	}

@@ -189,9 +189,13 @@ func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c ac
 	if err := h.enforcer.CheckRoot(spec.Root, tracer.Identity{}); err != nil {
 		return err
 	}
-	info, n, err := h.registry.Adopt(spec)
+	info, n, err := h.registry.Adopt(spec, c.UID)
 	if err != nil {
 		return err
+	}
+	// From now on each answer says what the members use, hold and run.
+	if _, err := h.registry.Resync(registry.CauseMoved); err != nil {
+		h.log.Error().Err(err).Msg("state of the kernel side not read")
 	}
 	var d api.Session
 	if err := h.registry.Read(func(v registry.View) {
@@ -204,7 +208,7 @@ func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c ac
 	h.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
 		Int(logging.KeyAdded, n).Msg("process adopted")
 	h.access.Done(c, access.Adopt, d.ID)
-	d.Head = api.NewHead("session")
+	d.Head, d.Warnings = api.NewHead("session"), h.leftOut(c, info.ID)
 	return reply(w, http.StatusCreated, d)
 }
 

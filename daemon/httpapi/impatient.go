@@ -16,12 +16,19 @@ const piece = 64 << 10
 type impatient struct {
 	http.ResponseWriter
 	stall time.Duration // 0: forever
+	begun bool          // something of the reply was sent
 }
 
 // Unwrap is for [http.ResponseController].
 func (w *impatient) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+func (w *impatient) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
 func (w *impatient) Write(b []byte) (n int, err error) {
+	w.begun = true
 	if w.stall == 0 {
 		return w.ResponseWriter.Write(b)
 	}

@@ -87,6 +87,10 @@ func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err != nil {
 		return keepError(all[0], err)
 	}
+	// From now on each answer says what the members of both sessions use and hold.
+	if _, err := h.registry.Resync(registry.CauseMoved); err != nil {
+		h.log.Error().Err(err).Msg("state of the kernel side not read")
+	}
 	return h.reply(w, info.ID, from.ID, all, c)
 }
 

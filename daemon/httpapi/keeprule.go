@@ -40,6 +40,10 @@ func (h *keeps) keepByRule(w http.ResponseWriter, req *api.KeepRequest, c access
 			exe = facts.Exe
 		}
 		refused.Why += fmt.Sprintf(", and no keep rule of the policy matches exe %q", exe)
+		if why := facts.Unproven(); why != "" {
+			refused.Why += ": " + why
+			return h.access.Refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), refused)
+		}
 		refused.Hint = fmt.Sprintf("ask an operator to add to the policy: keep: [{name: NAME, match: {exe: %q}, reason: %q, until: DATE}]", exe, req.Reason)
 		return h.access.Refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), refused)
 	}

@@ -86,7 +86,7 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 	}
 	facts = h.steward.RootFacts(id) // as agent and keep rules see it: with the creator, not the parent
 	if r := rules.RanAs(in, facts); r != nil {
-		effect, err := h.agentEffect(in, r, id)
+		effect, err := h.agentEffect(in, r, id, p.UID)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 
 // agentEffect describes what an agent rule does, or did, with a process that it
 // matches.
-func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity) (string, error) {
+func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity, uid *int) (string, error) {
 	in, err := h.sessionWith(id)
 	if err != nil {
 		return "", err
@@ -120,7 +120,11 @@ func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Iden
 	case in.ID != 0 && !r.Nests():
 		return fmt.Sprintf("no effect: already in session %v, and the rule is for processes outside any", in.ID), nil
 	}
-	return does + h.termsText(p.Terms(r)), nil
+	text := does + termsText(p.Terms(r))
+	if uid == nil || !h.rules.Enforced(uint32(*uid)) {
+		text += "; mode observe: ends are only logged"
+	}
+	return text, nil
 }
 
 // sessionWith is the session that a process is in, zero if it is in none.
@@ -136,7 +140,7 @@ func (h *policies) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err e
 }
 
 // termsText describes the limits of a rule's session.
-func (h *policies) termsText(t policy.Terms) string {
+func termsText(t policy.Terms) string {
 	text := fmt.Sprintf(", grace %v", t.Grace)
 	for _, limit := range []struct {
 		name string
@@ -152,9 +156,6 @@ func (h *policies) termsText(t policy.Terms) string {
 	}
 	if t.Report {
 		text += ", leftovers are only reported"
-	}
-	if !h.rules.Enforced() {
-		text += "; mode observe: ends are only logged"
 	}
 	return text
 }

@@ -55,8 +55,8 @@ func onTarget(a answer, verbs ...access.Verb) route {
 // about each item, and so about nothing if there is none.
 func onEach(a answer, v access.Verb) route { return route{[]access.Verb{v}, a} }
 
-// deciding panics instead of sending a reply without a decision. It cannot detect an
-// answer that ignores a decision. Errors are sent past it.
+// deciding panics instead of sending a reply without a decision: the caller gets an internal
+// error. It cannot detect an answer that ignores a decision. Errors are sent past it.
 type deciding struct {
 	http.ResponseWriter
 	verbs []access.Verb

@@ -32,6 +32,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/watch"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/caught"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
@@ -83,6 +84,8 @@ func New(o Options) *Server {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    4 << 10,
 		ErrorLog:          logging.HTTP(o.Log),
+		// OPTIONS * has no route either.
+		DisableGeneralOptionsHandler: true,
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
 			return WithConnection(ctx, access.Of(nc))
 		},
@@ -123,27 +126,45 @@ func (s *Server) Handler() http.Handler {
 	for pattern, r := range s.routes() {
 		mux.Handle(pattern, s.serve(r.answer))
 	}
-	mux.Handle("/", s.serve(func(w http.ResponseWriter, r *http.Request, _ access.Caller) error {
+	none := s.serve(func(w http.ResponseWriter, r *http.Request, _ access.Caller) error {
 		if allow := methods(mux, r); allow != nil {
 			w.Header().Set("Allow", strings.Join(allow, ", "))
 			return api.NewError(api.CodeMethod, fmt.Sprintf("%s %s: this route has %s only", r.Method, r.URL.Path, strings.Join(allow, ", ")), "")
 		}
 		return api.NewError(api.CodeNotFound, fmt.Sprintf("no route %s %s", r.Method, r.URL.Path), "")
-	}))
-	return mux
+	})
+	mux.Handle("/", none)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.RequestURI == "*" { // the mux would answer without a document
+			none.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) serve(a answer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w = &impatient{w, s.o.Stall}
-		w.Header().Set(api.HeaderVersion, s.o.Version)
-		w.Header().Set(api.HeaderAPI, strconv.Itoa(api.Major))
-		c, err := s.admit(r)
-		if err == nil {
-			err = a(w, r, c)
+		out := &impatient{ResponseWriter: w, stall: s.o.Stall}
+		out.Header().Set(api.HeaderVersion, s.o.Version)
+		out.Header().Set(api.HeaderAPI, strconv.Itoa(api.Major))
+		var err error
+		p := caught.By(func() {
+			var c access.Caller
+			if c, err = s.admit(r); err == nil {
+				err = a(out, r, c)
+			}
+		})
+		if p != nil {
+			s.o.Log.Error().Str(logging.KeyMethod, r.Method).Str(logging.KeyPath, r.URL.Path).
+				Any(logging.KeyPanic, p.Value).Bytes(logging.KeyStack, p.Stack).Msg("panic in a request")
+			if out.begun {
+				panic(http.ErrAbortHandler) // the caller sees that the reply is not whole
+			}
+			err = api.NewError(api.CodeInternal, "internal error: the request could not be answered", "see the daemon's log")
 		}
 		if err != nil {
-			s.fail(w, err)
+			s.fail(out, err)
 		}
 	})
 }

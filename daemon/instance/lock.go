@@ -47,7 +47,12 @@ func (i Instance) TryLock() (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	return i.take(f)
+}
+
+// take locks the open lock file, and closes it if that fails.
+func (i Instance) take(f *os.File) (*Lock, error) {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil && !named(f, i.lock) {
 		err = unix.EWOULDBLOCK // its holder removed it: the next one is another file
 	}

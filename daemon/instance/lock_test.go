@@ -9,6 +9,33 @@ import (
 	"testing"
 )
 
+// TestLockOfARemovedFile: who locks a file that was removed since it was opened has nothing: the
+// next one locks a new file.
+func TestLockOfARemovedFile(t *testing.T) {
+	i, err := Of(filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, remove := range map[string]func() error{
+		"removed":  func() error { return os.Remove(i.lock) },
+		"replaced": func() error { return os.Rename(i.pid, i.lock) },
+	} {
+		f, err := os.Create(i.lock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(i.pid, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := i.take(f); !errors.Is(err, ErrLocked) {
+			t.Errorf("%s: %v, %v", name, l, err)
+		}
+	}
+}
+
 // TestLockToLeave: a daemon whose directory was removed exits as others do, leaves no
 // directory behind, and does not disturb another daemon.
 func TestLockToLeave(t *testing.T) {

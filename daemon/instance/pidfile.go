@@ -108,6 +108,12 @@ func (i Instance) retire(f *os.File) (pid int, err error) {
 	default:
 		return pid, fmt.Errorf("serve %s: %w as pid %d", i.Socket, ErrRunning, pid)
 	}
+	return terminate(f, pid)
+}
+
+// terminate sends SIGTERM to process pid, if that holds the lock, and gives its PID; 0 if it
+// does not: it has exited, and the PID may be another process's.
+func terminate(f *os.File, pid int) (int, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return 0, nil // it has just exited

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,8 +21,11 @@ import (
 
 // TestMain also runs this binary as a process that holds an instance.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 3 && os.Args[1] == "lngtest-serving" {
+	switch {
+	case len(os.Args) > 3 && os.Args[1] == "lngtest-serving":
 		os.Exit(serveAs(os.Args[2], os.Args[3]))
+	case len(os.Args) > 2 && os.Args[1] == "lngtest-started":
+		os.Exit(startedAs(os.Args[2]))
 	}
 	os.Exit(m.Run())
 }
@@ -112,6 +116,53 @@ func TestPIDFile(t *testing.T) {
 				t.Errorf("%q %v", text, err)
 			}
 		})
+	}
+}
+
+// TestTerminate: a process that does not hold the PID file any more is not signalled: its PID may
+// be another process's since the file was read.
+func TestTerminate(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	i, err := Of(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, bystander := exec.Command("/proc/self/exe", "lngtest-serving", socket, ephemeralWord), exec.Command("sleep", "60")
+	out, err := holder.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range []*exec.Cmd{holder, bystander} {
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			cmd.Process.Kill()
+			cmd.Wait()
+		})
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
+		t.Fatalf("%q %v", line, err)
+	}
+	f, err := os.OpenFile(i.pid, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if pid, err := terminate(f, bystander.Process.Pid); pid != 0 || err != nil {
+		t.Errorf("a process without the lock: %d, %v", pid, err)
+	}
+	if pid, err := terminate(f, holder.Process.Pid); pid != holder.Process.Pid || err != nil {
+		t.Errorf("the holder: %d, %v", pid, err)
+	}
+	if err := holder.Wait(); err != nil {
+		t.Errorf("the holder did not exit in order: %v", err)
+	}
+	if err := bystander.Process.Signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := bystander.Wait(); bystander.ProcessState.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
+		t.Errorf("a process without the lock was signalled: %v", err)
 	}
 }
 

@@ -131,18 +131,35 @@ func TestSocketReplaced(t *testing.T) {
 	if err := os.WriteFile(secret, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"link", "hard link"} {
-		os.Remove(socket)
-		err := os.Symlink(secret, socket)
-		if name == "hard link" {
-			os.Remove(socket)
-			err = os.Link(secret, socket)
+	other := filepath.Join(dir, "other")
+	theirs, err := net.Listen("unix", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	if err := os.Chmod(other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, put := range map[string]func() error{
+		"link":                          func() error { return os.Symlink(secret, socket) },
+		"hard link":                     func() error { return os.Link(secret, socket) },
+		"hard link to a socket":         func() error { return os.Link(other, socket) },
+		"socket of another user, moved": func() error { return errors.Join(os.Chown(other, 65534, -1), os.Rename(other, socket)) },
+	} {
+		if strings.Contains(name, "user") && os.Geteuid() != 0 {
+			continue
 		}
-		if err != nil {
+		os.Remove(socket)
+		if err := put(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := permit(socket, 0o666, ""); err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+	for _, path := range []string{other, socket} {
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm() != 0o600 {
+			t.Errorf("the mode of another socket is now %v", info.Mode())
 		}
 	}
 	if info, err := os.Stat(secret); err != nil || info.Mode() != 0o600 {

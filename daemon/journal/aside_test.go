@@ -137,6 +137,82 @@ func TestDamagedRow(t *testing.T) {
 	}
 }
 
+// TestChangedRow: what was changed and can still be decoded is not returned either.
+func TestChangedRow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state", "history.db")
+	j := open(t, path)
+	write(t, j, Batch{Sessions: []Session{session(1, noon), session(2, noon)}, Events: records(1, 5, 0), Zero: noon})
+	write(t, j, Batch{Events: records(10, 5, 0), Zero: noon})
+	j.Close()
+	other := records(1, 5, 0)
+	other[2].Argv = []byte("a\x00-c\x00")
+	data, err := encode(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err1 := db.Exec(`UPDATE sessions SET doc = ? WHERE id = 1`, []byte(`{"a":2}`))
+	_, err2 := db.Exec(`UPDATE events SET data = ? WHERE first = 1`, data)
+	if err := errors.Join(err1, err2, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, path)
+	for n, want := range map[uint64]int{1: 0, 2: 1} {
+		if got, err := j.Find(t.Context(), session(n, noon).Word); err != nil || len(got) != want {
+			t.Errorf("session %d: %+v %v", n, got, err)
+		}
+	}
+	if b, err := j.Next(t.Context(), 0, time.Time{}, "", 0); err != nil || b == nil || b.Records[0].Seq != 10 {
+		t.Errorf("%+v %v", b, err)
+	}
+	if n := j.Stats().Damaged; n != 2 {
+		t.Errorf("%d are counted", n)
+	}
+}
+
+// TestMovedAway: if the file is moved away while it is written, another one is begun.
+func TestMovedAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state", "history.db")
+	j := open(t, path)
+	write(t, j, Batch{Sessions: []Session{session(1, noon)}})
+	for _, part := range parts {
+		if err := os.Rename(path+part, path+".away"+part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, j, Batch{Sessions: []Session{session(2, noon)}})
+	j.Close()
+	j = open(t, path)
+	if got, err := j.Ended(t.Context(), Query{Limit: 9}); err != nil || len(got) != 1 || got[0].ID != 2 {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+// TestDoubtful: after an error that has no other cause the file is read as a whole before it is
+// written again.
+func TestDoubtful(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state", "history.db")
+	j := open(t, path)
+	write(t, j, Batch{Sessions: []Session{session(1, noon)}})
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec("DROP TABLE processes")
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Write(t.Context(), &Batch{Processes: []Process{{PID: 5, Start: 1, Session: 1, Doc: []byte(`{}`)}}}); err == nil {
+		t.Fatal("it was written")
+	}
+	if j.checked != (file{}) {
+		t.Error("it counts as checked")
+	}
+}
+
 // What is not only ours is not touched.
 func TestNotOurs(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
@@ -173,6 +249,31 @@ func TestReplaceable(t *testing.T) {
 		j := open(t, filepath.Join(parent, "s.state", "history.db"))
 		if err := j.Err(); (err == nil) != kept {
 			t.Errorf("%v: %v", mode, err)
+		}
+	}
+}
+
+// TestDirectoryTaken: a directory that others may read is made private; one that belongs to another
+// user is not used.
+func TestDirectoryTaken(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to give a directory away")
+	}
+	for uid, kept := range map[int]bool{0: true, 1000: false} {
+		dir := filepath.Join(t.TempDir(), "s.state")
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755), os.Chown(dir, uid, uid)); err != nil {
+			t.Fatal(err)
+		}
+		j := open(t, filepath.Join(dir, "history.db"))
+		if err := j.Err(); (err == nil) != kept {
+			t.Errorf("of uid %d: %v", uid, err)
+		}
+		st, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if private := st.Mode().Perm() == 0o700; private != kept {
+			t.Errorf("of uid %d: mode %v", uid, st.Mode())
 		}
 	}
 }

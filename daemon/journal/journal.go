@@ -55,6 +55,7 @@ type Journal struct {
 	reader *sql.DB
 	err    error
 	aside  string // the last file that was set aside, and why
+	full   bool   // processes and events have no room
 	stats  Stats
 
 	opened  file // that writer and reader are about
@@ -98,6 +99,9 @@ func (j *Journal) Degraded() (why []string) {
 	defer j.mu.Unlock()
 	if j.err != nil {
 		why = append(why, "history is kept in memory only: "+j.err.Error())
+	}
+	if j.full {
+		why = append(why, "processes and events are missing in the history: live sessions take all of daemon.history.max_size")
 	}
 	if j.aside != "" {
 		why = append(why, "a new history was begun, the previous one was set aside: "+j.aside)

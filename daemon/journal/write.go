@@ -5,6 +5,7 @@ package journal
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"strconv"
@@ -72,7 +73,16 @@ type Batch struct {
 	LetGo     []tracer.SessionID // of this boot: dissolved, nothing of them is kept
 	Events    []Record           // by Seq, at most MaxBlock
 	Zero      time.Time
+	// Spare reports whether the row of a process of a live session may be deleted if nothing else makes
+	// room; it is deleted then. nil: none.
+	Spare func(pid uint32, start uint64, session tracer.SessionID) bool
 }
+
+// reserved is the part of the file in which only sessions are written, with their receipts.
+func (j *Journal) reserved() int64 { return j.o.MaxBytes / 16 }
+
+// errFull means that only what is reserved for sessions is left of the file.
+var errFull = errors.New("live sessions take all of it")
 
 // size estimates how many bytes it takes in the file, with its events encoded.
 func (b *Batch) size(events []byte) int64 {
@@ -95,7 +105,8 @@ func (b *Batch) empty() bool {
 }
 
 // Write writes a batch, all of it or, with an error, nothing. Existing rows are
-// replaced.
+// replaced. If live sessions take all of the file, processes and events are left out, and Degraded
+// says so.
 func (j *Journal) Write(ctx context.Context, b *Batch) error {
 	if b.empty() {
 		return nil
@@ -106,6 +117,10 @@ func (j *Journal) Write(ctx context.Context, b *Batch) error {
 			err = j.write(ctx, b)
 		}
 	}
+	full := errors.Is(err, errFull)
+	if full {
+		err = nil // nothing is wrong with the file
+	}
 	if err != nil {
 		j.disconnect()
 		if doubtful(err) {
@@ -113,7 +128,10 @@ func (j *Journal) Write(ctx context.Context, b *Batch) error {
 		}
 	}
 	j.mu.Lock()
-	if err != nil {
+	if len(b.Processes)+len(b.Events) > 0 {
+		j.full = full
+	}
+	if err != nil || full {
 		j.stats.Failed++
 	} else {
 		j.stats.Batches++
@@ -145,8 +163,12 @@ func (j *Journal) write(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := j.retain(ctx, b.size(data)); err != nil {
+	used, err := j.retain(ctx, b, b.size(data))
+	if err != nil {
 		return err
+	}
+	if len(b.Processes)+len(b.Events) > 0 && used+b.size(data) > j.o.MaxBytes-j.reserved() {
+		return errFull
 	}
 	j.mu.Lock()
 	w = j.writer
@@ -243,104 +265,4 @@ func (b *block) sum() uint32 {
 	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%d\x00%d\x00%d\x00", b.boot, b.zero, b.first, b.last, b.began, b.ended)
 	h.Write(b.data)
 	return h.Sum32()
-}
-
-// pruneEvery is how often age is checked.
-const pruneEvery = 10 * time.Second
-
-// pruneStep is how many blocks or sessions one transaction removes.
-const pruneStep = 64
-
-// retain removes what is too old or too much: first by age, then, beyond the size,
-// blocks of events, ports and ended sessions, oldest first. Live sessions stay. There
-// must be room for a batch of that many bytes, which may be half of the file: the
-// processes of a large session end in one batch.
-func (j *Journal) retain(ctx context.Context, batch int64) error {
-	room := min(max(j.o.MaxBytes/8, batch), j.o.MaxBytes/2)
-	j.mu.Lock()
-	w := j.writer
-	j.mu.Unlock()
-	now := j.o.Now()
-	if d := now.Sub(j.pruned); d < 0 || d >= pruneEvery {
-		j.pruned = now
-		if j.o.MaxAge > 0 {
-			if err := j.prune(ctx, w, now.Add(-j.o.MaxAge).UnixNano()); err != nil {
-				return err
-			}
-		}
-	}
-	for {
-		used, err := size(ctx, w)
-		if err != nil {
-			return err
-		}
-		j.mu.Lock()
-		j.stats.Bytes = used
-		j.mu.Unlock()
-		if used <= j.o.MaxBytes-room {
-			return nil
-		}
-		var until sql.NullInt64
-		err = w.QueryRowContext(ctx, `SELECT max(ended) FROM (SELECT ended FROM
-			(SELECT ended FROM events UNION ALL SELECT ended FROM sessions WHERE ended IS NOT NULL) ORDER BY ended LIMIT ?)`, pruneStep).Scan(&until)
-		if err != nil {
-			return fmt.Errorf("prune history: %w", err)
-		}
-		if !until.Valid {
-			return nil // only live sessions are left
-		}
-		if err := j.prune(ctx, w, until.Int64+1); err != nil {
-			return err
-		}
-	}
-}
-
-// prune removes what ended before a time, in small transactions.
-func (j *Journal) prune(ctx context.Context, w *sql.DB, before int64) error {
-	for {
-		removed, err := pruneSome(ctx, w, before)
-		if err != nil {
-			return fmt.Errorf("prune history: %w", err)
-		}
-		j.mu.Lock()
-		j.stats.Pruned += uint64(removed)
-		j.mu.Unlock()
-		if removed == 0 {
-			return nil
-		}
-	}
-}
-
-func pruneSome(ctx context.Context, w *sql.DB, before int64) (removed int64, err error) {
-	tx, err := w.BeginTx(ctx, nil)
-	if err != nil {
-		return 0, err
-	}
-	defer tx.Rollback()
-	for _, q := range []string{
-		"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE ended < ?1 ORDER BY ended LIMIT ?2)",
-		`DELETE FROM listeners WHERE (boot, pid, start, since) IN
-			(SELECT boot, pid, start, since FROM listeners WHERE ended < ?1 ORDER BY ended LIMIT ?2)`,
-		// Of a session its ports and processes first.
-		`DELETE FROM listeners WHERE (boot, session) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)`,
-		`DELETE FROM processes WHERE (boot, session) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)`,
-		"DELETE FROM sessions WHERE (boot, id) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)",
-	} {
-		r, err := tx.ExecContext(ctx, q, before, pruneStep)
-		if err != nil {
-			return 0, err
-		}
-		n, err := r.RowsAffected()
-		if err != nil {
-			return 0, err
-		}
-		removed += n
-	}
-	if removed == 0 {
-		return 0, nil
-	}
-	if _, err := tx.ExecContext(ctx, "PRAGMA incremental_vacuum(4096)"); err != nil {
-		return 0, err
-	}
-	return removed, tx.Commit()
 }

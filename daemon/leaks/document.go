@@ -103,7 +103,7 @@ func (g *Growth) Session(v registry.View, x *registry.Session, rooms []Room) api
 	n := v.Graph().Count(x.ID())
 	d := api.Leak{
 		Head: api.Head{Kind: "leak"}, Session: x.ID().String(), Name: x.Info().Name, State: x.State(),
-		Started: v.Encoder().Clock.Wall(x.Info().Created), Processes: n.Live + n.Zombies, Orphans: n.Orphans, Zombies: n.Zombies, RSSBytes: x.Usage().RSS,
+		Started: v.Encoder().Clock.Wall(x.Info().Created), Processes: n.Live + n.Zombies, Orphans: n.Orphans, Zombies: n.Zombies, RSSBytes: n.RSS,
 	}
 	if x.RootDied() != 0 {
 		d.Leftovers = n.Live

@@ -53,6 +53,7 @@ func TestExhausts(t *testing.T) {
 		{tracer.SessionInfo{}, 10, "memory"},
 		{tracer.SessionInfo{MaxRSS: 86 << 20, MaxProcesses: 57, Live: 27}, 0.25, "max_processes"},
 		{tracer.SessionInfo{MaxRSS: 86 << 20}, 0.5, "max_rss"},
+		{tracer.SessionInfo{MaxProcesses: 87, Live: 27, Unreaped: 30}, 0.25, "max_processes"}, // a zombie counts
 	} {
 		d.HoursToExhaustion = nil
 		if exhausts(&d, limitsOf(&d, tt.info, host)...); d.HoursToExhaustion == nil || *d.HoursToExhaustion != tt.hours || d.Exhausts != tt.what {

@@ -3,14 +3,10 @@
 package lookup
 
 import (
-	"errors"
-	"io/fs"
-
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"golang.org/x/sys/unix"
 )
 
 // maxEnriched bounds how many processes of one reply are looked up in procfs.
@@ -70,8 +66,7 @@ func (f *Finder) Enrich(c access.Caller, ps ...*api.Process) {
 // events alone would call it a zombie while it is torn down, and for up to an RCU grace
 // period, some 50 ms, after it was reaped.
 func waits(task byte, err error) bool {
-	gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH)
-	return !gone && (err != nil || task == 'Z')
+	return !isGone(err) && (err != nil || task == 'Z')
 }
 
 // parentRef names a present parent, without its start if that is unknown: some kernels

@@ -28,7 +28,7 @@ func IsForgotten(err error) bool {
 func Foreign(c access.Caller) error {
 	if c.Unplaced != nil {
 		return api.NewError(api.CodePIDNamespace, fmt.Sprintf("the PID namespace of the caller cannot be read: %v", c.Unplaced),
-			"the daemon needs CAP_SYS_PTRACE")
+			"the daemon needs the procfs of the initial PID namespace at /proc")
 	}
 	return api.NewError(api.CodePIDNamespace, "the caller is in another PID namespace: its PIDs are not valid here",
 		"run it on the host, or in a container with --pid=host")

@@ -17,6 +17,7 @@ type Kernel interface {
 	Identify(pid uint32) (tracer.Identity, error)
 	Lookup(pid uint32) (tracer.Entry, error)
 	Session(id tracer.SessionID) (tracer.SessionInfo, error)
+	Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error
 }
 
 // Options are what a [Finder] depends on.

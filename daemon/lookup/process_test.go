@@ -3,6 +3,7 @@
 package lookup
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -78,4 +79,28 @@ func TestPIDChangesHands(t *testing.T) {
 			t.Errorf("%s: of another process", name)
 		}
 	}
+}
+
+// A process that exits while it is read is not found, and the daemon has not failed.
+func TestRunningExits(t *testing.T) {
+	k := kerneltest.New()
+	k.Add(300, 20, "lngtest-x")
+	proc := procfs.FS(t.TempDir())
+	f := New(Options{Kernel: k, Proc: proc})
+	refused := func() {
+		t.Helper()
+		var e *api.Error
+		if _, err := f.Running(api.Ref{PID: 300}); !errors.As(err, &e) || e.Code != api.CodeNotFound {
+			t.Error(err)
+		}
+	}
+	refused()
+	path := proc.Path(300, "stat")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("300 (lngtest-x) S 20 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused()
 }

@@ -5,11 +5,17 @@ package lookup
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"golang.org/x/sys/unix"
 )
+
+// isGone reports whether procfs no longer has a process.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 // Running is a process that is not a zombie, as procfs shows it.
 type Running struct {
@@ -44,10 +50,13 @@ func (f *Finder) Running(ref api.Ref) (p Running, err error) {
 		return p, OtherProcess(ref)
 	}
 	stat, err := f.o.Proc.Stat(pid)
-	if err != nil {
-		return p, fmt.Errorf("read pid %d: %w", pid, err)
+	var st procfs.Status
+	if err == nil {
+		st, err = f.o.Proc.Status(pid)
 	}
-	st, err := f.o.Proc.Status(pid)
+	if isGone(err) {
+		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
+	}
 	if err != nil {
 		return p, fmt.Errorf("read pid %d: %w", pid, err)
 	}

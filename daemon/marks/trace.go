@@ -70,7 +70,7 @@ func (m *Marks) execed(_ registry.View, _ *registry.Session, ev *tracer.Event) {
 // Run reads until ctx is done. It does not wait for a reader that a member delays.
 func (m *Marks) Run(ctx context.Context) {
 	for range readers {
-		go m.read(ctx)
+		go m.o.Registry.Guard(func() { m.read(ctx) })
 	}
 	<-ctx.Done()
 }
@@ -113,7 +113,7 @@ func (m *Marks) read(ctx context.Context) {
 
 // boundedTrace is traceOf, as long as [procfs.Bounded] allows; nil without a valid variable.
 func (m *Marks) boundedTrace(id tracer.Identity, buffer []byte) (*lineage.Trace, error) {
-	return procfs.Bounded(m.o.Proc.Path(id.PID, ""), func() (*lineage.Trace, error) {
+	return procfs.Bounded(m.o.Proc.Key(id.PID), func() (*lineage.Trace, error) {
 		if t, ok := m.traceOf(id, buffer); ok {
 			return &t, nil
 		}

@@ -9,12 +9,32 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// Only where the policy accepts traces is the child of an agent noted, and its environment read when
+// it executes a program.
+func TestAcceptedOnly(t *testing.T) {
+	for _, accepted := range []bool{true, false} {
+		p := policy.Default()
+		if accepted {
+			p.Trace = "accept"
+		}
+		m := New(Options{Policy: func() *policy.Policy { return p }})
+		child := tracer.Event{Process: tracer.Identity{PID: 2}}
+		m.born(new(registry.Session), nil, &child) // by the session's root
+		m.execed(registry.View{}, nil, &child)
+		if got := len(m.asked) == 1; got != accepted {
+			t.Errorf("accepted %v: %d to be read", accepted, len(m.asked))
+		}
+	}
+}
 
 func TestParse(t *testing.T) {
 	for _, text := range []string{

@@ -74,7 +74,7 @@ var table = []metric{
 				p(number(*s.SelfCheck))
 			}
 		}},
-	{"breaker_open", gauge, nil, "1 while the circuit breaker is open: nothing is ended automatically.",
+	{"breaker_open", gauge, nil, "1 while the circuit breaker is open for a user, whose sessions are not ended automatically.",
 		func(s *Snapshot, p put) { p(number(s.BreakerOpen)) }},
 }
 

@@ -5,6 +5,7 @@ package plan
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -91,7 +92,7 @@ func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (
 		if !of.Root.IsZero() {
 			err = p.o.Registry.Read(func(v registry.View) { run = commandsOf(v.Graph(), now) })
 		}
-		why = n.broken(now, func(id tracer.Identity) string { return run[id].String() })
+		why = n.broken(now, func(id tracer.Identity) [16]byte { return run[id].sum() })
 	}
 	if err != nil || why == "" {
 		return err
@@ -106,11 +107,13 @@ type command struct {
 	argv []string
 }
 
-func (c command) String() string {
+// sum is its hash, because a plan is remembered, and members choose how long a command line is.
+func (c command) sum() (sum [16]byte) {
 	if c.exe == "" {
-		return "" // unknown
+		return sum // unknown
 	}
-	return fmt.Sprintf("%q %q", c.exe, c.argv)
+	all := sha256.Sum256(fmt.Appendf(nil, "%q %q", c.exe, c.argv))
+	return [16]byte(all[:])
 }
 
 // commandsOf finds what processes run: until its first exec, what the creator runs. A process that
@@ -174,7 +177,7 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 	if err != nil {
 		d.Unknown = append(d.Unknown, err.Error())
 	}
-	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags), commands: make(map[string]bool), made: p.o.Clock.Monotonic(),
+	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags), commands: make(map[[16]byte]bool), made: p.o.Clock.Monotonic(),
 		by: owner{c.UID, c.Member}}
 	for i := range now {
 		n.members[now[i].Identity] = now[i].Flags & sparing
@@ -195,7 +198,7 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 		return err
 	}
 	for _, c := range run {
-		n.commands[c.String()] = true
+		n.commands[c.sum()] = true
 	}
 	var shown []*api.Process
 	for i := range d.Processes {

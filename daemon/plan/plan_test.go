@@ -23,9 +23,15 @@ func TestCommands(t *testing.T) {
 	g.Apply(&lineage.Event{Type: lineage.Birth, Time: 10, ID: now[0].Identity, Session: 1})
 	g.Apply(&lineage.Event{Type: lineage.Exec, Time: 11, ID: now[0].Identity, Session: 1, Exe: []byte("/bin/sh"), Argv: []byte("sh\x00-c\x00")})
 	run := commandsOf(g, now)
-	for i, want := range []string{`"/bin/sh" ["sh" "-c"]`, `"/bin/sh" ["sh" "-c"]`, `"/bin/sh" ["sh" "-c"]`, ""} {
-		if got := run[now[i].Identity].String(); got != want {
-			t.Errorf("pid %d: %s, want %s", now[i].PID, got, want)
+	shell := command{"/bin/sh", []string{"sh", "-c"}}
+	for i, want := range []command{shell, shell, shell, {}} {
+		if got := run[now[i].Identity]; got.sum() != want.sum() {
+			t.Errorf("pid %d: %q, want %q", now[i].PID, got, want)
+		}
+	}
+	for _, other := range []command{{}, {exe: "/bin/sh"}, {"/bin/sh", []string{"sh"}}, {"/bin/sh", []string{"sh -c"}}, {"/bin/s", shell.argv}} {
+		if other.sum() == shell.sum() {
+			t.Errorf("%q has the sum of %q", other, shell)
 		}
 	}
 }

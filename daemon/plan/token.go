@@ -24,8 +24,8 @@ type plan struct {
 	token   string
 	of      Subject
 	members map[tracer.Identity]tracer.EntryFlags // the flags that decide which members are spared
-	// commands are those of the members, of a branch only.
-	commands map[string]bool
+	// commands are the sums of those of the members, of a branch only.
+	commands map[[16]byte]bool
 	made     time.Duration
 	by       owner
 }
@@ -89,7 +89,7 @@ func (p *plans) find(token string, of Subject, now time.Duration) *plan {
 // change nothing; new members, and a change in which of them are spared, do. In a
 // branch a new process that runs the same command as a named one changes nothing
 // either: otherwise a program that forks could not be ended by a plan.
-func (n *plan) broken(now []tracer.Process, command func(tracer.Identity) string) string {
+func (n *plan) broken(now []tracer.Process, command func(tracer.Identity) [16]byte) string {
 	for i := range now {
 		p := &now[i]
 		flags, named := n.members[p.Identity]

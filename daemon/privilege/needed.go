@@ -53,7 +53,7 @@ func loader(has *cap.Set) Capability {
 // cannot describes what a daemon without a capability does not do.
 var cannot = map[Capability]string{
 	Kill:          "processes of other users are not signalled at level 2, and not one by one",
-	Ptrace:        "the PID namespaces of callers cannot be read, so sessions are refused",
+	Ptrace:        "executables, environments and open files of other users' processes cannot be read",
 	ReadSearch:    "what processes of other users hold is not known",
 	WriteAnywhere: "files in the socket's directory cannot be written",
 	BPF:           "the kernel refuses every request",

@@ -115,7 +115,16 @@ func (r *Ring) add(events []tracer.Event, of func(tracer.SessionID) *About) {
 	if len(events) == 0 {
 		return
 	}
+	r.append(events, of)
+	select {
+	case r.added <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Ring) append(events []tracer.Event, of func(tracer.SessionID) *About) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i := range events {
 		ev := &events[i]
 		r.bytes += len(ev.Filename) + len(ev.Argv)
@@ -129,11 +138,6 @@ func (r *Ring) add(events []tracer.Event, of func(tracer.SessionID) *About) {
 		slot.Seq, slot.About = r.next, of(ev.Session)
 		slot.Event = *ev
 		r.next++
-	}
-	r.mu.Unlock()
-	select {
-	case r.added <- struct{}{}:
-	default:
 	}
 }
 

@@ -84,7 +84,7 @@ func (p *sampler) sessions(cause Cause) ([]tracer.SessionInfo, error) {
 	var ids []tracer.SessionID
 	all := cause != CauseNone || p.asks%listEvery == 0
 	err := r.do(func() {
-		all, p.unreleased = all || p.unreleased, false
+		all = all || len(p.unreleased) > 0
 		for id, s := range r.sessions {
 			if !s.closed {
 				ids = append(ids, id)

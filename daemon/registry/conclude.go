@@ -65,7 +65,7 @@ func (r *Registry) conclude(s *Session) {
 	if !r.settled(s, empty) {
 		return
 	}
-	s.report = s.receipt.Report(s.info, r.took(s), s.result)
+	s.report = s.receipt.Report(s.info, s.joined, r.took(s), s.result)
 	r.freed(s.report, s)
 	s.report.EndedBy = s.by()
 	if empty {
@@ -139,17 +139,10 @@ func (r *Registry) close(s *Session) {
 		r.release(s.info.ID)
 	}
 	r.view().Save(s)
-	r.ended = append(r.ended, s)
 	s.holdings = holdings{}
-	r.outcomes += named(s.report)
-	for len(r.ended) > MaxEnded || r.outcomes > maxOutcomes && len(r.ended) > 1 {
-		old := r.ended[0]
-		r.ended[0] = nil
-		r.ended = r.ended[1:]
-		r.outcomes -= named(old.report)
-		r.drop(old)
-		r.graph.Forget(old.info.ID)
-	}
+	r.ended.Book(s.info.UID, -s.receipt.Size())
+	s.receipt = enforcer.Receipt{} // the report has it all
+	r.ended.Add(s, s.info.UID, enforcer.ReportSize(s.report))
 }
 
 // drop forgets an ended session.
@@ -162,13 +155,9 @@ func (r *Registry) drop(s *Session) {
 	} else {
 		delete(r.nested, parent)
 	}
+	r.ended.Book(s.info.UID, -s.receipt.Size()) // of one that has not ended
 	r.view().Changed(id)
 	r.view().notify(s, func(h *Hooks) sessionHook { return h.Forgotten })
-}
-
-// named is how many processes, ports and locks a receipt names.
-func named(r *api.Report) int {
-	return len(r.Processes) + len(r.PortsFreed) + len(r.PortsBusy) + len(r.PortsTimeWait) + len(r.LocksReleased) + len(r.LocksHeld)
 }
 
 // by is the caller that asked for the end, nil if it had already begun for another cause.

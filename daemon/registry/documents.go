@@ -22,10 +22,11 @@ func (v View) Document(s *Session, c access.Caller) api.Session {
 
 // Record copies what the encoder needs of a session.
 func (v View) Record(s *Session) *document.Session {
+	used := v.Usage(s)
 	d := &document.Session{
 		Info: s.info, State: s.State(), Family: v.Family(s.info.ID),
 		Level: v.r.kernel.Features().Level, Degraded: v.r.degraded,
-		CPU: s.cpu + s.cpuDead, RSS: s.rss, Zombies: s.zombies, Ports: s.ports(), RootDied: s.rootDied != 0,
+		Joined: s.joined, CPU: used.CPU, RSS: used.RSS, Zombies: s.zombies, Ports: v.ports(s), RootDied: s.rootDied != 0,
 	}
 	if s.info.State == tracer.StateEnding && s.info.Deadline != 0 {
 		left := int64(s.info.Deadline) - int64(v.r.clock.Monotonic())
@@ -58,7 +59,7 @@ func (s *Session) State() api.SessionState {
 func (v View) Report(x *Session, c access.Caller) *api.Report {
 	r, record := x.report, v.Record(x)
 	if r == nil {
-		r = x.receipt.Report(x.info, v.r.took(x), nil)
+		r = x.receipt.Report(x.info, x.joined, v.r.took(x), nil)
 		r.EndedBy, r.State = x.by(), x.State()
 		v.describe(r, record)
 	}

@@ -28,8 +28,13 @@ func newRegistry(tb testing.TB) (*Registry, *kerneltest.Kernel) {
 // session has the registry hold a session of a new process.
 func session(tb testing.TB, o *Registry, k *kerneltest.Kernel, pid uint32) *Session {
 	tb.Helper()
+	return sessionOf(tb, o, k, pid, 1000)
+}
+
+func sessionOf(tb testing.TB, o *Registry, k *kerneltest.Kernel, pid, uid uint32) *Session {
+	tb.Helper()
 	k.Add(pid, 1, "lngtest-root")
-	s, err := o.create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: 1000})
+	s, err := o.create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: uid})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/daemon/sockets"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -103,10 +104,10 @@ func (r *Registry) collect(id tracer.SessionID, limit time.Duration) {
 // maxBefore for it.
 func (r *Registry) CollectBefore(id tracer.SessionID) {
 	done := make(chan struct{})
-	go func() {
+	go r.Guard(func() {
 		defer close(done)
 		r.collect(id, maxBefore)
-	}()
+	})
 	select {
 	case <-done:
 	case <-time.After(maxBefore):
@@ -153,8 +154,8 @@ func (r *Registry) askHeld(id tracer.SessionID) {
 // were looked at after the end. Otherwise it begins that look; a session whose members
 // are all gone is given time for its ports.
 func (r *Registry) settled(s *Session, empty bool) bool {
-	alone := s.output == "" || s.info.Forks < 2 // then no other process can have the output
-	held := s.heldAtEnd()
+	alone := s.output == "" || s.info.Forks == 0 && s.joined == 0 // then no other process can have the output
+	held := r.heldAtEnd(s)
 	if s.after != nil || len(held.Ports)+len(held.Locks) == 0 && alone {
 		return true
 	}
@@ -167,7 +168,7 @@ func (r *Registry) settled(s *Session, empty bool) bool {
 	if empty {
 		wait = r.portsWait()
 	}
-	go func() {
+	go r.Guard(func() {
 		a := r.look(held, output, own, owner, wait)
 		_ = r.do(func() {
 			if s := r.sessions[id]; s != nil {
@@ -175,8 +176,27 @@ func (r *Registry) settled(s *Session, empty bool) bool {
 				r.conclude(s)
 			}
 		})
-	}()
+	})
 	return false
+}
+
+// heldAtEnd is what the members of a session held when its end began. The last look also knows
+// processes that have exited since, or that were moved to another session, whose receipt has what
+// they hold.
+func (r *Registry) heldAtEnd(s *Session) resources.Held {
+	h := s.held
+	h.Ports = slices.DeleteFunc(slices.Clone(h.Ports), func(p resources.Port) bool { return !r.heldUntilEnd(s, p.Holder) })
+	h.Locks = slices.DeleteFunc(slices.Clone(h.Locks), func(l resources.Lock) bool { return !r.heldUntilEnd(s, l.Holder) })
+	h.Ports = s.sockets.HeldAt(h.Ports, s.info.EndedAt)
+	return h
+}
+
+// heldUntilEnd reports whether a process was a member when the end of its session began, as far as
+// is known. The exit of the root is what may have begun it.
+func (r *Registry) heldUntilEnd(s *Session, holder tracer.Identity) bool {
+	n, known := r.graph.Node(holder)
+	return !known || r.view().Within(n.Session, s.info.ID) &&
+		(n.State == lineage.Live || n.Exited >= s.info.EndedAt || holder == s.info.Root)
 }
 
 // look reads the state of ports, locks and output, once no listener is left on the

@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -44,6 +46,51 @@ func TestLook(t *testing.T) {
 	l.Close()
 	if a := <-waited; len(a.freed.Busy) != 0 || len(a.freed.Ports) != 1 {
 		t.Errorf("afterwards: %+v", a.freed)
+	}
+}
+
+// TestHeldAtEnd: a receipt has what a member, or the root, held when the end began: not what the last
+// look found at a process that has exited before, or that is in another session now.
+func TestHeldAtEnd(t *testing.T) {
+	o, k := newRegistry(t)
+	s := session(t, o, k, 100)
+	for _, pid := range []uint32{101, 102, 103, 104} {
+		k.Fork(100, pid, "lngtest")
+	}
+	told(t, o, k)
+	for _, pid := range []uint32{100, 101, 102, 103, 104} {
+		id, name := k.Proc(pid).Identity, fmt.Sprint(pid)
+		s.held.Ports = append(s.held.Ports, resources.Port{Proto: "udp", Path: name, Holder: id})
+		s.held.Locks = append(s.held.Locks, resources.Lock{Kind: "flock", Path: name, Holder: id})
+	}
+	at := func(ended uint64) (ports, locks []string) {
+		told(t, o, k)
+		s.info.State, s.info.EndedAt = tracer.StateCondemned, ended
+		h := o.heldAtEnd(s)
+		for _, p := range h.Ports {
+			ports = append(ports, p.Path)
+		}
+		for _, l := range h.Locks {
+			locks = append(locks, l.Path)
+		}
+		return ports, locks
+	}
+	k.Exit(101, 0)
+	if _, err := o.create(tracer.SessionSpec{Root: k.Proc(104).Identity, KeptFrom: s.info.ID, MaxLifetime: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	k.Advance(time.Second)
+	began := o.clock.Boottime()
+	k.Advance(time.Second)
+	k.Exit(102, 0)
+	want := []string{"100", "102", "103"}
+	if ports, locks := at(began); !slices.Equal(ports, want) || !slices.Equal(locks, want) {
+		t.Errorf("ports %q, locks %q, want %q", ports, locks, want)
+	}
+	k.Exit(100, 0)
+	want = want[:1] // the exit of the root begins the end, whichever of the two times is the later one
+	if ports, locks := at(o.clock.Boottime() + 1); !slices.Equal(ports, want) || !slices.Equal(locks, want) {
+		t.Errorf("after the root: ports %q, locks %q, want %q", ports, locks, want)
 	}
 }
 
@@ -89,7 +136,8 @@ func TestSeen(t *testing.T) {
 func TestGoneHoldNothing(t *testing.T) {
 	o, k := newRegistry(t)
 	x := session(t, o, k, 100)
-	x.rss, x.held.Ports = 160<<20, []resources.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
+	o.graph.Resync(1, []lineage.Seen{{ID: x.info.Root, Session: x.info.ID, Evidence: lineage.Root, RSS: 160 << 20}})
+	x.held.Ports = []resources.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
 	for _, c := range []struct{ live, dying, ports int }{{1, 0, 1}, {0, 1, 1}, {0, 0, 0}} {
 		x.info.Live, x.info.Dying = int64(c.live), int64(c.dying)
 		if d := o.view().Document(x, access.Caller{}); len(d.Ports) != c.ports || (d.RSSBytes != 0) != (c.ports != 0) {

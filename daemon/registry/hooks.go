@@ -31,8 +31,6 @@ type Hooks struct {
 	Changed func(View, tracer.SessionID)
 	// Saved: what is remembered of a session across daemon restarts may be different.
 	Saved sessionHook
-	// Ending: the kernel ends a session, for that cause.
-	Ending func(View, *Session, tracer.Cause)
 	// Reported: the receipt of a session was written, the first or a better one.
 	Reported sessionHook
 	// Closed: a session has ended, and the kernel's record of it is released.

@@ -68,10 +68,15 @@ func (l *listeners) close(k *sockets.Socket, at uint64) {
 	for _, s := range l.around(k.Home) {
 		if s.sockets.Close(k, at) && s.info.State == tracer.StateActive {
 			s.sockets.Tidy(at)
-			s.held.Ports = slices.DeleteFunc(slices.Clone(s.held.Ports), func(p resources.Port) bool { return k.Port.Same(&p) && !s.sockets.Open(&p) })
+			s.unport(&k.Port)
 		}
 		l.registry.view().Changed(s.info.ID)
 	}
+}
+
+// unport removes from what the last look found a port at which no socket of the session is open now.
+func (s *Session) unport(k *resources.Port) {
+	s.held.Ports = slices.DeleteFunc(slices.Clone(s.held.Ports), func(p resources.Port) bool { return k.Same(&p) && !s.sockets.Open(&p) })
 }
 
 // rehouse follows processes that changed their session.
@@ -81,11 +86,15 @@ func (l *listeners) rehouse() {
 		if !ok || n.Session == k.Home || l.registry.sessions[n.Session] == nil {
 			continue
 		}
-		for _, s := range l.around(k.Home) {
+		before := l.around(k.Home)
+		for _, s := range before {
 			s.sockets.Remove(k)
 			l.registry.view().Changed(s.info.ID)
 		}
 		l.house(k, n.Session)
+		for _, s := range before {
+			s.unport(&k.Port)
+		}
 	}
 }
 
@@ -132,12 +141,12 @@ func (s *Session) Held() resources.Held {
 	return h
 }
 
-// heldAtEnd is what they held when the end began.
-func (s *Session) heldAtEnd() resources.Held {
-	h := s.held
-	h.Ports = s.sockets.HeldAt(h.Ports, s.info.EndedAt)
-	return h
+// ports are the numbers of the TCP and UDP ports that a session's members listen on. A look at
+// procfs is some time ago: what it found of a process that has died or left since is left out.
+func (v View) ports(s *Session) []int {
+	family := v.Family(s.info.ID)
+	return s.sockets.Numbers(slices.DeleteFunc(slices.Clone(s.held.Ports), func(p resources.Port) bool {
+		n, ok := v.r.graph.Node(p.Holder)
+		return ok && (n.State != lineage.Live || !slices.Contains(family, n.Session))
+	}))
 }
-
-// ports are the numbers of the TCP and UDP ports that a session's members listen on.
-func (s *Session) ports() []int { return s.sockets.Numbers(s.held.Ports) }

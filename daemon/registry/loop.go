@@ -4,25 +4,39 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"runtime"
 
+	"github.com/lineage-ebpf/lineage/daemon/inbox"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/caught"
 )
 
-// loop is how calls and events reach the registry's goroutine.
+// loop is how calls and events reach the registry's goroutine, and how panics leave it.
 type loop struct {
-	calls chan func()
-	reads chan func()   // of callers that can wait: see ReadLast
-	done  chan struct{} // closed when Run has returned
-	inbox *inbox
-	batch []tracer.Event
-	run   uintptr // where the code of Run begins
+	calls  chan call
+	reads  chan call     // of callers that can wait: see ReadLast
+	done   chan struct{} // closed when Run has returned
+	failed chan error    // why the daemon has to stop
+	inbox  *inbox.Inbox
+	batch  []tracer.Event
+	run    uintptr // where the code of Run begins
+	// changing: the present call changes the state, which a panic leaves half changed.
+	changing bool
+}
+
+// call is a function that Run is to call.
+type call struct {
+	f       func()
+	changes bool
+	ran     chan<- *caught.Panic
 }
 
 func newLoop(k Kernel) loop {
 	return loop{
-		calls: make(chan func()), reads: make(chan func()), done: make(chan struct{}), inbox: newInbox(k),
+		calls: make(chan call), reads: make(chan call), done: make(chan struct{}), failed: make(chan error, 1), inbox: inbox.New(k),
 		run: reflect.ValueOf((*Registry).Run).Pointer(),
 	}
 }
@@ -31,42 +45,76 @@ func newLoop(k Kernel) loop {
 func (l *loop) Done() <-chan struct{} { return l.done }
 
 // Ingest reads events until the kernel is closed for reading.
-func (l *loop) Ingest() error { return l.inbox.ingest() }
+func (l *loop) Ingest() error { return l.inbox.Ingest() }
 
 // CloseIngest ends Ingest even if it waits for Run.
-func (l *loop) CloseIngest() { l.inbox.close() }
+func (l *loop) CloseIngest() { l.inbox.Close() }
 
 // CatchUp waits until the events that the kernel had sent before are applied, and at
 // the latest until ctx is done.
-func (l *loop) CatchUp(ctx context.Context) { l.inbox.flush.wait(ctx) }
+func (l *loop) CatchUp(ctx context.Context) { l.inbox.CatchUp(ctx) }
 
-// do is Read for the registry itself.
-func (l *loop) do(f func()) error { return l.queue(l.calls, f) }
+// do is Update for the registry itself.
+func (l *loop) do(f func()) error { return l.queue(l.calls, true, f) }
 
 // queue hands a call to Run and waits for it. A call from inside of another one, or of
-// a hook, would wait forever: that caller has a View already.
-func (l *loop) queue(calls chan<- func(), f func()) error {
-	ran := make(chan struct{})
-	call := func() { defer close(ran); f() }
+// a hook, would wait forever: that caller has a View already. If f panics, the caller
+// does.
+func (l *loop) queue(calls chan<- call, changes bool, f func()) error {
+	ran := make(chan *caught.Panic, 1)
+	c := call{f, changes, ran}
 	select {
-	case calls <- call:
+	case calls <- c:
 	default: // Run is busy: perhaps with this caller
 		if l.inRun() {
 			panic("registry: Read or Update inside of a call or a hook")
 		}
 		select {
-		case calls <- call:
+		case calls <- c:
 		case <-l.done:
 			return ErrStopping
 		}
 	}
+	var p *caught.Panic
 	select {
-	case <-ran:
-		return nil
+	case p = <-ran:
 	case <-l.done:
-		return ErrStopping
+		select {
+		case p = <-ran:
+		default:
+			return ErrStopping
+		}
+	}
+	if p != nil {
+		panic(p)
+	}
+	return nil
+}
+
+// answer calls c. It reports whether the state is whole afterwards.
+func (l *loop) answer(c call) bool {
+	l.changing = c.changes
+	p := caught.By(c.f)
+	c.ran <- p
+	if p != nil && l.changing {
+		l.Fail(fmt.Errorf("%w: %v", errPanic, p.Value))
+		return false
+	}
+	return true
+}
+
+var errPanic = errors.New("a panic in the daemon; it has to start again")
+
+// Fail reports an error after which the daemon must stop. Only the first one counts.
+func (l *loop) Fail(err error) {
+	select {
+	case l.failed <- err:
+	default:
 	}
 }
+
+// Failed has the first error that was reported with Fail.
+func (l *loop) Failed() <-chan error { return l.failed }
 
 // inRun reports whether this goroutine is Run's, by its stack.
 func (l *loop) inRun() bool {

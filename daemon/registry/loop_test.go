@@ -8,16 +8,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
-
-// patience bounds every wait of these tests; reaching it is a failure.
-var patience = tracertest.Slowed(30 * time.Second)
 
 // runs has a registry run until the test is over.
 func runs(t *testing.T, o *Registry) {
@@ -39,7 +34,9 @@ func nested(call func() error) (what string) {
 
 // TestNestedCalls: they fail at once, because a caller in the registry's goroutine
 // would wait for itself.
-func TestNestedCalls(t *testing.T) {
+func TestNestedCalls(t *testing.T) { synctest.Test(t, testNestedCalls) }
+
+func testNestedCalls(t *testing.T) {
 	o, k := newRegistry(t)
 	calls := map[string]func() error{
 		"Read":     func() error { return o.Read(func(View) {}) },
@@ -90,7 +87,7 @@ func TestNestedCalls(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	time.Sleep(10 * time.Millisecond) // the update waits by then; there is no signal for that
+	synctest.Wait() // until the update waits, too
 	close(free)
 	wg.Wait()
 }
@@ -126,7 +123,9 @@ func TestHooksInOrder(t *testing.T) {
 }
 
 // TestReadersWait: changes, and callers that cannot wait, come before all readers.
-func TestReadersWait(t *testing.T) {
+func TestReadersWait(t *testing.T) { synctest.Test(t, testReadersWait) }
+
+func testReadersWait(t *testing.T) {
 	o, _ := newRegistry(t)
 	runs(t, o)
 	held, free := make(chan struct{}), make(chan struct{})
@@ -135,30 +134,20 @@ func TestReadersWait(t *testing.T) {
 	<-held
 	const readers = 200
 	var order []string // of the registry's goroutine
-	var coming atomic.Int64
 	ask := func(who string, ask func(func(View)) error) {
 		wg.Go(func() {
-			coming.Add(1)
 			if err := ask(func(View) { order = append(order, who) }); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	until := func(n int64) {
-		for end := time.Now().Add(patience); coming.Load() != n; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%d came", coming.Load())
-			}
-		}
-	}
 	for range readers {
 		ask("reads last", o.ReadLast)
 	}
-	until(readers)
+	synctest.Wait()
 	ask("reads", o.Read)
 	ask("updates", func(f func(View)) error { return o.Update(func(tx Tx) { f(tx.View) }) })
-	until(readers + 2)
-	time.Sleep(200 * time.Millisecond) // no signal says that a goroutine waits at its channel
+	synctest.Wait()
 	close(free)
 	wg.Wait()
 	for _, who := range []string{"reads", "updates"} {

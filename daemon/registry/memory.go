@@ -22,6 +22,7 @@ type memory struct {
 	Output    string          `json:"output,omitempty"`
 	RootDied  api.U64         `json:"root_died,omitempty"`
 	CPUDead   time.Duration   `json:"cpu_dead_ns,omitempty"`
+	Joined    int             `json:"joined,omitempty"`
 	Receipt   enforcer.Booked `json:"receipt"`
 }
 
@@ -34,7 +35,7 @@ func (m *memory) Redact(redact func([]string) []string) {
 func (v View) Memory(s *Session) []Memory {
 	all := []Memory{&memory{
 		EndedBy: s.endedBy, EndCaller: s.endCaller, Output: s.output, RootDied: api.U64(s.rootDied), CPUDead: s.cpuDead,
-		Receipt: s.receipt.Booked(),
+		Joined: s.joined, Receipt: s.receipt.Booked(),
 	}}
 	for _, h := range v.r.hooks {
 		if h.Persistent != nil {
@@ -71,7 +72,8 @@ func (v View) restore(s *Session, text json.RawMessage) {
 		return
 	}
 	s.endedBy, s.endCaller = m.EndedBy, m.EndCaller
-	s.cpuDead, s.receipt = m.CPUDead, enforcer.Resume(m.Receipt)
+	s.cpuDead, s.joined, s.receipt = m.CPUDead, m.Joined, enforcer.Resume(m.Receipt)
+	v.r.ended.Book(s.info.UID, s.receipt.Size())
 	if s.output == "" {
 		s.output = m.Output
 	}

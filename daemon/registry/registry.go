@@ -6,24 +6,30 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/inbox"
+	"github.com/lineage-ebpf/lineage/daemon/intake"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/retain"
 	"github.com/lineage-ebpf/lineage/daemon/sockets"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/caught"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
 
-// How many ended sessions are remembered, and how many processes, ports and locks their
-// receipts may name together.
 const (
-	MaxEnded    = 1000
-	maxOutcomes = 65536
+	// MaxEnded is how many ended sessions are remembered.
+	MaxEnded = 1000
+	// maxReceipts bounds the memory of their receipts and of those of live sessions, in bytes.
+	maxReceipts = 32 << 20
 )
 
 // ErrStopping means that the registry takes no more calls.
@@ -34,13 +40,12 @@ var ErrStopping = errors.New("the daemon is stopping")
 type Kernel interface {
 	document.Kernel
 	enforcer.Kernel
+	inbox.Kernel
 	Features() tracer.Features
-	Read(ev *tracer.Event) error
-	Flush() error
 	Lookup(pid uint32) (tracer.Entry, error)
 	Sessions() ([]tracer.SessionInfo, error)
 	Create(spec tracer.SessionSpec) (tracer.SessionID, error)
-	Adopt(id tracer.SessionID) (int, error)
+	Adopt(id tracer.SessionID, uid uint32) (int, error)
 	Follow(from, id tracer.SessionID) (int, error)
 	Move(p tracer.Identity, from, to tracer.SessionID) error
 	Release(id tracer.SessionID) error
@@ -85,8 +90,7 @@ type Registry struct {
 	graph     *lineage.Graph
 	sessions  map[tracer.SessionID]*Session
 	nested    map[tracer.SessionID][]tracer.SessionID // directly
-	ended     []*Session                              // oldest first
-	outcomes  int                                     // that the receipts of ended sessions name
+	ended     *retain.List[*Session]                  // and the memory of all receipts
 	gone      []tracer.SessionID
 	canaries  hiding
 	listeners listeners
@@ -137,8 +141,14 @@ func New(p Options) *Registry {
 		watch:    make(map[tracer.SessionID]bool),
 		doubted:  make(chan struct{}, 1),
 	}
+	r.ended = retain.New(MaxEnded, maxReceipts, func(s *Session) {
+		r.drop(s)
+		r.graph.Forget(s.info.ID)
+	})
 	r.listeners = listeners{registry: r, open: make(map[uint64]*sockets.Socket)}
-	r.looks = sampler{registry: r, period: p.Period, asked: make(chan Cause, 1), hurry: make(chan struct{}, 1)}
+	r.looks = sampler{
+		registry: r, period: p.Period, asked: make(chan Cause, 1), hurry: make(chan struct{}, 1), unreleased: make(map[tracer.SessionID]bool),
+	}
 	if r.hidden == nil {
 		r.hidden = func(tracer.SessionInfo) bool { return false }
 	}
@@ -152,7 +162,7 @@ func (r *Registry) view() View { return View{r} }
 func (r *Registry) Attach(hooks ...*Hooks) { r.hooks = append(r.hooks, hooks...) }
 
 func (r *Registry) drain() {
-	r.batch = r.inbox.take(r.batch)
+	r.batch = r.inbox.Take(r.batch)
 	if len(r.batch) == 0 {
 		return
 	}
@@ -186,9 +196,15 @@ func (r *Registry) apply(batch []tracer.Event) {
 			}
 			continue
 		case tracer.EventBirth:
-			if s != nil && ev.Evidence == tracer.EvidenceFork {
+			switch {
+			case s == nil:
+			case ev.Evidence == tracer.EvidenceFork:
 				r.forks++
 				r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Forked })
+			case ev.Evidence == tracer.EvidenceAdopted:
+				for _, id := range r.view().Chain(s.info.ID) {
+					r.joined(id, 1)
+				}
 			}
 		case tracer.EventExec:
 			if s != nil {
@@ -212,7 +228,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 		case tracer.EventReaped:
 			r.name(ev)
 		}
-		le := graphEvent(ev)
+		le := intake.Event(ev)
 		r.graph.Apply(&le)
 	}
 	if hidden {
@@ -238,41 +254,55 @@ func (r *Registry) name(ev *tracer.Event) {
 	}
 }
 
-// Run is the goroutine that owns graph and sessions, until ctx is done.
+// Run is the goroutine that owns graph and sessions, until ctx is done. A panic in a call
+// is the caller's. If the state may be half changed, Run returns: no caller gets a wrong
+// answer, and the daemon starts again with what the kernel holds.
 func (r *Registry) Run(ctx context.Context) {
 	defer close(r.done)
-	for {
-		var f func()
+	for whole := true; whole; {
+		var c call
 		select {
 		case <-ctx.Done():
 			return
-		case f = <-r.calls:
+		case c = <-r.calls:
 		default:
 			select {
 			case <-ctx.Done():
 				return
-			case <-r.inbox.ready:
-			case f = <-r.calls:
-			case f = <-r.reads:
+			case <-r.inbox.Ready():
+			case c = <-r.calls:
+			case c = <-r.reads:
 			}
 		}
 		// Events that the kernel sent before the request are applied first.
-		r.drain()
-		if f != nil {
-			f()
+		whole = r.Guard(r.drain)
+		if whole && c.f != nil {
+			whole = r.answer(c)
 		}
 	}
 }
 
+// Guard calls f, which no request waits for, and reports whether it returned. If it
+// panics, the daemon stops in order. Each goroutine of the daemon is guarded.
+func (r *Registry) Guard(f func()) bool {
+	p := caught.By(f)
+	if p == nil {
+		return true
+	}
+	r.log.Error().Any(logging.KeyPanic, p.Value).Bytes(logging.KeyStack, p.Stack).Msg("panic")
+	r.Fail(fmt.Errorf("%w: %v", errPanic, p.Value))
+	return false
+}
+
 // Read calls f in the registry's goroutine and waits for it. f must not block.
 func (r *Registry) Read(f func(View)) error {
-	return r.queue(r.calls, func() { f(r.view()) })
+	return r.queue(r.calls, false, func() { f(r.view()) })
 }
 
 // ReadLast is Read for a caller that can wait: all other calls go first. Many readers
 // must not delay an end.
 func (r *Registry) ReadLast(f func(View)) error {
-	return r.queue(r.reads, func() { f(r.view()) })
+	return r.queue(r.reads, false, func() { f(r.view()) })
 }
 
 // ReadFor is Read for a caller: unless it is root, all pending changes go first.
@@ -285,5 +315,5 @@ func (r *Registry) ReadFor(c access.Caller, f func(View)) error {
 
 // Update is Read for calls that change something.
 func (r *Registry) Update(f func(Tx)) error {
-	return r.queue(r.calls, func() { f(Tx{r.view()}) })
+	return r.queue(r.calls, true, func() { f(Tx{r.view()}) })
 }

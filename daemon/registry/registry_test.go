@@ -3,12 +3,12 @@
 package registry
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/intake"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -30,7 +30,7 @@ func TestDoubtsThatSettle(t *testing.T) {
 	if len(o.doubts) != 1 {
 		t.Errorf("%d doubts", len(o.doubts))
 	}
-	ev := graphEvent(&birth)
+	ev := intake.Event(&birth)
 	o.graph.Apply(&ev)
 	if o.settleDoubts(); told != 0 {
 		t.Errorf("%d events", told)
@@ -44,18 +44,21 @@ func TestMissesBeforeTheStart(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		misses, counters map[string]uint64
+		level            int
 		twice, reconcile bool
 	}{
-		{"nothing", nil, map[string]uint64{}, false, false},
-		{"a birth", skipped, map[string]uint64{}, false, true},
-		{"a birth that was seen twice", skipped, map[string]uint64{}, true, false},
-		{"an entry that could not go", nil, map[string]uint64{"delete_failed": 1}, true, true},
+		{"nothing", nil, map[string]uint64{}, 4, false, false},
+		{"a birth", skipped, map[string]uint64{}, 4, false, true},
+		{"a birth that was seen twice", skipped, map[string]uint64{}, 4, true, false},
+		{"an entry that could not go", nil, map[string]uint64{"delete_failed": 1}, 4, true, true},
+		{"a child without room that was killed", nil, map[string]uint64{"enter_failed": 1}, 3, false, false},
+		{"a child without room", nil, map[string]uint64{"enter_failed": 1}, 2, true, true},
 	} {
 		p := &sampler{}
-		if _, reconcile := p.grown(tt.misses, tt.counters, tt.twice); reconcile != tt.reconcile {
+		if _, reconcile := p.grown(tt.misses, tt.counters, tracer.Features{Level: tt.level, SecondWriters: tt.twice}); reconcile != tt.reconcile {
 			t.Errorf("%s: reconcile %v", tt.name, reconcile)
 		}
-		if cause, reconcile := p.grown(tt.misses, tt.counters, tt.twice); cause != CauseNone || reconcile {
+		if cause, reconcile := p.grown(tt.misses, tt.counters, tracer.Features{Level: tt.level, SecondWriters: tt.twice}); cause != CauseNone || reconcile {
 			t.Errorf("%s, nothing new: %q, reconcile %v", tt.name, cause, reconcile)
 		}
 	}
@@ -112,20 +115,6 @@ func TestLateEmptyEvent(t *testing.T) {
 	}
 	if !verdict(emptyPatience, 0) {
 		t.Error("no receipt when nothing came in any more")
-	}
-}
-
-// TestEndedAreBounded: the oldest ended sessions are removed from memory.
-func TestEndedAreBounded(t *testing.T) {
-	o, k := newRegistry(t)
-	var forgotten []tracer.SessionID
-	o.Attach(&Hooks{Forgotten: func(_ View, s *Session) { forgotten = append(forgotten, s.ID()) }})
-	first, second := session(t, o, k, 100), session(t, o, k, 101)
-	over(o, first)
-	o.outcomes = maxOutcomes + 1
-	over(o, second)
-	if !slices.Equal(forgotten, []tracer.SessionID{first.info.ID}) || o.sessions[first.info.ID] != nil || o.sessions[second.info.ID] == nil {
-		t.Errorf("forgotten %v of %v and %v", forgotten, first.info.ID, second.info.ID)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/intake"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -30,8 +31,8 @@ type sampler struct {
 	hurry    chan struct{} // asks for a look out of turn
 
 	// These belong to the registry's goroutine.
-	watched    bool // a reader watches what changes
-	unreleased bool // the kernel still has the record of an ended session
+	watched    bool                      // a reader watches what changes
+	unreleased map[tracer.SessionID]bool // ended or dissolved sessions of which the kernel still has the record
 
 	mu       sync.Mutex // one look at a time
 	seen     []lineage.Seen
@@ -117,16 +118,15 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}
 	done := &Resync{Cause: cause}
-	// What the first writers missed, the second writers have counted, if there are any.
-	seenTwice := r.kernel.Features().SecondWriters
-	grown, reconcile := p.grown(misses, counters, seenTwice)
+	features := r.kernel.Features()
+	grown, reconcile := p.grown(misses, counters, features)
 	done.Cause = cmp.Or(done.Cause, grown)
-	skipped := grown == CauseMisses && !seenTwice
+	skipped := grown == CauseMisses && !features.SecondWriters
 	if reconcile {
 		if done.Added, done.Removed, err = r.kernel.Reconcile(); err != nil {
 			r.log.Error().Err(err).Msg("members not reconciled")
 		} else {
-			r.log.Warn().Int(logging.KeyAdded, done.Added).Int(logging.KeyRemoved, done.Removed).Msg("the kernel skipped programs, members reconciled")
+			r.log.Warn().Int(logging.KeyAdded, done.Added).Int(logging.KeyRemoved, done.Removed).Msg("births or deaths may have been missed, members reconciled")
 		}
 	}
 	if grown == CauseMisses {
@@ -182,7 +182,7 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 
 // grown compares the kernel's counters with the last look, and returns the cause for
 // which the picture may be wrong, and whether the kernel's own bookkeeping may be.
-func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cause Cause, reconcile bool) {
+func (p *sampler) grown(misses, counters map[string]uint64, has tracer.Features) (cause Cause, reconcile bool) {
 	sum := uint64(0)
 	for _, n := range misses {
 		sum += n
@@ -192,14 +192,15 @@ func (p *sampler) grown(misses, counters map[string]uint64, seenTwice bool) (cau
 		return slices.ContainsFunc(names, func(name string) bool { return counters[name] > before[name] })
 	}
 	skipped := sum > p.misses
+	unentered := has.Level < 3 && more("enter_failed") // else such a child was killed at birth
 	p.misses, p.counters = sum, counters
 	switch {
-	case first && (sum > 0 && !seenTwice || counters["delete_failed"] > 0):
+	case first && (sum > 0 && !has.SecondWriters || unentered || counters["delete_failed"] > 0):
 		return CauseMisses, true // there were no looks while no daemon ran
 	case first:
 	case skipped:
-		return CauseMisses, !seenTwice || more("delete_failed")
-	case more("delete_failed"):
+		return CauseMisses, !has.SecondWriters || unentered || more("delete_failed")
+	case unentered, more("delete_failed"):
 		return CauseBirths, true
 	case more("missed_births", "missed_deaths", "enter_failed", "dead_failed"):
 		return CauseBirths, false
@@ -222,7 +223,7 @@ func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 				h.Met(t)
 			}
 		}
-		p.seen = append(p.seen, graphSeen(t, p.comms[len(p.comms)-len(t.Comm):]))
+		p.seen = append(p.seen, intake.Seen(t, p.comms[len(p.comms)-len(t.Comm):]))
 		return nil
 	})
 	if err != nil {
@@ -257,7 +258,8 @@ func (r *Registry) counted(misses, counters map[string]uint64, grown bool) {
 		r.degrade("agents started without a session: too many of one user, nested too deep, or no free slot")
 	}
 	if n := counters["enter_failed"]; r.counters != nil && n > r.counters["enter_failed"] {
-		r.degrade("children of members were killed at birth, because the kernel side had no room for them: was pid_max raised since it was loaded?")
+		fate := map[bool]string{true: "killed at birth", false: "killed if they were found"}[r.kernel.Features().Level >= 3]
+		r.degrade("children of members were " + fate + ", because the kernel side had no room for them: was pid_max raised since it was loaded?")
 	}
 	r.misses, r.counters = misses, counters
 	if grown {
@@ -277,7 +279,7 @@ func (r *Registry) known(infos []tracer.SessionInfo) {
 	for _, info := range infos {
 		in[info.ID] = true
 		s := r.sessions[info.ID]
-		if info.State == tracer.StateDissolved || s != nil && s.closed {
+		if info.State == tracer.StateDissolved || s != nil && s.closed || r.looks.unreleased[info.ID] {
 			r.release(info.ID)
 			continue
 		}
@@ -307,27 +309,21 @@ func (r *Registry) known(infos []tracer.SessionInfo) {
 	}
 }
 
-// sampled repairs the graph and sums up the members.
+// sampled repairs the graph and counts the zombies.
 func (r *Registry) sampled(now uint64, seen []lineage.Seen) []lineage.Change {
 	for i := range seen {
 		r.sessionOf(seen[i].Session) // held before its members are in the graph: hooks and readers rely on it
 	}
 	changes := r.graph.Resync(now, seen)
 	for id, s := range r.sessions {
-		s.rss, s.cpu, s.zombies = 0, 0, 0
+		s.zombies = 0
 		if !s.closed {
 			r.view().Changed(id)
 		}
 	}
 	for i := range seen {
-		s := r.sessions[seen[i].Session]
-		switch {
-		case s == nil:
-		case seen[i].Zombie:
+		if s := r.sessions[seen[i].Session]; s != nil && seen[i].Zombie {
 			s.zombies++
-		default:
-			s.rss += seen[i].RSS
-			s.cpu += time.Duration(seen[i].CPUTime)
 		}
 	}
 	return changes

@@ -52,12 +52,11 @@ type Session struct {
 	usage
 }
 
-// usage is that of the last look, and of the members that died since the daemon began.
+// usage is what the graph does not have of it.
 type usage struct {
-	zombies int
-	rss     uint64
-	cpu     time.Duration
-	cpuDead time.Duration
+	zombies int           // as of the last look
+	cpuDead time.Duration // of the members whose exits were reported
+	joined  int           // members that ran when they were entered, without the root
 }
 
 // ID is the kernel's name of the session.
@@ -88,10 +87,12 @@ func (s *Session) Receipt() *api.Report { return s.report }
 // EndCaller is the caller that asked for the end, nil if there is none.
 func (s *Session) EndCaller() *audit.Caller { return s.endCaller }
 
-// Usage is what its members use, without those of nested sessions, as of the last look:
-// memory, CPU time with that of the dead, and how many were forked.
-func (s *Session) Usage() enforcer.Usage {
-	return enforcer.Usage{RSS: s.rss, CPU: s.cpu + s.cpuDead, Births: s.info.Forks}
+// Usage is what the members of a session use, without those of nested sessions: memory and
+// CPU time, of the live as of the last look, of the dead as they exited, and how many were
+// forked.
+func (v View) Usage(s *Session) enforcer.Usage {
+	n := v.r.graph.Count(s.info.ID)
+	return enforcer.Usage{RSS: n.RSS, CPU: s.cpuDead + time.Duration(n.CPUTime), Births: s.info.Forks}
 }
 
 // sessionOf returns the record of a session. The kernel is asked for one that the
@@ -103,7 +104,7 @@ func (r *Registry) sessionOf(id tracer.SessionID) *Session {
 	if s := r.sessions[id]; s != nil {
 		return s
 	}
-	if slices.Contains(r.gone, id) || r.canaries.find(id) != nil {
+	if slices.Contains(r.gone, id) || r.looks.unreleased[id] || r.canaries.find(id) != nil {
 		return nil
 	}
 	info, err := r.kernel.Session(id)
@@ -129,6 +130,7 @@ func (r *Registry) isGone(id tracer.SessionID) {
 
 // enter begins to hold a session; if it is ending already, the enforcer watches it.
 func (r *Registry) enter(info tracer.SessionInfo) *Session {
+	r.changing = true // by a Read, too: see View.Ask
 	s := &Session{info: info, over: make(chan struct{}), lost: r.lost}
 	r.sessions[info.ID] = s
 	if info.Parent != 0 {
@@ -165,13 +167,6 @@ func (r *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 		}
 		return
 	}
-	if s.info.State == tracer.StateActive {
-		for _, h := range r.hooks {
-			if h.Ending != nil {
-				h.Ending(r.view(), s, ev.Cause)
-			}
-		}
-	}
 	r.view().Changed(s.info.ID)
 	if ev.State < tracer.StateEmpty {
 		r.askHeld(s.info.ID)
@@ -207,7 +202,7 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 		if n, ok := r.graph.Node(ev.Process); ok {
 			d.Comm, d.Argv = n.Comm, n.Argv
 		}
-		s.receipt.Died(d)
+		s.receipt.Died(d, func(n int) bool { return r.ended.Take(s.info.UID, n) })
 	}
 	if root {
 		s.rootDied = ev.Time
@@ -220,4 +215,4 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 }
 
 // live counts the sessions that have not ended.
-func (r *Registry) live() int { return len(r.sessions) - len(r.ended) }
+func (r *Registry) live() int { return len(r.sessions) - len(r.ended.All()) }

@@ -12,8 +12,8 @@ import (
 
 // Adopt opens a session over a running process and enters its descendants: of an
 // outsider, those by the kernel's parents; of a member, those that it created, dead
-// creators in between included.
-func (r *Registry) Adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n int, err error) {
+// creators in between included. Unless uid is 0, outsiders of other uids are left out.
+func (r *Registry) Adopt(spec tracer.SessionSpec, uid uint32) (info tracer.SessionInfo, n int, err error) {
 	var from tracer.SessionID
 	var refused error
 	err = r.do(func() {
@@ -31,7 +31,7 @@ func (r *Registry) Adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n in
 	if from != 0 {
 		n, err = r.follow(from, info.ID, spec.Root)
 	} else {
-		n, err = r.kernel.Adopt(info.ID)
+		n, err = r.kernel.Adopt(info.ID, uid)
 	}
 	r.Reread(info.ID)
 	r.askHeld(info.ID)
@@ -44,12 +44,28 @@ func (r *Registry) Adopt(spec tracer.SessionSpec) (info tracer.SessionInfo, n in
 	return info, n, err
 }
 
+// joined counts members that ran when they were entered. Births report those that were in no
+// session; of those that change it, the kernel reports nothing.
+func (r *Registry) joined(id tracer.SessionID, n int) {
+	if s := r.sessions[id]; s != nil {
+		s.joined += n
+	}
+}
+
+// Follow moves the members of a session whose creator is in another one.
+func (r *Registry) Follow(from, to tracer.SessionID) (n int, err error) {
+	if n, err = r.kernel.Follow(from, to); n > 0 {
+		err = errors.Join(err, r.do(func() { r.joined(to, n) }))
+	}
+	return n, err
+}
+
 // follow moves the descendants of a process that has changed its session: first those
 // whose creator the kernel has there, then those whose creators are dead and remembered
 // here, until there are no more.
 func (r *Registry) follow(from, to tracer.SessionID, root tracer.Identity) (total int, err error) {
 	for range tracer.MaxDepth * 8 {
-		n, err := r.kernel.Follow(from, to)
+		n, err := r.Follow(from, to)
 		total += n
 		if err != nil {
 			return total, err
@@ -60,6 +76,9 @@ func (r *Registry) follow(from, to tracer.SessionID, root tracer.Identity) (tota
 		}
 		moved, err := r.Move(orphans, from, to)
 		if total += len(moved); err != nil || len(moved) == 0 {
+			if errors.Is(err, tracer.ErrBusy) {
+				err = nil // the session is over: the others stay where they are
+			}
 			return total, err
 		}
 	}
@@ -69,15 +88,17 @@ func (r *Registry) follow(from, to tracer.SessionID, root tracer.Identity) (tota
 // Move moves members, and returns those that still existed and were moved.
 func (r *Registry) Move(ids []tracer.Identity, from, to tracer.SessionID) (moved []tracer.Identity, err error) {
 	for _, id := range ids {
-		switch err := r.kernel.Move(id, from, to); {
-		case err == nil:
+		if err = r.kernel.Move(id, from, to); err == nil {
 			moved = append(moved, id)
-		case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrRoot):
-		default:
-			return moved, err
+		} else if !errors.Is(err, tracer.ErrNotFound) && !errors.Is(err, tracer.ErrRoot) {
+			break
 		}
+		err = nil
 	}
-	return moved, nil
+	if len(moved) > 0 {
+		err = errors.Join(err, r.do(func() { r.joined(to, len(moved)) }))
+	}
+	return moved, err
 }
 
 // orphansOf are the members of from that descend from root over dead creators, and that
@@ -97,7 +118,8 @@ func (r *Registry) orphansOf(from tracer.SessionID, root tracer.Identity) (all [
 }
 
 // HandOver opens a session over members of another one, and moves them there
-// with their descendants. note runs in the registry's goroutine.
+// with their descendants. note runs in the registry's goroutine. If the session is over before all
+// are moved, another one is opened over the rest.
 func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note func(View, *Session)) (info tracer.SessionInfo, err error) {
 	var refused error
 	from := spec.KeptFrom
@@ -111,8 +133,14 @@ func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note
 	if err = errors.Join(err, refused); err != nil {
 		return info, err
 	}
-	for _, id := range all[1:] {
-		if err := r.kernel.Move(id, from, info.ID); err != nil {
+	var late []tracer.Identity
+	for i, id := range all[1:] {
+		_, err := r.Move([]tracer.Identity{id}, from, info.ID)
+		if errors.Is(err, tracer.ErrBusy) {
+			all, late = all[:i+1], all[i+1:] // those before have exited, and the session is over
+			break
+		}
+		if err != nil {
 			r.log.Warn().Err(err).Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, id.PID).Msg("process not kept")
 		}
 	}
@@ -124,6 +152,10 @@ func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note
 	r.Reread(info.ID)
 	r.askHeld(info.ID)
 	r.AskResync(CauseMoved)
+	if len(late) > 0 {
+		spec.Root = late[0]
+		return r.HandOver(spec, late, note)
+	}
 	return info, nil
 }
 
@@ -174,7 +206,11 @@ func (r *Registry) release(id tracer.SessionID) {
 	if err == nil {
 		err = r.kernel.Release(id)
 	}
-	r.looks.unreleased = r.looks.unreleased || errors.Is(err, tracer.ErrBusy)
+	if errors.Is(err, tracer.ErrBusy) {
+		r.looks.unreleased[id] = true
+	} else {
+		delete(r.looks.unreleased, id)
+	}
 	if err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
 		r.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("session not released")
 	}

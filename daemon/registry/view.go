@@ -31,6 +31,7 @@ type Graph interface {
 	Tree(all bool, sessions ...lineage.SessionID) []lineage.Branch
 	Count(session lineage.SessionID) lineage.Count
 	Needed(id lineage.ID) bool
+	HasCommand(id lineage.ID) bool
 	Stats() lineage.Stats
 }
 
@@ -54,7 +55,7 @@ func (v View) Sorted() []*Session {
 }
 
 // Ended returns those that have ended, oldest first.
-func (v View) Ended() []*Session { return v.r.ended }
+func (v View) Ended() []*Session { return v.r.ended.All() }
 
 // Live counts the sessions that have not ended.
 func (v View) Live() int { return v.r.live() }
@@ -163,6 +164,13 @@ func (t Tx) Remember(id tracer.SessionID, memory json.RawMessage, nodes []lineag
 	t.r.memories[id] = memory
 	for i := range nodes {
 		t.r.graph.Restore(&nodes[i])
+	}
+}
+
+// Ran adds the command line of a process that the graph has without one.
+func (t Tx) Ran(ev *lineage.Event) {
+	if t.r.graph.Needed(ev.ID) && !t.r.graph.HasCommand(ev.ID) {
+		t.r.graph.Apply(ev)
 	}
 }
 

@@ -28,7 +28,7 @@ func bounded[T any](p *process, read func() (T, error)) (T, error) {
 	if p.bounded {
 		return read()
 	}
-	return procfs.Bounded(p.path, func() (T, error) {
+	return procfs.Bounded(procfs.KeyOf(p.path), func() (T, error) {
 		defer p.r.countCPU()()
 		return read()
 	})

@@ -59,9 +59,9 @@ func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
 	}
 	var left atomic.Int64
 	left.Store(maxDescriptors)
-	keys := make([]string, len(ids))
+	keys := make([]procfs.Key, len(ids))
 	for i, id := range ids {
-		keys[i] = procfs.FS(r.Root).Path(id.PID, "")
+		keys[i] = procfs.FS(r.Root).Key(id.PID)
 	}
 	parts := procfs.BoundedEach(keys, func(i int) (*collection, error) {
 		defer r.countCPU()()

@@ -92,7 +92,7 @@ func (s *Steward) judgeAgent(id tracer.SessionID) {
 		s.dissolve(info, facts)
 		return
 	}
-	if err := s.kernel.SetTerms(id, s.terms(p, rule)); err != nil {
+	if err := s.kernel.SetTerms(id, s.terms(p, rule, info.UID)); err != nil {
 		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
 			s.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("limits of the agent's session not set")
 		}
@@ -121,13 +121,13 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	_ = s.registry.Update(func(t registry.Tx) { t.LetGo(info.ID) })
 }
 
-// terms are the policy's limits for a rule's sessions. With observe there are no
+// terms are the policy's limits for a rule's sessions of a user. With observe there are no
 // limits, and what would have ended is recorded.
-func (s *Steward) terms(p *policy.Policy, r *policy.Agent) tracer.SessionSpec {
+func (s *Steward) terms(p *policy.Policy, r *policy.Agent, uid uint32) tracer.SessionSpec {
 	spec := tracer.SessionSpec{Name: r.Name, Rule: 1, KeepOnRootExit: true}
 	t := p.Terms(r)
 	spec.Grace = t.Grace
-	if s.rules.Enforced() {
+	if s.rules.Enforced(uid) {
 		spec.MaxProcesses, spec.MaxLifetime, spec.MaxRSS, spec.Idle = t.MaxProcesses, t.MaxLifetime, t.MaxRSS, t.Idle
 		spec.KeepOnRootExit = t.Report
 	}
@@ -151,7 +151,7 @@ func (s *Steward) Reterm() {
 		if r == nil || !r.Enabled {
 			continue // its rule is gone: its limits stay
 		}
-		if err := s.kernel.SetTerms(info.ID, s.terms(p, r)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+		if err := s.kernel.SetTerms(info.ID, s.terms(p, r, info.UID)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
 			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("limits of the rule's session not set")
 			continue
 		}
@@ -159,18 +159,31 @@ func (s *Steward) Reterm() {
 	}
 }
 
-// countRuled counts the end of a rule's session that the kernel carried out itself.
-func (s *Steward) countRuled(x *registry.Session, cause tracer.Cause) {
-	if x.Info().Rule == 0 {
+// countRuled counts the end of a rule's session that the kernel carried out itself, once its receipt
+// shows that a process was ended: a root that leaves no process behind says nothing about the rule.
+func (s *Steward) countRuled(x *registry.Session) {
+	info, r := x.Info(), x.Receipt()
+	if info.Rule == 0 || info.EndedAt < s.began {
+		return // the ends before this daemon's start are not of this minute
+	}
+	switch info.Cause {
+	case tracer.CauseRootExit, tracer.CauseMaxLifetime, tracer.CauseMaxProcesses:
+	default:
+		return // MayEnd has counted it, or a caller asked for it
+	}
+	ended := slices.ContainsFunc(r.Processes, func(p api.Outcome) bool { return p.Outcome == api.OutcomeTerm || p.Outcome == api.OutcomeKill })
+	if !ended && r.Killed == 0 && !r.Truncated {
 		return
 	}
-	switch cause {
-	case tracer.CauseRootExit, tracer.CauseMaxLifetime, tracer.CauseMaxProcesses:
-		if _, tripped := s.rules.MayEnd(); tripped {
-			s.log.Error().Msg("circuit breaker open: too many automatic ends, from now on they are only logged")
-			go s.Reterm()
-		}
+	if _, tripped := s.rules.MayEnd(info.UID); tripped {
+		s.tripped(info.UID)
+		go s.registry.Guard(s.Reterm)
 	}
+}
+
+// tripped tells the operator that the breaker has opened for a user.
+func (s *Steward) tripped(uid uint32) {
+	s.log.Error().Uint32(logging.KeyUID, uid).Msg("circuit breaker open: too many automatic ends of the user's sessions, from now on they are only logged")
 }
 
 // reread takes the kernel's record of a session, which has new terms now.
@@ -195,10 +208,11 @@ func (s *Steward) reportsOnly(rule string) bool {
 	return r != nil && p.Terms(r).Report
 }
 
-// findRunning opens sessions over the running processes that a rule matches, each with
+// FindRunning opens sessions over the running processes that a rule matches, each with
 // its descendants: the oldest first, so that an agent that another agent started is
 // inside the session of that one.
-func (s *Steward) findRunning(p *policy.Policy) {
+func (s *Steward) FindRunning() {
+	p := s.rules.Policy()
 	if !slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }) {
 		return
 	}
@@ -237,9 +251,9 @@ func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	if rule == nil || len(p.Protected(facts)) > 0 || s.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 		return
 	}
-	spec := s.terms(p, rule)
+	spec := s.terms(p, rule, t.UID)
 	spec.Root, spec.UID, spec.Adopted = t.Identity, t.UID, true
-	info, n, err := s.registry.Adopt(spec)
+	info, n, err := s.registry.Adopt(spec, 0)
 	if err != nil {
 		s.log.Error().Err(err).Uint32(logging.KeyPID, t.PID).Msg("running agent not adopted")
 		return

@@ -20,6 +20,7 @@ import (
 // Excess is a session that is over one of its limits.
 type Excess struct {
 	Session  tracer.SessionID
+	UID      uint32
 	Cause    tracer.Cause
 	Grace    time.Duration
 	ByPolicy bool // no caller asked for that limit
@@ -38,7 +39,7 @@ func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) 
 			continue
 		}
 		byPolicy := x.Info().Rule != 0 || cause == tracer.CauseMaxRSS && x.Info().MaxRSS == 0 || cause == tracer.CauseIdle && x.Info().Idle == 0
-		over = append(over, Excess{x.ID(), cause, x.Info().Grace, byPolicy})
+		over = append(over, Excess{x.ID(), x.Info().UID, cause, x.Info().Grace, byPolicy})
 	}
 	return over
 }
@@ -57,11 +58,11 @@ func budgetOf(limits tracer.SessionInfo, p *policy.Policy) tracer.SessionInfo {
 
 // usageOf is what the members of a session use, those of sessions nested in it included.
 func usageOf(v registry.View, x *registry.Session) enforcer.Usage {
-	sum := x.Usage() // its births include those in nested sessions
+	sum := v.Usage(x) // its births include those in nested sessions
 	for _, id := range v.Family(x.ID())[1:] {
 		if in := v.Session(id); in != nil {
-			sum.RSS += in.Usage().RSS
-			sum.CPU += in.Usage().CPU
+			used := v.Usage(in)
+			sum.RSS, sum.CPU = sum.RSS+used.RSS, sum.CPU+used.CPU
 		}
 	}
 	return sum
@@ -81,7 +82,7 @@ func (s *Steward) walking(v registry.View) registry.Want {
 // spareLeftovers notes that the policy, were it enforced, would end the leftovers of a
 // rule's session.
 func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
-	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.rules.Mode() == "enforce" || s.reportsOnly(x.Info().Name) {
+	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.rules.Enforced(x.Info().UID) || s.reportsOnly(x.Info().Name) {
 		return
 	}
 	cause := tracer.CauseRootExit.String()
@@ -98,13 +99,13 @@ func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
 func (s *Steward) EndOver(x Excess) {
 	log := s.log.With().Str(logging.KeySession, x.Session.String()).Str(logging.KeyReason, x.Cause.String()).Logger()
 	if x.ByPolicy {
-		if s.wouldEnd(x) && !s.rules.Enforced() {
+		if s.wouldEnd(x) && !s.rules.Enforced(x.UID) {
 			return // already recorded
 		}
-		may, tripped := s.rules.MayEnd()
+		may, tripped := s.rules.MayEnd(x.UID)
 		if tripped {
+			s.tripped(x.UID)
 			s.Reterm()
-			log.Error().Msg("circuit breaker open: too many automatic ends, from now on they are only logged")
 		}
 		if !may {
 			s.noteWouldEnd(x)
@@ -116,7 +117,7 @@ func (s *Steward) EndOver(x Excess) {
 		log.Error().Err(err).Msg("over its limit, but not ended: refused")
 		s.audit.Add(audit.Record{
 			Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Refused, Reason: err.Error(),
-			Target: &audit.Target{Session: x.Session.String()}, Mode: s.rules.Mode(),
+			Target: &audit.Target{Session: x.Session.String()}, Mode: s.rules.ModeOf(x.UID),
 		})
 		return
 	}

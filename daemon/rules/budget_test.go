@@ -7,33 +7,18 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 )
 
 // TestBudgetNested: a member does not leave the limits of its session by opening one inside it,
 // and what is done there is work of the session.
 func TestBudgetNested(t *testing.T) {
 	const mib = 1 << 20
-	k := kerneltest.New()
-	e := enforcer.New(k, enforcer.Options{Clock: k.Now})
-	clock := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }}
-	clock.Clock = func() time.Time { return time.Unix(0, 0) }
-	r := registry.New(registry.Options{Kernel: k, Enforcer: e, Clock: clock, Proc: procfs.FS(t.TempDir()), Log: zerolog.Nop(), Period: time.Hour})
-	s := New(Options{Registry: r, Kernel: k, Enforcer: e, Clock: clock, Log: zerolog.Nop()})
-	go r.Run(t.Context())
+	h := newHost(t, "")
+	k, r, s, open := h.k, h.registry, h.Steward, h.open
 	k.Add(100, 1, "lngtest-root")
-	open := func(pid uint32, spec tracer.SessionSpec) {
-		spec.Root, spec.UID = k.Proc(pid).Identity, 1000
-		var refused error
-		if err := r.Update(func(tx registry.Tx) { _, refused = tx.Create(spec) }); err != nil || refused != nil {
-			t.Fatal(err, refused)
-		}
-	}
 	open(100, tracer.SessionSpec{MaxRSS: 64 * mib, Idle: 10 * time.Second})
 	k.Fork(100, 102, "lngtest-inner")
 	open(102, tracer.SessionSpec{})

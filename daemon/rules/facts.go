@@ -3,11 +3,14 @@
 package rules
 
 import (
+	"errors"
 	"os/user"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -24,6 +27,9 @@ func (s *Steward) RootFacts(id tracer.Identity) *policy.Facts {
 	f := s.Facts(id.PID, MaxFacts)
 	if now, err := s.kernel.Identify(id.PID); err != nil || now != id || f == nil || f.Exe == "" {
 		f = s.remembered(id, MaxFacts)
+		if f != nil && err == nil && now == id { // its link cannot be read, but the kernel can compare
+			f.Runs = s.runs(id.PID, f.Exe)
+		}
 	}
 	if f != nil && f.Parent == nil {
 		var creator lineage.ID
@@ -57,6 +63,17 @@ func (s *Steward) remembered(id lineage.ID, depth int) *policy.Facts {
 	return f
 }
 
+// runs returns what the kernel says of the file that a process executes; it is asked at most once.
+func (s *Steward) runs(pid uint32, exe string) func() (file, initial bool) {
+	return sync.OnceValues(func() (file, initial bool) {
+		r, err := s.kernel.Runs(tracer.Identity{PID: pid}, exe)
+		if err != nil && !errors.Is(err, tracer.ErrNotFound) {
+			s.log.Warn().Err(err).Uint32(logging.KeyPID, pid).Msg("no rule with exe matches: file not compared")
+		}
+		return err == nil && r.File, err == nil && !r.Inside
+	})
+}
+
 // Facts is what procfs shows of a process and its ancestors below PID 1. They are for
 // rules about outsiders, whose creators are unknown: the parents are used instead.
 func (s *Steward) Facts(pid uint32, depth int) *policy.Facts {
@@ -65,6 +82,7 @@ func (s *Steward) Facts(pid uint32, depth int) *policy.Facts {
 		return nil
 	}
 	f := &policy.Facts{Exe: s.proc.Link(pid, "exe"), Cgroup: s.proc.Cgroup(pid)}
+	f.Runs = s.runs(pid, f.Exe)
 	f.Argv, _ = broker.Argv(s.proc, pid)
 	if st, err := s.proc.Status(pid); err == nil {
 		f.Comm, f.UID = st.Name, &st.UIDs[1]

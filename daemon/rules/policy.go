@@ -6,11 +6,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -57,7 +60,7 @@ func Load(path string, must bool, c registry.Clock) (*Policy, error) {
 // Started is the policy that was read at the start.
 func (r *Policy) Started() *policy.Policy { return r.started }
 
-// Resume closes the breaker, and reports whether it was open.
+// Resume closes the breaker for all users, and reports whether it was open.
 func (r *Policy) Resume() bool { return r.breaker.Resume() }
 
 // read reads the policy file as it is now.
@@ -147,16 +150,21 @@ func (r *Policy) Redact(argv []string) []string {
 	return hide(argv)
 }
 
-// Mode is the policy's, but observe while the breaker is open.
-func (r *Policy) Mode() string {
-	if _, open := r.breaker.Open(); open {
+// Mode is the policy's.
+func (r *Policy) Mode() string { return r.Policy().Mode }
+
+// ModeOf is the mode for the sessions of a user: the policy's, but observe while the breaker is open
+// for the user.
+func (r *Policy) ModeOf(uid uint32) string {
+	if r.breaker.Open(uid) {
 		return policy.Default().Mode
 	}
-	return r.Policy().Mode
+	return r.Mode()
 }
 
-// Enforced reports whether the ends that rules and budgets ask for are carried out.
-func (r *Policy) Enforced() bool { return r.Mode() == "enforce" }
+// Enforced reports whether the ends of a user's sessions that rules and budgets ask for are carried
+// out.
+func (r *Policy) Enforced(uid uint32) bool { return r.ModeOf(uid) == "enforce" }
 
 // Complete adds what the caller left out: the grace, and, where rules are enforced, the
 // limits that the kernel enforces. Limits that user space judges (max_rss, idle) are
@@ -167,20 +175,20 @@ func (r *Policy) Complete(spec *tracer.SessionSpec, graced bool) {
 	if !graced {
 		spec.Grace = d.Grace.Std()
 	}
-	if r.Enforced() {
+	if r.Enforced(spec.UID) {
 		spec.MaxProcesses = cmp.Or(spec.MaxProcesses, uint32(d.MaxProcesses))
 		spec.MaxLifetime = cmp.Or(spec.MaxLifetime, d.MaxLifetime.Std())
 	}
 }
 
-// MayEnd requests one end for which no caller asked, and counts it. If it is not
-// allowed, what would have ended is to be recorded; tripped means that this one opened
+// MayEnd requests the end of one session of a user for which no caller asked, and counts it. If it
+// is not allowed, what would have ended is to be recorded; tripped means that this one opened
 // the breaker.
-func (r *Policy) MayEnd() (may, tripped bool) {
+func (r *Policy) MayEnd(uid uint32) (may, tripped bool) {
 	if !r.Policy().Enforce() {
 		return false, false
 	}
-	return r.breaker.Allow()
+	return r.breaker.Allow(uid)
 }
 
 // armed notes whether the kernel looks for the agents of the rules.
@@ -226,19 +234,24 @@ func (r *Policy) Degraded() (why []string) {
 	if refused != "" {
 		why = append(why, "policy not applied: "+refused)
 	}
-	if _, open := r.breaker.Open(); open {
-		why = append(why, `the circuit breaker is open: nothing is ended automatically until "lineage policy resume"`)
+	if b := r.BreakerState(); b.Open {
+		why = append(why, display.Breaker(b)+`: none of their sessions is ended automatically until "lineage policy resume"`)
 	}
 	return why
 }
 
-func (r *Policy) BreakerState() api.Breaker {
-	since, open := r.breaker.Open()
-	if !open {
-		return api.Breaker{}
+// BreakerState is for whom the breaker is open.
+func (r *Policy) BreakerState() (b api.Breaker) {
+	opened := r.breaker.Opened()
+	if len(opened) == 0 {
+		return b
 	}
-	ago := r.clock.Monotonic() - since
-	return api.Breaker{Open: true, Since: r.clock.Wall(r.clock.Boottime() - uint64(ago))}
+	for _, uid := range slices.Sorted(maps.Keys(opened)) {
+		b.UIDs = append(b.UIDs, int(uid))
+	}
+	ago := r.clock.Monotonic() - slices.Min(slices.Collect(maps.Values(opened)))
+	b.Open, b.Since = true, r.clock.Wall(r.clock.Boottime()-uint64(ago))
+	return b
 }
 
 // Document is the effective policy on the wire.

@@ -28,6 +28,7 @@ type Steward struct {
 	enforcer *enforcer.Enforcer
 	proc     procfs.FS
 	clock    registry.Clock
+	began    uint64 // boottime
 	audit    Audit
 	log      zerolog.Logger
 
@@ -44,6 +45,7 @@ type Kernel interface {
 	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
 	SetAgents(agents []tracer.Agent) error
 	Dissolve(id tracer.SessionID) (int, error)
+	Runs(p tracer.Identity, path string) (tracer.Running, error)
 }
 
 // Audit is the audit log.
@@ -65,6 +67,7 @@ type Options struct {
 func New(o Options) *Steward {
 	return &Steward{
 		rules: o.Policy, registry: o.Registry, kernel: o.Kernel, enforcer: o.Enforcer, proc: o.Proc, clock: o.Clock, audit: o.Audit, log: o.Log,
+		began:    o.Clock.Boottime(),
 		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
 		sessions: make(map[tracer.SessionID]*ruledSession),
 	}
@@ -98,7 +101,7 @@ func (s *Steward) Hooks() *registry.Hooks {
 		Execed:    s.execed,
 		RootDied:  s.spareLeftovers,
 		Opened:    func(_ registry.View, x *registry.Session) { s.askJudge(x.Info()) },
-		Ending:    func(_ registry.View, x *registry.Session, cause tracer.Cause) { s.countRuled(x, cause) },
+		Closed:    func(_ registry.View, x *registry.Session) { s.countRuled(x) },
 		Forgotten: func(_ registry.View, x *registry.Session) { delete(s.sessions, x.ID()) },
 		Sampled:   s.sampled,
 		Walking:   s.walking,
@@ -136,7 +139,7 @@ func (s *Steward) sampled(v registry.View, _ *registry.Look) (after func()) {
 func (s *Steward) describe(v registry.View, x *registry.Session, d *document.Session) {
 	own := s.of(x.ID())
 	d.RSS = usageOf(v, x).RSS // as max_rss counts it
-	d.Mode, d.Shared, d.WouldEnd = s.rules.Mode(), own.shared, own.wouldEnd
+	d.Mode, d.Shared, d.WouldEnd = s.rules.ModeOf(x.Info().UID), own.shared, own.wouldEnd
 	if own.kept != nil {
 		d.Kept = &document.Kept{Reason: own.kept.Reason, By: own.kept.By, Rule: own.kept.Rule}
 	}
@@ -200,6 +203,6 @@ func (s *Steward) CarryOut(p *policy.Policy) {
 func (s *Steward) Apply() {
 	p := s.rules.Policy()
 	s.Reterm()
-	s.findRunning(p)
+	s.FindRunning()
 	s.keepRunning(p)
 }

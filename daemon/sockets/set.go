@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// Lately is how long before the end of its session a port may have been closed so that the
-	// receipt still names it: a server that shuts down cleanly closes its port, and then exits.
-	Lately = 2 * time.Second
+	// lately is how long a closed socket is remembered: a look that began before may still find it,
+	// and the event of the end that came before the close may be late.
+	lately = 2 * time.Second
 	// maxSockets bounds the sockets of a session, and its ports.
 	maxSockets = 1024
 )
@@ -63,7 +63,7 @@ func (s *Set) Close(k *Socket, at uint64) bool {
 
 // Tidy forgets the sockets that were closed long before a time.
 func (s *Set) Tidy(now uint64) {
-	s.closed = slices.DeleteFunc(s.closed, func(k *Socket) bool { return k.closed+uint64(Lately) < now })
+	s.closed = slices.DeleteFunc(s.closed, func(k *Socket) bool { return k.closed+uint64(lately) < now })
 }
 
 // Open reports whether a socket is open at that port.
@@ -102,11 +102,12 @@ func (s *Set) Numbers(looked []resources.Port) (all []int) {
 	return all
 }
 
-// HeldAt adds those that were open at a time, or until shortly before.
+// HeldAt adds those that were open at a time. What was closed before, if only a moment, is not held:
+// a server that tries an address closes it again.
 func (s *Set) HeldAt(looked []resources.Port, at uint64) []resources.Port {
 	ports := s.Held(looked)
 	for _, k := range s.closed {
-		if k.closed+uint64(Lately) >= at {
+		if k.closed >= at {
 			ports = k.addTo(ports)
 		}
 	}

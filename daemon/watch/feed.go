@@ -9,13 +9,11 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 const (
@@ -24,22 +22,13 @@ const (
 	// others have theirs.
 	viewProcesses = 512
 	viewSessions  = 32
-	// viewLooks bounds the processes of one turn that are read from procfs.
-	viewLooks = 64
 )
-
-// Kernel is what a feed asks the kernel.
-type Kernel interface {
-	Identify(pid uint32) (tracer.Identity, error)
-}
 
 // Options are what a [Feed] depends on.
 type Options struct {
 	stream.Lines
 	Registry *registry.Registry
 	Find     *lookup.Finder
-	Kernel   Kernel
-	Proc     procfs.FS
 	Status   func(registry.View) api.WatchStatus // what a status line shows
 }
 
@@ -61,14 +50,6 @@ type Feed struct {
 	batch   batch
 	changes lineage.Changes
 	scopes  map[tracer.SessionID]*access.Scope
-	looked  map[lineage.ID]commandLine
-}
-
-// commandLine is what procfs showed of a process whose exec was not seen.
-type commandLine struct {
-	exe       string
-	argv      []string
-	truncated bool
 }
 
 // New makes a feed; attach its hooks.
@@ -129,7 +110,7 @@ func (f *Feed) Run(ctx context.Context) {
 
 // watched feeds the view for as long as there are readers.
 func (f *Feed) watched(ctx context.Context) {
-	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
+	f.scopes = make(map[tracer.SessionID]*access.Scope)
 	if f.o.Registry.Read(func(v registry.View) { f.track(v, true) }) != nil {
 		return
 	}
@@ -140,7 +121,6 @@ func (f *Feed) watched(ctx context.Context) {
 			if f.o.Registry.Read(func(v registry.View) { f.turn(v) }) != nil {
 				return
 			}
-			f.look()
 			f.view.publish(&f.batch)
 		}
 		f.mu.Lock()
@@ -258,37 +238,4 @@ func (f *Feed) scope(v registry.View, id tracer.SessionID) *access.Scope {
 	scope := v.Scope(x)
 	f.scopes[id] = &scope
 	return &scope
-}
-
-// look reads from procfs the command lines that no exec event reported: of processes
-// older than the daemon. They are for display, and dropped unless the identity is
-// confirmed afterwards.
-func (f *Feed) look() {
-	for _, id := range f.batch.forgot {
-		delete(f.looked, id)
-	}
-	asked := 0
-	for i := range f.batch.updates {
-		u := &f.batch.updates[i]
-		if u.doc.Argv != nil || u.doc.Exe != "" {
-			delete(f.looked, u.id)
-			continue
-		}
-		line, ok := f.looked[u.id]
-		if !ok && u.doc.State == api.StateLive && asked < viewLooks {
-			asked++
-			line = f.ask(u.id)
-			f.looked[u.id] = line
-		}
-		u.doc.Exe, u.doc.Argv, u.doc.ArgvTruncated = line.exe, line.argv, line.truncated
-	}
-}
-
-func (f *Feed) ask(id lineage.ID) (line commandLine) {
-	line.exe = f.o.Proc.Link(id.PID, "exe")
-	line.argv, line.truncated = broker.Argv(f.o.Proc, id.PID)
-	if now, err := f.o.Kernel.Identify(id.PID); err != nil || now != id {
-		return commandLine{}
-	}
-	return line
 }

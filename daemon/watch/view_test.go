@@ -41,13 +41,13 @@ func newGallery(dir string, options lineage.Options) *gallery {
 		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: c, Proc: procfs.FS(dir), Log: zerolog.Nop(), Graph: options,
 	})
 	f := New(Options{
-		Lines: stream.Lines{Clock: c}, Registry: o, Kernel: k, Proc: procfs.FS(dir),
+		Lines: stream.Lines{Clock: c}, Registry: o,
 		Status: func(v registry.View) api.WatchStatus {
 			return api.WatchStatus{Lost: v.Lost(), Forks: v.Forks(), Live: v.Graph().Stats().Live}
 		},
 	})
 	o.Attach(f.Hooks())
-	f.scopes, f.looked = make(map[tracer.SessionID]*access.Scope), make(map[lineage.ID]commandLine)
+	f.scopes = make(map[tracer.SessionID]*access.Scope)
 	ctx, cancel := context.WithCancel(context.Background())
 	go o.Run(ctx)
 	return &gallery{k, o, f, func() { cancel(); <-o.Done() }}
@@ -126,7 +126,6 @@ func (g *gallery) members(id tracer.SessionID) (all []uint32) {
 func (g *gallery) publish() {
 	for g.f.batch.more = true; g.f.batch.more; {
 		g.update(func(t registry.Tx) { g.f.turn(t.View) })
-		g.f.look()
 		g.f.view.publish(&g.f.batch)
 	}
 }
@@ -305,6 +304,32 @@ func TestSessionFoundByItsMembers(t *testing.T) {
 	g.publish()
 	if pids := g.reader(access.Caller{}, 0).all().PIDs(); !slices.Equal(pids, []int{100, 101}) {
 		t.Errorf("the picture has %d", pids)
+	}
+}
+
+// TestForgottenRemovals: a reader that is further behind than removals are remembered
+// starts again, and does not keep what is gone.
+func TestForgottenRemovals(t *testing.T) {
+	v := newView()
+	r := &reader{w: &watcher{feed: &Feed{view: v}, whole: true}, picture: watchtest.NewPicture()}
+	id := func(i int) lineage.ID { return lineage.ID{PID: uint32(i), Start: 1} }
+	var came, went batch
+	for i := 1; i <= 2*viewRemovals+100; i++ {
+		came.updates = append(came.updates, update{id: id(i), doc: api.Process{Ref: document.Ref(id(i))}, scope: &access.Scope{}, present: true})
+		if i > 1 {
+			went.forgot = append(went.forgot, id(i))
+		}
+	}
+	v.publish(&came)
+	if n := len(r.all().Processes); n != len(came.updates) {
+		t.Fatalf("the reader has %d processes", n)
+	}
+	v.publish(&went)
+	if n := len(v.log); n > 2*viewRemovals {
+		t.Fatalf("%d changes are remembered", n)
+	}
+	if pids := r.all().PIDs(); !slices.Equal(pids, []int{1}) {
+		t.Errorf("the reader has %d processes", len(pids))
 	}
 }
 

@@ -113,16 +113,16 @@ func (k *Kernel) SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error {
 	return nil
 }
 
-// Adopt enters every outsider whose parent is in the session.
-func (k *Kernel) Adopt(id tracer.SessionID) (n int, err error) {
+// Adopt enters every outsider whose parent is in the session, except those of other uids; uid 0: of any.
+func (k *Kernel) Adopt(id tracer.SessionID, uid uint32) (n int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for again := true; again; {
 		again = false
 		for _, p := range k.procs {
 			up := k.procs[p.Parent.PID]
-			if p.Session == 0 && !p.Dead && up != nil && up.Identity == p.Parent && up.Session == id &&
-				p.Flags&tracer.FlagProtected == 0 {
+			if p.Session == 0 && !p.Dead && up != nil && up.Identity == p.Parent && up.Session == id && !k.condemned(id) &&
+				p.Flags&tracer.FlagProtected == 0 && (uid == 0 || p.UID == uid) {
 				p.Source = tracer.SourceParent
 				k.enter(p, id, tracer.EvidenceAdopted, up.Identity)
 				n, again = n+1, true
@@ -142,6 +142,8 @@ func (k *Kernel) Enter(id tracer.SessionID, who, creator tracer.Identity, source
 		return k.fail["Enter"]
 	case p == nil || p.Identity != who || p.Dead || k.sessions[id] == nil:
 		return fmt.Errorf("enter %v: %w", who, tracer.ErrNotFound)
+	case k.condemned(id):
+		return fmt.Errorf("enter %v: %w", who, tracer.ErrBusy)
 	case p.Session != 0 || p.Flags&tracer.FlagProtected != 0:
 		return fmt.Errorf("enter %v: %w", who, tracer.ErrProtected)
 	}
@@ -160,6 +162,8 @@ func (k *Kernel) Raise(from, id tracer.SessionID, who, creator tracer.Identity, 
 		return k.fail["Raise"]
 	case p == nil || p.Identity != who || p.Dead || k.sessions[id] == nil:
 		return fmt.Errorf("enter %v: %w", who, tracer.ErrNotFound)
+	case k.condemned(id):
+		return fmt.Errorf("enter %v: %w", who, tracer.ErrBusy)
 	case p.Session != from || p.Flags&tracer.FlagProtected != 0:
 		return fmt.Errorf("enter %v: %w", who, tracer.ErrProtected)
 	}
@@ -177,7 +181,7 @@ func (k *Kernel) Follow(from, id tracer.SessionID) (n int, err error) {
 		again = false
 		for _, p := range k.procs {
 			c := k.procs[p.Creator.PID]
-			if p.Session == from && !p.Dead && c != nil && c.Identity == p.Creator && c.Session == id {
+			if p.Session == from && !p.Dead && c != nil && c.Identity == p.Creator && c.Session == id && !k.condemned(id) {
 				k.move(p, id)
 				n, again = n+1, true
 			}
@@ -194,6 +198,8 @@ func (k *Kernel) Move(who tracer.Identity, from, to tracer.SessionID) error {
 	switch {
 	case p == nil || p.Identity != who || p.Session != from || s == nil:
 		return fmt.Errorf("move %v: %w", who, tracer.ErrNotFound)
+	case k.condemned(to):
+		return fmt.Errorf("move %v: %w", who, tracer.ErrBusy)
 	case s.Root == who:
 		return fmt.Errorf("move %v: %w", who, tracer.ErrRoot)
 	}
@@ -259,8 +265,20 @@ func (k *Kernel) open(p *Proc) (tracer.SessionID, *tracer.SessionInfo) {
 	if around := k.sessions[p.Session]; around != nil {
 		around.Nested++
 	}
-	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live--; s.Forks-- })
+	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live-- })
 	p.Flags |= tracer.FlagRoot
 	k.enter(p, id, tracer.EvidenceRoot, p.Parent)
 	return id, s
+}
+
+// Unprotect takes the protection away.
+func (k *Kernel) Unprotect(id tracer.Identity) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.procs[id.PID]
+	if p == nil || p.Identity != id {
+		return fmt.Errorf("unprotect %v: %w", id, tracer.ErrNotFound)
+	}
+	p.Flags &^= tracer.FlagProtected
+	return k.fail["Unprotect"]
 }

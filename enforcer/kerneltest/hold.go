@@ -3,6 +3,7 @@
 package kerneltest
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -59,4 +60,18 @@ func (k *Kernel) Sent() []Sent {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.sent)
+}
+
+// Runs says of a process what a test has set, else that its link is true.
+func (k *Kernel) Runs(who tracer.Identity, _ string) (tracer.Running, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.procs[who.PID]
+	switch {
+	case p == nil || p.Dead || who.Start != 0 && p.Identity != who:
+		return tracer.Running{}, fmt.Errorf("compare the file of %v: %w", who, tracer.ErrNotFound)
+	case p.Runs != nil:
+		return *p.Runs, k.fail["Runs"]
+	}
+	return tracer.Running{File: true}, k.fail["Runs"]
 }

@@ -16,12 +16,13 @@ import (
 // Proc is a process.
 type Proc struct {
 	tracer.Process
-	IgnoreTerm bool // SIGTERM does nothing
-	Stubborn   bool // SIGKILL does nothing: state D
-	Slow       bool // after a kill it stays dying until Finish
-	Unreaped   bool // its parent never waits
-	Entered    bool // the kernel holds an entry
-	unseen     bool // its exec was missed
+	IgnoreTerm bool            // SIGTERM does nothing
+	Stubborn   bool            // SIGKILL does nothing: state D
+	Slow       bool            // after a kill it stays dying until Finish
+	Unreaped   bool            // its parent never waits
+	Entered    bool            // the kernel holds an entry
+	unseen     bool            // its exec was missed
+	Runs       *tracer.Running // nil: the file that its link shows
 }
 
 // Kernel is safe for concurrent use.
@@ -172,7 +173,9 @@ func (k *Kernel) enter(p *Proc, id tracer.SessionID, why tracer.Evidence, creato
 	p.Session, p.Since, p.Evidence, p.Creator, p.Entered = id, uint64(k.now), why, creator, true
 	k.chain(id, func(s *tracer.SessionInfo) {
 		s.Live++
-		s.Forks++
+		if why == tracer.EvidenceFork {
+			s.Forks++
+		}
 		s.Peak = max(s.Peak, uint64(s.Live))
 	})
 	k.emit(tracer.Event{Type: tracer.EventBirth, Process: p.Identity, Session: id, Evidence: why,
@@ -213,7 +216,7 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 	p.Dead = true
 	id := p.Session
 	if id != 0 {
-		k.emit(tracer.Event{Type: tracer.EventExit, Process: p.Identity, Session: id, Flags: p.Flags, ExitStatus: status})
+		k.emit(tracer.Event{Type: tracer.EventExit, Process: p.Identity, Session: id, Flags: p.Flags, ExitStatus: status, CPUTime: p.CPUTime})
 		k.chain(id, func(s *tracer.SessionInfo) {
 			s.Live--
 			s.Unreaped++

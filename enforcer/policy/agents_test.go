@@ -26,6 +26,7 @@ func TestBuildDaemonsFile(t *testing.T) {
 		{Facts{Exe: "/usr/local/bin/watchman", Argv: []string{"watchman", "watch-list"}}, ""},
 	} {
 		got := ""
+		tt.facts.Runs = proven
 		if r := p.SharedServer(&tt.facts); r != nil {
 			got = r.Name
 		}

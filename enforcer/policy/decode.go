@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -18,7 +19,7 @@ const DefaultFile = "/etc/lineage/policy.yaml"
 
 // Load reads a policy file. An error in its text is an [*Error].
 func Load(path string) (*Policy, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
 	if err != nil {
 		return nil, fmt.Errorf("open policy: %w", err)
 	}
@@ -196,6 +197,9 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, tag reflect.
 	case v.Kind() == reflect.Slice:
 		return d.list(n, v, path, tag)
 	case v.Kind() == reflect.Pointer:
+		if strings.Count(path, ".parent") > maxParents {
+			return at(n, fmt.Sprintf("a match has more than %d parents", maxParents), "name fewer")
+		}
 		v.Set(reflect.New(v.Type().Elem()))
 		return d.mapping(n, v.Elem(), path)
 	case v.Kind() == reflect.Struct:
@@ -231,8 +235,11 @@ func text(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// maxItems bounds a list.
-const maxItems = 1000
+// maxItems bounds a list, and maxParents the creators that a match names, one in the other.
+const (
+	maxItems   = 1000
+	maxParents = 16
+)
 
 func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Error {
 	anyOf := tag.Get("list") == "any"

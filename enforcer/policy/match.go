@@ -8,8 +8,13 @@ import (
 // Facts are what is known of a process. An empty field is unknown, and a rule that
 // needs it does not match: unknown facts are never a reason to act.
 type Facts struct {
-	Comm   string
-	Exe    string
+	Comm string
+	// Exe is a path that the process may have chosen: the text of a link, or of the event
+	// of an exec.
+	Exe string
+	// Runs is what the kernel says: whether the process executes the file at Exe, and
+	// whether its user namespace is the initial one. nil: it has exited.
+	Runs   func() (file, initial bool)
 	Argv   []string
 	UID    *uint32
 	User   string // the name of UID
@@ -17,8 +22,35 @@ type Facts struct {
 	Parent *Facts // the creator
 }
 
-// Matches reports whether all keys of m hold for f.
-func (m *Match) Matches(f *Facts) bool {
+// runs reports whether the process may match a rule by Exe. A rule that exempts
+// processes from an end needs proof. An agent rule does not exempt, so the event of an
+// exited process is enough.
+func (f *Facts) runs(exempts bool) bool {
+	if f.Runs == nil {
+		return !exempts
+	}
+	file, initial := f.Runs()
+	return file && (initial || !exempts)
+}
+
+// Unproven says why no rule that exempts processes matches Exe, whatever its glob; "" if
+// one can.
+func (f *Facts) Unproven() string {
+	if f == nil || f.Runs == nil {
+		return "the process has exited"
+	}
+	switch file, initial := f.Runs(); {
+	case !file:
+		return "the process does not execute the file that the daemon finds there"
+	case !initial:
+		return "the process is in a user namespace of its own"
+	}
+	return ""
+}
+
+// matches reports whether all keys of m hold for f; exempts is whether m is of a rule
+// that exempts processes from an end.
+func (m *Match) matches(f *Facts, exempts bool) bool {
 	if f == nil {
 		return false
 	}
@@ -34,7 +66,10 @@ func (m *Match) Matches(f *Facts) bool {
 	if len(m.UID) > 0 && !slices.ContainsFunc(m.UID, f.is) {
 		return false
 	}
-	return m.Parent == nil || m.Parent.Matches(f.Parent)
+	if m.Parent != nil && !m.Parent.matches(f.Parent, exempts) {
+		return false
+	}
+	return len(m.Exe) == 0 || f.runs(exempts) // last: the kernel may have to look at all processes
 }
 
 // is reports whether the process runs as user, a name or a number.
@@ -58,7 +93,7 @@ type Rule struct {
 func (p *Policy) Protected(f *Facts) (rules []Rule) {
 	for i := range p.Protect {
 		r := &p.Protect[i]
-		if r.Match.Matches(f) {
+		if r.Match.matches(f, true) {
 			rules = append(rules, Rule{join("protect", r.Name), r.Reason, p.origin(r.from)})
 		}
 	}

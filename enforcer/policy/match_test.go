@@ -1,15 +1,20 @@
 package policy
 
 import (
+	"strings"
 	"testing"
+	"time"
 )
+
+// proven is what the kernel says of a process whose link is true.
+func proven() (file, initial bool) { return true, true }
 
 func TestMatch(t *testing.T) {
 	uid := uint32(1001)
 	f := &Facts{
 		Comm: "postgres", Exe: "/usr/lib/postgresql/16/bin/postgres", Argv: []string{"postgres", "-D", "/data"},
 		UID: &uid, User: "ci", Cgroup: "/system.slice/db.service",
-		Parent: &Facts{Comm: "systemd", Exe: "/usr/lib/systemd/systemd"},
+		Runs: proven, Parent: &Facts{Comm: "systemd", Exe: "/usr/lib/systemd/systemd", Runs: proven},
 	}
 	for match, want := range map[string]bool{
 		"{comm: postgres}":                                true,
@@ -45,6 +50,48 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// A path that a process has chosen does not exempt it from an end; an agent rule,
+// which exempts nobody, takes the last word there is of a process that has exited.
+func TestUnproven(t *testing.T) {
+	p := parse(t, `
+protect: [{name: x, reason: x, match: {exe: /x}}]
+keep:
+  - {name: x, reason: x, until: 2099-01-01, match: {exe: /x}}
+  - {name: y, reason: y, until: 2099-01-01, match: {exe: /y, parent: {exe: /x}}}
+brokers: {shared: [{name: x, match: {exe: /x}}]}
+agents: [{name: x, enabled: true, match: {comm: x, exe: /x}}]
+`)
+	says := func(file, initial bool) func() (bool, bool) { return func() (bool, bool) { return file, initial } }
+	for name, tt := range map[string]struct {
+		runs          func() (bool, bool)
+		exempt, agent bool
+		why           string
+	}{
+		"the file":       {proven, true, true, ""},
+		"another file":   {says(false, true), false, false, "does not execute"},
+		"a namespace":    {says(true, false), false, true, "user namespace"},
+		"both":           {says(false, false), false, false, "does not execute"},
+		"nobody can say": {nil, false, true, "exited"},
+	} {
+		f := &Facts{Comm: "x", Exe: "/x", Runs: tt.runs}
+		child := &Facts{Comm: "y", Exe: "/y", Runs: proven, Parent: f}
+		now := time.Now()
+		for what, got := range map[string]bool{
+			"protect": len(p.Protected(f)) > 0, "keep": p.Keeps(f, now) != nil, "shared": p.SharedServer(f) != nil, "keep by the parent": p.Keeps(child, now) != nil,
+		} {
+			if got != tt.exempt {
+				t.Errorf("%s: %s: %v", name, what, got)
+			}
+		}
+		if got := p.Agent(f) != nil; got != tt.agent {
+			t.Errorf("%s: agent: %v", name, got)
+		}
+		if why := f.Unproven(); (why == "") != (tt.why == "") || !strings.Contains(why, tt.why) {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
+
 func TestBuiltInProtection(t *testing.T) {
 	p := parse(t, "protect:\n")
 	for exe, want := range map[string]string{
@@ -54,7 +101,7 @@ func TestBuiltInProtection(t *testing.T) {
 		"/tmp/usr/sbin/sshd": "", "/usr/sbin/sshd2": "",
 	} {
 		got := ""
-		for _, r := range p.Protected(&Facts{Exe: exe}) {
+		for _, r := range p.Protected(&Facts{Exe: exe, Runs: proven}) {
 			got = r.Key
 		}
 		if got != want {

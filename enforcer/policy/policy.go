@@ -31,7 +31,7 @@ type Policy struct {
 	Keep        []Keeping    `key:"keep" doc:"members that may outlive their session"`
 	Protect     []Protection `key:"protect" doc:"never adopted and never signalled on evidence weaker than a fork; added to the built-in list"`
 	Brokers     Brokers      `key:"brokers" doc:"work that a member hands to another daemon"`
-	Breaker     Breaker      `key:"breaker" doc:"how many automatic ends are allowed"`
+	Breaker     Breaker      `key:"breaker" doc:"how many automatic ends are allowed, by user"`
 	Wait        Wait         `key:"wait" doc:"how long an end waits before its verdict"`
 	Secrets     []Pattern    `key:"redact" doc:"RE2 on argv, its arguments joined by a space; with a group only the group is hidden; added to the built-in list"`
 	Trace       string       `key:"trace" one:"accept|ignore" doc:"accept: the daemon reads TRACEPARENT, and nothing else, of the environment of an agent's children, and shows it as what the member claims"`
@@ -60,9 +60,9 @@ type Brokers struct {
 	Shared []Shared `key:"shared" doc:"servers that several sessions use: they leave the session that started them"`
 }
 
-// Breaker is the circuit breaker for the ends that the daemon starts automatically.
+// Breaker is the circuit breaker for ends that nobody asked for, by user.
 type Breaker struct {
-	EndsPerMinute int `key:"ends_per_minute" min:"1" max:"100000" doc:"at this many, automatic ends stop"`
+	EndsPerMinute int `key:"ends_per_minute" min:"1" max:"100000" doc:"at this many of a user's sessions, automatic ends of the user's sessions stop"`
 }
 
 // Wait bounds what an end waits for.

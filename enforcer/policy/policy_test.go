@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,6 +72,45 @@ func TestNotAFile(t *testing.T) {
 	}
 	if _, err := Parse("big", make([]byte, maxFile+1)); err == nil {
 		t.Error("a file of any size was read")
+	}
+	if _, err := Load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "larger than 1MiB") {
+		t.Errorf("/dev/zero: %v", err)
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(fifo); err == nil || !strings.Contains(err.Error(), "empty") {
+		t.Errorf("a FIFO without a writer: %v", err)
+	}
+	// A shell's <(command) is a pipe.
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	time.AfterFunc(50*time.Millisecond, func() {
+		_, _ = w.WriteString("version: 1\nmode: enforce\n")
+		w.Close()
+	})
+	if p, err := Load(fmt.Sprintf("/dev/fd/%d", r.Fd())); err != nil || p.Mode != "enforce" {
+		t.Errorf("a pipe: %v, %v", p, err)
+	}
+}
+
+// A match that names many creators costs no more than the line that refuses it.
+func TestParents(t *testing.T) {
+	nested := func(n int) string {
+		return "version: 1\nagents:\n  - {name: a, enabled: true, match: {comm: a" + strings.Repeat(", parent: {comm: a", n) + strings.Repeat("}", n) + "}}\n"
+	}
+	if p, err := Parse("p", []byte(nested(maxParents))); err != nil || p.Agents[0].Match.Parent == nil {
+		t.Errorf("%d parents: %v", maxParents, err)
+	}
+	for _, n := range []int{maxParents + 1, 1000, 5000} {
+		_, err := Parse("p", []byte(nested(n)))
+		if bad, ok := errors.AsType[*Error](err); !ok || bad.What != "a match has more than 16 parents" || bad.Line != 3 || bad.Column < 100 {
+			t.Errorf("%d parents: %v", n, err)
+		}
 	}
 }
 

@@ -5,7 +5,7 @@ import "time"
 // Match selects processes. All of its keys must hold.
 type Match struct {
 	Comm   []string  `key:"comm" form:"comm" list:"any" doc:"the exact comm, at most 15 bytes"`
-	Exe    []Glob    `key:"exe" list:"any" doc:"glob on the resolved path; ** crosses directories"`
+	Exe    []Glob    `key:"exe" list:"any" doc:"glob on the resolved path, ** crosses directories; the process must execute the file that the daemon finds there"`
 	Argv   []Pattern `key:"argv" list:"any" doc:"RE2 on any one argument"`
 	UID    []string  `key:"uid" form:"user" list:"any" doc:"name or number"`
 	Cgroup []Glob    `key:"cgroup" list:"any" doc:"glob on the cgroup v2 path"`
@@ -142,7 +142,7 @@ func (p *Policy) Terms(r *Agent) Terms {
 // Agent returns the first enabled rule that matches, nil if none does.
 func (p *Policy) Agent(f *Facts) *Agent {
 	for i := range p.Agents {
-		if r := &p.Agents[i]; r.Enabled && r.Match.Matches(f) {
+		if r := &p.Agents[i]; r.Enabled && r.Match.matches(f, false) {
 			return r
 		}
 	}
@@ -162,7 +162,7 @@ func (p *Policy) AgentNamed(name string) *Agent {
 // Keeps returns the first keep rule that matches and is not void, nil if none does.
 func (p *Policy) Keeps(f *Facts, now time.Time) *Keeping {
 	for i := range p.Keep {
-		if r := &p.Keep[i]; now.Before(r.Until.Time()) && r.Match.Matches(f) {
+		if r := &p.Keep[i]; now.Before(r.Until.Time()) && r.Match.matches(f, true) {
 			return r
 		}
 	}
@@ -172,7 +172,7 @@ func (p *Policy) Keeps(f *Facts, now time.Time) *Keeping {
 // SharedServer returns the first rule for shared servers that matches, nil if none does.
 func (p *Policy) SharedServer(f *Facts) *Shared {
 	for i := range p.Brokers.Shared {
-		if r := &p.Brokers.Shared[i]; r.Match.Matches(f) {
+		if r := &p.Brokers.Shared[i]; r.Match.matches(f, true) {
 			return r
 		}
 	}

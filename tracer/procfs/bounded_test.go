@@ -6,9 +6,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/tracer/caught"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
@@ -39,6 +41,7 @@ func TestStuckExec(t *testing.T) {
 		"stat":          func() { _, _ = fs.Stat(pid) },
 		"executable":    func() { fs.Link(pid, "exe") },
 		"PID namespace": func() { _, _ = fs.PIDNamespace(pid) },
+		"name":          func() { fs.Comm(pid) },
 	} {
 		within(t, what, read)
 	}
@@ -97,8 +100,12 @@ func TestBounded(t *testing.T) {
 func TestBoundedEach(t *testing.T) {
 	release := make(chan struct{})
 	keys := []string{"a", "stuck", "b", "stuck", "c"}
+	each := make([]procfs.Key, len(keys))
+	for i, name := range keys {
+		each[i] = procfs.UserKey(name, 1000)
+	}
 	within(t, "five reads", func() {
-		for i, r := range procfs.BoundedEach(keys, func(i int) (int, error) {
+		for i, r := range procfs.BoundedEach(each, func(i int) (int, error) {
 			if keys[i] == "stuck" {
 				<-release
 			}
@@ -111,11 +118,26 @@ func TestBoundedEach(t *testing.T) {
 	})
 	close(release)
 	for end := time.Now().Add(tracertest.Slowed(10 * time.Second)); ; time.Sleep(time.Millisecond) {
-		if n, err := procfs.Bounded("stuck", func() (int, error) { return 7, nil }); err == nil && n == 7 {
+		if n, err := procfs.Bounded(each[1], func() (int, error) { return 7, nil }); err == nil && n == 7 {
 			return
 		}
 		if time.Now().After(end) {
 			t.Fatal("it is still not read")
 		}
+	}
+}
+
+// A read that panics does so in the goroutine that waits for it, and counts as returned.
+func TestBoundedPanic(t *testing.T) {
+	for range 2 {
+		p := caught.By(func() {
+			_, _ = procfs.Bounded(procfs.KeyOf("/lngtest"), func() (int, error) { panic("lngtest-panic") })
+		})
+		if p == nil || p.Value != "lngtest-panic" || !strings.Contains(string(p.Stack), "TestBoundedPanic") {
+			t.Errorf("%v", p)
+		}
+	}
+	if n, err := procfs.Bounded(procfs.KeyOf("/lngtest"), func() (int, error) { return 1, nil }); n != 1 || err != nil {
+		t.Error(n, err)
 	}
 }

@@ -1,7 +1,12 @@
+//go:build linux
+
 package procfs
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,4 +20,27 @@ func Exited(pidfd int) bool {
 		n, err = unix.Poll(fds, 0)
 	}
 	return err != nil || n != 0
+}
+
+// Nested reports whether the process of a pidfd is in another PID namespace than that of procfs. The kernel takes no
+// lock of the process for the answer, so it does not wait. Minimum kernel 5.5.
+func Nested(pidfd int) (bool, error) {
+	// A kernel without PID namespaces does not write NSpid.
+	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
+	if err != nil {
+		return false, err
+	}
+	pid, all := uint32(0), []uint32(nil)
+	for line := range strings.Lines(string(b)) {
+		switch key, value, _ := strings.Cut(line, ":"); key {
+		case "Pid":
+			pid = first(strings.Fields(value))
+		case "NSpid":
+			all = numbers(strings.Fields(value))
+		}
+	}
+	if pid == 0 {
+		return false, fmt.Errorf("read fdinfo of pidfd: %w", errMalformed)
+	}
+	return len(all) > 1, nil
 }

@@ -34,9 +34,12 @@ func (fs FS) Path(pid uint32, name string) string {
 	return filepath.Join(string(fs), strconv.FormatUint(uint64(pid), 10), name)
 }
 
+// Key is the key of a process, for [Bounded].
+func (fs FS) Key(pid uint32) Key { return KeyOf(fs.Path(pid, "")) }
+
 // Read returns a file of a process, cut at limit bytes.
 func (fs FS) Read(pid uint32, name string, limit int64) ([]byte, error) {
-	return Bounded(fs.Path(pid, ""), func() ([]byte, error) {
+	return Bounded(fs.Key(pid), func() ([]byte, error) {
 		f, err := os.Open(fs.Path(pid, name))
 		if err != nil {
 			return nil, err
@@ -57,12 +60,22 @@ func (fs FS) Link(pid uint32, name string) string {
 }
 
 func (fs FS) readlink(pid uint32, name string) (string, error) {
-	return Bounded(fs.Path(pid, ""), func() (string, error) { return os.Readlink(fs.Path(pid, name)) })
+	return Bounded(fs.Key(pid), func() (string, error) { return os.Readlink(fs.Path(pid, name)) })
 }
 
 // PIDNamespace returns the link that names the PID namespace of a process.
 func (fs FS) PIDNamespace(pid uint32) (string, error) {
 	return fs.readlink(pid, "ns/pid")
+}
+
+// Comm returns the name of the process's leader, "" if it is gone. It is not [Bounded]: the kernel takes no lock of the
+// process for it that is held while the process waits.
+func (fs FS) Comm(pid uint32) string {
+	b, err := os.ReadFile(fs.Path(pid, "comm"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(b), "\n")
 }
 
 // Cmdline returns the command line as the kernel has it, cut at MaxArgv bytes.
@@ -97,7 +110,6 @@ type Status struct {
 	TGID        uint32   // of a thread: its process
 	Tracer      uint32   // the thread that traces it, 0: none
 	UIDs        []uint32 // real, effective, saved, filesystem
-	GIDs        []uint32 // the same, and the supplementary groups
 	NSPID       uint32   // in the innermost PID namespace
 	CoreDumping bool
 	Pending     uint64 // signals of the thread and of the process, bit 0 is signal 1
@@ -122,8 +134,6 @@ func (fs FS) Status(pid uint32) (s Status, err error) {
 			s.Tracer = first(words)
 		case "Uid":
 			s.UIDs = numbers(words)
-		case "Gid", "Groups":
-			s.GIDs = append(s.GIDs, numbers(words)...)
 		case "NSpid":
 			if n := numbers(words); len(n) > 0 {
 				s.NSPID = n[len(n)-1]

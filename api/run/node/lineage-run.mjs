@@ -17,7 +17,10 @@
 //   forwarded to the command.
 // - pid is that of "lineage run" or "lineage init". The exit code is 128 + N if the
 //   command died of signal N.
-// - report says how each process ended, guarantee how far that can be trusted.
+// - report says how each process ended, guarantee how far that can be trusted. It is
+//   null if lineage could not run the command.
+// - A command that is not there, or may not be run, is the same 'error'. What only exec
+//   finds, such as a missing interpreter of a script, is exit code 126 or 127.
 //
 // One file, no dependencies, Node 18 or newer, Linux. Copy it.
 
@@ -26,6 +29,7 @@ import fs from 'node:fs'
 import http from 'node:http'
 import os from 'node:os'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 
 // What ends the processes that a command started; a greater one is stronger.
 export const Guarantee = Object.freeze({
@@ -59,6 +63,8 @@ export function spawn(command, args = [], options = {}) {
     throw new GuaranteeError(`guarantee ${nameOf(require)} is required, this host has ${nameOf(guarantee)}: ${why}`)
   }
   signal?.throwIfAborted()
+  const missing = guarantee > Guarantee.GROUP && unfit(command, rest.env ?? process.env, rest.cwd)
+  if (missing) return fail(command, args, missing, rest)
   let argv = [command, ...args]
   if (guarantee > Guarantee.GROUP) {
     run.dir = fs.mkdtempSync(path.join(os.tmpdir(), 'lineage-run-'))
@@ -102,6 +108,37 @@ export function spawn(command, args = [], options = {}) {
   })
   child.once('error', () => run.dir && fs.rmSync(run.dir, { recursive: true, force: true }))
   return child
+}
+
+// unfit says what exec would say of a command: the program that is started is lineage.
+function unfit(command, env, cwd = '.') {
+  if (cwd instanceof URL) cwd = fileURLToPath(cwd)
+  let code = 'ENOENT'
+  for (const folder of command.includes('/') ? [''] : (env.PATH ?? '/usr/local/bin:/bin:/usr/bin').split(':')) {
+    const file = path.resolve(cwd, folder, command)
+    try {
+      if (fs.statSync(file).isFile()) {
+        fs.accessSync(file, fs.constants.X_OK)
+        return
+      }
+      code = 'EACCES'
+    } catch (err) {
+      if (err.code === 'EACCES') code = 'EACCES'
+    }
+  }
+  return code
+}
+
+// fail starts what cannot be started, and gives its error the caller's words.
+function fail(command, args, code, options) {
+  const child = child_process.spawn(code === 'ENOENT' ? '/proc/none' : '/', { ...options, cwd: undefined })
+  child.spawnfile = command
+  child.spawnargs = [command, ...args]
+  child.prependOnceListener('error', err => {
+    const syscall = `spawn ${command}`
+    Object.assign(err, { message: `${syscall} ${code}`, code, errno: -os.constants.errno[code], syscall, path: command, spawnargs: args })
+  })
+  return Object.assign(child, { guarantee: undefined, report: null, end: () => false, kill: () => false, session: async () => null })
 }
 
 const nameOf = guarantee => Object.keys(Guarantee).find(k => Guarantee[k] === guarantee)

@@ -18,6 +18,8 @@ What differs from subprocess and asyncio:
 - pid is that of "lineage run" or "lineage init", which forwards signals to the
   command. returncode is 128 + N if the command died of signal N.
 - report says how each process ended, guarantee how far that can be trusted.
+- a command that is not there, or may not be run, raises what subprocess raises. What
+  only exec finds, such as a missing interpreter of a script, is returncode 126 or 127.
 
 One file, standard library only, Python 3.9 or newer, Linux. Copy it.
 """
@@ -25,12 +27,14 @@ One file, standard library only, Python 3.9 or newer, Linux. Copy it.
 import asyncio
 import contextlib
 import enum
+import errno
 import http.client
 import json
 import os
 import shutil
 import signal
 import socket as sockets
+import stat
 import subprocess
 import tempfile
 import threading
@@ -71,7 +75,7 @@ class _UnixConnection(http.client.HTTPConnection):
 class _Run:
     """One command: how it is started, its session and its report."""
 
-    def __init__(self, argv, name=None, grace=None, require=None, lineage=None, socket=None):
+    def __init__(self, argv, env=None, cwd=None, name=None, grace=None, require=None, lineage=None, socket=None):
         self.name, self.grace = name, grace
         self.socket = socket or os.environ.get("LINEAGE_SOCKET") or "/run/lineage/lineage.sock"
         self.guarantee, program, why = self._choose(lineage or "lineage")
@@ -80,9 +84,10 @@ class _Run:
         self.report = None
         self.pid = None
         self._dir = None
-        self.argv = [os.fspath(a) for a in argv]
+        self.argv = [os.fsdecode(a) for a in argv]
         if self.guarantee == Guarantee.GROUP:
             return
+        _check(self.argv[0], env, cwd)
         self._dir = tempfile.mkdtemp(prefix="lineage-run-")
         words = [program, "run" if self.guarantee > Guarantee.SUBREAPER else "init", "--quiet", "--report=" + self._receipt()]
         if grace is not None:
@@ -240,6 +245,11 @@ class _Run:
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         self._end_group(False)
 
+    def abandon(self):
+        """The process could not be started."""
+        if self._dir is not None:
+            shutil.rmtree(self._dir, ignore_errors=True)
+
     def finish(self):
         """Read the report, once the process was waited for."""
         if self.report is not None:
@@ -263,8 +273,28 @@ def _stat(pid):
         return []
 
 
+def _check(command, env, cwd):
+    """Raise what exec would raise: the program that is started is lineage."""
+    code = errno.ENOENT
+    folders = [""] if os.sep in command else map(os.fsdecode, os.get_exec_path(env))
+    for folder in folders:
+        path = os.path.join(os.fsdecode(cwd or ""), folder, command)
+        try:
+            mode = os.stat(path).st_mode
+        except PermissionError:
+            code = errno.EACCES
+            continue
+        except OSError:
+            continue
+        if stat.S_ISREG(mode) and os.access(path, os.X_OK):
+            return
+        code = errno.EACCES
+    raise OSError(code, os.strerror(code), command)
+
+
 def _options(kwargs):
-    return {k: kwargs.pop(k) for k in ("name", "grace", "require", "lineage", "socket") if k in kwargs}
+    ours = {k: kwargs.pop(k) for k in ("name", "grace", "require", "lineage", "socket") if k in kwargs}
+    return {**ours, "env": kwargs.get("env"), "cwd": kwargs.get("cwd")}
 
 
 def _surroundings(run, kwargs):
@@ -283,14 +313,20 @@ class Popen(subprocess.Popen):
     Guarantee), lineage (path of the program) and socket (of the daemon)."""
 
     def __init__(self, args, **kwargs):
+        argv = args
         if kwargs.pop("shell", False):
-            args = ["/bin/sh", "-c", args]
+            argv = ["/bin/sh", "-c", args]
         elif isinstance(args, (str, bytes, os.PathLike)):
-            args = [args]
+            argv = [args]
         if kwargs.get("executable"):
             raise ValueError("executable is not supported: lineage is what is executed")
-        self._run = _Run(args, **_options(kwargs))
-        super().__init__(self._run.argv, **_surroundings(self._run, kwargs))
+        self._run = _Run(argv, **_options(kwargs))
+        try:
+            super().__init__(self._run.argv, **_surroundings(self._run, kwargs))
+        except BaseException:
+            self._run.abandon()
+            raise
+        self.args = args  # errors name the caller's command
         self._run.started(self.pid)
 
     @property
@@ -426,7 +462,11 @@ class Process:
 async def create_subprocess_exec(program, *args, **kwargs):
     """asyncio.create_subprocess_exec with the options of Popen."""
     run = await asyncio.to_thread(lambda options: _Run([program, *args], **options), _options(kwargs))
-    process = await asyncio.create_subprocess_exec(*run.argv, **_surroundings(run, kwargs))
+    try:
+        process = await asyncio.create_subprocess_exec(*run.argv, **_surroundings(run, kwargs))
+    except BaseException:
+        run.abandon()
+        raise
     run.started(process.pid)
     return Process(process, run)
 

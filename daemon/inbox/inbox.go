@@ -1,8 +1,9 @@
 //go:build linux
 
-package registry
+package inbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,9 +17,15 @@ import (
 // ring buffer takes the rest, and counts what it cannot take.
 const maxBatch = 16384
 
-// inbox is the events that were read and not yet applied. It has one writer,
-// ingest, and one reader, the registry.
-type inbox struct {
+// Kernel sends events.
+type Kernel interface {
+	Read(ev *tracer.Event) error
+	Flush() error
+}
+
+// Inbox is the events that were read and not yet applied. It has one writer, Ingest,
+// and one reader, the registry.
+type Inbox struct {
 	kernel Kernel
 	flush  *flush
 	ready  chan struct{} // something is pending
@@ -29,15 +36,23 @@ type inbox struct {
 	closed  bool
 }
 
-func newInbox(k Kernel) *inbox {
-	b := &inbox{kernel: k, flush: &flush{begin: k.Flush}, ready: make(chan struct{}, 1)}
+// New makes an Inbox.
+func New(k Kernel) *Inbox {
+	b := &Inbox{kernel: k, flush: &flush{begin: k.Flush}, ready: make(chan struct{}, 1)}
 	b.room = sync.NewCond(&b.mu)
 	return b
 }
 
-// ingest reads events until the kernel is closed. The texts of an exec event alias the
-// tracer's buffer and are copied here.
-func (b *inbox) ingest() error {
+// CatchUp waits until the events that the kernel had sent before are in, and at the
+// latest until ctx is done.
+func (b *Inbox) CatchUp(ctx context.Context) { b.flush.wait(ctx) }
+
+// Ready has an item when Take returns events.
+func (b *Inbox) Ready() <-chan struct{} { return b.ready }
+
+// Ingest reads events until the kernel is closed for reading. The texts of an exec event
+// alias the tracer's buffer and are copied here.
+func (b *Inbox) Ingest() error {
 	var ev tracer.Event
 	for {
 		err := b.kernel.Read(&ev)
@@ -61,7 +76,7 @@ func (b *inbox) ingest() error {
 	}
 }
 
-func (b *inbox) put(ev *tracer.Event) bool {
+func (b *Inbox) put(ev *tracer.Event) bool {
 	b.mu.Lock()
 	for len(b.pending) >= maxBatch && !b.closed {
 		b.room.Wait()
@@ -79,8 +94,8 @@ func (b *inbox) put(ev *tracer.Event) bool {
 	return !closed
 }
 
-// take returns what is pending and keeps spare, emptied, for the next events.
-func (b *inbox) take(spare []tracer.Event) []tracer.Event {
+// Take returns what is pending and keeps spare, emptied, for the next events.
+func (b *Inbox) Take(spare []tracer.Event) []tracer.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	batch := b.pending
@@ -89,8 +104,8 @@ func (b *inbox) take(spare []tracer.Event) []tracer.Event {
 	return batch
 }
 
-// close lets a waiting writer go.
-func (b *inbox) close() {
+// Close ends Ingest even if it waits for the reader.
+func (b *Inbox) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true

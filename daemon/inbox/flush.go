@@ -1,6 +1,6 @@
 //go:build linux
 
-package registry
+package inbox
 
 import (
 	"context"

@@ -1,16 +1,17 @@
 //go:build linux
 
-package registry
+// Package intake makes what the graph takes of what the kernel side reports.
+package intake
 
 import (
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// graphEvent is a kernel event as the graph takes it. Its texts alias ev.
-func graphEvent(ev *tracer.Event) lineage.Event {
+// Event is a kernel event as the graph takes it. Its texts alias ev.
+func Event(ev *tracer.Event) lineage.Event {
 	return lineage.Event{
-		Type: graphTypes[ev.Type], Time: ev.Time, ID: ev.Process, Session: ev.Session,
+		Type: types[ev.Type], Time: ev.Time, ID: ev.Process, Session: ev.Session,
 		Evidence: ev.Evidence, Source: uint8(ev.Source), Creator: ev.Creator, Parent: ev.Parent,
 		From: ev.From, Comm: ev.Comm[:], UID: ev.UID, Cgroup: ev.Cgroup,
 		Exe: ev.Filename, Argv: ev.Argv, ArgvTruncated: ev.ArgvTruncated,
@@ -19,7 +20,7 @@ func graphEvent(ev *tracer.Event) lineage.Event {
 	}
 }
 
-var graphTypes = [...]lineage.EventType{
+var types = [...]lineage.EventType{
 	tracer.EventBirth:    lineage.Birth,
 	tracer.EventExec:     lineage.Exec,
 	tracer.EventExit:     lineage.Exit,
@@ -29,8 +30,8 @@ var graphTypes = [...]lineage.EventType{
 	tracer.EventTrace:    lineage.Claimed,
 }
 
-// graphSeen is one process of a snapshot; comm must outlive it.
-func graphSeen(p *tracer.Process, comm []byte) lineage.Seen {
+// Seen is one process of a snapshot; comm must outlive it.
+func Seen(p *tracer.Process, comm []byte) lineage.Seen {
 	return lineage.Seen{
 		ID: p.Identity, Session: p.Session, Since: p.Since,
 		Evidence: p.Evidence, Source: uint8(p.Source), Creator: p.Creator, Parent: p.Parent,

@@ -1,0 +1,164 @@
+//go:build linux
+
+package access
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+const connectTo = "LNGTEST_CONNECT"
+
+// A process that a test of this package starts connects, and stays until its input is closed.
+func init() {
+	path := os.Getenv(connectTo)
+	if path == "" {
+		return
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		os.Exit(1)
+	}
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	c.Close()
+	os.Exit(0)
+}
+
+// caller starts a process that connects, and returns what the socket says of it. quit ends the process.
+func caller(t *testing.T, attr *syscall.SysProcAttr) (p Peer, quit func()) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "lngtest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = errors.Join(os.Chmod(dir, 0o777), os.WriteFile(filepath.Join(dir, "caller"), program, 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "s")
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	if err := errors.Join(os.Chmod(path, 0o777), ln.SetDeadline(time.Now().Add(time.Minute))); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(dir, "caller"))
+	cmd.Env, cmd.SysProcAttr = append(os.Environ(), connectTo+"="+path), attr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	quit = sync.OnceFunc(func() {
+		in.Close()
+		_ = cmd.Wait()
+	})
+	t.Cleanup(quit)
+	c, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if p, err = PeerOf(c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	if p.PID != uint32(cmd.Process.Pid) {
+		t.Fatalf("pid %d, want %d", p.PID, cmd.Process.Pid)
+	}
+	return p, quit
+}
+
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+// The socket tells user, groups and PID namespace of a caller.
+func TestPeer(t *testing.T) {
+	needsRoot(t)
+	groups := make([]uint32, 100) // more than one look has room for
+	for i := range groups {
+		groups[i] = 2000 + uint32(i)
+	}
+	p, _ := caller(t, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1001, Groups: groups}})
+	slices.Sort(p.Groups)
+	if p.UID != 1000 || p.GID != 1001 || !slices.Equal(p.Groups, groups) || p.Away || p.Hidden != nil || p.Gone {
+		t.Errorf("a user: %+v", p)
+	}
+	p, _ = caller(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
+	if p.UID != 0 || !p.Away || p.Hidden != nil {
+		t.Errorf("in another PID namespace: %+v", p)
+	}
+}
+
+// identified is how an access judges a peer.
+func identified(p Peer) *Connection {
+	k := kerneltest.New()
+	k.Add(p.PID, 1, "lngtest")
+	a := New(Options{
+		Kernel: k, Proc: "/proc", Group: 2050, Clock: func() time.Duration { return 0 },
+		Audit: func(audit.Record) {}, Log: zerolog.Nop(),
+	})
+	return a.Identify(p)
+}
+
+// A caller is identified while the kernel answers for no process.
+func TestCallerAmongStuckProcesses(t *testing.T) {
+	needsRoot(t)
+	release := make(chan struct{})
+	defer close(release)
+	var leaving sync.WaitGroup
+	for i := range 512 { // all that may wait
+		leaving.Go(func() {
+			_, _ = procfs.Bounded(procfs.UserKey("lngtest-"+strconv.Itoa(i), 0), func() (int, error) {
+				<-release
+				return 0, nil
+			})
+		})
+	}
+	leaving.Wait()
+	p, quit := caller(t, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1001, Groups: []uint32{2050}}})
+	if _, err := procfs.FS("/proc").Status(p.PID); !errors.Is(err, procfs.ErrStuck) {
+		t.Errorf("it can be read: %v", err)
+	}
+	c := identified(p)
+	if c.alien || c.hidden != nil || c.lost || !c.group || c.comm != "caller" {
+		t.Errorf("%+v", c)
+	}
+	quit()
+	if c := identified(p); !c.lost || c.comm != "" {
+		t.Errorf("it has exited: %+v", c)
+	}
+}
+
+// A caller that was reaped before the daemon asked gets no rights: its PID may be another process's.
+func TestReapedCaller(t *testing.T) {
+	if c := identified(Peer{PID: uint32(os.Getpid()), PIDFD: -1, Gone: true}); !c.lost || c.group || c.comm != "" {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,167 @@
+//go:build linux
+
+package attribution
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// user is the user whose processes choose files.
+const user = 1000
+
+// plants are what a process may have as its standard input.
+var plants = map[string]func(path string) error{
+	"job of the user": func(path string) error { return write(path, user) },
+	"file of root":    func(path string) error { return write(path, 0) },
+	"file of another": func(path string) error { return write(path, user+1) },
+	"FIFO": func(path string) error {
+		return errors.Join(unix.Mkfifo(path, 0o600), os.Chown(path, user, user))
+	},
+	"device": func(path string) error {
+		return errors.Join(unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))), os.Chown(path, user, user))
+	},
+	"socket": func(path string) error {
+		return errors.Join(unix.Mknod(path, unix.S_IFSOCK|0o600, 0), os.Chown(path, user, user))
+	},
+	"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+}
+
+func write(path string, uid int) error {
+	const text = "#!/bin/sh\nLINEAGE_TOKEN=SECRET; export LINEAGE_TOKEN\n"
+	return errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chown(path, uid, uid))
+}
+
+// opens reports whether look opens a file.
+func opens(t *testing.T, path string, look func()) bool {
+	t.Helper()
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_OPEN); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	n, err := unix.Read(fd, make([]byte, 4096))
+	if err != nil && !errors.Is(err, unix.EAGAIN) {
+		t.Fatal(err)
+	}
+	return n > 0
+}
+
+// seen is a kernel in which every process has its identity.
+type seen struct{ *kerneltest.Kernel }
+
+func (seen) Identify(pid uint32) (tracer.Identity, error) {
+	return tracer.Identity{PID: pid, Start: 1}, nil
+}
+
+// below makes a process of the user and its parent, a file called atd.
+func below(t *testing.T, owner int, namespace string) (*Attribution, *tracer.Process) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	a := &Attribution{kernel: seen{kerneltest.New()}, proc: procfs.FS(t.TempDir()), me: tracer.Identity{PID: 3}}
+	for pid, text := range map[uint32]string{
+		3: "", 30: "30 (atd) S 1 1 1 0", 300: "300 (sh) S 30 1 1 0",
+	} {
+		var all error
+		for _, dir := range []string{"fd", "ns"} {
+			all = errors.Join(all, os.MkdirAll(a.proc.Path(pid, dir), 0o755))
+		}
+		for _, name := range []string{"user", "pid"} {
+			in := name + ":[1]"
+			if pid == 30 && name == namespace {
+				in = name + ":[2]"
+			}
+			all = errors.Join(all, os.Symlink(in, a.proc.Path(pid, "ns/"+name)))
+		}
+		if text != "" {
+			all = errors.Join(all, os.WriteFile(a.proc.Path(pid, "stat"), []byte(text+strings.Repeat(" 0", 20)), 0o600),
+				os.WriteFile(a.proc.Path(pid, "cgroup"), []byte("0::/lngtest\n"), 0o600),
+				os.WriteFile(a.proc.Path(pid, "status"), fmt.Appendf(nil, "Name:\tatd\nUid:\t%d\t1\t1\t1\n", owner), 0o600),
+				os.WriteFile(a.proc.Path(pid, "environ"), []byte("A=1\x00"), 0o600),
+				os.Symlink(map[uint32]string{30: "/usr/sbin/atd", 300: "/bin/sh"}[pid], a.proc.Path(pid, "exe")))
+		}
+		if all != nil {
+			t.Fatal(all)
+		}
+	}
+	p := &tracer.Process{Identity: tracer.Identity{PID: 300, Start: 1}, UID: user}
+	p.Parent = tracer.Identity{PID: 30}
+	return a, p
+}
+
+// Of what a process has as its standard input, only a job of its own user is opened, and only below root's atd on the host.
+func TestJobOpens(t *testing.T) {
+	for name, plant := range plants {
+		t.Run(name, func(t *testing.T) {
+			a, p := below(t, 0, "")
+			path := a.proc.Path(p.PID, "fd/0")
+			if err := plant(path); err != nil {
+				t.Fatal(err)
+			}
+			theirs := name == "job of the user"
+			var x candidate
+			if opens(t, path, func() { x, _ = a.read(p) }) != theirs {
+				t.Errorf("opened: %v", !theirs)
+			}
+			if (x.marks.Token == broker.SumOf("SECRET")) != theirs {
+				t.Error("token")
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		owner     int
+		namespace string
+	}{"a user's": {owner: user}, "in a user namespace": {namespace: "user"}, "in a PID namespace": {namespace: "pid"}} {
+		t.Run("atd is "+name, func(t *testing.T) {
+			a, p := below(t, c.owner, c.namespace)
+			path := a.proc.Path(p.PID, "fd/0")
+			if err := write(path, user); err != nil {
+				t.Fatal(err)
+			}
+			if opens(t, path, func() { a.read(p) }) {
+				t.Error("opened")
+			}
+		})
+	}
+}
+
+// Of what lies in the directory that a process chose, only root's own record is opened.
+func TestRecordOpens(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	id := strings.Repeat("ab", 32)
+	for name, plant := range plants {
+		t.Run(name, func(t *testing.T) {
+			a := &Attribution{proc: procfs.FS(t.TempDir())}
+			dir := filepath.Join(t.TempDir(), id)
+			err := errors.Join(os.Mkdir(dir, 0o755), os.MkdirAll(a.proc.Path(30, ""), 0o755), os.Symlink(dir, a.proc.Path(30, "cwd")),
+				plant(filepath.Join(dir, "config.json")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := &candidate{place: broker.Place{Container: id}}
+			x.Parent.PID = 30
+			roots := name == "file of root"
+			if opens(t, filepath.Join(dir, "config.json"), func() { a.container(x) }) != roots {
+				t.Errorf("opened: %v", !roots)
+			}
+		})
+	}
+}

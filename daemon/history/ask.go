@@ -1,0 +1,119 @@
+//go:build linux
+
+package history
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/lineage"
+)
+
+// ask takes sessions and processes from the registry, in small pieces.
+func (r *Recorder) ask(b *haul) {
+	var rows []row
+	var ids []lineage.ID
+	_ = r.registry.Read(func(v registry.View) {
+		for id := range r.marks.unsaved {
+			r.sessions[id] = true
+		}
+		clear(r.marks.unsaved)
+		if b.LetGo = slices.Clone(r.marks.letGo); len(b.LetGo) > 0 {
+			maps.DeleteFunc(r.rows, func(id lineage.ID, _ bool) bool {
+				n, ok := v.Graph().Node(id)
+				return !ok || v.Session(n.Session) == nil
+			})
+		}
+		for id := range r.sessions {
+			if len(rows) == recordChunk {
+				break
+			}
+			delete(r.sessions, id)
+			x := v.Session(id)
+			if x == nil || id == 0 {
+				continue
+			}
+			v.Refresh(x)
+			b.sessions = append(b.sessions, id)
+			rows = append(rows, rowOf(v, x))
+			if x.Closed() {
+				b.ended = append(b.ended, id)
+				for _, t := range v.Graph().Tree(true, id) {
+					ids = append(ids, t.ID)
+				}
+			}
+		}
+	})
+	for i := range rows {
+		if s, err := rows[i].session(r); err != nil {
+			r.log.Error().Err(err).Str(logging.KeySession, rows[i].doc.ID).Msg("session not recorded")
+		} else {
+			b.Sessions = append(b.Sessions, s)
+		}
+	}
+	r.askProcesses(b, ids, true)
+	var touched []lineage.ID
+	for id := range r.touched {
+		touched = append(touched, id)
+	}
+	clear(r.touched)
+	r.askProcesses(b, touched, false)
+}
+
+// askProcesses takes the needed ones of ids, or all.
+func (r *Recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
+	most := min(recordChunk, len(ids))
+	nodes := make([]lineage.Node, 0, most)
+	needed := make([]bool, 0, most)
+	for len(ids) > 0 {
+		chunk := ids[:min(recordChunk, len(ids))]
+		ids = ids[len(chunk):]
+		nodes, needed = nodes[:0], needed[:0]
+		_ = r.registry.Read(func(v registry.View) {
+			g := v.Graph()
+			for _, id := range chunk {
+				need := g.Needed(id)
+				if !all && !need && !r.rows[id] {
+					continue
+				}
+				if n, ok := g.Node(id); ok && v.Session(n.Session) != nil {
+					nodes, needed = append(nodes, n), append(needed, need)
+				}
+			}
+		})
+		for i := range nodes {
+			r.process(b, &nodes[i], needed[i], all)
+		}
+	}
+}
+
+// process adds a process to the batch. A live session keeps a limited number of dead
+// processes on disk, as the graph does.
+func (r *Recorder) process(b *haul, n *lineage.Node, needed, all bool) {
+	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
+	id := n.Session
+	if !needed && !all {
+		b.past[n.ID] = id
+		if r.dead[id] >= lineage.DefaultHistory {
+			b.Gone = append(b.Gone, p)
+			return
+		}
+	} else if needed {
+		b.live = append(b.live, n.ID)
+	}
+	n.Argv = r.redact(n.Argv)
+	for i := range n.Commands {
+		n.Commands[i].Argv = r.redact(n.Commands[i].Argv)
+	}
+	doc, err := json.Marshal(n)
+	if err != nil {
+		r.log.Error().Err(err).Uint32(logging.KeyPID, n.ID.PID).Msg("process not recorded")
+		return
+	}
+	p.Doc = doc
+	b.Processes = append(b.Processes, p)
+}

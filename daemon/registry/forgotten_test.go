@@ -1,0 +1,51 @@
+//go:build linux
+
+package registry
+
+import (
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/daemon/retain"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestForgottenOnce: a session that was forgotten after its end, while the kernel had to keep its
+// record, is not held again and does not end twice.
+func TestForgottenOnce(t *testing.T) {
+	o, k := newRegistry(t)
+	closed := make(map[tracer.SessionID]int)
+	o.Attach(&Hooks{Closed: func(_ View, s *Session) { closed[s.ID()]++ }})
+	s := session(t, o, k, 100)
+	id := s.ID()
+	k.Fork(100, 101, "lngtest-nested")
+	nested, err := o.create(tracer.SessionSpec{Root: k.Proc(101).Identity, UID: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	over(o, s) // the record of the nested session keeps that of the outer one
+	o.ended = retain.New(MaxEnded, maxReceipts, func(*Session) {})
+	o.drop(s)
+	look := func() {
+		infos, err := k.Sessions()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.known(infos)
+	}
+	if look(); o.sessionOf(id) != nil || o.sessions[id] != nil {
+		t.Error("it is held again")
+	}
+	if _, err := k.Session(id); err != nil {
+		t.Fatalf("the kernel has released it: %v", err)
+	}
+	over(o, nested)
+	if look(); closed[id] != 1 {
+		t.Errorf("it has ended %d times", closed[id])
+	}
+	if _, err := k.Session(id); err == nil || len(o.looks.unreleased) > 0 {
+		t.Errorf("%v, not released: %v", err, o.looks.unreleased)
+	}
+}

@@ -1,0 +1,89 @@
+//go:build linux
+
+package registry
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestUsage: what a member used counts once, whether it lives, has exited since the last look,
+// was seen by a look that began before its exit, or is not seen any more; and the session's
+// document says the same right after its end and later.
+func TestUsage(t *testing.T) {
+	o, k := newRegistry(t)
+	s := session(t, o, k, 100)
+	k.Fork(100, 101, "lngtest-busy")
+	used := func(pid uint32, cpu time.Duration, rss uint64) {
+		k.Edit(pid, func(p *kerneltest.Proc) { p.CPUTime, p.RSS = uint64(cpu), rss })
+	}
+	look := func() {
+		k.Advance(time.Second)
+		now, seen, err := o.looks.snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.repaired(&Resync{}, now, o.sampled(now, seen))
+	}
+	exit := func(pid uint32, cpu time.Duration) {
+		o.apply([]tracer.Event{{Type: tracer.EventExit, Time: uint64(k.Now()) + 1, Process: k.Proc(pid).Identity, Session: s.info.ID, CPUTime: uint64(cpu)}})
+	}
+	want := func(when string, cpu time.Duration, rss uint64) {
+		t.Helper()
+		if u := o.view().Usage(s); u.CPU != cpu || u.RSS != rss {
+			t.Errorf("%s: CPU %v, RSS %d, want %v and %d", when, u.CPU, u.RSS, cpu, rss)
+		}
+	}
+	used(100, time.Second, 10)
+	used(101, 2*time.Second, 20)
+	look()
+	want("both live", 3*time.Second, 30)
+	now, seen, err := o.looks.snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exit(101, 4*time.Second)
+	want("one has exited since the look", 5*time.Second, 10)
+	o.sampled(now, seen)
+	want("seen by a look that began before the exit", 5*time.Second, 10)
+	k.Edit(101, func(p *kerneltest.Proc) { p.Dead, p.Zombie = true, true })
+	look()
+	want("the next look", 5*time.Second, 10)
+	exit(100, 6*time.Second)
+	want("both have exited", 10*time.Second, 0)
+	over(o, s)
+	want("over", 10*time.Second, 0)
+	k.Edit(100, func(p *kerneltest.Proc) { p.Dead, p.Zombie = true, true })
+	look()
+	if d := o.view().Document(s, access.Caller{}); d.CPUSeconds != 10 {
+		t.Errorf("a look later: %v s", d.CPUSeconds)
+	}
+}
+
+// TestPortsOfThoseWhoLeft: a look at procfs found ports of processes that have died or left since.
+func TestPortsOfThoseWhoLeft(t *testing.T) {
+	o, k := newRegistry(t)
+	s, other := session(t, o, k, 100), session(t, o, k, 200)
+	for pid := uint32(101); pid <= 104; pid++ {
+		k.Fork(100, pid, "lngtest-member")
+		p := resources.Port{Proto: "udp", Local: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(pid)), Holder: k.Proc(pid).Identity}
+		s.held.Ports = append(s.held.Ports, p)
+		if pid < 104 { // the graph does not know the last one yet
+			o.apply([]tracer.Event{{Type: tracer.EventBirth, Time: 1, Process: p.Holder, Session: s.info.ID, Evidence: tracer.EvidenceFork}})
+		}
+	}
+	o.apply([]tracer.Event{
+		{Type: tracer.EventExit, Time: 2, Process: k.Proc(102).Identity, Session: s.info.ID},
+		{Type: tracer.EventBirth, Time: 2, Process: k.Proc(103).Identity, Session: other.info.ID, Evidence: tracer.EvidenceRoot},
+	})
+	if got := o.view().ports(s); !slices.Equal(got, []int{101, 104}) {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,239 @@
+//go:build linux
+
+package rules
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+// host is a steward with a kernel and a procfs that a test scripts.
+type host struct {
+	*Steward
+	t    *testing.T
+	k    *kerneltest.Kernel
+	file string
+}
+
+type unheard struct{}
+
+func (unheard) Add(audit.Record) {}
+
+// newHost returns a steward that applies a policy.
+func newHost(t *testing.T, policy string) *host {
+	t.Helper()
+	h := &host{t: t, k: kerneltest.New(), file: filepath.Join(t.TempDir(), "policy.yaml")}
+	h.write(policy)
+	e := enforcer.New(h.k, enforcer.Options{Clock: h.k.Now})
+	clock := registry.Clock{Monotonic: h.k.Now, Boottime: func() uint64 { return uint64(h.k.Now()) }}
+	clock.Clock = func() time.Time { return time.Unix(0, 0) }
+	p, err := Load(h.file, true, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proc := procfs.FS(t.TempDir())
+	r := registry.New(registry.Options{Kernel: h.k, Enforcer: e, Clock: clock, Proc: proc, Log: zerolog.Nop(), Period: time.Hour})
+	h.Steward = New(Options{Policy: p, Registry: r, Kernel: h.k, Enforcer: e, Proc: proc, Clock: clock, Audit: unheard{}, Log: zerolog.Nop()})
+	go r.Run(t.Context())
+	return h
+}
+
+func (h *host) write(policy string) {
+	h.t.Helper()
+	if err := os.WriteFile(h.file, []byte("version: 1\n"+policy), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// runs makes procfs show a process of the kernel as a program of /bin.
+func (h *host) runs(pid, parent uint32, comm string) tracer.Identity {
+	h.t.Helper()
+	p := h.k.Proc(pid)
+	for name, text := range map[string]string{
+		"stat":    fmt.Sprintf("%d (%s) S %d%s", pid, comm, parent, strings.Repeat(" 0", 48)),
+		"status":  fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\n", comm, p.UID, p.UID, p.UID, p.UID),
+		"cmdline": comm + "\x00",
+	} {
+		path := h.proc.Path(pid, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			h.t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/bin/"+comm, h.proc.Path(pid, "exe")); err != nil {
+		h.t.Fatal(err)
+	}
+	return p.Identity
+}
+
+// open opens a session over a process.
+func (h *host) open(pid uint32, spec tracer.SessionSpec) {
+	h.t.Helper()
+	spec.Root, spec.UID = h.k.Proc(pid).Identity, 1000
+	var refused error
+	if err := h.registry.Update(func(tx registry.Tx) { _, refused = tx.Create(spec) }); err != nil || refused != nil {
+		h.t.Fatal(err, refused)
+	}
+}
+
+// Whatever process has the PID now does not decide about the one that had it.
+func TestFactsOfAnother(t *testing.T) {
+	h := newHost(t, "")
+	h.k.Add(100, 1, "lngtest-now")
+	now := h.runs(100, 1, "lngtest-now")
+	if f := h.RootFacts(now); f == nil || f.Comm != "lngtest-now" || f.Exe != "/bin/lngtest-now" {
+		t.Errorf("of the process itself: %+v", f)
+	}
+	if f := h.RootFacts(tracer.Identity{PID: 100, Start: now.Start - 1}); f != nil {
+		t.Errorf("of the one before: %+v", f)
+	}
+}
+
+// The kernel compares files at most once for all rules, and only if a path matches.
+func TestFactsAskOnce(t *testing.T) {
+	h := newHost(t, "keep: [{name: x, reason: x, until: 2099-01-01, match: {exe: /bin/lngtest-x}}]\n"+
+		"brokers: {shared: [{name: x, match: {exe: '/bin/lngtest-*', argv: nothing}}]}\n")
+	h.k.Add(100, 1, "lngtest-x")
+	f := h.RootFacts(h.runs(100, 1, "lngtest-x"))
+	p := h.rules.Policy()
+	if p.SharedServer(f) != nil || p.Keeps(f, time.Now()) == nil {
+		t.Error("it runs the file")
+	}
+	h.k.Edit(100, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
+	if p.Keeps(f, time.Now()) == nil {
+		t.Error("it was asked again")
+	}
+	if f = h.RootFacts(h.k.Proc(100).Identity); p.Keeps(f, time.Now()) != nil {
+		t.Error("it does not run the file")
+	}
+	h.k.Edit(100, func(p *kerneltest.Proc) { p.Runs = nil })
+	h.k.Fail("Runs", os.ErrDeadlineExceeded)
+	if f = h.RootFacts(h.k.Proc(100).Identity); p.Keeps(f, time.Now()) != nil {
+		t.Error("the kernel did not say so")
+	}
+}
+
+// If procfs does not show the file, the event of the exec names it, and the kernel compares it as
+// long as the process lives.
+func TestFactsByTheEvent(t *testing.T) {
+	h := newHost(t, "keep: [{name: x, reason: x, until: 2099-01-01, match: {exe: /bin/lngtest-x}}]\n")
+	h.k.Add(100, 1, "lngtest-root")
+	h.open(100, tracer.SessionSpec{})
+	h.k.Add(101, 100, "lngtest-x")
+	id := h.k.Proc(101).Identity
+	err := h.registry.Update(func(tx registry.Tx) {
+		tx.Apply([]tracer.Event{
+			{Type: tracer.EventBirth, Process: id, Creator: h.k.Proc(100).Identity},
+			{Type: tracer.EventExec, Process: id, Filename: []byte("/bin/lngtest-x"), Argv: []byte("lngtest-x\x00")},
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keeps := func() bool { return h.rules.Policy().Keeps(h.RootFacts(id), time.Now()) != nil }
+	if !keeps() {
+		t.Error("it runs the file")
+	}
+	h.k.Edit(101, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
+	if keeps() {
+		t.Error("it does not run the file")
+	}
+	h.k.Edit(101, func(p *kerneltest.Proc) { p.Runs = nil })
+	h.k.Exit(101, 0)
+	if f := h.RootFacts(id); f == nil || f.Exe != "/bin/lngtest-x" || f.Unproven() == "" || keeps() {
+		t.Errorf("it has exited: %+v", f)
+	}
+}
+
+// A child that matches the same rule as the running agent that started it is found in the session
+// of that one.
+func TestFindRunningFamily(t *testing.T) {
+	h := newHost(t, "agents: [{name: lngtest, enabled: true, match: {comm: lngtest-agent, exe: /bin/lngtest-agent}}]\n")
+	for _, p := range []struct{ pid, parent uint32 }{{300, 1}, {301, 300}, {302, 1}, {303, 1}} {
+		h.k.Add(p.pid, p.parent, "lngtest-agent")
+		h.runs(p.pid, p.parent, "lngtest-agent")
+	}
+	h.k.Edit(303, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
+	h.FindRunning()
+	in := func(pid uint32) tracer.SessionID { return h.k.Proc(pid).Session }
+	if all, err := h.k.Sessions(); err != nil || len(all) != 2 || in(300) == 0 || in(301) != in(300) || in(302) == 0 || in(302) == in(300) {
+		t.Errorf("%d sessions: agent %v, its child %v, another agent %v", len(all), in(300), in(301), in(302))
+	}
+	if in(303) != 0 {
+		t.Error("a process that does not run the file was adopted")
+	}
+}
+
+// The looks that a limit needs are asked for, also on a host where nothing happens.
+func TestWalking(t *testing.T) {
+	for _, test := range []struct {
+		policy string
+		spec   tracer.SessionSpec
+		want   registry.Want
+	}{
+		{"", tracer.SessionSpec{MaxProcesses: 5, MaxLifetime: time.Hour}, registry.WantNone}, // the kernel's own
+		{"", tracer.SessionSpec{Idle: time.Hour}, registry.WantEach},
+		{"", tracer.SessionSpec{MaxRSS: 1 << 30}, registry.WantEach},
+		{"defaults: {idle: 1h}\n", tracer.SessionSpec{}, registry.WantEach},
+		{"defaults: {max_rss: 1GiB}\n", tracer.SessionSpec{}, registry.WantEach},
+	} {
+		h := newHost(t, test.policy)
+		wants := func() (want registry.Want) {
+			if err := h.registry.Read(func(v registry.View) { want = h.walking(v) }); err != nil {
+				t.Fatal(err)
+			}
+			return want
+		}
+		if want := wants(); want != registry.WantNone {
+			t.Errorf("%q: %v without a session", test.policy, want)
+		}
+		h.k.Add(100, 1, "lngtest-root")
+		h.open(100, test.spec)
+		if want := wants(); want != test.want {
+			t.Errorf("%q, %+v: %v, want %v", test.policy, test.spec, want, test.want)
+		}
+	}
+}
+
+// The limit of the breaker is that of the policy in force.
+func TestReloadBreaker(t *testing.T) {
+	const enforced = "mode: enforce\nbreaker: {ends_per_minute: %d}\n"
+	h := newHost(t, fmt.Sprintf(enforced, 5))
+	ends := func() (n int) {
+		for range 20 {
+			if may, _ := h.rules.MayEnd(1000); !may {
+				break
+			}
+			n++
+		}
+		h.rules.Resume()
+		h.k.Advance(2 * time.Minute)
+		return n
+	}
+	if n := ends(); n != 5 {
+		t.Errorf("%d ends", n)
+	}
+	for _, limit := range []int{2, 9} {
+		h.write(fmt.Sprintf(enforced, limit))
+		if err := h.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		if n := ends(); n != limit {
+			t.Errorf("%d ends after a reload, want %d", n, limit)
+		}
+	}
+}

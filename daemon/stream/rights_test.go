@@ -1,0 +1,210 @@
+//go:build linux
+
+package stream
+
+import (
+	"context"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/journal"
+	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+const thisBoot, lastBoot = "lngtest-now", "lngtest-last"
+
+// Sessions of the last boot, and one of which no row is left.
+const (
+	mine, theirs, nested, pruned tracer.SessionID = 1 << 32, 2 << 32, 3 << 32, 9 << 32
+)
+
+// stage is a daemon's streams over a history of the last boot, and a registry with a live session
+// of uid 1000 and one of uid 1001.
+type stage struct {
+	e    *Events
+	live map[uint32]tracer.SessionID // by uid
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "h", "history.db")
+	j := journal.Open(file, journal.Options{Boot: lastBoot})
+	b := journal.Batch{Zero: time.Unix(0, 0)}
+	for _, s := range []journal.Session{{ID: mine, Word: "mine", UID: 1000}, {ID: theirs, Word: "theirs", UID: 1001}, {ID: nested, Word: "nested", UID: 1000, Parent: mine}} {
+		s.Boot, s.Zero, s.Started, s.Ended, s.Doc = lastBoot, b.Zero, time.Unix(1, 0), time.Unix(2, 0), []byte("{}")
+		b.Sessions = append(b.Sessions, s)
+	}
+	if err := j.Write(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = journal.Open(file, journal.Options{Boot: thisBoot})
+	t.Cleanup(func() { j.Close() })
+	k := kerneltest.New()
+	clock := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: document.Fixed(time.Unix(0, 0))}
+	r := registry.New(registry.Options{
+		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: clock, Proc: procfs.FS(t.TempDir()), Log: zerolog.Nop(), Period: time.Hour,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	go r.Run(ctx)
+	t.Cleanup(func() { cancel(); <-r.Done() })
+	s := &stage{live: make(map[uint32]tracer.SessionID)}
+	for pid, uid := range map[uint32]uint32{100: 1000, 200: 1001} {
+		k.Add(pid, 1, "lngtest-root")
+		k.Edit(pid, func(p *kerneltest.Proc) { p.UID = uid })
+		if err := r.Update(func(tx registry.Tx) {
+			x, err := tx.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: uid})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.live[uid] = x.ID()
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Resync(registry.CauseRequest); err != nil { // the roots' births
+		t.Fatal(err)
+	}
+	ring := recent.New(1, recent.Size)
+	recorder := history.New(r, ring, j, thisBoot, clock, func(argv []string) []string { return argv }, zerolog.Nop())
+	s.e = New(Options{
+		Lines: Lines{Clock: clock, Tally: &Tally{}, Log: zerolog.Nop()}, Registry: r, Ring: ring, BootID: thisBoot,
+		Archive: history.NewArchive(recorder, nil, k),
+	})
+	return s
+}
+
+// reader is one that asked for a session, 0: for all.
+func (s *stage) reader(c access.Caller, session tracer.SessionID, boot string) (*reader, *httptest.ResponseRecorder) {
+	w := httptest.NewRecorder()
+	return &reader{
+		e: s.e, o: s.e.o, out: s.e.o.To(w, c), caller: c, session: session, visible: make(map[tracer.SessionID]bool),
+		span: span{boot: boot, readable: make(map[bootSession]bool)},
+	}, w
+}
+
+// TestPast: which events of the history a reader gets, by the session that they are of.
+func TestPast(t *testing.T) {
+	s := newStage(t)
+	user, root := access.Caller{UID: 1000}, access.Caller{}
+	all := []tracer.SessionID{0, mine, theirs, nested, pruned}
+	for name, x := range map[string]struct {
+		caller  access.Caller
+		session tracer.SessionID // that was asked for
+		gets    []tracer.SessionID
+	}{
+		"a user":                         {user, 0, []tracer.SessionID{mine, nested}},
+		"a user, of a session":           {user, nested, []tracer.SessionID{nested}},
+		"a user, of another's":           {user, theirs, nil},
+		"root":                           {root, 0, []tracer.SessionID{mine, theirs, nested, pruned}},
+		"root, of a session":             {root, mine, []tracer.SessionID{mine, nested}},
+		"root, of a session of no row":   {root, pruned, nil},
+		"the highest uid":                {access.Caller{UID: ^uint32(0)}, 0, nil},
+		"a member of a session that was": {access.Caller{UID: 1000, Member: mine}, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, w := s.reader(x.caller, x.session, "")
+			if x.session != 0 {
+				r.boot = lastBoot
+			}
+			block := &journal.Block{Boot: lastBoot}
+			want := ""
+			for i, id := range all {
+				ev := tracer.Event{Type: tracer.EventBirth, Process: tracer.Identity{PID: uint32(1000 + i), Start: 1}, Session: id}
+				r.sendPast(t.Context(), block, document.Fixed(time.Unix(0, 0)), &journal.Record{Seq: uint64(1 + i), Event: ev})
+				for _, in := range x.gets {
+					if in == id {
+						want += id.String() + " "
+					}
+				}
+			}
+			r.out.Flush()
+			got := ""
+			for _, id := range all[1:] {
+				if strings.Contains(w.Body.String(), `"session":"`+id.String()+`"`) {
+					got += id.String() + " "
+				}
+			}
+			if got != want || strings.Count(w.Body.String(), "\n") != len(x.gets) {
+				t.Errorf("got %s, want %s: %s", got, want, w.Body)
+			}
+		})
+	}
+}
+
+// TestPresent: the snapshot has the sessions and processes that the caller may read, and asked for.
+func TestPresent(t *testing.T) {
+	s := newStage(t)
+	for name, x := range map[string]struct {
+		caller  access.Caller
+		session tracer.SessionID
+		uids    []int // of the processes
+	}{
+		"a user":               {access.Caller{UID: 1000}, 0, []int{1000}},
+		"another user":         {access.Caller{UID: 1001}, 0, []int{1001}},
+		"a third user":         {access.Caller{UID: 1002}, 0, nil},
+		"a user, of another's": {access.Caller{UID: 1000}, s.live[1001], nil},
+		"root":                 {access.Caller{}, 0, []int{1000, 1001}},
+		"root, of a session":   {access.Caller{}, s.live[1001], []int{1001}},
+	} {
+		r, _ := s.reader(x.caller, x.session, "")
+		var got picture
+		if err := s.e.o.Registry.Read(func(v registry.View) { got = r.present(v) }); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.sessions) != len(x.uids) || len(got.processes) != len(x.uids) {
+			t.Errorf("%s: %d sessions, %d processes, want %d", name, len(got.sessions), len(got.processes), len(x.uids))
+		}
+		for i := range min(len(got.processes), len(x.uids)) {
+			if *got.processes[i].UID != x.uids[i] && len(x.uids) == 1 || got.sessions[i].Session == "" {
+				t.Errorf("%s: %+v", name, got.processes[i])
+			}
+		}
+	}
+}
+
+// TestLive: which events of the ring a reader gets.
+func TestLive(t *testing.T) {
+	s := newStage(t)
+	about := func(uid uint32, chain ...tracer.SessionID) *recent.About {
+		return &recent.About{Scope: access.Scope{UID: uid, Chain: chain}}
+	}
+	for name, x := range map[string]struct {
+		caller  access.Caller
+		session tracer.SessionID
+		about   *recent.About
+		may     bool
+	}{
+		"a user's own":             {access.Caller{UID: 1000}, 0, about(1000, mine), true},
+		"another user's":           {access.Caller{UID: 1000}, 0, about(1001, theirs), false},
+		"of no session":            {access.Caller{}, 0, nil, false},
+		"root":                     {access.Caller{}, 0, about(1001, theirs), true},
+		"the session asked for":    {access.Caller{}, mine, about(1000, mine), true},
+		"nested in it":             {access.Caller{}, mine, about(1000, nested, mine), true},
+		"another session":          {access.Caller{}, mine, about(1001, theirs), false},
+		"the session around it":    {access.Caller{}, nested, about(1000, mine), false},
+		"a member, around its own": {access.Caller{UID: 1000, Member: nested}, 0, about(1000, mine), false},
+	} {
+		r, w := s.reader(x.caller, x.session, "")
+		ev := &recent.Event{Seq: 1, About: x.about}
+		ev.Type, ev.Process = tracer.EventBirth, tracer.Identity{PID: 1000, Start: 1}
+		if r.send(ev); r.out.Flush() && (w.Body.Len() > 0) != x.may {
+			t.Errorf("%s: got %q", name, w.Body)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+//go:build linux
+
+package daemon
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+)
+
+// uids sets the uids of a process: real, and the others.
+func (w *work) uids(pid, real, effective uint32) {
+	w.Helper()
+	w.k.Edit(pid, func(p *kerneltest.Proc) { p.UID = effective })
+	w.file(pid, "status", fmt.Sprintf("Name:\tlngtest\nUid:\t%d\t%d\t%d\t%d\n", real, effective, effective, effective))
+}
+
+// A token counts for processes of a uid that a member has or had, not for the uid that opened the session: what a member could not
+// have ended is not ended for it.
+func TestTokenOfUID(t *testing.T) {
+	w := newWork(t, enforced)
+	w.s = w.session("root", 200, api.NewSession{Name: "dropped", GraceMS: ms(0)}) // lineage's own, still as root
+	w.stranger(30, 1, "lngtest-server")
+	w.strangerOf(0, 300, 30, "lngtest-roots", w.token())
+	w.stranger(301, 30, "lngtest-users", w.token())
+	w.strangerOf(0, 303, 1, "lngtest-named", "LINEAGE_SESSION="+w.s.ID)
+	w.look()
+	if w.in(300)+w.in(301)+w.in(303) != "" {
+		t.Errorf("before the root ran a program: %q %q %q", w.in(300), w.in(301), w.in(303))
+	}
+	w.uids(200, 1000, 1000)
+	w.k.Exec(200, "/bin/lngtest-agent", "lngtest-agent\x00")
+	w.k.Fork(200, 210, "lngtest-su")
+	w.proc(210, 200, 0, "lngtest-su")
+	w.uids(210, 1000, 0) // a set-uid program
+	w.k.Exec(210, "/bin/lngtest-su", "lngtest-su\x00")
+	w.uids(200, 1000, 0) // and in place of the root
+	w.k.Exec(200, "/bin/lngtest-su", "lngtest-su\x00")
+	w.strangerOf(33, 302, 30, "lngtest-www", w.token())
+	w.look()
+	w.until(func() bool { return w.in(301) == w.s.ID })
+	if w.in(300)+w.in(302)+w.in(303) != "" {
+		t.Fatalf("300 %q 302 %q 303 %q", w.in(300), w.in(302), w.in(303))
+	}
+	w.k.Fork(200, 211, "lngtest-www")
+	w.proc(211, 200, 33, "lngtest-www")
+	w.uids(211, 33, 33)
+	w.look()
+	w.until(func() bool { return w.in(302) == w.s.ID })
+	w.k.Exit(211, 0)
+	w.strangerOf(33, 304, 30, "lngtest-later", w.token()) // a member had that uid
+	w.look()
+	w.until(func() bool { return w.in(304) == w.s.ID })
+	w.k.Exit(200, 0)
+	w.receipt(w.s.ID)
+	if w.dead(300) || w.dead(303) || !w.dead(301) || !w.dead(302) {
+		t.Errorf("300 %v 303 %v 301 %v 302 %v", w.dead(300), w.dead(303), w.dead(301), w.dead(302))
+	}
+}
+
+// The uids that members had are known to the next daemon.
+func TestTokenOfUIDRestart(t *testing.T) {
+	w := newWork(t, enforced)
+	w.s = w.session("root", 200, api.NewSession{Name: "dropped", GraceMS: ms(0)})
+	w.uids(200, 1000, 1000)
+	w.k.Exec(200, "/bin/lngtest-agent", "lngtest-agent\x00")
+	w.k.AllRead()
+	w.restart()
+	w.uids(200, 1000, 0)
+	w.stranger(301, 1, "lngtest-users", w.token())
+	w.strangerOf(0, 300, 1, "lngtest-roots", w.token())
+	w.look()
+	w.until(func() bool { return w.in(301) == w.s.ID })
+	if w.in(300) != "" {
+		t.Error(w.in(300))
+	}
+}
+
+// A server that somebody starts in a terminal with the variables of an agent is shown beside the session and
+// outlives it, also when the terminal has been closed.
+func TestTokenInTerminal(t *testing.T) {
+	w := newWork(t, enforced)
+	terminal := func(pid, parent uint32, comm, sid string) {
+		w.file(pid, "stat", strings.Replace(statOf(pid, comm, "S", parent), " 1 1 0 -1 ", " 1 "+sid+" 34816 -1 ", 1))
+	}
+	w.unseen(func() {
+		w.stranger(40, 1, "lngtest-shell")
+		terminal(40, 1, "lngtest-shell", "40")
+		w.stranger(300, 40, "lngtest-server", w.token()) // has left the terminal, by setsid
+		w.stranger(301, 40, "lngtest-make", "A=1")
+		terminal(301, 40, "lngtest-make", "40")
+		w.stranger(302, 301, "lngtest-npm", w.token())
+		w.stranger(303, 1, "lngtest-orphan", w.token()) // its parent has exited
+		terminal(303, 1, "lngtest-orphan", "40")
+		w.stranger(50, 1, "lngtest-tmux")
+		w.stranger(304, 50, "lngtest-pane", w.token()) // leads a terminal that a broker gave it
+		terminal(304, 50, "lngtest-pane", "304")
+	})
+	w.look()
+	w.until(func() bool { return w.in(300) != "" && w.in(302) != "" && w.in(303) != "" && w.in(304) == w.s.ID })
+	w.unseen(func() {
+		w.k.Exit(40, 0)
+		for _, pid := range []uint32{300, 302, 303} {
+			w.file(pid, "stat", statOf(pid, "lngtest-server", "S", 1))
+		}
+	})
+	w.look()
+	for _, b := range w.brokered(4) {
+		if weak := b.Process.PID != 304; weak != (b.Evidence.Confidence == "weak") || weak == b.Ends || weak == (b.Session == w.s.ID) {
+			t.Errorf("%d: %+v", b.Process.PID, b)
+		}
+	}
+	w.restart()
+	w.look()
+	w.k.Exit(100, 0)
+	r := into[api.Report](w.do("root", "GET", "/v1/sessions/"+w.s.ID+"/report?wait=60s", nil), http.StatusOK)
+	if w.dead(300) || w.dead(302) || w.dead(303) || !w.dead(304) {
+		t.Errorf("300 %v 302 %v 303 %v 304 %v: %+v", w.dead(300), w.dead(302), w.dead(303), w.dead(304), r)
+	}
+}

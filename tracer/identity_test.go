@@ -1,0 +1,132 @@
+//go:build linux
+
+package tracer_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"golang.org/x/sys/unix"
+)
+
+// A record of the snapshot with the entry of an earlier process shows nothing of that entry.
+func TestStaleEntrySeen(t *testing.T) {
+	now, earlier := tracer.Identity{PID: 100, Start: 9}, tracer.Identity{PID: 100, Start: 7}
+	if p := tracer.Seen(now, earlier, 5); p.Session != 0 || p.Flags != 0 || p.Identity != now {
+		t.Errorf("%+v", p)
+	}
+	if p := tracer.Seen(now, now, 5); p.Session != 5 || p.Flags == 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// An entry whose death is being counted names no process.
+func TestEntryBeingBuried(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{})
+	const none = 1 << 22 // above every PID
+	if err := tr.BuryHalf(none); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := tr.Lookup(none); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// A process without an entry gets no signal at level 2, although its pidfd could be opened:
+// it may be another one than the member that was seen.
+func TestNoSignalWithoutEntry(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{Level: 2})
+	w := start(t, "exit")
+	if err := tr.Signal(identify(t, tr, w.pid()), unix.SIGKILL); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	w.goOn()
+	if status := w.wait(); !status.Exited() {
+		t.Errorf("it was killed: %v", status)
+	}
+}
+
+// At level 2 a member of a nested session is killed when a session around it is condemned.
+func TestDemandOfChain(t *testing.T) {
+	p := tracer.Process{Session: 3, Since: 10}
+	for _, c := range []struct {
+		outer tracer.State
+		want  unix.Signal
+	}{{tracer.StateActive, 0}, {tracer.StateEnding, unix.SIGTERM}, {tracer.StateCondemned, unix.SIGKILL}, {tracer.StateDissolved, 0}} {
+		got := tracer.Demand(&p, map[tracer.SessionID]*tracer.SessionInfo{
+			1: {ID: 1, State: c.outer}, 2: {ID: 2, Parent: 1, State: tracer.StateActive}, 3: {ID: 3, Parent: 2, State: tracer.StateActive},
+		})
+		if got != c.want {
+			t.Errorf("%v: %v, want %v", c.outer, got, c.want)
+		}
+	}
+}
+
+// Only a directory of pins that is root's proves that a process is a member, and only of the
+// process that its entry names.
+func TestMemberships(t *testing.T) {
+	// Under the name of an instance, in the tests' own bpffs.
+	dir := filepath.Join(filepath.Dir(tracertest.Dir(t)), "lineage-lngtest")
+	t.Cleanup(func() {
+		if err := tracer.Unload(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	tr := tracertest.New(t, tracer.Options{Dir: dir})
+	w := start(t, "read never")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	self := identify(t, tr, w.pid())
+	other := filepath.Join(filepath.Dir(dir), "lineage-asks") // need not exist
+	in := func(p tracer.Identity) bool {
+		t.Helper()
+		all, err := tracer.Memberships(other, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Contains(all, dir)
+	}
+	if !in(self) {
+		t.Error("its membership is not found")
+	}
+	if in(tracer.Identity{PID: self.PID, Start: self.Start + 1}) {
+		t.Error("another process with the PID is a member")
+	}
+	if err := os.Chown(dir, 1000, -1); err != nil {
+		t.Fatal(err)
+	}
+	if in(self) {
+		t.Error("a directory of another user is believed")
+	}
+	if err := os.Chown(dir, 0, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.wait()
+}
+
+// At level 2 a stopped member acts on SIGTERM, too.
+func TestGraceOfTheStopped(t *testing.T) {
+	tr := tracertest.New(t, tracer.Options{Level: 2})
+	w := start(t, `trap "echo term; exit" TERM; echo up; kill -STOP $$; read never`)
+	id := create(t, tr, w, tracer.SessionSpec{})
+	w.goOn()
+	w.until("up")
+	until(t, "it is stopped", func() bool {
+		stat, err := procfs.FS("/proc").Stat(w.pid())
+		return err == nil && stat.State == 'T'
+	})
+	if err := tr.End(id, tracer.CauseEnd, patience); err != nil {
+		t.Fatal(err)
+	}
+	w.until("term")
+	w.wait()
+	settled(t, tr, id)
+}

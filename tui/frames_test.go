@@ -123,7 +123,7 @@ var states = []struct {
 		s.status(func(st *api.WatchStatus) {
 			st.Degraded = []string{"exec without argv", "no reparent events"}
 			st.SelfCheck = &api.SelfCheck{Why: "the canary was not seen"}
-			st.Breaker.Open = true
+			st.Breaker = api.Breaker{Open: true, UIDs: []int{1000}}
 			st.Lost = 3
 		})
 		d := build()

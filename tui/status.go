@@ -182,7 +182,7 @@ func (m *model) warnings() (all []banner) {
 		add(t.Bad, "CHECK FAILED", "the self-check failed: %s", cmp.Or(c.Why, "the daemon does not say why"))
 	}
 	if s.Breaker.Open {
-		add(t.Bad, "BREAKER OPEN", "the circuit breaker is open: the policy ends nothing until \"lineage policy resume\"")
+		add(t.Bad, "BREAKER OPEN", "%s until \"lineage policy resume\": the policy ends none of their sessions", display.Breaker(s.Breaker))
 	}
 	if s.Lost > 0 {
 		add(t.Warn, fmt.Sprintf("LOST %d", s.Lost), "%s lost: the history has gaps; which session a process belongs to is still right", display.Count(int(s.Lost), "event", "events"))

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,9 +15,13 @@ import (
 
 // Of one answer: half is text, half structured.
 const (
-	textBytes    = 4 << 10
+	textBytes    = 4<<10 - 64
 	itemBytes    = 3 << 10
+	noteBytes    = 1<<10 - 256
+	stepBytes    = 1200 // of one item
+	portBytes    = 400
 	commandBytes = 200
+	stepCommand  = 80
 )
 
 // item is one process in an answer.
@@ -27,43 +32,85 @@ type item struct {
 	Orphan   bool     `json:"orphan,omitempty" jsonschema:"the process that started it is dead"`
 	Creator  string   `json:"creator,omitempty" jsonschema:"PID@START of the process that started it"`
 	Ports    []string `json:"ports,omitempty" jsonschema:"that it listens on"`
+	Call     string   `json:"call,omitempty" jsonschema:"the tool call that started it, as hooks of this agent reported it"`
 	Why      string   `json:"why,omitempty"`
 	Outcome  string   `json:"outcome,omitempty"`
 	Killable *bool    `json:"killable,omitempty"`
+	Steps    []string `json:"steps,omitempty" jsonschema:"who started it, up to the root of the session"`
 }
 
-// answer is what a tool returns besides text.
+// answer is what a tool returns: as a document, and as the same in text. Some agents show
+// their model one of them, some the other.
 type answer struct {
-	Items   []item `json:"items"`
-	More    int    `json:"more,omitempty" jsonschema:"items that did not fit"`
-	Plan    string `json:"plan,omitempty" jsonschema:"the token that end_branch needs"`
-	Verdict string `json:"verdict,omitempty"`
+	Notes   []string `json:"notes,omitempty" jsonschema:"about all items, or what is not among them"`
+	Items   []item   `json:"items"`
+	More    int      `json:"more,omitempty" jsonschema:"items that did not fit"`
+	Plan    string   `json:"plan,omitempty" jsonschema:"the token that end_branch needs"`
+	Verdict string   `json:"verdict,omitempty"`
 }
 
-// fit leaves out items at the end, until the rest fits.
+func (a *answer) note(format string, args ...any) {
+	a.Notes = append(a.Notes, fmt.Sprintf(format, args...))
+}
+
+// fit leaves out what does not fit: notes and items at the end.
 func (a *answer) fit() {
+	a.Notes = within(a.Notes, noteBytes)
+	if a.Items == nil {
+		a.Items = []item{}
+	}
 	size := 0
 	for i := range a.Items {
-		b, err := json.Marshal(a.Items[i])
-		if size += len(b) + 1; err != nil || size > itemBytes {
+		if size += encoded(a.Items[i]); size > itemBytes {
 			a.More, a.Items = len(a.Items)-i, a.Items[:i]
 			return
 		}
 	}
 }
 
-// lines joins lines up to the limit, and says how many are left out.
-func lines(all ...string) string {
-	var b strings.Builder
-	for i, line := range all {
-		if b.Len()+len(line) > textBytes-64 {
-			fmt.Fprintf(&b, "… and %d more lines\n", len(all)-i)
-			break
+// text is the same as text.
+func (a *answer) text() string {
+	all := slices.Clone(a.Notes)
+	for i := range a.Items {
+		all = append(all, a.Items[i].line())
+		for _, step := range a.Items[i].Steps {
+			all = append(all, "  "+step)
 		}
-		b.WriteString(line)
-		b.WriteByte('\n')
 	}
-	return b.String()
+	if a.More > 0 {
+		all = append(all, fmt.Sprintf("… and %d more", a.More))
+	}
+	return strings.Join(within(all, textBytes), "\n") + "\n"
+}
+
+// within leaves out lines in the middle, and says how many, if all of them do not fit: the first
+// and the last say most.
+func within(all []string, most int) []string {
+	first, last, size := 0, len(all), 0
+	for first < last {
+		next := first
+		if first > len(all)-last {
+			next = last - 1
+		}
+		if size += encoded(all[next]); size > most {
+			return slices.Concat(all[:first], []string{fmt.Sprintf("… and %d more", last-first)}, all[last:])
+		}
+		if next == first {
+			first++
+		} else {
+			last--
+		}
+	}
+	return all
+}
+
+// encoded is the size of a value in a message: JSON escapes some bytes by six.
+func encoded(v any) int {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return textBytes
+	}
+	return len(b) + 1
 }
 
 func processItem(p *api.Process) item {
@@ -89,8 +136,14 @@ func (x *item) line() string {
 	if len(x.Ports) > 0 {
 		words = append(words, "listens on "+strings.Join(x.Ports, ", "))
 	}
+	if x.Call != "" {
+		words = append(words, "— started by "+x.Call)
+	}
 	if x.Why != "" {
 		words = append(words, "— "+x.Why)
+	}
+	if x.Killable != nil && !*x.Killable {
+		words = append(words, "— would not be ended")
 	}
 	if x.Outcome != "" {
 		words = append(words, "— "+x.Outcome)
@@ -98,16 +151,23 @@ func (x *item) line() string {
 	return strings.Join(words, "  ")
 }
 
-func itemLines(items []item) (all []string) {
-	for i := range items {
-		all = append(all, items[i].line())
-	}
-	return all
-}
-
 func port(p *api.Port) string {
 	if p.Proto == "unix" {
 		return "unix " + display.Text(p.Addr)
 	}
 	return fmt.Sprintf("%s %s:%d", p.Proto, display.Text(p.Addr), p.Port)
+}
+
+func portsOf(all []api.Port) (said []string) {
+	for i := range all {
+		said = append(said, port(&all[i]))
+	}
+	return within(said, portBytes)
+}
+
+// unknown notes what could not be read.
+func (a *answer) unknown(what []string) {
+	for _, u := range what {
+		a.note("not known: %s", display.Text(u))
+	}
 }

@@ -3,19 +3,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
 )
 
 // reachTime is how long a dead, stopped or absent daemon may delay an answer. A healthy
@@ -30,21 +26,17 @@ const busyTime = 5 * time.Second
 // the agent runs.
 type daemon struct {
 	socket string
-	// told is the file that records that the agent was told of a missing daemon. It is
-	// "" without XDG_RUNTIME_DIR: then only this process remembers it.
-	told string
+	// told records, for this server when it is started again, that the agent was told of a
+	// missing daemon.
+	told *silence.Note
 
 	mu       sync.Mutex
 	wasTold  bool
 	watching int // the process whose session is the agent's: our own
 }
 
-func newDaemon(socket string) *daemon {
-	d := &daemon{socket: socket, watching: os.Getpid()}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		d.told = filepath.Join(dir, "lineage", "mcp-unreachable")
-	}
-	return d
+func newDaemon(socket string, env func(string) string) *daemon {
+	return &daemon{socket: socket, watching: os.Getpid(), told: silence.NewNote(env, "lineage-mcp-unreachable")}
 }
 
 // errSilent is the answer to every call without a daemon except the first, which says
@@ -60,7 +52,7 @@ func (d *daemon) ask(ctx context.Context, f func(c api.Client, session string) e
 	reaching, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
 	c, err := api.Dial(reaching, d.socket)
-	if err != nil && reaching.Err() != nil && d.runs() {
+	if err != nil && reaching.Err() != nil && silence.Look(d.socket) == silence.Running {
 		busy, cancel := context.WithTimeout(ctx, busyTime)
 		defer cancel()
 		c, err = api.Dial(busy, d.socket)
@@ -80,45 +72,17 @@ func (d *daemon) ask(ctx context.Context, f func(c api.Client, session string) e
 	return f(c, self.Session)
 }
 
-// runs: the process that listens is alive and not stopped. False for a service manager:
-// behind its socket the daemon may be dead or stopped.
-func (d *daemon) runs() bool {
-	conn, err := net.DialTimeout("unix", d.socket, reachTime/10)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	raw, err := conn.(*net.UnixConn).SyscallConn()
-	if err != nil {
-		return false
-	}
-	var peer *syscall.Ucred
-	_ = raw.Control(func(fd uintptr) {
-		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	})
-	if err != nil || peer.Pid <= 1 {
-		return false
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", peer.Pid))
-	_, after, found := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
-	return err == nil && found && !strings.ContainsAny(after[:1], "TtZX")
-}
-
 // unreachable says what is wrong once, and not again after the agent was restarted.
 func (d *daemon) unreachable(err error, late bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	told := d.wasTold
-	if _, statErr := os.Stat(d.told); d.told != "" && statErr == nil {
-		told = true
-	}
+	_, before := d.told.Read()
+	told := d.wasTold || before
 	d.wasTold = true
 	if told {
 		return errSilent
 	}
-	if d.told != "" && os.MkdirAll(filepath.Dir(d.told), 0o700) == nil {
-		_ = os.WriteFile(d.told, []byte(d.socket+"\n"), 0o600)
-	}
+	d.told.Write("told\n")
 	if late {
 		err = fmt.Errorf("the daemon at %s does not answer within %v", d.socket, reachTime)
 	}
@@ -129,7 +93,5 @@ func (d *daemon) reached() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.wasTold = false
-	if d.told != "" {
-		_ = os.Remove(d.told)
-	}
+	d.told.Remove()
 }

@@ -39,31 +39,27 @@ func newServer(d *daemon) *mcp.Server {
 
 // add adds a tool that asks the daemon. An error becomes an answer to the agent, with
 // IsError, and never ends the server.
-func add[In any](s *mcp.Server, d *daemon, t *mcp.Tool, tool func(context.Context, api.Client, string, In) (string, *answer, error)) {
+func add[In any](s *mcp.Server, d *daemon, t *mcp.Tool, tool func(context.Context, api.Client, string, In) (*answer, error)) {
 	mcp.AddTool(s, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, *answer, error) {
-		var text string
 		out := &answer{}
 		err := d.ask(ctx, func(c api.Client, session string) (err error) {
-			text, out, err = tool(ctx, c, session, in)
+			out, err = tool(ctx, c, session, in)
 			return err
 		})
 		if err != nil {
-			return nil, nil, errors.New(strings.TrimSpace(lines(display.Text(err.Error()))))
+			return nil, nil, errors.New(strings.Join(within([]string{display.Text(err.Error())}, textBytes), ""))
 		}
 		out.fit()
-		if out.Items == nil {
-			out.Items = []item{}
-		}
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, out, nil
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: out.text()}}}, out, nil
 	})
 }
 
 type nothing struct{}
 
-func listRunning(ctx context.Context, c api.Client, session string, _ nothing) (string, *answer, error) {
+func listRunning(ctx context.Context, c api.Client, session string, _ nothing) (*answer, error) {
 	tree, err := c.Tree(ctx, session, "ancestors")
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	out := &answer{}
 	for i := range tree.Nodes {
@@ -71,8 +67,8 @@ func listRunning(ctx context.Context, c api.Client, session string, _ nothing) (
 			out.Items = append(out.Items, processItem(&n.Process))
 		}
 	}
-	head := fmt.Sprintf("session %s: %s", session, display.Count(len(out.Items), "live process", "live processes"))
-	return lines(append([]string{head}, itemLines(out.Items)...)...), out, nil
+	out.note("session %s: %s", session, display.Count(len(out.Items), "live process", "live processes"))
+	return out, nil
 }
 
 type question struct {
@@ -81,9 +77,9 @@ type question struct {
 	Path    string `json:"path,omitempty" jsonschema:"an absolute path of a file or lock"`
 }
 
-func explain(ctx context.Context, c api.Client, _ string, q question) (string, *answer, error) {
+func explain(ctx context.Context, c api.Client, _ string, q question) (*answer, error) {
+	out := &answer{}
 	var all []api.Why
-	var hidden int
 	var err error
 	var holders *api.Holders
 	switch {
@@ -93,33 +89,40 @@ func explain(ctx context.Context, c api.Client, _ string, q question) (string, *
 			all = []api.Why{*why}
 		}
 	case q.Port != 0 && q.Process == "" && q.Path == "":
-		holders, err = c.WhyPort(ctx, "tcp", q.Port)
+		if holders, err = c.WhyPort(ctx, "tcp", q.Port); err == nil {
+			out.note("tcp port %d: %s", q.Port, display.Count(len(holders.Items), "process of this session listens", "processes of this session listen"))
+		}
 	case q.Path != "" && q.Process == "" && q.Port == 0:
-		holders, err = c.WhyPath(ctx, api.PathRef{Path: q.Path})
+		if holders, err = c.WhyPath(ctx, api.PathRef{Path: q.Path}); err == nil {
+			out.note("%s: %s", display.Text(q.Path), display.Count(len(holders.Items), "process of this session has it open or locked", "processes of this session have it open or locked"))
+		}
 	default:
 		err = errors.New("explain: give one of process, port and path")
 	}
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	if holders != nil {
-		all, hidden = holders.Items, holders.Hidden
+		all = holders.Items
+		if n := holders.Hidden; n > 0 {
+			out.note("%s outside this session: not yours to know or end", display.Count(n, "holder", "holders"))
+		}
+		out.unknown(holders.Unknown)
 	}
-	out := &answer{}
-	var text []string
 	for i := range all {
 		w := &all[i]
 		x := processItem(&w.Process)
-		out.Items = append(out.Items, x)
-		text = append(text, x.line())
-		for j := range w.Edges {
-			text = append(text, "  "+step(&w.Edges[j]))
+		x.Call = display.Calls(w.Process.Calls)
+		if w.Holds != nil {
+			x.Ports = portsOf(w.Holds.Ports)
 		}
+		for j := range w.Edges {
+			x.Steps = append(x.Steps, step(&w.Edges[j]))
+		}
+		x.Steps = within(x.Steps, stepBytes)
+		out.Items = append(out.Items, x)
 	}
-	if hidden > 0 {
-		text = append(text, fmt.Sprintf("%s outside this session: not yours to know or end", display.Count(hidden, "holder", "holders")))
-	}
-	return lines(text...), out, nil
+	return out, nil
 }
 
 // step says how a process was started.
@@ -134,31 +137,25 @@ func step(e *api.Edge) string {
 	if !e.Creator.Alive {
 		state = ", which has exited"
 	}
-	return fmt.Sprintf("%d was started by %s %s%s", e.Child.PID, e.Creator.Ref, display.Command(e.Creator.Argv, e.Creator.Comm, false, commandBytes), state)
+	return fmt.Sprintf("%d was started by %s %s%s", e.Child.PID, e.Creator.Ref, display.Command(e.Creator.Argv, e.Creator.Comm, false, stepCommand), state)
 }
 
-func ports(ctx context.Context, c api.Client, session string, _ nothing) (string, *answer, error) {
+func ports(ctx context.Context, c api.Client, session string, _ nothing) (*answer, error) {
 	plan, err := c.Plan(ctx, session) // it sends no signals, and says what each process holds
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	out := &answer{}
 	for i := range plan.Processes {
 		p := &plan.Processes[i]
 		x := processItem(&p.Process)
-		for j := range p.Ports {
-			x.Ports = append(x.Ports, port(&p.Ports[j]))
-		}
-		if len(x.Ports) > 0 {
+		if x.Ports = portsOf(p.Ports); len(x.Ports) > 0 {
 			out.Items = append(out.Items, x)
 		}
 	}
-	head := fmt.Sprintf("session %s: %s", session, display.Count(len(out.Items), "process listens", "processes listen"))
-	text := append([]string{head}, itemLines(out.Items)...)
-	for _, u := range plan.Unknown {
-		text = append(text, "not known: "+display.Text(u))
-	}
-	return lines(text...), out, nil
+	out.note("session %s: %s", session, display.Count(len(out.Items), "process listens", "processes listen"))
+	out.unknown(plan.Unknown)
+	return out, nil
 }
 
 type ending struct {
@@ -166,20 +163,19 @@ type ending struct {
 	Plan    string `json:"plan,omitempty" jsonschema:"the token of the plan; without it the plan is only shown"`
 }
 
-func endBranch(ctx context.Context, c api.Client, _ string, e ending) (string, *answer, error) {
+func endBranch(ctx context.Context, c api.Client, _ string, e ending) (*answer, error) {
 	if e.Plan == "" {
 		return planBranch(ctx, c, e.Process)
 	}
 	report, err := c.EndBranch(ctx, e.Process, api.EndRequest{PlanToken: e.Plan})
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	out := &answer{}
-	var text []string
 	for _, id := range append([]string{report.Session}, report.Also...) {
 		r, err := c.Report(ctx, id, endWait)
 		if err != nil {
-			return "", nil, fmt.Errorf("the end has begun, its receipt is not there yet: %w", err)
+			return nil, fmt.Errorf("the end has begun, its receipt is not there yet: %w", err)
 		}
 		verdict := string(r.Verdict)
 		if verdict == "" {
@@ -188,37 +184,35 @@ func endBranch(ctx context.Context, c api.Client, _ string, e ending) (string, *
 		if out.Verdict == "" || r.Verdict != api.VerdictClean {
 			out.Verdict = verdict
 		}
-		text = append(text, strings.TrimSpace(fmt.Sprintf("verdict: %s %s", verdict, display.Text(r.VerdictWhy))))
+		out.note("%s", strings.TrimSpace(fmt.Sprintf("verdict: %s %s", verdict, display.Text(r.VerdictWhy))))
 		for i := range r.Processes {
 			o := &r.Processes[i]
-			x := item{Process: o.Ref.String(), Command: display.Command(o.Argv, o.Comm, false, commandBytes), Outcome: string(o.Outcome), Why: display.Text(o.Why)}
-			out.Items = append(out.Items, x)
-			text = append(text, x.line())
+			out.Items = append(out.Items, item{
+				Process: o.Ref.String(), Command: display.Command(o.Argv, o.Comm, false, commandBytes), Outcome: string(o.Outcome), Why: display.Text(o.Why),
+			})
 		}
 	}
-	return lines(text...), out, nil
+	return out, nil
 }
 
-func planBranch(ctx context.Context, c api.Client, process string) (string, *answer, error) {
+func planBranch(ctx context.Context, c api.Client, process string) (*answer, error) {
 	plan, err := c.PlanBranch(ctx, process)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	if plan.RefusedBy != "" {
-		return "", nil, errors.New("it would be refused: " + plan.RefusedBy)
+		return nil, errors.New("it would be refused: " + plan.RefusedBy)
 	}
 	out := &answer{Plan: plan.Token}
 	for i := range plan.Processes {
 		p := &plan.Processes[i]
 		x := processItem(&p.Process)
-		x.Why, x.Killable = display.Text(p.Why), &p.Killable
-		for j := range p.Ports {
-			x.Ports = append(x.Ports, port(&p.Ports[j]))
-		}
+		x.Why, x.Killable, x.Ports = display.Text(p.Why), &p.Killable, portsOf(p.Ports)
 		out.Items = append(out.Items, x)
 	}
-	head := fmt.Sprintf("%s would be ended; nothing was sent. To end them: end_branch with plan %q", display.Count(len(out.Items), "process", "processes"), plan.Token)
-	return lines(append([]string{head}, itemLines(out.Items)...)...), out, nil
+	out.note("%s would be ended; nothing was sent. To end them: end_branch with plan %q", display.Count(len(out.Items), "process", "processes"), plan.Token)
+	out.unknown(plan.Unknown)
+	return out, nil
 }
 
 type keeping struct {
@@ -226,19 +220,21 @@ type keeping struct {
 	Reason  string `json:"reason" jsonschema:"why, for people who find it later"`
 }
 
-func keep(ctx context.Context, c api.Client, _ string, k keeping) (string, *answer, error) {
+func keep(ctx context.Context, c api.Client, _ string, k keeping) (*answer, error) {
 	ref, err := api.ParseRef(k.Process)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	// A rule decides how long it is kept; only operators' requests use this time.
 	s, err := c.Keep(ctx, api.KeepRequest{Refs: []api.Ref{ref}, Reason: k.Reason, Until: time.Now().Add(time.Hour)})
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	until := ""
 	if s.Until != nil {
 		until = " until " + s.Until.UTC().Format(time.RFC3339)
 	}
-	return lines(fmt.Sprintf("kept%s in session %s, by the policy's rule %s", until, s.ID, display.Text(s.KeepRule))), &answer{}, nil
+	out := &answer{}
+	out.note("kept%s in session %s, by the policy's rule %s", until, s.ID, display.Text(s.KeepRule))
+	return out, nil
 }

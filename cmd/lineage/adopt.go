@@ -21,9 +21,12 @@ func (a *app) adoptCommand() *cobra.Command {
 		Short: "Make a running process and its descendants a session",
 		Long: `Make a session of a running process, with all its present descendants and
 everything that they will start. Descendants are found by the kernel's parents,
-and no fork is missed meanwhile. Descendants that were orphaned before are
-looked for by evidence; some seconds later they are in a companion session,
-which does not end with this one: see "lineage orphans".
+and no fork is missed meanwhile. A user other than root adopts only processes of
+that user: others are named and left out, with their descendants.
+
+Descendants that were orphaned before are looked for by evidence; some seconds
+later they are in a companion session, which does not end with this one: see
+"lineage orphans".
 
 The session ends like any other: when the process exits, with "lineage end", or
 by a limit. The PID of a member makes a session nested in its own.
@@ -71,6 +74,9 @@ same PID later.`,
 		s, err := c.Create(cmd.Context(), req)
 		if err != nil {
 			return err
+		}
+		for _, w := range s.Warnings {
+			a.Say("adopt: %s", w)
 		}
 		return a.Print(format.value, a.opened(s, "adopted"))
 	}

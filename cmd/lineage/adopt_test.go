@@ -25,6 +25,14 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+// Processes that are left out are named.
+func TestAdoptPartly(t *testing.T) {
+	code, stdout, stderr := newWorld(t, newFake()).run("adopt", "4121", "--name", "partly", "-o", "name")
+	if code != 0 || stdout != "found0\n" || stderr != "lineage: adopt: pid 5 (rootd) and its descendants are not adopted: it runs as uid 0\n" {
+		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
+	}
+}
+
 func TestKeep(t *testing.T) {
 	f := newFake()
 	code, stdout, stderr := newWorld(t, f).run("keep", "4121", "4130@4130000", "--name", "cache", "--reason", "shared cache", "--until", "2099-06-30T12:00:00Z", "-o", "name")

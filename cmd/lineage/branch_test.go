@@ -50,6 +50,28 @@ func TestEndBranchDryRun(t *testing.T) {
 	}
 }
 
+// The daemon gets the token of the plan, and refuses if the plan does not hold any more.
+func TestEndBranchUnderAPlan(t *testing.T) {
+	f := newFake()
+	code, _, stderr := newWorld(t, f).run("end", "--branch", "--yes", "--if-plan", "b4a9c4", member(f).String())
+	if want := member(f).String() + " plan=b4a9c4"; code != 0 || !slices.Equal(f.branches, []string{want}) {
+		t.Errorf("exit %d, %s, asked: %q, want %q", code, stderr, f.branches, want)
+	}
+}
+
+// On a terminal it asks, and only a yes ends the branch.
+func TestEndBranchAsks(t *testing.T) {
+	for answer, ends := range map[string]int{"y\n": 1, "n\n": 0, "\n": 0, "\x04": 0} {
+		f := newFake()
+		w := newWorld(t, f)
+		said := w.terminal(answer)
+		code, _, _ := w.run("end", "--branch", member(f).String())
+		if shown := said(); code != 1-ends || len(f.branches) != ends || !strings.Contains(shown, "End them? [y/N]") {
+			t.Errorf("%q: exit %d, asked the daemon %q, said:\n%s", answer, code, f.branches, shown)
+		}
+	}
+}
+
 func TestEndBranchRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"--branch --yes build":                  "not a process",

@@ -92,7 +92,11 @@ func (f *fake) find(name string) (*api.Session, error) {
 
 func (f *fake) Create(_ context.Context, req api.NewSession) (*api.Session, error) {
 	f.created = append(f.created, req)
-	return &api.Session{ID: "found0", Name: req.Name, Live: 3, State: "active"}, f.refuse
+	s := &api.Session{ID: "found0", Name: req.Name, Live: 3, State: "active"}
+	if req.Name == "partly" {
+		s.Warnings = []string{"pid 5 (rootd) and its descendants are not adopted: it runs as uid 0"}
+	}
+	return s, f.refuse
 }
 
 func (f *fake) Tree(ctx context.Context, name, dead string) (*api.Tree, error) {
@@ -123,6 +127,9 @@ func (f *fake) PlanBranch(ctx context.Context, ref string) (*api.Plan, error) {
 }
 
 func (f *fake) EndBranch(ctx context.Context, ref string, req api.EndRequest) (*api.Report, error) {
+	if req.PlanToken != "" {
+		ref += " plan=" + req.PlanToken
+	}
 	f.branches = append(f.branches, ref)
 	r, err := f.End(ctx, f.sessions[1].ID, req)
 	if err == nil {

@@ -109,6 +109,33 @@ func TestHostsEndPlanned(t *testing.T) {
 	}
 }
 
+// TestHostsEndInPart: what a host's plan could not include is reported after a good end.
+func TestHostsEndInPart(t *testing.T) {
+	on := twoHosts()
+	code, out, _ := fleet(t, on).run("end", "m8p4z1", "nosuch", "--yes", "-H", "web1,web2")
+	if code != api.ExitNotFound || strings.Count(out, "nosuch: not found") != 2 || len(on["web1"].ends) != 1 || len(on["web2"].ends) != 1 {
+		t.Errorf("exit %d, ended %q and %q:\n%s", code, on["web1"].ends, on["web2"].ends, out)
+	}
+}
+
+// TestHostsEndWaits: a host has the grace of its sessions besides the time to answer.
+func TestHostsEndWaits(t *testing.T) {
+	on := twoHosts()
+	f := on["web1"]
+	f.end = func(id string, _ api.EndRequest) (*api.Report, error) { return &api.Report{Session: id}, nil }
+	asked := false
+	f.reports = func(ctx context.Context, id string, _ time.Duration) (*api.Report, error) {
+		asked = true
+		if until, _ := ctx.Deadline(); time.Until(until) < 5*time.Minute {
+			t.Errorf("given up after %v, with a grace of 9 minutes", time.Until(until))
+		}
+		return cleanReport(id), nil
+	}
+	if code, out, _ := fleet(t, on).run("end", "m8p4z1", "--yes", "--grace", "9m", "-H", "web1"); code != 0 || !asked {
+		t.Errorf("exit %d, asked for the report: %v\n%s", code, asked, out)
+	}
+}
+
 // TestHostsEndLeft: a host whose end fails, or leaves something, makes the whole command fail.
 func TestHostsEndLeft(t *testing.T) {
 	on := twoHosts()

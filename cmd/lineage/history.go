@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +21,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Use:   "history [SESSION]",
 		Short: "List ended sessions, or show how one ended",
 		Long: `List the ended sessions that the daemon keeps on disk, the last one first. With
-SESSION, show one: its receipt, and the processes that were left over, with
+SESSION, show one: its receipt, and the processes that its end had to end, with
 their ancestors; with --all, every process that is remembered. A name that
 several sessions had means the last one that ended.
 
@@ -30,7 +29,7 @@ With --perfetto, write a timeline of SESSION to FILE, as far as its events are
 kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
 --trace" writes it.`,
 		Example: `  lineage history --since 24h         # what ended today
-  lineage history build               # how it ended, and what was left over
+  lineage history build               # how it ended, and what had to be ended
   lineage history build --all         # with all its processes`,
 		Args:              argsCount(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("ended"),
@@ -122,7 +121,7 @@ func pastSession(ctx context.Context, c api.Client, name string, everybody bool)
 	t.Session = s
 	remembered := len(t.Nodes)
 	if !everybody {
-		keepLeftovers(t, r)
+		text.KeepEnded(t, r)
 	}
 	return text.Past(r, t, remembered-len(t.Nodes)), nil
 }
@@ -153,39 +152,6 @@ func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string
 		return nil, exit.Errorf(api.ExitNotFound, "history %s: the session is %s; see \"lineage tree %s\"", name, live.State, live.ID)
 	}
 	return last, nil
-}
-
-// keepLeftovers reduces the tree of an ended session to its root, what the receipt
-// names as leftover, kept or left, and their ancestors.
-func keepLeftovers(t *api.Tree, r *api.Report) {
-	nodes := make(map[api.Ref]*api.Node, len(t.Nodes))
-	for i := range t.Nodes {
-		nodes[t.Nodes[i].Ref] = &t.Nodes[i]
-	}
-	keep := make(map[api.Ref]bool)
-	mark := func(ref api.Ref) {
-		for n := nodes[ref]; n != nil && !keep[n.Ref]; {
-			keep[n.Ref] = true
-			if n.Creator == nil {
-				return
-			}
-			n = nodes[*n.Creator]
-		}
-	}
-	if len(t.Roots) > 0 {
-		mark(t.Roots[0]) // the session's root, or the oldest process in the history
-	}
-	for _, p := range r.Processes {
-		if p.Leftover || p.Outcome == api.OutcomeLeft || p.Outcome == api.OutcomeKept {
-			mark(p.Ref)
-		}
-	}
-	dropped := func(ref api.Ref) bool { return !keep[ref] }
-	t.Nodes = slices.DeleteFunc(t.Nodes, func(n api.Node) bool { return dropped(n.Ref) })
-	t.Roots = slices.DeleteFunc(t.Roots, dropped)
-	for i := range t.Nodes {
-		t.Nodes[i].Children = slices.DeleteFunc(t.Nodes[i].Children, dropped)
-	}
 }
 
 // allPages asks for pages until it has as many sessions as wanted.

@@ -67,17 +67,30 @@ func TestEventsOfAnotherDay(t *testing.T) {
 	}
 }
 
-// For a build with thousands of exited processes only the leftovers are shown, with
-// their ancestors.
-func TestHistoryLeftovers(t *testing.T) {
+// For a build with thousands of exited processes only those are shown that the end had to
+// end, with their ancestors, whichever of them died first.
+func TestHistoryOfTheEnd(t *testing.T) {
 	f := newFake()
 	f.reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
 		r := cleanReport(id)
-		r.Processes = []api.Outcome{{Ref: ref(4130), Comm: "sleep", Outcome: "term", Leftover: true}, {Ref: ref(4123), Comm: "make", Outcome: "self"}}
+		r.Ended, r.DurationMS = at(-20), 5000
+		r.Processes = []api.Outcome{{Ref: ref(4130), Comm: "sleep", Outcome: "term"}, {Ref: ref(4121), Comm: "sh", Outcome: "self"}}
 		return r, nil
 	}
-	f.trees["e7d7c7"] = f.trees["k3x9q2"] // 4130 by 4122 by 4121, which is the root; five more
 	names := func(args ...string) string {
+		// 4130 by 4122 by 4121, which is the root. 4126 is of a nested session, whose own
+		// receipt names its processes, and died after the end began, as 4124; 4125 and 4127
+		// died before.
+		tree := newFake().trees["k3x9q2"]
+		for i := range tree.Nodes {
+			switch n := &tree.Nodes[i]; n.PID {
+			case 4126:
+				n.Session, n.Exited = "nested", at(-25)
+			case 4122, 4125, 4127:
+				n.Exited = at(-26)
+			}
+		}
+		f.trees["e7d7c7"] = tree
 		_, out, _ := newWorld(t, f).run(append([]string{"history", "old", "-o", "jsonl"}, args...)...)
 		var pids []string
 		for _, pid := range []string{"4121", "4122", "4123", "4124", "4125", "4126", "4127", "4128", "4130"} {
@@ -87,15 +100,14 @@ func TestHistoryLeftovers(t *testing.T) {
 		}
 		return strings.Join(pids, " ")
 	}
-	if got := names(); got != "4121 4122 4130" {
+	if got := names(); got != "4121 4122 4123 4124 4126 4130" {
 		t.Errorf("shown: %s", got)
 	}
-	f.trees["e7d7c7"] = newFake().trees["k3x9q2"]
 	if got := names("--all"); got != "4121 4122 4123 4124 4125 4126 4127 4128 4130" {
 		t.Errorf("shown with --all: %s", got)
 	}
-	f.trees["e7d7c7"] = newFake().trees["k3x9q2"]
-	if _, out, _ := newWorld(t, f).run("history", "old"); !strings.HasSuffix(out, "\n6 more processes; --all shows them\n") {
+	f.trees["e7d7c7"], f.reports = newFake().trees["k3x9q2"], nil
+	if _, out, _ := newWorld(t, f).run("history", "old"); !strings.HasSuffix(out, "\n4 more processes; --all shows them\n") {
 		t.Error(out)
 	}
 	if code, _, stderr := newWorld(t, f).run("history", "--all"); code != 2 || strings.Count(stderr, "\n") != 1 {

@@ -14,7 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/outside"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
-	_ "github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/instance"

@@ -34,7 +34,7 @@ descendants of CMD. It does not see work that another daemon started for CMD.
 
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, and 125 if something else failed before
-CMD ran.`,
+CMD ran, or if the receipt of --report could not be written.`,
 		Example: `  lineage init -- ./server            # as the entry point of a container
   lineage init --grace 30s -- ./ci.sh`,
 		ValidArgsFunction: files,
@@ -52,7 +52,7 @@ CMD ran.`,
 				o.Grace = &grace
 			}
 			o.Args, o.Env = args, os.Environ()
-			o.Stdin, o.Stdout, o.Stderr = file(a.Stdin), file(a.Stdout), file(a.Stderr)
+			o.Stdin, o.Stdout, o.Stderr = file(0, a.Stdin), file(1, a.Stdout), file(2, a.Stderr)
 			return exit.Told(run(cmd.Context(), o))
 		},
 	}

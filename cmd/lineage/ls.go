@@ -59,7 +59,8 @@ A terminal that is too narrow gets fewer columns; a pipe always gets the same
 ones. LIVE is the number of live processes, ORPHANS of those whose creator is
 dead, ZOMBIES of dead ones that their parent has not waited for. LIVE, ORPHANS
 and RSS include nested sessions, as the limits do. AGE of an ended session is
-how long it lasted.`,
+how long it lasted. NAME in parentheses is that of the container whose processes
+a session without a name holds.`,
 		Example: `  lineage ls                        # live sessions
   lineage ls --all --sort rss       # ended ones too, most memory first
   lineage ls --watch --state active # redraw every second

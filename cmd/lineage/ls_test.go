@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -58,8 +59,24 @@ func TestLsColumns(t *testing.T) {
 	}
 }
 
+// A session that holds a container's processes and has no name is listed by the container.
+func TestLsContainer(t *testing.T) {
+	f := newFake()
+	f.sessions = f.sessions[:2]
+	for i := range f.sessions { // build and one without a name
+		f.sessions[i].Container = "aa\x1b"
+	}
+	for line, want := range map[string]string{"ls --columns name --no-headers": "build\n(aa\\x1b)\n", "ls -o name": "k3x9q2\nm8p4z1\n"} {
+		if code, out, stderr := newWorld(t, f).run(strings.Fields(line)...); code != 0 || out != want {
+			t.Errorf("%s: exit %d, %s\n%s", line, code, stderr, out)
+		}
+	}
+}
+
 // A watched list is shown again when it has changed.
-func TestLsWatch(t *testing.T) {
+func TestLsWatch(t *testing.T) { synctest.Test(t, testLsWatch) }
+
+func testLsWatch(t *testing.T) {
 	f := newFake()
 	w := newWorld(t, f)
 	first := make(chan struct{}, 1)

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,8 +35,9 @@ session with a nested session whose root lives.
 wait for their children on that signal reap them; others are not affected.
 
 --host lists orphans outside any session: children of PID 1 that belong to no
-system service and hold a port, a deleted directory or a dead terminal. Nothing
-is ended: "lineage adopt PID" makes such a process a session first.`,
+system service and hold a deleted directory, a dead terminal or a port. A port
+that one of their descendants holds counts, too. Nothing is ended: "lineage
+adopt PID" makes such a process a session first.`,
 		Example: `  lineage orphans                # in all sessions
   lineage orphans --end          # end the sessions whose root is gone
   sudo lineage orphans --host    # what others left behind on this host`,
@@ -117,6 +120,16 @@ func (a *app) hostOrphans(ctx context.Context, c api.Client, format *choice) err
 		}
 		if err == nil {
 			o.Ref = p.Ref // with its exact start
+		}
+		o.Ports = slices.DeleteFunc(o.Ports, func(port api.Port) bool {
+			if port.PID == 0 || port.PID == o.PID {
+				return false
+			}
+			holder, err := c.Process(ctx, strconv.Itoa(port.PID))
+			return err == nil && holder.Session != "" // a session that the orphan started
+		})
+		if !o.Holds() {
+			continue
 		}
 		doc.Items = append(doc.Items, o)
 	}

@@ -117,17 +117,18 @@ func TestReportOfNothing(t *testing.T) {
 	}
 }
 
-// hostOrphans has an orphan that is listed, a member, a process that is gone, and the daemon.
+// hostOrphans has an orphan that is listed and also started a session, a member, a process
+// that is gone, and the daemon.
 func hostOrphans() []text.HostOrphan {
 	orphan := func(pid int) text.HostOrphan {
 		return text.HostOrphan{Process: api.Process{Ref: api.Ref{PID: pid}, Comm: "vi\x1bte", UID: new(1000), Started: at(-7200), RSSBytes: 5 << 20}}
 	}
 	listed := orphan(900)
-	listed.Ports, listed.DeletedDir, listed.Terminal = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 5173}}, "/tmp/a\nb", "/dev/pts/3"
+	listed.Ports, listed.DeletedDir, listed.Terminal = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 5173}, {Proto: "tcp", Addr: "127.0.0.1", Port: 5174, PID: 4130}}, "/tmp/a\nb", "/dev/pts/3"
 	return []text.HostOrphan{listed, orphan(4130), orphan(9999), orphan(700)}
 }
 
-// Members, and the daemon, are not orphans outside sessions.
+// Members, what members hold, and the daemon are not orphans outside sessions.
 func TestHostOrphans(t *testing.T) {
 	var all strings.Builder
 	for _, format := range text.Formats {

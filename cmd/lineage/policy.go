@@ -153,10 +153,10 @@ func (a *app) policyResumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume",
 		Short: "Close the circuit breaker: allow automatic ends again",
-		Long: `Close the circuit breaker, which opens when the daemon has automatically ended
-as many sessions within a minute as the policy's breaker.ends_per_minute
-allows. Ends that are due then begin at once: look at "lineage policy show" and
-the audit log first.`,
+		Long: `Close the circuit breaker for all users. It opens for a user when as many of the
+user's sessions were ended automatically within a minute as the policy's
+breaker.ends_per_minute allows. Ends that are due then begin at once: look at
+"lineage policy show" and the audit log first.`,
 		Example: `  lineage policy show      # is it open, and since when?
   sudo lineage policy resume`,
 		Args:              argsCount(0, 0, ""),

@@ -77,7 +77,7 @@ func (f *fake) PolicyResume(context.Context) (*api.Policy, error) { return f.pol
 
 func (f *fake) policy() *api.Policy {
 	return &api.Policy{
-		File: "/etc/lineage/policy.yaml", Mode: "observe", Loaded: at(-60), Breaker: api.Breaker{Open: true, Since: at(-30)},
+		File: "/etc/lineage/policy.yaml", Mode: "observe", Loaded: at(-60), Breaker: api.Breaker{Open: true, UIDs: []int{1000}, Since: at(-30)},
 		Refused:      `/etc/lineage/policy.yaml:3:3: unknown key "grase" in defaults; did you mean "grace"?`,
 		NeedsRestart: []string{"daemon.level", "daemon.ring_size"},
 		Items: []api.PolicyValue{

@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
 
 // runCommand is the command line of run; run does the work and returns the exit code.
@@ -42,7 +43,7 @@ while CMD runs, which https://ui.perfetto.dev shows.
 
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, and 125 if something else failed before
-CMD ran.`,
+CMD ran, or if the receipt of --report could not be written.`,
 		Example: `  sudo lineage run -- make -j8
   sudo lineage run --name agent --user dev -- claude
   sudo lineage run --max-lifetime 30m --max-rss 8GiB -- ./ci.sh
@@ -70,7 +71,7 @@ CMD ran.`,
 				return before("run: invalid --max-processes %d: must be at least 1", o.MaxProcesses)
 			}
 			o.OnExit, o.Args, o.Env = onExit.value, args, os.Environ()
-			o.Stdin, o.Stdout, o.Stderr = file(a.Stdin), file(a.Stdout), file(a.Stderr)
+			o.Stdin, o.Stdout, o.Stderr = file(0, a.Stdin), file(1, a.Stdout), file(2, a.Stderr)
 			socket := a.socketPath()
 			o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
 			o.Connect = func(ctx context.Context) (api.Client, error) {
@@ -105,9 +106,12 @@ CMD ran.`,
 	return cmd
 }
 
-// file returns the file behind one of our streams; nil, which means /dev/null, if a
-// test replaced the stream.
-func file(stream any) *os.File {
+// file returns the file behind one of our streams; nil if it was closed, or if a test replaced the
+// stream. In place of a closed one the runtime has opened /dev/null.
+func file(fd int, stream any) *os.File {
 	f, _ := stream.(*os.File)
+	if urgent.Closed(fd) {
+		return nil
+	}
 	return f
 }

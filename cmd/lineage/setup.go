@@ -3,10 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/user"
-	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -33,8 +30,9 @@ the end of each tool call, and after each turn the agent shows which of its
 processes still listen on a port. A setup of an older version is completed.
 
 The change is shown first. Nothing else in the file changes: comments and order
-stay. A file that is invalid, a link, or another user's is left alone. Under
-sudo it is the file of the user who called sudo.`,
+stay. A file that is invalid, a link, or another user's is left alone; what
+--print shows can be given to patch(1). Under sudo it is the file of the user
+who called sudo. The names of the commands, such as claude, are accepted too.`,
 		Example: `  lineage setup claude-code
   lineage setup codex --print
   lineage setup claude-code --undo`,
@@ -50,7 +48,7 @@ sudo it is the file of the user who called sudo.`,
 		if !known {
 			return exit.Usage("setup: unknown agent %q: must be one of %s", args[0], strings.Join(names, ", "))
 		}
-		home, err := a.becomeUser()
+		home, err := setup.BecomeUser(a.Env, a.host.euid())
 		if err != nil {
 			return fmt.Errorf("setup: %w", err)
 		}
@@ -58,7 +56,11 @@ sudo it is the file of the user who called sudo.`,
 		if err != nil {
 			return fmt.Errorf("setup: %w", err)
 		}
-		c, err := agent.Plan(home, a.Env, program, undo)
+		plan := agent.Plan
+		if printed {
+			plan = agent.Show
+		}
+		c, err := plan(home, a.Env, program, undo)
 		if err != nil {
 			return fmt.Errorf("setup: left alone: %w", err)
 		}
@@ -67,7 +69,11 @@ sudo it is the file of the user who called sudo.`,
 			return nil
 		}
 		for line := range strings.Lines(c.Diff()) {
-			fmt.Fprintln(a.Stdout, display.Text(strings.TrimSuffix(line, "\n")))
+			words := strings.Split(strings.TrimSuffix(line, "\n"), "\t") // of which a patch needs the tabs
+			for i := range words {
+				words[i] = display.Text(words[i])
+			}
+			fmt.Fprintln(a.Stdout, strings.Join(words, "\t"))
 		}
 		if printed {
 			return nil
@@ -88,31 +94,4 @@ sudo it is the file of the user who called sudo.`,
 		return nil
 	}
 	return cmd
-}
-
-// becomeUser returns the user's home. Under sudo this process permanently becomes the user
-// who called it, so that it cannot be tricked into writing what that user may not write.
-func (a *app) becomeUser() (home string, err error) {
-	uid, err := strconv.Atoi(a.Env("SUDO_UID"))
-	if err != nil || uid == 0 || a.host.euid() != 0 {
-		return os.UserHomeDir()
-	}
-	u, err := user.LookupId(strconv.Itoa(uid))
-	if err != nil {
-		return "", err
-	}
-	gid, err := strconv.Atoi(u.Gid)
-	if err != nil {
-		return "", err
-	}
-	for _, become := range []func() error{
-		func() error { return syscall.Setgroups([]int{gid}) },
-		func() error { return syscall.Setgid(gid) },
-		func() error { return syscall.Setuid(uid) },
-	} {
-		if err := become(); err != nil {
-			return "", fmt.Errorf("cannot become %s: %w", u.Username, err)
-		}
-	}
-	return u.HomeDir, nil
 }

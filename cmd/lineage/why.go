@@ -89,7 +89,7 @@ func (a *app) question(arg string, remote bool) (asker, error) {
 			if err != nil {
 				return text.Listing{}, err
 			}
-			return text.Holders(h, fmt.Sprintf(":%d/%s", n, proto)), nil
+			return text.Holders(h, fmt.Sprintf(":%d/%s", n, proto), a.ancestors(remote)), nil
 		}, nil
 	}
 	if ref, err := api.ParseRef(arg); err == nil {
@@ -101,7 +101,7 @@ func (a *app) question(arg string, remote bool) (asker, error) {
 	if remote {
 		return askRemotePath(arg)
 	}
-	return askPath(arg)
+	return a.askPath(arg)
 }
 
 // portAt asks which members listened on a port at a time.
@@ -120,8 +120,16 @@ func (a *app) portAt(arg, when string) (asker, error) {
 		if err != nil {
 			return text.Listing{}, err
 		}
-		return text.Holders(h, fmt.Sprintf(":%d/tcp", n)), nil
+		return text.Holders(h, fmt.Sprintf(":%d/tcp", n), nil), nil
 	}, nil
+}
+
+// ancestors reads parents from /proc; nil: the processes are of another host.
+func (a *app) ancestors(remote bool) func(pid int) []api.Process {
+	if remote {
+		return nil
+	}
+	return a.host.ancestors
 }
 
 // askProcess asks which session a process belongs to. The daemon knows little about a
@@ -134,8 +142,8 @@ func (a *app) askProcess(ref api.Ref, remote bool) asker {
 		}
 		doc := &text.WhyDocument{Why: *why}
 		if why.Session == nil {
-			if a.host.ancestors != nil && !remote {
-				doc.Ancestors = a.host.ancestors(why.Process.PID)
+			if ancestors := a.ancestors(remote); ancestors != nil {
+				doc.Ancestors = ancestors(why.Process.PID)
 			}
 			list, err := c.Sessions(ctx, "live", "")
 			if err != nil {
@@ -162,12 +170,12 @@ func askRemotePath(arg string) (asker, error) {
 		if err != nil {
 			return text.Listing{}, err
 		}
-		return text.Holders(h, arg), nil
+		return text.Holders(h, arg, nil), nil
 	}, nil
 }
 
 // askPath asks which processes hold a file.
-func askPath(arg string) (asker, error) {
+func (a *app) askPath(arg string) (asker, error) {
 	file, err := pathRef(arg)
 	if err != nil {
 		return nil, err
@@ -180,7 +188,7 @@ func askPath(arg string) (asker, error) {
 		if err != nil {
 			return text.Listing{}, err
 		}
-		return text.Holders(h, arg), nil
+		return text.Holders(h, arg, a.ancestors(false)), nil
 	}, nil
 }
 

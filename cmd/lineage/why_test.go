@@ -50,6 +50,36 @@ func TestWhyOutside(t *testing.T) {
 	golden(t, "why outside", w.record("why", "900")+w.record("why", "900", "-o", "json"))
 }
 
+// So is the holder of a port or of a file, with what to do about it.
+func TestWhyHolderOutside(t *testing.T) {
+	f := newFake()
+	f.whys[4130] = &api.Why{Process: api.Process{Ref: ref(900), Comm: "node", Argv: []string{"node", strings.Repeat("x", 300)}, State: api.StateLive}}
+	for what, file := range map[string]string{":8080": "", "file": "file"} {
+		w := newWorld(t, f)
+		w.host.ancestors = func(pid int) []api.Process {
+			return []api.Process{{Ref: api.Ref{PID: 20}, Comm: "sh", Started: at(-90)}, {Ref: api.Ref{PID: 1}, Comm: "init", Argv: []string{"/sbin/init"}, Started: at(-90000)}}
+		}
+		if file != "" {
+			t.Chdir(t.TempDir())
+			if err := os.WriteFile(file, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out := w.record("why", what)
+		for _, want := range []string{"  1  /sbin/init  parent", "  └─ 20  sh  parent", "     └─ 900  ", "To make a session of it and of what it started: lineage adopt 900\n"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s does not say %q: %s", what, want, out)
+			}
+		}
+		if strings.Contains(out, strings.Repeat(" ", 20)) {
+			t.Errorf("%s is padded: %s", what, out)
+		}
+		if out := w.record("why", what, "-o", "json"); strings.Count(out, `"ancestors"`) != 1 {
+			t.Errorf("%s: %s", what, out)
+		}
+	}
+}
+
 // A path that does not exist may be a session's name: say so.
 func TestWhySessionName(t *testing.T) {
 	f := newFake()

@@ -403,9 +403,12 @@ func TestLost(t *testing.T) {
 	f, _ := follower(t, d, l, t.TempDir())
 	until(t, "reader", d.read)
 	d.add(fork(10), func(e *api.Event) { e.Type, e.Where, e.Count, e.Session = "lost", "ring", 5, "" }, exit(10))
-	until(t, "records", func() bool { return len(l.pids()) == 1 })
-	if f.Stats.Lost.Load() != 5 || l.records[1].Kind != record.Lost || l.records[1].Event.Count != 5 {
-		t.Errorf("%d lost, %+v", f.Stats.Lost.Load(), l.records[1])
+	// Both are after the delivery: the count, and the records of a later batch.
+	until(t, "count and exit", func() bool { return f.Stats.Lost.Load() == 5 && len(l.pids()) == 1 })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.records[1].Kind != record.Lost || l.records[1].Event.Count != 5 {
+		t.Errorf("%+v", l.records[1])
 	}
 }
 

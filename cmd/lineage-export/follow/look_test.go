@@ -1,9 +1,11 @@
 package follow
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,6 +94,33 @@ func TestNewPolicy(t *testing.T) {
 	if got := f.source.Redact([]string{"agent", "quiet"}); got[1] != "[redacted]" {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestLookTwice: a leftover is reported once, and again after it was none for a while.
+func TestLookTwice(t *testing.T) {
+	d := newDaemon(t)
+	f := looking(t, d)
+	left := api.Orphan{Why: api.WhyLeftover, Process: api.Process{Ref: api.Ref{PID: 10, StartNS: 10}, Session: "aaaaaa"}}
+	for i, step := range []struct {
+		orphans []api.Orphan
+		reports int
+	}{{[]api.Orphan{left}, 1}, {[]api.Orphan{left}, 0}, {nil, 0}, {[]api.Orphan{left}, 1}} {
+		f.batch = nil
+		f.look(t.Context(), orphaned{f.source.client, step.orphans})
+		if len(f.batch) != step.reports {
+			t.Errorf("look %d: %d reports, want %d", i, len(f.batch), step.reports)
+		}
+	}
+}
+
+// orphaned is a daemon with orphans.
+type orphaned struct {
+	api.Client
+	orphans []api.Orphan
+}
+
+func (o orphaned) Orphans(context.Context, string) (*api.Orphans, error) {
+	return &api.Orphans{Items: slices.Clone(o.orphans)}, nil
 }
 
 // session and sessions answer as the daemon does.

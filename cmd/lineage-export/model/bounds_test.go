@@ -73,6 +73,27 @@ func TestHostileChains(t *testing.T) {
 	}
 }
 
+// TestHostileFork: live processes are bounded, too.
+func TestHostileFork(t *testing.T) {
+	w := &world{}
+	m := New(here, "boot", w)
+	root := w.fork(api.Ref{PID: 1, StartNS: 1})
+	for range maxProcesses + 10 {
+		w.fork(root)
+		w.feed(m)
+	}
+	if len(m.processes) != maxProcesses {
+		t.Errorf("%d processes are remembered, want %d", len(m.processes), maxProcesses)
+	}
+	w.exit(root, 0)
+	w.feed(m)
+	last := w.fork(root)
+	w.feed(m)
+	if m.processes[last] == nil {
+		t.Error("a process that exited leaves no room")
+	}
+}
+
 // TestMarks: what is remembered of ports and parents is bounded for each process and for all, and
 // processes that are gone leave room. A mark has no copy of its process.
 func TestMarks(t *testing.T) {

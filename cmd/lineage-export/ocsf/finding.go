@@ -194,7 +194,7 @@ func health(r *record.Record) (all []*event) {
 	}
 	switch {
 	case now.Breaker.Open && !before.Breaker.Open:
-		add(created, breakerRule, "the circuit breaker is open: nothing is ended automatically", since(now.Breaker))
+		add(created, breakerRule, display.Breaker(now.Breaker)+": none of their sessions is ended automatically", since(now.Breaker))
 	case !now.Breaker.Open && before.Breaker.Open:
 		add(closed, breakerRule, "the circuit breaker is closed", since(before.Breaker))
 	}

@@ -199,6 +199,41 @@ func events(t *testing.T, r *record.Record) (all []event) {
 	return all
 }
 
+// TestLeft: an end that left something is partial, and high.
+func TestLeft(t *testing.T) {
+	r := ended(api.Outcome{Ref: serverRef, Comm: "python3", Outcome: api.OutcomeLeft, Why: "state D", Leftover: true})
+	r.Report.Verdict, r.Report.VerdictWhy, r.Report.Left = api.VerdictLeft, "alive 9s after SIGKILL", 1
+	all := events(t, r)
+	if v := all[0]; v.Status != "Partial" || *v.StatusID != 4 || v.StatusDetail != r.Report.VerdictWhy || v.Severity != "High" {
+		t.Errorf("the receipt: %s %d %q, severity %s", v.Status, *v.StatusID, v.StatusDetail, v.Severity)
+	}
+	if v := all[len(all)-1]; v.ClassUID != 2004 || v.Severity != "High" || v.Count != 1 {
+		t.Errorf("the finding: %+v", v)
+	}
+}
+
+// TestOrderly: processes that were alive when a session was ended, while its root lived, are not
+// left behind, and neither is a process that exits on its own.
+func TestOrderly(t *testing.T) {
+	for name, o := range map[string]api.Outcome{
+		"ended with its root": {Ref: serverRef, Comm: "python3", Outcome: api.OutcomeTerm},
+		"exited on its own":   {Ref: serverRef, Comm: "python3", Outcome: api.OutcomeSelf, Leftover: true},
+	} {
+		for _, v := range events(t, ended(o)) {
+			if v.ClassUID == 2004 {
+				t.Errorf("%s: a finding: %s", name, v.Message)
+			}
+		}
+	}
+}
+
+// ended is the record of an end that was asked for, with a receipt of some processes.
+func ended(processes ...api.Outcome) *record.Record {
+	r := newStory().tell(300*second, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: "end"})
+	r.Report = &api.Report{Session: "k3x9q2", State: api.StateEnded, EndReason: "end", Verdict: api.VerdictClean, Processes: processes}
+	return r
+}
+
 // TestUnknownSession: the user of a session that the daemon does not know is not root.
 func TestUnknownSession(t *testing.T) {
 	s := &story{m: model.New(sampleHost, sampleBoot, oneSession{})}

@@ -115,7 +115,7 @@ func samples() (all []sample) {
 	add("a degraded daemon", &record.Record{ID: "degraded", Kind: record.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(400 * second),
 		Status: &api.Status{Level: 3, Mode: "enforce", Degraded: []string{"history: no space left on device"}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
 	add("an open breaker", &record.Record{ID: "breaker", Kind: record.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(500 * second),
-		Status: &api.Status{Level: 4, Mode: "observe", Breaker: api.Breaker{Open: true, Since: at(499 * second)}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
+		Status: &api.Status{Level: 4, Mode: "enforce", Breaker: api.Breaker{Open: true, UIDs: []int{1000}, Since: at(499 * second)}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
 	return all
 }
 

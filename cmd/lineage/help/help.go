@@ -64,7 +64,7 @@ by which its processes are recognised, for the command.`},
 
 "lineage run" and "lineage init" exit with what their command exits with,
 128 + N if it died of signal N, 127 if it does not exist, 126 if it cannot be
-executed, and 125 if they failed before it ran.`},
+executed, and 125 if they failed before it ran or could not write its receipt.`},
 		{Use: "files", Short: "Files that lineage reads and writes", Long: api.DefaultSocket + `      the daemon's socket
 ` + policy.DefaultFile + `       the policy, if there is one: lineage-policy(5)
 /var/lib/lineage/history.db    ended sessions

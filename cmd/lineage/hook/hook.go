@@ -10,8 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -19,22 +18,40 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
 )
 
 const (
 	// mostBytes is how much of an event is read. A tool's input may be large, and is not used.
 	mostBytes = 1 << 20
-	// patience is the longest time that an agent waits for us.
-	patience = 200 * time.Millisecond
+	// eventTime is how late an event may come: it is the agent that is slow then.
+	eventTime = 2 * time.Second
+	// patience is how long an agent waits for a daemon that does not answer, and startPatience
+	// how long it waits when it starts.
+	patience      = 200 * time.Millisecond
+	startPatience = 2 * time.Second
+	// pause is the time between two attempts.
+	pause = 20 * time.Millisecond
+	// mostMissed is how often, after each start, an agent waits in vain for a daemon that runs.
+	mostMissed = 5
+)
+
+// What a note says: the user was told that no daemon answers; and, for each time, that an agent
+// has waited in vain.
+const (
+	told   = "t"
+	missed = "m"
 )
 
 // A Hook is one call of the hook.
 type Hook struct {
-	Agent     string // the name that setup knows
+	Agent     setup.Agent
 	In        io.Reader
 	Out       io.Writer
-	Env       func(string) string
 	Dial      func(ctx context.Context) (api.Client, error)
+	Look      func() silence.Listener // without asking the daemon
+	Note      *silence.Note
 	Ancestors func(pid int) []api.Process
 	PID       int // this process
 }
@@ -51,55 +68,99 @@ type event struct {
 // A verb is what the hook does at an event.
 type verb struct {
 	do    func(h *Hook, ctx context.Context, c api.Client, e *event) error
-	often bool // happens many times in a turn: only the others report that no daemon answers
+	start bool // once for each agent: it has time to wait
+	often bool // many times in a turn: only the others report that no daemon answers
 }
 
 // verbs maps events to verbs; each agent has its own names of events.
 var verbs = map[string]verb{
-	"SessionStart":       {do: (*Hook).adopt},
+	"SessionStart":       {do: (*Hook).start, start: true},
 	"Stop":               {do: (*Hook).sum},
-	"PreToolUse":         {(*Hook).begin, true},
-	"PostToolUse":        {(*Hook).end, true},
-	"PostToolUseFailure": {(*Hook).end, true}, // claude-code's: the tool failed, or was not allowed
-	"PermissionDenied":   {(*Hook).end, true},
+	"PreToolUse":         {do: (*Hook).begin, often: true},
+	"PostToolUse":        {do: (*Hook).end, often: true},
+	"PostToolUseFailure": {do: (*Hook).end, often: true}, // claude-code's: the tool failed, or was not allowed
+	"PermissionDenied":   {do: (*Hook).end, often: true},
 	"AfterAgent":         {do: (*Hook).sum}, // gemini-cli's names
-	"BeforeTool":         {(*Hook).begin, true},
-	"AfterTool":          {(*Hook).end, true},
+	"BeforeTool":         {do: (*Hook).begin, often: true},
+	"AfterTool":          {do: (*Hook).end, often: true},
 }
 
 // Run never fails: an agent may show an error of its hooks, or stop.
 func (h *Hook) Run(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	e := h.read(ctx)
 	v, known := verbs[e.Name]
-	if !known || v.often && h.remembers() {
+	if !known || v.often && h.hopeless() {
 		return
 	}
-	c, err := h.Dial(ctx)
-	if err == nil {
-		err = v.do(h, ctx, c, &e)
-		c.Close()
+	limit := patience
+	if v.start {
+		limit = startPatience
 	}
-	if v.often {
-		return
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := h.attempt(ctx, v, &e)
+	for v.start && starting(err) && wait(ctx) {
+		err = h.attempt(ctx, v, &e)
 	}
-	_, unreachable := errors.AsType[*api.UnreachableError](err)
-	h.remember(unreachable || errors.Is(err, context.DeadlineExceeded))
+	h.remember(v, unanswered(err))
 }
 
-// read returns the event; without a name it is not one that we know. The agent may still
-// be writing, or never close the pipe.
+func (h *Hook) attempt(ctx context.Context, v verb, e *event) error {
+	c, err := h.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return v.do(h, ctx, c, e)
+}
+
+// unanswered reports whether an error means that no daemon has answered.
+func unanswered(err error) bool {
+	return unreachable(err) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func unreachable(err error) bool {
+	_, unreachable := errors.AsType[*api.UnreachableError](err)
+	return unreachable || is(err, api.CodeStarting) || is(err, api.CodeStopping)
+}
+
+// starting reports whether a daemon may answer soon: its socket is there.
+func starting(err error) bool {
+	return unreachable(err) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, api.ErrNotLineage)
+}
+
+// is reports whether the daemon has refused with this code.
+func is(err error, code string) bool {
+	refusal, refused := errors.AsType[*api.Error](err)
+	return refused && refusal.Code == code
+}
+
+// wait returns false when the time is over.
+func wait(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(pause):
+		return true
+	}
+}
+
+// read returns the event; without a name it is not one that we know. The agent may still be
+// writing, or never close the pipe.
 func (h *Hook) read(ctx context.Context) event {
+	ctx, cancel := context.WithTimeout(ctx, eventTime)
+	defer cancel()
 	done := make(chan event, 1)
 	go func() {
-		text, err := io.ReadAll(io.LimitReader(h.In, mostBytes+1))
-		_, _ = io.Copy(io.Discard, h.In) // so that the agent's write does not fail
 		var e event
-		if err != nil || len(text) > mostBytes || json.Unmarshal(text, &e) != nil {
-			e = event{}
+		err := json.NewDecoder(io.LimitReader(h.In, mostBytes)).Decode(&e)
+		if err == nil {
+			done <- e
 		}
-		done <- e
+		_, _ = io.Copy(io.Discard, h.In) // so that the agent's write does not fail
+		if err != nil {
+			done <- event{}
+		}
 	}()
 	select {
 	case e := <-done:
@@ -107,41 +168,6 @@ func (h *Hook) read(ctx context.Context) event {
 	case <-ctx.Done():
 		return event{}
 	}
-}
-
-// shells run a hook's command for the agent.
-var shells = []string{"sh", "bash", "dash", "zsh", "fish", "ash", "ksh"}
-
-// agent is the process that called us: the nearest ancestor that is not a shell.
-func (h *Hook) agent() *api.Process {
-	for _, p := range h.Ancestors(h.PID) {
-		if !slices.Contains(shells, p.Comm) {
-			return &p
-		}
-	}
-	return nil
-}
-
-// session is the session of a process; nil if it has none.
-func session(ctx context.Context, c api.Client, p *api.Process) (*api.Session, error) {
-	why, err := c.Why(ctx, p.Ref.String())
-	if err != nil {
-		return nil, err
-	}
-	return why.Session, nil
-}
-
-// adopt makes a session of the agent, unless it is in one.
-func (h *Hook) adopt(ctx context.Context, c api.Client, _ *event) error {
-	p := h.agent()
-	if p == nil {
-		return nil
-	}
-	if s, err := session(ctx, c, p); s != nil || err != nil {
-		return err
-	}
-	_, err := c.Create(ctx, api.NewSession{Root: p.Ref, Adopt: true, Name: fmt.Sprintf("%s-%d", h.Agent, p.PID)})
-	return err
 }
 
 // begin reports that a tool call begins, and end that it is over.
@@ -154,11 +180,28 @@ func (h *Hook) end(ctx context.Context, c api.Client, e *event) error {
 }
 
 func (h *Hook) mark(ctx context.Context, c api.Client, phase string, e *event) error {
-	p := h.agent()
-	if p == nil {
+	a := h.agent()
+	if a == nil {
 		return nil
 	}
-	_, err := c.Mark(ctx, api.MarkRequest{Phase: phase, ID: e.id(), Tool: fitting(e.Tool, mostTool), Agent: p.Ref})
+	request := api.MarkRequest{Phase: phase, ID: e.id(), Tool: fitting(e.Tool, mostTool), Agent: a.Ref}
+	_, err := c.Mark(ctx, request)
+	if !is(err, api.CodeDenied) {
+		return err
+	}
+	adopted, err := h.adopt(ctx, c, a)
+	if !adopted || phase == api.PhaseEnd {
+		return err
+	}
+	ctx, cancel := later(ctx)
+	defer cancel()
+	_, err = c.Mark(ctx, request)
+	for range mostMissed { // the hook that adopts the agent may not have come to this process yet
+		if !is(err, api.CodeDenied) || !wait(ctx) {
+			break
+		}
+		_, err = c.Mark(ctx, request)
+	}
 	return err
 }
 
@@ -191,14 +234,23 @@ const (
 
 // sum names the processes of the agent's session that listen on a port when a turn is over.
 func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
-	p := h.agent()
-	if p == nil {
+	a := h.agent()
+	if a == nil {
 		return nil
 	}
 	// A call that the user has interrupted has no end of its own.
-	_, _ = c.Mark(ctx, api.MarkRequest{Phase: api.PhaseEnd, Agent: p.Ref})
-	s, err := session(ctx, c, p)
-	if s == nil || err != nil {
+	_, err := c.Mark(ctx, api.MarkRequest{Phase: api.PhaseEnd, Agent: a.Ref})
+	if is(err, api.CodeDenied) {
+		if adopted, err := h.adopt(ctx, c, a); adopted || err != nil {
+			return err
+		}
+	}
+	p, err := c.Process(ctx, a.Ref.String())
+	if err != nil || p.Session == "" {
+		return err
+	}
+	s, err := c.Session(ctx, p.Session)
+	if err != nil {
 		return err
 	}
 	var lines []string
@@ -208,7 +260,7 @@ func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 			continue // the port is free by now
 		}
 		for _, w := range holders.Items {
-			if q := w.Process; q.PID != p.PID && w.Session != nil && w.Session.ID == s.ID {
+			if q := w.Process; q.PID != a.PID && w.Session != nil && w.Session.ID == s.ID {
 				lines = append(lines, fmt.Sprintf("%s (PID %d) listens on port %d", display.Command(q.Argv, q.Comm, q.ArgvTruncated, mostCommand), q.PID, port))
 			}
 		}
@@ -228,35 +280,31 @@ func (h *Hook) say(message string) {
 	_ = json.NewEncoder(h.Out).Encode(map[string]string{"systemMessage": message})
 }
 
-// memory is a file that exists while no daemon answers; "": it cannot be stored.
-func (h *Hook) memory() string {
-	dir := h.Env("XDG_RUNTIME_DIR")
-	if !filepath.IsAbs(dir) {
-		return ""
-	}
-	return filepath.Join(dir, "lineage-hook-unreachable")
-}
-
-// remembers reports that no daemon answered the last time.
-func (h *Hook) remembers() bool {
-	_, err := os.Lstat(h.memory())
-	return err == nil
+// hopeless reports that a wait for the daemon would be in vain, as the one before was.
+func (h *Hook) hopeless() bool {
+	text, there := h.Note.Read()
+	return there && (strings.Count(text, missed) >= mostMissed || h.Look() == silence.Gone)
 }
 
 // remember reports once that no daemon answers, until one does again.
-func (h *Hook) remember(unreachable bool) {
-	path := h.memory()
-	if path == "" {
+func (h *Hook) remember(v verb, unanswered bool) {
+	if !unanswered {
+		h.Note.Remove()
 		return
 	}
-	if !unreachable {
-		_ = os.Remove(path)
+	text, _ := h.Note.Read()
+	kept := true
+	switch {
+	case v.often:
+		h.Note.Add(missed)
 		return
+	case v.start:
+		kept = h.Note.Write(told)
+	case !strings.Contains(text, told):
+		kept = h.Note.Add(told)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return
+	// Without a note it is said at each start, and not after each turn.
+	if kept && !strings.Contains(text, told) || !kept && v.start {
+		h.say("lineage: no daemon answers; what this agent starts is not tracked until one does")
 	}
-	f.Close()
-	h.say("lineage: no daemon answers; what this agent starts is not tracked")
 }

@@ -12,8 +12,11 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
@@ -100,6 +103,15 @@ func TestEach(t *testing.T) {
 			t.Errorf("%s: %q, want %q", a.Host, got, want[i])
 		}
 	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if errors.Is(err, unix.ECHILD) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("an ssh is left running: %v", err)
+		}
+	}
 	said, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +178,10 @@ func TestList(t *testing.T) {
 		}
 		return path
 	}
+	fifo := filepath.Join(dir, "fifo") // without a writer
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	good := write("good", "# the web\nweb1\n\n  web2   # the second\nroot@db1\n")
 	for text, want := range map[string][]string{
 		"web1":                     {"web1"},
@@ -189,6 +205,8 @@ func TestList(t *testing.T) {
 		"web\x1b[0m":                           "control characters",
 		strings.Repeat("a", 256):               "longer than 255 bytes",
 		"@" + dir + "/none":                    "cannot read hosts",
+		"@" + fifo:                             "no host in",
+		"@/dev/zero":                           "/dev/zero is larger than 1 MiB",
 		"@" + write("empty", "#\n"):            "no host in",
 		"@" + write("option", "web1\n-oX=y\n"): "must not begin with -",
 		"@" + write("blank", "web1\nweb2 web3\n"): "must not contain blanks",

@@ -5,9 +5,11 @@ package hosts
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 )
 
@@ -42,11 +44,22 @@ func (l *List) Set(text string) error {
 	return nil
 }
 
+// mostBytes is how large a file of hosts may be.
+const mostBytes = 1 << 20
+
 // read reads a file of hosts: one on each line, and comments that begin with #.
 func read(file string) (names []string, err error) {
-	text, err := os.ReadFile(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
 	if err != nil {
 		return nil, fmt.Errorf("cannot read hosts: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot read hosts: %w", err)
+	case len(text) > mostBytes:
+		return nil, fmt.Errorf("cannot read hosts: %s is larger than 1 MiB", file)
 	}
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")

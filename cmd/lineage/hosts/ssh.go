@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
 
 // Failure is why a host could not be queried, in the words of ssh or of the remote command.
@@ -63,6 +64,7 @@ func connect(host string) (net.Conn, error) {
 	defer theirs.Close()
 	c.out, c.cmd.Stdout = out, theirs
 	if c.in, err = c.cmd.StdinPipe(); err == nil {
+		urgent.Relax() // ssh, and what it starts, is not real-time
 		err = c.cmd.Start()
 	}
 	if err != nil {

@@ -2,9 +2,13 @@ package outfile
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A link with the name of the temporary file is not followed.
@@ -57,6 +61,59 @@ func TestPublish(t *testing.T) {
 		}
 		if all, _ := os.ReadDir(dir); len(all) != 1 {
 			t.Errorf("beside it: %v", all)
+		}
+	}
+}
+
+// A descriptor that was inherited is written to; one of ours is refused by its number.
+func TestOwnDescriptor(t *testing.T) {
+	ours, err := os.Create(filepath.Join(t.TempDir(), "ours"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	name := fmt.Sprintf("/dev/fd/%d", ours.Fd())
+	if f, err := Open(name, nil); !errors.Is(err, unix.EBADF) {
+		t.Errorf("opened: %+v, %v", f, err)
+	}
+	if _, err := unix.FcntlInt(ours.Fd(), unix.F_SETFD, 0); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.out.Close()
+}
+
+// The user writes where one of its groups may write, and not where a group of ours may.
+func TestGroups(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	const nobody, group, ours = 65534, 54321, 54322
+	top := t.TempDir()
+	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before, err := unix.Getgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setgroups([]int{ours}); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setgroups(before)
+	for gid, want := range map[int]error{group: nil, ours: unix.EACCES} {
+		dir := filepath.Join(top, strconv.Itoa(gid))
+		for _, err := range []error{os.Mkdir(dir, 0o755), os.Chown(dir, 0, gid), os.Chmod(dir, 0o775)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		who := &User{Name: "nobody", UID: nobody, GID: nobody, Groups: []int{group}}
+		if _, err := Open(filepath.Join(dir, "f"), who); !errors.Is(err, want) {
+			t.Errorf("in a directory of group %d: %v, want %v", gid, err, want)
 		}
 	}
 }

@@ -6,7 +6,9 @@ package outside
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,7 +55,7 @@ func (h Host) Ancestors(pid int) (all []api.Process) {
 func (h Host) process(s *procfs.Stat) api.Process {
 	argv, cut := h.Proc.Cmdline(s.PID)
 	p := api.Process{
-		Ref: api.Ref{PID: int(s.PID)}, Comm: s.Comm, Argv: procfs.SplitArgv(argv), ArgvTruncated: cut,
+		Ref: api.Ref{PID: int(s.PID)}, Comm: s.Comm, Exe: h.Proc.Link(s.PID, "exe"), Argv: procfs.SplitArgv(argv), ArgvTruncated: cut,
 		Cgroup: h.Proc.Cgroup(s.PID), State: api.StateLive, Task: string(rune(s.State)), RSSBytes: h.rss(s.PID),
 	}
 	if status, err := h.Proc.Status(s.PID); err == nil {
@@ -86,20 +88,21 @@ func (h Host) rss(pid uint32) uint64 {
 }
 
 // Orphans returns the children of PID 1 that belong to no service of the host and hold a
-// port, a deleted directory or a terminal that is gone; and what could not be read. In a
-// container PID 1 is another process.
+// deleted directory or a terminal that is gone, or whose tree holds a port; and what could
+// not be read. In a container PID 1 is another process.
 func (h Host) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown []string, err error) {
 	if ns, err := h.Proc.PIDNamespace(uint32(os.Getpid())); err == nil && ns != procfs.InitPIDNamespace {
 		return nil, nil, tracer.ErrPIDNamespace
 	}
-	stats, err := h.children(1)
+	children, err := h.children()
 	if err != nil {
 		return nil, nil, err
 	}
 	services := h.pidFiles()
 	var ids []tracer.Identity
-	for i := range stats {
-		s := &stats[i]
+	of := make(map[uint32]int) // the orphan in whose tree a process is
+	for i := range children[1] {
+		s := &children[1][i]
 		p := h.process(s)
 		if service(p.Cgroup) || services[s.PID] || s.Zombie() {
 			continue
@@ -109,22 +112,45 @@ func (h Host) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown [
 			o.DeletedDir = dir
 		}
 		o.Terminal = h.deadTerminal(s.PID)
-		orphans, ids = append(orphans, o), append(ids, identity(s))
+		for _, id := range h.tree(s, p.Cgroup, children) {
+			ids, of[id.PID] = append(ids, id), len(orphans)
+		}
+		orphans = append(orphans, o)
 	}
 	held := resources.New(string(h.Proc), h.identify).Of(ctx, ids)
 	for i := range held.Ports {
-		port := &held.Ports[i]
-		at := slices.IndexFunc(orphans, func(o text.HostOrphan) bool { return o.PID == int(port.Holder.PID) })
-		if at >= 0 && port.Proto != "unix" {
-			p := document.Port(port)
-			p.StartNS = 0 // /proc has it in clock ticks only
+		at, ok := of[held.Ports[i].Holder.PID]
+		if !ok || held.Ports[i].Proto == "unix" {
+			continue
+		}
+		p := document.Port(&held.Ports[i])
+		p.StartNS = 0 // /proc has it in clock ticks only
+		if !slices.ContainsFunc(orphans[at].Ports, func(q api.Port) bool { return same(&p, &q) }) {
 			orphans[at].Ports = append(orphans[at].Ports, p)
 		}
 	}
-	orphans = slices.DeleteFunc(orphans, func(o text.HostOrphan) bool {
-		return len(o.Ports) == 0 && o.DeletedDir == "" && o.Terminal == ""
-	})
-	return orphans, held.Unknown, nil
+	return slices.DeleteFunc(orphans, func(o text.HostOrphan) bool { return !o.Holds() }), held.Unknown, nil
+}
+
+// same reports whether two are one port: a server and its workers share it.
+func same(p, q *api.Port) bool {
+	return p.Proto == q.Proto && p.Addr == q.Addr && p.Port == q.Port && p.Netns == q.Netns
+}
+
+// tree is an orphan and its descendants. What runs in a terminal that the tree serves
+// is in use, as in tmux; and what runs in another cgroup is managed, as the services
+// of a user's systemd.
+func (h Host) tree(orphan *procfs.Stat, cgroup string, children map[uint32][]procfs.Stat) []tracer.Identity {
+	all := []tracer.Identity{identity(orphan)}
+	for next := 0; next < len(all); next++ {
+		for i := range children[all[next].PID] {
+			s := &children[all[next].PID][i]
+			if (s.TTY == 0 || s.TTY == orphan.TTY) && h.Proc.Cgroup(s.PID) == cgroup {
+				all = append(all, identity(s))
+			}
+		}
+	}
+	return all
 }
 
 // gone is the kernel's suffix for the name of a removed file.
@@ -152,31 +178,55 @@ func (h Host) pidFiles() map[uint32]bool {
 	for _, pattern := range []string{"*.pid", "*/*.pid", "*/pid"} {
 		files, _ := filepath.Glob(filepath.Join(h.Run, pattern))
 		for _, file := range files {
-			b, err := os.ReadFile(file)
-			if err != nil || len(b) > 64 {
-				continue
-			}
-			if pid, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32); err == nil {
-				all[uint32(pid)] = true
+			if pid, err := pidFile(file); err == nil {
+				all[pid] = true
 			}
 		}
 	}
 	return all
 }
 
-// children are the processes with that parent.
-func (h Host) children(parent uint32) (all []procfs.Stat, err error) {
+// errOpenToAll: any user may have made the file, as in /run/lock.
+var errOpenToAll = errors.New("any user may write to its directory")
+
+const maxPIDFile = 64
+
+// pidFile reads a PID file of a service. Other users may have put anything there.
+func pidFile(path string) (uint32, error) {
+	dir, err := os.Stat(filepath.Dir(path))
+	if err == nil && dir.Mode().Perm()&0o002 != 0 {
+		err = errOpenToAll
+	}
+	if err != nil {
+		return 0, err
+	}
+	f, err := procfs.OpenRegular(path, 0, func(*unix.Stat_t) error { return nil })
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxPIDFile))
+	if err != nil {
+		return 0, err
+	}
+	pid, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
+	return uint32(pid), err
+}
+
+// children are all processes, by their parent.
+func (h Host) children() (map[uint32][]procfs.Stat, error) {
 	entries, err := os.ReadDir(string(h.Proc))
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
+	all := make(map[uint32][]procfs.Stat)
 	for _, e := range entries {
 		pid, err := strconv.ParseUint(e.Name(), 10, 32)
 		if err != nil {
 			continue
 		}
-		if s, err := h.Proc.Stat(uint32(pid)); err == nil && s.Parent == parent {
-			all = append(all, s)
+		if s, err := h.Proc.Stat(uint32(pid)); err == nil {
+			all[s.Parent] = append(all[s.Parent], s)
 		}
 	}
 	return all, nil

@@ -126,8 +126,55 @@ func listen() {
 	os.Stdin.Read(make([]byte, 1))
 }
 
-// A process that was really orphaned is found with its port and its directory.
+// What an orphan's tree holds is the orphan's, except for terminals in use and what a
+// manager has put into cgroups.
+func TestTree(t *testing.T) {
+	f := fixture{t, t.TempDir()}
+	const scope, service = "/user.slice/session-1.scope", "/user.slice/user@5.service/app.slice/x.service"
+	f.add(10, 1, scope, "/", "/dev/null")
+	f.add(11, 10, scope, "/", "/dev/null")
+	f.add(12, 11, scope, "/", "/dev/null")
+	f.add(13, 10, service, "/", "/dev/null")
+	f.add(14, 13, service, "/", "/dev/null")
+	f.add(15, 10, scope, "/", "/dev/null")
+	f.add(16, 15, scope, "/", "/dev/null")
+	f.add(17, 1, scope, "/", "/dev/null")
+	h := Host{Proc: procfs.FS(f.root)}
+	children, err := h.children()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(children[10], func(s procfs.Stat) bool { return s.PID == 15 })
+	children[10][at].TTY = 34816 // a pane of tmux
+	pids := func(terminal int64) (pids []uint32) {
+		orphan := children[1][0]
+		orphan.TTY = terminal
+		for _, id := range h.tree(&orphan, scope, children) {
+			pids = append(pids, id.PID)
+		}
+		return pids
+	}
+	if got := pids(0); !slices.Equal(got, []uint32{10, 11, 12}) {
+		t.Errorf("%v", got)
+	}
+	if got := pids(34816); !slices.Equal(got, []uint32{10, 11, 15, 12, 16}) {
+		t.Errorf("in the same terminal: %v", got)
+	}
+}
+
+// A process that was really orphaned is found with its directory and its port, which a
+// child of it may hold. The shell exits, and its child is reparented to PID 1, or to
+// a subreaper.
 func TestRealOrphan(t *testing.T) {
+	for name, script := range map[string]string{
+		"itself":  `"$0" listener <&3 & echo $!`,
+		"a child": `sh -c '"$0" listener <&3; :' "$0" & echo $!`,
+	} {
+		t.Run(name, func(t *testing.T) { realOrphan(t, script) })
+	}
+}
+
+func realOrphan(t *testing.T, script string) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -136,8 +183,7 @@ func TestRealOrphan(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// The shell exits, and its child is reparented to PID 1, or to a subreaper.
-	cmd := exec.Command("sh", "-c", `"$0" listener <&3 & `, self)
+	cmd := exec.Command("sh", "-c", script, self)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), asListener+"=1")
 	in, end, err := os.Pipe()
 	if err != nil {
@@ -156,8 +202,8 @@ func TestRealOrphan(t *testing.T) {
 	}
 	in.Close()
 	w.Close()
-	var pid, port int
-	if _, err := fmt.Fscan(out, &pid, &port); err != nil {
+	var pid, holder, port int
+	if _, err := fmt.Fscan(out, &pid, &holder, &port); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(dir); err != nil {
@@ -172,7 +218,7 @@ func TestRealOrphan(t *testing.T) {
 		t.Fatalf("%d is not among %+v: %v, %v", pid, orphans, unknown, err)
 	}
 	o := orphans[at]
-	if o.DeletedDir != dir || !slices.ContainsFunc(o.Ports, func(p api.Port) bool { return p.Port == port }) || !strings.Contains(strings.Join(o.Argv, " "), "listener") {
+	if o.DeletedDir != dir || !slices.ContainsFunc(o.Ports, func(p api.Port) bool { return p.Port == port && p.PID == holder }) || !strings.Contains(strings.Join(o.Argv, " "), "listener") {
 		t.Errorf("%+v", o)
 	}
 }

@@ -74,7 +74,7 @@ func (t *Trace) Process(p *api.Process) {
 	at := uint64(p.StartNS)
 	t.tick(at, p.Started)
 	m := t.join(at, p)
-	t.begin(m, at, image(p), "image", 0, t.about(p)...)
+	t.begin(m, at, t.image(p), "image", 0, t.about(p)...)
 	if p.State == api.StateLive {
 		t.count(liveCounter, t.now, float64(t.live))
 		return
@@ -100,17 +100,17 @@ func (t *Trace) fork(at uint64, p *api.Process) {
 				notes: []note{{name: "child", n: int64(p.PID)}}})
 		}
 	}
-	t.begin(m, at, image(p), "fork", flow, t.about(p)...)
+	t.begin(m, at, t.image(p), "fork", flow, t.about(p)...)
 	t.count(liveCounter, t.now, float64(t.live))
 }
 
 func (t *Trace) exec(at uint64, p *api.Process) {
 	m := t.member(at, p)
-	if image(p) != m.image {
+	if t.image(p) != m.image {
 		t.name(m, p)
 	}
 	t.end(m, at)
-	t.begin(m, at, image(p), "image", 0, t.about(p)...)
+	t.begin(m, at, t.image(p), "image", 0, t.about(p)...)
 }
 
 func (t *Trace) exit(at uint64, p *api.Process) {

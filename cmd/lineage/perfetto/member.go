@@ -62,7 +62,7 @@ func (t *Trace) member(at uint64, p *api.Process) *member {
 	m := t.known(p.Ref)
 	if m == nil {
 		m = t.join(at, p)
-		t.begin(m, max(min(at, uint64(p.StartNS)), 1), image(p), "image", 0)
+		t.begin(m, max(min(at, uint64(p.StartNS)), 1), t.image(p), "image", 0)
 	}
 	return m
 }
@@ -74,7 +74,7 @@ func (t *Trace) inOrder() []*member {
 
 // name names the track of a process after its program.
 func (t *Trace) name(m *member, p *api.Process) {
-	t.describe(&track{uuid: m.track, parent: m.parent, name: label(p), children: childrenChronological, rank: rankProcess})
+	t.describe(&track{uuid: m.track, parent: m.parent, name: t.label(p), children: childrenChronological, rank: rankProcess})
 }
 
 // begin opens a slice, if none is open.

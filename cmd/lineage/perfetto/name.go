@@ -43,10 +43,16 @@ func id(kind, what string) uint64 {
 
 func trackOf(ref api.Ref) uint64 { return id("process", ref.String()) }
 
-// image is the name of the program that a process runs.
-func image(p *api.Process) string {
-	if p.Exe != "" {
+// image is the name of the program that a process runs. "lineage run" starts its command as a
+// process that runs lineage by /proc/self/exe: the kernel calls it "exe".
+func (t *Trace) image(p *api.Process) string {
+	switch root := t.session.Root; {
+	case path.Dir(p.Exe) == "/proc/self" && len(p.Argv) > 0 && t.redact != nil:
+		return path.Base(t.redact(p.Argv)[0])
+	case p.Exe != "":
 		return path.Base(p.Exe)
+	case p.Comm == "exe" && t.session.Owner != nil && root != nil && root.Ref == p.Ref:
+		return "lineage"
 	}
 	if p.Comm != "" {
 		return p.Comm
@@ -54,4 +60,4 @@ func image(p *api.Process) string {
 	return "?"
 }
 
-func label(p *api.Process) string { return fmt.Sprintf("%d %s", p.PID, image(p)) }
+func (t *Trace) label(p *api.Process) string { return fmt.Sprintf("%d %s", p.PID, t.image(p)) }

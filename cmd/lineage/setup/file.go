@@ -14,6 +14,8 @@ import (
 // mostBytes is larger than any configuration.
 const mostBytes = 1 << 20
 
+var errLink = errors.New("symbolic link")
+
 // read returns a file that a setup may change; nil if it does not exist. It refuses files
 // that others may depend on: links, and files of other users.
 func read(path string) ([]byte, error) {
@@ -22,7 +24,7 @@ func read(path string) ([]byte, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case errors.Is(err, syscall.ELOOP):
-		return nil, fmt.Errorf("%s is a symbolic link", path)
+		return nil, fmt.Errorf("%s is a %w", path, errLink)
 	case err != nil:
 		return nil, err
 	}

@@ -47,6 +47,9 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 		}
 		text = []byte("{}\n")
 	}
+	if deep(text) {
+		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
+	}
 	root, err := hujson.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("invalid JSON: %w", err)

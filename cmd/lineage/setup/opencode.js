@@ -3,10 +3,10 @@ import { spawn } from "node:child_process";
 
 const program = "LINEAGE";
 
-// hook never fails, and never waits longer than a second.
+// hook never fails, and never waits longer than five seconds.
 const hook = (event) => new Promise((resolve) => {
   let out = "";
-  const child = spawn(program, ["hook", "opencode"], { stdio: ["pipe", "pipe", "ignore"], timeout: 1000 });
+  const child = spawn(program, ["hook", "opencode"], { stdio: ["pipe", "pipe", "ignore"], timeout: 5000 });
   child.on("error", () => resolve(""));
   child.on("close", () => resolve(out));
   child.stdin.on("error", () => {});

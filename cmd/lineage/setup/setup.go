@@ -4,6 +4,7 @@ package setup
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,31 +14,33 @@ import (
 
 // An Agent is a coding agent with hooks.
 type Agent struct {
-	Name   string
-	Next   string   // what the user has to do after a setup, if anything
-	dir    string   // of its configuration, below the user's home
-	dirEnv string   // the variable that names another directory
-	file   string   // in that directory
-	events []string // of a JSON file
-	plugin string   // the whole file, if it is a program
+	Name    string
+	Command string   // what people type, and the name of its program
+	Next    string   // what the user has to do after a setup, if anything
+	below   []string // directories of its package: a program in one of them has another name
+	dir     string   // of its configuration, below the user's home
+	dirEnv  string   // the variable that names another directory
+	file    string   // in that directory
+	events  []string // of a JSON file
+	plugin  string   // the whole file, if it is a program
 }
 
 // Agents are the agents that setup supports.
 var Agents = []Agent{
-	{Name: "claude-code", dir: ".claude", dirEnv: "CLAUDE_CONFIG_DIR", file: "settings.json",
+	{Name: "claude-code", Command: "claude", below: []string{"/claude/versions/", "/@anthropic-ai/claude-"}, dir: ".claude", dirEnv: "CLAUDE_CONFIG_DIR", file: "settings.json",
 		events: []string{"SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied", "Stop"}},
-	{Name: "codex", dir: ".codex", dirEnv: "CODEX_HOME", file: "hooks.json", Next: "codex runs new hooks once you have trusted them: /hooks",
+	{Name: "codex", Command: "codex", below: []string{"/@openai/codex"}, dir: ".codex", dirEnv: "CODEX_HOME", file: "hooks.json", Next: "codex runs new hooks once you have trusted them: /hooks",
 		events: []string{"SessionStart", "PreToolUse", "PostToolUse", "Stop"}},
-	{Name: "gemini-cli", dir: ".gemini", file: "settings.json",
+	{Name: "gemini-cli", Command: "gemini", below: []string{"/@google/gemini-cli/"}, dir: ".gemini", file: "settings.json",
 		events: []string{"SessionStart", "BeforeTool", "AfterTool", "AfterAgent"}},
-	{Name: "opencode", dir: ".config/opencode", file: "plugins/lineage.js", plugin: plugin},
+	{Name: "opencode", Command: "opencode", below: []string{"/opencode-ai/"}, dir: ".config/opencode", file: "plugins/lineage.js", plugin: plugin},
 }
 
-// Find is the agent of that name.
+// Find is the agent of that name, or that command. Of another agent its name is the command.
 func Find(name string) (Agent, bool) {
-	i := slices.IndexFunc(Agents, func(a Agent) bool { return a.Name == name })
+	i := slices.IndexFunc(Agents, func(a Agent) bool { return a.Name == name || a.Command == name })
 	if i < 0 {
-		return Agent{}, false
+		return Agent{Name: name, Command: name}, false
 	}
 	return Agents[i], true
 }
@@ -51,11 +54,35 @@ type Change struct {
 // Plan reads an agent's file and plans the change. program is the path of lineage. An error
 // says why the file is left alone.
 func (a Agent) Plan(home string, env func(string) string, program string, undo bool) (*Change, error) {
+	path := a.path(home, env)
+	c, err := a.planAt(path, program, undo)
+	if errors.Is(err, errLink) {
+		if real, broken := filepath.EvalSymlinks(path); broken == nil {
+			err = fmt.Errorf("%w; to change the file that it leads to: lineage setup %s --print | patch %s", err, a.Name, real)
+		}
+	}
+	return c, err
+}
+
+// Show is Plan for a change that is only shown: the file may be behind a symbolic link.
+func (a Agent) Show(home string, env func(string) string, program string, undo bool) (*Change, error) {
+	path := a.path(home, env)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return a.planAt(path, program, undo)
+}
+
+func (a Agent) path(home string, env func(string) string) string {
 	dir := filepath.Join(home, a.dir)
 	if a.dirEnv != "" && filepath.IsAbs(env(a.dirEnv)) {
 		dir = env(a.dirEnv)
 	}
-	c := &Change{Path: filepath.Join(dir, a.file)}
+	return filepath.Join(dir, a.file)
+}
+
+func (a Agent) planAt(path, program string, undo bool) (*Change, error) {
+	c := &Change{Path: path}
 	var err error
 	if c.before, err = read(c.Path); err != nil {
 		return nil, err

@@ -86,6 +86,30 @@ func TestEndingOfTheUndying(t *testing.T) {
 	}
 }
 
+// breeding is a family in which a child is born during each of the first SIGKILLs.
+type breeding struct {
+	undying
+	kills, births int
+}
+
+func (b *breeding) signal(sig unix.Signal) {
+	if sig == unix.SIGKILL {
+		b.kills++
+	}
+}
+
+func (b *breeding) empty(bool) bool { return b.kills > b.births }
+
+// A child that is born during a SIGKILL gets the next one.
+func TestEndingOfTheBreeding(t *testing.T) {
+	parent, _ := readProcess(os.Getppid())
+	e := endingOf(&breeding{undying: undying{all: []relative{parent}}, births: 2})
+	e.patience = deadline
+	if rep := e.run(0); rep.Verdict != api.VerdictClean || !rep.ConfirmedEmpty {
+		t.Errorf("receipt %+v", rep)
+	}
+}
+
 // A reused PID is another process, with its own outcome.
 func TestEndingTellsReusedPIDsApart(t *testing.T) {
 	u := &undying{all: []relative{{pid: os.Getppid(), start: 1, comm: "first", state: "S"}}}

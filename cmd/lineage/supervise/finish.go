@@ -26,8 +26,8 @@ const (
 
 // finish follows the end of the session, which the command's exit began in the kernel,
 // and reports it. Meanwhile a signal that asks us to end means "now", and a second one:
-// stop waiting.
-func (r *runner) finish(ctx context.Context, l *link, j *job) {
+// stop waiting. The error is that of tell.
+func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 	grace := time.Duration(r.session.GraceSeconds * float64(time.Second))
 	ctx, cancel := context.WithTimeout(ctx, grace+endSlack)
 	defer cancel()
@@ -50,8 +50,7 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) {
 		case rep := <-over:
 			shown()
 			j.reap() // the last to die
-			r.tell(rep, hurried || grace == 0, hurried, j.sigs.to)
-			return
+			return r.tell(rep, hurried || grace == 0, hurried, j.sigs.to)
 		case <-j.sigs.children:
 			j.reap()
 		case s := <-j.sigs.to:

@@ -43,6 +43,8 @@ func TestLeftovers(t *testing.T) {
 	held := receipt("clean", over(5, "term", "x"))
 	held.PortsFreed = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8080, PID: 5}, {Proto: "unix", Addr: "/run/a\x1b"}}
 	held.LocksReleased = []api.Lock{{Type: "flock", Path: "/db", PID: 5}, {Type: "file", Path: "/r/index.lock"}}
+	locked := receipt("clean", over(5, "term", "x"))
+	locked.LocksReleased = []api.Lock{{Type: "posix", Path: "/logs.sqlite-shm", PID: rootPID}, {Type: "posix", Path: "/awaited", PID: rootPID, Waiting: []int{77}}, {Type: "flock", Path: "/db", PID: 5}}
 	busy := receipt("clean", root)
 	busy.PortsFreed = held.PortsFreed // held by the root: nothing was left over
 	busy.PortsBusy = []api.Port{{Proto: "tcp6", Addr: "::", Port: 81, PID: 77}}
@@ -77,6 +79,9 @@ func TestLeftovers(t *testing.T) {
 		{name: "ports and locks", s: script{Verdict: held, GraceSecs: 5},
 			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 x  SIGTERM\n" +
 				"lineage: session k3x9q2: freed tcp 127.0.0.1:8080, unix /run/a\\x1b; released flock /db, lock file /r/index.lock\n"},
+		{name: "locks of the root", s: script{Verdict: locked, GraceSecs: 5},
+			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 x  SIGTERM\n" +
+				"lineage: session k3x9q2: released posix /awaited, flock /db\n"},
 		{name: "quiet, ports and locks", s: script{Verdict: held}, quiet: true},
 		{name: "others keep some", s: script{Verdict: busy}, want: busyLine},
 		{name: "quiet, others keep some", s: script{Verdict: busy}, quiet: true, want: busyLine},

@@ -84,8 +84,7 @@ func (r *runner) init() (int, error) {
 	}
 	e := newEnding(family, j)
 	rep := e.run(grace)
-	r.tell(rep, e.hurried || grace == 0, e.hurried, sigs.to)
-	return exitCode(status), nil
+	return r.done(status, r.tell(rep, e.hurried || grace == 0, e.hurried, sigs.to))
 }
 
 // calledOff returns a signal that asked us to end before the command ran. The others

@@ -117,6 +117,9 @@ func descriptors() int {
 	return len(fds)
 }
 
+// rootPID is the root of a session, as the fake daemon names it.
+const rootPID = 3
+
 // fake answers as its script says and logs its calls.
 type fake struct {
 	api.Client
@@ -178,7 +181,7 @@ func (f *fake) Create(ctx context.Context, req api.NewSession) (*api.Session, er
 	if f.Refuse != nil {
 		return nil, f.Refuse
 	}
-	return &api.Session{ID: "k3x9q2", Name: req.Name, State: "active", Token: "lngtest-token", GraceSeconds: f.GraceSecs}, nil
+	return &api.Session{ID: "k3x9q2", Name: req.Name, Root: &api.Process{Ref: api.Ref{PID: rootPID}}, State: "active", Token: "lngtest-token", GraceSeconds: f.GraceSecs}, nil
 }
 
 func (f *fake) End(_ context.Context, s string, req api.EndRequest) (*api.Report, error) {

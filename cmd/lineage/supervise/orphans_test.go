@@ -144,6 +144,29 @@ func TestUserAndGroup(t *testing.T) {
 	}
 }
 
+// Without :GROUP the command has the user's supplementary groups.
+func TestUserHasItsGroups(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	groups, err := os.ReadFile("/etc/group")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "group")
+	if err := os.WriteFile(file, append(groups, "lngtest-docker:x:54321:nobody\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := script{}
+	s.Options.User = "nobody"
+	cmd := runCmd(t, s, "id", "-G")
+	in := exec.Command("unshare", append([]string{"-m", "sh", "-c", `mount --bind "$0" /etc/group && exec "$@"`, file}, cmd.Args...)...)
+	in.Env = cmd.Env
+	if got := finish(t, in); got.code != 0 || got.stdout != "65534 54321\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestSudo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -152,14 +175,15 @@ func TestSudo(t *testing.T) {
 	for _, c := range []struct {
 		user  string
 		quiet bool
+		uid   string // of the user who called sudo
 		want  string
-	}{{"", false, line}, {"root", false, ""}, {"", true, ""}} {
+	}{{"", false, "1001", line}, {"root", false, "1001", ""}, {"", true, "1001", ""}, {"", false, "0", ""}} {
 		s := script{}
 		s.Options.User, s.Options.Quiet = c.user, c.quiet
 		cmd := runCmd(t, s, "true")
-		cmd.Env = append(cmd.Env, "SUDO_UID=1001", "SUDO_USER=ann")
+		cmd.Env = append(cmd.Env, "SUDO_UID="+c.uid, "SUDO_USER=ann")
 		if got := finish(t, cmd); got.code != 0 || got.stderr != c.want {
-			t.Errorf("user %q, quiet %v: %+v", c.user, c.quiet, got)
+			t.Errorf("%+v: %+v", c, got)
 		}
 	}
 }

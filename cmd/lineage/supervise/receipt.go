@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,41 +34,44 @@ const traceWait = 10 * time.Second
 // tell prints what was left over, and writes the receipt and the end of the timeline. It
 // prints nothing if the command left nothing, and with quiet nothing about processes that were
 // ended. hurried: a signal has already asked us to end, and the next one stops the writing.
-func (r *runner) tell(rep *api.Report, hurry, hurried bool, signals <-chan os.Signal) {
+// The error says that a receipt was requested and is not written: a timeline proves
+// nothing, and without it a line on stderr is enough.
+func (r *runner) tell(rep *api.Report, hurry, hurried bool, signals <-chan os.Signal) (err error) {
 	for _, line := range r.lines(rep, hurry) {
 		r.say("%s", line)
 	}
 	if r.receipt != nil {
-		hurried = r.finishFile("report "+r.Report, receiptWait, hurried, signals, func() error { return r.writeReceipt(rep) })
+		hurried, err = finishFile(receiptWait, hurried, signals, func() error { return r.writeReceipt(rep) })
+		if err != nil {
+			err = fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
+		}
 	}
 	if r.recorder != nil {
-		r.finishFile("trace "+r.Trace, traceWait, hurried, signals, func() error { return r.recorder.close(rep) })
+		if _, failed := finishFile(traceWait, hurried, signals, func() error { return r.recorder.close(rep) }); failed != nil {
+			r.say("%s: trace %s: %v", r.verb, r.Trace, failed)
+		}
 	}
+	return err
 }
 
 // finishFile writes a file, but gives up after limit, or when two signals have asked us
 // to end.
-func (r *runner) finishFile(what string, limit time.Duration, hurried bool, signals <-chan os.Signal, write func() error) bool {
+func finishFile(limit time.Duration, hurried bool, signals <-chan os.Signal, write func() error) (bool, error) {
 	written := make(chan error, 1)
 	go func() { written <- write() }()
 	late := time.After(limit)
 	for {
 		select {
 		case err := <-written:
-			if err != nil {
-				r.say("%s: %s: %v", r.verb, what, err)
-			}
-			return hurried
+			return hurried, err
 		case <-late:
-			r.say("%s: %s: not written within %v", r.verb, what, limit)
-			return hurried
+			return hurried, fmt.Errorf("not written within %v", limit)
 		case s := <-signals:
 			if !endsRun(s.(unix.Signal)) {
 				continue
 			}
 			if hurried {
-				r.say("%s: %s: not written: %v", r.verb, what, s)
-				return true
+				return true, fmt.Errorf("not written: %v", s)
 			}
 			hurried = true
 		}
@@ -98,7 +102,7 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 			over = append(over, p)
 		}
 	}
-	freed := append(freed(rep, (len(over) > 0 || why != "") && !r.Quiet), handed(rep)...)
+	freed := append(freed(rep, (len(over) > 0 || why != "") && !r.Quiet, r.session), handed(rep)...)
 	clean := rep.Verdict == api.VerdictClean
 	if why == "" && clean && (len(over) == 0 || r.Quiet) {
 		return freed
@@ -185,8 +189,10 @@ func handed(rep *api.Report) (lines []string) {
 const maxHeld = 8 // ports and locks named on stderr
 
 // freed is one line about ports and locks that others may wait for, above all those that
-// are still held; none if there is nothing to report. all: also those that are free now.
-func freed(rep *api.Report, all bool) []string {
+// are still held; none if there is nothing to report. all: also those that are free now, without
+// locks of the root for which no process waits: a program that opens a database has many, and
+// every program that exits releases its locks.
+func freed(rep *api.Report, all bool, s *api.Session) []string {
 	var parts []string
 	add := func(what string, held []string) {
 		if n := len(held); n > maxHeld {
@@ -198,7 +204,9 @@ func freed(rep *api.Report, all bool) []string {
 	}
 	if all {
 		add("freed", texts(rep.PortsFreed, portText))
-		add("released", texts(rep.LocksReleased, lockText))
+		add("released", texts(slices.DeleteFunc(slices.Clone(rep.LocksReleased), func(l api.Lock) bool {
+			return len(l.Waiting) == 0 && s != nil && s.Root != nil && l.PID == s.Root.PID
+		}), lockText))
 	}
 	add("still busy:", texts(rep.PortsBusy, func(p *api.Port) string { return portText(p) + by(p.PID) }))
 	add("still held:", texts(rep.LocksHeld, func(l *api.Lock) string { return lockText(l) + by(l.PID) }))

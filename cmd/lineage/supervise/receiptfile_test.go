@@ -161,7 +161,7 @@ func TestReportAsTheUser(t *testing.T) {
 		}
 	}
 	s.Options.Report = filepath.Join(sticky, "roots")
-	if got := run(t, s, "sh", "-c", "exit 4"); got.code != 4 || !strings.Contains(got.stderr, "not permitted") {
+	if got := run(t, s, "sh", "-c", "exit 4"); got.code != 125 || !strings.Contains(got.stderr, "not permitted; the exit code of sh was 4") {
 		t.Errorf("%+v", got)
 	}
 	if b, _ := os.ReadFile(s.Options.Report); string(b) != "roots" {
@@ -196,7 +196,11 @@ func TestReportOfACommandThatInterferes(t *testing.T) {
 				cmd := runCmd(t, s, args...)
 				cmd.Env = append(cmd.Env, "SECRET="+secret)
 				got := start(t, cmd).wait()
-				if got.code != 5 || (got.stderr != "") != c.warns || strings.Count(got.stderr, "\n") > 1 {
+				code := 5
+				if c.warns {
+					code = 125
+				}
+				if got.code != code || (got.stderr != "") != c.warns || strings.Count(got.stderr, "\n") > 1 {
 					t.Errorf("%+v", got)
 				}
 				if b, _ := os.ReadFile(secret); string(b) != "secret" {
@@ -257,7 +261,7 @@ func TestReportToAFIFO(t *testing.T) {
 	t.Run("not read", func(t *testing.T) {
 		open(t)
 		got := start(t, runCmd(t, s, "sh", "-c", "exit 3")).wait()
-		if got.code != 3 || got.stderr != "lineage: run: report "+s.Options.Report+": not written within 5s\n" {
+		if got.code != 125 || got.stderr != "lineage: run: report "+s.Options.Report+": not written within 5s; the exit code of sh was 3\n" {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -267,7 +271,7 @@ func TestReportToAFIFO(t *testing.T) {
 		eventually(t, "the FIFO is full", func() bool { return unread(t, f) == 4096 })
 		p.signal(unix.SIGTERM)
 		p.signal(unix.SIGINT)
-		if got := p.wait(); got.code != 3 || !strings.Contains(got.stderr, ": not written: ") {
+		if got := p.wait(); got.code != 125 || !strings.Contains(got.stderr, ": not written: ") {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -283,4 +287,27 @@ func unread(t *testing.T, f *os.File) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// A member of our uid takes away our right to write files. The missing receipt is a failure
+// of ours, and the file that was there stays.
+func TestReportWithoutTheRight(t *testing.T) {
+	for limit, says := range map[string]string{"--fsize=0:0": "write r.json: file too large", "--nofile=0:0": "too many open files"} {
+		s := script{}
+		s.Options.Report = filepath.Join(t.TempDir(), "r.json")
+		if err := os.WriteFile(s.Options.Report, []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := run(t, s, "sh", "-c", "prlimit --pid $PPID "+limit+"; exit 3")
+		want := "lineage: run: report " + s.Options.Report + ": " + says + "; the exit code of sh was 3\n"
+		if got.code != 125 || got.stderr != want {
+			t.Errorf("%s: %+v, want %q", limit, got, want)
+		}
+		if b, _ := os.ReadFile(s.Options.Report); string(b) != "old" {
+			t.Errorf("%s: the file has %q", limit, b)
+		}
+		if all, _ := os.ReadDir(filepath.Dir(s.Options.Report)); len(all) != 1 {
+			t.Errorf("%s: beside it: %v", limit, all)
+		}
+	}
 }

@@ -23,7 +23,7 @@ import (
 
 // Exit codes of our own. All others that Run returns are the command's.
 const (
-	exitFailed   = 125 // we failed before the command ran
+	exitFailed   = 125 // we failed before the command ran, or its receipt is missing
 	exitCannot   = 126 // the command was found and could not be executed
 	exitNotFound = 127
 	exitSignal   = 128 // plus the signal that the command died of
@@ -55,7 +55,7 @@ type Options struct {
 	MaxProcesses      int
 	MaxRSS            int64 // bytes
 
-	Stdin, Stdout, Stderr *os.File // the command's; nil: /dev/null. Ours: Stderr
+	Stdin, Stdout, Stderr *os.File // the command's; nil: closed. Ours: Stderr
 	Env                   []string
 
 	// Connect reaches the daemon and starts an ephemeral one if none answers. Dial does
@@ -81,8 +81,8 @@ func (f *failure) Unwrap() error { return f.err }
 
 // Run runs o.Args as the root of a new session and returns the exit code for the
 // process: the command's (128 + signal if it died of one), 127 if it does not exist,
-// 126 if it could not be executed, 125 for every failure of ours before it ran. ctx
-// matters until the command runs; after that Run returns when the command has ended.
+// 126 if it could not be executed, 125 for every failure of ours before it ran and for a
+// receipt that could not be written. ctx matters until the command runs; after that Run returns when the command has ended.
 // Signals stay caught, so that none can change the exit code.
 func Run(ctx context.Context, o Options) int {
 	o.verb = "run"
@@ -192,8 +192,18 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	}
 	status := j.wait()
 	j.settle(status != 0)
-	r.finish(context.WithoutCancel(ctx), link, j)
-	return exitCode(status), nil
+	return r.done(status, r.finish(context.WithoutCancel(ctx), link, j))
+}
+
+// done is the end of a command that ran. A receipt that was requested and is missing is a
+// failure of ours, whatever the command returned: a member of our uid can take away our right
+// to write files, by prlimit(2).
+func (r *runner) done(status unix.WaitStatus, missing error) (int, error) {
+	code := exitCode(status)
+	if missing != nil {
+		return 0, fmt.Errorf("%w; the exit code of %s was %d", missing, r.command(), code)
+	}
+	return code, nil
 }
 
 // check reports what can be wrong before anything is started.
@@ -214,7 +224,7 @@ func (r *runner) check() (*shim.Account, error) {
 			return nil, fmt.Errorf("run: user %s: %w", r.User, err)
 		}
 		r.Env = environ(who, r.Env)
-	} else if name := lookupEnv(r.Env, "SUDO_USER"); lookupEnv(r.Env, "SUDO_UID") != "" && os.Geteuid() == 0 && !r.Quiet {
+	} else if name, uid := lookupEnv(r.Env, "SUDO_USER"), lookupEnv(r.Env, "SUDO_UID"); uid != "" && uid != "0" && os.Geteuid() == 0 && !r.Quiet {
 		r.say("run: %s runs as root; use --user %s to run it as %[2]s", r.command(), name)
 	}
 	// The shim's exec decides; this check only avoids a useless session.

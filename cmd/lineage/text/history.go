@@ -39,7 +39,7 @@ func historyTable(p *Page, sessions []api.Session) table {
 	for i := range sessions {
 		s := &sessions[i]
 		row := []string{s.ID, cmp.Or(s.Name, "-"), when(s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), cmp.Or(string(s.Verdict), "-"),
-			fmt.Sprint(s.Forks + 1), display.CPU(s.CPUSeconds)}
+			fmt.Sprint(s.Forks + 1 + s.Joined), display.CPU(s.CPUSeconds)}
 		if p.all() {
 			row = append(row, p.word(s.Started), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level))
 		}

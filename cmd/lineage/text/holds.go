@@ -56,8 +56,18 @@ func writeHolds(p *Page, h *api.Holds) {
 }
 
 // Holders shows which processes hold a port or a file, named what.
-func Holders(h *api.Holders, what string) Listing {
-	h.Head = Head("holders")
+//
+// ancestors gives the parents of a process on this host; nil: they are not known.
+func Holders(found *api.Holders, what string, ancestors func(pid int) []api.Process) Listing {
+	found.Head = Head("holders")
+	h := &HoldersDocument{Holders: *found, Items: []WhyDocument{}}
+	for i := range found.Items {
+		item := WhyDocument{Why: found.Items[i]}
+		if item.Session == nil && item.Process.PID != 0 && ancestors != nil {
+			item.Ancestors = ancestors(item.Process.PID)
+		}
+		h.Items = append(h.Items, item)
+	}
 	l := Listing{Doc: h, Text: func(p *Page) { writeHolders(p, h, what) }}
 	for i := range h.Items {
 		item := h.Items[i]
@@ -70,7 +80,7 @@ func Holders(h *api.Holders, what string) Listing {
 	return l
 }
 
-func writeHolders(p *Page, h *api.Holders, what string) {
+func writeHolders(p *Page, h *HoldersDocument, what string) {
 	what = display.Text(what)
 	for i := range h.Items {
 		w := &h.Items[i]
@@ -83,7 +93,8 @@ func writeHolders(p *Page, h *api.Holders, what string) {
 		if w.Holds != nil && len(w.Holds.Ports) > 0 && w.Holds.Ports[0].Since != nil {
 			holds = "was"
 		}
-		writeWhy(p, w, fmt.Sprintf("%s %s held by %s %s", what, holds, Ref(p, w.Process.Ref), p.name(&w.Process)))
+		writeWhy(p, &w.Why, fmt.Sprintf("%s %s held by %s %s", what, holds, Ref(p, w.Process.Ref), p.name(&w.Process)))
+		writeOutside(p, w)
 	}
 	if h.TimeWait > 0 {
 		p.Line("%s in TIME_WAIT", display.Count(h.TimeWait, "connection", "connections"))
@@ -94,7 +105,7 @@ func writeHolders(p *Page, h *api.Holders, what string) {
 	for _, s := range h.Unknown {
 		p.Wrap(0, "not known: "+display.Text(s))
 	}
-	hintEnd(p, h.Items)
+	hintEnd(p, h.Holders.Items)
 }
 
 // writeFreed reports the state of the ports and locks that an ended session held, and

@@ -119,9 +119,14 @@ type HostOrphans struct {
 // host, and what it holds.
 type HostOrphan struct {
 	api.Process
-	Ports      []api.Port `json:"ports,omitempty"`       // that it listens on
+	Ports      []api.Port `json:"ports,omitempty"`       // that it or a descendant listens on
 	DeletedDir string     `json:"deleted_dir,omitempty"` // its working directory, if that was removed
 	Terminal   string     `json:"terminal,omitempty"`    // its terminal, if that is gone
+}
+
+// Holds reports whether there is anything that the orphan should not hold any more.
+func (o *HostOrphan) Holds() bool {
+	return len(o.Ports) > 0 || o.DeletedDir != "" || o.Terminal != ""
 }
 
 // OutsideOrphans lists orphans of the host that are in no session.

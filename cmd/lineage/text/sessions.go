@@ -53,7 +53,7 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 	t.row(header...)
 	for i := range sessions {
 		s := &sessions[i]
-		row := []string{s.ID, cmp.Or(s.Name, "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
+		row := []string{s.ID, cmp.Or(s.Name, containerName(s), "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
 			display.CPU(s.CPUSeconds), memory(s), ports(s), age(p, s), cmp.Or(s.Evidence, "-")}
 		if p.all() {
 			row = append(row, fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
@@ -69,6 +69,15 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 		t.paintedRow([]string{bold, "", stateColor(s.State)}, row...)
 	}
 	return t
+}
+
+// containerName stands for the name that a session of a container does not have. The
+// parentheses say that no command finds the session by it.
+func containerName(s *api.Session) string {
+	if s.Container == "" {
+		return ""
+	}
+	return "(" + s.Container + ")"
 }
 
 // stateText is the state, and whether the session is kept.
@@ -158,6 +167,9 @@ func Title(s *api.Session) string {
 	}
 	if s.BrokeredBy != "" {
 		parts = append(parts, "brokered by "+s.BrokeredBy)
+	}
+	if s.Container != "" {
+		parts = append(parts, "in container "+s.Container)
 	}
 	if s.Kept {
 		parts = append(parts, display.Kept(s))

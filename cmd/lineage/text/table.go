@@ -15,6 +15,7 @@ type table struct {
 	colors [][]string // of cells, by row; a row may have none
 	drop   []string   // by their headers in the first row; nil: it has no headers
 	first  bool       // the first column may be long, instead of the last
+	ragged bool       // the columns are not aligned: an agent that reads this pays for blanks
 }
 
 func (t *table) row(cells ...string) { t.paintedRow(nil, cells...) }
@@ -49,7 +50,11 @@ func (t *table) write(p *Page) {
 		for i, cell := range row {
 			cell = Fit(cell, widths[i])
 			b.WriteString(p.paint(t.colors[n][i], cell))
-			if i < len(row)-1 {
+			switch {
+			case i == len(row)-1, t.ragged && cell == "":
+			case t.ragged:
+				b.WriteString(gap)
+			default:
 				b.WriteString(strings.Repeat(" ", widths[i]-width(cell)+len(gap)))
 			}
 		}

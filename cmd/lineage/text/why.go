@@ -19,6 +19,12 @@ type WhyDocument struct {
 	Owns []api.Session `json:"owns,omitempty"`
 }
 
+// HoldersDocument is the document of `why :PORT -o json`.
+type HoldersDocument struct {
+	api.Holders
+	Items []WhyDocument `json:"items"` // one for each process
+}
+
 // Why shows which session a process belongs to, and why.
 func Why(why *WhyDocument) Listing {
 	why.Head = Head("why")
@@ -81,7 +87,7 @@ const roomForTimes = 60
 
 // writeSteps shows how the process was created, from the root of its session down to it.
 func writeSteps(p *Page, edges []api.Edge) {
-	t := table{first: true}
+	t := table{first: true, ragged: !p.cuts()}
 	for depth := range edges {
 		e := &edges[len(edges)-1-depth]
 		prefix := "  "
@@ -203,7 +209,7 @@ func writeOutside(p *Page, why *WhyDocument) {
 		s := &why.Owns[i]
 		p.Line("  runs %s", membership(s))
 	}
-	t := table{first: true}
+	t := table{first: true, ragged: !p.cuts()}
 	for i := range slices.Backward(why.Ancestors) {
 		a := &why.Ancestors[i]
 		depth := len(why.Ancestors) - 1 - i
@@ -219,6 +225,9 @@ func writeOutside(p *Page, why *WhyDocument) {
 		t.row(fmt.Sprintf("%s%s  %s", prefix, Ref(p, pr.Ref), p.Command(pr)), "", p.clock(pr.Started))
 		t.write(p)
 		p.Line("Parents are the kernel's, now: the process that started it may have exited.")
+		if len(why.Owns) == 0 && !p.Wide {
+			p.Line("To make a session of it and of what it started: lineage adopt %d", pr.PID)
+		}
 	}
 }
 

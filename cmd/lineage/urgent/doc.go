@@ -6,7 +6,15 @@
 // them.
 //
 // So the change must come before the runtime: lineage_start is the entry point of the
-// binary (-ldflags '-E lineage_start'), checks the first argument, and continues with
+// binary (-ldflags '-E lineage_start'), checks the arguments, and continues with
 // the runtime's own entry point. Threads inherit the policy. Without root, or in a
 // binary that was linked without the flag, nothing changes.
+//
+// In the same way it makes `lineage run` and its shim undumpable: the runtime needs
+// milliseconds until main, enough for a process of the same user that waits to attach. A
+// word `run` anywhere in the arguments counts, because flags may precede the command; for
+// another command it changes nothing but the core dump.
+//
+// And it notes which of the standard descriptors are closed: the runtime opens /dev/null in
+// their place, and a command that run starts would have that.
 package urgent

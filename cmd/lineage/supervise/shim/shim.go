@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
 
 // Arg is the first argument of a shim. After it come the numbers of two pipes, on which
@@ -112,6 +114,11 @@ func becomeCommand(args []string) int {
 	}
 	if o.IgnoreQuit {
 		signal.Ignore(unix.SIGQUIT)
+	}
+	for fd := range 3 {
+		if urgent.Closed(fd) {
+			unix.CloseOnExec(fd) // the runtime's /dev/null
+		}
 	}
 	env := os.Environ()
 	if o.Session != "" {

@@ -1,0 +1,68 @@
+//go:build linux
+
+package follow
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+)
+
+// TestCursorWhileRunning: the cursor is written while records are delivered, not only at a stop:
+// after SIGKILL they do not come again.
+func TestCursorWhileRunning(t *testing.T) {
+	d, l, dir := newDaemon(t), &list{}, t.TempDir()
+	f, _ := follower(t, d, l, dir)
+	until(t, "reader", d.read)
+	d.add(fork(10), exit(10))
+	until(t, "record", func() bool { return len(l.pids()) == 1 })
+	until(t, "cursor after the delivery", func() bool {
+		c, err := f.Store.cursor("list")
+		return err == nil && c != nil && c.Seq > 0
+	})
+}
+
+// TestBetweenModelAndCursor: a model that is older than the cursor, as SIGKILL leaves it, is brought
+// up to the cursor without records: those of the event at the cursor were delivered, too.
+func TestBetweenModelAndCursor(t *testing.T) {
+	d, l, dir := newDaemon(t), &list{}, t.TempDir()
+	kept := filepath.Join(dir, "list.model")
+	_, stop := follower(t, d, l, dir)
+	until(t, "reader", d.read)
+	d.add(fork(10), fork(11))
+	until(t, "model", func() bool { _, err := os.Stat(kept); return err == nil })
+	old, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.add(exit(10), fork(12), exit(12))
+	until(t, "records", func() bool { return len(l.pids()) == 2 })
+	stop()
+	if err := os.WriteFile(kept, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.add(exit(11))
+	again := &list{}
+	follower(t, d, again, dir)
+	until(t, "exit", func() bool { p := again.pids(); return len(p) > 0 && p[len(p)-1] == 11 })
+	if got := fmt.Sprint(again.pids()); got != "[11]" {
+		t.Errorf("after the restart: exits of %s, want only 11's", got)
+	}
+}
+
+// TestStop: what was read and not delivered is delivered at a stop.
+func TestStop(t *testing.T) {
+	d, l := newDaemon(t), &list{}
+	f := looking(t, d)
+	f.Sink, f.batch = l, []*record.Record{{ID: "last"}}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.Run(stopped)
+	if l.ids["last"] != 1 {
+		t.Errorf("delivered: %v", l.ids)
+	}
+}

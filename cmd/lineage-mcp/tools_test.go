@@ -1,0 +1,210 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// fake is a daemon in memory: what it is not asked for in a test, it does not have.
+type fake struct {
+	api.Client
+	why     api.Why
+	holders api.Holders
+	reports map[string]*api.Report
+	plan    api.Plan
+	tree    api.Tree
+	kept    api.Session
+	token   string // of the plan that an end was asked for
+}
+
+func (f *fake) Why(context.Context, string) (*api.Why, error)               { return &f.why, nil }
+func (f *fake) WhyPort(context.Context, string, int) (*api.Holders, error)  { return &f.holders, nil }
+func (f *fake) WhyPath(context.Context, api.PathRef) (*api.Holders, error)  { return &f.holders, nil }
+func (f *fake) Plan(context.Context, string) (*api.Plan, error)             { return &f.plan, nil }
+func (f *fake) PlanBranch(context.Context, string) (*api.Plan, error)       { return &f.plan, nil }
+func (f *fake) Tree(context.Context, string, string) (*api.Tree, error)     { return &f.tree, nil }
+func (f *fake) Keep(context.Context, api.KeepRequest) (*api.Session, error) { return &f.kept, nil }
+func (f *fake) Report(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+	return f.reports[id], nil
+}
+
+func (f *fake) EndBranch(_ context.Context, _ string, req api.EndRequest) (*api.Report, error) {
+	f.token = req.PlanToken
+	return f.reports["branch"], nil
+}
+
+// both is an answer as an agent gets it. What the text says, the document says too.
+func both(t *testing.T, out *answer, err error) (text string, doc answer) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.fit()
+	b, err := json.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &doc); err != nil {
+		t.Fatal(err)
+	}
+	text = out.text()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		said := func(s string) bool { return strings.TrimSpace(s) == line }
+		if slices.ContainsFunc(doc.Notes, said) || slices.ContainsFunc(doc.Items, func(x item) bool { return said(x.line()) || slices.ContainsFunc(x.Steps, said) }) {
+			continue
+		}
+		if line != fmt.Sprintf("… and %d more", doc.More) {
+			t.Errorf("only the text says %q: %s", line, b)
+		}
+	}
+	if whole, err := json.Marshal(text); err != nil || len(whole)+len(b) > 8<<10-200 {
+		t.Errorf("%d bytes (%v)", len(whole)+len(b), err)
+	}
+	return text, doc
+}
+
+func node(pid int, argv ...string) api.Process {
+	return api.Process{Ref: api.Ref{PID: pid, StartNS: 9}, Comm: argv[0], Argv: argv, State: api.StateLive}
+}
+
+// server is a process whose creator, a shell of a tool call, is dead.
+func server() api.Why {
+	p := node(60, "node", "server.js")
+	p.Calls = []api.Call{{ID: "toolu_1", Tool: "Bash", Claimed: true}}
+	return api.Why{Process: p, Edges: []api.Edge{
+		{Child: p, Creator: &api.EdgeEnd{Ref: api.Ref{PID: 50, StartNS: 8}, Comm: "sh", Argv: []string{"sh", "-c", "npm run dev"}}, Kind: "fork"},
+		{Child: node(50, "sh"), Creator: &api.EdgeEnd{Ref: api.Ref{PID: 40, StartNS: 7}, Comm: "claude", Alive: true}, Kind: "fork"},
+		{Child: node(40, "claude"), Kind: "root"},
+	}, Holds: &api.Holds{Ports: []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8080}}}}
+}
+
+// Who started a process, in which tool call, and what was asked for, is in both parts.
+func TestExplain(t *testing.T) {
+	f := &fake{why: server(), holders: api.Holders{Items: []api.Why{server()}, Hidden: 2, Unknown: []string{"sockets of PID 7"}}}
+	steps := []string{"60 was started by 50@8 sh -c 'npm run dev', which has exited", "50 was started by 40@7 claude", "40 is the root of the session"}
+	for _, q := range []question{{Process: "60"}, {Port: 8080}, {Path: "/srv/lock"}} {
+		out, err := explain(t.Context(), f, "s", q)
+		text, doc := both(t, out, err)
+		if len(doc.Items) != 1 {
+			t.Fatalf("%+v: %+v", q, doc)
+		}
+		x := doc.Items[0]
+		if x.Process != "60@9" || x.Call != "tool call Bash toolu_1 (claimed)" || !slices.Equal(x.Steps, steps) || !slices.Equal(x.Ports, []string{"tcp 127.0.0.1:8080"}) {
+			t.Errorf("%+v: %+v", q, x)
+		}
+		if !strings.Contains(text, x.Call) || !strings.Contains(text, steps[2]) {
+			t.Errorf("%+v: %s", q, text)
+		}
+		var notes []string
+		if q.Port != 0 {
+			notes = []string{"tcp port 8080: 1 process of this session listens"}
+		} else if q.Path != "" {
+			notes = []string{"/srv/lock: 1 process of this session has it open or locked"}
+		}
+		if notes != nil {
+			notes = append(notes, "2 holders outside this session: not yours to know or end", "not known: sockets of PID 7")
+		}
+		if !slices.Equal(doc.Notes, notes) {
+			t.Errorf("%+v: %q, want %q", q, doc.Notes, notes)
+		}
+	}
+	if _, err := explain(t.Context(), f, "s", question{Process: "60", Port: 8080}); err == nil {
+		t.Error("two questions at once")
+	}
+	// Nobody of this session has it, but somebody else does.
+	f.holders.Items = nil
+	out, err := explain(t.Context(), f, "s", question{Port: 8080})
+	if text, doc := both(t, out, err); len(doc.Notes) != 3 || doc.Items == nil || !strings.Contains(text, "2 holders outside") {
+		t.Errorf("%s, %+v", text, doc)
+	}
+}
+
+// One session that is not empty makes the whole end so, whatever the others say.
+func TestVerdict(t *testing.T) {
+	for want, verdicts := range map[string][]api.Verdict{
+		"clean":        {api.VerdictClean, api.VerdictClean},
+		"left":         {api.VerdictLeft, api.VerdictClean},
+		"unknown":      {api.VerdictClean, api.VerdictUnknown, api.VerdictClean},
+		"not over yet": {"", api.VerdictClean},
+	} {
+		f := &fake{reports: map[string]*api.Report{}}
+		ids := []string{"branch", "also1", "also2"}[:len(verdicts)]
+		for i, id := range ids {
+			f.reports[id] = &api.Report{Session: id, Verdict: verdicts[i], VerdictWhy: map[bool]string{true: "a process is left"}[verdicts[i] == api.VerdictLeft],
+				Processes: []api.Outcome{{Ref: api.Ref{PID: 60 + i, StartNS: 9}, Comm: "node", Outcome: "SIGTERM", Why: "leftover"}}}
+		}
+		f.reports["branch"].Also = ids[1:]
+		out, err := endBranch(t.Context(), f, "s", ending{Process: "60@9", Plan: "token"})
+		text, doc := both(t, out, err)
+		if doc.Verdict != want || len(doc.Notes) != len(ids) || len(doc.Items) != len(ids) || f.token != "token" || !strings.Contains(text, "verdict: "+want) {
+			t.Errorf("%v: %+v, %s", verdicts, doc, text)
+		}
+	}
+}
+
+// The other tools.
+func TestAnswers(t *testing.T) {
+	dead := node(50, "sh")
+	dead.State = api.StateExited
+	until := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	spared := node(61, "claude")
+	f := &fake{
+		tree: api.Tree{Nodes: []api.Node{{Process: node(60, "node")}, {Process: dead}}},
+		plan: api.Plan{Token: "token", Unknown: []string{"locks"}, Processes: []api.PlanProcess{
+			{Process: node(60, "node"), Why: "forked by 50 sh", Killable: true, Ports: []api.Port{{Proto: "tcp", Addr: "::1", Port: 80}}}, {Process: spared}}},
+		kept: api.Session{ID: "kept00", KeepRule: "preview", Until: &until},
+	}
+	out, err := listRunning(t.Context(), f, "mine00", nothing{})
+	if text, doc := both(t, out, err); len(doc.Items) != 1 || !strings.Contains(text, "session mine00: 1 live process") {
+		t.Errorf("%s, %+v", text, doc)
+	}
+	out, err = ports(t.Context(), f, "mine00", nothing{})
+	if text, doc := both(t, out, err); len(doc.Items) != 1 || len(doc.Items[0].Ports) != 1 || !strings.Contains(text, "not known: locks") {
+		t.Errorf("%s, %+v", text, doc)
+	}
+	out, err = endBranch(t.Context(), f, "mine00", ending{Process: "60@9"})
+	if text, doc := both(t, out, err); f.token != "" || doc.Plan != "token" || len(doc.Items) != 2 || !*doc.Items[0].Killable || *doc.Items[1].Killable || !strings.Contains(text, `with plan "token"`) {
+		t.Errorf("%s, %+v", text, doc)
+	}
+	f.plan.RefusedBy = "it is an ancestor of the caller"
+	if _, err := endBranch(t.Context(), f, "mine00", ending{Process: "60@9"}); err == nil || !strings.Contains(err.Error(), f.plan.RefusedBy) {
+		t.Errorf("%v", err)
+	}
+	out, err = keep(t.Context(), f, "mine00", keeping{Process: "60@9", Reason: "preview"})
+	if text, _ := both(t, out, err); text != "kept until 2026-11-23T12:00:00Z in session kept00, by the policy's rule preview\n" {
+		t.Error(text)
+	}
+}
+
+// However much there is, and whatever it is called, an answer stays small and says what it lacks.
+func TestBounds(t *testing.T) {
+	name := strings.Repeat("<&>", 200)
+	w := api.Why{Process: node(60, name)}
+	for n := range 200 {
+		w.Edges = append(w.Edges, api.Edge{Child: node(1000-n, name), Creator: &api.EdgeEnd{Ref: api.Ref{PID: 999 - n, StartNS: 8}, Comm: "sh", Argv: []string{name}}, Kind: "fork"})
+	}
+	w.Edges = append(w.Edges, api.Edge{Child: node(40, "claude"), Kind: "root"})
+	w.Holds = &api.Holds{}
+	for n := range 200 {
+		w.Holds.Ports = append(w.Holds.Ports, api.Port{Proto: "tcp", Addr: "127.0.0.1", Port: n})
+	}
+	f := &fake{why: w, holders: api.Holders{Items: slices.Repeat([]api.Why{w}, 50), Unknown: slices.Repeat([]string{name}, 50)}}
+	out, err := explain(t.Context(), f, "s", question{Process: "60"})
+	if _, doc := both(t, out, err); len(doc.Items) != 1 || doc.Items[0].Steps[len(doc.Items[0].Steps)-1] != "40 is the root of the session" || !strings.HasPrefix(doc.Items[0].Steps[0], "1000 was started by 999@8") {
+		t.Errorf("%+v", doc)
+	}
+	out, err = explain(t.Context(), f, "s", question{Port: 80})
+	if text, doc := both(t, out, err); len(doc.Items) != 1 || doc.More != 49 || !strings.Contains(text, "… and 49 more") {
+		t.Errorf("%+v", doc)
+	}
+}

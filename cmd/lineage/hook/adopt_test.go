@@ -1,0 +1,129 @@
+package hook
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
+)
+
+// Whichever hook learns that its agent is in no session opens one.
+func TestAdopts(t *testing.T) {
+	for _, name := range events {
+		f := &fake{above: inClaude}
+		if said := f.call(t, name); said != "" {
+			t.Errorf("%s: %q", name, said)
+		}
+		want := api.NewSession{Root: api.Ref{PID: 40, StartNS: 7}, Adopt: true, Name: "claude-code-40"}
+		if len(f.created) != 1 || f.created[0] != want {
+			t.Errorf("%s created %+v, want %+v", name, f.created, want)
+		}
+		begins := name == "PreToolUse" || name == "BeforeTool"
+		if begins != (len(f.marks) == 1) || begins && (f.marks[0].Phase != api.PhaseBegin || f.marks[0].ID != "one" || f.marks[0].Agent.PID != 40) {
+			t.Errorf("%s marked %+v", name, f.marks)
+		}
+	}
+}
+
+// An agent that is in a session is left where it is.
+func TestInSession(t *testing.T) {
+	for _, name := range events {
+		f := &fake{above: inClaude, member: "older1"}
+		if said := f.call(t, name); said != "" || len(f.created) > 0 {
+			t.Errorf("%s created %+v and said %q", name, f.created, said)
+		}
+	}
+}
+
+// Nothing but the agent itself becomes a session's root. Above a hook that a user calls by hand
+// is what runs everything else of that user.
+func TestStrangers(t *testing.T) {
+	for what, above := range map[string][]api.Process{
+		"tmux":             {process(30, "bash", "bash"), process(20, "tmux: server", "tmux", "new", "-s", "claude"), process(1, "systemd")},
+		"a name":           {process(30, "bash", "-bash"), process(20, "su", "su", "claude"), process(10, "sshd", "sshd: claude@pts/0")},
+		"a directory":      {process(30, "zsh", "-zsh"), {Ref: api.Ref{PID: 20}, Comm: "screen", Exe: "/home/claude/bin/screen", Argv: []string{"SCREEN"}}},
+		"another agent":    {process(30, "sh"), process(20, "codex", "codex"), process(10, "node", "node", "/usr/bin/codex")},
+		"another script":   {process(30, "sh"), process(20, "node", "node", "worker.js", "claude")},
+		"only shells":      {process(30, "sh"), process(20, "bash", "/usr/bin/claude-wrapper")},
+		"nothing above it": nil,
+	} {
+		for _, name := range events {
+			f := &fake{above: above}
+			said := f.call(t, name)
+			if len(f.created) > 0 {
+				t.Errorf("%s: %s created %+v", what, name, f.created)
+			}
+			shows := name == "SessionStart" && above != nil && what != "only shells"
+			if shows != strings.Contains(said, "no program of this agent") || !shows && said != "" {
+				t.Errorf("%s: %s said %q", what, name, said)
+			}
+		}
+		f := &fake{above: above, member: "older1"} // of "lineage run", with an agent of another name
+		if said := f.call(t, "SessionStart"); said != "" {
+			t.Errorf("%s in a session: %q", what, said)
+		}
+	}
+}
+
+// An agent that was started by an agent, or through a program in between, is the one that calls.
+func TestNearest(t *testing.T) {
+	for what, above := range map[string][]api.Process{
+		"nested":      {process(41, "sh"), process(40, "claude"), process(31, "bash"), process(30, "claude")},
+		"in another":  {process(40, "claude"), process(31, "bash"), process(30, "codex")},
+		"in between":  {process(42, "timeout", "timeout", "9", "sh"), process(41, "sh"), process(40, "claude")},
+		"by its path": {{Ref: api.Ref{PID: 40}, Comm: "2.1.330", Exe: "/home/u/.local/share/claude/versions/2.1.330 (deleted)"}},
+		"npm's":       {{Ref: api.Ref{PID: 40}, Comm: "claude.exe", Exe: "/usr/lib/node_modules/@anthropic-ai/claude-code/bin/claude.exe"}},
+		"a script":    {process(40, "node", "/usr/bin/node", "--max-old-space-size=8192", "/usr/lib/node_modules/@anthropic-ai/claude-code/cli.js", "-p", "x")},
+	} {
+		f := &fake{above: above}
+		if said := f.call(t, "PreToolUse"); said != "" || len(f.created) != 1 || f.created[0].Root.PID != 40 || len(f.marks) != 1 || f.marks[0].Agent.PID != 40 {
+			t.Errorf("%s: created %+v, marked %+v, said %q", what, f.created, f.marks, said)
+		}
+	}
+	other, known := setup.Find("goose")
+	f := &fake{above: []api.Process{process(41, "sh"), process(40, "goose")}}
+	if f.call(t, "SessionStart", func(h *Hook) { h.Agent = other }); known || len(f.created) != 1 || f.created[0].Name != "goose-40" {
+		t.Errorf("goose, known %v: %+v", known, f.created)
+	}
+}
+
+// Calls in parallel have a hook each. One adopts the agent, and no call is lost.
+func TestTogether(t *testing.T) {
+	f := &fake{above: inClaude, busy: 3}
+	if said := f.call(t, "PreToolUse"); said != "" || len(f.created) > 0 || len(f.marks) != 1 {
+		t.Errorf("created %+v, marked %+v, said %q", f.created, f.marks, said)
+	}
+}
+
+// If the daemon refuses, the user hears why, once for each start.
+func TestRefused(t *testing.T) {
+	for _, name := range events {
+		f := &fake{above: inClaude, refuse: api.NewError(api.CodeTooMany, "uid 1000 has 2048 sessions", "end some")}
+		said := f.call(t, name)
+		if start := name == "SessionStart"; start != strings.Contains(said, "claude-code is not tracked: uid 1000 has 2048 sessions") || !start && said != "" {
+			t.Errorf("%s: %q", name, said)
+		}
+	}
+}
+
+// After a turn the hook names what listens in the agent's session, and in no other.
+func TestSum(t *testing.T) {
+	holder := func(pid int, session string) api.Why {
+		w := api.Why{Process: process(pid, "node", "node", "server.js")}
+		if session != "" {
+			w.Session = &api.Session{ID: session}
+		}
+		return w
+	}
+	f := &fake{above: inClaude, member: "mine00", ports: []int{8080, 8081}, holders: map[int][]api.Why{
+		8080: {holder(60, "mine00"), holder(61, "other0"), holder(62, ""), holder(40, "mine00")},
+	}}
+	want := "lineage: still running: node server.js (PID 60) listens on port 8080. End it: lineage end mine00"
+	if said := f.call(t, "Stop"); said != want {
+		t.Errorf("%q, want %q", said, want)
+	}
+	if len(f.marks) != 1 || f.marks[0].Phase != api.PhaseEnd || f.marks[0].ID != "" {
+		t.Errorf("marked %+v: an interrupted call does not end", f.marks)
+	}
+}

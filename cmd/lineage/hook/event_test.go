@@ -1,0 +1,94 @@
+package hook
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
+)
+
+// An agent that writes a large event must not get an error for it.
+func TestLargeEvent(t *testing.T) {
+	large := strings.Repeat("x", 2<<20)
+	for what, tt := range map[string]struct {
+		event string
+		dials int
+	}{
+		"too much":    {`{"hook_event_name": "Stop", "tool_input": "` + large + `"}`, 0},
+		"much":        {`{"hook_event_name": "Stop", "tool_input": "` + large[:mostBytes/2] + `"}`, 1},
+		"much behind": {`{"hook_event_name": "Stop"}` + large, 1},
+		"no event":    {large, 0},
+	} {
+		f := &fake{above: inClaude, member: "mine00"}
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrote := make(chan error, 1)
+		go func() {
+			_, err := io.WriteString(w, tt.event)
+			w.Close()
+			wrote <- err
+		}()
+		f.call(t, "", func(h *Hook) { h.In = r })
+		patience := time.AfterFunc(30*time.Second, func() { r.Close() })
+		if what != "much behind" { // there the rest is read beside the work
+			r.Close()
+		}
+		err = <-wrote
+		patience.Stop()
+		if err != nil || f.dialed != tt.dials {
+			t.Errorf("%s: %v; %d connections, want %d", what, err, f.dialed, tt.dials)
+		}
+	}
+}
+
+// A pipe that stays open delays nothing once the event is there.
+func TestOpenPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if _, err := io.WriteString(w, `{"hook_event_name": "SessionStart"}`); err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{above: inClaude}
+	f.call(t, "", func(h *Hook) { h.In = r })
+	if len(f.created) != 1 {
+		t.Errorf("created %+v", f.created)
+	}
+}
+
+// Anything but an event of an agent does nothing.
+func TestGarbage(t *testing.T) {
+	for _, in := range []string{"", "hello", "[]", "{}", `{"hook_event_name": 7}`, `{"hook_event_name": "Notification"}`, `{"hook_event_name": "Stop"`, strings.Repeat("\x00", 1000)} {
+		f := &fake{above: inClaude}
+		said := f.call(t, "", func(h *Hook) {
+			h.In, h.Look = strings.NewReader(in), func() silence.Listener { return silence.Unknown }
+		})
+		if f.dialed > 0 || said != "" {
+			t.Errorf("%q: %d connections, said %q", in, f.dialed, said)
+		}
+	}
+}
+
+// A call without an id has the same one at its beginning and at its end, and does not reveal its input.
+func TestID(t *testing.T) {
+	begin := event{Name: "PreToolUse", Session: "s", Tool: "Bash", Input: []byte(`{"command":"login --token=secret"}`)}
+	end := begin
+	end.Name = "PostToolUse"
+	other := begin
+	other.Input = []byte(`{}`)
+	if id := begin.id(); id != end.id() || id == other.id() || strings.Contains(id, "secret") || len(id) > mostID {
+		t.Errorf("%q, %q, %q", id, end.id(), other.id())
+	}
+	begin.Call = strings.Repeat("ü\n", 100)
+	if id := begin.id(); len(id) > mostID || strings.Contains(id, "\n") {
+		t.Errorf("%q", id)
+	}
+}

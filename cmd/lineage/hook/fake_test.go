@@ -1,0 +1,134 @@
+package hook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
+)
+
+// fake is a daemon, and the processes above the hook.
+type fake struct {
+	api.Client
+	above    []api.Process
+	member   string            // the session of the hook and of the agent
+	deaf     int               // connections that fail first
+	deafWith error             // in this way
+	dialed   int               // connections
+	created  []api.NewSession  // sessions
+	marks    []api.MarkRequest // that were accepted
+	busy     int               // another hook adopts the agent, and comes to this one after this number of requests
+	refuse   error             // what Create returns
+	ports    []int             // of the session
+	holders  map[int][]api.Why
+}
+
+const self = 50 // the hook's PID
+
+func (f *fake) Close() error { return nil }
+
+func (f *fake) Process(_ context.Context, ref string) (*api.Process, error) {
+	pid, err := strconv.Atoi(ref)
+	if err != nil {
+		return nil, err
+	}
+	return &api.Process{Ref: api.Ref{PID: pid, StartNS: 7}, Session: f.member}, nil
+}
+
+func (f *fake) Session(_ context.Context, id string) (*api.Session, error) {
+	if id != f.member {
+		return nil, fmt.Errorf("asked about %s", id)
+	}
+	return &api.Session{ID: id, Ports: f.ports}, nil
+}
+
+func (f *fake) WhyPort(_ context.Context, _ string, port int) (*api.Holders, error) {
+	return &api.Holders{Items: f.holders[port]}, nil
+}
+
+func (f *fake) Create(_ context.Context, s api.NewSession) (*api.Session, error) {
+	switch {
+	case f.refuse != nil:
+		return nil, f.refuse
+	case f.busy > 0:
+		return nil, api.NewError(api.CodeBusyName, "in use", "")
+	}
+	f.created, f.member = append(f.created, s), "a1b2c3"
+	return &api.Session{ID: f.member}, nil
+}
+
+func (f *fake) Mark(_ context.Context, m api.MarkRequest) (*api.Mark, error) {
+	if f.busy > 0 {
+		if f.busy--; f.busy == 0 {
+			f.member = "a1b2c3"
+		}
+	}
+	if f.member == "" {
+		return nil, api.NewError(api.CodeDenied, "the caller is not in a session", "")
+	}
+	f.marks = append(f.marks, m)
+	return &api.Mark{}, nil
+}
+
+// nobody is what a connection to a socket without a daemon returns.
+func nobody(errno syscall.Errno) error { return &api.UnreachableError{Socket: "sock", Err: errno} }
+
+// calls runs one hook, and returns what it said.
+func (f *fake) call(t *testing.T, name string, change ...func(*Hook)) (said string) {
+	t.Helper()
+	event := fmt.Sprintf(`{"hook_event_name": %q, "session_id": "s", "tool_name": "Bash", "tool_use_id": "one"}`, name)
+	agent, _ := setup.Find("claude-code")
+	var out strings.Builder
+	h := Hook{
+		Agent: agent, In: strings.NewReader(event), Out: &out, PID: self,
+		Look:      func() silence.Listener { t.Error("it looks at the socket"); return silence.Unknown },
+		Note:      silence.NewNote(func(string) string { return t.TempDir() }, "note"),
+		Ancestors: func(int) []api.Process { return f.above },
+		Dial: func(context.Context) (api.Client, error) {
+			if f.dialed++; f.dialed <= f.deaf {
+				return nil, f.deafWith
+			}
+			return f, nil
+		},
+	}
+	for _, c := range change {
+		c(&h)
+	}
+	h.Run(t.Context())
+	if out.Len() == 0 {
+		return ""
+	}
+	var answer struct{ SystemMessage string }
+	if err := json.Unmarshal([]byte(out.String()), &answer); err != nil || answer.SystemMessage == "" {
+		t.Errorf("%s said %q: %v", name, out.String(), err)
+	}
+	return answer.SystemMessage
+}
+
+func process(pid int, comm string, argv ...string) api.Process {
+	return api.Process{Ref: api.Ref{PID: pid}, Comm: comm, Argv: argv}
+}
+
+// inClaude is a hook's place: below a shell of the agent, in a terminal.
+var inClaude = []api.Process{process(41, "sh"), process(40, "claude", "claude"), process(30, "bash"), process(20, "tmux: server", "tmux")}
+
+// with gives a hook what the user's directory and the kernel say.
+func with(note *silence.Note, look silence.Listener) func(*Hook) {
+	return func(h *Hook) { h.Note, h.Look = note, func() silence.Listener { return look } }
+}
+
+func noteIn(dir string) *silence.Note {
+	return silence.NewNote(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir}[name] }, "note")
+}
+
+// events are all that the hook knows.
+var events = slices.Sorted(maps.Keys(verbs))

@@ -1,0 +1,131 @@
+package hook
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
+)
+
+const unheard = "no daemon answers"
+
+// At its start an agent waits for a daemon that is being started or restarted. Nobody waits for a
+// socket that is not there, and a tool call for none that refuses.
+func TestWaits(t *testing.T) {
+	starting := api.NewError(api.CodeStarting, "the daemon starts", "")
+	for _, tt := range []struct {
+		name  string
+		err   error
+		tries int
+	}{
+		{"SessionStart", nobody(syscall.ECONNREFUSED), 4},
+		{"SessionStart", nobody(syscall.ECONNRESET), 4},
+		{"SessionStart", starting, 4},
+		{"SessionStart", nobody(syscall.ENOENT), 1},
+		{"SessionStart", nobody(syscall.EACCES), 1},
+		{"PreToolUse", nobody(syscall.ECONNREFUSED), 1},
+		{"PostToolUse", starting, 1},
+		{"Stop", nobody(syscall.ECONNREFUSED), 1},
+	} {
+		f := &fake{above: inClaude, deaf: 3, deafWith: tt.err}
+		said := f.call(t, tt.name)
+		if f.dialed != tt.tries || len(f.created) != tt.tries/4 {
+			t.Errorf("%s, %v: %d connections, want %d; created %+v; said %q", tt.name, tt.err, f.dialed, tt.tries, f.created, said)
+		}
+	}
+}
+
+// How long a hook waits for a daemon that accepts and does not answer.
+func TestPatience(t *testing.T) {
+	for _, name := range events {
+		f := &fake{above: inClaude}
+		var limit time.Duration
+		f.call(t, name, func(h *Hook) {
+			h.Dial = func(ctx context.Context) (api.Client, error) {
+				end, _ := ctx.Deadline()
+				limit = time.Until(end)
+				return nil, context.DeadlineExceeded
+			}
+		})
+		if start := name == "SessionStart"; limit > startPatience || limit > patience != start {
+			t.Errorf("%s waits %v", name, limit)
+		}
+	}
+}
+
+// Without a daemon the user hears so once. A tool call waits in vain a few times after each start if
+// a daemon runs, and never if none does.
+func TestUnanswered(t *testing.T) {
+	note := noteIn(t.TempDir())
+	f := &fake{above: inClaude, deaf: 1000, deafWith: context.DeadlineExceeded}
+	call := func(name string, look silence.Listener, dials, says int) {
+		t.Helper()
+		before := f.dialed
+		said := f.call(t, name, with(note, look))
+		if f.dialed-before != dials || strings.Count(said, unheard) != says || says == 0 && said != "" {
+			t.Errorf("%s: %d connections, want %d; said %q", name, f.dialed-before, dials, said)
+		}
+	}
+	call("PreToolUse", silence.Running, 1, 0) // nothing is known yet
+	call("PreToolUse", silence.Gone, 0, 0)
+	call("Stop", silence.Gone, 1, 1)
+	call("Stop", silence.Gone, 1, 0)
+	for range 2 { // starts
+		call("SessionStart", silence.Gone, 1, 0)
+		call("PreToolUse", silence.Gone, 0, 0)
+		for range mostMissed {
+			call("PreToolUse", silence.Running, 1, 0)
+		}
+		call("PreToolUse", silence.Running, 0, 0)
+		call("PostToolUse", silence.Unknown, 0, 0)
+	}
+	call("Stop", silence.Running, 1, 0)
+
+	call("SessionStart", silence.Gone, 1, 0)
+	f.deaf = 0
+	call("PreToolUse", silence.Running, 1, 0)
+	if len(f.created) != 1 || len(f.marks) != 1 {
+		t.Errorf("the daemon answers again: created %+v, marked %+v", f.created, f.marks)
+	}
+	f.deaf = 1000
+	call("SessionStart", silence.Gone, 1, 1)
+}
+
+// Without XDG_RUNTIME_DIR it is said once, too; where nothing can be kept, once for each start.
+func TestUnansweredAnywhere(t *testing.T) {
+	dir := t.TempDir()
+	locked := filepath.Join(dir, "file")
+	if err := os.WriteFile(locked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for tmp, want := range map[string]string{dir: "1000", locked: "1100"} {
+		var got strings.Builder
+		for _, name := range []string{"SessionStart", "SessionStart", "Stop", "Stop"} {
+			f := &fake{above: inClaude, deaf: 1, deafWith: nobody(syscall.ENOENT)}
+			note := silence.NewNote(func(name string) string { return map[string]string{"TMPDIR": tmp}[name] }, "note")
+			said := f.call(t, name, with(note, silence.Gone))
+			got.WriteString(map[bool]string{true: "1", false: "0"}[strings.Contains(said, unheard)])
+		}
+		if got.String() != want {
+			t.Errorf("TMPDIR %s: said %s, want %s", tmp, got.String(), want)
+		}
+	}
+}
+
+// A daemon that refuses is one that answers.
+func TestRefusalIsAnAnswer(t *testing.T) {
+	note := noteIn(t.TempDir())
+	f := &fake{above: inClaude, deaf: 1, deafWith: nobody(syscall.ENOENT)}
+	f.call(t, "SessionStart", with(note, silence.Gone))
+	f.refuse = api.NewError(api.CodeTooMany, "too many", "")
+	f.call(t, "Stop", with(note, silence.Running))
+	if _, there := note.Read(); there {
+		t.Error("the note is still there")
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// setUp runs setup as a user whose home is a directory.
+func setUp(t *testing.T, home string, args ...string) (out, complaint string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"setup"}, args...)...)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "HOME="+home, "SUDO_UID=", "CLAUDE_CONFIG_DIR=")
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	_ = cmd.Run()
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}
+
+// Settings that are kept in a repository are a link into it. They are left alone, and
+// the message says what to do, which works.
+func TestSetupLink(t *testing.T) {
+	if _, err := exec.LookPath("patch"); err != nil {
+		t.Skip("needs patch")
+	}
+	home := t.TempDir()
+	real, link := filepath.Join(home, "dotfiles", "claude.json"), filepath.Join(home, ".claude", "settings.json")
+	for _, path := range []string{real, link} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const before = "{\n\t\"model\": \"opus\"\n}\n"
+	if err := os.WriteFile(real, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	_, complaint, code := setUp(t, home, "claude", "--yes")
+	want := "lineage: setup: left alone: " + link + " is a symbolic link; to change the file that it leads to: lineage setup claude-code --print | patch " + real + "\n"
+	if complaint != want || code != api.ExitFailed {
+		t.Errorf("exit code %d, %q, want %q", code, complaint, want)
+	}
+	if text, err := os.ReadFile(real); err != nil || string(text) != before {
+		t.Fatalf("%v: %s", err, text)
+	}
+	diff, complaint, code := setUp(t, home, "claude-code", "--print")
+	if code != 0 || complaint != "" || !strings.Contains(diff, "\n \t\"model\"") {
+		t.Errorf("exit code %d, %s, %s", code, complaint, diff)
+	}
+	patch := exec.CommandContext(t.Context(), "patch", "--posix", real)
+	patch.Stdin = strings.NewReader(diff)
+	if out, err := patch.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if text, err := os.ReadFile(link); err != nil || strings.Count(string(text), " hook claude-code") != 6 {
+		t.Errorf("%v: %s", err, text)
+	}
+	if out, complaint, code := setUp(t, home, "claude", "--print"); out != "" && !strings.Contains(complaint+out, "nothing to change") || code != 0 {
+		t.Errorf("exit code %d, %s, %s", code, out, complaint)
+	}
+}
+
+// People type the name of the command.
+func TestSetupNames(t *testing.T) {
+	for name, file := range map[string]string{"claude": ".claude/settings.json", "gemini": ".gemini/settings.json", "gemini-cli": ".gemini/settings.json", "codex": ".codex/hooks.json"} {
+		home := t.TempDir()
+		out, complaint, code := setUp(t, home, name, "--print")
+		if code != 0 || complaint != "" || !strings.Contains(out, "+++ "+filepath.Join(home, file)) {
+			t.Errorf("%s: exit code %d, %s, %s", name, code, complaint, out)
+		}
+	}
+	if _, complaint, code := setUp(t, t.TempDir(), "clod"); code != api.ExitUsage || !strings.Contains(complaint, `unknown agent "clod"`) {
+		t.Errorf("exit code %d, %s", code, complaint)
+	}
+}

@@ -1,0 +1,67 @@
+package silence
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain is also a daemon that listens and never answers.
+func TestMain(m *testing.M) {
+	if socket := os.Getenv("LNGTEST_LISTEN"); socket != "" {
+		if _, err := net.Listen("unix", socket); err != nil {
+			os.Exit(1)
+		}
+		time.Sleep(time.Minute) // a limit; the test ends it earlier
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestLook(t *testing.T) {
+	dir, err := os.MkdirTemp("", "lngtest-") // a short path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "sock")
+	until := func(what string, want Listener) {
+		t.Helper()
+		for end := time.Now().Add(30 * time.Second); Look(socket) != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: %d, want %d", what, Look(socket), want)
+			}
+		}
+	}
+	until("absent", Gone)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "LNGTEST_LISTEN="+socket)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	until("listening", Running)
+	for _, step := range []struct {
+		signal syscall.Signal
+		want   Listener
+	}{{syscall.SIGSTOP, Gone}, {syscall.SIGCONT, Running}, {syscall.SIGKILL, Gone}} {
+		if err := cmd.Process.Signal(step.signal); err != nil {
+			t.Fatal(err)
+		}
+		until(step.signal.String(), step.want)
+	}
+	if err := os.Remove(socket); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(socket, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until("a file", Gone)
+}

@@ -1,0 +1,32 @@
+//go:build linux
+
+package supervise
+
+import (
+	"context"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// A daemon that is starting or stopping is asked again; any other refusal is the answer.
+func TestLinkAsksAgain(t *testing.T) {
+	for code, calls := range map[string]int{api.CodeStopping: 2, api.CodeStarting: 2, api.CodeDenied: 1} {
+		dials := 0
+		dial := func(context.Context) (api.Client, error) {
+			dials++
+			return &fake{}, nil
+		}
+		l := newLink(&fake{}, dial, dial)
+		n := 0
+		err := l.do(t.Context(), func(api.Client) error {
+			if n++; n == 1 {
+				return api.NewError(code, "lngtest", "")
+			}
+			return nil
+		})
+		if n != calls || dials != calls-1 || (err == nil) != (calls == 2) {
+			t.Errorf("%s: %d calls, %d dials, %v", code, n, dials, err)
+		}
+	}
+}

@@ -19,13 +19,14 @@ PRIVATE := testdata/bpffs.sh
 GOTEST  := testdata/gotest.sh
 
 # What the tests need of the system, and what only the C side needs.
-TEST_PACKAGES := gcc libc6-dev logrotate mandoc tmux
+TEST_PACKAGES := gcc graphviz libc6-dev logrotate mandoc nodejs python3 tmux
 LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 AGENT_PACKAGES := nodejs npm tmux
+FRESH_PACKAGES := mmdebstrap
 DOCKER_PACKAGES := docker.io iptables busybox-static
 BROKER_PACKAGES := tmux at cron $(DOCKER_PACKAGES)
-PACKAGE_PACKAGES := lintian rpm cpio
+PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap
 SERVER_PACKAGES := python3 nodejs nginx-light redis-server # RUNLEVEL=1: not started by their installation
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
@@ -48,7 +49,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz bench bench-vm scale pairs idle clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh clean fmt
 
 ## help: list the targets
 help:
@@ -168,6 +169,11 @@ test: deps build programs
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
 test-e2e test-export test-agents test-fleet test-library test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
 
+## fresh: make demo and make test in a minimal Debian 12 with only Go, git, make and sudo, from a clone of HEAD in its /root (1 h, root)
+fresh:
+	@$(call install,$(FRESH_PACKAGES))
+	testdata/fresh.sh
+
 ## test-unit: what needs no root
 test-unit:
 	go test ./...
@@ -176,14 +182,12 @@ test-unit:
 test-race:
 	$(PRIVATE) $(GOTEST) -race -p 1 -timeout 30m ./...
 
-## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK
+## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK, LNGTEST_REQUESTS
 test-e2e: build programs
 	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) -p 1 ./internal/e2e ./internal/e2e/export
 
 ## test-library: six escape programs and the fallbacks through the libraries of api/run (2 min, root)
-test-library: build programs
-	@command -v python3 >/dev/null || { $(call install,python3); }
-	@command -v node >/dev/null || { $(call install,nodejs); }
+test-library: deps build programs
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/library
 
 ## library: every escape program through the libraries (4 min, root); writes docs/LIBRARY.md
@@ -239,9 +243,11 @@ test-e2e-long: test-e2e leftovers
 
 ## test-recipes: what docs/RECIPES.md and docs/TUTORIAL.md show, as root
 test-recipes: build programs
+	@command -v python3 >/dev/null || { $(call install,python3); }
+	@command -v ps >/dev/null || { $(call install,procps); }
 	$(PRIVATE) $(GOTEST) ./internal/e2e/recipes
 
-## test-agents: real coding agents with a scripted model, as root; writes docs/AGENTS-TESTED.md; AGENTS="claude-code codex", ROWS=expression
+## test-agents: real coding agents with a scripted model, as root; writes docs/AGENTS-TESTED.md; AGENTS="claude-code codex", ROWS=expression; LNGTEST_MEETINGS, LNGTEST_LOAD
 AGENTS := claude-code codex gemini-cli opencode
 test-agents: export LNGTEST_PAGE = $(if $(ROWS),,$(if $(filter-out $(AGENTS),claude-code codex gemini-cli opencode),,$(CURDIR)/docs/AGENTS-TESTED.md))
 test-agents: build programs
@@ -390,6 +396,10 @@ recording: deps build
 ## fuzz: each fuzz target for FUZZTIME (20s); FUZZ is an expression of their names
 fuzz:
 	testdata/fuzz.sh
+
+## fuzz-requests: requests of a member and of a plain user to all routes for SECONDS (600), and what the daemon keeps of them (root)
+fuzz-requests: build programs
+	LNGTEST=1 LNGTEST_REQUESTS=$(or $(SECONDS),600) $(PRIVATE) $(GOTEST) -v -timeout 1h -run '^TestRequests$$' ./internal/e2e
 
 ## bench: every figure of BENCHMARKS.md, which it writes (10 min, root); BENCH=expression: only these parts, into bin/bench.txt
 bench: deps build programs

@@ -14,7 +14,7 @@ refuse_live() {
 	[ -z "$force" ] || return 0
 	ids=$("$binary" ls -o name 2>/dev/null) || return 0 # no daemon: unload looks at the pins
 	[ -z "$ids" ] || {
-		echo "lineage: $(echo "$ids" | wc -l) sessions are live (\"lineage ls\"); end them, or set $force_with: their processes keep running, untracked" >&2
+		echo "lineage: live sessions: $(echo "$ids" | wc -l) (\"lineage ls\"); end them, or set $force_with: their processes keep running, untracked" >&2
 		return 1
 	}
 }

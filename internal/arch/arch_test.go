@@ -213,3 +213,76 @@ func typeName(e ast.Expr) string {
 	}
 	return "?"
 }
+
+// TestGoroutines: a panic in a goroutine that nobody waits for would end the daemon. So all of them
+// call Registry.Guard, except in these files, where no goroutine handles what a request or a member
+// has sent.
+func TestGoroutines(t *testing.T) {
+	except := map[string]string{
+		"daemon/access/listener.go":              "closes a connection",
+		"daemon/audit/log.go":                    "writes records",
+		"daemon/canary/canary.go":                "shortens a wait",
+		"daemon/canary/stage.go":                 "is another process",
+		"daemon/history/recorder.go":             "closes the journal",
+		"daemon/instance/connect.go":             "is a client",
+		"daemon/logging/queue.go":                "writes lines",
+		"daemon/logging/ratelimit.go":            "counts lines",
+		"daemon/registry/conclude.go":            "wakes the enforcer",
+		"daemon/replay/player.go":                "is a client",
+		"daemon/run.go":                          "is the registry's own",
+		"daemon/serve.go":                        "raises the priority",
+		"tracer/procfs/bounded.go":               "hands a panic to the goroutine that waits",
+		"tracer/procfs/procfstest/procfstest.go": "is for tests",
+	}
+	seen := make(map[string]bool)
+	for _, p := range packages(t) {
+		if top, _, _ := strings.Cut(p.ImportPath, "/"); !slices.Contains([]string{"daemon", "enforcer", "lineage", "tracer"}, top) {
+			continue
+		}
+		fset := token.NewFileSet()
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if !begins(n) || calls(n, "Guard") {
+					return true
+				}
+				key := p.ImportPath + "/" + name
+				if seen[key] = true; except[key] == "" {
+					t.Errorf("%s: a goroutine without Guard", fset.Position(n.Pos()))
+				}
+				return true
+			})
+		}
+	}
+	for key := range except {
+		if !seen[key] {
+			t.Errorf("%s: each goroutine has Guard, remove the exception", key)
+		}
+	}
+}
+
+// begins reports whether a statement or call begins a goroutine.
+func begins(n ast.Node) bool {
+	if _, ok := n.(*ast.GoStmt); ok {
+		return true
+	}
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && (f.Sel.Name == "Go" || f.Sel.Name == "AfterFunc")
+}
+
+// calls reports whether a method of that name is called within a statement.
+func calls(n ast.Node, method string) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		f, ok := n.(*ast.SelectorExpr)
+		found = found || ok && f.Sel.Name == method
+		return !found
+	})
+	return found
+}

@@ -20,7 +20,7 @@ var phrases = map[string]int{
 	"another than": 0,
 	"by itself":    0,
 	"goes on":      0,
-	"is no":        21,
+	"is no":        20,
 	"is none":      37,
 	"is told":      1,
 	"no more":      5,

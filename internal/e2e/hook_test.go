@@ -27,8 +27,8 @@ func hooked(i *stage.Instance, m *stage.Marker, script string) (p *stage.Process
 	if err := os.Symlink("/bin/bash", agent); err != nil && !os.IsExist(err) {
 		i.T.Fatal(err)
 	}
-	cmd := exec.Command(agent, "-c", `hook() { printf '{"hook_event_name": "%s", "session_id": "s"}' "$1" | sh -c "$LNGTEST_LINEAGE hook claude-code"; echo "exit $?"; }
-call() { printf '{"hook_event_name": "%s", "session_id": "s", "tool_name": "Bash", "tool_use_id": "%s"}' "$1" "$2" | sh -c "$LNGTEST_LINEAGE hook claude-code"; echo "exit $?"; }
+	cmd := exec.Command(agent, "-c", `hook() { printf '{"hook_event_name": "%s", "session_id": "s"}' "$1" | sh -c "$LNGTEST_LINEAGE hook lngtest-agent"; echo "exit $?"; }
+call() { printf '{"hook_event_name": "%s", "session_id": "s", "tool_name": "Bash", "tool_use_id": "%s"}' "$1" "$2" | sh -c "$LNGTEST_LINEAGE hook lngtest-agent"; echo "exit $?"; }
 exec 9>"$LNGTEST_MARKER"
 `+script)
 	cmd.Env = append(os.Environ(), m.Env()...)
@@ -53,7 +53,7 @@ hook Stop; exit 0`)
 	}
 	m.Line("started", 1)
 	port := m.Line("port", 1)[0]
-	name := fmt.Sprintf("claude-code-%d", p.Process.Pid)
+	name := fmt.Sprintf("lngtest-agent-%d", p.Process.Pid)
 	i.Agrees("the agent's session", func() error {
 		items := stage.Query[api.Sessions](i, "ls").Items
 		if len(items) != 1 || items[0].Name != name || items[0].Root.PID != p.Process.Pid || fmt.Sprint(items[0].Ports) != "["+port+"]" {
@@ -105,7 +105,7 @@ read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 	if out := i.Must("why", ":"+inside).Out.String(); !strings.Contains(out, said+", which ended") {
 		t.Error(out)
 	}
-	name := fmt.Sprintf("claude-code-%d", p.Process.Pid)
+	name := fmt.Sprintf("lngtest-agent-%d", p.Process.Pid)
 	id := i.Session(name).ID
 	if out := i.Must("tree", name).Out.String(); strings.Count(out, said) != 1 {
 		t.Error(out)
@@ -114,7 +114,7 @@ read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 	p.Wait()
 	m.Gone()
 	i.Receipt(id)
-	if out := i.Must("history", id).Out.String(); strings.Count(out, said) != 1 || strings.Contains(out, "interrupted") {
+	if out := i.Must("history", id).Out.String(); strings.Count(out, said) != 1 || strings.Contains(out, "tool call Bash interrupted") {
 		t.Error(out)
 	}
 	var marks []string
@@ -176,6 +176,72 @@ func TestHooksWithoutDaemon(t *testing.T) {
 		t.Errorf("%v %v", err, p)
 	}
 	m.Gone()
+}
+
+// An agent that started while the daemon was stopped, or before it, is in a session after the first
+// hook that the daemon answers, whichever that is.
+func TestHooksLate(t *testing.T) {
+	for _, name := range []string{"SessionStart", "PreToolUse", "PostToolUse", "Stop"} {
+		for _, missing := range []string{"stopped", "absent"} {
+			t.Run(name+", "+missing, func(t *testing.T) {
+				i := stage.New(t)
+				m := stage.NewMarker(t, i.Dir)
+				hold := m.Path + ".go"
+				if err := unix.Mkfifo(hold, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				var d *stage.Process
+				if missing == "stopped" {
+					d = i.Daemon()
+					if err := d.Process.Signal(syscall.SIGSTOP); err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = d.Process.Signal(syscall.SIGCONT) })
+				}
+				p := hooked(i, m, `hook SessionStart; call PreToolUse one
+echo missed >&9
+read -r go <"$LNGTEST_MARKER.go"
+call `+name+` two
+(setsid `+stage.Program("port")+` 0 &)
+read -r go <"$LNGTEST_MARKER.go"; exit 0`)
+				m.Line("missed", 1)
+				if d == nil {
+					i.Daemon()
+				} else if err := d.Process.Signal(syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+				i.Until("daemon that answers", func() bool { return i.Version() != nil })
+				proceed := func() {
+					if err := os.WriteFile(hold, []byte("go\n"), 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				stage.Urgent(proceed)
+				port := m.Line("port", 1)[0]
+				out := i.Must("why", ":"+port).Out.String()
+				if begins := name == "PreToolUse"; !strings.Contains(out, fmt.Sprintf("lngtest-agent-%d", p.Process.Pid)) || strings.Contains(out, "started by tool call Bash two") != begins {
+					t.Error(out)
+				}
+				proceed()
+				p.Wait()
+				m.Gone()
+				if out := p.Out.String(); strings.Count(out, "no daemon answers") != 1 || strings.Count(out, "exit 0") != 3 || p.Err.Len() != 0 {
+					t.Errorf("%v", p)
+				}
+			})
+		}
+	}
+}
+
+// In a terminal, what runs the user's shells is not an agent: it gets no session.
+func TestHookByHand(t *testing.T) {
+	i := stage.NewDaemon(t)
+	cmd := exec.Command("/bin/bash", "-c", `exec -a tmux /bin/bash -c 'echo "{\"hook_event_name\":\"SessionStart\"}" | `+stage.Lineage+` hook lngtest-agent; exit $?'`)
+	cmd.Env = append(os.Environ(), "LINEAGE_SOCKET="+i.Socket, "XDG_RUNTIME_DIR="+i.Dir)
+	p := stage.Start(t, cmd).Wait()
+	if n := len(stage.Query[api.Sessions](i, "ls").Items); n != 0 || p.Code() != 0 || !strings.Contains(p.Out.String(), "no program of this agent is above its hook") {
+		t.Errorf("%d sessions, %v", n, p)
+	}
 }
 
 // Garbage does not make it fail.

@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-serve" {
 		os.Exit(goServer())
 	}
+	if len(os.Args) > 3 && os.Args[1] == "lngtest-requests" {
+		os.Exit(sendRequests(os.Args[2], os.Args[3]))
+	}
 	stage.OnlyFrom("test-e2e")
 	if err := stage.Prepare("../.."); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)

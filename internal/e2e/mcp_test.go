@@ -43,8 +43,9 @@ func serve(t *testing.T, cmd *exec.Cmd) *agent {
 type found struct {
 	Items []struct {
 		Process, Command, Outcome string
-		Ports                     []string
+		Ports, Steps              []string
 	}
+	Notes         []string
 	More          int
 	Plan, Verdict string
 }
@@ -144,8 +145,12 @@ func TestMCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, q := range []map[string]any{{"process": listener}, {"port": number}} {
-		if text, _, failed, _ := a.call("explain", q); failed || !strings.Contains(text, "root of the session") || !strings.Contains(text, listener) {
+		text, f, failed, _ := a.call("explain", q)
+		if failed || !strings.Contains(text, "root of the session") || !strings.Contains(text, listener) {
 			t.Errorf("explain %v: %s", q, text)
+		}
+		if len(f.Items) != 1 || len(f.Items[0].Steps) < 2 || !strings.Contains(text, f.Items[0].Steps[0]) || q["port"] != nil && !strings.Contains(strings.Join(f.Notes, " "), strconv.Itoa(number)) {
+			t.Errorf("explain %v: %+v", q, f)
 		}
 	}
 	root := i.Session("agent").Root.Ref.String()
@@ -185,7 +190,7 @@ func TestMCPBounded(t *testing.T) {
 	program, sibling := stage.NewMarker(t, i.Dir), stage.NewMarker(t, i.Dir)
 	a := serveIn(i, "agent", program, sibling, "bomb", "800")
 	text, f, _, _ := a.call("list_running", nil)
-	if f.More < 500 || !strings.Contains(text, "more lines") {
+	if f.More < 500 || !strings.Contains(text, " more") {
 		t.Errorf("%d left out: %s", f.More, text)
 	}
 	if _, f, _, _ := a.call("end_branch", map[string]any{"process": a.process("bomb")}); f.More < 500 || f.Plan == "" {

@@ -22,7 +22,7 @@ import (
 
 // never lists documented fields that this test cannot make the daemon send, with what they need.
 var never = map[string]string{
-	"Brokered.container": docker, "Process.container": docker, "Outcome.container": docker,
+	"Brokered.container": docker, "Process.container": docker, "Outcome.container": docker, "Session.container": docker,
 	"Brokered.observed":         "a verdict while strong evidence is only observed: internal/e2e/brokers",
 	"Growth.processes_per_hour": tenMinutes, "Growth.bytes_per_hour": tenMinutes, "Leak.exhausts": tenMinutes, "Leak.hours_to_exhaustion": tenMinutes,
 	"Frame.partial": large, "Leaks.truncated": large, "Report.truncated": large, "Resync.truncated": large,
@@ -256,7 +256,8 @@ func sessionsOfEverySort(t *testing.T, i *stage.Instance) (s started) {
 	stage.Start(t, cmd)
 	for _, uid := range []uint32{65532, 65533} { // so the name is ambiguous
 		cmd := i.Command([]string{"run", "--name", "twin", "--", "sleep", "60"}, nil)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, NoSetGroups: false}}
+		cmd.Path = i.Copy(stage.Lineage) // the checkout may be in a home that is closed to others
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 		stage.Start(t, cmd)
 	}
 

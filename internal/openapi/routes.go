@@ -89,7 +89,7 @@ var routes = []route{
 	{pattern: "GET /v1/policy/explain", id: "policyExplain", does: "Show what the rules do with a process",
 		query: []parameter{{name: "ref", does: "a process: PID or PID@START_NS"}}, answers: ok(api.PolicyExplain{})},
 	{pattern: "POST /v1/policy/reload", id: "policyReload", does: "Read the policy file again", answers: ok(api.Policy{})},
-	{pattern: "POST /v1/policy/resume", id: "policyResume", does: "Close the circuit breaker", answers: ok(api.Policy{})},
+	{pattern: "POST /v1/policy/resume", id: "policyResume", does: "Close the circuit breaker for all users", answers: ok(api.Policy{})},
 	{pattern: "POST /v1/daemon/stop", id: "stop", does: "Stop the daemon", body: api.StopRequest{}, answers: map[int][]any{http.StatusAccepted: {api.Head{}}}},
 	{pattern: "POST /v1/resync", id: "resync", does: "Compare the daemon's picture with the kernel's task list", answers: ok(api.Resync{})},
 	{pattern: "POST /v1/selfcheck", id: "selfCheck", does: "Check that sessions are tracked and ended", answers: ok(api.SelfChecked{})},

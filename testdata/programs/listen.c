@@ -7,6 +7,7 @@
  *                         with SO_REUSEPORT if REUSE is 1: "open FD PORT", or "open -1 ERRNO"
  *   close FD              "close FD"
  *   fork                  a child that holds all sockets: "fork PID"
+ *   flood COUNT           listens and closes so often: "flood COUNT"
  *   connect COUNT PAUSE   connects so often to a port of its own, closes both ends, and
  *                         sleeps for PAUSE us in between: "connect COUNT NS"
  */
@@ -101,6 +102,20 @@ static void connect_all(long count, long pause)
 	say("connect %ld %lld", count, took);
 }
 
+static void flood(long count)
+{
+	union address at;
+
+	for (long i = 0; i < count; i++) {
+		int fd = listening(AF_INET, IPPROTO_TCP, 0, 0, &at);
+
+		if (fd < 0)
+			die("listen");
+		close(fd);
+	}
+	say("flood %ld", count);
+}
+
 int main(int argc, char **argv)
 {
 	char line[64];
@@ -123,6 +138,8 @@ int main(int argc, char **argv)
 				hold();
 			}
 			say("fork %d", pid);
+		} else if (sscanf(line, "flood %ld", &count) == 1 && count <= 1000000) {
+			flood(count);
 		} else if (sscanf(line, "connect %ld %ld", &count, &pause) == 2 &&
 			   count <= 1000000) {
 			connect_all(count, pause);

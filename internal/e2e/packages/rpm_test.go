@@ -71,7 +71,7 @@ func TestRPMScripts(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho k3x9q2\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := rpm("-e", "lineage"); err == nil || !strings.Contains(out, "1 sessions are live") {
+	if out, err := rpm("-e", "lineage"); err == nil || !strings.Contains(out, "live sessions: 1") {
 		t.Errorf("removed with a live session: %v: %s", err, out)
 	}
 	if out := must("-q", "lineage"); !strings.HasPrefix(out, "lineage-") || !has("/usr/libexec/lineage/lineage-export") {

@@ -105,7 +105,8 @@ func TestClaudeSetup(t *testing.T) {
 		}
 		env = append(env, event+"="+groups[0].Hooks[0].Command)
 	}
-	k.program("lngtest-agent", `sleep 301 &
+	// A hook adopts only a process that runs the agent's own program.
+	k.program("claude", `sleep 301 &
 run() { printf '{"session_id": "abc", "hook_event_name": "%s"}' "$1" | sh -c "$2" || echo "failed $1" >&9; }
 run SessionStart "$SessionStart"
 run SessionStart "$SessionStart" # once more: resumed
@@ -120,7 +121,7 @@ exit 3`)
 	}
 	var agent *stage.Process
 	stage.Urgent(func() { // a hook gives up after 200 ms
-		agent = k.start(append(env, "LNGTEST_GO="+hold), filepath.Join(k.bin, "lngtest-agent"))
+		agent = k.start(append(env, "LNGTEST_GO="+hold), filepath.Join(k.bin, "claude"))
 	})
 	k.marker.Line("hooked", 1)
 	if failed := k.marker.Lines("failed"); len(failed) > 0 {

@@ -3,6 +3,7 @@
 package recipes
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
+
+// typed begins the line before what a command shows.
+const typed = "\x01typed: "
 
 // TestTutorial types the commands of docs/TUTORIAL.md, from the third step on, as a
 // reader would: the daemon runs, the question of "end" is answered, and "top" is skipped.
@@ -31,34 +35,56 @@ func TestTutorial(t *testing.T) {
 	var script strings.Builder
 	for _, block := range regexp.MustCompile("(?ms)^```\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
 		for line := range strings.Lines(block[1]) {
-			if !strings.HasPrefix(line, "sudo ") && !strings.HasPrefix(line, "make ") && line != "bin/lineage top\n" {
-				script.WriteString(line)
+			if strings.HasPrefix(line, "sudo ") || strings.HasPrefix(line, "make ") || line == "bin/lineage top\n" {
+				continue
 			}
+			if strings.HasPrefix(line, "bin/") || strings.HasPrefix(line, "ps ") {
+				script.WriteString("echo '" + typed + strings.ReplaceAll(strings.TrimSpace(line), "'", "") + "'\n")
+			}
+			script.WriteString(line)
 		}
 		if strings.Contains(block[1], "run --name agent") {
-			script.WriteString("until bin/lineage why :8123 >/dev/null 2>&1; do sleep 0.1; done\n")
+			script.WriteString("until bin/lineage why :8123 >/dev/null 2>&1 && bin/lineage tree agent | grep -q ' orphan'; do sleep 0.1; done\n")
 		}
 	}
-	typed := strings.ReplaceAll(script.String(), "lineage end agent", "lineage end --yes agent")
 	k := newKitchen(t)
-	cmd := exec.Command("timeout", "-k", "1", "60", "bash", "-c", strings.ReplaceAll(typed, "8123", port))
+	limit := fmt.Sprint((2 * stage.Patience).Seconds())
+	cmd := exec.Command("timeout", "-k", "1", limit, "bash", "-c",
+		strings.NewReplacer("lineage end agent", "lineage end --yes agent", "8123", port).Replace(script.String()))
 	cmd.Dir, cmd.Env = k.Dir, append(os.Environ(), "LINEAGE_SOCKET="+k.Socket)
 	p := stage.Start(t, cmd).Wait()
 	if p.Code() != 0 {
 		t.Errorf("%v", p)
 	}
-	rest := p.Out.String()
-	for _, want := range []string{
-		"http.server " + port, "agent", "holds tcp 127.0.0.1:" + port, "/bin/bash ./agent.sh", "orphan", // ps, why, ls and tree
-		"would get SIGTERM", "holds tcp 127.0.0.1:" + port, "ended, clean", "freed tcp 127.0.0.1:" + port, // end
-		"end", "clean", "freed tcp 127.0.0.1:" + port, // history
-		"built\n3\n",
+	shown := make(map[string]string) // by command
+	for _, part := range strings.Split(p.Out.String(), typed)[1:] {
+		command, out, _ := strings.Cut(part, "\n")
+		shown[command] = out
+	}
+	server := `http\.server ` + port + ` --bind 127\.0\.0\.1`
+	holds, freed := `holds tcp 127\.0\.0\.1:`+port, `freed tcp 127\.0\.0\.1:`+port
+	ended := `(?s)/bin/bash \./agent\.sh +killed by SIG.*/bin/bash \./agent\.sh +exited 0.*` + server + ` +killed by SIG`
+	for command, want := range map[string][]string{
+		`ps -o pid,ppid,args -p "$(pgrep -d, -f http.server ` + port + `)"`: {`python3 -m ` + server},
+		"bin/lineage why :" + port:        {"session agent ", `/bin/bash \./agent\.sh +root`, server + " +fork", holds},
+		"bin/lineage ls":                  {"agent +active"},
+		"bin/lineage tree agent":          {`/bin/bash \./agent\.sh`, server + ".*orphan"},
+		"bin/lineage end --dry-run agent": {"would get SIGTERM", holds},
+		"bin/lineage end --yes agent":     {"ended, clean", freed},
+		"bin/lineage history":             {"agent .* end +clean"},
+		"bin/lineage history agent":       {"ended, clean", freed, ended},
+		"bin/lineage history agent --all": {"ended, clean", freed, ended},
+		"bin/lineage run --name build -- bash -c (setsid sleep 300 &); sleep 1; echo built; exit 3": {"built\n3\n"},
 	} {
-		_, after, found := strings.Cut(rest, want)
-		if !found {
-			t.Fatalf("no %q in %q; whole: %v", want, rest, p)
+		out, ok := shown[command]
+		if !ok {
+			t.Errorf("%q was not typed: %v", command, p)
 		}
-		rest = after
+		for _, w := range want {
+			if !regexp.MustCompile(w).MatchString(out) {
+				t.Errorf("%s: no %q in %q; whole: %v", command, w, out, p)
+			}
+		}
 	}
 	if !regexp.MustCompile(`(?m)sleep 300.*  SIGTERM$`).MatchString(p.Err.String()) { // on a busy machine bash ends before the sleep's exec
 		t.Errorf("the leftover is not named: %v", p)

@@ -57,6 +57,14 @@ func (i *Instance) Daemon(args ...string) *Process {
 	return i.serve(i.Command(append([]string{"daemon", "--socket", i.Socket}, args...), nil))
 }
 
+// LoggedDaemon is Daemon with more variables, and with its log in a file.
+func (i *Instance) LoggedDaemon(log string, env ...string) *Process {
+	i.T.Helper()
+	cmd := exec.Command("sh", "-c", `exec "$@" 2>"$0"`, log, Lineage, "daemon", "--socket", i.Socket)
+	cmd.Env = append(os.Environ(), env...)
+	return i.serve(cmd)
+}
+
 // serve starts a daemon and waits until it answers.
 func (i *Instance) serve(cmd *exec.Cmd) *Process {
 	i.T.Helper()

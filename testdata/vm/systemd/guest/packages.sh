@@ -155,7 +155,7 @@ refused() { # with live sessions, and the package is as before
 	code=0
 	out=$(apt remove lineage 2>&1) || code=$?
 	is "$code" 100 'exit code of apt'
-	has "$out" 'sessions are live'
+	has "$out" 'live sessions: '
 	has "$out" 'LINEAGE_FORCE=1'
 	is "$(dpkg-query -Wf '${Status}' lineage)" 'install ok installed' 'the package'
 	is "$(dpkg --audit)" '' 'what dpkg complains about'

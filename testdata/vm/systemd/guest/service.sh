@@ -226,7 +226,7 @@ uninstall() {
 	code=0
 	out=$(packaging/uninstall.sh 2>&1) || code=$?
 	is "$code" 1 'with live sessions'
-	has "$out" 'sessions are live'
+	has "$out" 'live sessions: '
 	is "$(property lineage ActiveState)" active 'after a refused uninstall'
 	systemctl stop lineage # the pins alone tell, too
 	code=0

@@ -41,6 +41,7 @@ QUICK    := 6.1 7
 VM_TESTS := tracer enforcer daemon internal/e2e internal/e2e/escapes
 
 GOLANGCI := golangci-lint-v2.15.0
+ACTIONLINT := actionlint-v1.7.12
 export NFPM := nfpm-v2.43.0
 
 # What a release is built for, and when: at the time of the commit.
@@ -49,7 +50,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly clean fmt
 
 ## help: list the targets
 help:
@@ -130,7 +131,7 @@ deps:
 	@$(call install,$(TEST_PACKAGES))
 
 ## deps-lint: the same for lint
-deps-lint: .cache/bin/$(GOLANGCI)
+deps-lint: .cache/bin/$(GOLANGCI) .cache/bin/$(ACTIONLINT)
 	@$(call install,$(TEST_PACKAGES) $(LINT_PACKAGES))
 
 ## deps-generate: the same for generate
@@ -158,16 +159,24 @@ endef
 		github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI:golangci-lint-%=%)
 	mv .cache/bin/golangci-lint $@
 
+.cache/bin/$(ACTIONLINT):
+	GOFLAGS= GOBIN=$(CURDIR)/.cache/bin go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT:actionlint-%=%)
+	mv .cache/bin/actionlint $@
+
 ## test: everything, as root, on this kernel; sets up what it needs
 test: deps build programs
 	@rm -f bin/test.log
-	$(PRIVATE) $(GOTEST) -race -p 1 -timeout 30m ./...
+	$(PRIVATE) $(GOTEST) -p 1 -timeout 30m ./...
 	$(GOTEST) -run TestTopPanics ./cmd/lineage
 	@$(MAKE) test-e2e test-library test-recipes test-escapes test-install test-alerts leftovers
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
 test-e2e test-export test-agents test-fleet test-library test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
+
+## nightly: what tests what changes seldom: race detector, packages, brokers, agents, kernels, … (hours, root); STAGES="race agents"; writes docs/results/nightly.md
+nightly:
+	.ci/run nightly $(STAGES)
 
 ## fresh: make demo and make test in a minimal Debian 12 with only Go, git, make and sudo, from a clone of HEAD in its /root (1 h, root)
 fresh:
@@ -255,7 +264,7 @@ test-agents: build programs
 	@testdata/fetch-agents.sh .cache/agents $(AGENTS)
 	LNGTEST_AGENTS='$(AGENTS)' $(PRIVATE) $(GOTEST) -timeout 30m -run '$(ROWS)' ./internal/e2e/agents
 
-## test-escapes: every way out of a session, as root, at the best level; LNGTEST_ROWS, LNGTEST_ROUNDS
+## test-escapes: every way out of a session, as root, each level and each failure once; LNGTEST_ROWS, LNGTEST_ROUNDS
 test-escapes: build programs
 	$(PRIVATE) $(GOTEST) -timeout 3h -skip TestOthers ./internal/e2e/escapes
 
@@ -351,7 +360,7 @@ test-systemd: all deb
 leftovers:
 	@testdata/leftovers.sh
 
-## lint: gofmt, go vet, golangci-lint, clang-format, gcc -Wall, shellcheck (needs deps-lint)
+## lint: gofmt, go vet, golangci-lint, clang-format, gcc -Wall, shellcheck, actionlint (needs deps-lint)
 lint: programs
 	test -z "$$(gofmt -l . | tee /dev/stderr)"
 	test -z "$$(git ls-files '*testdata/*.go' | tee /dev/stderr)" # ./... does not see testdata
@@ -362,6 +371,7 @@ lint: programs
 	.cache/bin/$(GOLANGCI) run ./...
 	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
+	.cache/bin/$(ACTIONLINT)
 
 ## docs: write COMMANDS, KEYS, LICENSES, METRICS.md and openapi.json of docs/ from the code itself
 docs: build

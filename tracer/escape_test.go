@@ -4,7 +4,6 @@ package tracer_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -18,18 +17,11 @@ import (
 )
 
 // Each way to make a process: the process is attributed to its creator, and ended.
-func TestWaysToEscape(t *testing.T) {
-	for level := 2; level <= 4; level++ {
-		t.Run(fmt.Sprint("level ", level), func(t *testing.T) { testWaysToEscape(t, tracer.Options{Level: level}) })
-	}
-	if tracertest.AtLeast(t, 6, 7) {
-		t.Run("baseline", func(t *testing.T) { testWaysToEscape(t, tracer.Options{Baseline: true}) })
-	}
-}
+// The levels are tried by internal/e2e/escapes.
+func TestWaysToEscape(t *testing.T) { everySide(t, testWaysToEscape) }
 
 func testWaysToEscape(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
-	tracertest.NeedsLevel(t, o.Level, tr.Features().Level)
 	for _, args := range [][]string{
 		{"cloneparent", "3"}, {"vforkexec"}, {"spawn"}, {"threadexec"}, {"threadfork"},
 		{"threadfork", "leaderless"}, {"zombieleader"}, {"daemonise"}, {"daemonise", "clear"},

@@ -49,20 +49,19 @@ func (c cell) String() string {
 	return fmt.Sprintf("%s, %s, %v", level, load, c.failure)
 }
 
-// cells are the conditions to try: without LNGTEST_CELLS=all those of an idle
-// machine at the best level.
+// cells are the conditions to try: without LNGTEST_CELLS=all an idle machine, and each level and
+// each failure once.
 func cells(t *testing.T) []cell {
-	levels, loads := []int{0}, []bool{false}
 	switch s := os.Getenv("LNGTEST_CELLS"); s {
 	case "":
+		return []cell{{level: 2, failure: rootAlive}, {level: 3, failure: rootKilled}, {failure: daemonKilled}}
 	case "all":
-		levels, loads = []int{2, 3, 4}, []bool{false, true}
 	default:
 		t.Fatalf("LNGTEST_CELLS=%s: want all, or nothing", s)
 	}
 	var all []cell
-	for _, level := range levels {
-		for _, loaded := range loads {
+	for _, level := range []int{2, 3, 4} {
+		for _, loaded := range []bool{false, true} {
 			for _, f := range failures {
 				all = append(all, cell{level, loaded, f})
 			}

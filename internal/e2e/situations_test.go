@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,18 +21,18 @@ import (
 
 // Situations that users reported.
 
-// An agent crashes after starting a development server, such as "npm run dev", that
+// An agent crashes after starting a development server, such as "npm run dev" starts, that
 // ignores SIGTERM: when run returns, within a second after the grace, the port can be
 // bound again.
 func TestCrashFreesThePort(t *testing.T) {
 	grace := tracertest.Slowed(time.Second)
-	for _, server := range []string{"npm", "port"} {
+	for _, server := range []string{"node", "port"} {
 		t.Run(server, func(t *testing.T) {
 			i := stage.NewDaemon(t)
 			m := stage.NewMarker(t, i.Dir)
 			start := stage.Program("port") + " 10000"
-			if server == "npm" {
-				start = npmServer(t, i.Dir)
+			if server == "node" {
+				start = devServer(t, i.Dir)
 			}
 			file := filepath.Join(i.Dir, "report.json")
 			// What an agent's shell tool does with a command that should stay.
@@ -83,16 +82,12 @@ func TestCrashFreesThePort(t *testing.T) {
 	}
 }
 
-// npmServer makes a package in dir and returns the command that serves it.
-func npmServer(t *testing.T, dir string) string {
+// devServer makes a server and what runs it in dir, as npm does: a node that waits for a shell.
+func devServer(t *testing.T, dir string) string {
 	t.Helper()
-	for _, tool := range []string{"npm", "node"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip(err)
-		}
-	}
+	stage.Need(t, "deps", "node")
 	for name, text := range map[string]string{
-		"package.json": `{"name": "lngtest", "version": "1.0.0", "scripts": {"dev": "node lngtest-dev.js"}}`,
+		"run.js": `require("node:child_process").spawnSync("sh", ["-c", "node lngtest-dev.js; exit"], {cwd: __dirname, stdio: "inherit"})`,
 		"lngtest-dev.js": `const fs = require("node:fs"), net = require("node:net");
 const marker = fs.openSync(process.env.LNGTEST_MARKER, "w");
 const server = net.createServer(() => {}).listen(0, "127.0.0.1", () => fs.writeSync(marker, "port " + server.address().port + "\n"));
@@ -104,7 +99,7 @@ setTimeout(() => process.exit(1), 60000);
 			t.Fatal(err)
 		}
 	}
-	return "npm run dev --no-update-notifier --cache " + filepath.Join(dir, "npm")
+	return "node " + filepath.Join(dir, "run.js")
 }
 
 // The root is killed by SIGKILL and leaves a daemonised service with a pool of workers
@@ -182,9 +177,6 @@ func TestServiceUnderInit(t *testing.T) {
 // seconds to finish, and writes another line to the same output. When run returns, all
 // of it is over, and the lock was named.
 func TestBackgroundSync(t *testing.T) {
-	if _, err := exec.LookPath("flock"); err != nil {
-		t.Skip(err)
-	}
 	i := stage.NewDaemon(t)
 	m := stage.NewMarker(t, i.Dir)
 	file, lock := filepath.Join(i.Dir, "report.json"), filepath.Join(i.Dir, "sync.lock")

@@ -20,10 +20,7 @@ import (
 // configuration of docs/SIEM.md, and with Debian's "create" before it. No event of the history is
 // missing in the files.
 func TestLogrotate(t *testing.T) {
-	program, err := exec.LookPath("logrotate")
-	if err != nil {
-		t.Skip("logrotate is not installed; run make deps")
-	}
+	stage.Need(t, "deps", "logrotate")
 	i := stage.NewDaemon(t)
 	log := filepath.Join(i.Dir, "ocsf.jsonl")
 	var configs []string
@@ -44,7 +41,7 @@ func TestLogrotate(t *testing.T) {
 	load := loaded(i, "load", rotations*time.Second)
 	for n := range rotations {
 		time.Sleep(time.Second)
-		rotate := exec.Command(program, "--force", "--state", filepath.Join(i.Dir, "rotated"), configs[n%2])
+		rotate := exec.Command("logrotate", "--force", "--state", filepath.Join(i.Dir, "rotated"), configs[n%2])
 		if said, err := rotate.CombinedOutput(); err != nil || len(said) > 0 {
 			t.Fatalf("%v: %v: %s", rotate.Args, err, said)
 		}

@@ -307,9 +307,7 @@ read -r go <"$LNGTEST_GO"`)
 func TestAPI(t *testing.T) {
 	for name, program := range map[string]string{"api.py": "python3", "api.js": "node"} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := exec.LookPath(program); err != nil {
-				t.Skip(err)
-			}
+			stage.Need(t, "deps", program)
 			k := newKitchen(t)
 			script := k.file(name, recipe(t, name))
 			run := k.Run(k.marker, []string{"--name", "lngtest-api"}, "daemonise", "stay")

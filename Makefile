@@ -50,7 +50,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly size clean fmt
 
 ## help: list the targets
 help:
@@ -441,6 +441,10 @@ bench-vm: vm
 	LNGTEST_SECONDS=900 bin/vmrun -kernel .cache/kernels/$(KERNEL) -smp 2 -m 8192 -pid-max 131072 -timeout 15m \
 		bin/bench -bench growth/processes -live '1000 10000 30000 60000' > bin/bench-vm.txt
 	bin/bench -page bin/bench-vm.txt
+
+## size: lines of Go and C and words of Markdown that are written by hand; AT=COMMIT
+size:
+	@testdata/size.sh $(AT)
 
 ## fmt: format Go and C
 fmt:

@@ -389,7 +389,7 @@ docs-check: build
 	go run ./internal/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument
 	go test ./internal/openapi
-	docs/links.sh
+	go test ./internal/arch -run 'TestLinks|TestWords|TestDocWords'
 
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)
 demo: build

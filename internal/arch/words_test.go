@@ -1,0 +1,93 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The hand-written documents: a page that is added takes the place of another one, and a
+// capability that needs more words raises the limit, with its reason here.
+const (
+	mostWords = 45_300
+	mostPages = 28
+)
+
+// written are the pages that make writes, as a whole.
+var written = []string{"docs/COMMANDS.md", "docs/KEYS.md", "docs/LICENSES.md", "docs/METRICS.md", "docs/results/change.md", "docs/results/nightly.md"}
+
+// pages are the documents, from the top of the checkout.
+func pages(t *testing.T) (all []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/results/*.md"} {
+		found, err := filepath.Glob("../../" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range found {
+			all = append(all, strings.TrimPrefix(path, "../../"))
+		}
+	}
+	return all
+}
+
+// marked is what make writes into a page, between the lines "<!-- begin NAME -->" and
+// "<!-- end NAME -->".
+var marked = regexp.MustCompile(`(?ms)^<!-- begin [^>]*-->$.*?^<!-- end [^>]*-->$`)
+
+// TestWords counts the words that are written by hand.
+func TestWords(t *testing.T) {
+	words, files := 0, 0
+	for _, path := range pages(t) {
+		if slices.Contains(written, path) {
+			continue
+		}
+		n := len(strings.Fields(marked.ReplaceAllString(read(t, path), "")))
+		t.Logf("%6d %s", n, path)
+		words += n
+		files++
+	}
+	t.Logf("%6d in %d pages", words, files)
+	if words > mostWords {
+		t.Errorf("the documents have %d words, the limit is %d", words, mostWords)
+	}
+	if files > mostPages {
+		t.Errorf("there are %d documents, the limit is %d", files, mostPages)
+	}
+}
+
+var (
+	links    = regexp.MustCompile(`\]\(([^):\s]+)\)`)
+	headings = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	fences   = regexp.MustCompile("(?ms)^```.*?^```$")
+	dropped  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors are those that GitHub gives to the headings of a page.
+func anchors(text string) (all []string) {
+	for _, m := range headings.FindAllStringSubmatch(fences.ReplaceAllString(text, ""), -1) {
+		all = append(all, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return all
+}
+
+// TestLinks: each relative link in a document leads to a file, and its anchor to a heading.
+func TestLinks(t *testing.T) {
+	for _, path := range pages(t) {
+		for _, m := range links.FindAllStringSubmatch(fences.ReplaceAllString(read(t, path), ""), -1) {
+			file, anchor, _ := strings.Cut(m[1], "#")
+			to := path
+			if file != "" {
+				to = filepath.Join(filepath.Dir(path), file)
+			}
+			if _, err := os.Stat("../../" + to); err != nil {
+				t.Errorf("%s: no %s", path, to)
+			} else if anchor != "" && !slices.Contains(anchors(read(t, to)), anchor) {
+				t.Errorf("%s: no heading #%s in %s", path, anchor, to)
+			}
+		}
+	}
+}

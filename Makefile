@@ -199,9 +199,9 @@ test-e2e: build programs
 test-library: deps build programs
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/library
 
-## library: every escape program through the libraries (4 min, root); writes docs/LIBRARY.md
+## library: every escape program through the libraries (4 min, root); writes docs/results/escapes.md
 library: export LNGTEST_PROGRAMS = all
-library: export LNGTEST_PAGE = $(CURDIR)/docs/LIBRARY.md
+library: export LNGTEST_PAGE = $(CURDIR)/docs/results/escapes.md
 library: test-library leftovers
 
 ## test-fleet: lineage -H against ten sshd on the loopback (root)
@@ -256,9 +256,9 @@ test-recipes: build programs
 	@command -v ps >/dev/null || { $(call install,procps); }
 	$(PRIVATE) $(GOTEST) ./internal/e2e/recipes
 
-## test-agents: real coding agents with a scripted model, as root; writes docs/AGENTS-TESTED.md; AGENTS="claude-code codex", ROWS=expression; LNGTEST_MEETINGS, LNGTEST_LOAD
+## test-agents: real coding agents with a scripted model, as root; writes docs/results/agents.md; AGENTS="claude-code codex", ROWS=expression; LNGTEST_MEETINGS, LNGTEST_LOAD
 AGENTS := claude-code codex gemini-cli opencode
-test-agents: export LNGTEST_PAGE = $(if $(ROWS),,$(if $(filter-out $(AGENTS),claude-code codex gemini-cli opencode),,$(CURDIR)/docs/AGENTS-TESTED.md))
+test-agents: export LNGTEST_PAGE = $(if $(ROWS),,$(if $(filter-out $(AGENTS),claude-code codex gemini-cli opencode),,$(CURDIR)/docs/results/agents.md))
 test-agents: build programs
 	@command -v npm >/dev/null || { $(call install,$(AGENT_PACKAGES)); }
 	@testdata/fetch-agents.sh .cache/agents $(AGENTS)
@@ -268,17 +268,17 @@ test-agents: build programs
 test-escapes: build programs
 	$(PRIVATE) $(GOTEST) -timeout 3h -skip TestOthers ./internal/e2e/escapes
 
-## escapes: the same at every level, idle and busy (10 min); writes docs/ESCAPES.md
+## escapes: the same at every level, idle and busy (10 min); writes docs/results/escapes.md
 escapes: export LNGTEST_CELLS = all
 escapes: export LNGTEST_ROUNDS = 12
-escapes: export LNGTEST_TABLE = $(CURDIR)/docs/ESCAPES.md:every cell
+escapes: export LNGTEST_TABLE = $(CURDIR)/docs/results/escapes.md:every cell
 escapes: test-escapes leftovers
 
-## escapes-long: rows 11, 14 and 22 200 times in each cell (40 min); writes docs/ESCAPES.md
+## escapes-long: rows 11, 14 and 22 200 times in each cell (40 min); writes docs/results/escapes.md
 escapes-long: export LNGTEST_CELLS = all
 escapes-long: export LNGTEST_ROWS = 11,14,22
 escapes-long: export LNGTEST_ROUNDS = 200
-escapes-long: export LNGTEST_TABLE = $(CURDIR)/docs/ESCAPES.md:long
+escapes-long: export LNGTEST_TABLE = $(CURDIR)/docs/results/escapes.md:long
 escapes-long: test-escapes leftovers
 
 ## compare: what process groups, psutil, cookies, tini and cgroup.kill leave behind (6 min, root); writes README.md
@@ -288,9 +288,9 @@ compare: build programs
 	@$(call install,tini python3-psutil)
 	$(PRIVATE) $(GOTEST) -timeout 20m -run TestOthers ./internal/e2e/escapes
 
-## compare-systemd: the same for systemd-run, under a real systemd, in a virtual machine (15 min); writes docs/COMPARISON.md
+## compare-systemd: the same for systemd-run, under a real systemd, in a virtual machine (15 min); writes docs/results/escapes.md
 compare-systemd: export LNGTEST = 1
-compare-systemd: export LNGTEST_PAGE = $(CURDIR)/docs/COMPARISON.md
+compare-systemd: export LNGTEST_PAGE = $(CURDIR)/docs/results/escapes.md
 compare-systemd: build programs
 	@$(call install,$(VM_PACKAGES))
 	$(GOTEST) -timeout 40m -run TestCompare ./internal/vm/systemd
@@ -411,7 +411,7 @@ fuzz:
 fuzz-requests: build programs
 	LNGTEST=1 LNGTEST_REQUESTS=$(or $(SECONDS),600) $(PRIVATE) $(GOTEST) -v -timeout 1h -run '^TestRequests$$' ./internal/e2e
 
-## bench: every figure of BENCHMARKS.md, which it writes (10 min, root); BENCH=expression: only these parts, into bin/bench.txt
+## bench: every figure of docs/results/benchmarks.md, which it writes (10 min, root); BENCH=expression: only these parts, into bin/bench.txt
 bench: deps build programs
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
 	$(PRIVATE) bin/bench -bench '$(BENCH)' > bin/bench.txt
@@ -421,7 +421,7 @@ bench: deps build programs
 idle: build
 	$(PRIVATE) testdata/idle.sh $(or $(OLD),bin/lineage) bin/lineage $(or $(PAIRS),3) $(or $(SECONDS),60)
 
-## scale: 1,000 sessions of 100 processes each, emulated, into BENCHMARKS.md (16 GiB of memory); samples in bin/scale.txt
+## scale: 1,000 sessions of 100 processes each, emulated, into docs/results/benchmarks.md (16 GiB of memory); samples in bin/scale.txt
 scale: KERNEL = 6.18
 scale: vm
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
@@ -434,7 +434,7 @@ pairs: build programs
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
 	$(PRIVATE) bin/bench -old $(OLD)
 
-## bench-vm: growth up to 60,000 live processes, emulated, into BENCHMARKS.md (6 min, 8 GiB of memory); samples in bin/bench-vm.txt
+## bench-vm: growth up to 60,000 live processes, emulated, into docs/results/benchmarks.md (6 min, 8 GiB of memory); samples in bin/bench-vm.txt
 bench-vm: KERNEL = 6.18
 bench-vm: vm
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench

@@ -2,7 +2,7 @@
 // on the running kernel: with the root alive, with the root SIGKILLed and with
 // the daemon SIGKILLed, at each guarantee level, on an idle machine and on one
 // whose CPUs are all busy. It needs root and runs only through "make
-// test-escapes" and "make escapes", which also writes docs/ESCAPES.md from what it
+// test-escapes" and "make escapes", which also writes docs/results/escapes.md from what it
 // saw.
 //
 // The programs' marker shows what is alive, never lineage; processes that must not be

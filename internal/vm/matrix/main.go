@@ -4,7 +4,7 @@
 // machine of its own, and compares the results with what that kernel promises: the
 // guarantee level, which tests may be skipped and why, what doctor prints, and no
 // complaints of the kernel. Results go to testdata/vm/results, and from there to
-// docs/KERNELS.md.
+// docs/results/kernels.md.
 package main
 
 import (
@@ -47,7 +47,7 @@ func run() error {
 	flag.BoolVar(&o.update, "update", false, "write what doctor prints as what is expected")
 	flag.StringVar(&o.qemu, "qemu", ".cache/qemu/qemu-system-x86_64", "QEMU program")
 	list := flag.Bool("list", false, "list the cells")
-	pages := flag.Bool("pages", false, "only write docs/KERNELS.md from the results")
+	pages := flag.Bool("pages", false, "only write docs/results/kernels.md from the results")
 	check := flag.Bool("check", false, "only compare them with the results")
 	flag.Parse()
 	switch {

@@ -32,12 +32,12 @@ func eachPlace(do func(path, name, text string) error) error {
 		return err
 	}
 	for _, p := range []struct{ path, name, text string }{
-		{"docs/KERNELS.md", "cells", cellTable(all)},
-		{"docs/KERNELS.md", "missing", missingTable(all)},
-		{"docs/KERNELS.md", "skipped", skippedTable(all)},
-		{"docs/KERNELS.md", "figures", figureList(all)},
-		{"docs/KERNELS.md", "verifier", verifierTable(all)},
-		{"docs/KERNELS.md", "kernels", levelTable(all)},
+		{"docs/results/kernels.md", "cells", cellTable(all)},
+		{"docs/results/kernels.md", "missing", missingTable(all)},
+		{"docs/results/kernels.md", "skipped", skippedTable(all)},
+		{"docs/results/kernels.md", "figures", figureList(all)},
+		{"docs/results/kernels.md", "verifier", verifierTable(all)},
+		{"docs/results/kernels.md", "kernels", levelTable(all)},
 	} {
 		if err := do(p.path, p.name, p.text); err != nil {
 			return err

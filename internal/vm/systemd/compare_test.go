@@ -46,7 +46,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal("no table in the output")
 	}
 	table := regexp.MustCompile(`(?m)^ +`).ReplaceAllString(string(said[2]), "")
-	table = strings.ReplaceAll(table, "](", "](../") // it was made for the README; the page is in docs/
+	table = strings.ReplaceAll(table, "](", "](../../") // it was made for the README; the page is in docs/results/
 	if err := page.Write(to, "systemd", string(said[1])+"\n\n"+table); err != nil {
 		t.Error(err)
 	}

@@ -373,7 +373,7 @@ lint: programs
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
 	.cache/bin/$(ACTIONLINT)
 
-## docs: write COMMANDS, KEYS, LICENSES, METRICS.md and openapi.json of docs/ from the code itself
+## docs: write COMMANDS and LICENSES.md, openapi.json, and the tables of TOP and MONITORING.md from the code itself
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
 	go run ./internal/release licenses bin/lineage $(HELPERS:%=bin/%) > docs/LICENSES.md

@@ -1,21 +1,21 @@
 package metrics
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-var update = flag.Bool("update", false, "write docs/METRICS.md again")
+var update = flag.Bool("update", false, "write the metrics into docs/MONITORING.md")
 
 // full has a value for every metric.
 func full() *Snapshot {
@@ -127,17 +127,15 @@ func TestNames(t *testing.T) {
 }
 
 func TestDocument(t *testing.T) {
-	const path = "../../docs/METRICS.md"
-	var b bytes.Buffer
+	const path = "../../docs/MONITORING.md"
+	var b strings.Builder
 	Document(&b)
 	if *update {
-		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		if err := page.Write(path, "metrics", b.String()); err != nil {
 			t.Fatal(err)
 		}
-		return
 	}
-	want, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(b.Bytes(), want) {
+	if before, after, err := page.Replaced(path, "metrics", b.String()); err != nil || before != after {
 		t.Errorf("%s is out of date: %v; run make docs", path, err)
 	}
 }

@@ -134,20 +134,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Document writes the table for users, as Markdown.
+// Document writes the table of docs/MONITORING.md.
 func Document(w io.Writer) {
-	fmt.Fprint(w, `# Metrics
-
-<!-- Written from daemon/metrics/table.go; `+"`make docs`"+` writes it again. -->
-
-For Prometheus: at `+"`GET /metrics`"+` of the daemon's socket, for root and the group `+"`lineage`"+`.
-`+"`lineage export --metrics 127.0.0.1:9750`"+` serves them on TCP, and nothing else, to every client that can connect.
-No label names a process, a session or a user. Counters start with the daemon, unless noted. The test sessions of
-self-checks are not counted. The Go library's own metrics, `+"`go_*` and `process_*`"+`, are there too.
-
-| metric | type | labels | what it is |
-|---|---|---|---|
-`)
+	fmt.Fprint(w, "| metric | type | labels | what it is |\n|---|---|---|---|\n")
 	for _, m := range table {
 		labels := ""
 		if len(m.labels) > 0 {

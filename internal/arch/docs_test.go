@@ -25,13 +25,13 @@ type dashboard struct {
 }
 
 // TestQueries compares the queries of the dashboard and of the alert rules with
-// docs/METRICS.md: each metric is listed, with the labels that the queries use.
+// docs/MONITORING.md: each metric is listed, with the labels that the queries use.
 func TestQueries(t *testing.T) {
 	metrics := make(map[string][]string)
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [a-z]+ \\|([^|]*)\\|").FindAllStringSubmatch(read(t, "docs/METRICS.md"), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [a-z]+ \\|([^|]*)\\|").FindAllStringSubmatch(read(t, "docs/MONITORING.md"), -1) {
 		metrics[m[1]] = regexp.MustCompile("[a-z]+").FindAllString(m[2], -1)
 	}
-	// Metrics of the Go library, which METRICS.md names as a group.
+	// Metrics of the Go library, which MONITORING.md names as a group.
 	metrics["process_cpu_seconds_total"], metrics["process_resident_memory_bytes"], metrics["up"] = nil, nil, nil
 
 	var d dashboard
@@ -54,7 +54,7 @@ func TestQueries(t *testing.T) {
 			seen[name] = true
 			labels, known := metrics[name]
 			if !known {
-				t.Errorf("docs/METRICS.md has no %s: %s", name, q)
+				t.Errorf("docs/MONITORING.md has no %s: %s", name, q)
 			}
 			asked := regexp.MustCompile(`(\w+)(?:=|!=|=~|!~)`).FindAllStringSubmatch(m[2], -1)
 			if by := regexp.MustCompile(`by \(([^)]*)\)`).FindStringSubmatch(q); by != nil && strings.Count(q, "by (") == 1 {

@@ -93,5 +93,5 @@ var routes = []route{
 	{pattern: "POST /v1/daemon/stop", id: "stop", does: "Stop the daemon", body: api.StopRequest{}, answers: map[int][]any{http.StatusAccepted: {api.Head{}}}},
 	{pattern: "POST /v1/resync", id: "resync", does: "Compare the daemon's picture with the kernel's task list", answers: ok(api.Resync{})},
 	{pattern: "POST /v1/selfcheck", id: "selfCheck", does: "Check that sessions are tracked and ended", answers: ok(api.SelfChecked{})},
-	{pattern: "GET /metrics", id: "metrics", does: "Metrics for Prometheus, see docs/METRICS.md"},
+	{pattern: "GET /metrics", id: "metrics", does: "Metrics for Prometheus, see docs/MONITORING.md"},
 }

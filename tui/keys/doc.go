@@ -1,3 +1,3 @@
 // Package keys has every key of `lineage top`, by focus. The footer, the help and
-// docs/KEYS.md are made from it.
+// the keys in docs/TOP.md are made from it.
 package keys

@@ -5,21 +5,18 @@ import (
 	"strings"
 )
 
-// Document generates docs/KEYS.md.
+// Document is the section of docs/TOP.md about the keys.
 func Document() string {
 	var b strings.Builder
-	b.WriteString(`# Keys of lineage top
-
-<!-- Written from package tui/keys by its test; "make docs" writes it again. -->
-`)
+	b.WriteString("## Keys\n")
 	for _, g := range New().Groups() {
-		fmt.Fprintf(&b, "\n## %s\n\n| key | does |\n|---|---|\n", g.Title)
+		fmt.Fprintf(&b, "\n### %s\n\n| key | does |\n|---|---|\n", g.Title)
 		for _, k := range g.Keys {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", k.Help().Key, k.Help().Desc)
 		}
 	}
 	b.WriteString(`
-## With --mouse
+### With --mouse
 
 | event | does |
 |---|---|

@@ -2,30 +2,26 @@ package keys
 
 import (
 	"flag"
-	"os"
 	"testing"
 
 	"charm.land/bubbles/v2/key"
+
+	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-const document = "../../docs/KEYS.md"
+const document = "../../docs/TOP.md"
 
-var update = flag.Bool("update", false, "write "+document)
+var update = flag.Bool("update", false, "write the keys into "+document)
 
-// docs/KEYS.md matches the key map. With -update it is rewritten.
+// docs/TOP.md has the keys of the key map. With -update they are written.
 func TestDocument(t *testing.T) {
-	want := Document()
 	if *update {
-		if err := os.WriteFile(document, []byte(want), 0o644); err != nil {
+		if err := page.Write(document, "keys", Document()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Errorf("%s is not what the keys are; make docs writes it again", document)
+	if before, after, err := page.Replaced(document, "keys", Document()); err != nil || before != after {
+		t.Errorf("%s has other keys (%v); make docs writes them", document, err)
 	}
 }
 

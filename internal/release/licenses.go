@@ -191,27 +191,6 @@ func (f *fingerprint) within(ids []string) bool {
 	return slices.ContainsFunc(f.in, func(id string) bool { return slices.Contains(ids, id) })
 }
 
-func writeLicenses(w io.Writer, binaries []string) error {
-	all, err := modules(binaries...)
-	if err != nil {
-		return err
-	}
-	fmt.Fprint(w, `# Licences
-
-<!-- Written by internal/release from the modules in the programs; `+"`make docs`"+` writes it again. -->
-
-lineage is under Apache-2.0, the BPF programs in it under GPL-2.0-only or BSD-2-Clause, at your choice. These modules are linked into
-the programs. Their texts are in `+"`share/doc/lineage/NOTICES`"+`.
-
-| module | version | licence (SPDX) |
-| --- | --- | --- |
-`)
-	for _, m := range all {
-		fmt.Fprintf(w, "| `%s` | %s | %s |\n", m.Path, m.Version, m.id())
-	}
-	return nil
-}
-
 func writeNotices(w io.Writer, binaries []string) error {
 	all, err := modules(binaries...)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 )
 
 const usage = `usage:
-  release licenses BINARY...              the linked modules and their licences, as docs/LICENSES.md
-  release notices BINARY...               the text of these licences
+  release notices BINARY...               the linked modules, each with the text of its licences
   release sbom VERSION EPOCH BINARY       a bill of materials, CycloneDX 1.5
   release image VERSION EPOCH BINARY      a container image, to load into docker or podman
 `
@@ -29,8 +28,6 @@ func run(w io.Writer, args []string) error {
 		verb, args = args[0], args[1:]
 	}
 	switch {
-	case verb == "licenses" && len(args) > 0:
-		return writeLicenses(w, args)
 	case verb == "notices" && len(args) > 0:
 		return writeNotices(w, args)
 	case verb == "sbom" && len(args) == 3:

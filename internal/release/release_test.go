@@ -55,7 +55,7 @@ func TestReadRefuses(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"licenses"}, {"sbom", "1"}, {"image", "0.1.0", "yesterday", "/bin/true"}, {"sbom", "0.1.0", "", "/bin/true"}, {"notices", "/etc/passwd"}} {
+	for _, args := range [][]string{nil, {"notices"}, {"sbom", "1"}, {"image", "0.1.0", "yesterday", "/bin/true"}, {"sbom", "0.1.0", "", "/bin/true"}, {"notices", "/etc/passwd"}} {
 		var out bytes.Buffer
 		if err := run(&out, args); err == nil || out.Len() > 0 {
 			t.Errorf("%q: %v, wrote %d bytes", args, err, out.Len())

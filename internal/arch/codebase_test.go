@@ -1,6 +1,9 @@
 package arch
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"regexp"
 	"slices"
@@ -54,4 +57,53 @@ func TestPaths(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestWalks: each name in the walks of docs/CODEBASE.md is in the code of the file that is named
+// last before it.
+func TestWalks(t *testing.T) {
+	_, walks, found := strings.Cut(read(t, "docs/CODEBASE.md"), "\n## Two walks\n")
+	if !found {
+		t.Fatal("no walks")
+	}
+	path, names := regexp.MustCompile(`^[a-z0-9_/]+\.(go|h)$`), map[string]bool(nil)
+	for line := range strings.Lines(walks) {
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(line, -1) {
+			switch word := m[1]; {
+			case path.MatchString(word):
+				names = namesIn(t, word)
+			case strings.HasPrefix(line, "**"): // what the user does
+			default:
+				for part := range strings.SplitSeq(word, ".") {
+					if !names[part] {
+						t.Errorf("%q is not in the file that is named before it: %s", word, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+// namesIn are the words of a file's code, without its comments.
+func namesIn(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	names := make(map[string]bool)
+	if !strings.HasSuffix(path, ".go") {
+		code := regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`).ReplaceAllString(read(t, path), "")
+		for _, name := range regexp.MustCompile(`\w+`).FindAllString(code, -1) {
+			names[name] = true
+		}
+		return names
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), "../../"+path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			names[id.Name] = true
+		}
+		return true
+	})
+	return names
 }

@@ -77,9 +77,9 @@ type Client interface {
 // EventsQuery selects the events that Events reports.
 type EventsQuery struct {
 	Session  string
-	Types    []string
-	From     uint64 // first sequence number wanted
-	Snapshot bool   // first send the processes that are alive now
+	Types    []EventType // empty: all
+	From     uint64      // first sequence number wanted
+	Snapshot bool        // first send the processes that are alive now
 	// Since is the time of the first event wanted, Until that of the last; zero:
 	// from now on, without end.
 	Since, Until time.Time

@@ -379,7 +379,7 @@ func values(pairs ...string) url.Values {
 }
 
 func eventsQuery(q EventsQuery) url.Values {
-	v := values("session", q.Session, "type", strings.Join(q.Types, ","))
+	v := values("session", q.Session, "type", strings.Join(TypeNames(q.Types), ","))
 	if q.From != 0 {
 		v.Set("from", strconv.FormatUint(q.From, 10))
 	}

@@ -64,7 +64,7 @@ func TestEventsQuery(t *testing.T) {
 		got = r.URL.RequestURI()
 		io.WriteString(w, endLine)
 	})
-	q := EventsQuery{Session: "k3x9q2", Types: []string{"fork", "exit"}, From: 1 << 63, Snapshot: true}
+	q := EventsQuery{Session: "k3x9q2", Types: []EventType{"fork", "exit"}, From: 1 << 63, Snapshot: true}
 	if err := c.Events(t.Context(), q, func(*Event) error { return nil }); err != nil {
 		t.Fatal(err)
 	}

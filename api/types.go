@@ -230,7 +230,7 @@ type Event struct {
 	Seq      U64          `json:"seq,omitempty"`       // grows by one; begins again with each boot
 	TimeNS   U64          `json:"time_ns,omitempty"`   // boottime
 	Time     *time.Time   `json:"time,omitempty"`      // wall time
-	Type     string       `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, trace, mark
+	Type     EventType    `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, trace, mark
 	Process  *Process     `json:"process,omitempty"`   // that it happened to; a live process in a snapshot; mark: the agent; trace: the process whose TRACEPARENT was read
 	Session  string       `json:"session,omitempty"`   // id of the session
 	Name     string       `json:"name,omitempty"`      // session: its name; absent in events from the history on disk

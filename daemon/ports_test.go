@@ -108,7 +108,7 @@ func TestRealPorts(t *testing.T) {
 		t.Errorf("freed %+v, busy %+v, want none", r.PortsFreed, r.PortsBusy)
 	}
 	var told []string
-	err = c.Events(ctx, api.EventsQuery{Session: s.ID, Types: []string{"listen", "unlisten"}, Since: time.Now().Add(-time.Minute)}, func(ev *api.Event) error {
+	err = c.Events(ctx, api.EventsQuery{Session: s.ID, Types: []api.EventType{"listen", "unlisten"}, Since: time.Now().Add(-time.Minute)}, func(ev *api.Event) error {
 		if ev.Kind == "event" && ev.Type != "lost" {
 			told = append(told, fmt.Sprintf("%s %s %s:%d by %d", ev.Type, ev.Port.Proto, ev.Port.Addr, ev.Port.Port, ev.Process.PID))
 		}

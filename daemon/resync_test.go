@@ -42,7 +42,7 @@ func TestReconciledEvents(t *testing.T) {
 		if ev == nil {
 			t.Fatalf("the stream ended after %v", seen)
 		}
-		what := ev.Type
+		what := string(ev.Type)
 		if ev.Process != nil {
 			what = fmt.Sprintf("%s %d", ev.Type, ev.Process.PID)
 			if e := ev.Process.Evidence; e == nil || e.Kind != "reconciled" || e.Source != "iterator" || e.Confidence != "strong" {

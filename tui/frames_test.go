@@ -184,7 +184,7 @@ func ended() *api.Frame {
 func (s *screen) withEvents() {
 	shell, exit := live(4123, 4121, 4121, "make", "-j2"), exited(4125, 4123, 1, "cpp")
 	for i := range 12 {
-		ev := api.Event{Head: api.Head{Kind: "event"}, Seq: api.U64(i + 1), Time: at(i - 60), Type: []string{"fork", "exec", "exit", "reparent"}[i%4],
+		ev := api.Event{Head: api.Head{Kind: "event"}, Seq: api.U64(i + 1), Time: at(i - 60), Type: []api.EventType{"fork", "exec", "exit", "reparent"}[i%4],
 			Session: "k3x9q2", Process: &shell}
 		switch ev.Type {
 		case "exit":

@@ -14,11 +14,11 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-var eventTypes = []string{"fork", "exec", "exit", "reparent", "reaped", "session", "listen", "unlisten", "lost", "mark", "trace"}
-
 func (a *app) eventsCommand() *cobra.Command {
 	var q api.EventsQuery
 	var since, until string
+	var types []string
+	known := api.TypeNames(api.EventTypes)
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "events",
@@ -40,12 +40,12 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.Session, "session", "", "only of this `session`, by id or name")
-	f.StringSliceVar(&q.Types, "type", nil, "only of these `types`: "+strings.Join(eventTypes, ", "))
+	f.StringSliceVar(&types, "type", nil, "only of these `types`: "+strings.Join(known, ", "))
 	f.BoolVar(&q.Snapshot, "snapshot", false, "the present sessions and processes first")
 	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
 	rangeFlags(cmd, &since, &until, "what happened")
 	cmd.RegisterFlagCompletionFunc("session", a.completeSession("live"))
-	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(eventTypes, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if q.Since, q.Until, err = timeRange("events", since, until, a.Now()); err != nil {
@@ -57,10 +57,11 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 		case since != "" && until == "" && !follow:
 			q.Until = a.Now()
 		}
-		for _, t := range q.Types {
-			if !slices.Contains(eventTypes, t) {
-				return exit.Usage("events: invalid --type %q: must be one of %s", t, strings.Join(eventTypes, ", "))
+		for _, t := range types {
+			if !slices.Contains(known, t) {
+				return exit.Usage("events: invalid --type %q: must be one of %s", t, strings.Join(known, ", "))
 			}
+			q.Types = append(q.Types, api.EventType(t))
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -129,7 +130,7 @@ func (a *app) writeEvent(p *text.Page, enc interface{ Encode(any) error }, forma
 	case "process":
 		p.Line("%s", text.Event(p, "present", ev))
 	default:
-		p.Line("%s", text.Event(p, ev.Type, ev))
+		p.Line("%s", text.Event(p, string(ev.Type), ev))
 	}
 	return nil
 }

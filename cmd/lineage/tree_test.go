@@ -261,7 +261,7 @@ func TestEventsQuery(t *testing.T) {
 	var got api.EventsQuery
 	f.streams = func(_ context.Context, q api.EventsQuery, _ func(*api.Event) error) error { got = q; return enough }
 	newWorld(t, f).run("events", "--session", "build", "--type", "fork,exit", "--type", "lost", "--snapshot")
-	want := api.EventsQuery{Session: "build", Types: []string{"fork", "exit", "lost"}, Snapshot: true}
+	want := api.EventsQuery{Session: "build", Types: []api.EventType{"fork", "exit", "lost"}, Snapshot: true}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("asked %v, want %v", got, want)
 	}

@@ -9,18 +9,18 @@ import (
 )
 
 // EventNames are the types of events as documents name them.
-var EventNames = [...]string{
-	tracer.EventBirth:    "fork",
-	tracer.EventExec:     "exec",
-	tracer.EventExit:     "exit",
-	tracer.EventReparent: "reparent",
-	tracer.EventReaped:   "reaped",
-	tracer.EventSession:  "session",
-	tracer.EventLost:     "lost",
-	tracer.EventListen:   "listen",
-	tracer.EventUnlisten: "unlisten",
-	tracer.EventMark:     "mark",
-	tracer.EventTrace:    "trace",
+var EventNames = [...]api.EventType{
+	tracer.EventBirth:    api.EventFork,
+	tracer.EventExec:     api.EventExec,
+	tracer.EventExit:     api.EventExit,
+	tracer.EventReparent: api.EventReparent,
+	tracer.EventReaped:   api.EventReaped,
+	tracer.EventSession:  api.EventSession,
+	tracer.EventLost:     api.EventLost,
+	tracer.EventListen:   api.EventListen,
+	tracer.EventUnlisten: api.EventUnlisten,
+	tracer.EventMark:     api.EventMark,
+	tracer.EventTrace:    api.EventTrace,
 }
 
 // Event converts an event and its number. It needs no graph, so that any goroutine may

@@ -33,11 +33,11 @@ func (h *streams) getEvents(w http.ResponseWriter, r *http.Request, c access.Cal
 	}
 	req := stream.Request{Session: q.Get("session"), From: stream.Now, Snapshot: q.Get("snapshot") == "1"}
 	if text := q.Get("type"); text != "" {
-		req.Types = strings.Split(text, ",")
-		for _, t := range req.Types {
-			if t == "" || !slices.Contains(document.EventNames[:], t) {
-				return unknown("type", t, document.EventNames[tracer.EventBirth:])
+		for t := range strings.SplitSeq(text, ",") {
+			if !slices.Contains(api.EventTypes, api.EventType(t)) {
+				return unknown("type", t, api.TypeNames(document.EventNames[tracer.EventBirth:]))
 			}
+			req.Types = append(req.Types, api.EventType(t))
 		}
 	}
 	if text := q.Get("from"); text != "" {

@@ -104,7 +104,7 @@ func (p *Player) play(ctx context.Context, in io.Reader, speed float64, ready fu
 			first = false
 			return nil
 		}
-		if ev.Kind != "process" && (ev.Type != "session" || ev.Time != nil) {
+		if ev.Kind != "process" && (ev.Type != api.EventSession || ev.Time != nil) {
 			ready()
 			if err := p.wait(ctx, ev, speed); err != nil {
 				return err

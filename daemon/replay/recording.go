@@ -36,10 +36,10 @@ func (r *recording) apply(ev *api.Event) {
 		r.wall = *ev.Time
 	}
 	switch {
-	case ev.Type == "lost":
+	case ev.Type == api.EventLost:
 		r.lost += ev.Count
 		return
-	case ev.Type == "session" && ev.Session != "":
+	case ev.Type == api.EventSession && ev.Session != "":
 		s := r.session(ev.Session)
 		s.Name = cmp.Or(ev.Name, s.Name)
 		s.State, s.EndReason = ev.State, cmp.Or(ev.Reason, s.EndReason)
@@ -47,7 +47,7 @@ func (r *recording) apply(ev *api.Event) {
 			s.Ended = ev.Time
 		}
 		return
-	case ev.Type == "listen" || ev.Type == "unlisten":
+	case ev.Type == api.EventListen || ev.Type == api.EventUnlisten:
 		r.listens(ev)
 		return
 	case ev.Process == nil:
@@ -72,22 +72,23 @@ func (r *recording) apply(ev *api.Event) {
 		}
 	}
 	switch ev.Type {
-	case "fork":
+	case api.EventFork:
 		r.forks++
 		// Until it execs, a process runs its creator's program.
 		if c := r.creator(p); c != nil && p.Argv == nil && p.Comm == c.Comm {
 			p.Exe, p.Argv, p.ArgvTruncated = cmp.Or(p.Exe, c.Exe), c.Argv, c.ArgvTruncated
 		}
-	case "exec":
+	case api.EventExec:
 		p.Comm, p.Exe = cmp.Or(ev.Process.Comm, p.Comm), cmp.Or(ev.Process.Exe, p.Exe)
 		p.Argv, p.ArgvTruncated = ev.Process.Argv, ev.Process.ArgvTruncated
-	case "exit":
+	case api.EventExit:
 		p.State, p.Exited = cmp.Or(ev.Process.State, api.StateExited), ev.Time
 		p.ExitCode, p.Signal = ev.Process.ExitCode, ev.Process.Signal
-	case "reparent":
+	case api.EventReparent:
 		p.Parent = ev.To
-	case "reaped":
+	case api.EventReaped:
 		p.State = api.StateExited
+	default: // changes nothing of the process, or was handled above
 	}
 }
 
@@ -102,7 +103,7 @@ func (r *recording) listens(ev *api.Event) {
 		r.listening[ev.Session] = ports
 	}
 	n := ports[ev.Port.Port] + 1
-	if ev.Type == "unlisten" {
+	if ev.Type == api.EventUnlisten {
 		n -= 2
 	}
 	if ports[ev.Port.Port] = n; n <= 0 {

@@ -69,7 +69,7 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 			tracer.EventListen, tracer.EventUnlisten,
 			tracer.EventListen, tracer.EventUnlisten,
 		} {
-			m.Events[document.EventNames[t]] = meter.Events[t]
+			m.Events[string(document.EventNames[t])] = meter.Events[t]
 		}
 		m.Lost = map[string]uint64{"ring": v.Lost(), "reader": s.o.Tally.Missed.Load()}
 		// Those are replaced, never changed.

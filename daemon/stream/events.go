@@ -47,9 +47,9 @@ const Now = math.MaxUint64
 
 // Request is what a reader asks for.
 type Request struct {
-	Session      string   // "": all that the caller may read
-	Types        []string // empty: all
-	From         uint64   // the first number, or Now
+	Session      string          // "": all that the caller may read
+	Types        []api.EventType // empty: all
+	From         uint64          // the first number, or Now
 	Since, Until time.Time
 	Snapshot     bool // send the present sessions and processes first
 }

@@ -142,7 +142,7 @@ func (r *reader) older(ctx context.Context, first time.Time, from, seq uint64) {
 	if err != nil || held.IsZero() {
 		held = first
 	}
-	lost := api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "history"}
+	lost := api.Event{Head: api.Head{Kind: "event"}, Type: api.EventLost, Where: "history"}
 	switch {
 	case !r.since.IsZero() && r.since.Before(held):
 		lost.Time = &held // nothing older is held

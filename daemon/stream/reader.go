@@ -24,7 +24,7 @@ type reader struct {
 	caller  access.Caller
 	session tracer.SessionID // 0: all that the caller may read
 	about   *recent.About    // the session's; nil: it has ended
-	types   []string         // empty: all
+	types   []api.EventType  // empty: all
 	visible map[tracer.SessionID]bool
 	over    bool // the session's end was sent
 	span
@@ -94,7 +94,7 @@ func (r *reader) gather(from uint64) (next uint64, wake <-chan struct{}, reason 
 	n, first, wake = r.o.Ring.Read(from, buf)
 	if first > from {
 		r.o.Tally.Missed.Add(first - from)
-		r.out.Encode(api.Event{Head: api.Head{Kind: "event"}, Type: "lost", Where: "reader",
+		r.out.Encode(api.Event{Head: api.Head{Kind: "event"}, Type: api.EventLost, Where: "reader",
 			LostFrom: api.U64(from), LostTo: api.U64(first - 1), Count: first - from})
 	}
 	for i := range buf[:n] {

@@ -129,7 +129,7 @@ func TestServers(t *testing.T) {
 	defer stop()
 	ports := make(chan map[string]heard, 1)
 	ports <- map[string]heard{}
-	go c.Events(ctx, api.EventsQuery{Types: []string{"listen"}, From: 1}, func(ev *api.Event) error {
+	go c.Events(ctx, api.EventsQuery{Types: []api.EventType{"listen"}, From: 1}, func(ev *api.Event) error {
 		var now unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 			return err

@@ -200,43 +200,44 @@ func (p *Pane) line(l *label.Labels, i, columns int) string {
 	paint, about := l.Dim, ""
 	pr := ev.Process
 	switch ev.Type {
-	case "fork":
+	case api.EventFork:
 		paint = l.Live
 		if pr != nil && pr.Creator != nil {
 			about = "by " + p.named(l, *pr.Creator, i)
 		}
-	case "exec":
+	case api.EventExec:
 		paint = l.Key
-	case "exit":
+	case api.EventExit:
 		if pr != nil {
 			about = label.HowEnded(pr)
 			if pr.Signal != "" || pr.ExitCode != nil && *pr.ExitCode != 0 {
 				paint = l.Bad
 			}
 		}
-	case "reparent":
+	case api.EventReparent:
 		paint = l.Moved
 		if ev.To != nil {
 			about = "to " + p.named(l, *ev.To, i)
 		}
-	case "listen", "unlisten":
+	case api.EventListen, api.EventUnlisten:
 		if ev.Port != nil {
 			about = display.Port(ev.Port)
 		}
-	case "mark":
+	case api.EventMark:
 		if ev.Call != nil {
 			about = display.Mark(ev.Call)
 		}
-	case "trace":
+	case api.EventTrace:
 		if pr != nil {
 			about = display.Trace(pr.Trace)
 		}
-	case "session":
+	case api.EventSession:
 		paint = l.Session
 		about = display.Text(strings.TrimSpace(string(ev.State) + " " + strings.ReplaceAll(ev.Reason, "_", " ")))
-	case "lost":
+	case api.EventLost:
 		paint = l.Bad
 		about = display.Lost(ev)
+	case api.EventReaped:
 	}
 	out.Put(paint, fmt.Sprintf("%-8s  ", display.Text(ev.Type)))
 	if pr != nil {

@@ -280,12 +280,12 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 	default:
 		return nil
 	}
-	if e.Type == "session" && e.TimeNS == 0 { // of the snapshot
+	if e.Type == api.EventSession && e.TimeNS == 0 { // of the snapshot
 		f.of(boot)
 		f.model.Prime(e)
 		return nil
 	}
-	if e.Type == "lost" {
+	if e.Type == api.EventLost {
 		if again := f.missing(ctx, e); again {
 			return errAgain
 		}
@@ -350,7 +350,7 @@ func (f *Follower) delivered(here *place) bool {
 func (f *Follower) apply(e *api.Event) error {
 	f.model.Session(e.Session)
 	var report *api.Report
-	if e.Type == "session" && e.State == api.StateEnded {
+	if e.Type == api.EventSession && e.State == api.StateEnded {
 		report = f.source.report(e.Session)
 	}
 	if err := f.source.unanswered; err != nil && !f.asking.over(f.at) {

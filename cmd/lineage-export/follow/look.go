@@ -90,7 +90,7 @@ func (f *Follower) overlooked(ctx context.Context, caught time.Time) {
 		if err != nil || d.State != api.StateEnded || d.Ended != nil && d.Ended.After(before) {
 			continue // try again at the next heartbeat
 		}
-		if f.apply(&api.Event{Head: api.Head{Kind: "event"}, Type: "session", Session: id, State: d.State, Reason: d.EndReason, Time: d.Ended}) != nil {
+		if f.apply(&api.Event{Head: api.Head{Kind: "event"}, Type: api.EventSession, Session: id, State: d.State, Reason: d.EndReason, Time: d.Ended}) != nil {
 			return
 		}
 	}

@@ -63,7 +63,7 @@ func (m *Model) Prime(e *api.Event) {
 	switch {
 	case e.Kind == "process" && e.Process != nil:
 		m.known(e.Process)
-	case e.Type == "session":
+	case e.Type == api.EventSession:
 		m.session(e.Session)
 	}
 }
@@ -74,21 +74,22 @@ func (m *Model) Apply(e *api.Event) []*record.Record {
 		m.last.TimeNS, m.last.Time = e.TimeNS, e.Time
 	}
 	switch e.Type {
-	case "lost":
+	case api.EventLost:
 		for _, s := range m.sessions {
 			s.tree = false // there may be processes that no event reported
 		}
 		return []*record.Record{m.record(record.Lost, e)}
-	case "session":
+	case api.EventSession:
 		return m.state(e)
-	case "fork":
+	case api.EventFork:
 		return m.fork(e)
-	case "exec":
+	case api.EventExec:
 		return m.exec(e)
-	case "exit":
+	case api.EventExit:
 		return m.exit(e)
-	case "reparent", "listen", "unlisten":
+	case api.EventReparent, api.EventListen, api.EventUnlisten:
 		return m.mark(e)
+	case api.EventReaped, api.EventMark, api.EventTrace: // not asked for, see record.Types
 	}
 	return nil
 }
@@ -224,7 +225,7 @@ func (m *Model) bury(p *process) {
 // mark notes what happened to a process other than start, exec and exit.
 func (m *Model) mark(e *api.Event) []*record.Record {
 	p := m.find(e.Process)
-	if e.Type == "reparent" {
+	if e.Type == api.EventReparent {
 		p.Parent = e.To
 	}
 	m.note(p, e)

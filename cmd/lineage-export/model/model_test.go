@@ -37,7 +37,7 @@ func (w *world) Redact(argv []string) []string {
 	return slices.Clone(argv)
 }
 
-func (w *world) event(typ string, ref api.Ref, change func(*api.Event)) *api.Event {
+func (w *world) event(typ api.EventType, ref api.Ref, change func(*api.Event)) *api.Event {
 	w.now += uint64(time.Millisecond)
 	e := &api.Event{Head: api.Head{Kind: "event"}, Type: typ, Seq: api.U64(len(w.events) + 1), TimeNS: api.U64(w.now), Time: new(began.Add(time.Duration(w.now))),
 		Session: "aaaaaa", Process: &api.Process{Ref: ref, Session: "aaaaaa"}}

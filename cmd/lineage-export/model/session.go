@@ -165,7 +165,7 @@ func (m *Model) Live() []string {
 // Reboot ends what was alive when the host was restarted.
 func (m *Model) Reboot() (all []*record.Record) {
 	for _, id := range m.Live() {
-		e := &api.Event{Head: api.Head{Kind: "event"}, Type: "session", Session: id, State: api.StateEnded, Reason: "reboot",
+		e := &api.Event{Head: api.Head{Kind: "event"}, Type: api.EventSession, Session: id, State: api.StateEnded, Reason: "reboot",
 			TimeNS: m.last.TimeNS, Time: m.last.Time}
 		all = append(all, m.Apply(e)...)
 	}

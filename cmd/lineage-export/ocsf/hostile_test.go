@@ -66,7 +66,7 @@ func TestHostile(t *testing.T) {
 			case "lost":
 				e = api.Event{Where: hostile(t, "where"), Count: rapid.Uint64Range(0, 1<<62).Draw(t, "count")}
 			}
-			all = append(all, s.tell(now, kind, e))
+			all = append(all, s.tell(now, api.EventType(kind), e))
 		}
 		end := s.tell(now+1, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: hostile(t, "reason")})
 		end.Report = receiptOf(t, refs)

@@ -57,7 +57,7 @@ func newStory() *story {
 	return &story{m: model.New(sampleHost, sampleBoot, oneSession{sampleSession()})}
 }
 
-func (s *story) tell(ns uint64, kind string, e api.Event) *record.Record {
+func (s *story) tell(ns uint64, kind api.EventType, e api.Event) *record.Record {
 	s.seq++
 	e.Head, e.Seq, e.TimeNS, e.Time, e.Type = api.Head{Kind: "event"}, api.U64(s.seq), api.U64(ns), at(ns), kind
 	if e.Process != nil {

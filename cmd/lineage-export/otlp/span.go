@@ -146,7 +146,7 @@ func imageAttributes(r *record.Record, run *record.Run) attributes {
 
 // spanEvent is an event of a process or a session other than its beginning and end.
 func spanEvent(e *api.Event) *trace.Span_Event {
-	ev := &trace.Span_Event{Name: "lineage." + e.Type}
+	ev := &trace.Span_Event{Name: "lineage." + string(e.Type)}
 	if e.Time != nil {
 		ev.TimeUnixNano = nanos(*e.Time)
 	}

@@ -14,22 +14,24 @@ type Kind string
 
 // The kinds of records. The first ones are the daemon's events: see api.Event.
 const (
-	Fork     Kind = "fork"
-	Exec     Kind = "exec"
-	Exit     Kind = "exit"
-	Reparent Kind = "reparent"
-	Listen   Kind = "listen"
-	Unlisten Kind = "unlisten"
-	Session  Kind = "session" // it began, or its state changed
-	End      Kind = "end"     // it has ended; with its receipt, if that could be read
-	Lost     Kind = "lost"    // events are missing, that neither the stream nor the history has
-	Open     Kind = "open"    // an image or a session is older than OpenAfter
-	Status   Kind = "status"  // the daemon's status changed
-	Orphans  Kind = "orphans" // a session has leftovers or brokered work that it did not have before
+	Fork     Kind = Kind(api.EventFork)
+	Exec     Kind = Kind(api.EventExec)
+	Exit     Kind = Kind(api.EventExit)
+	Reparent Kind = Kind(api.EventReparent)
+	Listen   Kind = Kind(api.EventListen)
+	Unlisten Kind = Kind(api.EventUnlisten)
+	Session  Kind = Kind(api.EventSession) // it began, or its state changed
+	End      Kind = "end"                  // it has ended; with its receipt, if that could be read
+	Lost     Kind = Kind(api.EventLost)    // events are missing, that neither the stream nor the history has
+	Open     Kind = "open"                 // an image or a session is older than OpenAfter
+	Status   Kind = "status"               // the daemon's status changed
+	Orphans  Kind = "orphans"              // a session has leftovers or brokered work that it did not have before
 )
 
 // Types are the types of the daemon's events that become records.
-var Types = []string{"fork", "exec", "exit", "reparent", "session", "listen", "unlisten", "lost"}
+var Types = []api.EventType{
+	api.EventFork, api.EventExec, api.EventExit, api.EventReparent, api.EventSession, api.EventListen, api.EventUnlisten, api.EventLost,
+}
 
 // Record is one thing that happened. Nothing that it refers to changes later, so that
 // sinks may keep it.

@@ -15,7 +15,7 @@ func (t *Trace) Event(ev *api.Event) error {
 		if ev.Process != nil {
 			t.Process(ev.Process)
 		}
-	case ev.Type == "lost":
+	case ev.Type == api.EventLost:
 		t.lost(ev)
 	case ev.TimeNS != 0 && ev.Type != "":
 		t.tick(uint64(ev.TimeNS), ev.Time)
@@ -27,11 +27,11 @@ func (t *Trace) Event(ev *api.Event) error {
 
 func (t *Trace) apply(ev *api.Event) {
 	at, p := uint64(ev.TimeNS), ev.Process
-	if ev.Type == "session" {
+	if ev.Type == api.EventSession {
 		t.state(ev)
 		return
 	}
-	if ev.Type == "mark" {
+	if ev.Type == api.EventMark {
 		t.call(at, ev)
 		return
 	}
@@ -39,30 +39,31 @@ func (t *Trace) apply(ev *api.Event) {
 		return
 	}
 	switch ev.Type {
-	case "fork":
+	case api.EventFork:
 		t.fork(at, p)
-	case "exec":
+	case api.EventExec:
 		t.exec(at, p)
-	case "exit":
+	case api.EventExit:
 		t.exit(at, p)
-	case "reaped":
+	case api.EventReaped:
 		if m := t.known(p.Ref); m != nil {
 			t.forget(m, at)
 		}
-	case "reparent":
+	case api.EventReparent:
 		var notes []note
 		if ev.To != nil {
 			notes = []note{{name: "new parent", n: int64(ev.To.PID)}}
 		}
 		t.mark(at, p, "orphan", "new parent", notes...)
-	case "trace":
+	case api.EventTrace:
 		t.mark(at, p, "trace", "trace context", claims(nil, p)...)
-	case "listen", "unlisten":
-		what := ev.Type
+	case api.EventListen, api.EventUnlisten:
+		what := string(ev.Type)
 		if ev.Port != nil {
 			what += " " + display.Port(ev.Port)
 		}
 		t.mark(at, p, "port", what)
+	default: // not about a process: see above
 	}
 }
 

@@ -56,7 +56,7 @@ func History(ctx context.Context, c api.Client, s *api.Session, w io.Writer) err
 		switch {
 		case ev.Type == "":
 			return nil
-		case ev.Type == "lost" && ev.Where == "history":
+		case ev.Type == api.EventLost && ev.Where == "history":
 			dropped = ev
 			return nil
 		case dropped != nil && !t.opens(ev):
@@ -81,8 +81,8 @@ func History(ctx context.Context, c api.Client, s *api.Session, w io.Writer) err
 // opens reports whether an event is the first of the session: the birth of its root, or its
 // own beginning.
 func (t *Trace) opens(ev *api.Event) bool {
-	root := ev.Type == "fork" && ev.Process != nil && ev.Process.Evidence != nil && ev.Process.Evidence.Kind == "root"
-	return ev.Session == t.session.ID && (root || ev.Type == "session" && ev.State == api.StateActive)
+	root := ev.Type == api.EventFork && ev.Process != nil && ev.Process.Evidence != nil && ev.Process.Evidence.Kind == "root"
+	return ev.Session == t.session.ID && (root || ev.Type == api.EventSession && ev.State == api.StateActive)
 }
 
 // before adds the processes that started before the oldest event that the history has;

@@ -47,7 +47,7 @@ func TestHistory(t *testing.T) {
 	at := func(seconds uint64) api.Event {
 		return api.Event{TimeNS: api.U64(seconds * second), Time: wall(seconds * second)}
 	}
-	event := func(seconds uint64, kind string, p *api.Process) api.Event {
+	event := func(seconds uint64, kind api.EventType, p *api.Process) api.Event {
 		ev := at(seconds)
 		ev.Type, ev.Process, ev.Session = kind, p, "k3x9q2"
 		return ev

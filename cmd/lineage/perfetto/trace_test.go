@@ -48,13 +48,13 @@ func hideSecret(argv []string) []string {
 func ref(pid int) api.Ref { return api.Ref{PID: pid, StartNS: api.U64(900*second + uint64(pid))} }
 
 // event makes an event at the current time, which then advances by 1 ms.
-func (s *story) event(kind string, p *api.Process) *api.Event {
+func (s *story) event(kind api.EventType, p *api.Process) *api.Event {
 	ev := &api.Event{Type: kind, TimeNS: api.U64(s.at), Time: wall(s.at), Process: p}
 	s.at += 1e6
 	return ev
 }
 
-func (s *story) tell(kind string, p *api.Process) { s.trace.Event(s.event(kind, p)) }
+func (s *story) tell(kind api.EventType, p *api.Process) { s.trace.Event(s.event(kind, p)) }
 
 func (s *story) root() {
 	p := &api.Process{Ref: ref(100), Comm: "sh", State: api.StateLive, Started: wall(uint64(ref(100).StartNS)), Session: "k3x9q2",
@@ -303,7 +303,7 @@ func FuzzOrder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		s := newStory()
 		reused := map[int]api.U64{}
-		kinds := []string{"fork", "exec", "exit", "reaped", "reparent", "listen", "lost", "session", "mark"}
+		kinds := []api.EventType{"fork", "exec", "exit", "reaped", "reparent", "listen", "lost", "session", "mark"}
 		for i, b := range steps {
 			pid := 100 + int(b>>4)
 			p := &api.Process{Ref: ref(pid), Comm: fmt.Sprint(b), Creator: new(ref(100 + i%16))}

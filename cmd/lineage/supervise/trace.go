@@ -147,7 +147,7 @@ func (c *recorder) take(ev *api.Event) error {
 	if c.out == nil {
 		return context.Canceled
 	}
-	if ev.Type == "lost" && ev.Where == "reader" && ev.LostFrom > c.asked {
+	if ev.Type == api.EventLost && ev.Where == "reader" && ev.LostFrom > c.asked {
 		c.asked = ev.LostFrom
 		c.query.From, c.query.Snapshot = uint64(ev.LostFrom), false
 		return errAgain

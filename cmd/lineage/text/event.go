@@ -32,40 +32,41 @@ func Event(p *Page, kind string, ev *api.Event) string {
 		add("%s", strings.TrimSuffix(Ref(p, pr.Ref)+" "+p.Command(pr), " ?")) // a name may be unknown
 	}
 	switch ev.Type {
-	case "fork":
+	case api.EventFork:
 		if pr != nil && pr.Creator != nil {
 			add("by %s", Ref(p, *pr.Creator))
 			if pr.Parent != nil && *pr.Parent != *pr.Creator {
 				add("parent %s", Ref(p, *pr.Parent))
 			}
 		}
-	case "exit":
+	case api.EventExit:
 		if pr != nil {
 			add("%s", display.Text(howEnded(pr)))
 		}
-	case "reparent":
+	case api.EventReparent:
 		if ev.From != nil {
 			add("from %s", Ref(p, *ev.From))
 		}
 		if ev.To != nil {
 			add("to %s", Ref(p, *ev.To))
 		}
-	case "listen", "unlisten":
+	case api.EventListen, api.EventUnlisten:
 		if ev.Port != nil {
 			add("%s", display.Port(ev.Port))
 		}
-	case "mark":
+	case api.EventMark:
 		if ev.Call != nil {
 			add("%s", display.Mark(ev.Call))
 		}
-	case "trace":
+	case api.EventTrace:
 		if pr != nil && pr.Trace != nil {
 			add("%s", display.Trace(pr.Trace))
 		}
-	case "session":
+	case api.EventSession:
 		add("%s", display.Text(strings.Join(strings.Fields(ev.Name+" "+string(ev.State)+" "+ev.Reason), " ")))
-	case "lost":
+	case api.EventLost:
 		add("%s", display.Lost(ev))
+	case api.EventExec, api.EventReaped: // the process says it all
 	}
 	line := strings.Join(parts, "  ")
 	if p.Width > 0 && !p.Wide {

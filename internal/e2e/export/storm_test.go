@@ -64,7 +64,7 @@ func history(t *testing.T, i *stage.Instance, since time.Time) (forks int, lost 
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now(), Types: []string{"fork", "lost"}}, func(e *api.Event) error {
+	if err := c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now(), Types: []api.EventType{"fork", "lost"}}, func(e *api.Event) error {
 		switch e.Type {
 		case "fork":
 			forks++

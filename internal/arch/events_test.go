@@ -1,0 +1,113 @@
+package arch
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestEventTypes: only package api spells the types of events, and every switch over one
+// names all of them or has a default.
+func TestEventTypes(t *testing.T) {
+	c := &checker{
+		t: t, fset: token.NewFileSet(), ours: make(map[string]pkg), done: make(map[string]*types.Package),
+		info: &types.Info{Types: make(map[ast.Expr]types.TypeAndValue)},
+	}
+	for _, p := range packages(t) {
+		c.ours[p.ImportPath] = p
+	}
+	wire, _ := c.Import(module + "/api")
+	c.files = nil // it may spell them
+	for path := range c.ours {
+		c.Import(module + "/" + path)
+	}
+	eventType := wire.Scope().Lookup("EventType").Type()
+	all := make(map[string]bool)
+	for _, name := range wire.Scope().Names() {
+		if c, ok := wire.Scope().Lookup(name).(*types.Const); ok && types.Identical(c.Type(), eventType) {
+			all[constant.StringVal(c.Val())] = true
+		}
+	}
+	for _, f := range c.files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BasicLit:
+				if is := c.info.Types[n]; is.Type == eventType && constant.StringVal(is.Value) != "" {
+					t.Errorf("%s: name the constant of package api", c.fset.Position(n.Pos()))
+				}
+			case *ast.SwitchStmt:
+				if n.Tag == nil || c.info.Types[n.Tag].Type != eventType {
+					break
+				}
+				if missing := missing(n, c.info, all); len(missing) > 0 {
+					t.Errorf("%s: the switch has no case for %q and no default", c.fset.Position(n.Pos()), missing)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// missing are the values that a switch has no case for.
+func missing(s *ast.SwitchStmt, info *types.Info, all map[string]bool) (values []string) {
+	named := make(map[string]bool)
+	for _, c := range s.Body.List {
+		exprs := c.(*ast.CaseClause).List
+		if exprs == nil {
+			return nil
+		}
+		for _, e := range exprs {
+			if v := info.Types[e].Value; v != nil {
+				named[constant.StringVal(v)] = true
+			}
+		}
+	}
+	for v := range all {
+		if !named[v] {
+			values = append(values, v)
+		}
+	}
+	slices.Sort(values)
+	return values
+}
+
+// checker makes the types of our packages from their source. Other packages are empty for it, so that
+// nothing has to be built; what depends on them has no type, and is not checked.
+type checker struct {
+	t     *testing.T
+	fset  *token.FileSet
+	ours  map[string]pkg
+	done  map[string]*types.Package
+	info  *types.Info
+	files []*ast.File
+}
+
+func (c *checker) Import(path string) (*types.Package, error) {
+	if done := c.done[path]; done != nil {
+		return done, nil
+	}
+	name, _ := short(path)
+	p, ours := c.ours[name]
+	if !ours {
+		empty := types.NewPackage(path, filepath.Base(path))
+		empty.MarkComplete()
+		return empty, nil
+	}
+	var files []*ast.File
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(c.fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	c.files = append(c.files, files...)
+	config := types.Config{Importer: c, Error: func(error) {}}
+	c.done[path], _ = config.Check(path, c.fset, files, c.info)
+	return c.done[path], nil
+}

@@ -410,7 +410,7 @@ fuzz:
 fuzz-requests: build programs
 	LNGTEST=1 LNGTEST_REQUESTS=$(or $(SECONDS),600) $(PRIVATE) $(GOTEST) -v -timeout 1h -run '^TestRequests$$' ./internal/e2e
 
-## bench: every figure of docs/results/benchmarks.md, which it writes (10 min, root); BENCH=expression: only these parts, into bin/bench.txt
+## bench: every figure of BENCHMARKS.md, which it writes (10 min, root); BENCH=expression: only these parts, into bin/bench.txt
 bench: deps build programs
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
 	$(PRIVATE) bin/bench -bench '$(BENCH)' > bin/bench.txt
@@ -420,7 +420,7 @@ bench: deps build programs
 idle: build
 	$(PRIVATE) testdata/idle.sh $(or $(OLD),bin/lineage) bin/lineage $(or $(PAIRS),3) $(or $(SECONDS),60)
 
-## scale: 1,000 sessions of 100 processes each, emulated, into docs/results/benchmarks.md (16 GiB of memory); samples in bin/scale.txt
+## scale: 1,000 sessions of 100 processes each, emulated, into BENCHMARKS.md (16 GiB of memory); samples in bin/scale.txt
 scale: KERNEL = 6.18
 scale: vm
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
@@ -433,7 +433,7 @@ pairs: build programs
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
 	$(PRIVATE) bin/bench -old $(OLD)
 
-## bench-vm: growth up to 60,000 live processes, emulated, into docs/results/benchmarks.md (6 min, 8 GiB of memory); samples in bin/bench-vm.txt
+## bench-vm: growth up to 60,000 live processes, emulated, into BENCHMARKS.md (6 min, 8 GiB of memory); samples in bin/bench-vm.txt
 bench-vm: KERNEL = 6.18
 bench-vm: vm
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench

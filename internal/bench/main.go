@@ -2,7 +2,7 @@
 
 // Bench measures what lineage costs. It measures each figure several times, in turn
 // with what it is compared with, and prints one line of Go's benchmark format for each
-// sample. benchstat reads them, and -page makes the tables of docs/results/benchmarks.md from them.
+// sample. benchstat reads them, and -page makes the tables of BENCHMARKS.md from them.
 // It runs as root in a mount namespace with a bpffs of its own, see testdata/bpffs.sh.
 package main
 
@@ -57,7 +57,7 @@ func run() error {
 	only := flag.String("bench", "", "only the parts that this expression matches")
 	list := flag.Bool("list", false, "list the parts")
 	older := flag.String("old", "", "compare bin/lineage with this older binary, and nothing else")
-	raw := flag.String("page", "", "write the tables of docs/results/benchmarks.md from the samples in this file")
+	raw := flag.String("page", "", "write the tables of BENCHMARKS.md from the samples in this file")
 	flag.Var(&live, "live", "among how many live processes growth is measured, in ascending order")
 	flag.Parse()
 	if *raw != "" {

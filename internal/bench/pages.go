@@ -11,7 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-const document = "docs/results/benchmarks.md"
+const document = "BENCHMARKS.md"
 
 // A table is the text between the marks of that name in a document.
 type table struct{ path, name, text string }

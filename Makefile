@@ -373,12 +373,13 @@ lint: programs
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
 	.cache/bin/$(ACTIONLINT)
 
-## docs: write COMMANDS.md, openapi.json and the tables of TOP and MONITORING.md from the code itself
+## docs: write COMMANDS.md, openapi.json and the tables of TOP, MONITORING and CODEBASE.md from the code itself
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
 	go test ./tui/keys -run TestDocument -update
 	go test ./daemon/metrics -run TestDocument -update
 	go test ./internal/openapi -run TestDocument -update
+	go test ./internal/arch -run TestCodebase -update
 
 ## docs-check: fail if a written document or a link is out of date, or a linked module has no licence that is allowed
 docs-check: build
@@ -388,7 +389,7 @@ docs-check: build
 	go run ./internal/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument
 	go test ./internal/openapi
-	go test ./internal/arch -run 'TestLinks|TestWords|TestDocWords'
+	go test ./internal/arch -run 'TestCodebase|TestLinks|TestWords|TestDocWords'
 
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)
 demo: build

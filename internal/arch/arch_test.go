@@ -33,6 +33,7 @@ const (
 type pkg struct {
 	ImportPath string
 	Dir        string
+	Doc        string // the first sentence
 	GoFiles    []string
 	Imports    []string
 }
@@ -102,7 +103,7 @@ func short(path string) (string, bool) { return strings.CutPrefix(path, module+"
 
 func packages(t *testing.T) (all []pkg) {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports", "./...")
 	cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	if err != nil {

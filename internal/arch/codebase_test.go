@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -9,45 +10,56 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-// TestCodebase compares the tables of docs/CODEBASE.md with the packages: each package
-// is listed once, and imports only packages below it. Tests and tools come last, and
-// may import from both tables.
+var update = flag.Bool("update", false, "write the tables of docs/CODEBASE.md")
+
+// TestCodebase: the tables of docs/CODEBASE.md have the first sentence of each package's
+// documentation, and a package imports only packages below it. Tests and tools have their own
+// table, and import from both.
 func TestCodebase(t *testing.T) {
-	text, err := os.ReadFile("../../docs/CODEBASE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tables, _, found := strings.Cut(string(text), "\n## Nouns")
-	if !found {
-		t.Fatal("no section of nouns")
-	}
-	var product, tools []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(tables, -1) {
-		if strings.HasPrefix(row[1], "internal/") {
-			tools = append(tools, row[1])
-		} else {
-			product = append(product, row[1])
+	const path = "../../docs/CODEBASE.md"
+	tables := make(map[string][]pkg)
+	for _, p := range packages(t) {
+		name := "product"
+		if strings.HasPrefix(p.ImportPath, "internal/") {
+			name = "tools"
 		}
+		tables[name] = append(tables[name], p)
 	}
-	order := slices.Concat(tools, product)
-	all := packages(t)
-	for _, p := range all {
-		at := slices.Index(order, p.ImportPath)
-		if at < 0 {
-			t.Errorf("docs/CODEBASE.md has no row for %s", p.ImportPath)
-			continue
+	subject := regexp.MustCompile(`^((Package|Command) [a-z0-9]+|\S+) (is )?`)
+	for name, all := range tables {
+		table := page.NewTable("package", "in one sentence")
+		for _, p := range downwards(t, all) {
+			table.Row("`"+p.ImportPath+"`", strings.TrimRight(subject.ReplaceAllString(p.Doc, ""), ".:"))
 		}
-		for _, path := range p.Imports {
-			if path, ours := short(path); ours && slices.Index(order, path) < at {
-				t.Errorf("docs/CODEBASE.md has %s above %s, which imports it", path, p.ImportPath)
+		if *update {
+			if err := page.Write(path, name, table.String()); err != nil {
+				t.Fatal(err)
 			}
 		}
+		if before, after, err := page.Replaced(path, name, table.String()); err != nil || before != after {
+			t.Errorf("the table %q of docs/CODEBASE.md is not what the packages say (%v); run make docs", name, err)
+		}
 	}
-	if len(order) != len(all) {
-		t.Errorf("docs/CODEBASE.md has %d rows, there are %d packages", len(order), len(all))
+}
+
+// downwards sorts packages so that each imports only those after it, else by path.
+func downwards(t *testing.T, all []pkg) (sorted []pkg) {
+	t.Helper()
+	for len(all) > 0 {
+		i := slices.IndexFunc(all, func(p pkg) bool {
+			return !slices.ContainsFunc(all, func(importer pkg) bool { return slices.Contains(importer.Imports, module+"/"+p.ImportPath) })
+		})
+		if i < 0 {
+			t.Fatalf("the imports of %v are a circle", all)
+		}
+		sorted = append(sorted, all[i])
+		all = slices.Delete(all, i, i+1)
 	}
+	return sorted
 }
 
 // TestPaths: the files that docs/CODEBASE.md names exist.

@@ -191,12 +191,8 @@ func (b *builds) requests(n int) error {
 		}
 	}
 	for range 25 {
-		for what, ask := range map[string]func(*daemon) error{
-			"ls":   func(d *daemon) error { _, err := d.Sessions(b.ctx, "", ""); return err },
-			"tree": func(d *daemon) error { _, err := d.Tree(b.ctx, ids[d], ""); return err },
-			"why":  func(d *daemon) error { _, err := d.Why(b.ctx, fmt.Sprint(w.pid())); return err },
-		} {
-			if err := b.pair(fmt.Sprintf("%s of %d", what, n), timed(ask)); err != nil {
+		for i, what := range []string{"ls", "tree", "why"} {
+			if err := b.pair(fmt.Sprintf("%s of %d", what, n), timed(func(d *daemon) error { return d.questions(b.ctx, ids[d], w.pid())[i].ask() })); err != nil {
 				return err
 			}
 		}

@@ -85,6 +85,35 @@ func (d *daemon) close() error {
 	return errors.Join(append(errs, os.RemoveAll(d.dir))...)
 }
 
+// knows waits until the daemon's picture has all of them.
+func (d *daemon) knows(ctx context.Context, id string, n int) error {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		t, err := d.Tree(ctx, id, "")
+		if err != nil {
+			return err
+		}
+		if len(t.Nodes) == n+1 {
+			return nil
+		}
+	}
+	return fmt.Errorf("session %s: not %d processes after 30 s", id, n)
+}
+
+// question is a request of which the time is measured.
+type question struct {
+	what string
+	ask  func() error
+}
+
+// questions are about all sessions, about one, and about one process.
+func (d *daemon) questions(ctx context.Context, id string, pid int) []question {
+	return []question{
+		{"ls", func() error { _, err := d.Sessions(ctx, "", ""); return err }},
+		{"tree", func() error { _, err := d.Tree(ctx, id, ""); return err }},
+		{"why", func() error { _, err := d.Why(ctx, fmt.Sprint(pid)); return err }},
+	}
+}
+
 // adopt makes the worker, with its descendants, a session.
 func (d *daemon) adopt(ctx context.Context, w *worker) (*api.Session, error) {
 	grace := int64(0)

@@ -6,9 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -30,7 +27,7 @@ func newStand(ctx context.Context) (s *stand, err error) {
 		return nil, err
 	}
 	if s.member, err = start(ctx, -1, "pulse"); err == nil {
-		s.id, err = s.session(s.member, tracer.SessionSpec{})
+		s.id, err = s.session(s.member)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -53,14 +50,10 @@ func (s *stand) close() error {
 func (s *stand) measure(r *report, name string) error {
 	const rounds = 5
 	for range rounds {
-		did, err := s.m.during(func() error {
-			_, err := s.member.do("exec", 300, 0)
-			return err
-		})
+		err := s.during(r, name, func() error { _, err := s.member.do("exec", 300, 0); return err })
 		if err != nil {
 			return err
 		}
-		did.tell(r, name)
 		began := time.Now()
 		pass, err := s.Sentence()
 		if err != nil {
@@ -78,43 +71,34 @@ func (s *stand) measure(r *report, name string) error {
 	return nil
 }
 
-// sizes are numbers of processes, ascending.
-type sizes []int
-
-// live is bounded by pid_max, which is 32,768 unless it was raised.
-var live = sizes{100, 1000, 10000, 20000}
-
-func (s *sizes) String() string { return strings.Trim(fmt.Sprint([]int(*s)), "[]") }
-
-// Set reads numbers separated by spaces.
-func (s *sizes) Set(text string) error {
-	*s = nil
-	for _, word := range strings.Fields(text) {
-		n, err := strconv.Atoi(word)
+// grow is a part that measures on a stand of its own.
+func grow(among func(context.Context, *report, *stand) error) func(context.Context, *report) error {
+	return func(ctx context.Context, r *report) (err error) {
+		s, err := newStand(ctx)
 		if err != nil {
 			return err
 		}
-		*s = append(*s, n)
+		defer func() { err = errors.Join(err, s.close()) }()
+		return among(ctx, r, s)
 	}
-	if len(*s) == 0 || (*s)[0] < 1 || !slices.IsSorted(*s) {
-		return errors.New("want positive numbers in ascending order")
-	}
-	return nil
 }
 
-// growProcesses fills one session with waiting processes, and finally ends it.
-func growProcesses(ctx context.Context, r *report) (err error) {
-	s, err := newStand(ctx)
-	if err != nil {
+// fill makes a crowd grow, if there is room on this host.
+func fill(w *worker, n int) error {
+	if err := roomFor(n); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	return w.grow(n)
+}
+
+// amongProcesses fills one session with waiting processes, and finally ends it.
+func amongProcesses(ctx context.Context, r *report, s *stand) error {
 	w, err := start(ctx, -1, "crowd")
 	if err != nil {
 		return err
 	}
 	defer w.stop()
-	id, err := s.session(w, tracer.SessionSpec{})
+	id, err := s.session(w)
 	if err != nil {
 		return err
 	}
@@ -128,34 +112,16 @@ func growProcesses(ctx context.Context, r *report) (err error) {
 			return err
 		}
 	}
-	began := time.Now()
-	if err := s.End(id, tracer.CauseEnd, 0); err != nil {
+	if err := errors.Join(s.End(id, tracer.CauseEnd, 0), w.gone()); err != nil {
 		return err
 	}
-	if err := w.gone(); err != nil {
-		return err
-	}
-	r.took(fmt.Sprintf("Growth/live=%d/do=end", have), time.Since(began))
 	w.reap()
 	return s.release(id)
 }
 
-// fill makes a crowd grow, if there is room on this host.
-func fill(w *worker, n int) error {
-	if err := roomFor(n); err != nil {
-		return err
-	}
-	return w.grow(n)
-}
-
-// growSessions has one process in each of many sessions.
-func growSessions(ctx context.Context, r *report) (err error) {
+// amongSessions has one process in each of many sessions.
+func amongSessions(ctx context.Context, r *report, s *stand) error {
 	const most = 10000
-	s, err := newStand(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
 	w, err := start(ctx, -1, "crowd")
 	if err != nil {
 		return err
@@ -175,18 +141,14 @@ func growSessions(ctx context.Context, r *report) (err error) {
 	}
 	var ids []tracer.SessionID
 	for _, n := range []int{1, 100, 1000, most} {
-		began, made := time.Now(), 0
 		for len(ids) < n && len(ids) < len(crowd) {
 			id, err := s.Create(tracer.SessionSpec{Root: crowd[len(ids)]})
 			if err != nil {
 				return err
 			}
 			ids = append(ids, id)
-			made++
 		}
-		name := fmt.Sprintf("Growth/sessions=%d", n)
-		r.sample(name+"/do=create", uint64(made), float64(time.Since(began).Nanoseconds())/float64(made), "ns/op")
-		if err := s.measure(r, name); err != nil {
+		if err := s.measure(r, fmt.Sprintf("Growth/sessions=%d", n)); err != nil {
 			return err
 		}
 	}
@@ -199,13 +161,8 @@ func growSessions(ctx context.Context, r *report) (err error) {
 	return nil
 }
 
-// growDepth has a member with many ancestors.
-func growDepth(ctx context.Context, r *report) (err error) {
-	s, err := newStand(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
+// amongAncestors has a member with many ancestors.
+func amongAncestors(_ context.Context, r *report, s *stand) error {
 	depth := 0
 	for _, n := range []int{1, 100, 1000, 5000} {
 		if _, err := s.member.do("deep", n-depth, 0); err != nil {

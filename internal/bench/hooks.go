@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // A load is how often something happens: caches are cold when it is rare.
@@ -54,7 +52,7 @@ func hooksOf(ctx context.Context, r *report, all ...string) (err error) {
 			if who == "stranger" {
 				continue
 			}
-			id, err := k.session(w, tracer.SessionSpec{})
+			id, err := k.session(w)
 			if err != nil {
 				return err
 			}
@@ -64,11 +62,10 @@ func hooksOf(ctx context.Context, r *report, all ...string) (err error) {
 	for range rounds {
 		for _, load := range loads {
 			for _, who := range all {
-				did, err := k.m.during(func() error { return together(teams[who], "exec", load.count, load.pause) })
+				err := k.during(r, "Hooks/who="+who+"/load="+load.name, func() error { return together(teams[who], load.count, load.pause) })
 				if err != nil {
 					return err
 				}
-				did.tell(r, "Hooks/who="+who+"/load="+load.name)
 			}
 		}
 	}
@@ -94,12 +91,12 @@ func withPIDMax(n int, do func() error) (err error) {
 	return do()
 }
 
-// together makes all of them do the same at once.
-func together(team []*worker, kind string, count int, pause time.Duration) error {
+// together makes all of them exec at once.
+func together(team []*worker, count int, pause time.Duration) error {
 	done := make(chan error, len(team))
 	for _, w := range team {
 		go func() {
-			_, err := w.do(kind, count, pause)
+			_, err := w.do("exec", count, pause)
 			done <- err
 		}()
 	}

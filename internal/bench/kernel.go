@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -24,8 +25,8 @@ type kernel struct {
 	read chan error
 }
 
-// trace loads the programs. each, which may be nil, is called for every event.
-func trace(each func(*tracer.Event)) (*kernel, error) {
+// trace loads the programs.
+func trace() (*kernel, error) {
 	tr, err := tracer.Open(tracer.Options{Dir: pins})
 	if err != nil {
 		return nil, err
@@ -37,9 +38,6 @@ func trace(each func(*tracer.Event)) (*kernel, error) {
 			if err := tr.Read(&ev); err != nil {
 				k.read <- err
 				return
-			}
-			if each != nil {
-				each(&ev)
 			}
 		}
 	}()
@@ -56,9 +54,8 @@ func (k *kernel) close() error {
 }
 
 // session makes the worker the root of a session.
-func (k *kernel) session(w *worker, s tracer.SessionSpec) (tracer.SessionID, error) {
-	s.Root = tracer.Identity{PID: uint32(w.pid())}
-	return k.Create(s)
+func (k *kernel) session(w *worker) (tracer.SessionID, error) {
+	return k.Create(tracer.SessionSpec{Root: tracer.Identity{PID: uint32(w.pid())}})
 }
 
 // release waits until the session is empty and releases it.
@@ -84,23 +81,25 @@ var tracepoints = map[string]string{
 	"none_exec": "sched_process_exec",
 	"none_exit": "sched_process_exit",
 	"none_free": "sched_process_free",
-	"none_tcp":  "inet_sock_set_state",
 }
 
-// A meter has BPF statistics on, and an empty program on each tracepoint: its time is
-// the statistics' own cost.
-type meter struct {
-	k     *kernel
-	stats interface{ Close() error }
+// metered is a kernel side with BPF statistics on, and an empty program on each
+// tracepoint: its time is the statistics' own cost.
+type metered struct {
+	*kernel
+	stats io.Closer
 	empty map[string]*ebpf.Program
 	links []link.Link
 }
 
-func newMeter(k *kernel) (*meter, error) {
-	m := &meter{k: k, empty: map[string]*ebpf.Program{}}
-	var err error
-	if m.stats, err = ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err != nil {
+func newMetered() (*metered, error) {
+	k, err := trace()
+	if err != nil {
 		return nil, err
+	}
+	m := &metered{kernel: k, empty: map[string]*ebpf.Program{}}
+	if m.stats, err = ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err != nil {
+		return nil, errors.Join(err, k.close())
 	}
 	for name, tracepoint := range tracepoints {
 		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
@@ -120,7 +119,7 @@ func newMeter(k *kernel) (*meter, error) {
 	return m, nil
 }
 
-func (m *meter) close() error {
+func (m *metered) close() error {
 	var errs []error
 	for _, l := range m.links {
 		errs = append(errs, l.Close())
@@ -128,11 +127,11 @@ func (m *meter) close() error {
 	for _, p := range m.empty {
 		errs = append(errs, p.Close())
 	}
-	return errors.Join(append(errs, m.stats.Close())...)
+	return errors.Join(append(errs, m.stats.Close(), m.kernel.close())...)
 }
 
-func (m *meter) runs() (runs, error) {
-	ours, err := m.k.Stats()
+func (m *metered) runs() (runs, error) {
+	ours, err := m.Stats()
 	if err != nil {
 		return nil, err
 	}
@@ -150,52 +149,24 @@ func (m *meter) runs() (runs, error) {
 	return all, nil
 }
 
-// during returns what the programs did while do ran.
-func (m *meter) during(do func() error) (runs, error) {
+// during reports the mean ns of a run of each program while do ran.
+func (m *metered) during(r *report, name string, do func() error) error {
 	before, err := m.runs()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := do(); err != nil {
-		return nil, err
+		return err
 	}
 	after, err := m.runs()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for name, s := range after {
-		s.RunCount -= before[name].RunCount
-		s.Runtime -= before[name].Runtime
-		after[name] = s
-	}
-	return after, nil
-}
-
-// tell reports the mean ns of a run of each program.
-func (m runs) tell(r *report, name string) {
-	for program, s := range m {
-		if s.RunCount > 0 {
-			r.sample(name+"/program="+program, s.RunCount, float64(s.Runtime.Nanoseconds())/float64(s.RunCount), "ns/run")
+	for program, s := range after {
+		if n := s.RunCount - before[program].RunCount; n > 0 {
+			ns := (s.Runtime - before[program].Runtime).Nanoseconds()
+			r.sample(name+"/program="+program, n, float64(ns)/float64(n), "ns/run")
 		}
 	}
+	return nil
 }
-
-// metered is a kernel side with a meter.
-type metered struct {
-	*kernel
-	m *meter
-}
-
-func newMetered() (*metered, error) {
-	k, err := trace(nil)
-	if err != nil {
-		return nil, err
-	}
-	m, err := newMeter(k)
-	if err != nil {
-		return nil, errors.Join(err, k.close())
-	}
-	return &metered{k, m}, nil
-}
-
-func (m *metered) close() error { return errors.Join(m.m.close(), m.kernel.close()) }

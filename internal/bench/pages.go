@@ -35,32 +35,32 @@ func writePages(raw string) error {
 }
 
 func (s *samples) tables() []table {
+	growth := s.growthTable("live", "processes:")
 	if s.emulated() {
-		return s.emulatedTables()
+		all := []table{{document, "emulated", growth}, {document, "scale", s.scaleTable()}}
+		for _, t := range all {
+			if t.text != "" {
+				all = append(all, table{document, t.name + " host", s.machine()})
+			}
+		}
+		return all
 	}
 	return []table{
 		{document, "host", s.machine()},
 		{document, "hooks", s.hookTable()},
 		{document, "events", s.eventSums()},
-		{document, "ports", s.portTable()},
-		{document, "spawn", s.spawnTable()},
 		{document, "kill", s.killTable()},
-		{document, "endstorm", s.endStormTable()},
-		{document, "exit", s.exitTable()},
-		{document, "sweep", s.sweepTable()},
-		{document, "processes", s.growthTable("live", "processes")},
-		{document, "sessions", s.growthTable("sessions", "sessions")},
-		{document, "depth", s.growthTable("depth", "ancestors")},
-		{document, "requests", s.requestTable()},
-		{document, "among", s.amongTable()},
+		{document, "processes", growth},
+		{document, "sessions", s.growthTable("sessions", "sessions:")},
+		{document, "depth", s.growthTable("depth", "ancestors:")},
 		{document, "memory", s.memoryTable()},
-		{document, "storm", s.stormTable()},
-		{document, "run", s.runTable()},
-		{document, "go", s.goTable()},
-		{document, "top", s.topTable()},
 		{document, "cost", s.cost()},
 	}
 }
+
+// emulated reports whether the samples are from a machine that QEMU emulates. Its ns are
+// not a CPU's: its tables have multiples of the median at the smallest size.
+func (s *samples) emulated() bool { return strings.HasPrefix(s.host["cpu"], "QEMU") }
 
 func (s *samples) machine() string {
 	memory, _, _ := strings.Cut(s.host["memory"], " ")
@@ -187,124 +187,78 @@ func (s *samples) eventSums() string {
 	return t.String()
 }
 
-// portTable shows the changes of TCP sockets' states.
-func (s *samples) portTable() string {
-	name := func(who, program string) string { return fmt.Sprintf("Ports/who=%s/program=%s ns/run", who, program) }
-	if len(s.values[name("member", "tcp_state")]) == 0 {
+// A column has the cells of one figure, by size.
+type column struct {
+	head string
+	cell func(n int) string
+}
+
+// sized is a table with a row for each size; "" without any.
+func sized(head string, sizes []int, columns ...column) string {
+	if len(sizes) == 0 {
 		return ""
 	}
-	t := page.NewTable("whose socket", "tcp_state, ns:", "an empty program, ns:", "tcp_state / empty:")
-	for _, w := range []struct{ name, says string }{{"stranger", "an outsider's"}, {"member", "a member's"}} {
-		own, empty := name(w.name, "tcp_state"), name(w.name, "none_tcp")
-		t.Row(w.says, s.of(own, 1), s.of(empty, 1), ratio(pairs(s.values[own], s.values[empty])))
+	heads := []string{head}
+	for _, c := range columns {
+		heads = append(heads, c.head)
+	}
+	t := page.NewTable(heads...)
+	for _, n := range sizes {
+		row := []string{grouped(int64(n))}
+		for _, c := range columns {
+			row = append(row, c.cell(n))
+		}
+		t.Row(row...)
 	}
 	return t.String()
 }
 
-func (s *samples) spawnTable() string {
-	name := func(what, who, tracing string) []float64 {
-		return s.values[fmt.Sprintf("Spawn/what=%s/who=%s/tracing=%s ns/op", what, who, tracing)]
+// column shows samples in a unit that has that many of theirs; under emulation as
+// multiples of the median at the first size.
+func (s *samples) column(head, unit string, per float64, sizes []int, of func(n int) []float64) column {
+	if !s.emulated() {
+		return column{head + ", " + unit + ":", func(n int) string { return cell(scaled(of(n), per)) }}
 	}
-	if len(name("vfork", "stranger", "off")) == 0 {
-		return ""
-	}
-	t := page.NewTable("what", "without, µs:", "outsider, µs:", "member, µs:", "outsider / without:", "member / without:")
-	for _, w := range []struct{ name, says string }{
-		{"vfork", "vfork, exit, wait"}, {"fork", "fork, exit, wait"}, {"exec", "vfork, exec, exit, wait"}, {"make", "make -j2 of 50 C files"},
-	} {
-		off, stranger, member := name(w.name, "stranger", "off"), name(w.name, "stranger", "on"), name(w.name, "member", "on")
-		t.Row(w.says, cell(scaled(off, 1e3)), cell(scaled(stranger, 1e3)), cell(scaled(member, 1e3)),
-			ratio(pairs(stranger, off)), ratio(pairs(member, off)))
-	}
-	return t.String()
-}
-
-// ratio is a cell of ratios, which need three digits after the point.
-func ratio(v []float64) string {
-	if len(v) == 0 {
-		return ""
-	}
-	p := spreadOf(v)
-	return fmt.Sprintf("%.3f (%.3f–%.3f)", p.median, p.low, p.high)
+	return column{head + ", ×:", func(n int) string {
+		first := of(sizes[0])
+		if len(first) == 0 {
+			return ""
+		}
+		return cell(scaled(of(n), spreadOf(first).median))
+	}}
 }
 
 func (s *samples) killTable() string {
 	sizes := s.sizesOf("Kill/", "members")
-	if len(sizes) == 0 {
-		return ""
+	by := func(what string) func(int) []float64 {
+		return func(n int) []float64 { return s.values[fmt.Sprintf("Kill/members=%d/by=%s ns/op", n, what)] }
 	}
-	t := page.NewTable("members:", "end, µs:", "cgroup.kill, µs:", "killpg, µs:", "walk of /proc, µs:", "end / cgroup.kill:")
-	for _, n := range sizes {
-		name := func(by string) string { return fmt.Sprintf("Kill/members=%d/by=%s ns/op", n, by) }
-		t.Row(grouped(int64(n)), s.of(name("end"), 1e3), s.of(name("cgroup.kill"), 1e3), s.of(name("killpg"), 1e3), s.of(name("walk"), 1e3),
-			cell(pairs(s.values[name("end")], s.values[name("cgroup.kill")])))
-	}
-	return t.String()
+	end, cgroup := by("end"), by("cgroup.kill")
+	return sized("members:", sizes, s.column("end", "µs", 1e3, sizes, end), s.column("cgroup.kill", "µs", 1e3, sizes, cgroup),
+		column{"end / cgroup.kill:", func(n int) string { return cell(pairs(end(n), cgroup(n))) }})
 }
 
-func (s *samples) endStormTable() string {
-	ends, kills := s.values["EndStorm/by=end ns/op"], s.values["EndStorm/by=cgroup.kill ns/op"]
-	if len(ends) == 0 {
-		return ""
-	}
-	t := page.NewTable("ended by", "ms:", "worst, ms:")
-	for _, c := range []struct {
-		says string
-		took []float64
-	}{{"lineage end --now --yes", ends}, {"sh -c 'echo 1 > cgroup.kill'", kills}} {
-		t.Row("`"+c.says+"`", cell(scaled(c.took, 1e6)), plain(slices.Max(c.took)/1e6))
-	}
-	t.Row("the first / the second", cell(pairs(ends, kills)), "")
-	return t.String()
-}
-
-func (s *samples) exitTable() string {
-	sizes := s.sizesOf("RootExit/", "members")
-	if len(sizes) == 0 {
-		return ""
-	}
-	t := page.NewTable("members:", "µs:", "worst, µs:")
-	for _, n := range sizes {
-		v := s.values[fmt.Sprintf("RootExit/members=%d ns/op", n)]
-		t.Row(grouped(int64(n)), cell(scaled(v, 1e3)), plain(slices.Max(v)/1e3))
-	}
-	return t.String()
-}
-
-func (s *samples) sweepTable() string {
-	strangers, members := s.sizesOf("Sweep/", "strangers"), s.sizesOf("Sweep/strangers=0/", "members")
-	if len(strangers) == 0 || len(members) == 0 {
-		return ""
-	}
-	t := page.NewTable("outsiders:", "members:", "in exit hooks, µs:", "worst, µs:")
-	row := func(strangers, members int) {
-		v := s.values[fmt.Sprintf("Sweep/strangers=%d/members=%d ns/end", strangers, members)]
-		if len(v) > 0 {
-			t.Row(grouped(int64(strangers)), grouped(int64(members)), cell(scaled(v, 1e3)), plain(slices.Max(v)/1e3))
-		}
-	}
-	for _, n := range strangers {
-		row(n, members[0])
-	}
-	for _, n := range members[1:] {
-		row(0, n)
-	}
-	return t.String()
-}
-
-func (s *samples) growthTable(key, says string) string {
+// growthTable shows the cost among more and more of something. Under emulation a pass and
+// a snapshot are given per process that they visit.
+func (s *samples) growthTable(key, head string) string {
 	sizes := s.sizesOf("Growth/", key)
-	if len(sizes) == 0 {
-		return ""
+	of := func(what string) func(int) []float64 {
+		return func(n int) []float64 { return s.values[fmt.Sprintf("Growth/%s=%d/%s", key, n, what)] }
 	}
-	t := page.NewTable(says+":", "fork, ns:", "exec, ns:", "exit, ns:", "reaped, ns:", "pass, µs:", "visits:", "snapshot, ms:")
-	for _, n := range sizes {
-		name := func(what string) string { return fmt.Sprintf("Growth/%s=%d/%s", key, n, what) }
-		hook := func(program string) string { return s.of(name("program="+program)+" ns/run", 1) }
-		t.Row(grouped(int64(n)), hook("fork_birth"), hook("exec_event"), hook("exit_death"), hook("free_reaped"),
-			s.of(name("do=pass")+" ns/op", 1e3), median(s.values[name("do=pass")+" processes"]), s.of(name("do=snapshot")+" ns/op", 1e6))
+	hook := func(head, program string) column {
+		return s.column(head, "ns", 1, sizes, of("program="+program+" ns/run"))
 	}
-	return t.String()
+	visits := of("do=pass processes")
+	pass, snapshot := s.column("pass", "µs", 1e3, sizes, of("do=pass ns/op")), s.column("snapshot", "ms", 1e6, sizes, of("do=snapshot ns/op"))
+	if s.emulated() {
+		each := func(what string) func(int) []float64 {
+			return func(n int) []float64 { return pairs(of("do="+what+" ns/op")(n), of("do="+what+" processes")(n)) }
+		}
+		pass = s.column("a visit of the pass", "", 1, sizes, each("pass"))
+		snapshot = s.column("a process of the snapshot", "", 1, sizes, each("snapshot"))
+	}
+	return sized(head, sizes, hook("fork", "fork_birth"), hook("exec", "exec_event"), hook("exit", "exit_death"), hook("reaped", "free_reaped"),
+		column{"visits:", func(n int) string { return median(visits(n)) }}, pass, snapshot)
 }
 
 // median is a cell with a whole number.
@@ -315,85 +269,36 @@ func median(v []float64) string {
 	return grouped(int64(spreadOf(v).median + 0.5))
 }
 
-// goTable shows the Go benchmarks of events in user space.
-func (s *samples) goTable() string {
-	t := page.NewTable("what", "ns:", "allocations:")
-	found := false
-	for _, b := range []struct{ name, says string }{
-		{"Decode/birth", "decode a birth"}, {"Decode/exec", "decode an exec"}, {"Decode/exit", "decode an exit"},
-		{"ApplyForkExit", "apply to the graph, an event: fork, exit, reaped"},
-		{"ApplyForkExecExit", "… with an exec"},
-		{"ApplyHops", "… an endless chain of fork and exit"},
-	} {
-		if s.of(b.name+" ns/op", 1) == "" {
-			continue
-		}
-		found = true
-		t.Row(b.says, s.of(b.name+" ns/op", 1), median(s.values[b.name+" allocs/op"]))
+// scaleTable shows what the daemon needs with many sessions.
+func (s *samples) scaleTable() string {
+	sizes := s.sizesOf("Scale/", "live")
+	do := func(head, what string) column {
+		return s.column(head, "ms", 1e6, sizes, func(n int) []float64 { return s.values[fmt.Sprintf("Scale/live=%d/do=%s ns/op", n, what)] })
 	}
-	if !found {
-		return ""
-	}
-	return t.String()
+	return sized("processes:", sizes, column{"sessions:", func(n int) string { return grouped(int64(n / scaleEach)) }},
+		do("ls", "ls"), do("tree of one", "tree"), do("why", "why"), do("end of one", "end"), do("first picture", "picture"), do("new daemon", "takeover"),
+		s.memory("RSS, MiB:", "B-rss", 1<<20))
 }
 
-// amongTable shows the graph with more and more in it.
-func (s *samples) amongTable() string {
-	t := page.NewTable("live:", "ns:", "sessions:", "ns:", "ancestors:", "ns:")
-	keys := []string{"live", "sessions", "depth"}
-	rows := len(s.sizesOf("ApplyAmong/", "live"))
-	for i := range rows {
-		var row []string
-		for _, key := range keys {
-			sizes := s.sizesOf("ApplyAmong/", key)
-			if i < len(sizes) {
-				row = append(row, grouped(int64(sizes[i])), s.of(fmt.Sprintf("ApplyAmong/%s=%d ns/op", key, sizes[i]), 1))
-			} else {
-				row = append(row, "", "")
-			}
-		}
-		t.Row(row...)
-	}
-	if rows == 0 {
-		return ""
-	}
-	return t.String()
+// memory is a column of the daemon's memory.
+func (s *samples) memory(head, unit string, per float64) column {
+	return column{head, func(n int) string { return s.of(fmt.Sprintf("Daemon/live=%d %s", n, unit), per) }}
 }
 
-// topTable shows the terminal view.
-func (s *samples) topTable() string {
-	t := page.NewTable("what, ms", "1,000 processes:", "10,000:", "100,000:")
-	found := false
-	for _, b := range []struct{ name, says string }{
-		{"Key", "a key"}, {"Frame/tree", "a frame of the tree"}, {"Frame/filter", "a frame under a filter"},
-		{"Frame/flat", "a frame of the flat list"}, {"Filter", "typing a letter of a filter"}, {"Snapshot", "a whole new picture"},
-	} {
-		row := []string{b.says}
-		for _, n := range []int{1000, 10000, 100000} {
-			row = append(row, s.of(fmt.Sprintf("%s/%d ns/op", b.name, n), 1e6))
-		}
-		found = found || row[1] != ""
-		t.Row(row...)
-	}
-	if !found {
-		return ""
-	}
-	return t.String()
+func (s *samples) memoryTable() string {
+	return sized("live members:", s.sizesOf("Daemon/", "live"), s.memory("RSS, MB:", "B-rss", 1e6), s.memory("of it private, MB:", "B-anon", 1e6))
 }
 
 // cost is the summary.
 func (s *samples) cost() string {
 	all := []string{"fork_birth", "fork_sentence", "exec_event", "exec_sentence", "exit_death", "exit_sentence", "free_reaped"}
-	member := s.values["Spawn/what=exec/who=member/tracing=on ns/op"]
-	ends := s.values["Kill/members=100/by=end ns/op"]
-	if len(member) == 0 || len(ends) == 0 || s.net("member", "busy", all...) == 0 {
+	ends, cgroups := s.values["Kill/members=100/by=end ns/op"], s.values["Kill/members=100/by=cgroup.kill ns/op"]
+	if len(ends) == 0 || s.net("member", "busy", all...) == 0 {
 		return ""
 	}
 	t := page.NewTable("what", "measured:", "by")
 	t.Row("an outsider's fork, exec and exit, all BPF programs together", plain(s.net("stranger", "busy", all...)/1e3)+" µs", "`make bench BENCH=hooks`")
 	t.Row("a member's", plain(s.net("member", "busy", all...)/1e3)+" µs", "`make bench BENCH=hooks`")
-	t.Row("time to spawn a program and wait for it, as a member, against no tracing",
-		ratio(pairs(member, s.values["Spawn/what=exec/who=stranger/tracing=off ns/op"])), "`make bench BENCH=spawn`")
-	t.Row("end of 100 members, against `cgroup.kill` on as many", cell(pairs(ends, s.values["Kill/members=100/by=cgroup.kill ns/op"])), "`make bench BENCH=kill`")
+	t.Row("end of 100 members, against `cgroup.kill` on as many", cell(pairs(ends, cgroups)), "`make bench BENCH=kill`")
 	return t.String()
 }

@@ -36,20 +36,18 @@ func load(path string) (*samples, error) {
 			continue
 		}
 		fields := strings.Fields(name)
-		for i := 2; i+1 < len(fields); i += 2 {
-			v, err := strconv.ParseFloat(fields[i], 64)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %q: %w", path, lines.Text(), err)
-			}
-			key := strings.TrimSuffix(fields[0], "-"+s.cpus()) + " " + fields[i+1]
-			s.values[key] = append(s.values[key], v)
+		if len(fields) != 4 {
+			return nil, fmt.Errorf("%s: %q is no sample", path, lines.Text())
 		}
+		v, err := strconv.ParseFloat(fields[2], 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", path, lines.Text(), err)
+		}
+		key := fields[0] + " " + fields[3]
+		s.values[key] = append(s.values[key], v)
 	}
 	return s, lines.Err()
 }
-
-// cpus is what go test appends to each name.
-func (s *samples) cpus() string { return s.host["cpus"] }
 
 // A spread is over the same figure, taken several times.
 type spread struct{ low, median, high float64 } // quartiles

@@ -25,6 +25,10 @@ func scale(ctx context.Context, r *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
+	time.Sleep(2 * time.Second) // after the self-check it frees memory
+	if err := d.memory(r, 0); err != nil {
+		return err
+	}
 	var sessions []*api.Session
 	for _, n := range live {
 		for len(sessions) < n/scaleEach {
@@ -44,16 +48,8 @@ func scale(ctx context.Context, r *report) (err error) {
 		name := func(what string) string { return fmt.Sprintf("Scale/live=%d/do=%s", n, what) }
 		for round := range rounds {
 			one := sessions[len(sessions)*round/rounds]
-			for _, q := range []struct {
-				what string
-				ask  func() error
-			}{
-				{"ls", func() error { _, err := d.Sessions(ctx, "", ""); return err }},
-				{"tree", func() error { _, err := d.Tree(ctx, one.ID, ""); return err }},
-				{"why", func() error { _, err := d.Why(ctx, fmt.Sprint(one.Root.PID)); return err }},
-				{"picture", func() error { return d.picture(ctx) }},
-				{"takeover", func() error { return d.again(ctx) }},
-			} {
+			for _, q := range append(d.questions(ctx, one.ID, one.Root.PID),
+				question{"picture", func() error { return d.picture(ctx) }}, question{"takeover", func() error { return d.again(ctx) }}) {
 				began := time.Now()
 				if err := q.ask(); err != nil {
 					return fmt.Errorf("%s of %d: %w", q.what, n, err)

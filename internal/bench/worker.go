@@ -60,14 +60,6 @@ func (w *worker) line() (string, error) {
 	return strings.TrimSpace(s), err
 }
 
-// pin keeps it on one CPU: a child that the scheduler puts on another sometimes takes
-// almost twice as long.
-func (w *worker) pin() error {
-	var set unix.CPUSet
-	set.Set(0)
-	return unix.SchedSetaffinity(w.pid(), &set)
-}
-
 // gone waits for the end of file on the pipe that all of them hold: proof by the kernel
 // that the last one closed it.
 func (w *worker) gone() error {

@@ -1,31 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pulse: for benchmarks. Each line "KIND COUNT PAUSE" on stdin makes it do COUNT
- * times vfork, fork or exec (vfork and exec of itself, with arguments), each
- * with the wait for the child, and sleep for PAUSE us in between. It answers
- * "KIND COUNT NS", the pauses not counted, and ends with its stdin. The kind
- * deep makes it the last of COUNT descendants, whose ancestors all wait.
+ * pulse: for benchmarks. Each line "exec COUNT PAUSE" on stdin makes it COUNT times
+ * vfork, exec itself with arguments, wait for the child, and sleep for PAUSE us. It
+ * answers "exec COUNT NS", the pauses not counted, and ends with its stdin. "deep COUNT 0"
+ * makes it the last of COUNT descendants, whose ancestors all wait.
  */
 #include "lngtest.h"
 
 static char *const args[] = { "lngtest-pulse", "--nothing", "--some", "argument", "--of-an",
 			      "agent-like",    "--command", "line",   NULL };
 
-static pid_t child(const char *kind)
+static pid_t child(void)
 {
-	pid_t pid;
+	pid_t pid = vfork();
 
-	if (!strcmp(kind, "fork")) {
-		pid = fork();
-		if (pid == 0)
-			_exit(0);
-		return pid;
-	}
-	pid = vfork();
 	if (pid == 0) {
-		if (!strcmp(kind, "exec"))
-			execve(self, args, environ);
-		_exit(0);
+		execve(self, args, environ);
+		_exit(1);
 	}
 	return pid;
 }
@@ -75,10 +66,10 @@ int main(int argc, char **argv)
 		}
 		for (long i = 0; i < count; i++) {
 			long long began = now();
-			pid_t pid = child(kind);
+			pid_t pid = child();
 
 			if (pid < 0)
-				die("%s", kind);
+				die("vfork");
 			while (waitpid(pid, NULL, 0) < 0)
 				;
 			took += now() - began;

@@ -3,17 +3,13 @@
 package branch
 
 import (
-	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 )
 
 // scripted is a kernel in which something happens right before it is asked.
@@ -51,34 +47,11 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	k := &scripted{Kernel: kerneltest.New(), creating: func() {}, following: func() {}}
-	r := registry.New(registry.Options{
-		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Proc: procfs.FS(t.TempDir()), Log: zerolog.Nop(), Period: time.Hour,
-		Clock: registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }},
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	go r.Run(ctx)
-	read := make(chan error, 1)
-	go func() { read <- r.Ingest() }()
-	t.Cleanup(func() {
-		cancel()
-		<-r.Done()
-		r.CloseIngest()
-		k.Close()
-		<-read
-	})
-	s := &stage{t, k, New(r, k), 0}
-	k.Add(100, 1, "lngtest-root")
-	if err := r.Update(func(tx registry.Tx) {
-		x, err := tx.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, UID: 1000})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		s.from = x.ID()
-	}); err != nil {
-		t.Fatal(err)
-	}
+	k := &scripted{creating: func() {}, following: func() {}}
+	f := registrytest.New(t, func(o *registry.Options) { k.Kernel, o.Kernel = o.Kernel.(*kerneltest.Kernel), k })
+	f.Run()
+	f.Ingest()
+	s := &stage{t, k, New(f.R, k), f.Session(100, 1000).ID()}
 	for _, p := range []struct{ creator, pid uint32 }{{100, 101}, {101, 102}, {100, 105}} {
 		k.Fork(p.creator, p.pid, "lngtest-member")
 	}

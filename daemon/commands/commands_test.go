@@ -3,7 +3,6 @@
 package commands
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,12 +11,10 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 )
 
 // host is a registry over a kernel made of Go, and a procfs of files.
@@ -38,15 +35,10 @@ func (h *host) Identify(pid uint32) (tracer.Identity, error) {
 }
 
 func newHost(t *testing.T) *host {
-	h := &host{T: t, k: kerneltest.New(), proc: t.TempDir(), change: make(map[uint32]bool)}
-	c := registry.Clock{Monotonic: h.k.Now, Boottime: func() uint64 { return uint64(h.k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
-	h.o = registry.New(registry.Options{
-		Kernel: h.k, Enforcer: enforcer.New(h.k, enforcer.Options{Clock: h.k.Now}), Clock: c, Proc: procfs.FS(h.proc), Log: zerolog.Nop(),
-	})
-	h.o.Attach(New(h.o, h, procfs.FS(h.proc)).Hooks())
-	ctx, cancel := context.WithCancel(t.Context())
-	go h.o.Run(ctx)
-	t.Cleanup(func() { cancel(); <-h.o.Done() })
+	f := registrytest.New(t)
+	h := &host{T: t, k: f.K, o: f.R, proc: string(f.Proc), change: make(map[uint32]bool)}
+	h.o.Attach(New(h.o, h, f.Proc).Hooks())
+	f.Run()
 	return h
 }
 

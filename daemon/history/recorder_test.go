@@ -3,7 +3,6 @@
 package history
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"runtime"
@@ -13,55 +12,34 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
 
 // newRecorder records one session of a registry; execs makes its root exec other programs.
 func newRecorder(t *testing.T) (r *Recorder, execs func(n int)) {
 	t.Helper()
-	k := kerneltest.New()
-	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: time.Now}
-	o := registry.New(registry.Options{
-		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: c, Proc: procfs.FS(t.TempDir()), Log: zerolog.Nop(),
-	})
+	f := registrytest.New(t)
 	ring := recent.New(1, recent.Size)
 	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{Boot: "boot"})
-	r = New(o, ring, j, "boot", c, policy.Default().Redact, zerolog.Nop())
-	o.Attach(ring.Hooks(), r.Hooks())
-	ctx, cancel := context.WithCancel(t.Context())
-	go o.Run(ctx)
+	r = New(f.R, ring, j, "boot", f.Clock, policy.Default().Redact, zerolog.Nop())
+	f.R.Attach(ring.Hooks(), r.Hooks())
 	t.Cleanup(func() {
-		cancel()
-		<-o.Done()
 		if err := j.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	k.Add(100, 1, "lngtest-root")
-	var exec tracer.Event
-	if err := o.Update(func(tx registry.Tx) {
-		s, err := tx.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		exec = tracer.Event{Type: tracer.EventExec, Time: 1, Process: k.Proc(100).Identity, Session: s.ID(), Filename: []byte("/bin/a"), Argv: []byte("a\x00")}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	f.Run()
+	s := f.Session(100, 0)
+	exec := tracer.Event{Type: tracer.EventExec, Time: 1, Process: f.K.Proc(100).Identity, Session: s.ID(), Filename: []byte("/bin/a"), Argv: []byte("a\x00")}
 	return r, func(n int) {
 		batch := make([]tracer.Event, n)
 		for i := range batch {
 			batch[i] = exec
 		}
-		if err := o.Update(func(tx registry.Tx) { tx.Apply(batch) }); err != nil {
-			t.Fatal(err)
-		}
+		f.Update(func(tx registry.Tx) { tx.Apply(batch) })
 	}
 }
 

@@ -12,11 +12,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 )
 
 // host is a steward with a kernel and a procfs that a test scripts.
@@ -34,19 +32,15 @@ func (unheard) Add(audit.Record) {}
 // newHost returns a steward that applies a policy.
 func newHost(t *testing.T, policy string) *host {
 	t.Helper()
-	h := &host{t: t, k: kerneltest.New(), file: filepath.Join(t.TempDir(), "policy.yaml")}
+	f := registrytest.New(t)
+	h := &host{t: t, k: f.K, file: filepath.Join(t.TempDir(), "policy.yaml")}
 	h.write(policy)
-	e := enforcer.New(h.k, enforcer.Options{Clock: h.k.Now})
-	clock := registry.Clock{Monotonic: h.k.Now, Boottime: func() uint64 { return uint64(h.k.Now()) }}
-	clock.Clock = func() time.Time { return time.Unix(0, 0) }
-	p, err := Load(h.file, true, clock)
+	p, err := Load(h.file, true, f.Clock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proc := procfs.FS(t.TempDir())
-	r := registry.New(registry.Options{Kernel: h.k, Enforcer: e, Clock: clock, Proc: proc, Log: zerolog.Nop(), Period: time.Hour})
-	h.Steward = New(Options{Policy: p, Registry: r, Kernel: h.k, Enforcer: e, Proc: proc, Clock: clock, Audit: unheard{}, Log: zerolog.Nop()})
-	go r.Run(t.Context())
+	h.Steward = New(Options{Policy: p, Registry: f.R, Kernel: f.K, Enforcer: f.Enforcer, Proc: f.Proc, Clock: f.Clock, Audit: unheard{}, Log: f.Log})
+	f.Run()
 	return h
 }
 

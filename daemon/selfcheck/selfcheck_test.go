@@ -3,7 +3,6 @@
 package selfcheck
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
@@ -12,10 +11,9 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
 
@@ -72,26 +70,18 @@ func (k *told) Release(id tracer.SessionID) error {
 // checker is a check of a kernel made of Go.
 func checker(t *testing.T) (*Check, *told) {
 	t.Helper()
-	k := &told{Kernel: kerneltest.New()}
+	k := new(told)
 	now := func() time.Duration { // each look at the clock takes a while: no verdict is waited for in vain
 		k.Advance(10 * time.Millisecond)
 		return k.Now()
 	}
-	clock := registry.Clock{Monotonic: now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: time.Now}
-	r := registry.New(registry.Options{Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: clock, Proc: "/proc",
-		Log: zerolog.Nop(), Hidden: Hidden})
-	ctx, cancel := context.WithCancel(t.Context())
-	go r.Run(ctx)
-	ingested := make(chan struct{})
-	go func() { r.Ingest(); close(ingested) }()
-	t.Cleanup(func() {
-		k.CloseRead()
-		r.CloseIngest()
-		cancel()
-		<-r.Done()
-		<-ingested
+	f := registrytest.New(t, func(o *registry.Options) {
+		k.Kernel, o.Kernel = o.Kernel.(*kerneltest.Kernel), k
+		o.Clock.Monotonic, o.Clock.Clock, o.Proc, o.Hidden = now, time.Now, "/proc", Hidden
 	})
-	return New(Options{Command: []string{"/proc/self/exe", canary.Arg}, Kernel: k, Registry: r, Clock: clock, Proc: "/proc", Log: zerolog.Nop()}), k
+	f.Run()
+	f.Ingest()
+	return New(Options{Command: []string{"/proc/self/exe", canary.Arg}, Kernel: k, Registry: f.R, Clock: f.Clock, Proc: f.Proc, Log: f.Log}), k
 }
 
 // A check passes only if the kernel has the orphan in its session, by the right creator, and the end is clean.

@@ -3,7 +3,6 @@
 package stream
 
 import (
-	"context"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -16,10 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
 
@@ -54,37 +51,17 @@ func newStage(t *testing.T) *stage {
 	}
 	j = journal.Open(file, journal.Options{Boot: thisBoot})
 	t.Cleanup(func() { j.Close() })
-	k := kerneltest.New()
-	clock := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: document.Fixed(time.Unix(0, 0))}
-	r := registry.New(registry.Options{
-		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: clock, Proc: procfs.FS(t.TempDir()), Log: zerolog.Nop(), Period: time.Hour,
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	go r.Run(ctx)
-	t.Cleanup(func() { cancel(); <-r.Done() })
-	s := &stage{live: make(map[uint32]tracer.SessionID)}
-	for pid, uid := range map[uint32]uint32{100: 1000, 200: 1001} {
-		k.Add(pid, 1, "lngtest-root")
-		k.Edit(pid, func(p *kerneltest.Proc) { p.UID = uid })
-		if err := r.Update(func(tx registry.Tx) {
-			x, err := tx.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: uid})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			s.live[uid] = x.ID()
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := r.Resync(registry.CauseRequest); err != nil { // the roots' births
+	f := registrytest.New(t)
+	f.Run()
+	s := &stage{live: map[uint32]tracer.SessionID{1000: f.Session(100, 1000).ID(), 1001: f.Session(200, 1001).ID()}}
+	if _, err := f.R.Resync(registry.CauseRequest); err != nil { // the roots' births
 		t.Fatal(err)
 	}
 	ring := recent.New(1, recent.Size)
-	recorder := history.New(r, ring, j, thisBoot, clock, func(argv []string) []string { return argv }, zerolog.Nop())
+	recorder := history.New(f.R, ring, j, thisBoot, f.Clock, func(argv []string) []string { return argv }, zerolog.Nop())
 	s.e = New(Options{
-		Lines: Lines{Clock: clock, Tally: &Tally{}, Log: zerolog.Nop()}, Registry: r, Ring: ring, BootID: thisBoot,
-		Archive: history.NewArchive(recorder, nil, k),
+		Lines: Lines{Clock: f.Clock, Tally: &Tally{}, Log: f.Log}, Registry: f.R, Ring: ring, BootID: thisBoot,
+		Archive: history.NewArchive(recorder, nil, f.K),
 	})
 	return s
 }

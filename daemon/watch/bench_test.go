@@ -15,7 +15,7 @@ import (
 
 // gallery10k has 10,000 live processes in 100 sessions.
 func gallery10k(tb testing.TB) (g *gallery, change func(n int)) {
-	g = newGallery(tb.TempDir(), lineage.Options{})
+	g = newGallery(tb, lineage.Options{})
 	tb.Cleanup(g.stop)
 	pid := uint32(100)
 	var members []tracer.Identity

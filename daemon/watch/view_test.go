@@ -13,14 +13,13 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
 )
 
@@ -34,23 +33,17 @@ type gallery struct {
 	stop func()
 }
 
-func newGallery(dir string, options lineage.Options) *gallery {
-	k := kerneltest.New()
-	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
-	o := registry.New(registry.Options{
-		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: c, Proc: procfs.FS(dir), Log: zerolog.Nop(), Graph: options,
-	})
+func newGallery(tb testing.TB, options lineage.Options) *gallery {
+	r := registrytest.New(tb, func(o *registry.Options) { o.Graph = options })
 	f := New(Options{
-		Lines: stream.Lines{Clock: c}, Registry: o,
+		Lines: stream.Lines{Clock: r.Clock}, Registry: r.R,
 		Status: func(v registry.View) api.WatchStatus {
 			return api.WatchStatus{Lost: v.Lost(), Forks: v.Forks(), Live: v.Graph().Stats().Live}
 		},
 	})
-	o.Attach(f.Hooks())
+	r.R.Attach(f.Hooks())
 	f.scopes = make(map[tracer.SessionID]*access.Scope)
-	ctx, cancel := context.WithCancel(context.Background())
-	go o.Run(ctx)
-	return &gallery{k, o, f, func() { cancel(); <-o.Done() }}
+	return &gallery{r.K, r.R, f, r.Run()}
 }
 
 func (g *gallery) update(f func(registry.Tx)) {
@@ -194,9 +187,9 @@ func (g *gallery) expected(dropped ...tracer.SessionID) map[api.Ref]bool {
 // reader is, the lines in their order make the picture that a new reader gets, and that
 // is the graph's.
 func TestFramesMakeThePicture(t *testing.T) {
-	dir := t.TempDir()
+	outer := t
 	rapid.Check(t, func(t *rapid.T) {
-		g := newGallery(dir, lineage.Options{History: rapid.SampledFrom([]int{0, 5}).Draw(t, "history")})
+		g := newGallery(outer, lineage.Options{History: rapid.SampledFrom([]int{0, 5}).Draw(t, "history")})
 		defer g.stop()
 		g.k.Add(100, 1, "lngtest-a")
 		g.k.Add(101, 1, "lngtest-b")
@@ -285,7 +278,7 @@ func TestFramesMakeThePicture(t *testing.T) {
 // TestSessionFoundByItsMembers: if all events of a session were lost, and a look did not
 // ask for it, its members are still in the picture.
 func TestSessionFoundByItsMembers(t *testing.T) {
-	g := newGallery(t.TempDir(), lineage.Options{})
+	g := newGallery(t, lineage.Options{})
 	defer g.stop()
 	look := func() {
 		t.Helper()
@@ -336,7 +329,7 @@ func TestForgottenRemovals(t *testing.T) {
 // TestWatchersComeAndGo: changes are noted only while there is a reader, and one that
 // comes back gets the current picture.
 func TestWatchersComeAndGo(t *testing.T) {
-	g := newGallery(t.TempDir(), lineage.Options{})
+	g := newGallery(t, lineage.Options{})
 	defer g.stop()
 	over := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -234,6 +234,8 @@ func TestGoroutines(t *testing.T) {
 		"daemon/serve.go":                        "raises the priority",
 		"tracer/procfs/bounded.go":               "hands a panic to the goroutine that waits",
 		"tracer/procfs/procfstest/procfstest.go": "is for tests",
+
+		"daemon/registry/registrytest/registrytest.go": "is for tests",
 	}
 	seen := make(map[string]bool)
 	for _, p := range packages(t) {

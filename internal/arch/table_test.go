@@ -89,6 +89,8 @@ var mayImport = map[string]string{
 	"tui/label":                  "api api/display tui/ink tui/picture",
 	"tui/picture":                "api api/display",
 	"tui/timeline":               "api api/display tui/ink tui/label tui/picture",
+
+	"daemon/registry/registrytest": "daemon/registry enforcer enforcer/kerneltest tracer tracer/procfs",
 }
 
 // overLimit lists what exceeds a limit, with its current size. These numbers only go

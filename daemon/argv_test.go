@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
@@ -29,30 +30,27 @@ var (
 // TestCommandLines walks all routes that read, with each kind of caller: live processes, dead ones,
 // those outside of sessions, work of other daemons, and a session that only the history has.
 func TestCommandLines(t *testing.T) {
-	w := &work{policed: newPoliced(t, "redact: ['pin-[0-9]+']\n")}
-	boot("b1")(w.policed.world)
-	w.h.files = w.dir
-	w.restart()
-	past := w.session("user", 200, api.NewSession{Name: "past", GraceMS: ms(0)})
-	w.k.Exec(200, "/bin/lngtest", guarded)
-	w.k.Fork(200, 201, "lngtest")
-	w.k.Exit(200, 0)
-	w.receipt(past.ID)
-	w.k.AllRead()
-	w.restart()
+	w := &work{world: newWorld(t, daemontest.WithPolicy("redact: ['pin-[0-9]+']\n"), boot("b1"), filesInDir)}
+	past := w.Session("user", 200, api.NewSession{Name: "past", GraceMS: daemontest.MS(0)})
+	w.K.Exec(200, "/bin/lngtest", guarded)
+	w.K.Fork(200, 201, "lngtest")
+	w.K.Exit(200, 0)
+	w.Receipt(past.ID)
+	w.K.AllRead()
+	w.Restart()
 
-	w.s = w.session("user", 100, api.NewSession{Name: "work", GraceMS: ms(0)})
-	w.k.Exec(100, "/bin/lngtest", guarded)
+	w.s = w.Session("user", 100, api.NewSession{Name: "work", GraceMS: daemontest.MS(0)})
+	w.K.Exec(100, "/bin/lngtest", guarded)
 	w.runs(102, "/usr/bin/tmux", "new", "-d", "--shown", "--password", "hunter2")
 	for _, p := range [][2]uint32{{100, 103}, {103, 104}, {100, 105}} {
-		w.k.Fork(p[0], p[1], "lngtest")
-		w.proc(p[1], p[0], 1000, "lngtest")
+		w.K.Fork(p[0], p[1], "lngtest")
+		w.Proc(p[1], p[0], 1000, "lngtest")
 	}
-	w.k.Exit(103, 0)
-	w.host(300, shell, 1000, "lngtest-outside")
-	w.file(300, "cmdline", guarded)
-	orphan := api.Ref{PID: 104, StartNS: api.U64(w.k.Proc(104).Identity.Start)}
-	execs := func() { w.k.Exec(105, "/bin/lngtest", guarded); w.k.AllRead() }
+	w.K.Exit(103, 0)
+	w.Add(300, daemontest.Shell, 1000, "lngtest-outside")
+	w.File(300, "cmdline", guarded)
+	orphan := api.Ref{PID: 104, StartNS: api.U64(w.K.Proc(104).Identity.Start)}
+	execs := func() { w.K.Exec(105, "/bin/lngtest", guarded); w.K.AllRead() }
 
 	const none, live, written = "none", "live", "written" // the history is redacted for everyone
 	type request struct {
@@ -85,7 +83,7 @@ func TestCommandLines(t *testing.T) {
 			{written, "/v1/events?session=past&since=2026-01-01T00:00:00Z", "", nil},
 		},
 	}
-	for _, pattern := range slices.Sorted(maps.Keys(w.policed.world.s.api.Routes())) {
+	for _, pattern := range slices.Sorted(maps.Keys(w.Service.API.Routes())) {
 		method, _, _ := strings.Cut(pattern, " ")
 		if method == http.MethodGet && requests[pattern] == nil {
 			t.Errorf("this test has no request for %s", pattern)
@@ -110,16 +108,16 @@ func TestCommandLines(t *testing.T) {
 func (w *world) read(who, method, path, until string, act func()) string {
 	w.Helper()
 	if until == "" {
-		return string(w.do(who, method, path, nil).body)
+		return string(w.Do(who, method, path, nil).Body)
 	}
-	w.k.AllRead()
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	w.K.AllRead()
+	ctx, cancel := context.WithTimeout(w.Context(), daemontest.Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://lineage"+path, nil)
 	if err != nil {
 		w.Fatal(err)
 	}
-	resp, err := w.client(who).Do(req)
+	resp, err := w.Client(who).Do(req)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -144,14 +142,14 @@ func (w *world) read(who, method, path, until string, act func()) string {
 // TestGroupInsideASession: an operator's agent does not have the rights of the operator's group.
 func TestGroupInsideASession(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("reader", 400, api.NewSession{Name: "agent"})
+	s := w.Session("reader", 400, api.NewSession{Name: "agent"})
 	w.grouped(400)
-	w.k.Exec(400, "/bin/lngtest", guarded)
-	w.k.Fork(400, 401, "lngtest-setuid")
-	w.k.Edit(401, func(p *kerneltest.Proc) { p.UID = 1000 })
-	w.proc(401, 400, 1000, "lngtest-setuid")
-	w.k.Exec(401, "/bin/lngtest", guarded)
-	w.host(410, shell, 1001, "lngtest-peer")
+	w.K.Exec(400, "/bin/lngtest", guarded)
+	w.K.Fork(400, 401, "lngtest-setuid")
+	w.K.Edit(401, func(p *kerneltest.Proc) { p.UID = 1000 })
+	w.Proc(401, 400, 1000, "lngtest-setuid")
+	w.K.Exec(401, "/bin/lngtest", guarded)
+	w.Add(410, daemontest.Shell, 1001, "lngtest-peer")
 	w.grouped(410)
 	for who, want := range map[string][2]string{
 		"root":   {"--password hunter2", "--password hunter2"},
@@ -159,7 +157,7 @@ func TestGroupInsideASession(t *testing.T) {
 		"410":    {"--password [redacted]", "--password [redacted]"},
 		"400":    {"--password hunter2", "[]"},
 	} {
-		d := into[api.Tree](w.do(who, "GET", "/v1/sessions/"+s.ID+"/tree", nil), http.StatusOK)
+		d := daemontest.Into[api.Tree](w.Do(who, "GET", "/v1/sessions/"+s.ID+"/tree", nil), http.StatusOK)
 		for i, argv := range want {
 			if got := fmt.Sprint(d.Nodes[i].Argv); !strings.Contains(got, argv) {
 				t.Errorf("%s gets %s of %d, want %s", who, got, d.Nodes[i].PID, argv)
@@ -174,50 +172,50 @@ func TestGroupInsideASession(t *testing.T) {
 // TestRedactAfterReload: redaction follows the policy in force, also for a stream that was opened
 // before.
 func TestRedactAfterReload(t *testing.T) {
-	p := newPoliced(t, "")
-	p.session("user", 100, api.NewSession{Name: "x"})
+	p := newWorld(t, daemontest.WithPolicy(""))
+	p.Session("user", 100, api.NewSession{Name: "x"})
 	events := p.events("reader", "?type=exec")
 	next := func(want string) {
 		t.Helper()
-		p.k.Exec(100, "/bin/lngtest", "lngtest\x00pin-1234\x00")
-		p.k.AllRead()
+		p.K.Exec(100, "/bin/lngtest", "lngtest\x00pin-1234\x00")
+		p.K.AllRead()
 		if ev := events.next(); ev == nil || fmt.Sprint(ev.Process.Argv) != want {
 			t.Errorf("%+v, want %s", ev, want)
 		}
-		if d := into[api.Session](p.do("reader", "GET", "/v1/sessions/x", nil), http.StatusOK); fmt.Sprint(d.Root.Argv) != want {
+		if d := daemontest.Into[api.Session](p.Do("reader", "GET", "/v1/sessions/x", nil), http.StatusOK); fmt.Sprint(d.Root.Argv) != want {
 			t.Errorf("%s, want %s", d.Root.Argv, want)
 		}
 	}
 	next("[lngtest pin-1234]")
-	p.write("redact: ['pin-[0-9]+']\n")
-	into[api.Policy](p.do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	p.WritePolicy("redact: ['pin-[0-9]+']\n")
+	daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
 	next("[lngtest [redacted]]")
 }
 
 // grouped puts a process into the group that reads everything.
-func (w *world) grouped(pid uint32) { w.readers.Store(pid, true) }
+func (w *world) grouped(pid uint32) { w.Readers.Store(pid, true) }
 
 // TestHistoryInside: a member of another uid reads what was nested in its session, without command
 // lines.
 func TestHistoryInside(t *testing.T) {
 	w := newWorld(t, boot("b1"))
-	w.session("user", 100, api.NewSession{Name: "mine"})
-	w.k.Fork(100, 101, "lngtest-member")
-	w.proc(101, 100, 1001, "lngtest-member")
-	w.k.Edit(101, func(p *kerneltest.Proc) { p.UID = 1001 })
-	w.k.Fork(100, 110, "lngtest-inner")
-	w.proc(110, 100, 1000, "lngtest-inner")
-	inner := into[api.Session](w.do("100", "POST", "/v1/sessions", api.NewSession{Name: "inner", Root: api.Ref{PID: 110}, GraceMS: ms(0)}), http.StatusCreated)
-	w.k.Exec(110, "/bin/lngtest", "lngtest\x00--shown\x00")
-	w.k.Fork(110, 111, "lngtest-left")
-	w.k.Exit(110, 0)
-	w.receipt(inner.ID)
-	w.again()
+	w.Session("user", 100, api.NewSession{Name: "mine"})
+	w.K.Fork(100, 101, "lngtest-member")
+	w.Proc(101, 100, 1001, "lngtest-member")
+	w.K.Edit(101, func(p *kerneltest.Proc) { p.UID = 1001 })
+	w.K.Fork(100, 110, "lngtest-inner")
+	w.Proc(110, 100, 1000, "lngtest-inner")
+	inner := daemontest.Into[api.Session](w.Do("100", "POST", "/v1/sessions", api.NewSession{Name: "inner", Root: api.Ref{PID: 110}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
+	w.K.Exec(110, "/bin/lngtest", "lngtest\x00--shown\x00")
+	w.K.Fork(110, 111, "lngtest-left")
+	w.K.Exit(110, 0)
+	w.Receipt(inner.ID)
+	w.Restart()
 	for who, want := range map[string]bool{"100": true, "101": false} {
 		for _, path := range []string{"/v1/sessions/" + inner.ID, "/v1/sessions/" + inner.ID + "/report"} {
-			a := w.do(who, "GET", path, nil)
-			if a.status != http.StatusOK || strings.Contains(string(a.body), "--shown") != want {
-				t.Errorf("%s, %s: status %d, %s", who, path, a.status, a.body)
+			a := w.Do(who, "GET", path, nil)
+			if a.Status != http.StatusOK || strings.Contains(string(a.Body), "--shown") != want {
+				t.Errorf("%s, %s: status %d, %s", who, path, a.Status, a.Body)
 			}
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -18,25 +20,25 @@ import (
 // household is a session of the user: 100 has started 101 and 105. 101 has started 102,
 // which is dead and has started 103. 105 is a sibling of the branch of 101, and has
 // started 106.
-func household(t *testing.T, options ...worldOption) (w *world, s *api.Session, dead string) {
+func household(t *testing.T, options ...daemontest.Option) (w *world, s *api.Session, dead string) {
 	t.Helper()
 	w = newWorld(t, options...)
-	s = w.session("user", 100, api.NewSession{Name: "household", GraceMS: ms(0)})
+	s = w.Session("user", 100, api.NewSession{Name: "household", GraceMS: daemontest.MS(0)})
 	for _, p := range []struct{ creator, pid uint32 }{{100, 101}, {101, 102}, {102, 103}, {100, 105}, {105, 106}} {
-		w.k.Fork(p.creator, p.pid, fmt.Sprintf("lngtest-%d", p.pid))
-		w.proc(p.pid, p.creator, 1000, fmt.Sprintf("lngtest-%d", p.pid))
+		w.K.Fork(p.creator, p.pid, fmt.Sprintf("lngtest-%d", p.pid))
+		w.Proc(p.pid, p.creator, 1000, fmt.Sprintf("lngtest-%d", p.pid))
 	}
-	w.k.Exec(101, "/bin/branch", "branch\x00")
+	w.K.Exec(101, "/bin/branch", "branch\x00")
 	dead = w.ref(102)
-	w.k.Exit(102, 0)
-	w.k.AllRead()
+	w.K.Exit(102, 0)
+	w.K.AllRead()
 	return w, s, dead
 }
 
 // alive are those of the PIDs that live.
 func (w *world) alive(pids ...uint32) (all []uint32) {
 	for _, pid := range pids {
-		if p := w.k.Proc(pid); p != nil && !p.Dead {
+		if p := w.K.Proc(pid); p != nil && !p.Dead {
 			all = append(all, pid)
 		}
 	}
@@ -47,14 +49,14 @@ func (w *world) alive(pids ...uint32) (all []uint32) {
 // or a plan refuses the end of a branch.
 func TestBranchRefused(t *testing.T) {
 	w, s, _ := household(t)
-	nested := into[api.Session](w.do("105", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 106}}), http.StatusCreated)
-	other := w.session("root", 200, api.NewSession{})
-	w.k.Fork(200, 201, "lngtest-other")
-	w.proc(201, 200, 0, "lngtest-other")
+	nested := daemontest.Into[api.Session](w.Do("105", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 106}}), http.StatusCreated)
+	other := w.Session("root", 200, api.NewSession{})
+	w.K.Fork(200, 201, "lngtest-other")
+	w.Proc(201, 200, 0, "lngtest-other")
 	stale := strings.TrimSuffix(w.ref(101), "0") + "9"
-	plan := into[api.Plan](w.do("user", "POST", "/v1/processes/"+w.ref(101)+"/plan", nil), http.StatusOK)
-	w.k.Fork(101, 107, "lngtest-107")
-	w.k.Exec(107, "/bin/new", "new\x00")
+	plan := daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/processes/"+w.ref(101)+"/plan", nil), http.StatusOK)
+	w.K.Fork(101, 107, "lngtest-107")
+	w.K.Exec(107, "/bin/new", "new\x00")
 	for _, tt := range []struct {
 		what, who, ref string
 		req            api.EndRequest
@@ -68,28 +70,28 @@ func TestBranchRefused(t *testing.T) {
 		{"another session, by a member", "101", w.ref(201), api.EndRequest{}, api.CodeDenied, "member of session " + s.ID},
 		{"another user's", "else", w.ref(101), api.EndRequest{}, api.CodeDenied, "uid 1000"},
 		{"root's, by the user", "user", w.ref(201), api.EndRequest{}, api.CodeDenied, "uid 0"},
-		{"an outsider", "root", w.ref(shell), api.EndRequest{}, api.CodeNotFound, "not in a session"},
+		{"an outsider", "root", w.ref(daemontest.Shell), api.EndRequest{}, api.CodeNotFound, "not in a session"},
 		{"a PID alone", "user", "101", api.EndRequest{}, api.CodeBadRequest, "PID@START_NS"},
 		{"another process of that PID", "user", stale, api.EndRequest{}, api.CodeIdentity, "not the process"},
 		{"an unknown plan", "user", w.ref(101), api.EndRequest{PlanToken: "x"}, api.CodeChanged, "unknown"},
 		{"a plan that has changed", "user", w.ref(101), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "pid 107 is not in the plan"},
 		{"the plan of another process", "user", w.ref(103), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "unknown"},
-		{"bad grace", "user", w.ref(101), api.EndRequest{Now: true, GraceMS: ms(1)}, api.CodeBadRequest, "cannot be used together"},
+		{"bad grace", "user", w.ref(101), api.EndRequest{Now: true, GraceMS: daemontest.MS(1)}, api.CodeBadRequest, "cannot be used together"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			if e := w.do(tt.who, "POST", "/v1/processes/"+tt.ref+"/end", tt.req).refused(tt.code); !strings.Contains(e.Message, tt.says) {
+			if e := w.Do(tt.who, "POST", "/v1/processes/"+tt.ref+"/end", tt.req).Refused(tt.code); !strings.Contains(e.Message, tt.says) {
 				t.Errorf("%+v", e)
 			}
-			if sent := w.k.Signals(); len(sent) != 0 {
+			if sent := w.K.Signals(); len(sent) != 0 {
 				t.Errorf("signals: %v", sent)
 			}
 			for pid, in := range map[uint32]string{100: s.ID, 101: s.ID, 103: s.ID, 105: s.ID, 106: nested.ID, 107: s.ID, 201: other.ID} {
-				if now := w.k.Proc(pid).Session.String(); now != in {
+				if now := w.K.Proc(pid).Session.String(); now != in {
 					t.Errorf("pid %d is in session %s", pid, now)
 				}
 			}
-			into[api.Process](w.do("103", "GET", "/v1/processes/"+w.ref(101), nil), http.StatusOK) // its own session still knows it
-			if all, _ := w.k.Sessions(); len(all) != 3 {
+			daemontest.Into[api.Process](w.Do("103", "GET", "/v1/processes/"+w.ref(101), nil), http.StatusOK) // its own session still knows it
+			if all, _ := w.K.Sessions(); len(all) != 3 {
 				t.Errorf("sessions: %+v", all)
 			}
 		})
@@ -99,23 +101,23 @@ func TestBranchRefused(t *testing.T) {
 // A member may not end processes of another uid in a session that is not its user's.
 func TestBranchOfAnotherUID(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("root", 100, api.NewSession{})
+	s := w.Session("root", 100, api.NewSession{})
 	for pid, creator := range map[uint32]uint32{101: 100, 105: 100} {
-		w.k.Fork(creator, pid, "lngtest-user")
-		w.k.Edit(pid, func(p *kerneltest.Proc) { p.UID = 1000 })
-		w.proc(pid, creator, 1000, "lngtest-user")
+		w.K.Fork(creator, pid, "lngtest-user")
+		w.K.Edit(pid, func(p *kerneltest.Proc) { p.UID = 1000 })
+		w.Proc(pid, creator, 1000, "lngtest-user")
 	}
-	w.k.Fork(101, 102, "lngtest-root")
-	w.proc(102, 101, 0, "lngtest-root")
-	w.k.Edit(102, func(p *kerneltest.Proc) { p.UID = 0 })
-	if e := w.do("105", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}).refused(api.CodeDenied); !strings.Contains(e.Message, "pid 102 runs as uid 0") {
+	w.K.Fork(101, 102, "lngtest-root")
+	w.Proc(102, 101, 0, "lngtest-root")
+	w.K.Edit(102, func(p *kerneltest.Proc) { p.UID = 0 })
+	if e := w.Do("105", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeDenied); !strings.Contains(e.Message, "pid 102 runs as uid 0") {
 		t.Errorf("%+v", e)
 	}
-	if alive := w.alive(100, 101, 102, 105); len(alive) != 4 || len(w.k.Signals()) != 0 || w.k.Proc(101).Session.String() != s.ID {
-		t.Errorf("alive: %v, signals: %v, 101 in %v", alive, w.k.Signals(), w.k.Proc(101).Session)
+	if alive := w.alive(100, 101, 102, 105); len(alive) != 4 || len(w.K.Signals()) != 0 || w.K.Proc(101).Session.String() != s.ID {
+		t.Errorf("alive: %v, signals: %v, 101 in %v", alive, w.K.Signals(), w.K.Proc(101).Session)
 	}
-	w.k.Exit(102, 0)
-	into[api.Report](w.do("105", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	w.K.Exit(102, 0)
+	daemontest.Into[api.Report](w.Do("105", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
 	if alive := w.alive(100, 101, 105); !slices.Equal(alive, []uint32{100, 105}) {
 		t.Errorf("alive: %v", alive)
 	}
@@ -123,7 +125,7 @@ func TestBranchOfAnotherUID(t *testing.T) {
 
 // joining is a kernel in which something happens right before a session is created.
 type joining struct {
-	fenced
+	*kerneltest.Kernel
 	join *func()
 }
 
@@ -131,15 +133,15 @@ func (k *joining) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 	if join := *k.join; join != nil {
 		join()
 	}
-	return k.fenced.Create(spec)
+	return k.Kernel.Create(spec)
 }
 
 // The guards are asked again right before the first signal: a process that must not be
 // ended may join the branch after the first time, while the branch is separated.
 func TestBranchJoinedMeanwhile(t *testing.T) {
 	enter := func(w *world, from tracer.SessionID, pid uint32) {
-		w.k.Edit(pid, func(p *kerneltest.Proc) { p.Flags = 0 })
-		if err := w.k.Enter(from, w.k.Proc(pid).Identity, w.k.Proc(101).Identity, tracer.SourceRequest); err != nil {
+		w.K.Edit(pid, func(p *kerneltest.Proc) { p.Flags = 0 })
+		if err := w.K.Enter(from, w.K.Proc(pid).Identity, w.K.Proc(101).Identity, tracer.SourceRequest); err != nil {
 			t.Error(err)
 		}
 	}
@@ -149,27 +151,27 @@ func TestBranchJoinedMeanwhile(t *testing.T) {
 		join func(*world, tracer.SessionID)
 	}{
 		{120, "protected", func(w *world, _ tracer.SessionID) {
-			w.k.Fork(101, 120, "lngtest-protected")
-			w.k.Edit(120, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
+			w.K.Fork(101, 120, "lngtest-protected")
+			w.K.Edit(120, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
 		}},
-		{userPID, "is the caller", func(w *world, from tracer.SessionID) { enter(w, from, userPID) }},
+		{daemontest.User, "is the caller", func(w *world, from tracer.SessionID) { enter(w, from, daemontest.User) }},
 		{1, "the init process", func(w *world, from tracer.SessionID) { enter(w, from, 1) }},
 	} {
 		t.Run(tt.says, func(t *testing.T) {
 			var join func()
-			w, s, _ := household(t, func(w *world) {
-				w.h.open = func(tracer.Options) (kernel, error) { return &joining{fenced{w.k, &w.gates}, &join}, nil }
+			w, s, _ := household(t, func(w *daemontest.Daemon) {
+				w.Host.Open = func(tracer.Options) (daemon.Kernel, error) { return &joining{w.K, &join}, nil }
 			})
-			from := w.id(s.ID)
+			from := w.ID(s.ID)
 			join = func() { tt.join(w, from) }
-			if e := w.do("user", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}).refused(api.CodeGuarded); !strings.Contains(e.Message, tt.says) {
+			if e := w.Do("user", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeGuarded); !strings.Contains(e.Message, tt.says) {
 				t.Errorf("%+v", e)
 			}
-			if sent := w.k.Signals(); len(sent) != 0 {
+			if sent := w.K.Signals(); len(sent) != 0 {
 				t.Errorf("signals: %v", sent)
 			}
 			for _, pid := range []uint32{100, 101, 103, 105, 106, tt.pid} {
-				if now := w.k.Proc(pid).Session; now != from {
+				if now := w.K.Proc(pid).Session; now != from {
 					t.Errorf("pid %d is in session %v", pid, now)
 				}
 			}
@@ -183,7 +185,7 @@ func TestBranchEnd(t *testing.T) {
 	for _, who := range []string{"user", "root", "105"} {
 		t.Run(who, func(t *testing.T) {
 			w, s, _ := household(t)
-			plan := into[api.Plan](w.do(who, "POST", "/v1/processes/"+w.ref(101)+"/plan", nil), http.StatusOK)
+			plan := daemontest.Into[api.Plan](w.Do(who, "POST", "/v1/processes/"+w.ref(101)+"/plan", nil), http.StatusOK)
 			var planned []int
 			for _, p := range plan.Processes {
 				planned = append(planned, p.PID)
@@ -191,22 +193,22 @@ func TestBranchEnd(t *testing.T) {
 			if plan.Session != s.ID || plan.RefusedBy != "" || plan.Token == "" || !slices.Equal(planned, []int{101, 103}) {
 				t.Fatalf("plan %+v", plan)
 			}
-			if w.k.Proc(101).Session.String() != s.ID {
+			if w.K.Proc(101).Session.String() != s.ID {
 				t.Error("a plan has moved the process")
 			}
-			w.k.Fork(101, 104, "lngtest-more") // the same program: a program that forks is planned with its forks
-			r := into[api.Report](w.do(who, "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{PlanToken: plan.Token}), http.StatusAccepted)
+			w.K.Fork(101, 104, "lngtest-more") // the same program: a program that forks is planned with its forks
+			r := daemontest.Into[api.Report](w.Do(who, "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{PlanToken: plan.Token}), http.StatusAccepted)
 			if r.Session == s.ID || r.EndReason != "end" || len(r.Also) != 0 {
 				t.Errorf("report %+v", r)
 			}
-			r = w.receipt(r.Session)
+			r = w.Receipt(r.Session)
 			if got := outcomes(r); r.Verdict != "clean" || len(got) != 3 || got[101] != "kill" || got[103] != "kill" || got[104] != "kill" {
 				t.Errorf("verdict %s, outcomes %v", r.Verdict, got)
 			}
 			if alive := w.alive(100, 101, 103, 104, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
 				t.Errorf("alive: %v", alive)
 			}
-			if x := into[api.Session](w.do("user", "GET", "/v1/sessions/household", nil), http.StatusOK); x.State != "active" {
+			if x := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/household", nil), http.StatusOK); x.State != "active" {
 				t.Errorf("the session: %+v", x)
 			}
 		})
@@ -216,36 +218,36 @@ func TestBranchEnd(t *testing.T) {
 // A dead process is named; what it started lives.
 func TestBranchOfDeadProcess(t *testing.T) {
 	w, _, dead := household(t)
-	into[api.Report](w.do("user", "POST", "/v1/processes/"+dead+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/processes/"+dead+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
 	if alive := w.alive(100, 101, 103, 105, 106); !slices.Equal(alive, []uint32{100, 101, 105, 106}) {
 		t.Errorf("alive: %v", alive)
 	}
-	w.do("user", "POST", "/v1/processes/"+dead+"/end", api.EndRequest{Now: true}).refused(api.CodeNotFound)
+	w.Do("user", "POST", "/v1/processes/"+dead+"/end", api.EndRequest{Now: true}).Refused(api.CodeNotFound)
 }
 
 // Sessions that the branch opened end with it: their records cannot be moved. One that
 // a sibling opened does not.
 func TestBranchWithNestedSessions(t *testing.T) {
 	w, s, _ := household(t)
-	w.k.Fork(103, 110, "lngtest-110")
-	w.k.Fork(110, 111, "lngtest-111")
-	w.proc(110, 103, 1000, "lngtest-110")
+	w.K.Fork(103, 110, "lngtest-110")
+	w.K.Fork(110, 111, "lngtest-111")
+	w.Proc(110, 103, 1000, "lngtest-110")
 	adopt := func(pid int) string {
-		x := into[api.Session](w.do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: pid}}), http.StatusCreated)
+		x := daemontest.Into[api.Session](w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: pid}}), http.StatusCreated)
 		if x.Parent != s.ID {
 			t.Fatalf("%+v", x)
 		}
 		return x.ID
 	}
 	mine, siblings := adopt(110), adopt(106)
-	r := into[api.Report](w.do("user", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	r := daemontest.Into[api.Report](w.Do("user", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
 	if !slices.Equal(r.Also, []string{mine}) {
 		t.Errorf("also %v, want %s and not %s", r.Also, mine, siblings)
 	}
 	if alive := w.alive(100, 101, 103, 105, 106, 110, 111); !slices.Equal(alive, []uint32{100, 105, 106}) {
 		t.Errorf("alive: %v", alive)
 	}
-	if r := w.receipt(mine); r.Verdict != "clean" {
+	if r := w.Receipt(mine); r.Verdict != "clean" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -259,12 +261,12 @@ func TestBranchesOverlap(t *testing.T) {
 		var wg sync.WaitGroup
 		for who, ref := range refs {
 			wg.Go(func() {
-				switch a := w.do(who, "POST", "/v1/processes/"+ref+"/end", api.EndRequest{Now: true}); a.status {
+				switch a := w.Do(who, "POST", "/v1/processes/"+ref+"/end", api.EndRequest{Now: true}); a.Status {
 				case http.StatusAccepted:
-					w.receipt(into[api.Report](a, a.status).Session)
+					w.Receipt(daemontest.Into[api.Report](a, a.Status).Session)
 				case http.StatusNotFound, http.StatusConflict:
 				default:
-					t.Errorf("%s: %d %s", who, a.status, a.body)
+					t.Errorf("%s: %d %s", who, a.Status, a.Body)
 				}
 			})
 		}
@@ -272,9 +274,9 @@ func TestBranchesOverlap(t *testing.T) {
 		if alive := w.alive(100, 101, 103, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
 			t.Errorf("alive: %v", alive)
 		}
-		if x := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); x.State != "active" {
+		if x := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); x.State != "active" {
 			t.Errorf("the session: %+v", x)
 		}
-		w.stop()
+		w.Stop()
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"net/http"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -18,19 +19,19 @@ agents:
 `
 
 // agent opens a session by the rule, over a process of a user.
-func (p *policed) agent(pid, uid uint32) tracer.SessionInfo {
+func (p *world) agent(pid, uid uint32) tracer.SessionInfo {
 	p.Helper()
-	p.host(pid, shell, uid, "lngtest-sh")
-	return p.held(p.becomes(pid, shell, uid, "lngtest-agent"))
+	p.Add(pid, daemontest.Shell, uid, "lngtest-sh")
+	return p.held(p.becomes(pid, daemontest.Shell, uid, "lngtest-agent"))
 }
 
 // TestBreakerOfRules: what the kernel ends by a rule is counted by user, once, by the receipt. At the
 // limit the sessions of this user lose the limits of the rule, and those of others keep theirs.
 func TestBreakerOfRules(t *testing.T) {
-	p := newPoliced(t, breakerRules)
+	p := newWorld(t, daemontest.WithPolicy(breakerRules))
 	mine, others, roots := p.agent(100, 1000), p.agent(110, 1001), p.agent(120, 0)
 	limited := func(id tracer.SessionID) bool {
-		info, err := p.k.Session(id)
+		info, err := p.K.Session(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,38 +40,38 @@ func TestBreakerOfRules(t *testing.T) {
 	// A root that leaves no process behind does not count, however often.
 	for n := range uint32(5) {
 		s := p.agent(200+n, 1000)
-		p.k.Exit(200+n, 0)
-		if r := p.receipt(s.ID.String()); r.EndReason != "root_exit" || len(r.Processes) != 0 {
+		p.K.Exit(200+n, 0)
+		if r := p.Receipt(s.ID.String()); r.EndReason != "root_exit" || len(r.Processes) != 0 {
 			t.Fatalf("%+v", r)
 		}
 	}
-	if b := p.status().Breaker; b.Open || !limited(mine.ID) {
+	if b := p.Status().Breaker; b.Open || !limited(mine.ID) {
 		t.Fatalf("%+v: roots that left no process behind are counted", b)
 	}
 	for n := range uint32(3) {
 		s := p.agent(300+10*n, 1000)
-		p.k.Fork(300+10*n, 301+10*n, "lngtest-child")
+		p.K.Fork(300+10*n, 301+10*n, "lngtest-child")
 		if n == 0 {
-			p.k.Exit(300, 0)
-		} else if err := p.k.End(s.ID, tracer.CauseMaxProcesses, 0); err != nil {
+			p.K.Exit(300, 0)
+		} else if err := p.K.End(s.ID, tracer.CauseMaxProcesses, 0); err != nil {
 			t.Fatal(err)
 		}
-		if r := p.receipt(s.ID.String()); r.Verdict != "clean" || r.Killed == 0 {
+		if r := p.Receipt(s.ID.String()); r.Verdict != "clean" || r.Killed == 0 {
 			t.Fatalf("%+v", r)
 		}
-		if b := p.status().Breaker; b.Open != (n == 2) {
+		if b := p.Status().Breaker; b.Open != (n == 2) {
 			t.Fatalf("%+v after %d ends", b, n+1)
 		}
 	}
-	p.until(func() bool { return !limited(mine.ID) })
-	if b := p.status().Breaker; !slices.Equal(b.UIDs, []int{1000}) || b.Since == nil {
+	p.Until(func() bool { return !limited(mine.ID) })
+	if b := p.Status().Breaker; !slices.Equal(b.UIDs, []int{1000}) || b.Since == nil {
 		t.Errorf("%+v", b)
 	}
 	if !limited(others.ID) || !limited(roots.ID) {
 		t.Error("sessions of other users lost the limits of the rule")
 	}
 	for id, want := range map[tracer.SessionID]string{mine.ID: "observe", others.ID: "enforce", roots.ID: "enforce"} {
-		if s := into[api.Session](p.do("root", "GET", "/v1/sessions/"+id.String(), nil), http.StatusOK); s.Mode != want {
+		if s := daemontest.Into[api.Session](p.Do("root", "GET", "/v1/sessions/"+id.String(), nil), http.StatusOK); s.Mode != want {
 			t.Errorf("session of uid %d: mode %s", s.UID, s.Mode)
 		}
 	}
@@ -81,8 +82,8 @@ func TestBreakerOfRules(t *testing.T) {
 	if s := p.agent(410, 1001); s.MaxProcesses != 40 || s.KeepOnRootExit {
 		t.Errorf("%+v", s)
 	}
-	p.do("root", "POST", "/v1/policy/resume", nil)
-	if !limited(mine.ID) || p.status().Breaker.Open {
+	p.Do("root", "POST", "/v1/policy/resume", nil)
+	if !limited(mine.ID) || p.Status().Breaker.Open {
 		t.Error("the limits are not back")
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -28,7 +29,7 @@ func TestBrokeredByToken(t *testing.T) {
 	w.stranger(311, 30, "lngtest-wrong", "LINEAGE_TOKEN=x"+w.s.Token)                  // nearly
 	w.stranger(312, 30, "lngtest-false", "LINEAGE_SESSION="+w.s.ID, "LINEAGE_TOKEN=1") // a false secret
 	w.look()
-	w.until(func() bool { return w.in(301) == w.s.ID })
+	w.Until(func() bool { return w.in(301) == w.s.ID })
 	if w.in(300) != w.s.ID || w.in(30) != "" || w.in(310) != "" || w.in(311) != "" || w.in(312) != "" {
 		t.Errorf("30 %s 300 %s 310 %s 311 %s 312 %s", w.in(30), w.in(300), w.in(310), w.in(311), w.in(312))
 	}
@@ -37,15 +38,15 @@ func TestBrokeredByToken(t *testing.T) {
 		b.Evidence.Confidence != "strong" || !b.Ends || b.Session != w.s.ID || b.Asked != nil {
 		t.Errorf("%+v", b)
 	}
-	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=300", nil), http.StatusOK)
+	why := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=300", nil), http.StatusOK)
 	if len(why.Edges) == 0 || why.Edges[0].Kind != "adopted" || why.Edges[0].Evidence.Source != "env" {
 		t.Errorf("%+v", why)
 	}
 	if got := w.planned(w.s.ID); got[300] != "adopted (env), strong" || got[301] != "adopted (parent), strong, child of 300 lngtest-job" {
 		t.Errorf("%+v", got)
 	}
-	w.k.Exit(100, 0)
-	r := w.receipt(w.s.ID)
+	w.K.Exit(100, 0)
+	r := w.Receipt(w.s.ID)
 	if r.Verdict != "clean" || len(r.Brokered) != 1 || !w.dead(300) || !w.dead(301) {
 		t.Errorf("%+v", r)
 	}
@@ -54,7 +55,7 @@ func TestBrokeredByToken(t *testing.T) {
 			t.Errorf("%d died", pid)
 		}
 	}
-	if text := w.audit(); !strings.Contains(text, "adopted(env) for session "+w.s.ID) || strings.Contains(text, w.s.Token) {
+	if text := w.Audit(); !strings.Contains(text, "adopted(env) for session "+w.s.ID) || strings.Contains(text, w.s.Token) {
 		t.Errorf("audit: %s", text)
 	}
 }
@@ -66,23 +67,23 @@ func TestBrokeredObserved(t *testing.T) {
 	w.stranger(301, 300, "lngtest-child")
 	w.look()
 	all := w.brokered(1)
-	w.until(func() bool { return w.in(301) != "" })
+	w.Until(func() bool { return w.in(301) != "" })
 	if w.in(300) == w.s.ID || w.in(300) != all[0].Session || w.in(301) != w.in(300) || all[0].Ends || !all[0].Observed {
 		t.Errorf("%s, %+v", w.in(300), all[0])
 	}
-	beside := into[api.Session](w.do("user", "GET", "/v1/sessions/"+w.in(300), nil), http.StatusOK)
+	beside := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+w.in(300), nil), http.StatusOK)
 	if beside.BrokeredBy != w.s.ID || beside.Evidence != "adopted" || beside.Parent != "" || beside.Root.Evidence.Source != "env" {
 		t.Errorf("%+v", beside)
 	}
-	w.k.Exit(100, 0)
-	w.receipt(w.s.ID)
+	w.K.Exit(100, 0)
+	w.Receipt(w.s.ID)
 	w.look()
-	w.until(func() bool {
-		r := into[api.Report](w.do("user", "GET", "/v1/sessions/"+beside.ID+"/report", nil), http.StatusAccepted)
+	w.Until(func() bool {
+		r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/"+beside.ID+"/report", nil), http.StatusAccepted)
 		return len(r.WouldEnd) == 1 && r.WouldEnd[0] == "ancestor"
 	})
-	if w.dead(300) || len(w.k.Signals()) != 0 {
-		t.Errorf("%+v", w.k.Signals())
+	if w.dead(300) || len(w.K.Signals()) != 0 {
+		t.Errorf("%+v", w.K.Signals())
 	}
 }
 
@@ -90,9 +91,9 @@ func TestBrokeredObserved(t *testing.T) {
 func TestTokenInCommand(t *testing.T) {
 	w := newWork(t, enforced)
 	w.runs(101, "/usr/bin/tmux", "neww", "-e", w.token(), "sleep 9")
-	w.file(101, "cmdline", "tmux\x00-e\x00"+w.token()+"\x00")
+	w.File(101, "cmdline", "tmux\x00-e\x00"+w.token()+"\x00")
 	for _, path := range []string{"/v1/processes/101", "/v1/why?ref=101", "/v1/sessions/" + w.s.ID, "/v1/sessions/" + w.s.ID + "/tree"} {
-		if text := string(w.do("root", "GET", path, nil).body); !strings.Contains(text, "LINEAGE_TOKEN=*") || strings.Contains(text, w.s.Token) {
+		if text := string(w.Do("root", "GET", path, nil).Body); !strings.Contains(text, "LINEAGE_TOKEN=*") || strings.Contains(text, w.s.Token) {
 			t.Errorf("%s: %s", path, text)
 		}
 	}
@@ -105,13 +106,13 @@ func TestUnattributed(t *testing.T) {
 	w.runs(101, "/usr/bin/crontab", "-")
 	w.runs(102, "/usr/bin/tmux", "new", "-d")
 	w.runs(103, "/usr/bin/tmux", "-L", "own", "new", "-d")
-	w.k.Fork(103, 104, "tmux")
+	w.K.Fork(103, 104, "tmux")
 	w.runs(105, "/usr/bin/tmux", "-L", "own", "neww")
 	w.runs(106, "/usr/bin/at", "now")
 	w.runs(107, "/usr/bin/docker", "run", "alpine")
 	w.runs(108, "/usr/bin/docker", "ps")
 	for pid, status := range map[uint32]uint32{101: 0, 102: 0, 103: 0, 105: 0, 106: 1 << 8, 107: 1 << 8} {
-		w.k.Exit(pid, status)
+		w.K.Exit(pid, status)
 	}
 	states := func(all []api.Brokered) (text string) {
 		for _, b := range all {
@@ -122,13 +123,13 @@ func TestUnattributed(t *testing.T) {
 	if got := states(w.brokered(3)); got != "cron pending, tmux pending, docker pending, " {
 		t.Error(got)
 	}
-	w.k.Advance(3 * time.Second)
+	w.K.Advance(3 * time.Second)
 	if got := states(w.brokered(3)); got != "cron pending, tmux unattributed, docker unattributed, " {
 		t.Error(got)
 	}
 	// The list of orphans shows requests without a process too.
 	var listed []string
-	for _, o := range into[api.Orphans](w.do("user", "GET", "/v1/orphans", nil), http.StatusOK).Items {
+	for _, o := range daemontest.Into[api.Orphans](w.Do("user", "GET", "/v1/orphans", nil), http.StatusOK).Items {
 		if o.Why == api.WhyBrokered {
 			listed = append(listed, fmt.Sprintf("%d %s %s %s %s", o.PID, o.Comm, o.State, o.Session, o.Brokered.State))
 		}
@@ -136,8 +137,8 @@ func TestUnattributed(t *testing.T) {
 	if got, want := strings.Join(listed, ", "), strings.ReplaceAll("101 crontab exited S pending, 102 tmux exited S unattributed, 107 docker exited S unattributed", "S", w.s.ID); got != want {
 		t.Errorf("orphans: %s, want %s", got, want)
 	}
-	w.k.Exit(100, 0)
-	if got := states(w.receipt(w.s.ID).Brokered); got != "cron unattributed, tmux unattributed, docker unattributed, " {
+	w.K.Exit(100, 0)
+	if got := states(w.Receipt(w.s.ID).Brokered); got != "cron unattributed, tmux unattributed, docker unattributed, " {
 		t.Error(got)
 	}
 }
@@ -153,20 +154,20 @@ func TestBrokerLookalikes(t *testing.T) {
 			w.stranger(pid, 1, "lngtest-job", "LINEAGE_SESSION="+w.s.ID, "LINEAGE_TOKEN="+other)
 		}
 		w.look()
-		w.until(func() bool { return w.in(300) == w.s.ID })
+		w.Until(func() bool { return w.in(300) == w.s.ID })
 		w.look()
-		w.k.Exit(100, 0)
-		w.receipt(w.s.ID)
+		w.K.Exit(100, 0)
+		w.Receipt(w.s.ID)
 		w.look()
 		for pid := uint32(1000); pid < 1200; pid++ {
-			if p := w.k.Proc(pid); p == nil || p.Dead || p.Session != 0 {
+			if p := w.K.Proc(pid); p == nil || p.Dead || p.Session != 0 {
 				t.Fatalf("%+v", p)
 			}
 		}
 		if !w.dead(300) {
 			t.Error("the one that has it lives")
 		}
-		for _, s := range w.k.Signals() {
+		for _, s := range w.K.Signals() {
 			if s.To.PID >= 1000 {
 				t.Errorf("%+v", s)
 			}
@@ -188,12 +189,12 @@ func TestBrokersSpare(t *testing.T) {
 	w.stranger(301, 1, "lngtest-job", w.token())
 	w.unseen(func() {
 		w.stranger(302, 1, "lngtest-db", w.token()) // its link shows a file that it does not execute
-		w.k.Edit(302, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
+		w.K.Edit(302, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
 		w.stranger(303, 1, "lngtest-db", w.token()) // it may have set its file itself
-		w.k.Edit(303, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{File: true, Inside: true} })
+		w.K.Edit(303, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{File: true, Inside: true} })
 	})
 	w.look()
-	w.until(func() bool { return w.in(301) != "" && w.in(302) != "" && w.in(303) != "" })
+	w.Until(func() bool { return w.in(301) != "" && w.in(302) != "" && w.in(303) != "" })
 	if w.in(300) != "" {
 		t.Error("it is protected")
 	}
@@ -207,49 +208,49 @@ func TestAdoptedOrphans(t *testing.T) {
 		t.Helper()
 		w.unseen(func() {
 			w.stranger(pid, parent, "lngtest-p", environ...)
-			w.k.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID, p.Cgroup = sid, pgid, cgroup })
+			w.K.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID, p.Cgroup = sid, pgid, cgroup })
 		})
 	}
 	const before, its = 7, 8 // cgroups
-	place(390, 1, shell, 490, before)
+	place(390, 1, daemontest.Shell, 490, before)
 	place(391, 1, 491, 491, its)
-	place(400, shell, shell, 400, its) // 391 is in its cgroup, and older
-	place(401, 400, 480, 480, before)  // its child led a session, which is dead
+	place(400, daemontest.Shell, daemontest.Shell, 400, its) // 391 is in its cgroup, and older
+	place(401, 400, 480, 480, before)                        // its child led a session, which is dead
 	place(402, 400, 400, 481, before)
-	place(403, 400, shell, 490, before) // 390 is in that group, and older
-	w.k.Advance(time.Second)
+	place(403, 400, daemontest.Shell, 490, before) // 390 is in that group, and older
+	w.K.Advance(time.Second)
 	place(410, 1, 480, 483, before)
-	place(411, 1, shell, 481, before)
-	place(412, 1, shell, 490, before)
+	place(411, 1, daemontest.Shell, 481, before)
+	place(412, 1, daemontest.Shell, 490, before)
 	place(413, 1, 484, 484, its)
-	place(414, 1, shell, 400, before) // its leader lives
+	place(414, 1, daemontest.Shell, 400, before) // its leader lives
 	w.unseen(func() {
 		w.strangerOf(1001, 415, 1, "lngtest-p")
-		w.k.Edit(415, func(p *kerneltest.Proc) { p.SID, p.PGID = 480, 480 })
+		w.K.Edit(415, func(p *kerneltest.Proc) { p.SID, p.PGID = 480, 480 })
 	})
-	s := into[api.Session](w.do("user", "POST", "/v1/sessions", api.NewSession{Name: "old", Adopt: true, Root: api.Ref{PID: 400}}), http.StatusCreated)
-	place(416, 1, shell, shell, before, "LINEAGE_SESSION="+s.ID)
+	s := daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Name: "old", Adopt: true, Root: api.Ref{PID: 400}}), http.StatusCreated)
+	place(416, 1, daemontest.Shell, daemontest.Shell, before, "LINEAGE_SESSION="+s.ID)
 	w.look()
 	found := func() string {
 		var all []string
-		for _, b := range into[api.Session](w.do("user", "GET", "/v1/sessions/old", nil), http.StatusOK).Brokered {
+		for _, b := range daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/old", nil), http.StatusOK).Brokered {
 			all = append(all, fmt.Sprintf("%d %s %s %v", b.Process.PID, b.Evidence.Source, b.Evidence.Confidence, b.Ends))
 		}
 		slices.Sort(all)
 		return strings.Join(all, ", ")
 	}
-	w.until(func() bool { return strings.Count(found(), ",") == 3 })
+	w.Until(func() bool { return strings.Count(found(), ",") == 3 })
 	w.look()
 	if got := found(); got != "410 sid weak false, 411 pgrp weak false, 414 pgrp weak false, 416 cookie weak false" {
 		t.Error(got)
 	}
 	// A root that is alone in its cgroup gets the other processes that are in it.
-	place(500, shell, shell, shell, 9)
-	w.k.Advance(time.Second)
+	place(500, daemontest.Shell, daemontest.Shell, daemontest.Shell, 9)
+	w.K.Advance(time.Second)
 	place(510, 1, 510, 510, 9)
 	w.look() // finds nothing, so often that 510 is not looked at again soon
 	w.walk()
-	second := into[api.Session](w.do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 500}}), http.StatusCreated)
+	second := daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 500}}), http.StatusCreated)
 	why := w.attributed(510)
 	if why.Session.BrokeredBy != second.ID || why.Brokered.Evidence.Source != "cgroup" || why.Brokered.Evidence.Confidence != "weak" {
 		t.Errorf("%+v", why)
@@ -259,8 +260,8 @@ func TestAdoptedOrphans(t *testing.T) {
 			t.Errorf("%d is in %s", pid, w.in(pid))
 		}
 	}
-	into[api.Report](w.do("user", "POST", "/v1/sessions/old/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	w.receipt(s.ID)
+	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/old/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	w.Receipt(s.ID)
 	w.look()
 	for _, pid := range []uint32{410, 411, 414, 416} {
 		if w.dead(pid) {
@@ -277,20 +278,20 @@ func TestBrokersForgotten(t *testing.T) {
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
 	w.stranger(300, 30, "lngtest-pane")
 	w.look()
-	w.until(func() bool { return w.in(300) != "" })
+	w.Until(func() bool { return w.in(300) != "" })
 	beside := w.in(300)
-	w.stop()
-	if err := os.RemoveAll(filepath.Dir(w.i.History)); err != nil {
+	w.Stop()
+	if err := os.RemoveAll(filepath.Dir(w.Instance.History)); err != nil {
 		t.Fatal(err)
 	}
-	w.start(Options{Version: "9.9.9", Policy: w.policed.file})
-	w.k.Exit(100, 0)
-	if doc := into[api.Session](w.do("user", "GET", "/v1/sessions/"+beside, nil), http.StatusOK); doc.BrokeredBy != w.s.ID {
+	w.Start()
+	w.K.Exit(100, 0)
+	if doc := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+beside, nil), http.StatusOK); doc.BrokeredBy != w.s.ID {
 		t.Errorf("%+v", doc)
 	}
-	w.receipt(w.s.ID)
+	w.Receipt(w.s.ID)
 	w.look()
-	if r := w.receipt(beside); r.EndReason != "ancestor" || r.Verdict != "clean" || !w.dead(300) {
+	if r := w.Receipt(beside); r.EndReason != "ancestor" || r.Verdict != "clean" || !w.dead(300) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -302,10 +303,10 @@ func TestBrokersRestart(t *testing.T) {
 	w.stranger(300, 1, "lngtest-job", w.token())
 	w.look()
 	w.brokered(2)
-	w.restart()
+	w.Restart()
 	w.stranger(301, 1, "lngtest-job", w.token())
 	w.look()
-	w.until(func() bool { return w.in(301) == w.s.ID })
+	w.Until(func() bool { return w.in(301) == w.s.ID })
 	if all := w.brokered(3); all[0].State != "pending" || all[0].Broker != "cron" || strings.Contains(fmt.Sprint(all[0].Asked.Argv), "lngtest-secret") {
 		t.Errorf("%+v", all)
 	}
@@ -319,12 +320,12 @@ func TestBrokeredLate(t *testing.T) {
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
 	w.stranger(300, 30, "lngtest-early")
 	w.look()
-	w.until(func() bool { return w.in(300) != "" })
-	w.k.Fail("Enter", tracer.ErrBusy)
+	w.Until(func() bool { return w.in(300) != "" })
+	w.K.Fail("Enter", tracer.ErrBusy)
 	w.stranger(310, 30, "lngtest-late")
 	w.stranger(320, 1, "lngtest-strong", w.token())
 	w.look()
-	w.until(func() bool { return w.in(310) != "" && w.in(320) != "" })
+	w.Until(func() bool { return w.in(310) != "" && w.in(320) != "" })
 	if w.in(310) == w.in(300) || w.in(320) == w.s.ID || w.in(320) == w.in(310) {
 		t.Errorf("300 %s, 310 %s, 320 %s", w.in(300), w.in(310), w.in(320))
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"net/http"
@@ -10,118 +10,110 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
-// look has the sampler look once more.
-func (p *policed) look() {
+func (p *world) soFar(id string) *api.Report {
 	p.Helper()
-	if _, err := p.s.registry.Resync(registry.CauseRequest); err != nil {
-		p.Fatal(err)
-	}
-}
-
-func (p *policed) soFar(id string) *api.Report {
-	p.Helper()
-	return into[api.Report](p.do("root", "GET", "/v1/sessions/"+id+"/report", nil), http.StatusAccepted)
+	return daemontest.Into[api.Report](p.Do("root", "GET", "/v1/sessions/"+id+"/report", nil), http.StatusAccepted)
 }
 
 func TestBudgetByName(t *testing.T) {
-	p := newPoliced(t, "") // observe: limits that a caller asked for apply in both modes
-	s := p.session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: ms(0)})
-	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS = 100 << 20 })
-	p.look()
+	p := newWorld(t, daemontest.WithPolicy("")) // observe: limits that a caller asked for apply in both modes
+	s := p.Session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: daemontest.MS(0)})
+	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS = 100 << 20 })
+	p.Look()
 	if r := p.soFar(s.ID); r.State != "active" {
 		t.Fatalf("ended within its limit: %+v", r)
 	}
-	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS++ })
-	p.look()
-	if r := p.receipt(s.ID); r.EndReason != "max_rss" || r.Verdict != "clean" {
+	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS++ })
+	p.Look()
+	if r := p.Receipt(s.ID); r.EndReason != "max_rss" || r.Verdict != "clean" {
 		t.Errorf("%+v", r)
 	}
 }
 
 // The memory of a session that is shown is what its limit counts: nested sessions are in it.
 func TestBudgetCountsNested(t *testing.T) {
-	p := newPoliced(t, "")
-	outer := p.session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: ms(0)})
-	p.k.Fork(40, 50, "lngtest-inner")
-	p.proc(50, 40, 1000, "lngtest-inner")
-	inner := into[api.Session](p.do("40", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 50}}), http.StatusCreated)
-	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS = 40 << 20 })
-	p.k.Edit(50, func(x *kerneltest.Proc) { x.RSS = 60 << 20 })
-	p.look()
+	p := newWorld(t, daemontest.WithPolicy(""))
+	outer := p.Session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: daemontest.MS(0)})
+	p.K.Fork(40, 50, "lngtest-inner")
+	p.Proc(50, 40, 1000, "lngtest-inner")
+	inner := daemontest.Into[api.Session](p.Do("40", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 50}}), http.StatusCreated)
+	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS = 40 << 20 })
+	p.K.Edit(50, func(x *kerneltest.Proc) { x.RSS = 60 << 20 })
+	p.Look()
 	for id, want := range map[string]uint64{outer.ID: 100 << 20, inner.ID: 60 << 20} {
-		if s := into[api.Session](p.do("user", "GET", "/v1/sessions/"+id, nil), http.StatusOK); s.State != "active" || s.RSSBytes != want {
+		if s := daemontest.Into[api.Session](p.Do("user", "GET", "/v1/sessions/"+id, nil), http.StatusOK); s.State != "active" || s.RSSBytes != want {
 			t.Errorf("%s, in session %q: %s, %d bytes, want %d", s.ID, s.Parent, s.State, s.RSSBytes, want)
 		}
 	}
-	p.k.Edit(50, func(x *kerneltest.Proc) { x.RSS++ })
-	p.look()
-	if r := p.receipt(outer.ID); r.EndReason != "max_rss" {
+	p.K.Edit(50, func(x *kerneltest.Proc) { x.RSS++ })
+	p.Look()
+	if r := p.Receipt(outer.ID); r.EndReason != "max_rss" {
 		t.Errorf("%+v", r)
 	}
 }
 
 // TestBudgetGuarded: a limit does not end what a guard would refuse to end by name.
 func TestBudgetGuarded(t *testing.T) {
-	p := newPoliced(t, "")
-	s := p.session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: ms(0)})
-	id := p.id(s.ID)
+	p := newWorld(t, daemontest.WithPolicy(""))
+	s := p.Session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: daemontest.MS(0)})
+	id := p.ID(s.ID)
 	for name, pid := range map[string]uint32{"init": 1, "the daemon": uint32(os.Getpid())} {
-		p.k.Edit(pid, func(x *kerneltest.Proc) { x.Session, x.RSS = id, 101<<20 })
-		p.look()
-		if r := p.soFar(s.ID); r.State != "active" || len(p.k.Signals()) != 0 {
-			t.Errorf("%s: %s, signals %+v", name, r.State, p.k.Signals())
+		p.K.Edit(pid, func(x *kerneltest.Proc) { x.Session, x.RSS = id, 101<<20 })
+		p.Look()
+		if r := p.soFar(s.ID); r.State != "active" || len(p.K.Signals()) != 0 {
+			t.Errorf("%s: %s, signals %+v", name, r.State, p.K.Signals())
 		}
-		p.k.Edit(pid, func(x *kerneltest.Proc) { x.Session, x.RSS = 0, 0 })
+		p.K.Edit(pid, func(x *kerneltest.Proc) { x.Session, x.RSS = 0, 0 })
 	}
-	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS = 101 << 20 })
-	p.look()
-	if r := p.receipt(s.ID); r.EndReason != "max_rss" {
+	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS = 101 << 20 })
+	p.Look()
+	if r := p.Receipt(s.ID); r.EndReason != "max_rss" {
 		t.Errorf("without them: %+v", r)
 	}
 }
 
 func TestBudgetOfPolicyObserved(t *testing.T) {
-	p := newPoliced(t, "defaults: {max_rss: 64MiB, idle: 10s}\n")
-	s := p.session("user", 40, api.NewSession{})
-	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS = 65 << 20 })
+	p := newWorld(t, daemontest.WithPolicy("defaults: {max_rss: 64MiB, idle: 10s}\n"))
+	s := p.Session("user", 40, api.NewSession{})
+	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS = 65 << 20 })
 	for range 3 {
-		p.look()
+		p.Look()
 	}
-	p.k.Edit(40, func(x *kerneltest.Proc) { x.RSS = 0 })
-	p.k.Advance(11 * time.Second)
-	p.look()
+	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS = 0 })
+	p.K.Advance(11 * time.Second)
+	p.Look()
 	if r := p.soFar(s.ID); r.State != "active" || !slices.Equal(r.WouldEnd, []string{"max_rss", "idle"}) {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestBudgetOfPolicyEnforced(t *testing.T) {
-	p := newPoliced(t, "mode: enforce\ndefaults: {max_rss: 64MiB, grace: 0s}\nbreaker: {ends_per_minute: 2}\n")
+	p := newWorld(t, daemontest.WithPolicy("mode: enforce\ndefaults: {max_rss: 64MiB, grace: 0s}\nbreaker: {ends_per_minute: 2}\n"))
 	var ids []string
 	for pid := range uint32(3) {
-		ids = append(ids, p.session("user", 40+pid, api.NewSession{}).ID)
+		ids = append(ids, p.Session("user", 40+pid, api.NewSession{}).ID)
 	}
 	for pid := range uint32(3) {
-		p.k.Edit(40+pid, func(x *kerneltest.Proc) { x.RSS = 65 << 20 })
+		p.K.Edit(40+pid, func(x *kerneltest.Proc) { x.RSS = 65 << 20 })
 	}
-	p.look()
+	p.Look()
 	ended, spared := 0, 0
 	for _, id := range ids {
-		if r := into[api.Session](p.do("root", "GET", "/v1/sessions/"+id, nil), http.StatusOK); r.State == "active" {
+		if r := daemontest.Into[api.Session](p.Do("root", "GET", "/v1/sessions/"+id, nil), http.StatusOK); r.State == "active" {
 			spared++
 			if r := p.soFar(id); !slices.Equal(r.WouldEnd, []string{"max_rss"}) {
 				t.Errorf("%+v", r)
 			}
-		} else if r := p.receipt(id); r.EndReason == "max_rss" && r.Verdict == "clean" {
+		} else if r := p.Receipt(id); r.EndReason == "max_rss" && r.Verdict == "clean" {
 			ended++
 		}
 	}
 	// The third would exceed what the breaker allows in a minute.
-	if ended != 2 || spared != 1 || !p.status().Breaker.Open {
-		t.Errorf("%d ended, %d spared, breaker %+v", ended, spared, p.status().Breaker)
+	if ended != 2 || spared != 1 || !p.Status().Breaker.Open {
+		t.Errorf("%d ended, %d spared, breaker %+v", ended, spared, p.Status().Breaker)
 	}
 }

@@ -36,71 +36,71 @@ import (
 
 // build makes everything that runs over a kernel, and attaches the features to the
 // registry.
-func (h host) build(p parts, o Options) *service {
-	k, r, log := p.kernel, p.rules, p.log
-	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.clock.Monotonic, Proc: h.proc, Hold: h.hold})
+func (h Host) build(p parts, o Options) *Service {
+	k, r, log := p.kernel, p.Rules, p.log
+	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.Clock.Monotonic, Proc: h.Proc, Hold: h.Hold})
 	own := registry.New(registry.Options{
-		Kernel: k, Enforcer: e, Clock: h.clock, Proc: h.proc, Log: log, Hidden: selfcheck.Hidden, Period: h.period,
+		Kernel: k, Enforcer: e, Clock: h.Clock, Proc: h.Proc, Log: log, Hidden: selfcheck.Hidden, Period: h.Period,
 		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() },
 	})
-	s := &service{
-		parts: p, registry: own, enforcer: e, clock: h.clock, manager: h.manager, linger: o.Ephemeral, flush: h.limits.flush,
+	s := &Service{
+		parts: p, Registry: own, Enforcer: e, clock: h.Clock, manager: h.Manager, linger: o.Ephemeral, flush: h.Limits.Flush,
 		stopping: make(chan struct{}), start: new(status.Start),
 	}
-	s.access = access.New(access.Options{
-		Kernel: k, Proc: h.proc, Group: h.group, Peer: h.peerOf,
-		Clock: h.clock.Monotonic, Limits: h.limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Redact: r.Redact, Log: log,
+	s.Access = access.New(access.Options{
+		Kernel: k, Proc: h.Proc, Group: h.Group, Peer: h.PeerOf,
+		Clock: h.Clock.Monotonic, Limits: h.Limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Redact: r.Redact, Log: log,
 	})
 	steward := rules.New(rules.Options{
-		Policy: r, Registry: own, Kernel: k, Enforcer: e, Proc: h.proc, Clock: h.clock, Audit: p.audit, Log: log,
+		Policy: r, Registry: own, Kernel: k, Enforcer: e, Proc: h.Proc, Clock: h.Clock, Audit: p.audit, Log: log,
 	})
-	s.attribution = attribution.New(attribution.Options{
-		Registry: own, Policy: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.proc, Files: cmp.Or(h.files, "/"), Self: p.self,
-		Clock: h.clock, Audit: p.audit, Log: log,
+	s.Attribution = attribution.New(attribution.Options{
+		Registry: own, Policy: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Files: cmp.Or(h.Files, "/"), Self: p.self,
+		Clock: h.Clock, Audit: p.audit, Log: log,
 	})
 	s.selfCheck = selfcheck.New(selfcheck.Options{
-		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: p.self, Registry: own, Clock: h.clock, Proc: h.proc, Log: log,
+		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: p.self, Registry: own, Clock: h.Clock, Proc: h.Proc, Log: log,
 	})
-	s.ring = recent.New(h.clock.Boottime()/1000, recent.Size)
-	s.recorder = history.New(own, s.ring, p.journal, p.bootID, h.clock, r.Redact, log)
-	archive := history.NewArchive(s.recorder, s.access, k)
-	find := lookup.New(lookup.Options{Registry: own, Access: s.access, Kernel: k, Proc: h.proc, Clock: h.clock})
+	s.Ring = recent.New(h.Clock.Boottime()/1000, recent.Size)
+	s.Recorder = history.New(own, s.Ring, p.journal, p.bootID, h.Clock, r.Redact, log)
+	archive := history.NewArchive(s.Recorder, s.Access, k)
+	find := lookup.New(lookup.Options{Registry: own, Access: s.Access, Kernel: k, Proc: h.Proc, Clock: h.Clock})
 	lines := stream.Lines{
-		Stall: h.limits.stall, Heartbeat: h.limits.heartbeat, Stopping: s.stopping, Clock: h.clock, Tally: &stream.Tally{}, Log: log,
+		Stall: h.Limits.Stall, Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Clock: h.Clock, Tally: &stream.Tally{}, Log: log,
 	}
 	started, growth := time.Now().UTC(), new(leaks.Growth)
 	s.status = status.New(status.Options{
-		Registry: own, Access: s.access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.recorder, Kernel: k, Tally: lines.Tally,
+		Registry: own, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Kernel: k, Tally: lines.Tally,
 		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start,
 	},
 		r.Degraded, s.selfCheck.Degraded,
 		status.Failing("audit records are being lost", p.audit.Err),
 		status.Failing("self_protect", func() error { return s.start.SelfProtectErr }),
-		s.recorder.Degraded,
+		s.Recorder.Degraded,
 		status.Failing("privileges were not given up", func() error { return s.start.CapabilitiesErr }),
 		status.Failing("capabilities are missing", func() error { return s.start.Lacking }),
 	)
-	said := marks.New(marks.Options{Registry: own, Kernel: k, Proc: h.proc, Clock: h.clock, Policy: r.Policy})
+	said := marks.New(marks.Options{Registry: own, Kernel: k, Proc: h.Proc, Clock: h.Clock, Policy: r.Policy})
 	feed := watch.New(watch.Options{Lines: lines, Registry: own, Find: find, Status: s.status.Watched})
-	s.api = httpapi.New(httpapi.Options{
-		Registry: own, Access: s.access, Enforcer: e, Kernel: k, Proc: h.proc, Find: find, Archive: archive, Holds: own.Holds(),
-		Plans:    plan.New(plan.Options{Registry: own, Find: find, Enforcer: e, Kernel: k, Holds: own.Holds(), Proc: h.proc, Clock: h.clock}),
+	s.API = httpapi.New(httpapi.Options{
+		Registry: own, Access: s.Access, Enforcer: e, Kernel: k, Proc: h.Proc, Find: find, Archive: archive, Holds: own.Holds(),
+		Plans:    plan.New(plan.Options{Registry: own, Find: find, Enforcer: e, Kernel: k, Holds: own.Holds(), Proc: h.Proc, Clock: h.Clock}),
 		Branches: branch.New(own, k), Marks: said,
 		Events: stream.New(stream.Options{
-			Lines: lines, Registry: own, Ring: s.ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
+			Lines: lines, Registry: own, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
-		Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.attribution, Growth: growth,
-		SelfCheck: s.selfCheck, Version: o.Version, Send: h.limits.send, Stall: h.limits.stall, Managed: h.manager.Present,
+		Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution, Growth: growth,
+		SelfCheck: s.selfCheck, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
-	held := heldwatch.New(heldwatch.Options{Registry: own, Kernel: k, Clock: h.clock, Every: h.heldPeriod, Log: log})
-	own.Attach(said.Hooks(), held.Hooks(), commands.New(own, k, h.proc).Hooks(), steward.Hooks(), s.attribution.Hooks(), s.ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.recorder.Hooks())
-	s.jobs = []func(context.Context){
+	held := heldwatch.New(heldwatch.Options{Registry: own, Kernel: k, Clock: h.Clock, Every: h.HeldPeriod, Log: log})
+	own.Attach(said.Hooks(), held.Hooks(), commands.New(own, k, h.Proc).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.Recorder.Hooks())
+	s.Jobs = []func(context.Context){
 		func(ctx context.Context) { e.Run(ctx, own.Judged) }, own.Look, held.Run,
-		func(ctx context.Context) { reloadOn(ctx, h.hup, steward, h.manager) },
-		func(ctx context.Context) { guard(ctx, k, h.proc, p.self.PID, steward.FindRunning, p.log) },
+		func(ctx context.Context) { reloadOn(ctx, h.Hup, steward, h.Manager) },
+		func(ctx context.Context) { guard(ctx, k, h.Proc, p.self.PID, steward.FindRunning, p.log) },
 		steward.JudgeAgents, steward.KeepByRule, func(context.Context) { steward.Apply() },
-		s.attribution.Run, feed.Run, said.Run,
+		s.Attribution.Run, feed.Run, said.Run,
 	}
 	steward.CarryOut(r.Policy())
 	return s

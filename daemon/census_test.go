@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"net/http"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -24,26 +25,26 @@ func TestUnheardDeaths(t *testing.T) {
 		reason string
 	}{
 		{"root", []uint32{100}, "root_exit"},
-		{"owner", []uint32{callers["user"]}, "owner_exit"},
+		{"owner", []uint32{daemontest.Callers["user"]}, "owner_exit"},
 		{"everybody", []uint32{101, 100}, "root_exit"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.k.Feature.Level = 2 // no hook acts on a death
-			s := w.session("user", 100, api.NewSession{})
-			w.k.Fork(100, 101, "lngtest-a")
+			w.K.Feature.Level = 2 // no hook acts on a death
+			s := w.Session("user", 100, api.NewSession{})
+			w.K.Fork(100, 101, "lngtest-a")
 			w.unheard(func() {
 				for _, pid := range tt.dies {
-					w.k.Exit(pid, 0)
+					w.K.Exit(pid, 0)
 				}
 			})
-			if _, err := w.s.registry.Resync(registry.CauseNone); err != nil {
+			if _, err := w.Service.Registry.Resync(registry.CauseNone); err != nil {
 				t.Fatal(err)
 			}
-			if r := w.receipt(s.ID); r.EndReason != tt.reason || r.Verdict != "clean" || r.Left != 0 {
+			if r := w.Receipt(s.ID); r.EndReason != tt.reason || r.Verdict != "clean" || r.Left != 0 {
 				t.Errorf("%+v", r)
 			}
-			if p := w.k.Proc(101); p != nil && !p.Dead {
+			if p := w.K.Proc(101); p != nil && !p.Dead {
 				t.Error("its member lives")
 			}
 		})
@@ -54,15 +55,15 @@ func TestUnheardDeaths(t *testing.T) {
 // that die in it are leftovers.
 func TestUnheardRootOfAnEnd(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{GraceMS: ms(5000)})
-	w.k.Fork(100, 101, "lngtest-a")
-	w.k.Edit(101, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
-	w.unheard(func() { w.k.Exit(100, 0) })
-	if _, err := w.s.registry.Resync(registry.CauseNone); err != nil {
+	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(5000)})
+	w.K.Fork(100, 101, "lngtest-a")
+	w.K.Edit(101, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+	w.unheard(func() { w.K.Exit(100, 0) })
+	if _, err := w.Service.Registry.Resync(registry.CauseNone); err != nil {
 		t.Fatal(err)
 	}
-	w.k.Exit(101, 0)
-	if r := w.receipt(s.ID); r.EndReason != "root_exit" || len(r.Processes) != 1 || !r.Processes[0].Leftover {
+	w.K.Exit(101, 0)
+	if r := w.Receipt(s.ID); r.EndReason != "root_exit" || len(r.Processes) != 1 || !r.Processes[0].Leftover {
 		t.Errorf("%+v", r)
 	}
 }
@@ -70,22 +71,22 @@ func TestUnheardRootOfAnEnd(t *testing.T) {
 // TestUnheardNestedRoot: the same for a session inside another one.
 func TestUnheardNestedRoot(t *testing.T) {
 	w := newWorld(t)
-	w.k.Feature.Level = 2
-	around := w.session("user", 100, api.NewSession{})
-	w.k.Fork(100, 101, "lngtest-a")
-	id, err := w.k.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 101}})
+	w.K.Feature.Level = 2
+	around := w.Session("user", 100, api.NewSession{})
+	w.K.Fork(100, 101, "lngtest-a")
+	id, err := w.K.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 101}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.k.Fork(101, 102, "lngtest-b")
-	w.unheard(func() { w.k.Exit(101, 0) })
-	if _, err := w.s.registry.Resync(registry.CauseNone); err != nil {
+	w.K.Fork(101, 102, "lngtest-b")
+	w.unheard(func() { w.K.Exit(101, 0) })
+	if _, err := w.Service.Registry.Resync(registry.CauseNone); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.receipt(id.String()); r.EndReason != "root_exit" || r.Verdict != "clean" {
+	if r := w.Receipt(id.String()); r.EndReason != "root_exit" || r.Verdict != "clean" {
 		t.Errorf("%+v", r)
 	}
-	if s, err := w.k.Session(w.id(around.ID)); err != nil || s.State != tracer.StateActive || s.Live != 1 {
+	if s, err := w.K.Session(w.ID(around.ID)); err != nil || s.State != tracer.StateActive || s.Live != 1 {
 		t.Errorf("around it: %+v, %v", s, err)
 	}
 }
@@ -94,20 +95,20 @@ func TestUnheardNestedRoot(t *testing.T) {
 // and the daemon reports that.
 func TestMembersOfNobody(t *testing.T) {
 	w := newWorld(t)
-	around := w.session("user", 100, api.NewSession{})
-	w.k.Fork(100, 101, "lngtest-a")
-	nested, err := w.k.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 101}})
+	around := w.Session("user", 100, api.NewSession{})
+	w.K.Fork(100, 101, "lngtest-a")
+	nested, err := w.K.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 101}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.k.LoseRecord(nested)
-	if _, err := w.s.registry.Resync(registry.CauseNone); err != nil {
+	w.K.LoseRecord(nested)
+	if _, err := w.Service.Registry.Resync(registry.CauseNone); err != nil {
 		t.Fatal(err)
 	}
-	if p := w.k.Proc(101); p.Session.String() != around.ID {
+	if p := w.K.Proc(101); p.Session.String() != around.ID {
 		t.Errorf("it is in %v", p.Session)
 	}
-	st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+	st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
 	if !slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, "without a session record") }) {
 		t.Errorf("degraded %q", st.Degraded)
 	}
@@ -117,20 +118,20 @@ func TestMembersOfNobody(t *testing.T) {
 // when the next daemon found it empty.
 func TestEndedWithoutDaemon(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{})
-	if err := w.stop(); err != nil {
+	s := w.Session("user", 100, api.NewSession{})
+	if err := w.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	w.k.Advance(time.Second)
-	w.k.Exit(100, 0)
-	died := w.k.Now()
-	w.k.Advance(3 * time.Minute)
-	w.start(Options{Version: "9.9.9"})
-	if r := w.receipt(s.ID); r.EndReason != "root_exit" || r.DurationMS > 1000 {
+	w.K.Advance(time.Second)
+	w.K.Exit(100, 0)
+	died := w.K.Now()
+	w.K.Advance(3 * time.Minute)
+	w.Start()
+	if r := w.Receipt(s.ID); r.EndReason != "root_exit" || r.DurationMS > 1000 {
 		t.Errorf("%s after %v ms", r.EndReason, r.DurationMS)
 	}
-	doc := into[api.Session](w.do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
-	if at := w.h.clock.Wall(uint64(died)); doc.Ended == nil || doc.Ended.Sub(*at).Abs() > time.Second {
+	doc := daemontest.Into[api.Session](w.Do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
+	if at := w.Host.Clock.Wall(uint64(died)); doc.Ended == nil || doc.Ended.Sub(*at).Abs() > time.Second {
 		t.Errorf("it ended at %v, not %v", doc.Ended, at)
 	}
 }
@@ -138,30 +139,30 @@ func TestEndedWithoutDaemon(t *testing.T) {
 // TestLookalikeInsideLookalike: both are dissolved, and what they run belongs to the session
 // around them, and ends with it.
 func TestLookalikeInsideLookalike(t *testing.T) {
-	p := newPoliced(t, agentRules)
-	around := p.session("root", 100, api.NewSession{})
-	p.k.Fork(100, 101, "lngtest-x")
-	p.k.Fork(101, 102, "lngtest-x")
-	p.k.Fork(102, 103, "lngtest-x")
+	p := newWorld(t, daemontest.WithPolicy(agentRules))
+	around := p.Session("root", 100, api.NewSession{})
+	p.K.Fork(100, 101, "lngtest-x")
+	p.K.Fork(101, 102, "lngtest-x")
+	p.K.Fork(102, 103, "lngtest-x")
 	var inner tracer.SessionID
-	p.hold(func() { // before the first is judged
+	p.Hold(func() { // before the first is judged
 		p.becomes(101, 100, 1000, "lngtest-agent")
 		inner = p.becomes(102, 101, 1000, "lngtest-agent")
 	})
-	p.until(func() bool {
-		return p.k.Proc(101).Session.String() == around.ID && p.k.Proc(102).Session.String() == around.ID
+	p.Until(func() bool {
+		return p.K.Proc(101).Session.String() == around.ID && p.K.Proc(102).Session.String() == around.ID
 	})
-	p.until(func() bool {
-		_, err := p.k.Session(inner)
-		p.s.registry.Resync(registry.CauseNone)
-		all, _ := p.k.Sessions()
+	p.Until(func() bool {
+		_, err := p.K.Session(inner)
+		p.Service.Registry.Resync(registry.CauseNone)
+		all, _ := p.K.Sessions()
 		return err != nil && len(all) == 1
 	})
-	if n := len(p.k.Signals()); n != 0 {
+	if n := len(p.K.Signals()); n != 0 {
 		t.Errorf("%d signals", n)
 	}
-	p.do("root", "POST", "/v1/sessions/"+around.ID+"/end", api.EndRequest{Now: true})
-	if r := p.receipt(around.ID); r.Verdict != "clean" || r.Killed != 4 {
+	p.Do("root", "POST", "/v1/sessions/"+around.ID+"/end", api.EndRequest{Now: true})
+	if r := p.Receipt(around.ID); r.Verdict != "clean" || r.Killed != 4 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -169,33 +170,33 @@ func TestLookalikeInsideLookalike(t *testing.T) {
 // TestNestedInLookalike: a session that a lookalike's child leads is nested in the session around
 // both once the lookalike's is dissolved. It lives on, and its end frees both records.
 func TestNestedInLookalike(t *testing.T) {
-	p := newPoliced(t, agentRules)
-	around := p.session("root", 100, api.NewSession{})
-	p.k.Fork(100, 101, "lngtest-x")
+	p := newWorld(t, daemontest.WithPolicy(agentRules))
+	around := p.Session("root", 100, api.NewSession{})
+	p.K.Fork(100, 101, "lngtest-x")
 	var nested tracer.SessionID
-	p.hold(func() {
+	p.Hold(func() {
 		p.becomes(101, 100, 1000, "lngtest-agent")
-		p.k.Fork(101, 102, "lngtest-x")
+		p.K.Fork(101, 102, "lngtest-x")
 		var err error
-		if nested, err = p.k.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 102}}); err != nil {
+		if nested, err = p.K.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 102}}); err != nil {
 			t.Error(err)
 		}
 	})
-	p.until(func() bool { return p.k.Proc(101).Session.String() == around.ID })
-	p.until(func() bool {
-		doc := into[api.Session](p.do("root", "GET", "/v1/sessions/"+nested.String(), nil), http.StatusOK)
+	p.Until(func() bool { return p.K.Proc(101).Session.String() == around.ID })
+	p.Until(func() bool {
+		doc := daemontest.Into[api.Session](p.Do("root", "GET", "/v1/sessions/"+nested.String(), nil), http.StatusOK)
 		return doc.Parent == around.ID
 	})
-	if n := len(p.k.Signals()); n != 0 {
+	if n := len(p.K.Signals()); n != 0 {
 		t.Errorf("%d signals", n)
 	}
-	p.k.Exit(102, 0)
-	if r := p.receipt(nested.String()); r.Verdict != "clean" || r.EndReason != "root_exit" {
+	p.K.Exit(102, 0)
+	if r := p.Receipt(nested.String()); r.Verdict != "clean" || r.EndReason != "root_exit" {
 		t.Errorf("%+v", r)
 	}
-	p.until(func() bool {
-		p.s.registry.Resync(registry.CauseNone)
-		all, err := p.k.Sessions()
+	p.Until(func() bool {
+		p.Service.Registry.Resync(registry.CauseNone)
+		all, err := p.K.Sessions()
 		return err == nil && len(all) == 1
 	})
 }

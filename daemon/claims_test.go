@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"net/http"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 )
 
 // Work on weak evidence is in a companion session of its own user, although it is for the same session: no user gets
@@ -22,20 +23,20 @@ func TestCompanionOfEachUser(t *testing.T) {
 		w.asksDocker(103, 0, "run", "-d", "alpine")
 		for pid, uid := range map[uint32]uint32{300: 1000, 301: 1001, 302: 1000} {
 			w.strangerOf(uid, pid, 30, "lngtest-box")
-			w.file(pid, "cgroup", "0::/docker/"+strings.Repeat(string(rune('a'+pid-300)), 64)+"\n")
+			w.File(pid, "cgroup", "0::/docker/"+strings.Repeat(string(rune('a'+pid-300)), 64)+"\n")
 		}
 	})
 	w.look()
-	w.until(func() bool { return w.in(300) != "" && w.in(301) != "" && w.in(302) != "" })
+	w.Until(func() bool { return w.in(300) != "" && w.in(301) != "" && w.in(302) != "" })
 	if w.in(300) == w.in(301) || w.in(300) != w.in(302) {
 		t.Errorf("300 %s 301 %s 302 %s", w.in(300), w.in(301), w.in(302))
 	}
 	for pid, uid := range map[uint32]int{300: 1000, 301: 1001} {
 		var s *api.Session
-		w.until(func() bool {
-			answer := w.do("root", "GET", "/v1/sessions/"+w.in(pid), nil)
-			if answer.status == http.StatusOK {
-				s = into[api.Session](answer, http.StatusOK)
+		w.Until(func() bool {
+			answer := w.Do("root", "GET", "/v1/sessions/"+w.in(pid), nil)
+			if answer.Status == http.StatusOK {
+				s = daemontest.Into[api.Session](answer, http.StatusOK)
 			}
 			return s != nil
 		})
@@ -43,24 +44,24 @@ func TestCompanionOfEachUser(t *testing.T) {
 			t.Errorf("the session of %d is of uid %d, want %d", pid, s.UID, uid)
 		}
 	}
-	w.do("else", "POST", "/v1/sessions/"+w.in(300)+"/end", nil).refused(api.CodeDenied)
+	w.Do("else", "POST", "/v1/sessions/"+w.in(300)+"/end", nil).Refused(api.CodeDenied)
 }
 
 // What a kept session asks of a broker is not its work: the session is kept because nobody waits for its end.
 func TestKeptClaimsNothing(t *testing.T) {
 	w := newWork(t, enforced+"brokers: {end: all}\n")
-	w.k.Fork(100, 150, "lngtest-cache")
-	w.proc(150, 100, 1000, "lngtest-cache")
-	kept := into[api.Session](w.do("user", "POST", "/v1/keep", api.KeepRequest{
-		Refs:   []api.Ref{{PID: 150, StartNS: api.U64(w.k.Proc(150).Start)}},
+	w.K.Fork(100, 150, "lngtest-cache")
+	w.Proc(150, 100, 1000, "lngtest-cache")
+	kept := daemontest.Into[api.Session](w.Do("user", "POST", "/v1/keep", api.KeepRequest{
+		Refs:   []api.Ref{{PID: 150, StartNS: api.U64(w.K.Proc(150).Start)}},
 		Reason: "mine", Until: time.Now().Add(time.Hour),
 	}), http.StatusCreated)
 	w.stranger(30, 1, "tmux")
-	w.file(30, "cmdline", "tmux\x00-L\x00a\x00new\x00-d\x00")
-	w.k.Fork(150, 151, "tmux")
-	w.proc(151, 150, 1000, "tmux")
-	w.k.Exec(151, "/usr/bin/tmux", "tmux\x00-L\x00a\x00new-session\x00-d\x00")
-	w.k.AllRead()
+	w.File(30, "cmdline", "tmux\x00-L\x00a\x00new\x00-d\x00")
+	w.K.Fork(150, 151, "tmux")
+	w.Proc(151, 150, 1000, "tmux")
+	w.K.Exec(151, "/usr/bin/tmux", "tmux\x00-L\x00a\x00new-session\x00-d\x00")
+	w.K.AllRead()
 	w.stranger(300, 30, "lngtest-pane")
 	w.stranger(301, 1, "lngtest-cookie", "LINEAGE_SESSION="+kept.ID)
 	w.look()

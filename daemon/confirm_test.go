@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"io"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +17,7 @@ import (
 // stat of it: the file is a FIFO until then.
 func (w *world) reusedInside(pid, parent uint32) {
 	w.Helper()
-	stat := w.h.proc.Path(pid, "stat")
+	stat := w.Host.Proc.Path(pid, "stat")
 	os.Remove(stat)
 	if err := unix.Mkfifo(stat, 0o600); err != nil {
 		w.Fatal(err)
@@ -30,9 +31,9 @@ func (w *world) reusedInside(pid, parent uint32) {
 		}
 		defer f.Close()
 		os.Remove(stat)
-		w.k.Exit(pid, 0)
-		w.host(pid, parent, 1001, "lngtest-another")
-		io.WriteString(f, statOf(pid, "a", "R", parent))
+		w.K.Exit(pid, 0)
+		w.Add(pid, parent, 1001, "lngtest-another")
+		io.WriteString(f, daemontest.StatOf(pid, "a", "R", parent))
 	}()
 	w.Cleanup(func() {
 		if f, err := os.OpenFile(stat, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
@@ -47,22 +48,22 @@ func (w *world) reusedInside(pid, parent uint32) {
 func TestReusedWhileRead(t *testing.T) {
 	t.Run("root of a session", func(t *testing.T) {
 		w := newWorld(t)
-		w.host(300, userPID, 1000, "lngtest-child")
-		w.reusedInside(300, userPID)
-		w.do("user", "POST", "/v1/sessions", `{"root":{"pid":300}}`).refused(api.CodeIdentity)
+		w.Add(300, daemontest.User, 1000, "lngtest-child")
+		w.reusedInside(300, daemontest.User)
+		w.Do("user", "POST", "/v1/sessions", `{"root":{"pid":300}}`).Refused(api.CodeIdentity)
 	})
 	t.Run("a process outside", func(t *testing.T) {
 		w := newWorld(t)
-		w.host(300, userPID, 1000, "lngtest-child")
-		w.reusedInside(300, userPID)
-		w.do("root", "GET", "/v1/processes/300", nil).refused(api.CodeNotFound)
+		w.Add(300, daemontest.User, 1000, "lngtest-child")
+		w.reusedInside(300, daemontest.User)
+		w.Do("root", "GET", "/v1/processes/300", nil).Refused(api.CodeNotFound)
 	})
 	t.Run("a member", func(t *testing.T) {
 		w := newWorld(t)
-		s := w.session("user", 300, api.NewSession{})
-		w.reusedInside(300, elsePID)
-		for _, n := range into[api.Tree](w.do("user", "GET", "/v1/sessions/"+s.ID+"/tree", nil), http.StatusOK).Nodes {
-			if n.PID == 300 && (n.Task != "" || n.Cwd != "" || n.Parent != nil && n.Parent.PID == elsePID) {
+		s := w.Session("user", 300, api.NewSession{})
+		w.reusedInside(300, daemontest.Else)
+		for _, n := range daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/"+s.ID+"/tree", nil), http.StatusOK).Nodes {
+			if n.PID == 300 && (n.Task != "" || n.Cwd != "" || n.Parent != nil && n.Parent.PID == daemontest.Else) {
 				t.Errorf("shown of another process: %+v", n)
 			}
 		}

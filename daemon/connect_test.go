@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -163,24 +165,25 @@ func TestConnectErrors(t *testing.T) {
 // TestEphemeralStays: it stays while it has a session, and exits after the last.
 func TestEphemeralStays(t *testing.T) {
 	w := newWorld(t)
-	if err := w.stop(); err != nil {
+	if err := w.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	const linger = 50 * time.Millisecond
-	w.start(Options{Ephemeral: linger})
-	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
-	w.k.Advance(time.Hour)
-	if d := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); d.State != "active" {
+	w.Options.Ephemeral = linger
+	w.Start()
+	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
+	w.K.Advance(time.Hour)
+	if d := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); d.State != "active" {
 		t.Errorf("%+v", d)
 	}
-	w.k.Exit(100, 0)
-	w.receipt(s.ID)
-	w.until(func() bool { // only the test advances its clock
-		w.k.Advance(linger)
-		_, err := os.Stat(filepath.Join(w.dir, "unloaded"))
+	w.K.Exit(100, 0)
+	w.Receipt(s.ID)
+	w.Until(func() bool { // only the test advances its clock
+		w.K.Advance(linger)
+		_, err := os.Stat(filepath.Join(w.Dir, "unloaded"))
 		return err == nil
 	})
-	if err := w.stop(); err != nil {
+	if err := w.Stop(); err != nil {
 		t.Error(err)
 	}
 }
@@ -188,32 +191,35 @@ func TestEphemeralStays(t *testing.T) {
 // TestEphemeralWithoutDirectory: an ephemeral daemon takes the kernel side down even if
 // the directory of its socket was removed.
 func TestEphemeralWithoutDirectory(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.socket = filepath.Join(w.dir, "run", "s"); w.o.Ephemeral = 50 * time.Millisecond })
-	if err := os.RemoveAll(filepath.Dir(w.socket)); err != nil {
+	w := newWorld(t, func(w *daemontest.Daemon) {
+		w.Socket = filepath.Join(w.Dir, "run", "s")
+		w.Options.Ephemeral = 50 * time.Millisecond
+	})
+	if err := os.RemoveAll(filepath.Dir(w.Socket)); err != nil {
 		t.Fatal(err)
 	}
-	w.until(func() bool {
-		w.k.Advance(w.o.Ephemeral)
-		_, err := os.Stat(filepath.Join(w.dir, "unloaded"))
+	w.Until(func() bool {
+		w.K.Advance(w.Options.Ephemeral)
+		_, err := os.Stat(filepath.Join(w.Dir, "unloaded"))
 		return err == nil
 	})
-	if err := w.stop(); err != nil {
+	if err := w.Stop(); err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(filepath.Dir(w.socket)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Dir(w.Socket)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory is left behind: %v", err)
 	}
 }
 
 // serveFake runs the daemon as lineage daemon does.
-func serveFake(t *testing.T, k *kerneltest.Kernel, o Options) (stop func() error) {
+func serveFake(t *testing.T, k *kerneltest.Kernel, o daemon.Options) (stop func() error) {
 	t.Helper()
-	h := thisHost()
-	h.open = func(tracer.Options) (kernel, error) { k.Reopen(); return k, nil }
-	h.unload = func(string) error { return os.WriteFile(filepath.Join(filepath.Dir(o.Socket), "unloaded"), nil, 0o600) }
+	h := daemon.ThisHost()
+	h.Open = func(tracer.Options) (daemon.Kernel, error) { k.Reopen(); return k, nil }
+	h.Unload = func(string) error { return os.WriteFile(filepath.Join(filepath.Dir(o.Socket), "unloaded"), nil, 0o600) }
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- h.serve(ctx, o, nil, zerolog.Nop()) }()
+	go func() { done <- h.Serve(ctx, o, nil, zerolog.Nop()) }()
 	err := instance.Poll(t.Context(), func() (bool, error) {
 		select {
 		case err := <-done:
@@ -254,14 +260,14 @@ func TestTakeOver(t *testing.T) {
 	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	first := serveFake(t, k, Options{Socket: socket, Ephemeral: time.Minute, Version: "first"})
-	serveFake(t, k, Options{Socket: socket, Version: "second"})
+	first := serveFake(t, k, daemon.Options{Socket: socket, Ephemeral: time.Minute, Version: "first"})
+	serveFake(t, k, daemon.Options{Socket: socket, Version: "second"})
 	if err := first(); err != nil {
 		t.Error(err)
 	}
-	h := thisHost()
-	h.open = func(tracer.Options) (kernel, error) { return nil, errors.New("not reached") }
-	if err := h.serve(t.Context(), Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, instance.ErrRunning) {
+	h := daemon.ThisHost()
+	h.Open = func(tracer.Options) (daemon.Kernel, error) { return nil, errors.New("not reached") }
+	if err := h.Serve(t.Context(), daemon.Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, instance.ErrRunning) {
 		t.Errorf("a third: %v", err)
 	}
 	c, err := api.Dial(t.Context(), socket)
@@ -282,10 +288,10 @@ func TestMemberMayNotServe(t *testing.T) {
 	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(uint32(os.Getpid())).Identity}); err != nil {
 		t.Fatal(err)
 	}
-	h := thisHost()
-	h.open = func(tracer.Options) (kernel, error) { return k, nil }
+	h := daemon.ThisHost()
+	h.Open = func(tracer.Options) (daemon.Kernel, error) { return k, nil }
 	socket := filepath.Join(t.TempDir(), "s")
-	if err := h.serve(t.Context(), Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, ErrMember) {
+	if err := h.Serve(t.Context(), daemon.Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, daemon.ErrMember) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(socket); !os.IsNotExist(err) {
@@ -310,10 +316,10 @@ func TestUnload(t *testing.T) {
 	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity}); err != nil {
 		t.Fatal(err)
 	}
-	h := thisHost()
-	h.open = func(tracer.Options) (kernel, error) { k.Reopen(); return k, nil }
-	h.unload = func(dir string) error { return os.RemoveAll(dir) }
-	h.live = func(dir, _ string) (int, error) {
+	h := daemon.ThisHost()
+	h.Open = func(tracer.Options) (daemon.Kernel, error) { k.Reopen(); return k, nil }
+	h.Unload = func(dir string) error { return os.RemoveAll(dir) }
+	h.Live = func(dir, _ string) (int, error) {
 		if dir != i.Pins {
 			t.Errorf("asked for %s", dir)
 		}
@@ -323,14 +329,14 @@ func TestUnload(t *testing.T) {
 		var e *api.Error
 		return errors.As(err, &e) && e.Code == api.CodeLiveSessions
 	}
-	if err := h.takeDown(t.Context(), i, false); !live(err) {
+	if err := h.TakeDown(t.Context(), i, false); !live(err) {
 		t.Errorf("without daemon: %v", err)
 	}
-	stop := serveFake(t, k, Options{Socket: socket, Version: "lngtest"})
-	if err := h.takeDown(t.Context(), i, false); !live(err) {
+	stop := serveFake(t, k, daemon.Options{Socket: socket, Version: "lngtest"})
+	if err := h.TakeDown(t.Context(), i, false); !live(err) {
 		t.Errorf("with daemon: %v", err)
 	}
-	if err := h.takeDown(t.Context(), i, true); err != nil {
+	if err := h.TakeDown(t.Context(), i, true); err != nil {
 		t.Errorf("forced: %v", err)
 	}
 	if err := stop(); err != nil {
@@ -339,7 +345,7 @@ func TestUnload(t *testing.T) {
 	if _, err := os.Stat(i.Pins); !os.IsNotExist(err) {
 		t.Errorf("pins: %v", err)
 	}
-	if err := h.takeDown(t.Context(), i, false); err != nil {
+	if err := h.TakeDown(t.Context(), i, false); err != nil {
 		t.Errorf("nothing to unload: %v", err)
 	}
 }
@@ -380,7 +386,7 @@ func TestSecondDaemon(t *testing.T) {
 		}
 		return err == nil
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), daemontest.Patience)
 	defer cancel()
 	if err := instance.Poll(ctx, func() (bool, error) { return answers(), nil }); err != nil {
 		t.Fatal(err)
@@ -388,9 +394,9 @@ func TestSecondDaemon(t *testing.T) {
 	if err := first.Process.Signal(unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	h := thisHost()
-	h.open = func(tracer.Options) (kernel, error) { return nil, errors.New("not reached") }
-	if err := h.serve(ctx, Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, instance.ErrRunning) {
+	h := daemon.ThisHost()
+	h.Open = func(tracer.Options) (daemon.Kernel, error) { return nil, errors.New("not reached") }
+	if err := h.Serve(ctx, daemon.Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, instance.ErrRunning) {
 		t.Errorf("a second daemon: %v", err)
 	}
 	if err := first.Process.Signal(unix.SIGCONT); err != nil {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 )
@@ -29,7 +30,7 @@ const perReader = 2*stream.WriteSize + 32<<10
 // dropped is how many readers were dropped because they did not read.
 func (w *world) dropped() uint64 {
 	w.Helper()
-	return into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK).Counters["readers_dropped"]
+	return daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK).Counters["readers_dropped"]
 }
 
 // TestCrowdOfReaders: LNGTEST_CROWD readers of the events, a hundred without it, half
@@ -48,18 +49,18 @@ func TestCrowdOfReaders(t *testing.T) {
 		}
 		readers = n
 	}
-	w := newWorld(t, func(w *world) { w.h.limits.UIDConns, w.h.limits.stall = 2*readers, 10*time.Second })
+	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.UIDConns, w.Host.Limits.Stall = 2*readers, 10*time.Second })
 	took := func(base uint32) (all []time.Duration) {
 		for n := range uint32(ends) {
 			root := base + n*members
-			s := w.session("user", root, api.NewSession{GraceMS: ms(0)})
+			s := w.Session("user", root, api.NewSession{GraceMS: daemontest.MS(0)})
 			for k := uint32(1); k < members; k++ {
-				w.k.Fork(root, root+k, "lngtest-x")
-				w.k.Exec(root+k, "/bin/x", "x\x00--long-argument\x00")
+				w.K.Fork(root, root+k, "lngtest-x")
+				w.K.Exec(root+k, "/bin/x", "x\x00--long-argument\x00")
 			}
 			began := time.Now()
-			into[api.Report](w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
-			if r := w.receipt(s.ID); r.Verdict != "clean" || len(r.Processes) != members {
+			daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+			if r := w.Receipt(s.ID); r.Verdict != "clean" || len(r.Processes) != members {
 				t.Errorf("%+v", r)
 			}
 			all = append(all, time.Since(began))
@@ -73,8 +74,8 @@ func TestCrowdOfReaders(t *testing.T) {
 		last  = first + 2*ends*members
 	)
 	alone := took(first)
-	w.k.AllRead()
-	from := w.s.ring.End()
+	w.K.AllRead()
+	from := w.Service.Ring.End()
 	before := inUse()
 	var crowd sync.WaitGroup
 	counts := make([]readCount, readers)
@@ -92,26 +93,26 @@ func TestCrowdOfReaders(t *testing.T) {
 		t.Errorf("the heap grew by %d KiB, allowed are %d", grown>>10, limit>>10)
 	}
 	// More than the kernel buffers for a reader that does not read.
-	s := w.session("user", last, api.NewSession{})
+	s := w.Session("user", last, api.NewSession{})
 	long := strings.Repeat("a", 3000) + "\x00"
-	w.until(func() bool {
+	w.Until(func() bool {
 		for range 20 {
-			w.k.Exec(last, "/bin/a", long)
+			w.K.Exec(last, "/bin/a", long)
 		}
-		w.k.AllRead()
+		w.K.AllRead()
 		return w.dropped() >= uint64(readers/2)
 	})
-	if r := into[api.Session](w.do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); r.Live != 1 {
+	if r := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); r.Live != 1 {
 		t.Errorf("%+v", r)
 	}
-	end := w.s.ring.End()
+	end := w.Service.Ring.End()
 	for n := range counts {
-		w.until(func() bool { return n%2 != 0 || counts[n].at.Load() >= end || counts[n].over.Load() })
+		w.Until(func() bool { return n%2 != 0 || counts[n].at.Load() >= end || counts[n].over.Load() })
 	}
 	if n := w.dropped(); n != uint64(readers/2) {
 		t.Errorf("%d readers were dropped, want the %d stopped ones", n, readers/2)
 	}
-	go w.stop()
+	go w.Stop()
 	crowd.Wait()
 	for n := range counts {
 		c := &counts[n]
@@ -128,7 +129,7 @@ func TestCrowdOfReaders(t *testing.T) {
 // reads begins to read the events from now on, and stops after the headers.
 func (w *world) reads(who string) *http.Response {
 	w.Helper()
-	c, err := w.dial(who)
+	c, err := w.Dial(who)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -23,16 +24,16 @@ func TestBrokeredBySocket(t *testing.T) {
 	for end, dies := range map[string]bool{"strong": false, "all": true, "none": false} {
 		w := newWork(t, enforced+"brokers: {end: "+end+"}\n")
 		w.stranger(30, 1, "tmux")
-		w.file(30, "cmdline", "tmux\x00-L\x00a\x00new\x00-d\x00")
+		w.File(30, "cmdline", "tmux\x00-L\x00a\x00new\x00-d\x00")
 		w.stranger(31, 1, "tmux") // another server
-		w.file(31, "cmdline", "tmux\x00-L\x00b\x00new\x00-d\x00")
+		w.File(31, "cmdline", "tmux\x00-L\x00b\x00new\x00-d\x00")
 		w.stranger(299, 30, "lngtest-before")
 		w.runs(101, "/usr/bin/tmux", "-L", "a", "new-session", "-d", "sleep 9")
 		w.stranger(312, 31, "lngtest-theirs")
 		w.stranger(300, 30, "lngtest-pane")
 		w.strangerOf(1001, 310, 30, "lngtest-other")
-		w.stranger(311, shell, "lngtest-else")
-		w.k.Exit(101, 0)
+		w.stranger(311, daemontest.Shell, "lngtest-else")
+		w.K.Exit(101, 0)
 		w.look()
 		b := w.brokered(1)[0]
 		if b.State != "attributed" || b.Broker != "tmux" || b.Asked.PID != 101 || len(b.Asked.Argv) != 6 || b.Time == nil ||
@@ -40,8 +41,8 @@ func TestBrokeredBySocket(t *testing.T) {
 			t.Errorf("%s: %+v", end, b)
 		}
 		var orphans []api.Orphan
-		w.until(func() bool {
-			orphans = into[api.Orphans](w.do("user", "GET", "/v1/orphans?session="+b.Session, nil), http.StatusOK).Items
+		w.Until(func() bool {
+			orphans = daemontest.Into[api.Orphans](w.Do("user", "GET", "/v1/orphans?session="+b.Session, nil), http.StatusOK).Items
 			return len(orphans) == 1
 		})
 		if orphans[0].PID != 300 || orphans[0].Brokered == nil || orphans[0].Brokered.Evidence.Source != "socket" || orphans[0].State != "live" {
@@ -50,21 +51,21 @@ func TestBrokeredBySocket(t *testing.T) {
 		if got := w.planned(b.Session); got[300] != "root (socket), weak" {
 			t.Errorf("%+v", got)
 		}
-		w.k.Exit(100, 0)
-		if r := w.receipt(w.s.ID); len(r.Brokered) != 1 || r.Verdict != "clean" {
+		w.K.Exit(100, 0)
+		if r := w.Receipt(w.s.ID); len(r.Brokered) != 1 || r.Verdict != "clean" {
 			t.Errorf("%+v", r)
 		}
 		w.look()
 		if dies {
-			if r := w.receipt(b.Session); r.EndReason != "ancestor" || r.Verdict != "clean" {
+			if r := w.Receipt(b.Session); r.EndReason != "ancestor" || r.Verdict != "clean" {
 				t.Errorf("%+v", r)
 			}
 		}
 		if w.dead(300) != dies {
-			t.Errorf("%s: %+v", end, w.k.Proc(300))
+			t.Errorf("%s: %+v", end, w.K.Proc(300))
 		}
 		for _, pid := range []uint32{30, 31, 299, 310, 311, 312} {
-			if p := w.k.Proc(pid); p == nil || p.Dead || p.Session != 0 {
+			if p := w.K.Proc(pid); p == nil || p.Dead || p.Session != 0 {
 				t.Errorf("%s: %+v", end, p)
 			}
 		}
@@ -82,33 +83,33 @@ func TestBrokeredBefore(t *testing.T) {
 		w.stranger(300, 30, "tmux")
 		w.stranger(302, 30, "utempter") // tmux's own
 		w.stranger(305, 30, "tmux")     // only its link shows tmux
-		w.k.Edit(305, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
+		w.K.Edit(305, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
 		w.stranger(301, 31, "runc:[2:INIT]")
-		w.exe(301, "/memfd:runc_cloned:/proc/self/exe (deleted)")
-		w.file(301, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 1)+"\n")
+		w.Exe(301, "/memfd:runc_cloned:/proc/self/exe (deleted)")
+		w.File(301, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 1)+"\n")
 	})
 	w.look()
 	w.unseen(func() {
 		w.stranger(304, 31, "runc:[2:INIT]")
-		w.exe(304, "/") // a detached mount of runc's file
-		w.file(304, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 2)+"\n")
+		w.Exe(304, "/") // a detached mount of runc's file
+		w.File(304, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 2)+"\n")
 		// Nor is one in the middle of its exec, whose environment is not there yet.
 		w.stranger(303, 30, "lngtest-execs")
-		w.file(303, "environ", "")
-		w.file(303, "stat", "303 (lngtest) R"+strings.Repeat(" 0", 40))
+		w.File(303, "environ", "")
+		w.File(303, "stat", "303 (lngtest) R"+strings.Repeat(" 0", 40))
 	})
 	w.look()
-	w.until(func() bool { return w.in(305) != "" })
+	w.Until(func() bool { return w.in(305) != "" })
 	if w.in(300)+w.in(301)+w.in(302)+w.in(303)+w.in(304) != "" {
 		t.Fatalf("300 %s 301 %s 302 %s 303 %s", w.in(300), w.in(301), w.in(302), w.in(303))
 	}
 	w.unseen(func() {
-		w.environ(303, "A=1", w.token())
+		w.Environ(303, "A=1", w.token())
 		w.become(300, "lngtest-pane", w.token())
 		w.become(301, "lngtest-box", "A=1")
 	})
 	w.look()
-	w.until(func() bool { return w.in(300) == w.s.ID && w.in(303) == w.s.ID && w.in(301) != "" })
+	w.Until(func() bool { return w.in(300) == w.s.ID && w.in(303) == w.s.ID && w.in(301) != "" })
 	if w.in(301) == w.s.ID {
 		t.Error("weak evidence made a member of 301")
 	}
@@ -122,7 +123,7 @@ func TestBrokeredReparented(t *testing.T) {
 	w.runs(101, "/usr/bin/docker", "run", "alpine")
 	w.unseen(func() {
 		w.stranger(300, 30, "lngtest-box", w.token())
-		w.file(300, "stat", statOf(300, "lngtest-box", "S", 31))
+		w.File(300, "stat", daemontest.StatOf(300, "lngtest-box", "S", 31))
 	})
 	w.look()
 	w.attributed(300)
@@ -135,7 +136,7 @@ func TestBrokeredReparented(t *testing.T) {
 // member could have ended it itself.
 func TestBrokeredByUnit(t *testing.T) {
 	w := newWork(t, enforced)
-	w.proc(1, 0, 0, "systemd")
+	w.Proc(1, 0, 0, "systemd")
 	w.stranger(30, 1, "systemd")
 	begins := func(pid uint32, cgroup string) {
 		t.Helper()
@@ -145,14 +146,14 @@ func TestBrokeredByUnit(t *testing.T) {
 		}
 		w.unseen(func() {
 			w.stranger(pid, manager, "lngtest-unit")
-			w.file(pid, "cgroup", "0::"+cgroup+"\n")
+			w.File(pid, "cgroup", "0::"+cgroup+"\n")
 		})
 	}
 	unit := func(pid uint32, cgroup string) {
 		t.Helper()
-		dir := filepath.Join(w.dir, "run/systemd/transient")
+		dir := filepath.Join(w.Dir, "run/systemd/transient")
 		if strings.Contains(cgroup, "user@1000") {
-			dir = filepath.Join(w.dir, "run/user/1000/systemd/transient")
+			dir = filepath.Join(w.Dir, "run/user/1000/systemd/transient")
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -161,7 +162,7 @@ func TestBrokeredByUnit(t *testing.T) {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		at := w.h.clock.Zero().Add(w.k.Now())
+		at := w.Host.Clock.Zero().Add(w.K.Now())
 		if err := os.Chtimes(path, at, at); err != nil {
 			t.Fatal(err)
 		}
@@ -181,20 +182,20 @@ func TestBrokeredByUnit(t *testing.T) {
 	unit(315, "/system.slice/run-r8.service")
 	begins(316, "/system.slice/lngtest-standing.service")
 	w.look()
-	w.until(func() bool { return w.in(300) == w.s.ID && w.in(314) != "" && w.in(315) != "" })
+	w.Until(func() bool { return w.in(300) == w.s.ID && w.in(314) != "" && w.in(315) != "" })
 	if w.in(310)+w.in(311)+w.in(312)+w.in(313)+w.in(316) != "" || w.in(314) == w.s.ID || w.in(315) == w.s.ID {
 		t.Errorf("310 %s 311 %s 312 %s 313 %s 314 %s 315 %s 316 %s", w.in(310), w.in(311), w.in(312), w.in(313), w.in(314), w.in(315), w.in(316))
 	}
 
 	// What the unit starts later, or again, is the session's too; a unit of that name
 	// that another user makes later is not.
-	w.k.Exit(101, 0)
-	w.k.AllRead()
-	w.k.Advance(time.Minute)
+	w.K.Exit(101, 0)
+	w.K.AllRead()
+	w.K.Advance(time.Minute)
 	begins(301, manager+"mine.service")
 	w.look()
-	w.until(func() bool { return w.in(301) == w.s.ID })
-	w.k.Exit(301, 0)
+	w.Until(func() bool { return w.in(301) == w.s.ID })
+	w.K.Exit(301, 0)
 	unit(302, manager+"mine.service")
 	w.look()
 	if w.in(302) != "" {
@@ -206,14 +207,14 @@ func TestBrokeredByUnit(t *testing.T) {
 func (w *work) docks(pid uint32, n int, name string, created time.Duration) {
 	w.Helper()
 	id := fmt.Sprintf("%064x", n)
-	shim, dir := 1000+pid, filepath.Join(w.dir, "docker/containers", id)
-	bundle := filepath.Join(w.dir, "bundles", id)
+	shim, dir := 1000+pid, filepath.Join(w.Dir, "docker/containers", id)
+	bundle := filepath.Join(w.Dir, "bundles", id)
 	for _, d := range []string{dir, bundle} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			w.Fatal(err)
 		}
 	}
-	at := w.h.clock.Zero().Add(w.k.Now() + created).Format(time.RFC3339Nano)
+	at := w.Host.Clock.Zero().Add(w.K.Now() + created).Format(time.RFC3339Nano)
 	for path, text := range map[string]string{
 		filepath.Join(bundle, "config.json"): fmt.Sprintf(`{"mounts":[{"destination":"/etc/hostname","source":%q}]}`, filepath.Join(dir, "hostname")),
 		filepath.Join(dir, "config.v2.json"): fmt.Sprintf(`{"ID":%q,"Name":"/%s","Created":%q}`, id, name, at),
@@ -224,21 +225,21 @@ func (w *work) docks(pid uint32, n int, name string, created time.Duration) {
 	}
 	w.unseen(func() {
 		w.strangerOf(0, shim, 1, "containerd-shim-runc-v2")
-		os.Remove(w.h.proc.Path(shim, "cwd"))
-		os.Symlink(bundle, w.h.proc.Path(shim, "cwd"))
+		os.Remove(w.Host.Proc.Path(shim, "cwd"))
+		os.Symlink(bundle, w.Host.Proc.Path(shim, "cwd"))
 		w.strangerOf(0, pid, shim, "lngtest-box")
-		w.file(pid, "cgroup", "0::/docker/"+id+"\n")
+		w.File(pid, "cgroup", "0::/docker/"+id+"\n")
 	})
 }
 
 // asksDocker runs docker's client as a child of the root.
 func (w *work) asksDocker(pid, uid uint32, words ...string) {
 	w.Helper()
-	w.k.Fork(100, pid, "docker")
-	w.k.Edit(pid, func(p *kerneltest.Proc) { p.UID = uid })
-	w.k.Advance(time.Second)
-	w.k.Exec(pid, "/usr/bin/docker", "docker\x00"+strings.Join(words, "\x00")+"\x00")
-	w.k.AllRead()
+	w.K.Fork(100, pid, "docker")
+	w.K.Edit(pid, func(p *kerneltest.Proc) { p.UID = uid })
+	w.K.Advance(time.Second)
+	w.K.Exec(pid, "/usr/bin/docker", "docker\x00"+strings.Join(words, "\x00")+"\x00")
+	w.K.AllRead()
 }
 
 // A container that root named is the session's, according to docker's own record.
@@ -250,15 +251,15 @@ func TestBrokeredByContainer(t *testing.T) {
 	w.docks(301, 2, "theirs", 0)
 	w.docks(302, 3, "mine", -2*time.Second) // made before the request
 	w.docks(303, 4, "users", 0)             // docker would let that user end any container
-	w.k.Exit(101, 0)
-	w.k.Exit(102, 0)
+	w.K.Exit(101, 0)
+	w.K.Exit(102, 0)
 	w.look()
-	w.until(func() bool { return w.in(300) == w.s.ID && w.in(302) != "" && w.in(303) != "" })
+	w.Until(func() bool { return w.in(300) == w.s.ID && w.in(302) != "" && w.in(303) != "" })
 	if w.in(301) != "" || w.in(302) == w.s.ID || w.in(303) == w.s.ID {
 		t.Errorf("301 %s 302 %s 303 %s", w.in(301), w.in(302), w.in(303))
 	}
 	// It has no right over another user's work because of a coincidence.
-	w.do("user", "POST", "/v1/sessions/"+w.in(302)+"/end", api.EndRequest{}).refused(api.CodeDenied)
+	w.Do("user", "POST", "/v1/sessions/"+w.in(302)+"/end", api.EndRequest{}).Refused(api.CodeDenied)
 }
 
 // Each container belongs to one request, and is found by its name.
@@ -281,19 +282,19 @@ func TestBrokeredContainersInOrder(t *testing.T) {
 		}
 		return strings.Join(all, ", ")
 	}
-	w.until(func() bool { // the list has requests without a process, too
+	w.Until(func() bool { // the list has requests without a process, too
 		return told() == "300 a container for 101, 301 brave_hopper socket for 102, 302 calm_lovelace socket for 103"
 	})
 	for pid, want := range map[uint32]string{300: "", 301: "brave_hopper"} { // the first one of a companion session
-		if s := into[api.Session](w.do("root", "GET", "/v1/sessions/"+w.in(pid), nil), http.StatusOK); s.Container != want {
+		if s := daemontest.Into[api.Session](w.Do("root", "GET", "/v1/sessions/"+w.in(pid), nil), http.StatusOK); s.Container != want {
 			t.Errorf("the session of pid %d: %+v", pid, s)
 		}
 	}
-	w.k.Fork(300, 310, "lngtest-inner")
+	w.K.Fork(300, 310, "lngtest-inner")
 	w.become(300, "lngtest-app") // it was looked at before its exec
-	w.until(func() bool { return w.doc().Brokered[0].Process.Comm == "lngtest-app" })
-	w.k.Exit(100, 0)
-	for _, p := range w.receipt(w.s.ID).Processes {
+	w.Until(func() bool { return w.doc().Brokered[0].Process.Comm == "lngtest-app" })
+	w.K.Exit(100, 0)
+	for _, p := range w.Receipt(w.s.ID).Processes {
 		if want := map[int]string{300: "a", 310: "a"}[p.PID]; p.Container != want {
 			t.Errorf("%+v", p)
 		}
@@ -305,15 +306,15 @@ func TestBrokeredContainersInOrder(t *testing.T) {
 func TestBrokeredByJob(t *testing.T) {
 	w := newWork(t, enforced)
 	w.runs(101, "/usr/bin/at", "now")
-	w.k.Exit(101, 0)
+	w.K.Exit(101, 0)
 	w.runs(102, "/usr/bin/at", "now", "+", "1", "day") // what begins first is most likely the one before
-	w.k.Exit(102, 0)
+	w.K.Exit(102, 0)
 	job := func(pid uint32, script string) {
 		t.Helper()
 		w.unseen(func() {
 			w.stranger(pid, 30, "lngtest-sh", "SHELL=/bin/sh")
-			w.file(pid, "fd/0", "#!/bin/sh\n# atrun uid=1000\n"+script)
-			if err := os.Chown(w.h.proc.Path(pid, "fd/0"), int(w.k.Proc(pid).UID), -1); err != nil {
+			w.File(pid, "fd/0", "#!/bin/sh\n# atrun uid=1000\n"+script)
+			if err := os.Chown(w.Host.Proc.Path(pid, "fd/0"), int(w.K.Proc(pid).UID), -1); err != nil {
 				t.Skip("needs root")
 			}
 		})
@@ -328,8 +329,8 @@ func TestBrokeredByJob(t *testing.T) {
 	if b.Broker != "atd" || b.Asked.PID != 101 || w.in(301) != "" {
 		t.Errorf("%+v, 301 %s", b, w.in(301))
 	}
-	w.k.Exit(100, 0)
-	w.receipt(w.s.ID)
+	w.K.Exit(100, 0)
+	w.Receipt(w.s.ID)
 	job(302, w.token()+"; export LINEAGE_TOKEN\nsleep 9\n")
 	w.look()
 	late := w.brokered(2)[1]
@@ -337,7 +338,7 @@ func TestBrokeredByJob(t *testing.T) {
 		t.Errorf("%+v", late)
 	}
 	w.look()
-	if r := w.receipt(late.Session); r.EndReason != "ancestor" || r.Verdict != "clean" {
+	if r := w.Receipt(late.Session); r.EndReason != "ancestor" || r.Verdict != "clean" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -348,7 +349,7 @@ func TestBrokeredBySSH(t *testing.T) {
 	w.runs(101, "/usr/bin/ssh", "localhost", "setsid -f sleep 9")
 	w.stranger(300, 1, "lngtest-left", "SSH_CONNECTION=127.0.0.1 5 127.0.0.1 22", w.token())
 	w.stranger(301, 1, "lngtest-else", w.token())
-	w.k.Exit(101, 0)
+	w.K.Exit(101, 0)
 	w.look()
 	asked := make(map[int]int)
 	for _, b := range w.brokered(2) {
@@ -359,8 +360,8 @@ func TestBrokeredBySSH(t *testing.T) {
 	if asked[300] != 101 || asked[301] != 0 {
 		t.Errorf("asked for by %v", asked)
 	}
-	w.k.Exit(100, 0)
-	for _, b := range w.receipt(w.s.ID).Brokered {
+	w.K.Exit(100, 0)
+	for _, b := range w.Receipt(w.s.ID).Brokered {
 		if b.State != "attributed" {
 			t.Errorf("%+v", b)
 		}
@@ -371,12 +372,12 @@ func TestBrokeredBySSH(t *testing.T) {
 // does.
 func TestBrokeredByCookie(t *testing.T) {
 	w := newWork(t, enforced)
-	w.environ(uint32(os.Getpid()), "BUILD_ID=daemon")
-	w.environ(userPID, "RUNNER_TRACKING_ID=job")
-	w.environ(100, "RUNNER_TRACKING_ID=job", "BUILD_ID=daemon")
-	w.k.Fork(100, 101, "lngtest-member")
-	w.proc(101, 100, 1000, "lngtest-member")
-	w.environ(101, "RUNNER_TRACKING_ID=job", "BUILD_ID=daemon", "CLAUDE_CODE_SESSION_ID=inner")
+	w.Environ(uint32(os.Getpid()), "BUILD_ID=daemon")
+	w.Environ(daemontest.User, "RUNNER_TRACKING_ID=job")
+	w.Environ(100, "RUNNER_TRACKING_ID=job", "BUILD_ID=daemon")
+	w.K.Fork(100, 101, "lngtest-member")
+	w.Proc(101, 100, 1000, "lngtest-member")
+	w.Environ(101, "RUNNER_TRACKING_ID=job", "BUILD_ID=daemon", "CLAUDE_CODE_SESSION_ID=inner")
 	w.stranger(300, 1, "lngtest-a", "CLAUDE_CODE_SESSION_ID=inner")
 	w.stranger(310, 1, "lngtest-b", "RUNNER_TRACKING_ID=job")
 	w.stranger(311, 1, "lngtest-c", "BUILD_ID=daemon")
@@ -398,13 +399,13 @@ func TestBrokeredByPosix(t *testing.T) {
 	place := func(pid, sid, pgid uint32) {
 		w.unseen(func() {
 			w.stranger(pid, 1, "lngtest-x")
-			w.k.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = sid, pgid })
+			w.K.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = sid, pgid })
 		})
 	}
-	for pid, sid := range map[uint32]uint32{300: 100, 301: 1, 302: shell} {
+	for pid, sid := range map[uint32]uint32{300: 100, 301: 1, 302: daemontest.Shell} {
 		place(pid, sid, sid)
 	}
-	place(303, shell, 100)
+	place(303, daemontest.Shell, 100)
 	w.look()
 	for _, b := range w.brokered(2) {
 		if want := map[int]string{300: "sid", 303: "pgrp"}[b.Process.PID]; b.Evidence.Source != want || b.Evidence.Confidence != "weak" {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
@@ -48,21 +49,21 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var options []worldOption
+		var options []daemontest.Option
 		if !strings.Contains(target, "history") {
 			options = append(options, withoutHistory) // it costs most of the time
 		}
 		w := newWorld(t, options...)
-		w.session("user", 100, api.NewSession{Name: "lngtest"})
-		w.session("else", 300, api.NewSession{})
-		other := w.k.Proc(300).Identity
-		pid := uint32(userPID)
+		w.Session("user", 100, api.NewSession{Name: "lngtest"})
+		w.Session("else", 300, api.NewSession{})
+		other := w.K.Proc(300).Identity
+		pid := uint32(daemontest.User)
 		if member {
 			pid = 100
 		}
-		c := w.s.access.Identify(access.Peer{PID: pid, UID: 1000, GID: 100, PIDFD: -1})
+		c := w.Service.Access.Identify(access.Peer{PID: pid, UID: 1000, GID: 100, PIDFD: -1})
 		rec := httptest.NewRecorder()
-		w.s.api.Handler().ServeHTTP(rec, req.WithContext(httpapi.WithConnection(t.Context(), c)))
+		w.Service.API.Handler().ServeHTTP(rec, req.WithContext(httpapi.WithConnection(t.Context(), c)))
 		switch location := rec.Header().Get("Location"); {
 		case location != "": // of net/http, for a path that is not clean
 		case rec.Header().Get(api.HeaderAPI) != "1" && rec.Code != http.StatusMethodNotAllowed:
@@ -75,15 +76,15 @@ func FuzzRequest(f *testing.F) {
 		if rec.Code == http.StatusInternalServerError {
 			t.Errorf("%s %q %q: %s", method, target, body, rec.Body)
 		}
-		for _, s := range w.k.Sent() {
+		for _, s := range w.K.Sent() {
 			if s.To == other || member {
 				t.Fatalf("%s %q %q sent %v", method, target, body, s)
 			}
 		}
-		if p := w.k.Proc(300); p == nil || p.Dead || p.Identity != other {
+		if p := w.K.Proc(300); p == nil || p.Dead || p.Identity != other {
 			t.Fatalf("%s %q %q ended another uid's process", method, target, body)
 		}
-		if err := w.s.registry.Read(func(v registry.View) {}); err != nil {
+		if err := w.Service.Registry.Read(func(v registry.View) {}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -1,12 +1,13 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
@@ -14,16 +15,16 @@ import (
 // each such outsider is one for which the same evidence is sufficient.
 func TestEvidenceOfSeveral(t *testing.T) {
 	w := newWork(t, enforced)
-	w.session("user", 200, api.NewSession{GraceMS: ms(0)})
-	third := w.session("user", 220, api.NewSession{GraceMS: ms(0), OnRootExit: "report"})
+	w.Session("user", 200, api.NewSession{GraceMS: daemontest.MS(0)})
+	third := w.Session("user", 220, api.NewSession{GraceMS: daemontest.MS(0), OnRootExit: "report"})
 	in := func(pid, group uint32) {
-		w.k.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = group, group })
+		w.K.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = group, group })
 	}
 	member := func(pid, parent, group uint32, environ ...string) {
 		w.unseen(func() {
-			w.k.Fork(parent, pid, "lngtest-member")
-			w.proc(pid, parent, 1000, "lngtest-member")
-			w.environ(pid, environ...)
+			w.K.Fork(parent, pid, "lngtest-member")
+			w.Proc(pid, parent, 1000, "lngtest-member")
+			w.Environ(pid, environ...)
 			in(pid, group)
 		})
 	}
@@ -34,27 +35,27 @@ func TestEvidenceOfSeveral(t *testing.T) {
 		})
 	}
 	stranger(315, 483)
-	w.k.Advance(time.Second)
-	w.session("user", 230, api.NewSession{GraceMS: ms(0)})
+	w.K.Advance(time.Second)
+	w.Session("user", 230, api.NewSession{GraceMS: daemontest.MS(0)})
 	member(231, 230, 483) // it joined an older group
 	stranger(310, 112)
-	w.k.Advance(time.Second)
+	w.K.Advance(time.Second)
 	member(112, 100, 112) // it has the number of that group, and is younger
 	member(110, 100, 480, "CLAUDE_CODE_SESSION_ID=both")
 	member(210, 200, 480, "CLAUDE_CODE_SESSION_ID=both")
 	member(111, 100, 481, "CLAUDE_CODE_SESSION_ID=one")
 	member(221, 220, 482)
 	stranger(311, 480)
-	stranger(312, shell, "CLAUDE_CODE_SESSION_ID=both")
+	stranger(312, daemontest.Shell, "CLAUDE_CODE_SESSION_ID=both")
 	stranger(300, 112)
 	stranger(301, 481)
-	stranger(302, shell, "CLAUDE_CODE_SESSION_ID=one")
+	stranger(302, daemontest.Shell, "CLAUDE_CODE_SESSION_ID=one")
 	stranger(303, 482)
 	stranger(314, 483)
 	w.look()
-	w.until(func() bool { return w.in(300) != "" && w.in(301) != "" && w.in(302) != "" && w.in(303) != "" })
-	w.k.Exit(220, 0)
-	w.k.AllRead()
+	w.Until(func() bool { return w.in(300) != "" && w.in(301) != "" && w.in(302) != "" && w.in(303) != "" })
+	w.K.Exit(220, 0)
+	w.K.AllRead()
 	stranger(313, 482) // the root's groups can no longer be seen
 	w.look()
 	w.look()

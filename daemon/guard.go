@@ -22,7 +22,7 @@ const (
 // protect enters the daemon and its ancestors as processes that no pass will ever signal, and
 // takes that protection from all other processes: from the ancestors of a daemon before, and
 // from those that are no longer this daemon's, because a process in between has exited.
-func protect(k kernel, pid uint32) (tracer.Identity, error) {
+func protect(k Kernel, pid uint32) (tracer.Identity, error) {
 	self, err := k.Identify(pid)
 	if err != nil {
 		return self, fmt.Errorf("identify the daemon: %w", err)
@@ -73,7 +73,7 @@ func protect(k kernel, pid uint32) (tracer.Identity, error) {
 // ones if they have changed. Then freed is called: a process that is no longer protected may have
 // become an agent while it was. A shell that started the daemon is one: it is an ancestor until
 // "lineage run" exits.
-func guard(ctx context.Context, k kernel, proc procfs.FS, pid uint32, freed func(), log zerolog.Logger) {
+func guard(ctx context.Context, k Kernel, proc procfs.FS, pid uint32, freed func(), log zerolog.Logger) {
 	tick := time.NewTicker(guardPeriod)
 	defer tick.Stop()
 	var last []tracer.Identity

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -10,44 +10,45 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
 // under makes a process the daemon's parent. The kernel side does not protect it: only
 // the guards can refuse.
 func (w *world) under(pid uint32) {
-	parent := w.k.Proc(pid).Identity
-	w.k.Edit(uint32(os.Getpid()), func(p *kerneltest.Proc) { p.Parent = parent })
+	parent := w.K.Proc(pid).Identity
+	w.K.Edit(uint32(os.Getpid()), func(p *kerneltest.Proc) { p.Parent = parent })
 }
 
 // TestGuardedRoot: no session is opened over an ancestor of the daemon.
 func TestGuardedRoot(t *testing.T) {
 	w := newWorld(t)
-	w.host(150, rootPID, 0, "lngtest-login")
+	w.Add(150, daemontest.Root, 0, "lngtest-login")
 	w.under(150)
 	for _, adopt := range []bool{false, true} {
-		w.do("root", "POST", "/v1/sessions", api.NewSession{Adopt: adopt, Root: api.Ref{PID: 150}}).refused(api.CodeGuarded)
+		w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: adopt, Root: api.Ref{PID: 150}}).Refused(api.CodeGuarded)
 	}
 }
 
 // TestGuardedAgents: a running process does not become an agent's root if the daemon
 // descends from it, or a protect rule names it.
 func TestGuardedAgents(t *testing.T) {
-	p := newPoliced(t, "")
+	p := newWorld(t, daemontest.WithPolicy(""))
 	for pid := uint32(300); pid < 303; pid++ {
-		p.host(pid, shell, 1000, "lngtest-agent")
+		p.Add(pid, daemontest.Shell, 1000, "lngtest-agent")
 	}
-	os.Remove(p.h.proc.Path(301, "exe"))
-	if err := os.Symlink("/bin/lngtest-kept", p.h.proc.Path(301, "exe")); err != nil {
+	os.Remove(p.Host.Proc.Path(301, "exe"))
+	if err := os.Symlink("/bin/lngtest-kept", p.Host.Proc.Path(301, "exe")); err != nil {
 		t.Fatal(err)
 	}
 	p.under(300)
-	p.write("protect:\n  - {name: kept, match: {exe: /bin/lngtest-kept}, reason: r}\n" +
+	p.WritePolicy("protect:\n  - {name: kept, match: {exe: /bin/lngtest-kept}, reason: r}\n" +
 		"agents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent}}\n")
-	into[api.Policy](p.do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
-	p.until(func() bool { return p.k.Proc(302).Session != 0 }) // the youngest, and the last
+	daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	p.Until(func() bool { return p.K.Proc(302).Session != 0 }) // the youngest, and the last
 	for _, pid := range []uint32{300, 301} {
-		if p.k.Proc(pid).Session != 0 {
+		if p.K.Proc(pid).Session != 0 {
 			t.Errorf("%d is in a session", pid)
 		}
 	}
@@ -59,11 +60,11 @@ func TestGuardedBrokered(t *testing.T) {
 	w := newWork(t, enforced)
 	w.stranger(300, 1, "lngtest-login", w.token())
 	w.stranger(301, 1, "lngtest-sshd", w.token())
-	w.exe(301, "/usr/sbin/sshd")
+	w.Exe(301, "/usr/sbin/sshd")
 	w.stranger(302, 1, "lngtest-job", w.token())
 	w.under(300)
 	w.look()
-	w.until(func() bool { return w.in(302) == w.s.ID })
+	w.Until(func() bool { return w.in(302) == w.s.ID })
 	if w.in(300) != "" || w.in(301) != "" {
 		t.Errorf("300 is in %q, 301 in %q", w.in(300), w.in(301))
 	}
@@ -72,10 +73,10 @@ func TestGuardedBrokered(t *testing.T) {
 // TestTokenOfAnotherSession: the secret decides to which session the work belongs.
 func TestTokenOfAnotherSession(t *testing.T) {
 	w := newWork(t, enforced)
-	second := w.session("user", 200, api.NewSession{Name: "second"})
+	second := w.Session("user", 200, api.NewSession{Name: "second"})
 	w.stranger(300, 1, "lngtest-job", "LINEAGE_TOKEN="+second.Token)
 	w.look()
-	w.until(func() bool { return w.in(300) != "" })
+	w.Until(func() bool { return w.in(300) != "" })
 	if got := w.in(300); got != second.ID {
 		t.Errorf("it is in %s, want %s", got, second.ID)
 	}
@@ -85,19 +86,19 @@ func TestTokenOfAnotherSession(t *testing.T) {
 // read.
 func TestOrphansAccess(t *testing.T) {
 	w := newWorld(t)
-	w.session("user", 40, api.NewSession{})
-	w.session("else", 50, api.NewSession{})
-	w.session("root", 60, api.NewSession{})
+	w.Session("user", 40, api.NewSession{})
+	w.Session("else", 50, api.NewSession{})
+	w.Session("root", 60, api.NewSession{})
 	for _, root := range []uint32{40, 50, 60} {
-		w.k.Fork(root, root+1, "lngtest-gone")
-		w.k.Fork(root+1, root+2, "lngtest-orphan")
-		w.k.Exit(root+1, 0)
+		w.K.Fork(root, root+1, "lngtest-gone")
+		w.K.Fork(root+1, root+2, "lngtest-orphan")
+		w.K.Exit(root+1, 0)
 	}
 	for who, want := range map[string][]int{
 		"root": {42, 52, 62}, "reader": {42, 52, 62}, "user": {42}, "else": {52}, "40": {42}, "60": {62},
 	} {
 		var got []int
-		for _, o := range into[api.Orphans](w.do(who, "GET", "/v1/orphans", nil), http.StatusOK).Items {
+		for _, o := range daemontest.Into[api.Orphans](w.Do(who, "GET", "/v1/orphans", nil), http.StatusOK).Items {
 			got = append(got, o.PID)
 		}
 		if slices.Sort(got); !slices.Equal(got, want) {

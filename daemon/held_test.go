@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"bufio"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -187,36 +188,36 @@ func TestOutputHeldBy(t *testing.T) {
 	writes := func(pid uint32) {
 		t.Helper()
 		for _, dir := range []string{"fd", "task/self"} {
-			if err := os.MkdirAll(w.h.proc.Path(pid, dir), 0o700); err != nil {
+			if err := os.MkdirAll(w.Host.Proc.Path(pid, dir), 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.file(pid, "fdinfo/1", "flags:\t01\n")
-		if err := os.Symlink("pipe:[9]", w.h.proc.Path(pid, "fd/1")); err != nil {
+		w.File(pid, "fdinfo/1", "flags:\t01\n")
+		if err := os.Symlink("pipe:[9]", w.Host.Proc.Path(pid, "fd/1")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.unseen(func() {
-		w.stranger(400, userPID, "lngtest-root")
+		w.stranger(400, daemontest.User, "lngtest-root")
 		writes(400)
 	})
-	s := into[api.Session](w.do("user", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 400}, GraceMS: ms(0)}), http.StatusCreated)
-	w.k.Fork(400, 401, "lngtest-kept")
-	w.proc(401, 400, 1000, "lngtest-kept")
+	s := daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 400}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
+	w.K.Fork(400, 401, "lngtest-kept")
+	w.Proc(401, 400, 1000, "lngtest-kept")
 	writes(401)
-	keep := api.KeepRequest{Refs: []api.Ref{{PID: 401, StartNS: api.U64(w.k.Proc(401).Start)}}, Reason: "x", Until: time.Now().Add(time.Hour)}
-	into[api.Session](w.do("user", "POST", "/v1/keep", keep), http.StatusCreated)
+	keep := api.KeepRequest{Refs: []api.Ref{{PID: 401, StartNS: api.U64(w.K.Proc(401).Start)}}, Reason: "x", Until: time.Now().Add(time.Hour)}
+	daemontest.Into[api.Session](w.Do("user", "POST", "/v1/keep", keep), http.StatusCreated)
 	w.unseen(func() {
 		w.stranger(402, 1, "lngtest-job", "LINEAGE_TOKEN="+s.Token)
 		writes(402)
 	})
-	w.stranger(403, shell, "lngtest-recipe") // of the same make
+	w.stranger(403, daemontest.Shell, "lngtest-recipe") // of the same make
 	writes(403)
 	w.look()
-	w.until(func() bool { return w.in(402) != "" })
-	w.k.Exit(400, 0)
+	w.Until(func() bool { return w.in(402) != "" })
+	w.K.Exit(400, 0)
 	var got []int
-	for _, p := range w.receipt(s.ID).OutputHeldBy {
+	for _, p := range w.Receipt(s.ID).OutputHeldBy {
 		got = append(got, p.PID)
 	}
 	if slices.Sort(got); !slices.Equal(got, []int{401, 402}) {
@@ -229,8 +230,8 @@ func TestEndBeforeHoldings(t *testing.T) {
 	for name, grace := range map[string]int64{"now": 0, "with a grace": 60000} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			s := w.session("user", 100, api.NewSession{})
-			fifo := filepath.Join(string(w.h.proc), "locks")
+			s := w.Session("user", 100, api.NewSession{})
+			fifo := filepath.Join(string(w.Host.Proc), "locks")
 			if err := unix.Mkfifo(fifo, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -241,17 +242,17 @@ func TestEndBeforeHoldings(t *testing.T) {
 					f.Close()
 				}
 			})
-			done := make(chan answered, 1)
+			done := make(chan daemontest.Reply, 1)
 			go func() {
-				done <- w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{GraceMS: &grace})
+				done <- w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{GraceMS: &grace})
 			}()
 			select {
 			case a := <-done:
-				into[api.Report](a, http.StatusAccepted)
+				daemontest.Into[api.Report](a, http.StatusAccepted)
 			case <-time.After(10 * time.Second):
 				t.Error("the end waits for /proc/locks")
 			}
-			if got := w.k.Signals(); len(got) != 1 || got[0].Kill != (grace == 0) {
+			if got := w.K.Signals(); len(got) != 1 || got[0].Kill != (grace == 0) {
 				t.Errorf("signals: %+v", got)
 			}
 		})
@@ -265,19 +266,19 @@ func code(err error, want string) bool {
 
 func TestPlan(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{Name: "x", GraceMS: ms(5000)})
-	w.k.Fork(100, 101, "lngtest-a")
-	w.k.Fork(101, 102, "lngtest-b")
-	w.k.Exit(101, 0)
+	s := w.Session("user", 100, api.NewSession{Name: "x", GraceMS: daemontest.MS(5000)})
+	w.K.Fork(100, 101, "lngtest-a")
+	w.K.Fork(101, 102, "lngtest-b")
+	w.K.Exit(101, 0)
 	for pid, wchan := range map[int]string{100: "", 102: "nfs_wait"} {
 		state := map[bool]string{true: "S", false: "D"}[wchan == ""]
-		dir := filepath.Join(string(w.h.proc), strconv.Itoa(pid))
+		dir := filepath.Join(string(w.Host.Proc), strconv.Itoa(pid))
 		os.MkdirAll(dir, 0o700)
-		os.WriteFile(filepath.Join(dir, "stat"), []byte(statOf(uint32(pid), "a", state, 20)), 0o600)
+		os.WriteFile(filepath.Join(dir, "stat"), []byte(daemontest.StatOf(uint32(pid), "a", state, 20)), 0o600)
 		os.WriteFile(filepath.Join(dir, "wchan"), []byte(wchan), 0o600)
 	}
 	make := func(who string) *api.Plan {
-		return into[api.Plan](w.do(who, "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
+		return daemontest.Into[api.Plan](w.Do(who, "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
 	}
 	p := make("user")
 	if p.Session != s.ID || p.State != "active" || p.Token == "" || len(p.Processes) != 2 || p.RefusedBy != "" {
@@ -289,38 +290,38 @@ func TestPlan(t *testing.T) {
 	if b := p.Processes[1]; b.PID != 102 || b.Why != "forked by 101 lngtest-a" || b.Killable || !strings.Contains(b.Reason, "state D (nfs_wait)") || b.Creator.PID != 101 {
 		t.Errorf("%+v", b)
 	}
-	if len(w.k.Signals()) != 0 {
-		t.Errorf("signals were sent: %+v", w.k.Signals())
+	if len(w.K.Signals()) != 0 {
+		t.Errorf("signals were sent: %+v", w.K.Signals())
 	}
-	end := func(token string) answered {
-		return w.do("user", "POST", "/v1/sessions/x/end", api.EndRequest{PlanToken: token})
+	end := func(token string) daemontest.Reply {
+		return w.Do("user", "POST", "/v1/sessions/x/end", api.EndRequest{PlanToken: token})
 	}
-	end("nosuch").refused(api.CodeChanged)
-	w.k.Fork(102, 103, "lngtest-new")
-	if e := end(p.Token).refused(api.CodeChanged); e.Exit != 1 || !strings.Contains(e.Message, "pid 103 is not in the plan; nothing was sent") {
+	end("nosuch").Refused(api.CodeChanged)
+	w.K.Fork(102, 103, "lngtest-new")
+	if e := end(p.Token).Refused(api.CodeChanged); e.Exit != 1 || !strings.Contains(e.Message, "pid 103 is not in the plan; nothing was sent") {
 		t.Errorf("%+v", e)
 	}
-	if len(w.k.Signals()) != 0 {
-		t.Errorf("signals were sent: %+v", w.k.Signals())
+	if len(w.K.Signals()) != 0 {
+		t.Errorf("signals were sent: %+v", w.K.Signals())
 	}
 	next := make("user")
 	if next.Token == p.Token {
 		t.Error("another plan has the same token")
 	}
-	w.k.Advance(plan.Memory)
-	end(next.Token).refused(api.CodeChanged)
+	w.K.Advance(plan.Memory)
+	end(next.Token).Refused(api.CodeChanged)
 	next = make("user")
 	// A reader may plan, and sees that it may not end.
 	if r := make("reader"); r.Token != "" || !strings.Contains(r.RefusedBy, "not permitted") || len(r.Processes) != 3 {
 		t.Errorf("a reader's plan: %+v", r)
 	}
-	w.do("else", "POST", "/v1/sessions/x/plan", nil).refused(api.CodeDenied)
-	w.do("user", "POST", "/v1/sessions/x/plan", `{"now":true}`).refused(api.CodeBadRequest)
-	w.do("user", "POST", "/v1/sessions/nosuch/plan", nil).refused(api.CodeNotFound)
-	w.k.Exit(103, 0) // a dead process changes nothing
-	into[api.Report](end(next.Token), http.StatusAccepted)
-	w.do("user", "POST", "/v1/sessions/x/end", api.EndRequest{Now: true})
-	w.receipt(s.ID)
+	w.Do("else", "POST", "/v1/sessions/x/plan", nil).Refused(api.CodeDenied)
+	w.Do("user", "POST", "/v1/sessions/x/plan", `{"now":true}`).Refused(api.CodeBadRequest)
+	w.Do("user", "POST", "/v1/sessions/nosuch/plan", nil).Refused(api.CodeNotFound)
+	w.K.Exit(103, 0) // a dead process changes nothing
+	daemontest.Into[api.Report](end(next.Token), http.StatusAccepted)
+	w.Do("user", "POST", "/v1/sessions/x/end", api.EndRequest{Now: true})
+	w.Receipt(s.ID)
 	if p := make("user"); p.State != "ended" || len(p.Processes) != 0 || p.Token != "" {
 		t.Errorf("of an ended session: %+v", p)
 	}
@@ -329,10 +330,10 @@ func TestPlan(t *testing.T) {
 // TestPlanGuarded: a guard's refusal is part of the plan.
 func TestPlanGuarded(t *testing.T) {
 	w := newWorld(t)
-	w.session("user", 100, api.NewSession{Name: "x"})
-	id := w.id(into[api.Session](w.do("user", "GET", "/v1/sessions/x", nil), http.StatusOK).ID)
-	w.k.Edit(shell, func(p *kerneltest.Proc) { p.Session = id })
-	p := into[api.Plan](w.do("user", "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
+	w.Session("user", 100, api.NewSession{Name: "x"})
+	id := w.ID(daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/x", nil), http.StatusOK).ID)
+	w.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = id })
+	p := daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
 	if p.Token != "" || !strings.Contains(p.RefusedBy, "is an ancestor of the caller") {
 		t.Errorf("%+v", p)
 	}
@@ -340,7 +341,7 @@ func TestPlanGuarded(t *testing.T) {
 
 func TestWhyHeldErrors(t *testing.T) {
 	w := newWorld(t)
-	w.host(200, shell, 1000, "lngtest-x")
+	w.Add(200, daemontest.Shell, 1000, "lngtest-x")
 	for path, want := range map[string]string{
 		"?port=0": api.CodeBadRequest, "?port=65536": api.CodeBadRequest, "?port=x": api.CodeBadRequest,
 		"?port=80&proto=sctp": api.CodeBadRequest, "?port=80&ref=200": api.CodeBadRequest, "?": api.CodeBadRequest,
@@ -348,16 +349,16 @@ func TestWhyHeldErrors(t *testing.T) {
 		"?path=/x&inode=5&device=y": api.CodeBadRequest, "?path=/x&port=80": api.CodeBadRequest, "?ref=200&proto=tcp": api.CodeBadRequest,
 		"?port=80": api.CodeNotFound, "?path=/x": api.CodeNotFound, "?path=/x&inode=5&device=6": api.CodeNotFound,
 	} {
-		w.do("root", "GET", "/v1/why"+path, nil).refused(want)
+		w.Do("root", "GET", "/v1/why"+path, nil).Refused(want)
 	}
-	w.do("away", "GET", "/v1/why?port=80", nil).refused(api.CodePIDNamespace)
+	w.Do("away", "GET", "/v1/why?port=80", nil).Refused(api.CodePIDNamespace)
 }
 
 // TestWhyAccess: a holder is named to callers that may read that process.
 func TestWhyAccess(t *testing.T) {
 	w := newWorld(t)
-	w.host(200, shell, 1000, "lngtest-x")
-	proc := string(w.h.proc)
+	w.Add(200, daemontest.Shell, 1000, "lngtest-x")
+	proc := string(w.Host.Proc)
 	for name, to := range map[string]string{"200/fd/3": "/data/db", "200/ns/mnt": "mnt:[1]", "self/ns/mnt": "mnt:[1]"} {
 		os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700)
 		if err := os.Symlink(to, filepath.Join(proc, name)); err != nil {
@@ -369,14 +370,14 @@ func TestWhyAccess(t *testing.T) {
 		os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600)
 	}
 	for who, want := range map[string]string{"root": "", "user": "", "reader": "", "else": api.CodeDenied} {
-		a := w.do(who, "GET", "/v1/why?path=/data/db", nil)
+		a := w.Do(who, "GET", "/v1/why?path=/data/db", nil)
 		if want != "" {
-			if e := a.refused(want); strings.Contains(e.Message, "200") {
+			if e := a.Refused(want); strings.Contains(e.Message, "200") {
 				t.Errorf("it names the holder: %+v", e)
 			}
 			continue
 		}
-		h := into[api.Holders](a, http.StatusOK)
+		h := daemontest.Into[api.Holders](a, http.StatusOK)
 		if len(h.Items) != 1 || h.Items[0].Process.PID != 200 || h.Items[0].Holds.Files[0].Access != "write" {
 			t.Errorf("%s: %+v", who, h)
 		}
@@ -386,17 +387,17 @@ func TestWhyAccess(t *testing.T) {
 // TestAudit: every end and every refusal is a record.
 func TestAudit(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{Name: "x", GraceMS: ms(0)})
-	w.do("else", "POST", "/v1/sessions/x/end", nil).refused(api.CodeDenied)
-	w.do("100", "POST", "/v1/sessions/x/end", nil).refused(api.CodeDenied)
-	w.do("user", "POST", "/v1/sessions/x/end", api.EndRequest{PlanToken: "x"}).refused(api.CodeChanged)
-	w.do("user", "POST", "/v1/sessions/x/end", nil)
-	w.receipt(s.ID)
-	other := w.session("user", 110, api.NewSession{GraceMS: ms(0)})
-	w.k.Exit(110, 0)
-	w.receipt(other.ID)
-	w.stop()
-	f, err := os.Open(filepath.Join(w.dir, "audit.jsonl"))
+	s := w.Session("user", 100, api.NewSession{Name: "x", GraceMS: daemontest.MS(0)})
+	w.Do("else", "POST", "/v1/sessions/x/end", nil).Refused(api.CodeDenied)
+	w.Do("100", "POST", "/v1/sessions/x/end", nil).Refused(api.CodeDenied)
+	w.Do("user", "POST", "/v1/sessions/x/end", api.EndRequest{PlanToken: "x"}).Refused(api.CodeChanged)
+	w.Do("user", "POST", "/v1/sessions/x/end", nil)
+	w.Receipt(s.ID)
+	other := w.Session("user", 110, api.NewSession{GraceMS: daemontest.MS(0)})
+	w.K.Exit(110, 0)
+	w.Receipt(other.ID)
+	w.Stop()
+	f, err := os.Open(filepath.Join(w.Dir, "audit.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -436,13 +437,13 @@ func mustRecord(t *testing.T, line []byte) (r audit.Record) {
 // TestAuditFails: an audit log that cannot be written degrades the daemon but prevents
 // no end.
 func TestAuditFails(t *testing.T) {
-	w := newWorld(t, func(w *world) { os.Mkdir(filepath.Join(w.dir, "audit.jsonl"), 0o700) })
-	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
-	w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", nil)
-	if r := w.receipt(s.ID); r.Verdict != "clean" {
+	w := newWorld(t, func(w *daemontest.Daemon) { os.Mkdir(filepath.Join(w.Dir, "audit.jsonl"), 0o700) })
+	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
+	w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", nil)
+	if r := w.Receipt(s.ID); r.Verdict != "clean" {
 		t.Errorf("%+v", r)
 	}
-	st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+	st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
 	if !slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.HasPrefix(s, "audit records are being lost") }) {
 		t.Errorf("%+v", st)
 	}

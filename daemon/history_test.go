@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"bufio"
@@ -16,26 +16,17 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
-// again stops the daemon and starts another one over the same kernel.
-func (w *world) again() {
-	w.Helper()
-	w.k.AllRead()
-	if err := w.stop(); err != nil {
-		w.Fatal(err)
-	}
-	w.start(Options{Version: "9.9.9"})
-}
-
 // boot sets the id of the boot.
-func boot(id string) worldOption {
-	return func(w *world) {
-		path := filepath.Join(string(w.h.proc), "sys/kernel/random/boot_id")
+func boot(id string) daemontest.Option {
+	return func(w *daemontest.Daemon) {
+		path := filepath.Join(string(w.Host.Proc), "sys/kernel/random/boot_id")
 		os.MkdirAll(filepath.Dir(path), 0o700)
 		if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
 			w.Fatal(err)
@@ -46,17 +37,17 @@ func boot(id string) worldOption {
 // ended makes a session of user with one child, a secret and a leftover, and ends it.
 func (w *world) ended(pid uint32, name string) *api.Report {
 	w.Helper()
-	s := w.session("user", pid, api.NewSession{Name: name, GraceMS: ms(0)})
-	w.k.Exec(pid, "/bin/lngtest", "lngtest\x00--password\x00hunter2\x00")
-	w.k.Fork(pid, pid+1, "lngtest-child")
-	w.k.Exec(pid+1, "/bin/lngtest-child", "child\x00--token=hunter2\x00")
-	w.k.Exit(pid, 3<<8)
-	return w.receipt(s.ID)
+	s := w.Session("user", pid, api.NewSession{Name: name, GraceMS: daemontest.MS(0)})
+	w.K.Exec(pid, "/bin/lngtest", "lngtest\x00--password\x00hunter2\x00")
+	w.K.Fork(pid, pid+1, "lngtest-child")
+	w.K.Exec(pid+1, "/bin/lngtest-child", "child\x00--token=hunter2\x00")
+	w.K.Exit(pid, 3<<8)
+	return w.Receipt(s.ID)
 }
 
 // withoutHistory puts a file where its directory would be.
-func withoutHistory(w *world) {
-	if err := os.WriteFile(w.socket+".state", []byte("in the way"), 0o600); err != nil {
+func withoutHistory(w *daemontest.Daemon) {
+	if err := os.WriteFile(w.Socket+".state", []byte("in the way"), 0o600); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -69,53 +60,53 @@ func TestHistory(t *testing.T) {
 	if report.Verdict != "clean" {
 		t.Fatalf("%+v", report)
 	}
-	w.again()
+	w.Restart()
 	for _, word := range []string{report.Session, "job"} {
-		s := into[api.Session](w.do("user", "GET", "/v1/sessions/"+word, nil), http.StatusOK)
+		s := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+word, nil), http.StatusOK)
 		if s.ID != report.Session || s.State != "ended" || s.Verdict != "clean" || s.EndReason != "root_exit" || s.Ended == nil || s.Peak == 0 || s.Root == nil ||
 			fmt.Sprint(s.Root.Argv) != "[lngtest --password [redacted]]" {
 			t.Errorf("%+v", s)
 		}
-		r := into[api.Report](w.do("user", "GET", "/v1/sessions/"+word+"/report", nil), http.StatusOK)
+		r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/"+word+"/report", nil), http.StatusOK)
 		if r.Verdict != "clean" || len(r.Processes) != 1 || r.Processes[0].PID != 101 || r.Processes[0].Outcome != "kill" ||
 			fmt.Sprint(r.Processes[0].Argv) != "[child --token=[redacted]]" {
 			t.Errorf("%+v", r)
 		}
-		tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/"+word+"/tree", nil), http.StatusOK)
+		tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/"+word+"/tree", nil), http.StatusOK)
 		if len(tree.Nodes) != 2 || len(tree.Roots) != 1 || tree.Nodes[0].PID != 100 || *tree.Nodes[0].ExitCode != 3 || len(tree.Nodes[0].Children) != 1 ||
 			tree.Nodes[1].Signal != "SIGKILL" || tree.Nodes[1].State == "live" {
 			t.Errorf("%+v", tree)
 		}
-		if plan := into[api.Plan](w.do("user", "POST", "/v1/sessions/"+word+"/plan", nil), http.StatusOK); plan.Session != report.Session ||
+		if plan := daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/sessions/"+word+"/plan", nil), http.StatusOK); plan.Session != report.Session ||
 			plan.State != "ended" || plan.Token != "" || plan.Processes == nil || len(plan.Processes) != 0 {
 			t.Errorf("%+v", plan)
 		}
-		end := into[api.Report](w.do("user", "POST", "/v1/sessions/"+word+"/end", nil), http.StatusOK)
+		end := daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+word+"/end", nil), http.StatusOK)
 		if end.Verdict != "clean" {
 			t.Errorf("%+v", end)
 		}
 	}
 	for _, path := range []string{"/v1/sessions?state=ended", "/v1/sessions?state=all", "/v1/sessions?state=ended&name=job", "/v1/history"} {
 		for who, n := range map[string]int{"user": 1, "root": 1, "reader": 1, "else": 0} {
-			if d := into[api.Sessions](w.do(who, "GET", path, nil), http.StatusOK); len(d.Items) != n {
+			if d := daemontest.Into[api.Sessions](w.Do(who, "GET", path, nil), http.StatusOK); len(d.Items) != n {
 				t.Errorf("%s %s: %+v", who, path, d)
 			}
 		}
 	}
-	d := into[api.Sessions](w.do("reader", "GET", "/v1/history", nil), http.StatusOK)
+	d := daemontest.Into[api.Sessions](w.Do("reader", "GET", "/v1/history", nil), http.StatusOK)
 	if fmt.Sprint(d.Items[0].Root.Argv) != "[lngtest --password [redacted]]" {
 		t.Errorf("argv of another uid: %+v", d.Items[0].Root)
 	}
 	for _, path := range []string{"", "/report", "/tree"} {
-		w.do("else", "GET", "/v1/sessions/job"+path, nil).refused(api.CodeDenied)
+		w.Do("else", "GET", "/v1/sessions/job"+path, nil).Refused(api.CodeDenied)
 	}
-	w.do("else", "POST", "/v1/sessions/job/end", nil).refused(api.CodeDenied)
-	w.do("else", "POST", "/v1/sessions/job/plan", nil).refused(api.CodeDenied)
-	w.do("user", "GET", "/v1/sessions/nosuch", nil).refused(api.CodeNotFound)
-	if err := w.stop(); err != nil {
+	w.Do("else", "POST", "/v1/sessions/job/end", nil).Refused(api.CodeDenied)
+	w.Do("else", "POST", "/v1/sessions/job/plan", nil).Refused(api.CodeDenied)
+	w.Do("user", "GET", "/v1/sessions/nosuch", nil).Refused(api.CodeNotFound)
+	if err := w.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	files, _ := filepath.Glob(w.i.History + "*")
+	files, _ := filepath.Glob(w.Instance.History + "*")
 	if len(files) == 0 {
 		t.Fatal("nothing is on disk")
 	}
@@ -133,78 +124,78 @@ func TestHistoryOfProcesses(t *testing.T) {
 	report := w.ended(100, "job")
 	child := report.Processes[0].Ref
 	w.ended(200, "other")
-	w.again()
+	w.Restart()
 	for _, word := range []string{"101", child.String()} {
-		d := into[api.Why](w.do("user", "GET", "/v1/why?ref="+word, nil), http.StatusOK)
+		d := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref="+word, nil), http.StatusOK)
 		if d.Process.Ref != child || d.Process.Signal != "SIGKILL" || fmt.Sprint(d.Process.Argv) != "[child --token=[redacted]]" ||
 			d.Session == nil || d.Session.ID != report.Session || d.Session.State != "ended" || len(d.Edges) != 2 ||
 			d.Edges[0].Creator.PID != 100 || d.Edges[0].Creator.Alive || d.Edges[0].Creator.Exited == nil || d.Edges[1].Kind != "root" {
 			t.Errorf("%s: %+v", word, d)
 		}
-		p := into[api.Process](w.do("user", "GET", "/v1/processes/"+word, nil), http.StatusOK)
+		p := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/"+word, nil), http.StatusOK)
 		if p.Kind != "process" || p.Ref != child || p.State == "live" || p.Session != report.Session {
 			t.Errorf("%s: %+v", word, p)
 		}
-		if p := into[api.Process](w.do("reader", "GET", "/v1/processes/"+word, nil), http.StatusOK); fmt.Sprint(p.Argv) != "[child --token=[redacted]]" {
+		if p := daemontest.Into[api.Process](w.Do("reader", "GET", "/v1/processes/"+word, nil), http.StatusOK); fmt.Sprint(p.Argv) != "[child --token=[redacted]]" {
 			t.Errorf("argv of another uid: %+v", p)
 		}
-		w.do("else", "GET", "/v1/why?ref="+word, nil).refused(api.CodeDenied)
-		w.do("else", "GET", "/v1/processes/"+word, nil).refused(api.CodeDenied)
+		w.Do("else", "GET", "/v1/why?ref="+word, nil).Refused(api.CodeDenied)
+		w.Do("else", "GET", "/v1/processes/"+word, nil).Refused(api.CodeDenied)
 	}
-	w.host(101, shell, 1000, "lngtest-another")
-	if p := into[api.Process](w.do("user", "GET", "/v1/processes/101", nil), http.StatusOK); p.Ref == child || p.State != "live" {
+	w.Add(101, daemontest.Shell, 1000, "lngtest-another")
+	if p := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/101", nil), http.StatusOK); p.Ref == child || p.State != "live" {
 		t.Errorf("the PID is another's: %+v", p)
 	}
-	if p := into[api.Process](w.do("user", "GET", "/v1/processes/"+child.String(), nil), http.StatusOK); p.Ref != child {
+	if p := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/"+child.String(), nil), http.StatusOK); p.Ref != child {
 		t.Errorf("%+v", p)
 	}
 	for word, code := range map[string]string{"101@5": api.CodeIdentity, "999": api.CodeNotFound, "999@5": api.CodeNotFound} {
-		e := w.do("user", "GET", "/v1/why?ref="+word, nil).refused(code)
+		e := w.Do("user", "GET", "/v1/why?ref="+word, nil).Refused(code)
 		if code == api.CodeNotFound && !strings.Contains(e.Hint, "lineage history") {
 			t.Errorf("%s: %+v", word, e)
 		}
 	}
 	// A verb that signals does not find dead processes.
-	w.do("user", "POST", "/v1/processes/"+child.String()+"/kill", map[string]string{"signal": "TERM"}).refused(api.CodeIdentity)
+	w.Do("user", "POST", "/v1/processes/"+child.String()+"/kill", map[string]string{"signal": "TERM"}).Refused(api.CodeIdentity)
 }
 
 // Members see sessions nested in their own, and no history.
 func TestHistoryOfMembers(t *testing.T) {
 	w := newWorld(t, boot("b1"))
 	w.ended(200, "other")
-	s := w.session("user", 100, api.NewSession{Name: "mine"})
-	w.k.Fork(100, 101, "lngtest-member")
-	w.proc(101, 100, 1000, "lngtest-member")
-	w.do("101", "GET", "/v1/history", nil).refused(api.CodeDenied)
-	w.do("101", "GET", "/v1/sessions/other", nil).refused(api.CodeDenied)
-	if d := into[api.Sessions](w.do("101", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(d.Items) != 1 || d.Items[0].ID != s.ID {
+	s := w.Session("user", 100, api.NewSession{Name: "mine"})
+	w.K.Fork(100, 101, "lngtest-member")
+	w.Proc(101, 100, 1000, "lngtest-member")
+	w.Do("101", "GET", "/v1/history", nil).Refused(api.CodeDenied)
+	w.Do("101", "GET", "/v1/sessions/other", nil).Refused(api.CodeDenied)
+	if d := daemontest.Into[api.Sessions](w.Do("101", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(d.Items) != 1 || d.Items[0].ID != s.ID {
 		t.Errorf("%+v", d)
 	}
 	// An id of another boot does not match the sessions of this one.
-	for boot, want := range map[string]bool{bootID(w.h.proc): true, "b0": false} {
-		row := journal.Session{Boot: boot, Parent: w.id(s.ID)}
-		scope := history.NewArchive(w.s.recorder, w.s.access, w.k).Scope(t.Context(), &row)
-		if d := access.Decide(access.Caller{Member: w.id(s.ID)}, access.End, scope); d.Allow != want {
+	for boot, want := range map[string]bool{"b1": true, "b0": false} {
+		row := journal.Session{Boot: boot, Parent: w.ID(s.ID)}
+		scope := history.NewArchive(w.Service.Recorder, w.Service.Access, w.K).Scope(t.Context(), &row)
+		if d := access.Decide(access.Caller{Member: w.ID(s.ID)}, access.End, scope); d.Allow != want {
 			t.Errorf("nested in boot %s: %+v, want %v", boot, d, want)
 		}
 	}
-	w.again()
-	w.do("101", "GET", "/v1/sessions/other", nil).refused(api.CodeDenied)
+	w.Restart()
+	w.Do("101", "GET", "/v1/sessions/other", nil).Refused(api.CodeDenied)
 }
 
 func TestHistoryPages(t *testing.T) {
 	w := newWorld(t, boot("b1"))
 	for n := range uint32(5) {
 		w.ended(100+10*n, fmt.Sprint("job", n))
-		w.k.Advance(time.Second)
+		w.K.Advance(time.Second)
 		if n == 2 {
-			w.again() // some in memory, some not
+			w.Restart() // some in memory, some not
 		}
 	}
 	var names []string
 	path := "/v1/history?limit=2"
 	for path != "" {
-		d := into[api.Sessions](w.do("user", "GET", path, nil), http.StatusOK)
+		d := daemontest.Into[api.Sessions](w.Do("user", "GET", path, nil), http.StatusOK)
 		for _, s := range d.Items {
 			names = append(names, s.Name)
 		}
@@ -215,7 +206,7 @@ func TestHistoryPages(t *testing.T) {
 	if got := strings.Join(names, " "); got != "job4 job3 job2 job1 job0" {
 		t.Errorf("got %s", got)
 	}
-	d := into[api.Sessions](w.do("user", "GET", "/v1/history?since=2026-01-02T04:04:06.5Z&until=2026-01-02T04:04:08.5Z", nil), http.StatusOK)
+	d := daemontest.Into[api.Sessions](w.Do("user", "GET", "/v1/history?since=2026-01-02T04:04:06.5Z&until=2026-01-02T04:04:08.5Z", nil), http.StatusOK)
 	if len(d.Items) != 2 {
 		t.Errorf("%d between", len(d.Items))
 	}
@@ -228,13 +219,13 @@ func TestHistoryRefused(t *testing.T) {
 		"limit=x": "limit", "next=x": "next", "next=MS4y&x=1": "unknown parameter", "sinse=1m": `did you mean "since"?`,
 		"since=1m&since=2m": "given twice", "next=LTEuMg": "next",
 	} {
-		e := w.do("root", "GET", "/v1/history?"+q, nil).refused(api.CodeBadRequest)
+		e := w.Do("root", "GET", "/v1/history?"+q, nil).Refused(api.CodeBadRequest)
 		if !strings.Contains(e.Message+e.Hint, want) {
 			t.Errorf("%s: %s; %s", q, e.Message, e.Hint)
 		}
 	}
 	for _, q := range []string{"since=yesterday", "since=1m&until=2m", "until=x"} {
-		w.do("root", "GET", "/v1/events?"+q, nil).refused(api.CodeBadRequest)
+		w.Do("root", "GET", "/v1/events?"+q, nil).Refused(api.CodeBadRequest)
 	}
 }
 
@@ -242,46 +233,46 @@ func TestHistoryRefused(t *testing.T) {
 // ended it, how members died, its token, and what they ran.
 func TestRemember(t *testing.T) {
 	w := newWorld(t, boot("b1"))
-	s := w.session("user", 100, api.NewSession{Name: "job", GraceMS: ms(600_000)})
-	w.k.Exec(100, "/bin/lngtest", "lngtest\x00-v\x00")
-	w.k.Fork(100, 101, "lngtest-child")
-	w.k.Fork(101, 102, "lngtest-child")
-	w.k.Edit(102, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
-	w.k.Exec(102, "/bin/lngtest-child", "child\x00-x\x00")
-	w.k.Exit(101, 0)
-	w.k.Fork(100, 103, "lngtest-child")
+	s := w.Session("user", 100, api.NewSession{Name: "job", GraceMS: daemontest.MS(600_000)})
+	w.K.Exec(100, "/bin/lngtest", "lngtest\x00-v\x00")
+	w.K.Fork(100, 101, "lngtest-child")
+	w.K.Fork(101, 102, "lngtest-child")
+	w.K.Edit(102, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+	w.K.Exec(102, "/bin/lngtest-child", "child\x00-x\x00")
+	w.K.Exit(101, 0)
+	w.K.Fork(100, 103, "lngtest-child")
 	token := func() (sum string) {
 		var all []registry.Memory
-		_ = w.s.registry.Read(func(v registry.View) { all = v.Memory(v.Session(w.id(s.ID))) })
+		_ = w.Service.Registry.Read(func(v registry.View) { all = v.Memory(v.Session(w.ID(s.ID))) })
 		text, err := registry.EncodeMemory(all)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return into[struct{ Token string }](answered{T: t, status: http.StatusOK, body: text}, http.StatusOK).Token
+		return daemontest.Into[struct{ Token string }](daemontest.Reply{T: t, Status: http.StatusOK, Body: text}, http.StatusOK).Token
 	}
 	want := token()
-	into[api.Report](w.do("user", "POST", "/v1/sessions/job/end", api.EndRequest{}), http.StatusAccepted)
-	w.again()
+	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/job/end", api.EndRequest{}), http.StatusAccepted)
+	w.Restart()
 	if got := token(); got != want || want == "" {
 		t.Error("the token is forgotten")
 	}
-	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/job/tree", nil), http.StatusOK)
+	tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/job/tree", nil), http.StatusOK)
 	if len(tree.Nodes) != 3 || tree.Nodes[0].PID != 100 || tree.Nodes[1].PID != 101 || tree.Nodes[2].PID != 102 ||
 		fmt.Sprint(tree.Nodes[2].Argv) != "[child -x]" || tree.Nodes[2].Exe != "/bin/lngtest-child" || !tree.Nodes[2].Orphan {
 		b, _ := json.Marshal(tree)
 		t.Errorf("%s", b)
 	}
-	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=102", nil), http.StatusOK)
+	why := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=102", nil), http.StatusOK)
 	if len(why.Edges) != 3 || why.Edges[1].Child.PID != 101 {
 		t.Errorf("%+v", why.Edges)
 	}
-	into[api.Report](w.do("user", "POST", "/v1/sessions/job/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	r := w.receipt(s.ID)
+	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/job/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	r := w.Receipt(s.ID)
 	outcomes := map[int]api.OutcomeKind{}
 	for _, p := range r.Processes {
 		outcomes[p.PID] = p.Outcome
 	}
-	if r.Ended == nil || r.EndedBy == nil || r.EndedBy.UID != 1000 || r.EndedBy.PID != userPID || r.EndReason != "end" ||
+	if r.Ended == nil || r.EndedBy == nil || r.EndedBy.UID != 1000 || r.EndedBy.PID != daemontest.User || r.EndReason != "end" ||
 		fmt.Sprint(outcomes) != "map[100:term 102:kill 103:term]" {
 		t.Errorf("%+v %v", r.EndedBy, outcomes)
 	}
@@ -290,29 +281,29 @@ func TestRemember(t *testing.T) {
 // After a restart of the host nothing lives, and history says why.
 func TestReboot(t *testing.T) {
 	w := newWorld(t, boot("b1"))
-	s := w.session("user", 100, api.NewSession{Name: "job"})
-	w.k.Fork(100, 101, "lngtest-child")
-	w.k.AllRead()
-	w.stop()
-	boot("b2")(w)
+	s := w.Session("user", 100, api.NewSession{Name: "job"})
+	w.K.Fork(100, 101, "lngtest-child")
+	w.K.AllRead()
+	w.Stop()
+	boot("b2")(w.Daemon)
 	w.forget()
-	w.start(Options{Version: "9.9.9"})
+	w.Start()
 	var r *api.Report
-	w.until(func() bool {
-		a := w.do("user", "GET", "/v1/sessions/"+s.ID+"/report", nil)
-		if a.status == http.StatusOK {
-			r = into[api.Report](a, http.StatusOK)
+	w.Until(func() bool {
+		a := w.Do("user", "GET", "/v1/sessions/"+s.ID+"/report", nil)
+		if a.Status == http.StatusOK {
+			r = daemontest.Into[api.Report](a, http.StatusOK)
 		}
 		return r != nil
 	})
 	if r.EndReason != "reboot" || r.Session != s.ID || r.Verdict != "clean" || !r.ConfirmedEmpty || !strings.Contains(r.VerdictWhy, "restarted") {
 		t.Errorf("%+v", r)
 	}
-	d := into[api.Sessions](w.do("user", "GET", "/v1/history", nil), http.StatusOK)
+	d := daemontest.Into[api.Sessions](w.Do("user", "GET", "/v1/history", nil), http.StatusOK)
 	if len(d.Items) != 1 || d.Items[0].State != "ended" || d.Items[0].Verdict != "clean" || d.Items[0].Ended != nil || d.Items[0].Live != 0 {
 		t.Errorf("%+v", d.Items)
 	}
-	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/job/tree", nil), http.StatusOK)
+	tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/job/tree", nil), http.StatusOK)
 	if len(tree.Nodes) != 2 || tree.Nodes[0].State == "live" || tree.Nodes[1].State == "live" {
 		t.Errorf("%+v", tree.Nodes)
 	}
@@ -321,12 +312,12 @@ func TestReboot(t *testing.T) {
 // A record that disappeared while no daemon ran proves nothing.
 func TestUntracked(t *testing.T) {
 	w := newWorld(t, boot("b1"))
-	w.session("user", 100, api.NewSession{Name: "job"})
-	w.stop()
+	w.Session("user", 100, api.NewSession{Name: "job"})
+	w.Stop()
 	w.forget()
-	w.start(Options{Version: "9.9.9"})
-	w.until(func() bool { return w.do("user", "GET", "/v1/sessions/job/report", nil).status == http.StatusOK })
-	r := into[api.Report](w.do("user", "GET", "/v1/sessions/job/report", nil), http.StatusOK)
+	w.Start()
+	w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/job/report", nil).Status == http.StatusOK })
+	r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/job/report", nil), http.StatusOK)
 	if r.EndReason != "untracked" || r.Verdict != "unknown" || r.ConfirmedEmpty {
 		t.Errorf("%+v", r)
 	}
@@ -334,22 +325,22 @@ func TestUntracked(t *testing.T) {
 
 // forget gives the world a kernel without sessions.
 func (w *world) forget() {
-	w.k = kerneltest.New()
-	w.host(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
-	w.host(shell, 1, 0, "lngtest-shell")
-	for name, pid := range callers {
-		w.host(pid, shell, map[string]uint32{"user": 1000, "else": 1001, "reader": 1002}[name], "lngtest-"+name)
+	w.K = kerneltest.New()
+	w.Add(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
+	w.Add(daemontest.Shell, 1, 0, "lngtest-shell")
+	for name, pid := range daemontest.Callers {
+		w.Add(pid, daemontest.Shell, map[string]uint32{"user": 1000, "else": 1001, "reader": 1002}[name], "lngtest-"+name)
 	}
 }
 
 // stream reads events until the stream ends.
 func (w *world) stream(who, query string) (all []api.Event, reason string) {
 	w.Helper()
-	a := w.do(who, "GET", "/v1/events?"+query, nil)
-	if a.status != http.StatusOK {
-		w.Fatalf("%d %s", a.status, a.body)
+	a := w.Do(who, "GET", "/v1/events?"+query, nil)
+	if a.Status != http.StatusOK {
+		w.Fatalf("%d %s", a.Status, a.Body)
 	}
-	lines := bufio.NewScanner(strings.NewReader(string(a.body)))
+	lines := bufio.NewScanner(strings.NewReader(string(a.Body)))
 	for lines.Scan() {
 		var ev api.Event
 		if err := json.Unmarshal(lines.Bytes(), &ev); err != nil {
@@ -367,14 +358,14 @@ func (w *world) stream(who, query string) (all []api.Event, reason string) {
 // Older events come from the history, without a gap up to the present.
 func TestEventsOfThePast(t *testing.T) {
 	w := newWorld(t, boot("b1"))
-	first := w.s.ring.End()
+	first := w.Service.Ring.End()
 	report := w.ended(100, "job")
-	w.k.Advance(time.Second) // numbers follow the clock
-	w.again()
-	w.k.Advance(time.Hour)
+	w.K.Advance(time.Second) // numbers follow the clock
+	w.Restart()
+	w.K.Advance(time.Hour)
 	second := w.ended(200, "job2")
-	w.k.Advance(time.Second)
-	w.again() // all of it comes from the history, none of it from the ring
+	w.K.Advance(time.Second)
+	w.Restart() // all of it comes from the history, none of it from the ring
 	describe := func(all []api.Event) string {
 		var b strings.Builder
 		last := api.U64(0)
@@ -429,22 +420,22 @@ func TestEventsOfThePast(t *testing.T) {
 func TestWithoutHistory(t *testing.T) {
 	w := newWorld(t, boot("b1"), withoutHistory)
 	report := w.ended(100, "job")
-	st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+	st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
 	if !strings.Contains(strings.Join(st.Degraded, "\n"), "history is kept in memory only") {
 		t.Errorf("%q", st.Degraded)
 	}
 	if _, ok := st.Counters["history.failed"]; !ok {
 		t.Errorf("%v", st.Counters)
 	}
-	d := into[api.Sessions](w.do("user", "GET", "/v1/history", nil), http.StatusOK)
+	d := daemontest.Into[api.Sessions](w.Do("user", "GET", "/v1/history", nil), http.StatusOK)
 	if len(d.Items) != 1 || d.Items[0].ID != report.Session {
 		t.Errorf("%+v", d)
 	}
-	w.do("user", "GET", "/v1/sessions/nosuch", nil).refused(api.CodeNotFound)
+	w.Do("user", "GET", "/v1/sessions/nosuch", nil).Refused(api.CodeNotFound)
 	if all, _ := w.stream("user", "session=job&since=2026-01-02T04:00:00Z"); len(all) < 5 {
 		t.Errorf("%+v", all)
 	}
-	if err := w.stop(); err != nil {
+	if err := w.Stop(); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"net/http"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -16,17 +17,17 @@ import (
 // TestKeepByMember: a member keeps a process of its session only if a keep rule matches
 // it, and until when the rule allows. Else the error names the missing rule.
 func TestKeepByMember(t *testing.T) {
-	p := newPoliced(t, "keep:\n  - {name: cache, match: {exe: /bin/lngtest-cache}, reason: shared, until: 2099-01-01}\n")
-	s := p.session("user", 100, api.NewSession{})
-	other := p.session("user", 200, api.NewSession{})
+	p := newWorld(t, daemontest.WithPolicy("keep:\n  - {name: cache, match: {exe: /bin/lngtest-cache}, reason: shared, until: 2099-01-01}\n"))
+	s := p.Session("user", 100, api.NewSession{})
+	other := p.Session("user", 200, api.NewSession{})
 	for pid, comm := range map[uint32]string{101: "lngtest-cache", 102: "lngtest-own"} {
-		p.k.Fork(100, pid, comm)
-		p.proc(pid, 100, 1000, comm)
+		p.K.Fork(100, pid, comm)
+		p.Proc(pid, 100, 1000, comm)
 	}
-	p.k.Fork(200, 201, "lngtest-cache")
-	p.proc(201, 200, 1000, "lngtest-cache")
+	p.K.Fork(200, 201, "lngtest-cache")
+	p.Proc(201, 200, 1000, "lngtest-cache")
 	until := time.Now().Add(time.Hour)
-	keep := func(pids ...uint32) answered {
+	keep := func(pids ...uint32) daemontest.Reply {
 		req := api.KeepRequest{Reason: "mine", Until: until}
 		for _, pid := range pids {
 			ref, err := api.ParseRef(p.ref(pid))
@@ -35,29 +36,29 @@ func TestKeepByMember(t *testing.T) {
 			}
 			req.Refs = append(req.Refs, ref)
 		}
-		return p.do("100", "POST", "/v1/keep", req)
+		return p.Do("100", "POST", "/v1/keep", req)
 	}
-	if e := keep(102).refused(api.CodeDenied); !strings.Contains(e.Message, `no keep rule of the policy matches exe "/bin/lngtest-own"`) || !strings.Contains(e.Hint, "keep: [{") {
+	if e := keep(102).Refused(api.CodeDenied); !strings.Contains(e.Message, `no keep rule of the policy matches exe "/bin/lngtest-own"`) || !strings.Contains(e.Hint, "keep: [{") {
 		t.Errorf("%+v", e)
 	}
-	keep(201).refused(api.CodeDenied) // a rule matches, but it is in another session
-	keep(101, 102).refused(api.CodeBadRequest)
+	keep(201).Refused(api.CodeDenied) // a rule matches, but it is in another session
+	keep(101, 102).Refused(api.CodeBadRequest)
 	for pid, in := range map[uint32]string{101: s.ID, 102: s.ID, 201: other.ID} {
-		if now := p.k.Proc(pid).Session.String(); now != in {
+		if now := p.K.Proc(pid).Session.String(); now != in {
 			t.Errorf("%d is in %s", pid, now)
 		}
 	}
-	p.k.Edit(101, func(x *kerneltest.Proc) { x.Runs = &tracer.Running{} })
-	if e := keep(101).refused(api.CodeDenied); !strings.Contains(e.Message, `"/bin/lngtest-cache": the process does not execute the file`) || strings.Contains(e.Hint, "keep: [{") {
+	p.K.Edit(101, func(x *kerneltest.Proc) { x.Runs = &tracer.Running{} })
+	if e := keep(101).Refused(api.CodeDenied); !strings.Contains(e.Message, `"/bin/lngtest-cache": the process does not execute the file`) || strings.Contains(e.Hint, "keep: [{") {
 		t.Errorf("%+v", e)
 	}
-	p.k.Edit(101, func(x *kerneltest.Proc) { x.Runs = &tracer.Running{File: true, Inside: true} })
-	if e := keep(101).refused(api.CodeDenied); !strings.Contains(e.Message, "user namespace") {
+	p.K.Edit(101, func(x *kerneltest.Proc) { x.Runs = &tracer.Running{File: true, Inside: true} })
+	if e := keep(101).Refused(api.CodeDenied); !strings.Contains(e.Message, "user namespace") {
 		t.Errorf("%+v", e)
 	}
-	p.k.Edit(101, func(x *kerneltest.Proc) { x.Runs = nil })
-	k := into[api.Session](keep(101), http.StatusCreated)
-	if !k.Kept || k.KeepRule != "cache" || k.Reason != "shared" || k.Until == nil || k.Until.Before(until) || p.k.Proc(101).Session.String() != k.ID {
+	p.K.Edit(101, func(x *kerneltest.Proc) { x.Runs = nil })
+	k := daemontest.Into[api.Session](keep(101), http.StatusCreated)
+	if !k.Kept || k.KeepRule != "cache" || k.Reason != "shared" || k.Until == nil || k.Until.Before(until) || p.K.Proc(101).Session.String() != k.ID {
 		t.Errorf("%+v", k)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// kernel is what the daemon needs of the tracer; *tracer.Tracer has it.
-type kernel interface {
+// Kernel is what the daemon needs of the tracer; *tracer.Tracer has it.
+type Kernel interface {
 	registry.Kernel
 	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
 	SetAgents(agents []tracer.Agent) error

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
@@ -24,21 +24,13 @@ func (w *world) has(availableKiB, tasks, pidMax int) {
 		"loadavg":            fmt.Sprintf("0.1 0.2 0.3 1/%d 4711\n", tasks),
 		"sys/kernel/pid_max": fmt.Sprintln(pidMax),
 	} {
-		path := filepath.Join(string(w.h.proc), name)
+		path := filepath.Join(string(w.Host.Proc), name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			w.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			w.Fatal(err)
 		}
-	}
-}
-
-func (w *world) look() {
-	w.Helper()
-	w.k.AllRead()
-	if _, err := w.s.registry.Resync(registry.CauseRequest); err != nil {
-		w.Fatal(err)
 	}
 }
 
@@ -51,24 +43,24 @@ func nearly(got *float64, want float64) bool {
 func TestLeaks(t *testing.T) {
 	w := newWorld(t)
 	w.has(1200<<10, 20000, 32768) // 1200 MiB at 120 MiB/h: 10 hours; 12768 PIDs: 106 hours
-	leaking := w.session("user", 40, api.NewSession{Name: "leaking"})
-	w.session("else", 41, api.NewSession{Name: "still"})
+	leaking := w.Session("user", 40, api.NewSession{Name: "leaking"})
+	w.Session("else", 41, api.NewSession{Name: "still"})
 	for minute := range 13 {
-		w.look()
-		d := into[api.Leaks](w.do("user", "GET", "/v1/leaks?session=leaking", nil), http.StatusOK)
+		w.Look()
+		d := daemontest.Into[api.Leaks](w.Do("user", "GET", "/v1/leaks?session=leaking", nil), http.StatusOK)
 		// Its first sample may have been taken with the host's, a minute later.
 		if g := d.Items[0].Growth; g.Known && minute < 10 || !g.Known && minute > 10 || g.Known == (g.Why != "") || (g.ProcessesPerHour != nil) != g.Known {
 			t.Errorf("after %d minutes: %+v", minute, g)
 		}
-		w.k.Advance(time.Minute)
+		w.K.Advance(time.Minute)
 		for i := range 2 {
 			pid := uint32(1000 + 2*minute + i)
-			w.k.Fork(40, pid, "lngtest-leak\x1b[2J")
-			w.k.Edit(pid, func(p *kerneltest.Proc) { p.RSS = 1 << 20 })
+			w.K.Fork(40, pid, "lngtest-leak\x1b[2J")
+			w.K.Edit(pid, func(p *kerneltest.Proc) { p.RSS = 1 << 20 })
 		}
 	}
-	w.look()
-	d := into[api.Leaks](w.do("root", "GET", "/v1/leaks", nil), http.StatusOK)
+	w.Look()
+	d := daemontest.Into[api.Leaks](w.Do("root", "GET", "/v1/leaks", nil), http.StatusOK)
 	if d.Kind != "leaks" || len(d.Items) != 2 || d.Host == nil || d.Truncated {
 		t.Fatalf("%+v", d)
 	}
@@ -89,7 +81,7 @@ func TestLeaks(t *testing.T) {
 	}
 	// PIDs may be short too.
 	w.has(1200<<10, 32168, 32768)
-	d = into[api.Leaks](w.do("root", "GET", "/v1/leaks?session=leaking", nil), http.StatusOK)
+	d = daemontest.Into[api.Leaks](w.Do("root", "GET", "/v1/leaks?session=leaking", nil), http.StatusOK)
 	if l := d.Items[0]; !nearly(l.HoursToExhaustion, 5) || l.Exhausts != "pids" || d.Host != nil {
 		t.Errorf("%+v", l)
 	}
@@ -98,47 +90,47 @@ func TestLeaks(t *testing.T) {
 // Callers that may not read a session, or the host, are not told.
 func TestLeaksAccess(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 40, api.NewSession{})
-	w.session("else", 41, api.NewSession{})
-	w.look()
+	s := w.Session("user", 40, api.NewSession{})
+	w.Session("else", 41, api.NewSession{})
+	w.Look()
 	for who, want := range map[string]int{"root": 2, "reader": 2, "user": 1, "40": 1} {
-		d := into[api.Leaks](w.do(who, "GET", "/v1/leaks", nil), http.StatusOK)
+		d := daemontest.Into[api.Leaks](w.Do(who, "GET", "/v1/leaks", nil), http.StatusOK)
 		if len(d.Items) != want || (d.Host != nil) != (want == 2) {
 			t.Errorf("%s: %d sessions, host %v", who, len(d.Items), d.Host)
 		}
 	}
-	w.do("else", "GET", "/v1/leaks?session="+s.ID, nil).refused(api.CodeDenied)
-	w.do("else", "GET", "/v1/orphans?session="+s.ID, nil).refused(api.CodeDenied)
-	w.do("root", "GET", "/v1/leaks?session=nobody", nil).refused(api.CodeNotFound)
-	w.do("root", "GET", "/v1/leaks?sesion=x", nil).refused(api.CodeBadRequest)
-	w.do("root", "GET", "/v1/orphans?sesion=x", nil).refused(api.CodeBadRequest)
-	into[api.Report](w.do("root", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	w.receipt(s.ID)
-	w.do("root", "GET", "/v1/leaks?session="+s.ID, nil).refused(api.CodeNotFound)
+	w.Do("else", "GET", "/v1/leaks?session="+s.ID, nil).Refused(api.CodeDenied)
+	w.Do("else", "GET", "/v1/orphans?session="+s.ID, nil).Refused(api.CodeDenied)
+	w.Do("root", "GET", "/v1/leaks?session=nobody", nil).Refused(api.CodeNotFound)
+	w.Do("root", "GET", "/v1/leaks?sesion=x", nil).Refused(api.CodeBadRequest)
+	w.Do("root", "GET", "/v1/orphans?sesion=x", nil).Refused(api.CodeBadRequest)
+	daemontest.Into[api.Report](w.Do("root", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	w.Receipt(s.ID)
+	w.Do("root", "GET", "/v1/leaks?session="+s.ID, nil).Refused(api.CodeNotFound)
 }
 
 // Orphans, leftovers and zombies, each with its reason, and the process that has to reap it.
 func TestOrphans(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 40, api.NewSession{Name: "lngtest", OnRootExit: "report"})
-	w.k.Fork(40, 50, "lngtest-middle")
-	w.k.Fork(50, 51, "lngtest-orphan")
-	w.k.Exit(50, 0)
-	for pid, stat := range map[uint32]string{60: statOf(60, "a", "Z", 40), 61: "", 62: statOf(62, "a", "R", 40)} {
-		w.k.Fork(40, pid, "lngtest-zombie")
+	s := w.Session("user", 40, api.NewSession{Name: "lngtest", OnRootExit: "report"})
+	w.K.Fork(40, 50, "lngtest-middle")
+	w.K.Fork(50, 51, "lngtest-orphan")
+	w.K.Exit(50, 0)
+	for pid, stat := range map[uint32]string{60: daemontest.StatOf(60, "a", "Z", 40), 61: "", 62: daemontest.StatOf(62, "a", "R", 40)} {
+		w.K.Fork(40, pid, "lngtest-zombie")
 		if stat != "" { // else it was reaped, which was not reported yet; 62 is being torn down
-			w.proc(pid, 40, 1000, "lngtest-zombie")
-			if err := os.WriteFile(w.h.proc.Path(pid, "stat"), []byte(stat), 0o600); err != nil {
+			w.Proc(pid, 40, 1000, "lngtest-zombie")
+			if err := os.WriteFile(w.Host.Proc.Path(pid, "stat"), []byte(stat), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.k.Edit(pid, func(p *kerneltest.Proc) { p.Unreaped = true })
-		w.k.Exit(pid, 0)
+		w.K.Edit(pid, func(p *kerneltest.Proc) { p.Unreaped = true })
+		w.K.Exit(pid, 0)
 	}
-	w.look()
+	w.Look()
 	items := func(who string) map[int]api.Orphan {
 		m := map[int]api.Orphan{}
-		d := into[api.Orphans](w.do(who, "GET", "/v1/orphans?session=lngtest", nil), http.StatusOK)
+		d := daemontest.Into[api.Orphans](w.Do(who, "GET", "/v1/orphans?session=lngtest", nil), http.StatusOK)
 		for _, o := range d.Items {
 			if o.Kind != "orphan" || o.Session != s.ID || o.SessionName != "lngtest" {
 				t.Errorf("%+v", o)
@@ -155,26 +147,26 @@ func TestOrphans(t *testing.T) {
 		t.Errorf("reaper %+v", r)
 	}
 	states := make(map[int]api.ProcessState)
-	for _, n := range into[api.Tree](w.do("user", "GET", "/v1/sessions/lngtest/tree", nil), http.StatusOK).Nodes {
+	for _, n := range daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/lngtest/tree", nil), http.StatusOK).Nodes {
 		states[n.PID] = n.State
 	}
 	if states[60] != api.StateZombie || states[61] != api.StateExited || states[62] != api.StateExited {
 		t.Errorf("%v", states)
 	}
-	w.k.Edit(40, func(p *kerneltest.Proc) { p.Unreaped = false })
-	w.k.Exit(40, 0)
-	w.look()
+	w.K.Edit(40, func(p *kerneltest.Proc) { p.Unreaped = false })
+	w.K.Exit(40, 0)
+	w.Look()
 	if got = items("user"); got[51].Why != api.WhyLeftover {
 		t.Errorf("%+v", got)
 	}
-	d := into[api.Leaks](w.do("user", "GET", "/v1/leaks?session=lngtest", nil), http.StatusOK)
+	d := daemontest.Into[api.Leaks](w.Do("user", "GET", "/v1/leaks?session=lngtest", nil), http.StatusOK)
 	if l := d.Items[0]; l.Leftovers != 1 {
 		t.Errorf("%+v", l)
 	}
 }
 
 func TestKeepRulesThatMatchedNothing(t *testing.T) {
-	p := newPoliced(t, `keep:
+	p := newWorld(t, daemontest.WithPolicy(`keep:
   - name: lngtest-one
     match: {exe: /lngtest/one}
     reason: it is wanted
@@ -183,13 +175,13 @@ func TestKeepRulesThatMatchedNothing(t *testing.T) {
     match: {exe: /lngtest/two}
     reason: it is wanted
     until: 2099-01-01
-`)
-	p.s.rules.Matched("lngtest-two")
-	d := into[api.Leaks](p.do("root", "GET", "/v1/leaks", nil), http.StatusOK)
+`))
+	p.Service.Rules.Matched("lngtest-two")
+	d := daemontest.Into[api.Leaks](p.Do("root", "GET", "/v1/leaks", nil), http.StatusOK)
 	if fmt.Sprint(d.KeepUnmatched) != "[lngtest-one]" {
 		t.Errorf("%v", d.KeepUnmatched)
 	}
-	if d = into[api.Leaks](p.do("user", "GET", "/v1/leaks", nil), http.StatusOK); d.KeepUnmatched != nil {
+	if d = daemontest.Into[api.Leaks](p.Do("user", "GET", "/v1/leaks", nil), http.StatusOK); d.KeepUnmatched != nil {
 		t.Errorf("a user is told %v", d.KeepUnmatched)
 	}
 }

@@ -1,12 +1,13 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
@@ -14,20 +15,20 @@ import (
 // own look does.
 func TestLifetimeOnAnIdleHost(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{MaxLifetimeMS: 2000, GraceMS: ms(0)})
+	s := w.Session("user", 100, api.NewSession{MaxLifetimeMS: 2000, GraceMS: daemontest.MS(0)})
 	look := func() {
 		t.Helper()
-		if _, err := w.s.registry.Resync(registry.CauseRequest); err != nil {
+		if _, err := w.Service.Registry.Resync(registry.CauseRequest); err != nil {
 			t.Fatal(err)
 		}
 	}
 	look()
-	if info, err := w.k.Session(w.id(s.ID)); err != nil || info.Cause != 0 {
+	if info, err := w.K.Session(w.ID(s.ID)); err != nil || info.Cause != 0 {
 		t.Fatalf("before: %+v, %v", info, err)
 	}
-	w.k.Advance(3 * time.Second)
+	w.K.Advance(3 * time.Second)
 	look()
-	if r := w.receipt(s.ID); r.EndReason != "max_lifetime" || r.Verdict != "clean" {
+	if r := w.Receipt(s.ID); r.EndReason != "max_lifetime" || r.Verdict != "clean" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"bufio"
@@ -15,15 +15,17 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // raw sends bytes and reads the reply, as a kind of caller.
-func (w *world) raw(who, request string) (answered, net.Conn) {
+func (w *world) raw(who, request string) (daemontest.Reply, net.Conn) {
 	w.Helper()
-	w.k.AllRead()
-	c, err := w.dial(who)
+	w.K.AllRead()
+	c, err := w.Dial(who)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -38,7 +40,7 @@ func (w *world) raw(who, request string) (answered, net.Conn) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return answered{w.T, resp.StatusCode, resp.Header, b}, c
+	return daemontest.Reply{T: w.T, Status: resp.StatusCode, Header: resp.Header, Body: b}, c
 }
 
 // TestMalformedRequests: requests that are not HTTP, or too large, get net/http's own
@@ -60,15 +62,15 @@ func TestMalformedRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, conn := w.raw("user", c.request)
 			conn.Close()
-			if a.status != c.status || bytes.ContainsAny(a.body, "\n\x1b") {
-				t.Errorf("%d %q, want %d", a.status, a.body, c.status)
+			if a.Status != c.status || bytes.ContainsAny(a.Body, "\n\x1b") {
+				t.Errorf("%d %q, want %d", a.Status, a.Body, c.status)
 			}
 		})
 	}
 	t.Run("headers of 7 KiB", func(t *testing.T) {
 		a, conn := w.raw("user", "GET /v1/version HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("a", 7<<10)+"\r\n\r\n")
 		conn.Close()
-		into[api.Version](a, http.StatusOK)
+		daemontest.Into[api.Version](a, http.StatusOK)
 	})
 }
 
@@ -76,53 +78,53 @@ func TestMalformedRequests(t *testing.T) {
 func TestSizeOfRequests(t *testing.T) {
 	w := newWorld(t)
 	pad := func(n int) string { return `{` + strings.Repeat(" ", n-2) + `}` }
-	into[api.Resync](w.do("root", "POST", "/v1/resync", pad(64<<10)), http.StatusOK)
-	w.do("root", "POST", "/v1/resync", pad(64<<10+1)).refused(api.CodeTooLarge)
+	daemontest.Into[api.Resync](w.Do("root", "POST", "/v1/resync", pad(64<<10)), http.StatusOK)
+	w.Do("root", "POST", "/v1/resync", pad(64<<10+1)).Refused(api.CodeTooLarge)
 }
 
 // TestConnectionsAreLimited: in all, per uid, and per session.
 func TestConnectionsAreLimited(t *testing.T) {
-	if l := defaultLimits; l.Conns != 2048 || l.MemberConns != 256 || l.UIDConns != 512 || l.Rate != 200 || l.Burst != 1024 || l.send != 5*time.Second {
+	if l := daemon.DefaultLimits; l.Conns != 2048 || l.MemberConns != 256 || l.UIDConns != 512 || l.Rate != 200 || l.Burst != 1024 || l.Send != 5*time.Second {
 		t.Errorf("%+v", l)
 	}
 	for name, c := range map[string]struct {
-		set      func(*limits)
+		set      func(*daemon.Limits)
 		who      string
 		unbound  string // the caller that still gets in; "": none
 		verdicts int
 	}{
-		"all":                        {func(l *limits) { l.Conns = 3 }, "root", "", 3},
-		"all but what is root's":     {func(l *limits) { l.Conns = 32 }, "user", "root", 30},
-		"all but what operators may": {func(l *limits) { l.Conns = 32 }, "100", "user", 22},
-		"a uid":                      {func(l *limits) { l.UIDConns = 3 }, "user", "root", 3},
-		"a uid's sessions":           {func(l *limits) { l.UIDConns = 3 }, "100", "user", 3},
-		"a uid outside of sessions":  {func(l *limits) { l.UIDConns = 3 }, "user", "100", 3},
-		"a session":                  {func(l *limits) { l.MemberConns = 3 }, "100", "user", 3},
+		"all":                        {func(l *daemon.Limits) { l.Conns = 3 }, "root", "", 3},
+		"all but what is root's":     {func(l *daemon.Limits) { l.Conns = 32 }, "user", "root", 30},
+		"all but what operators may": {func(l *daemon.Limits) { l.Conns = 32 }, "100", "user", 22},
+		"a uid":                      {func(l *daemon.Limits) { l.UIDConns = 3 }, "user", "root", 3},
+		"a uid's sessions":           {func(l *daemon.Limits) { l.UIDConns = 3 }, "100", "user", 3},
+		"a uid outside of sessions":  {func(l *daemon.Limits) { l.UIDConns = 3 }, "user", "100", 3},
+		"a session":                  {func(l *daemon.Limits) { l.MemberConns = 3 }, "100", "user", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(w *world) { c.set(&w.h.limits) })
-			w.session("user", 100, api.NewSession{})
-			w.until(func() bool { return w.s.access.Open() == 0 })
+			w := newWorld(t, func(w *daemontest.Daemon) { c.set(&w.Host.Limits) })
+			w.Session("user", 100, api.NewSession{})
+			w.Until(func() bool { return w.Service.Access.Open() == 0 })
 			var open []net.Conn
 			for range c.verdicts {
 				a, conn := w.raw(c.who, "GET /v1/version HTTP/1.1\r\nHost: x\r\n\r\n")
-				into[api.Version](a, http.StatusOK)
+				daemontest.Into[api.Version](a, http.StatusOK)
 				open = append(open, conn)
 			}
-			a := w.do(c.who, "GET", "/v1/version", nil)
-			a.refused(api.CodeTooMany)
-			if a.header.Get("Retry-After") == "" {
-				t.Errorf("%v", a.header)
+			a := w.Do(c.who, "GET", "/v1/version", nil)
+			a.Refused(api.CodeTooMany)
+			if a.Header.Get("Retry-After") == "" {
+				t.Errorf("%v", a.Header)
 			}
 			if c.unbound != "" {
-				into[api.Version](w.do(c.unbound, "GET", "/v1/version", nil), http.StatusOK)
+				daemontest.Into[api.Version](w.Do(c.unbound, "GET", "/v1/version", nil), http.StatusOK)
 			}
 			for _, conn := range open {
 				conn.Close()
 			}
-			w.until(func() bool { return w.s.access.Open() == 0 })
-			into[api.Version](w.do(c.who, "GET", "/v1/version", nil), http.StatusOK)
-			if w.s.access.RefusedSoFar()["limit"] == 0 {
+			w.Until(func() bool { return w.Service.Access.Open() == 0 })
+			daemontest.Into[api.Version](w.Do(c.who, "GET", "/v1/version", nil), http.StatusOK)
+			if w.Service.Access.RefusedSoFar()["limit"] == 0 {
 				t.Error("it is not counted")
 			}
 		})
@@ -134,15 +136,15 @@ func TestOptions(t *testing.T) {
 	w := newWorld(t)
 	a, conn := w.raw("user", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
 	defer conn.Close()
-	a.refused(api.CodeNotFound)
+	a.Refused(api.CodeNotFound)
 }
 
 // TestIdleConnections: connections over the limit are refused, and keep no descriptor;
 // a caller that opened them does not block other callers.
 func TestIdleConnections(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.h.limits.Conns, w.h.limits.UIDConns = 64, 16 })
+	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Conns, w.Host.Limits.UIDConns = 64, 16 })
 	sockets := func() (n int) { // the daemon reads files meanwhile
-		for _, to := range descriptors() {
+		for _, to := range daemontest.Descriptors() {
 			if strings.HasPrefix(to, "socket:") {
 				n++
 			}
@@ -154,44 +156,44 @@ func TestIdleConnections(t *testing.T) {
 	var idle []net.Conn
 	for range each {
 		for _, who := range []string{"user", "else", "reader"} {
-			c, err := w.dial(who)
+			c, err := w.Dial(who)
 			if err != nil {
 				t.Fatal(err)
 			}
 			idle = append(idle, c)
 		}
 	}
-	w.until(func() bool { return w.s.access.RefusedSoFar()["limit"] == 3*(each-16) })
-	if n := w.s.access.Open(); n != 3*16 {
+	w.Until(func() bool { return w.Service.Access.RefusedSoFar()["limit"] == 3*(each-16) })
+	if n := w.Service.Access.Open(); n != 3*16 {
 		t.Errorf("%d connections are open, want 16 of each uid", n)
 	}
 	// Our end, and the daemon's end of those that it keeps.
-	w.until(func() bool { return sockets()-before == 3*each+3*16 })
-	into[api.Version](w.do("root", "GET", "/v1/version", nil), http.StatusOK)
+	w.Until(func() bool { return sockets()-before == 3*each+3*16 })
+	daemontest.Into[api.Version](w.Do("root", "GET", "/v1/version", nil), http.StatusOK)
 	for _, c := range idle {
 		c.Close()
 	}
-	w.until(func() bool { return w.s.access.Open() == 0 })
-	into[api.Version](w.do("user", "GET", "/v1/version", nil), http.StatusOK)
+	w.Until(func() bool { return w.Service.Access.Open() == 0 })
+	daemontest.Into[api.Version](w.Do("user", "GET", "/v1/version", nil), http.StatusOK)
 }
 
 // TestStoppingAndStarting: what a client gets from a daemon that stops or has not
 // started.
 func TestStoppingDaemon(t *testing.T) {
 	w := newWorld(t)
-	w.s.endOwner()
-	w.do("root", "GET", "/v1/sessions", nil).refused(api.CodeStopping)
-	if e := w.do("root", "GET", "/v1/watch", nil).refusedDocument(); e.Exit != api.ExitUnreachable {
+	w.Service.EndRegistry()
+	w.Do("root", "GET", "/v1/sessions", nil).Refused(api.CodeStopping)
+	if e := refusedDocument(w.Do("root", "GET", "/v1/watch", nil)); e.Exit != api.ExitUnreachable {
 		t.Errorf("%+v", e)
 	}
-	_ = w.stop()
+	_ = w.Stop()
 }
 
-func (a answered) refusedDocument() *api.Error {
+func refusedDocument(a daemontest.Reply) *api.Error {
 	a.Helper()
 	var doc api.ErrorDocument
-	if err := json.Unmarshal(a.body, &doc); err != nil || doc.Error == nil {
-		a.Fatalf("status %d is no refusal: %s", a.status, fmt.Sprintf("%.200s", a.body))
+	if err := json.Unmarshal(a.Body, &doc); err != nil || doc.Error == nil {
+		a.Fatalf("status %d is no refusal: %s", a.Status, fmt.Sprintf("%.200s", a.Body))
 	}
 	return doc.Error
 }
@@ -202,51 +204,51 @@ func TestSessionsAreLimited(t *testing.T) {
 	// opens has the kernel open n sessions, of children of a process.
 	opens := func(w *world, n int, parent, pid, uid uint32) {
 		for range n {
-			if w.k.Proc(parent).Session != 0 {
-				w.k.Fork(parent, pid, "lngtest-x")
+			if w.K.Proc(parent).Session != 0 {
+				w.K.Fork(parent, pid, "lngtest-x")
 			} else {
-				w.k.Add(pid, parent, "lngtest-x")
+				w.K.Add(pid, parent, "lngtest-x")
 			}
-			if _, err := w.k.Create(tracer.SessionSpec{Root: w.k.Proc(pid).Identity, UID: uid}); err != nil {
+			if _, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(pid).Identity, UID: uid}); err != nil {
 				t.Fatal(err)
 			}
 			pid++
 		}
-		if _, err := w.s.registry.Resync(registry.CauseRequest); err != nil {
+		if _, err := w.Service.Registry.Resync(registry.CauseRequest); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ask := func(w *world, who string, pid uint32) answered {
-		w.host(pid, w.caller(who), w.k.Proc(w.caller(who)).UID, "lngtest-root")
-		return w.do(who, "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: int(pid)}})
+	ask := func(w *world, who string, pid uint32) daemontest.Reply {
+		w.Add(pid, w.Caller(who), w.K.Proc(w.Caller(who)).UID, "lngtest-root")
+		return w.Do(who, "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: int(pid)}})
 	}
 	t.Run("nested", func(t *testing.T) {
 		for _, who := range []string{"user", "root"} {
 			w := newWorld(t)
-			s := w.session(who, 100, api.NewSession{})
-			other := w.session(who, 200, api.NewSession{})
-			uid := w.k.Proc(100).UID
+			s := w.Session(who, 100, api.NewSession{})
+			other := w.Session(who, 200, api.NewSession{})
+			uid := w.K.Proc(100).UID
 			opens(w, registry.MaxNested-2, 100, 1<<20, uid)
 			add := func(parent, pid uint32) {
-				w.k.Fork(parent, pid, "lngtest-x")
-				w.proc(pid, parent, uid, "lngtest-x")
+				w.K.Fork(parent, pid, "lngtest-x")
+				w.Proc(pid, parent, uid, "lngtest-x")
 			}
 			for pid := uint32(101); pid < 106; pid++ {
 				add(100, pid)
 			}
-			request := func(who string, pid uint32) answered {
-				return w.do(who, "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: int(pid)}})
+			request := func(who string, pid uint32) daemontest.Reply {
+				return w.Do(who, "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: int(pid)}})
 			}
-			into[api.Session](request("100", 101), http.StatusCreated)
-			into[api.Session](request("100", 102), http.StatusCreated)
-			request("100", 103).refused(api.CodeTooMany)
+			daemontest.Into[api.Session](request("100", 101), http.StatusCreated)
+			daemontest.Into[api.Session](request("100", 102), http.StatusCreated)
+			request("100", 103).Refused(api.CodeTooMany)
 			add(101, 110)
 			a := request("101", 110) // a deeper session does not avoid it
-			if e := a.refused(api.CodeTooMany); !strings.Contains(e.Message, s.ID) || a.header.Get("Retry-After") == "" {
-				t.Errorf("%+v %v", e, a.header)
+			if e := a.Refused(api.CodeTooMany); !strings.Contains(e.Message, s.ID) || a.Header.Get("Retry-After") == "" {
+				t.Errorf("%+v %v", e, a.Header)
 			}
 			add(200, 201)
-			into[api.Session](request("200", 201), http.StatusCreated)
+			daemontest.Into[api.Session](request("200", 201), http.StatusCreated)
 			if other.Parent != "" {
 				t.Errorf("%+v", other)
 			}
@@ -254,11 +256,11 @@ func TestSessionsAreLimited(t *testing.T) {
 	})
 	t.Run("a uid", func(t *testing.T) {
 		w := newWorld(t)
-		opens(w, registry.MaxUIDSessions-1, shell, 1<<20, 1000)
-		into[api.Session](ask(w, "user", 100), http.StatusCreated)
-		ask(w, "user", 101).refused(api.CodeTooMany)
-		into[api.Session](ask(w, "else", 102), http.StatusCreated)
-		opens(w, registry.MaxUIDSessions, shell, 1<<21, 0)
-		into[api.Session](ask(w, "root", 103), http.StatusCreated)
+		opens(w, registry.MaxUIDSessions-1, daemontest.Shell, 1<<20, 1000)
+		daemontest.Into[api.Session](ask(w, "user", 100), http.StatusCreated)
+		ask(w, "user", 101).Refused(api.CodeTooMany)
+		daemontest.Into[api.Session](ask(w, "else", 102), http.StatusCreated)
+		opens(w, registry.MaxUIDSessions, daemontest.Shell, 1<<21, 0)
+		daemontest.Into[api.Session](ask(w, "root", 103), http.StatusCreated)
 	})
 }

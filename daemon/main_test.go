@@ -1,25 +1,23 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"runtime/pprof"
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
 )
 
@@ -41,37 +39,12 @@ func TestMain(m *testing.M) {
 		canary.Main(os.Args[2:])
 	}
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-favoured" {
-		os.Exit(favoured())
+		os.Exit(daemon.Favoured())
 	}
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-daemon" {
 		os.Exit(fakeDaemon(os.Args[2]))
 	}
-	before, goroutines := descriptors(), runtime.NumGoroutine()
-	code := tracertest.Main(m)
-	// Connections that were just closed need a moment.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	err := instance.Poll(ctx, func() (bool, error) { return runtime.NumGoroutine() <= goroutines, nil })
-	cancel()
-	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // which leaves a goroutine
-	if err != nil && code == 0 && !fuzzing {
-		pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
-		code = 1
-	}
-	if after := descriptors(); code == 0 && len(after) > len(before) {
-		fmt.Fprintf(os.Stderr, "descriptors were left open: %v, before %v\n", after, before)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func descriptors() (open []string) {
-	links, _ := filepath.Glob("/proc/self/fd/*")
-	for _, l := range links {
-		if to, err := os.Readlink(l); err == nil && filepath.Base(to) != "fd" && to != "anon_inode:[eventpoll]" && to != "anon_inode:[eventfd]" {
-			open = append(open, to)
-		}
-	}
-	return open
+	os.Exit(daemontest.Main(m))
 }
 
 // fakeDaemon serves socket until a signal, or until it is idle unless it is the host's.
@@ -99,16 +72,16 @@ func fakeDaemon(socket string) int {
 	k := kerneltest.New()
 	k.Add(uint32(os.Getpid()), 1, "lngtest-daemon")
 	k.Add(uint32(os.Getppid()), 1, "lngtest-caller")
-	h := thisHost()
-	h.open = func(tracer.Options) (kernel, error) { return k, nil }
-	h.unload = func(string) error {
+	h := daemon.ThisHost()
+	h.Open = func(tracer.Options) (daemon.Kernel, error) { return k, nil }
+	h.Unload = func(string) error {
 		return os.WriteFile(filepath.Join(filepath.Dir(socket), "unloaded"), nil, 0o600)
 	}
 	linger := time.Second
 	if os.Getenv("LNGTEST_HOST") != "" {
 		linger = 0
 	}
-	err = h.serve(ctx, Options{Socket: socket, Ephemeral: linger, Version: "lngtest"}, ready, zerolog.New(os.Stderr))
+	err = h.Serve(ctx, daemon.Options{Socket: socket, Ephemeral: linger, Version: "lngtest"}, ready, zerolog.New(os.Stderr))
 	ready.Report(err)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"encoding/json"
@@ -11,17 +11,17 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"golang.org/x/sys/unix"
 )
 
 // office is a session of the user with an agent, 101, below its root 100, and a hook of it, 103,
 // below a shell 102.
-func office(t *testing.T, options ...worldOption) (w *world, s *api.Session) {
+func office(t *testing.T, options ...daemontest.Option) (w *world, s *api.Session) {
 	t.Helper()
 	w = newWorld(t, options...)
-	s = w.session("user", 100, api.NewSession{Name: "office", GraceMS: ms(0)})
+	s = w.Session("user", 100, api.NewSession{Name: "office", GraceMS: daemontest.MS(0)})
 	w.forks(100, 101, 101, 102, 102, 103)
 	return w, s
 }
@@ -30,25 +30,25 @@ func office(t *testing.T, options ...worldOption) (w *world, s *api.Session) {
 func (w *world) forks(pairs ...uint32) {
 	for p := range slices.Chunk(pairs, 2) {
 		name := fmt.Sprintf("lngtest-%d", p[1])
-		w.proc(p[1], p[0], 1000, name)
-		w.k.Fork(p[0], p[1], name)
+		w.Proc(p[1], p[0], 1000, name)
+		w.K.Fork(p[0], p[1], name)
 	}
 }
 
 // pid is a process as requests name it.
 func (w *world) pid(pid uint32) api.Ref {
-	return api.Ref{PID: int(pid), StartNS: api.U64(w.k.Proc(pid).Identity.Start)}
+	return api.Ref{PID: int(pid), StartNS: api.U64(w.K.Proc(pid).Identity.Start)}
 }
 
 func (w *world) mark(who, phase, id string, agent uint32) *api.Mark {
 	w.Helper()
-	return into[api.Mark](w.do(who, "POST", "/v1/marks", api.MarkRequest{Phase: phase, ID: id, Tool: "Bash", Agent: w.pid(agent)}), http.StatusOK)
+	return daemontest.Into[api.Mark](w.Do(who, "POST", "/v1/marks", api.MarkRequest{Phase: phase, ID: id, Tool: "Bash", Agent: w.pid(agent)}), http.StatusOK)
 }
 
 // calls are the ids of the calls that a process may belong to.
 func (w *world) calls(ref string) (ids []string) {
 	w.Helper()
-	for _, c := range into[api.Process](w.do("user", "GET", "/v1/processes/"+ref, nil), http.StatusOK).Calls {
+	for _, c := range daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/"+ref, nil), http.StatusOK).Calls {
 		if !c.Claimed || c.Agent == nil || c.Began == nil || c.Tool != "Bash" {
 			w.Errorf("%+v", c)
 		}
@@ -87,11 +87,11 @@ func TestMarks(t *testing.T) {
 	} {
 		w.haveCalls(pid, want...)
 	}
-	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=124", nil), http.StatusOK)
+	why := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=124", nil), http.StatusOK)
 	if c := why.Process.Calls; len(c) != 1 || c[0].Ended == nil || c[0].Agent.PID != 101 {
 		t.Errorf("%+v", c)
 	}
-	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/office/tree", nil), http.StatusOK)
+	tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/office/tree", nil), http.StatusOK)
 	named := 0
 	for _, n := range tree.Nodes {
 		if len(n.Calls) > 0 {
@@ -106,19 +106,19 @@ func TestMarks(t *testing.T) {
 // An end event of the agent ends its calls, and an end without a beginning is refused.
 func TestMarksEndWithTheAgent(t *testing.T) {
 	w, _ := office(t)
-	w.do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "end", ID: "none", Agent: w.pid(101)}).refused(api.CodeNotFound)
+	w.Do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "end", ID: "none", Agent: w.pid(101)}).Refused(api.CodeNotFound)
 	w.mark("103", "begin", "one", 101)
-	again := into[api.Mark](w.do("103", "POST", "/v1/marks", `{"phase":"begin","id":"one","agent":{"pid":101}}`), http.StatusOK)
+	again := daemontest.Into[api.Mark](w.Do("103", "POST", "/v1/marks", `{"phase":"begin","id":"one","agent":{"pid":101}}`), http.StatusOK)
 	if len(again.Calls) != 1 {
 		t.Errorf("%+v", again)
 	}
 	w.forks(101, 120)
-	w.k.Exit(101, 0)
+	w.K.Exit(101, 0)
 	w.forks(100, 130, 103, 140)
 	w.haveCalls(120, "one")
 	w.haveCalls(130)
 	w.haveCalls(140)
-	if c := into[api.Process](w.do("user", "GET", "/v1/processes/120", nil), http.StatusOK).Calls; c[0].Ended == nil {
+	if c := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/120", nil), http.StatusOK).Calls; c[0].Ended == nil {
 		t.Errorf("%+v", c)
 	}
 }
@@ -139,9 +139,9 @@ func TestMarksOfASubagent(t *testing.T) {
 // Only a member may mark, only in its own session, and only for an agent that is its ancestor.
 func TestMarksRefused(t *testing.T) {
 	w, s := office(t)
-	other := w.session("user", 300, api.NewSession{Name: "other"})
+	other := w.Session("user", 300, api.NewSession{Name: "other"})
 	w.forks(300, 301, 101, 104)
-	nested := into[api.Session](w.do("101", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 104}}), http.StatusCreated)
+	nested := daemontest.Into[api.Session](w.Do("101", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 104}}), http.StatusCreated)
 	w.forks(104, 105)
 	good := api.MarkRequest{Phase: "begin", ID: "x", Tool: "Bash", Agent: w.pid(101)}
 	of := func(pid uint32) api.MarkRequest { q := good; q.Agent = w.pid(pid); return q }
@@ -158,7 +158,7 @@ func TestMarksRefused(t *testing.T) {
 		{"for an agent of another session", "103", of(300), api.CodeDenied},
 		{"for a sibling", "103", of(104), api.CodeDenied},
 		{"for its child", "101", of(103), api.CodeDenied},
-		{"for the owner", "103", of(userPID), api.CodeDenied},
+		{"for the owner", "103", of(daemontest.User), api.CodeDenied},
 		{"from a nested session", "105", of(101), api.CodeDenied},
 		{"another start", "103", stale, api.CodeDenied},
 		{"no PID", "103", `{"phase":"begin","id":"x","agent":{"start_ns":"1"}}`, api.CodeBadRequest},
@@ -177,9 +177,9 @@ func TestMarksRefused(t *testing.T) {
 		{"huge", "103", `{"phase":"begin","id":"` + strings.Repeat("x", 64<<10) + `"}`, api.CodeTooLarge},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			a := w.do(tt.who, "POST", "/v1/marks", tt.body)
+			a := w.Do(tt.who, "POST", "/v1/marks", tt.body)
 			a.T = t
-			a.refused(tt.code)
+			a.Refused(tt.code)
 		})
 	}
 	w.forks(101, 120, 300, 320, 104, 106)
@@ -192,13 +192,13 @@ func TestMarksRefused(t *testing.T) {
 // A flood of marks is refused, keeps calls up to the limit, and affects only one session.
 func TestMarksFlood(t *testing.T) {
 	w, _ := office(t)
-	w.session("user", 300, api.NewSession{Name: "other"})
+	w.Session("user", 300, api.NewSession{Name: "other"})
 	w.forks(300, 301)
 	refused := 0
 	for n := range 300 {
-		a := w.do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "begin", ID: fmt.Sprint(n), Tool: "Bash", Agent: w.pid(101)})
-		if a.status != http.StatusOK {
-			a.refused(api.CodeTooMany)
+		a := w.Do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "begin", ID: fmt.Sprint(n), Tool: "Bash", Agent: w.pid(101)})
+		if a.Status != http.StatusOK {
+			a.Refused(api.CodeTooMany)
 			refused++
 		}
 	}
@@ -219,15 +219,15 @@ func TestMarksInTheHistory(t *testing.T) {
 	w.mark("103", "begin", "one", 101)
 	w.forks(101, 120)
 	w.haveCalls(120, "one") // the registry has its birth
-	w.again()
+	w.Restart()
 	w.forks(101, 130, 120, 121)
 	w.haveCalls(121, "one")
 	w.haveCalls(130, "one")
 	w.mark("103", "end", "one", 101)
-	w.k.Exit(100, 0)
-	w.receipt(s.ID)
-	w.again()
-	tree := into[api.Tree](w.do("user", "GET", "/v1/sessions/office/tree?dead=all", nil), http.StatusOK)
+	w.K.Exit(100, 0)
+	w.Receipt(s.ID)
+	w.Restart()
+	tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/office/tree?dead=all", nil), http.StatusOK)
 	named := 0
 	for _, n := range tree.Nodes {
 		if len(n.Calls) == 1 && n.Calls[0].ID == "one" && n.Calls[0].Claimed {
@@ -240,8 +240,8 @@ func TestMarksInTheHistory(t *testing.T) {
 		}
 		t.Errorf("%d processes name their call, want 3", named)
 	}
-	scan, closeIt := w.open("user", "/v1/events?session=office&since=10000h&type=mark,fork")
-	over := bound(t, closeIt)
+	scan, closeIt := w.Open("user", "/v1/events?session=office&since=10000h&type=mark,fork")
+	over := daemontest.Bound(t, closeIt)
 	var marks, forks int
 	for scan.Scan() && marks+forks < 5 {
 		var ev api.Event
@@ -267,25 +267,17 @@ func TestMarksInTheHistory(t *testing.T) {
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // accepts makes the policy accept traces.
-func accepts(w *world) {
-	path := w.dir + "/policy.yaml"
+func accepts(w *daemontest.Daemon) {
+	path := w.Dir + "/policy.yaml"
 	if err := os.WriteFile(path, []byte("version: 1\ntrace: accept\n"), 0o600); err != nil {
 		w.Fatal(err)
 	}
-	w.o.Policy = path
-}
-
-// environ gives a process an environment.
-func (w *world) environ(pid uint32, variables ...string) {
-	w.Helper()
-	if err := os.WriteFile(w.h.proc.Path(pid, "environ"), []byte(strings.Join(variables, "\x00")+"\x00"), 0o600); err != nil {
-		w.Fatal(err)
-	}
+	w.Options.Policy = path
 }
 
 func (w *world) trace(pid uint32) *api.Trace {
 	w.Helper()
-	return into[api.Process](w.do("user", "GET", fmt.Sprintf("/v1/processes/%d", pid), nil), http.StatusOK).Trace
+	return daemontest.Into[api.Process](w.Do("user", "GET", fmt.Sprintf("/v1/processes/%d", pid), nil), http.StatusOK).Trace
 }
 
 // The trace of a child of the agent is read at its first exec, and applies to all below it. Of
@@ -293,20 +285,20 @@ func (w *world) trace(pid uint32) *api.Trace {
 func TestTrace(t *testing.T) {
 	for _, accepted := range []bool{true, false} {
 		t.Run(fmt.Sprint(accepted), func(t *testing.T) {
-			var options []worldOption
+			var options []daemontest.Option
 			if accepted {
 				options = append(options, accepts)
 			}
 			w, _ := office(t, options...)
 			w.mark("103", "begin", "one", 101)
 			w.forks(101, 120, 120, 121, 121, 122)
-			w.environ(120, "HOME=/", "TRACEPARENT="+traceparent, "SECRET=hunter2")
-			w.environ(122, "TRACEPARENT=00-11111111111111111111111111111111-2222222222222222-00")
-			w.k.Exec(122, "/bin/lngtest", "lngtest\x00")
-			w.k.Exec(120, "/bin/sh", "sh\x00")
-			w.until(func() bool { return !accepted || w.trace(120) != nil })
-			w.environ(120, "TRACEPARENT=00-33333333333333333333333333333333-2222222222222222-00")
-			w.k.Exec(120, "/bin/sh", "sh\x00")
+			w.Environ(120, "HOME=/", "TRACEPARENT="+traceparent, "SECRET=hunter2")
+			w.Environ(122, "TRACEPARENT=00-11111111111111111111111111111111-2222222222222222-00")
+			w.K.Exec(122, "/bin/lngtest", "lngtest\x00")
+			w.K.Exec(120, "/bin/sh", "sh\x00")
+			w.Until(func() bool { return !accepted || w.trace(120) != nil })
+			w.Environ(120, "TRACEPARENT=00-33333333333333333333333333333333-2222222222222222-00")
+			w.K.Exec(120, "/bin/sh", "sh\x00")
 			w.forks(122, 123)
 			if !accepted {
 				for _, pid := range []uint32{120, 122, 123} {
@@ -316,7 +308,7 @@ func TestTrace(t *testing.T) {
 				}
 				return
 			}
-			w.until(func() bool { return w.trace(123) != nil })
+			w.Until(func() bool { return w.trace(123) != nil })
 			want := api.Trace{TraceID: traceparent[3:35], SpanID: traceparent[36:52], Sampled: true, From: w.pid(120), Claimed: true}
 			for _, pid := range []uint32{120, 121, 122, 123} {
 				if got := w.trace(pid); got == nil || *got != want {
@@ -336,11 +328,11 @@ func TestTrace(t *testing.T) {
 func TestTraceKeptWaiting(t *testing.T) {
 	w, s := office(t, accepts)
 	w.forks(100, 399)
-	w.environ(399, "TRACEPARENT=none", "TRACEPARENT="+traceparent)
-	w.k.Exec(399, "/bin/sh", "sh\x00")
+	w.Environ(399, "TRACEPARENT=none", "TRACEPARENT="+traceparent)
+	w.K.Exec(399, "/bin/sh", "sh\x00")
 	for pid := uint32(400); pid < 420; pid++ {
 		w.forks(100, pid)
-		path := w.h.proc.Path(pid, "environ")
+		path := w.Host.Proc.Path(pid, "environ")
 		if err := unix.Mkfifo(path, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +341,7 @@ func TestTraceKeptWaiting(t *testing.T) {
 				f.Close()
 			}
 		})
-		w.k.Exec(pid, "/bin/sh", "sh\x00")
+		w.K.Exec(pid, "/bin/sh", "sh\x00")
 	}
 	w.mark("103", "begin", "one", 101)
 	w.forks(101, 430)
@@ -357,8 +349,8 @@ func TestTraceKeptWaiting(t *testing.T) {
 	if got := w.trace(399); got != nil {
 		t.Errorf("%+v", got)
 	}
-	into[api.Report](w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", nil), http.StatusAccepted)
-	if err := w.stop(); err != nil {
+	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", nil), http.StatusAccepted)
+	if err := w.Stop(); err != nil {
 		t.Error(err)
 	}
 }
@@ -366,17 +358,17 @@ func TestTraceKeptWaiting(t *testing.T) {
 // The event of the trace, and those after it, carry it.
 func TestTraceInEvents(t *testing.T) {
 	w, _ := office(t, accepts)
-	scan, closeIt := w.open("user", "/v1/events?session=office&type=trace,fork,exec,exit")
+	scan, closeIt := w.Open("user", "/v1/events?session=office&type=trace,fork,exec,exit")
 	w.forks(101, 119) // 101 is not the root, and no mark has named it
-	w.environ(119, "TRACEPARENT="+traceparent)
-	w.k.Exec(119, "/bin/sh", "sh\x00")
+	w.Environ(119, "TRACEPARENT="+traceparent)
+	w.K.Exec(119, "/bin/sh", "sh\x00")
 	w.forks(100, 120)
-	w.environ(120, "TRACEPARENT="+traceparent)
-	w.k.Exec(120, "/bin/sh", "sh\x00")
-	w.until(func() bool { return w.trace(120) != nil })
+	w.Environ(120, "TRACEPARENT="+traceparent)
+	w.K.Exec(120, "/bin/sh", "sh\x00")
+	w.Until(func() bool { return w.trace(120) != nil })
 	w.forks(120, 121)
-	w.k.Exit(121, 0)
-	over := bound(t, closeIt)
+	w.K.Exit(121, 0)
+	over := daemontest.Bound(t, closeIt)
 	var got []string
 	for scan.Scan() {
 		var ev api.Event

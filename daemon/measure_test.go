@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -11,17 +11,18 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 )
 
 // scraped returns our own lines, without the library's.
 func (w *world) scraped() map[string]string {
 	w.Helper()
-	a := w.do("root", "GET", "/metrics", nil)
-	if a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain") {
-		w.Fatalf("%d %v %s", a.status, a.header, a.body)
+	a := w.Do("root", "GET", "/metrics", nil)
+	if a.Status != http.StatusOK || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/plain") {
+		w.Fatalf("%d %v %s", a.Status, a.Header, a.Body)
 	}
 	all := map[string]string{}
-	for line := range strings.Lines(string(a.body)) {
+	for line := range strings.Lines(string(a.Body)) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.HasPrefix(name, "lineage_") {
 			all[name] = value
 		}
@@ -31,17 +32,17 @@ func (w *world) scraped() map[string]string {
 
 func TestMetrics(t *testing.T) {
 	w := newWorld(t)
-	w.k.Feature.Level = 3
-	s := w.session("user", 100, api.NewSession{Name: "lngtest-name", GraceMS: ms(0)})
-	w.session("root", 110, api.NewSession{})
-	w.k.Fork(100, 101, "lngtest-comm")
-	w.k.Count("signal_failed", 4)
-	w.k.Miss("exec")
-	w.do("else", "POST", "/v1/sessions/"+s.ID+"/end", nil).refused(api.CodeDenied)
-	into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
-	w.k.Exit(100, 0)
-	w.receipt(s.ID)
-	w.k.Lose(3)
+	w.K.Feature.Level = 3
+	s := w.Session("user", 100, api.NewSession{Name: "lngtest-name", GraceMS: daemontest.MS(0)})
+	w.Session("root", 110, api.NewSession{})
+	w.K.Fork(100, 101, "lngtest-comm")
+	w.K.Count("signal_failed", 4)
+	w.K.Miss("exec")
+	w.Do("else", "POST", "/v1/sessions/"+s.ID+"/end", nil).Refused(api.CodeDenied)
+	daemontest.Into[api.Resync](w.Do("root", "POST", "/v1/resync", nil), http.StatusOK)
+	w.K.Exit(100, 0)
+	w.Receipt(s.ID)
+	w.K.Lose(3)
 	got := w.scraped()
 	for name, want := range map[string]string{
 		`lineage_level`: "3", `lineage_sessions{state="active"}`: "1", `lineage_sessions{state="ended"}`: "1",
@@ -67,11 +68,11 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	}
-	w.do("reader", "GET", "/metrics?x=1", nil).refused(api.CodeBadRequest)
+	w.Do("reader", "GET", "/metrics?x=1", nil).Refused(api.CodeBadRequest)
 	for who, may := range map[string]bool{"root": true, "reader": true, "user": false, "110": false} {
-		a := w.do(who, "GET", "/metrics", nil)
-		if (a.status == http.StatusOK) != may {
-			t.Errorf("%s: %d %s", who, a.status, a.body)
+		a := w.Do(who, "GET", "/metrics", nil)
+		if (a.Status == http.StatusOK) != may {
+			t.Errorf("%s: %d %s", who, a.Status, a.Body)
 		}
 	}
 }
@@ -79,13 +80,13 @@ func TestMetrics(t *testing.T) {
 // TestManyScrapes: fifty at once are answered, with few calls of the registry.
 func TestManyScrapes(t *testing.T) {
 	w := newWorld(t)
-	w.session("root", 100, api.NewSession{})
-	w.k.AllRead()
+	w.Session("root", 100, api.NewSession{})
+	w.K.AllRead()
 	var wg sync.WaitGroup
 	failed := make(chan string, 50)
 	for range 50 {
 		wg.Go(func() {
-			c, err := w.dial("root")
+			c, err := w.Dial("root")
 			if err != nil {
 				failed <- err.Error()
 				return
@@ -98,7 +99,7 @@ func TestManyScrapes(t *testing.T) {
 			}
 		})
 	}
-	into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+	daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
 	wg.Wait()
 	close(failed)
 	for f := range failed {

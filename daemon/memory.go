@@ -13,10 +13,10 @@ const releasePeriod = 5 * time.Minute
 
 // releaseMemory gives the free part of the heap back to the system when the start is
 // over, and then once a period if no session lives.
-func (s *service) releaseMemory(ctx context.Context) {
+func (s *Service) releaseMemory(ctx context.Context) {
 	tick := time.NewTicker(releasePeriod)
 	defer tick.Stop()
-	for busy := false; ; busy = s.count() > 0 {
+	for busy := false; ; busy = s.Count() > 0 {
 		if !busy {
 			debug.FreeOSMemory()
 		}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 )
@@ -23,11 +24,11 @@ func TestMemoryOfAUser(t *testing.T) {
 	empty := strings.Repeat("\x00", 3990)
 	heap := func() int {
 		var m runtime.MemStats
-		w.k.AllRead()
+		w.K.AllRead()
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		var graph lineage.Stats
-		if err := w.s.registry.Read(func(v registry.View) { graph = v.Graph().Stats() }); err != nil {
+		if err := w.Service.Registry.Read(func(v registry.View) { graph = v.Graph().Stats() }); err != nil {
 			t.Fatal(err)
 		}
 		return int(m.HeapAlloc>>10) - int(graph.Bytes>>10)
@@ -36,25 +37,25 @@ func TestMemoryOfAUser(t *testing.T) {
 	var all []*api.Session
 	pid := uint32(1 << 22) // not that of the test
 	fill := func(n int) {
-		s := w.session("user", pid, api.NewSession{Name: fmt.Sprint("work", n), GraceMS: ms(0)})
+		s := w.Session("user", pid, api.NewSession{Name: fmt.Sprint("work", n), GraceMS: daemontest.MS(0)})
 		all = append(all, s)
 		root := pid
 		for i := range clients + members {
 			pid++
-			w.k.Fork(root, pid, "lngtest")
+			w.K.Fork(root, pid, "lngtest")
 			file := "/usr/bin/screen"
 			if i >= clients {
 				file = "/usr/bin/lngtest"
 			}
-			w.k.Exec(pid, file, fmt.Sprintf("%d-%d\x00", n, i)+empty)
+			w.K.Exec(pid, file, fmt.Sprintf("%d-%d\x00", n, i)+empty)
 			if i < clients {
-				w.k.Exit(pid, 0)
+				w.K.Exit(pid, 0)
 			}
 		}
 		pid++
-		w.k.AllRead()
+		w.K.AllRead()
 		if n%15 == 0 {
-			w.do("reader", "GET", "/v1/sessions/"+s.ID+"/tree?dead=all", nil) // hides secrets
+			w.Do("reader", "GET", "/v1/sessions/"+s.ID+"/tree?dead=all", nil) // hides secrets
 		}
 	}
 	for n := range sessions {
@@ -62,10 +63,10 @@ func TestMemoryOfAUser(t *testing.T) {
 	}
 	filled := heap() - before
 	for _, s := range all {
-		w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", nil)
+		w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", nil)
 	}
-	w.until(func() bool {
-		return len(into[api.Sessions](w.do("user", "GET", "/v1/sessions", nil), http.StatusOK).Items) == 0
+	w.Until(func() bool {
+		return len(daemontest.Into[api.Sessions](w.Do("user", "GET", "/v1/sessions", nil), http.StatusOK).Items) == 0
 	})
 	ended := heap() - before
 	t.Logf("besides the graph: 60 sessions take %d KiB more, ended %d KiB", filled, ended)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -29,7 +31,7 @@ func (k *breaking) maybe(method string) {
 }
 
 func (k *breaking) Lookup(pid uint32) (tracer.Entry, error) {
-	if pid == rootPID {
+	if pid == daemontest.Root {
 		k.maybe("Lookup")
 	}
 	return k.Kernel.Lookup(pid)
@@ -53,7 +55,7 @@ func (k *breaking) Snapshot(id tracer.SessionID, each func(*tracer.Process) erro
 }
 
 func (k *breaking) Identify(pid uint32) (tracer.Identity, error) {
-	if pid == rootPID {
+	if pid == daemontest.Root {
 		k.maybe("Identify")
 	}
 	return k.Kernel.Identify(pid)
@@ -89,13 +91,13 @@ func TestPanics(t *testing.T) {
 	} {
 		t.Run(method, func(t *testing.T) {
 			k := &breaking{}
-			w := newWorld(t, func(w *world) {
-				k.Kernel = w.k
-				w.h.open = func(tracer.Options) (kernel, error) { w.k.Reopen(); return k, nil }
+			w := newWorld(t, func(w *daemontest.Daemon) {
+				k.Kernel = w.K
+				w.Host.Open = func(tracer.Options) (daemon.Kernel, error) { w.K.Reopen(); return k, nil }
 			})
-			s := w.session("root", 100, api.NewSession{Name: "lngtest", GraceMS: ms(60_000)})
-			w.host(200, rootPID, 0, "lngtest-other")
-			w.k.AllRead()
+			s := w.Session("root", 100, api.NewSession{Name: "lngtest", GraceMS: daemontest.MS(60_000)})
+			w.Add(200, daemontest.Root, 0, "lngtest-other")
+			w.K.AllRead()
 			k.armed.Store(method)
 			if x.status == 0 {
 				body, _ := json.Marshal(x.body)
@@ -103,23 +105,23 @@ func TestPanics(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if resp, err := w.client("root").Do(req); err == nil {
+				if resp, err := w.Client("root").Do(req); err == nil {
 					resp.Body.Close()
 				}
-			} else if e := into[api.ErrorDocument](w.do("root", x.method, x.path, x.body), x.status).Error; e.Code != api.CodeInternal || strings.Contains(e.Message, "lngtest") {
+			} else if e := daemontest.Into[api.ErrorDocument](w.Do("root", x.method, x.path, x.body), x.status).Error; e.Code != api.CodeInternal || strings.Contains(e.Message, "lngtest") {
 				t.Errorf("%+v", e)
 			}
 			if x.stops {
-				if err := <-w.done; err == nil || !strings.Contains(err.Error(), "lngtest-panic") {
+				if err := <-w.Done; err == nil || !strings.Contains(err.Error(), "lngtest-panic") {
 					t.Errorf("stopped: %v", err)
 				}
 			}
 			k.armed.Store("")
 			if x.stops {
-				w.start(w.o)
+				w.Start()
 			}
-			into[api.Session](w.do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
-			if err := w.stop(); err != nil {
+			daemontest.Into[api.Session](w.Do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
+			if err := w.Stop(); err != nil {
 				t.Error(err)
 			}
 		})

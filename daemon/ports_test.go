@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"golang.org/x/sys/unix"
 )
@@ -200,14 +201,14 @@ func TestRealPortBusy(t *testing.T) {
 // TestWhyPortTold: the answer names a member that procfs does not show as the holder of a socket.
 func TestWhyPortTold(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{})
-	w.k.Listen(100, 1, "127.0.0.1:80")
-	d := into[api.Holders](w.do("user", "GET", "/v1/why?port=80", nil), http.StatusOK)
+	s := w.Session("user", 100, api.NewSession{})
+	w.K.Listen(100, 1, "127.0.0.1:80")
+	d := daemontest.Into[api.Holders](w.Do("user", "GET", "/v1/why?port=80", nil), http.StatusOK)
 	if len(d.Items) != 1 || d.Items[0].Process.PID != 100 || d.Items[0].Session == nil || d.Items[0].Session.ID != s.ID || d.Items[0].Holds.Ports[0].Port != 80 {
 		t.Errorf("%+v", d)
 	}
-	w.do("else", "GET", "/v1/why?port=80", nil).refused(api.CodeDenied)
-	w.do("user", "GET", "/v1/why?port=80&proto=udp", nil).refused(api.CodeNotFound)
-	w.k.Unlisten(1)
-	w.do("user", "GET", "/v1/why?port=80", nil).refused(api.CodeNotFound)
+	w.Do("else", "GET", "/v1/why?port=80", nil).Refused(api.CodeDenied)
+	w.Do("user", "GET", "/v1/why?port=80&proto=udp", nil).Refused(api.CodeNotFound)
+	w.K.Unlisten(1)
+	w.Do("user", "GET", "/v1/why?port=80", nil).Refused(api.CodeNotFound)
 }

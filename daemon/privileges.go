@@ -14,7 +14,7 @@ import (
 // giveUp drops the privileges that are no longer needed: everything is loaded,
 // attached, opened and listened on. If it fails the daemon serves nevertheless. The
 // status shows that, and which needed capabilities it never had, as in a container.
-func (s *service) giveUp(drop func(...privilege.Capability) error, i instance.Instance) {
+func (s *Service) giveUp(drop func(...privilege.Capability) error, i instance.Instance) {
 	if drop == nil {
 		return
 	}
@@ -38,7 +38,7 @@ func (s *service) giveUp(drop func(...privilege.Capability) error, i instance.In
 // protectSelf applies the policy about members that act against the daemon. If the
 // kernel cannot, the daemon serves without it, and the status shows that. What an
 // earlier daemon attached is removed unless the policy asks for it.
-func (s *service) protectSelf(on bool) {
+func (s *Service) protectSelf(on bool) {
 	err := s.kernel.SelfProtect(on)
 	s.start.SelfProtect, s.start.SelfProtectErr = on && err == nil, err
 	if err != nil {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"net/http"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 )
 
 // Weak evidence gives way to strong: the work moves from the companion session to the
@@ -18,18 +19,18 @@ func TestBrokeredRaised(t *testing.T) {
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
 	w.stranger(300, 30, "lngtest-sh")
 	w.stranger(310, 30, "lngtest-stays")
-	w.k.Exit(101, 0)
+	w.K.Exit(101, 0)
 	w.look()
-	w.until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) })
+	w.Until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) })
 	beside := w.in(300)
-	w.k.Fork(300, 301, "lngtest-child")
-	w.environ(300, w.token())
-	w.k.Exec(300, "/bin/lngtest-sh", "lngtest-sh\x00") // under the same name: only its exec shows it
-	w.until(func() bool { return w.in(300) == w.s.ID && w.in(301) == w.s.ID })
+	w.K.Fork(300, 301, "lngtest-child")
+	w.Environ(300, w.token())
+	w.K.Exec(300, "/bin/lngtest-sh", "lngtest-sh\x00") // under the same name: only its exec shows it
+	w.Until(func() bool { return w.in(300) == w.s.ID && w.in(301) == w.s.ID })
 	if w.in(310) != beside {
 		t.Errorf("310 is in %s", w.in(310))
 	}
-	w.until(func() bool { return strings.Contains(w.audit(), "adopted(env)") }) // it is noted after the move
+	w.Until(func() bool { return strings.Contains(w.Audit(), "adopted(env)") }) // it is noted after the move
 	for _, b := range w.brokered(2) {
 		want := map[int]string{300: "env strong " + w.s.ID, 310: "socket weak " + beside}[b.Process.PID]
 		if got := b.Evidence.Source + " " + b.Evidence.Confidence + " " + b.Session; got != want || b.Broker != "tmux" || b.Ends != (b.Process.PID == 300) {
@@ -37,14 +38,14 @@ func TestBrokeredRaised(t *testing.T) {
 		}
 	}
 	w.become(310, "lngtest-stays", w.token())
-	w.until(func() bool { return w.in(310) == w.s.ID })
-	w.until(func() bool { return w.do("user", "GET", "/v1/sessions/"+beside, nil).status == http.StatusNotFound })
-	why := into[api.Why](w.do("user", "GET", "/v1/why?ref=301", nil), http.StatusOK)
+	w.Until(func() bool { return w.in(310) == w.s.ID })
+	w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/"+beside, nil).Status == http.StatusNotFound })
+	why := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=301", nil), http.StatusOK)
 	if why.Session.ID != w.s.ID || why.Brokered == nil || why.Brokered.Evidence.Source != "env" {
 		t.Errorf("%+v", why)
 	}
-	w.k.Exit(100, 0)
-	if r := w.receipt(w.s.ID); r.Verdict != "clean" || len(r.Brokered) != 2 || !w.dead(300) || !w.dead(301) || !w.dead(310) {
+	w.K.Exit(100, 0)
+	if r := w.Receipt(w.s.ID); r.Verdict != "clean" || len(r.Brokered) != 2 || !w.dead(300) || !w.dead(301) || !w.dead(310) {
 		t.Errorf("%+v", r)
 	}
 	if w.dead(30) {
@@ -62,18 +63,18 @@ func TestRaisedAlone(t *testing.T) {
 	w.stranger(302, 300, "lngtest-d") // is entered by its parent
 	w.stranger(310, 30, "lngtest-b")
 	w.look()
-	w.until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) && w.in(300) == w.in(302) })
+	w.Until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) && w.in(300) == w.in(302) })
 	beside := w.in(310)
-	w.k.Fork(310, 311, "lngtest-c")
+	w.K.Fork(310, 311, "lngtest-c")
 	w.become(300, "lngtest-a", w.token())
-	w.until(func() bool { return w.in(300) == w.s.ID })
+	w.Until(func() bool { return w.in(300) == w.s.ID })
 	w.look()
-	w.until(func() bool { return strings.Contains(w.audit(), "adopted(env)") })
+	w.Until(func() bool { return strings.Contains(w.Audit(), "adopted(env)") })
 	if w.in(310) != beside || w.in(311) != beside || w.in(302) != beside {
 		t.Errorf("310 is in %s, 311 in %s, 302 in %s, want %s", w.in(310), w.in(311), w.in(302), beside)
 	}
-	w.k.Exit(100, 0)
-	if r := w.receipt(w.s.ID); r.Verdict != "clean" || !w.dead(300) || w.dead(302) || w.dead(310) || w.dead(311) {
+	w.K.Exit(100, 0)
+	if r := w.Receipt(w.s.ID); r.Verdict != "clean" || !w.dead(300) || w.dead(302) || w.dead(310) || w.dead(311) {
 		t.Errorf("300, 310, 311 dead: %v %v %v; %+v", w.dead(300), w.dead(310), w.dead(311), r)
 	}
 }
@@ -85,18 +86,18 @@ func TestBrokeredRaisedObserved(t *testing.T) {
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
 	w.stranger(300, 30, "lngtest-sh")
 	w.look()
-	w.until(func() bool { return w.in(300) != "" })
+	w.Until(func() bool { return w.in(300) != "" })
 	beside := w.in(300)
 	w.become(300, "lngtest-job", w.token())
-	w.until(func() bool { return w.brokered(1)[0].Evidence.Confidence == "strong" })
+	w.Until(func() bool { return w.brokered(1)[0].Evidence.Confidence == "strong" })
 	if b := w.brokered(1)[0]; b.Session != beside || w.in(300) != beside || b.Ends || b.Evidence.Source != "env" {
 		t.Errorf("%+v", b)
 	}
-	w.k.Exit(100, 0)
-	w.receipt(w.s.ID)
+	w.K.Exit(100, 0)
+	w.Receipt(w.s.ID)
 	w.look()
-	w.until(func() bool { // it would end with the session, as strong evidence does
-		r := into[api.Report](w.do("user", "GET", "/v1/sessions/"+beside+"/report", nil), http.StatusAccepted)
+	w.Until(func() bool { // it would end with the session, as strong evidence does
+		r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/"+beside+"/report", nil), http.StatusAccepted)
 		return len(r.WouldEnd) == 1 && r.WouldEnd[0] == "ancestor"
 	})
 }

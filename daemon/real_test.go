@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
@@ -24,13 +25,13 @@ import (
 
 // gated is a kernel whose events are read once the gate is open.
 type gated struct {
-	kernel
+	daemon.Kernel
 	gate <-chan struct{}
 }
 
 func (k gated) Read(ev *tracer.Event) error {
 	<-k.gate
-	return k.kernel.Read(ev)
+	return k.Kernel.Read(ev)
 }
 
 // serveReal serves this kernel to its own client until the test ends. Events
@@ -39,15 +40,15 @@ func serveReal(t *testing.T, ring int, gate <-chan struct{}) (c api.Client, dir 
 	t.Helper()
 	dir = tracertest.Dir(t)
 	socket := filepath.Join(t.TempDir(), "s")
-	h := thisHost()
-	h.open = func(o tracer.Options) (kernel, error) {
+	h := daemon.ThisHost()
+	h.Open = func(o tracer.Options) (daemon.Kernel, error) {
 		k, err := tracer.Open(tracer.Options{Dir: dir, Level: o.Level, RingSize: ring})
 		return gated{k, gate}, err
 	}
-	h.unload = func(string) error { return tracer.Unload(dir) }
+	h.Unload = func(string) error { return tracer.Unload(dir) }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- h.serve(ctx, Options{Socket: socket, Version: "lngtest"}, nil, zerolog.Nop()) }()
+	go func() { done <- h.Serve(ctx, daemon.Options{Socket: socket, Version: "lngtest"}, nil, zerolog.Nop()) }()
 	err := instance.Poll(ctx, func() (bool, error) {
 		var err error
 		if c, err = api.Dial(ctx, socket); err == nil {

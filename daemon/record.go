@@ -44,11 +44,11 @@ func openAudit(path string, r *rules.Policy, log zerolog.Logger) auditLog {
 }
 
 // recorded records an end, when it has a verdict.
-func (s *service) recorded(_ registry.View, x *registry.Session) {
+func (s *Service) recorded(_ registry.View, x *registry.Session) {
 	rec := audit.Record{
 		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: x.Receipt().EndReason,
 		Target: &audit.Target{Session: x.Receipt().Session, PID: int(x.Info().Root.PID), StartNS: api.U64(x.Info().Root.Start)},
-		Mode:   s.rules.ModeOf(x.Info().UID), Report: x.Receipt(),
+		Mode:   s.Rules.ModeOf(x.Info().UID), Report: x.Receipt(),
 	}
 	if x.Info().Cause == tracer.CauseEnd {
 		rec.Caller = x.EndCaller()

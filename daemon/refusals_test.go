@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"net/http"
@@ -8,30 +8,31 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 )
 
 // TestEveryChangeIsRecorded: verbs that change something but end nothing, and refusals
 // of each.
 func TestEveryChangeIsRecorded(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{})
-	into[api.Policy](w.do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
-	into[api.Policy](w.do("root", "POST", "/v1/policy/resume", nil), http.StatusOK)
-	into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
+	s := w.Session("user", 100, api.NewSession{})
+	daemontest.Into[api.Policy](w.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	daemontest.Into[api.Policy](w.Do("root", "POST", "/v1/policy/resume", nil), http.StatusOK)
+	daemontest.Into[api.Resync](w.Do("root", "POST", "/v1/resync", nil), http.StatusOK)
 	for _, path := range []string{"/v1/policy/reload", "/v1/policy/resume", "/v1/resync", "/v1/daemon/stop"} {
-		w.do("100", "POST", path, nil).refused(api.CodeDenied)
+		w.Do("100", "POST", path, nil).Refused(api.CodeDenied)
 	}
-	w.host(200, shell, 1000, "lngtest-other")
-	into[api.Session](w.do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 200}}), http.StatusCreated)
-	into[api.Killed](w.do("user", "POST", "/v1/processes/"+w.ref(200)+"/kill", kill("CONT")), http.StatusOK)
-	w.do("else", "POST", "/v1/processes/"+w.ref(100)+"/kill", kill("TERM")).refused(api.CodeDenied)
-	w.do("root", "POST", "/v1/processes/"+w.ref(shell)+"/kill", kill("TERM")).refused(api.CodeDenied)
-	w.do("else", "GET", "/v1/sessions/"+s.ID, nil).refused(api.CodeDenied)
-	w.do("100", "POST", "/v1/sessions/"+s.ID+"/end", nil).refused(api.CodeDenied)
-	if err := w.stop(); err != nil {
+	w.Add(200, daemontest.Shell, 1000, "lngtest-other")
+	daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 200}}), http.StatusCreated)
+	daemontest.Into[api.Killed](w.Do("user", "POST", "/v1/processes/"+w.ref(200)+"/kill", kill("CONT")), http.StatusOK)
+	w.Do("else", "POST", "/v1/processes/"+w.ref(100)+"/kill", kill("TERM")).Refused(api.CodeDenied)
+	w.Do("root", "POST", "/v1/processes/"+w.ref(daemontest.Shell)+"/kill", kill("TERM")).Refused(api.CodeDenied)
+	w.Do("else", "GET", "/v1/sessions/"+s.ID, nil).Refused(api.CodeDenied)
+	w.Do("100", "POST", "/v1/sessions/"+s.ID+"/end", nil).Refused(api.CodeDenied)
+	if err := w.Stop(); err != nil {
 		t.Error(err)
 	}
-	log := w.audited()
+	log := w.Audit()
 	for want, n := range map[string]int{
 		`"decision":"done","reason":"policy reload"`: 1, `"decision":"done","reason":"policy resume"`: 1,
 		`"decision":"done","reason":"resync"`: 1,
@@ -48,11 +49,11 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 // is in a container.
 func TestUnreadableNamespace(t *testing.T) {
 	w := newWorld(t)
-	away := w.do("away", "GET", "/v1/why?ref=20", nil).refused(api.CodePIDNamespace)
+	away := w.Do("away", "GET", "/v1/why?ref=20", nil).Refused(api.CodePIDNamespace)
 	if !strings.Contains(away.Message, "another PID namespace") || strings.Contains(away.Hint, "/proc") {
 		t.Errorf("%+v", away)
 	}
-	hidden := w.do("hidden", "GET", "/v1/why?ref=20", nil).refused(api.CodePIDNamespace)
+	hidden := w.Do("hidden", "GET", "/v1/why?ref=20", nil).Refused(api.CodePIDNamespace)
 	if !strings.Contains(hidden.Message, "cannot be read: read fdinfo: lngtest") || !strings.Contains(hidden.Hint, "/proc") {
 		t.Errorf("%+v", hidden)
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -10,16 +10,17 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // unheard makes the events of f lost.
 func (w *world) unheard(f func()) {
 	w.Helper()
-	w.k.AllRead()
-	w.hold(func() {
+	w.K.AllRead()
+	w.Hold(func() {
 		f()
-		w.k.DropEvents()
+		w.K.DropEvents()
 	})
 }
 
@@ -27,15 +28,15 @@ func (w *world) unheard(f func()) {
 // gap is, and a reader that only read events has the kernel's picture.
 func TestReconciledEvents(t *testing.T) {
 	w := newWorld(t)
-	w.session("user", 100, api.NewSession{})
-	w.k.Fork(100, 101, "lngtest-a")
+	w.Session("user", 100, api.NewSession{})
+	w.K.Fork(100, 101, "lngtest-a")
 	l := w.events("user", "?snapshot=1")
 	l.want("recording", "session active", "process 100", "process 101")
 	w.unheard(func() {
-		w.k.Fork(101, 102, "lngtest-b")
-		w.k.Exit(101, 0) // reaped, and 102 is PID 1's
+		w.K.Fork(101, 102, "lngtest-b")
+		w.K.Exit(101, 0) // reaped, and 102 is PID 1's
 	})
-	w.k.Lose(5)
+	w.K.Lose(5)
 	seen := map[string]*api.Event{}
 	for range 4 {
 		ev := l.next()
@@ -63,7 +64,7 @@ func TestReconciledEvents(t *testing.T) {
 	if seen["reaped 101"] == nil {
 		t.Errorf("no reaped of %v", seen)
 	}
-	w.k.Exec(102, "/bin/a", "a\x00")
+	w.K.Exec(102, "/bin/a", "a\x00")
 	l.want("exec 102") // and nothing else before it
 }
 
@@ -77,19 +78,19 @@ func TestResyncCauses(t *testing.T) {
 		ask   registry.Cause
 	}{
 		{registry.CauseNone, func() {}, registry.CauseNone},
-		{registry.CauseMisses, func() { w.k.Miss("fork_birth") }, registry.CauseNone},
-		{registry.CauseBirths, func() { w.k.Count("missed_births", 1) }, registry.CauseNone},
-		{registry.CauseBirths, func() { w.k.Count("missed_deaths", 1) }, registry.CauseNone},
-		{registry.CauseBirths, func() { w.k.Count("delete_failed", 1) }, registry.CauseNone},
-		{registry.CauseBirths, func() { w.k.Count("enter_failed", 2) }, registry.CauseNone},
-		{registry.CauseBirths, func() { w.k.Count("dead_failed", 2) }, registry.CauseNone},
-		{registry.CauseLost, func() { w.k.Count("events_lost", 9) }, registry.CauseNone},
-		{registry.CauseRequest, func() { w.k.Count("events_lost", 1) }, registry.CauseRequest},
-		{registry.CauseNone, func() { w.k.Count("stale_entries", 1) }, registry.CauseNone},
+		{registry.CauseMisses, func() { w.K.Miss("fork_birth") }, registry.CauseNone},
+		{registry.CauseBirths, func() { w.K.Count("missed_births", 1) }, registry.CauseNone},
+		{registry.CauseBirths, func() { w.K.Count("missed_deaths", 1) }, registry.CauseNone},
+		{registry.CauseBirths, func() { w.K.Count("delete_failed", 1) }, registry.CauseNone},
+		{registry.CauseBirths, func() { w.K.Count("enter_failed", 2) }, registry.CauseNone},
+		{registry.CauseBirths, func() { w.K.Count("dead_failed", 2) }, registry.CauseNone},
+		{registry.CauseLost, func() { w.K.Count("events_lost", 9) }, registry.CauseNone},
+		{registry.CauseRequest, func() { w.K.Count("events_lost", 1) }, registry.CauseRequest},
+		{registry.CauseNone, func() { w.K.Count("stale_entries", 1) }, registry.CauseNone},
 	} {
 		tt.grow()
 		before := w.resyncs()
-		r, err := w.s.registry.Resync(tt.ask)
+		r, err := w.Service.Registry.Resync(tt.ask)
 		if err != nil || r.Cause != tt.cause {
 			t.Errorf("cause %q, want %q: %v", r.Cause, tt.cause, err)
 		}
@@ -114,19 +115,19 @@ func TestResyncCauses(t *testing.T) {
 func TestSkippedPrograms(t *testing.T) {
 	for _, twice := range []bool{false, true} {
 		w := newWorld(t)
-		w.k.Feature.SecondWriters = twice
-		w.session("user", 100, api.NewSession{})
-		w.k.Add(101, 100, "lngtest-missed")
-		w.k.Miss("fork_birth")
-		if r, err := w.s.registry.Resync(registry.CauseNone); err != nil || r.Cause != registry.CauseMisses {
+		w.K.Feature.SecondWriters = twice
+		w.Session("user", 100, api.NewSession{})
+		w.K.Add(101, 100, "lngtest-missed")
+		w.K.Miss("fork_birth")
+		if r, err := w.Service.Registry.Resync(registry.CauseNone); err != nil || r.Cause != registry.CauseMisses {
 			t.Fatalf("cause %q, %v", r.Cause, err)
 		}
-		st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+		st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
 		told := slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, "births may have been missed") })
 		if told == twice {
 			t.Errorf("second writers %v: degraded %q", twice, st.Degraded)
 		}
-		if member := w.k.Proc(101).Session != 0; member == twice {
+		if member := w.K.Proc(101).Session != 0; member == twice {
 			t.Errorf("second writers %v: the child whose birth was skipped is a member: %v", twice, member)
 		}
 	}
@@ -138,16 +139,16 @@ func TestRefusedIsTold(t *testing.T) {
 		t.Run(counter, func(t *testing.T) {
 			w := newWorld(t)
 			told := func() bool {
-				if _, err := w.s.registry.Resync(registry.CauseNone); err != nil {
+				if _, err := w.Service.Registry.Resync(registry.CauseNone); err != nil {
 					t.Fatal(err)
 				}
-				st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+				st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
 				return slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, want) })
 			}
 			if told() {
 				t.Error("told before it was counted")
 			}
-			w.k.Count(counter, 1)
+			w.K.Count(counter, 1)
 			if !told() {
 				t.Error("not told")
 			}
@@ -160,17 +161,17 @@ func TestRefusedIsTold(t *testing.T) {
 func TestNoRoomBelowLevel3(t *testing.T) {
 	for level, want := range map[int]string{2: "killed if they were found", 3: "killed at birth"} {
 		w := newWorld(t)
-		w.k.Feature.Level = level
-		w.session("user", 100, api.NewSession{})
-		w.k.Add(101, 100, "lngtest-room")
-		w.k.Count("enter_failed", 1)
-		if r, err := w.s.registry.Resync(registry.CauseNone); err != nil || r.Cause != registry.CauseBirths {
+		w.K.Feature.Level = level
+		w.Session("user", 100, api.NewSession{})
+		w.K.Add(101, 100, "lngtest-room")
+		w.K.Count("enter_failed", 1)
+		if r, err := w.Service.Registry.Resync(registry.CauseNone); err != nil || r.Cause != registry.CauseBirths {
 			t.Fatalf("cause %q, %v", r.Cause, err)
 		}
-		if found := w.k.Proc(101).Session != 0; found != (level < 3) {
+		if found := w.K.Proc(101).Session != 0; found != (level < 3) {
 			t.Errorf("level %d: the child was searched for: %v", level, found)
 		}
-		st := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK)
+		st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
 		if !slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, want) }) {
 			t.Errorf("level %d: degraded %q", level, st.Degraded)
 		}
@@ -179,7 +180,7 @@ func TestNoRoomBelowLevel3(t *testing.T) {
 
 func (w *world) resyncs() map[registry.Cause]uint64 {
 	all := map[registry.Cause]uint64{}
-	_ = w.s.registry.Read(func(v registry.View) {
+	_ = w.Service.Registry.Read(func(v registry.View) {
 		for c, n := range v.Meter().Resyncs {
 			all[c] = n
 		}
@@ -189,38 +190,38 @@ func (w *world) resyncs() map[registry.Cause]uint64 {
 
 func TestResyncFindings(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{})
-	w.unheard(func() { w.k.Fork(100, 101, "lngtest-a") })
-	d := into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
+	s := w.Session("user", 100, api.NewSession{})
+	w.unheard(func() { w.K.Fork(100, 101, "lngtest-a") })
+	d := daemontest.Into[api.Resync](w.Do("root", "POST", "/v1/resync", nil), http.StatusOK)
 	if d.Kind != "resync" || d.Cause != "request" || d.Found != 1 || d.Changes != 1 || len(d.Items) != 1 ||
 		d.Items[0].Kind != "found" || d.Items[0].Process.PID != 101 || d.Items[0].Session != s.ID {
 		t.Errorf("%+v", d)
 	}
-	w.unheard(func() { w.k.Exit(101, 0) })
-	d = into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK)
+	w.unheard(func() { w.K.Exit(101, 0) })
+	d = daemontest.Into[api.Resync](w.Do("root", "POST", "/v1/resync", nil), http.StatusOK)
 	if d.Vanished != 1 || d.Found != 0 || d.Changes != 1 || d.Truncated {
 		t.Errorf("%+v", d)
 	}
-	if d = into[api.Resync](w.do("root", "POST", "/v1/resync", nil), http.StatusOK); d.Changes != 0 || d.Items == nil {
+	if d = daemontest.Into[api.Resync](w.Do("root", "POST", "/v1/resync", nil), http.StatusOK); d.Changes != 0 || d.Items == nil {
 		t.Errorf("a second one found %+v", d)
 	}
-	w.do("reader", "POST", "/v1/resync", nil).refused(api.CodeDenied)
-	w.do("user", "POST", "/v1/resync", nil).refused(api.CodeDenied)
-	w.do("100", "POST", "/v1/resync", nil).refused(api.CodeDenied)
+	w.Do("reader", "POST", "/v1/resync", nil).Refused(api.CodeDenied)
+	w.Do("user", "POST", "/v1/resync", nil).Refused(api.CodeDenied)
+	w.Do("100", "POST", "/v1/resync", nil).Refused(api.CodeDenied)
 }
 
 // TestRestartIsMarked: a reader of the next daemon sees that there was a restart, and
 // which processes exist now.
 func TestRestartIsMarked(t *testing.T) {
 	w := newWorld(t, withoutHistory)
-	w.session("user", 100, api.NewSession{})
-	w.k.AllRead()
-	if err := w.stop(); err != nil {
+	w.Session("user", 100, api.NewSession{})
+	w.K.AllRead()
+	if err := w.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	w.k.Fork(100, 101, "lngtest-a")
-	w.k.DropEvents()
-	w.start(Options{Version: "9.9.9"})
+	w.K.Fork(100, 101, "lngtest-a")
+	w.K.DropEvents()
+	w.Start()
 	l := w.events("root", "?from=1")
 	ev := l.next()
 	for ev != nil && (ev.Where == "reader" || ev.Where == "history") { // from=1 is before the daemon

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"maps"
@@ -53,13 +53,13 @@ func TestRoutesAreAuthorised(t *testing.T) {
 		"POST /v1/processes/{ref}/plan": {"target", "/v1/processes/MEMBER/plan", ""},
 	}
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{Name: "lngtest-target"})
-	w.k.Fork(100, 101, "lngtest-child")
-	w.proc(101, 100, 1000, "lngtest-child")
-	own := w.session("user", 200, api.NewSession{})
-	ref := api.Ref{PID: 101, StartNS: api.U64(w.k.Proc(101).Identity.Start)}
+	s := w.Session("user", 100, api.NewSession{Name: "lngtest-target"})
+	w.K.Fork(100, 101, "lngtest-child")
+	w.Proc(101, 100, 1000, "lngtest-child")
+	own := w.Session("user", 200, api.NewSession{})
+	ref := api.Ref{PID: 101, StartNS: api.U64(w.K.Proc(101).Identity.Start)}
 	refText := `{"pid":101,"start_ns":"` + strings.Split(ref.String(), "@")[1] + `"}`
-	routes := w.s.api.Routes()
+	routes := w.Service.API.Routes()
 	for _, pattern := range slices.Sorted(maps.Keys(routes)) {
 		t.Run(pattern, func(t *testing.T) {
 			x, ok := requests[pattern]
@@ -74,29 +74,29 @@ func TestRoutesAreAuthorised(t *testing.T) {
 			body := strings.ReplaceAll(x.body, "REF", refText)
 			method, _, _ := strings.Cut(pattern, " ")
 			for who, c := range map[string]access.Caller{
-				"119": {Lost: true}, "else": {UID: 1001}, "200": {UID: 1000, Member: w.id(own.ID)},
+				"119": {Lost: true}, "else": {UID: 1001}, "200": {UID: 1000, Member: w.ID(own.ID)},
 			} {
 				scope := access.Scope{UID: c.UID}
 				if x.about != "host" {
-					scope = access.Scope{UID: 1000, Chain: []tracer.SessionID{w.id(s.ID)}}
+					scope = access.Scope{UID: 1000, Chain: []tracer.SessionID{w.ID(s.ID)}}
 				}
 				if access.Decide(c, verb, scope).Allow {
 					continue
 				}
-				a := w.do(who, method, path, body)
+				a := w.Do(who, method, path, body)
 				a.T = t
 				if x.about != "items" {
-					a.refused(api.CodeDenied)
-				} else if a.status != http.StatusOK || strings.Contains(string(a.body), s.ID) {
-					t.Errorf("%s: status %d, %s", who, a.status, a.body)
+					a.Refused(api.CodeDenied)
+				} else if a.Status != http.StatusOK || strings.Contains(string(a.Body), s.ID) {
+					t.Errorf("%s: status %d, %s", who, a.Status, a.Body)
 				}
 			}
 		})
 	}
-	if sent := w.k.Sent(); len(sent) != 0 {
+	if sent := w.K.Sent(); len(sent) != 0 {
 		t.Errorf("sent %v", sent)
 	}
-	if all, _ := w.k.Sessions(); len(all) != 2 {
+	if all, _ := w.K.Sessions(); len(all) != 2 {
 		t.Errorf("sessions %+v", all)
 	}
 }

@@ -18,28 +18,28 @@ import (
 const shutdownTimeout = 2 * time.Second
 
 // begin reads the kernel's state. It is called before run.
-func (s *service) begin() error {
+func (s *Service) begin() error {
 	ctx, cancel := context.WithCancel(context.Background())
-	go s.registry.Run(ctx)
-	go s.registry.Guard(func() { s.ring.Pace(ctx, s.flush) })
-	s.endOwner = func() {
+	go s.Registry.Run(ctx)
+	go s.Registry.Guard(func() { s.Ring.Pace(ctx, s.flush) })
+	s.EndRegistry = func() {
 		cancel()
-		<-s.registry.Done()
+		<-s.Registry.Done()
 	}
-	if err := s.recorder.Remember(s.kernel); err != nil {
-		s.endOwner()
+	if err := s.Recorder.Remember(s.kernel); err != nil {
+		s.EndRegistry()
 		return err
 	}
-	if _, err := s.registry.Resync(registry.CauseStart); err != nil {
-		s.endOwner()
+	if _, err := s.Registry.Resync(registry.CauseStart); err != nil {
+		s.EndRegistry()
 		return fmt.Errorf("read the kernel's sessions: %w", err)
 	}
 	return nil
 }
 
 // count is the number of live sessions.
-func (s *service) count() (n int) {
-	_ = s.registry.Read(func(v registry.View) { n = v.Live() })
+func (s *Service) Count() (n int) {
+	_ = s.Registry.Read(func(v registry.View) { n = v.Live() })
 	return n
 }
 
@@ -49,7 +49,7 @@ const idlePeriod = 10 * time.Second
 // run serves until ctx is done, a client stops it, or, if it is ephemeral, it is no
 // longer needed. unload: the caller, which holds the lock for it, is to take down the
 // kernel side.
-func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Instance) (lock *instance.Lock, unload bool, err error) {
+func (s *Service) run(ctx context.Context, ln *net.UnixListener, i instance.Instance) (lock *instance.Lock, unload bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var once sync.Once
@@ -60,11 +60,11 @@ func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 		})
 	}
 	var wg, checking sync.WaitGroup
-	guarded := func(wg *sync.WaitGroup, f func()) { wg.Go(func() { s.registry.Guard(f) }) }
-	for _, job := range s.jobs {
+	guarded := func(wg *sync.WaitGroup, f func()) { wg.Go(func() { s.Registry.Guard(f) }) }
+	for _, job := range s.Jobs {
 		guarded(&wg, func() { job(ctx) })
 	}
-	s.recorder.Begin()
+	s.Recorder.Begin()
 	s.manager.Notify(instance.Ready)
 	guarded(&wg, func() { s.reportStatus(ctx, s.manager) })
 	guarded(&checking, func() {
@@ -72,10 +72,10 @@ func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 		guarded(&wg, func() { s.releaseMemory(ctx) }) // the start is over
 		s.selfCheck.Run(ctx)
 	})
-	for _, serve := range []func() error{s.registry.Ingest, func() error { return s.api.Serve(ln) }} {
+	for _, serve := range []func() error{s.Registry.Ingest, func() error { return s.API.Serve(ln) }} {
 		guarded(&wg, func() {
 			if err := serve(); err != nil {
-				s.registry.Fail(err)
+				s.Registry.Fail(err)
 			}
 		})
 	}
@@ -88,7 +88,7 @@ func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 	} else {
 		select {
 		case <-ctx.Done():
-		case err = <-s.registry.Failed():
+		case err = <-s.Registry.Failed():
 		}
 	}
 	cancel()
@@ -97,7 +97,7 @@ func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 	s.leave()
 	down, release := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer release()
-	s.api.Shutdown(down)
+	s.API.Shutdown(down)
 	if unload && lock == nil {
 		waiting, release := context.WithTimeout(context.Background(), instance.LockTimeout)
 		defer release()
@@ -105,24 +105,24 @@ func (s *service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 			unload = false
 		}
 	}
-	if left && s.count() > 0 {
+	if left && s.Count() > 0 {
 		unload = false // a session was opened at the last moment: keep it
 	}
 	checking.Wait() // it ends its own session, for which it needs the kernel
-	s.registry.CloseIngest()
+	s.Registry.CloseIngest()
 	err = errors.Join(err, s.kernel.CloseRead())
 	wg.Wait()
-	s.recorder.End() // it calls the registry
-	s.endOwner()
+	s.Recorder.End() // it calls the registry
+	s.EndRegistry()
 	err = errors.Join(err, s.kernel.Close())
 	// Write errors were reported when they happened.
-	s.access.Flush()
+	s.Access.Flush()
 	_ = s.audit.Close()
 	return lock, unload, err
 }
 
 // leave announces that the daemon is about to exit.
-func (s *service) leave() {
+func (s *Service) leave() {
 	s.manager.Notify(instance.Stopping)
 	if err := s.alone.Stopping(); err != nil {
 		s.log.Error().Err(err).Msg("PID file not written")
@@ -132,7 +132,7 @@ func (s *service) leave() {
 // waitIdle waits until there has been neither session nor client for the time that the daemon lingers,
 // and returns the lock that keeps others from starting a daemon meanwhile. Without a lock it returned
 // for another reason.
-func (s *service) waitIdle(ctx context.Context, i instance.Instance) (*instance.Lock, error) {
+func (s *Service) waitIdle(ctx context.Context, i instance.Instance) (*instance.Lock, error) {
 	linger := s.linger
 	tick := time.NewTicker(min(max(linger/10, instance.PollPause), idlePeriod))
 	defer tick.Stop()
@@ -141,15 +141,15 @@ func (s *service) waitIdle(ctx context.Context, i instance.Instance) (*instance.
 		select {
 		case <-ctx.Done():
 			return nil, nil
-		case err := <-s.registry.Failed():
+		case err := <-s.Registry.Failed():
 			return nil, err
 		case <-tick.C:
 		}
 		now := s.clock.Monotonic()
-		if s.count() > 0 {
+		if s.Count() > 0 {
 			busy = now
 		}
-		if now-busy < linger || s.access.Idle() < linger {
+		if now-busy < linger || s.Access.Idle() < linger {
 			continue
 		}
 		lock, err := i.LockToLeave(s.alone)
@@ -158,7 +158,7 @@ func (s *service) waitIdle(ctx context.Context, i instance.Instance) (*instance.
 			continue
 		case err != nil:
 			return nil, err
-		case s.access.Idle() >= linger:
+		case s.Access.Idle() >= linger:
 			return lock, nil
 		}
 		lock.Release()

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"context"
@@ -17,7 +17,9 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
@@ -37,16 +39,16 @@ func checked(t *testing.T, level int, policyText string) (c api.Client, dir, soc
 	if err := os.WriteFile(file, []byte("version: 1\n"+policyText), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := thisHost()
-	h.open = func(o tracer.Options) (kernel, error) {
+	h := daemon.ThisHost()
+	h.Open = func(o tracer.Options) (daemon.Kernel, error) {
 		return tracer.Open(tracer.Options{Dir: dir, Level: o.Level, RingSize: o.RingSize})
 	}
-	h.unload = func(string) error { return tracer.Unload(dir) }
+	h.Unload = func(string) error { return tracer.Unload(dir) }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		o := Options{Socket: socket, Level: level, Policy: file, Version: "lngtest", Canary: canaryCommand}
-		done <- h.serve(ctx, o, nil, zerolog.Nop())
+		o := daemon.Options{Socket: socket, Level: level, Policy: file, Version: "lngtest", Canary: canaryCommand}
+		done <- h.Serve(ctx, o, nil, zerolog.Nop())
 	}()
 	c = dialed(t, socket, done)
 	t.Cleanup(func() {
@@ -188,22 +190,17 @@ func TestSelfCheckSweeps(t *testing.T) {
 	if err := k.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h := thisHost()
-	h.open = func(o tracer.Options) (kernel, error) { return tracer.Open(tracer.Options{Dir: dir}) }
-	h.unload = func(string) error { return tracer.Unload(dir) }
+	h := daemon.ThisHost()
+	h.Open = func(o tracer.Options) (daemon.Kernel, error) { return tracer.Open(tracer.Options{Dir: dir}) }
+	h.Unload = func(string) error { return tracer.Unload(dir) }
 	socket := filepath.Join(t.TempDir(), "s")
-	i, err := instance.Of(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i.Pins = dir
-	if err := h.noLive(i); err != nil {
-		t.Errorf("it counts as a live session: %v", err)
+	if live, err := tracer.Live(dir, selfcheck.Name); live != 0 || err != nil {
+		t.Errorf("it counts as a live session: %d, %v", live, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- h.serve(ctx, Options{Socket: socket, Version: "lngtest", Canary: canaryCommand}, nil, zerolog.Nop())
+		done <- h.Serve(ctx, daemon.Options{Socket: socket, Version: "lngtest", Canary: canaryCommand}, nil, zerolog.Nop())
 	}()
 	c := dialed(t, socket, done)
 	defer c.Close()
@@ -229,55 +226,57 @@ func TestSelfCheckSweeps(t *testing.T) {
 
 // TestSelfCheckFails: a failed check is logged, and shown in the status.
 func TestSelfCheckFails(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.o.Canary = canaryCommand })
-	w.until(func() bool { return into[api.Status](w.do("user", "GET", "/v1/status", nil), 200).SelfCheck != nil })
+	w := newWorld(t, func(w *daemontest.Daemon) { w.Options.Canary = canaryCommand })
+	w.Until(func() bool {
+		return daemontest.Into[api.Status](w.Do("user", "GET", "/v1/status", nil), 200).SelfCheck != nil
+	})
 	// This kernel knows nothing of the canary.
-	st := into[api.Status](w.do("user", "GET", "/v1/status", nil), 200)
+	st := daemontest.Into[api.Status](w.Do("user", "GET", "/v1/status", nil), 200)
 	if st.SelfCheck.OK || st.SelfCheck.Why == "" || st.SelfCheck.At == nil ||
 		!slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, "self-check failed") }) {
 		t.Errorf("%+v %v", st.SelfCheck, st.Degraded)
 	}
-	w.k.Fail("Sessions", errors.New("no answer"))
-	if d := into[api.SelfChecked](w.do("root", "POST", "/v1/selfcheck", nil), 200); d.OK || !strings.Contains(d.Why, "no answer") || d.Kind != "selfcheck" {
+	w.K.Fail("Sessions", errors.New("no answer"))
+	if d := daemontest.Into[api.SelfChecked](w.Do("root", "POST", "/v1/selfcheck", nil), 200); d.OK || !strings.Contains(d.Why, "no answer") || d.Kind != "selfcheck" {
 		t.Errorf("%+v", d)
 	}
-	w.k.Fail("Sessions", nil)
-	w.do("user", "POST", "/v1/selfcheck", nil).refused(api.CodeDenied)
-	w.do("reader", "POST", "/v1/selfcheck", nil).refused(api.CodeDenied)
-	w.do("root", "POST", "/v1/selfcheck", `{"now":true}`).refused(api.CodeBadRequest)
-	w.session("root", 100, api.NewSession{})
-	w.do("100", "POST", "/v1/selfcheck", nil).refused(api.CodeDenied)
+	w.K.Fail("Sessions", nil)
+	w.Do("user", "POST", "/v1/selfcheck", nil).Refused(api.CodeDenied)
+	w.Do("reader", "POST", "/v1/selfcheck", nil).Refused(api.CodeDenied)
+	w.Do("root", "POST", "/v1/selfcheck", `{"now":true}`).Refused(api.CodeBadRequest)
+	w.Session("root", 100, api.NewSession{})
+	w.Do("100", "POST", "/v1/selfcheck", nil).Refused(api.CodeDenied)
 }
 
 // TestCanaryIsHidden: the graph follows a canary, and nothing else counts, lists or
 // streams it, so that an ephemeral daemon may exit too.
 func TestCanaryIsHidden(t *testing.T) {
 	w := newWorld(t)
-	id, err := w.k.Create(tracer.SessionSpec{Root: w.k.Proc(rootPID).Identity, Name: selfcheck.Name})
+	id, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(daemontest.Root).Identity, Name: selfcheck.Name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.k.Fork(rootPID, 200, "lngtest-canary")
-	if _, err := w.s.registry.Resync(registry.CauseRequest); err != nil {
+	w.K.Fork(daemontest.Root, 200, "lngtest-canary")
+	if _, err := w.Service.Registry.Resync(registry.CauseRequest); err != nil {
 		t.Fatal(err)
 	}
-	w.k.AllRead()
-	if n := w.s.count(); n != 0 {
+	w.K.AllRead()
+	if n := w.Service.Count(); n != 0 {
 		t.Errorf("%d sessions", n)
 	}
 	var known, hidden bool
-	err = w.s.registry.Read(func(v registry.View) {
-		n, ok := v.Graph().Node(w.k.Proc(200).Identity)
+	err = w.Service.Registry.Read(func(v registry.View) {
+		n, ok := v.Graph().Node(w.K.Proc(200).Identity)
 		known, hidden = ok && n.Session == id, v.Session(id) == nil
 	})
 	if err != nil || !known || !hidden {
 		t.Errorf("the graph knows it: %v, nobody else: %v; %v", known, hidden, err)
 	}
-	if l := into[api.Sessions](w.do("root", "GET", "/v1/sessions?state=all", nil), 200); len(l.Items) != 0 {
+	if l := daemontest.Into[api.Sessions](w.Do("root", "GET", "/v1/sessions?state=all", nil), 200); len(l.Items) != 0 {
 		t.Errorf("%+v", l.Items)
 	}
-	if end := w.s.ring.End(); end != w.s.ring.Began() {
-		t.Errorf("%d events", end-w.s.ring.Began())
+	if end := w.Service.Ring.End(); end != w.Service.Ring.Began() {
+		t.Errorf("%d events", end-w.Service.Ring.Began())
 	}
 }
 
@@ -307,6 +306,6 @@ func raw(t *testing.T, socket, method, path string) (int, string) {
 // TestNoNameLikeTheCanarys: no caller can have its session hidden.
 func TestNoNameLikeTheCanarys(t *testing.T) {
 	w := newWorld(t)
-	w.host(100, rootPID, 0, "lngtest-root")
-	w.do("root", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 100}, Name: selfcheck.Name}).refused(api.CodeBadRequest)
+	w.Add(100, daemontest.Root, 0, "lngtest-root")
+	w.Do("root", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 100}, Name: selfcheck.Name}).Refused(api.CodeBadRequest)
 }

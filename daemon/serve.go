@@ -66,36 +66,38 @@ func Serve(ctx context.Context, o Options) error {
 	return err
 }
 
-// host is what a daemon depends on; tests replace parts of it.
-type host struct {
-	open   func(tracer.Options) (kernel, error)
-	unload func(dir string) error
-	live   func(dir, except string) (int, error) // sessions that are pinned there
+// Host is what a daemon depends on; tests replace parts of it.
+type Host struct {
+	Open   func(tracer.Options) (Kernel, error)
+	Unload func(dir string) error
+	Live   func(dir, except string) (int, error) // sessions that are pinned there
 	// memberships finds the instances beside dir that have p in one of their sessions.
-	memberships func(dir string, p tracer.Identity) ([]string, error)
-	proc        procfs.FS
-	files       string // the root of its files, default /
-	group       int    // gid of users that may read everything, -1: none
-	peerOf      func(net.Conn) (access.Peer, error)
-	clock       registry.Clock
-	limits      limits
-	period      time.Duration // of the sampler
-	hup         <-chan os.Signal
-	manager     *instance.Manager
-	drop        func(keep ...privilege.Capability) error  // privileges; nil: keep them
-	hold        func(pid uint32) (enforcer.Handle, error) // default: pidfds
-	heldPeriod  time.Duration                             // between two looks at ports and locks; default 2 s
+	Memberships func(dir string, p tracer.Identity) ([]string, error)
+	Proc        procfs.FS
+	Files       string // the root of its files, default /
+	Group       int    // gid of users that may read everything, -1: none
+	PeerOf      func(net.Conn) (access.Peer, error)
+	Clock       registry.Clock
+	Limits      Limits
+	Period      time.Duration // of the sampler
+	Hup         <-chan os.Signal
+	Manager     *instance.Manager
+	Drop        func(keep ...privilege.Capability) error  // privileges; nil: keep them
+	Hold        func(pid uint32) (enforcer.Handle, error) // default: pidfds
+	HeldPeriod  time.Duration                             // between two looks at ports and locks; default 2 s
+	Serving     func(*Service)                            // called before anything runs; nil: not called
 }
 
-func thisHost() host {
-	h := host{
-		open:   func(o tracer.Options) (kernel, error) { return tracer.Open(o) },
-		unload: tracer.Unload, live: tracer.Live, memberships: tracer.Memberships, proc: "/proc",
-		group: access.Group(), peerOf: access.PeerOf,
-		clock: systemClock(), limits: defaultLimits, period: time.Second,
-		manager: &instance.Manager{},
+// ThisHost is the host of this process.
+func ThisHost() Host {
+	h := Host{
+		Open:   func(o tracer.Options) (Kernel, error) { return tracer.Open(o) },
+		Unload: tracer.Unload, Live: tracer.Live, Memberships: tracer.Memberships, Proc: "/proc",
+		Group: access.Group(), PeerOf: access.PeerOf,
+		Clock: systemClock(), Limits: DefaultLimits, Period: time.Second,
+		Manager: &instance.Manager{},
 	}
-	h.limits.Limits = h.limits.Fitting()
+	h.Limits.Limits = h.Limits.Fitting()
 	return h
 }
 
@@ -125,24 +127,26 @@ func serve(ctx context.Context, o Options, ready *instance.StartPipe, m *instanc
 	if mounted, err := tracer.MountBPFFS(instance.BPFFS); err == nil && mounted {
 		log.Info().Str(logging.KeyPath, instance.BPFFS).Msg("bpffs mounted")
 	}
-	h := thisHost()
-	h.hup, h.manager, h.drop = hup, m, privilege.Drop
+	h := ThisHost()
+	h.Hup, h.Manager, h.Drop = hup, m, privilege.Drop
 	m.Log = log
-	return h.serve(ctx, o, ready, log)
+	return h.Serve(ctx, o, ready, log)
 }
 
-func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, log zerolog.Logger) error {
+// Serve serves until ctx is done or a client stops the daemon. It reports to ready that
+// requests are answered.
+func (h Host) Serve(ctx context.Context, o Options, ready *instance.StartPipe, log zerolog.Logger) error {
 	i, err := instance.Of(o.Socket)
 	if err != nil {
 		return err
 	}
-	r, err := loadRules(i, o, h.clock)
+	r, err := loadRules(i, o, h.Clock)
 	if err != nil {
 		return err
 	}
 	o.begin(r.Started())
 	log = log.Level(r.LogLevel())
-	d, err := h.manager.Listener(i)
+	d, err := h.Manager.Listener(i)
 	if err != nil {
 		return err
 	}
@@ -159,7 +163,7 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 		removeSocket() // the kernel is released; until alone is released, the socket is ours
 		alone.Release()
 	}()
-	k, err := h.open(tracer.Options{Dir: i.Pins, Level: o.Level, RingSize: int(r.Started().Daemon.RingSize)})
+	k, err := h.Open(tracer.Options{Dir: i.Pins, Level: o.Level, RingSize: int(r.Started().Daemon.RingSize)})
 	if errors.Is(err, tracer.ErrOtherABI) {
 		return fmt.Errorf("%w; end its sessions with the version that made them, or run: lineage daemon --unload --force --socket %s", err, i.Socket)
 	}
@@ -172,14 +176,17 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	}
 	removeSocket = d.Remove
 	s.alone = alone
-	s.giveUp(h.drop, i)
+	s.giveUp(h.Drop, i)
 	lock.Release()
 	lock = nil
-	log.Info().Str(logging.KeySocket, i.Socket).Int(logging.KeyLevel, k.Features().Level).Int(logging.KeySessions, s.count()).Msg("serving")
+	log.Info().Str(logging.KeySocket, i.Socket).Int(logging.KeyLevel, k.Features().Level).Int(logging.KeySessions, s.Count()).Msg("serving")
 	ready.Report(nil)
+	if h.Serving != nil {
+		h.Serving(s)
+	}
 	lock, unload, err := s.run(ctx, d.UnixListener, i)
 	if unload {
-		err = errors.Join(err, h.unload(i.Pins))
+		err = errors.Join(err, h.Unload(i.Pins))
 	}
 	log.Info().Bool(logging.KeyUnload, unload).Err(err).Msg("stopped")
 	return err
@@ -187,7 +194,7 @@ func (h host) serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 
 // prepare makes a service that has read the kernel's state, and its socket, unless it
 // has one.
-func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy, d *instance.Listener, log zerolog.Logger) (*service, *instance.Listener, error) {
+func (h Host) prepare(k Kernel, i instance.Instance, o Options, r *rules.Policy, d *instance.Listener, log zerolog.Logger) (*Service, *instance.Listener, error) {
 	if err := h.outside(k, i); err != nil {
 		return nil, nil, err
 	}
@@ -196,18 +203,18 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy,
 		return nil, nil, err
 	}
 	a := openAudit(i.Audit, r, log)
-	boot, kept := bootID(h.proc), r.Started().Daemon.History
-	j := history.Open(i.History, boot, kept.MaxAge.Std(), int64(kept.MaxSize), h.clock, log)
+	boot, kept := bootID(h.Proc), r.Started().Daemon.History
+	j := history.Open(i.History, boot, kept.MaxAge.Std(), int64(kept.MaxSize), h.Clock, log)
 	s := h.build(parts{k, self, a, j, r, boot, log}, o)
 	s.protectSelf(r.Started().SelfProtect)
 	if err := s.begin(); err != nil {
-		s.recorder.End()
+		s.Recorder.End()
 		return nil, nil, errors.Join(err, a.Close())
 	}
 	if d == nil {
 		if d, err = i.Listen(o.SocketMode, o.SocketGroup); err != nil {
-			s.recorder.End()
-			s.endOwner()
+			s.Recorder.End()
+			s.EndRegistry()
 			return nil, nil, errors.Join(err, a.Close())
 		}
 	}
@@ -216,15 +223,15 @@ func (h host) prepare(k kernel, i instance.Instance, o Options, r *rules.Policy,
 
 // outside refuses to start a daemon that is a member of a session of any instance of
 // this host: without the check it could be one by using another socket.
-func (h host) outside(k kernel, i instance.Instance) error {
-	if h.memberships == nil {
+func (h Host) outside(k Kernel, i instance.Instance) error {
+	if h.Memberships == nil {
 		return nil
 	}
 	self, err := k.Identify(uint32(os.Getpid()))
 	if err != nil {
 		return fmt.Errorf("identify the daemon: %w", err)
 	}
-	in, err := h.memberships(i.Pins, self)
+	in, err := h.Memberships(i.Pins, self)
 	if err != nil {
 		return err
 	}

@@ -22,53 +22,54 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// limits bound what a caller can make the daemon spend.
-type limits struct {
-	send      time.Duration // to send headers, and a body
-	stall     time.Duration // a stream's reader may take nothing
-	heartbeat time.Duration
-	flush     time.Duration // events are gathered before they are sent
+// Limits bound what a caller can make the daemon spend.
+type Limits struct {
+	Send      time.Duration // to send headers, and a body
+	Stall     time.Duration // a stream's reader may take nothing
+	Heartbeat time.Duration
+	Flush     time.Duration // events are gathered before they are sent
 	access.Limits
 }
 
-var defaultLimits = limits{
-	send: 5 * time.Second, stall: 30 * time.Second, heartbeat: 15 * time.Second, flush: 5 * time.Millisecond,
+// DefaultLimits are those of a daemon.
+var DefaultLimits = Limits{
+	Send: 5 * time.Second, Stall: 30 * time.Second, Heartbeat: 15 * time.Second, Flush: 5 * time.Millisecond,
 	// All sessions that may be nested in one can send requests at once.
 	Limits: access.Limits{Conns: 2048, UIDConns: 512, MemberConns: registry.MaxNested, Rate: 200, Burst: 4 * registry.MaxNested, Large: 4},
 }
 
 // parts are what a service is made of, beside the host.
 type parts struct {
-	kernel  kernel
+	kernel  Kernel
 	self    tracer.Identity
 	audit   auditLog
 	journal *journal.Journal
-	rules   *rules.Policy
+	Rules   *rules.Policy
 	bootID  string
 	log     zerolog.Logger
 }
 
-// service is all that runs.
-type service struct {
+// Service is all that runs.
+type Service struct {
 	parts
-	registry    *registry.Registry
-	enforcer    *enforcer.Enforcer
-	access      *access.Access
-	attribution *attribution.Attribution
-	recorder    *history.Recorder
-	ring        *recent.Ring
+	Registry    *registry.Registry
+	Enforcer    *enforcer.Enforcer
+	Access      *access.Access
+	Attribution *attribution.Attribution
+	Recorder    *history.Recorder
+	Ring        *recent.Ring
 	selfCheck   *selfcheck.Check
 	status      *status.Status
 	start       *status.Start
-	api         *httpapi.Server
+	API         *httpapi.Server
 	clock       registry.Clock
 	manager     *instance.Manager
 	alone       *instance.PIDFile
 	linger      time.Duration           // after the last session and client; 0: forever
 	flush       time.Duration           // events are gathered before they are sent
-	jobs        []func(context.Context) // of the features, in the background
+	Jobs        []func(context.Context) // of the features, in the background
 
 	stopping chan struct{}     // closed when streams have to end
 	stop     func(unload bool) // begins to stop; may be called often
-	endOwner func()
+	EndRegistry func()
 }

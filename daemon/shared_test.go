@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"net/http"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -18,28 +19,28 @@ import (
 func TestSharedServer(t *testing.T) {
 	w := newWork(t, enforced+"brokers:\n  shared:\n    - {name: build, match: {exe: /bin/lngtest-java, argv: --flag}}\n"+
 		"    - {name: cache, match: {exe: /bin/lngtest-cache}, end: never}\n")
-	second := w.session("user", 200, api.NewSession{GraceMS: ms(0)})
-	w.session("else", 210, api.NewSession{GraceMS: ms(0)})
+	second := w.Session("user", 200, api.NewSession{GraceMS: daemontest.MS(0)})
+	w.Session("else", 210, api.NewSession{GraceMS: daemontest.MS(0)})
 	serves := func(pid uint32, comm string) {
-		w.k.Fork(100, pid, comm)
-		w.proc(pid, 100, 1000, comm)
-		w.k.Exec(pid, "/bin/"+comm, comm+"\x00--flag\x00")
-		w.until(func() bool { return w.in(pid) != w.s.ID })
+		w.K.Fork(100, pid, comm)
+		w.Proc(pid, 100, 1000, comm)
+		w.K.Exec(pid, "/bin/"+comm, comm+"\x00--flag\x00")
+		w.Until(func() bool { return w.in(pid) != w.s.ID })
 	}
-	w.k.Fork(100, 104, "lngtest-cache") // its link shows the file of a rule, before the others ask
-	w.proc(104, 100, 1000, "lngtest-cache")
-	w.k.Edit(104, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
-	w.k.Exec(104, "/bin/lngtest-cache", "lngtest-cache\x00")
+	w.K.Fork(100, 104, "lngtest-cache") // its link shows the file of a rule, before the others ask
+	w.Proc(104, 100, 1000, "lngtest-cache")
+	w.K.Edit(104, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
+	w.K.Exec(104, "/bin/lngtest-cache", "lngtest-cache\x00")
 	serves(101, "lngtest-java")
 	serves(102, "lngtest-cache")
-	w.k.Fork(101, 103, "lngtest-worker")
-	doc := into[api.Session](w.do("user", "GET", "/v1/sessions/"+w.in(101), nil), http.StatusOK)
+	w.K.Fork(101, 103, "lngtest-worker")
+	doc := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+w.in(101), nil), http.StatusOK)
 	if doc.Shared != "build" || !doc.Kept || doc.Until != nil || doc.Parent != "" {
 		t.Errorf("%+v", doc)
 	}
-	w.k.Exit(100, 0)
-	w.receipt(w.s.ID)
-	w.restart() // the rule is remembered
+	w.K.Exit(100, 0)
+	w.Receipt(w.s.ID)
+	w.Restart() // the rule is remembered
 	w.look()
 	if w.dead(101) || w.dead(103) {
 		t.Error("it ended with the first session")
@@ -47,23 +48,23 @@ func TestSharedServer(t *testing.T) {
 	if !w.dead(104) {
 		t.Error("it left its session by the text of a link")
 	}
-	w.k.Exit(200, 0)
-	w.receipt(second.ID)
+	w.K.Exit(200, 0)
+	w.Receipt(second.ID)
 	w.look()
-	if r := w.receipt(doc.ID); r.EndReason != "expired" || r.Verdict != "clean" || !w.dead(103) {
+	if r := w.Receipt(doc.ID); r.EndReason != "expired" || r.Verdict != "clean" || !w.dead(103) {
 		t.Errorf("%+v", r)
 	}
 	if w.dead(102) {
 		t.Error("the one that is never to end did")
 	}
 	// A daemon that remembers nothing finds the rule again.
-	w.stop()
-	if err := os.RemoveAll(filepath.Dir(w.i.History)); err != nil {
+	w.Stop()
+	if err := os.RemoveAll(filepath.Dir(w.Instance.History)); err != nil {
 		t.Fatal(err)
 	}
-	w.start(Options{Version: "9.9.9", Policy: w.policed.file})
-	w.until(func() bool {
-		d := into[api.Session](w.do("user", "GET", "/v1/sessions/"+w.in(102), nil), http.StatusOK)
+	w.Start()
+	w.Until(func() bool {
+		d := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+w.in(102), nil), http.StatusOK)
 		return d.Shared == "cache" && d.KeepRule == "cache" && d.Reason != ""
 	})
 }

@@ -1,12 +1,14 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"sync/atomic"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -33,12 +35,12 @@ func (k *watched) Close() error {
 // A closed descriptor may belong to another file by the time it is used.
 func TestNobodyAsksAClosedKernel(t *testing.T) {
 	k := &watched{}
-	w := newWorld(t, func(w *world) {
-		k.Kernel = w.k
-		w.h.open = func(tracer.Options) (kernel, error) { return k, nil }
+	w := newWorld(t, func(w *daemontest.Daemon) {
+		k.Kernel = w.K
+		w.Host.Open = func(tracer.Options) (daemon.Kernel, error) { return k, nil }
 	})
-	w.session("user", 100, api.NewSession{})
-	if err := w.stop(); err != nil {
+	w.Session("user", 100, api.NewSession{})
+	if err := w.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	if !k.closed.Load() || k.late.Load() > 0 {

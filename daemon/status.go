@@ -16,7 +16,7 @@ const statusPeriod = 10 * time.Second
 // reportStatus keeps the service manager informed. The watchdog's message is sent from
 // the registry's goroutine, because everything depends on that: if it is stuck, the
 // message is missing.
-func (s *service) reportStatus(ctx context.Context, m *instance.Manager) {
+func (s *Service) reportStatus(ctx context.Context, m *instance.Manager) {
 	if !m.Present {
 		return
 	}
@@ -27,7 +27,7 @@ func (s *service) reportStatus(ctx context.Context, m *instance.Manager) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
-		if err := s.registry.Read(func(v registry.View) { m.Notify(instance.Alive, instance.StatusField(s.status.Line(v))) }); err != nil {
+		if err := s.Registry.Read(func(v registry.View) { m.Notify(instance.Alive, instance.StatusField(s.status.Line(v))) }); err != nil {
 			return
 		}
 		select {

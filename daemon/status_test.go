@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"golang.org/x/sys/unix"
@@ -81,9 +82,9 @@ func until(t *testing.T, c *net.UnixConn, field string) []string {
 func TestManager(t *testing.T) {
 	c := listenTo(t)
 	hup := make(chan os.Signal)
-	w := newWorld(t, func(w *world) {
-		w.h.manager = &instance.Manager{Present: true, Watchdog: 30 * time.Millisecond}
-		w.h.hup = hup
+	w := newWorld(t, func(w *daemontest.Daemon) {
+		w.Host.Manager = &instance.Manager{Present: true, Watchdog: 30 * time.Millisecond}
+		w.Host.Hup = hup
 	})
 	if first := told(t, c); !slices.Equal(first, []string{"READY=1"}) {
 		t.Errorf("first %q", first)
@@ -100,12 +101,12 @@ func TestManager(t *testing.T) {
 	}
 	until(t, c, "READY=1")
 
-	if err := w.s.registry.Read(func(v registry.View) { v.Degrade("one\nREADY=1") }); err != nil {
+	if err := w.Service.Registry.Read(func(v registry.View) { v.Degrade("one\nREADY=1") }); err != nil {
 		t.Fatal(err)
 	}
 	until(t, c, "STATUS=level 4, observe, 0 sessions; degraded: one READY=1")
 
-	if err := w.stop(); err != nil {
+	if err := w.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	until(t, c, "STOPPING=1")
@@ -114,10 +115,12 @@ func TestManager(t *testing.T) {
 // No watchdog message may be sent while the registry's goroutine is stuck.
 func TestManagerStuckOwner(t *testing.T) {
 	c := listenTo(t)
-	w := newWorld(t, func(w *world) { w.h.manager = &instance.Manager{Present: true, Watchdog: 3 * time.Millisecond} })
+	w := newWorld(t, func(w *daemontest.Daemon) {
+		w.Host.Manager = &instance.Manager{Present: true, Watchdog: 3 * time.Millisecond}
+	})
 	until(t, c, "WATCHDOG=1")
 	stuck, free := make(chan bool), make(chan bool)
-	go w.s.registry.Read(func(v registry.View) { close(stuck); <-free })
+	go w.Service.Registry.Read(func(v registry.View) { close(stuck); <-free })
 	<-stuck
 	takeAll(t, c) // what was sent before
 	// One answer of the registry's may be on its way. If it were not asked, there would

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 )
 
@@ -25,14 +26,14 @@ type lines struct {
 
 func (w *world) events(who, query string) *lines {
 	w.Helper()
-	scan, close := w.open(who, "/v1/events"+query)
+	scan, close := w.Open(who, "/v1/events"+query)
 	return &lines{w.T, scan, close}
 }
 
 // next returns the next line except heartbeats; nil at the end.
 func (l *lines) next() *api.Event {
 	l.Helper()
-	defer bound(l.T, l.close)()
+	defer daemontest.Bound(l.T, l.close)()
 	for l.scan.Scan() {
 		ev := new(api.Event)
 		if err := json.Unmarshal(l.scan.Bytes(), ev); err != nil {
@@ -74,26 +75,26 @@ func (l *lines) want(all ...string) {
 
 func TestEvents(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{Name: "web", GraceMS: ms(0)})
+	s := w.Session("user", 100, api.NewSession{Name: "web", GraceMS: daemontest.MS(0)})
 	l := w.events("user", "?session="+s.ID+"&snapshot=1")
 	l.want("recording")
 	if ev := l.next(); ev.Type != "session" || ev.Session != s.ID || ev.Name != "web" || ev.State != "active" || ev.Time != nil {
 		t.Errorf("%+v", ev)
 	}
 	l.want("process 100")
-	w.k.Fork(100, 101, "lngtest-a")
+	w.K.Fork(100, 101, "lngtest-a")
 	ev := l.next()
 	if ev.Type != "fork" || ev.Process.Creator.PID != 100 || ev.Process.Comm != "lngtest-a" || ev.Session != s.ID || ev.Seq == 0 || ev.Time == nil {
 		t.Errorf("%+v", ev)
 	}
 	seq := ev.Seq
-	w.k.Exec(101, "/bin/a", "a\x00-b\x00")
+	w.K.Exec(101, "/bin/a", "a\x00-b\x00")
 	ev = l.next()
 	if ev.Type != "exec" || ev.Process.Exe != "/bin/a" || len(ev.Process.Argv) != 2 || ev.Seq != seq+1 {
 		t.Errorf("%+v", ev)
 	}
-	w.k.Fork(101, 102, "lngtest-b")
-	w.k.Exit(101, 0x100)
+	w.K.Fork(101, 102, "lngtest-b")
+	w.K.Exit(101, 0x100)
 	l.want("fork 102")
 	ev = l.next()
 	if ev.Type != "exit" || ev.Process.ExitCode == nil || *ev.Process.ExitCode != 1 || ev.Process.Comm != "lngtest-a" {
@@ -106,7 +107,7 @@ func TestEvents(t *testing.T) {
 	if ev = l.next(); ev.Type != "reaped" || ev.Process.PID != 101 || ev.Process.Comm != "lngtest-a" {
 		t.Errorf("%+v", ev)
 	}
-	w.k.Exit(100, 0)
+	w.K.Exit(100, 0)
 	l.want("exit 100")
 	if ev = l.next(); ev.Type != "session" || ev.State != "condemned" || ev.Name != "web" {
 		t.Errorf("%+v", ev)
@@ -137,23 +138,23 @@ func TestEvents(t *testing.T) {
 // are not a loss.
 func TestEventsAreFiltered(t *testing.T) {
 	w := newWorld(t)
-	w.session("user", 100, api.NewSession{})
-	w.session("else", 101, api.NewSession{})
-	w.k.Fork(100, 110, "lngtest-agent")
-	w.k.Fork(110, 111, "lngtest-sub")
-	w.proc(110, 100, 1000, "lngtest-agent")
-	w.proc(111, 110, 1000, "lngtest-sub")
-	into[api.Session](w.do("110", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 111}}), http.StatusCreated)
+	w.Session("user", 100, api.NewSession{})
+	w.Session("else", 101, api.NewSession{})
+	w.K.Fork(100, 110, "lngtest-agent")
+	w.K.Fork(110, 111, "lngtest-sub")
+	w.Proc(110, 100, 1000, "lngtest-agent")
+	w.Proc(111, 110, 1000, "lngtest-sub")
+	daemontest.Into[api.Session](w.Do("110", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 111}}), http.StatusCreated)
 	streams := map[string]*lines{}
 	for _, who := range []string{"root", "reader", "user", "else", "100", "111"} {
 		streams[who] = w.events(who, "?type=fork")
 	}
-	w.k.Fork(100, 120, "lngtest-a")
-	w.k.Fork(101, 121, "lngtest-b")
-	w.k.Fork(111, 122, "lngtest-c")
-	w.k.Fork(100, 123, "lngtest-d")
-	w.k.Fork(101, 124, "lngtest-e")
-	w.k.Fork(111, 125, "lngtest-f")
+	w.K.Fork(100, 120, "lngtest-a")
+	w.K.Fork(101, 121, "lngtest-b")
+	w.K.Fork(111, 122, "lngtest-c")
+	w.K.Fork(100, 123, "lngtest-d")
+	w.K.Fork(101, 124, "lngtest-e")
+	w.K.Fork(111, 125, "lngtest-f")
 	streams["root"].want("fork 120", "fork 121", "fork 122", "fork 123", "fork 124", "fork 125")
 	streams["reader"].want("fork 120", "fork 121", "fork 122")
 	streams["user"].want("fork 120", "fork 122", "fork 123", "fork 125")
@@ -164,37 +165,37 @@ func TestEventsAreFiltered(t *testing.T) {
 
 func TestEventsRefused(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{})
-	w.do("else", "GET", "/v1/events?session="+s.ID, nil).refused(api.CodeDenied)
-	w.do("user", "GET", "/v1/events?session=nobody", nil).refused(api.CodeNotFound)
-	e := w.do("user", "GET", "/v1/events?type=forks", nil).refused(api.CodeBadRequest)
+	s := w.Session("user", 100, api.NewSession{})
+	w.Do("else", "GET", "/v1/events?session="+s.ID, nil).Refused(api.CodeDenied)
+	w.Do("user", "GET", "/v1/events?session=nobody", nil).Refused(api.CodeNotFound)
+	e := w.Do("user", "GET", "/v1/events?type=forks", nil).Refused(api.CodeBadRequest)
 	if !strings.Contains(e.Hint, "fork") {
 		t.Errorf("%+v", e)
 	}
-	w.do("user", "GET", "/v1/events?from=x", nil).refused(api.CodeBadRequest)
-	w.do("user", "GET", "/v1/events?snapshot=yes", nil).refused(api.CodeBadRequest)
-	w.do("user", "GET", "/v1/events?sesion=x", nil).refused(api.CodeBadRequest)
+	w.Do("user", "GET", "/v1/events?from=x", nil).Refused(api.CodeBadRequest)
+	w.Do("user", "GET", "/v1/events?snapshot=yes", nil).Refused(api.CodeBadRequest)
+	w.Do("user", "GET", "/v1/events?sesion=x", nil).Refused(api.CodeBadRequest)
 }
 
 func TestEventsLost(t *testing.T) {
 	w := newWorld(t)
-	w.session("user", 100, api.NewSession{})
+	w.Session("user", 100, api.NewSession{})
 	l := w.events("user", "")
-	w.k.Lose(7)
+	w.K.Lose(7)
 	l.want("lost ring 7")
 }
 
 func TestEventsStopping(t *testing.T) {
 	w := newWorld(t)
 	l := w.events("root", "")
-	go w.stop()
+	go w.Stop()
 	l.want("end stopping")
 }
 
 func TestHeartbeat(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.h.limits.heartbeat = time.Millisecond })
+	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Heartbeat = time.Millisecond })
 	l := w.events("root", "")
-	defer bound(t, l.close)()
+	defer daemontest.Bound(t, l.close)()
 	if !l.scan.Scan() || !strings.HasPrefix(l.scan.Text(), `{"kind":"heartbeat","time_ns":"`) {
 		t.Errorf("got %q", l.scan.Text())
 	}
@@ -202,42 +203,42 @@ func TestHeartbeat(t *testing.T) {
 
 // TestReaderDropped: a reader that does not read is closed, and the daemon continues.
 func TestReaderDropped(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.h.limits.stall = time.Second })
-	w.session("user", 100, api.NewSession{})
-	c, err := w.dial("root")
+	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = time.Second })
+	w.Session("user", 100, api.NewSession{})
+	c, err := w.Dial("root")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	fmt.Fprint(c, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
-	w.until(func() bool { return w.s.ring.Readers.Load() == 1 })
+	w.Until(func() bool { return w.Service.Ring.Readers.Load() == 1 })
 	long := strings.Repeat("a", 3000) + "\x00"
-	w.until(func() bool {
+	w.Until(func() bool {
 		for range 500 {
-			w.k.Exec(100, "/bin/a", long)
+			w.K.Exec(100, "/bin/a", long)
 		}
-		return w.s.ring.Readers.Load() == 0
+		return w.Service.Ring.Readers.Load() == 0
 	})
-	into[api.Version](w.do("root", "GET", "/v1/version", nil), http.StatusOK)
+	daemontest.Into[api.Version](w.Do("root", "GET", "/v1/version", nil), http.StatusOK)
 }
 
 func TestReaderFellOff(t *testing.T) {
 	w := newWorld(t, withoutHistory)
-	w.session("user", 100, api.NewSession{})
+	w.Session("user", 100, api.NewSession{})
 	// Events from the session's beginning that are still due come before the mark.
-	w.k.Exec(100, "/bin/mark", "mark\x00")
+	w.K.Exec(100, "/bin/mark", "mark\x00")
 	var from uint64
-	w.until(func() bool {
+	w.Until(func() bool {
 		buf := make([]recent.Event, 64)
-		n, first, _ := w.s.ring.Read(w.s.ring.Began(), buf)
+		n, first, _ := w.Service.Ring.Read(w.Service.Ring.Began(), buf)
 		i := slices.IndexFunc(buf[:n], func(r recent.Event) bool { return string(r.Filename) == "/bin/mark" })
 		from = first + uint64(i) + 1
 		return i >= 0
 	})
 	for range recent.Size + 10 {
-		w.k.Exec(100, "/bin/a", "a\x00")
+		w.K.Exec(100, "/bin/a", "a\x00")
 	}
-	w.until(func() bool { return w.s.ring.End() >= from+recent.Size+10 })
+	w.Until(func() bool { return w.Service.Ring.End() >= from+recent.Size+10 })
 	l := w.events("user", fmt.Sprintf("?from=%d", from))
 	l.want("lost reader 10", "exec 100")
 }

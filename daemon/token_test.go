@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -9,21 +9,22 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
 // uids sets the uids of a process: real, and the others.
 func (w *work) uids(pid, real, effective uint32) {
 	w.Helper()
-	w.k.Edit(pid, func(p *kerneltest.Proc) { p.UID = effective })
-	w.file(pid, "status", fmt.Sprintf("Name:\tlngtest\nUid:\t%d\t%d\t%d\t%d\n", real, effective, effective, effective))
+	w.K.Edit(pid, func(p *kerneltest.Proc) { p.UID = effective })
+	w.File(pid, "status", fmt.Sprintf("Name:\tlngtest\nUid:\t%d\t%d\t%d\t%d\n", real, effective, effective, effective))
 }
 
 // A token counts for processes of a uid that a member has or had, not for the uid that opened the session: what a member could not
 // have ended is not ended for it.
 func TestTokenOfUID(t *testing.T) {
 	w := newWork(t, enforced)
-	w.s = w.session("root", 200, api.NewSession{Name: "dropped", GraceMS: ms(0)}) // lineage's own, still as root
+	w.s = w.Session("root", 200, api.NewSession{Name: "dropped", GraceMS: daemontest.MS(0)}) // lineage's own, still as root
 	w.stranger(30, 1, "lngtest-server")
 	w.strangerOf(0, 300, 30, "lngtest-roots", w.token())
 	w.stranger(301, 30, "lngtest-users", w.token())
@@ -33,30 +34,30 @@ func TestTokenOfUID(t *testing.T) {
 		t.Errorf("before the root ran a program: %q %q %q", w.in(300), w.in(301), w.in(303))
 	}
 	w.uids(200, 1000, 1000)
-	w.k.Exec(200, "/bin/lngtest-agent", "lngtest-agent\x00")
-	w.k.Fork(200, 210, "lngtest-su")
-	w.proc(210, 200, 0, "lngtest-su")
+	w.K.Exec(200, "/bin/lngtest-agent", "lngtest-agent\x00")
+	w.K.Fork(200, 210, "lngtest-su")
+	w.Proc(210, 200, 0, "lngtest-su")
 	w.uids(210, 1000, 0) // a set-uid program
-	w.k.Exec(210, "/bin/lngtest-su", "lngtest-su\x00")
+	w.K.Exec(210, "/bin/lngtest-su", "lngtest-su\x00")
 	w.uids(200, 1000, 0) // and in place of the root
-	w.k.Exec(200, "/bin/lngtest-su", "lngtest-su\x00")
+	w.K.Exec(200, "/bin/lngtest-su", "lngtest-su\x00")
 	w.strangerOf(33, 302, 30, "lngtest-www", w.token())
 	w.look()
-	w.until(func() bool { return w.in(301) == w.s.ID })
+	w.Until(func() bool { return w.in(301) == w.s.ID })
 	if w.in(300)+w.in(302)+w.in(303) != "" {
 		t.Fatalf("300 %q 302 %q 303 %q", w.in(300), w.in(302), w.in(303))
 	}
-	w.k.Fork(200, 211, "lngtest-www")
-	w.proc(211, 200, 33, "lngtest-www")
+	w.K.Fork(200, 211, "lngtest-www")
+	w.Proc(211, 200, 33, "lngtest-www")
 	w.uids(211, 33, 33)
 	w.look()
-	w.until(func() bool { return w.in(302) == w.s.ID })
-	w.k.Exit(211, 0)
+	w.Until(func() bool { return w.in(302) == w.s.ID })
+	w.K.Exit(211, 0)
 	w.strangerOf(33, 304, 30, "lngtest-later", w.token()) // a member had that uid
 	w.look()
-	w.until(func() bool { return w.in(304) == w.s.ID })
-	w.k.Exit(200, 0)
-	w.receipt(w.s.ID)
+	w.Until(func() bool { return w.in(304) == w.s.ID })
+	w.K.Exit(200, 0)
+	w.Receipt(w.s.ID)
 	if w.dead(300) || w.dead(303) || !w.dead(301) || !w.dead(302) {
 		t.Errorf("300 %v 303 %v 301 %v 302 %v", w.dead(300), w.dead(303), w.dead(301), w.dead(302))
 	}
@@ -65,16 +66,16 @@ func TestTokenOfUID(t *testing.T) {
 // The uids that members had are known to the next daemon.
 func TestTokenOfUIDRestart(t *testing.T) {
 	w := newWork(t, enforced)
-	w.s = w.session("root", 200, api.NewSession{Name: "dropped", GraceMS: ms(0)})
+	w.s = w.Session("root", 200, api.NewSession{Name: "dropped", GraceMS: daemontest.MS(0)})
 	w.uids(200, 1000, 1000)
-	w.k.Exec(200, "/bin/lngtest-agent", "lngtest-agent\x00")
-	w.k.AllRead()
-	w.restart()
+	w.K.Exec(200, "/bin/lngtest-agent", "lngtest-agent\x00")
+	w.K.AllRead()
+	w.Restart()
 	w.uids(200, 1000, 0)
 	w.stranger(301, 1, "lngtest-users", w.token())
 	w.strangerOf(0, 300, 1, "lngtest-roots", w.token())
 	w.look()
-	w.until(func() bool { return w.in(301) == w.s.ID })
+	w.Until(func() bool { return w.in(301) == w.s.ID })
 	if w.in(300) != "" {
 		t.Error(w.in(300))
 	}
@@ -85,7 +86,7 @@ func TestTokenOfUIDRestart(t *testing.T) {
 func TestTokenInTerminal(t *testing.T) {
 	w := newWork(t, enforced)
 	terminal := func(pid, parent uint32, comm, sid string) {
-		w.file(pid, "stat", strings.Replace(statOf(pid, comm, "S", parent), " 1 1 0 -1 ", " 1 "+sid+" 34816 -1 ", 1))
+		w.File(pid, "stat", strings.Replace(daemontest.StatOf(pid, comm, "S", parent), " 1 1 0 -1 ", " 1 "+sid+" 34816 -1 ", 1))
 	}
 	w.unseen(func() {
 		w.stranger(40, 1, "lngtest-shell")
@@ -101,11 +102,11 @@ func TestTokenInTerminal(t *testing.T) {
 		terminal(304, 50, "lngtest-pane", "304")
 	})
 	w.look()
-	w.until(func() bool { return w.in(300) != "" && w.in(302) != "" && w.in(303) != "" && w.in(304) == w.s.ID })
+	w.Until(func() bool { return w.in(300) != "" && w.in(302) != "" && w.in(303) != "" && w.in(304) == w.s.ID })
 	w.unseen(func() {
-		w.k.Exit(40, 0)
+		w.K.Exit(40, 0)
 		for _, pid := range []uint32{300, 302, 303} {
-			w.file(pid, "stat", statOf(pid, "lngtest-server", "S", 1))
+			w.File(pid, "stat", daemontest.StatOf(pid, "lngtest-server", "S", 1))
 		}
 	})
 	w.look()
@@ -114,10 +115,10 @@ func TestTokenInTerminal(t *testing.T) {
 			t.Errorf("%d: %+v", b.Process.PID, b)
 		}
 	}
-	w.restart()
+	w.Restart()
 	w.look()
-	w.k.Exit(100, 0)
-	r := into[api.Report](w.do("root", "GET", "/v1/sessions/"+w.s.ID+"/report?wait=60s", nil), http.StatusOK)
+	w.K.Exit(100, 0)
+	r := daemontest.Into[api.Report](w.Do("root", "GET", "/v1/sessions/"+w.s.ID+"/report?wait=60s", nil), http.StatusOK)
 	if w.dead(300) || w.dead(302) || w.dead(303) || !w.dead(304) {
 		t.Errorf("300 %v 302 %v 303 %v 304 %v: %+v", w.dead(300), w.dead(302), w.dead(303), w.dead(304), r)
 	}

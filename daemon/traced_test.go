@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 )
 
 // A plan names the tracers of members, and the outsiders that a member traces: either
@@ -18,7 +19,7 @@ func TestPlanTraced(t *testing.T) {
 	w := newWork(t, enforced)
 	status := func(pid uint32, key string, value uint32) {
 		t.Helper()
-		text, err := os.ReadFile(w.h.proc.Path(pid, "status"))
+		text, err := os.ReadFile(w.Host.Proc.Path(pid, "status"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,28 +29,28 @@ func TestPlanTraced(t *testing.T) {
 				lines[i] = fmt.Sprintf("%s:\t%d", key, value)
 			}
 		}
-		w.file(pid, "status", strings.Join(lines, "\n"))
+		w.File(pid, "status", strings.Join(lines, "\n"))
 	}
 	for pid := uint32(101); pid < 104; pid++ {
 		w.runs(pid, "/bin/lngtest-member")
 	}
-	w.stranger(300, shell, "lngtest-gdb")
+	w.stranger(300, daemontest.Shell, "lngtest-gdb")
 	status(101, "TracerPid", 300)
-	w.stranger(301, shell, "lngtest-away")
+	w.stranger(301, daemontest.Shell, "lngtest-away")
 	status(301, "TracerPid", 102)
-	w.stranger(302, shell, "lngtest-away")
+	w.stranger(302, daemontest.Shell, "lngtest-away")
 	status(302, "TracerPid", 5102)
-	w.proc(5102, 100, 1000, "lngtest-thread")
+	w.Proc(5102, 100, 1000, "lngtest-thread")
 	status(5102, "Tgid", 102)
 	status(103, "TracerPid", 102) // inside
-	w.stranger(303, shell, "lngtest-debugged")
+	w.stranger(303, daemontest.Shell, "lngtest-debugged")
 	status(303, "TracerPid", 300)
 	want := map[int]string{
 		101: "traced by 300 lngtest-gdb, which may delay its exit",
 		102: "it traces 301 lngtest-away, 302 lngtest-away outside the session, which may die with it",
 		103: "traced by 102 lngtest-member, which may delay its exit",
 	}
-	for _, p := range into[api.Plan](w.do("user", "POST", "/v1/sessions/"+w.s.ID+"/plan", nil), http.StatusOK).Processes {
+	for _, p := range daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/sessions/"+w.s.ID+"/plan", nil), http.StatusOK).Processes {
 		if p.Reason != want[p.PID] || !p.Killable {
 			t.Errorf("%d: %q, want %q", p.PID, p.Reason, want[p.PID])
 		}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
@@ -9,18 +9,19 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 )
 
 // family makes root 100, its child 101 (dead), 101's child 102 and its child
 // 103.
 func family(w *world) *api.Session {
-	s := w.session("user", 100, api.NewSession{Name: "x"})
-	w.k.Fork(100, 101, "lngtest-mid")
-	w.k.Exec(101, "/bin/mid", "mid\x00-m\x00")
-	w.k.Fork(101, 102, "lngtest-orphan")
-	w.proc(102, 1, 1000, "lngtest-orphan")
-	w.k.Fork(102, 103, "lngtest-leaf")
-	w.k.Exit(101, 0)
+	s := w.Session("user", 100, api.NewSession{Name: "x"})
+	w.K.Fork(100, 101, "lngtest-mid")
+	w.K.Exec(101, "/bin/mid", "mid\x00-m\x00")
+	w.K.Fork(101, 102, "lngtest-orphan")
+	w.Proc(102, 1, 1000, "lngtest-orphan")
+	w.K.Fork(102, 103, "lngtest-leaf")
+	w.K.Exit(101, 0)
 	return s
 }
 
@@ -34,7 +35,7 @@ func pids(t *api.Tree) (all []int) {
 func TestTree(t *testing.T) {
 	w := newWorld(t)
 	s := family(w)
-	d := into[api.Tree](w.do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK)
+	d := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK)
 	if !slices.Equal(pids(d), []int{100, 101, 102, 103}) || len(d.Roots) != 1 || d.Roots[0].PID != 100 || d.Session.ID != s.ID {
 		t.Fatalf("%v %+v", pids(d), d.Roots)
 	}
@@ -47,26 +48,26 @@ func TestTree(t *testing.T) {
 		len(orphan.Argv) != 2 {
 		t.Errorf("%+v", orphan.Process)
 	}
-	w.k.Exit(103, 0)
-	if d := into[api.Tree](w.do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK); !slices.Equal(pids(d), []int{100, 101, 102}) {
+	w.K.Exit(103, 0)
+	if d := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK); !slices.Equal(pids(d), []int{100, 101, 102}) {
 		t.Errorf("ancestors: %v", pids(d))
 	}
-	if d := into[api.Tree](w.do("user", "GET", "/v1/sessions/x/tree?dead=all", nil), http.StatusOK); !slices.Equal(pids(d), []int{100, 101, 102, 103}) {
+	if d := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/x/tree?dead=all", nil), http.StatusOK); !slices.Equal(pids(d), []int{100, 101, 102, 103}) {
 		t.Errorf("all: %v", pids(d))
 	}
-	if d := into[api.Tree](w.do("user", "GET", "/v1/sessions/x/tree?dead=all&at=102", nil), http.StatusOK); !slices.Equal(pids(d), []int{102, 103}) || d.Roots[0].PID != 102 {
+	if d := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/x/tree?dead=all&at=102", nil), http.StatusOK); !slices.Equal(pids(d), []int{102, 103}) || d.Roots[0].PID != 102 {
 		t.Errorf("at: %v", pids(d))
 	}
-	w.do("user", "GET", "/v1/sessions/x/tree?at=20", nil).refused(api.CodeNotFound)
-	w.do("user", "GET", "/v1/sessions/x/tree?dead=some", nil).refused(api.CodeBadRequest)
-	w.do("else", "GET", "/v1/sessions/x/tree", nil).refused(api.CodeDenied)
-	w.do("away", "GET", "/v1/sessions/x/tree?at=100", nil).refused(api.CodePIDNamespace)
+	w.Do("user", "GET", "/v1/sessions/x/tree?at=20", nil).Refused(api.CodeNotFound)
+	w.Do("user", "GET", "/v1/sessions/x/tree?dead=some", nil).Refused(api.CodeBadRequest)
+	w.Do("else", "GET", "/v1/sessions/x/tree", nil).Refused(api.CodeDenied)
+	w.Do("away", "GET", "/v1/sessions/x/tree?at=100", nil).Refused(api.CodePIDNamespace)
 }
 
 func TestWhy(t *testing.T) {
 	w := newWorld(t)
 	s := family(w)
-	d := into[api.Why](w.do("user", "GET", "/v1/why?ref=102", nil), http.StatusOK)
+	d := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=102", nil), http.StatusOK)
 	if d.Process.PID != 102 || d.Session == nil || d.Session.ID != s.ID || d.Parent == nil || d.Parent.PID != 1 || len(d.Edges) != 3 {
 		t.Fatalf("%+v", d)
 	}
@@ -76,15 +77,15 @@ func TestWhy(t *testing.T) {
 		len(e.Reparented) != 1 || e.Reparented[0].To.PID != 1 || e.Time == nil {
 		t.Errorf("%+v creator %+v", e, e.Creator)
 	}
-	w.do("user", "GET", "/v1/why", nil).refused(api.CodeBadRequest)
-	w.do("user", "GET", "/v1/why?ref=x", nil).refused(api.CodeBadRequest)
-	w.do("user", "GET", "/v1/why?ref=4000", nil).refused(api.CodeNotFound)
-	w.do("away", "GET", "/v1/why?ref=102", nil).refused(api.CodePIDNamespace)
-	w.do("else", "GET", "/v1/why?ref=102", nil).refused(api.CodeDenied)
-	if d := into[api.Why](w.do("user", "GET", "/v1/why?ref=101", nil), http.StatusOK); d.Process.State != "exited" || d.Parent != nil {
+	w.Do("user", "GET", "/v1/why", nil).Refused(api.CodeBadRequest)
+	w.Do("user", "GET", "/v1/why?ref=x", nil).Refused(api.CodeBadRequest)
+	w.Do("user", "GET", "/v1/why?ref=4000", nil).Refused(api.CodeNotFound)
+	w.Do("away", "GET", "/v1/why?ref=102", nil).Refused(api.CodePIDNamespace)
+	w.Do("else", "GET", "/v1/why?ref=102", nil).Refused(api.CodeDenied)
+	if d := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=101", nil), http.StatusOK); d.Process.State != "exited" || d.Parent != nil {
 		t.Errorf("dead: %+v", d)
 	}
-	if d := into[api.Why](w.do("root", "GET", fmt.Sprintf("/v1/why?ref=%d", shell), nil), http.StatusOK); d.Session != nil || d.Process.Comm != "lngtest-shell" {
+	if d := daemontest.Into[api.Why](w.Do("root", "GET", fmt.Sprintf("/v1/why?ref=%d", daemontest.Shell), nil), http.StatusOK); d.Session != nil || d.Process.Comm != "lngtest-shell" {
 		t.Errorf("stranger: %+v", d)
 	}
 }
@@ -92,45 +93,45 @@ func TestWhy(t *testing.T) {
 func TestProcess(t *testing.T) {
 	w := newWorld(t)
 	family(w)
-	p := into[api.Process](w.do("user", "GET", "/v1/processes/102", nil), http.StatusOK)
+	p := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/102", nil), http.StatusOK)
 	if p.Kind != "process" || p.PID != 102 || p.StartNS == 0 || p.State != "live" {
 		t.Errorf("%+v", p)
 	}
-	exact := into[api.Process](w.do("user", "GET", "/v1/processes/"+p.Ref.String(), nil), http.StatusOK)
+	exact := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/"+p.Ref.String(), nil), http.StatusOK)
 	if exact.Ref != p.Ref {
 		t.Errorf("%+v", exact)
 	}
-	w.do("user", "GET", fmt.Sprintf("/v1/processes/102@%d", p.StartNS-1), nil).refused(api.CodeIdentity)
-	w.do("user", "GET", "/v1/processes/4000", nil).refused(api.CodeNotFound)
-	w.do("user", "GET", "/v1/processes/x", nil).refused(api.CodeBadRequest)
-	w.do("user", "GET", fmt.Sprintf("/v1/processes/%d", shell), nil).refused(api.CodeDenied)
-	w.do("100", "GET", fmt.Sprintf("/v1/processes/%d", userPID), nil).refused(api.CodeDenied)
-	if p := into[api.Process](w.do("user", "GET", fmt.Sprintf("/v1/processes/%d", userPID), nil), http.StatusOK); p.Session != "" || p.Comm != "lngtest-user" {
+	w.Do("user", "GET", fmt.Sprintf("/v1/processes/102@%d", p.StartNS-1), nil).Refused(api.CodeIdentity)
+	w.Do("user", "GET", "/v1/processes/4000", nil).Refused(api.CodeNotFound)
+	w.Do("user", "GET", "/v1/processes/x", nil).Refused(api.CodeBadRequest)
+	w.Do("user", "GET", fmt.Sprintf("/v1/processes/%d", daemontest.Shell), nil).Refused(api.CodeDenied)
+	w.Do("100", "GET", fmt.Sprintf("/v1/processes/%d", daemontest.User), nil).Refused(api.CodeDenied)
+	if p := daemontest.Into[api.Process](w.Do("user", "GET", fmt.Sprintf("/v1/processes/%d", daemontest.User), nil), http.StatusOK); p.Session != "" || p.Comm != "lngtest-user" {
 		t.Errorf("%+v", p)
 	}
 	t.Run("dead, and its PID reused", func(t *testing.T) {
-		was := into[api.Process](w.do("user", "GET", "/v1/processes/103", nil), http.StatusOK)
-		w.k.Exit(103, 9)
-		w.host(103, shell, 0, "lngtest-reuser")
-		p := into[api.Process](w.do("user", "GET", "/v1/processes/"+was.Ref.String(), nil), http.StatusOK)
+		was := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/103", nil), http.StatusOK)
+		w.K.Exit(103, 9)
+		w.Add(103, daemontest.Shell, 0, "lngtest-reuser")
+		p := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/"+was.Ref.String(), nil), http.StatusOK)
 		if p.State != "exited" || p.Signal != "SIGKILL" {
 			t.Errorf("%+v", p)
 		}
-		w.do("user", "GET", "/v1/processes/103", nil).refused(api.CodeDenied)
+		w.Do("user", "GET", "/v1/processes/103", nil).Refused(api.CodeDenied)
 	})
 }
 
 // TestWhyBeforeItsEvent: the event of a birth is lost, but the kernel knows the process.
 func TestWhyBeforeItsEvent(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{})
-	w.k.AllRead()
-	w.hold(func() {
-		w.k.Fork(100, 101, "lngtest-unseen")
-		w.k.DropEvents()
+	s := w.Session("user", 100, api.NewSession{})
+	w.K.AllRead()
+	w.Hold(func() {
+		w.K.Fork(100, 101, "lngtest-unseen")
+		w.K.DropEvents()
 	})
-	w.proc(101, 100, 1000, "lngtest-unseen")
-	d := into[api.Why](w.do("user", "GET", "/v1/why?ref=101", nil), http.StatusOK)
+	w.Proc(101, 100, 1000, "lngtest-unseen")
+	d := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=101", nil), http.StatusOK)
 	if d.Session == nil || d.Session.ID != s.ID || len(d.Edges) != 2 {
 		t.Errorf("%+v", d)
 	}
@@ -139,11 +140,11 @@ func TestWhyBeforeItsEvent(t *testing.T) {
 // Some kernels show PID 1 only in procfs, where everyone can see it.
 func TestInitIsHidden(t *testing.T) {
 	w := newWorld(t)
-	w.k.Exit(1, 0)
-	if e := w.do("user", "GET", "/v1/why?ref=1", nil).refused(api.CodeNotFound); e.Message != "pid 1 is not in a session: it is the host's init" {
+	w.K.Exit(1, 0)
+	if e := w.Do("user", "GET", "/v1/why?ref=1", nil).Refused(api.CodeNotFound); e.Message != "pid 1 is not in a session: it is the host's init" {
 		t.Errorf("%+v", e)
 	}
-	if e := w.do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 1}}).refused(api.CodeGuarded); e.Message != "pid 1 is the host's init: it is never adopted" {
+	if e := w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 1}}).Refused(api.CodeGuarded); e.Message != "pid 1 is the host's init: it is never adopted" {
 		t.Errorf("%+v", e)
 	}
 }

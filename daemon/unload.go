@@ -25,10 +25,10 @@ func Unload(ctx context.Context, socket string, force bool) error {
 	if os.Geteuid() != 0 {
 		return tracer.ErrNotRoot
 	}
-	return thisHost().takeDown(ctx, i, force)
+	return ThisHost().takeDown(ctx, i, force)
 }
 
-func (h host) takeDown(ctx context.Context, i instance.Instance, force bool) error {
+func (h Host) takeDown(ctx context.Context, i instance.Instance, force bool) error {
 	ctx, cancel := context.WithTimeout(ctx, instance.StartTimeout)
 	defer cancel()
 	c, err := api.Dial(ctx, i.Socket)
@@ -58,15 +58,15 @@ func (h host) takeDown(ctx context.Context, i instance.Instance, force bool) err
 			return err
 		}
 	}
-	if err := h.unload(i.Pins); err != nil {
+	if err := h.Unload(i.Pins); err != nil {
 		return fmt.Errorf("unload: %w", err)
 	}
 	return nil
 }
 
 // noLive refuses while the pins hold live sessions, of any version.
-func (h host) noLive(i instance.Instance) error {
-	live, err := h.live(i.Pins, selfcheck.Name)
+func (h Host) noLive(i instance.Instance) error {
+	live, err := h.Live(i.Pins, selfcheck.Name)
 	if err != nil {
 		return fmt.Errorf("unload: %w; use --force to unload anyway", err)
 	}

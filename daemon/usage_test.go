@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"net/http"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
@@ -15,34 +16,34 @@ import (
 // have exited, as soon as they are not counted any more; a kept or adopted session has theirs at once.
 func TestUsageOfThoseWhoLeft(t *testing.T) {
 	w := newWorld(t)
-	uses := func(pid uint32, rss uint64) { w.k.Edit(pid, func(p *kerneltest.Proc) { p.RSS = rss }) }
+	uses := func(pid uint32, rss uint64) { w.K.Edit(pid, func(p *kerneltest.Proc) { p.RSS = rss }) }
 	want := func(what, id string, live int, rss uint64) {
 		t.Helper()
-		if s := into[api.Session](w.do("root", "GET", "/v1/sessions/"+id, nil), http.StatusOK); s.Live != live || s.RSSBytes != rss {
+		if s := daemontest.Into[api.Session](w.Do("root", "GET", "/v1/sessions/"+id, nil), http.StatusOK); s.Live != live || s.RSSBytes != rss {
 			t.Errorf("%s: %d live, %d bytes, want %d and %d", what, s.Live, s.RSSBytes, live, rss)
 		}
 	}
-	s := w.session("root", 100, api.NewSession{})
-	w.k.Fork(100, 101, "lngtest-server")
-	w.k.Fork(100, 102, "lngtest-tool")
+	s := w.Session("root", 100, api.NewSession{})
+	w.K.Fork(100, 101, "lngtest-server")
+	w.K.Fork(100, 102, "lngtest-tool")
 	for pid, rss := range map[uint32]uint64{100: 1 << 20, 101: 2 << 20, 102: 4 << 20} {
 		uses(pid, rss)
 	}
-	w.do("root", "POST", "/v1/resync", nil)
+	w.Do("root", "POST", "/v1/resync", nil)
 	want("all", s.ID, 3, 7<<20)
-	w.k.Exit(102, 0)
+	w.K.Exit(102, 0)
 	want("one has exited", s.ID, 2, 3<<20)
-	kept := into[api.Session](w.do("root", "POST", "/v1/keep", api.KeepRequest{
-		Refs: []api.Ref{{PID: 101, StartNS: api.U64(w.k.Proc(101).Start)}}, Reason: "it serves", Until: time.Now().Add(time.Hour),
+	kept := daemontest.Into[api.Session](w.Do("root", "POST", "/v1/keep", api.KeepRequest{
+		Refs: []api.Ref{{PID: 101, StartNS: api.U64(w.K.Proc(101).Start)}}, Reason: "it serves", Until: time.Now().Add(time.Hour),
 	}), http.StatusCreated)
 	if kept.RSSBytes != 2<<20 {
 		t.Errorf("kept: %+v", kept)
 	}
 	want("one was kept", s.ID, 1, 1<<20)
 	want("the kept one", kept.ID, 1, 2<<20)
-	w.host(110, shell, 0, "lngtest-agent")
+	w.Add(110, daemontest.Shell, 0, "lngtest-agent")
 	uses(110, 8<<20)
-	if adopted := into[api.Session](w.do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 110}}), http.StatusCreated); adopted.RSSBytes != 8<<20 {
+	if adopted := daemontest.Into[api.Session](w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 110}}), http.StatusCreated); adopted.RSSBytes != 8<<20 {
 		t.Errorf("adopted: %+v", adopted)
 	}
 }

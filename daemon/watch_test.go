@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
 )
 
@@ -26,7 +27,7 @@ type frames struct {
 
 func (w *world) watch(who, query string) *frames {
 	w.Helper()
-	scan, close := w.open(who, "/v1/watch"+query)
+	scan, close := w.Open(who, "/v1/watch"+query)
 	scan.Buffer(nil, api.MaxLine)
 	return &frames{w.T, scan, close, watchtest.NewPicture()}
 }
@@ -34,7 +35,7 @@ func (w *world) watch(who, query string) *frames {
 // next applies the next line; nil at the end of the stream.
 func (l *frames) next() *api.Frame {
 	l.Helper()
-	defer bound(l.T, l.close)()
+	defer daemontest.Bound(l.T, l.close)()
 	if !l.scan.Scan() {
 		return nil
 	}
@@ -49,7 +50,7 @@ func (l *frames) next() *api.Frame {
 // until reads lines until the picture is right; the end of the stream does not count.
 func (l *frames) until(what string, right func(*watchtest.Picture) bool) {
 	l.Helper()
-	defer bound(l.T, l.close)()
+	defer daemontest.Bound(l.T, l.close)()
 	for !right(l.picture) {
 		if f := l.next(); f == nil || f.Kind == "end" {
 			l.Fatalf("the stream ended before %s: %s", what, l.picture)
@@ -63,10 +64,10 @@ func has(pids ...int) func(*watchtest.Picture) bool {
 
 func TestWatch(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{GraceMS: ms(0)})
-	other := w.session("else", 300, api.NewSession{})
-	w.look() // no exec of 300 was reported
-	w.k.Exec(100, "/bin/agent", "agent\x00--token=x\x00")
+	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
+	other := w.Session("else", 300, api.NewSession{})
+	w.Look() // no exec of 300 was reported
+	w.K.Exec(100, "/bin/agent", "agent\x00--token=x\x00")
 	l := w.watch("user", "")
 	first := l.next()
 	if first.Kind != "snapshot" || first.Status == nil || first.Status.Level != 4 || first.Status.Mode != "observe" || first.TimeNS == 0 || first.Status.ReadOnly {
@@ -76,9 +77,9 @@ func TestWatch(t *testing.T) {
 	if p := l.picture.Sessions[s.ID]; p.State != "active" || p.Live != 1 || p.Token != "" || len(l.picture.Sessions) != 1 {
 		t.Errorf("%+v", l.picture.Sessions)
 	}
-	w.k.Fork(100, 101, "lngtest-a")
-	w.k.Fork(101, 102, "lngtest-b")
-	w.k.Exit(101, 0x300)
+	w.K.Fork(100, 101, "lngtest-a")
+	w.K.Fork(101, 102, "lngtest-b")
+	w.K.Exit(101, 0x300)
 	l.until("an orphan", func(p *watchtest.Picture) bool {
 		for _, x := range p.Processes {
 			if x.Orphan && x.PID == 102 && x.Creator.PID == 101 && x.Session == s.ID {
@@ -119,17 +120,17 @@ func TestWatch(t *testing.T) {
 	}
 
 	t.Run("what exited long ago leaves", func(t *testing.T) {
-		w.k.Fork(100, 103, "lngtest-c")
-		w.k.Exit(103, 0)
+		w.K.Fork(100, 103, "lngtest-c")
+		w.K.Exit(103, 0)
 		l.until("it", has(100, 101, 102, 103))
-		w.k.Advance(31 * time.Second)
+		w.K.Advance(31 * time.Second)
 		l.until("its leaving", has(100, 101, 102))
 		all.until("its leaving", has(100, 101, 102, 300))
 	})
 	t.Run("a session that is over", func(t *testing.T) {
 		mine := w.watch("user", "?session="+s.ID)
 		mine.until("all of it", has(100, 101, 102))
-		into[api.Report](w.do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+		daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
 		var last *api.Frame
 		for f := mine.next(); f != nil; f = mine.next() {
 			last = f
@@ -141,7 +142,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		l.until("its end", func(p *watchtest.Picture) bool { return p.Sessions[s.ID].State == "ended" && p.Status.Live == 1 })
-		w.k.Advance(31 * time.Second)
+		w.K.Advance(31 * time.Second)
 		l.until("its leaving", func(p *watchtest.Picture) bool { return len(p.Sessions) == 0 && len(p.Processes) == 0 })
 		gone := w.watch("user", "?session="+s.ID)
 		if f := gone.next(); f == nil || f.Kind != "snapshot" || len(f.Upsert) != 0 {
@@ -152,7 +153,7 @@ func TestWatch(t *testing.T) {
 		}
 	})
 	t.Run("the daemon stops", func(t *testing.T) {
-		go w.stop()
+		go w.Stop()
 		var last *api.Frame
 		for f := all.next(); f != nil; f = all.next() {
 			last = f
@@ -165,36 +166,36 @@ func TestWatch(t *testing.T) {
 
 func TestWatchRefused(t *testing.T) {
 	w := newWorld(t)
-	s := w.session("user", 100, api.NewSession{})
+	s := w.Session("user", 100, api.NewSession{})
 	for query, code := range map[string]string{
 		"?hz=0": api.CodeBadRequest, "?hz=11": api.CodeBadRequest, "?hz=x": api.CodeBadRequest, "?hz=1.5": api.CodeBadRequest,
 		"?hz=-1": api.CodeBadRequest, "?hz=99999999999999999999": api.CodeBadRequest,
 		"?hz=1&hz=2": api.CodeBadRequest, "?rate=1": api.CodeBadRequest, "?session=nosuch": api.CodeNotFound,
 	} {
-		w.do("user", "GET", "/v1/watch"+query, nil).refused(code)
+		w.Do("user", "GET", "/v1/watch"+query, nil).Refused(code)
 	}
-	w.do("else", "GET", "/v1/watch?session="+s.ID, nil).refused(api.CodeDenied)
+	w.Do("else", "GET", "/v1/watch?session="+s.ID, nil).Refused(api.CodeDenied)
 }
 
 // TestSlowWatcherIsDropped: it delays no other watcher.
 func TestSlowWatcherIsDropped(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.h.limits.stall = 10 * time.Second })
-	w.session("user", 100, api.NewSession{})
+	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = 10 * time.Second })
+	w.Session("user", 100, api.NewSession{})
 	for pid := uint32(1000); pid < 3000; pid++ {
-		w.k.Fork(100, pid, "lngtest-x")
-		w.k.Exec(pid, "/bin/x", strings.Repeat("long\x00", 100))
+		w.K.Fork(100, pid, "lngtest-x")
+		w.K.Exec(pid, "/bin/x", strings.Repeat("long\x00", 100))
 	}
-	w.k.AllRead()
-	nc, err := w.dial("user")
+	w.K.AllRead()
+	nc, err := w.Dial("user")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nc.Close()
 	fmt.Fprintf(nc, "GET /v1/watch HTTP/1.1\r\nHost: lineage\r\n\r\n")
-	w.until(func() bool { return w.dropped() == 1 })
+	w.Until(func() bool { return w.dropped() == 1 })
 	l := w.watch("user", "")
 	l.until("all of it", func(p *watchtest.Picture) bool { return len(p.Processes) == 2001 })
-	if d := into[api.Status](w.do("root", "GET", "/v1/status", nil), http.StatusOK); d.Counters["readers_dropped"] != 1 {
+	if d := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK); d.Counters["readers_dropped"] != 1 {
 		t.Errorf("%v", d.Counters)
 	}
 }
@@ -203,8 +204,8 @@ func TestSlowWatcherIsDropped(t *testing.T) {
 // procfs.
 func TestWatchAfterProcfs(t *testing.T) {
 	w := newWorld(t)
-	w.session("user", 100, api.NewSession{})
-	w.look()
+	w.Session("user", 100, api.NewSession{})
+	w.Look()
 	l := w.watch("user", "")
 	l.until("the command line", func(p *watchtest.Picture) bool {
 		for _, x := range p.Processes {

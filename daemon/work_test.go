@@ -1,16 +1,16 @@
 //go:build linux
 
-package daemon
+package daemon_test
 
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -18,7 +18,7 @@ import (
 
 // work is a world in which members hand work to others.
 type work struct {
-	*policed
+	*world
 	s      *api.Session
 	hidden bool // no walk over the host
 }
@@ -26,12 +26,13 @@ type work struct {
 // newWork makes a session of the user, with the root 100.
 func newWork(t *testing.T, policy string) *work {
 	t.Helper()
-	w := &work{policed: newPoliced(t, policy)}
-	w.h.files = w.dir
-	w.restart()
-	w.s = w.session("user", 100, api.NewSession{Name: "work", GraceMS: ms(0)})
+	w := &work{world: newWorld(t, daemontest.WithPolicy(policy), filesInDir)}
+	w.s = w.Session("user", 100, api.NewSession{Name: "work", GraceMS: daemontest.MS(0)})
 	return w
 }
+
+// filesInDir keeps the daemon from the files of this host.
+func filesInDir(w *daemontest.Daemon) { w.Host.Files = w.Dir }
 
 // stranger makes an outsider, forked by an outsider, of the user.
 func (w *work) stranger(pid, parent uint32, comm string, environ ...string) {
@@ -42,8 +43,8 @@ func (w *work) stranger(pid, parent uint32, comm string, environ ...string) {
 func (w *work) strangerOf(uid, pid, parent uint32, comm string, environ ...string) {
 	w.Helper()
 	w.unseen(func() {
-		w.host(pid, parent, uid, comm)
-		w.environ(pid, environ...)
+		w.Add(pid, parent, uid, comm)
+		w.Environ(pid, environ...)
 	})
 }
 
@@ -51,7 +52,7 @@ func (w *work) strangerOf(uid, pid, parent uint32, comm string, environ ...strin
 // before or after it.
 func (w *work) unseen(f func()) {
 	if !w.hidden {
-		looking := &w.policed.world.gates.looking
+		looking := &w.Gates.Looking
 		looking.Lock()
 		w.hidden = true
 		defer func() { w.hidden = false; looking.Unlock() }()
@@ -59,56 +60,31 @@ func (w *work) unseen(f func()) {
 	f()
 }
 
-func (w *work) environ(pid uint32, environ ...string) {
-	w.Helper()
-	w.file(pid, "environ", strings.Join(environ, "\x00")+"\x00")
-}
-
-func (w *work) file(pid uint32, name, text string) {
-	w.Helper()
-	path := w.h.proc.Path(pid, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		w.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		w.Fatal(err)
-	}
-}
-
-// exe sets the program that procfs shows for a process.
-func (w *work) exe(pid uint32, path string) {
-	w.Helper()
-	os.Remove(w.h.proc.Path(pid, "exe"))
-	if err := os.Symlink(path, w.h.proc.Path(pid, "exe")); err != nil {
-		w.Fatal(err)
-	}
-}
-
 // become is an exec, of an outsider or a member.
 func (w *work) become(pid uint32, comm string, environ ...string) {
 	w.Helper()
-	w.exe(pid, "/bin/"+comm)
-	w.environ(pid, environ...)
-	w.k.Edit(pid, func(p *kerneltest.Proc) { p.Comm = tracer.Comm{}; copy(p.Comm[:15], comm) })
+	w.Exe(pid, "/bin/"+comm)
+	w.Environ(pid, environ...)
+	w.K.Edit(pid, func(p *kerneltest.Proc) { p.Comm = tracer.Comm{}; copy(p.Comm[:15], comm) })
 	if w.in(pid) != "" {
-		w.k.Exec(pid, "/bin/"+comm, comm+"\x00")
+		w.K.Exec(pid, "/bin/"+comm, comm+"\x00")
 	}
 }
 
 // runs makes a member run a command, in a new child of the root.
 func (w *work) runs(pid uint32, command ...string) {
 	w.Helper()
-	w.k.Fork(100, pid, filepath.Base(command[0]))
-	w.proc(pid, 100, 1000, filepath.Base(command[0]))
-	w.k.Exec(pid, command[0], strings.Join(command, "\x00")+"\x00")
-	w.k.AllRead()
+	w.K.Fork(100, pid, filepath.Base(command[0]))
+	w.Proc(pid, 100, 1000, filepath.Base(command[0]))
+	w.K.Exec(pid, command[0], strings.Join(command, "\x00")+"\x00")
+	w.K.AllRead()
 }
 
 // look makes the daemon look at every process, however often it has done so, and waits
 // until it has.
 func (w *work) look() {
 	w.Helper()
-	w.policed.world.s.attribution.LookAnew()
+	w.Service.Attribution.LookAnew()
 	w.walk()
 }
 
@@ -116,17 +92,17 @@ func (w *work) look() {
 func (w *work) walk() {
 	w.Helper()
 	for range 2 { // the second is handed over after the first was taken
-		w.k.AllRead()
-		if _, err := w.policed.world.s.registry.Resync(registry.CauseNone); err != nil {
+		w.K.AllRead()
+		if _, err := w.Service.Registry.Resync(registry.CauseNone); err != nil {
 			w.Fatal(err)
 		}
-		w.until(func() bool { return !w.policed.world.s.attribution.Busy() })
+		w.Until(func() bool { return !w.Service.Attribution.Busy() })
 	}
 }
 
 func (w *work) in(pid uint32) string {
 	w.Helper()
-	p := w.k.Proc(pid)
+	p := w.K.Proc(pid)
 	if p == nil || p.Session == 0 {
 		return ""
 	}
@@ -134,21 +110,21 @@ func (w *work) in(pid uint32) string {
 }
 
 func (w *work) dead(pid uint32) bool {
-	p := w.k.Proc(pid)
+	p := w.K.Proc(pid)
 	return p == nil || p.Dead
 }
 
 // doc is the session now.
 func (w *work) doc() *api.Session {
 	w.Helper()
-	return into[api.Session](w.do("user", "GET", "/v1/sessions/"+w.s.ID, nil), http.StatusOK)
+	return daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+w.s.ID, nil), http.StatusOK)
 }
 
 // brokered waits until a session has that many handed-over items.
 func (w *work) brokered(n int) []api.Brokered {
 	w.Helper()
 	var all []api.Brokered
-	w.until(func() bool {
+	w.Until(func() bool {
 		all = w.doc().Brokered
 		return len(all) == n
 	})
@@ -159,12 +135,12 @@ func (w *work) brokered(n int) []api.Brokered {
 // has it in the session a moment earlier.
 func (w *work) attributed(pid uint32) (why *api.Why) {
 	w.Helper()
-	w.until(func() bool {
-		answer := w.do("user", "GET", fmt.Sprintf("/v1/why?ref=%d", pid), nil)
-		if answer.status != http.StatusOK {
+	w.Until(func() bool {
+		answer := w.Do("user", "GET", fmt.Sprintf("/v1/why?ref=%d", pid), nil)
+		if answer.Status != http.StatusOK {
 			return false
 		}
-		why = into[api.Why](answer, http.StatusOK)
+		why = daemontest.Into[api.Why](answer, http.StatusOK)
 		return why.Session != nil && why.Brokered != nil
 	})
 	return why
@@ -174,7 +150,7 @@ func (w *work) attributed(pid uint32) (why *api.Why) {
 func (w *work) planned(session string) map[int]string {
 	w.Helper()
 	why := make(map[int]string)
-	for _, p := range into[api.Plan](w.do("user", "POST", "/v1/sessions/"+session+"/plan", nil), http.StatusOK).Processes {
+	for _, p := range daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/sessions/"+session+"/plan", nil), http.StatusOK).Processes {
 		why[p.PID] = p.Why
 	}
 	return why

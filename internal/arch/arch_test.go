@@ -91,7 +91,7 @@ func TestImports(t *testing.T) {
 
 // TestHTTP: only these packages of the daemon use HTTP.
 func TestHTTP(t *testing.T) {
-	may := []string{"daemon/httpapi", "daemon/stream", "daemon/watch", "daemon/metrics"}
+	may := []string{"daemon/daemontest", "daemon/httpapi", "daemon/stream", "daemon/watch", "daemon/metrics"}
 	for _, p := range packages(t) {
 		if strings.HasPrefix(p.ImportPath+"/", "daemon/") && slices.Contains(p.Imports, "net/http") && !slices.Contains(may, p.ImportPath) {
 			t.Errorf("%s imports net/http", p.ImportPath)
@@ -224,6 +224,8 @@ func TestGoroutines(t *testing.T) {
 		"daemon/audit/log.go":                    "writes records",
 		"daemon/canary/canary.go":                "shortens a wait",
 		"daemon/canary/stage.go":                 "is another process",
+		"daemon/daemontest/daemontest.go":        "is for tests",
+		"daemon/daemontest/requests.go":          "is for tests",
 		"daemon/history/recorder.go":             "closes the journal",
 		"daemon/instance/connect.go":             "is a client",
 		"daemon/logging/queue.go":                "writes lines",

@@ -38,6 +38,7 @@ var mayImport = map[string]string{
 	"daemon/branch":              "api daemon/registry tracer",
 	"daemon/broker":              "tracer/procfs",
 	"daemon/commands":            "daemon/broker daemon/registry lineage tracer tracer/procfs",
+	"daemon/daemontest":          "api daemon daemon/access daemon/instance daemon/registry enforcer enforcer/kerneltest tracer tracer/procfs tracer/tracertest",
 	"daemon/document":            "api daemon/resources lineage tracer",
 	"daemon/heldwatch":           "daemon/pace daemon/registry daemon/resources tracer",
 	"daemon/history":             "api daemon/access daemon/document daemon/journal daemon/logging daemon/pace daemon/recent daemon/registry enforcer lineage tracer",

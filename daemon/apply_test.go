@@ -7,15 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
-	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
-
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
 )
 
 // forks returns batches of births and deaths of one session's members, to a daemon with
@@ -28,15 +27,15 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 		tb.Fatal(err)
 	}
 	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
-	h := host{clock: c, proc: procfs.FS(tb.TempDir()), manager: &instance.Manager{}}
-	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: silence{}, rules: defaultRules(c), log: zerolog.Nop()}, Options{})
+	h := Host{Clock: c, Proc: procfs.FS(tb.TempDir()), Manager: &instance.Manager{}}
+	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: silence{}, Rules: defaultRules(c), log: zerolog.Nop()}, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
-	go s.registry.Run(ctx)
-	tb.Cleanup(func() { cancel(); <-s.registry.Done() })
+	go s.Registry.Run(ctx)
+	tb.Cleanup(func() { cancel(); <-s.Registry.Done() })
 	root := k.Proc(100).Identity
 	pid, now := uint32(1000), uint64(k.Now())
 	events := make([]tracer.Event, 0, 768)
-	return s.registry, func() []tracer.Event {
+	return s.Registry, func() []tracer.Event {
 		events = events[:0]
 		for range 256 {
 			pid, now = pid+1, now+1000

@@ -1,0 +1,317 @@
+//go:build linux
+
+package daemontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"github.com/rs/zerolog"
+)
+
+// Daemon is a daemon over a kernel made of Go. Callers are distinguished by the address
+// that they bind.
+type Daemon struct {
+	*testing.T
+	K        *kerneltest.Kernel
+	Gates    Gates
+	Host     daemon.Host
+	Options  daemon.Options // of the first start, and of a restart
+	Dir      string
+	Socket   string
+	Instance instance.Instance
+	Service  *daemon.Service
+	Hup      chan os.Signal // asks for the policy to be read again
+	Stop     func() error
+	Done     <-chan error // why it stopped
+	Readers  sync.Map     // PIDs of callers in the group that reads everything
+	conns    atomic.Int64
+}
+
+// The PIDs of the callers, all children of the shell 20.
+const (
+	Shell   = 20
+	Root    = 21 // uid 0
+	User    = 22 // uid 1000
+	Else    = 23 // uid 1001
+	Reader  = 24 // uid 1002, in the group that reads everything
+	Away    = 25 // uid 0, in another PID namespace
+	Hidden  = 26 // uid 0, in a PID namespace that cannot be read
+	grouped = 777
+)
+
+// Callers are the PIDs by the names that tests use.
+var Callers = map[string]uint32{"root": Root, "user": User, "else": Else, "reader": Reader, "away": Away, "hidden": Hidden}
+
+// Patience bounds every wait of these tests; reaching it is a failure.
+var Patience = tracertest.Slowed(30 * time.Second)
+
+// Option changes a daemon before it starts.
+type Option func(*Daemon)
+
+// WithPolicy gives the daemon a policy file. Its first line, the version, is added.
+func WithPolicy(text string) Option {
+	return func(d *Daemon) {
+		d.Options.Policy = filepath.Join(d.Dir, "policy.yaml")
+		d.WritePolicy(text)
+	}
+}
+
+// New starts a daemon, which stops when the test ends.
+func New(t *testing.T, options ...Option) *Daemon {
+	t.Helper()
+	d := &Daemon{T: t, K: kerneltest.New(), Dir: t.TempDir(), Hup: make(chan os.Signal)}
+	d.Socket = filepath.Join(d.Dir, "s")
+	var err error
+	if d.Instance, err = instance.Of(d.Socket); err != nil {
+		t.Fatal(err)
+	}
+	d.Host = daemon.Host{
+		Manager: &instance.Manager{},
+		Open:    func(tracer.Options) (daemon.Kernel, error) { d.K.Reopen(); return &fenced{d.K, &d.Gates}, nil },
+		Unload:  func(string) error { return os.WriteFile(filepath.Join(d.Dir, "unloaded"), nil, 0o600) },
+		Proc:    procfs.FS(filepath.Join(d.Dir, "proc")), Group: grouped, PeerOf: d.peerOf, Hup: d.Hup,
+		Hold: func(pid uint32) (enforcer.Handle, error) { return d.K.Hold(pid) },
+		Clock: registry.Clock{
+			Monotonic: d.K.Now, Boottime: func() uint64 { return uint64(d.K.Now()) },
+			Clock: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+		},
+		Limits: daemon.DefaultLimits, Period: time.Hour,
+	}
+	d.Options = daemon.Options{Socket: d.Socket, Version: "9.9.9"}
+	d.Add(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
+	d.Add(Shell, 1, 0, "lngtest-shell")
+	d.Readers.Store(uint32(Reader), true)
+	for name, pid := range Callers {
+		d.Add(pid, Shell, map[string]uint32{"user": 1000, "else": 1001, "reader": 1002}[name], "lngtest-"+name)
+	}
+	for _, o := range options {
+		o(d)
+	}
+	d.Start()
+	t.Cleanup(func() { d.Stop() })
+	return d
+}
+
+// Start serves; Stop may be called again after it.
+func (d *Daemon) Start() {
+	d.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var applied chan struct{}
+	serving, done, h := make(chan *daemon.Service, 1), make(chan error, 1), d.Host
+	h.Serving = func(s *daemon.Service) {
+		applied = make(chan struct{}, len(s.Jobs))
+		for n, job := range s.Jobs {
+			s.Jobs[n] = func(ctx context.Context) {
+				job(ctx)
+				applied <- struct{}{}
+			}
+		}
+		serving <- s
+	}
+	go func() {
+		done <- h.Serve(ctx, d.Options, nil, zerolog.Nop())
+		close(done)
+	}()
+	d.Done, d.Stop = done, func() error { cancel(); return <-done }
+	select {
+	case d.Service = <-serving:
+	case err := <-done:
+		cancel()
+		d.Fatal(err)
+	}
+	// Only one job returns before the daemon stops: it applies the policy to what runs
+	// already, which is not to be what the test starts.
+	<-applied
+}
+
+// Restart stops the daemon and starts the next one.
+func (d *Daemon) Restart() {
+	d.Helper()
+	d.K.AllRead()
+	if err := d.Stop(); err != nil {
+		d.Fatal(err)
+	}
+	d.Start()
+}
+
+// WritePolicy writes the policy file, which the daemon reads when it is asked to.
+func (d *Daemon) WritePolicy(text string) {
+	d.Helper()
+	if err := os.WriteFile(d.Options.Policy, []byte("version: 1\n"+text), 0o600); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// Add adds a process that procfs shows too.
+func (d *Daemon) Add(pid, parent, uid uint32, comm string) {
+	d.Helper()
+	d.K.Add(pid, parent, comm)
+	d.K.Edit(pid, func(p *kerneltest.Proc) { p.UID = uid })
+	d.Proc(pid, parent, uid, comm)
+}
+
+// Proc writes what procfs shows of a process.
+func (d *Daemon) Proc(pid, parent, uid uint32, comm string) {
+	d.Helper()
+	for name, text := range map[string]string{
+		"stat":    StatOf(pid, "a) R 1", "S", parent),
+		"status":  fmt.Sprintf("Name:\t%s\nTgid:\t%d\nTracerPid:\t0\nUid:\t%d\t%d\t%d\t%d\nNSpid:\t%d\t7\n", comm, pid, uid, uid, uid, uid, pid),
+		"comm":    comm + "\n",
+		"cmdline": comm + "\x00--flag\x00",
+		"cgroup":  "0::/lngtest\n",
+	} {
+		d.File(pid, name, text)
+	}
+	os.Symlink("/bin/"+comm, d.Host.Proc.Path(pid, "exe"))
+	os.Symlink("/lngtest-cwd", d.Host.Proc.Path(pid, "cwd"))
+}
+
+// File writes one file of a process in procfs.
+func (d *Daemon) File(pid uint32, name, text string) {
+	d.Helper()
+	path := d.Host.Proc.Path(pid, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		d.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// Environ sets the environment that procfs shows of a process.
+func (d *Daemon) Environ(pid uint32, environ ...string) {
+	d.Helper()
+	d.File(pid, "environ", strings.Join(environ, "\x00")+"\x00")
+}
+
+// Exe sets the program that procfs shows of a process.
+func (d *Daemon) Exe(pid uint32, path string) {
+	d.Helper()
+	link := d.Host.Proc.Path(pid, "exe")
+	os.Remove(link)
+	if err := os.Symlink(path, link); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// StatOf is a process's stat as procfs has it.
+func StatOf(pid uint32, comm, state string, parent uint32) string {
+	return fmt.Sprintf("%d (%s) %s %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0", pid, comm, state, parent)
+}
+
+// ID returns the kernel's id of a session.
+func (d *Daemon) ID(name string) tracer.SessionID {
+	d.Helper()
+	all, err := d.K.Sessions()
+	if err != nil {
+		d.Fatal(err)
+	}
+	for _, s := range all {
+		if s.ID.String() == name {
+			return s.ID
+		}
+	}
+	d.Fatalf("no session %s", name)
+	return 0
+}
+
+// Until tries again until the condition holds.
+func (d *Daemon) Until(holds func() bool) {
+	d.Helper()
+	for end := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			d.Fatalf("the condition of this line does not hold after %v", Patience)
+		}
+	}
+}
+
+// Hold stops the reader of the events while f runs.
+func (d *Daemon) Hold(f func()) {
+	d.Gates.reading.Lock()
+	defer d.Gates.reading.Unlock()
+	f()
+}
+
+// Look has the daemon look at all members, as it does from time to time.
+func (d *Daemon) Look() {
+	d.Helper()
+	d.K.AllRead()
+	if _, err := d.Service.Registry.Resync(registry.CauseRequest); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// Audit returns the audit log.
+func (d *Daemon) Audit() string {
+	d.Helper()
+	text, err := os.ReadFile(d.Instance.Audit)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return string(text)
+}
+
+// Gates can keep the daemon from its kernel.
+type Gates struct {
+	reading sync.Mutex   // held: events that were read do not arrive
+	Looking sync.RWMutex // held while all processes are walked over
+}
+
+type fenced struct {
+	daemon.Kernel
+	gates *Gates
+}
+
+func (g *fenced) Read(ev *tracer.Event) error {
+	err := g.Kernel.Read(ev)
+	g.gates.reading.Lock()
+	defer g.gates.reading.Unlock()
+	return err
+}
+
+func (g *fenced) Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error {
+	if id == 0 {
+		g.gates.Looking.RLock()
+		defer g.gates.Looking.RUnlock()
+	}
+	return g.Kernel.Snapshot(id, each)
+}
+
+// peerOf reads the caller from the address that the client bound: KIND or a PID.
+func (d *Daemon) peerOf(c net.Conn) (access.Peer, error) {
+	who, _, _ := strings.Cut(filepath.Base(c.RemoteAddr().String()), "-")
+	pid, err := pidOf(who)
+	if err != nil {
+		pid = Root
+	}
+	p := access.Peer{PID: pid, PIDFD: -1, GID: 100, Away: pid == Away}
+	if _, is := d.Readers.Load(pid); is {
+		p.Groups = []uint32{grouped}
+	}
+	if pid == Hidden {
+		p.Hidden = errors.New("read fdinfo: lngtest")
+	}
+	if proc := d.K.Proc(pid); proc != nil {
+		p.UID = proc.UID
+	}
+	return p, nil
+}

@@ -1,0 +1,49 @@
+//go:build linux
+
+package daemontest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// Main runs the tests of a package, and fails if they leave goroutines or descriptors behind.
+func Main(m *testing.M) int {
+	before, goroutines := Descriptors(), runtime.NumGoroutine()
+	code := tracertest.Main(m)
+	// Connections that were just closed need a moment.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	err := instance.Poll(ctx, func() (bool, error) { return runtime.NumGoroutine() <= goroutines, nil })
+	cancel()
+	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // which leaves a goroutine
+	if err != nil && code == 0 && !fuzzing {
+		pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+		code = 1
+	}
+	if after := Descriptors(); code == 0 && len(after) > len(before) {
+		fmt.Fprintf(os.Stderr, "descriptors were left open: %v, before %v\n", after, before)
+		code = 1
+	}
+	return code
+}
+
+// Descriptors are the files that this process has open.
+func Descriptors() (open []string) {
+	links, _ := filepath.Glob("/proc/self/fd/*")
+	for _, l := range links {
+		if to, err := os.Readlink(l); err == nil && filepath.Base(to) != "fd" && to != "anon_inode:[eventpoll]" && to != "anon_inode:[eventfd]" {
+			open = append(open, to)
+		}
+	}
+	return open
+}

@@ -1,0 +1,19 @@
+//go:build linux
+
+package daemon
+
+import (
+	"context"
+
+	"github.com/lineage-ebpf/lineage/daemon/instance"
+)
+
+// What the tests of the package as a whole call.
+
+// TakeDown is what Unload does on this host.
+func (h Host) TakeDown(ctx context.Context, i instance.Instance, force bool) error {
+	return h.takeDown(ctx, i, force)
+}
+
+// Favoured is another process of TestFavour.
+func Favoured() int { return favoured() }

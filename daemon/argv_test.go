@@ -30,7 +30,7 @@ var (
 // TestCommandLines walks all routes that read, with each kind of caller: live processes, dead ones,
 // those outside of sessions, work of other daemons, and a session that only the history has.
 func TestCommandLines(t *testing.T) {
-	w := &work{world: newWorld(t, daemontest.WithPolicy("redact: ['pin-[0-9]+']\n"), boot("b1"), filesInDir)}
+	w := &work{world: newWorld(t, daemontest.WithPolicy("redact: ['pin-[0-9]+']\n"), daemontest.WithBoot("b1"), filesInDir)}
 	past := w.Session("user", 200, api.NewSession{Name: "past", GraceMS: daemontest.MS(0)})
 	w.K.Exec(200, "/bin/lngtest", guarded)
 	w.K.Fork(200, 201, "lngtest")
@@ -174,12 +174,12 @@ func TestGroupInsideASession(t *testing.T) {
 func TestRedactAfterReload(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy(""))
 	p.Session("user", 100, api.NewSession{Name: "x"})
-	events := p.events("reader", "?type=exec")
+	events := p.Events("reader", "?type=exec")
 	next := func(want string) {
 		t.Helper()
 		p.K.Exec(100, "/bin/lngtest", "lngtest\x00pin-1234\x00")
 		p.K.AllRead()
-		if ev := events.next(); ev == nil || fmt.Sprint(ev.Process.Argv) != want {
+		if ev := events.Next(); ev == nil || fmt.Sprint(ev.Process.Argv) != want {
 			t.Errorf("%+v, want %s", ev, want)
 		}
 		if d := daemontest.Into[api.Session](p.Do("reader", "GET", "/v1/sessions/x", nil), http.StatusOK); fmt.Sprint(d.Root.Argv) != want {
@@ -198,7 +198,7 @@ func (w *world) grouped(pid uint32) { w.Readers.Store(pid, true) }
 // TestHistoryInside: a member of another uid reads what was nested in its session, without command
 // lines.
 func TestHistoryInside(t *testing.T) {
-	w := newWorld(t, boot("b1"))
+	w := newWorld(t, daemontest.WithBoot("b1"))
 	w.Session("user", 100, api.NewSession{Name: "mine"})
 	w.K.Fork(100, 101, "lngtest-member")
 	w.Proc(101, 100, 1001, "lngtest-member")

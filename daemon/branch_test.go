@@ -29,7 +29,7 @@ func household(t *testing.T, options ...daemontest.Option) (w *world, s *api.Ses
 		w.Proc(p.pid, p.creator, 1000, fmt.Sprintf("lngtest-%d", p.pid))
 	}
 	w.K.Exec(101, "/bin/branch", "branch\x00")
-	dead = w.ref(102)
+	dead = w.Ref(102)
 	w.K.Exit(102, 0)
 	w.K.AllRead()
 	return w, s, dead
@@ -53,8 +53,8 @@ func TestBranchRefused(t *testing.T) {
 	other := w.Session("root", 200, api.NewSession{})
 	w.K.Fork(200, 201, "lngtest-other")
 	w.Proc(201, 200, 0, "lngtest-other")
-	stale := strings.TrimSuffix(w.ref(101), "0") + "9"
-	plan := daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/processes/"+w.ref(101)+"/plan", nil), http.StatusOK)
+	stale := strings.TrimSuffix(w.Ref(101), "0") + "9"
+	plan := daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/processes/"+w.Ref(101)+"/plan", nil), http.StatusOK)
 	w.K.Fork(101, 107, "lngtest-107")
 	w.K.Exec(107, "/bin/new", "new\x00")
 	for _, tt := range []struct {
@@ -62,21 +62,21 @@ func TestBranchRefused(t *testing.T) {
 		req            api.EndRequest
 		code, says     string
 	}{
-		{"the root", "user", w.ref(100), api.EndRequest{}, api.CodeGuarded, "is the root of session " + s.ID},
-		{"the root, by a member", "101", w.ref(100), api.EndRequest{}, api.CodeGuarded, "is the root of"},
-		{"an owner", "user", w.ref(105), api.EndRequest{}, api.CodeGuarded, "is the owner of session " + nested.ID},
-		{"the caller", "101", w.ref(101), api.EndRequest{}, api.CodeGuarded, "is the caller"},
-		{"an ancestor of the caller", "103", w.ref(101), api.EndRequest{}, api.CodeGuarded, "the caller"},
-		{"another session, by a member", "101", w.ref(201), api.EndRequest{}, api.CodeDenied, "member of session " + s.ID},
-		{"another user's", "else", w.ref(101), api.EndRequest{}, api.CodeDenied, "uid 1000"},
-		{"root's, by the user", "user", w.ref(201), api.EndRequest{}, api.CodeDenied, "uid 0"},
-		{"an outsider", "root", w.ref(daemontest.Shell), api.EndRequest{}, api.CodeNotFound, "not in a session"},
+		{"the root", "user", w.Ref(100), api.EndRequest{}, api.CodeGuarded, "is the root of session " + s.ID},
+		{"the root, by a member", "101", w.Ref(100), api.EndRequest{}, api.CodeGuarded, "is the root of"},
+		{"an owner", "user", w.Ref(105), api.EndRequest{}, api.CodeGuarded, "is the owner of session " + nested.ID},
+		{"the caller", "101", w.Ref(101), api.EndRequest{}, api.CodeGuarded, "is the caller"},
+		{"an ancestor of the caller", "103", w.Ref(101), api.EndRequest{}, api.CodeGuarded, "the caller"},
+		{"another session, by a member", "101", w.Ref(201), api.EndRequest{}, api.CodeDenied, "member of session " + s.ID},
+		{"another user's", "else", w.Ref(101), api.EndRequest{}, api.CodeDenied, "uid 1000"},
+		{"root's, by the user", "user", w.Ref(201), api.EndRequest{}, api.CodeDenied, "uid 0"},
+		{"an outsider", "root", w.Ref(daemontest.Shell), api.EndRequest{}, api.CodeNotFound, "not in a session"},
 		{"a PID alone", "user", "101", api.EndRequest{}, api.CodeBadRequest, "PID@START_NS"},
 		{"another process of that PID", "user", stale, api.EndRequest{}, api.CodeIdentity, "not the process"},
-		{"an unknown plan", "user", w.ref(101), api.EndRequest{PlanToken: "x"}, api.CodeChanged, "unknown"},
-		{"a plan that has changed", "user", w.ref(101), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "pid 107 is not in the plan"},
-		{"the plan of another process", "user", w.ref(103), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "unknown"},
-		{"bad grace", "user", w.ref(101), api.EndRequest{Now: true, GraceMS: daemontest.MS(1)}, api.CodeBadRequest, "cannot be used together"},
+		{"an unknown plan", "user", w.Ref(101), api.EndRequest{PlanToken: "x"}, api.CodeChanged, "unknown"},
+		{"a plan that has changed", "user", w.Ref(101), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "pid 107 is not in the plan"},
+		{"the plan of another process", "user", w.Ref(103), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "unknown"},
+		{"bad grace", "user", w.Ref(101), api.EndRequest{Now: true, GraceMS: daemontest.MS(1)}, api.CodeBadRequest, "cannot be used together"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			if e := w.Do(tt.who, "POST", "/v1/processes/"+tt.ref+"/end", tt.req).Refused(tt.code); !strings.Contains(e.Message, tt.says) {
@@ -90,7 +90,7 @@ func TestBranchRefused(t *testing.T) {
 					t.Errorf("pid %d is in session %s", pid, now)
 				}
 			}
-			daemontest.Into[api.Process](w.Do("103", "GET", "/v1/processes/"+w.ref(101), nil), http.StatusOK) // its own session still knows it
+			daemontest.Into[api.Process](w.Do("103", "GET", "/v1/processes/"+w.Ref(101), nil), http.StatusOK) // its own session still knows it
 			if all, _ := w.K.Sessions(); len(all) != 3 {
 				t.Errorf("sessions: %+v", all)
 			}
@@ -110,14 +110,14 @@ func TestBranchOfAnotherUID(t *testing.T) {
 	w.K.Fork(101, 102, "lngtest-root")
 	w.Proc(102, 101, 0, "lngtest-root")
 	w.K.Edit(102, func(p *kerneltest.Proc) { p.UID = 0 })
-	if e := w.Do("105", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeDenied); !strings.Contains(e.Message, "pid 102 runs as uid 0") {
+	if e := w.Do("105", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeDenied); !strings.Contains(e.Message, "pid 102 runs as uid 0") {
 		t.Errorf("%+v", e)
 	}
 	if alive := w.alive(100, 101, 102, 105); len(alive) != 4 || len(w.K.Signals()) != 0 || w.K.Proc(101).Session.String() != s.ID {
 		t.Errorf("alive: %v, signals: %v, 101 in %v", alive, w.K.Signals(), w.K.Proc(101).Session)
 	}
 	w.K.Exit(102, 0)
-	daemontest.Into[api.Report](w.Do("105", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	daemontest.Into[api.Report](w.Do("105", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
 	if alive := w.alive(100, 101, 105); !slices.Equal(alive, []uint32{100, 105}) {
 		t.Errorf("alive: %v", alive)
 	}
@@ -164,7 +164,7 @@ func TestBranchJoinedMeanwhile(t *testing.T) {
 			})
 			from := w.ID(s.ID)
 			join = func() { tt.join(w, from) }
-			if e := w.Do("user", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeGuarded); !strings.Contains(e.Message, tt.says) {
+			if e := w.Do("user", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeGuarded); !strings.Contains(e.Message, tt.says) {
 				t.Errorf("%+v", e)
 			}
 			if sent := w.K.Signals(); len(sent) != 0 {
@@ -185,7 +185,7 @@ func TestBranchEnd(t *testing.T) {
 	for _, who := range []string{"user", "root", "105"} {
 		t.Run(who, func(t *testing.T) {
 			w, s, _ := household(t)
-			plan := daemontest.Into[api.Plan](w.Do(who, "POST", "/v1/processes/"+w.ref(101)+"/plan", nil), http.StatusOK)
+			plan := daemontest.Into[api.Plan](w.Do(who, "POST", "/v1/processes/"+w.Ref(101)+"/plan", nil), http.StatusOK)
 			var planned []int
 			for _, p := range plan.Processes {
 				planned = append(planned, p.PID)
@@ -197,7 +197,7 @@ func TestBranchEnd(t *testing.T) {
 				t.Error("a plan has moved the process")
 			}
 			w.K.Fork(101, 104, "lngtest-more") // the same program: a program that forks is planned with its forks
-			r := daemontest.Into[api.Report](w.Do(who, "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{PlanToken: plan.Token}), http.StatusAccepted)
+			r := daemontest.Into[api.Report](w.Do(who, "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{PlanToken: plan.Token}), http.StatusAccepted)
 			if r.Session == s.ID || r.EndReason != "end" || len(r.Also) != 0 {
 				t.Errorf("report %+v", r)
 			}
@@ -240,7 +240,7 @@ func TestBranchWithNestedSessions(t *testing.T) {
 		return x.ID
 	}
 	mine, siblings := adopt(110), adopt(106)
-	r := daemontest.Into[api.Report](w.Do("user", "POST", "/v1/processes/"+w.ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	r := daemontest.Into[api.Report](w.Do("user", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
 	if !slices.Equal(r.Also, []string{mine}) {
 		t.Errorf("also %v, want %s and not %s", r.Also, mine, siblings)
 	}
@@ -257,7 +257,7 @@ func TestBranchWithNestedSessions(t *testing.T) {
 func TestBranchesOverlap(t *testing.T) {
 	for range 10 {
 		w, s, _ := household(t)
-		refs := map[string]string{"user": w.ref(101), "root": w.ref(103)} // 103 is in the branch of 101
+		refs := map[string]string{"user": w.Ref(101), "root": w.Ref(103)} // 103 is in the branch of 101
 		var wg sync.WaitGroup
 		for who, ref := range refs {
 			wg.Go(func() {

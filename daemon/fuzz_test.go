@@ -51,7 +51,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		var options []daemontest.Option
 		if !strings.Contains(target, "history") {
-			options = append(options, withoutHistory) // it costs most of the time
+			options = append(options, daemontest.WithoutHistory) // it costs most of the time
 		}
 		w := newWorld(t, options...)
 		w.Session("user", 100, api.NewSession{Name: "lngtest"})

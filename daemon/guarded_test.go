@@ -11,21 +11,13 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
-
-// under makes a process the daemon's parent. The kernel side does not protect it: only
-// the guards can refuse.
-func (w *world) under(pid uint32) {
-	parent := w.K.Proc(pid).Identity
-	w.K.Edit(uint32(os.Getpid()), func(p *kerneltest.Proc) { p.Parent = parent })
-}
 
 // TestGuardedRoot: no session is opened over an ancestor of the daemon.
 func TestGuardedRoot(t *testing.T) {
 	w := newWorld(t)
 	w.Add(150, daemontest.Root, 0, "lngtest-login")
-	w.under(150)
+	w.Under(150)
 	for _, adopt := range []bool{false, true} {
 		w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: adopt, Root: api.Ref{PID: 150}}).Refused(api.CodeGuarded)
 	}
@@ -42,7 +34,7 @@ func TestGuardedAgents(t *testing.T) {
 	if err := os.Symlink("/bin/lngtest-kept", p.Host.Proc.Path(301, "exe")); err != nil {
 		t.Fatal(err)
 	}
-	p.under(300)
+	p.Under(300)
 	p.WritePolicy("protect:\n  - {name: kept, match: {exe: /bin/lngtest-kept}, reason: r}\n" +
 		"agents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent}}\n")
 	daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
@@ -62,7 +54,7 @@ func TestGuardedBrokered(t *testing.T) {
 	w.stranger(301, 1, "lngtest-sshd", w.token())
 	w.Exe(301, "/usr/sbin/sshd")
 	w.stranger(302, 1, "lngtest-job", w.token())
-	w.under(300)
+	w.Under(300)
 	w.look()
 	w.Until(func() bool { return w.in(302) == w.s.ID })
 	if w.in(300) != "" || w.in(301) != "" {

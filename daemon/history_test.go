@@ -23,17 +23,6 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 )
 
-// boot sets the id of the boot.
-func boot(id string) daemontest.Option {
-	return func(w *daemontest.Daemon) {
-		path := filepath.Join(string(w.Host.Proc), "sys/kernel/random/boot_id")
-		os.MkdirAll(filepath.Dir(path), 0o700)
-		if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
-			w.Fatal(err)
-		}
-	}
-}
-
 // ended makes a session of user with one child, a secret and a leftover, and ends it.
 func (w *world) ended(pid uint32, name string) *api.Report {
 	w.Helper()
@@ -45,17 +34,10 @@ func (w *world) ended(pid uint32, name string) *api.Report {
 	return w.Receipt(s.ID)
 }
 
-// withoutHistory puts a file where its directory would be.
-func withoutHistory(w *daemontest.Daemon) {
-	if err := os.WriteFile(w.Socket+".state", []byte("in the way"), 0o600); err != nil {
-		w.Fatal(err)
-	}
-}
-
 // A daemon that never knew an ended session finds it: with its receipt, its tree, in
 // the lists, without its secrets.
 func TestHistory(t *testing.T) {
-	w := newWorld(t, boot("b1"))
+	w := newWorld(t, daemontest.WithBoot("b1"))
 	report := w.ended(100, "job")
 	if report.Verdict != "clean" {
 		t.Fatalf("%+v", report)
@@ -120,7 +102,7 @@ func TestHistory(t *testing.T) {
 // A process of a session that only the history has is found by PID, as long as the PID
 // is not reused, and by PID@START.
 func TestHistoryOfProcesses(t *testing.T) {
-	w := newWorld(t, boot("b1"))
+	w := newWorld(t, daemontest.WithBoot("b1"))
 	report := w.ended(100, "job")
 	child := report.Processes[0].Ref
 	w.ended(200, "other")
@@ -161,7 +143,7 @@ func TestHistoryOfProcesses(t *testing.T) {
 
 // Members see sessions nested in their own, and no history.
 func TestHistoryOfMembers(t *testing.T) {
-	w := newWorld(t, boot("b1"))
+	w := newWorld(t, daemontest.WithBoot("b1"))
 	w.ended(200, "other")
 	s := w.Session("user", 100, api.NewSession{Name: "mine"})
 	w.K.Fork(100, 101, "lngtest-member")
@@ -184,7 +166,7 @@ func TestHistoryOfMembers(t *testing.T) {
 }
 
 func TestHistoryPages(t *testing.T) {
-	w := newWorld(t, boot("b1"))
+	w := newWorld(t, daemontest.WithBoot("b1"))
 	for n := range uint32(5) {
 		w.ended(100+10*n, fmt.Sprint("job", n))
 		w.K.Advance(time.Second)
@@ -213,7 +195,7 @@ func TestHistoryPages(t *testing.T) {
 }
 
 func TestHistoryRefused(t *testing.T) {
-	w := newWorld(t, boot("b1"))
+	w := newWorld(t, daemontest.WithBoot("b1"))
 	for q, want := range map[string]string{
 		"since=yesterday": "since:", "until=-5m": "until:", "since=1m&until=2m": "is after until", "limit=0": "limit", "limit=1001": "limit",
 		"limit=x": "limit", "next=x": "next", "next=MS4y&x=1": "unknown parameter", "sinse=1m": `did you mean "since"?`,
@@ -232,7 +214,7 @@ func TestHistoryRefused(t *testing.T) {
 // A daemon continues with what the previous one knew of a live session: which caller
 // ended it, how members died, its token, and what they ran.
 func TestRemember(t *testing.T) {
-	w := newWorld(t, boot("b1"))
+	w := newWorld(t, daemontest.WithBoot("b1"))
 	s := w.Session("user", 100, api.NewSession{Name: "job", GraceMS: daemontest.MS(600_000)})
 	w.K.Exec(100, "/bin/lngtest", "lngtest\x00-v\x00")
 	w.K.Fork(100, 101, "lngtest-child")
@@ -280,12 +262,12 @@ func TestRemember(t *testing.T) {
 
 // After a restart of the host nothing lives, and history says why.
 func TestReboot(t *testing.T) {
-	w := newWorld(t, boot("b1"))
+	w := newWorld(t, daemontest.WithBoot("b1"))
 	s := w.Session("user", 100, api.NewSession{Name: "job"})
 	w.K.Fork(100, 101, "lngtest-child")
 	w.K.AllRead()
 	w.Stop()
-	boot("b2")(w.Daemon)
+	daemontest.WithBoot("b2")(w.Daemon)
 	w.forget()
 	w.Start()
 	var r *api.Report
@@ -311,7 +293,7 @@ func TestReboot(t *testing.T) {
 
 // A record that disappeared while no daemon ran proves nothing.
 func TestUntracked(t *testing.T) {
-	w := newWorld(t, boot("b1"))
+	w := newWorld(t, daemontest.WithBoot("b1"))
 	w.Session("user", 100, api.NewSession{Name: "job"})
 	w.Stop()
 	w.forget()
@@ -357,7 +339,7 @@ func (w *world) stream(who, query string) (all []api.Event, reason string) {
 
 // Older events come from the history, without a gap up to the present.
 func TestEventsOfThePast(t *testing.T) {
-	w := newWorld(t, boot("b1"))
+	w := newWorld(t, daemontest.WithBoot("b1"))
 	first := w.Service.Ring.End()
 	report := w.ended(100, "job")
 	w.K.Advance(time.Second) // numbers follow the clock
@@ -418,7 +400,7 @@ func TestEventsOfThePast(t *testing.T) {
 
 // A history that cannot be used stops nothing: memory serves, and the status reports it.
 func TestWithoutHistory(t *testing.T) {
-	w := newWorld(t, boot("b1"), withoutHistory)
+	w := newWorld(t, daemontest.WithBoot("b1"), daemontest.WithoutHistory)
 	report := w.ended(100, "job")
 	st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
 	if !strings.Contains(strings.Join(st.Degraded, "\n"), "history is kept in memory only") {

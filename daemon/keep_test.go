@@ -30,7 +30,7 @@ func TestKeepByMember(t *testing.T) {
 	keep := func(pids ...uint32) daemontest.Reply {
 		req := api.KeepRequest{Reason: "mine", Until: until}
 		for _, pid := range pids {
-			ref, err := api.ParseRef(p.ref(pid))
+			ref, err := api.ParseRef(p.Ref(pid))
 			if err != nil {
 				t.Fatal(err)
 			}

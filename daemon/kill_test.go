@@ -10,14 +10,11 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
-
-func (w *world) ref(pid uint32) string { return document.Ref(w.K.Proc(pid).Identity).String() }
 
 func kill(signal string) api.KillRequest { return api.KillRequest{Signal: signal} }
 
@@ -36,7 +33,7 @@ func TestKillOfLateMember(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	w.Do("reader", "POST", "/v1/processes/"+w.ref(400)+"/kill", kill("KILL")).Refused(api.CodeDenied)
+	w.Do("reader", "POST", "/v1/processes/"+w.Ref(400)+"/kill", kill("KILL")).Refused(api.CodeDenied)
 	if sent := w.K.Sent(); len(sent) > 0 {
 		t.Errorf("sent %v", sent)
 	}
@@ -55,15 +52,15 @@ func TestKill(t *testing.T) {
 	daemontest.Into[api.Session](w.Do("105", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 115}}), http.StatusCreated)
 	w.K.Fork(115, 116, "lngtest-sub")
 	w.K.Edit(104, func(p *kerneltest.Proc) { p.Unreaped = true })
-	zombie := w.ref(104)
+	zombie := w.Ref(104)
 	w.K.Exit(104, 0)
 	w.Add(500, daemontest.Shell, 0, "lngtest-reaper")
 	reaper := w.K.Proc(500).Identity
 	w.K.Fork(100, 107, "lngtest-a")
 	w.K.Edit(107, func(p *kerneltest.Proc) { p.Unreaped, p.Parent = true, reaper })
-	roots := w.ref(107)
+	roots := w.Ref(107)
 	w.K.Exit(107, 0)
-	gone := w.ref(106)
+	gone := w.Ref(106)
 	w.K.Exit(106, 0)
 
 	path := func(ref string) string { return "/v1/processes/" + ref + "/kill" }
@@ -71,12 +68,12 @@ func TestKill(t *testing.T) {
 		name, who, ref, signal, outcome string
 		sent                            kerneltest.Sent
 	}{
-		{"TERM by its uid", "user", w.ref(101), "TERM", "sent", kerneltest.Sent{To: w.K.Proc(101).Identity, Signal: unix.SIGTERM}},
-		{"KILL by root", "root", w.ref(102), "KILL", "sent", kerneltest.Sent{To: w.K.Proc(102).Identity, Signal: unix.SIGKILL}},
-		{"CONT", "user", w.ref(103), "CONT", "sent", kerneltest.Sent{To: w.K.Proc(103).Identity, Signal: unix.SIGCONT}},
+		{"TERM by its uid", "user", w.Ref(101), "TERM", "sent", kerneltest.Sent{To: w.K.Proc(101).Identity, Signal: unix.SIGTERM}},
+		{"KILL by root", "root", w.Ref(102), "KILL", "sent", kerneltest.Sent{To: w.K.Proc(102).Identity, Signal: unix.SIGKILL}},
+		{"CONT", "user", w.Ref(103), "CONT", "sent", kerneltest.Sent{To: w.K.Proc(103).Identity, Signal: unix.SIGCONT}},
 		{"nudge", "user", zombie, "CHLD", "sent", kerneltest.Sent{To: w.K.Proc(100).Identity, Signal: unix.SIGCHLD}},
 		{"nudge of root's process by root", "root", roots, "CHLD", "sent", kerneltest.Sent{To: reaper, Signal: unix.SIGCHLD}},
-		{"a nested one by a member", "103", w.ref(116), "KILL", "sent", kerneltest.Sent{To: w.K.Proc(116).Identity, Signal: unix.SIGKILL}},
+		{"a nested one by a member", "103", w.Ref(116), "KILL", "sent", kerneltest.Sent{To: w.K.Proc(116).Identity, Signal: unix.SIGKILL}},
 		{"one that is gone", "user", gone, "KILL", "gone", kerneltest.Sent{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,7 +90,7 @@ func TestKill(t *testing.T) {
 	}
 
 	sent := len(w.K.Sent())
-	live := w.ref(103)
+	live := w.Ref(103)
 	another := strings.Replace(live, "@", "@1", 1)
 	w.Add(400, daemontest.Shell, 1000, "lngtest-stranger")
 	for _, c := range []struct{ name, who, ref, body, code string }{
@@ -101,13 +98,13 @@ func TestKill(t *testing.T) {
 		{"the group", "reader", live, `{"signal":"TERM"}`, api.CodeDenied},
 		{"a member, its own session", "105", live, `{"signal":"TERM"}`, api.CodeDenied},
 		{"a member, itself", "103", live, `{"signal":"TERM"}`, api.CodeDenied},
-		{"a member, another session", "103", w.ref(300), `{"signal":"TERM"}`, api.CodeDenied},
+		{"a member, another session", "103", w.Ref(300), `{"signal":"TERM"}`, api.CodeDenied},
 		{"a nested member, its ancestor", "115", live, `{"signal":"TERM"}`, api.CodeDenied},
 		{"another PID namespace", "away", live, `{"signal":"TERM"}`, api.CodePIDNamespace},
 		{"another process now", "user", another, `{"signal":"TERM"}`, api.CodeIdentity},
-		{"no member", "root", w.ref(400), `{"signal":"KILL"}`, api.CodeDenied},
-		{"no member, own uid", "user", w.ref(400), `{"signal":"KILL"}`, api.CodeDenied},
-		{"no member, another uid", "else", w.ref(400), `{"signal":"KILL"}`, api.CodeDenied},
+		{"no member", "root", w.Ref(400), `{"signal":"KILL"}`, api.CodeDenied},
+		{"no member, own uid", "user", w.Ref(400), `{"signal":"KILL"}`, api.CodeDenied},
+		{"no member, another uid", "else", w.Ref(400), `{"signal":"KILL"}`, api.CodeDenied},
 		{"nobody", "root", "4000@5", `{"signal":"KILL"}`, api.CodeNotFound},
 		{"a PID alone", "root", "103", `{"signal":"KILL"}`, api.CodeBadRequest},
 		{"no PID", "root", "x", `{"signal":"KILL"}`, api.CodeBadRequest},

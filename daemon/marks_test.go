@@ -215,7 +215,7 @@ func TestMarksFlood(t *testing.T) {
 // Marks and what they are about outlive the daemon and the session: in the events, the tree and
 // the processes of the history.
 func TestMarksInTheHistory(t *testing.T) {
-	w, s := office(t, boot("b1"))
+	w, s := office(t, daemontest.WithBoot("b1"))
 	w.mark("103", "begin", "one", 101)
 	w.forks(101, 120)
 	w.haveCalls(120, "one") // the registry has its birth

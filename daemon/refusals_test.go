@@ -24,9 +24,9 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	}
 	w.Add(200, daemontest.Shell, 1000, "lngtest-other")
 	daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 200}}), http.StatusCreated)
-	daemontest.Into[api.Killed](w.Do("user", "POST", "/v1/processes/"+w.ref(200)+"/kill", kill("CONT")), http.StatusOK)
-	w.Do("else", "POST", "/v1/processes/"+w.ref(100)+"/kill", kill("TERM")).Refused(api.CodeDenied)
-	w.Do("root", "POST", "/v1/processes/"+w.ref(daemontest.Shell)+"/kill", kill("TERM")).Refused(api.CodeDenied)
+	daemontest.Into[api.Killed](w.Do("user", "POST", "/v1/processes/"+w.Ref(200)+"/kill", kill("CONT")), http.StatusOK)
+	w.Do("else", "POST", "/v1/processes/"+w.Ref(100)+"/kill", kill("TERM")).Refused(api.CodeDenied)
+	w.Do("root", "POST", "/v1/processes/"+w.Ref(daemontest.Shell)+"/kill", kill("TERM")).Refused(api.CodeDenied)
 	w.Do("else", "GET", "/v1/sessions/"+s.ID, nil).Refused(api.CodeDenied)
 	w.Do("100", "POST", "/v1/sessions/"+s.ID+"/end", nil).Refused(api.CodeDenied)
 	if err := w.Stop(); err != nil {

@@ -30,8 +30,8 @@ func TestReconciledEvents(t *testing.T) {
 	w := newWorld(t)
 	w.Session("user", 100, api.NewSession{})
 	w.K.Fork(100, 101, "lngtest-a")
-	l := w.events("user", "?snapshot=1")
-	l.want("recording", "session active", "process 100", "process 101")
+	l := w.Events("user", "?snapshot=1")
+	l.Want("recording", "session active", "process 100", "process 101")
 	w.unheard(func() {
 		w.K.Fork(101, 102, "lngtest-b")
 		w.K.Exit(101, 0) // reaped, and 102 is PID 1's
@@ -39,7 +39,7 @@ func TestReconciledEvents(t *testing.T) {
 	w.K.Lose(5)
 	seen := map[string]*api.Event{}
 	for range 4 {
-		ev := l.next()
+		ev := l.Next()
 		if ev == nil {
 			t.Fatalf("the stream ended after %v", seen)
 		}
@@ -65,7 +65,7 @@ func TestReconciledEvents(t *testing.T) {
 		t.Errorf("no reaped of %v", seen)
 	}
 	w.K.Exec(102, "/bin/a", "a\x00")
-	l.want("exec 102") // and nothing else before it
+	l.Want("exec 102") // and nothing else before it
 }
 
 // TestResyncCauses: each way in which the picture may be wrong brings a look,
@@ -213,7 +213,7 @@ func TestResyncFindings(t *testing.T) {
 // TestRestartIsMarked: a reader of the next daemon sees that there was a restart, and
 // which processes exist now.
 func TestRestartIsMarked(t *testing.T) {
-	w := newWorld(t, withoutHistory)
+	w := newWorld(t, daemontest.WithoutHistory)
 	w.Session("user", 100, api.NewSession{})
 	w.K.AllRead()
 	if err := w.Stop(); err != nil {
@@ -222,13 +222,13 @@ func TestRestartIsMarked(t *testing.T) {
 	w.K.Fork(100, 101, "lngtest-a")
 	w.K.DropEvents()
 	w.Start()
-	l := w.events("root", "?from=1")
-	ev := l.next()
+	l := w.Events("root", "?from=1")
+	ev := l.Next()
 	for ev != nil && (ev.Where == "reader" || ev.Where == "history") { // from=1 is before the daemon
-		ev = l.next()
+		ev = l.Next()
 	}
 	if ev == nil || ev.Type != "lost" || ev.Where != "restart" || ev.UntilNS == 0 || ev.Count != 0 {
 		t.Errorf("%+v", ev)
 	}
-	l.want("fork 100", "fork 101")
+	l.Want("fork 100", "fork 101")
 }

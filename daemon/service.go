@@ -69,7 +69,7 @@ type Service struct {
 	flush       time.Duration           // events are gathered before they are sent
 	Jobs        []func(context.Context) // of the features, in the background
 
-	stopping chan struct{}     // closed when streams have to end
-	stop     func(unload bool) // begins to stop; may be called often
+	stopping    chan struct{}     // closed when streams have to end
+	stop        func(unload bool) // begins to stop; may be called often
 	EndRegistry func()
 }

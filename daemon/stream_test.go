@@ -3,8 +3,6 @@
 package daemon_test
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -17,104 +15,48 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 )
 
-// lines reads a stream; close it to disconnect.
-type lines struct {
-	*testing.T
-	scan  *bufio.Scanner
-	close func()
-}
-
-func (w *world) events(who, query string) *lines {
-	w.Helper()
-	scan, close := w.Open(who, "/v1/events"+query)
-	return &lines{w.T, scan, close}
-}
-
-// next returns the next line except heartbeats; nil at the end.
-func (l *lines) next() *api.Event {
-	l.Helper()
-	defer daemontest.Bound(l.T, l.close)()
-	for l.scan.Scan() {
-		ev := new(api.Event)
-		if err := json.Unmarshal(l.scan.Bytes(), ev); err != nil {
-			l.Fatalf("%v: %s", err, l.scan.Bytes())
-		}
-		if ev.Kind != "heartbeat" {
-			return ev
-		}
-	}
-	return nil
-}
-
-// want reads lines until what is expected, each as "TYPE PID" or "KIND".
-func (l *lines) want(all ...string) {
-	l.Helper()
-	for _, want := range all {
-		ev := l.next()
-		if ev == nil {
-			l.Fatalf("the stream ended before %q", want)
-		}
-		got := ev.Kind
-		switch {
-		case ev.Kind == "process":
-			got = fmt.Sprintf("process %d", ev.Process.PID)
-		case ev.Kind == "end":
-			got = "end " + ev.Reason
-		case ev.Type == "session":
-			got = "session " + string(ev.State)
-		case ev.Type == "lost":
-			got = fmt.Sprintf("lost %s %d", ev.Where, ev.Count)
-		case ev.Process != nil:
-			got = fmt.Sprintf("%s %d", ev.Type, ev.Process.PID)
-		}
-		if got != want {
-			l.Fatalf("got %q, want %q", got, want)
-		}
-	}
-}
-
 func TestEvents(t *testing.T) {
 	w := newWorld(t)
 	s := w.Session("user", 100, api.NewSession{Name: "web", GraceMS: daemontest.MS(0)})
-	l := w.events("user", "?session="+s.ID+"&snapshot=1")
-	l.want("recording")
-	if ev := l.next(); ev.Type != "session" || ev.Session != s.ID || ev.Name != "web" || ev.State != "active" || ev.Time != nil {
+	l := w.Events("user", "?session="+s.ID+"&snapshot=1")
+	l.Want("recording")
+	if ev := l.Next(); ev.Type != "session" || ev.Session != s.ID || ev.Name != "web" || ev.State != "active" || ev.Time != nil {
 		t.Errorf("%+v", ev)
 	}
-	l.want("process 100")
+	l.Want("process 100")
 	w.K.Fork(100, 101, "lngtest-a")
-	ev := l.next()
+	ev := l.Next()
 	if ev.Type != "fork" || ev.Process.Creator.PID != 100 || ev.Process.Comm != "lngtest-a" || ev.Session != s.ID || ev.Seq == 0 || ev.Time == nil {
 		t.Errorf("%+v", ev)
 	}
 	seq := ev.Seq
 	w.K.Exec(101, "/bin/a", "a\x00-b\x00")
-	ev = l.next()
+	ev = l.Next()
 	if ev.Type != "exec" || ev.Process.Exe != "/bin/a" || len(ev.Process.Argv) != 2 || ev.Seq != seq+1 {
 		t.Errorf("%+v", ev)
 	}
 	w.K.Fork(101, 102, "lngtest-b")
 	w.K.Exit(101, 0x100)
-	l.want("fork 102")
-	ev = l.next()
+	l.Want("fork 102")
+	ev = l.Next()
 	if ev.Type != "exit" || ev.Process.ExitCode == nil || *ev.Process.ExitCode != 1 || ev.Process.Comm != "lngtest-a" {
 		t.Errorf("%+v", ev)
 	}
-	ev = l.next()
+	ev = l.Next()
 	if ev.Type != "reparent" || ev.From.PID != 101 || ev.To.PID != 1 {
 		t.Errorf("%+v", ev)
 	}
-	if ev = l.next(); ev.Type != "reaped" || ev.Process.PID != 101 || ev.Process.Comm != "lngtest-a" {
+	if ev = l.Next(); ev.Type != "reaped" || ev.Process.PID != 101 || ev.Process.Comm != "lngtest-a" {
 		t.Errorf("%+v", ev)
 	}
 	w.K.Exit(100, 0)
-	l.want("exit 100")
-	if ev = l.next(); ev.Type != "session" || ev.State != "condemned" || ev.Name != "web" {
+	l.Want("exit 100")
+	if ev = l.Next(); ev.Type != "session" || ev.State != "condemned" || ev.Name != "web" {
 		t.Errorf("%+v", ev)
 	}
-	l.want("exit 102")
+	l.Want("exit 102")
 	for {
-		ev := l.next()
+		ev := l.Next()
 		if ev == nil {
 			t.Fatal("no end")
 		}
@@ -125,12 +67,12 @@ func TestEvents(t *testing.T) {
 			break
 		}
 	}
-	if ev := l.next(); ev != nil {
+	if ev := l.Next(); ev != nil {
 		t.Errorf("after the end: %+v", ev)
 	}
 	t.Run("resumed", func(t *testing.T) {
-		l := w.events("user", fmt.Sprintf("?session=%s&from=%d&type=fork,exit", s.ID, seq))
-		l.want("fork 101", "fork 102", "exit 101", "exit 100", "exit 102", "end session_over")
+		l := w.Events("user", fmt.Sprintf("?session=%s&from=%d&type=fork,exit", s.ID, seq))
+		l.Want("fork 101", "fork 102", "exit 101", "exit 100", "exit 102", "end session_over")
 	})
 }
 
@@ -145,9 +87,9 @@ func TestEventsAreFiltered(t *testing.T) {
 	w.Proc(110, 100, 1000, "lngtest-agent")
 	w.Proc(111, 110, 1000, "lngtest-sub")
 	daemontest.Into[api.Session](w.Do("110", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 111}}), http.StatusCreated)
-	streams := map[string]*lines{}
+	streams := map[string]*daemontest.Events{}
 	for _, who := range []string{"root", "reader", "user", "else", "100", "111"} {
-		streams[who] = w.events(who, "?type=fork")
+		streams[who] = w.Events(who, "?type=fork")
 	}
 	w.K.Fork(100, 120, "lngtest-a")
 	w.K.Fork(101, 121, "lngtest-b")
@@ -155,12 +97,12 @@ func TestEventsAreFiltered(t *testing.T) {
 	w.K.Fork(100, 123, "lngtest-d")
 	w.K.Fork(101, 124, "lngtest-e")
 	w.K.Fork(111, 125, "lngtest-f")
-	streams["root"].want("fork 120", "fork 121", "fork 122", "fork 123", "fork 124", "fork 125")
-	streams["reader"].want("fork 120", "fork 121", "fork 122")
-	streams["user"].want("fork 120", "fork 122", "fork 123", "fork 125")
-	streams["else"].want("fork 121", "fork 124")
-	streams["100"].want("fork 120", "fork 122", "fork 123", "fork 125")
-	streams["111"].want("fork 122", "fork 125")
+	streams["root"].Want("fork 120", "fork 121", "fork 122", "fork 123", "fork 124", "fork 125")
+	streams["reader"].Want("fork 120", "fork 121", "fork 122")
+	streams["user"].Want("fork 120", "fork 122", "fork 123", "fork 125")
+	streams["else"].Want("fork 121", "fork 124")
+	streams["100"].Want("fork 120", "fork 122", "fork 123", "fork 125")
+	streams["111"].Want("fork 122", "fork 125")
 }
 
 func TestEventsRefused(t *testing.T) {
@@ -180,24 +122,24 @@ func TestEventsRefused(t *testing.T) {
 func TestEventsLost(t *testing.T) {
 	w := newWorld(t)
 	w.Session("user", 100, api.NewSession{})
-	l := w.events("user", "")
+	l := w.Events("user", "")
 	w.K.Lose(7)
-	l.want("lost ring 7")
+	l.Want("lost ring 7")
 }
 
 func TestEventsStopping(t *testing.T) {
 	w := newWorld(t)
-	l := w.events("root", "")
+	l := w.Events("root", "")
 	go w.Stop()
-	l.want("end stopping")
+	l.Want("end stopping")
 }
 
 func TestHeartbeat(t *testing.T) {
 	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Heartbeat = time.Millisecond })
-	l := w.events("root", "")
-	defer daemontest.Bound(t, l.close)()
-	if !l.scan.Scan() || !strings.HasPrefix(l.scan.Text(), `{"kind":"heartbeat","time_ns":"`) {
-		t.Errorf("got %q", l.scan.Text())
+	l := w.Events("root", "")
+	defer daemontest.Bound(t, l.Close)()
+	if !l.Scan.Scan() || !strings.HasPrefix(l.Scan.Text(), `{"kind":"heartbeat","time_ns":"`) {
+		t.Errorf("got %q", l.Scan.Text())
 	}
 }
 
@@ -223,7 +165,7 @@ func TestReaderDropped(t *testing.T) {
 }
 
 func TestReaderFellOff(t *testing.T) {
-	w := newWorld(t, withoutHistory)
+	w := newWorld(t, daemontest.WithoutHistory)
 	w.Session("user", 100, api.NewSession{})
 	// Events from the session's beginning that are still due come before the mark.
 	w.K.Exec(100, "/bin/mark", "mark\x00")
@@ -239,6 +181,6 @@ func TestReaderFellOff(t *testing.T) {
 		w.K.Exec(100, "/bin/a", "a\x00")
 	}
 	w.Until(func() bool { return w.Service.Ring.End() >= from+recent.Size+10 })
-	l := w.events("user", fmt.Sprintf("?from=%d", from))
-	l.want("lost reader 10", "exec 100")
+	l := w.Events("user", fmt.Sprintf("?from=%d", from))
+	l.Want("lost reader 10", "exec 100")
 }

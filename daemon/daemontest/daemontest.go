@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
@@ -72,6 +73,24 @@ func WithPolicy(text string) Option {
 	return func(d *Daemon) {
 		d.Options.Policy = filepath.Join(d.Dir, "policy.yaml")
 		d.WritePolicy(text)
+	}
+}
+
+// WithBoot sets the id of the boot.
+func WithBoot(id string) Option {
+	return func(d *Daemon) {
+		path := filepath.Join(string(d.Host.Proc), "sys/kernel/random/boot_id")
+		os.MkdirAll(filepath.Dir(path), 0o700)
+		if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+// WithoutHistory puts a file where the history's directory would be.
+func WithoutHistory(d *Daemon) {
+	if err := os.WriteFile(d.Socket+".state", []byte("in the way"), 0o600); err != nil {
+		d.Fatal(err)
 	}
 }
 
@@ -232,6 +251,19 @@ func (d *Daemon) ID(name string) tracer.SessionID {
 	}
 	d.Fatalf("no session %s", name)
 	return 0
+}
+
+// Ref is how a caller names a process.
+func (d *Daemon) Ref(pid uint32) string {
+	id := d.K.Proc(pid).Identity
+	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}.String()
+}
+
+// Under makes a process the daemon's parent. The kernel side does not protect it: only
+// the guards can refuse.
+func (d *Daemon) Under(pid uint32) {
+	parent := d.K.Proc(pid).Identity
+	d.K.Edit(uint32(os.Getpid()), func(p *kerneltest.Proc) { p.Parent = parent })
 }
 
 // Until tries again until the condition holds.

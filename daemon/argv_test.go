@@ -30,7 +30,8 @@ var (
 // TestCommandLines walks all routes that read, with each kind of caller: live processes, dead ones,
 // those outside of sessions, work of other daemons, and a session that only the history has.
 func TestCommandLines(t *testing.T) {
-	w := &work{world: newWorld(t, daemontest.WithPolicy("redact: ['pin-[0-9]+']\n"), daemontest.WithBoot("b1"), filesInDir)}
+	filesInDir := func(d *daemontest.Daemon) { d.Host.Files = d.Dir }
+	w := newWorld(t, daemontest.WithPolicy("redact: ['pin-[0-9]+']\n"), daemontest.WithBoot("b1"), filesInDir)
 	past := w.Session("user", 200, api.NewSession{Name: "past", GraceMS: daemontest.MS(0)})
 	w.K.Exec(200, "/bin/lngtest", guarded)
 	w.K.Fork(200, 201, "lngtest")
@@ -39,9 +40,12 @@ func TestCommandLines(t *testing.T) {
 	w.K.AllRead()
 	w.Restart()
 
-	w.s = w.Session("user", 100, api.NewSession{Name: "work", GraceMS: daemontest.MS(0)})
+	w.Session("user", 100, api.NewSession{Name: "work", GraceMS: daemontest.MS(0)})
 	w.K.Exec(100, "/bin/lngtest", guarded)
-	w.runs(102, "/usr/bin/tmux", "new", "-d", "--shown", "--password", "hunter2")
+	w.K.Fork(100, 102, "tmux")
+	w.Proc(102, 100, 1000, "tmux")
+	w.K.Exec(102, "/usr/bin/tmux", "/usr/bin/tmux\x00new\x00-d\x00--shown\x00--password\x00hunter2\x00")
+	w.K.AllRead()
 	for _, p := range [][2]uint32{{100, 103}, {103, 104}, {100, 105}} {
 		w.K.Fork(p[0], p[1], "lngtest")
 		w.Proc(p[1], p[0], 1000, "lngtest")

@@ -181,50 +181,6 @@ func TestRealReceiptOfTheKernel(t *testing.T) {
 	checkFreed(t, r, port, path)
 }
 
-// TestOutputHeldBy: the receipt names processes that the session handed over and that
-// still have its output, not those that have it from the session's starter.
-func TestOutputHeldBy(t *testing.T) {
-	w := newWork(t, "mode: observe\n")
-	writes := func(pid uint32) {
-		t.Helper()
-		for _, dir := range []string{"fd", "task/self"} {
-			if err := os.MkdirAll(w.Host.Proc.Path(pid, dir), 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.File(pid, "fdinfo/1", "flags:\t01\n")
-		if err := os.Symlink("pipe:[9]", w.Host.Proc.Path(pid, "fd/1")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.unseen(func() {
-		w.stranger(400, daemontest.User, "lngtest-root")
-		writes(400)
-	})
-	s := daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 400}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
-	w.K.Fork(400, 401, "lngtest-kept")
-	w.Proc(401, 400, 1000, "lngtest-kept")
-	writes(401)
-	keep := api.KeepRequest{Refs: []api.Ref{{PID: 401, StartNS: api.U64(w.K.Proc(401).Start)}}, Reason: "x", Until: time.Now().Add(time.Hour)}
-	daemontest.Into[api.Session](w.Do("user", "POST", "/v1/keep", keep), http.StatusCreated)
-	w.unseen(func() {
-		w.stranger(402, 1, "lngtest-job", "LINEAGE_TOKEN="+s.Token)
-		writes(402)
-	})
-	w.stranger(403, daemontest.Shell, "lngtest-recipe") // of the same make
-	writes(403)
-	w.look()
-	w.Until(func() bool { return w.in(402) != "" })
-	w.K.Exit(400, 0)
-	var got []int
-	for _, p := range w.Receipt(s.ID).OutputHeldBy {
-		got = append(got, p.PID)
-	}
-	if slices.Sort(got); !slices.Equal(got, []int{401, 402}) {
-		t.Errorf("named: %v", got)
-	}
-}
-
 // TestEndBeforeHoldings: no signal waits for holdings that cannot be read.
 func TestEndBeforeHoldings(t *testing.T) {
 	for name, grace := range map[string]int64{"now": 0, "with a grace": 60000} {

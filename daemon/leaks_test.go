@@ -164,24 +164,3 @@ func TestOrphans(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
-
-func TestKeepRulesThatMatchedNothing(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy(`keep:
-  - name: lngtest-one
-    match: {exe: /lngtest/one}
-    reason: it is wanted
-    until: 2099-01-01
-  - name: lngtest-two
-    match: {exe: /lngtest/two}
-    reason: it is wanted
-    until: 2099-01-01
-`))
-	p.Service.Rules.Matched("lngtest-two")
-	d := daemontest.Into[api.Leaks](p.Do("root", "GET", "/v1/leaks", nil), http.StatusOK)
-	if fmt.Sprint(d.KeepUnmatched) != "[lngtest-one]" {
-		t.Errorf("%v", d.KeepUnmatched)
-	}
-	if d = daemontest.Into[api.Leaks](p.Do("user", "GET", "/v1/leaks", nil), http.StatusOK); d.KeepUnmatched != nil {
-		t.Errorf("a user is told %v", d.KeepUnmatched)
-	}
-}

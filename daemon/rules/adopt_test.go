@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon_test
+package rules_test
 
 import (
 	"net/http"

@@ -1,8 +1,9 @@
 //go:build linux
 
-package daemon_test
+package rules_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,5 +61,26 @@ func TestKeepByMember(t *testing.T) {
 	k := daemontest.Into[api.Session](keep(101), http.StatusCreated)
 	if !k.Kept || k.KeepRule != "cache" || k.Reason != "shared" || k.Until == nil || k.Until.Before(until) || p.K.Proc(101).Session.String() != k.ID {
 		t.Errorf("%+v", k)
+	}
+}
+
+func TestKeepRulesThatMatchedNothing(t *testing.T) {
+	p := newWorld(t, daemontest.WithPolicy(`keep:
+  - name: lngtest-one
+    match: {exe: /lngtest/one}
+    reason: it is wanted
+    until: 2099-01-01
+  - name: lngtest-two
+    match: {exe: /lngtest/two}
+    reason: it is wanted
+    until: 2099-01-01
+`))
+	p.Service.Rules.Matched("lngtest-two")
+	d := daemontest.Into[api.Leaks](p.Do("root", "GET", "/v1/leaks", nil), http.StatusOK)
+	if fmt.Sprint(d.KeepUnmatched) != "[lngtest-one]" {
+		t.Errorf("%v", d.KeepUnmatched)
+	}
+	if d = daemontest.Into[api.Leaks](p.Do("user", "GET", "/v1/leaks", nil), http.StatusOK); d.KeepUnmatched != nil {
+		t.Errorf("a user is told %v", d.KeepUnmatched)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon_test
+package rules_test
 
 import (
 	"fmt"
@@ -403,4 +403,69 @@ func TestKeepRule(t *testing.T) {
 	daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
 	p.Until(func() bool { return p.K.Proc(103).Session.String() != s.ID })
 	p.Until(func() bool { return strings.Count(p.Audit(), "rule cache") == 2 })
+}
+
+// TestLookalikeInsideLookalike: both are dissolved, and what they run belongs to the session
+// around them, and ends with it.
+func TestLookalikeInsideLookalike(t *testing.T) {
+	p := newWorld(t, daemontest.WithPolicy(agentRules))
+	around := p.Session("root", 100, api.NewSession{})
+	p.K.Fork(100, 101, "lngtest-x")
+	p.K.Fork(101, 102, "lngtest-x")
+	p.K.Fork(102, 103, "lngtest-x")
+	var inner tracer.SessionID
+	p.Hold(func() { // before the first is judged
+		p.becomes(101, 100, 1000, "lngtest-agent")
+		inner = p.becomes(102, 101, 1000, "lngtest-agent")
+	})
+	p.Until(func() bool {
+		return p.K.Proc(101).Session.String() == around.ID && p.K.Proc(102).Session.String() == around.ID
+	})
+	p.Until(func() bool {
+		_, err := p.K.Session(inner)
+		p.Service.Registry.Resync(registry.CauseNone)
+		all, _ := p.K.Sessions()
+		return err != nil && len(all) == 1
+	})
+	if n := len(p.K.Signals()); n != 0 {
+		t.Errorf("%d signals", n)
+	}
+	p.Do("root", "POST", "/v1/sessions/"+around.ID+"/end", api.EndRequest{Now: true})
+	if r := p.Receipt(around.ID); r.Verdict != "clean" || r.Killed != 4 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestNestedInLookalike: a session that a lookalike's child leads is nested in the session around
+// both once the lookalike's is dissolved. It lives on, and its end frees both records.
+func TestNestedInLookalike(t *testing.T) {
+	p := newWorld(t, daemontest.WithPolicy(agentRules))
+	around := p.Session("root", 100, api.NewSession{})
+	p.K.Fork(100, 101, "lngtest-x")
+	var nested tracer.SessionID
+	p.Hold(func() {
+		p.becomes(101, 100, 1000, "lngtest-agent")
+		p.K.Fork(101, 102, "lngtest-x")
+		var err error
+		if nested, err = p.K.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 102}}); err != nil {
+			t.Error(err)
+		}
+	})
+	p.Until(func() bool { return p.K.Proc(101).Session.String() == around.ID })
+	p.Until(func() bool {
+		doc := daemontest.Into[api.Session](p.Do("root", "GET", "/v1/sessions/"+nested.String(), nil), http.StatusOK)
+		return doc.Parent == around.ID
+	})
+	if n := len(p.K.Signals()); n != 0 {
+		t.Errorf("%d signals", n)
+	}
+	p.K.Exit(102, 0)
+	if r := p.Receipt(nested.String()); r.Verdict != "clean" || r.EndReason != "root_exit" {
+		t.Errorf("%+v", r)
+	}
+	p.Until(func() bool {
+		p.Service.Registry.Resync(registry.CauseNone)
+		all, err := p.K.Sessions()
+		return err == nil && len(all) == 1
+	})
 }

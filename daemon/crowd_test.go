@@ -27,12 +27,6 @@ import (
 // net/http's buffers, and what this test reads it with.
 const perReader = 2*stream.WriteSize + 32<<10
 
-// dropped is how many readers were dropped because they did not read.
-func (w *world) dropped() uint64 {
-	w.Helper()
-	return daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK).Counters["readers_dropped"]
-}
-
 // TestCrowdOfReaders: LNGTEST_CROWD readers of the events, a hundred without it, half
 // of them stopped, while sessions come and go. Every end reaches its verdict; each
 // reader that reads gets all lines, in order, or is told what it lost, and gets no
@@ -100,7 +94,7 @@ func TestCrowdOfReaders(t *testing.T) {
 			w.K.Exec(last, "/bin/a", long)
 		}
 		w.K.AllRead()
-		return w.dropped() >= uint64(readers/2)
+		return w.Status().Counters["readers_dropped"] >= uint64(readers/2)
 	})
 	if r := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); r.Live != 1 {
 		t.Errorf("%+v", r)
@@ -109,7 +103,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	for n := range counts {
 		w.Until(func() bool { return n%2 != 0 || counts[n].at.Load() >= end || counts[n].over.Load() })
 	}
-	if n := w.dropped(); n != uint64(readers/2) {
+	if n := w.Status().Counters["readers_dropped"]; n != uint64(readers/2) {
 		t.Errorf("%d readers were dropped, want the %d stopped ones", n, readers/2)
 	}
 	go w.Stop()

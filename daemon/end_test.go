@@ -17,14 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-func outcomes(r *api.Report) map[int]api.OutcomeKind {
-	all := make(map[int]api.OutcomeKind)
-	for _, o := range r.Processes {
-		all[o.PID] = o.Outcome
-	}
-	return all
-}
-
 func TestEnd(t *testing.T) {
 	w := newWorld(t)
 	s := w.Session("user", 100, api.NewSession{Name: "x", GraceMS: daemontest.MS(5000)})
@@ -52,7 +44,7 @@ func TestEnd(t *testing.T) {
 	if r.Verdict != "clean" || r.State != "ended" || !r.ConfirmedEmpty || r.Left != 0 || r.EndedBy.PID != daemontest.User || r.Killed != 1 || r.Name != "x" {
 		t.Errorf("receipt %+v", r)
 	}
-	if got := outcomes(r); len(got) != 3 || got[100] != "term" || got[101] != "term" || got[103] != "kill" {
+	if got := daemontest.Outcomes(r); len(got) != 3 || got[100] != "term" || got[101] != "term" || got[103] != "kill" {
 		t.Errorf("outcomes %v", got)
 	}
 	if i := slices.IndexFunc(r.Processes, func(o api.Outcome) bool { return o.PID == 101 }); !slices.Equal(r.Processes[i].Argv, []string{"a", "-b"}) {
@@ -139,7 +131,7 @@ func TestOwnerExit(t *testing.T) {
 	w := newWorld(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.K.Exit(daemontest.User, 0)
-	if r := w.Receipt(s.ID); r.Verdict != "clean" || r.EndReason != "owner_exit" || outcomes(r)[100] != "kill" {
+	if r := w.Receipt(s.ID); r.Verdict != "clean" || r.EndReason != "owner_exit" || daemontest.Outcomes(r)[100] != "kill" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -171,7 +163,7 @@ func TestLeft(t *testing.T) {
 		return w.Do("user", "GET", "/v1/sessions/"+s.ID+"/report", nil).Status == http.StatusOK
 	})
 	r := w.Receipt(s.ID)
-	if r.Verdict != "left" || r.Left != 1 || r.State != "condemned" || outcomes(r)[101] != "left" || outcomes(r)[100] != "kill" {
+	if r.Verdict != "left" || r.Left != 1 || r.State != "condemned" || daemontest.Outcomes(r)[101] != "left" || daemontest.Outcomes(r)[100] != "kill" {
 		t.Errorf("%+v", r)
 	}
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = false })

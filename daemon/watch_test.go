@@ -192,7 +192,7 @@ func TestSlowWatcherIsDropped(t *testing.T) {
 	}
 	defer nc.Close()
 	fmt.Fprintf(nc, "GET /v1/watch HTTP/1.1\r\nHost: lineage\r\n\r\n")
-	w.Until(func() bool { return w.dropped() == 1 })
+	w.Until(func() bool { return w.Status().Counters["readers_dropped"] == 1 })
 	l := w.watch("user", "")
 	l.until("all of it", func(p *watchtest.Picture) bool { return len(p.Processes) == 2001 })
 	if d := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK); d.Counters["readers_dropped"] != 1 {

@@ -185,3 +185,11 @@ func (d *Daemon) Status() *api.Status {
 	d.Helper()
 	return Into[api.Status](d.Do("root", "GET", "/v1/status", nil), http.StatusOK)
 }
+
+func Outcomes(r *api.Report) map[int]api.OutcomeKind {
+	all := make(map[int]api.OutcomeKind)
+	for _, o := range r.Processes {
+		all[o.PID] = o.Outcome
+	}
+	return all
+}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon_test
+package branch_test
 
 import (
 	"fmt"
@@ -202,7 +202,7 @@ func TestBranchEnd(t *testing.T) {
 				t.Errorf("report %+v", r)
 			}
 			r = w.Receipt(r.Session)
-			if got := outcomes(r); r.Verdict != "clean" || len(got) != 3 || got[101] != "kill" || got[103] != "kill" || got[104] != "kill" {
+			if got := daemontest.Outcomes(r); r.Verdict != "clean" || len(got) != 3 || got[101] != "kill" || got[103] != "kill" || got[104] != "kill" {
 				t.Errorf("verdict %s, outcomes %v", r.Verdict, got)
 			}
 			if alive := w.alive(100, 101, 103, 104, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {

@@ -1,0 +1,96 @@
+//go:build linux
+
+package httpapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+)
+
+// Orphans, leftovers and zombies, each with its reason, and the process that has to reap it.
+func TestOrphans(t *testing.T) {
+	w := daemontest.New(t)
+	s := w.Session("user", 40, api.NewSession{Name: "lngtest", OnRootExit: "report"})
+	w.K.Fork(40, 50, "lngtest-middle")
+	w.K.Fork(50, 51, "lngtest-orphan")
+	w.K.Exit(50, 0)
+	for pid, stat := range map[uint32]string{60: daemontest.StatOf(60, "a", "Z", 40), 61: "", 62: daemontest.StatOf(62, "a", "R", 40)} {
+		w.K.Fork(40, pid, "lngtest-zombie")
+		if stat != "" { // else it was reaped, which was not reported yet; 62 is being torn down
+			w.Proc(pid, 40, 1000, "lngtest-zombie")
+			if err := os.WriteFile(w.Host.Proc.Path(pid, "stat"), []byte(stat), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.K.Edit(pid, func(p *kerneltest.Proc) { p.Unreaped = true })
+		w.K.Exit(pid, 0)
+	}
+	w.Look()
+	items := func(who string) map[int]api.Orphan {
+		m := map[int]api.Orphan{}
+		d := daemontest.Into[api.Orphans](w.Do(who, "GET", "/v1/orphans?session=lngtest", nil), http.StatusOK)
+		for _, o := range d.Items {
+			if o.Kind != "orphan" || o.Session != s.ID || o.SessionName != "lngtest" {
+				t.Errorf("%+v", o)
+			}
+			m[o.PID] = o
+		}
+		return m
+	}
+	got := items("user")
+	if len(got) != 2 || got[51].Why != api.WhyOrphan || got[60].Why != api.WhyZombie {
+		t.Fatalf("%+v", got)
+	}
+	if r := got[60].Reaper; r == nil || r.PID != 40 || r.StartNS == 0 || r.Comm != "lngtest-root" || r.Session != s.ID {
+		t.Errorf("reaper %+v", r)
+	}
+	states := make(map[int]api.ProcessState)
+	for _, n := range daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/lngtest/tree", nil), http.StatusOK).Nodes {
+		states[n.PID] = n.State
+	}
+	if states[60] != api.StateZombie || states[61] != api.StateExited || states[62] != api.StateExited {
+		t.Errorf("%v", states)
+	}
+	w.K.Edit(40, func(p *kerneltest.Proc) { p.Unreaped = false })
+	w.K.Exit(40, 0)
+	w.Look()
+	if got = items("user"); got[51].Why != api.WhyLeftover {
+		t.Errorf("%+v", got)
+	}
+	d := daemontest.Into[api.Leaks](w.Do("user", "GET", "/v1/leaks?session=lngtest", nil), http.StatusOK)
+	if l := d.Items[0]; l.Leftovers != 1 {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestOrphansAccess: without a session named, each caller sees what that caller may
+// read.
+func TestOrphansAccess(t *testing.T) {
+	w := daemontest.New(t)
+	w.Session("user", 40, api.NewSession{})
+	w.Session("else", 50, api.NewSession{})
+	w.Session("root", 60, api.NewSession{})
+	for _, root := range []uint32{40, 50, 60} {
+		w.K.Fork(root, root+1, "lngtest-gone")
+		w.K.Fork(root+1, root+2, "lngtest-orphan")
+		w.K.Exit(root+1, 0)
+	}
+	for who, want := range map[string][]int{
+		"root": {42, 52, 62}, "reader": {42, 52, 62}, "user": {42}, "else": {52}, "40": {42}, "60": {62},
+	} {
+		var got []int
+		for _, o := range daemontest.Into[api.Orphans](w.Do(who, "GET", "/v1/orphans", nil), http.StatusOK).Items {
+			got = append(got, o.PID)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s is told of %s, want %s", who, fmt.Sprint(got), fmt.Sprint(want))
+		}
+	}
+}

@@ -41,25 +41,6 @@ func TestVersionAndStatus(t *testing.T) {
 	}
 }
 
-// A refused program on which nothing promised depends is reported, but not as degraded:
-// every reader of the tree would see that forever.
-func TestLimitsAreNoDegradation(t *testing.T) {
-	w := newWorld(t)
-	limit, broken := "fentry/attach_pid: refused by this kernel", "programs loaded again: link_fork_birth is gone"
-	w.K.Feature.Limits, w.K.Feature.Degraded = []string{limit}, []string{broken}
-	s := w.Session("user", 100, api.NewSession{})
-	st := daemontest.Into[api.Status](w.Do("user", "GET", "/v1/status", nil), http.StatusOK)
-	if !slices.Equal(st.Limits, []string{limit}) || !slices.Equal(st.Degraded, []string{broken}) {
-		t.Errorf("limits %q, degraded %q", st.Limits, st.Degraded)
-	}
-	if first := w.watch("user", "").next(); !slices.Equal(first.Status.Degraded, []string{broken}) {
-		t.Errorf("the tree is degraded by %q", first.Status.Degraded)
-	}
-	if got := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); len(got.Degraded) != 0 {
-		t.Errorf("the session is degraded by %q", got.Degraded)
-	}
-}
-
 func TestCreate(t *testing.T) {
 	w := newWorld(t)
 	s := w.Session("user", 100, api.NewSession{Name: "build", GraceMS: daemontest.MS(1500), MaxProcesses: 9})

@@ -1,0 +1,92 @@
+//go:build linux
+
+package plan_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/daemon/plan"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+)
+
+func TestPlan(t *testing.T) {
+	w := daemontest.New(t)
+	s := w.Session("user", 100, api.NewSession{Name: "x", GraceMS: daemontest.MS(5000)})
+	w.K.Fork(100, 101, "lngtest-a")
+	w.K.Fork(101, 102, "lngtest-b")
+	w.K.Exit(101, 0)
+	for pid, wchan := range map[int]string{100: "", 102: "nfs_wait"} {
+		state := map[bool]string{true: "S", false: "D"}[wchan == ""]
+		dir := filepath.Join(string(w.Host.Proc), strconv.Itoa(pid))
+		os.MkdirAll(dir, 0o700)
+		os.WriteFile(filepath.Join(dir, "stat"), []byte(daemontest.StatOf(uint32(pid), "a", state, 20)), 0o600)
+		os.WriteFile(filepath.Join(dir, "wchan"), []byte(wchan), 0o600)
+	}
+	make := func(who string) *api.Plan {
+		return daemontest.Into[api.Plan](w.Do(who, "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
+	}
+	p := make("user")
+	if p.Session != s.ID || p.State != "active" || p.Token == "" || len(p.Processes) != 2 || p.RefusedBy != "" {
+		t.Fatalf("%+v", p)
+	}
+	if a := p.Processes[0]; a.PID != 100 || a.Why != "root" || !a.Killable {
+		t.Errorf("%+v", a)
+	}
+	if b := p.Processes[1]; b.PID != 102 || b.Why != "forked by 101 lngtest-a" || b.Killable || !strings.Contains(b.Reason, "state D (nfs_wait)") || b.Creator.PID != 101 {
+		t.Errorf("%+v", b)
+	}
+	if len(w.K.Signals()) != 0 {
+		t.Errorf("signals were sent: %+v", w.K.Signals())
+	}
+	end := func(token string) daemontest.Reply {
+		return w.Do("user", "POST", "/v1/sessions/x/end", api.EndRequest{PlanToken: token})
+	}
+	end("nosuch").Refused(api.CodeChanged)
+	w.K.Fork(102, 103, "lngtest-new")
+	if e := end(p.Token).Refused(api.CodeChanged); e.Exit != 1 || !strings.Contains(e.Message, "pid 103 is not in the plan; nothing was sent") {
+		t.Errorf("%+v", e)
+	}
+	if len(w.K.Signals()) != 0 {
+		t.Errorf("signals were sent: %+v", w.K.Signals())
+	}
+	next := make("user")
+	if next.Token == p.Token {
+		t.Error("another plan has the same token")
+	}
+	w.K.Advance(plan.Memory)
+	end(next.Token).Refused(api.CodeChanged)
+	next = make("user")
+	// A reader may plan, and sees that it may not end.
+	if r := make("reader"); r.Token != "" || !strings.Contains(r.RefusedBy, "not permitted") || len(r.Processes) != 3 {
+		t.Errorf("a reader's plan: %+v", r)
+	}
+	w.Do("else", "POST", "/v1/sessions/x/plan", nil).Refused(api.CodeDenied)
+	w.Do("user", "POST", "/v1/sessions/x/plan", `{"now":true}`).Refused(api.CodeBadRequest)
+	w.Do("user", "POST", "/v1/sessions/nosuch/plan", nil).Refused(api.CodeNotFound)
+	w.K.Exit(103, 0) // a dead process changes nothing
+	daemontest.Into[api.Report](end(next.Token), http.StatusAccepted)
+	w.Do("user", "POST", "/v1/sessions/x/end", api.EndRequest{Now: true})
+	w.Receipt(s.ID)
+	if p := make("user"); p.State != "ended" || len(p.Processes) != 0 || p.Token != "" {
+		t.Errorf("of an ended session: %+v", p)
+	}
+}
+
+// TestPlanGuarded: a guard's refusal is part of the plan.
+func TestPlanGuarded(t *testing.T) {
+	w := daemontest.New(t)
+	w.Session("user", 100, api.NewSession{Name: "x"})
+	id := w.ID(daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/x", nil), http.StatusOK).ID)
+	w.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = id })
+	p := daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
+	if p.Token != "" || !strings.Contains(p.RefusedBy, "is an ancestor of the caller") {
+		t.Errorf("%+v", p)
+	}
+}

@@ -20,27 +20,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-func TestVersionAndStatus(t *testing.T) {
-	w := newWorld(t)
-	a := w.Do("user", "GET", "/v1/version", nil)
-	v := daemontest.Into[api.Version](a, http.StatusOK)
-	if v.Kind != "version" || v.Schema != api.Schema || v.API != api.Major || v.Version != "9.9.9" || v.Level != 4 || v.Started == nil {
-		t.Errorf("%+v", v)
-	}
-	if a.Header.Get(api.HeaderVersion) != "9.9.9" || a.Header.Get(api.HeaderAPI) != "1" {
-		t.Errorf("headers %v", a.Header)
-	}
-	w.Session("user", 100, api.NewSession{})
-	w.K.Count("events", 5)
-	daemontest.Into[api.Resync](w.Do("root", "POST", "/v1/resync", nil), http.StatusOK)
-	for who, counters := range map[string]bool{"root": true, "reader": true, "user": false, "100": false} {
-		s := daemontest.Into[api.Status](w.Do(who, "GET", "/v1/status", nil), http.StatusOK)
-		if s.Sessions != 1 || s.Live != 1 || (s.Counters["events"] == 5) != counters {
-			t.Errorf("%s: %+v", who, s)
-		}
-	}
-}
-
 func TestCreate(t *testing.T) {
 	w := newWorld(t)
 	s := w.Session("user", 100, api.NewSession{Name: "build", GraceMS: daemontest.MS(1500), MaxProcesses: 9})

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon_test
+package status_test
 
 import (
 	"fmt"

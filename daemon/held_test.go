@@ -179,88 +179,9 @@ func TestRealReceiptOfTheKernel(t *testing.T) {
 	checkFreed(t, r, port, path)
 }
 
-// TestEndBeforeHoldings: no signal waits for holdings that cannot be read.
-func TestEndBeforeHoldings(t *testing.T) {
-	for name, grace := range map[string]int64{"now": 0, "with a grace": 60000} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			s := w.Session("user", 100, api.NewSession{})
-			fifo := filepath.Join(string(w.Host.Proc), "locks")
-			if err := unix.Mkfifo(fifo, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { // a process that opened it to read waits for a writer
-				f, err := os.OpenFile(fifo, os.O_RDWR, 0)
-				os.Remove(fifo)
-				if err == nil {
-					f.Close()
-				}
-			})
-			done := make(chan daemontest.Reply, 1)
-			go func() {
-				done <- w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{GraceMS: &grace})
-			}()
-			select {
-			case a := <-done:
-				daemontest.Into[api.Report](a, http.StatusAccepted)
-			case <-time.After(10 * time.Second):
-				t.Error("the end waits for /proc/locks")
-			}
-			if got := w.K.Signals(); len(got) != 1 || got[0].Kill != (grace == 0) {
-				t.Errorf("signals: %+v", got)
-			}
-		})
-	}
-}
-
 func code(err error, want string) bool {
 	var e *api.Error
 	return errors.As(err, &e) && e.Code == want
-}
-
-func TestWhyHeldErrors(t *testing.T) {
-	w := newWorld(t)
-	w.Add(200, daemontest.Shell, 1000, "lngtest-x")
-	for path, want := range map[string]string{
-		"?port=0": api.CodeBadRequest, "?port=65536": api.CodeBadRequest, "?port=x": api.CodeBadRequest,
-		"?port=80&proto=sctp": api.CodeBadRequest, "?port=80&ref=200": api.CodeBadRequest, "?": api.CodeBadRequest,
-		"?proto=tcp": api.CodeBadRequest, "?path=etc": api.CodeBadRequest, "?path=/x&inode=5": api.CodeBadRequest,
-		"?path=/x&inode=5&device=y": api.CodeBadRequest, "?path=/x&port=80": api.CodeBadRequest, "?ref=200&proto=tcp": api.CodeBadRequest,
-		"?port=80": api.CodeNotFound, "?path=/x": api.CodeNotFound, "?path=/x&inode=5&device=6": api.CodeNotFound,
-	} {
-		w.Do("root", "GET", "/v1/why"+path, nil).Refused(want)
-	}
-	w.Do("away", "GET", "/v1/why?port=80", nil).Refused(api.CodePIDNamespace)
-}
-
-// TestWhyAccess: a holder is named to callers that may read that process.
-func TestWhyAccess(t *testing.T) {
-	w := newWorld(t)
-	w.Add(200, daemontest.Shell, 1000, "lngtest-x")
-	proc := string(w.Host.Proc)
-	for name, to := range map[string]string{"200/fd/3": "/data/db", "200/ns/mnt": "mnt:[1]", "self/ns/mnt": "mnt:[1]"} {
-		os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700)
-		if err := os.Symlink(to, filepath.Join(proc, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, text := range map[string]string{"200/fdinfo/3": "flags:\t01\n", "200/task/200/x": "", "locks": ""} {
-		os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700)
-		os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600)
-	}
-	for who, want := range map[string]string{"root": "", "user": "", "reader": "", "else": api.CodeDenied} {
-		a := w.Do(who, "GET", "/v1/why?path=/data/db", nil)
-		if want != "" {
-			if e := a.Refused(want); strings.Contains(e.Message, "200") {
-				t.Errorf("it names the holder: %+v", e)
-			}
-			continue
-		}
-		h := daemontest.Into[api.Holders](a, http.StatusOK)
-		if len(h.Items) != 1 || h.Items[0].Process.PID != 200 || h.Items[0].Holds.Files[0].Access != "write" {
-			t.Errorf("%s: %+v", who, h)
-		}
-	}
 }
 
 // TestAudit: every end and every refusal is a record.

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon_test
+package httpapi_test
 
 import (
 	"bufio"

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon_test
+package httpapi_test
 
 import (
 	"errors"
@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
 )
 
 func TestEnd(t *testing.T) {
@@ -332,5 +333,39 @@ func TestEndLeavesZombie(t *testing.T) {
 	}
 	if len(r.Zombies) != 1 || r.Zombies[0].Reaper == nil || r.Zombies[0].Reaper.PID != daemontest.User || r.Zombies[0].Reaper.Comm != status.Name {
 		t.Errorf("zombies %+v, want them to be reaped by %q", r.Zombies[0].Reaper, status.Name)
+	}
+}
+
+// TestEndBeforeHoldings: no signal waits for holdings that cannot be read.
+func TestEndBeforeHoldings(t *testing.T) {
+	for name, grace := range map[string]int64{"now": 0, "with a grace": 60000} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.Session("user", 100, api.NewSession{})
+			fifo := filepath.Join(string(w.Host.Proc), "locks")
+			if err := unix.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { // a process that opened it to read waits for a writer
+				f, err := os.OpenFile(fifo, os.O_RDWR, 0)
+				os.Remove(fifo)
+				if err == nil {
+					f.Close()
+				}
+			})
+			done := make(chan daemontest.Reply, 1)
+			go func() {
+				done <- w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{GraceMS: &grace})
+			}()
+			select {
+			case a := <-done:
+				daemontest.Into[api.Report](a, http.StatusAccepted)
+			case <-time.After(10 * time.Second):
+				t.Error("the end waits for /proc/locks")
+			}
+			if got := w.K.Signals(); len(got) != 1 || got[0].Kill != (grace == 0) {
+				t.Errorf("signals: %+v", got)
+			}
+		})
 	}
 }

@@ -10,11 +10,12 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/tui/dialog"
 )
 
 // onOrphan is a screen with the process 4130 selected.
-func onOrphan(t *testing.T, f *fake) *screen {
+func onOrphan(t *testing.T, f *apitest.Client) *screen {
 	s := newScreen(t, f, Options{}, 80, 24)
 	s.frames(scene())
 	s.press("4")
@@ -25,8 +26,8 @@ func onOrphan(t *testing.T, f *fake) *screen {
 
 func sent(t *testing.T, s *screen, want ...string) {
 	t.Helper()
-	if !slices.Equal(s.fake.sent, want) {
-		t.Errorf("sent %q, want %q", s.fake.sent, want)
+	if got := slices.Sorted(slices.Values(s.sent())); !slices.Equal(got, want) {
+		t.Errorf("sent %q, want %q", got, want)
 	}
 }
 
@@ -118,7 +119,9 @@ func TestKillIsFrozen(t *testing.T) {
 	if frame := s.draw(); !strings.Contains(frame, "Kill 4130 sleep only?") || !strings.Contains(frame, "4130@4130000000000") {
 		t.Errorf("the dialog is about something else\n%s", frame)
 	}
-	s.fake.killed, s.fake.killErr = nil, api.NewError(api.CodeIdentity, "pid 4130 is not the process you named (4130@4130000000000 exited); nothing was sent", "")
+	s.fake.On.Kill = func(string, api.KillRequest) (*api.Killed, error) {
+		return nil, api.NewError(api.CodeIdentity, "pid 4130 is not the process you named (4130@4130000000000 exited); nothing was sent", "")
+	}
 	s.press("tab tab enter")
 	sent(t, s, "kill 4130@4130000000000 KILL")
 	if !strings.Contains(s.draw(), "nothing was sent") {
@@ -149,7 +152,6 @@ func TestEndOfMarked(t *testing.T) {
 	s.press("enter space x")
 	s.later(time.Second)
 	s.press("tab enter")
-	slices.Sort(s.fake.sent)
 	sent(t, s, "end k3x9q2", "end m8p4z1")
 	if len(s.view.Picture.Marked()) != 0 {
 		t.Error("what was ended is still marked")
@@ -166,7 +168,6 @@ func TestKillOfMarked(t *testing.T) {
 	s.press("enter space X")
 	s.later(time.Second)
 	s.press("tab enter")
-	slices.Sort(s.fake.sent)
 	sent(t, s, "kill 4128@4128000000000 TERM", "kill 4130@4130000000000 TERM")
 }
 
@@ -193,11 +194,13 @@ func TestReadOnly(t *testing.T) {
 
 // An end that the daemon refuses to plan is not sent.
 func TestNothingToConfirm(t *testing.T) {
-	for name, f := range map[string]func(*fake){
-		"refused by a guard": func(f *fake) { f.plan = &api.Plan{RefusedBy: "guard", Processes: f.plan.Processes} },
-		"nothing left":       func(f *fake) { f.plan = &api.Plan{State: "ended"} },
-		"denied":             func(f *fake) { f.plan, f.planErr = nil, api.NewError(api.CodeDenied, "no", "") },
-		"gone":               func(f *fake) { f.plan, f.planErr = nil, errors.New("broken") },
+	for name, f := range map[string]func(*apitest.Client){
+		"refused by a guard": func(f *apitest.Client) { f.Has.Plan = &api.Plan{RefusedBy: "guard", Processes: f.Has.Plan.Processes} },
+		"nothing left":       func(f *apitest.Client) { f.Has.Plan = &api.Plan{State: "ended"} },
+		"denied": func(f *apitest.Client) {
+			f.On.Plan = func(*api.Plan) error { return api.NewError(api.CodeDenied, "no", "") }
+		},
+		"gone": func(f *apitest.Client) { f.On.Plan = func(*api.Plan) error { return errors.New("broken") } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			fk := newFake()
@@ -231,7 +234,7 @@ func TestResultAfterTheDialog(t *testing.T) {
 // During an end its dialog shows the progress.
 func TestEndGoesOn(t *testing.T) {
 	s := onOrphan(t, newFake())
-	s.fake.end = &api.Report{State: "ending", Processes: make([]api.Outcome, 7), Left: 3}
+	s.fake.Has.Begun = &api.Report{State: "ending", Processes: make([]api.Outcome, 7), Left: 3}
 	s.press("x")
 	s.later(time.Second)
 	s.press("tab")

@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/tui/feed"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
@@ -21,102 +22,16 @@ func at(second int) *time.Time {
 	return &t
 }
 
-// fake is a daemon in memory.
-type fake struct {
-	frames  []*api.Frame
-	plan    *api.Plan
-	planErr error
-	end     *api.Report
-	endErr  error
-	report  *api.Report
-	killed  *api.Killed
-	killErr error
-	tree    *api.Tree
-	events  []api.Event
-	why     map[int]*api.Why
-	whyErr  error
-	watch   func(ctx context.Context, each func(*api.Frame) error) error // instead of frames
-
-	sent  []string // requests to end
-	asked []string
-}
-
-func (f *fake) Watch(ctx context.Context, _ api.WatchQuery, each func(*api.Frame) error) error {
-	if f.watch != nil {
-		return f.watch(ctx, each)
-	}
-	for _, fr := range f.frames {
-		if err := each(fr); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *fake) Why(_ context.Context, name string) (*api.Why, error) {
-	f.asked = append(f.asked, name)
-	r, err := api.ParseRef(name)
-	if err != nil {
-		return nil, err
-	}
-	if f.whyErr != nil {
-		return nil, f.whyErr
-	}
-	if w := f.why[r.PID]; w != nil {
-		return w, nil
-	}
-	return nil, api.NewError(api.CodeNotFound, "not found", "")
-}
-
-func (f *fake) Plan(context.Context, string) (*api.Plan, error) { return f.plan, f.planErr }
-
-func (f *fake) End(_ context.Context, s string, req api.EndRequest) (*api.Report, error) {
-	if req.Now {
-		s += " now"
-	}
-	f.sent = append(f.sent, "end "+s)
-	return f.end, f.endErr
-}
-
-func (f *fake) Report(context.Context, string, time.Duration) (*api.Report, error) {
-	return f.report, nil
-}
-
-func (f *fake) Tree(context.Context, string, string) (*api.Tree, error) {
-	if f.tree == nil {
-		return &api.Tree{}, nil
-	}
-	return f.tree, nil
-}
-
-func (f *fake) Leaks(context.Context, string) (*api.Leaks, error) {
-	return &api.Leaks{Items: []api.Leak{{Ports: []api.Port{heldPort}}}}, nil
-}
-
-func (f *fake) Events(_ context.Context, q api.EventsQuery, each func(*api.Event) error) error {
-	for i := range f.events {
-		if ev := f.events[i]; ev.Session == q.Session {
-			each(&ev)
-		}
-	}
-	return nil
-}
-
-func (f *fake) Kill(_ context.Context, ref string, req api.KillRequest) (*api.Killed, error) {
-	f.sent = append(f.sent, "kill "+ref+" "+req.Signal)
-	return f.killed, f.killErr
-}
-
 // screen is a model on a fake terminal, with a stopped clock.
 type screen struct {
 	*model
 	t     testing.TB
 	clock time.Time
-	fake  *fake
+	fake  *apitest.Client
 	quit  bool
 }
 
-func newScreen(t testing.TB, f *fake, o Options, width, height int) *screen {
+func newScreen(t testing.TB, f *apitest.Client, o Options, width, height int) *screen {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // nothing waits
 	s := &screen{t: t, clock: noon, fake: f}
@@ -208,6 +123,17 @@ func (s *screen) typed(text string) {
 	}
 }
 
+// sent is what the daemon was asked to end and to signal.
+func (s *screen) sent() (all []string) {
+	for _, end := range s.fake.Got.Ended {
+		all = append(all, "end "+end)
+	}
+	for _, kill := range s.fake.Got.Killed {
+		all = append(all, "kill "+kill)
+	}
+	return all
+}
+
 func (s *screen) draw() string { return s.View().Content }
 
 // ref makes a process reference whose start follows from the PID.
@@ -268,7 +194,7 @@ func scene() *api.Frame {
 var heldPort = api.Port{Proto: "tcp6", Addr: "::1", Port: 8080, PID: 4130, StartNS: 4130e9}
 var heldLock = api.Lock{Type: "flock", Mode: "write", Path: "/var/x\x1b[31m.db", PID: 4130, Waiting: []int{77}}
 
-func newFake() *fake {
+func newFake() *apitest.Client {
 	owner := api.Process{Ref: ref(4100), Comm: "lineage", State: "live"}
 	s := build()
 	orphan := live(4130, 4122, 4100, "sleep", "300")
@@ -276,27 +202,36 @@ func newFake() *fake {
 	middle := exited(4122, 4121, 0, "sh")
 	root := live(4121, 4100, 4100, "sh", "-c", "make & wait")
 	fork := api.Evidence{Kind: "fork", Confidence: "strong"}
-	return &fake{
-		why: map[int]*api.Why{4130: {Process: orphan, Parent: &owner, Session: &s, Edges: []api.Edge{
+	f := &apitest.Client{Has: apitest.Has{
+		Sessions: []api.Session{s, {ID: "n0n0n0"}, {ID: "m8p4z1"}},
+		Leaks:    &api.Leaks{Items: []api.Leak{{Ports: []api.Port{heldPort}}}},
+		Whys: map[int]*api.Why{4130: {Process: orphan, Parent: &owner, Session: &s, Edges: []api.Edge{
 			{Child: orphan, Creator: &api.EdgeEnd{Ref: ref(4122), Comm: "sh", Exited: at(-12)}, Kind: "fork", Evidence: fork,
 				Reparented: []api.Reparents{{Time: at(-12), From: new(ref(4122)), To: new(ref(4100))}}},
 			{Child: middle, Creator: &api.EdgeEnd{Ref: ref(4121), Comm: "sh", Alive: true}, Kind: "fork", Evidence: fork},
 			{Child: root, Kind: "root", Evidence: api.Evidence{Kind: "root", Confidence: "strong"}},
 		}, Holds: &api.Holds{Ports: []api.Port{heldPort}, Locks: []api.Lock{heldLock}}}},
-		plan: &api.Plan{Session: "k3x9q2", Name: "build", State: "active", Token: "5f3a", Processes: []api.PlanProcess{
+		Plan: &api.Plan{Session: "k3x9q2", Name: "build", State: "active", Token: "5f3a", Processes: []api.PlanProcess{
 			{Process: root, Why: "root", Killable: true},
 			{Process: live(4123, 4121, 4121, "make", "-j2"), Why: "forked by 4121 sh", Killable: true},
 			{Process: orphan, Why: "forked by 4122 sh", Killable: true, Ports: []api.Port{heldPort}, Locks: []api.Lock{heldLock}},
 			{Process: live(4128, 4123, 4121, "cc", "-o", "a b", "x.c"), Why: "forked by 4123 make", Reason: "state D (nfs_wait)"},
 		}},
-		end: &api.Report{Session: "k3x9q2", State: "ending"},
-		report: &api.Report{Session: "k3x9q2", Name: "build", State: "ended", Verdict: "clean", DurationMS: 12.3, Started: 17, Exited: 13, Killed: 1,
+		Begun: &api.Report{Session: "k3x9q2", State: "ending"},
+		Report: &api.Report{Session: "k3x9q2", Name: "build", State: "ended", Verdict: "clean", DurationMS: 12.3, Started: 17, Exited: 13, Killed: 1,
 			Processes: []api.Outcome{
 				{Ref: ref(4121), Comm: "sh", Argv: []string{"sh", "-c", "make & wait"}, Outcome: "term"},
 				{Ref: ref(4123), Comm: "make", Outcome: "self"},
 				{Ref: ref(4130), Comm: "sleep", Argv: []string{"sleep", "300"}, Outcome: "kill"},
 				{Ref: ref(4128), Comm: "cc", Outcome: "kept", Why: "rule compilers"},
 			}, PortsFreed: []api.Port{heldPort}, LocksReleased: []api.Lock{heldLock}},
-		killed: &api.Killed{Outcome: "sent", Process: orphan},
+		Killed: &api.Killed{Outcome: "sent", Process: orphan},
+	}}
+	f.On.Why = func(name string) (*api.Why, error) {
+		if r, _ := api.ParseRef(name); f.Has.Whys[r.PID] != nil {
+			return f.Has.Whys[r.PID], nil
+		}
+		return nil, api.NewError(api.CodeNotFound, "not found", "")
 	}
+	return f
 }

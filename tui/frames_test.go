@@ -77,8 +77,7 @@ var states = []struct {
 	{"timeline zoomed", func(s *screen) { s.press("T + + j j h") }},
 	{"help", func(s *screen) { s.press("?") }},
 	{"end asked", func(s *screen) {
-		s.fake.plan = nil
-		s.fake.planErr = errors.New("x")
+		s.fake.On.Plan = func(*api.Plan) error { return errors.New("x") }
 		s.dialogWithout()
 	}},
 	{"end", func(s *screen) { s.press("x") }},
@@ -86,10 +85,10 @@ var states = []struct {
 	{"end now", func(s *screen) { s.press("x"); s.later(time.Second); s.press("tab tab") }},
 	{"end result", func(s *screen) { s.press("x"); s.later(time.Second); s.press("tab enter") }},
 	{"end left", func(s *screen) {
-		r := *s.fake.report
+		r := *s.fake.Has.Report
 		r.Verdict, r.Left = "left", 1
 		r.Processes = append([]api.Outcome{{Ref: ref(4128), Comm: "cc", Outcome: "left", Why: "state D (nfs_wait)"}}, r.Processes[:3]...)
-		s.fake.end = &r
+		s.fake.Has.Begun = &r
 		s.press("x")
 		s.later(time.Second)
 		s.press("tab tab enter")
@@ -102,11 +101,13 @@ var states = []struct {
 		s.press("enter")
 	}},
 	{"end refused", func(s *screen) {
-		s.fake.plan = &api.Plan{State: "active", RefusedBy: "guard: an ancestor of the caller", Processes: []api.PlanProcess{}}
+		s.fake.Has.Plan = &api.Plan{State: "active", RefusedBy: "guard: an ancestor of the caller", Processes: []api.PlanProcess{}}
 		s.press("x")
 	}},
 	{"end denied", func(s *screen) {
-		s.fake.planErr = api.NewError(api.CodeDenied, "plan k3x9q2: not permitted: it belongs to uid 1001", "run with sudo")
+		s.fake.On.Plan = func(*api.Plan) error {
+			return api.NewError(api.CodeDenied, "plan k3x9q2: not permitted: it belongs to uid 1001", "run with sudo")
+		}
 		s.press("x")
 	}},
 	{"kill", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter X") }},
@@ -192,9 +193,9 @@ func (s *screen) withEvents() {
 		case "reparent":
 			ev.To = new(ref(4100))
 		}
-		s.fake.events = append(s.fake.events, ev)
+		s.fake.Has.Events = append(s.fake.Has.Events, ev)
 	}
-	s.fake.events = append(s.fake.events, api.Event{Seq: 13, Time: at(-1), Type: "session", Session: "k3x9q2", State: "ending", Reason: "root_exit"},
+	s.fake.Has.Events = append(s.fake.Has.Events, api.Event{Seq: 13, Time: at(-1), Type: "session", Session: "k3x9q2", State: "ending", Reason: "root_exit"},
 		api.Event{Seq: 14, Time: at(-1), Type: "lost", Session: "k3x9q2", Count: 3, Where: "ring"})
 }
 

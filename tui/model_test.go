@@ -58,8 +58,8 @@ func TestPause(t *testing.T) {
 // while. The answer to why has the current one.
 func TestPresentParent(t *testing.T) {
 	f := newFake()
-	f.why[4130].Process.Parent = new(ref(1))
-	f.why[4130].Parent = &api.Process{Ref: ref(1), Comm: "init", State: "live"}
+	f.Has.Whys[4130].Process.Parent = new(ref(1))
+	f.Has.Whys[4130].Parent = &api.Process{Ref: ref(1), Comm: "init", State: "live"}
 	s := onOrphan(t, f)
 	s.press("i")
 	if text := s.draw(); !strings.Contains(text, "1 init, now") {
@@ -88,23 +88,23 @@ func TestWhyIsAskedOnce(t *testing.T) {
 	for range 5 {
 		s.Update(stroke("down"))
 	}
-	if len(s.fake.asked) != 0 {
-		t.Errorf("asked %q within Update", s.fake.asked)
+	if len(s.fake.Got.Whys) != 0 {
+		t.Errorf("asked %q within Update", s.fake.Got.Whys)
 	}
 	s.run(first)
 	at := s.view.Selected().Process
-	if len(s.fake.asked) != 2 || at == nil || s.fake.asked[1] != at.Ref.String() {
-		t.Errorf("asked %q", s.fake.asked)
+	if len(s.fake.Got.Whys) != 2 || at == nil || s.fake.Got.Whys[1] != at.Ref.String() {
+		t.Errorf("asked %q", s.fake.Got.Whys)
 	}
 	s.later(time.Second)
 	s.run(s.ask())
-	if len(s.fake.asked) != 2 {
-		t.Errorf("asked again after a second: %q", s.fake.asked)
+	if len(s.fake.Got.Whys) != 2 {
+		t.Errorf("asked again after a second: %q", s.fake.Got.Whys)
 	}
 	s.later(whyEvery)
 	s.run(s.ask())
-	if len(s.fake.asked) != 3 {
-		t.Errorf("not asked again: %q", s.fake.asked)
+	if len(s.fake.Got.Whys) != 3 {
+		t.Errorf("not asked again: %q", s.fake.Got.Whys)
 	}
 }
 
@@ -180,8 +180,8 @@ func TestAnyKeys(t *testing.T) {
 				rt.Fatalf("%dx%d\n%s", s.term.width, s.term.height, frame)
 			}
 		}
-		if len(s.fake.sent) != 0 {
-			rt.Fatalf("sent %q", s.fake.sent)
+		if len(s.sent()) != 0 {
+			rt.Fatalf("sent %q", s.sent())
 		}
 	})
 }

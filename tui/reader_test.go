@@ -186,8 +186,8 @@ func TestEndOfMarkedSessions(t *testing.T) {
 	s.press("z space down space x")
 	s.later(time.Second)
 	s.press("tab enter")
-	if len(s.fake.sent) != 2 {
-		t.Errorf("sent %q", s.fake.sent)
+	if len(s.sent()) != 2 {
+		t.Errorf("sent %q", s.sent())
 	}
 }
 
@@ -339,7 +339,7 @@ func TestArrangement(t *testing.T) {
 // A session that is ending counts down in its dialog.
 func TestCountdown(t *testing.T) {
 	s := onOrphan(t, newFake())
-	s.fake.end = &api.Report{State: "ending", Processes: make([]api.Outcome, 7), Left: 3}
+	s.fake.Has.Begun = &api.Report{State: "ending", Processes: make([]api.Outcome, 7), Left: 3}
 	s.press("x")
 	s.later(time.Second)
 	s.press("tab")

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,35 +11,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 )
-
-// fake is a daemon in memory: what it is not asked for in a test, it does not have.
-type fake struct {
-	api.Client
-	why     api.Why
-	holders api.Holders
-	reports map[string]*api.Report
-	plan    api.Plan
-	tree    api.Tree
-	kept    api.Session
-	token   string // of the plan that an end was asked for
-}
-
-func (f *fake) Why(context.Context, string) (*api.Why, error)               { return &f.why, nil }
-func (f *fake) WhyPort(context.Context, string, int) (*api.Holders, error)  { return &f.holders, nil }
-func (f *fake) WhyPath(context.Context, api.PathRef) (*api.Holders, error)  { return &f.holders, nil }
-func (f *fake) Plan(context.Context, string) (*api.Plan, error)             { return &f.plan, nil }
-func (f *fake) PlanBranch(context.Context, string) (*api.Plan, error)       { return &f.plan, nil }
-func (f *fake) Tree(context.Context, string, string) (*api.Tree, error)     { return &f.tree, nil }
-func (f *fake) Keep(context.Context, api.KeepRequest) (*api.Session, error) { return &f.kept, nil }
-func (f *fake) Report(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
-	return f.reports[id], nil
-}
-
-func (f *fake) EndBranch(_ context.Context, _ string, req api.EndRequest) (*api.Report, error) {
-	f.token = req.PlanToken
-	return f.reports["branch"], nil
-}
 
 // both is an answer as an agent gets it. What the text says, the document says too.
 func both(t *testing.T, out *answer, err error) (text string, doc answer) {
@@ -90,7 +62,8 @@ func server() api.Why {
 
 // Who started a process, in which tool call, and what was asked for, is in both parts.
 func TestExplain(t *testing.T) {
-	f := &fake{why: server(), holders: api.Holders{Items: []api.Why{server()}, Hidden: 2, Unknown: []string{"sockets of PID 7"}}}
+	f := &apitest.Client{Has: apitest.Has{Whys: map[int]*api.Why{60: new(server())},
+		Holders: &api.Holders{Items: []api.Why{server()}, Hidden: 2, Unknown: []string{"sockets of PID 7"}}}}
 	steps := []string{"60 was started by 50@8 sh -c 'npm run dev', which has exited", "50 was started by 40@7 claude", "40 is the root of the session"}
 	for _, q := range []question{{Process: "60"}, {Port: 8080}, {Path: "/srv/lock"}} {
 		out, err := explain(t.Context(), f, "s", q)
@@ -122,7 +95,7 @@ func TestExplain(t *testing.T) {
 		t.Error("two questions at once")
 	}
 	// Nobody of this session has it, but somebody else does.
-	f.holders.Items = nil
+	f.Has.Holders.Items = nil
 	out, err := explain(t.Context(), f, "s", question{Port: 8080})
 	if text, doc := both(t, out, err); len(doc.Notes) != 3 || doc.Items == nil || !strings.Contains(text, "2 holders outside") {
 		t.Errorf("%s, %+v", text, doc)
@@ -137,16 +110,16 @@ func TestVerdict(t *testing.T) {
 		"unknown":      {api.VerdictClean, api.VerdictUnknown, api.VerdictClean},
 		"not over yet": {"", api.VerdictClean},
 	} {
-		f := &fake{reports: map[string]*api.Report{}}
+		f := &apitest.Client{Has: apitest.Has{Reports: map[string]*api.Report{}}}
 		ids := []string{"branch", "also1", "also2"}[:len(verdicts)]
 		for i, id := range ids {
-			f.reports[id] = &api.Report{Session: id, Verdict: verdicts[i], VerdictWhy: map[bool]string{true: "a process is left"}[verdicts[i] == api.VerdictLeft],
+			f.Has.Reports[id] = &api.Report{Session: id, Verdict: verdicts[i], VerdictWhy: map[bool]string{true: "a process is left"}[verdicts[i] == api.VerdictLeft],
 				Processes: []api.Outcome{{Ref: api.Ref{PID: 60 + i, StartNS: 9}, Comm: "node", Outcome: "SIGTERM", Why: "leftover"}}}
 		}
-		f.reports["branch"].Also = ids[1:]
+		f.Has.Reports["branch"].Also = ids[1:]
 		out, err := endBranch(t.Context(), f, "s", ending{Process: "60@9", Plan: "token"})
 		text, doc := both(t, out, err)
-		if doc.Verdict != want || len(doc.Notes) != len(ids) || len(doc.Items) != len(ids) || f.token != "token" || !strings.Contains(text, "verdict: "+want) {
+		if doc.Verdict != want || len(doc.Notes) != len(ids) || len(doc.Items) != len(ids) || !slices.Equal(f.Got.Branches, []string{"60@9 plan=token"}) || !strings.Contains(text, "verdict: "+want) {
 			t.Errorf("%v: %+v, %s", verdicts, doc, text)
 		}
 	}
@@ -158,12 +131,13 @@ func TestAnswers(t *testing.T) {
 	dead.State = api.StateExited
 	until := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	spared := node(61, "claude")
-	f := &fake{
-		tree: api.Tree{Nodes: []api.Node{{Process: node(60, "node")}, {Process: dead}}},
-		plan: api.Plan{Token: "token", Unknown: []string{"locks"}, Processes: []api.PlanProcess{
+	f := &apitest.Client{Has: apitest.Has{
+		Sessions: []api.Session{{ID: "mine00", State: api.StateActive}},
+		Trees:    map[string]*api.Tree{"mine00": {Nodes: []api.Node{{Process: node(60, "node")}, {Process: dead}}}},
+		Plan: &api.Plan{Token: "token", Unknown: []string{"locks"}, Processes: []api.PlanProcess{
 			{Process: node(60, "node"), Why: "forked by 50 sh", Killable: true, Ports: []api.Port{{Proto: "tcp", Addr: "::1", Port: 80}}}, {Process: spared}}},
-		kept: api.Session{ID: "kept00", KeepRule: "preview", Until: &until},
-	}
+		Kept: &api.Session{ID: "kept00", KeepRule: "preview", Until: &until},
+	}}
 	out, err := listRunning(t.Context(), f, "mine00", nothing{})
 	if text, doc := both(t, out, err); len(doc.Items) != 1 || !strings.Contains(text, "session mine00: 1 live process") {
 		t.Errorf("%s, %+v", text, doc)
@@ -173,11 +147,11 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%s, %+v", text, doc)
 	}
 	out, err = endBranch(t.Context(), f, "mine00", ending{Process: "60@9"})
-	if text, doc := both(t, out, err); f.token != "" || doc.Plan != "token" || len(doc.Items) != 2 || !*doc.Items[0].Killable || *doc.Items[1].Killable || !strings.Contains(text, `with plan "token"`) {
+	if text, doc := both(t, out, err); f.Got.Branches != nil || doc.Plan != "token" || len(doc.Items) != 2 || !*doc.Items[0].Killable || *doc.Items[1].Killable || !strings.Contains(text, `with plan "token"`) {
 		t.Errorf("%s, %+v", text, doc)
 	}
-	f.plan.RefusedBy = "it is an ancestor of the caller"
-	if _, err := endBranch(t.Context(), f, "mine00", ending{Process: "60@9"}); err == nil || !strings.Contains(err.Error(), f.plan.RefusedBy) {
+	f.Has.Plan.RefusedBy = "it is an ancestor of the caller"
+	if _, err := endBranch(t.Context(), f, "mine00", ending{Process: "60@9"}); err == nil || !strings.Contains(err.Error(), f.Has.Plan.RefusedBy) {
 		t.Errorf("%v", err)
 	}
 	out, err = keep(t.Context(), f, "mine00", keeping{Process: "60@9", Reason: "preview"})
@@ -198,7 +172,7 @@ func TestBounds(t *testing.T) {
 	for n := range 200 {
 		w.Holds.Ports = append(w.Holds.Ports, api.Port{Proto: "tcp", Addr: "127.0.0.1", Port: n})
 	}
-	f := &fake{why: w, holders: api.Holders{Items: slices.Repeat([]api.Why{w}, 50), Unknown: slices.Repeat([]string{name}, 50)}}
+	f := &apitest.Client{Has: apitest.Has{Whys: map[int]*api.Why{60: &w}, Holders: &api.Holders{Items: slices.Repeat([]api.Why{w}, 50), Unknown: slices.Repeat([]string{name}, 50)}}}
 	out, err := explain(t.Context(), f, "s", question{Process: "60"})
 	if _, doc := both(t, out, err); len(doc.Items) != 1 || doc.Items[0].Steps[len(doc.Items[0].Steps)-1] != "40 is the root of the session" || !strings.HasPrefix(doc.Items[0].Steps[0], "1000 was started by 999@8") {
 		t.Errorf("%+v", doc)

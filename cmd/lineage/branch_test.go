@@ -6,25 +6,28 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 )
 
 // PID@START of a member of the fake.
-func member(f *fake) api.Ref { return f.trees[f.sessions[0].ID].Nodes[1].Ref }
+func member(f *apitest.Client) api.Ref { return f.Has.Trees[f.Has.Sessions[0].ID].Nodes[1].Ref }
 
 func TestEndBranch(t *testing.T) {
 	f := newFake()
-	f.also = []string{f.sessions[0].ID}
+	branch := cleanReport("branch")
+	branch.Also = []string{f.Has.Sessions[0].ID}
+	f.Has.Reports = map[string]*api.Report{"branch": branch}
 	code, stdout, stderr := newWorld(t, f).run("end", "--branch", "--yes", member(f).String())
-	if code != 0 || stderr != "" || !slices.Equal(f.branches, []string{member(f).String()}) {
-		t.Errorf("exit %d, %s%s, asked: %v", code, stdout, stderr, f.branches)
+	if code != 0 || stderr != "" || !slices.Equal(f.Got.Branches, []string{member(f).String()}) {
+		t.Errorf("exit %d, %s%s, asked: %v", code, stdout, stderr, f.Got.Branches)
 	}
-	for _, id := range []string{f.sessions[0].ID, f.sessions[1].ID} { // one receipt for each session
+	for _, id := range []string{f.Has.Sessions[0].ID, "branch"} { // one receipt for each session
 		if !strings.Contains(stdout, id) {
 			t.Errorf("no receipt of %s: %s", id, stdout)
 		}
 	}
-	if len(f.ends) != 0 {
-		t.Errorf("sessions were asked to end: %v", f.ends)
+	if len(f.Got.Ended) != 0 {
+		t.Errorf("sessions were asked to end: %v", f.Got.Ended)
 	}
 }
 
@@ -32,19 +35,22 @@ func TestEndBranch(t *testing.T) {
 func TestEndBranchByPID(t *testing.T) {
 	f := newFake()
 	pid, _, _ := strings.Cut(member(f).String(), "@")
-	if code, _, stderr := newWorld(t, f).run("end", "--branch", "--yes", "--now", pid); code != 0 || !slices.Equal(f.branches, []string{member(f).String()}) {
-		t.Errorf("exit %d, %s, asked: %v", code, stderr, f.branches)
+	if code, _, stderr := newWorld(t, f).run("end", "--branch", "--yes", "--now", pid); code != 0 || !slices.Equal(f.Got.Branches, []string{member(f).String() + " now"}) {
+		t.Errorf("exit %d, %s, asked: %v", code, stderr, f.Got.Branches)
 	}
 }
 
 func TestEndBranchDryRun(t *testing.T) {
 	f := newFake()
 	code, stdout, stderr := newWorld(t, f).run("end", "--branch", "--dry-run", member(f).String())
-	again := "lineage end --if-plan b4a9c4 --branch " + member(f).String()
-	if code != 0 || stderr != "" || !strings.Contains(strings.Join(strings.Fields(stdout), " "), again) || len(f.branches) != 0 {
+	again := "lineage end --if-plan 5f3a9c01 --branch " + member(f).String()
+	if code != 0 || stderr != "" || !strings.Contains(strings.Join(strings.Fields(stdout), " "), again) || len(f.Got.Branches) != 0 {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
-	f.planned = func(p *api.Plan) { p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", "" }
+	f.On.Plan = func(p *api.Plan) error {
+		p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", ""
+		return nil
+	}
 	if code, stdout, _ := newWorld(t, f).run("end", "--branch", "--dry-run", member(f).String()); code != api.ExitDenied || strings.Contains(stdout, "--if-plan") {
 		t.Errorf("exit %d, %s", code, stdout)
 	}
@@ -53,9 +59,9 @@ func TestEndBranchDryRun(t *testing.T) {
 // The daemon gets the token of the plan, and refuses if the plan does not hold any more.
 func TestEndBranchUnderAPlan(t *testing.T) {
 	f := newFake()
-	code, _, stderr := newWorld(t, f).run("end", "--branch", "--yes", "--if-plan", "b4a9c4", member(f).String())
-	if want := member(f).String() + " plan=b4a9c4"; code != 0 || !slices.Equal(f.branches, []string{want}) {
-		t.Errorf("exit %d, %s, asked: %q, want %q", code, stderr, f.branches, want)
+	code, _, stderr := newWorld(t, f).run("end", "--branch", "--yes", "--if-plan", "5f3a9c01", member(f).String())
+	if want := member(f).String() + " plan=5f3a9c01"; code != 0 || !slices.Equal(f.Got.Branches, []string{want}) {
+		t.Errorf("exit %d, %s, asked: %q, want %q", code, stderr, f.Got.Branches, want)
 	}
 }
 
@@ -66,8 +72,8 @@ func TestEndBranchAsks(t *testing.T) {
 		w := newWorld(t, f)
 		said := w.terminal(answer)
 		code, _, _ := w.run("end", "--branch", member(f).String())
-		if shown := said(); code != 1-ends || len(f.branches) != ends || !strings.Contains(shown, "End them? [y/N]") {
-			t.Errorf("%q: exit %d, asked the daemon %q, said:\n%s", answer, code, f.branches, shown)
+		if shown := said(); code != 1-ends || len(f.Got.Branches) != ends || !strings.Contains(shown, "End them? [y/N]") {
+			t.Errorf("%q: exit %d, asked the daemon %q, said:\n%s", answer, code, f.Got.Branches, shown)
 		}
 	}
 }
@@ -85,7 +91,7 @@ func TestEndBranchRefused(t *testing.T) {
 		f := newFake()
 		words := strings.Fields(strings.ReplaceAll(args, "MEMBER", member(f).String()))
 		code, _, stderr := newWorld(t, f).run(append([]string{"end"}, words...)...)
-		if code != api.ExitUsage || !strings.Contains(stderr, want) || len(f.branches) != 0 {
+		if code != api.ExitUsage || !strings.Contains(stderr, want) || len(f.Got.Branches) != 0 {
 			t.Errorf("%s: exit %d, %s", args, code, stderr)
 		}
 	}

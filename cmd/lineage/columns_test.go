@@ -40,7 +40,7 @@ func TestColumns(t *testing.T) {
 func TestYAML(t *testing.T) {
 	for _, name := range []string{"no", "1e3", "0x1f", "2026-01-01", "null", "a: b", "- a", "#", " a ", "a\nb", "\u202eb", "\U000e0001", "\u009bm", "\x1b[2J", "\"'", ""} {
 		f := newFake()
-		f.sessions = []api.Session{{ID: "k3x9q2", State: "active", Name: name, UID: 1000, CPUSeconds: 0.25}}
+		f.Has.Sessions = []api.Session{{ID: "k3x9q2", State: "active", Name: name, UID: 1000, CPUSeconds: 0.25}}
 		_, out, stderr := newWorld(t, f).run("ls", "-o", "yaml")
 		var doc struct {
 			Schema, Kind string

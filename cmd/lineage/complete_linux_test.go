@@ -51,7 +51,7 @@ func TestCompletes(t *testing.T) {
 		"events --session nothing ls?": {"", false},
 	} {
 		f := newFake()
-		f.sessions[0].Ports = []int{8123, 8200}
+		f.Has.Sessions[0].Ports = []int{8123, 8200}
 		w := newWorld(t, f)
 		w.host.commands = func(a *app) []*cobra.Command {
 			return []*cobra.Command{a.runCommand(nil, nil), a.initCommand(nil), a.daemonCommand(nil, nil)}

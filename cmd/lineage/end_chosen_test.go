@@ -35,19 +35,19 @@ func TestEndChosen(t *testing.T) {
 		"--all --kept":  {0, "mine00 other0 kept00 around", 0},
 	} {
 		f := newFake()
-		f.sessions = all
+		f.Has.Sessions = all
 		w := newWorld(t, f)
 		w.host.euid = func() int { return want.uid }
 		code, _, stderr := w.run(strings.Fields("end --yes " + args)...)
-		got := strings.ReplaceAll(strings.Join(f.ends, " "), " now", "")
+		got := strings.ReplaceAll(strings.Join(f.Got.Ended, " "), " now", "")
 		if code != 0 || got != want.ends || strings.Count(stderr, "not ended") != want.spared {
 			t.Errorf("uid %d, %s: exit %d, ended %q, %s", want.uid, args, code, got, stderr)
 		}
 	}
 	// A failed end does not stop the others from ending, and sets the exit code.
 	f := newFake()
-	f.sessions = all[:3]
-	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
+	f.Has.Sessions = all[:3]
+	f.On.End = func(id string, _ api.EndRequest) (*api.Report, error) {
 		if id == "mine00" {
 			return nil, api.NewError(api.CodeGuarded, "end mine00: refused by a guard", "")
 		}
@@ -55,12 +55,12 @@ func TestEndChosen(t *testing.T) {
 	}
 	w := newWorld(t, f)
 	w.host.euid = func() int { return 0 }
-	if code, _, stderr := w.run("end", "--all", "--yes"); code != api.ExitDenied || stderr != "lineage: end mine00: refused by a guard\n" || len(f.ends) != 2 {
-		t.Errorf("exit %d, ended %v, %s", code, f.ends, stderr)
+	if code, _, stderr := w.run("end", "--all", "--yes"); code != api.ExitDenied || stderr != "lineage: end mine00: refused by a guard\n" || len(f.Got.Ended) != 2 {
+		t.Errorf("exit %d, ended %v, %s", code, f.Got.Ended, stderr)
 	}
 	// Nothing to end is a success.
 	f = newFake()
-	f.sessions = nil
+	f.Has.Sessions = nil
 	if code, out, stderr := newWorld(t, f).run("end", "--mine"); code != 0 || out != "" || stderr != "lineage: end: no session to end\n" {
 		t.Errorf("exit %d, %q, %q", code, out, stderr)
 	}
@@ -71,14 +71,14 @@ func TestEndChosenAsks(t *testing.T) {
 	f := newFake()
 	w := newWorld(t, f)
 	said := w.terminal("n\n")
-	if code, _, _ := w.run("end", "--mine"); code != api.ExitFailed || len(f.ends) != 0 {
-		t.Errorf("exit %d, ended %v", code, f.ends)
+	if code, _, _ := w.run("end", "--mine"); code != api.ExitFailed || len(f.Got.Ended) != 0 {
+		t.Errorf("exit %d, ended %v", code, f.Got.Ended)
 	}
 	if text := said(); !strings.Contains(text, "session k3x9q2 build: 5 processes") || strings.Contains(text, "m8p4z1") {
 		t.Errorf("asked\n%s", text)
 	}
-	if code, out, _ := newWorld(t, f).run("end", "--mine", "--dry-run"); code != 0 || len(f.ends) != 0 || !strings.HasPrefix(out, "k3x9q2 build: 4 processes would get") {
-		t.Errorf("exit %d, ended %v, %s", code, f.ends, out)
+	if code, out, _ := newWorld(t, f).run("end", "--mine", "--dry-run"); code != 0 || len(f.Got.Ended) != 0 || !strings.HasPrefix(out, "k3x9q2 build: 4 processes would get") {
+		t.Errorf("exit %d, ended %v, %s", code, f.Got.Ended, out)
 	}
 }
 
@@ -86,21 +86,22 @@ func TestEndChosenAsks(t *testing.T) {
 func TestEndProgress(t *testing.T) {
 	f := newFake()
 	asked := 0
-	f.hold = func() { // 14, then 5
+	f.On.Session = func(id string) (*api.Session, error) { // 14, then 5
 		if asked++; asked == 1 {
-			f.sessions[0].Live = 14
+			f.Has.Sessions[0].Live = 14
 		} else {
-			f.sessions[0].Live = 5
+			f.Has.Sessions[0].Live = 5
 		}
+		return f.Find(id)
 	}
-	f.sessions[0].Name = "bu\x1bild"
-	f.end = func(id string, req api.EndRequest) (*api.Report, error) {
+	f.Has.Sessions[0].Name = "bu\x1bild"
+	f.On.End = func(id string, req api.EndRequest) (*api.Report, error) {
 		if req.Now {
 			return cleanReport(id), nil
 		}
 		return &api.Report{Session: id, State: "ending"}, nil
 	}
-	f.reports = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
+	f.On.Report = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -114,8 +115,8 @@ func TestEndProgress(t *testing.T) {
 	said := w.terminal("")
 	code, out, _ := w.run("end", "-y", "--grace", "30s", "k3x9q2")
 	text := said()
-	if code != 0 || !strings.Contains(out, "ended, clean") || !slices.Contains(f.ends, "k3x9q2 now") {
-		t.Errorf("exit %d, ended %v, %s", code, f.ends, out)
+	if code != 0 || !strings.Contains(out, "ended, clean") || !slices.Contains(f.Got.Ended, "k3x9q2 now") {
+		t.Errorf("exit %d, ended %v, %s", code, f.Got.Ended, out)
 	}
 	for _, want := range []string{`ending bu\x1bild: 9 of 14 gone, SIGKILL in 2`, "s (Ctrl-C: no…", "\r\x1b[Klineage: end: killing now"} {
 		if !strings.Contains(text, want) {

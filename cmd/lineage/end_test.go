@@ -14,6 +14,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 )
 
 func TestEndRequests(t *testing.T) {
@@ -30,7 +31,7 @@ func TestEndRequests(t *testing.T) {
 	} {
 		f := newFake()
 		newWorld(t, f).run(strings.Fields(line)...)
-		if got := strings.Join(f.ends, ", "); got != want {
+		if got := strings.Join(f.Got.Ended, ", "); got != want {
 			t.Errorf("%s asked to end %q, want %q", line, got, want)
 		}
 	}
@@ -45,17 +46,17 @@ func TestEndFirst(t *testing.T) {
 		"end -y build":            1,
 	} {
 		f := newFake()
-		f.end = func(id string, req api.EndRequest) (*api.Report, error) {
-			if f.shown != 0 {
+		f.On.End = func(id string, req api.EndRequest) (*api.Report, error) {
+			if f.Got.Sessions != 0 {
 				t.Errorf("%s: the session was asked for before it was ended", line)
 			}
 			return begun(id, req)
 		}
-		f.reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+		f.On.Report = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
 			return cleanReport(id), nil
 		}
-		if code, stdout, stderr := newWorld(t, f).run(strings.Fields(line)...); code != 0 || f.shown != shown {
-			t.Errorf("%s: exit %d, asked for the session %d times: %s%s", line, code, f.shown, stdout, stderr)
+		if code, stdout, stderr := newWorld(t, f).run(strings.Fields(line)...); code != 0 || f.Got.Sessions != shown {
+			t.Errorf("%s: exit %d, asked for the session %d times: %s%s", line, code, f.Got.Sessions, stdout, stderr)
 		}
 	}
 }
@@ -96,7 +97,7 @@ func TestEndVerdicts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake()
-			f.end = tt.end
+			f.On.End = tt.end
 			code, stdout, stderr := newWorld(t, f).run(append([]string{"end", "-y", "-o", "json"}, strings.Fields(tt.args)...)...)
 			if code != tt.code || stderr != tt.want {
 				t.Errorf("exit %d, stderr %s\nwant exit %d, stderr %s", code, stderr, tt.code, tt.want)
@@ -111,10 +112,13 @@ func TestEndVerdicts(t *testing.T) {
 // If a guard would refuse the plan, the command shows it and fails as the end would.
 func TestPlanRefused(t *testing.T) {
 	f := newFake()
-	f.planned = func(p *api.Plan) { p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", "" }
+	f.On.Plan = func(p *api.Plan) error {
+		p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", ""
+		return nil
+	}
 	code, stdout, stderr := newWorld(t, f).run("end", "--dry-run", "build")
 	want := "lineage: end k3x9q2: it would be refused: pid 4121 is an ancestor of the caller\n"
-	if code != 4 || stderr != want || !strings.Contains(stdout, "refused by a guard") || strings.Contains(stdout, "--if-plan") || len(f.ends) != 0 {
+	if code != 4 || stderr != want || !strings.Contains(stdout, "refused by a guard") || strings.Contains(stdout, "--if-plan") || len(f.Got.Ended) != 0 {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 }
@@ -122,7 +126,10 @@ func TestPlanRefused(t *testing.T) {
 // The worst exit code counts, among sessions not found and refused plans.
 func TestPlanRefusedAndNotFound(t *testing.T) {
 	f := newFake()
-	f.planned = func(p *api.Plan) { p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", "" }
+	f.On.Plan = func(p *api.Plan) error {
+		p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", ""
+		return nil
+	}
 	if code, stdout, stderr := newWorld(t, f).run("end", "--dry-run", "nosuch", "build"); code != api.ExitDenied || !strings.Contains(stderr, "nosuch: not found") {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
@@ -131,7 +138,7 @@ func TestPlanRefusedAndNotFound(t *testing.T) {
 func TestEndNotPermitted(t *testing.T) {
 	for message, want := range map[string]string{"read build: not permitted": "end build: not permitted", "end build: not permitted": "end build: not permitted"} {
 		f := newFake()
-		f.refuse = api.NewError(api.CodeDenied, message, "run with sudo")
+		f.Refuse = api.NewError(api.CodeDenied, message, "run with sudo")
 		if code, _, stderr := newWorld(t, f).run("end", "--yes", "build"); code != api.ExitDenied || stderr != "lineage: "+want+"; run with sudo\n" {
 			t.Errorf("exit %d, %s", code, stderr)
 		}
@@ -149,7 +156,7 @@ func TestEndEnded(t *testing.T) {
 // A process in a container is reported with the container.
 func TestEndContainer(t *testing.T) {
 	f := newFake()
-	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
+	f.On.End = func(id string, _ api.EndRequest) (*api.Report, error) {
 		return &api.Report{Session: id, State: "ended", Verdict: "clean", Started: 1,
 			Processes: []api.Outcome{{Ref: ref(5), Comm: "sleep", Container: "db\x1b", Outcome: "kill"}}}, nil
 	}
@@ -166,9 +173,9 @@ func begun(id string, _ api.EndRequest) (*api.Report, error) {
 // If the receipt is not ready, the daemon is asked again.
 func TestEndWaits(t *testing.T) {
 	f := newFake()
-	f.end = begun
+	f.On.End = begun
 	asked := 0
-	f.reports = func(_ context.Context, id string, wait time.Duration) (*api.Report, error) {
+	f.On.Report = func(_ context.Context, id string, wait time.Duration) (*api.Report, error) {
 		if wait > api.MaxWait {
 			t.Errorf("asked to wait %v", wait)
 		}
@@ -184,8 +191,8 @@ func TestEndWaits(t *testing.T) {
 
 func TestEndTimeout(t *testing.T) {
 	f := newFake()
-	f.end = begun
-	f.reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+	f.On.End = begun
+	f.On.Report = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
 		return begun(id, api.EndRequest{})
 	}
 	code, stdout, stderr := newWorld(t, f).run("end", "-y", "--now", "--timeout", "1ms", "build")
@@ -197,8 +204,8 @@ func TestEndTimeout(t *testing.T) {
 
 func TestEndLosesTheDaemon(t *testing.T) {
 	f := newFake()
-	f.end = begun
-	f.reports = func(context.Context, string, time.Duration) (*api.Report, error) {
+	f.On.End = begun
+	f.On.Report = func(context.Context, string, time.Duration) (*api.Report, error) {
 		return nil, &api.UnreachableError{Socket: "/s", Err: io.EOF}
 	}
 	code, _, stderr := newWorld(t, f).run("end", "-y", "build")
@@ -211,13 +218,13 @@ func TestEndLosesTheDaemon(t *testing.T) {
 func TestEndInterrupted(t *testing.T) {
 	f := newFake()
 	waiting := make(chan struct{}, 2)
-	f.end = func(id string, req api.EndRequest) (*api.Report, error) {
+	f.On.End = func(id string, req api.EndRequest) (*api.Report, error) {
 		if req.Now {
 			return cleanReport(id), nil
 		}
 		return begun(id, req)
 	}
-	f.reports = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
+	f.On.Report = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
 		waiting <- struct{}{}
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -234,8 +241,8 @@ func TestEndInterrupted(t *testing.T) {
 	if code != 0 || stderr != want {
 		t.Errorf("exit %d, stderr %s, want %s", code, stderr, want)
 	}
-	slices.Sort(f.ends)
-	if got := strings.Join(f.ends, ", "); got != "k3x9q2, k3x9q2 now, m8p4z1, m8p4z1 now" {
+	slices.Sort(f.Got.Ended)
+	if got := strings.Join(f.Got.Ended, ", "); got != "k3x9q2, k3x9q2 now, m8p4z1, m8p4z1 now" {
 		t.Errorf("asked to end %s", got)
 	}
 }
@@ -244,8 +251,8 @@ func TestEndInterrupted(t *testing.T) {
 func TestEndTerminated(t *testing.T) {
 	f := newFake()
 	waiting := make(chan struct{}, 1)
-	f.end = begun
-	f.reports = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
+	f.On.End = begun
+	f.On.Report = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
 		waiting <- struct{}{}
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -257,8 +264,8 @@ func TestEndTerminated(t *testing.T) {
 	}()
 	code, _, stderr := w.run("end", "-y", "build")
 	want := "lineage: end k3x9q2: received SIGTERM; the end continues without this command\n"
-	if code != 1 || stderr != want || len(f.ends) != 1 {
-		t.Errorf("exit %d, asked %v, stderr %s", code, f.ends, stderr)
+	if code != 1 || stderr != want || len(f.Got.Ended) != 1 {
+		t.Errorf("exit %d, asked %v, stderr %s", code, f.Got.Ended, stderr)
 	}
 }
 
@@ -284,8 +291,8 @@ func TestEndAsks(t *testing.T) {
 			w := newWorld(t, f)
 			said := w.terminal(tt.answer)
 			code, stdout, _ := w.run(append([]string{"end"}, strings.Fields(tt.args)...)...)
-			if code != tt.code || len(f.ends) != tt.ends {
-				t.Errorf("exit %d, ended %v", code, f.ends)
+			if code != tt.code || len(f.Got.Ended) != tt.ends {
+				t.Errorf("exit %d, ended %v", code, f.Got.Ended)
 			}
 			golden(t, "ask "+tt.name, said()+"--- stdout\n"+stdout)
 		})
@@ -335,11 +342,13 @@ func (w *world) terminal(answer string) (said func() string) {
 func TestEndSaysThatNobodyAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		held func(*fake, func())
+		held func(*apitest.Client, func())
 	}{
-		{"session", func(f *fake, hold func()) { f.hold = hold }},
-		{"end", func(f *fake, hold func()) {
-			f.end = func(id string, _ api.EndRequest) (*api.Report, error) { hold(); return cleanReport(id), nil }
+		{"session", func(f *apitest.Client, hold func()) {
+			f.On.Session = func(id string) (*api.Session, error) { hold(); return f.Find(id) }
+		}},
+		{"end", func(f *apitest.Client, hold func()) {
+			f.On.End = func(id string, _ api.EndRequest) (*api.Report, error) { hold(); return cleanReport(id), nil }
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -392,7 +401,7 @@ func endOf(processes int, comm func(pid int) string) func(string, api.EndRequest
 // For very many processes the receipt is a summary, but names those that are left.
 func TestEndOfMany(t *testing.T) {
 	f := newFake()
-	f.end = endOf(1500, func(pid int) string { return fmt.Sprint("w", pid) })
+	f.On.End = endOf(1500, func(pid int) string { return fmt.Sprint("w", pid) })
 	_, out, _ := newWorld(t, f).run("end", "-y", "build")
 	if n := strings.Count(out, "\n"); n != 1+20+1+3 {
 		t.Errorf("%d lines", n)
@@ -410,14 +419,14 @@ func TestEndOfMany(t *testing.T) {
 // Many processes with the same command and outcome share a row; if there are few, they do not.
 func TestEndOfEqual(t *testing.T) {
 	f := newFake()
-	f.end = endOf(600, func(int) string { return "sleep" })
+	f.On.End = endOf(600, func(int) string { return "sleep" })
 	_, out, _ := newWorld(t, f).run("end", "-y", "build")
 	for _, want := range []string{"\n  ×300  SIGTERM  sleep\n", "\n  ×300  SIGKILL  sleep\n", "\n  9999  left     stuck\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	f.end = endOf(6, func(int) string { return "sleep" })
+	f.On.End = endOf(6, func(int) string { return "sleep" })
 	if _, out, _ := newWorld(t, f).run("end", "-y", "build"); strings.Contains(out, "×3") {
 		t.Errorf("three processes share a row:\n%s", out)
 	}

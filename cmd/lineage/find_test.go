@@ -27,14 +27,14 @@ func TestPrefix(t *testing.T) {
 // If several ids match, they are named; without a plan nothing is ended by the beginning of an id.
 func TestPrefixOfSeveral(t *testing.T) {
 	f := newFake()
-	f.sessions = append(f.sessions, api.Session{ID: "k3x111", State: "active"}, api.Session{ID: "412345", State: "active"})
+	f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: "k3x111", State: "active"}, api.Session{ID: "412345", State: "active"})
 	code, out, stderr := newWorld(t, f).run("tree", "k3x")
 	want := "lineage: session k3x: several ids begin with that; write more of it: k3x9q2 (active, uid 1000), k3x111 (active, uid 0)\n"
 	if code != api.ExitUsage || out != "" || stderr != want {
 		t.Errorf("exit %d, %q, %q", code, out, stderr)
 	}
-	if code, _, _ := newWorld(t, f).run("end", "--yes", "k3x9"); code != api.ExitNotFound || len(f.ends) != 0 {
-		t.Errorf("exit %d, ended %v", code, f.ends)
+	if code, _, _ := newWorld(t, f).run("end", "--yes", "k3x9"); code != api.ExitNotFound || len(f.Got.Ended) != 0 {
+		t.Errorf("exit %d, ended %v", code, f.Got.Ended)
 	}
 	// A number is a PID, not the beginning of an id.
 	if code, out, _ := newWorld(t, f).run("tree", "4123", "-o", "name"); code != 0 || !strings.HasPrefix(out, "4123@") {

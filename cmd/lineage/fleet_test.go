@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 )
 
 // fleet has a daemon on each of these hosts; any other cannot be reached.
-func fleet(t *testing.T, on map[string]*fake) *world {
+func fleet(t *testing.T, on map[string]*apitest.Client) *world {
 	w := newWorld(t, nil)
 	w.dialHost = func(_ context.Context, host string) (api.Client, error) {
 		if f := on[host]; f != nil {
@@ -22,11 +23,11 @@ func fleet(t *testing.T, on map[string]*fake) *world {
 	return w
 }
 
-func twoHosts() map[string]*fake {
+func twoHosts() map[string]*apitest.Client {
 	second := newFake()
-	second.sessions[0].ID, second.sessions[0].Name = "zz9z9z", "other"
-	second.trees = map[string]*api.Tree{"zz9z9z": second.trees["k3x9q2"], "m8p4z1": second.trees["m8p4z1"]}
-	return map[string]*fake{"web1": newFake(), "web2": second}
+	second.Has.Sessions[0].ID, second.Has.Sessions[0].Name = "zz9z9z", "other"
+	second.Has.Trees = map[string]*api.Tree{"zz9z9z": second.Has.Trees["k3x9q2"], "m8p4z1": second.Has.Trees["m8p4z1"]}
+	return map[string]*apitest.Client{"web1": newFake(), "web2": second}
 }
 
 func TestHosts(t *testing.T) {
@@ -80,8 +81,8 @@ func TestHostsExit(t *testing.T) {
 		if code != tt.want {
 			t.Errorf("%s: exit %d, want %d: %s", tt.args, code, tt.want, stderr)
 		}
-		if tt.want == api.ExitUsage && len(on["web1"].ends) > 0 {
-			t.Errorf("%s: ended %v", tt.args, on["web1"].ends)
+		if tt.want == api.ExitUsage && len(on["web1"].Got.Ended) > 0 {
+			t.Errorf("%s: ended %v", tt.args, on["web1"].Got.Ended)
 		}
 	}
 }
@@ -92,20 +93,20 @@ func TestHostsEndPlanned(t *testing.T) {
 	on := twoHosts()
 	fleet(t, on).run("end", "m8p4z1", "--yes", "--now", "-H", "web1,web2")
 	for host, f := range on {
-		if len(f.ends) != 1 || f.ends[0] != "m8p4z1 now plan=5f3a9c01" {
-			t.Errorf("%s: %q", host, f.ends)
+		if len(f.Got.Ended) != 1 || f.Got.Ended[0] != "m8p4z1 now plan=5f3a9c01" {
+			t.Errorf("%s: %q", host, f.Got.Ended)
 		}
 	}
 	on = twoHosts()
-	on["web2"].planned = func(p *api.Plan) { p.RefusedBy = "the daemon is in it" }
+	on["web2"].On.Plan = func(p *api.Plan) error { p.RefusedBy = "the daemon is in it"; return nil }
 	code, out, _ := fleet(t, on).run("end", "m8p4z1", "--yes", "--all-or-none", "-H", "web1,web2")
-	if code != api.ExitLeft || !strings.Contains(out, "the daemon is in it") || len(on["web1"].ends)+len(on["web2"].ends) > 0 {
-		t.Errorf("exit %d, ended %q and %q\n%s", code, on["web1"].ends, on["web2"].ends, out)
+	if code != api.ExitLeft || !strings.Contains(out, "the daemon is in it") || len(on["web1"].Got.Ended)+len(on["web2"].Got.Ended) > 0 {
+		t.Errorf("exit %d, ended %q and %q\n%s", code, on["web1"].Got.Ended, on["web2"].Got.Ended, out)
 	}
 	// Without --all-or-none the other host's sessions end.
 	code, _, _ = fleet(t, on).run("end", "m8p4z1", "--yes", "-H", "web1,web2")
-	if code != api.ExitLeft || len(on["web1"].ends) != 1 || len(on["web2"].ends) != 0 {
-		t.Errorf("exit %d, ended %q and %q", code, on["web1"].ends, on["web2"].ends)
+	if code != api.ExitLeft || len(on["web1"].Got.Ended) != 1 || len(on["web2"].Got.Ended) != 0 {
+		t.Errorf("exit %d, ended %q and %q", code, on["web1"].Got.Ended, on["web2"].Got.Ended)
 	}
 }
 
@@ -113,8 +114,8 @@ func TestHostsEndPlanned(t *testing.T) {
 func TestHostsEndInPart(t *testing.T) {
 	on := twoHosts()
 	code, out, _ := fleet(t, on).run("end", "m8p4z1", "nosuch", "--yes", "-H", "web1,web2")
-	if code != api.ExitNotFound || strings.Count(out, "nosuch: not found") != 2 || len(on["web1"].ends) != 1 || len(on["web2"].ends) != 1 {
-		t.Errorf("exit %d, ended %q and %q:\n%s", code, on["web1"].ends, on["web2"].ends, out)
+	if code != api.ExitNotFound || strings.Count(out, "nosuch: not found") != 2 || len(on["web1"].Got.Ended) != 1 || len(on["web2"].Got.Ended) != 1 {
+		t.Errorf("exit %d, ended %q and %q:\n%s", code, on["web1"].Got.Ended, on["web2"].Got.Ended, out)
 	}
 }
 
@@ -122,9 +123,9 @@ func TestHostsEndInPart(t *testing.T) {
 func TestHostsEndWaits(t *testing.T) {
 	on := twoHosts()
 	f := on["web1"]
-	f.end = func(id string, _ api.EndRequest) (*api.Report, error) { return &api.Report{Session: id}, nil }
+	f.On.End = func(id string, _ api.EndRequest) (*api.Report, error) { return &api.Report{Session: id}, nil }
 	asked := false
-	f.reports = func(ctx context.Context, id string, _ time.Duration) (*api.Report, error) {
+	f.On.Report = func(ctx context.Context, id string, _ time.Duration) (*api.Report, error) {
 		asked = true
 		if until, _ := ctx.Deadline(); time.Until(until) < 5*time.Minute {
 			t.Errorf("given up after %v, with a grace of 9 minutes", time.Until(until))
@@ -139,17 +140,17 @@ func TestHostsEndWaits(t *testing.T) {
 // TestHostsEndLeft: a host whose end fails, or leaves something, makes the whole command fail.
 func TestHostsEndLeft(t *testing.T) {
 	on := twoHosts()
-	on["web1"].end = func(id string, _ api.EndRequest) (*api.Report, error) {
+	on["web1"].On.End = func(id string, _ api.EndRequest) (*api.Report, error) {
 		r := cleanReport(id)
 		r.Verdict = ""
 		return r, nil
 	}
-	on["web1"].reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+	on["web1"].On.Report = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
 		r := cleanReport(id)
 		r.Verdict = api.VerdictLeft
 		return r, nil
 	}
-	on["web2"].end = func(string, api.EndRequest) (*api.Report, error) {
+	on["web2"].On.End = func(string, api.EndRequest) (*api.Report, error) {
 		return nil, api.NewError(api.CodeChanged, "the plan no longer holds", "")
 	}
 	code, out, _ := fleet(t, on).run("end", "m8p4z1", "--yes", "-H", "web1,web2")

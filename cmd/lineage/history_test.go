@@ -20,9 +20,9 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 		EndReason: "reboot", Verdict: "clean", Level: 4, Mode: "observe"}
 	short := s
 	short.ID, short.Name, short.Ended, short.EndReason, short.Verdict = "z9x8c7", "", at(-89998), "end", "left"
-	f.sessions = []api.Session{s, short}
-	f.trees["q1w2e3"] = &api.Tree{Roots: []api.Ref{root.Ref}, Nodes: []api.Node{{Process: root}}}
-	f.reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+	f.Has.Sessions = []api.Session{s, short}
+	f.Has.Trees["q1w2e3"] = &api.Tree{Roots: []api.Ref{root.Ref}, Nodes: []api.Node{{Process: root}}}
+	f.On.Report = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
 		r := cleanReport(id)
 		r.Processes, r.EndedBy, r.VerdictWhy = nil, &api.Caller{UID: 1000, PID: 9, Comm: "sh\x1b[2J"}, "the host was restarted"
 		return r, nil
@@ -35,17 +35,17 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 // caller's clock.
 func TestHistoryPages(t *testing.T) {
 	f := newFake()
-	f.sessions = nil
+	f.Has.Sessions = nil
 	for _, id := range []string{"aaaaa1", "aaaaa2", "aaaaa3", "aaaaa4", "aaaaa5"} {
-		f.sessions = append(f.sessions, api.Session{ID: id, State: "ended"})
+		f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: id, State: "ended"})
 	}
 	for args, want := range map[string]int{"": 5, "--limit 0": 5, "--limit 3": 3, "--limit 2": 2, "--since 1h --until 2026-03-04T12:00:00Z": 5} {
-		f.historyAsked = nil
+		f.Got.History = nil
 		code, stdout, stderr := newWorld(t, f).run(strings.Fields("history -o name " + args)...)
-		if got := strings.Fields(stdout); code != 0 || stderr != "" || len(got) != want || got[want-1] != f.sessions[want-1].ID {
+		if got := strings.Fields(stdout); code != 0 || stderr != "" || len(got) != want || got[want-1] != f.Has.Sessions[want-1].ID {
 			t.Errorf("%q: %d %q %q", args, code, stdout, stderr)
 		}
-		q := f.historyAsked[0]
+		q := f.Got.History[0]
 		if strings.Contains(args, "since") && (!q.Since.Equal(noon.Add(-time.Hour)) || !q.Until.Equal(noon.Add(-200*time.Second))) {
 			t.Errorf("asked for %+v", q)
 		}
@@ -55,14 +55,14 @@ func TestHistoryPages(t *testing.T) {
 // An event of another day is shown with its date.
 func TestEventsOfAnotherDay(t *testing.T) {
 	f := newFake()
-	f.stream = []api.Event{{Seq: 9, Time: at(-90000), Type: "exec", Process: new(live(4140, "git")), Session: "k3x9q2"},
+	f.Has.Events = []api.Event{{Seq: 9, Time: at(-90000), Type: "exec", Process: new(live(4140, "git")), Session: "k3x9q2"},
 		{Seq: 10, Time: at(-9), Type: "exec", Process: new(live(4140, "git")), Session: "k3x9q2"}, {Head: api.Head{Kind: "end"}, Reason: "until"}}
 	code, stdout, stderr := newWorld(t, f).run("events", "--since", "48h", "--until", "0s")
 	lines := strings.Split(stdout, "\n")
 	if code != 0 || stderr != "" || !strings.HasPrefix(lines[0], "2026-03-03 11:03:20.000  exec") || !strings.HasPrefix(lines[1], "12:03:11.000  exec") {
 		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
-	if q := f.eventsAsked[0]; !q.Since.Equal(noon.Add(-48*time.Hour)) || !q.Until.Equal(noon) {
+	if q := f.Got.Events[0]; !q.Since.Equal(noon.Add(-48*time.Hour)) || !q.Until.Equal(noon) {
 		t.Errorf("asked for %+v", q)
 	}
 }
@@ -71,7 +71,7 @@ func TestEventsOfAnotherDay(t *testing.T) {
 // end, with their ancestors, whichever of them died first.
 func TestHistoryOfTheEnd(t *testing.T) {
 	f := newFake()
-	f.reports = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
+	f.On.Report = func(_ context.Context, id string, _ time.Duration) (*api.Report, error) {
 		r := cleanReport(id)
 		r.Ended, r.DurationMS = at(-20), 5000
 		r.Processes = []api.Outcome{{Ref: ref(4130), Comm: "sleep", Outcome: "term"}, {Ref: ref(4121), Comm: "sh", Outcome: "self"}}
@@ -81,7 +81,7 @@ func TestHistoryOfTheEnd(t *testing.T) {
 		// 4130 by 4122 by 4121, which is the root. 4126 is of a nested session, whose own
 		// receipt names its processes, and died after the end began, as 4124; 4125 and 4127
 		// died before.
-		tree := newFake().trees["k3x9q2"]
+		tree := newFake().Has.Trees["k3x9q2"]
 		for i := range tree.Nodes {
 			switch n := &tree.Nodes[i]; n.PID {
 			case 4126:
@@ -90,7 +90,7 @@ func TestHistoryOfTheEnd(t *testing.T) {
 				n.Exited = at(-26)
 			}
 		}
-		f.trees["e7d7c7"] = tree
+		f.Has.Trees["e7d7c7"] = tree
 		_, out, _ := newWorld(t, f).run(append([]string{"history", "old", "-o", "jsonl"}, args...)...)
 		var pids []string
 		for _, pid := range []string{"4121", "4122", "4123", "4124", "4125", "4126", "4127", "4128", "4130"} {
@@ -106,7 +106,7 @@ func TestHistoryOfTheEnd(t *testing.T) {
 	if got := names("--all"); got != "4121 4122 4123 4124 4125 4126 4127 4128 4130" {
 		t.Errorf("shown with --all: %s", got)
 	}
-	f.trees["e7d7c7"], f.reports = newFake().trees["k3x9q2"], nil
+	f.Has.Trees["e7d7c7"], f.On.Report = newFake().Has.Trees["k3x9q2"], nil
 	if _, out, _ := newWorld(t, f).run("history", "old"); !strings.HasSuffix(out, "\n4 more processes; --all shows them\n") {
 		t.Error(out)
 	}
@@ -118,7 +118,7 @@ func TestHistoryOfTheEnd(t *testing.T) {
 // The name of a reaped process is no longer known.
 func TestEventWithoutName(t *testing.T) {
 	f := newFake()
-	f.stream = []api.Event{{Seq: 7, Time: at(0), Type: "reaped", Process: &api.Process{Ref: ref(4140)}, Session: "k3x9q2"}}
+	f.Has.Events = []api.Event{{Seq: 7, Time: at(0), Type: "reaped", Process: &api.Process{Ref: ref(4140)}, Session: "k3x9q2"}}
 	if _, out, _ := newWorld(t, f).run("events"); out != "12:03:20.000  reaped    k3x9q2  4140\n" {
 		t.Errorf("%q", out)
 	}
@@ -127,11 +127,11 @@ func TestEventWithoutName(t *testing.T) {
 // A name means the last ended session with that name, even if a live session has it now.
 func TestHistoryOfALiveName(t *testing.T) {
 	f := newFake()
-	older := f.sessions[2]
+	older := f.Has.Sessions[2]
 	older.ID, older.Ended = "a1a1a1", at(-7000)
-	f.sessions[2].Name, older.Name = "build", "build"
-	f.sessions = append(f.sessions, older)
-	f.trees["a1a1a1"] = f.trees["e7d7c7"]
+	f.Has.Sessions[2].Name, older.Name = "build", "build"
+	f.Has.Sessions = append(f.Has.Sessions, older)
+	f.Has.Trees["a1a1a1"] = f.Has.Trees["e7d7c7"]
 	if code, out, stderr := newWorld(t, f).run("history", "build", "-o", "name"); code != 0 || out != "e7d7c7\n" {
 		t.Errorf("exit %d, %q, %s", code, out, stderr)
 	}
@@ -149,7 +149,7 @@ func TestEventsEnd(t *testing.T) {
 		if code, _, stderr := newWorld(t, f).run(strings.Fields("events " + args)...); code != 0 {
 			t.Errorf("events %s: exit %d, %s", args, code, stderr)
 		}
-		if q := f.eventsAsked[0]; !q.Since.Equal(want.since) || !q.Until.Equal(want.until) {
+		if q := f.Got.Events[0]; !q.Since.Equal(want.since) || !q.Until.Equal(want.until) {
 			t.Errorf("events %s: asked for %v to %v", args, q.Since, q.Until)
 		}
 	}
@@ -159,7 +159,7 @@ func TestEventsEnd(t *testing.T) {
 // the file as it was.
 func TestHistoryTimeline(t *testing.T) {
 	f := newFake()
-	f.sessions[0].State, f.sessions[0].Started = api.StateEnded, at(-60)
+	f.Has.Sessions[0].State, f.Has.Sessions[0].Started = api.StateEnded, at(-60)
 	file := filepath.Join(t.TempDir(), "t.pftrace")
 	code, stdout, stderr := newWorld(t, f).run("history", "k3x9q2", "--perfetto", file)
 	if b, err := os.ReadFile(file); code != 0 || stdout+stderr != "" || err != nil || !strings.Contains(string(b), "session build") {

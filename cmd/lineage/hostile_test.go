@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -52,27 +52,24 @@ func poison(v reflect.Value) {
 	}
 }
 
-func hostileFake() *fake {
+func hostileFake() *apitest.Client {
 	f := newFake()
-	for i := range f.sessions {
-		poison(reflect.ValueOf(&f.sessions[i]))
+	for i := range f.Has.Sessions {
+		poison(reflect.ValueOf(&f.Has.Sessions[i]))
 	}
-	for _, t := range f.trees {
+	for _, t := range f.Has.Trees {
 		poison(reflect.ValueOf(t))
 	}
-	for _, w := range f.whys {
+	for _, w := range f.Has.Whys {
 		poison(reflect.ValueOf(w))
 	}
-	poison(reflect.ValueOf(f.stream))
-	f.leaks, _ = f.Leaks(context.Background(), "")
-	poison(reflect.ValueOf(f.leaks))
-	tame, _ := f.Orphans(context.Background(), "")
-	f.orphans, _ = f.Orphans(context.Background(), "")
-	poison(reflect.ValueOf(f.orphans))
-	for i := range tame.Items {
-		f.orphans.Items[i].Why = tame.Items[i].Why // --nudge decides by it
+	poison(reflect.ValueOf(f.Has.Events))
+	poison(reflect.ValueOf(f.Has.Leaks))
+	poison(reflect.ValueOf(f.Has.Orphans))
+	for i, tame := range orphans().Items {
+		f.Has.Orphans.Items[i].Why = tame.Why // --nudge decides by it
 	}
-	f.end = func(id string, _ api.EndRequest) (*api.Report, error) {
+	f.On.End = func(id string, _ api.EndRequest) (*api.Report, error) {
 		r := cleanReport(id)
 		r.Name = "x"
 		poison(reflect.ValueOf(r))

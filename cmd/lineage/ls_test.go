@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 )
 
 func TestLsSelects(t *testing.T) {
@@ -39,21 +39,21 @@ func TestLsSelects(t *testing.T) {
 
 // Without a terminal, columns do not depend on their content.
 func TestLsColumns(t *testing.T) {
-	header := func(f *fake) string {
+	header := func(f *apitest.Client) string {
 		_, out, _ := newWorld(t, f).run("ls")
 		line, _, _ := strings.Cut(out, "\n")
 		return strings.Join(strings.Fields(line), " ")
 	}
 	f := newFake()
 	without := header(f)
-	f.sessions[0].Ports = []int{8123, 9000}
+	f.Has.Sessions[0].Ports = []int{8123, 9000}
 	if with := header(f); with != without || !strings.Contains(with, "PORTS") {
 		t.Errorf("%q with ports, %q without", with, without)
 	}
 	if _, out, _ := newWorld(t, f).run("ls"); !strings.Contains(out, " 8123,9000 ") {
 		t.Errorf("no ports in\n%s", out)
 	}
-	f.sessions = nil
+	f.Has.Sessions = nil
 	if none := header(f); none != without {
 		t.Errorf("%q of no session, %q", none, without)
 	}
@@ -62,9 +62,9 @@ func TestLsColumns(t *testing.T) {
 // A session that holds a container's processes and has no name is listed by the container.
 func TestLsContainer(t *testing.T) {
 	f := newFake()
-	f.sessions = f.sessions[:2]
-	for i := range f.sessions { // build and one without a name
-		f.sessions[i].Container = "aa\x1b"
+	f.Has.Sessions = f.Has.Sessions[:2]
+	for i := range f.Has.Sessions { // build and one without a name
+		f.Has.Sessions[i].Container = "aa\x1b"
 	}
 	for line, want := range map[string]string{"ls --columns name --no-headers": "build\n(aa\\x1b)\n", "ls -o name": "k3x9q2\nm8p4z1\n"} {
 		if code, out, stderr := newWorld(t, f).run(strings.Fields(line)...); code != 0 || out != want {
@@ -90,9 +90,9 @@ func testLsWatch(t *testing.T) {
 	})
 	go func() {
 		<-first
-		f.mu.Lock()
-		f.sessions = f.sessions[:1]
-		f.mu.Unlock()
+		f.Lock()
+		f.Has.Sessions = f.Has.Sessions[:1]
+		f.Unlock()
 		time.Sleep(3 * refresh) // time for a third list, which must not come
 		w.signals <- os.Interrupt
 	}()
@@ -105,7 +105,7 @@ func testLsWatch(t *testing.T) {
 
 // An empty list is explained on a terminal, and nowhere else.
 func TestEmpty(t *testing.T) {
-	nothing := func() *fake { return &fake{orphans: &api.Orphans{}, leaks: &api.Leaks{}} }
+	nothing := func() *apitest.Client { return &apitest.Client{} }
 	for line, want := range map[string]string{
 		"ls":               `lineage: no session; start one with "lineage run -- CMD"`,
 		"ls --state ended": "lineage: no session;",

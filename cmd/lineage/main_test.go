@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -192,9 +193,9 @@ func TestNoColor(t *testing.T) {
 
 // Errors: one line, the documented code, nothing on stdout.
 func TestErrors(t *testing.T) {
-	refuse := func(code, message, hint string) *fake {
+	refuse := func(code, message, hint string) *apitest.Client {
 		f := newFake()
-		f.refuse = api.NewError(code, message, hint)
+		f.Refuse = api.NewError(code, message, hint)
 		return f
 	}
 	ambiguous := api.NewError(api.CodeAmbiguous, "session build: several have that name", "name one by its id")
@@ -314,7 +315,7 @@ func TestErrors(t *testing.T) {
 			"end k3x9q2: not permitted: it belongs to uid 1001; run with sudo"},
 		{refuse(api.CodeInternal, "two\nlines \x1b[31m", ""), "ls", 1, `two\nlines \x1b[31m`},
 		{refuse(api.CodeStopping, "the daemon is stopping", ""), "ls", 5, "the daemon is stopping"},
-		{&fake{refuse: ambiguous}, "end --yes build", 2,
+		{&apitest.Client{Refuse: ambiguous}, "end --yes build", 2,
 			"session build: several have that name; name one by its id: k3x9q2 (active, uid 1000), m8p4z1 (ending, uid 0)"},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
@@ -343,7 +344,7 @@ func TestDoctorTellsTheSelfCheck(t *testing.T) {
 		{OK: true, At: at(-60)},
 		{At: at(-60), Why: "the kernel has the orphan in session\x1b[31m aaaaaa"},
 	} {
-		w := newWorld(t, &fake{checked: c, degraded: []string{"history is kept in memory only: disk\x1b[31m full"}})
+		w := newWorld(t, &apitest.Client{Has: apitest.Has{Status: &api.Status{SelfCheck: c, Degraded: []string{"history is kept in memory only: disk\x1b[31m full"}}}})
 		text += w.record("doctor") + w.record("doctor", "-o", "json")
 	}
 	golden(t, "doctor self-check", text)
@@ -365,7 +366,7 @@ func TestSocketFromEnvironment(t *testing.T) {
 }
 
 func TestDoctorTellsTheCapabilities(t *testing.T) {
-	w := newWorld(t, &fake{capabilities: []string{"cap_kill", "cap_sys_ptrace"}})
+	w := newWorld(t, &apitest.Client{Has: apitest.Has{Status: &api.Status{Capabilities: []string{"cap_kill", "cap_sys_ptrace"}}}})
 	w.host.doctor = func() api.Doctor { return api.Doctor{Supported: true} }
 	_, out, _ := w.run("doctor")
 	if want := "\nthe daemon's capabilities: cap_kill cap_sys_ptrace\n"; !strings.Contains(out, want) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -10,11 +9,8 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Orphans returns one of each kind, with a hostile name and two reapers.
-func (f *fake) Orphans(context.Context, string) (*api.Orphans, error) {
-	if f.refuse != nil || f.orphans != nil {
-		return f.orphans, f.refuse
-	}
+// orphans has one of each kind, with a hostile name and two reapers.
+func orphans() *api.Orphans {
 	zombie := func(pid, parent int, session string) api.Orphan {
 		z := by(exited(pid, "as\x1b[2J", 0), parent, parent)
 		z.State = "zombie"
@@ -33,14 +29,11 @@ func (f *fake) Orphans(context.Context, string) (*api.Orphans, error) {
 		{Process: left, Why: api.WhyLeftover},
 		{Process: pane, Why: api.WhyOrphan, Brokered: found},
 		{Process: asker, Why: api.WhyBrokered, SessionName: "build", Brokered: &api.Brokered{Broker: "cron", State: "unattributed", Asked: &asker}},
-	}}, nil
+	}}
 }
 
-// Leaks returns a session that grows, and one with too little data.
-func (f *fake) Leaks(context.Context, string) (*api.Leaks, error) {
-	if f.refuse != nil || f.leaks != nil {
-		return f.leaks, f.refuse
-	}
+// leaks has a session that grows, and one with too little data.
+func leaks() *api.Leaks {
 	known := func(n, b, over float64) api.Growth {
 		return api.Growth{Known: true, OverSeconds: over, ProcessesPerHour: &n, BytesPerHour: &b}
 	}
@@ -56,24 +49,24 @@ func (f *fake) Leaks(context.Context, string) (*api.Leaks, error) {
 			{Session: "m8p4z1", State: "active", Processes: 1, RSSBytes: 900, Growth: unknown},
 		},
 		KeepUnmatched: []string{"cachee"},
-	}, nil
+	}
 }
 
 func TestOrphansEnd(t *testing.T) {
 	f := newFake()
 	w := newWorld(t, f)
-	if code, _, stderr := w.run("orphans", "--end"); code != api.ExitUsage || len(f.ends) != 0 {
-		t.Errorf("without a terminal: exit %d, %s, ended %v", code, stderr, f.ends)
+	if code, _, stderr := w.run("orphans", "--end"); code != api.ExitUsage || len(f.Got.Ended) != 0 {
+		t.Errorf("without a terminal: exit %d, %s, ended %v", code, stderr, f.Got.Ended)
 	}
-	if code, _, stderr := w.run("orphans", "--end", "--yes"); code != 0 || len(f.ends) != 0 || !strings.Contains(stderr, "nothing to end") {
-		t.Errorf("with nothing to end: exit %d, %s, ended %v", code, stderr, f.ends)
+	if code, _, stderr := w.run("orphans", "--end", "--yes"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(stderr, "nothing to end") {
+		t.Errorf("with nothing to end: exit %d, %s, ended %v", code, stderr, f.Got.Ended)
 	}
-	f.sessions[0].Leftovers = f.sessions[0].Live
-	if code, _, stderr := w.run("orphans", "--end", "--yes", "nobody"); code != api.ExitNotFound || len(f.ends) != 0 {
-		t.Errorf("of nobody: exit %d, %s, ended %v", code, stderr, f.ends)
+	f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
+	if code, _, stderr := w.run("orphans", "--end", "--yes", "nobody"); code != api.ExitNotFound || len(f.Got.Ended) != 0 {
+		t.Errorf("of nobody: exit %d, %s, ended %v", code, stderr, f.Got.Ended)
 	}
-	if code, stdout, stderr := w.run("orphans", "--end", "--yes"); code != 0 || len(f.ends) != 1 || !strings.HasPrefix(f.ends[0], "k3x9q2") {
-		t.Errorf("exit %d, %s%s, ended %v", code, stdout, stderr, f.ends)
+	if code, stdout, stderr := w.run("orphans", "--end", "--yes"); code != 0 || len(f.Got.Ended) != 1 || !strings.HasPrefix(f.Got.Ended[0], "k3x9q2") {
+		t.Errorf("exit %d, %s%s, ended %v", code, stdout, stderr, f.Got.Ended)
 	}
 	for _, line := range []string{"orphans --end --nudge", "orphans --yes", "orphans a b", "report a b", "report --nope"} {
 		if code, _, stderr := w.run(strings.Fields(line)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 {
@@ -85,12 +78,12 @@ func TestOrphansEnd(t *testing.T) {
 func TestOrphansEndAsks(t *testing.T) {
 	for answer, ends := range map[string]int{"y\n": 1, "n\n": 0, "\n": 0} {
 		f := newFake()
-		f.sessions[0].Leftovers = f.sessions[0].Live
+		f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
 		w := newWorld(t, f)
 		said := w.terminal(answer)
 		code, _, _ := w.run("orphans", "--end")
-		if len(f.ends) != ends || (code == 0) != (ends == 1) || !strings.Contains(said(), "End it? [y/N] ") {
-			t.Errorf("%q: exit %d, ended %v", answer, code, f.ends)
+		if len(f.Got.Ended) != ends || (code == 0) != (ends == 1) || !strings.Contains(said(), "End it? [y/N] ") {
+			t.Errorf("%q: exit %d, ended %v", answer, code, f.Got.Ended)
 		}
 	}
 }
@@ -99,10 +92,10 @@ func TestOrphansEndAsks(t *testing.T) {
 func TestNudge(t *testing.T) {
 	f := newFake()
 	w := newWorld(t, f)
-	if code, _, stderr := w.run("orphans", "--nudge"); code != 0 || stderr != "" || !slices.Equal(f.killed, []string{"4127@4127000 CHLD", "4131@4131000 CHLD"}) {
-		t.Errorf("exit %d, %s, killed %v", code, stderr, f.killed)
+	if code, _, stderr := w.run("orphans", "--nudge"); code != 0 || stderr != "" || !slices.Equal(f.Got.Killed, []string{"4127@4127000 CHLD", "4131@4131000 CHLD"}) {
+		t.Errorf("exit %d, %s, killed %v", code, stderr, f.Got.Killed)
 	}
-	f.refuse = api.NewError(api.CodeDenied, "kill 4127: not permitted", "")
+	f.Refuse = api.NewError(api.CodeDenied, "kill 4127: not permitted", "")
 	if code, _, stderr := w.run("orphans", "--nudge"); code != api.ExitDenied || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
@@ -111,7 +104,7 @@ func TestNudge(t *testing.T) {
 // A caller without sessions gets a message.
 func TestReportOfNothing(t *testing.T) {
 	f := newFake()
-	f.leaks = &api.Leaks{}
+	f.Has.Leaks = &api.Leaks{}
 	if code, stdout, _ := newWorld(t, f).run("report"); code != 0 || stdout != "no session to report on\n" {
 		t.Errorf("exit %d, %q", code, stdout)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,13 +68,7 @@ func TestPolicyCheck(t *testing.T) {
 // home is the directory in which the tests started.
 var home, _ = filepath.Abs(".")
 
-func (f *fake) Policy(context.Context) (*api.Policy, error) { return f.policy(), f.refuse }
-
-func (f *fake) PolicyReload(context.Context) (*api.Policy, error) { return f.policy(), f.refuse }
-
-func (f *fake) PolicyResume(context.Context) (*api.Policy, error) { return f.policy(), f.refuse }
-
-func (f *fake) policy() *api.Policy {
+func loadedPolicy() *api.Policy {
 	return &api.Policy{
 		File: "/etc/lineage/policy.yaml", Mode: "observe", Loaded: at(-60), Breaker: api.Breaker{Open: true, UIDs: []int{1000}, Since: at(-30)},
 		Refused:      `/etc/lineage/policy.yaml:3:3: unknown key "grase" in defaults; did you mean "grace"?`,
@@ -89,12 +82,12 @@ func (f *fake) policy() *api.Policy {
 	}
 }
 
-func (f *fake) PolicyExplain(_ context.Context, name string) (*api.PolicyExplain, error) {
+func explain(name string) (*api.PolicyExplain, error) {
 	if name == "900" {
-		return &api.PolicyExplain{Process: api.Process{Ref: ref(900), Comm: "cron", State: "live"}, Items: []api.PolicyRule{}}, f.refuse
+		return &api.PolicyExplain{Process: api.Process{Ref: ref(900), Comm: "cron", State: "live"}, Items: []api.PolicyRule{}}, nil
 	}
 	return &api.PolicyExplain{Process: live(4121, "sh", "-c", "make"), Items: []api.PolicyRule{
 		{Rule: "protect.db", Reason: "production data", Origin: "/etc/lineage/policy.yaml:9", Effect: "nothing: a member is not shielded from its own session"},
 		{Rule: "agents.make", Origin: "/etc/lineage/policy.yaml:4", Effect: "opened session k3x9q2, grace 5s"},
-	}}, f.refuse
+	}}, nil
 }

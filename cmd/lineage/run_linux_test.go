@@ -105,7 +105,7 @@ func TestRunReachesTheNamedDaemon(t *testing.T) {
 // that stays there.
 func TestShowEnd(t *testing.T) {
 	f := newFake()
-	f.sessions[0].Live = 5
+	f.Has.Sessions[0].Live = 5
 	w := newWorld(t, f)
 	twice := make(chan struct{})
 	shown := sync.OnceFunc(func() { close(twice) })
@@ -124,7 +124,7 @@ func TestShowEnd(t *testing.T) {
 	}
 	// Without a terminal, or if the end is quick, nothing is shown.
 	w = newWorld(t, f)
-	ending.Show(&w.Console, nil, &f.sessions[0])()
+	ending.Show(&w.Console, nil, &f.Has.Sessions[0])()
 	w.During(func(time.Time) string { t.Error("asked for a line"); return "" })()
 	if w.err.Len() > 0 {
 		t.Errorf("%q", w.err.String())

@@ -53,7 +53,7 @@ func TestTopOnATerminal(t *testing.T) {
 func (tt sitting) run(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	f := newFake()
-	f.watch = tt.watch
+	f.On.Watch = tt.watch
 	w, y := newWorld(t, f), newTypist(t, tt.see, tt.keys)
 	before := settings(t, y.tty)
 	w.Stdin, w.Stdout = y.tty, y.tty

@@ -14,6 +14,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 )
 
 // `tree -i` reads what `events` writes, without a daemon.
@@ -108,7 +109,7 @@ func TestDeepTree(t *testing.T) {
 	for pid := 1; pid <= depth; pid++ {
 		tree.Nodes = append(tree.Nodes, api.Node{Process: live(pid, "sh"), Children: []api.Ref{ref(pid%depth + 1)}})
 	}
-	f := &fake{sessions: []api.Session{*tree.Session}, trees: map[string]*api.Tree{"deep00": tree}}
+	f := &apitest.Client{Has: apitest.Has{Sessions: []api.Session{*tree.Session}, Trees: map[string]*api.Tree{"deep00": tree}}}
 	_, stdout, _ := newWorld(t, f).run("tree", "deep00")
 	lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
 	if len(lines) != depth+1 || len(stdout) > 400*depth {
@@ -120,18 +121,18 @@ func TestDeepTree(t *testing.T) {
 }
 
 // followed is a daemon whose session changes as often as the test says.
-func followed() (f *fake, changes func(int)) {
+func followed() (f *apitest.Client, changes func(int)) {
 	f = newFake()
 	tick := make(chan struct{})
-	f.streams = func(_ context.Context, _ api.EventsQuery, each func(*api.Event) error) error {
+	f.On.Events = func(_ context.Context, _ api.EventsQuery, each func(*api.Event) error) error {
 		for range tick {
 			if err := each(&api.Event{Type: "fork"}); err != nil {
 				return err
 			}
 		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.trees["k3x9q2"] = &api.Tree{Session: &api.Session{ID: "k3x9q2", State: "ended", EndReason: "root_exit"}}
+		f.Lock()
+		defer f.Unlock()
+		f.Has.Trees["k3x9q2"] = &api.Tree{Session: &api.Session{ID: "k3x9q2", State: "ended", EndReason: "root_exit"}}
 		return nil
 	}
 	return f, func(n int) {
@@ -150,13 +151,13 @@ func TestFollow(t *testing.T) {
 	})
 	t.Run("a line for each change", func(t *testing.T) {
 		f := newFake()
-		f.stream = f.stream[3:]
+		f.Has.Events = f.Has.Events[3:]
 		golden(t, "follow plain", newWorld(t, f).record("tree", "-f", "--plain", "build"))
 	})
 	t.Run("lines, interrupted", func(t *testing.T) {
 		f := newFake()
 		w := newWorld(t, f)
-		f.streams = func(ctx context.Context, _ api.EventsQuery, each func(*api.Event) error) error {
+		f.On.Events = func(ctx context.Context, _ api.EventsQuery, each func(*api.Event) error) error {
 			w.signals <- os.Interrupt
 			<-ctx.Done()
 			return each(&api.Event{Type: "fork"})
@@ -167,7 +168,7 @@ func TestFollow(t *testing.T) {
 	})
 	t.Run("lines, broken", func(t *testing.T) {
 		f := newFake()
-		f.streams = func(context.Context, api.EventsQuery, func(*api.Event) error) error {
+		f.On.Events = func(context.Context, api.EventsQuery, func(*api.Event) error) error {
 			return &api.UnreachableError{Socket: "/s", Err: api.ErrBroken}
 		}
 		if code, _, stderr := newWorld(t, f).run("tree", "-f", "--plain", "build"); code != 5 || !strings.Contains(stderr, "lost the daemon") {
@@ -176,7 +177,7 @@ func TestFollow(t *testing.T) {
 	})
 	t.Run("broken", func(t *testing.T) {
 		f := newFake()
-		f.streams = func(context.Context, api.EventsQuery, func(*api.Event) error) error {
+		f.On.Events = func(context.Context, api.EventsQuery, func(*api.Event) error) error {
 			return &api.UnreachableError{Socket: "/s", Err: api.ErrBroken}
 		}
 		if code, _, stderr := newWorld(t, f).run("tree", "-f", "build"); code != 5 || !strings.Contains(stderr, "lost the daemon") {
@@ -186,7 +187,7 @@ func TestFollow(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) {
 		f := newFake()
 		w := newWorld(t, f)
-		f.streams = func(ctx context.Context, _ api.EventsQuery, _ func(*api.Event) error) error {
+		f.On.Events = func(ctx context.Context, _ api.EventsQuery, _ func(*api.Event) error) error {
 			w.signals <- os.Interrupt
 			<-ctx.Done()
 			return ctx.Err()
@@ -225,7 +226,7 @@ func TestEventsResume(t *testing.T) {
 	broken := &api.UnreachableError{Socket: "/s", Err: api.ErrBroken}
 	f := newFake()
 	var asked []uint64
-	f.streams = func(_ context.Context, q api.EventsQuery, each func(*api.Event) error) error {
+	f.On.Events = func(_ context.Context, q api.EventsQuery, each func(*api.Event) error) error {
 		asked = append(asked, q.From)
 		if q.Snapshot != (len(asked) == 1) {
 			t.Errorf("question %d: snapshot %t", len(asked), q.Snapshot)
@@ -249,7 +250,7 @@ func TestEventsResume(t *testing.T) {
 
 func TestEventsReason(t *testing.T) {
 	f := newFake()
-	f.stream = []api.Event{{Head: api.Head{Kind: "end"}, Reason: "slow"}}
+	f.Has.Events = []api.Event{{Head: api.Head{Kind: "end"}, Reason: "slow"}}
 	if _, _, stderr := newWorld(t, f).run("events"); stderr != "lineage: events: the daemon ended the stream: slow\n" {
 		t.Errorf("says %q", stderr)
 	}
@@ -259,7 +260,7 @@ func TestEventsQuery(t *testing.T) {
 	f := newFake()
 	enough := errors.New("enough")
 	var got api.EventsQuery
-	f.streams = func(_ context.Context, q api.EventsQuery, _ func(*api.Event) error) error { got = q; return enough }
+	f.On.Events = func(_ context.Context, q api.EventsQuery, _ func(*api.Event) error) error { got = q; return enough }
 	newWorld(t, f).run("events", "--session", "build", "--type", "fork,exit", "--type", "lost", "--snapshot")
 	want := api.EventsQuery{Session: "build", Types: []api.EventType{"fork", "exit", "lost"}, Snapshot: true}
 	if !reflect.DeepEqual(got, want) {
@@ -271,8 +272,8 @@ func TestEventsQuery(t *testing.T) {
 // parent.
 func TestOrphanWithUnknownParent(t *testing.T) {
 	f := newFake()
-	for i := range f.trees["k3x9q2"].Nodes {
-		if n := &f.trees["k3x9q2"].Nodes[i]; n.Orphan {
+	for i := range f.Has.Trees["k3x9q2"].Nodes {
+		if n := &f.Has.Trees["k3x9q2"].Nodes[i]; n.Orphan {
 			n.Parent = n.Creator
 		}
 	}

@@ -25,13 +25,13 @@ func TestWhyPath(t *testing.T) {
 	t.Chdir(dir)
 	for _, arg := range []string{file, link, "./80", "link", dir + "/../" + filepath.Base(dir) + "/80"} {
 		f := newFake()
-		if code, _, stderr := newWorld(t, f).run("why", arg); code != 0 || f.asked.Path != file || f.asked.Inode == 0 {
-			t.Errorf("why %s: exit %d, asked for %+v, %s", arg, code, f.asked, stderr)
+		if code, _, stderr := newWorld(t, f).run("why", arg); code != 0 || f.Got.Paths[0].Path != file || f.Got.Paths[0].Inode == 0 {
+			t.Errorf("why %s: exit %d, asked for %+v, %s", arg, code, f.Got.Paths[0], stderr)
 		}
 	}
 	f := newFake()
-	if code, _, _ := newWorld(t, f).run("why", "gone"); code != 0 || f.asked.Path != filepath.Join(dir, "gone") || f.asked.Inode != 0 {
-		t.Errorf("a file that is gone: exit %d, asked for %+v", code, f.asked)
+	if code, _, _ := newWorld(t, f).run("why", "gone"); code != 0 || f.Got.Paths[0].Path != filepath.Join(dir, "gone") || f.Got.Paths[0].Inode != 0 {
+		t.Errorf("a file that is gone: exit %d, asked for %+v", code, f.Got.Paths[0])
 	}
 }
 
@@ -39,7 +39,7 @@ func TestWhyPath(t *testing.T) {
 // runs.
 func TestWhyOutside(t *testing.T) {
 	f := newFake()
-	f.sessions[0].Owner = new(ref(900))
+	f.Has.Sessions[0].Owner = new(ref(900))
 	w := newWorld(t, f)
 	w.host.ancestors = func(pid int) []api.Process {
 		if pid != 900 {
@@ -53,7 +53,7 @@ func TestWhyOutside(t *testing.T) {
 // So is the holder of a port or of a file, with what to do about it.
 func TestWhyHolderOutside(t *testing.T) {
 	f := newFake()
-	f.whys[4130] = &api.Why{Process: api.Process{Ref: ref(900), Comm: "node", Argv: []string{"node", strings.Repeat("x", 300)}, State: api.StateLive}}
+	f.Has.Whys[4130] = &api.Why{Process: api.Process{Ref: ref(900), Comm: "node", Argv: []string{"node", strings.Repeat("x", 300)}, State: api.StateLive}}
 	for what, file := range map[string]string{":8080": "", "file": "file"} {
 		w := newWorld(t, f)
 		w.host.ancestors = func(pid int) []api.Process {
@@ -83,7 +83,9 @@ func TestWhyHolderOutside(t *testing.T) {
 // A path that does not exist may be a session's name: say so.
 func TestWhySessionName(t *testing.T) {
 	f := newFake()
-	f.noHolders = true
+	f.On.WhyPath = func(api.PathRef) (*api.Holders, error) {
+		return nil, api.NewError(api.CodeNotFound, "no process found that has the path open or locked", "")
+	}
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("m8p4z1", nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -122,7 +124,7 @@ func TestClaims(t *testing.T) {
 	f := newFake()
 	call := api.Call{ID: "toolu_\x1b[2J", Tool: "Bash", Began: at(-90), Ended: at(-60), Claimed: true}
 	said := "tool call Bash toolu_\\x1b[2J (claimed)"
-	tree := f.trees["k3x9q2"]
+	tree := f.Has.Trees["k3x9q2"]
 	for i := range tree.Nodes {
 		if tree.Nodes[i].Ref != tree.Roots[0] {
 			tree.Nodes[i].Calls = []api.Call{call}
@@ -132,13 +134,13 @@ func TestClaims(t *testing.T) {
 	if got, top := strings.Count(out, said), strings.Count(out, "(claimed)"); got == 0 || got != top || got >= len(tree.Nodes)-1 {
 		t.Errorf("%d of %d rows name the call:\n%s", got, len(tree.Nodes), out)
 	}
-	why := f.whys[4130]
+	why := f.Has.Whys[4130]
 	why.Process.Calls = []api.Call{call}
 	why.Process.Trace = &api.Trace{TraceID: "0af7", SpanID: "b7ad", Claimed: true}
 	if _, out, _ := newWorld(t, f).run("why", "4130"); !strings.Contains(out, "started by "+said+", which ended 1m0s ago · trace 0af7, below span b7ad (claimed)") {
 		t.Errorf("%s", out)
 	}
-	f.stream = []api.Event{
+	f.Has.Events = []api.Event{
 		{Head: api.Head{Kind: "event"}, Type: "mark", Process: &api.Process{Ref: ref(4120), Comm: "claude"}, Call: &call},
 		{Head: api.Head{Kind: "event"}, Type: "trace", Process: &why.Process},
 		{Head: api.Head{Kind: "end"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 )
 
@@ -49,7 +50,7 @@ func onTerminal(t *testing.T, c api.Client, columns int, args ...string) string 
 // processes. Lines on stderr may be longer: an error is not cut.
 func TestWidths(t *testing.T) {
 	for _, columns := range []int{40, 80, 120, 200} {
-		for name, c := range map[string]func() *fake{"tame": newFake, "hostile": hostileFake} {
+		for name, c := range map[string]func() *apitest.Client{"tame": newFake, "hostile": hostileFake} {
 			for _, line := range shown {
 				text := onTerminal(t, c(), columns, strings.Fields(line)...)
 				if text == "" {

@@ -4,6 +4,7 @@ package arch
 // arrows point one way: cmd, tui → api ← daemon → enforcer → tracer → bpf, and
 // daemon, tracer → lineage.
 var mayImport = map[string]string{
+	"api/apitest":                "api",
 	"api/display":                "api",
 	"api/run":                    "api",
 	"cmd/lineage":                "api api/display cmd/lineage/console cmd/lineage/ending cmd/lineage/exit cmd/lineage/export cmd/lineage/help cmd/lineage/hook cmd/lineage/hosts cmd/lineage/outside cmd/lineage/perfetto cmd/lineage/secrets cmd/lineage/setup cmd/lineage/silence cmd/lineage/supervise cmd/lineage/text cmd/lineage/urgent cmd/lineage/view daemon daemon/canary daemon/instance daemon/replay enforcer/policy tracer tui tui/ink tui/saved",

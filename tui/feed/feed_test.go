@@ -7,14 +7,8 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 )
-
-// source is a daemon.
-type source func(ctx context.Context, each func(*api.Frame) error) error
-
-func (s source) Watch(ctx context.Context, _ api.WatchQuery, each func(*api.Frame) error) error {
-	return s(ctx, each)
-}
 
 func ref(pid int) api.Ref { return api.Ref{PID: pid, StartNS: api.U64(pid) * 1e9} }
 
@@ -25,7 +19,9 @@ func live(pid int, comm string) api.Process {
 // startFeed runs a feed whose pauses take no time.
 func startFeed(t *testing.T, watch func(ctx context.Context, each func(*api.Frame) error) error) *Feed {
 	ctx, cancel := context.WithCancel(t.Context())
-	f := New(func(context.Context) (Watcher, api.WatchQuery, error) { return source(watch), api.WatchQuery{}, nil })
+	f := New(func(context.Context) (Watcher, api.WatchQuery, error) {
+		return &apitest.Client{On: apitest.On{Watch: watch}}, api.WatchQuery{}, nil
+	})
 	f.pause = func(context.Context, time.Duration) {}
 	over := make(chan struct{})
 	go func() { f.Run(ctx)(); close(over) }()

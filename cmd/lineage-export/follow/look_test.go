@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
@@ -106,21 +106,11 @@ func TestLookTwice(t *testing.T) {
 		reports int
 	}{{[]api.Orphan{left}, 1}, {[]api.Orphan{left}, 0}, {nil, 0}, {[]api.Orphan{left}, 1}} {
 		f.batch = nil
-		f.look(t.Context(), orphaned{f.source.client, step.orphans})
+		f.look(t.Context(), &apitest.Client{Has: apitest.Has{Orphans: &api.Orphans{Items: slices.Clone(step.orphans)}}})
 		if len(f.batch) != step.reports {
 			t.Errorf("look %d: %d reports, want %d", i, len(f.batch), step.reports)
 		}
 	}
-}
-
-// orphaned is a daemon with orphans.
-type orphaned struct {
-	api.Client
-	orphans []api.Orphan
-}
-
-func (o orphaned) Orphans(context.Context, string) (*api.Orphans, error) {
-	return &api.Orphans{Items: slices.Clone(o.orphans)}, nil
 }
 
 // session and sessions answer as the daemon does.

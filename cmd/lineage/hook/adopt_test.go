@@ -11,17 +11,17 @@ import (
 // Whichever hook learns that its agent is in no session opens one.
 func TestAdopts(t *testing.T) {
 	for _, name := range events {
-		f := &fake{above: inClaude}
+		f := newFake(inClaude, "")
 		if said := f.call(t, name); said != "" {
 			t.Errorf("%s: %q", name, said)
 		}
 		want := api.NewSession{Root: api.Ref{PID: 40, StartNS: 7}, Adopt: true, Name: "claude-code-40"}
-		if len(f.created) != 1 || f.created[0] != want {
-			t.Errorf("%s created %+v, want %+v", name, f.created, want)
+		if len(f.Got.Created) != 1 || f.Got.Created[0] != want {
+			t.Errorf("%s created %+v, want %+v", name, f.Got.Created, want)
 		}
 		begins := name == "PreToolUse" || name == "BeforeTool"
-		if begins != (len(f.marks) == 1) || begins && (f.marks[0].Phase != api.PhaseBegin || f.marks[0].ID != "one" || f.marks[0].Agent.PID != 40) {
-			t.Errorf("%s marked %+v", name, f.marks)
+		if begins != (len(f.Got.Marks) == 1) || begins && (f.Got.Marks[0].Phase != api.PhaseBegin || f.Got.Marks[0].ID != "one" || f.Got.Marks[0].Agent.PID != 40) {
+			t.Errorf("%s marked %+v", name, f.Got.Marks)
 		}
 	}
 }
@@ -29,9 +29,9 @@ func TestAdopts(t *testing.T) {
 // An agent that is in a session is left where it is.
 func TestInSession(t *testing.T) {
 	for _, name := range events {
-		f := &fake{above: inClaude, member: "older1"}
-		if said := f.call(t, name); said != "" || len(f.created) > 0 {
-			t.Errorf("%s created %+v and said %q", name, f.created, said)
+		f := newFake(inClaude, "older1")
+		if said := f.call(t, name); said != "" || len(f.Got.Created) > 0 {
+			t.Errorf("%s created %+v and said %q", name, f.Got.Created, said)
 		}
 	}
 }
@@ -49,17 +49,17 @@ func TestStrangers(t *testing.T) {
 		"nothing above it": nil,
 	} {
 		for _, name := range events {
-			f := &fake{above: above}
+			f := newFake(above, "")
 			said := f.call(t, name)
-			if len(f.created) > 0 {
-				t.Errorf("%s: %s created %+v", what, name, f.created)
+			if len(f.Got.Created) > 0 {
+				t.Errorf("%s: %s created %+v", what, name, f.Got.Created)
 			}
 			shows := name == "SessionStart" && above != nil && what != "only shells"
 			if shows != strings.Contains(said, "no program of this agent") || !shows && said != "" {
 				t.Errorf("%s: %s said %q", what, name, said)
 			}
 		}
-		f := &fake{above: above, member: "older1"} // of "lineage run", with an agent of another name
+		f := newFake(above, "older1") // of "lineage run", with an agent of another name
 		if said := f.call(t, "SessionStart"); said != "" {
 			t.Errorf("%s in a session: %q", what, said)
 		}
@@ -76,30 +76,32 @@ func TestNearest(t *testing.T) {
 		"npm's":       {{Ref: api.Ref{PID: 40}, Comm: "claude.exe", Exe: "/usr/lib/node_modules/@anthropic-ai/claude-code/bin/claude.exe"}},
 		"a script":    {process(40, "node", "/usr/bin/node", "--max-old-space-size=8192", "/usr/lib/node_modules/@anthropic-ai/claude-code/cli.js", "-p", "x")},
 	} {
-		f := &fake{above: above}
-		if said := f.call(t, "PreToolUse"); said != "" || len(f.created) != 1 || f.created[0].Root.PID != 40 || len(f.marks) != 1 || f.marks[0].Agent.PID != 40 {
-			t.Errorf("%s: created %+v, marked %+v, said %q", what, f.created, f.marks, said)
+		f := newFake(above, "")
+		if said := f.call(t, "PreToolUse"); said != "" || len(f.Got.Created) != 1 || f.Got.Created[0].Root.PID != 40 || len(f.Got.Marks) != 1 || f.Got.Marks[0].Agent.PID != 40 {
+			t.Errorf("%s: created %+v, marked %+v, said %q", what, f.Got.Created, f.Got.Marks, said)
 		}
 	}
 	other, known := setup.Find("goose")
-	f := &fake{above: []api.Process{process(41, "sh"), process(40, "goose")}}
-	if f.call(t, "SessionStart", func(h *Hook) { h.Agent = other }); known || len(f.created) != 1 || f.created[0].Name != "goose-40" {
-		t.Errorf("goose, known %v: %+v", known, f.created)
+	f := newFake([]api.Process{process(41, "sh"), process(40, "goose")}, "")
+	if f.call(t, "SessionStart", func(h *Hook) { h.Agent = other }); known || len(f.Got.Created) != 1 || f.Got.Created[0].Name != "goose-40" {
+		t.Errorf("goose, known %v: %+v", known, f.Got.Created)
 	}
 }
 
 // Calls in parallel have a hook each. One adopts the agent, and no call is lost.
 func TestTogether(t *testing.T) {
-	f := &fake{above: inClaude, busy: 3}
-	if said := f.call(t, "PreToolUse"); said != "" || len(f.created) > 0 || len(f.marks) != 1 {
-		t.Errorf("created %+v, marked %+v, said %q", f.created, f.marks, said)
+	f := newFake(inClaude, "")
+	f.busy = 3
+	if said := f.call(t, "PreToolUse"); said != "" || len(f.Got.Created) > 0 || len(f.Got.Marks) != 1 {
+		t.Errorf("created %+v, marked %+v, said %q", f.Got.Created, f.Got.Marks, said)
 	}
 }
 
 // If the daemon refuses, the user hears why, once for each start.
 func TestRefused(t *testing.T) {
 	for _, name := range events {
-		f := &fake{above: inClaude, refuse: api.NewError(api.CodeTooMany, "uid 1000 has 2048 sessions", "end some")}
+		f := newFake(inClaude, "")
+		f.Refuse = api.NewError(api.CodeTooMany, "uid 1000 has 2048 sessions", "end some")
 		said := f.call(t, name)
 		if start := name == "SessionStart"; start != strings.Contains(said, "claude-code is not tracked: uid 1000 has 2048 sessions") || !start && said != "" {
 			t.Errorf("%s: %q", name, said)
@@ -116,14 +118,19 @@ func TestSum(t *testing.T) {
 		}
 		return w
 	}
-	f := &fake{above: inClaude, member: "mine00", ports: []int{8080, 8081}, holders: map[int][]api.Why{
-		8080: {holder(60, "mine00"), holder(61, "other0"), holder(62, ""), holder(40, "mine00")},
-	}}
+	f := newFake(inClaude, "mine00")
+	f.Has.Sessions = []api.Session{{ID: "mine00", Ports: []int{8080, 8081}}}
+	f.On.WhyPort = func(_ string, port int) (*api.Holders, error) {
+		if port != 8080 {
+			return &api.Holders{}, nil
+		}
+		return &api.Holders{Items: []api.Why{holder(60, "mine00"), holder(61, "other0"), holder(62, ""), holder(40, "mine00")}}, nil
+	}
 	want := "lineage: still running: node server.js (PID 60) listens on port 8080. End it: lineage end mine00"
 	if said := f.call(t, "Stop"); said != want {
 		t.Errorf("%q, want %q", said, want)
 	}
-	if len(f.marks) != 1 || f.marks[0].Phase != api.PhaseEnd || f.marks[0].ID != "" {
-		t.Errorf("marked %+v: an interrupted call does not end", f.marks)
+	if len(f.Got.Marks) != 1 || f.Got.Marks[0].Phase != api.PhaseEnd || f.Got.Marks[0].ID != "" {
+		t.Errorf("marked %+v: an interrupted call does not end", f.Got.Marks)
 	}
 }

@@ -22,7 +22,7 @@ func TestLargeEvent(t *testing.T) {
 		"much behind": {`{"hook_event_name": "Stop"}` + large, 1},
 		"no event":    {large, 0},
 	} {
-		f := &fake{above: inClaude, member: "mine00"}
+		f := newFake(inClaude, "mine00")
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -57,17 +57,17 @@ func TestOpenPipe(t *testing.T) {
 	if _, err := io.WriteString(w, `{"hook_event_name": "SessionStart"}`); err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{above: inClaude}
+	f := newFake(inClaude, "")
 	f.call(t, "", func(h *Hook) { h.In = r })
-	if len(f.created) != 1 {
-		t.Errorf("created %+v", f.created)
+	if len(f.Got.Created) != 1 {
+		t.Errorf("created %+v", f.Got.Created)
 	}
 }
 
 // Anything but an event of an agent does nothing.
 func TestGarbage(t *testing.T) {
 	for _, in := range []string{"", "hello", "[]", "{}", `{"hook_event_name": 7}`, `{"hook_event_name": "Notification"}`, `{"hook_event_name": "Stop"`, strings.Repeat("\x00", 1000)} {
-		f := &fake{above: inClaude}
+		f := newFake(inClaude, "")
 		said := f.call(t, "", func(h *Hook) {
 			h.In, h.Look = strings.NewReader(in), func() silence.Listener { return silence.Unknown }
 		})

@@ -6,77 +6,59 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
 )
 
 // fake is a daemon, and the processes above the hook.
 type fake struct {
-	api.Client
+	*apitest.Client
 	above    []api.Process
-	member   string            // the session of the hook and of the agent
-	deaf     int               // connections that fail first
-	deafWith error             // in this way
-	dialed   int               // connections
-	created  []api.NewSession  // sessions
-	marks    []api.MarkRequest // that were accepted
-	busy     int               // another hook adopts the agent, and comes to this one after this number of requests
-	refuse   error             // what Create returns
-	ports    []int             // of the session
-	holders  map[int][]api.Why
+	member   string // the session of the hook and of the agent
+	deaf     int    // connections that fail first
+	deafWith error  // in this way
+	dialed   int    // connections
+	busy     int    // another hook adopts the agent, and comes to this one after this number of requests
 }
 
 const self = 50 // the hook's PID
 
-func (f *fake) Close() error { return nil }
-
-func (f *fake) Process(_ context.Context, ref string) (*api.Process, error) {
-	pid, err := strconv.Atoi(ref)
-	if err != nil {
-		return nil, err
-	}
-	return &api.Process{Ref: api.Ref{PID: pid, StartNS: 7}, Session: f.member}, nil
-}
-
-func (f *fake) Session(_ context.Context, id string) (*api.Session, error) {
-	if id != f.member {
-		return nil, fmt.Errorf("asked about %s", id)
-	}
-	return &api.Session{ID: id, Ports: f.ports}, nil
-}
-
-func (f *fake) WhyPort(_ context.Context, _ string, port int) (*api.Holders, error) {
-	return &api.Holders{Items: f.holders[port]}, nil
-}
-
-func (f *fake) Create(_ context.Context, s api.NewSession) (*api.Session, error) {
-	switch {
-	case f.refuse != nil:
-		return nil, f.refuse
-	case f.busy > 0:
-		return nil, api.NewError(api.CodeBusyName, "in use", "")
-	}
-	f.created, f.member = append(f.created, s), "a1b2c3"
-	return &api.Session{ID: f.member}, nil
-}
-
-func (f *fake) Mark(_ context.Context, m api.MarkRequest) (*api.Mark, error) {
-	if f.busy > 0 {
-		if f.busy--; f.busy == 0 {
+func newFake(above []api.Process, member string) *fake {
+	f := &fake{Client: &apitest.Client{}, above: above, member: member}
+	f.On = apitest.On{
+		Process: func(ref string) (*api.Process, error) {
+			r, err := api.ParseRef(ref)
+			return &api.Process{Ref: api.Ref{PID: r.PID, StartNS: 7}, Session: f.member}, err
+		},
+		Create: func(context.Context, api.NewSession) (*api.Session, error) {
+			switch {
+			case f.Refuse != nil:
+				return nil, f.Refuse
+			case f.busy > 0:
+				return nil, api.NewError(api.CodeBusyName, "in use", "")
+			}
 			f.member = "a1b2c3"
-		}
+			return nil, nil
+		},
+		Mark: func(api.MarkRequest) error {
+			if f.busy > 0 {
+				if f.busy--; f.busy == 0 {
+					f.member = "a1b2c3"
+				}
+			}
+			if f.member == "" {
+				return api.NewError(api.CodeDenied, "the caller is not in a session", "")
+			}
+			return nil
+		},
 	}
-	if f.member == "" {
-		return nil, api.NewError(api.CodeDenied, "the caller is not in a session", "")
-	}
-	f.marks = append(f.marks, m)
-	return &api.Mark{}, nil
+	return f
 }
 
 // nobody is what a connection to a socket without a daemon returns.
@@ -97,7 +79,7 @@ func (f *fake) call(t *testing.T, name string, change ...func(*Hook)) (said stri
 			if f.dialed++; f.dialed <= f.deaf {
 				return nil, f.deafWith
 			}
-			return f, nil
+			return f.Client, nil
 		},
 	}
 	for _, c := range change {

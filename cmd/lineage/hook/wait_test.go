@@ -33,10 +33,11 @@ func TestWaits(t *testing.T) {
 		{"PostToolUse", starting, 1},
 		{"Stop", nobody(syscall.ECONNREFUSED), 1},
 	} {
-		f := &fake{above: inClaude, deaf: 3, deafWith: tt.err}
+		f := newFake(inClaude, "")
+		f.deaf, f.deafWith = 3, tt.err
 		said := f.call(t, tt.name)
-		if f.dialed != tt.tries || len(f.created) != tt.tries/4 {
-			t.Errorf("%s, %v: %d connections, want %d; created %+v; said %q", tt.name, tt.err, f.dialed, tt.tries, f.created, said)
+		if f.dialed != tt.tries || len(f.Got.Created) != tt.tries/4 {
+			t.Errorf("%s, %v: %d connections, want %d; created %+v; said %q", tt.name, tt.err, f.dialed, tt.tries, f.Got.Created, said)
 		}
 	}
 }
@@ -44,7 +45,7 @@ func TestWaits(t *testing.T) {
 // How long a hook waits for a daemon that accepts and does not answer.
 func TestPatience(t *testing.T) {
 	for _, name := range events {
-		f := &fake{above: inClaude}
+		f := newFake(inClaude, "")
 		var limit time.Duration
 		f.call(t, name, func(h *Hook) {
 			h.Dial = func(ctx context.Context) (api.Client, error) {
@@ -63,7 +64,8 @@ func TestPatience(t *testing.T) {
 // a daemon runs, and never if none does.
 func TestUnanswered(t *testing.T) {
 	note := noteIn(t.TempDir())
-	f := &fake{above: inClaude, deaf: 1000, deafWith: context.DeadlineExceeded}
+	f := newFake(inClaude, "")
+	f.deaf, f.deafWith = 1000, context.DeadlineExceeded
 	call := func(name string, look silence.Listener, dials, says int) {
 		t.Helper()
 		before := f.dialed
@@ -90,8 +92,8 @@ func TestUnanswered(t *testing.T) {
 	call("SessionStart", silence.Gone, 1, 0)
 	f.deaf = 0
 	call("PreToolUse", silence.Running, 1, 0)
-	if len(f.created) != 1 || len(f.marks) != 1 {
-		t.Errorf("the daemon answers again: created %+v, marked %+v", f.created, f.marks)
+	if len(f.Got.Created) != 1 || len(f.Got.Marks) != 1 {
+		t.Errorf("the daemon answers again: created %+v, marked %+v", f.Got.Created, f.Got.Marks)
 	}
 	f.deaf = 1000
 	call("SessionStart", silence.Gone, 1, 1)
@@ -107,7 +109,8 @@ func TestUnansweredAnywhere(t *testing.T) {
 	for tmp, want := range map[string]string{dir: "1000", locked: "1100"} {
 		var got strings.Builder
 		for _, name := range []string{"SessionStart", "SessionStart", "Stop", "Stop"} {
-			f := &fake{above: inClaude, deaf: 1, deafWith: nobody(syscall.ENOENT)}
+			f := newFake(inClaude, "")
+			f.deaf, f.deafWith = 1, nobody(syscall.ENOENT)
 			note := silence.NewNote(func(name string) string { return map[string]string{"TMPDIR": tmp}[name] }, "note")
 			said := f.call(t, name, with(note, silence.Gone))
 			got.WriteString(map[bool]string{true: "1", false: "0"}[strings.Contains(said, unheard)])
@@ -121,9 +124,10 @@ func TestUnansweredAnywhere(t *testing.T) {
 // A daemon that refuses is one that answers.
 func TestRefusalIsAnAnswer(t *testing.T) {
 	note := noteIn(t.TempDir())
-	f := &fake{above: inClaude, deaf: 1, deafWith: nobody(syscall.ENOENT)}
+	f := newFake(inClaude, "")
+	f.deaf, f.deafWith = 1, nobody(syscall.ENOENT)
 	f.call(t, "SessionStart", with(note, silence.Gone))
-	f.refuse = api.NewError(api.CodeTooMany, "too many", "")
+	f.Refuse = api.NewError(api.CodeTooMany, "too many", "")
 	f.call(t, "Stop", with(note, silence.Running))
 	if _, there := note.Read(); there {
 		t.Error("the note is still there")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 )
 
 // A daemon that is starting or stopping is asked again; any other refusal is the answer.
@@ -15,9 +16,9 @@ func TestLinkAsksAgain(t *testing.T) {
 		dials := 0
 		dial := func(context.Context) (api.Client, error) {
 			dials++
-			return &fake{}, nil
+			return &apitest.Client{}, nil
 		}
-		l := newLink(&fake{}, dial, dial)
+		l := newLink(&apitest.Client{}, dial, dial)
 		n := 0
 		err := l.do(t.Context(), func(api.Client) error {
 			if n++; n == 1 {

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 )
 
 // The test binary plays all parts: run with a fake daemon, its shim (automatically),
@@ -48,13 +49,13 @@ type script struct {
 		MaxProcesses                      int
 		MaxRSS                            int64
 	}
-	Log       string // file for one line a call
-	Refuse    *api.Error
-	NoDaemon  bool // Connect fails
-	HoldUp    bool // Create does not answer
-	NoAnswer  bool // Connect does not answer
-	Lose      int  // this many calls of Report break the connection
-	Gone      bool // after the first loss the daemon does not answer
+	Log       string     // file for one line a call
+	Refusal   *api.Error // of a new session
+	NoDaemon  bool       // Connect fails
+	HoldUp    bool       // Create does not answer
+	NoAnswer  bool       // Connect does not answer
+	Lose      int        // this many calls of Report break the connection
+	Gone      bool       // after the first loss the daemon does not answer
 	Verdict   *api.Report
 	UntilEnd  bool // the verdict comes with End
 	Deaf      bool // End ends nothing
@@ -73,7 +74,7 @@ func runFake() int {
 		return 99
 	}
 	os.Unsetenv("LNGTEST_RUN")
-	f := &fake{script: s, ended: make(chan struct{})}
+	f := newFake(s)
 	o := Options{
 		Name: s.Options.Name, OnExit: s.Options.OnExit, Report: s.Options.Report, Trace: s.Options.Trace, User: s.Options.User,
 		Subreaper: !s.Options.NoSubreaper, Quiet: s.Options.Quiet,
@@ -120,15 +121,23 @@ func descriptors() int {
 // rootPID is the root of a session, as the fake daemon names it.
 const rootPID = 3
 
-// fake answers as its script says and logs its calls.
+// fake is a daemon that answers as its script says and logs its calls.
 type fake struct {
-	api.Client
+	*apitest.Client
 	script
-	mu    sync.Mutex
 	lost  bool
-	asked int // streams of events
 	once  sync.Once
 	ended chan struct{}
+}
+
+func newFake(s script) *fake {
+	f := &fake{Client: &apitest.Client{}, script: s, ended: make(chan struct{})}
+	f.Has = apitest.Has{Sessions: []api.Session{{ID: "k3x9q2", RSSBytes: 1 << 20}}, Trees: map[string]*api.Tree{"k3x9q2": s.Alive}}
+	f.On = apitest.On{Create: f.create, End: f.end, Report: f.report, Events: f.events}
+	if s.NoPolicy {
+		f.On.Policy = func() (*api.Policy, error) { return nil, api.NewError(api.CodeDenied, "policy: denied", "") }
+	}
+	return f
 }
 
 func (f *fake) log(format string, args ...any) {
@@ -152,7 +161,7 @@ func (f *fake) connect(ctx context.Context) (api.Client, error) {
 	if f.NoDaemon || f.gone() {
 		return nil, errors.New("run: no daemon answers and none can be started here")
 	}
-	return f, nil
+	return f.Client, nil
 }
 
 func (f *fake) dial(context.Context) (api.Client, error) {
@@ -160,31 +169,29 @@ func (f *fake) dial(context.Context) (api.Client, error) {
 	if f.gone() {
 		return nil, errors.New("connection refused")
 	}
-	return f, nil
+	return f.Client, nil
 }
 
 func (f *fake) gone() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.Lock()
+	defer f.Unlock()
 	return f.lost && f.Gone
 }
 
-func (f *fake) Close() error { return nil }
-
-func (f *fake) Create(ctx context.Context, req api.NewSession) (*api.Session, error) {
+func (f *fake) create(ctx context.Context, req api.NewSession) (*api.Session, error) {
 	b, _ := json.Marshal(req)
 	f.log("create %s %s", b, cmdline(req.Root.PID))
 	if f.HoldUp {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	if f.Refuse != nil {
-		return nil, f.Refuse
+	if f.Refusal != nil {
+		return nil, f.Refusal
 	}
 	return &api.Session{ID: "k3x9q2", Name: req.Name, Root: &api.Process{Ref: api.Ref{PID: rootPID}}, State: "active", Token: "lngtest-token", GraceSeconds: f.GraceSecs}, nil
 }
 
-func (f *fake) End(_ context.Context, s string, req api.EndRequest) (*api.Report, error) {
+func (f *fake) end(s string, req api.EndRequest) (*api.Report, error) {
 	f.log("end %s now=%v", s, req.Now)
 	if !f.Deaf {
 		f.once.Do(func() { close(f.ended) })
@@ -192,15 +199,15 @@ func (f *fake) End(_ context.Context, s string, req api.EndRequest) (*api.Report
 	return &api.Report{Session: s}, nil
 }
 
-func (f *fake) Report(ctx context.Context, s string, wait time.Duration) (*api.Report, error) {
+func (f *fake) report(ctx context.Context, s string, wait time.Duration) (*api.Report, error) {
 	f.log("report")
-	f.mu.Lock()
+	f.Lock()
 	lose := f.Lose > 0
 	if lose {
 		f.Lose--
 		f.lost = true
 	}
-	f.mu.Unlock()
+	f.Unlock()
 	if lose {
 		return nil, errors.New("connection reset")
 	}
@@ -217,15 +224,12 @@ func (f *fake) Report(ctx context.Context, s string, wait time.Duration) (*api.R
 	return f.Verdict, nil
 }
 
-func (f *fake) Tree(context.Context, string, string) (*api.Tree, error) { return f.script.Alive, nil }
-
-// Events sends the next stream. After the last one nothing comes.
-func (f *fake) Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
+// events sends the next stream. After the last one nothing comes.
+func (f *fake) events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
 	f.log("events from=%d snapshot=%v", q.From, q.Snapshot)
-	f.mu.Lock()
-	n := f.asked
-	f.asked++
-	f.mu.Unlock()
+	f.Lock()
+	n := len(f.Got.Events) - 1
+	f.Unlock()
 	if n >= len(f.Streams) {
 		<-ctx.Done()
 		return ctx.Err()
@@ -237,17 +241,6 @@ func (f *fake) Events(ctx context.Context, q api.EventsQuery, each func(*api.Eve
 		}
 	}
 	return api.ReadEvents(strings.NewReader(strings.Join(lines, "\n")+"\n"), each)
-}
-
-func (f *fake) Policy(context.Context) (*api.Policy, error) {
-	if f.NoPolicy {
-		return nil, api.NewError(api.CodeDenied, "policy: denied", "")
-	}
-	return &api.Policy{}, nil
-}
-
-func (f *fake) Session(context.Context, string) (*api.Session, error) {
-	return &api.Session{RSSBytes: 1 << 20}, nil
 }
 
 // command is one of the commands that tests run.

@@ -96,7 +96,7 @@ func TestExitCode(t *testing.T) {
 		{name: "grace below", set: func(s *script) { s.Options.GraceMS = &minus }, args: []string{"true"}, code: 125, says: "grace -1s"},
 		{name: "grace above", set: func(s *script) { s.Options.GraceMS = &long }, args: []string{"true"}, code: 125, says: "grace 10m1s"},
 		{name: "no daemon", set: func(s *script) { s.NoDaemon = true }, args: []string{"true"}, code: 125, says: "no daemon"},
-		{name: "refused", set: func(s *script) { s.Refuse = api.NewError(api.CodeBusyName, "name x is taken", "choose another") },
+		{name: "refused", set: func(s *script) { s.Refusal = api.NewError(api.CodeBusyName, "name x is taken", "choose another") },
 			args: []string{"true"}, code: 125, says: "lineage: name x is taken; choose another\n"},
 		{name: "no such user", set: func(s *script) { s.Options.User = "lngtest-nobody" }, args: []string{"true"}, code: 125, says: "lngtest-nobody"},
 		{name: "report nowhere", set: func(s *script) { s.Options.Report = "/nonexistent/r.json" }, args: []string{"true"}, code: 125, says: "/nonexistent/r.json"},

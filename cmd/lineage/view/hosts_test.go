@@ -11,27 +11,34 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/tui"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // remote is the daemon of a host, in memory.
 type remote struct {
-	api.Client
-	name string
+	apitest.Client
 	up   bool
 	feed chan *api.Frame // closed: the connection breaks
-
-	mu   sync.Mutex
-	sent []string
 }
 
-func (d *remote) Close() error { return nil }
+func newRemote(name string, up bool) *remote {
+	d := &remote{up: up, feed: make(chan *api.Frame)}
+	d.Has = apitest.Has{
+		Sessions: []api.Session{{ID: "aaaaaa"}},
+		Plan:     &api.Plan{Session: "aaaaaa", Token: "plan-of-" + name},
+		Leaks:    &api.Leaks{Items: []api.Leak{{Session: "aaaaaa"}}},
+		Events:   []api.Event{{Session: "aaaaaa", Process: &api.Process{Session: "aaaaaa"}}},
+	}
+	d.On.Watch = d.watch
+	return d
+}
 
-func (d *remote) Watch(ctx context.Context, _ api.WatchQuery, each func(*api.Frame) error) error {
-	d.mu.Lock()
+func (d *remote) watch(ctx context.Context, each func(*api.Frame) error) error {
+	d.Lock()
 	feed := d.feed
-	d.mu.Unlock()
+	d.Unlock()
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,32 +52,6 @@ func (d *remote) Watch(ctx context.Context, _ api.WatchQuery, each func(*api.Fra
 			}
 		}
 	}
-}
-
-func (d *remote) Plan(_ context.Context, s string) (*api.Plan, error) {
-	return &api.Plan{Session: s, Token: "plan of " + d.name}, nil
-}
-
-func (d *remote) End(_ context.Context, s string, req api.EndRequest) (*api.Report, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sent = append(d.sent, fmt.Sprintf("end %s under %q", s, req.PlanToken))
-	return &api.Report{Session: s}, nil
-}
-
-func (d *remote) Kill(_ context.Context, ref string, req api.KillRequest) (*api.Killed, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sent = append(d.sent, "kill "+ref)
-	return &api.Killed{}, nil
-}
-
-func (d *remote) Leaks(context.Context, string) (*api.Leaks, error) {
-	return &api.Leaks{Items: []api.Leak{{Session: "aaaaaa"}}}, nil
-}
-
-func (d *remote) Events(_ context.Context, q api.EventsQuery, each func(*api.Event) error) error {
-	return each(&api.Event{Session: q.Session, Process: &api.Process{Session: q.Session}})
 }
 
 // fleetOf is a view of hosts, and the picture that it gives.
@@ -88,16 +69,16 @@ func newFleet(t *testing.T, down string, names ...string) *fleetOf {
 	t.Helper()
 	f := &fleetOf{t: t, hosts: map[string]*remote{}, picture: picture.New()}
 	for _, name := range names {
-		f.hosts[name] = &remote{name: name, up: name != down, feed: make(chan *api.Frame)}
+		f.hosts[name] = newRemote(name, name != down)
 	}
 	dial := func(_ context.Context, name string) (api.Client, error) {
 		d := f.hosts[name]
-		d.mu.Lock()
-		defer d.mu.Unlock()
+		d.Lock()
+		defer d.Unlock()
 		if !d.up {
 			return nil, errors.New("connection refused")
 		}
-		return d, nil
+		return &d.Client, nil
 	}
 	var err error
 	if f.client, _, err = Hosts(names, dial)(t.Context()); err != nil {
@@ -177,7 +158,7 @@ func TestHosts(t *testing.T) {
 	if _, err := f.client.Kill(ctx, "12@5", api.KillRequest{}); err != nil {
 		t.Error(err)
 	}
-	if got := fmt.Sprint(f.hosts["web1"].sent, f.hosts["web2"].sent); got != `[kill 12@5] [end aaaaaa under "plan of web2"]` {
+	if got := fmt.Sprint(f.hosts["web1"].Got.Killed, f.hosts["web2"].Got.Ended); got != "[12@5 ] [aaaaaa plan=plan-of-web2]" {
 		t.Errorf("sent %s", got)
 	}
 	for what, err := range map[string]error{
@@ -210,16 +191,16 @@ func TestHosts(t *testing.T) {
 	// A connection breaks: only the row of that host stays. It is tried again, and so is
 	// the host that could not be reached.
 	web1 := f.hosts["web1"]
-	web1.mu.Lock()
+	web1.Lock()
 	broken := web1.feed
 	web1.feed = make(chan *api.Frame)
-	web1.mu.Unlock()
+	web1.Unlock()
 	close(broken)
 	f.wants("ssh://db unreachable: connection refused 0, web1 unreachable: connection reset 0, web2 active 1, web2/aaaaaa active 1; 1 processes, 1 live")
 	db := f.hosts["ssh://db"]
-	db.mu.Lock()
+	db.Lock()
 	db.up = true
-	db.mu.Unlock()
+	db.Unlock()
 	db.feed <- snapshot(31, false)
 	web1.feed <- snapshot(13, false)
 	f.wants("ssh://db active 1, ssh://db/aaaaaa active 1, web1 active 1, web1/aaaaaa active 1, web2 active 1, web2/aaaaaa active 1; 3 processes, 3 live")

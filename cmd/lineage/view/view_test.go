@@ -8,23 +8,8 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 )
-
-// daemon is a daemon that answers at the second attempt.
-type daemon struct {
-	api.Client
-	sessions map[string]bool
-	closed   bool
-}
-
-func (d *daemon) Session(_ context.Context, s string) (*api.Session, error) {
-	if d.sessions[s] {
-		return &api.Session{ID: s}, nil
-	}
-	return nil, api.NewError(api.CodeNotFound, "not found", "")
-}
-
-func (d *daemon) Close() error { d.closed = true; return nil }
 
 // The view waits only for a daemon that does not run yet.
 func TestDaemon(t *testing.T) {
@@ -39,7 +24,7 @@ func TestDaemon(t *testing.T) {
 		{"not permitted", os.ErrPermission, false},
 		{"something else", api.ErrNotLineage, false},
 	} {
-		d, tries := &daemon{sessions: map[string]bool{"web": true}}, 0
+		d, tries := &apitest.Client{Has: apitest.Has{Sessions: []api.Session{{ID: "web"}}}}, 0
 		connect, err := Daemon(t.Context(), func(context.Context) (api.Client, error) {
 			if tries++; tries == 1 {
 				return nil, &api.UnreachableError{Socket: "/s", Err: tt.first}
@@ -62,9 +47,9 @@ func TestDaemon(t *testing.T) {
 }
 
 func TestDaemonWithoutTheSession(t *testing.T) {
-	d := &daemon{}
+	d := &apitest.Client{}
 	_, err := Daemon(t.Context(), func(context.Context) (api.Client, error) { return d, nil }, "web")
-	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNotFound || !d.closed {
-		t.Errorf("%v, closed %t", err, d.closed)
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNotFound || !d.Got.Closed {
+		t.Errorf("%v, closed %t", err, d.Got.Closed)
 	}
 }

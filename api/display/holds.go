@@ -19,6 +19,13 @@ func Port(p *api.Port) string {
 
 // Lock names a lock, and the processes that wait for it.
 func Lock(l *api.Lock) string {
+	if len(l.Waiting) == 0 {
+		return lockName(l)
+	}
+	return lockName(l) + ", waited for by " + strings.Trim(fmt.Sprint(l.Waiting), "[]")
+}
+
+func lockName(l *api.Lock) string {
 	s := l.Type
 	switch {
 	case l.Type == "file":
@@ -26,9 +33,5 @@ func Lock(l *api.Lock) string {
 	case l.Mode != "":
 		s += " (" + l.Mode + ")"
 	}
-	s = Text(s + " " + l.Path)
-	if len(l.Waiting) > 0 {
-		s += ", waited for by " + strings.Trim(fmt.Sprint(l.Waiting), "[]")
-	}
-	return s
+	return Text(s + " " + l.Path)
 }

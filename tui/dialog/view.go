@@ -251,12 +251,9 @@ func (t *Target) outcome() (text string, ok bool) {
 		return t.Name + ": nothing was sent", true
 	}
 	r := t.report
-	all := max(len(r.Processes), 0)
-	if r.Truncated {
-		all = max(r.Started-r.Exited, all)
-	}
+	ended, all := display.Ended(r)
 	took := time.Duration(r.DurationMS * float64(time.Millisecond)).Round(time.Millisecond)
-	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.Name, display.Text(cmp.Or(r.Verdict, "not over")), all-r.Left, display.Count(all, "process", "processes"), took)
+	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.Name, display.Text(cmp.Or(r.Verdict, "not over")), ended, display.Count(all, "process", "processes"), took)
 	if r.VerdictWhy != "" {
 		text += "; " + display.Text(r.VerdictWhy)
 	}
@@ -271,34 +268,24 @@ func (t *Target) receipt(l *label.Labels, put func(ink.Paint, string)) {
 		look = l.Bad
 	}
 	put(look, text)
-	words := map[api.OutcomeKind]string{api.OutcomeSelf: "exited on its own", api.OutcomeTerm: "SIGTERM", api.OutcomeKill: "SIGKILL", api.OutcomeKept: "kept", api.OutcomeLeft: "LEFT"}
 	for i := range t.report.Processes {
 		o := &t.report.Processes[i]
-		word := cmp.Or(words[o.Outcome], display.Text(o.Outcome))
-		if o.Why != "" {
-			word += ": " + display.Text(o.Why)
-		}
 		look := ink.Paint{}
 		if o.Outcome == api.OutcomeLeft {
 			look = l.Bad
 		}
 		command := display.Command(o.Argv, o.Comm, false, l.Limit)
-		put(look, fmt.Sprintf("  %d %s  %s", o.PID, l.Fit(command, 48), word))
+		put(look, fmt.Sprintf("  %d %s  %s", o.PID, l.Fit(command, 48), display.Outcome(o)))
 	}
 	for _, z := range t.report.Zombies {
 		put(l.Zombie, fmt.Sprintf("  %d %s  zombie, to be reaped by %s", z.PID, display.Text(z.Comm), reaper(z.Reaper)))
 	}
-	for i := range t.report.PortsFreed {
-		put(l.Dim, "  freed "+display.Port(&t.report.PortsFreed[i]))
-	}
-	for i := range t.report.PortsBusy {
-		put(l.Warn, "  still busy: "+display.Port(&t.report.PortsBusy[i]))
-	}
-	for i := range t.report.LocksReleased {
-		put(l.Dim, "  released "+display.Lock(&t.report.LocksReleased[i]))
-	}
-	for i := range t.report.LocksHeld {
-		put(l.Warn, "  still held: "+display.Lock(&t.report.LocksHeld[i]))
+	for _, h := range display.AfterEnd(t.report, label.Process) {
+		look := l.Dim
+		if h.Bad() {
+			look = l.Warn
+		}
+		put(look, "  "+h.String())
 	}
 }
 

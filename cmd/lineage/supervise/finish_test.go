@@ -50,7 +50,7 @@ func TestLeftovers(t *testing.T) {
 	busy.PortsBusy = []api.Port{{Proto: "tcp6", Addr: "::", Port: 81, PID: 77}}
 	busy.LocksHeld = []api.Lock{{Type: "ofd", Path: "/db"}}
 	busy.OutputHeldBy = []api.Process{{Ref: api.Ref{PID: 78}, Comm: "tmux"}}
-	const busyLine = "lineage: session k3x9q2: still busy: tcp6 [::]:81 by 77; still held: ofd /db; output still open in 78 tmux\n"
+	const busyLine = "lineage: session k3x9q2: still busy: tcp6 [::]:81 by 77; still held: ofd /db by an unknown process; its output is still open in 78 tmux\n"
 	const two0 = "lineage: session k3x9q2: 2 processes were left over when sh exited; "
 
 	for _, c := range []struct {

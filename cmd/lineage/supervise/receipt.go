@@ -5,10 +5,7 @@ package supervise
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -193,56 +190,30 @@ const maxHeld = 8 // ports and locks named on stderr
 // locks of the root for which no process waits: a program that opens a database has many, and
 // every program that exits releases its locks.
 func freed(rep *api.Report, all bool, s *api.Session) []string {
+	root := 0
+	if s != nil && s.Root != nil {
+		root = s.Root.PID
+	}
+	held := map[display.HoldState][]string{}
+	for _, h := range display.AfterEnd(rep, func(p *api.Process) string { return fmt.Sprintf("%d %s", p.PID, p.Comm) }) {
+		if h.Bad() || all && (h.Lock == nil || len(h.Lock.Waiting) > 0 || h.Lock.PID != root) {
+			held[h.State] = append(held[h.State], strings.TrimSuffix(h.Name+" "+h.By, " "))
+		}
+	}
 	var parts []string
-	add := func(what string, held []string) {
-		if n := len(held); n > maxHeld {
-			held = append(held[:maxHeld:maxHeld], fmt.Sprintf("%d more", n-maxHeld))
+	for _, state := range []display.HoldState{display.Freed, display.Released, display.Busy, display.StillHeld, display.StillOpen} {
+		names := held[state]
+		if n := len(names); n > maxHeld {
+			names = append(names[:maxHeld:maxHeld], fmt.Sprintf("%d more", n-maxHeld))
 		}
-		if len(held) > 0 {
-			parts = append(parts, what+" "+strings.Join(held, ", "))
+		if len(names) > 0 {
+			parts = append(parts, string(state)+" "+strings.Join(names, ", "))
 		}
 	}
-	if all {
-		add("freed", texts(rep.PortsFreed, portText))
-		add("released", texts(slices.DeleteFunc(slices.Clone(rep.LocksReleased), func(l api.Lock) bool {
-			return len(l.Waiting) == 0 && s != nil && s.Root != nil && l.PID == s.Root.PID
-		}), lockText))
-	}
-	add("still busy:", texts(rep.PortsBusy, func(p *api.Port) string { return portText(p) + by(p.PID) }))
-	add("still held:", texts(rep.LocksHeld, func(l *api.Lock) string { return lockText(l) + by(l.PID) }))
-	add("output still open in", texts(rep.OutputHeldBy, func(p *api.Process) string { return fmt.Sprintf("%d %s", p.PID, p.Comm) }))
 	if len(parts) == 0 {
 		return nil
 	}
 	return []string{fmt.Sprintf("session %s: %s", rep.Session, strings.Join(parts, "; "))}
-}
-
-func texts[T any](all []T, text func(*T) string) (texts []string) {
-	for i := range all {
-		texts = append(texts, text(&all[i]))
-	}
-	return texts
-}
-
-func portText(p *api.Port) string {
-	if p.Proto == "unix" {
-		return "unix " + p.Addr
-	}
-	return p.Proto + " " + net.JoinHostPort(p.Addr, strconv.Itoa(p.Port))
-}
-
-func lockText(l *api.Lock) string {
-	if l.Type == "file" {
-		return "lock file " + l.Path
-	}
-	return l.Type + " " + l.Path
-}
-
-func by(pid int) string {
-	if pid == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" by %d", pid)
 }
 
 func count(over []api.Outcome, rep *api.Report) string {
@@ -270,28 +241,13 @@ func (r *runner) summary(rep *api.Report) string {
 
 // fate says how a leftover ended. hurry: SIGKILL came without a grace.
 func fate(p api.Outcome, hurry bool) string {
-	var s string
-	switch p.Outcome {
-	case api.OutcomeSelf:
-		s = "exited"
-	case api.OutcomeTerm:
-		s = "SIGTERM"
-	case api.OutcomeKill:
-		s = "SIGKILL needed"
-		if hurry {
-			s = "SIGKILL"
-		}
-	case api.OutcomeKept:
-		s = "kept"
-	case api.OutcomeLeft:
-		s = "still alive"
-	default:
-		s = string(p.Outcome)
+	switch {
+	case p.Outcome == api.OutcomeKill && !hurry:
+		p.Outcome = "SIGKILL needed"
+	case p.Outcome == api.OutcomeLeft:
+		p.Outcome = "still alive"
 	}
-	if p.Why != "" {
-		s += ": " + p.Why
-	}
-	return s
+	return display.Outcome(&p)
 }
 
 // commandLine is what ps would show, and the process's container.

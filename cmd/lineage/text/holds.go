@@ -107,39 +107,3 @@ func writeHolders(p *Page, h *HoldersDocument, what string) {
 	}
 	hintEnd(p, h.Holders.Items)
 }
-
-// writeFreed reports the state of the ports and locks that an ended session held, and
-// the processes that keep its output open.
-func writeFreed(p *Page, r *api.Report) {
-	say := func(what string, texts []string) {
-		for _, s := range texts {
-			p.Line("  %s %s", what, s)
-		}
-	}
-	say("freed", heldTexts(r.PortsFreed, nil))
-	for i := range r.PortsTimeWait {
-		w := &r.PortsTimeWait[i]
-		p.Line("  %s has %s in TIME_WAIT", display.Port(w), display.Count(w.Connections, "connection", "connections"))
-	}
-	for i := range r.PortsBusy {
-		p.Line("  %s", p.paint(yellow, "still busy: "+display.Port(&r.PortsBusy[i])+holder(r.PortsBusy[i].PID)))
-	}
-	say("released", heldTexts(nil, r.LocksReleased))
-	for i := range r.LocksHeld {
-		p.Line("  %s", p.paint(yellow, "still held: "+display.Lock(&r.LocksHeld[i])+holder(r.LocksHeld[i].PID)))
-	}
-	for i := range r.OutputHeldBy {
-		o := &r.OutputHeldBy[i]
-		p.Line("  %s", p.paint(yellow, fmt.Sprintf("its output is still open in %s %s", Ref(p, o.Ref), p.Command(o))))
-	}
-	for _, s := range r.HoldsUnknown {
-		p.Wrap(2, "not known of ports and locks: "+display.Text(s))
-	}
-}
-
-func holder(pid int) string {
-	if pid == 0 {
-		return ", by an unknown process"
-	}
-	return fmt.Sprintf(", by %d", pid)
-}

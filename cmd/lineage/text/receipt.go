@@ -76,7 +76,7 @@ func writeReport(p *Page, receipt Receipt) {
 	}
 	t.write(p)
 	for _, how := range slices.Sorted(maps.Keys(rest)) {
-		p.Line("  … %d more: %s", rest[how], display.Text(how))
+		p.Line("  … %d more: %s", rest[how], how)
 	}
 	for _, reaper := range slices.Sorted(maps.Keys(zombies)) {
 		if !p.Wide && zombies[reaper] > equalRows {
@@ -89,7 +89,16 @@ func writeReport(p *Page, receipt Receipt) {
 	if len(r.WouldEnd) > 0 {
 		p.Line("  the policy would have ended it: %s", display.Text(strings.Join(r.WouldEnd, ", ")))
 	}
-	writeFreed(p, r)
+	for _, h := range display.AfterEnd(r, func(o *api.Process) string { return Ref(p, o.Ref) + " " + p.Command(o) }) {
+		switch {
+		case h.Bad():
+			p.Line("  %s", p.paint(yellow, h.String()))
+		case h.State == display.NotKnown:
+			p.Wrap(2, h.String())
+		default:
+			p.Line("  %s", h)
+		}
+	}
 	for i := range r.Brokered {
 		p.Line("  %s", display.Brokered(&r.Brokered[i], r.Session))
 	}
@@ -98,6 +107,7 @@ func writeReport(p *Page, receipt Receipt) {
 // receiptTitle says how the session ended.
 func receiptTitle(p *Page, receipt Receipt) string {
 	r := receipt.Report
+	ended, _ := display.Ended(r)
 	state, verdict := string(api.StateEnded), string(r.Verdict)
 	switch {
 	case verdict == "":
@@ -106,37 +116,24 @@ func receiptTitle(p *Page, receipt Receipt) string {
 		state = "already ended " + p.since(receipt.Before) + " ago"
 	}
 	return fmt.Sprintf("%s: %s, %s: %s in %s", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
-		display.Count(ended(r), "process", "processes"), display.Duration(time.Duration(r.DurationMS*float64(time.Millisecond))))
+		display.Count(ended, "process", "processes"), display.Duration(time.Duration(r.DurationMS*float64(time.Millisecond))))
 }
 
 // writeOutcomes makes rows of how processes ended, and counts those without a row by
 // outcome. Many equal ones share a row.
 func writeOutcomes(p *Page, t *table, processes []api.Outcome) (rest map[string]int) {
-	words := map[string]struct{ text, color string }{
-		string(api.OutcomeSelf): {"exited", dim},
-		string(api.OutcomeTerm): {"SIGTERM", ""},
-		string(api.OutcomeKill): {"SIGKILL", yellow},
-		string(api.OutcomeKept): {"kept", ""},
-		string(api.OutcomeLeft): {"left", red},
-	}
+	colors := map[api.OutcomeKind]string{api.OutcomeSelf: dim, api.OutcomeKill: yellow, api.OutcomeLeft: red}
 	type sort struct{ how, color, command string }
 	rest = map[string]int{}
 	equal := map[sort]int{}
 	sorts := make([]sort, len(processes))
 	for i := range processes {
 		o := &processes[i]
-		word, ok := words[string(o.Outcome)]
-		if !ok {
-			word.text = string(o.Outcome)
-		}
-		if o.Why != "" {
-			word.text += ": " + o.Why
-		}
 		command := display.Command(o.Argv, o.Comm, false, p.limit())
 		if o.Container != "" {
 			command += " in container " + display.Text(o.Container)
 		}
-		sorts[i] = sort{word.text, word.color, command}
+		sorts[i] = sort{display.Outcome(o), colors[o.Outcome], command}
 		equal[sorts[i]]++
 	}
 	for i := range processes {
@@ -154,32 +151,23 @@ func writeOutcomes(p *Page, t *table, processes []api.Outcome) (rest map[string]
 			rest[s.how] += n
 			continue
 		}
-		t.paintedRow([]string{"", "", s.color}, "", who, display.Text(s.how), s.command)
+		t.paintedRow([]string{"", "", s.color}, "", who, s.how, s.command)
 	}
 	return rest
 }
 
-// members is how many processes the end affected.
-func members(r *api.Report) int {
-	if r.Truncated {
-		return max(r.Started-r.Exited, len(r.Processes))
-	}
-	return len(r.Processes)
-}
-
-func ended(r *api.Report) int { return members(r) - r.Left }
-
 // Shortfall says on one line what an end did not reach.
 func Shortfall(r *api.Report) string {
 	s := fmt.Sprintf("session %s: ", r.Session)
+	ended, members := display.Ended(r)
 	switch r.Verdict {
 	case "unknown":
 		return s + "no proof that nothing is left: " + cmp.Or(r.VerdictWhy, "the daemon does not say why")
 	case "":
 		return s + fmt.Sprintf("not over yet, %d of %s ended; it continues, see \"lineage tree %s\"",
-			ended(r), display.Count(members(r), "process", "processes"), r.Session)
+			ended, display.Count(members, "process", "processes"), r.Session)
 	}
-	s += fmt.Sprintf("%d of %s ended, %d left", ended(r), display.Count(members(r), "process", "processes"), r.Left)
+	s += fmt.Sprintf("%d of %s ended, %d left", ended, display.Count(members, "process", "processes"), r.Left)
 	var reasons []string
 	pids := map[string][]string{}
 	for _, o := range r.Processes {

@@ -1,0 +1,50 @@
+package display
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// Everything that an ended session held is said once, with who has it now.
+func TestAfterEnd(t *testing.T) {
+	r := &api.Report{
+		PortsFreed:    []api.Port{{Proto: "tcp", Addr: "::1", Port: 80, PID: 5}},
+		PortsTimeWait: []api.Port{{Proto: "tcp", Addr: "::1", Port: 80, Connections: 1}},
+		PortsBusy:     []api.Port{{Proto: "udp", Addr: "0.0.0.0", Port: 53, PID: 77}, {Proto: "unix", Addr: "/s\n"}},
+		LocksReleased: []api.Lock{{Type: "flock", Mode: "write", Path: "/db", Waiting: []int{7, 8}}},
+		LocksHeld:     []api.Lock{{Type: "file", Path: "/lock", PID: 9, Waiting: []int{7}}},
+		OutputHeldBy:  []api.Process{{Ref: api.Ref{PID: 78}, Comm: "tmux"}},
+		HoldsUnknown:  []string{"pid 4: timed out"},
+	}
+	var got, bad []string
+	for _, h := range AfterEnd(r, func(p *api.Process) string { return fmt.Sprint(p.PID, " ", p.Comm) }) {
+		got = append(got, h.String())
+		if h.Bad() {
+			bad = append(bad, h.Name)
+		}
+	}
+	if want := []string{
+		"freed tcp [::1]:80", "tcp [::1]:80 has 1 connection in TIME_WAIT", "still busy: udp 0.0.0.0:53, by 77", `still busy: unix /s\n, by an unknown process`,
+		"released flock (write) /db, waited for by 7 8", "still held: lock file /lock, waited for by 7, by 9", "its output is still open in 78 tmux",
+		"not known of ports and locks: pid 4: timed out",
+	}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if want := []string{"udp 0.0.0.0:53", `unix /s\n`, "lock file /lock", "78 tmux"}; !slices.Equal(bad, want) {
+		t.Errorf("bad: %q, want %q", bad, want)
+	}
+}
+
+func TestEnded(t *testing.T) {
+	r := &api.Report{Started: 900, Exited: 100, Left: 2, Processes: make([]api.Outcome, 5)}
+	if ended, members := Ended(r); ended != 3 || members != 5 {
+		t.Errorf("%d of %d", ended, members)
+	}
+	r.Truncated = true
+	if ended, members := Ended(r); ended != 798 || members != 800 {
+		t.Errorf("truncated: %d of %d", ended, members)
+	}
+}

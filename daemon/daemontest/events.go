@@ -55,9 +55,9 @@ func (l *Events) Want(all ...string) {
 			got = fmt.Sprintf("process %d", ev.Process.PID)
 		case ev.Kind == "end":
 			got = "end " + ev.Reason
-		case ev.Type == "session":
+		case ev.Type == api.EventSession:
 			got = "session " + string(ev.State)
-		case ev.Type == "lost":
+		case ev.Type == api.EventLost:
 			got = fmt.Sprintf("lost %s %d", ev.Where, ev.Count)
 		case ev.Process != nil:
 			got = fmt.Sprintf("%s %d", ev.Type, ev.Process.PID)

@@ -6,21 +6,22 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"go/format"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write table.go again, from the schema in OCSF_SCHEMA")
+var update = flag.Bool("update", false, "write schema.json again, from the definitions in OCSF_SCHEMA")
 
-// The parts of the schema that are in the table: classes, profiles and objects.
-// Attributes of another profile or object, deprecated ones, and those of a data type with
-// an expression are not in the table, so that no record can use them.
+// The parts of OCSF that are in the schema: classes, profiles and objects. Attributes of
+// another profile or object, deprecated ones, and those of a data type with an
+// expression are not in it, so that no record can use them.
 var (
 	ourClasses  = []string{"base_event", "detection_finding", "process_activity", "process_remediation_activity"}
 	ourProfiles = []string{"container", "host"}
@@ -30,26 +31,66 @@ var (
 	}
 )
 
-// TestTable compares table.go with the schema's own definitions: OCSF_SCHEMA names a
-// folder with them, as at https://github.com/ocsf/ocsf-schema.
-func TestTable(t *testing.T) {
+// ourTypes are the types that are not strings.
+var ourTypes = node{
+	"boolean_t": node{"type": "boolean"}, "float_t": node{"type": "number"}, "json_t": node{}, "object": node{"type": "object"},
+	"integer_t": node{"type": "integer"}, "long_t": node{"type": "integer"}, "port_t": node{"type": "integer", "minimum": 0, "maximum": 65535},
+	// In milliseconds, and of this millennium.
+	"timestamp_t": node{"type": "integer", "minimum": 1_000_000_000_000, "maximum": 10_000_000_000_000},
+}
+
+// node is a part of a JSON Schema.
+type node = map[string]any
+
+// TestSchema compares schema.json with OCSF's own definitions: OCSF_SCHEMA names a folder
+// with them, as at https://github.com/ocsf/ocsf-schema.
+func TestSchema(t *testing.T) {
 	dir := os.Getenv("OCSF_SCHEMA")
 	if dir == "" {
 		t.Skip("OCSF_SCHEMA names no folder with the schema")
 	}
-	want := newSchema(t, os.DirFS(dir)).table()
+	want := []byte(lines(t, newSchema(t, os.DirFS(dir)).compile(), "") + "\n")
 	if *update {
-		if err := os.WriteFile("table.go", want, 0o644); err != nil {
+		if err := os.WriteFile("schema.json", want, 0o644); err != nil {
 			t.Fatal(err)
 		}
+		return
 	}
-	have, err := os.ReadFile("table.go")
+	if !bytes.Equal(text, want) {
+		t.Error("schema.json is not what OCSF says: go test ./internal/ocsf -run TestSchema -update, and look at the difference")
+	}
+}
+
+// lines is a value as JSON, with what is short on one line.
+func lines(t *testing.T, value any, indent string) string {
+	short, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(have, want) {
-		t.Error("table.go is not what the schema says: go test ./internal/ocsf -run TestTable -update, and look at the difference")
+	if len(short) < 140 {
+		return string(short)
 	}
+	var parts []string
+	if o, ok := value.(node); ok {
+		for _, key := range slices.Sorted(maps.Keys(o)) {
+			parts = append(parts, fmt.Sprintf("%q: %s", key, lines(t, o[key], indent+"\t")))
+		}
+	} else {
+		for _, item := range value.([]any) {
+			parts = append(parts, lines(t, item, indent+"\t"))
+		}
+	}
+	return string(short[0]) + "\n\t" + indent + strings.Join(parts, ",\n\t"+indent) + "\n" + indent + string(short[len(short)-1])
+}
+
+// attribute is an attribute of a class or of an object.
+type attribute struct {
+	kind     string // the data type, or the name of an object
+	array    bool
+	required bool
+	profile  string            // profile that the attribute belongs to; empty: none
+	enum     map[string]string // captions by value
+	sibling  string            // the attribute that has the caption
 }
 
 // schema has the schema's own files that are needed.
@@ -197,34 +238,158 @@ func captions(all map[string]string, d definition) map[string]string {
 	return out
 }
 
-// table generates table.go.
-func (s *schema) table() []byte {
-	var b bytes.Buffer
-	b.WriteString("// Code generated from the OCSF schema by TestTable. DO NOT EDIT.\n\npackage ocsf\n\n")
-	fmt.Fprintf(&b, "var profiles = %#v\n\n", ourProfiles)
-
-	b.WriteString("var classes = map[int64]class{\n")
+// compile makes the JSON Schema.
+func (s *schema) compile() node {
+	defs := maps.Clone(ourTypes)
+	var uids, each []any
 	for _, name := range ourClasses {
-		uid, categoryUID, category := s.place(name)
-		fmt.Fprintf(&b, "%d: {caption: %q, category: %q, categoryUID: %d, attributes: ", uid, s.events[name].Caption, category, categoryUID)
-		s.write(&b, s.attributes(s.events, name))
-		b.WriteString("},\n")
+		uid, class := s.class(name, defs)
+		uids = append(uids, uid)
+		each = append(each, node{"if": is("class_uid", uid), "then": class})
 	}
-	b.WriteString("}\n\nvar objects = map[string]object{\n")
+	// Without their profile attributes of objects are nowhere, but in values of any form.
+	free := node{"unmapped": true, "xattributes": true, "data": true}
+	without := make(map[string]node)
+	for _, p := range ourProfiles {
+		without[p] = maps.Clone(free)
+	}
 	for _, name := range ourObjects {
-		fmt.Fprintf(&b, "%q: {attributes: ", name)
-		s.write(&b, s.attributes(s.objects, name))
-		if one := s.atLeastOne(name); one != nil {
-			fmt.Fprintf(&b, ", atLeastOne: %#v", one)
+		if name == "object" {
+			continue
 		}
-		b.WriteString("},\n")
+		all := s.ours(s.attributes(s.objects, name))
+		for key, a := range all {
+			if a.profile != "" {
+				without[a.profile][key] = false
+			}
+		}
+		object := s.structure(all, defs)
+		defs[name] = object
+		if one := s.atLeastOne(name); one != nil {
+			var either []any
+			for _, key := range one {
+				either = append(either, node{"required": []any{key}})
+			}
+			object["anyOf"] = either
+		}
 	}
-	b.WriteString("}\n")
-	out, err := format.Source(b.Bytes())
-	if err != nil {
-		s.t.Fatal(err)
+	for _, p := range ourProfiles {
+		if name := "without_" + p; len(without[p]) > len(free) {
+			defs[name] = node{"properties": without[p], "additionalProperties": ref(name), "items": ref(name)}
+			each = append(each, node{"if": has(p), "else": ref(name)})
+		}
 	}
-	return out
+	metadata := defs["metadata"].(node)["properties"].(node)
+	metadata["version"] = node{"const": Version}
+	metadata["profiles"] = node{"type": "array", "minItems": 1, "items": node{"enum": ourProfiles}}
+	return node{
+		"$comment": "Generated from the OCSF schema by TestSchema.", "$schema": "https://json-schema.org/draft/2020-12/schema",
+		"required": []any{"class_uid"}, "properties": node{"class_uid": node{"enum": uids}}, "allOf": each, "$defs": defs,
+	}
+}
+
+func ref(name string) node { return node{"$ref": "#/$defs/" + name} }
+
+// is requires a value of an attribute.
+func is(key string, value any) node {
+	return node{"properties": node{key: node{"const": value}}, "required": []any{key}}
+}
+
+// has requires a profile.
+func has(profile string) node {
+	return node{"properties": node{"metadata": node{"properties": node{"profiles": node{"contains": node{"const": profile}}}, "required": []any{"profiles"}}}}
+}
+
+// class is a class: the numbers and captions that classify an event of it agree.
+func (s *schema) class(name string, defs node) (int64, node) {
+	uid, categoryUID, category := s.place(name)
+	all := s.ours(s.attributes(s.events, name))
+	class := s.structure(all, defs)
+	caption := s.events[name].Caption
+	properties, rules := class["properties"].(node), class["allOf"].([]any)
+	for key, value := range (node{"category_uid": categoryUID, "category_name": category, "class_name": caption}) {
+		properties[key] = node{"const": value}
+	}
+	for n, activity := range s.numbers(all["activity_id"].enum) {
+		agrees := node{"type_uid": node{"const": uid*100 + n}, "type_name": node{"const": caption + ": " + activity}}
+		rules = append(rules, node{"if": is("activity_id", n), "then": node{"properties": agrees}})
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if p := all[key].profile; p != "" {
+			rules = append(rules, node{"if": has(p), "else": node{"properties": node{key: false}}})
+		}
+	}
+	class["allOf"] = rules
+	return uid, class
+}
+
+// numbers are the values of an enumeration in order, and their captions.
+func (s *schema) numbers(enum map[string]string) iter.Seq2[int64, string] {
+	return func(yield func(int64, string) bool) {
+		order := func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
+		for _, value := range slices.SortedFunc(maps.Keys(enum), order) {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if !yield(n, enum[value]) {
+				return
+			}
+		}
+	}
+}
+
+// ours are the attributes that records may use.
+func (s *schema) ours(all map[string]attribute) map[string]attribute {
+	maps.DeleteFunc(all, func(key string, a attribute) bool {
+		simple := strings.HasSuffix(a.kind, "_t") && s.dictionary.Types.Attributes[a.kind].Regex == ""
+		if !simple && !slices.Contains(ourObjects, a.kind) || a.profile != "" && !slices.Contains(ourProfiles, a.profile) {
+			return true
+		}
+		if a.required && a.profile != "" {
+			s.t.Fatalf("%s is required, but only with profile %s", key, a.profile)
+		}
+		return false
+	})
+	return all
+}
+
+// structure is an object with these attributes. A number of an enumeration must match the
+// caption beside it, if any; 99 must have one.
+func (s *schema) structure(all map[string]attribute, defs node) node {
+	properties, required, rules := make(node), []any{}, []any{}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		a := all[key]
+		if strings.HasSuffix(a.kind, "_t") && defs[a.kind] == nil {
+			defs[a.kind] = node{"type": "string"}
+		}
+		value := ref(a.kind)
+		// Those of the class are compared as a whole.
+		if a.enum != nil && a.kind == "integer_t" && key != "class_uid" && key != "category_uid" {
+			var known []any
+			for n, caption := range s.numbers(a.enum) {
+				known = append(known, n)
+				then := node{"properties": node{a.sibling: node{"const": caption}}}
+				if n == 99 {
+					then = node{"properties": node{a.sibling: node{"minLength": 1}}, "required": []any{a.sibling}}
+				}
+				rules = append(rules, node{"if": is(key, n), "then": then})
+			}
+			value["enum"] = known
+		}
+		if a.array {
+			value = node{"type": "array", "minItems": 1, "items": value}
+		}
+		properties[key] = value
+		if a.required {
+			required = append(required, key)
+		}
+	}
+	o := node{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	if len(rules) > 0 {
+		o["allOf"] = rules
+	}
+	return o
 }
 
 // place is a class's number, and its category.
@@ -259,32 +424,4 @@ func (s *schema) atLeastOne(name string) []string {
 		}
 	}
 	return nil
-}
-
-// write writes the attributes that records may use, one a line.
-func (s *schema) write(b *bytes.Buffer, all map[string]attribute) {
-	b.WriteString("map[string]attribute{\n")
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		a := all[name]
-		simple := strings.HasSuffix(a.kind, "_t") && s.dictionary.Types.Attributes[a.kind].Regex == ""
-		if !simple && !slices.Contains(ourObjects, a.kind) || a.profile != "" && !slices.Contains(ourProfiles, a.profile) {
-			continue
-		}
-		fmt.Fprintf(b, "%q: {kind: %q", name, a.kind)
-		if a.array {
-			b.WriteString(", array: true")
-		}
-		if a.required {
-			b.WriteString(", required: true")
-		}
-		if a.profile != "" {
-			fmt.Fprintf(b, ", profile: %q", a.profile)
-		}
-		// Those of the class are checked by arithmetic.
-		if a.enum != nil && name != "class_uid" && name != "category_uid" {
-			fmt.Fprintf(b, ", enum: %#v, sibling: %q", a.enum, a.sibling)
-		}
-		b.WriteString("},\n")
-	}
-	b.WriteString("}")
 }

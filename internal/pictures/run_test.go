@@ -4,20 +4,31 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"image/color"
 	"io"
 	"reflect"
 	"testing"
+
+	uv "github.com/charmbracelet/ultraviolet"
+	"github.com/charmbracelet/x/ansi"
 )
 
 func TestRuns(t *testing.T) {
 	got := runs("a \x1b[1m\x1b[36mb\x1b[0m⚑c\x1b[2;91md\x1b[22;39me\x1b[4;7mf\x1b[27;24;48;5;24;38;5;240mg\x1b[49;38;2;1;2;3mh")
+	basic := func(i int) ansi.BasicColor { return ansi.BasicColor(i) }
 	want := []run{
-		{style{}, 0, "a "}, {style{bold: true, front: palette[6]}, 2, "b"}, {style{}, 3, "⚑"}, {style{}, 4, "c"},
-		{style{faint: true, front: palette[9]}, 5, "d"}, {style{}, 6, "e"},
-		{style{underline: true, reverse: true}, 7, "f"}, {style{front: "#585858", back: "#005f87"}, 8, "g"}, {style{front: "#010203"}, 9, "h"},
+		{uv.Style{}, 0, "a "}, {uv.Style{Attrs: uv.AttrBold, Fg: basic(6)}, 2, "b"}, {uv.Style{}, 3, "⚑"}, {uv.Style{}, 4, "c"},
+		{uv.Style{Attrs: uv.AttrFaint, Fg: basic(9)}, 5, "d"}, {uv.Style{}, 6, "e"},
+		{uv.Style{Underline: uv.UnderlineSingle, Attrs: uv.AttrReverse}, 7, "f"}, {uv.Style{Fg: ansi.IndexedColor(240), Bg: ansi.IndexedColor(24)}, 8, "g"},
+		{uv.Style{Fg: color.RGBA{1, 2, 3, 255}}, 9, "h"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	for i, colors := range map[int][2]string{0: {}, 1: {palette[6]}, 6: {background, foreground}, 7: {"#585858", "#005f87"}, 8: {"#010203"}} {
+		if front, back := got[i].colors(); front != colors[0] || back != colors[1] {
+			t.Errorf("%q has %q on %q, want %q", got[i].text, front, back, colors)
+		}
 	}
 }
 

@@ -160,7 +160,7 @@ func TestEventsEnd(t *testing.T) {
 func TestHistoryTimeline(t *testing.T) {
 	f := newFake()
 	f.Has.Sessions[0].State, f.Has.Sessions[0].Started = api.StateEnded, at(-60)
-	file := filepath.Join(t.TempDir(), "t.pftrace")
+	file := filepath.Join(t.TempDir(), "t.json")
 	code, stdout, stderr := newWorld(t, f).run("history", "k3x9q2", "--perfetto", file)
 	if b, err := os.ReadFile(file); code != 0 || stdout+stderr != "" || err != nil || !strings.Contains(string(b), "session build") {
 		t.Errorf("exit %d, %v, %s%s", code, err, stdout, stderr)

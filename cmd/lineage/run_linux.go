@@ -39,7 +39,7 @@ least 1s later ends the session, and a third one ends it without grace.
 /dev/fd/N is written to. A symbolic link is refused.
 
 --trace opens FILE in the same way, and writes a timeline of the session to it
-while CMD runs, which https://ui.perfetto.dev shows.
+while CMD runs: Chrome trace events, which https://ui.perfetto.dev shows.
 
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, and 125 if something else failed before

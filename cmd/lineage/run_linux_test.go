@@ -46,7 +46,7 @@ func TestRunOptions(t *testing.T) {
 		{"run --name build --user nobody true", "true", with(func(o *supervise.Options) { o.Name, o.User = "build", "nobody" })},
 		{"run --grace 0s true", "true", with(func(o *supervise.Options) { o.Grace = &none })},
 		{"run --grace 1m --report r.json true", "true", with(func(o *supervise.Options) { o.Grace, o.Report = &minute, "r.json" })},
-		{"run --trace t.pftrace true", "true", with(func(o *supervise.Options) { o.Trace = "t.pftrace" })},
+		{"run --trace t.json true", "true", with(func(o *supervise.Options) { o.Trace = "t.json" })},
 		{"run --on-exit report --subreaper=false --quiet true", "true", with(func(o *supervise.Options) { o.OnExit, o.Subreaper, o.Quiet = "report", false, true })},
 	} {
 		w, got := runWorld(t)

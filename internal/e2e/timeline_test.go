@@ -21,7 +21,7 @@ func TestTimeline(t *testing.T) {
 	i := stage.NewDaemon(t)
 	m := stage.NewMarker(t, i.Dir)
 	forks := stage.FromEnv(t, "LNGTEST_TIMELINE", 5000)
-	file, receipt := filepath.Join(i.Dir, "run.pftrace"), filepath.Join(i.Dir, "receipt.json")
+	file, receipt := filepath.Join(i.Dir, "run.json"), filepath.Join(i.Dir, "receipt.json")
 	before := i.Status()
 	run := i.Start([]string{"run", "--name", "timeline", "--trace", file, "--report", receipt, "--",
 		stage.Program("vforkstorm"), "4000", "60", "2", fmt.Sprint(forks)}, append(m.Env(), "LNGTEST_SECONDS=180"))
@@ -41,7 +41,7 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("run took %d KiB, and %v after the end", peak, closed)
 	}
 
-	past := filepath.Join(i.Dir, "history.pftrace")
+	past := filepath.Join(i.Dir, "history.json")
 	began := time.Now()
 	i.Must("history", "timeline", "--perfetto", past)
 	took := time.Since(began)
@@ -59,7 +59,7 @@ func TestTimeline(t *testing.T) {
 		if len(read.Gaps) > 0 || read.Marks["receipt: clean"] != 1 {
 			t.Errorf("%s: gaps %q; the daemon lost %d events", name, read.Gaps, lost)
 		}
-		t.Logf("figure: %s: %d processes, %d packets, %.1f MB", filepath.Base(name), read.Processes, read.Packets, float64(len(b))/1e6)
+		t.Logf("figure: %s: %d processes, %d events, %.1f MB", filepath.Base(name), read.Processes, read.Events, float64(len(b))/1e6)
 	}
 	t.Logf("figure: peak of run %.1f MiB, closed %v after the end, history written in %v",
 		float64(peak)/1024, closed.Round(time.Millisecond), took.Round(time.Millisecond))

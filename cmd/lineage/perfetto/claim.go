@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
@@ -11,52 +12,67 @@ import (
 // maxCalls limits the tool calls that are open at once: members decide how many there are.
 const maxCalls = 1024
 
-// call shows a tool call of a coding agent as a slice above the processes. Calls that
-// overlap are on tracks with the same name, which the viewer shows as lanes of one track.
+// call is a tool call, as its agent names it.
+type call struct {
+	agent api.Ref
+	id    string
+}
+
+// span is a slice that may overlap others.
+type span struct {
+	id    int
+	began uint64
+	name  string
+}
+
+// call shows a tool call of a coding agent as a slice of the session.
 func (t *Trace) call(at uint64, ev *api.Event) {
 	c := ev.Call
 	if c == nil {
 		return
 	}
-	of := c.ID
+	of := call{id: c.ID}
 	if c.Agent != nil {
-		of = c.Agent.String() + "\x00" + c.ID
+		of.agent = *c.Agent
 	}
-	uuid := id("call", t.session.ID+"\x00"+of)
-	switch began, open := t.calls[uuid]; {
-	case c.Ended != nil && open:
-		delete(t.calls, uuid)
-		t.emit(&happening{at: max(at, began), kind: sliceEnd, track: uuid})
-	case c.Ended == nil && !open && len(t.calls) < maxCalls:
-		t.calls[uuid] = at
-		t.describe(&track{uuid: uuid, parent: t.id("session"), name: "tool calls", rank: rankCalls, lanes: true})
-		notes := said([]note{{name: "claimed by", text: "the agent"}}, "id", c.ID)
+	switch open := t.calls[of]; {
+	case c.Ended != nil && open != nil:
+		delete(t.calls, of)
+		t.over(open, at, nil)
+	case c.Ended == nil && open == nil && len(t.calls) < maxCalls:
+		t.spans++
+		s := &span{t.spans, at, cmp.Or(clean(c.Tool, maxName), "tool call")}
+		t.calls[of] = s
+		about := notes{"claimed by": "the agent"}
+		about.say("id", c.ID)
 		if c.Agent != nil {
-			notes = append(notes, note{name: "agent", n: int64(c.Agent.PID)})
+			about["agent"] = c.Agent.PID
 		}
-		t.emit(&happening{at: at, kind: sliceBegin, track: uuid, category: "tool", name: cmp.Or(c.Tool, "tool call"), notes: notes})
+		t.emit(event{Phase: spanBegin, At: ns(at), Track: sessionTrack, Category: "tool", Name: s.name, ID: s.id, Notes: about})
 	}
+}
+
+func (t *Trace) over(s *span, at uint64, about notes) {
+	t.emit(event{Phase: spanEnd, At: ns(max(at, s.began)), Track: sessionTrack, Category: "tool", Name: s.name, ID: s.id, Notes: about})
 }
 
 // closeCalls ends the tool calls whose end was never reported.
 func (t *Trace) closeCalls() {
-	for _, uuid := range slices.Sorted(maps.Keys(t.calls)) {
-		t.emit(&happening{at: max(t.now, t.calls[uuid]), kind: sliceEnd, track: uuid, notes: []note{{name: "end", text: "not reported"}}})
+	for _, s := range slices.SortedFunc(maps.Values(t.calls), func(a, b *span) int { return a.id - b.id }) {
+		t.over(s, t.now, notes{"end": "not reported"})
 	}
 	clear(t.calls)
 }
 
-// claims are what members claim about a process.
-func claims(notes []note, p *api.Process) []note {
-	for i := range p.Calls {
-		if i == 4 { // more would not help
-			break
-		}
-		notes = said(notes, "tool call (claimed)", cmp.Or(p.Calls[i].Tool, p.Calls[i].ID))
+// claims adds what members claim about a process.
+func (n notes) claims(p *api.Process) {
+	var calls []string
+	for i := range p.Calls[:min(len(p.Calls), 4)] { // more would not help
+		calls = append(calls, cmp.Or(p.Calls[i].Tool, p.Calls[i].ID))
 	}
+	n.say("tool calls (claimed)", strings.Join(calls, ", "))
 	if p.Trace != nil {
-		notes = said(notes, "trace id (claimed)", p.Trace.TraceID)
-		notes = said(notes, "span id (claimed)", p.Trace.SpanID)
+		n.say("trace id (claimed)", p.Trace.TraceID)
+		n.say("span id (claimed)", p.Trace.SpanID)
 	}
-	return notes
 }

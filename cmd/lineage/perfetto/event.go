@@ -40,7 +40,10 @@ func (t *Trace) apply(ev *api.Event) {
 	}
 	switch ev.Type {
 	case api.EventFork:
-		t.fork(at, p)
+		if t.known(p.Ref) == nil {
+			t.born(at, p, "fork")
+			t.alive()
+		}
 	case api.EventExec:
 		t.exec(at, p)
 	case api.EventExit:
@@ -50,19 +53,21 @@ func (t *Trace) apply(ev *api.Event) {
 			t.forget(m, at)
 		}
 	case api.EventReparent:
-		var notes []note
+		about := notes{}
 		if ev.To != nil {
-			notes = []note{{name: "new parent", n: int64(ev.To.PID)}}
+			about["new parent"] = ev.To.PID
 		}
-		t.mark(at, p, "orphan", "new parent", notes...)
+		t.note(at, p, "orphan", "new parent", about)
 	case api.EventTrace:
-		t.mark(at, p, "trace", "trace context", claims(nil, p)...)
+		about := notes{}
+		about.claims(p)
+		t.note(at, p, "trace", "trace context", about)
 	case api.EventListen, api.EventUnlisten:
 		what := string(ev.Type)
 		if ev.Port != nil {
 			what += " " + display.Port(ev.Port)
 		}
-		t.mark(at, p, "port", what)
+		t.note(at, p, "port", what, notes{})
 	default: // not about a process: see above
 	}
 }
@@ -74,10 +79,11 @@ func (t *Trace) Process(p *api.Process) {
 	}
 	at := uint64(p.StartNS)
 	t.tick(at, p.Started)
-	m := t.join(at, p)
-	t.begin(m, at, t.image(p), "image", 0, t.about(p)...)
+	if t.known(p.Ref) == nil {
+		t.born(at, p, "image")
+	}
 	if p.State == api.StateLive {
-		t.count(liveCounter, t.now, float64(t.live))
+		t.alive()
 		return
 	}
 	end := at
@@ -87,31 +93,31 @@ func (t *Trace) Process(p *api.Process) {
 	t.exit(end, p) // keep it: it may have created others
 }
 
-// fork begins the track of a process below its creator's, and draws an arrow to it.
-func (t *Trace) fork(at uint64, p *api.Process) {
-	if t.known(p.Ref) != nil {
-		return
+// born begins the track of a process, and draws an arrow to it from its creator.
+func (t *Trace) born(at uint64, p *api.Process, category string) {
+	var creator *member
+	if p.Creator != nil {
+		creator = t.known(*p.Creator)
 	}
 	m := t.join(at, p)
-	flow := uint64(0)
-	if p.Creator != nil {
-		if creator := t.known(*p.Creator); creator != nil && creator != m {
-			flow, at = id("fork", p.Ref.String()), creator.clock(at)
-			t.emit(&happening{at: at, kind: instant, track: creator.track, category: "fork", name: "fork", begins: flow,
-				notes: []note{{name: "child", n: int64(p.PID)}}})
-		}
+	arrow := creator != nil && creator.image != ""
+	if arrow {
+		at = creator.clock(at)
+		t.emit(event{Phase: arrowFrom, At: ns(at), Track: creator.track, Category: "fork", Name: "fork", ID: m.track})
 	}
-	t.begin(m, at, t.image(p), "fork", flow, t.about(p)...)
-	t.count(liveCounter, t.now, float64(t.live))
+	t.begin(m, at, t.image(p), category, t.about(p))
+	if arrow {
+		t.emit(event{Phase: arrowTo, Binding: "e", At: ns(at), Track: m.track, Category: "fork", Name: "fork", ID: m.track})
+	}
 }
 
 func (t *Trace) exec(at uint64, p *api.Process) {
 	m := t.member(at, p)
 	if t.image(p) != m.image {
-		t.name(m, p)
+		t.rename(m.track, t.label(p))
 	}
-	t.end(m, at)
-	t.begin(m, at, t.image(p), "image", 0, t.about(p)...)
+	t.end(m, at, nil)
+	t.begin(m, at, t.image(p), "image", t.about(p))
 }
 
 func (t *Trace) exit(at uint64, p *api.Process) {
@@ -119,24 +125,24 @@ func (t *Trace) exit(at uint64, p *api.Process) {
 	if m.dead {
 		return
 	}
-	var notes []note
+	about := notes{}
 	switch {
 	case p.Signal != "":
-		notes = []note{{name: "killed by", text: p.Signal}}
-		t.emit(&happening{at: m.clock(at), kind: instant, track: m.track, category: "signal", name: p.Signal})
+		about.say("killed by", p.Signal)
+		t.mark(m.clock(at), m.track, "signal", p.Signal, nil)
 	case p.ExitCode != nil:
-		notes = []note{{name: "exit code", n: int64(*p.ExitCode)}}
+		about["exit code"] = *p.ExitCode
 	}
 	if p.RSSBytes != 0 {
-		notes = said(notes, "peak memory", display.Size(p.RSSBytes))
+		about.say("peak memory", display.Size(p.RSSBytes))
 	}
 	if p.CPUSeconds != 0 {
-		notes = said(notes, "cpu", display.CPU(p.CPUSeconds))
+		about.say("cpu", display.CPU(p.CPUSeconds))
 	}
-	t.end(m, at, notes...)
+	t.end(m, at, about)
 	m.dead = true
 	t.live--
-	t.count(liveCounter, t.now, float64(t.live))
+	t.alive()
 	if root := t.session.Root; root != nil && root.Ref == p.Ref {
 		t.leftovers(at)
 	}
@@ -146,7 +152,7 @@ func (t *Trace) exit(at uint64, p *api.Process) {
 func (t *Trace) leftovers(at uint64) {
 	for _, m := range t.inOrder() {
 		if !m.dead {
-			t.emit(&happening{at: m.clock(at), kind: instant, track: m.track, category: "leftover", name: "left over"})
+			t.mark(m.clock(at), m.track, "leftover", "left over", nil)
 		}
 	}
 }
@@ -162,20 +168,20 @@ func (t *Trace) state(ev *api.Event) {
 	if ev.Session != "" && ev.Session != t.session.ID {
 		name += " (session " + ev.Session + ")"
 	}
-	notes := said(nil, "state", string(ev.State))
-	notes = said(notes, "reason", ev.Reason)
-	t.emit(&happening{at: t.now, kind: instant, track: t.id("session"), category: "end", name: name, notes: notes})
+	about := notes{}
+	about.say("state", string(ev.State))
+	about.say("reason", ev.Reason)
+	t.mark(t.now, sessionTrack, "end", name, about)
 }
 
-// mark adds an instant to a process.
-func (t *Trace) mark(at uint64, p *api.Process, category, name string, notes ...note) {
-	m := t.known(p.Ref)
-	if m == nil { // reaped: its socket has outlived it
-		t.emit(&happening{at: t.now, kind: instant, track: t.id("session"), category: category, name: name,
-			notes: append(notes, note{name: "pid", n: int64(p.PID)})})
+// note marks something on a process.
+func (t *Trace) note(at uint64, p *api.Process, category, name string, about notes) {
+	if m := t.known(p.Ref); m != nil {
+		t.mark(m.clock(at), m.track, category, name, about)
 		return
 	}
-	t.emit(&happening{at: m.clock(at), kind: instant, track: m.track, category: category, name: name, notes: notes})
+	about["pid"] = p.PID // reaped: its socket has outlived it
+	t.mark(t.now, sessionTrack, category, name, about)
 }
 
 // lost notes that events are missing. The next event fills in what is not known yet.
@@ -201,7 +207,7 @@ func (t *Trace) fill(at uint64) {
 		return // nothing is missing, or nothing is known
 	}
 	if t.gapEnd == 0 {
-		t.describe(&track{uuid: t.id("gaps"), parent: t.id("session"), name: "missing events", rank: rankGaps})
+		t.describe(gapTrack, "missing events")
 	}
 	from := max(cmp.Or(g.since, at), t.gapEnd)
 	t.gapEnd = max(at, from+1) // visible, and not before its own beginning
@@ -209,8 +215,8 @@ func (t *Trace) fill(at uint64) {
 	if g.count > 0 {
 		name = fmt.Sprintf("%d events missing: %s", g.count, g.where)
 	}
-	t.emit(&happening{at: from, kind: sliceBegin, track: t.id("gaps"), category: "gap", name: name})
-	t.emit(&happening{at: t.gapEnd, kind: sliceEnd, track: t.id("gaps")})
+	t.emit(event{Phase: sliceBegin, At: ns(from), Track: gapTrack, Category: "gap", Name: name})
+	t.emit(event{Phase: sliceEnd, At: ns(t.gapEnd), Track: gapTrack, Name: name})
 }
 
 // receipt adds how the session ended.
@@ -218,14 +224,16 @@ func (t *Trace) receipt(r *api.Report) {
 	for i := range r.Processes {
 		p := &r.Processes[i]
 		if p.Outcome == api.OutcomeLeft || p.Outcome == api.OutcomeKept {
-			t.mark(t.now, &api.Process{Ref: p.Ref}, "end", string(p.Outcome), said(nil, "why", p.Why)...)
+			about := notes{}
+			about.say("why", p.Why)
+			t.note(t.now, &api.Process{Ref: p.Ref}, "end", string(p.Outcome), about)
 		}
 	}
-	notes := said(nil, "why", r.VerdictWhy)
-	notes = said(notes, "reason", r.EndReason)
+	about := notes{"killed": r.Killed, "left": r.Left}
+	about.say("why", r.VerdictWhy)
+	about.say("reason", r.EndReason)
 	if by := r.EndedBy; by != nil {
-		notes = said(notes, "ended by", fmt.Sprintf("uid %d, pid %d %s", by.UID, by.PID, by.Comm))
+		about.say("ended by", fmt.Sprintf("uid %d, pid %d %s", by.UID, by.PID, by.Comm))
 	}
-	notes = append(notes, note{name: "killed", n: int64(r.Killed)}, note{name: "left", n: int64(r.Left)})
-	t.emit(&happening{at: t.now, kind: instant, track: t.id("session"), category: "end", name: "receipt: " + string(r.Verdict), notes: notes})
+	t.mark(t.now, sessionTrack, "end", "receipt: "+string(r.Verdict), about)
 }

@@ -96,7 +96,7 @@ func TestHistory(t *testing.T) {
 		if k.asked.Since.After(began) || k.asked.Until.Before(ended) {
 			t.Errorf("%s: asked for %+v", name, k.asked)
 		}
-		if tt.processes == 4 && !strings.Contains(r.Text(), `track "102 p" below "101 p"`) {
+		if tt.processes == 4 && !strings.Contains(r.Text(), "creator=101") {
 			t.Errorf("%s: a dead creator is lost\n%s", name, r.Text())
 		}
 	}

@@ -1,8 +1,6 @@
 package perfetto
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"path"
 	"unicode/utf8"
@@ -32,16 +30,6 @@ func clean(text string, limit int) string {
 	}
 	return text[:cut] + "…"
 }
-
-// id derives the id of a track or a flow from its subject. It is the same in each trace,
-// and needs no table of ids. Members choose subjects, such as the id of a tool call: they must not be
-// able to find one that has the id of another.
-func id(kind, what string) uint64 {
-	h := sha256.Sum256([]byte(kind + "\x00" + what))
-	return max(binary.BigEndian.Uint64(h[:]), 1)
-}
-
-func trackOf(ref api.Ref) uint64 { return id("process", ref.String()) }
 
 // image is the name of the program that a process runs. "lineage run" starts its command as a
 // process that runs lineage by /proc/self/exe: the kernel calls it "exe".

@@ -238,7 +238,7 @@ func TestArgumentsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestDeep: a chain deeper than a viewer accepts is cut, and still has every process.
+// TestDeep: a long chain has every process, and remembers those that live.
 func TestDeep(t *testing.T) {
 	s := newStory()
 	s.root()

@@ -26,7 +26,7 @@ func forkLine(seq, pid int) string {
 
 func timelined(t *testing.T, streams ...[]string) script {
 	s := script{Streams: streams, Log: filepath.Join(t.TempDir(), "log")}
-	s.Options.Trace = filepath.Join(t.TempDir(), "t.pftrace")
+	s.Options.Trace = filepath.Join(t.TempDir(), "t.json")
 	return s
 }
 

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/creack/pty"
 
 	"github.com/lineage-ebpf/lineage/api/apitest"
 )
@@ -100,6 +104,32 @@ func testLsWatch(t *testing.T) {
 	parts := strings.Split(out.String(), "\n\n")
 	if code != 0 || stderr != "" || len(parts) != 2 || strings.Count(parts[0], "\n") != 2 || strings.Count(parts[1], "\n") != 2 {
 		t.Errorf("exit %d, %d lists, %s\n%s", code, len(parts), stderr, out.String())
+	}
+}
+
+// On a terminal a list is drawn over the previous one, cut to its rows.
+func TestLsWatchSmall(t *testing.T) {
+	w := newWorld(t, newFake())
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	pty.Setsize(tty, &pty.Winsize{Rows: 3, Cols: 40})
+	w.Stdout = tty
+	shown := make(chan string)
+	go func() {
+		b := make([]byte, 4096)
+		n, _ := master.Read(b)
+		w.signals <- os.Interrupt
+		rest, _ := io.ReadAll(master)
+		shown <- string(b[:n]) + string(rest)
+	}()
+	code, _, stderr := w.run("ls", "--watch", "--color", "never")
+	tty.Close()
+	golden(t, "watch small", fmt.Sprintf("%q\n", <-shown))
+	if code != 0 || stderr != "" {
+		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
 

@@ -259,8 +259,6 @@ func TestErrors(t *testing.T) {
 		{newFake(), "tree 9999", 3, "pid 9999: not found"},
 		{newFake(), "tree 900", 3, "pid 900 belongs to no session"},
 		{newFake(), "tree a b", 2, `tree: unexpected argument "b"; see "lineage tree --help"`},
-		{newFake(), "tree -f -i x", 2, "tree: --follow needs a daemon, it cannot follow a recording"},
-		{newFake(), "tree -f -o json", 2, `tree: --follow draws for people; use "lineage events -o jsonl"`},
 		{nil, "tree -i /nonexistent/lngtest", 1, "open recording: open /nonexistent/lngtest: no such file or directory"},
 		{nil, "tree -i -", 1, `read recording -: not a recording; make one with "lineage events -o jsonl --snapshot > FILE"`},
 		{newFake(), "why", 2, `why: PID, :PORT or PATH is missing; see "lineage why --help"`},

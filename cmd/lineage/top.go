@@ -44,7 +44,8 @@ cannot be reached says why, and is tried again.
 With --input it plays a recording back, without a daemon and without root.
 
 Off a terminal it prints the tree once, as "lineage tree" does. For a screen
-reader, "lineage tree --follow --plain" writes one line for each change.
+reader, "lineage tree --plain" draws it in ASCII, and "lineage events" writes
+one line for each change.
 
 Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		Example: `  sudo lineage top                     # all sessions

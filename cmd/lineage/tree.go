@@ -12,20 +12,17 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
 )
 
 type treeOptions struct {
-	input         string
-	follow, plain bool
-	all           bool
-	graph         choice // a graph language; "": as text
+	input      string
+	plain, all bool
 }
 
 func (a *app) treeCommand() *cobra.Command {
-	o := treeOptions{graph: choice{"", text.Graphs}}
+	var o treeOptions
 	cmd := &cobra.Command{
 		Use:   "tree [SESSION|PID]",
 		Short: "Show sessions as trees, with dead ancestors and orphans",
@@ -33,30 +30,18 @@ func (a *app) treeCommand() *cobra.Command {
 live processes, and orphans with the parent that they have now. With a PID,
 show what that process started. Without an argument, show every live session.
 
-With --follow it is drawn again when something changes; with --follow --plain
-it is drawn once, and then each change is one line, for screen readers and
-pipes.
-
---format writes a graph for an incident report, in the language of Graphviz or
-Mermaid. Secrets in arguments are hidden as in the history. A graph for Mermaid
-has at most 300 processes.
-
 A number is the id or name of a session if there is one, else a PID; PID@START
 always means the process.`,
 		Example: `  lineage tree                  # all live sessions
   lineage tree build --all      # with processes that have exited
-  lineage tree 4130             # what process 4130 started
-  lineage tree build --format dot | dot -Tsvg > build.svg`,
+  lineage tree 4130             # what process 4130 started`,
 		Args:              argsCount(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.input, "input", "i", "", "show a recording `FILE` (lineage events -o jsonl --snapshot > FILE); - is stdin")
-	f.BoolVarP(&o.follow, "follow", "f", false, "draw again when something changes, until the session is over")
 	f.BoolVar(&o.plain, "plain", false, "ASCII only")
 	f.BoolVarP(&o.all, "all", "a", false, "exited processes too that have no live descendant")
-	f.Var(&o.graph, "format", "write a graph: `dot` or mermaid")
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(text.Graphs, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -65,14 +50,8 @@ always means the process.`,
 			arg = args[0]
 		}
 		switch {
-		case o.follow && o.input != "":
-			return exit.Usage("tree: --follow needs a daemon, it cannot follow a recording")
-		case o.follow && format.value != "table" && format.value != "wide":
-			return exit.Usage(`tree: --follow draws for people; use "lineage events -o jsonl"`)
-		case o.graph.value != "" && (o.follow || o.plain || len(*remote) > 0 || format.value != "table"):
-			return exit.Usage("tree: --format has no use for --follow, --plain, -o and -H")
-		case len(*remote) > 0 && (o.follow || o.input != ""):
-			return exit.Usage("tree: --follow and --input are for this host, not with -H")
+		case len(*remote) > 0 && o.input != "":
+			return exit.Usage("tree: --input is for this host, not with -H")
 		case o.input != "":
 			return a.recordedTree(o, arg, format.value)
 		case len(*remote) > 0:
@@ -83,22 +62,12 @@ always means the process.`,
 			return err
 		}
 		defer c.Close()
-		if o.follow {
-			return a.followTree(cmd.Context(), c, o, arg, format.value)
-		}
 		trees, err := askTrees(cmd.Context(), c, arg, o.all)
 		if err != nil {
 			return err
 		}
 		if len(trees) == 0 {
 			a.explainEmpty(format, `no live session; "lineage run -- CMD" starts one`)
-		}
-		if o.graph.value != "" {
-			hide, err := secrets.Redactor(cmd.Context(), c)
-			if err != nil {
-				return err
-			}
-			return a.Print("table", text.Graph(trees, o.graph.value, hide))
 		}
 		return a.Print(format.value, text.Trees(trees, arg != "", o.plain))
 	}
@@ -139,9 +108,6 @@ func (a *app) recordedTree(o treeOptions, arg, format string) error {
 		if trees, err = pick(trees, arg); err != nil {
 			return err
 		}
-	}
-	if o.graph.value != "" {
-		return a.Print(format, text.Graph(trees, o.graph.value, secrets.Known))
 	}
 	return a.Print(format, text.Trees(trees, arg != "", o.plain))
 }

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/creack/pty"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
@@ -120,107 +117,6 @@ func TestDeepTree(t *testing.T) {
 	}
 }
 
-// followed is a daemon whose session changes as often as the test says.
-func followed() (f *apitest.Client, changes func(int)) {
-	f = newFake()
-	tick := make(chan struct{})
-	f.On.Events = func(_ context.Context, _ api.EventsQuery, each func(*api.Event) error) error {
-		for range tick {
-			if err := each(&api.Event{Type: "fork"}); err != nil {
-				return err
-			}
-		}
-		f.Lock()
-		defer f.Unlock()
-		f.Has.Trees["k3x9q2"] = &api.Tree{Session: &api.Session{ID: "k3x9q2", State: "ended", EndReason: "root_exit"}}
-		return nil
-	}
-	return f, func(n int) {
-		for range n {
-			tick <- struct{}{}
-		}
-		close(tick)
-	}
-}
-
-func TestFollow(t *testing.T) {
-	t.Run("off a terminal", func(t *testing.T) {
-		f, changes := followed()
-		go changes(2)
-		golden(t, "follow", newWorld(t, f).record("tree", "-f", "build"))
-	})
-	t.Run("a line for each change", func(t *testing.T) {
-		f := newFake()
-		f.Has.Events = f.Has.Events[3:]
-		golden(t, "follow plain", newWorld(t, f).record("tree", "-f", "--plain", "build"))
-	})
-	t.Run("lines, interrupted", func(t *testing.T) {
-		f := newFake()
-		w := newWorld(t, f)
-		f.On.Events = func(ctx context.Context, _ api.EventsQuery, each func(*api.Event) error) error {
-			w.signals <- os.Interrupt
-			<-ctx.Done()
-			return each(&api.Event{Type: "fork"})
-		}
-		if code, _, stderr := w.run("tree", "-f", "--plain"); code != 0 || stderr != "" {
-			t.Errorf("exit %d: %s", code, stderr)
-		}
-	})
-	t.Run("lines, broken", func(t *testing.T) {
-		f := newFake()
-		f.On.Events = func(context.Context, api.EventsQuery, func(*api.Event) error) error {
-			return &api.UnreachableError{Socket: "/s", Err: api.ErrBroken}
-		}
-		if code, _, stderr := newWorld(t, f).run("tree", "-f", "--plain", "build"); code != 5 || !strings.Contains(stderr, "lost the daemon") {
-			t.Errorf("exit %d: %s", code, stderr)
-		}
-	})
-	t.Run("broken", func(t *testing.T) {
-		f := newFake()
-		f.On.Events = func(context.Context, api.EventsQuery, func(*api.Event) error) error {
-			return &api.UnreachableError{Socket: "/s", Err: api.ErrBroken}
-		}
-		if code, _, stderr := newWorld(t, f).run("tree", "-f", "build"); code != 5 || !strings.Contains(stderr, "lost the daemon") {
-			t.Errorf("exit %d: %s", code, stderr)
-		}
-	})
-	t.Run("interrupted", func(t *testing.T) {
-		f := newFake()
-		w := newWorld(t, f)
-		f.On.Events = func(ctx context.Context, _ api.EventsQuery, _ func(*api.Event) error) error {
-			w.signals <- os.Interrupt
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		if code, _, stderr := w.run("tree", "-f"); code != 0 || stderr != "" {
-			t.Errorf("exit %d: %s", code, stderr)
-		}
-	})
-	t.Run("a small terminal", func(t *testing.T) {
-		f, changes := followed()
-		w := newWorld(t, f)
-		master, tty, err := pty.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer master.Close()
-		pty.Setsize(tty, &pty.Winsize{Rows: 5, Cols: 40})
-		w.Stdout = tty
-		shown := make(chan string)
-		go func() {
-			b, _ := io.ReadAll(master)
-			shown <- string(b)
-		}()
-		go changes(0)
-		code, _, stderr := w.run("tree", "-f", "build", "--color", "never")
-		tty.Close()
-		golden(t, "follow small", fmt.Sprintf("%q\n", <-shown))
-		if code != 0 || stderr != "" {
-			t.Errorf("exit %d: %s", code, stderr)
-		}
-	})
-}
-
 // A broken stream is resumed where it broke, unless it brought nothing.
 func TestEventsResume(t *testing.T) {
 	broken := &api.UnreachableError{Socket: "/s", Err: api.ErrBroken}
@@ -280,23 +176,5 @@ func TestOrphanWithUnknownParent(t *testing.T) {
 	_, stdout, _ := newWorld(t, f).run("tree", "build")
 	if !strings.Contains(stdout, "4130 sleep 300  ↷ orphan\n") {
 		t.Errorf("shows %s", stdout)
-	}
-}
-
-// Graphs are drawn from the daemon and from a recording.
-func TestTreeGraph(t *testing.T) {
-	for _, format := range []string{"dot", "mermaid"} {
-		code, live, stderr := newWorld(t, newFake()).run("tree", "build", "--format", format)
-		if code != 0 || !strings.Contains(live, "session build k3x9q2") || !strings.Contains(live, "n0") {
-			t.Errorf("%s: exit %d, %s%s", format, code, live, stderr)
-		}
-		if code, recorded, stderr := newWorld(t, nil).run("tree", "-i", recordingFile(t), "--format", format); code != 0 || !strings.Contains(recorded, "session k3x9q2") {
-			t.Errorf("%s of a recording: exit %d, %s%s", format, code, recorded, stderr)
-		}
-	}
-	for _, line := range []string{"tree --format svg", "tree --format dot -f", "tree --format dot -o json", "tree --format dot -H web1", "tree --format dot --plain"} {
-		if code, stdout, stderr := newWorld(t, newFake()).run(strings.Fields(line)...); code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s%s", line, code, stdout, stderr)
-		}
 	}
 }

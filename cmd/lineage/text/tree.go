@@ -53,7 +53,14 @@ type treesDocument struct {
 
 // Trees shows trees; one: the document is the tree itself, not a list.
 func Trees(trees []api.Tree, one, ascii bool) Listing {
-	l := Listing{Text: func(p *Page) { WriteTrees(p, trees, ascii) }}
+	l := Listing{Text: func(p *Page) {
+		for i := range trees {
+			if i > 0 {
+				p.Line("")
+			}
+			newDrawing(p, &trees[i], ascii).draw()
+		}
+	}}
 	for i := range trees {
 		t := &trees[i]
 		t.Head = Head("tree")
@@ -69,15 +76,4 @@ func Trees(trees []api.Tree, one, ascii bool) Listing {
 		l.Doc = treesDocument{Head("trees"), trees}
 	}
 	return l
-}
-
-// WriteTrees draws trees on a page.
-func WriteTrees(p *Page, trees []api.Tree, ascii bool) {
-	for i := range trees {
-		if i > 0 {
-			p.Line("")
-		}
-		d := newDrawing(p, &trees[i], ascii)
-		d.draw()
-	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/otlp"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 )
@@ -24,8 +23,7 @@ import (
 type exporter struct {
 	store     *follow.Store
 	followers []*follow.Follower
-	scrapes   *scrapes      // nil: none
-	metrics   *otlp.Metrics // nil: none
+	scrapes   *scrapes // nil: none
 	log       zerolog.Logger
 }
 
@@ -53,9 +51,6 @@ func build(ctx context.Context, o *export.Options, socket string, log zerolog.Lo
 		}
 		e.followers = append(e.followers, f)
 	}
-	if e.metrics, err = metricsOf(o, socket, log); err != nil {
-		return nil, usageError{err}
-	}
 	if o.Metrics != "" {
 		if e.scrapes, err = listen(ctx, o.Metrics, socket, log); err != nil {
 			return nil, err
@@ -71,9 +66,6 @@ func (e *exporter) run(ctx context.Context) (err error) {
 	var all sync.WaitGroup
 	for _, f := range e.followers {
 		all.Go(func() { f.Run(ctx) })
-	}
-	if e.metrics != nil {
-		all.Go(func() { e.metrics.Run(ctx) })
 	}
 	if e.scrapes != nil {
 		all.Go(func() {

@@ -20,21 +20,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/file"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/metrics"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/ocsf"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/otlp"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/webhook"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 )
 
 // sinksOf makes a sink for each receiver. An error is about an option, or a file that an option
 // names.
 func sinksOf(o *export.Options, log zerolog.Logger) (all []record.Sink, err error) {
-	client, err := httpClient(o.CA)
-	if err != nil {
-		return nil, err
-	}
 	if o.OTLP != "" {
 		receiver, err := otlpClient(o)
 		if err != nil {
@@ -44,9 +38,7 @@ func sinksOf(o *export.Options, log zerolog.Logger) (all []record.Sink, err erro
 		if slices.Contains(o.Signals, "logs") {
 			s.Logs = ocsf.New()
 		}
-		if s.Traces || s.Logs != nil {
-			all = append(all, s)
-		}
+		all = append(all, s)
 	}
 	if o.OCSF != "" {
 		s, err := ocsfSink(o.OCSF, log.With().Str("sink", "ocsf").Logger())
@@ -55,23 +47,7 @@ func sinksOf(o *export.Options, log zerolog.Logger) (all []record.Sink, err erro
 		}
 		all = append(all, s)
 	}
-	if o.Webhook != "" {
-		key, err := webhook.ReadKey(o.WebhookKey)
-		if err != nil {
-			return nil, fmt.Errorf("--webhook-key: %w", err)
-		}
-		all = append(all, &webhook.Sink{URL: o.Webhook, Key: key, HTTP: client, Encoder: ocsf.Findings(), Log: log.With().Str("sink", "webhook").Logger()})
-	}
 	return all, nil
-}
-
-// metricsOf makes the sender of the daemon's metrics; nil if the options do not ask for one.
-func metricsOf(o *export.Options, socket string, log zerolog.Logger) (*otlp.Metrics, error) {
-	if o.OTLP == "" || !slices.Contains(o.Signals, "metrics") {
-		return nil, nil
-	}
-	receiver, err := otlpClient(o)
-	return &otlp.Metrics{Client: receiver, Host: host(), Read: metrics.New(socket).Text, Log: log.With().Str("sink", "otlp metrics").Logger()}, err
 }
 
 func otlpClient(o *export.Options) (c otlp.Client, err error) {

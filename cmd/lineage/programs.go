@@ -43,9 +43,9 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Send events as traces, logs and findings to other systems",
-		Long: `Send what the daemon reports to an OpenTelemetry Collector (--otlp), as OCSF
-records to a file (--ocsf), and findings to a webhook (--webhook), until Ctrl-C.
-It needs no privilege: run it as a user of the group lineage.
+		Long: `Send what the daemon reports to an OpenTelemetry Collector (--otlp), and as OCSF
+records to a file (--ocsf), until Ctrl-C. It needs no privilege: run it as a
+user of the group lineage.
 
 Each receiver has a cursor in the state directory, which moves when the receiver
 has taken the records. A receiver that is down gets later what the daemon's
@@ -56,8 +56,8 @@ happens now.
 With --metrics it serves GET /metrics of the daemon on TCP, and nothing else, to
 every client that can connect: prefer an address of the loopback.
 
-Headers and keys are read from files only. Secrets in command lines are hidden
-as in the history.`,
+Headers are read from a file only. Secrets in command lines are hidden as in
+the history.`,
 		Example: `  lineage export --otlp http://127.0.0.1:4318 --state /var/lib/lineage-export
   lineage export --otlp https://otlp.example.com --header-file otlp-headers
   lineage export --ocsf - | jq .

@@ -52,12 +52,6 @@ func (s *Server) Check(ctx context.Context) error {
 	return err
 }
 
-// Text is what the daemon says, as Prometheus text.
-func (s *Server) Text(ctx context.Context) ([]byte, error) {
-	reply, err := s.ask(ctx, "")
-	return reply.body, err
-}
-
 // Serve serves GET /metrics, and nothing else, until ctx is done.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	mux := http.NewServeMux()

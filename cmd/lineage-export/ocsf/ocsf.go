@@ -18,19 +18,11 @@ const Version = "1.8.0"
 
 // Encoder makes events. It is not safe for concurrent use.
 type Encoder struct {
-	users        users
-	onlyFindings bool
+	users users
 }
 
-// New makes an encoder of all events.
+// New makes an encoder.
 func New() *Encoder { return &Encoder{users: users{name: nameOnHost}} }
-
-// Findings makes an encoder of findings alone.
-func Findings() *Encoder {
-	e := New()
-	e.onlyFindings = true
-	return e
-}
 
 // class is an event class.
 type class struct {
@@ -83,11 +75,9 @@ var severities = [...]struct {
 // Encode implements [record.Encoder]: a record that OCSF has no event for gives none.
 func (e *Encoder) Encode(r *record.Record) iter.Seq2[record.Log, error] {
 	return func(yield func(record.Log, error) bool) {
-		if !e.onlyFindings {
-			for v := range e.activities(r) {
-				if !yield(logOf(r, v)) {
-					return
-				}
+		for v := range e.activities(r) {
+			if !yield(logOf(r, v)) {
+				return
 			}
 		}
 		for _, v := range e.findings(r) {

@@ -1,4 +1,4 @@
-// Package otlp sends records by OTLP/HTTP: spans, logs, and the daemon's metrics.
+// Package otlp sends records by OTLP/HTTP: spans and logs.
 //
 // The messages are OpenTelemetry's own (proto/slim), the request is net/http's: the
 // exporters of the SDK bring gRPC along, and do not say which status a receiver gave, which

@@ -18,15 +18,13 @@ import (
 const Program = "lineage-export"
 
 // Signals are what can be sent by OTLP.
-var Signals = []string{"traces", "logs", "metrics"}
+var Signals = []string{"traces", "logs"}
 
 // Options are what the flags set.
 type Options struct {
 	OTLP       string
 	Signals    []string
 	OCSF       string
-	Webhook    string
-	WebhookKey string
 	CA         string
 	HeaderFile string
 	State      string
@@ -36,11 +34,9 @@ type Options struct {
 // Flags adds the flags to a set.
 func (o *Options) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.OTLP, "otlp", "", "send by OTLP/HTTP to this base `URL`, as http://127.0.0.1:4318")
-	f.StringSliceVar(&o.Signals, "signals", []string{"traces", "logs"}, "what --otlp sends: "+strings.Join(Signals, ", "))
+	f.StringSliceVar(&o.Signals, "signals", Signals, "what --otlp sends: "+strings.Join(Signals, ", "))
 	f.StringVar(&o.OCSF, "ocsf", "", "append OCSF records to this `FILE`, one JSON object per line; - is stdout")
-	f.StringVar(&o.Webhook, "webhook", "", "post findings to this `URL`, signed")
-	f.StringVar(&o.WebhookKey, "webhook-key", "", "`FILE` with the key that signs what is posted")
-	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates to trust, in place of the system's")
+	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates that --otlp trusts, in place of the system's")
 	f.StringVar(&o.HeaderFile, "header-file", "", "`FILE` with headers for --otlp, one \"Name: value\" per line")
 	f.StringVar(&o.State, "state", "", "`DIR`ectory for cursors (default: $STATE_DIRECTORY)")
 	f.StringVar(&o.Metrics, "metrics", "", "serve the daemon's metrics on this TCP `ADDR`ess, as 127.0.0.1:9750")
@@ -48,15 +44,12 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 
 // Check says what is wrong with the flags, without reading a file.
 func (o *Options) Check() error {
-	if o.OTLP == "" && o.OCSF == "" && o.Webhook == "" && o.Metrics == "" {
-		return errors.New("nothing to export to: give one of --otlp, --ocsf, --webhook and --metrics")
+	if o.OTLP == "" && o.OCSF == "" && o.Metrics == "" {
+		return errors.New("nothing to export to: give one of --otlp, --ocsf and --metrics")
 	}
-	for _, f := range []struct{ flag, value string }{{"otlp", o.OTLP}, {"webhook", o.Webhook}} {
-		if f.value == "" {
-			continue
-		}
-		if err := checkURL(f.value); err != nil {
-			return fmt.Errorf("invalid --%s %q: %w", f.flag, f.value, err)
+	if o.OTLP != "" {
+		if err := checkURL(o.OTLP); err != nil {
+			return fmt.Errorf("invalid --otlp %q: %w", o.OTLP, err)
 		}
 	}
 	for _, s := range o.Signals {
@@ -67,8 +60,8 @@ func (o *Options) Check() error {
 	switch {
 	case o.OTLP != "" && len(o.Signals) == 0:
 		return errors.New("invalid --signals: must not be empty")
-	case (o.Webhook == "") != (o.WebhookKey == ""):
-		return errors.New("--webhook and --webhook-key belong together")
+	case o.CA != "" && o.OTLP == "":
+		return errors.New("--ca needs --otlp")
 	case o.HeaderFile != "" && o.OTLP == "":
 		return errors.New("--header-file needs --otlp")
 	}

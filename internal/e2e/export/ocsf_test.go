@@ -5,20 +5,15 @@ package export
 import (
 	"bufio"
 	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,8 +25,7 @@ import (
 
 // TestOCSF: sessions that launch, daemonise, leak, reach a limit, ask another daemon, and a daemon
 // whose policy is wrong and whose breaker opens, through a rotation of the file and an exporter that is
-// killed. Every event is valid, no event of the history is missing, and the webhook gets all five
-// findings.
+// killed. Every event is valid, no event of the history is missing, and there are all five findings.
 func TestOCSF(t *testing.T) {
 	i := stage.New(t)
 	policy := filepath.Join(i.Dir, "policy.yaml")
@@ -54,8 +48,7 @@ func TestOCSF(t *testing.T) {
 	write(rule)
 	daemon := i.Daemon("--policy", policy)
 	began := time.Now()
-	hook := newHook(t)
-	x := ocsfExporter(i, hook)
+	x := ocsfExporter(i)
 
 	// A launch with a secret, an orphan, a leftover that an end kills.
 	m := stage.NewMarker(t, i.Dir)
@@ -78,7 +71,7 @@ func TestOCSF(t *testing.T) {
 	}
 	x.Process.Signal(syscall.SIGKILL)
 	x.Wait()
-	x = ocsfExporter(i, hook)
+	x = ocsfExporter(i)
 
 	// A client of a broker that starts nothing.
 	i.Start([]string{"run", "--name", "asks", "--", program("/bin/true", "docker"), "run", "--name", "lngtest-none", "image"}, nil).Wait()
@@ -98,7 +91,7 @@ func TestOCSF(t *testing.T) {
 	}
 	write("mode: enforce\n")
 	mistaken(true)
-	i.Until("finding of leftovers that are alive, and of a wrong policy", func() bool { return hook.has("leftovers", "left") && hook.has("degraded", "") })
+	i.Until("finding of leftovers that are alive, and of a wrong policy", func() bool { return found(t, log, "leftovers", "left") && found(t, log, "degraded", "") })
 	write(rule)
 	mistaken(false)
 
@@ -109,7 +102,7 @@ func TestOCSF(t *testing.T) {
 		}
 	}
 	for _, rule := range []string{"leftovers", "budget", "degraded", "breaker", "brokered"} {
-		i.Until("finding of "+rule, func() bool { return hook.has(rule, "") })
+		i.Until("finding of "+rule, func() bool { return found(t, log, rule, "") })
 	}
 	i.Must("end", "--all", "--yes", "--now")
 	kept.Gone()
@@ -133,7 +126,7 @@ func TestOCSF(t *testing.T) {
 			t.Errorf("%d events with different ids of %s", n, what)
 		}
 	}
-	t.Logf("figure: %d launches and exits, %d findings", len(want), len(hook.taken))
+	t.Logf("figure: %d launches and exits", len(want))
 	if said := x.Err.String(); strings.Contains(said, `"level":"error"`) {
 		t.Error(said)
 	}
@@ -180,20 +173,12 @@ func TestOCSFDisk(t *testing.T) {
 	t.Logf("figure: %d launches and exits in %v, %d MB", len(want), 3*phase, st.Size()>>20)
 }
 
-const hookKey = "0123456789abcdef0123456789abcdef"
-
-func ocsfExporter(i *stage.Instance, h *hook) *stage.Process {
+func ocsfExporter(i *stage.Instance) *stage.Process {
 	i.T.Helper()
-	key := filepath.Join(i.Dir, "key")
-	if err := os.WriteFile(key, []byte(hookKey), 0o600); err != nil {
-		i.T.Fatal(err)
-	}
-	x := i.Start([]string{"export", "--ocsf", filepath.Join(i.Dir, "ocsf.jsonl"), "--webhook", h.URL, "--webhook-key", key,
-		"--state", filepath.Join(i.Dir, "state")}, nil)
-	i.Until("cursors", func() bool {
+	x := i.Start([]string{"export", "--ocsf", filepath.Join(i.Dir, "ocsf.jsonl"), "--state", filepath.Join(i.Dir, "state")}, nil)
+	i.Until("cursor", func() bool {
 		_, err := os.Stat(filepath.Join(i.Dir, "state", "ocsf.cursor"))
-		_, err2 := os.Stat(filepath.Join(i.Dir, "state", "webhook.cursor"))
-		return err == nil && err2 == nil || x.Exited()
+		return err == nil || x.Exited()
 	})
 	if x.Exited() {
 		i.T.Fatalf("exporter: %v", x.Wait())
@@ -341,53 +326,20 @@ func valid(t *testing.T, line []byte) *event {
 	return e
 }
 
-// hook is a receiver of findings, which fails every second request.
-type hook struct {
-	*httptest.Server
-	t        *testing.T
-	mu       sync.Mutex
-	requests int
-	taken    map[string]*event // by webhook-id
-}
-
-func newHook(t *testing.T) *hook {
-	h := &hook{t: t, taken: make(map[string]*event)}
-	h.Server = httptest.NewServer(h)
-	t.Cleanup(h.Close)
-	return h
-}
-
-func (h *hook) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.requests++; h.requests%2 == 0 {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
-	body, err := io.ReadAll(q.Body)
-	if err != nil {
-		return
-	}
-	id, at := q.Header.Get("webhook-id"), q.Header.Get("webhook-timestamp")
-	mac := hmac.New(sha256.New, []byte(hookKey))
-	io.WriteString(mac, id+"."+at+"."+string(body))
-	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); q.Header.Get("webhook-signature") != want {
-		h.t.Errorf("signature %s, want %s", q.Header.Get("webhook-signature"), want)
-	}
-	e := valid(h.t, body)
-	if e.Class != 2004 || e.Metadata.UID != id {
-		h.t.Errorf("id %s: %s", id, body)
-	}
-	h.taken[id] = e
-}
-
-// has reports whether a finding of a rule arrived; if session is named, one of that session.
-func (h *hook) has(rule, session string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, e := range h.taken {
-		if e.Metadata.Code == rule && (session == "" || e.Unmapped.Lineage.Session.Name == session) {
-			return true
+// found reports whether the file, or the one before its rotation, has a finding of a rule; if
+// session is named, one of that session. The last line may still be incomplete.
+func found(t *testing.T, log, rule, session string) bool {
+	t.Helper()
+	for _, file := range []string{log + ".1", log} {
+		text, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(text) {
+			e := new(event)
+			if json.Unmarshal(line, e) == nil && e.Class == 2004 && e.Metadata.Code == rule && (session == "" || e.Unmapped.Lineage.Session.Name == session) {
+				return true
+			}
 		}
 	}
 	return false

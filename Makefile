@@ -195,7 +195,7 @@ test-race:
 test-e2e: build programs
 	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) -p 1 ./internal/e2e ./internal/e2e/export
 
-## test-library: six escape programs and the fallbacks through the libraries of api/run (2 min, root)
+## test-library: six escape programs through the libraries of api/run (2 min, root)
 test-library: deps build programs
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/library
 

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -30,7 +29,7 @@ var ErrLeft = errors.New("run: processes of the command are still alive")
 // of exec.Cmd mean what they mean there, but for these:
 //
 //   - Process is "lineage run" or "lineage init", which runs the command and
-//     forwards signals to it; under [Group] it is the command.
+//     forwards signals to it.
 //   - The command's exit code is that of ProcessState; 128 + N says that it died
 //     of signal N.
 //   - argv[0] of the command is Path, not Args[0]. Env gets LINEAGE_SESSION.
@@ -52,10 +51,6 @@ type Cmd struct {
 	ended     chan struct{} // closed when nothing watches the context
 	cancelled bool          // the context was done first; read after ended is closed
 	report    *api.Report
-
-	// For Group: while freed is false, the process group's number is still the command's.
-	group sync.Mutex
-	freed bool
 }
 
 // Command is exec.Command.
@@ -72,8 +67,8 @@ func CommandContext(ctx context.Context, name string, arg ...string) *Cmd {
 	return &Cmd{Cmd: exec.Command(name, arg...), ctx: ctx}
 }
 
-// Start starts the command and does not wait for it. A [GuaranteeError] says that
-// the host offers less than Require.
+// Start starts the command and does not wait for it. Its error is [ErrNotInstalled]
+// without the lineage program, and a [GuaranteeError] if the host offers less than Require.
 func (c *Cmd) Start() error {
 	switch {
 	case c.exited != nil:
@@ -85,7 +80,14 @@ func (c *Cmd) Start() error {
 	case c.ctx.Err() != nil:
 		return c.ctx.Err()
 	}
-	have, path, why := c.choose()
+	path, err := c.program()
+	if err != nil {
+		return err
+	}
+	have, why := Session, c.noSession(path)
+	if why != nil {
+		have = Subreaper
+	}
 	if have < c.Require {
 		return &GuaranteeError{c.Require, have, why}
 	}
@@ -93,9 +95,7 @@ func (c *Cmd) Start() error {
 	if c.WaitDelay == 0 {
 		c.WaitDelay = defaultWaitDelay
 	}
-	if have == Group {
-		c.leadGroup()
-	} else if err := c.wrap(path); err != nil {
+	if err := c.wrap(path); err != nil {
 		return err
 	}
 	c.started = time.Now()
@@ -134,7 +134,7 @@ func (c *Cmd) wrap(path string) error {
 		}
 	}
 	args := []string{path, "init"}
-	if c.guarantee > Subreaper {
+	if c.guarantee == Session {
 		args[1] = "run"
 		if c.Name != "" {
 			args = append(args, "--name="+c.Name)
@@ -185,16 +185,11 @@ func (c *Cmd) Wait() error {
 	if c.exited == nil {
 		return errors.New("run: not started")
 	}
-	if c.guarantee == Group && c.ProcessState == nil {
-		c.endGroup()
-	}
 	err := c.Cmd.Wait()
 	close(c.exited)
 	<-c.ended
-	if c.guarantee != Group {
-		c.report = c.readReport()
-		os.RemoveAll(c.receipt)
-	}
+	c.report = c.readReport()
+	os.RemoveAll(c.receipt)
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit) && c.report == nil && exit.ExitCode() >= exitFailed && exit.ExitCode() <= exitNotFound:
@@ -272,13 +267,4 @@ func (t *tail) Write(b []byte) (int, error) {
 		*t = append((*t)[:0], (*t)[over:]...)
 	}
 	return len(b), nil
-}
-
-// sysProcAttr gives a copy that may be changed.
-func (c *Cmd) sysProcAttr() *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{}
-	if c.SysProcAttr != nil {
-		*a = *c.SysProcAttr
-	}
-	return a
 }

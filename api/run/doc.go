@@ -13,8 +13,9 @@
 //     when Grace is over. os/exec kills one process.
 //   - Report says how every process ended.
 //
-// How reliable this is depends on the host. [Cmd.Guarantee] says it after
-// Start; [Cmd.Require] makes Start fail on a host that offers less.
+// With a daemon the command is the root of a session; without one "lineage init"
+// ends the descendants. [Cmd.Guarantee] says which after Start; [Cmd.Require] makes
+// Start fail on a host that offers less.
 //
 // The package needs the lineage program, and nothing but the standard library
 // and package api. It is for Linux.

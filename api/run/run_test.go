@@ -5,9 +5,17 @@ package run_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,49 +23,68 @@ import (
 	"github.com/lineage-ebpf/lineage/api/run"
 )
 
-// These tests run without lineage, so that the guarantee is the process group. The
-// other guarantees are tested in internal/e2e/library.
-func command(ctx context.Context, script string) *run.Cmd {
+// stub is as much of lineage as the package uses, without ending what the command leaves: the
+// real program is tested in internal/e2e/library.
+const stub = `#!/bin/sh
+verb=$1; shift
+[ "$verb" != doctor ] || exit 7
+while [ "$1" != -- ]; do
+	case $1 in
+		--report=*) report=${1#--report=} ;;
+		*) given="$given $1" ;;
+	esac
+	shift
+done
+shift
+exec 3<&0
+trap 'kill -TERM $!' TERM
+"$@" <&3 &
+child=$!
+wait $child; code=$?
+while kill -0 $child 2>/dev/null; do wait $child; code=$?; done
+printf '{"verdict": "clean", "verdict_why": "%s"}' "$verb$given" >"$report"
+exit $code
+`
+
+// command is a script that the stub runs, without a daemon.
+func command(t *testing.T, ctx context.Context, script string) *run.Cmd {
+	t.Helper()
 	cmd := run.CommandContext(ctx, "/bin/sh", "-c", script)
-	cmd.Lineage, cmd.Grace = "/no/such/lineage", time.Second
+	cmd.Lineage, cmd.Socket = filepath.Join(t.TempDir(), "lineage"), filepath.Join(t.TempDir(), "socket")
+	if err := os.WriteFile(cmd.Lineage, []byte(stub), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	return cmd
 }
 
 func TestOutput(t *testing.T) {
-	cmd := command(t.Context(), "echo out; echo err >&2; exit 7")
+	cmd := command(t, t.Context(), "cat; echo err >&2; exit 7")
+	cmd.Stdin, cmd.Name, cmd.Grace = strings.NewReader("in\n"), "unused", time.Second
 	out, err := cmd.Output()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 7 || string(exit.Stderr) != "err\n" || string(out) != "out\n" {
+	if !errors.As(err, &exit) || exit.ExitCode() != 7 || string(exit.Stderr) != "err\n" || string(out) != "in\n" {
 		t.Errorf("output %q, error %v", out, err)
 	}
-	if g := cmd.Guarantee(); g != run.Group {
+	if g := cmd.Guarantee(); g != run.Subreaper {
 		t.Errorf("guarantee %v", g)
 	}
-	if r := cmd.Report(); r == nil || r.Verdict != api.VerdictUnknown || r.VerdictWhy == "" {
+	if r := cmd.Report(); r == nil || r.Verdict != api.VerdictClean || r.VerdictWhy != "init --grace=1s --quiet" {
 		t.Errorf("report: %+v", r)
 	}
-	if both, err := command(t.Context(), "echo out; echo err >&2").CombinedOutput(); err != nil || string(both) != "out\nerr\n" {
+	if _, err := cmd.Session(); !errors.Is(err, run.ErrNoSession) {
+		t.Errorf("session: %v", err)
+	}
+	if both, err := command(t, t.Context(), "echo out; echo err >&2").CombinedOutput(); err != nil || string(both) != "out\nerr\n" {
 		t.Errorf("combined output %q, error %v", both, err)
 	}
 }
 
-// TestGrandchildHoldsPipe: os/exec would wait until sleep has exited.
-func TestGrandchildHoldsPipe(t *testing.T) {
-	began := time.Now()
-	out, err := command(t.Context(), "sleep 30 & echo started").Output()
-	if err != nil || string(out) != "started\n" {
-		t.Errorf("output %q, error %v", out, err)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("returned after %v", took)
-	}
-}
-
-// TestContextEndsGroup: a shell and a child that both ignore SIGTERM.
-func TestContextEndsGroup(t *testing.T) {
+// TestDeaf: a command that ignores SIGTERM is killed when the grace is over.
+func TestDeaf(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	cmd := command(ctx, "trap '' TERM; echo deaf; sleep 30; sleep 30")
+	cmd := command(t, ctx, "trap '' TERM; echo deaf; exec sleep 30")
+	cmd.Grace = time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -78,11 +105,84 @@ func TestContextEndsGroup(t *testing.T) {
 	}
 }
 
+// daemon answers at the command's socket, and has one session, whose owner is the stub. Its
+// end kills that.
+func daemon(t *testing.T, cmd *run.Cmd) (ended chan api.EndRequest) {
+	t.Helper()
+	ended = make(chan api.EndRequest, 1)
+	mux := http.NewServeMux()
+	say := func(w http.ResponseWriter, doc any) {
+		w.Header().Set("Lineage-Api", "1")
+		if err := json.NewEncoder(w).Encode(doc); err != nil {
+			t.Error(err)
+		}
+	}
+	session := func() api.Session {
+		return api.Session{ID: "k3x9q2", Level: 4, Owner: &api.Ref{PID: cmd.Process.Pid}, Started: new(time.Now())}
+	}
+	mux.HandleFunc("GET /v1/version", func(w http.ResponseWriter, _ *http.Request) { say(w, api.Version{API: api.Major}) })
+	mux.HandleFunc("GET /v1/sessions", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, api.Sessions{Items: []api.Session{{ID: "other1"}, session()}})
+	})
+	mux.HandleFunc("GET /v1/sessions/k3x9q2", func(w http.ResponseWriter, _ *http.Request) { say(w, session()) })
+	mux.HandleFunc("GET /v1/sessions/k3x9q2/report", func(w http.ResponseWriter, _ *http.Request) {
+		say(w, api.Report{Session: "k3x9q2", Verdict: api.VerdictLeft})
+	})
+	mux.HandleFunc("POST /v1/sessions/k3x9q2/end", func(w http.ResponseWriter, r *http.Request) {
+		var q api.EndRequest
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
+			t.Error(err)
+		}
+		ended <- q
+		say(w, session())
+		_ = cmd.Process.Kill()
+	})
+	server := httptest.NewUnstartedServer(mux)
+	var err error
+	if server.Listener, err = net.Listen("unix", cmd.Socket); err != nil {
+		t.Fatal(err)
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	return ended
+}
+
+// TestSession: the daemon ends the session, and has the report of a lineage run that was killed.
+func TestSession(t *testing.T) {
+	cmd := command(t, t.Context(), "exec sleep 30")
+	cmd.Require, cmd.Grace = run.Session, -1
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	ended := daemon(t, cmd)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }() // what the stub leaves
+	if s, err := cmd.Session(); err != nil || s.ID != "k3x9q2" || s.Level != 4 || cmd.Guarantee() != run.Session {
+		t.Errorf("session %+v, error %v, guarantee %v", s, err, cmd.Guarantee())
+	}
+	if err := cmd.End(); err != nil {
+		t.Error(err)
+	}
+	if q := <-ended; !q.Now {
+		t.Errorf("a negative grace asks for %+v", q)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) {
+		t.Errorf("wait: %v", err)
+	}
+	if r := cmd.Report(); r == nil || r.Verdict != api.VerdictLeft {
+		t.Errorf("report: %+v", r)
+	}
+	if s, err := cmd.Session(); err != nil || s.ID != "k3x9q2" {
+		t.Errorf("session of the report: %+v, %v", s, err)
+	}
+}
+
 func TestRequire(t *testing.T) {
-	cmd := command(t.Context(), "exit 0")
-	cmd.Require = run.Subreaper
+	cmd := command(t, t.Context(), "exit 0")
+	cmd.Require = run.Session
 	var less *run.GuaranteeError
-	if err := cmd.Run(); !errors.As(err, &less) || less.Have != run.Group || less.Why == "" {
+	if err := cmd.Run(); !errors.As(err, &less) || less.Have != run.Subreaper || less.Why == nil {
 		t.Errorf("run: %v", err)
 	}
 	if cmd.Process != nil {
@@ -95,16 +195,19 @@ func TestStartErrors(t *testing.T) {
 	cancel()
 	cancelled := run.Command("true")
 	cancelled.Cancel = func() error { return nil }
-	twice := command(t.Context(), "exit 0")
+	twice := command(t, t.Context(), "exit 0")
 	if err := twice.Run(); err != nil {
 		t.Fatal(err)
 	}
+	without := command(t, t.Context(), "exit 0")
+	without.Lineage = "/no/such/lineage"
 	for what, tt := range map[string]struct {
 		cmd  *run.Cmd
 		want string
 	}{
-		"context is done": {command(done, "exit 0"), "context canceled"},
+		"context is done": {command(t, done, "exit 0"), "context canceled"},
 		"not found":       {run.Command("lineage-no-such-program"), "executable file not found"},
+		"no lineage":      {without, fmt.Sprint(run.ErrNotInstalled, ": exec: ")},
 		"Cancel":          {cancelled, "Cancel is set"},
 		"twice":           {twice, "already started"},
 	} {

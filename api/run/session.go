@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -25,13 +24,13 @@ const (
 	initDefault = 5 * time.Second // the grace of lineage init
 )
 
-// ErrNoSession is the error of Session under a guarantee that needs none.
+// ErrNoSession is the error of [Cmd.Session] under [Subreaper].
 var ErrNoSession = errors.New("run: the command has no session")
 
 // Session asks the daemon for the command's session. Just after Start it waits
 // until the session exists.
 func (c *Cmd) Session() (*api.Session, error) {
-	if c.guarantee <= Subreaper {
+	if c.guarantee != Session {
 		return nil, ErrNoSession
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), createTime)
@@ -97,21 +96,13 @@ func (c *Cmd) End() error {
 }
 
 // end returns when the end has begun, or if it takes several steps when the
-// command has exited.
+// command has exited. If the daemon cannot be asked, lineage run is killed: it is the
+// session's owner, and the kernel ends the session when its owner dies.
 func (c *Cmd) end() {
-	switch c.guarantee {
-	case Group:
-		c.signalGroup()
-	case Subreaper:
+	if c.guarantee != Session {
 		c.endInit()
-	default:
-		c.endSession()
+		return
 	}
-}
-
-// endSession asks the daemon. If that fails, lineage run is killed: it is the session's
-// owner, and the kernel ends the session when its owner dies.
-func (c *Cmd) endSession() {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	if err := c.askEnd(ctx); err != nil {
@@ -159,45 +150,30 @@ func (c *Cmd) endInit() {
 // started. A child is opened before its fields are checked, so that its PID cannot be
 // reused in between.
 func (c *Cmd) killChildren() {
-	child := func(fields []string) bool { return fields[1] == strconv.Itoa(c.Process.Pid) }
-	for _, pid := range processes(child) {
+	files, _ := filepath.Glob("/proc/[1-9]*/stat")
+	for _, file := range files {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil || parent(file) != c.Process.Pid {
+			continue
+		}
 		p, err := os.FindProcess(pid)
 		if err != nil {
 			continue
 		}
-		if fields := stat(pid); len(fields) > 3 && child(fields) {
+		if parent(file) == c.Process.Pid {
 			_ = p.Kill()
 		}
 		_ = p.Release()
 	}
 }
 
-// processes returns the PIDs whose fields of /proc/PID/stat wanted accepts: state,
-// parent, process group, sid and so on.
-func processes(wanted func([]string) bool) (pids []int) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if fields := stat(pid); len(fields) > 3 && wanted(fields) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// stat returns the fields of /proc/PID/stat from the state on: the name before it may
-// contain any byte. A process that is gone has no fields.
-func stat(pid int) []string {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+// parent reads a /proc/PID/stat: its state and its parent follow the name, which may contain
+// any byte. It is 0 of a process that is gone.
+func parent(file string) (pid int) {
+	b, _ := os.ReadFile(file)
+	var state string
+	_, _ = fmt.Sscan(string(b[bytes.LastIndexByte(b, ')')+1:]), &state, &pid)
+	return pid
 }
 
 func (c *Cmd) receiptFile() string { return filepath.Join(c.receipt, "receipt.json") }
@@ -210,7 +186,7 @@ func (c *Cmd) readReport() *api.Report {
 	if err == nil && json.Unmarshal(b, report) == nil {
 		return report
 	}
-	if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || c.guarantee < Daemon {
+	if status, ok := c.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || c.guarantee != Session {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), api.MaxWait)

@@ -22,7 +22,7 @@
 // - A command that is not there, or may not be run, is the same 'error'. What only exec
 //   finds, such as a missing interpreter of a script, is exit code 126 or 127.
 //
-// One file, no dependencies, Node 18 or newer, Linux. Copy it.
+// One file, no dependencies, Node 18 or newer, Linux. Copy it. It needs the lineage program.
 
 import child_process from 'node:child_process'
 import fs from 'node:fs'
@@ -33,18 +33,19 @@ import { fileURLToPath } from 'node:url'
 
 // What ends the processes that a command started; a greater one is stronger.
 export const Guarantee = Object.freeze({
-  GROUP: 1, //     its process group: what leaves the group survives
-  SUBREAPER: 2, // "lineage init", which finds the descendants in /proc
-  DAEMON: 3, //    a session that the daemon ends (level 2)
-  KERNEL: 4, //    a session that the kernel ends (level 3 and 4)
+  SUBREAPER: 1, // "lineage init", which finds the descendants in /proc
+  SESSION: 2, //   a session of the daemon, whose document has the guarantee level
 })
 
 // The host offers less than is required. Nothing was started.
 export class GuaranteeError extends Error {}
 
+// The host has no lineage program. Nothing was started.
+export class NotInstalledError extends Error {}
+
 const askTime = 2000 // ms that the daemon may take to answer
 const createTime = 30000 // ms until "lineage run" gives up
-const defaultGrace = 5000 // ms, of "lineage init" and of a process group
+const defaultGrace = 5000 // ms, of "lineage init"
 const waitDelay = 5000 // ms that an outsider may hold a pipe when all is over
 
 const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
@@ -58,26 +59,25 @@ export function spawn(command, args = [], options = {}) {
   if (shell) [command, args] = [shell === true ? '/bin/sh' : shell, ['-c', [command, ...args].join(' ')]]
   if (argv0 !== undefined) throw new TypeError('argv0 is not supported: lineage is what is executed')
   const run = { grace, socket: socket ?? (process.env.LINEAGE_SOCKET || '/run/lineage/lineage.sock') }
-  const { guarantee, program, why } = choose(lineage, run.socket)
+  const program = find(lineage)
+  if (!program) {
+    throw new NotInstalledError(`the lineage program is not installed: install the package lineage (https://github.com/lineage-ebpf/lineage), or name its path: ${lineage} not found`)
+  }
+  const why = noSession(program, run.socket)
+  const guarantee = why ? Guarantee.SUBREAPER : Guarantee.SESSION
   if (require && guarantee < require) {
     throw new GuaranteeError(`guarantee ${nameOf(require)} is required, this host has ${nameOf(guarantee)}: ${why}`)
   }
   signal?.throwIfAborted()
-  const missing = guarantee > Guarantee.GROUP && unfit(command, rest.env ?? process.env, rest.cwd)
+  const missing = unfit(command, rest.env ?? process.env, rest.cwd)
   if (missing) return fail(command, args, missing, rest)
-  let argv = [command, ...args]
-  if (guarantee > Guarantee.GROUP) {
-    run.dir = fs.mkdtempSync(path.join(os.tmpdir(), 'lineage-run-'))
-    if (rest.uid !== undefined) fs.chownSync(run.dir, rest.uid, rest.gid ?? rest.uid)
-    const words = [program, guarantee > Guarantee.SUBREAPER ? 'run' : 'init', '--quiet', `--report=${receipt(run)}`]
-    if (grace !== undefined) words.push(`--grace=${Math.trunc(grace)}ms`)
-    if (name && guarantee > Guarantee.SUBREAPER) words.push(`--name=${name}`)
-    argv = [...words, '--', ...argv]
-    rest.env = { ...(rest.env ?? process.env), LINEAGE_SOCKET: run.socket }
-  } else {
-    rest.detached = true // leads a process group
-  }
-  const child = child_process.spawn(argv[0], argv.slice(1), rest)
+  run.dir = fs.mkdtempSync(path.join(os.tmpdir(), 'lineage-run-'))
+  if (rest.uid !== undefined) fs.chownSync(run.dir, rest.uid, rest.gid ?? rest.uid)
+  const words = [why ? 'init' : 'run', '--quiet', `--report=${receipt(run)}`]
+  if (grace !== undefined) words.push(`--grace=${Math.trunc(grace)}ms`)
+  if (name && !why) words.push(`--name=${name}`)
+  rest.env = { ...(rest.env ?? process.env), LINEAGE_SOCKET: run.socket }
+  const child = child_process.spawn(program, [...words, '--', command, ...args], rest)
   const send = child.kill.bind(child)
   const begin = now => {
     if (over(child)) return false
@@ -106,7 +106,7 @@ export function spawn(command, args = [], options = {}) {
     // A process outside may hold a pipe: 'close' does not wait for it for ever.
     setTimeout(() => child.stdio.forEach(s => s?.destroy()), waitDelay).unref()
   })
-  child.once('error', () => run.dir && fs.rmSync(run.dir, { recursive: true, force: true }))
+  child.once('error', () => fs.rmSync(run.dir, { recursive: true, force: true }))
   return child
 }
 
@@ -147,31 +147,17 @@ const over = child => child.pid === undefined || child.exitCode !== null || chil
 
 const receipt = run => path.join(run.dir, 'receipt.json')
 
-// choose finds the best guarantee, the program, and why there is nothing better. It
-// blocks for some ms, as spawn does, and is decided before the command starts: its
-// standard input can be read once.
-function choose(lineage, socket) {
-  const program = find(lineage)
-  if (!program) return { guarantee: Guarantee.GROUP, why: `${lineage} not found` }
+// noSession is the reason why "lineage run" could not make a session; undefined: it can. It
+// blocks for some ms, as spawn does, and is decided before the command starts: its standard
+// input can be read once.
+function noSession(program, socket) {
   const env = { ...process.env, LINEAGE_SOCKET: socket }
-  const ask = words => {
-    const done = child_process.spawnSync(program, [...words, '-o', 'json'], { env, timeout: askTime, killSignal: 'SIGKILL', encoding: 'utf8' })
-    try {
-      return JSON.parse(done.stdout)
-    } catch {
-      return {}
-    }
-  }
-  let level = ask(['version']).daemon?.level
-  let why = `no daemon answers at ${socket}`
-  if (level === undefined && process.geteuid() === 0 && !fs.existsSync(socket)) {
-    const doctor = ask(['doctor']) // "lineage run" would start the daemon
-    if (doctor.supported) level = doctor.level
-    why = 'lineage doctor: sessions are not supported here'
-  }
-  if (level === undefined) return { guarantee: Guarantee.SUBREAPER, program, why }
-  if (level < 3) return { guarantee: Guarantee.DAEMON, program, why: `the kernel gives level ${level}` }
-  return { guarantee: Guarantee.KERNEL, program, why: '' }
+  const ask = words => child_process.spawnSync(program, words, { env, timeout: askTime, killSignal: 'SIGKILL', encoding: 'utf8' })
+  try {
+    if (JSON.parse(ask(['version', '-o', 'json']).stdout).daemon) return
+  } catch {}
+  if (process.geteuid() !== 0 || fs.existsSync(socket)) return `no daemon answers at ${socket}`
+  if (ask(['doctor']).status !== 0) return 'lineage doctor: no sessions here' // else "lineage run" starts the daemon
 }
 
 function find(name) {
@@ -208,7 +194,7 @@ function request(socketPath, method, url, body) {
 // session gives the session's document; it waits until there is a session. null: there
 // is none.
 async function session(child, run) {
-  if (child.guarantee < Guarantee.DAEMON) return null
+  if (child.guarantee === Guarantee.SUBREAPER) return null
   if (child.report?.session) return request(run.socket, 'GET', `/v1/sessions/${child.report.session}`)
   for (const until = Date.now() + createTime; Date.now() < until && !over(child); await sleep(5)) {
     const list = await request(run.socket, 'GET', '/v1/sessions').catch(absent)
@@ -225,9 +211,7 @@ function absent(err) {
 }
 
 async function end(child, run, send, now) {
-  const grace = now ? 0 : (run.grace ?? defaultGrace)
-  if (child.guarantee === Guarantee.GROUP) return endGroup(child.pid, grace)
-  if (child.guarantee === Guarantee.SUBREAPER) return endInit(child, send, grace)
+  if (child.guarantee === Guarantee.SUBREAPER) return endInit(child, send, now ? 0 : (run.grace ?? defaultGrace))
   const s = await session(child, run)
   if (s) await request(run.socket, 'POST', `/v1/sessions/${s.id}/end`, now ? { now: true } : {})
 }
@@ -241,50 +225,24 @@ async function endInit(child, send, grace) {
     return true
   }
   if (await gone(grace)) return
-  for (const pid of processes(1, child.pid)) signalTo(Number(pid), 'SIGKILL')
+  for (const pid of fs.readdirSync('/proc').filter(p => /^\d+$/.test(p) && parent(p) === child.pid)) {
+    try {
+      process.kill(Number(pid), 'SIGKILL')
+    } catch {}
+  }
   if (!(await gone(100))) send('SIGTERM')
 }
 
-// endGroup signals a process group while it has members: it cannot be another one of
-// the same number then.
-async function endGroup(group, grace) {
-  const until = Date.now() + grace
-  for (let sig = grace > 0 ? 'SIGTERM' : 'SIGKILL'; members(group).length > 0; await sleep(10)) {
-    if (Date.now() >= until) sig = 'SIGKILL'
-    if (sig) signalTo(-group, sig)
-    sig = undefined
-  }
-}
-
-const members = group => processes(2, group).filter(pid => !['', 'Z', 'X'].includes(stat(pid)[0]))
-
-// processes gives those that have a PID in that field: 1 is the parent, 2 the group.
-const processes = (field, pid) => fs.readdirSync('/proc').filter(p => /^\d+$/.test(p) && stat(p)[field] === String(pid))
-
-function signalTo(pid, sig) {
+// parent reads /proc/PID/stat; undefined of a process that is gone.
+function parent(pid) {
   try {
-    process.kill(pid, sig)
+    const text = fs.readFileSync(`/proc/${pid}/stat`, 'latin1')
+    return Number(text.slice(text.lastIndexOf(')') + 2).split(' ')[1])
   } catch {}
 }
 
-// stat gives the fields of /proc/PID/stat from the state on; none of a process that is
-// gone.
-function stat(pid) {
-  try {
-    const text = fs.readFileSync(`/proc/${pid}/stat`, 'latin1')
-    return text.slice(text.lastIndexOf(')') + 2).trim().split(' ')
-  } catch {
-    return ['']
-  }
-}
-
-// finish reads the report. What is left of a process group ends only now.
+// finish reads the report.
 function finish(child, run) {
-  if (child.guarantee === Guarantee.GROUP) {
-    child.report = { verdict: 'unknown', verdict_why: 'only the process group was ended', processes: [] }
-    endGroup(child.pid, run.grace ?? defaultGrace)
-    return
-  }
   try {
     child.report = JSON.parse(fs.readFileSync(receipt(run), 'utf8'))
   } catch {}

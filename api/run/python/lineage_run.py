@@ -21,7 +21,8 @@ What differs from subprocess and asyncio:
 - a command that is not there, or may not be run, raises what subprocess raises. What
   only exec finds, such as a missing interpreter of a script, is returncode 126 or 127.
 
-One file, standard library only, Python 3.9 or newer, Linux. Copy it.
+One file, standard library only, Python 3.9 or newer, Linux. Copy it. It needs the
+lineage program.
 """
 
 import asyncio
@@ -40,25 +41,27 @@ import tempfile
 import threading
 import time
 
-__all__ = ["Guarantee", "GuaranteeError", "Popen", "Process", "create_subprocess_exec", "create_subprocess_shell", "run"]
+__all__ = ["Guarantee", "GuaranteeError", "NotInstalledError", "Popen", "Process", "create_subprocess_exec", "create_subprocess_shell", "run"]
 
 ASK_TIME = 2  # seconds that the daemon may take to answer
 CREATE_TIME = 30  # seconds until "lineage run" gives up
-DEFAULT_GRACE = 5  # seconds, of "lineage init" and of a process group
+DEFAULT_GRACE = 5  # seconds, of "lineage init"
 WAIT_DELAY = 5  # seconds that an outsider may hold a pipe when all is over
 
 
 class Guarantee(enum.IntEnum):
     """What ends the processes that a command started; a greater one is stronger."""
 
-    GROUP = 1  # its process group: what leaves the group survives
-    SUBREAPER = 2  # "lineage init", which finds the descendants in /proc
-    DAEMON = 3  # a session that the daemon ends (level 2)
-    KERNEL = 4  # a session that the kernel ends (level 3 and 4)
+    SUBREAPER = 1  # "lineage init", which finds the descendants in /proc
+    SESSION = 2  # a session of the daemon, whose document has the guarantee level
 
 
 class GuaranteeError(RuntimeError):
     """The host offers less than is required. Nothing was started."""
+
+
+class NotInstalledError(RuntimeError):
+    """The host has no lineage program. Nothing was started."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -78,59 +81,53 @@ class _Run:
     def __init__(self, argv, env=None, cwd=None, name=None, grace=None, require=None, lineage=None, socket=None):
         self.name, self.grace = name, grace
         self.socket = socket or os.environ.get("LINEAGE_SOCKET") or "/run/lineage/lineage.sock"
-        self.guarantee, program, why = self._choose(lineage or "lineage")
+        lineage = lineage or "lineage"
+        program = shutil.which(lineage)
+        if program is None:
+            raise NotInstalledError(
+                f"the lineage program is not installed: install the package lineage (https://github.com/lineage-ebpf/lineage), or name its path: {lineage} not found"
+            )
+        program = os.path.abspath(program)  # cwd may be another one
+        why = self._no_session(program)
+        self.guarantee = Guarantee.SUBREAPER if why else Guarantee.SESSION
         if require is not None and self.guarantee < require:
             raise GuaranteeError(f"guarantee {Guarantee(require).name} is required, this host has {self.guarantee.name}: {why}")
         self.report = None
         self.pid = None
-        self._dir = None
-        self.argv = [os.fsdecode(a) for a in argv]
-        if self.guarantee == Guarantee.GROUP:
-            return
-        _check(self.argv[0], env, cwd)
+        argv = [os.fsdecode(a) for a in argv]
+        _check(argv[0], env, cwd)
         self._dir = tempfile.mkdtemp(prefix="lineage-run-")
-        words = [program, "run" if self.guarantee > Guarantee.SUBREAPER else "init", "--quiet", "--report=" + self._receipt()]
+        words = [program, "init" if why else "run", "--quiet", "--report=" + self._receipt()]
         if grace is not None:
             words.append(f"--grace={int(grace * 1000)}ms")
-        if name and self.guarantee > Guarantee.SUBREAPER:
+        if name and not why:
             words.append("--name=" + name)
-        self.argv = words + ["--"] + self.argv
+        self.argv = words + ["--"] + argv
 
     def _receipt(self):
         return os.path.join(self._dir, "receipt.json")
 
-    def _choose(self, name):
-        """The best guarantee, the program, and why there is nothing better.
+    def _no_session(self, program):
+        """Why "lineage run" could not make a session; None: it can.
 
         It is decided before the command starts: its standard input can be read once."""
-        program = shutil.which(name)
-        if program is None:
-            return Guarantee.GROUP, None, f"{name} not found"
-        program = os.path.abspath(program)  # cwd may be another one
         try:
-            level = self._ask("GET", "/v1/version")["level"]
+            self._ask("GET", "/v1/version")["api"]
         except (FileNotFoundError, ConnectionRefusedError) as e:
             if os.geteuid() != 0:
-                return Guarantee.SUBREAPER, program, str(e)
-            level, why = self._doctor(program)  # "lineage run" would start the daemon
-            if not level:
-                return Guarantee.SUBREAPER, program, why
+                return str(e)
+            return self._doctor(program)  # "lineage run" would start the daemon
         except (OSError, http.client.HTTPException, ValueError, KeyError) as e:
-            return Guarantee.SUBREAPER, program, str(e)
-        if level < 3:
-            return Guarantee.DAEMON, program, f"the kernel gives level {level}"
-        return Guarantee.KERNEL, program, ""
+            return repr(e)
+        return None
 
     @staticmethod
     def _doctor(program):
         try:
-            done = subprocess.run([program, "doctor", "-o", "json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10)
-            doctor = json.loads(done.stdout)
-        except (OSError, ValueError, subprocess.TimeoutExpired) as e:
-            return 0, f"lineage doctor: {e}"
-        if not doctor["supported"]:
-            return 0, "lineage doctor: sessions are not supported here"
-        return doctor["level"], ""
+            subprocess.run([program, "doctor"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=10, check=True)
+        except (OSError, subprocess.SubprocessError) as e:
+            return f"lineage doctor: no sessions here: {e}"
+        return None
 
     def _ask(self, method, path, body=None):
         """One request to the daemon; an error of its own is an OSError."""
@@ -147,7 +144,7 @@ class _Run:
 
     def session(self):
         """The session's document; waits until there is a session. None: there is none."""
-        if self.guarantee < Guarantee.DAEMON:
+        if self.guarantee == Guarantee.SUBREAPER:
             return None
         if self.report is not None:
             return self._ask("GET", "/v1/sessions/" + self.report["session"])
@@ -165,65 +162,42 @@ class _Run:
 
     def end(self, now=False):
         """Begin the end; it may block for the grace, so threads call it."""
-        if self.guarantee == Guarantee.GROUP:
-            self._end_group(now)
-        elif self.guarantee == Guarantee.SUBREAPER:
-            self._end_init(now)
-        else:
-            try:
-                s = self.session()
-                if s is not None:
-                    self._ask("POST", f"/v1/sessions/{s['id']}/end", {"now": True} if now else {})
-            except (OSError, http.client.HTTPException, ValueError):
-                # The session of a dead owner ends in the kernel.
-                self._signal(signal.SIGKILL)
+        if self.guarantee == Guarantee.SUBREAPER:
+            return self._end_init(now)
+        try:
+            s = self.session()
+            if s is not None:
+                self._ask("POST", f"/v1/sessions/{s['id']}/end", {"now": True} if now else {})
+        except (OSError, http.client.HTTPException, ValueError):
+            # The session of a dead owner ends in the kernel.
+            self._signal(signal.SIGKILL)
 
     def _signal(self, sig):
         # While it is our child and not waited for, the PID is its own.
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, sig)
 
-    def _patience(self, now):
-        if now:
-            return 0
-        return DEFAULT_GRACE if self.grace is None else self.grace
-
     def _end_init(self, now):
         """SIGTERM is forwarded; then the command is killed, and a SIGTERM ends the
         grace of what it leaves."""
         self._signal(signal.SIGTERM)
-        if self._gone(self._patience(now)):
+        if self._gone(0 if now else DEFAULT_GRACE if self.grace is None else self.grace):
             return
-        for pid in self._processes(1):
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            if not self._is_child(pid):
+                continue
             with contextlib.suppress(OSError):
                 fd = os.pidfd_open(int(pid))  # before the second look: then its PID is its own
                 try:
-                    if _stat(pid)[1:2] == [str(self.pid)]:
+                    if self._is_child(pid):
                         signal.pidfd_send_signal(fd, signal.SIGKILL)
                 finally:
                     os.close(fd)
         if not self._gone(0.1):
             self._signal(signal.SIGTERM)
 
-    def _end_group(self, now):
-        """A group that has members cannot be another one of the same number."""
-        until = time.monotonic() + self._patience(now)
-        sig = signal.SIGKILL if now else signal.SIGTERM
-        while self._group():
-            if time.monotonic() >= until:
-                sig = signal.SIGKILL
-            if sig:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.pid, sig)
-            sig = 0
-            time.sleep(0.01)
-
-    def _group(self):
-        return any(_stat(pid)[:1] not in ([], ["Z"], ["X"]) for pid in self._processes(2))
-
-    def _processes(self, field):
-        """The processes with our PID in that field: 1 is the parent, 2 the group."""
-        return [pid for pid in filter(str.isdigit, os.listdir("/proc")) if _stat(pid)[field : field + 1] == [str(self.pid)]]
+    def _is_child(self, pid):
+        return _stat(pid)[1:2] == [str(self.pid)]
 
     def _gone(self, seconds):
         until = time.monotonic() + seconds
@@ -233,30 +207,13 @@ class _Run:
             time.sleep(0.01)
         return True
 
-    def started(self, pid):
-        """A process group is watched: what is left of it ends when its leader exits."""
-        self.pid = pid
-        if self.guarantee == Guarantee.GROUP:
-            self._watch = threading.Thread(target=self._end_rest, daemon=True)
-            self._watch.start()
-
-    def _end_rest(self):
-        with contextlib.suppress(ChildProcessError):  # waited for by the caller meanwhile
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        self._end_group(False)
-
     def abandon(self):
         """The process could not be started."""
-        if self._dir is not None:
-            shutil.rmtree(self._dir, ignore_errors=True)
+        shutil.rmtree(self._dir, ignore_errors=True)
 
     def finish(self):
         """Read the report, once the process was waited for."""
         if self.report is not None:
-            return
-        if self._dir is None:
-            self._watch.join()
-            self.report = {"verdict": "unknown", "verdict_why": "only the process group was ended", "processes": []}
             return
         with contextlib.suppress(OSError, ValueError):
             with open(self._receipt(), encoding="utf-8") as f:
@@ -299,13 +256,8 @@ def _options(kwargs):
 
 def _surroundings(run, kwargs):
     """What the process needs besides what the caller gave."""
-    if run.guarantee == Guarantee.GROUP:
-        kwargs["start_new_session"] = True
-    elif kwargs.get("env") is not None:
-        kwargs["env"] = {**kwargs["env"], "LINEAGE_SOCKET": run.socket}
-    else:
-        kwargs["env"] = {**os.environ, "LINEAGE_SOCKET": run.socket}
-    return kwargs
+    env = os.environ if kwargs.get("env") is None else kwargs["env"]
+    return {**kwargs, "env": {**env, "LINEAGE_SOCKET": run.socket}}
 
 
 class Popen(subprocess.Popen):
@@ -327,7 +279,7 @@ class Popen(subprocess.Popen):
             self._run.abandon()
             raise
         self.args = args  # errors name the caller's command
-        self._run.started(self.pid)
+        self._run.pid = self.pid
 
     @property
     def guarantee(self):
@@ -339,7 +291,7 @@ class Popen(subprocess.Popen):
         return self._run.report
 
     def session(self):
-        """The session's document, from the daemon. None: the guarantee needs no session."""
+        """The session's document, from the daemon. None: the guarantee is SUBREAPER."""
         return self._run.session()
 
     def end(self):
@@ -467,7 +419,7 @@ async def create_subprocess_exec(program, *args, **kwargs):
     except BaseException:
         run.abandon()
         raise
-    run.started(process.pid)
+    run.pid = process.pid
     return Process(process, run)
 
 

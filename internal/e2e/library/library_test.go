@@ -103,7 +103,7 @@ func TestEscapes(t *testing.T) {
 
 func (r *result) mustBeClean(t *testing.T) {
 	t.Helper()
-	if r.Guarantee != "kernel" && r.Guarantee != "daemon" {
+	if r.Guarantee != "session" {
 		t.Errorf("guarantee %s", r.Guarantee)
 	}
 	if r.Verdict != api.VerdictClean {
@@ -175,36 +175,24 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// TestFallbacks: what each library does on a host that offers less, and that it reports this.
-func TestFallbacks(t *testing.T) {
+// TestSubreaper: without a daemon each library uses lineage init, and reports this.
+func TestSubreaper(t *testing.T) {
 	i := stage.New(t)
 	i.Listen() // something that is not a daemon
-	for _, tt := range []struct {
-		guarantee, lineage string
-		escape
-	}{
-		{"subreaper", stage.Lineage, escape{"daemonise stay", 1}},
-		{"subreaper", stage.Lineage, escape{"under ignoreterm", 1}},
-		{"subreaper", stage.Lineage, escape{"ignoreterm", 1}},
-		{"group", "/no/such/lineage", escape{"detach", 1}},
-		{"group", "/no/such/lineage", escape{"ignoreterm", 1}},
-	} {
+	for _, tt := range []escape{{"daemonise stay", 1}, {"under ignoreterm", 1}, {"ignoreterm", 1}} {
 		for _, l := range libraries {
-			t.Run(tt.guarantee+"/"+l.name+"/"+tt.program, func(t *testing.T) {
+			t.Run(l.name+"/"+tt.program, func(t *testing.T) {
 				i := i.In(t)
 				m := stage.NewMarker(t, i.Dir)
-				s := l.start(t, i, tt.lineage, environ(m), tt.argv())
+				s := l.start(t, i, stage.Lineage, environ(m), tt.argv())
 				m.Members(tt.members)
 				if id := s.session(); id != "" {
 					t.Errorf("session %q", id)
 				}
 				r := s.finish(true)
 				m.MustBeGone()
-				if r.Guarantee != tt.guarantee {
-					t.Errorf("guarantee %s, want %s", r.Guarantee, tt.guarantee)
-				}
-				if clean := r.Verdict == api.VerdictClean; clean != (tt.guarantee == "subreaper") {
-					t.Errorf("verdict %q", r.Verdict)
+				if r.Guarantee != "subreaper" || r.Verdict != api.VerdictClean {
+					t.Errorf("guarantee %s, verdict %q", r.Guarantee, r.Verdict)
 				}
 				if r.took > soon {
 					t.Errorf("the wait took %v", r.took)
@@ -238,7 +226,7 @@ func TestContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		m := stage.NewMarker(t, i.Dir)
 		cmd := run.CommandContext(ctx, stage.Program("daemonise"), "stay")
-		cmd.Lineage, cmd.Socket, cmd.Env, cmd.Require = stage.Lineage, i.Socket, environ(m), run.Daemon
+		cmd.Lineage, cmd.Socket, cmd.Env, cmd.Require = stage.Lineage, i.Socket, environ(m), run.Session
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -44,6 +44,12 @@ same("failed", ["false"], check=True)
 same("no directory", ["true"], cwd="/lngtest-nosuch")
 if lineage_run.run(["./plain"], cwd=os.environ["LNGTEST_GOOD"], **O).returncode != 7:
     print("relative to cwd")
+try:
+    lineage_run.run(["true"], lineage="/no/such/lineage")
+    print("without lineage: nothing")
+except lineage_run.NotInstalledError as e:
+    if "install the package lineage" not in str(e):
+        print(e)
 async def main():
     try:
         await lineage_run.create_subprocess_exec("lngtest-nosuch", **O)
@@ -55,7 +61,7 @@ asyncio.run(main())
 
 const missingNode = `
 import child_process from 'node:child_process'
-const { spawn } = await import(process.env.LNGTEST_LIBRARY + '/lineage-run.mjs')
+const { spawn, NotInstalledError } = await import(process.env.LNGTEST_LIBRARY + '/lineage-run.mjs')
 const of = (f, command, args, options) => new Promise(resolve => {
   const child = f(command, args, options), said = {}
   child.on('error', e => Object.assign(said, { message: e.message, code: e.code, errno: e.errno, syscall: e.syscall, path: e.path, spawnargs: e.spawnargs, kill: child.kill() }))
@@ -69,6 +75,12 @@ for (const [command, args, options] of [['lngtest-nosuch', ['x'], {}], ['./lngte
 }
 const good = await of(spawn, './plain', [], { cwd: process.env.LNGTEST_GOOD, lineage: process.env.LNGTEST_LINEAGE })
 if (JSON.parse(good).code !== 7) console.log('relative to cwd', good)
+try {
+  spawn('true', [], { lineage: '/no/such/lineage' })
+  console.log('without lineage: nothing')
+} catch (err) {
+  if (!(err instanceof NotInstalledError) || !err.message.includes('install the package lineage')) console.log(err)
+}
 `
 
 // A command that cannot be started is the error that the original gives, and other errors name the

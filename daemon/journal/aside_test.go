@@ -40,11 +40,14 @@ func TestSetAside(t *testing.T) {
 		spoil func(path string)
 		kind  string
 	}{
+		"older":    {alter("PRAGMA user_version = 2"), "older"},
 		"newer":    {alter("PRAGMA user_version = 99"), "newer"},
 		"foreign":  {alter("PRAGMA application_id = 5"), "foreign"},
 		"trigger":  {alter("CREATE TRIGGER t AFTER INSERT ON events BEGIN DELETE FROM sessions; END"), "damaged"},
 		"no table": {alter("DROP TABLE processes"), "damaged"},
 		"column":   {alter("ALTER TABLE events ADD COLUMN x"), "damaged"},
+		"no index": {alter("DROP INDEX listeners_port"), "damaged"},
+		"view":     {alter("CREATE VIEW v AS SELECT 1"), "damaged"},
 		"text":     {func(path string) { os.WriteFile(path, []byte(strings.Repeat("no database\n", 1000)), 0o600) }, "foreign"},
 		"page": {func(path string) {
 			b := append([]byte{}, bytes...)
@@ -90,10 +93,19 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// A limited number of files is set aside.
+// A limited number of files is set aside; those of an older version do not count, and stay.
 func TestAsideBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "history.db")
 	now := noon
+	journalAt(t, path, &now).Close()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec("PRAGMA user_version = 1")
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
 	for range 6 {
 		journalAt(t, path, &now).Close()
 		os.WriteFile(path, []byte("spoiled, and long enough not to be a new file"), 0o600)
@@ -101,8 +113,11 @@ func TestAsideBounded(t *testing.T) {
 	}
 	journalAt(t, path, &now).Close()
 	names, err := filepath.Glob(path + ".*")
-	if err != nil || len(names) != maxAside {
+	if err != nil || len(names) != 1+maxAside {
 		t.Errorf("%q %v", names, err)
+	}
+	if older, err := filepath.Glob(path + ".older-*Z"); err != nil || len(older) != 1 {
+		t.Errorf("%q %v", older, err)
 	}
 }
 

@@ -27,11 +27,8 @@ const (
 	// maxPlain bounds a block before it is compressed, so that a damaged one cannot use
 	// up the memory.
 	maxPlain = 64 << 20
-	// format is what is written. The previous formats, without claims, and before that
-	// without addresses, can be read too.
-	format      = 3
-	noClaims    = 2
-	noAddresses = 1
+	// format is the first byte of a block. Older formats were never released.
+	format = 3
 )
 
 // errBlock is a block of events that cannot be read.
@@ -91,7 +88,7 @@ func encode(records []Record) ([]byte, error) {
 // decode unpacks a block. It takes any bytes.
 func decode(packed []byte) ([]Record, error) {
 	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxPlain+1))
-	if err != nil || len(plain) > maxPlain || len(plain) == 0 || plain[0] < noAddresses || plain[0] > format {
+	if err != nil || len(plain) > maxPlain || len(plain) == 0 || plain[0] != format {
 		return nil, errBlock
 	}
 	d := decoder{b: plain[1:]}
@@ -121,12 +118,8 @@ func decode(packed []byte) ([]Record, error) {
 		r.ArgvTruncated = d.bytes(1)[0] != 0
 		copy(r.Comm[:len(r.Comm)-1], d.text())
 		r.Filename, r.Argv = d.text(), d.text()
-		if plain[0] > noAddresses {
-			d.address(&r.Address)
-		}
-		if plain[0] > noClaims {
-			r.Claim = d.claim(&said)
-		}
+		d.address(&r.Address)
+		r.Claim = d.claim(&said)
 		if d.bad || r.Seq < seq {
 			return nil, errBlock
 		}

@@ -5,6 +5,6 @@
 // It is one SQLite file in WAL mode. One goroutine writes it, in batches, each of which
 // is written as a whole or not at all. A journal that cannot be used is not an error of
 // the daemon: it reports why, and works again when it can. A file that is not our
-// journal, is damaged or comes from a newer version is set aside under a name that
+// journal, is damaged or comes from another version is set aside under a name that
 // shows this. It is never written, and another file is begun.
 package journal

@@ -22,7 +22,8 @@ import (
 
 const (
 	pageSize = 4096
-	// maxAside bounds the files that were set aside; the oldest are deleted.
+	// maxAside bounds the files that were set aside; the oldest are deleted, but for those of an
+	// older version, which are sound.
 	maxAside = 3
 	// maxWAL bounds the write-ahead log between two checkpoints.
 	maxWAL = 8 << 20
@@ -138,7 +139,7 @@ func connect(path string, a access) (*sql.DB, error) {
 // damaged reports whether err means that the file cannot be used, even with enough disk
 // and permissions.
 func damaged(err error) bool {
-	for _, e := range []error{errNotOurs, errNewer, errDamaged} {
+	for _, e := range []error{errNotOurs, errOlder, errNewer, errDamaged} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -186,6 +187,8 @@ func check(ctx context.Context, db *sql.DB) error {
 func setAside(path string, why error, now time.Time) (string, error) {
 	kind := "damaged"
 	switch {
+	case errors.Is(why, errOlder):
+		kind = "older"
 	case errors.Is(why, errNewer):
 		kind = "newer"
 	case errors.Is(why, errNotOurs), code(why) == sqlite3.SQLITE_NOTADB:

@@ -66,8 +66,8 @@ type Journal struct {
 }
 
 // Open begins to keep history in the file path, and makes its directory. The journal
-// works even if that fails: it tries again. Before Check has read the file, only its
-// schema is brought up to date; nothing else is written.
+// works even if that fails: it tries again. Before Check has read an existing file, nothing is
+// written to it.
 func Open(path string, o Options) *Journal {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
@@ -157,22 +157,24 @@ func (j *Journal) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	version := 0
+	fresh := true
 	if st.Size() > 0 {
-		if version, err = known(ctx, r); err != nil {
+		if fresh, err = known(ctx, r); err != nil {
 			r.Close()
 			return err
 		}
 	}
-	w, err := connect(j.path, writer(version == 0, j.o.MaxBytes))
+	w, err := connect(j.path, writer(fresh, j.o.MaxBytes))
 	if err != nil {
 		r.Close()
 		return err
 	}
-	if err := migrate(ctx, w, version); err != nil {
-		w.Close()
-		r.Close()
-		return err
+	if fresh {
+		if err := makeSchema(ctx, w); err != nil {
+			w.Close()
+			r.Close()
+			return err
+		}
 	}
 	if j.opened, err = fileAt(j.path); err != nil {
 		w.Close()

@@ -3,11 +3,7 @@
 package journal
 
 import (
-	"compress/gzip"
-	"fmt"
-	"io"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -16,70 +12,10 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// older is a file of an older schema, as that version wrote it.
-func older(t *testing.T, schema int) (path string) {
-	t.Helper()
-	f, err := os.Open(fmt.Sprintf("testdata/schema%d.db.gz", schema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "state")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	path = filepath.Join(dir, "history.db")
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// A file of any older version is migrated with all that is in it.
-func TestOlder(t *testing.T) {
-	for schema := 1; schema < len(steps); schema++ {
-		t.Run(fmt.Sprint(schema), func(t *testing.T) { takenOver(t, older(t, schema)) })
-	}
-}
-
-func takenOver(t *testing.T, path string) {
-	j := open(t, path)
-	write(t, j, Batch{Sessions: []Session{session(50, noon)}, Events: records(100, 1, 0), Zero: noon})
-	if st := j.Stats(); st.Aside != 0 || st.Damaged != 0 {
-		t.Fatalf("%+v", st)
-	}
-	all, err := j.Ended(t.Context(), Query{Limit: 10})
-	if err != nil || len(all) != 5 {
-		t.Errorf("%d ended sessions, want 4 and a new one: %v", len(all), err)
-	}
-	n := 0
-	for after := int64(0); ; {
-		b, err := j.Next(t.Context(), after, time.Time{}, "", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b == nil {
-			break
-		}
-		after, n = b.ID, n+len(b.Records)
-	}
-	if n != 41 {
-		t.Errorf("%d events, want 40 and a new one", n)
-	}
-}
-
-// A port is found in the time between its two events, in a file of an older version too, and is
-// removed with the session that is pruned.
+// A port is found in the time between its two events, and is removed with the session that is
+// pruned.
 func TestListeners(t *testing.T) {
-	path := older(t, 1)
+	path := filepath.Join(t.TempDir(), "state", "history.db")
 	now := noon
 	j := Open(path, Options{Boot: "b1", MaxAge: 24 * time.Hour, Now: func() time.Time { return now }})
 	t.Cleanup(func() { j.Close() })

@@ -12,9 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
 
-// Known hides the secrets that are recognised without a policy.
-func Known(argv []string) []string { return redact.Argv(argv) }
-
 // Expressions returns the redact expressions of the daemon's policy, for redact.Argv. If
 // they are not known, the error says why, and nothing may be shown.
 func Expressions(ctx context.Context, c api.Client) (own []*regexp.Regexp, err error) {

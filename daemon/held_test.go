@@ -3,24 +3,19 @@
 package daemon_test
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"golang.org/x/sys/unix"
@@ -46,7 +41,7 @@ func holder(path string) int {
 func holding(t *testing.T, c api.Client) (s *api.Session, port int, path string, in io.Closer, cmd *exec.Cmd) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "db")
-	s, in, out, cmd := blocked(t, c, fmt.Sprintf("(setsid /proc/%d/exe lngtest-holder %s &); read go", os.Getpid(), path))
+	s, in, out, cmd := daemontest.Blocked(t, c, "lngtest", fmt.Sprintf("(setsid /proc/%d/exe lngtest-holder %s &); read go", os.Getpid(), path))
 	line, err := out.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -78,9 +73,7 @@ func checkFreed(t *testing.T, r *api.Report, port int, path string) {
 // the port, and a process that shares the output, live on. They are not named.
 func TestRealReceipt(t *testing.T) {
 	ctx := t.Context()
-	gate := make(chan struct{})
-	close(gate)
-	c, _ := serveReal(t, 0, gate)
+	c := new(daemontest.Real).Serve(t)
 	s, port, path, _, cmd := holding(t, c)
 	client, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -159,9 +152,7 @@ func TestRealReceipt(t *testing.T) {
 // the last look saw is in the receipt.
 func TestRealReceiptOfTheKernel(t *testing.T) {
 	ctx := t.Context()
-	gate := make(chan struct{})
-	close(gate)
-	c, _ := serveReal(t, 0, gate)
+	c := new(daemontest.Real).Serve(t)
 	s, port, path, in, cmd := holding(t, c)
 	err := instance.Poll(ctx, func() (bool, error) {
 		now, err := c.Leaks(ctx, s.ID)
@@ -182,69 +173,4 @@ func TestRealReceiptOfTheKernel(t *testing.T) {
 func code(err error, want string) bool {
 	var e *api.Error
 	return errors.As(err, &e) && e.Code == want
-}
-
-// TestAudit: every end and every refusal is a record.
-func TestAudit(t *testing.T) {
-	w := newWorld(t)
-	s := w.Session("user", 100, api.NewSession{Name: "x", GraceMS: daemontest.MS(0)})
-	w.Do("else", "POST", "/v1/sessions/x/end", nil).Refused(api.CodeDenied)
-	w.Do("100", "POST", "/v1/sessions/x/end", nil).Refused(api.CodeDenied)
-	w.Do("user", "POST", "/v1/sessions/x/end", api.EndRequest{PlanToken: "x"}).Refused(api.CodeChanged)
-	w.Do("user", "POST", "/v1/sessions/x/end", nil)
-	w.Receipt(s.ID)
-	other := w.Session("user", 110, api.NewSession{GraceMS: daemontest.MS(0)})
-	w.K.Exit(110, 0)
-	w.Receipt(other.ID)
-	w.Stop()
-	f, err := os.Open(filepath.Join(w.Dir, "audit.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var got []string
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		r := mustRecord(t, lines.Bytes())
-		line := r.Verb + " " + r.Decision
-		if r.Caller != nil {
-			line += fmt.Sprintf(" by %d/%d", r.Caller.UID, r.Caller.PID)
-			if r.Caller.Session != "" {
-				line += " in " + r.Caller.Session
-			}
-		}
-		if r.Report != nil {
-			line += fmt.Sprintf(" %s: %s %s %d", r.Target.Session, r.Reason, r.Report.Verdict, len(r.Report.Processes))
-		}
-		got = append(got, line)
-	}
-	want := []string{
-		"create done by 1000/22", "end refused by 1001/23", "end refused by 1000/100 in " + s.ID, "end refused by 1000/22",
-		"end done by 1000/22 " + s.ID + ": end clean 1", "create done by 1000/22", "end done " + other.ID + ": root_exit clean 0",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-func mustRecord(t *testing.T, line []byte) (r audit.Record) {
-	t.Helper()
-	if err := json.Unmarshal(line, &r); err != nil {
-		t.Fatalf("%s: %v", line, err)
-	}
-	return r
-}
-
-// TestAuditFails: an audit log that cannot be written degrades the daemon but prevents
-// no end.
-func TestAuditFails(t *testing.T) {
-	w := newWorld(t, func(w *daemontest.Daemon) { os.Mkdir(filepath.Join(w.Dir, "audit.jsonl"), 0o700) })
-	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
-	w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", nil)
-	if r := w.Receipt(s.ID); r.Verdict != "clean" {
-		t.Errorf("%+v", r)
-	}
-	st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
-	if !slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.HasPrefix(s, "audit records are being lost") }) {
-		t.Errorf("%+v", st)
-	}
 }

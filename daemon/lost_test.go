@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -47,7 +48,8 @@ func TestRealConsumerStopped(t *testing.T) {
 	ctx := t.Context()
 	gate := make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })
-	c, dir := serveReal(t, os.Getpagesize(), gate)
+	real := daemontest.Real{Ring: os.Getpagesize(), Gate: gate}
+	c := real.Serve(t)
 	t.Cleanup(open)
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -56,7 +58,7 @@ func TestRealConsumerStopped(t *testing.T) {
 	go func() { defer close(done); _ = c.Events(reading, api.EventsQuery{}, h.take) }()
 	defer func() { stop(); <-done }()
 
-	s, in, out, cmd := blocked(t, c, `i=0
+	s, in, out, cmd := daemontest.Blocked(t, c, "lngtest", `i=0
 		while [ $i -lt 600 ]; do
 			/bin/true
 			[ $((i % 60)) = 0 ] && (setsid sleep 300 &)
@@ -66,7 +68,7 @@ func TestRealConsumerStopped(t *testing.T) {
 	if _, err := out.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	other, _, _, leftover := blockedAs(t, c, "lngtest-other", `(setsid sleep 300 &); sleep 301`)
+	other, _, _, leftover := daemontest.Blocked(t, c, "lngtest-other", `(setsid sleep 300 &); sleep 301`)
 	if _, err := c.End(ctx, other.ID, api.EndRequest{Now: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +78,7 @@ func TestRealConsumerStopped(t *testing.T) {
 	}
 	leftover.Wait()
 
-	second, err := tracer.Open(tracer.Options{Dir: dir, RingSize: os.Getpagesize()}) // for the kernel's own count
+	second, err := tracer.Open(tracer.Options{Dir: real.Dir, RingSize: os.Getpagesize()}) // for the kernel's own count
 	if err != nil {
 		t.Fatal(err)
 	}

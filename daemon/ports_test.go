@@ -84,10 +84,8 @@ func receiveListener(t *testing.T, conn *net.UnixConn) net.Listener {
 // not in the receipt if the server closed it before its exit began the end. No read of procfs is needed.
 func TestRealPorts(t *testing.T) {
 	ctx := t.Context()
-	gate := make(chan struct{})
-	close(gate)
-	c, _ := serveReal(t, 0, gate)
-	s, in, out, cmd := blocked(t, c, fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
+	c := new(daemontest.Real).Serve(t)
+	s, in, out, cmd := daemontest.Blocked(t, c, "lngtest", fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
 	line, err := out.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -124,11 +122,9 @@ func TestRealPorts(t *testing.T) {
 // TestRealPortAt: the history knows which process listened on a port, and when.
 func TestRealPortAt(t *testing.T) {
 	ctx := t.Context()
-	gate := make(chan struct{})
-	close(gate)
-	c, _ := serveReal(t, 0, gate)
+	c := new(daemontest.Real).Serve(t)
 	before := time.Now()
-	s, in, out, cmd := blocked(t, c, fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
+	s, in, out, cmd := daemontest.Blocked(t, c, "lngtest", fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
 	line, err := out.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -171,16 +167,14 @@ func TestRealPortAt(t *testing.T) {
 // that has it. The socket is closed by that one.
 func TestRealPortBusy(t *testing.T) {
 	ctx := t.Context()
-	gate := make(chan struct{})
-	close(gate)
-	c, _ := serveReal(t, 0, gate)
+	c := new(daemontest.Real).Serve(t)
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	s, _, _, _ := blocked(t, c, fmt.Sprintf("exec /proc/%d/exe lngtest-passer %s", os.Getpid(), path))
+	s, _, _, _ := daemontest.Blocked(t, c, "lngtest", fmt.Sprintf("exec /proc/%d/exe lngtest-passer %s", os.Getpid(), path))
 	conn, err := l.AcceptUnix()
 	if err != nil {
 		t.Fatal(err)

@@ -25,62 +25,19 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
-	"github.com/rs/zerolog"
 )
 
 var canaryCommand = []string{"/proc/self/exe", canary.Arg}
 
 // checked serves this kernel at a level, with self-checks by policy.
-func checked(t *testing.T, level int, policyText string) (c api.Client, dir, socket string) {
+func checked(t *testing.T, level int, policyText string) (c api.Client, r *daemontest.Real) {
 	t.Helper()
-	dir = tracertest.Dir(t)
-	socket = filepath.Join(t.TempDir(), "s")
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(file, []byte("version: 1\n"+policyText), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := daemon.ThisHost()
-	h.Open = func(o tracer.Options) (daemon.Kernel, error) {
-		return tracer.Open(tracer.Options{Dir: dir, Level: o.Level, RingSize: o.RingSize})
-	}
-	h.Unload = func(string) error { return tracer.Unload(dir) }
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		o := daemon.Options{Socket: socket, Level: level, Policy: file, Version: "lngtest", Canary: canaryCommand}
-		done <- h.Serve(ctx, o, nil, zerolog.Nop())
-	}()
-	c = dialed(t, socket, done)
-	t.Cleanup(func() {
-		c.Close()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return c, dir, socket
-}
-
-// dialed connects to a daemon that starts.
-func dialed(t *testing.T, socket string, done chan error) (c api.Client) {
-	t.Helper()
-	err := instance.Poll(t.Context(), func() (bool, error) {
-		var err error
-		if c, err = api.Dial(t.Context(), socket); err == nil {
-			return true, nil
-		}
-		select {
-		case err := <-done:
-			done <- err
-			return true, fmt.Errorf("the daemon ended: %w", err)
-		default:
-			return false, nil
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	r = &daemontest.Real{Options: daemon.Options{Level: level, Policy: file, Canary: canaryCommand}}
+	return r.Serve(t), r
 }
 
 // TestSelfCheckReal: at every level that this kernel has, in both modes, a
@@ -93,10 +50,10 @@ func TestSelfCheckReal(t *testing.T) {
 		{2, "mode: enforce\n"}, {3, ""}, {4, "mode: enforce\ndefaults: {max_processes: 1, max_rss: 1MiB}\n"},
 	} {
 		t.Run(fmt.Sprintf("level %d", tt.level), func(t *testing.T) {
-			c, dir, socket := checked(t, tt.level, tt.policy+"daemon: {self_check: 0}\n")
+			c, served := checked(t, tt.level, tt.policy+"daemon: {self_check: 0}\n")
 			ctx, stop := context.WithCancel(t.Context())
 			streamed := make(chan []api.Event, 1)
-			second, err := api.Dial(ctx, socket)
+			second, err := api.Dial(ctx, served.Socket)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,10 +80,10 @@ func TestSelfCheckReal(t *testing.T) {
 			if status.Sessions != 0 || status.Live != 0 || status.Level != tt.level {
 				t.Errorf("%+v", status)
 			}
-			if code, body := raw(t, socket, http.MethodPost, "/v1/selfcheck"); code != http.StatusOK || !strings.Contains(body, `"ok":true`) {
+			if code, body := raw(t, served.Socket, http.MethodPost, "/v1/selfcheck"); code != http.StatusOK || !strings.Contains(body, `"ok":true`) {
 				t.Errorf("%d %s", code, body)
 			}
-			if all, err := c.Sessions(ctx, "all", ""); err != nil || len(all.Items) != 0 {
+			if all, err := c.Sessions(t.Context(), "all", ""); err != nil || len(all.Items) != 0 {
 				t.Errorf("%+v %v", all, err)
 			}
 			stop()
@@ -135,11 +92,11 @@ func TestSelfCheckReal(t *testing.T) {
 					t.Errorf("seen: %+v", ev)
 				}
 			}
-			audited, err := os.ReadFile(filepath.Join(filepath.Dir(socket), "audit.jsonl"))
+			audited, err := os.ReadFile(filepath.Join(filepath.Dir(served.Socket), "audit.jsonl"))
 			if err == nil && strings.Contains(string(audited), `"end"`) {
 				t.Errorf("audited: %s", audited)
 			}
-			k, err := tracer.Open(tracer.Options{Dir: dir})
+			k, err := tracer.Open(tracer.Options{Dir: served.Dir})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,22 +147,13 @@ func TestSelfCheckSweeps(t *testing.T) {
 	if err := k.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h := daemon.ThisHost()
-	h.Open = func(o tracer.Options) (daemon.Kernel, error) { return tracer.Open(tracer.Options{Dir: dir}) }
-	h.Unload = func(string) error { return tracer.Unload(dir) }
-	socket := filepath.Join(t.TempDir(), "s")
 	if live, err := tracer.Live(dir, selfcheck.Name); live != 0 || err != nil {
 		t.Errorf("it counts as a live session: %d, %v", live, err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		done <- h.Serve(ctx, daemon.Options{Socket: socket, Version: "lngtest", Canary: canaryCommand}, nil, zerolog.Nop())
-	}()
-	c := dialed(t, socket, done)
-	defer c.Close()
+	served := daemontest.Real{Dir: dir, Options: daemon.Options{Canary: canaryCommand}}
+	c := served.Serve(t)
 	st := wait(t, c, func(st *api.Status) bool { return st.SelfCheck != nil })
-	if all, err := c.Sessions(ctx, "all", ""); err != nil || len(all.Items) != 0 || !st.SelfCheck.OK || st.Sessions != 0 {
+	if all, err := c.Sessions(t.Context(), "all", ""); err != nil || len(all.Items) != 0 || !st.SelfCheck.OK || st.Sessions != 0 {
 		t.Errorf("%+v %+v %v", st.SelfCheck, all, err)
 	}
 	if k, err = tracer.Open(tracer.Options{Dir: dir}); err != nil {
@@ -216,10 +164,6 @@ func TestSelfCheckSweeps(t *testing.T) {
 		t.Errorf("the kernel has %+v %v", infos, err)
 	}
 	if err := k.Close(); err != nil {
-		t.Error(err)
-	}
-	cancel()
-	if err := <-done; err != nil {
 		t.Error(err)
 	}
 }

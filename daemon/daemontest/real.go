@@ -1,0 +1,116 @@
+//go:build linux
+
+package daemontest
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"github.com/rs/zerolog"
+)
+
+// Real are the options of a daemon over this kernel.
+type Real struct {
+	daemon.Options
+	Dir  string          // its pins; default one of its own
+	Ring int             // bytes of events; default what the policy says
+	Gate <-chan struct{} // events are read when it is closed; nil: at once
+}
+
+// gated is a kernel whose events are read once the gate is open.
+type gated struct {
+	daemon.Kernel
+	gate <-chan struct{}
+}
+
+func (k gated) Read(ev *tracer.Event) error {
+	if k.gate != nil {
+		<-k.gate
+	}
+	return k.Kernel.Read(ev)
+}
+
+// Serve serves this kernel to its own client until the test ends.
+func (r *Real) Serve(t *testing.T) (c api.Client) {
+	t.Helper()
+	if r.Dir == "" {
+		r.Dir = tracertest.Dir(t)
+	}
+	r.Socket, r.Version = filepath.Join(t.TempDir(), "s"), "lngtest"
+	h := daemon.ThisHost()
+	h.Open = func(o tracer.Options) (daemon.Kernel, error) {
+		k, err := tracer.Open(tracer.Options{Dir: r.Dir, Level: o.Level, RingSize: cmp.Or(r.Ring, o.RingSize)})
+		return gated{k, r.Gate}, err
+	}
+	h.Unload = func(string) error { return tracer.Unload(r.Dir) }
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- h.Serve(ctx, r.Options, nil, zerolog.Nop()) }()
+	err := instance.Poll(t.Context(), func() (bool, error) {
+		var err error
+		if c, err = api.Dial(ctx, r.Socket); err == nil {
+			return true, nil
+		}
+		select {
+		case err := <-done:
+			done <- err
+			return true, fmt.Errorf("the daemon ended: %w", err)
+		default:
+			return false, nil
+		}
+	})
+	t.Cleanup(func() {
+		if c != nil {
+			c.Close()
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Blocked starts a shell that waits for a line, with a session over it. Its
+// lines are read from out; it ends with in.
+func Blocked(t *testing.T, c api.Client, name, script string) (s *api.Session, in io.WriteCloser, out *bufio.Reader, cmd *exec.Cmd) {
+	t.Helper()
+	cmd = exec.Command("sh", "-c", "read go\n"+script)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	grace := int64(0)
+	s, err = c.Create(t.Context(), api.NewSession{Root: api.Ref{PID: cmd.Process.Pid}, Name: name, GraceMS: &grace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(in, "go\n")
+	return s, in, bufio.NewReader(pipe), cmd
+}

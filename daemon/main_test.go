@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon"
-	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
@@ -24,7 +23,7 @@ import (
 // TestMain also runs this binary as the daemon that Connect starts: first word lngtest-daemon,
 // with a kernel made of Go; as a process that holds a port and a lock: first word
 // lngtest-holder, and others that listen: lngtest-server and lngtest-passer; as one that
-// favours itself: first word lngtest-favoured; and as a canary.
+// favours itself: first word lngtest-favoured.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-holder" {
 		os.Exit(holder(os.Args[2]))
@@ -34,9 +33,6 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-passer" {
 		os.Exit(listenAndPass(os.Args[2]))
-	}
-	if len(os.Args) > 1 && os.Args[1] == canary.Arg {
-		canary.Main(os.Args[2:])
 	}
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-favoured" {
 		os.Exit(daemon.Favoured())

@@ -3,7 +3,6 @@
 package selfcheck
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,14 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
-
-// TestMain also runs this binary as a canary.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == canary.Arg {
-		canary.Main(os.Args[2:])
-	}
-	os.Exit(m.Run())
-}
 
 // told is a kernel that learns of a real canary when it is asked for its processes.
 type told struct {

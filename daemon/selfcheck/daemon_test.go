@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon_test
+package selfcheck_test
 
 import (
 	"context"
@@ -26,6 +26,14 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
+
+// TestMain also runs this binary as a canary.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == canary.Arg {
+		canary.Main(os.Args[2:])
+	}
+	os.Exit(daemontest.Main(m))
+}
 
 var canaryCommand = []string{"/proc/self/exe", canary.Arg}
 
@@ -170,7 +178,7 @@ func TestSelfCheckSweeps(t *testing.T) {
 
 // TestSelfCheckFails: a failed check is logged, and shown in the status.
 func TestSelfCheckFails(t *testing.T) {
-	w := newWorld(t, func(w *daemontest.Daemon) { w.Options.Canary = canaryCommand })
+	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Options.Canary = canaryCommand })
 	w.Until(func() bool {
 		return daemontest.Into[api.Status](w.Do("user", "GET", "/v1/status", nil), 200).SelfCheck != nil
 	})
@@ -195,7 +203,7 @@ func TestSelfCheckFails(t *testing.T) {
 // TestCanaryIsHidden: the graph follows a canary, and nothing else counts, lists or
 // streams it, so that an ephemeral daemon may exit too.
 func TestCanaryIsHidden(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	id, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(daemontest.Root).Identity, Name: selfcheck.Name})
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +257,7 @@ func raw(t *testing.T, socket, method, path string) (int, string) {
 
 // TestNoNameLikeTheCanarys: no caller can have its session hidden.
 func TestNoNameLikeTheCanarys(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.Add(100, daemontest.Root, 0, "lngtest-root")
 	w.Do("root", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 100}, Name: selfcheck.Name}).Refused(api.CodeBadRequest)
 }

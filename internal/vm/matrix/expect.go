@@ -41,7 +41,7 @@ var excuses = []struct {
 		func(c *cell, _ int) bool { return c.cgroup != "v1" }},
 	{regexp.MustCompile(`^protect the daemon from members: lsm: loads, attaches and never runs, as bpf is not among`),
 		func(c *cell, _ int) bool { return c.append == withoutBPF }},
-	// The figures of each cell are in a table of their own.
+	// The results have the figures of each cell.
 	{regexp.MustCompile(`testdata/instructions.txt is of another`),
 		func(*cell, int) bool { return true }},
 	// The machines have only what is built here; test-brokers has the brokers.

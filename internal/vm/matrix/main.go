@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -66,7 +67,7 @@ func run() error {
 	var chosen []*cell
 	for i := range cells {
 		c := &cells[i]
-		if c.arch == *arch && (!o.quick || c.quick != nil) && match.MatchString(c.name) && wanted(*kernels, c.series) {
+		if c.arch == *arch && (!o.quick || c.quick != nil) && match.MatchString(c.name) && (*kernels == "" || slices.Contains(strings.Fields(*kernels), c.series)) {
 			chosen = append(chosen, c)
 		}
 	}
@@ -80,18 +81,6 @@ func run() error {
 		return nil
 	}
 	return runAll(chosen, *jobs, o)
-}
-
-func wanted(kernels, series string) bool {
-	if kernels == "" {
-		return true
-	}
-	for k := range strings.FieldsSeq(kernels) {
-		if k == series {
-			return true
-		}
-	}
-	return false
 }
 
 // runAll runs cells, several at a time, and reports which of them failed.

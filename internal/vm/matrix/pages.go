@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -34,9 +33,6 @@ func eachPlace(do func(path, name, text string) error) error {
 	for _, p := range []struct{ path, name, text string }{
 		{"docs/results/kernels.md", "cells", cellTable(all)},
 		{"docs/results/kernels.md", "missing", missingTable(all)},
-		{"docs/results/kernels.md", "skipped", skippedTable(all)},
-		{"docs/results/kernels.md", "figures", figureList(all)},
-		{"docs/results/kernels.md", "verifier", verifierTable(all)},
 		{"docs/results/kernels.md", "kernels", levelTable(all)},
 	} {
 		if err := do(p.path, p.name, p.text); err != nil {
@@ -104,83 +100,6 @@ func missingTable(all []*result) string {
 		for _, what := range append(slices.Clone(r.Missing), r.Lacks...) {
 			t.Row(r.Cell, strings.ReplaceAll(what, r.Release, "this kernel"))
 		}
-	}
-	return t.String()
-}
-
-// skippedTable shows which tests were not run, and why.
-func skippedTable(all []*result) string {
-	type tests struct {
-		reason string
-		names  []string
-	}
-	t := page.NewTable("cell", "tests", "reason")
-	for _, r := range all {
-		var byReason []*tests
-		for _, s := range r.Suites {
-			for _, k := range s.Skips {
-				i := slices.IndexFunc(byReason, func(n *tests) bool { return n.reason == k.Reason })
-				if i < 0 {
-					i = len(byReason)
-					byReason = append(byReason, &tests{reason: k.Reason})
-				}
-				byReason[i].names = append(byReason[i].names, s.Name+" "+k.Test)
-			}
-		}
-		for _, n := range byReason {
-			t.Row(r.Cell, summary(n.names), n.reason)
-		}
-	}
-	return t.String()
-}
-
-// summary names a few, and counts the rest.
-func summary(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
-
-func figureList(all []*result) string {
-	t := page.NewTable("cell", "figure")
-	for _, r := range all {
-		for _, s := range r.Suites {
-			for _, f := range s.Figures {
-				t.Row(r.Cell, f)
-			}
-		}
-	}
-	return t.String()
-}
-
-// verifierTable has a column for each kernel, and a row for each program.
-func verifierTable(all []*result) string {
-	heads, names := []string{"program"}, map[string]bool{}
-	var usual []*result
-	for i := range cells {
-		for _, r := range all {
-			if r.Cell == cells[i].name && cells[i].usual() && len(r.Verified) > 0 {
-				usual = append(usual, r)
-				heads = append(heads, r.Release+":")
-				for name := range r.Verified {
-					names[name] = true
-				}
-			}
-		}
-	}
-	t := page.NewTable(heads...)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		row := []string{name}
-		for _, r := range usual {
-			if n, has := r.Verified[name]; has {
-				row = append(row, fmt.Sprint(n))
-			} else {
-				row = append(row, "-")
-			}
-		}
-		t.Row(row...)
 	}
 	return t.String()
 }

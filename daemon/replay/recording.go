@@ -1,17 +1,17 @@
 package replay
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/past"
 )
 
 // recording is the state after the lines that were read up to now.
 type recording struct {
-	processes map[api.Ref]*api.Process
+	processes past.Processes
 	sessions  map[string]*api.Session
 	now       api.U64   // boottime of the last event
 	wall      time.Time // the same
@@ -24,7 +24,7 @@ type recording struct {
 
 func newRecording() *recording {
 	return &recording{
-		processes: map[api.Ref]*api.Process{}, sessions: map[string]*api.Session{}, revs: map[api.Ref]uint64{},
+		processes: past.Processes{}, sessions: map[string]*api.Session{}, revs: map[api.Ref]uint64{},
 		listening: map[string]map[int]int{},
 	}
 }
@@ -40,12 +40,7 @@ func (r *recording) apply(ev *api.Event) {
 		r.lost += ev.Count
 		return
 	case ev.Type == api.EventSession && ev.Session != "":
-		s := r.session(ev.Session)
-		s.Name = cmp.Or(ev.Name, s.Name)
-		s.State, s.EndReason = ev.State, cmp.Or(ev.Reason, s.EndReason)
-		if s.State == api.StateEnded && s.Ended == nil {
-			s.Ended = ev.Time
-		}
+		past.Advance(r.session(ev.Session), ev)
 		return
 	case ev.Type == api.EventListen || ev.Type == api.EventUnlisten:
 		r.listens(ev)
@@ -53,15 +48,11 @@ func (r *recording) apply(ev *api.Event) {
 	case ev.Process == nil:
 		return
 	}
-	p, known := r.processes[ev.Process.Ref]
-	if !known {
-		c := *ev.Process
-		p = &c
-		p.State = cmp.Or(p.State, api.StateLive)
-		r.processes[p.Ref] = p
-	}
+	p := r.processes.Apply(ev)
 	r.revs[p.Ref] = r.rev
-	p.Session = cmp.Or(ev.Process.Session, p.Session, ev.Session)
+	if ev.Type == api.EventFork {
+		r.forks++
+	}
 	if p.Session != "" {
 		s := r.session(p.Session)
 		if e := p.Evidence; s.Root == nil && e != nil && (e.Kind == "root" || e.Kind == "adopted") {
@@ -70,25 +61,6 @@ func (r *recording) apply(ev *api.Event) {
 				s.UID = *p.UID
 			}
 		}
-	}
-	switch ev.Type {
-	case api.EventFork:
-		r.forks++
-		// Until it execs, a process runs its creator's program.
-		if c := r.creator(p); c != nil && p.Argv == nil && p.Comm == c.Comm {
-			p.Exe, p.Argv, p.ArgvTruncated = cmp.Or(p.Exe, c.Exe), c.Argv, c.ArgvTruncated
-		}
-	case api.EventExec:
-		p.Comm, p.Exe = cmp.Or(ev.Process.Comm, p.Comm), cmp.Or(ev.Process.Exe, p.Exe)
-		p.Argv, p.ArgvTruncated = ev.Process.Argv, ev.Process.ArgvTruncated
-	case api.EventExit:
-		p.State, p.Exited = cmp.Or(ev.Process.State, api.StateExited), ev.Time
-		p.ExitCode, p.Signal = ev.Process.ExitCode, ev.Process.Signal
-	case api.EventReparent:
-		p.Parent = ev.To
-	case api.EventReaped:
-		p.State = api.StateExited
-	default: // changes nothing of the process, or was handled above
 	}
 }
 
@@ -125,25 +97,22 @@ func (r *recording) session(id string) *api.Session {
 func (r *recording) process(p *api.Process) api.Process {
 	shown := *p
 	shown.Head = api.Head{}
-	creator := r.creator(p)
+	creator := r.processes.Creator(p)
 	shown.Orphan = p.State == api.StateLive && (p.Orphan || creator != nil && creator.State != api.StateLive)
 	return shown
 }
 
 // trees puts the processes under their creators, in start order.
 func (r *recording) trees() []api.Tree {
-	refs := slices.SortedFunc(maps.Keys(r.processes), func(a, b api.Ref) int {
-		return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.PID, b.PID))
-	})
+	sorted := r.processes.Sorted()
 	children := map[api.Ref][]api.Ref{}
 	roots := map[string][]api.Ref{}
-	for _, ref := range refs {
-		p := r.processes[ref]
-		creator := r.creator(p)
+	for _, p := range sorted {
+		creator := r.processes.Creator(p)
 		if creator == nil || creator.Session != p.Session {
-			roots[p.Session] = append(roots[p.Session], ref)
+			roots[p.Session] = append(roots[p.Session], p.Ref)
 		} else {
-			children[creator.Ref] = append(children[creator.Ref], ref)
+			children[creator.Ref] = append(children[creator.Ref], p.Ref)
 		}
 	}
 	trees := []api.Tree{}
@@ -153,14 +122,13 @@ func (r *recording) trees() []api.Tree {
 		byID[id] = len(trees)
 		trees = append(trees, api.Tree{Session: &s, Roots: roots[id], Nodes: []api.Node{}})
 	}
-	for _, ref := range refs {
-		p := r.processes[ref]
+	for _, p := range sorted {
 		i, ok := byID[p.Session]
 		if !ok {
 			continue // in no session: the snapshot was one of the whole host
 		}
 		t := &trees[i]
-		t.Nodes = append(t.Nodes, api.Node{Process: r.process(p), Children: children[ref]})
+		t.Nodes = append(t.Nodes, api.Node{Process: r.process(p), Children: children[p.Ref]})
 		n := &t.Nodes[len(t.Nodes)-1].Process
 		switch {
 		case n.State == api.StateZombie:
@@ -181,14 +149,6 @@ func (r *recording) trees() []api.Tree {
 	return trees
 }
 
-// creator gives the process that created p, if the recording knows it.
-func (r *recording) creator(p *api.Process) *api.Process {
-	if p.Creator == nil || *p.Creator == p.Ref {
-		return nil
-	}
-	return r.processes[*p.Creator]
-}
-
 // picture has the processes of a live view: those that live or exited within
 // memory, and their ancestors.
 func (r *recording) picture(memory time.Duration) map[api.Ref]bool {
@@ -198,7 +158,7 @@ func (r *recording) picture(memory time.Duration) map[api.Ref]bool {
 			continue
 		}
 		// A loop of creators, which no kernel makes, ends where it began.
-		for ; p != nil && p.Session != "" && !in[p.Ref]; p = r.creator(p) {
+		for ; p != nil && p.Session != "" && !in[p.Ref]; p = r.processes.Creator(p) {
 			in[p.Ref] = true
 		}
 	}
@@ -221,7 +181,7 @@ func (r *recording) find(ref api.Ref) (found *api.Process) {
 // edges are the steps from a process to the root of its session.
 func (r *recording) edges(ref api.Ref) (all []api.Edge) {
 	seen := map[api.Ref]bool{}
-	for p := r.processes[ref]; p != nil && p.Session != "" && !seen[p.Ref]; p = r.creator(p) {
+	for p := r.processes[ref]; p != nil && p.Session != "" && !seen[p.Ref]; p = r.processes.Creator(p) {
 		seen[p.Ref] = true
 		e := api.Edge{Child: r.process(p), Kind: "fork", Time: p.Started}
 		if p.Evidence != nil {
@@ -233,7 +193,7 @@ func (r *recording) edges(ref api.Ref) (all []api.Edge) {
 		}
 		if p.Creator != nil {
 			e.Creator = &api.EdgeEnd{Ref: *p.Creator}
-			if c := r.creator(p); c != nil {
+			if c := r.processes.Creator(p); c != nil {
 				e.Creator.Comm, e.Creator.Argv, e.Creator.Alive, e.Creator.Exited = c.Comm, c.Argv, c.State == api.StateLive, c.Exited
 			}
 		}

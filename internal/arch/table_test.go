@@ -6,6 +6,7 @@ package arch
 var mayImport = map[string]string{
 	"api/apitest":                "api",
 	"api/display":                "api",
+	"api/past":                   "api",
 	"api/run":                    "api",
 	"cmd/lineage":                "api api/display cmd/lineage/console cmd/lineage/ending cmd/lineage/exit cmd/lineage/export cmd/lineage/help cmd/lineage/hook cmd/lineage/hosts cmd/lineage/outside cmd/lineage/perfetto cmd/lineage/setup cmd/lineage/silence cmd/lineage/supervise cmd/lineage/text cmd/lineage/urgent cmd/lineage/view daemon daemon/canary daemon/instance daemon/replay enforcer/policy tracer tui tui/ink tui/saved",
 	"cmd/lineage-export":         "api cmd/lineage-export/file cmd/lineage-export/follow cmd/lineage-export/metrics cmd/lineage-export/ocsf cmd/lineage-export/otlp cmd/lineage-export/record cmd/lineage/export",
@@ -54,7 +55,7 @@ var mayImport = map[string]string{
 	"daemon/plan":                "api daemon/access daemon/document daemon/lookup daemon/registry daemon/resources enforcer tracer tracer/procfs",
 	"daemon/recent":              "daemon/access daemon/registry tracer",
 	"daemon/registry":            "api daemon/access daemon/audit daemon/document daemon/inbox daemon/intake daemon/logging daemon/metrics daemon/pace daemon/resources daemon/retain daemon/sockets enforcer enforcer/policy lineage tracer tracer/caught tracer/procfs",
-	"daemon/replay":              "api",
+	"daemon/replay":              "api api/past",
 	"daemon/resources":           "daemon/pace tracer tracer/procfs",
 	"daemon/retain":              "lineage/memory",
 	"daemon/rules":               "api api/display daemon/access daemon/audit daemon/broker daemon/document daemon/logging daemon/registry enforcer enforcer/policy enforcer/redact lineage tracer tracer/procfs",

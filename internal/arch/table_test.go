@@ -90,7 +90,7 @@ var mayImport = map[string]string{
 	"tui/keys":                   "tui/picture",
 	"tui/label":                  "api api/display tui/ink tui/picture",
 	"tui/picture":                "api api/display",
-	"tui/timeline":               "api api/display tui/ink tui/label tui/picture",
+	"tui/timeline":               "api api/display api/past tui/ink tui/label tui/picture",
 
 	"daemon/registry/registrytest": "daemon/registry enforcer enforcer/kerneltest tracer tracer/procfs",
 }

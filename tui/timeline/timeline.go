@@ -4,12 +4,12 @@
 package timeline
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/past"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -25,7 +25,7 @@ type Model struct {
 	Err     error     // why earlier processes are missing
 	Asked   time.Time // when they were requested
 
-	known map[api.Ref]*api.Process // of the history and the picture
+	known past.Processes // of the history and the picture
 	lanes []lane
 	sel   int
 	top   int
@@ -48,7 +48,7 @@ type lane struct {
 
 // New is the timeline of a session.
 func New(session string) *Model {
-	return &Model{Session: session, known: map[api.Ref]*api.Process{}, rows: 1}
+	return &Model{Session: session, known: past.Processes{}, rows: 1}
 }
 
 // Remember adds the session's tree from the history.
@@ -76,17 +76,12 @@ func (m *Model) Update(p *picture.Picture, now time.Time, born func(*api.Process
 			m.now, m.over = *s.Session.Ended, true
 		}
 	}
-	all := make([]*api.Process, 0, len(m.known))
 	for _, pr := range m.known {
 		if b := born(pr); b.Before(m.first) {
 			m.first = b
 		}
-		all = append(all, pr)
 	}
-	slices.SortFunc(all, func(a, b *api.Process) int {
-		return cmp.Or(cmp.Compare(a.StartNS, b.StartNS), cmp.Compare(a.PID, b.PID))
-	})
-	m.arrange(m.bounded(all))
+	m.arrange(m.bounded(m.known.Sorted()))
 }
 
 // bounded drops the oldest exited processes if there are too many.
@@ -111,8 +106,8 @@ func (m *Model) arrange(all []*api.Process) {
 	children := map[api.Ref][]*api.Process{}
 	var roots []*api.Process
 	for _, p := range all {
-		if p.Creator != nil && *p.Creator != p.Ref && m.known[*p.Creator] != nil && m.known[*p.Creator].StartNS <= p.StartNS {
-			children[*p.Creator] = append(children[*p.Creator], p)
+		if c := m.known.Creator(p); c != nil {
+			children[c.Ref] = append(children[c.Ref], p)
 		} else {
 			roots = append(roots, p)
 		}

@@ -13,7 +13,7 @@ var mayImport = map[string]string{
 	"cmd/lineage-export/file":    "cmd/lineage-export/record",
 	"cmd/lineage-export/follow":  "api cmd/lineage-export/model cmd/lineage-export/record cmd/lineage/secrets enforcer/redact",
 	"cmd/lineage-export/metrics": "api",
-	"cmd/lineage-export/model":   "api cmd/lineage-export/record",
+	"cmd/lineage-export/model":   "api api/past cmd/lineage-export/record",
 	"cmd/lineage-export/ocsf":    "api api/display cmd/lineage-export/record",
 	"cmd/lineage-export/otlp":    "api cmd/lineage-export/follow cmd/lineage-export/record",
 	"cmd/lineage-export/record":  "api",

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/past"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
@@ -76,13 +77,7 @@ func (m *Model) span(p *process) record.Span {
 func (m *Model) state(e *api.Event) []*record.Record {
 	old := m.session(e.Session)
 	info := *old.info
-	info.State = e.State
-	if e.Name != "" {
-		info.Name = e.Name
-	}
-	if e.Reason != "" {
-		info.EndReason = e.Reason
-	}
+	past.Advance(&info.Session, e)
 	if len(info.Marks) < record.MaxMarks {
 		info.Marks = append(slices.Clip(info.Marks), markOf(e))
 	}
@@ -126,15 +121,7 @@ func (m *Model) members(id string) (all []*process) {
 			all = append(all, p)
 		}
 	}
-	slices.SortFunc(all, func(a, b *process) int {
-		if a.Image.StartNS != b.Image.StartNS {
-			if a.Image.StartNS < b.Image.StartNS {
-				return -1
-			}
-			return 1
-		}
-		return a.Image.PID - b.Image.PID
-	})
+	slices.SortFunc(all, func(a, b *process) int { return past.Compare(a.Image.Ref, b.Image.Ref) })
 	return all
 }
 

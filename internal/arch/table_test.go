@@ -25,7 +25,7 @@ var mayImport = map[string]string{
 	"cmd/lineage/hook":           "api api/display cmd/lineage/setup cmd/lineage/silence",
 	"cmd/lineage/hosts":          "api cmd/lineage/console cmd/lineage/exit cmd/lineage/text cmd/lineage/urgent",
 	"cmd/lineage/outside":        "api cmd/lineage/text daemon/document daemon/resources tracer tracer/procfs",
-	"cmd/lineage/perfetto":       "api api/display cmd/lineage/outfile cmd/lineage/secrets",
+	"cmd/lineage/perfetto":       "api api/display api/past cmd/lineage/outfile cmd/lineage/secrets",
 	"cmd/lineage/secrets":        "api enforcer/redact",
 	"cmd/lineage/setup":          "api",
 	"cmd/lineage/supervise/shim": "cmd/lineage/urgent",

@@ -1,7 +1,6 @@
 package perfetto
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/past"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 )
@@ -92,7 +92,7 @@ func (t *Trace) before(ctx context.Context, c api.Client, oldest *time.Time) err
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(tree.Nodes, func(a, b api.Node) int { return cmp.Compare(a.StartNS, b.StartNS) })
+	slices.SortFunc(tree.Nodes, func(a, b api.Node) int { return past.Compare(a.Ref, b.Ref) })
 	later := func(at *time.Time) bool { return oldest != nil && at != nil && !at.Before(*oldest) }
 	for i := range tree.Nodes {
 		p := &tree.Nodes[i].Process

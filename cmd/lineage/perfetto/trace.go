@@ -16,7 +16,7 @@ const (
 )
 
 // Trace is the trace of one session while it is written. It is not safe for concurrent use.
-// Errors of the writer are kept: Err and Close give the first.
+// The first error of the writer is kept: Close gives it.
 type Trace struct {
 	out       *bufio.Writer
 	separator string // before the next event
@@ -56,9 +56,6 @@ func New(w io.Writer, s *api.Session, redact func(argv []string) []string) *Trac
 
 // name is what the session is called.
 func (t *Trace) name() string { return "session " + cmp.Or(t.session.Name, t.session.ID) }
-
-// Err is the first error of the writer.
-func (t *Trace) Err() error { return t.err }
 
 // Flush writes what is buffered.
 func (t *Trace) Flush() error {

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/takeover"
 	"golang.org/x/sys/unix"
 )
 
@@ -79,13 +80,13 @@ func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) erro
 	return t.configure(spec, ringSize)
 }
 
-// load makes a new kernel side, copies what the elder knows, if there is one, and pins
-// it. If it fails nothing is left behind, and the elder is unchanged: attached programs
+// load makes a new kernel side, copies what the previous one knows, if there is one, and
+// pins it. If it fails nothing is left behind, and the previous one is unchanged: attached programs
 // depend on links that are closed or unpinned.
-func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *elder) error {
+func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *takeover.Programs) error {
 	if from != nil {
-		if err := from.fit(spec); err != nil {
-			return err
+		if err := from.Fit(spec); err != nil {
+			return fmt.Errorf("take over from %s: %w", from.Dir, err)
 		}
 	}
 	options := collection
@@ -104,10 +105,10 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *elder) error {
 	var names map[Identity]Comm
 	if from != nil {
 		if names, err = t.names(); err == nil {
-			err = from.putSessions(t)
+			err = t.carrySessions(from)
 		}
 		if err != nil {
-			return fmt.Errorf("carry over %s: %w", from.dir, err)
+			return fmt.Errorf("carry over %s: %w", from.Dir, err)
 		}
 	}
 	links, err := t.attach()
@@ -121,7 +122,7 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *elder) error {
 	}
 	if from != nil {
 		if err := t.carry(from, names); err != nil {
-			return fmt.Errorf("carry over %s: %w", from.dir, err)
+			return fmt.Errorf("carry over %s: %w", from.Dir, err)
 		}
 	} else if err := t.fillSlots(); err != nil {
 		return err

@@ -128,11 +128,11 @@ func (t *Tracer) openPins(k *kernel, spec *ebpf.CollectionSpec) (missed bool, er
 		}
 		others = append([]string{damaged}, others...)
 	}
-	from, err := openElder(t.dir, others)
+	from, err := openPrevious(t.dir, others)
 	if err != nil {
 		return false, err
 	}
-	defer from.close()
+	defer from.Close()
 	if err := t.load(k, spec, from); err != nil {
 		return false, err
 	}
@@ -245,17 +245,17 @@ func Live(dir, except string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	e, err := openElder(dir, names)
+	e, err := openPrevious(dir, names)
 	if e == nil {
 		return 0, err
 	}
-	defer e.close()
-	inhabited, err := e.inhabited()
+	defer e.Close()
+	inhabited, err := e.Inhabited()
 	if err != nil {
 		return 0, err
 	}
 	live := 0
-	err = e.each(func(_ uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
+	err = e.Sessions(func(_ uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error {
 		name, _, _ := strings.Cut(string(c.Name[:]), "\x00")
 		if inhabited[s.Id] && State(c.Status&0xff) != StateDissolved && (except == "" || name != except) {
 			live++
@@ -288,14 +288,14 @@ func Memberships(dir string, p Identity) ([]string, error) {
 				complete = append(complete, name.Name())
 			}
 		}
-		e, err := openElder(d, complete)
+		e, err := openPrevious(d, complete)
 		if e == nil || err != nil {
 			continue
 		}
-		if e.has(p) {
+		if e.Has(p) {
 			in = append(in, d)
 		}
-		e.close()
+		e.Close()
 	}
 	return in, nil
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package tracer
+package takeover
 
 import (
 	"errors"
@@ -16,22 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// elderAgents are the agents that the elder opens sessions for. Its exec hook keeps running
+// Agents are the agents that the programs open sessions for. Their exec hook keeps running
 // during the take-over. It stops before its sessions are read for the last time, and ours
 // begins when it has them all. Processes that become agents in between are searched for then.
-type elderAgents struct {
+type Agents struct {
 	bss    []byte  // mapped; nil: this version has no agents
-	on     *uint32 // the elder's control.agents
+	on     *uint32 // their control.agents
 	was    uint32
 	agents *ebpf.Map
-	late   lateAgents
 }
 
-// stopAgents stops the elder from opening sessions. resume undoes it if the take-over
+// StopAgents stops the programs from opening sessions. Resume undoes it if the take-over
 // fails.
-func (e *elder) stopAgents(before map[Identity]Comm) (*elderAgents, error) {
-	a := &elderAgents{late: lateAgents{agents: map[Comm]bpf.LineageAgent{}, before: before}}
-	bss, err := ebpf.LoadPinnedMap(pinPath(e.dir, mapPin, ".bss"), nil)
+func (p *Programs) StopAgents() (*Agents, error) {
+	a := &Agents{}
+	bss, err := ebpf.LoadPinnedMap(p.pin(".bss"), nil)
 	if errors.Is(err, os.ErrNotExist) {
 		return a, nil
 	}
@@ -49,7 +48,7 @@ func (e *elder) stopAgents(before map[Identity]Comm) (*elderAgents, error) {
 	if uint64(at)+4 > uint64(bss.ValueSize()) {
 		return nil, fmt.Errorf("map .bss: %d bytes do not hold a word at %d", bss.ValueSize(), at)
 	}
-	if a.agents, err = ebpf.LoadPinnedMap(pinPath(e.dir, mapPin, bpf.LineageMapAgents), nil); err != nil {
+	if a.agents, err = ebpf.LoadPinnedMap(p.pin(bpf.LineageMapAgents), nil); err != nil {
 		return nil, fmt.Errorf("open map %s: %w", bpf.LineageMapAgents, err)
 	}
 	if a.bss, err = unix.Mmap(bss.FD(), 0, int(bss.ValueSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
@@ -61,7 +60,7 @@ func (e *elder) stopAgents(before map[Identity]Comm) (*elderAgents, error) {
 	return a, nil
 }
 
-// agentsWord is where the elder's control.agents is in its .bss.
+// agentsWord is where their control.agents is in their .bss.
 func agentsWord(bss *ebpf.Map) (uint32, error) {
 	handle, err := bss.Handle()
 	if err != nil {
@@ -90,53 +89,53 @@ func agentsWord(bss *ebpf.Map) (uint32, error) {
 	return 0, btf.ErrNotFound
 }
 
-// carryTo makes our side open sessions for the same agents.
-func (a *elderAgents) carryTo(t *Tracer) error {
+// All returns the agents by the names of their programs, in our layout; nil: there were none.
+func (a *Agents) All() (map[[16]byte]bpf.LineageAgent, error) {
 	if a.was == 0 {
-		return nil
+		return nil, nil
 	}
 	theirs, err := bpfmap.StructOf(a.agents, "agent")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	spec, err := bpf.LoadLineage()
 	if err != nil {
-		return fmt.Errorf("read the BPF object: %w", err)
+		return nil, fmt.Errorf("read the BPF object: %w", err)
 	}
 	var ours *btf.Struct
 	if err := spec.Types.TypeByName("agent", &ours); err != nil {
-		return fmt.Errorf("struct agent: %w", err)
+		return nil, fmt.Errorf("struct agent: %w", err)
 	}
 	c, err := bpfmap.NewCopier(theirs, ours)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	all := map[[16]byte]bpf.LineageAgent{}
 	each := a.agents.Iterate()
-	var comm Comm
+	var comm [16]byte
 	var value []byte
 	for each.Next(&comm, &value) {
 		var g bpf.LineageAgent
-		if err := errors.Join(bpfmap.Into(c, value, &g), t.maps[bpf.LineageMapAgents].Put(comm, g)); err != nil {
-			return fmt.Errorf("carry agents: %w", err)
+		if err := bpfmap.Into(c, value, &g); err != nil {
+			return nil, fmt.Errorf("read the agents: %w", err)
 		}
-		a.late.agents[comm] = g
+		all[comm] = g
 	}
 	if err := each.Err(); err != nil {
-		return fmt.Errorf("carry agents: %w", err)
+		return nil, fmt.Errorf("read the agents: %w", err)
 	}
-	t.control.setAgents(true)
-	_, err = a.late.open(t)
-	return err
+	return all, nil
 }
 
-// resume lets the elder open sessions again.
-func (a *elderAgents) resume() {
+// Resume lets the programs open sessions again.
+func (a *Agents) Resume() {
 	if a.on != nil {
 		atomic.StoreUint32(a.on, a.was)
 	}
 }
 
-func (a *elderAgents) close() {
+// Close leaves the agents as they are.
+func (a *Agents) Close() {
 	if a.bss != nil {
 		_ = unix.Munmap(a.bss)
 		a.agents.Close()

@@ -1,0 +1,3 @@
+// Package takeover reads the sessions of programs in the kernel that another version, or
+// another configuration, has loaded and pinned.
+package takeover

@@ -1,0 +1,231 @@
+//go:build linux
+
+package takeover
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
+)
+
+// Programs are what another version, or another configuration, has loaded and pinned. Their
+// maps are read by means of the type information that the kernel keeps with them.
+type Programs struct {
+	Dir string // where they are pinned
+
+	pin       func(name string) string
+	processes *ebpf.Map
+	dead      *ebpf.Map
+	sessions  *ebpf.Map
+	ctl       *ebpf.Map
+
+	layout   bpf.LineageElderLayout
+	session  bpfmap.Copier
+	control  bpfmap.Copier
+	corpse   bpfmap.Copier
+	identity bpfmap.Copier
+}
+
+// Open opens the maps of the programs that are pinned in dir; pin is the path of a map. An
+// error that is [os.ErrNotExist]: maps are not pinned, so there are no sessions to read.
+func Open(dir string, pin func(name string) string) (*Programs, error) {
+	p := &Programs{Dir: dir, pin: pin}
+	if err := p.open(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close closes the maps. p may be nil.
+func (p *Programs) Close() {
+	if p == nil {
+		return
+	}
+	for _, m := range []*ebpf.Map{p.processes, p.dead, p.sessions, p.ctl} {
+		m.Close()
+	}
+}
+
+func (p *Programs) open() error {
+	for name, m := range map[string]**ebpf.Map{
+		bpf.LineageMapProcesses: &p.processes, bpf.LineageMapDead: &p.dead,
+		bpf.LineageMapSessions: &p.sessions, bpf.LineageMapSessionCtl: &p.ctl,
+	} {
+		var err error
+		if *m, err = ebpf.LoadPinnedMap(p.pin(name), nil); err != nil {
+			return fmt.Errorf("open map %s: %w", name, err)
+		}
+	}
+	spec, err := bpf.LoadLineage()
+	if err != nil {
+		return fmt.Errorf("read the BPF object: %w", err)
+	}
+	for _, x := range []struct {
+		of     *ebpf.Map
+		name   string
+		copier *bpfmap.Copier
+		needed []string
+	}{
+		{p.sessions, "session", &p.session, []string{"id", "parent", "root", "owner", "created"}},
+		{p.ctl, "ctl", &p.control, []string{"id", "status", "flags", "grace", "deadline", "expires", "uid", "name"}},
+		{p.dead, "dead_entry", &p.corpse, []string{"mark", "session"}},
+		{p.dead, "identity", &p.identity, []string{"start", "tgid"}},
+	} {
+		theirs, err := bpfmap.StructOf(x.of, x.name)
+		if err != nil {
+			return err
+		}
+		var ours *btf.Struct
+		if err := spec.Types.TypeByName(x.name, &ours); err != nil {
+			return fmt.Errorf("struct %s: %w", x.name, err)
+		}
+		if *x.copier, err = bpfmap.NewCopier(theirs, ours, x.needed...); err != nil {
+			return err
+		}
+	}
+	entry, err := bpfmap.StructOf(p.processes, "entry")
+	if err != nil {
+		return err
+	}
+	return p.lay(entry)
+}
+
+// lay finds the offsets of the fields in their entries.
+func (p *Programs) lay(entry *btf.Struct) error {
+	at := map[string]*uint32{
+		"start": &p.layout.Start, "session": &p.layout.Session, "since": &p.layout.Since,
+		"creator": &p.layout.Creator, "flags": &p.layout.Flags, "evidence": &p.layout.Evidence,
+	}
+	for _, m := range entry.Members {
+		if size, err := btf.Sizeof(m.Type); m.Name == "exe" && err == nil && size == int(unsafe.Sizeof(bpf.LineageFileId{})) {
+			p.layout.Exe, p.layout.KnowsExe = m.Offset.Bytes(), 1
+		}
+		if offset := at[m.Name]; offset != nil {
+			*offset = m.Offset.Bytes()
+			delete(at, m.Name)
+		}
+	}
+	for name := range at {
+		return fmt.Errorf("struct entry has no %s there", name)
+	}
+	p.layout.Present = 1
+	return nil
+}
+
+// Fit adapts the programs of spec to this map of processes.
+func (p *Programs) Fit(spec *ebpf.CollectionSpec) error {
+	inner := spec.Maps[bpf.LineageMapElder].InnerMap
+	inner.MaxEntries, inner.Flags, inner.ValueSize = p.processes.MaxEntries(), p.processes.Flags(), p.processes.ValueSize()
+	// Up to 6.1 the template counts as equal only if it has a type too.
+	value, err := bpfmap.StructOf(p.processes, "entry")
+	if err != nil {
+		return err
+	}
+	inner.Value = value
+	if err := spec.Variables[bpf.LineageVarElderLayout].Set(p.layout); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Processes is the map of processes, which the programs that were made to [Programs.Fit] read.
+func (p *Programs) Processes() *ebpf.Map { return p.processes }
+
+// Sessions calls do for every session, in our layout and with the counts of members at 0.
+func (p *Programs) Sessions(do func(slot uint32, s *bpf.LineageSession, c *bpf.LineageCtl) error) error {
+	return bpfmap.EachValue(p.sessions, func(slot uint32, value []byte) error {
+		var s bpf.LineageSession
+		var c bpf.LineageCtl
+		if err := bpfmap.Into(p.session, value, &s); err != nil {
+			return fmt.Errorf("read slot %d: %w", slot, err)
+		}
+		if s.Id == 0 {
+			return nil
+		}
+		value, err := p.ctl.LookupBytes(slot)
+		if err == nil {
+			err = bpfmap.Into(p.control, value, &c)
+		}
+		if err != nil {
+			return fmt.Errorf("read slot %d: %w", slot, err)
+		}
+		if s.Id != c.Id || uint32(s.Id) != slot {
+			return nil // being made or released when its daemon died
+		}
+		s.Live, s.Dying, s.Unreaped = 0, 0, 0
+		return do(slot, &s, &c)
+	})
+}
+
+// Inhabited returns the sessions of the entries, each with the sessions that it is
+// nested in. Counts may have drifted; entries cannot.
+func (p *Programs) Inhabited() (map[uint64]bool, error) {
+	parents := map[uint64]uint64{}
+	err := p.Sessions(func(_ uint32, s *bpf.LineageSession, _ *bpf.LineageCtl) error {
+		parents[s.Id] = s.Parent
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	in := map[uint64]bool{}
+	each := p.processes.Iterate()
+	var pid uint32
+	var value []byte
+	for each.Next(&pid, &value) {
+		for id := p.word(value, p.layout.Session); id != 0 && !in[id]; id = parents[id] {
+			in[id] = true
+		}
+	}
+	if err := each.Err(); err != nil {
+		return nil, fmt.Errorf("list the entries: %w", err)
+	}
+	return in, nil
+}
+
+// Has reports whether the process is a member of a session.
+func (p *Programs) Has(id lineage.ID) bool {
+	value, err := p.processes.LookupBytes(id.PID)
+	return err == nil && p.word(value, p.layout.Start) == id.Start && p.word(value, p.layout.Session) != 0
+}
+
+// word returns the 64-bit field at an offset in an entry.
+func (p *Programs) word(value []byte, at uint32) uint64 {
+	if uint64(at)+8 > uint64(len(value)) {
+		return 0
+	}
+	return binary.NativeEndian.Uint64(value[at:])
+}
+
+// Dead calls do for every dead process that its parent has not waited for.
+func (p *Programs) Dead(do func(bpf.LineageIdentity, bpf.LineageDeadEntry) error) error {
+	each := p.dead.Iterate()
+	var key, value []byte
+	for each.Next(&key, &value) {
+		var id bpf.LineageIdentity
+		var d bpf.LineageDeadEntry
+		if err := errors.Join(bpfmap.Into(p.identity, key, &id), bpfmap.Into(p.corpse, value, &d)); err != nil {
+			return err
+		}
+		if err := do(id, d); err != nil {
+			return err
+		}
+	}
+	return ended(each)
+}
+
+// ended returns how a walk over a map that changes meanwhile ended.
+func ended(each *ebpf.MapIterator) error {
+	if err := each.Err(); !errors.Is(err, ebpf.ErrIterationAborted) {
+		return err
+	}
+	return nil
+}

@@ -5,144 +5,189 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/tui/dialog"
+	"github.com/lineage-ebpf/lineage/tui/keys"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // press passes a key to the pane that has the focus.
 func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
+	if cmd, _, found := keys.Press(msg, []keys.Row{
+		keys.Start(m.keys.Suspend, func() tea.Cmd { return tea.Suspend }),
+		keys.Start(key.NewBinding(key.WithKeys("ctrl+c")), func() tea.Cmd { return tea.Quit }),
+		keys.Start(m.keys.Redraw, func() tea.Cmd { return tea.ClearScreen }),
+	}); found {
+		return cmd
+	}
 	switch {
-	case key.Matches(msg, m.keys.Suspend):
-		return tea.Suspend
-	case msg.String() == "ctrl+c":
-		return tea.Quit
-	case key.Matches(msg, m.keys.Redraw):
-		return tea.ClearScreen
 	case m.tooSmall():
 		return nil
 	case m.dialog != nil:
-		return m.inDialog(msg)
+		cmd, closed := m.dialog.Press(msg)
+		if closed && m.dialog.Stage() == dialog.Sending {
+			m.say("ending continues; the result will be shown here")
+		}
+		if closed {
+			m.dialog = nil
+		}
+		return cmd
 	case m.prompt != nil:
 		return m.prompt.press(m, msg)
 	}
 	m.message = message{}
-	switch {
-	case key.Matches(msg, m.keys.Quit):
+	if key.Matches(msg, m.keys.Quit) {
 		return tea.Quit
-	case m.focus == onEvents:
-		return m.inEvents(msg)
-	case m.focus != onTree:
-		return m.read(msg)
-	case m.timeline != nil:
-		return m.inTimeline(msg)
 	}
-	return m.act(msg)
+	rows := m.treeKeys
+	switch {
+	case m.focus == onEvents:
+		rows = m.eventKeys
+	case m.focus != onTree:
+		rows = m.readerKeys
+	case m.timeline != nil:
+		rows = m.timelineKeys
+	}
+	return m.pressIn(rows, msg)
 }
 
-func (m *model) inDialog(msg tea.KeyPressMsg) tea.Cmd {
-	d := m.dialog
-	cmd, closed := d.Press(msg)
-	if closed {
-		m.dialog = nil
-		if d.Stage() == dialog.Sending {
-			m.say("ending continues; the result will be shown here")
-		}
+// pressIn carries out a key of a pane, or says why it has no effect.
+func (m *model) pressIn(pane func(tea.KeyPressMsg) []keys.Row, msg tea.KeyPressMsg) tea.Cmd {
+	cmd, why, _ := keys.Press(msg, pane(msg))
+	if why != "" {
+		m.complain("%s", why)
 	}
 	return cmd
 }
 
-// read handles keys while details or help have the focus.
-func (m *model) read(msg tea.KeyPressMsg) tea.Cmd {
+// opens is the effect of a key that moves the focus.
+func (m *model) opens(f focus) func() {
+	return func() { m.open(f) }
+}
+
+// readerKeys are the keys while details or help have the focus.
+func (m *model) readerKeys(msg tea.KeyPressMsg) []keys.Row {
 	k := m.keys
-	switch {
-	case key.Matches(msg, k.Escape, k.Left), m.focus == onDetails && key.Matches(msg, k.Details), m.focus == onHelp && key.Matches(msg, k.Help):
+	inTree := func() tea.Cmd {
 		m.focus = onTree
-	case key.Matches(msg, k.Pane):
-		m.nextPane()
-	case key.Matches(msg, k.Up):
-		m.scroll.ScrollUp(1)
-	case key.Matches(msg, k.Down):
-		m.scroll.ScrollDown(1)
-	case key.Matches(msg, k.PageUp):
-		m.scroll.PageUp()
-	case key.Matches(msg, k.PageDown):
-		m.scroll.PageDown()
-	case key.Matches(msg, k.Home):
-		m.scroll.GotoTop()
-	case key.Matches(msg, k.End):
-		m.scroll.GotoBottom()
-	case key.Matches(msg, k.Help):
-		m.open(onHelp)
-	case key.Matches(msg, k.EndSession, k.Kill, k.Copy, k.Tree.Timeline):
-		m.focus = onTree
-		return m.act(msg)
+		return m.pressIn(m.treeKeys, msg)
 	}
-	return nil
+	return []keys.Row{
+		keys.On(k.Escape, m.opens(onTree)),
+		keys.On(k.Left, m.opens(onTree)),
+		keys.On(map[focus]key.Binding{onDetails: k.Details, onHelp: k.Help}[m.focus], m.opens(onTree)),
+		keys.On(k.Pane, m.nextPane),
+		keys.On(k.Up, func() { m.scroll.ScrollUp(1) }),
+		keys.On(k.Down, func() { m.scroll.ScrollDown(1) }),
+		keys.On(k.PageUp, m.scroll.PageUp),
+		keys.On(k.PageDown, m.scroll.PageDown),
+		keys.On(k.Home, func() { m.scroll.GotoTop() }),
+		keys.On(k.End, func() { m.scroll.GotoBottom() }),
+		keys.On(k.Help, m.opens(onHelp)),
+		keys.Start(k.EndSession, inTree),
+		keys.Start(k.Kill, inTree),
+		keys.Start(k.Copy, inTree),
+		keys.Start(k.Tree.Timeline, inTree),
+	}
 }
 
-// inEvents handles keys while the events pane has the focus.
-func (m *model) inEvents(msg tea.KeyPressMsg) tea.Cmd {
+// eventKeys are the keys while the events pane has the focus.
+func (m *model) eventKeys(tea.KeyPressMsg) []keys.Row {
 	k, page := m.keys, max(m.layout().log-3, 1)
-	switch {
-	case key.Matches(msg, k.Up):
-		m.events.Scroll(1)
-	case key.Matches(msg, k.Down):
-		m.events.Scroll(-1)
-	case key.Matches(msg, k.PageUp):
-		m.events.Scroll(page)
-	case key.Matches(msg, k.PageDown):
-		m.events.Scroll(-page)
-	case key.Matches(msg, k.Home):
-		m.events.Scroll(1 << 20)
-	case key.Matches(msg, k.End):
-		m.events.Scroll(-1 << 20)
-	case key.Matches(msg, k.Pane):
-		m.nextPane()
-	case key.Matches(msg, k.Escape, k.Left):
-		m.focus = onTree
-	case key.Matches(msg, k.Events):
-		m.closeEvents()
-	case key.Matches(msg, k.Help):
-		m.open(onHelp)
+	scroll := func(by int) func() { return func() { m.events.Scroll(by) } }
+	return []keys.Row{
+		keys.On(k.Up, scroll(1)),
+		keys.On(k.Down, scroll(-1)),
+		keys.On(k.PageUp, scroll(page)),
+		keys.On(k.PageDown, scroll(-page)),
+		keys.On(k.Home, scroll(1<<20)),
+		keys.On(k.End, scroll(-1<<20)),
+		keys.On(k.Pane, m.nextPane),
+		keys.On(k.Escape, m.opens(onTree)),
+		keys.On(k.Left, m.opens(onTree)),
+		keys.On(k.Events, m.closeEvents),
+		keys.On(k.Help, m.opens(onHelp)),
 	}
-	return nil
 }
 
-// inTimeline handles keys while the timeline is shown.
-func (m *model) inTimeline(msg tea.KeyPressMsg) tea.Cmd {
+// timelineKeys are the keys while the timeline is shown.
+func (m *model) timelineKeys(tea.KeyPressMsg) []keys.Row {
 	k, t := m.keys.Timeline, m.timeline
-	switch {
-	case key.Matches(msg, k.In):
-		t.Zoom(true, m.labels().Born)
-	case key.Matches(msg, k.Out):
-		t.Zoom(false, m.labels().Born)
-	case key.Matches(msg, k.Earlier):
-		t.Pan(false)
-	case key.Matches(msg, k.Later):
-		t.Pan(true)
-	case key.Matches(msg, k.Whole):
-		t.Whole()
-	case key.Matches(msg, k.Up):
-		t.Move(-1)
-	case key.Matches(msg, k.Down):
-		t.Move(1)
-	case key.Matches(msg, k.Home):
-		t.Move(-1 << 20)
-	case key.Matches(msg, k.End):
-		t.Move(1 << 20)
-	case key.Matches(msg, k.PageUp):
-		t.Move(-t.Page())
-	case key.Matches(msg, k.PageDown):
-		t.Move(t.Page())
-	case key.Matches(msg, k.Select):
-		m.selectLane()
-	case key.Matches(msg, m.keys.Escape, m.keys.Tree.Timeline):
-		m.timeline = nil
-	case key.Matches(msg, m.keys.Help):
-		m.open(onHelp)
-	case key.Matches(msg, m.keys.Pause):
-		m.held.turn(m.view)
+	move := func(by int) func() { return func() { t.Move(by) } }
+	leave := func() { m.timeline = nil }
+	return []keys.Row{
+		keys.On(k.In, func() { t.Zoom(true, m.labels().Born) }),
+		keys.On(k.Out, func() { t.Zoom(false, m.labels().Born) }),
+		keys.On(k.Earlier, func() { t.Pan(false) }),
+		keys.On(k.Later, func() { t.Pan(true) }),
+		keys.On(k.Whole, t.Whole),
+		keys.On(k.Up, move(-1)),
+		keys.On(k.Down, move(1)),
+		keys.On(k.Home, move(-1<<20)),
+		keys.On(k.End, move(1<<20)),
+		keys.On(k.PageUp, move(-t.Page())),
+		keys.On(k.PageDown, move(t.Page())),
+		keys.On(k.Select, m.selectLane),
+		keys.On(m.keys.Escape, leave),
+		keys.On(m.keys.Tree.Timeline, leave),
+		keys.On(m.keys.Help, m.opens(onHelp)),
+		keys.On(m.keys.Pause, func() { m.held.turn(m.view) }),
 	}
-	return nil
+}
+
+// treeKeys are the keys while the tree has the focus.
+func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
+	k, v, r, set := m.keys, m.view, m.view.Selected(), m.columnSet()
+	o, locked := v.Order()
+	sort := func(o picture.Order) func() { return func() { m.sort(o) } }
+	refusal := m.refusal()
+	rows := []keys.Row{
+		keys.On(k.Up, func() { v.Move(-1) }),
+		keys.On(k.Down, func() { v.Move(1) }),
+		keys.On(k.PageUp, func() { v.Page(false) }),
+		keys.On(k.PageDown, func() { v.Page(true) }),
+		keys.On(k.Home, v.Home),
+		keys.On(k.End, v.End),
+		keys.Start(k.Search, func() tea.Cmd { return m.prompted(searchPrompt, "") }),
+		keys.Start(k.Filter, func() tea.Cmd { return m.prompted(filterPrompt, v.Picture.Filter().String()) }),
+		keys.Start(k.Columns, func() tea.Cmd { return m.prompted(columnsPrompt, m.columnsText()) }),
+		keys.Start(k.PID, func() tea.Cmd { return m.prompted(pidPrompt, msg.String()) }),
+		keys.On(k.Next, func() { m.find(false) }),
+		keys.On(k.Prev, func() { m.find(true) }),
+		keys.On(k.Help, m.opens(onHelp)),
+		keys.On(k.Pause, func() { m.held.turn(v) }),
+		keys.On(k.Escape, m.escape),
+	}
+	if r == nil {
+		return append(rows, keys.On(key.NewBinding(key.WithKeys(msg.String())), nil).If(false, "nothing is selected"))
+	}
+	return append(rows,
+		keys.On(k.Left, func() { v.Out(r) }),
+		keys.On(k.Right, func() { v.In(r) }),
+		keys.On(k.Details, m.opens(onDetails)),
+		keys.On(k.Mark, func() { m.mark(r) }),
+		keys.On(k.MarkAll, func() { v.Picture.Mark(r, true, true) }),
+		keys.On(k.Unmark, v.Picture.Unmark),
+		keys.Start(k.Copy, func() tea.Cmd { return m.copy(r) }),
+		keys.On(k.Root, func() { v.SetRoot(r) }),
+		keys.On(k.Back, v.Widen),
+		keys.On(k.FollowRow, func() { v.ToggleFollow(picture.FollowRow) }),
+		keys.On(k.FollowNewest, func() { v.ToggleFollow(picture.FollowNewest) }),
+		keys.On(k.Tree.Timeline, func() { m.openTimeline(r) }),
+		keys.Start(k.Events, func() tea.Cmd { return m.openEvents(r) }).If(m.opts.Source == "", "a recording is played as the tree; lineage events shows its lines"),
+		keys.On(k.Pane, m.nextPane),
+		keys.Start(k.EndSession, func() tea.Cmd { return m.askEnd(r) }).If(refusal == "", refusal),
+		keys.On(k.Kill, func() { m.askKill(r) }).If(refusal == "", refusal),
+
+		keys.On(k.Flat, func() { v.Toggle(picture.Flat) }),
+		keys.On(k.Orphans, func() { v.Toggle(picture.Orphans) }),
+		keys.On(k.FoldAll, func() { v.Toggle(picture.Tree); v.FoldSessions() }),
+		keys.On(k.Exited, m.toggleExited),
+		keys.On(k.Sort, sort(set.Next(o, false))),
+		keys.On(k.SortBack, sort(set.Next(o, true))),
+		keys.On(k.SortCPU, sort(picture.Order{By: picture.ByCPU})),
+		keys.On(k.SortRSS, sort(picture.Order{By: picture.ByRSS})),
+		keys.On(k.Reverse, sort(picture.Order{By: o.By, Reverse: !o.Reverse})),
+		keys.On(k.Lock, func() { v.Lock(!locked) }).If(v.Mode() == picture.Flat, "S locks the order of the flat list; t shows it"),
+	)
 }
 
 // selectLane goes to the last process of the lane in the tree.

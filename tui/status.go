@@ -121,7 +121,7 @@ func (m *model) title() part {
 	what := "lineage"
 	switch {
 	case m.opts.Source != "":
-		what += " " + m.shown(m.opts.Source)
+		what += " " + display.Text(m.opts.Source)
 	case m.link.only != nil:
 		what += ": " + label.Session(m.link.only)
 	}
@@ -261,17 +261,14 @@ func (m *model) bottom() string {
 			l.Put(t.Dim, "  "+strings.Join(columns.Names(), " ")+"; none: whatever fits")
 		}
 	case m.message.text != "" && m.message.bad:
-		l.Put(t.Bad, "! "+m.shown(m.message.text))
+		l.Put(t.Bad, "! "+display.Text(m.message.text))
 	case m.message.text != "":
-		l.Put(t.Strong, m.shown(m.message.text))
+		l.Put(t.Strong, display.Text(m.message.text))
 	default:
 		return m.keysThatFit()
 	}
 	return l.Full()
 }
-
-// shown makes text from elsewhere safe for the screen.
-func (m *model) shown(s string) string { return display.Text(s) }
 
 // hints are the keys of the footer.
 func (m *model) hints() []key.Binding {

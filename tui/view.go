@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/details"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/picture"
@@ -94,7 +95,7 @@ func (m *model) fill(lines []string, columns int, l layout) {
 }
 
 func (m *model) details(columns int) []string {
-	o := details.Options{Answer: m.asked.why, ReadOnly: m.readOnly()}
+	o := details.Options{Answer: m.asked.why, ReadOnly: m.readOnly() != ""}
 	r := m.view.Selected()
 	if r != nil {
 		o.Activity = m.rates.sessions[r.SessionID()]
@@ -212,7 +213,7 @@ func (m *model) timelineLines(l layout) []string {
 	lines := m.timeline.Lines(labels, l.inner())
 	if err := m.timeline.Err; err != nil {
 		line := labels.Line(l.inner())
-		line.Put(labels.Warn, " ! only what is in the tree: "+m.shown(err.Error()))
+		line.Put(labels.Warn, " ! only what is in the tree: "+display.Text(err.Error()))
 		lines = append(lines, line.Full())
 	}
 	return lines
@@ -262,7 +263,7 @@ func (m *model) treeFrame(l layout) ink.Frame {
 		how = append(how, "from "+m.labels().Row(root))
 	}
 	if filter := v.Picture.Filter(); filter != nil {
-		how = append(how, "filter "+m.shown(filter.String()))
+		how = append(how, "filter "+display.Text(filter.String()))
 	}
 	switch v.Following() {
 	case picture.FollowRow:
@@ -304,5 +305,5 @@ func (m *model) matches() string {
 	if m.search.at > 0 {
 		at = fmt.Sprint(m.search.at)
 	}
-	return fmt.Sprintf("%s/%d %s", at, m.search.all, m.shown(m.search.text))
+	return fmt.Sprintf("%s/%d %s", at, m.search.all, display.Text(m.search.text))
 }

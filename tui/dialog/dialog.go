@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -130,28 +129,30 @@ func (d *Dialog) Press(msg tea.KeyPressMsg) (cmd tea.Cmd, closed bool) {
 	if d.now().Before(d.hears) {
 		return nil, false
 	}
+	cmd, _, _ = keys.Press(msg, d.rows(&closed))
+	return cmd, closed
+}
+
+// rows are the keys of the dialog; closed is set by those that close it.
+func (d *Dialog) rows(closed *bool) []keys.Row {
 	k := d.keys
-	switch {
-	case key.Matches(msg, k.Up):
-		d.offset--
-	case key.Matches(msg, k.Down):
-		d.offset++
-	case key.Matches(msg, k.PageUp):
-		d.offset -= d.page
-	case key.Matches(msg, k.PageDown):
-		d.offset += d.page
-	case key.Matches(msg, k.Cancel):
-		return nil, true
-	case d.stage != Asking:
-		return nil, d.stage == Done && key.Matches(msg, k.Confirm)
-	case key.Matches(msg, k.Prev):
-		d.choice = max(d.choice-1, 0)
-	case key.Matches(msg, k.Next):
-		d.choice = min(d.choice+1, len(d.choices)-1)
-	case key.Matches(msg, k.Confirm):
-		return d.confirm(), d.choice == 0
+	rows := []keys.Row{
+		keys.On(k.Up, func() { d.Scroll(-1) }),
+		keys.On(k.Down, func() { d.Scroll(1) }),
+		keys.On(k.PageUp, func() { d.Scroll(-d.page) }),
+		keys.On(k.PageDown, func() { d.Scroll(d.page) }),
+		keys.On(k.Cancel, func() { *closed = true }),
 	}
-	return nil, false
+	switch d.stage {
+	case Done:
+		rows = append(rows, keys.On(k.Confirm, func() { *closed = true }))
+	case Asking:
+		rows = append(rows,
+			keys.On(k.Prev, func() { d.choice = max(d.choice-1, 0) }),
+			keys.On(k.Next, func() { d.choice = min(d.choice+1, len(d.choices)-1) }),
+			keys.Start(k.Confirm, func() tea.Cmd { *closed = d.choice == 0; return d.confirm() }))
+	}
+	return rows
 }
 
 // Scroll moves the list.

@@ -1,0 +1,57 @@
+package picture
+
+// Toggle switches to a layout, or from it back to the tree.
+func (v *View) Toggle(to Mode) {
+	if v.mode == to {
+		to = Tree
+	}
+	if v.mode != to {
+		v.SetMode(to)
+	}
+}
+
+// ToggleFollow begins to follow, or stops.
+func (v *View) ToggleFollow(f Follow) {
+	if v.follow == f {
+		f = FollowNothing
+	}
+	v.SetFollow(f)
+}
+
+// Out folds r, or goes to the row above it in the tree.
+func (v *View) Out(r *Row) {
+	switch {
+	case v.mode != Tree:
+	case v.Child(r) != nil && !r.Folded():
+		v.Fold(r, true)
+	case r.Up() != nil:
+		v.Select(r.Up())
+	}
+}
+
+// In unfolds r, or goes to its first child.
+func (v *View) In(r *Row) {
+	switch {
+	case v.mode != Tree || v.Child(r) == nil:
+	case r.Folded():
+		v.Fold(r, false)
+	default:
+		v.Move(1)
+	}
+}
+
+// ToggleMark marks r, or takes the mark away.
+func (v *View) ToggleMark(r *Row) {
+	on := !r.Marked
+	if r.Kind == GroupRow {
+		on = !r.First().Marked
+	}
+	v.Picture.Mark(r, false, on)
+}
+
+// Widen shows one level more above the root of the view.
+func (v *View) Widen() {
+	if root := v.Root(); root != nil {
+		v.SetRoot(root.Up())
+	}
+}

@@ -65,6 +65,7 @@ type script struct {
 	Streams   [][]string // the lines of each stream of events in turn; a stream without an end line breaks
 	Forks     int        // of the first stream, before its last line
 	NoPolicy  bool
+	Waits     time.Duration // for the readers of files; 0: as in the product
 }
 
 func runFake() int {
@@ -92,6 +93,9 @@ func runFake() int {
 	if s.Options.GraceMS != nil {
 		d := time.Duration(*s.Options.GraceMS) * time.Millisecond
 		o.Grace = &d
+	}
+	if s.Waits > 0 {
+		receiptWait, traceWait = s.Waits, s.Waits
 	}
 	if s.Times == 0 {
 		return Run(context.Background(), o)

@@ -21,12 +21,12 @@ const (
 	maxCommand = 72 // characters of a command line shown
 )
 
-// receiptWait is how long the reader of a receipt that is a FIFO may take.
-const receiptWait = 5 * time.Second
+// receiptWait is how long the reader of a receipt that is a FIFO may take; tests shorten it.
+var receiptWait = 5 * time.Second
 
 // traceWait is how long the last events of the session, or the reader of a timeline that
-// is a FIFO, may take.
-const traceWait = 10 * time.Second
+// is a FIFO, may take; tests shorten it.
+var traceWait = 10 * time.Second
 
 // tell prints what was left over, and writes the receipt and the end of the timeline. It
 // prints nothing if the command left nothing, and with quiet nothing about processes that were

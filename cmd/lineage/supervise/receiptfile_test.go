@@ -260,8 +260,9 @@ func TestReportToAFIFO(t *testing.T) {
 	})
 	t.Run("not read", func(t *testing.T) {
 		open(t)
+		s.Waits = 200 * time.Millisecond
 		got := start(t, runCmd(t, s, "sh", "-c", "exit 3")).wait()
-		if got.code != 125 || got.stderr != "lineage: run: report "+s.Options.Report+": not written within 5s; the exit code of sh was 3\n" {
+		if got.code != 125 || got.stderr != "lineage: run: report "+s.Options.Report+": not written within 200ms; the exit code of sh was 3\n" {
 			t.Errorf("%+v", got)
 		}
 	})

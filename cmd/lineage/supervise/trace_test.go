@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -153,7 +154,8 @@ func TestTraceUnwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	if got := run(t, s, "sh", "-c", "exit 3"); got.code != 3 || got.stderr != "lineage: run: trace "+fifo+": not written within 10s\n" {
+	s.Waits = 200 * time.Millisecond
+	if got := run(t, s, "sh", "-c", "exit 3"); got.code != 3 || got.stderr != "lineage: run: trace "+fifo+": not written within 200ms\n" {
 		t.Errorf("%+v", got)
 	}
 }

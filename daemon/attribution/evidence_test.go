@@ -80,6 +80,7 @@ func TestDeadFileServer(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits until the server is given up
 			files := t.TempDir()
 			a := &Attribution{proc: procfs.FS(filepath.Join(files, "proc")), files: files}
 			dir := filepath.Join(files, c.dir)

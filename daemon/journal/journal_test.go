@@ -70,7 +70,7 @@ func TestCodec(t *testing.T) {
 	calls := []*lineage.Call{{ID: "toolu_1", Tool: "Bash", Agent: tracer.Identity{PID: 1, Start: 2}, Began: 3}, {ID: "2"}}
 	calls[1].End(1 << 63)
 	traces := []lineage.Trace{{ID: [16]byte{1}, Span: [8]byte{7: 2}, Sampled: true, From: tracer.Identity{PID: 3, Start: 4}}, {Span: [8]byte{1}}}
-	for range 50 {
+	for range 10 {
 		var all []Record
 		seq := r.Uint64() >> 1
 		for range r.IntN(60) {

@@ -21,6 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // perReader is the heap that one reader may take, in bytes: what it writes next,
@@ -43,7 +44,8 @@ func TestCrowdOfReaders(t *testing.T) {
 		}
 		readers = n
 	}
-	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.UIDConns, w.Host.Limits.Stall = 2*readers, 10*time.Second })
+	stall := tracertest.Slowed(time.Duration(max(2, readers/100)) * time.Second)
+	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.UIDConns, w.Host.Limits.Stall = 2*readers, stall })
 	took := func(base uint32) (all []time.Duration) {
 		for n := range uint32(ends) {
 			root := base + n*members

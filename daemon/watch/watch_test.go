@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // frames reads a watch; close it to disconnect.
@@ -179,7 +180,7 @@ func TestWatchRefused(t *testing.T) {
 
 // TestSlowWatcherIsDropped: it delays no other watcher.
 func TestSlowWatcherIsDropped(t *testing.T) {
-	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = 10 * time.Second })
+	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = tracertest.Slowed(time.Second) })
 	w.Session("user", 100, api.NewSession{})
 	for pid := uint32(1000); pid < 3000; pid++ {
 		w.K.Fork(100, pid, "lngtest-x")

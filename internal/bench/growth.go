@@ -14,16 +14,16 @@ import (
 // The growth parts measure what a member's events, a pass and a snapshot cost among
 // many: live processes, live sessions, and ancestors.
 
-// A stand is a metered kernel side and a member that makes events.
+// A stand is a kernel side and a member that makes events.
 type stand struct {
-	*metered
+	*kernel
 	member *worker
 	id     tracer.SessionID
 }
 
 func newStand(ctx context.Context) (s *stand, err error) {
 	s = &stand{}
-	if s.metered, err = newMetered(); err != nil {
+	if s.kernel, err = trace(); err != nil {
 		return nil, err
 	}
 	if s.member, err = start(ctx, -1, "pulse"); err == nil {
@@ -43,7 +43,7 @@ func (s *stand) close() error {
 	if s.id != 0 {
 		errs = append(errs, s.release(s.id))
 	}
-	return errors.Join(append(errs, s.metered.close())...)
+	return errors.Join(append(errs, s.kernel.close())...)
 }
 
 // measure takes the samples for one size.

@@ -35,7 +35,7 @@ func hooks(ctx context.Context, r *report) error {
 
 func hooksOf(ctx context.Context, r *report, all ...string) (err error) {
 	const rounds = 10
-	k, err := newMetered()
+	k, err := trace()
 	if err != nil {
 		return err
 	}

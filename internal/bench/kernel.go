@@ -19,19 +19,36 @@ import (
 
 const pins = "/sys/fs/bpf/lngtest-bench"
 
-// A kernel is a kernel side of our own, with a reader of its events.
+// tracepoints of the hooks, by the names of their empty programs.
+var tracepoints = map[string]string{
+	"none_fork": "sched_process_fork",
+	"none_exec": "sched_process_exec",
+	"none_exit": "sched_process_exit",
+	"none_free": "sched_process_free",
+}
+
+// A kernel is a kernel side of our own, with a reader of its events, BPF statistics, and an
+// empty program on each tracepoint: its time is the statistics' own cost.
 type kernel struct {
 	*tracer.Tracer
-	read chan error
+	read  chan error
+	stats io.Closer
+	empty map[string]*ebpf.Program
+	links []link.Link
 }
 
 // trace loads the programs.
-func trace() (*kernel, error) {
+func trace() (_ *kernel, err error) {
 	tr, err := tracer.Open(tracer.Options{Dir: pins})
 	if err != nil {
 		return nil, err
 	}
-	k := &kernel{tr, make(chan error, 1)}
+	k := &kernel{Tracer: tr, read: make(chan error, 1), empty: map[string]*ebpf.Program{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, k.close())
+		}
+	}()
 	go func() {
 		var ev tracer.Event
 		for {
@@ -41,16 +58,44 @@ func trace() (*kernel, error) {
 			}
 		}
 	}()
+	if k.stats, err = ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err != nil {
+		return nil, err
+	}
+	for name, tracepoint := range tracepoints {
+		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Name: name, Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: tracepoint, License: "GPL",
+			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+		})
+		if err != nil {
+			return nil, err
+		}
+		k.empty[name] = p
+		l, err := link.AttachTracing(link.TracingOptions{Program: p})
+		if err != nil {
+			return nil, err
+		}
+		k.links = append(k.links, l)
+	}
 	return k, nil
 }
 
 // close unloads the kernel side.
 func (k *kernel) close() error {
-	err := k.Close()
-	if read := <-k.read; !errors.Is(read, os.ErrClosed) {
-		err = errors.Join(err, read)
+	var errs []error
+	for _, l := range k.links {
+		errs = append(errs, l.Close())
 	}
-	return errors.Join(err, tracer.Unload(pins))
+	for _, p := range k.empty {
+		errs = append(errs, p.Close())
+	}
+	if k.stats != nil {
+		errs = append(errs, k.stats.Close())
+	}
+	errs = append(errs, k.Close())
+	if read := <-k.read; !errors.Is(read, os.ErrClosed) {
+		errs = append(errs, read)
+	}
+	return errors.Join(append(errs, tracer.Unload(pins))...)
 }
 
 // session makes the worker the root of a session.
@@ -75,63 +120,8 @@ func (k *kernel) release(id tracer.SessionID) error {
 // runs is what the kernel counted for each program: its runs and their time.
 type runs map[string]ebpf.ProgramStats
 
-// The tracepoints of the hooks, by the names of their empty programs.
-var tracepoints = map[string]string{
-	"none_fork": "sched_process_fork",
-	"none_exec": "sched_process_exec",
-	"none_exit": "sched_process_exit",
-	"none_free": "sched_process_free",
-}
-
-// metered is a kernel side with BPF statistics on, and an empty program on each
-// tracepoint: its time is the statistics' own cost.
-type metered struct {
-	*kernel
-	stats io.Closer
-	empty map[string]*ebpf.Program
-	links []link.Link
-}
-
-func newMetered() (*metered, error) {
-	k, err := trace()
-	if err != nil {
-		return nil, err
-	}
-	m := &metered{kernel: k, empty: map[string]*ebpf.Program{}}
-	if m.stats, err = ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err != nil {
-		return nil, errors.Join(err, k.close())
-	}
-	for name, tracepoint := range tracepoints {
-		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-			Name: name, Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: tracepoint, License: "GPL",
-			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
-		})
-		if err != nil {
-			return nil, errors.Join(err, m.close())
-		}
-		m.empty[name] = p
-		l, err := link.AttachTracing(link.TracingOptions{Program: p})
-		if err != nil {
-			return nil, errors.Join(err, m.close())
-		}
-		m.links = append(m.links, l)
-	}
-	return m, nil
-}
-
-func (m *metered) close() error {
-	var errs []error
-	for _, l := range m.links {
-		errs = append(errs, l.Close())
-	}
-	for _, p := range m.empty {
-		errs = append(errs, p.Close())
-	}
-	return errors.Join(append(errs, m.stats.Close(), m.kernel.close())...)
-}
-
-func (m *metered) runs() (runs, error) {
-	ours, err := m.Stats()
+func (k *kernel) runs() (runs, error) {
+	ours, err := k.Stats()
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +129,7 @@ func (m *metered) runs() (runs, error) {
 	for name, s := range ours {
 		all[name] = *s
 	}
-	for name, p := range m.empty {
+	for name, p := range k.empty {
 		s, err := p.Stats()
 		if err != nil {
 			return nil, err
@@ -150,15 +140,15 @@ func (m *metered) runs() (runs, error) {
 }
 
 // during reports the mean ns of a run of each program while do ran.
-func (m *metered) during(r *report, name string, do func() error) error {
-	before, err := m.runs()
+func (k *kernel) during(r *report, name string, do func() error) error {
+	before, err := k.runs()
 	if err != nil {
 		return err
 	}
 	if err := do(); err != nil {
 		return err
 	}
-	after, err := m.runs()
+	after, err := k.runs()
 	if err != nil {
 		return err
 	}

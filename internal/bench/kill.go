@@ -15,8 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// kill ends equal groups in turn, by end and by cgroup.kill. The time is from the call
-// to the end of file on a pipe that all of them hold.
+// kill ends equal groups in turn, by end and by cgroup.kill. The time, BPF statistics
+// included, is from the call to the end of file on a pipe that all of them hold.
 func kill(ctx context.Context, r *report) (err error) {
 	k, err := trace()
 	if err != nil {

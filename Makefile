@@ -411,7 +411,7 @@ fuzz:
 fuzz-requests: build programs
 	LNGTEST=1 LNGTEST_REQUESTS=$(or $(SECONDS),600) $(PRIVATE) $(GOTEST) -v -timeout 1h -run '^TestRequests$$' ./internal/e2e
 
-## bench: every figure of BENCHMARKS.md, which it writes (10 min, root); BENCH=expression: only these parts, into bin/bench.txt
+## bench: every figure of BENCHMARKS.md, which it writes (5 min, root); BENCH=expression: only these parts, into bin/bench.txt
 bench: deps build programs
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
 	$(PRIVATE) bin/bench -bench '$(BENCH)' > bin/bench.txt

@@ -140,11 +140,12 @@ func (s *samples) hookTable() string {
 	return t.String()
 }
 
-// net is the median time of the named hooks, minus that of the same number of empty programs, in ns.
+// net is the median time of the named hooks, or of all, minus that of the same number of
+// empty programs, in ns.
 func (s *samples) net(who, load string, programs ...string) float64 {
 	var sum float64
 	for _, p := range hookPrograms {
-		if !slices.Contains(programs, p.name) {
+		if p.empty == "" || len(programs) > 0 && !slices.Contains(programs, p.name) {
 			continue
 		}
 		own, empty := s.values[hookName(who, load, p.name)], s.values[hookName(who, load, p.empty)]
@@ -162,7 +163,6 @@ func (s *samples) eventSums() string {
 		return ""
 	}
 	t := page.NewTable(hookHeads("event, ns without the statistics")...)
-	all := []string{}
 	for _, e := range []struct {
 		name     string
 		programs []string
@@ -173,14 +173,9 @@ func (s *samples) eventSums() string {
 		{"reaped", []string{"free_reaped"}},
 		{"all of a process", nil},
 	} {
-		programs := e.programs
-		if programs == nil {
-			programs = all
-		}
-		all = append(all, e.programs...)
 		row := []string{e.name}
 		for _, c := range hookColumns {
-			row = append(row, plain(s.net(c.who, c.load, programs...)))
+			row = append(row, plain(s.net(c.who, c.load, e.programs...)))
 		}
 		t.Row(row...)
 	}
@@ -291,14 +286,13 @@ func (s *samples) memoryTable() string {
 
 // cost is the summary.
 func (s *samples) cost() string {
-	all := []string{"fork_birth", "fork_sentence", "exec_event", "exec_sentence", "exit_death", "exit_sentence", "free_reaped"}
 	ends, cgroups := s.values["Kill/members=100/by=end ns/op"], s.values["Kill/members=100/by=cgroup.kill ns/op"]
-	if len(ends) == 0 || s.net("member", "busy", all...) == 0 {
+	if len(ends) == 0 || s.net("member", "busy") == 0 {
 		return ""
 	}
 	t := page.NewTable("what", "measured:", "by")
-	t.Row("an outsider's fork, exec and exit, all BPF programs together", plain(s.net("stranger", "busy", all...)/1e3)+" µs", "`make bench BENCH=hooks`")
-	t.Row("a member's", plain(s.net("member", "busy", all...)/1e3)+" µs", "`make bench BENCH=hooks`")
+	t.Row("an outsider's fork, exec and exit, all BPF programs together", plain(s.net("stranger", "busy")/1e3)+" µs", "`make bench BENCH=hooks`")
+	t.Row("a member's", plain(s.net("member", "busy")/1e3)+" µs", "`make bench BENCH=hooks`")
 	t.Row("end of 100 members, against `cgroup.kill` on as many", cell(pairs(ends, cgroups)), "`make bench BENCH=kill`")
 	return t.String()
 }

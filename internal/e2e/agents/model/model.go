@@ -43,8 +43,7 @@ type Server struct {
 	script []Turn
 	http   http.Server
 
-	mu      sync.Mutex
-	answers int
+	mu sync.Mutex // for Trace
 }
 
 // Start serves the script until Close.
@@ -66,13 +65,6 @@ func Start(script ...Turn) (*Server, error) {
 
 // Close ends the server and the answers that wait.
 func (s *Server) Close() { _ = s.http.Close() }
-
-// Answers is the number of turns that were played.
-func (s *Server) Answers() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.answers
-}
 
 // A format is how one vendor's requests are read and its answers are written.
 type format interface {
@@ -149,9 +141,6 @@ func (s *Server) next(r *http.Request, f format) Turn {
 		c.Tool = offered(f.tools(), c.Tool)
 		calls[i] = c
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answers++
 	return Turn{Text: t.Text, Calls: calls}
 }
 

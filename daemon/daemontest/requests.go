@@ -193,3 +193,25 @@ func Outcomes(r *api.Report) map[int]api.OutcomeKind {
 	}
 	return all
 }
+
+// Raw sends bytes and reads the reply, as a kind of caller.
+func (d *Daemon) Raw(who, request string) (Reply, net.Conn) {
+	d.Helper()
+	d.K.AllRead()
+	c, err := d.Dial(who)
+	if err != nil {
+		d.Fatal(err)
+	}
+	go io.WriteString(c, request)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		c.Close()
+		d.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return Reply{T: d.T, Status: resp.StatusCode, Header: resp.Header, Body: b}, c
+}

@@ -3,45 +3,18 @@
 package httpapi_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
-
-// raw sends bytes and reads the reply, as a kind of caller.
-func (w *world) raw(who, request string) (daemontest.Reply, net.Conn) {
-	w.Helper()
-	w.K.AllRead()
-	c, err := w.Dial(who)
-	if err != nil {
-		w.Fatal(err)
-	}
-	go io.WriteString(c, request)
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		c.Close()
-		w.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return daemontest.Reply{T: w.T, Status: resp.StatusCode, Header: resp.Header, Body: b}, c
-}
 
 // TestMalformedRequests: requests that are not HTTP, or too large, get net/http's own
 // refusal, before a handler sees them.
@@ -60,7 +33,7 @@ func TestMalformedRequests(t *testing.T) {
 		"control bytes":    {"GET /\x1b[2J HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, conn := w.raw("user", c.request)
+			a, conn := w.Raw("user", c.request)
 			conn.Close()
 			if a.Status != c.status || bytes.ContainsAny(a.Body, "\n\x1b") {
 				t.Errorf("%d %q, want %d", a.Status, a.Body, c.status)
@@ -68,7 +41,7 @@ func TestMalformedRequests(t *testing.T) {
 		})
 	}
 	t.Run("headers of 7 KiB", func(t *testing.T) {
-		a, conn := w.raw("user", "GET /v1/version HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("a", 7<<10)+"\r\n\r\n")
+		a, conn := w.Raw("user", "GET /v1/version HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("a", 7<<10)+"\r\n\r\n")
 		conn.Close()
 		daemontest.Into[api.Version](a, http.StatusOK)
 	})
@@ -82,99 +55,12 @@ func TestSizeOfRequests(t *testing.T) {
 	w.Do("root", "POST", "/v1/resync", pad(64<<10+1)).Refused(api.CodeTooLarge)
 }
 
-// TestConnectionsAreLimited: in all, per uid, and per session.
-func TestConnectionsAreLimited(t *testing.T) {
-	if l := daemon.DefaultLimits; l.Conns != 2048 || l.MemberConns != 256 || l.UIDConns != 512 || l.Rate != 200 || l.Burst != 1024 || l.Send != 5*time.Second {
-		t.Errorf("%+v", l)
-	}
-	for name, c := range map[string]struct {
-		set      func(*daemon.Limits)
-		who      string
-		unbound  string // the caller that still gets in; "": none
-		verdicts int
-	}{
-		"all":                        {func(l *daemon.Limits) { l.Conns = 3 }, "root", "", 3},
-		"all but what is root's":     {func(l *daemon.Limits) { l.Conns = 32 }, "user", "root", 30},
-		"all but what operators may": {func(l *daemon.Limits) { l.Conns = 32 }, "100", "user", 22},
-		"a uid":                      {func(l *daemon.Limits) { l.UIDConns = 3 }, "user", "root", 3},
-		"a uid's sessions":           {func(l *daemon.Limits) { l.UIDConns = 3 }, "100", "user", 3},
-		"a uid outside of sessions":  {func(l *daemon.Limits) { l.UIDConns = 3 }, "user", "100", 3},
-		"a session":                  {func(l *daemon.Limits) { l.MemberConns = 3 }, "100", "user", 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(w *daemontest.Daemon) { c.set(&w.Host.Limits) })
-			w.Session("user", 100, api.NewSession{})
-			w.Until(func() bool { return w.Service.Access.Open() == 0 })
-			var open []net.Conn
-			for range c.verdicts {
-				a, conn := w.raw(c.who, "GET /v1/version HTTP/1.1\r\nHost: x\r\n\r\n")
-				daemontest.Into[api.Version](a, http.StatusOK)
-				open = append(open, conn)
-			}
-			a := w.Do(c.who, "GET", "/v1/version", nil)
-			a.Refused(api.CodeTooMany)
-			if a.Header.Get("Retry-After") == "" {
-				t.Errorf("%v", a.Header)
-			}
-			if c.unbound != "" {
-				daemontest.Into[api.Version](w.Do(c.unbound, "GET", "/v1/version", nil), http.StatusOK)
-			}
-			for _, conn := range open {
-				conn.Close()
-			}
-			w.Until(func() bool { return w.Service.Access.Open() == 0 })
-			daemontest.Into[api.Version](w.Do(c.who, "GET", "/v1/version", nil), http.StatusOK)
-			if w.Service.Access.RefusedSoFar()["limit"] == 0 {
-				t.Error("it is not counted")
-			}
-		})
-	}
-}
-
 // TestOptions: a request about the whole server is about no route.
 func TestOptions(t *testing.T) {
 	w := newWorld(t)
-	a, conn := w.raw("user", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+	a, conn := w.Raw("user", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
 	defer conn.Close()
 	a.Refused(api.CodeNotFound)
-}
-
-// TestIdleConnections: connections over the limit are refused, and keep no descriptor;
-// a caller that opened them does not block other callers.
-func TestIdleConnections(t *testing.T) {
-	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Conns, w.Host.Limits.UIDConns = 64, 16 })
-	sockets := func() (n int) { // the daemon reads files meanwhile
-		for _, to := range daemontest.Descriptors() {
-			if strings.HasPrefix(to, "socket:") {
-				n++
-			}
-		}
-		return n
-	}
-	before := sockets()
-	const each = 100
-	var idle []net.Conn
-	for range each {
-		for _, who := range []string{"user", "else", "reader"} {
-			c, err := w.Dial(who)
-			if err != nil {
-				t.Fatal(err)
-			}
-			idle = append(idle, c)
-		}
-	}
-	w.Until(func() bool { return w.Service.Access.RefusedSoFar()["limit"] == 3*(each-16) })
-	if n := w.Service.Access.Open(); n != 3*16 {
-		t.Errorf("%d connections are open, want 16 of each uid", n)
-	}
-	// Our end, and the daemon's end of those that it keeps.
-	w.Until(func() bool { return sockets()-before == 3*each+3*16 })
-	daemontest.Into[api.Version](w.Do("root", "GET", "/v1/version", nil), http.StatusOK)
-	for _, c := range idle {
-		c.Close()
-	}
-	w.Until(func() bool { return w.Service.Access.Open() == 0 })
-	daemontest.Into[api.Version](w.Do("user", "GET", "/v1/version", nil), http.StatusOK)
 }
 
 // TestStoppingAndStarting: what a client gets from a daemon that stops or has not

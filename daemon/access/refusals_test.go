@@ -1,6 +1,6 @@
 //go:build linux
 
-package httpapi_test
+package access_test
 
 import (
 	"net/http"
@@ -14,7 +14,7 @@ import (
 // TestEveryChangeIsRecorded: verbs that change something but end nothing, and refusals
 // of each.
 func TestEveryChangeIsRecorded(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
 	daemontest.Into[api.Policy](w.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
 	daemontest.Into[api.Policy](w.Do("root", "POST", "/v1/policy/resume", nil), http.StatusOK)
@@ -24,9 +24,9 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	}
 	w.Add(200, daemontest.Shell, 1000, "lngtest-other")
 	daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 200}}), http.StatusCreated)
-	daemontest.Into[api.Killed](w.Do("user", "POST", "/v1/processes/"+w.Ref(200)+"/kill", kill("CONT")), http.StatusOK)
-	w.Do("else", "POST", "/v1/processes/"+w.Ref(100)+"/kill", kill("TERM")).Refused(api.CodeDenied)
-	w.Do("root", "POST", "/v1/processes/"+w.Ref(daemontest.Shell)+"/kill", kill("TERM")).Refused(api.CodeDenied)
+	daemontest.Into[api.Killed](w.Do("user", "POST", "/v1/processes/"+w.Ref(200)+"/kill", api.KillRequest{Signal: "CONT"}), http.StatusOK)
+	w.Do("else", "POST", "/v1/processes/"+w.Ref(100)+"/kill", api.KillRequest{Signal: "TERM"}).Refused(api.CodeDenied)
+	w.Do("root", "POST", "/v1/processes/"+w.Ref(daemontest.Shell)+"/kill", api.KillRequest{Signal: "TERM"}).Refused(api.CodeDenied)
 	w.Do("else", "GET", "/v1/sessions/"+s.ID, nil).Refused(api.CodeDenied)
 	w.Do("100", "POST", "/v1/sessions/"+s.ID+"/end", nil).Refused(api.CodeDenied)
 	if err := w.Stop(); err != nil {
@@ -48,7 +48,7 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 // TestUnreadableNamespace: a daemon that cannot read a caller's namespace says why, not that the caller
 // is in a container.
 func TestUnreadableNamespace(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	away := w.Do("away", "GET", "/v1/why?ref=20", nil).Refused(api.CodePIDNamespace)
 	if !strings.Contains(away.Message, "another PID namespace") || strings.Contains(away.Hint, "/proc") {
 		t.Errorf("%+v", away)

@@ -1,0 +1,12 @@
+//go:build linux
+
+package access_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+)
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }

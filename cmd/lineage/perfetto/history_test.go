@@ -2,43 +2,23 @@ package perfetto
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto/perfettotest"
 )
 
-// kept is a daemon that has a history.
-type kept struct {
-	api.Client
-	events []api.Event
-	nodes  []api.Node
-	asked  api.EventsQuery
-}
-
-func (k *kept) Policy(context.Context) (*api.Policy, error) {
-	return &api.Policy{Items: []api.PolicyValue{{Key: "redact.0", Value: "hunter[0-9]"}, {Key: "mode", Value: "observe"}}}, nil
-}
-
-func (k *kept) Report(context.Context, string, time.Duration) (*api.Report, error) {
-	return &api.Report{Verdict: api.VerdictClean}, nil
-}
-
-func (k *kept) Tree(context.Context, string, string) (*api.Tree, error) {
-	return &api.Tree{Nodes: k.nodes}, nil
-}
-
-func (k *kept) Events(_ context.Context, q api.EventsQuery, each func(*api.Event) error) error {
-	k.asked = q
-	for i := range k.events {
-		if err := each(&k.events[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+// kept is a daemon that has the history of a session.
+func kept(events []api.Event, nodes []api.Node) *apitest.Client {
+	return &apitest.Client{Has: apitest.Has{
+		Sessions: []api.Session{{ID: "k3x9q2"}},
+		Trees:    map[string]*api.Tree{"k3x9q2": {Nodes: nodes}},
+		Events:   events,
+		Report:   &api.Report{Verdict: api.VerdictClean},
+		Policy:   &api.Policy{Items: []api.PolicyValue{{Key: "redact.0", Value: "hunter[0-9]"}, {Key: "mode", Value: "observe"}}},
+	}}
 }
 
 // TestHistory: dropped events of the session become a gap, and its known processes are
@@ -70,20 +50,19 @@ func TestHistory(t *testing.T) {
 	late := api.Process{Ref: api.Ref{PID: 103, StartNS: 1025 * second}, Creator: new(nodes[1].Ref), Comm: "late"}
 	lateNode := process(103, 1025, 1031)
 	for name, tt := range map[string]struct {
-		k         kept
+		daemon    *apitest.Client
 		processes int
 		gaps      string
 	}{
-		"whole":                 {kept{events: []api.Event{opened, event(1025, "fork", &late)}}, 1, ""},
-		"others were dropped":   {kept{events: []api.Event{old, opened, event(1025, "fork", &late)}}, 1, ""},
-		"its root was born":     {kept{events: []api.Event{old, born, event(1025, "fork", &late)}}, 2, ""},
-		"its beginning is gone": {kept{events: []api.Event{old, event(1025, "fork", &late), event(1030, "exit", &nodes[1].Process)}, nodes: append(nodes, lateNode)}, 4, "events missing: history"},
-		"all of it is gone":     {kept{events: []api.Event{old}, nodes: nodes}, 3, "events missing: history"},
+		"whole":                 {kept([]api.Event{opened, event(1025, "fork", &late)}, nil), 1, ""},
+		"others were dropped":   {kept([]api.Event{old, opened, event(1025, "fork", &late)}, nil), 1, ""},
+		"its root was born":     {kept([]api.Event{old, born, event(1025, "fork", &late)}, nil), 2, ""},
+		"its beginning is gone": {kept([]api.Event{old, event(1025, "fork", &late), event(1030, "exit", &nodes[1].Process)}, append(nodes, lateNode)), 4, "events missing: history"},
+		"all of it is gone":     {kept([]api.Event{old}, nodes), 3, "events missing: history"},
 	} {
 		var out bytes.Buffer
 		ended := *wall(1040 * second)
-		k := tt.k
-		if err := History(t.Context(), &k, &api.Session{ID: "k3x9q2", Started: &began, Ended: &ended}, &out); err != nil {
+		if err := History(t.Context(), tt.daemon, &api.Session{ID: "k3x9q2", Started: &began, Ended: &ended}, &out); err != nil {
 			t.Fatal(err)
 		}
 		r := perfettotest.Decode(t, out.Bytes())
@@ -93,8 +72,8 @@ func TestHistory(t *testing.T) {
 		if strings.Contains(r.Text(), "hunter2") || tt.processes > 2 && !strings.Contains(r.Text(), "[redacted]") {
 			t.Errorf("%s: a secret is in\n%s", name, r.Text())
 		}
-		if k.asked.Since.After(began) || k.asked.Until.Before(ended) {
-			t.Errorf("%s: asked for %+v", name, k.asked)
+		if q := tt.daemon.Got.Events[0]; q.Since.After(began) || q.Until.Before(ended) {
+			t.Errorf("%s: asked for %+v", name, q)
 		}
 		if tt.processes == 4 && !strings.Contains(r.Text(), "creator=101") {
 			t.Errorf("%s: a dead creator is lost\n%s", name, r.Text())

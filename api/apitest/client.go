@@ -44,7 +44,6 @@ type Has struct {
 	Leaks    *api.Leaks
 	Policy   *api.Policy
 	Events   []api.Event
-	Frames   []*api.Frame
 	PageSize int // of the history; 0: the limit of the query
 }
 
@@ -263,11 +262,6 @@ func (c *Client) Events(ctx context.Context, q api.EventsQuery, each func(*api.E
 func (c *Client) Watch(ctx context.Context, _ api.WatchQuery, each func(*api.Frame) error) error {
 	if c.On.Watch != nil {
 		return c.On.Watch(ctx, each)
-	}
-	for _, f := range c.Has.Frames {
-		if err := each(f); err != nil {
-			return err
-		}
 	}
 	return c.Refuse
 }

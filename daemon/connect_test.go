@@ -217,29 +217,8 @@ func serveFake(t *testing.T, k *kerneltest.Kernel, o daemon.Options) (stop func(
 	h := daemon.ThisHost()
 	h.Open = func(tracer.Options) (daemon.Kernel, error) { k.Reopen(); return k, nil }
 	h.Unload = func(string) error { return os.WriteFile(filepath.Join(filepath.Dir(o.Socket), "unloaded"), nil, 0o600) }
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- h.Serve(ctx, o, nil, zerolog.Nop()) }()
-	err := instance.Poll(t.Context(), func() (bool, error) {
-		select {
-		case err := <-done:
-			cancel()
-			return true, errors.Join(errors.New("it ended"), err)
-		default:
-		}
-		c, err := api.Dial(t.Context(), o.Socket)
-		if err != nil {
-			return false, nil
-		}
-		v, err := c.Version(t.Context())
-		c.Close()
-		return err == nil && v.Version == o.Version, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop = sync.OnceValue(func() error { cancel(); return <-done })
-	t.Cleanup(func() { stop() })
+	c, stop := daemontest.Serve(t, h, o)
+	c.Close()
 	return stop
 }
 

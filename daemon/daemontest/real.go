@@ -6,15 +6,14 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
-	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
@@ -54,35 +53,35 @@ func (r *Real) Serve(t *testing.T) (c api.Client) {
 		return gated{k, r.Gate}, err
 	}
 	h.Unload = func(string) error { return tracer.Unload(r.Dir) }
+	c, _ = Serve(t, h, r.Options)
+	return c
+}
+
+// Serve runs the daemon of a host until stop, or the end of the test, and connects to it.
+func Serve(t *testing.T, h daemon.Host, o daemon.Options) (c api.Client, stop func() error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- h.Serve(ctx, r.Options, nil, zerolog.Nop()) }()
-	err := instance.Poll(t.Context(), func() (bool, error) {
-		var err error
-		if c, err = api.Dial(ctx, r.Socket); err == nil {
-			return true, nil
-		}
-		select {
-		case err := <-done:
-			done <- err
-			return true, fmt.Errorf("the daemon ended: %w", err)
-		default:
-			return false, nil
-		}
-	})
+	serving, done := make(chan struct{}), make(chan error, 1)
+	h.Serving = func(*daemon.Service) { close(serving) }
+	go func() { done <- h.Serve(ctx, o, nil, zerolog.Nop()) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() {
-		if c != nil {
-			c.Close()
-		}
-		cancel()
-		if err := <-done; err != nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
+	select {
+	case <-serving:
+	case err := <-done:
+		done <- nil // for stop
+		t.Fatalf("the daemon ended: %v", err)
+	}
+	c, err := api.Dial(ctx, o.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	t.Cleanup(func() { c.Close() })
+	return c, stop
 }
 
 // Blocked starts a shell that waits for a line, with a session over it. Its

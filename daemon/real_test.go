@@ -24,14 +24,18 @@ func TestReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sleeper api.Node
-	for sleeper.PID == 0 {
+	for asleep := 0; asleep < 2; {
+		asleep = 0
 		tree, err := c.Tree(ctx, "lngtest", "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range tree.Nodes {
-			if n.State == "live" && len(n.Argv) == 2 && n.Argv[1] == "300" {
-				sleeper = n
+			if n.State == "live" && len(n.Argv) == 2 && n.Argv[0] == "sleep" {
+				asleep++
+				if n.Argv[1] == "300" {
+					sleeper = n
+				}
 			}
 		}
 	}

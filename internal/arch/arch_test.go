@@ -31,11 +31,12 @@ const (
 
 // pkg is a package as go list describes it, with its name made short.
 type pkg struct {
-	ImportPath string
-	Dir        string
-	Doc        string // the first sentence
-	GoFiles    []string
-	Imports    []string
+	ImportPath                string
+	Dir                       string
+	Doc                       string // the first sentence
+	GoFiles                   []string
+	TestGoFiles, XTestGoFiles []string
+	Imports                   []string
 }
 
 // TestSizes compares sizes over a limit with the table, in both directions: nothing
@@ -103,7 +104,7 @@ func short(path string) (string, bool) { return strings.CutPrefix(path, module+"
 
 func packages(t *testing.T) (all []pkg) {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,TestGoFiles,XTestGoFiles,Imports", "./...")
 	cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	if err != nil {

@@ -1,0 +1,25 @@
+#!/bin/bash
+# cover.sh [PACKAGE…]: the part of each package's statements that its own tests reach, default of all
+# packages. It fails if a package of more than 300 lines has less than LEAST (60) percent, but
+# for those that internal/arch lists as tested by another package.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+module=$(go list -m)
+elsewhere=$(sed -n '/^var testedBy/,/^}/s/^\t"\([^"]*\)".*/\1/p' internal/arch/tested_test.go)
+failed=0
+while read -r package dir files; do
+	path=${package#"$module/"}
+	case $path in internal/* | *test) continue ;; esac
+	# shellcheck disable=SC2086
+	lines=$(cd "$dir" && { grep -L "^// Code generated " $files || true; } | xargs -r cat | wc -l)
+	[ "$lines" -gt 300 ] || continue
+	part=$(go test -count=1 -cover "$package" | grep -oP 'coverage: \K[0-9]+' || echo 0)
+	verdict=
+	if [ "$part" -lt "${LEAST:-60}" ] && ! grep -qx "$path" <<<"$elsewhere"; then
+		verdict='  too few'
+		failed=1
+	fi
+	printf '%3d%% of %5d lines  %s%s\n' "$part" "$lines" "$path" "$verdict"
+done < <(go list -f '{{if .GoFiles}}{{.ImportPath}} {{.Dir}} {{join .GoFiles " "}}{{end}}' "${@:-./...}")
+exit $failed

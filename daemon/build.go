@@ -14,8 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/branch"
 	"github.com/lineage-ebpf/lineage/daemon/commands"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/heldwatch"
 	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
@@ -41,7 +41,6 @@ func (h Host) build(p parts, o Options) *Service {
 	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.Clock.Monotonic, Proc: h.Proc, Hold: h.Hold})
 	own := registry.New(registry.Options{
 		Kernel: k, Enforcer: e, Clock: h.Clock, Proc: h.Proc, Log: log, Hidden: selfcheck.Hidden, Period: h.Period,
-		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() },
 	})
 	s := &Service{
 		parts: p, Registry: own, Enforcer: e, clock: h.Clock, manager: h.Manager, linger: o.Ephemeral, flush: h.Limits.Flush,
@@ -57,6 +56,10 @@ func (h Host) build(p parts, o Options) *Service {
 	s.Attribution = attribution.New(attribution.Options{
 		Registry: own, Policy: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Files: cmp.Or(h.Files, "/"), Self: p.self,
 		Clock: h.Clock, Audit: p.audit, Log: log,
+	})
+	held := holdings.New(holdings.Options{
+		Registry: own, Kernel: k, Proc: h.Proc, Clock: h.Clock, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},
+		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() }, Every: h.HeldPeriod, Log: log,
 	})
 	s.selfCheck = selfcheck.New(selfcheck.Options{
 		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: p.self, Registry: own, Clock: h.Clock, Proc: h.Proc, Log: log,
@@ -83,8 +86,8 @@ func (h Host) build(p parts, o Options) *Service {
 	said := marks.New(marks.Options{Registry: own, Kernel: k, Proc: h.Proc, Clock: h.Clock, Policy: r.Policy})
 	feed := watch.New(watch.Options{Lines: lines, Registry: own, Find: find, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
-		Registry: own, Access: s.Access, Enforcer: e, Kernel: k, Proc: h.Proc, Find: find, Archive: archive, Holds: own.Holds(),
-		Plans:    plan.New(plan.Options{Registry: own, Find: find, Enforcer: e, Kernel: k, Holds: own.Holds(), Proc: h.Proc, Clock: h.Clock}),
+		Registry: own, Access: s.Access, Enforcer: e, Kernel: k, Proc: h.Proc, Find: find, Archive: archive, Holdings: held,
+		Plans:    plan.New(plan.Options{Registry: own, Find: find, Enforcer: e, Kernel: k, Holdings: held, Proc: h.Proc, Clock: h.Clock}),
 		Branches: branch.New(own, k), Marks: said,
 		Events: stream.New(stream.Options{
 			Lines: lines, Registry: own, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
@@ -93,7 +96,6 @@ func (h Host) build(p parts, o Options) *Service {
 		SelfCheck: s.selfCheck, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
-	held := heldwatch.New(heldwatch.Options{Registry: own, Kernel: k, Clock: h.Clock, Every: h.HeldPeriod, Log: log})
 	own.Attach(said.Hooks(), held.Hooks(), commands.New(own, k, h.Proc).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.Recorder.Hooks())
 	s.Jobs = []func(context.Context){
 		func(ctx context.Context) { e.Run(ctx, own.Judged) }, own.Look, held.Run,

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -10,6 +11,7 @@ import (
 // Kernel is what the daemon needs of the tracer; *tracer.Tracer has it.
 type Kernel interface {
 	registry.Kernel
+	holdings.Kernel
 	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
 	SetAgents(agents []tracer.Agent) error
 	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error

@@ -57,9 +57,11 @@ func (a *Attribution) Hooks() *registry.Hooks {
 				its.For, its.Weak = x.Info().For, x.Info().Weak
 			}
 		},
-		Adopted: func(registry.View, *registry.Session) { // what it had lost before is found by evidence
-			a.LookAnew()
-			a.askHaste()
+		Adopted: func(_ registry.View, x *registry.Session) {
+			if !x.Info().Kept { // what it had lost before is found by evidence
+				a.LookAnew()
+				a.askHaste()
+			}
 		},
 		Forgotten: func(_ registry.View, x *registry.Session) {
 			if its := a.sessions[x.ID()]; its != nil {
@@ -74,15 +76,24 @@ func (a *Attribution) Hooks() *registry.Hooks {
 			}
 			return registry.WantSome
 		},
-		Met:     a.crowd.meet,
-		Walked:  a.crowd.walked,
+		Met: func(p *tracer.Process) {
+			if p == nil {
+				a.crowd.walked()
+				return
+			}
+			a.crowd.meet(p)
+		},
 		Sampled: func(registry.View, *registry.Look) func() { return func() { a.crowd.hand(a.strangers) } },
 		Describe: func(v registry.View, x *registry.Session, d *document.Session) {
 			d.For, d.Work = a.of(x.ID()).For, a.work(v, x)
 		},
-		Origin:     func(_ registry.View, x *registry.Session) tracer.SessionID { return a.of(x.ID()).For },
 		Persistent: a,
 	}
+}
+
+// Origin is the session for which the members of a session work, 0: none.
+func (a *Attribution) Origin(_ registry.View, x *registry.Session) tracer.SessionID {
+	return a.of(x.ID()).For
 }
 
 // work is what a session has handed to brokers.

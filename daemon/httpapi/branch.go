@@ -101,7 +101,7 @@ func (h *branches) postEnd(w http.ResponseWriter, r *http.Request, c access.Call
 	}
 	if grace > 0 {
 		for _, id := range b.Sessions() {
-			h.ends.registry.CollectBefore(id)
+			h.ends.holdings.CollectBefore(id)
 		}
 	}
 	for _, id := range b.Sessions() {

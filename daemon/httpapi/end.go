@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/plan"
@@ -31,6 +32,7 @@ type ends struct {
 	access   *access.Access
 	enforcer *enforcer.Enforcer
 	plans    *plan.Planner
+	holdings *holdings.Holdings
 	bodies   bodies
 	stopping <-chan struct{}
 	log      zerolog.Logger
@@ -110,7 +112,7 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 		return h.unended(c, access.End, id.String(), word, err)
 	}
 	if !begun && grace > 0 {
-		h.registry.CollectBefore(id)
+		h.holdings.CollectBefore(id)
 	}
 	if req.PlanToken != "" {
 		if err := h.plans.Check(req.PlanToken, id); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -22,6 +23,7 @@ type growth struct {
 	proc     procfs.FS
 	rules    *rules.Policy
 	growth   *leaks.Growth
+	holdings *holdings.Holdings
 }
 
 // getLeaks reports what sessions hold and how it grows.
@@ -35,7 +37,7 @@ func (h *growth) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 	if word := q.Get("session"); word != "" {
 		err = h.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
 			if !x.Closed() {
-				d.Items = append(d.Items, h.growth.Session(v, x, rooms))
+				d.Items = append(d.Items, h.growth.Session(v, x, h.holdings.Held(v, x), rooms))
 			}
 		})
 		if err == nil && len(d.Items) == 0 {
@@ -46,7 +48,7 @@ func (h *growth) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 		err = h.registry.ReadFor(c, func(v registry.View) {
 			for _, x := range v.Sorted() {
 				if !x.Closed() && access.Decide(c, access.Read, v.Scope(x)).Allow {
-					d.Items = append(d.Items, h.growth.Session(v, x, rooms))
+					d.Items = append(d.Items, h.growth.Session(v, x, h.holdings.Held(v, x), rooms))
 				}
 			}
 			if all {

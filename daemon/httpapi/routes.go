@@ -14,13 +14,13 @@ func (s *Server) routes() map[string]route {
 		daemon  = host{o.Registry, a, o.Status, o.SelfCheck, o.Metrics, o.Managed, o.Stop}
 		session = sessions{o.Find, o.Registry, o.Archive}
 		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Attribution, b, o.Log}
-		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, b, o.Stopping, o.Log}
+		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, o.Holdings, b, o.Stopping, o.Log}
 		branch  = branches{&end, o.Branches, o.Kernel}
 		keep    = keeps{o.Find, o.Registry, a, o.Kernel, o.Proc, o.Rules, o.Steward, b, o.Log}
 		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
-		process = processes{o.Registry, o.Find, o.Archive, o.Holds}
+		process = processes{o.Registry, o.Find, o.Archive, o.Holdings}
 		orphan  = orphans{o.Find, o.Registry}
-		leak    = growth{o.Find, o.Registry, o.Proc, o.Rules, o.Growth}
+		leak    = growth{o.Find, o.Registry, o.Proc, o.Rules, o.Growth, o.Holdings}
 		stream  = streams{o.Events, o.Feed}
 		ended   = past{o.Archive}
 		mark    = marking{a, o.Marks, b}

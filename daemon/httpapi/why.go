@@ -9,9 +9,9 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -20,7 +20,7 @@ type processes struct {
 	registry *registry.Registry
 	find     *lookup.Finder
 	archive  *history.Archive
-	holds    *resources.Reader
+	holdings *holdings.Holdings
 }
 
 // getProcess describes one process.
@@ -88,7 +88,7 @@ func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Call
 		if err != nil {
 			return err
 		}
-		d.Holds = document.Holds(h.holds.Of(ctx, []tracer.Identity{id}), nil)
+		d.Holds = document.Holds(h.holdings.Reader().Of(ctx, []tracer.Identity{id}), nil)
 		done()
 	}
 	d.Head = api.NewHead("why")

@@ -34,7 +34,7 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 		return h.whyPortAt(w, r, c, uint16(port), proto, q.Get("at"))
 	}
 	return h.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), fmt.Sprintf("no listener found on %d/%s", port, proto), func(ctx context.Context) (held found) {
-		held.Held, held.waits = h.holds.Listeners(ctx, proto, uint16(port))
+		held.Held, held.waits = h.holdings.Reader().Listeners(ctx, proto, uint16(port))
 		if proto == "tcp" {
 			held.Ports = h.told(c, held.Ports, uint16(port))
 		}
@@ -46,7 +46,7 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 // may not be read.
 func (h *processes) told(c access.Caller, found []resources.Port, port uint16) []resources.Port {
 	var listening []resources.Port
-	_ = h.registry.ReadFor(c, func(v registry.View) { listening = v.Listening(port) })
+	_ = h.registry.ReadFor(c, func(v registry.View) { listening = h.holdings.Listening(v, port) })
 	for _, p := range listening {
 		held := func(q resources.Port) bool { return q.Same(&p) && !q.Holder.IsZero() }
 		if slices.ContainsFunc(found, held) {
@@ -71,7 +71,7 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 	}
 	f.Path = filepath.Clean(f.Path)
 	return h.whyHeld(w, r, c, "path "+f.Path, "no process found that has "+f.Path+" open or locked", func(ctx context.Context) (held found) {
-		held.files, held.Held = h.holds.Holders(ctx, f)
+		held.files, held.Held = h.holdings.Reader().Holders(ctx, f)
 		return held
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -97,8 +98,8 @@ func Rooms(proc procfs.FS) (rooms []Room) {
 	return rooms
 }
 
-// Session describes the growth of a session, without its nested ones.
-func (g *Growth) Session(v registry.View, x *registry.Session, rooms []Room) api.Leak {
+// Session describes the growth of a session, without its nested ones, and what its members hold.
+func (g *Growth) Session(v registry.View, x *registry.Session, held resources.Held, rooms []Room) api.Leak {
 	v.Refresh(x)
 	n := v.Graph().Count(x.ID())
 	d := api.Leak{
@@ -127,7 +128,7 @@ func (g *Growth) Session(v registry.View, x *registry.Session, rooms []Room) api
 		return cmp.Or(cmp.Compare(b.RSSBytes, a.RSSBytes), cmp.Compare(b.Processes, a.Processes), cmp.Compare(a.Comm, b.Comm))
 	})
 	exhausts(&d, limitsOf(&d, x.Info(), rooms)...)
-	if h := document.Holds(x.Held(), nil); h != nil {
+	if h := document.Holds(held, nil); h != nil {
 		d.Ports, d.Locks = h.Ports, h.Locks
 	}
 	return d

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
@@ -33,7 +34,7 @@ type Options struct {
 	Find     *lookup.Finder
 	Enforcer *enforcer.Enforcer
 	Kernel   Kernel
-	Holds    *resources.Reader
+	Holdings *holdings.Holdings
 	Proc     procfs.FS
 	Clock    registry.Clock
 }
@@ -171,7 +172,7 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 		ids[i] = now[i].Identity
 	}
 	began := p.o.Clock.Boottime()
-	held := p.o.Holds.Of(ctx, ids)
+	held := p.o.Holdings.Reader().Of(ctx, ids)
 	d.Unknown = held.Unknown
 	traced, err := p.outsiders(ctx, now)
 	if err != nil {
@@ -190,7 +191,7 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 				run = commandsOf(v.Graph(), now)
 			}
 			if x := v.Session(of.Session); x != nil && !x.Closed() && of.Root.IsZero() {
-				v.Holds(x, held, began) // an immediate end has no time to look again
+				p.o.Holdings.Note(v.View, x, held, began) // an immediate end has no time to look again
 			}
 		})
 	})

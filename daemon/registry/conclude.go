@@ -62,15 +62,15 @@ func (r *Registry) conclude(s *Session) {
 	if at := s.info.Emptied; empty && at != 0 && at < r.began {
 		s.emptyAt = at // it became empty while no daemon ran, and this daemon found that only now
 	}
-	if !r.settled(s, empty) {
+	report := s.receipt.Report(s.info, s.joined, r.took(s), s.result)
+	report.EndedBy = s.by()
+	if empty {
+		report.Ended = r.clock.Wall(s.emptyAt)
+	}
+	if r.view().concluding(s, report) {
 		return
 	}
-	s.report = s.receipt.Report(s.info, s.joined, r.took(s), s.result)
-	r.freed(s.report, s)
-	s.report.EndedBy = s.by()
-	if empty {
-		s.report.Ended = r.clock.Wall(s.emptyAt)
-	}
+	s.report = report
 	if r.lost > s.lost {
 		s.report.Truncated = true // an exit may be among the lost
 	}
@@ -88,7 +88,7 @@ func (r *Registry) conclude(s *Session) {
 		close(s.over)
 		s.told = true
 	}
-	s.written, s.after = s.result, nil // what is left has to be looked at again
+	s.written = s.result
 	if empty {
 		r.close(s)
 	}
@@ -139,7 +139,6 @@ func (r *Registry) close(s *Session) {
 		r.release(s.info.ID)
 	}
 	r.view().Save(s)
-	s.holdings = holdings{}
 	r.ended.Book(s.info.UID, -s.receipt.Size())
 	s.receipt = enforcer.Receipt{} // the report has it all
 	r.ended.Add(s, s.info.UID, enforcer.ReportSize(s.report))

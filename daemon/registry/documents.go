@@ -26,7 +26,7 @@ func (v View) Record(s *Session) *document.Session {
 	d := &document.Session{
 		Info: s.info, State: s.State(), Family: v.Family(s.info.ID),
 		Level: v.r.kernel.Features().Level, Degraded: v.r.degraded,
-		Joined: s.joined, CPU: used.CPU, RSS: used.RSS, Zombies: s.zombies, Ports: v.ports(s), RootDied: s.rootDied != 0,
+		Joined: s.joined, CPU: used.CPU, RSS: used.RSS, Zombies: s.zombies, RootDied: s.rootDied != 0,
 	}
 	if s.info.State == tracer.StateEnding && s.info.Deadline != 0 {
 		left := int64(s.info.Deadline) - int64(v.r.clock.Monotonic())

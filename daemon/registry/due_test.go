@@ -18,7 +18,12 @@ func TestQuiet(t *testing.T) {
 	o, k := newRegistry(t)
 	looks := 0
 	limits := WantNone
-	o.Attach(&Hooks{Walked: func() { looks++ }, Walking: func(View) Want { return limits }})
+	walked := func(p *tracer.Process) {
+		if p == nil {
+			looks++
+		}
+	}
+	o.Attach(&Hooks{Met: walked, Walking: func(View) Want { return limits }})
 	ctx, cancel := context.WithCancel(t.Context())
 	go o.Run(ctx)
 	defer func() { cancel(); <-o.Done() }()

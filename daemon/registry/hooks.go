@@ -4,7 +4,9 @@ package registry
 
 import (
 	"encoding/json"
+	"errors"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -19,14 +21,23 @@ type Hooks struct {
 	Forked, Execed, Exited eventHook
 	// RootDied: the root of a session is dead, according to an event or a look.
 	RootDied sessionHook
+	// Listened gets the events about TCP sockets on which members listen. The session of one that was
+	// closed may be nil.
+	Listened eventHook
 	// Published gets the events that readers get, after the graph applied them. They
 	// belong to a batch: do not keep them.
 	Published func(View, []tracer.Event)
 
 	// Opened: the registry holds a session from now on. Its memory was already restored.
 	Opened sessionHook
-	// Adopted: a session was opened over running processes.
+	// Adopted: a session was opened over running processes, outsiders or members of another one,
+	// and they were entered.
 	Adopted sessionHook
+	// Ending: a session has begun to end, and may have members.
+	Ending sessionHook
+	// Concluding gets a receipt before it is written, and may add to it, or ask to wait. Then it
+	// calls Tx.Conclude later. Ended is set if all members are gone.
+	Concluding func(View, *Session, *api.Report) (wait bool)
 	// Changed: the document of a session may be different.
 	Changed func(View, tracer.SessionID)
 	// Saved: what is remembered of a session across daemon restarts may be different.
@@ -40,18 +51,15 @@ type Hooks struct {
 
 	// Walking is called before a look, and returns which looks the feature wants.
 	Walking func(View) Want
-	// Met is called for each process of the look, and Walked after the last one: both
-	// in the goroutine that looks.
-	Met    func(*tracer.Process)
-	Walked func()
+	// Met is called for each process of the look, and with nil after the last one, in the
+	// goroutine that looks.
+	Met func(*tracer.Process)
 	// Sampled gets the look, after graph and sessions applied it. If it returns a
 	// function, that runs in the goroutine that looks, before the look is over.
 	Sampled func(View, *Look) (after func())
 
 	// Describe adds to a session's document what the feature knows.
 	Describe func(View, *Session, *document.Session)
-	// Origin is the session from which the processes of this one were handed over, 0: none.
-	Origin func(View, *Session) tracer.SessionID
 	// Persistent is the part of a feature that outlives the daemon.
 	Persistent Persistent
 }
@@ -81,9 +89,15 @@ const (
 
 // Look is what one walk over all processes of the host saw.
 type Look struct {
+	Resync
 	At   uint64 // boottime
 	Seen []lineage.Seen
+
+	failed error
 }
+
+// Fail notes that a feature could not read what it needs, if err is not nil.
+func (l *Look) Fail(err error) { l.failed = errors.Join(l.failed, err) }
 
 type (
 	sessionHook = func(View, *Session)
@@ -140,6 +154,16 @@ func (v View) looked(l *Look) (after []func()) {
 		}
 	}
 	return after
+}
+
+// concluding calls the hooks before a receipt is written, and reports whether one asks to wait.
+func (v View) concluding(s *Session, report *api.Report) (wait bool) {
+	for _, h := range v.r.hooks {
+		if h.Concluding != nil && h.Concluding(v, s, report) {
+			wait = true
+		}
+	}
+	return wait
 }
 
 // Changed notes that the document of a session may be different.

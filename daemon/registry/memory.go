@@ -19,7 +19,6 @@ import (
 type memory struct {
 	EndedBy   *api.Caller     `json:"ended_by,omitempty"`
 	EndCaller *audit.Caller   `json:"end_caller,omitempty"`
-	Output    string          `json:"output,omitempty"`
 	RootDied  api.U64         `json:"root_died,omitempty"`
 	CPUDead   time.Duration   `json:"cpu_dead_ns,omitempty"`
 	Joined    int             `json:"joined,omitempty"`
@@ -34,7 +33,7 @@ func (m *memory) Redact(redact func([]string) []string) {
 // Memory copies what is remembered of a session, by the registry and by the features.
 func (v View) Memory(s *Session) []Memory {
 	all := []Memory{&memory{
-		EndedBy: s.endedBy, EndCaller: s.endCaller, Output: s.output, RootDied: api.U64(s.rootDied), CPUDead: s.cpuDead,
+		EndedBy: s.endedBy, EndCaller: s.endCaller, RootDied: api.U64(s.rootDied), CPUDead: s.cpuDead,
 		Joined: s.joined, Receipt: s.receipt.Booked(),
 	}}
 	for _, h := range v.r.hooks {
@@ -74,9 +73,6 @@ func (v View) restore(s *Session, text json.RawMessage) {
 	s.endedBy, s.endCaller = m.EndedBy, m.EndCaller
 	s.cpuDead, s.joined, s.receipt = m.CPUDead, m.Joined, enforcer.Resume(m.Receipt)
 	v.r.ended.Book(s.info.UID, s.receipt.Size())
-	if s.output == "" {
-		s.output = m.Output
-	}
 	if m.RootDied != 0 {
 		s.rootDied = uint64(m.RootDied)
 	}

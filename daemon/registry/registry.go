@@ -16,7 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/intake"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/retain"
-	"github.com/lineage-ebpf/lineage/daemon/sockets"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -49,7 +48,6 @@ type Kernel interface {
 	Follow(from, id tracer.SessionID) (int, error)
 	Move(p tracer.Identity, from, to tracer.SessionID) error
 	Release(id tracer.SessionID) error
-	Listeners(each func(*tracer.Event)) error
 	Counters() (map[string]uint64, error)
 	RecursionMisses() (map[string]uint64, error)
 	OpenMissedAgents() (int, error)
@@ -72,9 +70,7 @@ type Options struct {
 	Graph    lineage.Options
 	// Hidden reports whether a session, and everything in it, is not shown to any user.
 	Hidden func(tracer.SessionInfo) bool
-	// PortsWait is how long the receipt of an empty session waits for its ports.
-	PortsWait func() time.Duration
-	Period    time.Duration // between two looks
+	Period time.Duration // between two looks
 }
 
 // Registry holds the graph and the sessions, in one goroutine: the comments on its fields
@@ -83,19 +79,17 @@ type Registry struct {
 	host
 	loop
 	counts
-	tracker
 	looks sampler
 	hooks []*Hooks
 
-	graph     *lineage.Graph
-	sessions  map[tracer.SessionID]*Session
-	nested    map[tracer.SessionID][]tracer.SessionID // directly
-	ended     *retain.List[*Session]                  // and the memory of all receipts
-	gone      []tracer.SessionID
-	canaries  hiding
-	listeners listeners
-	memories  map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
-	watch     map[tracer.SessionID]bool            // scratch of apply
+	graph    *lineage.Graph
+	sessions map[tracer.SessionID]*Session
+	nested   map[tracer.SessionID][]tracer.SessionID // directly
+	ended    *retain.List[*Session]                  // and the memory of all receipts
+	gone     []tracer.SessionID
+	canaries hiding
+	memories map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
+	watch    map[tracer.SessionID]bool            // scratch of apply
 
 	doubts  []doubt       // reported after a pause, unless their events come
 	untold  uint64        // changes that doubts had no room for
@@ -133,7 +127,6 @@ func New(p Options) *Registry {
 		},
 		loop:     newLoop(p.Kernel),
 		counts:   counts{meter: newMeter()},
-		tracker:  newTracker(&p),
 		graph:    lineage.New(p.Graph),
 		sessions: make(map[tracer.SessionID]*Session),
 		nested:   make(map[tracer.SessionID][]tracer.SessionID),
@@ -145,7 +138,6 @@ func New(p Options) *Registry {
 		r.drop(s)
 		r.graph.Forget(s.info.ID)
 	})
-	r.listeners = listeners{registry: r, open: make(map[uint64]*sockets.Socket)}
 	r.looks = sampler{
 		registry: r, period: p.Period, asked: make(chan Cause, 1), hurry: make(chan struct{}, 1), unreleased: make(map[tracer.SessionID]bool),
 	}
@@ -215,14 +207,8 @@ func (r *Registry) apply(batch []tracer.Event) {
 				r.died(s, ev)
 			}
 			r.name(ev)
-		case tracer.EventListen:
-			if s != nil {
-				r.listeners.begins(ev)
-			}
-			r.name(ev)
-			continue
-		case tracer.EventUnlisten:
-			r.listeners.ends(ev)
+		case tracer.EventListen, tracer.EventUnlisten:
+			r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Listened })
 			r.name(ev)
 			continue
 		case tracer.EventReaped:

@@ -166,13 +166,9 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 		r.known(infos)
 		r.mourn(&p.census)
 		r.repaired(done, now, r.sampled(now, seen))
-		if done.Cause != CauseNone || len(done.Changes) > 0 {
-			r.listeners.rehouse()
-		}
-		if done.Cause != CauseNone {
-			failed = r.listeners.relist()
-		}
-		after = r.view().looked(&Look{At: now, Seen: seen})
+		look := &Look{Resync: *done, At: now, Seen: seen}
+		after = r.view().looked(look)
+		failed = look.failed
 	})
 	for _, f := range after {
 		f()
@@ -218,23 +214,24 @@ func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
 	err = p.registry.kernel.Snapshot(0, func(t *tracer.Process) error {
 		p.comms = append(p.comms, t.Comm[:]...)
 		p.census.meet(t)
-		for _, h := range p.registry.hooks {
-			if h.Met != nil {
-				h.Met(t)
-			}
-		}
+		p.met(t)
 		p.seen = append(p.seen, intake.Seen(t, p.comms[len(p.comms)-len(t.Comm):]))
 		return nil
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("read task list: %w", err)
 	}
+	p.met(nil)
+	return now, p.seen, nil
+}
+
+// met hands a process of the walk to the features, and nil after the last one.
+func (p *sampler) met(t *tracer.Process) {
 	for _, h := range p.registry.hooks {
-		if h.Walked != nil {
-			h.Walked()
+		if h.Met != nil {
+			h.Met(t)
 		}
 	}
-	return now, p.seen, nil
 }
 
 // repair asks the kernel to correct what must not be: members of a session that does not

@@ -31,9 +31,8 @@ type Session struct {
 	// endCaller is the same for the audit log.
 	endCaller *audit.Caller
 	receipt   enforcer.Receipt
-	lost      uint64 // events that were lost before it began
-	holdings
-	written *enforcer.Result // the result that report is about
+	lost      uint64           // events that were lost before it began
+	written   *enforcer.Result // the result that report is about
 
 	rootDied uint64 // boottime, as far as we know; 0: it lives
 	emptyAt  uint64 // boottime at which the kernel says that it was empty, 0: not yet
@@ -138,9 +137,6 @@ func (r *Registry) enter(info tracer.SessionInfo) *Session {
 	}
 	r.looks.sleep.Wake()
 	r.view().Changed(info.ID)
-	if output, err := r.holds.Output(info.Root); err == nil {
-		s.output = output
-	}
 	if hasDied(r.kernel, info.Root) {
 		s.rootDied = r.foundDead(&info)
 	}
@@ -169,7 +165,7 @@ func (r *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 	}
 	r.view().Changed(s.info.ID)
 	if ev.State < tracer.StateEmpty {
-		r.askHeld(s.info.ID)
+		r.view().notify(s, func(h *Hooks) sessionHook { return h.Ending })
 	}
 	s.info.State = max(s.info.State, ev.State)
 	if s.info.Cause == tracer.CauseNone {

@@ -33,15 +33,19 @@ func (r *Registry) Adopt(spec tracer.SessionSpec, uid uint32) (info tracer.Sessi
 	} else {
 		n, err = r.kernel.Adopt(info.ID, uid)
 	}
-	r.Reread(info.ID)
-	r.askHeld(info.ID)
+	r.adopted(info.ID)
+	return info, n, err
+}
+
+// adopted takes the kernel's record of a session that was opened over running processes.
+func (r *Registry) adopted(id tracer.SessionID) {
+	r.Reread(id)
 	r.AskResync(CauseMoved)
 	_ = r.do(func() {
-		if x := r.sessions[info.ID]; x != nil {
+		if x := r.sessions[id]; x != nil {
 			r.view().notify(x, func(h *Hooks) sessionHook { return h.Adopted })
 		}
 	})
-	return info, n, err
 }
 
 // joined counts members that ran when they were entered. Births report those that were in no
@@ -149,9 +153,7 @@ func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note
 			r.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("descendants not kept")
 		}
 	}
-	r.Reread(info.ID)
-	r.askHeld(info.ID)
-	r.AskResync(CauseMoved)
+	r.adopted(info.ID)
 	if len(late) > 0 {
 		spec.Root = late[0]
 		return r.HandOver(spec, late, note)

@@ -3,13 +3,10 @@
 package registry
 
 import (
-	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -64,26 +61,5 @@ func TestUsage(t *testing.T) {
 	look()
 	if d := o.view().Document(s, access.Caller{}); d.CPUSeconds != 10 {
 		t.Errorf("a look later: %v s", d.CPUSeconds)
-	}
-}
-
-// TestPortsOfThoseWhoLeft: a look at procfs found ports of processes that have died or left since.
-func TestPortsOfThoseWhoLeft(t *testing.T) {
-	o, k := newRegistry(t)
-	s, other := session(t, o, k, 100), session(t, o, k, 200)
-	for pid := uint32(101); pid <= 104; pid++ {
-		k.Fork(100, pid, "lngtest-member")
-		p := resources.Port{Proto: "udp", Local: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(pid)), Holder: k.Proc(pid).Identity}
-		s.held.Ports = append(s.held.Ports, p)
-		if pid < 104 { // the graph does not know the last one yet
-			o.apply([]tracer.Event{{Type: tracer.EventBirth, Time: 1, Process: p.Holder, Session: s.info.ID, Evidence: tracer.EvidenceFork}})
-		}
-	}
-	o.apply([]tracer.Event{
-		{Type: tracer.EventExit, Time: 2, Process: k.Proc(102).Identity, Session: s.info.ID},
-		{Type: tracer.EventBirth, Time: 2, Process: k.Proc(103).Identity, Session: other.info.ID, Evidence: tracer.EvidenceRoot},
-	})
-	if got := o.view().ports(s); !slices.Equal(got, []int{101, 104}) {
-		t.Errorf("%v", got)
 	}
 }

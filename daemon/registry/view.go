@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -151,8 +150,12 @@ func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 	t.r.view().Save(s)
 }
 
-// Holds notes what the members of a session hold, as found by a look that began at that boottime.
-func (t Tx) Holds(s *Session, now resources.Held, began uint64) { s.seen(now, began) }
+// Conclude writes the receipt of a session, if there is a verdict, and no feature asks to wait.
+func (t Tx) Conclude(id tracer.SessionID) {
+	if s := t.r.sessions[id]; s != nil {
+		t.r.conclude(s)
+	}
+}
 
 // LetGo forgets a session that was dissolved. Its processes live on, in no session or
 // in the one around it.

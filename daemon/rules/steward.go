@@ -98,22 +98,24 @@ func (s *Steward) of(id tracer.SessionID) *ruledSession {
 // Hooks are what the rules attach to the registry.
 func (s *Steward) Hooks() *registry.Hooks {
 	return &registry.Hooks{
-		Execed:    s.execed,
-		RootDied:  s.spareLeftovers,
-		Opened:    func(_ registry.View, x *registry.Session) { s.askJudge(x.Info()) },
-		Closed:    func(_ registry.View, x *registry.Session) { s.countRuled(x) },
-		Forgotten: func(_ registry.View, x *registry.Session) { delete(s.sessions, x.ID()) },
-		Sampled:   s.sampled,
-		Walking:   s.walking,
-		Describe:  s.describe,
-		Origin: func(_ registry.View, x *registry.Session) tracer.SessionID {
-			if own := s.sessions[x.ID()]; own != nil && own.kept != nil {
-				return own.kept.From
-			}
-			return 0
-		},
+		Execed:     s.execed,
+		RootDied:   s.spareLeftovers,
+		Opened:     func(_ registry.View, x *registry.Session) { s.askJudge(x.Info()) },
+		Closed:     func(_ registry.View, x *registry.Session) { s.countRuled(x) },
+		Forgotten:  func(_ registry.View, x *registry.Session) { delete(s.sessions, x.ID()) },
+		Sampled:    s.sampled,
+		Walking:    s.walking,
+		Describe:   s.describe,
 		Persistent: s,
 	}
+}
+
+// Origin is the session from which the members of a session were kept, 0: none.
+func (s *Steward) Origin(_ registry.View, x *registry.Session) tracer.SessionID {
+	if own := s.sessions[x.ID()]; own != nil && own.kept != nil {
+		return own.kept.From
+	}
+	return 0
 }
 
 func (s *Steward) execed(v registry.View, x *registry.Session, ev *tracer.Event) {

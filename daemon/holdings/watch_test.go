@@ -1,6 +1,6 @@
 //go:build linux
 
-package heldwatch
+package holdings
 
 import (
 	"context"
@@ -14,32 +14,17 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
-	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 )
 
 // A pass reads the members that have used a CPU since they were read, and no others.
 func TestPass(t *testing.T) {
-	k := kerneltest.New()
-	clock := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: time.Now}
-	o := registry.New(registry.Options{Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: clock, Proc: "/proc", Log: zerolog.Nop()})
-	w := New(Options{Registry: o, Kernel: k, Clock: clock, Log: zerolog.Nop()})
-	ctx, cancel := context.WithCancel(t.Context())
-	go o.Run(ctx)
-	defer func() { cancel(); <-o.Done() }()
+	f := newFixture(t, "/proc")
+	k := f.k
 	me, other := uint32(os.Getpid()), uint32(4000000) // no PID of this host
 	k.Add(me, 1, "lngtest-root")
-	var s *registry.Session
-	if err := o.Update(func(tx registry.Tx) {
-		var err error
-		if s, err = tx.Create(tracer.SessionSpec{Root: k.Proc(me).Identity}); err != nil {
-			t.Error(err)
-		}
-	}); err != nil || s == nil {
-		t.Fatal(err)
-	}
+	s := f.create(tracer.SessionSpec{Root: k.Proc(me).Identity})
 	k.Fork(me, other, "lngtest-other")
 	open := func() (c net.PacketConn, port int) {
 		c, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -48,17 +33,12 @@ func TestPass(t *testing.T) {
 		}
 		return c, c.LocalAddr().(*net.UDPAddr).Port
 	}
-	holds := func(port int) (yes bool) {
+	holds := func(port int) bool {
 		t.Helper()
-		if !w.pass(ctx) {
+		if !f.pass(t.Context()) {
 			t.Error("no session")
 		}
-		if err := o.Read(func(registry.View) {
-			yes = slices.ContainsFunc(s.Held().Ports, func(p resources.Port) bool { return p.Proto == "udp" && int(p.Local.Port()) == port })
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return yes
+		return slices.ContainsFunc(f.now(s).Ports, func(p resources.Port) bool { return p.Proto == "udp" && int(p.Local.Port()) == port })
 	}
 	runs := func(pid uint32) { k.Edit(pid, func(p *kerneltest.Proc) { p.CPUTime++ }) }
 
@@ -95,13 +75,8 @@ func TestPass(t *testing.T) {
 // What a member of a nested session holds, the session around it holds, too. What could not be read
 // is read again, although its process has not run since.
 func TestPassAgain(t *testing.T) {
-	k := kerneltest.New()
-	clock := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: time.Now}
-	o := registry.New(registry.Options{Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: clock, Proc: "/proc", Log: zerolog.Nop()})
-	w := New(Options{Registry: o, Kernel: k, Clock: clock, Log: zerolog.Nop()})
-	ctx, cancel := context.WithCancel(t.Context())
-	go o.Run(ctx)
-	defer func() { cancel(); <-o.Done() }()
+	f := newFixture(t, "/proc")
+	k := f.k
 	root, me := uint32(4000000), uint32(os.Getpid())
 	k.Add(root, 1, "lngtest-root")
 	var both []*registry.Session
@@ -109,15 +84,7 @@ func TestPassAgain(t *testing.T) {
 		if pid == me {
 			k.Fork(root, me, "lngtest-inner")
 		}
-		if err := o.Update(func(tx registry.Tx) {
-			s, err := tx.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity})
-			if err != nil {
-				t.Error(err)
-			}
-			both = append(both, s)
-		}); err != nil || t.Failed() {
-			t.Fatal(err)
-		}
+		both = append(both, f.create(tracer.SessionSpec{Root: k.Proc(pid).Identity}))
 	}
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
@@ -129,16 +96,12 @@ func TestPassAgain(t *testing.T) {
 		want    string
 	}{{errors.New("lngtest: not now"), "outer false, inner false"}, {nil, "outer true, inner true"}} {
 		k.Fail("Identify", step.refused)
-		if !w.pass(ctx) {
+		if !f.pass(t.Context()) {
 			t.Error("no session")
 		}
 		var holds [2]bool
-		if err := o.Read(func(registry.View) {
-			for i, s := range both {
-				holds[i] = slices.ContainsFunc(s.Held().Ports, func(p resources.Port) bool { return p.Local.String() == c.LocalAddr().String() })
-			}
-		}); err != nil {
-			t.Fatal(err)
+		for i, s := range both {
+			holds[i] = slices.ContainsFunc(f.now(s).Ports, func(p resources.Port) bool { return p.Local.String() == c.LocalAddr().String() })
 		}
 		if got := fmt.Sprintf("outer %v, inner %v", holds[0], holds[1]); got != step.want {
 			t.Errorf("identified: %v: %s, want %s", step.refused, got, step.want)
@@ -148,30 +111,19 @@ func TestPassAgain(t *testing.T) {
 
 // Without a session no walk is made; with a new one, one is made at once.
 func TestRun(t *testing.T) {
-	k := kerneltest.New()
-	clock := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: time.Now}
-	o := registry.New(registry.Options{Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: clock, Proc: "/proc", Log: zerolog.Nop()})
+	f := newFixture(t, "/proc")
 	walks := make(chan struct{}, 100)
-	w := New(Options{Registry: o, Kernel: walking{k, walks}, Clock: clock, Every: time.Millisecond, Log: zerolog.Nop()})
-	o.Attach(w.Hooks())
+	f.o.Kernel = walking{f.k, walks}
 	ctx, cancel := context.WithCancel(t.Context())
-	go o.Run(ctx)
 	done := make(chan struct{})
-	go func() { w.Run(ctx); close(done) }()
-	defer func() { cancel(); <-done; <-o.Done() }()
+	go func() { f.Holdings.Run(ctx); close(done) }()
+	defer func() { cancel(); <-done }()
 	select {
 	case <-walks:
 		t.Error("a walk without a session")
 	case <-time.After(50 * time.Millisecond):
 	}
-	k.Add(4000000, 1, "lngtest-root")
-	if err := o.Update(func(tx registry.Tx) {
-		if _, err := tx.Create(tracer.SessionSpec{Root: k.Proc(4000000).Identity}); err != nil {
-			t.Error(err)
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	f.session(4000000)
 	for range 3 {
 		select {
 		case <-walks:

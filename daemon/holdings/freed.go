@@ -1,6 +1,6 @@
 //go:build linux
 
-package sockets
+package holdings
 
 import (
 	"context"
@@ -10,16 +10,11 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Lister is a kernel that lists the sockets that members listen on.
-type Lister interface {
-	Listeners(each func(*tracer.Event)) error
-}
-
-// Freed finds which ports are free now. Of those that no look found the kernel tells whether
+// freed finds which ports are free now. Of those that no look found the kernel reports whether
 // their socket is still open; they have no Holder then.
-func Freed(ctx context.Context, k Lister, holds *resources.Reader, ports []resources.Port) resources.Freed {
-	open, err := stillOpen(k, ports)
-	f := holds.Freed(ctx, slices.DeleteFunc(slices.Clone(ports), func(p resources.Port) bool { return slices.Contains(open, p) }))
+func (h *Holdings) freed(ctx context.Context, ports []resources.Port) resources.Freed {
+	open, err := stillOpen(h.o.Kernel, ports)
+	f := h.reader.Freed(ctx, slices.DeleteFunc(slices.Clone(ports), func(p resources.Port) bool { return slices.Contains(open, p) }))
 	if err != nil {
 		f.Unknown = append(f.Unknown, "ports: "+err.Error())
 	}
@@ -31,13 +26,13 @@ func Freed(ctx context.Context, k Lister, holds *resources.Reader, ports []resou
 }
 
 // stillOpen returns those of the ports that only the kernel reported, and that are open.
-func stillOpen(k Lister, ports []resources.Port) (open []resources.Port, err error) {
-	told := slices.DeleteFunc(slices.Clone(ports), func(p resources.Port) bool { return p.Looked() })
-	if len(told) == 0 {
+func stillOpen(k Kernel, ports []resources.Port) (open []resources.Port, err error) {
+	reported := slices.DeleteFunc(slices.Clone(ports), func(p resources.Port) bool { return p.Looked() })
+	if len(reported) == 0 {
 		return nil, nil
 	}
 	err = k.Listeners(func(ev *tracer.Event) {
-		for _, p := range told {
+		for _, p := range reported {
 			if p.Holder == ev.Process && p.Local == ev.Address && !slices.Contains(open, p) {
 				open = append(open, p)
 			}
@@ -46,15 +41,15 @@ func stillOpen(k Lister, ports []resources.Port) (open []resources.Port, err err
 	return open, err
 }
 
-// Holders finds the holders of the busy ports that no look found: the process that began to listen
+// holders finds the holders of the busy ports that no look found: the process that began to listen
 // may be dead.
-func Holders(ctx context.Context, holds *resources.Reader, busy []resources.Port) (all []resources.Port, unknown []string) {
+func (h *Holdings) holders(ctx context.Context, busy []resources.Port) (all []resources.Port, unknown []string) {
 	for _, p := range busy {
 		if p.Looked() {
 			all = append(all, p)
 			continue
 		}
-		found, _ := holds.Listeners(ctx, "tcp", p.Local.Port())
+		found, _ := h.reader.Listeners(ctx, "tcp", p.Local.Port())
 		unknown = append(unknown, found.Unknown...)
 		same := slices.DeleteFunc(found.Ports, func(q resources.Port) bool { return !q.Same(&p) || q.Holder.IsZero() })
 		if len(same) == 0 {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package heldwatch
+package holdings
 
 import (
 	"cmp"
@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 )
 
 const (
@@ -24,62 +23,44 @@ const (
 	limit = time.Second
 )
 
-// Kernel is what a look needs of the tracer.
-type Kernel interface {
-	Snapshot(session tracer.SessionID, each func(*tracer.Process) error) error
-}
-
-// Options of New.
-type Options struct {
-	Registry *registry.Registry
-	Kernel   Kernel
-	Clock    registry.Clock
-	Every    time.Duration // between two looks; default 2 s
-	Log      zerolog.Logger
-}
-
-// Watch looks at sessions. A member that has not used a CPU since it was read holds what it held, so
+// watch looks at sessions. A member that has not used a CPU since it was read holds what it held, so
 // only the others are read.
-type Watch struct {
-	o      Options
+type watch struct {
 	work   pace.Work
 	opened chan struct{} // there is a new session
-	read   map[tracer.SessionID]members
+	read   map[tracer.SessionID]reading
 }
 
-// members are those of a session, with the CPU time that they had used when they were read, and
+// reading is the members of a session, with the CPU time that they had used when they were read, and
 // what they held then.
-type members struct {
+type reading struct {
 	cpu  map[tracer.Identity]uint64
 	held resources.Held
 }
 
-// New makes a watch; attach its hooks.
-func New(o Options) *Watch {
-	work := pace.Work{Least: cmp.Or(o.Every, period), Share: share, Elsewhere: o.Registry.Holds().CPUElsewhere}
-	return &Watch{o: o, work: work, opened: make(chan struct{}, 1)}
+func newWatch(h *Holdings) watch {
+	work := pace.Work{Least: cmp.Or(h.o.Every, period), Share: share, Elsewhere: h.reader.CPUElsewhere}
+	return watch{work: work, opened: make(chan struct{}, 1)}
 }
 
-// Hooks wake the watch.
-func (w *Watch) Hooks() *registry.Hooks {
-	return &registry.Hooks{Opened: func(registry.View, *registry.Session) {
-		select {
-		case w.opened <- struct{}{}:
-		default:
-		}
-	}}
+// wake begins a pass if the watch waits for a session.
+func (w *watch) wake() {
+	select {
+	case w.opened <- struct{}{}:
+	default:
+	}
 }
 
 // Run looks until ctx is done. Without a session it waits for one.
-func (w *Watch) Run(ctx context.Context) {
+func (h *Holdings) Run(ctx context.Context) {
 	for {
-		w.work.Begin()
-		some := w.pass(ctx)
-		rest := time.NewTimer(w.work.End())
-		again := w.wait(ctx, rest.C, nil)
+		h.watch.work.Begin()
+		some := h.pass(ctx)
+		rest := time.NewTimer(h.watch.work.End())
+		again := h.wait(ctx, rest.C, nil)
 		rest.Stop()
 		if again && !some {
-			again = w.wait(ctx, nil, w.opened)
+			again = h.wait(ctx, nil, h.watch.opened)
 		}
 		if !again {
 			return
@@ -88,13 +69,13 @@ func (w *Watch) Run(ctx context.Context) {
 }
 
 // wait serves sessions that begin to end until it is time for the next pass; false: stop.
-func (w *Watch) wait(ctx context.Context, rest <-chan time.Time, opened <-chan struct{}) bool {
+func (h *Holdings) wait(ctx context.Context, rest <-chan time.Time, opened <-chan struct{}) bool {
 	for {
 		select {
 		case <-ctx.Done():
 			return false
-		case id := <-w.o.Registry.Ending():
-			w.o.Registry.Collect(id)
+		case id := <-h.ending:
+			h.collect(id, collectAside)
 		case <-opened:
 			return true
 		case <-rest:
@@ -104,37 +85,37 @@ func (w *Watch) wait(ctx context.Context, rest <-chan time.Time, opened <-chan s
 }
 
 // pass looks at all sessions that have not begun to end, and reports whether there are any.
-func (w *Watch) pass(ctx context.Context) bool {
-	active, around := w.active()
+func (h *Holdings) pass(ctx context.Context) bool {
+	active, around := h.active()
 	if len(active) == 0 {
-		w.read = nil
+		h.watch.read = nil
 		return false
 	}
-	now, err := w.members(active, around)
+	now, err := h.cpuOf(active, around)
 	if err != nil {
-		w.o.Log.Error().Err(err).Msg("ports and locks not read")
+		h.o.Log.Error().Err(err).Msg("ports and locks not read")
 		return true
 	}
-	before := w.read
-	w.read = make(map[tracer.SessionID]members, len(active))
+	before := h.watch.read
+	h.watch.read = make(map[tracer.SessionID]reading, len(active))
 	for _, id := range active {
 		select {
-		case ending := <-w.o.Registry.Ending(): // it does not wait for sessions that continue
-			w.o.Registry.Collect(ending)
+		case ending := <-h.ending: // it does not wait for sessions that continue
+			h.collect(ending, collectAside)
 		default:
 		}
 		if ctx.Err() != nil {
 			return true
 		}
-		w.read[id] = w.look(ctx, id, before[id], now[id])
+		h.watch.read[id] = h.reread(ctx, id, before[id], now[id])
 	}
 	return true
 }
 
 // active lists the sessions that have not begun to end, and for each session the one around it.
-func (w *Watch) active() (ids []tracer.SessionID, around map[tracer.SessionID]tracer.SessionID) {
+func (h *Holdings) active() (ids []tracer.SessionID, around map[tracer.SessionID]tracer.SessionID) {
 	around = make(map[tracer.SessionID]tracer.SessionID)
-	_ = w.o.Registry.Read(func(v registry.View) {
+	_ = h.o.Registry.Read(func(v registry.View) {
 		for s := range v.Sessions() {
 			around[s.ID()] = s.Info().Parent
 			if s.Active() {
@@ -146,14 +127,14 @@ func (w *Watch) active() (ids []tracer.SessionID, around map[tracer.SessionID]tr
 	return ids, around
 }
 
-// members returns the CPU time of the live members of each session, nested ones included: one
+// cpuOf returns the CPU time of the live members of each session, nested ones included: one
 // walk serves all sessions.
-func (w *Watch) members(active []tracer.SessionID, around map[tracer.SessionID]tracer.SessionID) (map[tracer.SessionID]map[tracer.Identity]uint64, error) {
+func (h *Holdings) cpuOf(active []tracer.SessionID, around map[tracer.SessionID]tracer.SessionID) (map[tracer.SessionID]map[tracer.Identity]uint64, error) {
 	now := make(map[tracer.SessionID]map[tracer.Identity]uint64, len(active))
 	for _, id := range active {
 		now[id] = make(map[tracer.Identity]uint64)
 	}
-	err := w.o.Kernel.Snapshot(0, func(p *tracer.Process) error {
+	err := h.o.Kernel.Snapshot(0, func(p *tracer.Process) error {
 		if p.Dead || p.Zombie {
 			return nil
 		}
@@ -167,9 +148,9 @@ func (w *Watch) members(active []tracer.SessionID, around map[tracer.SessionID]t
 	return now, err
 }
 
-// look reads those members of a session that have used a CPU, and returns what is known of all
+// reread reads those members of a session that have used a CPU, and returns what is known of all
 // from now on. What could not be read is read again.
-func (w *Watch) look(ctx context.Context, id tracer.SessionID, before members, now map[tracer.Identity]uint64) members {
+func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before reading, now map[tracer.Identity]uint64) reading {
 	var stirred []tracer.Identity
 	for p, cpu := range now {
 		if was, known := before.cpu[p]; !known || was != cpu {
@@ -181,8 +162,8 @@ func (w *Watch) look(ctx context.Context, id tracer.SessionID, before members, n
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	began := w.o.Clock.Boottime()
-	held := w.o.Registry.Holds().Of(ctx, stirred)
+	began := h.o.Clock.Boottime()
+	held := h.reader.Of(ctx, stirred)
 	quiet := func(p tracer.Identity) bool {
 		cpu, lives := now[p]
 		was, known := before.cpu[p]
@@ -204,11 +185,11 @@ func (w *Watch) look(ctx context.Context, id tracer.SessionID, before members, n
 			delete(now, p)
 		}
 	}
-	_ = w.o.Registry.Update(func(t registry.Tx) {
-		if s := t.Session(id); s != nil && !s.Closed() {
+	_ = h.o.Registry.Update(func(t registry.Tx) {
+		if s := t.Session(id); s != nil {
 			t.Refresh(s)
-			t.Holds(s, held, began)
+			h.Note(t.View, s, held, began)
 		}
 	})
-	return members{now, held}
+	return reading{now, held}
 }

@@ -1,0 +1,76 @@
+//go:build linux
+
+package holdings
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const (
+	// maxBefore bounds the time for reading ports and locks while signals wait for it.
+	maxBefore = 40 * time.Millisecond
+	// collectAside bounds it while nothing waits.
+	collectAside = time.Second
+)
+
+// ask requests that the holdings of a session are read at once: it begins to end, or running
+// processes were entered.
+func (h *Holdings) ask(id tracer.SessionID) {
+	select {
+	case h.ending <- id:
+	default: // many end at once: the result of the last look has to do
+	}
+}
+
+// CollectBefore reads what the members of a session hold before the first signal. The signal waits at most
+// maxBefore for it.
+func (h *Holdings) CollectBefore(id tracer.SessionID) {
+	done := make(chan struct{})
+	go h.o.Registry.Guard(func() {
+		defer close(done)
+		h.collect(id, maxBefore)
+	})
+	select {
+	case <-done:
+	case <-time.After(maxBefore):
+	}
+}
+
+// collect reads what the members of a session hold now, and hands it to the registry's
+// goroutine.
+func (h *Holdings) collect(id tracer.SessionID, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	began := h.o.Clock.Boottime()
+	ids, err := members(h.o.Kernel, map[tracer.SessionID]bool{id: true})
+	if err != nil {
+		h.o.Log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("ports and locks not read")
+		return
+	}
+	now := h.reader.Of(ctx, ids)
+	_ = h.o.Registry.Update(func(t registry.Tx) {
+		if s := t.Session(id); s != nil {
+			t.Refresh(s)
+			h.Note(t.View, s, now, began)
+		}
+	})
+}
+
+// members names the live members of sessions, one in a nested session twice.
+func members(k Kernel, sessions map[tracer.SessionID]bool) (ids []tracer.Identity, err error) {
+	for id := range sessions {
+		err = errors.Join(err, k.Snapshot(id, func(p *tracer.Process) error {
+			if !p.Dead && !p.Zombie {
+				ids = append(ids, p.Identity)
+			}
+			return nil
+		}))
+	}
+	return ids, err
+}

@@ -1,0 +1,6 @@
+// Package holdings keeps what the members of sessions hold: ports, locks, and the pipe that is a
+// session's output. The kernel reports when a member begins to listen on a TCP socket, and when the
+// last process that had the socket closed it. The rest is found by regular looks at procfs: when the
+// kernel ends a session with grace 0, no process is left to look at. After an end another look shows
+// what is free, for the receipt.
+package holdings

@@ -1,0 +1,202 @@
+//go:build linux
+
+package holdings
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+// maxHeld bounds the ports and the locks of one receipt.
+const maxHeld = 1024
+
+// Kernel is what is needed of the tracer.
+type Kernel interface {
+	Identify(pid uint32) (tracer.Identity, error)
+	Snapshot(session tracer.SessionID, each func(*tracer.Process) error) error
+	Listeners(each func(*tracer.Event)) error
+}
+
+// Origin is the session from which the processes of another one were handed over, 0: none. It is
+// called in the registry's goroutine.
+type Origin func(registry.View, *registry.Session) tracer.SessionID
+
+// Options of New.
+type Options struct {
+	Registry *registry.Registry
+	Kernel   Kernel
+	Proc     procfs.FS
+	Clock    registry.Clock
+	Origins  []Origin
+	// PortsWait is how long the receipt of an empty session waits for its ports; nil: as the
+	// default policy says.
+	PortsWait func() time.Duration
+	Every     time.Duration // between two looks; default 2 s
+	Log       zerolog.Logger
+}
+
+// Holdings keeps up with what sessions hold.
+type Holdings struct {
+	o      Options
+	reader *resources.Reader
+	ending chan tracer.SessionID // asks for what it holds now
+	watch  watch
+
+	// These belong to the registry's goroutine.
+	sessions map[tracer.SessionID]*held // those that have not ended
+	open     map[uint64]*socket         // by the kernel's key
+}
+
+// held is what a session's members held when they were last seen.
+type held struct {
+	looked  resources.Held // as of the last look
+	sockets sockets        // reported by the kernel
+	output  string         // the pipe or socket that is its root's standard output
+
+	looking bool
+	after   *aftermath // nil: not looked at yet
+}
+
+// New makes the holdings of no session; attach their hooks.
+func New(o Options) *Holdings {
+	if o.PortsWait == nil {
+		o.PortsWait = policy.Default().Wait.Ports.Std
+	}
+	h := &Holdings{
+		o: o, reader: resources.New(string(o.Proc), o.Kernel.Identify), ending: make(chan tracer.SessionID, 64),
+		sessions: make(map[tracer.SessionID]*held), open: make(map[uint64]*socket),
+	}
+	h.watch = newWatch(h)
+	return h
+}
+
+// Reader reads ports, locks and files of processes.
+func (h *Holdings) Reader() *resources.Reader { return h.reader }
+
+// Hooks are what the holdings attach to the registry.
+func (h *Holdings) Hooks() *registry.Hooks {
+	return &registry.Hooks{
+		Opened:   h.opened,
+		Adopted:  func(_ registry.View, s *registry.Session) { h.ask(s.ID()) },
+		Ending:   func(_ registry.View, s *registry.Session) { h.ask(s.ID()) },
+		Listened: h.listened,
+		Sampled:  h.sampled,
+		Describe: func(v registry.View, s *registry.Session, d *document.Session) { d.Ports = h.ports(v, s) },
+
+		Concluding: h.concluding,
+		Reported: func(_ registry.View, s *registry.Session) {
+			if its := h.sessions[s.ID()]; its != nil {
+				its.after = nil // what is left has to be looked at again
+			}
+		},
+		Closed:     func(_ registry.View, s *registry.Session) { delete(h.sessions, s.ID()) },
+		Forgotten:  func(_ registry.View, s *registry.Session) { delete(h.sessions, s.ID()) },
+		Persistent: h,
+	}
+}
+
+// of is what a session holds, that is not over.
+func (h *Holdings) of(id tracer.SessionID) *held {
+	its := h.sessions[id]
+	if its == nil {
+		its = new(held)
+		h.sessions[id] = its
+	}
+	return its
+}
+
+func (h *Holdings) opened(_ registry.View, s *registry.Session) {
+	its := h.of(s.ID())
+	if output, err := h.reader.Output(s.Info().Root); err == nil && output != "" {
+		its.output = output
+	}
+	h.watch.wake()
+}
+
+// memory is the part that outlives the daemon.
+type memory struct {
+	Output string `json:"output,omitempty"`
+}
+
+// Redact implements [registry.Memory]: there are no command lines.
+func (*memory) Redact(func([]string) []string) {}
+
+// Remember implements [registry.Persistent].
+func (h *Holdings) Remember(_ registry.View, s *registry.Session) registry.Memory {
+	m := new(memory)
+	if its := h.sessions[s.ID()]; its != nil {
+		m.Output = its.output
+	}
+	return m
+}
+
+// Restore implements [registry.Persistent].
+func (h *Holdings) Restore(_ registry.View, s *registry.Session, text json.RawMessage) {
+	var m memory
+	if json.Unmarshal(text, &m) == nil { // else the registry has logged it
+		h.of(s.ID()).output = m.Output
+	}
+}
+
+// Held is what the members of a session hold: the TCP listeners that the kernel reported, the rest as
+// of the last look.
+func (h *Holdings) Held(_ registry.View, s *registry.Session) (all resources.Held) {
+	if its := h.sessions[s.ID()]; its != nil {
+		all = its.looked
+		all.Ports = its.sockets.held(all.Ports)
+	}
+	return all
+}
+
+// Note notes what the members of a session hold, as found by a look that began at that boottime.
+func (h *Holdings) Note(_ registry.View, s *registry.Session, now resources.Held, began uint64) {
+	if its := h.sessions[s.ID()]; its != nil {
+		its.seen(now, began, s.Info().State == tracer.StateActive)
+	}
+}
+
+// seen takes the result of a look that began at that boottime. Once the end has begun nothing
+// is removed: a process that died during the look still held it when the end began.
+func (h *held) seen(now resources.Held, began uint64, active bool) {
+	now.Ports = slices.DeleteFunc(now.Ports, func(p resources.Port) bool { return h.sockets.closedSince(&p, began) })
+	if !active || len(now.Unknown) > 0 {
+		for _, p := range h.looked.Ports {
+			if !slices.Contains(now.Ports, p) {
+				now.Ports = append(now.Ports, p)
+			}
+		}
+		for _, l := range h.looked.Locks {
+			same := func(o resources.Lock) bool { return o.Holder == l.Holder && o.Kind == l.Kind && o.Path == l.Path }
+			if !slices.ContainsFunc(now.Locks, same) {
+				now.Locks = append(now.Locks, l)
+			}
+		}
+	}
+	now.Ports = now.Ports[:min(len(now.Ports), maxHeld)]
+	now.Locks = now.Locks[:min(len(now.Locks), maxHeld)]
+	h.looked = now
+}
+
+// ports are the numbers of the TCP and UDP ports that a session's members listen on. A look at
+// procfs is some time ago: what it found of a process that has died or left since is left out.
+func (h *Holdings) ports(v registry.View, s *registry.Session) []int {
+	its := h.sessions[s.ID()]
+	if its == nil {
+		return nil
+	}
+	family := v.Family(s.ID())
+	return its.sockets.numbers(slices.DeleteFunc(slices.Clone(its.looked.Ports), func(p resources.Port) bool {
+		n, ok := v.Graph().Node(p.Holder)
+		return ok && (n.State != lineage.Live || !slices.Contains(family, n.Session))
+	}))
+}

@@ -1,0 +1,180 @@
+//go:build linux
+
+package holdings
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestLook: a port that a process outside shares stays busy until that closes it; a
+// receipt waits for that, but not longer than it may.
+func TestLook(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	me := tracer.Identity{PID: uint32(os.Getpid()), Start: 1}
+	h := newFixture(t, "/proc")
+	h.reader = resources.New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })
+	held := h.reader.Of(t.Context(), []tracer.Identity{me})
+	held.Ports = slices.DeleteFunc(held.Ports, func(p resources.Port) bool { return p.Local.String() != l.Addr().String() })
+	held.Locks = nil
+	if len(held.Ports) != 1 {
+		t.Fatalf("%+v", held)
+	}
+	a := h.look(held, "", nil, tracer.Identity{}, 0)
+	if len(a.freed.Busy) != 1 || len(a.freed.Ports) != 0 {
+		t.Errorf("while it is shared: %+v", a.freed)
+	}
+	// A machine that had no time to find the holder reports that.
+	if len(a.freed.Unknown) == 0 && a.freed.Busy[0].Holder != me {
+		t.Errorf("shared by %v, want %v", a.freed.Busy[0].Holder, me)
+	}
+	waited := make(chan *aftermath)
+	go func() { waited <- h.look(held, "", nil, tracer.Identity{}, time.Minute) }()
+	l.Close()
+	if a := <-waited; len(a.freed.Busy) != 0 || len(a.freed.Ports) != 1 {
+		t.Errorf("afterwards: %+v", a.freed)
+	}
+}
+
+// TestHeldAtEnd: a receipt has what a member, or the root, held when the end began: not what the last
+// look found at a process that has exited before, or that is in another session now.
+func TestHeldAtEnd(t *testing.T) {
+	f := newFixture(t, "/proc")
+	s := f.session(100)
+	for _, pid := range []uint32{101, 102, 103, 104} {
+		f.k.Fork(100, pid, "lngtest")
+	}
+	f.apply()
+	its := f.sessions[s.ID()]
+	for _, pid := range []uint32{100, 101, 102, 103, 104} {
+		id, name := f.k.Proc(pid).Identity, fmt.Sprint(pid)
+		its.looked.Ports = append(its.looked.Ports, resources.Port{Proto: "udp", Path: name, Holder: id})
+		its.looked.Locks = append(its.looked.Locks, resources.Lock{Kind: "flock", Path: name, Holder: id})
+	}
+	at := func(ended uint64) (ports, locks []string) {
+		f.apply()
+		info := s.Info()
+		info.EndedAt = ended
+		f.in(func(tx registry.Tx) {
+			h := atEnd(tx.View, &info, its)
+			for _, p := range h.Ports {
+				ports = append(ports, p.Path)
+			}
+			for _, l := range h.Locks {
+				locks = append(locks, l.Path)
+			}
+		})
+		return ports, locks
+	}
+	f.k.Exit(101, 0)
+	f.create(tracer.SessionSpec{Root: f.k.Proc(104).Identity, KeptFrom: s.ID(), MaxLifetime: time.Hour})
+	f.k.Advance(time.Second)
+	began := f.o.Clock.Boottime()
+	f.k.Advance(time.Second)
+	f.k.Exit(102, 0)
+	want := []string{"100", "102", "103"}
+	if ports, locks := at(began); !slices.Equal(ports, want) || !slices.Equal(locks, want) {
+		t.Errorf("ports %q, locks %q, want %q", ports, locks, want)
+	}
+	f.k.Exit(100, 0)
+	want = want[:1] // the exit of the root begins the end, whichever of the two times is the later one
+	if ports, locks := at(f.o.Clock.Boottime() + 1); !slices.Equal(ports, want) || !slices.Equal(locks, want) {
+		t.Errorf("after the root: ports %q, locks %q, want %q", ports, locks, want)
+	}
+}
+
+// TestSeen: once an end has begun nothing is removed, and before that only a complete
+// reading replaces the previous one.
+func TestSeen(t *testing.T) {
+	port := func(pid uint32) resources.Port {
+		return resources.Port{Proto: "unix", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
+	}
+	lock := func(pid uint32) resources.Lock {
+		return resources.Lock{Kind: "flock", Path: "/a", Holder: tracer.Identity{PID: pid, Start: 1}}
+	}
+	of := func(pids ...uint32) (h resources.Held) {
+		for _, pid := range pids {
+			h.Ports, h.Locks = append(h.Ports, port(pid)), append(h.Locks, lock(pid))
+		}
+		return h
+	}
+	broken := of(2)
+	broken.Unknown = []string{"timed out"}
+	for _, c := range []struct {
+		name   string
+		active bool
+		now    resources.Held
+		want   int
+	}{
+		{"active", true, of(2), 1},
+		{"active, not all read", true, broken, 2},
+		{"ending", false, of(2), 2},
+		{"ending, the same", false, of(1), 1},
+		{"condemned, all dead", false, of(), 1},
+	} {
+		h := &held{looked: of(1)}
+		h.seen(c.now, 0, c.active)
+		if len(h.looked.Ports) != c.want || len(h.looked.Locks) != c.want {
+			t.Errorf("%s: %+v", c.name, h.looked)
+		}
+	}
+}
+
+// What a session's last members held is not reported once they are gone.
+func TestGoneHoldNothing(t *testing.T) {
+	f := newFixture(t, "/proc")
+	s := f.session(100)
+	f.sessions[s.ID()].looked.Ports = []resources.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
+	for _, c := range []struct{ live, dying, ports int }{{1, 0, 1}, {0, 1, 1}, {0, 0, 0}} {
+		var d api.Session
+		f.in(func(tx registry.Tx) {
+			record := tx.Record(s)
+			record.RSS, record.Info.Live, record.Info.Dying = 160<<20, int64(c.live), int64(c.dying)
+			d = tx.Encoder().Session(record, access.Caller{})
+		})
+		if len(d.Ports) != c.ports || (d.RSSBytes != 0) != (c.ports != 0) {
+			t.Errorf("%+v: ports %v, rss %d", c, d.Ports, d.RSSBytes)
+		}
+	}
+}
+
+// A look at procfs found ports of processes that have died or left since.
+func TestPortsOfThoseWhoLeft(t *testing.T) {
+	f := newFixture(t, "/proc")
+	s, other := f.session(100), f.session(200)
+	for pid := uint32(101); pid <= 104; pid++ {
+		f.k.Fork(100, pid, "lngtest-member")
+		p := resources.Port{Proto: "udp", Local: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(pid)), Holder: f.k.Proc(pid).Identity}
+		its := f.sessions[s.ID()]
+		its.looked.Ports = append(its.looked.Ports, p)
+		if pid < 104 { // the graph does not know the last one yet
+			f.in(func(tx registry.Tx) {
+				tx.Apply([]tracer.Event{{Type: tracer.EventBirth, Time: 1, Process: p.Holder, Session: s.ID(), Evidence: tracer.EvidenceFork}})
+			})
+		}
+	}
+	f.in(func(tx registry.Tx) {
+		tx.Apply([]tracer.Event{
+			{Type: tracer.EventExit, Time: 2, Process: f.k.Proc(102).Identity, Session: s.ID()},
+			{Type: tracer.EventBirth, Time: 2, Process: f.k.Proc(103).Identity, Session: other.ID(), Evidence: tracer.EvidenceRoot},
+		})
+	})
+	if got := f.numbers(s); !slices.Equal(got, []int{101, 104}) {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,190 @@
+//go:build linux
+
+package holdings
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// A port is known from the event on, until its last socket is closed, in each session that its
+// process is in.
+func TestListeners(t *testing.T) {
+	f := newFixture(t, "/proc")
+	outer := f.session(100)
+	f.k.Fork(100, 101, "lngtest-inner")
+	inner := f.create(tracer.SessionSpec{Root: f.k.Proc(101).Identity, UID: 1000})
+	f.k.Listen(100, 1, "127.0.0.1:80")
+	f.k.Listen(101, 2, "[::]:8080")
+	f.k.Listen(101, 3, "[::]:8080") // SO_REUSEPORT
+	f.k.Listen(1, 4, "127.0.0.1:22")
+	f.apply()
+	for _, c := range []struct {
+		what string
+		do   func()
+		outer,
+		inner []int
+	}{
+		{"told", func() {}, []int{80, 8080}, []int{8080}},
+		{"one of two closed", func() { f.k.Unlisten(2) }, []int{80, 8080}, []int{8080}},
+		{"both closed", func() { f.k.Unlisten(3) }, []int{80}, nil},
+		{"closed twice", func() { f.k.Unlisten(3); f.k.Unlisten(4) }, []int{80}, nil},
+		{"no port yet", func() { f.k.Listen(101, 5, "0.0.0.0:0") }, []int{80}, nil},
+	} {
+		c.do()
+		f.apply()
+		if got := f.numbers(outer); !slices.Equal(got, c.outer) {
+			t.Errorf("%s: outer session: %v, want %v", c.what, got, c.outer)
+		}
+		if got := f.numbers(inner); !slices.Equal(got, c.inner) {
+			t.Errorf("%s: inner session: %v, want %v", c.what, got, c.inner)
+		}
+	}
+	if len(f.ending) != 1 {
+		t.Error("nobody looks for a port that the kernel could not tell")
+	}
+}
+
+// The event of a close that comes late does not remove the port of a newer socket, which has the
+// same address in the kernel.
+func TestLateUnlisten(t *testing.T) {
+	f := newFixture(t, "/proc")
+	s := f.session(100)
+	f.k.Listen(100, 1, "127.0.0.1:80")
+	f.apply()
+	first := *f.open[1]
+	f.k.Unlisten(1)
+	f.k.DropEvents()
+	f.k.Listen(100, 1, "127.0.0.1:81")
+	f.apply()
+	f.in(func(tx registry.Tx) {
+		tx.Apply([]tracer.Event{{Type: tracer.EventUnlisten, Socket: 1, Since: first.since, Session: s.ID()}})
+	})
+	if got := f.numbers(s); !slices.Equal(got, []int{81}) {
+		t.Errorf("%v, want the newer one", got)
+	}
+}
+
+// What a look found and what the kernel reported are one port; a look that began before a socket
+// was closed does not bring it back.
+func TestListenersAndLooks(t *testing.T) {
+	f := newFixture(t, "/proc")
+	s := f.session(100)
+	f.k.Listen(100, 1, "127.0.0.1:80")
+	f.apply()
+	look := func() resources.Held {
+		p := f.open[1].port
+		p.Netns = 7
+		return resources.Held{Ports: []resources.Port{p, {Proto: "udp", Local: p.Local, Holder: p.Holder}}}
+	}
+	held, began := look(), f.o.Clock.Boottime()
+	f.in(func(tx registry.Tx) { f.Note(tx.View, s, held, began) })
+	want := []string{"tcp 127.0.0.1:80", "udp 127.0.0.1:80"}
+	if h := f.now(s); !slices.Equal(addresses(h), want) || h.Ports[0].Netns != 7 {
+		t.Errorf("while it is open: %+v, want %v", h.Ports, want)
+	}
+	held = look()
+	f.k.Unlisten(1)
+	f.apply()
+	want = want[1:]
+	if h := f.now(s); !slices.Equal(addresses(h), want) {
+		t.Errorf("closed: %+v, want %v", h.Ports, want)
+	}
+	f.in(func(tx registry.Tx) { f.Note(tx.View, s, held, began) })
+	if h := f.now(s); !slices.Equal(addresses(h), want) {
+		t.Errorf("closed, and then found by a look that began before: %+v, want %v", h.Ports, want)
+	}
+	f.k.Advance(time.Second)
+	f.in(func(tx registry.Tx) { f.Note(tx.View, s, held, f.o.Clock.Boottime()) })
+	if h := f.now(s); len(h.Ports) != 2 {
+		t.Errorf("open again: %+v", h.Ports)
+	}
+}
+
+// A receipt has what was open when the end began, and nothing that was closed before, however
+// shortly: a server that looks for a free address opens and closes some.
+func TestListenersAtEnd(t *testing.T) {
+	f := newFixture(t, "/proc")
+	s := f.session(100)
+	for i, port := range []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"} {
+		f.k.Listen(100, uint64(i)+1, port)
+	}
+	f.k.Unlisten(1)
+	f.k.Advance(time.Minute)
+	f.k.Unlisten(2)
+	f.k.Advance(time.Millisecond)
+	f.in(func(tx registry.Tx) {
+		tx.Apply([]tracer.Event{{Type: tracer.EventSession, Session: s.ID(), State: tracer.StateCondemned, Cause: tracer.CauseEnd, Time: f.o.Clock.Boottime()}})
+	})
+	f.k.Advance(time.Minute) // to be killed can take long
+	f.k.Unlisten(3)
+	f.session(200)
+	f.k.Listen(200, 5, "127.0.0.1:3") // somebody else has it by now
+	f.apply()
+	want := []string{"tcp 127.0.0.1:3", "tcp 127.0.0.1:4"}
+	var held resources.Held
+	f.in(func(tx registry.Tx) {
+		info := s.Info()
+		held = atEnd(tx.View, &info, f.sessions[s.ID()])
+	})
+	if !slices.Equal(addresses(held), want) {
+		t.Fatalf("%v, want %v", addresses(held), want)
+	}
+	freed := f.freed(t.Context(), held.Ports)
+	if got := addresses(resources.Held{Ports: freed.Ports}); !slices.Equal(got, want[:1]) || len(freed.Busy) != 1 || freed.Busy[0].String() != want[1] {
+		t.Errorf("freed %v, busy %v", got, freed.Busy)
+	}
+}
+
+// A daemon that takes over, and one that lost events, gets the kernel's list.
+func TestRelisten(t *testing.T) {
+	f := newFixture(t, "/proc")
+	s := f.session(100)
+	f.k.Listen(100, 1, "127.0.0.1:1")
+	f.apply()
+	f.k.Unlisten(1)
+	f.k.Listen(100, 1, "127.0.0.1:2") // the kernel uses the address of a socket again
+	f.k.Listen(100, 2, "127.0.0.1:3")
+	f.k.DropEvents()
+	relist := func() (err error) {
+		f.in(func(tx registry.Tx) { err = f.relist(tx.View) })
+		return err
+	}
+	if err := relist(); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.numbers(s); !slices.Equal(got, []int{2, 3}) {
+		t.Errorf("%v", got)
+	}
+	f.k.Unlisten(2)
+	f.k.DropEvents()
+	if err := relist(); err != nil || !slices.Equal(f.numbers(s), []int{2}) {
+		t.Errorf("%v %v", f.numbers(s), err)
+	}
+}
+
+// The port of a process that was moved to another session moves with it.
+func TestRehouse(t *testing.T) {
+	f := newFixture(t, "/proc")
+	from := f.session(100)
+	f.k.Fork(100, 101, "lngtest-kept")
+	f.k.Listen(101, 1, "127.0.0.1:1")
+	f.apply()
+	to := f.create(tracer.SessionSpec{Root: f.k.Proc(101).Identity, KeptFrom: from.ID(), MaxLifetime: time.Hour})
+	f.apply()
+	f.sessions[from.ID()].looked.Ports = []resources.Port{f.open[1].port} // of the last look
+	f.in(func(tx registry.Tx) { f.rehouse(tx.View) })
+	if len(f.numbers(from)) != 0 || !slices.Equal(f.numbers(to), []int{1}) {
+		t.Errorf("from %v to %v", f.numbers(from), f.numbers(to))
+	}
+	f.k.Unlisten(1)
+	f.apply()
+	if len(f.numbers(to)) != 0 || len(f.open) != 0 {
+		t.Errorf("closed: %v, %d sockets", f.numbers(to), len(f.open))
+	}
+}

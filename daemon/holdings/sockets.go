@@ -1,0 +1,125 @@
+//go:build linux
+
+package holdings
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const (
+	// lately is how long a closed socket is remembered: a look that began before may still find it,
+	// and the event of the end that came before the close may be late.
+	lately = 2 * time.Second
+	// maxSockets bounds the sockets of a session, and its ports.
+	maxSockets = 1024
+)
+
+// socket is a TCP socket that a member listens on, or did. Sockets that members inherited or were
+// passed are found only by looks at procfs.
+type socket struct {
+	id    uint64           // the kernel's, while it is open
+	port  resources.Port   // the number is 0 if the kernel chose it too late to report it: a look finds it
+	home  tracer.SessionID // of its process
+	since uint64           // boottime, ns
+
+	closed uint64 // 0: it is open
+}
+
+// sockets are those of a session.
+type sockets struct {
+	open   map[uint64]*socket
+	closed []*socket // lately, oldest first
+}
+
+// add adds an open socket.
+func (s *sockets) add(k *socket) {
+	if s.open == nil {
+		s.open = make(map[uint64]*socket)
+	}
+	if len(s.open) < maxSockets {
+		s.open[k.id] = k
+	}
+}
+
+// remove removes a socket whose process is in another session now.
+func (s *sockets) remove(k *socket) { delete(s.open, k.id) }
+
+// close notes that a socket was closed, and reports whether it was in the set.
+func (s *sockets) close(k *socket, at uint64) bool {
+	if s.open[k.id] != k {
+		return false
+	}
+	delete(s.open, k.id)
+	k.closed = at
+	if len(s.closed) == maxSockets {
+		s.closed = slices.Delete(s.closed, 0, 1)
+	}
+	s.closed = append(s.closed, k)
+	return true
+}
+
+// tidy forgets the sockets that were closed long before a time.
+func (s *sockets) tidy(now uint64) {
+	s.closed = slices.DeleteFunc(s.closed, func(k *socket) bool { return k.closed+uint64(lately) < now })
+}
+
+// isOpen reports whether a socket is open at that port.
+func (s *sockets) isOpen(p *resources.Port) bool {
+	for _, k := range s.open {
+		if k.port.Same(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// closedSince reports whether the socket that a look found there was closed after the look began.
+func (s *sockets) closedSince(p *resources.Port, began uint64) bool {
+	return slices.ContainsFunc(s.closed, func(k *socket) bool { return k.closed >= began && k.port.Same(p) }) && !s.isOpen(p)
+}
+
+// held adds the open ports to those that a look found.
+func (s *sockets) held(looked []resources.Port) []resources.Port {
+	ports := slices.Clone(looked)
+	for _, k := range s.open {
+		ports = k.addTo(ports)
+	}
+	slices.SortFunc(ports, resources.ComparePorts)
+	return ports
+}
+
+// numbers returns the ports that a look found and those that are open, in ascending order.
+func (s *sockets) numbers(looked []resources.Port) (all []int) {
+	for _, p := range s.held(looked) {
+		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// heldAt adds those that were open at a time. What was closed before, if only a moment, is not held:
+// a server that tries an address closes it again.
+func (s *sockets) heldAt(looked []resources.Port, at uint64) []resources.Port {
+	ports := s.held(looked)
+	for _, k := range s.closed {
+		if k.closed >= at {
+			ports = k.addTo(ports)
+		}
+	}
+	slices.SortFunc(ports, resources.ComparePorts)
+	return ports
+}
+
+// addTo adds the port if no look found it: a look knows more about it.
+func (k *socket) addTo(ports []resources.Port) []resources.Port {
+	if k.port.Local.Port() == 0 || len(ports) >= maxSockets || slices.ContainsFunc(ports, func(p resources.Port) bool { return k.port.Same(&p) }) {
+		return ports
+	}
+	return append(ports, k.port)
+}

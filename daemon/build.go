@@ -96,7 +96,7 @@ func (h Host) build(p parts, o Options) *Service {
 		SelfCheck: s.selfCheck, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
-	own.Attach(said.Hooks(), held.Hooks(), commands.New(own, k, h.Proc).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded}, s.Recorder.Hooks())
+	own.Attach(said.Hooks(), held.Hooks(), commands.New(own, k, h.Proc).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner}, s.Recorder.Hooks())
 	s.Jobs = []func(context.Context){
 		func(ctx context.Context) { e.Run(ctx, own.Judged) }, own.Look, held.Run,
 		func(ctx context.Context) { reloadOn(ctx, h.Hup, steward, h.Manager) },

@@ -13,16 +13,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// wake continues the owner, whose command is dead, if it is stopped.
-func (r *Registry) wake(s *Session) {
-	if s.info.Owner.PID == 0 {
-		return
-	}
-	if err := r.enforcer.Wake(s.info.Owner); err != nil {
-		r.log.Warn().Err(err).Str(logging.KeySession, s.info.ID.String()).Uint32(logging.KeyPID, s.info.Owner.PID).Msg("stopped owner not continued")
-	}
-}
-
 // Judged takes the enforcer's result.
 func (r *Registry) Judged(result enforcer.Result) { _ = r.do(func() { r.judged(result) }) }
 
@@ -71,7 +61,7 @@ func (r *Registry) conclude(s *Session) {
 		return
 	}
 	s.report = report
-	if r.lost > s.lost {
+	if r.counts.lost > s.lost {
 		s.report.Truncated = true // an exit may be among the lost
 	}
 	record := r.view().Record(s)
@@ -84,7 +74,7 @@ func (r *Registry) conclude(s *Session) {
 		Int(logging.KeyKilled, s.report.Killed).Int(logging.KeyLeft, s.report.Left).Int(logging.KeyFreed, len(s.report.PortsFreed)).
 		Int(logging.KeyBusy, len(s.report.PortsBusy)).Float64(logging.KeyDuration, s.report.DurationMS).Msg("session ended")
 	if !s.told {
-		r.meter.over(s.report.EndReason, string(s.report.Verdict), r.took(s))
+		r.counts.meter.over(s.report.EndReason, string(s.report.Verdict), r.took(s))
 		close(s.over)
 		s.told = true
 	}
@@ -104,10 +94,10 @@ func (r *Registry) mayBeTold(s *Session) bool {
 		id := s.info.ID
 		time.AfterFunc(emptyPatience, func() { r.enforcer.Watch(id) })
 	}
-	if s.quietSince == 0 || s.heard != r.heard {
-		s.quietSince, s.heard = now, r.heard
+	if s.quietSince == 0 || s.heard != r.counts.heard {
+		s.quietSince, s.heard = now, r.counts.heard
 	}
-	if r.lost > s.lost {
+	if r.counts.lost > s.lost {
 		return now-s.foundEmpty < emptyPatience
 	}
 	return now-s.quietSince < emptyPatience && now-s.foundEmpty < lagPatience
@@ -129,7 +119,6 @@ func (r *Registry) took(s *Session) time.Duration {
 // ones.
 func (r *Registry) close(s *Session) {
 	s.closed = true
-	r.wake(s) // it may have stopped only now
 	r.view().notify(s, func(h *Hooks) sessionHook { return h.Closed })
 	r.view().Changed(s.info.ID)
 	s.info.State = tracer.StateEmpty

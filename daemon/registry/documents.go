@@ -25,7 +25,7 @@ func (v View) Record(s *Session) *document.Session {
 	used := v.Usage(s)
 	d := &document.Session{
 		Info: s.info, State: s.State(), Family: v.Family(s.info.ID),
-		Level: v.r.kernel.Features().Level, Degraded: v.r.degraded,
+		Level: v.r.kernel.Features().Level, Degraded: v.r.counts.degraded,
 		Joined: s.joined, CPU: used.CPU, RSS: used.RSS, Zombies: s.zombies, RootDied: s.rootDied != 0,
 	}
 	if s.info.State == tracer.StateEnding && s.info.Deadline != 0 {

@@ -14,7 +14,7 @@ func (p *sampler) due() bool {
 	var heard uint64
 	want := WantNone
 	err := r.do(func() {
-		heard, want = r.heard, r.view().wanted()
+		heard, want = r.counts.heard, r.view().wanted()
 		if r.live() > 0 {
 			want = max(want, p.pressing())
 		}

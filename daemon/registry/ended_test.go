@@ -3,16 +3,10 @@
 package registry
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"runtime"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"golang.org/x/sys/unix"
 )
 
 // dies books deaths of members that ran command lines of 4,000 empty arguments.
@@ -64,36 +58,5 @@ func TestReceiptsAreBounded(t *testing.T) {
 	over(o, late)
 	if o.sessions[late.info.ID] == nil || o.sessions[other.info.ID] == nil || o.sessions[all[59].info.ID] == nil || o.sessions[all[0].info.ID] != nil {
 		t.Error("not the oldest receipts of the user with the most are gone")
-	}
-}
-
-// TestOwnerStoppedLate: an owner that stops while its session ends is continued when the
-// session is over. It has to report the result.
-func TestOwnerStoppedLate(t *testing.T) {
-	o, k := newRegistry(t)
-	proc := procfs.FS(t.TempDir())
-	o.enforcer = enforcer.New(k, enforcer.Options{
-		Clock: k.Now, Proc: proc, Hold: func(pid uint32) (enforcer.Handle, error) { return k.Hold(pid) },
-	})
-	owner := k.Add(90, 1, "lngtest-owner").Identity
-	s := session(t, o, k, 100)
-	s.info.Owner = owner
-	k.Exit(100, 0)
-	is := func(state string) {
-		t.Helper()
-		stat := fmt.Sprintf("90 (a) %s 1 90 90 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0", state)
-		if err := errors.Join(os.MkdirAll(proc.Path(90, ""), 0o700), os.WriteFile(proc.Path(90, "stat"), []byte(stat), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	is("S")
-	o.died(s, &tracer.Event{Type: tracer.EventExit, Time: s.info.Created + 1, Process: s.info.Root, Session: s.info.ID})
-	if sent := k.Sent(); len(sent) != 0 {
-		t.Errorf("sent to an owner that runs: %v", sent)
-	}
-	is("T")
-	over(o, s)
-	if sent := k.Sent(); len(sent) != 1 || sent[0].To != owner || sent[0].Signal != unix.SIGCONT {
-		t.Errorf("sent %v", sent)
 	}
 }

@@ -42,20 +42,20 @@ func newLoop(k Kernel) loop {
 }
 
 // Done is closed when Run has returned.
-func (l *loop) Done() <-chan struct{} { return l.done }
+func (r *Registry) Done() <-chan struct{} { return r.loop.done }
 
 // Ingest reads events until the kernel is closed for reading.
-func (l *loop) Ingest() error { return l.inbox.Ingest() }
+func (r *Registry) Ingest() error { return r.loop.inbox.Ingest() }
 
 // CloseIngest ends Ingest even if it waits for Run.
-func (l *loop) CloseIngest() { l.inbox.Close() }
+func (r *Registry) CloseIngest() { r.loop.inbox.Close() }
 
 // CatchUp waits until the events that the kernel had sent before are applied, and at
 // the latest until ctx is done.
-func (l *loop) CatchUp(ctx context.Context) { l.inbox.CatchUp(ctx) }
+func (r *Registry) CatchUp(ctx context.Context) { r.loop.inbox.CatchUp(ctx) }
 
 // do is Update for the registry itself.
-func (l *loop) do(f func()) error { return l.queue(l.calls, true, f) }
+func (r *Registry) do(f func()) error { return r.loop.queue(r.loop.calls, true, f) }
 
 // queue hands a call to Run and waits for it. A call from inside of another one, or of
 // a hook, would wait forever: that caller has a View already. If f panics, the caller
@@ -97,7 +97,7 @@ func (l *loop) answer(c call) bool {
 	p := caught.By(c.f)
 	c.ran <- p
 	if p != nil && l.changing {
-		l.Fail(fmt.Errorf("%w: %v", errPanic, p.Value))
+		l.fail(fmt.Errorf("%w: %v", errPanic, p.Value))
 		return false
 	}
 	return true
@@ -106,15 +106,17 @@ func (l *loop) answer(c call) bool {
 var errPanic = errors.New("a panic in the daemon; it has to start again")
 
 // Fail reports an error after which the daemon must stop. Only the first one counts.
-func (l *loop) Fail(err error) {
+func (r *Registry) Fail(err error) { r.loop.fail(err) }
+
+// Failed has the first error that was reported with Fail.
+func (r *Registry) Failed() <-chan error { return r.loop.failed }
+
+func (l *loop) fail(err error) {
 	select {
 	case l.failed <- err:
 	default:
 	}
 }
-
-// Failed has the first error that was reported with Fail.
-func (l *loop) Failed() <-chan error { return l.failed }
 
 // inRun reports whether this goroutine is Run's, by its stack.
 func (l *loop) inRun() bool {

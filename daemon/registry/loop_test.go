@@ -19,7 +19,7 @@ func runs(t *testing.T, o *Registry) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	go o.Run(ctx)
-	t.Cleanup(func() { cancel(); <-o.done })
+	t.Cleanup(func() { cancel(); <-o.loop.done })
 }
 
 // nested makes a call from inside, and returns its result.

@@ -77,10 +77,10 @@ type Options struct {
 // are about that goroutine. Others call Read and Update, and features attach Hooks.
 type Registry struct {
 	host
-	loop
-	counts
-	looks sampler
-	hooks []*Hooks
+	loop   loop
+	counts counts
+	looks  sampler
+	hooks  []*Hooks
 
 	graph    *lineage.Graph
 	sessions map[tracer.SessionID]*Session
@@ -91,9 +91,7 @@ type Registry struct {
 	memories map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
 	watch    map[tracer.SessionID]bool            // scratch of apply
 
-	doubts  []doubt       // reported after a pause, unless their events come
-	untold  uint64        // changes that doubts had no room for
-	doubted chan struct{} // there are some
+	doubts doubts
 }
 
 // host is what the registry depends on.
@@ -132,7 +130,7 @@ func New(p Options) *Registry {
 		nested:   make(map[tracer.SessionID][]tracer.SessionID),
 		memories: make(map[tracer.SessionID]json.RawMessage),
 		watch:    make(map[tracer.SessionID]bool),
-		doubted:  make(chan struct{}, 1),
+		doubts:   doubts{some: make(chan struct{}, 1)},
 	}
 	r.ended = retain.New(MaxEnded, maxReceipts, func(s *Session) {
 		r.drop(s)
@@ -154,17 +152,17 @@ func (r *Registry) view() View { return View{r} }
 func (r *Registry) Attach(hooks ...*Hooks) { r.hooks = append(r.hooks, hooks...) }
 
 func (r *Registry) drain() {
-	r.batch = r.inbox.Take(r.batch)
-	if len(r.batch) == 0 {
+	r.loop.batch = r.loop.inbox.Take(r.loop.batch)
+	if len(r.loop.batch) == 0 {
 		return
 	}
-	r.apply(r.batch)
-	clear(r.batch)
+	r.apply(r.loop.batch)
+	clear(r.loop.batch)
 }
 
 // apply applies a batch of events to graph, sessions and ring, in their order.
 func (r *Registry) apply(batch []tracer.Event) {
-	r.heard += uint64(len(batch))
+	r.counts.heard += uint64(len(batch))
 	hidden := false
 	for i := range batch {
 		ev := &batch[i]
@@ -179,7 +177,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 		}
 		switch ev.Type {
 		case tracer.EventLost:
-			r.lost += ev.Count
+			r.counts.lost += ev.Count
 			r.AskResync(CauseLost)
 			continue
 		case tracer.EventSession:
@@ -191,7 +189,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 			switch {
 			case s == nil:
 			case ev.Evidence == tracer.EvidenceFork:
-				r.forks++
+				r.counts.forks++
 				r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Forked })
 			case ev.Evidence == tracer.EvidenceAdopted:
 				for _, id := range r.view().Chain(s.info.ID) {
@@ -206,13 +204,12 @@ func (r *Registry) apply(batch []tracer.Event) {
 			if s != nil {
 				r.died(s, ev)
 			}
-			r.name(ev)
 		case tracer.EventListen, tracer.EventUnlisten:
 			r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Listened })
-			r.name(ev)
+		}
+		r.name(ev)
+		if ev.Type == tracer.EventListen || ev.Type == tracer.EventUnlisten {
 			continue
-		case tracer.EventReaped:
-			r.name(ev)
 		}
 		le := intake.Event(ev)
 		r.graph.Apply(&le)
@@ -225,7 +222,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 			ev.Claim, _ = r.graph.Claim(ev.Process)
 		}
 	}
-	r.meter.told(batch)
+	r.counts.meter.told(batch)
 	r.view().publish(batch...)
 	for id := range r.watch {
 		r.enforcer.Watch(id)
@@ -233,8 +230,13 @@ func (r *Registry) apply(batch []tracer.Event) {
 	clear(r.watch)
 }
 
-// name gives an event the comm that it does not carry.
+// name gives an event the comm, if events of its type do not carry it.
 func (r *Registry) name(ev *tracer.Event) {
+	switch ev.Type {
+	case tracer.EventExit, tracer.EventReaped, tracer.EventListen, tracer.EventUnlisten:
+	default:
+		return
+	}
 	if comm, ok := r.graph.Comm(ev.Process); ok {
 		ev.Comm = comm
 	}
@@ -244,26 +246,26 @@ func (r *Registry) name(ev *tracer.Event) {
 // is the caller's. If the state may be half changed, Run returns: no caller gets a wrong
 // answer, and the daemon starts again with what the kernel holds.
 func (r *Registry) Run(ctx context.Context) {
-	defer close(r.done)
+	defer close(r.loop.done)
 	for whole := true; whole; {
 		var c call
 		select {
 		case <-ctx.Done():
 			return
-		case c = <-r.calls:
+		case c = <-r.loop.calls:
 		default:
 			select {
 			case <-ctx.Done():
 				return
-			case <-r.inbox.Ready():
-			case c = <-r.calls:
-			case c = <-r.reads:
+			case <-r.loop.inbox.Ready():
+			case c = <-r.loop.calls:
+			case c = <-r.loop.reads:
 			}
 		}
 		// Events that the kernel sent before the request are applied first.
 		whole = r.Guard(r.drain)
 		if whole && c.f != nil {
-			whole = r.answer(c)
+			whole = r.loop.answer(c)
 		}
 	}
 }
@@ -282,13 +284,13 @@ func (r *Registry) Guard(f func()) bool {
 
 // Read calls f in the registry's goroutine and waits for it. f must not block.
 func (r *Registry) Read(f func(View)) error {
-	return r.queue(r.calls, false, func() { f(r.view()) })
+	return r.loop.queue(r.loop.calls, false, func() { f(r.view()) })
 }
 
 // ReadLast is Read for a caller that can wait: all other calls go first. Many readers
 // must not delay an end.
 func (r *Registry) ReadLast(f func(View)) error {
-	return r.queue(r.reads, false, func() { f(r.view()) })
+	return r.loop.queue(r.loop.reads, false, func() { f(r.view()) })
 }
 
 // ReadFor is Read for a caller: unless it is root, all pending changes go first.
@@ -301,5 +303,5 @@ func (r *Registry) ReadFor(c access.Caller, f func(View)) error {
 
 // Update is Read for calls that change something.
 func (r *Registry) Update(f func(Tx)) error {
-	return r.queue(r.calls, true, func() { f(Tx{r.view()}) })
+	return r.loop.queue(r.loop.calls, true, func() { f(Tx{r.view()}) })
 }

@@ -27,8 +27,8 @@ func TestDoubtsThatSettle(t *testing.T) {
 	o.repaired(&Resync{}, 10, o.graph.Resync(10, []lineage.Seen{{
 		ID: birth.Process, Session: birth.Session, Evidence: lineage.Fork, Creator: birth.Creator,
 	}}))
-	if len(o.doubts) != 1 {
-		t.Errorf("%d doubts", len(o.doubts))
+	if len(o.doubts.all) != 1 {
+		t.Errorf("%d doubts", len(o.doubts.all))
 	}
 	ev := intake.Event(&birth)
 	o.graph.Apply(&ev)

@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"github.com/lineage-ebpf/lineage/daemon/intake"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -31,21 +32,39 @@ type Resync struct {
 	Added, Removed int // by the kernel's own reconcile
 }
 
-// doubt is a change that a look found and no event reported. The event may still be on
-// its way: if it has not come after a pause, the change is reported as reconciled.
+// maxDoubts bounds what waits, as the readers' queues are bounded.
+const maxDoubts = 16384
+
+// doubts are changes that a look found and no event reported. Their events may still be on
+// their way: if they have not come after a pause, the changes are reported as reconciled.
+type doubts struct {
+	all     []doubt
+	dropped uint64        // there was no room
+	some    chan struct{} // asks for the pause
+}
+
 type doubt struct {
 	lineage.Change
 	at uint64 // of the look, boottime
 }
 
-// maxDoubts bounds what waits, as the readers' queues are bounded.
-const maxDoubts = 16384
+func (d *doubts) add(c lineage.Change, at uint64) {
+	if len(d.all) == maxDoubts {
+		d.dropped++
+		return
+	}
+	d.all = append(d.all, doubt{c, at})
+	select {
+	case d.some <- struct{}{}:
+	default:
+	}
+}
 
 // repaired takes the result of a look.
 func (r *Registry) repaired(done *Resync, now uint64, changes []lineage.Change) {
 	done.Changes = changes
 	if done.Cause != CauseNone {
-		r.meter.Resyncs[done.Cause]++
+		r.counts.meter.Resyncs[done.Cause]++
 		r.log.Debug().Str(logging.KeyCause, string(done.Cause)).Int(logging.KeyChanges, len(changes)).Msg("resynced")
 	}
 	if done.Cause == CauseStart && len(r.sessions) > 0 {
@@ -53,18 +72,8 @@ func (r *Registry) repaired(done *Resync, now uint64, changes []lineage.Change) 
 		r.view().publish(tracer.Event{Type: tracer.EventLost, Time: now})
 	}
 	for _, c := range changes {
-		switch {
-		case c.Session == 0 || c.Kind == lineage.Moved || r.canaries.find(c.Session) != nil:
-		case len(r.doubts) == maxDoubts:
-			r.untold++
-		default:
-			r.doubts = append(r.doubts, doubt{c, now})
-		}
-	}
-	if len(r.doubts) > 0 {
-		select {
-		case r.doubted <- struct{}{}:
-		default:
+		if c.Session != 0 && c.Kind != lineage.Moved && r.canaries.find(c.Session) == nil {
+			r.doubts.add(c, now)
 		}
 	}
 }
@@ -72,55 +81,18 @@ func (r *Registry) repaired(done *Resync, now uint64, changes []lineage.Change) 
 // settleDoubts reports to readers, as reconciled, what a look found and no event has
 // reported since.
 func (r *Registry) settleDoubts() {
-	var told []tracer.Event
-	for _, d := range r.doubts {
+	var missed []tracer.Event
+	for _, d := range r.doubts.all {
 		n, ok := r.graph.Node(d.ID)
 		if !ok {
 			n = lineage.Node{ID: d.ID, Session: d.Session}
 		}
-		told = append(told, d.events(&n)...)
+		missed = append(missed, intake.Missed(&d.Change, &n, d.at)...)
 	}
-	if r.untold > 0 {
-		told = append(told, tracer.Event{Type: tracer.EventLost, Time: r.clock.Boottime(), Count: r.untold})
+	if n := r.doubts.dropped; n > 0 {
+		missed = append(missed, tracer.Event{Type: tracer.EventLost, Time: r.clock.Boottime(), Count: n})
 	}
-	r.doubts, r.untold = nil, 0
-	r.meter.told(told)
-	r.view().publish(told...)
-}
-
-// events are those that should have been reported, without the fields that are unknown.
-func (d *doubt) events(n *lineage.Node) (all []tracer.Event) {
-	ev := tracer.Event{
-		Time: d.at, Process: d.ID, Session: d.Session,
-		Evidence: tracer.EvidenceReconciled, UID: n.UID, Cgroup: n.Cgroup,
-	}
-	copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
-	tell := func(t tracer.EventType) { ev.Type = t; all = append(all, ev) }
-	switch d.Kind {
-	case lineage.Found:
-		if n.Reconciled {
-			ev.Creator, ev.Parent = n.Creator, n.Parent
-			tell(tracer.EventBirth)
-		}
-	case lineage.Reparented:
-		for _, m := range n.Reparents {
-			if m.Inferred && m.To == d.To {
-				ev.From, ev.Parent = d.From, d.To
-				tell(tracer.EventReparent)
-				break
-			}
-		}
-	case lineage.Vanished:
-		if !n.StatusKnown {
-			tell(tracer.EventExit)
-		}
-		if n.State == lineage.Exited && !n.Reaped {
-			tell(tracer.EventReaped)
-		}
-	case lineage.Gone:
-		if !n.Reaped {
-			tell(tracer.EventReaped)
-		}
-	}
-	return all
+	r.doubts.all, r.doubts.dropped = nil, 0
+	r.counts.meter.told(missed)
+	r.view().publish(missed...)
 }

@@ -78,7 +78,7 @@ func (p *sampler) run(ctx context.Context) {
 			period, look = true, p.sleep.Awake()
 		case <-p.hurry:
 		case cause = <-p.asked:
-		case <-p.registry.doubted:
+		case <-p.registry.doubts.some:
 			look = false
 		}
 		if look {
@@ -251,22 +251,22 @@ func (p *sampler) repair() error {
 
 // counted notes what the kernel counted.
 func (r *Registry) counted(misses, counters map[string]uint64, grown bool) {
-	if n := counters["agent_refused"]; r.counters != nil && n > r.counters["agent_refused"] {
+	if n := counters["agent_refused"]; r.counts.counters != nil && n > r.counts.counters["agent_refused"] {
 		r.degrade("agents started without a session: too many of one user, nested too deep, or no free slot")
 	}
-	if n := counters["enter_failed"]; r.counters != nil && n > r.counters["enter_failed"] {
+	if n := counters["enter_failed"]; r.counts.counters != nil && n > r.counts.counters["enter_failed"] {
 		fate := map[bool]string{true: "killed at birth", false: "killed if they were found"}[r.kernel.Features().Level >= 3]
 		r.degrade("children of members were " + fate + ", because the kernel side had no room for them: was pid_max raised since it was loaded?")
 	}
-	r.misses, r.counters = misses, counters
+	r.counts.misses, r.counts.counters = misses, counters
 	if grown {
 		r.degrade("the kernel skipped programs: births may have been missed")
 	}
 }
 
 func (r *Registry) degrade(why string) {
-	if !slices.Contains(r.degraded, why) {
-		r.degraded = append(r.degraded, why)
+	if !slices.Contains(r.counts.degraded, why) {
+		r.counts.degraded = append(r.counts.degraded, why)
 	}
 }
 

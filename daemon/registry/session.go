@@ -129,8 +129,8 @@ func (r *Registry) isGone(id tracer.SessionID) {
 
 // enter begins to hold a session; if it is ending already, the enforcer watches it.
 func (r *Registry) enter(info tracer.SessionInfo) *Session {
-	r.changing = true // by a Read, too: see View.Ask
-	s := &Session{info: info, over: make(chan struct{}), lost: r.lost}
+	r.loop.changing = true // by a Read, too: see View.Ask
+	s := &Session{info: info, over: make(chan struct{}), lost: r.counts.lost}
 	r.sessions[info.ID] = s
 	if info.Parent != 0 {
 		r.nested[info.Parent] = append(r.nested[info.Parent], info.ID)
@@ -203,7 +203,6 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 	if root {
 		s.rootDied = ev.Time
 		r.view().notify(s, func(h *Hooks) sessionHook { return h.RootDied })
-		r.wake(s)
 	}
 	if s.rootDied != 0 || s.info.State != tracer.StateActive {
 		r.watch[s.info.ID] = true

@@ -111,20 +111,22 @@ func (v View) OrphansOf(from tracer.SessionID, root tracer.Identity) []tracer.Id
 func (v View) Degrade(why string) { v.r.degrade(why) }
 
 // Degraded is all that was noted.
-func (v View) Degraded() []string { return v.r.degraded }
+func (v View) Degraded() []string { return v.r.counts.degraded }
 
 // Lost counts the events that were lost since the daemon began.
-func (v View) Lost() uint64 { return v.r.lost }
+func (v View) Lost() uint64 { return v.r.counts.lost }
 
 // Forks counts the forks of members since the daemon began.
-func (v View) Forks() uint64 { return v.r.forks }
+func (v View) Forks() uint64 { return v.r.counts.forks }
 
 // Kernel returns the kernel's counters and its recursion misses, as of the last look.
 // These maps are never changed.
-func (v View) Kernel() (counters, misses map[string]uint64) { return v.r.counters, v.r.misses }
+func (v View) Kernel() (counters, misses map[string]uint64) {
+	return v.r.counts.counters, v.r.counts.misses
+}
 
 // Meter gives what was counted for the metrics.
-func (v View) Meter() *Meter { return &v.r.meter }
+func (v View) Meter() *Meter { return &v.r.counts.meter }
 
 // Track begins to note which processes change, or stops.
 func (v View) Track(on bool) {

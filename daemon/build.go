@@ -37,13 +37,13 @@ import (
 // build makes everything that runs over a kernel, and attaches the features to the
 // registry.
 func (h Host) build(p parts, o Options) *Service {
-	k, r, log := p.kernel, p.Rules, p.log
+	k, r, log := p.kernel, p.rules, p.log
 	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.Clock.Monotonic, Proc: h.Proc, Hold: h.Hold})
 	own := registry.New(registry.Options{
 		Kernel: k, Enforcer: e, Clock: h.Clock, Proc: h.Proc, Log: log, Hidden: selfcheck.Hidden, Period: h.Period,
 	})
 	s := &Service{
-		parts: p, Registry: own, Enforcer: e, clock: h.Clock, manager: h.Manager, linger: o.Ephemeral, flush: h.Limits.Flush,
+		host: h, parts: p, Rules: r, Registry: own, Enforcer: e, linger: o.Ephemeral,
 		stopping: make(chan struct{}), start: new(status.Start),
 	}
 	s.Access = access.New(access.Options{

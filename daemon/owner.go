@@ -15,6 +15,6 @@ func (s *Service) wakeOwner(_ registry.View, x *registry.Session) {
 		return
 	}
 	if err := s.Enforcer.Wake(owner); err != nil {
-		s.log.Warn().Err(err).Str(logging.KeySession, x.ID().String()).Uint32(logging.KeyPID, owner.PID).Msg("stopped owner not continued")
+		s.parts.log.Warn().Err(err).Str(logging.KeySession, x.ID().String()).Uint32(logging.KeyPID, owner.PID).Msg("stopped owner not continued")
 	}
 }

@@ -21,27 +21,27 @@ func (s *Service) giveUp(drop func(...privilege.Capability) error, i instance.In
 	needed := privilege.Needed(tracer.KernelRelease(), filepath.Dir(i.Socket))
 	if err := drop(needed...); err != nil {
 		s.start.CapabilitiesErr = err
-		s.log.Error().Err(err).Msg("privileges not given up")
+		s.parts.log.Error().Err(err).Msg("privileges not given up")
 	}
 	held, err := privilege.Held()
 	if err != nil {
-		s.log.Error().Err(err).Msg("privileges not read")
+		s.parts.log.Error().Err(err).Msg("privileges not read")
 		return
 	}
 	s.start.Capabilities = held
 	if s.start.Lacking = privilege.Lacking(needed, held); s.start.Lacking != nil {
-		s.log.Error().Err(s.start.Lacking).Msg("capabilities missing")
+		s.parts.log.Error().Err(s.start.Lacking).Msg("capabilities missing")
 	}
-	s.log.Info().Strs(logging.KeyCapabilities, held).Msg("privileges given up")
+	s.parts.log.Info().Strs(logging.KeyCapabilities, held).Msg("privileges given up")
 }
 
 // protectSelf applies the policy about members that act against the daemon. If the
 // kernel cannot, the daemon serves without it, and the status shows that. What an
 // earlier daemon attached is removed unless the policy asks for it.
 func (s *Service) protectSelf(on bool) {
-	err := s.kernel.SelfProtect(on)
+	err := s.parts.kernel.SelfProtect(on)
 	s.start.SelfProtect, s.start.SelfProtectErr = on && err == nil, err
 	if err != nil {
-		s.log.Error().Err(err).Msg("self_protect not in force")
+		s.parts.log.Error().Err(err).Msg("self_protect not in force")
 	}
 }

@@ -53,5 +53,5 @@ func (s *Service) recorded(_ registry.View, x *registry.Session) {
 	if x.Info().Cause == tracer.CauseEnd {
 		rec.Caller = x.EndCaller()
 	}
-	s.audit.Add(rec)
+	s.parts.audit.Add(rec)
 }

@@ -21,12 +21,12 @@ const shutdownTimeout = 2 * time.Second
 func (s *Service) begin() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.Registry.Run(ctx)
-	go s.Registry.Guard(func() { s.Ring.Pace(ctx, s.flush) })
+	go s.Registry.Guard(func() { s.Ring.Pace(ctx, s.host.Limits.Flush) })
 	s.EndRegistry = func() {
 		cancel()
 		<-s.Registry.Done()
 	}
-	if err := s.Recorder.Remember(s.kernel); err != nil {
+	if err := s.Recorder.Remember(s.parts.kernel); err != nil {
 		s.EndRegistry()
 		return err
 	}
@@ -39,7 +39,10 @@ func (s *Service) begin() error {
 
 // count is the number of live sessions.
 func (s *Service) Count() (n int) {
-	_ = s.Registry.Read(func(v registry.View) { n = v.Live() })
+	n, err := registry.Ask(s.Registry, registry.View.Live)
+	if err != nil {
+		return 0
+	}
 	return n
 }
 
@@ -65,8 +68,8 @@ func (s *Service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 		guarded(&wg, func() { job(ctx) })
 	}
 	s.Recorder.Begin()
-	s.manager.Notify(instance.Ready)
-	guarded(&wg, func() { s.reportStatus(ctx, s.manager) })
+	s.host.Manager.Notify(instance.Ready)
+	guarded(&wg, func() { s.reportStatus(ctx, s.host.Manager) })
 	guarded(&checking, func() {
 		s.selfCheck.First(ctx)
 		guarded(&wg, func() { s.releaseMemory(ctx) }) // the start is over
@@ -110,22 +113,22 @@ func (s *Service) run(ctx context.Context, ln *net.UnixListener, i instance.Inst
 	}
 	checking.Wait() // it ends its own session, for which it needs the kernel
 	s.Registry.CloseIngest()
-	err = errors.Join(err, s.kernel.CloseRead())
+	err = errors.Join(err, s.parts.kernel.CloseRead())
 	wg.Wait()
 	s.Recorder.End() // it calls the registry
 	s.EndRegistry()
-	err = errors.Join(err, s.kernel.Close())
+	err = errors.Join(err, s.parts.kernel.Close())
 	// Write errors were reported when they happened.
 	s.Access.Flush()
-	_ = s.audit.Close()
+	_ = s.parts.audit.Close()
 	return lock, unload, err
 }
 
 // leave announces that the daemon is about to exit.
 func (s *Service) leave() {
-	s.manager.Notify(instance.Stopping)
+	s.host.Manager.Notify(instance.Stopping)
 	if err := s.alone.Stopping(); err != nil {
-		s.log.Error().Err(err).Msg("PID file not written")
+		s.parts.log.Error().Err(err).Msg("PID file not written")
 	}
 }
 
@@ -136,7 +139,7 @@ func (s *Service) waitIdle(ctx context.Context, i instance.Instance) (*instance.
 	linger := s.linger
 	tick := time.NewTicker(min(max(linger/10, instance.PollPause), idlePeriod))
 	defer tick.Stop()
-	busy := s.clock.Monotonic()
+	busy := s.host.Clock.Monotonic()
 	for {
 		select {
 		case <-ctx.Done():
@@ -145,7 +148,7 @@ func (s *Service) waitIdle(ctx context.Context, i instance.Instance) (*instance.
 			return nil, err
 		case <-tick.C:
 		}
-		now := s.clock.Monotonic()
+		now := s.host.Clock.Monotonic()
 		if s.Count() > 0 {
 			busy = now
 		}

@@ -44,14 +44,16 @@ type parts struct {
 	self    tracer.Identity
 	audit   auditLog
 	journal *journal.Journal
-	Rules   *rules.Policy
+	rules   *rules.Policy
 	bootID  string
 	log     zerolog.Logger
 }
 
 // Service is all that runs.
 type Service struct {
-	parts
+	host        Host
+	parts       parts
+	Rules       *rules.Policy
 	Registry    *registry.Registry
 	Enforcer    *enforcer.Enforcer
 	Access      *access.Access
@@ -62,11 +64,8 @@ type Service struct {
 	status      *status.Status
 	start       *status.Start
 	API         *httpapi.Server
-	clock       registry.Clock
-	manager     *instance.Manager
 	alone       *instance.PIDFile
 	linger      time.Duration           // after the last session and client; 0: forever
-	flush       time.Duration           // events are gathered before they are sent
 	Jobs        []func(context.Context) // of the features, in the background
 
 	stopping    chan struct{}     // closed when streams have to end

@@ -181,7 +181,7 @@ func (a *Attribution) taken(t *tracer.Process) bool {
 // whose members are there on weak evidence.
 func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
 	beside = make(map[tracer.SessionID]bool)
-	_ = a.registry.Read(func(v registry.View) {
+	err := a.registry.Read(func(v registry.View) {
 		for id := range a.jars {
 			if x := v.Session(id); x == nil || x.Closed() {
 				delete(a.jars, id)
@@ -207,6 +207,9 @@ func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]b
 			all = append(all, c)
 		}
 	})
+	if err != nil {
+		return nil, nil
+	}
 	return all, beside
 }
 
@@ -254,7 +257,7 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 		p.claimant.errands[k].Found = true // for the candidates that follow
 	}
 	container := a.containerName(x)
-	_ = a.registry.Update(func(t registry.Tx) {
+	a.registry.Do(func(t registry.Tx) {
 		if s := t.Session(p.claimant.info.ID); s != nil {
 			a.found(t.View, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
@@ -313,8 +316,7 @@ func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tr
 func (a *Attribution) endDue() {
 	policy := a.rules.Policy()
 	word := policy.Brokers.End
-	var due []rules.Excess
-	_ = a.registry.Read(func(v registry.View) {
+	due, err := registry.Ask(a.registry, func(v registry.View) (due []rules.Excess) {
 		for x := range v.Sessions() {
 			if x.Closed() || x.Info().State != tracer.StateActive {
 				continue
@@ -328,7 +330,11 @@ func (a *Attribution) endDue() {
 				}
 			}
 		}
+		return due
 	})
+	if err != nil {
+		return
+	}
 	for _, x := range due {
 		a.steward.EndOver(x)
 	}

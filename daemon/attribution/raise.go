@@ -76,9 +76,9 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 			a.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 		}
 	}
-	_ = a.registry.Update(func(t registry.Tx) { a.lose(t.View, from, x.Identity) })
+	a.registry.Do(func(t registry.Tx) { a.lose(t.View, from, x.Identity) })
 	a.book(x, p, into, n)
-	_ = a.registry.Update(func(t registry.Tx) { a.weigh(t.View, from) })
+	a.registry.Do(func(t registry.Tx) { a.weigh(t.View, from) })
 	if into != from {
 		a.vacate(from)
 	}
@@ -100,10 +100,11 @@ func (a *Attribution) followRaised(from, into tracer.SessionID, raised tracer.Id
 		if err != nil {
 			return total, err
 		}
-		if err := a.registry.Read(func(v registry.View) { next = append(next, v.OrphansOf(from, raised)...) }); err != nil {
+		orphans, err := registry.Ask(a.registry, func(v registry.View) []tracer.Identity { return v.OrphansOf(from, raised) })
+		if err != nil {
 			return total, err
 		}
-		moved, err := a.registry.Move(next, from, into)
+		moved, err := a.registry.Move(append(next, orphans...), from, into)
 		if total += len(moved); err != nil || len(moved) == 0 {
 			return total, err
 		}
@@ -164,7 +165,7 @@ func (a *Attribution) vacate(id tracer.SessionID) {
 	if _, err := a.registry.Resync(registry.CauseMoved); err != nil {
 		a.log.Error().Err(err).Msg("state of the kernel side not read")
 	}
-	_ = a.registry.Update(func(t registry.Tx) { t.LetGo(id) })
+	a.registry.Do(func(t registry.Tx) { t.LetGo(id) })
 	a.audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: "stronger evidence was found for everything in it",
 		Target: &audit.Target{Session: id.String()}, Mode: a.rules.Mode(),

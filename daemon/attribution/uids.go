@@ -57,7 +57,7 @@ func had(a *Attribution, c *claimant, uid uint32) bool {
 	})
 	if found {
 		c.uids = append(c.uids, uid)
-		_ = a.registry.Update(func(t registry.Tx) {
+		a.registry.Do(func(t registry.Tx) {
 			if x := t.Session(c.info.ID); x != nil {
 				a.of(x.ID()).remember(uid)
 				t.Save(x)

@@ -230,17 +230,20 @@ func (s *Branches) Separate(ctx context.Context, b *Branch) error {
 
 // open opens the branch's session over one of its processes, unless that has exited.
 func (s *Branches) open(b *Branch, root tracer.Identity) error {
-	var failed error
-	err := s.registry.Update(func(t registry.Tx) {
+	id, err := registry.Change(s.registry, func(t registry.Tx) (tracer.SessionID, error) {
 		x, err := t.Create(tracer.SessionSpec{Root: root, UID: b.UID, Grace: b.Grace, KeepOnRootExit: true, Adopted: true})
-		if failed = err; err == nil {
-			b.ID = x.ID()
+		if err != nil {
+			return 0, err
 		}
+		return x.ID(), nil
 	})
-	if errors.Is(failed, tracer.ErrNotFound) {
-		failed = nil
+	if errors.Is(err, tracer.ErrNotFound) {
+		return nil
 	}
-	return cmp.Or(err, failed)
+	if err == nil {
+		b.ID = id
+	}
+	return err
 }
 
 // gather moves members until none is left outside the branch's session.

@@ -74,7 +74,7 @@ func (r *Reader) read(members []*lineage.Seen) {
 			Exe: []byte(exe), Argv: argv, ArgvTruncated: truncated,
 		})
 	}
-	_ = r.registry.Update(func(t registry.Tx) {
+	r.registry.Do(func(t registry.Tx) {
 		for i := range ran {
 			t.Ran(&ran[i])
 		}

@@ -17,7 +17,7 @@ import (
 func (r *Recorder) ask(b *haul) {
 	var rows []row
 	var ids []lineage.ID
-	_ = r.registry.Read(func(v registry.View) {
+	err := r.registry.Read(func(v registry.View) {
 		for id := range r.marks.unsaved {
 			r.sessions[id] = true
 		}
@@ -48,6 +48,9 @@ func (r *Recorder) ask(b *haul) {
 			}
 		}
 	})
+	if err != nil {
+		return
+	}
 	for i := range rows {
 		if s, err := rows[i].session(r); err != nil {
 			r.log.Error().Err(err).Str(logging.KeySession, rows[i].doc.ID).Msg("session not recorded")
@@ -73,7 +76,7 @@ func (r *Recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 		chunk := ids[:min(recordChunk, len(ids))]
 		ids = ids[len(chunk):]
 		nodes, needed = nodes[:0], needed[:0]
-		_ = r.registry.Read(func(v registry.View) {
+		err := r.registry.Read(func(v registry.View) {
 			g := v.Graph()
 			for _, id := range chunk {
 				need := g.Needed(id)
@@ -85,6 +88,9 @@ func (r *Recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 				}
 			}
 		})
+		if err != nil {
+			return
+		}
 		for i := range nodes {
 			r.process(b, &nodes[i], needed[i], all)
 		}

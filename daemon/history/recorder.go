@@ -266,7 +266,7 @@ func (r *Recorder) written(b *haul) {
 	if len(b.ended)+len(b.LetGo) == 0 {
 		return
 	}
-	_ = r.registry.Read(func(v registry.View) {
+	r.registry.Do(func(v registry.Tx) {
 		r.marks.letGo = r.marks.letGo[len(b.LetGo):]
 		for _, id := range b.ended {
 			delete(r.dead, id)

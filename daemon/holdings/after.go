@@ -53,7 +53,7 @@ func (h *Holdings) concluding(v registry.View, s *registry.Session, report *api.
 	}
 	go h.o.Registry.Guard(func() {
 		a := h.look(before, output, own, owner, limit)
-		_ = h.o.Registry.Update(func(t registry.Tx) {
+		h.o.Registry.Do(func(t registry.Tx) {
 			its.looking, its.after = false, a
 			t.Conclude(info.ID)
 		})

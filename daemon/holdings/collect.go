@@ -54,7 +54,7 @@ func (h *Holdings) collect(id tracer.SessionID, limit time.Duration) {
 		return
 	}
 	now := h.reader.Of(ctx, ids)
-	_ = h.o.Registry.Update(func(t registry.Tx) {
+	h.o.Registry.Do(func(t registry.Tx) {
 		if s := t.Session(id); s != nil {
 			t.Refresh(s)
 			h.Note(t.View, s, now, began)

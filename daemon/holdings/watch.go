@@ -115,7 +115,7 @@ func (h *Holdings) pass(ctx context.Context) bool {
 // active lists the sessions that have not begun to end, and for each session the one around it.
 func (h *Holdings) active() (ids []tracer.SessionID, around map[tracer.SessionID]tracer.SessionID) {
 	around = make(map[tracer.SessionID]tracer.SessionID)
-	_ = h.o.Registry.Read(func(v registry.View) {
+	err := h.o.Registry.Read(func(v registry.View) {
 		for s := range v.Sessions() {
 			around[s.ID()] = s.Info().Parent
 			if s.Active() {
@@ -123,6 +123,9 @@ func (h *Holdings) active() (ids []tracer.SessionID, around map[tracer.SessionID
 			}
 		}
 	})
+	if err != nil {
+		return nil, nil
+	}
 	slices.Sort(ids)
 	return ids, around
 }
@@ -185,7 +188,7 @@ func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before readi
 			delete(now, p)
 		}
 	}
-	_ = h.o.Registry.Update(func(t registry.Tx) {
+	h.o.Registry.Do(func(t registry.Tx) {
 		if s := t.Session(id); s != nil {
 			t.Refresh(s)
 			h.Note(t.View, s, held, began)

@@ -165,13 +165,13 @@ func (h *branches) check(b *branch.Branch, c access.Caller) error {
 	if info.Root == b.Of {
 		return guarded("is the root of", info.ID)
 	}
-	owned := tracer.SessionID(0)
-	err = h.ends.registry.Read(func(v registry.View) {
+	owned, err := registry.Ask(h.ends.registry, func(v registry.View) (owned tracer.SessionID) {
 		for x := range v.Sessions() {
 			if !x.Closed() && x.Info().Owner == b.Of {
 				owned = x.ID()
 			}
 		}
+		return owned
 	})
 	switch {
 	case err != nil:
@@ -209,12 +209,13 @@ func (h *branches) checkSeparated(b *branch.Branch, token string, c access.Calle
 
 // reply sends the report of the branch's session, which names the others.
 func (h *branches) reply(w http.ResponseWriter, b *branch.Branch, c access.Caller) error {
-	var report *api.Report
-	err := h.ends.registry.Read(func(v registry.View) {
-		if x := v.Session(b.Sessions()[0]); x != nil {
-			v.Refresh(x)
-			report = v.Report(x, c)
+	report, err := registry.Ask(h.ends.registry, func(v registry.View) *api.Report {
+		x := v.Session(b.Sessions()[0])
+		if x == nil {
+			return nil
 		}
+		v.Refresh(x)
+		return v.Report(x, c)
 	})
 	switch {
 	case err != nil:

@@ -65,22 +65,16 @@ func (h *creations) postSession(w http.ResponseWriter, r *http.Request, c access
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	token := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
-	var d api.Session
-	var refused error
-	err = h.registry.Update(func(t registry.Tx) {
+	d, err := registry.Change(h.registry, func(t registry.Tx) (d api.Session, err error) {
 		x, err := t.Create(spec)
 		if err != nil {
-			refused = err
-			return
+			return d, err
 		}
 		h.enforcer.Began(x.ID(), baseline)
 		h.attribution.SetToken(t.View, x.ID(), sha256.Sum256([]byte(token)))
 		t.Save(x)
-		d = t.Document(x, c)
+		return t.Document(x, c), nil
 	})
-	if err == nil {
-		err = refused
-	}
 	if err != nil {
 		return err
 	}
@@ -197,12 +191,13 @@ func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c ac
 	if _, err := h.registry.Resync(registry.CauseMoved); err != nil {
 		h.log.Error().Err(err).Msg("state of the kernel side not read")
 	}
-	var d api.Session
-	if err := h.registry.Read(func(v registry.View) {
+	d, err := registry.Ask(h.registry, func(v registry.View) (d api.Session) {
 		if x := v.Session(info.ID); x != nil {
 			d = v.Document(x, c)
 		}
-	}); err != nil {
+		return d
+	})
+	if err != nil {
 		return err
 	}
 	h.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).

@@ -87,50 +87,62 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 		return err
 	}
 	word := r.PathValue("s")
-	var id tracer.SessionID
-	var report *api.Report
-	begun := false
-	err = h.find.Session(word, c, access.End, func(v registry.View, x *registry.Session) {
-		id, begun = x.ID(), x.Info().State != tracer.StateActive
-		if grace < 0 {
-			grace = x.Info().Grace
-		}
+	to, err := lookup.Ask(h.find, word, c, access.End, func(v registry.View, x *registry.Session) (to target) {
+		to = target{id: x.ID(), begun: x.Info().State != tracer.StateActive, grace: x.Info().Grace}
 		if x.Closed() {
-			report = v.Report(x, c)
+			to.report = v.Report(x, c)
 		}
+		return to
 	})
 	if lookup.IsNotFound(err) {
-		report, err = h.archive.Report(r.Context(), word, c, access.End, err)
+		to.report, err = h.archive.Report(r.Context(), word, c, access.End, err)
 	}
 	if err != nil {
 		return err
 	}
-	if report != nil {
-		return reply(w, http.StatusOK, report)
+	if to.report != nil {
+		return reply(w, http.StatusOK, to.report)
 	}
-	if err := h.enforcer.CheckEnd(id, c.ID); err != nil {
-		return h.unended(c, access.End, id.String(), word, err)
+	if grace < 0 {
+		grace = to.grace
 	}
-	if !begun && grace > 0 {
-		h.holdings.CollectBefore(id)
+	if err := h.enforcer.CheckEnd(to.id, c.ID); err != nil {
+		return h.unended(c, access.End, to.id.String(), word, err)
+	}
+	if !to.begun && grace > 0 {
+		h.holdings.CollectBefore(to.id)
 	}
 	if req.PlanToken != "" {
-		if err := h.plans.Check(req.PlanToken, id); err != nil {
-			h.access.Refused(c, access.End, id.String(), err.Error())
+		if err := h.plans.Check(req.PlanToken, to.id); err != nil {
+			h.access.Refused(c, access.End, to.id.String(), err.Error())
 			return err
 		}
 	}
-	if err := h.beginEnd(id, grace, c); err != nil {
+	if err := h.beginEnd(to.id, grace, c); err != nil {
 		return err
 	}
-	err = h.find.Session(id.String(), c, access.End, func(v registry.View, x *registry.Session) {
-		v.Refresh(x)
-		report = v.Report(x, c)
-	})
+	report, err := lookup.Ask(h.find, to.id.String(), c, access.End, reportFor(c))
 	if err != nil {
 		return err
 	}
 	return reply(w, http.StatusAccepted, report)
+}
+
+// target is the session of a request, as it was found.
+type target struct {
+	id     tracer.SessionID
+	over   <-chan struct{} // closed with the verdict
+	begun  bool            // its end
+	grace  time.Duration
+	report *api.Report // it has ended
+}
+
+// reportFor returns a session's receipt, as of now.
+func reportFor(c access.Caller) func(registry.View, *registry.Session) *api.Report {
+	return func(v registry.View, x *registry.Session) *api.Report {
+		v.Refresh(x)
+		return v.Report(x, c)
+	}
 }
 
 // graceAsked is the grace of a request; negative: the session's own.
@@ -191,9 +203,9 @@ func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid wait %q: must be a duration up to %v", text, maxWait), "")
 		}
 	}
-	var over <-chan struct{}
-	var id tracer.SessionID
-	err = h.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) { over, id = x.Over(), x.ID() })
+	to, err := lookup.Ask(h.find, r.PathValue("s"), c, access.Read, func(_ registry.View, x *registry.Session) target {
+		return target{id: x.ID(), over: x.Over()}
+	})
 	if lookup.IsNotFound(err) {
 		report, err := h.archive.Report(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
@@ -207,17 +219,13 @@ func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
-	case <-over:
+	case <-to.over:
 	case <-timer.C:
 	case <-h.stopping:
 	case <-r.Context().Done():
 		return nil
 	}
-	var report *api.Report
-	err = h.find.Session(id.String(), c, access.Read, func(v registry.View, x *registry.Session) {
-		v.Refresh(x)
-		report = v.Report(x, c)
-	})
+	report, err := lookup.Ask(h.find, to.id.String(), c, access.Read, reportFor(c))
 	if err != nil {
 		return err
 	}

@@ -59,15 +59,15 @@ func (h *host) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller,
 		return api.NewError(api.CodeDenied, "not permitted: a service manager runs the daemon, and would start it again",
 			"systemctl stop lineage.socket lineage.service, then lineage daemon --unload")
 	}
-	live := 0
-	if err := h.registry.Read(func(v registry.View) { live = v.Live() }); err != nil {
+	live, err := registry.Ask(h.registry, registry.View.Live)
+	if err != nil {
 		return err
 	}
 	if req.Unload && live > 0 && !req.Force {
 		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("live sessions: %d", live), "end them, or use --force")
 	}
 	h.access.Managed(c, "stop")
-	err := reply(w, http.StatusAccepted, api.NewHead("stop"))
+	err = reply(w, http.StatusAccepted, api.NewHead("stop"))
 	h.stop(req.Unload)
 	return err
 }
@@ -94,7 +94,7 @@ func (h *host) postResync(w http.ResponseWriter, _ *http.Request, c access.Calle
 		return err
 	}
 	doc := resyncDocument(done)
-	if err := h.registry.Read(func(v registry.View) { doc.Lost = v.Lost() }); err != nil {
+	if doc.Lost, err = registry.Ask(h.registry, registry.View.Lost); err != nil {
 		return err
 	}
 	h.access.Managed(c, "resync")

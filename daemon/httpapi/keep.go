@@ -96,12 +96,13 @@ func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller
 
 // reply sends the session that processes were handed over to.
 func (h *keeps) reply(w http.ResponseWriter, id, from tracer.SessionID, all []tracer.Identity, c access.Caller) error {
-	var d api.Session
-	if err := h.registry.Read(func(v registry.View) {
+	d, err := registry.Ask(h.registry, func(v registry.View) (d api.Session) {
 		if x := v.Session(id); x != nil {
 			d = v.Document(x, c)
 		}
-	}); err != nil {
+		return d
+	})
+	if err != nil {
 		return err
 	}
 	d.Warnings = h.losesTerminal(all, from)
@@ -117,10 +118,11 @@ func (h *keeps) keepable(id tracer.Identity, live bool, c access.Caller) (info t
 	e, lerr := h.kernel.Lookup(id.PID)
 	member := live && lerr == nil && e.Identity == id && e.Session != 0
 	d := access.Decide(c, access.Keep, access.Scope{UID: c.UID})
-	err = h.registry.Read(func(v registry.View) {
+	info, err = registry.Ask(h.registry, func(v registry.View) (info tracer.SessionInfo) {
 		if x := v.Ask(e.Session); member && x != nil {
 			info = x.Info()
 		}
+		return info
 	})
 	if d.Allow && info.ID != 0 {
 		d = h.find.DecideChain(c, access.Keep, info.ID) // the kept session will be nested in none of these

@@ -128,15 +128,15 @@ func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Iden
 }
 
 // sessionWith is the session that a process is in, zero if it is in none.
-func (h *policies) sessionWith(id tracer.Identity) (in tracer.SessionInfo, err error) {
-	err = h.registry.Read(func(v registry.View) {
+func (h *policies) sessionWith(id tracer.Identity) (tracer.SessionInfo, error) {
+	return registry.Ask(h.registry, func(v registry.View) (in tracer.SessionInfo) {
 		if n, ok := v.Graph().Node(id); ok {
 			if x := v.Session(n.Session); x != nil {
 				in = x.Info()
 			}
 		}
+		return in
 	})
-	return in, err
 }
 
 // termsText describes the limits of a rule's session.

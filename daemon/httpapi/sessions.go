@@ -60,11 +60,11 @@ func (h *sessions) getSession(w http.ResponseWriter, r *http.Request, c access.C
 	if _, err := query(r); err != nil {
 		return err
 	}
-	var d api.Session
-	err := h.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+	d, err := lookup.Ask(h.find, r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) api.Session {
 		v.Refresh(x)
-		d = v.Document(x, c)
+		d := v.Document(x, c)
 		d.Head = api.NewHead("session")
+		return d
 	})
 	if lookup.IsNotFound(err) {
 		p, err := h.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)

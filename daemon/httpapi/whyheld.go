@@ -45,8 +45,10 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 // told adds members that listen but that procfs did not show: there was no time, or a process
 // may not be read.
 func (h *processes) told(c access.Caller, found []resources.Port, port uint16) []resources.Port {
-	var listening []resources.Port
-	_ = h.registry.ReadFor(c, func(v registry.View) { listening = h.holdings.Listening(v, port) })
+	listening, err := registry.AskFor(h.registry, c, func(v registry.View) []resources.Port { return h.holdings.Listening(v, port) })
+	if err != nil {
+		return found
+	}
 	for _, p := range listening {
 		held := func(q resources.Port) bool { return q.Same(&p) && !q.Holder.IsZero() }
 		if slices.ContainsFunc(found, held) {

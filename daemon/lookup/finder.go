@@ -63,6 +63,12 @@ func (f *Finder) Session(word string, c access.Caller, verb access.Verb, use fun
 	return refused
 }
 
+// Ask is Session with an answer.
+func Ask[T any](f *Finder, word string, c access.Caller, verb access.Verb, use func(registry.View, *registry.Session) T) (answer T, err error) {
+	err = f.Session(word, c, verb, func(v registry.View, x *registry.Session) { answer = use(v, x) })
+	return answer, err
+}
+
 // Refuse is the error of a decision against a caller, recorded.
 func (f *Finder) Refuse(c access.Caller, v access.Verb, what string, d access.Decision) error {
 	return f.o.Access.Refuse(c, v, what, d)

@@ -204,13 +204,7 @@ func fits(text string, most int) bool {
 // Mark notes that a call begins or ends, of an agent that is the caller or its ancestor. The
 // caller is a member.
 func (m *Marks) Mark(c access.Caller, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {
-	var d *api.Mark
-	var refused error
-	err := m.o.Registry.Update(func(t registry.Tx) { d, refused = m.mark(t, c.Member, agent, q) })
-	if err != nil {
-		return nil, err
-	}
-	return d, refused
+	return registry.Change(m.o.Registry, func(t registry.Tx) (*api.Mark, error) { return m.mark(t, c.Member, agent, q) })
 }
 
 // Agent finds the process that a request names, if it is the caller or has started it, with

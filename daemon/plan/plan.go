@@ -91,7 +91,7 @@ func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (
 	if n := p.said.find(token, of, p.o.Clock.Monotonic()); n != nil {
 		var run map[tracer.Identity]command
 		if !of.Root.IsZero() {
-			err = p.o.Registry.Read(func(v registry.View) { run = commandsOf(v.Graph(), now) })
+			run, err = registry.Ask(p.o.Registry, func(v registry.View) map[tracer.Identity]command { return commandsOf(v.Graph(), now) })
 		}
 		why = n.broken(now, func(id tracer.Identity) [16]byte { return run[id].sum() })
 	}

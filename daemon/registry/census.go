@@ -83,7 +83,7 @@ func (p *sampler) sessions(cause Cause) ([]tracer.SessionInfo, error) {
 	r := p.registry
 	var ids []tracer.SessionID
 	all := cause != CauseNone || p.asks%listEvery == 0
-	err := r.do(func() {
+	err := r.Read(func(View) {
 		all = all || len(p.unreleased) > 0
 		for id, s := range r.sessions {
 			if !s.closed {

@@ -14,7 +14,7 @@ import (
 )
 
 // Judged takes the enforcer's result.
-func (r *Registry) Judged(result enforcer.Result) { _ = r.do(func() { r.judged(result) }) }
+func (r *Registry) Judged(result enforcer.Result) { r.Do(func(Tx) { r.judged(result) }) }
 
 func (r *Registry) judged(result enforcer.Result) {
 	s := r.sessions[result.Session]

@@ -13,7 +13,7 @@ func (p *sampler) due() bool {
 	r := p.registry
 	var heard uint64
 	want := WantNone
-	err := r.do(func() {
+	err := r.Update(func(Tx) {
 		heard, want = r.counts.heard, r.view().wanted()
 		if r.live() > 0 {
 			want = max(want, p.pressing())

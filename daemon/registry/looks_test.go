@@ -82,11 +82,11 @@ func TestDoubtsAreBounded(t *testing.T) {
 	for i := range changes {
 		changes[i] = lineage.Change{Kind: lineage.Found, ID: lineage.ID{PID: uint32(i + 1), Start: 1}, Session: s.info.ID}
 	}
-	o.repaired(&Resync{}, 10, changes)
+	o.looks.repaired(&Resync{}, 10, changes)
 	if len(o.doubts.all) != maxDoubts {
 		t.Errorf("%d doubts", len(o.doubts.all))
 	}
-	if o.settleDoubts(); lost != 3 {
+	if o.looks.settleDoubts(); lost != 3 {
 		t.Errorf("%d reported as lost", lost)
 	}
 }

@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -40,22 +39,6 @@ func newLoop(k Kernel) loop {
 		run: reflect.ValueOf((*Registry).Run).Pointer(),
 	}
 }
-
-// Done is closed when Run has returned.
-func (r *Registry) Done() <-chan struct{} { return r.loop.done }
-
-// Ingest reads events until the kernel is closed for reading.
-func (r *Registry) Ingest() error { return r.loop.inbox.Ingest() }
-
-// CloseIngest ends Ingest even if it waits for Run.
-func (r *Registry) CloseIngest() { r.loop.inbox.Close() }
-
-// CatchUp waits until the events that the kernel had sent before are applied, and at
-// the latest until ctx is done.
-func (r *Registry) CatchUp(ctx context.Context) { r.loop.inbox.CatchUp(ctx) }
-
-// do is Update for the registry itself.
-func (r *Registry) do(f func()) error { return r.loop.queue(r.loop.calls, true, f) }
 
 // queue hands a call to Run and waits for it. A call from inside of another one, or of
 // a hook, would wait forever: that caller has a View already. If f panics, the caller
@@ -105,12 +88,7 @@ func (l *loop) answer(c call) bool {
 
 var errPanic = errors.New("a panic in the daemon; it has to start again")
 
-// Fail reports an error after which the daemon must stop. Only the first one counts.
-func (r *Registry) Fail(err error) { r.loop.fail(err) }
-
-// Failed has the first error that was reported with Fail.
-func (r *Registry) Failed() <-chan error { return r.loop.failed }
-
+// fail keeps the first error.
 func (l *loop) fail(err error) {
 	select {
 	case l.failed <- err:

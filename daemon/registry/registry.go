@@ -270,6 +270,25 @@ func (r *Registry) Run(ctx context.Context) {
 	}
 }
 
+// Done is closed when Run has returned.
+func (r *Registry) Done() <-chan struct{} { return r.loop.done }
+
+// Ingest reads events until the kernel is closed for reading.
+func (r *Registry) Ingest() error { return r.loop.inbox.Ingest() }
+
+// CloseIngest ends Ingest even if it waits for Run.
+func (r *Registry) CloseIngest() { r.loop.inbox.Close() }
+
+// CatchUp waits until the events that the kernel had sent before are applied, and at
+// the latest until ctx is done.
+func (r *Registry) CatchUp(ctx context.Context) { r.loop.inbox.CatchUp(ctx) }
+
+// Fail reports an error after which the daemon must stop. Only the first one counts.
+func (r *Registry) Fail(err error) { r.loop.fail(err) }
+
+// Failed has the first error that was reported with Fail.
+func (r *Registry) Failed() <-chan error { return r.loop.failed }
+
 // Guard calls f, which no request waits for, and reports whether it returned. If it
 // panics, the daemon stops in order. Each goroutine of the daemon is guarded.
 func (r *Registry) Guard(f func()) bool {
@@ -305,3 +324,7 @@ func (r *Registry) ReadFor(c access.Caller, f func(View)) error {
 func (r *Registry) Update(f func(Tx)) error {
 	return r.loop.queue(r.loop.calls, true, func() { f(Tx{r.view()}) })
 }
+
+// Do is Update for a caller to whom it makes no difference that the daemon is stopping. It reports
+// whether f was called.
+func (r *Registry) Do(f func(Tx)) bool { return r.Update(f) == nil }

@@ -24,7 +24,7 @@ func TestDoubtsThatSettle(t *testing.T) {
 		Type: tracer.EventBirth, Time: 1, Process: tracer.Identity{PID: 101, Start: 7}, Session: s.info.ID,
 		Evidence: tracer.EvidenceFork, Creator: s.info.Root,
 	}
-	o.repaired(&Resync{}, 10, o.graph.Resync(10, []lineage.Seen{{
+	o.looks.repaired(&Resync{}, 10, o.graph.Resync(10, []lineage.Seen{{
 		ID: birth.Process, Session: birth.Session, Evidence: lineage.Fork, Creator: birth.Creator,
 	}}))
 	if len(o.doubts.all) != 1 {
@@ -32,7 +32,7 @@ func TestDoubtsThatSettle(t *testing.T) {
 	}
 	ev := intake.Event(&birth)
 	o.graph.Apply(&ev)
-	if o.settleDoubts(); told != 0 {
+	if o.looks.settleDoubts(); told != 0 {
 		t.Errorf("%d events", told)
 	}
 }

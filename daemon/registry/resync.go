@@ -61,7 +61,8 @@ func (d *doubts) add(c lineage.Change, at uint64) {
 }
 
 // repaired takes the result of a look.
-func (r *Registry) repaired(done *Resync, now uint64, changes []lineage.Change) {
+func (p *sampler) repaired(done *Resync, now uint64, changes []lineage.Change) {
+	r := p.registry
 	done.Changes = changes
 	if done.Cause != CauseNone {
 		r.counts.meter.Resyncs[done.Cause]++
@@ -80,7 +81,8 @@ func (r *Registry) repaired(done *Resync, now uint64, changes []lineage.Change) 
 
 // settleDoubts reports to readers, as reconciled, what a look found and no event has
 // reported since.
-func (r *Registry) settleDoubts() {
+func (p *sampler) settleDoubts() {
+	r := p.registry
 	var missed []tracer.Event
 	for _, d := range r.doubts.all {
 		n, ok := r.graph.Node(d.ID)

@@ -96,7 +96,7 @@ func (p *sampler) run(ctx context.Context) {
 			return
 		case <-time.After(min(p.period, resyncPause)):
 		}
-		_ = p.registry.do(p.registry.settleDoubts)
+		p.registry.Do(func(Tx) { p.settleDoubts() })
 	}
 }
 
@@ -137,7 +137,7 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 		}
 	}
 	if period && done.Cause == CauseNone && !p.due() {
-		return done, r.do(func() { r.counted(misses, counters, skipped) })
+		return done, r.Update(func(Tx) { r.counted(misses, counters, skipped) })
 	}
 	infos, err := p.sessions(done.Cause)
 	if err != nil {
@@ -145,12 +145,12 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	}
 	p.census.begin(infos)
 	infos = slices.DeleteFunc(infos, r.hidden)
-	wanted := WantNone
-	if err := r.do(func() { wanted = r.view().wanted() }); err != nil {
+	wanted, err := Change(r, func(t Tx) (Want, error) { return t.wanted(), nil })
+	if err != nil {
 		return nil, err
 	}
 	if len(infos) == 0 && done.Cause == CauseNone && wanted == WantNone {
-		return done, r.do(func() { r.counted(misses, counters, skipped); r.known(nil) })
+		return done, r.Update(func(Tx) { r.counted(misses, counters, skipped); r.known(nil) })
 	}
 	now, seen, err := p.snapshot()
 	if err != nil {
@@ -161,11 +161,11 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	}
 	var after []func()
 	var failed error
-	err = r.do(func() {
+	err = r.Update(func(Tx) {
 		r.counted(misses, counters, skipped)
 		r.known(infos)
 		r.mourn(&p.census)
-		r.repaired(done, now, r.sampled(now, seen))
+		p.repaired(done, now, r.sampled(now, seen))
 		look := &Look{Resync: *done, At: now, Seen: seen}
 		after = r.view().looked(look)
 		failed = look.failed
@@ -244,7 +244,7 @@ func (p *sampler) repair() error {
 	}
 	r.log.Error().Int(logging.KeyAdded, n).Msg("members without a session record: repaired")
 	r.AskResync(CauseMember)
-	return r.do(func() {
+	return r.Update(func(Tx) {
 		r.degrade("found members without a session record: processes that an end should have killed may be alive")
 	})
 }
@@ -357,7 +357,7 @@ func (r *Registry) foundDead(info *tracer.SessionInfo) uint64 {
 func (r *Registry) Forget(id tracer.SessionID) error {
 	r.looks.mu.Lock()
 	defer r.looks.mu.Unlock()
-	return r.do(func() {
+	return r.Update(func(Tx) {
 		if r.canaries.find(id) == nil {
 			r.canaries.add(id)
 		}

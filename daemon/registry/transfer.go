@@ -15,17 +15,17 @@ import (
 // creators in between included. Unless uid is 0, outsiders of other uids are left out.
 func (r *Registry) Adopt(spec tracer.SessionSpec, uid uint32) (info tracer.SessionInfo, n int, err error) {
 	var from tracer.SessionID
-	var refused error
-	err = r.do(func() {
+	info, err = Change(r, func(t Tx) (tracer.SessionInfo, error) {
 		if e, err := r.kernel.Lookup(spec.Root.PID); err == nil && e.Identity == spec.Root {
 			from = e.Session
 		}
 		x, err := r.create(spec)
-		if refused = err; err == nil {
-			info = x.info
+		if err != nil {
+			return tracer.SessionInfo{}, err
 		}
+		return x.info, nil
 	})
-	if err = errors.Join(err, refused); err != nil {
+	if err != nil {
 		return info, 0, err
 	}
 	if from != 0 {
@@ -41,7 +41,7 @@ func (r *Registry) Adopt(spec tracer.SessionSpec, uid uint32) (info tracer.Sessi
 func (r *Registry) adopted(id tracer.SessionID) {
 	r.Reread(id)
 	r.AskResync(CauseMoved)
-	_ = r.do(func() {
+	r.Do(func(Tx) {
 		if x := r.sessions[id]; x != nil {
 			r.view().notify(x, func(h *Hooks) sessionHook { return h.Adopted })
 		}
@@ -59,7 +59,7 @@ func (r *Registry) joined(id tracer.SessionID, n int) {
 // Follow moves the members of a session whose creator is in another one.
 func (r *Registry) Follow(from, to tracer.SessionID) (n int, err error) {
 	if n, err = r.kernel.Follow(from, to); n > 0 {
-		err = errors.Join(err, r.do(func() { r.joined(to, n) }))
+		err = errors.Join(err, r.Update(func(Tx) { r.joined(to, n) }))
 	}
 	return n, err
 }
@@ -74,8 +74,8 @@ func (r *Registry) follow(from, to tracer.SessionID, root tracer.Identity) (tota
 		if err != nil {
 			return total, err
 		}
-		var orphans []tracer.Identity
-		if err := r.do(func() { orphans = r.orphansOf(from, root) }); err != nil {
+		orphans, err := Ask(r, func(v View) []tracer.Identity { return v.OrphansOf(from, root) })
+		if err != nil {
 			return total, err
 		}
 		moved, err := r.Move(orphans, from, to)
@@ -100,7 +100,7 @@ func (r *Registry) Move(ids []tracer.Identity, from, to tracer.SessionID) (moved
 		err = nil
 	}
 	if len(moved) > 0 {
-		err = errors.Join(err, r.do(func() { r.joined(to, len(moved)) }))
+		err = errors.Join(err, r.Update(func(Tx) { r.joined(to, len(moved)) }))
 	}
 	return moved, err
 }
@@ -125,16 +125,16 @@ func (r *Registry) orphansOf(from tracer.SessionID, root tracer.Identity) (all [
 // with their descendants. note runs in the registry's goroutine. If the session is over before all
 // are moved, another one is opened over the rest.
 func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note func(View, *Session)) (info tracer.SessionInfo, err error) {
-	var refused error
 	from := spec.KeptFrom
-	err = r.do(func() {
+	info, err = Change(r, func(t Tx) (tracer.SessionInfo, error) {
 		x, err := r.create(spec)
-		if refused = err; err == nil {
-			note(r.view(), x)
-			info = x.info
+		if err != nil {
+			return tracer.SessionInfo{}, err
 		}
+		note(t.View, x)
+		return x.info, nil
 	})
-	if err = errors.Join(err, refused); err != nil {
+	if err != nil {
 		return info, err
 	}
 	var late []tracer.Identity
@@ -167,7 +167,7 @@ func (r *Registry) Reread(id tracer.SessionID) {
 	if err != nil {
 		return
 	}
-	_ = r.do(func() {
+	r.Do(func(Tx) {
 		if x := r.sessions[id]; x != nil && !x.closed {
 			x.info = info
 			r.view().Changed(id)

@@ -27,7 +27,7 @@ func TestUsage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.repaired(&Resync{}, now, o.sampled(now, seen))
+		o.looks.repaired(&Resync{}, now, o.sampled(now, seen))
 	}
 	exit := func(pid uint32, cpu time.Duration) {
 		o.apply([]tracer.Event{{Type: tracer.EventExit, Time: uint64(k.Now()) + 1, Process: k.Proc(pid).Identity, Session: s.info.ID, CPUTime: uint64(cpu)}})

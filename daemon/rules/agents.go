@@ -118,7 +118,7 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	}
 	s.log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike released")
 	s.ruled(info, audit.Refused, what)
-	_ = s.registry.Update(func(t registry.Tx) { t.LetGo(info.ID) })
+	s.registry.Do(func(t registry.Tx) { t.LetGo(info.ID) })
 }
 
 // terms are the policy's limits for a rule's sessions of a user. With observe there are no
@@ -137,14 +137,17 @@ func (s *Steward) terms(p *policy.Policy, r *policy.Agent, uid uint32) tracer.Se
 // Reterm sets the limits of rules' sessions again, after the policy was read again, or
 // the breaker opened or was closed.
 func (s *Steward) Reterm() {
-	var due []tracer.SessionInfo
-	_ = s.registry.Read(func(v registry.View) {
+	due, err := registry.Ask(s.registry, func(v registry.View) (due []tracer.SessionInfo) {
 		for x := range v.Sessions() {
 			if x.Info().Rule != 0 && !x.Closed() && x.Info().State == tracer.StateActive {
 				due = append(due, x.Info())
 			}
 		}
+		return due
 	})
+	if err != nil {
+		return
+	}
 	p := s.rules.Policy()
 	for _, info := range due {
 		r := p.AgentNamed(info.Name)
@@ -194,7 +197,7 @@ func (s *Steward) reread(id tracer.SessionID) {
 
 // spare notes it if the root of a session had died before its rule was known.
 func (s *Steward) spare(id tracer.SessionID) {
-	_ = s.registry.Update(func(t registry.Tx) {
+	s.registry.Do(func(t registry.Tx) {
 		if x := t.Session(id); x != nil && !x.Closed() {
 			s.spareLeftovers(t.View, x)
 		}

@@ -128,15 +128,15 @@ func (s *Steward) EndOver(x Excess) {
 }
 
 // wouldEnd reports whether it was already noted that the session would be ended.
-func (s *Steward) wouldEnd(x Excess) (noted bool) {
-	_ = s.registry.Read(func(v registry.View) {
-		noted = v.Session(x.Session) == nil || slices.Contains(s.of(x.Session).wouldEnd, x.Cause.String())
+func (s *Steward) wouldEnd(x Excess) bool {
+	noted, err := registry.Ask(s.registry, func(v registry.View) bool {
+		return v.Session(x.Session) == nil || slices.Contains(s.of(x.Session).wouldEnd, x.Cause.String())
 	})
-	return noted
+	return err == nil && noted
 }
 
 func (s *Steward) noteWouldEnd(x Excess) {
-	_ = s.registry.Update(func(t registry.Tx) {
+	s.registry.Do(func(t registry.Tx) {
 		if held := t.Session(x.Session); held != nil {
 			own := s.of(x.Session)
 			own.wouldEnd = append(own.wouldEnd, x.Cause.String())

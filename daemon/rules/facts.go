@@ -32,15 +32,25 @@ func (s *Steward) RootFacts(id tracer.Identity) *policy.Facts {
 		}
 	}
 	if f != nil && f.Parent == nil {
-		var creator lineage.ID
-		_ = s.registry.Read(func(v registry.View) {
-			if n, ok := v.Graph().Node(id); ok {
-				creator = n.Creator
-			}
-		})
-		f.Parent = s.remembered(creator, MaxFacts-1)
+		if n := s.node(id); n != nil {
+			f.Parent = s.remembered(n.Creator, MaxFacts-1)
+		}
 	}
 	return f
+}
+
+// node is what the graph has of a process.
+func (s *Steward) node(id lineage.ID) *lineage.Node {
+	n, err := registry.Ask(s.registry, func(v registry.View) *lineage.Node {
+		if n, ok := v.Graph().Node(id); ok {
+			return &n
+		}
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	return n
 }
 
 // remembered is what the graph knows of a process and its creators.
@@ -48,10 +58,8 @@ func (s *Steward) remembered(id lineage.ID, depth int) *policy.Facts {
 	if id.PID <= 1 || depth == 0 {
 		return nil
 	}
-	var n lineage.Node
-	var ok bool
-	_ = s.registry.Read(func(v registry.View) { n, ok = v.Graph().Node(id) })
-	if !ok {
+	n := s.node(id)
+	if n == nil {
 		return nil
 	}
 	uid := n.UID

@@ -118,13 +118,13 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	if rule != nil {
 		s.rules.Matched(rule.Name)
 	}
-	var from tracer.SessionInfo
-	_ = s.registry.Read(func(v registry.View) {
+	from, err := registry.Ask(s.registry, func(v registry.View) (from tracer.SessionInfo) {
 		if x := v.Ask(e.Session); x != nil {
 			from = x.Info()
 		}
+		return from
 	})
-	if from.ID == 0 || from.Kept || from.State != tracer.StateActive {
+	if err != nil || from.ID == 0 || from.Kept || from.State != tracer.StateActive {
 		return
 	}
 	if rule == nil {

@@ -45,20 +45,23 @@ func (s *Steward) noteShared(v registry.View, x *registry.Session, rule *policy.
 // shareAgain finds the rules of kept sessions without a remembered reason and without
 // an end: a killed daemon may not have written it.
 func (s *Steward) shareAgain(p *policy.Policy) {
-	var lost []tracer.SessionInfo
-	_ = s.registry.Read(func(v registry.View) {
+	lost, err := registry.Ask(s.registry, func(v registry.View) (lost []tracer.SessionInfo) {
 		for x := range v.Sessions() {
 			if x.Info().Kept && x.Info().Expires == 0 && s.of(x.ID()).kept == nil && !x.Closed() {
 				lost = append(lost, x.Info())
 			}
 		}
+		return lost
 	})
+	if err != nil {
+		return
+	}
 	for _, info := range lost {
 		rule := p.SharedServer(s.RootFacts(info.Root))
 		if rule == nil {
 			continue
 		}
-		_ = s.registry.Update(func(t registry.Tx) {
+		s.registry.Do(func(t registry.Tx) {
 			if x := t.Session(info.ID); x != nil && s.of(info.ID).kept == nil {
 				s.noteShared(t.View, x, rule, 0)
 			}

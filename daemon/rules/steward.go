@@ -177,9 +177,10 @@ func (s *Steward) Restore(_ registry.View, x *registry.Session, text json.RawMes
 
 // Reload reads the policy file as it is now. If it is refused, nothing changes.
 func (s *Steward) Reload() error {
-	_ = s.registry.Read(func(v registry.View) {}) // earlier events count under the earlier policy
-	err := s.rules.reload(s.CarryOut)
-	if err != nil {
+	if err := s.registry.Read(func(registry.View) {}); err != nil { // earlier events count under the earlier policy
+		return err
+	}
+	if err := s.rules.reload(s.CarryOut); err != nil {
 		s.log.Error().Err(err).Msg("policy not applied, the previous one stays in force")
 		return err
 	}

@@ -154,7 +154,10 @@ func (c *Check) try(ctx context.Context) error {
 	}
 	e := c.ender()
 	baseline := e.Begin()
-	lost := c.lost()
+	lost, err := registry.Ask(c.Registry, registry.View.Lost)
+	if err != nil {
+		return err
+	}
 	id, err := c.Kernel.Create(tracer.SessionSpec{
 		// Whatever happens to this daemon, the kernel ends it.
 		Root: root, Owner: c.Self, Name: Name, MaxLifetime: canary.Limit,
@@ -174,11 +177,6 @@ func (c *Check) ender() *enforcer.Enforcer {
 	return enforcer.New(c.Kernel, enforcer.Options{
 		Self: c.Self, Limit: overLimit, Clock: c.Clock.Monotonic, Proc: c.Proc,
 	})
-}
-
-func (c *Check) lost() (n uint64) {
-	_ = c.Registry.Read(func(v registry.View) { n = v.Lost() })
-	return n
 }
 
 // watch lets the tree grow and asks to which session the orphan belongs: the kernel,
@@ -204,10 +202,9 @@ func (c *Check) watch(ctx context.Context, bird *canary.Canary, id tracer.Sessio
 	defer tick.Stop()
 	patience := time.After(growLimit / 4)
 	for {
-		wrong := "the daemon is stopping"
-		_ = c.Registry.Read(func(v registry.View) { wrong = lacks(v, id, orphan, root, lost) })
-		if wrong == "" {
-			return nil
+		wrong, err := registry.Ask(c.Registry, func(v registry.View) string { return lacks(v, id, orphan, root, lost) })
+		if err != nil || wrong == "" {
+			return err
 		}
 		select {
 		case <-ctx.Done():

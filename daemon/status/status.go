@@ -114,8 +114,8 @@ func (s *Status) Document(c access.Caller) (api.Status, error) {
 // Health is the short answer for probes.
 func (s *Status) Health() (api.Health, error) {
 	d := api.Health{Head: api.NewHead("health"), Status: "ok"}
-	err := s.o.Registry.Read(func(v registry.View) { d.Degraded = s.degraded(v) })
-	if len(d.Degraded) > 0 {
+	var err error
+	if d.Degraded, err = registry.Ask(s.o.Registry, s.degraded); len(d.Degraded) > 0 {
 		d.Status = "degraded"
 	}
 	return d, err

@@ -208,16 +208,16 @@ func (r *reader) mayReadPast(ctx context.Context, key bootSession) bool {
 }
 
 // aboutPast asks the registry for a session of this boot, nil if it has none.
-func (r *reader) aboutPast(key bootSession) (a *recent.About, err error) {
+func (r *reader) aboutPast(key bootSession) (*recent.About, error) {
 	if key.boot != r.o.BootID || r.boot != "" {
 		return nil, nil
 	}
-	err = r.o.Registry.Read(func(v registry.View) {
+	return registry.Ask(r.o.Registry, func(v registry.View) *recent.About {
 		if x := v.Session(key.id); x != nil {
-			a = r.o.Ring.Of(v, x)
+			return r.o.Ring.Of(v, x)
 		}
+		return nil
 	})
-	return a, err
 }
 
 // selects reports whether a session of the history is the requested one, or nested in

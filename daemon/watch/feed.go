@@ -139,7 +139,9 @@ func (f *Feed) watched(ctx context.Context) {
 			break
 		}
 	}
-	_ = f.o.Registry.Read(func(v registry.View) { f.track(v, false) })
+	if f.o.Registry.Read(func(v registry.View) { f.track(v, false) }) != nil {
+		return
+	}
 	f.view.publish(&batch{whole: true})
 }
 

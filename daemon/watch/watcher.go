@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -50,9 +51,11 @@ type Request struct {
 func (f *Feed) Serve(ctx context.Context, rw http.ResponseWriter, c access.Caller, q Request) error {
 	w := &watcher{feed: f, out: f.o.To(rw, c), caller: c, interval: q.Interval, whole: true}
 	if q.Session != "" {
-		if err := f.o.Find.Session(q.Session, c, access.Read, func(_ registry.View, x *registry.Session) { w.session = x.ID() }); err != nil {
+		id, err := lookup.Ask(f.o.Find, q.Session, c, access.Read, func(_ registry.View, x *registry.Session) tracer.SessionID { return x.ID() })
+		if err != nil {
 			return err
 		}
+		w.session = id
 	} else if d := access.Decide(c, access.Read, c.Scope()); !d.Allow {
 		return f.o.Find.Refuse(c, access.Read, "sessions", d)
 	}

@@ -103,13 +103,21 @@ var overLimit = map[string]int{
 	"embedded pointer internal/e2e/stage.Bystander *Process": 1,
 	"embedded pointer internal/e2e/stage.Terminal *Instance": 1,
 	"methods in files cmd/lineage.app":                       25,
+	"methods in files cmd/lineage/perfetto.Trace":            8,
+	"methods in files daemon/attribution.Attribution":        8,
+	"methods in files daemon/document.Encoder":               7,
 	"methods in files lineage.Graph":                         10,
 	"methods in files tracer.Tracer":                         17,
+	"methods in files tui.model":                             8,
+	"methods in files tui/picture.Picture":                   8,
 	"package files cmd/lineage":                              29,
 	"package files tracer":                                   27,
 	"package lines cmd/lineage":                              3300,
 	"package lines tracer":                                   4200,
+	"struct cmd/lineage-export/ocsf.event":                   32, // through embedded structs
 	"struct cmd/lineage/supervise.Options":                   21,
+	"struct cmd/lineage/supervise.runner":                    26, // through embedded structs
+	"struct enforcer/kerneltest.Kernel":                      23, // through embedded structs
 	"struct lineage.Node":                                    30,
 	"struct lineage.node":                                    47,
 }

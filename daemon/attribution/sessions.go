@@ -4,7 +4,7 @@ package attribution
 
 import (
 	"encoding/hex"
-	"encoding/json"
+	"errors"
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -137,41 +137,32 @@ func (e *errand) request() *document.Request {
 	return &document.Request{Broker: e.Kind.Name, Client: e.Client, Comm: e.Comm, UID: e.UID, Argv: e.Argv, ArgvTruncated: e.Cut, Time: e.Asked}
 }
 
-// handedMemory is the part that outlives the daemon.
-type handedMemory struct {
-	// Token is the SHA-256 of the session's token, in hex. The token is 256 random
-	// bits, so a slower hash would gain nothing, and reading the file does not let a
-	// process pass for a member.
-	Token    string   `json:"token,omitempty"`
-	Brokered brokered `json:"brokered,omitzero"`
-}
-
-// Redact implements [registry.Memory].
-func (m *handedMemory) Redact(redact func([]string) []string) {
-	for _, e := range m.Brokered.Errands {
+// Redact implements [registry.Redactor].
+func (b brokered) Redact(redact func([]string) []string) {
+	for _, e := range b.Errands {
 		e.Argv = redact(e.Argv)
 	}
 }
 
-// Remember implements [registry.Persistent].
-func (a *Attribution) Remember(v registry.View, x *registry.Session) registry.Memory {
+// Remember implements [registry.Persistent]. Of the session's token it is the SHA-256, in hex. The
+// token is 256 random bits, so a slower hash would gain nothing, and reading the file does not let a
+// process pass for a member.
+func (a *Attribution) Remember(v registry.View, x *registry.Session) []registry.Part {
 	its := a.of(x.ID())
-	m := &handedMemory{Brokered: its.clone()}
-	m.Brokered.Shared, m.Brokered.token = a.steward.Shared(v, x.ID()), [32]byte{}
+	work, token := its.clone(), ""
+	work.Shared, work.token = a.steward.Shared(v, x.ID()), [32]byte{}
 	if its.token != [32]byte{} {
-		m.Token = hex.EncodeToString(its.token[:])
+		token = hex.EncodeToString(its.token[:])
 	}
-	return m
+	return []registry.Part{{Name: "token", Value: token}, {Name: "brokered", Value: work}}
 }
 
 // Restore implements [registry.Persistent].
-func (a *Attribution) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
-	var m handedMemory
-	if json.Unmarshal(text, &m) != nil {
-		return // the registry has logged it
-	}
-	its := a.of(x.ID())
-	*its = m.Brokered
+func (a *Attribution) Restore(v registry.View, x *registry.Session, was registry.Parts) error {
+	its, token := a.of(x.ID()), ""
+	*its = brokered{}
+	err := errors.Join(was.Decode("token", &token), was.Decode("brokered", its))
+	a.steward.SetShared(v, x.ID(), its.Shared)
 	for _, e := range its.Errands {
 		its.booked += e.size()
 	}
@@ -179,7 +170,8 @@ func (a *Attribution) Restore(_ registry.View, x *registry.Session, text json.Ra
 		its.booked += its.Found[i].size()
 	}
 	a.memory.Book(x.Info().UID, its.booked)
-	if sum, err := hex.DecodeString(m.Token); err == nil && len(sum) == len(its.token) {
+	if sum, err := hex.DecodeString(token); err == nil && len(sum) == len(its.token) {
 		copy(its.token[:], sum)
 	}
+	return err
 }

@@ -224,9 +224,9 @@ func TestRemember(t *testing.T) {
 	w.K.Exit(101, 0)
 	w.K.Fork(100, 103, "lngtest-child")
 	token := func() (sum string) {
-		var all []registry.Memory
+		var all []registry.Part
 		_ = w.Service.Registry.Read(func(v registry.View) { all = v.Memory(v.Session(w.ID(s.ID))) })
-		text, err := registry.EncodeMemory(all)
+		text, err := registry.EncodeMemory(all, w.Service.Rules.Redact)
 		if err != nil {
 			t.Fatal(err)
 		}

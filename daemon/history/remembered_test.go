@@ -23,7 +23,7 @@ func TestRememberedBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.K.Add(100, 1, "lngtest-root")
-	var all []registry.Memory
+	var all []registry.Part
 	err = w.Service.Registry.Update(func(tx registry.Tx) {
 		id, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(100).Identity, UID: 1000})
 		if err != nil {
@@ -36,7 +36,7 @@ func TestRememberedBytes(t *testing.T) {
 	if err != nil || t.Failed() {
 		t.Fatal(err)
 	}
-	text, err := registry.EncodeMemory(all)
+	text, err := registry.EncodeMemory(all, w.Service.Rules.Redact)
 	if err != nil {
 		t.Fatal(err)
 	}

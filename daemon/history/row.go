@@ -25,7 +25,7 @@ type row struct {
 	ended      *time.Time
 	doc        api.Session
 	report     *api.Report
-	memory     []registry.Memory
+	memory     []registry.Part
 }
 
 func rowOf(v registry.View, s *registry.Session) row {
@@ -67,10 +67,7 @@ func (x *row) session(r *Recorder) (s journal.Session, err error) {
 		s.Ended = *x.ended
 		return s, nil // nothing more is to be remembered
 	}
-	for _, m := range x.memory {
-		m.Redact(r.redact)
-	}
-	if s.State, err = registry.EncodeMemory(x.memory); err != nil {
+	if s.State, err = registry.EncodeMemory(x.memory, r.redact); err != nil {
 		return s, fmt.Errorf("encode session: %w", err)
 	}
 	return s, nil

@@ -3,7 +3,6 @@
 package holdings
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -123,29 +122,17 @@ func (h *Holdings) opened(_ registry.View, s *registry.Session) {
 	h.watch.wake()
 }
 
-// memory is the part that outlives the daemon.
-type memory struct {
-	Output string `json:"output,omitempty"`
-}
-
-// Redact implements [registry.Memory]: there are no command lines.
-func (*memory) Redact(func([]string) []string) {}
-
 // Remember implements [registry.Persistent].
-func (h *Holdings) Remember(_ registry.View, s *registry.Session) registry.Memory {
-	m := new(memory)
+func (h *Holdings) Remember(_ registry.View, s *registry.Session) []registry.Part {
 	if its := h.sessions[s.ID()]; its != nil {
-		m.Output = its.output
+		return []registry.Part{{Name: "output", Value: its.output}}
 	}
-	return m
+	return nil
 }
 
 // Restore implements [registry.Persistent].
-func (h *Holdings) Restore(_ registry.View, s *registry.Session, text json.RawMessage) {
-	var m memory
-	if json.Unmarshal(text, &m) == nil { // else the registry has logged it
-		h.of(s.ID()).output = m.Output
-	}
+func (h *Holdings) Restore(_ registry.View, s *registry.Session, was registry.Parts) error {
+	return was.Decode("output", &h.of(s.ID()).output)
 }
 
 // Held is what the members of a session hold: the TCP listeners that the kernel reported, the rest as

@@ -3,37 +3,32 @@
 package marks
 
 import (
-	"encoding/json"
+	"errors"
+	"slices"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// memory is what a restarted daemon remembers of a live session.
-type memory struct {
-	Agents []tracer.Identity `json:"mark_agents,omitempty"`
-	Open   []*lineage.Call   `json:"mark_open,omitempty"`
-}
-
-// Redact implements [registry.Memory]: there are no command lines.
-func (*memory) Redact(func([]string) []string) {}
-
 // Remember implements [registry.Persistent].
-func (m *Marks) Remember(_ registry.View, s *registry.Session) registry.Memory {
+func (m *Marks) Remember(_ registry.View, s *registry.Session) []registry.Part {
 	b := m.books[s.ID()]
 	if b == nil {
-		return &memory{}
+		return nil
 	}
-	return &memory{Agents: append([]tracer.Identity{}, b.agents...), Open: append([]*lineage.Call{}, b.open...)}
+	return []registry.Part{{Name: "mark_agents", Value: slices.Clone(b.agents)}, {Name: "mark_open", Value: slices.Clone(b.open)}}
 }
 
 // Restore implements [registry.Persistent].
-func (m *Marks) Restore(_ registry.View, s *registry.Session, text json.RawMessage) {
-	var was memory
-	if json.Unmarshal(text, &was) != nil || len(was.Agents) == 0 {
-		return // the registry has reported what cannot be decoded
+func (m *Marks) Restore(_ registry.View, s *registry.Session, was registry.Parts) error {
+	var agents []tracer.Identity
+	var open []*lineage.Call
+	err := errors.Join(was.Decode("mark_agents", &agents), was.Decode("mark_open", &open))
+	if err != nil || len(agents) == 0 {
+		return err
 	}
 	b := m.book(s.ID())
-	b.agents, b.open = was.Agents[:min(len(was.Agents), maxAgents)], was.Open[:min(len(was.Open), maxOpen)]
+	b.agents, b.open = agents[:min(len(agents), maxAgents)], open[:min(len(open), maxOpen)]
+	return nil
 }

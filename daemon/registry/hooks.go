@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"encoding/json"
 	"errors"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -64,17 +63,11 @@ type Hooks struct {
 	Persistent Persistent
 }
 
-// Persistent is a feature that remembers something of a session across daemon restarts.
-// Restore gets the JSON of all features, each of which has keys of its own.
+// Persistent is a feature that remembers something of a session across daemon restarts, under
+// names of its own.
 type Persistent interface {
-	Remember(View, *Session) Memory
-	Restore(View, *Session, json.RawMessage)
-}
-
-// Memory is encoded as a JSON object, outside of the registry's goroutine. Redact is
-// called before, and replaces its command lines by redacted ones.
-type Memory interface {
-	Redact(func(argv []string) []string)
+	Remember(View, *Session) []Part
+	Restore(View, *Session, Parts) error
 }
 
 // Want is what looks a feature wants.

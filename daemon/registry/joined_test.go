@@ -64,7 +64,7 @@ func TestStarted(t *testing.T) {
 	want("entered in the nested session", inner, 4)
 	want("the session around it", outer, 5)
 	_ = o.Update(func(tx Tx) {
-		text, err := EncodeMemory(tx.Memory(inner))
+		text, err := EncodeMemory(tx.Memory(inner), func(argv []string) []string { return argv })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,82 +3,114 @@
 package registry
 
 import (
-	"bytes"
 	"encoding/json"
-	"time"
+	"errors"
+	"fmt"
+	"reflect"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 )
 
-// memory is what a restarted daemon remembers of a live session, other than what the
-// kernel and the features hold.
-type memory struct {
-	EndedBy   *api.Caller     `json:"ended_by,omitempty"`
-	EndCaller *audit.Caller   `json:"end_caller,omitempty"`
-	RootDied  api.U64         `json:"root_died,omitempty"`
-	CPUDead   time.Duration   `json:"cpu_dead_ns,omitempty"`
-	Joined    int             `json:"joined,omitempty"`
-	Receipt   enforcer.Booked `json:"receipt"`
+// Part is something that is remembered of a session across daemon restarts, as the registry and each
+// feature name it. The value is encoded as JSON, outside of the registry's goroutine, and left out if
+// it is empty. If it has command lines it is a [Redactor].
+type Part struct {
+	Name  string
+	Value any
 }
 
-// Redact implements [Memory].
-func (m *memory) Redact(redact func([]string) []string) {
-	m.Receipt.Outcomes = document.Redacted(m.Receipt.Outcomes, redact)
+// Redactor replaces its command lines by redacted ones.
+type Redactor interface {
+	Redact(func(argv []string) []string)
+}
+
+// Parts are those that an earlier daemon wrote.
+type Parts map[string]json.RawMessage
+
+// Decode decodes a part, if there is one.
+func (p Parts) Decode(name string, into any) error {
+	if p[name] == nil {
+		return nil
+	}
+	if err := json.Unmarshal(p[name], into); err != nil {
+		return fmt.Errorf("decode %s: %w", name, err)
+	}
+	return nil
+}
+
+// booked is the part of a receipt.
+type booked struct{ enforcer.Booked }
+
+// Redact implements [Redactor].
+func (b *booked) Redact(redact func([]string) []string) {
+	b.Outcomes = document.Redacted(b.Outcomes, redact)
 }
 
 // Memory copies what is remembered of a session, by the registry and by the features.
-func (v View) Memory(s *Session) []Memory {
-	all := []Memory{&memory{
-		EndedBy: s.endedBy, EndCaller: s.endCaller, RootDied: api.U64(s.rootDied), CPUDead: s.cpuDead,
-		Joined: s.joined, Receipt: s.receipt.Booked(),
-	}}
+func (v View) Memory(s *Session) []Part {
+	all := []Part{
+		{"ended_by", s.endedBy}, {"end_caller", s.endCaller}, {"root_died", api.U64(s.rootDied)}, {"cpu_dead_ns", s.cpuDead},
+		{"joined", s.joined}, {"receipt", &booked{s.receipt.Booked()}},
+	}
 	for _, h := range v.r.hooks {
 		if h.Persistent != nil {
-			all = append(all, h.Persistent.Remember(v, s))
+			all = append(all, h.Persistent.Remember(v, s)...)
 		}
 	}
 	return all
 }
 
-// EncodeMemory makes one JSON object of all, which have no key in common.
-func EncodeMemory(all []Memory) ([]byte, error) {
-	text := []byte{'{'}
-	for _, m := range all {
-		b, err := json.Marshal(m)
-		if err != nil {
-			return nil, err
-		}
-		if b = bytes.TrimSuffix(bytes.TrimPrefix(b, []byte("{")), []byte("}")); len(b) == 0 {
+// EncodeMemory redacts all parts and makes one JSON object of them.
+func EncodeMemory(all []Part, redact func(argv []string) []string) ([]byte, error) {
+	parts := make(Parts, len(all))
+	for _, p := range all {
+		if empty(p.Value) {
 			continue
 		}
-		if len(text) > 1 {
-			text = append(text, ',')
+		if parts[p.Name] != nil {
+			return nil, fmt.Errorf("two parts are named %q", p.Name)
 		}
-		text = append(text, b...)
+		if r, ok := p.Value.(Redactor); ok {
+			r.Redact(redact)
+		}
+		text, err := json.Marshal(p.Value)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", p.Name, err)
+		}
+		parts[p.Name] = text
 	}
-	return append(text, '}'), nil
+	return json.Marshal(parts)
+}
+
+func empty(value any) bool {
+	v := reflect.ValueOf(value)
+	return v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0
 }
 
 // restore applies what the previous daemon knew.
 func (v View) restore(s *Session, text json.RawMessage) {
-	var m memory
-	if err := json.Unmarshal(text, &m); err != nil {
-		v.r.log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not restored from the history")
-		return
+	var was Parts
+	var receipt enforcer.Booked
+	err := json.Unmarshal(text, &was)
+	for name, into := range map[string]any{
+		"ended_by": &s.endedBy, "end_caller": &s.endCaller, "cpu_dead_ns": &s.cpuDead, "joined": &s.joined, "receipt": &receipt,
+	} {
+		err = errors.Join(err, was.Decode(name, into))
 	}
-	s.endedBy, s.endCaller = m.EndedBy, m.EndCaller
-	s.cpuDead, s.joined, s.receipt = m.CPUDead, m.Joined, enforcer.Resume(m.Receipt)
+	s.receipt = enforcer.Resume(receipt)
 	v.r.ended.Book(s.info.UID, s.receipt.Size())
-	if m.RootDied != 0 {
-		s.rootDied = uint64(m.RootDied)
+	if died := api.U64(s.rootDied); was.Decode("root_died", &died) == nil {
+		s.rootDied = uint64(died)
 	}
 	for _, h := range v.r.hooks {
 		if h.Persistent != nil {
-			h.Persistent.Restore(v, s, text)
+			err = errors.Join(err, h.Persistent.Restore(v, s, was))
 		}
+	}
+	if err != nil {
+		v.r.log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not restored from the history")
 	}
 }

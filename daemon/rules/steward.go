@@ -3,7 +3,7 @@
 package rules
 
 import (
-	"encoding/json"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -77,6 +77,11 @@ func New(o Options) *Steward {
 // other session.
 func (s *Steward) Shared(_ registry.View, id tracer.SessionID) string { return s.of(id).shared }
 
+// SetShared restores it: it is remembered in one part with what attribution knows of the session.
+func (s *Steward) SetShared(_ registry.View, id tracer.SessionID, rule string) {
+	s.of(id).shared = rule
+}
+
 // ruledSession is what the rules remember of a session.
 type ruledSession struct {
 	kept     *Kept    // why it is kept, if it is
@@ -147,32 +152,16 @@ func (s *Steward) describe(v registry.View, x *registry.Session, d *document.Ses
 	}
 }
 
-// ruledMemory is the part that outlives the daemon.
-type ruledMemory struct {
-	WouldEnd []string `json:"would_end,omitempty"`
-	Kept     *Kept    `json:"kept,omitempty"`
-}
-
-// Redact implements [registry.Memory]: there are no command lines.
-func (*ruledMemory) Redact(func([]string) []string) {}
-
 // Remember implements [registry.Persistent].
-func (s *Steward) Remember(_ registry.View, x *registry.Session) registry.Memory {
+func (s *Steward) Remember(_ registry.View, x *registry.Session) []registry.Part {
 	own := s.of(x.ID())
-	return &ruledMemory{WouldEnd: own.wouldEnd, Kept: own.kept}
+	return []registry.Part{{Name: "would_end", Value: own.wouldEnd}, {Name: "kept", Value: own.kept}}
 }
 
 // Restore implements [registry.Persistent].
-func (s *Steward) Restore(_ registry.View, x *registry.Session, text json.RawMessage) {
-	var m struct {
-		ruledMemory
-		Brokered struct{ Shared string } `json:"brokered"` // attribution writes it there
-	}
-	if json.Unmarshal(text, &m) != nil {
-		return // the registry has logged it
-	}
+func (s *Steward) Restore(_ registry.View, x *registry.Session, was registry.Parts) error {
 	own := s.of(x.ID())
-	own.wouldEnd, own.kept, own.shared = m.WouldEnd, m.Kept, m.Brokered.Shared
+	return errors.Join(was.Decode("would_end", &own.wouldEnd), was.Decode("kept", &own.kept))
 }
 
 // Reload reads the policy file as it is now. If it is refused, nothing changes.

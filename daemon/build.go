@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,7 +97,14 @@ func (h Host) build(p parts, o Options) *Service {
 		SelfCheck: s.selfCheck, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
-	own.Attach(said.Hooks(), held.Hooks(), commands.New(own, k, h.Proc).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(), feed.Hooks(), &registry.Hooks{Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner}, s.Recorder.Hooks())
+	hooks := []*registry.Hooks{
+		said.Hooks(), held.Hooks(), commands.New(own, k, h.Proc).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(),
+		feed.Hooks(), s.Recorder.Hooks(), {Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner},
+	}
+	if h.Reversed {
+		slices.Reverse(hooks)
+	}
+	own.Attach(hooks...)
 	s.Jobs = []func(context.Context){
 		func(ctx context.Context) { e.Run(ctx, own.Judged) }, own.Look, held.Run,
 		func(ctx context.Context) { reloadOn(ctx, h.Hup, steward, h.Manager) },

@@ -85,6 +85,7 @@ type Host struct {
 	Drop        func(keep ...privilege.Capability) error  // privileges; nil: keep them
 	Hold        func(pid uint32) (enforcer.Handle, error) // default: pidfds
 	HeldPeriod  time.Duration                             // between two looks at ports and locks; default 2 s
+	Reversed    bool                                      // the features' hooks are attached in reverse
 	Serving     func(*Service)                            // called before anything runs; nil: not called
 }
 

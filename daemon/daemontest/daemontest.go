@@ -62,6 +62,9 @@ const (
 // Callers are the PIDs by the names that tests use.
 var Callers = map[string]uint32{"root": Root, "user": User, "else": Else, "reader": Reader, "away": Away, "hidden": Hidden}
 
+// Reverse is the variable with which these daemons attach their hooks in reverse.
+const Reverse = "LNGTEST_REVERSE"
+
 // Patience bounds every wait of these tests; reaching it is a failure.
 var Patience = tracertest.Slowed(30 * time.Second)
 
@@ -113,7 +116,7 @@ func New(t *testing.T, options ...Option) *Daemon {
 			Monotonic: d.K.Now, Boottime: func() uint64 { return uint64(d.K.Now()) },
 			Clock: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 		},
-		Limits: daemon.DefaultLimits, Period: time.Hour,
+		Limits: daemon.DefaultLimits, Period: time.Hour, Reversed: os.Getenv(Reverse) != "",
 	}
 	d.Options = daemon.Options{Socket: d.Socket, Version: "9.9.9"}
 	d.Add(uint32(os.Getpid()), 1, 0, "lngtest-daemon")

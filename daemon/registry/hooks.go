@@ -12,9 +12,9 @@ import (
 )
 
 // Hooks are what a feature attaches to the registry, which knows no feature by name.
-// Hooks with a View are called in the registry's goroutine, in the order in which the
-// features were attached; nil hooks are skipped. A hook must not block, and must not
-// call Read or Update: all that it needs is in its View.
+// Hooks with a View are called in the registry's goroutine; nil hooks are skipped. A
+// feature must not depend on the order of the features. A hook must not block, and must
+// not call Read or Update: all that it needs is in its View.
 type Hooks struct {
 	// Forked, Execed and Exited get an event of a member, before the graph applies it.
 	Forked, Execed, Exited eventHook

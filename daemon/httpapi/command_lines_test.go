@@ -198,29 +198,3 @@ func TestRedactAfterReload(t *testing.T) {
 
 // grouped puts a process into the group that reads everything.
 func (w *world) grouped(pid uint32) { w.Readers.Store(pid, true) }
-
-// TestHistoryInside: a member of another uid reads what was nested in its session, without command
-// lines.
-func TestHistoryInside(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"))
-	w.Session("user", 100, api.NewSession{Name: "mine"})
-	w.K.Fork(100, 101, "lngtest-member")
-	w.Proc(101, 100, 1001, "lngtest-member")
-	w.K.Edit(101, func(p *kerneltest.Proc) { p.UID = 1001 })
-	w.K.Fork(100, 110, "lngtest-inner")
-	w.Proc(110, 100, 1000, "lngtest-inner")
-	inner := daemontest.Into[api.Session](w.Do("100", "POST", "/v1/sessions", api.NewSession{Name: "inner", Root: api.Ref{PID: 110}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
-	w.K.Exec(110, "/bin/lngtest", "lngtest\x00--shown\x00")
-	w.K.Fork(110, 111, "lngtest-left")
-	w.K.Exit(110, 0)
-	w.Receipt(inner.ID)
-	w.Restart()
-	for who, want := range map[string]bool{"100": true, "101": false} {
-		for _, path := range []string{"/v1/sessions/" + inner.ID, "/v1/sessions/" + inner.ID + "/report"} {
-			a := w.Do(who, "GET", path, nil)
-			if a.Status != http.StatusOK || strings.Contains(string(a.Body), "--shown") != want {
-				t.Errorf("%s, %s: status %d, %s", who, path, a.Status, a.Body)
-			}
-		}
-	}
-}

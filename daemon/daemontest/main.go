@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
@@ -21,8 +20,8 @@ import (
 func Main(m *testing.M) int {
 	before, goroutines := Descriptors(), runtime.NumGoroutine()
 	code := tracertest.Main(m)
-	// Connections that were just closed need a moment.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	// Connections that were just closed need a moment, and a full history that is being written longer.
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	err := instance.Poll(ctx, func() (bool, error) { return runtime.NumGoroutine() <= goroutines, nil })
 	cancel()
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // which leaves a goroutine

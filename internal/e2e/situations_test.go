@@ -191,7 +191,7 @@ echo '{"ok": true}'`
 	if run.Held || run.Code() != 0 || run.Out.String() != "{\"ok\": true}\nlate\n" {
 		t.Errorf("output held after the end: %v; %v", run.Held, run)
 	}
-	if !strings.Contains(run.Err.String(), "released flock "+lock) {
+	if !strings.Contains(run.Err.String(), "released flock (write) "+lock) {
 		t.Errorf("stderr does not name the lock: %s", run.Err.String())
 	}
 	r := report(t, file)

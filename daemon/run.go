@@ -37,7 +37,7 @@ func (s *Service) begin() error {
 	return nil
 }
 
-// count is the number of live sessions.
+// Count is the number of live sessions.
 func (s *Service) Count() (n int) {
 	n, err := registry.Ask(s.Registry, registry.View.Live)
 	if err != nil {

@@ -83,8 +83,11 @@ func WithPolicy(text string) Option {
 func WithBoot(id string) Option {
 	return func(d *Daemon) {
 		path := filepath.Join(string(d.Host.Proc), "sys/kernel/random/boot_id")
-		os.MkdirAll(filepath.Dir(path), 0o700)
-		if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
+			err = os.WriteFile(path, []byte(id+"\n"), 0o600)
+		}
+		if err != nil {
 			d.Fatal(err)
 		}
 	}
@@ -129,7 +132,7 @@ func New(t *testing.T, options ...Option) *Daemon {
 		o(d)
 	}
 	d.Start()
-	t.Cleanup(func() { d.Stop() })
+	t.Cleanup(func() { _ = d.Stop() }) // a test that wants to know its error has stopped it
 	return d
 }
 
@@ -203,8 +206,9 @@ func (d *Daemon) Proc(pid, parent, uid uint32, comm string) {
 	} {
 		d.File(pid, name, text)
 	}
-	os.Symlink("/bin/"+comm, d.Host.Proc.Path(pid, "exe"))
-	os.Symlink("/lngtest-cwd", d.Host.Proc.Path(pid, "cwd"))
+	// A link that is there stays.
+	_ = os.Symlink("/bin/"+comm, d.Host.Proc.Path(pid, "exe"))
+	_ = os.Symlink("/lngtest-cwd", d.Host.Proc.Path(pid, "cwd"))
 }
 
 // File writes one file of a process in procfs.

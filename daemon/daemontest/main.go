@@ -26,7 +26,7 @@ func Main(m *testing.M) int {
 	cancel()
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // which leaves a goroutine
 	if err != nil && code == 0 && !fuzzing {
-		pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 		code = 1
 	}
 	if after := Descriptors(); code == 0 && len(after) > len(before) {

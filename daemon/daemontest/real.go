@@ -102,8 +102,8 @@ func Blocked(t *testing.T, c api.Client, name, script string) (s *api.Session, i
 	}
 	t.Cleanup(func() {
 		in.Close()
-		cmd.Process.Kill()
-		cmd.Wait()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
 	})
 	grace := int64(0)
 	s, err = c.Create(t.Context(), api.NewSession{Root: api.Ref{PID: cmd.Process.Pid}, Name: name, GraceMS: &grace})

@@ -57,9 +57,11 @@ func (f *Fixture) Ingest() {
 	read := make(chan error, 1)
 	go func() { read <- f.R.Ingest() }()
 	f.tb.Cleanup(func() {
-		f.K.CloseRead()
+		_ = f.K.CloseRead()
 		f.R.CloseIngest()
-		<-read
+		if err := <-read; err != nil {
+			f.tb.Error(err)
+		}
 	})
 }
 

@@ -21,19 +21,8 @@ import (
 )
 
 // TestMain also runs this binary as the daemon that Connect starts: first word lngtest-daemon,
-// with a kernel made of Go; as a process that holds a port and a lock: first word
-// lngtest-holder, and others that listen: lngtest-server and lngtest-passer; as one that
-// favours itself: first word lngtest-favoured.
+// with a kernel made of Go; and as a process that favours itself: first word lngtest-favoured.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == "lngtest-holder" {
-		os.Exit(holder(os.Args[2]))
-	}
-	if len(os.Args) > 1 && os.Args[1] == "lngtest-server" {
-		os.Exit(listenToStdin())
-	}
-	if len(os.Args) > 2 && os.Args[1] == "lngtest-passer" {
-		os.Exit(listenAndPass(os.Args[2]))
-	}
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-favoured" {
 		os.Exit(daemon.Favoured())
 	}

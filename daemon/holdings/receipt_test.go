@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon_test
+package holdings_test
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
 //go:build linux
 
-package daemon_test
+package holdings_test
 
 import (
 	"fmt"
@@ -194,7 +194,7 @@ func TestRealPortBusy(t *testing.T) {
 
 // TestWhyPortTold: the answer names a member that procfs does not show as the holder of a socket.
 func TestWhyPortTold(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
 	w.K.Listen(100, 1, "127.0.0.1:80")
 	d := daemontest.Into[api.Holders](w.Do("user", "GET", "/v1/why?port=80", nil), http.StatusOK)

@@ -38,7 +38,7 @@ export PREFIX DESTDIR FORCE PURGE
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
 ARM_KERNELS := 6.18
 QUICK    := 6.1 7
-VM_TESTS := tracer enforcer daemon internal/e2e internal/e2e/escapes
+VM_TESTS := tracer enforcer daemon daemon/holdings daemon/selfcheck internal/e2e internal/e2e/escapes
 
 GOLANGCI := golangci-lint-v2.15.0
 ACTIONLINT := actionlint-v1.7.12
@@ -48,7 +48,7 @@ export NFPM := nfpm-v2.43.0
 ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
-.PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-brokers test-image test-servers \
+.PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly size clean fmt
 
@@ -190,6 +190,14 @@ test-unit:
 ## test-race: the packages' tests under the race detector, as root
 test-race:
 	$(PRIVATE) $(GOTEST) -race -p 1 -timeout 30m ./...
+
+## test-reverse: the daemon's tests with the hooks of its features attached in reverse, as no feature may depend on the order
+test-reverse:
+	LNGTEST_REVERSE=1 $(PRIVATE) $(GOTEST) -skip 'Real|Dead|Crowd|Slow|Fuzz' ./daemon/...
+
+## cover: fail if a package of more than 300 lines has own tests for less than 60 % of its statements
+cover:
+	$(PRIVATE) testdata/cover.sh
 
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK, LNGTEST_REQUESTS
 test-e2e: build programs

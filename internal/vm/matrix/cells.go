@@ -77,7 +77,9 @@ var (
 	tracer   = suite{dir: "tracer", except: verifier.only + "|" + basics.only + "|/^baseline$", timeout: time.Hour}
 	enforcer = suite{dir: "enforcer", timeout: 10 * time.Minute}
 	// The daemon's other tests use a kernel made of Go.
-	daemon = suite{dir: "daemon", only: "^TestReal|^TestSelfCheck", timeout: 30 * time.Minute}
+	daemon    = suite{dir: "daemon", only: "^TestReal", timeout: 30 * time.Minute}
+	holdings  = suite{dir: "daemon/holdings", only: "^TestReal", timeout: 20 * time.Minute}
+	selfcheck = suite{dir: "daemon/selfcheck", only: "Real$", timeout: 20 * time.Minute}
 	// What the commands promise on every kernel.
 	e2e = suite{dir: "internal/e2e", only: "^TestHold[1-68]|^TestEndsWithoutDaemon$|^TestLimits$|^TestLifetimeWithoutDaemon$",
 		timeout: time.Hour, env: []string{"LNGTEST_ROUNDS=2", "LNGTEST_STORM=2"}}
@@ -100,7 +102,7 @@ func (s suite) bothSides() suite {
 }
 
 // everything is what a kernel must pass in its usual configuration.
-var everything = []suite{verifier, basics, tracer, enforcer, daemon, e2e, escapes}
+var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, e2e, escapes}
 
 // few is what every change must pass.
 var few = []suite{
@@ -129,7 +131,7 @@ var cells = []cell{
 	{name: "6.18", series: "6.18", suites: everything,
 		why: "a long-term kernel with everything, its tracepoints not preemptible"},
 	{name: "7", series: "7", quick: few,
-		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, e2e, escapes},
+		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, e2e, escapes},
 		why:    "the newest of Debian's backports; tracepoints are preemptible"},
 	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e}, cpus: 2,
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},

@@ -187,7 +187,7 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		Peak:           s.Peak,
 		Emptied:        s.Emptied,
 	}
-	info.called(string(name))
+	info.setFromKernelName(string(name))
 	return info, nil
 }
 

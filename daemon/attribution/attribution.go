@@ -52,7 +52,7 @@ type Options struct {
 func New(o Options) *Attribution {
 	return &Attribution{
 		registry: o.Registry, rules: o.Policy, steward: o.Steward, kernel: o.Kernel, enforcer: o.Enforcer, proc: o.Proc, files: o.Files,
-		me: o.Self, clock: o.Clock, audit: o.Audit, log: o.Log, jars: make(map[tracer.SessionID]*jar),
+		me: o.Self, clock: o.Clock, audit: o.Audit, log: o.Log, cookieSets: make(map[tracer.SessionID]*cookieSet),
 		strangers: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
 		sessions: make(map[tracer.SessionID]*brokered), memory: memory.NewShare(maxMemory),
 	}
@@ -75,9 +75,9 @@ type Attribution struct {
 	audit    rules.Audit
 	log      zerolog.Logger
 
-	jars   map[tracer.SessionID]*jar
-	groups *groups // as of this look; nil: not needed yet
-	crowd  crowd   // of the goroutine that looks
+	cookieSets map[tracer.SessionID]*cookieSet
+	groups     *groups // as of this look; nil: not needed yet
+	crowd      crowd   // of the goroutine that looks
 
 	strangers chan []tracer.Process // of the last looks
 	asked     chan struct{}         // a member asked a broker for something
@@ -85,11 +85,11 @@ type Attribution struct {
 
 	// Of the registry's goroutine.
 	sessions map[tracer.SessionID]*brokered
-	memory   *memory.Share // of errands and of what was found
+	memory   *memory.Share // of requests and of what was found
 }
 
-// Pauses between looks: after an errand the host is looked at more often for a while.
-var haste = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
+// Pauses between looks: after a request the host is looked at more often for a while.
+var pollDelays = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
 	time.Second, time.Second, time.Second, time.Second}
 
 // Run judges the processes that the sampler meets.
@@ -97,7 +97,7 @@ func (a *Attribution) Run(ctx context.Context) {
 	hurry, soon := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	defer hurry.Stop()
 	defer soon.Stop()
-	next := len(haste)
+	next := len(pollDelays)
 	var unsure []tracer.Identity
 	for {
 		select {
@@ -118,11 +118,11 @@ func (a *Attribution) Run(ctx context.Context) {
 			unsure = unsure[:0]
 		case <-a.asked:
 			next = 0
-			hurry.Reset(haste[0])
+			hurry.Reset(pollDelays[0])
 		case <-hurry.C:
 			a.registry.AskLook()
-			if next++; next < len(haste) {
-				hurry.Reset(haste[next])
+			if next++; next < len(pollDelays) {
+				hurry.Reset(pollDelays[next])
 			}
 		}
 	}
@@ -137,15 +137,15 @@ func (a *Attribution) judge(met []tracer.Process) {
 	slices.SortFunc(met, func(x, y tracer.Process) int { return cmp.Compare(x.Start, y.Start) })
 	a.groups = nil
 	policy := a.rules.Policy()
-	tasting := slices.Contains(policy.Brokers.Adopt, tracer.SourceCookie.String())
+	byCookie := slices.Contains(policy.Brokers.Adopt, tracer.SourceCookie.String())
 	for i := range met {
 		t := &met[i]
-		if k := slices.IndexFunc(all, func(c claimant) bool { return c.info.ID == t.Session }); k >= 0 && tasting {
-			a.taste(t, &all[k].info)
+		if k := slices.IndexFunc(all, func(c claimant) bool { return c.info.ID == t.Session }); k >= 0 && byCookie {
+			a.readCookies(t, &all[k].info)
 		}
 	}
 	for i := range all {
-		if j := a.jars[all[i].info.ID]; j != nil {
+		if j := a.cookieSets[all[i].info.ID]; j != nil {
 			all[i].cookies = j.own
 		}
 	}
@@ -182,9 +182,9 @@ func (a *Attribution) taken(t *tracer.Process) bool {
 func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
 	beside = make(map[tracer.SessionID]bool)
 	err := a.registry.Read(func(v registry.View) {
-		for id := range a.jars {
+		for id := range a.cookieSets {
 			if x := v.Session(id); x == nil || x.Closed() {
-				delete(a.jars, id)
+				delete(a.cookieSets, id)
 			}
 		}
 		for x := range v.Sessions() {
@@ -195,14 +195,14 @@ func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]b
 			if x.Info().Kept || its.For != 0 || x.Closed() && !its.awaits() {
 				continue
 			}
-			c := claimant{info: x.Info(), token: its.token, word: broker.SumOf(x.ID().String()), uids: uidsOf(x, its), began: its.Began || its.token == [32]byte{}, over: x.Closed(), asked: slices.Clone(its.Errands)}
+			c := claimant{info: x.Info(), token: its.token, word: broker.SumOf(x.ID().String()), uids: uidsOf(x, its), began: its.Began || its.token == [32]byte{}, over: x.Closed(), asked: slices.Clone(its.Requests)}
 			for _, job := range its.Found {
 				if job.Terminal {
 					c.terminals = append(c.terminals, job.Process)
 				}
 			}
-			for _, e := range its.Errands {
-				c.errands = append(c.errands, *e)
+			for _, e := range its.Requests {
+				c.requests = append(c.requests, *e)
 			}
 			all = append(all, c)
 		}
@@ -254,7 +254,7 @@ func (a *Attribution) take(x *candidate, p *proof) {
 // book records that a process, and n of its descendants, was entered.
 func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int) {
 	if k := slices.Index(p.claimant.asked, p.asked); k >= 0 {
-		p.claimant.errands[k].Found = true // for the candidates that follow
+		p.claimant.requests[k].Found = true // for the candidates that follow
 	}
 	container := a.containerName(x)
 	a.registry.Do(func(t registry.Tx) {

@@ -99,7 +99,7 @@ func (a *Attribution) horizon(v registry.View) uint64 {
 
 // awaits reports whether a broker may still begin what an ended session asked for.
 func (s *brokered) awaits() bool {
-	for _, e := range s.Errands {
+	for _, e := range s.Requests {
 		if e.Kind.Later && !e.Failed && s.token != [32]byte{} {
 			return true
 		}

@@ -42,8 +42,8 @@ type claimant struct {
 	uids      []uint32
 	began     bool // the root has executed a program
 	over      bool
-	errands   []errand
-	asked     []*errand // the originals, for the registry
+	requests  []request
+	asked     []*request // the originals, for the registry
 	cookies   map[broker.Cookie]bool
 }
 
@@ -51,7 +51,7 @@ type claimant struct {
 type proof struct {
 	claimant *claimant
 	source   tracer.Source
-	asked    *errand // the registry's; nil: no request was seen
+	asked    *request // the registry's; nil: no request was seen
 	client   tracer.Identity
 }
 
@@ -178,8 +178,8 @@ func (a *Attribution) byToken(x *candidate, all []claimant) *proof {
 			return &proof{claimant: c, source: tracer.SourceCookie}
 		}
 		p := &proof{claimant: c, source: tracer.SourceEnv}
-		for k := range c.errands { // of those that match, the first for which no process was found
-			e := &c.errands[k]
+		for k := range c.requests { // of those that match, the first for which no process was found
+			e := &c.requests[k]
 			// A process that has left its shell has no sshd above it any longer.
 			served := slices.Contains(e.Kind.Servers, x.server) || e.Kind.Name == "sshd" && x.marks.LocalSSH
 			if !served || !e.Kind.Later && !e.within(x.Start, true) {
@@ -199,8 +199,8 @@ func (a *Attribution) byUnit(x *candidate, c *claimant) *proof {
 	if x.place.Unit == "" || c.over {
 		return nil
 	}
-	for k := range c.errands {
-		e := &c.errands[k]
+	for k := range c.requests {
+		e := &c.requests[k]
 		if e.Unit != x.place.Unit || x.Start < e.Asked {
 			continue
 		}
@@ -220,8 +220,8 @@ func (a *Attribution) byContainer(x *candidate, c *claimant) *proof {
 	if x.place.Container == "" || c.over {
 		return nil
 	}
-	for k := range c.errands {
-		e := &c.errands[k]
+	for k := range c.requests {
+		e := &c.requests[k]
 		if !e.NewContainer || e.Container == "" || e.UID != 0 || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, true) {
 			continue
 		}
@@ -237,14 +237,14 @@ func (a *Attribution) byContainer(x *candidate, c *claimant) *proof {
 // was for this process is likely, but not certain. Of several matching requests it
 // takes the first for which nothing was found yet: brokers serve in order.
 func (a *Attribution) bySocket(x *candidate, all []claimant) (p *proof) {
-	var best *errand
+	var best *request
 	for i := range all {
 		c := &all[i]
 		if c.over {
 			continue
 		}
-		for k := range c.errands {
-			e := &c.errands[k]
+		for k := range c.requests {
+			e := &c.requests[k]
 			later := best != nil && (e.Found && !best.Found || e.Found == best.Found && e.Asked >= best.Asked)
 			if !later && a.serves(x, e) {
 				p, best = &proof{c, tracer.SourceSocket, c.asked[k], e.Client}, e
@@ -254,8 +254,8 @@ func (a *Attribution) bySocket(x *candidate, all []claimant) (p *proof) {
 	return p
 }
 
-// serves reports whether a broker may have forked the process for that errand.
-func (a *Attribution) serves(x *candidate, e *errand) bool {
+// serves reports whether a broker may have forked the process for that request.
+func (a *Attribution) serves(x *candidate, e *request) bool {
 	if e.Kind.Later || e.Inside || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, false) {
 		return false
 	}
@@ -332,20 +332,20 @@ func (a *Attribution) byPosix(x *candidate, all []claimant) *proof {
 	return nil
 }
 
-// jar holds the variables by which one session's members can be known.
-type jar struct {
+// cookieSet holds the variables by which one session's members can be known.
+type cookieSet struct {
 	outside map[broker.Cookie]bool // that the processes around it have too
 	own     map[broker.Cookie]bool
 }
 
 const maxCookies = 16 // of one session
 
-// taste learns the variables of a member.
-func (a *Attribution) taste(t *tracer.Process, info *tracer.SessionInfo) {
-	j := a.jars[info.ID]
+// readCookies learns the variables of a member.
+func (a *Attribution) readCookies(t *tracer.Process, info *tracer.SessionInfo) {
+	j := a.cookieSets[info.ID]
 	if j == nil {
-		j = &jar{outside: make(map[broker.Cookie]bool), own: make(map[broker.Cookie]bool)}
-		a.jars[info.ID] = j
+		j = &cookieSet{outside: make(map[broker.Cookie]bool), own: make(map[broker.Cookie]bool)}
+		a.cookieSets[info.ID] = j
 		for _, id := range []tracer.Identity{a.me, info.Owner, info.Root} {
 			for _, c := range a.cookies(id) {
 				j.outside[c] = true

@@ -21,7 +21,7 @@ import (
 // has it.
 func TestCookiesOfSurroundings(t *testing.T) {
 	proc := procfs.FS(t.TempDir())
-	a := &Attribution{kernel: seen{kerneltest.New()}, proc: proc, me: tracer.Identity{PID: 3, Start: 1}, jars: make(map[tracer.SessionID]*jar)}
+	a := &Attribution{kernel: seen{kerneltest.New()}, proc: proc, me: tracer.Identity{PID: 3, Start: 1}, cookieSets: make(map[tracer.SessionID]*cookieSet)}
 	for pid, environ := range map[uint32]string{3: "BUILD_ID=daemon", 4: "BUILD_ID=owner", 5: "BUILD_ID=root", 6: "BUILD_ID=own"} {
 		if err := errors.Join(os.MkdirAll(proc.Path(pid, ""), 0o700), os.WriteFile(proc.Path(pid, "environ"), []byte(environ+"\x00"), 0o600)); err != nil {
 			t.Fatal(err)
@@ -33,8 +33,8 @@ func TestCookiesOfSurroundings(t *testing.T) {
 		if err := errors.Join(os.MkdirAll(proc.Path(child, ""), 0o700), os.WriteFile(proc.Path(child, "environ"), []byte("BUILD_ID="+who+"\x00"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		a.taste(&tracer.Process{Identity: tracer.Identity{PID: child, Start: 1}}, &info)
-		if its := a.jars[info.ID].own[broker.Cookie{Name: "BUILD_ID", Value: broker.SumOf(who)}]; its != (pid == 6) {
+		a.readCookies(&tracer.Process{Identity: tracer.Identity{PID: child, Start: 1}}, &info)
+		if its := a.cookieSets[info.ID].own[broker.Cookie{Name: "BUILD_ID", Value: broker.SumOf(who)}]; its != (pid == 6) {
 			t.Errorf("the variable of the %s counts: %v", who, its)
 		}
 	}
@@ -51,8 +51,8 @@ func TestUnitBeforeRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := uint64(time.Minute - time.Second)
-	e := errand{Errand: broker.Errand{Unit: "lngtest.service"}, Asked: asked}
-	c := &claimant{errands: []errand{e}, asked: []*errand{&e}}
+	e := request{Request: broker.Request{Unit: "lngtest.service"}, Asked: asked}
+	c := &claimant{requests: []request{e}, asked: []*request{&e}}
 	for start, want := range map[uint64]bool{asked - 1: false, asked: true, asked + 1: true} {
 		x := &candidate{place: broker.Place{Unit: "lngtest.service", User: -1}}
 		x.Start = start

@@ -60,7 +60,7 @@ func (a *Attribution) Hooks() *registry.Hooks {
 		Adopted: func(_ registry.View, x *registry.Session) {
 			if !x.Info().Kept { // what it had lost before is found by evidence
 				a.LookAnew()
-				a.askHaste()
+				a.pollFaster()
 			}
 		},
 		Forgotten: func(_ registry.View, x *registry.Session) {
@@ -101,9 +101,9 @@ func (a *Attribution) work(v registry.View, x *registry.Session) document.Work {
 	s := a.of(x.ID())
 	w := document.Work{Found: s.brought()}
 	over := x.Closed() || x.Info().State == tracer.StateEmpty
-	for _, e := range s.Errands {
+	for _, e := range s.Requests {
 		if !e.Found && !e.Failed && !e.Inside {
-			q := e.request()
+			q := e.document()
 			q.Over = over || !e.Kind.Later && e.Left != 0 && a.clock.Boottime() > e.Left+uint64(settling)
 			w.Open = append(w.Open, *q)
 		}
@@ -127,19 +127,19 @@ func (s *brokered) brought() []document.Found {
 			Ends: a.Ends, Observed: a.Observed, Container: a.Container,
 		}
 		if a.Asked != nil {
-			all[i].Request = a.Asked.request()
+			all[i].Request = a.Asked.document()
 		}
 	}
 	return all
 }
 
-func (e *errand) request() *document.Request {
+func (e *request) document() *document.Request {
 	return &document.Request{Broker: e.Kind.Name, Client: e.Client, Comm: e.Comm, UID: e.UID, Argv: e.Argv, ArgvTruncated: e.Cut, Time: e.Asked}
 }
 
 // Redact implements [registry.Redactor].
 func (b brokered) Redact(redact func([]string) []string) {
-	for _, e := range b.Errands {
+	for _, e := range b.Requests {
 		e.Argv = redact(e.Argv)
 	}
 }
@@ -163,7 +163,7 @@ func (a *Attribution) Restore(v registry.View, x *registry.Session, was registry
 	*its = brokered{}
 	err := errors.Join(was.Decode("token", &token), was.Decode("brokered", its))
 	a.steward.SetShared(v, x.ID(), its.Shared)
-	for _, e := range its.Errands {
+	for _, e := range its.Requests {
 		its.booked += e.size()
 	}
 	for i := range its.Found {

@@ -79,7 +79,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-func TestErrand(t *testing.T) {
+func TestRequest(t *testing.T) {
 	for command, want := range map[string]string{
 		"/usr/bin/tmux":                                     "tmux",
 		"/usr/bin/tmux new-session -d sleep 9":              "tmux",
@@ -113,7 +113,7 @@ func TestErrand(t *testing.T) {
 		"ssh example.org true":                                 "",
 	} {
 		argv := strings.Fields(command)
-		e, ok := ErrandOf(argv[0], argv)
+		e, ok := RequestOf(argv[0], argv)
 		got := ""
 		if ok {
 			got = e.Kind.Name
@@ -134,13 +134,13 @@ func TestErrand(t *testing.T) {
 			t.Errorf("%s: no client", command)
 		}
 	}
-	if _, ok := ErrandOf("tmux", nil); ok {
+	if _, ok := RequestOf("tmux", nil); ok {
 		t.Error("no words ask for nothing")
 	}
 }
 
 func TestElsewhere(t *testing.T) {
-	e, _ := ErrandOf("tmux", strings.Fields("tmux -S /tmp/a neww"))
+	e, _ := RequestOf("tmux", strings.Fields("tmux -S /tmp/a neww"))
 	for command, want := range map[string]bool{
 		"tmux -S /tmp/a new -d": false, "tmux -f /dev/null -S /tmp/b new-session": true,
 		"tmux -L a new": false, "tmux new": false, "tmux start-server": false, "": false,
@@ -149,7 +149,7 @@ func TestElsewhere(t *testing.T) {
 			t.Errorf("%s: %v", command, got)
 		}
 	}
-	if e, _ := ErrandOf("tmux", []string{"tmux", "neww"}); e.Elsewhere("tmux", strings.Fields("tmux -S /tmp/b new")) {
+	if e, _ := RequestOf("tmux", []string{"tmux", "neww"}); e.Elsewhere("tmux", strings.Fields("tmux -S /tmp/b new")) {
 		t.Error("it may have been told by $TMUX")
 	}
 }
@@ -160,7 +160,7 @@ func FuzzHostile(f *testing.F) {
 	f.Add("docker", "docker\x00container", []byte("0::/user@/x.service"))
 	f.Add("docker", "docker\x00run\x00--name", []byte{0, '=', 0})
 	f.Fuzz(func(t *testing.T, exe, words string, b []byte) {
-		if e, ok := ErrandOf(exe, strings.Split(words, "\x00")); ok && (e.Kind == nil || !IsClient([]byte(exe))) {
+		if e, ok := RequestOf(exe, strings.Split(words, "\x00")); ok && (e.Kind == nil || !IsClient([]byte(exe))) {
 			t.Errorf("%+v", e)
 		}
 		if m := MarksOf(b); len(m.Cookies) > len(cookies) {

@@ -14,7 +14,7 @@ import (
 )
 
 // ask takes sessions and processes from the registry, in small pieces.
-func (r *Recorder) ask(b *haul) {
+func (r *Recorder) ask(b *batch) {
 	var rows []row
 	var ids []lineage.ID
 	err := r.registry.Read(func(v registry.View) {
@@ -68,7 +68,7 @@ func (r *Recorder) ask(b *haul) {
 }
 
 // askProcesses takes the needed ones of ids, or all.
-func (r *Recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
+func (r *Recorder) askProcesses(b *batch, ids []lineage.ID, all bool) {
 	most := min(recordChunk, len(ids))
 	nodes := make([]lineage.Node, 0, most)
 	needed := make([]bool, 0, most)
@@ -99,7 +99,7 @@ func (r *Recorder) askProcesses(b *haul, ids []lineage.ID, all bool) {
 
 // process adds a process to the batch. A live session keeps a limited number of dead
 // processes on disk, as the graph does.
-func (r *Recorder) process(b *haul, n *lineage.Node, needed, all bool) {
+func (r *Recorder) process(b *batch, n *lineage.Node, needed, all bool) {
 	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
 	id := n.Session
 	if !needed && !all {

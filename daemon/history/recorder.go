@@ -199,8 +199,8 @@ func (r *Recorder) spare(pid uint32, start uint64, session tracer.SessionID) boo
 	return true
 }
 
-// haul is what is written together, and what to note afterwards.
-type haul struct {
+// batch is what is written together, and what to note afterwards.
+type batch struct {
 	journal.Batch
 	next     uint64
 	lost     uint64
@@ -211,8 +211,8 @@ type haul struct {
 }
 
 // batch gathers what is new; more: there is more than one batch takes.
-func (r *Recorder) batch() (b *haul, more bool) {
-	b = &haul{past: make(map[lineage.ID]tracer.SessionID)}
+func (r *Recorder) batch() (b *batch, more bool) {
+	b = &batch{past: make(map[lineage.ID]tracer.SessionID)}
 	b.Zero = r.clock.Zero()
 	const most = journal.MaxBlock - 1 // and a gap
 	buf := make([]recent.Event, min(r.ring.End()-r.next, most))
@@ -251,7 +251,7 @@ func (r *Recorder) record(x *recent.Event) journal.Record {
 }
 
 // written notes that a batch is in the file.
-func (r *Recorder) written(b *haul) {
+func (r *Recorder) written(b *batch) {
 	r.next, r.over = b.next, nil
 	r.lost.Add(b.lost)
 	for id, session := range b.past {
@@ -278,7 +278,7 @@ func (r *Recorder) written(b *haul) {
 }
 
 // keep notes what a batch that was not written was about.
-func (r *Recorder) keep(b *haul) {
+func (r *Recorder) keep(b *batch) {
 	for _, id := range b.sessions {
 		r.sessions[id] = true
 	}

@@ -70,7 +70,7 @@ func TestMemoryOfAUser(t *testing.T) {
 	})
 	ended := heap() - before
 	t.Logf("besides the graph: 60 sessions take %d KiB more, ended %d KiB", filled, ended)
-	// Errands 16 MiB, receipts 32 MiB, results of redaction 8 MiB; the events 24 MiB, here and once more
+	// Requests to brokers 16 MiB, receipts 32 MiB, results of redaction 8 MiB; the events 24 MiB, here and once more
 	// in the kernel of the test; and what the graph has forgotten but a receipt names.
 	if filled > 100<<10 || ended > 160<<10 {
 		t.Errorf("60 sessions take %d KiB, ended %d KiB", filled, ended)

@@ -15,11 +15,11 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// How many errands, and how many processes found for it, a session remembers. More are
+// How many requests, and how many processes found for it, a session remembers. More are
 // attributed as well, but not shown.
 const (
-	maxErrands = 64
-	maxFound   = 256
+	maxRequests = 64
+	maxFound    = 256
 	// maxMemory bounds those of all sessions together, in bytes. Users share it.
 	maxMemory = 16 << 20
 )
@@ -27,9 +27,9 @@ const (
 // settling is how long after its client exited a broker may take to begin.
 const settling = 2 * time.Second
 
-// errand is what a member asked a broker for.
-type errand struct {
-	broker.Errand
+// request is what a member asked a broker for.
+type request struct {
+	broker.Request
 	Client tracer.Identity
 	Comm   string
 	UID    uint32
@@ -47,7 +47,7 @@ type attributed struct {
 	Process tracer.Identity
 	Comm    string
 	Source  tracer.Source
-	Asked   *errand          // nil: no request was seen
+	Asked   *request         // nil: no request was seen
 	Session tracer.SessionID // that it was entered for
 	Ends    bool             // with the session for which it works
 	// Observed: it would end with it, if the policy were enforced.
@@ -61,8 +61,8 @@ type attributed struct {
 
 // brokered is what a session has handed to brokers.
 type brokered struct {
-	Errands []*errand
-	Found   []attributed
+	Requests []*request `json:"Errands"` // the name on disk
+	Found    []attributed
 	// Overflow: there was more than is remembered.
 	Overflow bool
 	// For is the session whose work this companion session holds, 0: it is not one.
@@ -81,7 +81,7 @@ type brokered struct {
 }
 
 // size is roughly the memory of e.
-func (e *errand) size() int {
+func (e *request) size() int {
 	return int(unsafe.Sizeof(*e)) + memory.ArgvSize(e.Argv) + len(e.Server) + len(e.Unit) + len(e.Container)
 }
 
@@ -99,23 +99,23 @@ func (a *Attribution) room(x *registry.Session, s *brokered, bytes int) bool {
 // clone is for an encoder outside the registry's goroutine.
 func (b *brokered) clone() brokered {
 	c := *b
-	c.Errands, c.Found = make([]*errand, len(b.Errands)), slices.Clone(b.Found)
+	c.Requests, c.Found = make([]*request, len(b.Requests)), slices.Clone(b.Found)
 	c.UIDs = slices.Clone(b.UIDs)
-	for i, e := range b.Errands {
+	for i, e := range b.Requests {
 		n := *e
-		c.Errands[i] = &n
+		c.Requests[i] = &n
 	}
 	for i := range c.Found {
-		if k := slices.Index(b.Errands, c.Found[i].Asked); k >= 0 {
-			c.Found[i].Asked = c.Errands[k]
+		if k := slices.Index(b.Requests, c.Found[i].Asked); k >= 0 {
+			c.Found[i].Asked = c.Requests[k]
 		}
 	}
 	return c
 }
 
-// within reports whether the broker may have begun the process for the errand. Without
+// within reports whether the broker may have begun the process for the request. Without
 // an exact name, it must have begun soon after the request.
-func (e *errand) within(start uint64, named bool) bool {
+func (e *request) within(start uint64, named bool) bool {
 	until := e.Asked + uint64(5*settling)
 	if e.Left != 0 {
 		until = min(until, e.Left+uint64(settling))
@@ -126,42 +126,42 @@ func (e *errand) within(start uint64, named bool) bool {
 	return start >= e.Asked && (start <= until || named && e.Left == 0)
 }
 
-// asks notes the errand if the program is a broker's client.
+// asks notes the request if the program is a broker's client.
 func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
 	if !broker.IsClient(ev.Filename) || x.Closed() {
 		return
 	}
 	argv := ev.Args()
-	found, ok := broker.ErrandOf(string(ev.Filename), argv)
+	found, ok := broker.RequestOf(string(ev.Filename), argv)
 	if !ok {
 		return
 	}
 	s := a.of(x.ID())
-	e := &errand{Errand: found, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Asked: ev.Time, Inside: s.inside(&found)}
+	e := &request{Request: found, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Asked: ev.Time, Inside: s.inside(&found)}
 	e.Argv, e.Cut = memory.ShortArgv(argv)
 	for _, name := range []*string{&e.Server, &e.Unit, &e.Container} {
 		*name = strings.Clone(*name) // not a part of the whole command line
 	}
-	if len(s.Errands) == maxErrands || !a.room(x, s, e.size()) {
+	if len(s.Requests) == maxRequests || !a.room(x, s, e.size()) {
 		s.Overflow = true
 		return
 	}
-	s.Errands = append(s.Errands, e)
+	s.Requests = append(s.Requests, e)
 	v.Save(x)
-	a.askHaste()
+	a.pollFaster()
 }
 
-// askHaste requests a quick series of looks at the host.
-func (a *Attribution) askHaste() {
+// pollFaster requests a quick series of looks at the host.
+func (a *Attribution) pollFaster() {
 	select {
 	case a.asked <- struct{}{}:
 	default:
 	}
 }
 
-// left notes that the client of an errand has exited.
+// left notes that the client of a request has exited.
 func (s *brokered) left(ev *tracer.Event) {
-	for _, e := range s.Errands {
+	for _, e := range s.Requests {
 		if e.Client == ev.Process {
 			code, signal := document.Exit(ev.ExitStatus)
 			e.Left, e.Failed = ev.Time, !e.Kind.Relays && (signal != "" || *code != 0)
@@ -188,16 +188,16 @@ func (a *Attribution) found(v registry.View, x *registry.Session, job attributed
 // forked notes that a client has forked. A client that starts its server because none
 // runs does so: what that server starts is forked by the session.
 func (s *brokered) forked(ev *tracer.Event) {
-	for _, e := range s.Errands {
+	for _, e := range s.Requests {
 		if e.Kind.Forks && e.Client == ev.Creator {
 			e.Inside = true
 		}
 	}
 }
 
-// inside reports whether an earlier errand started the server of this one.
-func (s *brokered) inside(e *broker.Errand) bool {
-	return slices.ContainsFunc(s.Errands, func(o *errand) bool {
+// inside reports whether an earlier request started the server of this one.
+func (s *brokered) inside(e *broker.Request) bool {
+	return slices.ContainsFunc(s.Requests, func(o *request) bool {
 		return o.Inside && o.Kind.Name == e.Kind.Name && o.Server == e.Server
 	})
 }

@@ -11,8 +11,8 @@ import (
 // whose work it holds. Its name says so instead, because no user can choose such a
 // name: it can be read from the kernel's record alone.
 const (
-	besideStrong = "~for "
-	besideWeak   = "~for weakly "
+	companionStrong = "~for "
+	companionWeak   = "~for weakly "
 )
 
 // name is the name of the session in the kernel.
@@ -21,18 +21,18 @@ func (s *SessionSpec) name() string {
 	case s.For == 0:
 		return s.Name
 	case s.Weak:
-		return fmt.Sprintf("%s%x", besideWeak, uint64(s.For))
+		return fmt.Sprintf("%s%x", companionWeak, uint64(s.For))
 	}
-	return fmt.Sprintf("%s%x", besideStrong, uint64(s.For))
+	return fmt.Sprintf("%s%x", companionStrong, uint64(s.For))
 }
 
-// called sets Name, For and Weak from the kernel's name of the session.
-func (s *SessionInfo) called(name string) {
+// setFromKernelName sets Name, For and Weak from the kernel's name of the session.
+func (s *SessionInfo) setFromKernelName(name string) {
 	s.Name = name
-	rest, ok := strings.CutPrefix(name, besideWeak)
+	rest, ok := strings.CutPrefix(name, companionWeak)
 	weak := ok
 	if !ok {
-		rest, ok = strings.CutPrefix(name, besideStrong)
+		rest, ok = strings.CutPrefix(name, companionStrong)
 	}
 	var id uint64
 	if _, err := fmt.Sscanf(rest, "%x", &id); !ok || err != nil || id == 0 {

@@ -88,8 +88,8 @@ var clients = []client{{
 	idle:  []string{"-V", "-G", "-Q"},
 }}
 
-// Errand is what a command line asks a broker for.
-type Errand struct {
+// Request is what a command line asks a broker for.
+type Request struct {
 	Kind      *Kind
 	Server    string // as the command line names it
 	Unit      string // as the command line names it, with its suffix
@@ -117,9 +117,9 @@ var isClient = func() map[string]bool {
 	return all
 }()
 
-// ErrandOf reads the command line of a program, whose file is exe. The caller chooses
+// RequestOf reads the command line of a program, whose file is exe. The caller chooses
 // its words: they are a claim, not evidence.
-func ErrandOf(exe string, argv []string) (e Errand, ok bool) {
+func RequestOf(exe string, argv []string) (e Request, ok bool) {
 	if len(argv) == 0 {
 		return e, false
 	}
@@ -132,7 +132,7 @@ func ErrandOf(exe string, argv []string) (e Errand, ok bool) {
 	if !c.asks(words) {
 		return e, false
 	}
-	e = Errand{Kind: &c.kind}
+	e = Request{Kind: &c.kind}
 	for _, name := range c.server {
 		if value := option(words, name, ""); value != "" {
 			e.Server = name + " " + value
@@ -148,15 +148,15 @@ func ErrandOf(exe string, argv []string) (e Errand, ok bool) {
 		e.Container, e.NewContainer = option(behind, c.container, ""), true
 	}
 	if c.kind.Name == "sshd" && !localhost(words) {
-		return Errand{}, false
+		return Request{}, false
 	}
 	return e, true
 }
 
 // Elsewhere reports that a server with this command line, that of the client which
-// started it, is not the one that the errand names.
-func (e *Errand) Elsewhere(exe string, argv []string) bool {
-	began, ok := ErrandOf(exe, argv)
+// started it, is not the one that the request names.
+func (e *Request) Elsewhere(exe string, argv []string) bool {
+	began, ok := RequestOf(exe, argv)
 	option, _, _ := strings.Cut(e.Server, " ")
 	return ok && e.Server != "" && began.Server != e.Server && strings.HasPrefix(began.Server, option+" ")
 }

@@ -201,7 +201,8 @@ cover:
 
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK, LNGTEST_REQUESTS
 test-e2e: build programs
-	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) -p 1 ./internal/e2e ./internal/e2e/export
+	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./internal/e2e
+	$(PRIVATE) $(GOTEST) -timeout 20m -skip '^Test(Delivery|OCSFDisk|Logrotate|Lookalike)$$' ./internal/e2e/export # make test-export has them
 
 ## test-library: six escape programs through the libraries of api/run (2 min, root)
 test-library: deps build programs

@@ -13,7 +13,7 @@ import (
 )
 
 // Random sequences of actions of processes, users and daemons, on real processes: after
-// each step the kernel side agrees with the model. Each kernel side is tested for 25 s,
+// each step the kernel side agrees with the model. Each kernel side is tested for 12 s,
 // or for LNGTEST_STATEFUL seconds. A failure prints the seed for -rapid.seed.
 func TestStateful(t *testing.T) { everySide(t, testStateful) }
 
@@ -22,7 +22,7 @@ func testStateful(t *testing.T, o tracer.Options) {
 	o.Dir = tracertest.Dir(t)
 	s := &stage{T: t, options: o, theatre: newTheatre(t)}
 	t.Cleanup(s.strike)
-	limit := time.Duration(fromEnv(t, "LNGTEST_STATEFUL", 25)) * time.Second
+	limit := time.Duration(fromEnv(t, "LNGTEST_STATEFUL", 12)) * time.Second
 	end := time.Now().Add(limit)
 	for time.Now().Before(end) {
 		rapid.Check(t, func(r *rapid.T) {

@@ -30,7 +30,7 @@ const (
 // processes that exit at that moment, for LNGTEST_REQUESTS seconds. No request ends the daemon, is
 // answered with an error of the daemon, or leaves something behind in it.
 func TestRequests(t *testing.T) {
-	seconds := stage.FromEnv(t, "LNGTEST_REQUESTS", 20)
+	seconds := stage.FromEnv(t, "LNGTEST_REQUESTS", 6)
 	i := stage.New(t)
 	log := filepath.Join(i.Dir, "daemon.log")
 	d := i.LoggedDaemon(log, "GODEBUG=gctrace=1") // it reports its live heap

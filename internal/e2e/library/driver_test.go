@@ -40,7 +40,8 @@ type result struct {
 	Code      int
 	Guarantee string
 	Verdict   api.Verdict
-	Hangs     bool // of a driver without the library: the wait did not return within 2 s
+	Why       string // why it is not clean
+	Hangs     bool   // of a driver without the library: the wait did not return within 2 s
 
 	took time.Duration
 }
@@ -129,7 +130,7 @@ func (g *goRun) finish(end bool) result {
 	_ = g.cmd.Wait() // the test checks the exit code
 	r := result{Code: g.cmd.ProcessState.ExitCode(), Guarantee: g.cmd.Guarantee().String(), took: time.Since(began)}
 	if report := g.cmd.Report(); report != nil {
-		r.Verdict = report.Verdict
+		r.Verdict, r.Why = report.Verdict, report.VerdictWhy
 	}
 	return r
 }

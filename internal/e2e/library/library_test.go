@@ -107,7 +107,7 @@ func (r *result) mustBeClean(t *testing.T) {
 		t.Errorf("guarantee %s", r.Guarantee)
 	}
 	if r.Verdict != api.VerdictClean {
-		t.Errorf("verdict %q", r.Verdict)
+		t.Errorf("verdict %q: %s", r.Verdict, r.Why)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestSubreaper(t *testing.T) {
 				r := s.finish(true)
 				m.MustBeGone()
 				if r.Guarantee != "subreaper" || r.Verdict != api.VerdictClean {
-					t.Errorf("guarantee %s, verdict %q", r.Guarantee, r.Verdict)
+					t.Errorf("guarantee %s, verdict %q: %s", r.Guarantee, r.Verdict, r.Why)
 				}
 				if r.took > soon {
 					t.Errorf("the wait took %v", r.took)

@@ -29,6 +29,6 @@ if (shape === 'plain') {
   if ((await told()) === 'end') child.kill()
   const code = await closed
   const guarantee = Object.keys(Guarantee).find(k => Guarantee[k] === child.guarantee).toLowerCase()
-  say({ code, guarantee, verdict: child.report?.verdict })
+  say({ code, guarantee, verdict: child.report?.verdict, why: child.report?.verdict_why })
   process.stdin.destroy()
 }

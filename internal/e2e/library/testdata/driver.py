@@ -25,7 +25,8 @@ def told():
 
 
 def result(p):
-    say({"code": p.returncode, "guarantee": p.guarantee.name.lower(), "verdict": (p.report or {}).get("verdict")})
+    say({"code": p.returncode, "guarantee": p.guarantee.name.lower(), "verdict": (p.report or {}).get("verdict"),
+         "why": (p.report or {}).get("verdict_why")})
 
 
 def by_subprocess():

@@ -1,5 +1,6 @@
 #!/bin/bash
 # leftovers.sh: fails if the tests left a process, a pin, a mount, a cgroup or a socket.
+# A file that is older than the log of the tests was left by an earlier run that was interrupted.
 # PID 1 may take 5 s to reap an orphan, and longer on a busy machine, so looks are repeated for 30 s.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,10 +16,13 @@ processes() {
 	done
 }
 
+began=$(stat -c %W bin/test.log 2>/dev/null || echo 0)
+
 files() {
-	local f
+	local f born
 	for f in /sys/fs/bpf/lineage-* "${TMPDIR:-/tmp}"/lngtest-* /sys/fs/cgroup/lngtest-* /sys/fs/cgroup/*/lngtest-*; do
-		[ ! -e "$f" ] || echo "file $f"
+		born=$(stat -c %W "$f" 2>/dev/null) || continue # 0: the file system does not keep it
+		[ "$born" -gt 0 ] && [ "$born" -lt "$began" ] || echo "file $f"
 	done
 	awk '$2 ~ /lngtest-/ { print "mount " $2 }' /proc/mounts
 }

@@ -107,31 +107,41 @@ static __always_inline long end_all(struct verb_args *a)
 	return err;
 }
 
-static __always_inline u64 members_alive(u64 id)
+struct met {
+	u64 members, counting;
+};
+
+static __always_inline struct met meet_all(u64 id)
 {
+	struct met met = {};
 	struct bpf_iter_task it;
 	struct task_struct *t;
-	u64 n = 0;
 
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
-	while ((t = bpf_iter_task_next(&it)))
-		n += is_member(t->tgid, t->start_boottime, id);
+	while ((t = bpf_iter_task_next(&it))) {
+		u32 is = is_member(t->tgid, t->start_boottime, id);
+
+		met.members += is & MEMBER;
+		met.counting += is & COUNTING;
+	}
 	bpf_iter_task_destroy(&it);
-	return n;
+	return met;
 }
 
 static __always_inline long settle(struct verb_args *a)
 {
 	struct session *s = session_of(a->session);
 	struct ctl *c = ctl_of(a->session);
+	struct met met;
 	u64 forks;
 
 	if (!s || !c)
 		return -ENOENT;
 	bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
 	forks = *(volatile u64 *)&s->forks;
-	a->live = members_alive(a->session);
-	close_if_empty(a, s, c, forks);
+	met = meet_all(a->session);
+	a->live = met.members;
+	close_if_empty(a, s, c, forks, met.counting);
 	return 0;
 }
 

@@ -68,21 +68,30 @@ static __always_inline long end(struct verb_args *a)
 	return 0;
 }
 
+/* What a walk that settles a session finds out about a process, as bits. */
+#define MEMBER 1
+/* Its death is being counted, in a session that cannot be told any more; never in the
+ * baseline object, where the entry stays whole until then. */
+#define COUNTING 2
+
 /* Global, so that the verifier looks at it once and not in each turn of a walk. */
 __noinline int is_member(u32 tgid, u64 start, u64 id)
 {
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
+	if (e && !e->start)
+		return COUNTING;
 	return e && e->start == start && e->session && chain_has(e->session, id);
 }
 
 /*
  * Close the session if it is proven empty: no live member by the counters and by a walk
- * that met `a->live` members, and none dying. If the walk met none and there was no
- * birth (forks was read before it), a live count that drifted is corrected.
+ * that met `a->live` members, and none dying. If the walk met none, no death that was
+ * being counted, and there was no birth (forks was read before it), a live count that
+ * drifted is corrected.
  */
 static __always_inline void close_if_empty(struct verb_args *a, struct session *s, struct ctl *c,
-					   u64 forks)
+					   u64 forks, u64 counting)
 {
 	u32 status;
 
@@ -91,6 +100,8 @@ static __always_inline void close_if_empty(struct verb_args *a, struct session *
 	if (s->live) {
 		s64 live = s->live;
 
+		if (counting)
+			return;
 		if (swap(&s->live, live, 0)) {
 			count(COUNT_DRIFT);
 			c->flags |= SESSION_DRIFTED;

@@ -67,7 +67,7 @@ static __always_inline void settle_walked(struct verb_args *a, struct task_struc
 	struct identity id = { .start = t->group_leader->start_boottime, .tgid = t->tgid };
 	struct dead_entry *d;
 
-	a->live += is_member(id.tgid, id.start, a->session);
+	a->live += is_member(id.tgid, id.start, a->session) & MEMBER;
 	if (t->pid != t->tgid)
 		return;
 	d = bpf_map_lookup_elem(&dead, &id);
@@ -85,7 +85,7 @@ static __always_inline void settle(struct verb_args *a)
 		a->err = -ENOENT;
 		return;
 	}
-	close_if_empty(a, s, c, a->forks);
+	close_if_empty(a, s, c, a->forks, 0);
 	a->err = 0;
 }
 

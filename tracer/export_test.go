@@ -143,6 +143,19 @@ func (t *Tracer) LoseEntry(pid uint32) error {
 	return t.maps[bpf.LineageMapProcesses].Delete(pid)
 }
 
+// SeizeEntry leaves the entry of a process as a hook does that is about to count its
+// death; giveBack undoes it.
+func (t *Tracer) SeizeEntry(pid uint32) (giveBack func() error, err error) {
+	m := t.maps[bpf.LineageMapProcesses]
+	var e bpf.LineageEntry
+	if err := m.Lookup(pid, &e); err != nil {
+		return nil, err
+	}
+	seized := e
+	seized.Start, seized.Session = 0, 0
+	return func() error { return m.Put(pid, &e) }, m.Put(pid, &seized)
+}
+
 // MarkCondemned only sets the state: no pass is made, and none is due.
 func (t *Tracer) MarkCondemned(id SessionID) error {
 	m := t.maps[bpf.LineageMapSessionCtl]

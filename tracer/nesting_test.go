@@ -298,3 +298,30 @@ func testDrifted(t *testing.T, o tracer.Options) {
 		t.Errorf("after: %+v", s)
 	}
 }
+
+// A look that meets a process while a hook counts its death takes nobody for lost. The
+// hook has the entry, and the count has the member still. Old kernels have no such moment.
+func TestSettleWhileADeathIsCounted(t *testing.T) {
+	if !tracertest.AtLeast(t, 6, 7) {
+		t.Skip("below 6.7 the entry stays whole until its death is counted")
+	}
+	tr := tracertest.New(t, tracer.Options{})
+	w := start(t, "read go")
+	id := create(t, tr, w, tracer.SessionSpec{})
+	giveBack, err := tr.SeizeEntry(w.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := tr.Settle(id); err != nil || s.State != tracer.StateActive || s.Live != 1 || s.Drifted {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := giveBack(); err != nil {
+		t.Fatal(err)
+	}
+	tr.End(id, tracer.CauseEnd, 0)
+	w.gone()
+	w.wait()
+	if s := settled(t, tr, id); s.Drifted {
+		t.Errorf("in the end: %+v", s)
+	}
+}

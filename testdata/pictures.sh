@@ -100,12 +100,15 @@ EOF
 "$lineage" run -q --name web --grace 2s -- bash web >/dev/null 2>&1 &
 "$lineage" run -q --name ci --grace 2s -- bash ci/job >/dev/null 2>&1 &
 
-tmux new-session -d -x 120 -y 30 -- "$lineage" top --theme dark
+tmux new-session -d -x 120 -y 16 -- "$lineage" top --theme dark
 tmux set-option -g escape-time 10
 see web ci 51730 51731 'orphan'
 press P
 sleep 3 # CPU% takes two samples
 press g
+see 'x end' 'sleep 2'
+shoot top-tree "lineage top: a vite project and a CI job as a tree, with an orphan below its dead creator"
+tmux resize-window -y 30
 see 'x ends it and all that it'
 shoot top "lineage top: a vite project and a CI job as a tree, the details of a session beside it"
 press z

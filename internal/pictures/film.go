@@ -40,6 +40,9 @@ func readFrames(r io.Reader) (all []frame, err error) {
 	if len(all) == 0 && in.Err() == nil {
 		return nil, fmt.Errorf("no frames")
 	}
+	for _, f := range all {
+		whole(f.lines)
+	}
 	return all, in.Err()
 }
 

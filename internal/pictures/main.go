@@ -9,17 +9,23 @@ import (
 	"html"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 )
 
-// The size of a cell, in units of the picture, for letters of fontSize.
+// The size of a cell, in units of the picture, for letters of fontSize. Cells are as high as
+// letters, or the lines of frames have gaps.
 const (
-	cellWidth, cellHeight = 8.4, 18
-	fontSize, margin      = 14, 12
+	cellWidth, cellHeight      = 8.4, 16
+	fontSize, baseline, margin = 14, 12, 12
 )
+
+// phrase is text without a second blank in a row. Browsers draw several blanks as one, unless
+// each <text> has xml:space, and columns must not depend on the width of a viewer's letters.
+var phrase = regexp.MustCompile(`\S+( \S+)*`)
 
 func main() {
 	title := flag.String("title", "", "what the picture shows, in `words`")
@@ -49,6 +55,7 @@ func copyPicture(w io.Writer, r io.Reader, title string, film bool) error {
 		if err := in.Err(); err != nil {
 			return fmt.Errorf("read the screen: %w", err)
 		}
+		whole(lines)
 		draw(out, title, lines)
 	}
 	if err := out.Flush(); err != nil {
@@ -75,28 +82,36 @@ func open(w io.Writer, title string, columns, rows int) {
 	width, height := float64(columns)*cellWidth+2*margin, rows*cellHeight+2*margin
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" role="img">
 <title>%s</title>
-<rect width="100%%" height="100%%" rx="6" fill="%s"/>
-<g font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="%d" fill="%s" xml:space="preserve">
-`, width, height, width, height, text(title), background, fontSize, foreground)
+<rect x="0.5" y="0.5" width="%.0f" height="%d" rx="6" fill="%s" stroke="%s"/>
+<g font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="%d" fill="%s">
+`, width, height, width, height, text(title), width-1, height-1, background, border, fontSize, foreground)
 }
 
 func shut(w io.Writer) { fmt.Fprint(w, "</g>\n</svg>\n") }
 
 // drawLine writes one line of the terminal.
 func drawLine(w io.Writer, row int, line string) {
-	for _, r := range runs(line) {
+	all, _ := runs(line)
+	for _, r := range all {
 		if _, back := r.colors(); back != "" {
 			fmt.Fprintf(w, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n",
 				margin+float64(r.column)*cellWidth, margin+row*cellHeight, float64(ansi.StringWidth(r.text))*cellWidth, cellHeight, back)
 		}
-		words := strings.TrimLeft(r.text, " ") // a viewer may drop leading blanks
-		if words == "" {
-			continue
+		for _, at := range phrase.FindAllStringIndex(r.text, -1) {
+			words := r.text[at[0]:at[1]]
+			fmt.Fprintf(w, `<text x="%.1f" y="%d"%s%s>%s</text>`+"\n",
+				margin+float64(r.column+at[0])*cellWidth, margin+row*cellHeight+baseline, r.attributes(), length(words), text(words))
 		}
-		column := r.column + len(r.text) - len(words)
-		fmt.Fprintf(w, `<text x="%.1f" y="%d"%s>%s</text>`+"\n",
-			margin+float64(column)*cellWidth, margin+row*cellHeight+fontSize, r.attributes(), text(strings.TrimRight(words, " ")))
 	}
+}
+
+// length is the attribute that has a viewer with another font give words as much room as they have
+// on the terminal.
+func length(words string) string {
+	if n := ansi.StringWidth(words); n > 1 {
+		return fmt.Sprintf(` textLength="%.1f"`, float64(n)*cellWidth)
+	}
+	return ""
 }
 
 // text makes s safe for XML, which has no control characters.

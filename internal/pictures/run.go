@@ -11,7 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-const background, foreground = "#0d1117", "#c9d1d9"
+const background, border, foreground = "#0d1117", "#30363d", "#c9d1d9"
 
 // palette is the terminal's sixteen colours.
 var palette = [16]string{
@@ -26,10 +26,20 @@ type run struct {
 	text   string
 }
 
-// runs cuts a line where the style changes. Text that is not ASCII is a run of its own,
-// because its width may differ in another font.
-func runs(line string) (all []run) {
-	var now uv.Style
+// whole has each line begin with the style in which the line before it ended, which tmux does not repeat.
+func whole(lines []string) {
+	var style uv.Style
+	for i := range lines {
+		if !style.IsZero() {
+			lines[i] = style.String() + lines[i]
+		}
+		_, style = runs(lines[i])
+	}
+}
+
+// runs cuts a line where the style changes, and returns the style at its end. Text that is not
+// ASCII is a run of its own, because its width may differ in another font.
+func runs(line string) (all []run, now uv.Style) {
 	column, state, parser := 0, byte(0), ansi.NewParser()
 	joins := false // the next letter, if it is ASCII, is of the last run
 	for line != "" {
@@ -51,7 +61,7 @@ func runs(line string) (all []run) {
 		joins = ascii
 		column += width
 	}
-	return all
+	return all, now
 }
 
 // hex is a colour as SVG has it; "" for none.

@@ -14,7 +14,7 @@ import (
 )
 
 func TestRuns(t *testing.T) {
-	got := runs("a \x1b[1m\x1b[36mb\x1b[0m⚑c\x1b[2;91md\x1b[22;39me\x1b[4;7mf\x1b[27;24;48;5;24;38;5;240mg\x1b[49;38;2;1;2;3mh")
+	got, _ := runs("a \x1b[1m\x1b[36mb\x1b[0m⚑c\x1b[2;91md\x1b[22;39me\x1b[4;7mf\x1b[27;24;48;5;24;38;5;240mg\x1b[49;38;2;1;2;3mh")
 	basic := func(i int) ansi.BasicColor { return ansi.BasicColor(i) }
 	want := []run{
 		{uv.Style{}, 0, "a "}, {uv.Style{Attrs: uv.AttrBold, Fg: basic(6)}, 2, "b"}, {uv.Style{}, 3, "⚑"}, {uv.Style{}, 4, "c"},
@@ -28,6 +28,29 @@ func TestRuns(t *testing.T) {
 	for i, colors := range map[int][2]string{0: {}, 1: {palette[6]}, 6: {background, foreground}, 7: {"#585858", "#005f87"}, 8: {"#010203"}} {
 		if front, back := got[i].colors(); front != colors[0] || back != colors[1] {
 			t.Errorf("%q has %q on %q, want %q", got[i].text, front, back, colors)
+		}
+	}
+}
+
+// TestWhole: tmux says once that two lines in a row have a colour.
+func TestWhole(t *testing.T) {
+	lines := []string{"a \x1b[34m│", "╰─", "\x1b[39m $", "b"}
+	whole(lines)
+	for i, want := range []string{"", palette[4], "", ""} {
+		got, _ := runs(lines[i])
+		if front, _ := got[0].colors(); front != want {
+			t.Errorf("line %d begins with %q, want %q", i, front, want)
+		}
+	}
+}
+
+// TestDrawColumns: a browser may draw two blanks as one, so what follows them has its own place.
+func TestDrawColumns(t *testing.T) {
+	var b bytes.Buffer
+	draw(&b, "", []string{"a b  c"})
+	for _, want := range []string{`<text x="12.0" y="24" textLength="25.2">a b</text>`, `<text x="54.0" y="24">c</text>`} {
+		if !bytes.Contains(b.Bytes(), []byte(want)) {
+			t.Errorf("no %s in\n%s", want, &b)
 		}
 	}
 }

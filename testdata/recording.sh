@@ -33,10 +33,7 @@ trap clean EXIT
 
 screen() { tmux capture-pane -p; }
 # frame adds the screen as it is now, to be shown for so many milliseconds.
-frame() {
-	printf '\f%d\n' "$1"
-	tmux capture-pane -p -e
-} >>"$dir/frames"
+frame() { printf '\f%d\n%s\n' "$1" "$(tmux capture-pane -p -e)" >>"$dir/frames"; }
 # until_says waits for the screen to match an expression.
 until_says() {
 	for ((i = 0; i < 300; i++)); do
@@ -78,7 +75,7 @@ for ((i = 0; i < 300; i++)); do
 	sleep 0.1
 done
 
-tmux new-session -d -x 100 -y 21 -- bash --norc --noprofile
+tmux new-session -d -x 100 -y 23 -- bash --norc --noprofile
 tmux set-option -g status off
 until_says '^\$'
 types "# An agent left a server on port 8123. Its parent says nothing about where it came from:" '\$ *$' 900
@@ -89,8 +86,9 @@ types "lineage end agent --yes" 'freed' 4500
 
 # What differs from run to run. A PID keeps its width; no command that was typed has one.
 ids=$(lineage ls -a -o json | grep -oE '"id":[ ]*"[a-z0-9]+"' | grep -oE '[a-z0-9]{6}' | sort -u)
-steady=(-e 's/[0-9]{2}:[0-9]{2}:[0-9]{2}/10:42:07/g' -e 's/[0-9.]+ms\b/40ms/g')
-for id in $ids; do steady+=(-e "s/$id /k3f9aq /g"); done
+# In some containers PID 1 may not be read, as it may on hosts.
+steady=(-e '/^not known: .*pid 1\b/d' -e 's/[0-9]{2}:[0-9]{2}:[0-9]{2}/10:42:07/g' -e 's/[0-9.]+ms\b/40ms/g' -e 's/[0-9]+s ago/2s ago/')
+for id in $ids; do steady+=(-e "s/$id/k3f9aq/g"); done
 n=0
 for pid in $(lineage history agent --all -o json | grep -oE '"pid":[ ]*[0-9]+' | grep -oE '[0-9]+' | sort -nu) $run; do
 	new=$((41211 + 2 * n++))

@@ -49,9 +49,12 @@ func readFrames(r io.Reader) (all []frame, err error) {
 // span is the time for which a line is shown, as numbers of frames; to is the first frame without it.
 type span struct{ from, to int }
 
-// play writes an animated picture. A line of the terminal is drawn once for the time in
-// which it stays the same. A viewer without animation shows the last frame.
+// play writes an animated picture, which begins with the result: the last frame. A line of the
+// terminal is drawn once for the time in which it stays the same. A viewer without animation shows
+// the result.
 func play(w io.Writer, title string, frames []frame) {
+	last := len(frames) - 1
+	frames = slices.Concat(frames[last:], frames[:last])
 	columns, rows := 0, 0
 	times := make([]time.Duration, len(frames)+1)
 	for i, f := range frames {
@@ -81,12 +84,11 @@ func play(w io.Writer, title string, frames []frame) {
 	fmt.Fprintln(w, "<style>@media (prefers-reduced-motion: no-preference) { g g { animation: "+
 		fmt.Sprintf("%.2fs step-end infinite } }", whole.Seconds()))
 	for n, s := range spans {
-		ends := s.to == len(frames)
-		if !ends {
+		if s.from > 0 {
 			fmt.Fprintf(w, ".s%d { visibility: hidden }\n", n)
 		}
 		fmt.Fprintf(w, ".s%d { animation-name: k%d } @keyframes k%d { 0%% { visibility: hidden } %.3f%% { visibility: visible }", n, n, n, percent(s.from))
-		if !ends {
+		if s.to < len(frames) {
 			fmt.Fprintf(w, " %.3f%% { visibility: hidden }", percent(s.to))
 		}
 		fmt.Fprintln(w, " }")

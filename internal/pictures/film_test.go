@@ -30,24 +30,21 @@ func TestReadFrames(t *testing.T) {
 	}
 }
 
-// TestPlay: each line is drawn once for the frames in which it is the same, and a
-// viewer without animation shows the last frame only.
+// TestPlay: the film begins with its last frame, which a viewer without animation shows alone, and
+// each line is drawn once for the frames in which it is the same.
 func TestPlay(t *testing.T) {
 	var b bytes.Buffer
 	if err := copyPicture(&b, strings.NewReader(film), "t", true); err != nil {
 		t.Fatal(err)
 	}
 	svg := b.String()
-	for _, once := range []string{">$</text>", ">$ ls</text>", ">&lt;a&gt;</text>",
-		".s0 { visibility: hidden }", "k0 { 0% { visibility: hidden } 0.000% { visibility: visible } 10.000% { visibility: hidden } }",
-		"k1 { 0% { visibility: hidden } 10.000% { visibility: visible } }", "1.00s step-end infinite"} {
-		if n := strings.Count(svg, once); n != 1 {
-			t.Errorf("%d times %q in\n%s", n, once, svg)
-		}
-	}
-	for _, never := range []string{".s1 { visibility: hidden }", ".s2 { visibility: hidden }"} {
-		if strings.Contains(svg, never) {
-			t.Errorf("%q in\n%s", never, svg)
+	for want, n := range map[string]int{">$</text>": 1, ">$ ls</text>": 2, ">&lt;a&gt;</text>": 1,
+		"k0 { 0% { visibility: hidden } 0.000% { visibility: visible } 70.000% { visibility: hidden } }":  1,
+		"k1 { 0% { visibility: hidden } 70.000% { visibility: visible } 80.000% { visibility: hidden } }": 1,
+		"k2 { 0% { visibility: hidden } 80.000% { visibility: visible } }":                                1, "1.00s step-end infinite": 1,
+		".s0 { visibility: hidden }": 0, ".s1 { visibility: hidden }": 1, ".s2 { visibility: hidden }": 1} {
+		if got := strings.Count(svg, want); got != n {
+			t.Errorf("%d times %q, want %d, in\n%s", got, want, n, svg)
 		}
 	}
 	for d := xml.NewDecoder(&b); ; {

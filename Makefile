@@ -27,6 +27,7 @@ FRESH_PACKAGES := mmdebstrap
 DOCKER_PACKAGES := docker.io iptables busybox-static
 BROKER_PACKAGES := tmux at cron $(DOCKER_PACKAGES)
 PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap
+PICTURE_PACKAGES := chromium fonts-dejavu-core
 SERVER_PACKAGES := python3 nodejs nginx-light redis-server # RUNLEVEL=1: not started by their installation
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
@@ -49,7 +50,7 @@ ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
-	test-install test-alerts test-systemd test-e2e test-export test-library library test-agents test-recipes test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-library library test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly size clean fmt
 
 ## help: list the targets
@@ -403,6 +404,11 @@ docs-check: build
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)
 demo: build
 	@testdata/demo.sh
+
+## test-pictures: docs/pictures in Chromium, which it installs (120 MB), dark and light (1 min, root)
+test-pictures:
+	@$(call install,$(PICTURE_PACKAGES))
+	$(GOTEST) -run 'TestColumns|TestDiagrams' ./internal/pictures
 
 ## pictures: docs/pictures, of lineage top on real sessions (root)
 pictures: deps build programs

@@ -30,7 +30,9 @@ func TestStorm(t *testing.T) {
 	// Each vfork is waited for; the shell counts what is left of the time.
 	script := fmt.Sprintf(`storm() { end=$(($(date +%%s)+%d)); while [ $(date +%%s) -lt $end ]; do printf 'vfork 5000 0\n' | "$1"; done; }
 		storm "$1" >/dev/null & storm "$1" >/dev/null; wait`, seconds)
-	i.Start([]string{"run", "--name", "storm", "--grace", "0s", "--", "sh", "-c", script, "sh", stage.Program("pulse")}, m.Env()).Wait()
+	storm := i.Start([]string{"run", "--name", "storm", "--grace", "0s", "--", "sh", "-c", script, "sh", stage.Program("pulse")}, m.Env())
+	time.Sleep(time.Duration(seconds) * time.Second)
+	storm.Wait()
 	took := time.Since(began)
 	id := i.Record("storm").ID
 	i.Receipt(id)

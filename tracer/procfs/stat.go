@@ -3,7 +3,10 @@
 package procfs
 
 import (
+	"cmp"
 	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +52,40 @@ func (fs FS) Stat(pid uint32) (Stat, error) {
 		return Stat{}, fmt.Errorf("read stat of pid %d: %w", pid, errMalformed)
 	}
 	return s, nil
+}
+
+// Stats returns the stats of all processes that are shown, in the order of their PIDs. They are
+// not one snapshot.
+func (fs FS) Stats() ([]Stat, error) {
+	dir, err := os.Open(string(fs))
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var all []Stat
+	for _, name := range names {
+		if pid, err := strconv.ParseUint(name, 10, 32); err == nil {
+			if s, err := fs.Stat(uint32(pid)); err == nil { // else it is gone
+				all = append(all, s)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Stat) int { return cmp.Compare(a.PID, b.PID) })
+	return all, nil
+}
+
+// ByParent returns the same by the processes' parents.
+func (fs FS) ByParent() (map[uint32][]Stat, error) {
+	all, err := fs.Stats()
+	children := make(map[uint32][]Stat)
+	for _, s := range all {
+		children[s.Parent] = append(children[s.Parent], s)
+	}
+	return children, err
 }
 
 // parseStat parses a stat. The command is in parentheses and may contain anything, such

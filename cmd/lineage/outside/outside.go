@@ -94,7 +94,7 @@ func (h Host) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown [
 	if ns, err := h.Proc.PIDNamespace(uint32(os.Getpid())); err == nil && ns != procfs.InitPIDNamespace {
 		return nil, nil, tracer.ErrPIDNamespace
 	}
-	children, err := h.children()
+	children, err := h.Proc.ByParent()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -211,25 +211,6 @@ func pidFile(path string) (uint32, error) {
 	}
 	pid, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
 	return uint32(pid), err
-}
-
-// children are all processes, by their parent.
-func (h Host) children() (map[uint32][]procfs.Stat, error) {
-	entries, err := os.ReadDir(string(h.Proc))
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	all := make(map[uint32][]procfs.Stat)
-	for _, e := range entries {
-		pid, err := strconv.ParseUint(e.Name(), 10, 32)
-		if err != nil {
-			continue
-		}
-		if s, err := h.Proc.Stat(uint32(pid)); err == nil {
-			all[s.Parent] = append(all[s.Parent], s)
-		}
-	}
-	return all, nil
 }
 
 func identity(s *procfs.Stat) tracer.Identity { return tracer.Identity{PID: s.PID, Start: s.Start} }

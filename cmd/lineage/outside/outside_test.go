@@ -140,7 +140,7 @@ func TestTree(t *testing.T) {
 	f.add(16, 15, scope, "/", "/dev/null")
 	f.add(17, 1, scope, "/", "/dev/null")
 	h := Host{Proc: procfs.FS(f.root)}
-	children, err := h.children()
+	children, err := h.Proc.ByParent()
 	if err != nil {
 		t.Fatal(err)
 	}

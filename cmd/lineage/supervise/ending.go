@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 const (
@@ -120,20 +121,21 @@ func (e *ending) asked(sig unix.Signal) {
 func (e *ending) look() (alive bool) {
 	now, more := make(map[int]*leftover), 0
 	for _, p := range e.family.list() {
-		if p.zombie {
+		if p.Zombie() {
 			continue
 		}
 		alive = true
-		l := e.byPID[p.pid]
-		if l == nil || l.start != p.start {
+		l := e.byPID[int(p.PID)]
+		if l == nil || l.start != p.Start {
 			if len(e.over) == maxNamed {
 				more++
 				continue
 			}
-			l = &leftover{start: p.start, Outcome: api.Outcome{Ref: api.Ref{PID: p.pid}, Comm: p.comm, Argv: argv(p.pid), Leftover: true}}
+			argv, _ := proc.Cmdline(p.PID)
+			l = &leftover{start: p.Start, Outcome: api.Outcome{Ref: api.Ref{PID: int(p.PID)}, Comm: p.Comm, Argv: procfs.SplitArgv(argv), Leftover: true}}
 			e.over = append(e.over, l)
 		}
-		now[p.pid] = l
+		now[int(p.PID)] = l
 	}
 	for pid, l := range e.byPID {
 		if now[pid] != l {
@@ -194,8 +196,8 @@ func (e *ending) report(empty bool) *api.Report {
 // judge is the verdict if processes are left.
 func (e *ending) judge(rep *api.Report) {
 	for _, p := range e.family.list() {
-		if p.zombie {
-			rep.Zombies = append(rep.Zombies, api.Zombie{Ref: api.Ref{PID: p.pid}, Comm: p.comm, Reaper: reaper(p)})
+		if p.Zombie() {
+			rep.Zombies = append(rep.Zombies, api.Zombie{Ref: api.Ref{PID: int(p.PID)}, Comm: p.Comm, Reaper: reaper(p.Parent)})
 		} else {
 			rep.Left++
 		}
@@ -210,13 +212,13 @@ func (e *ending) judge(rep *api.Report) {
 	}
 }
 
-// reaper is the process that must wait for a zombie; nil if it is outside our namespace.
-func reaper(zombie relative) *api.Process {
-	p, ok := readProcess(zombie.parent)
-	if !ok {
+// reaper is the parent of a zombie, which must wait for it; nil if it is outside our namespace.
+func reaper(parent uint32) *api.Process {
+	p, err := proc.Stat(parent)
+	if err != nil {
 		return nil
 	}
-	return &api.Process{Ref: api.Ref{PID: p.pid}, Comm: p.comm}
+	return &api.Process{Ref: api.Ref{PID: int(p.PID)}, Comm: p.Comm}
 }
 
 // whyLeft says why pid may not have died.
@@ -224,8 +226,8 @@ func whyLeft(pid int) string {
 	if errors.Is(unix.Kill(pid, 0), unix.EPERM) {
 		return "not permitted"
 	}
-	if p, ok := readProcess(pid); ok {
-		return "state " + p.state
+	if p, err := proc.Stat(uint32(pid)); err == nil {
+		return "state " + string(rune(p.State))
 	}
 	return ""
 }

@@ -12,16 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // undying is a family that nothing ends.
 type undying struct {
-	all  []relative
+	all  []procfs.Stat
 	sent []unix.Signal
 }
 
 func (u *undying) signal(sig unix.Signal) { u.sent = append(u.sent, sig) }
-func (u *undying) list() []relative       { return u.all }
+func (u *undying) list() []procfs.Stat    { return u.all }
 func (u *undying) empty(bool) bool        { return false }
 func (u *undying) scope() string          { return "" }
 
@@ -40,24 +41,24 @@ func endingOf(f family, signals ...os.Signal) *ending {
 
 // An end with a process that does not die is never called clean.
 func TestEndingOfTheUndying(t *testing.T) {
-	parent, ok := readProcess(os.Getppid())
-	if !ok {
-		t.Fatal("no parent")
+	parent, err := proc.Stat(uint32(os.Getppid()))
+	if err != nil {
+		t.Fatal(err)
 	}
-	zombie := relative{pid: 4321, parent: parent.pid, start: 1, comm: "dead", state: "Z", zombie: true}
+	zombie := procfs.Stat{PID: 4321, Parent: parent.PID, Start: 1, Comm: "dead", State: 'Z', Threads: 1}
 	for name, c := range map[string]struct {
-		family   []relative
+		family   []procfs.Stat
 		signals  []os.Signal
 		verdict  api.Verdict
 		why      string
 		outcomes string
 		zombies  int
 	}{
-		"a process":             {family: []relative{parent}, verdict: "left", why: "alive 150ms after SIGKILL", outcomes: "left"},
-		"a process and zombies": {family: []relative{zombie, parent}, verdict: "left", why: "alive 150ms after SIGKILL", outcomes: "left", zombies: 1},
-		"zombies":               {family: []relative{zombie}, verdict: "clean", zombies: 1},
+		"a process":             {family: []procfs.Stat{parent}, verdict: "left", why: "alive 150ms after SIGKILL", outcomes: "left"},
+		"a process and zombies": {family: []procfs.Stat{zombie, parent}, verdict: "left", why: "alive 150ms after SIGKILL", outcomes: "left", zombies: 1},
+		"zombies":               {family: []procfs.Stat{zombie}, verdict: "clean", zombies: 1},
 		"nobody that is shown":  {verdict: "unknown", why: "a process is left that /proc does not show"},
-		"called off": {family: []relative{parent}, signals: []os.Signal{unix.SIGINT, unix.SIGTERM}, verdict: "unknown",
+		"called off": {family: []procfs.Stat{parent}, signals: []os.Signal{unix.SIGINT, unix.SIGTERM}, verdict: "unknown",
 			why: "the wait was interrupted", outcomes: "left"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +77,7 @@ func TestEndingOfTheUndying(t *testing.T) {
 			if got := strings.Join(outcomes, " "); got != c.outcomes || rep.Left != len(outcomes) {
 				t.Errorf("outcomes %q, %d left", got, rep.Left)
 			}
-			if c.zombies == 1 && (rep.Zombies[0].Reaper == nil || rep.Zombies[0].Reaper.PID != parent.pid || rep.Zombies[0].Reaper.Comm != parent.comm) {
+			if c.zombies == 1 && (rep.Zombies[0].Reaper == nil || rep.Zombies[0].Reaper.PID != int(parent.PID) || rep.Zombies[0].Reaper.Comm != parent.Comm) {
 				t.Errorf("zombie %+v", rep.Zombies[0])
 			}
 			if !slices.Contains(u.sent, unix.SIGTERM) || !slices.Contains(u.sent, unix.SIGKILL) {
@@ -102,8 +103,8 @@ func (b *breeding) empty(bool) bool { return b.kills > b.births }
 
 // A child that is born during a SIGKILL gets the next one.
 func TestEndingOfTheBreeding(t *testing.T) {
-	parent, _ := readProcess(os.Getppid())
-	e := endingOf(&breeding{undying: undying{all: []relative{parent}}, births: 2})
+	parent, _ := proc.Stat(uint32(os.Getppid()))
+	e := endingOf(&breeding{undying: undying{all: []procfs.Stat{parent}}, births: 2})
 	e.patience = deadline
 	if rep := e.run(0); rep.Verdict != api.VerdictClean || !rep.ConfirmedEmpty {
 		t.Errorf("receipt %+v", rep)
@@ -112,11 +113,11 @@ func TestEndingOfTheBreeding(t *testing.T) {
 
 // A reused PID is another process, with its own outcome.
 func TestEndingTellsReusedPIDsApart(t *testing.T) {
-	u := &undying{all: []relative{{pid: os.Getppid(), start: 1, comm: "first", state: "S"}}}
+	u := &undying{all: []procfs.Stat{{PID: uint32(os.Getppid()), Start: 1, Comm: "first", State: 'S'}}}
 	e := endingOf(u)
 	e.look()
 	e.outcome = api.OutcomeTerm
-	u.all = []relative{{pid: os.Getppid(), start: 2, comm: "second", state: "S"}}
+	u.all = []procfs.Stat{{PID: uint32(os.Getppid()), Start: 2, Comm: "second", State: 'S'}}
 	e.look()
 	rep := e.report(false)
 	if len(rep.Processes) != 2 || rep.Processes[0].Outcome != api.OutcomeTerm || rep.Processes[1].Outcome != api.OutcomeLeft || rep.Processes[1].Comm != "second" {
@@ -132,17 +133,17 @@ func TestWalkNeverHitsAnother(t *testing.T) {
 	}
 	defer sleep.Wait()
 	defer sleep.Process.Kill()
-	is, ok := readProcess(sleep.Process.Pid)
-	if !ok {
-		t.Fatal("no child")
+	is, err := proc.Stat(uint32(sleep.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
 	}
 	was := is
-	was.start--
+	was.Start--
 	elsewhere := is
-	elsewhere.parent = 1
+	elsewhere.Parent = 1
 	dead := pidfdOfTheDead(t)
 	for name, c := range map[string]struct {
-		seen     relative
+		seen     procfs.Stat
 		parentFD int
 		want     bool
 	}{
@@ -151,12 +152,12 @@ func TestWalkNeverHitsAnother(t *testing.T) {
 		"its parent has died": {is, dead, false},
 		"itself":              {is, -1, true},
 	} {
-		w := walk{sig: unix.SIGWINCH, sent: make(map[int]uint64), byParent: map[int][]relative{c.seen.parent: {c.seen}}}
-		if got := w.below(c.seen.parent, c.parentFD, 0); got != c.want {
+		w := walk{sig: unix.SIGWINCH, sent: make(map[uint32]uint64), byParent: map[uint32][]procfs.Stat{c.seen.Parent: {c.seen}}}
+		if got := w.below(c.seen.Parent, c.parentFD, 0); got != c.want {
 			t.Errorf("%s: found %v, want %v", name, got, c.want)
 		}
 	}
-	w := walk{sent: make(map[int]uint64)}
+	w := walk{sent: make(map[uint32]uint64)}
 	if !w.first(is) || w.first(is) || !w.first(was) {
 		t.Error("each process gets the signal once, and another start is another process")
 	}

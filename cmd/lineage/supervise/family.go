@@ -5,18 +5,21 @@ package supervise
 import (
 	"errors"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
+const proc = procfs.FS("/proc")
+
 // family is the processes that init is responsible for.
 type family interface {
 	// signal sends sig to all of them once. A process born meanwhile may miss it.
 	signal(sig unix.Signal)
 	// list returns those that /proc shows, zombies included.
-	list() []relative
+	list() []procfs.Stat
 	// empty reports, by the kernel's own count, whether no process is left. childless:
 	// a wait just now found no child.
 	empty(childless bool) bool
@@ -37,14 +40,9 @@ func (namespace) signal(sig unix.Signal) {
 	}
 }
 
-func (namespace) list() []relative {
-	var all []relative
-	for _, p := range processes() {
-		if p.pid != 1 {
-			all = append(all, p)
-		}
-	}
-	return all
+func (namespace) list() []procfs.Stat {
+	all, _ := proc.Stats() // none if /proc is gone: see empty
+	return slices.DeleteFunc(all, func(p procfs.Stat) bool { return p.PID == 1 })
 }
 
 // empty asks the kernel too: a process that entered the namespace from outside is not
@@ -63,7 +61,7 @@ type descendants struct{}
 // descendants by pidfd, see [walk.below]. The tree changes while it is read, so it is
 // read again to find those that were missed.
 func (descendants) signal(sig unix.Signal) {
-	w := walk{sig: sig, sent: make(map[int]uint64)}
+	w := walk{sig: sig, sent: make(map[uint32]uint64)}
 	for range maxWalks {
 		if !w.pass() {
 			return
@@ -82,19 +80,19 @@ const (
 // walk sends a signal to each descendant, once.
 type walk struct {
 	sig      unix.Signal
-	sent     map[int]uint64 // start by PID
-	byParent map[int][]relative
+	sent     map[uint32]uint64 // start by PID
+	byParent map[uint32][]procfs.Stat
 }
 
 // pass reports whether it found a new process.
 func (w *walk) pass() (found bool) {
-	w.byParent = byParent()
-	for _, child := range w.byParent[os.Getpid()] {
+	w.byParent, _ = proc.ByParent()
+	for _, child := range w.byParent[uint32(os.Getpid())] {
 		if w.first(child) {
 			found = true
-			unix.Kill(child.pid, w.sig) // still our child: only we could have reaped it
+			unix.Kill(int(child.PID), w.sig) // still our child: only we could have reaped it
 		}
-		if w.below(child.pid, -1, 0) {
+		if w.below(child.PID, -1, 0) {
 			found = true
 		}
 	}
@@ -107,22 +105,22 @@ func (w *walk) pass() (found bool) {
 // A PID that was read may have been reused. So we open a pidfd of each process first,
 // then read its parent, and then check that the parent is still alive: so the parent
 // was the process that we know when it was read.
-func (w *walk) below(parent, parentFD, depth int) (found bool) {
+func (w *walk) below(parent uint32, parentFD, depth int) (found bool) {
 	if depth == maxDepth {
 		return false
 	}
 	for _, p := range w.byParent[parent] {
-		fd, err := unix.PidfdOpen(p.pid, 0)
+		fd, err := unix.PidfdOpen(int(p.PID), 0)
 		if err != nil {
 			continue
 		}
-		now, ok := readProcess(p.pid)
-		if ok && now.parent == parent && now.start == p.start && (parentFD < 0 || !procfs.Exited(parentFD)) {
+		now, err := proc.Stat(p.PID)
+		if err == nil && now.Parent == parent && now.Start == p.Start && (parentFD < 0 || !procfs.Exited(parentFD)) {
 			if w.first(p) {
 				found = true
 				_ = unix.PidfdSendSignal(fd, w.sig, nil, 0) // it may be dead by now
 			}
-			if w.below(p.pid, fd, depth+1) {
+			if w.below(p.PID, fd, depth+1) {
 				found = true
 			}
 		}
@@ -132,28 +130,20 @@ func (w *walk) below(parent, parentFD, depth int) (found bool) {
 }
 
 // first reports whether p has not had the signal yet.
-func (w *walk) first(p relative) bool {
-	if start, ok := w.sent[p.pid]; ok && start == p.start {
+func (w *walk) first(p procfs.Stat) bool {
+	if start, ok := w.sent[p.PID]; ok && start == p.Start {
 		return false
 	}
-	w.sent[p.pid] = p.start
+	w.sent[p.PID] = p.Start
 	return true
 }
 
-func byParent() map[int][]relative {
-	children := make(map[int][]relative)
-	for _, p := range processes() {
-		children[p.parent] = append(children[p.parent], p)
-	}
-	return children
-}
-
-func (descendants) list() []relative {
-	children := byParent()
-	all := children[os.Getpid()]
-	seen := map[int]bool{os.Getpid(): true}
+func (descendants) list() []procfs.Stat {
+	children, _ := proc.ByParent()
+	self := uint32(os.Getpid())
+	all, seen := children[self], map[uint32]bool{self: true}
 	for i := 0; i < len(all); i++ {
-		if pid := all[i].pid; !seen[pid] { // entries read at different times may not form a tree
+		if pid := all[i].PID; !seen[pid] { // entries read at different times may not form a tree
 			seen[pid] = true
 			all = append(all, children[pid]...)
 		}

@@ -127,7 +127,7 @@ func (r *runner) family() (family, error) {
 	// our children too, and could not be told from the command's.
 	if list := (descendants{}).list(); len(list) > 0 {
 		return nil, fmt.Errorf("init: it has a child already, %d (%s), which is not CMD's; do not start init by exec",
-			list[0].pid, display.Text(list[0].comm))
+			list[0].PID, display.Text(list[0].Comm))
 	}
 	if !r.Quiet {
 		r.say("init: not PID 1, so a subreaper: what descends from %s is ended; %s", r.command(), unknownToSubreaper)

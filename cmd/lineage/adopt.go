@@ -75,10 +75,7 @@ same PID later.`,
 		if err != nil {
 			return err
 		}
-		for _, w := range s.Warnings {
-			a.Say("adopt: %s", w)
-		}
-		return a.Print(format.value, a.opened(s, "adopted"))
+		return a.printOpened(cmd, format.value, s, "adopted")
 	}
 	return cmd
 }
@@ -138,10 +135,7 @@ root of a session cannot be kept.`,
 		if err != nil {
 			return err
 		}
-		for _, w := range s.Warnings {
-			a.Say("keep: %s", w)
-		}
-		return a.Print(format.value, a.opened(s, "kept"))
+		return a.printOpened(cmd, format.value, s, "kept")
 	}
 	return cmd
 }
@@ -158,9 +152,12 @@ func moment(text string, now time.Time) (time.Time, bool) {
 	return t, err == nil
 }
 
-// opened describes a session that was made of running processes.
-func (a *app) opened(s *api.Session, how string) text.Listing {
-	return text.Listing{
+// printOpened prints a session that was made of running processes.
+func (a *app) printOpened(cmd *cobra.Command, format string, s *api.Session, how string) error {
+	for _, w := range s.Warnings {
+		a.Say("%s: %s", cmd.Name(), w)
+	}
+	return a.Print(format, text.Listing{
 		Doc: s, Items: []any{s}, Names: []string{s.ID},
 		Text: func(p *text.Page) {
 			name := s.ID
@@ -173,5 +170,5 @@ func (a *app) opened(s *api.Session, how string) text.Listing {
 			}
 			p.Line("%s", line)
 		},
-	}
+	})
 }

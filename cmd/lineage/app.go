@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -159,11 +160,9 @@ func (c *choice) String() string { return c.value }
 func (c *choice) Type() string   { return "word" }
 
 func (c *choice) Set(s string) error {
-	for _, w := range c.words {
-		if s == w {
-			c.value = s
-			return nil
-		}
+	if !slices.Contains(c.words, s) {
+		return fmt.Errorf("must be one of %s", strings.Join(c.words, ", "))
 	}
-	return fmt.Errorf("must be one of %s", strings.Join(c.words, ", "))
+	c.value = s
+	return nil
 }

@@ -60,47 +60,39 @@ kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
 		if err := takeColumns(len(args) == 0, text.HistoryColumns); err != nil {
 			return err
 		}
-		if len(*remote) > 0 {
-			return a.onHosts(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
-				if len(args) > 0 {
-					return pastSession(ctx, c, args[0], everybody)
-				}
-				list, err := allPages(ctx, c, q)
-				if err != nil {
-					return text.Listing{}, err
-				}
-				return text.History(list), nil
-			})
-		}
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
 		if timeline != "" {
-			s, err := endedSession(cmd.Context(), c, args[0])
-			if err != nil {
-				return err
+			return a.writeTimeline(cmd.Context(), args[0], timeline)
+		}
+		return a.answer(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
+			if len(args) > 0 {
+				return pastSession(ctx, c, args[0], everybody)
 			}
-			return perfetto.WriteHistory(cmd.Context(), c, s, timeline)
-		}
-		if len(args) > 0 {
-			past, err := pastSession(cmd.Context(), c, args[0], everybody)
+			list, err := allPages(ctx, c, q)
 			if err != nil {
-				return err
+				return text.Listing{}, err
 			}
-			return a.Print(format.value, past)
-		}
-		list, err := allPages(cmd.Context(), c, q)
-		if err != nil {
-			return err
-		}
-		if len(list.Items) == 0 {
-			a.explainEmpty(format, "no session ended then, or none is remembered")
-		}
-		return a.Print(format.value, text.History(list))
+			l := text.History(list)
+			if len(list.Items) == 0 {
+				l.Empty = "no session ended then, or none is remembered"
+			}
+			return l, nil
+		})
 	}
 	return cmd
+}
+
+// writeTimeline writes the timeline of a session that is over.
+func (a *app) writeTimeline(ctx context.Context, session, file string) error {
+	c, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	s, err := endedSession(ctx, c, session)
+	if err != nil {
+		return err
+	}
+	return perfetto.WriteHistory(ctx, c, s, file)
 }
 
 // pastSession is a session that is over, its receipt and its processes.

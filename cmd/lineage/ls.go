@@ -90,47 +90,26 @@ a session without a name holds.`,
 		if err := takeColumns(true, text.SessionColumns); err != nil {
 			return err
 		}
-		if len(*remote) > 0 {
-			if o.watch {
-				return exit.Usage("ls: --watch is for this host, not with -H")
-			}
-			return a.onHosts(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
-				list, err := o.list(ctx, c)
-				if err != nil {
-					return text.Listing{}, err
-				}
-				return text.Sessions(list), nil
-			})
+		switch {
+		case o.watch && len(*remote) > 0:
+			return exit.Usage("ls: --watch is for this host, not with -H")
+		case o.watch:
+			return a.watchSessions(cmd.Context(), &o, format.value)
 		}
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		if o.watch {
-			return a.watchSessions(cmd.Context(), c, &o, format.value)
-		}
-		list, err := o.list(cmd.Context(), c)
-		if err != nil {
-			return err
-		}
-		if len(list.Items) == 0 {
-			a.explainEmpty(format, `no session; start one with "lineage run -- CMD"; ended ones: "ls -a"`)
-		}
-		return a.Print(format.value, text.Sessions(list))
+		return a.answer(cmd.Context(), *remote, format.value, o.list)
 	}
 	return cmd
 }
 
 // list requests the wanted sessions, in the wanted order.
-func (o *lsOptions) list(ctx context.Context, c api.Client) (*api.Sessions, error) {
+func (o *lsOptions) list(ctx context.Context, c api.Client) (text.Listing, error) {
 	state := "live"
 	if o.all || o.state.value == "ended" {
 		state = "all"
 	}
 	list, err := c.Sessions(ctx, state, "")
 	if err != nil {
-		return nil, err
+		return text.Listing{}, err
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
 		return o.state.value != "" && string(s.State) != o.state.value || o.uid >= 0 && s.UID != o.uid
@@ -138,23 +117,32 @@ func (o *lsOptions) list(ctx context.Context, c api.Client) (*api.Sessions, erro
 	if order := orders[o.sort.value]; order != nil {
 		slices.SortStableFunc(list.Items, func(a, b api.Session) int { return order(&a, &b) })
 	}
-	return list, nil
+	l := text.Sessions(list)
+	if len(list.Items) == 0 {
+		l.Empty = `no session; start one with "lineage run -- CMD"; ended ones: "ls -a"`
+	}
+	return l, nil
 }
 
 // watchSessions shows the list again and again.
-func (a *app) watchSessions(ctx context.Context, c api.Client, o *lsOptions, format string) error {
+func (a *app) watchSessions(ctx context.Context, o *lsOptions, format string) error {
+	c, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
 	ctx, stop := a.UntilInterrupt(ctx)
 	defer stop()
 	screen := a.Screen(format == "wide")
 	for {
-		list, err := o.list(ctx, c)
+		l, err := o.list(ctx, c)
 		if ctx.Err() != nil {
 			return nil // the user interrupted
 		}
 		if err != nil {
 			return err
 		}
-		if err := screen.Draw(text.Sessions(list).Text); err != nil {
+		if err := screen.Draw(l.Text); err != nil {
 			return err
 		}
 		select {

@@ -76,7 +76,7 @@ adopt PID" makes such a process a session first.`,
 		defer c.Close()
 		session := strings.Join(args, "")
 		if outside {
-			return a.hostOrphans(cmd.Context(), c, format)
+			return a.hostOrphans(cmd.Context(), c, format.value)
 		}
 		if end {
 			return a.endLeftovers(cmd.Context(), c, session, yes, format.value)
@@ -86,7 +86,7 @@ adopt PID" makes such a process a session first.`,
 			return err
 		}
 		if len(list.Items) == 0 {
-			a.explainEmpty(format, "no orphan, leftover or zombie")
+			a.explainEmpty(format.value, "no orphan, leftover or zombie")
 		}
 		if nudge {
 			return a.nudge(cmd.Context(), c, list, format.value)
@@ -97,7 +97,7 @@ adopt PID" makes such a process a session first.`,
 }
 
 // hostOrphans lists orphans of the host that are in no session.
-func (a *app) hostOrphans(ctx context.Context, c api.Client, format *choice) error {
+func (a *app) hostOrphans(ctx context.Context, c api.Client, format string) error {
 	if a.host.orphans == nil {
 		return exit.Errorf(api.ExitUnsupported, "orphans: --host reads /proc of a Linux host")
 	}
@@ -136,7 +136,7 @@ func (a *app) hostOrphans(ctx context.Context, c api.Client, format *choice) err
 	if len(doc.Items) == 0 {
 		a.explainEmpty(format, "no orphan outside sessions holds a port, a deleted directory or a dead terminal")
 	}
-	return a.Print(format.value, text.OutsideOrphans(&doc))
+	return a.Print(format, text.OutsideOrphans(&doc))
 }
 
 // endLeftovers ends sessions whose root is gone.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -32,8 +33,8 @@ func formatFlag(cmd *cobra.Command) *choice {
 
 // explainEmpty says on a terminal why nothing is listed, and only with a table: other
 // formats are for programs.
-func (a *app) explainEmpty(format *choice, why string) {
-	if _, tty := console.Terminal(a.Stderr); !tty || format.value != "table" && format.value != "wide" {
+func (a *app) explainEmpty(format, why string) {
+	if _, tty := console.Terminal(a.Stderr); !tty || format != "table" && format != "wide" {
 		return
 	}
 	a.Say("%s", why)
@@ -42,18 +43,38 @@ func (a *app) explainEmpty(format *choice, why string) {
 	}
 }
 
+// asker asks the daemon one question.
+type asker func(context.Context, api.Client) (text.Listing, error)
+
+// answer asks the daemon of this host, or those of others, and prints what they say.
+func (a *app) answer(ctx context.Context, remote hosts.List, format string, ask asker) error {
+	if len(remote) > 0 {
+		return a.onHosts(ctx, remote, format, ask)
+	}
+	c, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	l, err := ask(ctx, c)
+	if err != nil {
+		return err
+	}
+	if l.Empty != "" {
+		a.explainEmpty(format, l.Empty)
+	}
+	return a.Print(format, l)
+}
+
 // asking asks the daemon, with the command's arguments, and prints the answer.
 func asking[T any](a *app, format *choice, list func(*T) text.Listing, ask func(context.Context, api.Client, []string) (*T, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		doc, err := ask(cmd.Context(), c, args)
-		if err != nil {
-			return err
-		}
-		return a.Print(format.value, list(doc))
+		return a.answer(cmd.Context(), nil, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
+			doc, err := ask(ctx, c, args)
+			if err != nil {
+				return text.Listing{}, err
+			}
+			return list(doc), nil
+		})
 	}
 }

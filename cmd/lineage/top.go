@@ -6,13 +6,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/view"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
 	"github.com/lineage-ebpf/lineage/tui"
@@ -70,10 +70,7 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		if err != nil {
 			return err
 		}
-		session := ""
-		if len(args) > 0 {
-			session = args[0]
-		}
+		session := strings.Join(args, "")
 		show := tui.Options{ReadOnly: o.readOnly, Theme: theme, ASCII: o.ascii, Mouse: o.mouse, Input: a.Stdin}
 		if !cmd.Flags().Changed("ascii") {
 			show.ASCII = ink.ASCIILocale(a.Env)
@@ -91,21 +88,12 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 			return a.recordedTree(treeOptions{input: o.input, plain: o.ascii}, session, "table")
 		case o.input != "":
 			return a.recordedTop(cmd.Context(), o, session, show)
+		case !a.fullScreen():
+			return a.answer(cmd.Context(), *remote, "table", treeOptions{plain: o.ascii}.ask(session))
 		case len(*remote) > 0:
 			return a.topOnHosts(cmd.Context(), *remote, show)
-		case a.fullScreen():
-			return a.liveTop(cmd.Context(), session, show)
 		}
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		trees, err := askTrees(cmd.Context(), c, session, false)
-		if err != nil {
-			return err
-		}
-		return a.Print("table", text.Trees(trees, session != "", o.ascii))
+		return a.liveTop(cmd.Context(), session, show)
 	}
 	return cmd
 }
@@ -118,10 +106,7 @@ func (a *app) fullScreen() bool {
 
 // topOnHosts shows the daemons of other hosts.
 func (a *app) topOnHosts(ctx context.Context, list hosts.List, o tui.Options) error {
-	switch {
-	case !a.fullScreen():
-		return a.treesOnHosts(ctx, list, treeOptions{plain: o.ASCII}, "", "table")
-	case a.socket != "":
+	if a.socket != "" {
 		return errSocketWithHosts
 	}
 	o.Connect, o.Hosts = view.Hosts(list, a.dialHost), true

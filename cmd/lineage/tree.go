@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
 )
@@ -45,44 +45,31 @@ always means the process.`,
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		arg := ""
-		if len(args) > 0 {
-			arg = args[0]
-		}
+		arg := strings.Join(args, "")
 		switch {
 		case len(*remote) > 0 && o.input != "":
 			return exit.Usage("tree: --input is for this host, not with -H")
 		case o.input != "":
 			return a.recordedTree(o, arg, format.value)
-		case len(*remote) > 0:
-			return a.treesOnHosts(cmd.Context(), *remote, o, arg, format.value)
 		}
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		trees, err := askTrees(cmd.Context(), c, arg, o.all)
-		if err != nil {
-			return err
-		}
-		if len(trees) == 0 {
-			a.explainEmpty(format, `no live session; "lineage run -- CMD" starts one`)
-		}
-		return a.Print(format.value, text.Trees(trees, arg != "", o.plain))
+		return a.answer(cmd.Context(), *remote, format.value, o.ask(arg))
 	}
 	return cmd
 }
 
-// treesOnHosts prints what arg names on the daemons of other hosts.
-func (a *app) treesOnHosts(ctx context.Context, list hosts.List, o treeOptions, arg, format string) error {
-	return a.onHosts(ctx, list, format, func(ctx context.Context, c api.Client) (text.Listing, error) {
+// ask asks for the trees that arg names.
+func (o treeOptions) ask(arg string) asker {
+	return func(ctx context.Context, c api.Client) (text.Listing, error) {
 		trees, err := askTrees(ctx, c, arg, o.all)
 		if err != nil {
 			return text.Listing{}, err
 		}
-		return text.Trees(trees, arg != "", o.plain), nil
-	})
+		l := text.Trees(trees, arg != "", o.plain)
+		if len(trees) == 0 {
+			l.Empty = `no live session; "lineage run -- CMD" starts one`
+		}
+		return l, nil
+	}
 }
 
 func (a *app) recordedTree(o treeOptions, arg, format string) error {

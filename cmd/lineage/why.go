@@ -50,25 +50,10 @@ never means another process that got the same PID later.`,
 		if err != nil {
 			return err
 		}
-		if len(*remote) > 0 {
-			return a.onHosts(cmd.Context(), *remote, format.value, ask)
-		}
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		l, err := ask(cmd.Context(), c)
-		if err != nil {
-			return err
-		}
-		return a.Print(format.value, l)
+		return a.answer(cmd.Context(), *remote, format.value, ask)
 	}
 	return cmd
 }
-
-// asker asks the daemon one question.
-type asker func(context.Context, api.Client) (text.Listing, error)
 
 var pidLike = regexp.MustCompile(`^[0-9]+(@.*)?$`)
 

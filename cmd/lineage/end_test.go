@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
-
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 )
@@ -299,43 +297,13 @@ func TestEndAsks(t *testing.T) {
 	}
 }
 
-// terminal puts the app's stdin and stderr on a pty. It types answer when a question
-// appears. The function returns everything that was shown there.
+// terminal puts the app's stdin and stderr on a terminal, whose user answers a question. The
+// function returns everything that was shown there.
 func (w *world) terminal(answer string) (said func() string) {
 	w.t.Helper()
-	master, tty, err := pty.Open()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { master.Close(); tty.Close() })
-	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 60}); err != nil {
-		w.t.Fatal(err)
-	}
-	w.Stdin, w.Stderr = tty, tty
-	all := make(chan string)
-	go func() {
-		var b strings.Builder
-		buf := make([]byte, 4096)
-		for asked := false; ; {
-			n, err := master.Read(buf) // until EIO: no process has the tty open
-			b.Write(buf[:n])
-			if !asked && strings.HasSuffix(b.String(), "[y/N] ") {
-				asked = true
-				io.WriteString(master, answer)
-			}
-			if w.sees != nil {
-				w.sees(b.String())
-			}
-			if err != nil {
-				all <- b.String()
-				return
-			}
-		}
-	}()
-	return func() string {
-		tty.Close()
-		return strings.ReplaceAll(<-all, "\r\n", "\n")
-	}
+	y := newTypist(w.t, 60, "[y/N] ", answer, w.sees)
+	w.Stdin, w.Stderr = y.tty, y.tty
+	return y.saw
 }
 
 // If the daemon stops answering after it was reached, the command waits, and says so.

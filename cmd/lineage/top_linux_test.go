@@ -54,7 +54,7 @@ func (tt sitting) run(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	f := newFake()
 	f.On.Watch = tt.watch
-	w, y := newWorld(t, f), newTypist(t, tt.see, tt.keys)
+	w, y := newWorld(t, f), newTypist(t, 80, tt.see, tt.keys, nil)
 	before := settings(t, y.tty)
 	w.Stdin, w.Stdout = y.tty, y.tty
 	args := []string{"top"}

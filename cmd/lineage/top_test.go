@@ -1,15 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-
-	"github.com/creack/pty"
 )
 
 // Without a terminal, top prints the current state once.
@@ -120,7 +116,7 @@ func TestTopRecording(t *testing.T) {
 		} {
 			w := newWorld(t, nil)
 			if onTerminal {
-				y := newTypist(t, "lngtest-never", "")
+				y := newTypist(t, 80, "", "", nil)
 				w.Stdin, w.Stdout = y.tty, y.tty
 			}
 			code, stdout, stderr := w.run(strings.Fields(line)...)
@@ -129,55 +125,4 @@ func TestTopRecording(t *testing.T) {
 			}
 		}
 	}
-}
-
-// typist is a user at a terminal: it types keys when the expected text appears.
-type typist struct {
-	tty  *os.File
-	over chan struct{}
-	once sync.Once
-
-	mu   sync.Mutex
-	seen bytes.Buffer
-}
-
-func newTypist(t *testing.T, see, keys string) *typist {
-	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: 80})
-	y := &typist{tty: tty, over: make(chan struct{})}
-	go func() {
-		defer close(y.over)
-		b := make([]byte, 4096)
-		for typed := false; ; {
-			n, err := master.Read(b)
-			y.mu.Lock()
-			y.seen.Write(b[:n])
-			over := bytes.Contains(y.seen.Bytes(), []byte(lastWords))
-			if !typed && bytes.Contains(y.seen.Bytes(), []byte(see)) {
-				typed = true
-				master.WriteString(keys)
-			}
-			y.mu.Unlock()
-			if err != nil || over {
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() { y.saw(); master.Close() })
-	return y
-}
-
-const lastWords = "lngtest: the terminal is quiet now"
-
-// saw is everything that was sent to the terminal. The tty stays open: after a panic
-// its reader, in another goroutine, may still run.
-func (y *typist) saw() string {
-	y.once.Do(func() {
-		y.tty.WriteString(lastWords)
-		<-y.over
-	})
-	return y.seen.String()
 }

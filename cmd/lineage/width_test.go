@@ -3,12 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
-	"github.com/creack/pty"
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -26,24 +24,12 @@ var shown = []string{
 // onTerminal runs one command line with a terminal of that width as stdout and stderr.
 func onTerminal(t *testing.T, c api.Client, columns int, args ...string) string {
 	t.Helper()
-	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer master.Close()
-	if err := pty.Setsize(tty, &pty.Winsize{Rows: 50, Cols: uint16(columns)}); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	over := make(chan struct{})
-	go func() { io.Copy(&out, master); close(over) }() // until EIO: no process has the tty open
+	y := newTypist(t, columns, "", "", nil)
 	w := newWorld(t, c)
-	w.Stdout, w.Stderr = tty, tty
+	w.Stdout, w.Stderr = y.tty, y.tty
 	w.vars["NO_COLOR"] = "1"
 	w.main(t.Context(), args)
-	tty.Close()
-	<-over
-	return strings.ReplaceAll(out.String(), "\r\n", "\n")
+	return y.saw()
 }
 
 // At every width a line of output is one line of the terminal, whatever the names of
@@ -85,13 +71,9 @@ func TestWidthsShown(t *testing.T) {
 func TestHelp(t *testing.T) {
 	a := newWorld(t, newFake()).app
 	a.host = thisHost()
-	var visit func(cmd *cobra.Command)
-	visit = func(cmd *cobra.Command) {
-		for _, c := range cmd.Commands() {
-			visit(c)
-		}
+	for _, cmd := range commands(a.root()) {
 		if strings.HasPrefix(cmd.CommandPath(), "lineage completion ") || cmd.Hidden {
-			return // cobra's own
+			continue // cobra's own
 		}
 		var out bytes.Buffer
 		cmd.SetOut(&out)
@@ -104,7 +86,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 		if !cmd.Runnable() {
-			return // a topic
+			continue // a topic
 		}
 		if n := strings.Count(cmd.Example, "\n") + 1; cmd.Example == "" || n > 4 {
 			t.Errorf("%s: no examples, or too many", cmd.CommandPath())
@@ -113,7 +95,15 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: in no group", cmd.CommandPath())
 		}
 	}
-	visit(a.root())
+}
+
+// commands are a command and all below it.
+func commands(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, c := range cmd.Commands() {
+		all = append(all, commands(c)...)
+	}
+	return all
 }
 
 // Every example calls an existing command with existing flags.
@@ -121,11 +111,7 @@ func TestExamples(t *testing.T) {
 	a := newWorld(t, newFake()).app
 	a.host = thisHost()
 	root := a.root()
-	var visit func(cmd *cobra.Command)
-	visit = func(cmd *cobra.Command) {
-		for _, c := range cmd.Commands() {
-			visit(c)
-		}
+	for _, cmd := range commands(root) {
 		for line := range strings.Lines(cmd.Example) {
 			line, _, _ = strings.Cut(line, "#")
 			line, _, _ = strings.Cut(line, "|")
@@ -148,7 +134,6 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
-	visit(root)
 }
 
 // -V and --version need no daemon.

@@ -166,9 +166,7 @@ func TestHistoryTimeline(t *testing.T) {
 		t.Errorf("exit %d, %v, %s%s", code, err, stdout, stderr)
 	}
 	link := filepath.Join(filepath.Dir(file), "link")
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(file, link))
 	for line, want := range map[string]int{
 		"history --perfetto " + file:                       2,
 		"history k3x9q2 --all --perfetto " + file:          2,

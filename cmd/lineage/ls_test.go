@@ -111,9 +111,7 @@ func testLsWatch(t *testing.T) {
 func TestLsWatchSmall(t *testing.T) {
 	w := newWorld(t, newFake())
 	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer master.Close()
 	pty.Setsize(tty, &pty.Winsize{Rows: 3, Cols: 40})
 	w.Stdout = tty

@@ -96,12 +96,8 @@ func golden(t *testing.T, name, got string) {
 	got = strings.ReplaceAll(got, runtime.Version(), "goX.Y")
 	path := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".golden")
 	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll("testdata", 0o755))
+		must(t, os.WriteFile(path, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
@@ -369,5 +365,15 @@ func TestDoctorTellsTheCapabilities(t *testing.T) {
 	_, out, _ := w.run("doctor")
 	if want := "\nthe daemon's capabilities: cap_kill cap_sys_ptrace\n"; !strings.Contains(out, want) {
 		t.Errorf("%q, want %q", out, want)
+	}
+}
+
+// must fails the test at the first error.
+func must(t testing.TB, all ...error) {
+	t.Helper()
+	for _, err := range all {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

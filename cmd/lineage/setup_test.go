@@ -30,17 +30,11 @@ func TestSetupLink(t *testing.T) {
 	home := t.TempDir()
 	real, link := filepath.Join(home, "dotfiles", "claude.json"), filepath.Join(home, ".claude", "settings.json")
 	for _, path := range []string{real, link} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	}
 	const before = "{\n\t\"model\": \"opus\"\n}\n"
-	if err := os.WriteFile(real, []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(real, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(real, []byte(before), 0o600))
+	must(t, os.Symlink(real, link))
 	_, complaint, code := setUp(t, home, "claude", "--yes")
 	want := "lineage: setup: left alone: " + link + " is a symbolic link; to change the file that it leads to: lineage setup claude-code --print | patch " + real + "\n"
 	if complaint != want || code != api.ExitFailed {

@@ -14,9 +14,7 @@ import (
 func settings(t *testing.T, tty *os.File) unix.Termios {
 	t.Helper()
 	s, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return *s
 }
 
@@ -59,7 +57,8 @@ func (tt sitting) run(t *testing.T) {
 	w.Stdin, w.Stdout = y.tty, y.tty
 	args := []string{"top"}
 	if tt.watch == nil {
-		args = append(args, "--speed", "0", "-i", recordingFile(t))
+		file, _ := recording(t)
+		args = append(args, "--speed", "0", "-i", file)
 	}
 	code, _, stderr := w.run(args...)
 	if code != tt.code || !strings.HasPrefix(stderr, tt.says) || strings.Count(stderr, "\n") != tt.code {

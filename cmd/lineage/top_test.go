@@ -63,12 +63,8 @@ func TestTopTheme(t *testing.T) {
 		w.vars["LINEAGE_THEME"], w.vars["NO_COLOR"] = tt.theme, tt.noColor
 		root := w.root()
 		cmd, args, err := root.Find(strings.Fields("top " + tt.line))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.ParseFlags(args); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, cmd.ParseFlags(args))
 		root.PersistentPreRun(cmd, args)
 		got, err := w.topTheme(cmd.Flag("theme").Value.String(), cmd.Flags().Changed("theme"))
 		if err != nil || got != tt.want {
@@ -77,21 +73,20 @@ func TestTopTheme(t *testing.T) {
 	}
 }
 
-func recordingFile(t *testing.T) string {
+// recording is a file, and what is in it.
+func recording(t *testing.T) (file, recorded string) {
 	code, recorded, stderr := newWorld(t, newFake()).run("events", "-o", "jsonl", "--snapshot")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	file := filepath.Join(t.TempDir(), "recording")
-	if err := os.WriteFile(file, []byte(recorded), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	file = filepath.Join(t.TempDir(), "recording")
+	must(t, os.WriteFile(file, []byte(recorded), 0o600))
+	return file, recorded
 }
 
 // A recording needs no daemon. Without a terminal it is drawn as by tree.
 func TestTopRecording(t *testing.T) {
-	file := recordingFile(t)
+	file, _ := recording(t)
 	w := newWorld(t, nil)
 	code, top, stderr := w.run("top", "-i", file)
 	_, tree, _ := w.run("tree", "-i", file)
@@ -99,9 +94,7 @@ func TestTopRecording(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, top, stderr)
 	}
 	bad := filepath.Join(t.TempDir(), "bad")
-	if err := os.WriteFile(bad, []byte("root:x:0:0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(bad, []byte("root:x:0:0\n"), 0o600))
 	for _, onTerminal := range []bool{false, true} {
 		for line, want := range map[string]struct {
 			code int

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,14 +14,7 @@ import (
 
 // `tree -i` reads what `events` writes, without a daemon.
 func TestRecording(t *testing.T) {
-	code, recorded, stderr := newWorld(t, newFake()).run("events", "-o", "jsonl", "--snapshot")
-	if code != 0 {
-		t.Fatalf("exit %d: %s", code, stderr)
-	}
-	file := filepath.Join(t.TempDir(), "recording")
-	if err := os.WriteFile(file, []byte(recorded), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file, recorded := recording(t)
 	golden(t, "recording", strings.ReplaceAll(newWorld(t, nil).record("tree", "-i", file), file, "FILE"))
 
 	t.Run("stdin", func(t *testing.T) {

@@ -23,12 +23,8 @@ type typist struct {
 func newTypist(t *testing.T, columns int, see, keys string, sees func(text string)) *typist {
 	t.Helper()
 	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: uint16(columns)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: uint16(columns)}))
 	y := &typist{tty: tty, over: make(chan struct{})}
 	go func() {
 		defer close(y.over)

@@ -14,16 +14,10 @@ import (
 // A link with the name of the temporary file is not followed.
 func TestTemporaryFile(t *testing.T) {
 	dir, secret := t.TempDir(), filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	f, err := Open(filepath.Join(dir, "r.json"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(secret, filepath.Join(dir, f.tmp)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Symlink(secret, filepath.Join(dir, f.tmp)))
 	if _, err := f.Create(); !errors.Is(err, os.ErrExist) {
 		t.Errorf("created: %v", err)
 	}
@@ -43,13 +37,9 @@ func TestPublish(t *testing.T) {
 		want string
 	}{{"one", nil, "one"}, {"two", failure, "one"}, {"three", nil, "three"}} {
 		f, err := Open(name, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out, err := f.Create()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := out.WriteString(tt.text); err != nil {
 			t.Fatal(err)
 		}
@@ -68,9 +58,7 @@ func TestPublish(t *testing.T) {
 // A descriptor that was inherited is written to; one of ours is refused by its number.
 func TestOwnDescriptor(t *testing.T) {
 	ours, err := os.Create(filepath.Join(t.TempDir(), "ours"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer ours.Close()
 	name := fmt.Sprintf("/dev/fd/%d", ours.Fd())
 	if f, err := Open(name, nil); !errors.Is(err, unix.EBADF) {
@@ -80,9 +68,7 @@ func TestOwnDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := Open(name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.out.Close()
 }
 
@@ -93,27 +79,27 @@ func TestGroups(t *testing.T) {
 	}
 	const nobody, group, ours = 65534, 54321, 54322
 	top := t.TempDir()
-	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(filepath.Dir(top), 0o755))
 	before, err := unix.Getgroups()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Setgroups([]int{ours}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.Setgroups([]int{ours}))
 	defer unix.Setgroups(before)
 	for gid, want := range map[int]error{group: nil, ours: unix.EACCES} {
 		dir := filepath.Join(top, strconv.Itoa(gid))
-		for _, err := range []error{os.Mkdir(dir, 0o755), os.Chown(dir, 0, gid), os.Chmod(dir, 0o775)} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		must(t, os.Mkdir(dir, 0o755), os.Chown(dir, 0, gid), os.Chmod(dir, 0o775))
 		who := &User{Name: "nobody", UID: nobody, GID: nobody, Groups: []int{group}}
 		if _, err := Open(filepath.Join(dir, "f"), who); !errors.Is(err, want) {
 			t.Errorf("in a directory of group %d: %v, want %v", gid, err, want)
+		}
+	}
+}
+
+// must fails the test at the first error.
+func must(t testing.TB, all ...error) {
+	t.Helper()
+	for _, err := range all {
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

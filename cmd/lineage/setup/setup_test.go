@@ -2,6 +2,7 @@ package setup
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,24 +18,16 @@ func home(t *testing.T, a Agent, text string) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()
 	path = filepath.Join(dir, a.dir, a.file)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o640))
 	return dir, path
 }
 
 func apply(t *testing.T, a Agent, dir string, undo bool) *Change {
 	t.Helper()
 	c, err := a.Plan(dir, noEnv, "/usr/local/bin/lineage", undo)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Write(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.Write())
 	return c
 }
 
@@ -63,9 +56,7 @@ func TestSetupAndUndo(t *testing.T) {
 			dir, path := home(t, claude, text)
 			apply(t, claude, dir, false)
 			after, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for line := range strings.Lines(text) {
 				if line = strings.TrimSpace(line); strings.Contains(line, "//") && !strings.Contains(string(after), line) {
 					t.Errorf("%q is not there any longer:\n%s", line, after)
@@ -81,9 +72,7 @@ func TestSetupAndUndo(t *testing.T) {
 			var got struct {
 				Hooks map[string][]group
 			}
-			if err := json.Unmarshal(std, &got); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(std, &got))
 			for _, event := range claude.events {
 				n := 0
 				for _, g := range got.Hooks[event] {
@@ -133,9 +122,7 @@ func TestSetupOfAnOlderVersion(t *testing.T) {
 		dir, path := home(t, a, text)
 		apply(t, a, dir, false)
 		after, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if n := strings.Count(string(after), "/usr/local/bin/lineage hook "+a.Name); n != len(a.events) || strings.Contains(string(after), "/old/") ||
 			!strings.Contains(string(after), "notify-send") {
 			t.Errorf("%s: %d hooks:\n%s", a.Name, n, after)
@@ -207,10 +194,10 @@ func TestLeftAlone(t *testing.T) {
 		{"hooks twice", `{"hooks": {}, "hooks": {}}`, "there twice", claude, nil},
 		{"foreign plugin", "export const Mine = 1\n", "not written by lineage setup", opencode, nil},
 		{"symbolic link", "{}", "symbolic link", claude, func(path string) error {
-			return firstError(os.Rename(path, path+".real"), os.Symlink(path+".real", path))
+			return errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path))
 		}},
 		{"hard link", "{}", "2 hard links", claude, func(path string) error { return os.Link(path, path+".other") }},
-		{"directory", "{}", "not a regular file", claude, func(path string) error { return firstError(os.Remove(path), os.Mkdir(path, 0o755)) }},
+		{"directory", "{}", "not a regular file", claude, func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) }},
 		{"deep lists", strings.Repeat("[", 900<<10), "nested more than 1000 deep", claude, nil},
 		{"deep hooks", `{"hooks": ` + strings.Repeat(`{"a": `, 100_000), "nested more than 1000 deep", claude, nil},
 		{"deep after a comment", `{ /* " */ "hooks": // "` + "\n" + strings.Repeat("[", 1001), "nested more than 1000 deep", claude, nil},
@@ -219,9 +206,7 @@ func TestLeftAlone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, path := home(t, tt.agent, tt.text)
 			if tt.spoil != nil {
-				if err := tt.spoil(path); err != nil {
-					t.Fatal(err)
-				}
+				must(t, tt.spoil(path))
 			}
 			for _, undo := range []bool{false, true} {
 				if _, err := tt.agent.Plan(dir, noEnv, "/usr/bin/lineage", undo); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
@@ -240,9 +225,7 @@ func TestLeftAlone(t *testing.T) {
 			t.Skip("needs root")
 		}
 		dir, path := home(t, claude, "{}")
-		if err := os.Chown(path, 65534, 65534); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chown(path, 65534, 65534))
 		if _, err := claude.Plan(dir, noEnv, "/usr/bin/lineage", false); err == nil || !strings.Contains(err.Error(), "belongs to uid 65534") {
 			t.Error(err)
 		}
@@ -250,25 +233,12 @@ func TestLeftAlone(t *testing.T) {
 	t.Run("changed meanwhile", func(t *testing.T) {
 		dir, path := home(t, claude, "{}")
 		c, err := claude.Plan(dir, noEnv, "/usr/bin/lineage", false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(`{"a": 1}`), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(path, []byte(`{"a": 1}`), 0o644))
 		if err := c.Write(); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
 			t.Error(err)
 		}
 	})
-}
-
-func firstError(all ...error) error {
-	for _, err := range all {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Comments next to removed values stay.
@@ -287,15 +257,23 @@ func TestCommentsStay(t *testing.T) {
 `)
 	apply(t, claude, dir, true)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := hujson.Parse(text); err != nil || strings.Contains(string(text), "lineage") {
 		t.Errorf("%v: %s", err, text)
 	}
 	for _, comment := range []string{"// before ours", "// in the list", "// behind ours", "// of hooks"} {
 		if !strings.Contains(string(text), comment) {
 			t.Errorf("%q is not there any longer: %s", comment, text)
+		}
+	}
+}
+
+// must fails the test at the first error.
+func must(t testing.TB, all ...error) {
+	t.Helper()
+	for _, err := range all {
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

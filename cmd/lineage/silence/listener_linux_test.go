@@ -24,9 +24,7 @@ func TestMain(m *testing.M) {
 
 func TestLook(t *testing.T) {
 	dir, err := os.MkdirTemp("", "lngtest-") // a short path
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "sock")
 	until := func(what string, want Listener) {
@@ -40,9 +38,7 @@ func TestLook(t *testing.T) {
 	until("absent", Gone)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "LNGTEST_LISTEN="+socket)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -52,16 +48,10 @@ func TestLook(t *testing.T) {
 		signal syscall.Signal
 		want   Listener
 	}{{syscall.SIGSTOP, Gone}, {syscall.SIGCONT, Running}, {syscall.SIGKILL, Gone}} {
-		if err := cmd.Process.Signal(step.signal); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Process.Signal(step.signal))
 		until(step.signal.String(), step.want)
 	}
-	if err := os.Remove(socket); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(socket, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(socket))
+	must(t, os.WriteFile(socket, nil, 0o600))
 	until("a file", Gone)
 }

@@ -61,13 +61,9 @@ func TestNotOurs(t *testing.T) {
 		for _, runtime := range []bool{true, false} {
 			tmp, elsewhere := t.TempDir(), t.TempDir()
 			dir := filepath.Join(tmp, own)
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(dir, 0o700))
 			victim := filepath.Join(elsewhere, "note")
-			if err := make(dir, victim); err != nil {
-				t.Fatal(err)
-			}
+			must(t, make(dir, victim))
 			n := noteIn("", tmp)
 			if runtime {
 				n = noteIn(dir, victim) // below which nothing can be made
@@ -82,9 +78,7 @@ func TestNotOurs(t *testing.T) {
 	}
 	// Then the user's own directory is taken.
 	theirs := t.TempDir()
-	if err := os.Chown(theirs, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chown(theirs, 65534, 65534))
 	n := noteIn(theirs, t.TempDir())
 	if found, err := os.ReadDir(theirs); !n.Add("x") || err != nil || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)
@@ -96,4 +90,14 @@ func replace(dir string, by func() error) error {
 		return err
 	}
 	return by()
+}
+
+// must fails the test at the first error.
+func must(t testing.TB, all ...error) {
+	t.Helper()
+	for _, err := range all {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -42,9 +42,7 @@ func endingOf(f family, signals ...os.Signal) *ending {
 // An end with a process that does not die is never called clean.
 func TestEndingOfTheUndying(t *testing.T) {
 	parent, err := proc.Stat(uint32(os.Getppid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	zombie := procfs.Stat{PID: 4321, Parent: parent.PID, Start: 1, Comm: "dead", State: 'Z', Threads: 1}
 	for name, c := range map[string]struct {
 		family   []procfs.Stat
@@ -128,15 +126,11 @@ func TestEndingTellsReusedPIDsApart(t *testing.T) {
 // A process that reuses the PID of a descendant, and is not one, gets no signal.
 func TestWalkNeverHitsAnother(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
-	if err := sleep.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sleep.Start())
 	defer sleep.Wait()
 	defer sleep.Process.Kill()
 	is, err := proc.Stat(uint32(sleep.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	was := is
 	was.Start--
 	elsewhere := is
@@ -166,13 +160,9 @@ func TestWalkNeverHitsAnother(t *testing.T) {
 func pidfdOfTheDead(t *testing.T) int {
 	t.Helper()
 	cmd := exec.Command("true")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 	cmd.Wait()
 	return fd

@@ -49,9 +49,7 @@ func runInit() int {
 func initCmd(t *testing.T, pid1 bool, o Options, args ...string) *exec.Cmd {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{"Grace": o.Grace, "Report": o.Report, "Quiet": o.Quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(self(t), args...)
 	cmd.Env = append(os.Environ(), "LNGTEST_INIT="+string(b), "LNG="+self(t))
 	cmd.WaitDelay = deadline // a survivor holds our pipes
@@ -75,9 +73,7 @@ func graceOf(d time.Duration) *time.Duration { return &d }
 func TestInitExitCode(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "lngtest-plain")
-	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644))
 	for _, c := range []struct {
 		name string
 		o    Options
@@ -155,12 +151,8 @@ func TestInitEndsWhatIsLeft(t *testing.T) {
 func initReceipt(t *testing.T, file string) (rep api.Report) {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &rep); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(b, &rep))
 	return rep
 }
 
@@ -187,9 +179,7 @@ func TestInitTells(t *testing.T) {
 // A process that is not a descendant survives, even with the same group and name.
 func TestInitEndsNoStranger(t *testing.T) {
 	stranger := exec.Command("sleep", "60")
-	if err := stranger.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stranger.Start())
 	defer func() {
 		stranger.Process.Kill()
 		stranger.Wait()
@@ -210,9 +200,7 @@ func TestInitRefusesToAnswerForOthers(t *testing.T) {
 	cmd.WaitDelay = time.Second
 	p := start(t, cmd)
 	child, err := strconv.Atoi(p.stdout.expect(t, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Kill(child, unix.SIGKILL)
 	<-p.done
 	if code := p.cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(p.stderr.String(), fmt.Sprintf("it has a child already, %d (sleep)", child)) {
@@ -226,11 +214,7 @@ func TestInitRefusesToAnswerForOthers(t *testing.T) {
 func TestInitForwards(t *testing.T) {
 	asBoth(t, func(t *testing.T, pid1 bool) {
 		cmd := initCmd(t, pid1, Options{Quiet: true}, self(t), "__lngtest", "watch", "root")
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := start(t, cmd)
+		p, in := piped(t, cmd)
 		p.member("root")
 		for _, s := range append(forwardedByInit, forwarded...) {
 			p.signal(s.(unix.Signal))
@@ -249,11 +233,7 @@ func TestInitHurries(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "r.json")
 		cmd := initCmd(t, pid1, Options{Grace: graceOf(9 * time.Minute), Report: file, Quiet: true},
 			"sh", "-c", `(trap "echo asked" TERM; echo up; while :; do sleep 0.01; done) & read x`)
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := start(t, cmd)
+		p, in := piped(t, cmd)
 		p.stdout.expect(t, "up")
 		in.Close()
 		p.stdout.expect(t, "asked")
@@ -271,11 +251,7 @@ func TestInitHurries(t *testing.T) {
 func TestInitStealsNoExitCode(t *testing.T) {
 	asBoth(t, func(t *testing.T, pid1 bool) {
 		cmd := initCmd(t, pid1, Options{Quiet: true}, self(t), "__lngtest", "codes", "100")
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := start(t, cmd)
+		p, in := piped(t, cmd)
 		p.stdout.expect(t, "codes ready")
 		eventually(t, "init has one child", func() bool { return len(strings.Fields(childrenOf(cmd.Process.Pid))) == 1 })
 		root, _ := strconv.Atoi(childrenOf(cmd.Process.Pid))

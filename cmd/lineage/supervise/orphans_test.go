@@ -20,11 +20,7 @@ func TestSubreaper(t *testing.T) {
 			s := script{}
 			s.Options.NoSubreaper = off
 			cmd := runCmd(t, s, "sh", "-c", `sh -c 'sleep 60 & echo orphan ready $!'; echo root ready $$; read x`)
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := start(t, cmd)
+			p, in := piped(t, cmd)
 			orphan := p.member("orphan")
 			p.member("root")
 			defer unix.Kill(orphan, unix.SIGKILL)
@@ -49,11 +45,7 @@ func TestSubreaper(t *testing.T) {
 func TestReap(t *testing.T) {
 	cmd := runCmd(t, script{}, "sh", "-c", `for i in 1 2 3 4 5 6 7 8 9 10; do
 		(true & true & true & true & true &); done; echo root ready $$; read x; exit 11`)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := start(t, cmd)
+	p, in := piped(t, cmd)
 	root := p.member("root")
 	eventually(t, "root is the only child of run", func() bool { return childrenOf(cmd.Process.Pid) == strconv.Itoa(root) })
 	in.Close()
@@ -94,10 +86,7 @@ func TestDescriptors(t *testing.T) {
 		{"all closed", "$LNG true <&- >&- 2>&-", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cmd := runCmd(t, script{})
-			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "exec " + c.sh}
-			cmd.Env = append(cmd.Env, "LNG="+self(t))
-			got := finish(t, cmd)
+			got := finish(t, shell(t, "exec "+c.sh))
 			if c.want == "" {
 				c.want = finish(t, exec.Command("sh", "-c", strings.ReplaceAll(c.sh, "$LNG", "exec"))).stdout
 			}
@@ -118,9 +107,7 @@ func TestUser(t *testing.T) {
 		s.Options.User = name
 		got := run(t, s, "sh", "-c", sh)
 		want, err := exec.Command("sh", "-c", "id -u nobody; id -g nobody; id -G nobody; echo $(getent passwd nobody | cut -d: -f6) nobody nobody").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, string(want)) || !strings.Contains(got.stdout, "CapEff:\t0000000000000000\n") {
 			t.Errorf("%s: %+v, want\n%s", name, got, want)
 		}
@@ -150,13 +137,9 @@ func TestUserHasItsGroups(t *testing.T) {
 		t.Skip("needs root")
 	}
 	groups, err := os.ReadFile("/etc/group")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "group")
-	if err := os.WriteFile(file, append(groups, "lngtest-docker:x:54321:nobody\n"...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, append(groups, "lngtest-docker:x:54321:nobody\n"...), 0o644))
 	s := script{}
 	s.Options.User = "nobody"
 	cmd := runCmd(t, s, "id", "-G")

@@ -5,6 +5,7 @@ package supervise
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os/exec"
 	"strings"
 	"sync"
@@ -29,9 +30,7 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 	p.stdout.grown, p.stderr.grown = make(chan struct{}, 1), make(chan struct{}, 1)
 	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
 	cmd.WaitDelay = time.Second // after its exit, if a process holds its pipes
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	go func() {
 		cmd.Wait()
 		close(p.done)
@@ -47,11 +46,17 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 	return p
 }
 
+// piped starts cmd with a pipe as its stdin.
+func piped(t *testing.T, cmd *exec.Cmd) (*process, io.Closer) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	return start(t, cmd), in
+}
+
 func (p *process) signal(sig unix.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.cmd.Process.Signal(sig))
 }
 
 func (p *process) wait() result {

@@ -20,20 +20,25 @@ import (
 func runCmd(t *testing.T, s script, args ...string) *exec.Cmd {
 	t.Helper()
 	b, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(self(t), args...)
 	cmd.Env = append(os.Environ(), "LNGTEST_RUN="+string(b))
+	return cmd
+}
+
+// shell is a shell in which $LNG is `lineage run`.
+func shell(t *testing.T, text string) *exec.Cmd {
+	t.Helper()
+	cmd := runCmd(t, script{})
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", text}
+	cmd.Env = append(cmd.Env, "LNG="+self(t))
 	return cmd
 }
 
 func self(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return exe
 }
 
@@ -63,9 +68,7 @@ func TestExitCode(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(text), mode))
 		return name
 	}
 	plain := write("lngtest-plain", "#!/bin/sh\n", 0o644)
@@ -124,9 +127,7 @@ func TestExitCode(t *testing.T) {
 func TestExitCodeIsThatOfEnv(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "lngtest-noise")
-	if err := os.WriteFile(name, []byte("\x7fELF nonsense"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte("\x7fELF nonsense"), 0o755))
 	for _, args := range [][]string{{name}, {dir}, {"lngtest-nowhere"}, {name + "/x"}, {"/nonexistent"}} {
 		env := finish(t, exec.Command("env", args...))
 		if got := run(t, script{}, args...); got.code != env.code {
@@ -149,9 +150,7 @@ func TestCreateBeforeTheCommandRuns(t *testing.T) {
 		t.Errorf("stdout %q, want %q", got.stdout, want)
 	}
 	log, err := os.ReadFile(s.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := strings.Split(string(log), "\n")
 	want := fmt.Sprintf(`create {"root":{"pid":%d},"name":"nightly","grace_ms":1500,"on_root_exit":"report"} lineage __shim `, pid)
 	if lines[0] != "connect" || !strings.HasPrefix(lines[1], want) {
@@ -164,5 +163,15 @@ func TestNothingIsStartedForACommandThatIsNone(t *testing.T) {
 	run(t, s, "lngtest-nowhere")
 	if log, err := os.ReadFile(s.Log); err == nil {
 		t.Errorf("calls: %s", log)
+	}
+}
+
+// must fails the test at the first error.
+func must(t testing.TB, all ...error) {
+	t.Helper()
+	for _, err := range all {
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

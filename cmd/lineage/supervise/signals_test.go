@@ -20,20 +20,14 @@ import (
 func (p *process) member(who string) int {
 	p.t.Helper()
 	pid, err := strconv.Atoi(p.stdout.expect(p.t, who+" ready"))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return pid
 }
 
 // A signal to run goes to the root and to no other process of its group.
 func TestForward(t *testing.T) {
 	cmd := runCmd(t, script{}, self(t), "__lngtest", "family")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := start(t, cmd)
+	p, in := piped(t, cmd)
 	p.member("child")
 	root := p.member("root")
 	if pgrp, err := unix.Getpgid(root); err != nil || pgrp != root {
@@ -55,11 +49,7 @@ func TestForward(t *testing.T) {
 func TestForwardToACommandThatMoved(t *testing.T) {
 	cmd := runCmd(t, script{}, self(t), "__lngtest", "join")
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := start(t, cmd)
+	p, in := piped(t, cmd)
 	root := p.member("root")
 	p.signal(unix.SIGUSR1)
 	p.stdout.expect(t, "root got SIGUSR1")
@@ -84,11 +74,7 @@ func TestRepeatedSIGTERM(t *testing.T) {
 	for took := termPause; took >= termPause; { // so late, the second one would count
 		s = script{Log: filepath.Join(t.TempDir(), "log")}
 		cmd := runCmd(t, s, self(t), "__lngtest", "watch", "root")
-		var err error
-		if in, err = cmd.StdinPipe(); err != nil {
-			t.Fatal(err)
-		}
-		p = start(t, cmd)
+		p, in = piped(t, cmd)
 		p.member("root")
 		began := time.Now()
 		for range 2 {
@@ -119,18 +105,12 @@ func TestRepeatedSIGTERM(t *testing.T) {
 func TestStopUnwatched(t *testing.T) {
 	cmd := runCmd(t, script{}, self(t), "__lngtest", "watch", "root")
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := start(t, cmd)
+	p, in := piped(t, cmd)
 	root := p.member("root")
 	stopped := func() bool { return allStopped(root) }
 	kill := func(sig unix.Signal) {
 		t.Helper()
-		if err := unix.Kill(root, sig); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Kill(root, sig))
 	}
 	kill(unix.SIGSTOP)
 	eventually(t, "root stops", stopped)
@@ -185,14 +165,8 @@ func TestInheritIgnored(t *testing.T) {
 // A signal that was ignored when run started is not forwarded: nohup also protects a
 // command that handles HUP.
 func TestIgnoredIsNotForwarded(t *testing.T) {
-	cmd := runCmd(t, script{})
-	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "exec nohup $LNG $LNG __lngtest watch root"}
-	cmd.Env = append(cmd.Env, "LNG="+self(t))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := start(t, cmd)
+	cmd := shell(t, "exec nohup $LNG $LNG __lngtest watch root")
+	p, in := piped(t, cmd)
 	p.member("root")
 	p.signal(unix.SIGHUP)
 	p.signal(unix.SIGUSR1) // comes after it
@@ -205,11 +179,8 @@ func TestIgnoredIsNotForwarded(t *testing.T) {
 
 func checkIgnored(t *testing.T, sh string, want []unix.Signal) {
 	t.Helper()
-	cmd := runCmd(t, script{})
-	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", sh}
-	cmd.Env = append(cmd.Env, "LNG="+self(t))
 	plain := exec.Command("/bin/sh", "-c", strings.ReplaceAll(sh, "$LNG", ""))
-	got, without := finish(t, cmd), finish(t, plain)
+	got, without := finish(t, shell(t, sh)), finish(t, plain)
 	var mask uint64
 	for _, sig := range want {
 		mask |= 1 << (sig - 1)

@@ -27,18 +27,14 @@ type seat struct {
 func sit(t *testing.T, cmd *exec.Cmd) *seat {
 	t.Helper()
 	master, slave, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
 	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
 	p.stdout.grown = make(chan struct{}, 1)
 	s := &seat{process: p, master: master}
 	s.before = s.modes()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -134,9 +130,7 @@ func (s *seat) modes() (m unix.Termios) {
 func (s *seat) control(f func(fd int) error) {
 	s.t.Helper()
 	c, err := s.master.SyscallConn()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	var failed error
 	err = c.Control(func(fd uintptr) { failed = f(int(fd)) })
 	if err = errors.Join(err, failed); err != nil {
@@ -325,9 +319,7 @@ func TestShellUnderRun(t *testing.T) {
 	b.types(`$LNG bash --norc --noprofile --noediting -i`)
 	b.types(`echo inner "ready" $$`)
 	inner, err := strconv.Atoi(b.stdout.expect(t, "inner ready"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.types(`sh -c 'echo job "ready" $$; exec sleep 60'`)
 	job := b.member("job")
 	b.inFront("job", job)
@@ -344,9 +336,7 @@ func TestShellUnderRun(t *testing.T) {
 	b.types("fg")
 	b.inFront("job", job)
 	// The inner shell dies while its job has the terminal.
-	if err := unix.Kill(inner, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Kill(inner, unix.SIGKILL))
 	b.inFront("shell", b.shell())
 	unix.Kill(job, unix.SIGKILL)
 	b.types("echo code $?.")

@@ -35,9 +35,7 @@ func timelined(t *testing.T, streams ...[]string) script {
 func asked(t *testing.T, s script) (calls []string) {
 	t.Helper()
 	b, err := os.ReadFile(s.Log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for line := range strings.Lines(string(b)) {
 		if call, ok := strings.CutPrefix(line, "events "); ok {
 			calls = append(calls, strings.TrimSpace(call))
@@ -99,9 +97,7 @@ func TestTrace(t *testing.T) {
 				t.Errorf("%+v, want to hear %q", got, tt.says)
 			}
 			b, err := os.ReadFile(tt.s.Options.Trace)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, text := range tt.has {
 				if !bytes.Contains(b, []byte(text)) {
 					t.Errorf("%q is not in the timeline", text)
@@ -141,18 +137,14 @@ func TestTraceUnwritten(t *testing.T) {
 	}
 
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(fifo, 0o600))
 	s = timelined(t, stream)
 	s.Options.Trace, s.Forks = fifo, 2000
 	if got := run(t, s, "true"); got.code != 125 || got.stderr != "lineage: run: trace "+fifo+": nothing reads from it\n" {
 		t.Errorf("%+v", got)
 	}
 	reader, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	s.Waits = 200 * time.Millisecond
 	if got := run(t, s, "sh", "-c", "exit 3"); got.code != 3 || got.stderr != "lineage: run: trace "+fifo+": not written within 200ms\n" {

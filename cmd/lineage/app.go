@@ -17,10 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// exitBeforeCommand is run's exit code for every failure of ours before CMD
-// runs, as env(1) and docker have it.
-const exitBeforeCommand = 125
-
 // app is what the commands share: their injected environment, and the flags that all of
 // them take.
 type app struct {

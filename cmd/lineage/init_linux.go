@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
@@ -15,10 +12,6 @@ import (
 // initCommand is the command line of init; run does the work and returns the exit code.
 func (a *app) initCommand(run func(context.Context, supervise.Options) int) *cobra.Command {
 	o := supervise.Options{}
-	var grace time.Duration
-	before := func(format string, args ...any) error {
-		return exit.Errorf(exitBeforeCommand, format, args...)
-	}
 	cmd := &cobra.Command{
 		Use:   "init [flags] -- CMD [ARG...]",
 		Short: "Run a command as PID 1 of a container: forward, reap, end",
@@ -37,32 +30,13 @@ exist, 126 if it cannot be executed, and 125 if something else failed before
 CMD ran, or if the receipt of --report could not be written.`,
 		Example: `  lineage init -- ./server            # as the entry point of a container
   lineage init --grace 30s -- ./ci.sh`,
-		ValidArgsFunction: files,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return before(`init: CMD is missing; see "lineage init --help"`)
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("grace") {
-				if grace < 0 || grace > api.MaxGrace {
-					return before("init: invalid --grace %v: must be 0 to %s", grace, "10m")
-				}
-				o.Grace = &grace
-			}
-			o.Args, o.Env = args, os.Environ()
-			o.Stdin, o.Stdout, o.Stderr = file(0, a.Stdin), file(1, a.Stdout), file(2, a.Stderr)
-			return exit.Told(run(cmd.Context(), o))
-		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return before(`init: %w; see "lineage init --help"`, err)
-	})
-	f := cmd.Flags()
-	f.SetInterspersed(false) // CMD's flags are CMD's, even without --
-	f.DurationVar(&grace, "grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default 5s)")
-	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
-	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
+	take := a.wrapsCommand(cmd, &o, "5s")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := take(args); err != nil {
+			return err
+		}
+		return exit.Told(run(cmd.Context(), o))
+	}
 	return cmd
 }

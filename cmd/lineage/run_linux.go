@@ -17,11 +17,7 @@ import (
 // runCommand is the command line of run; run does the work and returns the exit code.
 func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
 	o := supervise.Options{}
-	var grace time.Duration
 	onExit := choice{supervise.OnExitEnd, []string{supervise.OnExitEnd, supervise.OnExitReport}}
-	before := func(format string, args ...any) error {
-		return exit.Errorf(exitBeforeCommand, format, args...)
-	}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
 		Short: "Run a command in a new session, and end what it leaves behind",
@@ -48,49 +44,34 @@ CMD ran, or if the receipt of --report could not be written.`,
   sudo lineage run --name agent --user dev -- claude
   sudo lineage run --max-lifetime 30m --max-rss 8GiB -- ./ci.sh
   sudo lineage run --report receipt.json -q -- npm test`,
-		ValidArgsFunction: files,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return before(`run: CMD is missing; see "lineage run --help"`)
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("grace") {
-				if grace < 0 || grace > api.MaxGrace {
-					return before("run: invalid --grace %v: must be 0 to %s", grace, "10m")
-				}
-				o.Grace = &grace
-			}
-			for name, d := range map[string]time.Duration{"max-lifetime": o.MaxLifetime, "idle": o.Idle} {
-				if cmd.Flags().Changed(name) && d < time.Millisecond {
-					return before("run: invalid --%s %v: must be at least 1ms", name, d)
-				}
-			}
-			if cmd.Flags().Changed("max-processes") && o.MaxProcesses < 1 {
-				return before("run: invalid --max-processes %d: must be at least 1", o.MaxProcesses)
-			}
-			o.OnExit, o.Args, o.Env = onExit.value, args, os.Environ()
-			o.Stdin, o.Stdout, o.Stderr = file(0, a.Stdin), file(1, a.Stdout), file(2, a.Stderr)
-			socket := a.socketPath()
-			o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
-			o.Connect = func(ctx context.Context) (api.Client, error) {
-				defer a.During(func(time.Time) string { return "lineage: starting the daemon" })()
-				return connect(ctx, socket)
-			}
-			if !o.Quiet {
-				o.Ending = func(s *api.Session) func() { return ending.Show(&a.Console, o.Dial, s) }
-			}
-			return exit.Told(run(cmd.Context(), o))
-		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return before(`run: %w; see "lineage run --help"`, err)
-	})
+	take := a.wrapsCommand(cmd, &o, "the policy's, 5s")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := take(args); err != nil {
+			return err
+		}
+		for name, d := range map[string]time.Duration{"max-lifetime": o.MaxLifetime, "idle": o.Idle} {
+			if cmd.Flags().Changed(name) && d < time.Millisecond {
+				return before("run: invalid --%s %v: must be at least 1ms", name, d)
+			}
+		}
+		if cmd.Flags().Changed("max-processes") && o.MaxProcesses < 1 {
+			return before("run: invalid --max-processes %d: must be at least 1", o.MaxProcesses)
+		}
+		o.OnExit = onExit.value
+		socket := a.socketPath()
+		o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
+		o.Connect = func(ctx context.Context) (api.Client, error) {
+			defer a.During(func(time.Time) string { return "lineage: starting the daemon" })()
+			return connect(ctx, socket)
+		}
+		if !o.Quiet {
+			o.Ending = func(s *api.Session) func() { return ending.Show(&a.Console, o.Dial, s) }
+		}
+		return exit.Told(run(cmd.Context(), o))
+	}
 	f := cmd.Flags()
-	f.SetInterspersed(false) // CMD's flags are CMD's, even without --
 	f.StringVar(&o.Name, "name", "", "the session's `name`")
-	f.DurationVar(&grace, "grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default the policy's, 5s)")
 	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this `time`")
 	f.IntVar(&o.MaxProcesses, "max-processes", 0, "end the session when it has more than `N` processes, zombies included")
 	f.Var((*bytesValue)(&o.MaxRSS), "max-rss", "end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
@@ -99,11 +80,44 @@ CMD ran, or if the receipt of --report could not be written.`,
 	cmd.RegisterFlagCompletionFunc("user", completeUser)
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `end` or report")
 	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
-	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
 	f.StringVar(&o.Trace, "trace", "", "write a timeline of the session to `FILE`, for Perfetto")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
-	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
 	return cmd
+}
+
+// before is a failure of ours before CMD runs. Its exit code is that of env(1) and docker.
+func before(format string, args ...any) error { return exit.Errorf(125, format, args...) }
+
+// wrapsCommand makes cmd a command that runs CMD, as run and init do, with their common flags.
+// The returned function takes CMD and the values of the flags.
+func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrace string) (take func(args []string) error) {
+	name := cmd.Name()
+	cmd.ValidArgsFunction = files
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return before(`%s: CMD is missing; see "lineage %[1]s --help"`, name)
+		}
+		return nil
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return before(`%s: %w; see "lineage %[1]s --help"`, name, err)
+	})
+	f := cmd.Flags()
+	f.SetInterspersed(false) // CMD's flags are CMD's, even without --
+	grace := f.Duration("grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default "+defaultGrace+")")
+	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
+	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
+	return func(args []string) error {
+		if f.Changed("grace") {
+			if *grace < 0 || *grace > api.MaxGrace {
+				return before("%s: invalid --grace %v: must be 0 to %s", name, *grace, "10m")
+			}
+			o.Grace = grace
+		}
+		o.Args, o.Env = args, os.Environ()
+		o.Stdin, o.Stdout, o.Stderr = file(0, a.Stdin), file(1, a.Stdout), file(2, a.Stderr)
+		return nil
+	}
 }
 
 // file returns the file behind one of our streams; nil if it was closed, or if a test replaced the

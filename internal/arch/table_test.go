@@ -112,7 +112,7 @@ var overLimit = map[string]int{
 	"methods in files tui/picture.Picture":                   8,
 	"package files cmd/lineage":                              29,
 	"package files tracer":                                   27,
-	"package lines cmd/lineage":                              3300,
+	"package lines cmd/lineage":                              3200,
 	"package lines tracer":                                   4200,
 	"struct cmd/lineage-export/ocsf.event":                   32, // through embedded structs
 	"struct cmd/lineage/supervise.Options":                   21,

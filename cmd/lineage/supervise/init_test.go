@@ -129,7 +129,7 @@ func TestInitEndsWhatIsLeft(t *testing.T) {
 				if got.code != 3 || strings.Contains(got.stderr, "lineage:") {
 					t.Errorf("got %+v", got)
 				}
-				rep := initReceipt(t, file)
+				rep := readReport(t, file)
 				if rep.Verdict != api.VerdictClean || !rep.ConfirmedEmpty || rep.Left != 0 || (rep.VerdictWhy == "") != pid1 {
 					t.Errorf("receipt %+v", rep)
 				}
@@ -146,14 +146,6 @@ func TestInitEndsWhatIsLeft(t *testing.T) {
 			})
 		})
 	}
-}
-
-func initReceipt(t *testing.T, file string) (rep api.Report) {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	must(t, err)
-	must(t, json.Unmarshal(b, &rep))
-	return rep
 }
 
 // What init reports: the leftovers, and the scope of its guarantee.
@@ -239,7 +231,7 @@ func TestInitHurries(t *testing.T) {
 		p.stdout.expect(t, "asked")
 		p.signal(unix.SIGTERM)
 		p.wait()
-		rep := initReceipt(t, file)
+		rep := readReport(t, file)
 		if rep.Verdict != api.VerdictClean || rep.Killed == 0 {
 			t.Errorf("receipt %+v", rep)
 		}

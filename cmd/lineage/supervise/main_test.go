@@ -320,17 +320,6 @@ func cmdline(pid int) string {
 	return strings.ReplaceAll(string(b), "\x00", " ")
 }
 
-// status is a field of /proc/PID/status, "" if there is no such process.
-func status(pid int, field string) string {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	for line := range strings.Lines(string(b)) {
-		if v, ok := strings.CutPrefix(line, field+":"); ok {
-			return strings.TrimSpace(v)
-		}
-	}
-	return ""
-}
-
 // eventually waits for a condition that no event announces.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()

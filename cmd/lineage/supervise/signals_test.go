@@ -56,8 +56,8 @@ func TestForwardToACommandThatMoved(t *testing.T) {
 	p.signal(unix.SIGTSTP) // there is no shell: the kernel stops neither
 	p.signal(unix.SIGTERM)
 	p.stdout.expect(t, "root got SIGTERM")
-	if got := status(root, "State"); strings.HasPrefix(got, "T") {
-		t.Errorf("root is %s", got)
+	if got := state(root); got == 'T' {
+		t.Errorf("root is %c", got)
 	}
 	in.Close()
 	if got := p.wait(); got.code != 0 {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,14 +63,10 @@ func sit(t *testing.T, cmd *exec.Cmd) *seat {
 // clear kills what a failed test left at the terminal: the members of its sid, which no
 // other process can have joined.
 func (s *seat) clear() {
-	procs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range procs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			continue
-		}
-		if sid, err := unix.Getsid(pid); err == nil && sid == s.shell() {
-			unix.Kill(pid, unix.SIGKILL)
+	all, _ := proc.Stats()
+	for _, p := range all {
+		if int(p.SID) == s.shell() {
+			unix.Kill(int(p.PID), unix.SIGKILL)
 		}
 	}
 }
@@ -156,18 +151,15 @@ func (s *seat) shell() int { return s.cmd.Process.Pid }
 
 func parent(t *testing.T, pid int) int {
 	t.Helper()
-	ppid, err := strconv.Atoi(status(pid, "PPid"))
-	if err != nil {
-		t.Fatalf("parent of %d: %v", pid, err)
-	}
-	return ppid
+	s, err := proc.Stat(uint32(pid))
+	must(t, err)
+	return int(s.Parent)
 }
 
+// state is the kernel's letter, 0 if there is no such process.
 func state(pid int) byte {
-	if s := status(pid, "State"); s != "" {
-		return s[0]
-	}
-	return 0
+	s, _ := proc.Stat(uint32(pid))
+	return s.State
 }
 
 func TestCtrlC(t *testing.T) {

@@ -24,7 +24,7 @@ type Listing struct {
 	Items []any             // jsonl: its items, each with its kind
 	Names []string          // name
 	Text  func(*Page)       // table, wide
-	Empty string            // what a user is told if nothing is listed
+	Empty string            // the message if nothing is listed
 	table func(*Page) table // what Text writes, if that is one table
 }
 

@@ -27,7 +27,7 @@ func (a *app) completeSession(state string) cobra.CompletionFunc {
 			return nil, none
 		}
 		var words []cobra.Completion
-		a.complete(cmd, func(ctx context.Context, c api.Client) {
+		a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
 			if list, err := c.Sessions(ctx, state, ""); err == nil {
 				words = sessionWords(list.Items, args, begun)
 			}
@@ -115,24 +115,8 @@ func (a *app) completeWhy(cmd *cobra.Command, args []string, begun string) ([]co
 	return a.members(cmd, args, begun), cobra.ShellCompDirectiveDefault
 }
 
-// complete asks the daemon for a completion. Without an answer nothing is completed.
-func (a *app) complete(cmd *cobra.Command, question func(context.Context, api.Client)) {
-	ctx := cmd.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionTime)
-	defer cancel()
-	c, err := a.client(ctx)
-	if err != nil {
-		return
-	}
-	defer c.Close()
-	question(ctx, c)
-}
-
 func (a *app) members(cmd *cobra.Command, given []string, begun string) (words []cobra.Completion) {
-	a.complete(cmd, func(ctx context.Context, c api.Client) {
+	a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
 		trees, err := liveTrees(ctx, c, "ancestors")
 		if err != nil {
 			return
@@ -151,7 +135,7 @@ func (a *app) members(cmd *cobra.Command, given []string, begun string) (words [
 }
 
 func (a *app) ports(cmd *cobra.Command, begun string) (words []cobra.Completion) {
-	a.complete(cmd, func(ctx context.Context, c api.Client) {
+	a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
 		list, err := c.Sessions(ctx, "live", "")
 		if err != nil {
 			return

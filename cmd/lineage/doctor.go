@@ -28,9 +28,11 @@ capabilities and its problems are shown too.`,
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := a.host.doctor()
-		if st := a.askStatus(cmd.Context()); st != nil {
-			d.SelfCheck, d.Capabilities, d.Degraded = st.SelfCheck, st.Capabilities, st.Degraded
-		}
+		a.briefly(cmd, doctorPatience, func(ctx context.Context, c api.Client) {
+			if st, err := c.Status(ctx); err == nil {
+				d.SelfCheck, d.Capabilities, d.Degraded = st.SelfCheck, st.Capabilities, st.Degraded
+			}
+		})
 		if err := a.Print(format.value, text.Doctor(d)); err != nil {
 			return err
 		}
@@ -44,20 +46,3 @@ capabilities and its problems are shown too.`,
 
 // doctorPatience is how long a daemon has to answer.
 const doctorPatience = 2 * time.Second
-
-// askStatus is the daemon's status, or nil if it does not answer. That is not an error:
-// doctor checks the kernel.
-func (a *app) askStatus(ctx context.Context) *api.Status {
-	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
-	defer cancel()
-	c, err := a.client(ctx)
-	if err != nil {
-		return nil
-	}
-	defer c.Close()
-	st, err := c.Status(ctx)
-	if err != nil {
-		return nil
-	}
-	return st
-}

@@ -119,27 +119,9 @@ func TestPlanRefused(t *testing.T) {
 	if code != 4 || stderr != want || !strings.Contains(stdout, "refused by a guard") || strings.Contains(stdout, "--if-plan") || len(f.Got.Ended) != 0 {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
-}
-
-// The worst exit code counts, among sessions not found and refused plans.
-func TestPlanRefusedAndNotFound(t *testing.T) {
-	f := newFake()
-	f.On.Plan = func(p *api.Plan) error {
-		p.RefusedBy, p.Token = "pid 4121 is an ancestor of the caller", ""
-		return nil
-	}
+	// The worst exit code counts, among sessions not found and refused plans.
 	if code, stdout, stderr := newWorld(t, f).run("end", "--dry-run", "nosuch", "build"); code != api.ExitDenied || !strings.Contains(stderr, "nosuch: not found") {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
-	}
-}
-
-func TestEndNotPermitted(t *testing.T) {
-	for message, want := range map[string]string{"read build: not permitted": "end build: not permitted", "end build: not permitted": "end build: not permitted"} {
-		f := newFake()
-		f.Refuse = api.NewError(api.CodeDenied, message, "run with sudo")
-		if code, _, stderr := newWorld(t, f).run("end", "--yes", "build"); code != api.ExitDenied || stderr != "lineage: "+want+"; run with sudo\n" {
-			t.Errorf("exit %d, %s", code, stderr)
-		}
 	}
 }
 

@@ -138,6 +138,10 @@ func TestFormats(t *testing.T) {
 		"nudge":       {"orphans", "--nudge"},
 		"doctor":      {"doctor"},
 		"version":     {"version"},
+
+		"policy show":    {"policy", "show"},
+		"policy explain": {"policy", "explain", "4121"},
+		"policy resume":  {"policy", "resume"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all strings.Builder
@@ -305,6 +309,7 @@ func TestErrors(t *testing.T) {
 		{refuse(api.CodeDenied, "keep pid 5: not permitted: the caller is a member of session k3x9q2", "run it from outside the session"), "keep --reason r --until 8h 5@7", 4,
 			"keep pid 5: not permitted: the caller is a member of session k3x9q2; run it from outside the session"},
 		{newFake(), "end --yes nosuch", 3, "session nosuch: not found"},
+		{refuse(api.CodeDenied, "read build: not permitted", "run with sudo"), "end --yes build", 4, "end build: not permitted; run with sudo"},
 		{refuse(api.CodeDenied, "end k3x9q2: not permitted: it belongs to uid 1001", "run with sudo"), "end --yes build", 4,
 			"end k3x9q2: not permitted: it belongs to uid 1001; run with sudo"},
 		{refuse(api.CodeInternal, "two\nlines \x1b[31m", ""), "ls", 1, `two\nlines \x1b[31m`},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,6 +65,16 @@ func (a *app) answer(ctx context.Context, remote hosts.List, format string, ask 
 		a.explainEmpty(format, l.Empty)
 	}
 	return a.Print(format, l)
+}
+
+// briefly asks a daemon that may take only that long. No answer is not an error.
+func (a *app) briefly(cmd *cobra.Command, limit time.Duration, ask func(context.Context, api.Client)) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), limit)
+	defer cancel()
+	if c, err := a.client(ctx); err == nil {
+		defer c.Close()
+		ask(ctx, c)
+	}
 }
 
 // asking asks the daemon, with the command's arguments, and prints the answer.

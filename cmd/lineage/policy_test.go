@@ -9,22 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-func TestPolicyFormats(t *testing.T) {
-	for name, args := range map[string][]string{
-		"policy show":    {"policy", "show"},
-		"policy explain": {"policy", "explain", "4121"},
-		"policy resume":  {"policy", "resume"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var all strings.Builder
-			for _, format := range []string{"table", "wide", "json", "jsonl", "name"} {
-				all.WriteString(newWorld(t, newFake()).record(append(args, "-o", format)...) + "\n")
-			}
-			golden(t, name, all.String())
-		})
-	}
-}
-
 // An expired keep rule keeps nothing, and is worth a warning.
 func TestPolicyCheckExpired(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")

@@ -2,29 +2,10 @@ package console
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/lineage-ebpf/lineage/api"
 )
-
-func TestComplain(t *testing.T) {
-	ambiguous := api.NewError(api.CodeAmbiguous, "session build: several have that name", "")
-	ambiguous.Items = []api.Session{{ID: "k3x9q2", State: "active", UID: 1000}, {ID: "m8p4z1", State: "ending"}}
-	for want, err := range map[string]error{
-		"lineage: disk full\n":         errors.New("disk full"),
-		"lineage: two\\nlines\\x1b!\n": errors.New("two\nlines\x1b!"),
-		"lineage: session build: several have that name: k3x9q2 (active, uid 1000), m8p4z1 (ending, uid 0)\n": ambiguous,
-	} {
-		var out bytes.Buffer
-		c := Console{Stderr: &out}
-		if c.Complain(err); out.String() != want {
-			t.Errorf("%q, want %q", out.String(), want)
-		}
-	}
-}
 
 func TestAgreed(t *testing.T) {
 	for answer, want := range map[string]bool{

@@ -158,11 +158,11 @@ func port(p *api.Port) string {
 	return fmt.Sprintf("%s %s:%d", p.Proto, display.Text(p.Addr), p.Port)
 }
 
-func portsOf(all []api.Port) (said []string) {
+func portsOf(all []api.Port) (names []string) {
 	for i := range all {
-		said = append(said, port(&all[i]))
+		names = append(names, port(&all[i]))
 	}
-	return within(said, portBytes)
+	return within(names, portBytes)
 }
 
 // unknown notes what could not be read.

@@ -26,17 +26,17 @@ const busyTime = 5 * time.Second
 // the agent runs.
 type daemon struct {
 	socket string
-	// told records, for this server when it is started again, that the agent was told of a
+	// reported records, for this server when it is started again, that the agent was told of a
 	// missing daemon.
-	told *silence.Note
+	reported *silence.Note
 
-	mu       sync.Mutex
-	wasTold  bool
-	watching int // the process whose session is the agent's: our own
+	mu          sync.Mutex
+	wasReported bool
+	watching    int // the process whose session is the agent's: our own
 }
 
 func newDaemon(socket string, env func(string) string) *daemon {
-	return &daemon{socket: socket, watching: os.Getpid(), told: silence.NewNote(env, "lineage-mcp-unreachable")}
+	return &daemon{socket: socket, watching: os.Getpid(), reported: silence.NewNote(env, "lineage-mcp-unreachable")}
 }
 
 // errSilent is the answer to every call without a daemon except the first, which says
@@ -76,13 +76,13 @@ func (d *daemon) ask(ctx context.Context, f func(c api.Client, session string) e
 func (d *daemon) unreachable(err error, late bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, before := d.told.Read()
-	told := d.wasTold || before
-	d.wasTold = true
-	if told {
+	_, before := d.reported.Read()
+	reported := d.wasReported || before
+	d.wasReported = true
+	if reported {
 		return errSilent
 	}
-	d.told.Write("told\n")
+	d.reported.Write("told\n")
 	if late {
 		err = fmt.Errorf("the daemon at %s does not answer within %v", d.socket, reachTime)
 	}
@@ -92,6 +92,6 @@ func (d *daemon) unreachable(err error, late bool) error {
 func (d *daemon) reached() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.wasTold = false
-	d.told.Remove()
+	d.wasReported = false
+	d.reported.Remove()
 }

@@ -31,8 +31,8 @@ func both(t *testing.T, out *answer, err error) (text string, doc answer) {
 	text = out.text()
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		said := func(s string) bool { return strings.TrimSpace(s) == line }
-		if slices.ContainsFunc(doc.Notes, said) || slices.ContainsFunc(doc.Items, func(x item) bool { return said(x.line()) || slices.ContainsFunc(x.Steps, said) }) {
+		has := func(s string) bool { return strings.TrimSpace(s) == line }
+		if slices.ContainsFunc(doc.Notes, has) || slices.ContainsFunc(doc.Items, func(x item) bool { return has(x.line()) || slices.ContainsFunc(x.Steps, has) }) {
 			continue
 		}
 		if line != fmt.Sprintf("… and %d more", doc.More) {

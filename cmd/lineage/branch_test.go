@@ -70,10 +70,10 @@ func TestEndBranchAsks(t *testing.T) {
 	for answer, ends := range map[string]int{"y\n": 1, "n\n": 0, "\n": 0, "\x04": 0} {
 		f := newFake()
 		w := newWorld(t, f)
-		said := w.terminal(answer)
+		shown := w.terminal(answer)
 		code, _, _ := w.run("end", "--branch", member(f).String())
-		if shown := said(); code != 1-ends || len(f.Got.Branches) != ends || !strings.Contains(shown, "End them? [y/N]") {
-			t.Errorf("%q: exit %d, asked the daemon %q, said:\n%s", answer, code, f.Got.Branches, shown)
+		if text := shown(); code != 1-ends || len(f.Got.Branches) != ends || !strings.Contains(text, "End them? [y/N]") {
+			t.Errorf("%q: exit %d, asked the daemon %q, shown:\n%s", answer, code, f.Got.Branches, text)
 		}
 	}
 }

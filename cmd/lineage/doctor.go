@@ -37,7 +37,7 @@ capabilities and its problems are shown too.`,
 			return err
 		}
 		if !d.Supported {
-			return exit.Told(api.ExitUnsupported)
+			return exit.Silent(api.ExitUnsupported)
 		}
 		return nil
 	}

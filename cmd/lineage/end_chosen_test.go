@@ -70,11 +70,11 @@ func TestEndChosen(t *testing.T) {
 func TestEndChosenAsks(t *testing.T) {
 	f := newFake()
 	w := newWorld(t, f)
-	said := w.terminal("n\n")
+	shown := w.terminal("n\n")
 	if code, _, _ := w.run("end", "--mine"); code != api.ExitFailed || len(f.Got.Ended) != 0 {
 		t.Errorf("exit %d, ended %v", code, f.Got.Ended)
 	}
-	if text := said(); !strings.Contains(text, "session k3x9q2 build: 5 processes") || strings.Contains(text, "m8p4z1") {
+	if text := shown(); !strings.Contains(text, "session k3x9q2 build: 5 processes") || strings.Contains(text, "m8p4z1") {
 		t.Errorf("asked\n%s", text)
 	}
 	if code, out, _ := newWorld(t, f).run("end", "--mine", "--dry-run"); code != 0 || len(f.Got.Ended) != 0 || !strings.HasPrefix(out, "k3x9q2 build: 4 processes would get") {
@@ -112,9 +112,9 @@ func TestEndProgress(t *testing.T) {
 			interrupt()
 		}
 	}
-	said := w.terminal("")
+	shown := w.terminal("")
 	code, out, _ := w.run("end", "-y", "--grace", "30s", "k3x9q2")
-	text := said()
+	text := shown()
 	if code != 0 || !strings.Contains(out, "ended, clean") || !slices.Contains(f.Got.Ended, "k3x9q2 now") {
 		t.Errorf("exit %d, ended %v, %s", code, f.Got.Ended, out)
 	}

@@ -269,19 +269,19 @@ func TestEndAsks(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake()
 			w := newWorld(t, f)
-			said := w.terminal(tt.answer)
+			shown := w.terminal(tt.answer)
 			code, stdout, _ := w.run(append([]string{"end"}, strings.Fields(tt.args)...)...)
 			if code != tt.code || len(f.Got.Ended) != tt.ends {
 				t.Errorf("exit %d, ended %v", code, f.Got.Ended)
 			}
-			golden(t, "ask "+tt.name, said()+"--- stdout\n"+stdout)
+			golden(t, "ask "+tt.name, shown()+"--- stdout\n"+stdout)
 		})
 	}
 }
 
 // terminal puts the app's stdin and stderr on a terminal, whose user answers a question. The
 // function returns everything that was shown there.
-func (w *world) terminal(answer string) (said func() string) {
+func (w *world) terminal(answer string) (shown func() string) {
 	w.t.Helper()
 	y := newTypist(w.t, 60, "[y/N] ", answer, w.sees)
 	w.Stdin, w.Stderr = y.tty, y.tty
@@ -305,11 +305,11 @@ func TestEndSaysThatNobodyAnswers(t *testing.T) {
 			t.Parallel()
 			f := newFake()
 			w := newWorld(t, f)
-			said := make(chan string, 1)
-			w.Stderr = writerFunc(func(b []byte) { said <- string(b) })
+			message := make(chan string, 1)
+			w.Stderr = writerFunc(func(b []byte) { message <- string(b) })
 			tt.held(f, func() {
 				select {
-				case line := <-said:
+				case line := <-message:
 					if line != "lineage: end: no answer from the daemon yet; still waiting, Ctrl-C gives up\n" {
 						t.Errorf("said %q", line)
 					}

@@ -36,7 +36,7 @@ CMD ran, or if the receipt of --report could not be written.`,
 		if err := take(args); err != nil {
 			return err
 		}
-		return exit.Told(run(cmd.Context(), o))
+		return exit.Silent(run(cmd.Context(), o))
 	}
 	return cmd
 }

@@ -211,5 +211,5 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 	if err := a.Print(format, l); err != nil {
 		return err
 	}
-	return exit.Told(worst)
+	return exit.Silent(worst)
 }

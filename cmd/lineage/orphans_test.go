@@ -80,9 +80,9 @@ func TestOrphansEndAsks(t *testing.T) {
 		f := newFake()
 		f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
 		w := newWorld(t, f)
-		said := w.terminal(answer)
+		shown := w.terminal(answer)
 		code, _, _ := w.run("orphans", "--end")
-		if len(f.Got.Ended) != ends || (code == 0) != (ends == 1) || !strings.Contains(said(), "End it? [y/N] ") {
+		if len(f.Got.Ended) != ends || (code == 0) != (ends == 1) || !strings.Contains(shown(), "End it? [y/N] ") {
 			t.Errorf("%q: exit %d, ended %v", answer, code, f.Got.Ended)
 		}
 	}

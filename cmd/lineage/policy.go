@@ -102,7 +102,7 @@ code is 1.`,
 		if mistaken {
 			// Editors find the place by this line, so it has no prefix.
 			fmt.Fprintln(a.Stderr, display.Text(bad.Error()))
-			return exit.Told(api.ExitFailed)
+			return exit.Silent(api.ExitFailed)
 		}
 		return err
 	}

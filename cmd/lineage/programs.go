@@ -65,14 +65,14 @@ the history.`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.Flags(own)
-	cmd.Flags().AddFlagSet(own)
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.Flags(flags)
+	cmd.Flags().AddFlagSet(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.Check(); err != nil {
 			return exit.Usage("export: %w", err)
 		}
-		return become(cmd, export.Program, append([]string{"--socket=" + a.socketPath()}, export.Args(own)...)...)
+		return become(cmd, export.Program, append([]string{"--socket=" + a.socketPath()}, export.Args(flags)...)...)
 	}
 	return cmd
 }

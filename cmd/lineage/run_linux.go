@@ -68,7 +68,7 @@ CMD ran, or if the receipt of --report could not be written.`,
 		if !o.Quiet {
 			o.Ending = func(s *api.Session) func() { return ending.Show(&a.Console, o.Dial, s) }
 		}
-		return exit.Told(run(cmd.Context(), o))
+		return exit.Silent(run(cmd.Context(), o))
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Name, "name", "", "the session's `name`")

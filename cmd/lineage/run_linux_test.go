@@ -108,17 +108,17 @@ func TestShowEnd(t *testing.T) {
 	f.Has.Sessions[0].Live = 5
 	w := newWorld(t, f)
 	twice := make(chan struct{})
-	shown := sync.OnceFunc(func() { close(twice) })
+	second := sync.OnceFunc(func() { close(twice) })
 	w.sees = func(text string) {
 		if strings.Count(text, "ending build") > 1 {
-			shown()
+			second()
 		}
 	}
-	said := w.terminal("")
+	shown := w.terminal("")
 	done := ending.Show(&w.Console, func(context.Context) (api.Client, error) { return f, nil }, &api.Session{ID: "k3x9q2", Name: "build", GraceSeconds: 60})
 	<-twice
 	done()
-	text := said()
+	text := shown()
 	if !strings.HasPrefix(text, "\rending build: 0 of 5 gone, SIGKILL in 5") || strings.Count(text, "ending build") < 2 || !strings.HasSuffix(text, "\r\x1b[K") {
 		t.Errorf("%q", text)
 	}

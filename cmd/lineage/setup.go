@@ -82,7 +82,7 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 			return exit.Usage("setup: cannot ask for confirmation (not a terminal); use --yes")
 		}
 		if !yes && !a.Agreed("Write this?") {
-			return exit.Told(api.ExitFailed)
+			return exit.Silent(api.ExitFailed)
 		}
 		if err := c.Write(); err != nil {
 			return fmt.Errorf("setup: left alone: %w", err)

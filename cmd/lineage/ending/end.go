@@ -183,5 +183,5 @@ func (e *Ender) report(targets []*target) error {
 			worst = max(worst, api.ExitLeft)
 		}
 	}
-	return exit.Told(worst)
+	return exit.Silent(worst)
 }

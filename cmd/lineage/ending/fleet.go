@@ -148,12 +148,12 @@ func worstOf(failed []error) error {
 	if len(failed) == 0 {
 		return nil
 	}
-	worst, said := api.ExitOK, make([]string, len(failed))
+	worst, messages := api.ExitOK, make([]string, len(failed))
 	for i, err := range failed {
-		said[i] = err.Error()
+		messages[i] = err.Error()
 		worst = max(worst, hosts.Listed("", nil, err).Exit)
 	}
-	return exit.Errorf(worst, "%s", strings.Join(said, "; "))
+	return exit.Errorf(worst, "%s", strings.Join(messages, "; "))
 }
 
 // endOn ends what is planned on one host, and waits for the verdicts.

@@ -31,7 +31,7 @@ func (e *Ender) dryRun(ctx context.Context, words []string) error {
 	if worst == api.ExitOK || exit.Code(err) > worst {
 		return err
 	}
-	return exit.Told(worst)
+	return exit.Silent(worst)
 }
 
 // showPlans prints plans. If a guard would refuse one, showPlans fails as the end would.
@@ -49,5 +49,5 @@ func (e *Ender) showPlans(plans []*api.Plan, how map[*api.Plan]string, several b
 			return err
 		}
 	}
-	return exit.Told(worst)
+	return exit.Silent(worst)
 }

@@ -25,8 +25,8 @@ func Errorf(code int, format string, args ...any) error {
 // Usage is a mistake in the command line.
 func Usage(format string, args ...any) error { return Errorf(api.ExitUsage, format, args...) }
 
-// Told ends the command with code and prints nothing more. It is nil for [api.ExitOK].
-func Told(code int) error {
+// Silent ends the command with code and prints nothing more. It is nil for [api.ExitOK].
+func Silent(code int) error {
 	if code == api.ExitOK {
 		return nil
 	}

@@ -19,14 +19,14 @@ func TestCode(t *testing.T) {
 		{fmt.Errorf("end: %w", notFound), api.ExitNotFound},
 		{&api.UnreachableError{Socket: "/s", Err: errors.New("refused")}, api.ExitUnreachable},
 		{Usage("ls: unknown flag"), api.ExitUsage},
-		{Told(api.ExitLeft), api.ExitLeft},
+		{Silent(api.ExitLeft), api.ExitLeft},
 		{Errorf(api.ExitDenied, "end: %w", notFound), api.ExitDenied}, // the command's own word counts
 	} {
 		if got := Code(tt.err); got != tt.want {
 			t.Errorf("%#v: %d, want %d", tt.err, got, tt.want)
 		}
 	}
-	if err := Told(api.ExitOK); err != nil {
+	if err := Silent(api.ExitOK); err != nil {
 		t.Errorf("success is the error %v", err)
 	}
 }

@@ -16,7 +16,7 @@ var shells = []string{"sh", "bash", "dash", "zsh", "fish", "ash", "ksh"}
 // An agent is the process that called us.
 type agent struct {
 	api.Process
-	own bool // it runs a program of the agent's
+	certain bool // it runs a program of the agent's
 }
 
 // agent is the nearest ancestor that runs a program of the agent's. Otherwise it is the nearest
@@ -55,14 +55,14 @@ func (h *Hook) adopt(ctx context.Context, c api.Client, a *agent) (adopted bool,
 	ctx, cancel := later(ctx)
 	defer cancel()
 	asked := a.Ref
-	if !a.own {
+	if !a.certain {
 		asked = api.Ref{PID: h.PID}
 	}
 	now, err := c.Process(ctx, asked.String())
 	switch {
 	case err != nil || now.Session != "":
 		return false, err
-	case !a.own:
+	case !a.certain:
 		return false, errStrange
 	}
 	_, err = c.Create(ctx, api.NewSession{Root: now.Ref, Adopt: true, Name: fmt.Sprintf("%s-%d", h.Agent.Name, a.PID)})

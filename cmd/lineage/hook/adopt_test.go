@@ -12,8 +12,8 @@ import (
 func TestAdopts(t *testing.T) {
 	for _, name := range events {
 		f := newFake(inClaude, "")
-		if said := f.call(t, name); said != "" {
-			t.Errorf("%s: %q", name, said)
+		if message := f.call(t, name); message != "" {
+			t.Errorf("%s: %q", name, message)
 		}
 		want := api.NewSession{Root: api.Ref{PID: 40, StartNS: 7}, Adopt: true, Name: "claude-code-40"}
 		if len(f.Got.Created) != 1 || f.Got.Created[0] != want {
@@ -30,8 +30,8 @@ func TestAdopts(t *testing.T) {
 func TestInSession(t *testing.T) {
 	for _, name := range events {
 		f := newFake(inClaude, "older1")
-		if said := f.call(t, name); said != "" || len(f.Got.Created) > 0 {
-			t.Errorf("%s created %+v and said %q", name, f.Got.Created, said)
+		if message := f.call(t, name); message != "" || len(f.Got.Created) > 0 {
+			t.Errorf("%s created %+v and the message %q", name, f.Got.Created, message)
 		}
 	}
 }
@@ -50,18 +50,18 @@ func TestStrangers(t *testing.T) {
 	} {
 		for _, name := range events {
 			f := newFake(above, "")
-			said := f.call(t, name)
+			message := f.call(t, name)
 			if len(f.Got.Created) > 0 {
 				t.Errorf("%s: %s created %+v", what, name, f.Got.Created)
 			}
 			shows := name == "SessionStart" && above != nil && what != "only shells"
-			if shows != strings.Contains(said, "no program of this agent") || !shows && said != "" {
-				t.Errorf("%s: %s said %q", what, name, said)
+			if shows != strings.Contains(message, "no program of this agent") || !shows && message != "" {
+				t.Errorf("%s: %s: the message %q", what, name, message)
 			}
 		}
 		f := newFake(above, "older1") // of "lineage run", with an agent of another name
-		if said := f.call(t, "SessionStart"); said != "" {
-			t.Errorf("%s in a session: %q", what, said)
+		if message := f.call(t, "SessionStart"); message != "" {
+			t.Errorf("%s in a session: %q", what, message)
 		}
 	}
 }
@@ -77,8 +77,8 @@ func TestNearest(t *testing.T) {
 		"a script":    {process(40, "node", "/usr/bin/node", "--max-old-space-size=8192", "/usr/lib/node_modules/@anthropic-ai/claude-code/cli.js", "-p", "x")},
 	} {
 		f := newFake(above, "")
-		if said := f.call(t, "PreToolUse"); said != "" || len(f.Got.Created) != 1 || f.Got.Created[0].Root.PID != 40 || len(f.Got.Marks) != 1 || f.Got.Marks[0].Agent.PID != 40 {
-			t.Errorf("%s: created %+v, marked %+v, said %q", what, f.Got.Created, f.Got.Marks, said)
+		if message := f.call(t, "PreToolUse"); message != "" || len(f.Got.Created) != 1 || f.Got.Created[0].Root.PID != 40 || len(f.Got.Marks) != 1 || f.Got.Marks[0].Agent.PID != 40 {
+			t.Errorf("%s: created %+v, marked %+v, message %q", what, f.Got.Created, f.Got.Marks, message)
 		}
 	}
 	other, known := setup.Find("goose")
@@ -92,8 +92,8 @@ func TestNearest(t *testing.T) {
 func TestTogether(t *testing.T) {
 	f := newFake(inClaude, "")
 	f.busy = 3
-	if said := f.call(t, "PreToolUse"); said != "" || len(f.Got.Created) > 0 || len(f.Got.Marks) != 1 {
-		t.Errorf("created %+v, marked %+v, said %q", f.Got.Created, f.Got.Marks, said)
+	if message := f.call(t, "PreToolUse"); message != "" || len(f.Got.Created) > 0 || len(f.Got.Marks) != 1 {
+		t.Errorf("created %+v, marked %+v, message %q", f.Got.Created, f.Got.Marks, message)
 	}
 }
 
@@ -102,9 +102,9 @@ func TestRefused(t *testing.T) {
 	for _, name := range events {
 		f := newFake(inClaude, "")
 		f.Refuse = api.NewError(api.CodeTooMany, "uid 1000 has 2048 sessions", "end some")
-		said := f.call(t, name)
-		if start := name == "SessionStart"; start != strings.Contains(said, "claude-code is not tracked: uid 1000 has 2048 sessions") || !start && said != "" {
-			t.Errorf("%s: %q", name, said)
+		message := f.call(t, name)
+		if start := name == "SessionStart"; start != strings.Contains(message, "claude-code is not tracked: uid 1000 has 2048 sessions") || !start && message != "" {
+			t.Errorf("%s: %q", name, message)
 		}
 	}
 }
@@ -127,8 +127,8 @@ func TestSum(t *testing.T) {
 		return &api.Holders{Items: []api.Why{holder(60, "mine00"), holder(61, "other0"), holder(62, ""), holder(40, "mine00")}}, nil
 	}
 	want := "lineage: still running: node server.js (PID 60) listens on port 8080. End it: lineage end mine00"
-	if said := f.call(t, "Stop"); said != want {
-		t.Errorf("%q, want %q", said, want)
+	if message := f.call(t, "Stop"); message != want {
+		t.Errorf("%q, want %q", message, want)
 	}
 	if len(f.Got.Marks) != 1 || f.Got.Marks[0].Phase != api.PhaseEnd || f.Got.Marks[0].ID != "" {
 		t.Errorf("marked %+v: an interrupted call does not end", f.Got.Marks)

@@ -68,11 +68,11 @@ func TestOpenPipe(t *testing.T) {
 func TestGarbage(t *testing.T) {
 	for _, in := range []string{"", "hello", "[]", "{}", `{"hook_event_name": 7}`, `{"hook_event_name": "Notification"}`, `{"hook_event_name": "Stop"`, strings.Repeat("\x00", 1000)} {
 		f := newFake(inClaude, "")
-		said := f.call(t, "", func(h *Hook) {
+		message := f.call(t, "", func(h *Hook) {
 			h.In, h.Look = strings.NewReader(in), func() silence.Listener { return silence.Unknown }
 		})
-		if f.dialed > 0 || said != "" {
-			t.Errorf("%q: %d connections, said %q", in, f.dialed, said)
+		if f.dialed > 0 || message != "" {
+			t.Errorf("%q: %d connections, the message %q", in, f.dialed, message)
 		}
 	}
 }

@@ -64,8 +64,8 @@ func newFake(above []api.Process, member string) *fake {
 // nobody is what a connection to a socket without a daemon returns.
 func nobody(errno syscall.Errno) error { return &api.UnreachableError{Socket: "sock", Err: errno} }
 
-// calls runs one hook, and returns what it said.
-func (f *fake) call(t *testing.T, name string, change ...func(*Hook)) (said string) {
+// call runs one hook, and returns its message.
+func (f *fake) call(t *testing.T, name string, change ...func(*Hook)) (message string) {
 	t.Helper()
 	event := fmt.Sprintf(`{"hook_event_name": %q, "session_id": "s", "tool_name": "Bash", "tool_use_id": "one"}`, name)
 	agent, _ := setup.Find("claude-code")
@@ -91,7 +91,7 @@ func (f *fake) call(t *testing.T, name string, change ...func(*Hook)) (said stri
 	}
 	var answer struct{ SystemMessage string }
 	if err := json.Unmarshal([]byte(out.String()), &answer); err != nil || answer.SystemMessage == "" {
-		t.Errorf("%s said %q: %v", name, out.String(), err)
+		t.Errorf("%s: the message %q: %v", name, out.String(), err)
 	}
 	return answer.SystemMessage
 }

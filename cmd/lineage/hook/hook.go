@@ -40,8 +40,8 @@ const (
 // What a note says: the user was told that no daemon answers; and, for each time, that an agent
 // has waited in vain.
 const (
-	told   = "t"
-	missed = "m"
+	reported = "t"
+	missed   = "m"
 )
 
 // A Hook is one call of the hook.
@@ -299,12 +299,12 @@ func (h *Hook) remember(v verb, unanswered bool) {
 		h.Note.Add(missed)
 		return
 	case v.start:
-		kept = h.Note.Write(told)
-	case !strings.Contains(text, told):
-		kept = h.Note.Add(told)
+		kept = h.Note.Write(reported)
+	case !strings.Contains(text, reported):
+		kept = h.Note.Add(reported)
 	}
 	// Without a note it is said at each start, and not after each turn.
-	if kept && !strings.Contains(text, told) || !kept && v.start {
+	if kept && !strings.Contains(text, reported) || !kept && v.start {
 		h.say("lineage: no daemon answers; what this agent starts is not tracked until one does")
 	}
 }

@@ -35,9 +35,9 @@ func TestWaits(t *testing.T) {
 	} {
 		f := newFake(inClaude, "")
 		f.deaf, f.deafWith = 3, tt.err
-		said := f.call(t, tt.name)
+		message := f.call(t, tt.name)
 		if f.dialed != tt.tries || len(f.Got.Created) != tt.tries/4 {
-			t.Errorf("%s, %v: %d connections, want %d; created %+v; said %q", tt.name, tt.err, f.dialed, tt.tries, f.Got.Created, said)
+			t.Errorf("%s, %v: %d connections, want %d; created %+v; message %q", tt.name, tt.err, f.dialed, tt.tries, f.Got.Created, message)
 		}
 	}
 }
@@ -69,9 +69,9 @@ func TestUnanswered(t *testing.T) {
 	call := func(name string, look silence.Listener, dials, says int) {
 		t.Helper()
 		before := f.dialed
-		said := f.call(t, name, with(note, look))
-		if f.dialed-before != dials || strings.Count(said, unheard) != says || says == 0 && said != "" {
-			t.Errorf("%s: %d connections, want %d; said %q", name, f.dialed-before, dials, said)
+		message := f.call(t, name, with(note, look))
+		if f.dialed-before != dials || strings.Count(message, unheard) != says || says == 0 && message != "" {
+			t.Errorf("%s: %d connections, want %d; message %q", name, f.dialed-before, dials, message)
 		}
 	}
 	call("PreToolUse", silence.Running, 1, 0) // nothing is known yet
@@ -112,8 +112,8 @@ func TestUnansweredAnywhere(t *testing.T) {
 			f := newFake(inClaude, "")
 			f.deaf, f.deafWith = 1, nobody(syscall.ENOENT)
 			note := silence.NewNote(func(name string) string { return map[string]string{"TMPDIR": tmp}[name] }, "note")
-			said := f.call(t, name, with(note, silence.Gone))
-			got.WriteString(map[bool]string{true: "1", false: "0"}[strings.Contains(said, unheard)])
+			message := f.call(t, name, with(note, silence.Gone))
+			got.WriteString(map[bool]string{true: "1", false: "0"}[strings.Contains(message, unheard)])
 		}
 		if got.String() != want {
 			t.Errorf("TMPDIR %s: said %s, want %s", tmp, got.String(), want)

@@ -112,13 +112,13 @@ func TestEach(t *testing.T) {
 			t.Fatalf("an ssh is left running: %v", err)
 		}
 	}
-	said, err := os.ReadFile(log)
+	calls, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const asked = "-T -a -x -o BatchMode=yes -o ClearAllForwardings=yes -- up1 lineage stdio\n"
-	if !strings.Contains(string(said), asked) {
-		t.Errorf("ssh was called with\n%swant\n%s", said, asked)
+	if !strings.Contains(string(calls), asked) {
+		t.Errorf("ssh was called with\n%swant\n%s", calls, asked)
 	}
 }
 

@@ -43,9 +43,9 @@ func Print(c *console.Console, format string, answers []text.HostAnswer) error {
 	}
 	switch {
 	case failed > 0:
-		return exit.Told(api.ExitLeft)
+		return exit.Silent(api.ExitLeft)
 	case found == 0:
-		return exit.Told(api.ExitNotFound)
+		return exit.Silent(api.ExitNotFound)
 	}
 	return nil
 }

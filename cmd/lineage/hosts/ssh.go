@@ -106,16 +106,16 @@ func (c *conn) failure(err error) error {
 	if !ok {
 		return err
 	}
-	said := c.stderr.lastLine()
+	why := c.stderr.lastLine()
 	switch code := exit.ExitCode(); {
 	case code == 127:
-		said = "lineage is not installed there, or not in the PATH that a command over ssh has"
-	case said == "" && code < 0:
-		said = fmt.Sprintf("ssh was killed: %v", exit)
-	case said == "":
-		said = fmt.Sprintf("ssh exited with %d", code)
+		why = "lineage is not installed there, or not in the PATH that a command over ssh has"
+	case why == "" && code < 0:
+		why = fmt.Sprintf("ssh was killed: %v", exit)
+	case why == "":
+		why = fmt.Sprintf("ssh exited with %d", code)
 	}
-	f := &Failure{strings.TrimPrefix(said, "lineage: ")}
+	f := &Failure{strings.TrimPrefix(why, "lineage: ")}
 	c.why.Store(f)
 	return f
 }

@@ -14,7 +14,7 @@ import (
 
 // Expressions returns the redact expressions of the daemon's policy, for redact.Argv. If
 // they are not known, the error says why, and nothing may be shown.
-func Expressions(ctx context.Context, c api.Client) (own []*regexp.Regexp, err error) {
+func Expressions(ctx context.Context, c api.Client) (expressions []*regexp.Regexp, err error) {
 	p, err := c.Policy(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read which secrets the policy hides: %w", err)
@@ -28,17 +28,17 @@ func Expressions(ctx context.Context, c api.Client) (own []*regexp.Regexp, err e
 		if err != nil {
 			return nil, fmt.Errorf("cannot read which secrets the policy hides: %s: %w", v.Key, err)
 		}
-		own = append(own, re)
+		expressions = append(expressions, re)
 	}
-	return own, nil
+	return expressions, nil
 }
 
 // Redactor returns a function that hides secrets in arguments as the daemon's history does.
 // If the policy's expressions are not known, it is nil with an error.
 func Redactor(ctx context.Context, c api.Client) (func(argv []string) []string, error) {
-	own, err := Expressions(ctx, c)
+	expressions, err := Expressions(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	return redact.Remembering(func(argv []string) []string { return redact.Argv(argv, own...) }), nil
+	return redact.Remembering(func(argv []string) []string { return redact.Argv(argv, expressions...) }), nil
 }

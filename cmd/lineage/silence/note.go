@@ -91,7 +91,7 @@ func (n *Note) Remove() {
 // root's may have another user's environment, and everybody may make links in /tmp.
 func (n *Note) open(create bool) *os.Root {
 	for i, dir := range n.dirs {
-		if own := i == len(n.dirs)-1; own && create {
+		if last := i == len(n.dirs)-1; last && create {
 			_ = os.Mkdir(dir, 0o700)
 		}
 		before, err := os.Lstat(dir) // not of a link's target

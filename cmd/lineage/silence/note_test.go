@@ -47,7 +47,7 @@ func TestNotOurs(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	own := fmt.Sprintf("lineage-%d", os.Geteuid())
+	private := fmt.Sprintf("lineage-%d", os.Geteuid())
 	for what, make := range map[string]func(dir, victim string) error{
 		"a link in its place": func(dir, victim string) error { return os.Symlink(victim, filepath.Join(dir, "note")) },
 		"a link as directory": func(dir, victim string) error {
@@ -60,7 +60,7 @@ func TestNotOurs(t *testing.T) {
 	} {
 		for _, runtime := range []bool{true, false} {
 			tmp, elsewhere := t.TempDir(), t.TempDir()
-			dir := filepath.Join(tmp, own)
+			dir := filepath.Join(tmp, private)
 			must(t, os.Mkdir(dir, 0o700))
 			victim := filepath.Join(elsewhere, "note")
 			must(t, make(dir, victim))

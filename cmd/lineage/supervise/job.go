@@ -228,8 +228,8 @@ func watched() bool {
 	if err != nil {
 		return false
 	}
-	own, err := unix.Getsid(0)
-	if err != nil || own != sid {
+	ours, err := unix.Getsid(0)
+	if err != nil || ours != sid {
 		return false
 	}
 	pgrp, err := unix.Getpgid(parent)

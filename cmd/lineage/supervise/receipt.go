@@ -108,16 +108,16 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 	if rep.Session != "" {
 		head = fmt.Sprintf("session %s: ", rep.Session)
 	}
-	var said []string
+	var parts []string
 	if why != "" {
-		said = append(said, "ended: "+why)
+		parts = append(parts, "ended: "+why)
 	} else if len(over) > 0 {
-		said = append(said, fmt.Sprintf("%s left over when %s exited", count(over, rep), r.command()))
+		parts = append(parts, fmt.Sprintf("%s left over when %s exited", count(over, rep), r.command()))
 	}
 	if why == "" || !clean {
-		said = append(said, r.summary(rep))
+		parts = append(parts, r.summary(rep))
 	}
-	head += strings.Join(said, "; ")
+	head += strings.Join(parts, "; ")
 	if r.Quiet {
 		return append([]string{head}, freed...)
 	}

@@ -96,15 +96,15 @@ func (s *child) release(o shim.Order) error {
 	// A failed write means that the shim is dead.
 	_, _ = s.orders.Write(b)
 	s.orders.Close()
-	said, err := io.ReadAll(s.refusal)
+	reply, err := io.ReadAll(s.refusal)
 	if err != nil {
 		return fmt.Errorf("%s: read from shim: %w", s.verb, err)
 	}
-	if len(said) == 0 {
+	if len(reply) == 0 {
 		return nil
 	}
 	var no shim.Refusal
-	if err := json.Unmarshal(said, &no); err != nil {
+	if err := json.Unmarshal(reply, &no); err != nil {
 		return fmt.Errorf("%s: decode refusal: %w", s.verb, err)
 	}
 	if no.Step == shim.StepUser {

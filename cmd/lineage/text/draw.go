@@ -182,12 +182,12 @@ func (d *drawing) notes(n *api.Process) string {
 	if e := n.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
 		note("%s", evidence(e))
 	}
-	if said := display.Calls(n.Calls); said != "" && said != d.callsOf(n.Creator) {
-		note("%s", said)
+	if calls := display.Calls(n.Calls); calls != "" && calls != d.callsOf(n.Creator) {
+		note("%s", calls)
 	}
 	if d.p.Wide {
-		if said := display.Trace(n.Trace); said != "" && n.Trace.From == n.Ref {
-			note("%s", said)
+		if trace := display.Trace(n.Trace); trace != "" && n.Trace.From == n.Ref {
+			note("%s", trace)
 		}
 		if n.UID != nil {
 			note("uid %d", *n.UID)

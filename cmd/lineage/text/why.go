@@ -56,8 +56,8 @@ func writeWhy(p *Page, why *api.Why, what string) {
 		writeSteps(p, why.Edges)
 	}
 	p.Wrap(2, facts(p, why))
-	if said := claims(p, &why.Process); said != "" {
-		p.Wrap(2, said)
+	if claimed := claims(p, &why.Process); claimed != "" {
+		p.Wrap(2, claimed)
 	}
 	writeHolds(p, why.Holds)
 	if b := why.Brokered; b != nil && why.Session != nil {
@@ -191,11 +191,11 @@ func facts(p *Page, why *api.Why) string {
 func claims(p *Page, pr *api.Process) string {
 	var all []string
 	if len(pr.Calls) > 0 {
-		said := "started by " + display.Calls(pr.Calls)
+		started := "started by " + display.Calls(pr.Calls)
 		if ended := pr.Calls[0].Ended; len(pr.Calls) == 1 && ended != nil {
-			said += ", which ended " + p.since(ended) + " ago"
+			started += ", which ended " + p.since(ended) + " ago"
 		}
-		all = append(all, said)
+		all = append(all, started)
 	}
 	if pr.Trace != nil {
 		all = append(all, display.Trace(pr.Trace))

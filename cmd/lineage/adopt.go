@@ -157,7 +157,7 @@ func (a *app) printOpened(cmd *cobra.Command, format string, s *api.Session, how
 	for _, w := range s.Warnings {
 		a.Say("%s: %s", cmd.Name(), w)
 	}
-	return a.Print(format, text.Listing{
+	return a.Print(format, &text.Listing{
 		Doc: s, Items: []any{s}, Names: []string{s.ID},
 		Text: func(p *text.Page) {
 			name := s.ID

@@ -40,16 +40,7 @@ func (a *app) onHosts(ctx context.Context, list hosts.List, format string, ask a
 	if err != nil {
 		return err
 	}
-	answers := hosts.Each(ctx, dial, list, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*text.Listing, error) {
-		l, err := ask(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		return &l, nil
-	})
-	all := make([]text.HostAnswer, len(answers))
-	for i, answer := range answers {
-		all[i] = hosts.Listed(answer.Host, answer.Value, answer.Err)
-	}
-	return hosts.Print(&a.Console, format, all)
+	return hosts.Print(&a.Console, format, hosts.Each(ctx, dial, list, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*text.Listing, error) {
+		return ask(ctx, c)
+	}))
 }

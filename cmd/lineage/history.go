@@ -63,13 +63,13 @@ kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
 		if timeline != "" {
 			return a.writeTimeline(cmd.Context(), args[0], timeline)
 		}
-		return a.answer(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
+		return a.answer(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			if len(args) > 0 {
 				return pastSession(ctx, c, args[0], everybody)
 			}
 			list, err := allPages(ctx, c, q)
 			if err != nil {
-				return text.Listing{}, err
+				return nil, err
 			}
 			l := text.History(list)
 			if len(list.Items) == 0 {
@@ -96,19 +96,18 @@ func (a *app) writeTimeline(ctx context.Context, session, file string) error {
 }
 
 // pastSession is a session that is over, its receipt and its processes.
-func pastSession(ctx context.Context, c api.Client, name string, everybody bool) (text.Listing, error) {
-	var none text.Listing
+func pastSession(ctx context.Context, c api.Client, name string, everybody bool) (*text.Listing, error) {
 	s, err := endedSession(ctx, c, name)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	r, err := c.Report(ctx, s.ID, 0)
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	t, err := c.Tree(ctx, s.ID, "all")
 	if err != nil {
-		return none, err
+		return nil, err
 	}
 	t.Session = s
 	remembered := len(t.Nodes)

@@ -102,14 +102,14 @@ a session without a name holds.`,
 }
 
 // list requests the wanted sessions, in the wanted order.
-func (o *lsOptions) list(ctx context.Context, c api.Client) (text.Listing, error) {
+func (o *lsOptions) list(ctx context.Context, c api.Client) (*text.Listing, error) {
 	state := "live"
 	if o.all || o.state.value == "ended" {
 		state = "all"
 	}
 	list, err := c.Sessions(ctx, state, "")
 	if err != nil {
-		return text.Listing{}, err
+		return nil, err
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
 		return o.state.value != "" && string(s.State) != o.state.value || o.uid >= 0 && s.UID != o.uid

@@ -187,7 +187,7 @@ func (a *app) nudge(ctx context.Context, c api.Client, list *api.Orphans, format
 	}
 	worst := api.ExitOK
 	doc := nudgesDocument{text.Head("nudges"), []*api.Killed{}}
-	l := text.Listing{}
+	l := &text.Listing{}
 	var lines []string
 	for _, o := range first {
 		k, err := c.Kill(ctx, o.Ref.String(), api.KillRequest{Signal: "CHLD"})

@@ -45,7 +45,7 @@ func (a *app) explainEmpty(format, why string) {
 }
 
 // asker asks the daemon one question.
-type asker func(context.Context, api.Client) (text.Listing, error)
+type asker func(context.Context, api.Client) (*text.Listing, error)
 
 // answer asks the daemon of this host, or those of others, and prints what they say.
 func (a *app) answer(ctx context.Context, remote hosts.List, format string, ask asker) error {
@@ -78,12 +78,12 @@ func (a *app) briefly(cmd *cobra.Command, limit time.Duration, ask func(context.
 }
 
 // asking asks the daemon, with the command's arguments, and prints the answer.
-func asking[T any](a *app, format *choice, list func(*T) text.Listing, ask func(context.Context, api.Client, []string) (*T, error)) func(*cobra.Command, []string) error {
+func asking[T any](a *app, format *choice, list func(*T) *text.Listing, ask func(context.Context, api.Client, []string) (*T, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		return a.answer(cmd.Context(), nil, format.value, func(ctx context.Context, c api.Client) (text.Listing, error) {
+		return a.answer(cmd.Context(), nil, format.value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			doc, err := ask(ctx, c, args)
 			if err != nil {
-				return text.Listing{}, err
+				return nil, err
 			}
 			return list(doc), nil
 		})

@@ -91,7 +91,7 @@ code is 1.`,
 			doc.take(p, a.Now())
 		}
 		if doc.OK || format.value == "json" || format.value == "jsonl" || format.value == "yaml" {
-			err = a.Print(format.value, text.Listing{
+			err = a.Print(format.value, &text.Listing{
 				Doc: doc, Items: []any{doc}, Names: []string{doc.File},
 				Text: func(p *text.Page) { p.Line("%s", doc.String()) },
 			})
@@ -163,7 +163,7 @@ breaker.ends_per_minute allows. Ends that are due then begin at once: look at
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
-	closed := func(doc *api.Policy) text.Listing {
+	closed := func(doc *api.Policy) *text.Listing {
 		l := text.Policy(doc)
 		l.Text = func(p *text.Page) { p.Line("the circuit breaker is closed, mode %s", display.Text(doc.Mode)) }
 		return l

@@ -59,10 +59,10 @@ always means the process.`,
 
 // ask asks for the trees that arg names.
 func (o treeOptions) ask(arg string) asker {
-	return func(ctx context.Context, c api.Client) (text.Listing, error) {
+	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 		trees, err := askTrees(ctx, c, arg, o.all)
 		if err != nil {
-			return text.Listing{}, err
+			return nil, err
 		}
 		l := text.Trees(trees, arg != "", o.plain)
 		if len(trees) == 0 {

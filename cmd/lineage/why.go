@@ -69,10 +69,10 @@ func (a *app) question(arg string, remote bool) (asker, error) {
 		if err != nil || n == 0 || proto != "tcp" && proto != "udp" {
 			return nil, exit.Usage("why %s: use :PORT, :PORT/tcp or :PORT/udp; a file with that name is ./%s", arg, arg)
 		}
-		return func(ctx context.Context, c api.Client) (text.Listing, error) {
+		return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			h, err := c.WhyPort(ctx, proto, int(n))
 			if err != nil {
-				return text.Listing{}, err
+				return nil, err
 			}
 			return text.Holders(h, fmt.Sprintf(":%d/%s", n, proto), a.ancestors(remote)), nil
 		}, nil
@@ -100,10 +100,10 @@ func (a *app) portAt(arg, when string) (asker, error) {
 	if !isPort || err != nil {
 		return nil, exit.Usage("why %s: --at belongs to a TCP port, as in :8080", arg)
 	}
-	return func(ctx context.Context, c api.Client) (text.Listing, error) {
+	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 		h, err := c.WhyPortAt(ctx, int(n), at)
 		if err != nil {
-			return text.Listing{}, err
+			return nil, err
 		}
 		return text.Holders(h, fmt.Sprintf(":%d/tcp", n), nil), nil
 	}, nil
@@ -120,10 +120,10 @@ func (a *app) ancestors(remote bool) func(pid int) []api.Process {
 // askProcess asks which session a process belongs to. The daemon knows little about a
 // process outside any session: its parents are read from /proc here.
 func (a *app) askProcess(ref api.Ref, remote bool) asker {
-	return func(ctx context.Context, c api.Client) (text.Listing, error) {
+	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 		why, err := c.Why(ctx, ref.String())
 		if err != nil {
-			return text.Listing{}, err
+			return nil, err
 		}
 		doc := &text.WhyDocument{Why: *why}
 		if why.Session == nil {
@@ -132,7 +132,7 @@ func (a *app) askProcess(ref api.Ref, remote bool) asker {
 			}
 			list, err := c.Sessions(ctx, "live", "")
 			if err != nil {
-				return text.Listing{}, err
+				return nil, err
 			}
 			for _, s := range list.Items {
 				if s.Owner != nil && *s.Owner == why.Process.Ref {
@@ -150,10 +150,10 @@ func askRemotePath(arg string) (asker, error) {
 	if !filepath.IsAbs(arg) {
 		return nil, exit.Usage("why %s: with -H, want an absolute path", arg)
 	}
-	return func(ctx context.Context, c api.Client) (text.Listing, error) {
+	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 		h, err := c.WhyPath(ctx, api.PathRef{Path: filepath.Clean(arg)})
 		if err != nil {
-			return text.Listing{}, err
+			return nil, err
 		}
 		return text.Holders(h, arg, nil), nil
 	}, nil
@@ -165,13 +165,13 @@ func (a *app) askPath(arg string) (asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, c api.Client) (text.Listing, error) {
+	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 		h, err := c.WhyPath(ctx, file)
 		if notFound(err) {
-			return text.Listing{}, noHolder(ctx, c, arg, err)
+			return nil, noHolder(ctx, c, arg, err)
 		}
 		if err != nil {
-			return text.Listing{}, err
+			return nil, err
 		}
 		return text.Holders(h, arg, a.ancestors(false)), nil
 	}, nil

@@ -50,7 +50,7 @@ func (c *Console) Complain(err error) {
 }
 
 // Print writes l to stdout: all of it, or nothing.
-func (c *Console) Print(format string, l text.Listing) error {
+func (c *Console) Print(format string, l *text.Listing) error {
 	return l.Write(c.Page(c.Stdout, format == "wide"), format)
 }
 

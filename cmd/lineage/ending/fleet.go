@@ -2,7 +2,9 @@ package ending
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -34,31 +36,28 @@ func (p *planned) listing() *text.Listing {
 	if len(p.plans) == 0 {
 		return nil
 	}
-	l := text.Plans(p.plans, p.how, true)
-	return &l
+	return text.Plans(p.plans, p.how, true)
 }
 
 // End makes a plan on every host, asks once, and ends on every host under its plan:
 // processes that came later are not hit.
 func (f *Fleet) End(ctx context.Context, words []string) error {
-	answers := hosts.Each(ctx, f.Dial, f.Hosts, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*planned, error) {
-		return planOn(ctx, c, &f.Options, words)
+	var mu sync.Mutex
+	plans := map[string]*planned{} // of the hosts that answer
+	shown := hosts.Each(ctx, f.Dial, f.Hosts, hosts.Time, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
+		p, err := planOn(ctx, c, &f.Options, words)
+		mu.Lock()
+		defer mu.Unlock()
+		plans[host] = p
+		return p.listing(), err
 	})
-	shown := make([]text.HostAnswer, len(answers))
-	plans := map[string]*planned{}
 	var ready hosts.List
 	var missed []string
-	for i, answer := range answers {
-		p := answer.Value
-		if p == nil {
-			p = &planned{}
-		}
-		shown[i] = hosts.Listed(answer.Host, p.listing(), answer.Err)
-		if shown[i].Err != nil && shown[i].Exit != api.ExitNotFound {
+	for _, answer := range shown {
+		if answer.Err != nil && answer.Exit != api.ExitNotFound {
 			missed = append(missed, answer.Host)
 		}
-		if len(p.plans) > 0 {
-			plans[answer.Host] = p
+		if answer.Listing != nil {
 			ready = append(ready, answer.Host)
 		}
 	}
@@ -78,16 +77,12 @@ func (f *Fleet) End(ctx context.Context, words []string) error {
 			return errNotConfirmed
 		}
 	}
-	ended := f.end(ctx, ready, plans)
-	for i := range shown {
-		result, ok := ended[shown[i].Host]
-		if !ok {
-			continue
+	for _, ended := range f.end(ctx, ready, plans) {
+		before := &shown[slices.IndexFunc(shown, func(a text.HostAnswer) bool { return a.Host == ended.Host })]
+		if ended.Err == nil {
+			ended.Err, ended.Exit = before.Err, before.Exit // what the plan could not include
 		}
-		if result.Err == nil {
-			result.Err, result.Exit = shown[i].Err, shown[i].Exit // what the plan could not include
-		}
-		shown[i] = result
+		*before = ended
 	}
 	return hosts.Print(f.Console, f.Format, shown)
 }
@@ -104,18 +99,14 @@ func (f *Fleet) ask(shown []text.HostAnswer, ready hosts.List, plans map[string]
 }
 
 // end ends what is planned, and returns each host's answer.
-func (f *Fleet) end(ctx context.Context, ready hosts.List, plans map[string]*planned) map[string]text.HostAnswer {
+func (f *Fleet) end(ctx context.Context, ready hosts.List, plans map[string]*planned) []text.HostAnswer {
 	grace := time.Duration(0)
 	for _, p := range plans {
 		grace = max(grace, p.grace)
 	}
-	ended := map[string]text.HostAnswer{}
-	for _, answer := range hosts.Each(ctx, f.Dial, ready, hosts.Time+grace+f.Timeout, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
+	return hosts.Each(ctx, f.Dial, ready, hosts.Time+grace+f.Timeout, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
 		return endOn(ctx, c, &f.Options, plans[host])
-	}) {
-		ended[answer.Host] = hosts.Listed(answer.Host, answer.Value, answer.Err)
-	}
-	return ended
+	})
 }
 
 // planOn makes the plans of one host. The error names what cannot be ended; the rest is in the plans.
@@ -151,7 +142,7 @@ func worstOf(failed []error) error {
 	worst, messages := api.ExitOK, make([]string, len(failed))
 	for i, err := range failed {
 		messages[i] = err.Error()
-		worst = max(worst, hosts.Listed("", nil, err).Exit)
+		worst = max(worst, hosts.Code(err))
 	}
 	return exit.Errorf(worst, "%s", strings.Join(messages, "; "))
 }
@@ -192,6 +183,5 @@ func endOn(ctx context.Context, c api.Client, o *Options, p *planned) (*text.Lis
 	if len(receipts) == 0 {
 		return nil, worstOf(failed)
 	}
-	l := text.Receipts(receipts, true)
-	return &l, worstOf(failed)
+	return text.Receipts(receipts, true), worstOf(failed)
 }

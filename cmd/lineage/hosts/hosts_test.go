@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // TestMain is also the program that the fake ssh runs "on a host": it connects stdin
@@ -74,12 +75,12 @@ esac
 	return log
 }
 
-func version(ctx context.Context, _ string, c api.Client) (string, error) {
+func version(ctx context.Context, _ string, c api.Client) (*text.Listing, error) {
 	v, err := c.Version(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return v.Version, nil
+	return &text.Listing{Names: []string{v.Version}}, nil
 }
 
 func TestEach(t *testing.T) {
@@ -95,9 +96,11 @@ func TestEach(t *testing.T) {
 		"error: lineage is not installed there", "error: ssh exited with 255", "error: no answer within 6s", "0.1.0", "error: ",
 	}
 	for i, a := range answers {
-		got := a.Value
+		var got string
 		if a.Err != nil {
 			got = "error: " + a.Err.Error()
+		} else {
+			got = a.Listing.Names[0]
 		}
 		if a.Host != list[i] || !strings.HasPrefix(got, want[i]) {
 			t.Errorf("%s: %q, want %q", a.Host, got, want[i])
@@ -137,13 +140,13 @@ func TestManyHosts(t *testing.T) {
 		return Dial(ctx, host)
 	}
 	began := time.Now()
-	answers := Each(t.Context(), dial, list, time.Minute, func(ctx context.Context, host string, c api.Client) (string, error) {
+	answers := Each(t.Context(), dial, list, time.Minute, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
 		defer now.Add(-1)
 		return version(ctx, host, c)
 	})
 	for _, a := range answers {
-		if a.Value != "0.1.0" {
-			t.Fatalf("%s: %q, %v", a.Host, a.Value, a.Err)
+		if a.Err != nil || a.Listing.Names[0] != "0.1.0" {
+			t.Fatalf("%s: %v", a.Host, a.Err)
 		}
 	}
 	if n := most.Load(); n < 2 || n > AtOnce {

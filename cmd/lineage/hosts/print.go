@@ -1,7 +1,6 @@
 package hosts
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -9,19 +8,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
-
-// Listed is a host's answer, or its error, for [Print].
-func Listed(host string, l *text.Listing, err error) text.HostAnswer {
-	answer := text.HostAnswer{Host: host, Listing: l, Err: err}
-	if err == nil {
-		return answer
-	}
-	answer.Exit = exit.Code(err)
-	if _, ok := errors.AsType[*Failure](err); ok {
-		answer.Exit = api.ExitUnreachable
-	}
-	return answer
-}
 
 // Print prints the hosts' answers, and returns the exit code as an error without text.
 // "Not found" on one host is an answer, not an error, unless no host has it.

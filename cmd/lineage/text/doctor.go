@@ -18,9 +18,9 @@ var Levels = [...]string{
 }
 
 // Doctor shows what a host can do.
-func Doctor(d api.Doctor) Listing {
+func Doctor(d api.Doctor) *Listing {
 	d.Head = Head("doctor")
-	l := Listing{Doc: d, Text: func(p *Page) { writeDoctor(p, &d) }}
+	l := &Listing{Doc: d, Text: func(p *Page) { writeDoctor(p, &d) }}
 	for _, row := range d.Items {
 		l.Names = append(l.Names, row.Feature)
 		l.Items = append(l.Items, struct {

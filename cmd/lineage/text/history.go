@@ -10,7 +10,7 @@ import (
 )
 
 // History lists ended sessions.
-func History(list *api.Sessions) Listing {
+func History(list *api.Sessions) *Listing {
 	l := Sessions(list)
 	shown := tabular(func(p *Page) table { return historyTable(p, list.Items) })
 	l.Text, l.table = shown.Text, shown.table
@@ -79,7 +79,7 @@ func verdictColor(verdict api.Verdict) string {
 
 // Past shows an ended session: what it was, how it ended, and the processes of t;
 // leftOut is how many processes are missing in t.
-func Past(r *api.Report, t *api.Tree, leftOut int) Listing {
+func Past(r *api.Report, t *api.Tree, leftOut int) *Listing {
 	t.Session.Head, r.Head = api.Head{Kind: "session"}, api.Head{Kind: "report"}
 	l := Trees([]api.Tree{*t}, true, false)
 	l.Doc = api.Past{Head: Head("history"), Session: t.Session, Report: r, Roots: append([]api.Ref{}, t.Roots...), Nodes: append([]api.Node{}, t.Nodes...)}

@@ -58,7 +58,7 @@ func writeHolds(p *Page, h *api.Holds) {
 // Holders shows which processes hold a port or a file, named what.
 //
 // ancestors gives the parents of a process on this host; nil: they are not known.
-func Holders(found *api.Holders, what string, ancestors func(pid int) []api.Process) Listing {
+func Holders(found *api.Holders, what string, ancestors func(pid int) []api.Process) *Listing {
 	found.Head = Head("holders")
 	h := &HoldersDocument{Holders: *found, Items: []WhyDocument{}}
 	for i := range found.Items {
@@ -68,7 +68,7 @@ func Holders(found *api.Holders, what string, ancestors func(pid int) []api.Proc
 		}
 		h.Items = append(h.Items, item)
 	}
-	l := Listing{Doc: h, Text: func(p *Page) { writeHolders(p, h, what) }}
+	l := &Listing{Doc: h, Text: func(p *Page) { writeHolders(p, h, what) }}
 	for i := range h.Items {
 		item := h.Items[i]
 		item.Head = api.Head{Kind: "why"}

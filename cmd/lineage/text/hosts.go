@@ -34,9 +34,9 @@ type (
 
 // Hosts merges the answers of many hosts. Tables become one table with the column HOST;
 // items and names get the field host.
-func Hosts(answers []HostAnswer) Listing {
+func Hosts(answers []HostAnswer) *Listing {
 	doc := hostsDocument{Head("hosts"), []hostItem{}}
-	var l Listing
+	l := &Listing{}
 	for i := range answers {
 		a := &answers[i]
 		item := hostItem{Host: a.Host, Exit: a.Exit}

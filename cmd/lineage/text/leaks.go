@@ -12,12 +12,12 @@ import (
 )
 
 // Leaks shows what sessions hold and how it grows.
-func Leaks(d *api.Leaks) Listing {
+func Leaks(d *api.Leaks) *Listing {
 	d.Head = Head("leaks")
 	if d.Items == nil {
 		d.Items = []api.Leak{}
 	}
-	l := Listing{Doc: d, Text: func(p *Page) { writeLeaks(p, d) }}
+	l := &Listing{Doc: d, Text: func(p *Page) { writeLeaks(p, d) }}
 	for i := range d.Items {
 		d.Items[i].Head = api.Head{Kind: "leak"}
 		l.Items = append(l.Items, d.Items[i])

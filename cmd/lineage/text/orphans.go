@@ -10,12 +10,12 @@ import (
 )
 
 // Orphans lists orphans, leftovers, zombies and brokered work.
-func Orphans(list *api.Orphans) Listing {
+func Orphans(list *api.Orphans) *Listing {
 	list.Head = Head("orphans")
 	if list.Items == nil {
 		list.Items = []api.Orphan{}
 	}
-	l := Listing{Doc: list, Text: func(p *Page) { writeOrphans(p, list.Items) }}
+	l := &Listing{Doc: list, Text: func(p *Page) { writeOrphans(p, list.Items) }}
 	for i := range list.Items {
 		list.Items[i].Head = api.Head{Kind: "orphan"}
 		l.Items = append(l.Items, list.Items[i])
@@ -130,9 +130,9 @@ func (o *HostOrphan) Holds() bool {
 }
 
 // OutsideOrphans lists orphans of the host that are in no session.
-func OutsideOrphans(doc *HostOrphans) Listing {
+func OutsideOrphans(doc *HostOrphans) *Listing {
 	doc.Head = Head("host_orphans")
-	l := Listing{Doc: doc, Text: func(p *Page) { writeHostOrphans(p, doc) }}
+	l := &Listing{Doc: doc, Text: func(p *Page) { writeHostOrphans(p, doc) }}
 	for i := range doc.Items {
 		doc.Items[i].Head = api.Head{Kind: "host_orphan"}
 		l.Items = append(l.Items, doc.Items[i])

@@ -15,8 +15,8 @@ type plansDocument struct {
 }
 
 // Plans shows what ends would do; how says which signals each end sends.
-func Plans(plans []*api.Plan, how map[*api.Plan]string, several bool) Listing {
-	l := Listing{Text: func(p *Page) {
+func Plans(plans []*api.Plan, how map[*api.Plan]string, several bool) *Listing {
+	l := &Listing{Text: func(p *Page) {
 		for _, plan := range plans {
 			writePlan(p, plan, how[plan])
 		}

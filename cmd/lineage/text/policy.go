@@ -10,9 +10,9 @@ import (
 )
 
 // Policy shows the effective policy.
-func Policy(doc *api.Policy) Listing {
+func Policy(doc *api.Policy) *Listing {
 	doc.Head = Head("policy")
-	l := Listing{Doc: doc, Text: func(p *Page) { writePolicy(p, doc) }}
+	l := &Listing{Doc: doc, Text: func(p *Page) { writePolicy(p, doc) }}
 	for _, v := range doc.Items {
 		v.Kind = "policy_value"
 		l.Items = append(l.Items, v)
@@ -60,9 +60,9 @@ func valueText(v any) string {
 }
 
 // Explain shows which rules match a process.
-func Explain(doc *api.PolicyExplain) Listing {
+func Explain(doc *api.PolicyExplain) *Listing {
 	doc.Head = Head("policy_explain")
-	l := Listing{Doc: doc, Text: func(p *Page) { writeExplain(p, doc) }}
+	l := &Listing{Doc: doc, Text: func(p *Page) { writeExplain(p, doc) }}
 	for _, r := range doc.Items {
 		r.Kind = "policy_rule"
 		l.Items = append(l.Items, r)

@@ -26,8 +26,8 @@ type Receipt struct {
 }
 
 // Receipts shows how sessions ended; several makes the document a list.
-func Receipts(receipts []Receipt, several bool) Listing {
-	l := Listing{Text: func(p *Page) {
+func Receipts(receipts []Receipt, several bool) *Listing {
+	l := &Listing{Text: func(p *Page) {
 		for _, r := range receipts {
 			writeReport(p, r)
 		}

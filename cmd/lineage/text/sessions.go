@@ -12,7 +12,7 @@ import (
 )
 
 // Sessions lists sessions.
-func Sessions(list *api.Sessions) Listing {
+func Sessions(list *api.Sessions) *Listing {
 	list.Head = Head("sessions")
 	l := tabular(func(p *Page) table { return sessionsTable(p, list.Items) })
 	l.Doc = list
@@ -28,8 +28,8 @@ func Sessions(list *api.Sessions) Listing {
 }
 
 // tabular is a listing whose text is one table.
-func tabular(of func(*Page) table) Listing {
-	return Listing{table: of, Text: func(p *Page) {
+func tabular(of func(*Page) table) *Listing {
+	return &Listing{table: of, Text: func(p *Page) {
 		t := of(p)
 		t.write(p)
 	}}

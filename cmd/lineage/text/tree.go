@@ -52,8 +52,8 @@ type treesDocument struct {
 }
 
 // Trees shows trees; one: the document is the tree itself, not a list.
-func Trees(trees []api.Tree, one, ascii bool) Listing {
-	l := Listing{Text: func(p *Page) {
+func Trees(trees []api.Tree, one, ascii bool) *Listing {
+	l := &Listing{Text: func(p *Page) {
 		for i := range trees {
 			if i > 0 {
 				p.Line("")

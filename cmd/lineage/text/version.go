@@ -24,8 +24,8 @@ type VersionDocument struct {
 
 // Version shows the versions of this command and of the daemon at the socket; daemonErr
 // is why the daemon's is not known.
-func Version(doc *VersionDocument, socket string, daemonErr error) Listing {
-	return Listing{
+func Version(doc *VersionDocument, socket string, daemonErr error) *Listing {
+	return &Listing{
 		Doc: doc, Items: []any{doc}, Names: []string{doc.Version},
 		Text: func(p *Page) { writeVersion(p, doc, socket, daemonErr) },
 	}

@@ -26,9 +26,9 @@ type HoldersDocument struct {
 }
 
 // Why shows which session a process belongs to, and why.
-func Why(why *WhyDocument) Listing {
+func Why(why *WhyDocument) *Listing {
 	why.Head = Head("why")
-	l := Listing{Doc: why, Text: func(p *Page) {
+	l := &Listing{Doc: why, Text: func(p *Page) {
 		what := fmt.Sprintf("%s %s", Ref(p, why.Process.Ref), p.name(&why.Process))
 		writeWhy(p, &why.Why, what)
 		writeOutside(p, why)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,23 +13,17 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/view"
-	"github.com/lineage-ebpf/lineage/daemon/replay"
 	"github.com/lineage-ebpf/lineage/tui"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/saved"
 )
 
-type topOptions struct {
-	input    string
-	speed    float64
-	readOnly bool
-	mouse    bool
-	theme    choice
-	ascii    bool
-}
-
 func (a *app) topCommand() *cobra.Command {
-	o := topOptions{theme: choice{"auto", ink.Themes}}
+	var o tui.Options
+	var input string
+	var speed float64
+	var plain bool
+	theme := choice{"auto", ink.Themes}
 	cmd := &cobra.Command{
 		Use:   "top [SESSION]",
 		Short: "Show sessions as a live tree, and end them from it",
@@ -56,44 +49,43 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.input, "input", "i", "", "play back a recording `FILE` (lineage events -o jsonl --snapshot > FILE); - is stdin")
-	f.Float64Var(&o.speed, "speed", 1, "playback speed factor, with --input; 0: all of it at once")
-	f.BoolVar(&o.readOnly, "read-only", false, "end nothing, whatever is pressed")
-	f.BoolVar(&o.mouse, "mouse", false, "select, fold, sort and scroll with the mouse")
-	f.Var(&o.theme, "theme", "`auto`, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
+	f.StringVarP(&input, "input", "i", "", "play back a recording `FILE` (lineage events -o jsonl --snapshot > FILE); - is stdin")
+	f.Float64Var(&speed, "speed", 1, "playback speed factor, with --input; 0: all of it at once")
+	f.BoolVar(&o.ReadOnly, "read-only", false, "end nothing, whatever is pressed")
+	f.BoolVar(&o.Mouse, "mouse", false, "select, fold, sort and scroll with the mouse")
+	f.Var(&theme, "theme", "`auto`, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
 	f.Lookup("theme").DefValue = "" // the usage names it
-	f.BoolVar(&o.ascii, "ascii", false, "ASCII only (default: as the locale says)")
+	f.BoolVar(&plain, "ascii", false, "ASCII only (default: as the locale says)")
 	cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(ink.Themes, cobra.ShellCompDirectiveNoFileComp))
 	remote := hostFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		theme, err := a.topTheme(o.theme.value, cmd.Flags().Changed("theme"))
-		if err != nil {
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if o.Theme, err = a.topTheme(theme.value, cmd.Flags().Changed("theme")); err != nil {
 			return err
 		}
 		session := strings.Join(args, "")
-		show := tui.Options{ReadOnly: o.readOnly, Theme: theme, ASCII: o.ascii, Mouse: o.mouse, Input: a.Stdin}
+		o.Input, o.ASCII = a.Stdin, plain
 		if !cmd.Flags().Changed("ascii") {
-			show.ASCII = ink.ASCIILocale(a.Env)
+			o.ASCII = ink.ASCIILocale(a.Env)
 		}
 		switch {
-		case o.input == "" && cmd.Flags().Changed("speed"):
+		case input == "" && cmd.Flags().Changed("speed"):
 			return exit.Usage("top: --speed is for a recording; name it with --input")
-		case len(*remote) > 0 && (o.input != "" || session != ""):
+		case len(*remote) > 0 && (input != "" || session != ""):
 			return exit.Usage("top: SESSION and --input are for one host, not with -H")
 		case len(*remote) > view.MostHosts:
 			return exit.Usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
-		case o.speed < 0 || math.IsNaN(o.speed) || math.IsInf(o.speed, 0):
-			return exit.Usage("top: invalid --speed %v: must be 0 or more", o.speed)
-		case o.input != "" && !a.fullScreen():
-			return a.recordedTree(treeOptions{input: o.input, plain: o.ascii}, session, "table")
-		case o.input != "":
-			return a.recordedTop(cmd.Context(), o, session, show)
+		case speed < 0 || math.IsNaN(speed) || math.IsInf(speed, 0):
+			return exit.Usage("top: invalid --speed %v: must be 0 or more", speed)
+		case input != "" && !a.fullScreen():
+			return a.recordedTree(treeOptions{input: input, plain: plain}, session, "table")
+		case input != "":
+			return a.recordedTop(cmd.Context(), input, speed, session, o)
 		case !a.fullScreen():
-			return a.answer(cmd.Context(), *remote, "table", treeOptions{plain: o.ascii}.ask(session))
+			return a.answer(cmd.Context(), *remote, "table", treeOptions{plain: plain}.ask(session))
 		case len(*remote) > 0:
-			return a.topOnHosts(cmd.Context(), *remote, show)
+			return a.topOnHosts(cmd.Context(), *remote, o)
 		}
-		return a.liveTop(cmd.Context(), session, show)
+		return a.liveTop(cmd.Context(), session, o)
 	}
 	return cmd
 }
@@ -124,32 +116,24 @@ func (a *app) liveTop(ctx context.Context, session string, o tui.Options) (err e
 
 // recordedTop plays a recording back. If it comes from stdin, keys are read from our
 // controlling terminal.
-func (a *app) recordedTop(ctx context.Context, o topOptions, session string, show tui.Options) error {
-	in := a.Stdin
-	show.Source = "stdin"
-	if o.input == "-" {
-		show.Input = nil
-	} else {
-		f, err := os.Open(o.input)
-		if err != nil {
-			return fmt.Errorf("open recording: %w", err)
-		}
-		defer f.Close()
-		in, show.Source = f, filepath.Base(o.input)
-	}
-	r, err := replay.Open(in, replay.Options{Speed: o.speed})
+func (a *app) recordedTop(ctx context.Context, input string, speed float64, session string, o tui.Options) error {
+	r, done, err := a.recording(input, speed)
 	if err != nil {
-		return fmt.Errorf("read recording %s: %w", o.input, err)
-	}
-	defer r.Close()
-	if show.Connect, err = view.Recording(ctx, r, session); err != nil {
 		return err
 	}
-	if err := a.top(ctx, show); err != nil {
+	defer done()
+	o.Source = filepath.Base(input)
+	if input == "-" {
+		o.Source, o.Input = "stdin", nil
+	}
+	if o.Connect, err = view.Recording(ctx, r, session); err != nil {
+		return err
+	}
+	if err := a.top(ctx, o); err != nil {
 		return err
 	}
 	if r.Cut() {
-		a.Say("%s: the last line is cut off and was left out", o.input)
+		a.Say("%s: the last line is cut off and was left out", input)
 	}
 	return nil
 }

@@ -73,20 +73,11 @@ func (o treeOptions) ask(arg string) asker {
 }
 
 func (a *app) recordedTree(o treeOptions, arg, format string) error {
-	in := a.Stdin
-	if o.input != "-" {
-		f, err := os.Open(o.input)
-		if err != nil {
-			return fmt.Errorf("open recording: %w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	r, err := replay.Open(in, replay.Options{})
+	r, done, err := a.recording(o.input, 0)
 	if err != nil {
-		return fmt.Errorf("read recording %s: %w", o.input, err)
+		return err
 	}
-	defer r.Close()
+	defer done()
 	if r.Cut() {
 		a.Say("%s: the last line is cut off and was left out", o.input)
 	}
@@ -97,6 +88,24 @@ func (a *app) recordedTree(o treeOptions, arg, format string) error {
 		}
 	}
 	return a.Print(format, text.Trees(trees, arg != "", o.plain))
+}
+
+// recording plays a recording from a file, or from stdin, until done is called. With a speed of 0
+// all of it has been played.
+func (a *app) recording(input string, speed float64) (r *replay.Player, done func(), err error) {
+	in, closed := a.Stdin, func() {}
+	if input != "-" {
+		f, err := os.Open(input)
+		if err != nil {
+			return nil, nil, fmt.Errorf("open recording: %w", err)
+		}
+		in, closed = f, func() { f.Close() }
+	}
+	if r, err = replay.Open(in, replay.Options{Speed: speed}); err != nil {
+		closed()
+		return nil, nil, fmt.Errorf("read recording %s: %w", input, err)
+	}
+	return r, func() { r.Close(); closed() }, nil
 }
 
 // pick selects the session or the process that arg names.

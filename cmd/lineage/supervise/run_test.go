@@ -88,14 +88,14 @@ func TestExitCode(t *testing.T) {
 		{name: "255", args: []string{"sh", "-c", "exit 255"}, code: 255},
 		{name: "signal", args: []string{"sh", "-c", "kill -TERM $$"}, code: 143},
 		{name: "kill", args: []string{"sh", "-c", "kill -KILL $$"}, code: 137},
-		{name: "not found", args: []string{"lngtest-nowhere"}, code: 127, says: "lineage: run: lngtest-nowhere: no such file or directory\n"},
+		{name: "not found", args: []string{"lngtest-nowhere"}, code: 127, says: ": lngtest-nowhere: no such file or directory\n"},
 		{name: "path not found", args: []string{"/nonexistent/lngtest"}, code: 127, says: "no such file"},
 		{name: "interpreter not found", args: []string{lost}, code: 127, says: "no such file"},
 		{name: "not executable", args: []string{plain}, code: 126, says: "permission denied"},
 		{name: "directory", args: []string{dir}, code: 126, says: "permission denied"},
 		{name: "below a file", args: []string{plain + "/x"}, code: 126, says: "not a directory"},
 		{name: "script without interpreter line", args: []string{bare}, code: 9},
-		{name: "no command", code: 125, says: "no command given"},
+		{name: "no command", code: 125, says: ": no command given; try: lineage "},
 		{name: "grace below", set: func(s *script) { s.Options.GraceMS = &minus }, args: []string{"true"}, code: 125, says: "grace -1s"},
 		{name: "grace above", set: func(s *script) { s.Options.GraceMS = &long }, args: []string{"true"}, code: 125, says: "grace 10m1s"},
 		{name: "no daemon", set: func(s *script) { s.NoDaemon = true }, args: []string{"true"}, code: 125, says: "no daemon"},
@@ -109,15 +109,24 @@ func TestExitCode(t *testing.T) {
 			if c.set != nil {
 				c.set(&s)
 			}
-			got := run(t, s, c.args...)
-			if got.code != c.code || got.stdout != "" {
-				t.Errorf("exit code %d, want %d; stdout %q", got.code, c.code, got.stdout)
+			check := func(t *testing.T, verb string, cmd *exec.Cmd) {
+				got := finish(t, cmd)
+				if got.code != c.code || got.stdout != "" {
+					t.Errorf("exit code %d, want %d; stdout %q", got.code, c.code, got.stdout)
+				}
+				if strings.HasPrefix(c.says, ": ") && !strings.HasPrefix(got.stderr, "lineage: "+verb+c.says) {
+					t.Errorf("stderr %q, want %s%s", got.stderr, verb, c.says)
+				}
+				switch {
+				case c.says == "" && got.stderr != "":
+					t.Errorf("stderr %q, want none", got.stderr)
+				case !strings.Contains(got.stderr, c.says), strings.Count(got.stderr, "\n") > 1:
+					t.Errorf("stderr %q, want one line with %q", got.stderr, c.says)
+				}
 			}
-			switch {
-			case c.says == "" && got.stderr != "":
-				t.Errorf("stderr %q, want none", got.stderr)
-			case !strings.Contains(got.stderr, c.says), strings.Count(got.stderr, "\n") > 1:
-				t.Errorf("stderr %q, want one line with %q", got.stderr, c.says)
+			check(t, "run", runCmd(t, s, c.args...))
+			if c.set == nil {
+				asBoth(t, func(t *testing.T, pid1 bool) { check(t, "init", initCmd(t, pid1, Options{Quiet: true}, c.args...)) })
 			}
 		})
 	}

@@ -28,19 +28,21 @@ const (
 // of sessions start with the host.
 func Hosts(list []string, dial hosts.Dialer) Connect {
 	f := &fleet{dial: dial, hosts: map[string]*host{}}
-	for _, name := range list {
-		f.hosts[name] = &host{name: name, state: "connecting", plans: map[string]string{}}
-		f.hosts[name].forget()
+	for _, name := range slices.Sorted(slices.Values(list)) {
+		h := &host{name: name, state: "connecting", plans: map[string]string{}}
+		h.forget()
+		f.hosts[name], f.inOrder = h, append(f.inOrder, h)
 	}
 	return func(context.Context) (tui.Client, *api.Session, error) { return f, nil, nil }
 }
 
 // fleet is several daemons as one client of the view.
 type fleet struct {
-	dial hosts.Dialer
+	dial    hosts.Dialer
+	hosts   map[string]*host
+	inOrder []*host
 
-	mu    sync.Mutex
-	hosts map[string]*host
+	mu sync.Mutex // guards each host
 }
 
 // host is what is known about one daemon.
@@ -68,14 +70,14 @@ func (f *fleet) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Fram
 	defer all.Wait()
 	defer cancel()
 	first := &api.Frame{Head: api.Head{Kind: "snapshot"}, TimeNS: now(), Status: &api.WatchStatus{Level: 4}}
-	for _, h := range f.inOrder() {
+	for _, h := range f.inOrder {
 		first.Sessions = append(first.Sessions, h.row())
 	}
 	if err := each(first); err != nil {
 		return err
 	}
 	frames := make(chan *api.Frame)
-	for _, h := range f.inOrder() {
+	for _, h := range f.inOrder {
 		all.Go(func() { f.follow(ctx, h, q, frames) })
 	}
 	for {
@@ -92,17 +94,6 @@ func (f *fleet) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Fram
 
 // now is the time of a frame, as wall time: the hosts were booted at different times.
 func now() api.U64 { return api.U64(time.Now().UnixNano()) }
-
-func (f *fleet) inOrder() []*host {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var all []*host
-	for _, h := range f.hosts {
-		all = append(all, h)
-	}
-	slices.SortFunc(all, func(a, b *host) int { return cmp.Compare(a.name, b.name) })
-	return all
-}
 
 // follow reads one host's frames, and reconnects when the connection breaks.
 func (f *fleet) follow(ctx context.Context, h *host, q api.WatchQuery, frames chan<- *api.Frame) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -158,29 +159,25 @@ func (f *fleet) Tree(ctx context.Context, s, dead string) (*api.Tree, error) {
 func (f *fleet) Leaks(ctx context.Context, _ string) (*api.Leaks, error) {
 	ctx, cancel := context.WithTimeout(ctx, hostTime)
 	defer cancel()
-	type part struct {
-		h     *host
-		leaks *api.Leaks
+	parts := make([]*api.Leaks, len(f.inOrder)) // nil: the host's row says why
+	var asked sync.WaitGroup
+	for i, h := range f.inOrder {
+		if _, c, _, err := f.at(h.name); err == nil {
+			asked.Go(func() {
+				if l, err := c.Leaks(ctx, ""); err == nil {
+					parts[i] = l
+				}
+			})
+		}
 	}
-	all, parts, asked := &api.Leaks{}, make(chan part), 0
-	for _, h := range f.inOrder() {
-		_, c, _, err := f.at(h.name)
-		if err != nil {
+	asked.Wait()
+	all := &api.Leaks{}
+	for i, part := range parts {
+		if part == nil {
 			continue
 		}
-		asked++
-		go func() {
-			l, err := c.Leaks(ctx, "")
-			if err != nil {
-				l = &api.Leaks{} // the host's row says why
-			}
-			parts <- part{h, l}
-		}()
-	}
-	for range asked {
-		p := <-parts
-		for _, l := range p.leaks.Items {
-			l.Session = p.h.id(l.Session)
+		for _, l := range part.Items {
+			l.Session = f.inOrder[i].id(l.Session)
 			all.Items = append(all.Items, l)
 		}
 	}

@@ -75,23 +75,14 @@ func nesting(sessions []api.Session) nested {
 	return n
 }
 
-// deepest is more levels than the kernel nests.
-const deepest = 16
-
 // find returns a session at any depth inside the session id for which is reports true, or nil.
 func (n nested) find(id string, is func(*api.Session) bool) *api.Session {
-	return n.below(id, is, 0)
-}
-
-func (n nested) below(id string, is func(*api.Session) bool, depth int) *api.Session {
 	for _, s := range n[id] {
 		if is(s) {
 			return s
 		}
-		if depth < deepest {
-			if found := n.below(s.ID, is, depth+1); found != nil {
-				return found
-			}
+		if found := n.find(s.ID, is); found != nil {
+			return found
 		}
 	}
 	return nil

@@ -72,19 +72,10 @@ func (h Host) process(s *procfs.Stat) api.Process {
 
 // rss is the resident memory of a process, 0 if it is not known.
 func (h Host) rss(pid uint32) uint64 {
-	b, err := h.Proc.Read(pid, "statm", procfs.MaxFile)
-	if err != nil {
-		return 0
-	}
-	words := strings.Fields(string(b))
-	if len(words) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseUint(words[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * uint64(os.Getpagesize())
+	var size, resident uint64 // in pages
+	b, _ := h.Proc.Read(pid, "statm", procfs.MaxFile)
+	_, _ = fmt.Sscan(string(b), &size, &resident)
+	return resident * uint64(os.Getpagesize())
 }
 
 // Orphans returns the children of PID 1 that belong to no service of the host and hold a

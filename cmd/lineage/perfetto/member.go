@@ -35,9 +35,6 @@ func (t *Trace) known(ref api.Ref) *member {
 // join describes the track of a process that is new in this trace.
 func (t *Trace) join(at uint64, p *api.Process) *member {
 	if old := t.members[p.PID]; old != nil {
-		if old.ref == p.Ref {
-			return old
-		}
 		t.forget(old, at) // its end was missed
 	}
 	t.tracks++

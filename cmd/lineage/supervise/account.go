@@ -52,21 +52,15 @@ func lookupUser(name string) (*shim.Account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list groups: %w", err)
 	}
-	a := &shim.Account{Name: u.Username, Home: u.HomeDir}
-	numbers := []*int{&a.UID, &a.GID}
-	for i, s := range []string{u.Uid, u.Gid} {
-		if *numbers[i], err = strconv.Atoi(s); err != nil {
-			return nil, err
-		}
-	}
-	for _, id := range ids {
-		gid, err := strconv.Atoi(id)
+	var numbers []int
+	for _, id := range append([]string{u.Uid, u.Gid}, ids...) {
+		n, err := strconv.Atoi(id)
 		if err != nil {
 			return nil, err
 		}
-		a.Groups = append(a.Groups, gid)
+		numbers = append(numbers, n)
 	}
-	return a, nil
+	return &shim.Account{Name: u.Username, Home: u.HomeDir, UID: numbers[0], GID: numbers[1], Groups: numbers[2:]}, nil
 }
 
 // environ returns env as after a login of the account.

@@ -36,7 +36,7 @@ type drawing struct {
 }
 
 func newDrawing(p *Page, t *api.Tree, ascii bool) *drawing {
-	d := &drawing{p: p, t: t, g: unicodeGlyphs, nodes: Index(t), drawn: map[api.Ref]bool{}}
+	d := &drawing{p: p, t: t, g: unicodeGlyphs, nodes: index(t), drawn: map[api.Ref]bool{}}
 	if ascii {
 		d.g = asciiGlyphs
 	}

@@ -11,10 +11,7 @@ import (
 // to end, and their ancestors. The receipt names those of the session itself; those of
 // sessions nested in it died after the end began.
 func KeepEnded(t *api.Tree, r *api.Report) {
-	nodes := make(map[api.Ref]*api.Node, len(t.Nodes))
-	for i := range t.Nodes {
-		nodes[t.Nodes[i].Ref] = &t.Nodes[i]
-	}
+	nodes := index(t)
 	keep := make(map[api.Ref]bool)
 	mark := func(ref api.Ref) {
 		for n := nodes[ref]; n != nil && !keep[n.Ref]; {

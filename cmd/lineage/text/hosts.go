@@ -126,11 +126,8 @@ func writeHosts(p *Page, answers []HostAnswer) {
 // prepend adds a column before the others.
 func (t *table) prepend(header, cell string) {
 	for i := range t.rows {
-		if i == 0 {
-			t.rows[i] = slices.Insert(t.rows[i], 0, header)
-		} else {
-			t.rows[i] = slices.Insert(t.rows[i], 0, cell)
-		}
+		t.rows[i] = slices.Insert(t.rows[i], 0, cell)
 		t.colors[i] = slices.Insert(t.colors[i], 0, "")
 	}
+	t.rows[0][0] = header
 }

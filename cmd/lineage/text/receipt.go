@@ -181,11 +181,10 @@ func Shortfall(r *api.Report) string {
 		pids[why] = append(pids[why], fmt.Sprint(o.PID))
 	}
 	for i, why := range reasons {
-		sep := " "
-		if i > 0 {
-			sep = ", "
-		}
-		s += fmt.Sprintf("%s%s (%s)", sep, why, strings.Join(pids[why], " "))
+		reasons[i] = fmt.Sprintf("%s (%s)", why, strings.Join(pids[why], " "))
+	}
+	if len(reasons) > 0 {
+		s += " " + strings.Join(reasons, ", ")
 	}
 	if r.VerdictWhy != "" {
 		s += "; " + r.VerdictWhy

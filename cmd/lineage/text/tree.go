@@ -4,8 +4,8 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Index has the nodes of a tree by process.
-func Index(t *api.Tree) map[api.Ref]*api.Node {
+// index has the nodes of a tree by process.
+func index(t *api.Tree) map[api.Ref]*api.Node {
 	m := make(map[api.Ref]*api.Node, len(t.Nodes))
 	for i := range t.Nodes {
 		m[t.Nodes[i].Ref] = &t.Nodes[i]
@@ -16,7 +16,7 @@ func Index(t *api.Tree) map[api.Ref]*api.Node {
 // Subtree is the part of t below the process ref. If ref has no start, it is the newest
 // process with that PID.
 func Subtree(t *api.Tree, ref api.Ref) (*api.Tree, bool) {
-	byRef := Index(t)
+	byRef := index(t)
 	var root *api.Node
 	for i := range t.Nodes {
 		n := &t.Nodes[i]

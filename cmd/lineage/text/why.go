@@ -101,7 +101,7 @@ func writeSteps(p *Page, edges []api.Edge) {
 		if depth < len(edges)-1 {
 			command, fate, color = creatorThen(p, edges[len(edges)-2-depth].Creator, command)
 		}
-		row := []string{fmt.Sprintf("%s%s  %s", prefix, Ref(p, e.Child.Ref), command), display.Text(e.Kind), clockOf(p, e), fate}
+		row := []string{fmt.Sprintf("%s%s  %s", prefix, Ref(p, e.Child.Ref), command), display.Text(e.Kind), p.clock(e.Time), fate}
 		if p.cuts() && p.Width < roomForTimes {
 			row = row[:1]
 		}
@@ -111,13 +111,6 @@ func writeSteps(p *Page, edges []api.Edge) {
 	for i := range slices.Backward(edges) {
 		writeStepNotes(p, &edges[i])
 	}
-}
-
-func clockOf(p *Page, e *api.Edge) string {
-	if e.Time == nil {
-		return "-"
-	}
-	return p.clock(e.Time)
 }
 
 // creatorThen says what a creator ran when it created the process, if known, and whether

@@ -56,11 +56,7 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 		if err != nil {
 			return fmt.Errorf("setup: %w", err)
 		}
-		plan := agent.Plan
-		if printed {
-			plan = agent.Show
-		}
-		c, err := plan(home, a.Env, program, undo)
+		c, err := agent.Plan(home, a.Env, program, undo, printed)
 		if err != nil {
 			return fmt.Errorf("setup: left alone: %w", err)
 		}

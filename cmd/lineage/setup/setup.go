@@ -51,40 +51,24 @@ type Change struct {
 	before, after []byte // nil: the file does not exist
 }
 
-// Plan reads an agent's file and plans the change. program is the path of lineage. An error
-// says why the file is left alone.
-func (a Agent) Plan(home string, env func(string) string, program string, undo bool) (*Change, error) {
-	path := a.path(home, env)
-	c, err := a.planAt(path, program, undo)
-	if errors.Is(err, errLink) {
-		if real, broken := filepath.EvalSymlinks(path); broken == nil {
-			err = fmt.Errorf("%w; to change the file that it leads to: lineage setup %s --print | patch %s", err, a.Name, real)
-		}
-	}
-	return c, err
-}
-
-// Show is Plan for a change that is only shown: the file may be behind a symbolic link.
-func (a Agent) Show(home string, env func(string) string, program string, undo bool) (*Change, error) {
-	path := a.path(home, env)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	return a.planAt(path, program, undo)
-}
-
-func (a Agent) path(home string, env func(string) string) string {
+// Plan reads an agent's file and plans the change. program is the path of lineage. The file may
+// be behind a symbolic link only if the change is shown, not written. An error says why the file
+// is left alone.
+func (a Agent) Plan(home string, env func(string) string, program string, undo, shown bool) (*Change, error) {
 	dir := filepath.Join(home, a.dir)
 	if a.dirEnv != "" && filepath.IsAbs(env(a.dirEnv)) {
 		dir = env(a.dirEnv)
 	}
-	return filepath.Join(dir, a.file)
-}
-
-func (a Agent) planAt(path, program string, undo bool) (*Change, error) {
-	c := &Change{Path: path}
+	c := &Change{Path: filepath.Join(dir, a.file)}
+	real, broken := filepath.EvalSymlinks(c.Path)
+	if shown && broken == nil {
+		c.Path = real
+	}
 	var err error
-	if c.before, err = read(c.Path); err != nil {
+	if c.before, err = read(c.Path); errors.Is(err, errLink) && broken == nil {
+		err = fmt.Errorf("%w; to change the file that it leads to: lineage setup %s --print | patch %s", err, a.Name, real)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if a.plugin != "" {

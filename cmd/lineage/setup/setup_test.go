@@ -25,7 +25,7 @@ func home(t *testing.T, a Agent, text string) (dir, path string) {
 
 func apply(t *testing.T, a Agent, dir string, undo bool) *Change {
 	t.Helper()
-	c, err := a.Plan(dir, noEnv, "/usr/local/bin/lineage", undo)
+	c, err := a.Plan(dir, noEnv, "/usr/local/bin/lineage", undo, false)
 	must(t, err)
 	must(t, c.Write())
 	return c
@@ -84,14 +84,14 @@ func TestSetupAndUndo(t *testing.T) {
 					t.Errorf("%s has %d hooks of ours:\n%s", event, n, after)
 				}
 			}
-			if again, err := claude.Plan(dir, noEnv, "/usr/local/bin/lineage", false); err != nil || !again.Empty() {
+			if again, err := claude.Plan(dir, noEnv, "/usr/local/bin/lineage", false, false); err != nil || !again.Empty() {
 				t.Errorf("a second setup changes the file: %v\n%s", err, again.Diff())
 			}
 			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 				t.Errorf("mode %v %v", info.Mode(), err)
 			}
 			// The hook of another version at another path is replaced, not added.
-			moved, err := claude.Plan(dir, noEnv, "/opt/new lineage/lineage", false)
+			moved, err := claude.Plan(dir, noEnv, "/opt/new lineage/lineage", false, false)
 			if err != nil || strings.Count(string(moved.after), " hook claude-code") != len(claude.events) {
 				t.Errorf("%v: %s", err, moved.after)
 			}
@@ -99,7 +99,7 @@ func TestSetupAndUndo(t *testing.T) {
 			if back, err := os.ReadFile(path); err != nil || string(back) != text {
 				t.Errorf("undone: %v %q, want %q", err, back, text)
 			}
-			if again, err := claude.Plan(dir, noEnv, "/usr/local/bin/lineage", true); err != nil || !again.Empty() {
+			if again, err := claude.Plan(dir, noEnv, "/usr/local/bin/lineage", true, false); err != nil || !again.Empty() {
 				t.Errorf("a second undo changes the file: %v", err)
 			}
 		})
@@ -209,7 +209,7 @@ func TestLeftAlone(t *testing.T) {
 				must(t, tt.spoil(path))
 			}
 			for _, undo := range []bool{false, true} {
-				if _, err := tt.agent.Plan(dir, noEnv, "/usr/bin/lineage", undo); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+				if _, err := tt.agent.Plan(dir, noEnv, "/usr/bin/lineage", undo, false); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("undo %v: %v, want %q", undo, err, tt.want)
 				}
 			}
@@ -226,13 +226,13 @@ func TestLeftAlone(t *testing.T) {
 		}
 		dir, path := home(t, claude, "{}")
 		must(t, os.Chown(path, 65534, 65534))
-		if _, err := claude.Plan(dir, noEnv, "/usr/bin/lineage", false); err == nil || !strings.Contains(err.Error(), "belongs to uid 65534") {
+		if _, err := claude.Plan(dir, noEnv, "/usr/bin/lineage", false, false); err == nil || !strings.Contains(err.Error(), "belongs to uid 65534") {
 			t.Error(err)
 		}
 	})
 	t.Run("changed meanwhile", func(t *testing.T) {
 		dir, path := home(t, claude, "{}")
-		c, err := claude.Plan(dir, noEnv, "/usr/bin/lineage", false)
+		c, err := claude.Plan(dir, noEnv, "/usr/bin/lineage", false, false)
 		must(t, err)
 		must(t, os.WriteFile(path, []byte(`{"a": 1}`), 0o644))
 		if err := c.Write(); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {

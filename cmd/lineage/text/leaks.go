@@ -50,14 +50,9 @@ func writeLeaks(p *Page, d *api.Leaks) {
 
 func writeLeak(p *Page, what string, l *api.Leak) {
 	parts := []string{display.Count(l.Processes, "process", "processes")}
-	for _, n := range []struct {
-		n         int
-		one, many string
-	}{{l.Leftovers, "leftover", "leftovers"}, {l.Orphans, "orphan", "orphans"}, {l.Zombies, "zombie", "zombies"}} {
-		if n.n > 0 {
-			parts = append(parts, display.Count(n.n, n.one, n.many))
-		}
-	}
+	parts = append(parts, anyOf(l.Leftovers, "leftover")...)
+	parts = append(parts, anyOf(l.Orphans, "orphan")...)
+	parts = append(parts, anyOf(l.Zombies, "zombie")...)
 	growth := growthText(&l.Growth)
 	if !l.Growth.Known {
 		growth = "growth: " + growth
@@ -93,6 +88,14 @@ func writeLeak(p *Page, what string, l *api.Leak) {
 	for _, held := range heldTexts(l.Ports, l.Locks) {
 		p.Line("  holds %s", held)
 	}
+}
+
+// anyOf counts processes of a kind, if there are any.
+func anyOf(n int, kind string) []string {
+	if n <= 0 {
+		return nil
+	}
+	return []string{display.Count(n, kind, kind+"s")}
 }
 
 // growthText is the growth per hour, or why it is not known.

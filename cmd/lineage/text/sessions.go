@@ -154,14 +154,9 @@ func Title(s *api.Session) string {
 	if s.Live > 0 || s.State == api.StateActive {
 		parts = append(parts, fmt.Sprintf("%d live", s.Live))
 	}
-	for _, n := range []struct {
-		n         int
-		one, many string
-	}{{s.Orphans, "orphan", "orphans"}, {s.Leftovers, "leftover", "leftovers"}, {s.Zombies, "zombie", "zombies"}} {
-		if n.n > 0 {
-			parts = append(parts, display.Count(n.n, n.one, n.many))
-		}
-	}
+	parts = append(parts, anyOf(s.Orphans, "orphan")...)
+	parts = append(parts, anyOf(s.Leftovers, "leftover")...)
+	parts = append(parts, anyOf(s.Zombies, "zombie")...)
 	if s.EndReason != "" {
 		parts = append(parts, s.EndReason)
 	}

@@ -202,25 +202,22 @@ func writeOutside(p *Page, why *WhyDocument) {
 		s := &why.Owns[i]
 		p.Line("  runs %s", membership(s))
 	}
-	t := table{first: true, ragged: !p.cuts()}
-	for i := range slices.Backward(why.Ancestors) {
-		a := &why.Ancestors[i]
-		depth := len(why.Ancestors) - 1 - i
-		prefix := "  "
-		if depth > 0 {
-			prefix += strings.Repeat("   ", min(depth, maxIndent)-1) + "└─ "
-		}
-		t.row(fmt.Sprintf("%s%s  %s", prefix, Ref(p, a.Ref), p.Command(a)), "parent", p.clock(a.Started))
+	if len(why.Ancestors) == 0 {
+		return
 	}
-	if len(t.rows) > 0 {
-		pr := &why.Process
-		prefix := "  " + strings.Repeat("   ", min(len(t.rows), maxIndent)-1) + "└─ "
-		t.row(fmt.Sprintf("%s%s  %s", prefix, Ref(p, pr.Ref), p.Command(pr)), "", p.clock(pr.Started))
-		t.write(p)
-		p.Line("Parents are the kernel's, now: the process that started it may have exited.")
-		if len(why.Owns) == 0 && !p.Wide {
-			p.Line("To make a session of it and of what it started: lineage adopt %d", pr.PID)
+	t := table{first: true, ragged: !p.cuts()}
+	prefix, kind := "  ", "parent"
+	for i, pr := range slices.Backward(append([]api.Process{why.Process}, why.Ancestors...)) {
+		if i == 0 {
+			kind = ""
 		}
+		t.row(fmt.Sprintf("%s%s  %s", prefix, Ref(p, pr.Ref), p.Command(&pr)), kind, p.clock(pr.Started))
+		prefix = "  " + strings.Repeat("   ", min(len(t.rows), maxIndent)-1) + "└─ "
+	}
+	t.write(p)
+	p.Line("Parents are the kernel's, now: the process that started it may have exited.")
+	if len(why.Owns) == 0 && !p.Wide {
+		p.Line("To make a session of it and of what it started: lineage adopt %d", why.Process.PID)
 	}
 }
 

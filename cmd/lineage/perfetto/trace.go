@@ -59,9 +59,7 @@ func (t *Trace) name() string { return "session " + cmp.Or(t.session.Name, t.ses
 
 // Flush writes what is buffered.
 func (t *Trace) Flush() error {
-	if err := t.out.Flush(); t.err == nil {
-		t.err = err
-	}
+	t.err = cmp.Or(t.err, t.out.Flush())
 	return t.err
 }
 
@@ -80,9 +78,7 @@ func (t *Trace) Close(r *api.Report) error {
 	if t.begun {
 		t.emit(event{Phase: sliceEnd, At: ns(t.now), Track: sessionTrack, Name: t.name()})
 	}
-	if t.err == nil {
-		_, t.err = t.out.WriteString("\n]\n")
-	}
+	_, _ = t.out.WriteString("\n]\n") // Flush has the error
 	return t.Flush()
 }
 

@@ -1,6 +1,7 @@
 package perfetto
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -50,18 +51,12 @@ func (n notes) say(name, text string) {
 
 // emit writes an event.
 func (t *Trace) emit(e event) {
-	if t.err != nil {
-		return
-	}
 	e.PID, e.Name = 1, clean(e.Name, maxName)
 	line, err := json.Marshal(&e)
 	if err == nil {
-		_, err = t.out.WriteString(t.separator)
+		_, err = fmt.Fprintf(t.out, "%s%s", t.separator, line) // nothing, after an error
 	}
-	if err == nil {
-		_, err = t.out.Write(line)
-	}
-	t.separator, t.err = ",\n", err
+	t.separator, t.err = ",\n", cmp.Or(t.err, err)
 }
 
 // mark adds an instant to a track.

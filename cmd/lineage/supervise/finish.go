@@ -81,10 +81,8 @@ func (r *runner) insisted(ctx context.Context, l *link, terms int) {
 }
 
 func (r *runner) end(ctx context.Context, l *link, now bool) error {
-	return l.do(ctx, func(c api.Client) error {
-		_, err := c.End(ctx, r.session.ID, api.EndRequest{Now: now})
-		return err
-	})
+	_, err := ask(ctx, l, func(c api.Client) (*api.Report, error) { return c.End(ctx, r.session.ID, api.EndRequest{Now: now}) })
+	return err
 }
 
 // follow returns the receipt when the session is over.
@@ -109,11 +107,7 @@ func (r *runner) stay(ctx context.Context, l *link, root int) *api.Report {
 	if rep.Verdict != "" {
 		return rep
 	}
-	var tree *api.Tree
-	err = l.do(ctx, func(c api.Client) (err error) {
-		tree, err = c.Tree(ctx, r.session.ID, "ancestors")
-		return err
-	})
+	tree, err := ask(ctx, l, func(c api.Client) (*api.Tree, error) { return c.Tree(ctx, r.session.ID, "ancestors") })
 	if err != nil {
 		return r.unknown(err)
 	}
@@ -130,12 +124,8 @@ func (r *runner) stay(ctx context.Context, l *link, root int) *api.Report {
 	return rep
 }
 
-func (r *runner) report(ctx context.Context, l *link, wait time.Duration) (rep *api.Report, err error) {
-	err = l.do(ctx, func(c api.Client) (err error) {
-		rep, err = c.Report(ctx, r.session.ID, wait)
-		return err
-	})
-	return rep, err
+func (r *runner) report(ctx context.Context, l *link, wait time.Duration) (*api.Report, error) {
+	return ask(ctx, l, func(c api.Client) (*api.Report, error) { return c.Report(ctx, r.session.ID, wait) })
 }
 
 // unknown is the receipt if the daemon gave none. The kernel still ends the session;

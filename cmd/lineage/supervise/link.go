@@ -33,19 +33,19 @@ func newLink(c api.Client, connect, dial func(context.Context) (api.Client, erro
 	return &link{connect: connect, dial: dial, client: c}
 }
 
-// do calls f with a client, and again if the daemon was lost meanwhile.
-func (l *link) do(ctx context.Context, f func(api.Client) error) error {
+// ask calls f with a client, and again if the daemon was lost meanwhile.
+func ask[T any](ctx context.Context, l *link, f func(api.Client) (T, error)) (answer T, err error) {
 	for n := 0; ; n++ {
 		c, err := l.get(ctx)
 		if err != nil {
-			return err
+			return answer, err
 		}
-		err = f(c)
+		answer, err = f(c)
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return answer, ctx.Err()
 		}
 		if !lost(err) || n == reconnects {
-			return err
+			return answer, err
 		}
 		l.drop(c)
 	}

@@ -20,11 +20,11 @@ func TestLinkAsksAgain(t *testing.T) {
 		}
 		l := newLink(&apitest.Client{}, dial, dial)
 		n := 0
-		err := l.do(t.Context(), func(api.Client) error {
+		_, err := ask(t.Context(), l, func(api.Client) (int, error) {
 			if n++; n == 1 {
-				return api.NewError(code, "lngtest", "")
+				return n, api.NewError(code, "lngtest", "")
 			}
-			return nil
+			return n, nil
 		})
 		if n != calls || dials != calls-1 || (err == nil) != (calls == 2) {
 			t.Errorf("%s: %d calls, %d dials, %v", code, n, dials, err)

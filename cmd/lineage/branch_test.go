@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -31,15 +32,6 @@ func TestEndBranch(t *testing.T) {
 	}
 }
 
-// A PID alone means the process that has it now.
-func TestEndBranchByPID(t *testing.T) {
-	f := newFake()
-	pid, _, _ := strings.Cut(member(f).String(), "@")
-	if code, _, stderr := newWorld(t, f).run("end", "--branch", "--yes", "--now", pid); code != 0 || !slices.Equal(f.Got.Branches, []string{member(f).String() + " now"}) {
-		t.Errorf("exit %d, %s, asked: %v", code, stderr, f.Got.Branches)
-	}
-}
-
 func TestEndBranchDryRun(t *testing.T) {
 	f := newFake()
 	code, stdout, stderr := newWorld(t, f).run("end", "--branch", "--dry-run", member(f).String())
@@ -56,12 +48,16 @@ func TestEndBranchDryRun(t *testing.T) {
 	}
 }
 
-// The daemon gets the token of the plan, and refuses if the plan does not hold any more.
-func TestEndBranchUnderAPlan(t *testing.T) {
-	f := newFake()
-	code, _, stderr := newWorld(t, f).run("end", "--branch", "--yes", "--if-plan", "5f3a9c01", member(f).String())
-	if want := member(f).String() + " plan=5f3a9c01"; code != 0 || !slices.Equal(f.Got.Branches, []string{want}) {
-		t.Errorf("exit %d, %s, asked: %q, want %q", code, stderr, f.Got.Branches, want)
+// A PID alone means the process that has it now. The daemon gets the token of the plan, and refuses
+// if the plan does not hold any more.
+func TestEndBranchRequests(t *testing.T) {
+	for args, want := range map[string]string{"PID --now": "MEMBER now", "MEMBER --if-plan 5f3a9c01": "MEMBER plan=5f3a9c01"} {
+		f := newFake()
+		named := strings.NewReplacer("PID", fmt.Sprint(member(f).PID), "MEMBER", member(f).String())
+		code, _, stderr := newWorld(t, f).run(strings.Fields("end --branch --yes " + named.Replace(args))...)
+		if code != 0 || !slices.Equal(f.Got.Branches, []string{named.Replace(want)}) {
+			t.Errorf("%s: exit %d, %s, asked: %q, want %q", args, code, stderr, f.Got.Branches, want)
+		}
 	}
 }
 

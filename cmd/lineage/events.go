@@ -83,14 +83,13 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 // broke, as long as there is progress.
 func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery, format string) error {
 	p := a.Page(a.Stdout, format == "wide")
-	enc := p.JSON()
 	for {
 		from := q.From
 		err := c.Events(ctx, q, func(ev *api.Event) error {
 			if ev.Seq != 0 {
 				q.From = uint64(ev.Seq) + 1
 			}
-			if err := a.writeEvent(p, enc, format, ev); err != nil {
+			if err := a.writeEvent(p, format, ev); err != nil {
 				return err
 			}
 			return p.Flush()
@@ -103,14 +102,14 @@ func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery,
 	}
 }
 
-func (a *app) writeEvent(p *text.Page, enc interface{ Encode(any) error }, format string, ev *api.Event) error {
+func (a *app) writeEvent(p *text.Page, format string, ev *api.Event) error {
 	if ev.Kind == "heartbeat" {
 		return nil
 	}
 	switch format {
 	case "json", "jsonl":
 		ev.Kind = cmp.Or(ev.Kind, "event")
-		return enc.Encode(ev)
+		return p.JSON().Encode(ev)
 	case "yaml":
 		ev.Kind = cmp.Or(ev.Kind, "event")
 		p.Line("---")

@@ -47,9 +47,6 @@ func historyTable(p *Page, sessions []api.Session) table {
 		if p.all() {
 			row = append(row, rootCommand(p, s))
 		}
-		for i := range row {
-			row[i] = display.Text(row[i])
-		}
 		t.paintedRow([]string{bold, "", "", "", "", verdictColor(s.Verdict)}, row...)
 	}
 	return t

@@ -79,7 +79,7 @@ func writeLeak(p *Page, what string, l *api.Leak) {
 		if !c.Growth.Known && !l.Growth.Known {
 			growth = "" // already shown
 		}
-		t.row("", display.Text(c.Comm), fmt.Sprintf("×%d", c.Processes), display.Size(c.RSSBytes), display.Text(growth))
+		t.row("", c.Comm, fmt.Sprintf("×%d", c.Processes), display.Size(c.RSSBytes), growth)
 	}
 	t.write(p)
 	if n := len(l.Commands) - mostCommands; n > 0 && !p.Wide {

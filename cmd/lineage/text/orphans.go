@@ -67,9 +67,6 @@ func writeOrphans(p *Page, items []api.Orphan) {
 			}
 			row = append(row, uid, creator, cmp.Or(o.Cgroup, "-"))
 		}
-		for i := range row {
-			row[i] = display.Text(row[i])
-		}
 		t.paintedRow([]string{"", color}, row...)
 	}
 	t.write(p)
@@ -157,7 +154,7 @@ func writeHostOrphans(p *Page, doc *HostOrphans) {
 		if o.Terminal != "" {
 			holds = append(holds, "dead terminal "+o.Terminal)
 		}
-		t.row(Ref(p, o.Ref), uid, display.Size(o.RSSBytes), p.since(o.Started), display.Text(strings.Join(holds, ", ")), p.Command(&o.Process))
+		t.row(Ref(p, o.Ref), uid, display.Size(o.RSSBytes), p.since(o.Started), strings.Join(holds, ", "), p.Command(&o.Process))
 	}
 	t.write(p)
 	for _, s := range doc.Unknown {

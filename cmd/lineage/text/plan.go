@@ -52,12 +52,12 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 	var t table
 	for i := range plan.Processes {
 		pr := &plan.Processes[i]
-		why := display.Text(pr.Why)
+		why := pr.Why
 		color := ""
 		if !pr.Killable {
-			why, color = why+"; could not be killed: "+display.Text(pr.Reason), red
+			why, color = why+"; could not be killed: "+pr.Reason, red
 		} else if pr.Reason != "" {
-			why, color = why+"; "+display.Text(pr.Reason), yellow
+			why, color = why+"; "+pr.Reason, yellow
 		}
 		t.paintedRow([]string{"", "", color}, "", Ref(p, pr.Ref), why, p.Command(&pr.Process))
 	}

@@ -42,7 +42,7 @@ func writePolicy(p *Page, doc *api.Policy) {
 		if !p.Wide {
 			value = Fit(value, 60)
 		}
-		t.row(display.Text(v.Key), value, display.Text(v.Origin))
+		t.row(v.Key, value, v.Origin)
 	}
 	t.write(p)
 }

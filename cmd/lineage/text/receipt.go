@@ -71,7 +71,7 @@ func writeReport(p *Page, receipt Receipt) {
 	}
 	for i, z := range r.Zombies {
 		if p.Wide || zombies[reapers[i]] <= equalRows {
-			t.row("", Ref(p, z.Ref), "zombie", display.Text(cmp.Or(z.Comm, "?"))+", waits to be reaped by "+reapers[i])
+			t.row("", Ref(p, z.Ref), "zombie", cmp.Or(z.Comm, "?")+", waits to be reaped by "+reapers[i])
 		}
 	}
 	t.write(p)

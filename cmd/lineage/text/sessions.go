@@ -63,9 +63,6 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 		if p.all() {
 			row = append(row, rootCommand(p, s))
 		}
-		for i := range row {
-			row[i] = display.Text(row[i])
-		}
 		t.paintedRow([]string{bold, "", stateColor(s.State)}, row...)
 	}
 	return t
@@ -120,7 +117,7 @@ func rootName(s *api.Session) string {
 	if s.Root == nil {
 		return "-"
 	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", s.Root.PID, display.Text(s.Root.Comm)))
+	return strings.TrimSpace(fmt.Sprintf("%d %s", s.Root.PID, s.Root.Comm))
 }
 
 func rootCommand(p *Page, s *api.Session) string {

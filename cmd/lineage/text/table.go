@@ -3,12 +3,14 @@ package text
 import (
 	"slices"
 	"strings"
+
+	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // minCell is the least width to which a cell is cut to make room for the others.
 const minCell = 8
 
-// table aligns rows of sanitised cells. On a terminal it leaves out the columns named
+// table aligns rows of cells, which it sanitises. On a terminal it leaves out the columns named
 // in drop, in that order, until the rest fits; then it cuts the widest ones.
 type table struct {
 	rows   [][]string
@@ -21,6 +23,9 @@ type table struct {
 func (t *table) row(cells ...string) { t.paintedRow(nil, cells...) }
 
 func (t *table) paintedRow(colors []string, cells ...string) {
+	for i := range cells {
+		cells[i] = display.Text(cells[i])
+	}
 	t.rows = append(t.rows, cells)
 	t.colors = append(t.colors, append(colors[:len(colors):len(colors)], make([]string, max(len(cells)-len(colors), 0))...))
 }

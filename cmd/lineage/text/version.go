@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
 )
 
 // VersionDocument is the document of `version -o json`.
@@ -51,11 +50,11 @@ func writeVersion(p *Page, doc *VersionDocument, socket string, daemonErr error)
 	switch {
 	case doc.Daemon != nil:
 		v := doc.Daemon
-		t.row("daemon", display.Text(fmt.Sprintf("%s, api %d, abi %s, level %d, pid %d, %s", v.Version, v.API, v.ABI, v.Level, v.PID, socket)))
+		t.row("daemon", fmt.Sprintf("%s, api %d, abi %s, level %d, pid %d, %s", v.Version, v.API, v.ABI, v.Level, v.PID, socket))
 	case foreign != nil:
-		t.row("daemon", display.Text(foreign.Message))
+		t.row("daemon", foreign.Message)
 	default:
-		t.row("daemon", display.Text("none at "+socket))
+		t.row("daemon", "none at "+socket)
 	}
 	t.write(p)
 }

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,6 +18,17 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	os.Exit(m.Run())
+}
+
+// program runs the program, with variables besides ours.
+func program(t *testing.T, args []string, env ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = slices.Concat(os.Environ(), []string{asProgram + "=1"}, env)
+	var out, err strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &err
+	_ = cmd.Run() // its exit code says it
+	return out.String(), err.String(), cmd.ProcessState.ExitCode()
 }
 
 // The program, main and its exit included: what works without a daemon, and the errors
@@ -38,14 +48,8 @@ func TestProgram(t *testing.T) {
 		"tree -i testdata/tree.golden",
 		"__complete end",
 	} {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], strings.Fields(line)...)
-		cmd.Env = append(os.Environ(), asProgram+"=1", "LINEAGE_SOCKET="+socket)
-		var stdout, stderr bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&all, "$ lineage %s\n%s--- stderr\n%s--- exit %d\n\n", line, &stdout, &stderr, cmd.ProcessState.ExitCode())
+		stdout, stderr, code := program(t, strings.Fields(line), "LINEAGE_SOCKET="+socket)
+		fmt.Fprintf(&all, "$ lineage %s\n%s--- stderr\n%s--- exit %d\n\n", line, stdout, stderr, code)
 	}
 	golden(t, "program", strings.ReplaceAll(all.String(), socket, "SOCKET"))
 }

@@ -13,12 +13,7 @@ import (
 // setUp runs setup as a user whose home is a directory.
 func setUp(t *testing.T, home string, args ...string) (out, complaint string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"setup"}, args...)...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "HOME="+home, "SUDO_UID=", "CLAUDE_CONFIG_DIR=")
-	var stdout, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	_ = cmd.Run()
-	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+	return program(t, append([]string{"setup"}, args...), "HOME="+home, "SUDO_UID=", "CLAUDE_CONFIG_DIR=")
 }
 
 // Settings that are kept in a repository are a link into it. They are left alone, and

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,42 +15,6 @@ func TestTopOffATerminal(t *testing.T) {
 	if _, top, _ := w.run("top"); top != tree {
 		t.Errorf("top prints\n%s\ntree prints\n%s", top, tree)
 	}
-}
-
-func TestTopErrors(t *testing.T) {
-	for _, tt := range []struct {
-		line, theme string
-		code        int
-		says        string
-	}{
-		{"top nosuch", "", 3, "session nosuch: not found"},
-		{"top a b", "", 2, `unexpected argument "b"`},
-		{"top --theme night", "", 2, "must be one of auto, dark, light, contrast, mono"},
-		{"top -H web1 build", "", 2, "SESSION and --input are for one host, not with -H"},
-		{"top -H web1 -i x", "", 2, "SESSION and --input are for one host, not with -H"},
-		{"top -H web1 --socket /x", "", 2, "--socket is for the daemon of this host"},
-		{"top -H " + strings.Repeat("w,", 5) + "-x", "", 2, "must not begin with -"},
-		{"top -H " + manyHosts(33), "", 2, "33 hosts are too many: at most 32 can be watched at once"},
-		{"top", "night", 2, `LINEAGE_THEME: invalid theme "night": must be one of auto, dark, light, contrast, mono`},
-	} {
-		w := newWorld(t, newFake())
-		w.vars["LINEAGE_THEME"] = tt.theme
-		code, stdout, stderr := w.run(strings.Fields(tt.line)...)
-		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.says) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s%s", tt.line, code, stdout, stderr)
-		}
-	}
-	if code, _, stderr := newWorld(t, nil).run("top"); code != 5 {
-		t.Errorf("no daemon: exit %d, %s", code, stderr)
-	}
-}
-
-func manyHosts(n int) string {
-	var list []string
-	for i := range n {
-		list = append(list, fmt.Sprintf("web%d", i))
-	}
-	return strings.Join(list, ",")
 }
 
 func TestTopTheme(t *testing.T) {
@@ -70,6 +33,12 @@ func TestTopTheme(t *testing.T) {
 		if err != nil || got != tt.want {
 			t.Errorf("%+v: %s, %v", tt, got, err)
 		}
+	}
+	w := newWorld(t, newFake())
+	w.vars["LINEAGE_THEME"] = "night"
+	want := "lineage: top: LINEAGE_THEME: invalid theme \"night\": must be one of auto, dark, light, contrast, mono\n"
+	if code, stdout, stderr := w.run("top"); code != 2 || stdout != "" || stderr != want {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 }
 

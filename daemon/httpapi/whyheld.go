@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -23,10 +24,7 @@ import (
 
 func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	port, err := strconv.ParseUint(q.Get("port"), 10, 16)
-	proto := q.Get("proto")
-	if proto == "" {
-		proto = "tcp"
-	}
+	proto := cmp.Or(q.Get("proto"), "tcp")
 	if err != nil || port == 0 || proto != "tcp" && proto != "udp" || q.Has("device") || q.Has("inode") {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid port %q or proto %q: must be 1 to 65535, and tcp or udp", q.Get("port"), proto), "")
 	}
@@ -36,15 +34,15 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 	return h.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), fmt.Sprintf("no listener found on %d/%s", port, proto), func(ctx context.Context) (held found) {
 		held.Held, held.waits = h.holdings.Reader().Listeners(ctx, proto, uint16(port))
 		if proto == "tcp" {
-			held.Ports = h.told(c, held.Ports, uint16(port))
+			held.Ports = h.reported(c, held.Ports, uint16(port))
 		}
 		return held
 	})
 }
 
-// told adds members that listen but that procfs did not show: there was no time, or a process
+// reported adds members that listen but that procfs did not show: there was no time, or a process
 // may not be read.
-func (h *processes) told(c access.Caller, found []resources.Port, port uint16) []resources.Port {
+func (h *processes) reported(c access.Caller, found []resources.Port, port uint16) []resources.Port {
 	listening, err := registry.AskFor(h.registry, c, func(v registry.View) []resources.Port { return h.holdings.Listening(v, port) })
 	if err != nil {
 		return found
@@ -97,15 +95,14 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 	}
 	defer done()
 	held := find(ctx)
-	ids := held.holders()
+	holders := held.holders()
 	d := api.Holders{Head: api.NewHead("holders"), Items: []api.Why{}, TimeWait: held.waits, Unknown: held.Unknown}
-	for _, id := range ids {
-		if id.IsZero() {
-			mine, _ := held.by(id)
-			d.Items = append(d.Items, api.Why{Holds: document.Holds(mine, nil)})
+	for _, x := range holders {
+		if x.id.IsZero() {
+			d.Items = append(d.Items, api.Why{Holds: document.Holds(x.Held, nil)})
 			continue
 		}
-		p, t, err := h.find.Look(id, true, c)
+		p, t, err := h.find.Look(x.id, true, c)
 		if p == nil || err != nil {
 			continue // it is gone by now
 		}
@@ -114,12 +111,11 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 			continue
 		}
 		h.find.Enrich(c, p)
-		why, err := h.find.Why(id, true, p, c)
+		why, err := h.find.Why(x.id, true, p, c)
 		if err != nil {
 			return err
 		}
-		mine, files := held.by(id)
-		why.Holds = document.Holds(mine, files)
+		why.Holds = document.Holds(x.Held, x.files)
 		d.Items = append(d.Items, why)
 	}
 	switch {
@@ -141,48 +137,40 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 // maxItems bounds the processes of one answer.
 const maxItems = 64
 
-// holders names them, each once.
-func (f *found) holders() (ids []tracer.Identity) {
-	seen := make(map[tracer.Identity]bool)
-	add := func(id tracer.Identity) {
-		switch {
-		case seen[id]:
-		case len(ids) == maxItems:
-			f.Unknown = append(f.Unknown[:len(f.Unknown):len(f.Unknown)], fmt.Sprintf("more than %d processes", maxItems))
-			seen[id] = true
-		default:
-			seen[id] = true
-			ids = append(ids, id)
-		}
-	}
-	for i := range f.Ports {
-		add(f.Ports[i].Holder)
-	}
-	for i := range f.Locks {
-		add(f.Locks[i].Holder)
-	}
-	for i := range f.files {
-		add(f.files[i].Holder)
-	}
-	return ids
+// holder is a process with what it holds of what was asked for.
+type holder struct {
+	id tracer.Identity
+	resources.Held
+	files []resources.File
 }
 
-// by returns what one of them holds of it.
-func (f *found) by(id tracer.Identity) (held resources.Held, files []resources.File) {
-	for _, p := range f.Ports {
-		if p.Holder == id {
-			held.Ports = append(held.Ports, p)
+// holders lists the processes that hold something of it.
+func (f *found) holders() (all []*holder) {
+	seen := make(map[tracer.Identity]*holder)
+	of := func(id tracer.Identity) *holder {
+		h := seen[id]
+		if h == nil {
+			h = &holder{id: id}
+			seen[id] = h
+			if len(all) < maxItems {
+				all = append(all, h)
+			} else {
+				f.Unknown = append(f.Unknown[:len(f.Unknown):len(f.Unknown)], fmt.Sprintf("more than %d processes", maxItems))
+			}
 		}
+		return h
+	}
+	for _, p := range f.Ports {
+		h := of(p.Holder)
+		h.Ports = append(h.Ports, p)
 	}
 	for _, l := range f.Locks {
-		if l.Holder == id {
-			held.Locks = append(held.Locks, l)
-		}
+		h := of(l.Holder)
+		h.Locks = append(h.Locks, l)
 	}
 	for _, o := range f.files {
-		if o.Holder == id {
-			files = append(files, o)
-		}
+		h := of(o.Holder)
+		h.files = append(h.files, o)
 	}
-	return held, files
+	return all
 }

@@ -191,12 +191,7 @@ func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c ac
 	if _, err := h.registry.Resync(registry.CauseMoved); err != nil {
 		h.log.Error().Err(err).Msg("state of the kernel side not read")
 	}
-	d, err := registry.Ask(h.registry, func(v registry.View) (d api.Session) {
-		if x := v.Session(info.ID); x != nil {
-			d = v.Document(x, c)
-		}
-		return d
-	})
+	d, err := documentOf(h.registry, info.ID, c)
 	if err != nil {
 		return err
 	}
@@ -205,6 +200,16 @@ func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c ac
 	h.access.Done(c, access.Adopt, d.ID)
 	d.Head, d.Warnings = api.NewHead("session"), h.leftOut(c, info.ID)
 	return reply(w, http.StatusCreated, d)
+}
+
+// documentOf is a session as it is now; empty if it is gone.
+func documentOf(r *registry.Registry, id tracer.SessionID, c access.Caller) (api.Session, error) {
+	return registry.Ask(r, func(v registry.View) (d api.Session) {
+		if x := v.Session(id); x != nil {
+			d = v.Document(x, c)
+		}
+		return d
+	})
 }
 
 // mayAdopt decides about a process and the sessions that it is in: once adopted it

@@ -122,10 +122,7 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 		return err
 	}
 	report, err := lookup.Ask(h.find, to.id.String(), c, access.End, reportFor(c))
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusAccepted, report)
+	return send(w, http.StatusAccepted, report, err)
 }
 
 // target is the session of a request, as it was found.
@@ -208,10 +205,7 @@ func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller
 	})
 	if lookup.IsNotFound(err) {
 		report, err := h.archive.Report(r.Context(), r.PathValue("s"), c, access.Read, err)
-		if err != nil {
-			return err
-		}
-		return reply(w, http.StatusOK, report)
+		return send(w, http.StatusOK, report, err)
 	}
 	if err != nil {
 		return err

@@ -35,10 +35,7 @@ func (h *past) getHistory(w http.ResponseWriter, r *http.Request, c access.Calle
 		}
 	}
 	d, err := h.archive.Ended(r.Context(), x, c)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, d)
+	return send(w, http.StatusOK, d, err)
 }
 
 // between reads the ends of a time range; absent ones are zero.

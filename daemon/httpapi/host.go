@@ -33,19 +33,13 @@ func (h *host) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Calle
 
 func (h *host) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
 	d, err := h.status.Document(c)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, d)
+	return send(w, http.StatusOK, d, err)
 }
 
 // getHealth is for probes: short, and not about the host's sessions.
 func (h *host) getHealth(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
 	d, err := h.status.Health()
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, d)
+	return send(w, http.StatusOK, d, err)
 }
 
 // getMetrics is /metrics on the socket.

@@ -96,12 +96,7 @@ func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller
 
 // reply sends the session that processes were handed over to.
 func (h *keeps) reply(w http.ResponseWriter, id, from tracer.SessionID, all []tracer.Identity, c access.Caller) error {
-	d, err := registry.Ask(h.registry, func(v registry.View) (d api.Session) {
-		if x := v.Session(id); x != nil {
-			d = v.Document(x, c)
-		}
-		return d
-	})
+	d, err := documentOf(h.registry, id, c)
 	if err != nil {
 		return err
 	}

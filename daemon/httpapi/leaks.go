@@ -60,8 +60,5 @@ func (h *growth) getLeaks(w http.ResponseWriter, r *http.Request, c access.Calle
 			d.KeepUnmatched = h.rules.KeepUnmatched()
 		}
 	}
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, d)
+	return send(w, http.StatusOK, d, err)
 }

@@ -40,8 +40,5 @@ func (h marking) postMark(w http.ResponseWriter, r *http.Request, c access.Calle
 		return h.access.Refuse(c, access.Mark, what, access.Decision{Why: "it is not an ancestor of the caller in the caller's session"})
 	}
 	d, err := h.marks.Mark(c, agent, &req)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, d)
+	return send(w, http.StatusOK, d, err)
 }

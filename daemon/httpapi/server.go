@@ -229,6 +229,14 @@ func reply(w http.ResponseWriter, status int, doc any) error {
 	return nil
 }
 
+// send sends a document, unless err says why there is none.
+func send(w http.ResponseWriter, status int, doc any, err error) error {
+	if err != nil {
+		return err
+	}
+	return reply(w, status, doc)
+}
+
 // methods are those that the path of a request has a route for.
 func methods(mux *http.ServeMux, r *http.Request) (all []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {

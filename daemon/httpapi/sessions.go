@@ -50,10 +50,7 @@ func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.
 	if err == nil && state != "live" {
 		err = h.archive.AddEnded(r.Context(), &d, q.Get("name"), c)
 	}
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, d)
+	return send(w, http.StatusOK, d, err)
 }
 
 func (h *sessions) getSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
@@ -73,10 +70,7 @@ func (h *sessions) getSession(w http.ResponseWriter, r *http.Request, c access.C
 		}
 		return reply(w, http.StatusOK, p.Document())
 	}
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, d)
+	return send(w, http.StatusOK, d, err)
 }
 
 // getTree sends a session's processes, nested sessions included. Of an ended session it

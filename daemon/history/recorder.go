@@ -123,7 +123,7 @@ func (r *Recorder) Begin() {
 // does not answer; the journal is closed when the disk answers after all.
 func (r *Recorder) End() {
 	if r.done == nil {
-		_ = r.journal.Close() // nothing was written
+		r.journal.Close() // nothing was written
 		return
 	}
 	r.cancel()
@@ -131,12 +131,12 @@ func (r *Recorder) End() {
 	defer timer.Stop()
 	select {
 	case <-r.done:
-		_ = r.journal.Close()
+		r.journal.Close()
 	case <-timer.C:
 		r.log.Error().Str(logging.KeyPath, r.journal.Path()).Msg("the end of the history was not written in time")
 		go func() {
 			<-r.done
-			_ = r.journal.Close()
+			r.journal.Close()
 		}()
 	}
 }

@@ -26,11 +26,7 @@ func newRecorder(t *testing.T) (r *Recorder, execs func(n int)) {
 	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{Boot: "boot"})
 	r = New(f.R, ring, j, "boot", f.Clock, policy.Default().Redact, zerolog.Nop())
 	f.R.Attach(ring.Hooks(), r.Hooks())
-	t.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(j.Close)
 	f.Run()
 	s := f.Session(100, 0)
 	exec := tracer.Event{Type: tracer.EventExec, Time: 1, Process: f.K.Proc(100).Identity, Session: s.ID(), Filename: []byte("/bin/a"), Argv: []byte("a\x00")}

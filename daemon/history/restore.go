@@ -33,7 +33,7 @@ func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Cl
 	return journal.Open(path, journal.Options{
 		Boot: boot, MaxAge: maxAge, MaxBytes: maxBytes,
 		Now: func() time.Time { return c.Zero().Add(time.Duration(c.Boottime())) }, // the clock of what is written
-		Told: func(err error, aside string) {
+		Changed: func(err error, aside string) {
 			switch {
 			case aside != "":
 				log.Error().Err(err).Str(logging.KeyPath, path).Str(logging.KeyFile, aside).Msg("history set aside, a new one begun")

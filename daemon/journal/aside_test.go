@@ -70,7 +70,7 @@ func TestSetAside(t *testing.T) {
 				t.Fatal(err)
 			}
 			var told []string
-			j := Open(path, Options{Boot: "b1", Now: func() time.Time { return noon }, Told: func(_ error, aside string) {
+			j := Open(path, Options{Boot: "b1", Now: func() time.Time { return noon }, Changed: func(_ error, aside string) {
 				if aside != "" {
 					told = append(told, aside)
 				}
@@ -81,7 +81,7 @@ func TestSetAside(t *testing.T) {
 				t.Errorf("%+v %v", got, err)
 			}
 			if len(told) != 1 || !strings.HasPrefix(told[0], path+"."+tt.kind+"-") || j.Err() != nil {
-				t.Fatalf("told %q, err %v", told, j.Err())
+				t.Fatalf("aside %q, err %v", told, j.Err())
 			}
 			if after, err := os.ReadFile(told[0]); err != nil || string(after) != string(before) {
 				t.Errorf("what was set aside is not what was there: %v", err)

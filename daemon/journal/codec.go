@@ -46,7 +46,7 @@ var writers = sync.Pool{New: func() any {
 func encode(records []Record) ([]byte, error) {
 	plain := binary.AppendUvarint([]byte{format}, uint64(len(records)))
 	var seq, at uint64
-	said := newClaims()
+	claimed := newClaims()
 	for i := range records {
 		r := &records[i]
 		for _, v := range [...]uint64{
@@ -66,7 +66,7 @@ func encode(records []Record) ([]byte, error) {
 		for _, b := range [...][]byte{bytes.TrimRight(r.Comm[:], "\x00"), r.Filename, r.Argv, address(r.Address)} {
 			plain = append(binary.AppendUvarint(plain, uint64(len(b))), b...)
 		}
-		plain = said.append(plain, r.Claim)
+		plain = claimed.append(plain, r.Claim)
 		seq, at = r.Seq, r.Time
 	}
 	if len(plain) > maxPlain {
@@ -95,7 +95,7 @@ func decode(packed []byte) ([]Record, error) {
 	n := d.uint(MaxBlock)
 	records := make([]Record, 0, n)
 	var seq, at uint64
-	var said unpacked
+	var claimed unpacked
 	for range n {
 		var r Record
 		r.Seq = seq + d.uint(^uint64(0))
@@ -119,7 +119,7 @@ func decode(packed []byte) ([]Record, error) {
 		copy(r.Comm[:len(r.Comm)-1], d.text())
 		r.Filename, r.Argv = d.text(), d.text()
 		d.address(&r.Address)
-		r.Claim = d.claim(&said)
+		r.Claim = d.claim(&claimed)
 		if d.bad || r.Seq < seq {
 			return nil, errBlock
 		}

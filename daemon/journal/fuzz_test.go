@@ -28,7 +28,8 @@ var sample = sync.OnceValues(func() ([]byte, error) {
 			Processes: []Process{{PID: 5, Start: n, Session: tracer.SessionID(n), Doc: []byte(`{}`)}}}
 		err = errors.Join(err, j.Write(context.Background(), &b))
 	}
-	if err := errors.Join(err, j.Close()); err != nil {
+	j.Close()
+	if err != nil {
 		return nil, err
 	}
 	return os.ReadFile(path)

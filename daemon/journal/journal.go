@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ErrUnusable means that the history cannot be read or written now. Err returns why.
+// ErrUnusable means that the history cannot be read or written now. Degraded returns why.
 var ErrUnusable = errors.New("the history is not available")
 
 // The pause after a failure.
@@ -27,9 +27,9 @@ type Options struct {
 	MaxAge   time.Duration // of what is kept; 0: any
 	MaxBytes int64         // of the file; default 1 GiB
 	Now      func() time.Time
-	// Told is called when the history becomes unusable, with the reason, when it works
+	// Changed is called when the history becomes unusable, with the reason, when it works
 	// again, with nil, and when a file was set aside, with its new name.
-	Told func(err error, aside string)
+	Changed func(err error, aside string)
 }
 
 // Stats are the journal's counters since Open, and its size.
@@ -75,23 +75,16 @@ func Open(path string, o Options) *Journal {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Told == nil {
-		o.Told = func(error, string) {}
+	if o.Changed == nil {
+		o.Changed = func(error, string) {}
 	}
 	j := &Journal{path: path, o: o}
-	j.say(j.open(context.Background()))
+	j.note(j.open(context.Background()))
 	return j
 }
 
 // Path is where the history is.
 func (j *Journal) Path() string { return j.path }
-
-// Err returns why nothing is kept now; nil: the journal works.
-func (j *Journal) Err() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.err
-}
 
 // Degraded is what users must know, empty if all is well.
 func (j *Journal) Degraded() (why []string) {
@@ -138,13 +131,13 @@ func (j *Journal) replace(ctx context.Context, why error) error {
 	j.aside = fmt.Sprintf("%s: %v", to, why)
 	j.stats.Aside++
 	j.mu.Unlock()
-	j.o.Told(why, to)
+	j.o.Changed(why, to)
 	err = j.connect(ctx)
 	j.checked = j.opened // there is nothing in it
 	return err
 }
 
-func (j *Journal) connect(ctx context.Context) error {
+func (j *Journal) connect(ctx context.Context) (err error) {
 	if err := take(j.path); err != nil {
 		return err
 	}
@@ -157,28 +150,31 @@ func (j *Journal) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var w *sql.DB
+	defer func() {
+		if err == nil {
+			return
+		}
+		r.Close()
+		if w != nil {
+			w.Close()
+		}
+	}()
 	fresh := true
 	if st.Size() > 0 {
 		if fresh, err = known(ctx, r); err != nil {
-			r.Close()
 			return err
 		}
 	}
-	w, err := connect(j.path, writer(fresh, j.o.MaxBytes))
-	if err != nil {
-		r.Close()
+	if w, err = connect(j.path, writer(fresh, j.o.MaxBytes)); err != nil {
 		return err
 	}
 	if fresh {
 		if err := makeSchema(ctx, w); err != nil {
-			w.Close()
-			r.Close()
 			return err
 		}
 	}
 	if j.opened, err = fileAt(j.path); err != nil {
-		w.Close()
-		r.Close()
 		return err
 	}
 	j.mu.Lock()
@@ -198,8 +194,8 @@ func (j *Journal) disconnect() {
 	}
 }
 
-// say notes the result of a try, and reports it if it changed.
-func (j *Journal) say(err error) {
+// note notes the result of a try, and reports it if it changed.
+func (j *Journal) note(err error) {
 	j.mu.Lock()
 	before := j.err
 	j.err = err
@@ -211,7 +207,7 @@ func (j *Journal) say(err error) {
 		j.pause = min(max(2*j.pause, firstPause), maxPause)
 	}
 	if (err == nil) != (before == nil) {
-		j.o.Told(err, "")
+		j.o.Changed(err, "")
 	}
 }
 
@@ -223,9 +219,7 @@ func (j *Journal) Due() bool {
 // Check reads the file's structure, all of it, once; a damaged file is set
 // aside. It may take seconds for each GiB, and is done before the first Write.
 func (j *Journal) Check(ctx context.Context) error {
-	j.mu.Lock()
-	w := j.writer
-	j.mu.Unlock()
+	w := j.writing()
 	switch {
 	case w == nil:
 		return ErrUnusable
@@ -243,29 +237,32 @@ func (j *Journal) Check(ctx context.Context) error {
 }
 
 // Close ends the writing. What Write accepted is on disk.
-func (j *Journal) Close() error {
-	j.mu.Lock()
-	w := j.writer
-	j.mu.Unlock()
-	if w != nil && j.checked == j.opened {
+func (j *Journal) Close() {
+	if w := j.writing(); w != nil && j.checked == j.opened {
 		// The log is emptied into the file; if it cannot be, it stays and is
 		// read at the next open.
 		_, _ = w.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 	j.disconnect()
-	return nil
 }
 
 // size gives the bytes in use in the file.
-func size(ctx context.Context, q query) (int64, error) {
+func size(ctx context.Context, db *sql.DB) (int64, error) {
 	var pages, free int64
-	if err := q.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
+	if err := db.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
 		return 0, fmt.Errorf("read size: %w", err)
 	}
-	if err := q.QueryRowContext(ctx, "PRAGMA freelist_count").Scan(&free); err != nil {
+	if err := db.QueryRowContext(ctx, "PRAGMA freelist_count").Scan(&free); err != nil {
 		return 0, fmt.Errorf("read size: %w", err)
 	}
 	return (pages - free) * pageSize, nil
+}
+
+// writing gives the writer's connection, nil if there is none.
+func (j *Journal) writing() *sql.DB {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.writer
 }
 
 // db gives the readers' connections.

@@ -52,14 +52,10 @@ func (j *Journal) putListeners(ctx context.Context, tx *sql.Tx, b *Batch) error 
 		if l == nil {
 			continue
 		}
-		var ended any
-		if !l.Ended.IsZero() {
-			ended = l.Ended.UnixNano()
-		}
 		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO listeners
 			(boot, pid, start, since, session, address, port, began, ended, sum) VALUES (?,?,?,?,?,?,?,?,?,?)`,
 			l.Boot, l.Process.PID, int64(l.Process.Start), int64(l.Since), int64(l.Session), l.Address.String(), l.Address.Port(),
-			l.Began.UnixNano(), ended, l.sum())
+			l.Began.UnixNano(), wall{&l.Ended}, l.sum())
 		if err != nil {
 			return err
 		}
@@ -75,18 +71,12 @@ func (j *Journal) Listeners(ctx context.Context, port uint16, at time.Time) (all
 		WHERE l.port = ?1 AND l.began <= ?2 AND coalesce(l.ended, s.ended, ?2) >= ?2 ORDER BY l.began DESC LIMIT 64`
 	err = j.rows(ctx, q, []any{port, at.UnixNano()}, func(rows *sql.Rows) error {
 		var l Listener
-		var start, since, session, began int64
 		var address string
-		var ended sql.NullInt64
 		var sum uint32
-		if err := rows.Scan(&l.Boot, &l.Process.PID, &start, &since, &session, &address, &began, &ended, &sum); err != nil {
+		err := rows.Scan(&l.Boot, &l.Process.PID, &l.Process.Start, &l.Since, &l.Session, &address, wall{&l.Began}, wall{&l.Ended}, &sum)
+		if err != nil {
 			return errDamaged
 		}
-		l.Process.Start, l.Since, l.Session, l.Began = uint64(start), uint64(since), tracer.SessionID(session), time.Unix(0, began).UTC()
-		if ended.Valid {
-			l.Ended = time.Unix(0, ended.Int64).UTC()
-		}
-		var err error
 		if l.Address, err = netip.ParseAddrPort(address); err != nil || l.sum() != sum {
 			return errDamaged
 		}

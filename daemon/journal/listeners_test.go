@@ -18,7 +18,7 @@ func TestListeners(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "history.db")
 	now := noon
 	j := Open(path, Options{Boot: "b1", MaxAge: 24 * time.Hour, Now: func() time.Time { return now }})
-	t.Cleanup(func() { j.Close() })
+	t.Cleanup(j.Close)
 	listens := func(kind tracer.EventType, pid uint32, at, since time.Duration) Record {
 		return Record{Seq: 1000 + uint64(at), Event: tracer.Event{
 			Type: kind, Time: uint64(at), Since: uint64(since), Session: 51, Process: tracer.Identity{PID: pid, Start: 1},

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -17,7 +18,7 @@ const readTimeout = 10 * time.Second
 
 const sessionColumns = "boot, id, word, name, uid, parent, zero, started, ended, doc, report, state, sum"
 
-// rows runs a query of the readers and passes each of its rows to scan.
+// rows runs a query of the readers and passes each of its rows to scan; a damaged one is counted.
 func (j *Journal) rows(ctx context.Context, q string, args []any, scan func(*sql.Rows) error) error {
 	db, err := j.db()
 	if err != nil {
@@ -25,20 +26,15 @@ func (j *Journal) rows(ctx context.Context, q string, args []any, scan func(*sql
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	rows, err := db.QueryContext(ctx, q, args...)
-	if err != nil {
-		return fmt.Errorf("read history: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		switch err := scan(rows); {
-		case errors.Is(err, errDamaged):
+	err = each(ctx, db, q, args, func(rows *sql.Rows) error {
+		err := scan(rows)
+		if errors.Is(err, errDamaged) {
 			j.unread()
-		case err != nil:
-			return fmt.Errorf("read history: %w", err)
+			return nil
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("read history: %w", err)
 	}
 	return nil
@@ -48,19 +44,10 @@ func (j *Journal) rows(ctx context.Context, q string, args []any, scan func(*sql
 func (j *Journal) sessions(ctx context.Context, where string, args ...any) (all []Session, err error) {
 	err = j.rows(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE "+where, args, func(rows *sql.Rows) error {
 		var s Session
-		var id, parent, zero, started int64
-		var ended sql.NullInt64
 		var sum uint32
-		err := rows.Scan(&s.Boot, &id, &s.Word, &s.Name, &s.UID, &parent, &zero, &started, &ended, &s.Doc, &s.Report, &s.State, &sum)
-		if err != nil {
-			return errDamaged
-		}
-		s.ID, s.Parent = tracer.SessionID(id), tracer.SessionID(parent)
-		s.Zero, s.Started = time.Unix(0, zero).UTC(), time.Unix(0, started).UTC()
-		if ended.Valid {
-			s.Ended = time.Unix(0, ended.Int64).UTC()
-		}
-		if s.sum() != sum {
+		err := rows.Scan(&s.Boot, &s.ID, &s.Word, &s.Name, &s.UID, &s.Parent, wall{&s.Zero}, wall{&s.Started}, wall{&s.Ended},
+			&s.Doc, &s.Report, &s.State, &sum)
+		if err != nil || s.sum() != sum {
 			return errDamaged
 		}
 		all = append(all, s)
@@ -143,31 +130,24 @@ func (j *Journal) Session(ctx context.Context, boot string, id tracer.SessionID)
 }
 
 // First gives the time of the oldest event, zero if there is none.
-func (j *Journal) First(ctx context.Context) (first time.Time, err error) {
-	err = j.rows(ctx, "SELECT began FROM events ORDER BY id LIMIT 1", nil, func(rows *sql.Rows) error {
-		var at int64
-		if err := rows.Scan(&at); err != nil {
-			return errDamaged
-		}
-		first = time.Unix(0, at).UTC()
-		return nil
-	})
-	return first, err
+func (j *Journal) First(ctx context.Context) (time.Time, error) {
+	return j.time(ctx, "SELECT began FROM events ORDER BY id LIMIT 1")
 }
 
 // Last gives the time of the last event of a boot, zero if there is none.
-func (j *Journal) Last(ctx context.Context, boot string) (last time.Time, err error) {
-	err = j.rows(ctx, "SELECT max(ended) FROM events WHERE boot = ?", []any{boot}, func(rows *sql.Rows) error {
-		var at sql.NullInt64
-		if err := rows.Scan(&at); err != nil {
+func (j *Journal) Last(ctx context.Context, boot string) (time.Time, error) {
+	return j.time(ctx, "SELECT max(ended) FROM events WHERE boot = ?", boot)
+}
+
+// time is the answer to a query for one time.
+func (j *Journal) time(ctx context.Context, q string, args ...any) (at time.Time, err error) {
+	err = j.rows(ctx, q, args, func(rows *sql.Rows) error {
+		if rows.Scan(wall{&at}) != nil {
 			return errDamaged
-		}
-		if at.Valid {
-			last = time.Unix(0, at.Int64).UTC()
 		}
 		return nil
 	})
-	return last, err
+	return at, err
 }
 
 // Nested lists the sessions of a boot that are nested in one.
@@ -184,13 +164,8 @@ func (j *Journal) Processes(ctx context.Context, boot string, session tracer.Ses
 func (j *Journal) processes(ctx context.Context, boot, where string, args ...any) (all []Process, err error) {
 	err = j.rows(ctx, "SELECT pid, start, session, doc, sum FROM processes WHERE "+where, args, func(rows *sql.Rows) error {
 		var p Process
-		var start, id int64
 		var sum uint32
-		if err := rows.Scan(&p.PID, &start, &id, &p.Doc, &sum); err != nil {
-			return errDamaged
-		}
-		p.Start, p.Session = uint64(start), tracer.SessionID(id)
-		if p.sum(boot) != sum {
+		if err := rows.Scan(&p.PID, &p.Start, &p.Session, &p.Doc, &sum); err != nil || p.sum(boot) != sum {
 			return errDamaged
 		}
 		all = append(all, p)
@@ -219,6 +194,31 @@ type Block struct {
 	Boot    string
 	Zero    time.Time // wall time at boottime 0
 	Records []Record
+
+	first, last  uint64 // the numbers of the first and the last one
+	began, ended int64  // wall time of the earliest and the latest one, in ns
+	data         []byte // Records, encoded
+}
+
+func (b *Block) sum() uint32 {
+	h := crc32.NewIEEE()
+	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%d\x00%d\x00%d\x00", b.Boot, b.Zero.UnixNano(), b.first, b.last, b.began, b.ended)
+	h.Write(b.data)
+	return h.Sum32()
+}
+
+// scan reads a row. One that is damaged has no records.
+func (b *Block) scan(rows *sql.Rows) error {
+	var sum uint32
+	err := rows.Scan(&b.ID, &b.Boot, wall{&b.Zero}, &b.first, &b.last, &b.began, &b.ended, &b.data, &sum)
+	if err != nil || b.sum() != sum {
+		return errDamaged
+	}
+	if b.Records, err = decode(b.data); err != nil {
+		return errDamaged
+	}
+	b.data = nil
+	return nil
 }
 
 // Next returns the first block after the one with the id after that contains something
@@ -235,36 +235,21 @@ func (j *Journal) Next(ctx context.Context, after int64, since time.Time, boot s
 		args = append(args, boot, int64(from))
 	}
 	for {
-		var found *block
+		var b *Block
 		err := j.rows(ctx, "SELECT id, boot, zero, first, last, began, ended, data, sum FROM events WHERE "+where+" ORDER BY id LIMIT 1", args,
 			func(rows *sql.Rows) error {
-				var b block
-				var first, last int64
-				var sum uint32
-				found = &b
-				if err := rows.Scan(&b.id, &b.boot, &b.zero, &first, &last, &b.began, &b.ended, &b.data, &sum); err != nil {
-					return errDamaged
-				}
-				if b.first, b.last = uint64(first), uint64(last); b.sum() != sum {
-					b.data = nil
-					return errDamaged
-				}
-				return nil
+				b = new(Block)
+				return b.scan(rows)
 			})
-		if err != nil || found == nil {
+		switch {
+		case err != nil || b == nil:
 			return nil, err
-		}
-		if found.data != nil {
-			records, err := decode(found.data)
-			if err == nil {
-				return &Block{ID: found.id, Boot: found.boot, Zero: time.Unix(0, found.zero).UTC(), Records: records}, nil
-			}
-			j.unread()
-		}
-		if found.id <= after {
+		case b.Records != nil:
+			return b, nil
+		case b.ID <= after:
 			return nil, fmt.Errorf("read history: %w", errDamaged)
 		}
-		after = found.id
+		after = b.ID
 		args[0] = after
 	}
 }

@@ -21,16 +21,13 @@ const pruneStep = 64
 // blocks of events, ports and ended sessions, oldest first, and at last dead processes of
 // live sessions. There must be room for a batch of that many bytes, which may be half of
 // the file. It returns how many bytes are in use.
-func (j *Journal) retain(ctx context.Context, b *Batch, bytes int64) (used int64, err error) {
+func (j *Journal) retain(ctx context.Context, w *sql.DB, b *Batch, bytes int64) (used int64, err error) {
 	room := min(max(j.o.MaxBytes/8, bytes+j.reserved()), j.o.MaxBytes/2)
-	j.mu.Lock()
-	w := j.writer
-	j.mu.Unlock()
 	now := j.o.Now()
 	if d := now.Sub(j.pruned); d < 0 || d >= pruneEvery {
 		j.pruned = now
 		if j.o.MaxAge > 0 {
-			if err := j.prune(ctx, w, now.Add(-j.o.MaxAge).UnixNano()); err != nil {
+			if err := j.pruneEnded(ctx, w, now.Add(-j.o.MaxAge).UnixNano()); err != nil {
 				return 0, err
 			}
 		}
@@ -52,39 +49,47 @@ func (j *Journal) retain(ctx context.Context, b *Batch, bytes int64) (used int64
 			return 0, fmt.Errorf("prune history: %w", err)
 		}
 		if !until.Valid { // only live sessions are left
-			if n, err := j.pruneLive(ctx, w, b.Spare); n == 0 || err != nil {
+			n, err := j.prune(ctx, w, func(tx *sql.Tx) (int64, error) { return j.removeDead(ctx, tx, b.Spare) })
+			if n == 0 || err != nil {
 				return used, err
 			}
 			continue
 		}
-		if err := j.prune(ctx, w, until.Int64+1); err != nil {
+		if err := j.pruneEnded(ctx, w, until.Int64+1); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// prune removes what ended before a time, in small transactions.
-func (j *Journal) prune(ctx context.Context, w *sql.DB, before int64) error {
-	for {
-		removed, err := pruneSome(ctx, w, before)
-		if err != nil {
-			return fmt.Errorf("prune history: %w", err)
+// prune removes rows in one transaction, and counts them.
+func (j *Journal) prune(ctx context.Context, w *sql.DB, remove func(*sql.Tx) (int64, error)) (removed int64, err error) {
+	err = inTx(ctx, w, func(tx *sql.Tx) error {
+		if removed, err = remove(tx); err != nil || removed == 0 {
+			return err
 		}
-		j.mu.Lock()
-		j.stats.Pruned += uint64(removed)
-		j.mu.Unlock()
-		if removed == 0 {
-			return nil
+		_, err := tx.ExecContext(ctx, "PRAGMA incremental_vacuum(4096)")
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune history: %w", err)
+	}
+	j.mu.Lock()
+	j.stats.Pruned += uint64(removed)
+	j.mu.Unlock()
+	return removed, nil
+}
+
+// pruneEnded removes what ended before a time, in small transactions.
+func (j *Journal) pruneEnded(ctx context.Context, w *sql.DB, before int64) error {
+	for {
+		removed, err := j.prune(ctx, w, func(tx *sql.Tx) (int64, error) { return removeEnded(ctx, tx, before) })
+		if err != nil || removed == 0 {
+			return err
 		}
 	}
 }
 
-func pruneSome(ctx context.Context, w *sql.DB, before int64) (removed int64, err error) {
-	tx, err := w.BeginTx(ctx, nil)
-	if err != nil {
-		return 0, err
-	}
-	defer tx.Rollback()
+func removeEnded(ctx context.Context, tx *sql.Tx, before int64) (removed int64, err error) {
 	for _, q := range []string{
 		"DELETE FROM events WHERE id IN (SELECT id FROM events WHERE ended < ?1 ORDER BY ended LIMIT ?2)",
 		`DELETE FROM listeners WHERE (boot, pid, start, since) IN
@@ -104,89 +109,62 @@ func pruneSome(ctx context.Context, w *sql.DB, before int64) (removed int64, err
 		}
 		removed += n
 	}
-	if removed == 0 {
-		return 0, nil
-	}
-	if _, err := tx.ExecContext(ctx, "PRAGMA incremental_vacuum(4096)"); err != nil {
-		return 0, err
-	}
-	return removed, tx.Commit()
+	return removed, nil
 }
 
 // pruneDead is how many processes of a live session one transaction removes.
 const pruneDead = 1024
 
-// pruneLive removes the oldest dead processes of a live session: of the user whose live sessions take
+// removeDead removes the oldest dead processes of a live session: of the user whose live sessions take
 // the most, the largest one that has some.
-func (j *Journal) pruneLive(ctx context.Context, w *sql.DB, spare func(uint32, uint64, tracer.SessionID) bool) (removed int64, err error) {
+func (j *Journal) removeDead(ctx context.Context, tx *sql.Tx, spare func(uint32, uint64, tracer.SessionID) bool) (removed int64, err error) {
 	if spare == nil {
 		return 0, nil
 	}
-	tx, err := w.BeginTx(ctx, nil)
-	if err != nil {
-		return 0, fmt.Errorf("prune history: %w", err)
-	}
-	defer tx.Rollback()
 	ids, err := liveBySize(ctx, tx)
 	if err != nil {
-		return 0, fmt.Errorf("prune history: %w", err)
+		return 0, err
 	}
 	for _, id := range ids {
 		dead, err := j.spared(ctx, tx, id, spare)
 		if err != nil {
-			return 0, fmt.Errorf("prune history: %w", err)
+			return 0, err
 		}
-		if len(dead) == 0 {
-			continue
+		if len(dead) > 0 {
+			return int64(len(dead)), j.put(ctx, tx, &Batch{Gone: dead}, nil)
 		}
-		if err := j.put(ctx, tx, &Batch{Gone: dead}, nil); err != nil {
-			return 0, fmt.Errorf("prune history: %w", err)
-		}
-		if _, err := tx.ExecContext(ctx, "PRAGMA incremental_vacuum(4096)"); err != nil {
-			return 0, fmt.Errorf("prune history: %w", err)
-		}
-		j.mu.Lock()
-		j.stats.Pruned += uint64(len(dead))
-		j.mu.Unlock()
-		return int64(len(dead)), tx.Commit()
 	}
 	return 0, nil
 }
 
 // liveBySize lists the live sessions of the user whose live sessions take the most, the largest first.
-func liveBySize(ctx context.Context, q query) (ids []tracer.SessionID, err error) {
-	rows, err := q.QueryContext(ctx, `WITH live AS (SELECT s.id, s.uid, sum(length(p.doc)) AS size FROM sessions s
+func liveBySize(ctx context.Context, tx *sql.Tx) (ids []tracer.SessionID, err error) {
+	const q = `WITH live AS (SELECT s.id, s.uid, sum(length(p.doc)) AS size FROM sessions s
 		JOIN processes p ON p.boot = s.boot AND p.session = s.id WHERE s.ended IS NULL GROUP BY s.boot, s.id)
-		SELECT id FROM live WHERE uid = (SELECT uid FROM live GROUP BY uid ORDER BY sum(size) DESC LIMIT 1) ORDER BY size DESC`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, tracer.SessionID(id))
-	}
-	return ids, rows.Err()
+		SELECT id FROM live WHERE uid = (SELECT uid FROM live GROUP BY uid ORDER BY sum(size) DESC LIMIT 1) ORDER BY size DESC`
+	err = each(ctx, tx, q, nil, func(rows *sql.Rows) error {
+		var id tracer.SessionID
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	return ids, err
 }
 
 // spared are the oldest processes of a session that may be deleted.
-func (j *Journal) spared(ctx context.Context, q query, id tracer.SessionID, spare func(uint32, uint64, tracer.SessionID) bool) (dead []Process, err error) {
-	rows, err := q.QueryContext(ctx, "SELECT pid, start FROM processes WHERE boot = ? AND session = ? ORDER BY start", j.o.Boot, int64(id))
+func (j *Journal) spared(ctx context.Context, tx *sql.Tx, id tracer.SessionID, spare func(uint32, uint64, tracer.SessionID) bool) (dead []Process, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT pid, start FROM processes WHERE boot = ? AND session = ? ORDER BY start", j.o.Boot, int64(id))
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for len(dead) < pruneDead && rows.Next() {
-		var pid uint32
-		var start int64
-		if err := rows.Scan(&pid, &start); err != nil {
+		p := Process{Session: id}
+		if err := rows.Scan(&p.PID, &p.Start); err != nil {
 			return nil, err
 		}
-		if spare(pid, uint64(start), id) {
-			dead = append(dead, Process{PID: pid, Start: uint64(start), Session: id})
+		if spare(p.PID, p.Start, id) {
+			dead = append(dead, p)
 		}
 	}
 	return dead, rows.Err()

@@ -56,13 +56,6 @@ var (
 	errDamaged = errors.New("it is damaged")
 )
 
-// query is what a connection and a transaction have in common.
-type query interface {
-	QueryContext(ctx context.Context, q string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, q string, args ...any) *sql.Row
-	ExecContext(ctx context.Context, q string, args ...any) (sql.Result, error)
-}
-
 // known reads the version of a file and compares its schema, which must be exactly ours: an added
 // trigger or view would run with our rights. An empty database is fresh.
 func known(ctx context.Context, db *sql.DB) (fresh bool, err error) {
@@ -89,15 +82,11 @@ func known(ctx context.Context, db *sql.DB) (fresh bool, err error) {
 
 // makeSchema makes the tables of a new file, and with the first use of the connection its layout.
 func makeSchema(ctx context.Context, db *sql.DB) error {
-	tx, err := db.BeginTx(ctx, nil)
+	err := inTx(ctx, db, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", tables, application, version))
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("make schema: %w", err)
-	}
-	defer tx.Rollback()
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", tables, application, version)); err != nil {
-		return fmt.Errorf("make schema: %w", err)
-	}
-	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("make schema: %w", err)
 	}
 	return nil
@@ -106,20 +95,15 @@ func makeSchema(ctx context.Context, db *sql.DB) error {
 // sameSchema compares the statements that SQLite keeps, as they were given, with ours. An index
 // without one is that of a primary key.
 func sameSchema(ctx context.Context, db *sql.DB) error {
-	rows, err := db.QueryContext(ctx, "SELECT type || ' ' || name || ' ' || tbl_name, coalesce(sql, name) FROM sqlite_schema LIMIT 100")
-	if err != nil {
-		return fmt.Errorf("read schema: %w", err)
-	}
-	defer rows.Close()
+	const q = "SELECT type || ' ' || name || ' ' || tbl_name, coalesce(sql, name) FROM sqlite_schema LIMIT 100"
 	var names, got []string
-	for rows.Next() {
+	err := each(ctx, db, q, nil, func(rows *sql.Rows) error {
 		var name, text string
-		if err := rows.Scan(&name, &text); err != nil {
-			return fmt.Errorf("read schema: %w", err)
-		}
+		err := rows.Scan(&name, &text)
 		names, got = append(names, name), append(got, text)
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("read schema: %w", err)
 	}
 	want := append(strings.Split(tables, ";\n"), "sqlite_autoindex_sessions_1")

@@ -133,7 +133,7 @@ func short(dir, kind string) error {
 	var told []error
 	path := filepath.Join(dir, "state", "history.db")
 	begin := func() *Journal {
-		return Open(path, Options{Boot: "b1", Now: func() time.Time { return now }, Told: func(err error, aside string) {
+		return Open(path, Options{Boot: "b1", Now: func() time.Time { return now }, Changed: func(err error, aside string) {
 			if aside != "" {
 				err = errors.New(aside)
 			}

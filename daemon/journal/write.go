@@ -139,19 +139,15 @@ func (j *Journal) Write(ctx context.Context, b *Batch) error {
 		j.stats.Sessions += uint64(len(b.Sessions))
 	}
 	j.mu.Unlock()
-	j.say(err)
+	j.note(err)
 	return err
 }
 
 func (j *Journal) write(ctx context.Context, b *Batch) error {
-	j.mu.Lock()
-	w := j.writer
-	j.mu.Unlock()
-	if w != nil && j.moved() {
+	if j.writing() != nil && j.moved() {
 		j.disconnect() // what is written to it is lost
-		w = nil
 	}
-	if w == nil {
+	if j.writing() == nil {
 		if err := j.open(ctx); err != nil {
 			return err
 		}
@@ -163,25 +159,15 @@ func (j *Journal) write(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	used, err := j.retain(ctx, b, b.size(data))
+	w := j.writing()
+	used, err := j.retain(ctx, w, b, b.size(data))
 	if err != nil {
 		return err
 	}
 	if len(b.Processes)+len(b.Events) > 0 && used+b.size(data) > j.o.MaxBytes-j.reserved() {
 		return errFull
 	}
-	j.mu.Lock()
-	w = j.writer
-	j.mu.Unlock()
-	tx, err := w.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("write history: %w", err)
-	}
-	defer tx.Rollback()
-	if err := j.put(ctx, tx, b, data); err != nil {
-		return fmt.Errorf("write history: %w", err)
-	}
-	if err := tx.Commit(); err != nil {
+	if err := inTx(ctx, w, func(tx *sql.Tx) error { return j.put(ctx, tx, b, data) }); err != nil {
 		return fmt.Errorf("write history: %w", err)
 	}
 	return nil
@@ -201,13 +187,9 @@ func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) er
 	}
 	for i := range b.Sessions {
 		s := &b.Sessions[i]
-		var ended any
-		if !s.Ended.IsZero() {
-			ended = s.Ended.UnixNano()
-		}
 		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO sessions
 			(boot, id, word, name, uid, parent, zero, started, ended, doc, report, state, sum) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-			s.Boot, int64(s.ID), s.Word, s.Name, s.UID, int64(s.Parent), s.Zero.UnixNano(), s.Started.UnixNano(), ended,
+			s.Boot, int64(s.ID), s.Word, s.Name, s.UID, int64(s.Parent), s.Zero.UnixNano(), s.Started.UnixNano(), wall{&s.Ended},
 			s.Doc, s.Report, s.State, s.sum())
 		if err != nil {
 			return err
@@ -242,27 +224,10 @@ func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) er
 			began, ended = min(began, b.Events[i].Time), max(ended, b.Events[i].Time)
 		}
 		zero := b.Zero.UnixNano()
-		x := block{boot: j.o.Boot, zero: zero, first: first.Seq, last: last.Seq, began: zero + int64(began), ended: zero + int64(ended), data: data}
+		x := Block{Boot: j.o.Boot, Zero: b.Zero, first: first.Seq, last: last.Seq, began: zero + int64(began), ended: zero + int64(ended), data: data}
 		_, err := tx.ExecContext(ctx, "INSERT INTO events (boot, zero, first, last, began, ended, data, sum) VALUES (?,?,?,?,?,?,?,?)",
-			x.boot, x.zero, int64(x.first), int64(x.last), x.began, x.ended, x.data, x.sum())
+			x.Boot, zero, int64(x.first), int64(x.last), x.began, x.ended, x.data, x.sum())
 		return err
 	}
 	return nil
-}
-
-// block is a row of events.
-type block struct {
-	id           int64
-	boot         string
-	zero         int64
-	first, last  uint64
-	began, ended int64
-	data         []byte
-}
-
-func (b *block) sum() uint32 {
-	h := crc32.NewIEEE()
-	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%d\x00%d\x00%d\x00", b.boot, b.zero, b.first, b.last, b.began, b.ended)
-	h.Write(b.data)
-	return h.Sum32()
 }

@@ -46,11 +46,9 @@ func newStage(t *testing.T) *stage {
 	if err := j.Write(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	j.Close()
 	j = journal.Open(file, journal.Options{Boot: thisBoot})
-	t.Cleanup(func() { j.Close() })
+	t.Cleanup(j.Close)
 	f := registrytest.New(t)
 	f.Run()
 	s := &stage{live: map[uint32]tracer.SessionID{1000: f.Session(100, 1000).ID(), 1001: f.Session(200, 1001).ID()}}

@@ -153,17 +153,13 @@ func (l *Log) run() {
 
 func (l *Log) drain() {
 	l.mu.Lock()
-	batch := l.queue
-	l.queue, l.bytes = nil, 0
-	lost := l.lost
-	l.lost = 0
-	l.mu.Unlock()
+	batch, lost := l.queue, l.lost
 	if len(batch) == 0 {
-		l.mu.Lock()
-		l.lost += lost
 		l.mu.Unlock()
 		return
 	}
+	l.queue, l.bytes, l.lost = nil, 0, 0
+	l.mu.Unlock()
 	var err error
 	written, sync := 0, false
 	for i := range batch {

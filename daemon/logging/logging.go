@@ -30,7 +30,7 @@ func Open(path string, stderr *os.File, env func(string) string) (zerolog.Logger
 	q := newQueue(w)
 	unlimited := zerolog.New(q).With().Timestamp().Logger()
 	d := newLimiter(unlimited)
-	return unlimited.Hook(d), func() { d.close(); q.close(); closeFile() }, nil
+	return unlimited.Hook(d), func() { d.flush(); q.close(); closeFile() }, nil
 }
 
 // writer is where the lines go if there is no file.

@@ -151,7 +151,7 @@ func TestLimit(t *testing.T) {
 	log.Info().Msg("serving")
 	quiet := log.Level(zerolog.ErrorLevel)
 	quiet.Warn().Msg("refused") // disabled by its level, so not counted
-	d.close()
+	d.flush()
 	told, suppressed, serving := 0, uint64(0), 0
 	for line := range strings.Lines(b.String()) {
 		var l struct {
@@ -187,7 +187,7 @@ func TestLimitOfAllKinds(t *testing.T) {
 		log.Warn().Msg(fmt.Sprint(i % 100))
 	}
 	log.Error().Msg("failed")
-	d.close()
+	d.flush()
 	if n := bytes.Count(b.Bytes(), []byte("\n")); n < allBurst || n > 2*allBurst {
 		t.Errorf("%d lines", n)
 	}
@@ -248,7 +248,7 @@ func TestLimiterBounded(t *testing.T) {
 	for i := range 10 * maxKinds {
 		log.Info().Msg(fmt.Sprint(i))
 	}
-	d.close()
+	d.flush()
 	if len(d.kinds) > maxKinds+1 {
 		t.Errorf("%d kinds", len(d.kinds))
 	}

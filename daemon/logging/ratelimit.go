@@ -11,7 +11,7 @@ import (
 )
 
 // How much of one kind of message is logged: the first ones, then some a second.
-// The number of suppressed ones is logged with the next one, or within
+// The number of suppressed ones is logged with the next one, or after
 // reportPeriod.
 const (
 	kindBurst    = 50
@@ -29,12 +29,10 @@ const (
 type limiter struct {
 	log zerolog.Logger // without the limiter
 
-	mu    sync.Mutex
-	kinds map[string]*kind
-	all   *rate.Limiter
-
-	stop chan struct{}
-	done chan struct{}
+	mu     sync.Mutex
+	kinds  map[string]*kind
+	all    *rate.Limiter
+	report *time.Timer // of what was suppressed; nil: nothing was since the last one
 }
 
 // kind is one kind of message.
@@ -45,9 +43,7 @@ type kind struct {
 }
 
 func newLimiter(log zerolog.Logger) *limiter {
-	l := &limiter{log: log, kinds: make(map[string]*kind), all: rate.NewLimiter(allRate, allBurst), stop: make(chan struct{}), done: make(chan struct{})}
-	go l.run()
-	return l
+	return &limiter{log: log, kinds: make(map[string]*kind), all: rate.NewLimiter(allRate, allBurst)}
 }
 
 // Run lets an event through, with the number of suppressed ones before it, or
@@ -59,6 +55,9 @@ func (l *limiter) Run(e *zerolog.Event, level zerolog.Level, message string) {
 	if !k.limit.Allow() || level < zerolog.ErrorLevel && !l.all.Allow() {
 		k.suppressed++
 		k.level = level
+		if l.report == nil {
+			l.report = time.AfterFunc(reportPeriod, l.flush)
+		}
 		e.Discard()
 		return
 	}
@@ -80,34 +79,18 @@ func (l *limiter) kind(message string) *kind {
 	return k
 }
 
-func (l *limiter) run() {
-	defer close(l.done)
-	tick := time.NewTicker(reportPeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-l.stop:
-			l.report()
-			return
-		case <-tick.C:
-			l.report()
-		}
-	}
-}
-
-// report logs what was suppressed and no later message has reported.
-func (l *limiter) report() {
+// flush logs what was suppressed and no later message has reported.
+func (l *limiter) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.report != nil {
+		l.report.Stop()
+		l.report = nil
+	}
 	for message, k := range l.kinds {
 		if k.suppressed > 0 {
 			l.log.WithLevel(k.level).Str(KeyKind, message).Uint64(KeySuppressed, k.suppressed).Msg("messages suppressed")
 			k.suppressed = 0
 		}
 	}
-}
-
-func (l *limiter) close() {
-	close(l.stop)
-	<-l.done
 }

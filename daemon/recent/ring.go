@@ -57,16 +57,11 @@ func (r *Ring) Hooks() *registry.Hooks {
 }
 
 func (r *Ring) publish(v registry.View, events []tracer.Event) {
-	var last tracer.SessionID // most events of a session come in a row
-	var its *About
 	r.add(events, func(id tracer.SessionID) *About {
-		if id != last {
-			last, its = id, nil
-			if s := v.Session(id); s != nil {
-				its = r.Of(v, s)
-			}
+		if s := v.Session(id); s != nil {
+			return r.Of(v, s)
 		}
-		return its
+		return nil
 	})
 }
 
@@ -115,14 +110,6 @@ func (r *Ring) add(events []tracer.Event, of func(tracer.SessionID) *About) {
 	if len(events) == 0 {
 		return
 	}
-	r.append(events, of)
-	select {
-	case r.added <- struct{}{}:
-	default:
-	}
-}
-
-func (r *Ring) append(events []tracer.Event, of func(tracer.SessionID) *About) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range events {
@@ -138,6 +125,10 @@ func (r *Ring) append(events []tracer.Event, of func(tracer.SessionID) *About) {
 		slot.Seq, slot.About = r.next, of(ev.Session)
 		slot.Event = *ev
 		r.next++
+	}
+	select {
+	case r.added <- struct{}{}:
+	default:
 	}
 }
 

@@ -57,7 +57,7 @@ type Request struct {
 // Serve streams events until the reader, the session or the daemon goes.
 func (e *Events) Serve(ctx context.Context, w http.ResponseWriter, c access.Caller, q Request) error {
 	rd := &reader{
-		e: e, o: e.o, out: e.o.To(w, c), caller: c, types: q.Types, visible: make(map[tracer.SessionID]bool),
+		e: e, out: e.o.To(w, c), caller: c, types: q.Types, visible: make(map[tracer.SessionID]bool),
 		span: span{asked: q.From != Now || !q.Since.IsZero(), since: q.Since, until: q.Until, readable: make(map[bootSession]bool)},
 	}
 	from := q.From
@@ -87,55 +87,44 @@ func (e *Events) Serve(ctx context.Context, w http.ResponseWriter, c access.Call
 func (r *reader) find(ctx context.Context, session string) error {
 	if session == "" {
 		if d := access.Decide(r.caller, access.Read, r.caller.Scope()); !d.Allow {
-			return r.o.Find.Refuse(r.caller, access.Read, "events", d)
+			return r.e.o.Find.Refuse(r.caller, access.Read, "events", d)
 		}
 		return nil
 	}
-	err := r.o.Find.Session(session, r.caller, access.Read, func(v registry.View, x *registry.Session) { r.session = x.ID() })
+	err := r.e.o.Find.Session(session, r.caller, access.Read, func(v registry.View, x *registry.Session) { r.session = x.ID() })
 	if lookup.IsNotFound(err) {
 		var p *history.Past
-		if p, err = r.o.Archive.Find(ctx, session, r.caller, access.Read, err); err == nil {
+		if p, err = r.e.o.Archive.Find(ctx, session, r.caller, access.Read, err); err == nil {
 			r.session, r.boot = p.ID, p.Boot
 		}
 	}
 	return err
 }
 
-// picture is what a snapshot sends.
-type picture struct {
-	sessions  []api.Event
-	processes []api.Process
-}
-
 // join returns the present sessions and processes, if the reader wants them, and the
 // number that follows them.
-func (r *reader) join(from uint64, snapshot bool) (next uint64, present picture, err error) {
+func (r *reader) join(from uint64, snapshot bool) (next uint64, present []any, err error) {
 	if snapshot {
 		r.e.presenting.Lock() // the registry has to serve others in between
 		defer r.e.presenting.Unlock()
 	}
-	err = r.o.Registry.ReadFor(r.caller, func(v registry.View) {
+	err = r.e.o.Registry.ReadFor(r.caller, func(v registry.View) {
 		if snapshot {
 			present = r.present(v)
 		}
 		if x := v.Session(r.session); x != nil {
-			r.about = r.o.Ring.Of(v, x)
+			r.about = r.e.o.Ring.Of(v, x)
 		}
-		next = min(from, r.o.Ring.End())
+		next = min(from, r.e.o.Ring.End())
 	})
 	return next, present, err
 }
 
 // snapshot sends the present sessions and processes; false: the reader is gone.
-func (r *reader) snapshot(present picture) bool {
-	r.out.Encode(api.Event{Head: api.NewHead("recording"), BootID: r.o.BootID, Version: r.o.Version, Started: &r.o.Started})
-	for i := range present.sessions {
-		if r.out.Encode(&present.sessions[i]); r.out.Full() && !r.out.Flush() {
-			return false
-		}
-	}
-	for i := range present.processes {
-		if r.out.Encode(&present.processes[i]); r.out.Full() && !r.out.Flush() {
+func (r *reader) snapshot(present []any) bool {
+	r.out.Encode(api.Event{Head: api.NewHead("recording"), BootID: r.e.o.BootID, Version: r.e.o.Version, Started: &r.e.o.Started})
+	for _, doc := range present {
+		if r.out.Encode(doc); r.out.Full() && !r.out.Flush() {
 			return false
 		}
 	}

@@ -44,7 +44,7 @@ func (r *reader) replay(ctx context.Context, from uint64) (next uint64, reason s
 	if !r.asked {
 		return from, ""
 	}
-	boot := r.o.BootID
+	boot := r.e.o.BootID
 	if !r.since.IsZero() {
 		boot = ""
 	}
@@ -58,7 +58,7 @@ func (r *reader) replay(ctx context.Context, from uint64) (next uint64, reason s
 			break
 		}
 		select {
-		case <-r.o.Stopping:
+		case <-r.e.o.Stopping:
 			return p.next, ReasonStopping
 		default:
 		}
@@ -66,9 +66,9 @@ func (r *reader) replay(ctx context.Context, from uint64) (next uint64, reason s
 			return p.next, reasonGone
 		}
 	}
-	began := r.o.Ring.Began()
+	began := r.e.o.Ring.Began()
 	if !p.any { // events that fell off the ring are reported with what it still has
-		r.older(ctx, r.o.Started, from, began)
+		r.older(ctx, r.e.o.Started, from, began)
 	}
 	return max(p.next, began), "" // another daemon began: the numbers in between are unused
 }
@@ -92,9 +92,9 @@ func (p *pastReader) read(ctx context.Context) bool {
 	if p.block != nil {
 		after = p.block.ID
 	}
-	b, err := p.r.o.Archive.Journal().Next(ctx, after, p.r.since, p.boot, p.from)
+	b, err := p.r.e.o.Archive.Journal().Next(ctx, after, p.r.since, p.boot, p.from)
 	if err != nil {
-		p.r.o.Log.Error().Err(err).Msg("history not read") // the status says why
+		p.r.e.o.Log.Error().Err(err).Msg("history not read") // the status says why
 	}
 	if err != nil || b == nil {
 		return false
@@ -116,7 +116,7 @@ func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 		x := &p.rest[0]
 		p.rest = p.rest[1:]
 		at := then.Wall(x.Time)
-		if b.Boot == p.r.o.BootID && x.Seq < p.next || at == nil || at.Before(p.r.since) {
+		if b.Boot == p.r.e.o.BootID && x.Seq < p.next || at == nil || at.Before(p.r.since) {
 			continue
 		}
 		if !p.r.until.IsZero() && at.After(p.r.until) {
@@ -126,7 +126,7 @@ func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 			p.any = true
 			p.r.older(ctx, *at, p.from, x.Seq)
 		}
-		if b.Boot == p.r.o.BootID {
+		if b.Boot == p.r.e.o.BootID {
 			p.next = x.Seq + 1
 		}
 		if p.r.sendPast(ctx, b, then, x); p.r.over {
@@ -138,7 +138,7 @@ func (p *pastReader) gather(ctx context.Context) (more bool, reason string) {
 
 // older reports that the request begins before the oldest held event.
 func (r *reader) older(ctx context.Context, first time.Time, from, seq uint64) {
-	held, err := r.o.Archive.Journal().First(ctx)
+	held, err := r.e.o.Archive.Journal().First(ctx)
 	if err != nil || held.IsZero() {
 		held = first
 	}
@@ -148,7 +148,7 @@ func (r *reader) older(ctx context.Context, first time.Time, from, seq uint64) {
 		lost.Time = &held // nothing older is held
 	case r.since.IsZero() && from < seq:
 		lost.LostFrom, lost.LostTo = api.U64(from), api.U64(seq-1)
-		if from >= r.o.Ring.Began() { // then each number is an event of this daemon
+		if from >= r.e.o.Ring.Began() { // then each number is an event of this daemon
 			lost.Count = seq - from
 		}
 	default:
@@ -160,17 +160,11 @@ func (r *reader) older(ctx context.Context, first time.Time, from, seq uint64) {
 // sendPast encodes an event of the history if the reader asked for it and may see it.
 func (r *reader) sendPast(ctx context.Context, b *journal.Block, then document.Clock, x *journal.Record) {
 	ev := &x.Event
-	if ev.Type == 0 || int(ev.Type) >= len(document.EventNames) || ev.Type != tracer.EventLost && !r.mayReadPast(ctx, bootSession{b.Boot, ev.Session}) {
-		return
-	}
-	if r.session != 0 && ev.Type == tracer.EventSession && ev.Session == r.session && ev.State == tracer.StateEmpty {
-		r.over = true
-	}
-	if !r.wants(ev.Type) {
+	if !r.gets(ev, func() bool { return r.mayReadPast(ctx, bootSession{b.Boot, ev.Session}) }) {
 		return
 	}
 	d := document.Event(then, x.Seq, ev, r.caller)
-	if b.Boot != r.o.BootID {
+	if b.Boot != r.e.o.BootID {
 		d.Seq, d.BootID = 0, b.Boot
 	}
 	r.append(d.MarshalJSON())
@@ -188,7 +182,7 @@ func (r *reader) mayReadPast(ctx context.Context, key bootSession) bool {
 	a, err := r.aboutPast(key)
 	var row *journal.Session
 	if err == nil && a == nil {
-		row, err = r.o.Archive.Journal().Session(ctx, key.boot, key.id)
+		row, err = r.e.o.Archive.Journal().Session(ctx, key.boot, key.id)
 	}
 	switch {
 	case err != nil:
@@ -198,7 +192,7 @@ func (r *reader) mayReadPast(ctx context.Context, key bootSession) bool {
 	case row == nil: // of no known session: for callers that may read everything
 		may = r.session == 0 && access.Decide(r.caller, access.Read, access.Scope{UID: ^uint32(0)}).Allow && r.caller.UID != ^uint32(0)
 	default:
-		may = access.Decide(r.caller, access.Read, r.o.Archive.Scope(ctx, row)).Allow && r.selects(ctx, row)
+		may = access.Decide(r.caller, access.Read, r.e.o.Archive.Scope(ctx, row)).Allow && r.selects(ctx, row)
 	}
 	if len(r.readable) >= maxVisible {
 		clear(r.readable)
@@ -209,12 +203,12 @@ func (r *reader) mayReadPast(ctx context.Context, key bootSession) bool {
 
 // aboutPast asks the registry for a session of this boot, nil if it has none.
 func (r *reader) aboutPast(key bootSession) (*recent.About, error) {
-	if key.boot != r.o.BootID || r.boot != "" {
+	if key.boot != r.e.o.BootID || r.boot != "" {
 		return nil, nil
 	}
-	return registry.Ask(r.o.Registry, func(v registry.View) *recent.About {
+	return registry.Ask(r.e.o.Registry, func(v registry.View) *recent.About {
 		if x := v.Session(key.id); x != nil {
-			return r.o.Ring.Of(v, x)
+			return r.e.o.Ring.Of(v, x)
 		}
 		return nil
 	})
@@ -225,7 +219,7 @@ func (r *reader) aboutPast(key bootSession) (*recent.About, error) {
 func (r *reader) selects(ctx context.Context, row *journal.Session) bool {
 	boot := r.boot
 	if boot == "" {
-		boot = r.o.BootID
+		boot = r.e.o.BootID
 	}
 	for range registry.MaxDepth {
 		if r.session == 0 || row.Boot == boot && row.ID == r.session {
@@ -234,7 +228,7 @@ func (r *reader) selects(ctx context.Context, row *journal.Session) bool {
 		if row.Parent == 0 {
 			return false
 		}
-		up, err := r.o.Archive.Journal().Session(ctx, row.Boot, row.Parent)
+		up, err := r.e.o.Archive.Journal().Session(ctx, row.Boot, row.Parent)
 		if err != nil || up == nil {
 			return false
 		}

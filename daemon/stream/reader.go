@@ -19,7 +19,6 @@ import (
 // reader is one reader of the events. It runs in its request's goroutine.
 type reader struct {
 	e       *Events
-	o       Options // of e
 	out     *Sender
 	caller  access.Caller
 	session tracer.SessionID // 0: all that the caller may read
@@ -48,7 +47,7 @@ func (r *reader) run(ctx context.Context, from uint64) {
 		defer timer.Stop()
 		until = timer.C
 	}
-	beat := time.NewTicker(r.o.Heartbeat)
+	beat := time.NewTicker(r.e.o.Heartbeat)
 	defer beat.Stop()
 	for {
 		next, wake, reason := r.gather(from)
@@ -65,14 +64,14 @@ func (r *reader) run(ctx context.Context, from uint64) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.o.Stopping:
+		case <-r.e.o.Stopping:
 			r.finish(ReasonStopping)
 			return
 		case <-until:
 			r.finish(ReasonUntil)
 			return
 		case <-beat.C:
-			r.out.Encode(heartbeat{"heartbeat", api.U64(r.o.Clock.Boottime())})
+			r.out.Encode(heartbeat{"heartbeat", api.U64(r.e.o.Clock.Boottime())})
 		case <-wake:
 		}
 	}
@@ -91,14 +90,14 @@ func (r *reader) gather(from uint64) (next uint64, wake <-chan struct{}, reason 
 	}()
 	// Read this first: what was added before the session ended is read below.
 	over := r.session != 0 && (r.about == nil || r.about.Over.Load())
-	n, first, wake = r.o.Ring.Read(from, buf)
+	n, first, wake = r.e.o.Ring.Read(from, buf)
 	if first > from {
-		r.o.Tally.Missed.Add(first - from)
+		r.e.o.Tally.Missed.Add(first - from)
 		r.out.Encode(api.Event{Head: api.Head{Kind: "event"}, Type: api.EventLost, Where: "reader",
 			LostFrom: api.U64(from), LostTo: api.U64(first - 1), Count: first - from})
 	}
 	for i := range buf[:n] {
-		switch at := r.o.Clock.Wall(buf[i].Time); {
+		switch at := r.e.o.Clock.Wall(buf[i].Time); {
 		case !r.until.IsZero() && at != nil && at.After(r.until):
 			return 0, nil, ReasonUntil
 		case at == nil || !at.Before(r.since):
@@ -128,30 +127,30 @@ type heartbeat struct {
 
 // send encodes an event if the reader asked for it and may see it.
 func (r *reader) send(ev *recent.Event) {
-	if ev.Type == 0 || int(ev.Type) >= len(document.EventNames) || ev.Type != tracer.EventLost && !r.mayRead(ev.About) {
-		return
+	if r.gets(&ev.Event, func() bool { return r.mayRead(ev.About) }) {
+		r.append(r.e.encoded.line(r.e.o.Clock.Clock, ev, r.caller))
 	}
-	if r.session != 0 && ev.Type == tracer.EventSession && ev.Session == r.session && ev.State == tracer.StateEmpty {
-		r.over = true
-	}
-	if !r.wants(ev.Type) {
-		return
-	}
-	r.append(r.e.encoded.line(r.o.Clock.Clock, ev, r.caller))
 }
 
 // append gathers the line of an event.
 func (r *reader) append(text []byte, err error) {
 	if err != nil {
-		r.o.Log.Error().Err(err).Msg("line not encoded")
+		r.e.o.Log.Error().Err(err).Msg("line not encoded")
 		return
 	}
 	r.out.Append(text)
 }
 
-// wants reports whether the reader asked for events of a type.
-func (r *reader) wants(t tracer.EventType) bool {
-	return len(r.types) == 0 || slices.Contains(r.types, document.EventNames[t])
+// gets reports whether the reader asked for an event and may read its session, and notes the end of
+// the session that it follows.
+func (r *reader) gets(ev *tracer.Event, may func() bool) bool {
+	if ev.Type == 0 || int(ev.Type) >= len(document.EventNames) || ev.Type != tracer.EventLost && !may() {
+		return false
+	}
+	if r.session != 0 && ev.Type == tracer.EventSession && ev.Session == r.session && ev.State == tracer.StateEmpty {
+		r.over = true
+	}
+	return len(r.types) == 0 || slices.Contains(r.types, document.EventNames[ev.Type])
 }
 
 // mayRead decides once for each session, while it is remembered.
@@ -172,13 +171,14 @@ func (r *reader) mayRead(a *recent.About) bool {
 
 // present lists the sessions and the processes of the snapshot, in the registry's
 // goroutine.
-func (r *reader) present(v registry.View) (all picture) {
+func (r *reader) present(v registry.View) (all []any) {
+	var processes []any
 	for _, x := range v.Sorted() {
 		if x.Closed() || r.session != 0 && !v.Within(x.ID(), r.session) ||
 			!access.Decide(r.caller, access.Read, v.Scope(x)).Allow {
 			continue
 		}
-		all.sessions = append(all.sessions, api.Event{
+		all = append(all, &api.Event{
 			Head: api.Head{Kind: "event"}, Type: document.EventNames[tracer.EventSession],
 			Session: x.ID().String(), Name: x.Info().Name, State: x.State(),
 		})
@@ -186,11 +186,11 @@ func (r *reader) present(v registry.View) (all picture) {
 			if n, ok := v.Graph().Node(b.ID); ok && n.State != lineage.Unknown {
 				p := v.Encoder().Process(&n, r.caller)
 				p.Head = api.Head{Kind: "process"}
-				all.processes = append(all.processes, p)
+				processes = append(processes, &p)
 			}
 		}
 	}
-	return all
+	return append(all, processes...)
 }
 
 // finish sends the last line.

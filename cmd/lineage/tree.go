@@ -101,7 +101,7 @@ func (a *app) recording(input string, speed float64) (r *replay.Player, done fun
 		}
 		in, closed = f, func() { f.Close() }
 	}
-	if r, err = replay.Open(in, replay.Options{Speed: speed}); err != nil {
+	if r, err = replay.Open(in, speed); err != nil {
 		closed()
 		return nil, nil, fmt.Errorf("read recording %s: %w", input, err)
 	}

@@ -18,13 +18,6 @@ var ErrNoRecording = errors.New(`not a recording; make one with "lineage events 
 // maxIdle bounds the wait for the next event.
 const maxIdle = 2 * time.Second
 
-// Options of Open.
-type Options struct {
-	// Speed is the playback speed as a factor; 0 plays everything at once. At every
-	// speed the next event comes within two seconds.
-	Speed float64
-}
-
 // Player answers the live view from a recording. It changes nothing: requests that
 // would are refused as api.CodeDenied. It is safe for concurrent use.
 type Player struct {
@@ -37,47 +30,35 @@ type Player struct {
 	changed chan struct{}
 }
 
-// Open reads a recording. A damaged one is refused as a whole, if it can be read twice;
-// otherwise the damage is found while it is played. If a recording ends in the middle
+// Open reads a recording and plays it at a speed, as a factor; 0 plays everything at once. At every
+// speed the next event comes within two seconds. A damaged recording is refused as a whole, if it can
+// be read twice; otherwise the damage is found while it is played. If a recording ends in the middle
 // of a line, only that line is missing, see Cut.
-func Open(in io.Reader, o Options) (*Player, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	p := &Player{cancel: cancel, done: make(chan struct{}), rec: newRecording(), changed: make(chan struct{})}
-	if o.Speed <= 0 {
-		p.play(ctx, in, 0, func() {})
-		if p.err != nil && !errors.Is(p.err, io.ErrUnexpectedEOF) {
-			cancel()
-			return nil, p.err
-		}
-		return p, nil
-	}
-	if again, ok := in.(io.Seeker); ok {
+func Open(in io.Reader, speed float64) (*Player, error) {
+	if again, ok := in.(io.Seeker); ok && speed > 0 {
 		if at, err := again.Seek(0, io.SeekCurrent); err == nil {
-			if err := check(in); err != nil {
-				cancel()
+			if _, err := Open(in, 0); err != nil {
 				return nil, err
 			}
 			if _, err := again.Seek(at, io.SeekStart); err != nil {
-				cancel()
 				return nil, fmt.Errorf("read recording again: %w", err)
 			}
 		}
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &Player{cancel: cancel, done: make(chan struct{}), rec: newRecording(), changed: make(chan struct{})}
 	ready := make(chan struct{})
-	go p.play(ctx, in, o.Speed, sync.OnceFunc(func() { close(ready) }))
-	<-ready
+	go p.play(ctx, in, speed, sync.OnceFunc(func() { close(ready) }))
+	if speed > 0 {
+		<-ready
+	} else {
+		<-p.done
+	}
 	if err := p.failed(); err != nil {
 		p.Close()
 		return nil, err
 	}
 	return p, nil
-}
-
-// check reads a whole recording and gives the first error in it.
-func check(in io.Reader) error {
-	p := &Player{done: make(chan struct{}), rec: newRecording(), changed: make(chan struct{})}
-	p.play(context.Background(), in, 0, func() {})
-	return p.failed()
 }
 
 // failed gives the error that ended it, unless the last line was cut off.
@@ -111,10 +92,9 @@ func (p *Player) play(ctx context.Context, in io.Reader, speed float64, ready fu
 			}
 		}
 		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.rec.apply(ev)
-		close(p.changed)
-		p.changed = make(chan struct{})
-		p.mu.Unlock()
+		p.wake()
 		return nil
 	})
 	p.mu.Lock()
@@ -127,6 +107,11 @@ func (p *Player) play(ctx context.Context, in io.Reader, speed float64, ready fu
 	case err != nil && !errors.Is(err, api.ErrNoEnd): // recordings are interrupted, they have no end line
 		p.err = err
 	}
+	p.wake()
+}
+
+// wake wakes the views. It is called with the lock held.
+func (p *Player) wake() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -139,7 +124,7 @@ func (p *Player) wait(ctx context.Context, ev *api.Event, speed float64) error {
 	if speed <= 0 || now == 0 || ev.TimeNS <= now {
 		return ctx.Err()
 	}
-	pause := min(time.Duration(min(float64(ev.TimeNS-now)/speed, float64(maxIdle))), maxIdle)
+	pause := time.Duration(min(float64(ev.TimeNS-now)/speed, float64(maxIdle)))
 	select {
 	case <-time.After(pause):
 		return nil

@@ -54,7 +54,7 @@ func (p *pictureOf) apply(f *api.Frame) {
 
 func TestReplayAtOnce(t *testing.T) {
 	ctx := t.Context()
-	r, err := Open(strings.NewReader(recorded), Options{})
+	r, err := Open(strings.NewReader(recorded), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func codeOf(err error) string {
 
 func TestReplayIsReadOnly(t *testing.T) {
 	ctx := t.Context()
-	r, err := Open(strings.NewReader(recorded), Options{})
+	r, err := Open(strings.NewReader(recorded), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestReplayInTime(t *testing.T) {
 	}
 	defer f.Close()
 	began := time.Now()
-	r, err := Open(f, Options{Speed: 4})
+	r, err := Open(f, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestReplayRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, speed := range []float64{0, 1e9} {
-				_, err := Open(strings.NewReader(c.text), Options{Speed: speed})
+				_, err := Open(strings.NewReader(c.text), speed)
 				if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("speed %v: %v, want %q", speed, err, c.want)
 				}
@@ -202,7 +202,7 @@ func TestReplayRefuses(t *testing.T) {
 	}
 	t.Run("cut off", func(t *testing.T) {
 		for _, speed := range []float64{0, 1e9} {
-			r, err := Open(strings.NewReader(recorded[:len(recorded)-20]), Options{Speed: speed})
+			r, err := Open(strings.NewReader(recorded[:len(recorded)-20]), speed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -215,7 +215,7 @@ func TestReplayRefuses(t *testing.T) {
 		}
 	})
 	t.Run("damaged where it was read once", func(t *testing.T) {
-		r, err := Open(pipe{strings.NewReader(recorded + "{{{\n")}, Options{Speed: 1e9})
+		r, err := Open(pipe{strings.NewReader(recorded + "{{{\n")}, 1e9)
 		if err == nil { // it may be found before the view begins
 			defer r.Close()
 			err = r.Watch(t.Context(), api.WatchQuery{}, func(*api.Frame) error { return nil })
@@ -242,7 +242,7 @@ func FuzzReplay(f *testing.F) {
 		f.Add([]byte(head + "\n" + line + "\n"))
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		r, err := Open(bytes.NewReader(file), Options{Speed: 1e18})
+		r, err := Open(bytes.NewReader(file), 1e18)
 		if err != nil {
 			if strings.Contains(fmt.Sprintf("%q", err), `\n`) && !bytes.Contains(file, []byte("\n")) {
 				t.Errorf("more than a line: %q", err)

@@ -16,12 +16,12 @@ func (v *View) Find(text string, back bool) bool {
 	if text == "" || v.sel == nil {
 		return false
 	}
-	step, start := v.below, v.First()
+	step, start := v.after, v.First()
 	if back {
-		step, start = v.over, v.bottom()
+		step, start = v.before, v.lowest(anything)
 	}
 	v.follow = FollowNothing
-	for r, round := step(v.sel), false; r != v.sel; r = step(r) {
+	for r, round := step(v.sel, anything), false; r != v.sel; r = step(r, anything) {
 		if r == nil {
 			if r = start; r == v.sel || round {
 				break
@@ -55,7 +55,7 @@ func (v *View) Matches(text string) (at, all int) {
 	if text == "" {
 		return 0, 0
 	}
-	for r := v.First(); r != nil; r = v.below(r) {
+	for r := v.First(); r != nil; r = v.after(r, anything) {
 		if r.has(text) {
 			all++
 			if r == v.sel {
@@ -64,50 +64,6 @@ func (v *View) Matches(text string) (at, all int) {
 		}
 	}
 	return at, all
-}
-
-// below is the row after r if nothing were folded.
-func (v *View) below(r *Row) *Row {
-	if v.mode != Tree {
-		return v.Next(r)
-	}
-	if c := v.skip(r.first, (*Row).Next); c != nil {
-		return c
-	}
-	for ; r != nil && r != v.root; r = r.up {
-		if n := v.skip(r.next, (*Row).Next); n != nil {
-			return n
-		}
-	}
-	return nil
-}
-
-// over is the row before r if nothing were folded.
-func (v *View) over(r *Row) *Row {
-	if v.mode != Tree || r == v.root {
-		return v.Prev(r)
-	}
-	if p := v.skip(r.prev, (*Row).before); p != nil {
-		return v.lowest(p)
-	}
-	return r.Up()
-}
-
-func (v *View) bottom() *Row {
-	if v.mode != Tree {
-		return v.Last()
-	}
-	return v.lowest(v.root)
-}
-
-func (v *View) lowest(r *Row) *Row {
-	for {
-		c := v.skip(r.last, (*Row).before)
-		if c == nil {
-			return r
-		}
-		r = c
-	}
 }
 
 // PID is the process that has the PID now, else the last one that had it; nil if there

@@ -55,9 +55,6 @@ func (p *Picture) Session(id string) *Row { return p.sessions[id] }
 // Len is how many processes are in the picture.
 func (p *Picture) Len() int { return len(p.processes) }
 
-// Sessions is how many sessions are in the picture.
-func (p *Picture) Sessions() int { return len(p.sessions) }
-
 // Newest is the process that was added last, nil if it is gone.
 func (p *Picture) Newest() *Row {
 	if p.newest == nil || p.newest.gone {

@@ -63,12 +63,6 @@ func (r *Row) Up() *Row {
 	return r.up
 }
 
-// Size is how many processes are at and below it, shown or not.
-func (r *Row) Size() int { return int(r.size) }
-
-// Live is how many of them have not exited.
-func (r *Row) Live() int { return int(r.live) }
-
 // Hits is how many rows at and below it the filter wants.
 func (r *Row) Hits() int { return int(r.hits) }
 

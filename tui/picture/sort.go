@@ -95,9 +95,9 @@ func (p *Picture) compare(o Order, a, b *Row) int {
 	case ByName:
 		c = strings.Compare(a.name(), b.name())
 	case ByLive:
-		c = cmp.Compare(b.sum(sessionLive), a.sum(sessionLive))
+		c = cmp.Compare(b.session().Live, a.session().Live)
 	case ByOrphans:
-		c = cmp.Compare(b.sum(sessionOrphans), a.sum(sessionOrphans))
+		c = cmp.Compare(b.session().Orphans, a.session().Orphans)
 	case ByCPU:
 		c = cmp.Or(cmp.Compare(p.CPU(b), p.CPU(a)), cmp.Compare(b.usage.seconds, a.usage.seconds))
 	case ByRSS:
@@ -138,16 +138,10 @@ func comparePorts(a, b []int) int {
 	return cmp.Compare(a[0], b[0])
 }
 
-func sessionLive(s *api.Session) int    { return s.Live }
-func sessionOrphans(s *api.Session) int { return s.Orphans }
+var noSession api.Session
 
-// sum is a figure that only sessions have.
-func (r *Row) sum(of func(*api.Session) int) int {
-	if r.Kind != SessionRow {
-		return 0
-	}
-	return of(r.Session)
-}
+// session has the figures that only sessions have; those of other rows are 0.
+func (r *Row) session() *api.Session { return cmp.Or(r.Session, &noSession) }
 
 func (r *Row) name() string {
 	if r.Kind == SessionRow {

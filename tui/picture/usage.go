@@ -38,9 +38,6 @@ func (u *usage) note(seconds float64, at api.U64) {
 	u.seconds, u.at = seconds, at
 }
 
-// Now is the boottime of the picture in ns, 0 if it is not known.
-func (p *Picture) Now() api.U64 { return p.now }
-
 // CPU is how much of one CPU the row uses now, in percent; for a group, of all its
 // processes.
 func (p *Picture) CPU(r *Row) float64 {

@@ -150,7 +150,7 @@ func (v *View) SessionsFolded() bool {
 		return false
 	}
 	for r := v.First(); r != nil; r = v.skip(r.next, (*Row).Next) {
-		if r.Kind != SessionRow && !r.OfSessions() || !r.folded && v.skip(r.first, (*Row).Next) != nil {
+		if r.Kind != SessionRow && !r.OfSessions() || !r.folded && v.Child(r) != nil {
 			return false
 		}
 	}

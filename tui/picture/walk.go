@@ -1,5 +1,7 @@
 package picture
 
+import "slices"
+
 // shown reports whether r passes the filter, and is not hidden as exited.
 func (v *View) shown(r *Row) bool {
 	if v.Picture.filter != nil && r.hits == 0 {
@@ -41,29 +43,31 @@ func (v *View) First() *Row {
 	if v.root != v.Picture.top {
 		return v.root
 	}
-	return v.skip(v.root.first, (*Row).Next)
+	return v.Child(v.root)
 }
 
 // Last is the lowest row, or nil.
-func (v *View) Last() *Row {
-	if v.mode != Tree {
-		return v.at(len(v.flat) - 1)
-	}
-	if r := v.deepest(v.root); r.Kind != topRow {
-		return r
-	}
-	return nil
-}
+func (v *View) Last() *Row { return v.lowest(unfolded) }
 
 // Next is the row below r, or nil.
-func (v *View) Next(r *Row) *Row {
+func (v *View) Next(r *Row) *Row { return v.after(r, unfolded) }
+
+// Prev is the row above r, or nil.
+func (v *View) Prev(r *Row) *Row { return v.before(r, unfolded) }
+
+// A walk enters the rows below a row if open says so: unfolded for what is shown,
+// anything for what would be shown if nothing were folded.
+type open func(*Row) bool
+
+func unfolded(r *Row) bool { return !r.folded }
+func anything(*Row) bool   { return true }
+
+func (v *View) after(r *Row, enter open) *Row {
 	if v.mode != Tree {
 		return v.at(int(r.index) + 1)
 	}
-	if !r.folded {
-		if c := v.skip(r.first, (*Row).Next); c != nil {
-			return c
-		}
+	if c := v.Child(r); c != nil && enter(r) {
+		return c
 	}
 	for ; r != nil && r != v.root; r = r.up {
 		if n := v.skip(r.next, (*Row).Next); n != nil {
@@ -73,24 +77,30 @@ func (v *View) Next(r *Row) *Row {
 	return nil
 }
 
-// Prev is the row above r, or nil.
-func (v *View) Prev(r *Row) *Row {
+func (v *View) before(r *Row, enter open) *Row {
 	if v.mode != Tree {
 		return v.at(int(r.index) - 1)
 	}
 	if r == v.root {
 		return nil
 	}
-	if p := v.skip(r.prev, (*Row).before); p != nil {
-		return v.deepest(p)
+	if p := v.skip(r.prev, (*Row).previous); p != nil {
+		return v.deepest(p, enter)
 	}
-	if r.up == nil || r.up.Kind == topRow {
-		return nil
-	}
-	return r.up
+	return r.Up()
 }
 
-func (r *Row) before() *Row { return r.prev }
+func (v *View) lowest(enter open) *Row {
+	if v.mode != Tree {
+		return v.at(len(v.flat) - 1)
+	}
+	if r := v.deepest(v.root, enter); r.Kind != topRow {
+		return r
+	}
+	return nil
+}
+
+func (r *Row) previous() *Row { return r.prev }
 
 // skip returns the first row that is shown, of r and the rows that step leads to.
 func (v *View) skip(r *Row, step func(*Row) *Row) *Row {
@@ -101,9 +111,9 @@ func (v *View) skip(r *Row, step func(*Row) *Row) *Row {
 }
 
 // deepest is the lowest row that is shown at or below r.
-func (v *View) deepest(r *Row) *Row {
-	for !r.folded {
-		c := v.skip(r.last, (*Row).before)
+func (v *View) deepest(r *Row, enter open) *Row {
+	for enter(r) {
+		c := v.skip(r.last, (*Row).previous)
 		if c == nil {
 			break
 		}
@@ -222,8 +232,6 @@ func (g *Guides) Of(r *Row, most int) []bool {
 		}
 		lines = append(lines, more)
 	}
-	for i, j := 0, len(lines)-1; i < j; i, j = i+1, j-1 {
-		lines[i], lines[j] = lines[j], lines[i]
-	}
+	slices.Reverse(lines)
 	return lines
 }

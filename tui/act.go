@@ -51,7 +51,7 @@ func (m *model) copy(r *picture.Row) tea.Cmd {
 func (m *model) openTimeline(r *picture.Row) {
 	if id := r.SessionID(); id != "" && !r.OfSessions() {
 		m.timeline = timeline.New(id)
-		m.timeline.Update(m.view.Picture, m.present(), m.labels().Born)
+		m.updateTimeline()
 	}
 }
 
@@ -200,7 +200,7 @@ func (m *model) askKill(r *picture.Row) {
 
 // answered handles an answer for a dialog.
 func (m *model) answered(msg dialog.Msg) tea.Cmd {
-	cmd, result := dialog.Update(msg)
+	cmd, result := msg()
 	if result != nil {
 		m.message = message{result.Text, !result.OK}
 		m.view.Picture.Unmark()

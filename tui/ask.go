@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -32,8 +33,8 @@ type asked struct {
 	at    struct{ why, ports, tasks time.Time }
 }
 
-// answer is a message with the answer to a request.
-type answer interface{ take(m *model) }
+// answer is a message that takes the answer to a request.
+type answer func()
 
 // ask requests what is shown but not known, or outdated.
 func (m *model) ask() tea.Cmd {
@@ -43,8 +44,6 @@ func (m *model) ask() tea.Cmd {
 	}
 	return tea.Batch(append(cmds, m.askTasks())...)
 }
-
-type whyAnswer details.Answer
 
 // askWhy requests what the details need for the selected process.
 func (m *model) askWhy() tea.Cmd {
@@ -63,20 +62,13 @@ func (m *model) askWhy() tea.Cmd {
 	ctx, c := m.ctx, m.link.client
 	return func() tea.Msg {
 		w, err := c.Why(ctx, ref.String())
-		return whyAnswer{ref, w, err}
+		return answer(func() {
+			a.open.why = false
+			if ref == a.why.Ref {
+				a.why = details.Answer{Ref: ref, Why: w, Err: err}
+			}
+		})
 	}
-}
-
-func (w whyAnswer) take(m *model) {
-	m.asked.open.why = false
-	if w.Ref == m.asked.why.Ref {
-		m.asked.why = details.Answer(w)
-	}
-}
-
-type portsAnswer struct {
-	leaks *api.Leaks
-	err   error
 }
 
 // askPorts asks which process listens on which port, if any session has one.
@@ -98,18 +90,20 @@ func (m *model) askPorts() tea.Cmd {
 	ctx, c := m.ctx, m.link.client
 	return func() tea.Msg {
 		l, err := c.Leaks(ctx, session)
-		return portsAnswer{l, err}
+		return answer(func() {
+			a.open.ports = false
+			if err == nil { // else keep what is known until the next answer
+				m.view.SetPorts(portsOf(l))
+			}
+		})
 	}
 }
 
-func (p portsAnswer) take(m *model) {
-	m.asked.open.ports = false
-	if p.err != nil {
-		return // keep what is known until the next answer
-	}
+// portsOf are the ports that each process listens on.
+func portsOf(l *api.Leaks) map[api.Ref][]int {
 	ports := map[api.Ref][]int{}
-	for i := range p.leaks.Items {
-		for _, port := range p.leaks.Items[i].Ports {
+	for i := range l.Items {
+		for _, port := range l.Items[i].Ports {
 			ref := api.Ref{PID: port.PID, StartNS: port.StartNS}
 			if port.Port != 0 && port.PID != 0 && !slices.Contains(ports[ref], port.Port) {
 				ports[ref] = append(ports[ref], port.Port)
@@ -119,12 +113,7 @@ func (p portsAnswer) take(m *model) {
 	for _, all := range ports {
 		slices.Sort(all)
 	}
-	m.view.SetPorts(ports)
-}
-
-type tasksAnswer struct {
-	tasks map[api.Ref]picture.Task
-	users map[int]string
+	return ports
 }
 
 // askTasks asks the kernel for the states of the processes on the screen, and for the
@@ -161,29 +150,16 @@ func (m *model) askTasks() tea.Cmd {
 	a.open.tasks, a.at.tasks = true, now
 	tasks, user := m.opts.Tasks, m.opts.User
 	return func() tea.Msg {
-		t := tasksAnswer{tasks(refs), map[int]string{}}
+		read, users := tasks(refs), map[int]string{}
 		for _, uid := range uids {
-			t.users[uid] = user(uid)
+			users[uid] = user(uid)
 		}
-		return t
+		return answer(func() {
+			a.open.tasks = false
+			m.view.Picture.SetTasks(read)
+			maps.Copy(a.users, users)
+		})
 	}
-}
-
-func (t tasksAnswer) take(m *model) {
-	m.asked.open.tasks = false
-	m.view.Picture.SetTasks(t.tasks)
-	if m.asked.users == nil {
-		m.asked.users = map[int]string{}
-	}
-	for uid, name := range t.users {
-		m.asked.users[uid] = name
-	}
-}
-
-type treeAnswer struct {
-	session string
-	tree    *api.Tree
-	err     error
 }
 
 // askTree asks for earlier processes, for the timeline.
@@ -196,18 +172,14 @@ func (m *model) askTree() tea.Cmd {
 	ctx, c, session := m.ctx, m.link.client, t.Session
 	return func() tea.Msg {
 		tree, err := c.Tree(ctx, session, "all")
-		return treeAnswer{session, tree, err}
-	}
-}
-
-func (a treeAnswer) take(m *model) {
-	m.asked.open.tree = false
-	t := m.timeline
-	if t == nil || t.Session != a.session {
-		return
-	}
-	if t.Err = a.err; a.err == nil {
-		t.Remember(a.tree)
-		t.Update(m.view.Picture, m.present(), m.labels().Born)
+		return answer(func() {
+			m.asked.open.tree = false
+			if t := m.timeline; t != nil && t.Session == session {
+				if t.Err = err; err == nil {
+					t.Remember(tree)
+					m.updateTimeline()
+				}
+			}
+		})
 	}
 }

@@ -84,6 +84,7 @@ func newModel(ctx context.Context, o Options) *model {
 		}
 		return connected{c, only}, q, nil
 	})
+	m.asked.users = map[int]string{}
 	m.view.Picture.Wall = o.Hosts
 	m.view.HideExited(true)
 	m.setTheme(o.Theme)
@@ -159,7 +160,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case dialog.Msg:
 		cmd = m.answered(msg)
 	case answer:
-		msg.take(m)
+		msg()
 	}
 	m.arrange()
 	return m, tea.Batch(cmd, m.ask())
@@ -225,9 +226,13 @@ func (m *model) second() tea.Cmd {
 	}
 	m.search.count(m.view)
 	if m.timeline != nil {
-		m.timeline.Update(m.view.Picture, m.present(), m.labels().Born)
+		m.updateTimeline()
 	}
 	return m.follow()
+}
+
+func (m *model) updateTimeline() {
+	m.timeline.Update(m.view.Picture, m.present(), m.labels().Born)
 }
 
 func (m *model) say(format string, args ...any) {

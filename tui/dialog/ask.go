@@ -6,84 +6,61 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Msg is an answer to a dialog's request, even after the dialog was closed.
-type Msg interface{ dialog() *Dialog }
+// Msg handles an answer to a dialog's request, even after the dialog was closed. The
+// result is nil while more answers are expected.
+type Msg func() (cmd tea.Cmd, result *Result)
 
-type answer struct {
-	d   *Dialog
-	t   *Target
-	err error
-}
-
-func (a answer) dialog() *Dialog { return a.d }
-
-type planMsg struct {
-	answer
-	plan *api.Plan
-}
-
-type reportMsg struct {
-	answer
-	report *api.Report
-}
-
-type killedMsg struct {
-	answer
-	killed *api.Killed
+// ask requests something about t. take gets the answer when the view handles the message.
+func ask[T any](t *Target, request func() (T, error), take func(T) (tea.Cmd, *Result)) tea.Cmd {
+	return func() tea.Msg {
+		doc, err := request()
+		return Msg(func() (tea.Cmd, *Result) {
+			t.err = err
+			return take(doc)
+		})
+	}
 }
 
 func (d *Dialog) askPlan(t *Target) tea.Cmd {
-	return func() tea.Msg {
-		plan, err := d.client.Plan(d.ctx, t.Session)
-		return planMsg{answer{d, t, err}, plan}
-	}
+	return ask(t, func() (*api.Plan, error) { return d.client.Plan(d.ctx, t.Session) }, func(p *api.Plan) (tea.Cmd, *Result) {
+		t.plan = p
+		d.planned()
+		return nil, nil
+	})
 }
 
 func (d *Dialog) sendEnd(t *Target, now bool) tea.Cmd {
-	return func() tea.Msg {
-		r, err := d.client.End(d.ctx, t.Session, api.EndRequest{Now: now})
-		return reportMsg{answer{d, t, err}, r}
-	}
+	return ask(t, func() (*api.Report, error) { return d.client.End(d.ctx, t.Session, api.EndRequest{Now: now}) }, d.reported(t))
 }
 
 func (d *Dialog) askReport(t *Target) tea.Cmd {
-	return func() tea.Msg {
-		r, err := d.client.Report(d.ctx, t.Session, reportWait)
-		return reportMsg{answer{d, t, err}, r}
+	return ask(t, func() (*api.Report, error) { return d.client.Report(d.ctx, t.Session, reportWait) }, d.reported(t))
+}
+
+// reported takes a report, and asks for the next one until the end is over.
+func (d *Dialog) reported(t *Target) func(*api.Report) (tea.Cmd, *Result) {
+	return func(r *api.Report) (tea.Cmd, *Result) {
+		if t.report = r; !t.over() {
+			return d.askReport(t), nil
+		}
+		return nil, d.result()
 	}
 }
 
 func (d *Dialog) sendKill(t *Target, signal string) tea.Cmd {
-	return func() tea.Msg {
-		k, err := d.client.Kill(d.ctx, t.Process.Ref.String(), api.KillRequest{Signal: signal})
-		return killedMsg{answer{d, t, err}, k}
-	}
+	return ask(t, func() (*api.Killed, error) {
+		return d.client.Kill(d.ctx, t.Process.Ref.String(), api.KillRequest{Signal: signal})
+	},
+		func(k *api.Killed) (tea.Cmd, *Result) {
+			t.killed = k
+			return nil, d.result()
+		})
 }
 
 // Result is the outcome when everything is over.
 type Result struct {
 	Text string
 	OK   bool // it went as requested
-}
-
-// Update handles an answer. The result is nil while more answers are expected.
-func Update(msg Msg) (cmd tea.Cmd, result *Result) {
-	d := msg.dialog()
-	switch msg := msg.(type) {
-	case planMsg:
-		msg.t.plan, msg.t.err = msg.plan, msg.err
-		d.planned()
-	case reportMsg:
-		msg.t.report, msg.t.err = msg.report, msg.err
-		if !msg.t.over() {
-			return d.askReport(msg.t), nil
-		}
-		return nil, d.result()
-	case killedMsg:
-		msg.t.killed, msg.t.err = msg.killed, msg.err
-		return nil, d.result()
-	}
-	return nil, nil
 }
 
 // planned shows what would die, and ignores keys until it can be read.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -20,15 +19,11 @@ const writeSize = 1 << 20
 type lines struct {
 	encoder record.Encoder
 	log     zerolog.Logger
-	refused atomic.Uint64
 	buffer  bytes.Buffer
 }
 
 // Name is ocsf.
 func (l *lines) Name() string { return "ocsf" }
-
-// Refused counts records that could not be encoded.
-func (l *lines) Refused() uint64 { return l.refused.Load() }
 
 // encode writes the lines of a batch, some at a time: members decide how long all of them are.
 func (l *lines) encode(batch []*record.Record, write func([]byte) error) error {
@@ -36,7 +31,6 @@ func (l *lines) encode(batch []*record.Record, write func([]byte) error) error {
 	for _, r := range batch {
 		for x, err := range l.encoder.Encode(r) {
 			if err != nil {
-				l.refused.Add(1)
 				l.log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("record not encoded")
 				continue
 			}

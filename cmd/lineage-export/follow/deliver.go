@@ -6,10 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
-
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
 const (
@@ -19,15 +16,6 @@ const (
 	attemptTime  = 30 * time.Second // one delivery may take
 	lastTime     = 5 * time.Second  // the last one
 )
-
-// Stats are counts of one follower.
-type Stats struct {
-	Delivered atomic.Uint64 // records
-	Failed    atomic.Uint64 // deliveries, which were tried again
-	Behind    atomic.Uint64 // how often the events had to be read from the history
-	Lost      atomic.Uint64 // events that neither the stream nor the history had
-	Unwritten atomic.Uint64 // how often the state could not be written
-}
 
 // Later is the error of a receiver that says how long to wait.
 type Later struct {
@@ -65,7 +53,6 @@ func (f *Follower) deliver(ctx context.Context, stopReading context.CancelFunc) 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		f.Stats.Failed.Add(1)
 		if !stopped {
 			f.Log.Warn().Err(err).Msg("the receiver does not take records; trying again")
 			stopped = true
@@ -91,12 +78,6 @@ func (f *Follower) deliverOnce(ctx context.Context) error {
 		defer cancel()
 		if err := f.Sink.Deliver(ctx, f.batch); err != nil {
 			return err
-		}
-		f.Stats.Delivered.Add(uint64(len(f.batch)))
-		for _, r := range f.batch {
-			if r.Kind == record.Lost {
-				f.Stats.Lost.Add(max(r.Event.Count, 1))
-			}
 		}
 		clear(f.batch)
 		f.batch = f.batch[:0]
@@ -128,7 +109,6 @@ func (f *Follower) save(last bool) {
 func (f *Follower) written(err error) {
 	switch {
 	case err != nil:
-		f.Stats.Unwritten.Add(1)
 		if !f.unsaid {
 			f.Log.Error().Err(err).Msg("the cursor cannot be written; after a restart records come again")
 		}

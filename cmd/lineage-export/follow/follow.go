@@ -37,7 +37,6 @@ type Follower struct {
 	Host  *record.Host
 	Store *Store
 	Log   zerolog.Logger
-	Stats Stats
 
 	model  *model.Model
 	source *source
@@ -389,7 +388,6 @@ func (f *Follower) missing(ctx context.Context, e *api.Event) (again bool) {
 	if f.lag.over(f.at) {
 		return false
 	}
-	f.Stats.Behind.Add(1)
 	pause(ctx, firstPause) // the history is written in batches
 	return true
 }

@@ -17,7 +17,6 @@ import (
 func TestCursorWhileRunning(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{}, t.TempDir()
 	f, _ := follower(t, d, l, dir)
-	until(t, "reader", d.read)
 	d.add(fork(10), exit(10))
 	until(t, "record", func() bool { return len(l.pids()) == 1 })
 	until(t, "cursor after the delivery", func() bool {
@@ -32,7 +31,6 @@ func TestBetweenModelAndCursor(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{}, t.TempDir()
 	kept := filepath.Join(dir, "list.model")
 	_, stop := follower(t, d, l, dir)
-	until(t, "reader", d.read)
 	d.add(fork(10), fork(11))
 	until(t, "model", func() bool { _, err := os.Stat(kept); return err == nil })
 	old, err := os.ReadFile(kept)

@@ -1,9 +1,6 @@
 package follow
 
 import (
-	"encoding/json"
-	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -18,27 +15,26 @@ import (
 // TestOverlooked: a session that ended without an event is closed once, when everything that
 // the daemon had to send was read.
 func TestOverlooked(t *testing.T) {
-	ended := func(reason string, ago time.Duration) *api.Session {
-		s := &api.Session{ID: "aaaaaa", Name: "web", State: api.StateEnded, EndReason: reason}
+	ended := func(reason string, ago time.Duration) []api.Session {
+		s := api.Session{ID: "aaaaaa", Name: "web", State: api.StateEnded, EndReason: reason}
 		if ago != 0 {
 			s.Ended = new(time.Now().Add(-ago))
 		}
-		return s
+		return []api.Session{s}
 	}
 	for name, tt := range map[string]struct {
-		doc   *api.Session // nil: the daemon does not know it
-		live  bool
+		doc   []api.Session // none: the daemon does not know it
 		wants string
 	}{
-		"live":                     {ended("", 0), true, ""},
-		"its event may still come": {ended("end", time.Millisecond), false, ""},
-		"its event was lost":       {ended("end", time.Minute), false, "end"},
-		"untracked":                {ended("untracked", 0), false, "untracked"},
-		"without a history":        {nil, false, "untracked"},
+		"live":                     {[]api.Session{{ID: "aaaaaa", State: api.StateActive}}, ""},
+		"its event may still come": {ended("end", time.Millisecond), ""},
+		"its event was lost":       {ended("end", time.Minute), "end"},
+		"untracked":                {ended("untracked", 0), "untracked"},
+		"without a history":        {nil, "untracked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDaemon(t)
-			d.known, d.live = func() *api.Session { return tt.doc }, tt.live
+			d.Has.Sessions = tt.doc
 			f := looking(t, d)
 			take := func(e *api.Event) {
 				t.Helper()
@@ -71,13 +67,9 @@ func TestOverlooked(t *testing.T) {
 // looking is a follower that is connected, but does not run.
 func looking(t *testing.T, d *daemon) *Follower {
 	t.Helper()
-	c, err := api.Dial(t.Context(), d.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
 	f := &Follower{Sink: &list{}, Store: &Store{}, Host: &record.Host{ID: "h"}, Log: zerolog.Nop()}
-	if f.source, err = newSource(t.Context(), c); err != nil {
+	var err error
+	if f.source, err = newSource(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	f.of(d.boot)
@@ -89,7 +81,7 @@ func looking(t *testing.T, d *daemon) *Follower {
 func TestNewPolicy(t *testing.T) {
 	d := newDaemon(t)
 	f := looking(t, d)
-	d.secret = "quiet"
+	d.Has.Policy = hiding("quiet")
 	f.look(t.Context(), f.source.client)
 	if got := f.source.Redact([]string{"agent", "quiet"}); got[1] != "[redacted]" {
 		t.Errorf("%q", got)
@@ -111,22 +103,4 @@ func TestLookTwice(t *testing.T) {
 			t.Errorf("look %d: %d reports, want %d", i, len(f.batch), step.reports)
 		}
 	}
-}
-
-// session and sessions answer as the daemon does.
-func (d *daemon) session(w http.ResponseWriter, _ *http.Request) {
-	if s := d.known(); s != nil {
-		json.NewEncoder(w).Encode(s)
-		return
-	}
-	w.WriteHeader(http.StatusNotFound)
-	fmt.Fprintf(w, `{"error":{"code":%q,"message":"none"}}`, api.CodeNotFound)
-}
-
-func (d *daemon) sessions(w http.ResponseWriter, _ *http.Request) {
-	all := api.Sessions{Items: []api.Session{}}
-	if s := d.known(); d.live && s != nil {
-		all.Items = append(all.Items, *s)
-	}
-	json.NewEncoder(w).Encode(all)
 }

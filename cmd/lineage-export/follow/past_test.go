@@ -33,28 +33,33 @@ func earlier(then time.Time) func(ms int, change func(*api.Event)) api.Event {
 	}
 }
 
-// TestReboot: the history of an earlier boot arrives, and what was alive in that boot ends.
+// TestReboot: the history of an earlier boot arrives, and what was alive in that boot ends. Its events
+// are not always in the order of their times: what a walk found is reported later.
 func TestReboot(t *testing.T) {
-	d, l, dir := newDaemon(t), &list{}, t.TempDir()
 	then := time.Now().Add(-time.Hour)
 	early := earlier(then)
-	d.past = []api.Event{early(1000, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(4000, fork(12)), early(5000, exit(12))}
-	keep(t, dir, place{Boot: "before", TimeNS: 2e9, Time: then.Add(2 * time.Second)})
-	d.add(fork(13), exit(13))
-	follower(t, d, l, dir)
-	until(t, "records", func() bool { p := l.pids(); return len(p) > 0 && p[len(p)-1] == 13 })
-	var ends []string
-	for _, r := range l.records {
-		for _, run := range r.Ended {
-			ends = append(ends, fmt.Sprint(r.Boot == "before", run.Image.PID))
+	for want, past := range map[string][]api.Event{
+		"true 10 true 12 true 11 false 13": {early(1000, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(4000, fork(12)), early(5000, exit(12))},
+		"true 10 true 11 true 12 false 13": {early(1500, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(3900, fork(12)), early(3500, exit(11)), early(3950, exit(12))},
+	} {
+		d, l, dir := newDaemon(t), &list{}, t.TempDir()
+		d.past = past
+		keep(t, dir, place{Boot: "before", TimeNS: 2e9, Time: then.Add(2 * time.Second)})
+		d.add(fork(13), exit(13))
+		_, stop := follower(t, d, l, dir)
+		until(t, "records", func() bool { p := l.pids(); return len(p) > 0 && p[len(p)-1] == 13 })
+		stop()
+		var ends []string
+		for _, r := range l.records {
+			for _, run := range r.Ended {
+				ends = append(ends, fmt.Sprint(r.Boot == "before", run.Image.PID))
+			}
+			if r.Kind == record.End && (r.Boot != "before" || r.Event.Reason != "reboot") {
+				t.Errorf("%+v", r)
+			}
 		}
-	}
-	if got := strings.Join(ends, " "); got != "true 10 true 12 true 11 false 13" {
-		t.Errorf("ends: %s", got)
-	}
-	for _, r := range l.records {
-		if r.Kind == record.End && (r.Boot != "before" || r.Event.Reason != "reboot") {
-			t.Errorf("%+v", r)
+		if got := strings.Join(ends, " "); got != want {
+			t.Errorf("ends: %s, want %s", got, want)
 		}
 	}
 }
@@ -65,9 +70,7 @@ func TestRebootQuiet(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{}, t.TempDir()
 	d.beats = true
 	then := time.Now().Add(-time.Hour)
-	e := api.Event{Head: api.Head{Kind: "event"}, BootID: "before", TimeNS: 3e9, Time: new(then.Add(time.Second)), Session: "aaaaaa"}
-	fork(11)(&e)
-	d.past = []api.Event{e}
+	d.past = []api.Event{earlier(then)(3000, fork(11))}
 	keep(t, dir, place{Boot: "before", TimeNS: 2e9, Time: then})
 	_, stop := follower(t, d, l, dir)
 	until(t, "end", func() bool {
@@ -79,27 +82,7 @@ func TestRebootQuiet(t *testing.T) {
 	d.add(fork(13), exit(13))
 	follower(t, d, l, dir)
 	until(t, "exit", func() bool { return len(l.pids()) == 1 })
-	for id, n := range l.ids {
-		if n != 1 {
-			t.Errorf("record %s came %d times", id, n)
-		}
-	}
-}
-
-// TestPastOrder: events of an earlier boot are not always in the order of their times: what a walk
-// found is reported later. They are not missed for that.
-func TestPastOrder(t *testing.T) {
-	d, l, dir := newDaemon(t), &list{}, t.TempDir()
-	then := time.Now().Add(-time.Hour)
-	early := earlier(then)
-	d.past = []api.Event{early(1500, fork(10)), early(2000, exit(10)), early(3000, fork(11)), early(3900, fork(12)), early(3500, exit(11)), early(3950, exit(12))}
-	keep(t, dir, place{Boot: "before", TimeNS: 2e9, Time: then.Add(2 * time.Second)})
-	d.add(fork(13), exit(13))
-	follower(t, d, l, dir)
-	until(t, "records", func() bool { p := l.pids(); return len(p) > 0 && p[len(p)-1] == 13 })
-	if got := fmt.Sprint(l.pids()); got != "[10 11 12 13]" {
-		t.Errorf("exits of %s", got)
-	}
+	once(t, l)
 }
 
 // TestLostFirst: the record of missing events has a time, even if nothing was read before.

@@ -20,7 +20,7 @@ var (
 func secretive() *apitest.Client {
 	argv := func() []string { return slices.Clone(secretArgv) }
 	return &apitest.Client{Has: apitest.Has{
-		Policy:   &api.Policy{Items: []api.PolicyValue{{Key: "redact.0", Value: "hush"}}},
+		Policy:   hiding("hush"),
 		Sessions: []api.Session{{ID: "aaaaaa", Root: &api.Process{Argv: argv()}, Token: "s3cret"}},
 		Report: &api.Report{Verdict: api.VerdictClean, Processes: []api.Outcome{{Argv: argv()}},
 			Brokered: []api.Brokered{{}, {Asked: &api.Process{Argv: argv()}}}},

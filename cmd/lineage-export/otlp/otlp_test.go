@@ -43,6 +43,12 @@ type stub struct {
 	reply   *coltrace.ExportTraceServiceResponse
 	asked   int
 	largest int // bytes of a request
+	log     strings.Builder
+}
+
+// refused is how often the log says so.
+func (st *stub) refused() int {
+	return strings.Count(st.log.String(), "the receiver refuses a record; it is left out")
 }
 
 func newStub(t *testing.T) (*stub, *Sink) {
@@ -84,7 +90,7 @@ func newStub(t *testing.T) (*stub, *Sink) {
 	})
 	st.Server = httptest.NewServer(mux)
 	t.Cleanup(st.Close)
-	return st, &Sink{Client: Client{Base: st.URL + "/base/", HTTP: st.Client()}, Traces: true, Host: &record.Host{ID: "h"}, Log: zerolog.Nop()}
+	return st, &Sink{Client: Client{Base: st.URL + "/base/", HTTP: st.Client()}, Traces: true, Host: &record.Host{ID: "h"}, Log: zerolog.New(&st.log)}
 }
 
 // TestRefusedRecord: a record that a receiver will never take is left out and counted; all
@@ -105,8 +111,8 @@ func TestRefusedRecord(t *testing.T) {
 	if err := s.Deliver(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	if len(st.spans) != 98 || s.Refused() != 2 {
-		t.Errorf("%d spans arrived, %d refused", len(st.spans), s.Refused())
+	if len(st.spans) != 98 || st.refused() != 2 {
+		t.Errorf("%d spans arrived, %d refused", len(st.spans), st.refused())
 	}
 }
 
@@ -115,8 +121,8 @@ func TestRefusedRecord(t *testing.T) {
 func TestRefusesAll(t *testing.T) {
 	st, s := newStub(t)
 	st.answer = func([]string) int { return http.StatusBadRequest }
-	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a"), exited(2, "b")}); err == nil || s.Refused() != 0 {
-		t.Errorf("%v, %d refused", err, s.Refused())
+	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a"), exited(2, "b")}); err == nil || st.refused() != 0 {
+		t.Errorf("%v, %d refused", err, st.refused())
 	}
 	st.answer = nil
 	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a"), exited(2, "b")}); err != nil || len(st.spans) != 2 {
@@ -131,7 +137,7 @@ func TestLater(t *testing.T) {
 		st.answer = func([]string) int { return status }
 		err := s.Deliver(t.Context(), []*record.Record{exited(1, "a")})
 		later, _ := errors.AsType[*follow.Later](err)
-		if err == nil || refuses(err) || st.asked != 1 || s.Refused() != 0 {
+		if err == nil || refuses(err) || st.asked != 1 || st.refused() != 0 {
 			t.Errorf("%d: %v after %d requests", status, err, st.asked)
 		}
 		if status != 404 && (later == nil || later.In != 7*time.Second) {
@@ -140,26 +146,16 @@ func TestLater(t *testing.T) {
 	}
 }
 
-// TestRejected: a receiver may accept a request but reject some of its content.
+// TestRejected: a receiver may accept a request but reject some of its content, and explain itself
+// at length.
 func TestRejected(t *testing.T) {
 	st, s := newStub(t)
-	st.reply.PartialSuccess = &coltrace.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: "full"}
-	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a")}); err != nil || s.Refused() != 3 {
-		t.Errorf("%v, %d refused", err, s.Refused())
+	st.reply.PartialSuccess = &coltrace.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: strings.Repeat("full ", 100<<10)}
+	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a")}); err != nil {
+		t.Error(err)
 	}
-}
-
-// TestLongReply: a receiver that explains itself at length has accepted the request all the same.
-func TestLongReply(t *testing.T) {
-	st, s := newStub(t)
-	st.reply.PartialSuccess = &coltrace.ExportTracePartialSuccess{RejectedSpans: 1, ErrorMessage: strings.Repeat("full ", 100<<10)}
-	var log strings.Builder
-	s.Log = zerolog.New(&log)
-	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a")}); err != nil || s.Refused() != 1 {
-		t.Errorf("%v, %d refused", err, s.Refused())
-	}
-	if log.Len() > 2*maxWhy {
-		t.Errorf("%d bytes were logged", log.Len())
+	if log := st.log.String(); !strings.Contains(log, `"count":3`) || !strings.Contains(log, "the receiver rejected records") || len(log) > 2*maxWhy {
+		t.Errorf("%d bytes were logged: %.200s", len(log), log)
 	}
 }
 

@@ -3,7 +3,6 @@ package otlp
 import (
 	"context"
 	"iter"
-	"sync/atomic"
 
 	collogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
 	coltrace "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
@@ -26,7 +25,6 @@ type Sink struct {
 	Host   *record.Host
 	Log    zerolog.Logger
 
-	refused     atomic.Uint64
 	spans, logs int // of the current batch, that the receiver has accepted or refused
 }
 
@@ -36,9 +34,6 @@ const maxRequest = 2 << 20
 
 // Name is otlp.
 func (s *Sink) Name() string { return "otlp" }
-
-// Refused counts records that the receiver rejected.
-func (s *Sink) Refused() uint64 { return s.refused.Load() }
 
 // Close does nothing: nothing is open.
 func (s *Sink) Close() error { return nil }
@@ -86,7 +81,6 @@ func (s *Sink) sendLogs(ctx context.Context, batch []*record.Record) error {
 			for l, err := range s.Logs.Encode(r) {
 				if err != nil {
 					s.Log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("record not encoded")
-					s.refused.Add(1)
 				} else if !yield(logOf(r, &l)) {
 					return
 				}
@@ -149,7 +143,6 @@ func send[T proto.Message](s *Sink, all []T, post func([]T) error) error {
 func halves[T proto.Message](s *Sink, all []T, post func([]T) error, err error) error {
 	if len(all) == 1 {
 		s.Log.Error().Err(err).Msg("the receiver refuses a record; it is left out")
-		s.refused.Add(1)
 		return nil
 	}
 	for _, part := range [][]T{all[:len(all)/2], all[len(all)/2:]} {
@@ -164,10 +157,9 @@ func halves[T proto.Message](s *Sink, all []T, post func([]T) error, err error) 
 	return nil
 }
 
-// rejected counts items that a receiver rejected from a request that it accepted.
+// rejected logs items that a receiver rejected from a request that it accepted.
 func (s *Sink) rejected(n int64, why string) {
 	if n > 0 {
-		s.refused.Add(uint64(n))
 		s.Log.Error().Int64("count", n).Str("error", brief(why)).Msg("the receiver rejected records")
 	}
 }

@@ -9,11 +9,9 @@ type Sink interface {
 	Name() string
 	// Deliver returns nil when the receiver has accepted the batch; the cursor moves then.
 	// After an error the same batch comes again later: a sink must leave out records that the
-	// receiver will never accept, and count them in Refused. Records may come again after a
-	// restart, with the same ids.
+	// receiver will never accept, and log them. Records may come again after a restart, with
+	// the same ids.
 	Deliver(ctx context.Context, batch []*Record) error
-	// Refused is how many records the receiver rejected.
-	Refused() uint64
 	// Close is called once, after the last Deliver.
 	Close() error
 }

@@ -41,11 +41,8 @@ func newSource(ctx context.Context, c api.Client) (*source, error) {
 func (s *source) Redact(argv []string) []string { return redact.Argv(argv, s.own...) }
 
 // Session is what the daemon knows of a session, or its history.
-func (s *source) Session(id string) (d *api.Session, err error) {
-	err = s.ask(func(ctx context.Context) (err error) {
-		d, err = s.client.Session(ctx, id)
-		return err
-	})
+func (s *source) Session(id string) (*api.Session, error) {
+	d, err := ask(s, func(ctx context.Context) (*api.Session, error) { return s.client.Session(ctx, id) })
 	switch {
 	case err == nil:
 	case errors.As(err, new(*api.Error)):
@@ -63,22 +60,16 @@ func (s *source) Session(id string) (d *api.Session, err error) {
 
 // Tree is the processes of a session.
 func (s *source) Tree(id string) []api.Node {
-	var d *api.Tree
-	if s.ask(func(ctx context.Context) (err error) {
-		d, err = s.client.Tree(ctx, id, "ancestors")
-		return err
-	}) != nil {
+	d, err := ask(s, func(ctx context.Context) (*api.Tree, error) { return s.client.Tree(ctx, id, "ancestors") })
+	if err != nil {
 		return nil
 	}
 	return d.Nodes
 }
 
 // report is the receipt of a session that has ended; nil: the daemon has none.
-func (s *source) report(id string) (d *api.Report) {
-	err := s.ask(func(ctx context.Context) (err error) {
-		d, err = s.client.Report(ctx, id, reportTime)
-		return err
-	})
+func (s *source) report(id string) *api.Report {
+	d, err := ask(s, func(ctx context.Context) (*api.Report, error) { return s.client.Report(ctx, id, reportTime) })
 	if err != nil && !errors.As(err, new(*api.Error)) {
 		s.unanswered = err
 	}
@@ -100,22 +91,20 @@ func (s *source) report(id string) (d *api.Report) {
 var errStopping = errors.New("the daemon is stopping")
 
 // ask calls f, and again while the daemon's answer is: too many requests.
-func (s *source) ask(f func(context.Context) error) error {
+func ask[T any](s *source, f func(context.Context) (*T, error)) (*T, error) {
 	for {
 		ctx, cancel := context.WithTimeout(s.ctx, askTime+reportTime)
-		err := f(ctx)
+		d, err := f(ctx)
 		cancel()
 		e, refused := errors.AsType[*api.Error](err)
 		switch {
 		case refused && e.Code == api.CodeStopping:
-			return errStopping
+			return nil, errStopping
 		case !refused || e.Code != api.CodeTooMany:
-			return err
+			return d, err
 		}
-		select {
-		case <-s.ctx.Done():
-			return s.ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		if sleep(s.ctx, 100*time.Millisecond); s.ctx.Err() != nil {
+			return nil, s.ctx.Err()
 		}
 	}
 }

@@ -35,15 +35,12 @@ type share struct {
 	text int64
 }
 
-func (s share) add() {
-	s.held.images.Add(1)
-	s.held.text.Add(s.text)
+func (s share) add(images int64) {
+	s.held.images.Add(images)
+	s.held.text.Add(images * s.text)
 }
 
-func (s share) release() {
-	s.held.images.Add(-1)
-	s.held.text.Add(-s.text)
-}
+func (s share) release() { s.add(-1) }
 
 // bound bounds and counts an image that is new.
 func (m *Model) bound(i *record.Image) {
@@ -65,7 +62,7 @@ func (m *Model) count(i *record.Image) {
 	if !copied(i) {
 		s.text = size(i)
 	}
-	s.add()
+	s.add(1)
 	runtime.AddCleanup(i, share.release, s)
 }
 

@@ -77,44 +77,42 @@ func (e *Encoder) leftovers(r *record.Record) []*event {
 	left := slices.DeleteFunc(slices.Clone(r.Report.Processes), func(o api.Outcome) bool {
 		return !o.Leftover || o.Outcome == api.OutcomeSelf
 	})
-	if len(left) == 0 {
-		return nil
-	}
 	s := low
-	for _, o := range left {
-		if o.Outcome == api.OutcomeLeft {
-			s = high
-		}
+	if slices.ContainsFunc(left, func(o api.Outcome) bool { return o.Outcome == api.OutcomeLeft }) {
+		s = high
 	}
-	v := e.leftBehind(r, s, len(left), "ended now")
-	for i, o := range left[:min(len(left), maxEvidences)] {
-		p, cut := e.evident(r, o.Ref, o.Comm, o.Argv)
-		v.Metadata.IsTruncated = v.Metadata.IsTruncated || cut
-		v.Evidences = append(v.Evidences, evidence{Process: p, Data: map[string]string{"outcome": string(left[i].Outcome)}})
-	}
-	return []*event{v}
+	return e.leftBehind(r, s, left, "ended now")
 }
 
 // present is the finding of members that are alive while the root is gone.
 func (e *Encoder) present(r *record.Record) []*event {
-	left := slices.DeleteFunc(slices.Clone(r.Orphans), func(o api.Orphan) bool { return o.Why != api.WhyLeftover || o.Kept })
-	if len(left) == 0 {
-		return nil
+	var left []api.Outcome
+	for _, o := range r.Orphans {
+		if o.Why == api.WhyLeftover && !o.Kept {
+			left = append(left, api.Outcome{Ref: o.Ref, Comm: o.Comm, Argv: o.Argv})
+		}
 	}
-	v := e.leftBehind(r, medium, len(left), "still alive")
-	for _, o := range left[:min(len(left), maxEvidences)] {
-		p, cut := e.evident(r, o.Ref, o.Comm, o.Argv)
-		v.Metadata.IsTruncated = v.Metadata.IsTruncated || cut
-		v.Evidences = append(v.Evidences, evidence{Process: p})
-	}
-	return []*event{v}
+	return e.leftBehind(r, medium, left, "still alive")
 }
 
-func (e *Encoder) leftBehind(r *record.Record, s severity, n int, now string) *event {
+func (e *Encoder) leftBehind(r *record.Record, s severity, left []api.Outcome, now string) []*event {
+	n := len(left)
+	if n == 0 {
+		return nil
+	}
 	v := find(r, created, s, leftoversRule, fmt.Sprintf("the root of %s exited and left %s behind, %s",
 		sessionName(r), display.Count(n, "process", "processes"), now), r.Session.ID)
 	v.Count, v.Metadata.IsTruncated = uint64(n), n > maxEvidences
-	return v
+	for _, o := range left[:min(n, maxEvidences)] {
+		p, cut := e.evident(r, o.Ref, o.Comm, o.Argv)
+		v.Metadata.IsTruncated = v.Metadata.IsTruncated || cut
+		x := evidence{Process: p}
+		if o.Outcome != "" {
+			x.Data = map[string]string{"outcome": string(o.Outcome)}
+		}
+		v.Evidences = append(v.Evidences, x)
+	}
+	return []*event{v}
 }
 
 // budget is the finding of a session that ended over a limit, or would have, were the policy enforced.

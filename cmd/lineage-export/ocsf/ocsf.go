@@ -75,14 +75,11 @@ var severities = [...]struct {
 // Encode implements [record.Encoder]: a record that OCSF has no event for gives none.
 func (e *Encoder) Encode(r *record.Record) iter.Seq2[record.Log, error] {
 	return func(yield func(record.Log, error) bool) {
-		for v := range e.activities(r) {
-			if !yield(logOf(r, v)) {
-				return
-			}
-		}
-		for _, v := range e.findings(r) {
-			if !yield(logOf(r, v)) {
-				return
+		for _, part := range []iter.Seq[*event]{e.activities(r), slices.Values(e.findings(r))} {
+			for v := range part {
+				if !yield(logOf(r, v)) {
+					return
+				}
 			}
 		}
 	}
@@ -91,9 +88,7 @@ func (e *Encoder) Encode(r *record.Record) iter.Seq2[record.Log, error] {
 // activities are the events of a record that are not findings.
 func (e *Encoder) activities(r *record.Record) iter.Seq[*event] {
 	switch r.Kind {
-	case record.Fork:
-		return slices.Values([]*event{e.launch(r)})
-	case record.Exec:
+	case record.Fork, record.Exec:
 		all := []*event{e.launch(r)}
 		if changed(r) {
 			all = append(all, e.setUser(r))
@@ -106,7 +101,7 @@ func (e *Encoder) activities(r *record.Record) iter.Seq[*event] {
 	case record.End:
 		return e.end(r)
 	}
-	return slices.Values([]*event(nil))
+	return slices.Values([]*event{})
 }
 
 func logOf(r *record.Record, v *event) (record.Log, error) {

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
@@ -220,9 +221,10 @@ func outcomeEvent(at time.Time, o *api.Outcome) *trace.Span_Event {
 
 // logOf is one line of a log, in the trace of its subject.
 func logOf(r *record.Record, l *record.Log) *logs.LogRecord {
+	severity := logs.SeverityNumber(l.Severity)
 	out := &logs.LogRecord{
 		TimeUnixNano: nanos(l.Time), ObservedTimeUnixNano: nanos(r.Time), EventName: "lineage." + string(r.Kind),
-		SeverityNumber: logs.SeverityNumber(l.Severity), SeverityText: severityText(l.Severity),
+		SeverityNumber: severity, SeverityText: strings.TrimPrefix(severity.String(), "SEVERITY_NUMBER_"),
 		Body: textValue(l.Line), Attributes: []*common.KeyValue{{Key: "ocsf.raw", Value: textValue(string(l.JSON))}},
 	}
 	at := record.Span{}
@@ -236,16 +238,4 @@ func logOf(r *record.Record, l *record.Log) *logs.LogRecord {
 		out.TraceId, out.SpanId, out.Flags = at.TraceID[:], at.SpanID[:], 1
 	}
 	return out
-}
-
-func severityText(n int) string {
-	switch {
-	case n >= 21:
-		return "FATAL"
-	case n >= 17:
-		return "ERROR"
-	case n >= 13:
-		return "WARN"
-	}
-	return "INFO"
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/metrics"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 )
@@ -23,7 +24,7 @@ import (
 type exporter struct {
 	store     *follow.Store
 	followers []*follow.Follower
-	scrapes   *scrapes // nil: none
+	metrics   *metrics.Server // nil: none
 	log       zerolog.Logger
 }
 
@@ -52,7 +53,7 @@ func build(ctx context.Context, o *export.Options, socket string, log zerolog.Lo
 		e.followers = append(e.followers, f)
 	}
 	if o.Metrics != "" {
-		if e.scrapes, err = listen(ctx, o.Metrics, socket, log); err != nil {
+		if e.metrics, err = metrics.Listen(ctx, o.Metrics, socket, log); err != nil {
 			return nil, err
 		}
 	}
@@ -67,9 +68,9 @@ func (e *exporter) run(ctx context.Context) (err error) {
 	for _, f := range e.followers {
 		all.Go(func() { f.Run(ctx) })
 	}
-	if e.scrapes != nil {
+	if e.metrics != nil {
 		all.Go(func() {
-			err = e.scrapes.server.Serve(ctx, e.scrapes.ln)
+			err = e.metrics.Serve(ctx)
 			stop() // exit: the service manager restarts the whole program
 		})
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/lineage-ebpf/lineage/api"
 )
 
@@ -28,13 +30,13 @@ const (
 // connect to its address.
 type Server struct {
 	socket   string
+	ln       net.Listener
 	daemon   http.Client
 	asked    chan struct{}
 	answerIn time.Duration
 }
 
-// New makes a server of the daemon behind this socket.
-func New(socket string) *Server {
+func newServer(socket string) *Server {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
@@ -45,15 +47,25 @@ func New(socket string) *Server {
 	}
 }
 
-// Check asks the daemon once. Its refusal is an *api.Error, and a daemon that cannot be
-// reached an *api.UnreachableError.
-func (s *Server) Check(ctx context.Context) error {
-	_, err := s.ask(ctx, "")
-	return err
+// Listen binds the address, and asks the daemon behind this socket whether it lets this user
+// read its metrics: its refusal is an *api.Error. A daemon that does not run may come later.
+func Listen(ctx context.Context, address, socket string, log zerolog.Logger) (*Server, error) {
+	s := newServer(socket)
+	if _, err := s.ask(ctx, ""); errors.As(err, new(*api.UnreachableError)) {
+		log.Warn().Err(err).Msg("the metrics cannot be read yet")
+	} else if err != nil {
+		return nil, err
+	}
+	var err error
+	if s.ln, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
+		return nil, fmt.Errorf("serve metrics: %w", err)
+	}
+	log.Info().Str("address", s.ln.Addr().String()).Msg("serving metrics")
+	return s, nil
 }
 
 // Serve serves GET /metrics, and nothing else, until ctx is done.
-func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+func (s *Server) Serve(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", s.scrape)
 	httpd := &http.Server{
@@ -61,7 +73,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	stop := context.AfterFunc(ctx, func() { httpd.Close() })
 	defer stop()
-	if err := httpd.Serve(&narrow{ln, make(chan struct{}, maxConns)}); !errors.Is(err, http.ErrServerClosed) {
+	if err := httpd.Serve(&narrow{s.ln, make(chan struct{}, maxConns)}); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil
@@ -69,14 +81,14 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 
 // scrape answers 502 without a daemon, so that Prometheus counts it as down.
 func (s *Server) scrape(w http.ResponseWriter, r *http.Request) {
-	reply, err := s.ask(r.Context(), r.Header.Get("Accept"))
+	got, err := s.ask(r.Context(), r.Header.Get("Accept"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
-	w.Header().Set("Content-Type", reply.kind)
-	w.Header().Set("Content-Length", strconv.Itoa(len(reply.body)))
-	_, _ = w.Write(reply.body) // the reader may be gone
+	w.Header().Set("Content-Type", got.kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(got.body)))
+	_, _ = w.Write(got.body) // the reader may be gone
 }
 
 // A reply is the daemon's complete answer.

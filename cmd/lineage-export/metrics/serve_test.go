@@ -5,6 +5,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -34,22 +35,22 @@ func serving(t *testing.T, h http.HandlerFunc, wait time.Duration) (*Server, str
 		go httpd.Serve(ln)
 		t.Cleanup(func() { httpd.Close() })
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	s := newServer(socket)
+	s.answerIn = wait
+	var err error
+	if s.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	s := New(socket)
-	s.answerIn = wait
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error)
-	go func() { over <- s.Serve(ctx, ln) }()
+	go func() { over <- s.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
 	})
-	return s, "http://" + ln.Addr().String()
+	return s, "http://" + s.ln.Addr().String()
 }
 
 func request(t *testing.T, method, url string) (int, string, http.Header) {
@@ -100,28 +101,28 @@ func TestDaemonFails(t *testing.T) {
 	for name, tt := range map[string]struct {
 		daemon http.HandlerFunc
 		want   string
-		is     func(error) bool
+		code   string // of the refusal
 	}{
-		"none": {nil, "no daemon at", isUnreachable},
+		"none": {nil, "no daemon at", ""},
 		"refuses": {func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "secret", http.StatusForbidden)
-		}, "only root and the group lineage may read them", isDenied},
+		}, "only root and the group lineage may read them", api.CodeDenied},
 		"fails": {func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "secret", http.StatusInternalServerError)
-		}, "500", isUnreachable},
+		}, "500", ""},
 		"silent": {func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
-		}, "hangs or is stopped", isUnreachable},
+		}, "hangs or is stopped", ""},
 		"stops in between": {func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, "secret")
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
-		}, "hangs or is stopped", isUnreachable},
+		}, "hangs or is stopped", ""},
 		"endless": {func(w http.ResponseWriter, _ *http.Request) {
 			for _, err := io.WriteString(w, "secret"); err == nil; {
 				_, err = w.Write(make([]byte, 1<<20))
 			}
-		}, "more than 8388608 bytes", isUnreachable},
+		}, "more than 8388608 bytes", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wait := 12 * answerIn
@@ -133,21 +134,22 @@ func TestDaemonFails(t *testing.T) {
 			if code != http.StatusBadGateway || !strings.Contains(body, tt.want) || strings.Contains(body, "secret") || strings.Count(body, "\n") != 1 {
 				t.Errorf("%d %q", code, body)
 			}
-			if err := s.Check(t.Context()); !tt.is(err) {
+			if _, err := s.ask(t.Context(), ""); refusal(err) != tt.code {
 				t.Errorf("%T %v", err, err)
 			}
 		})
 	}
 }
 
-func isDenied(err error) bool {
-	var e *api.Error
-	return errors.As(err, &e) && e.Code == api.CodeDenied
-}
-
-func isUnreachable(err error) bool {
-	var e *api.UnreachableError
-	return errors.As(err, &e)
+// refusal is the code of a refusal by the daemon; "" if it cannot be reached.
+func refusal(err error) string {
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return e.Code
+	}
+	if _, ok := errors.AsType[*api.UnreachableError](err); ok {
+		return ""
+	}
+	return fmt.Sprint(err)
 }
 
 // TestManyAtOnce: fifty scrapes are all answered, but the daemon gets only a few at a time.

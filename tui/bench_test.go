@@ -2,7 +2,6 @@ package tui
 
 import (
 	"fmt"
-	"runtime"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -64,9 +63,7 @@ func BenchmarkFrame(b *testing.B) {
 				s := benchScreen(b, n)
 				switch mode {
 				case "filter":
-					s.press("f")
-					s.typed("true")
-					s.press("enter")
+					s.press("f true enter")
 				case "flat":
 					s.press("t s e")
 				}
@@ -98,55 +95,4 @@ func storm(n, i int) *api.Frame {
 		f.Remove = append(f.Remove, ref(pid(i-4, k)))
 	}
 	return f
-}
-
-// BenchmarkSnapshot is a whole picture, as it comes when a view begins.
-func BenchmarkSnapshot(b *testing.B) {
-	for _, n := range crowds {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			frame := crowd(n)
-			for b.Loop() {
-				s := newScreen(b, newFake(), Options{Theme: "auto"}, 200, 60)
-				s.frames(frame)
-				s.draw()
-			}
-		})
-	}
-}
-
-// BenchmarkMemory is the memory of a view with this many processes.
-func BenchmarkMemory(b *testing.B) {
-	for _, n := range crowds {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			frame := crowd(n)
-			used := func() uint64 {
-				var m runtime.MemStats
-				runtime.GC()
-				runtime.ReadMemStats(&m)
-				return m.HeapAlloc
-			}
-			for b.Loop() {
-				before := used()
-				s := newScreen(b, newFake(), Options{}, 200, 60)
-				s.frames(frame)
-				b.ReportMetric(float64(used()-before)/float64(n), "B/process")
-				runtime.KeepAlive(s)
-			}
-		})
-	}
-}
-
-// BenchmarkFilter is one key while a filter is typed.
-func BenchmarkFilter(b *testing.B) {
-	for _, n := range crowds {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s := benchScreen(b, n)
-			s.press("f")
-			s.typed("comm:wor")
-			for i := 0; b.Loop(); i++ {
-				s.Update(stroke([]string{"k", "backspace"}[i%2]))
-				s.draw()
-			}
-		})
-	}
 }

@@ -18,9 +18,7 @@ import (
 func onOrphan(t *testing.T, f *apitest.Client) *screen {
 	s := newScreen(t, f, Options{}, 80, 24)
 	s.frames(scene())
-	s.press("4")
-	s.typed("130")
-	s.press("enter")
+	s.press("4 130 enter")
 	return s
 }
 
@@ -140,35 +138,20 @@ func TestEndIsFrozen(t *testing.T) {
 	sent(t, s, "end k3x9q2")
 }
 
-func TestEndOfMarked(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
-	s.press("4")
-	s.typed("123")
-	s.press("enter space 4")
-	s.typed("160")
-	s.press("enter space 4")
-	s.typed("130")
-	s.press("enter space x")
-	s.later(time.Second)
-	s.press("tab enter")
-	sent(t, s, "end k3x9q2", "end m8p4z1")
-	if len(s.view.Picture.Marked()) != 0 {
-		t.Error("what was ended is still marked")
+// Marked rows are ended or killed together: each session once, and no other.
+func TestMarked(t *testing.T) {
+	for keys, want := range map[string][]string{
+		"4 123 enter space 4 160 enter space 4 130 enter space x": {"end k3x9q2", "end m8p4z1"},
+		"z space down space x":                  {"end k3x9q2", "end m8p4z1"},
+		"4 130 enter space 4 128 enter space X": {"kill 4128@4128000000000 TERM", "kill 4130@4130000000000 TERM"},
+	} {
+		s := shown(t)
+		s.press(keys + " wait tab enter")
+		sent(t, s, want...)
+		if len(s.view.Picture.Marked()) != 0 {
+			t.Errorf("%s: what was ended is still marked", keys)
+		}
 	}
-}
-
-func TestKillOfMarked(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
-	s.press("4")
-	s.typed("130")
-	s.press("enter space 4")
-	s.typed("128")
-	s.press("enter space X")
-	s.later(time.Second)
-	s.press("tab enter")
-	sent(t, s, "kill 4128@4128000000000 TERM", "kill 4130@4130000000000 TERM")
 }
 
 func TestReadOnly(t *testing.T) {
@@ -206,9 +189,7 @@ func TestNothingToConfirm(t *testing.T) {
 			fk := newFake()
 			f(fk)
 			s := onOrphan(t, fk)
-			s.press("x")
-			s.later(time.Second)
-			s.press("tab enter tab enter enter")
+			s.press("x wait tab enter tab enter enter")
 			sent(t, s)
 		})
 	}
@@ -217,9 +198,7 @@ func TestNothingToConfirm(t *testing.T) {
 // If the dialog is closed before the end is over, the result is shown later.
 func TestResultAfterTheDialog(t *testing.T) {
 	s := onOrphan(t, newFake())
-	s.press("x")
-	s.later(time.Second)
-	s.press("tab")
+	s.press("x wait tab")
 	_, cmd := s.Update(stroke("enter"))
 	s.press("esc")
 	if s.dialog != nil || s.quit {
@@ -235,9 +214,7 @@ func TestResultAfterTheDialog(t *testing.T) {
 func TestEndGoesOn(t *testing.T) {
 	s := onOrphan(t, newFake())
 	s.fake.Has.Begun = &api.Report{State: "ending", Processes: make([]api.Outcome, 7), Left: 3}
-	s.press("x")
-	s.later(time.Second)
-	s.press("tab")
+	s.press("x wait tab")
 	_, cmd := s.Update(stroke("enter"))
 	end, ok := cmd().(tea.BatchMsg)
 	if !ok {

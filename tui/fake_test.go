@@ -53,6 +53,13 @@ func newScreen(t testing.TB, f *apitest.Client, o Options, width, height int) *s
 	return s
 }
 
+// shown is a screen of 80 columns with the scene.
+func shown(t testing.TB) *screen {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.frames(scene())
+	return s
+}
+
 // send gives the model a message, and the messages of its commands.
 func (s *screen) send(msg tea.Msg) {
 	_, cmd := s.Update(msg)
@@ -102,10 +109,17 @@ var named = map[string]tea.KeyPressMsg{
 	"ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
 }
 
-// press presses keys, separated by blanks.
+// press presses keys, separated by blanks. A word that names no key is typed, and wait lets a
+// second pass.
 func (s *screen) press(keys string) {
 	for _, k := range strings.Fields(keys) {
-		s.send(stroke(k))
+		if _, isKey := named[k]; isKey {
+			s.send(named[k])
+		} else if k == "wait" {
+			s.later(time.Second)
+		} else {
+			s.typed(k)
+		}
 	}
 }
 

@@ -25,14 +25,14 @@ var states = []struct {
 }{
 	{"home", func(*screen) {}},
 	{"exited shown", func(s *screen) { s.press("e") }},
-	{"group unfolded", func(s *screen) { s.press("e /"); s.typed("bash"); s.press("enter esc right") }},
+	{"group unfolded", func(s *screen) { s.press("e / bash enter esc right") }},
 	{"sessions", func(s *screen) { s.press("z") }},
 	{"sessions by memory", func(s *screen) { s.busy(); s.press("z M") }},
 	{"ended sessions", func(s *screen) { s.frames(ended()) }},
 	{"search being typed", func(s *screen) { s.press("/"); s.typed("s") }},
-	{"search found", func(s *screen) { s.press("e /"); s.typed("CPP"); s.press("enter") }},
+	{"search found", func(s *screen) { s.press("e / CPP enter") }},
 	{"columns being typed", func(s *screen) { s.press("C"); s.typed("rss user") }},
-	{"no such column", func(s *screen) { s.press("C"); s.typed("size") }},
+	{"no such column", func(s *screen) { s.press("C size") }},
 	{"columns asked", func(s *screen) { s.press("C") }},
 	{"filter asked", func(s *screen) { s.press("f") }},
 	{"session marked", func(s *screen) { s.press("space") }},
@@ -45,16 +45,16 @@ var states = []struct {
 		s.send(feed.Msg{Away: errors.New("no daemon at /run/x")})
 	}},
 	{"folded", func(s *screen) { s.press("j h") }},
-	{"orphan", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter") }},
-	{"details", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter i") }},
-	{"details scrolled", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter i down down pgdown") }},
-	{"details of a group", func(s *screen) { s.press("e /"); s.typed("cpp"); s.press("enter left i") }},
+	{"orphan", func(s *screen) { s.press("4 130 enter") }},
+	{"details", func(s *screen) { s.press("4 130 enter i") }},
+	{"details scrolled", func(s *screen) { s.press("4 130 enter i down down pgdown") }},
+	{"details of a group", func(s *screen) { s.press("e / cpp enter left i") }},
 	{"end of the list", func(s *screen) { s.press("G") }},
-	{"filter", func(s *screen) { s.press("e f"); s.typed("comm:cpp"); s.press("enter") }},
-	{"filter being typed", func(s *screen) { s.press("f"); s.typed("state:zom") }},
-	{"filter without match", func(s *screen) { s.press("f"); s.typed("comm:nosuch"); s.press("enter") }},
-	{"search not found", func(s *screen) { s.press("/"); s.typed("nosuch"); s.press("enter") }},
-	{"PID not found", func(s *screen) { s.press("9"); s.typed("99"); s.press("enter") }},
+	{"filter", func(s *screen) { s.press("e f comm:cpp enter") }},
+	{"filter being typed", func(s *screen) { s.press("f state:zom") }},
+	{"filter without match", func(s *screen) { s.press("f comm:nosuch enter") }},
+	{"search not found", func(s *screen) { s.press("/ nosuch enter") }},
+	{"PID not found", func(s *screen) { s.press("9 99 enter") }},
 	{"rooted", func(s *screen) {
 		s.press("/")
 		s.typed("make -j")
@@ -81,24 +81,18 @@ var states = []struct {
 		s.dialogWithout()
 	}},
 	{"end", func(s *screen) { s.press("x") }},
-	{"end confirmed", func(s *screen) { s.press("x"); s.later(time.Second); s.press("tab") }},
-	{"end now", func(s *screen) { s.press("x"); s.later(time.Second); s.press("tab tab") }},
-	{"end result", func(s *screen) { s.press("x"); s.later(time.Second); s.press("tab enter") }},
+	{"end confirmed", func(s *screen) { s.press("x wait tab") }},
+	{"end now", func(s *screen) { s.press("x wait tab tab") }},
+	{"end result", func(s *screen) { s.press("x wait tab enter") }},
 	{"end left", func(s *screen) {
 		r := *s.fake.Has.Report
 		r.Verdict, r.Left = "left", 1
 		r.Processes = append([]api.Outcome{{Ref: ref(4128), Comm: "cc", Outcome: "left", Why: "state D (nfs_wait)"}}, r.Processes[:3]...)
 		s.fake.Has.Begun = &r
-		s.press("x")
-		s.later(time.Second)
-		s.press("tab tab enter")
+		s.press("x wait tab tab enter")
 	}},
 	{"end result line", func(s *screen) {
-		s.press("x")
-		s.later(time.Second)
-		s.press("tab enter")
-		s.later(time.Second)
-		s.press("enter")
+		s.press("x wait tab enter wait enter")
 	}},
 	{"end refused", func(s *screen) {
 		s.fake.Has.Plan = &api.Plan{State: "active", RefusedBy: "guard: an ancestor of the caller", Processes: []api.PlanProcess{}}
@@ -110,15 +104,11 @@ var states = []struct {
 		}
 		s.press("x")
 	}},
-	{"kill", func(s *screen) { s.press("4"); s.typed("130"); s.press("enter X") }},
+	{"kill", func(s *screen) { s.press("4 130 enter X") }},
 	{"kill result", func(s *screen) {
-		s.press("4")
-		s.typed("130")
-		s.press("enter X")
-		s.later(time.Second)
-		s.press("tab tab enter")
+		s.press("4 130 enter X wait tab tab enter")
 	}},
-	{"kill of an exited one", func(s *screen) { s.press("4"); s.typed("122"); s.press("enter X") }},
+	{"kill of an exited one", func(s *screen) { s.press("4 122 enter X") }},
 	{"lost", func(s *screen) { s.status(func(st *api.WatchStatus) { st.Lost = 12 }) }},
 	{"degraded", func(s *screen) {
 		s.status(func(st *api.WatchStatus) {
@@ -273,9 +263,7 @@ func TestNewUser(t *testing.T) {
 		s.press("?")
 		says("help", "To end a session: select it or any of its processes and press x.",
 			"To see why a process belongs to its session: select it and press Enter.", "Esc back")
-		s.press("esc 4")
-		s.typed("130")
-		s.press("enter enter")
+		s.press("esc 4 130 enter enter")
 		says("details", "why it belongs there", "fork by 4122 sh", "x end", "Esc back")
 		s.press("x")
 		says("dialog", "End session k3x9q2 build?", "[ Cancel ]", "Nothing is sent.")

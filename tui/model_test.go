@@ -37,8 +37,7 @@ func TestReconnect(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
+	s := shown(t)
 	had := s.view.Picture.Len()
 	s.press("p")
 	for i := range 37 {
@@ -187,11 +186,8 @@ func TestAnyKeys(t *testing.T) {
 }
 
 func TestSearch(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
-	s.press("e j h k /")
-	s.typed("SLEEP")
-	s.press("enter")
+	s := shown(t)
+	s.press("e j h k / SLEEP enter")
 	if r := s.view.Selected(); r.Process == nil || r.Process.PID != 4130 {
 		t.Errorf("search does not find what is folded away")
 	}
@@ -201,9 +197,7 @@ func TestSearch(t *testing.T) {
 	if r := s.view.Selected(); r.Process == nil || r.Process.PID != 4130 {
 		t.Errorf("search does not find what is in two arguments")
 	}
-	s.press("/")
-	s.typed("sh")
-	s.press("enter")
+	s.press("/ sh enter")
 	var found []string
 	for range 4 {
 		found = append(found, fmt.Sprint(s.view.Selected().Process.PID))

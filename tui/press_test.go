@@ -16,8 +16,7 @@ var everywhere = []string{"q", "ctrl+z", "ctrl+l"}
 
 // Every key that the help names has an effect in its pane, and no pane has another.
 func TestEveryKeyHasARow(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
+	s := shown(t)
 	s.timeline = timeline.New("k3x9q2")
 	help := map[string][]string{}
 	for _, g := range s.keys.Groups() {
@@ -57,8 +56,7 @@ func TestRefusedKeys(t *testing.T) {
 	nothing := newScreen(t, newFake(), Options{}, 80, 24)
 	recording := newScreen(t, newFake(), Options{Source: "FILE"}, 80, 24)
 	recording.frames(scene())
-	live := newScreen(t, newFake(), Options{}, 80, 24)
-	live.frames(scene())
+	live := shown(t)
 	for _, tt := range []struct {
 		s         *screen
 		key, want string

@@ -107,8 +107,7 @@ func TestMouseAnywhere(t *testing.T) {
 
 // The search jumps to the match while it is typed, counts matches, and Esc undoes it.
 func TestSearchWhileTyping(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
+	s := shown(t)
 	s.press("e /")
 	for _, step := range []struct{ key, row, foot string }{
 		{"s", "4121 sh", "search: s  1/417"}, {"l", "4130 sleep", "search: sl  1/1"}, {"x", "k3x9q2 build", "search: slx  not found"},
@@ -123,9 +122,7 @@ func TestSearchWhileTyping(t *testing.T) {
 	if s.selected() != "k3x9q2 build" || s.search.text != "" {
 		t.Errorf("Esc leaves it on %s, searching for %q", s.selected(), s.search.text)
 	}
-	s.press("/")
-	s.typed("cpp")
-	s.press("enter n")
+	s.press("/ cpp enter n")
 	if s.selected() != "4126 cpp" || !strings.Contains(ansi.Strip(s.draw()), "2/2 cpp") {
 		t.Errorf("on %s\n%s", s.selected(), s.draw())
 	}
@@ -134,8 +131,7 @@ func TestSearchWhileTyping(t *testing.T) {
 // Exited processes are hidden, but not those above a live one, nor the one that is
 // selected when it exits.
 func TestExitedHidden(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
+	s := shown(t)
 	for _, text := range []string{"4122 sh", "4130 sleep"} {
 		if !strings.Contains(ansi.Strip(s.draw()), text) {
 			t.Errorf("%s is not shown\n%s", text, s.draw())
@@ -144,9 +140,7 @@ func TestExitedHidden(t *testing.T) {
 	if text := s.draw(); strings.Contains(text, "cpp") || !strings.Contains(text, "415 exited hidden") {
 		t.Errorf("exited ones are shown\n%s", text)
 	}
-	s.press("4")
-	s.typed("129")
-	s.press("enter")
+	s.press("4 129 enter")
 	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{exited(4129, 4123, 0, "adopted-one")}})
 	if s.selected() != "4129 adopted-one" {
 		t.Errorf("on %s", s.selected())
@@ -179,18 +173,6 @@ func TestEndedSessions(t *testing.T) {
 	}
 }
 
-// Two sessions are ended together.
-func TestEndOfMarkedSessions(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
-	s.press("z space down space x")
-	s.later(time.Second)
-	s.press("tab enter")
-	if len(s.sent()) != 2 {
-		t.Errorf("sent %q", s.sent())
-	}
-}
-
 func TestCopy(t *testing.T) {
 	s := onOrphan(t, newFake())
 	_, cmd := s.Update(stroke("y"))
@@ -213,17 +195,14 @@ func TestCopy(t *testing.T) {
 
 // The ports of processes are requested while a session has some, but not in each frame.
 func TestPorts(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
+	s := shown(t)
 	if !strings.Contains(s.draw(), "orphan of 4122 sh") || s.view.Picture.PID(4130).Ports[0] != 8080 {
 		t.Errorf("no port\n%s", s.draw())
 	}
 	if s.asked.open.ports || s.opts.Now().Sub(s.asked.at.ports) != 0 {
 		t.Errorf("%+v", s.asked)
 	}
-	s.press("f")
-	s.typed("port:8080")
-	s.press("enter")
+	s.press("f port:8080 enter")
 	if frame := s.draw(); !strings.Contains(frame, "4130 ") || strings.Contains(frame, "4128 ") {
 		t.Errorf("the filter shows\n%s", frame)
 	}
@@ -231,8 +210,7 @@ func TestPorts(t *testing.T) {
 
 // The kernel's letter is on the row; before it is read there is none.
 func TestTaskLetter(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
+	s := shown(t)
 	if frame := ansi.Strip(s.draw()); !strings.Contains(frame, "●S 4123") || strings.Contains(frame, "●L") {
 		t.Errorf("%s", frame)
 	}
@@ -247,8 +225,7 @@ func TestWaitsForADaemon(t *testing.T) {
 	if !strings.Contains(s.draw(), "waiting for a daemon since 5s") {
 		t.Errorf("%s", s.draw())
 	}
-	s.press("x X T v i esc j z t /")
-	s.press("esc")
+	s.press("x X T v i esc j z t / esc")
 	s.send(feed.Msg{Connected: connected{s.fake, nil}})
 	s.frames(scene())
 	s.press("t")
@@ -259,8 +236,7 @@ func TestWaitsForADaemon(t *testing.T) {
 
 // While the daemon is away the screen says how old everything is.
 func TestStale(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
+	s := shown(t)
 	s.later(2 * time.Second)
 	s.send(feed.Msg{Away: errors.New("connection refused")})
 	s.later(7 * time.Second)
@@ -309,8 +285,7 @@ func TestStatusLineShrinks(t *testing.T) {
 
 // The reader's arrangement is restored the next time.
 func TestArrangement(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
+	s := shown(t)
 	s.press("e M r C")
 	s.typed("rss age")
 	s.press("enter j h")
@@ -340,9 +315,7 @@ func TestArrangement(t *testing.T) {
 func TestCountdown(t *testing.T) {
 	s := onOrphan(t, newFake())
 	s.fake.Has.Begun = &api.Report{State: "ending", Processes: make([]api.Outcome, 7), Left: 3}
-	s.press("x")
-	s.later(time.Second)
-	s.press("tab")
+	s.press("x wait tab")
 	_, cmd := s.Update(stroke("enter"))
 	_ = cmd
 	b := build()
@@ -355,8 +328,7 @@ func TestCountdown(t *testing.T) {
 
 // The events pane follows the selection, and closes with the key.
 func TestEventsFollowTheSelection(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.frames(scene())
+	s := shown(t)
 	s.withEvents()
 	s.press("v")
 	s.take()

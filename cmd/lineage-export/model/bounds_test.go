@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"runtime"
 	"slices"
 	"strings"
@@ -11,14 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
-
-// feed applies the events so far and forgets them.
-func (w *world) feed(m *Model) {
-	for _, e := range w.events {
-		m.Apply(e)
-	}
-	w.events = w.events[:0]
-}
 
 // reachable are the images of a model, and the bytes of their programs. What several images share counts once.
 func reachable(m *Model) (images int, text int64) {
@@ -36,10 +27,9 @@ func reachable(m *Model) (images int, text int64) {
 // TestHostileChains: chains of dead programs with long command lines, each with a live process at its end.
 func TestHostileChains(t *testing.T) {
 	const chains, length = 1000, 100
-	w := &world{}
-	m := New(here, "boot", w)
+	w, m := newWorld()
 	for n := range chains {
-		last := api.Ref{PID: 1, StartNS: 1}
+		last := root
 		for k := range length {
 			next := w.fork(last)
 			w.exec(next)
@@ -75,19 +65,18 @@ func TestHostileChains(t *testing.T) {
 
 // TestHostileFork: live processes are bounded, too.
 func TestHostileFork(t *testing.T) {
-	w := &world{}
-	m := New(here, "boot", w)
-	root := w.fork(api.Ref{PID: 1, StartNS: 1})
+	w, m := newWorld()
+	parent := w.fork(root)
 	for range maxProcesses + 10 {
-		w.fork(root)
+		w.fork(parent)
 		w.feed(m)
 	}
 	if len(m.processes) != maxProcesses {
 		t.Errorf("%d processes are remembered, want %d", len(m.processes), maxProcesses)
 	}
-	w.exit(root, 0)
+	w.exit(parent, 0)
 	w.feed(m)
-	last := w.fork(root)
+	last := w.fork(parent)
 	w.feed(m)
 	if m.processes[last] == nil {
 		t.Error("a process that exited leaves no room")
@@ -97,9 +86,7 @@ func TestHostileFork(t *testing.T) {
 // TestMarks: what is remembered of ports and parents is bounded for each process and for all, and
 // processes that are gone leave room. A mark has no copy of its process.
 func TestMarks(t *testing.T) {
-	w := &world{}
-	m := New(here, "boot", w)
-	root := api.Ref{PID: 1, StartNS: 1}
+	w, m := newWorld()
 	listen := func() (p api.Ref) {
 		p = w.fork(root)
 		for range record.MaxMarks + 1 {
@@ -142,7 +129,7 @@ func TestMarks(t *testing.T) {
 // TestCallsShared: the descendants of a tool call have one list of calls in memory, after a restart, too.
 func TestCallsShared(t *testing.T) {
 	w := &world{}
-	tool := w.fork(api.Ref{PID: 1, StartNS: 1})
+	tool := w.fork(root)
 	for range 10 {
 		w.fork(tool)
 	}
@@ -165,37 +152,24 @@ func TestCallsShared(t *testing.T) {
 	if n := lists(m); n != 1 {
 		t.Errorf("%d lists", n)
 	}
-	var file bytes.Buffer
-	if err := m.Save(&file); err != nil {
-		t.Fatal(err)
-	}
-	m, err := Load(&file, here, w)
-	if err != nil || lists(m) != 1 {
-		t.Errorf("after a restart %d lists, %v", lists(m), err)
+	if m, _ = restarted(t, m, w); lists(m) != 1 {
+		t.Errorf("after a restart %d lists", lists(m))
 	}
 }
 
 // TestForksShare: forks without an exec have their creator's command line, in memory and on disk.
 func TestForksShare(t *testing.T) {
-	w := &world{}
-	shell := w.fork(api.Ref{PID: 1, StartNS: 1})
+	w, m := newWorld()
+	shell := w.fork(root)
 	w.exec(shell)
 	w.events[len(w.events)-1].Process.Argv = []string{"sh", strings.Repeat("x", 900)}
 	for range 100 {
 		w.fork(shell)
 	}
-	m := New(here, "boot", w)
 	w.feed(m)
-	var file bytes.Buffer
-	if err := m.Save(&file); err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(file.String(), strings.Repeat("x", 900)); n != 1 {
+	m, file := restarted(t, m, w)
+	if n := strings.Count(file, strings.Repeat("x", 900)); n != 1 {
 		t.Errorf("the command line is in the file %d times", n)
-	}
-	m, err := Load(&file, here, w)
-	if err != nil {
-		t.Fatal(err)
 	}
 	lines := make(map[*string]bool)
 	for _, ref := range w.live {

@@ -47,15 +47,13 @@ func TestHidden(t *testing.T) {
 
 // TestExitTwice: an exit that comes twice, as it may after events were lost, ends the span once.
 func TestExitTwice(t *testing.T) {
-	w := &world{}
-	p := w.fork(api.Ref{PID: 1, StartNS: 1})
+	w, m := newWorld()
+	p := w.fork(root)
 	w.exit(p, 0)
 	w.exit(p, 0)
-	m, ends := New(here, "boot", w), ""
-	for _, e := range w.events {
-		for _, r := range m.Apply(e) {
-			ends += fmt.Sprint(r.Kind, len(r.Ended), " ")
-		}
+	ends := ""
+	for _, r := range w.feed(m) {
+		ends += fmt.Sprint(r.Kind, len(r.Ended), " ")
 	}
 	if ends != "fork0 exit1 exit0 " {
 		t.Errorf("records and ended spans: %s", ends)

@@ -18,6 +18,7 @@ import (
 var (
 	began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	here  = &record.Host{ID: "host", Name: "host"}
+	root  = api.Ref{PID: 1, StartNS: 1} // of the session
 )
 
 // world is a source, and makes events.
@@ -73,6 +74,35 @@ func (w *world) end() {
 	w.event("session", api.Ref{}, func(e *api.Event) { e.Process, e.State, e.Reason = nil, api.StateEnded, "end" })
 }
 
+// feed applies the events so far, forgets them, and returns their records.
+func (w *world) feed(m *Model) (all []*record.Record) {
+	for _, e := range w.events {
+		all = append(all, m.Apply(e)...)
+	}
+	w.events = w.events[:0]
+	return all
+}
+
+// newWorld is a world without events, and a model of it.
+func newWorld() (*world, *Model) {
+	w := &world{}
+	return w, New(here, "boot", w)
+}
+
+// restarted is the model that another exporter loads, and the file in between.
+func restarted(t interface{ Fatal(...any) }, m *Model, from Source) (again *Model, file string) {
+	var b bytes.Buffer
+	if err := m.Save(&b); err != nil {
+		t.Fatal(err)
+	}
+	file = b.String()
+	again, err := Load(&b, here, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return again, file
+}
+
 // copied is the events as another reader gets them.
 func (w *world) copied() (all []*api.Event) {
 	for _, e := range w.events {
@@ -106,7 +136,7 @@ func spans(all []*record.Record) (texts []string) {
 
 // drawn is a session of random processes.
 func drawn(t *rapid.T) *world {
-	w := &world{live: []api.Ref{{PID: 1, StartNS: 1}}}
+	w := &world{live: []api.Ref{root}}
 	for range rapid.IntRange(1, 60).Draw(t, "events") {
 		if len(w.live) == 0 {
 			break
@@ -146,14 +176,7 @@ func TestRestart(t *testing.T) {
 				parts = append(parts, slices.Collect(m.Tick(*w.events[i].Time))...)
 			}
 			if rapid.IntRange(0, 4).Draw(t, "restart") == 0 {
-				var file bytes.Buffer
-				err := m.Save(&file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if m, err = Load(&file, here, w); err != nil {
-					t.Fatal(err)
-				}
+				m, _ = restarted(t, m, w)
 			}
 		}
 		if a, b := spans(whole), spans(parts); !slices.Equal(a, b) {
@@ -203,17 +226,13 @@ func TestParents(t *testing.T) {
 
 // TestChain: memory is bounded for processes that fork a successor and exit.
 func TestChain(t *testing.T) {
-	w := &world{}
-	m := New(here, "boot", w)
-	last := api.Ref{PID: 1, StartNS: 1}
+	w, m := newWorld()
+	last := root
 	for range 20000 {
-		w.events = w.events[:0]
 		next := w.fork(last)
 		w.exit(last, 0)
 		w.live = nil
-		for _, e := range w.events {
-			m.Apply(e)
-		}
+		w.feed(m)
 		last = next
 	}
 	p := m.processes[last]
@@ -231,33 +250,23 @@ func TestChain(t *testing.T) {
 
 // TestSiblings: all children of a process deep in a chain share its creators.
 func TestSiblings(t *testing.T) {
-	w := &world{}
-	last := api.Ref{PID: 1, StartNS: 1}
+	w, m := newWorld()
+	last := root
 	for range 3 * record.MaxAncestry {
 		last = w.fork(last)
 	}
 	for range 1000 {
 		w.fork(last)
 	}
-	m := New(here, "boot", w)
-	for _, e := range w.events {
-		m.Apply(e)
-	}
-	images := make(map[*record.Image]bool)
-	for _, p := range m.processes {
-		for i := p.Image; i != nil && !images[i]; i = i.Creator {
-			images[i] = true
-		}
-	}
-	if want := len(w.live) + 4*record.MaxAncestry; len(images) > want {
-		t.Errorf("%d images for %d processes", len(images), len(w.live))
+	w.feed(m)
+	if images, _ := reachable(m); images > len(w.live)+4*record.MaxAncestry {
+		t.Errorf("%d images for %d processes", images, len(w.live))
 	}
 }
 
 // TestFolded: fork and exec are one program, unless something was done in between.
 func TestFolded(t *testing.T) {
-	w := &world{}
-	root := api.Ref{PID: 1, StartNS: 1}
+	w, m := newWorld()
 	plain, busy := w.fork(root), w.fork(root)
 	w.exec(plain)
 	child := w.fork(busy)
@@ -265,13 +274,10 @@ func TestFolded(t *testing.T) {
 	w.exit(child, 0)
 	w.exit(plain, 0)
 	w.exit(busy, 0)
-	m := New(here, "boot", w)
 	count := map[api.Ref]int{}
-	for _, e := range w.events {
-		for _, r := range m.Apply(e) {
-			for _, run := range r.Ended {
-				count[run.Image.Ref]++
-			}
+	for _, r := range w.feed(m) {
+		for _, run := range r.Ended {
+			count[run.Image.Ref]++
 		}
 	}
 	if count[plain] != 1 || count[busy] != 2 || count[child] != 1 {
@@ -281,8 +287,7 @@ func TestFolded(t *testing.T) {
 
 // TestClaim: the trace that an agent claims applies to its tool and everything below it, and to nothing else.
 func TestClaim(t *testing.T) {
-	w := &world{}
-	root := api.Ref{PID: 1, StartNS: 1}
+	w, m := newWorld()
 	tool, other := w.fork(root), w.fork(root)
 	w.exec(tool)
 	w.events[len(w.events)-1].Process.Trace = &api.Trace{TraceID: "0123456789abcdef0123456789abcdef", SpanID: "0123456789abcdef", From: tool, Claimed: true}
@@ -290,13 +295,10 @@ func TestClaim(t *testing.T) {
 	w.exit(below, 0)
 	w.exit(tool, 0)
 	w.exit(other, 0)
-	m := New(here, "boot", w)
 	got := map[api.Ref]record.Span{}
-	for _, e := range w.events {
-		for _, r := range m.Apply(e) {
-			for _, run := range r.Ended {
-				got[run.Image.Ref] = run.Span
-			}
+	for _, r := range w.feed(m) {
+		for _, run := range r.Ended {
+			got[run.Image.Ref] = run.Span
 		}
 	}
 	own := record.SessionTrace("host", "boot", "aaaaaa")

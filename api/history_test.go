@@ -1,8 +1,6 @@
 package api
 
 import (
-	"encoding/json"
-	"net/http"
 	"testing"
 	"time"
 )
@@ -22,29 +20,5 @@ func TestParseTime(t *testing.T) {
 		if got, err := ParseTime(text, now); err == nil {
 			t.Errorf("%s is %v", text, got)
 		}
-	}
-}
-
-func TestHistory(t *testing.T) {
-	at := time.Date(2026, 3, 4, 12, 0, 0, 5, time.FixedZone("x", 3600))
-	var asked []string
-	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.URL.String())
-		json.NewEncoder(w).Encode(Sessions{Items: []Session{{ID: "a"}}, Next: "n"})
-	})
-	d, err := c.History(t.Context(), HistoryQuery{})
-	if err != nil || d.Next != "n" || len(d.Items) != 1 {
-		t.Errorf("%+v %v", d, err)
-	}
-	if _, err := c.History(t.Context(), HistoryQuery{Since: at, Until: at, Limit: 7, Next: "a b"}); err != nil {
-		t.Error(err)
-	}
-	const times = "since=2026-03-04T11%3A00%3A00.000000005Z&until=2026-03-04T11%3A00%3A00.000000005Z"
-	if asked[0] != "/v1/history" || asked[1] != "/v1/history?limit=7&next=a+b&"+times {
-		t.Errorf("%q", asked)
-	}
-	c.Events(t.Context(), EventsQuery{Since: at, Until: at}, func(*Event) error { return nil })
-	if asked[2] != "/v1/events?"+times {
-		t.Errorf("%q", asked[2])
 	}
 }

@@ -83,55 +83,62 @@ func dial(t *testing.T, h http.HandlerFunc) Client {
 	return c
 }
 
+// fails is the error of a call.
+func fails[T any](_ *T, err error) error { return err }
+
 func TestRequests(t *testing.T) {
 	grace := int64(1500)
+	at := time.Date(2026, 3, 4, 12, 0, 0, 5, time.FixedZone("x", 3600))
+	const times = "since=2026-03-04T11%3A00%3A00.000000005Z&until=2026-03-04T11%3A00%3A00.000000005Z"
 	for _, tt := range []struct {
 		want string // method, path and query, body
 		call func(context.Context, Client) error
 	}{
-		{"GET /v1/status", func(ctx context.Context, c Client) error { _, err := c.Status(ctx); return err }},
-		{"GET /v1/sessions", func(ctx context.Context, c Client) error { _, err := c.Sessions(ctx, "", ""); return err }},
-		{"GET /v1/sessions?name=a%26b&state=all", func(ctx context.Context, c Client) error { _, err := c.Sessions(ctx, "all", "a&b"); return err }},
-		{"POST /v1/sessions/k3x9q2/plan", func(ctx context.Context, c Client) error { _, err := c.Plan(ctx, "k3x9q2"); return err }},
+		{"GET /v1/status", func(ctx context.Context, c Client) error { return fails(c.Status(ctx)) }},
+		{"GET /v1/sessions", func(ctx context.Context, c Client) error { return fails(c.Sessions(ctx, "", "")) }},
+		{"GET /v1/sessions?name=a%26b&state=all", func(ctx context.Context, c Client) error { return fails(c.Sessions(ctx, "all", "a&b")) }},
+		{"POST /v1/sessions/k3x9q2/plan", func(ctx context.Context, c Client) error { return fails(c.Plan(ctx, "k3x9q2")) }},
 		{`POST /v1/sessions/k3x9q2/end {"plan_token":"ab"}`, func(ctx context.Context, c Client) error {
-			_, err := c.End(ctx, "k3x9q2", EndRequest{PlanToken: "ab"})
-			return err
+			return fails(c.End(ctx, "k3x9q2", EndRequest{PlanToken: "ab"}))
 		}},
 		{"GET /v1/why?at=2026-01-02T03%3A04%3A05Z&port=8080", func(ctx context.Context, c Client) error {
-			_, err := c.WhyPortAt(ctx, 8080, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-			return err
+			return fails(c.WhyPortAt(ctx, 8080, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
 		}},
-		{"GET /v1/why?port=8080&proto=tcp", func(ctx context.Context, c Client) error { _, err := c.WhyPort(ctx, "tcp", 8080); return err }},
-		{"GET /v1/why?path=%2Fa+%26b", func(ctx context.Context, c Client) error {
-			_, err := c.WhyPath(ctx, PathRef{Path: "/a &b"})
-			return err
-		}},
-		{"GET /v1/why?device=3&inode=18446744073709551615&path=%2Fa", func(ctx context.Context, c Client) error {
-			_, err := c.WhyPath(ctx, PathRef{"/a", 3, 1<<64 - 1})
-			return err
-		}},
-		{"GET /v1/sessions/k3x9q2", func(ctx context.Context, c Client) error { _, err := c.Session(ctx, "k3x9q2"); return err }},
+		{"GET /v1/why?port=8080&proto=tcp", func(ctx context.Context, c Client) error { return fails(c.WhyPort(ctx, "tcp", 8080)) }},
+		{"GET /v1/why?path=%2Fa+%26b", func(ctx context.Context, c Client) error { return fails(c.WhyPath(ctx, PathRef{Path: "/a &b"})) }},
+		{"GET /v1/why?device=3&inode=18446744073709551615&path=%2Fa", func(ctx context.Context, c Client) error { return fails(c.WhyPath(ctx, PathRef{"/a", 3, 1<<64 - 1})) }},
+		{"GET /v1/sessions/k3x9q2", func(ctx context.Context, c Client) error { return fails(c.Session(ctx, "k3x9q2")) }},
 		{`POST /v1/sessions {"root":{"pid":7},"name":"n","grace_ms":1500}`, func(ctx context.Context, c Client) error {
-			_, err := c.Create(ctx, NewSession{Root: Ref{PID: 7}, Name: "n", GraceMS: &grace})
-			return err
+			return fails(c.Create(ctx, NewSession{Root: Ref{PID: 7}, Name: "n", GraceMS: &grace}))
 		}},
-		{"GET /v1/sessions/a.b/tree?dead=all", func(ctx context.Context, c Client) error { _, err := c.Tree(ctx, "a.b", "all"); return err }},
-		{`POST /v1/sessions/a/end {"now":true}`, func(ctx context.Context, c Client) error {
-			_, err := c.End(ctx, "a", EndRequest{Now: true})
-			return err
-		}},
-		{"GET /v1/sessions/a/report?wait=1m0s", func(ctx context.Context, c Client) error { _, err := c.Report(ctx, "a", time.Hour); return err }},
-		{"GET /v1/sessions/a/report", func(ctx context.Context, c Client) error { _, err := c.Report(ctx, "a", 0); return err }},
-		{"GET /v1/processes/7@18446744073709551615", func(ctx context.Context, c Client) error {
-			_, err := c.Process(ctx, "7@18446744073709551615")
-			return err
-		}},
-		{"GET /v1/policy", func(ctx context.Context, c Client) error { _, err := c.Policy(ctx); return err }},
-		{"GET /v1/policy/explain?ref=7", func(ctx context.Context, c Client) error { _, err := c.PolicyExplain(ctx, "7"); return err }},
-		{"POST /v1/policy/reload", func(ctx context.Context, c Client) error { _, err := c.PolicyReload(ctx); return err }},
-		{"POST /v1/policy/resume", func(ctx context.Context, c Client) error { _, err := c.PolicyResume(ctx); return err }},
-		{"GET /v1/why?ref=7%405", func(ctx context.Context, c Client) error { _, err := c.Why(ctx, "7@5"); return err }},
+		{"GET /v1/sessions/a.b/tree?dead=all", func(ctx context.Context, c Client) error { return fails(c.Tree(ctx, "a.b", "all")) }},
+		{`POST /v1/sessions/a/end {"now":true}`, func(ctx context.Context, c Client) error { return fails(c.End(ctx, "a", EndRequest{Now: true})) }},
+		{"GET /v1/sessions/a/report?wait=1m0s", func(ctx context.Context, c Client) error { return fails(c.Report(ctx, "a", time.Hour)) }},
+		{"GET /v1/sessions/a/report", func(ctx context.Context, c Client) error { return fails(c.Report(ctx, "a", 0)) }},
+		{"GET /v1/processes/7@18446744073709551615", func(ctx context.Context, c Client) error { return fails(c.Process(ctx, "7@18446744073709551615")) }},
+		{"GET /v1/policy", func(ctx context.Context, c Client) error { return fails(c.Policy(ctx)) }},
+		{"GET /v1/policy/explain?ref=7", func(ctx context.Context, c Client) error { return fails(c.PolicyExplain(ctx, "7")) }},
+		{"POST /v1/policy/reload", func(ctx context.Context, c Client) error { return fails(c.PolicyReload(ctx)) }},
+		{"POST /v1/policy/resume", func(ctx context.Context, c Client) error { return fails(c.PolicyResume(ctx)) }},
+		{"GET /v1/why?ref=7%405", func(ctx context.Context, c Client) error { return fails(c.Why(ctx, "7@5")) }},
 		{`POST /v1/daemon/stop {"unload":true}`, func(ctx context.Context, c Client) error { return c.Stop(ctx, true, false) }},
+		{`POST /v1/processes/7@8/kill {"signal":"TERM"}`, func(ctx context.Context, c Client) error {
+			return fails(c.Kill(ctx, "7@8", KillRequest{Signal: "TERM"}))
+		}},
+		{"GET /v1/history", func(ctx context.Context, c Client) error { return fails(c.History(ctx, HistoryQuery{})) }},
+		{"GET /v1/history?limit=7&next=a+b&" + times, func(ctx context.Context, c Client) error {
+			return fails(c.History(ctx, HistoryQuery{Since: at, Until: at, Limit: 7, Next: "a b"}))
+		}},
+		{"GET /v1/events?" + times, func(ctx context.Context, c Client) error {
+			return c.Events(ctx, EventsQuery{Since: at, Until: at}, func(*Event) error { return nil })
+		}},
+		{"GET /v1/events?from=9223372036854775808&session=k3x9q2&snapshot=1&type=fork%2Cexit", func(ctx context.Context, c Client) error {
+			q := EventsQuery{Session: "k3x9q2", Types: []EventType{"fork", "exit"}, From: 1 << 63, Snapshot: true}
+			return c.Events(ctx, q, func(*Event) error { return nil })
+		}},
+		{"GET /v1/watch?hz=4&session=k3x9q2", func(ctx context.Context, c Client) error {
+			return c.Watch(ctx, WatchQuery{Session: "k3x9q2", Hz: 4}, func(*Frame) error { return nil })
+		}},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			var got string
@@ -139,7 +146,7 @@ func TestRequests(t *testing.T) {
 				body, _ := io.ReadAll(r.Body)
 				got = strings.TrimSpace(r.Method + " " + r.URL.RequestURI() + " " + string(body))
 				w.WriteHeader(http.StatusAccepted)
-				io.WriteString(w, `{"schema":"lineage/1","from the future":{"x":1}}`)
+				io.WriteString(w, `{"schema":"lineage/1","kind":"end","from the future":{"x":1}}`+"\n")
 			})
 			if err := tt.call(t.Context(), c); err != nil {
 				t.Fatal(err)

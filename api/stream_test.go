@@ -58,21 +58,6 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestEventsQuery(t *testing.T) {
-	var got string
-	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
-		got = r.URL.RequestURI()
-		io.WriteString(w, endLine)
-	})
-	q := EventsQuery{Session: "k3x9q2", Types: []EventType{"fork", "exit"}, From: 1 << 63, Snapshot: true}
-	if err := c.Events(t.Context(), q, func(*Event) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if want := "/v1/events?from=9223372036854775808&session=k3x9q2&snapshot=1&type=fork%2Cexit"; got != want {
-		t.Errorf("asked %s, want %s", got, want)
-	}
-}
-
 func TestEventsStop(t *testing.T) {
 	t.Run("by the reader", func(t *testing.T) {
 		enough := errors.New("enough")

@@ -79,14 +79,14 @@ func (f *Feed) Run(ctx context.Context) tea.Cmd {
 			switch {
 			case ctx.Err() != nil:
 			case err == nil && reason != "slow" && reason != "stopping":
-				f.tell(Msg{Over: true, Reason: reason})
+				f.send(Msg{Over: true, Reason: reason})
 				return nil
 			case err == nil && reason == "slow":
 			case err == nil:
 				err = errors.New("the daemon is " + reason)
 				fallthrough
 			default:
-				f.tell(Msg{Away: err})
+				f.send(Msg{Away: err})
 				f.pause(ctx, retryEvery)
 			}
 		}
@@ -99,10 +99,10 @@ func (f *Feed) find(ctx context.Context) (w Watcher, q api.WatchQuery) {
 	for ctx.Err() == nil {
 		var err error
 		if w, q, err = f.connect(ctx); err == nil {
-			f.tell(Msg{Connected: w})
+			f.send(Msg{Connected: w})
 			return w, q
 		}
-		f.tell(Msg{Away: err})
+		f.send(Msg{Away: err})
 		f.pause(ctx, retryEvery)
 	}
 	return w, q
@@ -125,7 +125,7 @@ func (f *Feed) Add(frame *api.Frame) {
 	}
 }
 
-func (f *Feed) tell(msg Msg) {
+func (f *Feed) send(msg Msg) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if b := f.next.Batch; b != nil && !b.Whole() {

@@ -83,19 +83,19 @@ func (f *Follower) Open() error {
 // Run follows until ctx is done.
 func (f *Follower) Run(ctx context.Context) {
 	f.restore()
-	wait, told := firstPause, false
+	wait, logged := firstPause, false
 	for ctx.Err() == nil {
 		before := f.at
 		err := f.connect(ctx)
 		if errors.Is(err, errAgain) || f.at != before {
-			wait, told = firstPause, false
+			wait, logged = firstPause, false
 		}
 		if errors.Is(err, errAgain) {
 			continue
 		}
-		if ctx.Err() == nil && err != nil && !told {
+		if ctx.Err() == nil && err != nil && !logged {
 			f.Log.Warn().Err(err).Msg("the daemon's events cannot be read; trying again")
-			told = true
+			logged = true
 		}
 		wait = pause(ctx, wait)
 	}

@@ -24,8 +24,8 @@ func (f *Follower) look(ctx context.Context, c api.Client) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	now := time.Now()
-	if own, err := secrets.Expressions(ctx, c); err == nil { // the policy may have been loaded again
-		f.source.own = own
+	if hide, err := secrets.Expressions(ctx, c); err == nil { // the policy may have been loaded again
+		f.source.hide = hide
 	}
 	if s, err := c.Status(ctx); err == nil {
 		if worthTelling(f.seen.status, s) {

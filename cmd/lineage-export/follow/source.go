@@ -21,7 +21,7 @@ const (
 type source struct {
 	ctx    context.Context
 	client api.Client
-	own    []*regexp.Regexp // secrets, by the daemon's policy
+	hide   []*regexp.Regexp // secrets, by the daemon's policy
 
 	unanswered error // of the last question that got no answer
 }
@@ -30,15 +30,15 @@ type source struct {
 func newSource(ctx context.Context, c api.Client) (*source, error) {
 	asking, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	own, err := secrets.Expressions(asking, c)
+	hide, err := secrets.Expressions(asking, c)
 	if err != nil {
 		return nil, err
 	}
-	return &source{ctx: ctx, client: c, own: own}, nil
+	return &source{ctx: ctx, client: c, hide: hide}, nil
 }
 
 // Redact hides secrets in a command line.
-func (s *source) Redact(argv []string) []string { return redact.Argv(argv, s.own...) }
+func (s *source) Redact(argv []string) []string { return redact.Argv(argv, s.hide...) }
 
 // Session is what the daemon knows of a session, or its history.
 func (s *source) Session(id string) (*api.Session, error) {

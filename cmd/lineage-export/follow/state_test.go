@@ -45,14 +45,14 @@ func TestKeptModel(t *testing.T) {
 		if err != nil || store.writeCursor("list", &at) != nil || os.WriteFile(filepath.Join(dir, "list.model"), []byte(text), 0o600) != nil {
 			t.Fatal(err)
 		}
-		var said bytes.Buffer
-		f := &Follower{Sink: l, Store: store, Host: &record.Host{ID: "h"}, Log: zerolog.New(&said)}
+		var log bytes.Buffer
+		f := &Follower{Sink: l, Store: store, Host: &record.Host{ID: "h"}, Log: zerolog.New(&log)}
 		if err := f.Open(); err != nil {
 			t.Fatal(err)
 		}
 		f.restore()
-		if f.model != nil || strings.Count(said.String(), "\n") != 1 || !strings.Contains(said.String(), want) || !strings.Contains(said.String(), "the kept model is not used") {
-			t.Errorf("%.80q: model %v, log %q, want %q", text, f.model, said.String(), want)
+		if f.model != nil || strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), want) || !strings.Contains(log.String(), "the kept model is not used") {
+			t.Errorf("%.80q: model %v, log %q, want %q", text, f.model, log.String(), want)
 		}
 		store.Close()
 		_, stop := follower(t, d, l, dir)

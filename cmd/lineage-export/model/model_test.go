@@ -301,14 +301,14 @@ func TestClaim(t *testing.T) {
 			got[run.Image.Ref] = run.Span
 		}
 	}
-	own := record.SessionTrace("host", "boot", "aaaaaa")
+	session := record.SessionTrace("host", "boot", "aaaaaa")
 	if s := got[tool]; s.TraceID.String() != "0123456789abcdef0123456789abcdef" || s.Parent.String() != "0123456789abcdef" {
 		t.Errorf("the tool: %+v", s)
 	}
 	if s := got[below]; s.TraceID != got[tool].TraceID || s.Parent != got[tool].SpanID {
 		t.Errorf("below the tool: %+v", s)
 	}
-	if s := got[other]; s.TraceID != own {
+	if s := got[other]; s.TraceID != session {
 		t.Errorf("beside the tool: %+v", s)
 	}
 }

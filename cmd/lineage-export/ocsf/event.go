@@ -3,23 +3,8 @@ package ocsf
 // event is one OCSF event, with the attributes that the classes here use. Times are
 // milliseconds.
 type event struct {
-	Time    int64  `json:"time"`
-	Message string `json:"message"`
-	classification
-	status
-	Metadata metadata `json:"metadata"`
-	Device   device   `json:"device"`
-	Actor    *actor   `json:"actor,omitempty"`
-	Process  *process `json:"process,omitempty"`
-	launch
-	ExitCode *int `json:"exit_code,omitempty"`
-	remediated
-	found
-	period
-	Unmapped unmapped `json:"unmapped"`
-}
-
-type classification struct {
+	Time         int64  `json:"time"`
+	Message      string `json:"message"`
 	ClassUID     int    `json:"class_uid"`
 	ClassName    string `json:"class_name"`
 	CategoryUID  int    `json:"category_uid"`
@@ -30,37 +15,30 @@ type classification struct {
 	TypeName     string `json:"type_name"`
 	SeverityID   int    `json:"severity_id"`
 	Severity     string `json:"severity"`
+	status
+	Metadata     metadata     `json:"metadata"`
+	Device       device       `json:"device"`
+	Actor        *actor       `json:"actor,omitempty"`
+	Process      *process     `json:"process,omitempty"`
+	LaunchTypeID int          `json:"launch_type_id,omitempty"`
+	LaunchType   string       `json:"launch_type,omitempty"`
+	ExitCode     *int         `json:"exit_code,omitempty"`
+	CommandUID   string       `json:"command_uid,omitempty"` // of a remediation
+	Remediation  *remediation `json:"remediation,omitempty"`
+	FindingInfo  *findingInfo `json:"finding_info,omitempty"` // of a finding
+	IsAlert      bool         `json:"is_alert,omitempty"`
+	Evidences    []evidence   `json:"evidences,omitempty"`
+	Count        uint64       `json:"count,omitempty"`
+	StartTime    int64        `json:"start_time,omitempty"`
+	EndTime      int64        `json:"end_time,omitempty"`
+	Duration     int64        `json:"duration,omitempty"`
+	Unmapped     unmapped     `json:"unmapped"`
 }
 
 type status struct {
 	StatusID     *int   `json:"status_id,omitempty"`
 	Status       string `json:"status,omitempty"`
 	StatusDetail string `json:"status_detail,omitempty"`
-}
-
-type launch struct {
-	LaunchTypeID int    `json:"launch_type_id,omitempty"`
-	LaunchType   string `json:"launch_type,omitempty"`
-}
-
-// remediated is what only remediations have.
-type remediated struct {
-	CommandUID  string       `json:"command_uid,omitempty"`
-	Remediation *remediation `json:"remediation,omitempty"`
-}
-
-// found is what only findings have.
-type found struct {
-	FindingInfo *findingInfo `json:"finding_info,omitempty"`
-	IsAlert     bool         `json:"is_alert,omitempty"`
-	Evidences   []evidence   `json:"evidences,omitempty"`
-}
-
-type period struct {
-	Count     uint64 `json:"count,omitempty"`
-	StartTime int64  `json:"start_time,omitempty"`
-	EndTime   int64  `json:"end_time,omitempty"`
-	Duration  int64  `json:"duration,omitempty"`
 }
 
 type metadata struct {
@@ -170,8 +148,8 @@ type evidence struct {
 
 // unmapped has what OCSF 1.8 has no attributes for.
 type unmapped struct {
-	AIAgent *aiAgent `json:"ai_agent,omitempty"`
-	Lineage extra    `json:"lineage"`
+	AIAgent *aiAgent      `json:"ai_agent,omitempty"`
+	Lineage lineageFields `json:"lineage"`
 }
 
 // aiAgent has the attributes of OCSF 1.9's object.
@@ -181,28 +159,28 @@ type aiAgent struct {
 	InstanceUID string `json:"instance_uid"`
 }
 
-// extra are lineage's own facts.
-type extra struct {
-	Session    *session   `json:"session,omitempty"`
-	Creator    *who       `json:"creator,omitempty"`
-	Evidence   string     `json:"evidence,omitempty"`
-	Confidence string     `json:"confidence,omitempty"`
-	Signal     string     `json:"signal,omitempty"`
-	CPUSeconds float64    `json:"cpu_seconds,omitempty"`
-	MaxRSS     uint64     `json:"max_rss_bytes,omitempty"`
-	Cgroup     string     `json:"cgroup,omitempty"`
-	Trace      *trace     `json:"trace,omitempty"`
-	Calls      []call     `json:"tool_calls,omitempty"`
-	Outcome    string     `json:"outcome,omitempty"`
-	Why        string     `json:"why,omitempty"`
-	Leftover   bool       `json:"leftover,omitempty"`
-	Receipt    *receipt   `json:"receipt,omitempty"`
-	Lost       *lost      `json:"lost,omitempty"`
-	Condition  *condition `json:"condition,omitempty"`
+// lineageFields are lineage's own facts.
+type lineageFields struct {
+	Session    *session    `json:"session,omitempty"`
+	Creator    *processRef `json:"creator,omitempty"`
+	Evidence   string      `json:"evidence,omitempty"`
+	Confidence string      `json:"confidence,omitempty"`
+	Signal     string      `json:"signal,omitempty"`
+	CPUSeconds float64     `json:"cpu_seconds,omitempty"`
+	MaxRSS     uint64      `json:"max_rss_bytes,omitempty"`
+	Cgroup     string      `json:"cgroup,omitempty"`
+	Trace      *trace      `json:"trace,omitempty"`
+	Calls      []call      `json:"tool_calls,omitempty"`
+	Outcome    string      `json:"outcome,omitempty"`
+	Why        string      `json:"why,omitempty"`
+	Leftover   bool        `json:"leftover,omitempty"`
+	Receipt    *receipt    `json:"receipt,omitempty"`
+	Lost       *lost       `json:"lost,omitempty"`
+	Condition  *condition  `json:"condition,omitempty"`
 }
 
-// who is the short description of a process.
-type who struct {
+// processRef is the short description of a process.
+type processRef struct {
 	UID  string `json:"uid"`
 	PID  int    `json:"pid"`
 	Name string `json:"name,omitempty"`
@@ -210,15 +188,15 @@ type who struct {
 
 // session is the session that an event belongs to.
 type session struct {
-	ID       string `json:"id"`
-	UID      string `json:"uid"` // unique over all hosts and boots
-	Name     string `json:"name,omitempty"`
-	Rule     string `json:"rule,omitempty"`
-	UserUID  string `json:"user_uid,omitempty"`
-	Parent   string `json:"parent,omitempty"`
-	Brokered string `json:"brokered_by,omitempty"`
-	Root     *who   `json:"root,omitempty"`
-	Started  int64  `json:"started_time,omitempty"`
+	ID       string      `json:"id"`
+	UID      string      `json:"uid"` // unique over all hosts and boots
+	Name     string      `json:"name,omitempty"`
+	Rule     string      `json:"rule,omitempty"`
+	UserUID  string      `json:"user_uid,omitempty"`
+	Parent   string      `json:"parent,omitempty"`
+	Brokered string      `json:"brokered_by,omitempty"`
+	Root     *processRef `json:"root,omitempty"`
+	Started  int64       `json:"started_time,omitempty"`
 }
 
 type trace struct {

@@ -66,9 +66,9 @@ func TestHostile(t *testing.T) {
 			case "lost":
 				e = api.Event{Where: hostile(t, "where"), Count: rapid.Uint64Range(0, 1<<62).Draw(t, "count")}
 			}
-			all = append(all, s.tell(now, api.EventType(kind), e))
+			all = append(all, s.event(now, api.EventType(kind), e))
 		}
-		end := s.tell(now+1, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: hostile(t, "reason")})
+		end := s.event(now+1, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: hostile(t, "reason")})
 		end.Report = receiptOf(t, refs)
 		check(t, append(all, end))
 	})
@@ -139,8 +139,8 @@ func TestLineBound(t *testing.T) {
 	creator := agentRef
 	for n := range 2 * maxAncestry {
 		ref := api.Ref{PID: 5000 + n, StartNS: api.U64(110*second) + api.U64(n)}
-		longest(s.tell(110*second+uint64(2*n), "fork", api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000), Creator: &creator, Parent: &creator, Started: at(110 * second)}}))
-		longest(s.tell(110*second+uint64(2*n)+1, "exec", api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000), Exe: word(255), Argv: []string{word(900), word(3100)}}}))
+		longest(s.event(110*second+uint64(2*n), "fork", api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000), Creator: &creator, Parent: &creator, Started: at(110 * second)}}))
+		longest(s.event(110*second+uint64(2*n)+1, "exec", api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000), Exe: word(255), Argv: []string{word(900), word(3100)}}}))
 		left = append(left, api.Orphan{Why: api.WhyLeftover, Process: api.Process{Ref: ref, Comm: word(15), Argv: []string{word(4000)}}})
 		outcomes = append(outcomes, api.Outcome{Ref: ref, Comm: word(15), Argv: []string{word(4000)}, Leftover: true, Outcome: api.OutcomeLeft})
 		creator = ref
@@ -148,7 +148,7 @@ func TestLineBound(t *testing.T) {
 	for _, members := range []map[api.Ref]*record.Process{nil, s.m.Members("k3x9q2")} {
 		longest(&record.Record{ID: "left", Kind: record.Orphans, Host: sampleHost, Time: *at(1), Session: s.m.Session("k3x9q2"), Orphans: left, Members: members})
 	}
-	end := s.tell(200*second, "session", api.Event{Session: "k3x9q2", State: api.StateEnded})
+	end := s.event(200*second, "session", api.Event{Session: "k3x9q2", State: api.StateEnded})
 	end.Report = &api.Report{Verdict: api.VerdictLeft, Processes: outcomes}
 	longest(end)
 }

@@ -5,6 +5,7 @@ package ocsf
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"iter"
 	"slices"
@@ -42,9 +43,9 @@ var (
 // activity is one activity of a class.
 type activity struct {
 	class
-	id   int
-	name string
-	own  string // instead of name, where OCSF has no name
+	id      int
+	name    string
+	caption string // instead of name, where OCSF has no name
 }
 
 var (
@@ -119,16 +120,14 @@ func encode(v *event) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// event begins an event of a record. Uid distinguishes those of one record; code is
+// newEvent begins an event of a record. Uid distinguishes those of one record; code is
 // lineage's word for what happened.
 func newEvent(r *record.Record, a activity, s severity, uid, code, message string) *event {
 	v := &event{
 		Time: millis(r.Time), Message: message,
-		classification: classification{
-			ClassUID: a.uid, ClassName: a.class.name, CategoryUID: a.categoryUID, CategoryName: a.category,
-			ActivityID: a.id, ActivityName: a.name, TypeUID: a.uid*100 + a.id, TypeName: a.class.name + ": " + a.name,
-			SeverityID: int(s), Severity: severities[s].name,
-		},
+		ClassUID: a.uid, ClassName: a.class.name, CategoryUID: a.categoryUID, CategoryName: a.category,
+		ActivityID: a.id, ActivityName: cmp.Or(a.caption, a.name), TypeUID: a.uid*100 + a.id, TypeName: a.class.name + ": " + a.name,
+		SeverityID: int(s), Severity: severities[s].name,
 		Metadata: metadata{
 			Version: Version, UID: uid, EventCode: code, Profiles: []string{"container", "host"},
 			Product: product{Name: "lineage", VendorName: "lineage", Version: r.Host.Version},
@@ -137,9 +136,6 @@ func newEvent(r *record.Record, a activity, s severity, uid, code, message strin
 			UID: r.Host.ID, Hostname: r.Host.Name, BootUID: r.Boot, Type: "Unknown",
 			OS: system{Name: "Linux", TypeID: 200, Type: "Linux", KernelRelease: r.Host.Kernel},
 		},
-	}
-	if a.own != "" {
-		v.ActivityName = a.own
 	}
 	if r.Event != nil {
 		v.Metadata.Sequence = uint64(r.Event.Seq)
@@ -167,7 +163,7 @@ func sessionOf(r *record.Record) *session {
 		d.Started = millis(*s.Started)
 	}
 	if s.Root != nil {
-		d.Root = whoOf(r, s.Root.Ref, s.Root.Comm)
+		d.Root = refOf(r, s.Root.Ref, s.Root.Comm)
 	}
 	return d
 }

@@ -82,7 +82,7 @@ func TestFields(t *testing.T) {
 // once names the one place where the fields of a type are documented that is in many places.
 var once = map[reflect.Type]string{
 	reflect.TypeFor[process](): "process", reflect.TypeFor[account](): "process.user", reflect.TypeFor[actor](): "actor",
-	reflect.TypeFor[who](): "unmapped.lineage.creator",
+	reflect.TypeFor[processRef](): "unmapped.lineage.creator",
 }
 
 // collect adds the paths of the values of a type.
@@ -198,7 +198,7 @@ func TestOrderly(t *testing.T) {
 
 // ended is the record of an end that was asked for, with a receipt of some processes.
 func ended(processes ...api.Outcome) *record.Record {
-	r := newStory().tell(300*second, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: "end"})
+	r := newStory().event(300*second, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: "end"})
 	r.Report = &api.Report{Session: "k3x9q2", State: api.StateEnded, EndReason: "end", Verdict: api.VerdictClean, Processes: processes}
 	return r
 }
@@ -206,7 +206,7 @@ func ended(processes ...api.Outcome) *record.Record {
 // TestUnknownSession: the user of a session that the daemon does not know is not root.
 func TestUnknownSession(t *testing.T) {
 	s := &story{m: model.New(sampleHost, sampleBoot, oneSession{})}
-	r := s.tell(110*second, "fork", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "sh"}})
+	r := s.event(110*second, "fork", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "sh"}})
 	if v := events(t, r)[0]; v.Unmapped.Lineage.Session.ID != "k3x9q2" || v.Unmapped.Lineage.Session.UserUID != "" {
 		t.Errorf("%+v", v.Unmapped.Lineage.Session)
 	}
@@ -218,10 +218,10 @@ func TestTruncated(t *testing.T) {
 	creator := agentRef
 	for n := range 2 * maxAncestry {
 		ref := api.Ref{PID: 5000 + n, StartNS: api.U64(110*second) + api.U64(n)}
-		s.tell(110*second+uint64(n), "fork", api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: "sh", Creator: &creator}})
+		s.event(110*second+uint64(n), "fork", api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: "sh", Creator: &creator}})
 		creator = ref
 	}
-	r := s.tell(120*second, "exec", api.Event{Process: &api.Process{Ref: creator, Session: "k3x9q2", Comm: "make", Argv: []string{"make"}}})
+	r := s.event(120*second, "exec", api.Event{Process: &api.Process{Ref: creator, Session: "k3x9q2", Comm: "make", Argv: []string{"make"}}})
 	if v := events(t, r)[0]; len(v.Process.Ancestry) != maxAncestry || !v.Metadata.IsTruncated {
 		t.Errorf("%d ancestors, truncated: %v", len(v.Process.Ancestry), v.Metadata.IsTruncated)
 	}

@@ -24,11 +24,11 @@ func (e *Encoder) launch(r *record.Record) *event {
 	v := newEvent(r, launched, informational, r.ID, string(r.Kind), launchMessage(r))
 	e.describe(v, r)
 	if r.Kind == record.Exec {
-		v.launch = launchType(3, "Exec")
+		v.LaunchTypeID, v.LaunchType = 3, "Exec"
 		v.Actor.Process = e.image(r, r.Was, &r.Process.Image.Ref)
 		return v
 	}
-	v.launch = launchType(2, "Fork")
+	v.LaunchTypeID, v.LaunchType = 2, "Fork"
 	v.Actor.Process = e.image(r, r.Process.Image.Creator, r.Process.Image.CreatorRef)
 	return v
 }
@@ -48,8 +48,6 @@ func (e *Encoder) setUser(r *record.Record) *event {
 	v.Message = setUserMessage(r, v)
 	return v
 }
-
-func launchType(id int, name string) launch { return launch{LaunchTypeID: id, LaunchType: name} }
 
 // exit is the event of the exit of a process's last thread. OCSF wants the process as its own
 // actor where it exits on its own, and where the origin of a signal is unknown.
@@ -137,18 +135,18 @@ func imageOf(ref api.Ref, among []*record.Image) *record.Image {
 }
 
 // creatorOf is the process that forked the process of i; nil: not known.
-func creatorOf(r *record.Record, i *record.Image) *who {
+func creatorOf(r *record.Record, i *record.Image) *processRef {
 	switch {
 	case i.Creator != nil:
-		return whoOf(r, i.Creator.Ref, i.Creator.Comm)
+		return refOf(r, i.Creator.Ref, i.Creator.Comm)
 	case i.CreatorRef != nil:
-		return whoOf(r, *i.CreatorRef, "")
+		return refOf(r, *i.CreatorRef, "")
 	}
 	return nil
 }
 
-func whoOf(r *record.Record, p api.Ref, comm string) *who {
-	return &who{record.ProcessUID(r, p), p.PID, comm}
+func refOf(r *record.Record, p api.Ref, comm string) *processRef {
+	return &processRef{record.ProcessUID(r, p), p.PID, comm}
 }
 
 // image is a process that ran a program; if the program is not known, the process alone. Nil:

@@ -57,7 +57,7 @@ func newStory() *story {
 	return &story{m: model.New(sampleHost, sampleBoot, oneSession{sampleSession()})}
 }
 
-func (s *story) tell(ns uint64, kind api.EventType, e api.Event) *record.Record {
+func (s *story) event(ns uint64, kind api.EventType, e api.Event) *record.Record {
 	s.seq++
 	e.Head, e.Seq, e.TimeNS, e.Time, e.Type = api.Head{Kind: "event"}, api.U64(s.seq), api.U64(ns), at(ns), kind
 	if e.Process != nil {
@@ -80,22 +80,22 @@ func samples() (all []sample) {
 		return r
 	}
 	strong := &api.Evidence{Kind: "fork", Confidence: "strong"}
-	add("a fork", s.tell(110*second, "fork", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "claude", UID: new(1000),
+	add("a fork", s.event(110*second, "fork", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "claude", UID: new(1000),
 		Creator: &agentRef, Parent: &agentRef, Started: at(110 * second), Evidence: strong,
 		Calls: []api.Call{{ID: "toolu_01", Tool: "Bash", Agent: &agentRef, Began: at(109 * second), Claimed: true}},
 		Trace: &api.Trace{TraceID: "0af7651916cd43dd8448eb211c80319c", SpanID: "b7ad6b7169203331", From: shellRef, Claimed: true}}}))
-	add("an exec", s.tell(110*second+4e6, "exec", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "bash", UID: new(1000),
+	add("an exec", s.event(110*second+4e6, "exec", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "bash", UID: new(1000),
 		Exe: "/usr/bin/bash", Argv: []string{"bash", "-c", "API_TOKEN=s3cret python3 -m http.server 8123 &"}}}))
-	s.tell(111*second, "fork", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "bash", UID: new(1000),
+	s.event(111*second, "fork", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "bash", UID: new(1000),
 		Creator: &shellRef, Parent: &shellRef, Started: at(111 * second), Evidence: strong}})
-	add("another user", s.tell(111*second+2e6, "exec", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "sudo", UID: new(0),
+	add("another user", s.event(111*second+2e6, "exec", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "sudo", UID: new(0),
 		Exe: "/usr/bin/sudo", Argv: []string{"sudo", "python3", "-m", "http.server", "8123"}}}))
-	s.tell(111*second+3e6, "exec", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", UID: new(0),
+	s.event(111*second+3e6, "exec", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", UID: new(0),
 		Exe: "/usr/bin/python3", Argv: []string{"python3", "-m", "http.server", "8123"}}})
-	add("an exit", s.tell(111*second+5e6, "exit", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "bash",
+	add("an exit", s.event(111*second+5e6, "exit", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "bash",
 		Exited: at(111*second + 5e6), ExitCode: new(0), CPUSeconds: 0.004, RSSBytes: 3 << 20}}))
-	s.tell(111*second+5e6, "reparent", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2"}, From: &shellRef, To: &initRef})
-	s.tell(200*second, "exit", api.Event{Process: &api.Process{Ref: agentRef, Session: "k3x9q2", Comm: "claude", Exited: at(200 * second), ExitCode: new(0)}})
+	s.event(111*second+5e6, "reparent", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2"}, From: &shellRef, To: &initRef})
+	s.event(200*second, "exit", api.Event{Process: &api.Process{Ref: agentRef, Session: "k3x9q2", Comm: "claude", Exited: at(200 * second), ExitCode: new(0)}})
 
 	info := &record.SessionInfo{Session: *sampleSession()}
 	add("leftovers that are alive", &record.Record{ID: "leftovers", Kind: record.Orphans, Host: sampleHost, Boot: sampleBoot, Time: *at(205 * second), Session: info,
@@ -104,14 +104,14 @@ func samples() (all []sample) {
 		Orphans: []api.Orphan{{Why: api.WhyBrokered, Process: api.Process{Ref: serverRef, Session: "k3x9q2"}, Brokered: &api.Brokered{Broker: "tmux", State: "unattributed", Time: at(150 * second),
 			Asked: &api.Process{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}}}})
 
-	s.tell(300*second+4e6, "exit", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", Exited: at(300*second + 4e6), Signal: "SIGKILL"}})
-	end := add("an end", s.tell(300*second+6e6, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: "max_lifetime"}))
+	s.event(300*second+4e6, "exit", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", Exited: at(300*second + 4e6), Signal: "SIGKILL"}})
+	end := add("an end", s.event(300*second+6e6, "session", api.Event{Session: "k3x9q2", State: api.StateEnded, Reason: "max_lifetime"}))
 	end.Report = &api.Report{
 		Session: "k3x9q2", Name: "claude", State: api.StateEnded, Ended: at(300*second + 6e6), EndReason: "max_lifetime", Verdict: api.VerdictClean,
 		DurationMS: 5006, Started: 3, Exited: 2, Killed: 1, ConfirmedEmpty: true,
 		Processes: []api.Outcome{{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}, Outcome: api.OutcomeKill, Leftover: true}},
 	}
-	add("missing events", s.tell(310*second, "lost", api.Event{Where: "ring", Count: 412, SinceNS: api.U64(309 * second), UntilNS: api.U64(310 * second)}))
+	add("missing events", s.event(310*second, "lost", api.Event{Where: "ring", Count: 412, SinceNS: api.U64(309 * second), UntilNS: api.U64(310 * second)}))
 	add("a degraded daemon", &record.Record{ID: "degraded", Kind: record.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(400 * second),
 		Status: &api.Status{Level: 3, Mode: "enforce", Degraded: []string{"history: no space left on device"}}, Before: &api.Status{Level: 4, Mode: "enforce"}})
 	add("an open breaker", &record.Record{ID: "breaker", Kind: record.Status, Host: sampleHost, Boot: sampleBoot, Time: *at(500 * second),

@@ -143,7 +143,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.KeyPressMsg:
 		cmd = m.press(msg)
 	case tea.MouseMsg:
-		cmd = m.pointed(msg)
+		m.pointed(msg)
 	case tea.PasteMsg:
 		if m.prompt != nil {
 			cmd = m.prompt.update(m, msg)

@@ -210,7 +210,7 @@ func (m *model) open(f focus) {
 }
 
 // pointed handles the mouse.
-func (m *model) pointed(msg tea.MouseMsg) tea.Cmd {
+func (m *model) pointed(msg tea.MouseMsg) {
 	at := msg.Mouse()
 	switch msg.(type) {
 	case tea.MouseWheelMsg:
@@ -220,7 +220,6 @@ func (m *model) pointed(msg tea.MouseMsg) tea.Cmd {
 			m.click(at)
 		}
 	}
-	return nil
 }
 
 // wheel scrolls what is below the pointer.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // State is what is stored.
@@ -86,7 +87,7 @@ func Save(file string, s State) error {
 func ours(path string) bool {
 	for {
 		if info, err := os.Lstat(path); err == nil {
-			if uid, known := owner(info); !known || uid != 0 && uid != os.Geteuid() {
+			if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid() {
 				return false
 			}
 		}

@@ -231,26 +231,14 @@ func (m *Model) Zoom(in bool, born func(*api.Process) time.Time) {
 			end = *p.Exited
 		}
 		if start.Before(to) && end.After(from) {
-			start, end = latest(start, from), earliest(end, to)
+			start, end = latest(start, from), slices.MinFunc([]time.Time{end, to}, time.Time.Compare)
 			middle = start.Add(end.Sub(start) / 2)
 		}
 	}
 	m.show(middle.Add(-span/2), span)
 }
 
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func earliest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
+func latest(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // show shows a span, within the session's time.
 func (m *Model) show(from time.Time, span time.Duration) {

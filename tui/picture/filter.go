@@ -13,26 +13,33 @@ import (
 
 // Filter is what the reader wants to see. All its terms must match.
 type Filter struct {
-	text  string
-	terms []term
+	text   string
+	terms  []term
+	timed  bool // matches change with time alone
+	exited bool // it asks for exited processes
 }
 
 type term struct {
 	not   bool
-	key   string // "": the command, the PID or the session
-	value string // lower case
-	least uint64 // the least number, bytes or nanoseconds
-	below bool   // … less than least instead
+	match matcher
 }
+
+type matcher func(p *Picture, r *Row) bool
 
 // FilterStates are the values of state:, which may be abbreviated.
 var FilterStates = []string{"live", "exited", "zombie", "orphan"}
 
-// filterKeys are the keys, and what their values mean. A key without a function takes
-// any word.
-var filterKeys = map[string]func(*term) error{
-	"comm": nil, "argv": nil, "exe": nil, "session": nil,
-	"uid": number, "port": number, "state": state, "orphan": yesOrNo, "age": age, "rss": size,
+// filterKeys make matchers of values, which are in lower case. Those of a process match
+// no session.
+var filterKeys = map[string]func(value string) (matcher, error){
+	"":        anyOf((*Row).has),
+	"session": ofSession,
+	"uid":     number(func(r *Row, n int) bool { return r.UID() == n }),
+	"port":    number(func(r *Row, n int) bool { return slices.Contains(r.Listens(), n) }),
+	"comm":    anyOf(func(r *Row, value string) bool { return r.Kind == ProcessRow && contains(r.Process.Comm, value) }),
+	"argv":    anyOf(func(r *Row, value string) bool { return r.Kind == ProcessRow && containsAny(r.Process.Argv, value) }),
+	"exe":     anyOf(func(r *Row, value string) bool { return r.Kind == ProcessRow && contains(r.Process.Exe, value) }),
+	"state":   state, "orphan": yesOrNo, "age": age, "rss": size,
 }
 
 // FilterHelp names the keys.
@@ -44,23 +51,25 @@ const FilterHelp = "comm: argv: exe: port: uid: state: orphan: age: rss: session
 func ParseFilter(text string) (*Filter, error) {
 	f := &Filter{text: text}
 	for _, word := range strings.Fields(text) {
-		t := term{value: strings.ToLower(word)}
-		t.value, t.not = strings.CutPrefix(t.value, "!")
-		if key, value, ok := strings.Cut(t.value, ":"); ok {
-			if _, known := filterKeys[key]; !known {
-				return nil, fmt.Errorf("invalid filter %s: use one of %s with a value", display.Text(word), FilterHelp)
-			}
-			t.key, t.value = key, value
+		key := ""
+		value, not := strings.CutPrefix(strings.ToLower(word), "!")
+		if before, after, ok := strings.Cut(value, ":"); ok {
+			key, value = before, after
 		}
-		if t.value == "" {
+		read, known := filterKeys[key]
+		switch {
+		case !known || key == "" && strings.Contains(word, ":"):
+			return nil, fmt.Errorf("invalid filter %s: use one of %s with a value", display.Text(word), FilterHelp)
+		case value == "":
 			return nil, fmt.Errorf("invalid filter %s: it has no value", display.Text(word))
 		}
-		if read := filterKeys[t.key]; read != nil {
-			if err := read(&t); err != nil {
-				return nil, fmt.Errorf("invalid filter %s: must be %w", display.Text(word), err)
-			}
+		match, err := read(value)
+		if err != nil {
+			return nil, fmt.Errorf("invalid filter %s: must be %w", display.Text(word), err)
 		}
-		f.terms = append(f.terms, t)
+		f.terms = append(f.terms, term{not, match})
+		f.timed = f.timed || key == "age"
+		f.exited = f.exited || key == "state" && strings.HasPrefix(string(api.StateExited), value) != not
 	}
 	if len(f.terms) == 0 {
 		return nil, nil
@@ -68,62 +77,81 @@ func ParseFilter(text string) (*Filter, error) {
 	return f, nil
 }
 
+func anyOf(has func(r *Row, value string) bool) func(string) (matcher, error) {
+	return func(value string) (matcher, error) {
+		return func(_ *Picture, r *Row) bool { return has(r, value) }, nil
+	}
+}
+
+func ofSession(value string) (matcher, error) {
+	return func(p *Picture, r *Row) bool {
+		if r.Kind == ProcessRow {
+			r = p.sessions[r.Process.Session]
+		}
+		return r != nil && named(r, value)
+	}, nil
+}
+
+func number(is func(r *Row, n int) bool) func(string) (matcher, error) {
+	return func(value string) (matcher, error) {
+		n, err := strconv.ParseUint(value, 10, 31)
+		if err != nil {
+			return nil, wanted("a number")
+		}
+		return func(_ *Picture, r *Row) bool { return is(r, int(n)) }, nil
+	}
+}
+
 type wanted string
 
 func (w wanted) Error() string { return string(w) }
 
-func number(t *term) error {
-	n, err := strconv.ParseUint(t.value, 10, 31)
-	if err != nil {
-		return wanted("a number")
+func state(value string) (matcher, error) {
+	i := slices.IndexFunc(FilterStates, func(s string) bool { return strings.HasPrefix(s, value) })
+	switch {
+	case i < 0:
+		return nil, wanted("one of " + strings.Join(FilterStates, ", "))
+	case FilterStates[i] == "orphan":
+		return yesOrNo("yes")
 	}
-	t.least = n
-	return nil
+	return func(_ *Picture, r *Row) bool {
+		return r.Kind == ProcessRow && r.Process.State == api.ProcessState(FilterStates[i])
+	}, nil
 }
 
-func state(t *term) error {
-	i := slices.IndexFunc(FilterStates, func(s string) bool { return strings.HasPrefix(s, t.value) })
-	if i < 0 {
-		return wanted("one of " + strings.Join(FilterStates, ", "))
+// yesOrNo is about orphans.
+func yesOrNo(value string) (matcher, error) {
+	if value != "yes" && value != "no" {
+		return nil, wanted("yes or no")
 	}
-	t.value = FilterStates[i]
-	return nil
-}
-
-func yesOrNo(t *term) error {
-	switch t.value {
-	case "yes":
-	case "no":
-		t.not = !t.not
-	default:
-		return wanted("yes or no")
-	}
-	return nil
+	return func(_ *Picture, r *Row) bool {
+		return r.Kind == ProcessRow && (r.Process.Orphan && r.Process.State != api.StateExited) == (value == "yes")
+	}, nil
 }
 
 // bound cuts off the comparison sign: > or none mean at least.
-func (t *term) bound() string {
-	text, below := strings.CutPrefix(t.value, "<")
-	t.below = below
-	return strings.TrimPrefix(text, ">")
+func bound(value string) (text string, below bool) {
+	text, below = strings.CutPrefix(value, "<")
+	return strings.TrimPrefix(text, ">"), below
 }
 
-func age(t *term) error {
-	text, days := strings.CutSuffix(t.bound(), "d")
-	if n, err := strconv.ParseUint(text, 10, 16); days && err == nil {
-		t.least = n * uint64(24*time.Hour)
-		return nil
+func age(value string) (matcher, error) {
+	text, below := bound(value)
+	d, err := time.ParseDuration(text)
+	if before, days := strings.CutSuffix(text, "d"); days {
+		var n uint64
+		n, err = strconv.ParseUint(before, 10, 16)
+		d = time.Duration(n) * 24 * time.Hour
 	}
-	d, err := time.ParseDuration(t.bound())
 	if err != nil || d < 0 {
-		return wanted("a duration: 90s, 5m, <2h, 3d")
+		return nil, wanted("a duration: 90s, 5m, <2h, 3d")
 	}
-	t.least = uint64(d)
-	return nil
+	return func(p *Picture, r *Row) bool { return r.Kind == ProcessRow && (p.Age(r) < d) == below }, nil
 }
 
-func size(t *term) error {
-	text, shift := t.bound(), 0
+func size(value string) (matcher, error) {
+	text, below := bound(value)
+	shift := 0
 	for i, unit := range []string{"k", "m", "g", "t"} {
 		if before, ok := strings.CutSuffix(text, unit); ok {
 			text, shift = before, 10*(i+1)
@@ -131,10 +159,11 @@ func size(t *term) error {
 	}
 	n, err := strconv.ParseUint(text, 10, 20)
 	if err != nil {
-		return wanted("a size: 100M, <2G")
+		return nil, wanted("a size: 100M, <2G")
 	}
-	t.least = n << shift
-	return nil
+	return func(_ *Picture, r *Row) bool {
+		return r.Kind == ProcessRow && r.Process.State == api.StateLive && (r.Process.RSSBytes < n<<shift) == below
+	}, nil
 }
 
 // String is the filter as it was written.
@@ -143,18 +172,6 @@ func (f *Filter) String() string {
 		return ""
 	}
 	return f.text
-}
-
-// timed reports whether matches change with time alone.
-func (f *Filter) timed() bool {
-	return slices.ContainsFunc(f.terms, func(t term) bool { return t.key == "age" })
-}
-
-// wantsExited reports whether the filter asks for exited processes.
-func (f *Filter) wantsExited() bool {
-	return f != nil && slices.ContainsFunc(f.terms, func(t term) bool {
-		return t.key == "state" && (t.value == string(api.StateExited)) != t.not
-	})
 }
 
 // Filter is the filter in force, or nil.
@@ -183,58 +200,11 @@ func (p *Picture) rematch(r *Row) {
 	}
 }
 
-// wants reports whether the row matches all terms. A session matches only by its id or
-// name, its owner or its ports.
+// wants reports whether the row matches all terms. A session never matches a negated one.
 func (f *Filter) wants(p *Picture, r *Row) bool {
-	for i := range f.terms {
-		t := &f.terms[i]
-		if t.match(p, r) == t.not {
-			return false
-		}
-		if r.Kind == SessionRow && (t.not || !slices.Contains([]string{"", "uid", "session", "port"}, t.key)) {
-			return false
-		}
-	}
-	return true
-}
-
-func (t *term) match(p *Picture, r *Row) bool {
-	switch t.key {
-	case "":
-		return r.has(t.value)
-	case "uid":
-		return r.UID() == int(t.least)
-	case "port":
-		return slices.Contains(r.Listens(), int(t.least))
-	case "session":
-		s := r
-		if r.Kind == ProcessRow {
-			s = p.sessions[r.Process.Session]
-		}
-		return s != nil && named(s, t.value)
-	}
-	if r.Kind != ProcessRow {
-		return false
-	}
-	pr := r.Process
-	switch t.key {
-	case "comm":
-		return contains(pr.Comm, t.value)
-	case "argv":
-		return slices.ContainsFunc(pr.Argv, func(a string) bool { return contains(a, t.value) })
-	case "exe":
-		return contains(pr.Exe, t.value)
-	case "age":
-		return (uint64(p.Age(r)) < t.least) == t.below
-	case "rss":
-		return pr.State == api.StateLive && (pr.RSSBytes < t.least) == t.below
-	case "orphan":
-		return pr.Orphan && pr.State != api.StateExited
-	}
-	if t.value == "orphan" {
-		return pr.Orphan && pr.State != api.StateExited
-	}
-	return pr.State == api.ProcessState(t.value)
+	return !slices.ContainsFunc(f.terms, func(t term) bool {
+		return t.match(p, r) == t.not || t.not && r.Kind == SessionRow
+	})
 }
 
 func named(s *Row, value string) bool {
@@ -248,11 +218,14 @@ func (r *Row) has(value string) bool {
 		return named(r, value)
 	case ProcessRow:
 		pr := r.Process
-		return contains(pr.Comm, value) || strconv.Itoa(pr.PID) == value ||
-			slices.ContainsFunc(pr.Argv, func(a string) bool { return contains(a, value) }) ||
+		return contains(pr.Comm, value) || strconv.Itoa(pr.PID) == value || containsAny(pr.Argv, value) ||
 			strings.Contains(value, " ") && contains(strings.Join(pr.Argv, " "), value)
 	}
 	return false
+}
+
+func containsAny(all []string, value string) bool {
+	return slices.ContainsFunc(all, func(s string) bool { return contains(s, value) })
 }
 
 // contains reports whether s contains value, which is in lower case, ignoring case.

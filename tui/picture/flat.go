@@ -28,7 +28,7 @@ func (v *View) Resort() {
 	} else if v.Picture.sorted {
 		v.Picture.sortSessions(v.order)
 	}
-	if f := v.Picture.filter; f != nil && f.timed() {
+	if f := v.Picture.filter; f != nil && f.timed {
 		v.Picture.SetFilter(f)
 	}
 	v.restore()

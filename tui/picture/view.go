@@ -133,7 +133,7 @@ func (v *View) HideExited(on bool) {
 func (v *View) HidesExited() bool { return v.hidden }
 
 // hides is HidesExited, unless the filter asks for exited processes.
-func (v *View) hides() bool { return v.hidden && !v.Picture.filter.wantsExited() }
+func (v *View) hides() bool { return v.hidden && (v.Picture.filter == nil || !v.Picture.filter.exited) }
 
 // FoldSessions folds all sessions, or unfolds them if all are folded.
 func (v *View) FoldSessions() {

@@ -70,67 +70,50 @@ func (m *model) readerKeys(msg tea.KeyPressMsg) []keys.Row {
 		m.focus = onTree
 		return m.pressIn(m.treeKeys, msg)
 	}
-	return []keys.Row{
+	return append(keys.Moves(m.read, m.scroll.Height(), k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End),
 		keys.On(k.Escape, m.opens(onTree)),
 		keys.On(k.Left, m.opens(onTree)),
 		keys.On(map[focus]key.Binding{onDetails: k.Details, onHelp: k.Help}[m.focus], m.opens(onTree)),
 		keys.On(k.Pane, m.nextPane),
-		keys.On(k.Up, func() { m.scroll.ScrollUp(1) }),
-		keys.On(k.Down, func() { m.scroll.ScrollDown(1) }),
-		keys.On(k.PageUp, m.scroll.PageUp),
-		keys.On(k.PageDown, m.scroll.PageDown),
-		keys.On(k.Home, func() { m.scroll.GotoTop() }),
-		keys.On(k.End, func() { m.scroll.GotoBottom() }),
 		keys.On(k.Help, m.opens(onHelp)),
 		keys.Start(k.EndSession, inTree),
 		keys.Start(k.Kill, inTree),
 		keys.Start(k.Copy, inTree),
 		keys.Start(k.Tree.Timeline, inTree),
-	}
+	)
 }
+
+// read scrolls the details or the help.
+func (m *model) read(lines int) { m.scroll.SetYOffset(m.scroll.YOffset() + lines) }
 
 // eventKeys are the keys while the events pane has the focus.
 func (m *model) eventKeys(tea.KeyPressMsg) []keys.Row {
-	k, page := m.keys, max(m.layout().log-3, 1)
-	scroll := func(by int) func() { return func() { m.events.Scroll(by) } }
-	return []keys.Row{
-		keys.On(k.Up, scroll(1)),
-		keys.On(k.Down, scroll(-1)),
-		keys.On(k.PageUp, scroll(page)),
-		keys.On(k.PageDown, scroll(-page)),
-		keys.On(k.Home, scroll(1<<20)),
-		keys.On(k.End, scroll(-1<<20)),
+	k := m.keys
+	return append(keys.Moves(m.events.Scroll, max(m.layout().log-3, 1), k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End),
 		keys.On(k.Pane, m.nextPane),
 		keys.On(k.Escape, m.opens(onTree)),
 		keys.On(k.Left, m.opens(onTree)),
 		keys.On(k.Events, m.closeEvents),
 		keys.On(k.Help, m.opens(onHelp)),
-	}
+	)
 }
 
 // timelineKeys are the keys while the timeline is shown.
 func (m *model) timelineKeys(tea.KeyPressMsg) []keys.Row {
 	k, t := m.keys.Timeline, m.timeline
-	move := func(by int) func() { return func() { t.Move(by) } }
 	leave := func() { m.timeline = nil }
-	return []keys.Row{
+	return append(keys.Moves(t.Move, t.Page(), k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End),
 		keys.On(k.In, func() { t.Zoom(true, m.labels().Born) }),
 		keys.On(k.Out, func() { t.Zoom(false, m.labels().Born) }),
 		keys.On(k.Earlier, func() { t.Pan(false) }),
 		keys.On(k.Later, func() { t.Pan(true) }),
 		keys.On(k.Whole, t.Whole),
-		keys.On(k.Up, move(-1)),
-		keys.On(k.Down, move(1)),
-		keys.On(k.Home, move(-1<<20)),
-		keys.On(k.End, move(1<<20)),
-		keys.On(k.PageUp, move(-t.Page())),
-		keys.On(k.PageDown, move(t.Page())),
 		keys.On(k.Select, m.selectLane),
 		keys.On(m.keys.Escape, leave),
 		keys.On(m.keys.Tree.Timeline, leave),
 		keys.On(m.keys.Help, m.opens(onHelp)),
 		keys.On(m.keys.Pause, func() { m.held.turn(m.view) }),
-	}
+	)
 }
 
 // treeKeys are the keys while the tree has the focus.
@@ -238,9 +221,9 @@ func (m *model) wheel(at tea.Mouse) {
 	case m.dialog != nil:
 		m.dialog.Scroll(by)
 	case m.focus == onHelp, m.focus == onDetails && (l.detail == 0 || at.X >= l.tree):
-		m.scroll.ScrollDown(by)
+		m.read(by)
 	case m.events != nil && at.Y > l.body:
-		m.events.Scroll(-by)
+		m.events.Scroll(by)
 	case m.timeline != nil:
 		m.timeline.Move(by)
 	default:

@@ -68,6 +68,21 @@ func TestMouse(t *testing.T) {
 	}
 }
 
+// The wheel scrolls the help down, and up again from its end.
+func TestWheelInHelp(t *testing.T) {
+	s := shown(t)
+	s.press("?")
+	first := s.draw()
+	for _, b := range []tea.MouseButton{tea.MouseWheelDown, tea.MouseWheelUp} {
+		for range 99 {
+			s.send(tea.MouseWheelMsg{X: 3, Y: 4, Button: b})
+		}
+		if (s.draw() == first) != (b == tea.MouseWheelUp) {
+			t.Errorf("%v\n%s", b, s.draw())
+		}
+	}
+}
+
 // A click cannot confirm anything.
 func TestMouseInADialog(t *testing.T) {
 	s := onOrphan(t, newFake())

@@ -136,13 +136,7 @@ func (d *Dialog) Press(msg tea.KeyPressMsg) (cmd tea.Cmd, closed bool) {
 // rows are the keys of the dialog; closed is set by those that close it.
 func (d *Dialog) rows(closed *bool) []keys.Row {
 	k := d.keys
-	rows := []keys.Row{
-		keys.On(k.Up, func() { d.Scroll(-1) }),
-		keys.On(k.Down, func() { d.Scroll(1) }),
-		keys.On(k.PageUp, func() { d.Scroll(-d.page) }),
-		keys.On(k.PageDown, func() { d.Scroll(d.page) }),
-		keys.On(k.Cancel, func() { *closed = true }),
-	}
+	rows := append(keys.Moves(d.Scroll, d.page, k.Up, k.Down, k.PageUp, k.PageDown), keys.On(k.Cancel, func() { *closed = true }))
 	switch d.stage {
 	case Done:
 		rows = append(rows, keys.On(k.Confirm, func() { *closed = true }))

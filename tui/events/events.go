@@ -142,8 +142,8 @@ func (p *Pane) Take() tea.Cmd {
 	return p.wait()
 }
 
-// Scroll moves up, or down if lines is negative.
-func (p *Pane) Scroll(lines int) { p.offset += lines }
+// Scroll moves down, or up if lines is negative.
+func (p *Pane) Scroll(lines int) { p.offset -= lines }
 
 // Lines draws the last events that fit.
 func (p *Pane) Lines(l *label.Labels, columns, rows int) []string {

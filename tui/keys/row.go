@@ -23,6 +23,18 @@ func On(k key.Binding, do func()) Row {
 // Start is a key whose effect begins something.
 func Start(k key.Binding, do func() tea.Cmd) Row { return Row{k, "", do} }
 
+// farthest is more lines than there are.
+const farthest = 1 << 20
+
+// Moves are the keys that move by lines: one up, one down, a page up, a page down, to the
+// first one and to the last one. by gets a negative number for up.
+func Moves(by func(lines int), page int, keys ...key.Binding) (rows []Row) {
+	for i, lines := range []int{-1, 1, -page, page, -farthest, farthest}[:len(keys)] {
+		rows = append(rows, On(keys[i], func() { by(lines) }))
+	}
+	return rows
+}
+
 // If gives the row an effect only if ok, and says why not otherwise.
 func (r Row) If(ok bool, why string) Row {
 	if !ok {

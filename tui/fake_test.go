@@ -7,6 +7,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
@@ -149,6 +150,18 @@ func (s *screen) sent() (all []string) {
 }
 
 func (s *screen) draw() string { return s.View().Content }
+
+// says checks that the screen has each text, and none of those behind a "!".
+func (s *screen) says(all ...string) {
+	s.t.Helper()
+	frame := strings.Join(strings.Fields(ansi.Strip(s.draw())), " ")
+	for _, text := range all {
+		text, not := strings.CutPrefix(text, "!")
+		if strings.Contains(frame, text) == not {
+			s.t.Errorf("%dx%d: want %q: %t\n%s", s.term.width, s.term.height, text, !not, s.draw())
+		}
+	}
+}
 
 // ref makes a process reference whose start follows from the PID.
 func ref(pid int) api.Ref { return api.Ref{PID: pid, StartNS: api.U64(pid * 1e9)} }

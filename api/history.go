@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -24,21 +22,8 @@ type HistoryQuery struct {
 
 // History lists ended sessions. CodeBadRequest: the query makes no sense.
 func (c *client) History(ctx context.Context, q HistoryQuery) (*Sessions, error) {
-	v := values("next", q.Next)
-	setTimes(v, q.Since, q.Until)
-	if q.Limit != 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
-	}
+	v := values("next", q.Next, "limit", number(uint64(q.Limit)), "since", stamp(q.Since), "until", stamp(q.Until))
 	return fetch[Sessions](c, ctx, http.MethodGet, "/v1/history", v, nil)
-}
-
-func setTimes(v url.Values, since, until time.Time) {
-	if !since.IsZero() {
-		v.Set("since", since.UTC().Format(time.RFC3339Nano))
-	}
-	if !until.IsZero() {
-		v.Set("until", until.UTC().Format(time.RFC3339Nano))
-	}
 }
 
 // The times that int64 nanoseconds can hold, a little less.

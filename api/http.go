@@ -378,14 +378,17 @@ func values(pairs ...string) url.Values {
 	return q
 }
 
-func eventsQuery(q EventsQuery) url.Values {
-	v := values("session", q.Session, "type", strings.Join(TypeNames(q.Types), ","))
-	if q.From != 0 {
-		v.Set("from", strconv.FormatUint(q.From, 10))
+// number and stamp are texts of a query, "" for what is not given.
+func number(n uint64) string {
+	if n == 0 {
+		return ""
 	}
-	if q.Snapshot {
-		v.Set("snapshot", "1")
+	return strconv.FormatUint(n, 10)
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
 	}
-	setTimes(v, q.Since, q.Until)
-	return v
+	return t.UTC().Format(time.RFC3339Nano)
 }

@@ -10,7 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
+	"strings"
 )
 
 // MaxLine bounds a line of a stream, in bytes.
@@ -28,15 +28,16 @@ var ErrNoEnd = fmt.Errorf("%w without a last line", ErrBroken)
 // "end", included; after that it returns nil. A stream without a last line is
 // ErrBroken, in an UnreachableError.
 func (c *client) Events(ctx context.Context, q EventsQuery, each func(*Event) error) error {
-	return c.stream(ctx, "/v1/events", eventsQuery(q), func(r io.Reader) error { return ReadEvents(r, each) })
+	v := values("session", q.Session, "type", strings.Join(TypeNames(q.Types), ","), "from", number(q.From), "since", stamp(q.Since), "until", stamp(q.Until))
+	if q.Snapshot {
+		v.Set("snapshot", "1")
+	}
+	return c.stream(ctx, "/v1/events", v, func(r io.Reader) error { return ReadEvents(r, each) })
 }
 
 // Watch calls each as Events does.
 func (c *client) Watch(ctx context.Context, q WatchQuery, each func(*Frame) error) error {
-	v := values("session", q.Session)
-	if q.Hz != 0 {
-		v.Set("hz", strconv.Itoa(q.Hz))
-	}
+	v := values("session", q.Session, "hz", number(uint64(q.Hz)))
 	return c.stream(ctx, "/v1/watch", v, func(r io.Reader) error {
 		return readLines(r, func(f *Frame) string { return f.Kind }, each)
 	})

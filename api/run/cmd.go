@@ -48,8 +48,8 @@ type Cmd struct {
 	receipt   string // directory of the receipt
 	started   time.Time
 	exited    chan struct{} // closed when Process was waited for
-	ended     chan struct{} // closed when nothing watches the context
-	cancelled bool          // the context was done first; read after ended is closed
+	unwatch   func() bool   // false: the context was done first
+	ended     chan struct{} // closed when the end that the context asked for has begun
 	report    *api.Report
 }
 
@@ -104,15 +104,10 @@ func (c *Cmd) Start() error {
 		return err
 	}
 	c.exited, c.ended = make(chan struct{}), make(chan struct{})
-	go func() {
+	c.unwatch = context.AfterFunc(c.ctx, func() {
 		defer close(c.ended)
-		select {
-		case <-c.exited:
-		case <-c.ctx.Done():
-			c.cancelled = true
-			c.end()
-		}
-	}()
+		c.end()
+	})
 	return nil
 }
 
@@ -187,14 +182,17 @@ func (c *Cmd) Wait() error {
 	}
 	err := c.Cmd.Wait()
 	close(c.exited)
-	<-c.ended
+	cancelled := !c.unwatch()
+	if cancelled {
+		<-c.ended
+	}
 	c.report = c.readReport()
 	os.RemoveAll(c.receipt)
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit) && c.report == nil && exit.ExitCode() >= exitFailed && exit.ExitCode() <= exitNotFound:
 		return fmt.Errorf("run: lineage did not run the command, or could not write its receipt: %w", err)
-	case err == nil && c.cancelled:
+	case err == nil && cancelled:
 		return c.ctx.Err()
 	case err == nil && c.report != nil && c.report.Verdict == api.VerdictLeft:
 		return ErrLeft

@@ -144,7 +144,7 @@ func (m *model) body(l layout) []string {
 	case m.focus == onDetails && l.detail == 0:
 		return m.pane(l, ink.Frame{Title: m.detailTitle(), Focused: true}, m.scrolled(), l.tree, l.body)
 	case m.timeline != nil:
-		return m.pane(l, m.timelineFrame(), m.timelineLines(l), l.tree, l.body)
+		return m.pane(l, m.sessionFrame("Timeline", m.timeline.Session, m.timeline.Note(), m.focus == onTree), m.timelineLines(l), l.tree, l.body)
 	}
 	tree := m.pane(l, m.treeFrame(l), m.tree(l), l.tree, l.body)
 	if l.detail == 0 {
@@ -200,12 +200,12 @@ func (m *model) note(s string) string {
 	return m.term.theme.Dim.Of(" " + s + " ")
 }
 
-func (m *model) timelineFrame() ink.Frame {
-	f := ink.Frame{Title: "Timeline", Focused: m.focus == onTree, Foot: m.note(m.timeline.Note())}
-	if s := m.view.Picture.Session(m.timeline.Session); s != nil {
-		f.Title += " of " + m.labels().Row(s)
+// sessionFrame is the border of a pane about one session.
+func (m *model) sessionFrame(title, session, note string, focused bool) ink.Frame {
+	if s := m.view.Picture.Session(session); s != nil {
+		title += " of " + m.labels().Row(s)
 	}
-	return f
+	return ink.Frame{Title: title, Focused: focused, Foot: m.note(note)}
 }
 
 func (m *model) timelineLines(l layout) []string {
@@ -221,10 +221,7 @@ func (m *model) timelineLines(l layout) []string {
 
 // log is the events pane.
 func (m *model) log(l layout) []string {
-	f := ink.Frame{Title: "Events", Focused: m.focus == onEvents, Foot: m.note(m.events.Note())}
-	if s := m.view.Picture.Session(m.events.Session); s != nil {
-		f.Title += " of " + m.labels().Row(s)
-	}
+	f := m.sessionFrame("Events", m.events.Session, m.events.Note(), m.focus == onEvents)
 	columns := m.term.width
 	return m.pane(l, f, m.events.Lines(m.labels(), columns-2*l.edge(), l.lines(l.log)), columns, l.log)
 }

@@ -52,9 +52,6 @@ func NewView(p *Picture) *View {
 // Selected is the selected row, nil if there are none.
 func (v *View) Selected() *Row { return v.sel }
 
-// Line is the selected row's line in the window.
-func (v *View) Line() int { return v.line }
-
 // Root is the row whose subtree is shown, nil for everything.
 func (v *View) Root() *Row {
 	if v.root == v.Picture.top {

@@ -297,22 +297,22 @@ func TestFillsWhenCalm(t *testing.T) {
 	}
 	v.Apply(batch(session(9)))
 	v.Apply(batch(session(8)))
-	if v.Line() != 1 {
-		t.Errorf("what came above is not shown: line %d", v.Line())
+	if v.line != 1 {
+		t.Errorf("what came above is not shown: line %d", v.line)
 	}
 	v.Home()
 	v.Apply(batch(session(7)))
-	if v.Line() != 0 {
-		t.Errorf("the row that was chosen is on line %d", v.Line())
+	if v.line != 0 {
+		t.Errorf("the row that was chosen is on line %d", v.line)
 	}
 	for range calmAfter {
 		v.Resort()
 	}
-	if v.Line() != 0 {
-		t.Errorf("too soon: line %d", v.Line())
+	if v.line != 0 {
+		t.Errorf("too soon: line %d", v.line)
 	}
 	v.Resort()
-	if v.Line() != 1 || len(v.Window()) != 3 {
-		t.Errorf("line %d of %d", v.Line(), len(v.Window()))
+	if v.line != 1 || len(v.Window()) != 3 {
+		t.Errorf("line %d of %d", v.line, len(v.Window()))
 	}
 }

@@ -50,7 +50,7 @@ func unhex(to, from []byte) error {
 }
 
 // digest is the hash of a list of words, with unambiguous word boundaries.
-func digest(words ...any) [sha256.Size]byte {
+func digest(words ...any) []byte {
 	text := make([]byte, 0, 256)
 	for _, w := range words {
 		at := len(text)
@@ -67,37 +67,28 @@ func digest(words ...any) [sha256.Size]byte {
 		}
 		binary.BigEndian.PutUint32(text[at:], uint32(len(text)-at-4))
 	}
-	return sha256.Sum256(text)
+	sum := sha256.Sum256(text)
+	return sum[:]
 }
 
 // SessionTrace is the trace of a session that no agent claims.
-func SessionTrace(host, boot, session string) (t TraceID) {
-	d := digest("trace", host, boot, session)
-	copy(t[:], d[:])
-	return t
+func SessionTrace(host, boot, session string) TraceID {
+	return TraceID(digest("trace", host, boot, session)[:16])
 }
 
 // SessionSpan is the span of a session.
-func SessionSpan(host, boot, session string) (s SpanID) {
-	d := digest("session", host, boot, session)
-	copy(s[:], d[:])
-	return s
+func SessionSpan(host, boot, session string) SpanID {
+	return SpanID(digest("session", host, boot, session)[:8])
 }
 
 // ImageSpan is the span of a program image. Its start time tells it from others of its
 // process: a number would change if an earlier exec event is lost.
-func ImageSpan(host, boot string, p api.Ref, began uint64) (s SpanID) {
-	d := digest("image", host, boot, p.PID, uint64(p.StartNS), began)
-	copy(s[:], d[:])
-	return s
+func ImageSpan(host, boot string, p api.Ref, began uint64) SpanID {
+	return SpanID(digest("image", host, boot, p.PID, uint64(p.StartNS), began)[:8])
 }
 
 // ClosingSpan is the second span of an image or session that had an Open.
-func ClosingSpan(s SpanID) (closing SpanID) {
-	d := digest("closing", s)
-	copy(closing[:], d[:])
-	return closing
-}
+func ClosingSpan(s SpanID) SpanID { return SpanID(digest("closing", s)[:8]) }
 
 // ProcessUID names a process, whatever program it runs.
 func ProcessUID(r *Record, p api.Ref) string {
@@ -109,10 +100,7 @@ func ProcessUID(r *Record, p api.Ref) string {
 func SessionUID(r *Record, id string) string { return SessionTrace(r.Host.ID, r.Boot, id).String() }
 
 // DerivedID is an id derived from other ids.
-func DerivedID(words ...any) string {
-	d := digest(words...)
-	return hex.EncodeToString(d[:16])
-}
+func DerivedID(words ...any) string { return hex.EncodeToString(digest(words...)[:16]) }
 
 // EventID names an event. The sequence number is not part of it: events of an earlier
 // boot have none.
@@ -125,7 +113,6 @@ func EventID(host, boot string, kind Kind, e *api.Event) string {
 	if e.Port != nil {
 		port = fmt.Sprint(e.Port.Proto, " ", e.Port.Addr, " ", e.Port.Port)
 	}
-	d := digest("event", host, boot, string(kind), uint64(e.TimeNS), process, e.Session, string(e.State), port,
+	return DerivedID("event", host, boot, string(kind), uint64(e.TimeNS), process, e.Session, string(e.State), port,
 		uint64(e.LostFrom), uint64(e.LostTo), e.Count)
-	return hex.EncodeToString(d[:16])
 }

@@ -39,12 +39,10 @@ func TestIDs(t *testing.T) {
 			t.Errorf("another %s has the same id", what)
 		}
 	}
-	if digestOf("ab", "c") == digestOf("a", "bc") {
+	if DerivedID("ab", "c") == DerivedID("a", "bc") {
 		t.Error("words run into each other")
 	}
 }
-
-func digestOf(words ...any) string { return DerivedID(words...) }
 
 // TestTexts: ids are read back as they were written.
 func TestTexts(t *testing.T) {

@@ -2,6 +2,8 @@ package keys
 
 import (
 	"flag"
+	"fmt"
+	"strings"
 	"testing"
 
 	"charm.land/bubbles/v2/key"
@@ -13,14 +15,37 @@ const document = "../../docs/TOP.md"
 
 var update = flag.Bool("update", false, "write the keys into "+document)
 
+// sectionOfKeys is the section of docs/TOP.md about the keys.
+func sectionOfKeys() string {
+	var b strings.Builder
+	b.WriteString("## Keys\n")
+	for _, g := range New().Groups() {
+		fmt.Fprintf(&b, "\n### %s\n\n| key | does |\n|---|---|\n", g.Title)
+		for _, k := range g.Keys {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", k.Help().Key, k.Help().Desc)
+		}
+	}
+	b.WriteString(`
+### With --mouse
+
+| event | does |
+|---|---|
+| click on a row | select it; on the selected row: details |
+| click on a fold mark | fold or unfold the row |
+| click on a column's name | sort by it; again: reverse |
+| wheel | scroll the pane below the pointer |
+`)
+	return b.String()
+}
+
 // docs/TOP.md has the keys of the key map. With -update they are written.
 func TestDocument(t *testing.T) {
 	if *update {
-		if err := page.Write(document, "keys", Document()); err != nil {
+		if err := page.Write(document, "keys", sectionOfKeys()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if before, after, err := page.Replaced(document, "keys", Document()); err != nil || before != after {
+	if before, after, err := page.Replaced(document, "keys", sectionOfKeys()); err != nil || before != after {
 		t.Errorf("%s has other keys (%v); make docs writes them", document, err)
 	}
 }

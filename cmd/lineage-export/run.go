@@ -25,7 +25,6 @@ type exporter struct {
 	store     *follow.Store
 	followers []*follow.Follower
 	metrics   *metrics.Server // nil: none
-	log       zerolog.Logger
 }
 
 // build makes the sinks that the options ask for, and reads their cursors.
@@ -41,7 +40,7 @@ func build(ctx context.Context, o *export.Options, socket string, log zerolog.Lo
 	if o.State == "" && len(sinks) > 0 {
 		log.Warn().Msg("no state directory: each start begins with what happens then")
 	}
-	e := &exporter{store: store, log: log}
+	e := &exporter{store: store}
 	for _, s := range sinks {
 		f := &follow.Follower{
 			Sink: s, Store: store, Host: host(), Log: log.With().Str("sink", s.Name()).Logger(),

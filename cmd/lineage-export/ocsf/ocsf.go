@@ -107,7 +107,7 @@ func (e *Encoder) activities(r *record.Record) iter.Seq[*event] {
 
 func logOf(r *record.Record, v *event) (record.Log, error) {
 	line, err := encode(v)
-	return record.Log{ID: v.Metadata.UID, Time: r.Time, Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: line}, err
+	return record.Log{Time: r.Time, Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: line}, err
 }
 
 // encode writes an event without a newline. Text from processes stays as it is, except

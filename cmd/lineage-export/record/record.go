@@ -148,9 +148,8 @@ func (i *Image) Ancestry() (all []*Image) {
 
 // Log is a record as a line of a log: made by an encoder.
 type Log struct {
-	ID       string // the same whenever the same thing is delivered again
 	Time     time.Time
-	Severity int    // OpenTelemetry's number: 9 INFO, 13 WARN, 17 ERROR, 21 FATAL
+	Severity int    // OpenTelemetry's number: 9 INFO, 13 WARN, 17 ERROR
 	Line     string // for people
 	JSON     []byte // one object
 }

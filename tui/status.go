@@ -220,9 +220,7 @@ func (m *model) banners() []string {
 	if most := max(m.term.height/6, 1); m.term.height >= besideRows && len(all) <= most {
 		var lines []string
 		for _, b := range all {
-			l := t.Line(m.term.width)
-			l.Put(b.Paint, "! "+b.long)
-			lines = append(lines, l.Full())
+			lines = append(lines, t.Text(b.Paint, "! "+b.long, m.term.width))
 		}
 		return lines
 	}
@@ -307,11 +305,7 @@ func (m *model) keysThatFit() string {
 func (m *model) helpLines(width int) []string {
 	t := m.term.theme
 	var lines []string
-	put := func(p ink.Paint, s string) {
-		l := t.Line(width)
-		l.Put(p, s)
-		lines = append(lines, l.Full())
-	}
+	put := func(p ink.Paint, s string) { lines = append(lines, t.Text(p, s, width)) }
 	// entry says what something is for, in as many lines as needed.
 	entry := func(p ink.Paint, what, does string) {
 		const indent = 17

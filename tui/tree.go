@@ -69,9 +69,7 @@ func (m *model) empty(width int) []string {
 	case m.view.Mode() == picture.Flat && m.view.Picture.Len() > 0:
 		text = "no live processes; e shows the exited ones"
 	}
-	l := m.term.theme.Line(width)
-	l.Put(m.term.theme.Dim, " "+text)
-	return []string{l.Full()}
+	return []string{m.term.theme.Text(m.term.theme.Dim, " "+text, width)}
 }
 
 func (w *rows) line(r *picture.Row, edge string) string {

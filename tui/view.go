@@ -212,9 +212,7 @@ func (m *model) timelineLines(l layout) []string {
 	labels := m.labels()
 	lines := m.timeline.Lines(labels, l.inner())
 	if err := m.timeline.Err; err != nil {
-		line := labels.Line(l.inner())
-		line.Put(labels.Warn, " ! only what is in the tree: "+display.Text(err.Error()))
-		lines = append(lines, line.Full())
+		lines = append(lines, labels.Text(labels.Warn, " ! only what is in the tree: "+display.Text(err.Error()), l.inner()))
 	}
 	return lines
 }

@@ -58,9 +58,7 @@ func Lines(l *label.Labels, r *picture.Row, o Options, columns int) []string {
 }
 
 func (p *pane) put(paint ink.Paint, s string) {
-	l := p.Line(p.columns)
-	l.Put(paint, " "+s)
-	p.lines = append(p.lines, l.Full())
+	p.lines = append(p.lines, p.Text(paint, " "+s, p.columns))
 }
 
 // text writes sanitised text, in as many lines as it takes.

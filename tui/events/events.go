@@ -156,9 +156,9 @@ func (p *Pane) Lines(l *label.Labels, columns, rows int) []string {
 	switch {
 	case len(lines) > 0:
 	case p.err != nil:
-		lines = append(lines, text(l, l.Warn, "! "+display.Text(p.err.Error()), columns))
+		lines = append(lines, l.Text(l.Warn, " ! "+display.Text(p.err.Error()), columns))
 	default:
-		lines = append(lines, text(l, l.Dim, fmt.Sprintf("no event in the last %.0f minutes", before.Minutes()), columns))
+		lines = append(lines, l.Text(l.Dim, fmt.Sprintf(" no event in the last %.0f minutes", before.Minutes()), columns))
 	}
 	return lines
 }
@@ -169,12 +169,6 @@ func (p *Pane) Note() string {
 		return ""
 	}
 	return fmt.Sprintf("%d newer", p.offset)
-}
-
-func text(l *label.Labels, p ink.Paint, s string, columns int) string {
-	line := l.Line(columns)
-	line.Put(p, " "+s)
-	return line.Full()
 }
 
 // named names a process as in its last event up to the i-th. The picture forgets dead

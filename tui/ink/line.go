@@ -29,6 +29,13 @@ func (t *Theme) Selected(columns int, focused bool) *Line {
 	return l
 }
 
+// Text is a whole line with one text.
+func (t *Theme) Text(p Paint, s string, columns int) string {
+	l := t.Line(columns)
+	l.Put(p, s)
+	return l.Full()
+}
+
 // Put writes text.
 func (l *Line) Put(p Paint, s string) {
 	if l.Left <= 0 || s == "" {
@@ -56,7 +63,7 @@ func (l *Line) write(p Paint, s string) {
 // PutMatch writes text in which each occurrence of word, in lower case, is painted
 // as a match.
 func (l *Line) PutMatch(p, match Paint, s, word string) {
-	s = l.fit(s)
+	s = cut(s, l.Left, l.dots)
 	for lower := strings.ToLower(s); word != "" && len(lower) == len(s); lower = strings.ToLower(s) {
 		i := strings.Index(lower, word)
 		if i < 0 {
@@ -79,19 +86,10 @@ func (l *Line) putMatch(match Paint, s string) {
 	l.Left -= Width(s)
 }
 
-func (l *Line) fit(s string) string {
-	if Width(s) <= l.Left {
-		return s
-	}
-	return ansi.Truncate(s, max(l.Left, 0), l.dots)
-}
-
 // PutRight writes text at the right edge of the next columns.
 func (l *Line) PutRight(p Paint, s string, columns int) {
 	columns = min(columns, l.Left)
-	if w := Width(s); w > columns {
-		s = ansi.Truncate(s, columns, l.dots)
-	}
+	s = cut(s, columns, l.dots)
 	l.Skip(columns - Width(s))
 	l.Put(p, s)
 }
@@ -133,11 +131,13 @@ func Width(s string) int {
 }
 
 // Fit cuts text to a number of columns.
-func (t *Theme) Fit(s string, columns int) string {
+func (t *Theme) Fit(s string, columns int) string { return cut(s, columns, t.Dots) }
+
+func cut(s string, columns int, dots string) string {
 	if Width(s) <= columns {
 		return s
 	}
-	return ansi.Truncate(s, max(columns, 0), t.Dots)
+	return ansi.Truncate(s, max(columns, 0), dots)
 }
 
 // Wrap breaks text into lines of at most that many columns.

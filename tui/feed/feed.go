@@ -76,15 +76,14 @@ func (f *Feed) Run(ctx context.Context) tea.Cmd {
 				f.Add(frame)
 				return nil
 			})
+			if err == nil && reason == "stopping" {
+				err = errors.New("the daemon is stopping")
+			}
 			switch {
-			case ctx.Err() != nil:
-			case err == nil && reason != "slow" && reason != "stopping":
+			case ctx.Err() != nil, err == nil && reason == "slow":
+			case err == nil:
 				f.send(Msg{Over: true, Reason: reason})
 				return nil
-			case err == nil && reason == "slow":
-			case err == nil:
-				err = errors.New("the daemon is " + reason)
-				fallthrough
 			default:
 				f.send(Msg{Away: err})
 				f.pause(ctx, retryEvery)

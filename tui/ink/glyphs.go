@@ -1,6 +1,9 @@
 package ink
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Glyphs are the shapes; each glyph of a state is followed by a letter.
 type Glyphs struct {
@@ -56,12 +59,8 @@ func (g *Glyphs) Sparkline(values []float64, columns int, least float64) string 
 // ASCIILocale reports whether the locale has no UTF-8. Without a locale the terminal
 // may still have it, so it is false.
 func ASCIILocale(env func(string) string) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if locale := strings.ToLower(env(name)); locale != "" {
-			return !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
-		}
-	}
-	return false
+	locale := strings.ToLower(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")))
+	return locale != "" && !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
 }
 
 // SquareTerminal reports whether a terminal of that type has no rounded corners.

@@ -3,6 +3,7 @@ package ink
 import (
 	"fmt"
 	"image/color"
+	"slices"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -14,12 +15,10 @@ var Themes = []string{"auto", "dark", "light", "contrast", "mono"}
 
 // CheckTheme is an error unless there is a theme of that name.
 func CheckTheme(name string) error {
-	for _, t := range Themes {
-		if t == name {
-			return nil
-		}
+	if !slices.Contains(Themes, name) {
+		return fmt.Errorf("invalid theme %q: must be one of %s", name, strings.Join(Themes, ", "))
 	}
-	return fmt.Errorf("invalid theme %q: must be one of %s", name, strings.Join(Themes, ", "))
+	return nil
 }
 
 // Paint draws text in one style.

@@ -98,7 +98,6 @@ func TestRotate(t *testing.T) {
 	for _, rotate := range []func() error{
 		func() error { return os.Rename(path, old) },
 		func() error { return errors.Join(os.Rename(path, old), os.WriteFile(path, nil, 0o600)) },
-		func() error { return errors.Join(os.Rename(path, old), os.WriteFile(path, nil, 0o600)) },
 		func() error {
 			b, err := os.ReadFile(path)
 			return errors.Join(err, os.WriteFile(old, b, 0o600), os.Truncate(path, 0))

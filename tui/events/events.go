@@ -66,11 +66,13 @@ func (p *Pane) read(c Client, q api.EventsQuery) tea.Cmd {
 				if ev.Seq != 0 {
 					q.From, q.Since = uint64(ev.Seq)+1, time.Time{}
 				}
-				p.add(ev)
+				if ev.Type != "" {
+					p.put(ev, nil)
+				}
 				return nil
 			})
 			if !errors.Is(err, api.ErrBroken) {
-				p.failed(err)
+				p.put(nil, err)
 				return nil
 			}
 			select { // the daemon is away
@@ -82,27 +84,16 @@ func (p *Pane) read(c Client, q api.EventsQuery) tea.Cmd {
 	}
 }
 
-func (p *Pane) add(ev *api.Event) {
-	if ev.Type == "" {
-		return
-	}
+// put keeps an event, or why there are no others, for the view.
+func (p *Pane) put(ev *api.Event, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.next) == 2*kept {
 		p.next = append(p.next[:0], p.next[kept:]...)
 	}
-	p.next = append(p.next, ev)
-	p.wake()
-}
-
-func (p *Pane) failed(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.fail = err
-	p.wake()
-}
-
-func (p *Pane) wake() {
+	if p.fail = err; ev != nil {
+		p.next = append(p.next, ev)
+	}
 	select {
 	case p.ready <- struct{}{}:
 	default:

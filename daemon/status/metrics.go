@@ -67,7 +67,6 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		for _, t := range [...]tracer.EventType{
 			tracer.EventBirth, tracer.EventExec, tracer.EventExit, tracer.EventReparent, tracer.EventReaped, tracer.EventSession,
 			tracer.EventListen, tracer.EventUnlisten,
-			tracer.EventListen, tracer.EventUnlisten,
 		} {
 			m.Events[string(document.EventNames[t])] = meter.Events[t]
 		}

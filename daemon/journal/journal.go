@@ -258,7 +258,7 @@ func size(ctx context.Context, db *sql.DB) (int64, error) {
 	return (pages - free) * pageSize, nil
 }
 
-// writing gives the writer's connection, nil if there is none.
+// writing gives the writer's connection, nil if the journal is not usable.
 func (j *Journal) writing() *sql.DB {
 	j.mu.Lock()
 	defer j.mu.Unlock()

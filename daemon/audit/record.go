@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 )
 
 const (
@@ -78,16 +79,8 @@ func (r *Record) redact(hide func([]string) []string) {
 	if hide == nil {
 		hide = func([]string) []string { return nil }
 	}
-	for i := range r.Report.Processes {
-		r.Report.Processes[i].Argv = hide(r.Report.Processes[i].Argv)
-	}
-	for i := range r.Report.Brokered {
-		if asked := r.Report.Brokered[i].Asked; asked != nil {
-			shown := *asked
-			shown.Argv = hide(shown.Argv)
-			r.Report.Brokered[i].Asked = &shown
-		}
-	}
+	r.Report.Processes = document.Redacted(r.Report.Processes, hide)
+	r.Report.Brokered = document.RedactedBrokered(r.Report.Brokered, hide)
 }
 
 // lessen leaves out of a report what members can make long.

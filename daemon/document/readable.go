@@ -30,13 +30,25 @@ func KnownArgv(p *api.Process, r Reader) []string {
 
 // ReadableBrokered is a copy with the command lines as r gets them.
 func ReadableBrokered(all []api.Brokered, r Reader) []api.Brokered {
+	return brokered(all, func(p *api.Process) {
+		p.Argv = KnownArgv(p, r)
+		p.ArgvTruncated = p.ArgvTruncated && p.Argv != nil
+	})
+}
+
+// RedactedBrokered is a copy without secrets.
+func RedactedBrokered(all []api.Brokered, redact func([]string) []string) []api.Brokered {
+	return brokered(all, func(p *api.Process) { p.Argv = redact(p.Argv) })
+}
+
+// brokered is a copy with other command lines.
+func brokered(all []api.Brokered, change func(*api.Process)) []api.Brokered {
 	out := slices.Clone(all)
 	for i := range out {
-		if asked := out[i].Asked; asked != nil {
-			shown := *asked
-			shown.Argv = KnownArgv(asked, r)
-			shown.ArgvTruncated = shown.ArgvTruncated && shown.Argv != nil
-			out[i].Asked = &shown
+		if out[i].Asked != nil {
+			asked := *out[i].Asked
+			change(&asked)
+			out[i].Asked = &asked
 		}
 	}
 	return out

@@ -76,13 +76,17 @@ func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v acce
 	return nil, missing
 }
 
-// decodePast decodes a row for c.
+// decodePast decodes a row, without what c may not read.
 func decodePast(row *journal.Session, c access.Caller) (*Past, error) {
 	p := &Past{Session: *row}
 	if err := json.Unmarshal(row.Doc, &p.doc); err != nil {
 		return nil, fmt.Errorf("read session %s of the history: %w", row.Word, err)
 	}
-	p.show(c)
+	if r := p.doc.Root; r != nil {
+		r.Argv = document.KnownArgv(r, c)
+	}
+	p.doc.Brokered = document.ReadableBrokered(p.doc.Brokered, c)
+	p.doc.Token = ""
 	return p, nil
 }
 
@@ -105,38 +109,24 @@ func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope 
 	return scope
 }
 
-// show removes what c may not read.
-func (p *Past) show(c access.Caller) {
-	if r := p.doc.Root; r != nil {
-		r.Argv = document.KnownArgv(r, c)
-	}
-	p.doc.Brokered = document.ReadableBrokered(p.doc.Brokered, c)
-	p.doc.Token = ""
-}
-
 // Document is the session as the caller that found it may read it.
 func (p *Past) Document() *api.Session {
 	p.doc.Head = api.NewHead("session")
 	return &p.doc
 }
 
-// report is the receipt as c may read it.
-func (p *Past) report(c access.Caller) (*api.Report, error) {
+// Report is the receipt of a session that only the history has, as c may read it.
+func (a *Archive) Report(ctx context.Context, word string, c access.Caller, v access.Verb, missing error) (*api.Report, error) {
+	p, err := a.Find(ctx, word, c, v, missing)
+	if err != nil {
+		return nil, err
+	}
 	var r api.Report
 	if err := json.Unmarshal(p.Report, &r); err != nil {
 		return nil, fmt.Errorf("read receipt of session %s of the history: %w", p.Word, err)
 	}
 	r.Head = api.NewHead("report")
 	return document.ReadableReport(&r, p.UID, c), nil
-}
-
-// Report is the receipt of a session that only the history has.
-func (a *Archive) Report(ctx context.Context, word string, c access.Caller, v access.Verb, missing error) (*api.Report, error) {
-	p, err := a.Find(ctx, word, c, v, missing)
-	if err != nil {
-		return nil, err
-	}
-	return p.report(c)
 }
 
 // Tree is what is recorded of its processes, nested sessions included: those at and

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -72,11 +71,10 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 		if slices.ContainsFunc(all, func(x endedSession) bool { return x.ID == row.ID && x.boot == row.Boot }) {
 			continue
 		}
-		p := Past{Session: *row}
-		if json.Unmarshal(row.Doc, &p.doc) != nil {
+		p, err := decodePast(row, c)
+		if err != nil {
 			continue // its checksum was right: another version wrote it
 		}
-		p.show(c)
 		all = append(all, endedSession{row.Place(), row.Boot, p.doc})
 	}
 	slices.SortFunc(all, func(a, b endedSession) int {

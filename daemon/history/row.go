@@ -5,7 +5,6 @@ package history
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -51,14 +50,14 @@ func (x *row) session(r *Recorder) (s journal.Session, err error) {
 		root.Argv = r.redact(root.Argv)
 		x.doc.Root = &root
 	}
-	x.doc.Brokered = hushed(x.doc.Brokered, r.redact)
+	x.doc.Brokered = document.RedactedBrokered(x.doc.Brokered, r.redact)
 	if s.Doc, err = json.Marshal(&x.doc); err != nil {
 		return s, fmt.Errorf("encode session: %w", err)
 	}
 	if x.report != nil {
 		shown := *x.report
 		shown.Processes = document.Redacted(shown.Processes, r.redact)
-		shown.Brokered = hushed(shown.Brokered, r.redact)
+		shown.Brokered = document.RedactedBrokered(shown.Brokered, r.redact)
 		if s.Report, err = json.Marshal(&shown); err != nil {
 			return s, fmt.Errorf("encode receipt: %w", err)
 		}
@@ -71,17 +70,4 @@ func (x *row) session(r *Recorder) (s journal.Session, err error) {
 		return s, fmt.Errorf("encode session: %w", err)
 	}
 	return s, nil
-}
-
-// hushed is a copy of brokered work without secrets.
-func hushed(all []api.Brokered, redact func([]string) []string) []api.Brokered {
-	out := slices.Clone(all)
-	for i := range out {
-		if out[i].Asked != nil {
-			asked := *out[i].Asked
-			asked.Argv = redact(asked.Argv)
-			out[i].Asked = &asked
-		}
-	}
-	return out
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // ended makes a session of user with one child, a secret and a leftover, and ends it.
-func (w *world) ended(pid uint32, name string) *api.Report {
+func ended(w *daemontest.Daemon, pid uint32, name string) *api.Report {
 	w.Helper()
 	s := w.Session("user", pid, api.NewSession{Name: name, GraceMS: daemontest.MS(0)})
 	w.K.Exec(pid, "/bin/lngtest", "lngtest\x00--password\x00hunter2\x00")
@@ -37,8 +37,8 @@ func (w *world) ended(pid uint32, name string) *api.Report {
 // A daemon that never knew an ended session finds it: with its receipt, its tree, in
 // the lists, without its secrets.
 func TestHistory(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"))
-	report := w.ended(100, "job")
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
+	report := ended(w, 100, "job")
 	if report.Verdict != "clean" {
 		t.Fatalf("%+v", report)
 	}
@@ -102,10 +102,10 @@ func TestHistory(t *testing.T) {
 // A process of a session that only the history has is found by PID, as long as the PID
 // is not reused, and by PID@START.
 func TestHistoryOfProcesses(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"))
-	report := w.ended(100, "job")
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
+	report := ended(w, 100, "job")
 	child := report.Processes[0].Ref
-	w.ended(200, "other")
+	ended(w, 200, "other")
 	w.Restart()
 	for _, word := range []string{"101", child.String()} {
 		d := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref="+word, nil), http.StatusOK)
@@ -143,8 +143,8 @@ func TestHistoryOfProcesses(t *testing.T) {
 
 // Members see sessions nested in their own, and no history.
 func TestHistoryOfMembers(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"))
-	w.ended(200, "other")
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
+	ended(w, 200, "other")
 	s := w.Session("user", 100, api.NewSession{Name: "mine"})
 	w.K.Fork(100, 101, "lngtest-member")
 	w.Proc(101, 100, 1000, "lngtest-member")
@@ -166,9 +166,9 @@ func TestHistoryOfMembers(t *testing.T) {
 }
 
 func TestHistoryPages(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"))
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	for n := range uint32(5) {
-		w.ended(100+10*n, fmt.Sprint("job", n))
+		ended(w, 100+10*n, fmt.Sprint("job", n))
 		w.K.Advance(time.Second)
 		if n == 2 {
 			w.Restart() // some in memory, some not
@@ -195,7 +195,7 @@ func TestHistoryPages(t *testing.T) {
 }
 
 func TestHistoryRefused(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"))
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	for q, want := range map[string]string{
 		"since=yesterday": "since:", "until=-5m": "until:", "since=1m&until=2m": "is after until", "limit=0": "limit", "limit=1001": "limit",
 		"limit=x": "limit", "next=x": "next", "next=MS4y&x=1": "unknown parameter", "sinse=1m": `did you mean "since"?`,
@@ -214,7 +214,7 @@ func TestHistoryRefused(t *testing.T) {
 // A daemon continues with what the previous one knew of a live session: which caller
 // ended it, how members died, its token, and what they ran.
 func TestRemember(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"))
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	s := w.Session("user", 100, api.NewSession{Name: "job", GraceMS: daemontest.MS(600_000)})
 	w.K.Exec(100, "/bin/lngtest", "lngtest\x00-v\x00")
 	w.K.Fork(100, 101, "lngtest-child")
@@ -262,13 +262,13 @@ func TestRemember(t *testing.T) {
 
 // After a restart of the host nothing lives, and history says why.
 func TestReboot(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"))
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	s := w.Session("user", 100, api.NewSession{Name: "job"})
 	w.K.Fork(100, 101, "lngtest-child")
 	w.K.AllRead()
 	w.Stop()
-	daemontest.WithBoot("b2")(w.Daemon)
-	w.forget()
+	daemontest.WithBoot("b2")(w)
+	forget(w)
 	w.Start()
 	var r *api.Report
 	w.Until(func() bool {
@@ -293,10 +293,10 @@ func TestReboot(t *testing.T) {
 
 // A record that disappeared while no daemon ran proves nothing.
 func TestUntracked(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"))
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	w.Session("user", 100, api.NewSession{Name: "job"})
 	w.Stop()
-	w.forget()
+	forget(w)
 	w.Start()
 	w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/job/report", nil).Status == http.StatusOK })
 	r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/job/report", nil), http.StatusOK)
@@ -306,7 +306,7 @@ func TestUntracked(t *testing.T) {
 }
 
 // forget gives the world a kernel without sessions.
-func (w *world) forget() {
+func forget(w *daemontest.Daemon) {
 	w.K = kerneltest.New()
 	w.Add(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
 	w.Add(daemontest.Shell, 1, 0, "lngtest-shell")
@@ -316,7 +316,7 @@ func (w *world) forget() {
 }
 
 // stream reads events until the stream ends.
-func (w *world) stream(who, query string) (all []api.Event, reason string) {
+func stream(w *daemontest.Daemon, who, query string) (all []api.Event, reason string) {
 	w.Helper()
 	a := w.Do(who, "GET", "/v1/events?"+query, nil)
 	if a.Status != http.StatusOK {
@@ -339,13 +339,13 @@ func (w *world) stream(who, query string) (all []api.Event, reason string) {
 
 // Older events come from the history, without a gap up to the present.
 func TestEventsOfThePast(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"))
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	first := w.Service.Ring.End()
-	report := w.ended(100, "job")
+	report := ended(w, 100, "job")
 	w.K.Advance(time.Second) // numbers follow the clock
 	w.Restart()
 	w.K.Advance(time.Hour)
-	second := w.ended(200, "job2")
+	second := ended(w, 200, "job2")
 	w.K.Advance(time.Second)
 	w.Restart() // all of it comes from the history, none of it from the ring
 	describe := func(all []api.Event) string {
@@ -377,17 +377,17 @@ func TestEventsOfThePast(t *testing.T) {
 		"session=job2&since=2026-01-02T05:00:00Z":                after,
 		fmt.Sprintf("from=%d&until=2026-01-02T06:00:00Z", first): "fork:100 " + before + after,
 	} {
-		all, reason := w.stream("user", query)
+		all, reason := stream(w, "user", query)
 		got := describe(all)
 		got = strings.NewReplacer("reaped:100 ", "", "reaped:101 ", "", "reaped:200 ", "", "reaped:201 ", "").Replace(got)
 		if got != want || (reason != "until") != strings.Contains(query, "session=") {
 			t.Errorf("%s\n got %s, %s\nwant %s", query, got, reason, want)
 		}
 	}
-	if all, _ := w.stream("else", "since=2026-01-02T05:00:00Z&until=2026-01-02T06:00:00Z"); len(all) != 0 {
+	if all, _ := stream(w, "else", "since=2026-01-02T05:00:00Z&until=2026-01-02T06:00:00Z"); len(all) != 0 {
 		t.Errorf("another uid sees %+v", all)
 	}
-	all, _ := w.stream("reader", "since=2026-01-02T04:30:00Z&until=2026-01-02T06:00:00Z&type=exec")
+	all, _ := stream(w, "reader", "since=2026-01-02T04:30:00Z&until=2026-01-02T06:00:00Z&type=exec")
 	for _, ev := range all {
 		if ev.Process != nil && strings.Contains(fmt.Sprint(ev.Process.Argv), "hunter2") {
 			t.Errorf("another uid's argv: %+v", ev.Process)
@@ -400,8 +400,8 @@ func TestEventsOfThePast(t *testing.T) {
 
 // A history that cannot be used stops nothing: memory serves, and the status reports it.
 func TestWithoutHistory(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"), daemontest.WithoutHistory)
-	report := w.ended(100, "job")
+	w := daemontest.New(t, daemontest.WithBoot("b1"), daemontest.WithoutHistory)
+	report := ended(w, 100, "job")
 	st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
 	if !strings.Contains(strings.Join(st.Degraded, "\n"), "history is kept in memory only") {
 		t.Errorf("%q", st.Degraded)
@@ -414,7 +414,7 @@ func TestWithoutHistory(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	w.Do("user", "GET", "/v1/sessions/nosuch", nil).Refused(api.CodeNotFound)
-	if all, _ := w.stream("user", "session=job&since=2026-01-02T04:00:00Z"); len(all) < 5 {
+	if all, _ := stream(w, "user", "session=job&since=2026-01-02T04:00:00Z"); len(all) < 5 {
 		t.Errorf("%+v", all)
 	}
 	if err := w.Stop(); err != nil {
@@ -425,7 +425,7 @@ func TestWithoutHistory(t *testing.T) {
 // TestHistoryInside: a member of another uid reads what was nested in its session, without command
 // lines.
 func TestHistoryInside(t *testing.T) {
-	w := newWorld(t, daemontest.WithBoot("b1"))
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	w.Session("user", 100, api.NewSession{Name: "mine"})
 	w.K.Fork(100, 101, "lngtest-member")
 	w.Proc(101, 100, 1001, "lngtest-member")

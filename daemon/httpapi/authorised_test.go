@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -52,7 +53,7 @@ func TestRoutesAreAuthorised(t *testing.T) {
 		"POST /v1/processes/{ref}/end":  {"target", "/v1/processes/MEMBER/end", `{"now":true}`},
 		"POST /v1/processes/{ref}/plan": {"target", "/v1/processes/MEMBER/plan", ""},
 	}
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{Name: "lngtest-target"})
 	w.K.Fork(100, 101, "lngtest-child")
 	w.Proc(101, 100, 1000, "lngtest-child")

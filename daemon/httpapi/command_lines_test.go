@@ -31,7 +31,7 @@ var (
 // those outside of sessions, work of other daemons, and a session that only the history has.
 func TestCommandLines(t *testing.T) {
 	filesInDir := func(d *daemontest.Daemon) { d.Host.Files = d.Dir }
-	w := newWorld(t, daemontest.WithPolicy("redact: ['pin-[0-9]+']\n"), daemontest.WithBoot("b1"), filesInDir)
+	w := daemontest.New(t, daemontest.WithPolicy("redact: ['pin-[0-9]+']\n"), daemontest.WithBoot("b1"), filesInDir)
 	past := w.Session("user", 200, api.NewSession{Name: "past", GraceMS: daemontest.MS(0)})
 	w.K.Exec(200, "/bin/lngtest", guarded)
 	w.K.Fork(200, 201, "lngtest")
@@ -97,7 +97,7 @@ func TestCommandLines(t *testing.T) {
 				if who == "else" && strings.HasPrefix(q.path, "/v1/events") && q.until != "" {
 					continue // a stream without lines
 				}
-				text := w.read(who, method, q.path, q.until, q.act)
+				text := read(w, who, method, q.path, q.until, q.act)
 				wantShown := q.sort != none && gets != "nothing"
 				wantSecret := q.sort == live && gets == "whole"
 				if shown.MatchString(text) != wantShown || secret.MatchString(text) != wantSecret {
@@ -109,7 +109,7 @@ func TestCommandLines(t *testing.T) {
 }
 
 // read returns an answer, or the part of a stream up to a line.
-func (w *world) read(who, method, path, until string, act func()) string {
+func read(w *daemontest.Daemon, who, method, path, until string, act func()) string {
 	w.Helper()
 	if until == "" {
 		return string(w.Do(who, method, path, nil).Body)
@@ -145,16 +145,16 @@ func (w *world) read(who, method, path, until string, act func()) string {
 
 // TestGroupInsideASession: an operator's agent does not have the rights of the operator's group.
 func TestGroupInsideASession(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("reader", 400, api.NewSession{Name: "agent"})
-	w.grouped(400)
+	grouped(w, 400)
 	w.K.Exec(400, "/bin/lngtest", guarded)
 	w.K.Fork(400, 401, "lngtest-setuid")
 	w.K.Edit(401, func(p *kerneltest.Proc) { p.UID = 1000 })
 	w.Proc(401, 400, 1000, "lngtest-setuid")
 	w.K.Exec(401, "/bin/lngtest", guarded)
 	w.Add(410, daemontest.Shell, 1001, "lngtest-peer")
-	w.grouped(410)
+	grouped(w, 410)
 	for who, want := range map[string][2]string{
 		"root":   {"--password hunter2", "--password hunter2"},
 		"reader": {"--password hunter2", "--password [redacted]"}, // its own, and that of another user
@@ -176,7 +176,7 @@ func TestGroupInsideASession(t *testing.T) {
 // TestRedactAfterReload: redaction follows the policy in force, also for a stream that was opened
 // before.
 func TestRedactAfterReload(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy(""))
+	p := daemontest.New(t, daemontest.WithPolicy(""))
 	p.Session("user", 100, api.NewSession{Name: "x"})
 	events := p.Events("reader", "?type=exec")
 	next := func(want string) {
@@ -197,4 +197,4 @@ func TestRedactAfterReload(t *testing.T) {
 }
 
 // grouped puts a process into the group that reads everything.
-func (w *world) grouped(pid uint32) { w.Readers.Store(pid, true) }
+func grouped(w *daemontest.Daemon, pid uint32) { w.Readers.Store(pid, true) }

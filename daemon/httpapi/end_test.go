@@ -19,7 +19,7 @@ import (
 )
 
 func TestEnd(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{Name: "x", GraceMS: daemontest.MS(5000)})
 	w.K.Fork(100, 101, "lngtest-a")
 	w.K.Exec(101, "/bin/a", "a\x00-b\x00")
@@ -71,7 +71,7 @@ func TestEnd(t *testing.T) {
 // TestLockTakenLate: an end that was asked for names a lock that was taken since the last
 // look, although the signal that it sends first releases the lock.
 func TestLockTakenLate(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(60000)})
 	dir := func(name string) string { return w.Host.Proc.Path(100, name) }
 	err := errors.Join(os.WriteFile(filepath.Join(string(w.Host.Proc), "locks"), nil, 0o600),
@@ -89,7 +89,7 @@ func TestLockTakenLate(t *testing.T) {
 
 // TestStopAnswers: a daemon that stops answers those that wait for a receipt.
 func TestStopAnswers(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
 	w.Until(func() bool { return w.Service.Access.Open() == 0 })
 	got := make(chan daemontest.Reply, 1)
@@ -112,7 +112,7 @@ func TestStopAnswers(t *testing.T) {
 
 // TestRootExit: an end by the kernel has the same receipt, and names the leftovers.
 func TestRootExit(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.K.Fork(100, 101, "lngtest-a")
 	w.K.Fork(101, 102, "lngtest-b")
@@ -129,7 +129,7 @@ func TestRootExit(t *testing.T) {
 }
 
 func TestOwnerExit(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.K.Exit(daemontest.User, 0)
 	if r := w.Receipt(s.ID); r.Verdict != "clean" || r.EndReason != "owner_exit" || daemontest.Outcomes(r)[100] != "kill" {
@@ -138,7 +138,7 @@ func TestOwnerExit(t *testing.T) {
 }
 
 func TestOnRootExitReport(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0), OnRootExit: "report"})
 	w.K.Fork(100, 101, "lngtest-a")
 	w.K.Exit(100, 0)
@@ -153,7 +153,7 @@ func TestOnRootExitReport(t *testing.T) {
 }
 
 func TestLeft(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.K.Fork(100, 101, "lngtest-stuck")
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = true })
@@ -174,7 +174,7 @@ func TestLeft(t *testing.T) {
 }
 
 func TestEndRefused(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
 	end := "/v1/sessions/" + s.ID + "/end"
 	w.K.Fork(100, 101, "lngtest-agent")
@@ -215,7 +215,7 @@ func TestEndRefused(t *testing.T) {
 
 // TestNestedEnd: a member may end sessions nested in its own, and nothing more.
 func TestNestedEnd(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	outer := w.Session("user", 100, api.NewSession{})
 	w.K.Fork(100, 101, "lngtest-agent")
 	w.Proc(101, 100, 1000, "lngtest-agent")
@@ -241,7 +241,7 @@ func TestNestedEnd(t *testing.T) {
 // TestLostEmptyEvent: the kernel's event that a session is empty was lost; the verdict
 // is final after the patience, whether a caller waits or not.
 func TestLostEmptyEvent(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	id := w.ID(s.ID)
 	w.Hold(func() {
@@ -268,7 +268,7 @@ func TestLostEmptyEvent(t *testing.T) {
 
 // TestRestart: a new daemon continues with the same sessions.
 func TestRestart(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	a := w.Session("user", 100, api.NewSession{Name: "a", GraceMS: daemontest.MS(0)})
 	b := w.Session("user", 101, api.NewSession{Name: "b", GraceMS: daemontest.MS(0)})
 	w.K.Fork(100, 110, "lngtest-x")
@@ -299,7 +299,7 @@ func TestRestart(t *testing.T) {
 // TestRestartWithBacklog: the events of the gap are read late, and show the leftovers
 // by their time.
 func TestRestartWithBacklog(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.K.Fork(100, 101, "lngtest-before")
 	w.K.Fork(100, 102, "lngtest-leftover")
@@ -318,7 +318,7 @@ func TestRestartWithBacklog(t *testing.T) {
 
 // The process that has to reap an end's zombies is named, a member or not.
 func TestEndLeavesZombie(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
 	w.K.Edit(100, func(p *kerneltest.Proc) { p.Unreaped = true })
 	w.K.Exit(100, 0)
@@ -340,7 +340,7 @@ func TestEndLeavesZombie(t *testing.T) {
 func TestEndBeforeHoldings(t *testing.T) {
 	for name, grace := range map[string]int64{"now": 0, "with a grace": 60000} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := daemontest.New(t)
 			s := w.Session("user", 100, api.NewSession{})
 			fifo := filepath.Join(string(w.Host.Proc), "locks")
 			if err := unix.Mkfifo(fifo, 0o600); err != nil {

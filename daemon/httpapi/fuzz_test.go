@@ -53,7 +53,7 @@ func FuzzRequest(f *testing.F) {
 		if !strings.Contains(target, "history") {
 			options = append(options, daemontest.WithoutHistory) // it costs most of the time
 		}
-		w := newWorld(t, options...)
+		w := daemontest.New(t, options...)
 		w.Session("user", 100, api.NewSession{Name: "lngtest"})
 		w.Session("else", 300, api.NewSession{})
 		other := w.K.Proc(300).Identity

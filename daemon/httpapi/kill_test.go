@@ -22,7 +22,7 @@ func kill(signal string) api.KillRequest { return api.KillRequest{Signal: signal
 // kill it when it becomes a member meanwhile.
 func TestKillOfLateMember(t *testing.T) {
 	var late func()
-	w := newWorld(t, func(w *daemontest.Daemon) {
+	w := daemontest.New(t, func(w *daemontest.Daemon) {
 		w.Host.Hold = func(pid uint32) (enforcer.Handle, error) { late(); return w.K.Hold(pid) }
 	})
 	s := w.Session("user", 100, api.NewSession{})
@@ -40,7 +40,7 @@ func TestKillOfLateMember(t *testing.T) {
 }
 
 func TestKill(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.Session("else", 300, api.NewSession{GraceMS: daemontest.MS(0)})
 	for pid := uint32(101); pid < 107; pid++ {

@@ -19,7 +19,7 @@ import (
 // TestMalformedRequests: requests that are not HTTP, or too large, get net/http's own
 // refusal, before a handler sees them.
 func TestMalformedRequests(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	for name, c := range map[string]struct {
 		request string
 		status  int
@@ -49,7 +49,7 @@ func TestMalformedRequests(t *testing.T) {
 
 // TestSizeOfRequests: 64 KiB, and not a byte more.
 func TestSizeOfRequests(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	pad := func(n int) string { return `{` + strings.Repeat(" ", n-2) + `}` }
 	daemontest.Into[api.Resync](w.Do("root", "POST", "/v1/resync", pad(64<<10)), http.StatusOK)
 	w.Do("root", "POST", "/v1/resync", pad(64<<10+1)).Refused(api.CodeTooLarge)
@@ -57,7 +57,7 @@ func TestSizeOfRequests(t *testing.T) {
 
 // TestOptions: a request about the whole server is about no route.
 func TestOptions(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	a, conn := w.Raw("user", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
 	defer conn.Close()
 	a.Refused(api.CodeNotFound)
@@ -66,7 +66,7 @@ func TestOptions(t *testing.T) {
 // TestStoppingAndStarting: what a client gets from a daemon that stops or has not
 // started.
 func TestStoppingDaemon(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.Service.EndRegistry()
 	w.Do("root", "GET", "/v1/sessions", nil).Refused(api.CodeStopping)
 	if e := refusedDocument(w.Do("root", "GET", "/v1/watch", nil)); e.Exit != api.ExitUnreachable {
@@ -88,7 +88,7 @@ func refusedDocument(a daemontest.Reply) *api.Error {
 // its own slots, and so does a user.
 func TestSessionsAreLimited(t *testing.T) {
 	// opens has the kernel open n sessions, of children of a process.
-	opens := func(w *world, n int, parent, pid, uid uint32) {
+	opens := func(w *daemontest.Daemon, n int, parent, pid, uid uint32) {
 		for range n {
 			if w.K.Proc(parent).Session != 0 {
 				w.K.Fork(parent, pid, "lngtest-x")
@@ -104,13 +104,13 @@ func TestSessionsAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ask := func(w *world, who string, pid uint32) daemontest.Reply {
+	ask := func(w *daemontest.Daemon, who string, pid uint32) daemontest.Reply {
 		w.Add(pid, w.Caller(who), w.K.Proc(w.Caller(who)).UID, "lngtest-root")
 		return w.Do(who, "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: int(pid)}})
 	}
 	t.Run("nested", func(t *testing.T) {
 		for _, who := range []string{"user", "root"} {
-			w := newWorld(t)
+			w := daemontest.New(t)
 			s := w.Session(who, 100, api.NewSession{})
 			other := w.Session(who, 200, api.NewSession{})
 			uid := w.K.Proc(100).UID
@@ -141,7 +141,7 @@ func TestSessionsAreLimited(t *testing.T) {
 		}
 	})
 	t.Run("a uid", func(t *testing.T) {
-		w := newWorld(t)
+		w := daemontest.New(t)
 		opens(w, registry.MaxUIDSessions-1, daemontest.Shell, 1<<20, 1000)
 		daemontest.Into[api.Session](ask(w, "user", 100), http.StatusCreated)
 		ask(w, "user", 101).Refused(api.CodeTooMany)

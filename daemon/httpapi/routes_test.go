@@ -21,7 +21,7 @@ import (
 )
 
 func TestCreate(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{Name: "build", GraceMS: daemontest.MS(1500), MaxProcesses: 9})
 	if s.Kind != "session" || s.Name != "build" || s.UID != 1000 || s.State != "active" || s.Live != 1 ||
 		s.GraceSeconds != 1.5 || s.Owner == nil || s.Owner.PID != daemontest.User || s.Owner.StartNS == 0 ||
@@ -56,7 +56,7 @@ func TestCreate(t *testing.T) {
 }
 
 func TestCreateRefused(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.Session("user", 100, api.NewSession{Name: "taken"})
 	w.Add(110, daemontest.User, 1000, "lngtest-child")
 	w.Add(111, daemontest.Shell, 1000, "lngtest-sibling")
@@ -115,7 +115,7 @@ func TestCreateRefused(t *testing.T) {
 }
 
 func TestSessions(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	a := w.Session("user", 100, api.NewSession{Name: "a"})
 	b := w.Session("else", 101, api.NewSession{Name: "b"})
 	c := w.Session("user", 102, api.NewSession{Name: "c", GraceMS: daemontest.MS(0)})
@@ -168,7 +168,7 @@ func TestSessions(t *testing.T) {
 // TestNamesOfOthers: no other user, member or not, can take root's name for a session
 // away from root.
 func TestNamesOfOthers(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	job := w.Session("root", 100, api.NewSession{Name: "job"})
 	w.K.Fork(100, 101, "lngtest-member")
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.UID = 1000 })
@@ -195,7 +195,7 @@ func TestNamesOfOthers(t *testing.T) {
 }
 
 func TestNoSuchRoute(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	for _, r := range []string{"GET /", "GET /v2/sessions", "DELETE /", "GET /v1/sessions/"} {
 		method, path, _ := strings.Cut(r, " ")
 		w.Do("root", method, path, nil).Refused(api.CodeNotFound)
@@ -213,7 +213,7 @@ func TestNoSuchRoute(t *testing.T) {
 }
 
 func TestMalformedBody(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	for text, want := range map[string]string{
 		"bogus":                "invalid body: not JSON at byte 1",
 		`{"name":`:             "invalid body: not JSON at byte 8",
@@ -228,7 +228,7 @@ func TestMalformedBody(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	if h := daemontest.Into[api.Health](w.Do("else", "GET", "/healthz", nil), http.StatusOK); h.Status != "ok" || h.Degraded != nil {
 		t.Errorf("%+v", h)
 	}
@@ -239,7 +239,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestSlowSenders(t *testing.T) {
-	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Send = 50 * time.Millisecond })
+	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.Send = 50 * time.Millisecond })
 	for name, text := range map[string]string{
 		"headers": "GET /v1/version HTTP/1.1\r\nHost:",
 		"body":    "POST /v1/resync HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
@@ -261,7 +261,7 @@ func TestSlowSenders(t *testing.T) {
 // TestLostCaller: the process that connected died; its connection gives no rights to
 // the process that has it now.
 func TestLostCaller(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
 	w.Add(120, daemontest.Shell, 1000, "lngtest-brief")
 	ask := func(c io.ReadWriter, path string) int {
@@ -298,7 +298,7 @@ func TestLostCaller(t *testing.T) {
 }
 
 func TestStop(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.Session("user", 100, api.NewSession{})
 	w.Do("user", "POST", "/v1/daemon/stop", nil).Refused(api.CodeDenied)
 	w.Do("100", "POST", "/v1/daemon/stop", nil).Refused(api.CodeDenied)

@@ -14,7 +14,7 @@ import (
 )
 
 func TestWhyHeldErrors(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.Add(200, daemontest.Shell, 1000, "lngtest-x")
 	for path, want := range map[string]string{
 		"?port=0": api.CodeBadRequest, "?port=65536": api.CodeBadRequest, "?port=x": api.CodeBadRequest,
@@ -30,7 +30,7 @@ func TestWhyHeldErrors(t *testing.T) {
 
 // TestWhyAccess: a holder is named to callers that may read that process.
 func TestWhyAccess(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.Add(200, daemontest.Shell, 1000, "lngtest-x")
 	proc := string(w.Host.Proc)
 	for name, to := range map[string]string{"200/fd/3": "/data/db", "200/ns/mnt": "mnt:[1]", "self/ns/mnt": "mnt:[1]"} {

@@ -15,7 +15,7 @@ import (
 )
 
 // scraped returns our own lines, without the library's.
-func (w *world) scraped() map[string]string {
+func scraped(w *daemontest.Daemon) map[string]string {
 	w.Helper()
 	a := w.Do("root", "GET", "/metrics", nil)
 	if a.Status != http.StatusOK || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/plain") {
@@ -31,7 +31,7 @@ func (w *world) scraped() map[string]string {
 }
 
 func TestMetrics(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.K.Feature.Level = 3
 	s := w.Session("user", 100, api.NewSession{Name: "lngtest-name", GraceMS: daemontest.MS(0)})
 	w.Session("root", 110, api.NewSession{})
@@ -43,7 +43,7 @@ func TestMetrics(t *testing.T) {
 	w.K.Exit(100, 0)
 	w.Receipt(s.ID)
 	w.K.Lose(3)
-	got := w.scraped()
+	got := scraped(w)
 	for name, want := range map[string]string{
 		`lineage_level`: "3", `lineage_sessions{state="active"}`: "1", `lineage_sessions{state="ended"}`: "1",
 		`lineage_sessions{state="ending"}`: "0", `lineage_processes`: "1",
@@ -79,7 +79,7 @@ func TestMetrics(t *testing.T) {
 
 // TestManyScrapes: fifty at once are answered, with few calls of the registry.
 func TestManyScrapes(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.Session("root", 100, api.NewSession{})
 	w.K.AllRead()
 	var wg sync.WaitGroup

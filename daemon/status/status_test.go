@@ -11,7 +11,7 @@ import (
 )
 
 func TestVersionAndStatus(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	a := w.Do("user", "GET", "/v1/version", nil)
 	v := daemontest.Into[api.Version](a, http.StatusOK)
 	if v.Kind != "version" || v.Schema != api.Schema || v.API != api.Major || v.Version != "9.9.9" || v.Level != 4 || v.Started == nil {

@@ -45,7 +45,7 @@ func TestCrowdOfReaders(t *testing.T) {
 		readers = n
 	}
 	stall := tracertest.Slowed(time.Duration(max(2, readers/100)) * time.Second)
-	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.UIDConns, w.Host.Limits.Stall = 2*readers, stall })
+	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.UIDConns, w.Host.Limits.Stall = 2*readers, stall })
 	took := func(base uint32) (all []time.Duration) {
 		for n := range uint32(ends) {
 			root := base + n*members
@@ -77,7 +77,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	counts := make([]readCount, readers)
 	for n := range readers {
 		who := []string{"root", "reader"}[n/2%2] // a reader of another uid gets command lines redacted
-		r := w.reads(who)
+		r := reads(w, who)
 		if n%2 == 0 {
 			counts[n].at.Store(from)
 			crowd.Go(func() { counts[n].follow(r) })
@@ -123,7 +123,7 @@ func TestCrowdOfReaders(t *testing.T) {
 }
 
 // reads begins to read the events from now on, and stops after the headers.
-func (w *world) reads(who string) *http.Response {
+func reads(w *daemontest.Daemon, who string) *http.Response {
 	w.Helper()
 	c, err := w.Dial(who)
 	if err != nil {

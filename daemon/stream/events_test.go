@@ -16,7 +16,7 @@ import (
 )
 
 func TestEvents(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{Name: "web", GraceMS: daemontest.MS(0)})
 	l := w.Events("user", "?session="+s.ID+"&snapshot=1")
 	l.Want("recording")
@@ -79,7 +79,7 @@ func TestEvents(t *testing.T) {
 // TestEventsAreFiltered: no reader sees events that it may not read, and gaps in seq
 // are not a loss.
 func TestEventsAreFiltered(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.Session("user", 100, api.NewSession{})
 	w.Session("else", 101, api.NewSession{})
 	w.K.Fork(100, 110, "lngtest-agent")
@@ -106,7 +106,7 @@ func TestEventsAreFiltered(t *testing.T) {
 }
 
 func TestEventsRefused(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
 	w.Do("else", "GET", "/v1/events?session="+s.ID, nil).Refused(api.CodeDenied)
 	w.Do("user", "GET", "/v1/events?session=nobody", nil).Refused(api.CodeNotFound)
@@ -120,7 +120,7 @@ func TestEventsRefused(t *testing.T) {
 }
 
 func TestEventsLost(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.Session("user", 100, api.NewSession{})
 	l := w.Events("user", "")
 	w.K.Lose(7)
@@ -128,14 +128,14 @@ func TestEventsLost(t *testing.T) {
 }
 
 func TestEventsStopping(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	l := w.Events("root", "")
 	go w.Stop()
 	l.Want("end stopping")
 }
 
 func TestHeartbeat(t *testing.T) {
-	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Heartbeat = time.Millisecond })
+	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.Heartbeat = time.Millisecond })
 	l := w.Events("root", "")
 	defer daemontest.Bound(t, l.Close)()
 	if !l.Scan.Scan() || !strings.HasPrefix(l.Scan.Text(), `{"kind":"heartbeat","time_ns":"`) {
@@ -145,7 +145,7 @@ func TestHeartbeat(t *testing.T) {
 
 // TestReaderDropped: a reader that does not read is closed, and the daemon continues.
 func TestReaderDropped(t *testing.T) {
-	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = time.Second })
+	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = time.Second })
 	w.Session("user", 100, api.NewSession{})
 	c, err := w.Dial("root")
 	if err != nil {
@@ -165,7 +165,7 @@ func TestReaderDropped(t *testing.T) {
 }
 
 func TestReaderFellOff(t *testing.T) {
-	w := newWorld(t, daemontest.WithoutHistory)
+	w := daemontest.New(t, daemontest.WithoutHistory)
 	w.Session("user", 100, api.NewSession{})
 	// Events from the session's beginning that are still due come before the mark.
 	w.K.Exec(100, "/bin/mark", "mark\x00")

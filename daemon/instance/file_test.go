@@ -21,10 +21,7 @@ func TestFilesOfOthers(t *testing.T) {
 		"FIFO":      func(path, _ string) error { return unix.Mkfifo(path, 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			i, err := Of(filepath.Join(t.TempDir(), "s"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			i := at(t, filepath.Join(t.TempDir(), "s"))
 			secret := filepath.Join(filepath.Dir(i.Socket), "secret")
 			if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 				t.Fatal(err)

@@ -9,13 +9,23 @@ import (
 	"testing"
 )
 
+// at is the instance of a socket.
+func at(t *testing.T, socket string) Instance {
+	t.Helper()
+	i, err := Of(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
 func TestInstance(t *testing.T) {
-	i, err := Of("")
-	if err != nil || i.Socket != "/run/lineage/lineage.sock" || i.Pins != "/sys/fs/bpf/lineage" || i.lock != "/run/lineage/lock" || i.Log != "/run/lineage/daemon.log" {
-		t.Errorf("%+v %v", i, err)
+	i := at(t, "")
+	if i.Socket != "/run/lineage/lineage.sock" || i.Pins != "/sys/fs/bpf/lineage" || i.lock != "/run/lineage/lock" || i.Log != "/run/lineage/daemon.log" {
+		t.Errorf("%+v", i)
 	}
 	// The first 8 hex digits of sha256("/tmp/x").
-	if i, _ := Of("/tmp/x"); i.Pins != "/sys/fs/bpf/lineage-2e56aa36" {
+	if i := at(t, "/tmp/x"); i.Pins != "/sys/fs/bpf/lineage-2e56aa36" {
 		t.Errorf("%+v", i)
 	}
 	if err := (Instance{Socket: "/tmp"}).Prepare(); err != nil {
@@ -42,11 +52,8 @@ func TestInstanceByAnotherPath(t *testing.T) {
 		"run/../s":      "s",
 		"real/./deep/s": "real/deep/s",
 	} {
-		got, err := Of(dir + "/" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if one, _ := Of(filepath.Join(dir, want)); got != one || got.Socket != filepath.Join(dir, want) {
+		got := at(t, dir+"/"+path)
+		if got != at(t, filepath.Join(dir, want)) || got.Socket != filepath.Join(dir, want) {
 			t.Errorf("%s: %+v, want that of %s", path, got, want)
 		}
 	}

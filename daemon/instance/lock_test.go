@@ -12,10 +12,7 @@ import (
 // TestLockOfARemovedFile: who locks a file that was removed since it was opened has nothing: the
 // next one locks a new file.
 func TestLockOfARemovedFile(t *testing.T) {
-	i, err := Of(filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := at(t, filepath.Join(t.TempDir(), "s"))
 	for name, remove := range map[string]func() error{
 		"removed":  func() error { return os.Remove(i.lock) },
 		"replaced": func() error { return os.Rename(i.pid, i.lock) },
@@ -40,10 +37,7 @@ func TestLockOfARemovedFile(t *testing.T) {
 // directory behind, and does not disturb another daemon.
 func TestLockToLeave(t *testing.T) {
 	parent := t.TempDir()
-	i, err := Of(filepath.Join(parent, "dir", "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := at(t, filepath.Join(parent, "dir", "s"))
 	hold := func() *PIDFile {
 		t.Helper()
 		if err := i.Prepare(); err != nil {
@@ -56,13 +50,18 @@ func TestLockToLeave(t *testing.T) {
 		t.Cleanup(p.Release)
 		return p
 	}
+	leave := func(alone *PIDFile) *Lock {
+		t.Helper()
+		l, err := i.LockToLeave(alone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
 	there := func() bool { _, err := os.Stat(filepath.Dir(i.Socket)); return err == nil }
 	alone := hold()
 
-	l, err := i.LockToLeave(alone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := leave(alone)
 	if _, err := i.TryLock(); !errors.Is(err, ErrLocked) {
 		t.Errorf("the lock is held: %v", err)
 	}
@@ -78,9 +77,7 @@ func TestLockToLeave(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(i.Socket)); err != nil {
 		t.Fatal(err)
 	}
-	if l, err = i.LockToLeave(alone); err != nil {
-		t.Fatal(err)
-	}
+	l = leave(alone)
 	if _, err := i.TryLock(); !errors.Is(err, ErrLocked) {
 		t.Errorf("the lock is held in the new directory: %v", err)
 	}
@@ -95,18 +92,12 @@ func TestLockToLeave(t *testing.T) {
 	if _, err := i.LockToLeave(alone); !errors.Is(err, ErrRunning) {
 		t.Errorf("another daemon has the instance: %v", err)
 	}
-	if l, err = i.LockToLeave(next); err != nil {
-		t.Fatal(err)
-	}
-	l.Release()
+	leave(next).Release()
 
 	if err := os.RemoveAll(parent); err != nil {
 		t.Fatal(err)
 	}
-	if l, err = i.LockToLeave(next); err != nil {
-		t.Fatalf("no daemon can start there: %v", err)
-	}
-	if l.Release(); there() {
+	if leave(next).Release(); there() { // no daemon can start there
 		t.Error("the directory is left behind")
 	}
 }

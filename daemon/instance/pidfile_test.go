@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -60,36 +61,44 @@ func serveAs(socket, word string) int {
 	return 0
 }
 
+// serving starts a process that holds an instance until the test ends, as serveAs does; it ends with in.
+func serving(t *testing.T, i Instance, word string) (cmd *exec.Cmd, in io.Closer) {
+	t.Helper()
+	cmd = exec.Command("/proc/self/exe", "lngtest-serving", i.Socket, word)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	started(t, cmd)
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
+		t.Fatalf("%q %v", line, err)
+	}
+	return cmd, in
+}
+
+// started starts a process that is killed when the test ends.
+func started(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+}
+
 func TestPIDFile(t *testing.T) {
 	for _, tt := range []struct {
 		word    string
 		refused bool
 	}{{"", true}, {ephemeralWord, false}, {stoppingWord, false}} {
 		t.Run("a daemon "+tt.word, func(t *testing.T) {
-			socket := filepath.Join(t.TempDir(), "s")
-			i, err := Of(socket)
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.Command("/proc/self/exe", "lngtest-serving", socket, tt.word)
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				cmd.Process.Kill()
-				cmd.Wait()
-			})
-			if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
-				t.Fatalf("%q %v", line, err)
-			}
+			i := at(t, filepath.Join(t.TempDir(), "s"))
+			cmd, in := serving(t, i, tt.word)
 			if tt.word == stoppingWord {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*PollPause)
 				defer cancel()
@@ -102,7 +111,7 @@ func TestPIDFile(t *testing.T) {
 			defer cancel()
 			s, err := i.HoldPIDFile(ctx, false)
 			if tt.refused {
-				want := fmt.Sprintf("serve %s: a daemon is running as pid %d", socket, cmd.Process.Pid)
+				want := fmt.Sprintf("serve %s: a daemon is running as pid %d", i.Socket, cmd.Process.Pid)
 				if !errors.Is(err, ErrRunning) || err.Error() != want {
 					t.Errorf("%v, want %s", err, want)
 				}
@@ -122,28 +131,10 @@ func TestPIDFile(t *testing.T) {
 // TestTerminate: a process that does not hold the PID file any more is not signalled: its PID may
 // be another process's since the file was read.
 func TestTerminate(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "s")
-	i, err := Of(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	holder, bystander := exec.Command("/proc/self/exe", "lngtest-serving", socket, ephemeralWord), exec.Command("sleep", "60")
-	out, err := holder.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, cmd := range []*exec.Cmd{holder, bystander} {
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			cmd.Process.Kill()
-			cmd.Wait()
-		})
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
-		t.Fatalf("%q %v", line, err)
-	}
+	i := at(t, filepath.Join(t.TempDir(), "s"))
+	holder, _ := serving(t, i, ephemeralWord)
+	bystander := exec.Command("sleep", "60")
+	started(t, bystander)
 	f, err := os.OpenFile(i.pid, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -168,10 +159,7 @@ func TestTerminate(t *testing.T) {
 
 // The file of a killed daemon has no effect.
 func TestPIDFileAfterAKill(t *testing.T) {
-	i, err := Of(filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := at(t, filepath.Join(t.TempDir(), "s"))
 	if err := os.WriteFile(i.pid, []byte("1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

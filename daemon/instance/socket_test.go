@@ -33,10 +33,7 @@ func passed(t *testing.T, domain, kind int, sa unix.Sockaddr, listens bool) *os.
 
 func TestPassedSocket(t *testing.T) {
 	dir := t.TempDir()
-	i, err := Of(filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := at(t, filepath.Join(dir, "s"))
 	at := func(name string) *unix.SockaddrUnix {
 		os.Remove(filepath.Join(dir, name))
 		return &unix.SockaddrUnix{Name: filepath.Join(dir, name)}
@@ -91,10 +88,7 @@ func TestPassedSocket(t *testing.T) {
 
 // A socket that replaced ours stays.
 func TestRemoveOnlyOurs(t *testing.T) {
-	i, err := Of(filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := at(t, filepath.Join(t.TempDir(), "s"))
 	d, err := i.Listen(0o600, "")
 	if err != nil {
 		t.Fatal(err)
@@ -165,10 +159,7 @@ func TestSocketReplaced(t *testing.T) {
 	if info, err := os.Stat(secret); err != nil || info.Mode() != 0o600 {
 		t.Errorf("the mode of another file is now %v: %v", info.Mode(), err)
 	}
-	i, err := Of(filepath.Join(dir, "made"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := at(t, filepath.Join(dir, "made"))
 	group := ""
 	if os.Geteuid() == 0 {
 		group = "root"

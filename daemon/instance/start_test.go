@@ -50,10 +50,7 @@ func startedAs(file string) int {
 // as long as the daemon.
 func TestStartedApart(t *testing.T) {
 	dir := t.TempDir()
-	i, err := Of(filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := at(t, filepath.Join(dir, "s"))
 	lock := filepath.Join(dir, "script.lock")
 	fd, err := unix.Open(lock, unix.O_RDWR|unix.O_CREAT, 0o600) // inherited: not close-on-exec
 	if err != nil {

@@ -29,6 +29,26 @@ func end(session string) Record {
 
 func refusal(why string) Record { return Record{Verb: "end", Decision: Refused, Reason: why} }
 
+// opened is a log that its own goroutine writes.
+func opened(t *testing.T, path string, o Options) *Log {
+	t.Helper()
+	l, err := Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// begun is a log that is written by drain.
+func begun(t *testing.T, o Options) *Log {
+	t.Helper()
+	l, err := begin(filepath.Join(t.TempDir(), "a"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // records reads a log; every line must be a record.
 func records(t *testing.T, path string) (all []Record) {
 	t.Helper()
@@ -49,10 +69,7 @@ func records(t *testing.T, path string) (all []Record) {
 
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log", "audit.jsonl")
-	l, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := opened(t, path, Options{})
 	l.Add(end("k3x9q2"))
 	l.Add(refusal("it belongs to uid 1001"))
 	if err := l.Close(); err != nil {
@@ -76,9 +93,7 @@ func TestLog(t *testing.T) {
 	}
 	f.WriteString(`{"seq":"9`)
 	f.Close()
-	if l, err = Open(path, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	l = opened(t, path, Options{})
 	l.Add(refusal("x"))
 	l.Close()
 	b, _ := os.ReadFile(path)
@@ -90,11 +105,8 @@ func TestLog(t *testing.T) {
 }
 
 func TestRotation(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a")
-	l, err := begin(path, Options{MaxBytes: 600, Keep: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := begun(t, Options{MaxBytes: 600, Keep: 3})
+	path := l.path
 	const total = 40
 	for i := range total {
 		l.Add(refusal(fmt.Sprint(i, strings.Repeat("x", 80))))
@@ -117,8 +129,8 @@ func TestRotation(t *testing.T) {
 		t.Errorf("too many are kept: %v", err)
 	}
 	os.Remove(path)
-	if l, err = Open(path, Options{}); err != nil || l.seq == 0 {
-		t.Errorf("after a rotation the numbers begin at %d, %v", l.seq, err)
+	if l = opened(t, path, Options{}); l.seq == 0 {
+		t.Error("after a rotation the numbers begin again")
 	}
 	l.Close()
 }
@@ -131,8 +143,8 @@ func TestFailing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "sub"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var told []error
-	l, err := begin(path, Options{Failed: func(err error) { told = append(told, err) }})
+	var reported []error
+	l, err := begin(path, Options{Failed: func(err error) { reported = append(reported, err) }})
 	if err == nil || l.Err() == nil {
 		t.Fatal("it opened")
 	}
@@ -142,8 +154,8 @@ func TestFailing(t *testing.T) {
 	os.Remove(filepath.Join(dir, "sub"))
 	l.Add(end("c"))
 	l.drain()
-	if len(told) != 1 || told[0] != nil || l.Err() != nil {
-		t.Errorf("it works again, and %v", told)
+	if len(reported) != 1 || reported[0] != nil || l.Err() != nil {
+		t.Errorf("it works again, and %v", reported)
 	}
 	if all := records(t, path); len(all) != 1 || all[0].Lost != 2 || all[0].Seq != 3 {
 		t.Errorf("%+v", all)
@@ -152,8 +164,8 @@ func TestFailing(t *testing.T) {
 	os.WriteFile(filepath.Join(dir, "sub"), nil, 0o600)
 	l.Add(end("d"))
 	l.drain()
-	if len(told) != 2 || told[1] == nil {
-		t.Errorf("it fails again, and %v", told)
+	if len(reported) != 2 || reported[1] == nil {
+		t.Errorf("it fails again, and %v", reported)
 	}
 }
 
@@ -162,11 +174,8 @@ func TestFull(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full")
 	}
-	var told []error
-	l, err := begin(filepath.Join(t.TempDir(), "a"), Options{Failed: func(err error) { told = append(told, err) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var reported []error
+	l := begun(t, Options{Failed: func(err error) { reported = append(reported, err) }})
 	l.file.Close()
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
 	if err != nil {
@@ -178,13 +187,13 @@ func TestFull(t *testing.T) {
 	os.Symlink("/dev/full", l.path)
 	l.Add(end("a"))
 	l.drain()
-	if len(told) != 1 || told[0] == nil || l.Err() == nil {
-		t.Error("nobody was told")
+	if len(reported) != 1 || reported[0] == nil || l.Err() == nil {
+		t.Error("it is not reported")
 	}
 }
 
 func TestQueue(t *testing.T) {
-	l := &Log{path: filepath.Join(t.TempDir(), "a"), o: Options{MaxBytes: defaultMaxBytes, Keep: 1}, wake: make(chan struct{}, 1)}
+	l := begun(t, Options{})
 	for range maxQueue {
 		l.Add(refusal("flood"))
 	}
@@ -200,7 +209,7 @@ func TestQueue(t *testing.T) {
 // TestQueueBytes: while the disk does not answer, what waits for it is bounded in bytes, and no
 // end is left out.
 func TestQueueBytes(t *testing.T) {
-	l := &Log{path: filepath.Join(t.TempDir(), "a"), o: Options{MaxBytes: defaultMaxBytes, Keep: 1}, wake: make(chan struct{}, 1)}
+	l := begun(t, Options{})
 	const ends = 400
 	for range ends {
 		r := end("a")
@@ -253,7 +262,6 @@ func TestOthersFiles(t *testing.T) {
 	}
 }
 
-// TestMoved: logrotate may move the file.
 // TestOlderFIFO: a FIFO in place of the older log does not block the start of the daemon.
 func TestOlderFIFO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -275,12 +283,10 @@ func TestOlderFIFO(t *testing.T) {
 	}
 }
 
+// TestMoved: logrotate may move the file.
 func TestMoved(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a")
-	l, err := begin(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := begun(t, Options{})
+	path := l.path
 	l.Add(end("a"))
 	l.drain()
 	os.Rename(path, path+"-old")
@@ -294,10 +300,7 @@ func TestMoved(t *testing.T) {
 
 func TestConcurrent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
-	l, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := opened(t, path, Options{})
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -322,10 +325,7 @@ func TestConcurrent(t *testing.T) {
 // Command lines are written if there is a function that hides their secrets.
 func TestRedact(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	l, err := Open(path, Options{Redact: policy.Default().Redact})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := opened(t, path, Options{Redact: policy.Default().Redact})
 	r := end("k3x9q2")
 	r.Report.Brokered = []api.Brokered{{Asked: &api.Process{Argv: []string{"docker", "--token=secret"}}}, {}}
 	l.Add(r)
@@ -347,10 +347,7 @@ func TestRedact(t *testing.T) {
 // TestLongRecord: what members run and lock does not push the records of others out of the log.
 func TestLongRecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	l, err := Open(path, Options{Redact: policy.Default().Redact})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := opened(t, path, Options{Redact: policy.Default().Redact})
 	r := end("k3x9q2")
 	for range 4096 {
 		p := api.Outcome{Ref: api.Ref{PID: 5, StartNS: 1 << 50}, Comm: strings.Repeat("\x01", 15), Argv: []string{strings.Repeat("\x01", 4094)}, Outcome: api.OutcomeKill}

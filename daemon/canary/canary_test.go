@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func grow(t *testing.T) (c *Canary, middle, orphan int) {
+// started is a canary that was not released yet.
+func started(t *testing.T) *Canary {
 	t.Helper()
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
@@ -32,10 +33,17 @@ func grow(t *testing.T) (c *Canary, middle, orphan int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+func grow(t *testing.T) (c *Canary, middle, orphan int) {
+	t.Helper()
+	c = started(t)
 	if err := c.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if middle, orphan, err = c.Family(t.Context()); err != nil {
+	middle, orphan, err := c.Family(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	return c, middle, orphan
@@ -94,12 +102,7 @@ func TestLeash(t *testing.T) {
 
 // TestNothingWithoutRelease: a root that is closed without Release has started nothing.
 func TestNothingWithoutRelease(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	c, err := Start([]string{"/proc/self/exe", Arg})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := started(t)
 	c.leash.Close()
 	if _, _, err := c.Family(t.Context()); err == nil {
 		t.Error("it has a family")
@@ -108,12 +111,7 @@ func TestNothingWithoutRelease(t *testing.T) {
 }
 
 func TestFamilyGivesUp(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	c, err := Start([]string{"/proc/self/exe", Arg})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := started(t)
 	defer c.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 // filled makes a file with n processes of ten sessions, two of which live.
 func filled(b *testing.B, n int) string {
 	b.Helper()
-	path := filepath.Join(b.TempDir(), "state", "history.db")
+	path := history(b)
 	j := open(b, path)
 	doc := bytes.Repeat([]byte("x"), 600) // about what a process of one command has
 	batch := Batch{Zero: noon}
@@ -78,7 +77,7 @@ func BenchmarkCheck(b *testing.B) {
 // BenchmarkWrite is a batch of 250 ms at 5,000 forks/s: birth, exec, exit and
 // reaping of each, and the rows of those that stay.
 func BenchmarkWrite(b *testing.B) {
-	j := open(b, filepath.Join(b.TempDir(), "state", "history.db"))
+	j := open(b, history(b))
 	seq := uint64(1)
 	for n := uint64(0); b.Loop(); n++ {
 		for range 5000 / MaxBlock {

@@ -5,14 +5,13 @@ package journal
 import (
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 )
 
 func TestMaxAge(t *testing.T) {
 	now := noon
-	path := filepath.Join(t.TempDir(), "state", "history.db")
+	path := history(t)
 	j := Open(path, Options{Boot: "b1", MaxAge: time.Hour, Now: func() time.Time { return now }})
 	defer j.Close()
 	write(t, j, Batch{Sessions: []Session{session(1, noon), session(2, time.Time{}), session(3, noon.Add(2*time.Hour))},
@@ -48,7 +47,7 @@ func TestMaxSize(t *testing.T) {
 
 func testMaxSize(t *testing.T, pause time.Duration) {
 	now := noon
-	path := filepath.Join(t.TempDir(), "state", "history.db")
+	path := history(t)
 	const limit = 4 << 20
 	j := Open(path, Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return now }})
 	defer j.Close()
@@ -88,7 +87,7 @@ func bulky(first uint64, at time.Duration) []Record {
 // A session whose end needs more than is free in the file gets its room.
 func TestLargeBatch(t *testing.T) {
 	const limit = 4 << 20
-	j := Open(filepath.Join(t.TempDir(), "state", "history.db"), Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return noon }})
+	j := Open(history(t), Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return noon }})
 	defer j.Close()
 	for first := uint64(1); j.Stats().Bytes < limit*3/4; first += 100 {
 		write(t, j, Batch{Events: bulky(first, 0), Zero: noon})

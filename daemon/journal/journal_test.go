@@ -4,6 +4,8 @@ package journal
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -39,6 +41,22 @@ func open(t testing.TB, path string) *Journal {
 	now := noon
 	return journalAt(t, path, &now)
 }
+
+// alter changes a file behind the journal's back.
+func alter(t testing.TB, path, q string, args ...any) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec(q, args...)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// history is where a test has a new history.
+func history(t testing.TB) string { return filepath.Join(t.TempDir(), "state", "history.db") }
 
 func write(t testing.TB, j *Journal, b Batch) {
 	t.Helper()
@@ -127,7 +145,7 @@ func TestCodec(t *testing.T) {
 // What was written can be read after a reopen: live and ended sessions, their
 // processes, events, in private files.
 func TestRoundTrip(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state", "history.db")
+	path := history(t)
 	j := open(t, path)
 	live := session(1, time.Time{})
 	live.Report = nil
@@ -182,7 +200,7 @@ func TestRoundTrip(t *testing.T) {
 // The pages of the ended sessions contain each once, even if many ended in the same
 // instant.
 func TestEndedPages(t *testing.T) {
-	j := open(t, filepath.Join(t.TempDir(), "state", "history.db"))
+	j := open(t, history(t))
 	var b Batch
 	for n := range uint64(50) {
 		b.Sessions = append(b.Sessions, session(n+1, noon.Add(time.Duration(n/20)*time.Second)))
@@ -225,7 +243,7 @@ func TestEndedPages(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	j := open(t, filepath.Join(t.TempDir(), "state", "history.db"))
+	j := open(t, history(t))
 	other := session(4, noon)
 	other.Boot = "b0"
 	write(t, j, Batch{Sessions: []Session{session(1, noon), other, session(7, noon.Add(time.Second))}})

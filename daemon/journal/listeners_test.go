@@ -4,7 +4,6 @@ package journal
 
 import (
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -15,7 +14,7 @@ import (
 // A port is found in the time between its two events, and is removed with the session that is
 // pruned.
 func TestListeners(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state", "history.db")
+	path := history(t)
 	now := noon
 	j := Open(path, Options{Boot: "b1", MaxAge: 24 * time.Hour, Now: func() time.Time { return now }})
 	t.Cleanup(j.Close)

@@ -49,7 +49,7 @@ func writeOn(path string) error {
 // A writer that is killed at any moment loses at most its current batch, all of it, and
 // never the file.
 func TestKilled(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state", "history.db")
+	path := history(t)
 	for round := range 8 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "lngtest-writer", path)
 		out, err := cmd.StdoutPipe()

@@ -15,18 +15,13 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
-	"github.com/rs/zerolog"
 )
 
 // TestUnreadReply: a caller that does not read its reply is dropped, and one that reads slowly is
 // not.
 func TestUnreadReply(t *testing.T) {
 	const stall = time.Second
-	k := kerneltest.New()
-	k.Add(23, 1, "lngtest-caller")
-	a := newAccess(t, k)
-	s := New(Options{Access: a, Log: zerolog.Nop(), Stall: stall})
+	s := newServer(t, Options{Stall: stall})
 	over := make(chan struct{}, 1)
 	text := strings.Repeat("x", 4<<20)
 	srv := httptest.NewUnstartedServer(s.serve(func(w http.ResponseWriter, _ *http.Request, _ access.Caller) error {
@@ -39,9 +34,7 @@ func TestUnreadReply(t *testing.T) {
 	}
 	srv.Listener.Close()
 	srv.Listener = ln
-	srv.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-		return WithConnection(ctx, a.Identify(access.Peer{PID: 23, UID: 1001, PIDFD: -1}))
-	}
+	srv.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return s.caller(ctx, 1001) }
 	srv.Start()
 	t.Cleanup(srv.Close)
 	ask := func() net.Conn {

@@ -13,18 +13,14 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/rs/zerolog"
 )
 
 // TestPanic: the caller of a request that panics gets an internal error, and the log one line
 // with the stack. A reply that was begun is cut off.
 func TestPanic(t *testing.T) {
-	k := kerneltest.New()
-	k.Add(23, 1, "lngtest-else")
-	a := newAccess(t, k)
 	var log bytes.Buffer
-	s := New(Options{Access: a, Log: zerolog.New(&log)})
+	s := newServer(t, Options{Log: zerolog.New(&log)})
 	for name, x := range map[string]struct {
 		answer answer
 		aborts bool
@@ -48,8 +44,7 @@ func TestPanic(t *testing.T) {
 					err, _ := recover().(error)
 					aborted = errors.Is(err, http.ErrAbortHandler)
 				}()
-				c := a.Identify(access.Peer{PID: 23, UID: 1001, PIDFD: -1})
-				s.serve(x.answer).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/lngtest", nil).WithContext(WithConnection(t.Context(), c)))
+				s.serve(x.answer).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/lngtest", nil).WithContext(s.caller(t.Context(), 1001)))
 			}()
 			if aborted != x.aborts {
 				t.Errorf("aborted: %v", aborted)

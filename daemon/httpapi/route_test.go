@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -18,26 +19,37 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// newAccess lets a caller send 100 requests a second, and get two large replies at once.
-func newAccess(t *testing.T, k *kerneltest.Kernel) *access.Access {
-	return access.New(access.Options{
+// newServer is a server without a daemon. Its callers are one process: they may send 100 requests a
+// second, and get two large replies at once.
+func newServer(t *testing.T, o Options) *Server {
+	k := kerneltest.New()
+	k.Add(23, 1, "lngtest-caller")
+	o.Access = access.New(access.Options{
 		Kernel: k, Proc: procfs.FS(t.TempDir()), Clock: k.Now, Limits: access.Limits{Rate: 100, Burst: 100, Large: 2},
 		Audit: func(audit.Record) {}, Mode: func() string { return "observe" }, Log: zerolog.Nop(),
 	})
+	return New(o)
+}
+
+// caller has the connection of a caller of a uid.
+func (s *Server) caller(ctx context.Context, uid uint32) context.Context {
+	return WithConnection(ctx, s.o.Access.Identify(access.Peer{PID: 23, UID: uid, PIDFD: -1}))
+}
+
+// ask sends one request to an answer.
+func (s *Server) ask(t *testing.T, a answer, method string, uid uint32) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	s.serve(a).ServeHTTP(rec, httptest.NewRequest(method, "/lngtest", nil).WithContext(s.caller(t.Context(), uid)))
+	return rec
 }
 
 // TestForgottenDecision: a reply without a decision about its verb is not sent, and an
 // answer about the host is not reached without one.
 func TestForgottenDecision(t *testing.T) {
-	k := kerneltest.New()
-	k.Add(23, 1, "lngtest-else")
-	a := newAccess(t, k)
-	s := New(Options{Access: a, Log: zerolog.Nop()})
+	s := newServer(t, Options{})
 	secret := func(out http.ResponseWriter) error { return reply(out, http.StatusOK, api.NewHead("secret")) }
 	ask := func(rt route) int {
-		rec := httptest.NewRecorder()
-		c := a.Identify(access.Peer{PID: 23, UID: 1001, PIDFD: -1})
-		s.serve(rt.answer).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(WithConnection(t.Context(), c)))
+		rec := s.ask(t, rt.answer, http.MethodGet, 1001)
 		if rec.Code != http.StatusOK && strings.Contains(rec.Body.String(), "secret") {
 			t.Errorf("sent %s", rec.Body)
 		}
@@ -62,7 +74,7 @@ func TestForgottenDecision(t *testing.T) {
 			t.Errorf("%s: status %d", name, status)
 		}
 	}
-	reached := onHost(a, access.Manage, "daemon", params(), func(out http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
+	reached := onHost(s.o.Access, access.Manage, "daemon", params(), func(out http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
 		t.Error("reached")
 		return secret(out)
 	})
@@ -74,25 +86,17 @@ func TestForgottenDecision(t *testing.T) {
 // TestLargeReplies: a caller gets few large replies at once. The next one waits for its turn,
 // not forever, and holds up neither other callers nor root.
 func TestLargeReplies(t *testing.T) {
-	k := kerneltest.New()
-	k.Add(23, 1, "lngtest-else")
-	a := newAccess(t, k)
-	s := New(Options{Access: a, Log: zerolog.Nop()})
+	s := newServer(t, Options{})
 	started, held := make(chan struct{}, 9), make(chan struct{})
 	defer close(held)
-	rt := large(a, onEach(func(out http.ResponseWriter, r *http.Request, _ access.Caller) error {
+	rt := large(s.o.Access, onEach(func(out http.ResponseWriter, r *http.Request, _ access.Caller) error {
 		started <- struct{}{}
 		if r.Method == http.MethodPost {
 			<-held
 		}
 		return reply(out, http.StatusOK, api.NewHead("large"))
 	}, access.Read))
-	ask := func(method string, uid uint32) int {
-		rec := httptest.NewRecorder()
-		c := a.Identify(access.Peer{PID: 23, UID: uid, PIDFD: -1})
-		s.serve(rt.answer).ServeHTTP(rec, httptest.NewRequest(method, "/", nil).WithContext(WithConnection(t.Context(), c)))
-		return rec.Code
-	}
+	ask := func(method string, uid uint32) int { return s.ask(t, rt.answer, method, uid).Code }
 	for range 2 {
 		go ask(http.MethodPost, 1001)
 		<-started

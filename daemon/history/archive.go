@@ -94,19 +94,22 @@ func decodePast(row *journal.Session, c access.Caller) (*Past, error) {
 // it is not in its own chain: another session may have its id now.
 func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope {
 	scope := access.Scope{UID: row.UID}
-	if row.Boot != a.boot {
-		return scope
-	}
-	scope.Chain = []tracer.SessionID{0}
-	for row.Parent != 0 && len(scope.Chain) < registry.MaxDepth {
-		scope.Chain = append(scope.Chain, row.Parent)
-		up, err := a.journal.Session(ctx, row.Boot, row.Parent)
-		if err != nil || up == nil {
-			break
-		}
-		row = up
+	if row.Boot == a.boot {
+		scope.Chain, _ = a.Line(ctx, row) // what is known of it
+		scope.Chain[0] = 0
 	}
 	return scope
+}
+
+// Line is a session of the history, then those that it was nested in, from the inside out.
+func (a *Archive) Line(ctx context.Context, row *journal.Session) (ids []tracer.SessionID, err error) {
+	for ids = []tracer.SessionID{row.ID}; row != nil && row.Parent != 0 && len(ids) < registry.MaxDepth; {
+		ids = append(ids, row.Parent)
+		if row, err = a.journal.Session(ctx, row.Boot, row.Parent); err != nil {
+			return ids, err
+		}
+	}
+	return ids, nil
 }
 
 // Document is the session as the caller that found it may read it.

@@ -10,7 +10,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
-	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -48,12 +47,9 @@ func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c ac
 		return nil, err
 	}
 	// The edges lead to the root of the outermost session it was nested in.
-	line := []tracer.SessionID{row.ID}
-	for up := row; up != nil && up.Parent != 0 && len(line) < registry.MaxDepth; {
-		line = append(line, up.Parent)
-		if up, err = j.Session(ctx, row.Boot, up.Parent); err != nil {
-			return nil, err
-		}
+	line, err := a.Line(ctx, row)
+	if err != nil {
+		return nil, err
 	}
 	then, err := a.encoder(ctx, row.Zero, row.Boot, line...)
 	if err != nil {

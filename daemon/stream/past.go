@@ -3,7 +3,9 @@
 package stream
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -217,22 +219,10 @@ func (r *reader) aboutPast(key bootSession) (*recent.About, error) {
 // selects reports whether a session of the history is the requested one, or nested in
 // it.
 func (r *reader) selects(ctx context.Context, row *journal.Session) bool {
-	boot := r.boot
-	if boot == "" {
-		boot = r.e.o.BootID
+	boot := cmp.Or(r.boot, r.e.o.BootID)
+	if r.session == 0 || row.Boot != boot {
+		return r.session == 0
 	}
-	for range registry.MaxDepth {
-		if r.session == 0 || row.Boot == boot && row.ID == r.session {
-			return true
-		}
-		if row.Parent == 0 {
-			return false
-		}
-		up, err := r.e.o.Archive.Journal().Session(ctx, row.Boot, row.Parent)
-		if err != nil || up == nil {
-			return false
-		}
-		row = up
-	}
-	return false
+	line, _ := r.e.o.Archive.Line(ctx, row) // what is known of it
+	return slices.Contains(line, r.session)
 }

@@ -7,10 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,8 +18,8 @@ import (
 // Canary is a running tree, as its starter sees it.
 type Canary struct {
 	root  *exec.Cmd
-	leash *os.File // the standard input of the whole tree: its end ends the tree
-	said  *os.File
+	leash io.WriteCloser // the standard input of the whole tree: its end ends the tree
+	lines io.ReadCloser  // that the tree prints
 }
 
 // Start starts the root of a tree, which waits for Release before it does anything.
@@ -27,25 +27,17 @@ type Canary struct {
 // The root gets SIGKILL when the calling thread ends: hold it with
 // [runtime.LockOSThread] until Close.
 func Start(command []string) (*Canary, error) {
-	in, leash, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("start canary: make pipe: %w", err)
-	}
-	defer in.Close()
-	said, out, err := os.Pipe()
-	if err != nil {
-		leash.Close()
-		return nil, fmt.Errorf("start canary: make pipe: %w", err)
-	}
-	defer out.Close()
-	c := &Canary{leash: leash, said: said}
-	c.root = exec.Command(command[0], append(command[1:len(command):len(command)], stageRoot)...)
+	c := &Canary{root: exec.Command(command[0], append(command[1:len(command):len(command)], stageRoot)...)}
 	c.root.Dir, c.root.Env = "/", []string{}
-	c.root.Stdin, c.root.Stdout = in, out
 	c.root.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	if err := c.root.Start(); err != nil {
-		leash.Close()
-		said.Close()
+	var err error
+	if c.leash, err = c.root.StdinPipe(); err == nil {
+		c.lines, err = c.root.StdoutPipe()
+	}
+	if err == nil {
+		err = c.root.Start()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start canary: %w", err)
 	}
 	return c, nil
@@ -66,9 +58,9 @@ func (c *Canary) Release() error {
 // which the root started in a POSIX session of its own and which is dead; the orphan
 // has another parent now and has execed another program.
 func (c *Canary) Family(ctx context.Context) (middle, orphan int, err error) {
-	stop := context.AfterFunc(ctx, func() { c.said.SetReadDeadline(time.Now()) })
+	stop := context.AfterFunc(ctx, func() { c.lines.Close() })
 	defer stop()
-	in := bufio.NewReader(c.said)
+	in := bufio.NewReader(c.lines)
 	for _, line := range []struct {
 		format string
 		pid    *int
@@ -77,7 +69,7 @@ func (c *Canary) Family(ctx context.Context) (middle, orphan int, err error) {
 		if err == nil {
 			_, err = fmt.Sscanf(text, line.format, line.pid)
 		}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
+		if errors.Is(err, os.ErrClosed) {
 			err = ctx.Err()
 		}
 		if err != nil {
@@ -90,7 +82,7 @@ func (c *Canary) Family(ctx context.Context) (middle, orphan int, err error) {
 // Close closes the standard input of the tree: what is left of it exits.
 func (c *Canary) Close() {
 	c.leash.Close()
-	c.said.Close()
+	c.lines.Close()
 	// It may be dead, and how it ended does not matter.
 	_ = c.root.Process.Kill()
 	_ = c.root.Wait()

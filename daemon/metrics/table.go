@@ -1,12 +1,6 @@
 package metrics
 
-import (
-	"fmt"
-	"io"
-	"strings"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // Prefix is in front of every name.
 const Prefix = "lineage_"
@@ -131,17 +125,5 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 			of = prometheus.CounterValue
 		}
 		m.read(s, func(v float64, labels ...string) { to <- prometheus.MustNewConstMetric(d, of, v, labels...) })
-	}
-}
-
-// Document writes the table of docs/MONITORING.md.
-func Document(w io.Writer) {
-	fmt.Fprint(w, "| metric | type | labels | what it is |\n|---|---|---|---|\n")
-	for _, m := range table {
-		labels := ""
-		if len(m.labels) > 0 {
-			labels = "`" + strings.Join(m.labels, "`, `") + "`"
-		}
-		fmt.Fprintf(w, "| `%s%s` | %s | %s | %s |\n", Prefix, m.name, m.kind, labels, strings.TrimSuffix(m.help, "."))
 	}
 }

@@ -52,13 +52,20 @@ func (p *pictureOf) apply(f *api.Frame) {
 	}
 }
 
-func TestReplayAtOnce(t *testing.T) {
-	ctx := t.Context()
-	r, err := Open(strings.NewReader(recorded), 0)
+// opened plays a recording at a speed until the test ends.
+func opened(t *testing.T, in io.Reader, speed float64) *Player {
+	t.Helper()
+	r, err := Open(in, speed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func TestReplayAtOnce(t *testing.T) {
+	ctx := t.Context()
+	r := opened(t, strings.NewReader(recorded), 0)
 	for range 2 { // nothing is counted twice
 		trees := r.Trees()
 		if len(trees) != 1 || len(trees[0].Nodes) != 3 || len(trees[0].Roots) != 1 {
@@ -103,11 +110,7 @@ func codeOf(err error) string {
 
 func TestReplayIsReadOnly(t *testing.T) {
 	ctx := t.Context()
-	r, err := Open(strings.NewReader(recorded), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r := opened(t, strings.NewReader(recorded), 0)
 	for what, f := range map[string]func() error{
 		"plan":   func() error { _, err := r.Plan(ctx, "aaaaaa"); return err },
 		"end":    func() error { _, err := r.End(ctx, "aaaaaa", api.EndRequest{}); return err },
@@ -155,11 +158,7 @@ func TestReplayInTime(t *testing.T) {
 	}
 	defer f.Close()
 	began := time.Now()
-	r, err := Open(f, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r := opened(t, f, 4)
 	p := watchReplay(t, r, api.WatchQuery{Session: "aaaaaa"}, func(p *pictureOf) bool { return p.processes[api.Ref{PID: 12, StartNS: 1100000000}].State == "exited" })
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("38 recorded seconds without an event took %v", took)
@@ -202,16 +201,12 @@ func TestReplayRefuses(t *testing.T) {
 	}
 	t.Run("cut off", func(t *testing.T) {
 		for _, speed := range []float64{0, 1e9} {
-			r, err := Open(strings.NewReader(recorded[:len(recorded)-20]), speed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := opened(t, strings.NewReader(recorded[:len(recorded)-20]), speed)
 			<-r.done
 			if !r.Cut() {
 				t.Errorf("speed %v: it is whole", speed)
 			}
 			watchReplay(t, r, api.WatchQuery{}, func(p *pictureOf) bool { return len(p.processes) == 3 })
-			r.Close()
 		}
 	})
 	t.Run("damaged where it was read once", func(t *testing.T) {

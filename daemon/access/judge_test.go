@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 		"it does not, of a member":   {7, answering{self, tracer.Entry{}, errors.New("lngtest")}, 7, true},
 	} {
 		a := New(Options{Kernel: &x.kernel, Proc: procfs.FS(t.TempDir()), Clock: func() time.Duration { return 0 }})
-		c := &Connection{peer: Peer{PID: 50, UID: 1000, PIDFD: -1}, id: self, member: x.was}
+		c := &Connection{peer: Peer{PID: 50, UID: 1000, PIDFD: -1}, caller: Caller{ID: self, Member: x.was}}
 		for range 2 { // what is lost stays lost
 			if got := a.judge(c); got.Member != x.member || got.Lost != x.lost || got.ID != self {
 				t.Errorf("%s: %+v", name, got)

@@ -145,14 +145,14 @@ func (t *conns) join(c *Connection) bool {
 	defer t.mu.Unlock()
 	uid := c.peer.UID
 	inside := slot{uid: uid, inside: true}
-	if c.member == 0 {
+	if c.caller.Member == 0 {
 		if uid != 0 && t.open[slot{uid: uid}]-t.open[inside] > t.limits.UIDConns {
 			return false
 		}
 		t.by[uid] = append(t.by[uid], c)
 		return true
 	}
-	session := slot{inside: true, member: c.member}
+	session := slot{inside: true, member: c.caller.Member}
 	_, _, room := t.limits.rooms()
 	if t.all > room || uid != 0 && t.open[inside] >= t.limits.UIDConns || t.open[session] >= t.limits.MemberConns {
 		return false

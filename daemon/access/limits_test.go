@@ -20,7 +20,7 @@ func TestFairShare(t *testing.T) {
 		if !c.enter(uid) {
 			return nil
 		}
-		x := &Connection{peer: Peer{UID: uid, PIDFD: -1}, member: member, close: func() { closed[uid]++ }}
+		x := &Connection{peer: Peer{UID: uid, PIDFD: -1}, caller: Caller{Member: member}, close: func() { closed[uid]++ }}
 		if !c.join(x) {
 			c.leave(x)
 			return nil

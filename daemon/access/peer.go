@@ -103,57 +103,51 @@ type Connection struct {
 	uncounted bool
 
 	mu     sync.Mutex
-	id     tracer.Identity // zero: never identified
-	comm   string
-	group  bool
-	alien  bool             // in another PID namespace, or unknown
-	hidden error            // why its PID namespace cannot be read
-	member tracer.SessionID // the last session that it was seen in
-	lost   bool
+	caller Caller // as it was last seen; of no identity: it was never identified
 }
 
 // Identify judges a peer for the first time.
 func (a *Access) Identify(p Peer) *Connection {
-	c := &Connection{peer: p}
-	id, err := a.o.Kernel.Identify(p.PID)
-	if err != nil {
-		c.lost = true
-		return c
+	conn := &Connection{peer: p, caller: Caller{UID: p.UID, Redact: a.o.Redact}}
+	c := &conn.caller
+	var err error
+	if c.ID, err = a.o.Kernel.Identify(p.PID); err != nil {
+		c.Lost = true
+		return conn
 	}
-	c.id = id
-	c.comm = a.o.Proc.Comm(p.PID)
-	if c.lost = p.Gone || p.PIDFD >= 0 && procfs.Exited(p.PIDFD); c.lost {
-		c.comm = ""
-		return c // identity and name may be those of another process
+	c.Comm = a.o.Proc.Comm(p.PID)
+	if c.Lost = p.Gone || p.PIDFD >= 0 && procfs.Exited(p.PIDFD); c.Lost {
+		c.Comm = ""
+		return conn // identity and name may be those of another process
 	}
-	c.group = a.o.Group >= 0 && (int(p.GID) == a.o.Group || slices.Contains(p.Groups, uint32(a.o.Group)))
-	c.alien, c.hidden = p.Away || p.Hidden != nil, p.Hidden
-	a.judge(c)
-	return c
+	c.Group = a.o.Group >= 0 && (int(p.GID) == a.o.Group || slices.Contains(p.Groups, uint32(a.o.Group)))
+	c.Foreign, c.Unplaced = p.Away || p.Hidden != nil, p.Hidden
+	a.judge(conn)
+	return conn
 }
 
 // judge returns the caller as it is now. A dead peer stays what it was: a connection
 // that a member has passed to its child is still a member's, and one that an operator
 // has passed on may do nothing.
-func (a *Access) judge(c *Connection) Caller {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.lost {
-		e, err := a.o.Kernel.Lookup(c.peer.PID)
+func (a *Access) judge(conn *Connection) Caller {
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	c := &conn.caller
+	if !c.Lost {
+		e, err := a.o.Kernel.Lookup(conn.peer.PID)
 		// present comes last: it confirms the answer before it.
-		c.lost = err != nil && !errors.Is(err, tracer.ErrNotFound) || !a.present(c)
+		c.Lost = err != nil && !errors.Is(err, tracer.ErrNotFound) || !a.present(conn)
 		switch {
-		case c.lost:
-		case err == nil && e.Identity == c.id:
-			c.member = e.Session
-		case err == nil || c.member != 0:
-			c.lost = true // a stale entry, or a member that is dying
+		case c.Lost:
+		case err == nil && e.Identity == c.ID:
+			c.Member = e.Session
+		case err == nil || c.Member != 0:
+			c.Lost = true // a stale entry, or a member that is dying
 		}
 	}
-	return Caller{
-		UID: c.peer.UID, ID: c.id, Comm: c.comm, Group: c.group, Member: c.member,
-		Lost: c.lost, Foreign: c.alien, Unplaced: c.hidden, Redact: a.o.Redact, owed: new(owed),
-	}
+	now := *c
+	now.owed = new(owed)
+	return now
 }
 
 // present reports whether the peer still has its PID.
@@ -162,5 +156,5 @@ func (a *Access) present(c *Connection) bool {
 		return !procfs.Exited(c.peer.PIDFD) // then its PID is still its own
 	}
 	id, err := a.o.Kernel.Identify(c.peer.PID)
-	return err == nil && id == c.id
+	return err == nil && id == c.caller.ID
 }

@@ -117,14 +117,14 @@ func TestPeer(t *testing.T) {
 }
 
 // identified is how an access judges a peer.
-func identified(p Peer) *Connection {
+func identified(p Peer) Caller {
 	k := kerneltest.New()
 	k.Add(p.PID, 1, "lngtest")
 	a := New(Options{
 		Kernel: k, Proc: "/proc", Group: 2050, Clock: func() time.Duration { return 0 },
 		Audit: func(audit.Record) {}, Log: zerolog.Nop(),
 	})
-	return a.Identify(p)
+	return a.Identify(p).caller
 }
 
 // A caller is identified while the kernel answers for no process.
@@ -147,18 +147,18 @@ func TestCallerAmongStuckProcesses(t *testing.T) {
 		t.Errorf("it can be read: %v", err)
 	}
 	c := identified(p)
-	if c.alien || c.hidden != nil || c.lost || !c.group || c.comm != "caller" {
+	if c.Foreign || c.Unplaced != nil || c.Lost || !c.Group || c.Comm != "caller" {
 		t.Errorf("%+v", c)
 	}
 	quit()
-	if c := identified(p); !c.lost || c.comm != "" {
+	if c := identified(p); !c.Lost || c.Comm != "" {
 		t.Errorf("it has exited: %+v", c)
 	}
 }
 
 // A caller that was reaped before the daemon asked gets no rights: its PID may be another process's.
 func TestReapedCaller(t *testing.T) {
-	if c := identified(Peer{PID: uint32(os.Getpid()), PIDFD: -1, Gone: true}); !c.lost || c.group || c.comm != "" {
+	if c := identified(Peer{PID: uint32(os.Getpid()), PIDFD: -1, Gone: true}); !c.Lost || c.Group || c.Comm != "" {
 		t.Errorf("%+v", c)
 	}
 }

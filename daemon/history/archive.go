@@ -37,7 +37,7 @@ func NewArchive(r *Recorder, a *access.Access, k document.Kernel) *Archive {
 // Journal is the file, for readers of its events.
 func (a *Archive) Journal() *journal.Journal { return a.journal }
 
-// Past is an ended session that only the history has.
+// Past is an ended session.
 type Past struct {
 	journal.Session
 	doc api.Session // as the caller may read it

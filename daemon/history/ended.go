@@ -40,13 +40,6 @@ func ParsePlace(text string) (p journal.Place, err error) {
 	return p, nil
 }
 
-// endedSession is one that may be sent to a caller.
-type endedSession struct {
-	journal.Place
-	boot string
-	doc  api.Session
-}
-
 // Ended is a page of the ended sessions that c may read: those of the history, and
 // those in memory that it does not have yet or cannot have. A member sees sessions
 // nested in its own, which are in memory.
@@ -68,22 +61,20 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 	}
 	for i := range rows {
 		row := &rows[i]
-		if slices.ContainsFunc(all, func(x endedSession) bool { return x.ID == row.ID && x.boot == row.Boot }) {
+		if slices.ContainsFunc(all, func(x Past) bool { return x.ID == row.ID && x.Boot == row.Boot }) {
 			continue
 		}
 		p, err := decodePast(row, c)
 		if err != nil {
 			continue // its checksum was right: another version wrote it
 		}
-		all = append(all, endedSession{row.Place(), row.Boot, p.doc})
+		all = append(all, *p)
 	}
-	slices.SortFunc(all, func(a, b endedSession) int {
-		return cmp.Or(cmp.Compare(b.Ended, a.Ended), cmp.Compare(b.ID, a.ID))
-	})
+	slices.SortFunc(all, func(a, b Past) int { return cmp.Or(b.Ended.Compare(a.Ended), cmp.Compare(b.ID, a.ID)) })
 	d := &api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
 	if len(all) > q.Limit {
 		all = all[:q.Limit]
-		d.Next = formatPlace(all[len(all)-1].Place)
+		d.Next = formatPlace(all[len(all)-1].Place())
 	}
 	for i := range all {
 		all[i].doc.Head = api.Head{Kind: "session"}
@@ -116,16 +107,17 @@ func (a *Archive) AddEnded(ctx context.Context, d *api.Sessions, name string, c 
 }
 
 // endedInMemory returns the ended sessions in memory that q selects.
-func (a *Archive) endedInMemory(q journal.Query, c access.Caller) (all []endedSession, err error) {
+func (a *Archive) endedInMemory(q journal.Query, c access.Caller) (all []Past, err error) {
 	err = a.registry.ReadFor(c, func(v registry.View) {
 		for _, x := range v.Ended() {
 			ended := a.clock.Wall(x.Emptied())
-			place := journal.Place{Ended: ended.UnixNano(), ID: x.ID()}
-			if !place.Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) || !q.Until.IsZero() && ended.After(q.Until) ||
+			p := Past{Session: journal.Session{Boot: a.boot, ID: x.ID(), Ended: *ended}}
+			if !p.Place().Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) || !q.Until.IsZero() && ended.After(q.Until) ||
 				q.Name != "" && x.Info().Name != q.Name || !access.Decide(c, access.Read, v.Scope(x)).Allow {
 				continue
 			}
-			all = append(all, endedSession{place, a.boot, v.Document(x, c)})
+			p.doc = v.Document(x, c)
+			all = append(all, p)
 		}
 	})
 	return all, err

@@ -57,7 +57,7 @@ func TestRoutesAreAuthorised(t *testing.T) {
 	s := w.Session("user", 100, api.NewSession{Name: "lngtest-target"})
 	w.K.Fork(100, 101, "lngtest-child")
 	w.Proc(101, 100, 1000, "lngtest-child")
-	own := w.Session("user", 200, api.NewSession{})
+	other := w.Session("user", 200, api.NewSession{})
 	ref := api.Ref{PID: 101, StartNS: api.U64(w.K.Proc(101).Identity.Start)}
 	refText := `{"pid":101,"start_ns":"` + strings.Split(ref.String(), "@")[1] + `"}`
 	routes := w.Service.API.Routes()
@@ -75,7 +75,7 @@ func TestRoutesAreAuthorised(t *testing.T) {
 			body := strings.ReplaceAll(x.body, "REF", refText)
 			method, _, _ := strings.Cut(pattern, " ")
 			for who, c := range map[string]access.Caller{
-				"119": {Lost: true}, "else": {UID: 1001}, "200": {UID: 1000, Member: w.ID(own.ID)},
+				"119": {Lost: true}, "else": {UID: 1001}, "200": {UID: 1000, Member: w.ID(other.ID)},
 			} {
 				scope := access.Scope{UID: c.UID}
 				if x.about != "host" {

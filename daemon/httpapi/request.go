@@ -84,7 +84,7 @@ func knownFields(body []byte, t reflect.Type, prefix string) error {
 		if !ok {
 			return unknown("field", prefix+name, slices.Sorted(maps.Keys(fields)))
 		}
-		if _, own := reflect.New(ft).Interface().(json.Unmarshaler); own {
+		if _, decodes := reflect.New(ft).Interface().(json.Unmarshaler); decodes {
 			continue
 		}
 		if ft.Kind() == reflect.Struct && !bytes.Equal(object[name], []byte("null")) {

@@ -12,7 +12,7 @@ import (
 
 // A goroutine that waits sees the events that were sent before it began to wait.
 func TestFlushWait(t *testing.T) {
-	var told, read atomic.Int64
+	var sent, read atomic.Int64
 	begun := make(chan struct{}, 1)
 	f := &flush{begin: func() error {
 		select {
@@ -24,7 +24,7 @@ func TestFlushWait(t *testing.T) {
 	}}
 	go func() {
 		for range begun {
-			read.Store(told.Load())
+			read.Store(sent.Load())
 			f.over()
 		}
 	}()
@@ -32,7 +32,7 @@ func TestFlushWait(t *testing.T) {
 	for range 50 {
 		wg.Go(func() {
 			for range 200 {
-				mine := told.Add(1)
+				mine := sent.Add(1)
 				f.wait(t.Context())
 				if got := read.Load(); got < mine {
 					t.Errorf("read up to %d, want %d", got, mine)

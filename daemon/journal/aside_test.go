@@ -57,10 +57,10 @@ func TestSetAside(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var told []string
+			var renamed []string
 			j := Open(path, Options{Boot: "b1", Now: func() time.Time { return noon }, Changed: func(_ error, aside string) {
 				if aside != "" {
-					told = append(told, aside)
+					renamed = append(renamed, aside)
 				}
 			}})
 			defer j.Close()
@@ -68,13 +68,13 @@ func TestSetAside(t *testing.T) {
 			if got, err := j.Ended(t.Context(), Query{Limit: 10}); err != nil || len(got) != 1 || got[0].ID != 77 {
 				t.Errorf("%+v %v", got, err)
 			}
-			if len(told) != 1 || !strings.HasPrefix(told[0], path+"."+tt.kind+"-") || j.Err() != nil {
-				t.Fatalf("aside %q, err %v", told, j.Err())
+			if len(renamed) != 1 || !strings.HasPrefix(renamed[0], path+"."+tt.kind+"-") || j.Err() != nil {
+				t.Fatalf("aside %q, err %v", renamed, j.Err())
 			}
-			if after, err := os.ReadFile(told[0]); err != nil || string(after) != string(before) {
+			if after, err := os.ReadFile(renamed[0]); err != nil || string(after) != string(before) {
 				t.Errorf("what was set aside is not what was there: %v", err)
 			}
-			if d := j.Degraded(); len(d) != 1 || !strings.Contains(d[0], told[0]) || j.Stats().Aside != 1 {
+			if d := j.Degraded(); len(d) != 1 || !strings.Contains(d[0], renamed[0]) || j.Stats().Aside != 1 {
 				t.Errorf("%q %+v", d, j.Stats())
 			}
 		})

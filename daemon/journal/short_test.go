@@ -60,15 +60,15 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewReader(out)
-		said := uint64(0)
+		printed := uint64(0)
 		for range 3 + 7*round {
-			if _, err := fmt.Fscanln(lines, &said); err != nil {
+			if _, err := fmt.Fscanln(lines, &printed); err != nil {
 				t.Fatal(err)
 			}
 		}
 		cmd.Process.Kill()
 		for { // what it printed before it died
-			if _, err := fmt.Fscanln(lines, &said); err != nil {
+			if _, err := fmt.Fscanln(lines, &printed); err != nil {
 				break
 			}
 		}
@@ -78,8 +78,8 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("round %d: %v %q", round, err, j.Degraded())
 		}
 		last, err := j.Ended(t.Context(), Query{Limit: 1})
-		if err != nil || len(last) != 1 || uint64(last[0].ID) < said || uint64(last[0].ID) > said+1 {
-			t.Fatalf("round %d: %d was said, %+v is there: %v", round, said, last, err)
+		if err != nil || len(last) != 1 || uint64(last[0].ID) < printed || uint64(last[0].ID) > printed+1 {
+			t.Fatalf("round %d: %d was printed, %+v is there: %v", round, printed, last, err)
 		}
 		n := uint64(last[0].ID)
 		if b, err := j.Next(t.Context(), 0, time.Time{}, "b1", n*10); err != nil || b == nil || b.Records[0].Seq != n*10 {
@@ -130,14 +130,14 @@ func short(dir, kind string) error {
 		return err
 	}
 	now, ctx := noon, context.Background()
-	var told []error
+	var changes []error
 	path := filepath.Join(dir, "state", "history.db")
 	begin := func() *Journal {
 		return Open(path, Options{Boot: "b1", Now: func() time.Time { return now }, Changed: func(err error, aside string) {
 			if aside != "" {
 				err = errors.New(aside)
 			}
-			told = append(told, err)
+			changes = append(changes, err)
 		}})
 	}
 	next := uint64(0)
@@ -179,8 +179,8 @@ func short(dir, kind string) error {
 	switch {
 	case failed == nil || j.Err() == nil:
 		return fmt.Errorf("nothing failed: %w", j.Err())
-	case len(told) != 1 || told[0] == nil:
-		return fmt.Errorf("told %q", told)
+	case len(changes) != 1 || changes[0] == nil:
+		return fmt.Errorf("changes %q", changes)
 	case len(j.Degraded()) != 1 || j.Stats().Aside != 0:
 		return fmt.Errorf("degraded %q %+v", j.Degraded(), j.Stats())
 	case j.Due():
@@ -200,8 +200,8 @@ func short(dir, kind string) error {
 		return fmt.Errorf("with room again: %w", err)
 	}
 	kept++
-	if j.Err() != nil || len(told) != 2 || told[1] != nil || j.Degraded() != nil {
-		return fmt.Errorf("err %w, told %q, degraded %q", j.Err(), told, j.Degraded())
+	if j.Err() != nil || len(changes) != 2 || changes[1] != nil || j.Degraded() != nil {
+		return fmt.Errorf("err %w, changes %q, degraded %q", j.Err(), changes, j.Degraded())
 	}
 	j.Close()
 	j = begin()

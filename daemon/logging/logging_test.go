@@ -90,8 +90,8 @@ func TestLogInTheJournal(t *testing.T) {
 	if err := unix.Fstat(int(w.Fd()), &st); err != nil {
 		t.Fatal(err)
 	}
-	own := fmt.Sprintf("%d:%d", st.Dev, st.Ino)
-	for stream, want := range map[string]bool{own: true, "": false, own + "1": false, "1:2": false, "x": false, "1" + own: false} {
+	its := fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+	for stream, want := range map[string]bool{its: true, "": false, its + "1": false, "1:2": false, "x": false, "1" + its: false} {
 		if journalReads(w, stream) != want {
 			t.Errorf("%q: %v", stream, !want)
 		}
@@ -152,7 +152,7 @@ func TestLimit(t *testing.T) {
 	quiet := log.Level(zerolog.ErrorLevel)
 	quiet.Warn().Msg("refused") // disabled by its level, so not counted
 	d.flush()
-	told, suppressed, serving := 0, uint64(0), 0
+	logged, suppressed, serving := 0, uint64(0), 0
 	for line := range strings.Lines(b.String()) {
 		var l struct {
 			Level, Message, Kind string
@@ -164,7 +164,7 @@ func TestLimit(t *testing.T) {
 		suppressed += l.Suppressed
 		switch {
 		case l.Message == "refused":
-			told++
+			logged++
 		case l.Message == "serving":
 			serving++
 		case l.Message == "messages suppressed" && l.Kind == "refused" && l.Level == "warn":
@@ -172,8 +172,8 @@ func TestLimit(t *testing.T) {
 			t.Errorf("%s", line)
 		}
 	}
-	if told < kindBurst || told == storm || uint64(told)+suppressed != storm || serving != 1 {
-		t.Errorf("%d told, %d suppressed, %d of another kind", told, suppressed, serving)
+	if logged < kindBurst || logged == storm || uint64(logged)+suppressed != storm || serving != 1 {
+		t.Errorf("%d logged, %d suppressed, %d of another kind", logged, suppressed, serving)
 	}
 }
 

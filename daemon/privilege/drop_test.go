@@ -131,11 +131,11 @@ func TestDrop(t *testing.T) {
 // What cannot be dropped is reported, and the rest is dropped.
 func TestDropWithoutSetpcap(t *testing.T) {
 	lines := drop(t, "without-setpcap")
-	told := false
+	reported := false
 	for line := range lines {
-		told = told || strings.HasPrefix(line, "drop: take cap_") && strings.HasSuffix(line, "out of the bounding set: "+unix.EPERM.Error())
+		reported = reported || strings.HasPrefix(line, "drop: take cap_") && strings.HasSuffix(line, "out of the bounding set: "+unix.EPERM.Error())
 	}
-	if !told || !lines["thread CapEff: "+mask(Kill, Ptrace)] || !lines["thread NoNewPrivs: 1"] {
+	if !reported || !lines["thread CapEff: "+mask(Kill, Ptrace)] || !lines["thread NoNewPrivs: 1"] {
 		t.Errorf("%v", lines)
 	}
 }

@@ -48,7 +48,7 @@ func (r *Reader) Listeners(ctx context.Context, proto string, port uint16) (held
 		}
 		return nil
 	}
-	r.own(func(p *process) {
+	r.selfAndInit(func(p *process) {
 		if err := take(p); err != nil && !denied(err) { // host reports that
 			held.unknown("ports: %v", err)
 		}
@@ -132,7 +132,7 @@ func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held
 	if err != nil {
 		held.unknown("locks: %v", err)
 	}
-	m.own = r.ownMounts()
+	m.namespaces = r.mountNamespaces()
 	sockets := r.unixSockets(ctx, w.Path, &held)
 	left := maxDescriptors
 	err = r.host(ctx, func(p *process) error {
@@ -182,21 +182,21 @@ func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held
 	return files, held
 }
 
-// ownMounts returns our mount namespace and that of the host's init.
-func (r *Reader) ownMounts() (own []uint64) {
-	r.own(func(p *process) {
+// mountNamespaces returns our mount namespace and that of the host's init.
+func (r *Reader) mountNamespaces() (all []uint64) {
+	r.selfAndInit(func(p *process) {
 		if ns, err := p.namespace("mnt"); err == nil {
-			own = append(own, ns)
+			all = append(all, ns)
 		}
 	})
-	return own
+	return all
 }
 
 // unixSockets returns the listening unix sockets of a name in our network namespace and
 // in that of the host's init.
 func (r *Reader) unixSockets(ctx context.Context, path string, held *Held) map[uint64]listener {
 	n := network{listeners: make(map[uint64]listener)}
-	r.own(func(p *process) {
+	r.selfAndInit(func(p *process) {
 		netns, err := p.namespace("net")
 		if err != nil {
 			return
@@ -215,11 +215,11 @@ func (r *Reader) unixSockets(ctx context.Context, path string, held *Held) map[u
 
 // matcher compares open files with the wanted one.
 type matcher struct {
-	reader *Reader
-	wanted Wanted
-	own    []uint64          // the mount namespaces in which the path is the wanted file
-	mounts map[uint64]string // device by mount id, of all namespaces read
-	spaces map[uint64]bool   // mount namespaces read
+	reader     *Reader
+	wanted     Wanted
+	namespaces []uint64          // the mount namespaces in which the path is the wanted file
+	mounts     map[uint64]string // device by mount id, of all namespaces read
+	spaces     map[uint64]bool   // mount namespaces read
 }
 
 func (m *matcher) match(p *process, d *descriptor) (fdinfo, bool, error) {
@@ -231,7 +231,7 @@ func (m *matcher) match(p *process, d *descriptor) (fdinfo, bool, error) {
 		return info, false, err
 	}
 	if d.link == m.wanted.Path && (m.wanted.Inode == 0 || info.inode == 0 || info.inode == m.wanted.Inode) {
-		if ns, err := p.namespace("mnt"); err != nil || slices.Contains(m.own, ns) {
+		if ns, err := p.namespace("mnt"); err != nil || slices.Contains(m.namespaces, ns) {
 			return info, err == nil, err
 		}
 	}

@@ -90,7 +90,7 @@ func (r *Reader) networksOf(ctx context.Context, ports []Port) (now map[uint64]n
 		}
 		return err
 	}
-	r.own(func(p *process) {
+	r.selfAndInit(func(p *process) {
 		if err := take(p); err != nil && !denied(err) { // host reports that
 			held.unknown("ports: %v", err)
 		}

@@ -240,7 +240,7 @@ func (c *collection) networks(ctx context.Context) {
 		}
 		c.listen(n)
 	}
-	c.reader.own(func(p *process) {
+	c.reader.selfAndInit(func(p *process) {
 		netns, err := p.namespace("net")
 		if _, done := c.spaces[netns]; err != nil || done {
 			return

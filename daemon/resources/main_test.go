@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 func hold(what string, args []string) error {
-	said := "up"
+	line := "up"
 	switch what {
 	case "tcp", "tcp6":
 		l, err := net.Listen(what, args[0])
@@ -43,14 +43,14 @@ func hold(what string, args []string) error {
 			return err
 		}
 		defer l.Close()
-		said = l.Addr().String()
+		line = l.Addr().String()
 	case "udp":
 		c, err := net.ListenPacket("udp4", args[0])
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		said = c.LocalAddr().String()
+		line = c.LocalAddr().String()
 	case "unix":
 		l, err := net.Listen("unix", args[0])
 		if err != nil {
@@ -114,7 +114,7 @@ func hold(what string, args []string) error {
 		return unix.Exec("/proc/self/exe", append([]string{"lngtest", "lngtest-holder"}, args...), os.Environ())
 	case "nothing":
 	}
-	fmt.Println(said)
+	fmt.Println(line)
 	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
 }
@@ -122,10 +122,10 @@ func hold(what string, args []string) error {
 // holder is one of these processes.
 type holder struct {
 	*testing.T
-	id   tracer.Identity
-	said string
-	cmd  *exec.Cmd
-	in   io.Closer
+	id      tracer.Identity
+	printed string
+	cmd     *exec.Cmd
+	in      io.Closer
 }
 
 func start(t *testing.T, args ...string) *holder {
@@ -144,10 +144,10 @@ func start(t *testing.T, args ...string) *holder {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.stop)
-	h.said, err = bufio.NewReader(out).ReadString('\n')
-	h.said = strings.TrimSpace(h.said)
-	if err != nil || strings.Contains(h.said, " ") {
-		t.Fatalf("%v: %q %v", args, h.said, err)
+	h.printed, err = bufio.NewReader(out).ReadString('\n')
+	h.printed = strings.TrimSpace(h.printed)
+	if err != nil || strings.Contains(h.printed, " ") {
+		t.Fatalf("%v: %q %v", args, h.printed, err)
 	}
 	if h.id, err = identify(uint32(h.cmd.Process.Pid)); err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func (h *holder) stop() {
 }
 
 func (h *holder) port() uint16 {
-	_, text, _ := net.SplitHostPort(h.said)
+	_, text, _ := net.SplitHostPort(h.printed)
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
 		h.Fatal(err)

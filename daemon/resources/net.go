@@ -146,9 +146,9 @@ func (p *process) network(ctx context.Context, netns uint64, waits bool) (networ
 	return readNetwork(ctx, p.dir, "net", netns, waits)
 }
 
-// own calls each for the reader's own process and for the host's init: a service manager
+// selfAndInit calls each for the reader's own process and for the host's init: a service manager
 // may give us namespaces that are not the host's. One that cannot be opened is skipped.
-func (r *Reader) own(each func(*process)) {
+func (r *Reader) selfAndInit(each func(*process)) {
 	for _, name := range []string{"self", "1"} {
 		path := filepath.Join(r.Root, name)
 		if dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {

@@ -48,8 +48,8 @@ func TestPorts(t *testing.T) {
 				t.Fatalf("%+v", held)
 			}
 			p := held.Ports[0]
-			if p.Proto != proto || p.Local.String() != h.said || p.Holder != h.id || p.Netns == 0 || p.String() != proto+" "+h.said {
-				t.Errorf("%+v, it listens on %s", p, h.said)
+			if p.Proto != proto || p.Local.String() != h.printed || p.Holder != h.id || p.Netns == 0 || p.String() != proto+" "+h.printed {
+				t.Errorf("%+v, it listens on %s", p, h.printed)
 			}
 			found, _ := reader().Listeners(t.Context(), proto[:3], h.port())
 			if !slices.Equal(found.Ports, held.Ports) {
@@ -224,7 +224,7 @@ func TestNetns(t *testing.T) {
 	if len(held.Ports) != 1 || held.Ports[0].Local.Port() != 39117 {
 		t.Fatalf("%+v", held)
 	}
-	reader().own(func(p *process) {
+	reader().selfAndInit(func(p *process) {
 		if ns, err := p.namespace("net"); !denied(err) && (err != nil || ns == held.Ports[0].Netns) {
 			t.Errorf("namespace %d, ours %d %v", held.Ports[0].Netns, ns, err)
 		}

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// told is a kernel that learns of a real canary when it is asked for its processes.
-type told struct {
+// learning is a kernel that learns of a real canary when it is asked for its processes.
+type learning struct {
 	*kerneltest.Kernel
 	root     uint32
 	born     func(orphan uint32) // after the births; nil: nothing more
@@ -25,7 +25,7 @@ type told struct {
 	released int
 }
 
-func (k *told) Identify(pid uint32) (tracer.Identity, error) {
+func (k *learning) Identify(pid uint32) (tracer.Identity, error) {
 	if k.Proc(pid) == nil {
 		k.root = pid
 		k.Add(pid, 1, "lngtest-canary")
@@ -33,7 +33,7 @@ func (k *told) Identify(pid uint32) (tracer.Identity, error) {
 	return k.Kernel.Identify(pid)
 }
 
-func (k *told) Lookup(pid uint32) (tracer.Entry, error) {
+func (k *learning) Lookup(pid uint32) (tracer.Entry, error) {
 	if k.root != 0 && k.Proc(pid) == nil {
 		middle, err := unix.Getsid(int(pid)) // it leads the POSIX session of the orphan
 		if err != nil {
@@ -53,15 +53,15 @@ func (k *told) Lookup(pid uint32) (tracer.Entry, error) {
 	return e, err
 }
 
-func (k *told) Release(id tracer.SessionID) error {
+func (k *learning) Release(id tracer.SessionID) error {
 	k.released++
 	return k.Kernel.Release(id)
 }
 
 // checker is a check of a kernel made of Go.
-func checker(t *testing.T) (*Check, *told) {
+func checker(t *testing.T) (*Check, *learning) {
 	t.Helper()
-	k := new(told)
+	k := new(learning)
 	now := func() time.Duration { // each look at the clock takes a while: no verdict is waited for in vain
 		k.Advance(10 * time.Millisecond)
 		return k.Now()
@@ -79,7 +79,7 @@ func checker(t *testing.T) (*Check, *told) {
 func TestCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers func(*tracer.Entry)
-		born    func(*told, uint32)
+		born    func(*learning, uint32)
 		why     string // "": it passes
 	}{
 		"all is well": {},
@@ -89,7 +89,7 @@ func TestCheck(t *testing.T) {
 			why: "the kernel has the orphan by adopted"},
 		"by another process": {answers: func(e *tracer.Entry) { e.Creator.PID++ },
 			why: "the kernel has the orphan by fork from pid"},
-		"the orphan cannot be killed": {born: func(k *told, pid uint32) { k.Edit(pid, func(p *kerneltest.Proc) { p.Stubborn = true }) },
+		"the orphan cannot be killed": {born: func(k *learning, pid uint32) { k.Edit(pid, func(p *kerneltest.Proc) { p.Stubborn = true }) },
 			why: "session ended, verdict left"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestLacks(t *testing.T) {
 	expect("another creator, events lost", lacking(other, id, 1), "the graph has another creator for the orphan")
 }
 
-func (k *told) lookup(t *testing.T, pid uint32) tracer.Entry {
+func (k *learning) lookup(t *testing.T, pid uint32) tracer.Entry {
 	t.Helper()
 	e, err := k.Kernel.Lookup(pid)
 	if err != nil {

@@ -134,20 +134,16 @@ func (l *Log) Close() error {
 
 func (l *Log) run() {
 	defer close(l.done)
-	for {
-		over := false
+	for over := false; !over; {
 		select {
 		case <-l.wake:
 		case <-l.closed:
 			over = true
 		}
 		l.drain()
-		if over {
-			if l.file != nil {
-				l.file.Close()
-			}
-			return
-		}
+	}
+	if l.file != nil {
+		l.file.Close()
 	}
 }
 

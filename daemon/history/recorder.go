@@ -147,7 +147,7 @@ func (r *Recorder) End() {
 func (r *Recorder) flush(limit time.Duration) {
 	for began := time.Now(); r.journal.Due() && time.Since(began) < limit; {
 		b, more := r.batch()
-		if len(b.Events)+len(b.Sessions)+len(b.Processes)+len(b.Gone)+len(b.LetGo) == 0 {
+		if b.Empty() {
 			return
 		}
 		if r.write(&b.Batch, b.live) != nil {

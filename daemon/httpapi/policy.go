@@ -78,11 +78,12 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 	if p.Session != "" {
 		effect = "no effect: the end of its own session reaches it"
 	}
+	add := func(rule, reason, origin, effect string) {
+		d.Items = append(d.Items, api.PolicyRule{Kind: "policy_rule", Rule: rule, Reason: reason, Origin: origin, Effect: effect})
+	}
 	in := h.rules.Policy()
 	for _, rule := range in.Protected(facts) {
-		d.Items = append(d.Items, api.PolicyRule{
-			Kind: "policy_rule", Rule: rule.Key, Reason: rule.Reason, Origin: rule.Origin, Effect: effect,
-		})
+		add(rule.Key, rule.Reason, rule.Origin, effect)
 	}
 	facts = h.steward.RootFacts(id) // as agent and keep rules see it: with the creator, not the parent
 	if r := rules.RanAs(in, facts); r != nil {
@@ -90,16 +91,14 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 		if err != nil {
 			return err
 		}
-		d.Items = append(d.Items, api.PolicyRule{Kind: "policy_rule", Rule: "agents." + r.Name, Origin: in.Origin(r), Effect: effect})
+		add("agents."+r.Name, "", in.Origin(r), effect)
 	}
 	if r := in.Keeps(facts, time.Now()); r != nil {
 		effect := "no effect: not in a session"
 		if p.Session != "" {
 			effect = "moved to a kept session until " + r.Until.String()
 		}
-		d.Items = append(d.Items, api.PolicyRule{
-			Kind: "policy_rule", Rule: "keep." + r.Name, Reason: r.Reason, Origin: in.Origin(r), Effect: effect,
-		})
+		add("keep."+r.Name, r.Reason, in.Origin(r), effect)
 	}
 	return reply(w, http.StatusOK, d)
 }

@@ -100,7 +100,8 @@ func (b *Batch) size(events []byte) int64 {
 	return int64(n)
 }
 
-func (b *Batch) empty() bool {
+// Empty reports whether there is nothing to write.
+func (b *Batch) Empty() bool {
 	return len(b.Sessions)+len(b.Processes)+len(b.Gone)+len(b.LetGo)+len(b.Events) == 0
 }
 
@@ -108,7 +109,7 @@ func (b *Batch) empty() bool {
 // replaced. If live sessions take all of the file, processes and events are left out, and Degraded
 // says so.
 func (j *Journal) Write(ctx context.Context, b *Batch) error {
-	if b.empty() {
+	if b.Empty() {
 		return nil
 	}
 	err := j.write(ctx, b)

@@ -15,27 +15,22 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 )
 
 // Archive answers from the history about what is no longer in memory.
 type Archive struct {
-	journal  *journal.Journal
-	registry *registry.Registry // for what the history does not have yet
-	access   *access.Access
-	kernel   document.Kernel
-	clock    registry.Clock
-	boot     string
-	log      zerolog.Logger
+	r      *Recorder // with the registry, for what the history does not have yet
+	access *access.Access
+	kernel document.Kernel
 }
 
 // NewArchive answers from what the recorder writes.
 func NewArchive(r *Recorder, a *access.Access, k document.Kernel) *Archive {
-	return &Archive{journal: r.journal, registry: r.registry, access: a, kernel: k, clock: r.clock, boot: r.boot, log: r.log}
+	return &Archive{r, a, k}
 }
 
 // Journal is the file, for readers of its events.
-func (a *Archive) Journal() *journal.Journal { return a.journal }
+func (a *Archive) Journal() *journal.Journal { return a.r.journal }
 
 // Past is an ended session.
 type Past struct {
@@ -50,9 +45,9 @@ func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v acce
 	if !api.IsSessionWord(word) {
 		return nil, missing
 	}
-	rows, err := a.journal.Find(ctx, word)
+	rows, err := a.r.journal.Find(ctx, word)
 	if err != nil {
-		a.log.Error().Err(err).Msg("history not read")
+		a.r.log.Error().Err(err).Msg("history not read")
 		return nil, missing // the status says why
 	}
 	var refused *journal.Session
@@ -94,7 +89,7 @@ func decodePast(row *journal.Session, c access.Caller) (*Past, error) {
 // it is not in its own chain: another session may have its id now.
 func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope {
 	scope := access.Scope{UID: row.UID}
-	if row.Boot == a.boot {
+	if row.Boot == a.r.boot {
 		scope.Chain, _ = a.Line(ctx, row) // what is known of it
 		scope.Chain[0] = 0
 	}
@@ -105,7 +100,7 @@ func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope 
 func (a *Archive) Line(ctx context.Context, row *journal.Session) (ids []tracer.SessionID, err error) {
 	for ids = []tracer.SessionID{row.ID}; row != nil && row.Parent != 0 && len(ids) < registry.MaxDepth; {
 		ids = append(ids, row.Parent)
-		if row, err = a.journal.Session(ctx, row.Boot, row.Parent); err != nil {
+		if row, err = a.r.journal.Session(ctx, row.Boot, row.Parent); err != nil {
 			return ids, err
 		}
 	}
@@ -137,7 +132,7 @@ func (a *Archive) Report(ctx context.Context, word string, c access.Caller, v ac
 func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c access.Caller) (*api.Tree, error) {
 	family := []tracer.SessionID{p.ID}
 	for i := 0; i < len(family) && len(family) <= registry.MaxEnded; i++ {
-		children, err := a.journal.Nested(ctx, p.Boot, family[i])
+		children, err := a.r.journal.Nested(ctx, p.Boot, family[i])
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +158,7 @@ func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c acces
 func (a *Archive) encoder(ctx context.Context, zero time.Time, boot string, sessions ...tracer.SessionID) (document.Encoder, error) {
 	then := document.Encoder{Graph: lineage.New(lineage.Options{}), Clock: document.Fixed(zero), Kernel: a.kernel}
 	for _, id := range sessions {
-		processes, err := a.journal.Processes(ctx, boot, id)
+		processes, err := a.r.journal.Processes(ctx, boot, id)
 		if err != nil {
 			return then, err
 		}

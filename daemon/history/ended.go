@@ -55,8 +55,8 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 	if c.Member == 0 {
 		page := q
 		page.Limit++ // to see whether there are more
-		if rows, err = a.journal.Ended(ctx, page); err != nil {
-			a.log.Error().Err(err).Msg("history not read") // the status says why; memory is what there is
+		if rows, err = a.r.journal.Ended(ctx, page); err != nil {
+			a.r.log.Error().Err(err).Msg("history not read") // the status says why; memory is what there is
 		}
 	}
 	for i := range rows {
@@ -108,10 +108,10 @@ func (a *Archive) AddEnded(ctx context.Context, d *api.Sessions, name string, c 
 
 // endedInMemory returns the ended sessions in memory that q selects.
 func (a *Archive) endedInMemory(q journal.Query, c access.Caller) (all []Past, err error) {
-	err = a.registry.ReadFor(c, func(v registry.View) {
+	err = a.r.registry.ReadFor(c, func(v registry.View) {
 		for _, x := range v.Ended() {
-			ended := a.clock.Wall(x.Emptied())
-			p := Past{Session: journal.Session{Boot: a.boot, ID: x.ID(), Ended: *ended}}
+			ended := a.r.clock.Wall(x.Emptied())
+			p := Past{Session: journal.Session{Boot: a.r.boot, ID: x.ID(), Ended: *ended}}
 			if !p.Place().Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) || !q.Until.IsZero() && ended.After(q.Until) ||
 				q.Name != "" && x.Info().Name != q.Name || !access.Decide(c, access.Read, v.Scope(x)).Allow {
 				continue

@@ -22,19 +22,19 @@ func (a *Archive) Why(ctx context.Context, text string, c access.Caller, missing
 	if err != nil {
 		return nil, missing
 	}
-	return a.why(ctx, a.boot, document.ID(ref), c, missing)
+	return a.why(ctx, a.r.boot, document.ID(ref), c, missing)
 }
 
 // why answers for a process of a boot; start 0 is the youngest of that PID.
 func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c access.Caller, missing error) (*api.Why, error) {
-	j := a.journal
+	j := a.r.journal
 	found, err := j.Process(ctx, boot, id.PID, id.Start)
 	var row *journal.Session
 	if err == nil && found != nil {
 		row, err = j.Session(ctx, boot, found.Session)
 	}
 	if err != nil {
-		a.log.Error().Err(err).Msg("history not read") // the status says why
+		a.r.log.Error().Err(err).Msg("history not read") // the status says why
 	}
 	if row == nil || row.Ended.IsZero() {
 		return nil, missing // do not show part of a live session that memory forgot
@@ -66,15 +66,15 @@ func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c ac
 
 // Listeners returns the members that listened on a TCP port at a time, the last that began first.
 func (a *Archive) Listeners(ctx context.Context, port uint16, at time.Time) []journal.Listener {
-	all, err := a.journal.Listeners(ctx, port, at)
+	all, err := a.r.journal.Listeners(ctx, port, at)
 	if err != nil {
-		a.log.Error().Err(err).Msg("history not read") // the status says why
+		a.r.log.Error().Err(err).Msg("history not read") // the status says why
 	}
 	return all
 }
 
 // Current reports whether a listener is one of this boot, which memory may know.
-func (a *Archive) Current(l *journal.Listener) bool { return l.Boot == a.boot }
+func (a *Archive) Current(l *journal.Listener) bool { return l.Boot == a.r.boot }
 
 // WhyListener answers why for a process that only the history has.
 func (a *Archive) WhyListener(ctx context.Context, l *journal.Listener, c access.Caller) (*api.Why, error) {

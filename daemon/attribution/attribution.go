@@ -36,7 +36,7 @@ type Kernel interface {
 // Options of New.
 type Options struct {
 	Registry *registry.Registry
-	Policy   *rules.Policy
+	Rules    *rules.Policy
 	Steward  *rules.Steward
 	Kernel   Kernel
 	Enforcer *enforcer.Enforcer
@@ -51,9 +51,8 @@ type Options struct {
 // New makes an attribution; attach its hooks.
 func New(o Options) *Attribution {
 	return &Attribution{
-		registry: o.Registry, rules: o.Policy, steward: o.Steward, kernel: o.Kernel, enforcer: o.Enforcer, proc: o.Proc, files: o.Files,
-		me: o.Self, clock: o.Clock, audit: o.Audit, log: o.Log, cookieSets: make(map[tracer.SessionID]*cookieSet),
-		strangers: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
+		o: o, cookieSets: make(map[tracer.SessionID]*cookieSet),
+		met: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
 		sessions: make(map[tracer.SessionID]*brokered), memory: memory.NewShare(maxMemory),
 	}
 }
@@ -63,25 +62,15 @@ func New(o Options) *Attribution {
 // attributed on evidence. What strong evidence shows enters the session itself, if the policy
 // ends it; the rest is shown beside it, in a companion session.
 type Attribution struct {
-	registry *registry.Registry
-	rules    *rules.Policy
-	steward  *rules.Steward
-	kernel   Kernel
-	enforcer *enforcer.Enforcer
-	proc     procfs.FS
-	files    string // the root of the host's files
-	me       tracer.Identity
-	clock    registry.Clock
-	audit    rules.Audit
-	log      zerolog.Logger
+	o Options
 
 	cookieSets map[tracer.SessionID]*cookieSet
 	groups     *groups // as of this look; nil: not needed yet
 	crowd      crowd   // of the goroutine that looks
 
-	strangers chan []tracer.Process // of the last looks
-	asked     chan struct{}         // a member asked a broker for something
-	unsure    chan tracer.Identity  // held on weak evidence, and have execed since
+	met    chan []tracer.Process // in the last looks
+	asked  chan struct{}         // a member asked a broker for something
+	unsure chan tracer.Identity  // held on weak evidence, and have execed since
 
 	// Of the registry's goroutine.
 	sessions map[tracer.SessionID]*brokered
@@ -103,7 +92,7 @@ func (a *Attribution) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case met := <-a.strangers:
+		case met := <-a.met:
 			a.judge(met)
 			a.endDue()
 		case id := <-a.unsure:
@@ -120,7 +109,7 @@ func (a *Attribution) Run(ctx context.Context) {
 			next = 0
 			hurry.Reset(pollDelays[0])
 		case <-hurry.C:
-			a.registry.AskLook()
+			a.o.Registry.AskLook()
 			if next++; next < len(pollDelays) {
 				hurry.Reset(pollDelays[next])
 			}
@@ -136,7 +125,7 @@ func (a *Attribution) judge(met []tracer.Process) {
 	}
 	slices.SortFunc(met, func(x, y tracer.Process) int { return cmp.Compare(x.Start, y.Start) })
 	a.groups = nil
-	policy := a.rules.Policy()
+	policy := a.o.Rules.Policy()
 	byCookie := slices.Contains(policy.Brokers.Adopt, tracer.SourceCookie.String())
 	for i := range met {
 		t := &met[i]
@@ -159,7 +148,7 @@ func (a *Attribution) judge(met []tracer.Process) {
 			continue
 		}
 		p := a.prove(&x, all, policy.Brokers.Adopt)
-		if p == nil || len(policy.Protected(a.steward.Facts(t.PID, rules.MaxFacts))) > 0 || a.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+		if p == nil || len(policy.Protected(a.o.Steward.Facts(t.PID, rules.MaxFacts))) > 0 || a.o.Enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 			continue
 		}
 		switch {
@@ -173,7 +162,7 @@ func (a *Attribution) judge(met []tracer.Process) {
 
 // taken reports whether a process is now a member of another session, or is protected.
 func (a *Attribution) taken(t *tracer.Process) bool {
-	e, err := a.kernel.Lookup(t.PID)
+	e, err := a.o.Kernel.Lookup(t.PID)
 	return err == nil && e.Identity == t.Identity && (e.Session != t.Session || e.Flags&tracer.FlagProtected != 0)
 }
 
@@ -181,7 +170,7 @@ func (a *Attribution) taken(t *tracer.Process) bool {
 // whose members are there on weak evidence.
 func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
 	beside = make(map[tracer.SessionID]bool)
-	err := a.registry.Read(func(v registry.View) {
+	err := a.o.Registry.Read(func(v registry.View) {
 		for id := range a.cookieSets {
 			if x := v.Session(id); x == nil || x.Closed() {
 				delete(a.cookieSets, id)
@@ -216,12 +205,12 @@ func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]b
 // ends reports whether that evidence is enough to end a process with the session for
 // which it works.
 func (a *Attribution) ends(p *proof) bool {
-	return a.rules.Enforced(p.claimant.info.UID) && a.wouldEnd(p.source)
+	return a.o.Rules.Enforced(p.claimant.info.UID) && a.wouldEnd(p.source)
 }
 
 // wouldEnd reports that for a policy that is enforced.
 func (a *Attribution) wouldEnd(source tracer.Source) bool {
-	return enough(a.rules.Policy().Brokers.End, source.Strong())
+	return enough(a.o.Rules.Policy().Brokers.End, source.Strong())
 }
 
 // enough reports whether the policy's word accepts strong or weak evidence.
@@ -232,7 +221,7 @@ func (a *Attribution) take(x *candidate, p *proof) {
 	into := p.claimant.info.ID
 	err := tracer.ErrBusy
 	if p.source.Strong() && a.ends(p) && !p.claimant.over {
-		err = a.kernel.Enter(into, x.Identity, p.client, p.source)
+		err = a.o.Kernel.Enter(into, x.Identity, p.client, p.source)
 	}
 	if errors.Is(err, tracer.ErrBusy) { // or the session is over by now, and would kill the process
 		into, err = a.companion(x, p)
@@ -241,12 +230,12 @@ func (a *Attribution) take(x *candidate, p *proof) {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected):
 		return // it is gone, or a member by now
 	case err != nil:
-		a.log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
+		a.o.Log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
-	n, err := a.kernel.Adopt(into, 0)
+	n, err := a.o.Kernel.Adopt(into, 0)
 	if err != nil {
-		a.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
+		a.o.Log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 	}
 	a.book(x, p, into, n)
 }
@@ -257,21 +246,21 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 		p.claimant.requests[k].Found = true // for the candidates that follow
 	}
 	container := a.containerName(x)
-	a.registry.Do(func(t registry.Tx) {
+	a.o.Registry.Do(func(t registry.Tx) {
 		if s := t.Session(p.claimant.info.ID); s != nil {
 			a.found(t.View, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
-				Ends: a.ends(p), Observed: !a.ends(p) && a.wouldEnd(p.source), At: a.clock.Boottime(), Container: container, Terminal: x.terminal && !p.source.Strong(),
+				Ends: a.ends(p), Observed: !a.ends(p) && a.wouldEnd(p.source), At: a.o.Clock.Boottime(), Container: container, Terminal: x.terminal && !p.source.Strong(),
 			})
 		}
 	})
-	a.log.Info().Str(logging.KeySession, into.String()).Uint32(logging.KeyPID, x.PID).Str(logging.KeySource, p.source.String()).
+	a.o.Log.Info().Str(logging.KeySession, into.String()).Uint32(logging.KeyPID, x.PID).Str(logging.KeySource, p.source.String()).
 		Bool(logging.KeyStrong, p.source.Strong()).Int(logging.KeyAdded, n).Msg("brokered work attributed")
-	a.audit.Add(audit.Record{
+	a.o.Audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.claimant.info.ID),
-		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: a.rules.Mode(),
+		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: a.o.Rules.Mode(),
 	})
-	a.registry.AskResync(registry.CauseMoved)
+	a.o.Registry.AskResync(registry.CauseMoved)
 }
 
 // companion enters an outsider into the companion session for such work of a session,
@@ -281,7 +270,7 @@ func (a *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, er
 	if err != nil || made {
 		return id, err
 	}
-	if err = a.kernel.Enter(id, x.Identity, p.client, p.source); errors.Is(err, tracer.ErrBusy) {
+	if err = a.o.Kernel.Enter(id, x.Identity, p.client, p.source); errors.Is(err, tracer.ErrBusy) {
 		id, _, err = a.openCompanion(x, p, true)
 	}
 	return id, err
@@ -293,7 +282,7 @@ func (a *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, er
 func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tracer.SessionID, made bool, err error) {
 	weak := !p.source.Strong()
 	var refused error
-	err = a.registry.Update(func(t registry.Tx) {
+	err = a.o.Registry.Update(func(t registry.Tx) {
 		for s := range t.Sessions() {
 			if its := a.of(s.ID()); !another && its.For == p.claimant.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() && s.Info().State == tracer.StateActive {
 				id = s.ID()
@@ -314,9 +303,9 @@ func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tr
 // endDue ends what has to end with another session: work that was found for it, as far
 // as the policy goes, and servers that no session is left to use.
 func (a *Attribution) endDue() {
-	policy := a.rules.Policy()
+	policy := a.o.Rules.Policy()
 	word := policy.Brokers.End
-	due, err := registry.Ask(a.registry, func(v registry.View) (due []rules.Excess) {
+	due, err := registry.Ask(a.o.Registry, func(v registry.View) (due []rules.Excess) {
 		for x := range v.Sessions() {
 			if x.Closed() || x.Info().State != tracer.StateActive {
 				continue
@@ -324,8 +313,8 @@ func (a *Attribution) endDue() {
 			switch its := a.of(x.ID()); {
 			case its.For != 0 && a.over(v, its.For) && enough(word, !its.Weak):
 				due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseAncestor, Grace: x.Info().Grace, ByPolicy: true})
-			case a.steward.Shared(v, x.ID()) != "":
-				if r := policy.SharedNamed(a.steward.Shared(v, x.ID())); (r == nil || !r.Lasts()) && !a.used(v, x) {
+			case a.o.Steward.Shared(v, x.ID()) != "":
+				if r := policy.SharedNamed(a.o.Steward.Shared(v, x.ID())); (r == nil || !r.Lasts()) && !a.used(v, x) {
 					due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseExpired, Grace: x.Info().Grace, ByPolicy: true})
 				}
 			}
@@ -336,7 +325,7 @@ func (a *Attribution) endDue() {
 		return
 	}
 	for _, x := range due {
-		a.steward.EndOver(x)
+		a.o.Steward.EndOver(x)
 	}
 }
 

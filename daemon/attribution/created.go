@@ -28,13 +28,13 @@ func (a *Attribution) made(p broker.Place) (boottime uint64, ok bool) {
 		dir, uid = fmt.Sprintf("/run/user/%d/systemd/transient", p.User), uint32(p.User)
 	}
 	// The user may have mounted a dead file server there.
-	dir = filepath.Join(a.files, dir)
+	dir = filepath.Join(a.o.Files, dir)
 	st, err := procfs.Bounded(procfs.UserKey(dir, uid), func() (os.FileInfo, error) { return os.Lstat(filepath.Join(dir, p.Unit)) })
 	if err != nil {
 		return 0, false
 	}
 	// The file's time is that of the last clock tick.
-	return uint64(max(0, st.ModTime().Add(20*time.Millisecond).Sub(a.clock.Zero()))), true
+	return uint64(max(0, st.ModTime().Add(20*time.Millisecond).Sub(a.o.Clock.Zero()))), true
 }
 
 const maxBundle = 4 << 20
@@ -44,7 +44,7 @@ const maxBundle = 4 << 20
 // parent, the shim, is the bundle, whose mounts lie beside the record. All of these
 // files must belong to root.
 func (a *Attribution) container(x *candidate) (name string, created time.Time) {
-	dir := a.proc.Link(x.Parent.PID, "cwd")
+	dir := a.o.Proc.Link(x.Parent.PID, "cwd")
 	if x.place.Container == "" || dir == "" || filepath.Base(dir) != x.place.Container {
 		return "", created
 	}
@@ -53,7 +53,7 @@ func (a *Attribution) container(x *candidate) (name string, created time.Time) {
 			Destination, Source string
 		}
 	}
-	shim := a.proc.Key(x.Parent.PID)
+	shim := a.o.Proc.Key(x.Parent.PID)
 	bundle, err := decodeRoots[configuration](shim, filepath.Join(dir, "config.json"))
 	if err != nil {
 		return "", created

@@ -59,46 +59,46 @@ type proof struct {
 func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 	x.Process = *t
 	// Read the program before its environment: the process may be in its exec.
-	x.runs = procfs.Base(a.proc.Link(t.PID, "exe"))
+	x.runs = procfs.Base(a.o.Proc.Link(t.PID, "exe"))
 	// Without CAP_SYS_PTRACE the environments of others cannot be read.
-	if environ, err := a.proc.Read(t.PID, "environ", maxEnviron); err == nil {
+	if environ, err := a.o.Proc.Read(t.PID, "environ", maxEnviron); err == nil {
 		if len(environ) == 0 {
-			if stat, err := a.proc.Stat(t.PID); err != nil || !stat.Loaded {
+			if stat, err := a.o.Proc.Stat(t.PID); err != nil || !stat.Loaded {
 				return x, false // the next look shows it
 			}
 		}
 		x.marks = broker.MarksOf(environ)
 		clear(environ)
 	}
-	cgroup, err := a.proc.Read(t.PID, "cgroup", procfs.MaxFile)
+	cgroup, err := a.o.Proc.Read(t.PID, "cgroup", procfs.MaxFile)
 	if err != nil {
 		return x, false
 	}
 	x.place = broker.PlaceOf(string(cgroup))
 	// The parent that the walk met may be gone: runc leaves its child to the shim.
-	stat, err := a.proc.Stat(t.PID)
+	stat, err := a.o.Proc.Stat(t.PID)
 	if err == nil && stat.Parent != t.Parent.PID {
 		x.Parent = tracer.Identity{PID: stat.Parent}
 	}
-	x.terminal = x.marks.Token != (broker.Sum{}) && inTerminal(a.proc, &x, &stat)
+	x.terminal = x.marks.Token != (broker.Sum{}) && inTerminal(a.o.Proc, &x, &stat)
 	if x.Parent.PID != 0 { // 1 too: the host's systemd
-		x.server = procfs.Base(a.proc.Link(x.Parent.PID, "exe"))
+		x.server = procfs.Base(a.o.Proc.Link(x.Parent.PID, "exe"))
 	}
 	if x.server == "atd" && x.marks.Token == (broker.Sum{}) && a.ofHost(x.Parent.PID) {
 		x.marks.Token = a.job(t)
 	}
-	now, err := a.kernel.Identify(t.PID)
+	now, err := a.o.Kernel.Identify(t.PID)
 	return x, err == nil && now == t.Identity
 }
 
 // ofHost reports whether root started a process in the user and PID namespaces of the host, which are the daemon's.
 func (a *Attribution) ofHost(pid uint32) bool {
-	st, err := a.proc.Status(pid)
+	st, err := a.o.Proc.Status(pid)
 	if err != nil || !rules.Ours(st.UIDs[0]) { // the others are those of a user without rights, between jobs
 		return false
 	}
 	for _, namespace := range []string{"ns/user", "ns/pid"} {
-		if a.proc.Link(pid, namespace) != a.proc.Link(a.me.PID, namespace) {
+		if a.o.Proc.Link(pid, namespace) != a.o.Proc.Link(a.o.Self.PID, namespace) {
 			return false
 		}
 	}
@@ -109,9 +109,9 @@ func (a *Attribution) ofHost(pid uint32) bool {
 // input: at(1) stores the environment there, and the shell's own is atd's.
 func (a *Attribution) job(t *tracer.Process) (token broker.Sum) {
 	// Any process below a file that is called atd may have any file there, and one of a dead file server.
-	token, _ = procfs.Bounded(a.proc.Key(t.PID), func() (token broker.Sum, err error) {
+	token, _ = procfs.Bounded(a.o.Proc.Key(t.PID), func() (token broker.Sum, err error) {
 		// Opened by its link the file has an offset of its own.
-		f, err := procfs.OpenRegular(a.proc.Path(t.PID, "fd/0"), 0, func(st *unix.Stat_t) error {
+		f, err := procfs.OpenRegular(a.o.Proc.Path(t.PID, "fd/0"), 0, func(st *unix.Stat_t) error {
 			if st.Uid != t.UID {
 				return errNotTheirs
 			}
@@ -226,7 +226,7 @@ func (a *Attribution) byContainer(x *candidate, c *claimant) *proof {
 			continue
 		}
 		name, created := a.container(x)
-		if name == e.Container && uint64(created.Sub(a.clock.Zero())) >= e.Asked {
+		if name == e.Container && uint64(created.Sub(a.o.Clock.Zero())) >= e.Asked {
 			return &proof{c, tracer.SourceContainer, c.asked[k], e.Client}
 		}
 	}
@@ -262,7 +262,7 @@ func (a *Attribution) serves(x *candidate, e *request) bool {
 	if x.runs == x.server && a.same(x) || slices.Contains(e.Kind.Before, x.runs) {
 		return false // it has not yet execed the work's own program
 	}
-	if argv, _ := broker.Argv(a.proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
+	if argv, _ := broker.Argv(a.o.Proc, x.Parent.PID); e.Elsewhere(x.server, argv) {
 		return false
 	}
 	switch e.Kind.Name {
@@ -282,7 +282,7 @@ func (a *Attribution) serves(x *candidate, e *request) bool {
 // same reports whether a candidate executes the file that its parent executes. Its link alone
 // is the candidate's to choose.
 func (a *Attribution) same(x *candidate) bool {
-	r, err := a.kernel.Runs(x.Identity, a.proc.Path(x.Parent.PID, "exe"))
+	r, err := a.o.Kernel.Runs(x.Identity, a.o.Proc.Path(x.Parent.PID, "exe"))
 	return err == nil && r.File && !r.Inside
 }
 
@@ -319,7 +319,7 @@ func (a *Attribution) byPosix(x *candidate, all []claimant) *proof {
 		if by.leader <= 1 || by.leader == x.PID {
 			continue
 		}
-		e, err := a.kernel.Lookup(by.leader)
+		e, err := a.o.Kernel.Lookup(by.leader)
 		if err != nil || e.Session == 0 || e.Start > x.Start {
 			continue
 		}
@@ -346,7 +346,7 @@ func (a *Attribution) readCookies(t *tracer.Process, info *tracer.SessionInfo) {
 	if j == nil {
 		j = &cookieSet{outside: make(map[broker.Cookie]bool), own: make(map[broker.Cookie]bool)}
 		a.cookieSets[info.ID] = j
-		for _, id := range []tracer.Identity{a.me, info.Owner, info.Root} {
+		for _, id := range []tracer.Identity{a.o.Self, info.Owner, info.Root} {
 			for _, c := range a.cookies(id) {
 				j.outside[c] = true
 			}
@@ -367,13 +367,13 @@ func (a *Attribution) cookies(id tracer.Identity) []broker.Cookie {
 	if id.PID == 0 {
 		return nil
 	}
-	environ, err := a.proc.Read(id.PID, "environ", maxEnviron)
+	environ, err := a.o.Proc.Read(id.PID, "environ", maxEnviron)
 	if err != nil {
 		return nil
 	}
 	m := broker.MarksOf(environ)
 	clear(environ)
-	if now, err := a.kernel.Identify(id.PID); err != nil || now != id {
+	if now, err := a.o.Kernel.Identify(id.PID); err != nil || now != id {
 		return nil
 	}
 	return m.Cookies

@@ -42,7 +42,7 @@ func TestPIDChangesHands(t *testing.T) {
 		}
 	}
 	is, was := tracer.Identity{PID: 300, Start: 2}, tracer.Identity{PID: 300, Start: 1}
-	b := &Attribution{kernel: &held{kerneltest.New(), is}, proc: proc}
+	b := &Attribution{o: Options{Kernel: &held{kerneltest.New(), is}, Proc: proc}}
 	for name, told := range map[string]func(id tracer.Identity) bool{
 		"candidate": func(id tracer.Identity) bool {
 			_, ok := b.read(&tracer.Process{Identity: id})
@@ -82,15 +82,15 @@ func TestDeadFileServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each waits until the server is given up
 			files := t.TempDir()
-			a := &Attribution{proc: procfs.FS(filepath.Join(files, "proc")), files: files}
+			a := &Attribution{o: Options{Proc: procfs.FS(filepath.Join(files, "proc")), Files: files}}
 			dir := filepath.Join(files, c.dir)
-			for _, d := range []string{dir, a.proc.Path(300, "fd")} {
+			for _, d := range []string{dir, a.o.Proc.Path(300, "fd")} {
 				if err := os.MkdirAll(d, 0o700); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for link, to := range map[string]string{"cwd": dir, "fd/0": filepath.Join(dir, "file")} {
-				if err := os.Symlink(to, a.proc.Path(300, link)); err != nil {
+				if err := os.Symlink(to, a.o.Proc.Path(300, link)); err != nil {
 					t.Fatal(err)
 				}
 			}

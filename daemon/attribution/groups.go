@@ -51,7 +51,7 @@ func (a *Attribution) meetGroups(all []claimant) (*groups, error) {
 		roots[all[i].info.ID] = all[i].info.Root
 	}
 	g := &groups{all: make(map[groupKey]group), roots: make(map[tracer.SessionID][]groupKey)}
-	err := a.kernel.Snapshot(0, func(t *tracer.Process) error {
+	err := a.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
 		root, claims := roots[t.Session]
 		if t.Dead || t.Kernel || t.Session != 0 && !claims {
 			return nil
@@ -87,7 +87,7 @@ func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.
 		if a.groups == nil {
 			var err error
 			if a.groups, err = a.meetGroups(all); err != nil {
-				a.log.Error().Err(err).Msg("process groups not read")
+				a.o.Log.Error().Err(err).Msg("process groups not read")
 				return nil
 			}
 		}
@@ -110,6 +110,6 @@ func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.
 // noLeader reports that no process has a PID, which therefore stays the number of a
 // group while the group has processes.
 func (a *Attribution) noLeader(pid uint32) bool {
-	_, err := a.kernel.Identify(pid)
+	_, err := a.o.Kernel.Identify(pid)
 	return errors.Is(err, tracer.ErrNotFound)
 }

@@ -21,7 +21,7 @@ import (
 // has it.
 func TestCookiesOfSurroundings(t *testing.T) {
 	proc := procfs.FS(t.TempDir())
-	a := &Attribution{kernel: seen{kerneltest.New()}, proc: proc, me: tracer.Identity{PID: 3, Start: 1}, cookieSets: make(map[tracer.SessionID]*cookieSet)}
+	a := &Attribution{o: Options{Kernel: seen{kerneltest.New()}, Proc: proc, Self: tracer.Identity{PID: 3, Start: 1}}, cookieSets: make(map[tracer.SessionID]*cookieSet)}
 	for pid, environ := range map[uint32]string{3: "BUILD_ID=daemon", 4: "BUILD_ID=owner", 5: "BUILD_ID=root", 6: "BUILD_ID=own"} {
 		if err := errors.Join(os.MkdirAll(proc.Path(pid, ""), 0o700), os.WriteFile(proc.Path(pid, "environ"), []byte(environ+"\x00"), 0o600)); err != nil {
 			t.Fatal(err)
@@ -43,9 +43,9 @@ func TestCookiesOfSurroundings(t *testing.T) {
 // A process that began before the request is not the request's, although its unit was described after it.
 func TestUnitBeforeRequest(t *testing.T) {
 	zero := time.Now().Add(-time.Hour)
-	a := &Attribution{files: t.TempDir()}
-	a.clock = registry.Clock{Clock: func() time.Time { return zero }}
-	dir := filepath.Join(a.files, "run/systemd/transient")
+	a := &Attribution{o: Options{Files: t.TempDir()}}
+	a.o.Clock = registry.Clock{Clock: func() time.Time { return zero }}
+	dir := filepath.Join(a.o.Files, "run/systemd/transient")
 	path, at := filepath.Join(dir, "lngtest.service"), zero.Add(time.Minute)
 	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
 		t.Fatal(err)
@@ -82,15 +82,15 @@ func TestRecordOfContainer(t *testing.T) {
 		"bundle of a user":    {"config.json", user, 0o600, false},
 		"bundle for all":      {"config.json", 0, 0o666, false},
 	} {
-		a := &Attribution{proc: procfs.FS(t.TempDir())}
+		a := &Attribution{o: Options{Proc: procfs.FS(t.TempDir())}}
 		root := t.TempDir()
 		bundle, record := filepath.Join(root, "b", id), filepath.Join(root, "r", id)
 		files := map[string]string{
 			filepath.Join(bundle, "config.json"):    `{"mounts":[{"destination":"/etc/hostname","source":"` + filepath.Join(record, "hostname") + `"}]}`,
 			filepath.Join(record, "config.v2.json"): `{"ID":"` + id + `","Name":"/web"}`,
 		}
-		err := errors.Join(os.MkdirAll(bundle, 0o755), os.MkdirAll(record, 0o755), os.MkdirAll(a.proc.Path(30, ""), 0o755),
-			os.Symlink(bundle, a.proc.Path(30, "cwd")))
+		err := errors.Join(os.MkdirAll(bundle, 0o755), os.MkdirAll(record, 0o755), os.MkdirAll(a.o.Proc.Path(30, ""), 0o755),
+			os.Symlink(bundle, a.o.Proc.Path(30, "cwd")))
 		for path, text := range files {
 			err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
 			if filepath.Base(path) == c.file {

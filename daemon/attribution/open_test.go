@@ -74,27 +74,27 @@ func below(t *testing.T, owner int, namespace string) (*Attribution, *tracer.Pro
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	a := &Attribution{kernel: seen{kerneltest.New()}, proc: procfs.FS(t.TempDir()), me: tracer.Identity{PID: 3}}
+	a := &Attribution{o: Options{Kernel: seen{kerneltest.New()}, Proc: procfs.FS(t.TempDir()), Self: tracer.Identity{PID: 3}}}
 	for pid, text := range map[uint32]string{
 		3: "", 30: "30 (atd) S 1 1 1 0", 300: "300 (sh) S 30 1 1 0",
 	} {
 		var all error
 		for _, dir := range []string{"fd", "ns"} {
-			all = errors.Join(all, os.MkdirAll(a.proc.Path(pid, dir), 0o755))
+			all = errors.Join(all, os.MkdirAll(a.o.Proc.Path(pid, dir), 0o755))
 		}
 		for _, name := range []string{"user", "pid"} {
 			in := name + ":[1]"
 			if pid == 30 && name == namespace {
 				in = name + ":[2]"
 			}
-			all = errors.Join(all, os.Symlink(in, a.proc.Path(pid, "ns/"+name)))
+			all = errors.Join(all, os.Symlink(in, a.o.Proc.Path(pid, "ns/"+name)))
 		}
 		if text != "" {
-			all = errors.Join(all, os.WriteFile(a.proc.Path(pid, "stat"), []byte(text+strings.Repeat(" 0", 20)), 0o600),
-				os.WriteFile(a.proc.Path(pid, "cgroup"), []byte("0::/lngtest\n"), 0o600),
-				os.WriteFile(a.proc.Path(pid, "status"), fmt.Appendf(nil, "Name:\tatd\nUid:\t%d\t1\t1\t1\n", owner), 0o600),
-				os.WriteFile(a.proc.Path(pid, "environ"), []byte("A=1\x00"), 0o600),
-				os.Symlink(map[uint32]string{30: "/usr/sbin/atd", 300: "/bin/sh"}[pid], a.proc.Path(pid, "exe")))
+			all = errors.Join(all, os.WriteFile(a.o.Proc.Path(pid, "stat"), []byte(text+strings.Repeat(" 0", 20)), 0o600),
+				os.WriteFile(a.o.Proc.Path(pid, "cgroup"), []byte("0::/lngtest\n"), 0o600),
+				os.WriteFile(a.o.Proc.Path(pid, "status"), fmt.Appendf(nil, "Name:\tatd\nUid:\t%d\t1\t1\t1\n", owner), 0o600),
+				os.WriteFile(a.o.Proc.Path(pid, "environ"), []byte("A=1\x00"), 0o600),
+				os.Symlink(map[uint32]string{30: "/usr/sbin/atd", 300: "/bin/sh"}[pid], a.o.Proc.Path(pid, "exe")))
 		}
 		if all != nil {
 			t.Fatal(all)
@@ -110,7 +110,7 @@ func TestJobOpens(t *testing.T) {
 	for name, plant := range plants {
 		t.Run(name, func(t *testing.T) {
 			a, p := below(t, 0, "")
-			path := a.proc.Path(p.PID, "fd/0")
+			path := a.o.Proc.Path(p.PID, "fd/0")
 			if err := plant(path); err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func TestJobOpens(t *testing.T) {
 	}{"a user's": {owner: user}, "in a user namespace": {namespace: "user"}, "in a PID namespace": {namespace: "pid"}} {
 		t.Run("atd is "+name, func(t *testing.T) {
 			a, p := below(t, c.owner, c.namespace)
-			path := a.proc.Path(p.PID, "fd/0")
+			path := a.o.Proc.Path(p.PID, "fd/0")
 			if err := write(path, user); err != nil {
 				t.Fatal(err)
 			}
@@ -149,9 +149,9 @@ func TestRecordOpens(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	for name, plant := range plants {
 		t.Run(name, func(t *testing.T) {
-			a := &Attribution{proc: procfs.FS(t.TempDir())}
+			a := &Attribution{o: Options{Proc: procfs.FS(t.TempDir())}}
 			dir := filepath.Join(t.TempDir(), id)
-			err := errors.Join(os.Mkdir(dir, 0o755), os.MkdirAll(a.proc.Path(30, ""), 0o755), os.Symlink(dir, a.proc.Path(30, "cwd")),
+			err := errors.Join(os.Mkdir(dir, 0o755), os.MkdirAll(a.o.Proc.Path(30, ""), 0o755), os.Symlink(dir, a.o.Proc.Path(30, "cwd")),
 				plant(filepath.Join(dir, "config.json")))
 			if err != nil {
 				t.Fatal(err)

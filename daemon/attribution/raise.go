@@ -39,14 +39,14 @@ func (a *Attribution) askAgain(s *registry.Session, id tracer.Identity) {
 // again judges the processes that have execed other programs.
 func (a *Attribution) again(ids []tracer.Identity) {
 	var met []tracer.Process
-	err := a.kernel.Snapshot(0, func(t *tracer.Process) error {
+	err := a.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
 		if !t.Dead && slices.Contains(ids, t.Identity) {
 			met = append(met, *t)
 		}
 		return nil
 	})
 	if err != nil {
-		a.log.Error().Err(err).Msg("brokered work not checked again")
+		a.o.Log.Error().Err(err).Msg("brokered work not checked again")
 		return
 	}
 	a.judge(met)
@@ -62,23 +62,23 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 		}
 		into = from
 	}
-	switch err := a.kernel.Raise(from, into, x.Identity, p.client, p.source); {
+	switch err := a.o.Kernel.Raise(from, into, x.Identity, p.client, p.source); {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		return // it is gone, or somewhere else by now, or the session is over
 	case err != nil:
-		a.log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
+		a.o.Log.Error().Err(err).Str(logging.KeySession, p.claimant.info.ID.String()).Uint32(logging.KeyPID, x.PID).Msg("brokered work not attributed")
 		return
 	}
 	n := 0
 	if into != from {
 		var err error
 		if n, err = a.followRaised(from, into, x.Identity); err != nil {
-			a.log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
+			a.o.Log.Error().Err(err).Str(logging.KeySession, into.String()).Msg("descendants of brokered work not entered")
 		}
 	}
-	a.registry.Do(func(t registry.Tx) { a.lose(t.View, from, x.Identity) })
+	a.o.Registry.Do(func(t registry.Tx) { a.lose(t.View, from, x.Identity) })
 	a.book(x, p, into, n)
-	a.registry.Do(func(t registry.Tx) { a.weigh(t.View, from) })
+	a.o.Registry.Do(func(t registry.Tx) { a.weigh(t.View, from) })
 	if into != from {
 		a.vacate(from)
 	}
@@ -91,7 +91,7 @@ func (a *Attribution) followRaised(from, into tracer.SessionID, raised tracer.Id
 	family := map[tracer.Identity]bool{raised: true}
 	for range tracer.MaxDepth * 8 {
 		var next []tracer.Identity
-		err := a.kernel.Snapshot(from, func(p *tracer.Process) error {
+		err := a.o.Kernel.Snapshot(from, func(p *tracer.Process) error {
 			if p.Session == from && !p.Dead && p.Evidence != tracer.EvidenceAdopted && family[p.Creator] {
 				next = append(next, p.Identity)
 			}
@@ -100,11 +100,11 @@ func (a *Attribution) followRaised(from, into tracer.SessionID, raised tracer.Id
 		if err != nil {
 			return total, err
 		}
-		orphans, err := registry.Ask(a.registry, func(v registry.View) []tracer.Identity { return v.OrphansOf(from, raised) })
+		orphans, err := registry.Ask(a.o.Registry, func(v registry.View) []tracer.Identity { return v.OrphansOf(from, raised) })
 		if err != nil {
 			return total, err
 		}
-		moved, err := a.registry.Move(append(next, orphans...), from, into)
+		moved, err := a.o.Registry.Move(append(next, orphans...), from, into)
 		if total += len(moved); err != nil || len(moved) == 0 {
 			return total, err
 		}
@@ -143,7 +143,7 @@ func (a *Attribution) weigh(v registry.View, id tracer.SessionID) {
 	if s.Overflow || slices.ContainsFunc(s.Found, func(job attributed) bool { return job.Session == id && !job.Source.Strong() }) {
 		return
 	}
-	err := a.kernel.SetTerms(id, tracer.SessionSpec{Grace: x.Info().Grace, KeepOnRootExit: true, For: beside.For})
+	err := a.o.Kernel.SetTerms(id, tracer.SessionSpec{Grace: x.Info().Grace, KeepOnRootExit: true, For: beside.For})
 	if err != nil {
 		return // it is ending
 	}
@@ -155,19 +155,19 @@ func (a *Attribution) weigh(v registry.View, id tracer.SessionID) {
 // vacate dissolves a companion session without live members, as they are shown where
 // they are now.
 func (a *Attribution) vacate(id tracer.SessionID) {
-	info, err := a.kernel.Session(id)
+	info, err := a.o.Kernel.Session(id)
 	if err != nil || info.Live != 0 || info.State != tracer.StateActive {
 		return
 	}
-	if _, err := a.kernel.Dissolve(id); err != nil {
+	if _, err := a.o.Kernel.Dissolve(id); err != nil {
 		return // it is ending already
 	}
-	if _, err := a.registry.Resync(registry.CauseMoved); err != nil {
-		a.log.Error().Err(err).Msg("state of the kernel side not read")
+	if _, err := a.o.Registry.Resync(registry.CauseMoved); err != nil {
+		a.o.Log.Error().Err(err).Msg("state of the kernel side not read")
 	}
-	a.registry.Do(func(t registry.Tx) { t.LetGo(id) })
-	a.audit.Add(audit.Record{
+	a.o.Registry.Do(func(t registry.Tx) { t.LetGo(id) })
+	a.o.Audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: "stronger evidence was found for everything in it",
-		Target: &audit.Target{Session: id.String()}, Mode: a.rules.Mode(),
+		Target: &audit.Target{Session: id.String()}, Mode: a.o.Rules.Mode(),
 	})
 }

@@ -27,7 +27,7 @@ func (a *Attribution) SetToken(_ registry.View, id tracer.SessionID, sum [32]byt
 }
 
 // Busy reports whether processes outside of sessions wait to be judged.
-func (a *Attribution) Busy() bool { return len(a.strangers) > 0 }
+func (a *Attribution) Busy() bool { return len(a.met) > 0 }
 
 // LookAnew makes the next walks look at all processes some times in a row again: an
 // outsider may work for a new session.
@@ -83,7 +83,7 @@ func (a *Attribution) Hooks() *registry.Hooks {
 			}
 			a.crowd.meet(p)
 		},
-		Sampled: func(registry.View, *registry.Look) func() { return func() { a.crowd.hand(a.strangers) } },
+		Sampled: func(registry.View, *registry.Look) func() { return func() { a.crowd.hand(a.met) } },
 		Describe: func(v registry.View, x *registry.Session, d *document.Session) {
 			d.For, d.Work = a.of(x.ID()).For, a.work(v, x)
 		},
@@ -104,7 +104,7 @@ func (a *Attribution) work(v registry.View, x *registry.Session) document.Work {
 	for _, e := range s.Requests {
 		if !e.Found && !e.Failed && !e.Inside {
 			q := e.document()
-			q.Over = over || !e.Kind.Later && e.Left != 0 && a.clock.Boottime() > e.Left+uint64(settling)
+			q.Over = over || !e.Kind.Later && e.Left != 0 && a.o.Clock.Boottime() > e.Left+uint64(settling)
 			w.Open = append(w.Open, *q)
 		}
 	}
@@ -150,7 +150,7 @@ func (b brokered) Redact(redact func([]string) []string) {
 func (a *Attribution) Remember(v registry.View, x *registry.Session) []registry.Part {
 	its := a.of(x.ID())
 	work, token := its.clone(), ""
-	work.Shared, work.token = a.steward.Shared(v, x.ID()), [32]byte{}
+	work.Shared, work.token = a.o.Steward.Shared(v, x.ID()), [32]byte{}
 	if its.token != [32]byte{} {
 		token = hex.EncodeToString(its.token[:])
 	}
@@ -162,7 +162,7 @@ func (a *Attribution) Restore(v registry.View, x *registry.Session, was registry
 	its, token := a.of(x.ID()), ""
 	*its = brokered{}
 	err := errors.Join(was.Decode("token", &token), was.Decode("brokered", its))
-	a.steward.SetShared(v, x.ID(), its.Shared)
+	a.o.Steward.SetShared(v, x.ID(), its.Shared)
 	for _, e := range its.Requests {
 		its.booked += e.size()
 	}

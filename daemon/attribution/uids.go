@@ -51,13 +51,13 @@ func had(a *Attribution, c *claimant, uid uint32) bool {
 	if !c.began {
 		shim = c.info.Root
 	}
-	_ = a.kernel.Snapshot(c.info.ID, func(p *tracer.Process) error {
+	_ = a.o.Kernel.Snapshot(c.info.ID, func(p *tracer.Process) error {
 		found = found || !p.Dead && p.UID == uid && p.Identity != shim && wholly(a, p, uid)
 		return nil
 	})
 	if found {
 		c.uids = append(c.uids, uid)
-		a.registry.Do(func(t registry.Tx) {
+		a.o.Registry.Do(func(t registry.Tx) {
 			if x := t.Session(c.info.ID); x != nil {
 				a.of(x.ID()).remember(uid)
 				t.Save(x)
@@ -69,11 +69,11 @@ func had(a *Attribution, c *claimant, uid uint32) bool {
 
 // wholly reports whether all uids of a member are this one.
 func wholly(a *Attribution, p *tracer.Process, uid uint32) bool {
-	st, err := a.proc.Status(p.PID)
+	st, err := a.o.Proc.Status(p.PID)
 	if err != nil || slices.ContainsFunc(st.UIDs, func(one uint32) bool { return one != uid }) {
 		return false
 	}
-	e, err := a.kernel.Lookup(p.PID)
+	e, err := a.o.Kernel.Lookup(p.PID)
 	return err == nil && e.Identity == p.Identity
 }
 

@@ -93,12 +93,12 @@ func (p *sampler) sessions(cause Cause) ([]tracer.SessionInfo, error) {
 	})
 	p.asks++
 	if err != nil || all || len(ids) > fewSessions {
-		return r.kernel.Sessions()
+		return r.o.Kernel.Sessions()
 	}
 	slices.Sort(ids)
 	infos := make([]tracer.SessionInfo, 0, len(ids))
 	for _, id := range ids {
-		switch info, err := r.kernel.Session(id); {
+		switch info, err := r.o.Kernel.Session(id); {
 		case err == nil:
 			infos = append(infos, info)
 		case !errors.Is(err, tracer.ErrNotFound):

@@ -23,9 +23,7 @@ func (r *Registry) judged(result enforcer.Result) {
 	}
 	s.result = &result
 	if !result.Gone && result.Info.ID == result.Session {
-		state := s.info.State
-		s.info = result.Info
-		s.info.State = max(state, result.Info.State)
+		s.update(result.Info)
 	}
 	r.conclude(s)
 }
@@ -47,7 +45,7 @@ func (r *Registry) conclude(s *Session) {
 		return // it has become empty since: the enforcer will report that
 	}
 	if empty && s.emptyAt == 0 {
-		s.emptyAt = r.clock.Boottime()
+		s.emptyAt = r.o.Clock.Boottime()
 	}
 	if at := s.info.Emptied; empty && at != 0 && at < r.began {
 		s.emptyAt = at // it became empty while no daemon ran, and this daemon found that only now
@@ -55,7 +53,7 @@ func (r *Registry) conclude(s *Session) {
 	report := s.receipt.Report(s.info, s.joined, r.took(s), s.result)
 	report.EndedBy = s.by()
 	if empty {
-		report.Ended = r.clock.Wall(s.emptyAt)
+		report.Ended = r.o.Clock.Wall(s.emptyAt)
 	}
 	if r.view().concluding(s, report) {
 		return
@@ -69,7 +67,7 @@ func (r *Registry) conclude(s *Session) {
 	s.report.Brokered = r.view().Encoder().Brokered(&record.Work, access.Caller{})
 	r.view().notify(s, func(h *Hooks) sessionHook { return h.Reported })
 	r.view().Save(s)
-	r.log.Info().Str(logging.KeySession, s.report.Session).Str(logging.KeyReason, s.report.EndReason).
+	r.o.Log.Info().Str(logging.KeySession, s.report.Session).Str(logging.KeyReason, s.report.EndReason).
 		Str(logging.KeyVerdict, string(s.report.Verdict)).Str(logging.KeyWhy, s.report.VerdictWhy).
 		Int(logging.KeyKilled, s.report.Killed).Int(logging.KeyLeft, s.report.Left).Int(logging.KeyFreed, len(s.report.PortsFreed)).
 		Int(logging.KeyBusy, len(s.report.PortsBusy)).Float64(logging.KeyDuration, s.report.DurationMS).Msg("session ended")
@@ -88,11 +86,11 @@ func (r *Registry) conclude(s *Session) {
 // come: on a busy host it is far behind. Until there is a receipt each look brings
 // another verdict; one look comes as soon as the patience is over.
 func (r *Registry) mayBeTold(s *Session) bool {
-	now := max(r.clock.Monotonic(), 1)
+	now := max(r.o.Clock.Monotonic(), 1)
 	if s.foundEmpty == 0 {
 		s.foundEmpty = now
 		id := s.info.ID
-		time.AfterFunc(emptyPatience, func() { r.enforcer.Watch(id) })
+		time.AfterFunc(emptyPatience, func() { r.o.Enforcer.Watch(id) })
 	}
 	if s.quietSince == 0 || s.heard != r.counts.heard {
 		s.quietSince, s.heard = now, r.counts.heard
@@ -107,7 +105,7 @@ func (r *Registry) mayBeTold(s *Session) bool {
 func (r *Registry) took(s *Session) time.Duration {
 	at := s.emptyAt
 	if at == 0 {
-		at = r.clock.Boottime()
+		at = r.o.Clock.Boottime()
 	}
 	if s.info.EndedAt == 0 || at < s.info.EndedAt {
 		return 0
@@ -123,7 +121,7 @@ func (r *Registry) close(s *Session) {
 	r.view().Changed(s.info.ID)
 	s.info.State = tracer.StateEmpty
 	s.info.Live = 0
-	r.enforcer.Forget(s.info.ID)
+	r.o.Enforcer.Forget(s.info.ID)
 	if !s.result.Gone {
 		r.release(s.info.ID)
 	}

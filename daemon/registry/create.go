@@ -24,7 +24,7 @@ func (r *Registry) around(spec *tracer.SessionSpec) (all []*Session) {
 	if spec.KeptFrom != 0 {
 		return nil
 	}
-	e, err := r.kernel.Lookup(spec.Root.PID)
+	e, err := r.o.Kernel.Lookup(spec.Root.PID)
 	if err != nil || e.Identity != spec.Root {
 		return nil // not nested, or Create says why not
 	}
@@ -69,9 +69,10 @@ func (r *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 	return nil
 }
 
-// create opens the session in the kernel. It runs in the registry's goroutine, so that
+// Create opens a session in the kernel and holds it. It runs in the registry's goroutine, so that
 // no name is taken twice and no event of the session arrives before it is known.
-func (r *Registry) create(spec tracer.SessionSpec) (*Session, error) {
+func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) {
+	r := t.r
 	around := r.around(&spec)
 	for _, x := range r.sessions {
 		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && (x.info.UID == spec.UID || slices.Contains(around, x)) {
@@ -90,11 +91,11 @@ func (r *Registry) create(spec tracer.SessionSpec) (*Session, error) {
 		}
 		return false
 	}
-	id, err := r.kernel.Create(spec)
+	id, err := r.o.Kernel.Create(spec)
 	if err != nil {
 		return nil, fmt.Errorf("create session of pid %d: %w", spec.Root.PID, err)
 	}
-	info, err := r.kernel.Session(id)
+	info, err := r.o.Kernel.Session(id)
 	if err != nil {
 		return nil, fmt.Errorf("read session %v: %w", id, err)
 	}

@@ -18,7 +18,7 @@ func TestSessionsOfAllAreLimited(t *testing.T) {
 	}
 	ask := func(uid, pid uint32) error {
 		k.Add(pid, 1, "lngtest-root")
-		_, err := o.create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: uid})
+		_, err := Tx{o.view()}.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: uid})
 		return err
 	}
 	if err := ask(1000, 100); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Encoder makes documents of the live graph.
 func (v View) Encoder() document.Encoder {
-	return document.Encoder{Graph: v.r.graph, Clock: v.r.clock.Clock, Kernel: v.r.kernel}
+	return document.Encoder{Graph: v.r.graph, Clock: v.r.o.Clock.Clock, Kernel: v.r.o.Kernel}
 }
 
 // Document is a session as c may read it.
@@ -25,12 +25,12 @@ func (v View) Record(s *Session) *document.Session {
 	used := v.Usage(s)
 	d := &document.Session{
 		Info: s.info, State: s.State(), Family: v.Family(s.info.ID),
-		Level: v.r.kernel.Features().Level, Degraded: v.r.counts.degraded,
+		Level: v.r.o.Kernel.Features().Level, Degraded: v.r.counts.degraded,
 		Joined: s.joined, CPU: used.CPU, RSS: used.RSS, Zombies: s.zombies, RootDied: s.rootDied != 0,
 	}
 	if s.info.State == tracer.StateEnding && s.info.Deadline != 0 {
-		left := int64(s.info.Deadline) - int64(v.r.clock.Monotonic())
-		d.Deadline = uint64(int64(v.r.clock.Boottime()) + left)
+		left := int64(s.info.Deadline) - int64(v.r.o.Clock.Monotonic())
+		d.Deadline = uint64(int64(v.r.o.Clock.Boottime()) + left)
 	}
 	if s.closed {
 		d.Ended = s.emptyAt
@@ -77,7 +77,7 @@ func (v View) describe(r *api.Report, record *document.Session) {
 	for i := range r.Zombies {
 		z := r.Zombies[i].Reaper
 		if _, known := comms[z.Ref]; !known {
-			comms[z.Ref] = Comm(v.r.kernel, v.r.proc, z.Ref)
+			comms[z.Ref] = Comm(v.r.o.Kernel, v.r.o.Proc, z.Ref)
 		}
 		z.Comm = comms[z.Ref]
 	}
@@ -88,9 +88,8 @@ func (v View) Refresh(s *Session) {
 	if s.closed {
 		return
 	}
-	if info, err := v.r.kernel.Session(s.info.ID); err == nil && info.ID == s.info.ID {
-		info.State = max(info.State, s.info.State)
-		s.info = info
+	if info, err := v.r.o.Kernel.Session(s.info.ID); err == nil && info.ID == s.info.ID {
+		s.update(info)
 	}
 }
 

@@ -15,23 +15,23 @@ func (p *sampler) due() bool {
 	want := WantNone
 	err := r.Update(func(Tx) {
 		heard, want = r.counts.heard, r.view().wanted()
-		if r.live() > 0 {
+		if r.view().Live() > 0 {
 			want = max(want, p.pressing())
 		}
 	})
 	if p.sleep.Set(want == WantNone); err != nil || want == WantNone {
 		return false
 	}
-	return p.quiet.Due(heard, pace.Births(string(r.proc))) || want == WantEach
+	return p.quiet.Due(heard, pace.Births(string(r.o.Proc))) || want == WantEach
 }
 
 // pressing is what looks live sessions want, in the registry's goroutine: one each period
 // while a reader watches, and where only a look shows that the end of a session is due.
 func (p *sampler) pressing() Want {
-	if p.watched || p.registry.kernel.Features().Level < 3 {
+	if p.watched || p.registry.o.Kernel.Features().Level < 3 {
 		return WantEach
 	}
-	now := p.registry.clock.Boottime()
+	now := p.registry.o.Clock.Boottime()
 	for _, s := range p.registry.sessions {
 		if !s.closed && (s.info.State != tracer.StateActive || s.info.Expires != 0 && s.info.Expires <= now) {
 			return WantEach

@@ -60,7 +60,7 @@ func TestQuiet(t *testing.T) {
 	periods("an event", pace.LooksAfter+1, pace.LooksAfter)
 	periods("nothing happens after it", 10*pace.LooksApart, 10)
 	for i, born := range []string{"0.00 0.00 0.00 1/80 100\n", "0.50 0.00 0.00 3/80 100\n"} {
-		if err := os.WriteFile(filepath.Join(string(o.proc), "loadavg"), []byte(born), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(string(o.o.Proc), "loadavg"), []byte(born), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		periods("a process of the host is born, and then runs", pace.LooksAfter, []int{pace.LooksAfter, 1}[i])

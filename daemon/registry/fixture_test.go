@@ -34,7 +34,7 @@ func session(tb testing.TB, o *Registry, k *kerneltest.Kernel, pid uint32) *Sess
 func sessionOf(tb testing.TB, o *Registry, k *kerneltest.Kernel, pid, uid uint32) *Session {
 	tb.Helper()
 	k.Add(pid, 1, "lngtest-root")
-	s, err := o.create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: uid})
+	s, err := Tx{o.view()}.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: uid})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -44,6 +44,6 @@ func sessionOf(tb testing.TB, o *Registry, k *kerneltest.Kernel, pid, uid uint32
 // over ends a session as the kernel and the enforcer do.
 func over(o *Registry, s *Session) {
 	s.info.State, s.info.EndedAt, s.result = tracer.StateEmpty, 1, &enforcer.Result{Session: s.info.ID, Verdict: api.VerdictClean}
-	s.emptyAt = o.clock.Boottime()
+	s.emptyAt = o.o.Clock.Boottime()
 	o.conclude(s)
 }

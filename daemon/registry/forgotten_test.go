@@ -18,7 +18,7 @@ func TestForgottenOnce(t *testing.T) {
 	s := session(t, o, k, 100)
 	id := s.ID()
 	k.Fork(100, 101, "lngtest-nested")
-	nested, err := o.create(tracer.SessionSpec{Root: k.Proc(101).Identity, UID: 1000})
+	nested, err := Tx{o.view()}.Create(tracer.SessionSpec{Root: k.Proc(101).Identity, UID: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,6 +111,6 @@ func (v View) restore(s *Session, text json.RawMessage) {
 		}
 	}
 	if err != nil {
-		v.r.log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not restored from the history")
+		v.r.o.Log.Error().Err(err).Str(logging.KeySession, s.info.ID.String()).Msg("session not restored from the history")
 	}
 }

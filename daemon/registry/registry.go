@@ -76,7 +76,8 @@ type Options struct {
 // Registry holds the graph and the sessions, in one goroutine: the comments on its fields
 // are about that goroutine. Others call Read and Update, and features attach Hooks.
 type Registry struct {
-	host
+	o      Options
+	began  uint64 // boottime
 	loop   loop
 	counts counts
 	looks  sampler
@@ -94,17 +95,6 @@ type Registry struct {
 	doubts doubts
 }
 
-// host is what the registry depends on.
-type host struct {
-	kernel   Kernel
-	enforcer *enforcer.Enforcer
-	log      zerolog.Logger
-	clock    Clock
-	began    uint64 // boottime
-	proc     procfs.FS
-	hidden   func(tracer.SessionInfo) bool
-}
-
 // counts are totals since the daemon began.
 type counts struct {
 	lost     uint64 // events
@@ -117,15 +107,16 @@ type counts struct {
 }
 
 // New makes a registry; Run is its goroutine.
-func New(p Options) *Registry {
+func New(o Options) *Registry {
+	if o.Hidden == nil {
+		o.Hidden = func(tracer.SessionInfo) bool { return false }
+	}
 	r := &Registry{
-		host: host{
-			kernel: p.Kernel, enforcer: p.Enforcer, log: p.Log, clock: p.Clock, began: p.Clock.Boottime(), proc: p.Proc,
-			hidden: p.Hidden,
-		},
-		loop:     newLoop(p.Kernel),
+		o:        o,
+		began:    o.Clock.Boottime(),
+		loop:     newLoop(o.Kernel),
 		counts:   counts{meter: newMeter()},
-		graph:    lineage.New(p.Graph),
+		graph:    lineage.New(o.Graph),
 		sessions: make(map[tracer.SessionID]*Session),
 		nested:   make(map[tracer.SessionID][]tracer.SessionID),
 		memories: make(map[tracer.SessionID]json.RawMessage),
@@ -137,10 +128,7 @@ func New(p Options) *Registry {
 		r.graph.Forget(s.info.ID)
 	})
 	r.looks = sampler{
-		registry: r, period: p.Period, asked: make(chan Cause, 1), hurry: make(chan struct{}, 1), unreleased: make(map[tracer.SessionID]bool),
-	}
-	if r.hidden == nil {
-		r.hidden = func(tracer.SessionInfo) bool { return false }
+		registry: r, asked: make(chan Cause, 1), hurry: make(chan struct{}, 1), unreleased: make(map[tracer.SessionID]bool),
 	}
 	return r
 }
@@ -225,7 +213,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 	r.counts.meter.told(batch)
 	r.view().publish(batch...)
 	for id := range r.watch {
-		r.enforcer.Watch(id)
+		r.o.Enforcer.Watch(id)
 	}
 	clear(r.watch)
 }
@@ -296,7 +284,7 @@ func (r *Registry) Guard(f func()) bool {
 	if p == nil {
 		return true
 	}
-	r.log.Error().Any(logging.KeyPanic, p.Value).Bytes(logging.KeyStack, p.Stack).Msg("panic")
+	r.o.Log.Error().Any(logging.KeyPanic, p.Value).Bytes(logging.KeyStack, p.Stack).Msg("panic")
 	r.Fail(fmt.Errorf("%w: %v", errPanic, p.Value))
 	return false
 }

@@ -84,7 +84,7 @@ func TestLetGoInALook(t *testing.T) {
 			if _, err := k.Dissolve(id); err != nil {
 				t.Fatal(err)
 			}
-			o.letGo(id)
+			Tx{o.view()}.LetGo(id)
 			if o.known(seen); len(o.sessions) != 0 {
 				t.Errorf("sessions %+v", o.sessions)
 			}

@@ -66,7 +66,7 @@ func (p *sampler) repaired(done *Resync, now uint64, changes []lineage.Change) {
 	done.Changes = changes
 	if done.Cause != CauseNone {
 		r.counts.meter.Resyncs[done.Cause]++
-		r.log.Debug().Str(logging.KeyCause, string(done.Cause)).Int(logging.KeyChanges, len(changes)).Msg("resynced")
+		r.o.Log.Debug().Str(logging.KeyCause, string(done.Cause)).Int(logging.KeyChanges, len(changes)).Msg("resynced")
 	}
 	if done.Cause == CauseStart && len(r.sessions) > 0 {
 		// What happened while no daemon ran is unknown.
@@ -92,7 +92,7 @@ func (p *sampler) settleDoubts() {
 		missed = append(missed, intake.Missed(&d.Change, &n, d.at)...)
 	}
 	if n := r.doubts.dropped; n > 0 {
-		missed = append(missed, tracer.Event{Type: tracer.EventLost, Time: r.clock.Boottime(), Count: n})
+		missed = append(missed, tracer.Event{Type: tracer.EventLost, Time: r.o.Clock.Boottime(), Count: n})
 	}
 	r.doubts.all, r.doubts.dropped = nil, 0
 	r.counts.meter.told(missed)

@@ -23,7 +23,6 @@ import (
 // fallback for everything that an event should have reported.
 type sampler struct {
 	registry *Registry
-	period   time.Duration
 	census   census
 	quiet    pace.Quiet
 	sleep    pace.Sleep    // without a session
@@ -67,7 +66,7 @@ func (r *Registry) Look(ctx context.Context) { r.looks.run(ctx) }
 func (r *Registry) Resync(cause Cause) (*Resync, error) { return r.looks.sample(cause, false) }
 
 func (p *sampler) run(ctx context.Context) {
-	tick := time.NewTicker(p.period)
+	tick := time.NewTicker(p.registry.o.Period)
 	defer tick.Stop()
 	for {
 		look, period, cause := true, false, CauseNone
@@ -83,7 +82,7 @@ func (p *sampler) run(ctx context.Context) {
 		}
 		if look {
 			if _, err := p.sample(cause, period); err != nil {
-				p.registry.log.Error().Err(err).Msg("state of the kernel side not read")
+				p.registry.o.Log.Error().Err(err).Msg("state of the kernel side not read")
 			}
 		}
 		if period && !look {
@@ -94,7 +93,7 @@ func (p *sampler) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(p.period, resyncPause)):
+		case <-time.After(min(p.registry.o.Period, resyncPause)):
 		}
 		p.registry.Do(func(Tx) { p.settleDoubts() })
 	}
@@ -109,31 +108,31 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.registry
-	misses, err := r.kernel.RecursionMisses()
+	misses, err := r.o.Kernel.RecursionMisses()
 	if err != nil {
 		return nil, fmt.Errorf("read recursion misses: %w", err)
 	}
-	counters, err := r.kernel.Counters()
+	counters, err := r.o.Kernel.Counters()
 	if err != nil {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}
 	done := &Resync{Cause: cause}
-	features := r.kernel.Features()
+	features := r.o.Kernel.Features()
 	grown, reconcile := p.grown(misses, counters, features)
 	done.Cause = cmp.Or(done.Cause, grown)
 	skipped := grown == CauseMisses && !features.SecondWriters
 	if reconcile {
-		if done.Added, done.Removed, err = r.kernel.Reconcile(); err != nil {
-			r.log.Error().Err(err).Msg("members not reconciled")
+		if done.Added, done.Removed, err = r.o.Kernel.Reconcile(); err != nil {
+			r.o.Log.Error().Err(err).Msg("members not reconciled")
 		} else {
-			r.log.Warn().Int(logging.KeyAdded, done.Added).Int(logging.KeyRemoved, done.Removed).Msg("births or deaths may have been missed, members reconciled")
+			r.o.Log.Warn().Int(logging.KeyAdded, done.Added).Int(logging.KeyRemoved, done.Removed).Msg("births or deaths may have been missed, members reconciled")
 		}
 	}
 	if grown == CauseMisses {
-		if n, err := r.kernel.OpenMissedAgents(); err != nil {
-			r.log.Error().Err(err).Msg("missed agents not found")
+		if n, err := r.o.Kernel.OpenMissedAgents(); err != nil {
+			r.o.Log.Error().Err(err).Msg("missed agents not found")
 		} else if n > 0 {
-			r.log.Warn().Int(logging.KeyAdded, n).Msg("the kernel skipped the exec of agents, sessions opened")
+			r.o.Log.Warn().Int(logging.KeyAdded, n).Msg("the kernel skipped the exec of agents, sessions opened")
 		}
 	}
 	if period && done.Cause == CauseNone && !p.due() {
@@ -144,7 +143,7 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	p.census.begin(infos)
-	infos = slices.DeleteFunc(infos, r.hidden)
+	infos = slices.DeleteFunc(infos, r.o.Hidden)
 	wanted, err := Change(r, func(t Tx) (Want, error) { return t.wanted(), nil })
 	if err != nil {
 		return nil, err
@@ -156,7 +155,7 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.census.broken(r.kernel) {
+	if p.census.broken(r.o.Kernel) {
 		return done, p.repair()
 	}
 	var after []func()
@@ -209,9 +208,9 @@ func (p *sampler) grown(misses, counters map[string]uint64, has tracer.Features)
 // snapshot reads every process of the host: those outside prove that a PID belongs to
 // another process now.
 func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
-	now = p.registry.clock.Boottime()
+	now = p.registry.o.Clock.Boottime()
 	p.seen, p.comms = p.seen[:0], p.comms[:0]
-	err = p.registry.kernel.Snapshot(0, func(t *tracer.Process) error {
+	err = p.registry.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
 		p.comms = append(p.comms, t.Comm[:]...)
 		p.census.meet(t)
 		p.met(t)
@@ -238,35 +237,29 @@ func (p *sampler) met(t *tracer.Process) {
 // exist. The next look sees where they are.
 func (p *sampler) repair() error {
 	r := p.registry
-	n, _, err := r.kernel.Reconcile()
+	n, _, err := r.o.Kernel.Reconcile()
 	if err != nil {
 		return fmt.Errorf("repair the members of a session that is not there: %w", err)
 	}
-	r.log.Error().Int(logging.KeyAdded, n).Msg("members without a session record: repaired")
+	r.o.Log.Error().Int(logging.KeyAdded, n).Msg("members without a session record: repaired")
 	r.AskResync(CauseMember)
-	return r.Update(func(Tx) {
-		r.degrade("found members without a session record: processes that an end should have killed may be alive")
+	return r.Update(func(t Tx) {
+		t.Degrade("found members without a session record: processes that an end should have killed may be alive")
 	})
 }
 
 // counted notes what the kernel counted.
 func (r *Registry) counted(misses, counters map[string]uint64, grown bool) {
 	if n := counters["agent_refused"]; r.counts.counters != nil && n > r.counts.counters["agent_refused"] {
-		r.degrade("agents started without a session: too many of one user, nested too deep, or no free slot")
+		r.view().Degrade("agents started without a session: too many of one user, nested too deep, or no free slot")
 	}
 	if n := counters["enter_failed"]; r.counts.counters != nil && n > r.counts.counters["enter_failed"] {
-		fate := map[bool]string{true: "killed at birth", false: "killed if they were found"}[r.kernel.Features().Level >= 3]
-		r.degrade("children of members were " + fate + ", because the kernel side had no room for them: was pid_max raised since it was loaded?")
+		fate := map[bool]string{true: "killed at birth", false: "killed if they were found"}[r.o.Kernel.Features().Level >= 3]
+		r.view().Degrade("children of members were " + fate + ", because the kernel side had no room for them: was pid_max raised since it was loaded?")
 	}
 	r.counts.misses, r.counts.counters = misses, counters
 	if grown {
-		r.degrade("the kernel skipped programs: births may have been missed")
-	}
-}
-
-func (r *Registry) degrade(why string) {
-	if !slices.Contains(r.counts.degraded, why) {
-		r.counts.degraded = append(r.counts.degraded, why)
+		r.view().Degrade("the kernel skipped programs: births may have been missed")
 	}
 }
 
@@ -286,19 +279,17 @@ func (r *Registry) known(infos []tracer.SessionInfo) {
 		if s == nil {
 			s = r.enter(info)
 		}
-		state := max(s.info.State, info.State)
-		s.info = info
-		s.info.State = state
+		s.update(info)
 		// Its event may have been lost, and nothing else would notice; and an expired
 		// lifetime waits for an event of some process of the host.
-		over := info.Expires != 0 && info.Expires <= r.clock.Boottime()
-		if state != tracer.StateActive || info.Live == 0 || over {
-			r.enforcer.Watch(info.ID)
+		over := info.Expires != 0 && info.Expires <= r.o.Clock.Boottime()
+		if s.info.State != tracer.StateActive || info.Live == 0 || over {
+			r.o.Enforcer.Watch(info.ID)
 		}
 	}
 	for id, s := range r.sessions {
 		if !in[id] && !s.closed {
-			r.enforcer.Watch(id)
+			r.o.Enforcer.Watch(id)
 		}
 	}
 	for _, id := range slices.Collect(maps.Keys(r.sessions)) {
@@ -333,13 +324,13 @@ func (r *Registry) mourn(c *census) {
 		if _, asked := c.met[s.info.Root]; !asked || s.closed {
 			continue // not asked: it began after the walk
 		}
-		root := c.died(r.kernel, s.info.Root)
+		root := c.died(r.o.Kernel, s.info.Root)
 		if root && s.rootDied == 0 {
 			s.rootDied = r.foundDead(&s.info)
 			r.view().notify(s, func(h *Hooks) sessionHook { return h.RootDied })
 		}
-		if s.info.State == tracer.StateActive && (root && !s.info.KeepOnRootExit || c.died(r.kernel, s.info.Owner)) {
-			r.enforcer.Watch(s.info.ID)
+		if s.info.State == tracer.StateActive && (root && !s.info.KeepOnRootExit || c.died(r.o.Kernel, s.info.Owner)) {
+			r.o.Enforcer.Watch(s.info.ID)
 		}
 	}
 }
@@ -349,7 +340,7 @@ func (r *Registry) foundDead(info *tracer.SessionInfo) uint64 {
 	if info.Cause == tracer.CauseRootExit {
 		return info.EndedAt
 	}
-	return r.clock.Boottime()
+	return r.o.Clock.Boottime()
 }
 
 // Forget forgets a hidden session that was released in the kernel. It waits for a look

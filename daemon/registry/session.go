@@ -86,6 +86,12 @@ func (s *Session) Receipt() *api.Report { return s.report }
 // EndCaller is the caller that asked for the end, nil if there is none.
 func (s *Session) EndCaller() *audit.Caller { return s.endCaller }
 
+// update takes the kernel's record. An event may have been ahead of it.
+func (s *Session) update(info tracer.SessionInfo) {
+	info.State = max(info.State, s.info.State)
+	s.info = info
+}
+
 // Usage is what the members of a session use, without those of nested sessions: memory and
 // CPU time, of the live as of the last look, of the dead as they exited, and how many were
 // forked.
@@ -106,12 +112,12 @@ func (r *Registry) sessionOf(id tracer.SessionID) *Session {
 	if slices.Contains(r.gone, id) || r.looks.unreleased[id] || r.canaries.find(id) != nil {
 		return nil
 	}
-	info, err := r.kernel.Session(id)
+	info, err := r.o.Kernel.Session(id)
 	if err != nil || info.State == tracer.StateDissolved {
 		r.isGone(id)
 		return nil
 	}
-	if r.hidden(info) {
+	if r.o.Hidden(info) {
 		r.canaries.add(id)
 		return nil
 	}
@@ -137,7 +143,7 @@ func (r *Registry) enter(info tracer.SessionInfo) *Session {
 	}
 	r.looks.sleep.Wake()
 	r.view().Changed(info.ID)
-	if hasDied(r.kernel, info.Root) {
+	if hasDied(r.o.Kernel, info.Root) {
 		s.rootDied = r.foundDead(&info)
 	}
 	if m := r.memories[info.ID]; m != nil {
@@ -147,7 +153,7 @@ func (r *Registry) enter(info tracer.SessionInfo) *Session {
 	r.view().notify(s, func(h *Hooks) sessionHook { return h.Opened })
 	r.view().Save(s)
 	if info.State != tracer.StateActive || s.rootDied != 0 {
-		r.enforcer.Watch(info.ID)
+		r.o.Enforcer.Watch(info.ID)
 	}
 	return s
 }
@@ -208,6 +214,3 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 		r.watch[s.info.ID] = true
 	}
 }
-
-// live counts the sessions that have not ended.
-func (r *Registry) live() int { return len(r.sessions) - len(r.ended.All()) }

@@ -16,10 +16,10 @@ import (
 func (r *Registry) Adopt(spec tracer.SessionSpec, uid uint32) (info tracer.SessionInfo, n int, err error) {
 	var from tracer.SessionID
 	info, err = Change(r, func(t Tx) (tracer.SessionInfo, error) {
-		if e, err := r.kernel.Lookup(spec.Root.PID); err == nil && e.Identity == spec.Root {
+		if e, err := r.o.Kernel.Lookup(spec.Root.PID); err == nil && e.Identity == spec.Root {
 			from = e.Session
 		}
-		x, err := r.create(spec)
+		x, err := t.Create(spec)
 		if err != nil {
 			return tracer.SessionInfo{}, err
 		}
@@ -31,7 +31,7 @@ func (r *Registry) Adopt(spec tracer.SessionSpec, uid uint32) (info tracer.Sessi
 	if from != 0 {
 		n, err = r.follow(from, info.ID, spec.Root)
 	} else {
-		n, err = r.kernel.Adopt(info.ID, uid)
+		n, err = r.o.Kernel.Adopt(info.ID, uid)
 	}
 	r.adopted(info.ID)
 	return info, n, err
@@ -39,13 +39,14 @@ func (r *Registry) Adopt(spec tracer.SessionSpec, uid uint32) (info tracer.Sessi
 
 // adopted takes the kernel's record of a session that was opened over running processes.
 func (r *Registry) adopted(id tracer.SessionID) {
-	r.Reread(id)
-	r.AskResync(CauseMoved)
-	r.Do(func(Tx) {
-		if x := r.sessions[id]; x != nil {
-			r.view().notify(x, func(h *Hooks) sessionHook { return h.Adopted })
+	r.Do(func(t Tx) {
+		if x := t.Session(id); x != nil {
+			t.Refresh(x)
+			t.Changed(id)
+			t.notify(x, func(h *Hooks) sessionHook { return h.Adopted })
 		}
 	})
+	r.AskResync(CauseMoved)
 }
 
 // joined counts members that ran when they were entered. Births report those that were in no
@@ -58,7 +59,7 @@ func (r *Registry) joined(id tracer.SessionID, n int) {
 
 // Follow moves the members of a session whose creator is in another one.
 func (r *Registry) Follow(from, to tracer.SessionID) (n int, err error) {
-	if n, err = r.kernel.Follow(from, to); n > 0 {
+	if n, err = r.o.Kernel.Follow(from, to); n > 0 {
 		err = errors.Join(err, r.Update(func(Tx) { r.joined(to, n) }))
 	}
 	return n, err
@@ -92,7 +93,7 @@ func (r *Registry) follow(from, to tracer.SessionID, root tracer.Identity) (tota
 // Move moves members, and returns those that still existed and were moved.
 func (r *Registry) Move(ids []tracer.Identity, from, to tracer.SessionID) (moved []tracer.Identity, err error) {
 	for _, id := range ids {
-		if err = r.kernel.Move(id, from, to); err == nil {
+		if err = r.o.Kernel.Move(id, from, to); err == nil {
 			moved = append(moved, id)
 		} else if !errors.Is(err, tracer.ErrNotFound) && !errors.Is(err, tracer.ErrRoot) {
 			break
@@ -105,13 +106,13 @@ func (r *Registry) Move(ids []tracer.Identity, from, to tracer.SessionID) (moved
 	return moved, err
 }
 
-// orphansOf are the members of from that descend from root over dead creators, and that
-// the kernel still has there.
-func (r *Registry) orphansOf(from tracer.SessionID, root tracer.Identity) (all []tracer.Identity) {
-	for id := range r.graph.Orphans(from) {
-		for _, e := range r.graph.Ancestry(id) {
+// OrphansOf are the members of from that descend from root over dead creators, and that
+// the kernel still has there. They are about to be moved.
+func (v View) OrphansOf(from tracer.SessionID, root tracer.Identity) (all []tracer.Identity) {
+	for id := range v.r.graph.Orphans(from) {
+		for _, e := range v.r.graph.Ancestry(id) {
 			if e.Creator == root {
-				if now, err := r.kernel.Lookup(id.PID); err == nil && now.Identity == id && now.Session == from {
+				if now, err := v.r.o.Kernel.Lookup(id.PID); err == nil && now.Identity == id && now.Session == from {
 					all = append(all, id)
 				}
 				break
@@ -127,7 +128,7 @@ func (r *Registry) orphansOf(from tracer.SessionID, root tracer.Identity) (all [
 func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note func(View, *Session)) (info tracer.SessionInfo, err error) {
 	from := spec.KeptFrom
 	info, err = Change(r, func(t Tx) (tracer.SessionInfo, error) {
-		x, err := r.create(spec)
+		x, err := t.Create(spec)
 		if err != nil {
 			return tracer.SessionInfo{}, err
 		}
@@ -145,12 +146,12 @@ func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note
 			break
 		}
 		if err != nil {
-			r.log.Warn().Err(err).Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, id.PID).Msg("process not kept")
+			r.o.Log.Warn().Err(err).Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, id.PID).Msg("process not kept")
 		}
 	}
 	for _, id := range all {
 		if _, err := r.follow(from, info.ID, id); err != nil {
-			r.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("descendants not kept")
+			r.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("descendants not kept")
 		}
 	}
 	r.adopted(info.ID)
@@ -161,24 +162,11 @@ func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note
 	return info, nil
 }
 
-// Reread takes the kernel's record of a session as it is now.
-func (r *Registry) Reread(id tracer.SessionID) {
-	info, err := r.kernel.Session(id)
-	if err != nil {
-		return
-	}
-	r.Do(func(Tx) {
-		if x := r.sessions[id]; x != nil && !x.closed {
-			x.info = info
-			r.view().Changed(id)
-		}
-	})
-}
-
-// letGo forgets a session that was dissolved. Its processes live on, in no session or
+// LetGo forgets a session that was dissolved. Its processes live on, in no session or
 // in the one around it.
-func (r *Registry) letGo(id tracer.SessionID) {
-	r.enforcer.Forget(id)
+func (t Tx) LetGo(id tracer.SessionID) {
+	r := t.r
+	r.o.Enforcer.Forget(id)
 	r.release(id)
 	r.isGone(id)
 	x := r.sessions[id]
@@ -204,9 +192,9 @@ func (r *Registry) letGo(id tracer.SessionID) {
 // release frees the kernel's record of a session that ended or was dissolved. The
 // kernel keeps it while something is nested in it, and each look tries again.
 func (r *Registry) release(id tracer.SessionID) {
-	_, err := r.kernel.Settle(id)
+	_, err := r.o.Kernel.Settle(id)
 	if err == nil {
-		err = r.kernel.Release(id)
+		err = r.o.Kernel.Release(id)
 	}
 	if errors.Is(err, tracer.ErrBusy) {
 		r.looks.unreleased[id] = true
@@ -214,6 +202,6 @@ func (r *Registry) release(id tracer.SessionID) {
 		delete(r.looks.unreleased, id)
 	}
 	if err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-		r.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("session not released")
+		r.o.Log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("session not released")
 	}
 }

@@ -14,7 +14,7 @@ import (
 func inside(t *testing.T, o *Registry, k *kerneltest.Kernel, parent, pid uint32) *Session {
 	t.Helper()
 	k.Fork(parent, pid, "lngtest-nested")
-	s, err := o.create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: 1000})
+	s, err := Tx{o.view()}.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +37,8 @@ func TestLetGoOutOfOrder(t *testing.T) {
 	if inner.info.Parent != outer.info.ID {
 		t.Fatalf("nested in %v, want %v", inner.info.Parent, outer.info.ID)
 	}
-	o.letGo(inner.info.ID)
-	o.letGo(middle.info.ID)
+	Tx{o.view()}.LetGo(inner.info.ID)
+	Tx{o.view()}.LetGo(middle.info.ID)
 	if family := o.view().Family(outer.info.ID); len(family) != 1 {
 		t.Errorf("nested in the outer session: %v", family[1:])
 	}
@@ -82,7 +82,8 @@ func TestNestedInADissolvedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.Fail("Release", tracer.ErrBusy) // the kernel keeps the record while something is nested in it
-	if o.letGo(middle.info.ID); inner.info.Parent != outer.info.ID || len(o.view().Family(outer.info.ID)) != 2 {
+	Tx{o.view()}.LetGo(middle.info.ID)
+	if inner.info.Parent != outer.info.ID || len(o.view().Family(outer.info.ID)) != 2 {
 		t.Errorf("nested in %v, want %v; family %v", inner.info.Parent, outer.info.ID, o.view().Family(outer.info.ID))
 	}
 	if len(o.looks.unreleased) == 0 {

@@ -57,7 +57,7 @@ func (v View) Sorted() []*Session {
 func (v View) Ended() []*Session { return v.r.ended.All() }
 
 // Live counts the sessions that have not ended.
-func (v View) Live() int { return v.r.live() }
+func (v View) Live() int { return len(v.r.sessions) - len(v.r.ended.All()) }
 
 // Scope is a session as access sees it.
 func (v View) Scope(s *Session) access.Scope {
@@ -101,14 +101,12 @@ func (v View) Family(id tracer.SessionID) []tracer.SessionID {
 	return all
 }
 
-// OrphansOf are the members of from that descend from root over dead creators, and that
-// the kernel still has there. They are about to be moved.
-func (v View) OrphansOf(from tracer.SessionID, root tracer.Identity) []tracer.Identity {
-	return v.r.orphansOf(from, root)
-}
-
 // Degrade notes once what users must know.
-func (v View) Degrade(why string) { v.r.degrade(why) }
+func (v View) Degrade(why string) {
+	if c := &v.r.counts; !slices.Contains(c.degraded, why) {
+		c.degraded = append(c.degraded, why)
+	}
+}
 
 // Degraded is all that was noted.
 func (v View) Degraded() []string { return v.r.counts.degraded }
@@ -140,9 +138,6 @@ func (v View) Take(limit int, c *lineage.Changes) { v.r.graph.Take(limit, c) }
 // Tx is a View that may change what it shows.
 type Tx struct{ View }
 
-// Create opens a session in the kernel and holds it.
-func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) { return t.r.create(spec) }
-
 // Asked notes the caller that asked for the end of a session first.
 func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 	if s.endedBy != nil || s.info.State != tracer.StateActive {
@@ -158,10 +153,6 @@ func (t Tx) Conclude(id tracer.SessionID) {
 		t.r.conclude(s)
 	}
 }
-
-// LetGo forgets a session that was dissolved. Its processes live on, in no session or
-// in the one around it.
-func (t Tx) LetGo(id tracer.SessionID) { t.r.letGo(id) }
 
 // Remember stores what an earlier daemon wrote about a session, before the registry
 // meets it.

@@ -41,11 +41,11 @@ func (s *Steward) arm(p *policy.Policy) {
 			agents[at].Nests = agents[at].Nests || r.Nests()
 		}
 	}
-	err := s.kernel.SetAgents(agents)
+	err := s.o.Kernel.SetAgents(agents)
 	if err != nil {
-		s.log.Error().Err(err).Msg("agent rules not in force")
+		s.o.Log.Error().Err(err).Msg("agent rules not in force")
 	}
-	s.rules.armed(err)
+	s.o.Rules.armed(err)
 }
 
 // askJudge asks JudgeAgents to judge a session that an agent's name opened. If its
@@ -73,11 +73,11 @@ func (s *Steward) JudgeAgents(ctx context.Context) {
 }
 
 func (s *Steward) judgeAgent(id tracer.SessionID) {
-	info, err := s.kernel.Session(id)
+	info, err := s.o.Kernel.Session(id)
 	if err != nil || !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
 		return // already judged, or ended
 	}
-	p := s.rules.Policy()
+	p := s.o.Rules.Policy()
 	facts := s.RootFacts(info.Root)
 	if facts != nil && info.Name != "" {
 		// The name that was executed. A script run by "#!/usr/bin/env" has another comm
@@ -92,23 +92,23 @@ func (s *Steward) judgeAgent(id tracer.SessionID) {
 		s.dissolve(info, facts)
 		return
 	}
-	if err := s.kernel.SetTerms(id, s.terms(p, rule, info.UID)); err != nil {
+	if err := s.o.Kernel.SetTerms(id, s.terms(p, rule, info.UID)); err != nil {
 		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("limits of the agent's session not set")
+			s.o.Log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("limits of the agent's session not set")
 		}
 		return
 	}
 	s.reread(id)
-	s.log.Info().Str(logging.KeySession, id.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, info.Root.PID).Msg("agent found")
+	s.o.Log.Info().Str(logging.KeySession, id.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, info.Root.PID).Msg("agent found")
 	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)))
 }
 
 // dissolve dissolves the session of a lookalike.
 func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
-	n, err := s.kernel.Dissolve(info.ID)
+	n, err := s.o.Kernel.Dissolve(info.ID)
 	if err != nil {
 		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("lookalike not released")
+			s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("lookalike not released")
 		}
 		return
 	}
@@ -116,9 +116,9 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	if facts != nil {
 		what = fmt.Sprintf("no rule matches comm %q, exe %q", facts.Comm, facts.Exe)
 	}
-	s.log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike released")
+	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike released")
 	s.ruled(info, audit.Refused, what)
-	s.registry.Do(func(t registry.Tx) { t.LetGo(info.ID) })
+	s.o.Registry.Do(func(t registry.Tx) { t.LetGo(info.ID) })
 }
 
 // terms are the policy's limits for a rule's sessions of a user. With observe there are no
@@ -127,7 +127,7 @@ func (s *Steward) terms(p *policy.Policy, r *policy.Agent, uid uint32) tracer.Se
 	spec := tracer.SessionSpec{Name: r.Name, Rule: 1, KeepOnRootExit: true}
 	t := p.Terms(r)
 	spec.Grace = t.Grace
-	if s.rules.Enforced(uid) {
+	if s.o.Rules.Enforced(uid) {
 		spec.MaxProcesses, spec.MaxLifetime, spec.MaxRSS, spec.Idle = t.MaxProcesses, t.MaxLifetime, t.MaxRSS, t.Idle
 		spec.KeepOnRootExit = t.Report
 	}
@@ -137,7 +137,7 @@ func (s *Steward) terms(p *policy.Policy, r *policy.Agent, uid uint32) tracer.Se
 // Reterm sets the limits of rules' sessions again, after the policy was read again, or
 // the breaker opened or was closed.
 func (s *Steward) Reterm() {
-	due, err := registry.Ask(s.registry, func(v registry.View) (due []tracer.SessionInfo) {
+	due, err := registry.Ask(s.o.Registry, func(v registry.View) (due []tracer.SessionInfo) {
 		for x := range v.Sessions() {
 			if x.Info().Rule != 0 && !x.Closed() && x.Info().State == tracer.StateActive {
 				due = append(due, x.Info())
@@ -148,14 +148,14 @@ func (s *Steward) Reterm() {
 	if err != nil {
 		return
 	}
-	p := s.rules.Policy()
+	p := s.o.Rules.Policy()
 	for _, info := range due {
 		r := p.AgentNamed(info.Name)
 		if r == nil || !r.Enabled {
 			continue // its rule is gone: its limits stay
 		}
-		if err := s.kernel.SetTerms(info.ID, s.terms(p, r, info.UID)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("limits of the rule's session not set")
+		if err := s.o.Kernel.SetTerms(info.ID, s.terms(p, r, info.UID)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+			s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("limits of the rule's session not set")
 			continue
 		}
 		s.reread(info.ID)
@@ -178,27 +178,24 @@ func (s *Steward) countRuled(x *registry.Session) {
 	if !ended && r.Killed == 0 && !r.Truncated {
 		return
 	}
-	if _, tripped := s.rules.MayEnd(info.UID); tripped {
+	if _, tripped := s.o.Rules.MayEnd(info.UID); tripped {
 		s.tripped(info.UID)
-		go s.registry.Guard(s.Reterm)
+		go s.o.Registry.Guard(s.Reterm)
 	}
 }
 
 // tripped tells the operator that the breaker has opened for a user.
 func (s *Steward) tripped(uid uint32) {
-	s.log.Error().Uint32(logging.KeyUID, uid).Msg("circuit breaker open: too many automatic ends of the user's sessions, from now on they are only logged")
+	s.o.Log.Error().Uint32(logging.KeyUID, uid).Msg("circuit breaker open: too many automatic ends of the user's sessions, from now on they are only logged")
 }
 
-// reread takes the kernel's record of a session, which has new terms now.
+// reread takes the kernel's record of a session, which has a rule or new terms now: its root may
+// have died before.
 func (s *Steward) reread(id tracer.SessionID) {
-	s.registry.Reread(id)
-	s.spare(id)
-}
-
-// spare notes it if the root of a session had died before its rule was known.
-func (s *Steward) spare(id tracer.SessionID) {
-	s.registry.Do(func(t registry.Tx) {
+	s.o.Registry.Do(func(t registry.Tx) {
 		if x := t.Session(id); x != nil && !x.Closed() {
+			t.Refresh(x)
+			t.Changed(id)
 			s.spareLeftovers(t.View, x)
 		}
 	})
@@ -206,7 +203,7 @@ func (s *Steward) spare(id tracer.SessionID) {
 
 // reportsOnly reports whether a rule leaves the leftovers of a root that exits.
 func (s *Steward) reportsOnly(rule string) bool {
-	p := s.rules.Policy()
+	p := s.o.Rules.Policy()
 	r := p.AgentNamed(rule)
 	return r != nil && p.Terms(r).Report
 }
@@ -215,25 +212,25 @@ func (s *Steward) reportsOnly(rule string) bool {
 // its descendants: the oldest first, so that an agent that another agent started is
 // inside the session of that one.
 func (s *Steward) FindRunning() {
-	p := s.rules.Policy()
+	p := s.o.Rules.Policy()
 	if !slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }) {
 		return
 	}
 	var found []tracer.Process
-	err := s.kernel.Snapshot(0, func(t *tracer.Process) error {
+	err := s.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
 		if t.Session == 0 && !t.Dead && !t.Kernel && t.PID > 1 && t.Flags&tracer.FlagProtected == 0 {
 			found = append(found, *t)
 		}
 		return nil
 	})
 	if err != nil {
-		s.log.Error().Err(err).Msg("running agents not searched for")
+		s.o.Log.Error().Err(err).Msg("running agents not searched for")
 		return
 	}
 	slices.SortFunc(found, func(a, b tracer.Process) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range found {
 		t := &found[i]
-		if looksFor(p, t.Comm.String()) || interpreters.MatchString(procfs.Base(s.proc.Link(t.PID, "exe"))) {
+		if looksFor(p, t.Comm.String()) || interpreters.MatchString(procfs.Base(s.o.Proc.Link(t.PID, "exe"))) {
 			s.adoptRunning(p, t)
 		}
 	}
@@ -246,31 +243,31 @@ func looksFor(p *policy.Policy, comm string) bool {
 
 // adoptRunning opens a session over a process, if a rule matches it.
 func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
-	if e, err := s.kernel.Lookup(t.PID); err == nil && e.Session != 0 {
+	if e, err := s.o.Kernel.Lookup(t.PID); err == nil && e.Session != 0 {
 		return // it is in the session of an ancestor by now
 	}
 	facts := s.RootFacts(t.Identity)
 	rule := RanAs(p, facts)
-	if rule == nil || len(p.Protected(facts)) > 0 || s.enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+	if rule == nil || len(p.Protected(facts)) > 0 || s.o.Enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 		return
 	}
 	spec := s.terms(p, rule, t.UID)
 	spec.Root, spec.UID, spec.Adopted = t.Identity, t.UID, true
-	info, n, err := s.registry.Adopt(spec, 0)
+	info, n, err := s.o.Registry.Adopt(spec, 0)
 	if err != nil {
-		s.log.Error().Err(err).Uint32(logging.KeyPID, t.PID).Msg("running agent not adopted")
+		s.o.Log.Error().Err(err).Uint32(logging.KeyPID, t.PID).Msg("running agent not adopted")
 		return
 	}
-	s.spare(info.ID)
-	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, t.PID).Int(logging.KeyAdded, n).Msg("running agent adopted")
+	s.reread(info.ID)
+	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, t.PID).Int(logging.KeyAdded, n).Msg("running agent adopted")
 	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)))
 }
 
 // ruled records the decision about a session for which there is a rule.
 func (s *Steward) ruled(info tracer.SessionInfo, decision, reason string) {
-	s.audit.Add(audit.Record{
+	s.o.Audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: "agent", Decision: decision, Reason: reason,
 		Target: &audit.Target{Session: info.ID.String(), PID: int(info.Root.PID), StartNS: api.U64(info.Root.Start)},
-		Mode:   s.rules.Mode(),
+		Mode:   s.o.Rules.Mode(),
 	})
 }

@@ -29,7 +29,7 @@ type Excess struct {
 // overBudget judges the limits that the kernel does not enforce, against the last look.
 // A session's own limits take precedence over the policy's default.
 func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) {
-	now := s.clock.Monotonic()
+	now := s.o.Clock.Monotonic()
 	for x := range v.Sessions() {
 		if x.Closed() {
 			continue
@@ -70,7 +70,7 @@ func usageOf(v registry.View, x *registry.Session) enforcer.Usage {
 
 // walking asks for each look if a session has a limit that only looks show.
 func (s *Steward) walking(v registry.View) registry.Want {
-	p := s.rules.Policy()
+	p := s.o.Rules.Policy()
 	for x := range v.Sessions() {
 		if limits := budgetOf(x.Info(), p); !x.Closed() && (limits.MaxRSS != 0 || limits.Idle != 0) {
 			return registry.WantEach
@@ -82,7 +82,7 @@ func (s *Steward) walking(v registry.View) registry.Want {
 // spareLeftovers notes that the policy, were it enforced, would end the leftovers of a
 // rule's session.
 func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
-	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.rules.Enforced(x.Info().UID) || s.reportsOnly(x.Info().Name) {
+	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.o.Rules.Enforced(x.Info().UID) || s.reportsOnly(x.Info().Name) {
 		return
 	}
 	cause := tracer.CauseRootExit.String()
@@ -90,19 +90,19 @@ func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
 		return
 	}
 	s.of(x.ID()).wouldEnd = append(s.of(x.ID()).wouldEnd, cause)
-	s.log.Warn().Str(logging.KeySession, x.ID().String()).Str(logging.KeyReason, cause).Msg("would end: its root has exited")
+	s.o.Log.Warn().Str(logging.KeySession, x.ID().String()).Str(logging.KeyReason, cause).Msg("would end: its root has exited")
 }
 
 // EndOver ends a session that is over a limit. If only the policy set the limit, that
 // needs an enforced policy, and the breaker must allow it; otherwise the end is only
 // recorded.
 func (s *Steward) EndOver(x Excess) {
-	log := s.log.With().Str(logging.KeySession, x.Session.String()).Str(logging.KeyReason, x.Cause.String()).Logger()
+	log := s.o.Log.With().Str(logging.KeySession, x.Session.String()).Str(logging.KeyReason, x.Cause.String()).Logger()
 	if x.ByPolicy {
-		if s.wouldEnd(x) && !s.rules.Enforced(x.UID) {
+		if s.wouldEnd(x) && !s.o.Rules.Enforced(x.UID) {
 			return // already recorded
 		}
-		may, tripped := s.rules.MayEnd(x.UID)
+		may, tripped := s.o.Rules.MayEnd(x.UID)
 		if tripped {
 			s.tripped(x.UID)
 			s.Reterm()
@@ -113,30 +113,30 @@ func (s *Steward) EndOver(x Excess) {
 			return
 		}
 	}
-	if err := s.enforcer.CheckEnd(x.Session, tracer.Identity{}); err != nil {
+	if err := s.o.Enforcer.CheckEnd(x.Session, tracer.Identity{}); err != nil {
 		log.Error().Err(err).Msg("over its limit, but not ended: refused")
-		s.audit.Add(audit.Record{
+		s.o.Audit.Add(audit.Record{
 			Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Refused, Reason: err.Error(),
-			Target: &audit.Target{Session: x.Session.String()}, Mode: s.rules.ModeOf(x.UID),
+			Target: &audit.Target{Session: x.Session.String()}, Mode: s.o.Rules.ModeOf(x.UID),
 		})
 		return
 	}
 	log.Info().Msg("over its limit: ending")
-	if err := s.enforcer.End(x.Session, x.Cause, x.Grace); err != nil {
+	if err := s.o.Enforcer.End(x.Session, x.Cause, x.Grace); err != nil {
 		log.Error().Err(err).Msg("over its limit, but not ended: failed")
 	}
 }
 
 // wouldEnd reports whether it was already noted that the session would be ended.
 func (s *Steward) wouldEnd(x Excess) bool {
-	noted, err := registry.Ask(s.registry, func(v registry.View) bool {
+	noted, err := registry.Ask(s.o.Registry, func(v registry.View) bool {
 		return v.Session(x.Session) == nil || slices.Contains(s.of(x.Session).wouldEnd, x.Cause.String())
 	})
 	return err == nil && noted
 }
 
 func (s *Steward) noteWouldEnd(x Excess) {
-	s.registry.Do(func(t registry.Tx) {
+	s.o.Registry.Do(func(t registry.Tx) {
 		if held := t.Session(x.Session); held != nil {
 			own := s.of(x.Session)
 			own.wouldEnd = append(own.wouldEnd, x.Cause.String())

@@ -17,7 +17,7 @@ import (
 func TestBudgetNested(t *testing.T) {
 	const mib = 1 << 20
 	h := newHost(t, "")
-	k, r, s, open := h.k, h.registry, h.Steward, h.open
+	k, r, s, open := h.k, h.o.Registry, h.Steward, h.open
 	k.Add(100, 1, "lngtest-root")
 	open(100, tracer.SessionSpec{MaxRSS: 64 * mib, Idle: 10 * time.Second})
 	k.Fork(100, 102, "lngtest-inner")

@@ -25,7 +25,7 @@ const MaxFacts = 8
 // event.
 func (s *Steward) RootFacts(id tracer.Identity) *policy.Facts {
 	f := s.Facts(id.PID, MaxFacts)
-	if now, err := s.kernel.Identify(id.PID); err != nil || now != id || f == nil || f.Exe == "" {
+	if now, err := s.o.Kernel.Identify(id.PID); err != nil || now != id || f == nil || f.Exe == "" {
 		f = s.remembered(id, MaxFacts)
 		if f != nil && err == nil && now == id { // its link cannot be read, but the kernel can compare
 			f.Runs = s.runs(id.PID, f.Exe)
@@ -41,7 +41,7 @@ func (s *Steward) RootFacts(id tracer.Identity) *policy.Facts {
 
 // node is what the graph has of a process.
 func (s *Steward) node(id lineage.ID) *lineage.Node {
-	n, err := registry.Ask(s.registry, func(v registry.View) *lineage.Node {
+	n, err := registry.Ask(s.o.Registry, func(v registry.View) *lineage.Node {
 		if n, ok := v.Graph().Node(id); ok {
 			return &n
 		}
@@ -74,9 +74,9 @@ func (s *Steward) remembered(id lineage.ID, depth int) *policy.Facts {
 // runs returns what the kernel says of the file that a process executes; it is asked at most once.
 func (s *Steward) runs(pid uint32, exe string) func() (file, initial bool) {
 	return sync.OnceValues(func() (file, initial bool) {
-		r, err := s.kernel.Runs(tracer.Identity{PID: pid}, exe)
+		r, err := s.o.Kernel.Runs(tracer.Identity{PID: pid}, exe)
 		if err != nil && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Warn().Err(err).Uint32(logging.KeyPID, pid).Msg("no rule with exe matches: file not compared")
+			s.o.Log.Warn().Err(err).Uint32(logging.KeyPID, pid).Msg("no rule with exe matches: file not compared")
 		}
 		return err == nil && r.File, err == nil && !r.Inside
 	})
@@ -85,14 +85,14 @@ func (s *Steward) runs(pid uint32, exe string) func() (file, initial bool) {
 // Facts is what procfs shows of a process and its ancestors below PID 1. They are for
 // rules about outsiders, whose creators are unknown: the parents are used instead.
 func (s *Steward) Facts(pid uint32, depth int) *policy.Facts {
-	stat, err := s.proc.Stat(pid)
+	stat, err := s.o.Proc.Stat(pid)
 	if err != nil || depth == 0 {
 		return nil
 	}
-	f := &policy.Facts{Exe: s.proc.Link(pid, "exe"), Cgroup: s.proc.Cgroup(pid)}
+	f := &policy.Facts{Exe: s.o.Proc.Link(pid, "exe"), Cgroup: s.o.Proc.Cgroup(pid)}
 	f.Runs = s.runs(pid, f.Exe)
-	f.Argv, _ = broker.Argv(s.proc, pid)
-	if st, err := s.proc.Status(pid); err == nil {
+	f.Argv, _ = broker.Argv(s.o.Proc, pid)
+	if st, err := s.o.Proc.Status(pid); err == nil {
 		f.Comm, f.UID = st.Name, &st.UIDs[1]
 		if u, err := user.LookupId(strconv.FormatUint(uint64(st.UIDs[1]), 10)); err == nil {
 			f.User = u.Username

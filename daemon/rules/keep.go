@@ -44,7 +44,7 @@ func (s *Steward) Keep(from tracer.SessionInfo, all []tracer.Identity, name stri
 // of the root's program, numbered while other sessions of the user have it.
 func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note func(registry.View, *registry.Session)) (tracer.SessionInfo, error) {
 	if spec.Name != "" {
-		return s.registry.HandOver(spec, all, note)
+		return s.o.Registry.HandOver(spec, all, note)
 	}
 	var name string
 	if f := s.RootFacts(spec.Root); f != nil {
@@ -52,7 +52,7 @@ func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note 
 	}
 	spec.Name = name
 	for n := 2; ; n++ {
-		info, err := s.registry.HandOver(spec, all, note)
+		info, err := s.o.Registry.HandOver(spec, all, note)
 		var e *api.Error
 		if !errors.As(err, &e) || e.Code != api.CodeBusyName {
 			return info, err
@@ -78,7 +78,7 @@ func (s *Steward) KeepByRule(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case id := <-s.execs:
-			s.keepIfRuled(s.rules.Policy(), id)
+			s.keepIfRuled(s.o.Rules.Policy(), id)
 		}
 	}
 }
@@ -90,14 +90,14 @@ func (s *Steward) keepRunning(p *policy.Policy) {
 	}
 	s.shareAgain(p)
 	var members []tracer.Identity
-	err := s.kernel.Snapshot(0, func(t *tracer.Process) error {
+	err := s.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
 		if t.Session != 0 && !t.Dead && t.Flags&tracer.FlagRoot == 0 {
 			members = append(members, t.Identity)
 		}
 		return nil
 	})
 	if err != nil {
-		s.log.Error().Err(err).Msg("keep rules not applied to running members")
+		s.o.Log.Error().Err(err).Msg("keep rules not applied to running members")
 	}
 	for _, id := range members {
 		s.keepIfRuled(p, id)
@@ -105,7 +105,7 @@ func (s *Steward) keepRunning(p *policy.Policy) {
 }
 
 func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
-	e, err := s.kernel.Lookup(id.PID)
+	e, err := s.o.Kernel.Lookup(id.PID)
 	if err != nil || e.Identity != id || e.Session == 0 || e.Flags&tracer.FlagRoot != 0 {
 		return
 	}
@@ -116,9 +116,9 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		return
 	}
 	if rule != nil {
-		s.rules.Matched(rule.Name)
+		s.o.Rules.Matched(rule.Name)
 	}
-	from, err := registry.Ask(s.registry, func(v registry.View) (from tracer.SessionInfo) {
+	from, err := registry.Ask(s.o.Registry, func(v registry.View) (from tracer.SessionInfo) {
 		if x := v.Ask(e.Session); x != nil {
 			from = x.Info()
 		}
@@ -129,21 +129,21 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 	}
 	if rule == nil {
 		if err := s.share(from, id, p, shared); err != nil && !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, shared.Name).Msg("shared server not moved out of its session")
+			s.o.Log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, shared.Name).Msg("shared server not moved out of its session")
 		}
 		return
 	}
 	info, err := s.Keep(from, []tracer.Identity{id}, "", Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())
 	if err != nil {
 		if !errors.Is(err, tracer.ErrNotFound) {
-			s.log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("process not kept by a rule")
+			s.o.Log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, rule.Name).Msg("process not kept by a rule")
 		}
 		return
 	}
-	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("kept by a rule")
-	s.audit.Add(audit.Record{
+	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("kept by a rule")
+	s.o.Audit.Add(audit.Record{
 		Time: now.UTC(), Verb: access.Keep.String(), Decision: audit.Done,
 		Reason: fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason),
-		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.Mode(),
+		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.o.Rules.Mode(),
 	})
 }

@@ -39,7 +39,7 @@ func newHost(t *testing.T, policy string) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Steward = New(Options{Policy: p, Registry: f.R, Kernel: f.K, Enforcer: f.Enforcer, Proc: f.Proc, Clock: f.Clock, Audit: unheard{}, Log: f.Log})
+	h.Steward = New(Options{Rules: p, Registry: f.R, Kernel: f.K, Enforcer: f.Enforcer, Proc: f.Proc, Clock: f.Clock, Audit: unheard{}, Log: f.Log})
 	f.Run()
 	return h
 }
@@ -60,7 +60,7 @@ func (h *host) runs(pid, parent uint32, comm string) tracer.Identity {
 		"status":  fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\n", comm, p.UID, p.UID, p.UID, p.UID),
 		"cmdline": comm + "\x00",
 	} {
-		path := h.proc.Path(pid, name)
+		path := h.o.Proc.Path(pid, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			h.t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func (h *host) runs(pid, parent uint32, comm string) tracer.Identity {
 			h.t.Fatal(err)
 		}
 	}
-	if err := os.Symlink("/bin/"+comm, h.proc.Path(pid, "exe")); err != nil {
+	if err := os.Symlink("/bin/"+comm, h.o.Proc.Path(pid, "exe")); err != nil {
 		h.t.Fatal(err)
 	}
 	return p.Identity
@@ -79,7 +79,7 @@ func (h *host) open(pid uint32, spec tracer.SessionSpec) {
 	h.t.Helper()
 	spec.Root, spec.UID = h.k.Proc(pid).Identity, 1000
 	var refused error
-	if err := h.registry.Update(func(tx registry.Tx) { _, refused = tx.Create(spec) }); err != nil || refused != nil {
+	if err := h.o.Registry.Update(func(tx registry.Tx) { _, refused = tx.Create(spec) }); err != nil || refused != nil {
 		h.t.Fatal(err, refused)
 	}
 }
@@ -103,7 +103,7 @@ func TestFactsAskOnce(t *testing.T) {
 		"brokers: {shared: [{name: x, match: {exe: '/bin/lngtest-*', argv: nothing}}]}\n")
 	h.k.Add(100, 1, "lngtest-x")
 	f := h.RootFacts(h.runs(100, 1, "lngtest-x"))
-	p := h.rules.Policy()
+	p := h.o.Rules.Policy()
 	if p.SharedServer(f) != nil || p.Keeps(f, time.Now()) == nil {
 		t.Error("it runs the file")
 	}
@@ -129,7 +129,7 @@ func TestFactsByTheEvent(t *testing.T) {
 	h.open(100, tracer.SessionSpec{})
 	h.k.Add(101, 100, "lngtest-x")
 	id := h.k.Proc(101).Identity
-	err := h.registry.Update(func(tx registry.Tx) {
+	err := h.o.Registry.Update(func(tx registry.Tx) {
 		tx.Apply([]tracer.Event{
 			{Type: tracer.EventBirth, Process: id, Creator: h.k.Proc(100).Identity},
 			{Type: tracer.EventExec, Process: id, Filename: []byte("/bin/lngtest-x"), Argv: []byte("lngtest-x\x00")},
@@ -138,7 +138,7 @@ func TestFactsByTheEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keeps := func() bool { return h.rules.Policy().Keeps(h.RootFacts(id), time.Now()) != nil }
+	keeps := func() bool { return h.o.Rules.Policy().Keeps(h.RootFacts(id), time.Now()) != nil }
 	if !keeps() {
 		t.Error("it runs the file")
 	}
@@ -187,7 +187,7 @@ func TestWalking(t *testing.T) {
 	} {
 		h := newHost(t, test.policy)
 		wants := func() (want registry.Want) {
-			if err := h.registry.Read(func(v registry.View) { want = h.walking(v) }); err != nil {
+			if err := h.o.Registry.Read(func(v registry.View) { want = h.walking(v) }); err != nil {
 				t.Fatal(err)
 			}
 			return want
@@ -209,12 +209,12 @@ func TestReloadBreaker(t *testing.T) {
 	h := newHost(t, fmt.Sprintf(enforced, 5))
 	ends := func() (n int) {
 		for range 20 {
-			if may, _ := h.rules.MayEnd(1000); !may {
+			if may, _ := h.o.Rules.MayEnd(1000); !may {
 				break
 			}
 			n++
 		}
-		h.rules.Resume()
+		h.o.Rules.Resume()
 		h.k.Advance(2 * time.Minute)
 		return n
 	}

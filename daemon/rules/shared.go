@@ -24,11 +24,11 @@ func (s *Steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.P
 	if err != nil {
 		return err
 	}
-	s.log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("shared server moved out of its session")
-	s.audit.Add(audit.Record{
+	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("shared server moved out of its session")
+	s.o.Audit.Add(audit.Record{
 		Time: time.Now().UTC(), Verb: access.Keep.String(), Decision: audit.Done,
 		Reason: fmt.Sprintf("rule %s (%s): a server of several sessions", rule.Name, p.Origin(rule)),
-		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.rules.Mode(),
+		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.o.Rules.Mode(),
 	})
 	return nil
 }
@@ -45,7 +45,7 @@ func (s *Steward) noteShared(v registry.View, x *registry.Session, rule *policy.
 // shareAgain finds the rules of kept sessions without a remembered reason and without
 // an end: a killed daemon may not have written it.
 func (s *Steward) shareAgain(p *policy.Policy) {
-	lost, err := registry.Ask(s.registry, func(v registry.View) (lost []tracer.SessionInfo) {
+	lost, err := registry.Ask(s.o.Registry, func(v registry.View) (lost []tracer.SessionInfo) {
 		for x := range v.Sessions() {
 			if x.Info().Kept && x.Info().Expires == 0 && s.of(x.ID()).kept == nil && !x.Closed() {
 				lost = append(lost, x.Info())
@@ -61,7 +61,7 @@ func (s *Steward) shareAgain(p *policy.Policy) {
 		if rule == nil {
 			continue
 		}
-		s.registry.Do(func(t registry.Tx) {
+		s.o.Registry.Do(func(t registry.Tx) {
 			if x := t.Session(info.ID); x != nil && s.of(info.ID).kept == nil {
 				s.noteShared(t.View, x, rule, 0)
 			}

@@ -22,15 +22,8 @@ import (
 // their terms, dissolves those of lookalikes, keeps what a rule keeps, and ends what is
 // over a limit.
 type Steward struct {
-	rules    *Policy
-	registry *registry.Registry
-	kernel   Kernel
-	enforcer *enforcer.Enforcer
-	proc     procfs.FS
-	clock    registry.Clock
-	began    uint64 // boottime
-	audit    Audit
-	log      zerolog.Logger
+	o     Options
+	began uint64 // boottime
 
 	unjudged chan tracer.SessionID // opened by an agent's name, not judged yet
 	execs    chan tracer.Identity  // members that have execed, for the keep rules
@@ -53,7 +46,7 @@ type Audit interface{ Add(audit.Record) }
 
 // Options of New.
 type Options struct {
-	Policy   *Policy
+	Rules    *Policy
 	Registry *registry.Registry
 	Kernel   Kernel
 	Enforcer *enforcer.Enforcer
@@ -66,8 +59,7 @@ type Options struct {
 // New makes a steward; attach its hooks.
 func New(o Options) *Steward {
 	return &Steward{
-		rules: o.Policy, registry: o.Registry, kernel: o.Kernel, enforcer: o.Enforcer, proc: o.Proc, clock: o.Clock, audit: o.Audit, log: o.Log,
-		began:    o.Clock.Boottime(),
+		o: o, began: o.Clock.Boottime(),
 		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
 		sessions: make(map[tracer.SessionID]*ruledSession),
 	}
@@ -135,7 +127,7 @@ func (s *Steward) sampled(v registry.View, _ *registry.Look) (after func()) {
 	for x := range v.Sessions() {
 		s.askJudge(x.Info())
 	}
-	over := s.overBudget(v, s.rules.Policy())
+	over := s.overBudget(v, s.o.Rules.Policy())
 	return func() {
 		for _, x := range over {
 			s.EndOver(x)
@@ -146,7 +138,7 @@ func (s *Steward) sampled(v registry.View, _ *registry.Look) (after func()) {
 func (s *Steward) describe(v registry.View, x *registry.Session, d *document.Session) {
 	own := s.of(x.ID())
 	d.RSS = usageOf(v, x).RSS // as max_rss counts it
-	d.Mode, d.Shared, d.WouldEnd = s.rules.ModeOf(x.Info().UID), own.shared, own.wouldEnd
+	d.Mode, d.Shared, d.WouldEnd = s.o.Rules.ModeOf(x.Info().UID), own.shared, own.wouldEnd
 	if own.kept != nil {
 		d.Kept = &document.Kept{Reason: own.kept.Reason, By: own.kept.By, Rule: own.kept.Rule}
 	}
@@ -166,18 +158,18 @@ func (s *Steward) Restore(_ registry.View, x *registry.Session, was registry.Par
 
 // Reload reads the policy file as it is now. If it is refused, nothing changes.
 func (s *Steward) Reload() error {
-	if err := s.registry.Read(func(registry.View) {}); err != nil { // earlier events count under the earlier policy
+	if err := s.o.Registry.Read(func(registry.View) {}); err != nil { // earlier events count under the earlier policy
 		return err
 	}
-	if err := s.rules.reload(s.CarryOut); err != nil {
-		s.log.Error().Err(err).Msg("policy not applied, the previous one stays in force")
+	if err := s.o.Rules.reload(s.CarryOut); err != nil {
+		s.o.Log.Error().Err(err).Msg("policy not applied, the previous one stays in force")
 		return err
 	}
 	s.Apply()
-	d := s.rules.Document()
-	s.log.Info().Str(logging.KeyFile, d.File).Str(logging.KeyMode, d.Mode).Msg("policy applied")
+	d := s.o.Rules.Document()
+	s.o.Log.Info().Str(logging.KeyFile, d.File).Str(logging.KeyMode, d.Mode).Msg("policy applied")
 	if len(d.NeedsRestart) > 0 {
-		s.log.Warn().Strs(logging.KeyKeys, d.NeedsRestart).Msg("needs restart")
+		s.o.Log.Warn().Strs(logging.KeyKeys, d.NeedsRestart).Msg("needs restart")
 	}
 	return nil
 }
@@ -186,14 +178,14 @@ func (s *Steward) Reload() error {
 // so the verdict has to be there a little before.
 func (s *Steward) CarryOut(p *policy.Policy) {
 	wait := p.Wait.Killed.Std()
-	s.enforcer.SetLimit(wait - min(wait/10, time.Second))
+	s.o.Enforcer.SetLimit(wait - min(wait/10, time.Second))
 	s.keeping.Store(len(p.Keep)+len(p.Brokers.Shared) > 0)
 	s.arm(p)
 }
 
 // Apply applies the policy in force to what runs.
 func (s *Steward) Apply() {
-	p := s.rules.Policy()
+	p := s.o.Rules.Policy()
 	s.Reterm()
 	s.FindRunning()
 	s.keepRunning(p)

@@ -46,7 +46,7 @@ func (f *Finder) Session(word string, c access.Caller, verb access.Verb, use fun
 		ask = func(use func(registry.View)) error { return f.o.Registry.ReadFor(c, use) }
 	}
 	err := ask(func(v registry.View) {
-		x, err := v.Find(word, c)
+		x, err := find(v, word, c)
 		if err != nil {
 			refused = err
 			return

@@ -1,20 +1,21 @@
 //go:build linux
 
-package registry
+package lookup
 
 import (
 	"fmt"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
-// Find finds a session by id, else by name: live ones first, then the newest ended one,
+// find finds a session by id, else by name: live ones first, then the newest ended one,
 // and those that the caller may read before others. Among several live ones the
 // caller's own uid is preferred: other users cannot make a name ambiguous for root.
-func (v View) Find(word string, c access.Caller) (*Session, error) {
-	var live, readable, own []*Session
-	var ended, named *Session
+func find(v registry.View, word string, c access.Caller) (*registry.Session, error) {
+	var live, readable, own []*registry.Session
+	var ended, named *registry.Session
 	for _, x := range v.Sorted() {
 		if x.ID().String() == word && (named == nil || named.Closed()) {
 			named = x // an agent's session may have the id of an ended one

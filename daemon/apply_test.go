@@ -28,7 +28,7 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 	}
 	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
 	h := Host{Clock: c, Proc: procfs.FS(tb.TempDir()), Manager: &instance.Manager{}}
-	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: silence{}, rules: defaultRules(c), log: zerolog.Nop()}, Options{})
+	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: new(audit.Log), rules: defaultRules(c), log: zerolog.Nop()}, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.Registry.Run(ctx)
 	tb.Cleanup(func() { cancel(); <-s.Registry.Done() })
@@ -51,13 +51,6 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 		return events
 	}
 }
-
-// silence is an audit log that keeps nothing.
-type silence struct{}
-
-func (silence) Add(audit.Record) {}
-func (silence) Err() error       { return nil }
-func (silence) Close() error     { return nil }
 
 // defaultRules are those of an instance without a policy.
 func defaultRules(c registry.Clock) *rules.Policy {

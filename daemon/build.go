@@ -52,11 +52,11 @@ func (h Host) build(p parts, o Options) *Service {
 		Clock: h.Clock.Monotonic, Limits: h.Limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Redact: r.Redact, Log: log,
 	})
 	steward := rules.New(rules.Options{
-		Rules: r, Registry: own, Kernel: k, Enforcer: e, Proc: h.Proc, Clock: h.Clock, Audit: p.audit, Log: log,
+		Rules: r, Registry: own, Kernel: k, Enforcer: e, Proc: h.Proc, Clock: h.Clock, Audit: p.audit.Add, Log: log,
 	})
 	s.Attribution = attribution.New(attribution.Options{
 		Registry: own, Rules: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Files: cmp.Or(h.Files, "/"), Self: p.self,
-		Clock: h.Clock, Audit: p.audit, Log: log,
+		Clock: h.Clock, Log: log,
 	})
 	held := holdings.New(holdings.Options{
 		Registry: own, Kernel: k, Proc: h.Proc, Clock: h.Clock, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},

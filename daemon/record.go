@@ -15,16 +15,9 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// auditLog is where ends and refusals are recorded; *audit.Log is one.
-type auditLog interface {
-	Add(audit.Record)
-	Err() error
-	Close() error
-}
-
 // openAudit begins to write the audit log of the instance. If it cannot be written, the
 // daemon reports that and continues.
-func openAudit(path string, r *rules.Policy, log zerolog.Logger) auditLog {
+func openAudit(path string, r *rules.Policy, log zerolog.Logger) *audit.Log {
 	failing := func(err error) {
 		if err == nil {
 			log.Warn().Str(logging.KeyPath, path).Msg("audit log is written again")

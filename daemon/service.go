@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
@@ -42,7 +43,7 @@ var DefaultLimits = Limits{
 type parts struct {
 	kernel  Kernel
 	self    tracer.Identity
-	audit   auditLog
+	audit   *audit.Log
 	journal *journal.Journal
 	rules   *rules.Policy
 	bootID  string

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -44,7 +43,6 @@ type Options struct {
 	Files    string          // the root of the host's files
 	Self     tracer.Identity // the daemon
 	Clock    registry.Clock
-	Audit    rules.Audit
 	Log      zerolog.Logger
 }
 
@@ -256,10 +254,7 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 	})
 	a.o.Log.Info().Str(logging.KeySession, into.String()).Uint32(logging.KeyPID, x.PID).Str(logging.KeySource, p.source.String()).
 		Bool(logging.KeyStrong, p.source.Strong()).Int(logging.KeyAdded, n).Msg("brokered work attributed")
-	a.o.Audit.Add(audit.Record{
-		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: fmt.Sprintf("adopted(%v) for session %v", p.source, p.claimant.info.ID),
-		Target: &audit.Target{Session: into.String(), PID: int(x.PID), StartNS: api.U64(x.Start)}, Mode: a.o.Rules.Mode(),
-	})
+	a.o.Steward.Record("broker", audit.Done, fmt.Sprintf("adopted(%v) for session %v", p.source, p.claimant.info.ID), into, x.Identity)
 	a.o.Registry.AskResync(registry.CauseMoved)
 }
 

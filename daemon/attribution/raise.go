@@ -166,8 +166,5 @@ func (a *Attribution) vacate(id tracer.SessionID) {
 		a.o.Log.Error().Err(err).Msg("state of the kernel side not read")
 	}
 	a.o.Registry.Do(func(t registry.Tx) { t.LetGo(id) })
-	a.o.Audit.Add(audit.Record{
-		Time: time.Now().UTC(), Verb: "broker", Decision: audit.Done, Reason: "stronger evidence was found for everything in it",
-		Target: &audit.Target{Session: id.String()}, Mode: a.o.Rules.Mode(),
-	})
+	a.o.Steward.Record("broker", audit.Done, "stronger evidence was found for everything in it", id, tracer.Identity{})
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
@@ -100,7 +99,7 @@ func (s *Steward) judgeAgent(id tracer.SessionID) {
 	}
 	s.reread(id)
 	s.o.Log.Info().Str(logging.KeySession, id.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, info.Root.PID).Msg("agent found")
-	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)))
+	s.Record("agent", audit.Done, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)), id, info.Root)
 }
 
 // dissolve dissolves the session of a lookalike.
@@ -117,7 +116,7 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 		what = fmt.Sprintf("no rule matches comm %q, exe %q", facts.Comm, facts.Exe)
 	}
 	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike released")
-	s.ruled(info, audit.Refused, what)
+	s.Record("agent", audit.Refused, what, info.ID, info.Root)
 	s.o.Registry.Do(func(t registry.Tx) { t.LetGo(info.ID) })
 }
 
@@ -260,14 +259,5 @@ func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	}
 	s.reread(info.ID)
 	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, t.PID).Int(logging.KeyAdded, n).Msg("running agent adopted")
-	s.ruled(info, audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)))
-}
-
-// ruled records the decision about a session for which there is a rule.
-func (s *Steward) ruled(info tracer.SessionInfo, decision, reason string) {
-	s.o.Audit.Add(audit.Record{
-		Time: time.Now().UTC(), Verb: "agent", Decision: decision, Reason: reason,
-		Target: &audit.Target{Session: info.ID.String(), PID: int(info.Root.PID), StartNS: api.U64(info.Root.Start)},
-		Mode:   s.o.Rules.Mode(),
-	})
+	s.Record("agent", audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)), info.ID, info.Root)
 }

@@ -115,7 +115,7 @@ func (s *Steward) EndOver(x Excess) {
 	}
 	if err := s.o.Enforcer.CheckEnd(x.Session, tracer.Identity{}); err != nil {
 		log.Error().Err(err).Msg("over its limit, but not ended: refused")
-		s.o.Audit.Add(audit.Record{
+		s.o.Audit(audit.Record{
 			Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Refused, Reason: err.Error(),
 			Target: &audit.Target{Session: x.Session.String()}, Mode: s.o.Rules.ModeOf(x.UID),
 		})

@@ -110,8 +110,7 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		return
 	}
 	facts := s.RootFacts(id)
-	now := time.Now()
-	rule, shared := p.Keeps(facts, now), p.SharedServer(facts)
+	rule, shared := p.Keeps(facts, time.Now()), p.SharedServer(facts)
 	if rule == nil && shared == nil {
 		return
 	}
@@ -141,9 +140,5 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		return
 	}
 	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("kept by a rule")
-	s.o.Audit.Add(audit.Record{
-		Time: now.UTC(), Verb: access.Keep.String(), Decision: audit.Done,
-		Reason: fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason),
-		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.o.Rules.Mode(),
-	})
+	s.Record(access.Keep.String(), audit.Done, fmt.Sprintf("rule %s (%s): %s", rule.Name, p.Origin(rule), rule.Reason), info.ID, id)
 }

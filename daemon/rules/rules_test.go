@@ -25,10 +25,6 @@ type host struct {
 	file string
 }
 
-type unheard struct{}
-
-func (unheard) Add(audit.Record) {}
-
 // newHost returns a steward that applies a policy.
 func newHost(t *testing.T, policy string) *host {
 	t.Helper()
@@ -39,7 +35,7 @@ func newHost(t *testing.T, policy string) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Steward = New(Options{Rules: p, Registry: f.R, Kernel: f.K, Enforcer: f.Enforcer, Proc: f.Proc, Clock: f.Clock, Audit: unheard{}, Log: f.Log})
+	h.Steward = New(Options{Rules: p, Registry: f.R, Kernel: f.K, Enforcer: f.Enforcer, Proc: f.Proc, Clock: f.Clock, Audit: func(audit.Record) {}, Log: f.Log})
 	f.Run()
 	return h
 }

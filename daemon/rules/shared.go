@@ -4,9 +4,7 @@ package rules
 
 import (
 	"fmt"
-	"time"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -25,11 +23,7 @@ func (s *Steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.P
 		return err
 	}
 	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("shared server moved out of its session")
-	s.o.Audit.Add(audit.Record{
-		Time: time.Now().UTC(), Verb: access.Keep.String(), Decision: audit.Done,
-		Reason: fmt.Sprintf("rule %s (%s): a server of several sessions", rule.Name, p.Origin(rule)),
-		Target: &audit.Target{Session: info.ID.String(), PID: int(id.PID), StartNS: api.U64(id.Start)}, Mode: s.o.Rules.Mode(),
-	})
+	s.Record(access.Keep.String(), audit.Done, fmt.Sprintf("rule %s (%s): a server of several sessions", rule.Name, p.Origin(rule)), info.ID, id)
 	return nil
 }
 

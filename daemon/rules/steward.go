@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -41,9 +42,6 @@ type Kernel interface {
 	Runs(p tracer.Identity, path string) (tracer.Running, error)
 }
 
-// Audit is the audit log.
-type Audit interface{ Add(audit.Record) }
-
 // Options of New.
 type Options struct {
 	Rules    *Policy
@@ -52,7 +50,7 @@ type Options struct {
 	Enforcer *enforcer.Enforcer
 	Proc     procfs.FS
 	Clock    registry.Clock
-	Audit    Audit
+	Audit    func(audit.Record)
 	Log      zerolog.Logger
 }
 
@@ -63,6 +61,15 @@ func New(o Options) *Steward {
 		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
 		sessions: make(map[tracer.SessionID]*ruledSession),
 	}
+}
+
+// Record adds what a rule or a broker decided about a session, and one of its processes unless that
+// is zero, to the audit log.
+func (s *Steward) Record(verb, decision, reason string, id tracer.SessionID, p tracer.Identity) {
+	s.o.Audit(audit.Record{
+		Time: time.Now().UTC(), Verb: verb, Decision: decision, Reason: reason, Mode: s.o.Rules.Mode(),
+		Target: &audit.Target{Session: id.String(), PID: int(p.PID), StartNS: api.U64(p.Start)},
+	})
 }
 
 // Shared is the rule by which a session holds a server of several sessions, "" for any

@@ -34,7 +34,7 @@ var mayImport = map[string]string{
 	"cmd/lineage/view":           "api cmd/lineage/hosts daemon/replay tracer/procfs tui tui/picture",
 	"daemon":                     "api daemon/access daemon/attribution daemon/audit daemon/branch daemon/commands daemon/document daemon/history daemon/holdings daemon/httpapi daemon/instance daemon/journal daemon/leaks daemon/logging daemon/lookup daemon/marks daemon/metrics daemon/plan daemon/privilege daemon/recent daemon/registry daemon/rules daemon/selfcheck daemon/status daemon/stream daemon/watch enforcer enforcer/policy tracer tracer/procfs",
 	"daemon/access":              "api daemon/audit daemon/logging tracer tracer/caught tracer/procfs",
-	"daemon/attribution":         "api daemon/audit daemon/broker daemon/document daemon/logging daemon/registry daemon/rules enforcer lineage/memory tracer tracer/procfs",
+	"daemon/attribution":         "daemon/audit daemon/broker daemon/document daemon/logging daemon/registry daemon/rules enforcer lineage/memory tracer tracer/procfs",
 	"daemon/audit":               "api daemon/document daemon/ownfile enforcer",
 	"daemon/branch":              "api daemon/registry tracer",
 	"daemon/broker":              "tracer/procfs",

@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"crypto/sha256"
+	"slices"
 
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
@@ -54,7 +55,7 @@ func MarksOf(environ []byte) (m Marks) {
 			m.Session = sha256.Sum256(value)
 		case string(name) == "SSH_CONNECTION":
 			m.LocalSSH = local(value)
-		case isCookie(name):
+		case slices.Contains(cookies, string(name)):
 			m.Cookies = append(m.Cookies, Cookie{string(name), sha256.Sum256(value)})
 		default:
 			continue
@@ -62,15 +63,6 @@ func MarksOf(environ []byte) (m Marks) {
 		seen[string(name)] = true
 	}
 	return m
-}
-
-func isCookie(name []byte) bool {
-	for _, c := range cookies {
-		if string(name) == c {
-			return true
-		}
-	}
-	return false
 }
 
 // local reads SSH_CONNECTION: the client's address and port, then the server's.

@@ -104,14 +104,15 @@ const maxWords = 256
 
 // IsClient reports whether a program of that file may ask a broker.
 func IsClient(exe []byte) bool {
-	return isClient[string(exe[bytes.LastIndexByte(exe, '/')+1:])]
+	return byName[string(exe[bytes.LastIndexByte(exe, '/')+1:])] != nil
 }
 
-var isClient = func() map[string]bool {
-	all := make(map[string]bool)
-	for _, c := range clients {
-		for _, name := range c.names {
-			all[name] = true
+// byName has the clients by the names of their files.
+var byName = func() map[string]*client {
+	all := make(map[string]*client)
+	for i := range clients {
+		for _, name := range clients[i].names {
+			all[name] = &clients[i]
 		}
 	}
 	return all
@@ -120,14 +121,10 @@ var isClient = func() map[string]bool {
 // RequestOf reads the command line of a program, whose file is exe. The caller chooses
 // its words: they are a claim, not evidence.
 func RequestOf(exe string, argv []string) (e Request, ok bool) {
-	if len(argv) == 0 {
+	c := byName[path.Base(exe)]
+	if c == nil || len(argv) == 0 {
 		return e, false
 	}
-	i := slices.IndexFunc(clients, func(c client) bool { return slices.Contains(c.names, path.Base(exe)) })
-	if i < 0 {
-		return e, false
-	}
-	c := &clients[i]
 	words := argv[1:min(len(argv), maxWords)]
 	if !c.asks(words) {
 		return e, false

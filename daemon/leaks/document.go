@@ -31,48 +31,35 @@ func growthOf(t *lineage.Trend) api.Growth {
 	return d
 }
 
-// Room is what is left of something, by its name.
+// Room is what is left of something, in bytes or in processes.
 type Room struct {
-	what    string
-	left    float64
-	perHour float64
+	what      string
+	processes bool
+	left      float64
 }
 
-// exhausts finds what is used up first.
-func exhausts(d *api.Leak, rooms ...Room) {
+// exhausts finds what is used up first: what the host has, or a limit of the session.
+func exhausts(d *api.Leak, info tracer.SessionInfo, host []Room) {
 	if !d.Growth.Known {
 		return
 	}
+	rooms := slices.Clone(host)
+	if info.MaxRSS != 0 {
+		rooms = append(rooms, Room{"max_rss", false, float64(info.MaxRSS) - float64(d.RSSBytes)})
+	}
+	if info.MaxProcesses != 0 {
+		rooms = append(rooms, Room{"max_processes", true, float64(info.MaxProcesses) - float64(info.Live+info.Unreaped)})
+	}
 	for _, r := range rooms {
-		if hours, ok := lineage.HoursUntil(r.left, r.perHour); ok && (d.HoursToExhaustion == nil || hours < *d.HoursToExhaustion) {
+		perHour := *d.Growth.BytesPerHour
+		if r.processes {
+			perHour = *d.Growth.ProcessesPerHour
+		}
+		if hours, ok := lineage.HoursUntil(r.left, perHour); ok && (d.HoursToExhaustion == nil || hours < *d.HoursToExhaustion) {
 			d.HoursToExhaustion, d.Exhausts = &hours, r.what
 		}
 	}
 }
-
-// limitsOf are what a session can use up: its own limits, and what the host has.
-func limitsOf(d *api.Leak, info tracer.SessionInfo, host []Room) (rooms []Room) {
-	if !d.Growth.Known {
-		return nil
-	}
-	processes, rss := *d.Growth.ProcessesPerHour, *d.Growth.BytesPerHour
-	for _, r := range host {
-		r.perHour = map[string]float64{whatMemory: rss, whatPIDs: processes}[r.what]
-		rooms = append(rooms, r)
-	}
-	if info.MaxRSS != 0 {
-		rooms = append(rooms, Room{"max_rss", float64(info.MaxRSS) - float64(d.RSSBytes), rss})
-	}
-	if info.MaxProcesses != 0 {
-		rooms = append(rooms, Room{"max_processes", float64(info.MaxProcesses) - float64(info.Live+info.Unreaped), processes})
-	}
-	return rooms
-}
-
-const (
-	whatMemory = "memory"
-	whatPIDs   = "pids"
-)
 
 // Rooms is what the host has left: MemAvailable of /proc/meminfo, and the PIDs
 // that no task has. What cannot be read is left out.
@@ -84,7 +71,7 @@ func Rooms(proc procfs.FS) (rooms []Room) {
 	for line := range strings.Lines(text("meminfo")) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == "MemAvailable:" {
 			if kb, err := strconv.ParseUint(f[1], 10, 53); err == nil {
-				rooms = append(rooms, Room{what: whatMemory, left: float64(kb) * 1024})
+				rooms = append(rooms, Room{"memory", false, float64(kb) * 1024})
 			}
 		}
 	}
@@ -92,7 +79,7 @@ func Rooms(proc procfs.FS) (rooms []Room) {
 	if f := strings.Fields(text("loadavg")); err == nil && len(f) > 3 {
 		_, tasks, _ := strings.Cut(f[3], "/")
 		if n, err := strconv.ParseUint(tasks, 10, 32); err == nil {
-			rooms = append(rooms, Room{what: whatPIDs, left: float64(most) - float64(n)})
+			rooms = append(rooms, Room{"pids", true, float64(most) - float64(n)})
 		}
 	}
 	return rooms
@@ -127,7 +114,7 @@ func (g *Growth) Session(v registry.View, x *registry.Session, held resources.He
 	slices.SortFunc(d.Commands, func(a, b api.LeakCommand) int {
 		return cmp.Or(cmp.Compare(b.RSSBytes, a.RSSBytes), cmp.Compare(b.Processes, a.Processes), cmp.Compare(a.Comm, b.Comm))
 	})
-	exhausts(&d, limitsOf(&d, x.Info(), rooms)...)
+	exhausts(&d, x.Info(), rooms)
 	if h := document.Holds(held, nil); h != nil {
 		d.Ports, d.Locks = h.Ports, h.Locks
 	}
@@ -153,6 +140,6 @@ func (g *Growth) Host(v registry.View, rooms []Room) *api.Leak {
 			d.Leftovers += n.Live
 		}
 	}
-	exhausts(d, limitsOf(d, tracer.SessionInfo{}, rooms)...)
+	exhausts(d, tracer.SessionInfo{}, rooms)
 	return d
 }

@@ -30,21 +30,6 @@ type grown struct {
 	commands map[string]*lineage.Trend
 }
 
-// usage is a sum over processes.
-type usage struct {
-	processes int
-	rss       uint64
-}
-
-func (u *usage) add(p *lineage.Seen) {
-	u.processes++
-	u.rss += p.RSS
-}
-
-func (u *usage) at(now uint64) lineage.Usage {
-	return lineage.Usage{At: now, Processes: u.processes, RSS: u.rss}
-}
-
 // Hooks get the looks.
 func (g *Growth) Hooks() *registry.Hooks {
 	return &registry.Hooks{Sampled: func(_ registry.View, l *registry.Look) func() {
@@ -61,49 +46,43 @@ func (g *Growth) sample(now uint64, seen []lineage.Seen) {
 	if !g.host.Due(now) && (g.full || !slices.ContainsFunc(seen, fresh)) {
 		return
 	}
-	var host usage
-	sessions := make(map[tracer.SessionID]map[string]*usage)
+	host := lineage.Usage{At: now, Processes: len(seen)}
+	sessions := make(map[tracer.SessionID]map[string]*lineage.Usage)
 	for i := range seen {
 		p := &seen[i]
-		host.add(p)
+		host.RSS += p.RSS
 		if p.Session == 0 {
 			continue
 		}
 		commands := sessions[p.Session]
 		if commands == nil {
-			commands = make(map[string]*usage)
+			commands = make(map[string]*lineage.Usage)
 			sessions[p.Session] = commands
 		}
 		comm, _, _ := bytes.Cut(p.Comm, []byte{0})
 		u := commands[string(comm)]
 		if u == nil {
-			u = new(usage)
+			u = &lineage.Usage{At: now}
 			commands[string(comm)] = u
 		}
-		u.add(p)
+		u.Processes++
+		u.RSS += p.RSS
 	}
-	g.host.Add(host.at(now))
+	g.host.Add(host)
 	maps.DeleteFunc(g.sessions, func(id tracer.SessionID, s *grown) bool {
-		maps.DeleteFunc(s.commands, func(comm string, _ *lineage.Trend) bool {
-			gone := sessions[id][comm] == nil
-			if gone {
-				g.kept--
-			}
-			return gone
-		})
-		gone := sessions[id] == nil
-		if gone {
-			g.kept--
-		}
-		return gone
+		maps.DeleteFunc(s.commands, func(comm string, _ *lineage.Trend) bool { return sessions[id][comm] == nil })
+		return sessions[id] == nil
 	})
-	g.full = false
+	g.kept, g.full = 0, false
+	for _, s := range g.sessions {
+		g.kept += 1 + len(s.commands)
+	}
 	for id, commands := range sessions {
 		g.session(id, now, commands)
 	}
 }
 
-func (g *Growth) session(id tracer.SessionID, now uint64, commands map[string]*usage) {
+func (g *Growth) session(id tracer.SessionID, now uint64, commands map[string]*lineage.Usage) {
 	s := g.sessions[id]
 	if s == nil {
 		if !g.room() {
@@ -115,10 +94,10 @@ func (g *Growth) session(id tracer.SessionID, now uint64, commands map[string]*u
 		s = &grown{commands: make(map[string]*lineage.Trend)}
 		g.sessions[id] = s
 	}
-	var all usage
+	all := lineage.Usage{At: now}
 	for comm, u := range commands {
-		all.processes += u.processes
-		all.rss += u.rss
+		all.Processes += u.Processes
+		all.RSS += u.RSS
 		t := s.commands[comm]
 		if t == nil {
 			if !g.room() {
@@ -127,9 +106,9 @@ func (g *Growth) session(id tracer.SessionID, now uint64, commands map[string]*u
 			t = new(lineage.Trend)
 			s.commands[comm] = t
 		}
-		t.Add(u.at(now))
+		t.Add(*u)
 	}
-	s.Add(all.at(now))
+	s.Add(all)
 }
 
 // Full reports whether the last look had more than is kept.

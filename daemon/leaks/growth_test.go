@@ -44,7 +44,7 @@ func TestGrowthIsBounded(t *testing.T) {
 func TestExhausts(t *testing.T) {
 	processes, rss := 120.0, 120*float64(1<<20)
 	d := api.Leak{RSSBytes: 26 << 20, Growth: api.Growth{Known: true, ProcessesPerHour: &processes, BytesPerHour: &rss}}
-	host := []Room{{what: whatMemory, left: 1200 << 20}, {what: whatPIDs, left: 12768}}
+	host := []Room{{"memory", false, 1200 << 20}, {"pids", true, 12768}}
 	for _, tt := range []struct {
 		info  tracer.SessionInfo
 		hours float64
@@ -56,7 +56,7 @@ func TestExhausts(t *testing.T) {
 		{tracer.SessionInfo{MaxProcesses: 87, Live: 27, Unreaped: 30}, 0.25, "max_processes"}, // a zombie counts
 	} {
 		d.HoursToExhaustion = nil
-		if exhausts(&d, limitsOf(&d, tt.info, host)...); d.HoursToExhaustion == nil || *d.HoursToExhaustion != tt.hours || d.Exhausts != tt.what {
+		if exhausts(&d, tt.info, host); d.HoursToExhaustion == nil || *d.HoursToExhaustion != tt.hours || d.Exhausts != tt.what {
 			t.Errorf("%+v: %v hours to %s", tt.info, d.HoursToExhaustion, d.Exhausts)
 		}
 	}

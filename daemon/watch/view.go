@@ -3,7 +3,7 @@
 package watch
 
 import (
-	"container/heap"
+	"cmp"
 	"slices"
 	"sort"
 	"sync"
@@ -37,8 +37,8 @@ type view struct {
 	procs    map[lineage.ID]*shownProcess
 	sessions map[tracer.SessionID]*shownSession
 	status   api.WatchStatus
-	told     uint64 // revision of status
-	exited   leavers
+	told     uint64          // revision of status
+	exited   []leaver        // the one that is due first comes first
 	ended    []*shownSession // lately
 	wake     chan struct{}   // closed with the next revision
 }
@@ -84,20 +84,7 @@ type leaver struct {
 	process *shownProcess
 }
 
-// leavers is a heap: the one that is due first comes first.
-type leavers []leaver
-
-func (l leavers) Len() int           { return len(l) }
-func (l leavers) Less(i, j int) bool { return l[i].due < l[j].due }
-func (l leavers) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-func (l *leavers) Push(x any)        { *l = append(*l, x.(leaver)) }
-func (l *leavers) Pop() any {
-	last := len(*l) - 1
-	x := (*l)[last]
-	(*l)[last] = leaver{}
-	*l = (*l)[:last]
-	return x
-}
+func (l leaver) compare(due uint64) int { return cmp.Compare(l.due, due) }
 
 func newView() *view {
 	return &view{wake: make(chan struct{}), procs: make(map[lineage.ID]*shownProcess), sessions: make(map[tracer.SessionID]*shownSession)}
@@ -207,7 +194,8 @@ func (v *view) update(u *update) {
 	if due != p.due {
 		p.due, p.recent = due, due > v.time
 		if p.recent {
-			heap.Push(&v.exited, leaver{due, p})
+			i, _ := slices.BinarySearchFunc(v.exited, due, leaver.compare)
+			v.exited = slices.Insert(v.exited, i, leaver{due, p})
 		}
 	}
 	v.settle(p, true)
@@ -304,13 +292,14 @@ func (v *view) close(s *shownSession) {
 
 // expire removes what exited or ended long ago.
 func (v *view) expire() {
-	for len(v.exited) > 0 && (v.exited[0].due <= v.time || len(v.exited) > viewExited) {
-		x := heap.Pop(&v.exited).(leaver)
-		if x.process.due == x.due {
+	gone := 0
+	for ; gone < len(v.exited) && (v.exited[gone].due <= v.time || len(v.exited)-gone > viewExited); gone++ {
+		if x := v.exited[gone]; x.process.due == x.due {
 			x.process.recent = false
 			v.settle(x.process, false)
 		}
 	}
+	v.exited = slices.Delete(v.exited, 0, gone)
 	v.ended = slices.DeleteFunc(v.ended, func(s *shownSession) bool {
 		if s.due > v.time {
 			return false

@@ -243,12 +243,12 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 	if k := slices.Index(p.claimant.asked, p.asked); k >= 0 {
 		p.claimant.requests[k].Found = true // for the candidates that follow
 	}
-	container := a.containerName(x)
+	name, _ := a.container(x) // docker's
 	a.o.Registry.Do(func(t registry.Tx) {
 		if s := t.Session(p.claimant.info.ID); s != nil {
 			a.found(t.View, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
-				Ends: a.ends(p), Observed: !a.ends(p) && a.wouldEnd(p.source), At: a.o.Clock.Boottime(), Container: container, Terminal: x.terminal && !p.source.Strong(),
+				Ends: a.ends(p), Observed: !a.ends(p) && a.wouldEnd(p.source), At: a.o.Clock.Boottime(), Container: cmp.Or(name, broker.ShortID(x.place.Container)), Terminal: x.terminal && !p.source.Strong(),
 			})
 		}
 	})

@@ -3,7 +3,6 @@
 package attribution
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,16 +72,6 @@ func (a *Attribution) container(x *candidate) (name string, created time.Time) {
 		return strings.TrimPrefix(record.Name, "/"), record.Created
 	}
 	return "", created
-}
-
-// containerName is docker's name of the container that a process is in, else the
-// container's id; "" if it is in none.
-func (a *Attribution) containerName(x *candidate) string {
-	if x.place.Container == "" {
-		return ""
-	}
-	name, _ := a.container(x)
-	return cmp.Or(name, broker.ShortID(x.place.Container))
 }
 
 // decodeRoots decodes a file that only root can have written. Any process chooses its working

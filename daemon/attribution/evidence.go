@@ -143,24 +143,10 @@ func (a *Attribution) prove(x *candidate, all []claimant, takes []string) *proof
 		}
 		return slices.Contains(takes, word)
 	}
-	if p := a.byToken(x, all); p != nil && allowed(p.source) {
-		return p
-	}
-	for _, find := range []func(*candidate, *claimant) *proof{a.byUnit, a.byContainer} {
-		for i := range all {
-			if p := find(x, &all[i]); p != nil && allowed(p.source) {
-				return p
-			}
+	for _, find := range []func(*candidate, []claimant) *proof{a.byToken, a.byUnit, a.byContainer, a.bySocket, a.byCookie, a.byPosix} {
+		if p := find(x, all); p != nil && allowed(p.source) {
+			return p
 		}
-	}
-	if p := a.bySocket(x, all); p != nil && allowed(p.source) {
-		return p
-	}
-	if p := a.byCookie(x, all); p != nil && allowed(p.source) {
-		return p
-	}
-	if p := a.byPosix(x, all); p != nil && allowed(p.source) {
-		return p
 	}
 	return a.byGroup(x, all, allowed)
 }
@@ -195,42 +181,42 @@ func (a *Attribution) byToken(x *candidate, all []claimant) *proof {
 	return nil
 }
 
-func (a *Attribution) byUnit(x *candidate, c *claimant) *proof {
-	if x.place.Unit == "" || c.over {
-		return nil
-	}
-	for k := range c.requests {
-		e := &c.requests[k]
-		if e.Unit != x.place.Unit || x.Start < e.Asked {
-			continue
-		}
-		// The host's own units are for root to end, a user's for that user.
-		if x.place.User < 0 && e.UID != 0 || x.place.User >= 0 && x.place.User != int(e.UID) {
-			continue
-		}
-		// A timer, a path or Restart= may have begun the process much later.
-		if made, ok := a.made(x.place); ok && e.within(made, true) {
-			return &proof{c, tracer.SourceUnit, c.asked[k], e.Client}
+// byRequest accepts the first request of a live session that matches.
+func byRequest(all []claimant, source tracer.Source, matches func(*request) bool) *proof {
+	for i := range all {
+		c := &all[i]
+		for k := range c.requests {
+			if e := &c.requests[k]; !c.over && matches(e) {
+				return &proof{c, source, c.asked[k], e.Client}
+			}
 		}
 	}
 	return nil
 }
 
-func (a *Attribution) byContainer(x *candidate, c *claimant) *proof {
-	if x.place.Container == "" || c.over {
-		return nil
-	}
-	for k := range c.requests {
-		e := &c.requests[k]
-		if !e.NewContainer || e.Container == "" || e.UID != 0 || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, true) {
-			continue
+func (a *Attribution) byUnit(x *candidate, all []claimant) *proof {
+	return byRequest(all, tracer.SourceUnit, func(e *request) bool {
+		if e.Unit == "" || e.Unit != x.place.Unit || x.Start < e.Asked {
+			return false
+		}
+		// The host's own units are for root to end, a user's for that user.
+		if x.place.User < 0 && e.UID != 0 || x.place.User >= 0 && x.place.User != int(e.UID) {
+			return false
+		}
+		// A timer, a path or Restart= may have begun the process much later.
+		made, ok := a.made(x.place)
+		return ok && e.within(made, true)
+	})
+}
+
+func (a *Attribution) byContainer(x *candidate, all []claimant) *proof {
+	return byRequest(all, tracer.SourceContainer, func(e *request) bool {
+		if x.place.Container == "" || !e.NewContainer || e.Container == "" || e.UID != 0 || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, true) {
+			return false
 		}
 		name, created := a.container(x)
-		if name == e.Container && uint64(created.Sub(a.o.Clock.Zero())) >= e.Asked {
-			return &proof{c, tracer.SourceContainer, c.asked[k], e.Client}
-		}
-	}
-	return nil
+		return name == e.Container && uint64(created.Sub(a.o.Clock.Zero())) >= e.Asked
+	})
 }
 
 // bySocket accepts what a broker forked soon after a member asked it. That the request

@@ -52,11 +52,11 @@ func TestUnitBeforeRequest(t *testing.T) {
 	}
 	asked := uint64(time.Minute - time.Second)
 	e := request{Request: broker.Request{Unit: "lngtest.service"}, Asked: asked}
-	c := &claimant{requests: []request{e}, asked: []*request{&e}}
+	all := []claimant{{requests: []request{e}, asked: []*request{&e}}}
 	for start, want := range map[uint64]bool{asked - 1: false, asked: true, asked + 1: true} {
 		x := &candidate{place: broker.Place{Unit: "lngtest.service", User: -1}}
 		x.Start = start
-		if got := a.byUnit(x, c) != nil; got != want {
+		if got := a.byUnit(x, all) != nil; got != want {
 			t.Errorf("begun %d ns after the request: %v", int64(start)-int64(asked), got)
 		}
 	}

@@ -68,7 +68,7 @@ func atEnd(v registry.View, info *tracer.SessionInfo, its *held) resources.Held 
 	all := its.looked
 	all.Ports = slices.DeleteFunc(slices.Clone(all.Ports), func(p resources.Port) bool { return !untilEnd(v, info, p.Holder) })
 	all.Locks = slices.DeleteFunc(slices.Clone(all.Locks), func(l resources.Lock) bool { return !untilEnd(v, info, l.Holder) })
-	all.Ports = its.sockets.heldAt(all.Ports, info.EndedAt)
+	all.Ports = its.sockets.held(all.Ports, info.EndedAt)
 	return all
 }
 

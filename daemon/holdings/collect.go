@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -42,8 +43,7 @@ func (h *Holdings) CollectBefore(id tracer.SessionID) {
 	}
 }
 
-// collect reads what the members of a session hold now, and hands it to the registry's
-// goroutine.
+// collect reads what the members of a session hold now.
 func (h *Holdings) collect(id tracer.SessionID, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -53,7 +53,11 @@ func (h *Holdings) collect(id tracer.SessionID, limit time.Duration) {
 		h.o.Log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("ports and locks not read")
 		return
 	}
-	now := h.reader.Of(ctx, ids)
+	h.found(id, h.reader.Of(ctx, ids), began)
+}
+
+// found hands what a look at a session found to the registry's goroutine.
+func (h *Holdings) found(id tracer.SessionID, now resources.Held, began uint64) {
 	h.o.Registry.Do(func(t registry.Tx) {
 		if s := t.Session(id); s != nil {
 			t.Refresh(s)

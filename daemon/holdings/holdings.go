@@ -140,7 +140,7 @@ func (h *Holdings) Restore(_ registry.View, s *registry.Session, was registry.Pa
 func (h *Holdings) Held(_ registry.View, s *registry.Session) (all resources.Held) {
 	if its := h.sessions[s.ID()]; its != nil {
 		all = its.looked
-		all.Ports = its.sockets.held(all.Ports)
+		all.Ports = its.sockets.held(all.Ports, latest)
 	}
 	return all
 }

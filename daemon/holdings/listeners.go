@@ -95,7 +95,7 @@ func (h *Holdings) rehouse(v registry.View) {
 		before := v.Chain(k.home)
 		for _, id := range before {
 			if its := h.sessions[id]; its != nil {
-				its.sockets.remove(k)
+				delete(its.sockets.open, k.id)
 				v.Changed(id)
 			}
 		}

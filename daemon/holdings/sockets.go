@@ -3,6 +3,7 @@
 package holdings
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -45,9 +46,6 @@ func (s *sockets) add(k *socket) {
 	}
 }
 
-// remove removes a socket whose process is in another session now.
-func (s *sockets) remove(k *socket) { delete(s.open, k.id) }
-
 // close notes that a socket was closed, and reports whether it was in the set.
 func (s *sockets) close(k *socket, at uint64) bool {
 	if s.open[k.id] != k {
@@ -82,19 +80,9 @@ func (s *sockets) closedSince(p *resources.Port, began uint64) bool {
 	return slices.ContainsFunc(s.closed, func(k *socket) bool { return k.closed >= began && k.port.Same(p) }) && !s.isOpen(p)
 }
 
-// held adds the open ports to those that a look found.
-func (s *sockets) held(looked []resources.Port) []resources.Port {
-	ports := slices.Clone(looked)
-	for _, k := range s.open {
-		ports = k.addTo(ports)
-	}
-	slices.SortFunc(ports, resources.ComparePorts)
-	return ports
-}
-
 // numbers returns the ports that a look found and those that are open, in ascending order.
 func (s *sockets) numbers(looked []resources.Port) (all []int) {
-	for _, p := range s.held(looked) {
+	for _, p := range s.held(looked, latest) {
 		if n := int(p.Local.Port()); n != 0 && !slices.Contains(all, n) {
 			all = append(all, n)
 		}
@@ -103,10 +91,16 @@ func (s *sockets) numbers(looked []resources.Port) (all []int) {
 	return all
 }
 
-// heldAt adds those that were open at a time. What was closed before, if only a moment, is not held:
-// a server that tries an address closes it again.
-func (s *sockets) heldAt(looked []resources.Port, at uint64) []resources.Port {
-	ports := s.held(looked)
+// latest is later than any close.
+const latest = math.MaxUint64
+
+// held adds to the ports that a look found those that were open at a time. What was closed before, if
+// only a moment, is not held: a server that tries an address closes it again.
+func (s *sockets) held(looked []resources.Port, at uint64) []resources.Port {
+	ports := slices.Clone(looked)
+	for _, k := range s.open {
+		ports = k.addTo(ports)
+	}
 	for _, k := range s.closed {
 		if k.closed >= at {
 			ports = k.addTo(ports)

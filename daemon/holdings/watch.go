@@ -188,11 +188,6 @@ func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before readi
 			delete(now, p)
 		}
 	}
-	h.o.Registry.Do(func(t registry.Tx) {
-		if s := t.Session(id); s != nil {
-			t.Refresh(s)
-			h.Note(t.View, s, held, began)
-		}
-	})
+	h.found(id, held, began)
 	return reading{now, held}
 }

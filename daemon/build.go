@@ -40,11 +40,11 @@ import (
 func (h Host) build(p parts, o Options) *Service {
 	k, r, log := p.kernel, p.rules, p.log
 	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.Clock.Monotonic, Proc: h.Proc, Hold: h.Hold})
-	own := registry.New(registry.Options{
+	reg := registry.New(registry.Options{
 		Kernel: k, Enforcer: e, Clock: h.Clock, Proc: h.Proc, Log: log, Hidden: selfcheck.Hidden, Period: h.Period,
 	})
 	s := &Service{
-		host: h, parts: p, Rules: r, Registry: own, Enforcer: e, linger: o.Ephemeral,
+		host: h, parts: p, Rules: r, Registry: reg, Enforcer: e, linger: o.Ephemeral,
 		stopping: make(chan struct{}), start: new(status.Start),
 	}
 	s.Access = access.New(access.Options{
@@ -52,29 +52,29 @@ func (h Host) build(p parts, o Options) *Service {
 		Clock: h.Clock.Monotonic, Limits: h.Limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Redact: r.Redact, Log: log,
 	})
 	steward := rules.New(rules.Options{
-		Rules: r, Registry: own, Kernel: k, Enforcer: e, Proc: h.Proc, Clock: h.Clock, Audit: p.audit.Add, Log: log,
+		Rules: r, Registry: reg, Kernel: k, Enforcer: e, Proc: h.Proc, Clock: h.Clock, Audit: p.audit.Add, Log: log,
 	})
 	s.Attribution = attribution.New(attribution.Options{
-		Registry: own, Rules: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Files: cmp.Or(h.Files, "/"), Self: p.self,
+		Registry: reg, Rules: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Files: cmp.Or(h.Files, "/"), Self: p.self,
 		Clock: h.Clock, Log: log,
 	})
 	held := holdings.New(holdings.Options{
-		Registry: own, Kernel: k, Proc: h.Proc, Clock: h.Clock, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},
+		Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},
 		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() }, Every: h.HeldPeriod, Log: log,
 	})
 	s.selfCheck = selfcheck.New(selfcheck.Options{
-		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: p.self, Registry: own, Clock: h.Clock, Proc: h.Proc, Log: log,
+		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: p.self, Registry: reg, Clock: h.Clock, Proc: h.Proc, Log: log,
 	})
 	s.Ring = recent.New(h.Clock.Boottime()/1000, recent.Size)
-	s.Recorder = history.New(own, s.Ring, p.journal, p.bootID, h.Clock, r.Redact, log)
+	s.Recorder = history.New(reg, s.Ring, p.journal, p.bootID, h.Clock, r.Redact, log)
 	archive := history.NewArchive(s.Recorder, s.Access, k)
-	find := lookup.New(lookup.Options{Registry: own, Access: s.Access, Kernel: k, Proc: h.Proc, Clock: h.Clock})
+	find := lookup.New(lookup.Options{Registry: reg, Access: s.Access, Kernel: k, Proc: h.Proc, Clock: h.Clock})
 	lines := stream.Lines{
 		Stall: h.Limits.Stall, Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Clock: h.Clock, Tally: &stream.Tally{}, Log: log,
 	}
 	started, growth := time.Now().UTC(), new(leaks.Growth)
 	s.status = status.New(status.Options{
-		Registry: own, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Kernel: k, Tally: lines.Tally,
+		Registry: reg, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Kernel: k, Tally: lines.Tally,
 		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start,
 	},
 		r.Degraded, s.selfCheck.Degraded,
@@ -84,33 +84,33 @@ func (h Host) build(p parts, o Options) *Service {
 		status.Failing("privileges were not given up", func() error { return s.start.CapabilitiesErr }),
 		status.Failing("capabilities are missing", func() error { return s.start.Lacking }),
 	)
-	said := marks.New(marks.Options{Registry: own, Kernel: k, Proc: h.Proc, Clock: h.Clock, Policy: r.Policy})
-	feed := watch.New(watch.Options{Lines: lines, Registry: own, Find: find, Status: s.status.Watched})
+	claims := marks.New(marks.Options{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Policy: r.Policy})
+	feed := watch.New(watch.Options{Lines: lines, Registry: reg, Find: find, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
-		Registry: own, Access: s.Access, Enforcer: e, Kernel: k, Proc: h.Proc, Find: find, Archive: archive, Holdings: held,
-		Plans:    plan.New(plan.Options{Registry: own, Find: find, Enforcer: e, Kernel: k, Holdings: held, Proc: h.Proc, Clock: h.Clock}),
-		Branches: branch.New(own, k), Marks: said,
+		Registry: reg, Access: s.Access, Enforcer: e, Kernel: k, Proc: h.Proc, Find: find, Archive: archive, Holdings: held,
+		Plans:    plan.New(plan.Options{Registry: reg, Find: find, Enforcer: e, Kernel: k, Holdings: held, Proc: h.Proc, Clock: h.Clock}),
+		Branches: branch.New(reg, k), Marks: claims,
 		Events: stream.New(stream.Options{
-			Lines: lines, Registry: own, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
+			Lines: lines, Registry: reg, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
 		Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution, Growth: growth,
 		SelfCheck: s.selfCheck, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
 	hooks := []*registry.Hooks{
-		said.Hooks(), held.Hooks(), commands.New(own, k, h.Proc).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(),
+		claims.Hooks(), held.Hooks(), commands.New(reg, k, h.Proc).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(),
 		feed.Hooks(), s.Recorder.Hooks(), {Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner},
 	}
 	if h.Reversed {
 		slices.Reverse(hooks)
 	}
-	own.Attach(hooks...)
+	reg.Attach(hooks...)
 	s.Jobs = []func(context.Context){
-		func(ctx context.Context) { e.Run(ctx, own.Judged) }, own.Look, held.Run,
+		func(ctx context.Context) { e.Run(ctx, reg.Judged) }, reg.Look, held.Run,
 		func(ctx context.Context) { reloadOn(ctx, h.Hup, steward, h.Manager) },
 		func(ctx context.Context) { guard(ctx, k, h.Proc, p.self.PID, steward.FindRunning, p.log) },
 		steward.JudgeAgents, steward.KeepByRule, func(context.Context) { steward.Apply() },
-		s.Attribution.Run, feed.Run, said.Run,
+		s.Attribution.Run, feed.Run, claims.Run,
 	}
 	steward.CarryOut(r.Policy())
 	return s

@@ -117,7 +117,7 @@ func (a *Attribution) Run(ctx context.Context) {
 
 // judge judges processes, the oldest first: their descendants are entered with them.
 func (a *Attribution) judge(met []tracer.Process) {
-	all, beside := a.claimants()
+	all, companions := a.claimants()
 	if len(all) == 0 {
 		return
 	}
@@ -133,12 +133,12 @@ func (a *Attribution) judge(met []tracer.Process) {
 	}
 	for i := range all {
 		if j := a.cookieSets[all[i].info.ID]; j != nil {
-			all[i].cookies = j.own
+			all[i].cookies = j.inside
 		}
 	}
 	for i := range met {
 		t := &met[i]
-		if t.Session != 0 && !beside[t.Session] || a.taken(t) {
+		if t.Session != 0 && !companions[t.Session] || a.taken(t) {
 			continue
 		}
 		x, ok := a.read(t)
@@ -166,8 +166,8 @@ func (a *Attribution) taken(t *tracer.Process) bool {
 
 // claimants are the sessions that outsiders may work for, and the companion sessions
 // whose members are there on weak evidence.
-func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]bool) {
-	beside = make(map[tracer.SessionID]bool)
+func (a *Attribution) claimants() (all []claimant, companions map[tracer.SessionID]bool) {
+	companions = make(map[tracer.SessionID]bool)
 	err := a.o.Registry.Read(func(v registry.View) {
 		for id := range a.cookieSets {
 			if x := v.Session(id); x == nil || x.Closed() {
@@ -177,7 +177,7 @@ func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]b
 		for x := range v.Sessions() {
 			its := a.of(x.ID())
 			if its.For != 0 && its.Weak && !x.Closed() && x.Info().State == tracer.StateActive {
-				beside[x.ID()] = true
+				companions[x.ID()] = true
 			}
 			if x.Info().Kept || its.For != 0 || x.Closed() && !its.awaits() {
 				continue
@@ -197,7 +197,7 @@ func (a *Attribution) claimants() (all []claimant, beside map[tracer.SessionID]b
 	if err != nil {
 		return nil, nil
 	}
-	return all, beside
+	return all, companions
 }
 
 // ends reports whether that evidence is enough to end a process with the session for

@@ -321,7 +321,7 @@ func (a *Attribution) byPosix(x *candidate, all []claimant) *proof {
 // cookieSet holds the variables by which one session's members can be known.
 type cookieSet struct {
 	outside map[broker.Cookie]bool // that the processes around it have too
-	own     map[broker.Cookie]bool
+	inside  map[broker.Cookie]bool
 }
 
 const maxCookies = 16 // of one session
@@ -330,7 +330,7 @@ const maxCookies = 16 // of one session
 func (a *Attribution) readCookies(t *tracer.Process, info *tracer.SessionInfo) {
 	j := a.cookieSets[info.ID]
 	if j == nil {
-		j = &cookieSet{outside: make(map[broker.Cookie]bool), own: make(map[broker.Cookie]bool)}
+		j = &cookieSet{outside: make(map[broker.Cookie]bool), inside: make(map[broker.Cookie]bool)}
 		a.cookieSets[info.ID] = j
 		for _, id := range []tracer.Identity{a.o.Self, info.Owner, info.Root} {
 			for _, c := range a.cookies(id) {
@@ -342,9 +342,9 @@ func (a *Attribution) readCookies(t *tracer.Process, info *tracer.SessionInfo) {
 		switch {
 		case t.Identity == info.Root:
 			j.outside[c] = true
-			delete(j.own, c)
-		case !j.outside[c] && len(j.own) < maxCookies:
-			j.own[c] = true
+			delete(j.inside, c)
+		case !j.outside[c] && len(j.inside) < maxCookies:
+			j.inside[c] = true
 		}
 	}
 }

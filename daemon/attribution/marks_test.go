@@ -34,7 +34,7 @@ func TestCookiesOfSurroundings(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.readCookies(&tracer.Process{Identity: tracer.Identity{PID: child, Start: 1}}, &info)
-		if its := a.cookieSets[info.ID].own[broker.Cookie{Name: "BUILD_ID", Value: broker.SumOf(who)}]; its != (pid == 6) {
+		if its := a.cookieSets[info.ID].inside[broker.Cookie{Name: "BUILD_ID", Value: broker.SumOf(who)}]; its != (pid == 6) {
 			t.Errorf("the variable of the %s counts: %v", who, its)
 		}
 	}

@@ -135,19 +135,19 @@ func (a *Attribution) weigh(v registry.View, id tracer.SessionID) {
 	if x == nil || !a.of(id).Weak {
 		return
 	}
-	beside := a.of(id)
-	if v.Session(beside.For) == nil {
+	companion := a.of(id)
+	if v.Session(companion.For) == nil {
 		return
 	}
-	s := a.of(beside.For)
+	s := a.of(companion.For)
 	if s.Overflow || slices.ContainsFunc(s.Found, func(job attributed) bool { return job.Session == id && !job.Source.Strong() }) {
 		return
 	}
-	err := a.o.Kernel.SetTerms(id, tracer.SessionSpec{Grace: x.Info().Grace, KeepOnRootExit: true, For: beside.For})
+	err := a.o.Kernel.SetTerms(id, tracer.SessionSpec{Grace: x.Info().Grace, KeepOnRootExit: true, For: companion.For})
 	if err != nil {
 		return // it is ending
 	}
-	beside.Weak = false
+	companion.Weak = false
 	v.Save(x)
 	v.Changed(id)
 }

@@ -46,13 +46,13 @@ func (h *Holdings) concluding(v registry.View, s *registry.Session, report *api.
 		return true
 	}
 	its.looking = true
-	output, own, owner := its.output, h.cameFrom(v, info.ID), info.Owner
+	output, family, owner := its.output, h.cameFrom(v, info.ID), info.Owner
 	limit := time.Duration(0)
 	if report.Ended != nil {
 		limit = h.o.PortsWait()
 	}
 	go h.o.Registry.Guard(func() {
-		a := h.look(before, output, own, owner, limit)
+		a := h.look(before, output, family, owner, limit)
 		h.o.Registry.Do(func(t registry.Tx) {
 			its.looking, its.after = false, a
 			t.Conclude(info.ID)
@@ -84,16 +84,16 @@ func untilEnd(v registry.View, info *tracer.SessionInfo, holder tracer.Identity)
 // those nested in it, and those that hold processes handed over by these, kept or as
 // the work of brokers.
 func (h *Holdings) cameFrom(v registry.View, id tracer.SessionID) map[tracer.SessionID]bool {
-	own := map[tracer.SessionID]bool{id: true}
-	for n := 0; n < len(own); {
-		n = len(own)
+	family := map[tracer.SessionID]bool{id: true}
+	for n := 0; n < len(family); {
+		n = len(family)
 		for x := range v.Sessions() {
-			if own[x.Info().Parent] || slices.ContainsFunc(h.o.Origins, func(from Origin) bool { return own[from(v, x)] }) {
-				own[x.ID()] = true
+			if family[x.Info().Parent] || slices.ContainsFunc(h.o.Origins, func(from Origin) bool { return family[from(v, x)] }) {
+				family[x.ID()] = true
 			}
 		}
 	}
-	return own
+	return family
 }
 
 // look reads the state of ports, locks and output, once no listener is left on the
@@ -101,7 +101,7 @@ func (h *Holdings) cameFrom(v registry.View, id tracer.SessionID) map[tracer.Ses
 // have the output are named: others got it from the process that started the session,
 // and share it by right. Likewise a lock that the owner has open too is left out: the
 // members inherited it.
-func (h *Holdings) look(before resources.Held, output string, own map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
+func (h *Holdings) look(before resources.Held, output string, family map[tracer.SessionID]bool, owner tracer.Identity, wait time.Duration) *aftermath {
 	a := &aftermath{held: before, unknown: before.Unknown}
 	ctx, cancel := context.WithTimeout(context.Background(), wait+collectAside)
 	defer cancel()
@@ -130,7 +130,7 @@ func (h *Holdings) look(before resources.Held, output string, own map[tracer.Ses
 	if output == "" {
 		return a
 	}
-	left, err := members(h.o.Kernel, own)
+	left, err := members(h.o.Kernel, family)
 	if err == nil {
 		a.writers, err = h.reader.Writers(ctx, output, left)
 	}

@@ -102,12 +102,12 @@ func (g *Growth) Session(v registry.View, x *registry.Session, held resources.He
 	if why := v.Record(x).Kept; why != nil {
 		d.Reason, d.KeptBy, d.KeepRule = why.Reason, why.By, why.Rule
 	}
-	own := g.sessions[x.ID()]
-	if own == nil {
-		own = new(grown)
+	its := g.sessions[x.ID()]
+	if its == nil {
+		its = new(grown)
 	}
-	d.Growth = growthOf(&own.Trend)
-	for comm, t := range own.commands {
+	d.Growth = growthOf(&its.Trend)
+	for comm, t := range its.commands {
 		last := t.Last()
 		d.Commands = append(d.Commands, api.LeakCommand{Comm: comm, Processes: last.Processes, RSSBytes: last.RSS, Growth: growthOf(t)})
 	}

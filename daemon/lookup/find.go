@@ -14,7 +14,7 @@ import (
 // and those that the caller may read before others. Among several live ones the
 // caller's own uid is preferred: other users cannot make a name ambiguous for root.
 func find(v registry.View, word string, c access.Caller) (*registry.Session, error) {
-	var live, readable, own []*registry.Session
+	var live, readable, mine []*registry.Session
 	var ended, named *registry.Session
 	for _, x := range v.Sorted() {
 		if x.ID().String() == word && (named == nil || named.Closed()) {
@@ -23,24 +23,24 @@ func find(v registry.View, word string, c access.Caller) (*registry.Session, err
 		if x.Info().Name != word || word == "" {
 			continue
 		}
-		mine := access.Decide(c, access.Read, v.Scope(x)).Allow
+		may := access.Decide(c, access.Read, v.Scope(x)).Allow
 		switch {
-		case !x.Closed() && mine:
+		case !x.Closed() && may:
 			readable = append(readable, x)
 			if x.Info().UID == c.UID {
-				own = append(own, x)
+				mine = append(mine, x)
 			}
 		case !x.Closed():
 			live = append(live, x)
-		case mine || ended == nil:
+		case may || ended == nil:
 			ended = x
 		}
 	}
 	switch {
 	case named != nil:
 		return named, nil
-	case len(own) == 1:
-		return own[0], nil
+	case len(mine) == 1:
+		return mine[0], nil
 	case len(readable) > 1:
 		e := api.NewError(api.CodeAmbiguous, fmt.Sprintf("session %q: %d sessions have that name", word, len(readable)), "use the id")
 		for _, x := range readable {

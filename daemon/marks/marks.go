@@ -105,10 +105,10 @@ func (m *Marks) forked(v registry.View, s *registry.Session, ev *tracer.Event) {
 	if b == nil || len(b.open)+len(b.past) == 0 {
 		return
 	}
-	said, above := v.Graph().Claim(ev.Creator)
+	claim, above := v.Graph().Claim(ev.Creator)
 	agent := ev.Creator
 	if !b.named(agent) {
-		if said != nil && len(said.Calls) > 0 {
+		if claim != nil && len(claim.Calls) > 0 {
 			return
 		}
 		for range maxSteps {
@@ -123,8 +123,8 @@ func (m *Marks) forked(v registry.View, s *registry.Session, ev *tracer.Event) {
 		return
 	}
 	ev.Claim = &lineage.Claim{Calls: calls}
-	if said != nil {
-		ev.Claim.Trace = said.Trace
+	if claim != nil {
+		ev.Claim.Trace = claim.Trace
 	}
 }
 

@@ -96,8 +96,8 @@ func (m *Marks) read(ctx context.Context) {
 		}
 		err = m.o.Registry.Update(func(t registry.Tx) {
 			c := &lineage.Claim{Trace: *trace}
-			if said, _ := t.Graph().Claim(p.id); said != nil {
-				c.Calls = said.Calls
+			if claim, _ := t.Graph().Claim(p.id); claim != nil {
+				c.Calls = claim.Calls
 			}
 			ev := tracer.Event{Type: tracer.EventTrace, Time: m.o.Clock.Boottime(), Process: p.id, Session: p.session, Claim: c}
 			if n, known := t.Graph().Node(p.id); known {

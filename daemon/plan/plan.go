@@ -41,8 +41,8 @@ type Options struct {
 
 // Planner makes plans and remembers them. It may be used from any goroutine.
 type Planner struct {
-	o    Options
-	said plans
+	o      Options
+	recent plans
 }
 
 // New makes a planner.
@@ -88,7 +88,7 @@ func (p *Planner) Check(token string, id tracer.SessionID) error {
 // CheckMembers is Check for processes that were already found.
 func (p *Planner) CheckMembers(token string, of Subject, now []tracer.Process) (err error) {
 	why := "it is unknown or has expired"
-	if n := p.said.find(token, of, p.o.Clock.Monotonic()); n != nil {
+	if n := p.recent.find(token, of, p.o.Clock.Monotonic()); n != nil {
 		var run map[tracer.Identity]command
 		if !of.Root.IsZero() {
 			run, err = registry.Ask(p.o.Registry, func(v registry.View) map[tracer.Identity]command { return commandsOf(v.Graph(), now) })
@@ -212,7 +212,7 @@ func (p *Planner) MakeFor(ctx context.Context, of Subject, find func(tracer.Sess
 	p.o.Find.Enrich(c, shown...)
 	if d.RefusedBy == "" && len(now) > 0 {
 		n.token = token(of, now, held)
-		p.said.add(n)
+		p.recent.add(n)
 		d.Token = n.token
 	}
 	return nil

@@ -71,10 +71,9 @@ func (r *Registry) conclude(s *Session) {
 		Str(logging.KeyVerdict, string(s.report.Verdict)).Str(logging.KeyWhy, s.report.VerdictWhy).
 		Int(logging.KeyKilled, s.report.Killed).Int(logging.KeyLeft, s.report.Left).Int(logging.KeyFreed, len(s.report.PortsFreed)).
 		Int(logging.KeyBusy, len(s.report.PortsBusy)).Float64(logging.KeyDuration, s.report.DurationMS).Msg("session ended")
-	if !s.told {
+	if s.written == nil {
 		r.counts.meter.over(s.report.EndReason, string(s.report.Verdict), r.took(s))
 		close(s.over)
-		s.told = true
 	}
 	s.written = s.result
 	if empty {

@@ -22,8 +22,8 @@ func newMeter() Meter {
 	return Meter{Resyncs: make(map[Cause]uint64), Ends: make(map[metrics.End]uint64)}
 }
 
-// told counts events that were published to readers.
-func (m *Meter) told(events []tracer.Event) {
+// published counts events that were published to readers.
+func (m *Meter) published(events []tracer.Event) {
 	for i := range events {
 		if t := int(events[i].Type); t < len(m.Events) {
 			m.Events[t]++

@@ -210,7 +210,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 			ev.Claim, _ = r.graph.Claim(ev.Process)
 		}
 	}
-	r.counts.meter.told(batch)
+	r.counts.meter.published(batch)
 	r.view().publish(batch...)
 	for id := range r.watch {
 		r.o.Enforcer.Watch(id)

@@ -95,6 +95,6 @@ func (p *sampler) settleDoubts() {
 		missed = append(missed, tracer.Event{Type: tracer.EventLost, Time: r.o.Clock.Boottime(), Count: n})
 	}
 	r.doubts.all, r.doubts.dropped = nil, 0
-	r.counts.meter.told(missed)
+	r.counts.meter.published(missed)
 	r.view().publish(missed...)
 }

@@ -45,7 +45,6 @@ type Session struct {
 	heard      uint64        // of the registry, at that time
 	report     *api.Report   // with a verdict
 	over       chan struct{} // closed with the first verdict
-	told       bool          // over is closed
 	closed     bool          // the kernel's record is released
 
 	usage

@@ -138,8 +138,8 @@ func (s *Steward) wouldEnd(x Excess) bool {
 func (s *Steward) noteWouldEnd(x Excess) {
 	s.o.Registry.Do(func(t registry.Tx) {
 		if held := t.Session(x.Session); held != nil {
-			own := s.of(x.Session)
-			own.wouldEnd = append(own.wouldEnd, x.Cause.String())
+			its := s.of(x.Session)
+			its.wouldEnd = append(its.wouldEnd, x.Cause.String())
 			t.Save(held)
 		}
 	})

@@ -29,9 +29,9 @@ func (s *Steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.P
 
 // noteShared notes that a session holds a server of several sessions.
 func (s *Steward) noteShared(v registry.View, x *registry.Session, rule *policy.Shared, from tracer.SessionID) {
-	own := s.of(x.ID())
-	own.kept = &Kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
-	own.shared = rule.Name
+	its := s.of(x.ID())
+	its.kept = &Kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
+	its.shared = rule.Name
 	v.Save(x)
 	v.Changed(x.ID())
 }

@@ -91,12 +91,12 @@ type ruledSession struct {
 
 // of returns what is remembered of a held session.
 func (s *Steward) of(id tracer.SessionID) *ruledSession {
-	own := s.sessions[id]
-	if own == nil {
-		own = new(ruledSession)
-		s.sessions[id] = own
+	its := s.sessions[id]
+	if its == nil {
+		its = new(ruledSession)
+		s.sessions[id] = its
 	}
-	return own
+	return its
 }
 
 // Hooks are what the rules attach to the registry.
@@ -116,8 +116,8 @@ func (s *Steward) Hooks() *registry.Hooks {
 
 // Origin is the session from which the members of a session were kept, 0: none.
 func (s *Steward) Origin(_ registry.View, x *registry.Session) tracer.SessionID {
-	if own := s.sessions[x.ID()]; own != nil && own.kept != nil {
-		return own.kept.From
+	if its := s.sessions[x.ID()]; its != nil && its.kept != nil {
+		return its.kept.From
 	}
 	return 0
 }
@@ -143,24 +143,24 @@ func (s *Steward) sampled(v registry.View, _ *registry.Look) (after func()) {
 }
 
 func (s *Steward) describe(v registry.View, x *registry.Session, d *document.Session) {
-	own := s.of(x.ID())
+	its := s.of(x.ID())
 	d.RSS = usageOf(v, x).RSS // as max_rss counts it
-	d.Mode, d.Shared, d.WouldEnd = s.o.Rules.ModeOf(x.Info().UID), own.shared, own.wouldEnd
-	if own.kept != nil {
-		d.Kept = &document.Kept{Reason: own.kept.Reason, By: own.kept.By, Rule: own.kept.Rule}
+	d.Mode, d.Shared, d.WouldEnd = s.o.Rules.ModeOf(x.Info().UID), its.shared, its.wouldEnd
+	if its.kept != nil {
+		d.Kept = &document.Kept{Reason: its.kept.Reason, By: its.kept.By, Rule: its.kept.Rule}
 	}
 }
 
 // Remember implements [registry.Persistent].
 func (s *Steward) Remember(_ registry.View, x *registry.Session) []registry.Part {
-	own := s.of(x.ID())
-	return []registry.Part{{Name: "would_end", Value: own.wouldEnd}, {Name: "kept", Value: own.kept}}
+	its := s.of(x.ID())
+	return []registry.Part{{Name: "would_end", Value: its.wouldEnd}, {Name: "kept", Value: its.kept}}
 }
 
 // Restore implements [registry.Persistent].
 func (s *Steward) Restore(_ registry.View, x *registry.Session, was registry.Parts) error {
-	own := s.of(x.ID())
-	return errors.Join(was.Decode("would_end", &own.wouldEnd), was.Decode("kept", &own.kept))
+	its := s.of(x.ID())
+	return errors.Join(was.Decode("would_end", &its.wouldEnd), was.Decode("kept", &its.kept))
 }
 
 // Reload reads the policy file as it is now. If it is refused, nothing changes.

@@ -28,19 +28,19 @@ const (
 // since its last line. The registry's goroutine never waits for a reader: it does not
 // take the lock.
 type view struct {
-	mu       sync.RWMutex
-	time     uint64 // boottime of the picture
-	rev      uint64
-	floor    uint64 // removals up to this revision are not in the log
-	log      []item // by revision
-	size     int    // processes and sessions in the picture
-	procs    map[lineage.ID]*shownProcess
-	sessions map[tracer.SessionID]*shownSession
-	status   api.WatchStatus
-	told     uint64          // revision of status
-	exited   []leaver        // the one that is due first comes first
-	ended    []*shownSession // lately
-	wake     chan struct{}   // closed with the next revision
+	mu        sync.RWMutex
+	time      uint64 // boottime of the picture
+	rev       uint64
+	floor     uint64 // removals up to this revision are not in the log
+	log       []item // by revision
+	size      int    // processes and sessions in the picture
+	procs     map[lineage.ID]*shownProcess
+	sessions  map[tracer.SessionID]*shownSession
+	status    api.WatchStatus
+	statusRev uint64          // revision of status
+	exited    []leaver        // the one that is due first comes first
+	ended     []*shownSession // lately
+	wake      chan struct{}   // closed with the next revision
 }
 
 // item is a change: of a process, of a session, or of the status if it is of neither.
@@ -137,7 +137,7 @@ func (v *view) publish(b *batch) {
 	v.expire()
 	if !sameStatus(v.status, b.status) {
 		v.status = b.status
-		v.told = v.add(item{})
+		v.statusRev = v.add(item{})
 	}
 	v.compact()
 	if v.rev != before {
@@ -153,7 +153,7 @@ func (v *view) restart() {
 	v.floor = v.rev
 	clear(v.procs)
 	clear(v.sessions)
-	v.told = v.add(item{})
+	v.statusRev = v.add(item{})
 }
 
 // add gives a change its revision.
@@ -317,7 +317,7 @@ func (v *view) current(it *item) bool {
 	case it.session != nil:
 		return it.session.in && it.session.rev == it.rev
 	}
-	return it.rev == v.told
+	return it.rev == v.statusRev
 }
 
 // compact drops outdated items from the log, if they are most of it.

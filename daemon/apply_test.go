@@ -27,8 +27,12 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 		tb.Fatal(err)
 	}
 	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
+	policy, err := rules.Load("", false, c)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	h := Host{Clock: c, Proc: procfs.FS(tb.TempDir()), Manager: &instance.Manager{}}
-	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: new(audit.Log), rules: defaultRules(c), log: zerolog.Nop()}, Options{})
+	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: new(audit.Log), rules: policy, log: zerolog.Nop()}, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go s.Registry.Run(ctx)
 	tb.Cleanup(func() { cancel(); <-s.Registry.Done() })
@@ -50,15 +54,6 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 		}
 		return events
 	}
-}
-
-// defaultRules are those of an instance without a policy.
-func defaultRules(c registry.Clock) *rules.Policy {
-	r, err := rules.Load("", false, c)
-	if err != nil {
-		panic(err)
-	}
-	return r
 }
 
 // TestApplyAllocates: nothing is allocated for forks and exits in steady state.

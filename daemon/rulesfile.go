@@ -9,18 +9,11 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
-	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
-// loadRules reads the policy of an instance. The host's is in /etc.
-func loadRules(i instance.Instance, o Options, c registry.Clock) (*rules.Policy, error) {
-	path, must := policyFile(i, o)
-	return rules.Load(path, must, c)
-}
-
-// policyFile returns the path of an instance's policy, "" if there is none. must: the
+// policyFile returns the path of an instance's policy, "" if there is none. The host's is in /etc. must: the
 // path was named by a user.
 func policyFile(i instance.Instance, o Options) (path string, must bool) {
 	if o.Policy == "" && i.Socket == api.DefaultSocket {

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
@@ -53,7 +54,7 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 		}
 	}
 	good()
-	r, err := loadRules(i, Options{Policy: file}, registry.Clock{})
+	r, err := rules.Load(file, true, registry.Clock{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 		t.Errorf("level %d", o.Level)
 	}
 	os.WriteFile(file, []byte("version: 1\ndaemon: {level: 2, log_level: warn}\n"), 0o644)
-	if r, err = loadRules(i, Options{Policy: file}, registry.Clock{}); err != nil {
+	if r, err = rules.Load(file, true, registry.Clock{}); err != nil {
 		t.Fatal(err)
 	}
 	if o.begin(r.Started()); o.Level != 2 || r.LogLevel() != zerolog.WarnLevel {

@@ -141,7 +141,8 @@ func (h Host) Serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	if err != nil {
 		return err
 	}
-	r, err := loadRules(i, o, h.Clock)
+	path, must := policyFile(i, o)
+	r, err := rules.Load(path, must, h.Clock)
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,12 @@
 package holdings
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -49,7 +51,12 @@ type Holdings struct {
 	o      Options
 	reader *resources.Reader
 	ending chan tracer.SessionID // asks for what it holds now
-	watch  watch
+	work   pace.Work
+
+	newSession chan struct{} // ends the wait for one
+	// read is of Run. A member that has not used a CPU since it was read holds what it held, so only the
+	// others are read.
+	read map[tracer.SessionID]reading
 
 	// These belong to the registry's goroutine.
 	sessions map[tracer.SessionID]*held // those that have not ended
@@ -72,10 +79,10 @@ func New(o Options) *Holdings {
 		o.PortsWait = policy.Default().Wait.Ports.Std
 	}
 	h := &Holdings{
-		o: o, reader: resources.New(string(o.Proc), o.Kernel.Identify), ending: make(chan tracer.SessionID, 64),
+		o: o, reader: resources.New(string(o.Proc), o.Kernel.Identify), ending: make(chan tracer.SessionID, 64), newSession: make(chan struct{}, 1),
 		sessions: make(map[tracer.SessionID]*held), open: make(map[uint64]*socket),
 	}
-	h.watch = newWatch(h)
+	h.work = pace.Work{Least: cmp.Or(o.Every, period), Share: share, Elsewhere: h.reader.CPUElsewhere}
 	return h
 }
 
@@ -119,7 +126,10 @@ func (h *Holdings) opened(_ registry.View, s *registry.Session) {
 	if output, err := h.reader.Output(s.Info().Root); err == nil && output != "" {
 		its.output = output
 	}
-	h.watch.wake()
+	select {
+	case h.newSession <- struct{}{}:
+	default:
+	}
 }
 
 // Remember implements [registry.Persistent].

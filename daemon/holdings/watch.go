@@ -3,12 +3,10 @@
 package holdings
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -23,14 +21,6 @@ const (
 	limit = time.Second
 )
 
-// watch looks at sessions. A member that has not used a CPU since it was read holds what it held, so
-// only the others are read.
-type watch struct {
-	work   pace.Work
-	opened chan struct{} // there is a new session
-	read   map[tracer.SessionID]reading
-}
-
 // reading is the members of a session, with the CPU time that they had used when they were read, and
 // what they held then.
 type reading struct {
@@ -38,29 +28,16 @@ type reading struct {
 	held resources.Held
 }
 
-func newWatch(h *Holdings) watch {
-	work := pace.Work{Least: cmp.Or(h.o.Every, period), Share: share, Elsewhere: h.reader.CPUElsewhere}
-	return watch{work: work, opened: make(chan struct{}, 1)}
-}
-
-// wake begins a pass if the watch waits for a session.
-func (w *watch) wake() {
-	select {
-	case w.opened <- struct{}{}:
-	default:
-	}
-}
-
 // Run looks until ctx is done. Without a session it waits for one.
 func (h *Holdings) Run(ctx context.Context) {
 	for {
-		h.watch.work.Begin()
+		h.work.Begin()
 		some := h.pass(ctx)
-		rest := time.NewTimer(h.watch.work.End())
+		rest := time.NewTimer(h.work.End())
 		again := h.wait(ctx, rest.C, nil)
 		rest.Stop()
 		if again && !some {
-			again = h.wait(ctx, nil, h.watch.opened)
+			again = h.wait(ctx, nil, h.newSession)
 		}
 		if !again {
 			return
@@ -88,7 +65,7 @@ func (h *Holdings) wait(ctx context.Context, rest <-chan time.Time, opened <-cha
 func (h *Holdings) pass(ctx context.Context) bool {
 	active, around := h.active()
 	if len(active) == 0 {
-		h.watch.read = nil
+		h.read = nil
 		return false
 	}
 	now, err := h.cpuOf(active, around)
@@ -96,8 +73,8 @@ func (h *Holdings) pass(ctx context.Context) bool {
 		h.o.Log.Error().Err(err).Msg("ports and locks not read")
 		return true
 	}
-	before := h.watch.read
-	h.watch.read = make(map[tracer.SessionID]reading, len(active))
+	before := h.read
+	h.read = make(map[tracer.SessionID]reading, len(active))
 	for _, id := range active {
 		select {
 		case ending := <-h.ending: // it does not wait for sessions that continue
@@ -107,7 +84,7 @@ func (h *Holdings) pass(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return true
 		}
-		h.watch.read[id] = h.reread(ctx, id, before[id], now[id])
+		h.read[id] = h.reread(ctx, id, before[id], now[id])
 	}
 	return true
 }

@@ -87,7 +87,7 @@ func (m *Marks) read(ctx context.Context) {
 		if buffer == nil {
 			buffer = make([]byte, maxEnviron)
 		}
-		trace, err := m.boundedTrace(p.id, buffer)
+		trace, err := procfs.Bounded(m.o.Proc.Key(p.id.PID), func() (*lineage.Trace, error) { return m.traceOf(p.id, buffer), nil })
 		if errors.Is(err, procfs.ErrStuck) {
 			buffer = nil // it may still be written to
 		}
@@ -111,33 +111,23 @@ func (m *Marks) read(ctx context.Context) {
 	}
 }
 
-// boundedTrace is traceOf, as long as [procfs.Bounded] allows; nil without a valid variable.
-func (m *Marks) boundedTrace(id tracer.Identity, buffer []byte) (*lineage.Trace, error) {
-	return procfs.Bounded(m.o.Proc.Key(id.PID), func() (*lineage.Trace, error) {
-		if t, ok := m.traceOf(id, buffer); ok {
-			return &t, nil
-		}
-		return nil, nil
-	})
-}
-
-// traceOf reads the variable of a process. Nothing else of its environment is kept.
-func (m *Marks) traceOf(id tracer.Identity, buffer []byte) (lineage.Trace, bool) {
+// traceOf reads the variable of a process, nil if it has no valid one. Nothing else of its environment
+// is kept.
+func (m *Marks) traceOf(id tracer.Identity, buffer []byte) *lineage.Trace {
 	f, err := os.Open(m.o.Proc.Path(id.PID, "environ"))
 	if err != nil {
-		return lineage.Trace{}, false
+		return nil
 	}
 	defer f.Close()
 	n, _ := io.ReadFull(f, buffer)
 	defer clear(buffer[:n])
 	t, ok := Parse(variable(buffer[:n], "TRACEPARENT"))
-	if !ok {
-		return t, false
-	}
 	// The file was opened by PID: was it still this process?
-	now, err := m.o.Kernel.Identify(id.PID)
+	if now, err := m.o.Kernel.Identify(id.PID); !ok || err != nil || now != id {
+		return nil
+	}
 	t.From = id
-	return t, err == nil && now == id
+	return &t
 }
 
 // variable is the first value of a name, as for getenv(3).

@@ -79,17 +79,7 @@ func (v View) Chain(id tracer.SessionID) (chain []tracer.SessionID) {
 
 // Within reports whether a session is ancestor or nested in it.
 func (v View) Within(id, ancestor tracer.SessionID) bool {
-	for range MaxDepth {
-		if id == ancestor {
-			return true
-		}
-		s := v.r.sessions[id]
-		if s == nil || s.info.Parent == 0 {
-			return false
-		}
-		id = s.info.Parent
-	}
-	return false
+	return slices.Contains(v.Chain(id), ancestor)
 }
 
 // Family is a session and those nested in it.

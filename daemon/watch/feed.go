@@ -167,16 +167,8 @@ func (f *Feed) changed(v registry.View, id tracer.SessionID) {
 	if f.stale == nil {
 		return
 	}
-	for range registry.MaxDepth {
-		if id == 0 {
-			return
-		}
+	for _, id := range v.Chain(id) {
 		f.stale[id] = true
-		x := v.Session(id)
-		if x == nil {
-			return
-		}
-		id = x.Info().Parent
 	}
 }
 

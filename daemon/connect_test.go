@@ -164,10 +164,8 @@ func TestConnectErrors(t *testing.T) {
 
 // TestEphemeralStays: it stays while it has a session, and exits after the last.
 func TestEphemeralStays(t *testing.T) {
-	w := newWorld(t)
-	if err := w.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	w := daemontest.New(t)
+	w.Halt()
 	const linger = 50 * time.Millisecond
 	w.Options.Ephemeral = linger
 	w.Start()
@@ -191,7 +189,7 @@ func TestEphemeralStays(t *testing.T) {
 // TestEphemeralWithoutDirectory: an ephemeral daemon takes the kernel side down even if
 // the directory of its socket was removed.
 func TestEphemeralWithoutDirectory(t *testing.T) {
-	w := newWorld(t, func(w *daemontest.Daemon) {
+	w := daemontest.New(t, func(w *daemontest.Daemon) {
 		w.Socket = filepath.Join(w.Dir, "run", "s")
 		w.Options.Ephemeral = 50 * time.Millisecond
 	})

@@ -15,7 +15,7 @@ import (
 // TestOwnerStoppedLate: an owner that stops while its session ends is continued when the
 // session is over. It has to report the result.
 func TestOwnerStoppedLate(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(60_000)})
 	w.K.Fork(100, 101, "lngtest-child")
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.IgnoreTerm = true })

@@ -91,7 +91,7 @@ func TestPanics(t *testing.T) {
 	} {
 		t.Run(method, func(t *testing.T) {
 			k := &breaking{}
-			w := newWorld(t, func(w *daemontest.Daemon) {
+			w := daemontest.New(t, func(w *daemontest.Daemon) {
 				k.Kernel = w.K
 				w.Host.Open = func(tracer.Options) (daemon.Kernel, error) { w.K.Reopen(); return k, nil }
 			})

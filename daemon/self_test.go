@@ -16,7 +16,7 @@ import (
 // self_protect is applied at a start, reported, and removed at a start that does not
 // ask for it.
 func TestSelfProtection(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy("self_protect: true\n"))
+	p := daemontest.New(t, daemontest.WithPolicy("self_protect: true\n"))
 	p.K.Feature.Refuses = tracer.RefuserFmodRet
 	if st := p.Status(); !p.K.SelfProtected() || !st.SelfProtect || st.RefusesForks != "fmod_ret" || len(st.Degraded) != 0 {
 		t.Errorf("asked for: %v, status %+v", p.K.SelfProtected(), st)

@@ -35,14 +35,12 @@ func (k *watched) Close() error {
 // A closed descriptor may belong to another file by the time it is used.
 func TestNobodyAsksAClosedKernel(t *testing.T) {
 	k := &watched{}
-	w := newWorld(t, func(w *daemontest.Daemon) {
+	w := daemontest.New(t, func(w *daemontest.Daemon) {
 		k.Kernel = w.K
 		w.Host.Open = func(tracer.Options) (daemon.Kernel, error) { return k, nil }
 	})
 	w.Session("user", 100, api.NewSession{})
-	if err := w.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	w.Halt()
 	if !k.closed.Load() || k.late.Load() > 0 {
 		t.Errorf("closed %v, %d questions after that", k.closed.Load(), k.late.Load())
 	}

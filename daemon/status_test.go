@@ -82,7 +82,7 @@ func until(t *testing.T, c *net.UnixConn, field string) []string {
 func TestManager(t *testing.T) {
 	c := listenTo(t)
 	hup := make(chan os.Signal)
-	w := newWorld(t, func(w *daemontest.Daemon) {
+	w := daemontest.New(t, func(w *daemontest.Daemon) {
 		w.Host.Manager = &instance.Manager{Present: true, Watchdog: 30 * time.Millisecond}
 		w.Host.Hup = hup
 	})
@@ -106,16 +106,14 @@ func TestManager(t *testing.T) {
 	}
 	until(t, c, "STATUS=level 4, observe, 0 sessions; degraded: one READY=1")
 
-	if err := w.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	w.Halt()
 	until(t, c, "STOPPING=1")
 }
 
 // No watchdog message may be sent while the registry's goroutine is stuck.
 func TestManagerStuckOwner(t *testing.T) {
 	c := listenTo(t)
-	w := newWorld(t, func(w *daemontest.Daemon) {
+	w := daemontest.New(t, func(w *daemontest.Daemon) {
 		w.Host.Manager = &instance.Manager{Present: true, Watchdog: 3 * time.Millisecond}
 	})
 	until(t, c, "WATCHDOG=1")

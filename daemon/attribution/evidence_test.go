@@ -28,19 +28,11 @@ func (k *held) Identify(uint32) (tracer.Identity, error) { return k.by, nil }
 // What procfs said of a PID is dropped if the PID was reused meanwhile.
 func TestPIDChangesHands(t *testing.T) {
 	proc := procfs.FS(t.TempDir())
-	for name, text := range map[string]string{
+	procfstest.Files(t, proc.Path(300, ""), map[string]string{
 		"stat":    "300 (x) S 20 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0",
 		"cgroup":  "0::/lngtest\n",
 		"environ": "BUILD_ID=7\x00",
-	} {
-		path := proc.Path(300, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	is, was := tracer.Identity{PID: 300, Start: 2}, tracer.Identity{PID: 300, Start: 1}
 	b := &Attribution{o: Options{Kernel: &held{kerneltest.New(), is}, Proc: proc}}
 	for name, told := range map[string]func(id tracer.Identity) bool{

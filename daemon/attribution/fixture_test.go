@@ -16,9 +16,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// work is a world in which members hand work to others.
+// work is a daemon in which members hand work to others.
 type work struct {
-	*world
+	*daemontest.Daemon
 	s      *api.Session
 	hidden bool // no walk over the host
 }
@@ -26,7 +26,7 @@ type work struct {
 // newWork makes a session of the user, with the root 100.
 func newWork(t *testing.T, policy string) *work {
 	t.Helper()
-	w := &work{world: newWorld(t, daemontest.WithPolicy(policy), filesInDir)}
+	w := &work{Daemon: daemontest.New(t, daemontest.WithPolicy(policy), filesInDir)}
 	w.s = w.Session("user", 100, api.NewSession{Name: "work", GraceMS: daemontest.MS(0)})
 	return w
 }
@@ -93,9 +93,7 @@ func (w *work) walk() {
 	w.Helper()
 	for range 2 { // the second is handed over after the first was taken
 		w.K.AllRead()
-		if _, err := w.Service.Registry.Resync(registry.CauseNone); err != nil {
-			w.Fatal(err)
-		}
+		w.Resync(registry.CauseNone)
 		w.Until(func() bool { return !w.Service.Attribution.Busy() })
 	}
 }

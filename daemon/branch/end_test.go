@@ -20,9 +20,9 @@ import (
 // household is a session of the user: 100 has started 101 and 105. 101 has started 102,
 // which is dead and has started 103. 105 is a sibling of the branch of 101, and has
 // started 106.
-func household(t *testing.T, options ...daemontest.Option) (w *world, s *api.Session, dead string) {
+func household(t *testing.T, options ...daemontest.Option) (w *daemontest.Daemon, s *api.Session, dead string) {
 	t.Helper()
-	w = newWorld(t, options...)
+	w = daemontest.New(t, options...)
 	s = w.Session("user", 100, api.NewSession{Name: "household", GraceMS: daemontest.MS(0)})
 	for _, p := range []struct{ creator, pid uint32 }{{100, 101}, {101, 102}, {102, 103}, {100, 105}, {105, 106}} {
 		w.K.Fork(p.creator, p.pid, fmt.Sprintf("lngtest-%d", p.pid))
@@ -36,7 +36,7 @@ func household(t *testing.T, options ...daemontest.Option) (w *world, s *api.Ses
 }
 
 // alive are those of the PIDs that live.
-func (w *world) alive(pids ...uint32) (all []uint32) {
+func alive(w *daemontest.Daemon, pids ...uint32) (all []uint32) {
 	for _, pid := range pids {
 		if p := w.K.Proc(pid); p != nil && !p.Dead {
 			all = append(all, pid)
@@ -100,7 +100,7 @@ func TestBranchRefused(t *testing.T) {
 
 // A member may not end processes of another uid in a session that is not its user's.
 func TestBranchOfAnotherUID(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("root", 100, api.NewSession{})
 	for pid, creator := range map[uint32]uint32{101: 100, 105: 100} {
 		w.K.Fork(creator, pid, "lngtest-user")
@@ -113,12 +113,12 @@ func TestBranchOfAnotherUID(t *testing.T) {
 	if e := w.Do("105", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeDenied); !strings.Contains(e.Message, "pid 102 runs as uid 0") {
 		t.Errorf("%+v", e)
 	}
-	if alive := w.alive(100, 101, 102, 105); len(alive) != 4 || len(w.K.Signals()) != 0 || w.K.Proc(101).Session.String() != s.ID {
+	if alive := alive(w, 100, 101, 102, 105); len(alive) != 4 || len(w.K.Signals()) != 0 || w.K.Proc(101).Session.String() != s.ID {
 		t.Errorf("alive: %v, signals: %v, 101 in %v", alive, w.K.Signals(), w.K.Proc(101).Session)
 	}
 	w.K.Exit(102, 0)
 	daemontest.Into[api.Report](w.Do("105", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	if alive := w.alive(100, 101, 105); !slices.Equal(alive, []uint32{100, 105}) {
+	if alive := alive(w, 100, 101, 105); !slices.Equal(alive, []uint32{100, 105}) {
 		t.Errorf("alive: %v", alive)
 	}
 }
@@ -139,7 +139,7 @@ func (k *joining) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 // The guards are asked again right before the first signal: a process that must not be
 // ended may join the branch after the first time, while the branch is separated.
 func TestBranchJoinedMeanwhile(t *testing.T) {
-	enter := func(w *world, from tracer.SessionID, pid uint32) {
+	enter := func(w *daemontest.Daemon, from tracer.SessionID, pid uint32) {
 		w.K.Edit(pid, func(p *kerneltest.Proc) { p.Flags = 0 })
 		if err := w.K.Enter(from, w.K.Proc(pid).Identity, w.K.Proc(101).Identity, tracer.SourceRequest); err != nil {
 			t.Error(err)
@@ -148,14 +148,14 @@ func TestBranchJoinedMeanwhile(t *testing.T) {
 	for _, tt := range []struct {
 		pid  uint32
 		says string
-		join func(*world, tracer.SessionID)
+		join func(*daemontest.Daemon, tracer.SessionID)
 	}{
-		{120, "protected", func(w *world, _ tracer.SessionID) {
+		{120, "protected", func(w *daemontest.Daemon, _ tracer.SessionID) {
 			w.K.Fork(101, 120, "lngtest-protected")
 			w.K.Edit(120, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
 		}},
-		{daemontest.User, "is the caller", func(w *world, from tracer.SessionID) { enter(w, from, daemontest.User) }},
-		{1, "the init process", func(w *world, from tracer.SessionID) { enter(w, from, 1) }},
+		{daemontest.User, "is the caller", func(w *daemontest.Daemon, from tracer.SessionID) { enter(w, from, daemontest.User) }},
+		{1, "the init process", func(w *daemontest.Daemon, from tracer.SessionID) { enter(w, from, 1) }},
 	} {
 		t.Run(tt.says, func(t *testing.T) {
 			var join func()
@@ -205,7 +205,7 @@ func TestBranchEnd(t *testing.T) {
 			if got := daemontest.Outcomes(r); r.Verdict != "clean" || len(got) != 3 || got[101] != "kill" || got[103] != "kill" || got[104] != "kill" {
 				t.Errorf("verdict %s, outcomes %v", r.Verdict, got)
 			}
-			if alive := w.alive(100, 101, 103, 104, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
+			if alive := alive(w, 100, 101, 103, 104, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
 				t.Errorf("alive: %v", alive)
 			}
 			if x := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/household", nil), http.StatusOK); x.State != "active" {
@@ -219,7 +219,7 @@ func TestBranchEnd(t *testing.T) {
 func TestBranchOfDeadProcess(t *testing.T) {
 	w, _, dead := household(t)
 	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/processes/"+dead+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	if alive := w.alive(100, 101, 103, 105, 106); !slices.Equal(alive, []uint32{100, 101, 105, 106}) {
+	if alive := alive(w, 100, 101, 103, 105, 106); !slices.Equal(alive, []uint32{100, 101, 105, 106}) {
 		t.Errorf("alive: %v", alive)
 	}
 	w.Do("user", "POST", "/v1/processes/"+dead+"/end", api.EndRequest{Now: true}).Refused(api.CodeNotFound)
@@ -244,7 +244,7 @@ func TestBranchWithNestedSessions(t *testing.T) {
 	if !slices.Equal(r.Also, []string{mine}) {
 		t.Errorf("also %v, want %s and not %s", r.Also, mine, siblings)
 	}
-	if alive := w.alive(100, 101, 103, 105, 106, 110, 111); !slices.Equal(alive, []uint32{100, 105, 106}) {
+	if alive := alive(w, 100, 101, 103, 105, 106, 110, 111); !slices.Equal(alive, []uint32{100, 105, 106}) {
 		t.Errorf("alive: %v", alive)
 	}
 	if r := w.Receipt(mine); r.Verdict != "clean" {
@@ -271,7 +271,7 @@ func TestBranchesOverlap(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if alive := w.alive(100, 101, 103, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
+		if alive := alive(w, 100, 101, 103, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
 			t.Errorf("alive: %v", alive)
 		}
 		if x := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); x.State != "active" {

@@ -172,10 +172,16 @@ func (d *Daemon) Start() {
 func (d *Daemon) Restart() {
 	d.Helper()
 	d.K.AllRead()
+	d.Halt()
+	d.Start()
+}
+
+// Halt stops the daemon, which must not fail.
+func (d *Daemon) Halt() {
+	d.Helper()
 	if err := d.Stop(); err != nil {
 		d.Fatal(err)
 	}
-	d.Start()
 }
 
 // WritePolicy writes the policy file, which the daemon reads when it is asked to.
@@ -294,9 +300,17 @@ func (d *Daemon) Hold(f func()) {
 func (d *Daemon) Look() {
 	d.Helper()
 	d.K.AllRead()
-	if _, err := d.Service.Registry.Resync(registry.CauseRequest); err != nil {
+	d.Resync(registry.CauseRequest)
+}
+
+// Resync has the daemon look at the kernel now.
+func (d *Daemon) Resync(cause registry.Cause) *registry.Resync {
+	d.Helper()
+	r, err := d.Service.Registry.Resync(cause)
+	if err != nil {
 		d.Fatal(err)
 	}
+	return r
 }
 
 // Audit returns the audit log.

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -186,6 +187,13 @@ func (d *Daemon) Status() *api.Status {
 	return Into[api.Status](d.Do("root", "GET", "/v1/status", nil), http.StatusOK)
 }
 
+// Degraded reports whether the status names that as what is wrong.
+func (d *Daemon) Degraded(what string) bool {
+	d.Helper()
+	return slices.ContainsFunc(d.Status().Degraded, func(why string) bool { return strings.Contains(why, what) })
+}
+
+// Outcomes are those of a receipt, by PID.
 func Outcomes(r *api.Report) map[int]api.OutcomeKind {
 	all := make(map[int]api.OutcomeKind)
 	for _, o := range r.Processes {

@@ -3,68 +3,51 @@
 package holdings
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
-	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 )
 
 // fixture is the holdings of a registry over a kernel made of Go.
 type fixture struct {
 	*testing.T
 	*Holdings
-	k *kerneltest.Kernel
-	r *registry.Registry
+	k        *kerneltest.Kernel
+	registry *registrytest.Fixture
 }
 
 // newFixture begins to run the registry. Run of the holdings is not called.
-func newFixture(t *testing.T, proc procfs.FS) *fixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	k := kerneltest.New()
-	clock := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: time.Now}
-	r := registry.New(registry.Options{
-		Kernel: k, Enforcer: enforcer.New(k, enforcer.Options{Clock: k.Now}), Clock: clock, Proc: proc, Log: zerolog.Nop(), Period: time.Hour,
-	})
-	h := New(Options{Registry: r, Kernel: k, Proc: proc, Clock: clock, Every: time.Millisecond, Log: zerolog.Nop()})
-	r.Attach(h.Hooks())
-	ctx, cancel := context.WithCancel(context.Background())
-	go r.Run(ctx)
-	t.Cleanup(func() { cancel(); <-r.Done() })
-	return &fixture{t, h, k, r}
+	r := registrytest.New(t, func(o *registry.Options) { o.Proc = "/proc" })
+	h := New(Options{Registry: r.R, Kernel: r.K, Proc: r.Proc, Clock: r.Clock, Every: time.Millisecond, Log: r.Log})
+	r.R.Attach(h.Hooks())
+	r.Run()
+	return &fixture{t, h, r.K, r}
 }
 
 // in calls f in the registry's goroutine.
 func (f *fixture) in(call func(registry.Tx)) {
 	f.Helper()
-	if err := f.r.Update(call); err != nil {
-		f.Fatal(err)
-	}
+	f.registry.Update(call)
 }
 
 // create has the registry hold a session of a process.
 func (f *fixture) create(spec tracer.SessionSpec) (s *registry.Session) {
 	f.Helper()
-	var err error
-	f.in(func(tx registry.Tx) { s, err = tx.Create(spec) })
-	if err != nil {
-		f.Fatal(err)
-	}
-	return s
+	return f.registry.Create(spec)
 }
 
 // session has the registry hold a session of a new process.
 func (f *fixture) session(pid uint32) *registry.Session {
 	f.Helper()
-	f.k.Add(pid, 1, "lngtest-root")
-	return f.create(tracer.SessionSpec{Root: f.k.Proc(pid).Identity, UID: 1000})
+	return f.registry.Session(pid, 1000)
 }
 
 // apply has the registry apply what the kernel has sent since.

@@ -27,7 +27,7 @@ func TestLook(t *testing.T) {
 	}
 	defer l.Close()
 	me := tracer.Identity{PID: uint32(os.Getpid()), Start: 1}
-	h := newFixture(t, "/proc")
+	h := newFixture(t)
 	h.reader = resources.New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })
 	held := h.reader.Of(t.Context(), []tracer.Identity{me})
 	held.Ports = slices.DeleteFunc(held.Ports, func(p resources.Port) bool { return p.Local.String() != l.Addr().String() })
@@ -54,7 +54,7 @@ func TestLook(t *testing.T) {
 // TestHeldAtEnd: a receipt has what a member, or the root, held when the end began: not what the last
 // look found at a process that has exited before, or that is in another session now.
 func TestHeldAtEnd(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	s := f.session(100)
 	for _, pid := range []uint32{101, 102, 103, 104} {
 		f.k.Fork(100, pid, "lngtest")
@@ -137,7 +137,7 @@ func TestSeen(t *testing.T) {
 
 // What a session's last members held is not reported once they are gone.
 func TestGoneHoldNothing(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	s := f.session(100)
 	f.sessions[s.ID()].looked.Ports = []resources.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
 	for _, c := range []struct{ live, dying, ports int }{{1, 0, 1}, {0, 1, 1}, {0, 0, 0}} {
@@ -155,7 +155,7 @@ func TestGoneHoldNothing(t *testing.T) {
 
 // A look at procfs found ports of processes that have died or left since.
 func TestPortsOfThoseWhoLeft(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	s, other := f.session(100), f.session(200)
 	for pid := uint32(101); pid <= 104; pid++ {
 		f.k.Fork(100, pid, "lngtest-member")

@@ -15,7 +15,7 @@ import (
 // A port is known from the event on, until its last socket is closed, in each session that its
 // process is in.
 func TestListeners(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	outer := f.session(100)
 	f.k.Fork(100, 101, "lngtest-inner")
 	inner := f.create(tracer.SessionSpec{Root: f.k.Proc(101).Identity, UID: 1000})
@@ -53,7 +53,7 @@ func TestListeners(t *testing.T) {
 // The event of a close that comes late does not remove the port of a newer socket, which has the
 // same address in the kernel.
 func TestLateUnlisten(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	s := f.session(100)
 	f.k.Listen(100, 1, "127.0.0.1:80")
 	f.apply()
@@ -73,7 +73,7 @@ func TestLateUnlisten(t *testing.T) {
 // What a look found and what the kernel reported are one port; a look that began before a socket
 // was closed does not bring it back.
 func TestListenersAndLooks(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	s := f.session(100)
 	f.k.Listen(100, 1, "127.0.0.1:80")
 	f.apply()
@@ -109,7 +109,7 @@ func TestListenersAndLooks(t *testing.T) {
 // A receipt has what was open when the end began, and nothing that was closed before, however
 // shortly: a server that looks for a free address opens and closes some.
 func TestListenersAtEnd(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	s := f.session(100)
 	for i, port := range []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"} {
 		f.k.Listen(100, uint64(i)+1, port)
@@ -143,7 +143,7 @@ func TestListenersAtEnd(t *testing.T) {
 
 // A daemon that takes over, and one that lost events, gets the kernel's list.
 func TestRelisten(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	s := f.session(100)
 	f.k.Listen(100, 1, "127.0.0.1:1")
 	f.apply()
@@ -170,7 +170,7 @@ func TestRelisten(t *testing.T) {
 
 // The port of a process that was moved to another session moves with it.
 func TestRehouse(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	from := f.session(100)
 	f.k.Fork(100, 101, "lngtest-kept")
 	f.k.Listen(101, 1, "127.0.0.1:1")

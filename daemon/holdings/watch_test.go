@@ -20,7 +20,7 @@ import (
 
 // A pass reads the members that have used a CPU since they were read, and no others.
 func TestPass(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	k := f.k
 	me, other := uint32(os.Getpid()), uint32(4000000) // no PID of this host
 	k.Add(me, 1, "lngtest-root")
@@ -75,7 +75,7 @@ func TestPass(t *testing.T) {
 // What a member of a nested session holds, the session around it holds, too. What could not be read
 // is read again, although its process has not run since.
 func TestPassAgain(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	k := f.k
 	root, me := uint32(4000000), uint32(os.Getpid())
 	k.Add(root, 1, "lngtest-root")
@@ -111,7 +111,7 @@ func TestPassAgain(t *testing.T) {
 
 // Without a session no walk is made; with a new one, one is made at once.
 func TestRun(t *testing.T) {
-	f := newFixture(t, "/proc")
+	f := newFixture(t)
 	walks := make(chan struct{}, 100)
 	f.o.Kernel = walking{f.k, walks}
 	ctx, cancel := context.WithCancel(t.Context())

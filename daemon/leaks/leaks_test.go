@@ -6,32 +6,23 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
 
 // has sets the host's memory and PIDs.
-func (w *world) has(availableKiB, tasks, pidMax int) {
+func has(w *daemontest.Daemon, availableKiB, tasks, pidMax int) {
 	w.Helper()
-	for name, text := range map[string]string{
+	procfstest.Files(w, string(w.Host.Proc), map[string]string{
 		"meminfo":            fmt.Sprintf("MemTotal:  99999999 kB\nMemAvailable: %d kB\nHugePages_Total: 0\n", availableKiB),
 		"loadavg":            fmt.Sprintf("0.1 0.2 0.3 1/%d 4711\n", tasks),
 		"sys/kernel/pid_max": fmt.Sprintln(pidMax),
-	} {
-		path := filepath.Join(string(w.Host.Proc), name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			w.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			w.Fatal(err)
-		}
-	}
+	})
 }
 
 func nearly(got *float64, want float64) bool {
@@ -41,8 +32,8 @@ func nearly(got *float64, want float64) bool {
 // A session that gains two children of 1 MiB a minute, 120 an hour, is reported, with
 // the time when the host is out of memory; one that does not grow is not.
 func TestLeaks(t *testing.T) {
-	w := newWorld(t)
-	w.has(1200<<10, 20000, 32768) // 1200 MiB at 120 MiB/h: 10 hours; 12768 PIDs: 106 hours
+	w := daemontest.New(t)
+	has(w, 1200<<10, 20000, 32768) // 1200 MiB at 120 MiB/h: 10 hours; 12768 PIDs: 106 hours
 	leaking := w.Session("user", 40, api.NewSession{Name: "leaking"})
 	w.Session("else", 41, api.NewSession{Name: "still"})
 	for minute := range 13 {
@@ -80,7 +71,7 @@ func TestLeaks(t *testing.T) {
 		t.Errorf("host %+v", d.Host)
 	}
 	// PIDs may be short too.
-	w.has(1200<<10, 32168, 32768)
+	has(w, 1200<<10, 32168, 32768)
 	d = daemontest.Into[api.Leaks](w.Do("root", "GET", "/v1/leaks?session=leaking", nil), http.StatusOK)
 	if l := d.Items[0]; !nearly(l.HoursToExhaustion, 5) || l.Exhausts != "pids" || d.Host != nil {
 		t.Errorf("%+v", l)
@@ -89,7 +80,7 @@ func TestLeaks(t *testing.T) {
 
 // Callers that may not read a session, or the host, are not told.
 func TestLeaksAccess(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 40, api.NewSession{})
 	w.Session("else", 41, api.NewSession{})
 	w.Look()

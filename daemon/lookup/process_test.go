@@ -5,8 +5,6 @@ package lookup
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
 
 // shifting is a kernel in which a PID is reused: at each question the next process has
@@ -35,19 +34,11 @@ func (k *shifting) Identify(uint32) (tracer.Identity, error) {
 // What procfs said of a PID is not shown if the PID was reused meanwhile.
 func TestPIDChangesHands(t *testing.T) {
 	proc := procfs.FS(t.TempDir())
-	for name, text := range map[string]string{
+	procfstest.Files(t, proc.Path(300, ""), map[string]string{
 		"stat":   "300 (lngtest-x) S 20 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0",
 		"status": fmt.Sprintf("Name:\tlngtest-x\nTgid:\t300\nUid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\nNSpid:\t300\n", 1000),
 		"cgroup": "0::/lngtest\n",
-	} {
-		path := proc.Path(300, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	k := kerneltest.New()
 	k.Add(300, 20, "lngtest-x")
 	is, was := k.Proc(300).Identity, k.Proc(300).Identity
@@ -95,12 +86,6 @@ func TestRunningExits(t *testing.T) {
 		}
 	}
 	refused()
-	path := proc.Path(300, "stat")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("300 (lngtest-x) S 20 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	procfstest.Files(t, proc.Path(300, ""), map[string]string{"stat": "300 (lngtest-x) S 20 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0"})
 	refused()
 }

@@ -14,7 +14,7 @@ import (
 
 // family makes root 100, its child 101 (dead), 101's child 102 and its child
 // 103.
-func family(w *world) *api.Session {
+func family(w *daemontest.Daemon) *api.Session {
 	s := w.Session("user", 100, api.NewSession{Name: "x"})
 	w.K.Fork(100, 101, "lngtest-mid")
 	w.K.Exec(101, "/bin/mid", "mid\x00-m\x00")
@@ -33,7 +33,7 @@ func pids(t *api.Tree) (all []int) {
 }
 
 func TestTree(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := family(w)
 	d := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK)
 	if !slices.Equal(pids(d), []int{100, 101, 102, 103}) || len(d.Roots) != 1 || d.Roots[0].PID != 100 || d.Session.ID != s.ID {
@@ -65,7 +65,7 @@ func TestTree(t *testing.T) {
 }
 
 func TestWhy(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := family(w)
 	d := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=102", nil), http.StatusOK)
 	if d.Process.PID != 102 || d.Session == nil || d.Session.ID != s.ID || d.Parent == nil || d.Parent.PID != 1 || len(d.Edges) != 3 {
@@ -91,7 +91,7 @@ func TestWhy(t *testing.T) {
 }
 
 func TestProcess(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	family(w)
 	p := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/102", nil), http.StatusOK)
 	if p.Kind != "process" || p.PID != 102 || p.StartNS == 0 || p.State != "live" {
@@ -123,7 +123,7 @@ func TestProcess(t *testing.T) {
 
 // TestWhyBeforeItsEvent: the event of a birth is lost, but the kernel knows the process.
 func TestWhyBeforeItsEvent(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
 	w.K.AllRead()
 	w.Hold(func() {
@@ -139,7 +139,7 @@ func TestWhyBeforeItsEvent(t *testing.T) {
 
 // Some kernels show PID 1 only in procfs, where everyone can see it.
 func TestInitIsHidden(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.K.Exit(1, 0)
 	if e := w.Do("user", "GET", "/v1/why?ref=1", nil).Refused(api.CodeNotFound); e.Message != "pid 1 is not in a session: it is the host's init" {
 		t.Errorf("%+v", e)

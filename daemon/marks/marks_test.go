@@ -267,13 +267,7 @@ func TestMarksInTheHistory(t *testing.T) {
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // accepts makes the policy accept traces.
-func accepts(w *daemontest.Daemon) {
-	path := w.Dir + "/policy.yaml"
-	if err := os.WriteFile(path, []byte("version: 1\ntrace: accept\n"), 0o600); err != nil {
-		w.Fatal(err)
-	}
-	w.Options.Policy = path
-}
+var accepts = daemontest.WithPolicy("trace: accept\n")
 
 func (w *world) trace(pid uint32) *api.Trace {
 	w.Helper()

@@ -4,8 +4,6 @@ package marks
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -80,10 +79,6 @@ func (h holder) Identify(uint32) (tracer.Identity, error) { return h.now, nil }
 func TestEnvironment(t *testing.T) {
 	id := tracer.Identity{PID: 7, Start: 1}
 	proc := procfs.FS(t.TempDir())
-	path := proc.Path(7, "environ")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
 	buffer := make([]byte, 4096)
 	for _, tt := range []struct {
 		what    string
@@ -102,9 +97,7 @@ func TestEnvironment(t *testing.T) {
 		{"another process has the PID", []string{"TRACEPARENT=" + traceparent}, tracer.Identity{PID: 7, Start: 2}, false},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			if err := os.WriteFile(path, []byte(strings.Join(tt.environ, "\x00")+"\x00"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			procfstest.Files(t, proc.Path(7, ""), map[string]string{"environ": strings.Join(tt.environ, "\x00") + "\x00"})
 			m := Marks{o: Options{Proc: proc, Kernel: holder{now: tt.now}}}
 			got := m.traceOf(id, buffer)
 			if (got != nil) != tt.ok || tt.ok && (got.From != id || fmt.Sprintf("%x", got.ID) != traceparent[3:35]) {

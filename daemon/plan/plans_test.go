@@ -4,9 +4,6 @@ package plan_test
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -22,13 +19,9 @@ func TestPlan(t *testing.T) {
 	w.K.Fork(100, 101, "lngtest-a")
 	w.K.Fork(101, 102, "lngtest-b")
 	w.K.Exit(101, 0)
-	for pid, wchan := range map[int]string{100: "", 102: "nfs_wait"} {
-		state := map[bool]string{true: "S", false: "D"}[wchan == ""]
-		dir := filepath.Join(string(w.Host.Proc), strconv.Itoa(pid))
-		os.MkdirAll(dir, 0o700)
-		os.WriteFile(filepath.Join(dir, "stat"), []byte(daemontest.StatOf(uint32(pid), "a", state, 20)), 0o600)
-		os.WriteFile(filepath.Join(dir, "wchan"), []byte(wchan), 0o600)
-	}
+	w.File(100, "stat", daemontest.StatOf(100, "a", "S", 20))
+	w.File(102, "stat", daemontest.StatOf(102, "a", "D", 20))
+	w.File(102, "wchan", "nfs_wait")
 	make := func(who string) *api.Plan {
 		return daemontest.Into[api.Plan](w.Do(who, "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
 	}

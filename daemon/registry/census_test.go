@@ -4,8 +4,6 @@ package registry_test
 
 import (
 	"net/http"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -29,18 +27,16 @@ func TestUnheardDeaths(t *testing.T) {
 		{"everybody", []uint32{101, 100}, "root_exit"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := daemontest.New(t)
 			w.K.Feature.Level = 2 // no hook acts on a death
 			s := w.Session("user", 100, api.NewSession{})
 			w.K.Fork(100, 101, "lngtest-a")
-			w.unheard(func() {
+			unheard(w, func() {
 				for _, pid := range tt.dies {
 					w.K.Exit(pid, 0)
 				}
 			})
-			if _, err := w.Service.Registry.Resync(registry.CauseNone); err != nil {
-				t.Fatal(err)
-			}
+			w.Resync(registry.CauseNone)
 			if r := w.Receipt(s.ID); r.EndReason != tt.reason || r.Verdict != "clean" || r.Left != 0 {
 				t.Errorf("%+v", r)
 			}
@@ -54,14 +50,12 @@ func TestUnheardDeaths(t *testing.T) {
 // TestUnheardRootOfAnEnd: the kernel began the end, and no event reported the cause. Members
 // that die in it are leftovers.
 func TestUnheardRootOfAnEnd(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(5000)})
 	w.K.Fork(100, 101, "lngtest-a")
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
-	w.unheard(func() { w.K.Exit(100, 0) })
-	if _, err := w.Service.Registry.Resync(registry.CauseNone); err != nil {
-		t.Fatal(err)
-	}
+	unheard(w, func() { w.K.Exit(100, 0) })
+	w.Resync(registry.CauseNone)
 	w.K.Exit(101, 0)
 	if r := w.Receipt(s.ID); r.EndReason != "root_exit" || len(r.Processes) != 1 || !r.Processes[0].Leftover {
 		t.Errorf("%+v", r)
@@ -70,7 +64,7 @@ func TestUnheardRootOfAnEnd(t *testing.T) {
 
 // TestUnheardNestedRoot: the same for a session inside another one.
 func TestUnheardNestedRoot(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.K.Feature.Level = 2
 	around := w.Session("user", 100, api.NewSession{})
 	w.K.Fork(100, 101, "lngtest-a")
@@ -79,10 +73,8 @@ func TestUnheardNestedRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.K.Fork(101, 102, "lngtest-b")
-	w.unheard(func() { w.K.Exit(101, 0) })
-	if _, err := w.Service.Registry.Resync(registry.CauseNone); err != nil {
-		t.Fatal(err)
-	}
+	unheard(w, func() { w.K.Exit(101, 0) })
+	w.Resync(registry.CauseNone)
 	if r := w.Receipt(id.String()); r.EndReason != "root_exit" || r.Verdict != "clean" {
 		t.Errorf("%+v", r)
 	}
@@ -94,7 +86,7 @@ func TestUnheardNestedRoot(t *testing.T) {
 // TestMembersOfNobody: a member whose session does not exist is moved to the one around it,
 // and the daemon reports that.
 func TestMembersOfNobody(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	around := w.Session("user", 100, api.NewSession{})
 	w.K.Fork(100, 101, "lngtest-a")
 	nested, err := w.K.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 101}})
@@ -102,26 +94,21 @@ func TestMembersOfNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.K.LoseRecord(nested)
-	if _, err := w.Service.Registry.Resync(registry.CauseNone); err != nil {
-		t.Fatal(err)
-	}
+	w.Resync(registry.CauseNone)
 	if p := w.K.Proc(101); p.Session.String() != around.ID {
 		t.Errorf("it is in %v", p.Session)
 	}
-	st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
-	if !slices.ContainsFunc(st.Degraded, func(s string) bool { return strings.Contains(s, "without a session record") }) {
-		t.Errorf("degraded %q", st.Degraded)
+	if !w.Degraded("without a session record") {
+		t.Errorf("degraded %q", w.Status().Degraded)
 	}
 }
 
 // TestEndedWithoutDaemon: a session whose members all died while no daemon ran ended then, not
 // when the next daemon found it empty.
 func TestEndedWithoutDaemon(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
-	if err := w.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	w.Halt()
 	w.K.Advance(time.Second)
 	w.K.Exit(100, 0)
 	died := w.K.Now()

@@ -100,29 +100,6 @@ func deep(n int, call func() error) error {
 	return deep(n-1, call)
 }
 
-// TestHooks: each feature's hooks run, and those that it does not have are skipped.
-func TestHooks(t *testing.T) {
-	o, k := newRegistry(t)
-	var order []string
-	for _, name := range []string{"a", "b"} {
-		o.Attach(&Hooks{
-			Opened: func(View, *Session) { order = append(order, name+" opened") },
-			Closed: func(View, *Session) { order = append(order, name+" closed") },
-			Published: func(_ View, events []tracer.Event) {
-				order = append(order, fmt.Sprint(name, " published ", len(events)))
-			},
-		})
-	}
-	o.Attach(new(Hooks)) // a feature without hooks
-	s := session(t, o, k, 100)
-	o.apply([]tracer.Event{{Type: tracer.EventExec, Time: 1, Process: s.info.Root, Session: s.info.ID}})
-	over(o, s)
-	slices.Sort(order)
-	if want := []string{"a closed", "a opened", "a published 1", "b closed", "b opened", "b published 1"}; !slices.Equal(order, want) {
-		t.Errorf("%q", order)
-	}
-}
-
 // TestReadersWait: changes, and callers that cannot wait, come before all readers.
 func TestReadersWait(t *testing.T) { synctest.Test(t, testReadersWait) }
 

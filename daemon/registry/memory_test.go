@@ -19,7 +19,7 @@ import (
 // 4,000 empty arguments, each of which takes 68 KiB. The heap stays within what docs/SECURITY.md
 // says, and what ended sessions took is free again.
 func TestMemoryOfAUser(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	const sessions, clients, members = 60, 64, 20
 	empty := strings.Repeat("\x00", 3990)
 	heap := func() int {

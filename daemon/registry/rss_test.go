@@ -15,7 +15,7 @@ import (
 // TestUsageOfThoseWhoLeft: what a session uses is shown without the members that were kept or
 // have exited, as soon as they are not counted any more; a kept or adopted session has theirs at once.
 func TestUsageOfThoseWhoLeft(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	uses := func(pid uint32, rss uint64) { w.K.Edit(pid, func(p *kerneltest.Proc) { p.RSS = rss }) }
 	want := func(what, id string, live int, rss uint64) {
 		t.Helper()

@@ -57,6 +57,16 @@ func (w *world) held(id tracer.SessionID) (info tracer.SessionInfo) {
 	return info
 }
 
+// explained is the one rule that matches a process.
+func (w *world) explained(pid uint32) api.PolicyRule {
+	w.Helper()
+	d := daemontest.Into[api.PolicyExplain](w.Do("root", "GET", fmt.Sprintf("/v1/policy/explain?ref=%d", pid), nil), http.StatusOK)
+	if len(d.Items) != 1 {
+		w.Fatalf("%d is explained as %+v", pid, d.Items)
+	}
+	return d.Items[0]
+}
+
 func TestAgents(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy(agentRules))
 	if all := p.K.Agents(); len(all) != 1 || all[0].Comm != "lngtest-agent" || !all[0].Nests || !all[0].KeepOnRootExit {
@@ -68,21 +78,18 @@ func TestAgents(t *testing.T) {
 	if info.Name != "lngtest" || info.Grace != 3*time.Second || info.MaxProcesses != 40 || info.Idle != 30*time.Minute {
 		t.Errorf("%+v", info)
 	}
-	x := daemontest.Into[api.PolicyExplain](p.Do("root", "GET", "/v1/policy/explain?ref=300", nil), http.StatusOK)
-	if len(x.Items) != 1 || x.Items[0].Rule != "agents.lngtest" || !strings.HasSuffix(x.Items[0].Origin, "policy.yaml:4") ||
-		x.Items[0].Effect != "opened session "+id.String()+", grace 3s, max_processes 40, idle 30m0s" {
-		t.Errorf("explained as %+v", x.Items)
+	if x := p.explained(300); x.Rule != "agents.lngtest" || !strings.HasSuffix(x.Origin, "policy.yaml:4") ||
+		x.Effect != "opened session "+id.String()+", grace 3s, max_processes 40, idle 30m0s" {
+		t.Errorf("explained as %+v", x)
 	}
 	p.K.Fork(300, 301, "lngtest-agent")
 	p.Proc(301, 300, 1000, "lngtest-agent")
-	x = daemontest.Into[api.PolicyExplain](p.Do("root", "GET", "/v1/policy/explain?ref=301", nil), http.StatusOK)
-	if len(x.Items) != 1 || x.Items[0].Effect != "no effect: in session "+id.String()+", which this rule opened for pid 300" {
-		t.Errorf("explained as %+v", x.Items)
+	if x := p.explained(301); x.Effect != "no effect: in session "+id.String()+", which this rule opened for pid 300" {
+		t.Errorf("explained as %+v", x)
 	}
 	p.Add(305, daemontest.Shell, 1000, "lngtest-agent")
-	x = daemontest.Into[api.PolicyExplain](p.Do("root", "GET", "/v1/policy/explain?ref=305", nil), http.StatusOK)
-	if len(x.Items) != 1 || x.Items[0].Effect != "opens a session, grace 3s, max_processes 40, idle 30m0s" {
-		t.Errorf("explained as %+v", x.Items)
+	if x := p.explained(305); x.Effect != "opens a session, grace 3s, max_processes 40, idle 30m0s" {
+		t.Errorf("explained as %+v", x)
 	}
 	d := daemontest.Into[api.Session](p.Do("user", "GET", "/v1/sessions/lngtest", nil), http.StatusOK)
 	if d.Rule != "lngtest" || d.UID != 1000 || d.ID != id.String() {
@@ -100,9 +107,7 @@ func TestMissedAgent(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy(agentRules))
 	p.Add(300, daemontest.Shell, 1000, "lngtest-agent")
 	p.K.BecomeUnseen(300, "lngtest-agent")
-	if _, err := p.Service.Registry.Resync(registry.CauseNone); err != nil {
-		t.Fatal(err)
-	}
+	p.Resync(registry.CauseNone)
 	if info := p.held(p.K.Proc(300).Session); info.Name != "lngtest" || info.Root.PID != 300 {
 		t.Errorf("%+v", info)
 	}
@@ -130,9 +135,8 @@ func TestAgentInSession(t *testing.T) {
 	if task.Name != "lngtest-task" || task.MaxRSS != 1<<30 || task.Parent.String() != s.ID {
 		t.Errorf("%+v", task)
 	}
-	x := daemontest.Into[api.PolicyExplain](p.Do("root", "GET", "/v1/policy/explain?ref=102", nil), http.StatusOK)
-	if len(x.Items) != 1 || !strings.HasPrefix(x.Items[0].Effect, "opened session "+task.ID.String()+", ") {
-		t.Errorf("explained as %+v", x.Items)
+	if x := p.explained(102); !strings.HasPrefix(x.Effect, "opened session "+task.ID.String()+", ") {
+		t.Errorf("explained as %+v", x)
 	}
 	p.K.Fork(100, 103, "lngtest-x")
 	inner := p.becomes(103, 100, 1000, "lngtest-agent") // the first rule does not apply to members
@@ -152,10 +156,8 @@ func TestLookalike(t *testing.T) {
 	} {
 		p.Add(tt.pid, daemontest.Shell, tt.uid, "lngtest-sh")
 		if tt.why == "another file" {
-			os.RemoveAll(p.Host.Proc.Path(tt.pid, ""))
 			p.Proc(tt.pid, daemontest.Shell, tt.uid, "lngtest-agent")
-			os.Remove(p.Host.Proc.Path(tt.pid, "exe"))
-			os.Symlink("/tmp/lngtest-agent", p.Host.Proc.Path(tt.pid, "exe"))
+			p.Exe(tt.pid, "/tmp/lngtest-agent")
 			p.K.Become(tt.pid, "lngtest-agent")
 		} else {
 			p.becomes(tt.pid, daemontest.Shell, tt.uid, "lngtest-agent")
@@ -205,9 +207,7 @@ func TestAgentsObserved(t *testing.T) {
 // What runs already when the daemon starts is found, with its children.
 func TestAgentsRunning(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy(agentRules))
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	p.Halt()
 	p.Add(300, daemontest.Shell, 1000, "lngtest-agent")
 	p.Add(301, 300, 1000, "lngtest-child")
 	p.Add(302, daemontest.Shell, 1001, "lngtest-agent")
@@ -226,9 +226,7 @@ func TestAgentsRunning(t *testing.T) {
 // A script that runs already is known by the path that its interpreter was given.
 func TestAgentsRunningScripts(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy("mode: enforce\nagents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent-w}}\n"))
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	p.Halt()
 	for n, command := range []string{
 		"vim /usr/bin/lngtest-agent-w",     // no interpreter
 		"bash -c /usr/bin/lngtest-agent-w", // its text
@@ -240,13 +238,8 @@ func TestAgentsRunningScripts(t *testing.T) {
 	} {
 		pid, argv := uint32(300+n), strings.Fields(command)
 		p.Add(pid, daemontest.Shell, 1000, "MainThread")
-		os.Remove(p.Host.Proc.Path(pid, "exe"))
-		if err := os.Symlink("/opt/bin/"+argv[0], p.Host.Proc.Path(pid, "exe")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p.Host.Proc.Path(pid, "cmdline"), []byte(strings.Join(argv, "\x00")+"\x00"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		p.Exe(pid, "/opt/bin/"+argv[0])
+		p.File(pid, "cmdline", strings.Join(argv, "\x00")+"\x00")
 	}
 	p.Start()
 	for _, pid := range []uint32{306, 305} { // the youngest comes last
@@ -254,9 +247,8 @@ func TestAgentsRunningScripts(t *testing.T) {
 		if info := p.held(p.K.Proc(pid).Session); info.Name != "lngtest" {
 			t.Errorf("%+v", info)
 		}
-		x := daemontest.Into[api.PolicyExplain](p.Do("root", "GET", fmt.Sprintf("/v1/policy/explain?ref=%d", pid), nil), http.StatusOK)
-		if len(x.Items) != 1 || x.Items[0].Rule != "agents.lngtest" {
-			t.Errorf("%d is explained as %+v", pid, x.Items)
+		if x := p.explained(pid); x.Rule != "agents.lngtest" {
+			t.Errorf("%d is explained as %+v", pid, x)
 		}
 	}
 	for pid := uint32(300); pid < 305; pid++ {
@@ -358,10 +350,7 @@ func TestKeep(t *testing.T) {
 	if dead(101) || dead(103) || !dead(104) {
 		t.Error("the end met the kept ones, or not the others")
 	}
-	if err := w.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	w.Start() // the reason for keeping is remembered
+	w.Restart() // the reason for keeping is remembered
 	if d := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/lngtest-member", nil), http.StatusOK); d.ID != k.ID || !d.Kept || d.Reason != "shared cache" || d.Until == nil || d.KeptBy == nil || d.KeptBy.UID != 1000 {
 		t.Errorf("%+v", d)
 	}

@@ -4,7 +4,6 @@ package rules_test
 
 import (
 	"net/http"
-	"os"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -28,10 +27,7 @@ func TestGuardedAgents(t *testing.T) {
 	for pid := uint32(300); pid < 303; pid++ {
 		p.Add(pid, daemontest.Shell, 1000, "lngtest-agent")
 	}
-	os.Remove(p.Host.Proc.Path(301, "exe"))
-	if err := os.Symlink("/bin/lngtest-kept", p.Host.Proc.Path(301, "exe")); err != nil {
-		t.Fatal(err)
-	}
+	p.Exe(301, "/bin/lngtest-kept")
 	p.Under(300)
 	p.WritePolicy("protect:\n  - {name: kept, match: {exe: /bin/lngtest-kept}, reason: r}\n" +
 		"agents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent}}\n")

@@ -19,31 +19,21 @@ func (p *world) soFar(id string) *api.Report {
 	return daemontest.Into[api.Report](p.Do("root", "GET", "/v1/sessions/"+id+"/report", nil), http.StatusAccepted)
 }
 
-func TestBudgetByName(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy("")) // observe: limits that a caller asked for apply in both modes
-	s := p.Session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: daemontest.MS(0)})
-	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS = 100 << 20 })
-	p.Look()
-	if r := p.soFar(s.ID); r.State != "active" {
-		t.Fatalf("ended within its limit: %+v", r)
-	}
-	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS++ })
-	p.Look()
-	if r := p.Receipt(s.ID); r.EndReason != "max_rss" || r.Verdict != "clean" {
-		t.Errorf("%+v", r)
-	}
-}
-
-// The memory of a session that is shown is what its limit counts: nested sessions are in it.
+// The memory of a session that is shown is what its limit counts: nested sessions are in it. What is
+// done there is work of the session.
 func TestBudgetCountsNested(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy(""))
-	outer := p.Session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: daemontest.MS(0)})
+	p := newWorld(t, daemontest.WithPolicy("")) // observe: limits that a caller asked for apply in both modes
+	outer := p.Session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, IdleMS: 10_000, GraceMS: daemontest.MS(0)})
 	p.K.Fork(40, 50, "lngtest-inner")
 	p.Proc(50, 40, 1000, "lngtest-inner")
 	inner := daemontest.Into[api.Session](p.Do("40", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 50}}), http.StatusCreated)
 	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS = 40 << 20 })
 	p.K.Edit(50, func(x *kerneltest.Proc) { x.RSS = 60 << 20 })
-	p.Look()
+	for range 4 {
+		p.K.Edit(50, func(x *kerneltest.Proc) { x.CPUTime += uint64(5 * time.Second) })
+		p.Look()
+		p.K.Advance(6 * time.Second)
+	}
 	for id, want := range map[string]uint64{outer.ID: 100 << 20, inner.ID: 60 << 20} {
 		if s := daemontest.Into[api.Session](p.Do("user", "GET", "/v1/sessions/"+id, nil), http.StatusOK); s.State != "active" || s.RSSBytes != want {
 			t.Errorf("%s, in session %q: %s, %d bytes, want %d", s.ID, s.Parent, s.State, s.RSSBytes, want)
@@ -51,7 +41,7 @@ func TestBudgetCountsNested(t *testing.T) {
 	}
 	p.K.Edit(50, func(x *kerneltest.Proc) { x.RSS++ })
 	p.Look()
-	if r := p.Receipt(outer.ID); r.EndReason != "max_rss" {
+	if r := p.Receipt(outer.ID); r.EndReason != "max_rss" || r.Verdict != "clean" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -115,5 +105,21 @@ func TestBudgetOfPolicyEnforced(t *testing.T) {
 	// The third would exceed what the breaker allows in a minute.
 	if ended != 2 || spared != 1 || !p.Status().Breaker.Open {
 		t.Errorf("%d ended, %d spared, breaker %+v", ended, spared, p.Status().Breaker)
+	}
+}
+
+// On an idle host no hook runs that would see that a lifetime has expired: the daemon's
+// own look does.
+func TestLifetimeOnAnIdleHost(t *testing.T) {
+	w := newWorld(t)
+	s := w.Session("user", 100, api.NewSession{MaxLifetimeMS: 2000, GraceMS: daemontest.MS(0)})
+	w.Look()
+	if info, err := w.K.Session(w.ID(s.ID)); err != nil || info.Cause != 0 {
+		t.Fatalf("before: %+v, %v", info, err)
+	}
+	w.K.Advance(3 * time.Second)
+	w.Look()
+	if r := w.Receipt(s.ID); r.EndReason != "max_lifetime" || r.Verdict != "clean" {
+		t.Errorf("%+v", r)
 	}
 }

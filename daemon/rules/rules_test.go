@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
 
 // host is a steward with a kernel and a procfs that a test scripts.
@@ -51,19 +52,11 @@ func (h *host) write(policy string) {
 func (h *host) runs(pid, parent uint32, comm string) tracer.Identity {
 	h.t.Helper()
 	p := h.k.Proc(pid)
-	for name, text := range map[string]string{
+	procfstest.Files(h.t, h.o.Proc.Path(pid, ""), map[string]string{
 		"stat":    fmt.Sprintf("%d (%s) S %d%s", pid, comm, parent, strings.Repeat(" 0", 48)),
 		"status":  fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\n", comm, p.UID, p.UID, p.UID, p.UID),
 		"cmdline": comm + "\x00",
-	} {
-		path := h.o.Proc.Path(pid, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			h.t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			h.t.Fatal(err)
-		}
-	}
+	})
 	if err := os.Symlink("/bin/"+comm, h.o.Proc.Path(pid, "exe")); err != nil {
 		h.t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type frames struct {
 	picture *watchtest.Picture
 }
 
-func (w *world) watch(who, query string) *frames {
+func watch(w *daemontest.Daemon, who, query string) *frames {
 	w.Helper()
 	scan, close := w.Open(who, "/v1/watch"+query)
 	scan.Buffer(nil, api.MaxLine)
@@ -64,12 +64,12 @@ func has(pids ...int) func(*watchtest.Picture) bool {
 }
 
 func TestWatch(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	other := w.Session("else", 300, api.NewSession{})
 	w.Look() // no exec of 300 was reported
 	w.K.Exec(100, "/bin/agent", "agent\x00--token=x\x00")
-	l := w.watch("user", "")
+	l := watch(w, "user", "")
 	first := l.next()
 	if first.Kind != "snapshot" || first.Status == nil || first.Status.Level != 4 || first.Status.Mode != "observe" || first.TimeNS == 0 || first.Status.ReadOnly {
 		t.Errorf("%+v", first)
@@ -97,9 +97,9 @@ func TestWatch(t *testing.T) {
 		}
 		return false
 	})
-	all := w.watch("root", "?hz=1")
+	all := watch(w, "root", "?hz=1")
 	all.until("both sessions", has(100, 101, 102, 300))
-	group := w.watch("reader", "")
+	group := watch(w, "reader", "")
 	group.until("both sessions", has(100, 101, 102, 300))
 	for _, x := range group.picture.Processes {
 		if len(x.Argv) != 2 {
@@ -112,9 +112,9 @@ func TestWatch(t *testing.T) {
 	if r := l.picture.Sessions[s.ID].Root; r == nil || len(r.Argv) != 2 {
 		t.Errorf("the own argv: %+v", r)
 	}
-	one := w.watch("root", "?session="+other.ID)
+	one := watch(w, "root", "?session="+other.ID)
 	one.until("the one session", has(300))
-	member := w.watch("102", "")
+	member := watch(w, "102", "")
 	member.until("its own session", has(100, 101, 102))
 	if !member.picture.Status.ReadOnly {
 		t.Error("a member may end something")
@@ -129,7 +129,7 @@ func TestWatch(t *testing.T) {
 		all.until("its leaving", has(100, 101, 102, 300))
 	})
 	t.Run("a session that is over", func(t *testing.T) {
-		mine := w.watch("user", "?session="+s.ID)
+		mine := watch(w, "user", "?session="+s.ID)
 		mine.until("all of it", has(100, 101, 102))
 		daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
 		var last *api.Frame
@@ -145,7 +145,7 @@ func TestWatch(t *testing.T) {
 		l.until("its end", func(p *watchtest.Picture) bool { return p.Sessions[s.ID].State == "ended" && p.Status.Live == 1 })
 		w.K.Advance(31 * time.Second)
 		l.until("its leaving", func(p *watchtest.Picture) bool { return len(p.Sessions) == 0 && len(p.Processes) == 0 })
-		gone := w.watch("user", "?session="+s.ID)
+		gone := watch(w, "user", "?session="+s.ID)
 		if f := gone.next(); f == nil || f.Kind != "snapshot" || len(f.Upsert) != 0 {
 			t.Errorf("%+v", f)
 		}
@@ -166,7 +166,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestWatchRefused(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
 	for query, code := range map[string]string{
 		"?hz=0": api.CodeBadRequest, "?hz=11": api.CodeBadRequest, "?hz=x": api.CodeBadRequest, "?hz=1.5": api.CodeBadRequest,
@@ -180,7 +180,7 @@ func TestWatchRefused(t *testing.T) {
 
 // TestSlowWatcherIsDropped: it delays no other watcher.
 func TestSlowWatcherIsDropped(t *testing.T) {
-	w := newWorld(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = tracertest.Slowed(time.Second) })
+	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = tracertest.Slowed(time.Second) })
 	w.Session("user", 100, api.NewSession{})
 	for pid := uint32(1000); pid < 3000; pid++ {
 		w.K.Fork(100, pid, "lngtest-x")
@@ -194,7 +194,7 @@ func TestSlowWatcherIsDropped(t *testing.T) {
 	defer nc.Close()
 	fmt.Fprintf(nc, "GET /v1/watch HTTP/1.1\r\nHost: lineage\r\n\r\n")
 	w.Until(func() bool { return w.Status().Counters["readers_dropped"] == 1 })
-	l := w.watch("user", "")
+	l := watch(w, "user", "")
 	l.until("all of it", func(p *watchtest.Picture) bool { return len(p.Processes) == 2001 })
 	if d := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK); d.Counters["readers_dropped"] != 1 {
 		t.Errorf("%v", d.Counters)
@@ -204,10 +204,10 @@ func TestSlowWatcherIsDropped(t *testing.T) {
 // TestWatchAfterProcfs: a process that ran before the daemon has its command line from
 // procfs.
 func TestWatchAfterProcfs(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	w.Session("user", 100, api.NewSession{})
 	w.Look()
-	l := w.watch("user", "")
+	l := watch(w, "user", "")
 	l.until("the command line", func(p *watchtest.Picture) bool {
 		for _, x := range p.Processes {
 			return x.PID == 100 && slices.Equal(x.Argv, []string{"lngtest-root", "--flag"}) && x.Exe == "/bin/lngtest-root"
@@ -219,7 +219,7 @@ func TestWatchAfterProcfs(t *testing.T) {
 // A refused program on which nothing promised depends is reported, but not as degraded:
 // every reader of the tree would see that forever.
 func TestLimitsAreNoDegradation(t *testing.T) {
-	w := newWorld(t)
+	w := daemontest.New(t)
 	limit, broken := "fentry/attach_pid: refused by this kernel", "programs loaded again: link_fork_birth is gone"
 	w.K.Feature.Limits, w.K.Feature.Degraded = []string{limit}, []string{broken}
 	s := w.Session("user", 100, api.NewSession{})
@@ -227,7 +227,7 @@ func TestLimitsAreNoDegradation(t *testing.T) {
 	if !slices.Equal(st.Limits, []string{limit}) || !slices.Equal(st.Degraded, []string{broken}) {
 		t.Errorf("limits %q, degraded %q", st.Limits, st.Degraded)
 	}
-	if first := w.watch("user", "").next(); !slices.Equal(first.Status.Degraded, []string{broken}) {
+	if first := watch(w, "user", "").next(); !slices.Equal(first.Status.Degraded, []string{broken}) {
 		t.Errorf("the tree is degraded by %q", first.Status.Degraded)
 	}
 	if got := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); len(got.Degraded) != 0 {

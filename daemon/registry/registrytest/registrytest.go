@@ -74,15 +74,21 @@ func (f *Fixture) Update(change func(registry.Tx)) {
 }
 
 // Session makes a session of a process, which it adds unless the kernel has it.
-func (f *Fixture) Session(root, uid uint32) (s *registry.Session) {
+func (f *Fixture) Session(root, uid uint32) *registry.Session {
 	f.tb.Helper()
 	if f.K.Proc(root) == nil {
 		f.K.Add(root, 1, "lngtest-root")
 		f.K.Edit(root, func(p *kerneltest.Proc) { p.UID = uid })
 	}
+	return f.Create(tracer.SessionSpec{Root: f.K.Proc(root).Identity, UID: uid})
+}
+
+// Create makes a session.
+func (f *Fixture) Create(spec tracer.SessionSpec) (s *registry.Session) {
+	f.tb.Helper()
 	f.Update(func(tx registry.Tx) {
 		var err error
-		if s, err = tx.Create(tracer.SessionSpec{Root: f.K.Proc(root).Identity, UID: uid}); err != nil {
+		if s, err = tx.Create(spec); err != nil {
 			f.tb.Error(err)
 		}
 	})

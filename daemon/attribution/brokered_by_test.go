@@ -169,6 +169,7 @@ func TestBrokeredByUnit(t *testing.T) {
 		begins(pid, cgroup)
 	}
 	const manager = "/user.slice/user-1000.slice/user@1000.service/app.slice/"
+	begins(317, manager+"mine.service") // before the request
 	w.runs(101, "/usr/bin/systemd-run", "--user", "--unit=mine", "sleep", "9")
 	w.runs(102, "/usr/bin/systemd-run", "--unit=roots", "sleep", "9") // by 1000: another user's
 	w.runs(103, "/usr/bin/systemd-run", "--user", "--unit=old", "sleep", "9")
@@ -183,8 +184,8 @@ func TestBrokeredByUnit(t *testing.T) {
 	begins(316, "/system.slice/lngtest-standing.service")
 	w.look()
 	w.Until(func() bool { return w.in(300) == w.s.ID && w.in(314) != "" && w.in(315) != "" })
-	if w.in(310)+w.in(311)+w.in(312)+w.in(313)+w.in(316) != "" || w.in(314) == w.s.ID || w.in(315) == w.s.ID {
-		t.Errorf("310 %s 311 %s 312 %s 313 %s 314 %s 315 %s 316 %s", w.in(310), w.in(311), w.in(312), w.in(313), w.in(314), w.in(315), w.in(316))
+	if w.in(310)+w.in(311)+w.in(312)+w.in(313)+w.in(316)+w.in(317) != "" || w.in(314) == w.s.ID || w.in(315) == w.s.ID {
+		t.Errorf("310 %s 311 %s 312 %s 313 %s 314 %s 315 %s 316 %s 317 %s", w.in(310), w.in(311), w.in(312), w.in(313), w.in(314), w.in(315), w.in(316), w.in(317))
 	}
 
 	// What the unit starts later, or again, is the session's too; a unit of that name
@@ -374,21 +375,22 @@ func TestBrokeredByCookie(t *testing.T) {
 	w := newWork(t, enforced)
 	w.Environ(uint32(os.Getpid()), "BUILD_ID=daemon")
 	w.Environ(daemontest.User, "RUNNER_TRACKING_ID=job")
-	w.Environ(100, "RUNNER_TRACKING_ID=job", "BUILD_ID=daemon")
+	w.Environ(100, "JENKINS_NODE_COOKIE=root")
 	w.K.Fork(100, 101, "lngtest-member")
 	w.Proc(101, 100, 1000, "lngtest-member")
-	w.Environ(101, "RUNNER_TRACKING_ID=job", "BUILD_ID=daemon", "CLAUDE_CODE_SESSION_ID=inner")
+	w.Environ(101, "RUNNER_TRACKING_ID=job", "BUILD_ID=daemon", "JENKINS_NODE_COOKIE=root", "CLAUDE_CODE_SESSION_ID=inner")
 	w.stranger(300, 1, "lngtest-a", "CLAUDE_CODE_SESSION_ID=inner")
 	w.stranger(310, 1, "lngtest-b", "RUNNER_TRACKING_ID=job")
 	w.stranger(311, 1, "lngtest-c", "BUILD_ID=daemon")
+	w.stranger(313, 1, "lngtest-e", "JENKINS_NODE_COOKIE=root")
 	w.strangerOf(1001, 312, 1, "lngtest-d", "CLAUDE_CODE_SESSION_ID=inner")
 	w.look()
 	b := w.brokered(1)[0]
 	if b.Process.PID != 300 || b.Evidence.Source != "cookie" || b.Evidence.Confidence != "weak" || w.in(300) == w.s.ID {
 		t.Errorf("%+v", b)
 	}
-	if w.in(310)+w.in(311)+w.in(312) != "" {
-		t.Errorf("310 %s 311 %s 312 %s", w.in(310), w.in(311), w.in(312))
+	if w.in(310)+w.in(311)+w.in(312)+w.in(313) != "" {
+		t.Errorf("310 %s 311 %s 312 %s 313 %s", w.in(310), w.in(311), w.in(312), w.in(313))
 	}
 }
 

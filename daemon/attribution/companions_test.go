@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
@@ -52,10 +51,7 @@ func TestKeptClaimsNothing(t *testing.T) {
 	w := newWork(t, enforced+"brokers: {end: all}\n")
 	w.K.Fork(100, 150, "lngtest-cache")
 	w.Proc(150, 100, 1000, "lngtest-cache")
-	kept := daemontest.Into[api.Session](w.Do("user", "POST", "/v1/keep", api.KeepRequest{
-		Refs:   []api.Ref{{PID: 150, StartNS: api.U64(w.K.Proc(150).Start)}},
-		Reason: "mine", Until: time.Now().Add(time.Hour),
-	}), http.StatusCreated)
+	kept := daemontest.Into[api.Session](w.Keep("user", 150), http.StatusCreated)
 	w.stranger(30, 1, "tmux")
 	w.File(30, "cmdline", "tmux\x00-L\x00a\x00new\x00-d\x00")
 	w.K.Fork(150, 151, "tmux")

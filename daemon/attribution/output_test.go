@@ -3,11 +3,11 @@
 package attribution_test
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
@@ -19,10 +19,8 @@ func TestOutputHeldBy(t *testing.T) {
 	w := newWork(t, "mode: observe\n")
 	writes := func(pid uint32) {
 		t.Helper()
-		for _, dir := range []string{"fd", "task/self"} {
-			if err := os.MkdirAll(w.Host.Proc.Path(pid, dir), 0o700); err != nil {
-				t.Fatal(err)
-			}
+		if err := errors.Join(os.MkdirAll(w.Host.Proc.Path(pid, "fd"), 0o700), os.MkdirAll(w.Host.Proc.Path(pid, "task/self"), 0o700)); err != nil {
+			t.Fatal(err)
 		}
 		w.File(pid, "fdinfo/1", "flags:\t01\n")
 		if err := os.Symlink("pipe:[9]", w.Host.Proc.Path(pid, "fd/1")); err != nil {
@@ -37,8 +35,7 @@ func TestOutputHeldBy(t *testing.T) {
 	w.K.Fork(400, 401, "lngtest-kept")
 	w.Proc(401, 400, 1000, "lngtest-kept")
 	writes(401)
-	keep := api.KeepRequest{Refs: []api.Ref{{PID: 401, StartNS: api.U64(w.K.Proc(401).Start)}}, Reason: "x", Until: time.Now().Add(time.Hour)}
-	daemontest.Into[api.Session](w.Do("user", "POST", "/v1/keep", keep), http.StatusCreated)
+	daemontest.Into[api.Session](w.Keep("user", 401), http.StatusCreated)
 	w.unseen(func() {
 		w.stranger(402, 1, "lngtest-job", "LINEAGE_TOKEN="+s.Token)
 		writes(402)

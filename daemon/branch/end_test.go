@@ -232,8 +232,8 @@ func TestBranchWithNestedSessions(t *testing.T) {
 	w.K.Fork(103, 110, "lngtest-110")
 	w.K.Fork(110, 111, "lngtest-111")
 	w.Proc(110, 103, 1000, "lngtest-110")
-	adopt := func(pid int) string {
-		x := daemontest.Into[api.Session](w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: pid}}), http.StatusCreated)
+	adopt := func(pid uint32) string {
+		x := daemontest.Into[api.Session](w.Adopt("root", pid), http.StatusCreated)
 		if x.Parent != s.ID {
 			t.Fatalf("%+v", x)
 		}

@@ -266,11 +266,13 @@ func (d *Daemon) ID(name string) tracer.SessionID {
 	return 0
 }
 
-// Ref is how a caller names a process.
-func (d *Daemon) Ref(pid uint32) string {
+// RefOf names a process in a request, and Ref in a path.
+func (d *Daemon) RefOf(pid uint32) api.Ref {
 	id := d.K.Proc(pid).Identity
-	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}.String()
+	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}
 }
+
+func (d *Daemon) Ref(pid uint32) string { return d.RefOf(pid).String() }
 
 // Under makes a process the daemon's parent. The kernel side does not protect it: only
 // the guards can refuse.

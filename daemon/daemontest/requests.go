@@ -135,6 +135,22 @@ func (d *Daemon) Session(who string, pid uint32, req api.NewSession) *api.Sessio
 	return Into[api.Session](d.Do(who, "POST", "/v1/sessions", req), http.StatusCreated)
 }
 
+// Keep asks to keep processes for an hour.
+func (d *Daemon) Keep(who string, pids ...uint32) Reply {
+	d.Helper()
+	req := api.KeepRequest{Reason: "shared cache", Until: time.Now().Add(time.Hour)}
+	for _, pid := range pids {
+		req.Refs = append(req.Refs, d.RefOf(pid))
+	}
+	return d.Do(who, "POST", "/v1/keep", req)
+}
+
+// Adopt asks for a session over a running process.
+func (d *Daemon) Adopt(who string, pid uint32) Reply {
+	d.Helper()
+	return d.Do(who, "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: int(pid)}})
+}
+
 // Caller is the PID of a kind of caller.
 func (d *Daemon) Caller(who string) uint32 {
 	d.Helper()

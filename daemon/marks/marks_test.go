@@ -35,14 +35,9 @@ func (w *world) forks(pairs ...uint32) {
 	}
 }
 
-// pid is a process as requests name it.
-func (w *world) pid(pid uint32) api.Ref {
-	return api.Ref{PID: int(pid), StartNS: api.U64(w.K.Proc(pid).Identity.Start)}
-}
-
 func (w *world) mark(who, phase, id string, agent uint32) *api.Mark {
 	w.Helper()
-	return daemontest.Into[api.Mark](w.Do(who, "POST", "/v1/marks", api.MarkRequest{Phase: phase, ID: id, Tool: "Bash", Agent: w.pid(agent)}), http.StatusOK)
+	return daemontest.Into[api.Mark](w.Do(who, "POST", "/v1/marks", api.MarkRequest{Phase: phase, ID: id, Tool: "Bash", Agent: w.RefOf(agent)}), http.StatusOK)
 }
 
 // calls are the ids of the calls that a process may belong to.
@@ -106,7 +101,7 @@ func TestMarks(t *testing.T) {
 // An end event of the agent ends its calls, and an end without a beginning is refused.
 func TestMarksEndWithTheAgent(t *testing.T) {
 	w, _ := office(t)
-	w.Do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "end", ID: "none", Agent: w.pid(101)}).Refused(api.CodeNotFound)
+	w.Do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "end", ID: "none", Agent: w.RefOf(101)}).Refused(api.CodeNotFound)
 	w.mark("103", "begin", "one", 101)
 	again := daemontest.Into[api.Mark](w.Do("103", "POST", "/v1/marks", `{"phase":"begin","id":"one","agent":{"pid":101}}`), http.StatusOK)
 	if len(again.Calls) != 1 {
@@ -143,8 +138,8 @@ func TestMarksRefused(t *testing.T) {
 	w.forks(300, 301, 101, 104)
 	nested := daemontest.Into[api.Session](w.Do("101", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 104}}), http.StatusCreated)
 	w.forks(104, 105)
-	good := api.MarkRequest{Phase: "begin", ID: "x", Tool: "Bash", Agent: w.pid(101)}
-	of := func(pid uint32) api.MarkRequest { q := good; q.Agent = w.pid(pid); return q }
+	good := api.MarkRequest{Phase: "begin", ID: "x", Tool: "Bash", Agent: w.RefOf(101)}
+	of := func(pid uint32) api.MarkRequest { q := good; q.Agent = w.RefOf(pid); return q }
 	stale := good
 	stale.Agent.StartNS++
 	for _, tt := range []struct {
@@ -165,13 +160,13 @@ func TestMarksRefused(t *testing.T) {
 		{"a negative PID", "103", `{"phase":"begin","id":"x","agent":{"pid":-101}}`, api.CodeBadRequest},
 		{"a PID of more than 32 bits", "103", `{"phase":"begin","id":"x","agent":{"pid":4294967397}}`, api.CodeDenied},
 		{"no agent", "103", `{"phase":"begin","id":"x"}`, api.CodeBadRequest},
-		{"no id", "103", api.MarkRequest{Phase: "begin", Agent: w.pid(101)}, api.CodeBadRequest},
-		{"no phase", "103", api.MarkRequest{ID: "x", Agent: w.pid(101)}, api.CodeBadRequest},
-		{"a long id", "103", api.MarkRequest{Phase: "begin", ID: strings.Repeat("x", 129), Agent: w.pid(101)}, api.CodeBadRequest},
-		{"a long tool", "103", api.MarkRequest{Phase: "begin", ID: "x", Tool: strings.Repeat("x", 65), Agent: w.pid(101)}, api.CodeBadRequest},
-		{"an escape", "103", api.MarkRequest{Phase: "begin", ID: "x", Tool: "\x1b[2J", Agent: w.pid(101)}, api.CodeBadRequest},
-		{"a bidi override", "103", api.MarkRequest{Phase: "begin", ID: "\u202ex", Agent: w.pid(101)}, api.CodeBadRequest},
-		{"a new line", "103", api.MarkRequest{Phase: "begin", ID: "a\nb", Agent: w.pid(101)}, api.CodeBadRequest},
+		{"no id", "103", api.MarkRequest{Phase: "begin", Agent: w.RefOf(101)}, api.CodeBadRequest},
+		{"no phase", "103", api.MarkRequest{ID: "x", Agent: w.RefOf(101)}, api.CodeBadRequest},
+		{"a long id", "103", api.MarkRequest{Phase: "begin", ID: strings.Repeat("x", 129), Agent: w.RefOf(101)}, api.CodeBadRequest},
+		{"a long tool", "103", api.MarkRequest{Phase: "begin", ID: "x", Tool: strings.Repeat("x", 65), Agent: w.RefOf(101)}, api.CodeBadRequest},
+		{"an escape", "103", api.MarkRequest{Phase: "begin", ID: "x", Tool: "\x1b[2J", Agent: w.RefOf(101)}, api.CodeBadRequest},
+		{"a bidi override", "103", api.MarkRequest{Phase: "begin", ID: "\u202ex", Agent: w.RefOf(101)}, api.CodeBadRequest},
+		{"a new line", "103", api.MarkRequest{Phase: "begin", ID: "a\nb", Agent: w.RefOf(101)}, api.CodeBadRequest},
 		{"no JSON", "103", `{"phase`, api.CodeBadRequest},
 		{"an unknown field", "103", `{"phase":"begin","id":"x","session":"` + s.ID + `"}`, api.CodeBadRequest},
 		{"huge", "103", `{"phase":"begin","id":"` + strings.Repeat("x", 64<<10) + `"}`, api.CodeTooLarge},
@@ -196,7 +191,7 @@ func TestMarksFlood(t *testing.T) {
 	w.forks(300, 301)
 	refused := 0
 	for n := range 300 {
-		a := w.Do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "begin", ID: fmt.Sprint(n), Tool: "Bash", Agent: w.pid(101)})
+		a := w.Do("103", "POST", "/v1/marks", api.MarkRequest{Phase: "begin", ID: fmt.Sprint(n), Tool: "Bash", Agent: w.RefOf(101)})
 		if a.Status != http.StatusOK {
 			a.Refused(api.CodeTooMany)
 			refused++
@@ -303,7 +298,7 @@ func TestTrace(t *testing.T) {
 				return
 			}
 			w.Until(func() bool { return w.trace(123) != nil })
-			want := api.Trace{TraceID: traceparent[3:35], SpanID: traceparent[36:52], Sampled: true, From: w.pid(120), Claimed: true}
+			want := api.Trace{TraceID: traceparent[3:35], SpanID: traceparent[36:52], Sampled: true, From: w.RefOf(120), Claimed: true}
 			for _, pid := range []uint32{120, 121, 122, 123} {
 				if got := w.trace(pid); got == nil || *got != want {
 					t.Errorf("%d: %+v", pid, got)

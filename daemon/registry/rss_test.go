@@ -5,7 +5,6 @@ package registry_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
@@ -33,9 +32,7 @@ func TestUsageOfThoseWhoLeft(t *testing.T) {
 	want("all", s.ID, 3, 7<<20)
 	w.K.Exit(102, 0)
 	want("one has exited", s.ID, 2, 3<<20)
-	kept := daemontest.Into[api.Session](w.Do("root", "POST", "/v1/keep", api.KeepRequest{
-		Refs: []api.Ref{{PID: 101, StartNS: api.U64(w.K.Proc(101).Start)}}, Reason: "it serves", Until: time.Now().Add(time.Hour),
-	}), http.StatusCreated)
+	kept := daemontest.Into[api.Session](w.Keep("root", 101), http.StatusCreated)
 	if kept.RSSBytes != 2<<20 {
 		t.Errorf("kept: %+v", kept)
 	}
@@ -43,7 +40,7 @@ func TestUsageOfThoseWhoLeft(t *testing.T) {
 	want("the kept one", kept.ID, 1, 2<<20)
 	w.Add(110, daemontest.Shell, 0, "lngtest-agent")
 	uses(110, 8<<20)
-	if adopted := daemontest.Into[api.Session](w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 110}}), http.StatusCreated); adopted.RSSBytes != 8<<20 {
+	if adopted := daemontest.Into[api.Session](w.Adopt("root", 110), http.StatusCreated); adopted.RSSBytes != 8<<20 {
 		t.Errorf("adopted: %+v", adopted)
 	}
 }

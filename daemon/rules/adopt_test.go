@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
@@ -22,31 +21,22 @@ func TestAdoptThenKeep(t *testing.T) {
 	w.K.Fork(101, 102, "lngtest-child")
 	w.Proc(101, 100, 1000, "lngtest-agent")
 	w.Proc(102, 101, 1000, "lngtest-child")
-	adopt := func(who string, pid int) daemontest.Reply {
-		return w.Do(who, "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: pid}})
-	}
-	keep := func(who string, pid uint32) daemontest.Reply {
-		return w.Do(who, "POST", "/v1/keep", api.KeepRequest{
-			Refs:   []api.Ref{{PID: int(pid), StartNS: api.U64(w.K.Proc(pid).Start)}},
-			Reason: "mine", Until: time.Now().Add(time.Hour),
-		})
-	}
-	if e := adopt("user", 101).Refused(api.CodeDenied); !strings.Contains(e.Message, "session "+outer.ID) {
+	if e := w.Adopt("user", 101).Refused(api.CodeDenied); !strings.Contains(e.Message, "session "+outer.ID) {
 		t.Errorf("%+v", e)
 	}
 	if in := w.K.Proc(101).Session.String(); in != outer.ID {
 		t.Errorf("101 is in %s", in)
 	}
 	// A session of the user's own inside of root's: the user may end it, and nothing more.
-	inner := daemontest.Into[api.Session](adopt("root", 101), http.StatusCreated)
+	inner := daemontest.Into[api.Session](w.Adopt("root", 101), http.StatusCreated)
 	if inner.UID != 1000 || inner.Parent != outer.ID {
 		t.Fatalf("%+v", inner)
 	}
-	if e := keep("user", 102).Refused(api.CodeDenied); !strings.Contains(e.Message, "session "+outer.ID) {
+	if e := w.Keep("user", 102).Refused(api.CodeDenied); !strings.Contains(e.Message, "session "+outer.ID) {
 		t.Errorf("%+v", e)
 	}
-	adopt("user", 102).Refused(api.CodeDenied)
-	daemontest.Into[api.Session](keep("root", 102), http.StatusCreated)
+	w.Adopt("user", 102).Refused(api.CodeDenied)
+	daemontest.Into[api.Session](w.Keep("root", 102), http.StatusCreated)
 	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+inner.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
 }
 
@@ -82,13 +72,13 @@ func TestAdoptLeavesOut(t *testing.T) {
 	for pid := uint32(501); pid < 521; pid++ {
 		w.Add(pid, 500, 1001, "lngtest-other")
 	}
-	s = daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 500}}), http.StatusCreated)
+	s = daemontest.Into[api.Session](w.Adopt("user", 500), http.StatusCreated)
 	if n := len(s.Warnings); n != 17 || s.Warnings[16] != "4 more processes of other users are not adopted" {
 		t.Errorf("%q", s.Warnings)
 	}
 	w.Add(600, daemontest.Shell, 1000, "lngtest-shell")
 	w.Add(601, 600, 0, "lngtest-rootd")
-	s = daemontest.Into[api.Session](w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 600}}), http.StatusCreated)
+	s = daemontest.Into[api.Session](w.Adopt("root", 600), http.StatusCreated)
 	if len(s.Warnings) != 0 || w.K.Proc(601).Session.String() != s.ID {
 		t.Errorf("%q, 601 %v", s.Warnings, w.K.Proc(601).Session)
 	}

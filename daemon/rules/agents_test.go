@@ -300,9 +300,7 @@ func TestKeep(t *testing.T) {
 		w.Proc(f[1], f[0], 1000, "lngtest-member")
 	}
 	w.K.Exit(102, 0) // 103 is an orphan of the branch to keep
-	ref := func(pid uint32) api.Ref {
-		return api.Ref{PID: int(pid), StartNS: api.U64(w.K.Proc(pid).Start)}
-	}
+	ref := w.RefOf
 	until := time.Now().Add(time.Hour)
 	keep := func(who string, refs ...api.Ref) daemontest.Reply {
 		return w.Do(who, "POST", "/v1/keep", api.KeepRequest{Refs: refs, Reason: "shared cache", Until: until})

@@ -28,17 +28,7 @@ func TestKeepByMember(t *testing.T) {
 	p.K.Fork(200, 201, "lngtest-cache")
 	p.Proc(201, 200, 1000, "lngtest-cache")
 	until := time.Now().Add(time.Hour)
-	keep := func(pids ...uint32) daemontest.Reply {
-		req := api.KeepRequest{Reason: "mine", Until: until}
-		for _, pid := range pids {
-			ref, err := api.ParseRef(p.Ref(pid))
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Refs = append(req.Refs, ref)
-		}
-		return p.Do("100", "POST", "/v1/keep", req)
-	}
+	keep := func(pids ...uint32) daemontest.Reply { return p.Keep("100", pids...) }
 	if e := keep(102).Refused(api.CodeDenied); !strings.Contains(e.Message, `no keep rule of the policy matches exe "/bin/lngtest-own"`) || !strings.Contains(e.Hint, "keep: [{") {
 		t.Errorf("%+v", e)
 	}

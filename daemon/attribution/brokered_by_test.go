@@ -61,7 +61,7 @@ func TestBrokeredBySocket(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		}
-		if w.dead(300) != dies {
+		if w.Dead(300) != dies {
 			t.Errorf("%s: %+v", end, w.K.Proc(300))
 		}
 		for _, pid := range []uint32{30, 31, 299, 310, 311, 312} {
@@ -376,8 +376,7 @@ func TestBrokeredByCookie(t *testing.T) {
 	w.Environ(uint32(os.Getpid()), "BUILD_ID=daemon")
 	w.Environ(daemontest.User, "RUNNER_TRACKING_ID=job")
 	w.Environ(100, "JENKINS_NODE_COOKIE=root")
-	w.K.Fork(100, 101, "lngtest-member")
-	w.Proc(101, 100, 1000, "lngtest-member")
+	w.Fork(100, 101, 1000, "lngtest-member")
 	w.Environ(101, "RUNNER_TRACKING_ID=job", "BUILD_ID=daemon", "JENKINS_NODE_COOKIE=root", "CLAUDE_CODE_SESSION_ID=inner")
 	w.stranger(300, 1, "lngtest-a", "CLAUDE_CODE_SESSION_ID=inner")
 	w.stranger(310, 1, "lngtest-b", "RUNNER_TRACKING_ID=job")

@@ -47,11 +47,11 @@ func TestBrokeredByToken(t *testing.T) {
 	}
 	w.K.Exit(100, 0)
 	r := w.Receipt(w.s.ID)
-	if r.Verdict != "clean" || len(r.Brokered) != 1 || !w.dead(300) || !w.dead(301) {
+	if r.Verdict != "clean" || len(r.Brokered) != 1 || !w.Dead(300) || !w.Dead(301) {
 		t.Errorf("%+v", r)
 	}
 	for _, pid := range []uint32{30, 310, 311, 312} {
-		if w.dead(pid) {
+		if w.Dead(pid) {
 			t.Errorf("%d died", pid)
 		}
 	}
@@ -82,7 +82,7 @@ func TestBrokeredObserved(t *testing.T) {
 		r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/"+beside.ID+"/report", nil), http.StatusAccepted)
 		return len(r.WouldEnd) == 1 && r.WouldEnd[0] == "ancestor"
 	})
-	if w.dead(300) || len(w.K.Signals()) != 0 {
+	if w.Dead(300) || len(w.K.Signals()) != 0 {
 		t.Errorf("%+v", w.K.Signals())
 	}
 }
@@ -164,7 +164,7 @@ func TestBrokerLookalikes(t *testing.T) {
 				t.Fatalf("%+v", p)
 			}
 		}
-		if !w.dead(300) {
+		if !w.Dead(300) {
 			t.Error("the one that has it lives")
 		}
 		for _, s := range w.K.Signals() {
@@ -264,7 +264,7 @@ func TestAdoptedOrphans(t *testing.T) {
 	w.Receipt(s.ID)
 	w.look()
 	for _, pid := range []uint32{410, 411, 414, 416} {
-		if w.dead(pid) {
+		if w.Dead(pid) {
 			t.Errorf("weak evidence ended %d", pid)
 		}
 	}
@@ -291,7 +291,7 @@ func TestBrokersForgotten(t *testing.T) {
 	}
 	w.Receipt(w.s.ID)
 	w.look()
-	if r := w.Receipt(beside); r.EndReason != "ancestor" || r.Verdict != "clean" || !w.dead(300) {
+	if r := w.Receipt(beside); r.EndReason != "ancestor" || r.Verdict != "clean" || !w.Dead(300) {
 		t.Errorf("%+v", r)
 	}
 }

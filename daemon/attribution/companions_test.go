@@ -49,13 +49,11 @@ func TestCompanionOfEachUser(t *testing.T) {
 // What a kept session asks of a broker is not its work: the session is kept because nobody waits for its end.
 func TestKeptClaimsNothing(t *testing.T) {
 	w := newWork(t, enforced+"brokers: {end: all}\n")
-	w.K.Fork(100, 150, "lngtest-cache")
-	w.Proc(150, 100, 1000, "lngtest-cache")
+	w.Fork(100, 150, 1000, "lngtest-cache")
 	kept := daemontest.Into[api.Session](w.Keep("user", 150), http.StatusCreated)
 	w.stranger(30, 1, "tmux")
 	w.File(30, "cmdline", "tmux\x00-L\x00a\x00new\x00-d\x00")
-	w.K.Fork(150, 151, "tmux")
-	w.Proc(151, 150, 1000, "tmux")
+	w.Fork(150, 151, 1000, "tmux")
 	w.K.Exec(151, "/usr/bin/tmux", "tmux\x00-L\x00a\x00new-session\x00-d\x00")
 	w.K.AllRead()
 	w.stranger(300, 30, "lngtest-pane")

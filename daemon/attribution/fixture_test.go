@@ -74,8 +74,7 @@ func (w *work) become(pid uint32, comm string, environ ...string) {
 // runs makes a member run a command, in a new child of the root.
 func (w *work) runs(pid uint32, command ...string) {
 	w.Helper()
-	w.K.Fork(100, pid, filepath.Base(command[0]))
-	w.Proc(pid, 100, 1000, filepath.Base(command[0]))
+	w.Fork(100, pid, 1000, filepath.Base(command[0]))
 	w.K.Exec(pid, command[0], strings.Join(command, "\x00")+"\x00")
 	w.K.AllRead()
 }
@@ -105,11 +104,6 @@ func (w *work) in(pid uint32) string {
 		return ""
 	}
 	return p.Session.String()
-}
-
-func (w *work) dead(pid uint32) bool {
-	p := w.K.Proc(pid)
-	return p == nil || p.Dead
 }
 
 // doc is the session now.

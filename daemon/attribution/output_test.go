@@ -32,8 +32,7 @@ func TestOutputHeldBy(t *testing.T) {
 		writes(400)
 	})
 	s := daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 400}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
-	w.K.Fork(400, 401, "lngtest-kept")
-	w.Proc(401, 400, 1000, "lngtest-kept")
+	w.Fork(400, 401, 1000, "lngtest-kept")
 	writes(401)
 	daemontest.Into[api.Session](w.Keep("user", 401), http.StatusCreated)
 	w.unseen(func() {

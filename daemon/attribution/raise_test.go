@@ -45,10 +45,10 @@ func TestBrokeredRaised(t *testing.T) {
 		t.Errorf("%+v", why)
 	}
 	w.K.Exit(100, 0)
-	if r := w.Receipt(w.s.ID); r.Verdict != "clean" || len(r.Brokered) != 2 || !w.dead(300) || !w.dead(301) || !w.dead(310) {
+	if r := w.Receipt(w.s.ID); r.Verdict != "clean" || len(r.Brokered) != 2 || !w.Dead(300) || !w.Dead(301) || !w.Dead(310) {
 		t.Errorf("%+v", r)
 	}
-	if w.dead(30) {
+	if w.Dead(30) {
 		t.Error("the server died")
 	}
 }
@@ -74,8 +74,8 @@ func TestRaisedAlone(t *testing.T) {
 		t.Errorf("310 is in %s, 311 in %s, 302 in %s, want %s", w.in(310), w.in(311), w.in(302), beside)
 	}
 	w.K.Exit(100, 0)
-	if r := w.Receipt(w.s.ID); r.Verdict != "clean" || !w.dead(300) || w.dead(302) || w.dead(310) || w.dead(311) {
-		t.Errorf("300, 310, 311 dead: %v %v %v; %+v", w.dead(300), w.dead(310), w.dead(311), r)
+	if r := w.Receipt(w.s.ID); r.Verdict != "clean" || !w.Dead(300) || w.Dead(302) || w.Dead(310) || w.Dead(311) {
+		t.Errorf("300, 310, 311 dead: %v %v %v; %+v", w.Dead(300), w.Dead(310), w.Dead(311), r)
 	}
 }
 

@@ -22,8 +22,7 @@ func TestEvidenceOfSeveral(t *testing.T) {
 	}
 	member := func(pid, parent, group uint32, environ ...string) {
 		w.unseen(func() {
-			w.K.Fork(parent, pid, "lngtest-member")
-			w.Proc(pid, parent, 1000, "lngtest-member")
+			w.Fork(parent, pid, 1000, "lngtest-member")
 			w.Environ(pid, environ...)
 			in(pid, group)
 		})

@@ -22,8 +22,7 @@ func TestSharedServer(t *testing.T) {
 	second := w.Session("user", 200, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.Session("else", 210, api.NewSession{GraceMS: daemontest.MS(0)})
 	serves := func(pid uint32, comm string) {
-		w.K.Fork(100, pid, comm)
-		w.Proc(pid, 100, 1000, comm)
+		w.Fork(100, pid, 1000, comm)
 		w.K.Exec(pid, "/bin/"+comm, comm+"\x00--flag\x00")
 		w.Until(func() bool { return w.in(pid) != w.s.ID })
 	}
@@ -42,19 +41,19 @@ func TestSharedServer(t *testing.T) {
 	w.Receipt(w.s.ID)
 	w.Restart() // the rule is remembered
 	w.look()
-	if w.dead(101) || w.dead(103) {
+	if w.Dead(101) || w.Dead(103) {
 		t.Error("it ended with the first session")
 	}
-	if !w.dead(104) {
+	if !w.Dead(104) {
 		t.Error("it left its session by the text of a link")
 	}
 	w.K.Exit(200, 0)
 	w.Receipt(second.ID)
 	w.look()
-	if r := w.Receipt(doc.ID); r.EndReason != "expired" || r.Verdict != "clean" || !w.dead(103) {
+	if r := w.Receipt(doc.ID); r.EndReason != "expired" || r.Verdict != "clean" || !w.Dead(103) {
 		t.Errorf("%+v", r)
 	}
-	if w.dead(102) {
+	if w.Dead(102) {
 		t.Error("the one that is never to end did")
 	}
 	// A daemon that remembers nothing finds the rule again.

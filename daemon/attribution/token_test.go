@@ -35,8 +35,7 @@ func TestTokenOfUID(t *testing.T) {
 	}
 	w.uids(200, 1000, 1000)
 	w.K.Exec(200, "/bin/lngtest-agent", "lngtest-agent\x00")
-	w.K.Fork(200, 210, "lngtest-su")
-	w.Proc(210, 200, 0, "lngtest-su")
+	w.Fork(200, 210, 0, "lngtest-su")
 	w.uids(210, 1000, 0) // a set-uid program
 	w.K.Exec(210, "/bin/lngtest-su", "lngtest-su\x00")
 	w.uids(200, 1000, 0) // and in place of the root
@@ -47,8 +46,7 @@ func TestTokenOfUID(t *testing.T) {
 	if w.in(300)+w.in(302)+w.in(303) != "" {
 		t.Fatalf("300 %q 302 %q 303 %q", w.in(300), w.in(302), w.in(303))
 	}
-	w.K.Fork(200, 211, "lngtest-www")
-	w.Proc(211, 200, 33, "lngtest-www")
+	w.Fork(200, 211, 33, "lngtest-www")
 	w.uids(211, 33, 33)
 	w.look()
 	w.Until(func() bool { return w.in(302) == w.s.ID })
@@ -58,8 +56,8 @@ func TestTokenOfUID(t *testing.T) {
 	w.Until(func() bool { return w.in(304) == w.s.ID })
 	w.K.Exit(200, 0)
 	w.Receipt(w.s.ID)
-	if w.dead(300) || w.dead(303) || !w.dead(301) || !w.dead(302) {
-		t.Errorf("300 %v 303 %v 301 %v 302 %v", w.dead(300), w.dead(303), w.dead(301), w.dead(302))
+	if w.Dead(300) || w.Dead(303) || !w.Dead(301) || !w.Dead(302) {
+		t.Errorf("300 %v 303 %v 301 %v 302 %v", w.Dead(300), w.Dead(303), w.Dead(301), w.Dead(302))
 	}
 }
 
@@ -119,8 +117,8 @@ func TestTokenInTerminal(t *testing.T) {
 	w.look()
 	w.K.Exit(100, 0)
 	r := daemontest.Into[api.Report](w.Do("root", "GET", "/v1/sessions/"+w.s.ID+"/report?wait=60s", nil), http.StatusOK)
-	if w.dead(300) || w.dead(302) || w.dead(303) || !w.dead(304) {
-		t.Errorf("300 %v 302 %v 303 %v 304 %v: %+v", w.dead(300), w.dead(302), w.dead(303), w.dead(304), r)
+	if w.Dead(300) || w.Dead(302) || w.Dead(303) || !w.Dead(304) {
+		t.Errorf("300 %v 302 %v 303 %v 304 %v: %+v", w.Dead(300), w.Dead(302), w.Dead(303), w.Dead(304), r)
 	}
 }
 

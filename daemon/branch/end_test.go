@@ -25,8 +25,7 @@ func household(t *testing.T, options ...daemontest.Option) (w *daemontest.Daemon
 	w = daemontest.New(t, options...)
 	s = w.Session("user", 100, api.NewSession{Name: "household", GraceMS: daemontest.MS(0)})
 	for _, p := range []struct{ creator, pid uint32 }{{100, 101}, {101, 102}, {102, 103}, {100, 105}, {105, 106}} {
-		w.K.Fork(p.creator, p.pid, fmt.Sprintf("lngtest-%d", p.pid))
-		w.Proc(p.pid, p.creator, 1000, fmt.Sprintf("lngtest-%d", p.pid))
+		w.Fork(p.creator, p.pid, 1000, fmt.Sprintf("lngtest-%d", p.pid))
 	}
 	w.K.Exec(101, "/bin/branch", "branch\x00")
 	dead = w.Ref(102)
@@ -38,7 +37,7 @@ func household(t *testing.T, options ...daemontest.Option) (w *daemontest.Daemon
 // alive are those of the PIDs that live.
 func alive(w *daemontest.Daemon, pids ...uint32) (all []uint32) {
 	for _, pid := range pids {
-		if p := w.K.Proc(pid); p != nil && !p.Dead {
+		if !w.Dead(pid) {
 			all = append(all, pid)
 		}
 	}
@@ -51,8 +50,7 @@ func TestBranchRefused(t *testing.T) {
 	w, s, _ := household(t)
 	nested := daemontest.Into[api.Session](w.Do("105", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 106}}), http.StatusCreated)
 	other := w.Session("root", 200, api.NewSession{})
-	w.K.Fork(200, 201, "lngtest-other")
-	w.Proc(201, 200, 0, "lngtest-other")
+	w.Fork(200, 201, 0, "lngtest-other")
 	stale := strings.TrimSuffix(w.Ref(101), "0") + "9"
 	plan := daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/processes/"+w.Ref(101)+"/plan", nil), http.StatusOK)
 	w.K.Fork(101, 107, "lngtest-107")
@@ -85,11 +83,7 @@ func TestBranchRefused(t *testing.T) {
 			if sent := w.K.Signals(); len(sent) != 0 {
 				t.Errorf("signals: %v", sent)
 			}
-			for pid, in := range map[uint32]string{100: s.ID, 101: s.ID, 103: s.ID, 105: s.ID, 106: nested.ID, 107: s.ID, 201: other.ID} {
-				if now := w.K.Proc(pid).Session.String(); now != in {
-					t.Errorf("pid %d is in session %s", pid, now)
-				}
-			}
+			w.In(map[uint32]string{100: s.ID, 101: s.ID, 103: s.ID, 105: s.ID, 106: nested.ID, 107: s.ID, 201: other.ID})
 			daemontest.Into[api.Process](w.Do("103", "GET", "/v1/processes/"+w.Ref(101), nil), http.StatusOK) // its own session still knows it
 			if all, _ := w.K.Sessions(); len(all) != 3 {
 				t.Errorf("sessions: %+v", all)
@@ -107,8 +101,7 @@ func TestBranchOfAnotherUID(t *testing.T) {
 		w.K.Edit(pid, func(p *kerneltest.Proc) { p.UID = 1000 })
 		w.Proc(pid, creator, 1000, "lngtest-user")
 	}
-	w.K.Fork(101, 102, "lngtest-root")
-	w.Proc(102, 101, 0, "lngtest-root")
+	w.Fork(101, 102, 0, "lngtest-root")
 	w.K.Edit(102, func(p *kerneltest.Proc) { p.UID = 0 })
 	if e := w.Do("105", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeDenied); !strings.Contains(e.Message, "pid 102 runs as uid 0") {
 		t.Errorf("%+v", e)

@@ -200,6 +200,29 @@ func (d *Daemon) Add(pid, parent, uid uint32, comm string) {
 	d.Proc(pid, parent, uid, comm)
 }
 
+// Fork forks a process, which procfs shows too, as one of a user.
+func (d *Daemon) Fork(parent, pid, uid uint32, comm string) {
+	d.Helper()
+	d.K.Fork(parent, pid, comm)
+	d.Proc(pid, parent, uid, comm)
+}
+
+// In checks the sessions that processes are in.
+func (d *Daemon) In(sessions map[uint32]string) {
+	d.Helper()
+	for pid, want := range sessions {
+		if got := d.K.Proc(pid).Session.String(); got != want {
+			d.Errorf("pid %d is in session %s, want %s", pid, got, want)
+		}
+	}
+}
+
+// Dead reports whether a process has exited.
+func (d *Daemon) Dead(pid uint32) bool {
+	p := d.K.Proc(pid)
+	return p == nil || p.Dead
+}
+
 // Proc writes what procfs shows of a process.
 func (d *Daemon) Proc(pid, parent, uid uint32, comm string) {
 	d.Helper()

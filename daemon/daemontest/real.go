@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
@@ -112,4 +113,14 @@ func Blocked(t *testing.T, c api.Client, name, script string) (s *api.Session, i
 	}
 	io.WriteString(in, "go\n")
 	return s, in, bufio.NewReader(pipe), cmd
+}
+
+// Receipt waits for the verdict.
+func Receipt(t *testing.T, c api.Client, session string) *api.Report {
+	t.Helper()
+	r, err := c.Report(t.Context(), session, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -85,24 +84,13 @@ func receiveListener(t *testing.T, conn *net.UnixConn) net.Listener {
 func TestRealPorts(t *testing.T) {
 	ctx := t.Context()
 	c := new(daemontest.Real).Serve(t)
-	s, in, out, cmd := daemontest.Blocked(t, c, "lngtest", fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
-	line, err := out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	var port int
-	if _, err := fmt.Sscan(line, &port); err != nil {
-		t.Fatal(err)
-	}
+	s, port, in, cmd := listening(t, c, "exec /proc/%d/exe lngtest-server")
 	now, err := c.Session(ctx, s.ID)
 	if err != nil || !slices.Equal(now.Ports, []int{port}) {
 		t.Errorf("while it listens: %v %v, want %d", now, err, port)
 	}
 	in.Close()
-	r, err := c.Report(ctx, s.ID, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := daemontest.Receipt(t, c, s.ID)
 	if len(r.PortsFreed) != 0 || len(r.PortsBusy) != 0 {
 		t.Errorf("freed %+v, busy %+v, want none", r.PortsFreed, r.PortsBusy)
 	}
@@ -124,23 +112,13 @@ func TestRealPortAt(t *testing.T) {
 	ctx := t.Context()
 	c := new(daemontest.Real).Serve(t)
 	before := time.Now()
-	s, in, out, cmd := daemontest.Blocked(t, c, "lngtest", fmt.Sprintf("exec /proc/%d/exe lngtest-server", os.Getpid()))
-	line, err := out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, port, in, cmd := listening(t, c, "exec /proc/%d/exe lngtest-server")
 	then := time.Now()
 	in.Close()
-	port, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Report(ctx, s.ID, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	daemontest.Receipt(t, c, s.ID)
 	after := time.Now()
 	var d *api.Holders
-	err = instance.Poll(ctx, func() (bool, error) { // the history is a moment behind
+	err := instance.Poll(ctx, func() (_ bool, err error) { // the history is a moment behind
 		d, err = c.WhyPortAt(ctx, port, then)
 		if code(err, api.CodeNotFound) {
 			return false, nil
@@ -166,7 +144,6 @@ func TestRealPortAt(t *testing.T) {
 // TestRealPortBusy: a port whose socket a member passed on is busy, and the receipt names the process
 // that has it. The socket is closed by that one.
 func TestRealPortBusy(t *testing.T) {
-	ctx := t.Context()
 	c := new(daemontest.Real).Serve(t)
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -183,10 +160,7 @@ func TestRealPortBusy(t *testing.T) {
 	passed := receiveListener(t, conn)
 	defer passed.Close()
 	port := passed.Addr().(*net.TCPAddr).Port
-	r, err := c.Report(ctx, s.ID, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := daemontest.Receipt(t, c, s.ID)
 	if len(r.PortsFreed) != 0 || len(r.PortsBusy) != 1 || r.PortsBusy[0].Port != port || r.PortsBusy[0].PID != os.Getpid() {
 		t.Errorf("freed %+v, busy %+v, want %d of %d", r.PortsFreed, r.PortsBusy, port, os.Getpid())
 	}

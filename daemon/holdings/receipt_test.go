@@ -10,8 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -41,15 +39,18 @@ func holder(path string) int {
 func holding(t *testing.T, c api.Client) (s *api.Session, port int, path string, in io.Closer, cmd *exec.Cmd) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "db")
-	s, in, out, cmd := daemontest.Blocked(t, c, "lngtest", fmt.Sprintf("(setsid /proc/%d/exe lngtest-holder %s &); read go", os.Getpid(), path))
-	line, err := out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	if port, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
-		t.Fatal(err)
-	}
+	s, port, in, cmd = listening(t, c, "(setsid /proc/%d/exe lngtest-holder "+path+" &); read go")
 	return s, port, path, in, cmd
+}
+
+// listening is a session over a shell that runs this binary, which says on which port it listens.
+func listening(t *testing.T, c api.Client, script string) (s *api.Session, port int, in io.Closer, cmd *exec.Cmd) {
+	t.Helper()
+	s, in, out, cmd := daemontest.Blocked(t, c, "lngtest", fmt.Sprintf(script, os.Getpid()))
+	if _, err := fmt.Fscanln(out, &port); err != nil {
+		t.Fatal(err)
+	}
+	return s, port, in, cmd
 }
 
 // checkFreed: the receipt names port and lock as free.
@@ -128,10 +129,7 @@ func TestRealReceipt(t *testing.T) {
 	if _, err := c.End(ctx, s.ID, api.EndRequest{Now: true, PlanToken: plan.Token}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := c.Report(ctx, s.ID, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := daemontest.Receipt(t, c, s.ID)
 	t.Logf("end and receipt took %v", time.Since(began))
 	checkFreed(t, r, port, path)
 	if len(r.OutputHeldBy) != 0 {
@@ -163,10 +161,7 @@ func TestRealReceiptOfTheKernel(t *testing.T) {
 	}
 	in.Close()
 	cmd.Wait()
-	r, err := c.Report(ctx, s.ID, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := daemontest.Receipt(t, c, s.ID)
 	checkFreed(t, r, port, path)
 }
 

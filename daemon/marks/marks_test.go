@@ -30,8 +30,7 @@ func office(t *testing.T, options ...daemontest.Option) (w *world, s *api.Sessio
 func (w *world) forks(pairs ...uint32) {
 	for p := range slices.Chunk(pairs, 2) {
 		name := fmt.Sprintf("lngtest-%d", p[1])
-		w.Proc(p[1], p[0], 1000, name)
-		w.K.Fork(p[0], p[1], name)
+		w.Fork(p[0], p[1], 1000, name)
 	}
 }
 

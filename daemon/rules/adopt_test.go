@@ -63,8 +63,8 @@ func TestAdoptLeavesOut(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for pid, dead := range map[uint32]bool{400: true, 401: false, 402: false, 403: true} {
-		if p := w.K.Proc(pid); (p == nil || p.Dead) != dead {
-			t.Errorf("%d: %+v", pid, p)
+		if w.Dead(pid) != dead {
+			t.Errorf("%d: %+v", pid, w.K.Proc(pid))
 		}
 	}
 	// Many are not all named, and root adopts them.

@@ -82,8 +82,7 @@ func TestAgents(t *testing.T) {
 		x.Effect != "opened session "+id.String()+", grace 3s, max_processes 40, idle 30m0s" {
 		t.Errorf("explained as %+v", x)
 	}
-	p.K.Fork(300, 301, "lngtest-agent")
-	p.Proc(301, 300, 1000, "lngtest-agent")
+	p.Fork(300, 301, 1000, "lngtest-agent")
 	if x := p.explained(301); x.Effect != "no effect: in session "+id.String()+", which this rule opened for pid 300" {
 		t.Errorf("explained as %+v", x)
 	}
@@ -128,8 +127,7 @@ func TestAgentIsAScript(t *testing.T) {
 func TestAgentInSession(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy(agentRules))
 	s := p.Session("root", 100, api.NewSession{})
-	p.K.Fork(100, 101, "lngtest-service")
-	p.Proc(101, 100, 0, "lngtest-service")
+	p.Fork(100, 101, 0, "lngtest-service")
 	p.K.Fork(101, 102, "lngtest-x")
 	task := p.held(p.becomes(102, 101, 0, "lngtest-agent"))
 	if task.Name != "lngtest-task" || task.MaxRSS != 1<<30 || task.Parent.String() != s.ID {
@@ -285,19 +283,14 @@ func TestAdopt(t *testing.T) {
 	if n.Parent != s.ID {
 		t.Errorf("%+v", n)
 	}
-	for pid, want := range map[uint32]string{300: s.ID, 301: n.ID, 302: n.ID, 303: n.ID} {
-		if got := w.K.Proc(pid).Session.String(); got != want {
-			t.Errorf("%d is in %s, want %s", pid, got, want)
-		}
-	}
+	w.In(map[uint32]string{300: s.ID, 301: n.ID, 302: n.ID, 303: n.ID})
 }
 
 func TestKeep(t *testing.T) {
 	w := newWorld(t)
 	s := w.Session("user", 100, api.NewSession{Name: "work"})
 	for _, f := range [][2]uint32{{100, 101}, {101, 102}, {102, 103}, {100, 104}} {
-		w.K.Fork(f[0], f[1], "lngtest-member")
-		w.Proc(f[1], f[0], 1000, "lngtest-member")
+		w.Fork(f[0], f[1], 1000, "lngtest-member")
 	}
 	w.K.Exit(102, 0) // 103 is an orphan of the branch to keep
 	ref := w.RefOf
@@ -323,11 +316,7 @@ func TestKeep(t *testing.T) {
 	if k.Name != "lngtest-member" || !k.Kept || k.Reason != "shared cache" || k.Until == nil || k.Parent != "" || k.UID != 1000 {
 		t.Errorf("%+v", k)
 	}
-	for pid, want := range map[uint32]string{100: s.ID, 101: k.ID, 103: k.ID, 104: s.ID} {
-		if got := w.K.Proc(pid).Session.String(); got != want {
-			t.Errorf("%d is in %s, want %s", pid, got, want)
-		}
-	}
+	w.In(map[uint32]string{100: s.ID, 101: k.ID, 103: k.ID, 104: s.ID})
 	keep("user", ref(101)).Refused(api.CodeBadRequest) // kept already
 	w.K.Fork(100, 105, "lngtest-member")
 	w.K.Fork(100, 106, "lngtest-member")
@@ -344,8 +333,7 @@ func TestKeep(t *testing.T) {
 	if r := w.Receipt(s.ID); r.Verdict != "clean" {
 		t.Errorf("%+v", r)
 	}
-	dead := func(pid uint32) bool { p := w.K.Proc(pid); return p == nil || p.Dead }
-	if dead(101) || dead(103) || !dead(104) {
+	if w.Dead(101) || w.Dead(103) || !w.Dead(104) {
 		t.Error("the end met the kept ones, or not the others")
 	}
 	w.Restart() // the reason for keeping is remembered

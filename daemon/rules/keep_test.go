@@ -22,11 +22,9 @@ func TestKeepByMember(t *testing.T) {
 	s := p.Session("user", 100, api.NewSession{})
 	other := p.Session("user", 200, api.NewSession{})
 	for pid, comm := range map[uint32]string{101: "lngtest-cache", 102: "lngtest-own"} {
-		p.K.Fork(100, pid, comm)
-		p.Proc(pid, 100, 1000, comm)
+		p.Fork(100, pid, 1000, comm)
 	}
-	p.K.Fork(200, 201, "lngtest-cache")
-	p.Proc(201, 200, 1000, "lngtest-cache")
+	p.Fork(200, 201, 1000, "lngtest-cache")
 	until := time.Now().Add(time.Hour)
 	keep := func(pids ...uint32) daemontest.Reply { return p.Keep("100", pids...) }
 	if e := keep(102).Refused(api.CodeDenied); !strings.Contains(e.Message, `no keep rule of the policy matches exe "/bin/lngtest-own"`) || !strings.Contains(e.Hint, "keep: [{") {
@@ -34,11 +32,7 @@ func TestKeepByMember(t *testing.T) {
 	}
 	keep(201).Refused(api.CodeDenied) // a rule matches, but it is in another session
 	keep(101, 102).Refused(api.CodeBadRequest)
-	for pid, in := range map[uint32]string{101: s.ID, 102: s.ID, 201: other.ID} {
-		if now := p.K.Proc(pid).Session.String(); now != in {
-			t.Errorf("%d is in %s", pid, now)
-		}
-	}
+	p.In(map[uint32]string{101: s.ID, 102: s.ID, 201: other.ID})
 	p.K.Edit(101, func(x *kerneltest.Proc) { x.Runs = &tracer.Running{} })
 	if e := keep(101).Refused(api.CodeDenied); !strings.Contains(e.Message, `"/bin/lngtest-cache": the process does not execute the file`) || strings.Contains(e.Hint, "keep: [{") {
 		t.Errorf("%+v", e)

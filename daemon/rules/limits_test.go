@@ -24,8 +24,7 @@ func (p *world) soFar(id string) *api.Report {
 func TestBudgetCountsNested(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy("")) // observe: limits that a caller asked for apply in both modes
 	outer := p.Session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, IdleMS: 10_000, GraceMS: daemontest.MS(0)})
-	p.K.Fork(40, 50, "lngtest-inner")
-	p.Proc(50, 40, 1000, "lngtest-inner")
+	p.Fork(40, 50, 1000, "lngtest-inner")
 	inner := daemontest.Into[api.Session](p.Do("40", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 50}}), http.StatusCreated)
 	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS = 40 << 20 })
 	p.K.Edit(50, func(x *kerneltest.Proc) { x.RSS = 60 << 20 })

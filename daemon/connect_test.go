@@ -171,7 +171,7 @@ func TestEphemeralStays(t *testing.T) {
 	w.Start()
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.K.Advance(time.Hour)
-	if d := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); d.State != "active" {
+	if d := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+s.ID); d.State != "active" {
 		t.Errorf("%+v", d)
 	}
 	w.K.Exit(100, 0)

@@ -3,7 +3,6 @@
 package daemon_test
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -20,7 +19,7 @@ func TestOwnerStoppedLate(t *testing.T) {
 	w.K.Fork(100, 101, "lngtest-child")
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 	w.K.Exit(100, 0)
-	daemontest.Into[api.Session](w.Do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
+	daemontest.Get[api.Session](w, "root", "/v1/sessions/"+s.ID)
 	if sent := w.K.Sent(); len(sent) != 0 {
 		t.Errorf("sent to an owner that runs: %v", sent)
 	}

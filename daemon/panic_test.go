@@ -120,7 +120,7 @@ func TestPanics(t *testing.T) {
 			if x.stops {
 				w.Start()
 			}
-			daemontest.Into[api.Session](w.Do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
+			daemontest.Get[api.Session](w, "root", "/v1/sessions/"+s.ID)
 			if err := w.Stop(); err != nil {
 				t.Error(err)
 			}

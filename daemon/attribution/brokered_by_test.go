@@ -4,7 +4,6 @@ package attribution_test
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,7 +41,7 @@ func TestBrokeredBySocket(t *testing.T) {
 		}
 		var orphans []api.Orphan
 		w.Until(func() bool {
-			orphans = daemontest.Into[api.Orphans](w.Do("user", "GET", "/v1/orphans?session="+b.Session, nil), http.StatusOK).Items
+			orphans = daemontest.Get[api.Orphans](w, "user", "/v1/orphans?session="+b.Session).Items
 			return len(orphans) == 1
 		})
 		if orphans[0].PID != 300 || orphans[0].Brokered == nil || orphans[0].Brokered.Evidence.Source != "socket" || orphans[0].State != "live" {
@@ -287,7 +286,7 @@ func TestBrokeredContainersInOrder(t *testing.T) {
 		return told() == "300 a container for 101, 301 brave_hopper socket for 102, 302 calm_lovelace socket for 103"
 	})
 	for pid, want := range map[uint32]string{300: "", 301: "brave_hopper"} { // the first one of a companion session
-		if s := daemontest.Into[api.Session](w.Do("root", "GET", "/v1/sessions/"+w.in(pid), nil), http.StatusOK); s.Container != want {
+		if s := daemontest.Get[api.Session](w, "root", "/v1/sessions/"+w.in(pid)); s.Container != want {
 			t.Errorf("the session of pid %d: %+v", pid, s)
 		}
 	}

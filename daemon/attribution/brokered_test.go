@@ -38,7 +38,7 @@ func TestBrokeredByToken(t *testing.T) {
 		b.Evidence.Confidence != "strong" || !b.Ends || b.Session != w.s.ID || b.Asked != nil {
 		t.Errorf("%+v", b)
 	}
-	why := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=300", nil), http.StatusOK)
+	why := daemontest.Get[api.Why](w, "user", "/v1/why?ref=300")
 	if len(why.Edges) == 0 || why.Edges[0].Kind != "adopted" || why.Edges[0].Evidence.Source != "env" {
 		t.Errorf("%+v", why)
 	}
@@ -71,7 +71,7 @@ func TestBrokeredObserved(t *testing.T) {
 	if w.in(300) == w.s.ID || w.in(300) != all[0].Session || w.in(301) != w.in(300) || all[0].Ends || !all[0].Observed {
 		t.Errorf("%s, %+v", w.in(300), all[0])
 	}
-	beside := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+w.in(300), nil), http.StatusOK)
+	beside := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+w.in(300))
 	if beside.BrokeredBy != w.s.ID || beside.Evidence != "adopted" || beside.Parent != "" || beside.Root.Evidence.Source != "env" {
 		t.Errorf("%+v", beside)
 	}
@@ -129,7 +129,7 @@ func TestUnattributed(t *testing.T) {
 	}
 	// The list of orphans shows requests without a process too.
 	var listed []string
-	for _, o := range daemontest.Into[api.Orphans](w.Do("user", "GET", "/v1/orphans", nil), http.StatusOK).Items {
+	for _, o := range daemontest.Get[api.Orphans](w, "user", "/v1/orphans").Items {
 		if o.Why == api.WhyBrokered {
 			listed = append(listed, fmt.Sprintf("%d %s %s %s %s", o.PID, o.Comm, o.State, o.Session, o.Brokered.State))
 		}
@@ -233,7 +233,7 @@ func TestAdoptedOrphans(t *testing.T) {
 	w.look()
 	found := func() string {
 		var all []string
-		for _, b := range daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/old", nil), http.StatusOK).Brokered {
+		for _, b := range daemontest.Get[api.Session](w, "user", "/v1/sessions/old").Brokered {
 			all = append(all, fmt.Sprintf("%d %s %s %v", b.Process.PID, b.Evidence.Source, b.Evidence.Confidence, b.Ends))
 		}
 		slices.Sort(all)
@@ -286,7 +286,7 @@ func TestBrokersForgotten(t *testing.T) {
 	}
 	w.Start()
 	w.K.Exit(100, 0)
-	if doc := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+beside, nil), http.StatusOK); doc.BrokeredBy != w.s.ID {
+	if doc := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+beside); doc.BrokeredBy != w.s.ID {
 		t.Errorf("%+v", doc)
 	}
 	w.Receipt(w.s.ID)

@@ -109,7 +109,7 @@ func (w *work) in(pid uint32) string {
 // doc is the session now.
 func (w *work) doc() *api.Session {
 	w.Helper()
-	return daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+w.s.ID, nil), http.StatusOK)
+	return daemontest.Get[api.Session](w, "user", "/v1/sessions/"+w.s.ID)
 }
 
 // brokered waits until a session has that many handed-over items.

@@ -40,7 +40,7 @@ func TestBrokeredRaised(t *testing.T) {
 	w.become(310, "lngtest-stays", w.token())
 	w.Until(func() bool { return w.in(310) == w.s.ID })
 	w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/"+beside, nil).Status == http.StatusNotFound })
-	why := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=301", nil), http.StatusOK)
+	why := daemontest.Get[api.Why](w, "user", "/v1/why?ref=301")
 	if why.Session.ID != w.s.ID || why.Brokered == nil || why.Brokered.Evidence.Source != "env" {
 		t.Errorf("%+v", why)
 	}

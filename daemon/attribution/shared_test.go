@@ -3,7 +3,6 @@
 package attribution_test
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,7 +32,7 @@ func TestSharedServer(t *testing.T) {
 	serves(101, "lngtest-java")
 	serves(102, "lngtest-cache")
 	w.K.Fork(101, 103, "lngtest-worker")
-	doc := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+w.in(101), nil), http.StatusOK)
+	doc := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+w.in(101))
 	if doc.Shared != "build" || !doc.Kept || doc.Until != nil || doc.Parent != "" {
 		t.Errorf("%+v", doc)
 	}
@@ -63,7 +62,7 @@ func TestSharedServer(t *testing.T) {
 	}
 	w.Start()
 	w.Until(func() bool {
-		d := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+w.in(102), nil), http.StatusOK)
+		d := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+w.in(102))
 		return d.Shared == "cache" && d.KeepRule == "cache" && d.Reason != ""
 	})
 }

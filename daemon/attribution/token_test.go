@@ -4,7 +4,6 @@ package attribution_test
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -116,7 +115,7 @@ func TestTokenInTerminal(t *testing.T) {
 	w.Restart()
 	w.look()
 	w.K.Exit(100, 0)
-	r := daemontest.Into[api.Report](w.Do("root", "GET", "/v1/sessions/"+w.s.ID+"/report?wait=60s", nil), http.StatusOK)
+	r := daemontest.Get[api.Report](w, "root", "/v1/sessions/"+w.s.ID+"/report?wait=60s")
 	if w.Dead(300) || w.Dead(302) || w.Dead(303) || !w.Dead(304) {
 		t.Errorf("300 %v 302 %v 303 %v 304 %v: %+v", w.Dead(300), w.Dead(302), w.Dead(303), w.Dead(304), r)
 	}

@@ -84,7 +84,7 @@ func TestBranchRefused(t *testing.T) {
 				t.Errorf("signals: %v", sent)
 			}
 			w.In(map[uint32]string{100: s.ID, 101: s.ID, 103: s.ID, 105: s.ID, 106: nested.ID, 107: s.ID, 201: other.ID})
-			daemontest.Into[api.Process](w.Do("103", "GET", "/v1/processes/"+w.Ref(101), nil), http.StatusOK) // its own session still knows it
+			daemontest.Get[api.Process](w, "103", "/v1/processes/"+w.Ref(101)) // its own session still knows it
 			if all, _ := w.K.Sessions(); len(all) != 3 {
 				t.Errorf("sessions: %+v", all)
 			}
@@ -201,7 +201,7 @@ func TestBranchEnd(t *testing.T) {
 			if alive := alive(w, 100, 101, 103, 104, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
 				t.Errorf("alive: %v", alive)
 			}
-			if x := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/household", nil), http.StatusOK); x.State != "active" {
+			if x := daemontest.Get[api.Session](w, "user", "/v1/sessions/household"); x.State != "active" {
 				t.Errorf("the session: %+v", x)
 			}
 		})
@@ -267,7 +267,7 @@ func TestBranchesOverlap(t *testing.T) {
 		if alive := alive(w, 100, 101, 103, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
 			t.Errorf("alive: %v", alive)
 		}
-		if x := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); x.State != "active" {
+		if x := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+s.ID); x.State != "active" {
 			t.Errorf("the session: %+v", x)
 		}
 		w.Stop()

@@ -113,6 +113,15 @@ func Into[T any](a Reply, status int) *T {
 	return doc
 }
 
+// Get returns a document.
+func Get[T any](d interface {
+	Helper()
+	Do(who, method, path string, body any) Reply
+}, who, path string) *T {
+	d.Helper()
+	return Into[T](d.Do(who, "GET", path, nil), http.StatusOK)
+}
+
 // Refused checks that the request was refused, with the code.
 func (a Reply) Refused(code string) *api.Error {
 	a.Helper()

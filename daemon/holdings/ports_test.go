@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -171,7 +170,7 @@ func TestWhyPortTold(t *testing.T) {
 	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
 	w.K.Listen(100, 1, "127.0.0.1:80")
-	d := daemontest.Into[api.Holders](w.Do("user", "GET", "/v1/why?port=80", nil), http.StatusOK)
+	d := daemontest.Get[api.Holders](w, "user", "/v1/why?port=80")
 	if len(d.Items) != 1 || d.Items[0].Process.PID != 100 || d.Items[0].Session == nil || d.Items[0].Session.ID != s.ID || d.Items[0].Holds.Ports[0].Port != 80 {
 		t.Errorf("%+v", d)
 	}

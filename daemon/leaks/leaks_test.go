@@ -38,7 +38,7 @@ func TestLeaks(t *testing.T) {
 	w.Session("else", 41, api.NewSession{Name: "still"})
 	for minute := range 13 {
 		w.Look()
-		d := daemontest.Into[api.Leaks](w.Do("user", "GET", "/v1/leaks?session=leaking", nil), http.StatusOK)
+		d := daemontest.Get[api.Leaks](w, "user", "/v1/leaks?session=leaking")
 		// Its first sample may have been taken with the host's, a minute later.
 		if g := d.Items[0].Growth; g.Known && minute < 10 || !g.Known && minute > 10 || g.Known == (g.Why != "") || (g.ProcessesPerHour != nil) != g.Known {
 			t.Errorf("after %d minutes: %+v", minute, g)
@@ -51,7 +51,7 @@ func TestLeaks(t *testing.T) {
 		}
 	}
 	w.Look()
-	d := daemontest.Into[api.Leaks](w.Do("root", "GET", "/v1/leaks", nil), http.StatusOK)
+	d := daemontest.Get[api.Leaks](w, "root", "/v1/leaks")
 	if d.Kind != "leaks" || len(d.Items) != 2 || d.Host == nil || d.Truncated {
 		t.Fatalf("%+v", d)
 	}
@@ -72,7 +72,7 @@ func TestLeaks(t *testing.T) {
 	}
 	// PIDs may be short too.
 	has(w, 1200<<10, 32168, 32768)
-	d = daemontest.Into[api.Leaks](w.Do("root", "GET", "/v1/leaks?session=leaking", nil), http.StatusOK)
+	d = daemontest.Get[api.Leaks](w, "root", "/v1/leaks?session=leaking")
 	if l := d.Items[0]; !nearly(l.HoursToExhaustion, 5) || l.Exhausts != "pids" || d.Host != nil {
 		t.Errorf("%+v", l)
 	}
@@ -85,7 +85,7 @@ func TestLeaksAccess(t *testing.T) {
 	w.Session("else", 41, api.NewSession{})
 	w.Look()
 	for who, want := range map[string]int{"root": 2, "reader": 2, "user": 1, "40": 1} {
-		d := daemontest.Into[api.Leaks](w.Do(who, "GET", "/v1/leaks", nil), http.StatusOK)
+		d := daemontest.Get[api.Leaks](w, who, "/v1/leaks")
 		if len(d.Items) != want || (d.Host != nil) != (want == 2) {
 			t.Errorf("%s: %d sessions, host %v", who, len(d.Items), d.Host)
 		}

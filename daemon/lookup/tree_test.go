@@ -4,7 +4,6 @@ package lookup_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 
@@ -35,7 +34,7 @@ func pids(t *api.Tree) (all []int) {
 func TestTree(t *testing.T) {
 	w := daemontest.New(t)
 	s := family(w)
-	d := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK)
+	d := daemontest.Get[api.Tree](w, "user", "/v1/sessions/x/tree")
 	if !slices.Equal(pids(d), []int{100, 101, 102, 103}) || len(d.Roots) != 1 || d.Roots[0].PID != 100 || d.Session.ID != s.ID {
 		t.Fatalf("%v %+v", pids(d), d.Roots)
 	}
@@ -49,13 +48,13 @@ func TestTree(t *testing.T) {
 		t.Errorf("%+v", orphan.Process)
 	}
 	w.K.Exit(103, 0)
-	if d := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK); !slices.Equal(pids(d), []int{100, 101, 102}) {
+	if d := daemontest.Get[api.Tree](w, "user", "/v1/sessions/x/tree"); !slices.Equal(pids(d), []int{100, 101, 102}) {
 		t.Errorf("ancestors: %v", pids(d))
 	}
-	if d := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/x/tree?dead=all", nil), http.StatusOK); !slices.Equal(pids(d), []int{100, 101, 102, 103}) {
+	if d := daemontest.Get[api.Tree](w, "user", "/v1/sessions/x/tree?dead=all"); !slices.Equal(pids(d), []int{100, 101, 102, 103}) {
 		t.Errorf("all: %v", pids(d))
 	}
-	if d := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/x/tree?dead=all&at=102", nil), http.StatusOK); !slices.Equal(pids(d), []int{102, 103}) || d.Roots[0].PID != 102 {
+	if d := daemontest.Get[api.Tree](w, "user", "/v1/sessions/x/tree?dead=all&at=102"); !slices.Equal(pids(d), []int{102, 103}) || d.Roots[0].PID != 102 {
 		t.Errorf("at: %v", pids(d))
 	}
 	w.Do("user", "GET", "/v1/sessions/x/tree?at=20", nil).Refused(api.CodeNotFound)
@@ -67,7 +66,7 @@ func TestTree(t *testing.T) {
 func TestWhy(t *testing.T) {
 	w := daemontest.New(t)
 	s := family(w)
-	d := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=102", nil), http.StatusOK)
+	d := daemontest.Get[api.Why](w, "user", "/v1/why?ref=102")
 	if d.Process.PID != 102 || d.Session == nil || d.Session.ID != s.ID || d.Parent == nil || d.Parent.PID != 1 || len(d.Edges) != 3 {
 		t.Fatalf("%+v", d)
 	}
@@ -82,10 +81,10 @@ func TestWhy(t *testing.T) {
 	w.Do("user", "GET", "/v1/why?ref=4000", nil).Refused(api.CodeNotFound)
 	w.Do("away", "GET", "/v1/why?ref=102", nil).Refused(api.CodePIDNamespace)
 	w.Do("else", "GET", "/v1/why?ref=102", nil).Refused(api.CodeDenied)
-	if d := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=101", nil), http.StatusOK); d.Process.State != "exited" || d.Parent != nil {
+	if d := daemontest.Get[api.Why](w, "user", "/v1/why?ref=101"); d.Process.State != "exited" || d.Parent != nil {
 		t.Errorf("dead: %+v", d)
 	}
-	if d := daemontest.Into[api.Why](w.Do("root", "GET", fmt.Sprintf("/v1/why?ref=%d", daemontest.Shell), nil), http.StatusOK); d.Session != nil || d.Process.Comm != "lngtest-shell" {
+	if d := daemontest.Get[api.Why](w, "root", fmt.Sprintf("/v1/why?ref=%d", daemontest.Shell)); d.Session != nil || d.Process.Comm != "lngtest-shell" {
 		t.Errorf("stranger: %+v", d)
 	}
 }
@@ -93,11 +92,11 @@ func TestWhy(t *testing.T) {
 func TestProcess(t *testing.T) {
 	w := daemontest.New(t)
 	family(w)
-	p := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/102", nil), http.StatusOK)
+	p := daemontest.Get[api.Process](w, "user", "/v1/processes/102")
 	if p.Kind != "process" || p.PID != 102 || p.StartNS == 0 || p.State != "live" {
 		t.Errorf("%+v", p)
 	}
-	exact := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/"+p.Ref.String(), nil), http.StatusOK)
+	exact := daemontest.Get[api.Process](w, "user", "/v1/processes/"+p.Ref.String())
 	if exact.Ref != p.Ref {
 		t.Errorf("%+v", exact)
 	}
@@ -106,14 +105,14 @@ func TestProcess(t *testing.T) {
 	w.Do("user", "GET", "/v1/processes/x", nil).Refused(api.CodeBadRequest)
 	w.Do("user", "GET", fmt.Sprintf("/v1/processes/%d", daemontest.Shell), nil).Refused(api.CodeDenied)
 	w.Do("100", "GET", fmt.Sprintf("/v1/processes/%d", daemontest.User), nil).Refused(api.CodeDenied)
-	if p := daemontest.Into[api.Process](w.Do("user", "GET", fmt.Sprintf("/v1/processes/%d", daemontest.User), nil), http.StatusOK); p.Session != "" || p.Comm != "lngtest-user" {
+	if p := daemontest.Get[api.Process](w, "user", fmt.Sprintf("/v1/processes/%d", daemontest.User)); p.Session != "" || p.Comm != "lngtest-user" {
 		t.Errorf("%+v", p)
 	}
 	t.Run("dead, and its PID reused", func(t *testing.T) {
-		was := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/103", nil), http.StatusOK)
+		was := daemontest.Get[api.Process](w, "user", "/v1/processes/103")
 		w.K.Exit(103, 9)
 		w.Add(103, daemontest.Shell, 0, "lngtest-reuser")
-		p := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/"+was.Ref.String(), nil), http.StatusOK)
+		p := daemontest.Get[api.Process](w, "user", "/v1/processes/"+was.Ref.String())
 		if p.State != "exited" || p.Signal != "SIGKILL" {
 			t.Errorf("%+v", p)
 		}
@@ -131,7 +130,7 @@ func TestWhyBeforeItsEvent(t *testing.T) {
 		w.K.DropEvents()
 	})
 	w.Proc(101, 100, 1000, "lngtest-unseen")
-	d := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=101", nil), http.StatusOK)
+	d := daemontest.Get[api.Why](w, "user", "/v1/why?ref=101")
 	if d.Session == nil || d.Session.ID != s.ID || len(d.Edges) != 2 {
 		t.Errorf("%+v", d)
 	}

@@ -42,7 +42,7 @@ func (w *world) mark(who, phase, id string, agent uint32) *api.Mark {
 // calls are the ids of the calls that a process may belong to.
 func (w *world) calls(ref string) (ids []string) {
 	w.Helper()
-	for _, c := range daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/"+ref, nil), http.StatusOK).Calls {
+	for _, c := range daemontest.Get[api.Process](w, "user", "/v1/processes/"+ref).Calls {
 		if !c.Claimed || c.Agent == nil || c.Began == nil || c.Tool != "Bash" {
 			w.Errorf("%+v", c)
 		}
@@ -81,11 +81,11 @@ func TestMarks(t *testing.T) {
 	} {
 		w.haveCalls(pid, want...)
 	}
-	why := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=124", nil), http.StatusOK)
+	why := daemontest.Get[api.Why](w, "user", "/v1/why?ref=124")
 	if c := why.Process.Calls; len(c) != 1 || c[0].Ended == nil || c[0].Agent.PID != 101 {
 		t.Errorf("%+v", c)
 	}
-	tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/office/tree", nil), http.StatusOK)
+	tree := daemontest.Get[api.Tree](w, "user", "/v1/sessions/office/tree")
 	named := 0
 	for _, n := range tree.Nodes {
 		if len(n.Calls) > 0 {
@@ -112,7 +112,7 @@ func TestMarksEndWithTheAgent(t *testing.T) {
 	w.haveCalls(120, "one")
 	w.haveCalls(130)
 	w.haveCalls(140)
-	if c := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/120", nil), http.StatusOK).Calls; c[0].Ended == nil {
+	if c := daemontest.Get[api.Process](w, "user", "/v1/processes/120").Calls; c[0].Ended == nil {
 		t.Errorf("%+v", c)
 	}
 }
@@ -221,7 +221,7 @@ func TestMarksInTheHistory(t *testing.T) {
 	w.K.Exit(100, 0)
 	w.Receipt(s.ID)
 	w.Restart()
-	tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/office/tree?dead=all", nil), http.StatusOK)
+	tree := daemontest.Get[api.Tree](w, "user", "/v1/sessions/office/tree?dead=all")
 	named := 0
 	for _, n := range tree.Nodes {
 		if len(n.Calls) == 1 && n.Calls[0].ID == "one" && n.Calls[0].Claimed {
@@ -265,49 +265,33 @@ var accepts = daemontest.WithPolicy("trace: accept\n")
 
 func (w *world) trace(pid uint32) *api.Trace {
 	w.Helper()
-	return daemontest.Into[api.Process](w.Do("user", "GET", fmt.Sprintf("/v1/processes/%d", pid), nil), http.StatusOK).Trace
+	return daemontest.Get[api.Process](w, "user", fmt.Sprintf("/v1/processes/%d", pid)).Trace
 }
 
 // The trace of a child of the agent is read at its first exec, and applies to all below it. Of
-// other processes, and without the policy, no environment is read.
+// other processes no environment is read.
 func TestTrace(t *testing.T) {
-	for _, accepted := range []bool{true, false} {
-		t.Run(fmt.Sprint(accepted), func(t *testing.T) {
-			var options []daemontest.Option
-			if accepted {
-				options = append(options, accepts)
-			}
-			w, _ := office(t, options...)
-			w.mark("103", "begin", "one", 101)
-			w.forks(101, 120, 120, 121, 121, 122)
-			w.Environ(120, "HOME=/", "TRACEPARENT="+traceparent, "SECRET=hunter2")
-			w.Environ(122, "TRACEPARENT=00-11111111111111111111111111111111-2222222222222222-00")
-			w.K.Exec(122, "/bin/lngtest", "lngtest\x00")
-			w.K.Exec(120, "/bin/sh", "sh\x00")
-			w.Until(func() bool { return !accepted || w.trace(120) != nil })
-			w.Environ(120, "TRACEPARENT=00-33333333333333333333333333333333-2222222222222222-00")
-			w.K.Exec(120, "/bin/sh", "sh\x00")
-			w.forks(122, 123)
-			if !accepted {
-				for _, pid := range []uint32{120, 122, 123} {
-					if got := w.trace(pid); got != nil {
-						t.Errorf("%d: %+v", pid, got)
-					}
-				}
-				return
-			}
-			w.Until(func() bool { return w.trace(123) != nil })
-			want := api.Trace{TraceID: traceparent[3:35], SpanID: traceparent[36:52], Sampled: true, From: w.RefOf(120), Claimed: true}
-			for _, pid := range []uint32{120, 121, 122, 123} {
-				if got := w.trace(pid); got == nil || *got != want {
-					t.Errorf("%d: %+v", pid, got)
-				}
-				w.haveCalls(pid, "one")
-			}
-			if got := w.trace(101); got != nil {
-				t.Errorf("the agent: %+v", got)
-			}
-		})
+	w, _ := office(t, accepts)
+	w.mark("103", "begin", "one", 101)
+	w.forks(101, 120, 120, 121, 121, 122)
+	w.Environ(120, "HOME=/", "TRACEPARENT="+traceparent, "SECRET=hunter2")
+	w.Environ(122, "TRACEPARENT=00-11111111111111111111111111111111-2222222222222222-00")
+	w.K.Exec(122, "/bin/lngtest", "lngtest\x00")
+	w.K.Exec(120, "/bin/sh", "sh\x00")
+	w.Until(func() bool { return w.trace(120) != nil })
+	w.Environ(120, "TRACEPARENT=00-33333333333333333333333333333333-2222222222222222-00")
+	w.K.Exec(120, "/bin/sh", "sh\x00")
+	w.forks(122, 123)
+	w.Until(func() bool { return w.trace(123) != nil })
+	want := api.Trace{TraceID: traceparent[3:35], SpanID: traceparent[36:52], Sampled: true, From: w.RefOf(120), Claimed: true}
+	for _, pid := range []uint32{120, 121, 122, 123} {
+		if got := w.trace(pid); got == nil || *got != want {
+			t.Errorf("%d: %+v", pid, got)
+		}
+		w.haveCalls(pid, "one")
+	}
+	if got := w.trace(101); got != nil {
+		t.Errorf("the agent: %+v", got)
 	}
 }
 

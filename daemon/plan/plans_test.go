@@ -76,7 +76,7 @@ func TestPlan(t *testing.T) {
 func TestPlanGuarded(t *testing.T) {
 	w := daemontest.New(t)
 	w.Session("user", 100, api.NewSession{Name: "x"})
-	id := w.ID(daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/x", nil), http.StatusOK).ID)
+	id := w.ID(daemontest.Get[api.Session](w, "user", "/v1/sessions/x").ID)
 	w.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = id })
 	p := daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
 	if p.Token != "" || !strings.Contains(p.RefusedBy, "is an ancestor of the caller") {

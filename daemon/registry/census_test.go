@@ -3,7 +3,6 @@
 package registry_test
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -117,7 +116,7 @@ func TestEndedWithoutDaemon(t *testing.T) {
 	if r := w.Receipt(s.ID); r.EndReason != "root_exit" || r.DurationMS > 1000 {
 		t.Errorf("%s after %v ms", r.EndReason, r.DurationMS)
 	}
-	doc := daemontest.Into[api.Session](w.Do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
+	doc := daemontest.Get[api.Session](w, "root", "/v1/sessions/"+s.ID)
 	if at := w.Host.Clock.Wall(uint64(died)); doc.Ended == nil || doc.Ended.Sub(*at).Abs() > time.Second {
 		t.Errorf("it ended at %v, not %v", doc.Ended, at)
 	}

@@ -4,7 +4,6 @@ package registry_test
 
 import (
 	"fmt"
-	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -66,7 +65,7 @@ func TestMemoryOfAUser(t *testing.T) {
 		w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", nil)
 	}
 	w.Until(func() bool {
-		return len(daemontest.Into[api.Sessions](w.Do("user", "GET", "/v1/sessions", nil), http.StatusOK).Items) == 0
+		return len(daemontest.Get[api.Sessions](w, "user", "/v1/sessions").Items) == 0
 	})
 	ended := heap() - before
 	t.Logf("besides the graph: 60 sessions take %d KiB more, ended %d KiB", filled, ended)

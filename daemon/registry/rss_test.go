@@ -18,7 +18,7 @@ func TestUsageOfThoseWhoLeft(t *testing.T) {
 	uses := func(pid uint32, rss uint64) { w.K.Edit(pid, func(p *kerneltest.Proc) { p.RSS = rss }) }
 	want := func(what, id string, live int, rss uint64) {
 		t.Helper()
-		if s := daemontest.Into[api.Session](w.Do("root", "GET", "/v1/sessions/"+id, nil), http.StatusOK); s.Live != live || s.RSSBytes != rss {
+		if s := daemontest.Get[api.Session](w, "root", "/v1/sessions/"+id); s.Live != live || s.RSSBytes != rss {
 			t.Errorf("%s: %d live, %d bytes, want %d and %d", what, s.Live, s.RSSBytes, live, rss)
 		}
 	}

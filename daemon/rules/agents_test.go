@@ -60,7 +60,7 @@ func (w *world) held(id tracer.SessionID) (info tracer.SessionInfo) {
 // explained is the one rule that matches a process.
 func (w *world) explained(pid uint32) api.PolicyRule {
 	w.Helper()
-	d := daemontest.Into[api.PolicyExplain](w.Do("root", "GET", fmt.Sprintf("/v1/policy/explain?ref=%d", pid), nil), http.StatusOK)
+	d := daemontest.Get[api.PolicyExplain](w, "root", fmt.Sprintf("/v1/policy/explain?ref=%d", pid))
 	if len(d.Items) != 1 {
 		w.Fatalf("%d is explained as %+v", pid, d.Items)
 	}
@@ -90,7 +90,7 @@ func TestAgents(t *testing.T) {
 	if x := p.explained(305); x.Effect != "opens a session, grace 3s, max_processes 40, idle 30m0s" {
 		t.Errorf("explained as %+v", x)
 	}
-	d := daemontest.Into[api.Session](p.Do("user", "GET", "/v1/sessions/lngtest", nil), http.StatusOK)
+	d := daemontest.Get[api.Session](p, "user", "/v1/sessions/lngtest")
 	if d.Rule != "lngtest" || d.UID != 1000 || d.ID != id.String() {
 		t.Errorf("%+v", d)
 	}
@@ -174,7 +174,7 @@ func TestLookalike(t *testing.T) {
 		t.Errorf("%d signals: %v", n, p.K.Signals())
 	}
 	p.Until(func() bool { // the kernel gets it first
-		return len(daemontest.Into[api.Sessions](p.Do("root", "GET", "/v1/sessions?state=all", nil), http.StatusOK).Items) == 0
+		return len(daemontest.Get[api.Sessions](p, "root", "/v1/sessions?state=all").Items) == 0
 	})
 	p.Until(func() bool { return strings.Count(p.Audit(), "no rule matches") == 2 })
 }
@@ -273,7 +273,7 @@ func TestAdopt(t *testing.T) {
 	if s.Token != "" || s.Owner != nil || s.UID != 1000 {
 		t.Errorf("%+v", s)
 	}
-	if s := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/found", nil), http.StatusOK); s.Live != 3 {
+	if s := daemontest.Get[api.Session](w, "user", "/v1/sessions/found"); s.Live != 3 {
 		t.Errorf("%+v", s)
 	}
 	adopt("301", 301, api.NewSession{}).Refused(api.CodeDenied) // a member
@@ -337,7 +337,7 @@ func TestKeep(t *testing.T) {
 		t.Error("the end met the kept ones, or not the others")
 	}
 	w.Restart() // the reason for keeping is remembered
-	if d := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/lngtest-member", nil), http.StatusOK); d.ID != k.ID || !d.Kept || d.Reason != "shared cache" || d.Until == nil || d.KeptBy == nil || d.KeptBy.UID != 1000 {
+	if d := daemontest.Get[api.Session](w, "user", "/v1/sessions/lngtest-member"); d.ID != k.ID || !d.Kept || d.Reason != "shared cache" || d.Until == nil || d.KeptBy == nil || d.KeptBy.UID != 1000 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -357,7 +357,7 @@ func TestKeepRule(t *testing.T) {
 	p.Until(func() bool { return p.K.Proc(101).Session.String() != s.ID })
 	var k *api.Session
 	p.Until(func() bool { // the kernel has it before the daemon has noted why
-		k = daemontest.Into[api.Session](p.Do("root", "GET", "/v1/sessions/"+p.K.Proc(101).Session.String(), nil), http.StatusOK)
+		k = daemontest.Get[api.Session](p, "root", "/v1/sessions/"+p.K.Proc(101).Session.String())
 		return k.Kept
 	})
 	if k.Name != "lngtest-cache" || k.Reason != "shared" || k.Until == nil || k.Until.Before(time.Now()) {
@@ -426,7 +426,7 @@ func TestNestedInLookalike(t *testing.T) {
 	})
 	p.Until(func() bool { return p.K.Proc(101).Session.String() == around.ID })
 	p.Until(func() bool {
-		doc := daemontest.Into[api.Session](p.Do("root", "GET", "/v1/sessions/"+nested.String(), nil), http.StatusOK)
+		doc := daemontest.Get[api.Session](p, "root", "/v1/sessions/"+nested.String())
 		return doc.Parent == around.ID
 	})
 	if n := len(p.K.Signals()); n != 0 {

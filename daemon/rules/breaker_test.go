@@ -3,7 +3,6 @@
 package rules_test
 
 import (
-	"net/http"
 	"slices"
 	"testing"
 
@@ -71,7 +70,7 @@ func TestBreakerOfRules(t *testing.T) {
 		t.Error("sessions of other users lost the limits of the rule")
 	}
 	for id, want := range map[tracer.SessionID]string{mine.ID: "observe", others.ID: "enforce", roots.ID: "enforce"} {
-		if s := daemontest.Into[api.Session](p.Do("root", "GET", "/v1/sessions/"+id.String(), nil), http.StatusOK); s.Mode != want {
+		if s := daemontest.Get[api.Session](p, "root", "/v1/sessions/"+id.String()); s.Mode != want {
 			t.Errorf("session of uid %d: mode %s", s.UID, s.Mode)
 		}
 	}

@@ -60,11 +60,11 @@ func TestKeepRulesThatMatchedNothing(t *testing.T) {
     until: 2099-01-01
 `))
 	p.Service.Rules.Matched("lngtest-two")
-	d := daemontest.Into[api.Leaks](p.Do("root", "GET", "/v1/leaks", nil), http.StatusOK)
+	d := daemontest.Get[api.Leaks](p, "root", "/v1/leaks")
 	if fmt.Sprint(d.KeepUnmatched) != "[lngtest-one]" {
 		t.Errorf("%v", d.KeepUnmatched)
 	}
-	if d = daemontest.Into[api.Leaks](p.Do("user", "GET", "/v1/leaks", nil), http.StatusOK); d.KeepUnmatched != nil {
+	if d = daemontest.Get[api.Leaks](p, "user", "/v1/leaks"); d.KeepUnmatched != nil {
 		t.Errorf("a user is told %v", d.KeepUnmatched)
 	}
 }

@@ -34,7 +34,7 @@ func TestBudgetCountsNested(t *testing.T) {
 		p.K.Advance(6 * time.Second)
 	}
 	for id, want := range map[string]uint64{outer.ID: 100 << 20, inner.ID: 60 << 20} {
-		if s := daemontest.Into[api.Session](p.Do("user", "GET", "/v1/sessions/"+id, nil), http.StatusOK); s.State != "active" || s.RSSBytes != want {
+		if s := daemontest.Get[api.Session](p, "user", "/v1/sessions/"+id); s.State != "active" || s.RSSBytes != want {
 			t.Errorf("%s, in session %q: %s, %d bytes, want %d", s.ID, s.Parent, s.State, s.RSSBytes, want)
 		}
 	}
@@ -92,7 +92,7 @@ func TestBudgetOfPolicyEnforced(t *testing.T) {
 	p.Look()
 	ended, spared := 0, 0
 	for _, id := range ids {
-		if r := daemontest.Into[api.Session](p.Do("root", "GET", "/v1/sessions/"+id, nil), http.StatusOK); r.State == "active" {
+		if r := daemontest.Get[api.Session](p, "root", "/v1/sessions/"+id); r.State == "active" {
 			spared++
 			if r := p.soFar(id); !slices.Equal(r.WouldEnd, []string{"max_rss"}) {
 				t.Errorf("%+v", r)

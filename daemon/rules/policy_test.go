@@ -28,7 +28,7 @@ func valueOf(p *api.Policy, key string) (any, string) {
 
 func TestPolicyAbsent(t *testing.T) {
 	w := newWorld(t)
-	p := daemontest.Into[api.Policy](w.Do("user", "GET", "/v1/policy", nil), http.StatusOK)
+	p := daemontest.Get[api.Policy](w, "user", "/v1/policy")
 	if p.Mode != "observe" || p.File != "" || len(p.Items) < 20 || p.Kind != "policy" || p.Breaker.Open || p.Refused != "" {
 		t.Errorf("policy %+v", p)
 	}
@@ -49,7 +49,7 @@ func TestPolicyValues(t *testing.T) {
 	if grace, origin := valueOf(doc, "defaults.grace"); grace != "1m30s" || origin != p.Options.Policy+":4" || doc.File != p.Options.Policy || doc.Mode != "enforce" {
 		t.Errorf("grace %v from %s, %+v", grace, origin, doc)
 	}
-	v := daemontest.Into[api.Version](p.Do("user", "GET", "/v1/version", nil), http.StatusOK)
+	v := daemontest.Get[api.Version](p, "user", "/v1/version")
 	if v.Mode != "enforce" || p.Status().Mode != "enforce" {
 		t.Errorf("mode %s", v.Mode)
 	}
@@ -190,7 +190,7 @@ func TestPolicyExplain(t *testing.T) {
 		"",
 	}, "\n")))
 	rules := func(ref string) (names []string, effect string) {
-		d := daemontest.Into[api.PolicyExplain](p.Do("root", "GET", "/v1/policy/explain?ref="+ref, nil), http.StatusOK)
+		d := daemontest.Get[api.PolicyExplain](p, "root", "/v1/policy/explain?ref="+ref)
 		for _, r := range d.Items {
 			names, effect = append(names, r.Rule), r.Effect
 		}

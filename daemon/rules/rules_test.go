@@ -191,32 +191,3 @@ func TestWalking(t *testing.T) {
 		}
 	}
 }
-
-// The limit of the breaker is that of the policy in force.
-func TestReloadBreaker(t *testing.T) {
-	const enforced = "mode: enforce\nbreaker: {ends_per_minute: %d}\n"
-	h := newHost(t, fmt.Sprintf(enforced, 5))
-	ends := func() (n int) {
-		for range 20 {
-			if may, _ := h.o.Rules.MayEnd(1000); !may {
-				break
-			}
-			n++
-		}
-		h.o.Rules.Resume()
-		h.k.Advance(2 * time.Minute)
-		return n
-	}
-	if n := ends(); n != 5 {
-		t.Errorf("%d ends", n)
-	}
-	for _, limit := range []int{2, 9} {
-		h.write(fmt.Sprintf(enforced, limit))
-		if err := h.Reload(); err != nil {
-			t.Fatal(err)
-		}
-		if n := ends(); n != limit {
-			t.Errorf("%d ends after a reload, want %d", n, limit)
-		}
-	}
-}

@@ -196,7 +196,7 @@ func TestSlowWatcherIsDropped(t *testing.T) {
 	w.Until(func() bool { return w.Status().Counters["readers_dropped"] == 1 })
 	l := watch(w, "user", "")
 	l.until("all of it", func(p *watchtest.Picture) bool { return len(p.Processes) == 2001 })
-	if d := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK); d.Counters["readers_dropped"] != 1 {
+	if d := daemontest.Get[api.Status](w, "root", "/v1/status"); d.Counters["readers_dropped"] != 1 {
 		t.Errorf("%v", d.Counters)
 	}
 }
@@ -223,14 +223,14 @@ func TestLimitsAreNoDegradation(t *testing.T) {
 	limit, broken := "fentry/attach_pid: refused by this kernel", "programs loaded again: link_fork_birth is gone"
 	w.K.Feature.Limits, w.K.Feature.Degraded = []string{limit}, []string{broken}
 	s := w.Session("user", 100, api.NewSession{})
-	st := daemontest.Into[api.Status](w.Do("user", "GET", "/v1/status", nil), http.StatusOK)
+	st := daemontest.Get[api.Status](w, "user", "/v1/status")
 	if !slices.Equal(st.Limits, []string{limit}) || !slices.Equal(st.Degraded, []string{broken}) {
 		t.Errorf("limits %q, degraded %q", st.Limits, st.Degraded)
 	}
 	if first := watch(w, "user", "").next(); !slices.Equal(first.Status.Degraded, []string{broken}) {
 		t.Errorf("the tree is degraded by %q", first.Status.Degraded)
 	}
-	if got := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); len(got.Degraded) != 0 {
+	if got := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+s.ID); len(got.Degraded) != 0 {
 		t.Errorf("the session is degraded by %q", got.Degraded)
 	}
 }

@@ -166,8 +166,7 @@ func TestConnectErrors(t *testing.T) {
 func TestEphemeralStays(t *testing.T) {
 	w := daemontest.New(t)
 	w.Halt()
-	const linger = 50 * time.Millisecond
-	w.Options.Ephemeral = linger
+	w.Options.Ephemeral = 50 * time.Millisecond
 	w.Start()
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.K.Advance(time.Hour)
@@ -176,14 +175,18 @@ func TestEphemeralStays(t *testing.T) {
 	}
 	w.K.Exit(100, 0)
 	w.Receipt(s.ID)
-	w.Until(func() bool { // only the test advances its clock
-		w.K.Advance(linger)
+	unloads(w)
+}
+
+// unloads waits until an ephemeral daemon has exited: only the test advances its clock.
+func unloads(w *daemontest.Daemon) {
+	w.Helper()
+	w.Until(func() bool {
+		w.K.Advance(w.Options.Ephemeral)
 		_, err := os.Stat(filepath.Join(w.Dir, "unloaded"))
 		return err == nil
 	})
-	if err := w.Stop(); err != nil {
-		t.Error(err)
-	}
+	w.Halt()
 }
 
 // TestEphemeralWithoutDirectory: an ephemeral daemon takes the kernel side down even if
@@ -196,14 +199,7 @@ func TestEphemeralWithoutDirectory(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(w.Socket)); err != nil {
 		t.Fatal(err)
 	}
-	w.Until(func() bool {
-		w.K.Advance(w.Options.Ephemeral)
-		_, err := os.Stat(filepath.Join(w.Dir, "unloaded"))
-		return err == nil
-	})
-	if err := w.Stop(); err != nil {
-		t.Error(err)
-	}
+	unloads(w)
 	if _, err := os.Stat(filepath.Dir(w.Socket)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory is left behind: %v", err)
 	}
@@ -218,6 +214,16 @@ func serveFake(t *testing.T, k *kerneltest.Kernel, o daemon.Options) (stop func(
 	c, stop := daemontest.Serve(t, h, o)
 	c.Close()
 	return stop
+}
+
+// oneMore tries to start a daemon beside the one that has the socket.
+func oneMore(t *testing.T, socket string) {
+	t.Helper()
+	h := daemon.ThisHost()
+	h.Open = func(tracer.Options) (daemon.Kernel, error) { return nil, errors.New("not reached") }
+	if err := h.Serve(t.Context(), daemon.Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, instance.ErrRunning) {
+		t.Errorf("one more daemon: %v", err)
+	}
 }
 
 func fakeKernel() *kerneltest.Kernel {
@@ -242,11 +248,7 @@ func TestTakeOver(t *testing.T) {
 	if err := first(); err != nil {
 		t.Error(err)
 	}
-	h := daemon.ThisHost()
-	h.Open = func(tracer.Options) (daemon.Kernel, error) { return nil, errors.New("not reached") }
-	if err := h.Serve(t.Context(), daemon.Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, instance.ErrRunning) {
-		t.Errorf("a third: %v", err)
-	}
+	oneMore(t, socket)
 	c, err := api.Dial(t.Context(), socket)
 	if err != nil {
 		t.Fatal(err)
@@ -371,11 +373,7 @@ func TestSecondDaemon(t *testing.T) {
 	if err := first.Process.Signal(unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	h := daemon.ThisHost()
-	h.Open = func(tracer.Options) (daemon.Kernel, error) { return nil, errors.New("not reached") }
-	if err := h.Serve(ctx, daemon.Options{Socket: socket}, nil, zerolog.Nop()); !errors.Is(err, instance.ErrRunning) {
-		t.Errorf("a second daemon: %v", err)
-	}
+	oneMore(t, socket)
 	if err := first.Process.Signal(unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,8 @@ func listenTo(t *testing.T) *net.UnixConn {
 	return c
 }
 
-// told waits for the next message.
-func told(t *testing.T, c *net.UnixConn) []string {
+// message waits for the next message.
+func message(t *testing.T, c *net.UnixConn) []string {
 	t.Helper()
 	fields, err := hear(c, time.Minute)
 	if err != nil {
@@ -73,7 +73,7 @@ func takeAll(t *testing.T, c *net.UnixConn) {
 func until(t *testing.T, c *net.UnixConn, field string) []string {
 	t.Helper()
 	for {
-		if fields := told(t, c); slices.Contains(fields, field) {
+		if fields := message(t, c); slices.Contains(fields, field) {
 			return fields
 		}
 	}
@@ -86,7 +86,7 @@ func TestManager(t *testing.T) {
 		w.Host.Manager = &instance.Manager{Present: true, Watchdog: 30 * time.Millisecond}
 		w.Host.Hup = hup
 	})
-	if first := told(t, c); !slices.Equal(first, []string{"READY=1"}) {
+	if first := message(t, c); !slices.Equal(first, []string{"READY=1"}) {
 		t.Errorf("first %q", first)
 	}
 	alive := until(t, c, "WATCHDOG=1")

@@ -22,16 +22,16 @@ import (
 func TestBrokeredBySocket(t *testing.T) {
 	for end, dies := range map[string]bool{"strong": false, "all": true, "none": false} {
 		w := newWork(t, enforced+"brokers: {end: "+end+"}\n")
-		w.stranger(30, 1, "tmux")
+		w.outsider(30, 1, "tmux")
 		w.File(30, "cmdline", "tmux\x00-L\x00a\x00new\x00-d\x00")
-		w.stranger(31, 1, "tmux") // another server
+		w.outsider(31, 1, "tmux") // another server
 		w.File(31, "cmdline", "tmux\x00-L\x00b\x00new\x00-d\x00")
-		w.stranger(299, 30, "lngtest-before")
+		w.outsider(299, 30, "lngtest-before")
 		w.runs(101, "/usr/bin/tmux", "-L", "a", "new-session", "-d", "sleep 9")
-		w.stranger(312, 31, "lngtest-theirs")
-		w.stranger(300, 30, "lngtest-pane")
-		w.strangerOf(1001, 310, 30, "lngtest-other")
-		w.stranger(311, daemontest.Shell, "lngtest-else")
+		w.outsider(312, 31, "lngtest-theirs")
+		w.outsider(300, 30, "lngtest-pane")
+		w.outsiderOf(1001, 310, 30, "lngtest-other")
+		w.outsider(311, daemontest.Shell, "lngtest-else")
 		w.K.Exit(101, 0)
 		w.look()
 		b := w.brokered(1)[0]
@@ -74,26 +74,26 @@ func TestBrokeredBySocket(t *testing.T) {
 // A server's child that has not yet execed the work's program is no evidence.
 func TestBrokeredBefore(t *testing.T) {
 	w := newWork(t, enforced)
-	w.stranger(30, 1, "tmux")
-	w.stranger(31, 1, "containerd-shim-runc-v2")
+	w.outsider(30, 1, "tmux")
+	w.outsider(31, 1, "containerd-shim-runc-v2")
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
 	w.runs(102, "/usr/bin/docker", "run", "alpine")
 	w.unseen(func() {
-		w.stranger(300, 30, "tmux")
-		w.stranger(302, 30, "utempter") // tmux's own
-		w.stranger(305, 30, "tmux")     // only its link shows tmux
+		w.outsider(300, 30, "tmux")
+		w.outsider(302, 30, "utempter") // tmux's own
+		w.outsider(305, 30, "tmux")     // only its link shows tmux
 		w.K.Edit(305, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
-		w.stranger(301, 31, "runc:[2:INIT]")
+		w.outsider(301, 31, "runc:[2:INIT]")
 		w.Exe(301, "/memfd:runc_cloned:/proc/self/exe (deleted)")
 		w.File(301, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 1)+"\n")
 	})
 	w.look()
 	w.unseen(func() {
-		w.stranger(304, 31, "runc:[2:INIT]")
+		w.outsider(304, 31, "runc:[2:INIT]")
 		w.Exe(304, "/") // a detached mount of runc's file
 		w.File(304, "cgroup", "0::/docker/"+fmt.Sprintf("%064x", 2)+"\n")
 		// Nor is one in the middle of its exec, whose environment is not there yet.
-		w.stranger(303, 30, "lngtest-execs")
+		w.outsider(303, 30, "lngtest-execs")
 		w.File(303, "environ", "")
 		w.File(303, "stat", "303 (lngtest) R"+strings.Repeat(" 0", 40))
 	})
@@ -117,11 +117,11 @@ func TestBrokeredBefore(t *testing.T) {
 // A process whose parent has changed since the walk is attributed by the new parent.
 func TestBrokeredReparented(t *testing.T) {
 	w := newWork(t, enforced)
-	w.stranger(30, 1, "runc")
-	w.stranger(31, 1, "containerd-shim-runc-v2")
+	w.outsider(30, 1, "runc")
+	w.outsider(31, 1, "containerd-shim-runc-v2")
 	w.runs(101, "/usr/bin/docker", "run", "alpine")
 	w.unseen(func() {
-		w.stranger(300, 30, "lngtest-box", w.token())
+		w.outsider(300, 30, "lngtest-box", w.token())
 		w.File(300, "stat", daemontest.StatOf(300, "lngtest-box", "S", 31))
 	})
 	w.look()
@@ -136,7 +136,7 @@ func TestBrokeredReparented(t *testing.T) {
 func TestBrokeredByUnit(t *testing.T) {
 	w := newWork(t, enforced)
 	w.Proc(1, 0, 0, "systemd")
-	w.stranger(30, 1, "systemd")
+	w.outsider(30, 1, "systemd")
 	begins := func(pid uint32, cgroup string) {
 		t.Helper()
 		manager := uint32(30)
@@ -144,7 +144,7 @@ func TestBrokeredByUnit(t *testing.T) {
 			manager = 1
 		}
 		w.unseen(func() {
-			w.stranger(pid, manager, "lngtest-unit")
+			w.outsider(pid, manager, "lngtest-unit")
 			w.File(pid, "cgroup", "0::"+cgroup+"\n")
 		})
 	}
@@ -224,10 +224,10 @@ func (w *work) docks(pid uint32, n int, name string, created time.Duration) {
 		}
 	}
 	w.unseen(func() {
-		w.strangerOf(0, shim, 1, "containerd-shim-runc-v2")
+		w.outsiderOf(0, shim, 1, "containerd-shim-runc-v2")
 		os.Remove(w.Host.Proc.Path(shim, "cwd"))
 		os.Symlink(bundle, w.Host.Proc.Path(shim, "cwd"))
-		w.strangerOf(0, pid, shim, "lngtest-box")
+		w.outsiderOf(0, pid, shim, "lngtest-box")
 		w.File(pid, "cgroup", "0::/docker/"+id+"\n")
 	})
 }
@@ -272,7 +272,7 @@ func TestBrokeredContainersInOrder(t *testing.T) {
 	w.docks(301, 2, "brave_hopper", 0)
 	w.docks(302, 3, "calm_lovelace", 0)
 	w.look()
-	told := func() string {
+	shown := func() string {
 		var all []string
 		for _, b := range w.doc().Brokered {
 			if b.State != "attributed" {
@@ -283,7 +283,7 @@ func TestBrokeredContainersInOrder(t *testing.T) {
 		return strings.Join(all, ", ")
 	}
 	w.Until(func() bool { // the list has requests without a process, too
-		return told() == "300 a container for 101, 301 brave_hopper socket for 102, 302 calm_lovelace socket for 103"
+		return shown() == "300 a container for 101, 301 brave_hopper socket for 102, 302 calm_lovelace socket for 103"
 	})
 	for pid, want := range map[uint32]string{300: "", 301: "brave_hopper"} { // the first one of a companion session
 		if s := daemontest.Get[api.Session](w, "root", "/v1/sessions/"+w.in(pid)); s.Container != want {
@@ -312,14 +312,14 @@ func TestBrokeredByJob(t *testing.T) {
 	job := func(pid uint32, script string) {
 		t.Helper()
 		w.unseen(func() {
-			w.stranger(pid, 30, "lngtest-sh", "SHELL=/bin/sh")
+			w.outsider(pid, 30, "lngtest-sh", "SHELL=/bin/sh")
 			w.File(pid, "fd/0", "#!/bin/sh\n# atrun uid=1000\n"+script)
 			if err := os.Chown(w.Host.Proc.Path(pid, "fd/0"), int(w.K.Proc(pid).UID), -1); err != nil {
 				t.Skip("needs root")
 			}
 		})
 	}
-	w.strangerOf(0, 30, 1, "atd")
+	w.outsiderOf(0, 30, 1, "atd")
 	job(300, w.token()+"; export LINEAGE_TOKEN\nsleep 9\n")
 	job(301, "LINEAGE_TOKEN=OTHER; export LINEAGE_TOKEN\n")
 	w.look()
@@ -347,8 +347,8 @@ func TestBrokeredByJob(t *testing.T) {
 func TestBrokeredBySSH(t *testing.T) {
 	w := newWork(t, enforced)
 	w.runs(101, "/usr/bin/ssh", "localhost", "setsid -f sleep 9")
-	w.stranger(300, 1, "lngtest-left", "SSH_CONNECTION=127.0.0.1 5 127.0.0.1 22", w.token())
-	w.stranger(301, 1, "lngtest-else", w.token())
+	w.outsider(300, 1, "lngtest-left", "SSH_CONNECTION=127.0.0.1 5 127.0.0.1 22", w.token())
+	w.outsider(301, 1, "lngtest-else", w.token())
 	w.K.Exit(101, 0)
 	w.look()
 	asked := make(map[int]int)
@@ -377,11 +377,11 @@ func TestBrokeredByCookie(t *testing.T) {
 	w.Environ(100, "JENKINS_NODE_COOKIE=root")
 	w.Fork(100, 101, 1000, "lngtest-member")
 	w.Environ(101, "RUNNER_TRACKING_ID=job", "BUILD_ID=daemon", "JENKINS_NODE_COOKIE=root", "CLAUDE_CODE_SESSION_ID=inner")
-	w.stranger(300, 1, "lngtest-a", "CLAUDE_CODE_SESSION_ID=inner")
-	w.stranger(310, 1, "lngtest-b", "RUNNER_TRACKING_ID=job")
-	w.stranger(311, 1, "lngtest-c", "BUILD_ID=daemon")
-	w.stranger(313, 1, "lngtest-e", "JENKINS_NODE_COOKIE=root")
-	w.strangerOf(1001, 312, 1, "lngtest-d", "CLAUDE_CODE_SESSION_ID=inner")
+	w.outsider(300, 1, "lngtest-a", "CLAUDE_CODE_SESSION_ID=inner")
+	w.outsider(310, 1, "lngtest-b", "RUNNER_TRACKING_ID=job")
+	w.outsider(311, 1, "lngtest-c", "BUILD_ID=daemon")
+	w.outsider(313, 1, "lngtest-e", "JENKINS_NODE_COOKIE=root")
+	w.outsiderOf(1001, 312, 1, "lngtest-d", "CLAUDE_CODE_SESSION_ID=inner")
 	w.look()
 	b := w.brokered(1)[0]
 	if b.Process.PID != 300 || b.Evidence.Source != "cookie" || b.Evidence.Confidence != "weak" || w.in(300) == w.s.ID {
@@ -398,7 +398,7 @@ func TestBrokeredByPosix(t *testing.T) {
 	w := newWork(t, enforced)
 	place := func(pid, sid, pgid uint32) {
 		w.unseen(func() {
-			w.stranger(pid, 1, "lngtest-x")
+			w.outsider(pid, 1, "lngtest-x")
 			w.K.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = sid, pgid })
 		})
 	}

@@ -22,12 +22,12 @@ import (
 // session ends with them.
 func TestBrokeredByToken(t *testing.T) {
 	w := newWork(t, enforced)
-	w.stranger(30, 1, "lngtest-server")
-	w.stranger(300, 30, "lngtest-job", "A=1", w.token())
-	w.stranger(301, 300, "lngtest-child")
-	w.strangerOf(1001, 310, 30, "lngtest-other", w.token())                            // of another uid
-	w.stranger(311, 30, "lngtest-wrong", "LINEAGE_TOKEN=x"+w.s.Token)                  // nearly
-	w.stranger(312, 30, "lngtest-false", "LINEAGE_SESSION="+w.s.ID, "LINEAGE_TOKEN=1") // a false secret
+	w.outsider(30, 1, "lngtest-server")
+	w.outsider(300, 30, "lngtest-job", "A=1", w.token())
+	w.outsider(301, 300, "lngtest-child")
+	w.outsiderOf(1001, 310, 30, "lngtest-other", w.token())                            // of another uid
+	w.outsider(311, 30, "lngtest-wrong", "LINEAGE_TOKEN=x"+w.s.Token)                  // nearly
+	w.outsider(312, 30, "lngtest-false", "LINEAGE_SESSION="+w.s.ID, "LINEAGE_TOKEN=1") // a false secret
 	w.look()
 	w.Until(func() bool { return w.in(301) == w.s.ID })
 	if w.in(300) != w.s.ID || w.in(30) != "" || w.in(310) != "" || w.in(311) != "" || w.in(312) != "" {
@@ -63,23 +63,23 @@ func TestBrokeredByToken(t *testing.T) {
 // With observe, what was found is shown beside the session and outlives it.
 func TestBrokeredObserved(t *testing.T) {
 	w := newWork(t, "mode: observe\n")
-	w.stranger(300, 1, "lngtest-job", w.token())
-	w.stranger(301, 300, "lngtest-child")
+	w.outsider(300, 1, "lngtest-job", w.token())
+	w.outsider(301, 300, "lngtest-child")
 	w.look()
 	all := w.brokered(1)
 	w.Until(func() bool { return w.in(301) != "" })
 	if w.in(300) == w.s.ID || w.in(300) != all[0].Session || w.in(301) != w.in(300) || all[0].Ends || !all[0].Observed {
 		t.Errorf("%s, %+v", w.in(300), all[0])
 	}
-	beside := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+w.in(300))
-	if beside.BrokeredBy != w.s.ID || beside.Evidence != "adopted" || beside.Parent != "" || beside.Root.Evidence.Source != "env" {
-		t.Errorf("%+v", beside)
+	companion := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+w.in(300))
+	if companion.BrokeredBy != w.s.ID || companion.Evidence != "adopted" || companion.Parent != "" || companion.Root.Evidence.Source != "env" {
+		t.Errorf("%+v", companion)
 	}
 	w.K.Exit(100, 0)
 	w.Receipt(w.s.ID)
 	w.look()
 	w.Until(func() bool {
-		r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/"+beside.ID+"/report", nil), http.StatusAccepted)
+		r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/"+companion.ID+"/report", nil), http.StatusAccepted)
 		return len(r.WouldEnd) == 1 && r.WouldEnd[0] == "ancestor"
 	})
 	if w.Dead(300) || len(w.K.Signals()) != 0 {
@@ -148,10 +148,10 @@ func TestUnattributed(t *testing.T) {
 func TestBrokerLookalikes(t *testing.T) {
 	for _, end := range []string{"strong", "all"} {
 		w := newWork(t, enforced+"brokers: {end: "+end+"}\n")
-		w.stranger(300, 1, "lngtest-job", "LINEAGE_SESSION="+w.s.ID, w.token())
+		w.outsider(300, 1, "lngtest-job", "LINEAGE_SESSION="+w.s.ID, w.token())
 		other := strings.Repeat("A", len(w.s.Token))
 		for pid := uint32(1000); pid < 1200; pid++ {
-			w.stranger(pid, 1, "lngtest-job", "LINEAGE_SESSION="+w.s.ID, "LINEAGE_TOKEN="+other)
+			w.outsider(pid, 1, "lngtest-job", "LINEAGE_SESSION="+w.s.ID, "LINEAGE_TOKEN="+other)
 		}
 		w.look()
 		w.Until(func() bool { return w.in(300) == w.s.ID })
@@ -179,18 +179,18 @@ func TestBrokerLookalikes(t *testing.T) {
 // accepts counts.
 func TestBrokersSpare(t *testing.T) {
 	w := newWork(t, enforced+"brokers: {adopt: [unit]}\nprotect:\n  - {name: db, match: {exe: /bin/lngtest-db}, reason: data}\n")
-	w.stranger(300, 1, "lngtest-job", w.token())
+	w.outsider(300, 1, "lngtest-job", w.token())
 	w.look()
 	if w.in(300) != "" {
 		t.Error("the policy does not take env")
 	}
 	w = newWork(t, enforced+"protect:\n  - {name: db, match: {exe: /bin/lngtest-db}, reason: data}\n")
-	w.stranger(300, 1, "lngtest-db", w.token())
-	w.stranger(301, 1, "lngtest-job", w.token())
+	w.outsider(300, 1, "lngtest-db", w.token())
+	w.outsider(301, 1, "lngtest-job", w.token())
 	w.unseen(func() {
-		w.stranger(302, 1, "lngtest-db", w.token()) // its link shows a file that it does not execute
+		w.outsider(302, 1, "lngtest-db", w.token()) // its link shows a file that it does not execute
 		w.K.Edit(302, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
-		w.stranger(303, 1, "lngtest-db", w.token()) // it may have set its file itself
+		w.outsider(303, 1, "lngtest-db", w.token()) // it may have set its file itself
 		w.K.Edit(303, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{File: true, Inside: true} })
 	})
 	w.look()
@@ -207,7 +207,7 @@ func TestAdoptedOrphans(t *testing.T) {
 	place := func(pid, parent, sid, pgid uint32, cgroup uint64, environ ...string) {
 		t.Helper()
 		w.unseen(func() {
-			w.stranger(pid, parent, "lngtest-p", environ...)
+			w.outsider(pid, parent, "lngtest-p", environ...)
 			w.K.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID, p.Cgroup = sid, pgid, cgroup })
 		})
 	}
@@ -225,7 +225,7 @@ func TestAdoptedOrphans(t *testing.T) {
 	place(413, 1, 484, 484, its)
 	place(414, 1, daemontest.Shell, 400, before) // its leader lives
 	w.unseen(func() {
-		w.strangerOf(1001, 415, 1, "lngtest-p")
+		w.outsiderOf(1001, 415, 1, "lngtest-p")
 		w.K.Edit(415, func(p *kerneltest.Proc) { p.SID, p.PGID = 480, 480 })
 	})
 	s := daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Name: "old", Adopt: true, Root: api.Ref{PID: 400}}), http.StatusCreated)
@@ -274,24 +274,24 @@ func TestAdoptedOrphans(t *testing.T) {
 // session works.
 func TestBrokersForgotten(t *testing.T) {
 	w := newWork(t, enforced+"brokers: {end: all}\n")
-	w.stranger(30, 1, "tmux")
+	w.outsider(30, 1, "tmux")
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
-	w.stranger(300, 30, "lngtest-pane")
+	w.outsider(300, 30, "lngtest-pane")
 	w.look()
 	w.Until(func() bool { return w.in(300) != "" })
-	beside := w.in(300)
+	companion := w.in(300)
 	w.Stop()
 	if err := os.RemoveAll(filepath.Dir(w.Instance.History)); err != nil {
 		t.Fatal(err)
 	}
 	w.Start()
 	w.K.Exit(100, 0)
-	if doc := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+beside); doc.BrokeredBy != w.s.ID {
+	if doc := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+companion); doc.BrokeredBy != w.s.ID {
 		t.Errorf("%+v", doc)
 	}
 	w.Receipt(w.s.ID)
 	w.look()
-	if r := w.Receipt(beside); r.EndReason != "ancestor" || r.Verdict != "clean" || !w.Dead(300) {
+	if r := w.Receipt(companion); r.EndReason != "ancestor" || r.Verdict != "clean" || !w.Dead(300) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -300,11 +300,11 @@ func TestBrokersForgotten(t *testing.T) {
 func TestBrokersRestart(t *testing.T) {
 	w := newWork(t, enforced)
 	w.runs(101, "/usr/bin/crontab", "-", "--password=lngtest-secret")
-	w.stranger(300, 1, "lngtest-job", w.token())
+	w.outsider(300, 1, "lngtest-job", w.token())
 	w.look()
 	w.brokered(2)
 	w.Restart()
-	w.stranger(301, 1, "lngtest-job", w.token())
+	w.outsider(301, 1, "lngtest-job", w.token())
 	w.look()
 	w.Until(func() bool { return w.in(301) == w.s.ID })
 	if all := w.brokered(3); all[0].State != "pending" || all[0].Broker != "cron" || strings.Contains(fmt.Sprint(all[0].Asked.Argv), "lngtest-secret") {
@@ -316,14 +316,14 @@ func TestBrokersRestart(t *testing.T) {
 // evidence gets another companion session, and one on strong evidence a companion session.
 func TestBrokeredLate(t *testing.T) {
 	w := newWork(t, enforced)
-	w.stranger(30, 1, "tmux")
+	w.outsider(30, 1, "tmux")
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
-	w.stranger(300, 30, "lngtest-early")
+	w.outsider(300, 30, "lngtest-early")
 	w.look()
 	w.Until(func() bool { return w.in(300) != "" })
 	w.K.Fail("Enter", tracer.ErrBusy)
-	w.stranger(310, 30, "lngtest-late")
-	w.stranger(320, 1, "lngtest-strong", w.token())
+	w.outsider(310, 30, "lngtest-late")
+	w.outsider(320, 1, "lngtest-strong", w.token())
 	w.look()
 	w.Until(func() bool { return w.in(310) != "" && w.in(320) != "" })
 	if w.in(310) == w.in(300) || w.in(320) == w.s.ID || w.in(320) == w.in(310) {

@@ -16,12 +16,12 @@ import (
 func TestCompanionOfEachUser(t *testing.T) {
 	w := newWork(t, enforced)
 	w.unseen(func() {
-		w.stranger(30, 1, "containerd-shim-runc-v2")
+		w.outsider(30, 1, "containerd-shim-runc-v2")
 		w.asksDocker(101, 0, "run", "-d", "alpine")
 		w.asksDocker(102, 0, "run", "-d", "alpine")
 		w.asksDocker(103, 0, "run", "-d", "alpine")
 		for pid, uid := range map[uint32]uint32{300: 1000, 301: 1001, 302: 1000} {
-			w.strangerOf(uid, pid, 30, "lngtest-box")
+			w.outsiderOf(uid, pid, 30, "lngtest-box")
 			w.File(pid, "cgroup", "0::/docker/"+strings.Repeat(string(rune('a'+pid-300)), 64)+"\n")
 		}
 	})
@@ -51,13 +51,13 @@ func TestKeptClaimsNothing(t *testing.T) {
 	w := newWork(t, enforced+"brokers: {end: all}\n")
 	w.Fork(100, 150, 1000, "lngtest-cache")
 	kept := daemontest.Into[api.Session](w.Keep("user", 150), http.StatusCreated)
-	w.stranger(30, 1, "tmux")
+	w.outsider(30, 1, "tmux")
 	w.File(30, "cmdline", "tmux\x00-L\x00a\x00new\x00-d\x00")
 	w.Fork(150, 151, 1000, "tmux")
 	w.K.Exec(151, "/usr/bin/tmux", "tmux\x00-L\x00a\x00new-session\x00-d\x00")
 	w.K.AllRead()
-	w.stranger(300, 30, "lngtest-pane")
-	w.stranger(301, 1, "lngtest-cookie", "LINEAGE_SESSION="+kept.ID)
+	w.outsider(300, 30, "lngtest-pane")
+	w.outsider(301, 1, "lngtest-cookie", "LINEAGE_SESSION="+kept.ID)
 	w.look()
 	w.look()
 	if w.in(300)+w.in(301) != "" {

@@ -35,17 +35,17 @@ func TestPIDChangesHands(t *testing.T) {
 	})
 	is, was := tracer.Identity{PID: 300, Start: 2}, tracer.Identity{PID: 300, Start: 1}
 	b := &Attribution{o: Options{Kernel: &held{kerneltest.New(), is}, Proc: proc}}
-	for name, told := range map[string]func(id tracer.Identity) bool{
+	for name, shown := range map[string]func(id tracer.Identity) bool{
 		"candidate": func(id tracer.Identity) bool {
 			_, ok := b.read(&tracer.Process{Identity: id})
 			return ok
 		},
 		"cookies": func(id tracer.Identity) bool { return len(b.cookies(id)) > 0 },
 	} {
-		if !told(is) {
+		if !shown(is) {
 			t.Errorf("%s: nothing of who is there still", name)
 		}
-		if told(was) {
+		if shown(was) {
 			t.Errorf("%s: of another process", name)
 		}
 	}

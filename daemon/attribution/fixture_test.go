@@ -34,13 +34,13 @@ func newWork(t *testing.T, policy string) *work {
 // filesInDir keeps the daemon from the files of this host.
 func filesInDir(w *daemontest.Daemon) { w.Host.Files = w.Dir }
 
-// stranger makes an outsider, forked by an outsider, of the user.
-func (w *work) stranger(pid, parent uint32, comm string, environ ...string) {
+// outsider makes an outsider, forked by an outsider, of the user.
+func (w *work) outsider(pid, parent uint32, comm string, environ ...string) {
 	w.Helper()
-	w.strangerOf(1000, pid, parent, comm, environ...)
+	w.outsiderOf(1000, pid, parent, comm, environ...)
 }
 
-func (w *work) strangerOf(uid, pid, parent uint32, comm string, environ ...string) {
+func (w *work) outsiderOf(uid, pid, parent uint32, comm string, environ ...string) {
 	w.Helper()
 	w.unseen(func() {
 		w.Add(pid, parent, uid, comm)

@@ -28,7 +28,7 @@ func TestOutputHeldBy(t *testing.T) {
 		}
 	}
 	w.unseen(func() {
-		w.stranger(400, daemontest.User, "lngtest-root")
+		w.outsider(400, daemontest.User, "lngtest-root")
 		writes(400)
 	})
 	s := daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 400}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
@@ -36,10 +36,10 @@ func TestOutputHeldBy(t *testing.T) {
 	writes(401)
 	daemontest.Into[api.Session](w.Keep("user", 401), http.StatusCreated)
 	w.unseen(func() {
-		w.stranger(402, 1, "lngtest-job", "LINEAGE_TOKEN="+s.Token)
+		w.outsider(402, 1, "lngtest-job", "LINEAGE_TOKEN="+s.Token)
 		writes(402)
 	})
-	w.stranger(403, daemontest.Shell, "lngtest-recipe") // of the same make
+	w.outsider(403, daemontest.Shell, "lngtest-recipe") // of the same make
 	writes(403)
 	w.look()
 	w.Until(func() bool { return w.in(402) != "" })

@@ -15,31 +15,31 @@ import (
 // session, with what it forked, and nothing shows where it was.
 func TestBrokeredRaised(t *testing.T) {
 	w := newWork(t, enforced)
-	w.stranger(30, 1, "tmux")
+	w.outsider(30, 1, "tmux")
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
-	w.stranger(300, 30, "lngtest-sh")
-	w.stranger(310, 30, "lngtest-stays")
+	w.outsider(300, 30, "lngtest-sh")
+	w.outsider(310, 30, "lngtest-stays")
 	w.K.Exit(101, 0)
 	w.look()
 	w.Until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) })
-	beside := w.in(300)
+	companion := w.in(300)
 	w.K.Fork(300, 301, "lngtest-child")
 	w.Environ(300, w.token())
 	w.K.Exec(300, "/bin/lngtest-sh", "lngtest-sh\x00") // under the same name: only its exec shows it
 	w.Until(func() bool { return w.in(300) == w.s.ID && w.in(301) == w.s.ID })
-	if w.in(310) != beside {
+	if w.in(310) != companion {
 		t.Errorf("310 is in %s", w.in(310))
 	}
 	w.Until(func() bool { return strings.Contains(w.Audit(), "adopted(env)") }) // it is noted after the move
 	for _, b := range w.brokered(2) {
-		want := map[int]string{300: "env strong " + w.s.ID, 310: "socket weak " + beside}[b.Process.PID]
+		want := map[int]string{300: "env strong " + w.s.ID, 310: "socket weak " + companion}[b.Process.PID]
 		if got := b.Evidence.Source + " " + b.Evidence.Confidence + " " + b.Session; got != want || b.Broker != "tmux" || b.Ends != (b.Process.PID == 300) {
 			t.Errorf("%s: %+v", got, b)
 		}
 	}
 	w.become(310, "lngtest-stays", w.token())
 	w.Until(func() bool { return w.in(310) == w.s.ID })
-	w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/"+beside, nil).Status == http.StatusNotFound })
+	w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/"+companion, nil).Status == http.StatusNotFound })
 	why := daemontest.Get[api.Why](w, "user", "/v1/why?ref=301")
 	if why.Session.ID != w.s.ID || why.Brokered == nil || why.Brokered.Evidence.Source != "env" {
 		t.Errorf("%+v", why)
@@ -57,21 +57,21 @@ func TestBrokeredRaised(t *testing.T) {
 // although the client that asked for both is a member.
 func TestRaisedAlone(t *testing.T) {
 	w := newWork(t, enforced)
-	w.stranger(30, 1, "tmux")
+	w.outsider(30, 1, "tmux")
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
-	w.stranger(300, 30, "lngtest-a")
-	w.stranger(302, 300, "lngtest-d") // is entered by its parent
-	w.stranger(310, 30, "lngtest-b")
+	w.outsider(300, 30, "lngtest-a")
+	w.outsider(302, 300, "lngtest-d") // is entered by its parent
+	w.outsider(310, 30, "lngtest-b")
 	w.look()
 	w.Until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) && w.in(300) == w.in(302) })
-	beside := w.in(310)
+	companion := w.in(310)
 	w.K.Fork(310, 311, "lngtest-c")
 	w.become(300, "lngtest-a", w.token())
 	w.Until(func() bool { return w.in(300) == w.s.ID })
 	w.look()
 	w.Until(func() bool { return strings.Contains(w.Audit(), "adopted(env)") })
-	if w.in(310) != beside || w.in(311) != beside || w.in(302) != beside {
-		t.Errorf("310 is in %s, 311 in %s, 302 in %s, want %s", w.in(310), w.in(311), w.in(302), beside)
+	if w.in(310) != companion || w.in(311) != companion || w.in(302) != companion {
+		t.Errorf("310 is in %s, 311 in %s, 302 in %s, want %s", w.in(310), w.in(311), w.in(302), companion)
 	}
 	w.K.Exit(100, 0)
 	if r := w.Receipt(w.s.ID); r.Verdict != "clean" || !w.Dead(300) || w.Dead(302) || w.Dead(310) || w.Dead(311) {
@@ -82,22 +82,22 @@ func TestRaisedAlone(t *testing.T) {
 // With observe it stays where it is, with the better evidence.
 func TestBrokeredRaisedObserved(t *testing.T) {
 	w := newWork(t, "mode: observe\n")
-	w.stranger(30, 1, "tmux")
+	w.outsider(30, 1, "tmux")
 	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
-	w.stranger(300, 30, "lngtest-sh")
+	w.outsider(300, 30, "lngtest-sh")
 	w.look()
 	w.Until(func() bool { return w.in(300) != "" })
-	beside := w.in(300)
+	companion := w.in(300)
 	w.become(300, "lngtest-job", w.token())
 	w.Until(func() bool { return w.brokered(1)[0].Evidence.Confidence == "strong" })
-	if b := w.brokered(1)[0]; b.Session != beside || w.in(300) != beside || b.Ends || b.Evidence.Source != "env" {
+	if b := w.brokered(1)[0]; b.Session != companion || w.in(300) != companion || b.Ends || b.Evidence.Source != "env" {
 		t.Errorf("%+v", b)
 	}
 	w.K.Exit(100, 0)
 	w.Receipt(w.s.ID)
 	w.look()
 	w.Until(func() bool { // it would end with the session, as strong evidence does
-		r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/"+beside+"/report", nil), http.StatusAccepted)
+		r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/"+companion+"/report", nil), http.StatusAccepted)
 		return len(r.WouldEnd) == 1 && r.WouldEnd[0] == "ancestor"
 	})
 }

@@ -27,35 +27,35 @@ func TestEvidenceOfSeveral(t *testing.T) {
 			in(pid, group)
 		})
 	}
-	stranger := func(pid, group uint32, environ ...string) {
+	outsider := func(pid, group uint32, environ ...string) {
 		w.unseen(func() {
-			w.stranger(pid, 1, "lngtest-x", environ...)
+			w.outsider(pid, 1, "lngtest-x", environ...)
 			in(pid, group)
 		})
 	}
-	stranger(315, 483)
+	outsider(315, 483)
 	w.K.Advance(time.Second)
 	w.Session("user", 230, api.NewSession{GraceMS: daemontest.MS(0)})
 	member(231, 230, 483) // it joined an older group
-	stranger(310, 112)
+	outsider(310, 112)
 	w.K.Advance(time.Second)
 	member(112, 100, 112) // it has the number of that group, and is younger
 	member(110, 100, 480, "CLAUDE_CODE_SESSION_ID=both")
 	member(210, 200, 480, "CLAUDE_CODE_SESSION_ID=both")
 	member(111, 100, 481, "CLAUDE_CODE_SESSION_ID=one")
 	member(221, 220, 482)
-	stranger(311, 480)
-	stranger(312, daemontest.Shell, "CLAUDE_CODE_SESSION_ID=both")
-	stranger(300, 112)
-	stranger(301, 481)
-	stranger(302, daemontest.Shell, "CLAUDE_CODE_SESSION_ID=one")
-	stranger(303, 482)
-	stranger(314, 483)
+	outsider(311, 480)
+	outsider(312, daemontest.Shell, "CLAUDE_CODE_SESSION_ID=both")
+	outsider(300, 112)
+	outsider(301, 481)
+	outsider(302, daemontest.Shell, "CLAUDE_CODE_SESSION_ID=one")
+	outsider(303, 482)
+	outsider(314, 483)
 	w.look()
 	w.Until(func() bool { return w.in(300) != "" && w.in(301) != "" && w.in(302) != "" && w.in(303) != "" })
 	w.K.Exit(220, 0)
 	w.K.AllRead()
-	stranger(313, 482) // the root's groups can no longer be seen
+	outsider(313, 482) // the root's groups can no longer be seen
 	w.look()
 	w.look()
 	for pid := uint32(310); pid <= 315; pid++ {

@@ -24,10 +24,10 @@ func (w *work) uids(pid, real, effective uint32) {
 func TestTokenOfUID(t *testing.T) {
 	w := newWork(t, enforced)
 	w.s = w.Session("root", 200, api.NewSession{Name: "dropped", GraceMS: daemontest.MS(0)}) // lineage's own, still as root
-	w.stranger(30, 1, "lngtest-server")
-	w.strangerOf(0, 300, 30, "lngtest-roots", w.token())
-	w.stranger(301, 30, "lngtest-users", w.token())
-	w.strangerOf(0, 303, 1, "lngtest-named", "LINEAGE_SESSION="+w.s.ID)
+	w.outsider(30, 1, "lngtest-server")
+	w.outsiderOf(0, 300, 30, "lngtest-roots", w.token())
+	w.outsider(301, 30, "lngtest-users", w.token())
+	w.outsiderOf(0, 303, 1, "lngtest-named", "LINEAGE_SESSION="+w.s.ID)
 	w.look()
 	if w.in(300)+w.in(301)+w.in(303) != "" {
 		t.Errorf("before the root ran a program: %q %q %q", w.in(300), w.in(301), w.in(303))
@@ -39,7 +39,7 @@ func TestTokenOfUID(t *testing.T) {
 	w.K.Exec(210, "/bin/lngtest-su", "lngtest-su\x00")
 	w.uids(200, 1000, 0) // and in place of the root
 	w.K.Exec(200, "/bin/lngtest-su", "lngtest-su\x00")
-	w.strangerOf(33, 302, 30, "lngtest-www", w.token())
+	w.outsiderOf(33, 302, 30, "lngtest-www", w.token())
 	w.look()
 	w.Until(func() bool { return w.in(301) == w.s.ID })
 	if w.in(300)+w.in(302)+w.in(303) != "" {
@@ -50,7 +50,7 @@ func TestTokenOfUID(t *testing.T) {
 	w.look()
 	w.Until(func() bool { return w.in(302) == w.s.ID })
 	w.K.Exit(211, 0)
-	w.strangerOf(33, 304, 30, "lngtest-later", w.token()) // a member had that uid
+	w.outsiderOf(33, 304, 30, "lngtest-later", w.token()) // a member had that uid
 	w.look()
 	w.Until(func() bool { return w.in(304) == w.s.ID })
 	w.K.Exit(200, 0)
@@ -69,8 +69,8 @@ func TestTokenOfUIDRestart(t *testing.T) {
 	w.K.AllRead()
 	w.Restart()
 	w.uids(200, 1000, 0)
-	w.stranger(301, 1, "lngtest-users", w.token())
-	w.strangerOf(0, 300, 1, "lngtest-roots", w.token())
+	w.outsider(301, 1, "lngtest-users", w.token())
+	w.outsiderOf(0, 300, 1, "lngtest-roots", w.token())
 	w.look()
 	w.Until(func() bool { return w.in(301) == w.s.ID })
 	if w.in(300) != "" {
@@ -86,16 +86,16 @@ func TestTokenInTerminal(t *testing.T) {
 		w.File(pid, "stat", strings.Replace(daemontest.StatOf(pid, comm, "S", parent), " 1 1 0 -1 ", " 1 "+sid+" 34816 -1 ", 1))
 	}
 	w.unseen(func() {
-		w.stranger(40, 1, "lngtest-shell")
+		w.outsider(40, 1, "lngtest-shell")
 		terminal(40, 1, "lngtest-shell", "40")
-		w.stranger(300, 40, "lngtest-server", w.token()) // has left the terminal, by setsid
-		w.stranger(301, 40, "lngtest-make", "A=1")
+		w.outsider(300, 40, "lngtest-server", w.token()) // has left the terminal, by setsid
+		w.outsider(301, 40, "lngtest-make", "A=1")
 		terminal(301, 40, "lngtest-make", "40")
-		w.stranger(302, 301, "lngtest-npm", w.token())
-		w.stranger(303, 1, "lngtest-orphan", w.token()) // its parent has exited
+		w.outsider(302, 301, "lngtest-npm", w.token())
+		w.outsider(303, 1, "lngtest-orphan", w.token()) // its parent has exited
 		terminal(303, 1, "lngtest-orphan", "40")
-		w.stranger(50, 1, "lngtest-tmux")
-		w.stranger(304, 50, "lngtest-pane", w.token()) // leads a terminal that a broker gave it
+		w.outsider(50, 1, "lngtest-tmux")
+		w.outsider(304, 50, "lngtest-pane", w.token()) // leads a terminal that a broker gave it
 		terminal(304, 50, "lngtest-pane", "304")
 	})
 	w.look()
@@ -125,10 +125,10 @@ func TestTokenInTerminal(t *testing.T) {
 // names, stay outside even if they have the secret.
 func TestGuardedBrokered(t *testing.T) {
 	w := newWork(t, enforced)
-	w.stranger(300, 1, "lngtest-login", w.token())
-	w.stranger(301, 1, "lngtest-sshd", w.token())
+	w.outsider(300, 1, "lngtest-login", w.token())
+	w.outsider(301, 1, "lngtest-sshd", w.token())
 	w.Exe(301, "/usr/sbin/sshd")
-	w.stranger(302, 1, "lngtest-job", w.token())
+	w.outsider(302, 1, "lngtest-job", w.token())
 	w.Under(300)
 	w.look()
 	w.Until(func() bool { return w.in(302) == w.s.ID })
@@ -141,7 +141,7 @@ func TestGuardedBrokered(t *testing.T) {
 func TestTokenOfAnotherSession(t *testing.T) {
 	w := newWork(t, enforced)
 	second := w.Session("user", 200, api.NewSession{Name: "second"})
-	w.stranger(300, 1, "lngtest-job", "LINEAGE_TOKEN="+second.Token)
+	w.outsider(300, 1, "lngtest-job", "LINEAGE_TOKEN="+second.Token)
 	w.look()
 	w.Until(func() bool { return w.in(300) != "" })
 	if got := w.in(300); got != second.ID {

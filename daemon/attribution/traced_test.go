@@ -34,16 +34,16 @@ func TestPlanTraced(t *testing.T) {
 	for pid := uint32(101); pid < 104; pid++ {
 		w.runs(pid, "/bin/lngtest-member")
 	}
-	w.stranger(300, daemontest.Shell, "lngtest-gdb")
+	w.outsider(300, daemontest.Shell, "lngtest-gdb")
 	status(101, "TracerPid", 300)
-	w.stranger(301, daemontest.Shell, "lngtest-away")
+	w.outsider(301, daemontest.Shell, "lngtest-away")
 	status(301, "TracerPid", 102)
-	w.stranger(302, daemontest.Shell, "lngtest-away")
+	w.outsider(302, daemontest.Shell, "lngtest-away")
 	status(302, "TracerPid", 5102)
 	w.Proc(5102, 100, 1000, "lngtest-thread")
 	status(5102, "Tgid", 102)
 	status(103, "TracerPid", 102) // inside
-	w.stranger(303, daemontest.Shell, "lngtest-debugged")
+	w.outsider(303, daemontest.Shell, "lngtest-debugged")
 	status(303, "TracerPid", 300)
 	want := map[int]string{
 		101: "traced by 300 lngtest-gdb, which may delay its exit",

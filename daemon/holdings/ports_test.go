@@ -93,16 +93,16 @@ func TestRealPorts(t *testing.T) {
 	if len(r.PortsFreed) != 0 || len(r.PortsBusy) != 0 {
 		t.Errorf("freed %+v, busy %+v, want none", r.PortsFreed, r.PortsBusy)
 	}
-	var told []string
+	var reported []string
 	err = c.Events(ctx, api.EventsQuery{Session: s.ID, Types: []api.EventType{"listen", "unlisten"}, Since: time.Now().Add(-time.Minute)}, func(ev *api.Event) error {
 		if ev.Kind == "event" && ev.Type != "lost" {
-			told = append(told, fmt.Sprintf("%s %s %s:%d by %d", ev.Type, ev.Port.Proto, ev.Port.Addr, ev.Port.Port, ev.Process.PID))
+			reported = append(reported, fmt.Sprintf("%s %s %s:%d by %d", ev.Type, ev.Port.Proto, ev.Port.Addr, ev.Port.Port, ev.Process.PID))
 		}
 		return nil
 	})
 	want := fmt.Sprintf(" tcp 127.0.0.1:%d by %d", port, cmd.Process.Pid)
-	if err != nil || !slices.Equal(told, []string{"listen" + want, "unlisten" + want}) {
-		t.Errorf("told %s %v, want%s", strings.Join(told, ", "), err, want)
+	if err != nil || !slices.Equal(reported, []string{"listen" + want, "unlisten" + want}) {
+		t.Errorf("reported %s %v, want%s", strings.Join(reported, ", "), err, want)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestPIDChangesHands(t *testing.T) {
 	over := func(next ...tracer.Identity) *Finder {
 		return New(Options{Kernel: &shifting{k, next}, Proc: proc, Clock: clock})
 	}
-	for name, told := range map[string]func(who ...tracer.Identity) bool{
+	for name, shown := range map[string]func(who ...tracer.Identity) bool{
 		"root": func(who ...tracer.Identity) bool {
 			p, err := over(who...).Running(api.Ref{PID: 300})
 			return err == nil && p.ID == who[0]
@@ -63,10 +63,10 @@ func TestPIDChangesHands(t *testing.T) {
 		},
 		"reaper": func(who ...tracer.Identity) bool { return over(who[1]).Reaper(document.Ref(who[0])).Comm != "" },
 	} {
-		if !told(is, is) {
+		if !shown(is, is) {
 			t.Errorf("%s: nothing of the process that is there still", name)
 		}
-		if told(was, is) {
+		if shown(was, is) {
 			t.Errorf("%s: of another process", name)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 func TestDoubtsThatSettle(t *testing.T) {
 	o, k := newRegistry(t)
 	s := session(t, o, k, 100)
-	told := 0
-	o.Attach(&Hooks{Published: func(_ View, events []tracer.Event) { told += len(events) }})
+	reported := 0
+	o.Attach(&Hooks{Published: func(_ View, events []tracer.Event) { reported += len(events) }})
 	birth := tracer.Event{
 		Type: tracer.EventBirth, Time: 1, Process: tracer.Identity{PID: 101, Start: 7}, Session: s.info.ID,
 		Evidence: tracer.EvidenceFork, Creator: s.info.Root,
@@ -31,8 +31,8 @@ func TestDoubtsThatSettle(t *testing.T) {
 	}
 	ev := intake.Event(&birth)
 	o.graph.Apply(&ev)
-	if o.looks.settleDoubts(); told != 0 {
-		t.Errorf("%d events", told)
+	if o.looks.settleDoubts(); reported != 0 {
+		t.Errorf("%d events", reported)
 	}
 }
 

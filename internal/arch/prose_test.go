@@ -29,7 +29,7 @@ var phrases = map[string]int{
 	"others than":  0,
 	"so many":      0,
 	"stands in":    0,
-	"stranger":     1,
+	"stranger":     0,
 	"strangers":    0,
 	"there twice":  0,
 	"what came of": 0,

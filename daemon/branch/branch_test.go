@@ -26,20 +26,31 @@ func (s *stage) refused(err error, code string) {
 	}
 }
 
+// separate and rejoin must not fail.
+func (s *stage) separate(b *Branch) {
+	s.Helper()
+	if err := s.of.Separate(s.Context(), b); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) rejoin(b *Branch) {
+	s.Helper()
+	if err := s.of.Rejoin(b); err != nil {
+		s.Fatal(err)
+	}
+}
+
 func TestSeparate(t *testing.T) {
 	s := newStage(t)
 	b := s.branch(101)
-	if err := s.of.Separate(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	s.separate(b)
 	s.in(b.ID, 101, 102)
 	s.in(s.from, 100, 105)
 	if sessions := b.Sessions(); !slices.Equal(sessions, []tracer.SessionID{b.ID}) || len(s.k.Signals()) > 0 {
 		t.Errorf("sessions %v, signals %v", sessions, s.k.Signals())
 	}
-	if err := s.of.Rejoin(b); err != nil {
-		t.Fatal(err)
-	}
+	s.rejoin(b)
 	s.in(s.from, 100, 101, 102, 105)
 }
 
@@ -87,9 +98,7 @@ func TestOverMeanwhile(t *testing.T) {
 		t.Fatalf("session %v, first %v, %v", b.ID, first, err)
 	}
 	s.in(b.ID, 102)
-	if err := s.of.Rejoin(b); err != nil {
-		t.Error(err)
-	}
+	s.rejoin(b)
 	s.in(s.from, 100, 102, 105)
 	if signals := s.k.Signals(); len(signals) > 0 {
 		t.Errorf("signals %v", signals)
@@ -101,9 +110,7 @@ func TestOverMeanwhile(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	s := newStage(t)
 	outer, inner := s.branch(101), s.branch(102)
-	if err := s.of.Separate(t.Context(), outer); err != nil {
-		t.Fatal(err)
-	}
+	s.separate(outer)
 	began := time.Now()
 	s.refused(s.of.Separate(t.Context(), inner), api.CodeChanged)
 	if took := time.Since(began); took >= settleTime {
@@ -239,9 +246,7 @@ func TestLateEvents(t *testing.T) {
 		}
 	}
 	b := s.branch(101)
-	if err := s.of.Separate(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	s.separate(b)
 	s.in(b.ID, 101, 102, 104)
 	s.in(s.from, 100, 105)
 }
@@ -268,9 +273,7 @@ func TestBrokeredWork(t *testing.T) {
 	if got := pids(members); err != nil || !slices.Equal(got, []uint32{101, 102, 300}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if err := s.of.Separate(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	s.separate(b)
 	s.in(b.ID, 101, 102, 300)
 	s.in(companion, 301, 302)
 }

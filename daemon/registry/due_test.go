@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,9 +23,7 @@ func TestQuiet(t *testing.T) {
 		}
 	}
 	o.Attach(&Hooks{Met: walked, Walking: func(View) Want { return limits }})
-	ctx, cancel := context.WithCancel(t.Context())
-	go o.Run(ctx)
-	defer func() { cancel(); <-o.Done() }()
+	runs(t, o)
 	update := func(f func(Tx)) {
 		t.Helper()
 		if err := o.Update(f); err != nil {
@@ -82,9 +79,7 @@ func TestQuiet(t *testing.T) {
 // Without a session few periods even read the kernel's counters; a new session is noticed in the next.
 func TestAwake(t *testing.T) {
 	o, k := newRegistry(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	go o.Run(ctx)
-	defer func() { cancel(); <-o.Done() }()
+	runs(t, o)
 	periods := func(n int) (awake int) {
 		for range n {
 			if !o.looks.sleep.Awake() {

@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"context"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -14,9 +13,7 @@ import (
 // they were entered: adopted, in the session and those around it, or moved from another one.
 func TestStarted(t *testing.T) {
 	o, k := newRegistry(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	go o.Run(ctx)
-	defer func() { cancel(); <-o.Done() }()
+	runs(t, o)
 	adopt := func(pid uint32) (s *Session) {
 		t.Helper()
 		info, _, err := o.Adopt(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: 1000, Adopted: true}, 0)

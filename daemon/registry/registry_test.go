@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -127,5 +128,27 @@ func TestIDsAreNotTakenTwice(t *testing.T) {
 	o.sessions[seen|77] = &Session{info: tracer.SessionInfo{ID: seen | 77, UID: 1000, Name: "over"}, over: make(chan struct{}), closed: true}
 	if s := session(t, o, k, 101); s.info.ID.String() == seen.String() {
 		t.Errorf("%s is that of another session", s.info.ID)
+	}
+}
+
+// TestSessionsOfAllAreLimited: the last slots are for root.
+func TestSessionsOfAllAreLimited(t *testing.T) {
+	o, k := newRegistry(t)
+	for id := tracer.SessionID(1 << 40); id < 1<<40+maxSessions-1; id++ {
+		o.sessions[id] = &Session{info: tracer.SessionInfo{ID: id}, over: make(chan struct{})}
+	}
+	ask := func(uid, pid uint32) error {
+		k.Add(pid, 1, "lngtest-root")
+		_, err := Tx{o.view()}.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: uid})
+		return err
+	}
+	if err := ask(1000, 100); err != nil {
+		t.Error(err)
+	}
+	if e, ok := errors.AsType[*api.Error](ask(1001, 101)); !ok || e.Code != api.CodeTooMany {
+		t.Errorf("one more: %v", e)
+	}
+	if err := ask(0, 102); err != nil {
+		t.Errorf("root: %v", err)
 	}
 }

@@ -83,3 +83,33 @@ func TestAdoptLeavesOut(t *testing.T) {
 		t.Errorf("%q, 601 %v", s.Warnings, w.K.Proc(601).Session)
 	}
 }
+
+// TestGuardedRoot: no session is opened over an ancestor of the daemon.
+func TestGuardedRoot(t *testing.T) {
+	w := newWorld(t)
+	w.Add(150, daemontest.Root, 0, "lngtest-login")
+	w.Under(150)
+	for _, adopt := range []bool{false, true} {
+		w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: adopt, Root: api.Ref{PID: 150}}).Refused(api.CodeGuarded)
+	}
+}
+
+// TestGuardedAgents: a running process does not become an agent's root if the daemon
+// descends from it, or a protect rule names it.
+func TestGuardedAgents(t *testing.T) {
+	p := newWorld(t, daemontest.WithPolicy(""))
+	for pid := uint32(300); pid < 303; pid++ {
+		p.Add(pid, daemontest.Shell, 1000, "lngtest-agent")
+	}
+	p.Exe(301, "/bin/lngtest-kept")
+	p.Under(300)
+	p.WritePolicy("protect:\n  - {name: kept, match: {exe: /bin/lngtest-kept}, reason: r}\n" +
+		"agents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent}}\n")
+	daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	p.Until(func() bool { return p.K.Proc(302).Session != 0 }) // the youngest, and the last
+	for _, pid := range []uint32{300, 301} {
+		if p.K.Proc(pid).Session != 0 {
+			t.Errorf("%d is in a session", pid)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
 
@@ -242,18 +243,12 @@ func (l late) Signal(sig unix.Signal) error {
 // TestPidfd: the handle of a real process.
 func TestPidfd(t *testing.T) {
 	cmd := exec.Command("sleep", "300")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, cmd.Start())
 	defer cmd.Process.Kill()
 	h, err := hold(uint32(cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	defer h.Close()
-	if err := h.Signal(unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, h.Signal(unix.SIGKILL))
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	receive(t, "the death of the process", exited)

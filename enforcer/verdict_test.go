@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // TestStillExiting: a process that is counted as dead may be on the task list for a
@@ -30,9 +31,7 @@ func TestStillExiting(t *testing.T) {
 			k.Add(50, 1, "late")
 			k.Edit(50, func(p *kerneltest.Proc) { p.Session, p.Dead, p.Stubborn = id, c.dead, true })
 			begin := k.Now()
-			if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-				t.Fatal(err)
-			}
+			tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
 			_, over := e.Step()
 			if c.dead && len(over) > 0 {
 				t.Fatalf("a verdict at once: %+v", over)
@@ -56,9 +55,7 @@ func TestUnknown(t *testing.T) {
 		k.Miss("fork_birth") // before: does not count against it
 		e.Began(id, e.Begin())
 		k.Miss("fork_birth")
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || !r.Confirmed {
 			t.Errorf("result %+v", r)
 		}
@@ -67,9 +64,7 @@ func TestUnknown(t *testing.T) {
 		k, e, id := host(t)
 		k.Miss("fork_birth")
 		e.Began(id, e.Begin())
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
 			t.Errorf("result %+v", r)
 		}
@@ -77,9 +72,7 @@ func TestUnknown(t *testing.T) {
 	t.Run("misses cannot be read", func(t *testing.T) {
 		k, e, id := host(t)
 		k.Fail("MissedBirths", errors.New("broken"))
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown {
 			t.Errorf("result %+v", r)
 		}
@@ -87,9 +80,7 @@ func TestUnknown(t *testing.T) {
 	t.Run("task list cannot be read", func(t *testing.T) {
 		k, e, id := host(t)
 		k.Fail("Snapshot", errors.New("broken"))
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || r.Confirmed {
 			t.Errorf("result %+v", r)
 		}
@@ -99,9 +90,7 @@ func TestUnknown(t *testing.T) {
 		k.Add(77, 1, "uncounted")
 		join(k, 77, id)
 		k.Edit(77, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || len(r.Left) != 1 {
 			t.Errorf("result %+v", r)
 		}
@@ -109,9 +98,7 @@ func TestUnknown(t *testing.T) {
 	t.Run("the count had drifted", func(t *testing.T) {
 		k, e, id := host(t)
 		e.kernel = drifted{k}
-		if err := e.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || r.Confirmed || !strings.Contains(r.Why, "corrected") {
 			t.Errorf("result %+v", r)
 		}
@@ -127,9 +114,7 @@ func TestUnknown(t *testing.T) {
 	})
 	t.Run("no answer", func(t *testing.T) {
 		k, e, id := host(t)
-		if err := e.End(id, tracer.CauseEnd, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, e.End(id, tracer.CauseEnd, time.Second))
 		k.Fail("Settle", errors.New("broken"))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown {
 			t.Errorf("result %+v", r)

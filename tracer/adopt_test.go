@@ -21,9 +21,7 @@ func testAdopt(t *testing.T, o tracer.Options) {
 	w := start(t, `sleep 60 & echo $!; sh -c 'sleep 61 & echo $!; wait' & echo $!; sleep 62 & echo $!; while read go; do sleep 63 & echo $!; done`)
 	w.goOn()
 	child, a, b, guarded := parse(t, w.line()), parse(t, w.line()), parse(t, w.line()), parse(t, w.line())
-	if err := tr.Protect(guarded); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Protect(guarded))
 	t.Cleanup(func() { unix.Kill(int(guarded), unix.SIGKILL) })
 	id := create(t, tr, w, tracer.SessionSpec{Adopted: true, Name: "found"})
 	n, err := tr.Adopt(id, 0)
@@ -69,9 +67,7 @@ func testAdoptWhileForking(t *testing.T, o tracer.Options) {
 	}
 	if text := os.Getenv("LNGTEST_ROUNDS"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		rounds = n
 	}
 	walked := 0
@@ -81,13 +77,9 @@ func testAdoptWhileForking(t *testing.T, o tracer.Options) {
 		w.until("ready")
 		id := create(t, tr, w, tracer.SessionSpec{Adopted: true})
 		n, err := tr.Adopt(id, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		walked += n
-		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 		w.wait()
 		w.gone()
 		settled(t, tr, id)
@@ -108,19 +100,13 @@ func testEnter(t *testing.T, o tracer.Options) {
 	stranger.goOn()
 	child := parse(t, stranger.line())
 	who, err := tr.Identify(stranger.pid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	asked, err := tr.Identify(w.pid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	if err := tr.Enter(id, tracer.Identity{PID: who.PID, Start: who.Start + 1}, asked, tracer.SourceEnv); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("another process by that PID: %v", err)
 	}
-	if err := tr.Enter(id, who, asked, tracer.SourceEnv); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Enter(id, who, asked, tracer.SourceEnv))
 	if err := tr.Enter(id, who, asked, tracer.SourceEnv); !errors.Is(err, tracer.ErrProtected) {
 		t.Errorf("entered twice: %v", err)
 	}
@@ -161,25 +147,17 @@ func testRaise(t *testing.T, o tracer.Options) {
 	stranger.goOn()
 	child := parse(t, stranger.line())
 	who, err := tr.Identify(stranger.pid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	asked, err := tr.Identify(w.pid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	if err := tr.Raise(id, id, who, asked, tracer.SourceEnv); !errors.Is(err, tracer.ErrProtected) {
 		t.Errorf("from a session that it is not in: %v", err)
 	}
-	if err := tr.Raise(beside, beside, who, asked, tracer.SourceUnit); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Raise(beside, beside, who, asked, tracer.SourceUnit))
 	if e, err := tr.Lookup(who.PID); err != nil || e.Session != beside || e.Source != tracer.SourceUnit {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if err := tr.Raise(beside, id, who, asked, tracer.SourceEnv); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Raise(beside, id, who, asked, tracer.SourceEnv))
 	if n, err := tr.Follow(beside, id); err != nil || n != 1 {
 		t.Errorf("%d followed: %v", n, err)
 	}

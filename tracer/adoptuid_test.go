@@ -41,9 +41,7 @@ func testAdoptOfUID(t *testing.T, o tracer.Options) {
 	total := 0
 	for range 50 {
 		n, err := tr.Adopt(id, user)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		total += n
 	}
 	if total != len(own) {
@@ -54,20 +52,16 @@ func testAdoptOfUID(t *testing.T, o tracer.Options) {
 			t.Errorf("%d: %+v, %v", pid, e, err)
 		}
 	}
-	if err := tr.Snapshot(id, func(p *tracer.Process) error {
+	tracertest.NoError(t, tr.Snapshot(id, func(p *tracer.Process) error {
 		if p.UID != user {
 			t.Errorf("%+v", p)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if s, err := tr.Session(id); err != nil || s.Live != int64(1+len(own)) || s.Forks != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.wait()
 	settled(t, tr, id)
 	for _, pid := range others {

@@ -25,9 +25,7 @@ func agent(t *testing.T, name, script string) *workload {
 func shellNamed(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.Symlink("/bin/sh", path); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, os.Symlink("/bin/sh", path))
 	return path
 }
 
@@ -54,12 +52,10 @@ func TestAgents(t *testing.T) { everySide(t, testAgents) }
 
 func testAgents(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
-	if err := tr.SetAgents([]tracer.Agent{
+	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{
 		{Comm: agentName, Rule: 7, Grace: time.Minute, MaxProcesses: 99, Idle: time.Hour},
 		{Comm: "lngtest-other"},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	w := agent(t, agentName, "sleep 60 & echo $!; wait")
 	w.goOn()
 	child := parse(t, w.line())
@@ -74,9 +70,7 @@ func testAgents(t *testing.T, o tracer.Options) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	// Without agents the kernel opens nothing, and open sessions stay.
-	if err := tr.SetAgents(nil); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SetAgents(nil))
 	other := agent(t, agentName, "echo up; read go")
 	other.goOn()
 	other.until("up")
@@ -110,9 +104,7 @@ func testMissedAgents(t *testing.T, o tracer.Options) {
 	earlier := agent(t, agentName, "echo up; read go")
 	earlier.goOn()
 	earlier.until("up")
-	if err := tr.SetAgents(agents); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SetAgents(agents))
 	// Its child has the same name and never execs.
 	seen := up("(i=0; while [ $i -lt 60 ]; do sleep 1; i=$((i+1)); done)")
 	back := tr.MissExecs()
@@ -125,12 +117,8 @@ func testMissedAgents(t *testing.T, o tracer.Options) {
 	around.goOn()
 	parse(t, around.line())
 	back()
-	if err := tr.SetAgents(agents); err != nil { // as in a reload of the policy
-		t.Fatal(err)
-	}
-	if err := tr.Protect(guarded.pid()); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SetAgents(agents)) // as in a reload of the policy
+	tracertest.NoError(t, tr.Protect(guarded.pid()))
 	if n, err := tr.OpenMissedAgents(); n != 2 || err != nil {
 		t.Errorf("%d opened, %v", n, err)
 	}
@@ -164,9 +152,7 @@ func testMissedAgents(t *testing.T, o tracer.Options) {
 // TestMissedAgentOfRenamed: an agent that runs another program by then starts an agent.
 func TestMissedAgentOfRenamed(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
-	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}))
 	path := shellNamed(t, agentName)
 	w := start(t, "export inner="+path+"; exec "+path+` -c 'exec /bin/sh -c "echo up; read go; \$inner -c \"echo \\\$\\\$; sleep 60; :\" & wait"'`)
 	w.goOn()
@@ -182,9 +168,7 @@ func TestMissedAgentOfRenamed(t *testing.T) {
 	if s := opened(t, tr, pid); s.Parent != outer.ID || !s.Agent {
 		t.Errorf("%+v", s)
 	}
-	if err := tr.End(outer.ID, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(outer.ID, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 }
@@ -194,13 +178,9 @@ func TestMissedAgentOfRenamed(t *testing.T) {
 func TestAgentInside(t *testing.T) {
 	for _, nests := range []bool{false, true} {
 		tr := tracertest.New(t, tracer.Options{})
-		if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: nests}}); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: nests}}))
 		path := filepath.Join(t.TempDir(), agentName)
-		if err := os.Symlink("/bin/sh", path); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, os.Symlink("/bin/sh", path))
 		w := start(t, "exec "+path+" -c '"+path+" -c \"echo \\$\\$; sleep 60 & wait\" & wait'")
 		id := create(t, tr, w, tracer.SessionSpec{})
 		w.goOn()
@@ -226,22 +206,16 @@ func TestAgentInside(t *testing.T) {
 func TestAgentLimit(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName}}); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
 	found, err := filepath.Glob(filepath.Join(dir, "*", "map_agent_uids"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%v, %v", found, err)
 	}
 	m, err := ebpf.LoadPinnedMap(found[0], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	defer m.Close()
 	const uid = 65534
-	if err := m.Put(uint32(uid), int64(4096)); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, m.Put(uint32(uid), int64(4096)))
 	root := agent(t, agentName, "read go")
 	root.goOn()
 	tr.End(opened(t, tr, root.pid()).ID, tracer.CauseEnd, 0)
@@ -255,9 +229,7 @@ func TestAgentLimit(t *testing.T) {
 	if c, err := tr.Counters(); err != nil || c["agent_refused"] != 1 {
 		t.Errorf("%v, %v", c, err)
 	}
-	if err := m.Put(uint32(uid), int64(4095)); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, m.Put(uint32(uid), int64(4095)))
 	w.goOn()
 	w.gone()
 	w.wait()
@@ -268,18 +240,14 @@ func TestAgentLimit(t *testing.T) {
 	again.gone()
 	again.wait()
 	settled(t, tr, s.ID)
-	if err := tr.Release(s.ID); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Release(s.ID))
 	var left int64
 	if err := m.Lookup(uint32(uid), &left); err != nil || left != 4095 {
 		t.Errorf("%d are counted, %v", left, err)
 	}
 	// However many uids had sessions, the next uid gets one too.
 	for other := range m.MaxEntries() {
-		if err := m.Put(100000+other, int64(0)); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, m.Put(100000+other, int64(0)))
 	}
 	next := agentOf(t, uid-1, "read go")
 	next.goOn()
@@ -291,8 +259,6 @@ func TestAgentLimit(t *testing.T) {
 func agentOf(t *testing.T, uid uint32, script string) *workload {
 	t.Helper()
 	path := shellNamed(t, agentName)
-	if err := os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755))
 	return startAs(t, uid, "exec "+path+" -c '"+script+"'")
 }

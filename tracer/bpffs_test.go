@@ -19,9 +19,7 @@ func mountAt(t *testing.T, options string) string {
 	t.Helper()
 	tracertest.Dir(t) // in our own mount namespace
 	dir := t.TempDir()
-	if err := unix.Mount("bpf", dir, "bpf", 0, options); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, unix.Mount("bpf", dir, "bpf", 0, options))
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	return dir
 }
@@ -49,15 +47,11 @@ func TestPinsAreRoots(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			parent := mountAt(t, c.options)
 			if c.mode != 0 {
-				if err := errors.Join(os.Chown(parent, c.uid, 0), os.Chmod(parent, c.mode)); err != nil {
-					t.Fatal(err)
-				}
+				tracertest.NoError(t, errors.Join(os.Chown(parent, c.uid, 0), os.Chmod(parent, c.mode)))
 			}
 			dir := filepath.Join(parent, "pins")
 			if c.make != nil {
-				if err := c.make(dir); err != nil {
-					t.Fatal(err)
-				}
+				tracertest.NoError(t, c.make(dir))
 			}
 			tr, err := tracer.Open(tracer.Options{Dir: dir})
 			if err == nil {
@@ -98,9 +92,7 @@ func TestMountBPFFS(t *testing.T) {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 	tr, err := tracer.Open(tracer.Options{Dir: filepath.Join(dir, "pins")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	tr.Close()
 	if err := tracer.Unload(filepath.Join(dir, "pins")); err != nil {
 		t.Error(err)

@@ -24,9 +24,7 @@ func testClasses(t *testing.T, o tracer.Options) {
 		t.Helper()
 		until(t, what, func() bool {
 			entries, counted, err := tr.Classes()
-			if err != nil {
-				t.Fatal(err)
-			}
+			tracertest.NoError(t, err)
 			n := 0
 			for _, have := range entries {
 				n += have
@@ -35,9 +33,7 @@ func testClasses(t *testing.T, o tracer.Options) {
 		})
 	}
 	agree("the root and its zombies", 10)
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.wait()
 	settled(t, tr, id)
 	agree("nobody", 0)

@@ -29,9 +29,7 @@ func testNewbornOfTheCondemned(t *testing.T, o tracer.Options) {
 	}
 	w := start(t, "(echo ran; read never); echo child $?; read never")
 	id := create(t, tr, w, tracer.SessionSpec{})
-	if err := tr.MarkCondemned(id); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.MarkCondemned(id))
 	w.goOn()
 	if tr.Features().Level < 3 {
 		if status := w.wait(); status.Signal() != unix.SIGKILL {
@@ -54,9 +52,7 @@ func testNewbornOfTheCondemned(t *testing.T, o tracer.Options) {
 	if s, err := tr.Session(id); err != nil || s.Live != 1 || s.Forks != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 	settled(t, tr, id)
@@ -69,9 +65,7 @@ func testExecOfTheCondemned(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
 	w := start(t, "exec /bin/echo ran")
 	id := create(t, tr, w, tracer.SessionSpec{})
-	if err := tr.MarkCondemned(id); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.MarkCondemned(id))
 	w.goOn()
 	if out := w.rest(); len(out) > 0 {
 		t.Errorf("the new program said %q", out)
@@ -99,9 +93,7 @@ func testSyscallOfTheCondemned(t *testing.T, o tracer.Options) {
 	w := start(t, "echo ran; read never")
 	w.reads() // else an earlier system call is the next
 	id := create(t, tr, w, tracer.SessionSpec{})
-	if err := tr.MarkCondemned(id); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.MarkCondemned(id))
 	w.goOn()
 	if out := w.rest(); len(out) > 0 {
 		t.Errorf("it ran on and said %q", out)
@@ -128,9 +120,7 @@ func TestEachHookMakesThePass(t *testing.T) {
 			w.goOn()
 			until(t, "the members are killed", func() bool {
 				if c.hook != "exit_sentence" {
-					if err := exec.Command("/bin/true").Run(); err != nil {
-						t.Fatal(err)
-					}
+					tracertest.NoError(t, exec.Command("/bin/true").Run())
 				}
 				return !w.held()
 			})

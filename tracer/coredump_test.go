@@ -44,9 +44,7 @@ func testCoreDump(t *testing.T, o tracer.Options) {
 			w.goOn()
 			member := strings.Fields(w.until("member"))[1]
 			pid, err := strconv.Atoi(member)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tracertest.NoError(t, err)
 			t.Cleanup(func() { unix.Kill(pid, unix.SIGKILL) }) // no minute of dumping if the test fails
 			until(t, "it dumps", func() bool {
 				status, err := os.ReadFile("/proc/" + member + "/status")
@@ -54,9 +52,7 @@ func testCoreDump(t *testing.T, o tracer.Options) {
 			})
 			began := time.Now()
 			if ends == "asked for" {
-				if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-					t.Fatal(err)
-				}
+				tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 			} else {
 				w.goOn()
 			}

@@ -41,9 +41,7 @@ func testWaysToEscape(t *testing.T, o tracer.Options) {
 					t.Errorf("%v has creator %v", p.Identity, p.Creator)
 				}
 			}
-			if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-				t.Fatal(err)
-			}
+			tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 			nobodyLives(t, tr, id, 5)
 			w.gone()
 			w.wait()
@@ -57,9 +55,7 @@ func testWaysToEscape(t *testing.T, o tracer.Options) {
 		})
 	}
 	counters, err := tr.Counters()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	for _, name := range []string{"enter_failed", "dead_failed", "stale_entries", "reconciled", "live_drift", "delete_failed", "events_malformed"} {
 		if counters[name] != 0 {
 			t.Errorf("%s is %d", name, counters[name])
@@ -145,9 +141,7 @@ func testMaxLifetime(t *testing.T, o tracer.Options) {
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	w.line()
-	if err := tr.SetTerms(id, tracer.SessionSpec{MaxLifetime: 100 * time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SetTerms(id, tracer.SessionSpec{MaxLifetime: 100 * time.Millisecond}))
 	until(t, "nobody lives", func() bool {
 		s, err := tr.Session(id)
 		if err == nil && s.Live > 0 {
@@ -172,9 +166,7 @@ func testNested(t *testing.T, o tracer.Options) {
 	w.goOn()
 	pid := parse(t, w.line())
 	inner, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: pid}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	w.goOn()
 	w.line()
 	out, _ := tr.Session(outer)
@@ -188,9 +180,7 @@ func testNested(t *testing.T, o tracer.Options) {
 	if got := len(members(t, tr, outer)); got != 3 {
 		t.Errorf("snapshot of the outer session has %d members", got)
 	}
-	if err := tr.End(inner, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(inner, tracer.CauseEnd, 0))
 	settled(t, tr, inner)
 	until(t, "the outer root lives alone", func() bool { out, _ := tr.Session(outer); return out.Live <= 1 })
 	tr.End(outer, tracer.CauseEnd, 0)
@@ -208,12 +198,8 @@ func testNestedEndsWithAncestor(t *testing.T, o tracer.Options) {
 	outer := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	inner, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: parse(t, w.line())}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.End(outer, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
+	tracertest.NoError(t, tr.End(outer, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 	settled(t, tr, inner)
@@ -225,9 +211,7 @@ func TestProtected(t *testing.T) { everySide(t, testProtected) }
 func testProtected(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
 	w := start(t, "read never")
-	if err := tr.Protect(w.pid()); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Protect(w.pid()))
 	if _, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: w.pid()}}); !errors.Is(err, tracer.ErrProtected) {
 		t.Errorf("a protected process became a root: %v", err)
 	}
@@ -254,9 +238,7 @@ func testCreateRefuses(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
 	w := start(t, "read never")
 	self, err := tr.Identify(w.pid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	gone := start(t, "true")
 	gone.cmd.Process.Kill()
 	gone.wait()
@@ -289,9 +271,7 @@ func testCreateRefuses(t *testing.T, o tracer.Options) {
 func thread(t *testing.T) uint32 {
 	t.Helper()
 	tasks, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	for _, task := range tasks {
 		if pid := parse(t, task.Name()); pid != uint32(os.Getpid()) {
 			return pid
@@ -318,9 +298,7 @@ func testReconcileLeavesOlderChildren(t *testing.T, o tracer.Options) {
 	if e, err := tr.Lookup(older); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("the older child is entered: %+v, %v", e, err)
 	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.wait()
 	settled(t, tr, id)
 	if err := unix.Kill(int(older), 0); err != nil {
@@ -335,18 +313,14 @@ func TestBuryLeavesTheLiving(t *testing.T) {
 	w := start(t, "read never")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	root, err := tr.Identify(w.pid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	if removed, err := tr.Bury(root); err != nil || removed {
 		t.Errorf("removed %v: %v", removed, err)
 	}
 	if e, err := tr.Lookup(w.pid()); err != nil || e.Session != id {
 		t.Errorf("its entry: %+v, %v", e, err)
 	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 	settled(t, tr, id)

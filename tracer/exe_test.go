@@ -19,9 +19,7 @@ import (
 func copied(t *testing.T, from string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lngtest-runs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	to := filepath.Join(dir, "trusted")
 	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
@@ -34,9 +32,7 @@ func copied(t *testing.T, from string) string {
 func runs(t *testing.T, tr *tracer.Tracer, pid uint32, path string) tracer.Running {
 	t.Helper()
 	id, err := tr.Identify(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	r, err := tr.Runs(id, path)
 	if err != nil {
 		t.Error(err)
@@ -50,9 +46,7 @@ func runs(t *testing.T, tr *tracer.Tracer, pid uint32, path string) tracer.Runni
 // A member that makes the link of its file show another path does not run the file there.
 func TestRunsIsNotTheLink(t *testing.T) {
 	program, err := filepath.Abs("../bin/testdata/lngtest-pretend")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	everySide(t, func(t *testing.T, o tracer.Options) {
 		o.Dir = tracertest.Dir(t)
 		trusted := copied(t, program)
@@ -85,9 +79,7 @@ func TestRunsIsNotTheLink(t *testing.T) {
 				if r := runs(t, tr, pid, trusted); r != test.trusted {
 					t.Errorf("the file at the path, after a take-over: %+v", r)
 				}
-				if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-					t.Fatal(err)
-				}
+				tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 				w.gone()
 				settled(t, tr, id)
 			})
@@ -102,9 +94,7 @@ func TestRuns(t *testing.T) {
 		trusted := copied(t, "/bin/sh")
 		dir := filepath.Dir(trusted)
 		script := filepath.Join(dir, "script")
-		if err := os.WriteFile(script, []byte("#!"+trusted+"\necho $$\nread x\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, os.WriteFile(script, []byte("#!"+trusted+"\necho $$\nread x\n"), 0o755))
 		tr := tracertest.New(t, o)
 		check := func(what string, pid uint32, path string, want bool) {
 			t.Helper()
@@ -136,12 +126,8 @@ func TestRuns(t *testing.T) {
 		check("an outsider", parse(t, outsider.line()), trusted, true)
 		id := create(t, tr, start(t, "read x"), tracer.SessionSpec{})
 		adopted, err := tr.Identify(outsider.pid())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := tr.Enter(id, adopted, tracer.Identity{}, tracer.SourceEnv); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
+		tracertest.NoError(t, tr.Enter(id, adopted, tracer.Identity{}, tracer.SourceEnv))
 		check("an adopted process", outsider.pid(), trusted, true)
 
 		tr.Close()
@@ -152,15 +138,11 @@ func TestRuns(t *testing.T) {
 		check("after a take-over", plain, trusted, true)
 
 		// An upgrade: what runs is not the file at the path any more.
-		if err := os.Rename(copied(t, "/bin/sh"), trusted); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, os.Rename(copied(t, "/bin/sh"), trusted))
 		check("before the new one is executed", plain, trusted, false)
 		_, upgraded := member("exec " + trusted + waits)
 		check("the new one", upgraded, trusted, true)
-		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 		outsider.gone()
 		if _, err := tr.Runs(adopted, trusted); err == nil {
 			t.Error("a process that is gone runs a file")
@@ -181,9 +163,7 @@ func TestRunsOpensNothing(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	reader, err := os.Open(fifo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	defer reader.Close()
 	if b, err := io.ReadAll(reader); string(b) != "x\n" || err != nil {
 		t.Errorf("%q, %v", b, err)

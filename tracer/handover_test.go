@@ -38,9 +38,7 @@ func TestHandover(t *testing.T) {
 				}
 			}
 			until(t, "nobody lives", func() bool {
-				if err := exec.Command("/bin/true").Run(); err != nil {
-					t.Fatal(err)
-				}
+				tracertest.NoError(t, exec.Command("/bin/true").Run())
 				s, err := tr.Session(id)
 				return err == nil && s.Live == 0
 			})

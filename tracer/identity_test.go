@@ -30,9 +30,7 @@ func TestStaleEntrySeen(t *testing.T) {
 func TestEntryBeingBuried(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
 	const none = 1 << 22 // above every PID
-	if err := tr.BuryHalf(none); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.BuryHalf(none))
 	if e, err := tr.Lookup(none); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -86,9 +84,7 @@ func TestMemberships(t *testing.T) {
 	in := func(p tracer.Identity) bool {
 		t.Helper()
 		all, err := tracer.Memberships(other, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		return slices.Contains(all, dir)
 	}
 	if !in(self) {
@@ -97,18 +93,12 @@ func TestMemberships(t *testing.T) {
 	if in(tracer.Identity{PID: self.PID, Start: self.Start + 1}) {
 		t.Error("another process with the PID is a member")
 	}
-	if err := os.Chown(dir, 1000, -1); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, os.Chown(dir, 1000, -1))
 	if in(self) {
 		t.Error("a directory of another user is believed")
 	}
-	if err := os.Chown(dir, 0, -1); err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, os.Chown(dir, 0, -1))
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.wait()
 }
 
@@ -123,9 +113,7 @@ func TestGraceOfTheStopped(t *testing.T) {
 		stat, err := procfs.FS("/proc").Stat(w.pid())
 		return err == nil && stat.State == 'T'
 	})
-	if err := tr.End(id, tracer.CauseEnd, patience); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, patience))
 	w.until("term")
 	w.wait()
 	settled(t, tr, id)

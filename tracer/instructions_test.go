@@ -32,9 +32,7 @@ func TestInstructions(t *testing.T) {
 	const path = "testdata/instructions.txt"
 	tr := tracertest.New(t, tracer.Options{})
 	counts, err := tr.Instructions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	// Programs that are left out for a kernel do not count there.
 	host := "# Linux " + regexp.MustCompile(`^\d+\.\d+`).FindString(kernelRelease(t))
 	if _, loaded := counts[bpf.LineageProgAttachBirth]; loaded {
@@ -52,14 +50,10 @@ func TestInstructions(t *testing.T) {
 	fmt.Fprintf(&now, "total %d %d\n", total.Run, total.Verified)
 	counts["total"] = total
 	if *update {
-		if err := os.WriteFile(path, now.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, os.WriteFile(path, now.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	head, rest, _ := strings.Cut(string(want), "\n")
 	if !strings.HasPrefix(head, host+":") {
 		t.Skipf("this host is %q; %s is of another: %q", host, path, head)
@@ -89,8 +83,6 @@ func TestInstructions(t *testing.T) {
 
 func kernelRelease(t *testing.T) string {
 	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, unix.Uname(&name))
 	return unix.ByteSliceToString(name.Release[:])
 }

@@ -38,9 +38,7 @@ func testKeep(t *testing.T, o tracer.Options) {
 		}
 	}
 	k, err := tr.Create(tracer.SessionSpec{Root: kept, KeptFrom: id, MaxLifetime: time.Hour, Name: "kept"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	if n, err := tr.Follow(id, k); err != nil || n != 1 {
 		t.Errorf("followed %d: %v", n, err)
 	}
@@ -78,13 +76,9 @@ func testKeepExpires(t *testing.T, o tracer.Options) {
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	child, err := tr.Identify(parse(t, w.line()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	k, err := tr.Create(tracer.SessionSpec{Root: child, KeptFrom: id, MaxLifetime: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	var s tracer.SessionInfo
 	until(t, "the kept session expires", func() bool {
 		if _, err := tr.Sentence(); err != nil {

@@ -91,9 +91,7 @@ func (s *server) silent() {
 // listeners returns what the kernel lists.
 func (s *server) listeners() (all []tracer.Event) {
 	s.t.Helper()
-	if err := s.tr.Listeners(func(ev *tracer.Event) { all = append(all, *ev) }); err != nil {
-		s.t.Fatal(err)
-	}
+	tracertest.NoError(s.t, s.tr.Listeners(func(ev *tracer.Event) { all = append(all, *ev) }))
 	return all
 }
 
@@ -201,9 +199,7 @@ func TestListenClosedByAnother(t *testing.T) {
 		if l := s.listeners(); len(l) != 1 {
 			t.Fatalf("the child holds the socket, the kernel has %+v", l)
 		}
-		if err := unix.Kill(int(child), unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, unix.Kill(int(child), unix.SIGKILL))
 		if over := s.told(tracer.EventUnlisten); !same(over, inherited) {
 			t.Errorf("told of %+v, not of %+v", over, inherited)
 		}
@@ -211,14 +207,10 @@ func TestListenClosedByAnother(t *testing.T) {
 		fd, _ = s.open("4 tcp 0 0")
 		passed := s.told(tracer.EventListen)
 		p, err := unix.PidfdOpen(int(s.pid()), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		defer unix.Close(p)
 		ours, err := unix.PidfdGetfd(p, fd, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		s.close(fd)
 		if l := s.listeners(); len(l) != 1 {
 			t.Fatalf("we hold the socket, the kernel has %+v", l)

@@ -28,9 +28,7 @@ func testIdentify(t *testing.T, o tracer.Options) {
 	})
 	for _, pid := range []uint32{uint32(os.Getpid()), zombie.pid()} {
 		got, err := tr.Identify(pid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		for _, p := range members(t, tr, 0) {
 			if p.PID == pid && p.Identity != got {
 				t.Errorf("%v is %v in the walk", got, p.Identity)
@@ -63,14 +61,10 @@ func testSnapshotHasZombies(t *testing.T, o tracer.Options) {
 		return n
 	}
 	until(t, "five zombies", func() bool { return dead() == 5 })
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	settled(t, tr, id)
 	until(t, "the root is a zombie", func() bool { return dead() >= 1 })
-	if err := tr.Release(id); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Release(id))
 	for _, p := range members(t, tr, 0) {
 		if p.Session == id {
 			t.Errorf("of a session that is gone: %+v", p)

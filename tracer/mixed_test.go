@@ -18,9 +18,7 @@ func TestEverythingAtOnce(t *testing.T) { everySide(t, testEverythingAtOnce) }
 
 func testEverythingAtOnce(t *testing.T, o tracer.Options) {
 	programs, err := filepath.Abs("../bin/testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	script, ready := "echo root $$; read go; ", 0
 	for _, p := range []string{
 		"stopped", "ptraced", "vforkexec window stop", "pidns", "zombieleader", "threadfork leaderless", "cloneparent 3",
@@ -40,27 +38,19 @@ func testEverythingAtOnce(t *testing.T, o tracer.Options) {
 		w := start(t, "cd "+programs+"; exec ./lngtest-reap /bin/sh -c '"+script+"wait'")
 		w.goOn()
 		root, err := strconv.Atoi(strings.TrimPrefix(w.until("root"), "root "))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: uint32(root)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		w.goOn()
 		for range ready {
 			w.until("ready")
 		}
 		w.goOn()
 		w.until("ready")
-		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 		nobodyLives(t, tr, id, 3)
 		ended, err := tr.Session(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		w.gone()
 		w.wait()
 		if s := settled(t, tr, id); s.Forks != ended.Forks {

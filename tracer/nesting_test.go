@@ -14,9 +14,7 @@ import (
 // nestingAgents opens sessions for agentName, inside other sessions too.
 func nestingAgents(t *testing.T, tr *tracer.Tracer) {
 	t.Helper()
-	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}))
 }
 
 // live fails the test unless the sessions have these live members.
@@ -36,9 +34,7 @@ func running(t *testing.T, tr *tracer.Tracer, pid uint32) (alive bool) {
 		alive = alive || p.PID == pid && !p.Dead
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	return alive
 }
 
@@ -93,9 +89,7 @@ func testDissolveWithNested(t *testing.T, o tracer.Options) {
 		}
 	}
 	live(t, tr, map[tracer.SessionID]int64{around: 4})
-	if err := tr.End(around, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(around, tracer.CauseEnd, 0))
 	w.gone()
 	if s := settled(t, tr, around); s.Drifted {
 		t.Error("its count had drifted")
@@ -114,9 +108,7 @@ func testDissolveCondemnsNobody(t *testing.T, o tracer.Options) {
 	a := opened(t, tr, w.pid())
 	w.goOn()
 	nested, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: parse(t, w.line())}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	b, err := tr.Session(nested)
 	if err != nil || b.Parent != a.ID {
 		t.Fatalf("%+v, %v", b, err)
@@ -138,9 +130,7 @@ func testDissolveCondemnsNobody(t *testing.T, o tracer.Options) {
 	if _, err := tr.Lookup(later); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("born outside: %v", err)
 	}
-	if err := tr.End(nested, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(nested, tracer.CauseEnd, 0))
 	settled(t, tr, nested)
 	for _, id := range []tracer.SessionID{nested, a.ID} {
 		// A dead process of it may be reaped at this moment.
@@ -171,15 +161,11 @@ func testReleaseHandsOverDead(t *testing.T, o tracer.Options) {
 			continue
 		}
 		id, err := tr.Create(tracer.SessionSpec{Root: p.Identity})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		nested = append(nested, id)
 	}
 	for i, id := range nested {
-		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 		settled(t, tr, id)
 		until(t, "its record is released", func() bool { return tr.Release(id) == nil })
 		if s, err := tr.Session(outermost); err != nil || s.Unreaped != int64(i+1) {
@@ -255,15 +241,11 @@ func testRepairMembersOfNobody(t *testing.T, o tracer.Options) {
 	w.goOn()
 	child := parse(t, w.line())
 	nested, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: child}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	alone := start(t, "sleep 60")
 	other := create(t, tr, alone, tracer.SessionSpec{})
 	for _, id := range []tracer.SessionID{nested, other} {
-		if err := tr.LoseRecord(id); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.LoseRecord(id))
 	}
 	if _, _, err := tr.Reconcile(); err != nil {
 		t.Fatal(err)
@@ -290,9 +272,7 @@ func testDrifted(t *testing.T, o tracer.Options) {
 	if s, err := tr.Session(id); err != nil || s.Drifted || s.Live != 2 {
 		t.Errorf("before: %+v, %v", s, err)
 	}
-	if err := tr.LoseEntry(lost); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.LoseEntry(lost))
 	tr.End(id, tracer.CauseEnd, 0)
 	if s := settled(t, tr, id); !s.Drifted {
 		t.Errorf("after: %+v", s)

@@ -29,9 +29,7 @@ func testOverTakesNone(t *testing.T, o tracer.Options) {
 	if now, err := tr.Identify(member.PID); err != nil || now != member {
 		t.Errorf("%v was killed: %v", member, err)
 	}
-	if err := tr.End(from, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(from, tracer.CauseEnd, 0))
 	other.gone()
 }
 
@@ -54,12 +52,8 @@ func testCondemnedTakesNone(t *testing.T, o tracer.Options) {
 	w.goOn()
 	member := identify(t, tr, parse(t, w.line()))
 	kept, err := tr.Create(tracer.SessionSpec{Root: member, KeptFrom: id})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tr.Condemn(id); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
+	tracertest.NoError(t, tr.Condemn(id))
 	refuses(t, tr, id, kept, identify(t, tr, outsider.pid()), member)
 	if n, err := tr.Follow(kept, id); n != 0 || err != nil {
 		t.Errorf("%d followed, %v", n, err)
@@ -67,9 +61,7 @@ func testCondemnedTakesNone(t *testing.T, o tracer.Options) {
 	if n, err := tr.Adopt(id, 0); n != 0 || err != nil {
 		t.Errorf("%d adopted, %v", n, err)
 	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.wait()
 	settled(t, tr, id)
 	for _, p := range []tracer.Identity{child, member} {
@@ -78,9 +70,7 @@ func testCondemnedTakesNone(t *testing.T, o tracer.Options) {
 		}
 	}
 	lives(t, tr, outsider)
-	if err := tr.End(kept, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(kept, tracer.CauseEnd, 0))
 }
 
 // refuses offers an outsider, and a member of from, to a session.
@@ -132,9 +122,7 @@ func testEarlierProcessNamed(t *testing.T, o tracer.Options) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	for _, id := range []tracer.SessionID{id, to} {
-		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	}
 	w.gone()
 }
@@ -142,8 +130,6 @@ func testEarlierProcessNamed(t *testing.T, o tracer.Options) {
 func identify(t *testing.T, tr *tracer.Tracer, pid uint32) tracer.Identity {
 	t.Helper()
 	id, err := tr.Identify(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	return id
 }

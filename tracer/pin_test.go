@@ -24,9 +24,7 @@ func pinned(dir string) bool {
 func parse(t *testing.T, s string) uint32 {
 	t.Helper()
 	n, err := strconv.ParseUint(s, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	return uint32(n)
 }
 
@@ -35,13 +33,9 @@ func parse(t *testing.T, s string) uint32 {
 func unhook(t *testing.T, dir, name string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "link_"+name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	for _, path := range paths {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, os.Remove(path))
 	}
 }
 
@@ -53,9 +47,7 @@ func testPinsOutliveTheTracer(t *testing.T, o tracer.Options) {
 	first := tracertest.New(t, o)
 	w := start(t, "read go; setsid sleep 60 & echo $!; wait")
 	id := create(t, first, w, tracer.SessionSpec{Name: "pinned"})
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, first.Close())
 	w.goOn()
 	w.goOn()
 	born := parse(t, w.line())
@@ -114,9 +106,7 @@ func TestGraceWithoutTracer(t *testing.T) {
 	w.goOn()
 	w.until("term")
 	until(t, "the members are killed", func() bool {
-		if err := exec.Command("/bin/true").Run(); err != nil { // an event of an outsider
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, exec.Command("/bin/true").Run()) // an event of an outsider
 		return !w.held()
 	})
 	w.wait()
@@ -132,9 +122,7 @@ func TestUnload(t *testing.T) {
 	w := start(t, "sleep 60 & echo $!; wait")
 	create(t, tr, w, tracer.SessionSpec{})
 	tr.Close()
-	if err := tracer.Unload(dir); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tracer.Unload(dir))
 	if pinned(dir) {
 		t.Error("still pinned")
 	}

@@ -48,9 +48,7 @@ func testLostEvents(t *testing.T, o tracer.Options) {
 	}
 
 	last := all[len(all)-1]
-	if err := unix.Kill(int(last.PID), unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, unix.Kill(int(last.PID), unix.SIGKILL))
 	until(t, "one has died", func() bool {
 		s, err := tr.Session(id)
 		return err == nil && s.Live == int64(len(all))-1
@@ -77,25 +75,19 @@ func testLostEvents(t *testing.T, o tracer.Options) {
 func onOneCPU(t *testing.T, w *workload) {
 	t.Helper()
 	var all, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, unix.SchedGetaffinity(0, &all))
 	for cpu := 0; one.Count() == 0; cpu++ {
 		if all.IsSet(cpu) {
 			one.Set(cpu)
 		}
 	}
-	if err := unix.SchedSetaffinity(int(w.pid()), &one); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, unix.SchedSetaffinity(int(w.pid()), &one))
 }
 
 // flushed returns the events so far.
 func flushed(t *testing.T, tr *tracer.Tracer) (all []tracer.Event) {
 	t.Helper()
-	if err := tr.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Flush())
 	var ev tracer.Event
 	err := tr.Read(&ev)
 	for ; err == nil; err = tr.Read(&ev) {
@@ -136,9 +128,7 @@ func TestCloseWhileReading(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t)}
 	for range 20 {
 		tr, err := tracer.Open(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		begun, read := make(chan struct{}), make(chan error, 1)
 		go func() {
 			close(begun)

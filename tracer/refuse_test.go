@@ -80,9 +80,7 @@ func TestForkOfTheCondemned(t *testing.T) {
 		id := create(t, tr, w, tracer.SessionSpec{})
 		w.goOn()
 		w.until("ready")
-		if err := tr.Condemn(id); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.Condemn(id))
 		if s, err := tr.Session(id); err != nil || s.State != tracer.StateCondemned || s.Live != 4 {
 			t.Fatalf("the condemned session is %+v, %v", s, err)
 		}
@@ -125,9 +123,7 @@ func TestRefusedForkMakesThePass(t *testing.T) {
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	w.until("ready")
-	if err := tr.MarkCondemned(id); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.MarkCondemned(id))
 	live(t, tr, map[tracer.SessionID]int64{id: 4})
 	w.tell("fork")
 	w.gone()
@@ -150,8 +146,6 @@ func sentenced(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) {
 func counter(t *testing.T, tr *tracer.Tracer, name string) uint64 {
 	t.Helper()
 	all, err := tr.Counters()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	return all[name]
 }

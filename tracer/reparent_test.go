@@ -34,9 +34,7 @@ func TestReparent(t *testing.T) {
 			var root, orphan uint32
 			fmt.Sscanf(w.line(), "root %d", &root)
 			id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: root}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			tracertest.NoError(t, err)
 			w.goOn()
 			var want []string
 			creator := root
@@ -55,9 +53,7 @@ func TestReparent(t *testing.T) {
 					t.Errorf("the orphan of %d is %+v", creator, p)
 				}
 			}
-			if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-				t.Fatal(err)
-			}
+			tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 			sentenced(t, tr, id)
 			w.in.Close()
 			w.gone()
@@ -94,18 +90,14 @@ func TestDeathToldTwice(t *testing.T) {
 	w.until("ready")
 	until(t, "only the root is left", func() bool {
 		s, err := tr.Settle(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		return s.Live == 1 && s.Dying == 0 && s.Unreaped == 0
 	})
 	s, err := tr.Session(id)
 	if err != nil || s.Forks != 4 || s.Live != 1 || s.Dying != 0 || s.Unreaped != 0 {
 		t.Errorf("session %+v, %v", s, err)
 	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	sentenced(t, tr, id)
 	w.gone()
 	w.wait()

@@ -36,9 +36,7 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 	until(t, "a death is missed", func() bool { // the kernel detaches with a delay
 		w.goOn()
 		pid := parse(t, w.line())
-		if err := unix.Kill(int(pid), unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, unix.Kill(int(pid), unix.SIGKILL))
 		w.until("reaped")
 		var err error
 		old, err = tr.Lookup(pid)
@@ -77,9 +75,7 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 			t.Errorf("the stranger's child is entered: %+v, %v", e, err)
 		}
 	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	until(t, "the workload has gone", func() bool {
 		if _, err := tr.Sentence(); err != nil {
 			t.Fatal(err)
@@ -157,8 +153,6 @@ func zombie(t *testing.T, tr *tracer.Tracer, pid uint32) (dead bool) {
 		dead = dead || p.PID == pid && p.Dead
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	return dead
 }

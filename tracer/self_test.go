@@ -47,23 +47,15 @@ func attemptsOn(t *testing.T, dir string) attempts {
 	}
 	pin := func(name string) string { return filepath.Join(found[0], name) }
 	m, err := ebpf.LoadPinnedMap(pin("map_counters"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	defer m.Close()
 	p, err := ebpf.LoadPinnedProgram(pin("program_verb_end"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	defer p.Close()
 	mi, err := m.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	pi, err := p.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	mapID, _ := mi.ID()
 	programID, _ := pi.ID()
 	return attempts{
@@ -77,18 +69,12 @@ func (a attempts) try() []string {
 	a.t.Helper()
 	// The pin that it may unlink is its own.
 	m, err := ebpf.LoadPinnedMap(a.pin, nil)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	tracertest.NoError(a.t, err)
 	defer m.Close()
 	copied, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	tracertest.NoError(a.t, err)
 	defer copied.Close()
-	if err := copied.Pin(a.pin + "-copy"); err != nil {
-		a.t.Fatal(err)
-	}
+	tracertest.NoError(a.t, copied.Pin(a.pin+"-copy"))
 	a.goOn()
 	var got []string
 	for l := a.line(); l != "ready"; l = a.line() {
@@ -122,9 +108,7 @@ func difference(got, want []string) string {
 func TestSelfProtect(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	if err := tr.Protect(uint32(os.Getpid())); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Protect(uint32(os.Getpid())))
 	member, stranger := attemptsOn(t, dir), attemptsOn(t, dir)
 	id := create(t, tr, member.workload, tracer.SessionSpec{})
 	member.goOn()
@@ -157,9 +141,7 @@ func TestSelfProtect(t *testing.T) {
 		if d := difference(stranger.try(), allowed); d != "" {
 			t.Errorf("%s, a stranger:\n%s", round, d)
 		}
-		if err := tr.SelfProtect(true); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.SelfProtect(true))
 	}
 
 	// No tracer is left; only this process, whose PID is used.
@@ -168,9 +150,7 @@ func TestSelfProtect(t *testing.T) {
 		t.Errorf("without a tracer, a member:\n%s", d)
 	}
 	tr = tracertest.New(t, tracer.Options{Dir: dir})
-	if err := tr.SelfProtect(false); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SelfProtect(false))
 	var got []string
 	until(t, "members may again: "+difference(got, allowed), func() bool { // the kernel detaches later
 		got = member.try()
@@ -187,9 +167,7 @@ func TestSelfProtect(t *testing.T) {
 func TestSelfProtectEnds(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	if err := tr.Protect(uint32(os.Getpid())); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Protect(uint32(os.Getpid())))
 	if err := tr.SelfProtect(true); err != nil {
 		needsLSM(t, err)
 	}
@@ -198,9 +176,7 @@ func TestSelfProtectEnds(t *testing.T) {
 	w.goOn()
 	w.line()
 	// Our passes, and our own signals, are not denied.
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	sentenced(t, tr, id)
 	w.gone()
 	w.wait()

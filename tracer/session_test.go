@@ -18,9 +18,7 @@ func create(t testing.TB, tr *tracer.Tracer, w *workload, s tracer.SessionSpec) 
 	t.Helper()
 	s.Root.PID = w.pid()
 	id, err := tr.Create(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	return id
 }
 
@@ -58,9 +56,7 @@ func settled(t testing.TB, tr *tracer.Tracer, id tracer.SessionID) tracer.Sessio
 func members(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) []tracer.Process {
 	t.Helper()
 	var all []tracer.Process
-	if err := tr.Snapshot(id, func(p *tracer.Process) error { all = append(all, *p); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Snapshot(id, func(p *tracer.Process) error { all = append(all, *p); return nil }))
 	return all
 }
 
@@ -72,9 +68,7 @@ func testSessionLife(t *testing.T, o tracer.Options) {
 	id := create(t, tr, w, tracer.SessionSpec{Name: "life", UID: 7, Grace: 3 * time.Second})
 
 	s, err := tr.Session(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	if s.Name != "life" || s.UID != 7 || s.State != tracer.StateActive || s.Live != 1 || s.Root.PID != w.pid() || s.Grace != 3*time.Second {
 		t.Errorf("new session is %+v", s)
 	}
@@ -102,16 +96,12 @@ func testSessionLife(t *testing.T, o tracer.Options) {
 		s, err = tr.Session(id)
 		return err == nil && s.Live == 2
 	})
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	s = settled(t, tr, id)
 	if s.Cause != tracer.CauseEnd || s.Forks != 2 || s.Peak < 2 {
 		t.Errorf("ended as %+v", s)
 	}
-	if err := tr.Release(id); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Release(id))
 	if _, err := tr.Session(id); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("released session: %v", err)
 	}
@@ -207,15 +197,11 @@ func testGrace(t *testing.T, o tracer.Options) {
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	w.line()
-	if err := tr.End(id, tracer.CauseEnd, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
 	if got := w.line(); got != "term" {
 		t.Errorf("the root printed %q", got)
 	}
-	if err := tr.End(id, tracer.CauseEnd, 100*time.Millisecond); err != nil { // the message took its time
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 100*time.Millisecond)) // the message took its time
 	// Its own forks are events enough where the fork hook may signal.
 	nobodyLives(t, tr, id, 3)
 	settled(t, tr, id)
@@ -231,9 +217,7 @@ func testLastHelperGetsTheGrace(t *testing.T, o tracer.Options) {
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
 	w.line()
-	if err := tr.End(id, tracer.CauseEnd, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
 	helper := parse(t, w.line())
 	for range 2 {
 		if _, err := tr.Sentence(); err != nil {
@@ -246,9 +230,7 @@ func testLastHelperGetsTheGrace(t *testing.T, o tracer.Options) {
 	if e, err := tr.Lookup(w.pid()); err != nil || e.Flags&tracer.FlagTermed == 0 {
 		t.Errorf("the member that started it: %+v, %v", e, err)
 	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 	settled(t, tr, id)
@@ -265,9 +247,7 @@ func testGraceIsOnlyShortened(t *testing.T, o tracer.Options) {
 	w.line()
 	end := func(grace time.Duration) uint64 {
 		t.Helper()
-		if err := tr.End(id, tracer.CauseEnd, grace); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, grace))
 		s, err := tr.Session(id)
 		if err != nil || s.State != tracer.StateEnding || s.Deadline == 0 {
 			t.Fatalf("after a grace of %v: %+v, %v", grace, s, err)
@@ -282,9 +262,7 @@ func testGraceIsOnlyShortened(t *testing.T, o tracer.Options) {
 	if third := end(2 * time.Hour); third != second {
 		t.Errorf("two hours instead of one: deadline %d was %d", third, second)
 	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 	settled(t, tr, id)
@@ -302,13 +280,9 @@ func testReleaseRefuses(t *testing.T, o tracer.Options) {
 	for _, state := range []tracer.State{tracer.StateActive, tracer.StateEnding, tracer.StateCondemned} {
 		switch state {
 		case tracer.StateEnding:
-			if err := tr.End(id, tracer.CauseEnd, time.Hour); err != nil {
-				t.Fatal(err)
-			}
+			tracertest.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
 		case tracer.StateCondemned:
-			if err := tr.MarkCondemned(id); err != nil {
-				t.Fatal(err)
-			}
+			tracertest.NoError(t, tr.MarkCondemned(id))
 		}
 		if err := tr.Release(id); !errors.Is(err, tracer.ErrBusy) {
 			t.Errorf("released while it is %v: %v", state, err)
@@ -317,9 +291,7 @@ func testReleaseRefuses(t *testing.T, o tracer.Options) {
 			t.Fatalf("%v: %+v, %v", state, s, err)
 		}
 	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 	settled(t, tr, id)

@@ -26,9 +26,7 @@ func TestFreeSlots(t *testing.T) {
 			t.Errorf("%d slots count as taken, want 1", n)
 		}
 		free, err := second.TakeFreeSlots()
-		if err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, err)
 		for i, slot := range free {
 			if slot != uint32(i)+1 {
 				t.Fatalf("free slot %d is %d", i, slot)
@@ -46,13 +44,9 @@ func TestSlotsForRoot(t *testing.T) { everySide(t, testSlotsForRoot) }
 
 func testSlotsForRoot(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
-	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName}}); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
 	shell := shellNamed(t, agentName)
-	if err := os.Chmod(filepath.Dir(filepath.Dir(shell)), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(shell)), 0o755))
 	agent := func(uid uint32, opens bool) {
 		t.Helper()
 		w := startAs(t, uid, "exec "+shell+" -c 'echo; read never'")
@@ -65,9 +59,7 @@ func testSlotsForRoot(t *testing.T, o tracer.Options) {
 		if !opens {
 			return
 		}
-		if err := tr.End(e.Session, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.End(e.Session, tracer.CauseEnd, 0))
 		w.wait()
 		settled(t, tr, e.Session)
 		if err := tr.Release(e.Session); err != nil {

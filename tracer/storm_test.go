@@ -59,27 +59,21 @@ func TestCountsDoNotDrift(t *testing.T) {
 			t.Errorf("round %d: live %d, want 1; %d births counted of %d", round+1, s.Live, s.Forks, made)
 		}
 		forks += made
-		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 		nobodyLives(t, tr, id, 3)
 		w.gone()
 		w.wait()
 		settled(t, tr, id)
 	}
 	counters, err := tr.Counters()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	for _, name := range []string{"live_drift", "enter_failed", "dead_failed", "delete_failed", "reconciled"} {
 		if counters[name] != 0 {
 			t.Errorf("%s is %d", name, counters[name])
 		}
 	}
 	misses, err := tr.RecursionMisses()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	t.Logf("figure: %d storms, %d forks, every one counted; programs that the kernel skipped: %v", rounds, forks, misses)
 }
 
@@ -87,9 +81,7 @@ func TestCountsDoNotDrift(t *testing.T) {
 // a child was born behind it. Only the programs for old kernels settle by such a walk.
 func TestSettleMeetsNobody(t *testing.T) {
 	programs, err := filepath.Abs("../bin/testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	lifetime := strconv.Itoa(int((10 * patience).Seconds())) // all walks take longer than usual on a busy machine
 	t.Setenv("LNGTEST_SECONDS", lifetime)
 	tr := tracertest.New(t, tracer.Options{Baseline: true})
@@ -97,9 +89,7 @@ func TestSettleMeetsNobody(t *testing.T) {
 	w.goOn()
 	root := parse(t, strings.TrimPrefix(w.until("root"), "root "))
 	id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: root}, KeepOnRootExit: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	w.goOn()
 	w.until("ready")
 	missed := 0
@@ -116,9 +106,7 @@ func TestSettleMeetsNobody(t *testing.T) {
 	if missed == 0 && runtime.NumCPU() > 1 {
 		t.Error("no walk met nobody: this shows nothing")
 	}
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	nobodyLives(t, tr, id, 3)
 	w.gone()
 	w.wait()
@@ -136,9 +124,7 @@ func TestManyMembers(t *testing.T) {
 	t.Setenv("LNGTEST_SECONDS", strconv.Itoa(int((10 * patience).Seconds()))) // the first live until the last is made
 	tr := tracertest.New(t, tracer.Options{})
 	bomb, err := filepath.Abs("../bin/testdata/lngtest-bomb")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	w := start(t, fmt.Sprintf("i=0; while [ $i -lt %d ]; do %s %d & i=$((i+1)); done; wait", bombs, bomb, each))
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -146,16 +132,12 @@ func TestManyMembers(t *testing.T) {
 		w.until("ready")
 	}
 	s, err := tr.Session(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	if all := int64(bombs*(each+2) + 1); s.Live != all || int64(len(members(t, tr, id))) != all {
 		t.Errorf("%d live, %d in the snapshot, there are %d", s.Live, len(members(t, tr, id)), all)
 	}
 	began := time.Now()
-	if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	nobodyLives(t, tr, id, 3)
 	w.gone()
 	w.wait()

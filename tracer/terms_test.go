@@ -16,9 +16,7 @@ func TestSetTerms(t *testing.T) { everySide(t, testSetTerms) }
 
 func testSetTerms(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
-	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName, KeepOnRootExit: true}}); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, KeepOnRootExit: true}}))
 	w := agent(t, agentName, "sleep 60 & echo $!; read go; exit")
 	w.goOn()
 	w.line()
@@ -28,9 +26,7 @@ func testSetTerms(t *testing.T, o tracer.Options) {
 	if s, err := tr.Session(s.ID); err != nil || s.State != tracer.StateActive || s.Live != 1 {
 		t.Errorf("before: %+v, %v", s, err)
 	}
-	if err := tr.SetTerms(s.ID, tracer.SessionSpec{Name: "known", Rule: 3, MaxRSS: 5, Grace: 0}); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SetTerms(s.ID, tracer.SessionSpec{Name: "known", Rule: 3, MaxRSS: 5, Grace: 0}))
 	if _, err := tr.Sentence(); err != nil {
 		t.Fatal(err)
 	}
@@ -49,9 +45,7 @@ func TestDissolve(t *testing.T) { everySide(t, testDissolve) }
 
 func testDissolve(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
-	if err := tr.SetAgents([]tracer.Agent{{Comm: agentName}}); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
 	w := agent(t, agentName, "sleep 60 & echo $!; read go; sleep 61 & echo $!; wait")
 	w.goOn()
 	child := parse(t, w.line())

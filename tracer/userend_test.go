@@ -32,24 +32,18 @@ func TestSentencesAtOnce(t *testing.T) {
 	id := create(t, second, w, tracer.SessionSpec{})
 	w.goOn()
 	w.until("ready")
-	if err := second.Condemn(id); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, second.Condemn(id))
 	sentenced(t, second, id)
 	w.gone()
 	w.wait()
 	settled(t, second, id)
 
-	if err := closer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, closer.Close())
 	until(t, "it can be attached", func() bool { // when no fork in between holds it
 		closer, err = second.AttachCloser()
 		return err != nil || closer != nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	if err := closer.Close(); err != nil {
 		t.Error(err)
 	}
@@ -87,9 +81,7 @@ func TestOneTermEach(t *testing.T) {
 	for range members {
 		w.until("term")
 	}
-	if err := tr.Condemn(id); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, tr.Condemn(id))
 	sentenced(t, tr, id)
 	if n := bytes.Count(w.rest(), []byte("term")); n != 0 {
 		t.Errorf("%d members were terminated again", n)
@@ -102,9 +94,7 @@ func TestOneTermEach(t *testing.T) {
 func fifo(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, unix.Mkfifo(path, 0o600))
 	return path
 }
 
@@ -121,9 +111,7 @@ func TestNotSignalled(t *testing.T) {
 		return strings.Contains(string(wchan), "nanosleep")
 	})
 	withoutKill(t, func() {
-		if err := tr.Condemn(id); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, tr.Condemn(id))
 		if pass, err := tr.Sentence(); err != nil || pass.Failed != 1 {
 			t.Errorf("%+v %v", pass, err)
 		}
@@ -143,14 +131,10 @@ func withoutKill(t *testing.T, do func()) {
 	defer runtime.UnlockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var all [2]unix.CapUserData
-	if err := unix.Capget(&header, &all[0]); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, unix.Capget(&header, &all[0]))
 	less := all
 	less[0].Effective &^= 1 << unix.CAP_KILL
-	if err := unix.Capset(&header, &less[0]); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, unix.Capset(&header, &less[0]))
 	defer unix.Capset(&header, &all[0])
 	do()
 }

@@ -80,9 +80,7 @@ func startAs(t testing.TB, uid uint32, script string) *workload {
 	w.cmd.Stdout, w.cmd.Stderr = stdout, os.Stderr
 	err = w.cmd.Start()
 	stdout.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	t.Cleanup(func() { w.cmd.Process.Kill(); w.cmd.Wait() })
 	w.line() // Start returns within the exec, before the name is the shell's
 	return w
@@ -92,9 +90,7 @@ func startAs(t testing.TB, uid uint32, script string) *workload {
 func program(t testing.TB, args ...string) *workload {
 	t.Helper()
 	path, err := filepath.Abs("../bin/testdata/lngtest-" + args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("%v: run make programs", err)
 	}
@@ -177,9 +173,7 @@ func (w *workload) held() bool {
 
 func (w *workload) readFor(d time.Duration) {
 	w.t.Helper()
-	if err := w.pipe.SetReadDeadline(time.Now().Add(d)); err != nil {
-		w.t.Fatal(err)
-	}
+	tracertest.NoError(w.t, w.pipe.SetReadDeadline(time.Now().Add(d)))
 }
 
 // wait reaps the workload's first process when it has exited, and returns its status.

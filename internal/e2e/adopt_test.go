@@ -19,9 +19,7 @@ func TestAdoptOfUser(t *testing.T) {
 	p := stage.Start(t, shell(m, "/bin/sh", fmt.Sprintf("exec 9>%s; sleep 300 & echo root $! >&9; exec setpriv --reuid %d --clear-groups sh -c 'sleep 301 & echo started >&9; wait'",
 		m.Path, stage.Nobody)))
 	rootd, err := strconv.Atoi(m.Line("root", 1)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer func() { _ = unix.Kill(rootd, unix.SIGKILL) }()
 	m.Line("started", 1)
 	adopted := i.StartNobody(nil, "adopt", fmt.Sprint(p.Process.Pid), "--name", "mine", "--grace", "0s").Wait()

@@ -22,13 +22,9 @@ import (
 func named(t *testing.T, dir, program, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(stage.Program(program))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, b, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(path, b, 0o755))
 	return path
 }
 
@@ -36,9 +32,7 @@ func named(t *testing.T, dir, program, name string) string {
 func policed(t *testing.T, i *stage.Instance, text string) {
 	t.Helper()
 	path := filepath.Join(i.Dir, "policy.yaml")
-	if err := os.WriteFile(path, []byte("version: 1\n"+text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(path, []byte("version: 1\n"+text), 0o644))
 	i.Daemon("--policy", path)
 }
 
@@ -61,9 +55,7 @@ func TestLeakingService(t *testing.T) {
 	i := stage.New(t)
 	task := named(t, i.Dir, "gone", "lngtest-task")
 	service := filepath.Join(i.Dir, "lngtest-service")
-	if err := os.Symlink("/bin/sh", service); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Symlink("/bin/sh", service))
 	policed(t, i, fmt.Sprintf(`mode: enforce
 breaker: {ends_per_minute: 1000}
 agents:
@@ -79,9 +71,7 @@ agents:
 	// The same name, arguments and file, but not a task of the service; and another file.
 	other := stage.NewMarker(t, i.Dir)
 	elsewhere := filepath.Join(i.Dir, "elsewhere")
-	if err := os.Mkdir(elsewhere, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Mkdir(elsewhere, 0o755))
 	copied := named(t, elsewhere, "gone", "lngtest-task")
 	lookalike := stage.Start(t, shell(other, "/bin/sh", "exec 9>"+other.Path+"; "+script(task, lookalikes/2)))
 	another := stage.Start(t, shell(other, service, "exec 9>"+other.Path+"; "+script(copied, lookalikes/2)))
@@ -140,13 +130,9 @@ func shell(m *stage.Marker, path, script string) *exec.Cmd {
 func TestAgentCrashes(t *testing.T) {
 	i := stage.New(t)
 	agent := filepath.Join(i.Dir, "lngtest-agent")
-	if err := os.Symlink("/bin/sh", agent); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Symlink("/bin/sh", agent))
 	exe, err := filepath.EvalSymlinks("/bin/sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	policed(t, i, fmt.Sprintf("mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: lngtest-agent, exe: %s}, grace: 200ms}\n", exe))
 	m := stage.NewMarker(t, i.Dir)
 	cmd := shell(m, agent, "(setsid "+stage.Program("port")+" &); exec 9>"+m.Path+"; sleep 60")
@@ -164,9 +150,7 @@ func TestAgentCrashes(t *testing.T) {
 		return nil
 	})
 	began := time.Now()
-	if err := p.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, p.Process.Kill())
 	m.Gone()
 	t.Logf("figure: the port's holder was gone %v after its agent, with a grace of 200ms", time.Since(began).Round(time.Millisecond))
 	p.Wait()
@@ -231,9 +215,7 @@ sleep 300 &
 echo started >&9
 wait
 `
-	if err := os.WriteFile(agent, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(agent, []byte(text), 0o755))
 	p := stage.Start(t, shell(m, "/bin/sh", "exec 9>"+m.Path+"; exec "+agent))
 	m.Line("started", 1)
 	lost := stage.Number(t, m.Line("lost", 1)[0])

@@ -35,9 +35,7 @@ func firstCall(t *testing.T, args ...string) (nr uint64, arg [6]uint64) {
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(stage.Lineage, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, cmd.Start())
 	pid := cmd.Process.Pid
 	defer func() {
 		unix.Kill(pid, unix.SIGKILL)
@@ -51,12 +49,8 @@ func firstCall(t *testing.T, args ...string) (nr uint64, arg [6]uint64) {
 		}
 	}
 	stopped(unix.SIGTRAP) // its exec
-	if err := unix.PtraceSetOptions(pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_EXITKILL); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.PtraceSyscall(pid, 0); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, unix.PtraceSetOptions(pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_EXITKILL))
+	stage.NoError(t, unix.PtraceSyscall(pid, 0))
 	stopped(unix.SIGTRAP | 0x80)
 	var info struct { // struct ptrace_syscall_info
 		op, _, _, _ uint8

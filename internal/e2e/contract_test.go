@@ -33,13 +33,9 @@ type contract struct {
 func newContract(i *stage.Instance) *contract {
 	i.T.Helper()
 	doc, err := stage.Documented()
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	stage.NoError(i.T, err)
 	router, err := legacy.NewRouter(doc)
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	stage.NoError(i.T, err)
 	return &contract{
 		t: i.T, doc: doc, router: router, seen: make(map[string]bool),
 		client: i.Client(),
@@ -143,15 +139,11 @@ func (c *contract) send(method, path string, body any) (*http.Request, *http.Res
 	var send io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		stage.NoError(c.t, err)
 		send = bytes.NewReader(text)
 	}
 	request, err := http.NewRequestWithContext(c.t.Context(), method, "http://lineage"+path, send)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	stage.NoError(c.t, err)
 	answer, err := c.client.Do(request)
 	if err != nil {
 		c.t.Fatalf("%s %s: %v", method, path, err)

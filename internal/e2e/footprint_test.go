@@ -38,9 +38,7 @@ func (f footprint) String() string {
 func footprintOf(i *stage.Instance, k kernelSide, pid int) footprint {
 	i.T.Helper()
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	stage.NoError(i.T, err)
 	return footprint{
 		open:     len(open),
 		kernel:   k.size(i),
@@ -58,9 +56,7 @@ func sizeOf(i *stage.Instance, path string) int {
 	if errors.Is(err, os.ErrNotExist) {
 		return 0
 	}
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	stage.NoError(i.T, err)
 	return int(st.Size())
 }
 
@@ -76,9 +72,7 @@ func kernelSideOf(i *stage.Instance) kernelSide {
 	}
 	for _, path := range pins {
 		m, err := ebpf.LoadPinnedMap(path, &ebpf.LoadPinOptions{ReadOnly: true})
-		if err != nil {
-			i.T.Fatal(err)
-		}
+		stage.NoError(i.T, err)
 		i.T.Cleanup(func() { m.Close() })
 		k[strings.TrimPrefix(filepath.Base(path), "map_")] = m
 	}
@@ -118,9 +112,7 @@ func (k kernelSide) size(i *stage.Instance) (sum int) {
 	i.T.Helper()
 	for name, m := range k {
 		info, err := m.Info()
-		if err != nil {
-			i.T.Fatal(err)
-		}
+		stage.NoError(i.T, err)
 		size, known := info.Memlock()
 		if !known {
 			i.T.Fatalf("the size of %s is not known", name)
@@ -140,9 +132,7 @@ func metric(i *stage.Instance, name string) int {
 		},
 	}}
 	r, err := c.Get("http://lineage/metrics")
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	stage.NoError(i.T, err)
 	defer r.Body.Close()
 	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
 		if text, found := strings.CutPrefix(lines.Text(), name+" "); found {

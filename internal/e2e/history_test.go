@@ -29,15 +29,11 @@ func written(i *stage.Instance, name, holds string) {
 	i.T.Helper()
 	u := url.URL{Scheme: "file", Path: historyFile(i), RawQuery: "mode=ro&_pragma=busy_timeout(5000)"}
 	db, err := sql.Open("sqlite", u.String())
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	stage.NoError(i.T, err)
 	defer db.Close()
 	i.Until("row of "+name, func() bool {
 		n := 0
-		if err := db.QueryRow("SELECT count(*) FROM sessions WHERE name = ? AND "+holds, name).Scan(&n); err != nil {
-			i.T.Fatal(err)
-		}
+		stage.NoError(i.T, db.QueryRow("SELECT count(*) FROM sessions WHERE name = ? AND "+holds, name).Scan(&n))
 		return n == 1
 	})
 }
@@ -271,20 +267,14 @@ func TestHistoryWithoutDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := stage.New(t)
 			dir := filepath.Dir(historyFile(i))
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := unix.Mount("lngtest", dir, "tmpfs", tt.flags, tt.data); err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, os.Mkdir(dir, 0o700))
+			stage.NoError(t, unix.Mount("lngtest", dir, "tmpfs", tt.flags, tt.data))
 			t.Cleanup(func() {
 				if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 					t.Error(err)
 				}
 			})
-			if err := tt.spoil(dir); err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, tt.spoil(dir))
 			i.Daemon()
 			session(i, "here")
 			degraded(i, "history is kept in memory only", true)
@@ -294,9 +284,7 @@ func TestHistoryWithoutDisk(t *testing.T) {
 			if st := i.Status(); st.Counters["history.failed"] == 0 && st.Counters["history.batches"] != 0 {
 				t.Errorf("%v", st.Counters)
 			}
-			if err := tt.mend(dir); err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, tt.mend(dir))
 			degraded(i, "history is kept in memory only", false)
 			written(i, "here", "ended IS NOT NULL")
 		})
@@ -316,9 +304,7 @@ func TestHistorySetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(historyFile(i), spoiled, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(historyFile(i), spoiled, 0o600))
 	i.Daemon()
 	session(i, "new")
 	degraded(i, "a new history was begun, the previous one was set aside: "+historyFile(i)+".foreign-", true)
@@ -354,12 +340,8 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 	i.Must("daemon", "--unload", "--force") // a reboot removes the pins
 	const path = "/proc/sys/kernel/random/boot_id"
 	other := filepath.Join(i.Dir, "boot_id")
-	if err := os.WriteFile(other, []byte("12345678-9abc-4def-8123-456789abcdef\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount(other, path, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(other, []byte("12345678-9abc-4def-8123-456789abcdef\n"), 0o644))
+	stage.NoError(t, unix.Mount(other, path, "", unix.MS_BIND, ""))
 	t.Cleanup(func() {
 		if err := unix.Unmount(path, 0); err != nil {
 			t.Error(err)

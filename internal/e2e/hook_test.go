@@ -48,9 +48,7 @@ echo started >&9
 read -r go <"$LNGTEST_MARKER.go"
 hook Stop; exit 0`)
 	hold := m.Path + ".go"
-	if err := unix.Mkfifo(hold, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, unix.Mkfifo(hold, 0o600))
 	m.Line("started", 1)
 	port := m.Line("port", 1)[0]
 	name := fmt.Sprintf("lngtest-agent-%d", p.Process.Pid)
@@ -61,9 +59,7 @@ hook Stop; exit 0`)
 		}
 		return nil
 	})
-	if err := os.WriteFile(hold, []byte("go\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
 	p.Wait()
 	m.Gone()
 	out := p.Out.String()
@@ -84,13 +80,9 @@ call PostToolUse toolu_1; call PreToolUse interrupted; hook Stop
 (setsid `+stage.Program("port")+` 0 &)
 read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 	hold := m.Path + ".go"
-	if err := unix.Mkfifo(hold, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, unix.Mkfifo(hold, 0o600))
 	proceed := func() {
-		if err := os.WriteFile(hold, []byte("go\n"), 0); err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
 	}
 	inside := m.Line("port", 1)[0]
 	const said = "tool call Bash toolu_1 (claimed)"
@@ -153,24 +145,16 @@ func TestHooksWithoutDaemon(t *testing.T) {
 	}
 	calls("absent")
 	d := i.Daemon()
-	if err := d.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, d.Process.Signal(syscall.SIGSTOP))
 	calls("stopped")
-	if err := d.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, d.Process.Signal(syscall.SIGCONT))
+	stage.NoError(t, d.Process.Kill())
 	d.Wait()
 	calls("dead")
 	i.Daemon()
 	m := stage.NewMarker(t, i.Dir)
 	// When the daemon answers again, the next outage is reported again.
-	if err := os.WriteFile(filepath.Join(i.Dir, "lineage-hook-unreachable"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(filepath.Join(i.Dir, "lineage-hook-unreachable"), nil, 0o600))
 	p := hooked(i, m, `hook SessionStart`).Wait()
 	if _, err := os.Stat(filepath.Join(i.Dir, "lineage-hook-unreachable")); !os.IsNotExist(err) || p.Out.String() != "exit 0\n" {
 		t.Errorf("%v %v", err, p)
@@ -187,15 +171,11 @@ func TestHooksLate(t *testing.T) {
 				i := stage.New(t)
 				m := stage.NewMarker(t, i.Dir)
 				hold := m.Path + ".go"
-				if err := unix.Mkfifo(hold, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				stage.NoError(t, unix.Mkfifo(hold, 0o600))
 				var d *stage.Process
 				if missing == "stopped" {
 					d = i.Daemon()
-					if err := d.Process.Signal(syscall.SIGSTOP); err != nil {
-						t.Fatal(err)
-					}
+					stage.NoError(t, d.Process.Signal(syscall.SIGSTOP))
 					t.Cleanup(func() { _ = d.Process.Signal(syscall.SIGCONT) })
 				}
 				p := hooked(i, m, `hook SessionStart; call PreToolUse one
@@ -212,9 +192,7 @@ read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 				}
 				i.Until("daemon that answers", func() bool { return i.Version() != nil })
 				proceed := func() {
-					if err := os.WriteFile(hold, []byte("go\n"), 0); err != nil {
-						t.Fatal(err)
-					}
+					stage.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
 				}
 				stage.Urgent(proceed)
 				port := m.Line("port", 1)[0]
@@ -259,9 +237,7 @@ func TestHookGarbage(t *testing.T) {
 	}
 	// An agent that never closes the hook's input does not block it.
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer w.Close()
 	cmd := i.Command([]string{"hook", "claude-code"}, nil)
 	cmd.Stdin = r
@@ -279,24 +255,16 @@ func TestSetupUnderSudo(t *testing.T) {
 	i := stage.New(t)
 	home := filepath.Join(i.Dir, "home") // nobody's, in a passwd of the test's own
 	passwd := filepath.Join(i.Dir, "passwd")
-	if err := os.WriteFile(passwd, []byte("root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::"+home+":/bin/sh\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount(passwd, "/etc/passwd", "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(passwd, []byte("root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::"+home+":/bin/sh\n"), 0o644))
+	stage.NoError(t, unix.Mount(passwd, "/etc/passwd", "", unix.MS_BIND, ""))
 	defer unix.Unmount("/etc/passwd", 0)
-	if err := os.Mkdir(home, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Mkdir(home, 0o755))
 	env := []string{"SUDO_UID=65534", "SUDO_USER=nobody"}
 	p := i.Start([]string{"setup", "claude-code", "--yes"}, env).Wait()
 	if p.Code() != 1 || !strings.Contains(p.Err.String(), "permission denied") || strings.Count(p.Err.String(), "\n") != 1 {
 		t.Errorf("%v", p)
 	}
-	if err := os.Chown(home, stage.Nobody, stage.Nobody); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Chown(home, stage.Nobody, stage.Nobody))
 	if p := i.Start([]string{"setup", "claude-code", "--yes"}, env).Wait(); p.Code() != 0 {
 		t.Errorf("%v", p)
 	}

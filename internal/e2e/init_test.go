@@ -83,9 +83,7 @@ func TestInitEndsTheContainer(t *testing.T) {
 				stage.Lineage, "init", "--grace", "200ms", "--report", file, "--", "bash", "-c", script, "bash", stage.Program(tt.name)}, tt.args...)...)
 			cmd.Env = append(os.Environ(), m.Env()...)
 			in, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, err)
 			p := stage.Start(t, cmd)
 			m.Ready()
 			in.Close()

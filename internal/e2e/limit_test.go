@@ -65,12 +65,8 @@ func TestLifetimeWithoutDaemon(t *testing.T) {
 func report(t *testing.T, file string) api.Report {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	var r api.Report
-	if err := json.Unmarshal(b, &r); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, json.Unmarshal(b, &r))
 	return r
 }

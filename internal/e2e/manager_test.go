@@ -24,18 +24,12 @@ func socketFor(t *testing.T, path string, mode os.FileMode) *os.File {
 	t.Helper()
 	os.Remove(path)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer l.Close()
 	l.SetUnlinkOnClose(false)
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Chmod(path, mode))
 	f, err := l.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	t.Cleanup(func() { f.Close(); os.Remove(path) })
 	return f
 }
@@ -45,9 +39,7 @@ func socketFor(t *testing.T, path string, mode os.FileMode) *os.File {
 func activated(t *testing.T, i *stage.Instance, files ...*os.File) *stage.Process {
 	t.Helper()
 	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	cmd := i.Command(nil, []string{fmt.Sprintf("LISTEN_FDS=%d", len(files))})
 	cmd.Path = sh
 	cmd.Args = []string{"sh", "-c", `LISTEN_PID=$$ exec "$@"`, "sh", stage.Lineage, "daemon", "--socket", i.Socket}
@@ -79,9 +71,7 @@ func TestSocketActivation(t *testing.T) {
 
 	// It is started again, on the same socket, over the same session.
 	id := i.Session("early").ID
-	if err := d.Process.Signal(unix.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, d.Process.Signal(unix.SIGTERM))
 	if d.Wait(); d.Code() != 0 {
 		t.Fatal(d)
 	}
@@ -136,9 +126,7 @@ func TestSocketActivationTakesOver(t *testing.T) {
 func TestSocketActivationRefused(t *testing.T) {
 	i := stage.New(t)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer w.Close()
 	defer r.Close()
 	other := socketFor(t, i.Socket+".other", 0o600)
@@ -165,9 +153,7 @@ func TestNotify(t *testing.T) {
 	i := stage.New(t)
 	path := filepath.Join(i.Dir, "notify")
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer c.Close()
 	d := stage.Start(t, i.Command([]string{"daemon", "--socket", i.Socket}, []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=60000000"}))
 	told := func(want string) {
@@ -204,9 +190,7 @@ func TestNotify(t *testing.T) {
 func TestOwnMountNamespace(t *testing.T) {
 	i := stage.New(t)
 	unshare, err := exec.LookPath("unshare")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	cmd := i.Command(nil, nil)
 	cmd.Path, cmd.Args = unshare, []string{"unshare", "--mount", stage.Lineage, "daemon", "--socket", i.Socket}
 	d := stage.Start(t, cmd)

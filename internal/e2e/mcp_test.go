@@ -32,9 +32,7 @@ func serve(t *testing.T, cmd *exec.Cmd) *agent {
 	ctx, cancel := context.WithTimeout(t.Context(), stage.Patience)
 	defer cancel()
 	c, err := mcp.NewClient(&mcp.Implementation{Name: "lngtest"}, nil).Connect(ctx, &mcp.CommandTransport{Command: cmd}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return &agent{t, c}
 }
@@ -122,9 +120,7 @@ func TestMCP(t *testing.T) {
 	a := serveIn(i, "agent", program, sibling, "port", "0")
 
 	tools, err := a.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	hints := map[string]bool{}
 	for _, tool := range tools.Tools {
 		hints[tool.Name] = tool.Annotations.ReadOnlyHint
@@ -141,9 +137,7 @@ func TestMCP(t *testing.T) {
 	}
 	listener := f.Items[0].Process
 	number, err := strconv.Atoi(regexp.MustCompile(`\d+$`).FindString(f.Items[0].Ports[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	for _, q := range []map[string]any{{"process": listener}, {"port": number}} {
 		text, f, failed, _ := a.call("explain", q)
 		if failed || !strings.Contains(text, "root of the session") || !strings.Contains(text, listener) {
@@ -233,17 +227,13 @@ func TestMCPWithoutDaemon(t *testing.T) {
 		{"absent", "no daemon at", func(_ *testing.T, i *stage.Instance) func() { return func() { i.Daemon() } }},
 		{"dead", "no daemon at", func(t *testing.T, i *stage.Instance) func() {
 			d := i.Daemon()
-			if err := d.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, d.Process.Kill())
 			d.Wait()
 			return func() { i.Daemon() }
 		}},
 		{"stopped", "within 250ms", func(t *testing.T, i *stage.Instance) func() {
 			d := i.Daemon()
-			if err := d.Process.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, d.Process.Signal(syscall.SIGSTOP))
 			back := func() { _ = d.Process.Signal(syscall.SIGCONT) }
 			t.Cleanup(back)
 			return back

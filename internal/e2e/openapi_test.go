@@ -200,9 +200,7 @@ func TestOpenAPI(t *testing.T) {
 func writePolicy(t *testing.T, i *stage.Instance, mode, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(i.Dir, "policy.yaml")
-	if err := os.WriteFile(path, []byte("version: 1\nmode: "+mode+"\n"+text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(path, []byte("version: 1\nmode: "+mode+"\n"+text), 0o644))
 	return path
 }
 

@@ -21,9 +21,7 @@ func TestPolicy(t *testing.T) {
 	file := filepath.Join(i.Dir, "policy.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte("version: 1\n"+text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, os.WriteFile(file, []byte("version: 1\n"+text), 0o644))
 	}
 
 	const mistake = `unknown key "grase" in defaults; did you mean "grace"?`
@@ -49,9 +47,7 @@ func TestPolicy(t *testing.T) {
 	write("mode: observe\ndefaults: {grase: 1s}\n")
 	reload := func() {
 		t.Helper()
-		if err := daemon.Process.Signal(unix.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, daemon.Process.Signal(unix.SIGHUP))
 	}
 	reload()
 	i.Until("word of the mistake", func() bool { return strings.Contains(strings.Join(i.Status().Degraded, "\n"), mistake) })

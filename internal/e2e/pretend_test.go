@@ -28,14 +28,10 @@ func TestPretenders(t *testing.T) {
 				trusted := filepath.Join(i.Dir, "trusted", "cache")
 				file := filepath.Join(i.Dir, "policy.yaml")
 				text, err := os.ReadFile(program)
-				if err != nil {
-					t.Fatal(err)
-				}
+				stage.NoError(t, err)
 				rule := []byte("version: 1\n" + fmt.Sprintf(rule, trusted))
 				for _, err := range []error{os.Mkdir(filepath.Dir(trusted), 0o755), os.WriteFile(trusted, text, 0o755), os.WriteFile(file, rule, 0o644)} {
-					if err != nil {
-						t.Fatal(err)
-					}
+					stage.NoError(t, err)
 				}
 				p := &pretender{i, i.Daemon("--policy", file, "--level", fmt.Sprint(level)), file, string(rule)}
 				for _, how := range []string{"mount", "map", "share"} {
@@ -70,12 +66,8 @@ func (p *pretender) run(t *testing.T, how, program, trusted string) []api.Sessio
 	m.Ready()
 	// The second one is applied when all of the first has been done.
 	for _, grace := range []string{"3s", "4s"} {
-		if err := os.WriteFile(p.file, []byte(p.rule+"defaults: {grace: "+grace+"}\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.daemon.Process.Signal(unix.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, os.WriteFile(p.file, []byte(p.rule+"defaults: {grace: "+grace+"}\n"), 0o644))
+		stage.NoError(t, p.daemon.Process.Signal(unix.SIGHUP))
 		p.Until("policy that is applied", func() bool {
 			for _, v := range stage.Query[api.Policy](p.Instance, "policy", "show").Items {
 				if v.Key == "defaults.grace" {

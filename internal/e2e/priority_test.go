@@ -22,9 +22,7 @@ func TestDaemonComesFirst(t *testing.T) {
 	i := stage.New(t)
 	pid := i.Daemon().Process.Pid
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	for _, thread := range threads {
 		var tid int
 		if _, err := fmt.Sscan(thread.Name(), &tid); err != nil {
@@ -63,12 +61,8 @@ func TestEndComesFirst(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, nobody=%v", c.args, c.nobody), func(t *testing.T) {
 			i := stage.New(t)
 			server := i.Listen().(*net.UnixListener)
-			if err := server.SetDeadline(time.Now().Add(stage.Patience)); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chmod(i.Socket, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, server.SetDeadline(time.Now().Add(stage.Patience)))
+			stage.NoError(t, os.Chmod(i.Socket, 0o666))
 			var p *stage.Process
 			if c.nobody {
 				p = i.StartNobody(nil, strings.Fields(c.args)...)
@@ -76,9 +70,7 @@ func TestEndComesFirst(t *testing.T) {
 				p = i.Start(strings.Fields(c.args), nil)
 			}
 			conn, err := server.Accept() // it has sent a request, and waits for the answer
-			if err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, err)
 			defer conn.Close()
 			threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.Process.Pid))
 			if err != nil || len(threads) < 2 {
@@ -86,9 +78,7 @@ func TestEndComesFirst(t *testing.T) {
 			}
 			for _, thread := range threads {
 				tid, err := strconv.Atoi(thread.Name())
-				if err != nil {
-					t.Fatal(err)
-				}
+				stage.NoError(t, err)
 				if a, err := unix.SchedGetAttr(tid, 0); err != nil || a.Policy != c.policy {
 					t.Errorf("thread %d: policy %+v, %v, want %d", tid, a, err, c.policy)
 				}

@@ -55,9 +55,7 @@ func TestPrivileges(t *testing.T) {
 		t.Run(fmt.Sprint("level ", level), func(t *testing.T) {
 			i := stage.New(t)
 			policy := filepath.Join(i.Dir, "policy.yaml")
-			if err := os.WriteFile(policy, []byte("version: 1\nmode: observe\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, os.WriteFile(policy, []byte("version: 1\nmode: observe\n"), 0o600))
 			flags := []string{"--level", fmt.Sprint(level), "--policy", policy}
 			first := i.Daemon(flags...)
 			status := i.Status()
@@ -80,25 +78,17 @@ func TestPrivileges(t *testing.T) {
 				t.Errorf("who holds the marker: %v", p)
 			}
 
-			if err := first.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, first.Process.Kill())
 			first.Wait()
 			second := i.Daemon(flags...)
 			checkCaps(t, second.Process.Pid, daemonCaps)
-			if err := os.WriteFile(policy, []byte("version: 1\nmode: enforce\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := second.Process.Signal(unix.SIGHUP); err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, os.WriteFile(policy, []byte("version: 1\nmode: enforce\n"), 0o600))
+			stage.NoError(t, second.Process.Signal(unix.SIGHUP))
 			i.Until("enforcing daemon", func() bool { return i.Status().Mode == "enforce" })
 			i.End("theirs")
 			m.MustBeGone()
 			run.Wait()
-			if err := second.Process.Signal(unix.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, second.Process.Signal(unix.SIGTERM))
 			if second.Wait(); second.Code() != 0 {
 				t.Error(second)
 			}
@@ -129,15 +119,11 @@ func TestPrivilegesEphemeral(t *testing.T) {
 // is kept in memory, as that user could replace its directory.
 func TestPrivilegesInAForeignDirectory(t *testing.T) {
 	i := stage.New(t)
-	if err := os.Chown(i.Dir, stage.Nobody, stage.Nobody); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Chown(i.Dir, stage.Nobody, stage.Nobody))
 	d := i.Daemon()
 	checkCaps(t, d.Process.Pid, overrideCaps)
 	i.Must("run", "--", "true")
-	if err := d.Process.Signal(unix.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, d.Process.Signal(unix.SIGTERM))
 	d.Wait()
 	failed := func(line string) bool {
 		return strings.Contains(line, `"level":"error"`) && !strings.Contains(line, "history")
@@ -171,9 +157,7 @@ func TestPrivilegesWithoutBPF(t *testing.T) {
 	if code := i.Lineage("run", "--", "true").Code(); code != api.ExitOK {
 		t.Errorf("run: exit %d", code)
 	}
-	if err := d.Process.Signal(unix.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, d.Process.Signal(unix.SIGTERM))
 	d.Wait()
 }
 
@@ -196,8 +180,6 @@ func TestPrivilegesKept(t *testing.T) {
 	if code := i.Lineage("run", "--", "true").Code(); code != api.ExitOK {
 		t.Errorf("run: exit %d", code)
 	}
-	if err := d.Process.Signal(unix.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, d.Process.Signal(unix.SIGTERM))
 	d.Wait()
 }

@@ -49,9 +49,7 @@ func TestHold7BadInput(t *testing.T) {
 	for pid = range m.Members(1) {
 	}
 	plain := filepath.Join(i.Dir, "not-executable")
-	if err := os.WriteFile(plain, []byte("data"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(plain, []byte("data"), 0o644))
 
 	for name, tt := range map[string]struct {
 		code int
@@ -131,9 +129,7 @@ func TestHold7BadHost(t *testing.T) {
 			cmd := i.Command(nil, nil)
 			shell := `mount -t tmpfs lngtest /sys/kernel/btf && exec "$@"`
 			path, err := exec.LookPath("unshare")
-			if err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, err)
 			cmd.Path = path
 			cmd.Args = slices.Concat([]string{"unshare", "--mount", "sh", "-c", shell, "sh", stage.Lineage}, args)
 			return stage.Start(t, cmd).Wait()

@@ -96,17 +96,13 @@ func settled(i *stage.Instance, pid int, log string) (heap, files int) {
 	}
 	lines := func() [][]string {
 		text, err := os.ReadFile(log)
-		if err != nil {
-			i.T.Fatal(err)
-		}
+		stage.NoError(i.T, err)
 		return gcLine.FindAllStringSubmatch(string(text), -1)
 	}
 	before := len(lines())
 	i.Until("garbage collection", func() bool {
 		resp, err := i.Client().Get("http://lineage/v1/sessions?state=all") // it allocates
-		if err != nil {
-			i.T.Fatal(err)
-		}
+		stage.NoError(i.T, err)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		return len(lines()) >= before+2
@@ -116,9 +112,7 @@ func settled(i *stage.Instance, pid int, log string) (heap, files int) {
 	i.Until("constant number of descriptors", func() bool {
 		was := files
 		list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-		if err != nil {
-			i.T.Fatal(err)
-		}
+		stage.NoError(i.T, err)
 		files = len(list)
 		time.Sleep(time.Second)
 		return files == was

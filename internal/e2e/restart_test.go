@@ -39,9 +39,7 @@ func newStormer(i *stage.Instance, name string, flags ...string) *stormer {
 	i.T.Helper()
 	s := &stormer{m: stage.NewMarker(i.T, i.Dir)}
 	path := filepath.Join(i.Dir, name+".orders")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		i.T.Fatal(err)
-	}
+	stage.NoError(i.T, unix.Mkfifo(path, 0o600))
 	var err error
 	if s.orders, err = os.OpenFile(path, os.O_RDWR, 0); err != nil { // so that neither side blocks on open
 		i.T.Fatal(err)
@@ -154,12 +152,8 @@ func TestEndsWithoutDaemon(t *testing.T) {
 			daemon.Stop()
 			if tt.kill != nil {
 				// run would start a daemon to finish its work, so it must be stopped.
-				if err := unix.Kill(s.Process.Process.Pid, unix.SIGSTOP); err != nil {
-					t.Fatal(err)
-				}
-				if err := unix.Kill(tt.kill(s, x.Root.PID), unix.SIGKILL); err != nil {
-					t.Fatal(err)
-				}
+				stage.NoError(t, unix.Kill(s.Process.Process.Pid, unix.SIGSTOP))
+				stage.NoError(t, unix.Kill(tt.kill(s, x.Root.PID), unix.SIGKILL))
 			}
 			if level == 4 && tt.flags[1] == "0s" && tt.kill != nil {
 				s.m.Gone() // only the kernel can have done it
@@ -191,9 +185,7 @@ func TestDaemonRestarts(t *testing.T) {
 	s := newStormer(i, "steady")
 	for range starts {
 		s.storm(30)
-		if err := daemon.Process.Signal(unix.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, daemon.Process.Signal(unix.SIGTERM))
 		if p := daemon.Wait(); p.Code() != 0 {
 			t.Fatal(p)
 		}

@@ -20,15 +20,11 @@ func TestAgentIsAScript(t *testing.T) {
 	script := filepath.Join(i.Dir, "lngtest-script")
 	m := stage.NewMarker(t, i.Dir)
 	text := "#!/usr/bin/env sh\nexec 9>" + m.Path + "\n(setsid sleep 300 &)\necho ready >&9\nread go\n"
-	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(script, []byte(text), 0o755))
 	policed(t, i, "mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: lngtest-script}, grace: 200ms}\n")
 	cmd := exec.Command(script)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	p := stage.Start(t, cmd)
 	m.Ready()
 	i.Agrees("session", func() error {

@@ -41,16 +41,12 @@ func servers(t *testing.T, dir string) (all []aServer) {
 	t.Helper()
 	port := func() string { // nginx and redis cannot let the kernel choose one
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, err)
 		defer l.Close()
 		return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	}
 	conf := fmt.Sprintf("daemon off; pid %s/nginx.pid; error_log stderr; events {} http { access_log off; server { listen 127.0.0.1:%s; } }", dir, port())
-	if err := os.WriteFile(dir+"/nginx.conf", []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(dir+"/nginx.conf", []byte(conf), 0o600))
 	for _, s := range []aServer{
 		{"go", []string{"/proc/self/exe", "lngtest-serve"}},
 		{"python3", []string{"python3", "-c", "import socket,time; s=socket.create_server(('127.0.0.1',0)); time.sleep(60)"}},
@@ -61,9 +57,7 @@ func servers(t *testing.T, dir string) (all []aServer) {
 	} {
 		if s.name == "go" {
 			exe, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, err)
 			s.args[0] = exe
 		}
 		if _, err := exec.LookPath(s.args[0]); err == nil {
@@ -82,9 +76,7 @@ func others(t *testing.T, i *stage.Instance, processes, load int) {
 	if err == nil {
 		err = crowd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	t.Cleanup(func() { // timeout passes the signal on to all
 		_ = crowd.Process.Signal(unix.SIGTERM)
 		_ = crowd.Wait()
@@ -121,9 +113,7 @@ func TestServers(t *testing.T) {
 	i := stage.NewDaemon(t)
 	others(t, i, processes, load)
 	c, err := api.Dial(t.Context(), i.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer c.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -153,9 +143,7 @@ func TestServers(t *testing.T) {
 		grace := []string{"0s", "2s"}[n%2]
 		cmd := i.Command(slices.Concat([]string{"run", "-q", "--name", name, "--grace", grace, "--", "sh", "-c", `"$@" & read go`, "sh"}, kind.args), nil)
 		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, err)
 		run := stage.Start(t, cmd)
 		var id string
 		i.Until("session of "+name, func() bool {

@@ -161,9 +161,7 @@ func TestHold3OwnerKilled(t *testing.T) {
 	run := i.Run(m, []string{"--grace", "0s"}, "daemonise", "clear", "stay")
 	m.Members(1)
 	m.Ready()
-	if err := run.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, run.Process.Kill())
 	m.Gone()
 	run.Wait()
 }
@@ -180,9 +178,7 @@ func TestHold3KernelEndsAlone(t *testing.T) {
 	m.Ready()
 	root := i.Session("alone").Root.PID
 
-	if err := daemon.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, daemon.Process.Kill())
 	daemon.Wait()
 	for _, s := range []struct {
 		pid int
@@ -196,8 +192,6 @@ func TestHold3KernelEndsAlone(t *testing.T) {
 	if i.Version() != nil {
 		t.Error("a daemon answers: it may have ended the session")
 	}
-	if err := unix.Kill(run.Process.Pid, unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, unix.Kill(run.Process.Pid, unix.SIGCONT))
 	run.Wait()
 }

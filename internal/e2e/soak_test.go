@@ -30,18 +30,14 @@ func TestSoak(t *testing.T) {
 	sessions := stage.FromEnv(t, "LNGTEST_SESSIONS", 20)
 	i := stage.New(t)
 	policy := filepath.Join(i.Dir, "policy.yaml")
-	if err := os.WriteFile(policy, []byte("version: 1\ndaemon: {history: {max_size: 64MiB}}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(policy, []byte("version: 1\ndaemon: {history: {max_size: 64MiB}}\n"), 0o644))
 	daemon := i.Daemon("--policy", policy)
 	kernel := kernelSideOf(i)
 	deep := stage.NewMarker(t, i.Dir)
 	chain := i.Start([]string{"run", "-q", "--name", "deep", "--", stage.Program("chain"), fmt.Sprint(depth)},
 		append(deep.Env(), "LNGTEST_SECONDS=10800")) // a long soak takes more than an hour
 	deep.Ready()
-	if err := unix.Kill(i.Session("deep").Root.PID, unix.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, unix.Kill(i.Session("deep").Root.PID, unix.SIGUSR1))
 	var last int
 	i.Agrees("chain", func() error {
 		tree := stage.Query[api.Tree](i, "tree", "deep")

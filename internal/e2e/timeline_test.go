@@ -48,9 +48,7 @@ func TestTimeline(t *testing.T) {
 	lost := i.Status().Lost - before.Lost
 	for _, name := range []string{file, past} {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, err)
 		read := perfettotest.Decode(t, b)
 		if read.Processes != r.Started || read.Flows != r.Started-1 || read.Marks["empty"] != 1 {
 			t.Errorf("%s: %d processes, %d arrows, marks %v; the receipt has %d processes", name,
@@ -69,9 +67,7 @@ func TestTimeline(t *testing.T) {
 func peakRSS(t *testing.T, pid int) (kib int) {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	for line := range strings.Lines(string(b)) {
 		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
 			if _, err := fmt.Sscan(rest, &kib); err == nil {

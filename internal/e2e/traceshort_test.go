@@ -20,9 +20,7 @@ func TestTraceOfShortProcesses(t *testing.T) {
 	const children = 50
 	i := stage.New(t)
 	policy := filepath.Join(i.Dir, "policy.yaml")
-	if err := os.WriteFile(policy, []byte("version: 1\ntrace: accept\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(policy, []byte("version: 1\ntrace: accept\n"), 0o644))
 	i.Daemon("--policy", policy)
 	for _, life := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond} {
 		name := fmt.Sprintf("life%d", life.Milliseconds())

@@ -53,9 +53,7 @@ func newDeafened(t *testing.T, level int) *deafened {
 	t.Helper()
 	i := stage.New(t)
 	policy := filepath.Join(i.Dir, "policy.yaml")
-	if err := os.WriteFile(policy, []byte("version: 1\ndaemon: {ring_size: 64KiB, self_check: 0}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(policy, []byte("version: 1\ndaemon: {ring_size: 64KiB, self_check: 0}\n"), 0o644))
 	d := &deafened{Instance: i, daemon: i.Daemon("--policy", policy, "--level", fmt.Sprint(level))}
 	tracertest.NeedsLevel(t, level, i.Status().Level)
 	// The end of the daemon's first canary triggers a pass, which would also find other dead processes.
@@ -142,9 +140,7 @@ func (d *deafened) fill() {
 func (d *deafened) lost() (sum uint64) {
 	d.T.Helper()
 	var perCPU []uint64
-	if err := d.kernel[bpf.LineageMapCounters].Lookup(uint32(bpf.LineageCounterCOUNT_LOST), &perCPU); err != nil {
-		d.T.Fatal(err)
-	}
+	stage.NoError(d.T, d.kernel[bpf.LineageMapCounters].Lookup(uint32(bpf.LineageCounterCOUNT_LOST), &perCPU))
 	for _, n := range perCPU {
 		sum += n
 	}
@@ -155,13 +151,9 @@ func (d *deafened) lost() (sum uint64) {
 func (d *deafened) kill(pid int) {
 	d.T.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		d.T.Fatal(err)
-	}
+	stage.NoError(d.T, err)
 	defer unix.Close(fd)
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
-		d.T.Fatal(err)
-	}
+	stage.NoError(d.T, unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0))
 	d.Until("death", func() bool {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 		return err == nil && n == 1

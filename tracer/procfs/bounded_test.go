@@ -61,12 +61,8 @@ func TestBounded(t *testing.T) {
 		301: func(path string) error { return os.WriteFile(path, []byte("a\x00"), 0o600) },
 	} {
 		path := fs.Path(pid, "cmdline")
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := plant(path); err != nil {
-			t.Fatal(err)
-		}
+		tracertest.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		tracertest.NoError(t, plant(path))
 	}
 	for range 100 { // would take long if each waited
 		within(t, "a stuck process", func() {
@@ -79,13 +75,9 @@ func TestBounded(t *testing.T) {
 		t.Errorf("another process: %q", argv)
 	}
 	release, err := os.OpenFile(fs.Path(300, "cmdline"), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, err)
 	release.Close()
-	if err := os.Remove(fs.Path(300, "cmdline")); err != nil {
-		t.Fatal(err)
-	}
+	tracertest.NoError(t, os.Remove(fs.Path(300, "cmdline")))
 	for end := time.Now().Add(tracertest.Slowed(10 * time.Second)); ; time.Sleep(time.Millisecond) {
 		if _, err := fs.Read(300, "cmdline", procfs.MaxFile); errors.Is(err, os.ErrNotExist) {
 			return

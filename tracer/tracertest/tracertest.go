@@ -107,3 +107,11 @@ func New(t testing.TB, o tracer.Options) *tracer.Tracer {
 	t.Cleanup(func() { tr.Close() })
 	return tr
 }
+
+// NoError ends the test if err is not nil.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

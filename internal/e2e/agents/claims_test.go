@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/agents/model"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
 // traced is Claude Code with its tracing on. With a base URL that is not the vendor's, it gives
@@ -55,9 +56,7 @@ func TestClaims(t *testing.T) {
 			tt.agent.path(t) // skips
 			x := newTrial(t, tt.agent, true)
 			policy := filepath.Join(x.Dir, "policy.yaml")
-			if err := os.WriteFile(policy, []byte("version: 1\ntrace: accept\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			stage.NoError(t, os.WriteFile(policy, []byte("version: 1\ntrace: accept\n"), 0o644))
 			x.Daemon("--policy", policy)
 			x.file("burst.sh", burst)
 			var turns []model.Turn
@@ -122,9 +121,7 @@ func TestClaims(t *testing.T) {
 func (x *trial) burstsOf(name string) map[int][]api.Process {
 	x.T.Helper()
 	var history struct{ Nodes []api.Node }
-	if err := json.Unmarshal(x.Must("history", name, "--all", "-o", "json").Out.Bytes(), &history); err != nil {
-		x.T.Fatal(err)
-	}
+	stage.NoError(x.T, json.Unmarshal(x.Must("history", name, "--all", "-o", "json").Out.Bytes(), &history))
 	of := map[api.Ref]int{}
 	calls := map[int][]api.Process{}
 	slices.SortFunc(history.Nodes, func(a, b api.Node) int { return a.Started.Compare(*b.Started) })

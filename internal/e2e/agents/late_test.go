@@ -90,9 +90,7 @@ type meeting struct {
 func meet(t *testing.T, a *agent, o outage, moment string) {
 	g := &meeting{trial: newTrial(t, a, false), said: make(chan string)}
 	g.dir = filepath.Join(g.Dir, "gates")
-	if err := os.Mkdir(g.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Mkdir(g.dir, 0o700))
 	g.listen()
 	g.script(model.Run("sleep 0.1"), model.Run("sleep 0.1"), model.Say("one"), model.Run("sleep 0.1"), model.Run("sleep 0.1"), model.Say("two"))
 	args := append([]string{g.bin}, a.once("do it")...)
@@ -154,13 +152,9 @@ func meet(t *testing.T, a *agent, o outage, moment string) {
 func (g *meeting) listen() {
 	g.T.Helper()
 	path := filepath.Join(g.dir, "said")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		g.T.Fatal(err)
-	}
+	stage.NoError(g.T, unix.Mkfifo(path, 0o600))
 	f, err := os.OpenFile(path, os.O_RDWR, 0) // it has no end between two gates
-	if err != nil {
-		g.T.Fatal(err)
-	}
+	stage.NoError(g.T, err)
 	g.T.Cleanup(func() { f.Close() })
 	go func() {
 		for in := bufio.NewScanner(f); in.Scan(); {
@@ -204,18 +198,14 @@ func (g *meeting) gate() {
 	if err == nil {
 		err = os.WriteFile(settings, []byte(strings.ReplaceAll(string(text), stage.Lineage+" hook", path+" hook")), 0o600)
 	}
-	if err != nil {
-		g.T.Fatal(err)
-	}
+	stage.NoError(g.T, err)
 }
 
 // open lets a gate go on. It opens a FIFO of its own each time: another reader could meet the end
 // of this one.
 func (g *meeting) open(when string, pid int, word string) {
 	g.T.Helper()
-	if err := os.WriteFile(filepath.Join(g.dir, fmt.Sprintf("%s.%d", when, pid)), []byte(word+"\n"), 0); err != nil {
-		g.T.Fatal(err)
-	}
+	stage.NoError(g.T, os.WriteFile(filepath.Join(g.dir, fmt.Sprintf("%s.%d", when, pid)), []byte(word+"\n"), 0))
 }
 
 func (g *meeting) serve() { g.daemon = g.Daemon() }
@@ -229,9 +219,7 @@ func (g *meeting) stop() {
 
 func (g *meeting) stopped() {
 	g.serve()
-	if err := g.daemon.Process.Signal(unix.SIGSTOP); err != nil {
-		g.T.Fatal(err)
-	}
+	stage.NoError(g.T, g.daemon.Process.Signal(unix.SIGSTOP))
 	g.T.Cleanup(g.resume)
 }
 
@@ -254,20 +242,14 @@ func (g *meeting) sessionOf(pid int) *api.Session {
 	ctx, cancel := context.WithTimeout(g.T.Context(), stage.Patience)
 	defer cancel()
 	c, err := api.Dial(ctx, g.Socket)
-	if err != nil {
-		g.T.Fatal(err)
-	}
+	stage.NoError(g.T, err)
 	defer c.Close()
 	p, err := c.Process(ctx, fmt.Sprint(pid))
-	if err != nil {
-		g.T.Fatal(err)
-	}
+	stage.NoError(g.T, err)
 	if p.Session == "" {
 		return nil
 	}
 	s, err := c.Session(ctx, p.Session)
-	if err != nil {
-		g.T.Fatal(err)
-	}
+	stage.NoError(g.T, err)
 	return s
 }

@@ -26,9 +26,7 @@ func (x *trial) shipped(rule string) (policy string) {
 	if err == nil {
 		err = yaml.Unmarshal(text, &file)
 	}
-	if err != nil {
-		x.T.Fatal(err)
-	}
+	stage.NoError(x.T, err)
 	i := slices.IndexFunc(file.Agents, func(r map[string]any) bool { return r["name"] == rule })
 	if i < 0 {
 		x.T.Fatalf("no rule %s is shipped", rule)
@@ -41,13 +39,9 @@ func (x *trial) shipped(rule string) (policy string) {
 	}
 	match["argv"] = "^" + regexp.QuoteMeta(x.bin) + "$"
 	out, err := yaml.Marshal(map[string]any{"version": 1, "mode": "enforce", "agents": []any{r}})
-	if err != nil {
-		x.T.Fatal(err)
-	}
+	stage.NoError(x.T, err)
 	path := filepath.Join(x.Dir, "policy.yaml")
-	if err := os.WriteFile(path, out, 0o644); err != nil {
-		x.T.Fatal(err)
-	}
+	stage.NoError(x.T, os.WriteFile(path, out, 0o644))
 	return path
 }
 

@@ -42,9 +42,7 @@ func newTrial(t *testing.T, a *agent, traced bool) *trial {
 	x := &trial{Instance: stage.New(t), agent: a, traced: traced, bin: bin, servers: map[string][]string{}}
 	x.group, x.m = stage.NewCgroup(t), stage.NewMarker(t, x.Dir)
 	x.home, x.work = filepath.Join(x.Dir, "home"), filepath.Join(x.Dir, "home", "work")
-	if err := os.MkdirAll(x.work, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.MkdirAll(x.work, 0o755))
 	x.bystander = stage.NewBystander(x.Instance, "node", 0)
 	return x
 }
@@ -53,9 +51,7 @@ func newTrial(t *testing.T, a *agent, traced bool) *trial {
 func (x *trial) script(turns ...model.Turn) {
 	x.T.Helper()
 	s, err := model.Start(turns...)
-	if err != nil {
-		x.T.Fatal(err)
-	}
+	stage.NoError(x.T, err)
 	x.T.Cleanup(s.Close)
 	x.model = s
 }
@@ -64,9 +60,7 @@ func (x *trial) script(turns ...model.Turn) {
 func (x *trial) file(name, text string) string {
 	x.T.Helper()
 	path := filepath.Join(x.work, name)
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "MARKER", x.m.Path)), 0o755); err != nil {
-		x.T.Fatal(err)
-	}
+	stage.NoError(x.T, os.WriteFile(path, []byte(strings.ReplaceAll(text, "MARKER", x.m.Path)), 0o755))
 	return path
 }
 
@@ -77,18 +71,12 @@ func (x *trial) configure() {
 		text, ok := content.(string)
 		if !ok {
 			b, err := json.Marshal(content)
-			if err != nil {
-				x.T.Fatal(err)
-			}
+			stage.NoError(x.T, err)
 			text = string(b)
 		}
 		path := filepath.Join(x.home, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			x.T.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			x.T.Fatal(err)
-		}
+		stage.NoError(x.T, os.MkdirAll(filepath.Dir(path), 0o755))
+		stage.NoError(x.T, os.WriteFile(path, []byte(text), 0o600))
 	}
 }
 
@@ -147,9 +135,7 @@ func (x *trial) kill(pid int) {
 	if _, ours := x.alive()[pid]; !ours {
 		x.T.Fatalf("%d is not a process of the trial: %v", pid, x.alive())
 	}
-	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-		x.T.Fatal(err)
-	}
+	stage.NoError(x.T, unix.Kill(pid, unix.SIGKILL))
 }
 
 // alive are the live processes of the trial, without lineage's own.
@@ -189,9 +175,7 @@ func (x *trial) receipt(name string) (r api.Report) {
 	if err == nil {
 		err = json.Unmarshal(b, &r)
 	}
-	if err != nil {
-		x.T.Fatal(err)
-	}
+	stage.NoError(x.T, err)
 	return r
 }
 
@@ -210,9 +194,7 @@ func named(r api.Report, text string) (n int) {
 func (x *trial) mcp(before string, polite ...string) {
 	x.T.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		x.T.Fatal(err)
-	}
+	stage.NoError(x.T, err)
 	x.servers["one"] = []string{"sh", "-c", before + "\n" + self + " mcp " + x.m.Path + " " + strings.Join(polite, " ") + "; :"}
 }
 
@@ -221,19 +203,13 @@ func (x *trial) mcp(before string, polite ...string) {
 func (x *trial) manage() *stage.Terminal {
 	x.T.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		x.T.Fatal(err)
-	}
+	stage.NoError(x.T, err)
 	if x.traced {
 		exe, err := filepath.EvalSymlinks(x.bin)
-		if err != nil {
-			x.T.Fatal(err)
-		}
+		stage.NoError(x.T, err)
 		path := filepath.Join(x.Dir, "policy.yaml")
 		text := fmt.Sprintf("version: 1\nmode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: %s, exe: %s}, grace: 1s}\n", x.agent.bin, exe)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			x.T.Fatal(err)
-		}
+		stage.NoError(x.T, os.WriteFile(path, []byte(text), 0o644))
 		x.Lineage("daemon", "--unload", "--force")
 		x.Daemon("--policy", path)
 	}
@@ -250,9 +226,7 @@ func (x *trial) dead() {
 	x.T.Helper()
 	x.T.Cleanup(func() { x.Lineage("daemon", "--unload", "--force") })
 	pid := x.Version().PID
-	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-		x.T.Fatal(err)
-	}
+	stage.NoError(x.T, unix.Kill(pid, unix.SIGKILL))
 	x.Until("end of the daemon", func() bool {
 		return stage.ProcStatus(pid, "State") == "" || strings.HasPrefix(stage.ProcStatus(pid, "State"), "Z")
 	})

@@ -38,9 +38,7 @@ func policed(t *testing.T, brokers string) *stage.Instance {
 	t.Helper()
 	i := stage.New(t)
 	file := filepath.Join(i.Dir, "policy.yaml")
-	if err := os.WriteFile(file, []byte("version: 1\nmode: enforce\nbrokers: {"+brokers+"}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(file, []byte("version: 1\nmode: enforce\nbrokers: {"+brokers+"}\n"), 0o600))
 	i.Daemon("--policy", file)
 	return i
 }
@@ -81,9 +79,7 @@ func (a *agent) receipt() (r api.Report) {
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
-	if err != nil {
-		a.T.Fatal(err)
-	}
+	stage.NoError(a.T, err)
 	return r
 }
 

@@ -16,9 +16,7 @@ import (
 func (x *trial) script(text string) string {
 	x.t.Helper()
 	path := filepath.Join(x.Dir, x.name+".sh")
-	if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
-		x.t.Fatal(err)
-	}
+	stage.NoError(x.t, os.WriteFile(path, []byte(text+"\n"), 0o644))
 	return path
 }
 
@@ -30,9 +28,7 @@ func newTmux(options string) func(*trial) string {
 		stage.Need(x.t, "test-brokers", "tmux")
 		tmux := []string{"tmux", "-f", "/dev/null", "-S", filepath.Join(x.Dir, x.name+".tmux")}
 		run := func(args ...string) error { return exec.Command(tmux[0], append(tmux[1:], args...)...).Run() }
-		if err := run("new-session", "-d", "sleep 120"); err != nil {
-			x.t.Fatal(err)
-		}
+		stage.NoError(x.t, run("new-session", "-d", "sleep 120"))
 		x.t.Cleanup(func() {
 			if err := run("kill-server"); err != nil {
 				x.t.Errorf("the server of before is gone: %v", err)
@@ -47,9 +43,7 @@ func newTmux(options string) func(*trial) string {
 func newJob(x *trial) string {
 	x.t.Helper()
 	stage.Need(x.t, "test-brokers", "at", "atd")
-	if err := stage.PrivateSpools(); err != nil {
-		x.t.Fatal(err)
-	}
+	stage.NoError(x.t, stage.PrivateSpools())
 	stage.Start(x.t, exec.Command("atd", "-f"))
 	x.Until("atd", func() bool { _, err := os.Stat("/run/atd.pid"); return err == nil })
 	return x.script("echo exec " + stage.Program("detach") + " setsid | at now 2>/dev/null")

@@ -121,9 +121,7 @@ type host struct {
 
 func newHost(t *testing.T, c cell) *host {
 	h := &host{cell: c, instance: stage.New(t)}
-	if err := os.WriteFile(h.policyFile(), []byte(policy), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(h.policyFile(), []byte(policy), 0o644))
 	h.serve(t)
 	h.reached = h.instance.Status().Level
 	tracertest.NeedsLevel(t, c.level, h.reached)
@@ -171,15 +169,11 @@ func (h *host) newbornsKilled(t *testing.T) (n uint64) {
 		t.Fatalf("pinned counters: %v, %v", found, err)
 	}
 	m, err := ebpf.LoadPinnedMap(found[0], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer m.Close()
 	for _, which := range []bpf.LineageCounter{bpf.LineageCounterCOUNT_NEWBORN_KILLED, bpf.LineageCounterCOUNT_FORK_REFUSED} {
 		var perCPU []uint64
-		if err := m.Lookup(uint32(which), &perCPU); err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, m.Lookup(uint32(which), &perCPU))
 		for _, one := range perCPU {
 			n += one
 		}
@@ -190,9 +184,7 @@ func (h *host) newbornsKilled(t *testing.T) (n uint64) {
 // lose kills the daemon.
 func (h *host) lose(t *testing.T) {
 	t.Helper()
-	if err := h.daemon.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, h.daemon.Process.Kill())
 	h.daemon.Wait()
 }
 

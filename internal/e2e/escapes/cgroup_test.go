@@ -24,9 +24,7 @@ func (x *trial) mkdir(under, kind string) string {
 		x.t.Skipf("no %s is mounted", kind)
 	}
 	dir, err := os.MkdirTemp(under, "lngtest-")
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	stage.NoError(x.t, err)
 	x.t.Cleanup(func() { remove(x.t, x.Instance, dir) })
 	return dir
 }

@@ -156,14 +156,10 @@ func growWithoutDaemon(x *trial) func() {
 func portAndClient(x *trial) func() {
 	at := "127.0.0.1:" + x.m.Line("port", 1)[0]
 	conn, err := net.Dial("tcp", at)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	stage.NoError(x.t, err)
 	defer conn.Close()
 	socket, err := conn.(*net.TCPConn).File()
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	stage.NoError(x.t, err)
 	defer socket.Close()
 	client := stage.NewBystander(x.Instance, "lngtest-client", 0, socket)
 	return func() {

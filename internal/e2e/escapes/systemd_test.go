@@ -55,9 +55,7 @@ func (x *match) startService() {
 	x.t.Helper()
 	gate := filepath.Join(x.Dir, "gate")
 	os.Remove(gate)
-	if err := unix.Mkfifo(gate, 0o600); err != nil {
-		x.t.Fatal(err)
-	}
+	stage.NoError(x.t, unix.Mkfifo(gate, 0o600))
 	words := strings.Fields(x.expand(x.program))
 	start := x.tool.wrap(x)
 	for _, variable := range x.m.Env() {
@@ -73,9 +71,7 @@ func (x *match) startService() {
 	}
 	x.root = x.first
 	x.Must("adopt", "--name", x.name, "--grace", "0s", "--on-exit", "report", strconv.Itoa(x.first))
-	if err := os.WriteFile(gate, []byte("\n"), 0); err != nil {
-		x.t.Fatal(err)
-	}
+	stage.NoError(x.t, os.WriteFile(gate, []byte("\n"), 0))
 	x.m.Wait("ready", func(bool) bool { return len(x.m.Lines("ready")) > 0 })
 	if x.members > 0 {
 		x.m.Members(x.members)

@@ -186,9 +186,7 @@ func (x *trial) withoutUs() {
 	x.m.Wait("end without a daemon", func(alive bool) bool {
 		if alive && time.Since(x.began) > x.grace {
 			// A deadline is kept by the next process event of the host.
-			if err := exec.Command("true").Run(); err != nil {
-				x.t.Fatal(err)
-			}
+			stage.NoError(x.t, exec.Command("true").Run())
 		}
 		return !alive
 	})

@@ -20,9 +20,7 @@ func TestClaim(t *testing.T) {
 	const traceID, spanID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	i := stage.New(t)
 	policy := filepath.Join(i.Dir, "policy.yaml")
-	if err := os.WriteFile(policy, []byte("version: 1\ntrace: accept\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(policy, []byte("version: 1\ntrace: accept\n"), 0o644))
 	i.Daemon("--policy", policy)
 	r := newReceiver(t)
 	exporter(i, r.addr, "traces", t.TempDir())

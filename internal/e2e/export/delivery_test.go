@@ -101,12 +101,8 @@ func loaded(i *stage.Instance, name string, d time.Duration) *stage.Process {
 // smallDisk is a file system that a test can fill.
 func smallDisk(t *testing.T, path, size string) string {
 	t.Helper()
-	if err := os.Mkdir(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("lngtest", path, "tmpfs", 0, "size="+size); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Mkdir(path, 0o700))
+	stage.NoError(t, unix.Mount("lngtest", path, "tmpfs", 0, "size="+size))
 	t.Cleanup(func() {
 		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
 			t.Error(err)
@@ -118,9 +114,7 @@ func smallDisk(t *testing.T, path, size string) string {
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "ballast"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer f.Close()
 	for err == nil {
 		_, err = f.Write(make([]byte, 4096))
@@ -187,9 +181,7 @@ type process struct {
 func images(t *testing.T, i *stage.Instance, since time.Time) (want []string) {
 	t.Helper()
 	c, err := api.Dial(t.Context(), i.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer c.Close()
 	live := make(map[api.Ref]*process)
 	add := func(p *process, end string) {
@@ -237,8 +229,6 @@ func images(t *testing.T, i *stage.Instance, since time.Time) (want []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	return want
 }

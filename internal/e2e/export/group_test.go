@@ -17,12 +17,8 @@ func TestGroup(t *testing.T) {
 	i := stage.New(t)
 	i.GroupDaemon()
 	dir := filepath.Join(i.Dir, "log")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, stage.Nobody, stage.Group); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Mkdir(dir, 0o700))
+	stage.NoError(t, os.Chown(dir, stage.Nobody, stage.Group))
 	log, state := filepath.Join(dir, "ocsf.jsonl"), filepath.Join(dir, "state")
 	x := i.StartReader(nil, "export", "--ocsf", log, "--state", state)
 	i.Until("cursor", func() bool {

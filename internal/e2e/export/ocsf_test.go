@@ -31,18 +31,14 @@ func TestOCSF(t *testing.T) {
 	policy := filepath.Join(i.Dir, "policy.yaml")
 	program := func(of, name string) string { // which only this test uses
 		path := filepath.Join(i.Dir, name)
-		if err := os.Rename(i.Copy(of), path); err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, os.Rename(i.Copy(of), path))
 		return path
 	}
 	name := fmt.Sprintf("lngtest-%d", os.Getpid()) // another run of this test may be going on
 	agent := program("/bin/sh", name)
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(policy, []byte("version: 1\nmode: enforce\nbreaker: {ends_per_minute: 2}\n"+text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, os.WriteFile(policy, []byte("version: 1\nmode: enforce\nbreaker: {ends_per_minute: 2}\n"+text), 0o644))
 	}
 	rule := fmt.Sprintf("agents:\n  - {name: lngtest-ocsf, enabled: true, match: {comm: %s, exe: %s}, grace: 0s}\n", name, agent)
 	write(rule)
@@ -66,9 +62,7 @@ func TestOCSF(t *testing.T) {
 
 	// The file is renamed, and the exporter is killed and starts again.
 	log := filepath.Join(i.Dir, "ocsf.jsonl")
-	if err := os.Rename(log, log+".1"); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Rename(log, log+".1"))
 	x.Process.Signal(syscall.SIGKILL)
 	x.Wait()
 	x = ocsfExporter(i)
@@ -84,9 +78,7 @@ func TestOCSF(t *testing.T) {
 	// A policy that is wrong, and then right again.
 	mistaken := func(wrong bool) {
 		t.Helper()
-		if err := daemon.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, daemon.Process.Signal(syscall.SIGHUP))
 		i.Until("status of the policy", func() bool { return (len(i.Status().Degraded) > 0) == wrong })
 	}
 	write("mode: enforce\n")
@@ -150,9 +142,7 @@ func TestOCSFDisk(t *testing.T) {
 	fill(t, dir)
 	time.Sleep(phase)
 	i.Until("report of the full disk", func() bool { return strings.Contains(x.Err.String(), "no space left on device") })
-	if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Remove(filepath.Join(dir, "ballast")))
 	load.Wait()
 	i.Receipt(i.Record("load").ID)
 	want := happened(t, i, began)
@@ -167,9 +157,7 @@ func TestOCSFDisk(t *testing.T) {
 		}
 	}
 	st, err := os.Stat(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	t.Logf("figure: %d launches and exits in %v, %d MB", len(want), 3*phase, st.Size()>>20)
 }
 
@@ -234,9 +222,7 @@ func (e *event) describe() string {
 func happened(t *testing.T, i *stage.Instance, since time.Time) (all []string) {
 	t.Helper()
 	c, err := api.Dial(t.Context(), i.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer c.Close()
 	users := make(map[api.Ref]int)
 	err = c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now()}, func(e *api.Event) error {
@@ -272,9 +258,7 @@ func happened(t *testing.T, i *stage.Instance, since time.Time) (all []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	return all
 }
 
@@ -284,9 +268,7 @@ func written(t *testing.T, files ...string) map[string]int {
 	have, seen := make(map[string]int), make(map[string]string)
 	for _, file := range files {
 		f, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, err)
 		defer f.Close()
 		lines := bufio.NewScanner(f)
 		lines.Buffer(nil, 1<<20)
@@ -303,9 +285,7 @@ func written(t *testing.T, files ...string) map[string]int {
 				have[what]++
 			}
 		}
-		if err := lines.Err(); err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, lines.Err())
 	}
 	return have
 }
@@ -320,9 +300,7 @@ func valid(t *testing.T, line []byte) *event {
 		t.Errorf("a secret: %s", line)
 	}
 	e := new(event)
-	if err := json.Unmarshal(line, e); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, json.Unmarshal(line, e))
 	return e
 }
 

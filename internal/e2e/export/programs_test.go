@@ -41,9 +41,7 @@ func fetched(t *testing.T, name string) string {
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -67,9 +65,7 @@ func serves(t *testing.T, p *stage.Process, addr string) {
 func documented(t *testing.T, addr, to string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(repository, "docs/TELEMETRY.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	_, text, _ := strings.Cut(string(page), "```yaml\n")
 	text, _, found := strings.Cut(text, "```")
 	if !found {
@@ -85,9 +81,7 @@ func TestCollector(t *testing.T) {
 	i := stage.NewDaemon(t)
 	r := newReceiver(t)
 	addr, config := freeAddr(t), filepath.Join(i.Dir, "collector.yaml")
-	if err := os.WriteFile(config, []byte(documented(t, addr, r.addr)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(config, []byte(documented(t, addr, r.addr)), 0o600))
 	var collector *stage.Process
 	up := func() {
 		collector = stage.Start(t, exec.Command(program, "--config", "file:"+config))

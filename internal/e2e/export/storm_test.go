@@ -62,11 +62,9 @@ func TestStorm(t *testing.T) {
 func history(t *testing.T, i *stage.Instance, since time.Time) (forks int, lost uint64) {
 	t.Helper()
 	c, err := api.Dial(t.Context(), i.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer c.Close()
-	if err := c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now(), Types: []api.EventType{"fork", "lost"}}, func(e *api.Event) error {
+	stage.NoError(t, c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now(), Types: []api.EventType{"fork", "lost"}}, func(e *api.Event) error {
 		switch e.Type {
 		case "fork":
 			forks++
@@ -74,8 +72,6 @@ func history(t *testing.T, i *stage.Instance, since time.Time) (forks int, lost 
 			lost += e.Count
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return forks, lost
 }

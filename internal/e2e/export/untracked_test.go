@@ -48,19 +48,13 @@ func TestLookalike(t *testing.T) {
 	i := stage.New(t)
 	name := fmt.Sprintf("lngtest-%d", os.Getpid()) // another run of this test may be going on
 	lookalike, policy := filepath.Join(i.Dir, name), filepath.Join(i.Dir, "policy.yaml")
-	if err := os.Rename(i.Copy("/bin/sleep"), lookalike); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Rename(i.Copy("/bin/sleep"), lookalike))
 	rule := "version: 1\nagents:\n  - {name: lngtest-lookalike, enabled: true, match: {comm: " + name + ", exe: /nonexistent}}\n"
-	if err := os.WriteFile(policy, []byte(rule), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(policy, []byte(rule), 0o644))
 	i.Daemon("--policy", policy)
 	r := newReceiver(t)
 	exporter(i, r.addr, "traces", filepath.Join(i.Dir, "state"))
-	if err := exec.Command(lookalike, "1").Run(); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, exec.Command(lookalike, "1").Run())
 	if spans := r.ended(""); len(spans) != 1 || attribute(spans[0].Attributes, "lineage.session.end_reason") != "untracked" {
 		t.Errorf("%d spans: %v", len(spans), spans)
 	}

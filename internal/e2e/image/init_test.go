@@ -56,12 +56,8 @@ func TestInit(t *testing.T) {
 	s := newShop(t)
 	app := s.application("codes", "daemonise", "ignoreterm", "stopped", "detach", "zombieleader")
 	out := filepath.Join(s.Dir, "out") // where the container's user may write its receipt
-	if err := os.Mkdir(out, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(out, stage.Nobody, stage.Nobody); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Mkdir(out, 0o755))
+	stage.NoError(t, os.Chown(out, stage.Nobody, stage.Nobody))
 
 	// The application has children, and waits for them when docker stops it. PID 1
 	// reaps the orphans.

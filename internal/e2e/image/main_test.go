@@ -37,9 +37,7 @@ func newShop(t *testing.T) *shop {
 	i := stage.New(t)
 	s := &shop{Instance: i, docker: i.Docker()}
 	s.Socket = filepath.Join(i.Dir, "run", "lineage.sock")
-	if err := os.Mkdir(filepath.Dir(s.Socket), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Mkdir(filepath.Dir(s.Socket), 0o755))
 	_, s.tag, _ = strings.Cut(s.docker.Must("load", "-qi", os.Getenv("LNGTEST_IMAGE")), "Loaded image: ")
 	t.Logf("figure: docker %s, image %s", s.docker.Must("version", "-f", "{{.Server.Version}}"), s.tag)
 	return s
@@ -90,9 +88,7 @@ func receipt(t *testing.T, file string) (r api.Report) {
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	return r
 }
 

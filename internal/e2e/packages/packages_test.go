@@ -148,9 +148,7 @@ func TestSBOM(t *testing.T) {
 
 func testSBOM(t *testing.T, name, arch string, modules int) {
 	text, err := os.ReadFile(made(t, name+"-[0-9]*-linux-"+arch+".cdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	var bom struct {
 		Metadata struct {
 			Component struct{ Hashes []struct{ Content string } }
@@ -160,9 +158,7 @@ func testSBOM(t *testing.T, name, arch string, modules int) {
 			Licenses      []struct{ Expression string }
 		}
 	}
-	if err := json.Unmarshal(text, &bom); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, json.Unmarshal(text, &bom))
 	program := filepath.Join(repository, "bin", arch, name)
 	var got, want []string
 	for _, c := range bom.Components {
@@ -189,9 +185,7 @@ func testSBOM(t *testing.T, name, arch string, modules int) {
 func digest(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
@@ -201,9 +195,7 @@ func digest(t *testing.T, file string) string {
 func TestImage(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		f, err := os.Open(made(t, "*-image-"+arch+".tar"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, err)
 		defer f.Close()
 		entries := untar(t, f)
 		blobs := 0
@@ -253,9 +245,7 @@ func TestImage(t *testing.T) {
 		}
 		layer := untar(t, bytes.NewReader(at(manifest.Layers[0])))
 		program, err := os.ReadFile(filepath.Join(repository, "bin", arch, "lineage"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, err)
 		if len(layer) != 1 || !bytes.Equal(layer["lineage"], program) {
 			t.Errorf("the layer has %d files", len(layer))
 		}
@@ -264,9 +254,7 @@ func TestImage(t *testing.T) {
 
 func parse(t *testing.T, text []byte, into any) {
 	t.Helper()
-	if err := json.Unmarshal(text, into); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, json.Unmarshal(text, into))
 }
 
 func untar(t *testing.T, r io.Reader) map[string][]byte {
@@ -277,9 +265,7 @@ func untar(t *testing.T, r io.Reader) map[string][]byte {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, err)
 		if h.Uid != 0 || h.Gid != 0 {
 			t.Errorf("%s belongs to %d:%d", h.Name, h.Uid, h.Gid)
 		}
@@ -298,12 +284,8 @@ func TestReproducible(t *testing.T) {
 	command(t, "git", "clone", "-q", "--no-tags", repository, other)
 	command(t, "git", "-C", other, "fetch", "-q", "--tags", "origin")
 	cache, err := filepath.Abs(repository + "/.cache")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(cache, filepath.Join(other, ".cache")); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
+	stage.NoError(t, os.Symlink(cache, filepath.Join(other, ".cache")))
 	build := exec.Command("bash", "-c", "umask 077; exec make dist")
 	build.Dir, build.Env = other, append(os.Environ(), "TZ=Pacific/Auckland", "LC_ALL=C", "MAKEFLAGS=", "MAKELEVEL=")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -311,9 +293,7 @@ func TestReproducible(t *testing.T) {
 	}
 	sums := func(dir string) string {
 		text, err := os.ReadFile(filepath.Join(dir, "bin/dist/SHA256SUMS"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		stage.NoError(t, err)
 		return string(text)
 	}
 	here, there := sums(repository), sums(other)

@@ -45,12 +45,8 @@ func newKitchen(t *testing.T, programs ...string) *kitchen {
 	t.Helper()
 	i := stage.NewDaemon(t)
 	k := &kitchen{Instance: i, marker: stage.NewMarker(t, i.Dir), bin: filepath.Join(i.Dir, "bin")}
-	if err := os.Mkdir(k.bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(i.Copy(stage.Lineage), filepath.Join(k.bin, "lineage")); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Mkdir(k.bin, 0o755))
+	stage.NoError(t, os.Symlink(i.Copy(stage.Lineage), filepath.Join(k.bin, "lineage")))
 	for _, name := range programs {
 		k.program(name, `echo "ran ${0##*/} $*" >&9
 (setsid sleep 300 &)
@@ -64,18 +60,14 @@ exit 3`)
 func (k *kitchen) program(name, script string) {
 	k.T.Helper()
 	text := "#!/bin/bash\nexec 9>\"$LNGTEST_MARKER\"\n" + script + "\n"
-	if err := os.WriteFile(filepath.Join(k.bin, name), []byte(text), 0o755); err != nil {
-		k.T.Fatal(err)
-	}
+	stage.NoError(k.T, os.WriteFile(filepath.Join(k.bin, name), []byte(text), 0o755))
 }
 
 // file writes a file into the instance's folder.
 func (k *kitchen) file(name, text string) string {
 	k.T.Helper()
 	path := filepath.Join(k.Dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		k.T.Fatal(err)
-	}
+	stage.NoError(k.T, os.WriteFile(path, []byte(text), 0o755))
 	return path
 }
 

@@ -56,18 +56,14 @@ func TestClaudeFunctionTwice(t *testing.T) {
 	k.program("claude", `echo "ran claude" >&9
 read -r go <"$LNGTEST_GO"`)
 	hold := filepath.Join(k.Dir, "go")
-	if err := exec.Command("mkfifo", hold).Run(); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, exec.Command("mkfifo", hold).Run())
 	p := k.start([]string{"LNGTEST_GO=" + hold}, "bash", "-c", recipe(t, "claude-function")+"claude & claude & wait")
 	k.marker.Line("ran", 2)
 	if n := len(stage.Query[api.Sessions](k.Instance, "ls").Items); n != 2 {
 		t.Errorf("%d sessions, want 2", n)
 	}
 	both, err := os.OpenFile(hold, os.O_RDWR, 0) // open until both have read
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	defer both.Close()
 	if _, err := both.WriteString("go\ngo\n"); err != nil {
 		t.Fatal(err)
@@ -87,17 +83,13 @@ func TestClaudeSetup(t *testing.T) {
 		t.Fatal(p)
 	}
 	text, err := os.ReadFile(filepath.Join(k.Dir, ".claude/settings.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	var settings struct {
 		Hooks map[string][]struct {
 			Hooks []struct{ Type, Command string }
 		}
 	}
-	if err := json.Unmarshal(text, &settings); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, json.Unmarshal(text, &settings))
 	var env []string
 	for event, groups := range settings.Hooks {
 		if len(groups) != 1 || len(groups[0].Hooks) != 1 || groups[0].Hooks[0].Type != "command" {
@@ -116,9 +108,7 @@ echo hooked >&9
 read -r go <"$LNGTEST_GO"
 exit 3`)
 	hold := filepath.Join(k.Dir, "go")
-	if err := exec.Command("mkfifo", hold).Run(); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, exec.Command("mkfifo", hold).Run())
 	var agent *stage.Process
 	stage.Urgent(func() { // a hook gives up after 200 ms
 		agent = k.start(append(env, "LNGTEST_GO="+hold), filepath.Join(k.bin, "claude"))
@@ -134,9 +124,7 @@ exit 3`)
 		}
 		return nil
 	})
-	if err := os.WriteFile(hold, []byte("go\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
 	agent.Wait()
 	k.marker.Gone()
 }
@@ -179,14 +167,10 @@ func TestActionsStep(t *testing.T) {
 	k.program("sudo", sudo)
 	k.program("npm", `echo "ran npm $* as $(id -un), tool $(command -v lngtest-tool)" >&9; (setsid sleep 300 &)`)
 	tools := filepath.Join(k.Dir, "tools")
-	if err := os.Mkdir(tools, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Mkdir(tools, 0o755))
 	k.file("tools/lngtest-tool", "")
 	temp := filepath.Join(k.Dir, "temp") // the runner's, as the workspace is
-	if err := errors.Join(os.Mkdir(temp, 0o755), os.Chown(temp, stage.Nobody, stage.Nobody)); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, errors.Join(os.Mkdir(temp, 0o755), os.Chown(temp, stage.Nobody, stage.Nobody)))
 	script := k.file("step.sh", steps[0].Run)
 	p := k.start([]string{"USER=nobody", "RUNNER_TEMP=" + temp, "PATH=" + tools + ":" + k.bin + ":" + os.Getenv("PATH")}, "bash", "-e", script).Wait()
 	k.marker.MustBeGone()
@@ -224,9 +208,7 @@ echo "ran worker" >&9
 while :; do sleep 60 & wait; done`)
 	text := recipe(t, "systemd")
 	unit := k.file("worker.service", text)
-	if err := os.Chmod(unit, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.Chmod(unit, 0o644))
 	if _, err := exec.LookPath("systemd-analyze"); err == nil {
 		verify := k.installed(nil, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit).Wait()
 		if verify.Code() != 0 || verify.Err.Len() != 0 {
@@ -237,9 +219,7 @@ while :; do sleep 60 & wait; done`)
 	command, _, _ = strings.Cut(command, "\n")
 	p := k.installed(nil, strings.Fields(command)...)
 	k.marker.Line("ran", 1)
-	if err := p.Process.Signal(unix.SIGTERM); err != nil { // KillMode=mixed: to the main process only
-		t.Fatal(err)
-	}
+	stage.NoError(t, p.Process.Signal(unix.SIGTERM)) // KillMode=mixed: to the main process only
 	p.Wait()
 	k.marker.MustBeGone()
 	if told := k.marker.Lines("told"); len(told) != 1 || p.Code() != 0 {
@@ -280,9 +260,7 @@ func TestCron(t *testing.T) {
 (setsid sleep 300 &)
 read -r go <"$LNGTEST_GO"`)
 	hold := filepath.Join(k.Dir, "go")
-	if err := exec.Command("mkfifo", hold).Run(); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, exec.Command("mkfifo", hold).Run())
 	job := func() *stage.Process {
 		return k.installed(nil, "env", "-i", "HOME=/root", "LOGNAME=root", "SHELL=/bin/sh", "PATH=/usr/bin:/bin",
 			"LINEAGE_SOCKET="+k.Socket, "LNGTEST_MARKER="+k.marker.Path, "LNGTEST_GO="+hold, "/bin/sh", "-c", command)
@@ -293,9 +271,7 @@ read -r go <"$LNGTEST_GO"`)
 	if second.Code() != 125 || !strings.Contains(second.Err.String(), "sync") {
 		t.Errorf("%v", second)
 	}
-	if err := os.WriteFile(hold, []byte("go\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
 	first.Wait()
 	k.marker.MustBeGone()
 	k.ran("sync-all")

@@ -22,13 +22,9 @@ const typed = "\x01typed: "
 // reader would: the daemon runs, the question of "end" is answered, and "top" is skipped.
 func TestTutorial(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, "docs/TUTORIAL.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	port := l.Addr().String()[len("127.0.0.1:"):]
 	l.Close()
 

@@ -39,9 +39,7 @@ func NewCgroup(t *testing.T) *Cgroup {
 		t.Skip("no cgroup2 is mounted")
 	}
 	dir, err := os.MkdirTemp(root, "lngtest-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	NoError(t, err)
 	g := &Cgroup{T: t, Dir: dir}
 	g.guard()
 	return g
@@ -66,9 +64,7 @@ exit 1`
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		g.T.Fatal(err)
-	}
+	NoError(g.T, err)
 	g.T.Cleanup(func() {
 		held.Close()
 		if err := cmd.Wait(); err != nil {
@@ -86,9 +82,7 @@ func (g *Cgroup) Wrap(command ...string) []string {
 func (g *Cgroup) Processes(path string) map[int]string {
 	g.T.Helper()
 	text, err := os.ReadFile(filepath.Join(g.Dir, "cgroup.procs"))
-	if err != nil {
-		g.T.Fatal(err)
-	}
+	NoError(g.T, err)
 	all := map[int]string{}
 	for _, field := range strings.Fields(string(text)) {
 		dir := filepath.Join("/proc", field)
@@ -109,9 +103,7 @@ func (g *Cgroup) Processes(path string) map[int]string {
 // Kill kills every process in it and waits until the kernel counts none.
 func (g *Cgroup) Kill() {
 	g.T.Helper()
-	if err := os.WriteFile(filepath.Join(g.Dir, "cgroup.kill"), []byte("1"), 0); err != nil {
-		g.T.Fatal(err)
-	}
+	NoError(g.T, os.WriteFile(filepath.Join(g.Dir, "cgroup.kill"), []byte("1"), 0))
 	(&Instance{T: g.T}).Until("empty cgroup", func() bool {
 		text, err := os.ReadFile(filepath.Join(g.Dir, "cgroup.events"))
 		return err == nil && strings.Contains(string(text), "populated 0")

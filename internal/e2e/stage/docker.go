@@ -37,9 +37,7 @@ func Need(t *testing.T, target string, programs ...string) {
 func (i *Instance) Docker() *Docker {
 	i.T.Helper()
 	Need(i.T, "test-brokers", "dockerd", "/usr/bin/docker", "containerd", "runc", "iptables")
-	if err := errors.Join(PrivateRun(), hideDockerConfig(i.T)); err != nil {
-		i.T.Fatal(err)
-	}
+	NoError(i.T, errors.Join(PrivateRun(), hideDockerConfig(i.T)))
 	socket := "unix://" + filepath.Join(i.Dir, "docker.sock")
 	d := &Docker{i, []string{"/usr/bin/docker", "-H", socket}}
 	engine, containers := NewCgroup(i.T), NewCgroup(i.T)
@@ -111,9 +109,7 @@ func (d *Docker) Import(name string, files map[string]string) {
 		if err == nil {
 			_, err = w.Write(content)
 		}
-		if err != nil {
-			d.i.T.Fatal(err)
-		}
+		NoError(d.i.T, err)
 	}
 	_ = w.Close() // into memory
 	load := d.Command("import", "-", name)

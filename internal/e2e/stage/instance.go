@@ -32,12 +32,8 @@ type Instance struct {
 func New(t *testing.T) *Instance {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lngtest-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // other users call it too
-		t.Fatal(err)
-	}
+	NoError(t, err)
+	NoError(t, os.Chmod(dir, 0o755)) // other users call it too
 	i := &Instance{T: t, Dir: dir, Socket: filepath.Join(dir, "l.sock")}
 	t.Cleanup(i.close)
 	return i
@@ -338,9 +334,7 @@ func (i *Instance) End(flags ...string) *Process {
 func (i *Instance) Listen() net.Listener {
 	i.T.Helper()
 	l, err := net.Listen("unix", i.Socket)
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	NoError(i.T, err)
 	i.T.Cleanup(func() { l.Close() })
 	return l
 }

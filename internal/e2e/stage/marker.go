@@ -39,9 +39,7 @@ func NewMarker(t *testing.T, dir string) *Marker {
 	if err := unix.Mkfifo(path, 0o666); err != nil {
 		t.Fatalf("mkfifo %s: %v", path, err)
 	}
-	if err := os.Chmod(path, 0o666); err != nil { // whatever the umask
-		t.Fatal(err)
-	}
+	NoError(t, os.Chmod(path, 0o666)) // whatever the umask
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatalf("open %s: %v", path, err)

@@ -42,9 +42,7 @@ func (i *Instance) startAs(gid uint32, env, args []string) *Process {
 func (i *Instance) GroupDaemon() *Process {
 	i.T.Helper()
 	groups := filepath.Join(i.Dir, "group")
-	if err := os.WriteFile(groups, fmt.Appendf(nil, "root:x:0:\nlineage:x:%d:\n", Group), 0o644); err != nil {
-		i.T.Fatal(err)
-	}
+	NoError(i.T, os.WriteFile(groups, fmt.Appendf(nil, "root:x:0:\nlineage:x:%d:\n", Group), 0o644))
 	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", `mount --bind "$0" /etc/group && exec "$@"`,
 		groups, Lineage, "daemon", "--socket", i.Socket)
 	return i.serve(cmd)
@@ -61,8 +59,6 @@ func (i *Instance) Copy(path string) string {
 	if err == nil {
 		err = os.WriteFile(to, data, 0o755)
 	}
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	NoError(i.T, err)
 	return to
 }

@@ -10,7 +10,12 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
+
+// NoError ends the test if err is not nil.
+var NoError = tracertest.NoError
 
 // Built by "make build programs".
 var Lineage, programs string

@@ -183,8 +183,6 @@ func TestExampleHoldsTheDefaults(t *testing.T) {
 	}
 }
 
-func TestSchema(t *testing.T) { golden(t, "../../docs/policy.schema.json", Schema()) }
-
 func TestOrigin(t *testing.T) {
 	p := parse(t, "defaults:\n  grace: 1s\nredact:\n  - abc\nprotect:\n  - name: db\n    match: {exe: [/bin/a, /bin/b]}\n    reason: x\n")
 	got := map[string]string{}

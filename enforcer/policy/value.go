@@ -14,7 +14,6 @@ import (
 type value interface {
 	set(text string) *wrong
 	String() string
-	schema() map[string]any
 }
 
 // Duration is a time span as Go writes it: 500ms, 30s, 1h30m, or 0.
@@ -53,12 +52,6 @@ func (d Duration) String() string {
 
 // Std returns d as a time.Duration.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
-
-func (Duration) schema() map[string]any {
-	return map[string]any{
-		"type": []string{"string", "integer"}, "pattern": `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`, "maximum": 0, "minimum": 0,
-	}
-}
 
 // Size is a number of bytes: 512MiB, 8GiB, or 0.
 type Size uint64
@@ -108,12 +101,6 @@ func (s Size) String() string {
 	return strconv.FormatUint(n, 10) + sizeUnits[i]
 }
 
-func (Size) schema() map[string]any {
-	return map[string]any{
-		"type": []string{"string", "integer"}, "pattern": `^(0|[0-9]+([KMGTP]i)?B)$`, "maximum": 0, "minimum": 0,
-	}
-}
-
 // Pattern is an RE2 expression.
 type Pattern struct{ re *regexp.Regexp }
 
@@ -133,10 +120,6 @@ func (p *Pattern) set(text string) *wrong {
 }
 
 func (p Pattern) String() string { return p.re.String() }
-
-func (Pattern) schema() map[string]any {
-	return map[string]any{"type": "string", "minLength": 1, "maxLength": 1000, "format": "regex"}
-}
 
 // Glob is a pattern for absolute paths: * and ? stop at a slash, ** does not,
 // [a-z] and [!a-z] are sets.
@@ -217,10 +200,6 @@ func mustGlob(text string) (g Glob) {
 
 func (g Glob) String() string { return g.text }
 
-func (Glob) schema() map[string]any {
-	return map[string]any{"type": "string", "pattern": "^/", "maxLength": 4096}
-}
-
 // Until is the end of a day, or a moment.
 type Until struct {
 	text string
@@ -244,10 +223,6 @@ func (u Until) String() string { return u.text }
 
 // Time is the moment when it is over. A date is over at its end, in UTC.
 func (u Until) Time() time.Time { return u.at }
-
-func (Until) schema() map[string]any {
-	return map[string]any{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}(T.+)?$`}
-}
 
 // expression compiles expr at its first use, because most commands read no policy.
 func expression(expr string) func() *regexp.Regexp {

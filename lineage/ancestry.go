@@ -26,7 +26,6 @@ type Edge struct {
 
 	// What the creator ran when it forked Child.
 	CreatorComm string
-	CreatorExe  string
 	CreatorArgv []string
 
 	// Hops counts the ancestors that are left out here (see Options), starting with
@@ -94,7 +93,7 @@ func (n *node) edge(root bool) Edge {
 	}
 	switch {
 	case ran != nil:
-		e.CreatorComm, e.CreatorExe, e.CreatorArgv = ran.comm(), ran.exe(), ran.argv()
+		e.CreatorComm, e.CreatorArgv = ran.comm(), ran.argv()
 	case n.birthComm[0] != 0: // a fork copies the comm
 		e.CreatorComm = text(n.birthComm)
 	case n.creator != nil && n.hops == 0:

@@ -19,11 +19,7 @@ func FuzzApply(f *testing.F) {
 					{ID: b, Creator: a, Session: 1, Evidence: Fork},
 				})
 			case 7:
-				if c%2 == 0 {
-					g.ResyncSessions(at, []Seen{{ID: a, Creator: b, Session: 1}}, 1, 2)
-				} else {
-					g.Forget(SessionID(c % 3))
-				}
+				g.Forget(SessionID(c % 3))
 			default:
 				g.Apply(&Event{Type: EventType(kind), Time: at, ID: a, Creator: b, Parent: b, From: a,
 					Session: SessionID(c % 3), Evidence: Evidence((c >> 4) % 5), Comm: data[:c%4], Exe: data[:c%5], Argv: data[:c%5]})

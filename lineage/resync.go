@@ -1,7 +1,5 @@
 package lineage
 
-import "slices"
-
 // ChangeKind is what a Change reports.
 type ChangeKind uint8
 
@@ -35,19 +33,6 @@ type Change struct {
 // overwritten. Processes outside sessions are not entered; they only prove that they
 // exist.
 func (g *Graph) Resync(now uint64, seen []Seen) []Change {
-	return g.resync(now, seen, func(*node) bool { return true })
-}
-
-// ResyncSessions is Resync for a snapshot of the members of the named sessions only: no
-// other process can vanish. A session that is nested in a named one must be named as
-// well.
-func (g *Graph) ResyncSessions(now uint64, seen []Seen, sessions ...SessionID) []Change {
-	return g.resync(now, seen, func(n *node) bool {
-		return n.session != nil && slices.Contains(sessions, n.session.id)
-	})
-}
-
-func (g *Graph) resync(now uint64, seen []Seen, covers func(*node) bool) []Change {
 	g.epoch++
 	p := pass{g: g, now: now}
 	for i := range seen {
@@ -56,7 +41,7 @@ func (g *Graph) resync(now uint64, seen []Seen, covers func(*node) bool) []Chang
 	for _, slab := range g.slabs {
 		for i := range slab {
 			n := &slab[i]
-			if n.id.PID == 0 || n.mark == g.epoch || n.at > now || n.id.Start > now || !covers(n) {
+			if n.id.PID == 0 || n.mark == g.epoch || n.at > now || n.id.Start > now {
 				continue
 			}
 			switch n.state {

@@ -104,15 +104,6 @@ func TestResyncWithAnOldSnapshot(t *testing.T) {
 	equal(t, "parent", n.Parent, id(1))
 }
 
-func TestResyncOfSomeSessions(t *testing.T) {
-	inner := fork(40, 20, 500)
-	inner.Session = 2
-	g := graph(root(10, 9, 1, 100), fork(15, 10, 150), root(20, 10, 2, 400), inner)
-	changes := g.ResyncSessions(1000, []Seen{{ID: id(20), Session: 2, Evidence: Root, Creator: id(10), Parent: id(10)}}, 2)
-	equal(t, "changes", fmt.Sprint(changes), fmt.Sprint([]Change{{Kind: Vanished, ID: id(40), Session: 2}}))
-	equal(t, "outer", g.Count(1), Count{Live: 2})
-}
-
 // A process whose end was only inferred is revived on proof.
 func TestInferredEndGivesWay(t *testing.T) {
 	g := graph(root(10, 9, 1, 100), fork(20, 10, 200))

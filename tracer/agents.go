@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 )
 
 // Agent opens a session for every process that execs under Comm and is in none, before
@@ -70,15 +71,12 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 		return fmt.Errorf("set agents: %w", err)
 	}
 	var stale []Comm
-	var comm Comm
-	var v bpf.LineageAgent
-	each := m.Iterate()
-	for each.Next(&comm, &v) {
+	err := bpfmap.Each(m, func(comm Comm, _ *bpf.LineageAgent) {
 		if _, keep := wanted[comm]; !keep {
 			stale = append(stale, comm)
 		}
-	}
-	if err := each.Err(); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("set agents: %w", err)
 	}
 	for _, comm := range stale {

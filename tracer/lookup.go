@@ -102,35 +102,26 @@ func (t *Tracer) Session(id SessionID) (SessionInfo, error) {
 
 // Sessions returns every session that the kernel stores, in slot order.
 func (t *Tracer) Sessions() ([]SessionInfo, error) {
+	var taken []uint32
+	err := bpfmap.Each(t.maps[bpf.LineageMapSessions], func(slot uint32, s *bpf.LineageSession) {
+		if s.Id != 0 {
+			taken = append(taken, slot)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
 	var all []SessionInfo
-	m := t.maps[bpf.LineageMapSessions]
-	const chunk = 1024
-	var (
-		cursor ebpf.MapBatchCursor
-		slots  = make([]uint32, chunk)
-		found  = make([]bpf.LineageSession, chunk)
-	)
-	for {
-		n, err := m.BatchLookup(&cursor, slots, found, nil)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+	for _, slot := range taken {
+		s, err := t.slot(slot)
+		if err != nil {
 			return nil, fmt.Errorf("list sessions: %w", err)
 		}
-		for i := range found[:n] {
-			if found[i].Id == 0 {
-				continue
-			}
-			s, err := t.slot(slots[i])
-			if err != nil {
-				return nil, fmt.Errorf("list sessions: %w", err)
-			}
-			if s.ID != 0 {
-				all = append(all, s)
-			}
-		}
-		if err != nil {
-			return all, nil
+		if s.ID != 0 {
+			all = append(all, s)
 		}
 	}
+	return all, nil
 }
 
 func (t *Tracer) slot(slot uint32) (SessionInfo, error) {

@@ -69,8 +69,8 @@ func Into[T any](c Copier, value []byte, out *T) error {
 	return nil
 }
 
-// StructOf returns a struct from the types that the kernel keeps with a map.
-func StructOf(m *ebpf.Map, name string) (*btf.Struct, error) {
+// TypesOf returns the types that the kernel keeps with a map.
+func TypesOf(m *ebpf.Map) (*btf.Spec, error) {
 	handle, err := m.Handle()
 	if err != nil {
 		return nil, fmt.Errorf("read types of map %v: %w", m, err)
@@ -80,8 +80,17 @@ func StructOf(m *ebpf.Map, name string) (*btf.Struct, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read types of map %v: %w", m, err)
 	}
+	return spec, nil
+}
+
+// StructOf returns one of these types.
+func StructOf(m *ebpf.Map, name string) (*btf.Struct, error) {
+	types, err := TypesOf(m)
+	if err != nil {
+		return nil, err
+	}
 	var s *btf.Struct
-	if err := spec.TypeByName(name, &s); err != nil {
+	if err := types.TypeByName(name, &s); err != nil {
 		return nil, fmt.Errorf("struct %s: %w", name, err)
 	}
 	return s, nil
@@ -109,7 +118,7 @@ func EachValue(m *ebpf.Map, each func(slot uint32, value []byte) error) error {
 	}
 }
 
-// Each calls each for every element of a hash.
+// Each calls each for every element of a map.
 func Each[K comparable, V any](m *ebpf.Map, each func(K, *V)) error {
 	var (
 		cursor ebpf.MapBatchCursor

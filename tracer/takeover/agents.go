@@ -20,6 +20,7 @@ import (
 // during the take-over. It stops before its sessions are read for the last time, and ours
 // begins when it has them all. Processes that become agents in between are searched for then.
 type Agents struct {
+	of     *Programs
 	bss    []byte  // mapped; nil: this version has no agents
 	on     *uint32 // their control.agents
 	was    uint32
@@ -29,7 +30,7 @@ type Agents struct {
 // StopAgents stops the programs from opening sessions. Resume undoes it if the take-over
 // fails.
 func (p *Programs) StopAgents() (*Agents, error) {
-	a := &Agents{}
+	a := &Agents{of: p}
 	bss, err := ebpf.LoadPinnedMap(p.pin(".bss"), nil)
 	if errors.Is(err, os.ErrNotExist) {
 		return a, nil
@@ -62,18 +63,13 @@ func (p *Programs) StopAgents() (*Agents, error) {
 
 // agentsWord is where their control.agents is in their .bss.
 func agentsWord(bss *ebpf.Map) (uint32, error) {
-	handle, err := bss.Handle()
+	types, err := bpfmap.TypesOf(bss)
 	if err != nil {
-		return 0, fmt.Errorf("read types of map .bss: %w", err)
-	}
-	defer handle.Close()
-	spec, err := handle.Spec(nil)
-	if err != nil {
-		return 0, fmt.Errorf("read types of map .bss: %w", err)
+		return 0, err
 	}
 	var section *btf.Datasec
 	var control *btf.Struct
-	if err := errors.Join(spec.TypeByName(".bss", &section), spec.TypeByName("shared", &control)); err != nil {
+	if err := errors.Join(types.TypeByName(".bss", &section), types.TypeByName("shared", &control)); err != nil {
 		return 0, err
 	}
 	for _, v := range section.Vars {
@@ -94,19 +90,7 @@ func (a *Agents) All() (map[[16]byte]bpf.LineageAgent, error) {
 	if a.was == 0 {
 		return nil, nil
 	}
-	theirs, err := bpfmap.StructOf(a.agents, "agent")
-	if err != nil {
-		return nil, err
-	}
-	spec, err := bpf.LoadLineage()
-	if err != nil {
-		return nil, fmt.Errorf("read the BPF object: %w", err)
-	}
-	var ours *btf.Struct
-	if err := spec.Types.TypeByName("agent", &ours); err != nil {
-		return nil, fmt.Errorf("struct agent: %w", err)
-	}
-	c, err := bpfmap.NewCopier(theirs, ours)
+	c, err := a.of.copier(a.agents, "agent")
 	if err != nil {
 		return nil, err
 	}

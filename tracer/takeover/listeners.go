@@ -24,15 +24,7 @@ func (p *Programs) CopyListeners(ours *ebpf.Map) error {
 		return fmt.Errorf("open map %s: %w", bpf.LineageMapListeners, err)
 	}
 	defer theirs.Close()
-	was, err := bpfmap.StructOf(theirs, "listener")
-	if err != nil {
-		return err
-	}
-	is, err := bpfmap.StructOf(ours, "listener")
-	if err != nil {
-		return err
-	}
-	layout, err := bpfmap.NewCopier(was, is, "session", "process", "since", "family", "port", "address")
+	layout, err := p.copier(theirs, "listener", "session", "process", "since", "family", "port", "address")
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ type Programs struct {
 	sessions  *ebpf.Map
 	ctl       *ebpf.Map
 
+	ours     *btf.Spec // our types
 	layout   bpf.LineageElderLayout
 	session  bpfmap.Copier
 	control  bpfmap.Copier
@@ -68,6 +69,7 @@ func (p *Programs) open() error {
 	if err != nil {
 		return fmt.Errorf("read the BPF object: %w", err)
 	}
+	p.ours = spec.Types
 	for _, x := range []struct {
 		of     *ebpf.Map
 		name   string
@@ -79,15 +81,7 @@ func (p *Programs) open() error {
 		{p.dead, "dead_entry", &p.corpse, []string{"mark", "session"}},
 		{p.dead, "identity", &p.identity, []string{"start", "tgid"}},
 	} {
-		theirs, err := bpfmap.StructOf(x.of, x.name)
-		if err != nil {
-			return err
-		}
-		var ours *btf.Struct
-		if err := spec.Types.TypeByName(x.name, &ours); err != nil {
-			return fmt.Errorf("struct %s: %w", x.name, err)
-		}
-		if *x.copier, err = bpfmap.NewCopier(theirs, ours, x.needed...); err != nil {
+		if *x.copier, err = p.copier(x.of, x.name, x.needed...); err != nil {
 			return err
 		}
 	}
@@ -96,6 +90,19 @@ func (p *Programs) open() error {
 		return err
 	}
 	return p.lay(entry)
+}
+
+// copier converts a struct in one of their maps to ours.
+func (p *Programs) copier(of *ebpf.Map, name string, needed ...string) (bpfmap.Copier, error) {
+	theirs, err := bpfmap.StructOf(of, name)
+	if err != nil {
+		return bpfmap.Copier{}, err
+	}
+	var ours *btf.Struct
+	if err := p.ours.TypeByName(name, &ours); err != nil {
+		return bpfmap.Copier{}, fmt.Errorf("struct %s: %w", name, err)
+	}
+	return bpfmap.NewCopier(theirs, ours, needed...)
 }
 
 // lay finds the offsets of the fields in their entries.
@@ -130,10 +137,7 @@ func (p *Programs) Fit(spec *ebpf.CollectionSpec) error {
 		return err
 	}
 	inner.Value = value
-	if err := spec.Variables[bpf.LineageVarElderLayout].Set(p.layout); err != nil {
-		return err
-	}
-	return nil
+	return spec.Variables[bpf.LineageVarElderLayout].Set(p.layout)
 }
 
 // Processes is the map of processes, which the programs that were made to [Programs.Fit] read.

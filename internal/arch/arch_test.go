@@ -232,24 +232,11 @@ func TestFieldsOf(t *testing.T) {
 // stopping, so that the answer is missing. Registry.Do is for what needs none.
 func TestQuestions(t *testing.T) {
 	asks := []string{"Read", "ReadFor", "ReadLast", "Update", "Ask", "AskFor", "Change"}
-	for _, p := range packages(t) {
-		if p.ImportPath != "daemon" && !strings.HasPrefix(p.ImportPath, "daemon/") {
-			continue
+	nodes(t, []string{"daemon"}, func(_ string, at token.Position, n ast.Node) {
+		if drops(n, asks) {
+			t.Errorf("%s: the error of a question to the registry is dropped", at)
 		}
-		fset := token.NewFileSet()
-		for _, name := range p.GoFiles {
-			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				if drops(n, asks) {
-					t.Errorf("%s: the error of a question to the registry is dropped", fset.Position(n.Pos()))
-				}
-				return true
-			})
-		}
-	}
+	})
 }
 
 // drops reports whether an assignment drops the last result of a call with one of these names, which
@@ -331,28 +318,14 @@ func TestGoroutines(t *testing.T) {
 		"daemon/registry/registrytest/registrytest.go": "is for tests",
 	}
 	seen := make(map[string]bool)
-	for _, p := range packages(t) {
-		if top, _, _ := strings.Cut(p.ImportPath, "/"); !slices.Contains([]string{"daemon", "enforcer", "lineage", "tracer"}, top) {
-			continue
+	nodes(t, []string{"daemon", "enforcer", "lineage", "tracer"}, func(path string, at token.Position, n ast.Node) {
+		if !begins(n) || calls(n, "Guard") {
+			return
 		}
-		fset := token.NewFileSet()
-		for _, name := range p.GoFiles {
-			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				if !begins(n) || calls(n, "Guard") {
-					return true
-				}
-				key := p.ImportPath + "/" + name
-				if seen[key] = true; except[key] == "" {
-					t.Errorf("%s: a goroutine without Guard", fset.Position(n.Pos()))
-				}
-				return true
-			})
+		if seen[path] = true; except[path] == "" {
+			t.Errorf("%s: a goroutine without Guard", at)
 		}
-	}
+	})
 	for key := range except {
 		if !seen[key] {
 			t.Errorf("%s: each goroutine has Guard, remove the exception", key)

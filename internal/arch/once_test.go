@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,24 +13,11 @@ import (
 // commands and the live tree show its words.
 func TestOneReceipt(t *testing.T) {
 	fields := []string{"PortsFreed", "PortsTimeWait", "PortsBusy", "LocksReleased", "LocksHeld", "OutputHeldBy", "HoldsUnknown"}
-	for _, p := range packages(t) {
-		if top, _, _ := strings.Cut(p.ImportPath, "/"); top != "cmd" && top != "tui" {
-			continue
+	nodes(t, []string{"cmd", "tui"}, func(_ string, at token.Position, n ast.Node) {
+		if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains(fields, s.Sel.Name) {
+			t.Errorf("%s: reads %s of a report; display.AfterEnd has it in words", at, s.Sel.Name)
 		}
-		fset := token.NewFileSet()
-		for _, name := range p.GoFiles {
-			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains(fields, s.Sel.Name) {
-					t.Errorf("%s: reads %s of a report; display.AfterEnd has it in words", fset.Position(s.Pos()), s.Sel.Name)
-				}
-				return true
-			})
-		}
-	}
+	})
 }
 
 // TestOneClient: tests have one implementation of api.Client, so that a new method is added

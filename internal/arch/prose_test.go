@@ -93,3 +93,21 @@ func goFiles(t *testing.T, each func(path string, fset *token.FileSet, f *ast.Fi
 		t.Fatal(err)
 	}
 }
+
+// nodes calls each for every node of the programs below these folders, with the path of its file.
+func nodes(t *testing.T, folders []string, each func(path string, at token.Position, n ast.Node)) {
+	t.Helper()
+	goFiles(t, func(path string, fset *token.FileSet, f *ast.File) {
+		path = strings.TrimPrefix(path, "../../")
+		top, _, _ := strings.Cut(path, "/")
+		if strings.HasSuffix(path, "_test.go") || !slices.Contains(folders, top) {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if n != nil {
+				each(path, fset.Position(n.Pos()), n)
+			}
+			return true
+		})
+	})
+}

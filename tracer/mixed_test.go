@@ -31,7 +31,7 @@ func testEverythingAtOnce(t *testing.T, o tracer.Options) {
 	// slowly than they die, so it must not run while the others get ready.
 	script += "read go; ./lngtest-hop 64 " + lifetime + " 1000 & "
 	tr := tracertest.New(t, o)
-	rounds := fromEnv(t, "LNGTEST_ROUNDS", 3)
+	rounds := tracertest.FromEnv(t, "LNGTEST_ROUNDS", 3)
 	var forks uint64
 	for round := range rounds {
 		// A subreaper other than the host's, which may wait for them late.

@@ -22,7 +22,7 @@ func testStateful(t *testing.T, o tracer.Options) {
 	o.Dir = tracertest.Dir(t)
 	s := &stage{T: t, options: o, theatre: newTheatre(t)}
 	t.Cleanup(s.strike)
-	limit := time.Duration(fromEnv(t, "LNGTEST_STATEFUL", 12)) * time.Second
+	limit := time.Duration(tracertest.FromEnv(t, "LNGTEST_STATEFUL", 12)) * time.Second
 	end := time.Now().Add(limit)
 	for time.Now().Before(end) {
 		rapid.Check(t, func(r *rapid.T) {

@@ -4,7 +4,6 @@ package tracer_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,26 +16,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// fromEnv is a number that can be raised on a machine that only runs this test.
-func fromEnv(t *testing.T, name string, fallback int) int {
-	t.Helper()
-	s := os.Getenv(name)
-	if s == "" {
-		return fallback
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		t.Fatalf("%s=%s: want a positive number", name, s)
-	}
-	return n
-}
-
 // Storms of forks, one after the other: after each one the session has counted exactly
 // as many births as there were, and as many deaths, by hooks alone. Where the kernel
 // skips programs, the second writers have seen what they missed.
 func TestCountsDoNotDrift(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
-	rounds := fromEnv(t, "LNGTEST_ROUNDS", 3)
+	rounds := tracertest.FromEnv(t, "LNGTEST_ROUNDS", 3)
 	var forks int64
 	for round := range rounds {
 		w := program(t, "vforkstorm", "max", "1", "8")
@@ -119,7 +104,7 @@ func TestSettleMeetsNobody(t *testing.T) {
 // A session of any size loses and leaves no member.
 func TestManyMembers(t *testing.T) {
 	const each = 200 // processes that one bomb makes
-	want := fromEnv(t, "LNGTEST_MEMBERS", 2*each)
+	want := tracertest.FromEnv(t, "LNGTEST_MEMBERS", 2*each)
 	bombs := (want + each - 1) / each
 	t.Setenv("LNGTEST_SECONDS", strconv.Itoa(int((10 * patience).Seconds()))) // the first live until the last is made
 	tr := tracertest.New(t, tracer.Options{})

@@ -28,14 +28,6 @@ func named(t *testing.T, dir, program, name string) string {
 	return path
 }
 
-// policed starts a daemon with this policy.
-func policed(t *testing.T, i *stage.Instance, text string) {
-	t.Helper()
-	path := filepath.Join(i.Dir, "policy.yaml")
-	stage.NoError(t, os.WriteFile(path, []byte("version: 1\n"+text), 0o644))
-	i.Daemon("--policy", path)
-}
-
 // byRule are the live sessions of a rule.
 func byRule(i *stage.Instance, rule string) (all []api.Session) {
 	i.T.Helper()
@@ -56,7 +48,7 @@ func TestLeakingService(t *testing.T) {
 	task := named(t, i.Dir, "gone", "lngtest-task")
 	service := filepath.Join(i.Dir, "lngtest-service")
 	stage.NoError(t, os.Symlink("/bin/sh", service))
-	policed(t, i, fmt.Sprintf(`mode: enforce
+	i.Daemon("--policy", i.Policy(fmt.Sprintf(`mode: enforce
 breaker: {ends_per_minute: 1000}
 agents:
   - name: lngtest-task
@@ -64,7 +56,7 @@ agents:
     match: {comm: lngtest-task, exe: %s, parent: {comm: lngtest-service}}
     idle: 1s
     grace: 0s
-`, task))
+`, task)))
 	script := func(program string, n int) string {
 		return fmt.Sprintf(`i=0; while [ $i -lt %d ]; do %s & i=$((i+1)); done; echo started >&9; wait; kill -STOP $$`, n, program)
 	}
@@ -133,7 +125,7 @@ func TestAgentCrashes(t *testing.T) {
 	stage.NoError(t, os.Symlink("/bin/sh", agent))
 	exe, err := filepath.EvalSymlinks("/bin/sh")
 	stage.NoError(t, err)
-	policed(t, i, fmt.Sprintf("mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: lngtest-agent, exe: %s}, grace: 200ms}\n", exe))
+	i.Daemon("--policy", i.Policy(fmt.Sprintf("mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: lngtest-agent, exe: %s}, grace: 200ms}\n", exe)))
 	m := stage.NewMarker(t, i.Dir)
 	cmd := shell(m, agent, "(setsid "+stage.Program("port")+" &); exec 9>"+m.Path+"; sleep 60")
 	p := stage.Start(t, cmd)
@@ -219,7 +211,7 @@ wait
 	p := stage.Start(t, shell(m, "/bin/sh", "exec 9>"+m.Path+"; exec "+agent))
 	m.Line("started", 1)
 	lost := stage.Number(t, m.Line("lost", 1)[0])
-	policed(t, i, "mode: enforce\nagents:\n  - {name: lngtest-script, enabled: true, match: {comm: lngtest-script}, grace: 0s}\n")
+	i.Daemon("--policy", i.Policy("mode: enforce\nagents:\n  - {name: lngtest-script, enabled: true, match: {comm: lngtest-script}, grace: 0s}\n"))
 	var found []api.Session
 	i.Until("the session of what runs already", func() bool { // its child is adopted later
 		found = byRule(i, "lngtest-script")

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -20,11 +19,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "lngtest-requests" {
 		os.Exit(sendRequests(os.Args[2], os.Args[3]))
 	}
-	stage.OnlyFrom("test-e2e")
-	if err := stage.Prepare("../.."); err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		os.Exit(1)
-	}
+	stage.Begin("test-e2e", "../..")
 	os.Exit(m.Run())
 }
 

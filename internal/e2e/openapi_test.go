@@ -68,7 +68,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatal("no tmux; run make deps")
 	}
 	i := stage.New(t)
-	d := i.Daemon("--policy", writePolicy(t, i, "enforce", rules(i)))
+	d := i.Daemon("--policy", i.Policy("mode: enforce\n"+rules(i)))
 	c := newContract(i)
 	get := func(path string) { t.Helper(); c.ask(http.MethodGet, path, nil) }
 	post := func(path string, body any) { t.Helper(); c.ask(http.MethodPost, path, body) }
@@ -146,7 +146,7 @@ func TestOpenAPI(t *testing.T) {
 
 	// The policy changes: to an invalid one, one that needs a restart, one that only
 	// observes, and one whose breaker opens.
-	writePolicy(t, i, "enforce", "defaults: {grase: 1s}\n")
+	i.Policy("mode: enforce\ndefaults: {grase: 1s}\n")
 	c.refused(http.MethodPost, "/v1/policy/reload", nil)
 	get("/v1/policy")
 	get("/v1/status")
@@ -157,13 +157,13 @@ func TestOpenAPI(t *testing.T) {
 		c.note(what, schema, i.Lineage(append(args, "-o", "json")...).Out.Bytes())
 	}
 	command("doctor", "Doctor", "doctor")
-	writePolicy(t, i, "observe", "defaults: {idle: 1s}\ndaemon: {ring_size: 4MiB}\n")
+	i.Policy("mode: observe\ndefaults: {idle: 1s}\ndaemon: {ring_size: 4MiB}\n")
 	post("/v1/policy/reload", nil)
 	get("/v1/policy")
 	i.Must("run", "--name", "observed", "--", "sleep", "5")
 	get("/v1/sessions/observed/report")
 	command("history SESSION", "Past", "history", "observed")
-	writePolicy(t, i, "enforce", "defaults: {idle: 1s}\nbreaker: {ends_per_minute: 1}\n")
+	i.Policy("mode: enforce\ndefaults: {idle: 1s}\nbreaker: {ends_per_minute: 1}\n")
 	post("/v1/policy/reload", nil)
 	for range 3 {
 		i.Lineage("run", "--", "sleep", "5")
@@ -195,13 +195,6 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s was sent, without %s", field, never[field])
 		}
 	}
-}
-
-func writePolicy(t *testing.T, i *stage.Instance, mode, text string) (path string) {
-	t.Helper()
-	path = filepath.Join(i.Dir, "policy.yaml")
-	stage.NoError(t, os.WriteFile(path, []byte("version: 1\nmode: "+mode+"\n"+text), 0o644))
-	return path
 }
 
 func rules(i *stage.Instance) string {

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,14 +17,8 @@ import (
 // in force in the kernel.
 func TestPolicy(t *testing.T) {
 	i := stage.New(t)
-	file := filepath.Join(i.Dir, "policy.yaml")
-	write := func(text string) {
-		t.Helper()
-		stage.NoError(t, os.WriteFile(file, []byte("version: 1\n"+text), 0o644))
-	}
-
 	const mistake = `unknown key "grase" in defaults; did you mean "grace"?`
-	write("mode: enforce\ndefaults:\n  grase: 200ms\n")
+	file := i.Policy("mode: enforce\ndefaults:\n  grase: 200ms\n")
 	if p := i.Lineage("policy", "check", file); p.Code() != api.ExitFailed || p.Err.String() != file+":4:3: "+mistake+"\n" {
 		t.Errorf("%v", p)
 	}
@@ -33,7 +26,7 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("%v", p)
 	}
 
-	write("mode: enforce\ndefaults:\n  grace: 200ms\n  max_processes: 10\n")
+	i.Policy("mode: enforce\ndefaults:\n  grace: 200ms\n  max_processes: 10\n")
 	daemon := i.Daemon("--policy", file)
 	m := stage.NewMarker(t, i.Dir)
 	receipt := filepath.Join(i.Dir, "report.json")
@@ -44,7 +37,7 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("end_reason %q, verdict %q (%s)", r.EndReason, r.Verdict, r.VerdictWhy)
 	}
 
-	write("mode: observe\ndefaults: {grase: 1s}\n")
+	i.Policy("mode: observe\ndefaults: {grase: 1s}\n")
 	reload := func() {
 		t.Helper()
 		stage.NoError(t, daemon.Process.Signal(unix.SIGHUP))
@@ -55,7 +48,7 @@ func TestPolicy(t *testing.T) {
 	if p := show(); p.Mode != "enforce" || !strings.HasSuffix(p.Refused, mistake) {
 		t.Errorf("mode %s, refused %q", p.Mode, p.Refused)
 	}
-	write("defaults: {grace: 1s}\n")
+	i.Policy("defaults: {grace: 1s}\n")
 	reload()
 	i.Until("policy that is taken", func() bool { return show().Mode == "observe" })
 	if p := show(); p.Refused != "" {

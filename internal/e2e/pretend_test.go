@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,14 +27,11 @@ func TestPretenders(t *testing.T) {
 				i := stage.New(t)
 				program := i.Copy(stage.Program("pretend"))
 				trusted := filepath.Join(i.Dir, "trusted", "cache")
-				file := filepath.Join(i.Dir, "policy.yaml")
 				text, err := os.ReadFile(program)
 				stage.NoError(t, err)
-				rule := []byte("version: 1\n" + fmt.Sprintf(rule, trusted))
-				for _, err := range []error{os.Mkdir(filepath.Dir(trusted), 0o755), os.WriteFile(trusted, text, 0o755), os.WriteFile(file, rule, 0o644)} {
-					stage.NoError(t, err)
-				}
-				p := &pretender{i, i.Daemon("--policy", file, "--level", fmt.Sprint(level)), file, string(rule)}
+				stage.NoError(t, errors.Join(os.Mkdir(filepath.Dir(trusted), 0o755), os.WriteFile(trusted, text, 0o755)))
+				rule := fmt.Sprintf(rule, trusted)
+				p := &pretender{i, i.Daemon("--policy", i.Policy(rule), "--level", fmt.Sprint(level)), rule}
 				for _, how := range []string{"mount", "map", "share"} {
 					if kept := p.run(t, how, program, trusted); len(kept) > 0 {
 						t.Errorf("%s: in session %s", how, kept[0].ID)
@@ -52,7 +50,6 @@ func TestPretenders(t *testing.T) {
 type pretender struct {
 	*stage.Instance
 	daemon *stage.Process
-	file   string
 	rule   string
 }
 
@@ -66,7 +63,7 @@ func (p *pretender) run(t *testing.T, how, program, trusted string) []api.Sessio
 	m.Ready()
 	// The second one is applied when all of the first has been done.
 	for _, grace := range []string{"3s", "4s"} {
-		stage.NoError(t, os.WriteFile(p.file, []byte(p.rule+"defaults: {grace: "+grace+"}\n"), 0o644))
+		p.Policy(p.rule + "defaults: {grace: " + grace + "}\n")
 		stage.NoError(t, p.daemon.Process.Signal(unix.SIGHUP))
 		p.Until("policy that is applied", func() bool {
 			for _, v := range stage.Query[api.Policy](p.Instance, "policy", "show").Items {

@@ -54,9 +54,7 @@ func TestPrivileges(t *testing.T) {
 	for level := 2; level <= 4; level++ {
 		t.Run(fmt.Sprint("level ", level), func(t *testing.T) {
 			i := stage.New(t)
-			policy := filepath.Join(i.Dir, "policy.yaml")
-			stage.NoError(t, os.WriteFile(policy, []byte("version: 1\nmode: observe\n"), 0o600))
-			flags := []string{"--level", fmt.Sprint(level), "--policy", policy}
+			flags := []string{"--level", fmt.Sprint(level), "--policy", i.Policy("mode: observe\n")}
 			first := i.Daemon(flags...)
 			status := i.Status()
 			tracertest.NeedsLevel(t, level, status.Level)
@@ -82,7 +80,7 @@ func TestPrivileges(t *testing.T) {
 			first.Wait()
 			second := i.Daemon(flags...)
 			checkCaps(t, second.Process.Pid, daemonCaps)
-			stage.NoError(t, os.WriteFile(policy, []byte("version: 1\nmode: enforce\n"), 0o600))
+			i.Policy("mode: enforce\n")
 			stage.NoError(t, second.Process.Signal(unix.SIGHUP))
 			i.Until("enforcing daemon", func() bool { return i.Status().Mode == "enforce" })
 			i.End("theirs")

@@ -21,7 +21,7 @@ func TestAgentIsAScript(t *testing.T) {
 	m := stage.NewMarker(t, i.Dir)
 	text := "#!/usr/bin/env sh\nexec 9>" + m.Path + "\n(setsid sleep 300 &)\necho ready >&9\nread go\n"
 	stage.NoError(t, os.WriteFile(script, []byte(text), 0o755))
-	policed(t, i, "mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: lngtest-script}, grace: 200ms}\n")
+	i.Daemon("--policy", i.Policy("mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: lngtest-script}, grace: 200ms}\n"))
 	cmd := exec.Command(script)
 	in, err := cmd.StdinPipe()
 	stage.NoError(t, err)

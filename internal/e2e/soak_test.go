@@ -5,8 +5,6 @@ package e2e
 import (
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -29,9 +27,7 @@ func TestSoak(t *testing.T) {
 	depth := stage.FromEnv(t, "LNGTEST_DEPTH", 300)
 	sessions := stage.FromEnv(t, "LNGTEST_SESSIONS", 20)
 	i := stage.New(t)
-	policy := filepath.Join(i.Dir, "policy.yaml")
-	stage.NoError(t, os.WriteFile(policy, []byte("version: 1\ndaemon: {history: {max_size: 64MiB}}\n"), 0o644))
-	daemon := i.Daemon("--policy", policy)
+	daemon := i.Daemon("--policy", i.Policy("daemon: {history: {max_size: 64MiB}}\n"))
 	kernel := kernelSideOf(i)
 	deep := stage.NewMarker(t, i.Dir)
 	chain := i.Start([]string{"run", "-q", "--name", "deep", "--", stage.Program("chain"), fmt.Sprint(depth)},

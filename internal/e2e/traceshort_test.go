@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +17,7 @@ import (
 func TestTraceOfShortProcesses(t *testing.T) {
 	const children = 50
 	i := stage.New(t)
-	policy := filepath.Join(i.Dir, "policy.yaml")
-	stage.NoError(t, os.WriteFile(policy, []byte("version: 1\ntrace: accept\n"), 0o644))
-	i.Daemon("--policy", policy)
+	i.Daemon("--policy", i.Policy("trace: accept\n"))
 	for _, life := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond} {
 		name := fmt.Sprintf("life%d", life.Milliseconds())
 		command := "/bin/true"

@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -52,8 +50,7 @@ type deafened struct {
 func newDeafened(t *testing.T, level int) *deafened {
 	t.Helper()
 	i := stage.New(t)
-	policy := filepath.Join(i.Dir, "policy.yaml")
-	stage.NoError(t, os.WriteFile(policy, []byte("version: 1\ndaemon: {ring_size: 64KiB, self_check: 0}\n"), 0o644))
+	policy := i.Policy("daemon: {ring_size: 64KiB, self_check: 0}\n")
 	d := &deafened{Instance: i, daemon: i.Daemon("--policy", policy, "--level", fmt.Sprint(level))}
 	tracertest.NeedsLevel(t, level, i.Status().Level)
 	// The end of the daemon's first canary triggers a pass, which would also find other dead processes.

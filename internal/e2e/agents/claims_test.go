@@ -5,8 +5,6 @@ package agents
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -55,9 +53,7 @@ func TestClaims(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.agent.path(t) // skips
 			x := newTrial(t, tt.agent, true)
-			policy := filepath.Join(x.Dir, "policy.yaml")
-			stage.NoError(t, os.WriteFile(policy, []byte("version: 1\ntrace: accept\n"), 0o644))
-			x.Daemon("--policy", policy)
+			x.Daemon("--policy", x.Policy("trace: accept\n"))
 			x.file("burst.sh", burst)
 			var turns []model.Turn
 			for n := range toolCalls {

@@ -16,11 +16,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
 		os.Exit(roles[os.Args[1]](os.Args[2:]))
 	}
-	stage.OnlyFrom("test-agents")
-	if err := stage.Prepare("../../.."); err != nil {
-		fmt.Fprintln(os.Stderr, "agents:", err)
-		os.Exit(1)
-	}
+	stage.Begin("test-agents", "../../..")
 	stage.Patience = tracertest.Slowed(2 * time.Minute) // an agent is 400 MB of program, read from disk
 	code := m.Run()
 	if err := writeTable(); err != nil {

@@ -4,7 +4,6 @@ package agents
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -38,11 +37,9 @@ func (x *trial) shipped(rule string) (policy string) {
 		x.T.Fatalf("rule %s is narrow already: %v", rule, match)
 	}
 	match["argv"] = "^" + regexp.QuoteMeta(x.bin) + "$"
-	out, err := yaml.Marshal(map[string]any{"version": 1, "mode": "enforce", "agents": []any{r}})
+	out, err := yaml.Marshal(map[string]any{"mode": "enforce", "agents": []any{r}})
 	stage.NoError(x.T, err)
-	path := filepath.Join(x.Dir, "policy.yaml")
-	stage.NoError(x.T, os.WriteFile(path, out, 0o644))
-	return path
+	return x.Policy(string(out))
 }
 
 // ruled waits for the one session of a rule, and ends its root.

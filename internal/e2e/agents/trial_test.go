@@ -207,11 +207,8 @@ func (x *trial) manage() *stage.Terminal {
 	if x.traced {
 		exe, err := filepath.EvalSymlinks(x.bin)
 		stage.NoError(x.T, err)
-		path := filepath.Join(x.Dir, "policy.yaml")
-		text := fmt.Sprintf("version: 1\nmode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: %s, exe: %s}, grace: 1s}\n", x.agent.bin, exe)
-		stage.NoError(x.T, os.WriteFile(path, []byte(text), 0o644))
 		x.Lineage("daemon", "--unload", "--force")
-		x.Daemon("--policy", path)
+		x.Daemon("--policy", x.Policy(fmt.Sprintf("mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: %s, exe: %s}, grace: 1s}\n", x.agent.bin, exe)))
 	}
 	traced := x.traced
 	x.traced = false

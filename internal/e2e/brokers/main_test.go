@@ -15,12 +15,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	stage.OnlyFrom("test-brokers")
-	err := stage.Prepare("../../..")
-	if err == nil {
-		err = stage.PrivateSpools()
-	}
-	if err != nil {
+	stage.Begin("test-brokers", "../../..")
+	if err := stage.PrivateSpools(); err != nil {
 		fmt.Fprintln(os.Stderr, "brokers:", err)
 		os.Exit(1)
 	}
@@ -37,9 +33,7 @@ type agent struct {
 func policed(t *testing.T, brokers string) *stage.Instance {
 	t.Helper()
 	i := stage.New(t)
-	file := filepath.Join(i.Dir, "policy.yaml")
-	stage.NoError(t, os.WriteFile(file, []byte("version: 1\nmode: enforce\nbrokers: {"+brokers+"}\n"), 0o600))
-	i.Daemon("--policy", file)
+	i.Daemon("--policy", i.Policy("mode: enforce\nbrokers: {"+brokers+"}\n"))
 	return i
 }
 

@@ -121,7 +121,6 @@ type host struct {
 
 func newHost(t *testing.T, c cell) *host {
 	h := &host{cell: c, instance: stage.New(t)}
-	stage.NoError(t, os.WriteFile(h.policyFile(), []byte(policy), 0o644))
 	h.serve(t)
 	h.reached = h.instance.Status().Level
 	tracertest.NeedsLevel(t, c.level, h.reached)
@@ -137,8 +136,7 @@ func newHost(t *testing.T, c cell) *host {
 // policy shortens the daemon's wait for processes that cannot be killed, but not so
 // much that a busy machine looks like one; and it ends brokered work, on evidence that
 // no outsider of this suite has.
-var policy = fmt.Sprintf(`version: 1
-mode: enforce
+var policy = fmt.Sprintf(`mode: enforce
 wait: {killed: %v}
 brokers:
   adopt: [env, socket]
@@ -155,10 +153,8 @@ func (h *host) serve(t *testing.T) {
 		return
 	}
 	i := h.instance.In(t)
-	h.daemon = i.Daemon("--level", strconv.Itoa(h.level), "--policy", h.policyFile())
+	h.daemon = i.Daemon("--level", strconv.Itoa(h.level), "--policy", i.Policy(policy))
 }
-
-func (h *host) policyFile() string { return filepath.Join(h.instance.Dir, "policy.yaml") }
 
 // newbornsKilled is the kernel side's count of processes killed at birth, or whose fork
 // was refused.

@@ -153,13 +153,7 @@ func (x *match) start() {
 	}
 	words := strings.Fields(x.expand(x.program))
 	x.run = x.Start(slices.Concat(args, []string{stage.Program(words[0])}, words[1:]), x.m.Env())
-	x.m.Wait("ready", func(bool) bool { return len(x.m.Lines("ready")) > 0 || x.run.Exited() })
-	if x.run.Exited() {
-		x.t.Fatalf("run has ended: %v", x.run)
-	}
-	if x.members > 0 {
-		x.m.Members(x.members)
-	}
+	x.inPlace()
 	tree := x.Tree(x.name)
 	nodes := stage.NodesOf(tree)
 	for _, n := range tree.Nodes {

@@ -4,7 +4,6 @@ package escapes
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -44,22 +43,6 @@ func (s results) note(r *row, c cell, o outcome) {
 		t.failed = 1
 	}
 	s[r][c] = s[r][c].plus(t)
-}
-
-// write puts text between the lines "<!-- begin NAME -->" and "<!-- end NAME -->"
-// of a file.
-func write(path, name, text string) error {
-	old, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	begin, end := fmt.Sprintf("<!-- begin %s -->\n", name), fmt.Sprintf("<!-- end %s -->\n", name)
-	head, rest, found := strings.Cut(string(old), begin)
-	_, tail, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		return fmt.Errorf("%s has no place for %q", path, name)
-	}
-	return os.WriteFile(path, []byte(head+begin+"\n"+text+"\n"+end+tail), 0o644)
 }
 
 // table is in Markdown: the rows that were tried.

@@ -110,6 +110,17 @@ func (x *trial) start() {
 		cmd.Path, cmd.Args = reap[0], slices.Concat(reap, []string{stage.Lineage}, cmd.Args[1:])
 	}
 	x.run = stage.Start(x.t, cmd)
+	x.inPlace()
+	s := x.Record(x.name)
+	if s.Root == nil || s.Owner == nil {
+		x.t.Fatalf("session without root or owner: %+v", s)
+	}
+	x.root, x.owner = s.Root.PID, s.Owner.PID
+}
+
+// inPlace waits until all of the row's program runs.
+func (x *trial) inPlace() {
+	x.t.Helper()
 	x.m.Wait("ready", func(bool) bool { return len(x.m.Lines("ready")) > 0 || x.run.Exited() })
 	if x.run.Exited() {
 		x.t.Fatalf("run has ended: %v", x.run)
@@ -117,11 +128,6 @@ func (x *trial) start() {
 	if x.members > 0 {
 		x.m.Members(x.members)
 	}
-	s := x.Record(x.name)
-	if s.Root == nil || s.Owner == nil {
-		x.t.Fatalf("session without root or owner: %+v", s)
-	}
-	x.root, x.owner = s.Root.PID, s.Owner.PID
 }
 
 func (x *trial) receipt() string { return filepath.Join(x.Dir, x.name+".json") }

@@ -5,8 +5,6 @@ package export
 import (
 	"encoding/hex"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
@@ -19,9 +17,7 @@ import (
 func TestClaim(t *testing.T) {
 	const traceID, spanID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	i := stage.New(t)
-	policy := filepath.Join(i.Dir, "policy.yaml")
-	stage.NoError(t, os.WriteFile(policy, []byte("version: 1\ntrace: accept\n"), 0o644))
-	i.Daemon("--policy", policy)
+	i.Daemon("--policy", i.Policy("trace: accept\n"))
 	r := newReceiver(t)
 	exporter(i, r.addr, "traces", t.TempDir())
 	i.Must("run", "--name", "claim", "--", "sh", "-c",

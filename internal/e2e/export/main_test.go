@@ -3,7 +3,6 @@
 package export
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -13,10 +12,6 @@ import (
 const repository = "../../.."
 
 func TestMain(m *testing.M) {
-	stage.OnlyFrom("test-e2e")
-	if err := stage.Prepare(repository); err != nil {
-		fmt.Fprintln(os.Stderr, "export:", err)
-		os.Exit(1)
-	}
+	stage.Begin("test-e2e", repository)
 	os.Exit(m.Run())
 }

@@ -28,7 +28,6 @@ import (
 // killed. Every event is valid, no event of the history is missing, and there are all five findings.
 func TestOCSF(t *testing.T) {
 	i := stage.New(t)
-	policy := filepath.Join(i.Dir, "policy.yaml")
 	program := func(of, name string) string { // which only this test uses
 		path := filepath.Join(i.Dir, name)
 		stage.NoError(t, os.Rename(i.Copy(of), path))
@@ -36,13 +35,9 @@ func TestOCSF(t *testing.T) {
 	}
 	name := fmt.Sprintf("lngtest-%d", os.Getpid()) // another run of this test may be going on
 	agent := program("/bin/sh", name)
-	write := func(text string) {
-		t.Helper()
-		stage.NoError(t, os.WriteFile(policy, []byte("version: 1\nmode: enforce\nbreaker: {ends_per_minute: 2}\n"+text), 0o644))
-	}
+	write := func(text string) string { return i.Policy("mode: enforce\nbreaker: {ends_per_minute: 2}\n" + text) }
 	rule := fmt.Sprintf("agents:\n  - {name: lngtest-ocsf, enabled: true, match: {comm: %s, exe: %s}, grace: 0s}\n", name, agent)
-	write(rule)
-	daemon := i.Daemon("--policy", policy)
+	daemon := i.Daemon("--policy", write(rule))
 	began := time.Now()
 	x := ocsfExporter(i)
 

@@ -47,11 +47,9 @@ func TestUntracked(t *testing.T) {
 func TestLookalike(t *testing.T) {
 	i := stage.New(t)
 	name := fmt.Sprintf("lngtest-%d", os.Getpid()) // another run of this test may be going on
-	lookalike, policy := filepath.Join(i.Dir, name), filepath.Join(i.Dir, "policy.yaml")
+	lookalike := filepath.Join(i.Dir, name)
 	stage.NoError(t, os.Rename(i.Copy("/bin/sleep"), lookalike))
-	rule := "version: 1\nagents:\n  - {name: lngtest-lookalike, enabled: true, match: {comm: " + name + ", exe: /nonexistent}}\n"
-	stage.NoError(t, os.WriteFile(policy, []byte(rule), 0o644))
-	i.Daemon("--policy", policy)
+	i.Daemon("--policy", i.Policy("agents:\n  - {name: lngtest-lookalike, enabled: true, match: {comm: "+name+", exe: /nonexistent}}\n"))
 	r := newReceiver(t)
 	exporter(i, r.addr, "traces", filepath.Join(i.Dir, "state"))
 	stage.NoError(t, exec.Command(lookalike, "1").Run())

@@ -21,11 +21,7 @@ import (
 const repository = "../../.."
 
 func TestMain(m *testing.M) {
-	stage.OnlyFrom("test-fleet")
-	if err := stage.Prepare(repository); err != nil {
-		fmt.Fprintln(os.Stderr, "fleet:", err)
-		os.Exit(1)
-	}
+	stage.Begin("test-fleet", repository)
 	os.Exit(m.Run())
 }
 

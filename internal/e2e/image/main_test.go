@@ -16,11 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	stage.OnlyFrom("test-image")
-	if err := stage.Prepare("../../.."); err != nil {
-		fmt.Fprintln(os.Stderr, "image:", err)
-		os.Exit(1)
-	}
+	stage.Begin("test-image", "../../..")
 	os.Exit(m.Run())
 }
 

@@ -3,7 +3,6 @@
 package recipes
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -13,10 +12,6 @@ import (
 const repository = "../../.."
 
 func TestMain(m *testing.M) {
-	stage.OnlyFrom("test-recipes")
-	if err := stage.Prepare(repository); err != nil {
-		fmt.Fprintln(os.Stderr, "recipes:", err)
-		os.Exit(1)
-	}
+	stage.Begin("test-recipes", repository)
 	os.Exit(m.Run())
 }

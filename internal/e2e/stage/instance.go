@@ -53,6 +53,14 @@ func (i *Instance) Daemon(args ...string) *Process {
 	return i.serve(i.Command(append([]string{"daemon", "--socket", i.Socket}, args...), nil))
 }
 
+// Policy writes the instance's policy file, for daemons that get its path.
+func (i *Instance) Policy(text string) (path string) {
+	i.T.Helper()
+	path = filepath.Join(i.Dir, "policy.yaml")
+	NoError(i.T, os.WriteFile(path, []byte("version: 1\n"+text), 0o644))
+	return path
+}
+
 // LoggedDaemon is Daemon with more variables, and with its log in a file.
 func (i *Instance) LoggedDaemon(log string, env ...string) *Process {
 	i.T.Helper()

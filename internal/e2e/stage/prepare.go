@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// NoError ends the test if err is not nil.
-var NoError = tracertest.NoError
+// What the tests of the kernel side share too.
+var (
+	NoError = tracertest.NoError
+	FromEnv = tracertest.FromEnv
+)
 
 // Built by "make build programs".
 var Lineage, programs string
@@ -29,6 +30,15 @@ func OnlyFrom(target string) {
 	if os.Getenv("LNGTEST") == "" {
 		fmt.Printf("skipped: LNGTEST is not set; run make %s\n", target)
 		os.Exit(0)
+	}
+}
+
+// Begin is OnlyFrom and Prepare. It ends the test binary if that fails.
+func Begin(target, root string) {
+	OnlyFrom(target)
+	if err := Prepare(root); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", target, err)
+		os.Exit(1)
 	}
 }
 
@@ -64,16 +74,3 @@ func Prepare(root string) error {
 
 // Program is the path of a test program.
 func Program(name string) string { return filepath.Join(programs, "lngtest-"+name) }
-
-// FromEnv is a number that "make escapes" raises.
-func FromEnv(t *testing.T, name string, fallback int) int {
-	s := os.Getenv(name)
-	if s == "" {
-		return fallback
-	}
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 {
-		t.Fatalf("%s=%s: want a positive number", name, s)
-	}
-	return n
-}

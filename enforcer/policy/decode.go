@@ -7,7 +7,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -205,34 +204,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, tag reflect.
 	case v.Kind() == reflect.Struct:
 		return d.mapping(n, v, path)
 	}
-	if bad := d.scalar(n, v, path, tag); bad != nil {
-		return bad
-	}
-	return only(n, v, path, tag)
-}
-
-// only refuses values that this version does not support.
-func only(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) *Error {
-	want, limited := tag.Lookup("only")
-	if !limited || text(v) == want {
-		return nil
-	}
-	if want == "" {
-		want = "''"
-	}
-	return at(n, fmt.Sprintf("%s: only %s is supported in this version", path, want), "omit the key")
-}
-
-// text is a value on one line.
-func text(v reflect.Value) string {
-	if v.Kind() == reflect.Slice {
-		var words []string
-		for i := range v.Len() {
-			words = append(words, text(v.Index(i)))
-		}
-		return strings.Join(words, " ")
-	}
-	return fmt.Sprint(v.Interface())
+	return d.scalar(n, v, path, tag)
 }
 
 // maxItems bounds a list, and maxParents the creators that a match names, one in the other.
@@ -265,7 +237,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 	for i, item := range items {
 		x := reflect.New(elem).Elem()
 		itemPath := fmt.Sprintf("%s[%d]", path, i)
-		if bad := d.value(item, x, itemPath, without(tag, "only")); bad != nil {
+		if bad := d.value(item, x, itemPath, tag); bad != nil {
 			return bad
 		}
 		if bad := d.unique(item, v, x, path); bad != nil {
@@ -282,16 +254,10 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 		}
 		v.Set(reflect.Append(v, x))
 	}
-	return only(n, v, path, tag)
-}
-
-// without removes from the tag of a list a rule that is not for its items.
-func without(tag reflect.StructTag, key string) reflect.StructTag {
-	rule, ok := tag.Lookup(key)
-	if !ok {
-		return tag
+	if want, limited := tag.Lookup("only"); limited && fmt.Sprint(v.Interface()) != "["+want+"]" {
+		return at(n, fmt.Sprintf("%s: only %s is supported in this version", path, want), "omit the key")
 	}
-	return reflect.StructTag(strings.Replace(string(tag), key+":"+strconv.Quote(rule), "", 1))
+	return nil
 }
 
 // unique refuses a second rule of the same name, and a repeated word.

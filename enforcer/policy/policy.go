@@ -14,7 +14,7 @@ import (
 //	one    the allowed words, separated by |
 //	min, max, least  the range; least is that of a value that is not 0
 //	form   an additional rule for a string: name, comm, exe, cgroup, user
-//	only   the only value that this version supports
+//	only   the only items of a list that this version supports
 //	list   "any": a single value is a list of one
 //	need   the key must be given
 //

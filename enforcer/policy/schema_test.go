@@ -59,9 +59,6 @@ func schemaOfField(v reflect.Value, tag reflect.StructTag) map[string]any {
 	case v.Kind() == reflect.Slice:
 		return schemaOfList(v, tag)
 	}
-	if _, ok := tag.Lookup("only"); ok {
-		return map[string]any{"const": document(v)}
-	}
 	s := schemaOfScalar(v.Type(), tag)
 	if tag.Get("need") == "" {
 		s["default"] = document(v)

@@ -6,8 +6,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
 
 // value is a type that one word in the file is read into.
@@ -224,19 +225,14 @@ func (u Until) String() string { return u.text }
 // Time is the moment when it is over. A date is over at its end, in UTC.
 func (u Until) Time() time.Time { return u.at }
 
-// expression compiles expr at its first use, because most commands read no policy.
-func expression(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
 // forms are the additional rules for strings.
 var forms = map[string]struct {
 	re    func() *regexp.Regexp
 	bytes int // maximum; 0: the expression limits it
 	what  string
 }{
-	"name": {expression(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`), 0, "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"},
-	"comm": {expression(`^.+$`), 15, "a name of at most 15 bytes, as in /proc/PID/comm"},
-	"user": {expression(`^([A-Za-z_][A-Za-z0-9._-]{0,30}\$?|[0-9]{1,10})$`), 0, "a user's name or number"},
-	"text": {expression(`^.*\S.*$`), 0, "a line of text"},
+	"name": {redact.Expression(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`), 0, "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"},
+	"comm": {redact.Expression(`^.+$`), 15, "a name of at most 15 bytes, as in /proc/PID/comm"},
+	"user": {redact.Expression(`^([A-Za-z_][A-Za-z0-9._-]{0,30}\$?|[0-9]{1,10})$`), 0, "a user's name or number"},
+	"text": {redact.Expression(`^.*\S.*$`), 0, "a line of text"},
 }

@@ -14,28 +14,28 @@ const Hidden = "[redacted]"
 
 const secretName = `[\w.-]*(?:token|key|secret|passwd|password|passphrase)[\w.-]*`
 
-// expression compiles expr at its first use, because most commands redact nothing.
-func expression(expr string) func() *regexp.Regexp {
+// Expression compiles expr at its first use, because most commands need none.
+func Expression(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
 // secretFlag is an option whose value is the next argument.
-var secretFlag = expression(`(?i)^--?` + secretName + `$`)
+var secretFlag = Expression(`(?i)^--?` + secretName + `$`)
 
 // wholeArg is an argument whose value, after the separator, is all secret, spaces
 // included.
-var wholeArg = expression(`(?is)^(-{0,2}` + secretName + `[=:])(.+)$`)
+var wholeArg = Expression(`(?is)^(-{0,2}` + secretName + `[=:])(.+)$`)
 
 // builtInSecrets are searched inside an argument; the group is the secret.
 var builtInSecrets = []func() *regexp.Regexp{
-	expression(`(?i)` + secretName + `["']?\s*[=:]\s*["']?([^\s"']+)`),
-	expression(`(?i)(?:^|\s)--?` + secretName + `\s+["']?([^\s"'-][^\s"']*)`),
-	expression(`(?i)\b(?:bearer|basic)\s+([\w.~+/=-]{8,})`),
-	expression(`://[^\s/@:]*:([^\s/@]+)@`),
-	expression(`(?s)\bcurl\s(?:.*?\s)?(?:-[a-zA-Z]*[uU]|--(?:proxy-)?user)[\s=]?["']?[^\s:"'-][^\s:"']*:([^\s"']+)`),
-	expression(`(?s)\b(?:mysql|mariadb)\w*\s(?:.*?\s)?-p["']?([^\s"']+)`),
-	expression(`(?s)\bsshpass\s+-p\s*["']?([^\s"']+)`),
-	expression(`\b((?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA)[\w-]{12,})`),
+	Expression(`(?i)` + secretName + `["']?\s*[=:]\s*["']?([^\s"']+)`),
+	Expression(`(?i)(?:^|\s)--?` + secretName + `\s+["']?([^\s"'-][^\s"']*)`),
+	Expression(`(?i)\b(?:bearer|basic)\s+([\w.~+/=-]{8,})`),
+	Expression(`://[^\s/@:]*:([^\s/@]+)@`),
+	Expression(`(?s)\bcurl\s(?:.*?\s)?(?:-[a-zA-Z]*[uU]|--(?:proxy-)?user)[\s=]?["']?[^\s:"'-][^\s:"']*:([^\s"']+)`),
+	Expression(`(?s)\b(?:mysql|mariadb)\w*\s(?:.*?\s)?-p["']?([^\s"']+)`),
+	Expression(`(?s)\bsshpass\s+-p\s*["']?([^\s"']+)`),
+	Expression(`\b((?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abprs]-|AKIA)[\w-]{12,})`),
 }
 
 // secretsOf are arguments that are secrets only for programs whose name begins with
@@ -45,10 +45,10 @@ var secretsOf = []struct {
 	program string
 	secret  func() *regexp.Regexp
 }{
-	{"curl", expression(`(?s)(?:^(?:-[a-zA-Z]*[uU]|--(?:proxy-)?user)\x00|\x00(?:-[a-zA-Z]*?[uU]|--(?:proxy-)?user=))[^:\x00]*:(.+)$`)},
-	{"mysql", expression(`(?s)\x00-p(.+)$`)},
-	{"mariadb", expression(`(?s)\x00-p(.+)$`)},
-	{"sshpass", expression(`(?s)(?:^-p\x00|\x00-p)(.+)$`)},
+	{"curl", Expression(`(?s)(?:^(?:-[a-zA-Z]*[uU]|--(?:proxy-)?user)\x00|\x00(?:-[a-zA-Z]*?[uU]|--(?:proxy-)?user=))[^:\x00]*:(.+)$`)},
+	{"mysql", Expression(`(?s)\x00-p(.+)$`)},
+	{"mariadb", Expression(`(?s)\x00-p(.+)$`)},
+	{"sshpass", Expression(`(?s)(?:^-p\x00|\x00-p)(.+)$`)},
 }
 
 // Argv hides secrets in an argv: values of options and names that mention a token, key, secret or

@@ -79,10 +79,7 @@ func testAdoptWhileForking(t *testing.T, o tracer.Options) {
 		n, err := tr.Adopt(id, 0)
 		tracertest.NoError(t, err)
 		walked += n
-		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-		w.wait()
-		w.gone()
-		settled(t, tr, id)
+		endAll(t, tr, id, w)
 		if err := tr.Release(id); err != nil {
 			t.Error(err)
 		}

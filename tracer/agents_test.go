@@ -195,10 +195,7 @@ func TestAgentInside(t *testing.T) {
 		if s, err := tr.Session(e.Session); nests && (err != nil || s.Parent != id) {
 			t.Errorf("%+v, %v", s, err)
 		}
-		tr.End(id, tracer.CauseEnd, 0)
-		w.gone()
-		w.wait()
-		settled(t, tr, id)
+		endAll(t, tr, id, w)
 	}
 }
 

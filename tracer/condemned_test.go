@@ -52,10 +52,7 @@ func testNewbornOfTheCondemned(t *testing.T, o tracer.Options) {
 	if s, err := tr.Session(id); err != nil || s.Live != 1 || s.Forks != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
+	endAll(t, tr, id, w)
 }
 
 // It cannot exec another program either.

@@ -80,9 +80,7 @@ func testCreatorIsNotParent(t *testing.T, o tracer.Options) {
 			t.Errorf("creator %v, want %d; parent %v, want %d", p.Creator, w.pid(), p.Parent, os.Getpid())
 		}
 	}
-	tr.End(id, tracer.CauseEnd, 0)
-	w.gone()
-	settled(t, tr, id)
+	endAll(t, tr, id, w)
 }
 
 func TestMaxProcesses(t *testing.T) { everySide(t, testMaxProcesses) }
@@ -183,10 +181,7 @@ func testNested(t *testing.T, o tracer.Options) {
 	tracertest.NoError(t, tr.End(inner, tracer.CauseEnd, 0))
 	settled(t, tr, inner)
 	until(t, "the outer root lives alone", func() bool { out, _ := tr.Session(outer); return out.Live <= 1 })
-	tr.End(outer, tracer.CauseEnd, 0)
-	w.gone()
-	w.wait()
-	settled(t, tr, outer)
+	endAll(t, tr, outer, w)
 }
 
 // Ending the outer session ends what is nested in it.
@@ -320,10 +315,7 @@ func TestBuryLeavesTheLiving(t *testing.T) {
 	if e, err := tr.Lookup(w.pid()); err != nil || e.Session != id {
 		t.Errorf("its entry: %+v, %v", e, err)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
+	endAll(t, tr, id, w)
 }
 
 // A birth that no hook saw is found by the kernel's own walk, and no outsider is entered.

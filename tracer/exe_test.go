@@ -79,9 +79,7 @@ func TestRunsIsNotTheLink(t *testing.T) {
 				if r := runs(t, tr, pid, trusted); r != test.trusted {
 					t.Errorf("the file at the path, after a take-over: %+v", r)
 				}
-				tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-				w.gone()
-				settled(t, tr, id)
+				endAll(t, tr, id, w)
 			})
 		}
 	})

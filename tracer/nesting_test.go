@@ -224,9 +224,7 @@ func testFoundAfterDissolve(t *testing.T, o tracer.Options) {
 			}
 		}
 		inSession(t, tr, pid, around)
-		tr.End(around, tracer.CauseEnd, 0)
-		w.gone()
-		settled(t, tr, around)
+		endAll(t, tr, around, w)
 	}
 }
 

@@ -140,10 +140,7 @@ func testPIDReuseOfRootOrOwner(t *testing.T, o tracer.Options, who string) {
 	if s, err := tr.Session(otherID); err != nil || s.State != tracer.StateActive || s.Live != 2 {
 		t.Errorf("the other session: %+v, %v", s, err)
 	}
-	tr.End(otherID, tracer.CauseEnd, 0)
-	other.gone()
-	other.wait()
-	settled(t, tr, otherID)
+	endAll(t, tr, otherID, other)
 }
 
 // zombie reports whether the process has died and waits to be reaped.

@@ -53,6 +53,15 @@ func settled(t testing.TB, tr *tracer.Tracer, id tracer.SessionID) tracer.Sessio
 	return s
 }
 
+// endAll ends a session now. Every process of the workload must die of it.
+func endAll(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, w *workload) {
+	t.Helper()
+	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	w.gone()
+	w.wait()
+	settled(t, tr, id)
+}
+
 func members(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) []tracer.Process {
 	t.Helper()
 	var all []tracer.Process
@@ -230,10 +239,7 @@ func testLastHelperGetsTheGrace(t *testing.T, o tracer.Options) {
 	if e, err := tr.Lookup(w.pid()); err != nil || e.Flags&tracer.FlagTermed == 0 {
 		t.Errorf("the member that started it: %+v, %v", e, err)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
+	endAll(t, tr, id, w)
 }
 
 // A repeated end can only shorten the deadline.
@@ -262,10 +268,7 @@ func testGraceIsOnlyShortened(t *testing.T, o tracer.Options) {
 	if third := end(2 * time.Hour); third != second {
 		t.Errorf("two hours instead of one: deadline %d was %d", third, second)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
+	endAll(t, tr, id, w)
 }
 
 // The record of a session is kept until it is proven empty.
@@ -291,10 +294,7 @@ func testReleaseRefuses(t *testing.T, o tracer.Options) {
 			t.Fatalf("%v: %+v, %v", state, s, err)
 		}
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
+	endAll(t, tr, id, w)
 	if err := tr.Release(id); err != nil {
 		t.Errorf("release when it is empty: %v", err)
 	}

@@ -261,10 +261,7 @@ func TestTakeOverKilled(t *testing.T) {
 	if s, err := tr.Session(id); err != nil || s.Live != rounds+1 || s.Forks != rounds {
 		t.Errorf("session: %+v, %v", s, err)
 	}
-	tr.End(id, tracer.CauseEnd, 0)
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
+	endAll(t, tr, id, w)
 }
 
 // The maps of a version with a different layout are read by their types.
@@ -303,10 +300,7 @@ func TestTakeOverOtherLayout(t *testing.T) {
 	if e, err := tr.Lookup(parse(t, w.line())); err != nil || e.Session != id {
 		t.Errorf("born after: %+v, %v", e, err)
 	}
-	tr.End(id, tracer.CauseEnd, 0)
-	w.gone()
-	w.wait()
-	settled(t, tr, id)
+	endAll(t, tr, id, w)
 }
 
 // Maps that lack a necessary field are refused, and stay.

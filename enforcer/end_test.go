@@ -41,6 +41,14 @@ func one(t *testing.T, over []Result) Result {
 	return over[0]
 }
 
+// clean settles, and fails unless that is the verdict on the only end.
+func clean(t *testing.T, k *kerneltest.Kernel, e *Enforcer) {
+	t.Helper()
+	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
+		t.Errorf("result %+v", r)
+	}
+}
+
 func TestEndNow(t *testing.T) {
 	k, e, id := host(t)
 	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
@@ -84,9 +92,7 @@ func TestEndDuringLook(t *testing.T) {
 	if _, over := e.Step(); len(over) > 0 || b.meanwhile != nil {
 		t.Fatalf("no end during the look: %+v", over)
 	}
-	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
-		t.Errorf("result %+v", r)
-	}
+	clean(t, k, e)
 }
 
 func TestEndGrace(t *testing.T) {
@@ -94,9 +100,7 @@ func TestEndGrace(t *testing.T) {
 	k.Edit(31, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 	begin := k.Now()
 	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 5*time.Second))
-	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
-		t.Errorf("result %+v", r)
-	}
+	clean(t, k, e)
 	if took := k.Now() - begin; took < 5*time.Second || took > 5*time.Second+2*maxPause {
 		t.Errorf("took %v", took)
 	}
@@ -116,9 +120,7 @@ func TestEndShortened(t *testing.T) {
 	e.Step()
 	begin := k.Now()
 	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
-	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
-		t.Errorf("result %+v", r)
-	}
+	clean(t, k, e)
 	if took := k.Now() - begin; took > maxPause {
 		t.Errorf("took %v", took)
 	}
@@ -183,9 +185,7 @@ func TestLeft(t *testing.T) {
 		t.Errorf("after the verdict: %v %v", wait, over)
 	}
 	k.Edit(31, func(p *kerneltest.Proc) { p.Stubborn = false })
-	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
-		t.Errorf("at last: %+v", r)
-	}
+	clean(t, k, e)
 	if wait, _ := e.Step(); wait >= 0 {
 		t.Errorf("still watched: %v", wait)
 	}
@@ -204,9 +204,7 @@ func TestDying(t *testing.T) {
 		k.Advance(wait)
 	}
 	k.Finish(31)
-	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
-		t.Errorf("result %+v", r)
-	}
+	clean(t, k, e)
 }
 
 func TestDyingForEver(t *testing.T) {

@@ -65,9 +65,7 @@ func TestUnknown(t *testing.T) {
 		k.Miss("fork_birth")
 		e.Began(id, e.Begin())
 		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
-		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean {
-			t.Errorf("result %+v", r)
-		}
+		clean(t, k, e)
 	})
 	t.Run("misses cannot be read", func(t *testing.T) {
 		k, e, id := host(t)

@@ -297,6 +297,14 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
+// sound fails if the graph has counted something wrong.
+func sound(t *testing.T, g *Graph) {
+	t.Helper()
+	if err := audit(g); err != nil {
+		t.Error(err)
+	}
+}
+
 // audit recounts what the graph counts incrementally.
 func audit(g *Graph) error {
 	ids := allNodes(g)

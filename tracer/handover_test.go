@@ -33,9 +33,7 @@ func TestHandover(t *testing.T) {
 			w.goOn()
 			w.wait()
 			if c.daemon {
-				if _, err := tr.Sentence(); err != nil {
-					t.Fatal(err)
-				}
+				sentence(t, tr)
 			}
 			until(t, "nobody lives", func() bool {
 				tracertest.NoError(t, exec.Command("/bin/true").Run())

@@ -81,9 +81,7 @@ func testKeepExpires(t *testing.T, o tracer.Options) {
 	tracertest.NoError(t, err)
 	var s tracer.SessionInfo
 	until(t, "the kept session expires", func() bool {
-		if _, err := tr.Sentence(); err != nil {
-			t.Fatal(err)
-		}
+		sentence(t, tr)
 		s, err = tr.Settle(k)
 		return err == nil && s.State == tracer.StateEmpty
 	})

@@ -116,9 +116,7 @@ func testDissolveCondemnsNobody(t *testing.T, o tracer.Options) {
 	if n, err := tr.Dissolve(a.ID); n != 1 || err != nil {
 		t.Errorf("let go %d: %v", n, err)
 	}
-	if _, err := tr.Sentence(); err != nil {
-		t.Fatal(err)
-	}
+	sentence(t, tr)
 	w.goOn() // a fork and an exec, which pass the hooks that kill
 	later := parse(t, w.line())
 	for _, pid := range []uint32{b.Root.PID, w.pid(), later} {

@@ -93,9 +93,7 @@ func refuses(t *testing.T, tr *tracer.Tracer, id, from tracer.SessionID, outside
 // lives makes a pass, and sees that the workload can fork, exec and exit.
 func lives(t *testing.T, tr *tracer.Tracer, w *workload) {
 	t.Helper()
-	if _, err := tr.Sentence(); err != nil {
-		t.Fatal(err)
-	}
+	sentence(t, tr)
 	w.goOn()
 	if status := w.wait(); !status.Exited() {
 		t.Errorf("%d was killed: %v", w.pid(), status)

@@ -131,6 +131,12 @@ func TestRefusedForkMakesThePass(t *testing.T) {
 	settled(t, tr, id)
 }
 
+func sentence(t testing.TB, tr *tracer.Tracer) {
+	t.Helper()
+	_, err := tr.Sentence()
+	tracertest.NoError(t, err)
+}
+
 // sentenced makes passes until no member of the session lives.
 func sentenced(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) {
 	t.Helper()

@@ -77,9 +77,7 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 	}
 	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	until(t, "the workload has gone", func() bool {
-		if _, err := tr.Sentence(); err != nil {
-			t.Fatal(err)
-		}
+		sentence(t, tr)
 		return zombie(t, tr, w.pid())
 	})
 	w.wait()

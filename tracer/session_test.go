@@ -28,9 +28,7 @@ func nobodyLives(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, level int
 	t.Helper()
 	until(t, "nobody lives", func() bool {
 		if tr.Features().Level < level {
-			if _, err := tr.Sentence(); err != nil {
-				t.Fatal(err)
-			}
+			sentence(t, tr)
 		}
 		s, err := tr.Session(id)
 		return err == nil && s.Live == 0
@@ -184,9 +182,7 @@ func testOwnerExitEndsMembers(t *testing.T, o tracer.Options) {
 	id := create(t, tr, w, tracer.SessionSpec{Owner: tracer.Identity{PID: owner.pid()}})
 	w.goOn()
 	w.line()
-	if _, err := tr.Sentence(); err != nil {
-		t.Fatal(err)
-	}
+	sentence(t, tr)
 	if s, err := tr.Session(id); err != nil || s.State != tracer.StateActive || s.Owner.Start == 0 {
 		t.Fatalf("while the owner lives: %+v, %v", s, err)
 	}
@@ -229,9 +225,7 @@ func testLastHelperGetsTheGrace(t *testing.T, o tracer.Options) {
 	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
 	helper := parse(t, w.line())
 	for range 2 {
-		if _, err := tr.Sentence(); err != nil {
-			t.Fatal(err)
-		}
+		sentence(t, tr)
 	}
 	if e, err := tr.Lookup(helper); err != nil || e.Session != id || e.Flags&tracer.FlagTermed != 0 {
 		t.Errorf("the helper: %+v, %v", e, err)

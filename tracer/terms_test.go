@@ -27,9 +27,7 @@ func testSetTerms(t *testing.T, o tracer.Options) {
 		t.Errorf("before: %+v, %v", s, err)
 	}
 	tracertest.NoError(t, tr.SetTerms(s.ID, tracer.SessionSpec{Name: "known", Rule: 3, MaxRSS: 5, Grace: 0}))
-	if _, err := tr.Sentence(); err != nil {
-		t.Fatal(err)
-	}
+	sentence(t, tr)
 	w.gone()
 	s = settled(t, tr, s.ID)
 	if s.Name != "known" || s.Rule != 3 || s.MaxRSS != 5 || !s.Agent || s.Cause != tracer.CauseRootExit {

@@ -46,9 +46,7 @@ func TestHold4LeaderHasExited(t *testing.T) {
 	if s := i.Session("leaderless"); s.Live != 1 {
 		t.Errorf("live %d, want 1: only the leader has exited", s.Live)
 	}
-	i.End("--now", "leaderless")
-	m.MustBeGone()
-	run.Wait()
+	i.Finish(m, run, "--now", "leaderless")
 }
 
 // Every way to make a process: its creator is known and it ends with the rest.
@@ -96,9 +94,7 @@ func TestHold5EveryWayToFork(t *testing.T) {
 				}
 				return nil
 			})
-			i.End("way")
-			m.MustBeGone()
-			run.Wait()
+			i.Finish(m, run, "way")
 		})
 	}
 }
@@ -119,9 +115,7 @@ func TestHold6Bystanders(t *testing.T) {
 		m.Members(1)
 		m.Ready()
 		recycled := stage.NewBystander(i, "lngtest-gone", stage.Number(t, m.Lines("gone")[0][0]))
-		i.End("--now", name)
-		m.MustBeGone()
-		run.Wait()
+		i.Finish(m, run, "--now", name)
 		i.End("--now", name) // a repeat has no process to signal
 		recycled.MustBeUntouched()
 		if t.Failed() {

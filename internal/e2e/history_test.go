@@ -73,9 +73,7 @@ func TestHistory(t *testing.T) {
 	daemon.Stop()
 	end.Stop()
 	i.Daemon()
-	i.End("--now", "second")
-	m.MustBeGone()
-	run.Wait()
+	i.Finish(m, run, "--now", "second")
 
 	list := stage.Query[api.Sessions](i, "history")
 	var names []string

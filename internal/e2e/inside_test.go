@@ -275,9 +275,7 @@ func TestFromInside(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 			i.End("mine")
-			i.End("other")
-			m.MustBeGone()
-			other.Wait()
+			i.Finish(m, other, "other")
 			requests.Close()
 		})
 	}

@@ -82,9 +82,7 @@ func TestSocketActivation(t *testing.T) {
 	if s := i.Session("early"); s.ID != id {
 		t.Errorf("session %s was %s", s.ID, id)
 	}
-	i.End("early")
-	m.MustBeGone()
-	early.Wait()
+	i.Finish(m, early, "early")
 	d.Process.Signal(unix.SIGTERM)
 	d.Wait()
 	f.Close()
@@ -113,9 +111,7 @@ func TestSocketActivationTakesOver(t *testing.T) {
 	i.Until("end of the old daemon", func() bool {
 		return stage.ProcStatus(old.PID, "Pid") == "" || strings.HasPrefix(stage.ProcStatus(old.PID, "State"), "Z")
 	})
-	i.End("before")
-	m.MustBeGone()
-	run.Wait()
+	i.Finish(m, run, "before")
 	d.Process.Signal(unix.SIGTERM)
 	d.Wait()
 	f.Close()
@@ -201,9 +197,7 @@ func TestOwnMountNamespace(t *testing.T) {
 	if p := i.Must("why", m.Path); !strings.Contains(p.Out.String(), "holder") {
 		t.Errorf("who holds %s: %v", m.Path, p)
 	}
-	i.End("holder")
-	m.MustBeGone()
-	run.Wait()
+	i.Finish(m, run, "holder")
 	d.Process.Signal(unix.SIGTERM)
 	d.Wait()
 }

@@ -83,9 +83,7 @@ func TestPrivileges(t *testing.T) {
 			i.Policy("mode: enforce\n")
 			stage.NoError(t, second.Process.Signal(unix.SIGHUP))
 			i.Until("enforcing daemon", func() bool { return i.Status().Mode == "enforce" })
-			i.End("theirs")
-			m.MustBeGone()
-			run.Wait()
+			i.Finish(m, run, "theirs")
 			stage.NoError(t, second.Process.Signal(unix.SIGTERM))
 			if second.Wait(); second.Code() != 0 {
 				t.Error(second)
@@ -107,9 +105,7 @@ func TestPrivilegesEphemeral(t *testing.T) {
 		t.Fatalf("version %+v", v)
 	}
 	checkCaps(t, v.PID, daemonCaps)
-	i.End("first")
-	m.MustBeGone()
-	run.Wait()
+	i.Finish(m, run, "first")
 	i.Until("end of the pins", func() bool { _, err := os.Stat(i.Pins()); return os.IsNotExist(err) })
 }
 

@@ -102,9 +102,7 @@ func TestHold7BadInput(t *testing.T) {
 	if m.Drain(); stage.ProcStatus(pid, "State") == "" {
 		t.Error("bad input ended somebody")
 	}
-	i.End("mine")
-	m.MustBeGone()
-	run.Wait()
+	i.Finish(m, run, "mine")
 }
 
 // What a host may lack is reported before anything is started.

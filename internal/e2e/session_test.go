@@ -84,9 +84,7 @@ func TestHold2SeenFromOutside(t *testing.T) {
 				return lookAtWhy(stage.Query[api.Why](i, "why", fmt.Sprint(pid)), "seen", pid, middle, root, parent)
 			})
 
-			i.End("seen")
-			m.MustBeGone()
-			run.Wait()
+			i.Finish(m, run, "seen")
 		})
 	}
 }
@@ -105,9 +103,7 @@ func TestAnswersAreAbreast(t *testing.T) {
 				t.Errorf("round %d: %d is %s by %v, its creator %s", n, pid, p.State, p.Creator, nodes[creator].State)
 			}
 		}
-		i.End(name)
-		m.MustBeGone()
-		run.Wait()
+		i.Finish(m, run, name)
 	}
 }
 

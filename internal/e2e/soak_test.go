@@ -106,9 +106,7 @@ func TestSoak(t *testing.T) {
 	if s := i.Session("deep"); s.Live < depth {
 		t.Errorf("%d live of a chain of %d", s.Live, depth)
 	}
-	i.End("--now", "deep")
-	deep.MustBeGone()
-	chain.Wait()
+	i.Finish(deep, chain, "--now", "deep")
 	t.Logf("figure: %d forks, a chain of %d (%d edges told), %d sessions", total, depth, edges, sessions)
 }
 
@@ -133,8 +131,6 @@ func storm(i *stage.Instance, name string, rate, seconds, forks int) int {
 		stage.Program("vforkstorm"), fmt.Sprint(rate), fmt.Sprint(seconds), "4", fmt.Sprint(forks)}, m.Env())
 	m.Line("storm", 1)
 	made := i.Session(name).Forks
-	i.End("--now", name)
-	m.MustBeGone()
-	run.Wait()
+	i.Finish(m, run, "--now", name)
 	return made
 }

@@ -46,9 +46,7 @@ func TestHold8Storm(t *testing.T) {
 	t.Logf("figure: %d forks in %d ms (%d/s), %d refused by the kernel; lost %d; counters that moved: %s",
 		forks, ms, forks*1000/max(ms, 1), failed, lost, moved(before.Counters, after.Counters))
 
-	i.End("--now", "storm")
-	m.MustBeGone()
-	run.Wait()
+	i.Finish(m, run, "--now", "storm")
 }
 
 // stormOver waits for the storm's last line, patience after it should be there.

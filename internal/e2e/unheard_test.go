@@ -197,9 +197,7 @@ func (d *deafened) nestedRoot() *doomed {
 		if s := d.Session("outer"); s.State != "active" {
 			d.T.Errorf("the outer session is %s", s.State)
 		}
-		d.End("--now", "outer")
-		outer.MustBeGone()
-		run.Wait()
+		d.Finish(outer, run, "--now", "outer")
 	}}
 }
 

@@ -181,9 +181,7 @@ func TestDaemon(t *testing.T) {
 	if why := stage.Query[api.Why](s.Instance, "why", fmt.Sprint(left)); why.Session == nil || why.Session.ID != id {
 		t.Errorf("after a restart: %+v", why)
 	}
-	s.End("work")
-	m.MustBeGone()
-	run.Wait()
+	s.Finish(m, run, "work")
 }
 
 // TestDaemonWithout removes each privilege in turn. The daemon says what no longer works.
@@ -273,9 +271,7 @@ func (s *shop) withoutSearch() {
 	if p := s.Must("why", fmt.Sprint(left)); !strings.Contains(p.Out.String(), fmt.Sprintf("not known of what it holds: pid %d: permission denied", left)) {
 		s.T.Error(p)
 	}
-	s.End("work")
-	m.MustBeGone()
-	run.Wait()
+	s.Finish(m, run, "work")
 }
 
 func (s *shop) withoutSetpcap() {

@@ -338,6 +338,14 @@ func (i *Instance) End(flags ...string) *Process {
 	return i.Must(append([]string{"end", "--yes"}, flags...)...)
 }
 
+// Finish is End; then no process of m may live, and run returns.
+func (i *Instance) Finish(m *Marker, run *Process, flags ...string) {
+	i.T.Helper()
+	i.End(flags...)
+	m.MustBeGone()
+	run.Wait()
+}
+
 // Listen serves a unix socket with something that is not our daemon.
 func (i *Instance) Listen() net.Listener {
 	i.T.Helper()

@@ -106,10 +106,7 @@ func (b *builds) idle() error {
 		return nil // start has returned the error
 	}
 	time.Sleep(3 * time.Second)
-	return b.pair("RssAnon, idle", func(d *daemon) (kb float64, err error) {
-		_, err = fmt.Sscan(fieldOf(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid), "RssAnon"), &kb)
-		return kb, err
-	})
+	return b.pair("RssAnon, idle", func(d *daemon) (float64, error) { return d.kilobytes("RssAnon") })
 }
 
 // ends makes each end a session of n members.

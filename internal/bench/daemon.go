@@ -136,13 +136,21 @@ func (d *daemon) end(ctx context.Context, id string) error {
 // without pages of files and the ring.
 func (d *daemon) memory(r *report, live int) error {
 	for field, unit := range map[string]string{"VmRSS": "B-rss", "RssAnon": "B-anon"} {
-		var kb float64
-		if _, err := fmt.Sscan(fieldOf(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid), field), &kb); err != nil {
-			return fmt.Errorf("%s of the daemon: %w", field, err)
+		kb, err := d.kilobytes(field)
+		if err != nil {
+			return err
 		}
 		r.sample(fmt.Sprintf("Daemon/live=%d", live), 1, kb*1024, unit)
 	}
 	return nil
+}
+
+// kilobytes is a field of its status.
+func (d *daemon) kilobytes(field string) (kb float64, err error) {
+	if _, err := fmt.Sscan(fieldOf(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid), field), &kb); err != nil {
+		return 0, fmt.Errorf("%s of the daemon: %w", field, err)
+	}
+	return kb, nil
 }
 
 // cpu is the CPU time that it has used.

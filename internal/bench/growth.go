@@ -50,7 +50,7 @@ func (s *stand) close() error {
 func (s *stand) measure(r *report, name string) error {
 	const rounds = 5
 	for range rounds {
-		err := s.during(r, name, func() error { _, err := s.member.do("exec", 300, 0); return err })
+		err := s.during(r, name, func() error { return s.member.do("exec", 300, 0) })
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func amongSessions(ctx context.Context, r *report, s *stand) error {
 func amongAncestors(_ context.Context, r *report, s *stand) error {
 	depth := 0
 	for _, n := range []int{1, 100, 1000, 5000} {
-		if _, err := s.member.do("deep", n-depth, 0); err != nil {
+		if err := s.member.do("deep", n-depth, 0); err != nil {
 			return err
 		}
 		depth = n

@@ -95,10 +95,7 @@ func withPIDMax(n int, do func() error) (err error) {
 func together(team []*worker, count int, pause time.Duration) error {
 	done := make(chan error, len(team))
 	for _, w := range team {
-		go func() {
-			_, err := w.do("exec", count, pause)
-			done <- err
-		}()
+		go func() { done <- w.do("exec", count, pause) }()
 	}
 	var errs []error
 	for range team {

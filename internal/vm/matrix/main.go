@@ -47,7 +47,6 @@ func run() error {
 	flag.BoolVar(&o.kvm, "kvm", false, "use KVM, do not emulate")
 	flag.BoolVar(&o.update, "update", false, "write what doctor prints as what is expected")
 	flag.StringVar(&o.qemu, "qemu", ".cache/qemu/qemu-system-x86_64", "QEMU program")
-	list := flag.Bool("list", false, "list the cells")
 	pages := flag.Bool("pages", false, "only write docs/results/kernels.md from the results")
 	check := flag.Bool("check", false, "only compare them with the results")
 	flag.Parse()
@@ -73,12 +72,6 @@ func run() error {
 	}
 	if len(chosen) == 0 {
 		return fmt.Errorf("no cell for kernel %q, cell %q", *kernels, *only)
-	}
-	if *list {
-		for _, c := range chosen {
-			fmt.Printf("%-24s %s\n", c.name, c.why)
-		}
-		return nil
 	}
 	return runAll(chosen, *jobs, o)
 }

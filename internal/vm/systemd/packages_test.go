@@ -38,9 +38,7 @@ func TestPackages(t *testing.T) {
 		exec.Command("cp", found[0], filepath.Join(src, "new.deb")).Run(),
 		exec.Command("cp", packed(t, t.TempDir()), filepath.Join(src, "previous.deb")).Run(),
 		exec.Command("cp", "-a", scripts+"/systemd/guest", filepath.Join(src, "testdata/vm/systemd/guest")).Run())
-	if err != nil {
-		t.Fatal(err)
-	}
+	stage.NoError(t, err)
 	starts(t, dir, "packages.sh")
 	for _, d := range debians {
 		t.Run(d.suite, func(t *testing.T) {

@@ -4,11 +4,8 @@ package e2e
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,13 +122,7 @@ func (k kernelSide) size(i *stage.Instance) (sum int) {
 // metric is one of the daemon's metrics.
 func metric(i *stage.Instance, name string) int {
 	i.T.Helper()
-	c := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", i.Socket)
-		},
-	}}
-	r, err := c.Get("http://lineage/metrics")
+	r, err := i.Client().Get("http://lineage/metrics")
 	stage.NoError(i.T, err)
 	defer r.Body.Close()
 	for lines := bufio.NewScanner(r.Body); lines.Scan(); {

@@ -58,7 +58,7 @@ func TestInitReapsUnderAnApplication(t *testing.T) {
 		if p.Wait(); p.Code() != 0 || p.Err.Len() != 0 {
 			t.Error(p)
 		}
-		r := report(t, file)
+		r := stage.Report(t, file)
 		if r.Verdict != "clean" || !r.ConfirmedEmpty || r.Exited != orphans+1 || len(r.Processes) != 0 {
 			t.Errorf("receipt %+v", r)
 		}
@@ -68,19 +68,14 @@ func TestInitReapsUnderAnApplication(t *testing.T) {
 // Everything that the command leaves in the container is ended: daemons, processes that
 // ignore signals, stopped ones, and a container inside.
 func TestInitEndsTheContainer(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		args []string
-	}{
-		{"daemonise", nil}, {"ignoreterm", nil}, {"stopped", nil}, {"detach", nil}, {"pidns", nil}, {"zombieleader", nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, name := range []string{"daemonise", "ignoreterm", "stopped", "detach", "pidns", "zombieleader"} {
+		t.Run(name, func(t *testing.T) {
 			i := stage.New(t)
 			m := stage.NewMarker(t, i.Dir)
 			file := filepath.Join(i.Dir, "receipt.json")
 			script := `"$@" & read -r x; exit 3`
-			cmd := exec.Command("unshare", append([]string{"--fork", "--pid", "--mount-proc", "--kill-child", "--",
-				stage.Lineage, "init", "--grace", "200ms", "--report", file, "--", "bash", "-c", script, "bash", stage.Program(tt.name)}, tt.args...)...)
+			cmd := exec.Command("unshare", "--fork", "--pid", "--mount-proc", "--kill-child", "--",
+				stage.Lineage, "init", "--grace", "200ms", "--report", file, "--", "bash", "-c", script, "bash", stage.Program(name))
 			cmd.Env = append(os.Environ(), m.Env()...)
 			in, err := cmd.StdinPipe()
 			stage.NoError(t, err)
@@ -91,7 +86,7 @@ func TestInitEndsTheContainer(t *testing.T) {
 				t.Error(p)
 			}
 			m.MustBeGone()
-			if r := report(t, file); r.Verdict != "clean" || !r.ConfirmedEmpty || len(r.Processes) == 0 {
+			if r := stage.Report(t, file); r.Verdict != "clean" || !r.ConfirmedEmpty || len(r.Processes) == 0 {
 				t.Errorf("receipt %+v", r)
 			}
 		})

@@ -3,13 +3,10 @@
 package e2e
 
 import (
-	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -32,7 +29,7 @@ func TestLimits(t *testing.T) {
 			run := i.Run(m, []string{"--grace", "200ms", "--report", file, tt.flag, tt.value}, tt.program[0], tt.program[1:]...)
 			m.Gone()
 			run.Wait()
-			if r := report(t, file); r.EndReason != tt.want || r.Verdict != "clean" {
+			if r := stage.Report(t, file); r.EndReason != tt.want || r.Verdict != "clean" {
 				t.Errorf("end_reason %q, verdict %q (%s), want %q and clean", r.EndReason, r.Verdict, r.VerdictWhy, tt.want)
 			}
 		})
@@ -60,13 +57,4 @@ func TestLifetimeWithoutDaemon(t *testing.T) {
 	if got := i.Record("brief"); got.EndReason != "max_lifetime" {
 		t.Errorf("end_reason %q", got.EndReason)
 	}
-}
-
-func report(t *testing.T, file string) api.Report {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	stage.NoError(t, err)
-	var r api.Report
-	stage.NoError(t, json.Unmarshal(b, &r))
-	return r
 }

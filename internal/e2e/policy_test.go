@@ -33,7 +33,7 @@ func TestPolicy(t *testing.T) {
 	run := i.Run(m, []string{"--report", receipt}, "bomb", "60")
 	m.Gone()
 	run.Wait()
-	if r := report(t, receipt); r.EndReason != "max_processes" || r.Verdict != "clean" {
+	if r := stage.Report(t, receipt); r.EndReason != "max_processes" || r.Verdict != "clean" {
 		t.Errorf("end_reason %q, verdict %q (%s)", r.EndReason, r.Verdict, r.VerdictWhy)
 	}
 

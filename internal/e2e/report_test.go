@@ -21,7 +21,7 @@ func TestOnExitReport(t *testing.T) {
 	if run.Code() != 0 {
 		t.Errorf("%v", run)
 	}
-	if r := report(t, file); r.Verdict != "left" || r.Left != 1 {
+	if r := stage.Report(t, file); r.Verdict != "left" || r.Left != 1 {
 		t.Errorf("verdict %q, %d left", r.Verdict, r.Left)
 	}
 	if !m.Drain() {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -38,13 +37,8 @@ done`
 func newStormer(i *stage.Instance, name string, flags ...string) *stormer {
 	i.T.Helper()
 	s := &stormer{m: stage.NewMarker(i.T, i.Dir)}
-	path := filepath.Join(i.Dir, name+".orders")
-	stage.NoError(i.T, unix.Mkfifo(path, 0o600))
-	var err error
-	if s.orders, err = os.OpenFile(path, os.O_RDWR, 0); err != nil { // so that neither side blocks on open
-		i.T.Fatal(err)
-	}
-	i.T.Cleanup(func() { s.orders.Close() })
+	var path string
+	path, s.orders = fifo(i, name+".orders")
 	args := slices.Concat([]string{"run", "-q", "--name", name}, flags, []string{"--", "sh", "-c", fmt.Sprintf(storming, s.m.Path, path)})
 	s.Process = i.Start(args, nil)
 	s.m.Ready()

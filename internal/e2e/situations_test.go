@@ -64,7 +64,7 @@ func TestCrashFreesThePort(t *testing.T) {
 			if run.Code() != 128+int(unix.SIGKILL) {
 				t.Errorf("%v", run)
 			}
-			r := report(t, file)
+			r := stage.Report(t, file)
 			// Without the time for which run and this test waited for a CPU.
 			if limit := grace + tracertest.Slowed(time.Second); r.Ended == nil || r.Ended.Sub(crashed) > limit {
 				t.Errorf("the session ended at %v, want %v after %v at most", r.Ended, limit, crashed)
@@ -121,7 +121,7 @@ func TestServiceUnderInit(t *testing.T) {
 		kill(t, i.Session("pool").Root.PID)
 		run.Wait()
 		m.MustBeGone()
-		r := report(t, file)
+		r := stage.Report(t, file)
 		if r.Verdict != "clean" || !r.ConfirmedEmpty || r.EndReason != "root_exit" {
 			t.Errorf("%+v", r)
 		}
@@ -186,7 +186,7 @@ echo '{"ok": true}'`
 	if !strings.Contains(run.Err.String(), "released flock (write) "+lock) {
 		t.Errorf("stderr does not name the lock: %s", run.Err.String())
 	}
-	r := report(t, file)
+	r := stage.Report(t, file)
 	of := func(l api.Lock) bool { return l.Path == lock && l.Type == "flock" }
 	if r.Verdict != "clean" || !slices.ContainsFunc(r.LocksReleased, of) || len(r.LocksHeld)+len(r.OutputHeldBy) != 0 {
 		t.Errorf("verdict %q, released %+v, held %+v, output %+v", r.Verdict, r.LocksReleased, r.LocksHeld, r.OutputHeldBy)
@@ -219,7 +219,7 @@ read there <in; readlink /proc/self/fd/3`
 	if got := strings.TrimSpace(run.Out.String()); got != lock.Name() {
 		t.Fatalf("the command has %q as descriptor 3, want the lock", got)
 	}
-	r := report(t, file)
+	r := stage.Report(t, file)
 	if len(r.LocksReleased) != 1 || filepath.Base(r.LocksReleased[0].Path) != "own.lock" || len(r.LocksHeld) != 0 {
 		t.Errorf("released %+v, held %+v; %s", r.LocksReleased, r.LocksHeld, run.Err.String())
 	}

@@ -30,7 +30,7 @@ func TestTimeline(t *testing.T) {
 	peak := peakRSS(t, run.Process.Pid)
 	i.Finish(m, run, "--now", "timeline")
 	over := time.Now()
-	r := report(t, receipt)
+	r := stage.Report(t, receipt)
 	closed := over.Sub(*r.Ended)
 	if run.Code() != 137 || r.Verdict != "clean" {
 		t.Errorf("%v, verdict %s", run, r.Verdict)

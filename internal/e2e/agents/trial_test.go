@@ -169,14 +169,9 @@ func (x *trial) ends(pid int) {
 }
 
 // receipt is what run wrote.
-func (x *trial) receipt(name string) (r api.Report) {
+func (x *trial) receipt(name string) api.Report {
 	x.T.Helper()
-	b, err := os.ReadFile(x.receiptOf(name))
-	if err == nil {
-		err = json.Unmarshal(b, &r)
-	}
-	stage.NoError(x.T, err)
-	return r
+	return stage.Report(x.T, x.receiptOf(name))
 }
 
 // named are the processes of a receipt whose command line has the text.

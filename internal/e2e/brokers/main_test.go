@@ -3,7 +3,6 @@
 package brokers
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,15 +65,10 @@ func (a *agent) brokered(state, source string) (b api.Brokered) {
 }
 
 // receipt is what run wrote when it was over.
-func (a *agent) receipt() (r api.Report) {
+func (a *agent) receipt() api.Report {
 	a.T.Helper()
 	a.run.Wait()
-	text, err := os.ReadFile(filepath.Join(a.Dir, "report.json"))
-	if err == nil {
-		err = json.Unmarshal(text, &r)
-	}
-	stage.NoError(a.T, err)
-	return r
+	return stage.Report(a.T, filepath.Join(a.Dir, "report.json"))
 }
 
 // alive reports whether the process that was found still runs.

@@ -106,7 +106,7 @@ func TestInit(t *testing.T) {
 					t.Error(p)
 				}
 				m.MustBeGone()
-				if r := receipt(t, file); r.Verdict != "clean" || !r.ConfirmedEmpty || len(r.Processes) == 0 {
+				if r := stage.Report(t, file); r.Verdict != "clean" || !r.ConfirmedEmpty || len(r.Processes) == 0 {
 					t.Errorf("receipt %+v", r)
 				}
 			})

@@ -3,7 +3,6 @@
 package image
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
@@ -75,17 +73,6 @@ func (s *shop) client(uid int, flags, command string) *stage.Process {
 	s.T.Helper()
 	text := s.replaced(s.recipe("image-client"), `"$(id -u)"`, fmt.Sprint(uid)+" "+flags)
 	return s.sh(strings.TrimSuffix(text, " ls") + " " + command).Wait()
-}
-
-// receipt is what run or init wrote.
-func receipt(t *testing.T, file string) (r api.Report) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err == nil {
-		err = json.Unmarshal(text, &r)
-	}
-	stage.NoError(t, err)
-	return r
 }
 
 // refused fails unless a command exited with that code and printed that text in one line.

@@ -134,13 +134,8 @@ func TestCodexExec(t *testing.T) {
 	k.start(nil, "sh", "-c", recipe(t, "codex-exec")).Wait()
 	k.marker.MustBeGone()
 	k.ran("codex exec fix the failing test")
-	var r api.Report
-	b, err := os.ReadFile(filepath.Join(k.Dir, "codex.json"))
-	if err == nil {
-		err = json.Unmarshal(b, &r)
-	}
-	if err != nil || r.Verdict != "clean" || len(r.Processes) != 1 {
-		t.Errorf("%v %+v", err, r)
+	if r := stage.Report(t, filepath.Join(k.Dir, "codex.json")); r.Verdict != "clean" || len(r.Processes) != 1 {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -10,13 +10,17 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 // Documented is docs/openapi.json.
@@ -97,6 +101,17 @@ func read[T any](i *Instance, what string, text []byte) *T {
 	return doc
 }
 
+// Report is the receipt that run or init wrote into a file.
+func Report(t *testing.T, file string) (r api.Report) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	NoError(t, err)
+	return r
+}
+
 // get fetches a document from the daemon.
 func get[T any](i *Instance, path string) (*T, error) {
 	i.T.Helper()
@@ -106,7 +121,7 @@ func get[T any](i *Instance, path string) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := (&http.Transport{DisableKeepAlives: true, DialContext: i.dial}).RoundTrip(request)
+	answer, err := i.Client().Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +134,14 @@ func get[T any](i *Instance, path string) (*T, error) {
 		return nil, fmt.Errorf("GET %s: %s: %s", path, answer.Status, text)
 	}
 	return read[T](i, "GET "+path, text), nil
+}
+
+// must is get of a document that there is.
+func must[T any](i *Instance, path string) *T {
+	i.T.Helper()
+	doc, err := get[T](i, path)
+	NoError(i.T, err)
+	return doc
 }
 
 func (i *Instance) dial(ctx context.Context, _, _ string) (net.Conn, error) {

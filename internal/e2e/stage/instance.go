@@ -99,31 +99,20 @@ func (i *Instance) Version() *api.Version {
 // Status is what the daemon reports about itself and the kernel.
 func (i *Instance) Status() *api.Status {
 	i.T.Helper()
-	s, err := get[api.Status](i, "/v1/status")
-	if err != nil {
-		i.T.Fatalf("status: %v", err)
-	}
-	return s
+	return must[api.Status](i, "/v1/status")
 }
 
 // Record is a session, over or not.
 func (i *Instance) Record(name string) *api.Session {
 	i.T.Helper()
-	s, err := get[api.Session](i, "/v1/sessions/"+name)
-	if err != nil {
-		i.T.Fatalf("session %s: %v", name, err)
-	}
-	return s
+	return must[api.Session](i, "/v1/sessions/"+name)
 }
 
 // Receipt waits for the verdict on a session. The request itself does not make the daemon
 // check the session.
 func (i *Instance) Receipt(id string) *api.Report {
 	i.T.Helper()
-	r, err := get[api.Report](i, "/v1/sessions/"+id+"/report?wait="+min(Patience, api.MaxWait).String())
-	if err != nil {
-		i.T.Fatalf("receipt of %s: %v", id, err)
-	}
+	r := must[api.Report](i, "/v1/sessions/"+id+"/report?wait="+min(Patience, api.MaxWait).String())
 	if r.Verdict == "" {
 		i.T.Fatalf("session %s has no verdict within %v: %+v", id, Patience, r)
 	}
@@ -133,11 +122,7 @@ func (i *Instance) Receipt(id string) *api.Report {
 // Tree is the tree of a session, with its ended processes.
 func (i *Instance) Tree(name string) *api.Tree {
 	i.T.Helper()
-	tree, err := get[api.Tree](i, "/v1/sessions/"+name+"/tree?dead=all")
-	if err != nil {
-		i.T.Fatalf("tree %s: %v", name, err)
-	}
-	return tree
+	return must[api.Tree](i, "/v1/sessions/"+name+"/tree?dead=all")
 }
 
 // Until polls for something that has no event to wait for.

@@ -119,9 +119,7 @@ func TestWake(t *testing.T) {
 			if c.set != nil {
 				c.set(k)
 			}
-			if err := e.Wake(owner); err != nil {
-				t.Error(err)
-			}
+			tracertest.NoError(t, e.Wake(owner))
 			got := k.Sent()
 			if len(got) != c.want || c.want == 1 && (got[0].To != owner || got[0].Signal != unix.SIGCONT) {
 				t.Errorf("sent %v", got)
@@ -252,9 +250,7 @@ func TestPidfd(t *testing.T) {
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	receive(t, "the death of the process", exited)
-	if err := h.Signal(unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
-		t.Errorf("a dead one: %v", err)
-	}
+	tracertest.ErrorIs(t, h.Signal(unix.SIGKILL), unix.ESRCH, "a dead one")
 	if _, err := hold(uint32(cmd.Process.Pid)); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("a PID that nobody has: %v", err)
 	}

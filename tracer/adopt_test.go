@@ -3,7 +3,6 @@
 package tracer_test
 
 import (
-	"errors"
 	"os"
 	"strconv"
 	"testing"
@@ -100,13 +99,9 @@ func testEnter(t *testing.T, o tracer.Options) {
 	tracertest.NoError(t, err)
 	asked, err := tr.Identify(w.pid())
 	tracertest.NoError(t, err)
-	if err := tr.Enter(id, tracer.Identity{PID: who.PID, Start: who.Start + 1}, asked, tracer.SourceEnv); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("another process by that PID: %v", err)
-	}
+	tracertest.ErrorIs(t, tr.Enter(id, tracer.Identity{PID: who.PID, Start: who.Start + 1}, asked, tracer.SourceEnv), tracer.ErrNotFound, "another process by that PID")
 	tracertest.NoError(t, tr.Enter(id, who, asked, tracer.SourceEnv))
-	if err := tr.Enter(id, who, asked, tracer.SourceEnv); !errors.Is(err, tracer.ErrProtected) {
-		t.Errorf("entered twice: %v", err)
-	}
+	tracertest.ErrorIs(t, tr.Enter(id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "entered twice")
 	if n, err := tr.Adopt(id, 0); err != nil || n != 1 {
 		t.Errorf("adopted %d: %v", n, err)
 	}
@@ -135,9 +130,7 @@ func testRaise(t *testing.T, o tracer.Options) {
 	if info, err := tr.Session(beside); err != nil || info.For != id || !info.Weak || info.Name != "" {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if err := tr.SetTerms(beside, tracer.SessionSpec{KeepOnRootExit: true, For: id}); err != nil {
-		t.Error(err)
-	}
+	tracertest.NoError(t, tr.SetTerms(beside, tracer.SessionSpec{KeepOnRootExit: true, For: id}))
 	if info, err := tr.Session(beside); err != nil || info.For != id || info.Weak || info.Name != "" {
 		t.Errorf("%+v, %v", info, err)
 	}
@@ -147,9 +140,7 @@ func testRaise(t *testing.T, o tracer.Options) {
 	tracertest.NoError(t, err)
 	asked, err := tr.Identify(w.pid())
 	tracertest.NoError(t, err)
-	if err := tr.Raise(id, id, who, asked, tracer.SourceEnv); !errors.Is(err, tracer.ErrProtected) {
-		t.Errorf("from a session that it is not in: %v", err)
-	}
+	tracertest.ErrorIs(t, tr.Raise(id, id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "from a session that it is not in")
 	tracertest.NoError(t, tr.Raise(beside, beside, who, asked, tracer.SourceUnit))
 	if e, err := tr.Lookup(who.PID); err != nil || e.Session != beside || e.Source != tracer.SourceUnit {
 		t.Errorf("%+v, %v", e, err)

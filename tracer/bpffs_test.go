@@ -59,9 +59,7 @@ func TestPinsAreRoots(t *testing.T) {
 				t.Cleanup(func() { tracer.Unload(dir) })
 			}
 			if c.why == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				tracertest.NoError(t, err)
 				return
 			}
 			if !errors.Is(err, tracer.ErrUnsafePins) || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "\n") {
@@ -94,9 +92,7 @@ func TestMountBPFFS(t *testing.T) {
 	tr, err := tracer.Open(tracer.Options{Dir: filepath.Join(dir, "pins")})
 	tracertest.NoError(t, err)
 	tr.Close()
-	if err := tracer.Unload(filepath.Join(dir, "pins")); err != nil {
-		t.Error(err)
-	}
+	tracertest.NoError(t, tracer.Unload(filepath.Join(dir, "pins")))
 	if _, err := tracer.MountBPFFS(filepath.Join(dir, "none")); err == nil {
 		t.Error("mounted where there is no directory")
 	}

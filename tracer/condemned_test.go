@@ -122,9 +122,7 @@ func TestEachHookMakesThePass(t *testing.T) {
 				return !w.held()
 			})
 			w.wait()
-			if s := settled(t, tr, id); s.Cause != tracer.CauseRootExit {
-				t.Errorf("cause %v", s.Cause)
-			}
+			settledBy(t, tr, id, tracer.CauseRootExit)
 		})
 	}
 }

@@ -49,9 +49,7 @@ func testWaysToEscape(t *testing.T, o tracer.Options) {
 			if left := members(t, tr, id); slices.ContainsFunc(left, func(p tracer.Process) bool { return !p.Dead }) {
 				t.Errorf("left: %+v", left)
 			}
-			if err := tr.Release(id); err != nil {
-				t.Error(err)
-			}
+			tracertest.NoError(t, tr.Release(id))
 		})
 	}
 	counters, err := tr.Counters()
@@ -150,9 +148,7 @@ func testMaxLifetime(t *testing.T, o tracer.Options) {
 		}
 		return err == nil && s.Live == 0
 	})
-	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxLifetime {
-		t.Errorf("ended by %v", s.Cause)
-	}
+	settledBy(t, tr, id, tracer.CauseMaxLifetime)
 }
 
 func TestNested(t *testing.T) { everySide(t, testNested) }
@@ -210,18 +206,14 @@ func testProtected(t *testing.T, o tracer.Options) {
 	if _, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: w.pid()}}); !errors.Is(err, tracer.ErrProtected) {
 		t.Errorf("a protected process became a root: %v", err)
 	}
-	if err := tr.Unprotect(identify(t, tr, w.pid())); err != nil {
-		t.Error(err)
-	}
+	tracertest.NoError(t, tr.Unprotect(identify(t, tr, w.pid())))
 	again := create(t, tr, w, tracer.SessionSpec{})
 	tr.End(again, tracer.CauseEnd, 0)
 	w.wait()
 	settled(t, tr, again)
 	m := start(t, "read never")
 	id := create(t, tr, m, tracer.SessionSpec{})
-	if err := tr.Protect(m.pid()); !errors.Is(err, tracer.ErrProtected) {
-		t.Errorf("a member was protected: %v", err)
-	}
+	tracertest.ErrorIs(t, tr.Protect(m.pid()), tracer.ErrProtected, "a member was protected")
 	tr.End(id, tracer.CauseEnd, 0)
 	m.wait()
 	settled(t, tr, id)

@@ -34,9 +34,7 @@ func runs(t *testing.T, tr *tracer.Tracer, pid uint32, path string) tracer.Runni
 	id, err := tr.Identify(pid)
 	tracertest.NoError(t, err)
 	r, err := tr.Runs(id, path)
-	if err != nil {
-		t.Error(err)
-	}
+	tracertest.NoError(t, err)
 	if now, err := tr.Runs(tracer.Identity{PID: pid}, path); err != nil || now != r {
 		t.Errorf("whatever has pid %d now: %+v, %v", pid, now, err)
 	}

@@ -72,9 +72,7 @@ func TestMemberships(t *testing.T) {
 	// Under the name of an instance, in the tests' own bpffs.
 	dir := filepath.Join(filepath.Dir(tracertest.Dir(t)), "lineage-lngtest")
 	t.Cleanup(func() {
-		if err := tracer.Unload(dir); err != nil {
-			t.Error(err)
-		}
+		tracertest.NoError(t, tracer.Unload(dir))
 	})
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
 	w := start(t, "read never")

@@ -30,9 +30,7 @@ func testKeep(t *testing.T, o tracer.Options) {
 			if _, err := tr.Create(tracer.SessionSpec{Root: p.Identity, KeptFrom: id}); !errors.Is(err, tracer.ErrRoot) {
 				t.Errorf("kept the root: %v", err)
 			}
-			if err := tr.Move(p.Identity, id, id); !errors.Is(err, tracer.ErrRoot) {
-				t.Errorf("moved the root: %v", err)
-			}
+			tracertest.ErrorIs(t, tr.Move(p.Identity, id, id), tracer.ErrRoot, "moved the root")
 		case p.Creator.PID != w.pid():
 			child, kept = p.Identity, p.Creator
 		}
@@ -42,9 +40,7 @@ func testKeep(t *testing.T, o tracer.Options) {
 	if n, err := tr.Follow(id, k); err != nil || n != 1 {
 		t.Errorf("followed %d: %v", n, err)
 	}
-	if err := tr.Move(child, id, k); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("moved twice: %v", err)
-	}
+	tracertest.ErrorIs(t, tr.Move(child, id, k), tracer.ErrNotFound, "moved twice")
 	s, err := tr.Session(k)
 	if err != nil || !s.Kept || s.Live != 2 || s.Parent != 0 || s.Root != kept {
 		t.Errorf("%+v, %v", s, err)

@@ -72,9 +72,7 @@ func testDissolveWithNested(t *testing.T, o tracer.Options) {
 	inSession(t, tr, outerPID, around)
 	inSession(t, tr, innerPID, b.ID)
 	live(t, tr, map[tracer.SessionID]int64{around: 4, a.ID: 2, b.ID: 2})
-	if err := tr.Release(a.ID); !errors.Is(err, tracer.ErrBusy) {
-		t.Errorf("released with a session nested in it: %v", err)
-	}
+	tracertest.ErrorIs(t, tr.Release(a.ID), tracer.ErrBusy, "released with a session nested in it")
 	if s, err := tr.Session(a.ID); err != nil || s.State != tracer.StateDissolved {
 		t.Errorf("after a release that was refused: %+v, %v", s, err)
 	}

@@ -76,12 +76,8 @@ func testCondemnedTakesNone(t *testing.T, o tracer.Options) {
 // refuses offers an outsider, and a member of from, to a session.
 func refuses(t *testing.T, tr *tracer.Tracer, id, from tracer.SessionID, outsider, member tracer.Identity) {
 	t.Helper()
-	if err := tr.Enter(id, outsider, tracer.Identity{}, tracer.SourceEnv); !errors.Is(err, tracer.ErrBusy) {
-		t.Errorf("enter: %v", err)
-	}
-	if err := tr.Raise(from, id, member, tracer.Identity{}, tracer.SourceEnv); !errors.Is(err, tracer.ErrBusy) {
-		t.Errorf("raise: %v", err)
-	}
+	tracertest.ErrorIs(t, tr.Enter(id, outsider, tracer.Identity{}, tracer.SourceEnv), tracer.ErrBusy, "enter")
+	tracertest.ErrorIs(t, tr.Raise(from, id, member, tracer.Identity{}, tracer.SourceEnv), tracer.ErrBusy, "raise")
 	if e, err := tr.Lookup(member.PID); err != nil || e.Session != from {
 		t.Errorf("raised: %+v, %v", e, err)
 	}
@@ -110,12 +106,8 @@ func testEarlierProcessNamed(t *testing.T, o tracer.Options) {
 	w.goOn()
 	member := identify(t, tr, parse(t, w.line()))
 	earlier := tracer.Identity{PID: member.PID, Start: member.Start - 1}
-	if err := tr.Move(earlier, id, to); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("move: %v", err)
-	}
-	if err := tr.Unprotect(earlier); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("unprotect: %v", err)
-	}
+	tracertest.ErrorIs(t, tr.Move(earlier, id, to), tracer.ErrNotFound, "move")
+	tracertest.ErrorIs(t, tr.Unprotect(earlier), tracer.ErrNotFound, "unprotect")
 	if e, err := tr.Lookup(member.PID); err != nil || e.Identity != member || e.Session != id {
 		t.Errorf("%+v, %v", e, err)
 	}

@@ -132,9 +132,7 @@ func testPIDReuseOfRootOrOwner(t *testing.T, o tracer.Options, who string) {
 	}
 	sentenced(t, tr, id)
 	root.gone()
-	if s := settled(t, tr, id); s.Cause != cause {
-		t.Errorf("cause %v", s.Cause)
-	}
+	settledBy(t, tr, id, cause)
 	if s, err := tr.Session(otherID); err != nil || s.State != tracer.StateActive || s.Live != 2 {
 		t.Errorf("the other session: %+v, %v", s, err)
 	}

@@ -141,8 +141,6 @@ func pretendPIDMax(t *testing.T, n int) {
 	tracertest.NoError(t, os.WriteFile(file, []byte(strconv.Itoa(n)+"\n"), 0o644))
 	tracertest.NoError(t, unix.Mount(file, path, "", unix.MS_BIND, ""))
 	t.Cleanup(func() {
-		if err := unix.Unmount(path, 0); err != nil {
-			t.Error(err)
-		}
+		tracertest.NoError(t, unix.Unmount(path, 0))
 	})
 }

@@ -51,6 +51,14 @@ func settled(t testing.TB, tr *tracer.Tracer, id tracer.SessionID) tracer.Sessio
 	return s
 }
 
+// settledBy is settled, for a session that must have ended for that cause.
+func settledBy(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, cause tracer.Cause) {
+	t.Helper()
+	if s := settled(t, tr, id); s.Cause != cause {
+		t.Errorf("ended by %v", s.Cause)
+	}
+}
+
 // endAll ends a session now. Every process of the workload must die of it.
 func endAll(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, w *workload) {
 	t.Helper()
@@ -168,9 +176,7 @@ func testRootExitEndsMembers(t *testing.T, o tracer.Options) {
 	id := create(t, tr, w, tracer.SessionSpec{Grace: 0})
 	w.goOn()
 	nobodyLives(t, tr, id, 4)
-	if s := settled(t, tr, id); s.Cause != tracer.CauseRootExit {
-		t.Errorf("cause %v", s.Cause)
-	}
+	settledBy(t, tr, id, tracer.CauseRootExit)
 }
 
 func TestOwnerExitEndsMembers(t *testing.T) { everySide(t, testOwnerExitEndsMembers) }
@@ -188,9 +194,7 @@ func testOwnerExitEndsMembers(t *testing.T, o tracer.Options) {
 	}
 	owner.cmd.Process.Kill()
 	nobodyLives(t, tr, id, 4)
-	if s := settled(t, tr, id); s.Cause != tracer.CauseOwnerExit {
-		t.Errorf("cause %v", s.Cause)
-	}
+	settledBy(t, tr, id, tracer.CauseOwnerExit)
 }
 
 // SIGTERM comes at once, SIGKILL at the first event after the deadline.
@@ -292,7 +296,5 @@ func testReleaseRefuses(t *testing.T, o tracer.Options) {
 	if err := tr.Release(id); err != nil {
 		t.Errorf("release when it is empty: %v", err)
 	}
-	if err := tr.Release(id); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("released twice: %v", err)
-	}
+	tracertest.ErrorIs(t, tr.Release(id), tracer.ErrNotFound, "released twice")
 }

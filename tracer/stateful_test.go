@@ -100,7 +100,5 @@ func (s *stage) strike() {
 		s.tr.Close()
 		s.tr = nil
 	}
-	if err := tracer.Unload(s.options.Dir); err != nil {
-		s.Error(err)
-	}
+	tracertest.NoError(s, tracer.Unload(s.options.Dir))
 }

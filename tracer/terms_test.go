@@ -33,9 +33,7 @@ func testSetTerms(t *testing.T, o tracer.Options) {
 	if s.Name != "known" || s.Rule != 3 || s.MaxRSS != 5 || !s.Agent || s.Cause != tracer.CauseRootExit {
 		t.Errorf("after: %+v", s)
 	}
-	if err := tr.SetTerms(s.ID, tracer.SessionSpec{}); !errors.Is(err, tracer.ErrBusy) {
-		t.Errorf("set when it was over: %v", err)
-	}
+	tracertest.ErrorIs(t, tr.SetTerms(s.ID, tracer.SessionSpec{}), tracer.ErrBusy, "set when it was over")
 }
 
 // A lookalike is released with all its children, and nothing is signalled.
@@ -59,9 +57,7 @@ func testDissolve(t *testing.T, o tracer.Options) {
 	if n, err := tr.Dissolve(s.ID); n != 0 || err != nil {
 		t.Errorf("dissolved twice: %d, %v", n, err)
 	}
-	if err := tr.Release(s.ID); err != nil {
-		t.Error(err)
-	}
+	tracertest.NoError(t, tr.Release(s.ID))
 	w.goOn()
 	later := parse(t, w.line())
 	if _, err := tr.Lookup(later); !errors.Is(err, tracer.ErrNotFound) {

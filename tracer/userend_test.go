@@ -44,9 +44,7 @@ func TestSentencesAtOnce(t *testing.T) {
 		return err != nil || closer != nil
 	})
 	tracertest.NoError(t, err)
-	if err := closer.Close(); err != nil {
-		t.Error(err)
-	}
+	tracertest.NoError(t, closer.Close())
 }
 
 // However many sentences run at once, no process gets SIGTERM twice: many programs take

@@ -268,9 +268,7 @@ func TestHistoryWithoutDisk(t *testing.T) {
 			stage.NoError(t, os.Mkdir(dir, 0o700))
 			stage.NoError(t, unix.Mount("lngtest", dir, "tmpfs", tt.flags, tt.data))
 			t.Cleanup(func() {
-				if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-					t.Error(err)
-				}
+				stage.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
 			})
 			stage.NoError(t, tt.spoil(dir))
 			i.Daemon()
@@ -341,9 +339,7 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 	stage.NoError(t, os.WriteFile(other, []byte("12345678-9abc-4def-8123-456789abcdef\n"), 0o644))
 	stage.NoError(t, unix.Mount(other, path, "", unix.MS_BIND, ""))
 	t.Cleanup(func() {
-		if err := unix.Unmount(path, 0); err != nil {
-			t.Error(err)
-		}
+		stage.NoError(t, unix.Unmount(path, 0))
 	})
 	i.Daemon()
 	i.Agrees("history", func() error { // it is read after the start

@@ -117,6 +117,14 @@ func NoError(t testing.TB, err error) {
 	}
 }
 
+// ErrorIs fails the test unless err is want; what is what was done.
+func ErrorIs(t testing.TB, err, want error, what string) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
 // FromEnv is a number that can be raised on a machine that only runs this test.
 func FromEnv(t testing.TB, name string, fallback int) int {
 	t.Helper()

@@ -211,9 +211,7 @@ func (g *meeting) open(when string, pid int, word string) {
 func (g *meeting) serve() { g.daemon = g.Daemon() }
 
 func (g *meeting) stop() {
-	if err := g.daemon.Process.Kill(); err != nil {
-		g.T.Error(err)
-	}
+	stage.NoError(g.T, g.daemon.Process.Kill())
 	g.daemon.Wait()
 }
 

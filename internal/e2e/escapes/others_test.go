@@ -74,9 +74,7 @@ var programs = []string{
 func TestOthers(t *testing.T) {
 	text := compared(t, tools)
 	if path := os.Getenv("LNGTEST_PAGE"); path != "" && !t.Failed() {
-		if err := page.Write(path, "others", text); err != nil {
-			t.Error(err)
-		}
+		stage.NoError(t, page.Write(path, "others", text))
 	}
 }
 

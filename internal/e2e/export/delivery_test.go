@@ -104,9 +104,7 @@ func smallDisk(t *testing.T, path, size string) string {
 	stage.NoError(t, os.Mkdir(path, 0o700))
 	stage.NoError(t, unix.Mount("lngtest", path, "tmpfs", 0, "size="+size))
 	t.Cleanup(func() {
-		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		stage.NoError(t, unix.Unmount(path, unix.MNT_DETACH))
 	})
 	return path
 }

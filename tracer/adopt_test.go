@@ -13,10 +13,9 @@ import (
 )
 
 // A running process with children: one is another session's owner, one is protected.
-func TestAdopt(t *testing.T) { everySide(t, testAdopt) }
+func TestAdopt(t *testing.T) { onEachSide(t, testAdopt) }
 
-func testAdopt(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testAdopt(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `sleep 60 & echo $!; sh -c 'sleep 61 & echo $!; wait' & echo $!; sleep 62 & echo $!; while read go; do sleep 63 & echo $!; done`)
 	w.goOn()
 	child, a, b, guarded := parse(t, w.line()), parse(t, w.line()), parse(t, w.line()), parse(t, w.line())
@@ -56,10 +55,9 @@ func testAdopt(t *testing.T, o tracer.Options) {
 // Fifty threads fork all the time while their process is adopted. None of their
 // children is missed: no process is left when the session has ended. 5 rounds, or
 // LNGTEST_ROUNDS.
-func TestAdoptWhileForking(t *testing.T) { everySide(t, testAdoptWhileForking) }
+func TestAdoptWhileForking(t *testing.T) { onEachSide(t, testAdoptWhileForking) }
 
-func testAdoptWhileForking(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testAdoptWhileForking(t *testing.T, tr *tracer.Tracer) {
 	rounds := 5
 	if testing.Short() {
 		rounds = 1
@@ -87,10 +85,9 @@ func testAdoptWhileForking(t *testing.T, o tracer.Options) {
 }
 
 // An outsider is entered on evidence, with its descendants.
-func TestEnter(t *testing.T) { everySide(t, testEnter) }
+func TestEnter(t *testing.T) { onEachSide(t, testEnter) }
 
-func testEnter(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testEnter(t *testing.T, tr *tracer.Tracer) {
 	w, stranger := start(t, "read go"), start(t, "sleep 60 & echo $!; wait")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	stranger.goOn()
@@ -120,10 +117,9 @@ func testEnter(t *testing.T, o tracer.Options) {
 
 // On better evidence the root of a session that outlives its root moves to another
 // session. What it forked follows, and it ends with that session.
-func TestRaise(t *testing.T) { everySide(t, testRaise) }
+func TestRaise(t *testing.T) { onEachSide(t, testRaise) }
 
-func testRaise(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testRaise(t *testing.T, tr *tracer.Tracer) {
 	w, stranger := start(t, "read go"), start(t, "sleep 60 & echo $!; wait")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	beside := create(t, tr, stranger, tracer.SessionSpec{Adopted: true, KeepOnRootExit: true, Source: tracer.SourceSocket, For: id, Weak: true})

@@ -48,10 +48,9 @@ func opened(t *testing.T, tr *tracer.Tracer, pid uint32) tracer.SessionInfo {
 var agentName = fmt.Sprintf("lngtest-%d", os.Getpid()) // at most 15 bytes
 
 // A program with an agent's name is a session from its exec on.
-func TestAgents(t *testing.T) { everySide(t, testAgents) }
+func TestAgents(t *testing.T) { onEachSide(t, testAgents) }
 
-func testAgents(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testAgents(t *testing.T, tr *tracer.Tracer) {
 	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{
 		{Comm: agentName, Rule: 7, Grace: time.Minute, MaxProcesses: 99, Idle: time.Hour},
 		{Comm: "lngtest-other"},
@@ -90,10 +89,9 @@ func testAgents(t *testing.T, o tracer.Options) {
 
 // An agent whose exec the hook missed is found afterwards, with its child. What ran under the
 // name before there was an agent, or was seen, is not touched.
-func TestMissedAgents(t *testing.T) { everySide(t, testMissedAgents) }
+func TestMissedAgents(t *testing.T) { onEachSide(t, testMissedAgents) }
 
-func testMissedAgents(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testMissedAgents(t *testing.T, tr *tracer.Tracer) {
 	agents := []tracer.Agent{{Comm: agentName, Nests: true, Rule: 7}}
 	up := func(script string) *workload {
 		w := agent(t, agentName, script+" & echo $!; wait")

@@ -12,10 +12,9 @@ import (
 
 // The counts by which the hooks recognise outsiders equal the entries: a count that is
 // too small hides a member, one that is too large never goes down.
-func TestClasses(t *testing.T) { everySide(t, testClasses) }
+func TestClasses(t *testing.T) { onEachSide(t, testClasses) }
 
-func testClasses(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testClasses(t *testing.T, tr *tracer.Tracer) {
 	w := program(t, "zombies", "9")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()

@@ -56,10 +56,9 @@ func testNewbornOfTheCondemned(t *testing.T, o tracer.Options) {
 }
 
 // It cannot exec another program either.
-func TestExecOfTheCondemned(t *testing.T) { everySide(t, testExecOfTheCondemned) }
+func TestExecOfTheCondemned(t *testing.T) { onEachSide(t, testExecOfTheCondemned) }
 
-func testExecOfTheCondemned(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testExecOfTheCondemned(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "exec /bin/echo ran")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	tracertest.NoError(t, tr.MarkCondemned(id))

@@ -18,10 +18,9 @@ import (
 
 // Each way to make a process: the process is attributed to its creator, and ended.
 // The levels are tried by internal/e2e/escapes.
-func TestWaysToEscape(t *testing.T) { everySide(t, testWaysToEscape) }
+func TestWaysToEscape(t *testing.T) { onEachSide(t, testWaysToEscape) }
 
-func testWaysToEscape(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testWaysToEscape(t *testing.T, tr *tracer.Tracer) {
 	for _, args := range [][]string{
 		{"cloneparent", "3"}, {"vforkexec"}, {"spawn"}, {"threadexec"}, {"threadfork"},
 		{"threadfork", "leaderless"}, {"zombieleader"}, {"daemonise"}, {"daemonise", "clear"},
@@ -62,10 +61,9 @@ func testWaysToEscape(t *testing.T, o tracer.Options) {
 }
 
 // A process made with clone(CLONE_PARENT) has its real creator, and another parent.
-func TestCreatorIsNotParent(t *testing.T) { everySide(t, testCreatorIsNotParent) }
+func TestCreatorIsNotParent(t *testing.T) { onEachSide(t, testCreatorIsNotParent) }
 
-func testCreatorIsNotParent(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testCreatorIsNotParent(t *testing.T, tr *tracer.Tracer) {
 	w := program(t, "cloneparent", "1")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -81,10 +79,9 @@ func testCreatorIsNotParent(t *testing.T, o tracer.Options) {
 	endAll(t, tr, id, w)
 }
 
-func TestMaxProcesses(t *testing.T) { everySide(t, testMaxProcesses) }
+func TestMaxProcesses(t *testing.T) { onEachSide(t, testMaxProcesses) }
 
-func testMaxProcesses(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testMaxProcesses(t *testing.T, tr *tracer.Tracer) {
 	w := program(t, "bomb", "500")
 	id := create(t, tr, w, tracer.SessionSpec{MaxProcesses: 20})
 	w.goOn()
@@ -100,10 +97,11 @@ func testMaxProcesses(t *testing.T, o tracer.Options) {
 
 // Children that were waited for do not count, although the kernel reports them late;
 // zombies that are not waited for do.
-func TestMaxProcessesCountsZombiesOnly(t *testing.T) { everySide(t, testMaxProcessesCountsZombiesOnly) }
+func TestMaxProcessesCountsZombiesOnly(t *testing.T) {
+	onEachSide(t, testMaxProcessesCountsZombiesOnly)
+}
 
-func testMaxProcessesCountsZombiesOnly(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testMaxProcessesCountsZombiesOnly(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done; echo done; read go`)
 	id := create(t, tr, w, tracer.SessionSpec{MaxProcesses: 5})
 	w.goOn()
@@ -129,10 +127,9 @@ func testMaxProcessesCountsZombiesOnly(t *testing.T, o tracer.Options) {
 }
 
 // The lifetime ends a session at the first event after it, without any request.
-func TestMaxLifetime(t *testing.T) { everySide(t, testMaxLifetime) }
+func TestMaxLifetime(t *testing.T) { onEachSide(t, testMaxLifetime) }
 
-func testMaxLifetime(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testMaxLifetime(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "sleep 60 & echo; wait")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -151,10 +148,9 @@ func testMaxLifetime(t *testing.T, o tracer.Options) {
 	settledBy(t, tr, id, tracer.CauseMaxLifetime)
 }
 
-func TestNested(t *testing.T) { everySide(t, testNested) }
+func TestNested(t *testing.T) { onEachSide(t, testNested) }
 
-func testNested(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testNested(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `exec 3<&0; sh -c 'echo $$; read go <&3; sleep 60 & echo; wait' & wait`)
 	outer := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -181,10 +177,9 @@ func testNested(t *testing.T, o tracer.Options) {
 }
 
 // Ending the outer session ends what is nested in it.
-func TestNestedEndsWithAncestor(t *testing.T) { everySide(t, testNestedEndsWithAncestor) }
+func TestNestedEndsWithAncestor(t *testing.T) { onEachSide(t, testNestedEndsWithAncestor) }
 
-func testNestedEndsWithAncestor(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testNestedEndsWithAncestor(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `sh -c 'echo $$; sleep 60 & wait' & wait`)
 	outer := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -197,10 +192,9 @@ func testNestedEndsWithAncestor(t *testing.T, o tracer.Options) {
 	settled(t, tr, outer)
 }
 
-func TestProtected(t *testing.T) { everySide(t, testProtected) }
+func TestProtected(t *testing.T) { onEachSide(t, testProtected) }
 
-func testProtected(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testProtected(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "read never")
 	tracertest.NoError(t, tr.Protect(w.pid()))
 	if _, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: w.pid()}}); !errors.Is(err, tracer.ErrProtected) {
@@ -219,10 +213,9 @@ func testProtected(t *testing.T, o tracer.Options) {
 	settled(t, tr, id)
 }
 
-func TestCreateRefuses(t *testing.T) { everySide(t, testCreateRefuses) }
+func TestCreateRefuses(t *testing.T) { onEachSide(t, testCreateRefuses) }
 
-func testCreateRefuses(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testCreateRefuses(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "read never")
 	self, err := tr.Identify(w.pid())
 	tracertest.NoError(t, err)
@@ -269,10 +262,9 @@ func thread(t *testing.T) uint32 {
 }
 
 // A process that was born before its parent became a member is not a member: no birth was missed.
-func TestReconcileLeavesOlderChildren(t *testing.T) { everySide(t, testReconcileLeavesOlderChildren) }
+func TestReconcileLeavesOlderChildren(t *testing.T) { onEachSide(t, testReconcileLeavesOlderChildren) }
 
-func testReconcileLeavesOlderChildren(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testReconcileLeavesOlderChildren(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "sleep 60 & echo $!; wait")
 	w.goOn()
 	older := parse(t, w.line())

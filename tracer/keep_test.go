@@ -13,10 +13,9 @@ import (
 
 // A process that is handed over outlives its session, with its descendants and what
 // they fork, and ends when its time is over.
-func TestKeep(t *testing.T) { everySide(t, testKeep) }
+func TestKeep(t *testing.T) { onEachSide(t, testKeep) }
 
-func testKeep(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testKeep(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `sh -c 'sleep 60 & echo $!; wait' & echo $!; sleep 62 & echo $!; wait`)
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -64,10 +63,9 @@ func testKeep(t *testing.T, o tracer.Options) {
 	settled(t, tr, k)
 }
 
-func TestKeepExpires(t *testing.T) { everySide(t, testKeepExpires) }
+func TestKeepExpires(t *testing.T) { onEachSide(t, testKeepExpires) }
 
-func testKeepExpires(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testKeepExpires(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "sleep 60 & echo $!; wait")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()

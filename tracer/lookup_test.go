@@ -12,10 +12,9 @@ import (
 )
 
 // Identify agrees with the kernel's own walk, for live processes and zombies.
-func TestIdentify(t *testing.T) { everySide(t, testIdentify) }
+func TestIdentify(t *testing.T) { onEachSide(t, testIdentify) }
 
-func testIdentify(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testIdentify(t *testing.T, tr *tracer.Tracer) {
 	zombie := start(t, "exit 0")
 	zombie.goOn()
 	until(t, "a zombie", func() bool {
@@ -45,10 +44,9 @@ func testIdentify(t *testing.T, o tracer.Options) {
 
 // The dead of a session are members until they are reaped, and belong to no session
 // once its record is gone.
-func TestSnapshotHasZombies(t *testing.T) { everySide(t, testSnapshotHasZombies) }
+func TestSnapshotHasZombies(t *testing.T) { onEachSide(t, testSnapshotHasZombies) }
 
-func testSnapshotHasZombies(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testSnapshotHasZombies(t *testing.T, tr *tracer.Tracer) {
 	w := program(t, "zombies", "5")
 	id := create(t, tr, w, tracer.SessionSpec{KeepOnRootExit: true})
 	w.goOn()

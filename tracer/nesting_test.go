@@ -47,10 +47,9 @@ func inSession(t *testing.T, tr *tracer.Tracer, pid uint32, id tracer.SessionID)
 
 // A lookalike inside a lookalike inside a session: both are released, the outer one
 // first. What they ran stays in the session around them, and ends with it.
-func TestDissolveWithNested(t *testing.T) { everySide(t, testDissolveWithNested) }
+func TestDissolveWithNested(t *testing.T) { onEachSide(t, testDissolveWithNested) }
 
-func testDissolveWithNested(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testDissolveWithNested(t *testing.T, tr *tracer.Tracer) {
 	nestingAgents(t, tr)
 	inner := shellNamed(t, agentName)
 	w := start(t, inner+` -c '`+inner+` -c "sleep 60 & echo \$\$; wait" & echo $$; wait' & wait`)
@@ -96,10 +95,9 @@ func testDissolveWithNested(t *testing.T, o tracer.Options) {
 
 // What is nested in a dissolved session lives on: no member is condemned with it, and it
 // still ends by its own terms.
-func TestDissolveCondemnsNobody(t *testing.T) { everySide(t, testDissolveCondemnsNobody) }
+func TestDissolveCondemnsNobody(t *testing.T) { onEachSide(t, testDissolveCondemnsNobody) }
 
-func testDissolveCondemnsNobody(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testDissolveCondemnsNobody(t *testing.T, tr *tracer.Tracer) {
 	nestingAgents(t, tr)
 	w := agent(t, agentName, "while read go; do sleep 60 & echo $!; done")
 	w.goOn()
@@ -143,10 +141,9 @@ func testDissolveCondemnsNobody(t *testing.T, o tracer.Options) {
 
 // The zombies of a nested session count in the session around it until their parent waits,
 // and no longer, although the nested session's record is gone by then.
-func TestReleaseHandsOverDead(t *testing.T) { everySide(t, testReleaseHandsOverDead) }
+func TestReleaseHandsOverDead(t *testing.T) { onEachSide(t, testReleaseHandsOverDead) }
 
-func testReleaseHandsOverDead(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testReleaseHandsOverDead(t *testing.T, tr *tracer.Tracer) {
 	w := program(t, "forks", "2")
 	outermost := create(t, tr, w, tracer.SessionSpec{Name: "outermost"})
 	w.goOn()
@@ -181,10 +178,9 @@ func testReleaseHandsOverDead(t *testing.T, o tracer.Options) {
 
 // A process that was released becomes an agent itself, and is found by its exec, or when
 // its parent is adopted.
-func TestFoundAfterDissolve(t *testing.T) { everySide(t, testFoundAfterDissolve) }
+func TestFoundAfterDissolve(t *testing.T) { onEachSide(t, testFoundAfterDissolve) }
 
-func testFoundAfterDissolve(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testFoundAfterDissolve(t *testing.T, tr *tracer.Tracer) {
 	nestingAgents(t, tr)
 	path := shellNamed(t, agentName)
 	for _, inside := range []bool{false, true} {
@@ -226,10 +222,9 @@ func testFoundAfterDissolve(t *testing.T, o tracer.Options) {
 
 // Members of a session without a record are found, counted, and moved to their creator's
 // session, or to none.
-func TestRepairMembersOfNobody(t *testing.T) { everySide(t, testRepairMembersOfNobody) }
+func TestRepairMembersOfNobody(t *testing.T) { onEachSide(t, testRepairMembersOfNobody) }
 
-func testRepairMembersOfNobody(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testRepairMembersOfNobody(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "sleep 60 & echo $!; wait")
 	around := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -254,10 +249,9 @@ func testRepairMembersOfNobody(t *testing.T, o tracer.Options) {
 }
 
 // A member whose entry was removed from the map is missing in every count: the session reports that.
-func TestDrifted(t *testing.T) { everySide(t, testDrifted) }
+func TestDrifted(t *testing.T) { onEachSide(t, testDrifted) }
 
-func testDrifted(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testDrifted(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "sleep 60 & echo $!; read go")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()

@@ -12,10 +12,9 @@ import (
 )
 
 // A session that is over takes no process, and nobody is killed for having been offered.
-func TestOverTakesNone(t *testing.T) { everySide(t, testOverTakesNone) }
+func TestOverTakesNone(t *testing.T) { onEachSide(t, testOverTakesNone) }
 
-func testOverTakesNone(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testOverTakesNone(t *testing.T, tr *tracer.Tracer) {
 	w, outsider, other := start(t, "exit"), start(t, "/bin/true; exit"), start(t, "sleep 60 & echo $!; wait")
 	id := create(t, tr, w, tracer.SessionSpec{KeepOnRootExit: true})
 	from := create(t, tr, other, tracer.SessionSpec{})
@@ -97,10 +96,9 @@ func lives(t *testing.T, tr *tracer.Tracer, w *workload) {
 }
 
 // A verb that names an earlier process with the PID leaves the entry of the present one.
-func TestEarlierProcessNamed(t *testing.T) { everySide(t, testEarlierProcessNamed) }
+func TestEarlierProcessNamed(t *testing.T) { onEachSide(t, testEarlierProcessNamed) }
 
-func testEarlierProcessNamed(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testEarlierProcessNamed(t *testing.T, tr *tracer.Tracer) {
 	w, other := start(t, "sleep 60 & echo $!; wait"), start(t, "read never")
 	id, to := create(t, tr, w, tracer.SessionSpec{}), create(t, tr, other, tracer.SessionSpec{})
 	w.goOn()

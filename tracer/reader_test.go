@@ -100,10 +100,9 @@ func flushed(t *testing.T, tr *tracer.Tracer) (all []tracer.Event) {
 }
 
 // What happened before a flush is reported before [ErrFlushed].
-func TestFlush(t *testing.T) { everySide(t, testFlush) }
+func TestFlush(t *testing.T) { onEachSide(t, testFlush) }
 
-func testFlush(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testFlush(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `for n in 1 2 3; do sleep 60 & done; echo; read go; for n in 1 2 3; do sleep 60 & done; echo; read go`)
 	id := create(t, tr, w, tracer.SessionSpec{})
 	births := 0
@@ -145,10 +144,9 @@ func TestCloseWhileReading(t *testing.T) {
 }
 
 // Many events in order, none lost, with the default ring.
-func TestReadKeepsUp(t *testing.T) { everySide(t, testReadKeepsUp) }
+func TestReadKeepsUp(t *testing.T) { onEachSide(t, testReadKeepsUp) }
 
-func testReadKeepsUp(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testReadKeepsUp(t *testing.T, tr *tracer.Tracer) {
 	events := collect(t, tr)
 	w := program(t, "vforkstorm", "20000", "1", "4")
 	id := create(t, tr, w, tracer.SessionSpec{})

@@ -75,10 +75,9 @@ func members(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) []tracer.Proc
 	return all
 }
 
-func TestSessionLife(t *testing.T) { everySide(t, testSessionLife) }
+func TestSessionLife(t *testing.T) { onEachSide(t, testSessionLife) }
 
-func testSessionLife(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testSessionLife(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `(sleep 60 & echo $!); read go; wait`)
 	id := create(t, tr, w, tracer.SessionSpec{Name: "life", UID: 7, Grace: 3 * time.Second})
 
@@ -122,10 +121,9 @@ func testSessionLife(t *testing.T, o tracer.Options) {
 	}
 }
 
-func TestEvents(t *testing.T) { everySide(t, testEvents) }
+func TestEvents(t *testing.T) { onEachSide(t, testEvents) }
 
-func testEvents(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testEvents(t *testing.T, tr *tracer.Tracer) {
 	events := collect(t, tr)
 	w := start(t, `/bin/true one "two three"; exit 7`)
 	id := create(t, tr, w, tracer.SessionSpec{})
@@ -168,10 +166,9 @@ func testEvents(t *testing.T, o tracer.Options) {
 }
 
 // The root's own exit ends the session inside the kernel, without a request.
-func TestRootExitEndsMembers(t *testing.T) { everySide(t, testRootExitEndsMembers) }
+func TestRootExitEndsMembers(t *testing.T) { onEachSide(t, testRootExitEndsMembers) }
 
-func testRootExitEndsMembers(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testRootExitEndsMembers(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `setsid sleep 60 & setsid sleep 61 & echo; exit 3`)
 	id := create(t, tr, w, tracer.SessionSpec{Grace: 0})
 	w.goOn()
@@ -179,10 +176,9 @@ func testRootExitEndsMembers(t *testing.T, o tracer.Options) {
 	settledBy(t, tr, id, tracer.CauseRootExit)
 }
 
-func TestOwnerExitEndsMembers(t *testing.T) { everySide(t, testOwnerExitEndsMembers) }
+func TestOwnerExitEndsMembers(t *testing.T) { onEachSide(t, testOwnerExitEndsMembers) }
 
-func testOwnerExitEndsMembers(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testOwnerExitEndsMembers(t *testing.T, tr *tracer.Tracer) {
 	owner := start(t, "read never")
 	w := start(t, `sleep 60 & echo; wait`)
 	id := create(t, tr, w, tracer.SessionSpec{Owner: tracer.Identity{PID: owner.pid()}})
@@ -198,10 +194,9 @@ func testOwnerExitEndsMembers(t *testing.T, o tracer.Options) {
 }
 
 // SIGTERM comes at once, SIGKILL at the first event after the deadline.
-func TestGrace(t *testing.T) { everySide(t, testGrace) }
+func TestGrace(t *testing.T) { onEachSide(t, testGrace) }
 
-func testGrace(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testGrace(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `trap "echo term" TERM; echo; while :; do read x <&- ; sleep 0.05; done`)
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -218,10 +213,9 @@ func testGrace(t *testing.T, o tracer.Options) {
 
 // A process that a member starts on SIGTERM, to clean up, does not get SIGTERM itself:
 // it has the rest of the grace.
-func TestLastHelperGetsTheGrace(t *testing.T) { everySide(t, testLastHelperGetsTheGrace) }
+func TestLastHelperGetsTheGrace(t *testing.T) { onEachSide(t, testLastHelperGetsTheGrace) }
 
-func testLastHelperGetsTheGrace(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testLastHelperGetsTheGrace(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "exec 3<>"+fifo(t)+"; helper() { (read never <&3) & echo $!; }; trap helper TERM; echo; while :; do read never <&3; done")
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -241,10 +235,9 @@ func testLastHelperGetsTheGrace(t *testing.T, o tracer.Options) {
 }
 
 // A repeated end can only shorten the deadline.
-func TestGraceIsOnlyShortened(t *testing.T) { everySide(t, testGraceIsOnlyShortened) }
+func TestGraceIsOnlyShortened(t *testing.T) { onEachSide(t, testGraceIsOnlyShortened) }
 
-func testGraceIsOnlyShortened(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testGraceIsOnlyShortened(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `trap "" TERM; echo; read never`)
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()
@@ -270,10 +263,9 @@ func testGraceIsOnlyShortened(t *testing.T, o tracer.Options) {
 }
 
 // The record of a session is kept until it is proven empty.
-func TestReleaseRefuses(t *testing.T) { everySide(t, testReleaseRefuses) }
+func TestReleaseRefuses(t *testing.T) { onEachSide(t, testReleaseRefuses) }
 
-func testReleaseRefuses(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testReleaseRefuses(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `trap "" TERM; echo; read never`)
 	id := create(t, tr, w, tracer.SessionSpec{})
 	w.goOn()

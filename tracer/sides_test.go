@@ -18,3 +18,8 @@ func everySide(t *testing.T, test func(*testing.T, tracer.Options)) {
 	}
 	t.Run("baseline", func(t *testing.T) { test(t, tracer.Options{Baseline: true}) })
 }
+
+// onEachSide is everySide for a test that has no other options.
+func onEachSide(t *testing.T, test func(*testing.T, *tracer.Tracer)) {
+	everySide(t, func(t *testing.T, o tracer.Options) { test(t, tracertest.New(t, o)) })
+}

@@ -40,10 +40,9 @@ func TestFreeSlots(t *testing.T) {
 
 // The last slots are root's: an exec of another user's agent takes none of them. What is
 // taken is counted as sessions come and go.
-func TestSlotsForRoot(t *testing.T) { everySide(t, testSlotsForRoot) }
+func TestSlotsForRoot(t *testing.T) { onEachSide(t, testSlotsForRoot) }
 
-func testSlotsForRoot(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testSlotsForRoot(t *testing.T, tr *tracer.Tracer) {
 	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
 	shell := shellNamed(t, agentName)
 	tracertest.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(shell)), 0o755))

@@ -12,10 +12,9 @@ import (
 )
 
 // The terms of an agent's session are decided once it is known which program it is.
-func TestSetTerms(t *testing.T) { everySide(t, testSetTerms) }
+func TestSetTerms(t *testing.T) { onEachSide(t, testSetTerms) }
 
-func testSetTerms(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testSetTerms(t *testing.T, tr *tracer.Tracer) {
 	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, KeepOnRootExit: true}}))
 	w := agent(t, agentName, "sleep 60 & echo $!; read go; exit")
 	w.goOn()
@@ -37,10 +36,9 @@ func testSetTerms(t *testing.T, o tracer.Options) {
 }
 
 // A lookalike is released with all its children, and nothing is signalled.
-func TestDissolve(t *testing.T) { everySide(t, testDissolve) }
+func TestDissolve(t *testing.T) { onEachSide(t, testDissolve) }
 
-func testDissolve(t *testing.T, o tracer.Options) {
-	tr := tracertest.New(t, o)
+func testDissolve(t *testing.T, tr *tracer.Tracer) {
 	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
 	w := agent(t, agentName, "sleep 60 & echo $!; read go; sleep 61 & echo $!; wait")
 	w.goOn()

@@ -71,7 +71,6 @@ var mayImport = map[string]string{
 	"lineage":                    "lineage/memory",
 	"internal/bench":             "api internal/page tracer",
 	"internal/e2e/stage":         "api tracer/tracertest",
-	"internal/openapi":           "api",
 	"internal/vm/boot":           "internal/vm/guest",
 	"internal/vm/init":           "internal/vm/guest",
 	"internal/vm/matrix":         "api internal/page internal/vm/boot internal/vm/guest",

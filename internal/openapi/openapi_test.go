@@ -18,7 +18,7 @@ const file = "../../docs/openapi.json"
 // TestDocument: docs/openapi.json matches the types of package api, every field has a
 // description, and it is valid OpenAPI.
 func TestDocument(t *testing.T) {
-	text, err := Document("../../api")
+	text, err := document("../../api")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func newTop(t *testing.T, before func(*stage.Instance), args ...string) *watcher
 	}
 	w.run = i.Start([]string{"run", "-q", "--name", "shop", "--", "sh", "shop"}, nil)
 	w.m.Ready()
-	w.Terminal = i.Terminal(80, 24, append([]string{"top"}, args...)...)
+	w.Terminal = i.TerminalOf(80, 24, append([]string{stage.Lineage, "top"}, args...)...)
 	w.See("the shop", hasAll("./web", "./db", "./job 301", "./job 302"))
 	return w
 }

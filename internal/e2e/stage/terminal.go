@@ -24,14 +24,7 @@ const wrapper = `stty -a >before; echo lngtest-before
 sh -c 'echo $$ >pid; exec "$@"' sh "$@"
 code=$?; stty -a >after; echo "lngtest-after $code"; exec sleep 300`
 
-// Terminal runs lineage with args on a terminal of that size, which is closed at the
-// test's end.
-func (i *Instance) Terminal(width, height int, args ...string) *Terminal {
-	i.T.Helper()
-	return i.TerminalOf(width, height, append([]string{Lineage}, args...)...)
-}
-
-// TerminalOf runs any command on a terminal.
+// TerminalOf runs a command on a terminal of that size, which is closed at the test's end.
 func (i *Instance) TerminalOf(width, height int, command ...string) *Terminal {
 	i.T.Helper()
 	t := &Terminal{Instance: i}

@@ -15,8 +15,7 @@ import (
 func TestClasses(t *testing.T) { onEachSide(t, testClasses) }
 
 func testClasses(t *testing.T, tr *tracer.Tracer) {
-	w := program(t, "zombies", "9")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := programIn(t, tr, "zombies", "9")
 	w.goOn()
 	w.until("ready")
 	agree := func(what string, fewest int) {

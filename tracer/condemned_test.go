@@ -27,8 +27,7 @@ func testNewbornOfTheCondemned(t *testing.T, o tracer.Options) {
 	if r := tr.Features().Refuses; r != tracer.RefuserNone {
 		t.Skipf("%v refuses the fork", r)
 	}
-	w := start(t, "(echo ran; read never); echo child $?; read never")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, "(echo ran; read never); echo child $?; read never")
 	tracertest.NoError(t, tr.MarkCondemned(id))
 	w.goOn()
 	if tr.Features().Level < 3 {
@@ -59,8 +58,7 @@ func testNewbornOfTheCondemned(t *testing.T, o tracer.Options) {
 func TestExecOfTheCondemned(t *testing.T) { onEachSide(t, testExecOfTheCondemned) }
 
 func testExecOfTheCondemned(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, "exec /bin/echo ran")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, "exec /bin/echo ran")
 	tracertest.NoError(t, tr.MarkCondemned(id))
 	w.goOn()
 	if out := w.rest(); len(out) > 0 {
@@ -111,8 +109,7 @@ func TestEachHookMakesThePass(t *testing.T) {
 			defer tracer.SentenceOnlyIn(c.hook)()
 			tr := tracertest.New(t, tracer.Options{})
 			tracertest.NeedsLevel(t, c.level, tr.Features().Level)
-			w := start(t, "setsid sleep 60 & exit")
-			id := create(t, tr, w, tracer.SessionSpec{})
+			w, id := startIn(t, tr, "setsid sleep 60 & exit")
 			w.goOn()
 			until(t, "the members are killed", func() bool {
 				if c.hook != "exit_sentence" {

@@ -39,8 +39,7 @@ func testCoreDump(t *testing.T, o tracer.Options) {
 	for _, ends := range []string{"asked for", "root exits"} {
 		t.Run(ends, func(t *testing.T) {
 			dir := t.TempDir()
-			w := program(t, "coredump", dir)
-			id := create(t, tr, w, tracer.SessionSpec{})
+			w, id := programIn(t, tr, "coredump", dir)
 			w.goOn()
 			member := strings.Fields(w.until("member"))[1]
 			pid, err := strconv.Atoi(member)

@@ -27,8 +27,7 @@ func testWaysToEscape(t *testing.T, tr *tracer.Tracer) {
 		{"ignoreterm"}, {"stopped"}, {"bomb", "200"}, {"hop", "2", lifetime, "1000"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			w := program(t, args...)
-			id := create(t, tr, w, tracer.SessionSpec{})
+			w, id := programIn(t, tr, args...)
 			w.goOn()
 			if args[0] == "threadexec" { // the thread that could print "ready" is gone
 				w.until("member")
@@ -64,8 +63,7 @@ func testWaysToEscape(t *testing.T, tr *tracer.Tracer) {
 func TestCreatorIsNotParent(t *testing.T) { onEachSide(t, testCreatorIsNotParent) }
 
 func testCreatorIsNotParent(t *testing.T, tr *tracer.Tracer) {
-	w := program(t, "cloneparent", "1")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := programIn(t, tr, "cloneparent", "1")
 	w.goOn()
 	w.until("ready")
 	for _, p := range members(t, tr, id) {
@@ -130,8 +128,7 @@ func testMaxProcessesCountsZombiesOnly(t *testing.T, tr *tracer.Tracer) {
 func TestMaxLifetime(t *testing.T) { onEachSide(t, testMaxLifetime) }
 
 func testMaxLifetime(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, "sleep 60 & echo; wait")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, "sleep 60 & echo; wait")
 	w.goOn()
 	w.line()
 	tracertest.NoError(t, tr.SetTerms(id, tracer.SessionSpec{MaxLifetime: 100 * time.Millisecond}))
@@ -151,8 +148,7 @@ func testMaxLifetime(t *testing.T, tr *tracer.Tracer) {
 func TestNested(t *testing.T) { onEachSide(t, testNested) }
 
 func testNested(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, `exec 3<&0; sh -c 'echo $$; read go <&3; sleep 60 & echo; wait' & wait`)
-	outer := create(t, tr, w, tracer.SessionSpec{})
+	w, outer := startIn(t, tr, `exec 3<&0; sh -c 'echo $$; read go <&3; sleep 60 & echo; wait' & wait`)
 	w.goOn()
 	pid := parse(t, w.line())
 	inner, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: pid}})
@@ -180,8 +176,7 @@ func testNested(t *testing.T, tr *tracer.Tracer) {
 func TestNestedEndsWithAncestor(t *testing.T) { onEachSide(t, testNestedEndsWithAncestor) }
 
 func testNestedEndsWithAncestor(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, `sh -c 'echo $$; sleep 60 & wait' & wait`)
-	outer := create(t, tr, w, tracer.SessionSpec{})
+	w, outer := startIn(t, tr, `sh -c 'echo $$; sleep 60 & wait' & wait`)
 	w.goOn()
 	inner, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: parse(t, w.line())}})
 	tracertest.NoError(t, err)
@@ -205,8 +200,7 @@ func testProtected(t *testing.T, tr *tracer.Tracer) {
 	tr.End(again, tracer.CauseEnd, 0)
 	w.wait()
 	settled(t, tr, again)
-	m := start(t, "read never")
-	id := create(t, tr, m, tracer.SessionSpec{})
+	m, id := startIn(t, tr, "read never")
 	tracertest.ErrorIs(t, tr.Protect(m.pid()), tracer.ErrProtected, "a member was protected")
 	tr.End(id, tracer.CauseEnd, 0)
 	m.wait()
@@ -217,8 +211,7 @@ func TestCreateRefuses(t *testing.T) { onEachSide(t, testCreateRefuses) }
 
 func testCreateRefuses(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "read never")
-	self, err := tr.Identify(w.pid())
-	tracertest.NoError(t, err)
+	self := identify(t, tr, w.pid())
 	gone := start(t, "true")
 	gone.cmd.Process.Kill()
 	gone.wait()
@@ -289,10 +282,8 @@ func testReconcileLeavesOlderChildren(t *testing.T, tr *tracer.Tracer) {
 // is alive after all, it stays entered.
 func TestBuryLeavesTheLiving(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{Baseline: true})
-	w := start(t, "read never")
-	id := create(t, tr, w, tracer.SessionSpec{})
-	root, err := tr.Identify(w.pid())
-	tracertest.NoError(t, err)
+	w, id := startIn(t, tr, "read never")
+	root := identify(t, tr, w.pid())
 	if removed, err := tr.Bury(root); err != nil || removed {
 		t.Errorf("removed %v: %v", removed, err)
 	}
@@ -308,8 +299,7 @@ func TestReconcile(t *testing.T) { everySide(t, testReconcile) }
 func testReconcile(t *testing.T, o tracer.Options) {
 	o.Dir = tracertest.Dir(t)
 	tr := tracertest.New(t, o)
-	w := start(t, "sleep 60 & echo $!; while read go; do sleep 61 & echo $!; done")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, "sleep 60 & echo $!; while read go; do sleep 61 & echo $!; done")
 	w.goOn()
 	w.line()
 	stranger := start(t, "sleep 62 & echo $!; wait")

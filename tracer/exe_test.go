@@ -31,8 +31,7 @@ func copied(t *testing.T, from string) string {
 // runs is what the kernel says of a process and the file at path.
 func runs(t *testing.T, tr *tracer.Tracer, pid uint32, path string) tracer.Running {
 	t.Helper()
-	id, err := tr.Identify(pid)
-	tracertest.NoError(t, err)
+	id := identify(t, tr, pid)
 	r, err := tr.Runs(id, path)
 	tracertest.NoError(t, err)
 	if now, err := tr.Runs(tracer.Identity{PID: pid}, path); err != nil || now != r {
@@ -59,8 +58,7 @@ func TestRunsIsNotTheLink(t *testing.T) {
 		} {
 			t.Run(test.how, func(t *testing.T) {
 				tr := tracertest.New(t, o)
-				w := start(t, "exec "+program+" "+test.how+" "+trusted)
-				id := create(t, tr, w, tracer.SessionSpec{})
+				w, id := startIn(t, tr, "exec "+program+" "+test.how+" "+trusted)
 				w.goOn()
 				pid := parse(t, strings.Fields(w.until("member"))[1])
 				if link, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || link != trusted {
@@ -121,8 +119,7 @@ func TestRuns(t *testing.T) {
 		outsider.goOn()
 		check("an outsider", parse(t, outsider.line()), trusted, true)
 		id := create(t, tr, start(t, "read x"), tracer.SessionSpec{})
-		adopted, err := tr.Identify(outsider.pid())
-		tracertest.NoError(t, err)
+		adopted := identify(t, tr, outsider.pid())
 		tracertest.NoError(t, tr.Enter(id, adopted, tracer.Identity{}, tracer.SourceEnv))
 		check("an adopted process", outsider.pid(), trusted, true)
 

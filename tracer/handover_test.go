@@ -26,8 +26,7 @@ func TestHandover(t *testing.T) {
 				t.Skipf("level %d: %v", tr.Features().Level, tr.Features().Missing)
 			}
 			events := collect(t, tr)
-			w := start(t, `for i in 0 1 2 3 4 5 6 7 8 9; do sleep 60 & done; echo; read go; exit 0`)
-			id := create(t, tr, w, tracer.SessionSpec{})
+			w, id := startIn(t, tr, `for i in 0 1 2 3 4 5 6 7 8 9; do sleep 60 & done; echo; read go; exit 0`)
 			w.goOn()
 			w.line()
 			w.goOn()

@@ -75,8 +75,7 @@ func TestMemberships(t *testing.T) {
 		tracertest.NoError(t, tracer.Unload(dir))
 	})
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	w := start(t, "read never")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, "read never")
 	self := identify(t, tr, w.pid())
 	other := filepath.Join(filepath.Dir(dir), "lineage-asks") // need not exist
 	in := func(p tracer.Identity) bool {
@@ -103,8 +102,7 @@ func TestMemberships(t *testing.T) {
 // At level 2 a stopped member acts on SIGTERM, too.
 func TestGraceOfTheStopped(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{Level: 2})
-	w := start(t, `trap "echo term; exit" TERM; echo up; kill -STOP $$; read never`)
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, `trap "echo term; exit" TERM; echo up; kill -STOP $$; read never`)
 	w.goOn()
 	w.until("up")
 	until(t, "it is stopped", func() bool {

@@ -16,8 +16,7 @@ import (
 func TestKeep(t *testing.T) { onEachSide(t, testKeep) }
 
 func testKeep(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, `sh -c 'sleep 60 & echo $!; wait' & echo $!; sleep 62 & echo $!; wait`)
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, `sh -c 'sleep 60 & echo $!; wait' & echo $!; sleep 62 & echo $!; wait`)
 	w.goOn()
 	for range 3 {
 		w.line()
@@ -66,11 +65,9 @@ func testKeep(t *testing.T, tr *tracer.Tracer) {
 func TestKeepExpires(t *testing.T) { onEachSide(t, testKeepExpires) }
 
 func testKeepExpires(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, "sleep 60 & echo $!; wait")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, "sleep 60 & echo $!; wait")
 	w.goOn()
-	child, err := tr.Identify(parse(t, w.line()))
-	tracertest.NoError(t, err)
+	child := identify(t, tr, parse(t, w.line()))
 	k, err := tr.Create(tracer.SessionSpec{Root: child, KeptFrom: id, MaxLifetime: 50 * time.Millisecond})
 	tracertest.NoError(t, err)
 	var s tracer.SessionInfo

@@ -26,8 +26,7 @@ func testIdentify(t *testing.T, tr *tracer.Tracer) {
 		return false
 	})
 	for _, pid := range []uint32{uint32(os.Getpid()), zombie.pid()} {
-		got, err := tr.Identify(pid)
-		tracertest.NoError(t, err)
+		got := identify(t, tr, pid)
 		for _, p := range members(t, tr, 0) {
 			if p.PID == pid && p.Identity != got {
 				t.Errorf("%v is %v in the walk", got, p.Identity)

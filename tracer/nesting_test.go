@@ -225,14 +225,12 @@ func testFoundAfterDissolve(t *testing.T, tr *tracer.Tracer) {
 func TestRepairMembersOfNobody(t *testing.T) { onEachSide(t, testRepairMembersOfNobody) }
 
 func testRepairMembersOfNobody(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, "sleep 60 & echo $!; wait")
-	around := create(t, tr, w, tracer.SessionSpec{})
+	w, around := startIn(t, tr, "sleep 60 & echo $!; wait")
 	w.goOn()
 	child := parse(t, w.line())
 	nested, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: child}})
 	tracertest.NoError(t, err)
-	alone := start(t, "sleep 60")
-	other := create(t, tr, alone, tracer.SessionSpec{})
+	alone, other := startIn(t, tr, "sleep 60")
 	for _, id := range []tracer.SessionID{nested, other} {
 		tracertest.NoError(t, tr.LoseRecord(id))
 	}
@@ -252,8 +250,7 @@ func testRepairMembersOfNobody(t *testing.T, tr *tracer.Tracer) {
 func TestDrifted(t *testing.T) { onEachSide(t, testDrifted) }
 
 func testDrifted(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, "sleep 60 & echo $!; read go")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, "sleep 60 & echo $!; read go")
 	w.goOn()
 	lost := parse(t, w.line())
 	t.Cleanup(func() { unix.Kill(int(lost), unix.SIGKILL) })
@@ -274,8 +271,7 @@ func TestSettleWhileADeathIsCounted(t *testing.T) {
 		t.Skip("below 6.7 the entry stays whole until its death is counted")
 	}
 	tr := tracertest.New(t, tracer.Options{})
-	w := start(t, "read go")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, "read go")
 	giveBack, err := tr.SeizeEntry(w.pid())
 	if err != nil {
 		t.Fatal(err)

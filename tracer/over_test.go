@@ -115,7 +115,7 @@ func testEarlierProcessNamed(t *testing.T, tr *tracer.Tracer) {
 	w.gone()
 }
 
-func identify(t *testing.T, tr *tracer.Tracer, pid uint32) tracer.Identity {
+func identify(t testing.TB, tr *tracer.Tracer, pid uint32) tracer.Identity {
 	t.Helper()
 	id, err := tr.Identify(pid)
 	tracertest.NoError(t, err)

@@ -103,8 +103,7 @@ func flushed(t *testing.T, tr *tracer.Tracer) (all []tracer.Event) {
 func TestFlush(t *testing.T) { onEachSide(t, testFlush) }
 
 func testFlush(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, `for n in 1 2 3; do sleep 60 & done; echo; read go; for n in 1 2 3; do sleep 60 & done; echo; read go`)
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, `for n in 1 2 3; do sleep 60 & done; echo; read go; for n in 1 2 3; do sleep 60 & done; echo; read go`)
 	births := 0
 	for _, want := range []int{4, 7} {
 		w.goOn()
@@ -148,8 +147,7 @@ func TestReadKeepsUp(t *testing.T) { onEachSide(t, testReadKeepsUp) }
 
 func testReadKeepsUp(t *testing.T, tr *tracer.Tracer) {
 	events := collect(t, tr)
-	w := program(t, "vforkstorm", "20000", "1", "4")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := programIn(t, tr, "vforkstorm", "20000", "1", "4")
 	w.goOn()
 	w.until("storm")
 	tr.End(id, tracer.CauseEnd, 0)

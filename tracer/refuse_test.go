@@ -76,8 +76,7 @@ func TestForkOfTheCondemned(t *testing.T) {
 	outsider.until("ready")
 	refused := uint64(0)
 	for _, way := range []string{"fork", "vfork", "clone3", "posix_spawn", "thread"} {
-		w := program(t, "forks", "3")
-		id := create(t, tr, w, tracer.SessionSpec{})
+		w, id := programIn(t, tr, "forks", "3")
 		w.goOn()
 		w.until("ready")
 		tracertest.NoError(t, tr.Condemn(id))
@@ -119,8 +118,7 @@ func TestRefusedForkMakesThePass(t *testing.T) {
 	if tr.Features().Refuses == tracer.RefuserNone {
 		tracertest.Lacks(t, !forbidden(tr.Features().Limits...), tr.Features().Limits)
 	}
-	w := program(t, "forks", "3")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := programIn(t, tr, "forks", "3")
 	w.goOn()
 	w.until("ready")
 	tracertest.NoError(t, tr.MarkCondemned(id))

@@ -84,8 +84,7 @@ func TestReparent(t *testing.T) {
 func TestDeathToldTwice(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
 	events := collect(t, tr)
-	w := program(t, "ptracedthreads")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := programIn(t, tr, "ptracedthreads")
 	w.goOn()
 	w.until("ready")
 	until(t, "only the root is left", func() bool {

@@ -26,8 +26,7 @@ func TestPIDReuseAfterLostExit(t *testing.T) {
 func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 	o.Dir = tracertest.Dir(t)
 	tr := tracertest.New(t, o)
-	w := start(t, "while read go; do sleep 60 & echo $!; wait $!; echo reaped; done")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, "while read go; do sleep 60 & echo $!; wait $!; echo reaped; done")
 	w.goOn()
 	for _, name := range []string{"exit_death", "notify_death"} {
 		unhook(t, o.Dir, name)
@@ -123,8 +122,7 @@ func testPIDReuseOfRootOrOwner(t *testing.T, o tracer.Options, who string) {
 	id := create(t, tr, root, spec)
 	dies.goOn()
 	dies.wait()
-	other := program(t, "bystander", "lngtest-other", fmt.Sprint(dies.pid()))
-	otherID := create(t, tr, other, tracer.SessionSpec{})
+	other, otherID := programIn(t, tr, "bystander", "lngtest-other", fmt.Sprint(dies.pid()))
 	other.goOn()
 	other.until("ready")
 	if e, err := tr.Lookup(dies.pid()); err != nil || e.Session != otherID {

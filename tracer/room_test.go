@@ -35,8 +35,7 @@ func roomForTheDead(t *testing.T, rate string, times int) {
 	pretendPIDMax(t, room)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
 	seconds := int(patience.Seconds()) * 3 / 4 // its only line comes after the storm
-	w := program(t, "vforkstorm", rate, strconv.Itoa(min(seconds, 60)), "8", strconv.Itoa(times*room))
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := programIn(t, tr, "vforkstorm", rate, strconv.Itoa(min(seconds, 60)), "8", strconv.Itoa(times*room))
 	w.goOn()
 	storm := strings.Fields(w.until("storm"))
 	if made, err := strconv.Atoi(storm[1]); err != nil || made < 2*room {
@@ -60,8 +59,7 @@ func TestNoRoomForTheLiving(t *testing.T) {
 	pretendPIDMax(t, room)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
 	tracertest.NeedsLevel(t, 3, tr.Features().Level) // below, see TestNoRoomForTheLivingBelowLevel3
-	w := start(t, fmt.Sprintf("i=0; while [ $i -lt %d ]; do (echo born; exec sleep 60) & i=$((i+1)); done; echo made; read never", forks))
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, fmt.Sprintf("i=0; while [ $i -lt %d ]; do (echo born; exec sleep 60) & i=$((i+1)); done; echo made; read never", forks))
 	w.goOn()
 	born, killed := 0, 0
 	for made := false; !made || born < forks-killed; {
@@ -102,8 +100,7 @@ func testNoRoomBelowLevel3(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
 	outsider := start(t, "exec sleep 60")
 	outsider.goOn()
-	w := start(t, fmt.Sprintf("i=0; while [ $i -lt %d ]; do (sleep 60 & echo born; exec sleep 60) & i=$((i+1)); done; read go; echo made; read never", forks))
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, fmt.Sprintf("i=0; while [ $i -lt %d ]; do (sleep 60 & echo born; exec sleep 60) & i=$((i+1)); done; read go; echo made; read never", forks))
 	w.goOn()
 	for range forks {
 		w.until("born")

@@ -171,8 +171,7 @@ func TestSelfProtectEnds(t *testing.T) {
 	if err := tr.SelfProtect(true); err != nil {
 		needsLSM(t, err)
 	}
-	w := start(t, `sleep 60 & echo; wait`)
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, `sleep 60 & echo; wait`)
 	w.goOn()
 	w.line()
 	// Our passes, and our own signals, are not denied.

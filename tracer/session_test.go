@@ -22,6 +22,20 @@ func create(t testing.TB, tr *tracer.Tracer, w *workload, s tracer.SessionSpec) 
 	return id
 }
 
+// startIn starts a shell as the root of a session.
+func startIn(t testing.TB, tr *tracer.Tracer, script string) (*workload, tracer.SessionID) {
+	t.Helper()
+	w := start(t, script)
+	return w, create(t, tr, w, tracer.SessionSpec{})
+}
+
+// programIn starts a test program as the root of a session.
+func programIn(t testing.TB, tr *tracer.Tracer, args ...string) (*workload, tracer.SessionID) {
+	t.Helper()
+	w := program(t, args...)
+	return w, create(t, tr, w, tracer.SessionSpec{})
+}
+
 // nobodyLives waits until the session has no live member. From the level on the kernel
 // does this automatically; below it the test asks for passes.
 func nobodyLives(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, level int) {
@@ -125,8 +139,7 @@ func TestEvents(t *testing.T) { onEachSide(t, testEvents) }
 
 func testEvents(t *testing.T, tr *tracer.Tracer) {
 	events := collect(t, tr)
-	w := start(t, `/bin/true one "two three"; exit 7`)
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, `/bin/true one "two three"; exit 7`)
 	w.goOn()
 	w.wait()
 	settled(t, tr, id)
@@ -197,8 +210,7 @@ func testOwnerExitEndsMembers(t *testing.T, tr *tracer.Tracer) {
 func TestGrace(t *testing.T) { onEachSide(t, testGrace) }
 
 func testGrace(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, `trap "echo term" TERM; echo; while :; do read x <&- ; sleep 0.05; done`)
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, `trap "echo term" TERM; echo; while :; do read x <&- ; sleep 0.05; done`)
 	w.goOn()
 	w.line()
 	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
@@ -216,8 +228,7 @@ func testGrace(t *testing.T, tr *tracer.Tracer) {
 func TestLastHelperGetsTheGrace(t *testing.T) { onEachSide(t, testLastHelperGetsTheGrace) }
 
 func testLastHelperGetsTheGrace(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, "exec 3<>"+fifo(t)+"; helper() { (read never <&3) & echo $!; }; trap helper TERM; echo; while :; do read never <&3; done")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, "exec 3<>"+fifo(t)+"; helper() { (read never <&3) & echo $!; }; trap helper TERM; echo; while :; do read never <&3; done")
 	w.goOn()
 	w.line()
 	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
@@ -238,8 +249,7 @@ func testLastHelperGetsTheGrace(t *testing.T, tr *tracer.Tracer) {
 func TestGraceIsOnlyShortened(t *testing.T) { onEachSide(t, testGraceIsOnlyShortened) }
 
 func testGraceIsOnlyShortened(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, `trap "" TERM; echo; read never`)
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, `trap "" TERM; echo; read never`)
 	w.goOn()
 	w.line()
 	end := func(grace time.Duration) uint64 {
@@ -266,8 +276,7 @@ func testGraceIsOnlyShortened(t *testing.T, tr *tracer.Tracer) {
 func TestReleaseRefuses(t *testing.T) { onEachSide(t, testReleaseRefuses) }
 
 func testReleaseRefuses(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, `trap "" TERM; echo; read never`)
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, `trap "" TERM; echo; read never`)
 	w.goOn()
 	w.line()
 	for _, state := range []tracer.State{tracer.StateActive, tracer.StateEnding, tracer.StateCondemned} {

@@ -24,8 +24,7 @@ func TestCountsDoNotDrift(t *testing.T) {
 	rounds := tracertest.FromEnv(t, "LNGTEST_ROUNDS", 3)
 	var forks int64
 	for round := range rounds {
-		w := program(t, "vforkstorm", "max", "1", "8")
-		id := create(t, tr, w, tracer.SessionSpec{})
+		w, id := programIn(t, tr, "vforkstorm", "max", "1", "8")
 		w.goOn()
 		storm := strings.Fields(w.until("storm"))
 		made, err := strconv.ParseInt(storm[1], 10, 64)
@@ -110,8 +109,7 @@ func TestManyMembers(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
 	bomb, err := filepath.Abs("../bin/testdata/lngtest-bomb")
 	tracertest.NoError(t, err)
-	w := start(t, fmt.Sprintf("i=0; while [ $i -lt %d ]; do %s %d & i=$((i+1)); done; wait", bombs, bomb, each))
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := startIn(t, tr, fmt.Sprintf("i=0; while [ $i -lt %d ]; do %s %d & i=$((i+1)); done; wait", bombs, bomb, each))
 	w.goOn()
 	for range bombs {
 		w.until("ready")

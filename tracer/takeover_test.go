@@ -152,8 +152,7 @@ func TestTakeOverFromDeadRoot(t *testing.T) {
 func TestTakeOverInStorm(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t)}
 	tr := tracertest.New(t, o)
-	w := program(t, "hop", "4", lifetime, "5000")
-	id := create(t, tr, w, tracer.SessionSpec{})
+	w, id := programIn(t, tr, "hop", "4", lifetime, "5000")
 	w.goOn()
 	w.until("ready")
 	for range 6 {

@@ -88,11 +88,11 @@ func testAdoptWhileForking(t *testing.T, tr *tracer.Tracer) {
 func TestEnter(t *testing.T) { onEachSide(t, testEnter) }
 
 func testEnter(t *testing.T, tr *tracer.Tracer) {
-	w, stranger := start(t, "read go"), start(t, "sleep 60 & echo $!; wait")
+	w, outsider := start(t, "read go"), start(t, "sleep 60 & echo $!; wait")
 	id := create(t, tr, w, tracer.SessionSpec{})
-	stranger.goOn()
-	child := parse(t, stranger.line())
-	who := identify(t, tr, stranger.pid())
+	outsider.goOn()
+	child := parse(t, outsider.line())
+	who := identify(t, tr, outsider.pid())
 	asked := identify(t, tr, w.pid())
 	tracertest.ErrorIs(t, tr.Enter(id, tracer.Identity{PID: who.PID, Start: who.Start + 1}, asked, tracer.SourceEnv), tracer.ErrNotFound, "another process by that PID")
 	tracertest.NoError(t, tr.Enter(id, who, asked, tracer.SourceEnv))
@@ -107,8 +107,8 @@ func testEnter(t *testing.T, tr *tracer.Tracer) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	tr.End(id, tracer.CauseEnd, 0)
-	stranger.gone()
-	stranger.wait()
+	outsider.gone()
+	outsider.wait()
 	w.wait()
 	settled(t, tr, id)
 }
@@ -118,27 +118,27 @@ func testEnter(t *testing.T, tr *tracer.Tracer) {
 func TestRaise(t *testing.T) { onEachSide(t, testRaise) }
 
 func testRaise(t *testing.T, tr *tracer.Tracer) {
-	w, stranger := start(t, "read go"), start(t, "sleep 60 & echo $!; wait")
+	w, outsider := start(t, "read go"), start(t, "sleep 60 & echo $!; wait")
 	id := create(t, tr, w, tracer.SessionSpec{})
-	beside := create(t, tr, stranger, tracer.SessionSpec{Adopted: true, KeepOnRootExit: true, Source: tracer.SourceSocket, For: id, Weak: true})
-	if info, err := tr.Session(beside); err != nil || info.For != id || !info.Weak || info.Name != "" {
+	companion := create(t, tr, outsider, tracer.SessionSpec{Adopted: true, KeepOnRootExit: true, Source: tracer.SourceSocket, For: id, Weak: true})
+	if info, err := tr.Session(companion); err != nil || info.For != id || !info.Weak || info.Name != "" {
 		t.Errorf("%+v, %v", info, err)
 	}
-	tracertest.NoError(t, tr.SetTerms(beside, tracer.SessionSpec{KeepOnRootExit: true, For: id}))
-	if info, err := tr.Session(beside); err != nil || info.For != id || info.Weak || info.Name != "" {
+	tracertest.NoError(t, tr.SetTerms(companion, tracer.SessionSpec{KeepOnRootExit: true, For: id}))
+	if info, err := tr.Session(companion); err != nil || info.For != id || info.Weak || info.Name != "" {
 		t.Errorf("%+v, %v", info, err)
 	}
-	stranger.goOn()
-	child := parse(t, stranger.line())
-	who := identify(t, tr, stranger.pid())
+	outsider.goOn()
+	child := parse(t, outsider.line())
+	who := identify(t, tr, outsider.pid())
 	asked := identify(t, tr, w.pid())
 	tracertest.ErrorIs(t, tr.Raise(id, id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "from a session that it is not in")
-	tracertest.NoError(t, tr.Raise(beside, beside, who, asked, tracer.SourceUnit))
-	if e, err := tr.Lookup(who.PID); err != nil || e.Session != beside || e.Source != tracer.SourceUnit {
+	tracertest.NoError(t, tr.Raise(companion, companion, who, asked, tracer.SourceUnit))
+	if e, err := tr.Lookup(who.PID); err != nil || e.Session != companion || e.Source != tracer.SourceUnit {
 		t.Errorf("%+v, %v", e, err)
 	}
-	tracertest.NoError(t, tr.Raise(beside, id, who, asked, tracer.SourceEnv))
-	if n, err := tr.Follow(beside, id); err != nil || n != 1 {
+	tracertest.NoError(t, tr.Raise(companion, id, who, asked, tracer.SourceEnv))
+	if n, err := tr.Follow(companion, id); err != nil || n != 1 {
 		t.Errorf("%d followed: %v", n, err)
 	}
 	if e, err := tr.Lookup(child); err != nil || e.Session != id {
@@ -147,16 +147,16 @@ func testRaise(t *testing.T, tr *tracer.Tracer) {
 	if e, err := tr.Lookup(who.PID); err != nil || e.Session != id || e.Source != tracer.SourceEnv || e.Evidence != tracer.EvidenceAdopted || e.Creator != asked {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if info, err := tr.Session(beside); err != nil || info.Live != 0 {
+	if info, err := tr.Session(companion); err != nil || info.Live != 0 {
 		t.Errorf("%+v, %v", info, err)
 	}
 	if info, err := tr.Session(id); err != nil || info.Live != 3 {
 		t.Errorf("%+v, %v", info, err)
 	}
-	settled(t, tr, beside)
+	settled(t, tr, companion)
 	tr.End(id, tracer.CauseEnd, 0)
-	stranger.gone()
-	stranger.wait()
+	outsider.gone()
+	outsider.wait()
 	w.wait()
 	settled(t, tr, id)
 }

@@ -302,9 +302,9 @@ func testReconcile(t *testing.T, o tracer.Options) {
 	w, id := startIn(t, tr, "sleep 60 & echo $!; while read go; do sleep 61 & echo $!; done")
 	w.goOn()
 	w.line()
-	stranger := start(t, "sleep 62 & echo $!; wait")
-	stranger.goOn()
-	outside := parse(t, stranger.line())
+	outsider := start(t, "sleep 62 & echo $!; wait")
+	outsider.goOn()
+	outside := parse(t, outsider.line())
 	t.Cleanup(func() { unix.Kill(int(outside), unix.SIGKILL) })
 
 	for _, name := range []string{"fork_birth", "exit_death", "attach_birth", "notify_death"} {
@@ -328,7 +328,7 @@ func testReconcile(t *testing.T, o tracer.Options) {
 		t.Errorf("after reconcile: %+v, %v", e, err)
 	}
 	if _, err := tr.Lookup(outside); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("a stranger was entered: %v", err)
+		t.Errorf("an outsider was entered: %v", err)
 	}
 	if s, _ := tr.Session(id); s.Live != live {
 		t.Errorf("live %d, want %d", s.Live, live)

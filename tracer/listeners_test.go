@@ -69,8 +69,8 @@ func (s *server) close(fd int) {
 	s.until("close")
 }
 
-// told returns the next event of a socket, which must be the server's.
-func (s *server) told(what tracer.EventType) tracer.Event {
+// event returns the next event of a socket, which must be the server's.
+func (s *server) event(what tracer.EventType) tracer.Event {
 	s.t.Helper()
 	ev, _ := receive(s.t, "an event of a socket", s.events)
 	if ev.Type != what || ev.Process.PID != s.pid() || ev.Session != s.id || ev.Socket == 0 || ev.Time == 0 {
@@ -83,9 +83,9 @@ func (s *server) told(what tracer.EventType) tracer.Event {
 func (s *server) silent() {
 	s.t.Helper()
 	fd, _ := s.open("4 tcp 0 0")
-	s.told(tracer.EventListen)
+	s.event(tracer.EventListen)
 	s.close(fd)
-	s.told(tracer.EventUnlisten)
+	s.event(tracer.EventUnlisten)
 }
 
 // listeners returns what the kernel lists.
@@ -114,16 +114,16 @@ func testListen(t *testing.T, o tracer.Options) {
 		t.Run(how, func(t *testing.T) {
 			s := newMember(t, o)
 			fd, port := s.open(how)
-			began := s.told(tracer.EventListen)
+			began := s.event(tracer.EventListen)
 			want := netip.AddrPortFrom(loopback[how[:1]], port)
 			if began.Address != want {
-				t.Errorf("told of %v, want %v", began.Address, want)
+				t.Errorf("got %v, want %v", began.Address, want)
 			}
 			if l := s.listeners(); len(l) != 1 || !same(l[0], began) || l[0].Time == 0 {
 				t.Errorf("the kernel has %+v", l)
 			}
 			s.close(fd)
-			if over := s.told(tracer.EventUnlisten); !same(over, began) {
+			if over := s.event(tracer.EventUnlisten); !same(over, began) {
 				t.Errorf("closed %+v, opened %+v", over, began)
 			}
 			if l := s.listeners(); len(l) != 0 {
@@ -140,19 +140,19 @@ func TestListenShared(t *testing.T) {
 	everySide(t, func(t *testing.T, o tracer.Options) {
 		s := newMember(t, o)
 		first, port := s.open("4 tcp 0 1")
-		a := s.told(tracer.EventListen)
+		a := s.event(tracer.EventListen)
 		second, _ := s.open(fmt.Sprintf("4 tcp %d 1", port))
-		b := s.told(tracer.EventListen)
+		b := s.event(tracer.EventListen)
 		if a.Address != b.Address || a.Socket == b.Socket || len(s.listeners()) != 2 {
 			t.Fatalf("%+v and %+v", a, b)
 		}
 		s.close(second)
-		if over := s.told(tracer.EventUnlisten); !same(over, b) {
-			t.Errorf("told of %+v, not of %+v", over, b)
+		if over := s.event(tracer.EventUnlisten); !same(over, b) {
+			t.Errorf("got %+v, want %+v", over, b)
 		}
 		s.close(first)
-		if over := s.told(tracer.EventUnlisten); !same(over, a) {
-			t.Errorf("told of %+v, not of %+v", over, a)
+		if over := s.event(tracer.EventUnlisten); !same(over, a) {
+			t.Errorf("got %+v, want %+v", over, a)
 		}
 	})
 }
@@ -161,25 +161,25 @@ func TestListenShared(t *testing.T) {
 func TestListenWithoutBind(t *testing.T) {
 	s := newMember(t, tracer.Options{})
 	fd, _ := s.open("4 tcp -1 0")
-	if ev := s.told(tracer.EventListen); ev.Address.Port() != 0 {
-		t.Errorf("told of %v", ev.Address)
+	if ev := s.event(tracer.EventListen); ev.Address.Port() != 0 {
+		t.Errorf("got %v", ev.Address)
 	}
 	s.close(fd)
-	s.told(tracer.EventUnlisten)
+	s.event(tracer.EventUnlisten)
 }
 
 // A listen that fails because the port is taken gives both events at once.
 func TestListenRefused(t *testing.T) {
 	s := newMember(t, tracer.Options{})
 	fd, _ := s.open("4 tcp 0 1")
-	a := s.told(tracer.EventListen)
+	a := s.event(tracer.EventListen)
 	s.tell(fmt.Sprintf("open 4 tcp %d 0", a.Address.Port()))
 	if line := s.until("open"); line != fmt.Sprintf("open -1 %d", unix.EADDRINUSE) {
 		t.Fatalf("the second: %q", line)
 	}
 	s.close(fd)
-	if over := s.told(tracer.EventUnlisten); !same(over, a) {
-		t.Errorf("told of %+v, not of %+v", over, a)
+	if over := s.event(tracer.EventUnlisten); !same(over, a) {
+		t.Errorf("got %+v, want %+v", over, a)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestListenClosedByAnother(t *testing.T) {
 	everySide(t, func(t *testing.T, o tracer.Options) {
 		s := newMember(t, o)
 		fd, _ := s.open("4 tcp 0 0")
-		inherited := s.told(tracer.EventListen)
+		inherited := s.event(tracer.EventListen)
 		s.tell("fork")
 		var child uint32
 		if _, err := fmt.Sscanf(s.until("fork"), "fork %d", &child); err != nil {
@@ -200,12 +200,12 @@ func TestListenClosedByAnother(t *testing.T) {
 			t.Fatalf("the child holds the socket, the kernel has %+v", l)
 		}
 		tracertest.NoError(t, unix.Kill(int(child), unix.SIGKILL))
-		if over := s.told(tracer.EventUnlisten); !same(over, inherited) {
-			t.Errorf("told of %+v, not of %+v", over, inherited)
+		if over := s.event(tracer.EventUnlisten); !same(over, inherited) {
+			t.Errorf("got %+v, want %+v", over, inherited)
 		}
 
 		fd, _ = s.open("4 tcp 0 0")
-		passed := s.told(tracer.EventListen)
+		passed := s.event(tracer.EventListen)
 		p, err := unix.PidfdOpen(int(s.pid()), 0)
 		tracertest.NoError(t, err)
 		defer unix.Close(p)
@@ -216,8 +216,8 @@ func TestListenClosedByAnother(t *testing.T) {
 			t.Fatalf("we hold the socket, the kernel has %+v", l)
 		}
 		unix.Close(ours)
-		if over := s.told(tracer.EventUnlisten); !same(over, passed) {
-			t.Errorf("told of %+v, not of %+v", over, passed)
+		if over := s.event(tracer.EventUnlisten); !same(over, passed) {
+			t.Errorf("got %+v, want %+v", over, passed)
 		}
 	})
 }
@@ -243,7 +243,7 @@ func testListenFlood(t *testing.T, o tracer.Options) {
 	const flood, most = 3000, 2 * 512 // LISTENS, in the time windows of this test
 	s := newMember(t, o)
 	before, port := s.open("4 tcp 0 0")
-	first := s.told(tracer.EventListen)
+	first := s.event(tracer.EventListen)
 	s.tell(fmt.Sprintf("flood %d", flood))
 	s.until("flood")
 	limited := counter(t, s.tr, "listen_limited")
@@ -279,7 +279,7 @@ func TestListenConnections(t *testing.T) {
 		for round := range rounds {
 			s.tell(fmt.Sprintf("connect %d 0", connections))
 			if round == 0 {
-				s.told(tracer.EventListen)
+				s.event(tracer.EventListen)
 			}
 			s.until("connect")
 			s.silent()

@@ -30,17 +30,17 @@ func testLostEvents(t *testing.T, o tracer.Options) {
 	if lost == 0 {
 		t.Fatal("nothing was lost: the test is void")
 	}
-	var told, next uint64
+	var reported, next uint64
 	for _, ev := range flushed(t, tr) {
 		switch ev.Type {
 		case tracer.EventLost:
-			told += ev.Count
+			reported += ev.Count
 		case tracer.EventBirth:
 			next = ev.Seq + 1
 		}
 	}
-	if told != lost {
-		t.Errorf("told %d, lost %d", told, lost)
+	if reported != lost {
+		t.Errorf("reported %d, lost %d", reported, lost)
 	}
 	all := members(t, tr, id)
 	if s, err := tr.Session(id); err != nil || int64(len(all)) != s.Live || len(all) < 300 {

@@ -41,9 +41,9 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 		old, err = tr.Lookup(pid)
 		return err == nil
 	})
-	stranger := program(t, "bystander", "lngtest-other", fmt.Sprint(old.PID))
-	stranger.goOn()
-	stranger.until("ready")
+	outsider := program(t, "bystander", "lngtest-other", fmt.Sprint(old.PID))
+	outsider.goOn()
+	outsider.until("ready")
 	now, err := tr.Identify(old.PID)
 	if err != nil || now.Start <= old.Start {
 		t.Fatalf("%v has the PID of %v: %v", now, old.Identity, err)
@@ -53,25 +53,25 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 		if p.Identity == now {
 			seen = true
 			if p.Session != 0 {
-				t.Errorf("the stranger is in session %v", p.Session)
+				t.Errorf("the outsider is in session %v", p.Session)
 			}
 		}
 		return nil
 	})
 	if err != nil || !seen {
-		t.Errorf("the stranger is not in the snapshot: %v", err)
+		t.Errorf("the outsider is not in the snapshot: %v", err)
 	}
 	var child uint32
 	if forks {
-		if _, err := io.WriteString(stranger.in, "f"); err != nil {
+		if _, err := io.WriteString(outsider.in, "f"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Sscanf(stranger.line(), "member %d", &child); err != nil {
+		if _, err := fmt.Sscanf(outsider.line(), "member %d", &child); err != nil {
 			t.Fatal(err)
 		}
 		defer unix.Kill(int(child), unix.SIGKILL) // its parent has not waited for it
 		if e, err := tr.Lookup(child); !errors.Is(err, tracer.ErrNotFound) {
-			t.Errorf("the stranger's child is entered: %+v, %v", e, err)
+			t.Errorf("the outsider's child is entered: %+v, %v", e, err)
 		}
 	}
 	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
@@ -88,16 +88,16 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 		return err == nil && s.State == tracer.StateEmpty
 	})
 	if e, err := tr.Lookup(old.PID); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("an entry has the stranger's PID: %+v, %v", e, err)
+		t.Errorf("an entry has the outsider's PID: %+v, %v", e, err)
 	}
-	if _, err := io.WriteString(stranger.in, "\n"); err != nil {
+	if _, err := io.WriteString(outsider.in, "\n"); err != nil {
 		t.Fatal(err)
 	}
-	if line := stranger.line(); line != "signals 0" {
-		t.Errorf("the stranger had %s", line)
+	if line := outsider.line(); line != "signals 0" {
+		t.Errorf("the outsider had %s", line)
 	}
 	if forks && zombie(t, tr, child) {
-		t.Error("the stranger's child was killed")
+		t.Error("the outsider's child was killed")
 	}
 }
 

@@ -42,7 +42,7 @@ func (t *Tracer) SelfProtect(on bool) error {
 	if err := k.selfProtectable(); err != nil {
 		return fmt.Errorf("protect the daemon from members: %w", err)
 	}
-	if err := t.nameOwn(); err != nil {
+	if err := t.nameOurs(); err != nil {
 		return fmt.Errorf("protect the daemon from members: %w", err)
 	}
 	var refused []error
@@ -65,8 +65,8 @@ func (k *kernel) selfProtectable() error {
 	return nil
 }
 
-// nameOwn tells the programs which process is the daemon, and which objects are ours.
-func (t *Tracer) nameOwn() error {
+// nameOurs tells the programs which process is the daemon, and which objects are ours.
+func (t *Tracer) nameOurs() error {
 	self, err := t.Identify(uint32(os.Getpid()))
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (t *Tracer) nameOwn() error {
 	if err := t.mark(self, FlagDaemon, 0); err != nil {
 		return err
 	}
-	var own []bpf.LineageOwnKey
+	var ours []bpf.LineageOwnKey
 	for name, m := range t.maps {
 		info, err := m.Info()
 		if err != nil {
@@ -84,7 +84,7 @@ func (t *Tracer) nameOwn() error {
 		if !ok {
 			return fmt.Errorf("map %s has no id", name)
 		}
-		own = append(own, bpf.LineageOwnKey{Id: uint32(id)})
+		ours = append(ours, bpf.LineageOwnKey{Id: uint32(id)})
 	}
 	for _, dir := range []string{t.dir, filepath.Join(t.dir, t.pins)} {
 		var st unix.Stat_t
@@ -93,9 +93,9 @@ func (t *Tracer) nameOwn() error {
 		}
 		// As in the kernel: MKDEV.
 		device := unix.Major(st.Dev)<<20 | unix.Minor(st.Dev)
-		own = append(own, bpf.LineageOwnKey{Device: device, Id: uint32(st.Ino)})
+		ours = append(ours, bpf.LineageOwnKey{Device: device, Id: uint32(st.Ino)})
 	}
-	for _, k := range own {
+	for _, k := range ours {
 		if err := t.maps[bpf.LineageMapOwn].Update(k, uint8(1), ebpf.UpdateAny); err != nil {
 			return fmt.Errorf("note what is ours: %w", err)
 		}

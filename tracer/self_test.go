@@ -109,10 +109,10 @@ func TestSelfProtect(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
 	tracertest.NoError(t, tr.Protect(uint32(os.Getpid())))
-	member, stranger := attemptsOn(t, dir), attemptsOn(t, dir)
+	member, outsider := attemptsOn(t, dir), attemptsOn(t, dir)
 	id := create(t, tr, member.workload, tracer.SessionSpec{})
 	member.goOn()
-	stranger.goOn()
+	outsider.goOn()
 	if d := difference(member.try(), allowed); d != "" {
 		t.Errorf("not asked for, a member:\n%s", d)
 	}
@@ -138,8 +138,8 @@ func TestSelfProtect(t *testing.T) {
 		if n := counter(t, tr, "self_denied") - before; n != want {
 			t.Errorf("%s: %d denied, want %d", round, n, want)
 		}
-		if d := difference(stranger.try(), allowed); d != "" {
-			t.Errorf("%s, a stranger:\n%s", round, d)
+		if d := difference(outsider.try(), allowed); d != "" {
+			t.Errorf("%s, an outsider:\n%s", round, d)
 		}
 		tracertest.NoError(t, tr.SelfProtect(true))
 	}

@@ -36,7 +36,7 @@ type Kernel struct {
 	keep     map[tracer.SessionID]bool // KeepOnRootExit
 	agents   []tracer.Agent
 	nextSlot uint64
-	told
+	reports
 
 	fail    map[string]error
 	misses  map[string]uint64
@@ -63,8 +63,8 @@ func New() *Kernel {
 	k := &Kernel{
 		now: time.Hour, procs: make(map[uint32]*Proc),
 		sessions: make(map[tracer.SessionID]*tracer.SessionInfo), keep: make(map[tracer.SessionID]bool),
-		told: told{sockets: make(map[uint64]tracer.Event)},
-		fail: make(map[string]error), misses: make(map[string]uint64), counts: make(map[string]uint64),
+		reports: reports{sockets: make(map[uint64]tracer.Event)},
+		fail:    make(map[string]error), misses: make(map[string]uint64), counts: make(map[string]uint64),
 	}
 	k.Feature.Level = 4
 	k.cond = sync.NewCond(&k.mu)

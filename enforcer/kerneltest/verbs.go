@@ -150,10 +150,10 @@ func (k *Kernel) session(id tracer.SessionID) (tracer.SessionInfo, error) {
 
 // info returns a record as the tracer reports it: dissolved sessions around it are left out.
 func (k *Kernel) info(s *tracer.SessionInfo) tracer.SessionInfo {
-	told := *s
-	told.Parent = k.home(s.Parent)
-	told.KeepOnRootExit = k.keep[s.ID]
-	return told
+	out := *s
+	out.Parent = k.home(s.Parent)
+	out.KeepOnRootExit = k.keep[s.ID]
+	return out
 }
 
 // Create opens a session over a live process.

@@ -62,8 +62,8 @@ func (d *daemon) run(ctx context.Context, binary string) error {
 			}
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
-			said, _ := os.ReadFile(log.Name())
-			return errors.Join(fmt.Errorf("the daemon did not start:\n%s", said), err, ctx.Err())
+			text, _ := os.ReadFile(log.Name())
+			return errors.Join(fmt.Errorf("the daemon did not start:\n%s", text), err, ctx.Err())
 		}
 	}
 }

@@ -102,11 +102,11 @@ func prepare() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("needs root; run make bench with sudo")
 	}
-	own, err := os.Readlink("/proc/self/ns/mnt")
+	ours, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
 		return err
 	}
-	if host, err := os.Readlink("/proc/1/ns/mnt"); err == nil && own == host {
+	if host, err := os.Readlink("/proc/1/ns/mnt"); err == nil && ours == host {
 		return fmt.Errorf("in the host's mount namespace; run make bench")
 	}
 	for _, path := range []string{lineageBin, program("pulse"), program("crowd")} {

@@ -148,11 +148,11 @@ func (s *samples) net(who, load string, programs ...string) float64 {
 		if p.empty == "" || len(programs) > 0 && !slices.Contains(programs, p.name) {
 			continue
 		}
-		own, empty := s.values[hookName(who, load, p.name)], s.values[hookName(who, load, p.empty)]
-		if len(own) == 0 || len(empty) == 0 {
+		hook, empty := s.values[hookName(who, load, p.name)], s.values[hookName(who, load, p.empty)]
+		if len(hook) == 0 || len(empty) == 0 {
 			return 0
 		}
-		sum += spreadOf(own).median - spreadOf(empty).median
+		sum += spreadOf(hook).median - spreadOf(empty).median
 	}
 	return sum
 }

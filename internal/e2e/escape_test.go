@@ -104,9 +104,9 @@ func TestHold5EveryWayToFork(t *testing.T) {
 func TestHold6Bystanders(t *testing.T) {
 	i := stage.NewDaemon(t)
 	n := rounds(t)
-	var strangers []*stage.Bystander
+	var outsiders []*stage.Bystander
 	for _, comm := range []string{"lngtest-gone", "sleep"} {
-		strangers = append(strangers, stage.NewBystander(i, comm, 0))
+		outsiders = append(outsiders, stage.NewBystander(i, comm, 0))
 	}
 	for round := range n {
 		m := stage.NewMarker(t, i.Dir)
@@ -122,7 +122,7 @@ func TestHold6Bystanders(t *testing.T) {
 			t.FailNow()
 		}
 	}
-	for _, s := range strangers {
+	for _, s := range outsiders {
 		s.MustBeUntouched()
 	}
 	t.Logf("figure: %d ends, %d recycled PIDs, no bystander signalled", 2*n, n)

@@ -152,30 +152,30 @@ func TestNotify(t *testing.T) {
 	stage.NoError(t, err)
 	defer c.Close()
 	d := stage.Start(t, i.Command([]string{"daemon", "--socket", i.Socket}, []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=60000000"}))
-	told := func(want string) {
+	notified := func(want string) {
 		t.Helper()
 		b := make([]byte, 4096)
 		for {
 			c.SetReadDeadline(time.Now().Add(stage.Patience))
 			n, err := c.Read(b)
 			if err != nil {
-				t.Fatalf("not told %s: %v; %s", want, err, d.Err.String())
+				t.Fatalf("no %s: %v; %s", want, err, d.Err.String())
 			}
 			if slices.Contains(strings.Split(string(b[:n]), "\n"), want) {
 				return
 			}
 		}
 	}
-	told("READY=1")
+	notified("READY=1")
 	if v := i.Version(); v == nil || v.PID != d.Process.Pid {
 		t.Errorf("ready, and version %+v", v)
 	}
-	told("WATCHDOG=1")
+	notified("WATCHDOG=1")
 	d.Process.Signal(unix.SIGHUP)
-	told("RELOADING=1")
-	told("READY=1")
+	notified("RELOADING=1")
+	notified("READY=1")
 	d.Process.Signal(unix.SIGTERM)
-	told("STOPPING=1")
+	notified("STOPPING=1")
 	if d.Wait(); d.Code() != 0 {
 		t.Error(d)
 	}

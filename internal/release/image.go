@@ -66,7 +66,7 @@ func (a *archive) image(version, arch string, layer []byte) error {
 			"Entrypoint": []string{"/lineage"}, "Cmd": []string{"--help"}, "Env": []string{"PATH=/"},
 			"Labels": object{
 				"org.opencontainers.image.title": "lineage", "org.opencontainers.image.version": version,
-				"org.opencontainers.image.licenses": own,
+				"org.opencontainers.image.licenses": ownLicense,
 			},
 		},
 		"rootfs":  object{"type": "layers", "diff_ids": []any{layerAt["digest"]}}, // not compressed: the same digest

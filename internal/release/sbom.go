@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// own is the licence of the program: of its Go code, and of the BPF objects in it.
-const own = "Apache-2.0 AND (GPL-2.0-only OR BSD-2-Clause)"
+// ownLicense is the licence of the program: of its Go code, and of the BPF objects in it.
+const ownLicense = "Apache-2.0 AND (GPL-2.0-only OR BSD-2-Clause)"
 
 // writeSBOM lists what is in a program, as CycloneDX 1.5. It has neither a serial number nor the time of the
 // build: the same program has the same list.
@@ -46,7 +46,7 @@ func writeSBOM(w io.Writer, version, epoch, binary string) error {
 		"timestamp": at.Format(time.RFC3339),
 		"component": object{
 			"bom-ref": name + "@" + version, "type": "application", "name": name, "version": version,
-			"hashes": []object{{"alg": "SHA-256", "content": hex.EncodeToString(sum[:])}}, "licenses": licensed(own),
+			"hashes": []object{{"alg": "SHA-256", "content": hex.EncodeToString(sum[:])}}, "licenses": licensed(ownLicense),
 		},
 	}}
 	enc := json.NewEncoder(w)

@@ -66,7 +66,7 @@ func brokered(broker, source string) func(*trial) func() {
 				x.m.Gone()
 			}
 			if len(x.report.Brokered) != 1 {
-				x.t.Errorf("the receipt does not name what %s was asked for: %s", broker, x.told())
+				x.t.Errorf("the receipt does not name what %s was asked for: %s", broker, x.inShort())
 			}
 		}
 	}

@@ -114,7 +114,7 @@ type host struct {
 	cell
 	instance  *stage.Instance
 	daemon    *stage.Process
-	strangers []*stage.Bystander
+	outsiders []*stage.Bystander
 	sessions  int
 	reached   int // level
 }
@@ -128,7 +128,7 @@ func newHost(t *testing.T, c cell) *host {
 		burn(t)
 	}
 	for _, comm := range []string{"lngtest-gone", "sleep"} {
-		h.strangers = append(h.strangers, stage.NewBystander(h.instance, comm, 0))
+		h.outsiders = append(h.outsiders, stage.NewBystander(h.instance, comm, 0))
 	}
 	return h
 }

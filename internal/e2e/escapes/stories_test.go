@@ -88,7 +88,7 @@ func leftUntilThawed(x *trial) func() {
 			}
 		}
 		if r.Verdict != "left" || r.Left != 1 || len(reasons) != 1 || !strings.Contains(reasons[0], "frozen") {
-			x.t.Errorf("want one left, frozen: %s", x.told())
+			x.t.Errorf("want one left, frozen: %s", x.inShort())
 		}
 		if asked := x.host.failure == rootAlive; asked && x.code != api.ExitLeft {
 			x.t.Errorf("end: exit %d, want %d", x.code, api.ExitLeft)
@@ -114,7 +114,7 @@ func zombiesNamed(x *trial) func() {
 			}
 		}
 		if named < 500 {
-			x.t.Errorf("%d of %d zombies are named with reaper %d, want 500: %s", named, len(x.report.Zombies), reaper, x.told())
+			x.t.Errorf("%d of %d zombies are named with reaper %d, want 500: %s", named, len(x.report.Zombies), reaper, x.inShort())
 		}
 	}
 }
@@ -144,7 +144,7 @@ func growWithoutDaemon(x *trial) func() {
 	}
 	return func() {
 		if x.report.Started != 2+births {
-			x.t.Errorf("started %d, want %d: %s", x.report.Started, 2+births, x.told())
+			x.t.Errorf("started %d, want %d: %s", x.report.Started, 2+births, x.inShort())
 		}
 	}
 }
@@ -166,7 +166,7 @@ func portAndClient(x *trial) func() {
 		client.MustBeUntouched()
 		port := func(p api.Port) bool { return strconv.Itoa(p.Port) == x.m.Lines("port")[0][0] }
 		if x.host.failure == rootAlive && !slices.ContainsFunc(x.report.PortsFreed, port) {
-			x.t.Errorf("the receipt does not name the port: %s", x.told())
+			x.t.Errorf("the receipt does not name the port: %s", x.inShort())
 		}
 		l, err := net.Listen("tcp", at)
 		if err != nil {
@@ -198,7 +198,7 @@ func locksReleased(x *trial) func() {
 			named := func(l api.Lock) bool { return l.Path == path }
 			// Without a grace, signals do not wait until holds are read.
 			if x.host.failure == rootAlive && x.grace > 0 && !slices.ContainsFunc(x.report.LocksReleased, named) {
-				x.t.Errorf("the receipt does not name %s: %s", path, x.told())
+				x.t.Errorf("the receipt does not name %s: %s", path, x.inShort())
 			}
 		}
 		if err := os.Remove(filepath.Join(x.Dir, "index.lock")); err != nil {

@@ -76,9 +76,9 @@ func (h *host) try(t *testing.T, r *row) {
 		t.Logf("%v: the kernel refused forks: %v", h.cell, refused)
 	}
 	if result.took > r.grace+second && !r.left {
-		t.Logf("figure: %v, %v: %v from the cause to the receipt: %s", h.cell, x.name, result.took.Round(time.Millisecond), x.told())
+		t.Logf("figure: %v, %v: %v from the cause to the receipt: %s", h.cell, x.name, result.took.Round(time.Millisecond), x.inShort())
 	}
-	for _, s := range h.strangers {
+	for _, s := range h.outsiders {
 		if err := s.Untouched(); err != nil {
 			result.touched++
 			t.Error(err)
@@ -259,24 +259,24 @@ func (x *trial) check() {
 		x.t.Errorf("alive after the end: %v", left)
 	}
 	if r.Verdict != "clean" || r.Left != 0 || !r.ConfirmedEmpty || x.code != 0 {
-		x.t.Errorf("exit %d, want a clean receipt: %s", x.code, x.told())
+		x.t.Errorf("exit %d, want a clean receipt: %s", x.code, x.inShort())
 	}
 	if x.run.Wait(); x.run.Held {
 		x.t.Error("somebody held the output of run when it had ended")
 	}
 	for _, p := range r.Processes {
 		if x.outcome != "" && p.PID != x.root && p.Outcome != x.outcome {
-			x.t.Errorf("%d went by %q, want %q: %s", p.PID, p.Outcome, x.outcome, x.told())
+			x.t.Errorf("%d went by %q, want %q: %s", p.PID, p.Outcome, x.outcome, x.inShort())
 			break
 		}
 	}
 	if x.outcome != "" && len(r.Processes) < x.members {
-		x.t.Errorf("the receipt names %d processes, want %d: %s", len(r.Processes), x.members, x.told())
+		x.t.Errorf("the receipt names %d processes, want %d: %s", len(r.Processes), x.members, x.inShort())
 	}
 }
 
-// told is the receipt, in short, for a message.
-func (x *trial) told() string {
+// inShort is the receipt, in short, for a message.
+func (x *trial) inShort() string {
 	r := *x.report
 	if len(r.Processes) > 10 {
 		r.Processes = r.Processes[:10]

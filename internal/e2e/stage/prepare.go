@@ -52,11 +52,11 @@ func Prepare(root string) error {
 	if err := unix.Statfs("/sys/fs/bpf", &fs); err != nil || fs.Type != unix.BPF_FS_MAGIC {
 		return fmt.Errorf("no bpffs at /sys/fs/bpf; run make test-e2e")
 	}
-	own, err := os.Readlink("/proc/self/ns/mnt")
+	ours, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
 		return err
 	}
-	if host, err := os.Readlink("/proc/1/ns/mnt"); err == nil && own == host {
+	if host, err := os.Readlink("/proc/1/ns/mnt"); err == nil && ours == host {
 		return fmt.Errorf("in the host's mount namespace; run make test-e2e")
 	}
 	if top, err = filepath.Abs(root); err != nil {

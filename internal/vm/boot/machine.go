@@ -93,14 +93,14 @@ func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.Timeout)
 	defer cancel()
 	qemu := exec.CommandContext(ctx, m.QEMU, args...)
-	var said bytes.Buffer
-	qemu.Stdout, qemu.Stderr = &said, &said
+	var printed bytes.Buffer
+	qemu.Stdout, qemu.Stderr = &printed, &printed
 	qemu.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	runtime.LockOSThread() // its death would be taken for ours
 	defer runtime.UnlockOSThread()
 	began := time.Now()
 	if err := qemu.Run(); err != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("run %s: %w: %s", m.QEMU, err, bytes.TrimSpace(said.Bytes()))
+		return nil, fmt.Errorf("run %s: %w: %s", m.QEMU, err, bytes.TrimSpace(printed.Bytes()))
 	}
 	r := &Result{Took: time.Since(began), CPU: qemu.ProcessState.UserTime() + qemu.ProcessState.SystemTime()}
 	out, err := os.ReadFile(output)

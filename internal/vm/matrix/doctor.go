@@ -91,10 +91,10 @@ func (c *cell) judgeDoctor(r *result, jobs map[string]boot.Job, update bool, pro
 		}
 	}
 	for _, name := range asked {
-		said := strings.TrimSpace(strings.ReplaceAll(string(jobs[name].Output), r.Release, "RELEASE")) + "\n"
+		printed := strings.TrimSpace(strings.ReplaceAll(string(jobs[name].Output), r.Release, "RELEASE")) + "\n"
 		golden := filepath.Join("internal/vm/matrix/testdata", fileName(c.name+" "+name)+".golden")
 		if update {
-			if err := os.WriteFile(golden, []byte(said), 0o644); err != nil {
+			if err := os.WriteFile(golden, []byte(printed), 0o644); err != nil {
 				problem("%v", err)
 			}
 			continue
@@ -102,8 +102,8 @@ func (c *cell) judgeDoctor(r *result, jobs map[string]boot.Job, update bool, pro
 		want, err := os.ReadFile(golden)
 		if err != nil {
 			problem("%v; -update writes it", err)
-		} else if !bytes.Equal(want, []byte(said)) {
-			problem("%s says:\n%s%s has:\n%s", name, said, golden, want)
+		} else if !bytes.Equal(want, []byte(printed)) {
+			problem("%s says:\n%s%s has:\n%s", name, printed, golden, want)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// told is what the kernel reports and lists.
-type told struct {
+// reports is what the kernel reports and lists.
+type reports struct {
 	events  []tracer.Event // not yet read
 	seq     uint64
 	flushed bool

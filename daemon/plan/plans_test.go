@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 func TestPlan(t *testing.T) {
@@ -128,5 +129,20 @@ func TestPlanTraced(t *testing.T) {
 		if p.Reason != want[p.PID] || !p.Killable {
 			t.Errorf("%d: %q, want %q", p.PID, p.Reason, want[p.PID])
 		}
+	}
+}
+
+// TestPlanProtected: a plan shows which member no signal reaches, and cannot be used.
+func TestPlanProtected(t *testing.T) {
+	w := daemontest.New(t)
+	w.Session("user", 100, api.NewSession{Name: "x"})
+	w.K.Fork(100, 101, "lngtest-a")
+	w.K.Edit(101, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
+	p := daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/sessions/x/plan", nil), http.StatusOK)
+	if p.Token != "" || p.RefusedBy != "pid 101 is protected" || len(p.Processes) != 2 {
+		t.Fatalf("%+v", p)
+	}
+	if root, a := p.Processes[0], p.Processes[1]; !root.Killable || a.Killable || a.Reason != "protected" {
+		t.Errorf("%+v, %+v", root, a)
 	}
 }

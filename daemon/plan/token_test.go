@@ -5,6 +5,8 @@ package plan
 import (
 	"fmt"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // TestPlansOfOthers: who makes many plans makes no plan of others expire, even of the same
@@ -34,5 +36,35 @@ func TestPlansOfOthers(t *testing.T) {
 	}
 	if len(p.all) != maxPlans || found("root 0") || !found(fmt.Sprint("root ", maxPlans)) {
 		t.Errorf("%d plans of root", len(p.all))
+	}
+}
+
+// TestBroken: a plan holds while nothing would be signalled that it does not name as such.
+func TestBroken(t *testing.T) {
+	with := func(p tracer.Process, flags tracer.EntryFlags) tracer.Process {
+		p.Flags = flags
+		return p
+	}
+	a, b, born := process(10, 9), process(11, 10), process(12, 10)
+	sh, other := command{exe: "/bin/sh"}.sum(), command{exe: "/bin/cat"}.sum()
+	n := &plan{members: map[tracer.Identity]tracer.EntryFlags{a.Identity: 0, b.Identity: sparing}, commands: map[[16]byte]bool{sh: true}}
+	for name, c := range map[string]struct {
+		now  []tracer.Process
+		runs [16]byte // by the new one
+		want string
+	}{
+		"as planned":              {[]tracer.Process{a, with(b, sparing)}, other, ""},
+		"one has died":            {[]tracer.Process{a}, other, ""},
+		"another flag":            {[]tracer.Process{with(a, tracer.FlagRoot)}, other, ""},
+		"protected then":          {[]tracer.Process{a, b}, other, "pid 11 would be treated differently now"},
+		"protected now":           {[]tracer.Process{with(a, sparing)}, other, "pid 10 would be treated differently now"},
+		"new":                     {[]tracer.Process{a, born}, other, "pid 12 is not in the plan"},
+		"new, with a command":     {[]tracer.Process{a, born}, sh, ""},
+		"new, with it, protected": {[]tracer.Process{a, with(born, sparing)}, sh, "pid 12 is not in the plan"},
+		"reused PID":              {[]tracer.Process{{Identity: tracer.Identity{PID: 10, Start: 99}}}, other, "pid 10 is not in the plan"},
+	} {
+		if got := n.broken(c.now, func(tracer.Identity) [16]byte { return c.runs }); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

@@ -4,100 +4,16 @@ package rules_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 )
 
-// TestAdoptThenKeep: a user whose processes run in root's session cannot take them out
-// of it, neither directly nor through a session of the user's own in between.
-func TestAdoptThenKeep(t *testing.T) {
-	w := newWorld(t)
-	w.Add(150, daemontest.Shell, 0, "lngtest-run") // lineage run --user, by root
-	outer := w.Session("150", 100, api.NewSession{Name: "roots"})
-	w.K.Fork(100, 101, "lngtest-agent")
-	w.K.Fork(101, 102, "lngtest-child")
-	w.Proc(101, 100, 1000, "lngtest-agent")
-	w.Proc(102, 101, 1000, "lngtest-child")
-	if e := w.Adopt("user", 101).Refused(api.CodeDenied); !strings.Contains(e.Message, "session "+outer.ID) {
-		t.Errorf("%+v", e)
-	}
-	if in := w.K.Proc(101).Session.String(); in != outer.ID {
-		t.Errorf("101 is in %s", in)
-	}
-	// A session of the user's own inside of root's: the user may end it, and nothing more.
-	inner := daemontest.Into[api.Session](w.Adopt("root", 101), http.StatusCreated)
-	if inner.UID != 1000 || inner.Parent != outer.ID {
-		t.Fatalf("%+v", inner)
-	}
-	if e := w.Keep("user", 102).Refused(api.CodeDenied); !strings.Contains(e.Message, "session "+outer.ID) {
-		t.Errorf("%+v", e)
-	}
-	w.Adopt("user", 102).Refused(api.CodeDenied)
-	daemontest.Into[api.Session](w.Keep("root", 102), http.StatusCreated)
-	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+inner.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
-}
-
-// A user adopts a shell with a child that runs as another user: that one is named and left out, with its descendants,
-// and outlives the session.
-func TestAdoptLeavesOut(t *testing.T) {
-	w := newWorld(t)
-	adopt := func(who string) *api.Session {
-		return daemontest.Into[api.Session](w.Do(who, "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 400}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
-	}
-	w.Add(400, daemontest.Shell, 1000, "lngtest-shell")
-	w.Add(401, 400, 0, "lngtest-rootd")
-	w.Add(402, 401, 1000, "lngtest-below")
-	w.Add(403, 400, 1000, "lngtest-own")
-	s := adopt("user")
-	if len(s.Warnings) != 1 || !strings.HasPrefix(s.Warnings[0], "pid 401 (lngtest-rootd) and its descendants are not adopted: it runs as uid 0") {
-		t.Errorf("%q", s.Warnings)
-	}
-	if w.K.Proc(401).Session != 0 || w.K.Proc(402).Session != 0 || w.K.Proc(403).Session.String() != s.ID {
-		t.Errorf("401 %v 402 %v 403 %v", w.K.Proc(401).Session, w.K.Proc(402).Session, w.K.Proc(403).Session)
-	}
-	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	if r := w.Receipt(s.ID); r.Verdict != "clean" || len(r.Processes) != 2 {
-		t.Errorf("%+v", r)
-	}
-	for pid, dead := range map[uint32]bool{400: true, 401: false, 402: false, 403: true} {
-		if w.Dead(pid) != dead {
-			t.Errorf("%d: %+v", pid, w.K.Proc(pid))
-		}
-	}
-	// Many are not all named, and root adopts them.
-	w.Add(500, daemontest.Shell, 1000, "lngtest-shell")
-	for pid := uint32(501); pid < 521; pid++ {
-		w.Add(pid, 500, 1001, "lngtest-other")
-	}
-	s = daemontest.Into[api.Session](w.Adopt("user", 500), http.StatusCreated)
-	if n := len(s.Warnings); n != 17 || s.Warnings[16] != "4 more processes of other users are not adopted" {
-		t.Errorf("%q", s.Warnings)
-	}
-	w.Add(600, daemontest.Shell, 1000, "lngtest-shell")
-	w.Add(601, 600, 0, "lngtest-rootd")
-	s = daemontest.Into[api.Session](w.Adopt("root", 600), http.StatusCreated)
-	if len(s.Warnings) != 0 || w.K.Proc(601).Session.String() != s.ID {
-		t.Errorf("%q, 601 %v", s.Warnings, w.K.Proc(601).Session)
-	}
-}
-
-// TestGuardedRoot: no session is opened over an ancestor of the daemon.
-func TestGuardedRoot(t *testing.T) {
-	w := newWorld(t)
-	w.Add(150, daemontest.Root, 0, "lngtest-login")
-	w.Under(150)
-	for _, adopt := range []bool{false, true} {
-		w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: adopt, Root: api.Ref{PID: 150}}).Refused(api.CodeGuarded)
-	}
-}
-
 // TestGuardedAgents: a running process does not become an agent's root if the daemon
 // descends from it, or a protect rule names it.
 func TestGuardedAgents(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy(""))
+	p := daemontest.New(t, daemontest.WithPolicy(""))
 	for pid := uint32(300); pid < 303; pid++ {
 		p.Add(pid, daemontest.Shell, 1000, "lngtest-agent")
 	}

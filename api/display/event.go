@@ -6,9 +6,9 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Lost says what an event of type lost reports. An event without a count is a restart
+// lost says what an event of type lost reports. An event without a count is a restart
 // of the daemon, or the end of what the history has.
-func Lost(ev *api.Event) string {
+func lost(ev *api.Event) string {
 	what := "what happened before is not known"
 	if ev.Count > 0 {
 		what = Count(int(ev.Count), "event", "events")
@@ -17,4 +17,20 @@ func Lost(ev *api.Event) string {
 		what += " in " + time.Duration(ev.UntilNS-ev.SinceNS).Round(time.Millisecond).String()
 	}
 	return what + ", " + Text(ev.Where)
+}
+
+// About is what an event says besides its process, "" if that is all. Names of other processes, and
+// what a session's state is called, differ from view to view: they are not in it.
+func About(ev *api.Event) string {
+	switch {
+	case ev.Port != nil:
+		return Port(ev.Port)
+	case ev.Call != nil:
+		return Mark(ev.Call)
+	case ev.Type == api.EventTrace && ev.Process != nil:
+		return Trace(ev.Process.Trace)
+	case ev.Type == api.EventLost:
+		return lost(ev)
+	}
+	return ""
 }

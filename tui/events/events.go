@@ -182,7 +182,7 @@ func (p *Pane) line(l *label.Labels, i, columns int) string {
 		when = ev.Time.In(l.Now.Location()).Format("15:04:05.000")
 	}
 	out.Put(l.Dim, " "+when+"  ")
-	paint, about := l.Dim, ""
+	paint, about := l.Dim, display.About(ev)
 	pr := ev.Process
 	switch ev.Type {
 	case api.EventFork:
@@ -204,25 +204,12 @@ func (p *Pane) line(l *label.Labels, i, columns int) string {
 		if ev.To != nil {
 			about = "to " + p.named(l, *ev.To, i)
 		}
-	case api.EventListen, api.EventUnlisten:
-		if ev.Port != nil {
-			about = display.Port(ev.Port)
-		}
-	case api.EventMark:
-		if ev.Call != nil {
-			about = display.Mark(ev.Call)
-		}
-	case api.EventTrace:
-		if pr != nil {
-			about = display.Trace(pr.Trace)
-		}
 	case api.EventSession:
 		paint = l.Session
 		about = display.Text(strings.TrimSpace(string(ev.State) + " " + strings.ReplaceAll(ev.Reason, "_", " ")))
 	case api.EventLost:
 		paint = l.Bad
-		about = display.Lost(ev)
-	case api.EventReaped:
+	default:
 	}
 	out.Put(paint, fmt.Sprintf("%-8s  ", display.Text(ev.Type)))
 	if pr != nil {

@@ -50,23 +50,12 @@ func Event(p *Page, kind string, ev *api.Event) string {
 		if ev.To != nil {
 			add("to %s", Ref(p, *ev.To))
 		}
-	case api.EventListen, api.EventUnlisten:
-		if ev.Port != nil {
-			add("%s", display.Port(ev.Port))
-		}
-	case api.EventMark:
-		if ev.Call != nil {
-			add("%s", display.Mark(ev.Call))
-		}
-	case api.EventTrace:
-		if pr != nil && pr.Trace != nil {
-			add("%s", display.Trace(pr.Trace))
-		}
 	case api.EventSession:
 		add("%s", display.Text(strings.Join(strings.Fields(ev.Name+" "+string(ev.State)+" "+ev.Reason), " ")))
-	case api.EventLost:
-		add("%s", display.Lost(ev))
-	case api.EventExec, api.EventReaped: // the process says it all
+	default:
+		if about := display.About(ev); about != "" {
+			add("%s", about)
+		}
 	}
 	line := strings.Join(parts, "  ")
 	if p.Width > 0 && !p.Wide {

@@ -46,6 +46,21 @@ func endedBy(r *record.Record) *api.Caller {
 	return r.Report.EndedBy
 }
 
+// receipt is the receipt of an end, without its processes.
+type receipt struct {
+	Reason    string   `json:"reason,omitempty"`
+	Verdict   string   `json:"verdict"`
+	Why       string   `json:"verdict_why,omitempty"`
+	Confirmed bool     `json:"confirmed_empty"`
+	Processes int      `json:"processes"`
+	Killed    int      `json:"killed"`
+	Left      int      `json:"left"`
+	Started   int      `json:"started,omitempty"`
+	Exited    int      `json:"exited"`
+	WouldEnd  []string `json:"would_end,omitempty"`
+	Truncated bool     `json:"truncated,omitempty"`
+}
+
 // receipt is the event of the end as a whole. Its process is the root of the session.
 func (e *Encoder) receipt(r *record.Record) *event {
 	d := cmp.Or(r.Report, new(api.Report))

@@ -210,21 +210,6 @@ type call struct {
 	Tool string `json:"tool,omitempty"`
 }
 
-// receipt is the receipt of an end, without its processes.
-type receipt struct {
-	Reason    string   `json:"reason,omitempty"`
-	Verdict   string   `json:"verdict"`
-	Why       string   `json:"verdict_why,omitempty"`
-	Confirmed bool     `json:"confirmed_empty"`
-	Processes int      `json:"processes"`
-	Killed    int      `json:"killed"`
-	Left      int      `json:"left"`
-	Started   int      `json:"started,omitempty"`
-	Exited    int      `json:"exited"`
-	WouldEnd  []string `json:"would_end,omitempty"`
-	Truncated bool     `json:"truncated,omitempty"`
-}
-
 // lost is a gap in the events.
 type lost struct {
 	Where string `json:"where"`

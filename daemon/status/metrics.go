@@ -64,11 +64,12 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 				m.Processes += int(max(x.Info().Live, 0))
 			}
 		}
-		for _, t := range [...]tracer.EventType{
-			tracer.EventBirth, tracer.EventExec, tracer.EventExit, tracer.EventReparent, tracer.EventReaped, tracer.EventSession,
-			tracer.EventListen, tracer.EventUnlisten,
-		} {
-			m.Events[string(document.EventNames[t])] = meter.Events[t]
+		for t, name := range document.EventNames {
+			switch tracer.EventType(t) {
+			case 0, tracer.EventLost, tracer.EventMark, tracer.EventTrace: // not the kernel's
+			default:
+				m.Events[string(name)] = meter.Events[t]
+			}
 		}
 		m.Lost = map[string]uint64{"ring": v.Lost(), "reader": s.o.Tally.Missed.Load()}
 		// Those are replaced, never changed.

@@ -235,10 +235,11 @@ func (r *Recorder) record(x *recent.Event) journal.Record {
 	ev := x.Event
 	if ev.Session != 0 {
 		switch ev.Type {
+		case tracer.EventReaped, tracer.EventListen, tracer.EventUnlisten, tracer.EventMark: // no row has them
 		case tracer.EventExit, tracer.EventSession:
 			r.sessions[ev.Session] = true
 			fallthrough
-		case tracer.EventBirth, tracer.EventExec, tracer.EventReparent, tracer.EventTrace:
+		default:
 			if ev.Process.PID != 0 {
 				r.touched[ev.Process] = true
 			}

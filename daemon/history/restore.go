@@ -131,16 +131,15 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) jour
 	doc.Verdict = verdict
 	doc.ID, doc.Name, doc.UID, doc.State, doc.Deadline, doc.Ports = row.Word, row.Name, int(row.UID), api.StateEnded, nil, nil
 	doc.Live, doc.Orphans, doc.Leftovers, doc.Zombies = 0, 0, 0, 0
-	report := api.Report{
-		Head: api.NewHead("report"), Session: doc.ID, Name: doc.Name, State: doc.State, EndReason: doc.EndReason, EndedBy: m.EndedBy,
-		Verdict: verdict, VerdictWhy: why, Processes: append([]api.Outcome{}, m.Receipt.Outcomes...),
-		Started: doc.Forks + 1 + doc.Joined, Killed: m.Receipt.Killed, WouldEnd: m.WouldEnd,
-		ConfirmedEmpty: verdict == api.VerdictClean, Truncated: true,
-	}
+	receipt := enforcer.Resume(m.Receipt)
+	report := receipt.Report(tracer.SessionInfo{ID: row.ID, Name: doc.Name, State: tracer.StateEmpty, Forks: uint64(doc.Forks)}, doc.Joined, 0, nil)
+	report.Session, report.EndReason, report.EndedBy, report.WouldEnd = row.Word, doc.EndReason, m.EndedBy, m.WouldEnd
+	report.Verdict, report.VerdictWhy, report.ConfirmedEmpty = verdict, why, verdict == api.VerdictClean
+	report.Exited, report.Truncated = 0, true // who else exited is not known
 	over := *row
 	over.State = nil
 	over.Doc, _ = json.Marshal(&doc) // plain structs
-	over.Report, _ = json.Marshal(&report)
+	over.Report, _ = json.Marshal(report)
 	over.Ended = row.Started
 	// The time of its end is unknown: it was after the last record of its boot.
 	if last, err := r.journal.Last(ctx, row.Boot); err == nil && last.After(over.Ended) {

@@ -5,6 +5,7 @@ package plan
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -36,6 +37,31 @@ func TestPlansOfOthers(t *testing.T) {
 	}
 	if len(p.all) != maxPlans || found("root 0") || !found(fmt.Sprint("root ", maxPlans)) {
 		t.Errorf("%d plans of root", len(p.all))
+	}
+}
+
+// TestFind: a token is good for what its plan is about, for some time.
+func TestFind(t *testing.T) {
+	var p plans
+	of := Subject{Session: 7, Root: tracer.Identity{PID: 10, Start: 1}}
+	p.add(&plan{token: "a", of: of, made: time.Hour})
+	for name, c := range map[string]struct {
+		token string
+		of    Subject
+		after time.Duration
+		found bool
+	}{
+		"it":                   {"a", of, 0, true},
+		"another token":        {"b", of, 0, false},
+		"all of the session":   {"a", Subject{Session: 7}, 0, false},
+		"another session":      {"a", Subject{Session: 8, Root: of.Root}, 0, false},
+		"a process of its PID": {"a", Subject{Session: 7, Root: tracer.Identity{PID: 10, Start: 2}}, 0, false},
+		"at the last moment":   {"a", of, Memory - 1, true},
+		"too late":             {"a", of, Memory, false},
+	} {
+		if found := p.find(c.token, c.of, time.Hour+c.after) != nil; found != c.found {
+			t.Errorf("%s: %v", name, found)
+		}
 	}
 }
 

@@ -178,3 +178,26 @@ func TestPortsOfThoseWhoLeft(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestCameFrom: what a session started may be in the sessions nested in it, and in those that took
+// processes from any of these.
+func TestCameFrom(t *testing.T) {
+	f := newFixture(t)
+	from := make(map[tracer.SessionID]tracer.SessionID)
+	f.o.Origins = []Origin{
+		func(registry.View, *registry.Session) tracer.SessionID { return 0 },
+		func(_ registry.View, s *registry.Session) tracer.SessionID { return from[s.ID()] },
+	}
+	s, other, kept, again := f.session(100).ID(), f.session(200).ID(), f.session(300).ID(), f.session(400).ID()
+	f.k.Fork(300, 301, "lngtest-nested")
+	nested := f.create(tracer.SessionSpec{Root: f.k.Proc(301).Identity, UID: 1000}).ID()
+	from[kept], from[again] = s, nested
+	f.in(func(tx registry.Tx) {
+		all := f.cameFrom(tx.View, s)
+		for id, want := range map[tracer.SessionID]bool{s: true, other: false, kept: true, nested: true, again: true} {
+			if all[id] != want {
+				t.Errorf("session %v: %v", id, all[id])
+			}
+		}
+	})
+}

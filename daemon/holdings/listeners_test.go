@@ -70,6 +70,25 @@ func TestLateUnlisten(t *testing.T) {
 	}
 }
 
+// The kernel uses the address of a socket again: the earlier one was closed, although the event of
+// that was lost.
+func TestLostUnlisten(t *testing.T) {
+	f := newFixture(t)
+	first, second := f.session(100), f.session(200)
+	f.k.Listen(100, 1, "127.0.0.1:80")
+	f.apply()
+	f.k.Unlisten(1)
+	f.k.DropEvents()
+	f.k.Listen(200, 1, "127.0.0.1:81")
+	f.apply()
+	if got := f.numbers(first); len(got) != 0 {
+		t.Errorf("the first session holds %v", got)
+	}
+	if got := f.numbers(second); !slices.Equal(got, []int{81}) {
+		t.Errorf("the second session holds %v", got)
+	}
+}
+
 // What a look found and what the kernel reported are one port; a look that began before a socket
 // was closed does not bring it back.
 func TestListenersAndLooks(t *testing.T) {

@@ -24,10 +24,12 @@ func TestListeners(t *testing.T) {
 			Address: netip.MustParseAddrPort("[::1]:8080"),
 		}}
 	}
+	unnumbered := listens(tracer.EventListen, 3, time.Second, time.Second)
+	unnumbered.Address = netip.MustParseAddrPort("[::1]:0") // the kernel chose the number later
 	live := session(51, time.Time{})
 	write(t, j, Batch{Sessions: []Session{live}, Zero: noon, Events: []Record{
 		listens(tracer.EventListen, 1, time.Second, time.Second), listens(tracer.EventListen, 2, 2*time.Second, 2*time.Second),
-		listens(tracer.EventUnlisten, 1, 3*time.Second, time.Second),
+		listens(tracer.EventUnlisten, 1, 3*time.Second, time.Second), unnumbered,
 	}})
 	at := func(what string, d time.Duration, want ...uint32) {
 		t.Helper()
@@ -49,8 +51,10 @@ func TestListeners(t *testing.T) {
 	write(t, j, Batch{Sessions: []Session{live}})
 	at("the session is over", time.Hour)
 	at("before that", 50*time.Second, 2)
-	if all, err := j.Listeners(t.Context(), 8081, noon.Add(time.Second)); err != nil || len(all) != 0 {
-		t.Errorf("another port: %v %v", all, err)
+	for _, port := range []uint16{8081, 0} {
+		if all, err := j.Listeners(t.Context(), port, noon.Add(time.Second)); err != nil || len(all) != 0 {
+			t.Errorf("port %d: %v %v", port, all, err)
+		}
 	}
 	now = noon.Add(1000 * time.Hour)
 	write(t, j, Batch{Sessions: []Session{session(52, now)}})

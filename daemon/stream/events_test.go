@@ -182,5 +182,8 @@ func TestReaderFellOff(t *testing.T) {
 	}
 	w.Until(func() bool { return w.Service.Ring.End() >= from+recent.Size+10 })
 	l := w.Events("user", fmt.Sprintf("?from=%d", from))
-	l.Want("lost reader 10", "exec 100")
+	if ev := l.Next(); ev.Type != api.EventLost || ev.Where != "reader" || ev.Count != 10 || uint64(ev.LostFrom) != from || uint64(ev.LostTo) != from+9 {
+		t.Errorf("%+v", ev)
+	}
+	l.Want("exec 100")
 }

@@ -125,6 +125,23 @@ func TestListenersAndLooks(t *testing.T) {
 	}
 }
 
+// Of two sockets at one port one is closed during a look: the port is still as the look found it.
+func TestOneOfTwoClosedDuringLook(t *testing.T) {
+	f := newFixture(t)
+	s := f.session(100)
+	f.k.Listen(100, 1, "127.0.0.1:80")
+	f.k.Listen(100, 2, "127.0.0.1:80") // SO_REUSEPORT
+	f.apply()
+	p, began := f.open[1].port, f.o.Clock.Boottime()
+	p.Netns = 7
+	f.k.Unlisten(1)
+	f.apply()
+	f.in(func(tx registry.Tx) { f.Note(tx.View, s, resources.Held{Ports: []resources.Port{p}}, began) })
+	if h := f.now(s); len(h.Ports) != 1 || h.Ports[0].Netns != 7 {
+		t.Errorf("%+v", h.Ports)
+	}
+}
+
 // A receipt has what was open when the end began, and nothing that was closed before, however
 // shortly: a server that looks for a free address opens and closes some.
 func TestListenersAtEnd(t *testing.T) {

@@ -300,6 +300,29 @@ func TestSessionFoundByItsMembers(t *testing.T) {
 	}
 }
 
+// TestChangedAround: what changes in a session changes the documents of those around it.
+func TestChangedAround(t *testing.T) {
+	g := newGallery(t, lineage.Options{})
+	defer g.stop()
+	g.k.Add(100, 1, "lngtest-a")
+	outer := g.session(100, 1000)
+	g.k.Fork(100, 101, "lngtest-b")
+	inner := g.session(101, 1000)
+	g.k.Add(200, 1, "lngtest-c")
+	other := g.session(200, 1000)
+	g.read(func() bool { return false })
+	g.update(func(tx registry.Tx) {
+		for _, id := range []tracer.SessionID{outer, inner, other} {
+			tx.Ask(id)
+		}
+		g.f.stale = make(map[tracer.SessionID]bool)
+		g.f.changed(tx.View, inner)
+		if !g.f.stale[inner] || !g.f.stale[outer] || g.f.stale[other] {
+			t.Errorf("inner %v, outer %v, other %v", g.f.stale[inner], g.f.stale[outer], g.f.stale[other])
+		}
+	})
+}
+
 // TestForgottenRemovals: a reader that is further behind than removals are remembered
 // starts again, and does not keep what is gone.
 func TestForgottenRemovals(t *testing.T) {

@@ -353,3 +353,21 @@ func TestCut(t *testing.T) {
 		}
 	}
 }
+
+// TestTreeAgain: the tree of a session is asked for once, and again after events were lost.
+func TestTreeAgain(t *testing.T) {
+	w := &world{}
+	m := New(&record.Host{ID: "host"}, "boot", w)
+	unknown := func(pid int) { m.Apply(w.event(api.EventReparent, api.Ref{PID: pid, StartNS: 5}, nil)) }
+	unknown(50)
+	unknown(51)
+	if w.asked != 1 {
+		t.Errorf("asked %d times before the loss", w.asked)
+	}
+	m.Apply(&api.Event{Type: api.EventLost})
+	unknown(52)
+	unknown(53)
+	if w.asked != 2 {
+		t.Errorf("asked %d times", w.asked)
+	}
+}

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,13 +93,16 @@ func TestLockTakenLate(t *testing.T) {
 func TestStopAnswers(t *testing.T) {
 	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
-	w.Until(func() bool { return w.Service.Access.Open() == 0 })
 	got := make(chan daemontest.Reply, 1)
 	go func() {
 		defer close(got)
 		got <- w.Do("user", "GET", "/v1/sessions/"+s.ID+"/report?wait=1m", nil)
 	}()
-	w.Until(func() bool { return w.Service.Access.Open() == 1 })
+	w.Until(func() bool { // a request that has not been read when the daemon stops gets no answer
+		var stacks strings.Builder
+		pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+		return strings.Contains(stacks.String(), "httpapi.(*ends).getReport")
+	})
 	if err := w.Stop(); err != nil {
 		t.Error(err)
 	}

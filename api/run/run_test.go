@@ -190,6 +190,27 @@ func TestRequire(t *testing.T) {
 	}
 }
 
+// TestDeadSocket: the socket of a daemon that was killed is like none: lineage run would start one,
+// if it is root.
+func TestDeadSocket(t *testing.T) {
+	cmd := command(t, t.Context(), "exit 0")
+	cmd.Require = run.Session
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: cmd.Socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	want := "connection refused"
+	if os.Geteuid() == 0 {
+		want = "lineage doctor: no sessions here" // it was asked
+	}
+	var less *run.GuaranteeError
+	if err := cmd.Run(); !errors.As(err, &less) || !strings.Contains(less.Why.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 func TestStartErrors(t *testing.T) {
 	done, cancel := context.WithCancel(t.Context())
 	cancel()

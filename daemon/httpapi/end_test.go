@@ -89,6 +89,14 @@ func TestLockTakenLate(t *testing.T) {
 	}
 }
 
+func TestWaitRefused(t *testing.T) {
+	w := daemontest.New(t)
+	s := w.Session("user", 100, api.NewSession{})
+	for _, wait := range []string{"60.001s", "-1ns", "1", "soon"} {
+		w.Do("user", "GET", "/v1/sessions/"+s.ID+"/report?wait="+wait, nil).Refused(api.CodeBadRequest)
+	}
+}
+
 // TestStopAnswers: a daemon that stops answers those that wait for a receipt.
 func TestStopAnswers(t *testing.T) {
 	w := daemontest.New(t)

@@ -112,6 +112,14 @@ type Report struct {
 	HoldsUnknown  []string  `json:"holds_unknown,omitempty"`   // what could not be read of all this
 }
 
+// Add adds how a process ended, and counts it.
+func (r *Report) Add(o Outcome) {
+	if o.Outcome == OutcomeKill {
+		r.Killed++
+	}
+	r.Processes = append(r.Processes, o)
+}
+
 // EndRequest ends a session. Both absent: the session's own grace.
 type EndRequest struct {
 	GraceMS *int64 `json:"grace_ms,omitempty"` // from SIGTERM to SIGKILL; absent: the session's own

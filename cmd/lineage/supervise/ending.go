@@ -185,10 +185,7 @@ func (e *ending) report(empty bool) *api.Report {
 		default:
 			l.Outcome.Outcome, l.Why = api.OutcomeLeft, whyLeft(l.PID)
 		}
-		if l.Outcome.Outcome == api.OutcomeKill {
-			rep.Killed++
-		}
-		rep.Processes = append(rep.Processes, l.Outcome)
+		rep.Add(l.Outcome)
 	}
 	return rep
 }

@@ -12,36 +12,26 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestDialCrowded: Dial waits for a daemon that accepts slowly.
 func TestDialCrowded(t *testing.T) {
 	dir, err := os.MkdirTemp("", "lngtest-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "sock")
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}))
+	require.NoError(t, syscall.Listen(fd, 0))
 	f := os.NewFile(uintptr(fd), socket)
 	ln, err := net.FileListener(f)
 	f.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first, err := net.Dial("unix", socket) // fills the backlog
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer first.Close()
 	if _, err := net.Dial("unix", socket); err == nil {
 		t.Fatal("the kernel keeps a second caller waiting")
@@ -50,9 +40,7 @@ func TestDialCrowded(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, func() { srv.Serve(ln) })
 	t.Cleanup(func() { srv.Close(); ln.Close() })
 	c, err := Dial(t.Context(), socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c.Close()
 }
 
@@ -71,9 +59,7 @@ func TestIdleClient(t *testing.T) {
 	go srv.Serve(ln)
 	t.Cleanup(func() { srv.Close() })
 	c, err := Dial(t.Context(), socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	for end := time.Now().Add(20 * time.Second); open.Load() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -89,9 +75,7 @@ func TestIdleClient(t *testing.T) {
 // the request, or after that.
 func TestHungUp(t *testing.T) {
 	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer ln.Close()
 	go func() {
 		for {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // serve runs h on a unix socket and gives the socket's path.
@@ -29,15 +31,11 @@ func serve(t *testing.T, h http.Handler) string {
 func listen(t *testing.T) (string, net.Listener) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lngtest-") // t.TempDir can pass the 108 bytes of a socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "sock")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	return socket, l
 }
@@ -76,9 +74,7 @@ func TestDialSilent(t *testing.T) {
 func dial(t *testing.T, h http.HandlerFunc) Client {
 	t.Helper()
 	c, err := Dial(t.Context(), serve(t, daemon(h)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -148,9 +144,7 @@ func TestRequests(t *testing.T) {
 				w.WriteHeader(http.StatusAccepted)
 				io.WriteString(w, `{"schema":"lineage/1","kind":"end","from the future":{"x":1}}`+"\n")
 			})
-			if err := tt.call(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, tt.call(t.Context(), c))
 			if got != tt.want {
 				t.Errorf("sent %s, want %s", got, tt.want)
 			}
@@ -211,9 +205,7 @@ func TestHeadersTooLarge(t *testing.T) {
 	srv.Start()
 	defer srv.Close()
 	c, err := Dial(t.Context(), socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.WhyPath(t.Context(), PathRef{Path: "/" + strings.Repeat("a", 16<<10)})
 	if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeTooLarge {

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const endLine = `{"kind":"end","reason":"session_over"}` + "\n"
@@ -83,16 +85,12 @@ func TestEventsStop(t *testing.T) {
 func TestProcessLine(t *testing.T) {
 	in := Event{Head: Head{Kind: "process"}, Process: &Process{Ref: Ref{7, 8}, Session: "k3x9q2", Comm: "sh"}}
 	b, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := `{"kind":"process","pid":7,"start_ns":"8","session":"k3x9q2","comm":"sh"}`; string(b) != want {
 		t.Errorf("wrote %s, want %s", b, want)
 	}
 	var out Event
-	if err := json.Unmarshal(b, &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(b, &out))
 	if !reflect.DeepEqual(in, out) {
 		t.Errorf("read %+v, want %+v", out, in)
 	}
@@ -108,9 +106,7 @@ func FuzzU64(f *testing.F) {
 			return
 		}
 		b, err := json.Marshal(u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := json.Unmarshal(b, &again); err != nil || again != u {
 			t.Fatalf("%s read as %d, written as %s, read as %d, %v", in, u, b, again, err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
@@ -70,9 +71,7 @@ func TestConnectMany(t *testing.T) {
 	socket := filepath.Join(dir, "s")
 	// What a killed daemon left behind.
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stale.SetUnlinkOnClose(false)
 	stale.Close()
 	var wg sync.WaitGroup
@@ -137,9 +136,7 @@ func TestConnectErrors(t *testing.T) {
 	})
 	t.Run("the socket is a file", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "s")
-		if err := os.WriteFile(socket, []byte("precious"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(socket, []byte("precious"), 0o600))
 		if _, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()}); err == nil {
 			t.Error("no error")
 		}
@@ -150,9 +147,7 @@ func TestConnectErrors(t *testing.T) {
 	t.Run("something else serves it", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "s")
 		ln, err := net.Listen("unix", socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		other := &http.Server{Handler: http.NotFoundHandler()}
 		go other.Serve(ln)
 		defer other.Close()
@@ -196,9 +191,7 @@ func TestEphemeralWithoutDirectory(t *testing.T) {
 		w.Socket = filepath.Join(w.Dir, "run", "s")
 		w.Options.Ephemeral = 50 * time.Millisecond
 	})
-	if err := os.RemoveAll(filepath.Dir(w.Socket)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(filepath.Dir(w.Socket)))
 	unloads(w)
 	if _, err := os.Stat(filepath.Dir(w.Socket)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory is left behind: %v", err)
@@ -250,9 +243,7 @@ func TestTakeOver(t *testing.T) {
 	}
 	oneMore(t, socket)
 	c, err := api.Dial(t.Context(), socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	if _, err := os.Stat(filepath.Join(filepath.Dir(socket), "unloaded")); err == nil {
 		t.Error("it was unloaded")
@@ -283,13 +274,9 @@ func TestUnload(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
 	i, err := instance.Of(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	i.Pins = filepath.Join(dir, "pins")
-	if err := os.Mkdir(i.Pins, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(i.Pins, 0o700))
 	k := fakeKernel()
 	k.Add(100, 1, "lngtest-root")
 	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity}); err != nil {
@@ -334,9 +321,7 @@ func TestConnectToASilentDaemon(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	_, err = instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()})
 	if !errors.Is(err, api.ErrSilent) || starts(t, dir) != 0 {
@@ -349,9 +334,7 @@ func TestSecondDaemon(t *testing.T) {
 	needRoot(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	first := lngtestDaemon("LNGTEST_HOST=1")(socket)
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Start())
 	t.Cleanup(func() {
 		first.Process.Kill()
 		first.Wait()
@@ -367,16 +350,10 @@ func TestSecondDaemon(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), daemontest.Patience)
 	defer cancel()
-	if err := instance.Poll(ctx, func() (bool, error) { return answers(), nil }); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Process.Signal(unix.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, instance.Poll(ctx, func() (bool, error) { return answers(), nil }))
+	require.NoError(t, first.Process.Signal(unix.SIGSTOP))
 	oneMore(t, socket)
-	if err := first.Process.Signal(unix.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Process.Signal(unix.SIGCONT))
 	if err := instance.Poll(ctx, func() (bool, error) { return answers(), nil }); err != nil {
 		t.Error("the first daemon has no socket any more")
 	}
@@ -389,9 +366,7 @@ func TestSocketOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
 	ln, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer ln.Close()
 	go func() {
 		for {
@@ -412,9 +387,7 @@ func TestSocketOfAnother(t *testing.T) {
 		t.Errorf("%d daemons were started", n)
 	}
 	i, err := instance.Of(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lock, alone, err := i.Claim(t.Context(), instance.ClaimOptions{Started: true})
 	if err == nil {
 		alone.Release()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
@@ -56,16 +57,10 @@ func TestGuard(t *testing.T) {
 		for pid, parent := range of {
 			at := filepath.Join(dir, fmt.Sprint(pid))
 			text := fmt.Sprintf("%d (x) S %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n", pid, parent, pid)
-			if err := os.MkdirAll(at, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.MkdirAll(at, 0o755))
 			next := filepath.Join(at, "next")
-			if err := os.WriteFile(next, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(next, filepath.Join(at, "stat")); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(next, []byte(text), 0o644))
+			require.NoError(t, os.Rename(next, filepath.Join(at, "stat")))
 		}
 	}
 	parents(map[uint32]uint32{1: 0, 10: 1, 20: 10, 50: 20})

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -80,9 +81,7 @@ func TestRealConsumerStopped(t *testing.T) {
 	leftover.Wait()
 
 	second, err := tracer.Open(tracer.Options{Dir: real.Dir, RingSize: os.Getpagesize()}) // for the kernel's own count
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer second.Close()
 	infos, err := second.Sessions()
 	if err != nil || len(infos) != 1 || infos[0].ID.String() != s.ID {

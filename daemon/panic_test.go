@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -102,9 +103,7 @@ func TestPanics(t *testing.T) {
 			if x.status == 0 {
 				body, _ := json.Marshal(x.body)
 				req, err := http.NewRequestWithContext(t.Context(), x.method, "http://lineage"+x.path, bytes.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if resp, err := w.Client("root").Do(req); err == nil {
 					resp.Body.Close()
 				}

@@ -11,15 +11,14 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
 // No thread keeps its priority: neither one made while the others are favoured, nor one
 // that the kernel was making then, which the second call finds.
 func TestFavour(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	for range 20 {
 		out, err := exec.Command("/proc/self/exe", "lngtest-favoured").CombinedOutput()
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestReal: a shell leaves daemonised sleepers behind, and all of them are ended.
@@ -22,9 +23,7 @@ func TestReal(t *testing.T) {
 	for asleep := 0; asleep < 2; {
 		asleep = 0
 		tree, err := c.Tree(ctx, "lngtest", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, n := range tree.Nodes {
 			if n.State == "live" && len(n.Argv) == 2 && n.Argv[0] == "sleep" {
 				asleep++
@@ -35,9 +34,7 @@ func TestReal(t *testing.T) {
 		}
 	}
 	why, err := c.Why(ctx, sleeper.Ref.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(why.Edges) < 3 || why.Edges[len(why.Edges)-1].Kind != "root" || why.Session == nil || why.Session.ID != s.ID || why.Edges[0].Creator.Alive {
 		t.Errorf("%+v", why)
 	}

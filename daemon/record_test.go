@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestAudit: every end and every refusal is a record.
@@ -31,9 +32,7 @@ func TestAudit(t *testing.T) {
 	w.Receipt(other.ID)
 	w.Stop()
 	f, err := os.Open(filepath.Join(w.Dir, "audit.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	var got []string
 	for lines := bufio.NewScanner(f); lines.Scan(); {

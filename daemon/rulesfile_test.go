@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
@@ -25,9 +26,7 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "policy.yaml")
 	i, err := instance.Of(filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	good := func() { os.Remove(file); os.WriteFile(file, []byte("version: 1\n"), 0o644) }
 	for what, tt := range map[string]struct {
 		make func()
@@ -55,17 +54,14 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 	}
 	good()
 	r, err := rules.Load(file, true, registry.Clock{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	o := Options{}
 	if o.begin(r.Started()); o.Level != 0 {
 		t.Errorf("level %d", o.Level)
 	}
 	os.WriteFile(file, []byte("version: 1\ndaemon: {level: 2, log_level: warn}\n"), 0o644)
-	if r, err = rules.Load(file, true, registry.Clock{}); err != nil {
-		t.Fatal(err)
-	}
+	r, err = rules.Load(file, true, registry.Clock{})
+	require.NoError(t, err)
 	if o.begin(r.Started()); o.Level != 2 || r.LogLevel() != zerolog.WarnLevel {
 		t.Errorf("level %d, log level %v", o.Level, r.LogLevel())
 	}
@@ -79,9 +75,7 @@ func TestPolicyRefusedAtStart(t *testing.T) {
 func TestPolicyOfInstance(t *testing.T) {
 	for socket, want := range map[string]string{api.DefaultSocket: policy.DefaultFile, "/tmp/lngtest/s": ""} {
 		i, err := instance.Of(socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if path, must := policyFile(i, Options{}); path != want || must {
 			t.Errorf("%s: %q, %t", socket, path, must)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,9 +24,7 @@ func listenTo(t *testing.T) *net.UnixConn {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "notify")
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
 	return c
@@ -35,9 +34,7 @@ func listenTo(t *testing.T) *net.UnixConn {
 func message(t *testing.T, c *net.UnixConn) []string {
 	t.Helper()
 	fields, err := hear(c, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return fields
 }
 
@@ -52,9 +49,7 @@ func hear(c *net.UnixConn, patience time.Duration) ([]string, error) {
 func takeAll(t *testing.T, c *net.UnixConn) {
 	t.Helper()
 	raw, err := c.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c.SetReadDeadline(time.Time{})
 	b := make([]byte, 4096)
 	err = raw.Read(func(fd uintptr) bool {
@@ -64,9 +59,7 @@ func takeAll(t *testing.T, c *net.UnixConn) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // until waits for a message with that field.
@@ -101,9 +94,7 @@ func TestManager(t *testing.T) {
 	}
 	until(t, c, "READY=1")
 
-	if err := w.Service.Registry.Read(func(v registry.View) { v.Degrade("one\nREADY=1") }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Service.Registry.Read(func(v registry.View) { v.Degrade("one\nREADY=1") }))
 	until(t, c, "STATUS=level 4, observe, 0 sessions; degraded: one READY=1")
 
 	w.Halt()

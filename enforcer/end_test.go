@@ -13,9 +13,9 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // settle steps, moving the clock as Run's timer would, until there is a result or
@@ -51,7 +51,7 @@ func clean(t *testing.T, k *kerneltest.Kernel, e *Enforcer) {
 
 func TestEndNow(t *testing.T) {
 	k, e, id := host(t)
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 	r := one(t, settle(t, k, e))
 	if r.Verdict != api.VerdictClean || !r.Confirmed || r.Info.State != tracer.StateEmpty || r.Info.Cause != tracer.CauseEnd {
 		t.Errorf("result %+v", r)
@@ -99,7 +99,7 @@ func TestEndGrace(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 	begin := k.Now()
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 5*time.Second))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 5*time.Second))
 	clean(t, k, e)
 	if took := k.Now() - begin; took < 5*time.Second || took > 5*time.Second+2*maxPause {
 		t.Errorf("took %v", took)
@@ -116,10 +116,10 @@ func TestEndGrace(t *testing.T) {
 func TestEndShortened(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, time.Minute))
+	require.NoError(t, e.End(id, tracer.CauseEnd, time.Minute))
 	e.Step()
 	begin := k.Now()
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 	clean(t, k, e)
 	if took := k.Now() - begin; took > maxPause {
 		t.Errorf("took %v", took)
@@ -150,7 +150,7 @@ func TestForkers(t *testing.T) {
 			}
 		}
 	}
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean || r.Info.Live != 0 {
 		t.Errorf("result %+v", r)
 	}
@@ -168,12 +168,12 @@ func TestLeft(t *testing.T) {
 	proc := t.TempDir()
 	e.proc = procfs.FS(proc)
 	for name, text := range map[string]string{"31/stat": "31 (a) b) D 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0", "31/wchan": "io_schedule"} {
-		tracertest.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700))
-		tracertest.NoError(t, os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600))
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600))
 	}
 	k.Edit(31, func(p *kerneltest.Proc) { p.Stubborn = true })
 	begin := k.Now()
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 	r := one(t, settle(t, k, e))
 	if r.Verdict != api.VerdictLeft || len(r.Left) != 1 || r.Left[0].PID != 31 || r.Why != "1 state D (io_schedule)" {
 		t.Errorf("result %+v", r)
@@ -195,7 +195,7 @@ func TestLeft(t *testing.T) {
 func TestDying(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.Slow = true })
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 	for range 5 {
 		wait, over := e.Step()
 		if len(over) != 0 {
@@ -210,7 +210,7 @@ func TestDying(t *testing.T) {
 func TestDyingForEver(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.Slow = true })
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictLeft || r.Left[0].Why != "exiting" {
 		t.Errorf("result %+v", r)
 	}
@@ -221,7 +221,7 @@ func TestSetLimit(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.Stubborn = true })
 	e.SetLimit(time.Hour)
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 	for range 100 {
 		wait, over := e.Step()
 		if len(over) > 0 {
@@ -238,7 +238,7 @@ func TestSetLimit(t *testing.T) {
 func TestZombiesAreNotLeft(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.Unreaped = true })
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 	r := one(t, settle(t, k, e))
 	if r.Verdict != api.VerdictClean || len(r.Zombies) != 1 || r.Zombies[0].PID != 31 {
 		t.Errorf("result %+v", r)
@@ -254,7 +254,7 @@ func TestStoppedWhileLooking(t *testing.T) {
 	k, e, id := host(t)
 	k.Feature.Level = 3
 	k.Edit(31, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, time.Hour))
+	require.NoError(t, e.End(id, tracer.CauseEnd, time.Hour))
 	stopped := time.Duration(0)
 	e.clock = func() time.Duration { return k.Now() + stopped }
 	k.Newborn = func() { stopped = time.Minute } // in the middle of the look
@@ -274,7 +274,7 @@ func TestRootExitWithoutHooks(t *testing.T) {
 			k.Feature.Level = 2
 			root := k.Add(40, 20, "agent")
 			id, err := k.Create(tracer.SessionSpec{Root: root.Identity, Grace: grace})
-			tracertest.NoError(t, err)
+			require.NoError(t, err)
 			k.Fork(40, 41, "worker")
 			k.Edit(41, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 			k.Exit(40, 0)
@@ -301,7 +301,7 @@ func TestRootExitWithoutHooks(t *testing.T) {
 func TestReapedInTime(t *testing.T) {
 	k, e, id := host(t)
 	k.Edit(31, func(p *kerneltest.Proc) { p.Unreaped = true })
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 	for range 2 { // it is known to be empty by the first step
 		if _, over := e.Step(); len(over) > 0 {
 			t.Fatalf("over: %+v", over)
@@ -331,7 +331,7 @@ func TestRun(t *testing.T) {
 		defer close(done)
 		e.Run(ctx, func(r Result) { results <- r })
 	}()
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 	if r := receive(t, "a verdict", results); r.Verdict != api.VerdictClean {
 		t.Errorf("result %+v", r)
 	}

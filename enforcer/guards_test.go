@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
@@ -23,9 +24,7 @@ func host(t *testing.T) (*kerneltest.Kernel, *Enforcer, tracer.SessionID) {
 	k.Add(21, 20, "run")
 	k.Add(30, 20, "agent")
 	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(30).Identity, Name: "s"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	k.Fork(30, 31, "worker")
 	return k, New(k, Options{Self: daemon.Identity, Clock: k.Now, Proc: procfs.FS(t.TempDir())}), id
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // TestMissedBirth: a member unknown to the kernel side is found before its parent dies,
@@ -22,7 +22,7 @@ func TestMissedBirth(t *testing.T) {
 			k, e, id := host(t)
 			k.Add(50, 31, "missed")
 			k.Miss("fork_birth")
-			tracertest.NoError(t, e.End(id, tracer.CauseEnd, grace))
+			require.NoError(t, e.End(id, tracer.CauseEnd, grace))
 			r := one(t, settle(t, k, e))
 			if p := k.Proc(50); p != nil && !p.Dead {
 				t.Errorf("it lives: %+v", p)
@@ -55,7 +55,7 @@ func TestNoRoom(t *testing.T) {
 			k, e, id := host(t)
 			e.kernel = crowded{k}
 			k.Add(50, 31, "no room")
-			tracertest.NoError(t, end(k, e, id))
+			require.NoError(t, end(k, e, id))
 			r := one(t, settle(t, k, e))
 			if p := k.Proc(50); p != nil && !p.Dead {
 				t.Errorf("it lives: %+v", p)
@@ -104,7 +104,7 @@ func TestMissedBirthOfKernelsEnd(t *testing.T) {
 // repeated.
 func TestNothingMissed(t *testing.T) {
 	k, e, id := host(t)
-	tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictClean || k.Reconciled() != 0 {
 		t.Errorf("%d passes, %+v", k.Reconciled(), r)
 	}

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 func TestReason(t *testing.T) {
@@ -38,12 +38,12 @@ func TestReason(t *testing.T) {
 			e := &Enforcer{proc: procfs.FS(dir)}
 			tt.process.PID = 7
 			for _, pid := range []string{"7", "8"} {
-				tracertest.NoError(t, os.Mkdir(filepath.Join(dir, pid), 0o700))
+				require.NoError(t, os.Mkdir(filepath.Join(dir, pid), 0o700))
 			}
 			for file, text := range map[string]string{
 				"7/stat": "7 (a) b) " + tt.state + " 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0", "7/wchan": tt.wchan, "7/status": tt.status, "8/comm": "gdb\n",
 			} {
-				tracertest.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
 			if got := e.reason(&tt.process); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -119,7 +120,7 @@ func TestWake(t *testing.T) {
 			if c.set != nil {
 				c.set(k)
 			}
-			tracertest.NoError(t, e.Wake(owner))
+			require.NoError(t, e.Wake(owner))
 			got := k.Sent()
 			if len(got) != c.want || c.want == 1 && (got[0].To != owner || got[0].Signal != unix.SIGCONT) {
 				t.Errorf("sent %v", got)
@@ -241,12 +242,12 @@ func (l late) Signal(sig unix.Signal) error {
 // TestPidfd: the handle of a real process.
 func TestPidfd(t *testing.T) {
 	cmd := exec.Command("sleep", "300")
-	tracertest.NoError(t, cmd.Start())
+	require.NoError(t, cmd.Start())
 	defer cmd.Process.Kill()
 	h, err := hold(uint32(cmd.Process.Pid))
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	defer h.Close()
-	tracertest.NoError(t, h.Signal(unix.SIGKILL))
+	require.NoError(t, h.Signal(unix.SIGKILL))
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	receive(t, "the death of the process", exited)

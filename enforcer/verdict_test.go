@@ -10,8 +10,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // TestStillExiting: a process that is counted as dead may be on the task list for a
@@ -31,7 +31,7 @@ func TestStillExiting(t *testing.T) {
 			k.Add(50, 1, "late")
 			k.Edit(50, func(p *kerneltest.Proc) { p.Session, p.Dead, p.Stubborn = id, c.dead, true })
 			begin := k.Now()
-			tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+			require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 			_, over := e.Step()
 			if c.dead && len(over) > 0 {
 				t.Fatalf("a verdict at once: %+v", over)
@@ -55,7 +55,7 @@ func TestUnknown(t *testing.T) {
 		k.Miss("fork_birth") // before: does not count against it
 		e.Began(id, e.Begin())
 		k.Miss("fork_birth")
-		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+		require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || !r.Confirmed {
 			t.Errorf("result %+v", r)
 		}
@@ -64,13 +64,13 @@ func TestUnknown(t *testing.T) {
 		k, e, id := host(t)
 		k.Miss("fork_birth")
 		e.Began(id, e.Begin())
-		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+		require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		clean(t, k, e)
 	})
 	t.Run("misses cannot be read", func(t *testing.T) {
 		k, e, id := host(t)
 		k.Fail("MissedBirths", errors.New("broken"))
-		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+		require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown {
 			t.Errorf("result %+v", r)
 		}
@@ -78,7 +78,7 @@ func TestUnknown(t *testing.T) {
 	t.Run("task list cannot be read", func(t *testing.T) {
 		k, e, id := host(t)
 		k.Fail("Snapshot", errors.New("broken"))
-		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+		require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || r.Confirmed {
 			t.Errorf("result %+v", r)
 		}
@@ -88,7 +88,7 @@ func TestUnknown(t *testing.T) {
 		k.Add(77, 1, "uncounted")
 		join(k, 77, id)
 		k.Edit(77, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
-		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+		require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || len(r.Left) != 1 {
 			t.Errorf("result %+v", r)
 		}
@@ -96,7 +96,7 @@ func TestUnknown(t *testing.T) {
 	t.Run("the count had drifted", func(t *testing.T) {
 		k, e, id := host(t)
 		e.kernel = drifted{k}
-		tracertest.NoError(t, e.End(id, tracer.CauseEnd, 0))
+		require.NoError(t, e.End(id, tracer.CauseEnd, 0))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown || r.Confirmed || !strings.Contains(r.Why, "corrected") {
 			t.Errorf("result %+v", r)
 		}
@@ -112,7 +112,7 @@ func TestUnknown(t *testing.T) {
 	})
 	t.Run("no answer", func(t *testing.T) {
 		k, e, id := host(t)
-		tracertest.NoError(t, e.End(id, tracer.CauseEnd, time.Second))
+		require.NoError(t, e.End(id, tracer.CauseEnd, time.Second))
 		k.Fail("Settle", errors.New("broken"))
 		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown {
 			t.Errorf("result %+v", r)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A claim about a process also holds for its descendants, in any order of events; but not for
@@ -43,13 +45,9 @@ func TestClaimIsRestored(t *testing.T) {
 	for _, pid := range []uint32{40, 20, 30} {
 		n, _ := g.Node(id(pid))
 		doc, err := json.Marshal(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var back Node
-		if err := json.Unmarshal(doc, &back); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(doc, &back))
 		again.Restore(&back)
 	}
 	for _, pid := range []uint32{30, 40} {

@@ -1,6 +1,10 @@
 package lineage
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
 
 // FuzzApply reads the input as events and snapshots of few processes, with identities,
 // creators and times chosen freely, and audits the graph at the end.
@@ -27,8 +31,6 @@ func FuzzApply(f *testing.F) {
 			g.Ancestry(a)
 			g.Tree(c > 100, 1, 2)
 		}
-		if err := audit(g); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, audit(g))
 	})
 }

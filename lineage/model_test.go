@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"pgregory.net/rapid"
 )
 
@@ -224,9 +225,7 @@ func (w *world) agrees(g *Graph) {
 			}
 		}
 	}
-	if err := audit(g); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, audit(g))
 }
 
 func (w *world) dead(id ID) bool { return w.all[id].zombie || !slices.Contains(w.present, id) }
@@ -291,9 +290,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		if got, want := dump(mixed), dump(ordered); got != want {
 			t.Fatalf("got\n%s\nwant\n%s", got, want)
 		}
-		if err := audit(mixed); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, audit(mixed))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -19,7 +20,7 @@ func testAdopt(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `sleep 60 & echo $!; sh -c 'sleep 61 & echo $!; wait' & echo $!; sleep 62 & echo $!; while read go; do sleep 63 & echo $!; done`)
 	w.goOn()
 	child, a, b, guarded := parse(t, w.line()), parse(t, w.line()), parse(t, w.line()), parse(t, w.line())
-	tracertest.NoError(t, tr.Protect(guarded))
+	require.NoError(t, tr.Protect(guarded))
 	t.Cleanup(func() { unix.Kill(int(guarded), unix.SIGKILL) })
 	id := create(t, tr, w, tracer.SessionSpec{Adopted: true, Name: "found"})
 	n, err := tr.Adopt(id, 0)
@@ -64,7 +65,7 @@ func testAdoptWhileForking(t *testing.T, tr *tracer.Tracer) {
 	}
 	if text := os.Getenv("LNGTEST_ROUNDS"); text != "" {
 		n, err := strconv.Atoi(text)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		rounds = n
 	}
 	walked := 0
@@ -74,7 +75,7 @@ func testAdoptWhileForking(t *testing.T, tr *tracer.Tracer) {
 		w.until("ready")
 		id := create(t, tr, w, tracer.SessionSpec{Adopted: true})
 		n, err := tr.Adopt(id, 0)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		walked += n
 		endAll(t, tr, id, w)
 		if err := tr.Release(id); err != nil {
@@ -95,7 +96,7 @@ func testEnter(t *testing.T, tr *tracer.Tracer) {
 	who := identify(t, tr, outsider.pid())
 	asked := identify(t, tr, w.pid())
 	tracertest.ErrorIs(t, tr.Enter(id, tracer.Identity{PID: who.PID, Start: who.Start + 1}, asked, tracer.SourceEnv), tracer.ErrNotFound, "another process by that PID")
-	tracertest.NoError(t, tr.Enter(id, who, asked, tracer.SourceEnv))
+	require.NoError(t, tr.Enter(id, who, asked, tracer.SourceEnv))
 	tracertest.ErrorIs(t, tr.Enter(id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "entered twice")
 	if n, err := tr.Adopt(id, 0); err != nil || n != 1 {
 		t.Errorf("adopted %d: %v", n, err)
@@ -124,7 +125,7 @@ func testRaise(t *testing.T, tr *tracer.Tracer) {
 	if info, err := tr.Session(companion); err != nil || info.For != id || !info.Weak || info.Name != "" {
 		t.Errorf("%+v, %v", info, err)
 	}
-	tracertest.NoError(t, tr.SetTerms(companion, tracer.SessionSpec{KeepOnRootExit: true, For: id}))
+	require.NoError(t, tr.SetTerms(companion, tracer.SessionSpec{KeepOnRootExit: true, For: id}))
 	if info, err := tr.Session(companion); err != nil || info.For != id || info.Weak || info.Name != "" {
 		t.Errorf("%+v, %v", info, err)
 	}
@@ -133,11 +134,11 @@ func testRaise(t *testing.T, tr *tracer.Tracer) {
 	who := identify(t, tr, outsider.pid())
 	asked := identify(t, tr, w.pid())
 	tracertest.ErrorIs(t, tr.Raise(id, id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "from a session that it is not in")
-	tracertest.NoError(t, tr.Raise(companion, companion, who, asked, tracer.SourceUnit))
+	require.NoError(t, tr.Raise(companion, companion, who, asked, tracer.SourceUnit))
 	if e, err := tr.Lookup(who.PID); err != nil || e.Session != companion || e.Source != tracer.SourceUnit {
 		t.Errorf("%+v, %v", e, err)
 	}
-	tracertest.NoError(t, tr.Raise(companion, id, who, asked, tracer.SourceEnv))
+	require.NoError(t, tr.Raise(companion, id, who, asked, tracer.SourceEnv))
 	if n, err := tr.Follow(companion, id); err != nil || n != 1 {
 		t.Errorf("%d followed: %v", n, err)
 	}

@@ -5,6 +5,7 @@ package tracer_test
 import (
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -41,7 +42,7 @@ func testAdoptOfUID(t *testing.T, o tracer.Options) {
 	total := 0
 	for range 50 {
 		n, err := tr.Adopt(id, user)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		total += n
 	}
 	if total != len(own) {
@@ -52,7 +53,7 @@ func testAdoptOfUID(t *testing.T, o tracer.Options) {
 			t.Errorf("%d: %+v, %v", pid, e, err)
 		}
 	}
-	tracertest.NoError(t, tr.Snapshot(id, func(p *tracer.Process) error {
+	require.NoError(t, tr.Snapshot(id, func(p *tracer.Process) error {
 		if p.UID != user {
 			t.Errorf("%+v", p)
 		}
@@ -61,7 +62,7 @@ func testAdoptOfUID(t *testing.T, o tracer.Options) {
 	if s, err := tr.Session(id); err != nil || s.Live != int64(1+len(own)) || s.Forks != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.wait()
 	settled(t, tr, id)
 	for _, pid := range others {

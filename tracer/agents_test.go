@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -25,7 +26,7 @@ func agent(t *testing.T, name, script string) *workload {
 func shellNamed(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	tracertest.NoError(t, os.Symlink("/bin/sh", path))
+	require.NoError(t, os.Symlink("/bin/sh", path))
 	return path
 }
 
@@ -51,7 +52,7 @@ var agentName = fmt.Sprintf("lngtest-%d", os.Getpid()) // at most 15 bytes
 func TestAgents(t *testing.T) { onEachSide(t, testAgents) }
 
 func testAgents(t *testing.T, tr *tracer.Tracer) {
-	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{
+	require.NoError(t, tr.SetAgents([]tracer.Agent{
 		{Comm: agentName, Rule: 7, Grace: time.Minute, MaxProcesses: 99, Idle: time.Hour},
 		{Comm: "lngtest-other"},
 	}))
@@ -69,7 +70,7 @@ func testAgents(t *testing.T, tr *tracer.Tracer) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	// Without agents the kernel opens nothing, and open sessions stay.
-	tracertest.NoError(t, tr.SetAgents(nil))
+	require.NoError(t, tr.SetAgents(nil))
 	other := agent(t, agentName, "echo up; read go")
 	other.goOn()
 	other.until("up")
@@ -102,7 +103,7 @@ func testMissedAgents(t *testing.T, tr *tracer.Tracer) {
 	earlier := agent(t, agentName, "echo up; read go")
 	earlier.goOn()
 	earlier.until("up")
-	tracertest.NoError(t, tr.SetAgents(agents))
+	require.NoError(t, tr.SetAgents(agents))
 	// Its child has the same name and never execs.
 	seen := up("(i=0; while [ $i -lt 60 ]; do sleep 1; i=$((i+1)); done)")
 	back := tr.MissExecs()
@@ -114,8 +115,8 @@ func testMissedAgents(t *testing.T, tr *tracer.Tracer) {
 	around.goOn()
 	parse(t, around.line())
 	back()
-	tracertest.NoError(t, tr.SetAgents(agents)) // as in a reload of the policy
-	tracertest.NoError(t, tr.Protect(guarded.pid()))
+	require.NoError(t, tr.SetAgents(agents)) // as in a reload of the policy
+	require.NoError(t, tr.Protect(guarded.pid()))
 	if n, err := tr.OpenMissedAgents(); n != 2 || err != nil {
 		t.Errorf("%d opened, %v", n, err)
 	}
@@ -149,7 +150,7 @@ func testMissedAgents(t *testing.T, tr *tracer.Tracer) {
 // TestMissedAgentOfRenamed: an agent that runs another program by then starts an agent.
 func TestMissedAgentOfRenamed(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
-	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}))
+	require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}))
 	path := shellNamed(t, agentName)
 	w := start(t, "export inner="+path+"; exec "+path+` -c 'exec /bin/sh -c "echo up; read go; \$inner -c \"echo \\\$\\\$; sleep 60; :\" & wait"'`)
 	w.goOn()
@@ -165,7 +166,7 @@ func TestMissedAgentOfRenamed(t *testing.T) {
 	if s := opened(t, tr, pid); s.Parent != outer.ID || !s.Agent {
 		t.Errorf("%+v", s)
 	}
-	tracertest.NoError(t, tr.End(outer.ID, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(outer.ID, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 }
@@ -175,9 +176,9 @@ func TestMissedAgentOfRenamed(t *testing.T) {
 func TestAgentInside(t *testing.T) {
 	for _, nests := range []bool{false, true} {
 		tr := tracertest.New(t, tracer.Options{})
-		tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: nests}}))
+		require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: nests}}))
 		path := filepath.Join(t.TempDir(), agentName)
-		tracertest.NoError(t, os.Symlink("/bin/sh", path))
+		require.NoError(t, os.Symlink("/bin/sh", path))
 		w, id := startIn(t, tr, "exec "+path+" -c '"+path+" -c \"echo \\$\\$; sleep 60 & wait\" & wait'")
 		w.goOn()
 		inner := parse(t, w.line())
@@ -199,16 +200,16 @@ func TestAgentInside(t *testing.T) {
 func TestAgentLimit(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
+	require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
 	found, err := filepath.Glob(filepath.Join(dir, "*", "map_agent_uids"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%v, %v", found, err)
 	}
 	m, err := ebpf.LoadPinnedMap(found[0], nil)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	defer m.Close()
 	const uid = 65534
-	tracertest.NoError(t, m.Put(uint32(uid), int64(4096)))
+	require.NoError(t, m.Put(uint32(uid), int64(4096)))
 	root := agent(t, agentName, "read go")
 	root.goOn()
 	tr.End(opened(t, tr, root.pid()).ID, tracer.CauseEnd, 0)
@@ -222,7 +223,7 @@ func TestAgentLimit(t *testing.T) {
 	if c, err := tr.Counters(); err != nil || c["agent_refused"] != 1 {
 		t.Errorf("%v, %v", c, err)
 	}
-	tracertest.NoError(t, m.Put(uint32(uid), int64(4095)))
+	require.NoError(t, m.Put(uint32(uid), int64(4095)))
 	w.goOn()
 	w.gone()
 	w.wait()
@@ -233,14 +234,14 @@ func TestAgentLimit(t *testing.T) {
 	again.gone()
 	again.wait()
 	settled(t, tr, s.ID)
-	tracertest.NoError(t, tr.Release(s.ID))
+	require.NoError(t, tr.Release(s.ID))
 	var left int64
 	if err := m.Lookup(uint32(uid), &left); err != nil || left != 4095 {
 		t.Errorf("%d are counted, %v", left, err)
 	}
 	// However many uids had sessions, the next uid gets one too.
 	for other := range m.MaxEntries() {
-		tracertest.NoError(t, m.Put(100000+other, int64(0)))
+		require.NoError(t, m.Put(100000+other, int64(0)))
 	}
 	next := agentOf(t, uid-1, "read go")
 	next.goOn()
@@ -252,6 +253,6 @@ func TestAgentLimit(t *testing.T) {
 func agentOf(t *testing.T, uid uint32, script string) *workload {
 	t.Helper()
 	path := shellNamed(t, agentName)
-	tracertest.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755))
+	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755))
 	return startAs(t, uid, "exec "+path+" -c '"+script+"'")
 }

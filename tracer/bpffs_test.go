@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -19,7 +20,7 @@ func mountAt(t *testing.T, options string) string {
 	t.Helper()
 	tracertest.Dir(t) // in our own mount namespace
 	dir := t.TempDir()
-	tracertest.NoError(t, unix.Mount("bpf", dir, "bpf", 0, options))
+	require.NoError(t, unix.Mount("bpf", dir, "bpf", 0, options))
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	return dir
 }
@@ -47,11 +48,11 @@ func TestPinsAreRoots(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			parent := mountAt(t, c.options)
 			if c.mode != 0 {
-				tracertest.NoError(t, errors.Join(os.Chown(parent, c.uid, 0), os.Chmod(parent, c.mode)))
+				require.NoError(t, errors.Join(os.Chown(parent, c.uid, 0), os.Chmod(parent, c.mode)))
 			}
 			dir := filepath.Join(parent, "pins")
 			if c.make != nil {
-				tracertest.NoError(t, c.make(dir))
+				require.NoError(t, c.make(dir))
 			}
 			tr, err := tracer.Open(tracer.Options{Dir: dir})
 			if err == nil {
@@ -59,7 +60,7 @@ func TestPinsAreRoots(t *testing.T) {
 				t.Cleanup(func() { tracer.Unload(dir) })
 			}
 			if c.why == "" {
-				tracertest.NoError(t, err)
+				require.NoError(t, err)
 				return
 			}
 			if !errors.Is(err, tracer.ErrUnsafePins) || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "\n") {
@@ -90,9 +91,9 @@ func TestMountBPFFS(t *testing.T) {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 	tr, err := tracer.Open(tracer.Options{Dir: filepath.Join(dir, "pins")})
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	tr.Close()
-	tracertest.NoError(t, tracer.Unload(filepath.Join(dir, "pins")))
+	require.NoError(t, tracer.Unload(filepath.Join(dir, "pins")))
 	if _, err := tracer.MountBPFFS(filepath.Join(dir, "none")); err == nil {
 		t.Error("mounted where there is no directory")
 	}

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // The counts by which the hooks recognise outsiders equal the entries: a count that is
@@ -22,7 +22,7 @@ func testClasses(t *testing.T, tr *tracer.Tracer) {
 		t.Helper()
 		until(t, what, func() bool {
 			entries, counted, err := tr.Classes()
-			tracertest.NoError(t, err)
+			require.NoError(t, err)
 			n := 0
 			for _, have := range entries {
 				n += have
@@ -31,7 +31,7 @@ func testClasses(t *testing.T, tr *tracer.Tracer) {
 		})
 	}
 	agree("the root and its zombies", 10)
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.wait()
 	settled(t, tr, id)
 	agree("nobody", 0)

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -28,7 +29,7 @@ func testNewbornOfTheCondemned(t *testing.T, o tracer.Options) {
 		t.Skipf("%v refuses the fork", r)
 	}
 	w, id := startIn(t, tr, "(echo ran; read never); echo child $?; read never")
-	tracertest.NoError(t, tr.MarkCondemned(id))
+	require.NoError(t, tr.MarkCondemned(id))
 	w.goOn()
 	if tr.Features().Level < 3 {
 		if status := w.wait(); status.Signal() != unix.SIGKILL {
@@ -59,7 +60,7 @@ func TestExecOfTheCondemned(t *testing.T) { onEachSide(t, testExecOfTheCondemned
 
 func testExecOfTheCondemned(t *testing.T, tr *tracer.Tracer) {
 	w, id := startIn(t, tr, "exec /bin/echo ran")
-	tracertest.NoError(t, tr.MarkCondemned(id))
+	require.NoError(t, tr.MarkCondemned(id))
 	w.goOn()
 	if out := w.rest(); len(out) > 0 {
 		t.Errorf("the new program said %q", out)
@@ -87,7 +88,7 @@ func testSyscallOfTheCondemned(t *testing.T, o tracer.Options) {
 	w := start(t, "echo ran; read never")
 	w.reads() // else an earlier system call is the next
 	id := create(t, tr, w, tracer.SessionSpec{})
-	tracertest.NoError(t, tr.MarkCondemned(id))
+	require.NoError(t, tr.MarkCondemned(id))
 	w.goOn()
 	if out := w.rest(); len(out) > 0 {
 		t.Errorf("it ran on and said %q", out)
@@ -113,7 +114,7 @@ func TestEachHookMakesThePass(t *testing.T) {
 			w.goOn()
 			until(t, "the members are killed", func() bool {
 				if c.hook != "exit_sentence" {
-					tracertest.NoError(t, exec.Command("/bin/true").Run())
+					require.NoError(t, exec.Command("/bin/true").Run())
 				}
 				return !w.held()
 			})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -43,7 +44,7 @@ func testCoreDump(t *testing.T, o tracer.Options) {
 			w.goOn()
 			member := strings.Fields(w.until("member"))[1]
 			pid, err := strconv.Atoi(member)
-			tracertest.NoError(t, err)
+			require.NoError(t, err)
 			t.Cleanup(func() { unix.Kill(pid, unix.SIGKILL) }) // no minute of dumping if the test fails
 			until(t, "it dumps", func() bool {
 				status, err := os.ReadFile("/proc/" + member + "/status")
@@ -51,7 +52,7 @@ func testCoreDump(t *testing.T, o tracer.Options) {
 			})
 			began := time.Now()
 			if ends == "asked for" {
-				tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+				require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 			} else {
 				w.goOn()
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -66,9 +67,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got Event
-			if err := decode(c.raw, &got); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, decode(c.raw, &got))
 			if !bytes.Equal(got.Filename, c.want.Filename) || !bytes.Equal(got.Argv, c.want.Argv) {
 				t.Errorf("filename %q, argv %q", got.Filename, got.Argv)
 			}
@@ -131,9 +130,7 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 	var ev Event
 	for name, raw := range usual() {
 		if n := testing.AllocsPerRun(100, func() {
-			if err := decode(raw, &ev); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, decode(raw, &ev))
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
@@ -157,9 +154,7 @@ func BenchmarkDecode(b *testing.B) {
 // The Go types agree with the object's own BTF.
 func TestLayout(t *testing.T) {
 	spec, err := bpf.LoadLineage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, size := range map[string]uintptr{
 		"entry":          unsafe.Sizeof(bpf.LineageEntry{}),
 		"dead_entry":     unsafe.Sizeof(bpf.LineageDeadEntry{}),
@@ -177,18 +172,14 @@ func TestLayout(t *testing.T) {
 		"seen":           unsafe.Sizeof(bpf.LineageSeen{}),
 	} {
 		var s *btf.Struct
-		if err := spec.Types.TypeByName(name, &s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, spec.Types.TypeByName(name, &s))
 		if uintptr(s.Size) != size {
 			t.Errorf("struct %s has %d bytes in C, %d in Go", name, s.Size, size)
 		}
 		var end uint32
 		for _, m := range s.Members {
 			n, err := btf.Sizeof(m.Type)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if m.Offset.Bytes() != end {
 				t.Errorf("struct %s has a hole before %s", name, m.Name)
 			}

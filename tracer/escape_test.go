@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -39,7 +40,7 @@ func testWaysToEscape(t *testing.T, tr *tracer.Tracer) {
 					t.Errorf("%v has creator %v", p.Identity, p.Creator)
 				}
 			}
-			tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+			require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 			nobodyLives(t, tr, id, 5)
 			w.gone()
 			w.wait()
@@ -47,11 +48,11 @@ func testWaysToEscape(t *testing.T, tr *tracer.Tracer) {
 			if left := members(t, tr, id); slices.ContainsFunc(left, func(p tracer.Process) bool { return !p.Dead }) {
 				t.Errorf("left: %+v", left)
 			}
-			tracertest.NoError(t, tr.Release(id))
+			require.NoError(t, tr.Release(id))
 		})
 	}
 	counters, err := tr.Counters()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	for _, name := range []string{"enter_failed", "dead_failed", "stale_entries", "reconciled", "live_drift", "delete_failed", "events_malformed"} {
 		if counters[name] != 0 {
 			t.Errorf("%s is %d", name, counters[name])
@@ -131,7 +132,7 @@ func testMaxLifetime(t *testing.T, tr *tracer.Tracer) {
 	w, id := startIn(t, tr, "sleep 60 & echo; wait")
 	w.goOn()
 	w.line()
-	tracertest.NoError(t, tr.SetTerms(id, tracer.SessionSpec{MaxLifetime: 100 * time.Millisecond}))
+	require.NoError(t, tr.SetTerms(id, tracer.SessionSpec{MaxLifetime: 100 * time.Millisecond}))
 	until(t, "nobody lives", func() bool {
 		s, err := tr.Session(id)
 		if err == nil && s.Live > 0 {
@@ -152,7 +153,7 @@ func testNested(t *testing.T, tr *tracer.Tracer) {
 	w.goOn()
 	pid := parse(t, w.line())
 	inner, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: pid}})
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	w.goOn()
 	w.line()
 	out, _ := tr.Session(outer)
@@ -166,7 +167,7 @@ func testNested(t *testing.T, tr *tracer.Tracer) {
 	if got := len(members(t, tr, outer)); got != 3 {
 		t.Errorf("snapshot of the outer session has %d members", got)
 	}
-	tracertest.NoError(t, tr.End(inner, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(inner, tracer.CauseEnd, 0))
 	settled(t, tr, inner)
 	until(t, "the outer root lives alone", func() bool { out, _ := tr.Session(outer); return out.Live <= 1 })
 	endAll(t, tr, outer, w)
@@ -179,8 +180,8 @@ func testNestedEndsWithAncestor(t *testing.T, tr *tracer.Tracer) {
 	w, outer := startIn(t, tr, `sh -c 'echo $$; sleep 60 & wait' & wait`)
 	w.goOn()
 	inner, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: parse(t, w.line())}})
-	tracertest.NoError(t, err)
-	tracertest.NoError(t, tr.End(outer, tracer.CauseEnd, 0))
+	require.NoError(t, err)
+	require.NoError(t, tr.End(outer, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 	settled(t, tr, inner)
@@ -191,11 +192,11 @@ func TestProtected(t *testing.T) { onEachSide(t, testProtected) }
 
 func testProtected(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "read never")
-	tracertest.NoError(t, tr.Protect(w.pid()))
+	require.NoError(t, tr.Protect(w.pid()))
 	if _, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: w.pid()}}); !errors.Is(err, tracer.ErrProtected) {
 		t.Errorf("a protected process became a root: %v", err)
 	}
-	tracertest.NoError(t, tr.Unprotect(identify(t, tr, w.pid())))
+	require.NoError(t, tr.Unprotect(identify(t, tr, w.pid())))
 	again := create(t, tr, w, tracer.SessionSpec{})
 	tr.End(again, tracer.CauseEnd, 0)
 	w.wait()
@@ -244,7 +245,7 @@ func testCreateRefuses(t *testing.T, tr *tracer.Tracer) {
 func thread(t *testing.T) uint32 {
 	t.Helper()
 	tasks, err := os.ReadDir("/proc/self/task")
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	for _, task := range tasks {
 		if pid := parse(t, task.Name()); pid != uint32(os.Getpid()) {
 			return pid
@@ -270,7 +271,7 @@ func testReconcileLeavesOlderChildren(t *testing.T, tr *tracer.Tracer) {
 	if e, err := tr.Lookup(older); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("the older child is entered: %+v, %v", e, err)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.wait()
 	settled(t, tr, id)
 	if err := unix.Kill(int(older), 0); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -19,7 +20,7 @@ import (
 func copied(t *testing.T, from string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lngtest-runs")
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	to := filepath.Join(dir, "trusted")
 	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
@@ -33,7 +34,7 @@ func runs(t *testing.T, tr *tracer.Tracer, pid uint32, path string) tracer.Runni
 	t.Helper()
 	id := identify(t, tr, pid)
 	r, err := tr.Runs(id, path)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	if now, err := tr.Runs(tracer.Identity{PID: pid}, path); err != nil || now != r {
 		t.Errorf("whatever has pid %d now: %+v, %v", pid, now, err)
 	}
@@ -43,7 +44,7 @@ func runs(t *testing.T, tr *tracer.Tracer, pid uint32, path string) tracer.Runni
 // A member that makes the link of its file show another path does not run the file there.
 func TestRunsIsNotTheLink(t *testing.T) {
 	program, err := filepath.Abs("../bin/testdata/lngtest-pretend")
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	everySide(t, func(t *testing.T, o tracer.Options) {
 		o.Dir = tracertest.Dir(t)
 		trusted := copied(t, program)
@@ -88,7 +89,7 @@ func TestRuns(t *testing.T) {
 		trusted := copied(t, "/bin/sh")
 		dir := filepath.Dir(trusted)
 		script := filepath.Join(dir, "script")
-		tracertest.NoError(t, os.WriteFile(script, []byte("#!"+trusted+"\necho $$\nread x\n"), 0o755))
+		require.NoError(t, os.WriteFile(script, []byte("#!"+trusted+"\necho $$\nread x\n"), 0o755))
 		tr := tracertest.New(t, o)
 		check := func(what string, pid uint32, path string, want bool) {
 			t.Helper()
@@ -120,7 +121,7 @@ func TestRuns(t *testing.T) {
 		check("an outsider", parse(t, outsider.line()), trusted, true)
 		id := create(t, tr, start(t, "read x"), tracer.SessionSpec{})
 		adopted := identify(t, tr, outsider.pid())
-		tracertest.NoError(t, tr.Enter(id, adopted, tracer.Identity{}, tracer.SourceEnv))
+		require.NoError(t, tr.Enter(id, adopted, tracer.Identity{}, tracer.SourceEnv))
 		check("an adopted process", outsider.pid(), trusted, true)
 
 		tr.Close()
@@ -131,11 +132,11 @@ func TestRuns(t *testing.T) {
 		check("after a take-over", plain, trusted, true)
 
 		// An upgrade: what runs is not the file at the path any more.
-		tracertest.NoError(t, os.Rename(copied(t, "/bin/sh"), trusted))
+		require.NoError(t, os.Rename(copied(t, "/bin/sh"), trusted))
 		check("before the new one is executed", plain, trusted, false)
 		_, upgraded := member("exec " + trusted + waits)
 		check("the new one", upgraded, trusted, true)
-		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+		require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 		outsider.gone()
 		if _, err := tr.Runs(adopted, trusted); err == nil {
 			t.Error("a process that is gone runs a file")
@@ -156,7 +157,7 @@ func TestRunsOpensNothing(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	reader, err := os.Open(fifo)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	defer reader.Close()
 	if b, err := io.ReadAll(reader); string(b) != "x\n" || err != nil {
 		t.Errorf("%q, %v", b, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -35,7 +36,7 @@ func TestHandover(t *testing.T) {
 				sentence(t, tr)
 			}
 			until(t, "nobody lives", func() bool {
-				tracertest.NoError(t, exec.Command("/bin/true").Run())
+				require.NoError(t, exec.Command("/bin/true").Run())
 				s, err := tr.Session(id)
 				return err == nil && s.Live == 0
 			})

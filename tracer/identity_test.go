@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
@@ -30,7 +31,7 @@ func TestStaleEntrySeen(t *testing.T) {
 func TestEntryBeingBuried(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
 	const none = 1 << 22 // above every PID
-	tracertest.NoError(t, tr.BuryHalf(none))
+	require.NoError(t, tr.BuryHalf(none))
 	if e, err := tr.Lookup(none); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -72,7 +73,7 @@ func TestMemberships(t *testing.T) {
 	// Under the name of an instance, in the tests' own bpffs.
 	dir := filepath.Join(filepath.Dir(tracertest.Dir(t)), "lineage-lngtest")
 	t.Cleanup(func() {
-		tracertest.NoError(t, tracer.Unload(dir))
+		require.NoError(t, tracer.Unload(dir))
 	})
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
 	w, id := startIn(t, tr, "read never")
@@ -81,7 +82,7 @@ func TestMemberships(t *testing.T) {
 	in := func(p tracer.Identity) bool {
 		t.Helper()
 		all, err := tracer.Memberships(other, p)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		return slices.Contains(all, dir)
 	}
 	if !in(self) {
@@ -90,12 +91,12 @@ func TestMemberships(t *testing.T) {
 	if in(tracer.Identity{PID: self.PID, Start: self.Start + 1}) {
 		t.Error("another process with the PID is a member")
 	}
-	tracertest.NoError(t, os.Chown(dir, 1000, -1))
+	require.NoError(t, os.Chown(dir, 1000, -1))
 	if in(self) {
 		t.Error("a directory of another user is believed")
 	}
-	tracertest.NoError(t, os.Chown(dir, 0, -1))
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, os.Chown(dir, 0, -1))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.wait()
 }
 
@@ -109,7 +110,7 @@ func TestGraceOfTheStopped(t *testing.T) {
 		stat, err := procfs.FS("/proc").Stat(w.pid())
 		return err == nil && stat.State == 'T'
 	})
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, patience))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, patience))
 	w.until("term")
 	w.wait()
 	settled(t, tr, id)

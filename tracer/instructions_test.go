@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -32,7 +33,7 @@ func TestInstructions(t *testing.T) {
 	const path = "testdata/instructions.txt"
 	tr := tracertest.New(t, tracer.Options{})
 	counts, err := tr.Instructions()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	// Programs that are left out for a kernel do not count there.
 	host := "# Linux " + regexp.MustCompile(`^\d+\.\d+`).FindString(kernelRelease(t))
 	if _, loaded := counts[bpf.LineageProgAttachBirth]; loaded {
@@ -50,10 +51,10 @@ func TestInstructions(t *testing.T) {
 	fmt.Fprintf(&now, "total %d %d\n", total.Run, total.Verified)
 	counts["total"] = total
 	if *update {
-		tracertest.NoError(t, os.WriteFile(path, now.Bytes(), 0o644))
+		require.NoError(t, os.WriteFile(path, now.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	head, rest, _ := strings.Cut(string(want), "\n")
 	if !strings.HasPrefix(head, host+":") {
 		t.Skipf("this host is %q; %s is of another: %q", host, path, head)
@@ -83,6 +84,6 @@ func TestInstructions(t *testing.T) {
 
 func kernelRelease(t *testing.T) string {
 	var name unix.Utsname
-	tracertest.NoError(t, unix.Uname(&name))
+	require.NoError(t, unix.Uname(&name))
 	return unix.ByteSliceToString(name.Release[:])
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -34,7 +35,7 @@ func testKeep(t *testing.T, tr *tracer.Tracer) {
 		}
 	}
 	k, err := tr.Create(tracer.SessionSpec{Root: kept, KeptFrom: id, MaxLifetime: time.Hour, Name: "kept"})
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	if n, err := tr.Follow(id, k); err != nil || n != 1 {
 		t.Errorf("followed %d: %v", n, err)
 	}
@@ -69,7 +70,7 @@ func testKeepExpires(t *testing.T, tr *tracer.Tracer) {
 	w.goOn()
 	child := identify(t, tr, parse(t, w.line()))
 	k, err := tr.Create(tracer.SessionSpec{Root: child, KeptFrom: id, MaxLifetime: 50 * time.Millisecond})
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	var s tracer.SessionInfo
 	until(t, "the kept session expires", func() bool {
 		sentence(t, tr)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -91,7 +92,7 @@ func (s *server) silent() {
 // listeners returns what the kernel lists.
 func (s *server) listeners() (all []tracer.Event) {
 	s.t.Helper()
-	tracertest.NoError(s.t, s.tr.Listeners(func(ev *tracer.Event) { all = append(all, *ev) }))
+	require.NoError(s.t, s.tr.Listeners(func(ev *tracer.Event) { all = append(all, *ev) }))
 	return all
 }
 
@@ -199,7 +200,7 @@ func TestListenClosedByAnother(t *testing.T) {
 		if l := s.listeners(); len(l) != 1 {
 			t.Fatalf("the child holds the socket, the kernel has %+v", l)
 		}
-		tracertest.NoError(t, unix.Kill(int(child), unix.SIGKILL))
+		require.NoError(t, unix.Kill(int(child), unix.SIGKILL))
 		if over := s.event(tracer.EventUnlisten); !same(over, inherited) {
 			t.Errorf("got %+v, want %+v", over, inherited)
 		}
@@ -207,10 +208,10 @@ func TestListenClosedByAnother(t *testing.T) {
 		fd, _ = s.open("4 tcp 0 0")
 		passed := s.event(tracer.EventListen)
 		p, err := unix.PidfdOpen(int(s.pid()), 0)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		defer unix.Close(p)
 		ours, err := unix.PidfdGetfd(p, fd, 0)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		s.close(fd)
 		if l := s.listeners(); len(l) != 1 {
 			t.Fatalf("we hold the socket, the kernel has %+v", l)

@@ -7,8 +7,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // Identify agrees with the kernel's own walk, for live processes and zombies.
@@ -58,10 +58,10 @@ func testSnapshotHasZombies(t *testing.T, tr *tracer.Tracer) {
 		return n
 	}
 	until(t, "five zombies", func() bool { return dead() == 5 })
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	settled(t, tr, id)
 	until(t, "the root is a zombie", func() bool { return dead() >= 1 })
-	tracertest.NoError(t, tr.Release(id))
+	require.NoError(t, tr.Release(id))
 	for _, p := range members(t, tr, 0) {
 		if p.Session == id {
 			t.Errorf("of a session that is gone: %+v", p)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -18,7 +19,7 @@ func TestEverythingAtOnce(t *testing.T) { everySide(t, testEverythingAtOnce) }
 
 func testEverythingAtOnce(t *testing.T, o tracer.Options) {
 	programs, err := filepath.Abs("../bin/testdata")
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	script, ready := "echo root $$; read go; ", 0
 	for _, p := range []string{
 		"stopped", "ptraced", "vforkexec window stop", "pidns", "zombieleader", "threadfork leaderless", "cloneparent 3",
@@ -38,19 +39,19 @@ func testEverythingAtOnce(t *testing.T, o tracer.Options) {
 		w := start(t, "cd "+programs+"; exec ./lngtest-reap /bin/sh -c '"+script+"wait'")
 		w.goOn()
 		root, err := strconv.Atoi(strings.TrimPrefix(w.until("root"), "root "))
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: uint32(root)}})
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		w.goOn()
 		for range ready {
 			w.until("ready")
 		}
 		w.goOn()
 		w.until("ready")
-		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+		require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 		nobodyLives(t, tr, id, 3)
 		ended, err := tr.Session(id)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		w.gone()
 		w.wait()
 		if s := settled(t, tr, id); s.Forks != ended.Forks {

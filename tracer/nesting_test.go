@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -14,7 +15,7 @@ import (
 // nestingAgents opens sessions for agentName, inside other sessions too.
 func nestingAgents(t *testing.T, tr *tracer.Tracer) {
 	t.Helper()
-	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}))
+	require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}))
 }
 
 // live fails the test unless the sessions have these live members.
@@ -34,7 +35,7 @@ func running(t *testing.T, tr *tracer.Tracer, pid uint32) (alive bool) {
 		alive = alive || p.PID == pid && !p.Dead
 		return nil
 	})
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	return alive
 }
 
@@ -86,7 +87,7 @@ func testDissolveWithNested(t *testing.T, tr *tracer.Tracer) {
 		}
 	}
 	live(t, tr, map[tracer.SessionID]int64{around: 4})
-	tracertest.NoError(t, tr.End(around, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(around, tracer.CauseEnd, 0))
 	w.gone()
 	if s := settled(t, tr, around); s.Drifted {
 		t.Error("its count had drifted")
@@ -104,7 +105,7 @@ func testDissolveCondemnsNobody(t *testing.T, tr *tracer.Tracer) {
 	a := opened(t, tr, w.pid())
 	w.goOn()
 	nested, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: parse(t, w.line())}})
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	b, err := tr.Session(nested)
 	if err != nil || b.Parent != a.ID {
 		t.Fatalf("%+v, %v", b, err)
@@ -124,7 +125,7 @@ func testDissolveCondemnsNobody(t *testing.T, tr *tracer.Tracer) {
 	if _, err := tr.Lookup(later); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("born outside: %v", err)
 	}
-	tracertest.NoError(t, tr.End(nested, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(nested, tracer.CauseEnd, 0))
 	settled(t, tr, nested)
 	for _, id := range []tracer.SessionID{nested, a.ID} {
 		// A dead process of it may be reaped at this moment.
@@ -154,11 +155,11 @@ func testReleaseHandsOverDead(t *testing.T, tr *tracer.Tracer) {
 			continue
 		}
 		id, err := tr.Create(tracer.SessionSpec{Root: p.Identity})
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		nested = append(nested, id)
 	}
 	for i, id := range nested {
-		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+		require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 		settled(t, tr, id)
 		until(t, "its record is released", func() bool { return tr.Release(id) == nil })
 		if s, err := tr.Session(outermost); err != nil || s.Unreaped != int64(i+1) {
@@ -229,10 +230,10 @@ func testRepairMembersOfNobody(t *testing.T, tr *tracer.Tracer) {
 	w.goOn()
 	child := parse(t, w.line())
 	nested, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: child}})
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	alone, other := startIn(t, tr, "sleep 60")
 	for _, id := range []tracer.SessionID{nested, other} {
-		tracertest.NoError(t, tr.LoseRecord(id))
+		require.NoError(t, tr.LoseRecord(id))
 	}
 	if _, _, err := tr.Reconcile(); err != nil {
 		t.Fatal(err)
@@ -257,7 +258,7 @@ func testDrifted(t *testing.T, tr *tracer.Tracer) {
 	if s, err := tr.Session(id); err != nil || s.Drifted || s.Live != 2 {
 		t.Errorf("before: %+v, %v", s, err)
 	}
-	tracertest.NoError(t, tr.LoseEntry(lost))
+	require.NoError(t, tr.LoseEntry(lost))
 	tr.End(id, tracer.CauseEnd, 0)
 	if s := settled(t, tr, id); !s.Drifted {
 		t.Errorf("after: %+v", s)
@@ -273,15 +274,11 @@ func TestSettleWhileADeathIsCounted(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{})
 	w, id := startIn(t, tr, "read go")
 	giveBack, err := tr.SeizeEntry(w.pid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if s, err := tr.Settle(id); err != nil || s.State != tracer.StateActive || s.Live != 1 || s.Drifted {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if err := giveBack(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, giveBack())
 	tr.End(id, tracer.CauseEnd, 0)
 	w.gone()
 	w.wait()

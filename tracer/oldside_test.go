@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // oldSide is the maps of a kernel side of an invented version: its structs have their
@@ -28,8 +28,8 @@ type oldSide struct {
 func newOldSide(t *testing.T, dir string) *oldSide {
 	t.Helper()
 	spec, err := bpf.LoadLineage()
-	tracertest.NoError(t, err)
-	tracertest.NoError(t, os.MkdirAll(dir, 0o700))
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(dir, 0o700))
 	o := &oldSide{t: t, dir: dir, types: map[string]*btf.Struct{}, maps: map[string]*ebpf.Map{}}
 	pid := &btf.Int{Name: "u32", Size: 4}
 	identity := shuffled(t, spec.Types, "identity", "")
@@ -56,11 +56,11 @@ func newOldSide(t *testing.T, dir string) *oldSide {
 func (o *oldSide) make(spec *ebpf.MapSpec) {
 	o.t.Helper()
 	m, err := ebpf.NewMap(spec)
-	tracertest.NoError(o.t, err)
+	require.NoError(o.t, err)
 	o.t.Cleanup(func() { m.Close() })
 	path := filepath.Join(o.dir, "map_"+spec.Name)
-	tracertest.NoError(o.t, os.RemoveAll(path))
-	tracertest.NoError(o.t, m.Pin(path))
+	require.NoError(o.t, os.RemoveAll(path))
+	require.NoError(o.t, m.Pin(path))
 	o.maps[spec.Name] = m
 }
 
@@ -81,7 +81,7 @@ func (o *oldSide) put(name, of string, key uint32, fields map[string]any) {
 			o.t.Fatal(err)
 		}
 	}
-	tracertest.NoError(o.t, o.maps[name].Put(key, b))
+	require.NoError(o.t, o.maps[name].Put(key, b))
 }
 
 // shuffled is a struct with the members of the named one in reverse order, and one
@@ -89,7 +89,7 @@ func (o *oldSide) put(name, of string, key uint32, fields map[string]any) {
 func shuffled(t *testing.T, spec *btf.Spec, name, without string) *btf.Struct {
 	t.Helper()
 	var s *btf.Struct
-	tracertest.NoError(t, spec.TypeByName(name, &s))
+	require.NoError(t, spec.TypeByName(name, &s))
 	out := &btf.Struct{Name: s.Name}
 	add := func(m btf.Member, size int) {
 		m.Offset = btf.Bits(out.Size * 8)
@@ -102,7 +102,7 @@ func shuffled(t *testing.T, spec *btf.Spec, name, without string) *btf.Struct {
 			continue
 		}
 		size, err := btf.Sizeof(m.Type)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		add(m, size)
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -28,7 +29,7 @@ func testOverTakesNone(t *testing.T, tr *tracer.Tracer) {
 	if now, err := tr.Identify(member.PID); err != nil || now != member {
 		t.Errorf("%v was killed: %v", member, err)
 	}
-	tracertest.NoError(t, tr.End(from, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(from, tracer.CauseEnd, 0))
 	other.gone()
 }
 
@@ -51,8 +52,8 @@ func testCondemnedTakesNone(t *testing.T, o tracer.Options) {
 	w.goOn()
 	member := identify(t, tr, parse(t, w.line()))
 	kept, err := tr.Create(tracer.SessionSpec{Root: member, KeptFrom: id})
-	tracertest.NoError(t, err)
-	tracertest.NoError(t, tr.Condemn(id))
+	require.NoError(t, err)
+	require.NoError(t, tr.Condemn(id))
 	refuses(t, tr, id, kept, identify(t, tr, outsider.pid()), member)
 	if n, err := tr.Follow(kept, id); n != 0 || err != nil {
 		t.Errorf("%d followed, %v", n, err)
@@ -60,7 +61,7 @@ func testCondemnedTakesNone(t *testing.T, o tracer.Options) {
 	if n, err := tr.Adopt(id, 0); n != 0 || err != nil {
 		t.Errorf("%d adopted, %v", n, err)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.wait()
 	settled(t, tr, id)
 	for _, p := range []tracer.Identity{child, member} {
@@ -69,7 +70,7 @@ func testCondemnedTakesNone(t *testing.T, o tracer.Options) {
 		}
 	}
 	lives(t, tr, outsider)
-	tracertest.NoError(t, tr.End(kept, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(kept, tracer.CauseEnd, 0))
 }
 
 // refuses offers an outsider, and a member of from, to a session.
@@ -110,7 +111,7 @@ func testEarlierProcessNamed(t *testing.T, tr *tracer.Tracer) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	for _, id := range []tracer.SessionID{id, to} {
-		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+		require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	}
 	w.gone()
 }
@@ -118,6 +119,6 @@ func testEarlierProcessNamed(t *testing.T, tr *tracer.Tracer) {
 func identify(t testing.TB, tr *tracer.Tracer, pid uint32) tracer.Identity {
 	t.Helper()
 	id, err := tr.Identify(pid)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	return id
 }

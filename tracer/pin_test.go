@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -24,7 +25,7 @@ func pinned(dir string) bool {
 func parse(t *testing.T, s string) uint32 {
 	t.Helper()
 	n, err := strconv.ParseUint(s, 10, 32)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	return uint32(n)
 }
 
@@ -33,9 +34,9 @@ func parse(t *testing.T, s string) uint32 {
 func unhook(t *testing.T, dir, name string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "link_"+name))
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	for _, path := range paths {
-		tracertest.NoError(t, os.Remove(path))
+		require.NoError(t, os.Remove(path))
 	}
 }
 
@@ -47,7 +48,7 @@ func testPinsOutliveTheTracer(t *testing.T, o tracer.Options) {
 	first := tracertest.New(t, o)
 	w := start(t, "read go; setsid sleep 60 & echo $!; wait")
 	id := create(t, first, w, tracer.SessionSpec{Name: "pinned"})
-	tracertest.NoError(t, first.Close())
+	require.NoError(t, first.Close())
 	w.goOn()
 	w.goOn()
 	born := parse(t, w.line())
@@ -106,7 +107,7 @@ func TestGraceWithoutTracer(t *testing.T) {
 	w.goOn()
 	w.until("term")
 	until(t, "the members are killed", func() bool {
-		tracertest.NoError(t, exec.Command("/bin/true").Run()) // an event of an outsider
+		require.NoError(t, exec.Command("/bin/true").Run()) // an event of an outsider
 		return !w.held()
 	})
 	w.wait()
@@ -122,7 +123,7 @@ func TestUnload(t *testing.T) {
 	w := start(t, "sleep 60 & echo $!; wait")
 	create(t, tr, w, tracer.SessionSpec{})
 	tr.Close()
-	tracertest.NoError(t, tracer.Unload(dir))
+	require.NoError(t, tracer.Unload(dir))
 	if pinned(dir) {
 		t.Error("still pinned")
 	}

@@ -3,41 +3,32 @@
 package tracer
 
 import (
-	"os"
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A reader that was killed while it polled must not leave the next one asleep while
 // events arrive without a wakeup.
 func TestReadAfterKilledReader(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, and a bpffs of its own that only root can mount")
-	}
+	require.Root(t)
 	o := Options{Dir: "/sys/fs/bpf/lngtest-polling"}
 	defer Unload(o.Dir)
 	first, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first.control.setPolling(true)
 	first.Close()
 	second, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	read := make(chan error, 1)
 	go func() { read <- second.Read(new(Event)) }()
 
 	child := exec.Command("/bin/cat") // waits for its stdin
 	in, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
 	defer child.Wait()
 	defer in.Close()
 	if _, err := second.Create(SessionSpec{Root: Identity{PID: uint32(child.Process.Pid)}}); err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // TestTrustedArguments: kernel 6.8 has argument tags, but not the one for a task, and would
@@ -16,11 +16,11 @@ import (
 func TestTrustedArguments(t *testing.T) {
 	for tag, takes := range map[string]bool{"ARG_TAG_CTX": false, "ARG_TAG_TRUSTED": true} {
 		b, err := btf.NewBuilder([]btf.Type{&btf.Enum{Name: "btf_arg_tag", Size: 4, Values: []btf.EnumValue{{Name: tag, Value: 1}}}}, nil)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		raw, err := b.Marshal(nil, nil)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		if err := tracer.TrustedArguments(spec); (err == nil) != takes {
 			t.Errorf("%s: %v", tag, err)
 		}

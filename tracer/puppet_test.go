@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +28,7 @@ type theatre struct {
 func newTheatre(t *testing.T) *theatre {
 	t.Helper()
 	program, err := filepath.Abs("../bin/testdata/lngtest-puppet")
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	if _, err := os.Stat(program); err != nil {
 		t.Fatalf("%v: run make programs", err)
 	}
@@ -38,13 +38,12 @@ func newTheatre(t *testing.T) *theatre {
 		// An agent's name opens sessions on the whole host: another run must not share it.
 		x.comms[name] = fmt.Sprintf("l%s-%d", name, os.Getpid())
 		x.names[name] = filepath.Join(dir, x.comms[name])
-		tracertest.NoError(t, os.Symlink(program, x.names[name]))
+		require.NoError(t, os.Symlink(program, x.names[name]))
 	}
-	if x.listen, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
-		t.Fatal(err)
-	}
+	x.listen, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
 	t.Cleanup(func() { unix.Close(x.listen) })
-	tracertest.NoError(t, errors.Join(unix.Bind(x.listen, &unix.SockaddrUnix{Name: x.socket}), unix.Listen(x.listen, 16), bound(x.listen)))
+	require.NoError(t, errors.Join(unix.Bind(x.listen, &unix.SockaddrUnix{Name: x.socket}), unix.Listen(x.listen, 16), bound(x.listen)))
 	return x
 }
 

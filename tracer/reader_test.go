@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -48,7 +49,7 @@ func testLostEvents(t *testing.T, o tracer.Options) {
 	}
 
 	last := all[len(all)-1]
-	tracertest.NoError(t, unix.Kill(int(last.PID), unix.SIGKILL))
+	require.NoError(t, unix.Kill(int(last.PID), unix.SIGKILL))
 	until(t, "one has died", func() bool {
 		s, err := tr.Session(id)
 		return err == nil && s.Live == int64(len(all))-1
@@ -75,19 +76,19 @@ func testLostEvents(t *testing.T, o tracer.Options) {
 func onOneCPU(t *testing.T, w *workload) {
 	t.Helper()
 	var all, one unix.CPUSet
-	tracertest.NoError(t, unix.SchedGetaffinity(0, &all))
+	require.NoError(t, unix.SchedGetaffinity(0, &all))
 	for cpu := 0; one.Count() == 0; cpu++ {
 		if all.IsSet(cpu) {
 			one.Set(cpu)
 		}
 	}
-	tracertest.NoError(t, unix.SchedSetaffinity(int(w.pid()), &one))
+	require.NoError(t, unix.SchedSetaffinity(int(w.pid()), &one))
 }
 
 // flushed returns the events so far.
 func flushed(t *testing.T, tr *tracer.Tracer) (all []tracer.Event) {
 	t.Helper()
-	tracertest.NoError(t, tr.Flush())
+	require.NoError(t, tr.Flush())
 	var ev tracer.Event
 	err := tr.Read(&ev)
 	for ; err == nil; err = tr.Read(&ev) {
@@ -126,7 +127,7 @@ func TestCloseWhileReading(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t)}
 	for range 20 {
 		tr, err := tracer.Open(o)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		begun, read := make(chan struct{}), make(chan error, 1)
 		go func() {
 			close(begun)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -79,7 +80,7 @@ func TestForkOfTheCondemned(t *testing.T) {
 		w, id := programIn(t, tr, "forks", "3")
 		w.goOn()
 		w.until("ready")
-		tracertest.NoError(t, tr.Condemn(id))
+		require.NoError(t, tr.Condemn(id))
 		if s, err := tr.Session(id); err != nil || s.State != tracer.StateCondemned || s.Live != 4 {
 			t.Fatalf("the condemned session is %+v, %v", s, err)
 		}
@@ -121,7 +122,7 @@ func TestRefusedForkMakesThePass(t *testing.T) {
 	w, id := programIn(t, tr, "forks", "3")
 	w.goOn()
 	w.until("ready")
-	tracertest.NoError(t, tr.MarkCondemned(id))
+	require.NoError(t, tr.MarkCondemned(id))
 	live(t, tr, map[tracer.SessionID]int64{id: 4})
 	w.tell("fork")
 	w.gone()
@@ -132,7 +133,7 @@ func TestRefusedForkMakesThePass(t *testing.T) {
 func sentence(t testing.TB, tr *tracer.Tracer) {
 	t.Helper()
 	_, err := tr.Sentence()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 }
 
 // sentenced makes passes until no member of the session lives.
@@ -150,6 +151,6 @@ func sentenced(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) {
 func counter(t *testing.T, tr *tracer.Tracer, name string) uint64 {
 	t.Helper()
 	all, err := tr.Counters()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	return all[name]
 }

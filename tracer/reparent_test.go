@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -34,7 +35,7 @@ func TestReparent(t *testing.T) {
 			var root, orphan uint32
 			fmt.Sscanf(w.line(), "root %d", &root)
 			id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: root}})
-			tracertest.NoError(t, err)
+			require.NoError(t, err)
 			w.goOn()
 			var want []string
 			creator := root
@@ -53,7 +54,7 @@ func TestReparent(t *testing.T) {
 					t.Errorf("the orphan of %d is %+v", creator, p)
 				}
 			}
-			tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+			require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 			sentenced(t, tr, id)
 			w.in.Close()
 			w.gone()
@@ -89,14 +90,14 @@ func TestDeathToldTwice(t *testing.T) {
 	w.until("ready")
 	until(t, "only the root is left", func() bool {
 		s, err := tr.Settle(id)
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		return s.Live == 1 && s.Dying == 0 && s.Unreaped == 0
 	})
 	s, err := tr.Session(id)
 	if err != nil || s.Forks != 4 || s.Live != 1 || s.Dying != 0 || s.Unreaped != 0 {
 		t.Errorf("session %+v, %v", s, err)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	sentenced(t, tr, id)
 	w.gone()
 	w.wait()

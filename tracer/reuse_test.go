@@ -8,6 +8,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -35,7 +36,7 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 	until(t, "a death is missed", func() bool { // the kernel detaches with a delay
 		w.goOn()
 		pid := parse(t, w.line())
-		tracertest.NoError(t, unix.Kill(int(pid), unix.SIGKILL))
+		require.NoError(t, unix.Kill(int(pid), unix.SIGKILL))
 		w.until("reaped")
 		var err error
 		old, err = tr.Lookup(pid)
@@ -74,7 +75,7 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 			t.Errorf("the outsider's child is entered: %+v, %v", e, err)
 		}
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	until(t, "the workload has gone", func() bool {
 		sentence(t, tr)
 		return zombie(t, tr, w.pid())
@@ -144,6 +145,6 @@ func zombie(t *testing.T, tr *tracer.Tracer, pid uint32) (dead bool) {
 		dead = dead || p.PID == pid && p.Dead
 		return nil
 	})
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	return dead
 }

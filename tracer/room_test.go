@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -44,7 +45,7 @@ func roomForTheDead(t *testing.T, rate string, times int) {
 	if n := counter(t, tr, "dead_failed"); n != 0 {
 		t.Errorf("%d of %s dead were not remembered", n, storm[1])
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	nobodyLives(t, tr, id, 3)
 	w.gone()
 	w.wait()
@@ -77,7 +78,7 @@ func TestNoRoomForTheLiving(t *testing.T) {
 	if s, err := tr.Session(id); err != nil || s.Live != int64(born)+1 || s.State != tracer.StateActive {
 		t.Errorf("%d run besides the root: %+v, %v", born, s, err)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	if rest := w.rest(); len(rest) > 0 {
 		t.Errorf("who was not entered ran and said %q", rest)
 	}
@@ -117,7 +118,7 @@ func testNoRoomBelowLevel3(t *testing.T, o tracer.Options) {
 	if again, err := tr.Session(id); err != nil || again.Live != s.Live {
 		t.Errorf("%d live besides those that there was no room for, before %d, %v", again.Live, s.Live, err)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	nobodyLives(t, tr, id, 3)
 	w.gone()
 	w.wait()
@@ -135,9 +136,9 @@ func pretendPIDMax(t *testing.T, n int) {
 	t.Helper()
 	const path = "/proc/sys/kernel/pid_max"
 	file := filepath.Join(t.TempDir(), "pid_max")
-	tracertest.NoError(t, os.WriteFile(file, []byte(strconv.Itoa(n)+"\n"), 0o644))
-	tracertest.NoError(t, unix.Mount(file, path, "", unix.MS_BIND, ""))
+	require.NoError(t, os.WriteFile(file, []byte(strconv.Itoa(n)+"\n"), 0o644))
+	require.NoError(t, unix.Mount(file, path, "", unix.MS_BIND, ""))
 	t.Cleanup(func() {
-		tracertest.NoError(t, unix.Unmount(path, 0))
+		require.NoError(t, unix.Unmount(path, 0))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -47,15 +48,15 @@ func attemptsOn(t *testing.T, dir string) attempts {
 	}
 	pin := func(name string) string { return filepath.Join(found[0], name) }
 	m, err := ebpf.LoadPinnedMap(pin("map_counters"), nil)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	defer m.Close()
 	p, err := ebpf.LoadPinnedProgram(pin("program_verb_end"), nil)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	defer p.Close()
 	mi, err := m.Info()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	pi, err := p.Info()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	mapID, _ := mi.ID()
 	programID, _ := pi.ID()
 	return attempts{
@@ -69,12 +70,12 @@ func (a attempts) try() []string {
 	a.t.Helper()
 	// The pin that it may unlink is its own.
 	m, err := ebpf.LoadPinnedMap(a.pin, nil)
-	tracertest.NoError(a.t, err)
+	require.NoError(a.t, err)
 	defer m.Close()
 	copied, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
-	tracertest.NoError(a.t, err)
+	require.NoError(a.t, err)
 	defer copied.Close()
-	tracertest.NoError(a.t, copied.Pin(a.pin+"-copy"))
+	require.NoError(a.t, copied.Pin(a.pin+"-copy"))
 	a.goOn()
 	var got []string
 	for l := a.line(); l != "ready"; l = a.line() {
@@ -108,7 +109,7 @@ func difference(got, want []string) string {
 func TestSelfProtect(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	tracertest.NoError(t, tr.Protect(uint32(os.Getpid())))
+	require.NoError(t, tr.Protect(uint32(os.Getpid())))
 	member, outsider := attemptsOn(t, dir), attemptsOn(t, dir)
 	id := create(t, tr, member.workload, tracer.SessionSpec{})
 	member.goOn()
@@ -141,7 +142,7 @@ func TestSelfProtect(t *testing.T) {
 		if d := difference(outsider.try(), allowed); d != "" {
 			t.Errorf("%s, an outsider:\n%s", round, d)
 		}
-		tracertest.NoError(t, tr.SelfProtect(true))
+		require.NoError(t, tr.SelfProtect(true))
 	}
 
 	// No tracer is left; only this process, whose PID is used.
@@ -150,7 +151,7 @@ func TestSelfProtect(t *testing.T) {
 		t.Errorf("without a tracer, a member:\n%s", d)
 	}
 	tr = tracertest.New(t, tracer.Options{Dir: dir})
-	tracertest.NoError(t, tr.SelfProtect(false))
+	require.NoError(t, tr.SelfProtect(false))
 	var got []string
 	until(t, "members may again: "+difference(got, allowed), func() bool { // the kernel detaches later
 		got = member.try()
@@ -167,7 +168,7 @@ func TestSelfProtect(t *testing.T) {
 func TestSelfProtectEnds(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
-	tracertest.NoError(t, tr.Protect(uint32(os.Getpid())))
+	require.NoError(t, tr.Protect(uint32(os.Getpid())))
 	if err := tr.SelfProtect(true); err != nil {
 		needsLSM(t, err)
 	}
@@ -175,7 +176,7 @@ func TestSelfProtectEnds(t *testing.T) {
 	w.goOn()
 	w.line()
 	// Our passes, and our own signals, are not denied.
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	sentenced(t, tr, id)
 	w.gone()
 	w.wait()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -18,7 +19,7 @@ func create(t testing.TB, tr *tracer.Tracer, w *workload, s tracer.SessionSpec) 
 	t.Helper()
 	s.Root.PID = w.pid()
 	id, err := tr.Create(s)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	return id
 }
 
@@ -54,9 +55,8 @@ func settled(t testing.TB, tr *tracer.Tracer, id tracer.SessionID) tracer.Sessio
 	var s tracer.SessionInfo
 	until(t, "session is empty", func() bool {
 		var err error
-		if s, err = tr.Settle(id); err != nil {
-			t.Fatal(err)
-		}
+		s, err = tr.Settle(id)
+		require.NoError(t, err)
 		return s.State == tracer.StateEmpty
 	})
 	if s.Live != 0 || s.Dying != 0 {
@@ -76,7 +76,7 @@ func settledBy(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, cause trace
 // endAll ends a session now. Every process of the workload must die of it.
 func endAll(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, w *workload) {
 	t.Helper()
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 	settled(t, tr, id)
@@ -85,7 +85,7 @@ func endAll(t testing.TB, tr *tracer.Tracer, id tracer.SessionID, w *workload) {
 func members(t *testing.T, tr *tracer.Tracer, id tracer.SessionID) []tracer.Process {
 	t.Helper()
 	var all []tracer.Process
-	tracertest.NoError(t, tr.Snapshot(id, func(p *tracer.Process) error { all = append(all, *p); return nil }))
+	require.NoError(t, tr.Snapshot(id, func(p *tracer.Process) error { all = append(all, *p); return nil }))
 	return all
 }
 
@@ -96,7 +96,7 @@ func testSessionLife(t *testing.T, tr *tracer.Tracer) {
 	id := create(t, tr, w, tracer.SessionSpec{Name: "life", UID: 7, Grace: 3 * time.Second})
 
 	s, err := tr.Session(id)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	if s.Name != "life" || s.UID != 7 || s.State != tracer.StateActive || s.Live != 1 || s.Root.PID != w.pid() || s.Grace != 3*time.Second {
 		t.Errorf("new session is %+v", s)
 	}
@@ -124,12 +124,12 @@ func testSessionLife(t *testing.T, tr *tracer.Tracer) {
 		s, err = tr.Session(id)
 		return err == nil && s.Live == 2
 	})
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	s = settled(t, tr, id)
 	if s.Cause != tracer.CauseEnd || s.Forks != 2 || s.Peak < 2 {
 		t.Errorf("ended as %+v", s)
 	}
-	tracertest.NoError(t, tr.Release(id))
+	require.NoError(t, tr.Release(id))
 	if _, err := tr.Session(id); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("released session: %v", err)
 	}
@@ -213,11 +213,11 @@ func testGrace(t *testing.T, tr *tracer.Tracer) {
 	w, id := startIn(t, tr, `trap "echo term" TERM; echo; while :; do read x <&- ; sleep 0.05; done`)
 	w.goOn()
 	w.line()
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
 	if got := w.line(); got != "term" {
 		t.Errorf("the root printed %q", got)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 100*time.Millisecond)) // the message took its time
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 100*time.Millisecond)) // the message took its time
 	// Its own forks are events enough where the fork hook may signal.
 	nobodyLives(t, tr, id, 3)
 	settled(t, tr, id)
@@ -231,7 +231,7 @@ func testLastHelperGetsTheGrace(t *testing.T, tr *tracer.Tracer) {
 	w, id := startIn(t, tr, "exec 3<>"+fifo(t)+"; helper() { (read never <&3) & echo $!; }; trap helper TERM; echo; while :; do read never <&3; done")
 	w.goOn()
 	w.line()
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
 	helper := parse(t, w.line())
 	for range 2 {
 		sentence(t, tr)
@@ -254,7 +254,7 @@ func testGraceIsOnlyShortened(t *testing.T, tr *tracer.Tracer) {
 	w.line()
 	end := func(grace time.Duration) uint64 {
 		t.Helper()
-		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, grace))
+		require.NoError(t, tr.End(id, tracer.CauseEnd, grace))
 		s, err := tr.Session(id)
 		if err != nil || s.State != tracer.StateEnding || s.Deadline == 0 {
 			t.Fatalf("after a grace of %v: %+v, %v", grace, s, err)
@@ -282,9 +282,9 @@ func testReleaseRefuses(t *testing.T, tr *tracer.Tracer) {
 	for _, state := range []tracer.State{tracer.StateActive, tracer.StateEnding, tracer.StateCondemned} {
 		switch state {
 		case tracer.StateEnding:
-			tracertest.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
+			require.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
 		case tracer.StateCondemned:
-			tracertest.NoError(t, tr.MarkCondemned(id))
+			require.NoError(t, tr.MarkCondemned(id))
 		}
 		if err := tr.Release(id); !errors.Is(err, tracer.ErrBusy) {
 			t.Errorf("released while it is %v: %v", state, err)

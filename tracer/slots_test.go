@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -26,7 +27,7 @@ func TestFreeSlots(t *testing.T) {
 			t.Errorf("%d slots count as taken, want 1", n)
 		}
 		free, err := second.TakeFreeSlots()
-		tracertest.NoError(t, err)
+		require.NoError(t, err)
 		for i, slot := range free {
 			if slot != uint32(i)+1 {
 				t.Fatalf("free slot %d is %d", i, slot)
@@ -43,9 +44,9 @@ func TestFreeSlots(t *testing.T) {
 func TestSlotsForRoot(t *testing.T) { onEachSide(t, testSlotsForRoot) }
 
 func testSlotsForRoot(t *testing.T, tr *tracer.Tracer) {
-	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
+	require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
 	shell := shellNamed(t, agentName)
-	tracertest.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(shell)), 0o755))
+	require.NoError(t, os.Chmod(filepath.Dir(filepath.Dir(shell)), 0o755))
 	agent := func(uid uint32, opens bool) {
 		t.Helper()
 		w := startAs(t, uid, "exec "+shell+" -c 'echo; read never'")
@@ -58,7 +59,7 @@ func testSlotsForRoot(t *testing.T, tr *tracer.Tracer) {
 		if !opens {
 			return
 		}
-		tracertest.NoError(t, tr.End(e.Session, tracer.CauseEnd, 0))
+		require.NoError(t, tr.End(e.Session, tracer.CauseEnd, 0))
 		w.wait()
 		settled(t, tr, e.Session)
 		if err := tr.Release(e.Session); err != nil {

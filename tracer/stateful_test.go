@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"pgregory.net/rapid"
@@ -48,9 +49,7 @@ type stage struct {
 // play runs one sequence. After a failure the next one begins with a new kernel side.
 func (s *stage) play(t *rapid.T) {
 	if s.tr == nil {
-		if err := s.open(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.open())
 	}
 	w := newWorld(t, s)
 	over := false
@@ -100,5 +99,5 @@ func (s *stage) strike() {
 		s.tr.Close()
 		s.tr = nil
 	}
-	tracertest.NoError(s, tracer.Unload(s.options.Dir))
+	require.NoError(s, tracer.Unload(s.options.Dir))
 }

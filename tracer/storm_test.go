@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -34,30 +35,29 @@ func TestCountsDoNotDrift(t *testing.T) {
 		var s tracer.SessionInfo
 		// Below 6.16 the parent of a vfork continues before the exit hook.
 		until(t, fmt.Sprintf("round %d: only the root lives", round+1), func() bool {
-			if s, err = tr.Session(id); err != nil {
-				t.Fatal(err)
-			}
+			s, err = tr.Session(id)
+			require.NoError(t, err)
 			return s.Live <= 1
 		})
 		if s.Live != 1 || int64(s.Forks) != made {
 			t.Errorf("round %d: live %d, want 1; %d births counted of %d", round+1, s.Live, s.Forks, made)
 		}
 		forks += made
-		tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+		require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 		nobodyLives(t, tr, id, 3)
 		w.gone()
 		w.wait()
 		settled(t, tr, id)
 	}
 	counters, err := tr.Counters()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	for _, name := range []string{"live_drift", "enter_failed", "dead_failed", "delete_failed", "reconciled"} {
 		if counters[name] != 0 {
 			t.Errorf("%s is %d", name, counters[name])
 		}
 	}
 	misses, err := tr.RecursionMisses()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	t.Logf("figure: %d storms, %d forks, every one counted; programs that the kernel skipped: %v", rounds, forks, misses)
 }
 
@@ -65,7 +65,7 @@ func TestCountsDoNotDrift(t *testing.T) {
 // a child was born behind it. Only the programs for old kernels settle by such a walk.
 func TestSettleMeetsNobody(t *testing.T) {
 	programs, err := filepath.Abs("../bin/testdata")
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	lifetime := strconv.Itoa(int((10 * patience).Seconds())) // all walks take longer than usual on a busy machine
 	t.Setenv("LNGTEST_SECONDS", lifetime)
 	tr := tracertest.New(t, tracer.Options{Baseline: true})
@@ -73,7 +73,7 @@ func TestSettleMeetsNobody(t *testing.T) {
 	w.goOn()
 	root := parse(t, strings.TrimPrefix(w.until("root"), "root "))
 	id, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: root}, KeepOnRootExit: true})
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	w.goOn()
 	w.until("ready")
 	missed := 0
@@ -90,7 +90,7 @@ func TestSettleMeetsNobody(t *testing.T) {
 	if missed == 0 && runtime.NumCPU() > 1 {
 		t.Error("no walk met nobody: this shows nothing")
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	nobodyLives(t, tr, id, 3)
 	w.gone()
 	w.wait()
@@ -108,19 +108,19 @@ func TestManyMembers(t *testing.T) {
 	t.Setenv("LNGTEST_SECONDS", strconv.Itoa(int((10 * patience).Seconds()))) // the first live until the last is made
 	tr := tracertest.New(t, tracer.Options{})
 	bomb, err := filepath.Abs("../bin/testdata/lngtest-bomb")
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	w, id := startIn(t, tr, fmt.Sprintf("i=0; while [ $i -lt %d ]; do %s %d & i=$((i+1)); done; wait", bombs, bomb, each))
 	w.goOn()
 	for range bombs {
 		w.until("ready")
 	}
 	s, err := tr.Session(id)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	if all := int64(bombs*(each+2) + 1); s.Live != all || int64(len(members(t, tr, id))) != all {
 		t.Errorf("%d live, %d in the snapshot, there are %d", s.Live, len(members(t, tr, id)), all)
 	}
 	began := time.Now()
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	nobodyLives(t, tr, id, 3)
 	w.gone()
 	w.wait()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -23,7 +24,7 @@ import (
 func sides(t *testing.T, dir string) []string {
 	t.Helper()
 	found, err := os.ReadDir(dir)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	var names []string
 	for _, d := range found {
 		names = append(names, d.Name())
@@ -45,7 +46,7 @@ func TestTakeOver(t *testing.T) {
 	w := start(t, "sleep 60 & echo $!; (setsid sleep 61 & echo $!); read go; sleep 62 & echo $!; wait")
 	owner := start(t, "wait")
 	ownerID, err := first.Identify(owner.pid())
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	id := create(t, first, w, tracer.SessionSpec{
 		Name: "elder", UID: 1001, Owner: ownerID, Grace: 90 * time.Second, MaxProcesses: 50, MaxLifetime: time.Hour,
 		MaxRSS: 1 << 40, Idle: 2 * time.Hour, KeepOnRootExit: true,
@@ -53,7 +54,7 @@ func TestTakeOver(t *testing.T) {
 	w.goOn()
 	plain, orphan := parse(t, w.line()), parse(t, w.line())
 	nested, err := first.Create(tracer.SessionSpec{Root: tracer.Identity{PID: plain}, Name: "nested"})
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	z := program(t, "zombies", "3") // children that are not waited for
 	zid := create(t, first, z, tracer.SessionSpec{Name: "zombies"})
 	z.goOn()
@@ -62,7 +63,7 @@ func TestTakeOver(t *testing.T) {
 	eid := create(t, first, ending, tracer.SessionSpec{Name: "ending", Grace: time.Hour})
 	ending.goOn()
 	ending.until("up")
-	tracertest.NoError(t, first.End(eid, tracer.CauseEnd, time.Hour))
+	require.NoError(t, first.End(eid, tracer.CauseEnd, time.Hour))
 	until(t, "the zombies are dead", func() bool {
 		s, err := first.Settle(zid)
 		return err == nil && s.Unreaped == 3 && s.Dying == 0
@@ -74,7 +75,7 @@ func TestTakeOver(t *testing.T) {
 	pids := []uint32{w.pid(), owner.pid(), plain, orphan, z.pid()}
 	before := entries(t, first, pids)
 	was, err := first.Sessions()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	first.Close()
 
 	second := tracertest.New(t, other(o))
@@ -82,7 +83,7 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("pinned: %v", names)
 	}
 	is, err := second.Sessions()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	if !slices.Equal(is, was) {
 		t.Errorf("sessions were\n%+v\nthey are\n%+v", was, is)
 	}
@@ -163,12 +164,12 @@ func TestTakeOverInStorm(t *testing.T) {
 	if names := sides(t, o.Dir); len(names) != 1 {
 		t.Errorf("pinned: %v", names)
 	}
-	tracertest.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 	s := settled(t, tr, id)
 	counters, err := tr.Counters()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	t.Logf("%d forks", s.Forks)
 	if s.Live != 0 || counters["live_drift"] != 0 {
 		t.Errorf("live %d, drift %d", s.Live, counters["live_drift"])
@@ -179,7 +180,7 @@ func TestTakeOverInStorm(t *testing.T) {
 func TestOpenStalePins(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t)}
 	for _, name := range []string{"unfinished", "retired", "0badab1e", "0badab1e-00000000"} {
-		tracertest.NoError(t, os.MkdirAll(filepath.Join(o.Dir, name), 0o700))
+		require.NoError(t, os.MkdirAll(filepath.Join(o.Dir, name), 0o700))
 	}
 	tr := tracertest.New(t, o)
 	if names := sides(t, o.Dir); len(names) != 1 {
@@ -202,7 +203,7 @@ func testOpenDamaged(t *testing.T, o tracer.Options) {
 			w := start(t, "sleep 60 & echo $!; read go; sleep 60 & echo $!; wait")
 			id := create(t, first, w, tracer.SessionSpec{Name: "survives"})
 			first.Close()
-			tracertest.NoError(t, os.Remove(filepath.Join(o.Dir, sides(t, o.Dir)[0], part)))
+			require.NoError(t, os.Remove(filepath.Join(o.Dir, sides(t, o.Dir)[0], part)))
 			w.goOn()
 			between := parse(t, w.line()) // its birth may have been missed
 			second := tracertest.New(t, o)
@@ -245,7 +246,7 @@ func TestTakeOverKilled(t *testing.T) {
 		if o.RingSize == 2<<20 {
 			cmd.Env = append(cmd.Env, openOnly+"_SMALL=1")
 		}
-		tracertest.NoError(t, cmd.Start())
+		require.NoError(t, cmd.Start())
 		// From its start to about its end.
 		time.Sleep(time.Duration(round) * 100 * time.Millisecond)
 		cmd.Process.Kill()
@@ -271,9 +272,9 @@ func TestTakeOverOtherLayout(t *testing.T) {
 	child := parse(t, w.line())
 	probe := tracertest.New(t, tracer.Options{}) // to read start times
 	root, err := probe.Identify(w.pid())
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	kid, err := probe.Identify(child)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	const id = tracer.SessionID(77 | 0x1234567<<32)
 	old := newOldSide(t, filepath.Join(dir, "0badab1e"))
 	old.put("processes", "entry", root.PID, map[string]any{"start": root.Start, "session": uint64(id), "since": root.Start, "flags": uint32(tracer.FlagRoot), "evidence": uint32(tracer.EvidenceRoot)})
@@ -347,7 +348,7 @@ func testTakeOverWhileAgentsExec(t *testing.T, o tracer.Options) {
 	w := start(t, fmt.Sprintf("exec 3<&0; i=0; while [ $i -lt %d ]; do i=$((i+1)); %s -c 'sleep %d & read go' <&3 & sleep 0.01; echo; done; echo all; wait",
 		agents, shellNamed(t, agentName), int((10*patience).Seconds())))
 	around := create(t, tr, w, tracer.SessionSpec{Name: "around"})
-	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true, Grace: time.Hour}}))
+	require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true, Grace: time.Hour}}))
 	w.goOn()
 	const turns = 6
 	skipped := 0 // from kernel 7 on: see TestMissedAgents
@@ -373,7 +374,7 @@ func testTakeOverWhileAgentsExec(t *testing.T, o tracer.Options) {
 	})
 	missedBy(tr)
 	sessions, err := tr.Sessions()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	in := map[tracer.SessionID]bool{}
 	for _, s := range sessions {
 		in[s.ID] = true
@@ -396,7 +397,7 @@ func testTakeOverWhileAgentsExec(t *testing.T, o tracer.Options) {
 	if s, err := tr.Session(around); err != nil || int(s.Nested) < agents-skipped || len(sessions) != 1+int(s.Nested) {
 		t.Errorf("%d sessions, %+v, %v", len(sessions), s, err)
 	}
-	tracertest.NoError(t, tr.End(around, tracer.CauseEnd, 0))
+	require.NoError(t, tr.End(around, tracer.CauseEnd, 0))
 	w.gone()
 	w.wait()
 	if s := settled(t, tr, around); s.Drifted {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -15,7 +16,7 @@ import (
 func TestSetTerms(t *testing.T) { onEachSide(t, testSetTerms) }
 
 func testSetTerms(t *testing.T, tr *tracer.Tracer) {
-	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, KeepOnRootExit: true}}))
+	require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, KeepOnRootExit: true}}))
 	w := agent(t, agentName, "sleep 60 & echo $!; read go; exit")
 	w.goOn()
 	w.line()
@@ -25,7 +26,7 @@ func testSetTerms(t *testing.T, tr *tracer.Tracer) {
 	if s, err := tr.Session(s.ID); err != nil || s.State != tracer.StateActive || s.Live != 1 {
 		t.Errorf("before: %+v, %v", s, err)
 	}
-	tracertest.NoError(t, tr.SetTerms(s.ID, tracer.SessionSpec{Name: "known", Rule: 3, MaxRSS: 5, Grace: 0}))
+	require.NoError(t, tr.SetTerms(s.ID, tracer.SessionSpec{Name: "known", Rule: 3, MaxRSS: 5, Grace: 0}))
 	sentence(t, tr)
 	w.gone()
 	s = settled(t, tr, s.ID)
@@ -39,7 +40,7 @@ func testSetTerms(t *testing.T, tr *tracer.Tracer) {
 func TestDissolve(t *testing.T) { onEachSide(t, testDissolve) }
 
 func testDissolve(t *testing.T, tr *tracer.Tracer) {
-	tracertest.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
+	require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
 	w := agent(t, agentName, "sleep 60 & echo $!; read go; sleep 61 & echo $!; wait")
 	w.goOn()
 	child := parse(t, w.line())
@@ -55,7 +56,7 @@ func testDissolve(t *testing.T, tr *tracer.Tracer) {
 	if n, err := tr.Dissolve(s.ID); n != 0 || err != nil {
 		t.Errorf("dissolved twice: %d, %v", n, err)
 	}
-	tracertest.NoError(t, tr.Release(s.ID))
+	require.NoError(t, tr.Release(s.ID))
 	w.goOn()
 	later := parse(t, w.line())
 	if _, err := tr.Lookup(later); !errors.Is(err, tracer.ErrNotFound) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -32,19 +33,19 @@ func TestSentencesAtOnce(t *testing.T) {
 	id := create(t, second, w, tracer.SessionSpec{})
 	w.goOn()
 	w.until("ready")
-	tracertest.NoError(t, second.Condemn(id))
+	require.NoError(t, second.Condemn(id))
 	sentenced(t, second, id)
 	w.gone()
 	w.wait()
 	settled(t, second, id)
 
-	tracertest.NoError(t, closer.Close())
+	require.NoError(t, closer.Close())
 	until(t, "it can be attached", func() bool { // when no fork in between holds it
 		closer, err = second.AttachCloser()
 		return err != nil || closer != nil
 	})
-	tracertest.NoError(t, err)
-	tracertest.NoError(t, closer.Close())
+	require.NoError(t, err)
+	require.NoError(t, closer.Close())
 }
 
 // However many sentences run at once, no process gets SIGTERM twice: many programs take
@@ -79,7 +80,7 @@ func TestOneTermEach(t *testing.T) {
 	for range members {
 		w.until("term")
 	}
-	tracertest.NoError(t, tr.Condemn(id))
+	require.NoError(t, tr.Condemn(id))
 	sentenced(t, tr, id)
 	if n := bytes.Count(w.rest(), []byte("term")); n != 0 {
 		t.Errorf("%d members were terminated again", n)
@@ -92,7 +93,7 @@ func TestOneTermEach(t *testing.T) {
 func fifo(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fifo")
-	tracertest.NoError(t, unix.Mkfifo(path, 0o600))
+	require.NoError(t, unix.Mkfifo(path, 0o600))
 	return path
 }
 
@@ -109,7 +110,7 @@ func TestNotSignalled(t *testing.T) {
 		return strings.Contains(string(wchan), "nanosleep")
 	})
 	withoutKill(t, func() {
-		tracertest.NoError(t, tr.Condemn(id))
+		require.NoError(t, tr.Condemn(id))
 		if pass, err := tr.Sentence(); err != nil || pass.Failed != 1 {
 			t.Errorf("%+v %v", pass, err)
 		}
@@ -129,10 +130,10 @@ func withoutKill(t *testing.T, do func()) {
 	defer runtime.UnlockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var all [2]unix.CapUserData
-	tracertest.NoError(t, unix.Capget(&header, &all[0]))
+	require.NoError(t, unix.Capget(&header, &all[0]))
 	less := all
 	less[0].Effective &^= 1 << unix.CAP_KILL
-	tracertest.NoError(t, unix.Capset(&header, &less[0]))
+	require.NoError(t, unix.Capset(&header, &less[0]))
 	defer unix.Capset(&header, &all[0])
 	do()
 }

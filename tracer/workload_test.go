@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
@@ -68,19 +69,17 @@ func startAs(t testing.TB, uid uint32, script string) *workload {
 	w := &workload{t: t, cmd: exec.Command("/bin/sh", "-c", "echo; read go || exit; "+script)}
 	w.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Credential: &syscall.Credential{Uid: uid}}
 	var err error
-	if w.in, err = w.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
+	w.in, err = w.cmd.StdinPipe()
+	require.NoError(t, err)
 	var stdout *os.File
-	if w.pipe, stdout, err = os.Pipe(); err != nil {
-		t.Fatal(err)
-	}
+	w.pipe, stdout, err = os.Pipe()
+	require.NoError(t, err)
 	t.Cleanup(func() { w.pipe.Close() })
 	w.out = bufio.NewReader(w.pipe)
 	w.cmd.Stdout, w.cmd.Stderr = stdout, os.Stderr
 	err = w.cmd.Start()
 	stdout.Close()
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { w.cmd.Process.Kill(); w.cmd.Wait() })
 	w.line() // Start returns within the exec, before the name is the shell's
 	return w
@@ -90,7 +89,7 @@ func startAs(t testing.TB, uid uint32, script string) *workload {
 func program(t testing.TB, args ...string) *workload {
 	t.Helper()
 	path, err := filepath.Abs("../bin/testdata/lngtest-" + args[0])
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("%v: run make programs", err)
 	}
@@ -173,7 +172,7 @@ func (w *workload) held() bool {
 
 func (w *workload) readFor(d time.Duration) {
 	w.t.Helper()
-	tracertest.NoError(w.t, w.pipe.SetReadDeadline(time.Now().Add(d)))
+	require.NoError(w.t, w.pipe.SetReadDeadline(time.Now().Add(d)))
 }
 
 // wait reaps the workload's first process when it has exited, and returns its status.

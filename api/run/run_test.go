@@ -21,6 +21,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/run"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // stub is as much of lineage as the package uses, without ending what the command leaves: the
@@ -51,9 +52,7 @@ func command(t *testing.T, ctx context.Context, script string) *run.Cmd {
 	t.Helper()
 	cmd := run.CommandContext(ctx, "/bin/sh", "-c", script)
 	cmd.Lineage, cmd.Socket = filepath.Join(t.TempDir(), "lineage"), filepath.Join(t.TempDir(), "socket")
-	if err := os.WriteFile(cmd.Lineage, []byte(stub), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(cmd.Lineage, []byte(stub), 0o755))
 	return cmd
 }
 
@@ -86,12 +85,8 @@ func TestDeaf(t *testing.T) {
 	cmd := command(t, ctx, "trap '' TERM; echo deaf; exec sleep 30")
 	cmd.Grace = time.Second
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Errorf("%q, %v", line, err)
 	}
@@ -139,9 +134,8 @@ func daemon(t *testing.T, cmd *run.Cmd) (ended chan api.EndRequest) {
 	})
 	server := httptest.NewUnstartedServer(mux)
 	var err error
-	if server.Listener, err = net.Listen("unix", cmd.Socket); err != nil {
-		t.Fatal(err)
-	}
+	server.Listener, err = net.Listen("unix", cmd.Socket)
+	require.NoError(t, err)
 	server.Start()
 	t.Cleanup(server.Close)
 	return ended
@@ -153,9 +147,7 @@ func TestSession(t *testing.T) {
 	cmd.Require, cmd.Grace = run.Session, -1
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	ended := daemon(t, cmd)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }() // what the stub leaves
 	if s, err := cmd.Session(); err != nil || s.ID != "k3x9q2" || s.Level != 4 || cmd.Guarantee() != run.Session {
 		t.Errorf("session %+v, error %v, guarantee %v", s, err, cmd.Guarantee())
@@ -196,9 +188,7 @@ func TestDeadSocket(t *testing.T) {
 	cmd := command(t, t.Context(), "exit 0")
 	cmd.Require = run.Session
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: cmd.Socket, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l.SetUnlinkOnClose(false)
 	l.Close()
 	want := "connection refused"
@@ -217,9 +207,7 @@ func TestStartErrors(t *testing.T) {
 	cancelled := run.Command("true")
 	cancelled.Cancel = func() error { return nil }
 	twice := command(t, t.Context(), "exit 0")
-	if err := twice.Run(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, twice.Run())
 	without := command(t, t.Context(), "exit 0")
 	without.Lineage = "/no/such/lineage"
 	for what, tt := range map[string]struct {

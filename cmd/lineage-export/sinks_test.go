@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestHeaders: a file of headers is read as a whole or refused, and an error repeats nothing of it.
@@ -24,9 +26,7 @@ func TestHeaders(t *testing.T) {
 		"A: s3cret\x00":               "line 1 is not",
 		strings.Repeat("s3cret", 1e5): "a line is too long",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		got, err := readHeader(path)
 		if why, bad := want.(string); bad {
 			if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "s3cret") {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // The reason is given once, also if the agent starts the server again, until a daemon answers.
@@ -38,9 +39,7 @@ func TestToldOnce(t *testing.T) {
 func TestToldThroughLink(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	for _, name := range []string{"lineage", "lineage-mcp-unreachable"} {
-		if err := os.Symlink(filepath.Join(elsewhere, name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(filepath.Join(elsewhere, name), filepath.Join(dir, name)))
 	}
 	env := func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir}[name] }
 	_ = newDaemon(filepath.Join(dir, "sock"), env).ask(context.Background(), func(api.Client, string) error { return nil })

@@ -12,22 +12,17 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // both is an answer as an agent gets it. What the text says, the document says too.
 func both(t *testing.T, out *answer, err error) (text string, doc answer) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out.fit()
 	b, err := json.Marshal(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &doc); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &doc))
 	text = out.text()
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

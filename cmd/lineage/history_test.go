@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // Unknown facts about the past are not invented, and process names cannot affect a
@@ -166,7 +167,7 @@ func TestHistoryTimeline(t *testing.T) {
 		t.Errorf("exit %d, %v, %s%s", code, err, stdout, stderr)
 	}
 	link := filepath.Join(filepath.Dir(file), "link")
-	must(t, os.Symlink(file, link))
+	require.NoError(t, os.Symlink(file, link))
 	for line, want := range map[string]int{
 		"history --perfetto " + file:                       2,
 		"history k3x9q2 --all --perfetto " + file:          2,

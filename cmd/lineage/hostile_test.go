@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // hostile is a name that a process may choose.
@@ -142,9 +143,7 @@ func TestVisibleJSON(t *testing.T) {
 		in := rapid.String().Draw(t, "in")
 		var b bytes.Buffer
 		p := text.NewPage(&b, noon)
-		if err := errors.Join(p.JSON().Encode(in), p.Flush()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(p.JSON().Encode(in), p.Flush()))
 		var out string
 		if err := json.Unmarshal(b.Bytes(), &out); err != nil || out != in {
 			t.Fatalf("%q comes back as %q, %v", in, out, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestLsSelects(t *testing.T) {
@@ -111,7 +112,7 @@ func testLsWatch(t *testing.T) {
 func TestLsWatchSmall(t *testing.T) {
 	w := newWorld(t, newFake())
 	master, tty, err := pty.Open()
-	must(t, err)
+	require.NoError(t, err)
 	defer master.Close()
 	pty.Setsize(tty, &pty.Winsize{Rows: 3, Cols: 40})
 	w.Stdout = tty

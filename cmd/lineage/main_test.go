@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -96,8 +97,8 @@ func golden(t *testing.T, name, got string) {
 	got = strings.ReplaceAll(got, runtime.Version(), "goX.Y")
 	path := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".golden")
 	if *update {
-		must(t, os.MkdirAll("testdata", 0o755))
-		must(t, os.WriteFile(path, []byte(got), 0o644))
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
@@ -379,15 +380,5 @@ func TestDoctorTellsTheCapabilities(t *testing.T) {
 	_, out, _ := w.run("doctor")
 	if want := "\nthe daemon's capabilities: cap_kill cap_sys_ptrace\n"; !strings.Contains(out, want) {
 		t.Errorf("%q, want %q", out, want)
-	}
-}
-
-// must fails the test at the first error.
-func must(t testing.TB, all ...error) {
-	t.Helper()
-	for _, err := range all {
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // An expired keep rule keeps nothing, and is worth a warning.
 func TestPolicyCheckExpired(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	must(t, os.WriteFile(file, []byte("version: 1\nkeep:\n  - {name: cache, match: {exe: /bin/x}, reason: r, until: 2020-01-01}\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("version: 1\nkeep:\n  - {name: cache, match: {exe: /bin/x}, reason: r, until: 2020-01-01}\n"), 0o600))
 	code, out, stderr := newWorld(t, nil).run("policy", "check", file)
 	if code != 0 || out != file+": ok, mode observe, 0 agent rules, 1 keep rule\n" ||
 		stderr != "lineage: policy check: keep rule \"cache\" has no effect: until 2020-01-01 is over\n" {
@@ -28,7 +29,7 @@ func TestPolicyCheck(t *testing.T) {
 		"bad.yaml":  "version: 1\ndefaults:\n  grase: 1s\n",
 		"evil.yaml": "version: 1\n\"a\\e[31m\\u202eb\": x\n",
 	} {
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	var all strings.Builder
 	for _, line := range []string{

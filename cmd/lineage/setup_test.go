@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // setUp runs setup as a user whose home is a directory.
@@ -25,11 +26,11 @@ func TestSetupLink(t *testing.T) {
 	home := t.TempDir()
 	real, link := filepath.Join(home, "dotfiles", "claude.json"), filepath.Join(home, ".claude", "settings.json")
 	for _, path := range []string{real, link} {
-		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	}
 	const before = "{\n\t\"model\": \"opus\"\n}\n"
-	must(t, os.WriteFile(real, []byte(before), 0o600))
-	must(t, os.Symlink(real, link))
+	require.NoError(t, os.WriteFile(real, []byte(before), 0o600))
+	require.NoError(t, os.Symlink(real, link))
 	_, complaint, code := setUp(t, home, "claude", "--yes")
 	want := "lineage: setup: left alone: " + link + " is a symbolic link; to change the file that it leads to: lineage setup claude-code --print | patch " + real + "\n"
 	if complaint != want || code != api.ExitFailed {

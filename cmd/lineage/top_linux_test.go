@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func settings(t *testing.T, tty *os.File) unix.Termios {
 	t.Helper()
 	s, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-	must(t, err)
+	require.NoError(t, err)
 	return *s
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // Without a terminal, top prints the current state once.
@@ -26,8 +28,8 @@ func TestTopTheme(t *testing.T) {
 		w.vars["LINEAGE_THEME"], w.vars["NO_COLOR"] = tt.theme, tt.noColor
 		root := w.root()
 		cmd, args, err := root.Find(strings.Fields("top " + tt.line))
-		must(t, err)
-		must(t, cmd.ParseFlags(args))
+		require.NoError(t, err)
+		require.NoError(t, cmd.ParseFlags(args))
 		root.PersistentPreRun(cmd, args)
 		got, err := w.topTheme(cmd.Flag("theme").Value.String(), cmd.Flags().Changed("theme"))
 		if err != nil || got != tt.want {
@@ -49,7 +51,7 @@ func recording(t *testing.T) (file, recorded string) {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	file = filepath.Join(t.TempDir(), "recording")
-	must(t, os.WriteFile(file, []byte(recorded), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(recorded), 0o600))
 	return file, recorded
 }
 
@@ -63,7 +65,7 @@ func TestTopRecording(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, top, stderr)
 	}
 	bad := filepath.Join(t.TempDir(), "bad")
-	must(t, os.WriteFile(bad, []byte("root:x:0:0\n"), 0o600))
+	require.NoError(t, os.WriteFile(bad, []byte("root:x:0:0\n"), 0o600))
 	for _, onTerminal := range []bool{false, true} {
 		for line, want := range map[string]struct {
 			code int

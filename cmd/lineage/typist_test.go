@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // typist is a user at a terminal: it types keys when it sees the expected text.
@@ -23,8 +24,8 @@ type typist struct {
 func newTypist(t *testing.T, columns int, see, keys string, sees func(text string)) *typist {
 	t.Helper()
 	master, tty, err := pty.Open()
-	must(t, err)
-	must(t, pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: uint16(columns)}))
+	require.NoError(t, err)
+	require.NoError(t, pty.Setsize(tty, &pty.Winsize{Rows: 24, Cols: uint16(columns)}))
 	y := &typist{tty: tty, over: make(chan struct{})}
 	go func() {
 		defer close(y.over)

@@ -7,15 +7,16 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A file is named as the caller sees it: resolved, with the result of stat.
 func TestWhyPath(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
+	require.NoError(t, err)
 	file, link := filepath.Join(dir, "80"), filepath.Join(dir, "link")
-	must(t, os.WriteFile(file, nil, 0o600))
-	must(t, os.Symlink("80", link))
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.NoError(t, os.Symlink("80", link))
 	t.Chdir(dir)
 	for _, arg := range []string{file, link, "./80", "link", dir + "/../" + filepath.Base(dir) + "/80"} {
 		f := newFake()
@@ -55,7 +56,7 @@ func TestWhyHolderOutside(t *testing.T) {
 		}
 		if file != "" {
 			t.Chdir(t.TempDir())
-			must(t, os.WriteFile(file, nil, 0o600))
+			require.NoError(t, os.WriteFile(file, nil, 0o600))
 		}
 		out := w.record("why", what)
 		for _, want := range []string{"  1  /sbin/init  parent", "  └─ 20  sh  parent", "     └─ 900  ", "To make a session of it and of what it started: lineage adopt 900\n"} {
@@ -79,7 +80,7 @@ func TestWhySessionName(t *testing.T) {
 		return nil, api.NewError(api.CodeNotFound, "no process found that has the path open or locked", "")
 	}
 	t.Chdir(t.TempDir())
-	must(t, os.WriteFile("m8p4z1", nil, 0o600))
+	require.NoError(t, os.WriteFile("m8p4z1", nil, 0o600))
 	for arg, want := range map[string]string{
 		"build":       "why build: no such file; build is a session: lineage tree k3x9q2",
 		"k3x9q2":      "why k3x9q2: no such file; k3x9q2 is a session: lineage tree k3x9q2",

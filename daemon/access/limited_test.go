@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestConnectionsAreLimited: in all, per uid, and per session.
@@ -81,9 +82,7 @@ func TestIdleConnections(t *testing.T) {
 	for range each {
 		for _, who := range []string{"user", "else", "reader"} {
 			c, err := w.Dial(who)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			idle = append(idle, c)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
@@ -42,48 +43,33 @@ func init() {
 func caller(t *testing.T, attr *syscall.SysProcAttr) (p Peer, quit func()) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "lngtest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	program, err := os.ReadFile("/proc/self/exe")
 	if err == nil {
 		err = errors.Join(os.Chmod(dir, 0o777), os.WriteFile(filepath.Join(dir, "caller"), program, 0o755))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := filepath.Join(dir, "s")
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { ln.Close() })
-	if err := errors.Join(os.Chmod(path, 0o777), ln.SetDeadline(time.Now().Add(time.Minute))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Chmod(path, 0o777), ln.SetDeadline(time.Now().Add(time.Minute))))
 	cmd := exec.Command(filepath.Join(dir, "caller"))
 	cmd.Env, cmd.SysProcAttr = append(os.Environ(), connectTo+"="+path), attr
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	quit = sync.OnceFunc(func() {
 		in.Close()
 		_ = cmd.Wait()
 	})
 	t.Cleanup(quit)
 	c, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
-	if p, err = PeerOf(c); err != nil {
-		t.Fatal(err)
-	}
+	p, err = PeerOf(c)
+	require.NoError(t, err)
 	t.Cleanup(p.close)
 	if p.PID != uint32(cmd.Process.Pid) {
 		t.Fatalf("pid %d, want %d", p.PID, cmd.Process.Pid)
@@ -93,9 +79,7 @@ func caller(t *testing.T, attr *syscall.SysProcAttr) (p Peer, quit func()) {
 
 func needsRoot(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 }
 
 // The socket tells user, groups and PID namespace of a caller.

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -154,17 +155,11 @@ func TestBrokeredByUnit(t *testing.T) {
 		if strings.Contains(cgroup, "user@1000") {
 			dir = filepath.Join(w.Dir, "run/user/1000/systemd/transient")
 		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(dir, 0o700))
 		path := filepath.Join(dir, filepath.Base(cgroup))
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
 		at := w.Host.Clock.Zero().Add(w.K.Now())
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(path, at, at))
 		begins(pid, cgroup)
 	}
 	const manager = "/user.slice/user-1000.slice/user@1000.service/app.slice/"

@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -281,9 +282,7 @@ func TestBrokersForgotten(t *testing.T) {
 	w.Until(func() bool { return w.in(300) != "" })
 	companion := w.in(300)
 	w.Stop()
-	if err := os.RemoveAll(filepath.Dir(w.Instance.History)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(filepath.Dir(w.Instance.History)))
 	w.Start()
 	w.K.Exit(100, 0)
 	if doc := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+companion); doc.BrokeredBy != w.s.ID {

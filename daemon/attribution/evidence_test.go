@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
@@ -77,14 +78,10 @@ func TestDeadFileServer(t *testing.T) {
 			a := &Attribution{o: Options{Proc: procfs.FS(filepath.Join(files, "proc")), Files: files}}
 			dir := filepath.Join(files, c.dir)
 			for _, d := range []string{dir, a.o.Proc.Path(300, "fd")} {
-				if err := os.MkdirAll(d, 0o700); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.MkdirAll(d, 0o700))
 			}
 			for link, to := range map[string]string{"cwd": dir, "fd/0": filepath.Join(dir, "file")} {
-				if err := os.Symlink(to, a.o.Proc.Path(300, link)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Symlink(to, a.o.Proc.Path(300, link)))
 			}
 			server := procfstest.Serve(t, dir, c.silent)
 			done := make(chan struct{})

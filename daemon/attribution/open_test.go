@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
@@ -46,9 +47,7 @@ func write(path string, uid int) error {
 func opens(t *testing.T, path string, look func()) bool {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer unix.Close(fd)
 	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_OPEN); err != nil {
 		t.Fatal(err)
@@ -71,9 +70,7 @@ func (seen) Identify(pid uint32) (tracer.Identity, error) {
 // below makes a process of the user and its parent, a file called atd.
 func below(t *testing.T, owner int, namespace string) (*Attribution, *tracer.Process) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	a := &Attribution{o: Options{Kernel: seen{kerneltest.New()}, Proc: procfs.FS(t.TempDir()), Self: tracer.Identity{PID: 3}}}
 	for pid, text := range map[uint32]string{
 		3: "", 30: "30 (atd) S 1 1 1 0", 300: "300 (sh) S 30 1 1 0",
@@ -111,9 +108,7 @@ func TestJobOpens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, p := below(t, 0, "")
 			path := a.o.Proc.Path(p.PID, "fd/0")
-			if err := plant(path); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, plant(path))
 			theirs := name == "job of the user"
 			var x candidate
 			if opens(t, path, func() { x, _ = a.read(p) }) != theirs {
@@ -131,9 +126,7 @@ func TestJobOpens(t *testing.T) {
 		t.Run("atd is "+name, func(t *testing.T) {
 			a, p := below(t, c.owner, c.namespace)
 			path := a.o.Proc.Path(p.PID, "fd/0")
-			if err := write(path, user); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, write(path, user))
 			if opens(t, path, func() { a.read(p) }) {
 				t.Error("opened")
 			}
@@ -143,9 +136,7 @@ func TestJobOpens(t *testing.T) {
 
 // Of what lies in the directory that a process chose, only root's own record is opened.
 func TestRecordOpens(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	id := strings.Repeat("ab", 32)
 	for name, plant := range plants {
 		t.Run(name, func(t *testing.T) {
@@ -153,9 +144,7 @@ func TestRecordOpens(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), id)
 			err := errors.Join(os.Mkdir(dir, 0o755), os.MkdirAll(a.o.Proc.Path(30, ""), 0o755), os.Symlink(dir, a.o.Proc.Path(30, "cwd")),
 				plant(filepath.Join(dir, "config.json")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			x := &candidate{place: broker.Place{Container: id}}
 			x.Parent.PID = 30
 			roots := name == "file of root"
@@ -168,9 +157,7 @@ func TestRecordOpens(t *testing.T) {
 
 // Docker's record is believed only if root alone can have written it.
 func TestRecordOfContainer(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	id := strings.Repeat("ab", 32)
 	for name, c := range map[string]struct {
 		file     string
@@ -201,9 +188,7 @@ func TestRecordOfContainer(t *testing.T) {
 				err = errors.Join(err, os.Chmod(path, c.mode), os.Chown(path, c.owner, -1))
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		x := &candidate{place: broker.Place{Container: id}}
 		x.Parent.PID = 30
 		if got, _ := a.container(x); (got == "web") != c.believed {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestOutputHeldBy: the receipt names processes that the session handed over and that
@@ -19,13 +20,9 @@ func TestOutputHeldBy(t *testing.T) {
 	w := newWork(t, "mode: observe\n")
 	writes := func(pid uint32) {
 		t.Helper()
-		if err := errors.Join(os.MkdirAll(w.Host.Proc.Path(pid, "fd"), 0o700), os.MkdirAll(w.Host.Proc.Path(pid, "task/self"), 0o700)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.MkdirAll(w.Host.Proc.Path(pid, "fd"), 0o700), os.MkdirAll(w.Host.Proc.Path(pid, "task/self"), 0o700)))
 		w.File(pid, "fdinfo/1", "flags:\t01\n")
-		if err := os.Symlink("pipe:[9]", w.Host.Proc.Path(pid, "fd/1")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink("pipe:[9]", w.Host.Proc.Path(pid, "fd/1")))
 	}
 	w.unseen(func() {
 		w.outsider(400, daemontest.User, "lngtest-root")

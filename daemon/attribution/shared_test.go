@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -57,9 +58,7 @@ func TestSharedServer(t *testing.T) {
 	}
 	// A daemon that remembers nothing finds the rule again.
 	w.Stop()
-	if err := os.RemoveAll(filepath.Dir(w.Instance.History)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(filepath.Dir(w.Instance.History)))
 	w.Start()
 	w.Until(func() bool {
 		d := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+w.in(102))

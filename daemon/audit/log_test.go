@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func end(session string) Record {
@@ -33,9 +34,7 @@ func refusal(why string) Record { return Record{Verb: "end", Decision: Refused, 
 func opened(t *testing.T, path string, o Options) *Log {
 	t.Helper()
 	l, err := Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
@@ -43,9 +42,7 @@ func opened(t *testing.T, path string, o Options) *Log {
 func begun(t *testing.T, o Options) *Log {
 	t.Helper()
 	l, err := begin(filepath.Join(t.TempDir(), "a"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
@@ -53,9 +50,7 @@ func begun(t *testing.T, o Options) *Log {
 func records(t *testing.T, path string) (all []Record) {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		var r Record
@@ -72,9 +67,7 @@ func TestLog(t *testing.T) {
 	l := opened(t, path, Options{})
 	l.Add(end("k3x9q2"))
 	l.Add(refusal("it belongs to uid 1001"))
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Close())
 	all := records(t, path)
 	if len(all) != 2 || all[0].Seq != 1 || all[1].Seq != 2 || all[0].Report.Verdict != "clean" || all[1].Reason == "" {
 		t.Errorf("%+v", all)
@@ -88,9 +81,7 @@ func TestLog(t *testing.T) {
 	}
 	// The next daemon continues after the half line of a killed one.
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f.WriteString(`{"seq":"9`)
 	f.Close()
 	l = opened(t, path, Options{})
@@ -140,9 +131,7 @@ func TestRotation(t *testing.T) {
 func TestFailing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "sub", "a")
-	if err := os.WriteFile(filepath.Join(dir, "sub"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "sub"), nil, 0o600))
 	var reported []error
 	l, err := begin(path, Options{Failed: func(err error) { reported = append(reported, err) }})
 	if err == nil || l.Err() == nil {
@@ -178,9 +167,7 @@ func TestFull(t *testing.T) {
 	l := begun(t, Options{Failed: func(err error) { reported = append(reported, err) }})
 	l.file.Close()
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer full.Close()
 	l.file = full
 	os.Remove(l.path)
@@ -244,9 +231,7 @@ func TestOthersFiles(t *testing.T) {
 		"directory": func(p string) error { return os.Mkdir(p, 0o700) },
 	} {
 		path := filepath.Join(dir, name)
-		if err := make(path); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, make(path))
 		l, err := Open(path, Options{})
 		if err == nil {
 			t.Errorf("%s: opened", name)
@@ -265,9 +250,7 @@ func TestOthersFiles(t *testing.T) {
 // TestOlderFIFO: a FIFO in place of the older log does not block the start of the daemon.
 func TestOlderFIFO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	if err := unix.Mkfifo(path+".1", 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Mkfifo(path+".1", 0o600))
 	opened := make(chan error, 1)
 	go func() {
 		l, err := Open(path, Options{})
@@ -329,9 +312,7 @@ func TestRedact(t *testing.T) {
 	r := end("k3x9q2")
 	r.Report.Brokered = []api.Brokered{{Asked: &api.Process{Argv: []string{"docker", "--token=secret"}}}, {}}
 	l.Add(r)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Close())
 	all := records(t, path)
 	if len(all) != 1 || len(all[0].Report.Processes[0].Argv) != 2 || strings.Contains(all[0].Report.Processes[0].Argv[1], "secret") {
 		t.Errorf("%+v", all[0].Report)
@@ -356,9 +337,7 @@ func TestLongRecord(t *testing.T) {
 		r.Report.Zombies = append(r.Report.Zombies, api.Zombie{Comm: p.Comm})
 	}
 	l.Add(r)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Close())
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) > 2*maxLine {
 		t.Fatalf("%d bytes: %v", len(b), err)

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -123,9 +124,7 @@ func TestElsewhere(t *testing.T) {
 	// The other way round the inner one is in a session that the branch opened.
 	s = newStage(t)
 	outer, inner = s.branch(101), s.branch(102)
-	if err := errors.Join(s.of.Separate(t.Context(), inner), s.of.Separate(t.Context(), outer)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(s.of.Separate(t.Context(), inner), s.of.Separate(t.Context(), outer)))
 	s.in(inner.ID, 102)
 	s.in(outer.ID, 101)
 	if !slices.Equal(outer.Nested, []tracer.SessionID{inner.ID}) {
@@ -154,9 +153,7 @@ func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Branches{busy: make(map[tracer.SessionID]chan struct{})}
 		done, err := s.Alone(t.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if other, err := s.Alone(t.Context(), 2); err != nil {
 			t.Error(err)
 		} else {
@@ -258,16 +255,10 @@ func TestBrokeredWork(t *testing.T) {
 	for pid := range uint32(3) {
 		s.k.Add(300+pid, 1, "lngtest-work")
 	}
-	if err := s.k.Enter(s.from, s.k.Proc(300).Identity, s.k.Proc(102).Identity, tracer.SourceEnv); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.k.Enter(s.from, s.k.Proc(300).Identity, s.k.Proc(102).Identity, tracer.SourceEnv))
 	companion, err := s.k.Create(tracer.SessionSpec{Root: s.k.Proc(301).Identity, UID: 1000, For: s.from, Weak: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.k.Enter(companion, s.k.Proc(302).Identity, s.k.Proc(102).Identity, tracer.SourceUnit); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, s.k.Enter(companion, s.k.Proc(302).Identity, s.k.Proc(102).Identity, tracer.SourceUnit))
 	b := s.branch(101)
 	members, err := s.of.Members(b)
 	if got := pids(members); err != nil || !slices.Equal(got, []uint32{101, 102, 300}) {

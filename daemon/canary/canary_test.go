@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,22 +31,16 @@ func started(t *testing.T) *Canary {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	c, err := Start([]string{"/proc/self/exe", Arg})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
 func grow(t *testing.T) (c *Canary, middle, orphan int) {
 	t.Helper()
 	c = started(t)
-	if err := c.Release(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Release())
 	middle, orphan, err := c.Family(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c, middle, orphan
 }
 
@@ -56,9 +51,7 @@ func gone(t *testing.T, pid int) {
 	if errors.Is(err, unix.ESRCH) {
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer unix.Close(fd)
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Minute.Milliseconds()))
@@ -76,9 +69,7 @@ func TestTree(t *testing.T) {
 	c, middle, orphan := grow(t)
 	gone(t, middle)
 	b, err := os.ReadFile("/proc/" + itoa(orphan) + "/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	if ppid, sid := fields[1], fields[3]; ppid == itoa(middle) || ppid == itoa(c.PID()) || sid != itoa(middle) {
 		t.Errorf("parent %s, POSIX session %s; middle %d, root %d", ppid, sid, middle, c.PID())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
@@ -78,9 +79,7 @@ func Serve(t *testing.T, h daemon.Host, o daemon.Options) (c api.Client, stop fu
 		t.Fatalf("the daemon ended: %v", err)
 	}
 	c, err := api.Dial(ctx, o.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c, stop
 }
@@ -91,16 +90,10 @@ func Blocked(t *testing.T, c api.Client, name, script string) (s *api.Session, i
 	t.Helper()
 	cmd = exec.Command("sh", "-c", "read go\n"+script)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		in.Close()
 		_ = cmd.Process.Kill()
@@ -108,9 +101,7 @@ func Blocked(t *testing.T, c api.Client, name, script string) (s *api.Session, i
 	})
 	grace := int64(0)
 	s, err = c.Create(t.Context(), api.NewSession{Root: api.Ref{PID: cmd.Process.Pid}, Name: name, GraceMS: &grace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	io.WriteString(in, "go\n")
 	return s, in, bufio.NewReader(pipe), cmd
 }
@@ -119,8 +110,6 @@ func Blocked(t *testing.T, c api.Client, name, script string) (s *api.Session, i
 func Receipt(t *testing.T, c api.Client, session string) *api.Report {
 	t.Helper()
 	r, err := c.Report(t.Context(), session, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }

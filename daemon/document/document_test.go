@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -70,9 +71,7 @@ func family() Encoder {
 func text(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(b)
 }
 
@@ -80,9 +79,7 @@ func text(t *testing.T, v any) string {
 func same(t *testing.T, got any, want string) {
 	t.Helper()
 	var g, w any
-	if err := errors.Join(json.Unmarshal([]byte(text(t, got)), &g), json.Unmarshal([]byte(want), &w)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(json.Unmarshal([]byte(text(t, got)), &g), json.Unmarshal([]byte(want), &w)))
 	if !reflect.DeepEqual(g, w) {
 		t.Errorf("got  %s\nwant %s", text(t, got), want)
 	}

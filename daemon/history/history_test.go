@@ -21,6 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // ended makes a session of user with one child, a secret and a leftover, and ends it.
@@ -85,9 +86,7 @@ func TestHistory(t *testing.T) {
 	w.Do("else", "POST", "/v1/sessions/job/end", nil).Refused(api.CodeDenied)
 	w.Do("else", "POST", "/v1/sessions/job/plan", nil).Refused(api.CodeDenied)
 	w.Do("user", "GET", "/v1/sessions/nosuch", nil).Refused(api.CodeNotFound)
-	if err := w.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Stop())
 	files, _ := filepath.Glob(w.Instance.History + "*")
 	if len(files) == 0 {
 		t.Fatal("nothing is on disk")
@@ -227,9 +226,7 @@ func TestRemember(t *testing.T) {
 		var all []registry.Part
 		_ = w.Service.Registry.Read(func(v registry.View) { all = v.Memory(v.Session(w.ID(s.ID))) })
 		text, err := registry.EncodeMemory(all, w.Service.Rules.Redact)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return daemontest.Into[struct{ Token string }](daemontest.Reply{T: t, Status: http.StatusOK, Body: text}, http.StatusOK).Token
 	}
 	want := token()

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
 )
@@ -54,18 +55,14 @@ func TestRecorderLetsGo(t *testing.T) {
 	id := live[0].ID
 	rows := func() int {
 		processes, err := r.journal.Processes(t.Context(), "boot", id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return len(processes)
 	}
 	if rows() == 0 || len(r.rows) == 0 {
 		t.Fatal("no process was recorded")
 	}
 	execs(1) // of the process, before it is known where it is
-	if err := r.registry.Update(func(tx registry.Tx) { tx.LetGo(id) }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.registry.Update(func(tx registry.Tx) { tx.LetGo(id) }))
 	if r.flush(time.Minute); rows() != 0 || len(r.rows) != 0 {
 		t.Errorf("%d rows of processes, %d noted", rows(), len(r.rows))
 	}

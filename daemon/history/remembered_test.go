@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -19,9 +20,7 @@ import (
 func TestRememberedBytes(t *testing.T) {
 	w := daemontest.New(t)
 	golden, err := os.ReadFile("testdata/remembered.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.K.Add(100, 1, "lngtest-root")
 	var all []registry.Part
 	err = w.Service.Registry.Update(func(tx registry.Tx) {
@@ -37,16 +36,10 @@ func TestRememberedBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := registry.EncodeMemory(all, w.Service.Rules.Redact)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got, want map[string]json.RawMessage
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(golden, &want); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &got))
+	require.NoError(t, json.Unmarshal(golden, &want))
 	for key := range want {
 		if !bytes.Equal(got[key], want[key]) {
 			t.Errorf("%s: written as\n%s\nwant\n%s", key, got[key], want[key])

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -66,12 +67,8 @@ func TestAnotherBoot(t *testing.T) {
 	r, _ := newRecorder(t)
 	doc := []byte(`{"id":"7"}`)
 	row := journal.Session{Boot: "b0", ID: 7, Word: "7", Name: "old", Zero: time.Unix(1, 0), Started: time.Unix(2, 0), Doc: doc, State: []byte(`{}`)}
-	if err := r.journal.Write(t.Context(), &journal.Batch{Sessions: []journal.Session{row}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Remember(held{{ID: 7}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.journal.Write(t.Context(), &journal.Batch{Sessions: []journal.Session{row}}))
+	require.NoError(t, r.Remember(held{{ID: 7}}))
 	if len(r.over) != 1 || r.over[0].Boot != "b0" || !bytes.Contains(r.over[0].Report, []byte(ReasonReboot)) {
 		t.Errorf("%+v", r.over)
 	}
@@ -86,9 +83,7 @@ func TestSecretsOfRequests(t *testing.T) {
 		report: &api.Report{Processes: []api.Outcome{{Argv: argv}}, Brokered: asked},
 	}
 	s, err := x.session(&Recorder{redact: policy.Default().Redact})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, text := range map[string][]byte{"document": s.Doc, "receipt": s.Report, "state": s.State} {
 		if bytes.Contains(text, []byte("hunter2")) || name != "state" && !bytes.Contains(text, []byte("tmux")) {
 			t.Errorf("%s: %s", name, text)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -191,9 +192,7 @@ func TestRelisten(t *testing.T) {
 		f.in(func(tx registry.Tx) { err = f.relist(tx.View) })
 		return err
 	}
-	if err := relist(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, relist())
 	if got := f.numbers(s); !slices.Equal(got, []int{2, 3}) {
 		t.Errorf("%v", got)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -58,23 +59,17 @@ func receiveListener(t *testing.T, conn *net.UnixConn) net.Listener {
 	t.Helper()
 	data, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := conn.ReadMsgUnix(data, oob)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	messages, err := unix.ParseSocketControlMessage(oob[:n])
 	if err != nil || len(messages) != 1 {
 		t.Fatalf("%v %v", messages, err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f := os.NewFile(uintptr(fds[0]), "passed")
 	defer f.Close()
 	l, err := net.FileListener(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
@@ -124,9 +119,7 @@ func TestRealPortAt(t *testing.T) {
 		}
 		return err != nil || d.Items[0].Holds.Ports[0].Until != nil, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(d.Items) != 1 || d.Items[0].Process.PID != cmd.Process.Pid || d.Items[0].Session == nil || d.Items[0].Session.ID != s.ID {
 		t.Fatalf("%+v", d)
 	}
@@ -146,15 +139,11 @@ func TestRealPortBusy(t *testing.T) {
 	c := new(daemontest.Real).Serve(t)
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	s, _, _, _ := daemontest.Blocked(t, c, "lngtest", fmt.Sprintf("exec /proc/%d/exe lngtest-passer %s", os.Getpid(), path))
 	conn, err := l.AcceptUnix()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer conn.Close()
 	passed := receiveListener(t, conn)
 	defer passed.Close()

@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -77,19 +78,13 @@ func TestRealReceipt(t *testing.T) {
 	c := new(daemontest.Real).Serve(t)
 	s, port, path, _, cmd := holding(t, c)
 	client, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
 	output, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", cmd.Process.Pid), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	late := exec.Command("sleep", "60")
 	late.Stdout = output
-	if err := late.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, late.Start())
 	defer func() { late.Process.Kill(); late.Wait() }()
 	output.Close()
 
@@ -99,9 +94,7 @@ func TestRealReceipt(t *testing.T) {
 		t.Fatalf("why :%d: %+v %v", port, held, err)
 	}
 	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Stat(path, &st))
 	file, err := c.WhyPath(ctx, api.PathRef{Path: path, Device: st.Dev, Inode: st.Ino})
 	if err != nil || len(file.Items) != 1 || file.Items[0].Process.Ref != held.Items[0].Process.Ref || len(file.Items[0].Holds.Locks) != 1 || len(file.Items[0].Holds.Files) != 1 {
 		t.Errorf("why %s: %+v %v", path, file, err)
@@ -156,9 +149,7 @@ func TestRealReceiptOfTheKernel(t *testing.T) {
 		now, err := c.Leaks(ctx, s.ID)
 		return err == nil && len(now.Items) == 1 && len(now.Items[0].Locks) == 1, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	in.Close()
 	cmd.Wait()
 	r := daemontest.Receipt(t, c, s.ID)

@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -28,9 +29,7 @@ func TestPass(t *testing.T) {
 	k.Fork(me, other, "lngtest-other")
 	open := func() (c net.PacketConn, port int) {
 		c, err := net.ListenPacket("udp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return c, c.LocalAddr().(*net.UDPAddr).Port
 	}
 	holds := func(port int) bool {
@@ -87,9 +86,7 @@ func TestPassAgain(t *testing.T) {
 		both = append(both, f.create(tracer.SessionSpec{Root: k.Proc(pid).Identity}))
 	}
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	for _, step := range []struct {
 		refused error

@@ -14,20 +14,17 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // docs/API.md names every route and no other, and every code as it is sent; what the values of
 // documents mean is there or in docs/REFERENCE.md.
 func TestAPIDocument(t *testing.T) {
 	b, err := os.ReadFile("../../docs/API.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text := string(b)
 	values, err := os.ReadFile("../../docs/REFERENCE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var documented []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `((?:GET|POST) [^`]+)` \\|").FindAllStringSubmatch(text, -1) {
 		documented = append(documented, m[1])

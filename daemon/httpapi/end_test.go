@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
@@ -79,9 +80,7 @@ func TestLockTakenLate(t *testing.T) {
 	err := errors.Join(os.WriteFile(filepath.Join(string(w.Host.Proc), "locks"), nil, 0o600),
 		os.MkdirAll(dir("task/self"), 0o700), os.Mkdir(dir("fd"), 0o700), os.Mkdir(dir("fdinfo"), 0o700),
 		os.WriteFile(dir("fdinfo/3"), []byte("flags:\t01\n"), 0o600), os.Symlink("/src/.git/index.lock", dir("fd/3")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.K.Newborn = func() { os.Remove(dir("fd/3")) }
 	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{}), http.StatusAccepted)
 	if r := w.Receipt(s.ID); len(r.LocksReleased) != 1 || r.LocksReleased[0].Path != "/src/.git/index.lock" {
@@ -285,9 +284,7 @@ func TestRestart(t *testing.T) {
 	a := w.Session("user", 100, api.NewSession{Name: "a", GraceMS: daemontest.MS(0)})
 	b := w.Session("user", 101, api.NewSession{Name: "b", GraceMS: daemontest.MS(0)})
 	w.K.Fork(100, 110, "lngtest-x")
-	if err := w.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Stop())
 	if len(w.K.Signals()) != 0 {
 		t.Errorf("signals were sent: %v", w.K.Signals())
 	}
@@ -316,9 +313,7 @@ func TestRestartWithBacklog(t *testing.T) {
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.K.Fork(100, 101, "lngtest-before")
 	w.K.Fork(100, 102, "lngtest-leftover")
-	if err := w.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Stop())
 	w.K.Exit(101, 0)
 	w.K.Advance(time.Second)
 	w.K.Exit(100, 0)
@@ -341,9 +336,7 @@ func TestEndLeavesZombie(t *testing.T) {
 	})
 	r := w.Receipt(s.ID)
 	status, err := w.Host.Proc.Status(daemontest.User)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(r.Zombies) != 1 || r.Zombies[0].Reaper == nil || r.Zombies[0].Reaper.PID != daemontest.User || r.Zombies[0].Reaper.Comm != status.Name {
 		t.Errorf("zombies %+v, want them to be reaped by %q", r.Zombies[0].Reaper, status.Name)
 	}
@@ -356,9 +349,7 @@ func TestEndBeforeHoldings(t *testing.T) {
 			w := daemontest.New(t)
 			s := w.Session("user", 100, api.NewSession{})
 			fifo := filepath.Join(string(w.Host.Proc), "locks")
-			if err := unix.Mkfifo(fifo, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, unix.Mkfifo(fifo, 0o600))
 			t.Cleanup(func() { // a process that opened it to read waits for a writer
 				f, err := os.OpenFile(fifo, os.O_RDWR, 0)
 				os.Remove(fifo)

@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // FuzzRequest: every request, of a user or a member, gets one whole document of ours;
@@ -84,8 +85,6 @@ func FuzzRequest(f *testing.F) {
 		if p := w.K.Proc(300); p == nil || p.Dead || p.Identity != other {
 			t.Fatalf("%s %q %q ended another uid's process", method, target, body)
 		}
-		if err := w.Service.Registry.Read(func(v registry.View) {}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Service.Registry.Read(func(v registry.View) {}))
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestUnreadReply: a caller that does not read its reply is dropped, and one that reads slowly is
@@ -29,9 +30,7 @@ func TestUnreadReply(t *testing.T) {
 		return reply(w, http.StatusOK, text)
 	}))
 	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	srv.Listener.Close()
 	srv.Listener = ln
 	srv.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return s.caller(ctx, 1001) }
@@ -39,9 +38,7 @@ func TestUnreadReply(t *testing.T) {
 	t.Cleanup(srv.Close)
 	ask := func() net.Conn {
 		c, err := net.Dial("unix", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { c.Close() })
 		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: lineage\r\nConnection: close\r\n\r\n")
 		return c

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // Orphans, leftovers and zombies, each with its reason, and the process that has to reap it.
@@ -25,9 +26,7 @@ func TestOrphans(t *testing.T) {
 		w.K.Fork(40, pid, "lngtest-zombie")
 		if stat != "" { // else it was reaped, which was not reported yet; 62 is being torn down
 			w.Proc(pid, 40, 1000, "lngtest-zombie")
-			if err := os.WriteFile(w.Host.Proc.Path(pid, "stat"), []byte(stat), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(w.Host.Proc.Path(pid, "stat"), []byte(stat), 0o600))
 		}
 		w.K.Edit(pid, func(p *kerneltest.Proc) { p.Unreaped = true })
 		w.K.Exit(pid, 0)

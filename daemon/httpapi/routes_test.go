@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -66,9 +67,7 @@ func TestCreateRefused(t *testing.T) {
 	w.K.Exit(113, 0)
 	// Another one, of which procfs alone knows that it is dead.
 	w.Add(114, daemontest.User, 1000, "lngtest-zombie")
-	if err := os.WriteFile(w.Host.Proc.Path(114, "stat"), []byte(daemontest.StatOf(114, "a", "Z", daemontest.User)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(w.Host.Proc.Path(114, "stat"), []byte(daemontest.StatOf(114, "a", "Z", daemontest.User)), 0o600))
 	child := `"root":{"pid":110}`
 	for _, c := range []struct {
 		name, who, body, code string
@@ -242,9 +241,7 @@ func TestSlowSenders(t *testing.T) {
 		"body":    "POST /v1/resync HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
 	} {
 		c, err := w.Dial("root")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		io.WriteString(c, text)
 		c.SetReadDeadline(time.Now().Add(10 * time.Second))
 		// A daemon that closes it before it has read the text makes the read fail.
@@ -265,16 +262,12 @@ func TestLostCaller(t *testing.T) {
 		t.Helper()
 		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		io.Copy(io.Discard, resp.Body)
 		return resp.StatusCode
 	}
 	c, err := w.Dial("120")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	if got := ask(c, "/v1/sessions/"+s.ID); got != http.StatusOK {
 		t.Fatalf("status %d", got)

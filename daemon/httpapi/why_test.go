@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestWhyHeldErrors(t *testing.T) {
@@ -35,9 +36,7 @@ func TestWhyAccess(t *testing.T) {
 	proc := string(w.Host.Proc)
 	for name, to := range map[string]string{"200/fd/3": "/data/db", "200/ns/mnt": "mnt:[1]", "self/ns/mnt": "mnt:[1]"} {
 		os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700)
-		if err := os.Symlink(to, filepath.Join(proc, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(to, filepath.Join(proc, name)))
 	}
 	for name, text := range map[string]string{"200/fdinfo/3": "flags:\t01\n", "200/task/200/x": "", "locks": ""} {
 		os.MkdirAll(filepath.Dir(filepath.Join(proc, name)), 0o700)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,18 +24,14 @@ func TestFilesOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := at(t, filepath.Join(t.TempDir(), "s"))
 			secret := filepath.Join(filepath.Dir(i.Socket), "secret")
-			if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
 			refused := make(chan error)
 			for what, open := range map[string]func() error{
 				i.Log:  func() error { return i.start(t.Context(), exec.Command("/nowhere/lngtest")) },
 				i.lock: func() error { _, err := i.TryLock(); return err },
 				i.pid:  func() error { _, err := i.HoldPIDFile(t.Context(), true); return err },
 			} {
-				if err := plant(what, secret); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, plant(what, secret))
 				go func() { refused <- open() }()
 				select {
 				case err := <-refused:

@@ -7,15 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // at is the instance of a socket.
 func at(t *testing.T, socket string) Instance {
 	t.Helper()
 	i, err := Of(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return i
 }
 
@@ -36,13 +36,9 @@ func TestInstance(t *testing.T) {
 // TestInstanceByAnotherPath: all paths of a socket give one instance.
 func TestInstanceByAnotherPath(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for link, to := range map[string]string{"run": "real", "var": "real/deep"} {
-		if err := errors.Join(os.MkdirAll(filepath.Join(dir, to), 0o700), os.Symlink(to, filepath.Join(dir, link))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.MkdirAll(filepath.Join(dir, to), 0o700), os.Symlink(to, filepath.Join(dir, link))))
 	}
 	for path, want := range map[string]string{
 		"run/s":         "real/s",

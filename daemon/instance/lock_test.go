@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestLockOfARemovedFile: who locks a file that was removed since it was opened has nothing: the
@@ -18,15 +20,9 @@ func TestLockOfARemovedFile(t *testing.T) {
 		"replaced": func() error { return os.Rename(i.pid, i.lock) },
 	} {
 		f, err := os.Create(i.lock)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(i.pid, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := remove(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(i.pid, nil, 0o600))
+		require.NoError(t, remove())
 		if l, err := i.take(f); !errors.Is(err, ErrLocked) {
 			t.Errorf("%s: %v, %v", name, l, err)
 		}
@@ -40,22 +36,16 @@ func TestLockToLeave(t *testing.T) {
 	i := at(t, filepath.Join(parent, "dir", "s"))
 	hold := func() *PIDFile {
 		t.Helper()
-		if err := i.Prepare(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, i.Prepare())
 		p, err := i.HoldPIDFile(t.Context(), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(p.Release)
 		return p
 	}
 	leave := func(alone *PIDFile) *Lock {
 		t.Helper()
 		l, err := i.LockToLeave(alone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return l
 	}
 	there := func() bool { _, err := os.Stat(filepath.Dir(i.Socket)); return err == nil }
@@ -70,13 +60,9 @@ func TestLockToLeave(t *testing.T) {
 	}
 
 	waiting, err := os.OpenFile(i.lock, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer waiting.Close()
-	if err := os.RemoveAll(filepath.Dir(i.Socket)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(filepath.Dir(i.Socket)))
 	l = leave(alone)
 	if _, err := i.TryLock(); !errors.Is(err, ErrLocked) {
 		t.Errorf("the lock is held in the new directory: %v", err)
@@ -94,9 +80,7 @@ func TestLockToLeave(t *testing.T) {
 	}
 	leave(next).Release()
 
-	if err := os.RemoveAll(parent); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(parent))
 	if leave(next).Release(); there() { // no daemon can start there
 		t.Error("the directory is left behind")
 	}

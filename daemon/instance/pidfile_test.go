@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -66,12 +67,9 @@ func serving(t *testing.T, i Instance, word string) (cmd *exec.Cmd, in io.Closer
 	t.Helper()
 	cmd = exec.Command("/proc/self/exe", "lngtest-serving", i.Socket, word)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if in, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	in, err = cmd.StdinPipe()
+	require.NoError(t, err)
 	started(t, cmd)
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
 		t.Fatalf("%q %v", line, err)
@@ -82,9 +80,7 @@ func serving(t *testing.T, i Instance, word string) (cmd *exec.Cmd, in io.Closer
 // started starts a process that is killed when the test ends.
 func started(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -117,9 +113,7 @@ func TestPIDFile(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer s.Release()
 			if text, err := os.ReadFile(i.pid); err != nil || string(text) != fmt.Sprintln(os.Getpid()) {
 				t.Errorf("%q %v", text, err)
@@ -136,9 +130,7 @@ func TestTerminate(t *testing.T) {
 	bystander := exec.Command("sleep", "60")
 	started(t, bystander)
 	f, err := os.OpenFile(i.pid, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	if pid, err := terminate(f, bystander.Process.Pid); pid != 0 || err != nil {
 		t.Errorf("a process without the lock: %d, %v", pid, err)
@@ -149,9 +141,7 @@ func TestTerminate(t *testing.T) {
 	if err := holder.Wait(); err != nil {
 		t.Errorf("the holder did not exit in order: %v", err)
 	}
-	if err := bystander.Process.Signal(unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, bystander.Process.Signal(unix.SIGKILL))
 	if err := bystander.Wait(); bystander.ProcessState.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
 		t.Errorf("a process without the lock was signalled: %v", err)
 	}
@@ -160,13 +150,9 @@ func TestTerminate(t *testing.T) {
 // The file of a killed daemon has no effect.
 func TestPIDFileAfterAKill(t *testing.T) {
 	i := at(t, filepath.Join(t.TempDir(), "s"))
-	if err := os.WriteFile(i.pid, []byte("1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(i.pid, []byte("1\n"), 0o600))
 	s, err := i.HoldPIDFile(t.Context(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Release()
 	if text, _ := os.ReadFile(i.pid); string(text) != fmt.Sprintf("%d\nephemeral\n", os.Getpid()) {
 		t.Errorf("%q", text)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,9 +24,7 @@ func passed(t *testing.T, domain, kind int, sa unix.Sockaddr, listens bool) *os.
 	if err == nil && listens {
 		err = unix.Listen(fd, 8)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f := os.NewFile(uintptr(fd), "passed")
 	t.Cleanup(func() { f.Close() })
 	return f
@@ -39,9 +38,7 @@ func TestPassedSocket(t *testing.T) {
 		return &unix.SockaddrUnix{Name: filepath.Join(dir, name)}
 	}
 	file, err := os.Create(filepath.Join(dir, "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, tt := range []struct {
 		name    string
 		sockets func() []*os.File
@@ -71,9 +68,7 @@ func TestPassedSocket(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			d.Close()
 			d.Remove()
 			if _, err := os.Stat(i.Socket); err != nil {
@@ -90,28 +85,20 @@ func TestPassedSocket(t *testing.T) {
 func TestRemoveOnlyOurs(t *testing.T) {
 	i := at(t, filepath.Join(t.TempDir(), "s"))
 	d, err := i.Listen(0o600, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer d.Close()
 	if info, err := os.Stat(i.Socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
-	if err := os.Rename(i.Socket, i.Socket+".old"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(i.Socket, i.Socket+".old"))
 	theirs, err := net.Listen("unix", i.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer theirs.Close()
 	d.Remove()
 	if _, err := os.Stat(i.Socket); err != nil {
 		t.Error(err)
 	}
-	if err := os.Rename(i.Socket+".old", i.Socket); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(i.Socket+".old", i.Socket))
 	d.Remove()
 	if _, err := os.Stat(i.Socket); !os.IsNotExist(err) {
 		t.Error(err)
@@ -122,18 +109,12 @@ func TestRemoveOnlyOurs(t *testing.T) {
 func TestSocketReplaced(t *testing.T) {
 	dir := t.TempDir()
 	secret, socket := filepath.Join(dir, "secret"), filepath.Join(dir, "s")
-	if err := os.WriteFile(secret, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(secret, nil, 0o600))
 	other := filepath.Join(dir, "other")
 	theirs, err := net.Listen("unix", other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer theirs.Close()
-	if err := os.Chmod(other, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chmod(other, 0o600))
 	for name, put := range map[string]func() error{
 		"link":                          func() error { return os.Symlink(secret, socket) },
 		"hard link":                     func() error { return os.Link(secret, socket) },
@@ -144,9 +125,7 @@ func TestSocketReplaced(t *testing.T) {
 			continue
 		}
 		os.Remove(socket)
-		if err := put(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, put())
 		if _, err := permit(socket, 0o666, ""); err == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -165,9 +144,7 @@ func TestSocketReplaced(t *testing.T) {
 		group = "root"
 	}
 	ln, err := i.Listen(0o640, group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer ln.Close()
 	if info, err := os.Lstat(i.Socket); err != nil || info.Mode() != os.ModeSocket|0o640 {
 		t.Errorf("%v: %v", info.Mode(), err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -53,26 +54,16 @@ func TestStartedApart(t *testing.T) {
 	i := at(t, filepath.Join(dir, "s"))
 	lock := filepath.Join(dir, "script.lock")
 	fd, err := unix.Open(lock, unix.O_RDWR|unix.O_CREAT, 0o600) // inherited: not close-on-exec
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Flock(fd, unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(fd, unix.LOCK_EX))
 	seen := filepath.Join(dir, "seen")
 	err = i.start(t.Context(), exec.Command("/proc/self/exe", "lngtest-started", seen))
 	unix.Close(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text, err := os.ReadFile(seen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var b begun
-	if err := json.Unmarshal(text, &b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(text, &b))
 	if b.SID != b.PID {
 		t.Errorf("daemon %d is in the POSIX session of %d", b.PID, b.SID)
 	}
@@ -94,9 +85,7 @@ func TestConnectAgain(t *testing.T) {
 	if err == nil {
 		err = unix.Listen(fd, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f := os.NewFile(uintptr(fd), socket)
 	defer f.Close()
 	var waiting []net.Conn
@@ -117,9 +106,7 @@ func TestConnectAgain(t *testing.T) {
 	}
 
 	l, err := net.FileListener(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(api.HeaderAPI, strconv.Itoa(api.Major))
 		json.NewEncoder(w).Encode(api.Version{API: api.Major})
@@ -136,8 +123,6 @@ func TestConnectAgain(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := Connect(ctx, ConnectOptions{Socket: socket, Command: none})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c.Close()
 }

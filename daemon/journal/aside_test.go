@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // An unusable file is set aside, whole, and another one begun.
@@ -20,9 +22,7 @@ func TestSetAside(t *testing.T) {
 	}
 	j.Close()
 	bytes, err := os.ReadFile(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	altered := func(q string) func(string) { return func(path string) { alter(t, path, q) } }
 	for name, tt := range map[string]struct {
 		spoil func(path string)
@@ -49,14 +49,10 @@ func TestSetAside(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "state")
 			path := filepath.Join(dir, "history.db")
-			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, bytes, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, bytes, 0o600)))
 			tt.spoil(path)
 			before, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var renamed []string
 			j := Open(path, Options{Boot: "b1", Now: func() time.Time { return noon }, Changed: func(_ error, aside string) {
 				if aside != "" {
@@ -114,9 +110,7 @@ func TestDamagedRow(t *testing.T) {
 	other := records(10, 5, 0)
 	other[2].Argv = []byte("a\x00-c\x00")
 	data, err := encode(other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	alter(t, path, `UPDATE sessions SET uid = 'x' WHERE id = 1; UPDATE sessions SET doc = '{"a":2}' WHERE id = 3;
 		UPDATE processes SET doc = x'02' WHERE pid = 5; UPDATE events SET data = x'01' WHERE first = 1`)
 	alter(t, path, `UPDATE events SET data = ? WHERE first = 10`, data)
@@ -141,9 +135,7 @@ func TestMovedAway(t *testing.T) {
 	j := open(t, path)
 	write(t, j, Batch{Sessions: []Session{session(1, noon)}})
 	for _, part := range parts {
-		if err := os.Rename(path+part, path+".away"+part); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Rename(path+part, path+".away"+part))
 	}
 	write(t, j, Batch{Sessions: []Session{session(2, noon)}})
 	j.Close()
@@ -183,9 +175,7 @@ func TestNotOurs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "history.db")
-			if err := make(path); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, make(path))
 			j := open(t, path)
 			if j.Err() == nil || j.Write(t.Context(), &Batch{Sessions: []Session{session(1, noon)}}) == nil {
 				t.Error("it was taken")
@@ -198,9 +188,7 @@ func TestNotOurs(t *testing.T) {
 func TestReplaceable(t *testing.T) {
 	for mode, kept := range map[os.FileMode]bool{0o755: true, 0o777: false, 0o775: false, os.ModeSticky | 0o777: true} {
 		parent := t.TempDir()
-		if err := os.Chmod(parent, mode); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chmod(parent, mode))
 		j := open(t, filepath.Join(parent, "s.state", "history.db"))
 		if err := j.Err(); (err == nil) != kept {
 			t.Errorf("%v: %v", mode, err)
@@ -211,22 +199,16 @@ func TestReplaceable(t *testing.T) {
 // TestDirectoryTaken: a directory that others may read is made private; one that belongs to another
 // user is not used.
 func TestDirectoryTaken(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to give a directory away")
-	}
+	require.Root(t)
 	for uid, kept := range map[int]bool{0: true, 1000: false} {
 		dir := filepath.Join(t.TempDir(), "s.state")
-		if err := errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755), os.Chown(dir, uid, uid)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755), os.Chown(dir, uid, uid)))
 		j := open(t, filepath.Join(dir, "history.db"))
 		if err := j.Err(); (err == nil) != kept {
 			t.Errorf("of uid %d: %v", uid, err)
 		}
 		st, err := os.Stat(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if private := st.Mode().Perm() == 0o700; private != kept {
 			t.Errorf("of uid %d: mode %v", uid, st.Mode())
 		}

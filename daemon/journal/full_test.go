@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -42,9 +43,7 @@ func TestFullOfTheLiving(t *testing.T) {
 	}
 	count := func(id tracer.SessionID) int {
 		all, err := j.Processes(t.Context(), "b1", id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return len(all)
 	}
 	if count(1) != 100 || count(3) != 50 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -74,13 +75,9 @@ func FuzzFile(f *testing.F) {
 		}
 		dir := filepath.Join(memoryDir(t), "state")
 		path := filepath.Join(dir, "history.db")
-		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, file, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(path, file, 0o600)))
 		if len(log) > 0 {
-			if err := os.WriteFile(path+"-wal", log, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(path+"-wal", log, 0o600))
 		}
 		ctx := t.Context()
 		j := Open(path, Options{Boot: "b1", MaxAge: time.Hour, Now: func() time.Time { return noon }})
@@ -111,9 +108,7 @@ func FuzzFile(f *testing.F) {
 		if got, err := j.Session(ctx, s.Boot, s.ID); err != nil || got == nil {
 			t.Fatalf("what was written is not there: %v", err)
 		}
-		if err := check(ctx, j.writer); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, check(ctx, j.writer))
 		if fresh, err := known(ctx, j.writer); err != nil || fresh {
 			t.Fatalf("fresh: %v, %v", fresh, err)
 		}
@@ -135,9 +130,7 @@ func FuzzBlock(f *testing.F) {
 			return
 		}
 		again, err := encode(records)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got, err := decode(again); err != nil || len(got) != len(records) {
 			t.Fatalf("%d events, %d before: %v", len(got), len(records), err)
 		}

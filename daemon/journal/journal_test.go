@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -46,13 +47,9 @@ func open(t testing.TB, path string) *Journal {
 func alter(t testing.TB, path, q string, args ...any) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = db.Exec(q, args...)
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, db.Close()))
 }
 
 // history is where a test has a new history.
@@ -60,9 +57,7 @@ func history(t testing.TB) string { return filepath.Join(t.TempDir(), "state", "
 
 func write(t testing.TB, j *Journal, b Batch) {
 	t.Helper()
-	if err := j.Write(context.Background(), &b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, j.Write(context.Background(), &b))
 }
 
 func session(n uint64, ended time.Time) Session {
@@ -127,9 +122,7 @@ func TestCodec(t *testing.T) {
 			all = append(all, x)
 		}
 		b, err := encode(all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got, err := decode(b)
 		if err != nil || len(got) != len(all) || len(all) > 0 && !reflect.DeepEqual(got, all) {
 			t.Fatalf("%v\n got %+v\nwant %+v", err, got, all)
@@ -222,9 +215,7 @@ func TestEndedPages(t *testing.T) {
 			var last Place
 			for tt.q.Limit = 7; ; {
 				page, err := j.Ended(t.Context(), tt.q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				for i := range page {
 					if p := page[i].Place(); seen[page[i].ID] || !p.Behind(last) {
 						t.Fatalf("%d again, or out of order", page[i].ID)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
@@ -53,12 +54,8 @@ func TestKilled(t *testing.T) {
 	for round := range 8 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "lngtest-writer", path)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
 		lines := bufio.NewReader(out)
 		printed := uint64(0)
 		for range 3 + 7*round {
@@ -97,9 +94,7 @@ func TestKilled(t *testing.T) {
 
 // TestShort runs short in a mount namespace of its own, with a small tmpfs.
 func TestShort(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to mount")
-	}
+	require.Root(t)
 	for _, kind := range []string{"full", "full at once", "read-only file", "read-only directory"} {
 		t.Run(kind, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "lngtest-short", t.TempDir(), kind)

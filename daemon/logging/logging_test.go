@@ -22,6 +22,7 @@ import (
 
 	systemd "github.com/coreos/go-systemd/v22/journal"
 	"github.com/creack/pty"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/rs/zerolog"
 	"github.com/rs/zerolog/journald"
 	"golang.org/x/sys/unix"
@@ -32,21 +33,15 @@ const hostile = "a\x1b[31m\n{\"level\":\"info\"}\u202e\xff\x00"
 
 func TestLogIsJSON(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.Close()
 	log, end, err := Open("", w, func(string) string { return "" })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	log.Warn().Str(KeyName, hostile).Err(errors.New(hostile)).Msg("refused")
 	end()
 	w.Close()
 	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var line struct{ Level, Message, Name, Error, Time string }
 	if err := json.Unmarshal(b, &line); err != nil || bytes.Count(b, []byte("\n")) != 1 || bytes.ContainsAny(b, "\x1b\x00") {
 		t.Fatalf("%v %q", err, b)
@@ -58,16 +53,12 @@ func TestLogIsJSON(t *testing.T) {
 
 func TestLogOnATerminal(t *testing.T) {
 	master, tty, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer master.Close()
 	defer tty.Close()
 	env := map[string]string{"NO_COLOR": "1"}
 	log, end, err := Open("", tty, func(name string) string { return env[name] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer end()
 	log.Warn().Str(KeyName, hostile).Err(errors.New(hostile)).Msg("refused")
 	text, err := bufio.NewReader(master).ReadString('\n')
@@ -81,15 +72,11 @@ func TestLogOnATerminal(t *testing.T) {
 
 func TestLogInTheJournal(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.Close()
 	defer w.Close()
 	var st unix.Stat_t
-	if err := unix.Fstat(int(w.Fd()), &st); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Fstat(int(w.Fd()), &st))
 	its := fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 	for stream, want := range map[string]bool{its: true, "": false, its + "1": false, "1:2": false, "x": false, "1" + its: false} {
 		if journalReads(w, stream) != want {
@@ -200,9 +187,7 @@ func TestLimitOfAllKinds(t *testing.T) {
 // logged when the pipe is read again.
 func TestFullPipe(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.Close()
 	q := newQueue(w)
 	line := []byte(`{"message":"` + strings.Repeat("a", 1000) + "\"}\n")
@@ -261,9 +246,7 @@ func TestLogKeysAreConstants(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"../*.go", "../*/*.go"} {
 		more, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		files = append(files, more...)
 	}
 	set, seen := gotoken.NewFileSet(), 0
@@ -272,9 +255,7 @@ func TestLogKeysAreConstants(t *testing.T) {
 			continue
 		}
 		f, err := parser.ParseFile(set, name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ast.Inspect(f, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok || len(call.Args) == 0 {
@@ -305,9 +286,7 @@ func TestLogKeysAreConstants(t *testing.T) {
 // TestLogKeysAreTheirOwn: keys differ from each other and from zerolog's.
 func TestLogKeysAreTheirOwn(t *testing.T) {
 	f, err := parser.ParseFile(gotoken.NewFileSet(), "keys.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	seen := map[string]bool{
 		`"` + zerolog.LevelFieldName + `"`: true, `"` + zerolog.MessageFieldName + `"`: true,
 		`"` + zerolog.TimestampFieldName + `"`: true, `"` + zerolog.ErrorFieldName + `"`: true,
@@ -329,9 +308,7 @@ func TestLogKeysAreTheirOwn(t *testing.T) {
 func TestLogIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	l, err := openFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.close()
 	line := []byte(strings.Repeat("a", 1000) + "\n")
 	for range 3000 {
@@ -347,9 +324,7 @@ func TestLogIsBounded(t *testing.T) {
 // TestLogIsFIFO: a FIFO that nobody reads is an error, and does not block.
 func TestLogIsFIFO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "daemon.log")
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Mkfifo(path, 0o600))
 	opened := make(chan error, 1)
 	go func() {
 		_, _, err := Open(path, os.Stderr, func(string) string { return "" })

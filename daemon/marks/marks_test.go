@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -239,9 +240,7 @@ func TestMarksInTheHistory(t *testing.T) {
 	var marks, forks int
 	for scan.Scan() && marks+forks < 5 {
 		var ev api.Event
-		if err := json.Unmarshal(scan.Bytes(), &ev); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(scan.Bytes(), &ev))
 		switch {
 		case ev.Type == "mark":
 			if ev.Call == nil || ev.Call.ID != "one" || !ev.Call.Claimed || (ev.Call.Ended != nil) != (marks == 1) || ev.Process.PID != 101 {
@@ -305,9 +304,7 @@ func TestTraceKeptWaiting(t *testing.T) {
 	for pid := uint32(400); pid < 420; pid++ {
 		w.forks(100, pid)
 		path := w.Host.Proc.Path(pid, "environ")
-		if err := unix.Mkfifo(path, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, unix.Mkfifo(path, 0o600))
 		t.Cleanup(func() { // releases a reader that waits for a writer
 			if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
 				f.Close()
@@ -344,9 +341,7 @@ func TestTraceInEvents(t *testing.T) {
 	var got []string
 	for scan.Scan() {
 		var ev api.Event
-		if err := json.Unmarshal(scan.Bytes(), &ev); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(scan.Bytes(), &ev))
 		if ev.Process != nil && ev.Process.Trace != nil {
 			got = append(got, fmt.Sprintf("%s %d", ev.Type, ev.Process.PID))
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/lineage-ebpf/lineage/internal/page"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 var update = flag.Bool("update", false, "write the metrics into docs/MONITORING.md")
@@ -72,9 +73,7 @@ func TestUnknownIsAbsent(t *testing.T) {
 func TestLint(t *testing.T) {
 	_, text := scrape(func() (*Snapshot, error) { return full(), nil })
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, p := range problems {
 		if strings.HasPrefix(p.Metric, Prefix) {
 			t.Errorf("%s: %s", p.Metric, p.Text)
@@ -111,9 +110,7 @@ func TestNames(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(newCollector(func() (*Snapshot, error) { return full(), nil }))
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var scraped, declared []string
 	for _, f := range families {
 		scraped = append(scraped, f.GetName())
@@ -140,9 +137,7 @@ func TestDocument(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s%s` | %s | %s | %s |\n", Prefix, m.name, m.kind, labels, strings.TrimSuffix(m.help, "."))
 	}
 	if *update {
-		if err := page.Write(path, "metrics", b.String()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, page.Write(path, "metrics", b.String()))
 	}
 	if before, after, err := page.Replaced(path, "metrics", b.String()); err != nil || before != after {
 		t.Errorf("%s is out of date: %v; run make docs", path, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,18 +35,14 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, other := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "other")
-			if err := os.WriteFile(other, []byte("precious"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(other, []byte("precious"), 0o644))
 			if err := c.plant(path, other); os.IsPermission(err) {
 				t.Skip("needs root")
 			} else if err != nil {
 				t.Fatal(err)
 			}
 			before, err := os.Lstat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, open := range []func(string, int) (*os.File, error){Open, Take} {
 				f, err := open(path, os.O_RDWR|os.O_CREATE)
 				if err == nil {
@@ -77,13 +74,9 @@ func TestTake(t *testing.T) {
 	if _, err := Take(path, os.O_RDWR); !os.IsNotExist(err) {
 		t.Errorf("a missing file: %v", err)
 	}
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, nil, 0o644))
 	f, err := Take(path, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v: %v", info.Mode(), err)
@@ -93,14 +86,10 @@ func TestTake(t *testing.T) {
 // What is written to a file without a name would be lost.
 func TestRemovedMeanwhile(t *testing.T) {
 	f, err := os.CreateTemp(t.TempDir(), "file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	var st unix.Stat_t
-	if err := errors.Join(os.Remove(f.Name()), unix.Fstat(int(f.Fd()), &st)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Remove(f.Name()), unix.Fstat(int(f.Fd()), &st)))
 	if err := private(f, &st); err == nil {
 		t.Error("it is taken")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -95,9 +96,7 @@ func TestPlanTraced(t *testing.T) {
 	status := func(pid uint32, key string, value uint32) {
 		t.Helper()
 		text, err := os.ReadFile(w.Host.Proc.Path(pid, "status"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		lines := strings.Split(string(text), "\n")
 		for i := range lines {
 			if strings.HasPrefix(lines[i], key+":") {

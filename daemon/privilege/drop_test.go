@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 	"kernel.org/pub/linux/libs/security/libcap/cap"
 )
@@ -83,9 +84,7 @@ func printSets(who, status string) {
 // drop returns the lines that a dropping process prints, each once.
 func drop(t *testing.T, how string) map[string]bool {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	cmd := exec.Command("/proc/self/exe", "lngtest-drop", how)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

@@ -5,6 +5,7 @@ package privilege
 import (
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"kernel.org/pub/linux/libs/security/libcap/cap"
 )
 
@@ -26,9 +27,7 @@ func TestLoader(t *testing.T) {
 		want Capability
 	}{{[]Capability{Admin, BPF}, BPF}, {[]Capability{BPF}, BPF}, {[]Capability{Admin}, Admin}, {nil, BPF}} {
 		has := cap.NewSet()
-		if err := has.SetFlag(cap.Permitted, true, c.has...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, has.SetFlag(cap.Permitted, true, c.has...))
 		if got := loader(has); got != c.want {
 			t.Errorf("with %v: %v", c.has, got)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -68,9 +69,7 @@ func TestUnheardNestedRoot(t *testing.T) {
 	around := w.Session("user", 100, api.NewSession{})
 	w.K.Fork(100, 101, "lngtest-a")
 	id, err := w.K.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 101}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.K.Fork(101, 102, "lngtest-b")
 	unheard(w, func() { w.K.Exit(101, 0) })
 	w.Resync(registry.CauseNone)
@@ -89,9 +88,7 @@ func TestMembersOfNobody(t *testing.T) {
 	around := w.Session("user", 100, api.NewSession{})
 	w.K.Fork(100, 101, "lngtest-a")
 	nested, err := w.K.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 101}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.K.LoseRecord(nested)
 	w.Resync(registry.CauseNone)
 	if p := w.K.Proc(101); p.Session.String() != around.ID {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -26,9 +27,7 @@ func TestQuiet(t *testing.T) {
 	runs(t, o)
 	update := func(f func(Tx)) {
 		t.Helper()
-		if err := o.Update(f); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, o.Update(f))
 	}
 	periods := func(what string, n, want int) {
 		t.Helper()
@@ -57,9 +56,7 @@ func TestQuiet(t *testing.T) {
 	periods("an event", pace.LooksAfter+1, pace.LooksAfter)
 	periods("nothing happens after it", 10*pace.LooksApart, 10)
 	for i, born := range []string{"0.00 0.00 0.00 1/80 100\n", "0.50 0.00 0.00 3/80 100\n"} {
-		if err := os.WriteFile(filepath.Join(string(o.o.Proc), "loadavg"), []byte(born), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(string(o.o.Proc), "loadavg"), []byte(born), 0o600))
 		periods("a process of the host is born, and then runs", pace.LooksAfter, []int{pace.LooksAfter, 1}[i])
 	}
 	periods("nothing happens after that", 10*pace.LooksApart, 10)
@@ -95,9 +92,7 @@ func TestAwake(t *testing.T) {
 	if n := periods(1 + 10*pace.LooksApart); n > 12 {
 		t.Errorf("without a session: %d of %d periods", n, 1+10*pace.LooksApart)
 	}
-	if err := o.Update(func(Tx) { session(t, o, k, 100) }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.Update(func(Tx) { session(t, o, k, 100) }))
 	if n := periods(20); n != 20 {
 		t.Errorf("with a session: %d of 20 periods", n)
 	}

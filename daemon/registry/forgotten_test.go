@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/daemon/retain"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -19,20 +20,14 @@ func TestForgottenOnce(t *testing.T) {
 	id := s.ID()
 	k.Fork(100, 101, "lngtest-nested")
 	nested, err := Tx{o.view()}.Create(tracer.SessionSpec{Root: k.Proc(101).Identity, UID: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := k.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, k.End(id, tracer.CauseEnd, 0))
 	over(o, s) // the record of the nested session keeps that of the outer one
 	o.ended = retain.New(MaxEnded, maxReceipts, func(*Session) {})
 	o.drop(s)
 	look := func() {
 		infos, err := k.Sessions()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		o.known(infos)
 	}
 	if look(); o.sessionOf(id) != nil || o.sessions[id] != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -17,9 +18,7 @@ func TestStarted(t *testing.T) {
 	adopt := func(pid uint32) (s *Session) {
 		t.Helper()
 		info, _, err := o.Adopt(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: 1000, Adopted: true}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_ = o.Update(func(tx Tx) {
 			s = tx.Session(info.ID)
 			tx.Refresh(s)
@@ -62,9 +61,7 @@ func TestStarted(t *testing.T) {
 	want("the session around it", outer, 5)
 	_ = o.Update(func(tx Tx) {
 		text, err := EncodeMemory(tx.Memory(inner), func(argv []string) []string { return argv })
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		inner.joined = 0
 		tx.restore(inner, text)
 	})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -55,9 +56,7 @@ func testNestedCalls(t *testing.T) {
 		Execed: func(View, *Session, *tracer.Event) { try("Execed") },
 	})
 	runs(t, o)
-	if err := o.Read(func(View) { try("Read") }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.Read(func(View) { try("Read") }))
 	k.Add(100, 1, "lngtest-root")
 	if err := o.Update(func(tx Tx) {
 		s, err := tx.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})

@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 )
 
@@ -27,9 +28,7 @@ func TestMemoryOfAUser(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		var graph lineage.Stats
-		if err := w.Service.Registry.Read(func(v registry.View) { graph = v.Graph().Stats() }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Service.Registry.Read(func(v registry.View) { graph = v.Graph().Stats() }))
 		return int(m.HeapAlloc>>10) - int(graph.Bytes>>10)
 	}
 	before := heap()

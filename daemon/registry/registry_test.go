@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/intake"
 	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -71,9 +72,7 @@ func TestLetGoInALook(t *testing.T) {
 			o, k := newRegistry(t)
 			k.Add(300, 1, "lngtest-agent")
 			id, err := k.Create(tracer.SessionSpec{Root: k.Proc(300).Identity})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			seen, err := k.Sessions()
 			if err != nil || len(seen) != 1 {
 				t.Fatal(err, seen)

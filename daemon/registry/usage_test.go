@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -24,9 +25,7 @@ func TestUsage(t *testing.T) {
 	look := func() {
 		k.Advance(time.Second)
 		now, seen, err := o.looks.snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		o.looks.repaired(&Resync{}, now, o.sampled(now, seen))
 	}
 	exit := func(pid uint32, cpu time.Duration) {
@@ -43,9 +42,7 @@ func TestUsage(t *testing.T) {
 	look()
 	want("both live", 3*time.Second, 30)
 	now, seen, err := o.looks.snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	exit(101, 4*time.Second)
 	want("one has exited since the look", 5*time.Second, 10)
 	o.sampled(now, seen)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const recorded = `{"schema":"lineage/1","kind":"recording","boot_id":"b","version":"9.9.9","started":"2026-01-02T03:04:05Z"}
@@ -56,9 +57,7 @@ func (p *pictureOf) apply(f *api.Frame) {
 func opened(t *testing.T, in io.Reader, speed float64) *Player {
 	t.Helper()
 	r, err := Open(in, speed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -77,9 +76,7 @@ func TestReplayAtOnce(t *testing.T) {
 		t.Errorf("%+v %v", s, err)
 	}
 	why, err := r.Why(ctx, "12")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if p := why.Process; p.Signal != "SIGKILL" || p.Session != "aaaaaa" || len(p.Argv) != 2 {
 		t.Errorf("%+v", p)
 	}
@@ -149,13 +146,9 @@ func watchReplay(t *testing.T, r *Player, q api.WatchQuery, right func(*pictureO
 
 func TestReplayInTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "recording")
-	if err := os.WriteFile(path, []byte(recorded), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(recorded), 0o600))
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	began := time.Now()
 	r := opened(t, f, 4)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -21,18 +22,14 @@ func tree(t *testing.T, files map[string]string) *Reader {
 	root := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		var err error
 		if to, ok := strings.CutPrefix(text, "->"); ok {
 			err = os.Symlink(to, path)
 		} else {
 			err = os.WriteFile(path, []byte(text), 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	r := New(root, identifyIn(root))
 	r.sameFiles = func(int, int) (bool, error) { return false, nil }
@@ -167,9 +164,7 @@ func TestBounds(t *testing.T) {
 	}
 	r := tree(t, files)
 	p, err := r.openAs(ten[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer p.close()
 	left, seen := 10, 0
 	if err := r.descriptors(t.Context(), p, &left, func(*descriptor) error { seen++; return nil }); !errors.Is(err, errMany) || seen != 10 {

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
@@ -132,26 +133,19 @@ func start(t *testing.T, args ...string) *holder {
 	t.Helper()
 	h := &holder{T: t, cmd: exec.Command("/proc/self/exe", append([]string{"lngtest-holder"}, args...)...)}
 	in, err := h.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out, err := h.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h.in = in
-	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, h.cmd.Start())
 	t.Cleanup(h.stop)
 	h.printed, err = bufio.NewReader(out).ReadString('\n')
 	h.printed = strings.TrimSpace(h.printed)
 	if err != nil || strings.Contains(h.printed, " ") {
 		t.Fatalf("%v: %q %v", args, h.printed, err)
 	}
-	if h.id, err = identify(uint32(h.cmd.Process.Pid)); err != nil {
-		t.Fatal(err)
-	}
+	h.id, err = identify(uint32(h.cmd.Process.Pid))
+	require.NoError(t, err)
 	return h
 }
 
@@ -203,7 +197,5 @@ func readable(unknown []string) (rest []string) {
 
 func needRoot(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 }

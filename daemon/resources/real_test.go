@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
@@ -75,9 +76,7 @@ func TestPorts(t *testing.T) {
 // is reported as TIME_WAIT.
 func TestClient(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := start(t, "client", l.Addr().String())
 	port := uint16(l.Addr().(*net.TCPAddr).Port)
 	if held := of(t, c); len(held.Ports) != 0 {
@@ -88,9 +87,7 @@ func TestClient(t *testing.T) {
 		t.Fatalf("it listens: %+v", found)
 	}
 	served, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l.Close()
 	served.Close() // first: TIME_WAIT is ours
 	c.stop()
@@ -110,14 +107,10 @@ func TestClient(t *testing.T) {
 // is named.
 func TestShared(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	me, err := identify(uint32(os.Getpid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	held := reader().Of(t.Context(), []tracer.Identity{me})
 	i := slices.IndexFunc(held.Ports, func(p Port) bool { return p.Local.String() == l.Addr().String() })
 	if i < 0 {
@@ -164,9 +157,7 @@ func TestLocks(t *testing.T) {
 func wanted(t *testing.T, path string) Wanted {
 	t.Helper()
 	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Stat(path, &st))
 	return Wanted{Path: path, Device: st.Dev, Inode: st.Ino}
 }
 
@@ -257,9 +248,7 @@ func TestOtherName(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "f"), filepath.Join(dir, "g")
 	h := start(t, "open", path)
-	if err := os.Link(path, other); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Link(path, other))
 	files, held := reader().Holders(t.Context(), wanted(t, other))
 	if len(files) != 1 || files[0].Holder != h.id || files[0].Path != path || len(readable(held.Unknown)) != 0 {
 		t.Errorf("%+v %+v", files, held)
@@ -269,9 +258,7 @@ func TestOtherName(t *testing.T) {
 	}
 	// Another file of that name is not the held one.
 	os.Remove(path)
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	if files, _ := reader().Holders(t.Context(), wanted(t, path)); len(files) != 0 {
 		t.Errorf("another file: %+v", files)
 	}

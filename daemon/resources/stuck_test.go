@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
@@ -20,9 +21,7 @@ func TestStuckProcess(t *testing.T) {
 	r := New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })
 	r.sameFiles = func(int, int) (bool, error) { return true, nil }
 	f, err := os.Create(t.TempDir() + "/lngtest.lock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	both := []tracer.Identity{{PID: stuck, Start: 1}, {PID: uint32(os.Getpid()), Start: 1}}
 	done := make(chan Held, 1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -31,9 +32,7 @@ func TestBreakerOfRules(t *testing.T) {
 	mine, others, roots := p.agent(100, 1000), p.agent(110, 1001), p.agent(120, 0)
 	limited := func(id tracer.SessionID) bool {
 		info, err := p.K.Session(id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return info.MaxProcesses == 40 && !info.KeepOnRootExit
 	}
 	// A root that leaves no process behind does not count, however often.

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
@@ -33,9 +34,7 @@ func newHost(t *testing.T, policy string) *host {
 	h := &host{t: t, k: f.K, file: filepath.Join(t.TempDir(), "policy.yaml")}
 	h.write(policy)
 	p, err := Load(h.file, true, f.Clock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h.Steward = New(Options{Rules: p, Registry: f.R, Kernel: f.K, Enforcer: f.Enforcer, Proc: f.Proc, Clock: f.Clock, Audit: func(audit.Record) {}, Log: f.Log})
 	f.Run()
 	return h
@@ -124,9 +123,7 @@ func TestFactsByTheEvent(t *testing.T) {
 			{Type: tracer.EventExec, Process: id, Filename: []byte("/bin/lngtest-x"), Argv: []byte("lngtest-x\x00")},
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keeps := func() bool { return h.o.Rules.Policy().Keeps(h.RootFacts(id), time.Now()) != nil }
 	if !keeps() {
 		t.Error("it runs the file")
@@ -176,9 +173,7 @@ func TestWalking(t *testing.T) {
 	} {
 		h := newHost(t, test.policy)
 		wants := func() (want registry.Want) {
-			if err := h.o.Registry.Read(func(v registry.View) { want = h.walking(v) }); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, h.o.Registry.Read(func(v registry.View) { want = h.walking(v) }))
 			return want
 		}
 		if want := wants(); want != registry.WantNone {

@@ -23,6 +23,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
@@ -41,9 +42,7 @@ var canaryCommand = []string{"/proc/self/exe", canary.Arg}
 func checked(t *testing.T, level int, policyText string) (c api.Client, r *daemontest.Real) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(file, []byte("version: 1\n"+policyText), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("version: 1\n"+policyText), 0o600))
 	r = &daemontest.Real{Options: daemon.Options{Level: level, Policy: file, Canary: canaryCommand}}
 	return r.Serve(t), r
 }
@@ -62,9 +61,7 @@ func TestSelfCheckReal(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			streamed := make(chan []api.Event, 1)
 			second, err := api.Dial(ctx, served.Socket)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer second.Close()
 			begun := make(chan struct{})
 			go func() {
@@ -113,9 +110,7 @@ func TestSelfCheckReal(t *testing.T) {
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	k, err := tracer.Open(tracer.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer k.Close()
 	if infos, err := k.Sessions(); err != nil || len(infos) != 0 {
 		t.Errorf("the kernel has %+v %v", infos, err)
@@ -130,9 +125,7 @@ func wait(t *testing.T, c api.Client, holds func(*api.Status) bool) (st *api.Sta
 		}
 		return holds(st), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return st
 }
 
@@ -141,26 +134,18 @@ func wait(t *testing.T, c api.Client, holds func(*api.Status) bool) (st *api.Sta
 func TestSelfCheckSweeps(t *testing.T) {
 	dir := tracertest.Dir(t)
 	k, err := tracer.Open(tracer.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	left, err := canary.Start(canaryCommand)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer left.Close()
 	root, err := k.Identify(uint32(left.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := k.Create(tracer.SessionSpec{Root: root, Name: selfcheck.Name}); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, k.Close())
 	if live, err := tracer.Live(dir, selfcheck.Name); live != 0 || err != nil {
 		t.Errorf("it counts as a live session: %d, %v", live, err)
 	}
@@ -199,9 +184,7 @@ func TestSelfCheckFails(t *testing.T) {
 func TestCanaryIsHidden(t *testing.T) {
 	w := daemontest.New(t)
 	id, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(daemontest.Root).Identity, Name: selfcheck.Name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.K.Fork(daemontest.Root, 200, "lngtest-canary")
 	if _, err := w.Service.Registry.Resync(registry.CauseRequest); err != nil {
 		t.Fatal(err)
@@ -230,22 +213,16 @@ func TestCanaryIsHidden(t *testing.T) {
 func raw(t *testing.T, socket, method, path string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://lineage"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) },
 	}}
 	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return resp.StatusCode, string(b)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
@@ -118,18 +119,14 @@ func TestLacks(t *testing.T) {
 	check, k := checker(t)
 	k.Identify(100)
 	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, Name: Name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	k.Fork(100, 101, "middle")
 	k.Fork(101, 102, "orphan")
 	root, alive := k.Proc(100).Identity, k.lookup(t, 102)
 	lacking := func(orphan tracer.Entry, id tracer.SessionID, lost uint64) (what string) {
 		t.Helper()
 		check.Registry.CatchUp(t.Context())
-		if err := check.Registry.Read(func(v registry.View) { what = lacks(v, id, orphan, root, lost) }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, check.Registry.Read(func(v registry.View) { what = lacks(v, id, orphan, root, lost) }))
 		return what
 	}
 	expect := func(name, got, want string) {
@@ -155,8 +152,6 @@ func TestLacks(t *testing.T) {
 func (k *learning) lookup(t *testing.T, pid uint32) tracer.Entry {
 	t.Helper()
 	e, err := k.Kernel.Lookup(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }

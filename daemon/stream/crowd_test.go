@@ -21,6 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
@@ -39,9 +40,7 @@ func TestCrowdOfReaders(t *testing.T) {
 	readers := 100
 	if text := os.Getenv("LNGTEST_CROWD"); text != "" {
 		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		readers = n
 	}
 	stall := tracertest.Slowed(time.Duration(max(2, readers/100)) * time.Second)

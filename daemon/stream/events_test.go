@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestEvents(t *testing.T) {
@@ -148,9 +149,7 @@ func TestReaderDropped(t *testing.T) {
 	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = time.Second })
 	w.Session("user", 100, api.NewSession{})
 	c, err := w.Dial("root")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	fmt.Fprint(c, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
 	w.Until(func() bool { return w.Service.Ring.Readers.Load() == 1 })

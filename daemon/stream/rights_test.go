@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
 )
@@ -45,9 +46,7 @@ func newStage(t *testing.T) *stage {
 		s.Boot, s.Zero, s.Started, s.Ended, s.Doc = lastBoot, b.Zero, time.Unix(1, 0), time.Unix(2, 0), []byte("{}")
 		b.Sessions = append(b.Sessions, s)
 	}
-	if err := j.Write(t.Context(), &b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, j.Write(t.Context(), &b))
 	j.Close()
 	j = journal.Open(file, journal.Options{Boot: thisBoot})
 	t.Cleanup(j.Close)
@@ -141,9 +140,7 @@ func TestPresent(t *testing.T) {
 	} {
 		r, _ := s.reader(x.caller, x.session, "")
 		var got []any
-		if err := s.e.o.Registry.Read(func(v registry.View) { got = r.present(v) }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.e.o.Registry.Read(func(v registry.View) { got = r.present(v) }))
 		var sessions []string
 		var uids []int
 		for _, doc := range got {

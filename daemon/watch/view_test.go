@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"pgregory.net/rapid"
@@ -93,9 +94,7 @@ func (g *gallery) over(t *rapid.T, id tracer.SessionID, dissolved bool) {
 		g.update(func(tx registry.Tx) { tx.LetGo(id) })
 		return
 	}
-	if err := g.k.End(id, tracer.CauseEnd, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, g.k.End(id, tracer.CauseEnd, 0))
 	for _, pid := range g.members(id) {
 		g.k.Exit(pid, 0)
 	}

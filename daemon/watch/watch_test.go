@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
@@ -188,9 +189,7 @@ func TestSlowWatcherIsDropped(t *testing.T) {
 	}
 	w.K.AllRead()
 	nc, err := w.Dial("user")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer nc.Close()
 	fmt.Fprintf(nc, "GET /v1/watch HTTP/1.1\r\nHost: lineage\r\n\r\n")
 	w.Until(func() bool { return w.Status().Counters["readers_dropped"] == 1 })

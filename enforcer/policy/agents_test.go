@@ -4,14 +4,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // The rules for build daemons match the servers, and not what their users run.
 func TestBuildDaemonsFile(t *testing.T) {
 	p, err := Load("../../packaging/build-daemons.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	matched := map[string]bool{}
 	for _, tt := range []struct {
 		facts Facts
@@ -47,22 +47,16 @@ func TestBuildDaemonsFile(t *testing.T) {
 func TestAgentsFile(t *testing.T) {
 	const file = "../../packaging/agents.yaml"
 	shipped, err := Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range shipped.Agents {
 		if r := &shipped.Agents[i]; r.Enabled {
 			t.Errorf("%s is enabled", r.Name)
 		}
 	}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p, err := Parse(file, []byte(strings.ReplaceAll(string(text), "enabled: false", "enabled: true")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	service := &Facts{Comm: "node", Exe: "/usr/bin/node", Argv: []string{"node", "/opt/worker/worker-service.cjs", "--daemon"}}
 	editor := &Facts{Comm: "node", Exe: "/usr/bin/node", Argv: []string{"node", "/opt/editor/main.js", "about worker-service.cjs"}}
 	npm := "/usr/lib/node_modules/@google/gemini-cli/bundle/gemini.js"

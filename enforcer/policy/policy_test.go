@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 var update = flag.Bool("update", false, "write the golden files and the schema again")
@@ -24,9 +25,7 @@ var update = flag.Bool("update", false, "write the golden files and the schema a
 func golden(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, got, 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
@@ -77,17 +76,13 @@ func TestNotAFile(t *testing.T) {
 		t.Errorf("/dev/zero: %v", err)
 	}
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	if _, err := Load(fifo); err == nil || !strings.Contains(err.Error(), "empty") {
 		t.Errorf("a FIFO without a writer: %v", err)
 	}
 	// A shell's <(command) is a pipe.
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.Close()
 	time.AfterFunc(50*time.Millisecond, func() {
 		_, _ = w.WriteString("version: 1\nmode: enforce\n")
@@ -117,9 +112,7 @@ func TestParents(t *testing.T) {
 func parse(t *testing.T, text string) *Policy {
 	t.Helper()
 	p, err := Parse("f", []byte("version: 1\n"+text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -169,9 +162,7 @@ func TestGood(t *testing.T) {
 
 func TestExampleHoldsTheDefaults(t *testing.T) {
 	p, err := Load("../../packaging/policy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want, got := Default().Values(), p.Values()
 	if len(want) != len(got) {
 		t.Fatalf("%d values, want %d", len(got), len(want))

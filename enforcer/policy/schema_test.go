@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestSchema writes the JSON schema of a policy file, made from the same types that read
@@ -16,9 +18,7 @@ func TestSchema(t *testing.T) {
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "lineage policy"
 	b, err := json.MarshalIndent(root, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	golden(t, "../../docs/policy.schema.json", append(b, '\n'))
 }
 

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const module = "github.com/lineage-ebpf/lineage"
@@ -107,9 +109,7 @@ func packages(t *testing.T) (all []pkg) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,TestGoFiles,XTestGoFiles,Imports", "./...")
 	cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p pkg
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
@@ -136,9 +136,7 @@ func measure(t *testing.T, p pkg, over map[string]int) {
 	structs := make(map[string]*ast.StructType)
 	for _, name := range p.GoFiles {
 		f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if ast.IsGenerated(f) {
 			continue
 		}
@@ -211,9 +209,7 @@ func TestFieldsOf(t *testing.T) {
 		type part struct { a, b int; inner }
 		type inner struct { c int }
 		type other interface { f() }`, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	structs := make(map[string]*ast.StructType)
 	ast.Inspect(f, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.TypeSpec); ok {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/page"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/CODEBASE.md")
@@ -36,9 +37,7 @@ func TestCodebase(t *testing.T) {
 			table.Row("`"+p.ImportPath+"`", strings.TrimRight(subject.ReplaceAllString(p.Doc, ""), ".:"))
 		}
 		if *update {
-			if err := page.Write(path, name, table.String()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, page.Write(path, name, table.String()))
 		}
 		if before, after, err := page.Replaced(path, name, table.String()); err != nil || before != after {
 			t.Errorf("the table %q of docs/CODEBASE.md is not what the packages say (%v); run make docs", name, err)
@@ -108,9 +107,7 @@ func namesIn(t *testing.T, path string) map[string]bool {
 		return names
 	}
 	f, err := parser.ParseFile(token.NewFileSet(), "../../"+path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ast.Inspect(f, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok {
 			names[id.Name] = true

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 var release = flag.Bool("release", false, "write testdata/released.txt again, at a release")
@@ -21,14 +23,10 @@ const released = "testdata/released.txt"
 func TestCompatible(t *testing.T) {
 	now := promises(t)
 	if *release {
-		if err := os.WriteFile(released, []byte(strings.Join(now, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(released, []byte(strings.Join(now, "\n")+"\n"), 0o644))
 	}
 	text, err := os.ReadFile(released)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	then := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(then) < 800 {
 		t.Fatalf("%s has only %d lines", released, len(then))
@@ -82,9 +80,7 @@ func promises(t *testing.T) (lines []string) {
 	t.Helper()
 	var policy, api map[string]any
 	for file, to := range map[string]*map[string]any{"docs/policy.schema.json": &policy, "docs/openapi.json": &api} {
-		if err := json.Unmarshal([]byte(read(t, file)), to); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(read(t, file)), to))
 	}
 	flatten("request policy", policy, &lines)
 	flatten("api", api["paths"], &lines)

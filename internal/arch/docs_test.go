@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // dashboard has the fields of packaging/dashboard.json that matter here.
@@ -35,9 +37,7 @@ func TestQueries(t *testing.T) {
 	metrics["process_cpu_seconds_total"], metrics["process_resident_memory_bytes"], metrics["up"] = nil, nil, nil
 
 	var d dashboard
-	if err := json.Unmarshal([]byte(read(t, "packaging/dashboard.json")), &d); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(read(t, "packaging/dashboard.json")), &d))
 	var queries []string
 	for _, p := range d.Panels {
 		for _, target := range p.Targets {
@@ -96,9 +96,7 @@ func TestQueries(t *testing.T) {
 			rules += fmt.Sprintf("  - {record: 'dashboard:%d', expr: %q}\n", i, q)
 		}
 		file := filepath.Join(t.TempDir(), "rules.yml")
-		if err := os.WriteFile(file, []byte(rules), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(rules), 0o644))
 		if out, err := exec.Command(promtool, "check", "rules", file).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
@@ -109,9 +107,7 @@ func TestQueries(t *testing.T) {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../..", path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(b)
 }
 
@@ -169,9 +165,7 @@ func TestDocWords(t *testing.T) {
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		n := 0
 		for line := range strings.Lines(string(text)) {
 			n++
@@ -191,9 +185,7 @@ func TestStringWords(t *testing.T) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
 				text, err := strconv.Unquote(l.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				for _, phrase := range odd(text) {
 					t.Errorf("%v: %s", fset.Position(l.Pos()), phrase)
 				}

@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestLinked: what must not be in a binary. The daemon's binary runs as root and uses
@@ -18,9 +20,7 @@ func TestLinked(t *testing.T) {
 		cmd := exec.Command("go", "list", "-deps", binary)
 		cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "CGO_ENABLED=0")
 		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for dep := range strings.FieldsSeq(string(out)) {
 			for _, prefix := range without {
 				ours := dep == module+"/api" || dep == module+"/api/run"

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestOneReceipt: only api/display puts what became of ports and locks into words. The
@@ -26,9 +28,7 @@ func TestOneClient(t *testing.T) {
 	fset := token.NewFileSet()
 	methods := make(map[string]bool)
 	client, err := parser.ParseFile(fset, "../../api/client.go", nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ast.Inspect(client, func(n ast.Node) bool {
 		if s, ok := n.(*ast.TypeSpec); ok && s.Name.Name == "Client" {
 			for _, m := range s.Type.(*ast.InterfaceType).Methods.List {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // phrases should not be in comments, because there are plainer words for them: "not
@@ -89,9 +91,7 @@ func goFiles(t *testing.T, each func(path string, fset *token.FileSet, f *ast.Fi
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // nodes calls each for every node of the programs below these folders, with the path of its file.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const (
@@ -50,9 +52,7 @@ func linesOf(t *testing.T, dir string, names []string) (n int) {
 	t.Helper()
 	for _, name := range names {
 		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !bytes.Contains(text, []byte("// Code generated ")) {
 			n += bytes.Count(text, []byte("\n"))
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestLoad(t *testing.T) {
@@ -19,13 +21,9 @@ BenchmarkKill/members=10/by=cgroup.kill 1 1000 ns/op
 BenchmarkKill/members=10/by=end 1 4000 ns/op
 BenchmarkKill/members=10/by=cgroup.kill 1 4000 ns/op
 `
-	if err := os.WriteFile(path, []byte(raw), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(raw), 0o600))
 	s, err := load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if s.host["date"] != "2026-01-02" {
 		t.Errorf("host %v", s.host)
 	}
@@ -53,13 +51,9 @@ BenchmarkGrowth/live=5000/program=fork_birth 300 25000 ns/run
 BenchmarkGrowth/live=5000/do=pass 1 10000000 ns/op
 BenchmarkGrowth/live=5000/do=pass 1 5000 processes
 `
-	if err := os.WriteFile(path, []byte(raw), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(raw), 0o600))
 	s, err := load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, table := range s.tables() {
 		if table.text != "" && !strings.HasPrefix(table.name, "emulated") {
 			t.Errorf("%s:\n%s", table.name, table.text)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,7 +20,7 @@ func TestAdoptOfUser(t *testing.T) {
 	p := stage.Start(t, shell(m, "/bin/sh", fmt.Sprintf("exec 9>%s; sleep 300 & echo root $! >&9; exec setpriv --reuid %d --clear-groups sh -c 'sleep 301 & echo started >&9; wait'",
 		m.Path, stage.Nobody)))
 	rootd, err := strconv.Atoi(m.Line("root", 1)[0])
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer func() { _ = unix.Kill(rootd, unix.SIGKILL) }()
 	m.Line("started", 1)
 	adopted := i.StartNobody(nil, "adopt", fmt.Sprint(p.Process.Pid), "--name", "mine", "--grace", "0s").Wait()

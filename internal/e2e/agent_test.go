@@ -16,15 +16,16 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // named makes a copy of a test program under the name, in dir.
 func named(t *testing.T, dir, program, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(stage.Program(program))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	path := filepath.Join(dir, name)
-	stage.NoError(t, os.WriteFile(path, b, 0o755))
+	require.NoError(t, os.WriteFile(path, b, 0o755))
 	return path
 }
 
@@ -47,7 +48,7 @@ func TestLeakingService(t *testing.T) {
 	i := stage.New(t)
 	task := named(t, i.Dir, "gone", "lngtest-task")
 	service := filepath.Join(i.Dir, "lngtest-service")
-	stage.NoError(t, os.Symlink("/bin/sh", service))
+	require.NoError(t, os.Symlink("/bin/sh", service))
 	i.Daemon("--policy", i.Policy(fmt.Sprintf(`mode: enforce
 breaker: {ends_per_minute: 1000}
 agents:
@@ -63,7 +64,7 @@ agents:
 	// The same name, arguments and file, but not a task of the service; and another file.
 	other := stage.NewMarker(t, i.Dir)
 	elsewhere := filepath.Join(i.Dir, "elsewhere")
-	stage.NoError(t, os.Mkdir(elsewhere, 0o755))
+	require.NoError(t, os.Mkdir(elsewhere, 0o755))
 	copied := named(t, elsewhere, "gone", "lngtest-task")
 	lookalike := stage.Start(t, shell(other, "/bin/sh", "exec 9>"+other.Path+"; "+script(task, lookalikes/2)))
 	another := stage.Start(t, shell(other, service, "exec 9>"+other.Path+"; "+script(copied, lookalikes/2)))
@@ -122,9 +123,9 @@ func shell(m *stage.Marker, path, script string) *exec.Cmd {
 func TestAgentCrashes(t *testing.T) {
 	i := stage.New(t)
 	agent := filepath.Join(i.Dir, "lngtest-agent")
-	stage.NoError(t, os.Symlink("/bin/sh", agent))
+	require.NoError(t, os.Symlink("/bin/sh", agent))
 	exe, err := filepath.EvalSymlinks("/bin/sh")
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	i.Daemon("--policy", i.Policy(fmt.Sprintf("mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: lngtest-agent, exe: %s}, grace: 200ms}\n", exe)))
 	m := stage.NewMarker(t, i.Dir)
 	cmd := shell(m, agent, "(setsid "+stage.Program("port")+" &); exec 9>"+m.Path+"; sleep 60")
@@ -142,7 +143,7 @@ func TestAgentCrashes(t *testing.T) {
 		return nil
 	})
 	began := time.Now()
-	stage.NoError(t, p.Process.Kill())
+	require.NoError(t, p.Process.Kill())
 	m.Gone()
 	t.Logf("figure: the port's holder was gone %v after its agent, with a grace of 200ms", time.Since(began).Round(time.Millisecond))
 	p.Wait()
@@ -207,7 +208,7 @@ sleep 300 &
 echo started >&9
 wait
 `
-	stage.NoError(t, os.WriteFile(agent, []byte(text), 0o755))
+	require.NoError(t, os.WriteFile(agent, []byte(text), 0o755))
 	p := stage.Start(t, shell(m, "/bin/sh", "exec 9>"+m.Path+"; exec "+agent))
 	m.Line("started", 1)
 	lost := stage.Number(t, m.Line("lost", 1)[0])

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -35,7 +36,7 @@ func firstCall(t *testing.T, args ...string) (nr uint64, arg [6]uint64) {
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(stage.Lineage, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
-	stage.NoError(t, cmd.Start())
+	require.NoError(t, cmd.Start())
 	pid := cmd.Process.Pid
 	defer func() {
 		unix.Kill(pid, unix.SIGKILL)
@@ -49,8 +50,8 @@ func firstCall(t *testing.T, args ...string) (nr uint64, arg [6]uint64) {
 		}
 	}
 	stopped(unix.SIGTRAP) // its exec
-	stage.NoError(t, unix.PtraceSetOptions(pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_EXITKILL))
-	stage.NoError(t, unix.PtraceSyscall(pid, 0))
+	require.NoError(t, unix.PtraceSetOptions(pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_EXITKILL))
+	require.NoError(t, unix.PtraceSyscall(pid, 0))
 	stopped(unix.SIGTRAP | 0x80)
 	var info struct { // struct ptrace_syscall_info
 		op, _, _, _ uint8

@@ -19,6 +19,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A contract compares answers with docs/openapi.json, and notes which fields were sent.
@@ -33,9 +34,9 @@ type contract struct {
 func newContract(i *stage.Instance) *contract {
 	i.T.Helper()
 	doc, err := stage.Documented()
-	stage.NoError(i.T, err)
+	require.NoError(i.T, err)
 	router, err := legacy.NewRouter(doc)
-	stage.NoError(i.T, err)
+	require.NoError(i.T, err)
 	return &contract{
 		t: i.T, doc: doc, router: router, seen: make(map[string]bool),
 		client: i.Client(),
@@ -139,11 +140,11 @@ func (c *contract) send(method, path string, body any) (*http.Request, *http.Res
 	var send io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
-		stage.NoError(c.t, err)
+		require.NoError(c.t, err)
 		send = bytes.NewReader(text)
 	}
 	request, err := http.NewRequestWithContext(c.t.Context(), method, "http://lineage"+path, send)
-	stage.NoError(c.t, err)
+	require.NoError(c.t, err)
 	answer, err := c.client.Do(request)
 	if err != nil {
 		c.t.Fatalf("%s %s: %v", method, path, err)

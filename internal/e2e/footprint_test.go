@@ -14,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A footprint is what an instance uses of its host: bytes, and the daemon's open descriptors.
@@ -35,7 +36,7 @@ func (f footprint) String() string {
 func footprintOf(i *stage.Instance, k kernelSide, pid int) footprint {
 	i.T.Helper()
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	stage.NoError(i.T, err)
+	require.NoError(i.T, err)
 	return footprint{
 		open:     len(open),
 		kernel:   k.size(i),
@@ -53,7 +54,7 @@ func sizeOf(i *stage.Instance, path string) int {
 	if errors.Is(err, os.ErrNotExist) {
 		return 0
 	}
-	stage.NoError(i.T, err)
+	require.NoError(i.T, err)
 	return int(st.Size())
 }
 
@@ -69,7 +70,7 @@ func kernelSideOf(i *stage.Instance) kernelSide {
 	}
 	for _, path := range pins {
 		m, err := ebpf.LoadPinnedMap(path, &ebpf.LoadPinOptions{ReadOnly: true})
-		stage.NoError(i.T, err)
+		require.NoError(i.T, err)
 		i.T.Cleanup(func() { m.Close() })
 		k[strings.TrimPrefix(filepath.Base(path), "map_")] = m
 	}
@@ -109,7 +110,7 @@ func (k kernelSide) size(i *stage.Instance) (sum int) {
 	i.T.Helper()
 	for name, m := range k {
 		info, err := m.Info()
-		stage.NoError(i.T, err)
+		require.NoError(i.T, err)
 		size, known := info.Memlock()
 		if !known {
 			i.T.Fatalf("the size of %s is not known", name)
@@ -123,7 +124,7 @@ func (k kernelSide) size(i *stage.Instance) (sum int) {
 func metric(i *stage.Instance, name string) int {
 	i.T.Helper()
 	r, err := i.Client().Get("http://lineage/metrics")
-	stage.NoError(i.T, err)
+	require.NoError(i.T, err)
 	defer r.Body.Close()
 	for lines := bufio.NewScanner(r.Body); lines.Scan(); {
 		if text, found := strings.CutPrefix(lines.Text(), name+" "); found {

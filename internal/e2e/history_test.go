@@ -18,6 +18,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // historyFile is where the daemon of an instance keeps its history.
@@ -29,11 +30,11 @@ func written(i *stage.Instance, name, holds string) {
 	i.T.Helper()
 	u := url.URL{Scheme: "file", Path: historyFile(i), RawQuery: "mode=ro&_pragma=busy_timeout(5000)"}
 	db, err := sql.Open("sqlite", u.String())
-	stage.NoError(i.T, err)
+	require.NoError(i.T, err)
 	defer db.Close()
 	i.Until("row of "+name, func() bool {
 		n := 0
-		stage.NoError(i.T, db.QueryRow("SELECT count(*) FROM sessions WHERE name = ? AND "+holds, name).Scan(&n))
+		require.NoError(i.T, db.QueryRow("SELECT count(*) FROM sessions WHERE name = ? AND "+holds, name).Scan(&n))
 		return n == 1
 	})
 }
@@ -265,12 +266,12 @@ func TestHistoryWithoutDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			i := stage.New(t)
 			dir := filepath.Dir(historyFile(i))
-			stage.NoError(t, os.Mkdir(dir, 0o700))
-			stage.NoError(t, unix.Mount("lngtest", dir, "tmpfs", tt.flags, tt.data))
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			require.NoError(t, unix.Mount("lngtest", dir, "tmpfs", tt.flags, tt.data))
 			t.Cleanup(func() {
-				stage.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
+				require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
 			})
-			stage.NoError(t, tt.spoil(dir))
+			require.NoError(t, tt.spoil(dir))
 			i.Daemon()
 			session(i, "here")
 			degraded(i, "history is kept in memory only", true)
@@ -280,7 +281,7 @@ func TestHistoryWithoutDisk(t *testing.T) {
 			if st := i.Status(); st.Counters["history.failed"] == 0 && st.Counters["history.batches"] != 0 {
 				t.Errorf("%v", st.Counters)
 			}
-			stage.NoError(t, tt.mend(dir))
+			require.NoError(t, tt.mend(dir))
 			degraded(i, "history is kept in memory only", false)
 			written(i, "here", "ended IS NOT NULL")
 		})
@@ -300,7 +301,7 @@ func TestHistorySetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stage.NoError(t, os.WriteFile(historyFile(i), spoiled, 0o600))
+	require.NoError(t, os.WriteFile(historyFile(i), spoiled, 0o600))
 	i.Daemon()
 	session(i, "new")
 	degraded(i, "a new history was begun, the previous one was set aside: "+historyFile(i)+".foreign-", true)
@@ -336,10 +337,10 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 	i.Must("daemon", "--unload", "--force") // a reboot removes the pins
 	const path = "/proc/sys/kernel/random/boot_id"
 	other := filepath.Join(i.Dir, "boot_id")
-	stage.NoError(t, os.WriteFile(other, []byte("12345678-9abc-4def-8123-456789abcdef\n"), 0o644))
-	stage.NoError(t, unix.Mount(other, path, "", unix.MS_BIND, ""))
+	require.NoError(t, os.WriteFile(other, []byte("12345678-9abc-4def-8123-456789abcdef\n"), 0o644))
+	require.NoError(t, unix.Mount(other, path, "", unix.MS_BIND, ""))
 	t.Cleanup(func() {
-		stage.NoError(t, unix.Unmount(path, 0))
+		require.NoError(t, unix.Unmount(path, 0))
 	})
 	i.Daemon()
 	i.Agrees("history", func() error { // it is read after the start

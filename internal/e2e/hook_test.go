@@ -17,6 +17,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // hooked runs a script as an agent whose name is not a shell's, with a function that calls
@@ -48,7 +49,7 @@ echo started >&9
 read -r go <"$LNGTEST_MARKER.go"
 hook Stop; exit 0`)
 	hold := m.Path + ".go"
-	stage.NoError(t, unix.Mkfifo(hold, 0o600))
+	require.NoError(t, unix.Mkfifo(hold, 0o600))
 	m.Line("started", 1)
 	port := m.Line("port", 1)[0]
 	name := fmt.Sprintf("lngtest-agent-%d", p.Process.Pid)
@@ -59,7 +60,7 @@ hook Stop; exit 0`)
 		}
 		return nil
 	})
-	stage.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
+	require.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
 	p.Wait()
 	m.Gone()
 	out := p.Out.String()
@@ -80,9 +81,9 @@ call PostToolUse toolu_1; call PreToolUse interrupted; hook Stop
 (setsid `+stage.Program("port")+` 0 &)
 read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 	hold := m.Path + ".go"
-	stage.NoError(t, unix.Mkfifo(hold, 0o600))
+	require.NoError(t, unix.Mkfifo(hold, 0o600))
 	proceed := func() {
-		stage.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
+		require.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
 	}
 	inside := m.Line("port", 1)[0]
 	const said = "tool call Bash toolu_1 (claimed)"
@@ -145,16 +146,16 @@ func TestHooksWithoutDaemon(t *testing.T) {
 	}
 	calls("absent")
 	d := i.Daemon()
-	stage.NoError(t, d.Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, d.Process.Signal(syscall.SIGSTOP))
 	calls("stopped")
-	stage.NoError(t, d.Process.Signal(syscall.SIGCONT))
-	stage.NoError(t, d.Process.Kill())
+	require.NoError(t, d.Process.Signal(syscall.SIGCONT))
+	require.NoError(t, d.Process.Kill())
 	d.Wait()
 	calls("dead")
 	i.Daemon()
 	m := stage.NewMarker(t, i.Dir)
 	// When the daemon answers again, the next outage is reported again.
-	stage.NoError(t, os.WriteFile(filepath.Join(i.Dir, "lineage-hook-unreachable"), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(i.Dir, "lineage-hook-unreachable"), nil, 0o600))
 	p := hooked(i, m, `hook SessionStart`).Wait()
 	if _, err := os.Stat(filepath.Join(i.Dir, "lineage-hook-unreachable")); !os.IsNotExist(err) || p.Out.String() != "exit 0\n" {
 		t.Errorf("%v %v", err, p)
@@ -171,11 +172,11 @@ func TestHooksLate(t *testing.T) {
 				i := stage.New(t)
 				m := stage.NewMarker(t, i.Dir)
 				hold := m.Path + ".go"
-				stage.NoError(t, unix.Mkfifo(hold, 0o600))
+				require.NoError(t, unix.Mkfifo(hold, 0o600))
 				var d *stage.Process
 				if missing == "stopped" {
 					d = i.Daemon()
-					stage.NoError(t, d.Process.Signal(syscall.SIGSTOP))
+					require.NoError(t, d.Process.Signal(syscall.SIGSTOP))
 					t.Cleanup(func() { _ = d.Process.Signal(syscall.SIGCONT) })
 				}
 				p := hooked(i, m, `hook SessionStart; call PreToolUse one
@@ -192,7 +193,7 @@ read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 				}
 				i.Until("daemon that answers", func() bool { return i.Version() != nil })
 				proceed := func() {
-					stage.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
+					require.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
 				}
 				stage.Urgent(proceed)
 				port := m.Line("port", 1)[0]
@@ -237,7 +238,7 @@ func TestHookGarbage(t *testing.T) {
 	}
 	// An agent that never closes the hook's input does not block it.
 	r, w, err := os.Pipe()
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer w.Close()
 	cmd := i.Command([]string{"hook", "claude-code"}, nil)
 	cmd.Stdin = r
@@ -255,16 +256,16 @@ func TestSetupUnderSudo(t *testing.T) {
 	i := stage.New(t)
 	home := filepath.Join(i.Dir, "home") // nobody's, in a passwd of the test's own
 	passwd := filepath.Join(i.Dir, "passwd")
-	stage.NoError(t, os.WriteFile(passwd, []byte("root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::"+home+":/bin/sh\n"), 0o644))
-	stage.NoError(t, unix.Mount(passwd, "/etc/passwd", "", unix.MS_BIND, ""))
+	require.NoError(t, os.WriteFile(passwd, []byte("root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::"+home+":/bin/sh\n"), 0o644))
+	require.NoError(t, unix.Mount(passwd, "/etc/passwd", "", unix.MS_BIND, ""))
 	defer unix.Unmount("/etc/passwd", 0)
-	stage.NoError(t, os.Mkdir(home, 0o755))
+	require.NoError(t, os.Mkdir(home, 0o755))
 	env := []string{"SUDO_UID=65534", "SUDO_USER=nobody"}
 	p := i.Start([]string{"setup", "claude-code", "--yes"}, env).Wait()
 	if p.Code() != 1 || !strings.Contains(p.Err.String(), "permission denied") || strings.Count(p.Err.String(), "\n") != 1 {
 		t.Errorf("%v", p)
 	}
-	stage.NoError(t, os.Chown(home, stage.Nobody, stage.Nobody))
+	require.NoError(t, os.Chown(home, stage.Nobody, stage.Nobody))
 	if p := i.Start([]string{"setup", "claude-code", "--yes"}, env).Wait(); p.Code() != 0 {
 		t.Errorf("%v", p)
 	}

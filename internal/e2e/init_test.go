@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // container runs args as PID 1 of a PID namespace, without daemon or session, and
@@ -78,7 +79,7 @@ func TestInitEndsTheContainer(t *testing.T) {
 				stage.Lineage, "init", "--grace", "200ms", "--report", file, "--", "bash", "-c", script, "bash", stage.Program(name))
 			cmd.Env = append(os.Environ(), m.Env()...)
 			in, err := cmd.StdinPipe()
-			stage.NoError(t, err)
+			require.NoError(t, err)
 			p := stage.Start(t, cmd)
 			m.Ready()
 			in.Close()

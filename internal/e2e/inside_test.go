@@ -20,6 +20,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // inside is what an agent does from inside its session, of which it is the root: each
@@ -151,8 +152,8 @@ func pass(c *net.UnixConn, path string) string {
 func taken(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	stage.NoError(t, err)
-	stage.NoError(t, os.Chmod(path, 0o666))
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(path, 0o666))
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -250,7 +251,7 @@ func TestFromInside(t *testing.T) {
 			}
 			if who != "nobody" { // root inside a session starts no daemon, on another socket either
 				elsewhere := filepath.Join(i.Dir, "elsewhere")
-				stage.NoError(t, os.Mkdir(elsewhere, 0o755))
+				require.NoError(t, os.Mkdir(elsewhere, 0o755))
 				got := send("raw daemon " + stage.Lineage + " " + filepath.Join(elsewhere, "l.sock"))
 				if !strings.Contains(got, "a member of a session may not start the daemon") {
 					t.Errorf("a daemon of a member's: %.300s", got)
@@ -286,22 +287,22 @@ func TestFromInside(t *testing.T) {
 func startInside(i *stage.Instance, who string) (requests *os.File, answers *bufio.Scanner) {
 	i.T.Helper()
 	in, requests, err := os.Pipe()
-	stage.NoError(i.T, err)
+	require.NoError(i.T, err)
 	out, w, err := os.Pipe()
-	stage.NoError(i.T, err)
+	require.NoError(i.T, err)
 	i.T.Cleanup(func() { requests.Close(); out.Close() })
 	self := i.Copy(os.Args[0])
 	args := []string{"run", "--name", "mine", "--grace", "0s", "--", self, "lngtest-inside", i.Socket}
 	cmd := i.Command(args, nil)
 	if who == "setuid" {
-		stage.NoError(i.T, os.Chmod(self, 0o755|os.ModeSetuid))
+		require.NoError(i.T, os.Chmod(self, 0o755|os.ModeSetuid))
 	}
 	if who != "root" {
 		cmd.Path = i.Copy(stage.Lineage)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stage.Nobody, Gid: stage.Nobody}}
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, w, os.Stderr
-	stage.NoError(i.T, cmd.Start())
+	require.NoError(i.T, cmd.Start())
 	i.T.Cleanup(func() {
 		requests.Close()
 		cmd.Process.Kill()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,12 +25,12 @@ func socketFor(t *testing.T, path string, mode os.FileMode) *os.File {
 	t.Helper()
 	os.Remove(path)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer l.Close()
 	l.SetUnlinkOnClose(false)
-	stage.NoError(t, os.Chmod(path, mode))
+	require.NoError(t, os.Chmod(path, mode))
 	f, err := l.File()
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { f.Close(); os.Remove(path) })
 	return f
 }
@@ -39,7 +40,7 @@ func socketFor(t *testing.T, path string, mode os.FileMode) *os.File {
 func activated(t *testing.T, i *stage.Instance, files ...*os.File) *stage.Process {
 	t.Helper()
 	sh, err := exec.LookPath("sh")
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	cmd := i.Command(nil, []string{fmt.Sprintf("LISTEN_FDS=%d", len(files))})
 	cmd.Path = sh
 	cmd.Args = []string{"sh", "-c", `LISTEN_PID=$$ exec "$@"`, "sh", stage.Lineage, "daemon", "--socket", i.Socket}
@@ -71,7 +72,7 @@ func TestSocketActivation(t *testing.T) {
 
 	// It is started again, on the same socket, over the same session.
 	id := i.Session("early").ID
-	stage.NoError(t, d.Process.Signal(unix.SIGTERM))
+	require.NoError(t, d.Process.Signal(unix.SIGTERM))
 	if d.Wait(); d.Code() != 0 {
 		t.Fatal(d)
 	}
@@ -122,7 +123,7 @@ func TestSocketActivationTakesOver(t *testing.T) {
 func TestSocketActivationRefused(t *testing.T) {
 	i := stage.New(t)
 	r, w, err := os.Pipe()
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer w.Close()
 	defer r.Close()
 	other := socketFor(t, i.Socket+".other", 0o600)
@@ -149,7 +150,7 @@ func TestNotify(t *testing.T) {
 	i := stage.New(t)
 	path := filepath.Join(i.Dir, "notify")
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer c.Close()
 	d := stage.Start(t, i.Command([]string{"daemon", "--socket", i.Socket}, []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=60000000"}))
 	notified := func(want string) {
@@ -186,7 +187,7 @@ func TestNotify(t *testing.T) {
 func TestOwnMountNamespace(t *testing.T) {
 	i := stage.New(t)
 	unshare, err := exec.LookPath("unshare")
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	cmd := i.Command(nil, nil)
 	cmd.Path, cmd.Args = unshare, []string{"unshare", "--mount", stage.Lineage, "daemon", "--socket", i.Socket}
 	d := stage.Start(t, cmd)

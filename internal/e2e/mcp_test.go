@@ -17,6 +17,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
@@ -32,7 +33,7 @@ func serve(t *testing.T, cmd *exec.Cmd) *agent {
 	ctx, cancel := context.WithTimeout(t.Context(), stage.Patience)
 	defer cancel()
 	c, err := mcp.NewClient(&mcp.Implementation{Name: "lngtest"}, nil).Connect(ctx, &mcp.CommandTransport{Command: cmd}, nil)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return &agent{t, c}
 }
@@ -120,7 +121,7 @@ func TestMCP(t *testing.T) {
 	a := serveIn(i, "agent", program, sibling, "port", "0")
 
 	tools, err := a.ListTools(t.Context(), nil)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	hints := map[string]bool{}
 	for _, tool := range tools.Tools {
 		hints[tool.Name] = tool.Annotations.ReadOnlyHint
@@ -137,7 +138,7 @@ func TestMCP(t *testing.T) {
 	}
 	listener := f.Items[0].Process
 	number, err := strconv.Atoi(regexp.MustCompile(`\d+$`).FindString(f.Items[0].Ports[0]))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	for _, q := range []map[string]any{{"process": listener}, {"port": number}} {
 		text, f, failed, _ := a.call("explain", q)
 		if failed || !strings.Contains(text, "root of the session") || !strings.Contains(text, listener) {
@@ -227,13 +228,13 @@ func TestMCPWithoutDaemon(t *testing.T) {
 		{"absent", "no daemon at", func(_ *testing.T, i *stage.Instance) func() { return func() { i.Daemon() } }},
 		{"dead", "no daemon at", func(t *testing.T, i *stage.Instance) func() {
 			d := i.Daemon()
-			stage.NoError(t, d.Process.Kill())
+			require.NoError(t, d.Process.Kill())
 			d.Wait()
 			return func() { i.Daemon() }
 		}},
 		{"stopped", "within 250ms", func(t *testing.T, i *stage.Instance) func() {
 			d := i.Daemon()
-			stage.NoError(t, d.Process.Signal(syscall.SIGSTOP))
+			require.NoError(t, d.Process.Signal(syscall.SIGSTOP))
 			back := func() { _ = d.Process.Signal(syscall.SIGCONT) }
 			t.Cleanup(back)
 			return back

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A policy is refused at the start, accepted, kept when the file becomes invalid, and
@@ -40,7 +41,7 @@ func TestPolicy(t *testing.T) {
 	i.Policy("mode: observe\ndefaults: {grase: 1s}\n")
 	reload := func() {
 		t.Helper()
-		stage.NoError(t, daemon.Process.Signal(unix.SIGHUP))
+		require.NoError(t, daemon.Process.Signal(unix.SIGHUP))
 	}
 	reload()
 	i.Until("word of the mistake", func() bool { return strings.Contains(strings.Join(i.Status().Degraded, "\n"), mistake) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,8 +29,8 @@ func TestPretenders(t *testing.T) {
 				program := i.Copy(stage.Program("pretend"))
 				trusted := filepath.Join(i.Dir, "trusted", "cache")
 				text, err := os.ReadFile(program)
-				stage.NoError(t, err)
-				stage.NoError(t, errors.Join(os.Mkdir(filepath.Dir(trusted), 0o755), os.WriteFile(trusted, text, 0o755)))
+				require.NoError(t, err)
+				require.NoError(t, errors.Join(os.Mkdir(filepath.Dir(trusted), 0o755), os.WriteFile(trusted, text, 0o755)))
 				rule := fmt.Sprintf(rule, trusted)
 				p := &pretender{i, i.Daemon("--policy", i.Policy(rule), "--level", fmt.Sprint(level)), rule}
 				for _, how := range []string{"mount", "map", "share"} {
@@ -64,7 +65,7 @@ func (p *pretender) run(t *testing.T, how, program, trusted string) []api.Sessio
 	// The second one is applied when all of the first has been done.
 	for _, grace := range []string{"3s", "4s"} {
 		p.Policy(p.rule + "defaults: {grace: " + grace + "}\n")
-		stage.NoError(t, p.daemon.Process.Signal(unix.SIGHUP))
+		require.NoError(t, p.daemon.Process.Signal(unix.SIGHUP))
 		p.Until("policy that is applied", func() bool {
 			for _, v := range stage.Query[api.Policy](p.Instance, "policy", "show").Items {
 				if v.Key == "defaults.grace" {

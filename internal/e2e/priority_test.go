@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,7 +23,7 @@ func TestDaemonComesFirst(t *testing.T) {
 	i := stage.New(t)
 	pid := i.Daemon().Process.Pid
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	for _, thread := range threads {
 		var tid int
 		if _, err := fmt.Sscan(thread.Name(), &tid); err != nil {
@@ -61,8 +62,8 @@ func TestEndComesFirst(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, nobody=%v", c.args, c.nobody), func(t *testing.T) {
 			i := stage.New(t)
 			server := i.Listen().(*net.UnixListener)
-			stage.NoError(t, server.SetDeadline(time.Now().Add(stage.Patience)))
-			stage.NoError(t, os.Chmod(i.Socket, 0o666))
+			require.NoError(t, server.SetDeadline(time.Now().Add(stage.Patience)))
+			require.NoError(t, os.Chmod(i.Socket, 0o666))
 			var p *stage.Process
 			if c.nobody {
 				p = i.StartNobody(nil, strings.Fields(c.args)...)
@@ -70,7 +71,7 @@ func TestEndComesFirst(t *testing.T) {
 				p = i.Start(strings.Fields(c.args), nil)
 			}
 			conn, err := server.Accept() // it has sent a request, and waits for the answer
-			stage.NoError(t, err)
+			require.NoError(t, err)
 			defer conn.Close()
 			threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.Process.Pid))
 			if err != nil || len(threads) < 2 {
@@ -78,7 +79,7 @@ func TestEndComesFirst(t *testing.T) {
 			}
 			for _, thread := range threads {
 				tid, err := strconv.Atoi(thread.Name())
-				stage.NoError(t, err)
+				require.NoError(t, err)
 				if a, err := unix.SchedGetAttr(tid, 0); err != nil || a.Policy != c.policy {
 					t.Errorf("thread %d: policy %+v, %v, want %d", tid, a, err, c.policy)
 				}

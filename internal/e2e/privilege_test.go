@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -76,15 +77,15 @@ func TestPrivileges(t *testing.T) {
 				t.Errorf("who holds the marker: %v", p)
 			}
 
-			stage.NoError(t, first.Process.Kill())
+			require.NoError(t, first.Process.Kill())
 			first.Wait()
 			second := i.Daemon(flags...)
 			checkCaps(t, second.Process.Pid, daemonCaps)
 			i.Policy("mode: enforce\n")
-			stage.NoError(t, second.Process.Signal(unix.SIGHUP))
+			require.NoError(t, second.Process.Signal(unix.SIGHUP))
 			i.Until("enforcing daemon", func() bool { return i.Status().Mode == "enforce" })
 			i.Finish(m, run, "theirs")
-			stage.NoError(t, second.Process.Signal(unix.SIGTERM))
+			require.NoError(t, second.Process.Signal(unix.SIGTERM))
 			if second.Wait(); second.Code() != 0 {
 				t.Error(second)
 			}
@@ -113,11 +114,11 @@ func TestPrivilegesEphemeral(t *testing.T) {
 // is kept in memory, as that user could replace its directory.
 func TestPrivilegesInAForeignDirectory(t *testing.T) {
 	i := stage.New(t)
-	stage.NoError(t, os.Chown(i.Dir, stage.Nobody, stage.Nobody))
+	require.NoError(t, os.Chown(i.Dir, stage.Nobody, stage.Nobody))
 	d := i.Daemon()
 	checkCaps(t, d.Process.Pid, overrideCaps)
 	i.Must("run", "--", "true")
-	stage.NoError(t, d.Process.Signal(unix.SIGTERM))
+	require.NoError(t, d.Process.Signal(unix.SIGTERM))
 	d.Wait()
 	failed := func(line string) bool {
 		return strings.Contains(line, `"level":"error"`) && !strings.Contains(line, "history")
@@ -151,7 +152,7 @@ func TestPrivilegesWithoutBPF(t *testing.T) {
 	if code := i.Lineage("run", "--", "true").Code(); code != api.ExitOK {
 		t.Errorf("run: exit %d", code)
 	}
-	stage.NoError(t, d.Process.Signal(unix.SIGTERM))
+	require.NoError(t, d.Process.Signal(unix.SIGTERM))
 	d.Wait()
 }
 
@@ -174,6 +175,6 @@ func TestPrivilegesKept(t *testing.T) {
 	if code := i.Lineage("run", "--", "true").Code(); code != api.ExitOK {
 		t.Errorf("run: exit %d", code)
 	}
-	stage.NoError(t, d.Process.Signal(unix.SIGTERM))
+	require.NoError(t, d.Process.Signal(unix.SIGTERM))
 	d.Wait()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // refused runs args and demands the code, one line on stderr and nothing on stdout.
@@ -49,7 +50,7 @@ func TestHold7BadInput(t *testing.T) {
 	for pid = range m.Members(1) {
 	}
 	plain := filepath.Join(i.Dir, "not-executable")
-	stage.NoError(t, os.WriteFile(plain, []byte("data"), 0o644))
+	require.NoError(t, os.WriteFile(plain, []byte("data"), 0o644))
 
 	for name, tt := range map[string]struct {
 		code int
@@ -127,7 +128,7 @@ func TestHold7BadHost(t *testing.T) {
 			cmd := i.Command(nil, nil)
 			shell := `mount -t tmpfs lngtest /sys/kernel/btf && exec "$@"`
 			path, err := exec.LookPath("unshare")
-			stage.NoError(t, err)
+			require.NoError(t, err)
 			cmd.Path = path
 			cmd.Args = slices.Concat([]string{"unshare", "--mount", "sh", "-c", shell, "sh", stage.Lineage}, args)
 			return stage.Start(t, cmd).Wait()

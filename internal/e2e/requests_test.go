@@ -18,6 +18,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // The users of TestRequests are nobody else's on any host: what their requests end is their own.
@@ -96,13 +97,13 @@ func settled(i *stage.Instance, pid int, log string) (heap, files int) {
 	}
 	lines := func() [][]string {
 		text, err := os.ReadFile(log)
-		stage.NoError(i.T, err)
+		require.NoError(i.T, err)
 		return gcLine.FindAllStringSubmatch(string(text), -1)
 	}
 	before := len(lines())
 	i.Until("garbage collection", func() bool {
 		resp, err := i.Client().Get("http://lineage/v1/sessions?state=all") // it allocates
-		stage.NoError(i.T, err)
+		require.NoError(i.T, err)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		return len(lines()) >= before+2
@@ -112,7 +113,7 @@ func settled(i *stage.Instance, pid int, log string) (heap, files int) {
 	i.Until("constant number of descriptors", func() bool {
 		was := files
 		list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-		stage.NoError(i.T, err)
+		require.NoError(i.T, err)
 		files = len(list)
 		time.Sleep(time.Second)
 		return files == was

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
@@ -146,8 +147,8 @@ func TestEndsWithoutDaemon(t *testing.T) {
 			daemon.Stop()
 			if tt.kill != nil {
 				// run would start a daemon to finish its work, so it must be stopped.
-				stage.NoError(t, unix.Kill(s.Process.Process.Pid, unix.SIGSTOP))
-				stage.NoError(t, unix.Kill(tt.kill(s, x.Root.PID), unix.SIGKILL))
+				require.NoError(t, unix.Kill(s.Process.Process.Pid, unix.SIGSTOP))
+				require.NoError(t, unix.Kill(tt.kill(s, x.Root.PID), unix.SIGKILL))
 			}
 			if level == 4 && tt.flags[1] == "0s" && tt.kill != nil {
 				s.m.Gone() // only the kernel can have done it
@@ -179,7 +180,7 @@ func TestDaemonRestarts(t *testing.T) {
 	s := newStormer(i, "steady")
 	for range starts {
 		s.storm(30)
-		stage.NoError(t, daemon.Process.Signal(unix.SIGTERM))
+		require.NoError(t, daemon.Process.Signal(unix.SIGTERM))
 		if p := daemon.Wait(); p.Code() != 0 {
 			t.Fatal(p)
 		}

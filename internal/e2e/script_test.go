@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // An agent that is a script, as most are: "#!/usr/bin/env" makes a second exec, under
@@ -20,11 +21,11 @@ func TestAgentIsAScript(t *testing.T) {
 	script := filepath.Join(i.Dir, "lngtest-script")
 	m := stage.NewMarker(t, i.Dir)
 	text := "#!/usr/bin/env sh\nexec 9>" + m.Path + "\n(setsid sleep 300 &)\necho ready >&9\nread go\n"
-	stage.NoError(t, os.WriteFile(script, []byte(text), 0o755))
+	require.NoError(t, os.WriteFile(script, []byte(text), 0o755))
 	i.Daemon("--policy", i.Policy("mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: lngtest-script}, grace: 200ms}\n"))
 	cmd := exec.Command(script)
 	in, err := cmd.StdinPipe()
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	p := stage.Start(t, cmd)
 	m.Ready()
 	i.Agrees("session", func() error {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // goServer is what lngtest-serve does: a server in Go.
@@ -41,12 +42,12 @@ func servers(t *testing.T, dir string) (all []aServer) {
 	t.Helper()
 	port := func() string { // nginx and redis cannot let the kernel choose one
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		stage.NoError(t, err)
+		require.NoError(t, err)
 		defer l.Close()
 		return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	}
 	conf := fmt.Sprintf("daemon off; pid %s/nginx.pid; error_log stderr; events {} http { access_log off; server { listen 127.0.0.1:%s; } }", dir, port())
-	stage.NoError(t, os.WriteFile(dir+"/nginx.conf", []byte(conf), 0o600))
+	require.NoError(t, os.WriteFile(dir+"/nginx.conf", []byte(conf), 0o600))
 	for _, s := range []aServer{
 		{"go", []string{"/proc/self/exe", "lngtest-serve"}},
 		{"python3", []string{"python3", "-c", "import socket,time; s=socket.create_server(('127.0.0.1',0)); time.sleep(60)"}},
@@ -57,7 +58,7 @@ func servers(t *testing.T, dir string) (all []aServer) {
 	} {
 		if s.name == "go" {
 			exe, err := os.Executable()
-			stage.NoError(t, err)
+			require.NoError(t, err)
 			s.args[0] = exe
 		}
 		if _, err := exec.LookPath(s.args[0]); err == nil {
@@ -76,7 +77,7 @@ func others(t *testing.T, i *stage.Instance, processes, load int) {
 	if err == nil {
 		err = crowd.Start()
 	}
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { // timeout passes the signal on to all
 		_ = crowd.Process.Signal(unix.SIGTERM)
 		_ = crowd.Wait()
@@ -113,7 +114,7 @@ func TestServers(t *testing.T) {
 	i := stage.NewDaemon(t)
 	others(t, i, processes, load)
 	c, err := api.Dial(t.Context(), i.Socket)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer c.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -143,7 +144,7 @@ func TestServers(t *testing.T) {
 		grace := []string{"0s", "2s"}[n%2]
 		cmd := i.Command(slices.Concat([]string{"run", "-q", "--name", name, "--grace", grace, "--", "sh", "-c", `"$@" & read go`, "sh"}, kind.args), nil)
 		in, err := cmd.StdinPipe()
-		stage.NoError(t, err)
+		require.NoError(t, err)
 		run := stage.Start(t, cmd)
 		var id string
 		i.Until("session of "+name, func() bool {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
@@ -157,7 +158,7 @@ func TestHold3OwnerKilled(t *testing.T) {
 	run := i.Run(m, []string{"--grace", "0s"}, "daemonise", "clear", "stay")
 	m.Members(1)
 	m.Ready()
-	stage.NoError(t, run.Process.Kill())
+	require.NoError(t, run.Process.Kill())
 	m.Gone()
 	run.Wait()
 }
@@ -174,7 +175,7 @@ func TestHold3KernelEndsAlone(t *testing.T) {
 	m.Ready()
 	root := i.Session("alone").Root.PID
 
-	stage.NoError(t, daemon.Process.Kill())
+	require.NoError(t, daemon.Process.Kill())
 	daemon.Wait()
 	for _, s := range []struct {
 		pid int
@@ -188,6 +189,6 @@ func TestHold3KernelEndsAlone(t *testing.T) {
 	if i.Version() != nil {
 		t.Error("a daemon answers: it may have ended the session")
 	}
-	stage.NoError(t, unix.Kill(run.Process.Pid, unix.SIGCONT))
+	require.NoError(t, unix.Kill(run.Process.Pid, unix.SIGCONT))
 	run.Wait()
 }

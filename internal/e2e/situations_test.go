@@ -16,6 +16,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
@@ -40,7 +41,7 @@ func TestCrashFreesThePort(t *testing.T) {
 			run := i.Start([]string{"run", "--grace", grace.String(), "--report", file, "--", "sh", "-c", script}, m.Env())
 			port := stage.Number(t, m.Line("port", 1)[0])
 			client, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			stage.NoError(t, err)
+			require.NoError(t, err)
 			defer client.Close()
 			i.Agrees("the port's holder", func() error {
 				p := i.Must("why", fmt.Sprintf(":%d", port))
@@ -50,7 +51,7 @@ func TestCrashFreesThePort(t *testing.T) {
 				return nil
 			})
 
-			stage.NoError(t, unix.Kill(stage.Number(t, m.Line("root", 1)[0]), unix.SIGKILL))
+			require.NoError(t, unix.Kill(stage.Number(t, m.Line("root", 1)[0]), unix.SIGKILL))
 			crashed := time.Now()
 			run.Wait()
 			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
@@ -91,7 +92,7 @@ process.on("SIGTERM", () => {});
 setTimeout(() => process.exit(1), 60000);
 `,
 	} {
-		stage.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return "node " + filepath.Join(dir, "run.js")
 }
@@ -112,7 +113,7 @@ func TestServiceUnderInit(t *testing.T) {
 		return i, m, run, pids
 	}
 	kill := func(t *testing.T, pid int) {
-		stage.NoError(t, unix.Kill(pid, unix.SIGKILL))
+		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
 	}
 
 	t.Run("ended with the root", func(t *testing.T) {
@@ -192,7 +193,7 @@ echo '{"ok": true}'`
 		t.Errorf("verdict %q, released %+v, held %+v, output %+v", r.Verdict, r.LocksReleased, r.LocksHeld, r.OutputHeldBy)
 	}
 	f, err := os.Open(lock)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer f.Close()
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		t.Errorf("the lock is held: %v", err)
@@ -204,9 +205,9 @@ echo '{"ok": true}'`
 func TestInheritedLock(t *testing.T) {
 	i := stage.NewDaemon(t)
 	lock, err := os.Create(filepath.Join(i.Dir, "caller.lock"))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer lock.Close()
-	stage.NoError(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX))
+	require.NoError(t, unix.Flock(int(lock.Fd()), unix.LOCK_EX))
 	m, file := stage.NewMarker(t, i.Dir), filepath.Join(i.Dir, "report.json")
 	// Its own lock shows that locks were read before the end.
 	script := "exec 9>" + m.Path + `; exec 8>own.lock; flock 8; mkfifo in
@@ -237,7 +238,7 @@ func TestSuspendedRun(t *testing.T) {
 	root := i.Session("suspended").Root.PID
 	state := func() string { return stage.ProcStatus(run.Process.Pid, "State") }
 	i.Until("command", func() bool { return stage.ProcStatus(root, "Name") == "sleep" })
-	stage.NoError(t, unix.Kill(root, unix.SIGTSTP))
+	require.NoError(t, unix.Kill(root, unix.SIGTSTP))
 	i.Until("suspended run", func() bool { return strings.HasPrefix(state(), "T") })
 	i.Must("end", "suspended", "--yes")
 	i.Until("exit of the suspended run", run.Exited)

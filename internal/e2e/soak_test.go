@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // Forks without end, deep chains and sessions one after the other leave nothing behind:
@@ -33,7 +34,7 @@ func TestSoak(t *testing.T) {
 	chain := i.Start([]string{"run", "-q", "--name", "deep", "--", stage.Program("chain"), fmt.Sprint(depth)},
 		append(deep.Env(), "LNGTEST_SECONDS=10800")) // a long soak takes more than an hour
 	deep.Ready()
-	stage.NoError(t, unix.Kill(i.Session("deep").Root.PID, unix.SIGUSR1))
+	require.NoError(t, unix.Kill(i.Session("deep").Root.PID, unix.SIGUSR1))
 	var last int
 	i.Agrees("chain", func() error {
 		tree := stage.Query[api.Tree](i, "tree", "deep")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto/perfettotest"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A timeline has every process of the session, both while it runs and from the history;
@@ -46,7 +47,7 @@ func TestTimeline(t *testing.T) {
 	lost := i.Status().Lost - before.Lost
 	for _, name := range []string{file, past} {
 		b, err := os.ReadFile(name)
-		stage.NoError(t, err)
+		require.NoError(t, err)
 		read := perfettotest.Decode(t, b)
 		if read.Processes != r.Started || read.Flows != r.Started-1 || read.Marks["empty"] != 1 {
 			t.Errorf("%s: %d processes, %d arrows, marks %v; the receipt has %d processes", name,
@@ -65,7 +66,7 @@ func TestTimeline(t *testing.T) {
 func peakRSS(t *testing.T, pid int) (kib int) {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	for line := range strings.Lines(string(b)) {
 		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
 			if _, err := fmt.Sscan(rest, &kib); err == nil {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // The shop is a session with a server, a database whose creator is dead, and two jobs
@@ -51,12 +52,12 @@ func newTop(t *testing.T, before func(*stage.Instance), args ...string) *watcher
 		before(i)
 	}
 	for name, of := range map[string]string{"web": "sleep", "db": "sleep", "job": "sleep", "late": "sleep", "boss": "sh"} {
-		stage.NoError(t, os.Symlink("/bin/"+of, filepath.Join(i.Dir, name)))
+		require.NoError(t, os.Symlink("/bin/"+of, filepath.Join(i.Dir, name)))
 	}
 	var path string
 	path, w.orders = fifo(i, "orders")
 	for name, script := range map[string]string{"shop": fmt.Sprintf(shop, w.m.Path, path), "jobs": jobs} {
-		stage.NoError(t, os.WriteFile(filepath.Join(i.Dir, name), []byte(script), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(i.Dir, name), []byte(script), 0o600))
 	}
 	w.run = i.Start([]string{"run", "-q", "--name", "shop", "--", "sh", "shop"}, nil)
 	w.m.Ready()
@@ -69,9 +70,9 @@ func newTop(t *testing.T, before func(*stage.Instance), args ...string) *watcher
 func fifo(i *stage.Instance, name string) (string, *os.File) {
 	i.T.Helper()
 	path := filepath.Join(i.Dir, name)
-	stage.NoError(i.T, unix.Mkfifo(path, 0o600))
+	require.NoError(i.T, unix.Mkfifo(path, 0o600))
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	stage.NoError(i.T, err)
+	require.NoError(i.T, err)
 	i.T.Cleanup(func() { f.Close() })
 	return path, f
 }
@@ -360,7 +361,7 @@ func TestTopOutlivesTheDaemon(t *testing.T) {
 	}
 	// A killed daemon forgets dead processes that are not in its history yet.
 	written(w.Instance, "shop", "EXISTS (SELECT 1 FROM processes WHERE session = sessions.id AND json_extract(CAST(doc AS TEXT), '$.Exited') > 0)")
-	stage.NoError(t, w.daemon.Process.Kill())
+	require.NoError(t, w.daemon.Process.Kill())
 	w.daemon.Stop()
 	w.See("banner, and the tree as it was", both(hasAll("the daemon is away"), same))
 	w.Daemon()
@@ -373,7 +374,7 @@ func TestTopOutlivesTheDaemon(t *testing.T) {
 // pid is the PID of top.
 func (w *watcher) pid() int {
 	text, err := os.ReadFile(filepath.Join(w.Dir, "pid"))
-	stage.NoError(w.T, err)
+	require.NoError(w.T, err)
 	return stage.Number(w.T, strings.TrimSpace(string(text)))
 }
 
@@ -390,9 +391,9 @@ func (w *watcher) restored() {
 		}
 	}
 	before, err := os.ReadFile(filepath.Join(w.Dir, "before"))
-	stage.NoError(w.T, err)
+	require.NoError(w.T, err)
 	after, err := os.ReadFile(filepath.Join(w.Dir, "after"))
-	stage.NoError(w.T, err)
+	require.NoError(w.T, err)
 	if string(before) != string(after) || len(before) == 0 {
 		w.T.Errorf("stty -a before:\n%s\nafter:\n%s", before, after)
 	}
@@ -407,7 +408,7 @@ func (w *watcher) close(leave string) {
 	}
 	live := w.Record("shop").Live
 	if leave == "SIGTERM" {
-		stage.NoError(w.T, unix.Kill(w.pid(), unix.SIGTERM))
+		require.NoError(w.T, unix.Kill(w.pid(), unix.SIGTERM))
 	} else {
 		w.Press(leave)
 	}

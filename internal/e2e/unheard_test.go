@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
@@ -137,7 +138,7 @@ func (d *deafened) fill() {
 func (d *deafened) lost() (sum uint64) {
 	d.T.Helper()
 	var perCPU []uint64
-	stage.NoError(d.T, d.kernel[bpf.LineageMapCounters].Lookup(uint32(bpf.LineageCounterCOUNT_LOST), &perCPU))
+	require.NoError(d.T, d.kernel[bpf.LineageMapCounters].Lookup(uint32(bpf.LineageCounterCOUNT_LOST), &perCPU))
 	for _, n := range perCPU {
 		sum += n
 	}
@@ -148,9 +149,9 @@ func (d *deafened) lost() (sum uint64) {
 func (d *deafened) kill(pid int) {
 	d.T.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
-	stage.NoError(d.T, err)
+	require.NoError(d.T, err)
 	defer unix.Close(fd)
-	stage.NoError(d.T, unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0))
+	require.NoError(d.T, unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0))
 	d.Until("death", func() bool {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 		return err == nil && n == 1

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 var update = flag.Bool("update", false, "write schema.json again, from the definitions in OCSF_SCHEMA")
@@ -51,9 +53,7 @@ func TestSchema(t *testing.T) {
 	}
 	want := []byte(lines(t, newSchema(t, os.DirFS(dir)).compile(), "") + "\n")
 	if *update {
-		if err := os.WriteFile("schema.json", want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile("schema.json", want, 0o644))
 		return
 	}
 	if !bytes.Equal(text, want) {
@@ -64,9 +64,7 @@ func TestSchema(t *testing.T) {
 // lines is a value as JSON, with what is short on one line.
 func lines(t *testing.T, value any, indent string) string {
 	short, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(short) < 140 {
 		return string(short)
 	}
@@ -149,9 +147,7 @@ func newSchema(t *testing.T, dir fs.FS) *schema {
 		into[d.Name] = &d
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 

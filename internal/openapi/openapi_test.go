@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 var update = flag.Bool("update", false, "write docs/openapi.json")
@@ -19,25 +20,17 @@ const file = "../../docs/openapi.json"
 // description, and it is valid OpenAPI.
 func TestDocument(t *testing.T) {
 	text, err := document("../../api")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if *update {
-		if err := os.WriteFile(file, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, text, 0o644))
 	}
 	committed, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !bytes.Equal(committed, text) {
 		t.Error("docs/openapi.json is not what package api says; run: make docs")
 	}
 	doc, err := openapi3.NewLoader().LoadFromData(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := doc.Validate(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -47,9 +40,7 @@ func TestDocument(t *testing.T) {
 // it serves.
 func TestRoutes(t *testing.T) {
 	text, err := os.ReadFile("../../docs/API.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var documented, ours []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `((?:GET|POST) [^`]+)` \\|").FindAllSubmatch(text, -1) {
 		documented = append(documented, string(m[1]))

@@ -4,16 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page")
-	if err := os.WriteFile(path, []byte("a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := Write(path, "x", "new"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n"), 0o644))
+	require.NoError(t, Write(path, "x", "new"))
 	got, err := os.ReadFile(path)
 	if want := "a\n<!-- begin x -->\n\nnew\n<!-- end x -->\nb\n"; err != nil || string(got) != want {
 		t.Errorf("got %q, %v", got, err)

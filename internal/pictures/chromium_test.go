@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // browser is the path of Chromium.
@@ -35,9 +37,7 @@ func chromium(t *testing.T, page string, flags ...string) string {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "page.html")
 	page = "<!doctype html><meta charset=utf-8><pre id=report></pre><script>const report = text => document.getElementById('report').textContent = text</script>" + page
-	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(page), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	flags = append(flags, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-prefers-reduced-motion",
@@ -87,16 +87,13 @@ func TestColumns(t *testing.T) {
 		t.Fatalf("pictures: %v, %v", files, err)
 	}
 	for _, file := range files {
-		if sources[filepath.Base(file)], err = os.ReadFile(file); err != nil {
-			t.Fatal(err)
-		}
+		sources[filepath.Base(file)], err = os.ReadFile(file)
+		require.NoError(t, err)
 	}
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
 			var p picture
-			if err := xml.Unmarshal(source, &p); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, xml.Unmarshal(source, &p))
 			for _, l := range p.Lines {
 				if !strings.Contains(p.Style, "."+l.Class+" { visibility: hidden }") {
 					p.Words = append(p.Words, l.Words...)
@@ -121,13 +118,9 @@ onload = () => {
 	report(canvas.toDataURL())
 }</script>`, base64.StdEncoding.EncodeToString(source), scale))
 	data, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(url, "data:image/png;base64,"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	seen, err := png.Decode(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return seen
 }
 
@@ -214,9 +207,7 @@ func TestDiagrams(t *testing.T) {
 		for scheme, name := range []string{"dark", "light"} {
 			t.Run(filepath.Base(file)+" "+name, func(t *testing.T) {
 				source, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				wrong := chromium(t, string(source)+judge, fmt.Sprint("--blink-settings=preferredColorScheme=", scheme))
 				if wrong != "[]" {
 					t.Error(wrong)

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const film = "\f100\n$ \n\f200\n$ ls\n\f700\n$ ls\n<a>\n"
 
 func TestReadFrames(t *testing.T) {
 	got, err := readFrames(strings.NewReader(film))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	same := func(a, b frame) bool { return a.lasts == b.lasts && slices.Equal(a.lines, b.lines) }
 	want := []frame{{100 * time.Millisecond, []string{"$ "}}, {200 * time.Millisecond, []string{"$ ls"}}, {700 * time.Millisecond, []string{"$ ls", "<a>"}}}
 	if !slices.EqualFunc(got, want, same) {
@@ -34,9 +34,7 @@ func TestReadFrames(t *testing.T) {
 // each line is drawn once for the frames in which it is the same.
 func TestPlay(t *testing.T) {
 	var b bytes.Buffer
-	if err := copyPicture(&b, strings.NewReader(film), "t", true); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, copyPicture(&b, strings.NewReader(film), "t", true))
 	svg := b.String()
 	for want, n := range map[string]int{">$</text>": 1, ">$ ls</text>": 2, ">&lt;a&gt;</text>": 1,
 		"k0 { 0% { visibility: hidden } 0.000% { visibility: visible } 70.000% { visibility: hidden } }":  1,

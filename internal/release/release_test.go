@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestIdentify(t *testing.T) {
@@ -35,18 +37,14 @@ func TestReadRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := linked{Path: "x", Dir: t.TempDir()}
-			if err := os.WriteFile(m.Dir+"/"+tt.file, []byte(tt.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(m.Dir+"/"+tt.file, []byte(tt.text), 0o600))
 			if err := m.read(); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
 		})
 	}
 	m := linked{Path: "x", Dir: t.TempDir()}
-	if err := os.WriteFile(m.Dir+"/COPYING", []byte("Permission is hereby granted, free of charge, to any person obtaining a copy"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(m.Dir+"/COPYING", []byte("Permission is hereby granted, free of charge, to any person obtaining a copy"), 0o600))
 	defer func(was []string) { allowed = was }(allowed)
 	allowed = []string{"Apache-2.0"}
 	if err := m.read(); err == nil || err.Error() != "COPYING: MIT is not allowed" {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/caught"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
@@ -61,8 +62,8 @@ func TestBounded(t *testing.T) {
 		301: func(path string) error { return os.WriteFile(path, []byte("a\x00"), 0o600) },
 	} {
 		path := fs.Path(pid, "cmdline")
-		tracertest.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		tracertest.NoError(t, plant(path))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, plant(path))
 	}
 	for range 100 { // would take long if each waited
 		within(t, "a stuck process", func() {
@@ -75,9 +76,9 @@ func TestBounded(t *testing.T) {
 		t.Errorf("another process: %q", argv)
 	}
 	release, err := os.OpenFile(fs.Path(300, "cmdline"), os.O_WRONLY, 0)
-	tracertest.NoError(t, err)
+	require.NoError(t, err)
 	release.Close()
-	tracertest.NoError(t, os.Remove(fs.Path(300, "cmdline")))
+	require.NoError(t, os.Remove(fs.Path(300, "cmdline")))
 	for end := time.Now().Add(tracertest.Slowed(10 * time.Second)); ; time.Sleep(time.Millisecond) {
 		if _, err := fs.Read(300, "cmdline", procfs.MaxFile); errors.Is(err, os.ErrNotExist) {
 			return

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,9 +15,7 @@ import (
 // scheduler do on a busy host.
 func TestExitedUnderSignals(t *testing.T) {
 	pidfd, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer unix.Close(pidfd)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -79,31 +80,23 @@ func TestShares(t *testing.T) {
 
 // A process counts for its user. A program that its user may not read is not dumpable, and most of its files are root's.
 func TestOwner(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	fs := FS("/proc")
 	if uid := fs.Key(uint32(os.Getpid())).owner(); uid != 0 {
 		t.Errorf("this process: %d", uid)
 	}
 	dir, err := os.MkdirTemp("/tmp", "lngtest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "sleep")
 	program, err := os.ReadFile("/bin/sleep")
 	if err == nil {
 		err = errors.Join(os.Chmod(dir, 0o711), os.WriteFile(path, program, 0o711))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd := exec.Command(path, "60")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1234, Gid: 1234}}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	pid := uint32(cmd.Process.Pid)
 	var st unix.Stat_t
 	if err := unix.Stat(fs.Path(pid, "environ"), &st); err != nil || st.Uid != 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // entry is an entry of another version: its fields are elsewhere.
@@ -30,9 +31,7 @@ func entry(without string) *btf.Struct {
 
 func TestLayout(t *testing.T) {
 	p := &Programs{}
-	if err := p.lay(entry("")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.lay(entry("")))
 	if want := (bpf.LineageElderLayout{Present: 1, Flags: 8, Session: 16, Evidence: 24, Creator: 32, Since: 40, Start: 48}); p.layout != want {
 		t.Errorf("%+v, want %+v", p.layout, want)
 	}

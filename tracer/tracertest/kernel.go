@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -58,8 +59,6 @@ func Lacks(t testing.TB, should bool, why any) {
 func uname(t testing.TB) *unix.Utsname {
 	t.Helper()
 	u := new(unix.Utsname)
-	if err := unix.Uname(u); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, unix.Uname(u))
 	return u
 }

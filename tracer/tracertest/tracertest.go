@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
@@ -102,19 +103,9 @@ func New(t testing.TB, o tracer.Options) *tracer.Tracer {
 		o.Dir = Dir(t)
 	}
 	tr, err := tracer.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { tr.Close() })
 	return tr
-}
-
-// NoError ends the test if err is not nil.
-func NoError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // ErrorIs fails the test unless err is want; what is what was done.

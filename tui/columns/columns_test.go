@@ -6,6 +6,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
@@ -35,9 +36,7 @@ func TestFit(t *testing.T) {
 		{198, "threads", false, "threads"},
 	} {
 		wanted, err := Parse(tt.wanted)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s := Fit(tt.width, wanted, tt.table)
 		if got := names(s); got != tt.want {
 			t.Errorf("%d %q: %s, want %s", tt.width, tt.wanted, got, tt.want)

@@ -9,6 +9,7 @@ import (
 	"charm.land/bubbles/v2/key"
 
 	"github.com/lineage-ebpf/lineage/internal/page"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const document = "../../docs/TOP.md"
@@ -41,9 +42,7 @@ func sectionOfKeys() string {
 // docs/TOP.md has the keys of the key map. With -update they are written.
 func TestDocument(t *testing.T) {
 	if *update {
-		if err := page.Write(document, "keys", sectionOfKeys()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, page.Write(document, "keys", sectionOfKeys()))
 	}
 	if before, after, err := page.Replaced(document, "keys", sectionOfKeys()); err != nil || before != after {
 		t.Errorf("%s has other keys (%v); make docs writes them", document, err)

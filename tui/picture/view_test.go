@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // checkView tests the view's invariants.
@@ -69,9 +70,7 @@ func act(t *rapid.T, v *View) {
 		}
 	case 6:
 		f, err := ParseFilter(rapid.SampledFrom([]string{"", "comm:sh", "state:zombie", "!comm:sh", "session:a"}).Draw(t, "filter"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		v.SetFilter(f)
 	case 7:
 		v.SetRoot(v.sel)
@@ -213,9 +212,7 @@ func TestFilterTerms(t *testing.T) {
 		"build": "a", "CC": "42",
 	} {
 		f, err := ParseFilter(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p.SetFilter(f)
 		var got []string
 		for _, r := range p.sessions {

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestSaveAndLoad(t *testing.T) {
@@ -15,9 +17,7 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 	want := State{Sort: "rss", Reverse: true, Exited: true, Columns: []string{"cpu", "age"}, Folds: []string{"k3x9q2", "7@8"}}
 	for range 2 {
-		if err := Save(file, want); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, Save(file, want))
 		if got, err := Load(file); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v", got, err)
 		}
@@ -33,9 +33,7 @@ func TestSaveAndLoad(t *testing.T) {
 func TestBroken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "top.json")
 	for _, text := range []string{"", "{", "[]", `{"sort":7}`, strings.Repeat(" ", most) + "{}", "\x00\xff"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		if s, err := Load(file); err == nil || !reflect.DeepEqual(s, State{}) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.10q: %+v, %v", text, s, err)
 		}
@@ -47,9 +45,7 @@ func TestBroken(t *testing.T) {
 
 // Root writes nothing where another user could have put a link.
 func TestForeignDirectory(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	for name, make := range map[string]func(dir, elsewhere string) error{
 		"owned by another user": func(dir, _ string) error {
 			if err := os.Mkdir(dir, 0o755); err != nil {
@@ -66,9 +62,7 @@ func TestForeignDirectory(t *testing.T) {
 	} {
 		home, elsewhere := t.TempDir(), t.TempDir()
 		dir := filepath.Join(home, "state")
-		if err := make(dir, elsewhere); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, make(dir, elsewhere))
 		if err := Save(filepath.Join(dir, "lineage", "top.json"), State{Sort: "rss"}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

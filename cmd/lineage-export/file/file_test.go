@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // numbered encodes a record as its id. A record without an id cannot be encoded.
@@ -47,18 +48,14 @@ func batch(ids ...string) (all []*record.Record) {
 func open(t *testing.T, path string) *Sink {
 	t.Helper()
 	s, err := New(path, numbered{}, zerolog.Nop())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
 
 func deliver(t *testing.T, s record.Sink, ids ...string) {
 	t.Helper()
-	if err := s.Deliver(t.Context(), batch(ids...)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Deliver(t.Context(), batch(ids...)))
 }
 
 func holds(t *testing.T, path, want string) {
@@ -78,9 +75,7 @@ func TestAppend(t *testing.T) {
 	if n := strings.Count(log.String(), "record not encoded"); n != 1 {
 		t.Errorf("%d records refused, want 1", n)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	deliver(t, open(t, path), "3")
 	holds(t, path, "1\n2\n3\n")
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm()&0o007 != 0 {
@@ -103,16 +98,12 @@ func TestRotate(t *testing.T) {
 			return errors.Join(err, os.WriteFile(old, b, 0o600), os.Truncate(path, 0))
 		},
 	} {
-		if err := rotate(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, rotate())
 		holds(t, old, "1\n")
 		deliver(t, s, "1")
 		holds(t, path, "1\n")
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	deliver(t, s, "2")
 	holds(t, path, "2\n")
 }
@@ -130,9 +121,7 @@ func TestLargeBatch(t *testing.T) {
 // TestCutOff: a line that a crash cut off is ended, so that only this line is broken.
 func TestCutOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(path, []byte("1\nhal"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("1\nhal"), 0o600))
 	deliver(t, open(t, path), "2")
 	holds(t, path, "1\nhal\n2\n")
 }
@@ -146,9 +135,7 @@ func TestRefusedPaths(t *testing.T) {
 		"no such file":   func(path string) error { return nil },
 	} {
 		path := filepath.Join(dir, name)
-		if err := make(path); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, make(path))
 		if name == "no such file" {
 			path = filepath.Join(dir, "absent", "log")
 		}
@@ -168,17 +155,13 @@ func TestSwapped(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "log")
 	s := open(t, path)
-	if err := errors.Join(os.Remove(path), os.Symlink("victim", path)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.Remove(path), os.Symlink("victim", path)))
 	for range 2 {
 		if err := s.Deliver(t.Context(), batch("1")); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 			t.Fatalf("%v, want the link refused", err)
 		}
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(path))
 	deliver(t, s, "1")
 	holds(t, path, "1\n")
 	if _, err := os.Stat(filepath.Join(dir, "victim")); err == nil {
@@ -213,9 +196,7 @@ func TestFullDisk(t *testing.T) {
 	path, ballast := filepath.Join(dir, "log"), filepath.Join(dir, "ballast")
 	s := open(t, path)
 	deliver(t, s, "first")
-	if err := os.WriteFile(ballast, make([]byte, 40<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(ballast, make([]byte, 40<<10), 0o600))
 	var ids []string
 	for i := range 8 {
 		ids = append(ids, fmt.Sprintf("%d%s", i, strings.Repeat("x", 4000)))
@@ -226,9 +207,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		holds(t, path, "first\n")
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(ballast))
 	deliver(t, s, ids...)
 	holds(t, path, "first\n"+strings.Join(ids, "\n")+"\n")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // daemon is a fake made of a list of events: what the ring still has, and what the history has.
@@ -36,9 +37,7 @@ type daemon struct {
 
 func newDaemon(t *testing.T) *daemon {
 	boot, err := bootID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d := &daemon{boot: boot, ring: 1, added: make(chan struct{})}
 	d.Client = &apitest.Client{Has: apitest.Has{
 		Sessions: []api.Session{{ID: "aaaaaa", Name: "web", Started: new(time.Now())}}, Status: &api.Status{Level: 4}, Policy: hiding("hush"),
@@ -230,14 +229,10 @@ func once(t *testing.T, l *list) {
 func follower(t *testing.T, d *daemon, l *list, dir string) (f *Follower, stop func()) {
 	t.Helper()
 	store, err := OpenStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f = &Follower{Sink: l, Store: store, Host: &record.Host{ID: "h"}, Log: zerolog.Nop(),
 		Dial: func(context.Context) (api.Client, error) { return d, nil }}
-	if err := f.Open(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Open())
 	before := d.streams()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -412,9 +407,7 @@ func TestLost(t *testing.T) {
 func TestState(t *testing.T) {
 	dir := t.TempDir()
 	store, err := OpenStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := OpenStore(dir); err == nil || !strings.Contains(err.Error(), "another exporter uses it") {
 		t.Error(err)
 	}

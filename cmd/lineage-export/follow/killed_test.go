@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestCursorWhileRunning: the cursor is written while records are delivered, not only at a stop:
@@ -34,15 +35,11 @@ func TestBetweenModelAndCursor(t *testing.T) {
 	d.add(fork(10), fork(11))
 	until(t, "model", func() bool { _, err := os.Stat(kept); return err == nil })
 	old, err := os.ReadFile(kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d.add(exit(10), fork(12), exit(12))
 	until(t, "records", func() bool { return len(l.pids()) == 2 })
 	stop()
-	if err := os.WriteFile(kept, old, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(kept, old, 0o600))
 	d.add(exit(11))
 	again := &list{}
 	follower(t, d, again, dir)

@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestOverlooked: a session that ended without an event is closed once, when everything that
@@ -38,9 +39,7 @@ func TestOverlooked(t *testing.T) {
 			f := looking(t, d)
 			take := func(e *api.Event) {
 				t.Helper()
-				if err := f.take(t.Context(), e, d.boot); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, f.take(t.Context(), e, d.boot))
 			}
 			began := &api.Event{Head: api.Head{Kind: "event"}, Type: "session", Seq: 1, TimeNS: boottime(), Time: new(time.Now()), Session: "aaaaaa", State: api.StateActive}
 			born := &api.Event{Head: api.Head{Kind: "event"}, Seq: 2, TimeNS: boottime(), Time: new(time.Now()), Session: "aaaaaa"}
@@ -69,9 +68,8 @@ func looking(t *testing.T, d *daemon) *Follower {
 	t.Helper()
 	f := &Follower{Sink: &list{}, Store: &Store{}, Host: &record.Host{ID: "h"}, Log: zerolog.Nop()}
 	var err error
-	if f.source, err = newSource(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	f.source, err = newSource(t.Context(), d)
+	require.NoError(t, err)
 	f.of(d.boot)
 	return f
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // nobody is a source that knows no session.
@@ -86,9 +87,7 @@ func TestManyOpens(t *testing.T) {
 	sink := &counter{}
 	f := &Follower{Sink: sink, Store: &Store{}, Log: zerolog.Nop(), model: hostile(members)}
 	peak, _ := heap(func() {
-		if err := f.tick(t.Context(), func() {}, time.Unix(2e9, 0)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.tick(t.Context(), func() {}, time.Unix(2e9, 0)))
 	})
 	if n := sink.records + len(f.batch); n != members || sink.most > batchRecords || len(f.batch) >= batchRecords {
 		t.Errorf("%d records; %d in a batch, %d left", n, sink.most, len(f.batch))
@@ -106,18 +105,14 @@ func TestManyOpens(t *testing.T) {
 func TestMemory(t *testing.T) {
 	const most = 16 << 20
 	store, err := OpenStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer store.Close()
 	f := &Follower{Sink: &list{}, Store: store, Host: &record.Host{ID: "h"}, Log: zerolog.Nop()}
 	f.acked = place{Schema: schema, Boot: "boot", Seq: 1, TimeNS: 1e9, Time: time.Unix(1e9, 0)}
 	f.model = hostile(20000)
 	peak, _ := heap(func() { f.save(true) })
 	info, err := os.Stat(filepath.Join(store.dir, "list.model"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Logf("a file of %d MiB; %d KiB more memory to save it", info.Size()>>20, peak>>10)
 	if peak > most {
 		t.Errorf("%d MiB more memory to save it", peak>>20)

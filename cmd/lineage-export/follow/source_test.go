@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 var (
@@ -31,13 +32,9 @@ func secretive() *apitest.Client {
 // those of the policy.
 func TestSourceHides(t *testing.T) {
 	s, err := newSource(t.Context(), secretive())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d, err := s.Session("aaaaaa")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := s.report("aaaaaa")
 	for what, argv := range map[string][]string{"root": d.Root.Argv, "receipt": r.Processes[0].Argv, "request": r.Brokered[1].Asked.Argv} {
 		if !slices.Equal(argv, hiddenArgv) {

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestKeptModel: a model that cannot be used is one line of the log. Events continue from the
@@ -22,15 +23,11 @@ func TestKeptModel(t *testing.T) {
 	d := newDaemon(t)
 	at := place{Schema: schema, Boot: d.boot, TimeNS: boottime(), Time: time.Now()}
 	b, err := json.Marshal(&at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	later := at
 	later.TimeNS++
 	ahead, err := json.Marshal(&keptModel{modelSchema, later})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for text, want := range map[string]string{
 		"":  "is damaged",
 		"{": "is damaged",
@@ -47,9 +44,7 @@ func TestKeptModel(t *testing.T) {
 		}
 		var log bytes.Buffer
 		f := &Follower{Sink: l, Store: store, Host: &record.Host{ID: "h"}, Log: zerolog.New(&log)}
-		if err := f.Open(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Open())
 		f.restore()
 		if f.model != nil || strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), want) || !strings.Contains(log.String(), "the kept model is not used") {
 			t.Errorf("%.80q: model %v, log %q, want %q", text, f.model, log.String(), want)
@@ -69,22 +64,14 @@ func TestKeptModel(t *testing.T) {
 func TestLeftState(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"otlp.cursor", "otlp.model", "otlp.cursor.new-17", "ocsf.model.new-4043017520", "otlp.model.new-x", "my.notes.new-1", "x.cursor.new-1.txt"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "otlp.model.new-2"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "otlp.model.new-2"), 0o700))
 	store, err := OpenStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer store.Close()
 	all, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, e := range all {
 		names = append(names, e.Name())

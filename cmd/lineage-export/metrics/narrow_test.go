@@ -6,28 +6,24 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestNarrow: a connection over the limit waits until another one is closed.
 func TestNarrow(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n := &narrow{ln, make(chan struct{}, 1)}
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
 	dial()
 	first, err := n.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dial()
 	var room atomic.Bool
 	second := make(chan net.Conn)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // serving starts a daemon whose /metrics are answered by h (nil: none), and a server
@@ -26,9 +27,7 @@ func serving(t *testing.T, h http.HandlerFunc, wait time.Duration) (*Server, str
 	socket := filepath.Join(t.TempDir(), "s")
 	if h != nil {
 		ln, err := net.Listen("unix", socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /metrics", h)
 		httpd := &http.Server{Handler: mux}
@@ -38,9 +37,8 @@ func serving(t *testing.T, h http.HandlerFunc, wait time.Duration) (*Server, str
 	s := newServer(socket)
 	s.answerIn = wait
 	var err error
-	if s.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	s.ln, err = net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error)
 	go func() { over <- s.Serve(ctx) }()
@@ -56,19 +54,13 @@ func serving(t *testing.T, h http.HandlerFunc, wait time.Duration) (*Server, str
 func request(t *testing.T, method, url string) (int, string, http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Header.Set("Accept", "text/plain")
 	got, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer got.Body.Close()
 	body, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return got.StatusCode, string(body), got.Header
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 var (
@@ -90,16 +91,12 @@ func newWorld() (*world, *Model) {
 }
 
 // restarted is the model that another exporter loads, and the file in between.
-func restarted(t interface{ Fatal(...any) }, m *Model, from Source) (again *Model, file string) {
+func restarted(t require.T, m *Model, from Source) (again *Model, file string) {
 	var b bytes.Buffer
-	if err := m.Save(&b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Save(&b))
 	file = b.String()
 	again, err := Load(&b, here, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return again, file
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/ocsf"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const secret = "hunter2hunter2"
@@ -102,9 +103,7 @@ func check(t *rapid.T, all []*record.Record) {
 			if err := ocsf.Validate(l.JSON); err != nil {
 				t.Errorf("%v: %s", err, l.JSON)
 			}
-			if err := json.Unmarshal(l.JSON, &v); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(l.JSON, &v))
 			switch {
 			case bytes.ContainsAny(l.JSON, "\n\x00\x1b"):
 				t.Errorf("an event of several lines: %q", l.JSON)

@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/ocsf"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 var update = flag.Bool("update", false, "write the samples in docs again")
@@ -48,9 +49,7 @@ func TestSamples(t *testing.T) {
 		t.Errorf("the samples have the findings %v, want all five", found)
 	}
 	if *update {
-		if err := os.WriteFile(samplesPath, lines.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(samplesPath, lines.Bytes(), 0o644))
 	}
 	if have, err := os.ReadFile(samplesPath); err != nil || !bytes.Equal(have, lines.Bytes()) {
 		t.Errorf("docs/siem-samples.jsonl is old (%v): go test ./cmd/lineage-export/ocsf -update", err)
@@ -62,9 +61,7 @@ func TestFields(t *testing.T) {
 	fields := make(map[string]bool)
 	collect(fields, "", reflect.TypeFor[event]())
 	text, err := os.ReadFile(pagePath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, table, _ := strings.Cut(string(text), "<!-- begin fields -->")
 	table, _, _ = strings.Cut(table, "<!-- end fields -->")
 	named := make(map[string]bool)
@@ -148,9 +145,7 @@ func events(t *testing.T, r *record.Record) (all []event) {
 			t.Errorf("%v: %s", err, l.JSON)
 		}
 		var v event
-		if err := json.Unmarshal(l.JSON, &v); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(l.JSON, &v))
 		all = append(all, v)
 	}
 	return all

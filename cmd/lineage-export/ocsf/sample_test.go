@@ -9,6 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A story whose records are the samples: an agent starts a shell, the shell a server, the
@@ -130,9 +131,7 @@ func newEncoder() *Encoder {
 func encoded(t rapid.TB, e *Encoder, r *record.Record) (logs []record.Log) {
 	t.Helper()
 	for l, err := range e.Encode(r) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		logs = append(logs, l)
 	}
 	return logs

@@ -21,6 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 var began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -108,9 +109,7 @@ func TestRefusedRecord(t *testing.T) {
 		batch = append(batch, exited(i+1, "good"))
 	}
 	batch[17], batch[80] = exited(18, "bad"), exited(81, "bad")
-	if err := s.Deliver(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Deliver(t.Context(), batch))
 	if len(st.spans) != 98 || st.refused() != 2 {
 		t.Errorf("%d spans arrived, %d refused", len(st.spans), st.refused())
 	}

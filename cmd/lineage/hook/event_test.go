@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // An agent that writes a large event must not get an error for it.
@@ -24,9 +25,7 @@ func TestLargeEvent(t *testing.T) {
 	} {
 		f := newFake(inClaude, "mine00")
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		wrote := make(chan error, 1)
 		go func() {
 			_, err := io.WriteString(w, tt.event)
@@ -49,9 +48,7 @@ func TestLargeEvent(t *testing.T) {
 // A pipe that stays open delays nothing once the event is there.
 func TestOpenPipe(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer r.Close()
 	defer w.Close()
 	if _, err := io.WriteString(w, `{"hook_event_name": "SessionStart"}`); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const unheard = "no daemon answers"
@@ -103,9 +104,7 @@ func TestUnanswered(t *testing.T) {
 func TestUnansweredAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	locked := filepath.Join(dir, "file")
-	if err := os.WriteFile(locked, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(locked, nil, 0o600))
 	for tmp, want := range map[string]string{dir: "1000", locked: "1100"} {
 		var got strings.Builder
 		for _, name := range []string{"SessionStart", "SessionStart", "Stop", "Stop"} {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestMain is also the program that the fake ssh runs "on a host": it connects stdin
@@ -45,9 +46,7 @@ func fakeSSH(t *testing.T) (log string) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(api.HeaderAPI, "1")
 		io.WriteString(w, `{"schema":"lineage/1","kind":"version","version":"0.1.0","api":1,"level":4}`)
@@ -68,9 +67,7 @@ slow) exec sleep 60 ;;
 nonsense) echo 'Welcome to this host'; exec sleep 60 ;;
 esac
 `, log, socket, os.Args[0])
-	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	return log
 }
@@ -116,9 +113,7 @@ func TestEach(t *testing.T) {
 		}
 	}
 	calls, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const asked = "-T -a -x -o BatchMode=yes -o ClearAllForwardings=yes -- up1 lineage stdio\n"
 	if !strings.Contains(string(calls), asked) {
 		t.Errorf("ssh was called with\n%swant\n%s", calls, asked)
@@ -176,15 +171,11 @@ func TestList(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	fifo := filepath.Join(dir, "fifo") // without a writer
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	good := write("good", "# the web\nweb1\n\n  web2   # the second\nroot@db1\n")
 	for text, want := range map[string][]string{
 		"web1":                     {"web1"},
@@ -226,9 +217,7 @@ func TestList(t *testing.T) {
 func TestWriteAfterEnd(t *testing.T) {
 	fakeSSH(t)
 	c, err := connect("down")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, found := c.Read(make([]byte, 1))
 	_, open := c.Write([]byte("GET"))
 	c.Close()

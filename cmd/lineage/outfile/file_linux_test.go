@@ -8,16 +8,17 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
 // A link with the name of the temporary file is not followed.
 func TestTemporaryFile(t *testing.T) {
 	dir, secret := t.TempDir(), filepath.Join(t.TempDir(), "secret")
-	must(t, os.WriteFile(secret, []byte("secret"), 0o600))
+	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	f, err := Open(filepath.Join(dir, "r.json"), nil)
-	must(t, err)
-	must(t, os.Symlink(secret, filepath.Join(dir, f.tmp)))
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(secret, filepath.Join(dir, f.tmp)))
 	if _, err := f.Create(); !errors.Is(err, os.ErrExist) {
 		t.Errorf("created: %v", err)
 	}
@@ -37,9 +38,9 @@ func TestPublish(t *testing.T) {
 		want string
 	}{{"one", nil, "one"}, {"two", failure, "one"}, {"three", nil, "three"}} {
 		f, err := Open(name, nil)
-		must(t, err)
+		require.NoError(t, err)
 		out, err := f.Create()
-		must(t, err)
+		require.NoError(t, err)
 		if _, err := out.WriteString(tt.text); err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +59,7 @@ func TestPublish(t *testing.T) {
 // A descriptor that was inherited is written to; one of ours is refused by its number.
 func TestOwnDescriptor(t *testing.T) {
 	ours, err := os.Create(filepath.Join(t.TempDir(), "ours"))
-	must(t, err)
+	require.NoError(t, err)
 	defer ours.Close()
 	name := fmt.Sprintf("/dev/fd/%d", ours.Fd())
 	if f, err := Open(name, nil); !errors.Is(err, unix.EBADF) {
@@ -68,38 +69,26 @@ func TestOwnDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := Open(name, nil)
-	must(t, err)
+	require.NoError(t, err)
 	f.out.Close()
 }
 
 // The user writes where one of its groups may write, and not where a group of ours may.
 func TestGroups(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	const nobody, group, ours = 65534, 54321, 54322
 	top := t.TempDir()
-	must(t, os.Chmod(filepath.Dir(top), 0o755))
+	require.NoError(t, os.Chmod(filepath.Dir(top), 0o755))
 	before, err := unix.Getgroups()
-	must(t, err)
-	must(t, unix.Setgroups([]int{ours}))
+	require.NoError(t, err)
+	require.NoError(t, unix.Setgroups([]int{ours}))
 	defer unix.Setgroups(before)
 	for gid, want := range map[int]error{group: nil, ours: unix.EACCES} {
 		dir := filepath.Join(top, strconv.Itoa(gid))
-		must(t, os.Mkdir(dir, 0o755), os.Chown(dir, 0, gid), os.Chmod(dir, 0o775))
+		require.NoError(t, os.Mkdir(dir, 0o755), os.Chown(dir, 0, gid), os.Chmod(dir, 0o775))
 		who := &User{Name: "nobody", UID: nobody, GID: nobody, Groups: []int{group}}
 		if _, err := Open(filepath.Join(dir, "f"), who); !errors.Is(err, want) {
 			t.Errorf("in a directory of group %d: %v, want %v", gid, err, want)
-		}
-	}
-}
-
-// must fails the test at the first error.
-func must(t testing.TB, all ...error) {
-	t.Helper()
-	for _, err := range all {
-		if err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
@@ -45,11 +46,11 @@ func (f fixture) add(pid, ppid int, cgroup, cwd, stdin string) {
 		"cmdline": "a\x00-x\x00", "cgroup": "0::" + cgroup + "\n", "statm": "100 10 0 0 0 0 0\n",
 		"status": "Name:\ta\nUid:\t5\t6\t5\t5\n",
 	} {
-		must(f.t, os.MkdirAll(filepath.Join(dir, "fd"), 0o755))
-		must(f.t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		require.NoError(f.t, os.MkdirAll(filepath.Join(dir, "fd"), 0o755))
+		require.NoError(f.t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	for name, to := range map[string]string{"cwd": cwd, "fd/0": stdin} {
-		must(f.t, os.Symlink(to, filepath.Join(dir, name)))
+		require.NoError(f.t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 }
 
@@ -66,7 +67,7 @@ func TestOrphans(t *testing.T) {
 	f.add(14, 10, user, "/x (deleted)", "/dev/null")                      // not a child of PID 1
 	f.add(15, 1, "/", "/x (deleted)", "/dev/null")                        // a service of another init
 	f.add(16, 1, user, "/", "/home/me/notes (deleted)")                   // no terminal
-	must(t, os.WriteFile(filepath.Join(run, "db.pid"), []byte("15\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(run, "db.pid"), []byte("15\n"), 0o644))
 	orphans, _, err := Host{Proc: procfs.FS(f.root), Run: run}.Orphans(t.Context())
 	if err != nil || len(orphans) != 2 {
 		t.Fatalf("%v, %+v", err, orphans)
@@ -86,7 +87,7 @@ func TestOrphansOfAnotherHost(t *testing.T) {
 	f.add(os.Getpid(), 1, "/", "/", "/dev/null")
 	ns := filepath.Join(f.root, fmt.Sprint(os.Getpid()), "ns")
 	for pid, want := range map[string]error{procfs.InitPIDNamespace: nil, "pid:[1]": tracer.ErrPIDNamespace} {
-		must(t, errors.Join(os.RemoveAll(ns), os.Mkdir(ns, 0o755), os.Symlink(pid, filepath.Join(ns, "pid"))))
+		require.NoError(t, errors.Join(os.RemoveAll(ns), os.Mkdir(ns, 0o755), os.Symlink(pid, filepath.Join(ns, "pid"))))
 		orphans, _, err := Host{Proc: procfs.FS(f.root), Run: f.root}.Orphans(t.Context())
 		if !errors.Is(err, want) || (len(orphans) == 1) != (want == nil) {
 			t.Errorf("%s: %v, %+v", pid, err, orphans)
@@ -131,7 +132,7 @@ func TestTree(t *testing.T) {
 	f.add(17, 1, scope, "/", "/dev/null")
 	h := Host{Proc: procfs.FS(f.root)}
 	children, err := h.Proc.ByParent()
-	must(t, err)
+	require.NoError(t, err)
 	at := slices.IndexFunc(children[10], func(s procfs.Stat) bool { return s.PID == 15 })
 	children[10][at].TTY = 34816 // a pane of tmux
 	pids := func(terminal int64) (pids []uint32) {
@@ -164,27 +165,27 @@ func TestRealOrphan(t *testing.T) {
 
 func realOrphan(t *testing.T, script string) {
 	self, err := os.Executable()
-	must(t, err)
+	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "gone")
-	must(t, os.Mkdir(dir, 0o755))
+	require.NoError(t, os.Mkdir(dir, 0o755))
 	cmd := exec.Command("sh", "-c", script, self)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), asListener+"=1")
 	in, end, err := os.Pipe()
-	must(t, err)
+	require.NoError(t, err)
 	defer end.Close() // it exits then
 	cmd.ExtraFiles = []*os.File{in}
 	out, w, err := os.Pipe()
-	must(t, err)
+	require.NoError(t, err)
 	defer out.Close()
 	cmd.Stdout = w
-	must(t, cmd.Run())
+	require.NoError(t, cmd.Run())
 	in.Close()
 	w.Close()
 	var pid, holder, port int
 	if _, err := fmt.Fscan(out, &pid, &holder, &port); err != nil {
 		t.Fatal(err)
 	}
-	must(t, os.Remove(dir))
+	require.NoError(t, os.Remove(dir))
 	if s, err := This.Proc.Stat(uint32(pid)); err != nil || s.Parent != 1 {
 		t.Skipf("it became a child of %d: %v", s.Parent, err)
 	}
@@ -196,15 +197,5 @@ func realOrphan(t *testing.T, script string) {
 	o := orphans[at]
 	if o.DeletedDir != dir || !slices.ContainsFunc(o.Ports, func(p api.Port) bool { return p.Port == port && p.PID == holder }) || !strings.Contains(strings.Join(o.Argv, " "), "listener") {
 		t.Errorf("%+v", o)
-	}
-}
-
-// must fails the test at the first error.
-func must(t testing.TB, all ...error) {
-	t.Helper()
-	for _, err := range all {
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,9 +23,7 @@ func TestPIDFiles(t *testing.T) {
 		os.WriteFile(filepath.Join(run, "text.pid"), []byte("many words"), 0o644),
 		unix.Mkfifo(filepath.Join(run, "db", "pid"), 0o600),
 		unix.Mkfifo(filepath.Join(shared, "b.pid"), 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := Host{Run: run}.pidFiles() // hangs if it opens a FIFO
 	if len(all) != 2 || !all[12] || !all[13] {
 		t.Errorf("%v", all)

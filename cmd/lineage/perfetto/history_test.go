@@ -8,6 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto/perfettotest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // kept is a daemon that has the history of a session.
@@ -62,9 +63,7 @@ func TestHistory(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		ended := *wall(1040 * second)
-		if err := History(t.Context(), tt.daemon, &api.Session{ID: "k3x9q2", Started: &began, Ended: &ended}, &out); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, History(t.Context(), tt.daemon, &api.Session{ID: "k3x9q2", Started: &began, Ended: &ended}, &out))
 		r := perfettotest.Decode(t, out.Bytes())
 		if r.Processes != tt.processes || strings.Join(r.Gaps, ",") != tt.gaps || r.Marks["receipt: clean"] != 1 {
 			t.Errorf("%s: %d processes, want %d; gaps %q, marks %v\n%s", name, r.Processes, tt.processes, r.Gaps, r.Marks, r.Text())

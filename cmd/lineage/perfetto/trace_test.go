@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto/perfettotest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const second = 1e9
@@ -88,9 +89,7 @@ func (s *story) state(state api.SessionState, reason string) {
 
 func (s *story) end(t *testing.T, r *api.Report) *perfettotest.Read {
 	t.Helper()
-	if err := s.trace.Close(r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.trace.Close(r))
 	return perfettotest.Decode(t, s.out.Bytes())
 }
 
@@ -341,9 +340,7 @@ func TestManyProcesses(t *testing.T) {
 	if n := len(s.trace.members); n != alive+1 {
 		t.Errorf("%d members are remembered, want %d", n, alive+1)
 	}
-	if err := s.trace.Close(nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.trace.Close(nil))
 	t.Logf("figure: %d processes in %v, %d bytes", processes, time.Since(began).Round(time.Millisecond), written)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // policied is a daemon with a policy.
@@ -18,9 +19,7 @@ func TestRedactor(t *testing.T) {
 	hide, err := Redactor(t.Context(), policied(
 		api.PolicyValue{Key: "redact.1", Value: "tea-[a-z]+"}, api.PolicyValue{Key: "other", Value: "make"}, api.PolicyValue{Key: "redact.2", Value: 7},
 	))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []string{"make", "--password=[redacted]", "[redacted]"}
 	if got := hide([]string{"make", "--password=hunter2", "tea-earlgrey"}); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/tailscale/hujson"
 )
 
@@ -18,16 +19,16 @@ func home(t *testing.T, a Agent, text string) (dir, path string) {
 	t.Helper()
 	dir = t.TempDir()
 	path = filepath.Join(dir, a.dir, a.file)
-	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	must(t, os.WriteFile(path, []byte(text), 0o640))
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o640))
 	return dir, path
 }
 
 func apply(t *testing.T, a Agent, dir string, undo bool) *Change {
 	t.Helper()
 	c, err := a.Plan(dir, noEnv, "/usr/local/bin/lineage", undo, false)
-	must(t, err)
-	must(t, c.Write())
+	require.NoError(t, err)
+	require.NoError(t, c.Write())
 	return c
 }
 
@@ -56,7 +57,7 @@ func TestSetupAndUndo(t *testing.T) {
 			dir, path := home(t, claude, text)
 			apply(t, claude, dir, false)
 			after, err := os.ReadFile(path)
-			must(t, err)
+			require.NoError(t, err)
 			for line := range strings.Lines(text) {
 				if line = strings.TrimSpace(line); strings.Contains(line, "//") && !strings.Contains(string(after), line) {
 					t.Errorf("%q is not there any longer:\n%s", line, after)
@@ -72,7 +73,7 @@ func TestSetupAndUndo(t *testing.T) {
 			var got struct {
 				Hooks map[string][]group
 			}
-			must(t, json.Unmarshal(std, &got))
+			require.NoError(t, json.Unmarshal(std, &got))
 			for _, event := range claude.events {
 				n := 0
 				for _, g := range got.Hooks[event] {
@@ -122,7 +123,7 @@ func TestSetupOfAnOlderVersion(t *testing.T) {
 		dir, path := home(t, a, text)
 		apply(t, a, dir, false)
 		after, err := os.ReadFile(path)
-		must(t, err)
+		require.NoError(t, err)
 		if n := strings.Count(string(after), "/usr/local/bin/lineage hook "+a.Name); n != len(a.events) || strings.Contains(string(after), "/old/") ||
 			!strings.Contains(string(after), "notify-send") {
 			t.Errorf("%s: %d hooks:\n%s", a.Name, n, after)
@@ -206,7 +207,7 @@ func TestLeftAlone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, path := home(t, tt.agent, tt.text)
 			if tt.spoil != nil {
-				must(t, tt.spoil(path))
+				require.NoError(t, tt.spoil(path))
 			}
 			for _, undo := range []bool{false, true} {
 				if _, err := tt.agent.Plan(dir, noEnv, "/usr/bin/lineage", undo, false); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
@@ -221,11 +222,9 @@ func TestLeftAlone(t *testing.T) {
 		})
 	}
 	t.Run("of another user", func(t *testing.T) {
-		if os.Geteuid() != 0 {
-			t.Skip("needs root")
-		}
+		require.Root(t)
 		dir, path := home(t, claude, "{}")
-		must(t, os.Chown(path, 65534, 65534))
+		require.NoError(t, os.Chown(path, 65534, 65534))
 		if _, err := claude.Plan(dir, noEnv, "/usr/bin/lineage", false, false); err == nil || !strings.Contains(err.Error(), "belongs to uid 65534") {
 			t.Error(err)
 		}
@@ -233,8 +232,8 @@ func TestLeftAlone(t *testing.T) {
 	t.Run("changed meanwhile", func(t *testing.T) {
 		dir, path := home(t, claude, "{}")
 		c, err := claude.Plan(dir, noEnv, "/usr/bin/lineage", false, false)
-		must(t, err)
-		must(t, os.WriteFile(path, []byte(`{"a": 1}`), 0o644))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, []byte(`{"a": 1}`), 0o644))
 		if err := c.Write(); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
 			t.Error(err)
 		}
@@ -257,23 +256,13 @@ func TestCommentsStay(t *testing.T) {
 `)
 	apply(t, claude, dir, true)
 	text, err := os.ReadFile(path)
-	must(t, err)
+	require.NoError(t, err)
 	if _, err := hujson.Parse(text); err != nil || strings.Contains(string(text), "lineage") {
 		t.Errorf("%v: %s", err, text)
 	}
 	for _, comment := range []string{"// before ours", "// in the list", "// behind ours", "// of hooks"} {
 		if !strings.Contains(string(text), comment) {
 			t.Errorf("%q is not there any longer: %s", comment, text)
-		}
-	}
-}
-
-// must fails the test at the first error.
-func must(t testing.TB, all ...error) {
-	t.Helper()
-	for _, err := range all {
-		if err != nil {
-			t.Fatal(err)
 		}
 	}
 }

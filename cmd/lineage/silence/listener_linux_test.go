@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestMain is also a daemon that listens and never answers.
@@ -24,7 +26,7 @@ func TestMain(m *testing.M) {
 
 func TestLook(t *testing.T) {
 	dir, err := os.MkdirTemp("", "lngtest-") // a short path
-	must(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "sock")
 	until := func(what string, want Listener) {
@@ -38,7 +40,7 @@ func TestLook(t *testing.T) {
 	until("absent", Gone)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "LNGTEST_LISTEN="+socket)
-	must(t, cmd.Start())
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -48,10 +50,10 @@ func TestLook(t *testing.T) {
 		signal syscall.Signal
 		want   Listener
 	}{{syscall.SIGSTOP, Gone}, {syscall.SIGCONT, Running}, {syscall.SIGKILL, Gone}} {
-		must(t, cmd.Process.Signal(step.signal))
+		require.NoError(t, cmd.Process.Signal(step.signal))
 		until(step.signal.String(), step.want)
 	}
-	must(t, os.Remove(socket))
-	must(t, os.WriteFile(socket, nil, 0o600))
+	require.NoError(t, os.Remove(socket))
+	require.NoError(t, os.WriteFile(socket, nil, 0o600))
 	until("a file", Gone)
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // noteIn is a note whose directories are those, if they may be used.
@@ -44,9 +46,7 @@ func TestNote(t *testing.T) {
 // A user who may write to the directory decides where a link in it leads: nothing is written through
 // one, and not into a directory that others may write to.
 func TestNotOurs(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	private := fmt.Sprintf("lineage-%d", os.Geteuid())
 	for what, make := range map[string]func(dir, victim string) error{
 		"a link in its place": func(dir, victim string) error { return os.Symlink(victim, filepath.Join(dir, "note")) },
@@ -61,9 +61,9 @@ func TestNotOurs(t *testing.T) {
 		for _, runtime := range []bool{true, false} {
 			tmp, elsewhere := t.TempDir(), t.TempDir()
 			dir := filepath.Join(tmp, private)
-			must(t, os.Mkdir(dir, 0o700))
+			require.NoError(t, os.Mkdir(dir, 0o700))
 			victim := filepath.Join(elsewhere, "note")
-			must(t, make(dir, victim))
+			require.NoError(t, make(dir, victim))
 			n := noteIn("", tmp)
 			if runtime {
 				n = noteIn(dir, victim) // below which nothing can be made
@@ -78,7 +78,7 @@ func TestNotOurs(t *testing.T) {
 	}
 	// Then the user's own directory is taken.
 	theirs := t.TempDir()
-	must(t, os.Chown(theirs, 65534, 65534))
+	require.NoError(t, os.Chown(theirs, 65534, 65534))
 	n := noteIn(theirs, t.TempDir())
 	if found, err := os.ReadDir(theirs); !n.Add("x") || err != nil || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)
@@ -90,14 +90,4 @@ func replace(dir string, by func() error) error {
 		return err
 	}
 	return by()
-}
-
-// must fails the test at the first error.
-func must(t testing.TB, all ...error) {
-	t.Helper()
-	for _, err := range all {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
@@ -42,7 +43,7 @@ func endingOf(f family, signals ...os.Signal) *ending {
 // An end with a process that does not die is never called clean.
 func TestEndingOfTheUndying(t *testing.T) {
 	parent, err := proc.Stat(uint32(os.Getppid()))
-	must(t, err)
+	require.NoError(t, err)
 	zombie := procfs.Stat{PID: 4321, Parent: parent.PID, Start: 1, Comm: "dead", State: 'Z', Threads: 1}
 	for name, c := range map[string]struct {
 		family   []procfs.Stat
@@ -126,11 +127,11 @@ func TestEndingTellsReusedPIDsApart(t *testing.T) {
 // A process that reuses the PID of a descendant, and is not one, gets no signal.
 func TestWalkNeverHitsAnother(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
-	must(t, sleep.Start())
+	require.NoError(t, sleep.Start())
 	defer sleep.Wait()
 	defer sleep.Process.Kill()
 	is, err := proc.Stat(uint32(sleep.Process.Pid))
-	must(t, err)
+	require.NoError(t, err)
 	was := is
 	was.Start--
 	elsewhere := is
@@ -160,9 +161,9 @@ func TestWalkNeverHitsAnother(t *testing.T) {
 func pidfdOfTheDead(t *testing.T) int {
 	t.Helper()
 	cmd := exec.Command("true")
-	must(t, cmd.Start())
+	require.NoError(t, cmd.Start())
 	fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
-	must(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 	cmd.Wait()
 	return fd

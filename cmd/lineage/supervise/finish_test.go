@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func over(pid int, outcome api.OutcomeKind, argv ...string) api.Outcome {
@@ -195,7 +196,7 @@ func TestOnExitReport(t *testing.T) {
 func readReport(t *testing.T, name string) api.Report {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	must(t, err)
+	require.NoError(t, err)
 	var rep api.Report
 	if err := json.Unmarshal(b, &rep); err != nil {
 		t.Fatalf("%v in %q", err, b)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // runInit is `lineage init` in a test. As PID 1 it mounts the /proc that a
@@ -49,7 +50,7 @@ func runInit() int {
 func initCmd(t *testing.T, pid1 bool, o Options, args ...string) *exec.Cmd {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{"Grace": o.Grace, "Report": o.Report, "Quiet": o.Quiet})
-	must(t, err)
+	require.NoError(t, err)
 	cmd := exec.Command(self(t), args...)
 	cmd.Env = append(os.Environ(), "LNGTEST_INIT="+string(b), "LNG="+self(t))
 	cmd.WaitDelay = deadline // a survivor holds our pipes
@@ -150,7 +151,7 @@ func TestInitTells(t *testing.T) {
 // A process that is not a descendant survives, even with the same group and name.
 func TestInitEndsNoStranger(t *testing.T) {
 	stranger := exec.Command("sleep", "60")
-	must(t, stranger.Start())
+	require.NoError(t, stranger.Start())
 	defer func() {
 		stranger.Process.Kill()
 		stranger.Wait()
@@ -171,7 +172,7 @@ func TestInitRefusesToAnswerForOthers(t *testing.T) {
 	cmd.WaitDelay = time.Second
 	p := start(t, cmd)
 	child, err := strconv.Atoi(p.stdout.expect(t, ""))
-	must(t, err)
+	require.NoError(t, err)
 	defer unix.Kill(child, unix.SIGKILL)
 	<-p.done
 	if code := p.cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(p.stderr.String(), fmt.Sprintf("it has a child already, %d (sleep)", child)) {

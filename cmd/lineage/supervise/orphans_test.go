@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -98,16 +99,14 @@ func TestDescriptors(t *testing.T) {
 }
 
 func TestUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	const sh = `id -u; id -g; id -G; echo $HOME $USER $LOGNAME; grep -E '^(Uid|Gid|CapEff)' /proc/self/status`
 	for _, name := range []string{"nobody", "65534"} {
 		s := script{}
 		s.Options.User = name
 		got := run(t, s, "sh", "-c", sh)
 		want, err := exec.Command("sh", "-c", "id -u nobody; id -g nobody; id -G nobody; echo $(getent passwd nobody | cut -d: -f6) nobody nobody").Output()
-		must(t, err)
+		require.NoError(t, err)
 		if got.code != 0 || got.stderr != "" || !strings.HasPrefix(got.stdout, string(want)) || !strings.Contains(got.stdout, "CapEff:\t0000000000000000\n") {
 			t.Errorf("%s: %+v, want\n%s", name, got, want)
 		}
@@ -115,9 +114,7 @@ func TestUser(t *testing.T) {
 }
 
 func TestUserAndGroup(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	for name, want := range map[string]string{
 		"nobody:1234": "65534 1234 1234\n", "65534:daemon": "65534 1 1\n", "54321:1234": "54321 1234 1234\n",
 		"lngtest-nobody:0": "", "nobody:": "", "nobody:lngtest-none": "", ":0": "", "-1:0": "", "99999999999:0": "", "0:-1": "",
@@ -133,13 +130,11 @@ func TestUserAndGroup(t *testing.T) {
 
 // Without :GROUP the command has the user's supplementary groups.
 func TestUserHasItsGroups(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	groups, err := os.ReadFile("/etc/group")
-	must(t, err)
+	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "group")
-	must(t, os.WriteFile(file, append(groups, "lngtest-docker:x:54321:nobody\n"...), 0o644))
+	require.NoError(t, os.WriteFile(file, append(groups, "lngtest-docker:x:54321:nobody\n"...), 0o644))
 	s := script{}
 	s.Options.User = "nobody"
 	cmd := runCmd(t, s, "id", "-G")
@@ -151,9 +146,7 @@ func TestUserHasItsGroups(t *testing.T) {
 }
 
 func TestSudo(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	const line = "lineage: run: true runs as root; use --user ann to run it as ann\n"
 	for _, c := range []struct {
 		user  string

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,7 +31,7 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 	p.stdout.grown, p.stderr.grown = make(chan struct{}, 1), make(chan struct{}, 1)
 	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
 	cmd.WaitDelay = time.Second // after its exit, if a process holds its pipes
-	must(t, cmd.Start())
+	require.NoError(t, cmd.Start())
 	go func() {
 		cmd.Wait()
 		close(p.done)
@@ -50,13 +51,13 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 func piped(t *testing.T, cmd *exec.Cmd) (*process, io.Closer) {
 	t.Helper()
 	in, err := cmd.StdinPipe()
-	must(t, err)
+	require.NoError(t, err)
 	return start(t, cmd), in
 }
 
 func (p *process) signal(sig unix.Signal) {
 	p.t.Helper()
-	must(p.t, p.cmd.Process.Signal(sig))
+	require.NoError(p.t, p.cmd.Process.Signal(sig))
 }
 
 func (p *process) wait() result {

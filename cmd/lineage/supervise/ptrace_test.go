@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,9 +26,7 @@ func TestMemberMayNotTraceRun(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(exe, b, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	asNobody := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	other := exec.Command("sleep", "60")
 	other.SysProcAttr = asNobody

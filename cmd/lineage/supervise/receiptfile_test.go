@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,12 +21,10 @@ const nobody = 65534
 // nobodys returns a directory of that user inside another one of that user.
 func nobodys(t *testing.T) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	require.Root(t)
 	top := t.TempDir()
 	dir := filepath.Join(top, "top", "dir")
-	must(t,
+	require.NoError(t,
 		os.Chmod(filepath.Dir(top), 0o755), os.MkdirAll(dir, 0o755),
 		os.Chown(filepath.Dir(dir), nobody, nobody), os.Chown(dir, nobody, nobody),
 	)
@@ -35,14 +34,14 @@ func nobodys(t *testing.T) string {
 func secret(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "secret")
-	must(t, os.WriteFile(name, []byte("secret"), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte("secret"), 0o600))
 	return name
 }
 
 func TestReportFile(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "old.json")
-	must(t, os.WriteFile(old, []byte("old"), 0o640))
+	require.NoError(t, os.WriteFile(old, []byte("old"), 0o640))
 	s := script{Verdict: receipt("clean", over(5, "term"))}
 	for _, name := range []string{filepath.Join(dir, "new.json"), old} {
 		s.Options.Report = name
@@ -62,7 +61,7 @@ func TestReportFile(t *testing.T) {
 func TestReportToADescriptor(t *testing.T) {
 	for _, name := range []string{"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} {
 		out, err := os.OpenFile(filepath.Join(t.TempDir(), "out"), os.O_RDWR|os.O_CREATE, 0o600)
-		must(t, err)
+		require.NoError(t, err)
 		defer out.Close()
 		s := script{}
 		s.Options.Report = name
@@ -71,7 +70,7 @@ func TestReportToADescriptor(t *testing.T) {
 		}
 		cmd := runCmd(t, s, "echo", "of the command")
 		cmd.Stdout = out
-		must(t, cmd.Run())
+		require.NoError(t, cmd.Run())
 		b, _ := os.ReadFile(out.Name())
 		if rest, ok := strings.CutPrefix(string(b), "of the command\n{"); !ok || !strings.HasSuffix(rest, "}\n") {
 			t.Errorf("%s: %q", name, b)
@@ -84,9 +83,9 @@ func TestReportRefused(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	socket, err := net.Listen("unix", in("socket"))
-	must(t, err)
+	require.NoError(t, err)
 	defer socket.Close()
-	must(t,
+	require.NoError(t,
 		os.Mkdir(in("dir"), 0o755), unix.Mkfifo(in("fifo"), 0o666),
 		os.WriteFile(in("file"), nil, 0o666), os.Symlink("file", in("link")), os.Symlink("nowhere", in("dangling")),
 	)
@@ -123,12 +122,12 @@ func TestReportAsTheUser(t *testing.T) {
 	hidden := filepath.Join(roots, "hidden")
 	fifo := filepath.Join(dir, "fifo") // root's, with a reader
 	sticky := filepath.Join(dir, "sticky")
-	must(t,
+	require.NoError(t,
 		os.Mkdir(hidden, 0o700), unix.Mkfifo(fifo, 0o600), os.Mkdir(sticky, 0o755), os.Chmod(sticky, 0o777|os.ModeSticky),
 		os.WriteFile(filepath.Join(sticky, "roots"), []byte("roots"), 0o600),
 	)
 	reader, err := os.OpenFile(fifo, os.O_RDWR, 0)
-	must(t, err)
+	require.NoError(t, err)
 	defer reader.Close()
 	for _, name := range []string{filepath.Join(roots, "r.json"), filepath.Join(hidden, "r.json"), fifo, "/dev/mem"} {
 		s.Options.Report = name
@@ -205,15 +204,15 @@ func TestReportToAFIFO(t *testing.T) {
 	}
 	s.Options.Quiet = true
 	s.Options.Report = filepath.Join(t.TempDir(), "fifo")
-	must(t, unix.Mkfifo(s.Options.Report, 0o600))
+	require.NoError(t, unix.Mkfifo(s.Options.Report, 0o600))
 	open := func(t *testing.T) *os.File {
 		f, err := os.OpenFile(s.Options.Report, os.O_RDONLY|unix.O_NONBLOCK, 0)
-		must(t, err)
+		require.NoError(t, err)
 		t.Cleanup(func() { f.Close() })
 		// Smaller than a receipt.
 		c, _ := f.SyscallConn()
 		c.Control(func(fd uintptr) { _, err = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 4096) })
-		must(t, err)
+		require.NoError(t, err)
 		return f
 	}
 	t.Run("read", func(t *testing.T) {
@@ -254,9 +253,7 @@ func unread(t *testing.T, f *os.File) (n int) {
 	if err == nil {
 		err = c.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return n
 }
 
@@ -266,7 +263,7 @@ func TestReportWithoutTheRight(t *testing.T) {
 	for limit, says := range map[string]string{"--fsize=0:0": "write r.json: file too large", "--nofile=0:0": "too many open files"} {
 		s := script{}
 		s.Options.Report = filepath.Join(t.TempDir(), "r.json")
-		must(t, os.WriteFile(s.Options.Report, []byte("old"), 0o600))
+		require.NoError(t, os.WriteFile(s.Options.Report, []byte("old"), 0o600))
 		got := run(t, s, "sh", "-c", "prlimit --pid $PPID "+limit+"; exit 3")
 		want := "lineage: run: report " + s.Options.Report + ": " + says + "; the exit code of sh was 3\n"
 		if got.code != 125 || got.stderr != want {

@@ -14,13 +14,14 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // runCmd is `lineage run -- args` as a child of the test.
 func runCmd(t *testing.T, s script, args ...string) *exec.Cmd {
 	t.Helper()
 	b, err := json.Marshal(s)
-	must(t, err)
+	require.NoError(t, err)
 	cmd := exec.Command(self(t), args...)
 	cmd.Env = append(os.Environ(), "LNGTEST_RUN="+string(b))
 	return cmd
@@ -38,7 +39,7 @@ func shell(t *testing.T, text string) *exec.Cmd {
 func self(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()
-	must(t, err)
+	require.NoError(t, err)
 	return exe
 }
 
@@ -68,7 +69,7 @@ func TestExitCode(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		name = filepath.Join(dir, name)
-		must(t, os.WriteFile(name, []byte(text), mode))
+		require.NoError(t, os.WriteFile(name, []byte(text), mode))
 		return name
 	}
 	plain := write("lngtest-plain", "#!/bin/sh\n", 0o644)
@@ -136,7 +137,7 @@ func TestExitCode(t *testing.T) {
 func TestExitCodeIsThatOfEnv(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "lngtest-noise")
-	must(t, os.WriteFile(name, []byte("\x7fELF nonsense"), 0o755))
+	require.NoError(t, os.WriteFile(name, []byte("\x7fELF nonsense"), 0o755))
 	for _, args := range [][]string{{name}, {dir}, {"lngtest-nowhere"}, {name + "/x"}, {"/nonexistent"}} {
 		env := finish(t, exec.Command("env", args...))
 		if got := run(t, script{}, args...); got.code != env.code {
@@ -159,7 +160,7 @@ func TestCreateBeforeTheCommandRuns(t *testing.T) {
 		t.Errorf("stdout %q, want %q", got.stdout, want)
 	}
 	log, err := os.ReadFile(s.Log)
-	must(t, err)
+	require.NoError(t, err)
 	lines := strings.Split(string(log), "\n")
 	want := fmt.Sprintf(`create {"root":{"pid":%d},"name":"nightly","grace_ms":1500,"on_root_exit":"report"} lineage __shim `, pid)
 	if lines[0] != "connect" || !strings.HasPrefix(lines[1], want) {
@@ -172,15 +173,5 @@ func TestNothingIsStartedForACommandThatIsNone(t *testing.T) {
 	run(t, s, "lngtest-nowhere")
 	if log, err := os.ReadFile(s.Log); err == nil {
 		t.Errorf("calls: %s", log)
-	}
-}
-
-// must fails the test at the first error.
-func must(t testing.TB, all ...error) {
-	t.Helper()
-	for _, err := range all {
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }

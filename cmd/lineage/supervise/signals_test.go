@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,7 +21,7 @@ import (
 func (p *process) member(who string) int {
 	p.t.Helper()
 	pid, err := strconv.Atoi(p.stdout.expect(p.t, who+" ready"))
-	must(p.t, err)
+	require.NoError(p.t, err)
 	return pid
 }
 
@@ -110,7 +111,7 @@ func TestStopUnwatched(t *testing.T) {
 	stopped := func() bool { return allStopped(root) }
 	kill := func(sig unix.Signal) {
 		t.Helper()
-		must(t, unix.Kill(root, sig))
+		require.NoError(t, unix.Kill(root, sig))
 	}
 	kill(unix.SIGSTOP)
 	eventually(t, "root stops", stopped)

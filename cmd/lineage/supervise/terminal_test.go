@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,14 +27,14 @@ type seat struct {
 func sit(t *testing.T, cmd *exec.Cmd) *seat {
 	t.Helper()
 	master, slave, err := pty.Open()
-	must(t, err)
+	require.NoError(t, err)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
 	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
 	p.stdout.grown = make(chan struct{}, 1)
 	s := &seat{process: p, master: master}
 	s.before = s.modes()
-	must(t, cmd.Start())
+	require.NoError(t, cmd.Start())
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -125,7 +126,7 @@ func (s *seat) modes() (m unix.Termios) {
 func (s *seat) control(f func(fd int) error) {
 	s.t.Helper()
 	c, err := s.master.SyscallConn()
-	must(s.t, err)
+	require.NoError(s.t, err)
 	var failed error
 	err = c.Control(func(fd uintptr) { failed = f(int(fd)) })
 	if err = errors.Join(err, failed); err != nil {
@@ -152,7 +153,7 @@ func (s *seat) shell() int { return s.cmd.Process.Pid }
 func parent(t *testing.T, pid int) int {
 	t.Helper()
 	s, err := proc.Stat(uint32(pid))
-	must(t, err)
+	require.NoError(t, err)
 	return int(s.Parent)
 }
 
@@ -311,7 +312,7 @@ func TestShellUnderRun(t *testing.T) {
 	b.types(`$LNG bash --norc --noprofile --noediting -i`)
 	b.types(`echo inner "ready" $$`)
 	inner, err := strconv.Atoi(b.stdout.expect(t, "inner ready"))
-	must(t, err)
+	require.NoError(t, err)
 	b.types(`sh -c 'echo job "ready" $$; exec sleep 60'`)
 	job := b.member("job")
 	b.inFront("job", job)
@@ -328,7 +329,7 @@ func TestShellUnderRun(t *testing.T) {
 	b.types("fg")
 	b.inFront("job", job)
 	// The inner shell dies while its job has the terminal.
-	must(t, unix.Kill(inner, unix.SIGKILL))
+	require.NoError(t, unix.Kill(inner, unix.SIGKILL))
 	b.inFront("shell", b.shell())
 	unix.Kill(job, unix.SIGKILL)
 	b.types("echo code $?.")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -35,7 +36,7 @@ func timelined(t *testing.T, streams ...[]string) script {
 func asked(t *testing.T, s script) (calls []string) {
 	t.Helper()
 	b, err := os.ReadFile(s.Log)
-	must(t, err)
+	require.NoError(t, err)
 	for line := range strings.Lines(string(b)) {
 		if call, ok := strings.CutPrefix(line, "events "); ok {
 			calls = append(calls, strings.TrimSpace(call))
@@ -97,7 +98,7 @@ func TestTrace(t *testing.T) {
 				t.Errorf("%+v, want to hear %q", got, tt.says)
 			}
 			b, err := os.ReadFile(tt.s.Options.Trace)
-			must(t, err)
+			require.NoError(t, err)
 			for _, text := range tt.has {
 				if !bytes.Contains(b, []byte(text)) {
 					t.Errorf("%q is not in the timeline", text)
@@ -137,14 +138,14 @@ func TestTraceUnwritten(t *testing.T) {
 	}
 
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	must(t, unix.Mkfifo(fifo, 0o600))
+	require.NoError(t, unix.Mkfifo(fifo, 0o600))
 	s = timelined(t, stream)
 	s.Options.Trace, s.Forks = fifo, 2000
 	if got := run(t, s, "true"); got.code != 125 || got.stderr != "lineage: run: trace "+fifo+": nothing reads from it\n" {
 		t.Errorf("%+v", got)
 	}
 	reader, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	must(t, err)
+	require.NoError(t, err)
 	defer reader.Close()
 	s.Waits = 200 * time.Millisecond
 	if got := run(t, s, "sh", "-c", "exit 3"); got.code != 3 || got.stderr != "lineage: run: trace "+fifo+": not written within 200ms\n" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tui"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
@@ -81,9 +82,8 @@ func newFleet(t *testing.T, down string, names ...string) *fleetOf {
 		return &d.Client, nil
 	}
 	var err error
-	if f.client, _, err = Hosts(names, dial)(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	f.client, _, err = Hosts(names, dial)(t.Context())
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-over })

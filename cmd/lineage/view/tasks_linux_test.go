@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
@@ -12,9 +13,7 @@ import (
 func TestTasks(t *testing.T) {
 	pid := os.Getpid()
 	s, err := procfs.FS("/proc").Stat(uint32(pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	this := api.Ref{PID: pid, StartNS: api.U64(s.Start)*10e6 + 3e6}
 	reused := api.Ref{PID: pid, StartNS: this.StartNS + 10e6}
 	gone := api.Ref{PID: 1 << 30, StartNS: 1}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // An agent is a coding agent, at the version that testdata/fetch-agents.sh installs.
@@ -55,7 +55,7 @@ var (
 			text := fmt.Sprintf("model = \"scripted\"\nmodel_provider = \"local\"\n[model_providers.local]\nname = \"local\"\nbase_url = %q\nwire_api = \"responses\"\n", x.model.URL+"/v1")
 			for name, command := range servers {
 				args, err := json.Marshal(command[1:])
-				stage.NoError(x.T, err)
+				require.NoError(x.T, err)
 				text += fmt.Sprintf("[mcp_servers.%s]\ncommand = %q\nargs = %s\n", name, command[0], args)
 			}
 			return map[string]any{".codex/config.toml": text}
@@ -114,7 +114,7 @@ func (a *agent) path(t *testing.T) string {
 		t.Skipf("%s was not chosen", a.name)
 	}
 	dir, err := filepath.Abs(filepath.Join("../../../.cache/agents", a.name+"-"+a.version))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	if dir, err = filepath.EvalSymlinks(dir); errors.Is(err, os.ErrNotExist) {
 		t.Skipf("%s %s is not installed; run make test-agents", a.name, a.version)
 	} else if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/agents/model"
-	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // traced is Claude Code with its tracing on. With a base URL that is not the vendor's, it gives
@@ -117,7 +117,7 @@ func TestClaims(t *testing.T) {
 func (x *trial) burstsOf(name string) map[int][]api.Process {
 	x.T.Helper()
 	var history struct{ Nodes []api.Node }
-	stage.NoError(x.T, json.Unmarshal(x.Must("history", name, "--all", "-o", "json").Out.Bytes(), &history))
+	require.NoError(x.T, json.Unmarshal(x.Must("history", name, "--all", "-o", "json").Out.Bytes(), &history))
 	of := map[api.Ref]int{}
 	calls := map[int][]api.Process{}
 	slices.SortFunc(history.Nodes, func(a, b api.Node) int { return a.Started.Compare(*b.Started) })

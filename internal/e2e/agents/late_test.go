@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/agents/model"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // gate stands between an agent and its hooks. It holds each hook before and after it runs.
@@ -90,7 +91,7 @@ type meeting struct {
 func meet(t *testing.T, a *agent, o outage, moment string) {
 	g := &meeting{trial: newTrial(t, a, false), said: make(chan string)}
 	g.dir = filepath.Join(g.Dir, "gates")
-	stage.NoError(t, os.Mkdir(g.dir, 0o700))
+	require.NoError(t, os.Mkdir(g.dir, 0o700))
 	g.listen()
 	g.script(model.Run("sleep 0.1"), model.Run("sleep 0.1"), model.Say("one"), model.Run("sleep 0.1"), model.Run("sleep 0.1"), model.Say("two"))
 	args := append([]string{g.bin}, a.once("do it")...)
@@ -152,9 +153,9 @@ func meet(t *testing.T, a *agent, o outage, moment string) {
 func (g *meeting) listen() {
 	g.T.Helper()
 	path := filepath.Join(g.dir, "said")
-	stage.NoError(g.T, unix.Mkfifo(path, 0o600))
+	require.NoError(g.T, unix.Mkfifo(path, 0o600))
 	f, err := os.OpenFile(path, os.O_RDWR, 0) // it has no end between two gates
-	stage.NoError(g.T, err)
+	require.NoError(g.T, err)
 	g.T.Cleanup(func() { f.Close() })
 	go func() {
 		for in := bufio.NewScanner(f); in.Scan(); {
@@ -198,26 +199,26 @@ func (g *meeting) gate() {
 	if err == nil {
 		err = os.WriteFile(settings, []byte(strings.ReplaceAll(string(text), stage.Lineage+" hook", path+" hook")), 0o600)
 	}
-	stage.NoError(g.T, err)
+	require.NoError(g.T, err)
 }
 
 // open lets a gate go on. It opens a FIFO of its own each time: another reader could meet the end
 // of this one.
 func (g *meeting) open(when string, pid int, word string) {
 	g.T.Helper()
-	stage.NoError(g.T, os.WriteFile(filepath.Join(g.dir, fmt.Sprintf("%s.%d", when, pid)), []byte(word+"\n"), 0))
+	require.NoError(g.T, os.WriteFile(filepath.Join(g.dir, fmt.Sprintf("%s.%d", when, pid)), []byte(word+"\n"), 0))
 }
 
 func (g *meeting) serve() { g.daemon = g.Daemon() }
 
 func (g *meeting) stop() {
-	stage.NoError(g.T, g.daemon.Process.Kill())
+	require.NoError(g.T, g.daemon.Process.Kill())
 	g.daemon.Wait()
 }
 
 func (g *meeting) stopped() {
 	g.serve()
-	stage.NoError(g.T, g.daemon.Process.Signal(unix.SIGSTOP))
+	require.NoError(g.T, g.daemon.Process.Signal(unix.SIGSTOP))
 	g.T.Cleanup(g.resume)
 }
 
@@ -240,14 +241,14 @@ func (g *meeting) sessionOf(pid int) *api.Session {
 	ctx, cancel := context.WithTimeout(g.T.Context(), stage.Patience)
 	defer cancel()
 	c, err := api.Dial(ctx, g.Socket)
-	stage.NoError(g.T, err)
+	require.NoError(g.T, err)
 	defer c.Close()
 	p, err := c.Process(ctx, fmt.Sprint(pid))
-	stage.NoError(g.T, err)
+	require.NoError(g.T, err)
 	if p.Session == "" {
 		return nil
 	}
 	s, err := c.Session(ctx, p.Session)
-	stage.NoError(g.T, err)
+	require.NoError(g.T, err)
 	return s
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/agents/model"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A conversation is one with "codex app-server": JSON-RPC, one message a line.
@@ -33,9 +34,9 @@ func (x *trial) converse(flags ...string) *conversation {
 	command := x.command("agent", flags, x.bin, "app-server")
 	cmd := exec.Command(command[0], command[1:]...)
 	in, err := cmd.StdinPipe()
-	stage.NoError(x.T, err)
+	require.NoError(x.T, err)
 	out, answers, err := os.Pipe()
-	stage.NoError(x.T, err)
+	require.NoError(x.T, err)
 	x.T.Cleanup(func() { out.Close() })
 	cmd.ExtraFiles = []*os.File{answers}
 	cmd.Args = append([]string{"sh", "-c", `exec "$@" >&3 3>&-`, "sh"}, cmd.Args...)
@@ -53,7 +54,7 @@ func (x *trial) converse(flags ...string) *conversation {
 func (c *conversation) ask(method string, params any) bool {
 	c.n++
 	b, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": c.n, "method": method, "params": params})
-	stage.NoError(c.T, err)
+	require.NoError(c.T, err)
 	if _, err := fmt.Fprintf(c.in, "%s\n", b); err != nil {
 		return false
 	}
@@ -200,13 +201,13 @@ func fourSessions(x *trial) {
 func reconnects(x *trial) {
 	const times = 53
 	self, err := os.Executable()
-	stage.NoError(x.T, err)
+	require.NoError(x.T, err)
 	x.mcp(apart(self+" helper"), "polite")
 	x.script()
 	url := x.serving("sh", "-c", `exec "$0" serve --hostname 127.0.0.1 --port 0 >served 2>&1`, x.bin)
 	post := func(what string) {
 		r, err := http.Post(url+"/mcp/one/"+what, "application/json", strings.NewReader("{}"))
-		stage.NoError(x.T, err)
+		require.NoError(x.T, err)
 		defer r.Body.Close()
 		if text, _ := io.ReadAll(r.Body); r.StatusCode != http.StatusOK {
 			x.T.Fatalf("%s: %s %s", what, r.Status, text)

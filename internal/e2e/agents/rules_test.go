@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/agents/model"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // shipped is a rule of packaging/agents.yaml, switched on, for this copy of the agent only.
@@ -25,7 +26,7 @@ func (x *trial) shipped(rule string) (policy string) {
 	if err == nil {
 		err = yaml.Unmarshal(text, &file)
 	}
-	stage.NoError(x.T, err)
+	require.NoError(x.T, err)
 	i := slices.IndexFunc(file.Agents, func(r map[string]any) bool { return r["name"] == rule })
 	if i < 0 {
 		x.T.Fatalf("no rule %s is shipped", rule)
@@ -38,7 +39,7 @@ func (x *trial) shipped(rule string) (policy string) {
 	}
 	match["argv"] = "^" + regexp.QuoteMeta(x.bin) + "$"
 	out, err := yaml.Marshal(map[string]any{"mode": "enforce", "agents": []any{r}})
-	stage.NoError(x.T, err)
+	require.NoError(x.T, err)
 	return x.Policy(string(out))
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/agents/model"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A trial is one row, run without lineage or with it.
@@ -42,7 +43,7 @@ func newTrial(t *testing.T, a *agent, traced bool) *trial {
 	x := &trial{Instance: stage.New(t), agent: a, traced: traced, bin: bin, servers: map[string][]string{}}
 	x.group, x.m = stage.NewCgroup(t), stage.NewMarker(t, x.Dir)
 	x.home, x.work = filepath.Join(x.Dir, "home"), filepath.Join(x.Dir, "home", "work")
-	stage.NoError(t, os.MkdirAll(x.work, 0o755))
+	require.NoError(t, os.MkdirAll(x.work, 0o755))
 	x.bystander = stage.NewBystander(x.Instance, "node", 0)
 	return x
 }
@@ -51,7 +52,7 @@ func newTrial(t *testing.T, a *agent, traced bool) *trial {
 func (x *trial) script(turns ...model.Turn) {
 	x.T.Helper()
 	s, err := model.Start(turns...)
-	stage.NoError(x.T, err)
+	require.NoError(x.T, err)
 	x.T.Cleanup(s.Close)
 	x.model = s
 }
@@ -60,7 +61,7 @@ func (x *trial) script(turns ...model.Turn) {
 func (x *trial) file(name, text string) string {
 	x.T.Helper()
 	path := filepath.Join(x.work, name)
-	stage.NoError(x.T, os.WriteFile(path, []byte(strings.ReplaceAll(text, "MARKER", x.m.Path)), 0o755))
+	require.NoError(x.T, os.WriteFile(path, []byte(strings.ReplaceAll(text, "MARKER", x.m.Path)), 0o755))
 	return path
 }
 
@@ -71,12 +72,12 @@ func (x *trial) configure() {
 		text, ok := content.(string)
 		if !ok {
 			b, err := json.Marshal(content)
-			stage.NoError(x.T, err)
+			require.NoError(x.T, err)
 			text = string(b)
 		}
 		path := filepath.Join(x.home, name)
-		stage.NoError(x.T, os.MkdirAll(filepath.Dir(path), 0o755))
-		stage.NoError(x.T, os.WriteFile(path, []byte(text), 0o600))
+		require.NoError(x.T, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(x.T, os.WriteFile(path, []byte(text), 0o600))
 	}
 }
 
@@ -135,7 +136,7 @@ func (x *trial) kill(pid int) {
 	if _, ours := x.alive()[pid]; !ours {
 		x.T.Fatalf("%d is not a process of the trial: %v", pid, x.alive())
 	}
-	stage.NoError(x.T, unix.Kill(pid, unix.SIGKILL))
+	require.NoError(x.T, unix.Kill(pid, unix.SIGKILL))
 }
 
 // alive are the live processes of the trial, without lineage's own.
@@ -189,7 +190,7 @@ func named(r api.Report, text string) (n int) {
 func (x *trial) mcp(before string, polite ...string) {
 	x.T.Helper()
 	self, err := os.Executable()
-	stage.NoError(x.T, err)
+	require.NoError(x.T, err)
 	x.servers["one"] = []string{"sh", "-c", before + "\n" + self + " mcp " + x.m.Path + " " + strings.Join(polite, " ") + "; :"}
 }
 
@@ -198,10 +199,10 @@ func (x *trial) mcp(before string, polite ...string) {
 func (x *trial) manage() *stage.Terminal {
 	x.T.Helper()
 	self, err := os.Executable()
-	stage.NoError(x.T, err)
+	require.NoError(x.T, err)
 	if x.traced {
 		exe, err := filepath.EvalSymlinks(x.bin)
-		stage.NoError(x.T, err)
+		require.NoError(x.T, err)
 		x.Lineage("daemon", "--unload", "--force")
 		x.Daemon("--policy", x.Policy(fmt.Sprintf("mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: %s, exe: %s}, grace: 1s}\n", x.agent.bin, exe)))
 	}
@@ -218,7 +219,7 @@ func (x *trial) dead() {
 	x.T.Helper()
 	x.T.Cleanup(func() { x.Lineage("daemon", "--unload", "--force") })
 	pid := x.Version().PID
-	stage.NoError(x.T, unix.Kill(pid, unix.SIGKILL))
+	require.NoError(x.T, unix.Kill(pid, unix.SIGKILL))
 	x.Until("end of the daemon", func() bool {
 		return stage.ProcStatus(pid, "State") == "" || strings.HasPrefix(stage.ProcStatus(pid, "State"), "Z")
 	})

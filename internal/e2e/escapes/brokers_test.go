@@ -10,13 +10,14 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // script writes what a member runs to ask for work.
 func (x *trial) script(text string) string {
 	x.t.Helper()
 	path := filepath.Join(x.Dir, x.name+".sh")
-	stage.NoError(x.t, os.WriteFile(path, []byte(text+"\n"), 0o644))
+	require.NoError(x.t, os.WriteFile(path, []byte(text+"\n"), 0o644))
 	return path
 }
 
@@ -28,7 +29,7 @@ func newTmux(options string) func(*trial) string {
 		stage.Need(x.t, "test-brokers", "tmux")
 		tmux := []string{"tmux", "-f", "/dev/null", "-S", filepath.Join(x.Dir, x.name+".tmux")}
 		run := func(args ...string) error { return exec.Command(tmux[0], append(tmux[1:], args...)...).Run() }
-		stage.NoError(x.t, run("new-session", "-d", "sleep 120"))
+		require.NoError(x.t, run("new-session", "-d", "sleep 120"))
 		x.t.Cleanup(func() {
 			if err := run("kill-server"); err != nil {
 				x.t.Errorf("the server of before is gone: %v", err)
@@ -43,7 +44,7 @@ func newTmux(options string) func(*trial) string {
 func newJob(x *trial) string {
 	x.t.Helper()
 	stage.Need(x.t, "test-brokers", "at", "atd")
-	stage.NoError(x.t, stage.PrivateSpools())
+	require.NoError(x.t, stage.PrivateSpools())
 	stage.Start(x.t, exec.Command("atd", "-f"))
 	x.Until("atd", func() bool { _, err := os.Stat("/run/atd.pid"); return err == nil })
 	return x.script("echo exec " + stage.Program("detach") + " setsid | at now 2>/dev/null")

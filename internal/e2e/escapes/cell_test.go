@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
@@ -165,11 +166,11 @@ func (h *host) newbornsKilled(t *testing.T) (n uint64) {
 		t.Fatalf("pinned counters: %v, %v", found, err)
 	}
 	m, err := ebpf.LoadPinnedMap(found[0], nil)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer m.Close()
 	for _, which := range []bpf.LineageCounter{bpf.LineageCounterCOUNT_NEWBORN_KILLED, bpf.LineageCounterCOUNT_FORK_REFUSED} {
 		var perCPU []uint64
-		stage.NoError(t, m.Lookup(uint32(which), &perCPU))
+		require.NoError(t, m.Lookup(uint32(which), &perCPU))
 		for _, one := range perCPU {
 			n += one
 		}
@@ -180,7 +181,7 @@ func (h *host) newbornsKilled(t *testing.T) (n uint64) {
 // lose kills the daemon.
 func (h *host) lose(t *testing.T) {
 	t.Helper()
-	stage.NoError(t, h.daemon.Process.Kill())
+	require.NoError(t, h.daemon.Process.Kill())
 	h.daemon.Wait()
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // newCgroup makes a version 2 cgroup for the trial.
@@ -24,7 +25,7 @@ func (x *trial) mkdir(under, kind string) string {
 		x.t.Skipf("no %s is mounted", kind)
 	}
 	dir, err := os.MkdirTemp(under, "lngtest-")
-	stage.NoError(x.t, err)
+	require.NoError(x.t, err)
 	x.t.Cleanup(func() { remove(x.t, x.Instance, dir) })
 	return dir
 }

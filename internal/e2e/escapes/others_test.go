@@ -19,6 +19,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/page"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A tool is another way to end everything that a command started.
@@ -74,7 +75,7 @@ var programs = []string{
 func TestOthers(t *testing.T) {
 	text := compared(t, tools)
 	if path := os.Getenv("LNGTEST_PAGE"); path != "" && !t.Failed() {
-		stage.NoError(t, page.Write(path, "others", text))
+		require.NoError(t, page.Write(path, "others", text))
 	}
 }
 

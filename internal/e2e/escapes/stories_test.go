@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // manyInFewLines: 500 leftovers are reported as a summary, not a list.
@@ -156,10 +157,10 @@ func growWithoutDaemon(x *trial) func() {
 func portAndClient(x *trial) func() {
 	at := "127.0.0.1:" + x.m.Line("port", 1)[0]
 	conn, err := net.Dial("tcp", at)
-	stage.NoError(x.t, err)
+	require.NoError(x.t, err)
 	defer conn.Close()
 	socket, err := conn.(*net.TCPConn).File()
-	stage.NoError(x.t, err)
+	require.NoError(x.t, err)
 	defer socket.Close()
 	client := stage.NewBystander(x.Instance, "lngtest-client", 0, socket)
 	return func() {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // managed are the ways to let systemd contain everything. Each sends SIGKILL to the whole
@@ -55,7 +56,7 @@ func (x *match) startService() {
 	x.t.Helper()
 	gate := filepath.Join(x.Dir, "gate")
 	os.Remove(gate)
-	stage.NoError(x.t, unix.Mkfifo(gate, 0o600))
+	require.NoError(x.t, unix.Mkfifo(gate, 0o600))
 	words := strings.Fields(x.expand(x.program))
 	start := x.tool.wrap(x)
 	for _, variable := range x.m.Env() {
@@ -71,7 +72,7 @@ func (x *match) startService() {
 	}
 	x.root = x.first
 	x.Must("adopt", "--name", x.name, "--grace", "0s", "--on-exit", "report", strconv.Itoa(x.first))
-	stage.NoError(x.t, os.WriteFile(gate, []byte("\n"), 0))
+	require.NoError(x.t, os.WriteFile(gate, []byte("\n"), 0))
 	x.m.Wait("ready", func(bool) bool { return len(x.m.Lines("ready")) > 0 })
 	if x.members > 0 {
 		x.m.Members(x.members)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
@@ -192,7 +193,7 @@ func (x *trial) withoutUs() {
 	x.m.Wait("end without a daemon", func(alive bool) bool {
 		if alive && time.Since(x.began) > x.grace {
 			// A deadline is kept by the next process event of the host.
-			stage.NoError(x.t, exec.Command("true").Run())
+			require.NoError(x.t, exec.Command("true").Run())
 		}
 		return !alive
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestDelivery: every image in the history arrives as a span, with its parent, whatever
@@ -101,10 +102,10 @@ func loaded(i *stage.Instance, name string, d time.Duration) *stage.Process {
 // smallDisk is a file system that a test can fill.
 func smallDisk(t *testing.T, path, size string) string {
 	t.Helper()
-	stage.NoError(t, os.Mkdir(path, 0o700))
-	stage.NoError(t, unix.Mount("lngtest", path, "tmpfs", 0, "size="+size))
+	require.NoError(t, os.Mkdir(path, 0o700))
+	require.NoError(t, unix.Mount("lngtest", path, "tmpfs", 0, "size="+size))
 	t.Cleanup(func() {
-		stage.NoError(t, unix.Unmount(path, unix.MNT_DETACH))
+		require.NoError(t, unix.Unmount(path, unix.MNT_DETACH))
 	})
 	return path
 }
@@ -112,7 +113,7 @@ func smallDisk(t *testing.T, path, size string) string {
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "ballast"))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer f.Close()
 	for err == nil {
 		_, err = f.Write(make([]byte, 4096))
@@ -179,7 +180,7 @@ type process struct {
 func images(t *testing.T, i *stage.Instance, since time.Time) (want []string) {
 	t.Helper()
 	c, err := api.Dial(t.Context(), i.Socket)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer c.Close()
 	live := make(map[api.Ref]*process)
 	add := func(p *process, end string) {
@@ -227,6 +228,6 @@ func images(t *testing.T, i *stage.Instance, since time.Time) (want []string) {
 		}
 		return nil
 	})
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	return want
 }

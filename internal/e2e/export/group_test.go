@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestGroup: an exporter that is only in the group lineage, as the unit lineage-export is, gets the
@@ -17,8 +18,8 @@ func TestGroup(t *testing.T) {
 	i := stage.New(t)
 	i.GroupDaemon()
 	dir := filepath.Join(i.Dir, "log")
-	stage.NoError(t, os.Mkdir(dir, 0o700))
-	stage.NoError(t, os.Chown(dir, stage.Nobody, stage.Group))
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chown(dir, stage.Nobody, stage.Group))
 	log, state := filepath.Join(dir, "ocsf.jsonl"), filepath.Join(dir, "state")
 	x := i.StartReader(nil, "export", "--ocsf", log, "--state", state)
 	i.Until("cursor", func() bool {

@@ -21,6 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/ocsf"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestOCSF: sessions that launch, daemonise, leak, reach a limit, ask another daemon, and a daemon
@@ -30,7 +31,7 @@ func TestOCSF(t *testing.T) {
 	i := stage.New(t)
 	program := func(of, name string) string { // which only this test uses
 		path := filepath.Join(i.Dir, name)
-		stage.NoError(t, os.Rename(i.Copy(of), path))
+		require.NoError(t, os.Rename(i.Copy(of), path))
 		return path
 	}
 	name := fmt.Sprintf("lngtest-%d", os.Getpid()) // another run of this test may be going on
@@ -57,7 +58,7 @@ func TestOCSF(t *testing.T) {
 
 	// The file is renamed, and the exporter is killed and starts again.
 	log := filepath.Join(i.Dir, "ocsf.jsonl")
-	stage.NoError(t, os.Rename(log, log+".1"))
+	require.NoError(t, os.Rename(log, log+".1"))
 	x.Process.Signal(syscall.SIGKILL)
 	x.Wait()
 	x = ocsfExporter(i)
@@ -73,7 +74,7 @@ func TestOCSF(t *testing.T) {
 	// A policy that is wrong, and then right again.
 	mistaken := func(wrong bool) {
 		t.Helper()
-		stage.NoError(t, daemon.Process.Signal(syscall.SIGHUP))
+		require.NoError(t, daemon.Process.Signal(syscall.SIGHUP))
 		i.Until("status of the policy", func() bool { return (len(i.Status().Degraded) > 0) == wrong })
 	}
 	write("mode: enforce\n")
@@ -137,7 +138,7 @@ func TestOCSFDisk(t *testing.T) {
 	fill(t, dir)
 	time.Sleep(phase)
 	i.Until("report of the full disk", func() bool { return strings.Contains(x.Err.String(), "no space left on device") })
-	stage.NoError(t, os.Remove(filepath.Join(dir, "ballast")))
+	require.NoError(t, os.Remove(filepath.Join(dir, "ballast")))
 	load.Wait()
 	i.Receipt(i.Record("load").ID)
 	want := happened(t, i, began)
@@ -152,7 +153,7 @@ func TestOCSFDisk(t *testing.T) {
 		}
 	}
 	st, err := os.Stat(log)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	t.Logf("figure: %d launches and exits in %v, %d MB", len(want), 3*phase, st.Size()>>20)
 }
 
@@ -217,7 +218,7 @@ func (e *event) describe() string {
 func happened(t *testing.T, i *stage.Instance, since time.Time) (all []string) {
 	t.Helper()
 	c, err := api.Dial(t.Context(), i.Socket)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer c.Close()
 	users := make(map[api.Ref]int)
 	err = c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now()}, func(e *api.Event) error {
@@ -253,7 +254,7 @@ func happened(t *testing.T, i *stage.Instance, since time.Time) (all []string) {
 		}
 		return nil
 	})
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	return all
 }
 
@@ -263,7 +264,7 @@ func written(t *testing.T, files ...string) map[string]int {
 	have, seen := make(map[string]int), make(map[string]string)
 	for _, file := range files {
 		f, err := os.Open(file)
-		stage.NoError(t, err)
+		require.NoError(t, err)
 		defer f.Close()
 		lines := bufio.NewScanner(f)
 		lines.Buffer(nil, 1<<20)
@@ -280,7 +281,7 @@ func written(t *testing.T, files ...string) map[string]int {
 				have[what]++
 			}
 		}
-		stage.NoError(t, lines.Err())
+		require.NoError(t, lines.Err())
 	}
 	return have
 }
@@ -295,7 +296,7 @@ func valid(t *testing.T, line []byte) *event {
 		t.Errorf("a secret: %s", line)
 	}
 	e := new(event)
-	stage.NoError(t, json.Unmarshal(line, e))
+	require.NoError(t, json.Unmarshal(line, e))
 	return e
 }
 

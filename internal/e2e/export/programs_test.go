@@ -18,6 +18,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // onDemand skips tests that are too slow for every change, and returns the directory of
@@ -41,7 +42,7 @@ func fetched(t *testing.T, name string) string {
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -65,7 +66,7 @@ func serves(t *testing.T, p *stage.Process, addr string) {
 func documented(t *testing.T, addr, to string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(repository, "docs/TELEMETRY.md"))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	_, text, _ := strings.Cut(string(page), "```yaml\n")
 	text, _, found := strings.Cut(text, "```")
 	if !found {
@@ -81,7 +82,7 @@ func TestCollector(t *testing.T) {
 	i := stage.NewDaemon(t)
 	r := newReceiver(t)
 	addr, config := freeAddr(t), filepath.Join(i.Dir, "collector.yaml")
-	stage.NoError(t, os.WriteFile(config, []byte(documented(t, addr, r.addr)), 0o600))
+	require.NoError(t, os.WriteFile(config, []byte(documented(t, addr, r.addr)), 0o600))
 	var collector *stage.Process
 	up := func() {
 		collector = stage.Start(t, exec.Command(program, "--config", "file:"+config))

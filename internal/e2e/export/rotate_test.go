@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestLogrotate: the file is rotated again and again under some hundred forks a second, with the
@@ -26,7 +27,7 @@ func TestLogrotate(t *testing.T) {
 	var configs []string
 	for _, global := range []string{"", "create\n"} {
 		config := filepath.Join(i.Dir, "logrotate"+strings.TrimSpace(global))
-		stage.NoError(t, os.WriteFile(config, []byte(global+rotation(t, log)), 0o600))
+		require.NoError(t, os.WriteFile(config, []byte(global+rotation(t, log)), 0o600))
 		configs = append(configs, config)
 	}
 	x := i.Start([]string{"export", "--ocsf", log, "--state", filepath.Join(i.Dir, "state")}, nil)
@@ -59,7 +60,7 @@ func TestLogrotate(t *testing.T) {
 func rotation(t *testing.T, log string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(repository, "docs/SIEM.md"))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	const path = "/var/log/lineage-export/ocsf.jsonl"
 	_, text, _ := strings.Cut(string(page), "```\n"+path+" {")
 	text, _, found := strings.Cut(text, "```")
@@ -73,17 +74,17 @@ func rotation(t *testing.T, log string) string {
 func unpacked(t *testing.T, log string) []string {
 	t.Helper()
 	files, err := filepath.Glob(log + "*")
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	for n, file := range files {
 		if !strings.HasSuffix(file, ".gz") {
 			continue
 		}
 		files[n] = filepath.Join(t.TempDir(), filepath.Base(file))
 		in, err := os.Open(file)
-		stage.NoError(t, err)
+		require.NoError(t, err)
 		defer in.Close()
 		out, err := os.Create(files[n])
-		stage.NoError(t, err)
+		require.NoError(t, err)
 		defer out.Close()
 		text, err := gzip.NewReader(in)
 		if err == nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // mostMemory is the most memory that the exporter may use in a storm.
@@ -62,9 +63,9 @@ func TestStorm(t *testing.T) {
 func history(t *testing.T, i *stage.Instance, since time.Time) (forks int, lost uint64) {
 	t.Helper()
 	c, err := api.Dial(t.Context(), i.Socket)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer c.Close()
-	stage.NoError(t, c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now(), Types: []api.EventType{"fork", "lost"}}, func(e *api.Event) error {
+	require.NoError(t, c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now(), Types: []api.EventType{"fork", "lost"}}, func(e *api.Event) error {
 		switch e.Type {
 		case "fork":
 			forks++

@@ -13,6 +13,7 @@ import (
 	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestUntracked: a session whose kernel record is removed while it is live gets its span,
@@ -48,11 +49,11 @@ func TestLookalike(t *testing.T) {
 	i := stage.New(t)
 	name := fmt.Sprintf("lngtest-%d", os.Getpid()) // another run of this test may be going on
 	lookalike := filepath.Join(i.Dir, name)
-	stage.NoError(t, os.Rename(i.Copy("/bin/sleep"), lookalike))
+	require.NoError(t, os.Rename(i.Copy("/bin/sleep"), lookalike))
 	i.Daemon("--policy", i.Policy("agents:\n  - {name: lngtest-lookalike, enabled: true, match: {comm: "+name+", exe: /nonexistent}}\n"))
 	r := newReceiver(t)
 	exporter(i, r.addr, "traces", filepath.Join(i.Dir, "state"))
-	stage.NoError(t, exec.Command(lookalike, "1").Run())
+	require.NoError(t, exec.Command(lookalike, "1").Run())
 	if spans := r.ended(""); len(spans) != 1 || attribute(spans[0].Attributes, "lineage.session.end_reason") != "untracked" {
 		t.Errorf("%d spans: %v", len(spans), spans)
 	}

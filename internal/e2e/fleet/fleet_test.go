@@ -16,6 +16,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const repository = "../../.."
@@ -57,7 +58,7 @@ func start(t *testing.T) *fleet {
 		f.must("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f.path(key))
 	}
 	host, err := os.ReadFile(f.path("host.pub"))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	var config, known strings.Builder
 	add := func(name string, settings ...string) {
 		port := freePort(t)
@@ -68,7 +69,7 @@ func start(t *testing.T) *fleet {
 		}
 	}
 	binary, err := filepath.Abs(filepath.Dir(stage.Lineage))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	for n := range good {
 		i := stage.New(t)
 		f.hosts, f.daemons = append(f.hosts, i), append(f.daemons, i.Daemon())
@@ -81,10 +82,10 @@ func start(t *testing.T) *fleet {
 	f.write("known", known.String())
 	f.write("config", config.String())
 	ssh, err := exec.LookPath("ssh")
-	stage.NoError(t, err)
-	stage.NoError(t, os.Mkdir(f.path("bin"), 0o755))
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(f.path("bin"), 0o755))
 	f.write("bin/ssh", fmt.Sprintf("#!/bin/sh\nexec %s -F %s \"$@\"\n", ssh, f.path("config")))
-	stage.NoError(t, os.Chmod(f.path("bin/ssh"), 0o755))
+	require.NoError(t, os.Chmod(f.path("bin/ssh"), 0o755))
 	return f
 }
 
@@ -92,7 +93,7 @@ func (f *fleet) path(name string) string { return filepath.Join(f.dir, name) }
 
 func (f *fleet) write(name, text string) {
 	f.t.Helper()
-	stage.NoError(f.t, os.WriteFile(f.path(name), []byte(text), 0o600))
+	require.NoError(f.t, os.WriteFile(f.path(name), []byte(text), 0o600))
 }
 
 func (f *fleet) must(name string, args ...string) {
@@ -105,7 +106,7 @@ func (f *fleet) must(name string, args ...string) {
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -118,7 +119,7 @@ func (f *fleet) sshd(name string, port int, settings []string) {
 		"PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin yes", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
 		"PrintMotd no", "PrintLastLog no", ""), "\n"))
 	program, err := exec.LookPath("sshd")
-	stage.NoError(f.t, err)
+	require.NoError(f.t, err)
 	stage.Start(f.t, exec.Command(program, "-D", "-e", "-f", f.path(name+".sshd")))
 	until := time.Now().Add(20 * time.Second)
 	for {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // unprivileged is a container without any privilege that docker can remove.
@@ -56,8 +57,8 @@ func TestInit(t *testing.T) {
 	s := newShop(t)
 	app := s.application("codes", "daemonise", "ignoreterm", "stopped", "detach", "zombieleader")
 	out := filepath.Join(s.Dir, "out") // where the container's user may write its receipt
-	stage.NoError(t, os.Mkdir(out, 0o755))
-	stage.NoError(t, os.Chown(out, stage.Nobody, stage.Nobody))
+	require.NoError(t, os.Mkdir(out, 0o755))
+	require.NoError(t, os.Chown(out, stage.Nobody, stage.Nobody))
 
 	// The application has children, and waits for them when docker stops it. PID 1
 	// reaps the orphans.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestMain(m *testing.M) {
@@ -31,7 +32,7 @@ func newShop(t *testing.T) *shop {
 	i := stage.New(t)
 	s := &shop{Instance: i, docker: i.Docker()}
 	s.Socket = filepath.Join(i.Dir, "run", "lineage.sock")
-	stage.NoError(t, os.Mkdir(filepath.Dir(s.Socket), 0o755))
+	require.NoError(t, os.Mkdir(filepath.Dir(s.Socket), 0o755))
 	_, s.tag, _ = strings.Cut(s.docker.Must("load", "-qi", os.Getenv("LNGTEST_IMAGE")), "Loaded image: ")
 	t.Logf("figure: docker %s, image %s", s.docker.Must("version", "-f", "{{.Server.Version}}"), s.tag)
 	return s

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const repository = "../../.."
@@ -69,7 +70,7 @@ func files(t *testing.T, dest string) (list []string) {
 		list = append(list, fmt.Sprintf("%o %s", info.Mode().Perm(), name))
 		return err
 	})
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	slices.Sort(list)
 	return list
 }
@@ -79,7 +80,7 @@ func files(t *testing.T, dest string) (list []string) {
 func manifest(t *testing.T, prefix string) (list []string) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/manifest.txt")
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	for line := range strings.Lines(string(text)) {
 		mode, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if !strings.HasPrefix(name, "/") {
@@ -88,7 +89,7 @@ func manifest(t *testing.T, prefix string) (list []string) {
 		list = append(list, mode+" "+name[1:])
 	}
 	commands, err := os.ReadFile(filepath.Join(repository, "docs/COMMANDS.md"))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	for _, m := range regexp.MustCompile(`(?m)^## (lineage.*)$`).FindAllStringSubmatch(string(commands), -1) {
 		if m[1] == "lineage completion" { // installed, not described
 			continue
@@ -120,7 +121,7 @@ func same(t *testing.T, got, want []string) {
 func read(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(path...))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -162,7 +163,7 @@ func TestInstall(t *testing.T) {
 			}
 			for name, text := range own {
 				path := filepath.Join(dest, name)
-				stage.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)))
+				require.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)))
 			}
 			must(t, "install", dest, set)
 			out := must(t, "uninstall", dest, set)
@@ -216,11 +217,11 @@ func heading(title string) []byte {
 // The page of the policy has every key of its schema.
 func TestPolicyPage(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(repository, "packaging/man/lineage-policy.5"))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	schema, err := os.ReadFile(filepath.Join(repository, "docs/policy.schema.json"))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	var document any
-	stage.NoError(t, json.Unmarshal(schema, &document))
+	require.NoError(t, json.Unmarshal(schema, &document))
 	keys := map[string]bool{}
 	propertyNames(document, keys)
 	if len(keys) < 30 {

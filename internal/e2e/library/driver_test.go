@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/run"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A library starts a program. Its process is a caller like one that a user would write.
@@ -59,9 +60,7 @@ func startPlain(t *testing.T, _ *stage.Instance, _ string, env, argv []string) s
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdout = env, new(bytes.Buffer)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	return &plainRun{cmd, cancel}
 }
 
@@ -96,12 +95,8 @@ func startGo(t *testing.T, i *stage.Instance, lineage string, env, argv []string
 	cmd.Lineage, cmd.Socket, cmd.Grace, cmd.Name = lineage, i.Socket, time.Second/2, "library"
 	cmd.Env, cmd.Dir, cmd.Stderr = env, i.Dir, os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	return &goRun{t, cmd, out}
 }
 
@@ -154,23 +149,16 @@ func script(interpreter, folder, file, shape string) func(*testing.T, *stage.Ins
 			t.Skipf("no %s on this host: %v", interpreter, err)
 		}
 		of, err := filepath.Abs(filepath.Join("../../../api/run", folder))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		d := &driver{t: t}
 		cmd := exec.Command(path, slices.Concat([]string{filepath.Join("testdata", file), shape, lineage}, argv)...)
 		cmd.Env = append(env, "LNGTEST_LIBRARY="+of, "LINEAGE_SOCKET="+i.Socket)
 		cmd.Stderr, d.cmd = os.Stderr, cmd
-		if d.stdin, err = cmd.StdinPipe(); err != nil {
-			t.Fatal(err)
-		}
+		d.stdin, err = cmd.StdinPipe()
+		require.NoError(t, err)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
 		t.Cleanup(func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()

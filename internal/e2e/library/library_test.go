@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api/run"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/page"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // An escape is a program of testdata/programs, and how many of its processes report
@@ -227,9 +228,7 @@ func TestContext(t *testing.T) {
 		m := stage.NewMarker(t, i.Dir)
 		cmd := run.CommandContext(ctx, stage.Program("daemonise"), "stay")
 		cmd.Lineage, cmd.Socket, cmd.Env, cmd.Require = stage.Lineage, i.Socket, environ(m), run.Session
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Start())
 		m.Members(1)
 		return cmd, m, cancel
 	}
@@ -248,9 +247,7 @@ func TestContext(t *testing.T) {
 	t.Run("lineage run is killed", func(t *testing.T) {
 		cmd, m, cancel := start(t)
 		defer cancel()
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Process.Kill())
 		if err := cmd.Wait(); err == nil {
 			t.Error("wait: no error")
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api/run"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const missingPython = `
@@ -89,15 +90,11 @@ func TestMissing(t *testing.T) {
 	i := stage.NewDaemon(t)
 	good := filepath.Join(i.Dir, "good")
 	plain := filepath.Join(i.Dir, "plain")
-	if err := errors.Join(os.WriteFile(plain, []byte("#!/bin/sh\nexit 7\n"), 0o644), os.Mkdir(good, 0o755), os.WriteFile(filepath.Join(good, "plain"), []byte("#!/bin/sh\nexit 7\n"), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(os.WriteFile(plain, []byte("#!/bin/sh\nexit 7\n"), 0o644), os.Mkdir(good, 0o755), os.WriteFile(filepath.Join(good, "plain"), []byte("#!/bin/sh\nexit 7\n"), 0o755)))
 	for name, command := range map[string][]string{"python": {"python3", "-c", missingPython}, "node": {"node", "--input-type=module", "-e", missingNode}} {
 		t.Run(name, func(t *testing.T) {
 			library, err := filepath.Abs("../../../api/run/" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			tmp := t.TempDir()
 			cmd := exec.Command(command[0], command[1:]...)
 			cmd.Dir = i.Dir

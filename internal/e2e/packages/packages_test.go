@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 const (
@@ -148,7 +149,7 @@ func TestSBOM(t *testing.T) {
 
 func testSBOM(t *testing.T, name, arch string, modules int) {
 	text, err := os.ReadFile(made(t, name+"-[0-9]*-linux-"+arch+".cdx.json"))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	var bom struct {
 		Metadata struct {
 			Component struct{ Hashes []struct{ Content string } }
@@ -158,7 +159,7 @@ func testSBOM(t *testing.T, name, arch string, modules int) {
 			Licenses      []struct{ Expression string }
 		}
 	}
-	stage.NoError(t, json.Unmarshal(text, &bom))
+	require.NoError(t, json.Unmarshal(text, &bom))
 	program := filepath.Join(repository, "bin", arch, name)
 	var got, want []string
 	for _, c := range bom.Components {
@@ -185,7 +186,7 @@ func testSBOM(t *testing.T, name, arch string, modules int) {
 func digest(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
@@ -195,7 +196,7 @@ func digest(t *testing.T, file string) string {
 func TestImage(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		f, err := os.Open(made(t, "*-image-"+arch+".tar"))
-		stage.NoError(t, err)
+		require.NoError(t, err)
 		defer f.Close()
 		entries := untar(t, f)
 		blobs := 0
@@ -245,7 +246,7 @@ func TestImage(t *testing.T) {
 		}
 		layer := untar(t, bytes.NewReader(at(manifest.Layers[0])))
 		program, err := os.ReadFile(filepath.Join(repository, "bin", arch, "lineage"))
-		stage.NoError(t, err)
+		require.NoError(t, err)
 		if len(layer) != 1 || !bytes.Equal(layer["lineage"], program) {
 			t.Errorf("the layer has %d files", len(layer))
 		}
@@ -254,7 +255,7 @@ func TestImage(t *testing.T) {
 
 func parse(t *testing.T, text []byte, into any) {
 	t.Helper()
-	stage.NoError(t, json.Unmarshal(text, into))
+	require.NoError(t, json.Unmarshal(text, into))
 }
 
 func untar(t *testing.T, r io.Reader) map[string][]byte {
@@ -265,13 +266,12 @@ func untar(t *testing.T, r io.Reader) map[string][]byte {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		stage.NoError(t, err)
+		require.NoError(t, err)
 		if h.Uid != 0 || h.Gid != 0 {
 			t.Errorf("%s belongs to %d:%d", h.Name, h.Uid, h.Gid)
 		}
-		if all[h.Name], err = io.ReadAll(archive); err != nil {
-			t.Fatal(err)
-		}
+		all[h.Name], err = io.ReadAll(archive)
+		require.NoError(t, err)
 	}
 }
 
@@ -284,8 +284,8 @@ func TestReproducible(t *testing.T) {
 	command(t, "git", "clone", "-q", "--no-tags", repository, other)
 	command(t, "git", "-C", other, "fetch", "-q", "--tags", "origin")
 	cache, err := filepath.Abs(repository + "/.cache")
-	stage.NoError(t, err)
-	stage.NoError(t, os.Symlink(cache, filepath.Join(other, ".cache")))
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(cache, filepath.Join(other, ".cache")))
 	build := exec.Command("bash", "-c", "umask 077; exec make dist")
 	build.Dir, build.Env = other, append(os.Environ(), "TZ=Pacific/Auckland", "LC_ALL=C", "MAKEFLAGS=", "MAKELEVEL=")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -293,7 +293,7 @@ func TestReproducible(t *testing.T) {
 	}
 	sums := func(dir string) string {
 		text, err := os.ReadFile(filepath.Join(dir, "bin/dist/SHA256SUMS"))
-		stage.NoError(t, err)
+		require.NoError(t, err)
 		return string(text)
 	}
 	here, there := sums(repository), sums(other)

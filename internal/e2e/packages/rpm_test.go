@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestRPMScripts installs, upgrades and removes the package with rpm, in a separate system
@@ -62,18 +62,18 @@ func TestRPMScripts(t *testing.T) {
 	// A removal with a live session is refused, and the package stays as it was.
 	program := filepath.Join(root, own)
 	kept, err := os.ReadFile(program)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	for _, dir := range []string{"sys/fs/bpf/lineage", "var/lib/lineage"} {
-		stage.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o700))
+		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o700))
 	}
-	stage.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho k3x9q2\n"), 0o755))
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho k3x9q2\n"), 0o755))
 	if out, err := rpm("-e", "lineage"); err == nil || !strings.Contains(out, "live sessions: 1") {
 		t.Errorf("removed with a live session: %v: %s", err, out)
 	}
 	if out := must("-q", "lineage"); !strings.HasPrefix(out, "lineage-") || !has("/usr/libexec/lineage/lineage-export") {
 		t.Errorf("after a removal that was refused: %s", out)
 	}
-	stage.NoError(t, os.WriteFile(program, kept, 0o755))
+	require.NoError(t, os.WriteFile(program, kept, 0o755))
 	os.Remove(filepath.Join(root, "sys/fs/bpf/lineage"))
 	must("-e", "lineage")
 	for _, name := range []string{own, "/usr/libexec/lineage/lineage-export", "/usr/lib/systemd/system/lineage.service", "/etc/apparmor.d/lineage-daemon"} {

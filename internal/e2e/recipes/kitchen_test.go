@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // blocks are the recipes by name, unchanged. Every block of the page has a name.
@@ -45,8 +46,8 @@ func newKitchen(t *testing.T, programs ...string) *kitchen {
 	t.Helper()
 	i := stage.NewDaemon(t)
 	k := &kitchen{Instance: i, marker: stage.NewMarker(t, i.Dir), bin: filepath.Join(i.Dir, "bin")}
-	stage.NoError(t, os.Mkdir(k.bin, 0o755))
-	stage.NoError(t, os.Symlink(i.Copy(stage.Lineage), filepath.Join(k.bin, "lineage")))
+	require.NoError(t, os.Mkdir(k.bin, 0o755))
+	require.NoError(t, os.Symlink(i.Copy(stage.Lineage), filepath.Join(k.bin, "lineage")))
 	for _, name := range programs {
 		k.program(name, `echo "ran ${0##*/} $*" >&9
 (setsid sleep 300 &)
@@ -60,14 +61,14 @@ exit 3`)
 func (k *kitchen) program(name, script string) {
 	k.T.Helper()
 	text := "#!/bin/bash\nexec 9>\"$LNGTEST_MARKER\"\n" + script + "\n"
-	stage.NoError(k.T, os.WriteFile(filepath.Join(k.bin, name), []byte(text), 0o755))
+	require.NoError(k.T, os.WriteFile(filepath.Join(k.bin, name), []byte(text), 0o755))
 }
 
 // file writes a file into the instance's folder.
 func (k *kitchen) file(name, text string) string {
 	k.T.Helper()
 	path := filepath.Join(k.Dir, name)
-	stage.NoError(k.T, os.WriteFile(path, []byte(text), 0o755))
+	require.NoError(k.T, os.WriteFile(path, []byte(text), 0o755))
 	return path
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // Every recipe has a test here.
@@ -56,14 +57,14 @@ func TestClaudeFunctionTwice(t *testing.T) {
 	k.program("claude", `echo "ran claude" >&9
 read -r go <"$LNGTEST_GO"`)
 	hold := filepath.Join(k.Dir, "go")
-	stage.NoError(t, exec.Command("mkfifo", hold).Run())
+	require.NoError(t, exec.Command("mkfifo", hold).Run())
 	p := k.start([]string{"LNGTEST_GO=" + hold}, "bash", "-c", recipe(t, "claude-function")+"claude & claude & wait")
 	k.marker.Line("ran", 2)
 	if n := len(stage.Query[api.Sessions](k.Instance, "ls").Items); n != 2 {
 		t.Errorf("%d sessions, want 2", n)
 	}
 	both, err := os.OpenFile(hold, os.O_RDWR, 0) // open until both have read
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	defer both.Close()
 	if _, err := both.WriteString("go\ngo\n"); err != nil {
 		t.Fatal(err)
@@ -83,13 +84,13 @@ func TestClaudeSetup(t *testing.T) {
 		t.Fatal(p)
 	}
 	text, err := os.ReadFile(filepath.Join(k.Dir, ".claude/settings.json"))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	var settings struct {
 		Hooks map[string][]struct {
 			Hooks []struct{ Type, Command string }
 		}
 	}
-	stage.NoError(t, json.Unmarshal(text, &settings))
+	require.NoError(t, json.Unmarshal(text, &settings))
 	var env []string
 	for event, groups := range settings.Hooks {
 		if len(groups) != 1 || len(groups[0].Hooks) != 1 || groups[0].Hooks[0].Type != "command" {
@@ -108,7 +109,7 @@ echo hooked >&9
 read -r go <"$LNGTEST_GO"
 exit 3`)
 	hold := filepath.Join(k.Dir, "go")
-	stage.NoError(t, exec.Command("mkfifo", hold).Run())
+	require.NoError(t, exec.Command("mkfifo", hold).Run())
 	var agent *stage.Process
 	stage.Urgent(func() { // a hook gives up after 200 ms
 		agent = k.start(append(env, "LNGTEST_GO="+hold), filepath.Join(k.bin, "claude"))
@@ -124,7 +125,7 @@ exit 3`)
 		}
 		return nil
 	})
-	stage.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
+	require.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
 	agent.Wait()
 	k.marker.Gone()
 }
@@ -162,10 +163,10 @@ func TestActionsStep(t *testing.T) {
 	k.program("sudo", sudo)
 	k.program("npm", `echo "ran npm $* as $(id -un), tool $(command -v lngtest-tool)" >&9; (setsid sleep 300 &)`)
 	tools := filepath.Join(k.Dir, "tools")
-	stage.NoError(t, os.Mkdir(tools, 0o755))
+	require.NoError(t, os.Mkdir(tools, 0o755))
 	k.file("tools/lngtest-tool", "")
 	temp := filepath.Join(k.Dir, "temp") // the runner's, as the workspace is
-	stage.NoError(t, errors.Join(os.Mkdir(temp, 0o755), os.Chown(temp, stage.Nobody, stage.Nobody)))
+	require.NoError(t, errors.Join(os.Mkdir(temp, 0o755), os.Chown(temp, stage.Nobody, stage.Nobody)))
 	script := k.file("step.sh", steps[0].Run)
 	p := k.start([]string{"USER=nobody", "RUNNER_TEMP=" + temp, "PATH=" + tools + ":" + k.bin + ":" + os.Getenv("PATH")}, "bash", "-e", script).Wait()
 	k.marker.MustBeGone()
@@ -203,7 +204,7 @@ echo "ran worker" >&9
 while :; do sleep 60 & wait; done`)
 	text := recipe(t, "systemd")
 	unit := k.file("worker.service", text)
-	stage.NoError(t, os.Chmod(unit, 0o644))
+	require.NoError(t, os.Chmod(unit, 0o644))
 	if _, err := exec.LookPath("systemd-analyze"); err == nil {
 		verify := k.installed(nil, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit).Wait()
 		if verify.Code() != 0 || verify.Err.Len() != 0 {
@@ -214,7 +215,7 @@ while :; do sleep 60 & wait; done`)
 	command, _, _ = strings.Cut(command, "\n")
 	p := k.installed(nil, strings.Fields(command)...)
 	k.marker.Line("ran", 1)
-	stage.NoError(t, p.Process.Signal(unix.SIGTERM)) // KillMode=mixed: to the main process only
+	require.NoError(t, p.Process.Signal(unix.SIGTERM)) // KillMode=mixed: to the main process only
 	p.Wait()
 	k.marker.MustBeGone()
 	if told := k.marker.Lines("told"); len(told) != 1 || p.Code() != 0 {
@@ -255,7 +256,7 @@ func TestCron(t *testing.T) {
 (setsid sleep 300 &)
 read -r go <"$LNGTEST_GO"`)
 	hold := filepath.Join(k.Dir, "go")
-	stage.NoError(t, exec.Command("mkfifo", hold).Run())
+	require.NoError(t, exec.Command("mkfifo", hold).Run())
 	job := func() *stage.Process {
 		return k.installed(nil, "env", "-i", "HOME=/root", "LOGNAME=root", "SHELL=/bin/sh", "PATH=/usr/bin:/bin",
 			"LINEAGE_SOCKET="+k.Socket, "LNGTEST_MARKER="+k.marker.Path, "LNGTEST_GO="+hold, "/bin/sh", "-c", command)
@@ -266,7 +267,7 @@ read -r go <"$LNGTEST_GO"`)
 	if second.Code() != 125 || !strings.Contains(second.Err.String(), "sync") {
 		t.Errorf("%v", second)
 	}
-	stage.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
+	require.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
 	first.Wait()
 	k.marker.MustBeGone()
 	k.ran("sync-all")

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // typed begins the line before what a command shows.
@@ -22,9 +23,9 @@ const typed = "\x01typed: "
 // reader would: the daemon runs, the question of "end" is answered, and "top" is skipped.
 func TestTutorial(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository, "docs/TUTORIAL.md"))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	port := l.Addr().String()[len("127.0.0.1:"):]
 	l.Close()
 

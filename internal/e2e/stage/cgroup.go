@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // Mounted is where a file system of that type, with that option, is mounted; "" if nowhere.
@@ -39,7 +41,7 @@ func NewCgroup(t *testing.T) *Cgroup {
 		t.Skip("no cgroup2 is mounted")
 	}
 	dir, err := os.MkdirTemp(root, "lngtest-")
-	NoError(t, err)
+	require.NoError(t, err)
 	g := &Cgroup{T: t, Dir: dir}
 	g.guard()
 	return g
@@ -64,7 +66,7 @@ exit 1`
 	if err == nil {
 		err = cmd.Start()
 	}
-	NoError(g.T, err)
+	require.NoError(g.T, err)
 	g.T.Cleanup(func() {
 		held.Close()
 		if err := cmd.Wait(); err != nil {
@@ -82,7 +84,7 @@ func (g *Cgroup) Wrap(command ...string) []string {
 func (g *Cgroup) Processes(path string) map[int]string {
 	g.T.Helper()
 	text, err := os.ReadFile(filepath.Join(g.Dir, "cgroup.procs"))
-	NoError(g.T, err)
+	require.NoError(g.T, err)
 	all := map[int]string{}
 	for _, field := range strings.Fields(string(text)) {
 		dir := filepath.Join("/proc", field)
@@ -103,7 +105,7 @@ func (g *Cgroup) Processes(path string) map[int]string {
 // Kill kills every process in it and waits until the kernel counts none.
 func (g *Cgroup) Kill() {
 	g.T.Helper()
-	NoError(g.T, os.WriteFile(filepath.Join(g.Dir, "cgroup.kill"), []byte("1"), 0))
+	require.NoError(g.T, os.WriteFile(filepath.Join(g.Dir, "cgroup.kill"), []byte("1"), 0))
 	(&Instance{T: g.T}).Until("empty cgroup", func() bool {
 		text, err := os.ReadFile(filepath.Join(g.Dir, "cgroup.events"))
 		return err == nil && strings.Contains(string(text), "populated 0")

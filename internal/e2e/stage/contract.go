@@ -21,6 +21,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // Documented is docs/openapi.json.
@@ -108,7 +109,7 @@ func Report(t *testing.T, file string) (r api.Report) {
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
-	NoError(t, err)
+	require.NoError(t, err)
 	return r
 }
 
@@ -140,7 +141,7 @@ func get[T any](i *Instance, path string) (*T, error) {
 func must[T any](i *Instance, path string) *T {
 	i.T.Helper()
 	doc, err := get[T](i, path)
-	NoError(i.T, err)
+	require.NoError(i.T, err)
 	return doc
 }
 

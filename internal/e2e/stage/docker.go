@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,7 +38,7 @@ func Need(t *testing.T, target string, programs ...string) {
 func (i *Instance) Docker() *Docker {
 	i.T.Helper()
 	Need(i.T, "test-brokers", "dockerd", "/usr/bin/docker", "containerd", "runc", "iptables")
-	NoError(i.T, errors.Join(PrivateRun(), hideDockerConfig(i.T)))
+	require.NoError(i.T, errors.Join(PrivateRun(), hideDockerConfig(i.T)))
 	socket := "unix://" + filepath.Join(i.Dir, "docker.sock")
 	d := &Docker{i, []string{"/usr/bin/docker", "-H", socket}}
 	engine, containers := NewCgroup(i.T), NewCgroup(i.T)
@@ -109,7 +110,7 @@ func (d *Docker) Import(name string, files map[string]string) {
 		if err == nil {
 			_, err = w.Write(content)
 		}
-		NoError(d.i.T, err)
+		require.NoError(d.i.T, err)
 	}
 	_ = w.Close() // into memory
 	load := d.Command("import", "-", name)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // An Instance is the test's own lineage: its socket has its own pins, daemon and
@@ -32,8 +33,8 @@ type Instance struct {
 func New(t *testing.T) *Instance {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lngtest-")
-	NoError(t, err)
-	NoError(t, os.Chmod(dir, 0o755)) // other users call it too
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o755)) // other users call it too
 	i := &Instance{T: t, Dir: dir, Socket: filepath.Join(dir, "l.sock")}
 	t.Cleanup(i.close)
 	return i
@@ -57,7 +58,7 @@ func (i *Instance) Daemon(args ...string) *Process {
 func (i *Instance) Policy(text string) (path string) {
 	i.T.Helper()
 	path = filepath.Join(i.Dir, "policy.yaml")
-	NoError(i.T, os.WriteFile(path, []byte("version: 1\n"+text), 0o644))
+	require.NoError(i.T, os.WriteFile(path, []byte("version: 1\n"+text), 0o644))
 	return path
 }
 
@@ -335,7 +336,7 @@ func (i *Instance) Finish(m *Marker, run *Process, flags ...string) {
 func (i *Instance) Listen() net.Listener {
 	i.T.Helper()
 	l, err := net.Listen("unix", i.Socket)
-	NoError(i.T, err)
+	require.NoError(i.T, err)
 	i.T.Cleanup(func() { l.Close() })
 	return l
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
@@ -39,7 +40,7 @@ func NewMarker(t *testing.T, dir string) *Marker {
 	if err := unix.Mkfifo(path, 0o666); err != nil {
 		t.Fatalf("mkfifo %s: %v", path, err)
 	}
-	NoError(t, os.Chmod(path, 0o666)) // whatever the umask
+	require.NoError(t, os.Chmod(path, 0o666)) // whatever the umask
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatalf("open %s: %v", path, err)

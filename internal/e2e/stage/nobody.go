@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // Nobody is a caller without rights, Group the group lineage of [Instance.GroupDaemon].
@@ -42,7 +44,7 @@ func (i *Instance) startAs(gid uint32, env, args []string) *Process {
 func (i *Instance) GroupDaemon() *Process {
 	i.T.Helper()
 	groups := filepath.Join(i.Dir, "group")
-	NoError(i.T, os.WriteFile(groups, fmt.Appendf(nil, "root:x:0:\nlineage:x:%d:\n", Group), 0o644))
+	require.NoError(i.T, os.WriteFile(groups, fmt.Appendf(nil, "root:x:0:\nlineage:x:%d:\n", Group), 0o644))
 	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", `mount --bind "$0" /etc/group && exec "$@"`,
 		groups, Lineage, "daemon", "--socket", i.Socket)
 	return i.serve(cmd)
@@ -59,6 +61,6 @@ func (i *Instance) Copy(path string) string {
 	if err == nil {
 		err = os.WriteFile(to, data, 0o755)
 	}
-	NoError(i.T, err)
+	require.NoError(i.T, err)
 	return to
 }

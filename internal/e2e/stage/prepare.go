@@ -12,11 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
-// What the tests of the kernel side share too.
-var (
-	NoError = tracertest.NoError
-	FromEnv = tracertest.FromEnv
-)
+// FromEnv is what the tests of the kernel side have, too.
+var FromEnv = tracertest.FromEnv
 
 // Built by "make build programs".
 var Lineage, programs string

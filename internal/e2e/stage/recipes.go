@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // named finds a block with a name, and its text.
@@ -16,9 +18,7 @@ var named = regexp.MustCompile("(?ms)^<!-- recipe: ([a-z.-]+) -->\n```[a-z]+\n(.
 func Recipes(t *testing.T, page string) (all map[string]string, text string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(top, page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all = map[string]string{}
 	for _, m := range named.FindAllStringSubmatch(string(b), -1) {
 		if all[m[1]] != "" {

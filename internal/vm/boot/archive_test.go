@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 type member struct {
@@ -31,9 +33,7 @@ func read(t *testing.T, data []byte) (names []string, members map[string]member)
 		}
 		field := func(n int) int {
 			v, err := strconv.ParseInt(string(header[6+8*n:14+8*n]), 16, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return int(v)
 		}
 		take := func(n, before int) []byte {
@@ -65,9 +65,7 @@ func TestArchive(t *testing.T) {
 	a.file("src/a/empty", nil)
 	a.file("src/a/four", []byte("4444"))
 	a.link("usr/bin", "/bin")
-	if err := a.close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.close())
 	names, got := read(t, b.Bytes())
 	want := "bin dev dev/console src src/a src/a/b src/a/b/one src/a/empty src/a/four usr usr/bin"
 	if strings.Join(names, " ") != want {
@@ -153,9 +151,7 @@ func TestDecompress(t *testing.T) {
 		cmd := exec.Command(c.tool, args...)
 		cmd.Stdin = bytes.NewReader(kernel)
 		packed, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		size := []byte{byte(len(kernel)), byte(len(kernel) >> 8), 0, 0}
 		got, err := decompress(append(packed, size...))
 		if err != nil || !bytes.Equal(got, kernel) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 )
 
@@ -19,9 +20,7 @@ func TestParseOutput(t *testing.T) {
 		"\n" + guest.Begin("two words") + "\n" + guest.End("two words", guest.TimedOut, time.Second) +
 		"\n" + guest.Done()
 	jobs, err := parseOutput([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []Job{
 		{Name: "one", Code: 3, Took: 1500 * time.Millisecond, Output: []byte("line\nno newline\n\n"), Left: []string{`77 "x y"`}},
 		{Name: "two words", Code: guest.TimedOut, Took: time.Second, Output: []byte("\n")},

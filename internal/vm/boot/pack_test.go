@@ -8,31 +8,24 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
 func TestPack(t *testing.T) {
 	base, over := t.TempDir(), t.TempDir()
 	for path, text := range map[string]string{base + "/etc/kept": "kept", base + "/etc/both": "old", over + "/etc/both": "new"} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for _, err := range []error{
 		os.Symlink("etc/kept", base+"/link"), os.Mkdir(base+"/tmp", 0o755), os.Chmod(base+"/tmp", os.ModeSticky|0o777),
 		unix.Mkfifo(base+"/fifo", 0o600), os.WriteFile(over+"/run.sh", nil, 0o700), os.Chmod(base+"/etc", 0o711),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	data, err := Pack(base, over)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, got := read(t, data) // of equal names the last counts, as for the kernel
 	want := map[string]member{
 		"dev": {0o040755, ""}, "dev/console": {0o020600, ""}, "etc": {0o040711, ""}, "etc/kept": {0o100600, "kept"},

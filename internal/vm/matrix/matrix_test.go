@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/internal/vm/boot"
 	"github.com/lineage-ebpf/lineage/internal/vm/guest"
 )
@@ -94,9 +95,7 @@ func TestReadEvents(t *testing.T) {
 {"Action":"fail","Test":"TestC/sub"}
 {"Action":"fail"}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := outcome{
 		passed: 1, failed: 1,
 		skips:    []skip{{"TestB", "level 2 is not enough"}},
@@ -130,9 +129,7 @@ func judged(t *testing.T, c *cell, b *boot.Result) []string {
 
 func TestJudge(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.MkdirAll("internal/vm/matrix/testdata", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll("internal/vm/matrix/testdata", 0o755))
 	pass := "\x16=== RUN   TestX\n\x16--- PASS: TestX (0.00s)\n\x16=== NAME  \nPASS\n"
 	good := func() *boot.Result {
 		return &boot.Result{Console: []byte("reboot: Power down\n"), Jobs: []boot.Job{
@@ -199,13 +196,9 @@ func TestSaveKeepsOtherSuites(t *testing.T) {
 	c := &cell{name: "test cell", suites: []suite{tracer, daemon}}
 	save := func(release string, suites ...suiteResult) *result {
 		t.Helper()
-		if err := c.save(&result{Cell: c.name, Release: release, Suites: suites}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.save(&result{Cell: c.name, Release: release, Suites: suites}))
 		r, err := c.load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return r
 	}
 	save("6.1.1", suiteResult{Name: "tracer", Passed: 1, Problems: []string{"bad"}}, suiteResult{Name: "daemon", Passed: 2})
@@ -223,9 +216,7 @@ func TestSaveKeepsOtherSuites(t *testing.T) {
 // timeout.
 func TestCells(t *testing.T) {
 	makefile, err := os.ReadFile("../../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listed := func(name string) []string {
 		for line := range strings.Lines(string(makefile)) {
 			if left, right, found := strings.Cut(line, ":="); found && strings.TrimSpace(left) == name {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // previous is the commit whose package is upgraded to this one's, and later installed over
@@ -38,7 +39,7 @@ func TestPackages(t *testing.T) {
 		exec.Command("cp", found[0], filepath.Join(src, "new.deb")).Run(),
 		exec.Command("cp", packed(t, t.TempDir()), filepath.Join(src, "previous.deb")).Run(),
 		exec.Command("cp", "-a", scripts+"/systemd/guest", filepath.Join(src, "testdata/vm/systemd/guest")).Run())
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	starts(t, dir, "packages.sh")
 	for _, d := range debians {
 		t.Run(d.suite, func(t *testing.T) {

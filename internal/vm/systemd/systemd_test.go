@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/internal/vm/boot"
 )
 
@@ -47,7 +48,7 @@ func fetched(t *testing.T, args ...string) {
 func names(t *testing.T, script string) []string {
 	t.Helper()
 	text, err := os.ReadFile(scripts + "/systemd/guest/" + script)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	m := regexp.MustCompile(`(?s)\nfor name in (.*?); do`).FindSubmatch(text)
 	if m == nil {
 		t.Fatal("the script has no list of checks")
@@ -94,7 +95,7 @@ func overlay(t *testing.T, asked []string) string {
 	}
 	upgraded(t, filepath.Join(dir, "src/upgrade/lineage"))
 	if len(asked) > 0 {
-		stage.NoError(t, os.WriteFile(filepath.Join(dir, "src/only"), []byte(strings.Join(asked, " ")), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "src/only"), []byte(strings.Join(asked, " ")), 0o644))
 	}
 	starts(t, dir, "checks.sh")
 	return dir
@@ -110,10 +111,10 @@ func starts(t *testing.T, dir, script string) {
 			err = os.Symlink("/src/testdata/vm/systemd/guest/lngtest.service", filepath.Join(units, link))
 		}
 	}
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	run := "[Service]\nExecStart=\nExecStart=/bin/bash /src/testdata/vm/systemd/guest/" + script + "\n"
 	err = errors.Join(os.MkdirAll(filepath.Join(units, "lngtest.service.d"), 0o755), os.WriteFile(filepath.Join(units, "lngtest.service.d/script.conf"), []byte(run), 0o644))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 }
 
 func TestSystemd(t *testing.T) {
@@ -137,9 +138,9 @@ type machine struct {
 func guest(t *testing.T, with machine, checks, asked []string, folders ...string) map[string]boot.Job {
 	t.Helper()
 	kernel, err := filepath.EvalSymlinks(filepath.Join(cache, "kernels", with.series))
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	initramfs, err := boot.Pack(folders...)
-	stage.NoError(t, err)
+	require.NoError(t, err)
 	m := boot.Machine{
 		QEMU: cache + "/qemu/qemu-system-x86_64", Kernel: filepath.Join(kernel, "vmlinuz"), CPUs: 2, MemoryMB: with.memory,
 		Append: boot.LSM + " systemd.show_status=no systemd.log_target=console systemd.log_level=warning systemd.default_timeout_start_sec=10min", Timeout: with.limit,

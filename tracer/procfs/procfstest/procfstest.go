@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
@@ -128,9 +129,7 @@ func Stuck(t *testing.T) (pid uint32) {
 	s := Serve(t, dir, Flush)
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), stuckFile+"="+dir+"/file")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = unix.Unmount(dir, unix.MNT_FORCE)

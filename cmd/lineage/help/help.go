@@ -57,10 +57,11 @@ by which its processes are recognised, for the command.`},
      name
 3    not found: the session, process, port or file
 4    not permitted, or refused by a guard
-5    no daemon answers
+5    no daemon answers, or one of another API version
 6    a session was ended, and a process is left or may be left; with -H: not
      every host was reached, or not everything was ended
-7    sessions cannot be tracked on this host
+7    sessions cannot be tracked on this host, or "lineage doctor" does not run
+     as root
 
 "lineage run" and "lineage init" exit with what their command exits with,
 128 + N if it died of signal N, 127 if it does not exist, 126 if it cannot be

@@ -36,12 +36,7 @@ func TestCodebase(t *testing.T) {
 		for _, p := range downwards(t, all) {
 			table.Row("`"+p.ImportPath+"`", strings.TrimRight(subject.ReplaceAllString(p.Doc, ""), ".:"))
 		}
-		if *update {
-			require.NoError(t, page.Write(path, name, table.String()))
-		}
-		if before, after, err := page.Replaced(path, name, table.String()); err != nil || before != after {
-			t.Errorf("the table %q of docs/CODEBASE.md is not what the packages say (%v); run make docs", name, err)
-		}
+		require.NoError(t, page.Keep(path, name, table.String(), *update))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
 // object is a JSON object. Its keys are written in order.
@@ -19,11 +20,11 @@ type object = map[string]any
 // document is the whole document. The comments are read from the source of package
 // api, in dir.
 func document(dir string) ([]byte, error) {
-	said, err := readComments(dir)
+	comments, err := page.Comments(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &schemas{comments: said, all: make(object)}
+	s := &schemas{comments: comments, all: make(object)}
 	paths := make(object)
 	for _, r := range routes {
 		method, path, _ := strings.Cut(r.pattern, " ")

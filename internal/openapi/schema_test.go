@@ -2,11 +2,7 @@ package openapi
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,61 +11,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// comments describe types and fields, by "Type" and "Type.Field".
-type comments map[string]string
-
-// readComments reads the comments of the Go files in dir.
-func readComments(dir string) (comments, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		return nil, err
-	}
-	all := make(comments)
-	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range f.Decls {
-			decl, ok := d.(*ast.GenDecl)
-			if !ok {
-				continue
-			}
-			for _, spec := range decl.Specs {
-				if t, ok := spec.(*ast.TypeSpec); ok {
-					all.add(t, decl.Doc)
-				}
-			}
-		}
-	}
-	return all, nil
-}
-
-func (c comments) add(t *ast.TypeSpec, doc *ast.CommentGroup) {
-	c[t.Name.Name] = flat(doc)
-	s, ok := t.Type.(*ast.StructType)
-	if !ok {
-		return
-	}
-	for _, field := range s.Fields.List {
-		for _, name := range field.Names {
-			says := strings.TrimSpace(flat(field.Doc) + " " + flat(field.Comment))
-			for _, verb := range []string{" is ", " are ", " says ", ": "} { // the name is the property's
-				says = strings.TrimPrefix(says, name.Name+verb)
-			}
-			c[t.Name.Name+"."+name.Name] = says
-		}
-	}
-}
-
-// flat is a comment on one line.
-func flat(g *ast.CommentGroup) string { return strings.Join(strings.Fields(g.Text()), " ") }
-
 // schemas has the schemas of the requested types, and of the types in them.
 type schemas struct {
-	comments
-	all    object
-	silent []string // fields without a comment
+	comments map[string]string // by "Type" and "Type.Field"
+	all      object
+	silent   []string // fields without a comment
 }
 
 func reference(name string) object { return object{"$ref": "#/components/schemas/" + name} }

@@ -1,5 +1,6 @@
 // Package page writes tables into documents, between the lines
-// "<!-- begin NAME -->" and "<!-- end NAME -->".
+// "<!-- begin NAME -->" and "<!-- end NAME -->". It also reads the comments of the code, which
+// tables are made of.
 package page
 
 import (
@@ -30,6 +31,18 @@ func Replaced(path, name, text string) (before, after string, err error) {
 		return "", "", fmt.Errorf("%s has no place for %q", path, name)
 	}
 	return string(old), head + begin + "\n" + text + "\n" + end + tail, nil
+}
+
+// Keep writes the text if update is set, and fails if the file has another one.
+func Keep(path, name, text string, update bool) error {
+	if update {
+		return Write(path, name, text)
+	}
+	before, after, err := Replaced(path, name, text)
+	if err == nil && before != after {
+		err = fmt.Errorf("%q of %s is out of date: run make docs", name, path)
+	}
+	return err
 }
 
 // A Table is a Markdown table.

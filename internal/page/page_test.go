@@ -19,4 +19,9 @@ func TestWrite(t *testing.T) {
 	if err := Write(path, "y", "new"); err == nil {
 		t.Error("a page without the place was written")
 	}
+	if err := Keep(path, "x", "newer", false); err == nil {
+		t.Error("a page with another text is not out of date")
+	}
+	require.NoError(t, Keep(path, "x", "newer", true))
+	require.NoError(t, Keep(path, "x", "newer", false))
 }

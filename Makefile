@@ -383,12 +383,14 @@ lint: programs
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
 	.cache/bin/$(ACTIONLINT)
 
-## docs: write COMMANDS.md, openapi.json and the tables of TOP, MONITORING and CODEBASE.md from the code itself
+## docs: write COMMANDS.md, openapi.json and the tables of TOP, MONITORING, SIEM, TELEMETRY and CODEBASE.md from the code itself
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
 	go test ./tui/keys -run TestDocument -update
 	go test ./daemon/metrics -run TestDocument -update
 	go test ./internal/openapi -run TestDocument -update
+	go test ./cmd/lineage-export/ocsf -run TestFields -update
+	go test ./cmd/lineage-export/otlp -run TestAttributes -update
 	go test ./internal/arch -run TestCodebase -update
 
 ## docs-check: fail if a written document or a link is out of date, or a linked module has no licence that is allowed
@@ -399,6 +401,7 @@ docs-check: build
 	go run ./internal/vm/matrix -check
 	go test ./daemon/metrics -run TestDocument
 	go test ./internal/openapi
+	go test ./cmd/lineage-export/ocsf ./cmd/lineage-export/otlp -run 'TestFields|TestAttributes'
 	go test ./internal/arch -run 'TestCodebase|TestLinks|TestWords|TestDocWords'
 
 ## demo: the story on real processes: daemonised, orphaned, explained, ended (root)

@@ -48,17 +48,17 @@ func endedBy(r *record.Record) *api.Caller {
 
 // receipt is the receipt of an end, without its processes.
 type receipt struct {
-	Reason    string   `json:"reason,omitempty"`
-	Verdict   string   `json:"verdict"`
-	Why       string   `json:"verdict_why,omitempty"`
-	Confirmed bool     `json:"confirmed_empty"`
-	Processes int      `json:"processes"`
-	Killed    int      `json:"killed"`
-	Left      int      `json:"left"`
-	Started   int      `json:"started,omitempty"`
-	Exited    int      `json:"exited"`
-	WouldEnd  []string `json:"would_end,omitempty"`
-	Truncated bool     `json:"truncated,omitempty"`
+	Reason    string   `json:"reason,omitempty"`      // why the session ended
+	Verdict   string   `json:"verdict"`               // what the end came to
+	Why       string   `json:"verdict_why,omitempty"` // the reason for the verdict
+	Confirmed bool     `json:"confirmed_empty"`       // the kernel counts no live member, and a walk over its tasks found none
+	Processes int      `json:"processes"`             // that were alive when the end began
+	Killed    int      `json:"killed"`                // that needed SIGKILL
+	Left      int      `json:"left"`                  // that are still alive
+	Started   int      `json:"started,omitempty"`     // that ever started
+	Exited    int      `json:"exited"`                // that exited before the end
+	WouldEnd  []string `json:"would_end,omitempty"`   // the reasons for which the policy would have ended it in mode `enforce`
+	Truncated bool     `json:"truncated,omitempty"`   // the receipt names only some processes
 }
 
 // receipt is the event of the end as a whole. Its process is the root of the session.

@@ -1,226 +1,233 @@
 package ocsf
 
 // event is one OCSF event, with the attributes that the classes here use. Times are
-// milliseconds.
+// milliseconds. The comments of fields are the table of docs/SIEM.md: in brackets the classes
+// or codes of the events that have the field, unless the struct's place in the event says it.
 type event struct {
-	Time         int64  `json:"time"`
-	Message      string `json:"message"`
-	ClassUID     int    `json:"class_uid"`
-	ClassName    string `json:"class_name"`
-	CategoryUID  int    `json:"category_uid"`
-	CategoryName string `json:"category_name"`
-	ActivityID   int    `json:"activity_id"`
-	ActivityName string `json:"activity_name"`
-	TypeUID      int    `json:"type_uid"`
-	TypeName     string `json:"type_name"`
-	SeverityID   int    `json:"severity_id"`
-	Severity     string `json:"severity"`
+	Time         int64  `json:"time"`          // (all) when it happened
+	Message      string `json:"message"`       // (all) one readable line
+	ClassUID     int    `json:"class_uid"`     // (all) 0, 1007, 2004, 7003
+	ClassName    string `json:"class_name"`    // (all) its name
+	CategoryUID  int    `json:"category_uid"`  // (all) of the class
+	CategoryName string `json:"category_name"` // (all) its name
+	ActivityID   int    `json:"activity_id"`   // (all) see [what is sent](#what-is-sent)
+	ActivityName string `json:"activity_name"` // (all) its name
+	TypeUID      int    `json:"type_uid"`      // (all) `class_uid` × 100 + `activity_id`
+	TypeName     string `json:"type_name"`     // (all) its name
+	SeverityID   int    `json:"severity_id"`   // (all) 1 Informational, 2 Low, 3 Medium, 4 High
+	Severity     string `json:"severity"`      // (all) its name
 	status
-	Metadata     metadata     `json:"metadata"`
-	Device       device       `json:"device"`
+	Metadata     metadata     `json:"metadata"` // (all)
+	Device       device       `json:"device"`   // (all)
 	Actor        *actor       `json:"actor,omitempty"`
-	Process      *process     `json:"process,omitempty"`
-	LaunchTypeID int          `json:"launch_type_id,omitempty"`
-	LaunchType   string       `json:"launch_type,omitempty"`
-	ExitCode     *int         `json:"exit_code,omitempty"`
-	CommandUID   string       `json:"command_uid,omitempty"` // of a remediation
-	Remediation  *remediation `json:"remediation,omitempty"`
-	FindingInfo  *findingInfo `json:"finding_info,omitempty"` // of a finding
-	IsAlert      bool         `json:"is_alert,omitempty"`
-	Evidences    []evidence   `json:"evidences,omitempty"`
-	Count        uint64       `json:"count,omitempty"`
-	StartTime    int64        `json:"start_time,omitempty"`
-	EndTime      int64        `json:"end_time,omitempty"`
-	Duration     int64        `json:"duration,omitempty"`
+	Process      *process     `json:"process,omitempty"`        // (1007, 7003) the process; of `end` the root of the session
+	LaunchTypeID int          `json:"launch_type_id,omitempty"` // (1007) 2 Fork, 3 Exec
+	LaunchType   string       `json:"launch_type,omitempty"`    // (1007) its name
+	ExitCode     *int         `json:"exit_code,omitempty"`      // (1007) absent if a signal killed the process
+	CommandUID   string       `json:"command_uid,omitempty"`    // (7003) the id of the end, the same for all its processes
+	Remediation  *remediation `json:"remediation,omitempty"`    // (7003)
+	FindingInfo  *findingInfo `json:"finding_info,omitempty"`   // (2004)
+	IsAlert      bool         `json:"is_alert,omitempty"`       // (2004) true, absent when it is closed
+	Evidences    []evidence   `json:"evidences,omitempty"`      // (2004)
+	Count        uint64       `json:"count,omitempty"`          // (`lost`, `leftovers`) the number of missing events; of leftovers
+	StartTime    int64        `json:"start_time,omitempty"`     // (`lost`, `end`) of the gap; when the end began
+	EndTime      int64        `json:"end_time,omitempty"`       // (`lost`, `end`) of the gap; when the end had its verdict
+	Duration     int64        `json:"duration,omitempty"`       // (`end`) of the end, in ms
 	Unmapped     unmapped     `json:"unmapped"`
 }
 
 type status struct {
+	// (2004, 7003) 2004: 1 New, 4 Resolved. 7003: 1 Success, 2 Failure, 3 Does Not Exist (there was no process), 4 Partial, 0 Unknown (no
+	// proof), 99 (`Kept`, `Released`, `Untracked`)
 	StatusID     *int   `json:"status_id,omitempty"`
-	Status       string `json:"status,omitempty"`
-	StatusDetail string `json:"status_detail,omitempty"`
+	Status       string `json:"status,omitempty"`        // (2004, 7003) its name
+	StatusDetail string `json:"status_detail,omitempty"` // (7003) why
 }
 
 type metadata struct {
-	Version        string   `json:"version"`
-	UID            string   `json:"uid"`
-	CorrelationUID string   `json:"correlation_uid,omitempty"`
-	EventCode      string   `json:"event_code"`
-	Sequence       uint64   `json:"sequence,omitempty"`
-	IsTruncated    bool     `json:"is_truncated,omitempty"`
+	Version        string   `json:"version"`                   // 1.8.0
+	UID            string   `json:"uid"`                       // the id of the event
+	CorrelationUID string   `json:"correlation_uid,omitempty"` // (all but `lost`, `degraded`, `breaker`) the id of the session
+	EventCode      string   `json:"event_code"`                // see [what is sent](#what-is-sent)
+	Sequence       uint64   `json:"sequence,omitempty"`        // (events of this boot) the daemon's number
+	IsTruncated    bool     `json:"is_truncated,omitempty"`    // a command line, the ancestry or a list was cut
 	Product        product  `json:"product"`
-	Profiles       []string `json:"profiles"`
+	Profiles       []string `json:"profiles"` // container, host
 }
 
 type product struct {
-	Name       string `json:"name"`
-	VendorName string `json:"vendor_name"`
-	Version    string `json:"version,omitempty"`
+	Name       string `json:"name"`              // lineage
+	VendorName string `json:"vendor_name"`       // lineage
+	Version    string `json:"version,omitempty"` // of the exporter
 }
 
 type device struct {
-	UID      string `json:"uid,omitempty"`
-	Hostname string `json:"hostname,omitempty"`
-	BootUID  string `json:"boot_uid,omitempty"`
-	TypeID   int    `json:"type_id"`
-	Type     string `json:"type"`
+	UID      string `json:"uid,omitempty"`      // the machine id
+	Hostname string `json:"hostname,omitempty"` // the name of the host
+	BootUID  string `json:"boot_uid,omitempty"` // the kernel's boot id
+	TypeID   int    `json:"type_id"`            // 0
+	Type     string `json:"type"`               // Unknown
 	OS       system `json:"os"`
 }
 
 type system struct {
-	Name          string `json:"name"`
-	TypeID        int    `json:"type_id"`
-	Type          string `json:"type"`
-	KernelRelease string `json:"kernel_release,omitempty"`
+	Name          string `json:"name"`                     // Linux
+	TypeID        int    `json:"type_id"`                  // 200
+	Type          string `json:"type"`                     // Linux
+	KernelRelease string `json:"kernel_release,omitempty"` // its release
 }
 
 type actor struct {
+	// (1007, 7003) fork: the creator; exec and `setuid`: the process with its previous program and user; exit: the process itself; 7003: the
+	// caller that asked for the end
 	Process *process `json:"process,omitempty"`
-	User    *account `json:"user,omitempty"`
-	AppName string   `json:"app_name,omitempty"`
-	AppUID  string   `json:"app_uid,omitempty"`
+	User    *account `json:"user,omitempty"`     // (7003) the caller that asked for the end
+	AppName string   `json:"app_name,omitempty"` // (1007, 7003) the name of the session; `lineage` if no caller asked for the end
+	AppUID  string   `json:"app_uid,omitempty"`  // (1007) as `metadata.correlation_uid`
 }
 
 // entity identifies a process and describes it.
 type entity struct {
-	UID         string `json:"uid,omitempty"`
-	PID         int    `json:"pid,omitempty"`
-	Name        string `json:"name,omitempty"`
-	Path        string `json:"path,omitempty"`
-	CreatedTime int64  `json:"created_time,omitempty"`
-	CmdLine     string `json:"cmd_line"` // empty: not known
+	UID         string `json:"uid,omitempty"`          // the id of the process
+	PID         int    `json:"pid,omitempty"`          // in the initial PID namespace
+	Name        string `json:"name,omitempty"`         // the kernel's name, at most 15 bytes
+	Path        string `json:"path,omitempty"`         // the program, as named in the exec
+	CreatedTime int64  `json:"created_time,omitempty"` // when it was forked
+	CmdLine     string `json:"cmd_line"`               // the arguments, joined by spaces, redacted; empty: unknown
 }
 
 type process struct {
 	entity
-	File           *file      `json:"file,omitempty"`
-	User           *account   `json:"user,omitempty"`
-	Container      *container `json:"container,omitempty"`
-	TerminatedTime int64      `json:"terminated_time,omitempty"`
-	Parent         *process   `json:"parent_process,omitempty"`
-	Ancestry       []entity   `json:"ancestry,omitempty"`
+	File           *file      `json:"file,omitempty"`            // the program, as named in the exec
+	User           *account   `json:"user,omitempty"`            // the effective user
+	Container      *container `json:"container,omitempty"`       // the container
+	TerminatedTime int64      `json:"terminated_time,omitempty"` // when its last thread exited
+	Parent         *process   `json:"parent_process,omitempty"`  // the kernel's parent
+	Ancestry       []entity   `json:"ancestry,omitempty"`        // creators, the newest first: `uid`, `pid`, `name`, `path`, `cmd_line`, `created_time`
 }
 
 type file struct {
-	Name   string `json:"name"`
-	Path   string `json:"path"`
-	TypeID int    `json:"type_id"`
-	Type   string `json:"type"`
+	Name   string `json:"name"`    // the last part of the path
+	Path   string `json:"path"`    // as `process.path`
+	TypeID int    `json:"type_id"` // 1
+	Type   string `json:"type"`    // Regular File
 }
 
 type account struct {
-	UID    string `json:"uid"`
-	Name   string `json:"name,omitempty"`
-	TypeID int    `json:"type_id"`
-	Type   string `json:"type"`
+	UID    string `json:"uid"`            // its number
+	Name   string `json:"name,omitempty"` // the host's name of it
+	TypeID int    `json:"type_id"`        // 2 Admin is root, 1 User
+	Type   string `json:"type"`           // its name
 }
 
 type container struct {
-	UID  string `json:"uid,omitempty"`
-	Name string `json:"name,omitempty"`
+	UID  string `json:"uid,omitempty"`  // its id
+	Name string `json:"name,omitempty"` // its name or id as the receipt has it, if no event had the id
 }
 
 type remediation struct {
-	Desc string `json:"desc"`
+	Desc string `json:"desc"` // what an end does
 }
 
 type findingInfo struct {
-	UID         string   `json:"uid"`
-	Title       string   `json:"title"`
-	Desc        string   `json:"desc,omitempty"`
-	Types       []string `json:"types"`
-	CreatedTime int64    `json:"created_time"`
+	UID         string   `json:"uid"`            // the id of the finding
+	Title       string   `json:"title"`          // of the rule
+	Desc        string   `json:"desc,omitempty"` // what was found
+	Types       []string `json:"types"`          // the kind of what was found
+	CreatedTime int64    `json:"created_time"`   // when it was found
 	Analytic    analytic `json:"analytic"`
 }
 
 type analytic struct {
-	UID    string `json:"uid"`
-	Name   string `json:"name"`
-	TypeID int    `json:"type_id"`
-	Type   string `json:"type"`
+	UID    string `json:"uid"`     // the rule: `leftovers`, `budget`, …
+	Name   string `json:"name"`    // the title of the rule
+	TypeID int    `json:"type_id"` // 1
+	Type   string `json:"type"`    // Rule
 }
 
 type evidence struct {
-	Process *process `json:"process,omitempty"`
-	Actor   *actor   `json:"actor,omitempty"`
-	Data    any      `json:"data,omitempty"`
+	Process *process `json:"process,omitempty"` // leftovers; the root of a session over its budget. At most 32
+	Actor   *actor   `json:"actor,omitempty"`   // the member that asked another daemon
+	Data    any      `json:"data,omitempty"`    // `outcome` of a leftover; `broker`
 }
 
 // unmapped has what OCSF 1.8 has no attributes for.
 type unmapped struct {
-	AIAgent *aiAgent      `json:"ai_agent,omitempty"`
+	AIAgent *aiAgent      `json:"ai_agent,omitempty"` // (sessions of an agent rule) as planned for OCSF 1.9
 	Lineage lineageFields `json:"lineage"`
 }
 
 // aiAgent has the attributes of OCSF 1.9's object.
 type aiAgent struct {
-	UID         string `json:"uid"`
-	Name        string `json:"name"`
-	InstanceUID string `json:"instance_uid"`
+	UID         string `json:"uid"`          // the rule
+	Name        string `json:"name"`         // the rule
+	InstanceUID string `json:"instance_uid"` // the session
 }
 
 // lineageFields are lineage's own facts.
 type lineageFields struct {
-	Session    *session    `json:"session,omitempty"`
-	Creator    *processRef `json:"creator,omitempty"`
-	Evidence   string      `json:"evidence,omitempty"`
-	Confidence string      `json:"confidence,omitempty"`
-	Signal     string      `json:"signal,omitempty"`
-	CPUSeconds float64     `json:"cpu_seconds,omitempty"`
-	MaxRSS     uint64      `json:"max_rss_bytes,omitempty"`
-	Cgroup     string      `json:"cgroup,omitempty"`
-	Trace      *trace      `json:"trace,omitempty"`
-	Calls      []call      `json:"tool_calls,omitempty"`
-	Outcome    string      `json:"outcome,omitempty"`
-	Why        string      `json:"why,omitempty"`
-	Leftover   bool        `json:"leftover,omitempty"`
-	Receipt    *receipt    `json:"receipt,omitempty"`
-	Lost       *lost       `json:"lost,omitempty"`
-	Condition  *condition  `json:"condition,omitempty"`
+	Session *session    `json:"session,omitempty"` // (all of a session)
+	Creator *processRef `json:"creator,omitempty"` // (1007, 7003) the process that forked it
+	// (1007) why it is a member, see [REFERENCE.md](REFERENCE.md#evidence). `adopted` and `reconciled`: the process ran before `time`, see
+	// `process.created_time`
+	Evidence   string     `json:"evidence,omitempty"`
+	Confidence string     `json:"confidence,omitempty"`    // (1007) how sure that is: strong or weak
+	Signal     string     `json:"signal,omitempty"`        // (`exit`) the signal that killed it
+	CPUSeconds float64    `json:"cpu_seconds,omitempty"`   // (`exit`) CPU time
+	MaxRSS     uint64     `json:"max_rss_bytes,omitempty"` // (`exit`) the largest resident size
+	Cgroup     string     `json:"cgroup,omitempty"`        // (1007) its cgroup, if that is known
+	Trace      *trace     `json:"trace,omitempty"`         // (1007) its span, as `lineage export --otlp` sends it
+	Calls      []call     `json:"tool_calls,omitempty"`    // (1007) the agent's tool calls that it may belong to, as the agent claims
+	Outcome    string     `json:"outcome,omitempty"`       // (`outcome`) `self`, `term`, `kill`, `kept`, `left`
+	Why        string     `json:"why,omitempty"`           // (`outcome`, `budget`) why it is alive or kept; the limit
+	Leftover   bool       `json:"leftover,omitempty"`      // (`outcome`) it was alive when the root was gone
+	Receipt    *receipt   `json:"receipt,omitempty"`       // (`end`) numbers are of processes; [end reasons and verdicts](REFERENCE.md#end-reasons)
+	Lost       *lost      `json:"lost,omitempty"`          // (`lost`) the gap
+	Condition  *condition `json:"condition,omitempty"`     // (`degraded`, `breaker`) the daemon's status
 }
 
 // processRef is the short description of a process.
 type processRef struct {
-	UID  string `json:"uid"`
-	PID  int    `json:"pid"`
-	Name string `json:"name,omitempty"`
+	UID  string `json:"uid"`            // the id of the process
+	PID  int    `json:"pid"`            // in the initial PID namespace
+	Name string `json:"name,omitempty"` // the kernel's name
 }
 
 // session is the session that an event belongs to.
 type session struct {
-	ID       string      `json:"id"`
-	UID      string      `json:"uid"` // unique over all hosts and boots
-	Name     string      `json:"name,omitempty"`
-	Rule     string      `json:"rule,omitempty"`
-	UserUID  string      `json:"user_uid,omitempty"`
-	Parent   string      `json:"parent,omitempty"`
-	Brokered string      `json:"brokered_by,omitempty"`
-	Root     *processRef `json:"root,omitempty"`
-	Started  int64       `json:"started_time,omitempty"`
+	ID       string      `json:"id"`                     // as the commands of lineage take it
+	UID      string      `json:"uid"`                    // as `metadata.correlation_uid`
+	Name     string      `json:"name,omitempty"`         // its name, which the commands take too
+	Rule     string      `json:"rule,omitempty"`         // the agent rule of the policy
+	UserUID  string      `json:"user_uid,omitempty"`     // the user that the session belongs to
+	Parent   string      `json:"parent,omitempty"`       // the session around it
+	Brokered string      `json:"brokered_by,omitempty"`  // the session whose work it holds
+	Root     *processRef `json:"root,omitempty"`         // its root
+	Started  int64       `json:"started_time,omitempty"` // when it was opened
 }
 
 type trace struct {
-	TraceID string `json:"trace_id"`
-	SpanID  string `json:"span_id"`
-	Claimed bool   `json:"claimed,omitempty"` // a member said so
+	TraceID string `json:"trace_id"`          // the trace
+	SpanID  string `json:"span_id"`           // the span
+	Claimed bool   `json:"claimed,omitempty"` // the trace is from a member's `TRACEPARENT`
 }
 
 type call struct {
-	ID   string `json:"id"`
-	Tool string `json:"tool,omitempty"`
+	ID   string `json:"id"`             // the id of the call
+	Tool string `json:"tool,omitempty"` // the tool
 }
 
 // lost is a gap in the events.
 type lost struct {
-	Where string `json:"where"`
-	From  uint64 `json:"from,omitempty"` // sequence numbers
-	To    uint64 `json:"to,omitempty"`
+	Where string `json:"where"`          // see [where](REFERENCE.md#events)
+	From  uint64 `json:"from,omitempty"` // the first missing number
+	To    uint64 `json:"to,omitempty"`   // the last missing number
 }
 
 // condition is the daemon's condition, in a finding about the daemon.
 type condition struct {
-	Level    int      `json:"level"`
-	Before   int      `json:"level_before,omitempty"`
-	Mode     string   `json:"mode,omitempty"`
-	Degraded []string `json:"degraded,omitempty"`
+	Level    int      `json:"level"`                  // the guarantee level
+	Before   int      `json:"level_before,omitempty"` // the level before, if it changed
+	Mode     string   `json:"mode,omitempty"`         // observe or enforce
+	Degraded []string `json:"degraded,omitempty"`     // what does not work as it should
 }

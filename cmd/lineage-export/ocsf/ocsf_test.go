@@ -15,15 +15,13 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/ocsf"
+	"github.com/lineage-ebpf/lineage/internal/page"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-var update = flag.Bool("update", false, "write the samples in docs again")
+var update = flag.Bool("update", false, "write the samples and the fields in docs")
 
-const (
-	samplesPath = "../../../docs/siem-samples.jsonl"
-	pagePath    = "../../../docs/SIEM.md"
-)
+const samplesPath = "../../../docs/siem-samples.jsonl"
 
 // TestSamples: each event is valid, the samples are what the encoder makes, and each of the five
 // findings is among them.
@@ -56,31 +54,13 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestFields: the page names every field, and no other.
+// TestFields: the page has every field, and what the comments say about it.
 func TestFields(t *testing.T) {
-	fields := make(map[string]bool)
-	collect(fields, "", reflect.TypeFor[event]())
-	text, err := os.ReadFile(pagePath)
+	comments, err := page.Comments(".")
 	require.NoError(t, err)
-	_, table, _ := strings.Cut(string(text), "<!-- begin fields -->")
-	table, _, _ = strings.Cut(table, "<!-- end fields -->")
-	named := make(map[string]bool)
-	for line := range strings.Lines(table) {
-		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
-		for _, m := range regexp.MustCompile("`([a-z_.]+)`").FindAllStringSubmatch(first, -1) {
-			named[m[1]] = true
-		}
-	}
-	for f := range fields {
-		if !named[f] {
-			t.Errorf("docs/SIEM.md lacks field %s", f)
-		}
-	}
-	for f := range named {
-		if !fields[f] {
-			t.Errorf("docs/SIEM.md names %s, which is not a field", f)
-		}
-	}
+	table := page.NewTable("field", "classes", "has")
+	addRows(t, table, comments, "", "", reflect.TypeFor[event]())
+	require.NoError(t, page.Keep("../../../docs/SIEM.md", "fields", table.String(), *update))
 }
 
 // once names the one place where the fields of a type are documented that is in many places.
@@ -89,22 +69,31 @@ var once = map[reflect.Type]string{
 	reflect.TypeFor[processRef](): "unmapped.lineage.creator",
 }
 
-// collect adds the paths of the values of a type.
-func collect(to map[string]bool, path string, t reflect.Type) {
-	list := t.Kind() == reflect.Slice
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
-	if place, many := once[t]; t.Kind() != reflect.Struct || many && place != path || list && t == reflect.TypeFor[entity]() {
-		to[path] = true
-		return
-	}
-	for f := range t.Fields() {
+// inBrackets is the classes of a field, and what it has.
+var inBrackets = regexp.MustCompile(`^(?:\(([^)]+)\) ?)?(.*)$`)
+
+// addRows adds the fields of a struct at a path of the event, which is in events of some classes.
+func addRows(t *testing.T, table *page.Table, comments map[string]string, path, classes string, in reflect.Type) {
+	for f := range in.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name != "" {
-			name = strings.TrimPrefix(path+"."+name, ".")
+		at := cmp.Or(strings.Trim(path+"."+name, "."), path) // embedded structs have no name
+		said := inBrackets.FindStringSubmatch(comments[in.Name()+"."+f.Name])
+		has, where := said[2], cmp.Or(said[1], classes)
+		kind, list := f.Type, f.Type.Kind() == reflect.Slice
+		for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice {
+			kind = kind.Elem()
 		}
-		collect(to, cmp.Or(name, path), f.Type) // embedded structs have no name
+		place, many := once[kind]
+		deeper := kind.Kind() == reflect.Struct && (!many || place == at) && (!list || kind != reflect.TypeFor[entity]())
+		switch {
+		case has != "" && where != "":
+			table.Row("`"+at+"`", where, has)
+		case !deeper:
+			t.Errorf("no comment says what %s.%s has, and in which classes", in.Name(), f.Name)
+		}
+		if deeper {
+			addRows(t, table, comments, at, where, kind)
+		}
 	}
 }
 

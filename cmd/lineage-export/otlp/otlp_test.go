@@ -2,10 +2,14 @@ package otlp
 
 import (
 	"errors"
+	"flag"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +25,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/page"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -206,6 +211,40 @@ func TestHalfSent(t *testing.T) {
 	if len(st.spans) != 1 || st.logs != 2 {
 		t.Errorf("%d spans, %d logs", len(st.spans), st.logs)
 	}
+}
+
+var update = flag.Bool("update", false, "write the attributes in docs")
+
+// TestAttributes: the page has every attribute of a span or of its events, and what the comments
+// say about it.
+func TestAttributes(t *testing.T) {
+	source, err := os.ReadFile("span.go")
+	require.NoError(t, err)
+	table := page.NewTable("attribute", "is")
+	described, conventional := make(map[string]bool), []string{}
+	adds := regexp.MustCompile(`\b(?:text|number|count|truth|time|list)\("([a-z_.]+)"`)
+	for line := range strings.Lines(string(source)) {
+		code, comment, _ := strings.Cut(line, " // ")
+		var keys []string
+		for _, m := range adds.FindAllStringSubmatch(code, -1) {
+			described[m[1]] = described[m[1]] || comment != ""
+			keys = append(keys, "`"+m[1]+"`")
+		}
+		if len(keys) > 0 && comment != "" {
+			table.Row(strings.Join(keys, ", "), strings.TrimSpace(comment))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(described)) {
+		switch {
+		case described[key]:
+		case strings.HasPrefix(key, "lineage."):
+			t.Errorf("no comment in span.go says what %s is", key)
+		default:
+			conventional = append(conventional, "`"+key+"`")
+		}
+	}
+	table.Row(strings.Join(conventional, ", "), "as in OpenTelemetry's conventions")
+	require.NoError(t, page.Keep("../../../docs/TELEMETRY.md", "attributes", table.String(), *update))
 }
 
 func spans(r *record.Record) []*trace.Span { return slices.Collect(spansOf(r)) }

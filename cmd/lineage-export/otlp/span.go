@@ -57,6 +57,9 @@ func nanos(t time.Time) uint64 {
 	return uint64(max(t.UnixNano(), 0))
 }
 
+// Where an attribute is added, a comment at the end of the line says what it is: the table of
+// docs/TELEMETRY.md is made of them. Those without one are as in OpenTelemetry's conventions.
+
 // imageSpan is the span of a program, by the convention for the execution of programs.
 func imageSpan(r *record.Record, run *record.Run) *trace.Span {
 	i := run.Image
@@ -68,10 +71,10 @@ func imageSpan(r *record.Record, run *record.Run) *trace.Span {
 	replaced := r.Kind == record.Exec
 	switch {
 	case replaced:
-		s.Attributes = append(s.Attributes, attributes{}.truth("lineage.process.replaced", true)...)
+		s.Attributes = append(s.Attributes, attributes{}.truth("lineage.process.replaced", true)...) // the program ended by an exec
 	case run.Signal != "":
 		s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: "killed by " + run.Signal}
-		s.Attributes = append(s.Attributes, attributes{}.text("error.type", run.Signal)...)
+		s.Attributes = append(s.Attributes, attributes{}.text("error.type", run.Signal)...) // the signal or the exit code; of a session its verdict
 	case run.ExitCode != nil:
 		s.Attributes = append(s.Attributes, attributes{}.number("process.exit.code", int64(*run.ExitCode))...)
 		if *run.ExitCode != 0 {
@@ -84,7 +87,8 @@ func imageSpan(r *record.Record, run *record.Run) *trace.Span {
 		addEvent(s, spanEvent(&run.Marks[k]))
 	}
 	if run.Signal != "" {
-		addEvent(s, &trace.Span_Event{TimeUnixNano: nanos(run.Until), Name: "lineage.signal", Attributes: attributes{}.text("lineage.signal", run.Signal)})
+		addEvent(s, &trace.Span_Event{TimeUnixNano: nanos(run.Until), Name: "lineage.signal",
+			Attributes: attributes{}.text("lineage.signal", run.Signal)}) // of the event of that name: the signal
 	}
 	return s
 }
@@ -113,16 +117,16 @@ func imageAttributes(r *record.Record, run *record.Run) attributes {
 		text("process.executable.name", programName(i)).text("process.executable.path", i.Exe).
 		list("process.command_args", i.Argv).
 		time("process.creation.time", run.Created).
-		text("lineage.session.id", run.Session).
-		text("lineage.process.start_ns", strconv.FormatUint(uint64(i.StartNS), 10)).
-		truth("lineage.process.running", run.Running).
-		truth("lineage.process.forked", i.Forked).
-		truth("lineage.process.command_args.truncated", i.ArgvTruncated)
+		text("lineage.session.id", run.Session).                                     // as the commands of lineage take it
+		text("lineage.process.start_ns", strconv.FormatUint(uint64(i.StartNS), 10)). // with the PID its identity
+		truth("lineage.process.running", run.Running).                               // alive after a minute: the first of its two spans
+		truth("lineage.process.forked", i.Forked).                                   // the copy of its creator, before an exec
+		truth("lineage.process.command_args.truncated", i.ArgvTruncated)             // the command line is longer
 	if i.UID != nil {
 		a = a.number("process.user.id", int64(*i.UID))
 	}
 	if i.CreatorRef != nil {
-		a = a.number("lineage.process.creator.pid", int64(i.CreatorRef.PID))
+		a = a.number("lineage.process.creator.pid", int64(i.CreatorRef.PID)) // the process that forked it
 	}
 	if p := r.Process; p != nil {
 		if p.Parent != nil {
@@ -130,17 +134,19 @@ func imageAttributes(r *record.Record, run *record.Run) attributes {
 		}
 		a = a.text("process.linux.cgroup", p.Cgroup).text("container.id", p.Container)
 		if p.Evidence != nil {
-			a = a.text("lineage.evidence", p.Evidence.Kind)
+			a = a.text("lineage.evidence", p.Evidence.Kind) // why it is a member
 		}
 		if p.Trace != nil {
-			a = a.truth("lineage.trace.claimed", true)
+			a = a.truth("lineage.trace.claimed", true) // the trace is from a member's `TRACEPARENT`
 		}
 		if len(p.Calls) == 1 { // with several, it is unknown which one it belongs to
-			a = a.text("gen_ai.tool.call.id", p.Calls[0].ID).text("gen_ai.tool.name", p.Calls[0].Tool)
+			a = a.text("gen_ai.tool.call.id", p.Calls[0].ID) // the tool call that started it, as the agent's hooks reported; absent if several calls were open
+			a = a.text("gen_ai.tool.name", p.Calls[0].Tool)  // its tool
 		}
 	}
 	if r.Session != nil {
-		a = a.text("lineage.session.name", r.Session.Name).text("gen_ai.agent.name", r.Session.Rule)
+		a = a.text("lineage.session.name", r.Session.Name) // its name, if it has one
+		a = a.text("gen_ai.agent.name", r.Session.Rule)    // the agent rule of the policy that opened the session
 	}
 	return a
 }
@@ -151,9 +157,10 @@ func spanEvent(e *api.Event) *trace.Span_Event {
 	if e.Time != nil {
 		ev.TimeUnixNano = nanos(*e.Time)
 	}
-	a := attributes{}.text("lineage.session.state", string(e.State)).text("lineage.session.end_reason", e.Reason)
+	a := attributes{}.text("lineage.session.state", string(e.State)) // of the event `lineage.session`: the new state
+	a = a.text("lineage.session.end_reason", e.Reason)               // why it ended, see [end reasons](REFERENCE.md#end-reasons)
 	if e.From != nil {
-		a = a.number("lineage.reparent.from_pid", int64(e.From.PID))
+		a = a.number("lineage.reparent.from_pid", int64(e.From.PID)) // of the event `lineage.reparent`: the parent before
 	}
 	if e.To != nil {
 		a = a.number("process.parent_pid", int64(e.To.PID))
@@ -167,8 +174,10 @@ func spanEvent(e *api.Event) *trace.Span_Event {
 
 func sessionAttributes(d *record.SessionInfo) attributes {
 	a := attributes{}.text("lineage.session.id", d.ID).text("lineage.session.name", d.Name).text("gen_ai.agent.name", d.Rule).
-		count("lineage.level", d.Level).text("lineage.mode", d.Mode).
-		text("lineage.session.parent", d.Parent).text("lineage.session.brokered_by", d.BrokeredBy).truth("lineage.session.kept", d.Kept)
+		count("lineage.level", d.Level).text("lineage.mode", d.Mode). // the session's guarantee level; its mode
+		text("lineage.session.parent", d.Parent).                     // the session around it
+		text("lineage.session.brokered_by", d.BrokeredBy).            // the session whose work it holds
+		truth("lineage.session.kept", d.Kept)                         // it was handed over
 	if !d.Unknown {
 		a = a.number("process.user.id", int64(d.UID))
 	}
@@ -182,7 +191,7 @@ func sessionAttributes(d *record.SessionInfo) attributes {
 func openSession(r *record.Record) *trace.Span {
 	d := r.Session
 	s := placed(d.Span, false, sessionName, *d.Started, r.Time)
-	s.Attributes = sessionAttributes(d).truth("lineage.session.running", true)
+	s.Attributes = sessionAttributes(d).truth("lineage.session.running", true) // alive after a minute: the first of its two spans
 	return s
 }
 
@@ -199,8 +208,11 @@ func sessionSpan(r *record.Record) *trace.Span {
 		addEvent(s, spanEvent(&d.Marks[i]))
 	}
 	if p := r.Report; p != nil {
-		a = a.text("lineage.session.verdict", string(p.Verdict)).count("lineage.session.started", p.Started).
-			count("lineage.session.exited", p.Exited).count("lineage.session.killed", p.Killed).count("lineage.session.left", p.Left)
+		a = a.text("lineage.session.verdict", string(p.Verdict)) // of its receipt, see [verdicts](REFERENCE.md#end-reasons)
+		a = a.count("lineage.session.started", p.Started)        // processes that ever started
+		a = a.count("lineage.session.exited", p.Exited)          // processes that exited before the end
+		a = a.count("lineage.session.killed", p.Killed)          // processes that needed SIGKILL
+		a = a.count("lineage.session.left", p.Left)              // processes that are still alive
 		if p.Verdict != api.VerdictClean {
 			s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: valid(string(p.Verdict) + ": " + p.VerdictWhy)}
 			a = a.text("error.type", string(p.Verdict))
@@ -216,7 +228,9 @@ func sessionSpan(r *record.Record) *trace.Span {
 func outcomeEvent(at time.Time, o *api.Outcome) *trace.Span_Event {
 	return &trace.Span_Event{TimeUnixNano: nanos(at), Name: "lineage.end", Attributes: attributes{}.
 		number("process.pid", int64(o.PID)).text("process.executable.name", o.Comm).
-		text("lineage.outcome", string(o.Outcome)).text("lineage.outcome.why", o.Why).truth("lineage.leftover", o.Leftover)}
+		text("lineage.outcome", string(o.Outcome)). // of the event `lineage.end`: how the process ended
+		text("lineage.outcome.why", o.Why).         // of the event `lineage.end`: why it is alive or kept
+		truth("lineage.leftover", o.Leftover)}      // of the event `lineage.end`: it was alive when the root was gone
 }
 
 // logOf is one line of a log, in the trace of its subject.

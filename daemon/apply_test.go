@@ -24,14 +24,10 @@ func forks(tb testing.TB) (r *registry.Registry, batch func() []tracer.Event) {
 	k := kerneltest.New()
 	k.Add(100, 1, "lngtest-root")
 	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	c := registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }}
 	policy, err := rules.Load("", false, c)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	h := Host{Clock: c, Proc: procfs.FS(tb.TempDir()), Manager: &instance.Manager{}}
 	s := h.build(parts{kernel: k, self: tracer.Identity{PID: 1}, audit: new(audit.Log), rules: policy, log: zerolog.Nop()}, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -77,9 +73,7 @@ func BenchmarkApply(b *testing.B) {
 	events := 0
 	for b.Loop() {
 		ev := batch()
-		if err := r.Update(func(tx registry.Tx) { tx.Apply(ev) }); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, r.Update(func(tx registry.Tx) { tx.Apply(ev) }))
 		events += len(ev)
 	}
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")

@@ -120,9 +120,7 @@ func TestPanics(t *testing.T) {
 				w.Start()
 			}
 			daemontest.Get[api.Session](w, "root", "/v1/sessions/"+s.ID)
-			if err := w.Stop(); err != nil {
-				t.Error(err)
-			}
+			w.Halt()
 		})
 	}
 }

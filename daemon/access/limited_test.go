@@ -5,6 +5,7 @@ package access_test
 import (
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 // TestConnectionsAreLimited: in all, per uid, and per session.
 func TestConnectionsAreLimited(t *testing.T) {

@@ -29,9 +29,7 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	w.Do("root", "POST", "/v1/processes/"+w.Ref(daemontest.Shell)+"/kill", api.KillRequest{Signal: "TERM"}).Refused(api.CodeDenied)
 	w.Do("else", "GET", "/v1/sessions/"+s.ID, nil).Refused(api.CodeDenied)
 	w.Do("100", "POST", "/v1/sessions/"+s.ID+"/end", nil).Refused(api.CodeDenied)
-	if err := w.Stop(); err != nil {
-		t.Error(err)
-	}
+	w.Halt()
 	log := w.Audit()
 	for want, n := range map[string]int{
 		`"decision":"done","reason":"policy reload"`: 1, `"decision":"done","reason":"policy resume"`: 1,

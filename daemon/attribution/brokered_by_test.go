@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
 
 // What a server forks right after a member asked it is likely the member's, but not
@@ -202,26 +203,17 @@ func TestBrokeredByUnit(t *testing.T) {
 func (w *work) docks(pid uint32, n int, name string, created time.Duration) {
 	w.Helper()
 	id := fmt.Sprintf("%064x", n)
-	shim, dir := 1000+pid, filepath.Join(w.Dir, "docker/containers", id)
-	bundle := filepath.Join(w.Dir, "bundles", id)
-	for _, d := range []string{dir, bundle} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			w.Fatal(err)
-		}
-	}
+	shim, dir := 1000+pid, filepath.Join("docker/containers", id)
+	bundle := filepath.Join("bundles", id)
 	at := w.Host.Clock.Zero().Add(w.K.Now() + created).Format(time.RFC3339Nano)
-	for path, text := range map[string]string{
-		filepath.Join(bundle, "config.json"): fmt.Sprintf(`{"mounts":[{"destination":"/etc/hostname","source":%q}]}`, filepath.Join(dir, "hostname")),
-		filepath.Join(dir, "config.v2.json"): fmt.Sprintf(`{"ID":%q,"Name":"/%s","Created":%q}`, id, name, at),
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			w.Fatal(err)
-		}
-	}
+	procfstest.Files(w, w.Dir, map[string]string{
+		bundle + "/config.json": fmt.Sprintf(`{"mounts":[{"destination":"/etc/hostname","source":%q}]}`, filepath.Join(w.Dir, dir, "hostname")),
+		dir + "/config.v2.json": fmt.Sprintf(`{"ID":%q,"Name":"/%s","Created":%q}`, id, name, at),
+	})
 	w.unseen(func() {
 		w.outsiderOf(0, shim, 1, "containerd-shim-runc-v2")
 		os.Remove(w.Host.Proc.Path(shim, "cwd"))
-		os.Symlink(bundle, w.Host.Proc.Path(shim, "cwd"))
+		os.Symlink(filepath.Join(w.Dir, bundle), w.Host.Proc.Path(shim, "cwd"))
 		w.outsiderOf(0, pid, shim, "lngtest-box")
 		w.File(pid, "cgroup", "0::/docker/"+id+"\n")
 	})

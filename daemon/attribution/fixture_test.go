@@ -5,6 +5,7 @@ package attribution_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 // work is a daemon in which members hand work to others.
 type work struct {

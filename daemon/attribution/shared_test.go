@@ -26,8 +26,7 @@ func TestSharedServer(t *testing.T) {
 		w.K.Exec(pid, "/bin/"+comm, comm+"\x00--flag\x00")
 		w.Until(func() bool { return w.in(pid) != w.s.ID })
 	}
-	w.K.Fork(100, 104, "lngtest-cache") // its link shows the file of a rule, before the others ask
-	w.Proc(104, 100, 1000, "lngtest-cache")
+	w.Fork(100, 104, 1000, "lngtest-cache") // its link shows the file of a rule, before the others ask
 	w.K.Edit(104, func(p *kerneltest.Proc) { p.Runs = &tracer.Running{} })
 	w.K.Exec(104, "/bin/lngtest-cache", "lngtest-cache\x00")
 	serves(101, "lngtest-java")

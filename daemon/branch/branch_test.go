@@ -30,16 +30,12 @@ func (s *stage) refused(err error, code string) {
 // separate and rejoin must not fail.
 func (s *stage) separate(b *Branch) {
 	s.Helper()
-	if err := s.of.Separate(s.Context(), b); err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, s.of.Separate(s.Context(), b))
 }
 
 func (s *stage) rejoin(b *Branch) {
 	s.Helper()
-	if err := s.of.Rejoin(b); err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, s.of.Rejoin(b))
 }
 
 func TestSeparate(t *testing.T) {

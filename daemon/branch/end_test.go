@@ -5,6 +5,7 @@ package branch_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,8 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 // household is a session of the user: 100 has started 101 and 105. 101 has started 102,
 // which is dead and has started 103. 105 is a sibling of the branch of 101, and has
@@ -222,9 +225,8 @@ func TestBranchOfDeadProcess(t *testing.T) {
 // a sibling opened does not.
 func TestBranchWithNestedSessions(t *testing.T) {
 	w, s, _ := household(t)
-	w.K.Fork(103, 110, "lngtest-110")
+	w.Fork(103, 110, 1000, "lngtest-110")
 	w.K.Fork(110, 111, "lngtest-111")
-	w.Proc(110, 103, 1000, "lngtest-110")
 	adopt := func(pid uint32) string {
 		x := daemontest.Into[api.Session](w.Adopt("root", pid), http.StatusCreated)
 		if x.Parent != s.ID {

@@ -3,8 +3,6 @@
 package commands
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -13,8 +11,10 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
 
 // host is a registry over a kernel made of Go, and a procfs of files.
@@ -45,21 +45,14 @@ func newHost(t *testing.T) *host {
 // runs has procfs show a command line.
 func (h *host) runs(pid, argv string) {
 	h.Helper()
-	dir := filepath.Join(h.proc, pid)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		h.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "cmdline"), []byte(argv), 0o600); err != nil {
-		h.Fatal(err)
-	}
+	procfstest.Files(h, h.proc, map[string]string{pid + "/cmdline": argv})
 }
 
 func (h *host) look() {
 	h.Helper()
 	h.k.Advance(time.Second)
-	if _, err := h.o.Resync(registry.CauseRequest); err != nil {
-		h.Fatal(err)
-	}
+	_, err := h.o.Resync(registry.CauseRequest)
+	require.NoError(h, err)
 }
 
 func (h *host) node(pid uint32) (n lineage.Node) {
@@ -80,9 +73,8 @@ func TestAdopted(t *testing.T) {
 	h.runs("101", "node\x00vite.js")
 	h.runs("102", "innocent\x00")
 	h.change[102] = true
-	if _, _, err := h.o.Adopt(tracer.SessionSpec{Root: h.k.Proc(100).Identity, Adopted: true}, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := h.o.Adopt(tracer.SessionSpec{Root: h.k.Proc(100).Identity, Adopted: true}, 0)
+	require.NoError(t, err)
 	h.look()
 	want := map[uint32][]string{100: {"npm", "run", "LINEAGE_TOKEN="}, 101: {"node", "vite.js"}, 102: nil, 103: nil}
 	for pid, argv := range want {
@@ -116,9 +108,8 @@ func TestPerLook(t *testing.T) {
 	for pid := 1000; pid <= 1000+perLook; pid++ {
 		h.runs(strconv.Itoa(pid), "many\x00")
 	}
-	if _, _, err := h.o.Adopt(tracer.SessionSpec{Root: h.k.Proc(1000).Identity, Adopted: true}, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := h.o.Adopt(tracer.SessionSpec{Root: h.k.Proc(1000).Identity, Adopted: true}, 0)
+	require.NoError(t, err)
 	for looks, want := range []int{perLook, perLook + 1} {
 		h.look()
 		known := 0

@@ -20,11 +20,13 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 	"github.com/rs/zerolog"
 )
 
@@ -66,7 +68,7 @@ var Callers = map[string]uint32{"root": Root, "user": User, "else": Else, "reade
 const Reverse = "LNGTEST_REVERSE"
 
 // Patience bounds every wait of these tests; reaching it is a failure.
-var Patience = tracertest.Slowed(30 * time.Second)
+var Patience = registrytest.Patience
 
 // Option changes a daemon before it starts.
 type Option func(*Daemon)
@@ -82,22 +84,13 @@ func WithPolicy(text string) Option {
 // WithBoot sets the id of the boot.
 func WithBoot(id string) Option {
 	return func(d *Daemon) {
-		path := filepath.Join(string(d.Host.Proc), "sys/kernel/random/boot_id")
-		err := os.MkdirAll(filepath.Dir(path), 0o700)
-		if err == nil {
-			err = os.WriteFile(path, []byte(id+"\n"), 0o600)
-		}
-		if err != nil {
-			d.Fatal(err)
-		}
+		procfstest.Files(d, string(d.Host.Proc), map[string]string{"sys/kernel/random/boot_id": id + "\n"})
 	}
 }
 
 // WithoutHistory puts a file where the history's directory would be.
 func WithoutHistory(d *Daemon) {
-	if err := os.WriteFile(d.Socket+".state", []byte("in the way"), 0o600); err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, os.WriteFile(d.Socket+".state", []byte("in the way"), 0o600))
 }
 
 // New starts a daemon, which stops when the test ends.
@@ -122,18 +115,31 @@ func New(t *testing.T, options ...Option) *Daemon {
 		Limits: daemon.DefaultLimits, Period: time.Hour, Reversed: os.Getenv(Reverse) != "",
 	}
 	d.Options = daemon.Options{Socket: d.Socket, Version: "9.9.9"}
-	d.Add(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
-	d.Add(Shell, 1, 0, "lngtest-shell")
 	d.Readers.Store(uint32(Reader), true)
-	for name, pid := range Callers {
-		d.Add(pid, Shell, map[string]uint32{"user": 1000, "else": 1001, "reader": 1002}[name], "lngtest-"+name)
-	}
+	d.populate()
 	for _, o := range options {
 		o(d)
 	}
 	d.Start()
 	t.Cleanup(func() { _ = d.Stop() }) // a test that wants to know its error has stopped it
 	return d
+}
+
+// populate adds the daemon's process and those of the callers.
+func (d *Daemon) populate() {
+	d.Helper()
+	d.Add(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
+	d.Add(Shell, 1, 0, "lngtest-shell")
+	for name, pid := range Callers {
+		d.Add(pid, Shell, map[string]uint32{"user": 1000, "else": 1001, "reader": 1002}[name], "lngtest-"+name)
+	}
+}
+
+// Forget gives the daemon that starts next a kernel without sessions.
+func (d *Daemon) Forget() {
+	d.Helper()
+	d.K = kerneltest.New()
+	d.populate()
 }
 
 // Start serves; Stop may be called again after it.
@@ -179,17 +185,13 @@ func (d *Daemon) Restart() {
 // Halt stops the daemon, which must not fail.
 func (d *Daemon) Halt() {
 	d.Helper()
-	if err := d.Stop(); err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, d.Stop())
 }
 
 // WritePolicy writes the policy file, which the daemon reads when it is asked to.
 func (d *Daemon) WritePolicy(text string) {
 	d.Helper()
-	if err := os.WriteFile(d.Options.Policy, []byte("version: 1\n"+text), 0o600); err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, os.WriteFile(d.Options.Policy, []byte("version: 1\n"+text), 0o600))
 }
 
 // Add adds a process that procfs shows too.
@@ -226,15 +228,13 @@ func (d *Daemon) Dead(pid uint32) bool {
 // Proc writes what procfs shows of a process.
 func (d *Daemon) Proc(pid, parent, uid uint32, comm string) {
 	d.Helper()
-	for name, text := range map[string]string{
+	procfstest.Files(d, d.Host.Proc.Path(pid, ""), map[string]string{
 		"stat":    StatOf(pid, "a) R 1", "S", parent),
 		"status":  fmt.Sprintf("Name:\t%s\nTgid:\t%d\nTracerPid:\t0\nUid:\t%d\t%d\t%d\t%d\nNSpid:\t%d\t7\n", comm, pid, uid, uid, uid, uid, pid),
 		"comm":    comm + "\n",
 		"cmdline": comm + "\x00--flag\x00",
 		"cgroup":  "0::/lngtest\n",
-	} {
-		d.File(pid, name, text)
-	}
+	})
 	// A link that is there stays.
 	_ = os.Symlink("/bin/"+comm, d.Host.Proc.Path(pid, "exe"))
 	_ = os.Symlink("/lngtest-cwd", d.Host.Proc.Path(pid, "cwd"))
@@ -243,13 +243,7 @@ func (d *Daemon) Proc(pid, parent, uid uint32, comm string) {
 // File writes one file of a process in procfs.
 func (d *Daemon) File(pid uint32, name, text string) {
 	d.Helper()
-	path := d.Host.Proc.Path(pid, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		d.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		d.Fatal(err)
-	}
+	procfstest.Files(d, d.Host.Proc.Path(pid, ""), map[string]string{name: text})
 }
 
 // Environ sets the environment that procfs shows of a process.
@@ -263,9 +257,7 @@ func (d *Daemon) Exe(pid uint32, path string) {
 	d.Helper()
 	link := d.Host.Proc.Path(pid, "exe")
 	os.Remove(link)
-	if err := os.Symlink(path, link); err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, os.Symlink(path, link))
 }
 
 // StatOf is a process's stat as procfs has it.
@@ -277,9 +269,7 @@ func StatOf(pid uint32, comm, state string, parent uint32) string {
 func (d *Daemon) ID(name string) tracer.SessionID {
 	d.Helper()
 	all, err := d.K.Sessions()
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	for _, s := range all {
 		if s.ID.String() == name {
 			return s.ID
@@ -307,11 +297,7 @@ func (d *Daemon) Under(pid uint32) {
 // Until tries again until the condition holds.
 func (d *Daemon) Until(holds func() bool) {
 	d.Helper()
-	for end := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			d.Fatalf("the condition of this line does not hold after %v", Patience)
-		}
-	}
+	registrytest.Until(d, holds)
 }
 
 // Hold stops the reader of the events while f runs.
@@ -332,9 +318,7 @@ func (d *Daemon) Look() {
 func (d *Daemon) Resync(cause registry.Cause) *registry.Resync {
 	d.Helper()
 	r, err := d.Service.Registry.Resync(cause)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	return r
 }
 
@@ -342,9 +326,7 @@ func (d *Daemon) Resync(cause registry.Cause) *registry.Resync {
 func (d *Daemon) Audit() string {
 	d.Helper()
 	text, err := os.ReadFile(d.Instance.Audit)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	return string(text)
 }
 

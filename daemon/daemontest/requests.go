@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // Dial connects as a kind of caller or a PID.
@@ -47,26 +48,20 @@ func (d *Daemon) Do(who, method, path string, body any) Reply {
 		r = strings.NewReader(b)
 	default:
 		text, err := json.Marshal(b)
-		if err != nil {
-			d.Fatal(err)
-		}
+		require.NoError(d, err)
 		r = bytes.NewReader(text)
 	}
 	ctx, cancel := context.WithTimeout(d.Context(), api.MaxWait+Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://lineage"+path, r)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	resp, err := d.Client(who).Do(req)
 	if err != nil {
 		d.Fatalf("%s %s %s: %v", who, method, path, err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	return Reply{d.T, resp.StatusCode, resp.Header, text}
 }
 
@@ -76,13 +71,9 @@ func (d *Daemon) Open(who, path string) (scan *bufio.Scanner, closeIt func()) {
 	d.K.AllRead()
 	ctx, cancel := context.WithCancel(d.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://lineage"+path, nil)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	resp, err := d.Client(who).Do(req)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	if resp.StatusCode != http.StatusOK {
 		b, _ := io.ReadAll(resp.Body)
 		d.Fatalf("status %d: %s", resp.StatusCode, b)
@@ -164,9 +155,7 @@ func (d *Daemon) Adopt(who string, pid uint32) Reply {
 func (d *Daemon) Caller(who string) uint32 {
 	d.Helper()
 	pid, err := pidOf(who)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	return pid
 }
 
@@ -232,9 +221,7 @@ func (d *Daemon) Raw(who, request string) (Reply, net.Conn) {
 	d.Helper()
 	d.K.AllRead()
 	c, err := d.Dial(who)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	go io.WriteString(c, request)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -243,8 +230,6 @@ func (d *Daemon) Raw(who, request string) (Reply, net.Conn) {
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	return Reply{T: d.T, Status: resp.StatusCode, Header: resp.Header, Body: b}, c
 }

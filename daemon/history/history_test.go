@@ -3,7 +3,6 @@
 package history_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -23,6 +22,8 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 // ended makes a session of user with one child, a secret and a leftover, and ends it.
 func ended(w *daemontest.Daemon, pid uint32, name string) *api.Report {
@@ -86,7 +87,7 @@ func TestHistory(t *testing.T) {
 	w.Do("else", "POST", "/v1/sessions/job/end", nil).Refused(api.CodeDenied)
 	w.Do("else", "POST", "/v1/sessions/job/plan", nil).Refused(api.CodeDenied)
 	w.Do("user", "GET", "/v1/sessions/nosuch", nil).Refused(api.CodeNotFound)
-	require.NoError(t, w.Stop())
+	w.Halt()
 	files, _ := filepath.Glob(w.Instance.History + "*")
 	if len(files) == 0 {
 		t.Fatal("nothing is on disk")
@@ -145,8 +146,7 @@ func TestHistoryOfMembers(t *testing.T) {
 	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	ended(w, 200, "other")
 	s := w.Session("user", 100, api.NewSession{Name: "mine"})
-	w.K.Fork(100, 101, "lngtest-member")
-	w.Proc(101, 100, 1000, "lngtest-member")
+	w.Fork(100, 101, 1000, "lngtest-member")
 	w.Do("101", "GET", "/v1/history", nil).Refused(api.CodeDenied)
 	w.Do("101", "GET", "/v1/sessions/other", nil).Refused(api.CodeDenied)
 	if d := daemontest.Into[api.Sessions](w.Do("101", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(d.Items) != 1 || d.Items[0].ID != s.ID {
@@ -247,10 +247,7 @@ func TestRemember(t *testing.T) {
 	}
 	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/job/end", api.EndRequest{Now: true}), http.StatusAccepted)
 	r := w.Receipt(s.ID)
-	outcomes := map[int]api.OutcomeKind{}
-	for _, p := range r.Processes {
-		outcomes[p.PID] = p.Outcome
-	}
+	outcomes := daemontest.Outcomes(r)
 	if r.Ended == nil || r.EndedBy == nil || r.EndedBy.UID != 1000 || r.EndedBy.PID != daemontest.User || r.EndReason != "end" ||
 		fmt.Sprint(outcomes) != "map[100:term 102:kill 103:term]" {
 		t.Errorf("%+v %v", r.EndedBy, outcomes)
@@ -265,7 +262,7 @@ func TestReboot(t *testing.T) {
 	w.K.AllRead()
 	w.Stop()
 	daemontest.WithBoot("b2")(w)
-	forget(w)
+	w.Forget()
 	w.Start()
 	var r *api.Report
 	w.Until(func() bool {
@@ -293,7 +290,7 @@ func TestUntracked(t *testing.T) {
 	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	w.Session("user", 100, api.NewSession{Name: "job"})
 	w.Stop()
-	forget(w)
+	w.Forget()
 	w.Start()
 	w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/job/report", nil).Status == http.StatusOK })
 	r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/job/report", nil), http.StatusOK)
@@ -302,33 +299,15 @@ func TestUntracked(t *testing.T) {
 	}
 }
 
-// forget gives the world a kernel without sessions.
-func forget(w *daemontest.Daemon) {
-	w.K = kerneltest.New()
-	w.Add(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
-	w.Add(daemontest.Shell, 1, 0, "lngtest-shell")
-	for name, pid := range daemontest.Callers {
-		w.Add(pid, daemontest.Shell, map[string]uint32{"user": 1000, "else": 1001, "reader": 1002}[name], "lngtest-"+name)
-	}
-}
-
 // stream reads events until the stream ends.
 func stream(w *daemontest.Daemon, who, query string) (all []api.Event, reason string) {
 	w.Helper()
-	a := w.Do(who, "GET", "/v1/events?"+query, nil)
-	if a.Status != http.StatusOK {
-		w.Fatalf("%d %s", a.Status, a.Body)
-	}
-	lines := bufio.NewScanner(strings.NewReader(string(a.Body)))
-	for lines.Scan() {
-		var ev api.Event
-		if err := json.Unmarshal(lines.Bytes(), &ev); err != nil {
-			w.Fatal(err)
-		}
+	l := w.Events(who, "?"+query)
+	for ev := l.Next(); ev != nil; ev = l.Next() {
 		if ev.Kind == "end" {
 			return all, ev.Reason
 		}
-		all = append(all, ev)
+		all = append(all, *ev)
 	}
 	w.Fatal("no end")
 	return nil, ""
@@ -414,9 +393,7 @@ func TestWithoutHistory(t *testing.T) {
 	if all, _ := stream(w, "user", "session=job&since=2026-01-02T04:00:00Z"); len(all) < 5 {
 		t.Errorf("%+v", all)
 	}
-	if err := w.Stop(); err != nil {
-		t.Error(err)
-	}
+	w.Halt()
 }
 
 // TestHistoryInside: a member of another uid reads what was nested in its session, without command
@@ -424,11 +401,9 @@ func TestWithoutHistory(t *testing.T) {
 func TestHistoryInside(t *testing.T) {
 	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	w.Session("user", 100, api.NewSession{Name: "mine"})
-	w.K.Fork(100, 101, "lngtest-member")
-	w.Proc(101, 100, 1001, "lngtest-member")
+	w.Fork(100, 101, 1001, "lngtest-member")
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.UID = 1001 })
-	w.K.Fork(100, 110, "lngtest-inner")
-	w.Proc(110, 100, 1000, "lngtest-inner")
+	w.Fork(100, 110, 1000, "lngtest-inner")
 	inner := daemontest.Into[api.Session](w.Do("100", "POST", "/v1/sessions", api.NewSession{Name: "inner", Root: api.Ref{PID: 110}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
 	w.K.Exec(110, "/bin/lngtest", "lngtest\x00--shown\x00")
 	w.K.Fork(110, 111, "lngtest-left")

@@ -128,11 +128,7 @@ func TestSavedAtRest(t *testing.T) {
 		save()
 		time.Sleep(r.period / 5)
 	}
-	for end := time.Now().Add(time.Minute); unsaved() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("a session is not written")
-		}
-	}
+	registrytest.Until(t, func() bool { return unsaved() == 0 })
 }
 
 // TestRecorderEndsLate: End does not wait for a last batch that takes too long, and the
@@ -156,9 +152,5 @@ func TestRecorderEndsLate(t *testing.T) {
 		t.Errorf("it was closed while it was written: %v", err)
 	}
 	close(free)
-	for end := time.Now().Add(time.Minute); !errors.Is(read(), journal.ErrUnusable); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the journal stays open")
-		}
-	}
+	registrytest.Until(t, func() bool { return errors.Is(read(), journal.ErrUnusable) }) // it is closed
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -32,30 +33,10 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{t, h, r.K, r}
 }
 
-// in calls f in the registry's goroutine.
-func (f *fixture) in(call func(registry.Tx)) {
-	f.Helper()
-	f.registry.Update(call)
-}
-
-// create has the registry hold a session of a process.
-func (f *fixture) create(spec tracer.SessionSpec) (s *registry.Session) {
-	f.Helper()
-	return f.registry.Create(spec)
-}
-
-// session has the registry hold a session of a new process.
-func (f *fixture) session(pid uint32) *registry.Session {
-	f.Helper()
-	return f.registry.Session(pid, 1000)
-}
-
 // apply has the registry apply what the kernel has sent since.
 func (f *fixture) apply() {
 	f.Helper()
-	if err := f.k.Flush(); err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, f.k.Flush())
 	var batch []tracer.Event
 	for {
 		var ev tracer.Event
@@ -66,20 +47,20 @@ func (f *fixture) apply() {
 		}
 		batch = append(batch, ev)
 	}
-	f.in(func(tx registry.Tx) { tx.Apply(batch) })
+	f.registry.Update(func(tx registry.Tx) { tx.Apply(batch) })
 }
 
 // numbers are the ports that the document of a session has.
 func (f *fixture) numbers(s *registry.Session) (all []int) {
 	f.Helper()
-	f.in(func(tx registry.Tx) { all = tx.Record(s).Ports })
+	f.registry.Update(func(tx registry.Tx) { all = tx.Record(s).Ports })
 	return all
 }
 
 // now is what the members of a session hold.
 func (f *fixture) now(s *registry.Session) (all resources.Held) {
 	f.Helper()
-	f.in(func(tx registry.Tx) { all = f.Held(tx.View, s) })
+	f.registry.Update(func(tx registry.Tx) { all = f.Held(tx.View, s) })
 	return all
 }
 

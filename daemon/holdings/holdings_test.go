@@ -54,7 +54,7 @@ func TestLook(t *testing.T) {
 // look found at a process that has exited before, or that is in another session now.
 func TestHeldAtEnd(t *testing.T) {
 	f := newFixture(t)
-	s := f.session(100)
+	s := f.registry.Session(100, 1000)
 	for _, pid := range []uint32{101, 102, 103, 104} {
 		f.k.Fork(100, pid, "lngtest")
 	}
@@ -69,7 +69,7 @@ func TestHeldAtEnd(t *testing.T) {
 		f.apply()
 		info := s.Info()
 		info.EndedAt = ended
-		f.in(func(tx registry.Tx) {
+		f.registry.Update(func(tx registry.Tx) {
 			h := atEnd(tx.View, &info, its)
 			for _, p := range h.Ports {
 				ports = append(ports, p.Path)
@@ -81,7 +81,7 @@ func TestHeldAtEnd(t *testing.T) {
 		return ports, locks
 	}
 	f.k.Exit(101, 0)
-	f.create(tracer.SessionSpec{Root: f.k.Proc(104).Identity, KeptFrom: s.ID(), MaxLifetime: time.Hour})
+	f.registry.Create(tracer.SessionSpec{Root: f.k.Proc(104).Identity, KeptFrom: s.ID(), MaxLifetime: time.Hour})
 	f.k.Advance(time.Second)
 	began := f.o.Clock.Boottime()
 	f.k.Advance(time.Second)
@@ -137,11 +137,11 @@ func TestSeen(t *testing.T) {
 // What a session's last members held is not reported once they are gone.
 func TestGoneHoldNothing(t *testing.T) {
 	f := newFixture(t)
-	s := f.session(100)
+	s := f.registry.Session(100, 1000)
 	f.sessions[s.ID()].looked.Ports = []resources.Port{{Proto: "tcp", Local: netip.MustParseAddrPort("127.0.0.1:80")}}
 	for _, c := range []struct{ live, dying, ports int }{{1, 0, 1}, {0, 1, 1}, {0, 0, 0}} {
 		var d api.Session
-		f.in(func(tx registry.Tx) {
+		f.registry.Update(func(tx registry.Tx) {
 			record := tx.Record(s)
 			record.RSS, record.Info.Live, record.Info.Dying = 160<<20, int64(c.live), int64(c.dying)
 			d = tx.Encoder().Session(record, access.Caller{})
@@ -155,19 +155,19 @@ func TestGoneHoldNothing(t *testing.T) {
 // A look at procfs found ports of processes that have died or left since.
 func TestPortsOfThoseWhoLeft(t *testing.T) {
 	f := newFixture(t)
-	s, other := f.session(100), f.session(200)
+	s, other := f.registry.Session(100, 1000), f.registry.Session(200, 1000)
 	for pid := uint32(101); pid <= 104; pid++ {
 		f.k.Fork(100, pid, "lngtest-member")
 		p := resources.Port{Proto: "udp", Local: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(pid)), Holder: f.k.Proc(pid).Identity}
 		its := f.sessions[s.ID()]
 		its.looked.Ports = append(its.looked.Ports, p)
 		if pid < 104 { // the graph does not know the last one yet
-			f.in(func(tx registry.Tx) {
+			f.registry.Update(func(tx registry.Tx) {
 				tx.Apply([]tracer.Event{{Type: tracer.EventBirth, Time: 1, Process: p.Holder, Session: s.ID(), Evidence: tracer.EvidenceFork}})
 			})
 		}
 	}
-	f.in(func(tx registry.Tx) {
+	f.registry.Update(func(tx registry.Tx) {
 		tx.Apply([]tracer.Event{
 			{Type: tracer.EventExit, Time: 2, Process: f.k.Proc(102).Identity, Session: s.ID()},
 			{Type: tracer.EventBirth, Time: 2, Process: f.k.Proc(103).Identity, Session: other.ID(), Evidence: tracer.EvidenceRoot},
@@ -187,11 +187,11 @@ func TestCameFrom(t *testing.T) {
 		func(registry.View, *registry.Session) tracer.SessionID { return 0 },
 		func(_ registry.View, s *registry.Session) tracer.SessionID { return from[s.ID()] },
 	}
-	s, other, kept, again := f.session(100).ID(), f.session(200).ID(), f.session(300).ID(), f.session(400).ID()
+	s, other, kept, again := f.registry.Session(100, 1000).ID(), f.registry.Session(200, 1000).ID(), f.registry.Session(300, 1000).ID(), f.registry.Session(400, 1000).ID()
 	f.k.Fork(300, 301, "lngtest-nested")
-	nested := f.create(tracer.SessionSpec{Root: f.k.Proc(301).Identity, UID: 1000}).ID()
+	nested := f.registry.Create(tracer.SessionSpec{Root: f.k.Proc(301).Identity, UID: 1000}).ID()
 	from[kept], from[again] = s, nested
-	f.in(func(tx registry.Tx) {
+	f.registry.Update(func(tx registry.Tx) {
 		all := f.cameFrom(tx.View, s)
 		for id, want := range map[tracer.SessionID]bool{s: true, other: false, kept: true, nested: true, again: true} {
 			if all[id] != want {

@@ -17,9 +17,9 @@ import (
 // process is in.
 func TestListeners(t *testing.T) {
 	f := newFixture(t)
-	outer := f.session(100)
+	outer := f.registry.Session(100, 1000)
 	f.k.Fork(100, 101, "lngtest-inner")
-	inner := f.create(tracer.SessionSpec{Root: f.k.Proc(101).Identity, UID: 1000})
+	inner := f.registry.Create(tracer.SessionSpec{Root: f.k.Proc(101).Identity, UID: 1000})
 	f.k.Listen(100, 1, "127.0.0.1:80")
 	f.k.Listen(101, 2, "[::]:8080")
 	f.k.Listen(101, 3, "[::]:8080") // SO_REUSEPORT
@@ -55,7 +55,7 @@ func TestListeners(t *testing.T) {
 // same address in the kernel.
 func TestLateUnlisten(t *testing.T) {
 	f := newFixture(t)
-	s := f.session(100)
+	s := f.registry.Session(100, 1000)
 	f.k.Listen(100, 1, "127.0.0.1:80")
 	f.apply()
 	first := *f.open[1]
@@ -63,7 +63,7 @@ func TestLateUnlisten(t *testing.T) {
 	f.k.DropEvents()
 	f.k.Listen(100, 1, "127.0.0.1:81")
 	f.apply()
-	f.in(func(tx registry.Tx) {
+	f.registry.Update(func(tx registry.Tx) {
 		tx.Apply([]tracer.Event{{Type: tracer.EventUnlisten, Socket: 1, Since: first.since, Session: s.ID()}})
 	})
 	if got := f.numbers(s); !slices.Equal(got, []int{81}) {
@@ -75,7 +75,7 @@ func TestLateUnlisten(t *testing.T) {
 // that was lost.
 func TestLostUnlisten(t *testing.T) {
 	f := newFixture(t)
-	first, second := f.session(100), f.session(200)
+	first, second := f.registry.Session(100, 1000), f.registry.Session(200, 1000)
 	f.k.Listen(100, 1, "127.0.0.1:80")
 	f.apply()
 	f.k.Unlisten(1)
@@ -94,7 +94,7 @@ func TestLostUnlisten(t *testing.T) {
 // was closed does not bring it back.
 func TestListenersAndLooks(t *testing.T) {
 	f := newFixture(t)
-	s := f.session(100)
+	s := f.registry.Session(100, 1000)
 	f.k.Listen(100, 1, "127.0.0.1:80")
 	f.apply()
 	look := func() resources.Held {
@@ -103,7 +103,7 @@ func TestListenersAndLooks(t *testing.T) {
 		return resources.Held{Ports: []resources.Port{p, {Proto: "udp", Local: p.Local, Holder: p.Holder}}}
 	}
 	held, began := look(), f.o.Clock.Boottime()
-	f.in(func(tx registry.Tx) { f.Note(tx.View, s, held, began) })
+	f.registry.Update(func(tx registry.Tx) { f.Note(tx.View, s, held, began) })
 	want := []string{"tcp 127.0.0.1:80", "udp 127.0.0.1:80"}
 	if h := f.now(s); !slices.Equal(addresses(h), want) || h.Ports[0].Netns != 7 {
 		t.Errorf("while it is open: %+v, want %v", h.Ports, want)
@@ -115,12 +115,12 @@ func TestListenersAndLooks(t *testing.T) {
 	if h := f.now(s); !slices.Equal(addresses(h), want) {
 		t.Errorf("closed: %+v, want %v", h.Ports, want)
 	}
-	f.in(func(tx registry.Tx) { f.Note(tx.View, s, held, began) })
+	f.registry.Update(func(tx registry.Tx) { f.Note(tx.View, s, held, began) })
 	if h := f.now(s); !slices.Equal(addresses(h), want) {
 		t.Errorf("closed, and then found by a look that began before: %+v, want %v", h.Ports, want)
 	}
 	f.k.Advance(time.Second)
-	f.in(func(tx registry.Tx) { f.Note(tx.View, s, held, f.o.Clock.Boottime()) })
+	f.registry.Update(func(tx registry.Tx) { f.Note(tx.View, s, held, f.o.Clock.Boottime()) })
 	if h := f.now(s); len(h.Ports) != 2 {
 		t.Errorf("open again: %+v", h.Ports)
 	}
@@ -129,7 +129,7 @@ func TestListenersAndLooks(t *testing.T) {
 // Of two sockets at one port one is closed during a look: the port is still as the look found it.
 func TestOneOfTwoClosedDuringLook(t *testing.T) {
 	f := newFixture(t)
-	s := f.session(100)
+	s := f.registry.Session(100, 1000)
 	f.k.Listen(100, 1, "127.0.0.1:80")
 	f.k.Listen(100, 2, "127.0.0.1:80") // SO_REUSEPORT
 	f.apply()
@@ -137,7 +137,7 @@ func TestOneOfTwoClosedDuringLook(t *testing.T) {
 	p.Netns = 7
 	f.k.Unlisten(1)
 	f.apply()
-	f.in(func(tx registry.Tx) { f.Note(tx.View, s, resources.Held{Ports: []resources.Port{p}}, began) })
+	f.registry.Update(func(tx registry.Tx) { f.Note(tx.View, s, resources.Held{Ports: []resources.Port{p}}, began) })
 	if h := f.now(s); len(h.Ports) != 1 || h.Ports[0].Netns != 7 {
 		t.Errorf("%+v", h.Ports)
 	}
@@ -147,7 +147,7 @@ func TestOneOfTwoClosedDuringLook(t *testing.T) {
 // shortly: a server that looks for a free address opens and closes some.
 func TestListenersAtEnd(t *testing.T) {
 	f := newFixture(t)
-	s := f.session(100)
+	s := f.registry.Session(100, 1000)
 	for i, port := range []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4"} {
 		f.k.Listen(100, uint64(i)+1, port)
 	}
@@ -155,17 +155,17 @@ func TestListenersAtEnd(t *testing.T) {
 	f.k.Advance(time.Minute)
 	f.k.Unlisten(2)
 	f.k.Advance(time.Millisecond)
-	f.in(func(tx registry.Tx) {
+	f.registry.Update(func(tx registry.Tx) {
 		tx.Apply([]tracer.Event{{Type: tracer.EventSession, Session: s.ID(), State: tracer.StateCondemned, Cause: tracer.CauseEnd, Time: f.o.Clock.Boottime()}})
 	})
 	f.k.Advance(time.Minute) // to be killed can take long
 	f.k.Unlisten(3)
-	f.session(200)
+	f.registry.Session(200, 1000)
 	f.k.Listen(200, 5, "127.0.0.1:3") // somebody else has it by now
 	f.apply()
 	want := []string{"tcp 127.0.0.1:3", "tcp 127.0.0.1:4"}
 	var held resources.Held
-	f.in(func(tx registry.Tx) {
+	f.registry.Update(func(tx registry.Tx) {
 		info := s.Info()
 		held = atEnd(tx.View, &info, f.sessions[s.ID()])
 	})
@@ -181,7 +181,7 @@ func TestListenersAtEnd(t *testing.T) {
 // A daemon that takes over, and one that lost events, gets the kernel's list.
 func TestRelisten(t *testing.T) {
 	f := newFixture(t)
-	s := f.session(100)
+	s := f.registry.Session(100, 1000)
 	f.k.Listen(100, 1, "127.0.0.1:1")
 	f.apply()
 	f.k.Unlisten(1)
@@ -189,7 +189,7 @@ func TestRelisten(t *testing.T) {
 	f.k.Listen(100, 2, "127.0.0.1:3")
 	f.k.DropEvents()
 	relist := func() (err error) {
-		f.in(func(tx registry.Tx) { err = f.relist(tx.View) })
+		f.registry.Update(func(tx registry.Tx) { err = f.relist(tx.View) })
 		return err
 	}
 	require.NoError(t, relist())
@@ -206,14 +206,14 @@ func TestRelisten(t *testing.T) {
 // The port of a process that was moved to another session moves with it.
 func TestRehouse(t *testing.T) {
 	f := newFixture(t)
-	from := f.session(100)
+	from := f.registry.Session(100, 1000)
 	f.k.Fork(100, 101, "lngtest-kept")
 	f.k.Listen(101, 1, "127.0.0.1:1")
 	f.apply()
-	to := f.create(tracer.SessionSpec{Root: f.k.Proc(101).Identity, KeptFrom: from.ID(), MaxLifetime: time.Hour})
+	to := f.registry.Create(tracer.SessionSpec{Root: f.k.Proc(101).Identity, KeptFrom: from.ID(), MaxLifetime: time.Hour})
 	f.apply()
 	f.sessions[from.ID()].looked.Ports = []resources.Port{f.open[1].port} // of the last look
-	f.in(func(tx registry.Tx) { f.rehouse(tx.View) })
+	f.registry.Update(func(tx registry.Tx) { f.rehouse(tx.View) })
 	if len(f.numbers(from)) != 0 || !slices.Equal(f.numbers(to), []int{1}) {
 		t.Errorf("from %v to %v", f.numbers(from), f.numbers(to))
 	}

@@ -25,7 +25,7 @@ func TestPass(t *testing.T) {
 	k := f.k
 	me, other := uint32(os.Getpid()), uint32(4000000) // no PID of this host
 	k.Add(me, 1, "lngtest-root")
-	s := f.create(tracer.SessionSpec{Root: k.Proc(me).Identity})
+	s := f.registry.Create(tracer.SessionSpec{Root: k.Proc(me).Identity})
 	k.Fork(me, other, "lngtest-other")
 	open := func() (c net.PacketConn, port int) {
 		c, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -83,7 +83,7 @@ func TestPassAgain(t *testing.T) {
 		if pid == me {
 			k.Fork(root, me, "lngtest-inner")
 		}
-		both = append(both, f.create(tracer.SessionSpec{Root: k.Proc(pid).Identity}))
+		both = append(both, f.registry.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity}))
 	}
 	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestRun(t *testing.T) {
 		t.Error("a walk without a session")
 	case <-time.After(50 * time.Millisecond):
 	}
-	f.session(4000000)
+	f.registry.Session(4000000, 1000)
 	for range 3 {
 		select {
 		case <-walks:

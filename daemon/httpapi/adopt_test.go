@@ -17,10 +17,8 @@ func TestAdoptThenKeep(t *testing.T) {
 	w := daemontest.New(t)
 	w.Add(150, daemontest.Shell, 0, "lngtest-run") // lineage run --user, by root
 	outer := w.Session("150", 100, api.NewSession{Name: "roots"})
-	w.K.Fork(100, 101, "lngtest-agent")
-	w.K.Fork(101, 102, "lngtest-child")
-	w.Proc(101, 100, 1000, "lngtest-agent")
-	w.Proc(102, 101, 1000, "lngtest-child")
+	w.Fork(100, 101, 1000, "lngtest-agent")
+	w.Fork(101, 102, 1000, "lngtest-child")
 	if e := w.Adopt("user", 101).Refused(api.CodeDenied); !strings.Contains(e.Message, "session "+outer.ID) {
 		t.Errorf("%+v", e)
 	}

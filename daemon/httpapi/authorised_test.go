@@ -55,8 +55,7 @@ func TestRoutesAreAuthorised(t *testing.T) {
 	}
 	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{Name: "lngtest-target"})
-	w.K.Fork(100, 101, "lngtest-child")
-	w.Proc(101, 100, 1000, "lngtest-child")
+	w.Fork(100, 101, 1000, "lngtest-child")
 	other := w.Session("user", 200, api.NewSession{})
 	ref := api.Ref{PID: 101, StartNS: api.U64(w.K.Proc(101).Identity.Start)}
 	refText := `{"pid":101,"start_ns":"` + strings.Split(ref.String(), "@")[1] + `"}`

@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // guarded is a command line with an argument that every caller with command lines may read,
@@ -42,13 +43,11 @@ func TestCommandLines(t *testing.T) {
 
 	w.Session("user", 100, api.NewSession{Name: "work", GraceMS: daemontest.MS(0)})
 	w.K.Exec(100, "/bin/lngtest", guarded)
-	w.K.Fork(100, 102, "tmux")
-	w.Proc(102, 100, 1000, "tmux")
+	w.Fork(100, 102, 1000, "tmux")
 	w.K.Exec(102, "/usr/bin/tmux", "/usr/bin/tmux\x00new\x00-d\x00--shown\x00--password\x00hunter2\x00")
 	w.K.AllRead()
 	for _, p := range [][2]uint32{{100, 103}, {103, 104}, {100, 105}} {
-		w.K.Fork(p[0], p[1], "lngtest")
-		w.Proc(p[1], p[0], 1000, "lngtest")
+		w.Fork(p[0], p[1], 1000, "lngtest")
 	}
 	w.K.Exit(103, 0)
 	w.Add(300, daemontest.Shell, 1000, "lngtest-outside")
@@ -118,13 +117,9 @@ func read(w *daemontest.Daemon, who, method, path, until string, act func()) str
 	ctx, cancel := context.WithTimeout(w.Context(), daemontest.Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://lineage"+path, nil)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	resp, err := w.Client(who).Do(req)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	defer resp.Body.Close()
 	if act != nil {
 		act()

@@ -110,9 +110,7 @@ func TestStopAnswers(t *testing.T) {
 		pprof.Lookup("goroutine").WriteTo(&stacks, 1)
 		return strings.Contains(stacks.String(), "httpapi.(*ends).getReport")
 	})
-	if err := w.Stop(); err != nil {
-		t.Error(err)
-	}
+	w.Halt()
 	answer, ok := <-got
 	if !ok {
 		t.Fatal("no answer")
@@ -229,10 +227,8 @@ func TestEndRefused(t *testing.T) {
 func TestNestedEnd(t *testing.T) {
 	w := daemontest.New(t)
 	outer := w.Session("user", 100, api.NewSession{})
-	w.K.Fork(100, 101, "lngtest-agent")
-	w.Proc(101, 100, 1000, "lngtest-agent")
-	w.K.Fork(101, 102, "lngtest-sub")
-	w.Proc(102, 101, 1000, "lngtest-sub")
+	w.Fork(100, 101, 1000, "lngtest-agent")
+	w.Fork(101, 102, 1000, "lngtest-sub")
 	inner := daemontest.Into[api.Session](w.Do("101", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 102}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
 	w.K.Fork(102, 103, "lngtest-leaf")
 	d := daemontest.Into[api.Session](w.Do("101", "GET", "/v1/sessions/"+outer.ID, nil), http.StatusOK)
@@ -284,7 +280,7 @@ func TestRestart(t *testing.T) {
 	a := w.Session("user", 100, api.NewSession{Name: "a", GraceMS: daemontest.MS(0)})
 	b := w.Session("user", 101, api.NewSession{Name: "b", GraceMS: daemontest.MS(0)})
 	w.K.Fork(100, 110, "lngtest-x")
-	require.NoError(t, w.Stop())
+	w.Halt()
 	if len(w.K.Signals()) != 0 {
 		t.Errorf("signals were sent: %v", w.K.Signals())
 	}
@@ -313,7 +309,7 @@ func TestRestartWithBacklog(t *testing.T) {
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.K.Fork(100, 101, "lngtest-before")
 	w.K.Fork(100, 102, "lngtest-leftover")
-	require.NoError(t, w.Stop())
+	w.Halt()
 	w.K.Exit(101, 0)
 	w.K.Advance(time.Second)
 	w.K.Exit(100, 0)

@@ -44,11 +44,9 @@ func TestKill(t *testing.T) {
 	w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.Session("else", 300, api.NewSession{GraceMS: daemontest.MS(0)})
 	for pid := uint32(101); pid < 107; pid++ {
-		w.K.Fork(100, pid, "lngtest-a")
-		w.Proc(pid, 100, 1000, "lngtest-a")
+		w.Fork(100, pid, 1000, "lngtest-a")
 	}
-	w.K.Fork(105, 115, "lngtest-nested")
-	w.Proc(115, 105, 1000, "lngtest-nested")
+	w.Fork(105, 115, 1000, "lngtest-nested")
 	daemontest.Into[api.Session](w.Do("105", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 115}}), http.StatusCreated)
 	w.K.Fork(115, 116, "lngtest-sub")
 	w.K.Edit(104, func(p *kerneltest.Proc) { p.Unreaped = true })
@@ -124,9 +122,7 @@ func TestKill(t *testing.T) {
 	if now := w.K.Sent(); len(now) != sent {
 		t.Errorf("a refusal sent %v", now[sent:])
 	}
-	if err := w.Stop(); err != nil {
-		t.Error(err)
-	}
+	w.Halt()
 	log := w.Audit()
 	for _, want := range []string{
 		fmt.Sprintf(`"verb":"kill","decision":"done","reason":"SIGTERM: sent","caller":{"uid":1000,"pid":%d`, daemontest.User),

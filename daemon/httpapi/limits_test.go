@@ -105,8 +105,7 @@ func TestSessionsAreLimited(t *testing.T) {
 			uid := w.K.Proc(100).UID
 			opens(w, registry.MaxNested-2, 100, 1<<20, uid)
 			add := func(parent, pid uint32) {
-				w.K.Fork(parent, pid, "lngtest-x")
-				w.Proc(pid, parent, uid, "lngtest-x")
+				w.Fork(parent, pid, uid, "lngtest-x")
 			}
 			for pid := uint32(101); pid < 106; pid++ {
 				add(100, pid)

@@ -45,10 +45,8 @@ func TestCreate(t *testing.T) {
 	}
 	t.Run("the name is free for another uid", func(t *testing.T) { w.Session("else", 102, api.NewSession{Name: "build"}) })
 	t.Run("nested", func(t *testing.T) {
-		w.Proc(200, 100, 1000, "lngtest-agent")
-		w.K.Fork(100, 200, "lngtest-agent")
-		w.Proc(201, 200, 1000, "lngtest-sub")
-		w.K.Fork(200, 201, "lngtest-sub")
+		w.Fork(100, 200, 1000, "lngtest-agent")
+		w.Fork(200, 201, 1000, "lngtest-sub")
 		d := daemontest.Into[api.Session](w.Do("200", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 201}}), http.StatusCreated)
 		if d.Parent != s.ID {
 			t.Errorf("parent %q, want %q", d.Parent, s.ID)
@@ -179,8 +177,7 @@ func TestNamesOfOthers(t *testing.T) {
 	nest(102, "job").Refused(api.CodeBusyName)
 	daemontest.Into[api.Session](nest(102, "inner"), http.StatusCreated)
 	w.Do("102", "POST", "/v1/sessions", api.NewSession{Name: "job", Root: api.Ref{PID: 103}}).Refused(api.CodeDenied) // not its child
-	w.K.Fork(102, 104, "lngtest-deep")
-	w.Proc(104, 102, 1000, "lngtest-deep")
+	w.Fork(102, 104, 1000, "lngtest-deep")
 	w.Do("102", "POST", "/v1/sessions", api.NewSession{Name: "job", Root: api.Ref{PID: 104}}).Refused(api.CodeBusyName)
 
 	w.Session("user", 110, api.NewSession{Name: "job"})
@@ -292,9 +289,7 @@ func TestStop(t *testing.T) {
 	w.Session("user", 100, api.NewSession{})
 	w.Do("root", "POST", "/v1/daemon/stop", api.StopRequest{Unload: true}).Refused(api.CodeLiveSessions)
 	daemontest.Into[api.Head](w.Do("root", "POST", "/v1/daemon/stop", api.StopRequest{}), http.StatusAccepted)
-	if err := w.Stop(); err != nil {
-		t.Error(err)
-	}
+	w.Halt()
 	if all, _ := w.K.Sessions(); len(all) != 1 || all[0].State != tracer.StateActive || len(w.K.Signals()) != 0 {
 		t.Errorf("sessions %+v, signals %v", all, w.K.Signals())
 	}

@@ -65,9 +65,7 @@ func memoryDir(t *testing.T) string {
 // it.
 func FuzzFile(f *testing.F) {
 	good, err := sample()
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, raw bool, data, log []byte) {
 		file := data
 		if !raw {
@@ -119,9 +117,7 @@ func FuzzFile(f *testing.F) {
 func FuzzBlock(f *testing.F) {
 	for _, n := range []int{0, 1, 30} {
 		b, err := encode(records(1, n, time.Hour))
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

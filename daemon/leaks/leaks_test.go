@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 // has sets the host's memory and PIDs.
 func has(w *daemontest.Daemon, availableKiB, tasks, pidMax int) {

@@ -4,12 +4,15 @@ package lookup_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 )
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 // family makes root 100, its child 101 (dead), 101's child 102 and its child
 // 103.

@@ -17,11 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
+
+// world is a daemon with what these tests do to it.
+type world struct{ *daemontest.Daemon }
+
 // office is a session of the user with an agent, 101, below its root 100, and a hook of it, 103,
 // below a shell 102.
 func office(t *testing.T, options ...daemontest.Option) (w *world, s *api.Session) {
 	t.Helper()
-	w = newWorld(t, options...)
+	w = &world{daemontest.New(t, options...)}
 	s = w.Session("user", 100, api.NewSession{Name: "office", GraceMS: daemontest.MS(0)})
 	w.forks(100, 101, 101, 102, 102, 103)
 	return w, s
@@ -319,9 +324,7 @@ func TestTraceKeptWaiting(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", nil), http.StatusAccepted)
-	if err := w.Stop(); err != nil {
-		t.Error(err)
-	}
+	w.Halt()
 }
 
 // The event of the trace, and those after it, carry it.

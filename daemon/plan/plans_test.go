@@ -17,6 +17,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
+
 func TestPlan(t *testing.T) {
 	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{Name: "x", GraceMS: daemontest.MS(5000)})

@@ -158,9 +158,7 @@ func (h *holder) stop() {
 func (h *holder) port() uint16 {
 	_, text, _ := net.SplitHostPort(h.printed)
 	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		h.Fatal(err)
-	}
+	require.NoError(h, err)
 	return uint16(n)
 }
 

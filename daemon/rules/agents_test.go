@@ -318,10 +318,8 @@ func TestKeep(t *testing.T) {
 	}
 	w.In(map[uint32]string{100: s.ID, 101: k.ID, 103: k.ID, 104: s.ID})
 	keep("user", ref(101)).Refused(api.CodeBadRequest) // kept already
-	w.K.Fork(100, 105, "lngtest-member")
-	w.K.Fork(100, 106, "lngtest-member")
-	w.Proc(105, 100, 1000, "lngtest-member")
-	w.Proc(106, 100, 1000, "lngtest-member")
+	w.Fork(100, 105, 1000, "lngtest-member")
+	w.Fork(100, 106, 1000, "lngtest-member")
 	if again := daemontest.Into[api.Session](keep("user", ref(105)), http.StatusCreated); again.Name != "lngtest-member-2" {
 		t.Errorf("%+v", again)
 	}

@@ -42,9 +42,7 @@ func newHost(t *testing.T, policy string) *host {
 
 func (h *host) write(policy string) {
 	h.t.Helper()
-	if err := os.WriteFile(h.file, []byte("version: 1\n"+policy), 0o600); err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, os.WriteFile(h.file, []byte("version: 1\n"+policy), 0o600))
 }
 
 // runs makes procfs show a process of the kernel as a program of /bin.
@@ -56,9 +54,7 @@ func (h *host) runs(pid, parent uint32, comm string) tracer.Identity {
 		"status":  fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\n", comm, p.UID, p.UID, p.UID, p.UID),
 		"cmdline": comm + "\x00",
 	})
-	if err := os.Symlink("/bin/"+comm, h.o.Proc.Path(pid, "exe")); err != nil {
-		h.t.Fatal(err)
-	}
+	require.NoError(h.t, os.Symlink("/bin/"+comm, h.o.Proc.Path(pid, "exe")))
 	return p.Identity
 }
 

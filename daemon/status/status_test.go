@@ -4,11 +4,14 @@ package status_test
 
 import (
 	"net/http"
+	"os"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 )
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 func TestVersionAndStatus(t *testing.T) {
 	w := daemontest.New(t)

@@ -125,9 +125,7 @@ func TestCrowdOfReaders(t *testing.T) {
 func reads(w *daemontest.Daemon, who string) *http.Response {
 	w.Helper()
 	c, err := w.Dial(who)
-	if err != nil {
-		w.Fatal(err)
-	}
+	require.NoError(w, err)
 	w.Cleanup(func() { c.Close() })
 	fmt.Fprint(c, "GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -5,6 +5,7 @@ package stream_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 func TestEvents(t *testing.T) {
 	w := daemontest.New(t)
@@ -83,10 +86,8 @@ func TestEventsAreFiltered(t *testing.T) {
 	w := daemontest.New(t)
 	w.Session("user", 100, api.NewSession{})
 	w.Session("else", 101, api.NewSession{})
-	w.K.Fork(100, 110, "lngtest-agent")
-	w.K.Fork(110, 111, "lngtest-sub")
-	w.Proc(110, 100, 1000, "lngtest-agent")
-	w.Proc(111, 110, 1000, "lngtest-sub")
+	w.Fork(100, 110, 1000, "lngtest-agent")
+	w.Fork(110, 111, 1000, "lngtest-sub")
 	daemontest.Into[api.Session](w.Do("110", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 111}}), http.StatusCreated)
 	streams := map[string]*daemontest.Events{}
 	for _, who := range []string{"root", "reader", "user", "else", "100", "111"} {

@@ -367,27 +367,19 @@ func TestWatchersComeAndGo(t *testing.T) {
 	if watched() {
 		t.Error("changes are noted without a reader")
 	}
-	until := func(what string, holds func() bool) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal(what)
-			}
-		}
-	}
 	want := []int{100}
 	for n := range 3 {
 		if !g.f.join(ctx) {
 			t.Fatal("the view is not ready")
 		}
 		r := g.reader(access.Caller{}, 0)
-		until("the picture is not that of now", func() bool { return slices.Equal(r.all().PIDs(), want) })
+		registrytest.Until(t, func() bool { return slices.Equal(r.all().PIDs(), want) })
 		if !watched() {
 			t.Error("changes are not noted")
 		}
 		g.f.leave()
 		if n == 1 {
-			until("changes are noted after the last reader went", func() bool { return !watched() })
+			registrytest.Until(t, func() bool { return !watched() })
 		}
 		g.k.Fork(100, uint32(101+n), "lngtest-x")
 		g.read(func() bool { return false })

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 // frames reads a watch; close it to disconnect.
 type frames struct {

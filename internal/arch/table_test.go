@@ -39,7 +39,7 @@ var mayImport = map[string]string{
 	"daemon/branch":              "api daemon/registry tracer",
 	"daemon/broker":              "tracer/procfs",
 	"daemon/commands":            "daemon/broker daemon/registry lineage tracer tracer/procfs",
-	"daemon/daemontest":          "api daemon daemon/access daemon/instance daemon/registry enforcer enforcer/kerneltest internal/require tracer tracer/procfs tracer/tracertest",
+	"daemon/daemontest":          "api daemon daemon/access daemon/instance daemon/registry daemon/registry/registrytest enforcer enforcer/kerneltest internal/require tracer tracer/procfs tracer/procfs/procfstest tracer/tracertest",
 	"daemon/document":            "api daemon/resources lineage tracer",
 	"daemon/history":             "api daemon/access daemon/document daemon/journal daemon/logging daemon/pace daemon/recent daemon/registry enforcer lineage tracer",
 	"daemon/holdings":            "api daemon/document daemon/logging daemon/pace daemon/registry daemon/resources enforcer/policy lineage tracer tracer/procfs",
@@ -91,7 +91,7 @@ var mayImport = map[string]string{
 	"tui/picture":                "api api/display",
 	"tui/timeline":               "api api/display api/past tui/ink tui/label tui/picture",
 
-	"daemon/registry/registrytest": "daemon/registry enforcer enforcer/kerneltest tracer tracer/procfs",
+	"daemon/registry/registrytest": "daemon/registry enforcer enforcer/kerneltest internal/require tracer tracer/procfs tracer/tracertest",
 }
 
 // overLimit lists what exceeds a limit, with its current size. These numbers only go

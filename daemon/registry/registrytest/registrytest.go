@@ -12,8 +12,10 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
 )
 
@@ -24,6 +26,19 @@ type Fixture struct {
 	R *registry.Registry
 
 	tb testing.TB
+}
+
+// Patience bounds every wait of these tests; reaching it is a failure.
+var Patience = tracertest.Slowed(30 * time.Second)
+
+// Until tries again until the condition holds.
+func Until(t require.T, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the condition of this line does not hold after ", Patience)
+		}
+	}
 }
 
 // New makes a registry of a host without processes. It runs
@@ -68,9 +83,7 @@ func (f *Fixture) Ingest() {
 // Update changes the registry.
 func (f *Fixture) Update(change func(registry.Tx)) {
 	f.tb.Helper()
-	if err := f.R.Update(change); err != nil {
-		f.tb.Fatal(err)
-	}
+	require.NoError(f.tb, f.R.Update(change))
 }
 
 // Session makes a session of a process, which it adds unless the kernel has it.

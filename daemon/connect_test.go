@@ -233,14 +233,11 @@ func TestTakeOver(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	k := fakeKernel()
 	k.Add(100, 1, "lngtest-root")
-	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, Name: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity, Name: "a"})
+	require.NoError(t, err)
 	first := serveFake(t, k, daemon.Options{Socket: socket, Ephemeral: time.Minute, Version: "first"})
 	serveFake(t, k, daemon.Options{Socket: socket, Version: "second"})
-	if err := first(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, first())
 	oneMore(t, socket)
 	c, err := api.Dial(t.Context(), socket)
 	require.NoError(t, err)
@@ -255,9 +252,8 @@ func TestTakeOver(t *testing.T) {
 
 func TestMemberMayNotServe(t *testing.T) {
 	k := fakeKernel()
-	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(uint32(os.Getpid())).Identity}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := k.Create(tracer.SessionSpec{Root: k.Proc(uint32(os.Getpid())).Identity})
+	require.NoError(t, err)
 	h := daemon.ThisHost()
 	h.Open = func(tracer.Options) (daemon.Kernel, error) { return k, nil }
 	socket := filepath.Join(t.TempDir(), "s")
@@ -279,9 +275,8 @@ func TestUnload(t *testing.T) {
 	require.NoError(t, os.Mkdir(i.Pins, 0o700))
 	k := fakeKernel()
 	k.Add(100, 1, "lngtest-root")
-	if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
+	require.NoError(t, err)
 	h := daemon.ThisHost()
 	h.Open = func(tracer.Options) (daemon.Kernel, error) { k.Reopen(); return k, nil }
 	h.Unload = func(dir string) error { return os.RemoveAll(dir) }
@@ -305,9 +300,7 @@ func TestUnload(t *testing.T) {
 	if err := h.TakeDown(t.Context(), i, true); err != nil {
 		t.Errorf("forced: %v", err)
 	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, stop())
 	if _, err := os.Stat(i.Pins); !os.IsNotExist(err) {
 		t.Errorf("pins: %v", err)
 	}

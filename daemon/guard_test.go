@@ -40,9 +40,8 @@ func protectedIn(k *kerneltest.Kernel) (all []uint32) {
 // TestProtectKin: a daemon that starts protects itself and its ancestors, and no other process.
 func TestProtectKin(t *testing.T) {
 	k := kin()
-	if _, err := protect(k, 50); err != nil {
-		t.Fatal(err)
-	}
+	_, err := protect(k, 50)
+	require.NoError(t, err)
 	if got := fmt.Sprint(protectedIn(k)); got != "[1 10 20 50]" {
 		t.Errorf("protected: %v", got)
 	}

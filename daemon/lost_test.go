@@ -67,13 +67,11 @@ func TestRealConsumerStopped(t *testing.T) {
 			i=$((i+1))
 		done
 		echo done; read go`)
-	if _, err := out.ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	_, err := out.ReadString('\n')
+	require.NoError(t, err)
 	other, _, _, leftover := daemontest.Blocked(t, c, "lngtest-other", `(setsid sleep 300 &); sleep 301`)
-	if _, err := c.End(ctx, other.ID, api.EndRequest{Now: true}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.End(ctx, other.ID, api.EndRequest{Now: true})
+	require.NoError(t, err)
 	r, err := c.Report(ctx, other.ID, time.Minute)
 	if err != nil || r.Verdict != "clean" || !r.ConfirmedEmpty {
 		t.Errorf("ended while nobody reads: %+v %v", r, err)

@@ -16,9 +16,8 @@ func TestReal(t *testing.T) {
 	ctx := t.Context()
 	c := new(daemontest.Real).Serve(t)
 	s, in, out, cmd := daemontest.Blocked(t, c, "lngtest", `(setsid sleep 300 & ); (setsid sh -c "exec sleep 301" & ); echo up; read go`)
-	if _, err := out.ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	_, err := out.ReadString('\n')
+	require.NoError(t, err)
 	var sleeper api.Node
 	for asleep := 0; asleep < 2; {
 		asleep = 0

@@ -95,12 +95,12 @@ func TestIdleConnections(t *testing.T) {
 	}
 	// Our end, and the daemon's end of those that it keeps.
 	w.Until(func() bool { return sockets()-before == 3*each+3*16 })
-	daemontest.Into[api.Version](w.Do("root", "GET", "/v1/version", nil), http.StatusOK)
+	daemontest.Get[api.Version](w, "root", "/v1/version")
 	for _, c := range idle {
 		c.Close()
 	}
 	w.Until(func() bool { return w.Service.Access.Open() == 0 })
-	daemontest.Into[api.Version](w.Do("user", "GET", "/v1/version", nil), http.StatusOK)
+	daemontest.Get[api.Version](w, "user", "/v1/version")
 }
 
 // TestRequestsAreLimited: those of a session, and of a uid; root's are not.
@@ -110,14 +110,14 @@ func TestRequestsAreLimited(t *testing.T) {
 	for what, who := range map[string]string{"a session": "100", "a uid": "reader"} {
 		t.Run("requests of "+what, func(t *testing.T) {
 			for range 3 {
-				daemontest.Into[api.Status](w.Do(who, "GET", "/v1/status", nil), http.StatusOK)
+				daemontest.Get[api.Status](w, who, "/v1/status")
 			}
 			w.Do(who, "GET", "/v1/status", nil).Refused(api.CodeTooMany)
 			w.K.Advance(time.Second)
-			daemontest.Into[api.Status](w.Do(who, "GET", "/v1/status", nil), http.StatusOK)
+			daemontest.Get[api.Status](w, who, "/v1/status")
 		})
 	}
 	for range 9 {
-		daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
+		daemontest.Get[api.Status](w, "root", "/v1/status")
 	}
 }

@@ -261,8 +261,7 @@ func TestAdoptedOrphans(t *testing.T) {
 			t.Errorf("%d is in %s", pid, w.in(pid))
 		}
 	}
-	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/old/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	w.Receipt(s.ID)
+	w.End("user", s.ID)
 	w.look()
 	for _, pid := range []uint32{410, 411, 414, 416} {
 		if w.Dead(pid) {

@@ -49,9 +49,8 @@ func opens(t *testing.T, path string, look func()) bool {
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	require.NoError(t, err)
 	defer unix.Close(fd)
-	if _, err := unix.InotifyAddWatch(fd, path, unix.IN_OPEN); err != nil {
-		t.Fatal(err)
-	}
+	_, err = unix.InotifyAddWatch(fd, path, unix.IN_OPEN)
+	require.NoError(t, err)
 	look()
 	n, err := unix.Read(fd, make([]byte, 4096))
 	if err != nil && !errors.Is(err, unix.EAGAIN) {

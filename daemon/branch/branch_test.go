@@ -69,9 +69,7 @@ func TestGone(t *testing.T) {
 // deadBranch is the branch of a process that was reaped.
 func (s *stage) deadBranch(pid uint32) *Branch {
 	b := &Branch{From: s.from, UID: 1000}
-	if err := s.of.registry.Read(func(v registry.View) { b.Of, _ = v.Graph().ByPID(pid) }); err != nil {
-		s.Error(err)
-	}
+	require.NoError(s, s.of.registry.Read(func(v registry.View) { b.Of, _ = v.Graph().ByPID(pid) }))
 	return b
 }
 

@@ -173,6 +173,13 @@ func (d *Daemon) Receipt(id string) *api.Report {
 	return Into[api.Report](d.Do("root", "GET", "/v1/sessions/"+id+"/report?wait=60s", nil), http.StatusOK)
 }
 
+// End ends a session at once, and waits for the verdict.
+func (d *Daemon) End(who, id string) *api.Report {
+	d.Helper()
+	Into[api.Report](d.Do(who, "POST", "/v1/sessions/"+id+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
+	return d.Receipt(id)
+}
+
 // MS is a number of milliseconds in a request.
 func MS(n int64) *int64 { return &n }
 

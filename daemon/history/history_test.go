@@ -46,17 +46,17 @@ func TestHistory(t *testing.T) {
 	}
 	w.Restart()
 	for _, word := range []string{report.Session, "job"} {
-		s := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+word, nil), http.StatusOK)
+		s := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+word)
 		if s.ID != report.Session || s.State != "ended" || s.Verdict != "clean" || s.EndReason != "root_exit" || s.Ended == nil || s.Peak == 0 || s.Root == nil ||
 			fmt.Sprint(s.Root.Argv) != "[lngtest --password [redacted]]" {
 			t.Errorf("%+v", s)
 		}
-		r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/"+word+"/report", nil), http.StatusOK)
+		r := daemontest.Get[api.Report](w, "user", "/v1/sessions/"+word+"/report")
 		if r.Verdict != "clean" || len(r.Processes) != 1 || r.Processes[0].PID != 101 || r.Processes[0].Outcome != "kill" ||
 			fmt.Sprint(r.Processes[0].Argv) != "[child --token=[redacted]]" {
 			t.Errorf("%+v", r)
 		}
-		tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/"+word+"/tree", nil), http.StatusOK)
+		tree := daemontest.Get[api.Tree](w, "user", "/v1/sessions/"+word+"/tree")
 		if len(tree.Nodes) != 2 || len(tree.Roots) != 1 || tree.Nodes[0].PID != 100 || *tree.Nodes[0].ExitCode != 3 || len(tree.Nodes[0].Children) != 1 ||
 			tree.Nodes[1].Signal != "SIGKILL" || tree.Nodes[1].State == "live" {
 			t.Errorf("%+v", tree)
@@ -72,12 +72,12 @@ func TestHistory(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/sessions?state=ended", "/v1/sessions?state=all", "/v1/sessions?state=ended&name=job", "/v1/history"} {
 		for who, n := range map[string]int{"user": 1, "root": 1, "reader": 1, "else": 0} {
-			if d := daemontest.Into[api.Sessions](w.Do(who, "GET", path, nil), http.StatusOK); len(d.Items) != n {
+			if d := daemontest.Get[api.Sessions](w, who, path); len(d.Items) != n {
 				t.Errorf("%s %s: %+v", who, path, d)
 			}
 		}
 	}
-	d := daemontest.Into[api.Sessions](w.Do("reader", "GET", "/v1/history", nil), http.StatusOK)
+	d := daemontest.Get[api.Sessions](w, "reader", "/v1/history")
 	if fmt.Sprint(d.Items[0].Root.Argv) != "[lngtest --password [redacted]]" {
 		t.Errorf("argv of another uid: %+v", d.Items[0].Root)
 	}
@@ -108,27 +108,27 @@ func TestHistoryOfProcesses(t *testing.T) {
 	ended(w, 200, "other")
 	w.Restart()
 	for _, word := range []string{"101", child.String()} {
-		d := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref="+word, nil), http.StatusOK)
+		d := daemontest.Get[api.Why](w, "user", "/v1/why?ref="+word)
 		if d.Process.Ref != child || d.Process.Signal != "SIGKILL" || fmt.Sprint(d.Process.Argv) != "[child --token=[redacted]]" ||
 			d.Session == nil || d.Session.ID != report.Session || d.Session.State != "ended" || len(d.Edges) != 2 ||
 			d.Edges[0].Creator.PID != 100 || d.Edges[0].Creator.Alive || d.Edges[0].Creator.Exited == nil || d.Edges[1].Kind != "root" {
 			t.Errorf("%s: %+v", word, d)
 		}
-		p := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/"+word, nil), http.StatusOK)
+		p := daemontest.Get[api.Process](w, "user", "/v1/processes/"+word)
 		if p.Kind != "process" || p.Ref != child || p.State == "live" || p.Session != report.Session {
 			t.Errorf("%s: %+v", word, p)
 		}
-		if p := daemontest.Into[api.Process](w.Do("reader", "GET", "/v1/processes/"+word, nil), http.StatusOK); fmt.Sprint(p.Argv) != "[child --token=[redacted]]" {
+		if p := daemontest.Get[api.Process](w, "reader", "/v1/processes/"+word); fmt.Sprint(p.Argv) != "[child --token=[redacted]]" {
 			t.Errorf("argv of another uid: %+v", p)
 		}
 		w.Do("else", "GET", "/v1/why?ref="+word, nil).Refused(api.CodeDenied)
 		w.Do("else", "GET", "/v1/processes/"+word, nil).Refused(api.CodeDenied)
 	}
 	w.Add(101, daemontest.Shell, 1000, "lngtest-another")
-	if p := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/101", nil), http.StatusOK); p.Ref == child || p.State != "live" {
+	if p := daemontest.Get[api.Process](w, "user", "/v1/processes/101"); p.Ref == child || p.State != "live" {
 		t.Errorf("the PID is another's: %+v", p)
 	}
-	if p := daemontest.Into[api.Process](w.Do("user", "GET", "/v1/processes/"+child.String(), nil), http.StatusOK); p.Ref != child {
+	if p := daemontest.Get[api.Process](w, "user", "/v1/processes/"+child.String()); p.Ref != child {
 		t.Errorf("%+v", p)
 	}
 	for word, code := range map[string]string{"101@5": api.CodeIdentity, "999": api.CodeNotFound, "999@5": api.CodeNotFound} {
@@ -149,7 +149,7 @@ func TestHistoryOfMembers(t *testing.T) {
 	w.Fork(100, 101, 1000, "lngtest-member")
 	w.Do("101", "GET", "/v1/history", nil).Refused(api.CodeDenied)
 	w.Do("101", "GET", "/v1/sessions/other", nil).Refused(api.CodeDenied)
-	if d := daemontest.Into[api.Sessions](w.Do("101", "GET", "/v1/sessions?state=all", nil), http.StatusOK); len(d.Items) != 1 || d.Items[0].ID != s.ID {
+	if d := daemontest.Get[api.Sessions](w, "101", "/v1/sessions?state=all"); len(d.Items) != 1 || d.Items[0].ID != s.ID {
 		t.Errorf("%+v", d)
 	}
 	// An id of another boot does not match the sessions of this one.
@@ -176,7 +176,7 @@ func TestHistoryPages(t *testing.T) {
 	var names []string
 	path := "/v1/history?limit=2"
 	for path != "" {
-		d := daemontest.Into[api.Sessions](w.Do("user", "GET", path, nil), http.StatusOK)
+		d := daemontest.Get[api.Sessions](w, "user", path)
 		for _, s := range d.Items {
 			names = append(names, s.Name)
 		}
@@ -187,7 +187,7 @@ func TestHistoryPages(t *testing.T) {
 	if got := strings.Join(names, " "); got != "job4 job3 job2 job1 job0" {
 		t.Errorf("got %s", got)
 	}
-	d := daemontest.Into[api.Sessions](w.Do("user", "GET", "/v1/history?since=2026-01-02T04:04:06.5Z&until=2026-01-02T04:04:08.5Z", nil), http.StatusOK)
+	d := daemontest.Get[api.Sessions](w, "user", "/v1/history?since=2026-01-02T04:04:06.5Z&until=2026-01-02T04:04:08.5Z")
 	if len(d.Items) != 2 {
 		t.Errorf("%d between", len(d.Items))
 	}
@@ -235,18 +235,17 @@ func TestRemember(t *testing.T) {
 	if got := token(); got != want || want == "" {
 		t.Error("the token is forgotten")
 	}
-	tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/job/tree", nil), http.StatusOK)
+	tree := daemontest.Get[api.Tree](w, "user", "/v1/sessions/job/tree")
 	if len(tree.Nodes) != 3 || tree.Nodes[0].PID != 100 || tree.Nodes[1].PID != 101 || tree.Nodes[2].PID != 102 ||
 		fmt.Sprint(tree.Nodes[2].Argv) != "[child -x]" || tree.Nodes[2].Exe != "/bin/lngtest-child" || !tree.Nodes[2].Orphan {
 		b, _ := json.Marshal(tree)
 		t.Errorf("%s", b)
 	}
-	why := daemontest.Into[api.Why](w.Do("user", "GET", "/v1/why?ref=102", nil), http.StatusOK)
+	why := daemontest.Get[api.Why](w, "user", "/v1/why?ref=102")
 	if len(why.Edges) != 3 || why.Edges[1].Child.PID != 101 {
 		t.Errorf("%+v", why.Edges)
 	}
-	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/job/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	r := w.Receipt(s.ID)
+	r := w.End("user", s.ID)
 	outcomes := daemontest.Outcomes(r)
 	if r.Ended == nil || r.EndedBy == nil || r.EndedBy.UID != 1000 || r.EndedBy.PID != daemontest.User || r.EndReason != "end" ||
 		fmt.Sprint(outcomes) != "map[100:term 102:kill 103:term]" {
@@ -275,11 +274,11 @@ func TestReboot(t *testing.T) {
 	if r.EndReason != "reboot" || r.Session != s.ID || r.Verdict != "clean" || !r.ConfirmedEmpty || !strings.Contains(r.VerdictWhy, "restarted") {
 		t.Errorf("%+v", r)
 	}
-	d := daemontest.Into[api.Sessions](w.Do("user", "GET", "/v1/history", nil), http.StatusOK)
+	d := daemontest.Get[api.Sessions](w, "user", "/v1/history")
 	if len(d.Items) != 1 || d.Items[0].State != "ended" || d.Items[0].Verdict != "clean" || d.Items[0].Ended != nil || d.Items[0].Live != 0 {
 		t.Errorf("%+v", d.Items)
 	}
-	tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/job/tree", nil), http.StatusOK)
+	tree := daemontest.Get[api.Tree](w, "user", "/v1/sessions/job/tree")
 	if len(tree.Nodes) != 2 || tree.Nodes[0].State == "live" || tree.Nodes[1].State == "live" {
 		t.Errorf("%+v", tree.Nodes)
 	}
@@ -293,7 +292,7 @@ func TestUntracked(t *testing.T) {
 	w.Forget()
 	w.Start()
 	w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/job/report", nil).Status == http.StatusOK })
-	r := daemontest.Into[api.Report](w.Do("user", "GET", "/v1/sessions/job/report", nil), http.StatusOK)
+	r := daemontest.Get[api.Report](w, "user", "/v1/sessions/job/report")
 	if r.EndReason != "untracked" || r.Verdict != "unknown" || r.ConfirmedEmpty {
 		t.Errorf("%+v", r)
 	}
@@ -378,14 +377,14 @@ func TestEventsOfThePast(t *testing.T) {
 func TestWithoutHistory(t *testing.T) {
 	w := daemontest.New(t, daemontest.WithBoot("b1"), daemontest.WithoutHistory)
 	report := ended(w, 100, "job")
-	st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
+	st := daemontest.Get[api.Status](w, "root", "/v1/status")
 	if !strings.Contains(strings.Join(st.Degraded, "\n"), "history is kept in memory only") {
 		t.Errorf("%q", st.Degraded)
 	}
 	if _, ok := st.Counters["history.failed"]; !ok {
 		t.Errorf("%v", st.Counters)
 	}
-	d := daemontest.Into[api.Sessions](w.Do("user", "GET", "/v1/history", nil), http.StatusOK)
+	d := daemontest.Get[api.Sessions](w, "user", "/v1/history")
 	if len(d.Items) != 1 || d.Items[0].ID != report.Session {
 		t.Errorf("%+v", d)
 	}

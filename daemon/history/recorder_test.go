@@ -43,9 +43,8 @@ func newRecorder(t *testing.T) (r *Recorder, execs func(n int)) {
 // A dissolved session: its rows are deleted, and nothing is written of its processes.
 func TestRecorderLetsGo(t *testing.T) {
 	r, execs := newRecorder(t)
-	if _, err := r.registry.Resync(registry.CauseNone); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.registry.Resync(registry.CauseNone)
+	require.NoError(t, err)
 	execs(1)
 	r.flush(time.Minute)
 	live, err := r.journal.Live(t.Context())

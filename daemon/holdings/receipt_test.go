@@ -48,9 +48,8 @@ func holding(t *testing.T, c api.Client) (s *api.Session, port int, path string,
 func listening(t *testing.T, c api.Client, script string) (s *api.Session, port int, in io.Closer, cmd *exec.Cmd) {
 	t.Helper()
 	s, in, out, cmd := daemontest.Blocked(t, c, "lngtest", fmt.Sprintf(script, os.Getpid()))
-	if _, err := fmt.Fscanln(out, &port); err != nil {
-		t.Fatal(err)
-	}
+	_, err := fmt.Fscanln(out, &port)
+	require.NoError(t, err)
 	return s, port, in, cmd
 }
 
@@ -119,9 +118,8 @@ func TestRealReceipt(t *testing.T) {
 		t.Errorf("the same plan has another token: %+v %v", again, err)
 	}
 	began := time.Now()
-	if _, err := c.End(ctx, s.ID, api.EndRequest{Now: true, PlanToken: plan.Token}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.End(ctx, s.ID, api.EndRequest{Now: true, PlanToken: plan.Token})
+	require.NoError(t, err)
 	r := daemontest.Receipt(t, c, s.ID)
 	t.Logf("end and receipt took %v", time.Since(began))
 	checkFreed(t, r, port, path)

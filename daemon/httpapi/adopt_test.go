@@ -56,8 +56,7 @@ func TestAdoptLeavesOut(t *testing.T) {
 	if w.K.Proc(401).Session != 0 || w.K.Proc(402).Session != 0 || w.K.Proc(403).Session.String() != s.ID {
 		t.Errorf("401 %v 402 %v 403 %v", w.K.Proc(401).Session, w.K.Proc(402).Session, w.K.Proc(403).Session)
 	}
-	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	if r := w.Receipt(s.ID); r.Verdict != "clean" || len(r.Processes) != 2 {
+	if r := w.End("user", s.ID); r.Verdict != "clean" || len(r.Processes) != 2 {
 		t.Errorf("%+v", r)
 	}
 	for pid, dead := range map[uint32]bool{400: true, 401: false, 402: false, 403: true} {

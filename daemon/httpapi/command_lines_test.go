@@ -156,7 +156,7 @@ func TestGroupInsideASession(t *testing.T) {
 		"410":    {"--password [redacted]", "--password [redacted]"},
 		"400":    {"--password hunter2", "[]"},
 	} {
-		d := daemontest.Into[api.Tree](w.Do(who, "GET", "/v1/sessions/"+s.ID+"/tree", nil), http.StatusOK)
+		d := daemontest.Get[api.Tree](w, who, "/v1/sessions/"+s.ID+"/tree")
 		for i, argv := range want {
 			if got := fmt.Sprint(d.Nodes[i].Argv); !strings.Contains(got, argv) {
 				t.Errorf("%s gets %s of %d, want %s", who, got, d.Nodes[i].PID, argv)
@@ -181,7 +181,7 @@ func TestRedactAfterReload(t *testing.T) {
 		if ev := events.Next(); ev == nil || fmt.Sprint(ev.Process.Argv) != want {
 			t.Errorf("%+v, want %s", ev, want)
 		}
-		if d := daemontest.Into[api.Session](p.Do("reader", "GET", "/v1/sessions/x", nil), http.StatusOK); fmt.Sprint(d.Root.Argv) != want {
+		if d := daemontest.Get[api.Session](p, "reader", "/v1/sessions/x"); fmt.Sprint(d.Root.Argv) != want {
 			t.Errorf("%s, want %s", d.Root.Argv, want)
 		}
 	}

@@ -38,13 +38,12 @@ func TestEnd(t *testing.T) {
 	if so.Verdict != "" || so.State != "ending" || so.EndReason != "end" || so.EndedBy == nil || so.EndedBy.PID != daemontest.User || so.EndedBy.UID != 1000 {
 		t.Errorf("so far: %+v", so)
 	}
-	live := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/x", nil), http.StatusOK)
+	live := daemontest.Get[api.Session](w, "user", "/v1/sessions/x")
 	if live.State != "ending" || live.Deadline == nil || live.EndReason != "end" || live.Live != 1 {
 		t.Errorf("ending: %+v", live)
 	}
 	// A repeat with less grace; its caller is not the one that ended the session.
-	daemontest.Into[api.Report](w.Do("root", "POST", "/v1/sessions/x/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	r := w.Receipt(s.ID)
+	r := w.End("root", s.ID)
 	if r.Verdict != "clean" || r.State != "ended" || !r.ConfirmedEmpty || r.Left != 0 || r.EndedBy.PID != daemontest.User || r.Killed != 1 || r.Name != "x" {
 		t.Errorf("receipt %+v", r)
 	}
@@ -61,11 +60,11 @@ func TestEnd(t *testing.T) {
 	if all, _ := w.K.Sessions(); len(all) != 0 {
 		t.Errorf("the kernel's record stays: %+v", all)
 	}
-	over := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/x", nil), http.StatusOK)
+	over := daemontest.Get[api.Session](w, "user", "/v1/sessions/x")
 	if over.State != "ended" || over.Ended == nil || r.Ended == nil || !r.Ended.Equal(*over.Ended) || over.Live != 0 || over.Root.PID != 100 {
 		t.Errorf("over: %+v", over)
 	}
-	tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/x/tree", nil), http.StatusOK)
+	tree := daemontest.Get[api.Tree](w, "user", "/v1/sessions/x/tree")
 	if len(tree.Nodes) != 4 {
 		t.Errorf("%d nodes are remembered", len(tree.Nodes))
 	}
@@ -152,7 +151,7 @@ func TestOnRootExitReport(t *testing.T) {
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0), OnRootExit: "report"})
 	w.K.Fork(100, 101, "lngtest-a")
 	w.K.Exit(100, 0)
-	d := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
+	d := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+s.ID)
 	if d.State != "active" || d.Leftovers != 1 || d.Live != 1 || d.Orphans != 1 {
 		t.Errorf("%+v", d)
 	}
@@ -231,7 +230,7 @@ func TestNestedEnd(t *testing.T) {
 	w.Fork(101, 102, 1000, "lngtest-sub")
 	inner := daemontest.Into[api.Session](w.Do("101", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 102}, GraceMS: daemontest.MS(0)}), http.StatusCreated)
 	w.K.Fork(102, 103, "lngtest-leaf")
-	d := daemontest.Into[api.Session](w.Do("101", "GET", "/v1/sessions/"+outer.ID, nil), http.StatusOK)
+	d := daemontest.Get[api.Session](w, "101", "/v1/sessions/"+outer.ID)
 	if d.Live != 4 {
 		t.Errorf("live %d", d.Live)
 	}
@@ -254,22 +253,21 @@ func TestLostEmptyEvent(t *testing.T) {
 	id := w.ID(s.ID)
 	w.Hold(func() {
 		w.K.Exit(100, 0)
-		if _, err := w.K.Settle(id); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.K.Settle(id)
+		require.NoError(t, err)
 		w.K.DropEvents()
 		w.K.Lose(3)
 	})
 	w.Service.Enforcer.Watch(id)
 	w.Until(func() bool {
 		w.K.Advance(time.Second)
-		d := daemontest.Into[api.Session](w.Do("root", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK)
+		d := daemontest.Get[api.Session](w, "root", "/v1/sessions/"+s.ID)
 		return d.State == "ended"
 	})
 	if r := w.Receipt(s.ID); r.Verdict != "clean" || !r.Truncated {
 		t.Errorf("%+v", r)
 	}
-	if st := daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK); st.Lost != 3 {
+	if st := daemontest.Get[api.Status](w, "root", "/v1/status"); st.Lost != 3 {
 		t.Errorf("lost %d", st.Lost)
 	}
 }
@@ -289,11 +287,11 @@ func TestRestart(t *testing.T) {
 	w.K.Exit(101, 0) // the root of b dies while no daemon runs
 	w.K.DropEvents()
 	w.Start()
-	d := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/a", nil), http.StatusOK)
+	d := daemontest.Get[api.Session](w, "user", "/v1/sessions/a")
 	if d.ID != a.ID || d.UID != 1000 || d.State != "active" || d.Live != 2 || d.Root.PID != 100 {
 		t.Errorf("%+v", d)
 	}
-	tree := daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/a/tree", nil), http.StatusOK)
+	tree := daemontest.Get[api.Tree](w, "user", "/v1/sessions/a/tree")
 	if !slices.ContainsFunc(tree.Nodes, func(n api.Node) bool { return n.PID == 111 && n.Session == a.ID }) {
 		t.Errorf("%+v", tree.Nodes)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -84,14 +85,11 @@ func TestSessionsAreLimited(t *testing.T) {
 			} else {
 				w.K.Add(pid, parent, "lngtest-x")
 			}
-			if _, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(pid).Identity, UID: uid}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(pid).Identity, UID: uid})
+			require.NoError(t, err)
 			pid++
 		}
-		if _, err := w.Service.Registry.Resync(registry.CauseRequest); err != nil {
-			t.Fatal(err)
-		}
+		w.Resync(registry.CauseRequest)
 	}
 	ask := func(w *daemontest.Daemon, who string, pid uint32) daemontest.Reply {
 		w.Add(pid, w.Caller(who), w.K.Proc(w.Caller(who)).UID, "lngtest-root")

@@ -4,7 +4,6 @@ package httpapi_test
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -34,7 +33,7 @@ func TestOrphans(t *testing.T) {
 	w.Look()
 	items := func(who string) map[int]api.Orphan {
 		m := map[int]api.Orphan{}
-		d := daemontest.Into[api.Orphans](w.Do(who, "GET", "/v1/orphans?session=lngtest", nil), http.StatusOK)
+		d := daemontest.Get[api.Orphans](w, who, "/v1/orphans?session=lngtest")
 		for _, o := range d.Items {
 			if o.Kind != "orphan" || o.Session != s.ID || o.SessionName != "lngtest" {
 				t.Errorf("%+v", o)
@@ -51,7 +50,7 @@ func TestOrphans(t *testing.T) {
 		t.Errorf("reaper %+v", r)
 	}
 	states := make(map[int]api.ProcessState)
-	for _, n := range daemontest.Into[api.Tree](w.Do("user", "GET", "/v1/sessions/lngtest/tree", nil), http.StatusOK).Nodes {
+	for _, n := range daemontest.Get[api.Tree](w, "user", "/v1/sessions/lngtest/tree").Nodes {
 		states[n.PID] = n.State
 	}
 	if states[60] != api.StateZombie || states[61] != api.StateExited || states[62] != api.StateExited {
@@ -63,7 +62,7 @@ func TestOrphans(t *testing.T) {
 	if got = items("user"); got[51].Why != api.WhyLeftover {
 		t.Errorf("%+v", got)
 	}
-	d := daemontest.Into[api.Leaks](w.Do("user", "GET", "/v1/leaks?session=lngtest", nil), http.StatusOK)
+	d := daemontest.Get[api.Leaks](w, "user", "/v1/leaks?session=lngtest")
 	if l := d.Items[0]; l.Leftovers != 1 {
 		t.Errorf("%+v", l)
 	}
@@ -85,7 +84,7 @@ func TestOrphansAccess(t *testing.T) {
 		"root": {42, 52, 62}, "reader": {42, 52, 62}, "user": {42}, "else": {52}, "40": {42}, "60": {62},
 	} {
 		var got []int
-		for _, o := range daemontest.Into[api.Orphans](w.Do(who, "GET", "/v1/orphans", nil), http.StatusOK).Items {
+		for _, o := range daemontest.Get[api.Orphans](w, who, "/v1/orphans").Items {
 			got = append(got, o.PID)
 		}
 		if slices.Sort(got); !slices.Equal(got, want) {

@@ -32,7 +32,7 @@ func TestCreate(t *testing.T) {
 	if len(s.Token) != 52 {
 		t.Errorf("token %q", s.Token)
 	}
-	again := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/build", nil), http.StatusOK)
+	again := daemontest.Get[api.Session](w, "user", "/v1/sessions/build")
 	if again.Token != "" || again.ID != s.ID {
 		t.Errorf("%+v", again)
 	}
@@ -154,7 +154,7 @@ func TestSessions(t *testing.T) {
 	if len(e.Items) != 2 || e.Items[0].ID != a.ID {
 		t.Errorf("%+v", e)
 	}
-	if s := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/a", nil), http.StatusOK); s.ID != a.ID {
+	if s := daemontest.Get[api.Session](w, "user", "/v1/sessions/a"); s.ID != a.ID {
 		t.Errorf("user's a is %+v", s)
 	}
 }
@@ -181,7 +181,7 @@ func TestNamesOfOthers(t *testing.T) {
 	w.Do("102", "POST", "/v1/sessions", api.NewSession{Name: "job", Root: api.Ref{PID: 104}}).Refused(api.CodeBusyName)
 
 	w.Session("user", 110, api.NewSession{Name: "job"})
-	if s := daemontest.Into[api.Session](w.Do("root", "GET", "/v1/sessions/job", nil), http.StatusOK); s.ID != job.ID {
+	if s := daemontest.Get[api.Session](w, "root", "/v1/sessions/job"); s.ID != job.ID {
 		t.Errorf("root's job is %+v", s)
 	}
 	w.Do("reader", "GET", "/v1/sessions/job", nil).Refused(api.CodeAmbiguous)
@@ -222,11 +222,11 @@ func TestMalformedBody(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	w := daemontest.New(t)
-	if h := daemontest.Into[api.Health](w.Do("else", "GET", "/healthz", nil), http.StatusOK); h.Status != "ok" || h.Degraded != nil {
+	if h := daemontest.Get[api.Health](w, "else", "/healthz"); h.Status != "ok" || h.Degraded != nil {
 		t.Errorf("%+v", h)
 	}
 	w.K.Feature.Degraded = []string{"lngtest"}
-	if h := daemontest.Into[api.Health](w.Do("else", "GET", "/healthz", nil), http.StatusOK); h.Status != "degraded" || !slices.Equal(h.Degraded, []string{"lngtest"}) {
+	if h := daemontest.Get[api.Health](w, "else", "/healthz"); h.Status != "degraded" || !slices.Equal(h.Degraded, []string{"lngtest"}) {
 		t.Errorf("%+v", h)
 	}
 }

@@ -28,9 +28,7 @@ func TestInstance(t *testing.T) {
 	if i := at(t, "/tmp/x"); i.Pins != "/sys/fs/bpf/lineage-2e56aa36" {
 		t.Errorf("%+v", i)
 	}
-	if err := (Instance{Socket: "/tmp"}).Prepare(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, (Instance{Socket: "/tmp"}).Prepare())
 }
 
 // TestInstanceByAnotherPath: all paths of a socket give one instance.

@@ -59,9 +59,8 @@ func TestKilled(t *testing.T) {
 		lines := bufio.NewReader(out)
 		printed := uint64(0)
 		for range 3 + 7*round {
-			if _, err := fmt.Fscanln(lines, &printed); err != nil {
-				t.Fatal(err)
-			}
+			_, err := fmt.Fscanln(lines, &printed)
+			require.NoError(t, err)
 		}
 		cmd.Process.Kill()
 		for { // what it printed before it died

@@ -312,9 +312,8 @@ func TestLogIsBounded(t *testing.T) {
 	defer l.close()
 	line := []byte(strings.Repeat("a", 1000) + "\n")
 	for range 3000 {
-		if _, err := l.Write(line); err != nil {
-			t.Fatal(err)
-		}
+		_, err := l.Write(line)
+		require.NoError(t, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() > maxFile || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)

@@ -36,9 +36,7 @@ func TestLoader(t *testing.T) {
 
 func TestLacking(t *testing.T) {
 	needed := []Capability{Kill, Ptrace, ReadSearch}
-	if err := Lacking(needed, []string{"cap_sys_ptrace", "cap_kill", "cap_dac_read_search"}); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, Lacking(needed, []string{"cap_sys_ptrace", "cap_kill", "cap_dac_read_search"}))
 	want := "cap_kill (processes of other users are not signalled at level 2, and not one by one), " +
 		"cap_dac_read_search (what processes of other users hold is not known)"
 	if err := Lacking(needed, []string{"cap_sys_ptrace"}); err == nil || err.Error() != want {

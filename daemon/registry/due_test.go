@@ -33,9 +33,8 @@ func TestQuiet(t *testing.T) {
 		t.Helper()
 		looks = 0
 		for range n {
-			if _, err := o.looks.sample(CauseNone, true); err != nil {
-				t.Fatal(err)
-			}
+			_, err := o.looks.sample(CauseNone, true)
+			require.NoError(t, err)
 		}
 		if looks != want {
 			t.Errorf("%s: %d looks in %d periods, want %d", what, looks, n, want)
@@ -83,9 +82,8 @@ func TestAwake(t *testing.T) {
 				continue
 			}
 			awake++
-			if _, err := o.looks.sample(CauseNone, true); err != nil {
-				t.Fatal(err)
-			}
+			_, err := o.looks.sample(CauseNone, true)
+			require.NoError(t, err)
 		}
 		return awake
 	}

@@ -80,9 +80,8 @@ func TestLetGoInALook(t *testing.T) {
 			if held {
 				o.sessionOf(id)
 			}
-			if _, err := k.Dissolve(id); err != nil {
-				t.Fatal(err)
-			}
+			_, err = k.Dissolve(id)
+			require.NoError(t, err)
 			Tx{o.view()}.LetGo(id)
 			if o.known(seen); len(o.sessions) != 0 {
 				t.Errorf("sessions %+v", o.sessions)
@@ -141,9 +140,7 @@ func TestSessionsOfAllAreLimited(t *testing.T) {
 		_, err := Tx{o.view()}.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity, UID: uid})
 		return err
 	}
-	if err := ask(1000, 100); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, ask(1000, 100))
 	if e, ok := errors.AsType[*api.Error](ask(1001, 101)); !ok || e.Code != api.CodeTooMany {
 		t.Errorf("one more: %v", e)
 	}

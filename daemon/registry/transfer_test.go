@@ -28,9 +28,8 @@ func TestLetGoOutOfOrder(t *testing.T) {
 	middle := inside(t, o, k, 100, 101)
 	inner := inside(t, o, k, 101, 102)
 	for _, s := range []*Session{middle, inner} {
-		if _, err := k.Dissolve(s.info.ID); err != nil {
-			t.Fatal(err)
-		}
+		_, err := k.Dissolve(s.info.ID)
+		require.NoError(t, err)
 		o.view().Refresh(inner)
 	}
 	if inner.info.Parent != outer.info.ID {
@@ -77,9 +76,8 @@ func TestNestedInADissolvedOne(t *testing.T) {
 	outer := session(t, o, k, 100)
 	middle := inside(t, o, k, 100, 101)
 	inner := inside(t, o, k, 101, 102)
-	if _, err := k.Dissolve(middle.info.ID); err != nil {
-		t.Fatal(err)
-	}
+	_, err := k.Dissolve(middle.info.ID)
+	require.NoError(t, err)
 	k.Fail("Release", tracer.ErrBusy) // the kernel keeps the record while something is nested in it
 	Tx{o.view()}.LetGo(middle.info.ID)
 	if inner.info.Parent != outer.info.ID || len(o.view().Family(outer.info.ID)) != 2 {

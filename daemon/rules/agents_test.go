@@ -327,8 +327,7 @@ func TestKeep(t *testing.T) {
 	if d := daemontest.Into[api.Session](named, http.StatusCreated); d.Name != "cache" {
 		t.Errorf("%+v", d)
 	}
-	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/work/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	if r := w.Receipt(s.ID); r.Verdict != "clean" {
+	if r := w.End("user", s.ID); r.Verdict != "clean" {
 		t.Errorf("%+v", r)
 	}
 	if w.Dead(101) || w.Dead(103) || !w.Dead(104) {
@@ -401,8 +400,7 @@ func TestLookalikeInsideLookalike(t *testing.T) {
 	if n := len(p.K.Signals()); n != 0 {
 		t.Errorf("%d signals", n)
 	}
-	p.Do("root", "POST", "/v1/sessions/"+around.ID+"/end", api.EndRequest{Now: true})
-	if r := p.Receipt(around.ID); r.Verdict != "clean" || r.Killed != 4 {
+	if r := p.End("root", around.ID); r.Verdict != "clean" || r.Killed != 4 {
 		t.Errorf("%+v", r)
 	}
 }

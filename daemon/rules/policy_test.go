@@ -219,8 +219,7 @@ func TestPolicyBreaker(t *testing.T) {
 	}
 	for pid := range uint32(5) {
 		s := p.Session("user", 40+pid, api.NewSession{GraceMS: daemontest.MS(0)})
-		p.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true})
-		p.Receipt(s.ID)
+		p.End("user", s.ID)
 	}
 	may(true, false)
 	may(true, false)
@@ -246,8 +245,7 @@ func TestPolicyBreaker(t *testing.T) {
 	}
 	// Ends that a caller asks for continue.
 	s := p.Session("user", 51, api.NewSession{GraceMS: daemontest.MS(0)})
-	p.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true})
-	if r := p.Receipt(s.ID); r.Verdict != "clean" {
+	if r := p.End("user", s.ID); r.Verdict != "clean" {
 		t.Errorf("verdict %s", r.Verdict)
 	}
 	if doc := daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/resume", nil), http.StatusOK); doc.Mode != "enforce" || doc.Breaker.Open {

@@ -142,9 +142,8 @@ func TestSelfCheckSweeps(t *testing.T) {
 	defer left.Close()
 	root, err := k.Identify(uint32(left.PID()))
 	require.NoError(t, err)
-	if _, err := k.Create(tracer.SessionSpec{Root: root, Name: selfcheck.Name}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = k.Create(tracer.SessionSpec{Root: root, Name: selfcheck.Name})
+	require.NoError(t, err)
 	require.NoError(t, k.Close())
 	if live, err := tracer.Live(dir, selfcheck.Name); live != 0 || err != nil {
 		t.Errorf("it counts as a live session: %d, %v", live, err)
@@ -186,9 +185,7 @@ func TestCanaryIsHidden(t *testing.T) {
 	id, err := w.K.Create(tracer.SessionSpec{Root: w.K.Proc(daemontest.Root).Identity, Name: selfcheck.Name})
 	require.NoError(t, err)
 	w.K.Fork(daemontest.Root, 200, "lngtest-canary")
-	if _, err := w.Service.Registry.Resync(registry.CauseRequest); err != nil {
-		t.Fatal(err)
-	}
+	w.Resync(registry.CauseRequest)
 	w.K.AllRead()
 	if n := w.Service.Count(); n != 0 {
 		t.Errorf("%d sessions", n)

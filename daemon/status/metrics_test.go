@@ -99,7 +99,7 @@ func TestManyScrapes(t *testing.T) {
 			}
 		})
 	}
-	daemontest.Into[api.Status](w.Do("root", "GET", "/v1/status", nil), http.StatusOK)
+	daemontest.Get[api.Status](w, "root", "/v1/status")
 	wg.Wait()
 	close(failed)
 	for f := range failed {

@@ -54,8 +54,7 @@ func TestCrowdOfReaders(t *testing.T) {
 				w.K.Exec(root+k, "/bin/x", "x\x00--long-argument\x00")
 			}
 			began := time.Now()
-			daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
-			if r := w.Receipt(s.ID); r.Verdict != "clean" || len(r.Processes) != members {
+			if r := w.End("user", s.ID); r.Verdict != "clean" || len(r.Processes) != members {
 				t.Errorf("%+v", r)
 			}
 			all = append(all, time.Since(began))
@@ -97,7 +96,7 @@ func TestCrowdOfReaders(t *testing.T) {
 		w.K.AllRead()
 		return w.Status().Counters["readers_dropped"] >= uint64(readers/2)
 	})
-	if r := daemontest.Into[api.Session](w.Do("user", "GET", "/v1/sessions/"+s.ID, nil), http.StatusOK); r.Live != 1 {
+	if r := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+s.ID); r.Live != 1 {
 		t.Errorf("%+v", r)
 	}
 	end := w.Service.Ring.End()

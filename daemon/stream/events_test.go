@@ -161,7 +161,7 @@ func TestReaderDropped(t *testing.T) {
 		}
 		return w.Service.Ring.Readers.Load() == 0
 	})
-	daemontest.Into[api.Version](w.Do("root", "GET", "/v1/version", nil), http.StatusOK)
+	daemontest.Get[api.Version](w, "root", "/v1/version")
 }
 
 func TestReaderFellOff(t *testing.T) {

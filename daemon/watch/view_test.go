@@ -87,9 +87,8 @@ func (g *gallery) over(t *rapid.T, id tracer.SessionID, dissolved bool) {
 	}
 	all := func() bool { return false }
 	if dissolved {
-		if _, err := g.k.Dissolve(id); err != nil {
-			t.Fatal(err)
-		}
+		_, err := g.k.Dissolve(id)
+		require.NoError(t, err)
 		g.read(all)
 		g.update(func(tx registry.Tx) { tx.LetGo(id) })
 		return
@@ -221,9 +220,8 @@ func TestFramesMakeThePicture(t *testing.T) {
 				g.k.Advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
 			case op == 9:
 				g.read(drop)
-				if _, err := g.o.Resync(registry.CauseNone); err != nil {
-					t.Fatal(err)
-				}
+				_, err := g.o.Resync(registry.CauseNone)
+				require.NoError(t, err)
 			case op == 10:
 				g.over(t, b, rapid.Bool().Draw(t, "dissolved"))
 			case op == 11:
@@ -281,9 +279,8 @@ func TestSessionFoundByItsMembers(t *testing.T) {
 	defer g.stop()
 	look := func() {
 		t.Helper()
-		if _, err := g.o.Resync(registry.CauseNone); err != nil {
-			t.Fatal(err)
-		}
+		_, err := g.o.Resync(registry.CauseNone)
+		require.NoError(t, err)
 	}
 	g.k.Add(100, 1, "lngtest-a")
 	g.k.Add(101, 1, "lngtest-b")

@@ -115,19 +115,22 @@ func TestSocketReplaced(t *testing.T) {
 	require.NoError(t, err)
 	defer theirs.Close()
 	require.NoError(t, os.Chmod(other, 0o600))
-	for name, put := range map[string]func() error{
-		"link":                          func() error { return os.Symlink(secret, socket) },
-		"hard link":                     func() error { return os.Link(secret, socket) },
-		"hard link to a socket":         func() error { return os.Link(other, socket) },
-		"socket of another user, moved": func() error { return errors.Join(os.Chown(other, 65534, -1), os.Rename(other, socket)) },
+	for _, c := range []struct {
+		name string
+		put  func() error
+	}{
+		{"link", func() error { return os.Symlink(secret, socket) }},
+		{"hard link", func() error { return os.Link(secret, socket) }},
+		{"hard link to a socket", func() error { return os.Link(other, socket) }},
+		{"socket of another user, moved", func() error { return errors.Join(os.Chown(other, 65534, -1), os.Rename(other, socket)) }}, // the last one
 	} {
-		if strings.Contains(name, "user") && os.Geteuid() != 0 {
+		if strings.Contains(c.name, "user") && os.Geteuid() != 0 {
 			continue
 		}
 		os.Remove(socket)
-		require.NoError(t, put())
+		require.NoError(t, c.put())
 		if _, err := permit(socket, 0o666, ""); err == nil {
-			t.Errorf("%s: no error", name)
+			t.Errorf("%s: no error", c.name)
 		}
 	}
 	for _, path := range []string{other, socket} {

@@ -35,12 +35,6 @@ func lngtestDaemon(env ...string) func(string) *exec.Cmd {
 	}
 }
 
-func needRoot(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root starts, replaces or unloads a daemon")
-	}
-}
-
 func starts(t *testing.T, dir string) int {
 	b, err := os.ReadFile(filepath.Join(dir, "starts"))
 	if err != nil && !os.IsNotExist(err) {
@@ -66,7 +60,7 @@ func left(t *testing.T, dir string) {
 
 // TestConnectMany: of 50 commands at once, one starts the daemon.
 func TestConnectMany(t *testing.T) {
-	needRoot(t)
+	require.Root(t)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
 	// What a killed daemon left behind.
@@ -113,7 +107,7 @@ func TestConnectMany(t *testing.T) {
 }
 
 func TestConnectErrors(t *testing.T) {
-	needRoot(t)
+	require.Root(t)
 	t.Run("the daemon says why", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "s")
 		_, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon("LNGTEST_REFUSE=1")})
@@ -229,7 +223,7 @@ func fakeKernel() *kerneltest.Kernel {
 // TestTakeOver: a new daemon takes the sessions of an ephemeral one; a second one is
 // refused.
 func TestTakeOver(t *testing.T) {
-	needRoot(t)
+	require.Root(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	k := fakeKernel()
 	k.Add(100, 1, "lngtest-root")
@@ -266,7 +260,7 @@ func TestMemberMayNotServe(t *testing.T) {
 }
 
 func TestUnload(t *testing.T) {
-	needRoot(t)
+	require.Root(t)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
 	i, err := instance.Of(socket)
@@ -324,7 +318,7 @@ func TestConnectToASilentDaemon(t *testing.T) {
 
 // TestSecondDaemon: a daemon that does not answer just now keeps its socket.
 func TestSecondDaemon(t *testing.T) {
-	needRoot(t)
+	require.Root(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	first := lngtestDaemon("LNGTEST_HOST=1")(socket)
 	require.NoError(t, first.Start())
@@ -355,7 +349,7 @@ func TestSecondDaemon(t *testing.T) {
 // TestSocketOfAnother: a listener that does not answer keeps the socket, like a service
 // manager's while its daemon starts.
 func TestSocketOfAnother(t *testing.T) {
-	needRoot(t)
+	require.Root(t)
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
 	ln, err := net.Listen("unix", socket)

@@ -77,14 +77,9 @@ func caller(t *testing.T, attr *syscall.SysProcAttr) (p Peer, quit func()) {
 	return p, quit
 }
 
-func needsRoot(t *testing.T) {
-	t.Helper()
-	require.Root(t)
-}
-
 // The socket tells user, groups and PID namespace of a caller.
 func TestPeer(t *testing.T) {
-	needsRoot(t)
+	require.Root(t)
 	groups := make([]uint32, 100) // more than one look has room for
 	for i := range groups {
 		groups[i] = 2000 + uint32(i)
@@ -113,7 +108,7 @@ func identified(p Peer) Caller {
 
 // A caller is identified while the kernel answers for no process.
 func TestCallerAmongStuckProcesses(t *testing.T) {
-	needsRoot(t)
+	require.Root(t)
 	release := make(chan struct{})
 	defer close(release)
 	var leaving sync.WaitGroup

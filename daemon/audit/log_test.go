@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -256,14 +255,7 @@ func TestOlderFIFO(t *testing.T) {
 		l, err := Open(path, Options{})
 		opened <- errors.Join(err, l.Close())
 	}()
-	select {
-	case err := <-opened:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("it blocks")
-	}
+	require.NoError(t, require.Soon(t, opened, "it blocks"))
 }
 
 // TestMoved: logrotate may move the file.

@@ -4,6 +4,7 @@ package holdings
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,11 +51,14 @@ func (f *fixture) apply() {
 	f.registry.Update(func(tx registry.Tx) { tx.Apply(batch) })
 }
 
-// numbers are the ports that the document of a session has.
-func (f *fixture) numbers(s *registry.Session) (all []int) {
+// holds checks the ports that the document of a session has.
+func (f *fixture) holds(what string, s *registry.Session, want ...int) {
 	f.Helper()
-	f.registry.Update(func(tx registry.Tx) { all = tx.Record(s).Ports })
-	return all
+	var got []int
+	f.registry.Update(func(tx registry.Tx) { got = tx.Record(s).Ports })
+	if !slices.Equal(got, want) {
+		f.Errorf("%s: %v, want %v", what, got, want)
+	}
 }
 
 // now is what the members of a session hold.

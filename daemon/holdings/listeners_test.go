@@ -39,12 +39,8 @@ func TestListeners(t *testing.T) {
 	} {
 		c.do()
 		f.apply()
-		if got := f.numbers(outer); !slices.Equal(got, c.outer) {
-			t.Errorf("%s: outer session: %v, want %v", c.what, got, c.outer)
-		}
-		if got := f.numbers(inner); !slices.Equal(got, c.inner) {
-			t.Errorf("%s: inner session: %v, want %v", c.what, got, c.inner)
-		}
+		f.holds(c.what+": outer session", outer, c.outer...)
+		f.holds(c.what+": inner session", inner, c.inner...)
 	}
 	if len(f.ending) != 1 {
 		t.Error("nobody looks for a port that the kernel could not tell")
@@ -66,9 +62,7 @@ func TestLateUnlisten(t *testing.T) {
 	f.registry.Update(func(tx registry.Tx) {
 		tx.Apply([]tracer.Event{{Type: tracer.EventUnlisten, Socket: 1, Since: first.since, Session: s.ID()}})
 	})
-	if got := f.numbers(s); !slices.Equal(got, []int{81}) {
-		t.Errorf("%v, want the newer one", got)
-	}
+	f.holds("the newer one", s, 81)
 }
 
 // The kernel uses the address of a socket again: the earlier one was closed, although the event of
@@ -82,12 +76,8 @@ func TestLostUnlisten(t *testing.T) {
 	f.k.DropEvents()
 	f.k.Listen(200, 1, "127.0.0.1:81")
 	f.apply()
-	if got := f.numbers(first); len(got) != 0 {
-		t.Errorf("the first session holds %v", got)
-	}
-	if got := f.numbers(second); !slices.Equal(got, []int{81}) {
-		t.Errorf("the second session holds %v", got)
-	}
+	f.holds("the first session", first)
+	f.holds("the second session", second, 81)
 }
 
 // What a look found and what the kernel reported are one port; a look that began before a socket
@@ -193,14 +183,11 @@ func TestRelisten(t *testing.T) {
 		return err
 	}
 	require.NoError(t, relist())
-	if got := f.numbers(s); !slices.Equal(got, []int{2, 3}) {
-		t.Errorf("%v", got)
-	}
+	f.holds("after losses", s, 2, 3)
 	f.k.Unlisten(2)
 	f.k.DropEvents()
-	if err := relist(); err != nil || !slices.Equal(f.numbers(s), []int{2}) {
-		t.Errorf("%v %v", f.numbers(s), err)
-	}
+	require.NoError(t, relist())
+	f.holds("after one more", s, 2)
 }
 
 // The port of a process that was moved to another session moves with it.
@@ -214,12 +201,11 @@ func TestRehouse(t *testing.T) {
 	f.apply()
 	f.sessions[from.ID()].looked.Ports = []resources.Port{f.open[1].port} // of the last look
 	f.registry.Update(func(tx registry.Tx) { f.rehouse(tx.View) })
-	if len(f.numbers(from)) != 0 || !slices.Equal(f.numbers(to), []int{1}) {
-		t.Errorf("from %v to %v", f.numbers(from), f.numbers(to))
-	}
+	f.holds("from", from)
+	f.holds("to", to, 1)
 	f.k.Unlisten(1)
 	f.apply()
-	if len(f.numbers(to)) != 0 || len(f.open) != 0 {
-		t.Errorf("closed: %v, %d sockets", f.numbers(to), len(f.open))
+	if f.holds("closed", to); len(f.open) != 0 {
+		t.Errorf("closed: %d sockets", len(f.open))
 	}
 }

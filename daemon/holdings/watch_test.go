@@ -122,11 +122,7 @@ func TestRun(t *testing.T) {
 	}
 	f.registry.Session(4000000, 1000)
 	for range 3 {
-		select {
-		case <-walks:
-		case <-time.After(10 * time.Second):
-			t.Fatal("no walk with a session")
-		}
+		require.Soon(t, walks, "no walk with a session")
 	}
 }
 

@@ -355,12 +355,7 @@ func TestEndBeforeHoldings(t *testing.T) {
 			go func() {
 				done <- w.Do("user", "POST", "/v1/sessions/"+s.ID+"/end", api.EndRequest{GraceMS: &grace})
 			}()
-			select {
-			case a := <-done:
-				daemontest.Into[api.Report](a, http.StatusAccepted)
-			case <-time.After(10 * time.Second):
-				t.Error("the end waits for /proc/locks")
-			}
+			daemontest.Into[api.Report](require.Soon(t, done, "the end waits for /proc/locks"), http.StatusAccepted)
 			if got := w.K.Signals(); len(got) != 1 || got[0].Kill != (grace == 0) {
 				t.Errorf("signals: %+v", got)
 			}

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
@@ -33,13 +32,8 @@ func TestFilesOfOthers(t *testing.T) {
 			} {
 				require.NoError(t, plant(what, secret))
 				go func() { refused <- open() }()
-				select {
-				case err := <-refused:
-					if err == nil {
-						t.Errorf("%s is used", what)
-					}
-				case <-time.After(10 * time.Second):
-					t.Fatalf("%s blocks", what)
+				if require.Soon(t, refused, what+" blocks") == nil {
+					t.Errorf("%s is used", what)
 				}
 			}
 			if b, err := os.ReadFile(secret); err != nil || string(b) != "secret" {

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/journal"
 	"github.com/creack/pty"
@@ -199,11 +198,7 @@ func TestFullPipe(t *testing.T) {
 			q.Write(line)
 		}
 	}()
-	select {
-	case <-written:
-	case <-time.After(30 * time.Second):
-		t.Fatal("logging waits for a reader")
-	}
+	require.Soon(t, written, "logging waits for a reader")
 	read := make(chan []byte)
 	go func() {
 		b, _ := io.ReadAll(r)
@@ -329,12 +324,7 @@ func TestLogIsFIFO(t *testing.T) {
 		_, _, err := Open(path, os.Stderr, func(string) string { return "" })
 		opened <- err
 	}()
-	select {
-	case err := <-opened:
-		if err == nil {
-			t.Error("it is used")
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("it blocks")
+	if require.Soon(t, opened, "it blocks") == nil {
+		t.Error("it is used")
 	}
 }

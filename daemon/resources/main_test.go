@@ -192,8 +192,3 @@ func readable(unknown []string) (rest []string) {
 	}
 	return rest
 }
-
-func needRoot(t *testing.T) {
-	t.Helper()
-	require.Root(t)
-}

@@ -194,7 +194,7 @@ func TestLockFile(t *testing.T) {
 
 // TestThread: one thread has a descriptor table of its own.
 func TestThread(t *testing.T) {
-	needRoot(t)
+	require.Root(t)
 	path := filepath.Join(t.TempDir(), "f")
 	h := start(t, "thread", path)
 	if held := of(t, h); len(held.Locks) != 1 || held.Locks[0].Path != path {
@@ -209,7 +209,7 @@ func TestThread(t *testing.T) {
 
 // TestNetns: the same port number in another namespace is another port.
 func TestNetns(t *testing.T) {
-	needRoot(t)
+	require.Root(t)
 	h := start(t, "netns", "tcp", "0.0.0.0:39117")
 	held := of(t, h)
 	if len(held.Ports) != 1 || held.Ports[0].Local.Port() != 39117 {

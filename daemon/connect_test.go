@@ -87,10 +87,7 @@ func TestConnectMany(t *testing.T) {
 			continue
 		}
 		v, err := c.Version(t.Context())
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		require.NoError(t, err)
 		if !v.Ephemeral {
 			t.Errorf("%+v", v)
 		}

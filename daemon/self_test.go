@@ -4,11 +4,9 @@ package daemon_test
 
 import (
 	"errors"
-	"net/http"
 	"slices"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -22,8 +20,7 @@ func TestSelfProtection(t *testing.T) {
 		t.Errorf("asked for: %v, status %+v", p.K.SelfProtected(), st)
 	}
 
-	p.WritePolicy("self_protect: false\n")
-	doc := daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	doc := p.Reload("self_protect: false\n")
 	if !slices.Equal(doc.NeedsRestart, []string{"self_protect"}) || !p.K.SelfProtected() {
 		t.Errorf("a reload: needs restart %q, in force %v", doc.NeedsRestart, p.K.SelfProtected())
 	}

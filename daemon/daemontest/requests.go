@@ -202,6 +202,13 @@ func (d *Daemon) Policy() *api.Policy {
 	return Into[api.Policy](d.Do("root", "GET", "/v1/policy", nil), http.StatusOK)
 }
 
+// Reload writes the policy file and has the daemon read it.
+func (d *Daemon) Reload(text string) *api.Policy {
+	d.Helper()
+	d.WritePolicy(text)
+	return Into[api.Policy](d.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+}
+
 // Status is the status that root sees.
 func (d *Daemon) Status() *api.Status {
 	d.Helper()

@@ -186,8 +186,7 @@ func TestRedactAfterReload(t *testing.T) {
 		}
 	}
 	next("[lngtest pin-1234]")
-	p.WritePolicy("redact: ['pin-[0-9]+']\n")
-	daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	p.Reload("redact: ['pin-[0-9]+']\n")
 	next("[lngtest [redacted]]")
 }
 

@@ -3,7 +3,6 @@
 package marks_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -240,12 +239,9 @@ func TestMarksInTheHistory(t *testing.T) {
 		}
 		t.Errorf("%d processes name their call, want 3", named)
 	}
-	scan, closeIt := w.Open("user", "/v1/events?session=office&since=10000h&type=mark,fork")
-	over := daemontest.Bound(t, closeIt)
+	events := w.Events("user", "?session=office&since=10000h&type=mark,fork")
 	var marks, forks int
-	for scan.Scan() && marks+forks < 5 {
-		var ev api.Event
-		require.NoError(t, json.Unmarshal(scan.Bytes(), &ev))
+	for ev := events.Next(); ev != nil && marks+forks < 5; ev = events.Next() {
 		switch {
 		case ev.Type == "mark":
 			if ev.Call == nil || ev.Call.ID != "one" || !ev.Call.Claimed || (ev.Call.Ended != nil) != (marks == 1) || ev.Process.PID != 101 {
@@ -256,7 +252,6 @@ func TestMarksInTheHistory(t *testing.T) {
 			forks++
 		}
 	}
-	over()
 	if marks != 2 || forks != 3 {
 		t.Errorf("%d marks and %d forks of the call", marks, forks)
 	}
@@ -330,7 +325,7 @@ func TestTraceKeptWaiting(t *testing.T) {
 // The event of the trace, and those after it, carry it.
 func TestTraceInEvents(t *testing.T) {
 	w, _ := office(t, accepts)
-	scan, closeIt := w.Open("user", "/v1/events?session=office&type=trace,fork,exec,exit")
+	events := w.Events("user", "?session=office&type=trace,fork,exec,exit")
 	w.forks(101, 119) // 101 is not the root, and no mark has named it
 	w.Environ(119, "TRACEPARENT="+traceparent)
 	w.K.Exec(119, "/bin/sh", "sh\x00")
@@ -340,11 +335,8 @@ func TestTraceInEvents(t *testing.T) {
 	w.Until(func() bool { return w.trace(120) != nil })
 	w.forks(120, 121)
 	w.K.Exit(121, 0)
-	over := daemontest.Bound(t, closeIt)
 	var got []string
-	for scan.Scan() {
-		var ev api.Event
-		require.NoError(t, json.Unmarshal(scan.Bytes(), &ev))
+	for ev := events.Next(); ev != nil; ev = events.Next() {
 		if ev.Process != nil && ev.Process.Trace != nil {
 			got = append(got, fmt.Sprintf("%s %d", ev.Type, ev.Process.PID))
 		}
@@ -352,7 +344,6 @@ func TestTraceInEvents(t *testing.T) {
 			break
 		}
 	}
-	over()
 	if want := []string{"trace 120", "fork 121", "exit 121"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -3,10 +3,8 @@
 package rules_test
 
 import (
-	"net/http"
 	"testing"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 )
 
@@ -19,9 +17,8 @@ func TestGuardedAgents(t *testing.T) {
 	}
 	p.Exe(301, "/bin/lngtest-kept")
 	p.Under(300)
-	p.WritePolicy("protect:\n  - {name: kept, match: {exe: /bin/lngtest-kept}, reason: r}\n" +
+	p.Reload("protect:\n  - {name: kept, match: {exe: /bin/lngtest-kept}, reason: r}\n" +
 		"agents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent}}\n")
-	daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
 	p.Until(func() bool { return p.K.Proc(302).Session != 0 }) // the youngest, and the last
 	for _, pid := range []uint32{300, 301} {
 		if p.K.Proc(pid).Session != 0 {

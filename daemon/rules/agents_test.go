@@ -194,8 +194,7 @@ func TestAgentsObserved(t *testing.T) {
 		t.Errorf("%+v, %v", pr, p.K.Signals())
 	}
 	// Its limits apply once the policy is enforced.
-	p.WritePolicy(agentRules)
-	daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	p.Reload(agentRules)
 	r := p.Receipt(id.String())
 	if r.EndReason != "root_exit" || r.Killed+r.Left+len(r.Processes) == 0 || len(r.WouldEnd) != 1 || r.WouldEnd[0] != "root_exit" {
 		t.Errorf("%+v", r)
@@ -363,14 +362,12 @@ func TestKeepRule(t *testing.T) {
 	if got := p.K.Proc(102).Session.String(); got != s.ID {
 		t.Errorf("a void rule kept 102 in %s", got)
 	}
-	p.WritePolicy("")
-	daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	p.Reload("")
 	p.K.Fork(100, 103, "lngtest-x")
 	p.Proc(103, 100, 1000, "lngtest-cache")
 	p.K.Exec(103, "/bin/lngtest-cache", "lngtest-cache\x00")
 	p.K.AllRead()
-	p.WritePolicy(rule)
-	daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	p.Reload(rule)
 	p.Until(func() bool { return p.K.Proc(103).Session.String() != s.ID })
 	p.Until(func() bool { return strings.Count(p.Audit(), "rule cache") == 2 })
 }

@@ -106,8 +106,7 @@ func TestPolicyWait(t *testing.T) {
 
 func TestPolicyReload(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy("mode: enforce\ndefaults: {grace: 1s}\n"))
-	p.WritePolicy("defaults: {grace: 2s}\ndaemon: {level: 2}\n")
-	doc := daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/reload", nil), http.StatusOK)
+	doc := p.Reload("defaults: {grace: 2s}\ndaemon: {level: 2}\n")
 	if grace, _ := valueOf(doc, "defaults.grace"); grace != "2s" || doc.Mode != "observe" || !slices.Equal(doc.NeedsRestart, []string{"daemon.level"}) {
 		t.Errorf("%+v", doc)
 	}
@@ -253,13 +252,11 @@ func TestPolicyBreaker(t *testing.T) {
 	}
 	may(true, false)
 	// A reload changes the limit.
-	p.WritePolicy("mode: enforce\nbreaker: {ends_per_minute: 1}\n")
-	p.Do("root", "POST", "/v1/policy/reload", nil)
+	p.Reload("mode: enforce\nbreaker: {ends_per_minute: 1}\n")
 	may(false, true)
 	p.Do("root", "POST", "/v1/policy/resume", nil)
 	// With observe nothing is ended, and so nothing counted.
-	p.WritePolicy("breaker: {ends_per_minute: 2}\n")
-	p.Do("root", "POST", "/v1/policy/reload", nil)
+	p.Reload("breaker: {ends_per_minute: 2}\n")
 	for range 10 {
 		may(false, false)
 	}

@@ -22,19 +22,19 @@ func gallery10k(tb testing.TB) (g *gallery, change func(n int)) {
 	var in []tracer.SessionID
 	for range 100 {
 		root := pid
-		g.k.Add(root, 1, "lngtest-root")
+		g.K.Add(root, 1, "lngtest-root")
 		id := g.session(root, 1000)
 		pid++
 		for range 99 {
-			g.k.Fork(root, pid, "lngtest-x")
-			members, in = append(members, g.k.Proc(pid).Identity), append(in, id)
+			g.K.Fork(root, pid, "lngtest-x")
+			members, in = append(members, g.K.Proc(pid).Identity), append(in, id)
 			pid++
 		}
 	}
 	g.read(func() bool { return false })
-	g.update(func(t registry.Tx) { g.f.track(t.View, true) })
+	g.Update(func(t registry.Tx) { g.f.track(t.View, true) })
 	g.publish()
-	at := uint64(g.k.Now())
+	at := uint64(g.K.Now())
 	return g, func(n int) {
 		batch := make([]tracer.Event, n)
 		for i := range batch {
@@ -42,7 +42,7 @@ func gallery10k(tb testing.TB) (g *gallery, change func(n int)) {
 			k := int(at) % len(members)
 			batch[i] = tracer.Event{Type: tracer.EventExec, Time: at, Process: members[k], Session: in[k], Filename: []byte("/bin/x"), Argv: []byte("x\x00-v\x00")}
 		}
-		g.update(func(t registry.Tx) { t.Apply(batch) })
+		g.Update(func(t registry.Tx) { t.Apply(batch) })
 	}
 }
 
@@ -66,7 +66,7 @@ func BenchmarkFrame(b *testing.B) {
 				change(n)
 				b.StartTimer()
 				for g.f.batch.more = true; g.f.batch.more; {
-					g.update(func(t registry.Tx) { g.f.turn(t.View) })
+					g.Update(func(t registry.Tx) { g.f.turn(t.View) })
 					b.StopTimer()
 					g.f.view.publish(&g.f.batch)
 					b.StartTimer()

@@ -17,7 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
 	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -27,10 +26,8 @@ import (
 // gallery is a view over a registry that only the test calls: everything happens when
 // the test wants it.
 type gallery struct {
-	k *kerneltest.Kernel
-	o *registry.Registry
-	f *Feed
-
+	*registrytest.Fixture
+	f    *Feed
 	stop func()
 }
 
@@ -44,17 +41,11 @@ func newGallery(tb testing.TB, options lineage.Options) *gallery {
 	})
 	r.R.Attach(f.Hooks())
 	f.scopes = make(map[tracer.SessionID]*access.Scope)
-	return &gallery{r.K, r.R, f, r.Run()}
-}
-
-func (g *gallery) update(f func(registry.Tx)) {
-	if err := g.o.Update(f); err != nil {
-		panic(err)
-	}
+	return &gallery{r, f, r.Run()}
 }
 
 func (g *gallery) session(root uint32, uid uint32) tracer.SessionID {
-	id, err := g.k.Create(tracer.SessionSpec{Root: g.k.Proc(root).Identity, UID: uid})
+	id, err := g.K.Create(tracer.SessionSpec{Root: g.K.Proc(root).Identity, UID: uid})
 	if err != nil {
 		panic(err)
 	}
@@ -63,11 +54,11 @@ func (g *gallery) session(root uint32, uid uint32) tracer.SessionID {
 
 // read applies the kernel's events to the graph, except those that drop selects.
 func (g *gallery) read(drop func() bool) {
-	g.k.Lose(0) // the last one
+	g.K.Lose(0) // the last one
 	var batch []tracer.Event
 	for {
 		var ev tracer.Event
-		if err := g.k.Read(&ev); err != nil {
+		if err := g.K.Read(&ev); err != nil {
 			panic(err)
 		}
 		if ev.Type == tracer.EventLost {
@@ -77,34 +68,34 @@ func (g *gallery) read(drop func() bool) {
 			batch = append(batch, ev)
 		}
 	}
-	g.update(func(t registry.Tx) { t.Apply(batch) })
+	g.Update(func(t registry.Tx) { t.Apply(batch) })
 }
 
 // over ends a session with all its members, or dissolves it.
 func (g *gallery) over(t *rapid.T, id tracer.SessionID, dissolved bool) {
-	if info, err := g.k.Session(id); err != nil || info.State != tracer.StateActive {
+	if info, err := g.K.Session(id); err != nil || info.State != tracer.StateActive {
 		return
 	}
 	all := func() bool { return false }
 	if dissolved {
-		_, err := g.k.Dissolve(id)
+		_, err := g.K.Dissolve(id)
 		require.NoError(t, err)
 		g.read(all)
-		g.update(func(tx registry.Tx) { tx.LetGo(id) })
+		g.Update(func(tx registry.Tx) { tx.LetGo(id) })
 		return
 	}
-	require.NoError(t, g.k.End(id, tracer.CauseEnd, 0))
+	require.NoError(t, g.K.End(id, tracer.CauseEnd, 0))
 	for _, pid := range g.members(id) {
-		g.k.Exit(pid, 0)
+		g.K.Exit(pid, 0)
 	}
-	_, _ = g.k.Settle(id)
+	_, _ = g.K.Settle(id)
 	g.read(all)
-	g.o.Judged(enforcer.Result{Session: id, Verdict: api.VerdictClean})
+	g.R.Judged(enforcer.Result{Session: id, Verdict: api.VerdictClean})
 }
 
 // members are the live members of a session, 0: of all.
 func (g *gallery) members(id tracer.SessionID) (all []uint32) {
-	_ = g.k.Snapshot(id, func(p *tracer.Process) error {
+	_ = g.K.Snapshot(id, func(p *tracer.Process) error {
 		if p.Session != 0 && !p.Dead {
 			all = append(all, p.PID)
 		}
@@ -116,7 +107,7 @@ func (g *gallery) members(id tracer.SessionID) (all []uint32) {
 // publish brings the view up to date.
 func (g *gallery) publish() {
 	for g.f.batch.more = true; g.f.batch.more; {
-		g.update(func(t registry.Tx) { g.f.turn(t.View) })
+		g.Update(func(t registry.Tx) { g.f.turn(t.View) })
 		g.f.view.publish(&g.f.batch)
 	}
 }
@@ -154,17 +145,17 @@ func (r *reader) all() *watchtest.Picture {
 }
 
 func (g *gallery) node(id lineage.ID) (n lineage.Node) {
-	g.update(func(t registry.Tx) { n, _ = t.Graph().Node(id) })
+	g.Update(func(t registry.Tx) { n, _ = t.Graph().Node(id) })
 	return n
 }
 
 // expected are the processes that have to be in the picture, by the graph alone.
 func (g *gallery) expected(dropped ...tracer.SessionID) map[api.Ref]bool {
 	all := map[api.Ref]bool{}
-	now := uint64(g.k.Now())
+	now := uint64(g.K.Now())
 	ids := slices.Clone(dropped)
 	var graph registry.Graph // nothing changes it now
-	g.update(func(t registry.Tx) {
+	g.Update(func(t registry.Tx) {
 		graph = t.Graph()
 		for x := range t.Sessions() {
 			ids = append(ids, x.ID())
@@ -189,10 +180,10 @@ func TestFramesMakeThePicture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGallery(outer, lineage.Options{History: rapid.SampledFrom([]int{0, 5}).Draw(t, "history")})
 		defer g.stop()
-		g.k.Add(100, 1, "lngtest-a")
-		g.k.Add(101, 1, "lngtest-b")
+		g.K.Add(100, 1, "lngtest-a")
+		g.K.Add(101, 1, "lngtest-b")
 		a, b := g.session(100, 1000), g.session(101, 1001)
-		g.update(func(tx registry.Tx) { g.f.track(tx.View, true) })
+		g.Update(func(tx registry.Tx) { g.f.track(tx.View, true) })
 		g.publish()
 		readers := []*reader{
 			g.reader(access.Caller{}, 0), g.reader(access.Caller{UID: 1000}, 0), g.reader(access.Caller{UID: 1001}, b),
@@ -208,19 +199,19 @@ func TestFramesMakeThePicture(t *testing.T) {
 			switch {
 			case op <= 3 && len(live) > 0:
 				pid++
-				g.k.Fork(rapid.SampledFrom(live).Draw(t, "forks"), pid, "lngtest-x")
+				g.K.Fork(rapid.SampledFrom(live).Draw(t, "forks"), pid, "lngtest-x")
 			case op == 4 && len(live) > 0:
-				g.k.Exec(rapid.SampledFrom(live).Draw(t, "execs"), "/bin/x", "x\x00secret\x00")
+				g.K.Exec(rapid.SampledFrom(live).Draw(t, "execs"), "/bin/x", "x\x00secret\x00")
 			case op <= 6 && len(live) > 0:
-				g.k.Exit(rapid.SampledFrom(live).Draw(t, "exits"), 1)
+				g.K.Exit(rapid.SampledFrom(live).Draw(t, "exits"), 1)
 			case op == 7 && len(live) > 0 && nested < 4:
 				nested++
 				g.session(rapid.SampledFrom(live).Draw(t, "nests"), 1000)
 			case op == 8:
-				g.k.Advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
+				g.K.Advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
 			case op == 9:
 				g.read(drop)
-				_, err := g.o.Resync(registry.CauseNone)
+				_, err := g.R.Resync(registry.CauseNone)
 				require.NoError(t, err)
 			case op == 10:
 				g.over(t, b, rapid.Bool().Draw(t, "dissolved"))
@@ -279,14 +270,14 @@ func TestSessionFoundByItsMembers(t *testing.T) {
 	defer g.stop()
 	look := func() {
 		t.Helper()
-		_, err := g.o.Resync(registry.CauseNone)
+		_, err := g.R.Resync(registry.CauseNone)
 		require.NoError(t, err)
 	}
-	g.k.Add(100, 1, "lngtest-a")
-	g.k.Add(101, 1, "lngtest-b")
+	g.K.Add(100, 1, "lngtest-a")
+	g.K.Add(101, 1, "lngtest-b")
 	g.session(100, 1000)
 	look() // the first one lists all sessions
-	g.update(func(tx registry.Tx) { g.f.track(tx.View, true) })
+	g.Update(func(tx registry.Tx) { g.f.track(tx.View, true) })
 	g.session(101, 1001)
 	g.read(func() bool { return true })
 	look()
@@ -300,14 +291,14 @@ func TestSessionFoundByItsMembers(t *testing.T) {
 func TestChangedAround(t *testing.T) {
 	g := newGallery(t, lineage.Options{})
 	defer g.stop()
-	g.k.Add(100, 1, "lngtest-a")
+	g.K.Add(100, 1, "lngtest-a")
 	outer := g.session(100, 1000)
-	g.k.Fork(100, 101, "lngtest-b")
+	g.K.Fork(100, 101, "lngtest-b")
 	inner := g.session(101, 1000)
-	g.k.Add(200, 1, "lngtest-c")
+	g.K.Add(200, 1, "lngtest-c")
 	other := g.session(200, 1000)
 	g.read(func() bool { return false })
-	g.update(func(tx registry.Tx) {
+	g.Update(func(tx registry.Tx) {
 		for _, id := range []tracer.SessionID{outer, inner, other} {
 			tx.Ask(id)
 		}
@@ -355,10 +346,10 @@ func TestWatchersComeAndGo(t *testing.T) {
 	defer func() { cancel(); <-over }()
 	go func() { defer close(over); g.f.Run(ctx) }()
 	watched := func() (yes bool) {
-		g.update(func(registry.Tx) { yes = g.f.stale != nil })
+		g.Update(func(registry.Tx) { yes = g.f.stale != nil })
 		return yes
 	}
-	g.k.Add(100, 1, "lngtest-root")
+	g.K.Add(100, 1, "lngtest-root")
 	g.session(100, 1000)
 	g.read(func() bool { return false })
 	if watched() {
@@ -378,7 +369,7 @@ func TestWatchersComeAndGo(t *testing.T) {
 		if n == 1 {
 			registrytest.Until(t, func() bool { return !watched() })
 		}
-		g.k.Fork(100, uint32(101+n), "lngtest-x")
+		g.K.Fork(100, uint32(101+n), "lngtest-x")
 		g.read(func() bool { return false })
 		want = append(want, 101+n)
 	}

@@ -37,14 +37,13 @@ func household(t *testing.T, options ...daemontest.Option) (w *daemontest.Daemon
 	return w, s, dead
 }
 
-// alive are those of the PIDs that live.
-func alive(w *daemontest.Daemon, pids ...uint32) (all []uint32) {
-	for _, pid := range pids {
-		if !w.Dead(pid) {
-			all = append(all, pid)
-		}
+// survive checks which of the PIDs live.
+func survive(w *daemontest.Daemon, pids []uint32, want ...uint32) {
+	w.Helper()
+	alive := slices.DeleteFunc(slices.Clone(pids), w.Dead)
+	if !slices.Equal(alive, want) {
+		w.Errorf("alive: %v, want %v", alive, want)
 	}
-	return all
 }
 
 // Nothing is signalled, and every process stays in its session, when a guard, a right
@@ -83,9 +82,7 @@ func TestBranchRefused(t *testing.T) {
 			if e := w.Do(tt.who, "POST", "/v1/processes/"+tt.ref+"/end", tt.req).Refused(tt.code); !strings.Contains(e.Message, tt.says) {
 				t.Errorf("%+v", e)
 			}
-			if sent := w.K.Signals(); len(sent) != 0 {
-				t.Errorf("signals: %v", sent)
-			}
+			w.Unsignalled()
 			w.In(map[uint32]string{100: s.ID, 101: s.ID, 103: s.ID, 105: s.ID, 106: nested.ID, 107: s.ID, 201: other.ID})
 			daemontest.Get[api.Process](w, "103", "/v1/processes/"+w.Ref(101)) // its own session still knows it
 			if all, _ := w.K.Sessions(); len(all) != 3 {
@@ -109,14 +106,12 @@ func TestBranchOfAnotherUID(t *testing.T) {
 	if e := w.Do("105", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeDenied); !strings.Contains(e.Message, "pid 102 runs as uid 0") {
 		t.Errorf("%+v", e)
 	}
-	if alive := alive(w, 100, 101, 102, 105); len(alive) != 4 || len(w.K.Signals()) != 0 || w.K.Proc(101).Session.String() != s.ID {
-		t.Errorf("alive: %v, signals: %v, 101 in %v", alive, w.K.Signals(), w.K.Proc(101).Session)
-	}
+	survive(w, []uint32{100, 101, 102, 105}, 100, 101, 102, 105)
+	w.Unsignalled()
+	w.In(map[uint32]string{101: s.ID})
 	w.K.Exit(102, 0)
 	daemontest.Into[api.Report](w.Do("105", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	if alive := alive(w, 100, 101, 105); !slices.Equal(alive, []uint32{100, 105}) {
-		t.Errorf("alive: %v", alive)
-	}
+	survive(w, []uint32{100, 101, 105}, 100, 105)
 }
 
 // joining is a kernel in which something happens right before a session is created.
@@ -163,9 +158,7 @@ func TestBranchJoinedMeanwhile(t *testing.T) {
 			if e := w.Do("user", "POST", "/v1/processes/"+w.Ref(101)+"/end", api.EndRequest{Now: true}).Refused(api.CodeGuarded); !strings.Contains(e.Message, tt.says) {
 				t.Errorf("%+v", e)
 			}
-			if sent := w.K.Signals(); len(sent) != 0 {
-				t.Errorf("signals: %v", sent)
-			}
+			w.Unsignalled()
 			for _, pid := range []uint32{100, 101, 103, 105, 106, tt.pid} {
 				if now := w.K.Proc(pid).Session; now != from {
 					t.Errorf("pid %d is in session %v", pid, now)
@@ -201,9 +194,7 @@ func TestBranchEnd(t *testing.T) {
 			if got := daemontest.Outcomes(r); r.Verdict != "clean" || len(got) != 3 || got[101] != "kill" || got[103] != "kill" || got[104] != "kill" {
 				t.Errorf("verdict %s, outcomes %v", r.Verdict, got)
 			}
-			if alive := alive(w, 100, 101, 103, 104, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
-				t.Errorf("alive: %v", alive)
-			}
+			survive(w, []uint32{100, 101, 103, 104, 105, 106}, 100, 105, 106)
 			if x := daemontest.Get[api.Session](w, "user", "/v1/sessions/household"); x.State != "active" {
 				t.Errorf("the session: %+v", x)
 			}
@@ -215,9 +206,7 @@ func TestBranchEnd(t *testing.T) {
 func TestBranchOfDeadProcess(t *testing.T) {
 	w, _, dead := household(t)
 	daemontest.Into[api.Report](w.Do("user", "POST", "/v1/processes/"+dead+"/end", api.EndRequest{Now: true}), http.StatusAccepted)
-	if alive := alive(w, 100, 101, 103, 105, 106); !slices.Equal(alive, []uint32{100, 101, 105, 106}) {
-		t.Errorf("alive: %v", alive)
-	}
+	survive(w, []uint32{100, 101, 103, 105, 106}, 100, 101, 105, 106)
 	w.Do("user", "POST", "/v1/processes/"+dead+"/end", api.EndRequest{Now: true}).Refused(api.CodeNotFound)
 }
 
@@ -239,9 +228,7 @@ func TestBranchWithNestedSessions(t *testing.T) {
 	if !slices.Equal(r.Also, []string{mine}) {
 		t.Errorf("also %v, want %s and not %s", r.Also, mine, siblings)
 	}
-	if alive := alive(w, 100, 101, 103, 105, 106, 110, 111); !slices.Equal(alive, []uint32{100, 105, 106}) {
-		t.Errorf("alive: %v", alive)
-	}
+	survive(w, []uint32{100, 101, 103, 105, 106, 110, 111}, 100, 105, 106)
 	if r := w.Receipt(mine); r.Verdict != "clean" {
 		t.Errorf("%+v", r)
 	}
@@ -266,9 +253,7 @@ func TestBranchesOverlap(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if alive := alive(w, 100, 101, 103, 105, 106); !slices.Equal(alive, []uint32{100, 105, 106}) {
-			t.Errorf("alive: %v", alive)
-		}
+		survive(w, []uint32{100, 101, 103, 105, 106}, 100, 105, 106)
 		if x := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+s.ID); x.State != "active" {
 			t.Errorf("the session: %+v", x)
 		}

@@ -225,6 +225,14 @@ func (d *Daemon) Dead(pid uint32) bool {
 	return p == nil || p.Dead
 }
 
+// Unsignalled checks that no session was signalled.
+func (d *Daemon) Unsignalled() {
+	d.Helper()
+	if sent := d.K.Signals(); len(sent) != 0 {
+		d.Errorf("signals were sent: %+v", sent)
+	}
+}
+
 // Proc writes what procfs shows of a process.
 func (d *Daemon) Proc(pid, parent, uid uint32, comm string) {
 	d.Helper()

@@ -214,9 +214,7 @@ func TestEndRefused(t *testing.T) {
 		defer w.K.Fail("Snapshot", nil)
 		w.Do("user", "POST", end, `{}`).Refused(api.CodeInternal)
 	})
-	if len(w.K.Signals()) != 0 {
-		t.Errorf("signals were sent: %v", w.K.Signals())
-	}
+	w.Unsignalled()
 	if info, err := w.K.Session(w.ID(s.ID)); err != nil || info.State != tracer.StateActive {
 		t.Errorf("%+v %v", info, err)
 	}
@@ -279,9 +277,7 @@ func TestRestart(t *testing.T) {
 	b := w.Session("user", 101, api.NewSession{Name: "b", GraceMS: daemontest.MS(0)})
 	w.K.Fork(100, 110, "lngtest-x")
 	w.Halt()
-	if len(w.K.Signals()) != 0 {
-		t.Errorf("signals were sent: %v", w.K.Signals())
-	}
+	w.Unsignalled()
 	w.K.Fork(110, 111, "lngtest-gap")
 	w.K.Exit(110, 0)
 	w.K.Exit(101, 0) // the root of b dies while no daemon runs

@@ -41,9 +41,7 @@ func TestPlan(t *testing.T) {
 	if b := p.Processes[1]; b.PID != 102 || b.Why != "forked by 101 lngtest-a" || b.Killable || !strings.Contains(b.Reason, "state D (nfs_wait)") || b.Creator.PID != 101 {
 		t.Errorf("%+v", b)
 	}
-	if len(w.K.Signals()) != 0 {
-		t.Errorf("signals were sent: %+v", w.K.Signals())
-	}
+	w.Unsignalled()
 	end := func(token string) daemontest.Reply {
 		return w.Do("user", "POST", "/v1/sessions/x/end", api.EndRequest{PlanToken: token})
 	}
@@ -52,9 +50,7 @@ func TestPlan(t *testing.T) {
 	if e := end(p.Token).Refused(api.CodeChanged); e.Exit != 1 || !strings.Contains(e.Message, "pid 103 is not in the plan; nothing was sent") {
 		t.Errorf("%+v", e)
 	}
-	if len(w.K.Signals()) != 0 {
-		t.Errorf("signals were sent: %+v", w.K.Signals())
-	}
+	w.Unsignalled()
 	next := make("user")
 	if next.Token == p.Token {
 		t.Error("another plan has the same token")

@@ -170,9 +170,7 @@ func TestLookalike(t *testing.T) {
 		}
 		p.K.Exit(tt.pid, 0)
 	}
-	if n := len(p.K.Signals()); n != 0 {
-		t.Errorf("%d signals: %v", n, p.K.Signals())
-	}
+	p.Unsignalled()
 	p.Until(func() bool { // the kernel gets it first
 		return len(daemontest.Get[api.Sessions](p, "root", "/v1/sessions?state=all").Items) == 0
 	})
@@ -394,9 +392,7 @@ func TestLookalikeInsideLookalike(t *testing.T) {
 		all, _ := p.K.Sessions()
 		return err != nil && len(all) == 1
 	})
-	if n := len(p.K.Signals()); n != 0 {
-		t.Errorf("%d signals", n)
-	}
+	p.Unsignalled()
 	if r := p.End("root", around.ID); r.Verdict != "clean" || r.Killed != 4 {
 		t.Errorf("%+v", r)
 	}
@@ -422,9 +418,7 @@ func TestNestedInLookalike(t *testing.T) {
 		doc := daemontest.Get[api.Session](p, "root", "/v1/sessions/"+nested.String())
 		return doc.Parent == around.ID
 	})
-	if n := len(p.K.Signals()); n != 0 {
-		t.Errorf("%d signals", n)
-	}
+	p.Unsignalled()
 	p.K.Exit(102, 0)
 	if r := p.Receipt(nested.String()); r.Verdict != "clean" || r.EndReason != "root_exit" {
 		t.Errorf("%+v", r)

@@ -245,7 +245,7 @@ func TestPolicyBreaker(t *testing.T) {
 	// Ends that a caller asks for continue.
 	s := p.Session("user", 51, api.NewSession{GraceMS: daemontest.MS(0)})
 	if r := p.End("user", s.ID); r.Verdict != "clean" {
-		t.Errorf("verdict %s", r.Verdict)
+		t.Errorf("%+v", r)
 	}
 	if doc := daemontest.Into[api.Policy](p.Do("root", "POST", "/v1/policy/resume", nil), http.StatusOK); doc.Mode != "enforce" || doc.Breaker.Open {
 		t.Errorf("%+v", doc)

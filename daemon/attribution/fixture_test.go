@@ -109,6 +109,16 @@ func (w *work) in(pid uint32) string {
 	return p.Session.String()
 }
 
+// outside checks that processes are in no session.
+func (w *work) outside(pids ...uint32) {
+	w.Helper()
+	for _, pid := range pids {
+		if in := w.in(pid); in != "" {
+			w.Errorf("%d is in %s", pid, in)
+		}
+	}
+}
+
 // doc is the session now.
 func (w *work) doc() *api.Session {
 	w.Helper()

@@ -51,11 +51,7 @@ func TestBrokeredByToken(t *testing.T) {
 	if r.Verdict != "clean" || len(r.Brokered) != 1 || !w.Dead(300) || !w.Dead(301) {
 		t.Errorf("%+v", r)
 	}
-	for _, pid := range []uint32{30, 310, 311, 312} {
-		if w.Dead(pid) {
-			t.Errorf("%d died", pid)
-		}
-	}
+	w.Survive([]uint32{30, 310, 311, 312}, 30, 310, 311, 312)
 	if text := w.Audit(); !strings.Contains(text, "adopted(env) for session "+w.s.ID) || strings.Contains(text, w.s.Token) {
 		t.Errorf("audit: %s", text)
 	}
@@ -255,11 +251,7 @@ func TestAdoptedOrphans(t *testing.T) {
 	w.outside(390, 391, 412, 413, 415)
 	w.End("user", s.ID)
 	w.look()
-	for _, pid := range []uint32{410, 411, 414, 416} {
-		if w.Dead(pid) {
-			t.Errorf("weak evidence ended %d", pid)
-		}
-	}
+	w.Survive([]uint32{410, 411, 414, 416}, 410, 411, 414, 416) // the evidence is weak
 }
 
 // A daemon that remembers nothing learns from the kernel for which session a companion

@@ -40,12 +40,7 @@ func TestSharedServer(t *testing.T) {
 	w.Receipt(w.s.ID)
 	w.Restart() // the rule is remembered
 	w.look()
-	if w.Dead(101) || w.Dead(103) {
-		t.Error("it ended with the first session")
-	}
-	if !w.Dead(104) {
-		t.Error("it left its session by the text of a link")
-	}
+	w.Survive([]uint32{101, 103, 104}, 101, 103) // 104 did not leave the session by the text of a link
 	w.K.Exit(200, 0)
 	w.Receipt(second.ID)
 	w.look()

@@ -51,9 +51,7 @@ func TestTokenOfUID(t *testing.T) {
 	w.Until(func() bool { return w.in(304) == w.s.ID })
 	w.K.Exit(200, 0)
 	w.Receipt(w.s.ID)
-	if w.Dead(300) || w.Dead(303) || !w.Dead(301) || !w.Dead(302) {
-		t.Errorf("300 %v 303 %v 301 %v 302 %v", w.Dead(300), w.Dead(303), w.Dead(301), w.Dead(302))
-	}
+	w.Survive([]uint32{300, 301, 302, 303}, 300, 303)
 }
 
 // The uids that members had are known to the next daemon.
@@ -109,10 +107,8 @@ func TestTokenInTerminal(t *testing.T) {
 	w.Restart()
 	w.look()
 	w.K.Exit(100, 0)
-	r := daemontest.Get[api.Report](w, "root", "/v1/sessions/"+w.s.ID+"/report?wait=60s")
-	if w.Dead(300) || w.Dead(302) || w.Dead(303) || !w.Dead(304) {
-		t.Errorf("300 %v 302 %v 303 %v 304 %v: %+v", w.Dead(300), w.Dead(302), w.Dead(303), w.Dead(304), r)
-	}
+	w.Receipt(w.s.ID)
+	w.Survive([]uint32{300, 302, 303, 304}, 300, 302, 303)
 }
 
 // TestGuardedBrokered: an ancestor of the daemon, and a process that a protect rule

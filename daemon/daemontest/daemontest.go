@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -223,6 +224,14 @@ func (d *Daemon) In(sessions map[uint32]string) {
 func (d *Daemon) Dead(pid uint32) bool {
 	p := d.K.Proc(pid)
 	return p == nil || p.Dead
+}
+
+// Survive checks which of the processes live.
+func (d *Daemon) Survive(pids []uint32, want ...uint32) {
+	d.Helper()
+	if alive := slices.DeleteFunc(slices.Clone(pids), d.Dead); !slices.Equal(alive, want) {
+		d.Errorf("alive: %v, want %v", alive, want)
+	}
 }
 
 // Unsignalled checks that no session was signalled.

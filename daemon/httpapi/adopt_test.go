@@ -22,9 +22,7 @@ func TestAdoptThenKeep(t *testing.T) {
 	if e := w.Adopt("user", 101).Refused(api.CodeDenied); !strings.Contains(e.Message, "session "+outer.ID) {
 		t.Errorf("%+v", e)
 	}
-	if in := w.K.Proc(101).Session.String(); in != outer.ID {
-		t.Errorf("101 is in %s", in)
-	}
+	w.In(map[uint32]string{101: outer.ID})
 	// A session of the user's own inside of root's: the user may end it, and nothing more.
 	inner := daemontest.Into[api.Session](w.Adopt("root", 101), http.StatusCreated)
 	if inner.UID != 1000 || inner.Parent != outer.ID {
@@ -59,11 +57,7 @@ func TestAdoptLeavesOut(t *testing.T) {
 	if r := w.End("user", s.ID); r.Verdict != "clean" || len(r.Processes) != 2 {
 		t.Errorf("%+v", r)
 	}
-	for pid, dead := range map[uint32]bool{400: true, 401: false, 402: false, 403: true} {
-		if w.Dead(pid) != dead {
-			t.Errorf("%d: %+v", pid, w.K.Proc(pid))
-		}
-	}
+	w.Survive([]uint32{400, 401, 402, 403}, 401, 402)
 	// Many are not all named, and root adopts them.
 	w.Add(500, daemontest.Shell, 1000, "lngtest-shell")
 	for pid := uint32(501); pid < 521; pid++ {

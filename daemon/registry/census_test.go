@@ -91,9 +91,7 @@ func TestMembersOfNobody(t *testing.T) {
 	require.NoError(t, err)
 	w.K.LoseRecord(nested)
 	w.Resync(registry.CauseNone)
-	if p := w.K.Proc(101); p.Session.String() != around.ID {
-		t.Errorf("it is in %v", p.Session)
-	}
+	w.In(map[uint32]string{101: around.ID})
 	if !w.Degraded("without a session record") {
 		t.Errorf("degraded %q", w.Status().Degraded)
 	}

@@ -16,6 +16,16 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
+
+// world is a daemon with what these tests do to it.
+type world struct{ *daemontest.Daemon }
+
+func newWorld(t *testing.T, options ...daemontest.Option) *world {
+	t.Helper()
+	return &world{daemontest.New(t, options...)}
+}
+
 const agentRules = `mode: enforce
 agents:
   - name: lngtest

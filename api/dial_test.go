@@ -66,9 +66,8 @@ func TestIdleClient(t *testing.T) {
 			t.Fatal("it is connected still")
 		}
 	}
-	if _, err := c.Version(t.Context()); err != nil {
-		t.Error(err)
-	}
+	_, err = c.Version(t.Context())
+	require.NoError(t, err)
 }
 
 // TestHungUp: a daemon that hangs up is unreachable, whenever the client notices: before it has sent

@@ -145,9 +145,7 @@ func TestRequests(t *testing.T) {
 				io.WriteString(w, `{"schema":"lineage/1","kind":"end","from the future":{"x":1}}`+"\n")
 			})
 			require.NoError(t, tt.call(t.Context(), c))
-			if got != tt.want {
-				t.Errorf("sent %s, want %s", got, tt.want)
-			}
+			require.Equal(t, got, tt.want)
 		})
 	}
 }

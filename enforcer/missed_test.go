@@ -30,9 +30,7 @@ func TestMissedBirth(t *testing.T) {
 			if r.Verdict != api.VerdictUnknown || r.Why != "1 births may have been missed" {
 				t.Errorf("result %+v", r)
 			}
-			if n := k.Reconciled(); n != 1 {
-				t.Errorf("%d passes", n)
-			}
+			require.Equal(t, k.Reconciled(), 1)
 		})
 	}
 }
@@ -114,7 +112,5 @@ func TestNothingMissed(t *testing.T) {
 	k.Fail("Reconcile", nil)
 	e.reconcile(false)
 	e.reconcile(false)
-	if n := k.Reconciled(); n != 2 {
-		t.Errorf("%d passes, want 2", n)
-	}
+	require.Equal(t, k.Reconciled(), 2)
 }

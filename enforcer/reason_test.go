@@ -45,9 +45,7 @@ func TestReason(t *testing.T) {
 			} {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
-			if got := e.reason(&tt.process); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			require.Equal(t, e.reason(&tt.process), tt.want)
 		})
 	}
 }

@@ -29,9 +29,7 @@ func TestClaim(t *testing.T) {
 			}
 		}
 	})
-	if n != 40320 {
-		t.Fatal(n)
-	}
+	require.Equal(t, n, 40320)
 }
 
 // A claim outlives the daemon with its process, and the end of a call with the claim.

@@ -215,9 +215,7 @@ func (w *world) agrees(g *Graph) {
 			t.Fatalf("session %d: %+v in the graph, %+v in the world", s, got, counts[s])
 		}
 	}
-	if live := len(w.live()); g.Stats().Live != live {
-		t.Fatalf("%d live in the graph, %d in the world", g.Stats().Live, live)
-	}
+	require.Equal(t, g.Stats().Live, len(w.live()))
 	for id := range w.all {
 		for _, e := range g.Ancestry(id) {
 			if p := w.all[e.Child]; p != nil && e.Creator.names() && e.Creator != p.creator {
@@ -297,9 +295,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 // sound fails if the graph has counted something wrong.
 func sound(t *testing.T, g *Graph) {
 	t.Helper()
-	if err := audit(g); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, audit(g))
 }
 
 // audit recounts what the graph counts incrementally.

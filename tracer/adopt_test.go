@@ -78,9 +78,7 @@ func testAdoptWhileForking(t *testing.T, tr *tracer.Tracer) {
 		require.NoError(t, err)
 		walked += n
 		endAll(t, tr, id, w)
-		if err := tr.Release(id); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, tr.Release(id))
 	}
 	t.Logf("figure: nobody missed in %d of %d rounds; %d entered by walks", rounds, rounds, walked)
 }

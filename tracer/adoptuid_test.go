@@ -45,9 +45,7 @@ func testAdoptOfUID(t *testing.T, o tracer.Options) {
 		require.NoError(t, err)
 		total += n
 	}
-	if total != len(own) {
-		t.Errorf("adopted %d, want %d", total, len(own))
-	}
+	require.Equal(t, total, len(own))
 	for _, pid := range own {
 		if e, err := tr.Lookup(pid); err != nil || e.Session != id {
 			t.Errorf("%d: %+v, %v", pid, e, err)

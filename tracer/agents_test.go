@@ -137,9 +137,7 @@ func testMissedAgents(t *testing.T, tr *tracer.Tracer) {
 		t.Errorf("again: %d opened, %v", n, err)
 	}
 	for _, id := range []tracer.SessionID{s.ID, id, opened(t, tr, seen.pid()).ID} {
-		if err := tr.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
 	}
 	for _, w := range []*workload{missed, around, seen} {
 		w.gone()

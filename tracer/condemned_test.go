@@ -35,20 +35,14 @@ func testNewbornOfTheCondemned(t *testing.T, o tracer.Options) {
 		if status := w.wait(); status.Signal() != unix.SIGKILL {
 			t.Errorf("the member that forked has the status %#x", status)
 		}
-		if n := counter(t, tr, "newborn_unkilled"); n != 1 {
-			t.Errorf("%d newborns could not be killed", n)
-		}
+		require.Equal(t, counter(t, tr, "newborn_unkilled"), 1)
 		sentenced(t, tr, id)
 		w.gone()
 		settled(t, tr, id)
 		return
 	}
-	if got := w.line(); got != "child 137" {
-		t.Errorf("the shell says %q of a child that was to be killed", got)
-	}
-	if n := counter(t, tr, "newborn_killed"); n != 1 {
-		t.Errorf("%d newborns were killed", n)
-	}
+	require.Equal(t, w.line(), "child 137")
+	require.Equal(t, counter(t, tr, "newborn_killed"), 1)
 	if s, err := tr.Session(id); err != nil || s.Live != 1 || s.Forks != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -143,9 +143,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportAllocs()
 			var ev Event
 			for b.Loop() {
-				if err := decode(raw, &ev); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, decode(raw, &ev))
 			}
 		})
 	}

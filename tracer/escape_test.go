@@ -104,9 +104,7 @@ func testMaxProcessesCountsZombiesOnly(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done; echo done; read go`)
 	id := create(t, tr, w, tracer.SessionSpec{MaxProcesses: 5})
 	w.goOn()
-	if got := w.line(); got != "done" {
-		t.Errorf("the root said %q", got)
-	}
+	require.Equal(t, w.line(), "done")
 	if s, err := tr.Session(id); err != nil || s.State != tracer.StateActive {
 		t.Errorf("400 children, one at a time: %+v, %v", s, err)
 	}
@@ -164,9 +162,7 @@ func testNested(t *testing.T, tr *tracer.Tracer) {
 			t.Logf("%v %v: session %v, creator %v, parent %v", p.Identity, p.Comm, p.Session, p.Creator, p.Parent)
 		}
 	}
-	if got := len(members(t, tr, outer)); got != 3 {
-		t.Errorf("snapshot of the outer session has %d members", got)
-	}
+	require.Equal(t, len(members(t, tr, outer)), 3)
 	require.NoError(t, tr.End(inner, tracer.CauseEnd, 0))
 	settled(t, tr, inner)
 	until(t, "the outer root lives alone", func() bool { out, _ := tr.Session(outer); return out.Live <= 1 })

@@ -162,7 +162,5 @@ func TestRunsOpensNothing(t *testing.T) {
 	if b, err := io.ReadAll(reader); string(b) != "x\n" || err != nil {
 		t.Errorf("%q, %v", b, err)
 	}
-	if line := w.line(); line != "written" {
-		t.Errorf("the writer says %q", line)
-	}
+	require.Equal(t, w.line(), "written")
 }

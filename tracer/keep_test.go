@@ -77,9 +77,7 @@ func testKeepExpires(t *testing.T, tr *tracer.Tracer) {
 		s, err = tr.Settle(k)
 		return err == nil && s.State == tracer.StateEmpty
 	})
-	if s.Cause != tracer.CauseExpired {
-		t.Errorf("cause %v", s.Cause)
-	}
+	require.Equal(t, s.Cause, tracer.CauseExpired)
 	w.gone()
 	w.wait()
 	settled(t, tr, id)

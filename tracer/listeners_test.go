@@ -117,9 +117,7 @@ func testListen(t *testing.T, o tracer.Options) {
 			fd, port := s.open(how)
 			began := s.event(tracer.EventListen)
 			want := netip.AddrPortFrom(loopback[how[:1]], port)
-			if began.Address != want {
-				t.Errorf("got %v, want %v", began.Address, want)
-			}
+			require.Equal(t, began.Address, want)
 			if l := s.listeners(); len(l) != 1 || !same(l[0], began) || l[0].Time == 0 {
 				t.Errorf("the kernel has %+v", l)
 			}
@@ -175,9 +173,7 @@ func TestListenRefused(t *testing.T) {
 	fd, _ := s.open("4 tcp 0 1")
 	a := s.event(tracer.EventListen)
 	s.tell(fmt.Sprintf("open 4 tcp %d 0", a.Address.Port()))
-	if line := s.until("open"); line != fmt.Sprintf("open -1 %d", unix.EADDRINUSE) {
-		t.Fatalf("the second: %q", line)
-	}
+	require.Equal(t, s.until("open"), fmt.Sprintf("open -1 %d", unix.EADDRINUSE))
 	s.close(fd)
 	if over := s.event(tracer.EventUnlisten); !same(over, a) {
 		t.Errorf("got %+v, want %+v", over, a)
@@ -193,9 +189,8 @@ func TestListenClosedByAnother(t *testing.T) {
 		inherited := s.event(tracer.EventListen)
 		s.tell("fork")
 		var child uint32
-		if _, err := fmt.Sscanf(s.until("fork"), "fork %d", &child); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Sscanf(s.until("fork"), "fork %d", &child)
+		require.NoError(t, err)
 		s.close(fd)
 		if l := s.listeners(); len(l) != 1 {
 			t.Fatalf("the child holds the socket, the kernel has %+v", l)

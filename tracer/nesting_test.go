@@ -82,9 +82,7 @@ func testDissolveWithNested(t *testing.T, tr *tracer.Tracer) {
 	inSession(t, tr, innerPID, around)
 	live(t, tr, map[tracer.SessionID]int64{around: 4, a.ID: 0, b.ID: 0})
 	for _, id := range []tracer.SessionID{b.ID, a.ID} {
-		if err := tr.Release(id); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, tr.Release(id))
 	}
 	live(t, tr, map[tracer.SessionID]int64{around: 4})
 	require.NoError(t, tr.End(around, tracer.CauseEnd, 0))
@@ -193,23 +191,17 @@ func testFoundAfterDissolve(t *testing.T, tr *tracer.Tracer) {
 		w.goOn()
 		pid := parse(t, w.line())
 		first := opened(t, tr, pid)
-		if _, err := tr.Dissolve(first.ID); err != nil {
-			t.Fatal(err)
-		}
-		if err := tr.Release(first.ID); err != nil {
-			t.Error(err)
-		}
+		_, err := tr.Dissolve(first.ID)
+		require.NoError(t, err)
+		require.NoError(t, tr.Release(first.ID))
 		w.goOn()
-		if got := w.line(); got != "up" {
-			t.Fatal(got)
-		}
+		require.Equal(t, w.line(), "up")
 		second := opened(t, tr, pid)
 		if second.ID == first.ID || second.Parent != around {
 			t.Errorf("inside %v: %+v", inside, second)
 		}
-		if _, err := tr.Dissolve(second.ID); err != nil {
-			t.Fatal(err)
-		}
+		_, err = tr.Dissolve(second.ID)
+		require.NoError(t, err)
 		if !inside {
 			around = create(t, tr, w, tracer.SessionSpec{Adopted: true})
 			if n, err := tr.Adopt(around, 0); n != 1 || err != nil {
@@ -235,9 +227,8 @@ func testRepairMembersOfNobody(t *testing.T, tr *tracer.Tracer) {
 	for _, id := range []tracer.SessionID{nested, other} {
 		require.NoError(t, tr.LoseRecord(id))
 	}
-	if _, _, err := tr.Reconcile(); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = tr.Reconcile()
+	require.NoError(t, err)
 	inSession(t, tr, child, around)
 	inSession(t, tr, alone.pid(), 0)
 	if counters, err := tr.Counters(); err != nil || counters["no_session"] != 2 {

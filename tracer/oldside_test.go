@@ -77,9 +77,8 @@ func (o *oldSide) put(name, of string, key uint32, fields map[string]any) {
 		if !ok {
 			continue
 		}
-		if _, err := binary.Encode(b[m.Offset.Bytes():], binary.NativeEndian, value); err != nil {
-			o.t.Fatal(err)
-		}
+		_, err := binary.Encode(b[m.Offset.Bytes():], binary.NativeEndian, value)
+		require.NoError(o.t, err)
 	}
 	require.NoError(o.t, o.maps[name].Put(key, b))
 }

@@ -31,15 +31,12 @@ func TestReadAfterKilledReader(t *testing.T) {
 	require.NoError(t, child.Start())
 	defer child.Wait()
 	defer in.Close()
-	if _, err := second.Create(SessionSpec{Root: Identity{PID: uint32(child.Process.Pid)}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = second.Create(SessionSpec{Root: Identity{PID: uint32(child.Process.Pid)}})
+	require.NoError(t, err)
 	in.Close()
 	select {
 	case err := <-read:
-		if err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err)
 	case <-time.After(10 * time.Second):
 		t.Error("the reader sleeps over an event")
 	}

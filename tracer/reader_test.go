@@ -40,9 +40,7 @@ func testLostEvents(t *testing.T, o tracer.Options) {
 			next = ev.Seq + 1
 		}
 	}
-	if reported != lost {
-		t.Errorf("reported %d, lost %d", reported, lost)
-	}
+	require.Equal(t, reported, lost)
 	all := members(t, tr, id)
 	if s, err := tr.Session(id); err != nil || int64(len(all)) != s.Live || len(all) < 300 {
 		t.Errorf("%d members in the snapshot: %+v, %v", len(all), s, err)
@@ -67,9 +65,7 @@ func testLostEvents(t *testing.T, o tracer.Options) {
 	if now := counter(t, tr, "events_lost"); now == lost {
 		t.Error("no exit was lost")
 	}
-	if n := counter(t, tr, "live_drift"); n != 0 {
-		t.Errorf("live_drift is %d", n)
-	}
+	require.Equal(t, counter(t, tr, "live_drift"), 0)
 }
 
 // onOneCPU keeps the workload on one CPU: its events have one series of numbers.
@@ -114,9 +110,7 @@ func testFlush(t *testing.T, tr *tracer.Tracer) {
 				births++
 			}
 		}
-		if births != want {
-			t.Errorf("%d births, want %d", births, want)
-		}
+		require.Equal(t, births, want)
 	}
 	tr.End(id, tracer.CauseEnd, 0)
 	settled(t, tr, id)
@@ -134,9 +128,7 @@ func TestCloseWhileReading(t *testing.T) {
 			read <- tr.Read(new(tracer.Event))
 		}()
 		<-begun
-		if err := tr.Close(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, tr.Close())
 		if err, _ := receive(t, "the reader hears of the close", read); !errors.Is(err, os.ErrClosed) {
 			t.Fatal(err)
 		}

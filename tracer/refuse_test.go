@@ -85,16 +85,12 @@ func TestForkOfTheCondemned(t *testing.T) {
 			t.Fatalf("the condemned session is %+v, %v", s, err)
 		}
 		outsider.tell(way)
-		if got := outsider.line(); got != way+" 0" {
-			t.Errorf("an outsider: %q", got)
-		}
+		require.Equal(t, outsider.line(), way+" 0")
 		w.tell(way)
 		live := int64(3)
 		if way == "thread" {
 			live = 4
-			if got := w.line(); got != "thread 0" {
-				t.Errorf("the condemned: %q", got)
-			}
+			require.Equal(t, w.line(), "thread 0")
 		} else {
 			refused++
 			if status := w.wait(); status.Signal() != unix.SIGKILL {

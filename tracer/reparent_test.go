@@ -116,9 +116,7 @@ func TestDeathToldTwice(t *testing.T) {
 			t.Errorf("%d exits of %v", n, p)
 		}
 	}
-	if len(exits) != 5 {
-		t.Errorf("exits of %d processes, want 5", len(exits))
-	}
+	require.Equal(t, len(exits), 5)
 	for _, name := range []string{"live_drift", "dead_failed", "delete_failed"} {
 		if n := counter(t, tr, name); n != 0 {
 			t.Errorf("%s is %d", name, n)

@@ -64,12 +64,10 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 	}
 	var child uint32
 	if forks {
-		if _, err := io.WriteString(outsider.in, "f"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fmt.Sscanf(outsider.line(), "member %d", &child); err != nil {
-			t.Fatal(err)
-		}
+		_, err := io.WriteString(outsider.in, "f")
+		require.NoError(t, err)
+		_, err = fmt.Sscanf(outsider.line(), "member %d", &child)
+		require.NoError(t, err)
 		defer unix.Kill(int(child), unix.SIGKILL) // its parent has not waited for it
 		if e, err := tr.Lookup(child); !errors.Is(err, tracer.ErrNotFound) {
 			t.Errorf("the outsider's child is entered: %+v, %v", e, err)
@@ -82,21 +80,17 @@ func testPIDReuseAfterLostExit(t *testing.T, o tracer.Options, forks bool) {
 	})
 	w.wait()
 	until(t, "the missed deaths are put right", func() bool {
-		if _, _, err := tr.Reconcile(); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := tr.Reconcile()
+		require.NoError(t, err)
 		s, err := tr.Settle(id)
 		return err == nil && s.State == tracer.StateEmpty
 	})
 	if e, err := tr.Lookup(old.PID); !errors.Is(err, tracer.ErrNotFound) {
 		t.Errorf("an entry has the outsider's PID: %+v, %v", e, err)
 	}
-	if _, err := io.WriteString(outsider.in, "\n"); err != nil {
-		t.Fatal(err)
-	}
-	if line := outsider.line(); line != "signals 0" {
-		t.Errorf("the outsider had %s", line)
-	}
+	_, err = io.WriteString(outsider.in, "\n")
+	require.NoError(t, err)
+	require.Equal(t, outsider.line(), "signals 0")
 	if forks && zombie(t, tr, child) {
 		t.Error("the outsider's child was killed")
 	}

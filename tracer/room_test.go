@@ -112,9 +112,8 @@ func testNoRoomBelowLevel3(t *testing.T, o tracer.Options) {
 	if n := counter(t, tr, "enter_failed"); err != nil || s.Unentered == 0 || uint64(s.Unentered) > n || s.State != tracer.StateActive {
 		t.Fatalf("%d could not be entered: %+v, %v", n, s, err)
 	}
-	if _, _, err := tr.Reconcile(); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = tr.Reconcile()
+	require.NoError(t, err)
 	if again, err := tr.Session(id); err != nil || again.Live != s.Live {
 		t.Errorf("%d live besides those that there was no room for, before %d, %v", again.Live, s.Live, err)
 	}

@@ -214,9 +214,7 @@ func testGrace(t *testing.T, tr *tracer.Tracer) {
 	w.goOn()
 	w.line()
 	require.NoError(t, tr.End(id, tracer.CauseEnd, time.Hour))
-	if got := w.line(); got != "term" {
-		t.Errorf("the root printed %q", got)
-	}
+	require.Equal(t, w.line(), "term")
 	require.NoError(t, tr.End(id, tracer.CauseEnd, 100*time.Millisecond)) // the message took its time
 	// Its own forks are events enough where the fork hook may signal.
 	nobodyLives(t, tr, id, 3)
@@ -294,8 +292,6 @@ func testReleaseRefuses(t *testing.T, tr *tracer.Tracer) {
 		}
 	}
 	endAll(t, tr, id, w)
-	if err := tr.Release(id); err != nil {
-		t.Errorf("release when it is empty: %v", err)
-	}
+	require.NoError(t, tr.Release(id))
 	tracertest.ErrorIs(t, tr.Release(id), tracer.ErrNotFound, "released twice")
 }

@@ -23,9 +23,7 @@ func TestFreeSlots(t *testing.T) {
 			t.Fatalf("the first session is %v, not in the first slot", id)
 		}
 		second := tracertest.New(t, other(o))
-		if n := second.Taken(0); n != 1 {
-			t.Errorf("%d slots count as taken, want 1", n)
-		}
+		require.Equal(t, second.Taken(0), 1)
 		free, err := second.TakeFreeSlots()
 		require.NoError(t, err)
 		for i, slot := range free {
@@ -33,9 +31,7 @@ func TestFreeSlots(t *testing.T) {
 				t.Fatalf("free slot %d is %d", i, slot)
 			}
 		}
-		if len(free) != sessions-1 {
-			t.Errorf("%d slots are free, want %d", len(free), sessions-1)
-		}
+		require.Equal(t, len(free), sessions-1)
 	})
 }
 
@@ -73,9 +69,7 @@ func testSlotsForRoot(t *testing.T, tr *tracer.Tracer) {
 	tr.Taken(1)
 	agent(1000, false)
 	agent(0, true)
-	if n := counter(t, tr, "agent_refused"); n != 1 {
-		t.Errorf("%d refused", n)
-	}
+	require.Equal(t, counter(t, tr, "agent_refused"), 1)
 	if _, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: 1, Start: 1}}); err == nil {
 		t.Error("a session of another process")
 	}

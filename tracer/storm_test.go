@@ -95,9 +95,7 @@ func TestSettleMeetsNobody(t *testing.T) {
 	w.gone()
 	w.wait()
 	settled(t, tr, id)
-	if n := counter(t, tr, "live_drift"); n != 0 {
-		t.Errorf("live_drift is %d", n)
-	}
+	require.Equal(t, counter(t, tr, "live_drift"), 0)
 }
 
 // A session of any size loses and leaves no member.

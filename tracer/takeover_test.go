@@ -99,9 +99,7 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("nested: %+v, %v", s, err)
 	}
 	for _, id := range []tracer.SessionID{id, zid, eid} {
-		if err := second.End(id, tracer.CauseEnd, 0); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, second.End(id, tracer.CauseEnd, 0))
 	}
 	for _, x := range []*workload{w, z, ending} {
 		x.gone()
@@ -123,9 +121,7 @@ func entries(t *testing.T, tr *tracer.Tracer, pids []uint32) []tracer.Entry {
 	var all []tracer.Entry
 	for _, pid := range pids {
 		e, err := tr.Lookup(pid)
-		if err != nil {
-			t.Errorf("lookup: %v", err)
-		}
+		require.NoError(t, err)
 		all = append(all, e)
 	}
 	return all

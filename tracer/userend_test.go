@@ -82,9 +82,7 @@ func TestOneTermEach(t *testing.T) {
 	}
 	require.NoError(t, tr.Condemn(id))
 	sentenced(t, tr, id)
-	if n := bytes.Count(w.rest(), []byte("term")); n != 0 {
-		t.Errorf("%d members were terminated again", n)
-	}
+	require.Equal(t, bytes.Count(w.rest(), []byte("term")), 0)
 	w.wait()
 	settled(t, tr, id)
 }

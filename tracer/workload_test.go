@@ -115,9 +115,8 @@ func (w *workload) goOn() {
 // tell writes a line for the workload to read.
 func (w *workload) tell(line string) {
 	w.t.Helper()
-	if _, err := io.WriteString(w.in, line+"\n"); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := io.WriteString(w.in, line+"\n")
+	require.NoError(w.t, err)
 }
 
 // line is the next line that the workload prints.
@@ -181,9 +180,7 @@ func (w *workload) wait() syscall.WaitStatus {
 	until(w.t, "the workload's first process exits", func() bool {
 		var info unix.Siginfo // Signo stays 0 while it lives
 		err := unix.Waitid(unix.P_PID, w.cmd.Process.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
-		if err != nil {
-			w.t.Fatalf("wait for the workload: %v", err)
-		}
+		require.NoError(w.t, err)
 		return info.Signo != 0
 	})
 	w.cmd.Wait() // an exit code is not an error here

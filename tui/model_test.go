@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tui/feed"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/picture"
@@ -125,9 +126,7 @@ func TestRates(t *testing.T) {
 	p := picture.New()
 	r.sample(noon, 1000, p)
 	r.sample(noon.Add(2*time.Second), 1100, p)
-	if r.now() != 50 {
-		t.Errorf("%v forks/s, want 50", r.now())
-	}
+	require.Equal(t, r.now(), 50)
 	r.sample(noon.Add(3*time.Second), 5, p)
 	if r.now() != 0 {
 		t.Errorf("another daemon's count makes %v forks/s", r.now())
@@ -135,12 +134,8 @@ func TestRates(t *testing.T) {
 	for i := range 200 {
 		r.sample(noon.Add(time.Duration(4+i)*time.Second), uint64(i), p)
 	}
-	if len(r.forks) != samples {
-		t.Errorf("remembers %d", len(r.forks))
-	}
-	if got := ink.New(ink.Options{}).Sparkline([]float64{9, 0, 1, 2, 4}, 4, 1); got != "▁▃▅█" {
-		t.Errorf("spark %s", got)
-	}
+	require.Equal(t, len(r.forks), samples)
+	require.Equal(t, ink.New(ink.Options{}).Sparkline([]float64{9, 0, 1, 2, 4}, 4, 1), "▁▃▅█")
 }
 
 // Whatever keys are pressed, at any size, with any frames: the frame fits, nothing is
@@ -202,9 +197,7 @@ func TestSearch(t *testing.T) {
 	s.press("N")
 	found = append(found, fmt.Sprint(s.view.Selected().Process.PID))
 	// bash is shown once found: its group opens.
-	if got := strings.Join(found, " "); got != "5000 5001 5002 5003 5003" {
-		t.Errorf("found %s", got)
-	}
+	require.Equal(t, strings.Join(found, " "), "5000 5001 5002 5003 5003")
 }
 
 func TestFollow(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tui/feed"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 	"github.com/lineage-ebpf/lineage/tui/saved"
@@ -151,9 +152,7 @@ func TestExitedHidden(t *testing.T) {
 	s.says("!cpp", "415 exited hidden")
 	s.press("4 129 enter")
 	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{exited(4129, 4123, 0, "adopted-one")}})
-	if s.selected() != "4129 adopted-one" {
-		t.Errorf("on %s", s.selected())
-	}
+	require.Equal(t, s.selected(), "4129 adopted-one")
 	s.press("k")
 	s.says("!adopted-one")
 	s.press("e")

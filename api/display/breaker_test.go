@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestBreaker(t *testing.T) {
@@ -13,8 +14,6 @@ func TestBreaker(t *testing.T) {
 		"the circuit breaker is open for uid 0, 1000":                  {0, 1000},
 		"the circuit breaker is open for uid 1, 2, 3, 4, 5 and 2 more": {1, 2, 3, 4, 5, 6, 7},
 	} {
-		if got := Breaker(api.Breaker{Open: true, UIDs: uids}); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		require.Equal(t, Breaker(api.Breaker{Open: true, UIDs: uids}), want)
 	}
 }

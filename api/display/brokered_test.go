@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestBrokered(t *testing.T) {
@@ -21,8 +22,6 @@ func TestBrokered(t *testing.T) {
 		`brokered: 9 sh\x1b in container db, adopted(env), strong`:                                                          {State: "attributed", Process: found, Container: "db", Evidence: env, Session: "s", Ends: true},
 		`brokered: 9 sh\x1b, adopted(socket), weak, in session t, not ended with this one: 7 tmux new 'a\x1b b' asked tmux`: {Broker: "tmux", State: "attributed", Process: found, Evidence: weak, Session: "t", Asked: asked},
 	} {
-		if got := Brokered(&b, "s"); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+		require.Equal(t, Brokered(&b, "s"), want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestClaims(t *testing.T) {
@@ -22,13 +23,9 @@ func TestClaims(t *testing.T) {
 		`tool call \x1b[2J \u202e\n (claimed)`:           Calls([]api.Call{{ID: "\u202e\n", Tool: "\x1b[2J"}}),
 		`end of tool call \x1b]0;x\x07 \u2028 (claimed)`: Mark(&api.Call{ID: "\u2028", Tool: "\x1b]0;x\x07", Ended: &now}),
 	} {
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		require.Equal(t, got, want)
 	}
-	if got := Trace(nil); got != "" {
-		t.Error(got)
-	}
+	require.Equal(t, Trace(nil), "")
 	if got := Calls([]api.Call{{ID: strings.Repeat("x", 200)}}); strings.Contains(got, "\n") {
 		t.Error(got)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestKept(t *testing.T) {
@@ -15,8 +16,6 @@ func TestKept(t *testing.T) {
 		`kept until 2026-11-21 18:00 by uid 1000 (ba\x1bsh): a cache`: {Kept: true, Until: &until, KeptBy: &api.Caller{UID: 1000, Comm: "ba\x1bsh"}, Reason: "a cache"},
 		"kept until 2026-11-21 18:00 by rule cache: a cache":          {Kept: true, Until: &until, KeepRule: "cache", Reason: "a cache"},
 	} {
-		if got := Kept(&s); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		require.Equal(t, Kept(&s), want)
 	}
 }

@@ -64,9 +64,7 @@ func TestOutput(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 7 || string(exit.Stderr) != "err\n" || string(out) != "in\n" {
 		t.Errorf("output %q, error %v", out, err)
 	}
-	if g := cmd.Guarantee(); g != run.Subreaper {
-		t.Errorf("guarantee %v", g)
-	}
+	require.Equal(t, cmd.Guarantee(), run.Subreaper)
 	if r := cmd.Report(); r == nil || r.Verdict != api.VerdictClean || r.VerdictWhy != "init --grace=1s --quiet" {
 		t.Errorf("report: %+v", r)
 	}
@@ -152,9 +150,7 @@ func TestSession(t *testing.T) {
 	if s, err := cmd.Session(); err != nil || s.ID != "k3x9q2" || s.Level != 4 || cmd.Guarantee() != run.Session {
 		t.Errorf("session %+v, error %v, guarantee %v", s, err, cmd.Guarantee())
 	}
-	if err := cmd.End(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, cmd.End())
 	if q := <-ended; !q.Now {
 		t.Errorf("a negative grace asks for %+v", q)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestEndRequests(t *testing.T) {
@@ -222,9 +223,7 @@ func TestEndInterrupted(t *testing.T) {
 		t.Errorf("exit %d, stderr %s, want %s", code, stderr, want)
 	}
 	slices.Sort(f.Got.Ended)
-	if got := strings.Join(f.Got.Ended, ", "); got != "k3x9q2, k3x9q2 now, m8p4z1, m8p4z1 now" {
-		t.Errorf("asked to end %s", got)
-	}
+	require.Equal(t, strings.Join(f.Got.Ended, ", "), "k3x9q2, k3x9q2 now, m8p4z1, m8p4z1 now")
 }
 
 // SIGTERM ends the command, but the end of the session continues.
@@ -353,9 +352,7 @@ func TestEndOfMany(t *testing.T) {
 	f := newFake()
 	f.On.End = endOf(1500, func(pid int) string { return fmt.Sprint("w", pid) })
 	_, out, _ := newWorld(t, f).run("end", "-y", "build")
-	if n := strings.Count(out, "\n"); n != 1+20+1+3 {
-		t.Errorf("%d lines", n)
-	}
+	require.Equal(t, strings.Count(out, "\n"), 1+20+1+3)
 	for _, want := range []string{"  9999  left", "  … 740 more: SIGTERM\n", "  … 740 more: SIGKILL\n", "\n  ×1500  zombies, wait to be reaped by 4100 lineage\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -101,12 +101,8 @@ func TestHistoryOfTheEnd(t *testing.T) {
 		}
 		return strings.Join(pids, " ")
 	}
-	if got := names(); got != "4121 4122 4123 4124 4126 4130" {
-		t.Errorf("shown: %s", got)
-	}
-	if got := names("--all"); got != "4121 4122 4123 4124 4125 4126 4127 4128 4130" {
-		t.Errorf("shown with --all: %s", got)
-	}
+	require.Equal(t, names(), "4121 4122 4123 4124 4126 4130")
+	require.Equal(t, names("--all"), "4121 4122 4123 4124 4125 4126 4127 4128 4130")
 	f.Has.Trees["e7d7c7"], f.On.Report = newFake().Has.Trees["k3x9q2"], nil
 	if _, out, _ := newWorld(t, f).run("history", "old"); !strings.HasSuffix(out, "\n4 more processes; --all shows them\n") {
 		t.Error(out)

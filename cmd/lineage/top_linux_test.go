@@ -65,9 +65,7 @@ func (tt sitting) run(t *testing.T) {
 	if code != tt.code || !strings.HasPrefix(stderr, tt.says) || strings.Count(stderr, "\n") != tt.code {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
-	if after := settings(t, y.tty); after != before {
-		t.Errorf("the terminal was %+v and is %+v", before, after)
-	}
+	require.Equal(t, settings(t, y.tty), before)
 	seen := y.saw()
 	if on, off := strings.LastIndex(seen, "\x1b[?1049h"), strings.LastIndex(seen, "\x1b[?1049l"); on > off {
 		t.Errorf("the alternate screen is left on: %q", seen[max(len(seen)-200, 0):])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // `tree -i` reads what `events` writes, without a daemon.
@@ -27,9 +28,7 @@ func TestRecording(t *testing.T) {
 	})
 	t.Run("a process", func(t *testing.T) {
 		_, got, _ := newWorld(t, nil).run("tree", "-i", file, "4140@4140000", "-o", "name")
-		if got != "4140@4140000\n4141@4141000\n" {
-			t.Errorf("got %s", got)
-		}
+		require.Equal(t, got, "4140@4140000\n4141@4141000\n")
 	})
 	t.Run("not in it", func(t *testing.T) {
 		code, _, stderr := newWorld(t, nil).run("tree", "-i", file, "nosuch")

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // shown are the command lines that print something for people.
@@ -77,9 +78,7 @@ func TestHelp(t *testing.T) {
 		}
 		var out bytes.Buffer
 		cmd.SetOut(&out)
-		if err := cmd.Help(); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, cmd.Help())
 		for l := range strings.Lines(out.String()) {
 			if l = strings.TrimSuffix(l, "\n"); ansi.StringWidth(l) > help.Columns {
 				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), ansi.StringWidth(l), l)

@@ -164,9 +164,7 @@ func TestExampleHoldsTheDefaults(t *testing.T) {
 	p, err := Load("../../packaging/policy.yaml")
 	require.NoError(t, err)
 	want, got := Default().Values(), p.Values()
-	if len(want) != len(got) {
-		t.Fatalf("%d values, want %d", len(got), len(want))
-	}
+	require.Equal(t, len(got), len(want))
 	for i := range want {
 		if !reflect.DeepEqual(got[i].Value, want[i].Value) || got[i].Key != want[i].Key {
 			t.Errorf("the example says %v, the default is %v", got[i], want[i])
@@ -240,9 +238,7 @@ var listKeys = []string{"redact", "protect", "agents", "keep", "brokers.shared"}
 func same(t *testing.T, a, b *Policy) {
 	t.Helper()
 	x, y := a.Values(), b.Values()
-	if len(x) != len(y) {
-		t.Fatalf("%d values and %d", len(x), len(y))
-	}
+	require.Equal(t, len(x), len(y))
 	for i := range x {
 		if x[i].Key != y[i].Key || !reflect.DeepEqual(x[i].Value, y[i].Value) {
 			t.Fatalf("%v and %v", x[i], y[i])
@@ -312,9 +308,7 @@ func FuzzParse(f *testing.F) {
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
+			require.NoError(f, err)
 			f.Add(data)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestArgv(t *testing.T) {
@@ -48,9 +50,7 @@ func TestArgv(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
-		if strings.Join(argv, "|") != in {
-			t.Errorf("%s was changed", in)
-		}
+		require.Equal(t, strings.Join(argv, "|"), in)
 	}
 	if Argv(nil) != nil {
 		t.Error("nothing became something")

@@ -59,9 +59,8 @@ func downwards(t *testing.T, all []pkg) (sorted []pkg) {
 // TestPaths: the files that docs/CODEBASE.md names exist.
 func TestPaths(t *testing.T) {
 	for _, m := range regexp.MustCompile("`([a-z0-9_/]+\\.(?:go|h|md|sh))`").FindAllStringSubmatch(read(t, "docs/CODEBASE.md"), -1) {
-		if _, err := os.Stat("../../" + m[1]); err != nil {
-			t.Error(err)
-		}
+		_, err := os.Stat("../../" + m[1])
+		require.NoError(t, err)
 	}
 }
 

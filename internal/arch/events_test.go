@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestEventTypes: only package api spells the types of events, and every switch over one
@@ -101,9 +103,7 @@ func (c *checker) Import(path string) (*types.Package, error) {
 	var files []*ast.File
 	for _, name := range p.GoFiles {
 		f, err := parser.ParseFile(c.fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		require.NoError(c.t, err)
 		files = append(files, f)
 	}
 	c.files = append(c.files, files...)

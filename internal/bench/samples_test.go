@@ -65,9 +65,7 @@ BenchmarkGrowth/live=5000/do=pass 1 5000 processes
 }
 
 func TestSpread(t *testing.T) {
-	if got := spreadOf([]float64{4, 1, 3, 2, 5}); got != (spread{2, 3, 4}) {
-		t.Errorf("%+v", got)
-	}
+	require.Equal(t, spreadOf([]float64{4, 1, 3, 2, 5}), (spread{2, 3, 4}))
 	for v, want := range map[float64]string{0.5: "0.50", 12.34: "12.3", 345.6: "346", 1234.5: "1,235", 1234567: "1,234,567"} {
 		if got := plain(v); got != want {
 			t.Errorf("%v is %q, want %q", v, got, want)

@@ -98,9 +98,7 @@ agents:
 	}
 	// Each is a process and its child; the two shells are added.
 	other.Members(lookalikes)
-	if n := len(other.Holders()); n != 2*lookalikes+2 {
-		t.Errorf("%d lookalikes and shells live, want %d", n, 2*lookalikes+2)
-	}
+	require.Equal(t, len(other.Holders()), 2*lookalikes+2)
 	t.Logf("figure: %d of %d tasks ended by their rule, %d at once; %d lookalikes live", tasks, tasks, most, lookalikes)
 	for _, x := range []*stage.Marker{m, other} {
 		x.Kill()

@@ -93,9 +93,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, table)
 		}
 	}
-	if got := i.Must("history", "--limit", "1", "-o", "name").Out.String(); got != list.Items[0].ID+"\n" {
-		t.Errorf("limit 1: %q", got)
-	}
+	require.Equal(t, i.Must("history", "--limit", "1", "-o", "name").Out.String(), list.Items[0].ID+"\n")
 	if got := stage.Query[api.Sessions](i, "history", "--until", "1h"); len(got.Items) != 0 {
 		t.Errorf("an hour ago: %+v", got.Items)
 	}
@@ -173,9 +171,7 @@ func TestHistory(t *testing.T) {
 	if got := events("--since", "10m", "--session", "first"); !in(got, "exec:sh", "exec:sleep", "session:ended", "end:session_over") || in(got, "ignoret") {
 		t.Errorf("events of the first: %s", got)
 	}
-	if got := events("--since", "10m", "--until", "9m"); got != "end:until " {
-		t.Errorf("events of before: %s", got)
-	}
+	require.Equal(t, events("--since", "10m", "--until", "9m"), "end:until ")
 	if p := i.Must("events", "--since", "10m", "--until", "0s", "--type", "session"); strings.Contains(p.Out.String(), "exec") || !strings.Contains(p.Out.String(), "ended") {
 		t.Error(p)
 	}

@@ -26,9 +26,8 @@ func TestDaemonComesFirst(t *testing.T) {
 	require.NoError(t, err)
 	for _, thread := range threads {
 		var tid int
-		if _, err := fmt.Sscan(thread.Name(), &tid); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Sscan(thread.Name(), &tid)
+		require.NoError(t, err)
 		nice, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
 		if errors.Is(err, unix.ESRCH) {
 			continue

@@ -59,9 +59,7 @@ func TestPrivileges(t *testing.T) {
 			first := i.Daemon(flags...)
 			status := i.Status()
 			tracertest.NeedsLevel(t, level, status.Level)
-			if status.Level != level {
-				t.Fatalf("level %d, asked for was %d", status.Level, level)
-			}
+			require.Equal(t, status.Level, level)
 			if want := []string{"cap_dac_read_search", "cap_kill", "cap_sys_ptrace"}; !slices.Equal(status.Capabilities, want) {
 				t.Errorf("status has %v, want %v", status.Capabilities, want)
 			}
@@ -149,9 +147,7 @@ func TestPrivilegesWithoutBPF(t *testing.T) {
 	if slices.Contains(status.Capabilities, "cap_sys_admin") != gated() || len(status.Degraded) > 0 {
 		t.Errorf("capabilities %v, degraded %q", status.Capabilities, status.Degraded)
 	}
-	if code := i.Lineage("run", "--", "true").Code(); code != api.ExitOK {
-		t.Errorf("run: exit %d", code)
-	}
+	require.Equal(t, i.Lineage("run", "--", "true").Code(), api.ExitOK)
 	require.NoError(t, d.Process.Signal(unix.SIGTERM))
 	d.Wait()
 }
@@ -172,9 +168,7 @@ func TestPrivilegesKept(t *testing.T) {
 	if !slices.ContainsFunc(status.Degraded, func(s string) bool { return strings.HasPrefix(s, "privileges were not given up: ") }) {
 		t.Errorf("degraded: %q", status.Degraded)
 	}
-	if code := i.Lineage("run", "--", "true").Code(); code != api.ExitOK {
-		t.Errorf("run: exit %d", code)
-	}
+	require.Equal(t, i.Lineage("run", "--", "true").Code(), api.ExitOK)
 	require.NoError(t, d.Process.Signal(unix.SIGTERM))
 	d.Wait()
 }

@@ -48,9 +48,8 @@ func newStormer(i *stage.Instance, name string, flags ...string) *stormer {
 
 func (s *stormer) storm(forks int) {
 	s.T.Helper()
-	if _, err := fmt.Fprintln(s.orders, forks); err != nil {
-		s.T.Fatal(err)
-	}
+	_, err := fmt.Fprintln(s.orders, forks)
+	require.NoError(s.T, err)
 	s.storms++
 }
 
@@ -164,9 +163,7 @@ func TestEndsWithoutDaemon(t *testing.T) {
 				}
 				return nil
 			})
-			if r.EndReason != tt.want {
-				t.Errorf("ended by %s, want %s", r.EndReason, tt.want)
-			}
+			require.Equal(t, r.EndReason, tt.want)
 		})
 	}
 }

@@ -82,9 +82,8 @@ func others(t *testing.T, i *stage.Instance, processes, load int) {
 		_ = crowd.Process.Signal(unix.SIGTERM)
 		_ = crowd.Wait()
 	})
-	if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.ReadFull(out, make([]byte, 3))
+	require.NoError(t, err)
 	m := stage.NewMarker(t, i.Dir)
 	for n := range load {
 		burn := exec.Command(stage.Program("burn"), strconv.Itoa(n%runtime.NumCPU()))

@@ -217,9 +217,7 @@ read there <in; readlink /proc/self/fd/3`
 	cmd.ExtraFiles = []*os.File{lock}
 	run := stage.Start(t, cmd).Wait()
 	m.MustBeGone()
-	if got := strings.TrimSpace(run.Out.String()); got != lock.Name() {
-		t.Fatalf("the command has %q as descriptor 3, want the lock", got)
-	}
+	require.Equal(t, strings.TrimSpace(run.Out.String()), lock.Name())
 	r := stage.Report(t, file)
 	if len(r.LocksReleased) != 1 || filepath.Base(r.LocksReleased[0].Path) != "own.lock" || len(r.LocksHeld) != 0 {
 		t.Errorf("released %+v, held %+v; %s", r.LocksReleased, r.LocksHeld, run.Err.String())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A fork storm in a session: every one is counted, no event is lost.
@@ -29,12 +30,8 @@ func TestHold8Storm(t *testing.T) {
 	// The daemon reads the last events within its polling interval; the kernel's
 	// counts are exact at once.
 	s := i.Session("storm")
-	if s.Forks != forks {
-		t.Errorf("the kernel entered %d children, the storm made %d", s.Forks, forks)
-	}
-	if s.Live != 1 {
-		t.Errorf("live %d after the storm, want 1", s.Live)
-	}
+	require.Equal(t, s.Forks, forks)
+	require.Equal(t, s.Live, 1)
 	after := i.Status()
 	lost := after.Counters["events_lost"] - before.Counters["events_lost"]
 	if lost != 0 {

@@ -80,9 +80,8 @@ func fifo(i *stage.Instance, name string) (string, *os.File) {
 // order makes the shop start one more.
 func (w *watcher) order(name string) {
 	w.T.Helper()
-	if _, err := fmt.Fprintln(w.orders, name); err != nil {
-		w.T.Fatal(err)
-	}
+	_, err := fmt.Fprintln(w.orders, name)
+	require.NoError(w.T, err)
 }
 
 func hasAll(words ...string) func(string) bool {
@@ -281,9 +280,8 @@ func TestTopInAStorm(t *testing.T) {
 	w.Press("e") // what the storm leaves has exited
 	w.See("exited processes", hasNone("exited hidden"))
 	_, line := selected(w.find("./db"))
-	if _, err := orders.WriteString("go\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := orders.WriteString("go\n")
+	require.NoError(t, err)
 	looks, most := 0, 0
 	rate := regexp.MustCompile(`(\d+) forks/s`)
 	for storm.Drain(); len(storm.Lines("storm")) == 0; storm.Drain() {

@@ -3,6 +3,8 @@ package ocsf
 import (
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // launch is a small valid event.
@@ -18,9 +20,7 @@ const launch = `{
 }`
 
 func TestValid(t *testing.T) {
-	if err := Validate([]byte(launch)); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, Validate([]byte(launch)))
 }
 
 // TestInvalid breaks the event in one place at a time, and expects the error to name that place.

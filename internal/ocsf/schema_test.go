@@ -175,9 +175,7 @@ func (s *schema) attributes(all map[string]*described, name string) map[string]a
 	}
 	var includes []string
 	if raw, ok := d.Attributes["$include"]; ok {
-		if err := json.Unmarshal(raw, &includes); err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, json.Unmarshal(raw, &includes))
 	}
 	for _, path := range includes {
 		var p described
@@ -325,9 +323,7 @@ func (s *schema) numbers(enum map[string]string) iter.Seq2[int64, string] {
 		order := func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 		for _, value := range slices.SortedFunc(maps.Keys(enum), order) {
 			n, err := strconv.ParseInt(value, 10, 64)
-			if err != nil {
-				s.t.Fatal(err)
-			}
+			require.NoError(s.t, err)
 			if !yield(n, enum[value]) {
 				return
 			}

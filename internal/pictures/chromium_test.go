@@ -209,9 +209,7 @@ func TestDiagrams(t *testing.T) {
 				source, err := os.ReadFile(file)
 				require.NoError(t, err)
 				wrong := chromium(t, string(source)+judge, fmt.Sprint("--blink-settings=preferredColorScheme=", scheme))
-				if wrong != "[]" {
-					t.Error(wrong)
-				}
+				require.Equal(t, wrong, "[]")
 			})
 		}
 	}

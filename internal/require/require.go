@@ -1,7 +1,9 @@
-// Package require ends a test at an error, or skips it without root.
+// Package require ends a test at an error or a wrong value, or skips it
+// without root.
 package require
 
 import (
+	"fmt"
 	"os"
 	"time"
 )
@@ -20,6 +22,18 @@ func NoError(t T, errs ...error) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Equal ends the test unless got is what it wants.
+func Equal[V comparable](t T, got, want V) {
+	t.Helper()
+	if got != want {
+		verb := "%+v"
+		if _, ok := any(got).(string); ok {
+			verb = "%q"
+		}
+		t.Fatal(fmt.Sprintf("got  "+verb+"\nwant "+verb, got, want))
 	}
 }
 

@@ -32,9 +32,7 @@ func entry(without string) *btf.Struct {
 func TestLayout(t *testing.T) {
 	p := &Programs{}
 	require.NoError(t, p.lay(entry("")))
-	if want := (bpf.LineageElderLayout{Present: 1, Flags: 8, Session: 16, Evidence: 24, Creator: 32, Since: 40, Start: 48}); p.layout != want {
-		t.Errorf("%+v, want %+v", p.layout, want)
-	}
+	require.Equal(t, p.layout, (bpf.LineageElderLayout{Present: 1, Flags: 8, Session: 16, Evidence: 24, Creator: 32, Since: 40, Start: 48}))
 	if err := (&Programs{}).lay(entry("since")); err == nil || !strings.Contains(err.Error(), "since") {
 		t.Errorf("an entry without since: %v", err)
 	}

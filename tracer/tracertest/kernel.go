@@ -17,9 +17,8 @@ func AtLeast(t testing.TB, major, minor int) bool {
 	t.Helper()
 	u := uname(t)
 	var a, b int
-	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b); err != nil {
-		t.Fatal(err)
-	}
+	_, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &a, &b)
+	require.NoError(t, err)
 	return a > major || a == major && b >= minor
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
@@ -27,8 +28,6 @@ func TestLines(t *testing.T) {
 	l := &label.Labels{Theme: *ink.New(ink.Options{Name: "mono"}), Picture: picture.New(), Now: time.Unix(0, 0), Limit: 80}
 	for i, want := range []string{"exec 7 bash", "fork 8 bash by 7 bash", "exec 8 sleep 9", "reaped 8 sleep", "reaped 6", "lost what happened before is not known, restart"} {
 		got := strings.Join(strings.Fields(ansi.Strip(p.line(l, i, 80)))[1:], " ")
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		require.Equal(t, got, want)
 	}
 }

@@ -126,9 +126,7 @@ func TestAnchor(t *testing.T) {
 			for r := v.Prev(v.sel); r != nil; r = v.Prev(r) {
 				above++
 			}
-			if want := min(line, above); v.line != want {
-				t.Fatalf("line %d, want %d", v.line, want)
-			}
+			require.Equal(t, v.line, min(line, above))
 		}
 	})
 }
@@ -167,9 +165,7 @@ func TestFilterKeepsAncestors(t *testing.T) {
 				}
 			}
 		}
-		if len(shown) != len(want) {
-			t.Fatalf("%d rows, want %d", len(shown), len(want))
-		}
+		require.Equal(t, len(shown), len(want))
 		for r := range want {
 			if !shown[r] {
 				t.Fatalf("%s is not shown", label(r))
@@ -253,9 +249,7 @@ func TestFlat(t *testing.T) {
 			if len(stayed) > len(v.flat) || !slices.Equal(stayed, v.flat[:len(stayed)]) {
 				t.Fatalf("rows changed places")
 			}
-			if len(v.flat) != v.Picture.Len() {
-				t.Fatalf("%d of %d are listed", len(v.flat), v.Picture.Len())
-			}
+			require.Equal(t, len(v.flat), v.Picture.Len())
 			checkView(t, v)
 			if rapid.Bool().Draw(t, "second") {
 				v.Resort()

@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
@@ -115,9 +116,7 @@ func TestZoomAndPan(t *testing.T) {
 	for range 5 {
 		m.Zoom(true, born)
 	}
-	if span() != 1200*time.Second/32 {
-		t.Errorf("shows %v", span())
-	}
+	require.Equal(t, span(), 1200*time.Second/32)
 	from, to := m.Span()
 	if last := at(1190); last.Before(from) || last.After(to) {
 		t.Errorf("the selected lane's last process is not in %v to %v", from, to)
@@ -142,9 +141,7 @@ func TestZoomAndPan(t *testing.T) {
 		t.Errorf("shows %v", span())
 	}
 	m.Whole()
-	if span() != 1200*time.Second {
-		t.Errorf("the whole session is %v", span())
-	}
+	require.Equal(t, span(), 1200*time.Second)
 }
 
 // A view that ends at the present keeps following it.

@@ -72,9 +72,7 @@ func TestAppend(t *testing.T) {
 	s.log = zerolog.New(&log)
 	deliver(t, s, "1", "", "2")
 	holds(t, path, "1\n2\n")
-	if n := strings.Count(log.String(), "record not encoded"); n != 1 {
-		t.Errorf("%d records refused, want 1", n)
-	}
+	require.Equal(t, strings.Count(log.String(), "record not encoded"), 1)
 	require.NoError(t, s.Close())
 	deliver(t, open(t, path), "3")
 	holds(t, path, "1\n2\n3\n")

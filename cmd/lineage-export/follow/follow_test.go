@@ -325,9 +325,7 @@ func TestRestart(t *testing.T) {
 	if len(again.records) != 2 || p.Image.Creator == nil || p.Image.Creator.Exe != "/bin/agent" {
 		t.Fatalf("%d records, of %+v", len(again.records), p.Image)
 	}
-	if argv := strings.Join(p.Image.Creator.Argv, " "); argv != "agent [redacted]" {
-		t.Errorf("the policy's secret: %s", argv)
-	}
+	require.Equal(t, strings.Join(p.Image.Creator.Argv, " "), "agent [redacted]")
 }
 
 // TestFirst: what happens between the first connection and a restart is not missed, even if

@@ -44,9 +44,7 @@ func TestBetweenModelAndCursor(t *testing.T) {
 	again := &list{}
 	follower(t, d, again, dir)
 	until(t, "exit", func() bool { p := again.pids(); return len(p) > 0 && p[len(p)-1] == 11 })
-	if got := fmt.Sprint(again.pids()); got != "[11]" {
-		t.Errorf("after the restart: exits of %s, want only 11's", got)
-	}
+	require.Equal(t, fmt.Sprint(again.pids()), "[11]")
 }
 
 // TestStop: what was read and not delivered is delivered at a stop.

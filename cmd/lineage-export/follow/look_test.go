@@ -56,9 +56,7 @@ func TestOverlooked(t *testing.T) {
 					t.Errorf("%s with %d ends at %v", r.Kind, len(r.Ended), r.Time)
 				}
 			}
-			if got != tt.wants {
-				t.Errorf("ends %q, want %q", got, tt.wants)
-			}
+			require.Equal(t, got, tt.wants)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // keep stores a cursor, as an exporter that ran before did.
@@ -58,9 +59,7 @@ func TestReboot(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		}
-		if got := strings.Join(ends, " "); got != want {
-			t.Errorf("ends: %s, want %s", got, want)
-		}
+		require.Equal(t, strings.Join(ends, " "), want)
 	}
 }
 

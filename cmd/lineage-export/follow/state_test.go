@@ -76,7 +76,5 @@ func TestLeftState(t *testing.T) {
 	for _, e := range all {
 		names = append(names, e.Name())
 	}
-	if got := strings.Join(names, " "); got != "lock my.notes.new-1 otlp.cursor otlp.model otlp.model.new-2 otlp.model.new-x x.cursor.new-1.txt" {
-		t.Errorf("left: %s", got)
-	}
+	require.Equal(t, strings.Join(names, " "), "lock my.notes.new-1 otlp.cursor otlp.model otlp.model.new-2 otlp.model.new-x x.cursor.new-1.txt")
 }

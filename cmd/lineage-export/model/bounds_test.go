@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // reachable are the images of a model, and the bytes of their programs. What several images share counts once.
@@ -71,9 +72,7 @@ func TestHostileFork(t *testing.T) {
 		w.fork(parent)
 		w.feed(m)
 	}
-	if len(m.processes) != maxProcesses {
-		t.Errorf("%d processes are remembered, want %d", len(m.processes), maxProcesses)
-	}
+	require.Equal(t, len(m.processes), maxProcesses)
 	w.exit(parent, 0)
 	w.feed(m)
 	last := w.fork(parent)
@@ -149,9 +148,7 @@ func TestCallsShared(t *testing.T) {
 		}
 		return len(all)
 	}
-	if n := lists(m); n != 1 {
-		t.Errorf("%d lists", n)
-	}
+	require.Equal(t, lists(m), 1)
 	if m, _ = restarted(t, m, w); lists(m) != 1 {
 		t.Errorf("after a restart %d lists", lists(m))
 	}
@@ -179,9 +176,7 @@ func TestForksShare(t *testing.T) {
 		}
 		lines[&i.Argv[0]] = true
 	}
-	if len(lines) != 1 {
-		t.Errorf("%d command lines in memory", len(lines))
-	}
+	require.Equal(t, len(lines), 1)
 }
 
 // TestSessionBounded: of a session nothing is remembered that members make long.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // hiding is a world whose processes have secrets, also those that ran before any event.
@@ -55,7 +56,5 @@ func TestExitTwice(t *testing.T) {
 	for _, r := range w.feed(m) {
 		ends += fmt.Sprint(r.Kind, len(r.Ended), " ")
 	}
-	if ends != "fork0 exit1 exit0 " {
-		t.Errorf("records and ended spans: %s", ends)
-	}
+	require.Equal(t, ends, "fork0 exit1 exit0 ")
 }

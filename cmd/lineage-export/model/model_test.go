@@ -358,13 +358,9 @@ func TestTreeAgain(t *testing.T) {
 	unknown := func(pid int) { m.Apply(w.event(api.EventReparent, api.Ref{PID: pid, StartNS: 5}, nil)) }
 	unknown(50)
 	unknown(51)
-	if w.asked != 1 {
-		t.Errorf("asked %d times before the loss", w.asked)
-	}
+	require.Equal(t, w.asked, 1)
 	m.Apply(&api.Event{Type: api.EventLost})
 	unknown(52)
 	unknown(53)
-	if w.asked != 2 {
-		t.Errorf("asked %d times", w.asked)
-	}
+	require.Equal(t, w.asked, 2)
 }

@@ -95,9 +95,7 @@ func check(t *rapid.T, all []*record.Record) {
 	ids := make(map[string]string)
 	for _, r := range all {
 		logs, repeated := encoded(t, e, r), encoded(t, again, r)
-		if len(logs) != len(repeated) {
-			t.Fatalf("%d events and then %d", len(logs), len(repeated))
-		}
+		require.Equal(t, len(logs), len(repeated))
 		for i, l := range logs {
 			var v event
 			if err := ocsf.Validate(l.JSON); err != nil {

@@ -155,9 +155,7 @@ func TestLater(t *testing.T) {
 func TestRejected(t *testing.T) {
 	st, s := newStub(t)
 	st.reply.PartialSuccess = &coltrace.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: strings.Repeat("full ", 100<<10)}
-	if err := s.Deliver(t.Context(), []*record.Record{exited(1, "a")}); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, s.Deliver(t.Context(), []*record.Record{exited(1, "a")}))
 	if log := st.log.String(); !strings.Contains(log, `"count":3`) || !strings.Contains(log, "the receiver rejected records") || len(log) > 2*maxWhy {
 		t.Errorf("%d bytes were logged: %.200s", len(log), log)
 	}
@@ -205,9 +203,7 @@ func TestHalfSent(t *testing.T) {
 	if err := s.Deliver(t.Context(), batch); err == nil {
 		t.Error("no error of the logs")
 	}
-	if err := s.Deliver(t.Context(), batch); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, s.Deliver(t.Context(), batch))
 	if len(st.spans) != 1 || st.logs != 2 {
 		t.Errorf("%d spans, %d logs", len(st.spans), st.logs)
 	}
@@ -315,12 +311,10 @@ func FuzzNames(f *testing.F) {
 		r.Kind = record.End
 		r.Session.Ended = &began
 		r.Report = &api.Report{Verdict: api.VerdictLeft, VerdictWhy: why, Processes: []api.Outcome{{Comm: exe, Why: arg}}}
-		if _, err := proto.Marshal(&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: spans(r)}}}}}); err != nil {
-			t.Error(err)
-		}
-		if _, err := proto.Marshal(logOf(r, &record.Log{Line: arg, JSON: []byte(exe)})); err != nil {
-			t.Error(err)
-		}
+		_, err := proto.Marshal(&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: spans(r)}}}}})
+		require.NoError(t, err)
+		_, err = proto.Marshal(logOf(r, &record.Log{Line: arg, JSON: []byte(exe)}))
+		require.NoError(t, err)
 	})
 }
 
@@ -341,9 +335,7 @@ func TestRequests(t *testing.T) {
 	if err := s.Deliver(t.Context(), batch); err == nil {
 		t.Error("no error of the second request")
 	}
-	if err := s.Deliver(t.Context(), batch); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, s.Deliver(t.Context(), batch))
 	if len(st.spans) != len(batch) || st.largest > 2*maxRequest {
 		t.Errorf("%d spans arrived, in requests of up to %d bytes", len(st.spans), st.largest)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestIDs: receivers recognise a repeated record by its id, even from another version
@@ -19,9 +20,7 @@ func TestIDs(t *testing.T) {
 		ClosingSpan(SpanID{1, 2, 3}).String():                  "646d6a99d322c746",
 		EventID("host", "boot", Listen, e):                     "b89d223acd3b888f4e406da4774650fa",
 	} {
-		if got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		require.Equal(t, got, want)
 	}
 	seq := *e
 	seq.Seq = 0 // of an earlier boot

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestCode(t *testing.T) {
@@ -26,7 +27,5 @@ func TestCode(t *testing.T) {
 			t.Errorf("%#v: %d, want %d", tt.err, got, tt.want)
 		}
 	}
-	if err := Silent(api.ExitOK); err != nil {
-		t.Errorf("success is the error %v", err)
-	}
+	require.NoError(t, Silent(api.ExitOK))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // Whichever hook learns that its agent is in no session opens one.
@@ -127,9 +128,7 @@ func TestSum(t *testing.T) {
 		return &api.Holders{Items: []api.Why{holder(60, "mine00"), holder(61, "other0"), holder(62, ""), holder(40, "mine00")}}, nil
 	}
 	want := "lineage: still running: node server.js (PID 60) listens on port 8080. End it: lineage end mine00"
-	if message := f.call(t, "Stop"); message != want {
-		t.Errorf("%q, want %q", message, want)
-	}
+	require.Equal(t, f.call(t, "Stop"), want)
 	if len(f.Got.Marks) != 1 || f.Got.Marks[0].Phase != api.PhaseEnd || f.Got.Marks[0].ID != "" {
 		t.Errorf("marked %+v: an interrupted call does not end", f.Got.Marks)
 	}

@@ -51,9 +51,8 @@ func TestOpenPipe(t *testing.T) {
 	require.NoError(t, err)
 	defer r.Close()
 	defer w.Close()
-	if _, err := io.WriteString(w, `{"hook_event_name": "SessionStart"}`); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(w, `{"hook_event_name": "SessionStart"}`)
+	require.NoError(t, err)
 	f := newFake(inClaude, "")
 	f.call(t, "", func(h *Hook) { h.In = r })
 	if len(f.Got.Created) != 1 {

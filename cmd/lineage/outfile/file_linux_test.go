@@ -41,9 +41,8 @@ func TestPublish(t *testing.T) {
 		require.NoError(t, err)
 		out, err := f.Create()
 		require.NoError(t, err)
-		if _, err := out.WriteString(tt.text); err != nil {
-			t.Fatal(err)
-		}
+		_, err = out.WriteString(tt.text)
+		require.NoError(t, err)
 		if err := f.Publish(out, tt.err); !errors.Is(err, tt.err) {
 			t.Errorf("%s: %v", tt.text, err)
 		}
@@ -65,9 +64,8 @@ func TestOwnDescriptor(t *testing.T) {
 	if f, err := Open(name, nil); !errors.Is(err, unix.EBADF) {
 		t.Errorf("opened: %+v, %v", f, err)
 	}
-	if _, err := unix.FcntlInt(ours.Fd(), unix.F_SETFD, 0); err != nil {
-		t.Fatal(err)
-	}
+	_, err = unix.FcntlInt(ours.Fd(), unix.F_SETFD, 0)
+	require.NoError(t, err)
 	f, err := Open(name, nil)
 	require.NoError(t, err)
 	f.out.Close()

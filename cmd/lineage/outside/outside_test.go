@@ -182,9 +182,8 @@ func realOrphan(t *testing.T, script string) {
 	in.Close()
 	w.Close()
 	var pid, holder, port int
-	if _, err := fmt.Fscan(out, &pid, &holder, &port); err != nil {
-		t.Fatal(err)
-	}
+	_, err = fmt.Fscan(out, &pid, &holder, &port)
+	require.NoError(t, err)
 	require.NoError(t, os.Remove(dir))
 	if s, err := This.Proc.Stat(uint32(pid)); err != nil || s.Parent != 1 {
 		t.Skipf("it became a child of %d: %v", s.Parent, err)

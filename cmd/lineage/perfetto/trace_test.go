@@ -251,9 +251,7 @@ func TestDeep(t *testing.T) {
 	if r.Processes != chain || r.Flows != chain-1 {
 		t.Errorf("%d processes and %d arrows, want %d", r.Processes, r.Flows, chain)
 	}
-	if len(s.trace.members) != 1 {
-		t.Errorf("%d members are remembered, want the living one", len(s.trace.members))
-	}
+	require.Equal(t, len(s.trace.members), 1)
 }
 
 // TestWriteError: the first error is kept and nothing is written after it.
@@ -337,9 +335,7 @@ func TestManyProcesses(t *testing.T) {
 			s.reaped(old)
 		}
 	}
-	if n := len(s.trace.members); n != alive+1 {
-		t.Errorf("%d members are remembered, want %d", n, alive+1)
-	}
+	require.Equal(t, len(s.trace.members), alive+1)
 	require.NoError(t, s.trace.Close(nil))
 	t.Logf("figure: %d processes in %v, %d bytes", processes, time.Since(began).Round(time.Millisecond), written)
 }

@@ -211,9 +211,7 @@ func TestLostDaemon(t *testing.T) {
 		if got.code != 0 || !strings.Contains(got.stderr, "all ended") {
 			t.Errorf("got %+v", got)
 		}
-		if calls := verbs(s.Log); calls != "connect create report dial report" {
-			t.Errorf("calls: %s", calls)
-		}
+		require.Equal(t, verbs(s.Log), "connect create report dial report")
 	})
 	t.Run("for good", func(t *testing.T) {
 		s := script{Lose: 1, Gone: true, Log: filepath.Join(t.TempDir(), "log")}
@@ -222,9 +220,7 @@ func TestLostDaemon(t *testing.T) {
 		if got.code != 6 || !strings.HasPrefix(got.stderr, "lineage: session k3x9q2: verdict unknown: ") || strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("got %+v", got)
 		}
-		if calls := verbs(s.Log); calls != "connect create report dial dial dial dial connect" {
-			t.Errorf("calls: %s", calls)
-		}
+		require.Equal(t, verbs(s.Log), "connect create report dial dial dial dial connect")
 		if rep := readReport(t, s.Options.Report); rep.Verdict != "unknown" || rep.Session != "k3x9q2" {
 			t.Errorf("receipt %+v", rep)
 		}

@@ -142,9 +142,7 @@ func TestInitTells(t *testing.T) {
 		if pid1 {
 			want = ""
 		}
-		if scope != want {
-			t.Errorf("says %q first, want %q", scope, want)
-		}
+		require.Equal(t, scope, want)
 	})
 }
 
@@ -288,18 +286,15 @@ func TestCalledOffBefore(t *testing.T) {
 		t.Errorf("called off by %v, %d left", sig, len(c.to))
 	}
 	c.to <- unix.SIGTERM
-	if sig := calledOff(c); sig != unix.SIGTERM {
-		t.Errorf("called off by %v, want SIGTERM", sig)
-	}
+	require.Equal(t, calledOff(c), unix.SIGTERM)
 }
 
 // At a terminal the command is in front, as under run: Ctrl-C is its own.
 func TestInitAtATerminal(t *testing.T) {
 	s := sit(t, initCmd(t, false, Options{Quiet: true}, "sh", "-c",
 		`trap 'echo interrupted; exit 5' INT; echo root ready $$; while :; do sleep 0.01; done`))
-	if root := s.member("root"); s.front() != root {
-		t.Errorf("in front is %d, want %d", s.front(), root)
-	}
+	root := s.member("root")
+	require.Equal(t, s.front(), root)
 	s.press(ctrlC)
 	s.stdout.expect(t, "interrupted")
 	if got := s.wait(); got.code != 5 {

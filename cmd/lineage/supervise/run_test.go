@@ -156,9 +156,7 @@ func TestCreateBeforeTheCommandRuns(t *testing.T) {
 	if _, err := fmt.Sscan(got.stdout, &pid); err != nil {
 		t.Fatalf("%v: %+v", err, got)
 	}
-	if want := fmt.Sprintf("%d k3x9q2 lngtest-token \xff arg\n", pid); got.stdout != want {
-		t.Errorf("stdout %q, want %q", got.stdout, want)
-	}
+	require.Equal(t, got.stdout, fmt.Sprintf("%d k3x9q2 lngtest-token \xff arg\n", pid))
 	log, err := os.ReadFile(s.Log)
 	require.NoError(t, err)
 	lines := strings.Split(string(log), "\n")

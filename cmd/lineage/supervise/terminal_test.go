@@ -93,9 +93,8 @@ func (s *seat) types(line string) { s.press(line + "\n") }
 
 func (s *seat) press(keys string) {
 	s.t.Helper()
-	if _, err := s.master.WriteString(keys); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := s.master.WriteString(keys)
+	require.NoError(s.t, err)
 }
 
 const (

@@ -155,12 +155,9 @@ func TestHosts(t *testing.T) {
 	if r, err := f.client.End(ctx, "web2/aaaaaa", api.EndRequest{}); err != nil || r.Session != "web2/aaaaaa" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := f.client.Kill(ctx, "12@5", api.KillRequest{}); err != nil {
-		t.Error(err)
-	}
-	if got := fmt.Sprint(f.hosts["web1"].Got.Killed, f.hosts["web2"].Got.Ended); got != "[12@5 ] [aaaaaa plan=plan-of-web2]" {
-		t.Errorf("sent %s", got)
-	}
+	_, err := f.client.Kill(ctx, "12@5", api.KillRequest{})
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprint(f.hosts["web1"].Got.Killed, f.hosts["web2"].Got.Ended), "[12@5 ] [aaaaaa plan=plan-of-web2]")
 	for what, err := range map[string]error{
 		"is a host":          second(f.client.Plan(ctx, "web1")),
 		"not found":          second(f.client.Plan(ctx, "web9/aaaaaa")),

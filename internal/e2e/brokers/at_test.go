@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // A job of at(1) carries the environment of the process that asked for it.
@@ -47,9 +48,7 @@ func TestCron(t *testing.T) {
 	defer func() { stage.Patience /= 3 }()
 	b := a.brokered("attributed", "env")
 	is(t, b, "cron", "env", "strong", true)
-	if err := exec.Command("crontab", "-r").Run(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, exec.Command("crontab", "-r").Run())
 	i.End("work")
 	if alive(b) {
 		t.Error("the job lives")

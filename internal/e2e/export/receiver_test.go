@@ -21,6 +21,8 @@ import (
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
 	trace "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // receiver is an OTLP/HTTP server that can be down, slow or refuse.
@@ -51,9 +53,7 @@ func newReceiver(t *testing.T) *receiver {
 // up listens, on the given address.
 func (r *receiver) up(addr string) {
 	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	r.addr = l.Addr().String()
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/traces", func(w http.ResponseWriter, req *http.Request) {

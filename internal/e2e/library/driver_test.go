@@ -105,9 +105,7 @@ func (g *goRun) session() string {
 	if errors.Is(err, run.ErrNoSession) {
 		return ""
 	}
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	require.NoError(g.t, err)
 	return s.ID
 }
 
@@ -190,9 +188,8 @@ func (d *driver) finish(end bool) (r result) {
 	if end {
 		word = "end\n"
 	}
-	if _, err := io.WriteString(d.stdin, word); err != nil {
-		d.t.Fatal(err)
-	}
+	_, err := io.WriteString(d.stdin, word)
+	require.NoError(d.t, err)
 	d.read(&r)
 	r.took = time.Since(began)
 	return r

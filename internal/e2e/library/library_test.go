@@ -75,9 +75,7 @@ func TestEscapes(t *testing.T) {
 				if e.members > 0 {
 					m.Members(e.members)
 				}
-				if id := s.session(); id != i.Session("library").ID {
-					t.Errorf("session is %q, want %q", id, i.Session("library").ID)
-				}
+				require.Equal(t, s.session(), i.Session("library").ID)
 				r := s.finish(true)
 				done++
 				slowest = max(slowest, r.took)
@@ -96,17 +94,13 @@ func TestEscapes(t *testing.T) {
 	other.MustBeUntouched()
 	if path := os.Getenv("LNGTEST_PAGE"); path != "" && !t.Failed() {
 		head := fmt.Sprintf("%s, %d programs of testdata/programs, each with every library:\n\n", time.Now().UTC().Format(time.DateOnly), len(tried))
-		if err := page.Write(path, "libraries", head+table.String()); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, page.Write(path, "libraries", head+table.String()))
 	}
 }
 
 func (r *result) mustBeClean(t *testing.T) {
 	t.Helper()
-	if r.Guarantee != "session" {
-		t.Errorf("guarantee %s", r.Guarantee)
-	}
+	require.Equal(t, r.Guarantee, "session")
 	if r.Verdict != api.VerdictClean {
 		t.Errorf("verdict %q: %s", r.Verdict, r.Why)
 	}
@@ -124,9 +118,7 @@ func TestPipeHolder(t *testing.T) {
 			r := s.finish(false)
 			m.MustBeGone()
 			r.mustBeClean(t)
-			if r.Code != 0 {
-				t.Errorf("exit code %d, want the command's, 0", r.Code)
-			}
+			require.Equal(t, r.Code, 0)
 			t.Logf("figure: %s: returned after %v", l.name, r.took.Round(time.Millisecond))
 		})
 	}
@@ -187,9 +179,7 @@ func TestSubreaper(t *testing.T) {
 				m := stage.NewMarker(t, i.Dir)
 				s := l.start(t, i, stage.Lineage, environ(m), tt.argv())
 				m.Members(tt.members)
-				if id := s.session(); id != "" {
-					t.Errorf("session %q", id)
-				}
+				require.Equal(t, s.session(), "")
 				r := s.finish(true)
 				m.MustBeGone()
 				if r.Guarantee != "subreaper" || r.Verdict != api.VerdictClean {

@@ -119,9 +119,7 @@ func files(t *testing.T, root string) map[string]bool {
 
 func TestLintian(t *testing.T) {
 	args := []string{"--fail-on", "error,warning", "--allow-root", made(t, kinds[0].pattern), made(t, kinds[1].pattern)}
-	if out := strings.TrimSpace(command(t, "lintian", args...)); out != "" {
-		t.Error(out)
-	}
+	require.Equal(t, strings.TrimSpace(command(t, "lintian", args...)), "")
 }
 
 // rpm has the scripts, and accepts the package.

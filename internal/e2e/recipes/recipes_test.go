@@ -60,15 +60,12 @@ read -r go <"$LNGTEST_GO"`)
 	require.NoError(t, exec.Command("mkfifo", hold).Run())
 	p := k.start([]string{"LNGTEST_GO=" + hold}, "bash", "-c", recipe(t, "claude-function")+"claude & claude & wait")
 	k.marker.Line("ran", 2)
-	if n := len(stage.Query[api.Sessions](k.Instance, "ls").Items); n != 2 {
-		t.Errorf("%d sessions, want 2", n)
-	}
+	require.Equal(t, len(stage.Query[api.Sessions](k.Instance, "ls").Items), 2)
 	both, err := os.OpenFile(hold, os.O_RDWR, 0) // open until both have read
 	require.NoError(t, err)
 	defer both.Close()
-	if _, err := both.WriteString("go\ngo\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = both.WriteString("go\ngo\n")
+	require.NoError(t, err)
 	p.Wait()
 	k.marker.MustBeGone()
 	if p.Err.Len() != 0 {
@@ -174,9 +171,8 @@ func TestActionsStep(t *testing.T) {
 		t.Errorf("%v", p)
 	}
 	k.ran("npm test as nobody, tool " + tools + "/lngtest-tool")
-	if _, err := os.Stat(filepath.Join(temp, "lineage.json")); err != nil {
-		t.Error(err)
-	}
+	_, err := os.Stat(filepath.Join(temp, "lineage.json"))
+	require.NoError(t, err)
 }
 
 // A worker runs the hook, then the steps of its job, and exits.

@@ -77,9 +77,7 @@ func read[T any](i *Instance, what string, text []byte) *T {
 		i.T.Fatalf("%s: %v\n%s", what, err, text)
 	}
 	spec, err := Documented()
-	if err != nil {
-		i.T.Fatal(err)
-	}
+	require.NoError(i.T, err)
 	name := reflect.TypeFor[T]().Name()
 	if spec.Components.Schemas[name] == nil {
 		if strings.HasSuffix(reflect.TypeFor[T]().PkgPath(), "/api") {

@@ -198,9 +198,7 @@ func (m *Marker) Kill() {
 func Number(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatalf("want a number: %v", err)
-	}
+	require.NoError(t, err)
 	return n
 }
 

@@ -25,9 +25,8 @@ func read(t *testing.T, data []byte) (names []string, members map[string]member)
 	members = map[string]member{}
 	for r := bytes.NewReader(data); ; {
 		header := make([]byte, 110)
-		if _, err := io.ReadFull(r, header); err != nil {
-			t.Fatalf("no trailer: %v", err)
-		}
+		_, err := io.ReadFull(r, header)
+		require.NoError(t, err)
 		if string(header[:6]) != "070701" {
 			t.Fatalf("magic %q", header[:6])
 		}
@@ -38,16 +37,13 @@ func read(t *testing.T, data []byte) (names []string, members map[string]member)
 		}
 		take := func(n, before int) []byte {
 			b := make([]byte, n+(-(before+n)&3))
-			if _, err := io.ReadFull(r, b); err != nil {
-				t.Fatal(err)
-			}
+			_, err := io.ReadFull(r, b)
+			require.NoError(t, err)
 			return b[:n]
 		}
 		name := strings.TrimSuffix(string(take(field(11), 110)), "\x00")
 		if name == "TRAILER!!!" {
-			if r.Len() != 0 {
-				t.Errorf("%d bytes after the trailer", r.Len())
-			}
+			require.Equal(t, r.Len(), 0)
 			return names, members
 		}
 		body := take(field(6), 0)

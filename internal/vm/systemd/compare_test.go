@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/page"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestCompare makes systemd-run hold what package escapes tries under other tools, and
@@ -47,7 +48,5 @@ func TestCompare(t *testing.T) {
 	}
 	table := regexp.MustCompile(`(?m)^ +`).ReplaceAllString(string(said[2]), "")
 	table = strings.ReplaceAll(table, "](", "](../../") // it was made for the README; the page is in docs/results/
-	if err := page.Write(to, "systemd", string(said[1])+"\n\n"+table); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, page.Write(to, "systemd", string(said[1])+"\n\n"+table))
 }

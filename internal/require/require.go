@@ -1,4 +1,4 @@
-// Package require ends a test at an error or a wrong value, or skips it
+// Package require ends a test at an error, a wrong value or a wait that is too long, or skips it
 // without root.
 package require
 
@@ -7,6 +7,9 @@ import (
 	"os"
 	"time"
 )
+
+// patience bounds a wait; reaching it is a failure.
+const patience = 30 * time.Second
 
 // T is what a test, a benchmark and a property have in common.
 type T interface {
@@ -37,12 +40,22 @@ func Equal[V comparable](t T, got, want V) {
 	}
 }
 
+// Eventually polls for what no event announces, and ends the test if it does not come.
+func Eventually(t T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(fmt.Sprintf("not within %v: %s", patience, what))
+		}
+	}
+}
+
 // Soon is what comes over a channel. It ends the test if that takes too long.
 func Soon[V any](t T, c <-chan V, late string) (v V) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal(late)
 	}
 	return v

@@ -79,14 +79,10 @@ func TestBounded(t *testing.T) {
 	require.NoError(t, err)
 	release.Close()
 	require.NoError(t, os.Remove(fs.Path(300, "cmdline")))
-	for end := time.Now().Add(tracertest.Slowed(10 * time.Second)); ; time.Sleep(time.Millisecond) {
-		if _, err := fs.Read(300, "cmdline", procfs.MaxFile); errors.Is(err, os.ErrNotExist) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("it is still not read")
-		}
-	}
+	require.Eventually(t, "it is read again", func() bool {
+		_, err := fs.Read(300, "cmdline", procfs.MaxFile)
+		return errors.Is(err, os.ErrNotExist)
+	})
 }
 
 // A read that does not return is left, and those after it are done.
@@ -110,14 +106,10 @@ func TestBoundedEach(t *testing.T) {
 		}
 	})
 	close(release)
-	for end := time.Now().Add(tracertest.Slowed(10 * time.Second)); ; time.Sleep(time.Millisecond) {
-		if n, err := procfs.Bounded(each[1], func() (int, error) { return 7, nil }); err == nil && n == 7 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("it is still not read")
-		}
-	}
+	require.Eventually(t, "it is read again", func() bool {
+		n, err := procfs.Bounded(each[1], func() (int, error) { return 7, nil })
+		return err == nil && n == 7
+	})
 }
 
 // A read that panics does so in the goroutine that waits for it, and counts as returned.

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
@@ -65,17 +64,11 @@ func TestShares(t *testing.T) {
 		t.Error("root's processes cannot be read")
 	}
 	close(release)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	require.Eventually(t, "no read that has returned counts", func() bool {
 		left.Lock()
-		n := left.n + len(left.by) + len(left.uid)
-		left.Unlock()
-		if n == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("reads that have returned still count")
-		}
-	}
+		defer left.Unlock()
+		return left.n+len(left.by)+len(left.uid) == 0
+	})
 }
 
 // A process counts for its user. A program that its user may not read is not dumpable, and most of its files are root's.

@@ -246,17 +246,8 @@ func follower(t *testing.T, d *daemon, l *list, dir string) (f *Follower, stop f
 		})
 	}
 	t.Cleanup(stop)
-	until(t, "reader", func() bool { return d.streams() > before })
+	require.Eventually(t, "reader", func() bool { return d.streams() > before })
 	return f, stop
-}
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s", what)
-		}
-	}
 }
 
 // streams is how many streams began.
@@ -271,15 +262,15 @@ func TestOutage(t *testing.T) {
 	d, l := newDaemon(t), &list{}
 	follower(t, d, l, t.TempDir())
 	d.add(fork(10), exit(10))
-	until(t, "record", func() bool { return len(l.pids()) == 1 })
+	require.Eventually(t, "record", func() bool { return len(l.pids()) == 1 })
 	l.fail(errors.New("down"))
 	for i := range 50 {
 		d.add(fork(20+i), exit(20+i))
 	}
-	until(t, "second try", func() bool { return l.tries() > 1 })
+	require.Eventually(t, "second try", func() bool { return l.tries() > 1 })
 	d.forget(100, 102) // the ring has moved on meanwhile
 	l.fail(nil)
-	until(t, "rest", func() bool { return len(l.pids()) == 51 })
+	require.Eventually(t, "rest", func() bool { return len(l.pids()) == 51 })
 	once(t, l)
 	if slices.Contains(l.kinds(), record.Lost) {
 		t.Error("something is lost")
@@ -292,12 +283,12 @@ func TestHistoryBehind(t *testing.T) {
 	d, l := newDaemon(t), &list{}
 	follower(t, d, l, t.TempDir())
 	d.add(fork(10), exit(10))
-	until(t, "record", func() bool { return len(l.pids()) == 1 })
+	require.Eventually(t, "record", func() bool { return len(l.pids()) == 1 })
 	d.forget(7, 3)
 	d.add(fork(11), exit(11), fork(12), exit(12), fork(13), exit(13))
-	until(t, "wait", func() bool { return d.streams() > 2 })
+	require.Eventually(t, "wait", func() bool { return d.streams() > 2 })
 	d.forget(7, 8)
-	until(t, "rest", func() bool { return len(l.pids()) == 4 })
+	require.Eventually(t, "rest", func() bool { return len(l.pids()) == 4 })
 	if slices.Contains(l.kinds(), record.Lost) {
 		t.Error("something is lost")
 	}
@@ -312,7 +303,7 @@ func TestRestart(t *testing.T) {
 		fork(10)(e)
 		e.Type, e.Process.Exe, e.Process.Argv = "exec", "/bin/agent", []string{"agent", "hush"}
 	})
-	until(t, "records", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) == 2 })
+	require.Eventually(t, "records", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) == 2 })
 	stop()
 	d.add(func(e *api.Event) {
 		fork(11)(e)
@@ -320,7 +311,7 @@ func TestRestart(t *testing.T) {
 	}, exit(11))
 	again := &list{}
 	follower(t, d, again, dir)
-	until(t, "records", func() bool { return len(again.pids()) == 1 })
+	require.Eventually(t, "records", func() bool { return len(again.pids()) == 1 })
 	p := again.records[1].Process
 	if len(again.records) != 2 || p.Image.Creator == nil || p.Image.Creator.Exe != "/bin/agent" {
 		t.Fatalf("%d records, of %+v", len(again.records), p.Image)
@@ -333,12 +324,12 @@ func TestRestart(t *testing.T) {
 func TestFirst(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{}, t.TempDir()
 	_, stop := follower(t, d, l, dir)
-	until(t, "cursor", func() bool { _, err := os.Stat(filepath.Join(dir, "list.cursor")); return err == nil })
+	require.Eventually(t, "cursor", func() bool { _, err := os.Stat(filepath.Join(dir, "list.cursor")); return err == nil })
 	stop()
 	time.Sleep(20 * time.Millisecond) // more than the slack of two CPUs
 	d.add(fork(10), exit(10))
 	follower(t, d, l, dir)
-	until(t, "record", func() bool { return len(l.pids()) == 1 })
+	require.Eventually(t, "record", func() bool { return len(l.pids()) == 1 })
 }
 
 // TestFirstDown: a receiver that was down since the first start gets everything from that
@@ -348,11 +339,11 @@ func TestFirstDown(t *testing.T) {
 	_, stop := follower(t, d, l, dir)
 	time.Sleep(20 * time.Millisecond) // more than the slack of two CPUs
 	d.add(fork(10), exit(10))
-	until(t, "try", func() bool { return l.tries() > 0 })
+	require.Eventually(t, "try", func() bool { return l.tries() > 0 })
 	stop()
 	l.fail(nil)
 	follower(t, d, l, dir)
-	until(t, "record", func() bool { return len(l.pids()) == 1 })
+	require.Eventually(t, "record", func() bool { return len(l.pids()) == 1 })
 }
 
 // next takes the first of some errors, nil if none is left.
@@ -379,7 +370,7 @@ func TestUnanswered(t *testing.T) {
 	}
 	follower(t, d, l, t.TempDir())
 	d.add(fork(10), exit(10), func(e *api.Event) { e.Type, e.State, e.Reason = "session", api.StateEnded, "end" })
-	until(t, "records", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) == 3 })
+	require.Eventually(t, "records", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) == 3 })
 	for _, r := range l.records {
 		if r.Session.Name != "web" || r.Kind == record.End && r.Report == nil {
 			t.Errorf("%s: session %q, report %v", r.Kind, r.Session.Name, r.Report)
@@ -392,7 +383,7 @@ func TestLost(t *testing.T) {
 	d, l := newDaemon(t), &list{}
 	follower(t, d, l, t.TempDir())
 	d.add(fork(10), func(e *api.Event) { e.Type, e.Where, e.Count, e.Session = "lost", "ring", 5, "" }, exit(10))
-	until(t, "exit", func() bool { return len(l.pids()) == 1 })
+	require.Eventually(t, "exit", func() bool { return len(l.pids()) == 1 })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.records[1].Kind != record.Lost || l.records[1].Event.Count != 5 {
@@ -421,7 +412,7 @@ func TestState(t *testing.T) {
 	f, _ := follower(t, d, l, gone)
 	os.RemoveAll(gone)
 	d.add(fork(10), exit(10))
-	until(t, "record", func() bool { return len(l.pids()) == 1 })
+	require.Eventually(t, "record", func() bool { return len(l.pids()) == 1 })
 	var log strings.Builder
 	f = &Follower{Sink: l, Store: f.Store, Log: zerolog.New(&log), acked: place{Boot: d.boot}}
 	f.save(true)

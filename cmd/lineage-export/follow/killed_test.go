@@ -19,8 +19,8 @@ func TestCursorWhileRunning(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{}, t.TempDir()
 	f, _ := follower(t, d, l, dir)
 	d.add(fork(10), exit(10))
-	until(t, "record", func() bool { return len(l.pids()) == 1 })
-	until(t, "cursor after the delivery", func() bool {
+	require.Eventually(t, "record", func() bool { return len(l.pids()) == 1 })
+	require.Eventually(t, "cursor after the delivery", func() bool {
 		c, err := f.Store.cursor("list")
 		return err == nil && c != nil && c.Seq > 0
 	})
@@ -33,17 +33,17 @@ func TestBetweenModelAndCursor(t *testing.T) {
 	kept := filepath.Join(dir, "list.model")
 	_, stop := follower(t, d, l, dir)
 	d.add(fork(10), fork(11))
-	until(t, "model", func() bool { _, err := os.Stat(kept); return err == nil })
+	require.Eventually(t, "model", func() bool { _, err := os.Stat(kept); return err == nil })
 	old, err := os.ReadFile(kept)
 	require.NoError(t, err)
 	d.add(exit(10), fork(12), exit(12))
-	until(t, "records", func() bool { return len(l.pids()) == 2 })
+	require.Eventually(t, "records", func() bool { return len(l.pids()) == 2 })
 	stop()
 	require.NoError(t, os.WriteFile(kept, old, 0o600))
 	d.add(exit(11))
 	again := &list{}
 	follower(t, d, again, dir)
-	until(t, "exit", func() bool { p := again.pids(); return len(p) > 0 && p[len(p)-1] == 11 })
+	require.Eventually(t, "exit", func() bool { p := again.pids(); return len(p) > 0 && p[len(p)-1] == 11 })
 	require.Equal(t, fmt.Sprint(again.pids()), "[11]")
 }
 

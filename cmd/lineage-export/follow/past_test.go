@@ -48,7 +48,7 @@ func TestReboot(t *testing.T) {
 		keep(t, dir, place{Boot: "before", TimeNS: 2e9, Time: then.Add(2 * time.Second)})
 		d.add(fork(13), exit(13))
 		_, stop := follower(t, d, l, dir)
-		until(t, "records", func() bool { p := l.pids(); return len(p) > 0 && p[len(p)-1] == 13 })
+		require.Eventually(t, "records", func() bool { p := l.pids(); return len(p) > 0 && p[len(p)-1] == 13 })
 		stop()
 		var ends []string
 		for _, r := range l.records {
@@ -72,7 +72,7 @@ func TestRebootQuiet(t *testing.T) {
 	d.past = []api.Event{earlier(then)(3000, fork(11))}
 	keep(t, dir, place{Boot: "before", TimeNS: 2e9, Time: then})
 	_, stop := follower(t, d, l, dir)
-	until(t, "end", func() bool {
+	require.Eventually(t, "end", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return len(l.records) == 2 && l.records[1].Kind == record.End && l.records[1].Event.Reason == "reboot"
@@ -80,7 +80,7 @@ func TestRebootQuiet(t *testing.T) {
 	stop()
 	d.add(fork(13), exit(13))
 	follower(t, d, l, dir)
-	until(t, "exit", func() bool { return len(l.pids()) == 1 })
+	require.Eventually(t, "exit", func() bool { return len(l.pids()) == 1 })
 	once(t, l)
 }
 
@@ -92,7 +92,7 @@ func TestLostFirst(t *testing.T) {
 		e.Type, e.Where, e.LostFrom, e.LostTo, e.TimeNS, e.Time = "lost", "history", 7, 9, 0, nil
 	})
 	follower(t, d, l, dir)
-	until(t, "record", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) > 0 })
+	require.Eventually(t, "record", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) > 0 })
 	if r := l.records[0]; r.Kind != record.Lost || time.Since(r.Time) > time.Minute {
 		t.Errorf("%s at %v", r.Kind, r.Time)
 	}

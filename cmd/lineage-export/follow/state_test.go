@@ -52,7 +52,7 @@ func TestKeptModel(t *testing.T) {
 		store.Close()
 		_, stop := follower(t, d, l, dir)
 		d.add(fork(10), exit(10))
-		until(t, "record", func() bool { return len(l.pids()) > 0 })
+		require.Eventually(t, "record", func() bool { return len(l.pids()) > 0 })
 		stop()
 		if b, err := os.ReadFile(filepath.Join(dir, "list.model")); err != nil || !strings.HasPrefix(string(b), `{"schema":"`+modelSchema+`"`) {
 			t.Errorf("%.80q: afterwards %.80q, %v", text, b, err)

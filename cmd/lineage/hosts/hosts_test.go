@@ -103,15 +103,10 @@ func TestEach(t *testing.T) {
 			t.Errorf("%s: %q, want %q", a.Host, got, want[i])
 		}
 	}
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	require.Eventually(t, "no ssh is left running", func() bool {
 		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
-		if errors.Is(err, unix.ECHILD) {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("an ssh is left running: %v", err)
-		}
-	}
+		return errors.Is(err, unix.ECHILD)
+	})
 	calls, err := os.ReadFile(log)
 	require.NoError(t, err)
 	const asked = "-T -a -x -o BatchMode=yes -o ClearAllForwardings=yes -- up1 lineage stdio\n"

@@ -31,11 +31,7 @@ func TestLook(t *testing.T) {
 	socket := filepath.Join(dir, "sock")
 	until := func(what string, want Listener) {
 		t.Helper()
-		for end := time.Now().Add(30 * time.Second); Look(socket) != want; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: %d, want %d", what, Look(socket), want)
-			}
-		}
+		require.Eventually(t, what, func() bool { return Look(socket) == want })
 	}
 	until("absent", Gone)
 	cmd := exec.Command(os.Args[0])

@@ -242,7 +242,7 @@ func TestNow(t *testing.T) {
 	t.Run("once", func(t *testing.T) {
 		s := script{UntilEnd: true, GraceSecs: 60, Log: filepath.Join(t.TempDir(), "log"), Verdict: receipt("clean", over(5, "kill", "x"))}
 		p := start(t, runCmd(t, s, "true"))
-		eventually(t, "the end is followed", func() bool { return strings.HasSuffix(verbs(s.Log), "report") })
+		require.Eventually(t, "the end is followed", func() bool { return strings.HasSuffix(verbs(s.Log), "report") })
 		p.signal(unix.SIGINT)
 		if got := p.wait(); got.code != 0 || !strings.Contains(got.stderr, "5 x  SIGKILL\n") {
 			t.Errorf("got %+v", got)
@@ -254,9 +254,9 @@ func TestNow(t *testing.T) {
 	t.Run("twice", func(t *testing.T) {
 		s := script{UntilEnd: true, Deaf: true, GraceSecs: 60, Log: filepath.Join(t.TempDir(), "log")}
 		p := start(t, runCmd(t, s, "true"))
-		eventually(t, "the end is followed", func() bool { return strings.HasSuffix(verbs(s.Log), "report") })
+		require.Eventually(t, "the end is followed", func() bool { return strings.HasSuffix(verbs(s.Log), "report") })
 		p.signal(unix.SIGTERM)
-		eventually(t, "it is hurried", func() bool { return strings.HasSuffix(verbs(s.Log), "end") })
+		require.Eventually(t, "it is hurried", func() bool { return strings.HasSuffix(verbs(s.Log), "end") })
 		p.signal(unix.SIGTERM)
 		if got := p.wait(); got.code != 0 || !strings.Contains(got.stderr, "verdict unknown: the wait was interrupted") {
 			t.Errorf("got %+v", got)
@@ -270,7 +270,7 @@ func TestCalledOff(t *testing.T) {
 		t.Run(last, func(t *testing.T) {
 			s.Log = filepath.Join(t.TempDir(), "log")
 			p := start(t, runCmd(t, s, "echo", "never"))
-			eventually(t, last+" is asked for", func() bool { return strings.HasSuffix(verbs(s.Log), last) })
+			require.Eventually(t, last+" is asked for", func() bool { return strings.HasSuffix(verbs(s.Log), last) })
 			p.signal(unix.SIGTERM)
 			if got := p.wait(); got.code != 143 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
 				t.Errorf("got %+v", got)

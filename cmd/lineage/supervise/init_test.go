@@ -158,7 +158,7 @@ func TestInitEndsNoStranger(t *testing.T) {
 	if got.code != 3 {
 		t.Errorf("got %+v", got)
 	}
-	eventually(t, "the stranger sleeps", func() bool { return state(stranger.Process.Pid) == 'S' })
+	require.Eventually(t, "the stranger sleeps", func() bool { return state(stranger.Process.Pid) == 'S' })
 }
 
 // Children that init inherited from the process that exec'd it are not CMD's. The child has its
@@ -223,7 +223,7 @@ func TestInitStealsNoExitCode(t *testing.T) {
 		cmd := initCmd(t, pid1, Options{Quiet: true}, self(t), "__lngtest", "codes", "100")
 		p, in := piped(t, cmd)
 		p.stdout.expect(t, "codes ready")
-		eventually(t, "init has one child", func() bool { return len(strings.Fields(childrenOf(cmd.Process.Pid))) == 1 })
+		require.Eventually(t, "init has one child", func() bool { return len(strings.Fields(childrenOf(cmd.Process.Pid))) == 1 })
 		root, _ := strconv.Atoi(childrenOf(cmd.Process.Pid))
 		if n := len(strings.Fields(childrenOf(root))); n != 100 {
 			t.Errorf("the command has %d children, want its 100 zombies", n)

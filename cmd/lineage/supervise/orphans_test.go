@@ -30,7 +30,7 @@ func TestSubreaper(t *testing.T) {
 			}
 			if !off {
 				unix.Kill(orphan, unix.SIGKILL)
-				eventually(t, "the orphan is reaped", func() bool { return state(orphan) == 0 })
+				require.Eventually(t, "the orphan is reaped", func() bool { return state(orphan) == 0 })
 			}
 			// It holds our pipes.
 			unix.Kill(orphan, unix.SIGKILL)
@@ -48,7 +48,7 @@ func TestReap(t *testing.T) {
 		(true & true & true & true & true &); done; echo root ready $$; read x; exit 11`)
 	p, in := piped(t, cmd)
 	root := p.member("root")
-	eventually(t, "root is the only child of run", func() bool { return childrenOf(cmd.Process.Pid) == strconv.Itoa(root) })
+	require.Eventually(t, "root is the only child of run", func() bool { return childrenOf(cmd.Process.Pid) == strconv.Itoa(root) })
 	in.Close()
 	if got := p.wait(); got.code != 11 {
 		t.Errorf("got %+v", got)

@@ -218,7 +218,7 @@ func TestReportToAFIFO(t *testing.T) {
 	t.Run("read", func(t *testing.T) {
 		f := open(t)
 		p := start(t, runCmd(t, s, "sh", "-c", "exit 3"))
-		eventually(t, "something is to be read", func() bool { return unread(t, f) > 0 })
+		require.Eventually(t, "something is to be read", func() bool { return unread(t, f) > 0 })
 		f.SetReadDeadline(time.Now().Add(deadline))
 		if b, err := io.ReadAll(f); err != nil || !strings.HasSuffix(string(b), "}\n") {
 			t.Errorf("%v: %q", err, b)
@@ -238,7 +238,7 @@ func TestReportToAFIFO(t *testing.T) {
 	t.Run("not read, called off", func(t *testing.T) {
 		f := open(t)
 		p := start(t, runCmd(t, s, "sh", "-c", "exit 3"))
-		eventually(t, "the FIFO is full", func() bool { return unread(t, f) == 4096 })
+		require.Eventually(t, "the FIFO is full", func() bool { return unread(t, f) == 4096 })
 		p.signal(unix.SIGTERM)
 		p.signal(unix.SIGINT)
 		if got := p.wait(); got.code != 125 || !strings.Contains(got.stderr, ": not written: ") {

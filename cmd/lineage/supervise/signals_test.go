@@ -90,7 +90,7 @@ func TestRepeatedSIGTERM(t *testing.T) {
 		}
 		time.Sleep(termPause)
 		p.signal(unix.SIGTERM)
-		eventually(t, want, func() bool {
+		require.Eventually(t, want, func() bool {
 			b, _ := os.ReadFile(s.Log)
 			return strings.HasSuffix(string(b), want)
 		})
@@ -114,7 +114,7 @@ func TestStopUnwatched(t *testing.T) {
 		require.NoError(t, unix.Kill(root, sig))
 	}
 	kill(unix.SIGSTOP)
-	eventually(t, "root stops", stopped)
+	require.Eventually(t, "root stops", stopped)
 	kill(unix.SIGCONT)
 	p.stdout.expect(t, "root got SIGCONT")
 	// The kernel lets a TSTP stop root, which is in our session; run, whose
@@ -123,7 +123,7 @@ func TestStopUnwatched(t *testing.T) {
 	p.stdout.expect(t, "root got SIGCONT")
 	// Continued by a SIGCONT to run.
 	kill(unix.SIGSTOP)
-	eventually(t, "root stops", stopped)
+	require.Eventually(t, "root stops", stopped)
 	p.signal(unix.SIGUSR1) // order: run has seen the stop when it forwards this
 	p.signal(unix.SIGCONT)
 	p.stdout.expect(t, "root got SIGUSR1")

@@ -141,7 +141,7 @@ func (s *seat) inFront(who string, pid int) {
 			s.t.Logf("front is %d, output:\n%s", s.front(), s.stdout.String())
 		}
 	})
-	eventually(s.t, fmt.Sprintf("%s %d has the terminal", who, pid), func() bool {
+	require.Eventually(s.t, fmt.Sprintf("%s %d has the terminal", who, pid), func() bool {
 		pgrp, err := unix.Getpgid(pid)
 		return err == nil && s.front() == pgrp
 	})
@@ -206,7 +206,7 @@ func TestBackAndForth(t *testing.T) {
 	b.press(ctrlZ)
 	b.stdout.expect(t, "Stopped")
 	b.types("bg")
-	eventually(t, "the job stops at its read", func() bool {
+	require.Eventually(t, "the job stops at its read", func() bool {
 		b.types("jobs -l")
 		_, err := b.stdout.find("tty input")
 		return err == nil && state(root) == 'T' && state(run) == 'T'
@@ -244,7 +244,7 @@ func TestBackgroundToFront(t *testing.T) {
 	b.member("root")
 	b.types("fg")
 	b.stdout.expect(t, "$LNG")
-	eventually(t, "run is in front", func() bool { return b.front() != b.shell() })
+	require.Eventually(t, "run is in front", func() bool { return b.front() != b.shell() })
 	b.press(ctrlC)
 	b.inFront("shell", b.shell())
 	b.types("echo code $?.")
@@ -257,19 +257,19 @@ func TestPipeline(t *testing.T) {
 	root := b.member("root")
 	b.member("child") // a child stopped between vfork and exec would block sh
 	run := parent(t, root)
-	eventually(t, "run is in front", func() bool { return b.front() == mustPgrp(run) })
+	require.Eventually(t, "run is in front", func() bool { return b.front() == mustPgrp(run) })
 	b.press(ctrlZ)
 	b.stdout.expect(t, "Stopped")
 	if state(root) != 'T' || state(run) != 'T' {
 		t.Fatalf("root is %c, run is %c, want both stopped", state(root), state(run))
 	}
 	b.types("fg")
-	eventually(t, "the job runs", func() bool { return state(root) != 'T' && b.front() == mustPgrp(run) })
+	require.Eventually(t, "the job runs", func() bool { return state(root) != 'T' && b.front() == mustPgrp(run) })
 	b.press(ctrlC)
 	b.inFront("shell", b.shell())
 	b.types(`echo code ${PIPESTATUS[0]}.`)
 	b.stdout.expect(t, "code 130.")
-	eventually(t, "nobody is left", func() bool { return state(root) == 0 })
+	require.Eventually(t, "nobody is left", func() bool { return state(root) == 0 })
 	if strings.Contains(b.stdout.String(), "never") {
 		t.Error("the command went on")
 	}
@@ -302,7 +302,7 @@ func TestBackgroundOfScript(t *testing.T) {
 	b.types("line")
 	b.stdout.expect(t, "script got line")
 	b.inFront("shell", b.shell())
-	eventually(t, "root ends", func() bool { return state(root) == 0 })
+	require.Eventually(t, "root ends", func() bool { return state(root) == 0 })
 }
 
 // A shell with its own jobs under run.

@@ -96,16 +96,10 @@ func TestCheckTarget(t *testing.T) {
 	if err := e.CheckTarget(named); err != nil {
 		t.Errorf("the process itself: %v", err)
 	}
-	if err := e.CheckTarget(tracer.Identity{PID: 31, Start: named.Start - 1}); !errors.Is(err, ErrIdentity) {
-		t.Errorf("another start: %v", err)
-	}
-	if err := e.CheckTarget(tracer.Identity{PID: 4000, Start: 1}); !errors.Is(err, ErrIdentity) {
-		t.Errorf("nobody: %v", err)
-	}
+	require.ErrorIs(t, e.CheckTarget(tracer.Identity{PID: 31, Start: named.Start - 1}), ErrIdentity, "another start")
+	require.ErrorIs(t, e.CheckTarget(tracer.Identity{PID: 4000, Start: 1}), ErrIdentity, "nobody")
 	k.Fail("Identify", errors.New("broken"))
-	if err := e.CheckTarget(named); !errors.Is(err, ErrUnknown) {
-		t.Errorf("query fails: %v", err)
-	}
+	require.ErrorIs(t, e.CheckTarget(named), ErrUnknown, "query fails")
 }
 
 func TestCheckRoot(t *testing.T) {
@@ -118,9 +112,7 @@ func TestCheckRoot(t *testing.T) {
 	}
 	other := child.Identity
 	other.Start++
-	if err := e.CheckRoot(other, k.Proc(21).Identity); !errors.Is(err, ErrIdentity) {
-		t.Errorf("another process: %v", err)
-	}
+	require.ErrorIs(t, e.CheckRoot(other, k.Proc(21).Identity), ErrIdentity, "another process")
 }
 
 // TestEndAfterRefusal: a refused end changes nothing.

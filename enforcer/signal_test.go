@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
 
@@ -251,8 +250,7 @@ func TestPidfd(t *testing.T) {
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	receive(t, "the death of the process", exited)
-	tracertest.ErrorIs(t, h.Signal(unix.SIGKILL), unix.ESRCH, "a dead one")
-	if _, err := hold(uint32(cmd.Process.Pid)); !errors.Is(err, unix.ESRCH) {
-		t.Errorf("a PID that nobody has: %v", err)
-	}
+	require.ErrorIs(t, h.Signal(unix.SIGKILL), unix.ESRCH, "a dead one")
+	_, err = hold(uint32(cmd.Process.Pid))
+	require.ErrorIs(t, err, unix.ESRCH, "a PID that nobody has")
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
 
@@ -93,9 +92,9 @@ func testEnter(t *testing.T, tr *tracer.Tracer) {
 	child := parse(t, outsider.line())
 	who := identify(t, tr, outsider.pid())
 	asked := identify(t, tr, w.pid())
-	tracertest.ErrorIs(t, tr.Enter(id, tracer.Identity{PID: who.PID, Start: who.Start + 1}, asked, tracer.SourceEnv), tracer.ErrNotFound, "another process by that PID")
+	require.ErrorIs(t, tr.Enter(id, tracer.Identity{PID: who.PID, Start: who.Start + 1}, asked, tracer.SourceEnv), tracer.ErrNotFound, "another process by that PID")
 	require.NoError(t, tr.Enter(id, who, asked, tracer.SourceEnv))
-	tracertest.ErrorIs(t, tr.Enter(id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "entered twice")
+	require.ErrorIs(t, tr.Enter(id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "entered twice")
 	if n, err := tr.Adopt(id, 0); err != nil || n != 1 {
 		t.Errorf("adopted %d: %v", n, err)
 	}
@@ -131,7 +130,7 @@ func testRaise(t *testing.T, tr *tracer.Tracer) {
 	child := parse(t, outsider.line())
 	who := identify(t, tr, outsider.pid())
 	asked := identify(t, tr, w.pid())
-	tracertest.ErrorIs(t, tr.Raise(id, id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "from a session that it is not in")
+	require.ErrorIs(t, tr.Raise(id, id, who, asked, tracer.SourceEnv), tracer.ErrProtected, "from a session that it is not in")
 	require.NoError(t, tr.Raise(companion, companion, who, asked, tracer.SourceUnit))
 	if e, err := tr.Lookup(who.PID); err != nil || e.Session != companion || e.Source != tracer.SourceUnit {
 		t.Errorf("%+v, %v", e, err)

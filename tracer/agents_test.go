@@ -3,7 +3,6 @@
 package tracer_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,9 +73,8 @@ func testAgents(t *testing.T, tr *tracer.Tracer) {
 	other := agent(t, agentName, "echo up; read go")
 	other.goOn()
 	other.until("up")
-	if _, err := tr.Lookup(other.pid()); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("opened without a rule: %v", err)
-	}
+	_, err := tr.Lookup(other.pid())
+	require.ErrorIs(t, err, tracer.ErrNotFound, "opened without a rule")
 	tr.End(s.ID, tracer.CauseEnd, 0)
 	w.gone()
 	w.wait()
@@ -130,9 +128,8 @@ func testMissedAgents(t *testing.T, tr *tracer.Tracer) {
 	if s, err := tr.Session(id); err != nil || s.Nested != 1 || s.Live != 3 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := tr.Lookup(earlier.pid()); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("opened a session of an earlier process: %v", err)
-	}
+	_, err := tr.Lookup(earlier.pid())
+	require.ErrorIs(t, err, tracer.ErrNotFound, "opened a session of an earlier process")
 	if n, err := tr.OpenMissedAgents(); n != 0 || err != nil {
 		t.Errorf("again: %d opened, %v", n, err)
 	}
@@ -215,9 +212,8 @@ func TestAgentLimit(t *testing.T) {
 	w := agentOf(t, uid, "echo up; read go")
 	w.goOn()
 	w.until("up")
-	if _, err := tr.Lookup(w.pid()); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("opened above the limit: %v", err)
-	}
+	_, err = tr.Lookup(w.pid())
+	require.ErrorIs(t, err, tracer.ErrNotFound, "opened above the limit")
 	if c, err := tr.Counters(); err != nil || c["agent_refused"] != 1 {
 		t.Errorf("%v, %v", c, err)
 	}

@@ -83,9 +83,7 @@ func TestDecode(t *testing.T) {
 		})
 	}
 	unknown := bytesOf(header(99))
-	if err := decode(unknown, new(Event)); !errors.Is(err, ErrMalformed) {
-		t.Errorf("type 99: %v", err)
-	}
+	require.ErrorIs(t, decode(unknown, new(Event)), ErrMalformed, "type 99")
 }
 
 // equal compares events whose slices are nil.

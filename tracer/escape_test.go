@@ -189,16 +189,15 @@ func TestProtected(t *testing.T) { onEachSide(t, testProtected) }
 func testProtected(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, "read never")
 	require.NoError(t, tr.Protect(w.pid()))
-	if _, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: w.pid()}}); !errors.Is(err, tracer.ErrProtected) {
-		t.Errorf("a protected process became a root: %v", err)
-	}
+	_, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: w.pid()}})
+	require.ErrorIs(t, err, tracer.ErrProtected, "a protected process became a root")
 	require.NoError(t, tr.Unprotect(identify(t, tr, w.pid())))
 	again := create(t, tr, w, tracer.SessionSpec{})
 	tr.End(again, tracer.CauseEnd, 0)
 	w.wait()
 	settled(t, tr, again)
 	m, id := startIn(t, tr, "read never")
-	tracertest.ErrorIs(t, tr.Protect(m.pid()), tracer.ErrProtected, "a member was protected")
+	require.ErrorIs(t, tr.Protect(m.pid()), tracer.ErrProtected, "a member was protected")
 	tr.End(id, tracer.CauseEnd, 0)
 	m.wait()
 	settled(t, tr, id)
@@ -324,9 +323,8 @@ func testReconcile(t *testing.T, o tracer.Options) {
 	if err != nil || e.Session != id || e.Evidence != tracer.EvidenceReconciled {
 		t.Errorf("after reconcile: %+v, %v", e, err)
 	}
-	if _, err := tr.Lookup(outside); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("an outsider was entered: %v", err)
-	}
+	_, err = tr.Lookup(outside)
+	require.ErrorIs(t, err, tracer.ErrNotFound, "an outsider was entered")
 	if s, _ := tr.Session(id); s.Live != live {
 		t.Errorf("live %d, want %d", s.Live, live)
 	}

@@ -3,13 +3,11 @@
 package tracer_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // A process that is handed over outlives its session, with its descendants and what
@@ -26,10 +24,9 @@ func testKeep(t *testing.T, tr *tracer.Tracer) {
 	for _, p := range members(t, tr, id) {
 		switch {
 		case p.PID == w.pid():
-			if _, err := tr.Create(tracer.SessionSpec{Root: p.Identity, KeptFrom: id}); !errors.Is(err, tracer.ErrRoot) {
-				t.Errorf("kept the root: %v", err)
-			}
-			tracertest.ErrorIs(t, tr.Move(p.Identity, id, id), tracer.ErrRoot, "moved the root")
+			_, err := tr.Create(tracer.SessionSpec{Root: p.Identity, KeptFrom: id})
+			require.ErrorIs(t, err, tracer.ErrRoot, "kept the root")
+			require.ErrorIs(t, tr.Move(p.Identity, id, id), tracer.ErrRoot, "moved the root")
 		case p.Creator.PID != w.pid():
 			child, kept = p.Identity, p.Creator
 		}
@@ -39,7 +36,7 @@ func testKeep(t *testing.T, tr *tracer.Tracer) {
 	if n, err := tr.Follow(id, k); err != nil || n != 1 {
 		t.Errorf("followed %d: %v", n, err)
 	}
-	tracertest.ErrorIs(t, tr.Move(child, id, k), tracer.ErrNotFound, "moved twice")
+	require.ErrorIs(t, tr.Move(child, id, k), tracer.ErrNotFound, "moved twice")
 	s, err := tr.Session(k)
 	if err != nil || !s.Kept || s.Live != 2 || s.Parent != 0 || s.Root != kept {
 		t.Errorf("%+v, %v", s, err)

@@ -72,7 +72,7 @@ func testDissolveWithNested(t *testing.T, tr *tracer.Tracer) {
 	inSession(t, tr, outerPID, around)
 	inSession(t, tr, innerPID, b.ID)
 	live(t, tr, map[tracer.SessionID]int64{around: 4, a.ID: 2, b.ID: 2})
-	tracertest.ErrorIs(t, tr.Release(a.ID), tracer.ErrBusy, "released with a session nested in it")
+	require.ErrorIs(t, tr.Release(a.ID), tracer.ErrBusy, "released with a session nested in it")
 	if s, err := tr.Session(a.ID); err != nil || s.State != tracer.StateDissolved {
 		t.Errorf("after a release that was refused: %+v, %v", s, err)
 	}
@@ -120,9 +120,8 @@ func testDissolveCondemnsNobody(t *testing.T, tr *tracer.Tracer) {
 		}
 	}
 	inSession(t, tr, b.Root.PID, nested)
-	if _, err := tr.Lookup(later); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("born outside: %v", err)
-	}
+	_, err = tr.Lookup(later)
+	require.ErrorIs(t, err, tracer.ErrNotFound, "born outside")
 	require.NoError(t, tr.End(nested, tracer.CauseEnd, 0))
 	settled(t, tr, nested)
 	for _, id := range []tracer.SessionID{nested, a.ID} {

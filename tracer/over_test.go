@@ -76,8 +76,8 @@ func testCondemnedTakesNone(t *testing.T, o tracer.Options) {
 // refuses offers an outsider, and a member of from, to a session.
 func refuses(t *testing.T, tr *tracer.Tracer, id, from tracer.SessionID, outsider, member tracer.Identity) {
 	t.Helper()
-	tracertest.ErrorIs(t, tr.Enter(id, outsider, tracer.Identity{}, tracer.SourceEnv), tracer.ErrBusy, "enter")
-	tracertest.ErrorIs(t, tr.Raise(from, id, member, tracer.Identity{}, tracer.SourceEnv), tracer.ErrBusy, "raise")
+	require.ErrorIs(t, tr.Enter(id, outsider, tracer.Identity{}, tracer.SourceEnv), tracer.ErrBusy, "enter")
+	require.ErrorIs(t, tr.Raise(from, id, member, tracer.Identity{}, tracer.SourceEnv), tracer.ErrBusy, "raise")
 	if e, err := tr.Lookup(member.PID); err != nil || e.Session != from {
 		t.Errorf("raised: %+v, %v", e, err)
 	}
@@ -105,8 +105,8 @@ func testEarlierProcessNamed(t *testing.T, tr *tracer.Tracer) {
 	w.goOn()
 	member := identify(t, tr, parse(t, w.line()))
 	earlier := tracer.Identity{PID: member.PID, Start: member.Start - 1}
-	tracertest.ErrorIs(t, tr.Move(earlier, id, to), tracer.ErrNotFound, "move")
-	tracertest.ErrorIs(t, tr.Unprotect(earlier), tracer.ErrNotFound, "unprotect")
+	require.ErrorIs(t, tr.Move(earlier, id, to), tracer.ErrNotFound, "move")
+	require.ErrorIs(t, tr.Unprotect(earlier), tracer.ErrNotFound, "unprotect")
 	if e, err := tr.Lookup(member.PID); err != nil || e.Identity != member || e.Session != id {
 		t.Errorf("%+v, %v", e, err)
 	}

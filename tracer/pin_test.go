@@ -130,9 +130,8 @@ func TestUnload(t *testing.T) {
 	w.goOn()
 	sleeper := parse(t, w.line()) // no process was signalled
 	again := tracertest.New(t, tracer.Options{Dir: dir})
-	if _, err := again.Lookup(sleeper); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("the unloaded kernel side lives on: %v", err)
-	}
+	_, err := again.Lookup(sleeper)
+	require.ErrorIs(t, err, tracer.ErrNotFound, "the unloaded kernel side lives on")
 	w.cmd.Process.Kill()
 	p, _ := os.FindProcess(int(sleeper))
 	p.Kill()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 func create(t testing.TB, tr *tracer.Tracer, w *workload, s tracer.SessionSpec) tracer.SessionID {
@@ -130,9 +129,8 @@ func testSessionLife(t *testing.T, tr *tracer.Tracer) {
 		t.Errorf("ended as %+v", s)
 	}
 	require.NoError(t, tr.Release(id))
-	if _, err := tr.Session(id); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("released session: %v", err)
-	}
+	_, err = tr.Session(id)
+	require.ErrorIs(t, err, tracer.ErrNotFound, "released session")
 }
 
 func TestEvents(t *testing.T) { onEachSide(t, testEvents) }
@@ -293,5 +291,5 @@ func testReleaseRefuses(t *testing.T, tr *tracer.Tracer) {
 	}
 	endAll(t, tr, id, w)
 	require.NoError(t, tr.Release(id))
-	tracertest.ErrorIs(t, tr.Release(id), tracer.ErrNotFound, "released twice")
+	require.ErrorIs(t, tr.Release(id), tracer.ErrNotFound, "released twice")
 }

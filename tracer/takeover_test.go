@@ -3,7 +3,6 @@
 package tracer_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -304,12 +303,10 @@ func TestTakeOverUnreadable(t *testing.T) {
 	dir := tracertest.Dir(t)
 	old := newOldSide(t, filepath.Join(dir, "0badab1e"))
 	old.make(&ebpf.MapSpec{Name: "processes", Type: ebpf.Hash, MaxEntries: 10, KeySize: 4, ValueSize: 8})
-	if _, err := tracer.Open(tracer.Options{Dir: dir}); !errors.Is(err, tracer.ErrOtherABI) {
-		t.Errorf("opened: %v", err)
-	}
-	if _, err := tracer.Live(dir, ""); !errors.Is(err, tracer.ErrOtherABI) {
-		t.Errorf("live: %v", err)
-	}
+	_, err := tracer.Open(tracer.Options{Dir: dir})
+	require.ErrorIs(t, err, tracer.ErrOtherABI, "opened")
+	_, err = tracer.Live(dir, "")
+	require.ErrorIs(t, err, tracer.ErrOtherABI, "live")
 	if names := sides(t, dir); !slices.Equal(names, []string{"0badab1e"}) {
 		t.Errorf("pinned: %v", names)
 	}

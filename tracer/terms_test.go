@@ -3,12 +3,10 @@
 package tracer_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,7 +31,7 @@ func testSetTerms(t *testing.T, tr *tracer.Tracer) {
 	if s.Name != "known" || s.Rule != 3 || s.MaxRSS != 5 || !s.Agent || s.Cause != tracer.CauseRootExit {
 		t.Errorf("after: %+v", s)
 	}
-	tracertest.ErrorIs(t, tr.SetTerms(s.ID, tracer.SessionSpec{}), tracer.ErrBusy, "set when it was over")
+	require.ErrorIs(t, tr.SetTerms(s.ID, tracer.SessionSpec{}), tracer.ErrBusy, "set when it was over")
 }
 
 // A lookalike is released with all its children, and nothing is signalled.
@@ -59,9 +57,8 @@ func testDissolve(t *testing.T, tr *tracer.Tracer) {
 	require.NoError(t, tr.Release(s.ID))
 	w.goOn()
 	later := parse(t, w.line())
-	if _, err := tr.Lookup(later); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("born after: %v", err)
-	}
+	_, err = tr.Lookup(later)
+	require.ErrorIs(t, err, tracer.ErrNotFound, "born after")
 	for _, pid := range []uint32{w.pid(), child} {
 		e, err := tr.Lookup(pid)
 		if err != nil || e.Session != 0 || e.Flags&tracer.FlagRoot != 0 {

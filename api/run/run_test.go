@@ -68,9 +68,8 @@ func TestOutput(t *testing.T) {
 	if r := cmd.Report(); r == nil || r.Verdict != api.VerdictClean || r.VerdictWhy != "init --grace=1s --quiet" {
 		t.Errorf("report: %+v", r)
 	}
-	if _, err := cmd.Session(); !errors.Is(err, run.ErrNoSession) {
-		t.Errorf("session: %v", err)
-	}
+	_, err = cmd.Session()
+	require.ErrorIs(t, err, run.ErrNoSession, "session")
 	if both, err := command(t, t.Context(), "echo out; echo err >&2").CombinedOutput(); err != nil || string(both) != "out\nerr\n" {
 		t.Errorf("combined output %q, error %v", both, err)
 	}

@@ -3,6 +3,7 @@
 package require
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -37,6 +38,14 @@ func Equal[V comparable](t T, got, want V) {
 			verb = "%q"
 		}
 		t.Fatal(fmt.Sprintf("got  "+verb+"\nwant "+verb, got, want))
+	}
+}
+
+// ErrorIs ends the test unless err is want; what is what was done.
+func ErrorIs(t T, err, want error, what string) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatal(fmt.Sprintf("%s: %v, want %v", what, err, want))
 	}
 }
 

@@ -46,9 +46,8 @@ func TestStuckExec(t *testing.T) {
 	} {
 		within(t, what, read)
 	}
-	if _, err := fs.Read(pid, "environ", procfs.MaxFile); !errors.Is(err, procfs.ErrStuck) {
-		t.Errorf("its environment: %v", err)
-	}
+	_, err := fs.Read(pid, "environ", procfs.MaxFile)
+	require.ErrorIs(t, err, procfs.ErrStuck, "its environment")
 	if s, err := fs.Stat(uint32(os.Getpid())); err != nil || s.PID == 0 {
 		t.Errorf("another process: %v", err)
 	}

@@ -108,14 +108,6 @@ func New(t testing.TB, o tracer.Options) *tracer.Tracer {
 	return tr
 }
 
-// ErrorIs fails the test unless err is want; what is what was done.
-func ErrorIs(t testing.TB, err, want error, what string) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v", what, err)
-	}
-}
-
 // FromEnv is a number that can be raised on a machine that only runs this test.
 func FromEnv(t testing.TB, name string, fallback int) int {
 	t.Helper()

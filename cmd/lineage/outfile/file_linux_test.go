@@ -19,9 +19,8 @@ func TestTemporaryFile(t *testing.T) {
 	f, err := Open(filepath.Join(dir, "r.json"), nil)
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(secret, filepath.Join(dir, f.tmp)))
-	if _, err := f.Create(); !errors.Is(err, os.ErrExist) {
-		t.Errorf("created: %v", err)
-	}
+	_, err = f.Create()
+	require.ErrorIs(t, err, os.ErrExist, "created")
 	if b, _ := os.ReadFile(secret); string(b) != "secret" {
 		t.Errorf("written through the link: %q", b)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // PID@START of a member of the fake.
@@ -23,9 +24,7 @@ func TestEndBranch(t *testing.T) {
 		t.Errorf("exit %d, %s%s, asked: %v", code, stdout, stderr, f.Got.Branches)
 	}
 	for _, id := range []string{f.Has.Sessions[0].ID, "branch"} { // one receipt for each session
-		if !strings.Contains(stdout, id) {
-			t.Errorf("no receipt of %s: %s", id, stdout)
-		}
+		require.Contains(t, stdout, id)
 	}
 	if len(f.Got.Ended) != 0 {
 		t.Errorf("sessions were asked to end: %v", f.Got.Ended)

@@ -378,7 +378,5 @@ func TestDoctorTellsTheCapabilities(t *testing.T) {
 	w := newWorld(t, &apitest.Client{Has: apitest.Has{Status: &api.Status{Capabilities: []string{"cap_kill", "cap_sys_ptrace"}}}})
 	w.host.doctor = func() api.Doctor { return api.Doctor{Supported: true} }
 	_, out, _ := w.run("doctor")
-	if want := "\nthe daemon's capabilities: cap_kill cap_sys_ptrace\n"; !strings.Contains(out, want) {
-		t.Errorf("%q, want %q", out, want)
-	}
+	require.Contains(t, out, "\nthe daemon's capabilities: cap_kill cap_sys_ptrace\n")
 }

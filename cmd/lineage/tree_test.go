@@ -164,7 +164,5 @@ func TestOrphanWithUnknownParent(t *testing.T) {
 		}
 	}
 	_, stdout, _ := newWorld(t, f).run("tree", "build")
-	if !strings.Contains(stdout, "4130 sleep 300  ↷ orphan\n") {
-		t.Errorf("shows %s", stdout)
-	}
+	require.Contains(t, stdout, "4130 sleep 300  ↷ orphan\n")
 }

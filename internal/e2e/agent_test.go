@@ -177,9 +177,7 @@ func TestAdoptAndKeep(t *testing.T) {
 			t.Errorf("%s: %s", command, text)
 		}
 	}
-	if text := i.Must("ls").Out.String(); !strings.Contains(text, "active,kept") {
-		t.Errorf("ls: %s", text)
-	}
+	require.Contains(t, i.Must("ls").Out.String(), "active,kept")
 	i.End("found")
 	p.Wait()
 	if err := unix.Kill(kept, 0); err != nil {

@@ -95,9 +95,7 @@ read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 	if out := i.Must("why", ":"+outside).Out.String(); strings.Contains(out, "claimed") {
 		t.Error(out)
 	}
-	if out := i.Must("why", ":"+inside).Out.String(); !strings.Contains(out, said+", which ended") {
-		t.Error(out)
-	}
+	require.Contains(t, i.Must("why", ":"+inside).Out.String(), said+", which ended")
 	name := fmt.Sprintf("lngtest-agent-%d", p.Process.Pid)
 	id := i.Session(name).ID
 	if out := i.Must("tree", name).Out.String(); strings.Count(out, said) != 1 {

@@ -184,9 +184,7 @@ echo '{"ok": true}'`
 	if run.Held || run.Code() != 0 || run.Out.String() != "{\"ok\": true}\nlate\n" {
 		t.Errorf("output held after the end: %v; %v", run.Held, run)
 	}
-	if !strings.Contains(run.Err.String(), "released flock (write) "+lock) {
-		t.Errorf("stderr does not name the lock: %s", run.Err.String())
-	}
+	require.Contains(t, run.Err.String(), "released flock (write) "+lock)
 	r := stage.Report(t, file)
 	of := func(l api.Lock) bool { return l.Path == lock && l.Type == "flock" }
 	if r.Verdict != "clean" || !slices.ContainsFunc(r.LocksReleased, of) || len(r.LocksHeld)+len(r.OutputHeldBy) != 0 {

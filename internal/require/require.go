@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -38,6 +39,16 @@ func Equal[V comparable](t T, got, want V) {
 			verb = "%q"
 		}
 		t.Fatal(fmt.Sprintf("got  "+verb+"\nwant "+verb, got, want))
+	}
+}
+
+// Contains ends the test unless all parts are in a text.
+func Contains(t T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Fatal(fmt.Sprintf("no %q in\n%s", part, text))
+		}
 	}
 }
 

@@ -133,14 +133,10 @@ func TestInstall(t *testing.T) {
 			if prefix == "/usr/local" {
 				set = "PREFIX=" // the default
 			}
-			if out := must(t, "install", dest, set); !strings.Contains(out, "nothing was started") {
-				t.Errorf("said %s", out)
-			}
+			require.Contains(t, must(t, "install", dest, set), "nothing was started")
 			same(t, files(t, dest), manifest(t, prefix))
 			schema := "$schema=" + filepath.Join(prefix, "share/doc/lineage/policy.schema.json") + "\n"
-			if example := read(t, dest, prefix, "share/doc/lineage/policy.yaml"); !strings.Contains(example, schema) {
-				t.Errorf("the example does not name %s", schema)
-			}
+			require.Contains(t, read(t, dest, prefix, "share/doc/lineage/policy.yaml"), schema)
 			for file, want := range map[string]string{
 				filepath.Join(prefix, "lib/systemd/system/lineage.service"):        "\nExecStart=" + prefix + "/bin/lineage daemon ",
 				filepath.Join(prefix, "lib/systemd/system/lineage-export.service"): "\nExecStart=" + prefix + "/bin/lineage export ",

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -53,8 +52,7 @@ func TestAgentsFile(t *testing.T) {
 			t.Errorf("%s is enabled", r.Name)
 		}
 	}
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := require.ReadFile(t, file)
 	p, err := Parse(file, []byte(strings.ReplaceAll(string(text), "enabled: false", "enabled: true")))
 	require.NoError(t, err)
 	service := &Facts{Comm: "node", Exe: "/usr/bin/node", Argv: []string{"node", "/opt/worker/worker-service.cjs", "--daemon"}}

@@ -25,8 +25,7 @@ func TestCompatible(t *testing.T) {
 	if *release {
 		require.NoError(t, os.WriteFile(released, []byte(strings.Join(now, "\n")+"\n"), 0o644))
 	}
-	text, err := os.ReadFile(released)
-	require.NoError(t, err)
+	text := require.ReadFile(t, released)
 	then := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(then) < 800 {
 		t.Fatalf("%s has only %d lines", released, len(then))

@@ -106,8 +106,7 @@ func TestQueries(t *testing.T) {
 // read is a file of the checkout.
 func read(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../..", path))
-	require.NoError(t, err)
+	b := require.ReadFile(t, filepath.Join("../..", path))
 	return string(b)
 }
 
@@ -164,8 +163,7 @@ func TestDocWords(t *testing.T) {
 		files = append(files, found...)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := require.ReadFile(t, file)
 		n := 0
 		for line := range strings.Lines(string(text)) {
 			n++

@@ -2,7 +2,6 @@ package arch
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,8 +50,7 @@ func TestTested(t *testing.T) {
 func linesOf(t *testing.T, dir string, names []string) (n int) {
 	t.Helper()
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		require.NoError(t, err)
+		text := require.ReadFile(t, filepath.Join(dir, name))
 		if !bytes.Contains(text, []byte("// Code generated ")) {
 			n += bytes.Count(text, []byte("\n"))
 		}

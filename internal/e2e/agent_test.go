@@ -22,8 +22,7 @@ import (
 // named makes a copy of a test program under the name, in dir.
 func named(t *testing.T, dir, program, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(stage.Program(program))
-	require.NoError(t, err)
+	b := require.ReadFile(t, stage.Program(program))
 	path := filepath.Join(dir, name)
 	require.NoError(t, os.WriteFile(path, b, 0o755))
 	return path

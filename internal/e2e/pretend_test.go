@@ -28,8 +28,7 @@ func TestPretenders(t *testing.T) {
 				i := stage.New(t)
 				program := i.Copy(stage.Program("pretend"))
 				trusted := filepath.Join(i.Dir, "trusted", "cache")
-				text, err := os.ReadFile(program)
-				require.NoError(t, err)
+				text := require.ReadFile(t, program)
 				require.NoError(t, errors.Join(os.Mkdir(filepath.Dir(trusted), 0o755), os.WriteFile(trusted, text, 0o755)))
 				rule := fmt.Sprintf(rule, trusted)
 				p := &pretender{i, i.Daemon("--policy", i.Policy(rule), "--level", fmt.Sprint(level)), rule}

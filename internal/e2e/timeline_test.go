@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,8 +45,7 @@ func TestTimeline(t *testing.T) {
 	took := time.Since(began)
 	lost := i.Status().Lost - before.Lost
 	for _, name := range []string{file, past} {
-		b, err := os.ReadFile(name)
-		require.NoError(t, err)
+		b := require.ReadFile(t, name)
 		read := perfettotest.Decode(t, b)
 		if read.Processes != r.Started || read.Flows != r.Started-1 || read.Marks["empty"] != 1 {
 			t.Errorf("%s: %d processes, %d arrows, marks %v; the receipt has %d processes", name,
@@ -65,8 +63,7 @@ func TestTimeline(t *testing.T) {
 // peakRSS is the most memory that a process has had, in KiB.
 func peakRSS(t *testing.T, pid int) (kib int) {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	require.NoError(t, err)
+	b := require.ReadFile(t, fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(b)) {
 		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
 			if _, err := fmt.Sscan(rest, &kib); err == nil {

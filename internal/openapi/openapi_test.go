@@ -24,8 +24,7 @@ func TestDocument(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(file, text, 0o644))
 	}
-	committed, err := os.ReadFile(file)
-	require.NoError(t, err)
+	committed := require.ReadFile(t, file)
 	if !bytes.Equal(committed, text) {
 		t.Error("docs/openapi.json is not what package api says; run: make docs")
 	}
@@ -37,8 +36,7 @@ func TestDocument(t *testing.T) {
 // TestRoutes: the routes match docs/API.md, which the daemon's tests compare with what
 // it serves.
 func TestRoutes(t *testing.T) {
-	text, err := os.ReadFile("../../docs/API.md")
-	require.NoError(t, err)
+	text := require.ReadFile(t, "../../docs/API.md")
 	var documented, ours []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `((?:GET|POST) [^`]+)` \\|").FindAllSubmatch(text, -1) {
 		documented = append(documented, string(m[1]))

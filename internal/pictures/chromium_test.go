@@ -206,8 +206,7 @@ func TestDiagrams(t *testing.T) {
 	for _, file := range files {
 		for scheme, name := range []string{"dark", "light"} {
 			t.Run(filepath.Base(file)+" "+name, func(t *testing.T) {
-				source, err := os.ReadFile(file)
-				require.NoError(t, err)
+				source := require.ReadFile(t, file)
 				wrong := chromium(t, string(source)+judge, fmt.Sprint("--blink-settings=preferredColorScheme=", scheme))
 				require.Equal(t, wrong, "[]")
 			})

@@ -70,6 +70,14 @@ func Eventually(t T, what string, ok func() bool) {
 	}
 }
 
+// ReadFile is what a file holds.
+func ReadFile(t T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	NoError(t, err)
+	return b
+}
+
 // Soon is what comes over a channel. It ends the test if that takes too long.
 func Soon[V any](t T, c <-chan V, late string) (v V) {
 	t.Helper()

@@ -107,8 +107,7 @@ func TestEach(t *testing.T) {
 		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 		return errors.Is(err, unix.ECHILD)
 	})
-	calls, err := os.ReadFile(log)
-	require.NoError(t, err)
+	calls := require.ReadFile(t, log)
 	const asked = "-T -a -x -o BatchMode=yes -o ClearAllForwardings=yes -- up1 lineage stdio\n"
 	if !strings.Contains(string(calls), asked) {
 		t.Errorf("ssh was called with\n%swant\n%s", calls, asked)

@@ -56,8 +56,7 @@ func TestSetupAndUndo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, path := home(t, claude, text)
 			apply(t, claude, dir, false)
-			after, err := os.ReadFile(path)
-			require.NoError(t, err)
+			after := require.ReadFile(t, path)
 			for line := range strings.Lines(text) {
 				if line = strings.TrimSpace(line); strings.Contains(line, "//") && !strings.Contains(string(after), line) {
 					t.Errorf("%q is not there any longer:\n%s", line, after)
@@ -122,8 +121,7 @@ func TestSetupOfAnOlderVersion(t *testing.T) {
 		text := `{"hooks": {"SessionStart": [` + ours(a, "/old/lineage") + `], "` + last + `": [` + ours(a, "/old/lineage") + `, ` + mine + `]}}`
 		dir, path := home(t, a, text)
 		apply(t, a, dir, false)
-		after, err := os.ReadFile(path)
-		require.NoError(t, err)
+		after := require.ReadFile(t, path)
 		if n := strings.Count(string(after), "/usr/local/bin/lineage hook "+a.Name); n != len(a.events) || strings.Contains(string(after), "/old/") ||
 			!strings.Contains(string(after), "notify-send") {
 			t.Errorf("%s: %d hooks:\n%s", a.Name, n, after)
@@ -255,8 +253,7 @@ func TestCommentsStay(t *testing.T) {
 }
 `)
 	apply(t, claude, dir, true)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := require.ReadFile(t, path)
 	if _, err := hujson.Parse(text); err != nil || strings.Contains(string(text), "lineage") {
 		t.Errorf("%v: %s", err, text)
 	}

@@ -195,8 +195,7 @@ func TestOnExitReport(t *testing.T) {
 
 func readReport(t *testing.T, name string) api.Report {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	require.NoError(t, err)
+	b := require.ReadFile(t, name)
 	var rep api.Report
 	if err := json.Unmarshal(b, &rep); err != nil {
 		t.Fatalf("%v in %q", err, b)

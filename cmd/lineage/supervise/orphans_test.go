@@ -131,8 +131,7 @@ func TestUserAndGroup(t *testing.T) {
 // Without :GROUP the command has the user's supplementary groups.
 func TestUserHasItsGroups(t *testing.T) {
 	require.Root(t)
-	groups, err := os.ReadFile("/etc/group")
-	require.NoError(t, err)
+	groups := require.ReadFile(t, "/etc/group")
 	file := filepath.Join(t.TempDir(), "group")
 	require.NoError(t, os.WriteFile(file, append(groups, "lngtest-docker:x:54321:nobody\n"...), 0o644))
 	s := script{}

@@ -157,8 +157,7 @@ func TestCreateBeforeTheCommandRuns(t *testing.T) {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	require.Equal(t, got.stdout, fmt.Sprintf("%d k3x9q2 lngtest-token \xff arg\n", pid))
-	log, err := os.ReadFile(s.Log)
-	require.NoError(t, err)
+	log := require.ReadFile(t, s.Log)
 	lines := strings.Split(string(log), "\n")
 	want := fmt.Sprintf(`create {"root":{"pid":%d},"name":"nightly","grace_ms":1500,"on_root_exit":"report"} lineage __shim `, pid)
 	if lines[0] != "connect" || !strings.HasPrefix(lines[1], want) {

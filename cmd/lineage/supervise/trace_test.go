@@ -35,8 +35,7 @@ func timelined(t *testing.T, streams ...[]string) script {
 // asked are the calls that the log has for streams of events.
 func asked(t *testing.T, s script) (calls []string) {
 	t.Helper()
-	b, err := os.ReadFile(s.Log)
-	require.NoError(t, err)
+	b := require.ReadFile(t, s.Log)
 	for line := range strings.Lines(string(b)) {
 		if call, ok := strings.CutPrefix(line, "events "); ok {
 			calls = append(calls, strings.TrimSpace(call))
@@ -97,8 +96,7 @@ func TestTrace(t *testing.T) {
 			if got.code != 3 || (got.stderr != "") != (tt.says != "") || !strings.Contains(got.stderr, tt.says) || strings.Count(got.stderr, "\n") > 1 {
 				t.Errorf("%+v, want to hear %q", got, tt.says)
 			}
-			b, err := os.ReadFile(tt.s.Options.Trace)
-			require.NoError(t, err)
+			b := require.ReadFile(t, tt.s.Options.Trace)
 			for _, text := range tt.has {
 				if !bytes.Contains(b, []byte(text)) {
 					t.Errorf("%q is not in the timeline", text)

@@ -65,8 +65,7 @@ func serves(t *testing.T, p *stage.Process, addr string) {
 // documented is the configuration of the Collector in docs/TELEMETRY.md, with other addresses.
 func documented(t *testing.T, addr, to string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(repository, "docs/TELEMETRY.md"))
-	require.NoError(t, err)
+	page := require.ReadFile(t, filepath.Join(repository, "docs/TELEMETRY.md"))
 	_, text, _ := strings.Cut(string(page), "```yaml\n")
 	text, _, found := strings.Cut(text, "```")
 	if !found {

@@ -59,8 +59,7 @@ func TestLogrotate(t *testing.T) {
 // rotation is the configuration of logrotate in docs/SIEM.md, for another file.
 func rotation(t *testing.T, log string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(repository, "docs/SIEM.md"))
-	require.NoError(t, err)
+	page := require.ReadFile(t, filepath.Join(repository, "docs/SIEM.md"))
 	const path = "/var/log/lineage-export/ocsf.jsonl"
 	_, text, _ := strings.Cut(string(page), "```\n"+path+" {")
 	text, _, found := strings.Cut(text, "```")

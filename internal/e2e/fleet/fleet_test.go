@@ -57,8 +57,7 @@ func start(t *testing.T) *fleet {
 	for _, key := range []string{"host", "user", "other"} {
 		f.must("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f.path(key))
 	}
-	host, err := os.ReadFile(f.path("host.pub"))
-	require.NoError(t, err)
+	host := require.ReadFile(t, f.path("host.pub"))
 	var config, known strings.Builder
 	add := func(name string, settings ...string) {
 		port := freePort(t)

@@ -79,8 +79,7 @@ func files(t *testing.T, dest string) (list []string) {
 // command.
 func manifest(t *testing.T, prefix string) (list []string) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/manifest.txt")
-	require.NoError(t, err)
+	text := require.ReadFile(t, "testdata/manifest.txt")
 	for line := range strings.Lines(string(text)) {
 		mode, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if !strings.HasPrefix(name, "/") {
@@ -88,8 +87,7 @@ func manifest(t *testing.T, prefix string) (list []string) {
 		}
 		list = append(list, mode+" "+name[1:])
 	}
-	commands, err := os.ReadFile(filepath.Join(repository, "docs/COMMANDS.md"))
-	require.NoError(t, err)
+	commands := require.ReadFile(t, filepath.Join(repository, "docs/COMMANDS.md"))
 	for _, m := range regexp.MustCompile(`(?m)^## (lineage.*)$`).FindAllStringSubmatch(string(commands), -1) {
 		if m[1] == "lineage completion" { // installed, not described
 			continue
@@ -120,8 +118,7 @@ func same(t *testing.T, got, want []string) {
 
 func read(t *testing.T, path ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(path...))
-	require.NoError(t, err)
+	text := require.ReadFile(t, filepath.Join(path...))
 	return string(text)
 }
 
@@ -212,10 +209,8 @@ func heading(title string) []byte {
 
 // The page of the policy has every key of its schema.
 func TestPolicyPage(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(repository, "packaging/man/lineage-policy.5"))
-	require.NoError(t, err)
-	schema, err := os.ReadFile(filepath.Join(repository, "docs/policy.schema.json"))
-	require.NoError(t, err)
+	page := require.ReadFile(t, filepath.Join(repository, "packaging/man/lineage-policy.5"))
+	schema := require.ReadFile(t, filepath.Join(repository, "docs/policy.schema.json"))
 	var document any
 	require.NoError(t, json.Unmarshal(schema, &document))
 	keys := map[string]bool{}

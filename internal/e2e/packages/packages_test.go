@@ -146,8 +146,7 @@ func TestSBOM(t *testing.T) {
 }
 
 func testSBOM(t *testing.T, name, arch string, modules int) {
-	text, err := os.ReadFile(made(t, name+"-[0-9]*-linux-"+arch+".cdx.json"))
-	require.NoError(t, err)
+	text := require.ReadFile(t, made(t, name+"-[0-9]*-linux-"+arch+".cdx.json"))
 	var bom struct {
 		Metadata struct {
 			Component struct{ Hashes []struct{ Content string } }
@@ -183,8 +182,7 @@ func testSBOM(t *testing.T, name, arch string, modules int) {
 
 func digest(t *testing.T, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	require.NoError(t, err)
+	content := require.ReadFile(t, file)
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
@@ -243,8 +241,7 @@ func TestImage(t *testing.T) {
 			t.Errorf("%d blobs, %+v, %+v, %+v", blobs, manifest, config, docker)
 		}
 		layer := untar(t, bytes.NewReader(at(manifest.Layers[0])))
-		program, err := os.ReadFile(filepath.Join(repository, "bin", arch, "lineage"))
-		require.NoError(t, err)
+		program := require.ReadFile(t, filepath.Join(repository, "bin", arch, "lineage"))
 		if len(layer) != 1 || !bytes.Equal(layer["lineage"], program) {
 			t.Errorf("the layer has %d files", len(layer))
 		}
@@ -290,8 +287,7 @@ func TestReproducible(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	sums := func(dir string) string {
-		text, err := os.ReadFile(filepath.Join(dir, "bin/dist/SHA256SUMS"))
-		require.NoError(t, err)
+		text := require.ReadFile(t, filepath.Join(dir, "bin/dist/SHA256SUMS"))
 		return string(text)
 	}
 	here, there := sums(repository), sums(other)

@@ -61,8 +61,7 @@ func TestRPMScripts(t *testing.T) {
 
 	// A removal with a live session is refused, and the package stays as it was.
 	program := filepath.Join(root, own)
-	kept, err := os.ReadFile(program)
-	require.NoError(t, err)
+	kept := require.ReadFile(t, program)
 	for _, dir := range []string{"sys/fs/bpf/lineage", "var/lib/lineage"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o700))
 	}

@@ -80,8 +80,7 @@ func TestClaudeSetup(t *testing.T) {
 	if p := k.start(nil, "sh", "-c", recipe(t, "claude-setup")).Wait(); p.Code() != 0 {
 		t.Fatal(p)
 	}
-	text, err := os.ReadFile(filepath.Join(k.Dir, ".claude/settings.json"))
-	require.NoError(t, err)
+	text := require.ReadFile(t, filepath.Join(k.Dir, ".claude/settings.json"))
 	var settings struct {
 		Hooks map[string][]struct {
 			Hooks []struct{ Type, Command string }

@@ -22,8 +22,7 @@ const typed = "\x01typed: "
 // TestTutorial types the commands of docs/TUTORIAL.md, from the third step on, as a
 // reader would: the daemon runs, the question of "end" is answered, and "top" is skipped.
 func TestTutorial(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "docs/TUTORIAL.md"))
-	require.NoError(t, err)
+	text := require.ReadFile(t, filepath.Join(repository, "docs/TUTORIAL.md"))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	port := l.Addr().String()[len("127.0.0.1:"):]

@@ -215,8 +215,7 @@ func TestSaveKeepsOtherSuites(t *testing.T) {
 // Every cell can be run: its kernel is fetched, its tests are built, its suites have a
 // timeout.
 func TestCells(t *testing.T) {
-	makefile, err := os.ReadFile("../../../Makefile")
-	require.NoError(t, err)
+	makefile := require.ReadFile(t, "../../../Makefile")
 	listed := func(name string) []string {
 		for line := range strings.Lines(string(makefile)) {
 			if left, right, found := strings.Cut(line, ":="); found && strings.TrimSpace(left) == name {

@@ -47,8 +47,7 @@ func fetched(t *testing.T, args ...string) {
 // names are the checks of the guest's script, in their order.
 func names(t *testing.T, script string) []string {
 	t.Helper()
-	text, err := os.ReadFile(scripts + "/systemd/guest/" + script)
-	require.NoError(t, err)
+	text := require.ReadFile(t, scripts+"/systemd/guest/"+script)
 	m := regexp.MustCompile(`(?s)\nfor name in (.*?); do`).FindSubmatch(text)
 	if m == nil {
 		t.Fatal("the script has no list of checks")

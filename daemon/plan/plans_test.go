@@ -67,7 +67,7 @@ func TestPlan(t *testing.T) {
 	w.Do("user", "POST", "/v1/sessions/nosuch/plan", nil).Refused(api.CodeNotFound)
 	w.K.Exit(103, 0) // a dead process changes nothing
 	daemontest.Into[api.Report](end(next.Token), http.StatusAccepted)
-	w.End("user", s.ID)
+	w.Receipt(s.ID)
 	if p := make("user"); p.State != "ended" || len(p.Processes) != 0 || p.Token != "" {
 		t.Errorf("of an ended session: %+v", p)
 	}

@@ -100,7 +100,7 @@ func TestGraceWithoutTracer(t *testing.T) {
 	first := tracertest.New(t, tracer.Options{Dir: dir})
 	tracertest.NeedsLevel(t, 4, first.Features().Level)
 	w := start(t, `sh -c 'trap "echo term" TERM; echo up; while :; do sleep 60 & wait; done' & read go; exit 0`)
-	id := create(t, first, w, tracer.SessionSpec{Grace: tracertest.Slowed(5 * time.Second)}) // time to print the message
+	id := create(t, first, w, tracer.SessionSpec{Grace: require.Slowed(5 * time.Second)}) // time to print the message
 	first.Close()
 	w.goOn()
 	w.until("up")

@@ -19,13 +19,12 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
 
 // patience bounds every wait of these tests; reaching it is a failure. It is shorter
 // than the lifetime of the test programs: a process that ends in time was ended.
-var patience = tracertest.Slowed(20 * time.Second)
+var patience = require.Slowed(20 * time.Second)
 
 // lifetime is how long the test programs live, in seconds.
 var lifetime = os.Getenv("LNGTEST_SECONDS")

@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // held is a kernel in which a PID belongs to one process, regardless of procfs.
@@ -91,7 +90,7 @@ func TestDeadFileServer(t *testing.T) {
 			}()
 			select {
 			case <-done:
-			case <-time.After(tracertest.Slowed(10 * time.Second)):
+			case <-time.After(require.Slowed(10 * time.Second)):
 				t.Fatal("it hangs")
 			}
 			select {

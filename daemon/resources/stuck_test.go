@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // A process of which procfs does not answer is named as unknown; others are read.
@@ -25,7 +24,7 @@ func TestStuckProcess(t *testing.T) {
 	defer f.Close()
 	both := []tracer.Identity{{PID: stuck, Start: 1}, {PID: uint32(os.Getpid()), Start: 1}}
 	done := make(chan Held, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), tracertest.Slowed(10*time.Second))
+	ctx, cancel := context.WithTimeout(t.Context(), require.Slowed(10*time.Second))
 	defer cancel()
 	go func() {
 		done <- r.Of(ctx, both)

@@ -22,7 +22,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // perReader is the heap that one reader may take, in bytes: what it writes next,
@@ -43,7 +42,7 @@ func TestCrowdOfReaders(t *testing.T) {
 		require.NoError(t, err)
 		readers = n
 	}
-	stall := tracertest.Slowed(time.Duration(max(2, readers/100)) * time.Second)
+	stall := require.Slowed(time.Duration(max(2, readers/100)) * time.Second)
 	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.UIDConns, w.Host.Limits.Stall = 2*readers, stall })
 	took := func(base uint32) (all []time.Duration) {
 		for n := range uint32(ends) {

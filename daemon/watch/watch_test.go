@@ -17,7 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/watch/watchtest"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
@@ -184,7 +183,7 @@ func TestWatchRefused(t *testing.T) {
 
 // TestSlowWatcherIsDropped: it delays no other watcher.
 func TestSlowWatcherIsDropped(t *testing.T) {
-	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = tracertest.Slowed(time.Second) })
+	w := daemontest.New(t, func(w *daemontest.Daemon) { w.Host.Limits.Stall = require.Slowed(time.Second) })
 	w.Session("user", 100, api.NewSession{})
 	for pid := uint32(1000); pid < 3000; pid++ {
 		w.K.Fork(100, pid, "lngtest-x")

@@ -77,7 +77,7 @@ var mayImport = map[string]string{
 	"internal/vm/vmrun":          "internal/vm/boot internal/vm/guest",
 	"tracer":                     "bpf lineage tracer/bpfmap tracer/procfs tracer/takeover",
 	"tracer/procfs":              "tracer/caught",
-	"tracer/procfs/procfstest":   "internal/require tracer/tracertest",
+	"tracer/procfs/procfstest":   "internal/require",
 	"tracer/takeover":            "bpf lineage tracer/bpfmap",
 	"tracer/tracertest":          "internal/require tracer",
 	"tui":                        "api api/display tui/columns tui/details tui/dialog tui/events tui/feed tui/ink tui/keys tui/label tui/picture tui/saved tui/timeline",
@@ -91,7 +91,7 @@ var mayImport = map[string]string{
 	"tui/picture":                "api api/display",
 	"tui/timeline":               "api api/display api/past tui/ink tui/label tui/picture",
 
-	"daemon/registry/registrytest": "daemon/registry enforcer enforcer/kerneltest internal/require tracer tracer/procfs tracer/tracertest",
+	"daemon/registry/registrytest": "daemon/registry enforcer enforcer/kerneltest internal/require tracer tracer/procfs",
 }
 
 // overLimit lists what exceeds a limit, with its current size. These numbers only go

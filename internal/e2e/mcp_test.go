@@ -18,7 +18,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // An agent is an MCP client whose server is a member of a session.
@@ -220,7 +219,7 @@ func TestMCPEndsForkers(t *testing.T) {
 // Without a daemon the agent continues: each answer comes within 300 ms, and the reason is
 // given once, even if the server is restarted.
 func TestMCPWithoutDaemon(t *testing.T) {
-	late := tracertest.Slowed(300 * time.Millisecond)
+	late := require.Slowed(300 * time.Millisecond)
 	for _, tt := range []struct {
 		what, says string
 		start      func(*testing.T, *stage.Instance) (back func())

@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // A stormer is a session that forks on command: a hundred processes that exit at once,
@@ -126,7 +125,7 @@ func TestEndsWithoutDaemon(t *testing.T) {
 	i := stage.New(t)
 	daemon := i.Daemon()
 	level := i.Status().Level
-	lifetime := tracertest.Slowed(10 * time.Second) // longer than the storm
+	lifetime := require.Slowed(10 * time.Second) // longer than the storm
 	for _, tt := range []struct {
 		name  string
 		flags []string

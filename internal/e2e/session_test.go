@@ -20,12 +20,12 @@ import (
 // shell's exit code.
 func TestHold1LeftoversEndWithTheRoot(t *testing.T) {
 	i := stage.New(t) // run starts the daemon
-	if tracertest.Slowed(1) > 1 {
+	if require.Slowed(1) > 1 {
 		i.Daemon() // on an emulated machine the start takes longer than run waits
 	}
 	m := stage.NewMarker(t, i.Dir)
 	const grace, shell = 5 * time.Second, 200 * time.Millisecond
-	slack := tracertest.Slowed(time.Second)
+	slack := require.Slowed(time.Second)
 	script := fmt.Sprintf(`exec 9>%s; (setsid sleep 300 &) ; (setsid sh -c "sleep 301 & exit" &) ; sleep 0.2`, m.Path)
 
 	p := i.Start([]string{"run", "--", "sh", "-c", script}, nil).Wait()

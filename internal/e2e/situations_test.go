@@ -17,7 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // Situations that users reported.
@@ -26,7 +25,7 @@ import (
 // ignores SIGTERM: when run returns, within a second after the grace, the port can be
 // bound again.
 func TestCrashFreesThePort(t *testing.T) {
-	grace := tracertest.Slowed(time.Second)
+	grace := require.Slowed(time.Second)
 	for _, server := range []string{"node", "port"} {
 		t.Run(server, func(t *testing.T) {
 			i := stage.NewDaemon(t)
@@ -67,7 +66,7 @@ func TestCrashFreesThePort(t *testing.T) {
 			}
 			r := stage.Report(t, file)
 			// Without the time for which run and this test waited for a CPU.
-			if limit := grace + tracertest.Slowed(time.Second); r.Ended == nil || r.Ended.Sub(crashed) > limit {
+			if limit := grace + require.Slowed(time.Second); r.Ended == nil || r.Ended.Sub(crashed) > limit {
 				t.Errorf("the session ended at %v, want %v after %v at most", r.Ended, limit, crashed)
 			}
 			of := func(p api.Port) bool { return p.Port == port }

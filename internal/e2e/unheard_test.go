@@ -220,7 +220,7 @@ func (d *deafened) lastMember() *doomed {
 // stubborn has a member that must be killed. Its death event arrives, and run must report it
 // as a leftover, although the root's death event was lost.
 func (d *deafened) stubborn() *doomed {
-	x := d.ignoring("stubborn", tracertest.Slowed(3*time.Second)) // the ring is read meanwhile
+	x := d.ignoring("stubborn", require.Slowed(3*time.Second)) // the ring is read meanwhile
 	x.after = func() {
 		if x.run.Wait(); !strings.Contains(x.run.Err.String(), "1 process was left over when sh exited; all ended") {
 			d.T.Errorf("%v", x.run)

@@ -11,7 +11,7 @@ import (
 )
 
 // patience bounds a wait; reaching it is a failure.
-const patience = 30 * time.Second
+var patience = Slowed(30 * time.Second)
 
 // T is what a test, a benchmark and a property have in common.
 type T interface {

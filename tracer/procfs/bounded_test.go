@@ -14,7 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/caught"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +27,7 @@ func within(t *testing.T, what string, f func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(tracertest.Slowed(10 * time.Second)):
+	case <-time.After(require.Slowed(10 * time.Second)):
 		t.Fatalf("%s: it hangs", what)
 	}
 }

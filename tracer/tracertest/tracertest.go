@@ -53,7 +53,7 @@ func restage() int {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Args[0] = os.Args[0]
 	// The test programs' own deadline: half a minute by default.
-	seconds := int(Slowed(30 * time.Second).Seconds())
+	seconds := int(require.Slowed(30 * time.Second).Seconds())
 	cmd.Env = append(os.Environ(), stage+"=1", fmt.Sprintf("LNGTEST_SECONDS=%d", seconds))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}

@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"github.com/rs/zerolog"
 )
 
@@ -29,7 +28,7 @@ type Fixture struct {
 }
 
 // Patience bounds every wait of these tests; reaching it is a failure.
-var Patience = tracertest.Slowed(30 * time.Second)
+var Patience = require.Slowed(30 * time.Second)
 
 // Until tries again until the condition holds.
 func Until(t require.T, holds func() bool) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestMain(m *testing.M) {
@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 		os.Exit(roles[os.Args[1]](os.Args[2:]))
 	}
 	stage.Begin("test-agents", "../../..")
-	stage.Patience = tracertest.Slowed(2 * time.Minute) // an agent is 400 MB of program, read from disk
+	stage.Patience = require.Slowed(2 * time.Minute) // an agent is 400 MB of program, read from disk
 	code := m.Run()
 	if err := writeTable(); err != nil {
 		fmt.Fprintln(os.Stderr, "agents:", err)

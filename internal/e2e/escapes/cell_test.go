@@ -145,7 +145,7 @@ brokers:
   shared:
     - name: lngtest
       match: {exe: /**/lngtest-shared}
-`, tracertest.Slowed(4*time.Second))
+`, require.Slowed(4*time.Second))
 
 // serve starts the daemon unless one runs.
 func (h *host) serve(t *testing.T) {

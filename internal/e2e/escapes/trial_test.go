@@ -18,7 +18,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // A trial is one row tried once: a session, its end, and what is left of it.
@@ -158,7 +157,7 @@ func (x *trial) end() {
 			x.fromRun()
 			return
 		}
-		p := x.Lineage("end", "--yes", "--timeout", tracertest.Slowed(10*time.Second).String(), "-o", "json", x.name)
+		p := x.Lineage("end", "--yes", "--timeout", require.Slowed(10*time.Second).String(), "-o", "json", x.name)
 		x.code = p.Code()
 		x.read(p.Out.Bytes(), p)
 	case rootKilled:

@@ -14,13 +14,12 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
 
 // Patience limits every wait for something that must happen. A test that reaches it has
 // failed.
-var Patience = tracertest.Slowed(30 * time.Second)
+var Patience = require.Slowed(30 * time.Second)
 
 // A Marker is a FIFO that every process of one workload holds for writing. The
 // kernel counts the writers, so its end of file is exact where a scan of /proc

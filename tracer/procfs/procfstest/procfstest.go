@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
 )
 
@@ -137,7 +136,7 @@ func Stuck(t *testing.T) (pid uint32) {
 	})
 	select {
 	case <-s.Asked:
-	case <-time.After(tracertest.Slowed(10 * time.Second)):
+	case <-time.After(require.Slowed(10 * time.Second)):
 		t.Fatal("its exec closed no file")
 	}
 	return uint32(cmd.Process.Pid)

@@ -1,6 +1,4 @@
-//go:build linux
-
-package tracertest
+package require
 
 import (
 	"os"

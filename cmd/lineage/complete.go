@@ -45,7 +45,7 @@ func sessionWords(sessions []api.Session, given []string, begun string) []cobra.
 		}
 		what := text.Title(s)
 		if s.Root != nil {
-			what += ": " + text.Fit(display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes), 60)
+			what += ": " + text.Fit(display.Brief(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes), 60)
 		}
 		for _, word := range []string{s.Name, s.ID} {
 			if word != "" && word == display.Text(word) && strings.HasPrefix(word, begun) {
@@ -126,7 +126,7 @@ func (a *app) members(cmd *cobra.Command, given []string, begun string) (words [
 				n := &t.Nodes[i]
 				pid := strconv.Itoa(n.PID)
 				if n.State == api.StateLive && strings.HasPrefix(pid, begun) && !slices.Contains(given, pid) {
-					words = append(words, cobra.CompletionWithDesc(pid, text.Fit(display.Command(n.Argv, n.Comm, n.ArgvTruncated, display.CommandBytes), 60)))
+					words = append(words, cobra.CompletionWithDesc(pid, text.Fit(display.Brief(n.Argv, n.Comm, n.ArgvTruncated, display.CommandBytes), 60)))
 				}
 			}
 		}

@@ -274,7 +274,7 @@ func (t *Target) receipt(l *label.Labels, put func(ink.Paint, string)) {
 		if o.Outcome == api.OutcomeLeft {
 			look = l.Bad
 		}
-		command := display.Command(o.Argv, o.Comm, false, l.Limit)
+		command := l.Command(&api.Process{Argv: o.Argv, Comm: o.Comm})
 		put(look, fmt.Sprintf("  %d %s  %s", o.PID, l.Fit(command, 48), display.Outcome(o)))
 	}
 	for _, z := range t.report.Zombies {

@@ -159,10 +159,17 @@ func (l *Labels) Named(ref api.Ref) string {
 	return fmt.Sprint(ref.PID)
 }
 
-// Command shows what a process runs, no longer than Limit.
+// Command shows briefly what a process runs, and with about Limit bytes of arguments.
 func (l *Labels) Command(p *api.Process) string {
-	return display.Command(p.Argv, p.Comm, p.ArgvTruncated, max(l.Limit, 1))
+	s := display.Brief(p.Argv, p.Comm, p.ArgvTruncated, max(l.Limit, 1))
+	if l.Dots != "…" {
+		s = asciiBrief.Replace(s)
+	}
+	return s
 }
+
+// asciiBrief replaces what display.Brief adds. "~/" would be a home directory.
+var asciiBrief = strings.NewReplacer("…/", ".../", "…", "~", " · ", " - ")
 
 // Row names a row.
 func (l *Labels) Row(r *picture.Row) string {

@@ -261,7 +261,7 @@ func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 		}
 		for _, w := range holders.Items {
 			if q := w.Process; q.PID != a.PID && w.Session != nil && w.Session.ID == s.ID {
-				lines = append(lines, fmt.Sprintf("%s (PID %d) listens on port %d", display.Command(q.Argv, q.Comm, q.ArgvTruncated, mostCommand), q.PID, port))
+				lines = append(lines, fmt.Sprintf("%s (PID %d) listens on port %d", display.Brief(q.Argv, q.Comm, q.ArgvTruncated, mostCommand), q.PID, port))
 			}
 		}
 	}

@@ -111,15 +111,13 @@ func (p *Page) paint(color, s string) string {
 }
 
 // Command shows the command of pr, in full on a wide page.
-func (p *Page) Command(pr *api.Process) string {
-	return display.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, p.limit())
-}
+func (p *Page) Command(pr *api.Process) string { return p.command(pr.Argv, pr.Comm, pr.ArgvTruncated) }
 
-func (p *Page) limit() int {
+func (p *Page) command(argv []string, comm string, truncated bool) string {
 	if p.Wide {
-		return 0
+		return display.Command(argv, comm, truncated, 0)
 	}
-	return display.CommandBytes
+	return display.Brief(argv, comm, truncated, display.CommandBytes)
 }
 
 // Fit cuts s, sanitised text, to n columns.

@@ -129,7 +129,7 @@ func writeOutcomes(p *Page, t *table, processes []api.Outcome) (rest map[string]
 	sorts := make([]sort, len(processes))
 	for i := range processes {
 		o := &processes[i]
-		command := display.Command(o.Argv, o.Comm, false, p.limit())
+		command := p.command(o.Argv, o.Comm, false)
 		if o.Container != "" {
 			command += " in container " + display.Text(o.Container)
 		}

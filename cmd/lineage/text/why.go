@@ -121,7 +121,7 @@ func creatorThen(p *Page, creator *api.EdgeEnd, now string) (command, fate, colo
 		return command, "", ""
 	}
 	if len(creator.Argv) > 0 {
-		command = display.Command(creator.Argv, creator.Comm, false, p.limit())
+		command = p.command(creator.Argv, creator.Comm, false)
 	}
 	switch {
 	case creator.Alive:

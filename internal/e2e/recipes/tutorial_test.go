@@ -59,12 +59,12 @@ func TestTutorial(t *testing.T) {
 	}
 	server := `http\.server ` + port + ` --bind 127\.0\.0\.1`
 	holds, freed := `holds tcp 127\.0\.0\.1:`+port, `freed tcp 127\.0\.0\.1:`+port
-	ended := `(?s)/bin/bash \./agent\.sh +killed by SIG.*/bin/bash \./agent\.sh +exited 0.*` + server + ` +killed by SIG`
+	ended := `(?s)bash agent\.sh +killed by SIG.*bash agent\.sh +exited 0.*` + server + ` +killed by SIG`
 	for command, want := range map[string][]string{
 		`ps -o pid,ppid,args -p "$(pgrep -d, -f http.server ` + port + `)"`: {`python3 -m ` + server},
-		"bin/lineage why :" + port:        {"session agent ", `/bin/bash \./agent\.sh +root`, server + " +fork", holds},
+		"bin/lineage why :" + port:        {"session agent ", `bash agent\.sh +root`, server + " +fork", holds},
 		"bin/lineage ls":                  {"agent +active"},
-		"bin/lineage tree agent":          {`/bin/bash \./agent\.sh`, server + ".*orphan"},
+		"bin/lineage tree agent":          {`bash agent\.sh`, server + ".*orphan"},
 		"bin/lineage end --dry-run agent": {"would get SIGTERM", holds},
 		"bin/lineage end --yes agent":     {"ended, clean", freed},
 		"bin/lineage history":             {"agent .* end +clean"},

@@ -383,11 +383,12 @@ lint: programs
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
 	.cache/bin/$(ACTIONLINT)
 
-## docs: write COMMANDS.md, openapi.json and the tables of TOP, MONITORING, SIEM, TELEMETRY and CODEBASE.md from the code itself
+## docs: write COMMANDS.md, POLICY.md, openapi.json and the tables of TOP, MONITORING, SIEM, TELEMETRY and CODEBASE.md from the code itself
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
 	go test ./tui/keys -run TestDocument -update
 	go test ./daemon/metrics -run TestDocument -update
+	go test ./enforcer/policy -run 'TestDocument|TestSchema' -update
 	go test ./internal/openapi -run TestDocument -update
 	go test ./cmd/lineage-export/ocsf -run TestFields -update
 	go test ./cmd/lineage-export/otlp -run TestAttributes -update
@@ -399,7 +400,7 @@ docs-check: build
 	go run ./internal/release notices bin/lineage $(HELPERS:%=bin/%) > /dev/null
 	go test ./tui/keys -run TestDocument
 	go run ./internal/vm/matrix -check
-	go test ./daemon/metrics -run TestDocument
+	go test ./daemon/metrics ./enforcer/policy -run 'TestDocument|TestSchema'
 	go test ./internal/openapi
 	go test ./cmd/lineage-export/ocsf ./cmd/lineage-export/otlp -run 'TestFields|TestAttributes'
 	go test ./internal/arch -run 'TestCodebase|TestLinks|TestWords|TestDocWords'

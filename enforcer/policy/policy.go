@@ -36,7 +36,7 @@ type Policy struct {
 	Secrets     []Pattern    `key:"redact" doc:"RE2 on argv, its arguments joined by a space; with a group only the group is hidden; added to the built-in list"`
 	Trace       string       `key:"trace" one:"accept|ignore" doc:"accept: the daemon reads TRACEPARENT, and nothing else, of the environment of an agent's children, and shows it as what the member claims"`
 	SelfProtect bool         `key:"self_protect" doc:"refuse signals, ptrace and bpf(2) from members to the daemon; read at start only"`
-	Daemon      Daemon       `key:"daemon" doc:"of the daemon itself; read at start only"`
+	Daemon      Daemon       `key:"daemon" doc:"the daemon itself; read at start only"`
 
 	file  string
 	lines map[string]int // of the keys that are in the file
@@ -83,13 +83,13 @@ type Daemon struct {
 
 // History bounds the ended sessions that are kept on disk.
 type History struct {
-	MaxAge  Duration `key:"max_age" min:"1h" max:"87600h" doc:"how long they are kept"`
-	MaxSize Size     `key:"max_size" min:"16MiB" max:"1TiB" doc:"at most; the oldest are deleted"`
+	MaxAge  Duration `key:"max_age" min:"1h" max:"87600h" doc:"how long ended sessions and events are kept on disk"`
+	MaxSize Size     `key:"max_size" min:"16MiB" max:"1TiB" doc:"how large history.db may become; the oldest sessions and events are deleted first"`
 }
 
 // Audit bounds the audit log.
 type Audit struct {
-	MaxSize Size `key:"max_size" min:"64KiB" max:"1TiB" doc:"of one file"`
+	MaxSize Size `key:"max_size" min:"64KiB" max:"1TiB" doc:"how large one file may become"`
 	Keep    int  `key:"keep" min:"1" max:"1000" doc:"how many files"`
 }
 

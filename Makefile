@@ -260,15 +260,15 @@ test-e2e-long: export LNGTEST_SESSIONS = 10000
 test-e2e-long: E2E_TIMEOUT = 1h
 test-e2e-long: test-e2e leftovers
 
-## test-recipes: what docs/RECIPES.md and docs/TUTORIAL.md show, as root
+## test-recipes: what docs/RECIPES.md, docs/AGENTS.md and docs/TUTORIAL.md show, as root
 test-recipes: build programs
 	@command -v python3 >/dev/null || { $(call install,python3); }
 	@command -v ps >/dev/null || { $(call install,procps); }
 	$(PRIVATE) $(GOTEST) ./internal/e2e/recipes
 
-## test-agents: real coding agents with a scripted model, as root; writes docs/results/agents.md; AGENTS="claude-code codex", ROWS=expression; LNGTEST_MEETINGS, LNGTEST_LOAD
+## test-agents: real coding agents with a scripted model, as root; writes docs/AGENTS.md; AGENTS="claude-code codex", ROWS=expression; LNGTEST_MEETINGS, LNGTEST_LOAD
 AGENTS := claude-code codex gemini-cli opencode
-test-agents: export LNGTEST_PAGE = $(if $(ROWS),,$(if $(filter-out $(AGENTS),claude-code codex gemini-cli opencode),,$(CURDIR)/docs/results/agents.md))
+test-agents: export LNGTEST_PAGE = $(if $(ROWS),,$(if $(filter-out $(AGENTS),claude-code codex gemini-cli opencode),,$(CURDIR)/docs/AGENTS.md))
 test-agents: build programs
 	@command -v npm >/dev/null || { $(call install,$(AGENT_PACKAGES)); }
 	@testdata/fetch-agents.sh .cache/agents $(AGENTS)

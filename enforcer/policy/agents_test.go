@@ -92,10 +92,14 @@ func TestAgentsFile(t *testing.T) {
 		}
 		matched[got] = true
 	}
+	page := string(require.ReadFile(t, "../../docs/AGENTS.md"))
 	for i := range p.Agents {
 		r := &p.Agents[i]
 		if !matched[r.Name] {
 			t.Errorf("nothing matched %s", r.Name)
+		}
+		if !strings.Contains(page, "`"+r.Name+"`") {
+			t.Errorf("docs/AGENTS.md does not name %s", r.Name)
 		}
 		if r.Nests() != (r.Name == "worker-task") {
 			t.Errorf("%s nests: %v", r.Name, r.Nests())

@@ -87,7 +87,7 @@ var samples = map[string]sample{
 var sections = []struct{ key, text string }{
 	{"", ""},
 	{"defaults", "Flags of `lineage run` come before them."},
-	{"agents", "A process is looked at when it executes a program, however it was started. A rule with `parent` also applies inside sessions. [Rules for known agents](../packaging/agents.yaml)."},
+	{"agents", "A process is looked at when it executes a program, however it was started. A rule with `parent` also applies inside sessions. [Rules for known agents](AGENTS.md#rules)."},
 	{"keep", "When a member becomes a program that a rule matches, it moves to a [kept session](HOWTO.md#keep-a-development-server)."},
 	{"protect", "What a session forked itself is not protected."},
 	{"brokers", "The daemons are tmux, systemd, at, cron, docker and the like: [kinds of evidence](REFERENCE.md#evidence), [limits](../KNOWN_ISSUES.md#brokered-work)."},

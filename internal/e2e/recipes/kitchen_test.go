@@ -3,6 +3,7 @@
 package recipes
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,13 +15,15 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// blocks are the recipes by name, unchanged. Every block of the page has a name.
+// blocks are the recipes by name, unchanged. Every block of RECIPES.md has a name.
 func blocks(t *testing.T) map[string]string {
 	t.Helper()
 	all, text := stage.Recipes(t, "docs/RECIPES.md")
 	if marks, fences := strings.Count(text, "\n<!-- recipe:"), strings.Count(text, "\n```"); marks != len(all) || 2*marks != fences {
 		t.Fatalf("%d marks, %d blocks, %d fences", marks, len(all), fences)
 	}
+	agents, _ := stage.Recipes(t, "docs/AGENTS.md")
+	maps.Copy(all, agents)
 	return all
 }
 

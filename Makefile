@@ -19,7 +19,7 @@ PRIVATE := testdata/bpffs.sh
 GOTEST  := testdata/gotest.sh
 
 # What the tests need of the system, and what only the C side needs.
-TEST_PACKAGES := at gcc libc6-dev logrotate mandoc nodejs python3 tmux
+TEST_PACKAGES := at gcc jq libc6-dev logrotate mandoc nodejs python3 tmux
 LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 AGENT_PACKAGES := nodejs npm tmux

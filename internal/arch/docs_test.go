@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -101,6 +103,69 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
+}
+
+// TestDaemonSet: the one of docs/INSTALL.md gives the daemon what the command for docker there
+// gives it, which is tested.
+func TestDaemonSet(t *testing.T) {
+	text := read(t, "docs/INSTALL.md")
+	block := func(name string) string {
+		m := regexp.MustCompile("(?s)<!-- recipe: " + name + " -->\n```[a-z]+\n(.*?)```").FindStringSubmatch(text)
+		require.Equal(t, len(m), 2)
+		return m[1]
+	}
+	var set struct {
+		Spec struct {
+			Template struct {
+				Spec struct {
+					HostPID    bool `yaml:"hostPID"`
+					Containers []struct {
+						Args            []string
+						SecurityContext struct {
+							AppArmorProfile struct{ Type string } `yaml:"appArmorProfile"`
+							Capabilities    struct{ Drop, Add []string }
+						} `yaml:"securityContext"`
+						VolumeMounts []struct {
+							Name      string
+							MountPath string `yaml:"mountPath"`
+						} `yaml:"volumeMounts"`
+					}
+					Volumes []struct {
+						Name     string
+						HostPath struct{ Path string } `yaml:"hostPath"`
+					}
+				}
+			}
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(block("image-daemonset")), &set))
+	pod := set.Spec.Template.Spec
+	require.Equal(t, len(pod.Containers), 1)
+	c := pod.Containers[0]
+	got := []string{"security-opt apparmor=" + strings.ToLower(c.SecurityContext.AppArmorProfile.Type)}
+	if pod.HostPID {
+		got = append(got, "pid host")
+	}
+	for _, name := range c.SecurityContext.Capabilities.Drop {
+		got = append(got, "cap-drop "+name)
+	}
+	for _, name := range c.SecurityContext.Capabilities.Add {
+		got = append(got, "cap-add "+name)
+	}
+	for i, m := range c.VolumeMounts {
+		require.Equal(t, pod.Volumes[i].Name, m.Name)
+		got = append(got, "v "+pod.Volumes[i].HostPath.Path+":"+m.MountPath)
+	}
+	var want []string
+	for _, m := range regexp.MustCompile(`--?(security-opt|pid|cap-drop|cap-add|v) (\S+)`).FindAllStringSubmatch(block("image-daemon"), -1) {
+		want = append(want, m[1]+" "+m[2])
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	require.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	if len(want) < 10 || !slices.Equal(c.Args, []string{"daemon"}) {
+		t.Errorf("%q, arguments %q", want, c.Args)
+	}
 }
 
 // read is a file of the checkout.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,8 +25,8 @@ import (
 
 // Every recipe has a test here.
 func TestNames(t *testing.T) {
-	want := []string{"actions-hook", "actions-step", "agents-check", "agents-policy", "api.js", "api.py", "claude-function", "claude-setup",
-		"codex-exec", "command", "cron", "dockerfile", "systemd"}
+	want := []string{"actions-hook", "actions-step", "agents-check", "agents-policy", "api.js", "api.py", "buildkite-hook", "claude-function",
+		"claude-setup", "codex-exec", "command", "cron", "dockerfile", "gitlab", "jenkins", "leftovers-slack", "systemd"}
 	if got := slices.Sorted(maps.Keys(blocks(t))); !slices.Equal(got, want) {
 		t.Errorf("recipes %v, want %v", got, want)
 	}
@@ -188,6 +189,64 @@ exit 0`)
 	if p.Code() != 0 || err != nil || !strings.Contains(string(ls), `"name":"job-17-2"`) {
 		t.Errorf("%v %v %s", p, err, ls)
 	}
+}
+
+// A job's script, as each CI system runs it: by a shell, with its variables. What the job leaves
+// ends with it, and the exit code is the job's.
+func TestJobs(t *testing.T) {
+	var gitlab struct{ Test struct{ Script []string } }
+	require.NoError(t, yaml.Unmarshal([]byte(recipe(t, "gitlab")), &gitlab))
+	jenkins := regexp.MustCompile(`sh '(.*)'`).FindStringSubmatch(recipe(t, "jenkins"))
+	require.Equal(t, len(jenkins), 2)
+	for _, job := range []struct {
+		system, script, env, name string
+	}{
+		{"gitlab", strings.Join(gitlab.Test.Script, "\n"), "CI_JOB_ID=4711", "job-4711"},
+		{"jenkins", jenkins[1], "BUILD_NUMBER=7", ""},
+		{"buildkite", recipe(t, "buildkite-hook"), "BUILDKITE_JOB_ID=0191-ab", "job-0191-ab"},
+	} {
+		t.Run(job.system, func(t *testing.T) {
+			k := newKitchen(t, "make")
+			p := k.start([]string{job.env, "BUILDKITE_COMMAND=make test"}, "bash", "-e", k.file("job.sh", job.script)).Wait()
+			k.marker.MustBeGone()
+			k.ran("make test")
+			if p.Code() != 3 || !strings.Contains(p.Err.String(), "1 process was left over when ") {
+				t.Errorf("%v", p)
+			}
+			if past := stage.Query[api.Sessions](k.Instance, "history"); len(past.Items) != 1 || past.Items[0].Name != job.name {
+				t.Errorf("%+v, want a session called %q", past.Items, job.name)
+			}
+		})
+	}
+}
+
+// Leftovers are sent once they exist, and nothing before.
+func TestLeftoversSlack(t *testing.T) {
+	stage.Need(t, "deps", "jq")
+	k := newKitchen(t)
+	k.program("hostname", "echo host")
+	k.program("curl", `while [ "$1" != -d ]; do shift; done
+echo "sent $2 to $3" >&9`)
+	script := k.file("leftovers", recipe(t, "leftovers-slack"))
+	send := func() {
+		t.Helper()
+		if p := k.start([]string{"SLACK_URL=https://slack.example"}, "sh", script).Wait(); p.Code() != 0 || p.Err.Len() != 0 {
+			t.Errorf("%v", p)
+		}
+	}
+	send()
+	require.Equal(t, len(k.marker.Lines("sent")), 0)
+	k.start(nil, "sh", "-c", "lineage run -q --on-exit report --name lngtest-slack -- sh -c 'sleep 300 &'").Wait()
+	require.Equal(t, k.Session("lngtest-slack").Live, 1)
+	send()
+	k.marker.Line("sent", 1)
+	sent := k.marker.Lines("sent")
+	require.Equal(t, len(sent), 1)
+	if got := strings.Join(sent[0], " "); !regexp.MustCompile(`^\{"text":"leftovers on host: \[\d+\]"\} to https://slack.example$`).MatchString(got) {
+		t.Errorf("sent %s", got)
+	}
+	k.start(nil, "sh", "-c", "lineage end lngtest-slack --now --yes").Wait()
+	k.marker.MustBeGone()
 }
 
 // systemd accepts the unit, and its processes react to a stop as the unit says.

@@ -174,10 +174,11 @@ func spanEvent(e *api.Event) *trace.Span_Event {
 
 func sessionAttributes(d *record.SessionInfo) attributes {
 	a := attributes{}.text("lineage.session.id", d.ID).text("lineage.session.name", d.Name).text("gen_ai.agent.name", d.Rule).
-		count("lineage.level", d.Level).text("lineage.mode", d.Mode). // the session's guarantee level; its mode
-		text("lineage.session.parent", d.Parent).                     // the session around it
-		text("lineage.session.brokered_by", d.BrokeredBy).            // the session whose work it holds
-		truth("lineage.session.kept", d.Kept)                         // it was handed over
+		count("lineage.level", d.Level).                   // the session's guarantee level
+		text("lineage.mode", d.Mode).                      // observe or enforce
+		text("lineage.session.parent", d.Parent).          // the outer session
+		text("lineage.session.brokered_by", d.BrokeredBy). // of a companion session: the session that asked for the work
+		truth("lineage.session.kept", d.Kept)              // it is a kept session
 	if !d.Unknown {
 		a = a.number("process.user.id", int64(d.UID))
 	}

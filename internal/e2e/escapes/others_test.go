@@ -57,7 +57,7 @@ var tools = []*tool{
 		wrap: func(*match) []string { return []string{"tini", "-s", "-g", "--"} }, end: (*match).stopTini},
 	{name: "`cgroup.kill`", leaves: "what moved to another cgroup, and a process whose main thread has exited; refused for a threaded cgroup",
 		wrap: (*match).intoCgroup, end: (*match).killCgroup},
-	{name: "`tini` as PID 1 of a container", leaves: "nothing of its PID namespace; but everything has to run in a container",
+	{name: "`tini` as PID 1 of a container", leaves: "nothing, but everything must run in a container",
 		wrap: func(*match) []string {
 			return []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "tini", "-g", "--"}
 		}, end: func(x *match) { _ = unix.Kill(x.first, unix.SIGKILL) }},

@@ -15,7 +15,7 @@ const CommandBytes = 4096
 // after limit bytes of arguments (0: never). Empty arguments at the end are left
 // out: a process that sets its title has them.
 func Command(argv []string, comm string, truncated bool, limit int) string {
-	argv = WithoutPadding(argv)
+	argv = withoutPadding(argv)
 	if len(argv) == 0 {
 		if comm == "" {
 			return "?"
@@ -50,7 +50,7 @@ const longPath = 20
 // its program and its script has that first: "vite · python3 srv.py". Otherwise it is as
 // Command.
 func Brief(argv []string, comm string, truncated bool, limit int) string {
-	argv = WithoutPadding(argv)
+	argv = withoutPadding(argv)
 	if len(argv) == 0 {
 		return Command(nil, comm, truncated, limit)
 	}
@@ -144,8 +144,16 @@ func namesThread(comm string) bool {
 	return strings.HasSuffix(strings.ToLower(comm), "mainthread")
 }
 
-// WithoutPadding is argv without empty arguments at its end.
-func WithoutPadding(argv []string) []string {
+// InContainer adds the container of a process, if it is in one, to its command.
+func InContainer(command, container string) string {
+	if container == "" {
+		return command
+	}
+	return command + " in container " + Text(container)
+}
+
+// withoutPadding is argv without empty arguments at its end.
+func withoutPadding(argv []string) []string {
 	for len(argv) > 1 && argv[len(argv)-1] == "" {
 		argv = argv[:len(argv)-1]
 	}

@@ -274,8 +274,8 @@ func (t *Target) receipt(l *label.Labels, put func(ink.Paint, string)) {
 		if o.Outcome == api.OutcomeLeft {
 			look = l.Bad
 		}
-		command := l.Command(&api.Process{Argv: o.Argv, Comm: o.Comm})
-		put(look, fmt.Sprintf("  %d %s  %s", o.PID, l.Fit(command, 48), display.Outcome(o)))
+		command := l.Fit(l.Command(&api.Process{Argv: o.Argv, Comm: o.Comm}), 48)
+		put(look, fmt.Sprintf("  %d %s  %s", o.PID, display.InContainer(command, o.Container), display.Outcome(o)))
 	}
 	for _, z := range t.report.Zombies {
 		put(l.Zombie, fmt.Sprintf("  %d %s  zombie, to be reaped by %s", z.PID, display.Text(z.Comm), reaper(z.Reaper)))

@@ -18,7 +18,11 @@ import (
 )
 
 func over(pid int, outcome api.OutcomeKind, argv ...string) api.Outcome {
-	return api.Outcome{Ref: api.Ref{PID: pid, StartNS: 7}, Comm: "lngtest", Argv: argv, Outcome: outcome, Leftover: true}
+	o := api.Outcome{Ref: api.Ref{PID: pid, StartNS: 7}, Comm: "lngtest", Argv: argv, Outcome: outcome, Leftover: true}
+	if len(argv) > 0 {
+		o.Comm = filepath.Base(argv[0])
+	}
+	return o
 }
 
 func receipt(verdict api.Verdict, processes ...api.Outcome) *api.Report {
@@ -26,7 +30,7 @@ func receipt(verdict api.Verdict, processes ...api.Outcome) *api.Report {
 }
 
 func TestLeftovers(t *testing.T) {
-	two := receipt("clean", over(4121, "term", "sleep", "300"), over(4124, "kill", "sleep", "301"))
+	two := receipt("clean", over(4121, "term", "/bin/bash", "-c", `trap "" TERM; sleep 300`), over(4124, "kill", "sleep", "301"))
 	many := receipt("clean")
 	for i := range 23 {
 		many.Processes = append(many.Processes, over(100+i, "term", "sleep"))
@@ -62,21 +66,21 @@ func TestLeftovers(t *testing.T) {
 	}{
 		{name: "none", s: script{Verdict: receipt("clean", root)}},
 		{name: "two", s: script{Verdict: two, GraceSecs: 5},
-			want: two0 + "all ended\nlineage:   4121 sleep 300  SIGTERM\nlineage:   4124 sleep 301  SIGKILL needed\n"},
+			want: two0 + "all ended\nlineage:   4121 bash -c 'trap \"\" TERM; sleep 300'  SIGTERM\nlineage:   4124 sleep 301  SIGKILL needed\n"},
 		{name: "without grace", s: script{Verdict: two},
-			want: two0 + "all ended\nlineage:   4121 sleep 300  SIGTERM\nlineage:   4124 sleep 301  SIGKILL\n"},
+			want: two0 + "all ended\nlineage:   4121 bash -c 'trap \"\" TERM; sleep 300'  SIGTERM\nlineage:   4124 sleep 301  SIGKILL\n"},
 		{name: "one, and what it is called is no terminal's",
 			s:    script{Verdict: receipt("clean", over(5, "self", "a\x1b]0;x\a", "\u202eb\nc", "\xff", "", ""))},
-			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 a\\x1b]0;x\\x07 \\u202eb\\nc \ufffd  exited\n"},
+			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 'a\\x1b]0;x\\x07' '\\u202eb\\nc' \ufffd  exited\n"},
 		{name: "of a container", s: script{Verdict: receipt("clean", boxed), GraceSecs: 5},
-			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   6 [lngtest] in container db  SIGKILL needed\n"},
+			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   6 lngtest in container db  SIGKILL needed\n"},
 		{name: "quiet", s: script{Verdict: two}, quiet: true},
 		{name: "quiet, but not all ended", s: script{Verdict: left}, quiet: true,
 			want: two0 + "1 could not be ended\n"},
 		{name: "quiet, but not proven", s: script{Verdict: unproven}, quiet: true,
 			want: "lineage: session k3x9q2: verdict unknown: the task list could not be read\n"},
 		{name: "not all ended", s: script{Verdict: left},
-			want: two0 + "1 could not be ended\nlineage:   9 dd  still alive: state D (nfs_wait)\nlineage:   10 [lngtest]  kept\n"},
+			want: two0 + "1 could not be ended\nlineage:   9 dd  still alive: state D (nfs_wait)\nlineage:   10 lngtest  kept\n"},
 		{name: "ports and locks", s: script{Verdict: held, GraceSecs: 5},
 			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 x  SIGTERM\n" +
 				"lineage: session k3x9q2: freed tcp 127.0.0.1:8080, unix /run/a\\x1b; released flock /db, lock file /r/index.lock\n"},

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +17,7 @@ import (
 
 const (
 	maxLines   = 20 // leftovers named on stderr
-	maxCommand = 72 // characters of a command line shown
+	maxCommand = 72 // bytes of a command line shown
 )
 
 // receiptWait is how long the reader of a receipt that is a FIFO may take; tests shorten it.
@@ -127,7 +126,7 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 			lines = append(lines, fmt.Sprintf("  and %d more", len(over)-i))
 			break
 		}
-		lines = append(lines, fmt.Sprintf("  %d %s  %s", p.PID, commandLine(p), fate(p, hurry)))
+		lines = append(lines, fmt.Sprintf("  %d %s  %s", p.PID, display.InContainer(display.Brief(p.Argv, p.Comm, false, maxCommand), p.Container), fate(p, hurry)))
 	}
 	return append(lines, freed...)
 }
@@ -248,19 +247,4 @@ func fate(p api.Outcome, hurry bool) string {
 		p.Outcome = "still alive"
 	}
 	return display.Outcome(&p)
-}
-
-// commandLine is what ps would show, and the process's container.
-func commandLine(p api.Outcome) string {
-	s := "[" + p.Comm + "]"
-	if len(p.Argv) > 0 {
-		s = strings.Join(display.WithoutPadding(p.Argv), " ")
-	}
-	if utf8.RuneCountInString(s) > maxCommand {
-		s = string([]rune(s)[:maxCommand-1]) + "…"
-	}
-	if p.Container != "" {
-		s += " in container " + p.Container
-	}
-	return s
 }

@@ -129,10 +129,7 @@ func writeOutcomes(p *Page, t *table, processes []api.Outcome) (rest map[string]
 	sorts := make([]sort, len(processes))
 	for i := range processes {
 		o := &processes[i]
-		command := p.command(o.Argv, o.Comm, false)
-		if o.Container != "" {
-			command += " in container " + display.Text(o.Container)
-		}
+		command := display.InContainer(p.command(o.Argv, o.Comm, false), o.Container)
 		sorts[i] = sort{display.Outcome(o), colors[o.Outcome], command}
 		equal[sorts[i]]++
 	}

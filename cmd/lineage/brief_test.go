@@ -55,3 +55,39 @@ func TestProgramFirst(t *testing.T) {
 		}
 	}
 }
+
+// Where nothing is cut, no row is padded to the longest command line of another one, nor to
+// another long cell.
+func TestPadding(t *testing.T) {
+	f := serverFake()
+	long := strings.Repeat("x", 3000)
+	for i := range f.Has.Orphans.Items {
+		if o := &f.Has.Orphans.Items[i]; o.PID == 4130 {
+			o.Argv = append(o.Argv, long)
+		}
+	}
+	f.Has.Whys[4130].Edges[0].Child.Argv = append(server, long)
+	for i := range f.Has.Trees["k3x9q2"].Nodes {
+		if n := &f.Has.Trees["k3x9q2"].Nodes[i]; n.PID == 4130 {
+			n.Argv = append(n.Argv, long)
+		}
+	}
+	for i := range 500 {
+		f.Has.Sessions[0].Ports = append(f.Has.Sessions[0].Ports, 10000+i)
+	}
+	f.Has.Report.Processes[0].Argv = append(f.Has.Report.Processes[0].Argv, long)
+	for _, line := range []string{
+		"ls", "tree build", "why 4130", "why :8080", "orphans", "end --dry-run build", "end -y build", "history",
+		"ls --columns command,ports,id", "orphans --columns command,pid",
+	} {
+		for _, format := range []string{"table", "wide"} {
+			_, out, _ := newWorld(t, f).run(append(strings.Fields(line), "-o", format)...)
+			if strings.Contains(out, strings.Repeat(" ", 60)) {
+				t.Errorf("%s -o %s is padded: %s", line, format, out)
+			}
+			if strings.Contains(out, " \n") {
+				t.Errorf("%s -o %s: blanks at the end of a line: %s", line, format, out)
+			}
+		}
+	}
+}

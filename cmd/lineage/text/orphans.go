@@ -29,17 +29,17 @@ func Orphans(list *api.Orphans) *Listing {
 // OrphanColumns are the columns of the list of orphans, and HostOrphanColumns of the
 // list of orphans outside any session.
 var (
-	OrphanColumns     = []string{"pid", "why", "session", "name", "rss", "age", "parent", "command", "uid", "creator", "cgroup"}
+	OrphanColumns     = []string{"pid", "why", "session", "name", "rss", "age", "parent", "uid", "creator", "cgroup", "command"}
 	HostOrphanColumns = []string{"pid", "uid", "rss", "age", "holds", "command"}
 )
 
 func writeOrphans(p *Page, items []api.Orphan) {
 	t := table{drop: []string{"AGE", "NAME", "RSS", "PARENT"}}
-	header := []string{"PID", "WHY", "SESSION", "NAME", "RSS", "AGE", "PARENT", "COMMAND"}
+	header := []string{"PID", "WHY", "SESSION", "NAME", "RSS", "AGE", "PARENT"}
 	if p.all() {
 		header = append(header, "UID", "CREATOR", "CGROUP")
 	}
-	t.row(header...)
+	t.row(append(header, "COMMAND")...)
 	for i := range items {
 		o := &items[i]
 		color := yellow
@@ -53,7 +53,7 @@ func writeOrphans(p *Page, items []api.Orphan) {
 		if o.Kept {
 			why += ", kept"
 		}
-		row := []string{o.Ref.String(), why, o.Session, cmp.Or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started), parentText(o), p.Command(&o.Process)}
+		row := []string{o.Ref.String(), why, o.Session, cmp.Or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started), parentText(o)}
 		if !p.Wide {
 			row[0] = fmt.Sprint(o.PID)
 		}
@@ -67,7 +67,7 @@ func writeOrphans(p *Page, items []api.Orphan) {
 			}
 			row = append(row, uid, creator, cmp.Or(o.Cgroup, "-"))
 		}
-		t.paintedRow([]string{"", color}, row...)
+		t.paintedRow([]string{"", color}, append(row, p.Command(&o.Process))...)
 	}
 	t.write(p)
 }

@@ -7,8 +7,13 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// minCell is the least width to which a cell is cut to make room for the others.
-const minCell = 8
+const (
+	// minCell is the least width to which a cell is cut to make room for the others.
+	minCell = 8
+	// maxCell is how wide a column is if nothing is cut: a longer cell moves only the rest of
+	// its own row.
+	maxCell = 48
+)
 
 // table aligns rows of cells, which it sanitises. On a terminal it leaves out the columns named
 // in drop, in that order, until the rest fits; then it cuts the widest ones.
@@ -46,6 +51,10 @@ func (t *table) write(p *Page) {
 			widths = t.widths()
 		}
 		shrink(widths, t.long(len(widths)), p.Width)
+	} else {
+		for i, w := range widths {
+			widths[i] = min(w, maxCell)
+		}
 	}
 	if headed && p.NoHeaders {
 		t.rows, t.colors = t.rows[1:], t.colors[1:]
@@ -53,14 +62,16 @@ func (t *table) write(p *Page) {
 	for n, row := range t.rows {
 		var b strings.Builder
 		for i, cell := range row {
-			cell = Fit(cell, widths[i])
+			if p.cuts() {
+				cell = Fit(cell, widths[i])
+			}
 			b.WriteString(p.paint(t.colors[n][i], cell))
 			switch {
 			case i == len(row)-1, t.ragged && cell == "":
 			case t.ragged:
 				b.WriteString(gap)
 			default:
-				b.WriteString(strings.Repeat(" ", widths[i]-width(cell)+len(gap)))
+				b.WriteString(strings.Repeat(" ", max(widths[i]-width(cell), 0)+len(gap)))
 			}
 		}
 		p.Line("%s", strings.TrimRight(b.String(), " "))

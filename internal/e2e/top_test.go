@@ -62,7 +62,7 @@ func newTop(t *testing.T, before func(*stage.Instance), args ...string) *watcher
 	w.run = i.Start([]string{"run", "-q", "--name", "shop", "--", "sh", "shop"}, nil)
 	w.m.Ready()
 	w.Terminal = i.TerminalOf(80, 24, append([]string{stage.Lineage, "top"}, args...)...)
-	w.See("the shop", hasAll("./web", "./db", "./job 301", "./job 302"))
+	w.See("the shop", hasAll("web 300", "db 300", "job 301", "job 302"))
 	return w
 }
 
@@ -139,14 +139,14 @@ func (w *watcher) find(word string) string {
 
 // folded reports whether the jobs are folded into their shell's row.
 func folded(screen string) bool {
-	return hasAll("./db", "+2")(screen) && !strings.Contains(tree(screen), "./job 3")
+	return hasAll("db 300", "+2")(screen) && !strings.Contains(tree(screen), "job 3")
 }
 
 func TestTopMoves(t *testing.T) {
 	w := newTop(t, nil)
-	jobs := []string{"./job 301", "./job 302"}
+	jobs := []string{"job 301", "job 302"}
 
-	w.find("./boss")
+	w.find("boss jobs")
 	w.Press("Left")
 	w.See("fold", folded)
 	w.Press("Right")
@@ -155,27 +155,27 @@ func TestTopMoves(t *testing.T) {
 	w.Press("f")
 	w.Type("comm:db")
 	w.Press("Enter")
-	w.See("filter with the ancestors of what matches", both(hasAll("filter comm:db", "./db", "exit 0"), hasNone("./web", "./boss")))
+	w.See("filter with the ancestors of what matches", both(hasAll("filter comm:db", "db 300", "exit 0"), hasNone("web 300", "boss jobs")))
 	w.Press("Escape")
-	w.See("all rows again", hasAll("./web", "./boss"))
+	w.See("all rows again", hasAll("web 300", "boss jobs"))
 
-	first, _ := selected(w.find("./job"))
+	first, _ := selected(w.find("job 30"))
 	w.Press("n")
-	w.See("next match", func(s string) bool { row, _ := selected(s); return on("./job")(s) && row != first })
+	w.See("next match", func(s string) bool { row, _ := selected(s); return on("job 30")(s) && row != first })
 	w.Press("N")
 	w.See("match before", func(s string) bool { row, _ := selected(s); return row == first })
 
-	w.find("./boss")
+	w.find("boss jobs")
 	w.Press(".")
-	w.See("view from the row", both(hasAll(append(jobs, "from ")...), hasNone("./web")))
+	w.See("view from the row", both(hasAll(append(jobs, "from ")...), hasNone("web 300")))
 	w.Press("BSpace")
-	w.See("view from one up", hasAll("./web"))
+	w.See("view from one up", hasAll("web 300"))
 
 	w.Press("L")
 	w.order("late")
-	w.See("newest process", on("./late"))
+	w.See("newest process", on("late 300"))
 	w.Press("Up")
-	w.See("end of following", both(hasNone("follows the newest"), func(s string) bool { return !on("./late")(s) }))
+	w.See("end of following", both(hasNone("follows the newest"), func(s string) bool { return !on("late 300")(s) }))
 	w.close("q")
 }
 
@@ -192,7 +192,7 @@ func tree(screen string) string {
 func TestTopResized(t *testing.T) {
 	w := newTop(t, nil)
 	w.Resize(120, 30)
-	row, _ := selected(w.find("./db"))
+	row, _ := selected(w.find("db 300"))
 	pid := regexp.MustCompile(`\d+`).FindString(row)
 	w.See("the details beside the tree", hasAll("why it belongs there", "command   ./db 300"))
 	w.Resize(40, 10)
@@ -215,7 +215,7 @@ func TestTopResizedOften(t *testing.T) {
 	script := "exec 9>" + m.Path + "; for n in $(seq 60); do sleep $((300 + n)) & done; echo ready >&9; wait"
 	w.Start([]string{"run", "-q", "--name", "many", "--", "sh", "-c", script}, nil)
 	m.Ready()
-	row, _ := selected(w.find("./db"))
+	row, _ := selected(w.find("db 300"))
 	pid := regexp.MustCompile(`\d+`).FindString(row)
 	w.Resize(180, 50)
 	w.See("complete details", hasAll("reparented to", "it was reparented", "policy")) // the new parent may be shown late
@@ -279,14 +279,14 @@ func TestTopInAStorm(t *testing.T) {
 	})
 	w.Press("e") // what the storm leaves has exited
 	w.See("exited processes", hasNone("exited hidden"))
-	_, line := selected(w.find("./db"))
+	_, line := selected(w.find("db 300"))
 	_, err := orders.WriteString("go\n")
 	require.NoError(t, err)
 	looks, most := 0, 0
 	rate := regexp.MustCompile(`(\d+) forks/s`)
 	for storm.Drain(); len(storm.Lines("storm")) == 0; storm.Drain() {
 		s := w.Screen()
-		if row, at := selected(s); at != line || !strings.Contains(row, "./db") {
+		if row, at := selected(s); at != line || !strings.Contains(row, "db 300") {
 			t.Fatalf("look %d: %q is selected on line %d, was on line %d", looks, row, at, line)
 		}
 		if m := rate.FindStringSubmatch(s); m != nil {
@@ -296,7 +296,7 @@ func TestTopInAStorm(t *testing.T) {
 		looks++
 	}
 	w.See("what the storm left", hasAll(" ×"))
-	if row, at := selected(w.Screen()); at != line || !strings.Contains(row, "./db") {
+	if row, at := selected(w.Screen()); at != line || !strings.Contains(row, "db 300") {
 		t.Errorf("after the storm %q is selected on line %d, was on line %d", row, at, line)
 	}
 	forks, ms := stage.Number(t, storm.Lines("storm")[0][0]), stage.Number(t, storm.Lines("storm")[0][1])
@@ -313,7 +313,7 @@ func TestTopInAStorm(t *testing.T) {
 // explicit choice ends it.
 func TestTopEnds(t *testing.T) {
 	w := newTop(t, nil)
-	w.find("./db")
+	w.find("db 300")
 	asked := both(hasAll("End session", "shop?", "[ Cancel ]", "processes die", "Nothing is sent."), hasNone("asking what would die"))
 	closed := hasNone("Cancel")
 	active := func(when string) {
@@ -348,10 +348,10 @@ func TestTopEnds(t *testing.T) {
 // and everything else stay.
 func TestTopOutlivesTheDaemon(t *testing.T) {
 	w := newTop(t, nil)
-	w.find("./boss")
+	w.find("boss jobs")
 	w.Press("Left")
 	w.See("fold", folded)
-	row, at := selected(w.find("./db"))
+	row, at := selected(w.find("db 300"))
 	pid := regexp.MustCompile(`\d+`).FindString(row)
 	same := func(s string) bool {
 		row, now := selected(s)
@@ -365,7 +365,7 @@ func TestTopOutlivesTheDaemon(t *testing.T) {
 	w.Daemon()
 	w.See("end of the banner", both(hasNone("is away"), same))
 	w.order("late")
-	w.See("new life, and the rest as it was", both(hasAll("./late"), same))
+	w.See("new life, and the rest as it was", both(hasAll("late 300"), same))
 	w.close("C-c")
 }
 
@@ -380,7 +380,7 @@ func (w *watcher) pid() int {
 func (w *watcher) restored() {
 	w.T.Helper()
 	s := w.See("end of top", hasAll("lngtest-after "))
-	if !strings.HasPrefix(s, "lngtest-before\nlngtest-after ") || strings.Contains(s, "./web") {
+	if !strings.HasPrefix(s, "lngtest-before\nlngtest-after ") || strings.Contains(s, "web 300") {
 		w.T.Errorf("the screen that was there is not there again:\n%s", s)
 	}
 	for name, want := range map[string]string{"alternate_on": "0", "cursor_flag": "1", "mouse_any_flag": "0", "insert_flag": "0", "keypad_flag": "0"} {

@@ -131,7 +131,7 @@ func newFake() *apitest.Client {
 			w := *f.Has.Whys[4130]
 			w.Holds = &api.Holds{Ports: []api.Port{heldPort}}
 			kernel := api.Why{Holds: &api.Holds{Ports: []api.Port{{Proto: "tcp", Addr: "0.0.0.0", Port: 8080}}}}
-			return &api.Holders{Items: []api.Why{w, kernel}, TimeWait: 2, Hidden: 1, Unknown: []string{"holders: pid 1 could not be read"}}, nil
+			return &api.Holders{Items: []api.Why{w, kernel}, TimeWait: 2, Hidden: 1, Unknown: []string{"open files of PID 1 could not be read"}}, nil
 		},
 		WhyPortAt: func(port int, at time.Time) (*api.Holders, error) {
 			w := *f.Has.Whys[4130]

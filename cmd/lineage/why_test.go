@@ -140,3 +140,65 @@ func TestClaims(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 }
+
+// A server whose children inherited its socket is one chain, with their PIDs below it. Who
+// holds something else, or was started by others, has a chain of his own.
+func TestWhySharedSocket(t *testing.T) {
+	session := api.Session{ID: "k3x9q2", Name: "web", State: api.StateActive}
+	fork := api.Evidence{Kind: "fork", Confidence: "strong"}
+	edge := func(pid, creator int) api.Edge {
+		return api.Edge{Child: by(live(pid, "node", "server.js"), creator, creator), Creator: &api.EdgeEnd{Ref: ref(creator), Comm: "node", Alive: true}, Kind: "fork", Evidence: fork}
+	}
+	chain := func(pids ...int) api.Why { // from the root down
+		w := api.Why{Session: &session, Edges: []api.Edge{{Child: live(pids[0], "sh"), Kind: "root", Evidence: api.Evidence{Kind: "root", Confidence: "strong"}}}}
+		for i, pid := range pids[1:] {
+			w.Edges = append([]api.Edge{edge(pid, pids[i])}, w.Edges...)
+		}
+		w.Process = w.Edges[0].Child
+		w.Holds = &api.Holds{Ports: []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8080, PID: w.Process.PID}}}
+		return w
+	}
+	many := []api.Why{chain(10, 20)}
+	for pid := 30; pid < 50; pid++ {
+		many = append(many, chain(10, 20, pid))
+	}
+	both := chain(10, 20, 32)
+	both.Holds.Ports = append(both.Holds.Ports, api.Port{Proto: "tcp6", Addr: "::1", Port: 8080, PID: 32})
+	outside := func(pid, parent int) api.Why {
+		w := chain(pid)
+		w.Session, w.Edges, w.Process.Session, w.Parent = nil, nil, "", &api.Process{Ref: ref(parent), Comm: "nginx"}
+		return w
+	}
+	for _, c := range []struct {
+		name   string
+		items  []api.Why
+		chains int
+		want   []string
+	}{
+		{"a child", []api.Why{chain(10, 20), chain(10, 20, 30)}, 1, []string{"held by 20 node", "\n  and 1 child that holds it, too: 30\n"}},
+		{"children first", []api.Why{chain(10, 20, 30), chain(10, 20, 31), chain(10, 20)}, 1, []string{"held by 20 node", "and 2 children that hold it, too: 30 31\n"}},
+		{"a grandchild", []api.Why{chain(10, 20), chain(10, 20, 30), chain(10, 20, 30, 40)}, 1, []string{"and 2 descendants that hold it, too: 30 40\n"}},
+		{"of a dead server", []api.Why{chain(10, 20, 30), chain(10, 20, 31), chain(10, 20, 31, 41)}, 1, []string{"held by 30 node", "and 2 processes that hold it, too: 31 41\n"}},
+		{"many", many, 1, []string{"and 20 children that hold it, too: 30 31 32 33 34 35 36 37 38 39 40 41 …\n"}},
+		{"of two programs", []api.Why{chain(10, 20, 30), chain(10, 21, 31)}, 2, []string{"held by 30 node", "held by 31 node"}},
+		{"with another port", []api.Why{chain(10, 20), both}, 2, []string{"tcp6 [::1]:8080"}},
+		{"in no session", []api.Why{outside(50, 1), outside(60, 50), outside(61, 50)}, 1, []string{"held by 50 sh", "and 2 children that hold it, too: 60 61\n"}},
+		{"two services", []api.Why{outside(50, 1), outside(60, 1)}, 2, nil},
+	} {
+		f := newFake()
+		f.On.WhyPort = func(string, int) (*api.Holders, error) {
+			return &api.Holders{Items: c.items, Unknown: []string{"open files of PID 7 could not be read", "more than 64 processes"}}, nil
+		}
+		_, out, _ := newWorld(t, f).run("why", ":8080")
+		if n := strings.Count(out, " is held by "); n != c.chains {
+			t.Errorf("%s: %d chains: %s", c.name, n, out)
+		}
+		for _, want := range append(c.want, "\nnote: open files of PID 7 could not be read; more than 64 processes\n") {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: no %q in %s", c.name, want, out)
+			}
+		}
+		_, out, _ = newWorld(t, f).run("why", ":8080", "-o", "name")
+		require.Equal(t, strings.Count(out, "\n"), len(c.items))
+	}
+}

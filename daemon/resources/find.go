@@ -53,25 +53,24 @@ func (r *Reader) Listeners(ctx context.Context, proto string, port uint16) (held
 			held.unknown("ports: %v", err)
 		}
 	})
-	if err := r.host(ctx, take); err != nil {
-		held.unknown("ports: %v", err)
-	}
-	r.holders(ctx, found, &held)
+	networks := r.host(ctx, take)
+	holders := r.holders(ctx, found, &held)
+	held.unread(allHeld(held.Ports), about("ports", networks), about("holders", holders))
 	slices.SortFunc(held.Ports, ComparePorts)
 	return held, waits
 }
 
 // holders finds every process that has one of the sockets open.
-func (r *Reader) holders(ctx context.Context, found map[uint64]listener, held *Held) {
+func (r *Reader) holders(ctx context.Context, found map[uint64]listener, held *Held) error {
 	if len(found) == 0 {
-		return
+		return nil
 	}
 	links := make(map[string]bool, len(found))
 	for inode := range found {
 		links[fmt.Sprintf("socket:[%d]", inode)] = true
 	}
 	seen := make(map[uint64]bool)
-	unknown := r.openOn(ctx, func(link string) bool { return links[link] }, func(d *descriptor, id tracer.Identity) {
+	err := r.openOn(ctx, func(link string) bool { return links[link] }, func(d *descriptor, id tracer.Identity) {
 		inode, _ := socketInode(d.link)
 		l := found[inode]
 		p := l.port(inode, id)
@@ -80,14 +79,12 @@ func (r *Reader) holders(ctx context.Context, found map[uint64]listener, held *H
 			seen[inode] = true
 		}
 	})
-	if unknown != nil {
-		held.unknown("holders: %v", unknown)
-	}
 	for inode, l := range found {
 		if !seen[inode] {
 			held.Ports = append(held.Ports, l.port(inode, tracer.Identity{}))
 		}
 	}
+	return err
 }
 
 // openOn calls each for the descriptors of the host whose link is wanted, with the
@@ -176,9 +173,7 @@ func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held
 			return nil
 		})
 	})
-	if err != nil {
-		held.unknown("holders: %v", err)
-	}
+	held.unread(len(files) > 0 || allHeld(held.Ports), about("holders", err))
 	return files, held
 }
 

@@ -49,7 +49,8 @@ func (r *Reader) Freed(ctx context.Context, ports []Port) Freed {
 		}
 	}
 	var held Held
-	r.holders(ctx, busy, &held)
+	holders := r.holders(ctx, busy, &held)
+	held.unread(allHeld(held.Ports), about("holders", holders))
 	f.Busy, f.Unknown = held.Ports, append(unknown, held.Unknown...)
 	return f
 }
@@ -104,8 +105,7 @@ func (r *Reader) networksOf(ctx context.Context, ports []Port) (now map[uint64]n
 		}
 		return take(p)
 	})
-	if err != nil {
-		held.unknown("ports: %v", err)
+	if held.unread(false, about("ports", err)); err != nil {
 		return now, held.Unknown
 	}
 	for netns := range wanted {
@@ -162,8 +162,7 @@ func (r *Reader) Released(ctx context.Context, locks []Lock) (released, held []L
 			}
 		}
 	})
-	if err != nil {
-		unknown = append(unknown, "holders: "+err.Error())
-	}
-	return released, held, unknown
+	var notes Held
+	notes.unread(!slices.ContainsFunc(held, func(l Lock) bool { return l.Holder.IsZero() }), about("holders", err))
+	return released, held, notes.Unknown
 }

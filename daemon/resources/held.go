@@ -49,6 +49,38 @@ func (h *Held) unknown(format string, args ...any) {
 	}
 }
 
+// unread notes why looks at all processes are incomplete, in one note for the processes that
+// may not be read. PID 1 does not matter if a holder was found: at most it has the same socket
+// or file open.
+func (h *Held) unread(found bool, looks ...error) {
+	var hidden hiddenError
+	for _, err := range looks {
+		if pids, ok := errors.AsType[hiddenError](err); ok {
+			hidden = append(hidden, pids...)
+		} else if err != nil {
+			h.unknown("%v", err)
+		}
+	}
+	slices.Sort(hidden)
+	hidden = slices.DeleteFunc(slices.Compact(hidden), func(pid uint32) bool { return pid == 1 && found })
+	if len(hidden) > 0 {
+		h.unknown("%v", hidden)
+	}
+}
+
+// about adds what was looked for to an error, if it is one.
+func about(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// allHeld reports whether there are ports, and each has a known holder.
+func allHeld(ports []Port) bool {
+	return len(ports) > 0 && !slices.ContainsFunc(ports, func(p Port) bool { return p.Holder.IsZero() })
+}
+
 // Of reads what the processes hold. A dead process holds nothing.
 func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
 	c := newCollection(r)

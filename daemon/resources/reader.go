@@ -327,10 +327,10 @@ type hiddenError []uint32
 
 func (h hiddenError) Error() string {
 	if len(h) > 8 {
-		return fmt.Sprintf("%d processes could not be read", len(h))
+		return fmt.Sprintf("open files of %d processes could not be read", len(h))
 	}
 	pids := strings.Trim(fmt.Sprint([]uint32(h)), "[]")
-	return "pid " + strings.ReplaceAll(pids, " ", ", pid ") + " could not be read"
+	return "open files of PID " + strings.ReplaceAll(pids, " ", ", PID ") + " could not be read"
 }
 
 // host calls each for every process that procfs lists, until ctx is done or each fails.

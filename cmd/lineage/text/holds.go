@@ -2,7 +2,9 @@ package text
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -82,8 +84,13 @@ func Holders(found *api.Holders, what string, ancestors func(pid int) []api.Proc
 
 func writeHolders(p *Page, h *HoldersDocument, what string) {
 	what = display.Text(what)
+	with := together(h.Items)
 	for i := range h.Items {
 		w := &h.Items[i]
+		others, shown := with[i]
+		if !shown {
+			continue
+		}
 		if w.Process.PID == 0 {
 			p.Line("%s", p.paint(bold, what+" is held by no process that could be found, or by the kernel itself"))
 			writeHolds(p, w.Holds)
@@ -94,6 +101,7 @@ func writeHolders(p *Page, h *HoldersDocument, what string) {
 			holds = "was"
 		}
 		writeWhy(p, &w.Why, fmt.Sprintf("%s %s held by %s %s", what, holds, Ref(p, w.Process.Ref), p.name(&w.Process)))
+		writeOthers(p, h.Items, i, others)
 		writeOutside(p, w)
 	}
 	if h.TimeWait > 0 {
@@ -102,8 +110,120 @@ func writeHolders(p *Page, h *HoldersDocument, what string) {
 	if h.Hidden > 0 {
 		p.Line("%d more that you may not see; run with sudo", h.Hidden)
 	}
-	for _, s := range h.Unknown {
-		p.Wrap(0, "not known: "+display.Text(s))
-	}
+	p.note(h.Unknown)
 	hintEnd(p, h.Holders.Items)
+}
+
+// note says on one line what could not be read.
+func (p *Page) note(unknown []string) {
+	if len(unknown) > 0 {
+		p.Wrap(0, "note: "+display.Text(strings.Join(unknown, "; ")))
+	}
+}
+
+// mostNamed is how many of the others that hold the same are named; a wide page names all.
+const mostNamed = 12
+
+// writeOthers names the holders that hold the same as the first.
+func writeOthers(p *Page, items []WhyDocument, first int, others []int) {
+	if len(others) == 0 {
+		return
+	}
+	rank := 0
+	var names []string
+	for _, i := range others {
+		names = append(names, Ref(p, items[i].Process.Ref))
+		switch {
+		case !above(&items[first], &items[i]):
+			rank = 2
+		case !created(&items[first], &items[i]):
+			rank = max(rank, 1)
+		}
+	}
+	if len(names) > mostNamed && !p.Wide {
+		names = append(names[:mostNamed:mostNamed], "…")
+	}
+	kind := [][]string{{"child that holds", "children that hold"}, {"descendant that holds", "descendants that hold"}, {"process that holds", "processes that hold"}}[rank]
+	p.Wrap(2, fmt.Sprintf("and %s it, too: %s", display.Count(len(others), kind[0], kind[1]), strings.Join(names, " ")))
+}
+
+// together has for each holder that is shown the others that are named with it: they hold the
+// same, and it, or its own creator, started them. A server often has many that inherited its
+// socket.
+func together(items []WhyDocument) map[int][]int {
+	with := make(map[int][]int)
+	for i := range items {
+		top := i
+		for j := range items {
+			if holdSame(items[j].Holds, items[i].Holds) && above(&items[j], &items[top]) {
+				top = j
+			}
+		}
+		first := top
+		for j := range items[:top] {
+			if holdSame(items[j].Holds, items[i].Holds) && siblings(&items[j], &items[top]) {
+				first = j
+				break
+			}
+		}
+		if first != i {
+			with[first] = append(with[first], i)
+		} else if with[i] == nil {
+			with[i] = []int{}
+		}
+	}
+	return with
+}
+
+// creator is who started a process: for one outside any session, its parent.
+func creator(w *WhyDocument) api.Ref {
+	switch {
+	case len(w.Edges) > 0 && w.Edges[0].Creator != nil:
+		return w.Edges[0].Creator.Ref
+	case w.Session == nil && w.Parent != nil:
+		return w.Parent.Ref
+	}
+	return api.Ref{}
+}
+
+func sameSession(a, b *WhyDocument) bool {
+	if a.Session == nil || b.Session == nil {
+		return a.Session == b.Session
+	}
+	return a.Session.ID == b.Session.ID
+}
+
+// created reports whether a started b.
+func created(a, b *WhyDocument) bool {
+	return a.Process.PID != 0 && creator(b) == a.Process.Ref && sameSession(a, b)
+}
+
+// above reports whether a is an ancestor of b.
+func above(a, b *WhyDocument) bool {
+	if a.Process.PID == 0 || !sameSession(a, b) {
+		return false
+	}
+	return created(a, b) ||
+		slices.ContainsFunc(b.Edges, func(e api.Edge) bool { return e.Creator != nil && e.Creator.Ref == a.Process.Ref }) ||
+		slices.ContainsFunc(b.Ancestors, func(p api.Process) bool { return p.PID == a.Process.PID })
+}
+
+// siblings reports whether one member of a session started both.
+func siblings(a, b *WhyDocument) bool {
+	return a.Session != nil && sameSession(a, b) && creator(a) != (api.Ref{}) && creator(a) == creator(b)
+}
+
+// holdSame reports whether two processes hold the same, as far as it is known.
+func holdSame(a, b *api.Holds) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	at := func(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }
+	return slices.EqualFunc(a.Ports, b.Ports, func(a, b api.Port) bool {
+		return a.Proto == b.Proto && a.Addr == b.Addr && a.Port == b.Port && a.Netns == b.Netns && at(a.Since, b.Since) && at(a.Until, b.Until)
+	}) && slices.EqualFunc(a.Locks, b.Locks, func(a, b api.Lock) bool {
+		return a.Type == b.Type && a.Mode == b.Mode && a.Path == b.Path
+	}) && slices.EqualFunc(a.Files, b.Files, func(a, b api.File) bool {
+		return a.Path == b.Path && a.Access == b.Access
+	}) && slices.Equal(a.Unknown, b.Unknown)
 }

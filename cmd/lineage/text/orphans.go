@@ -157,9 +157,7 @@ func writeHostOrphans(p *Page, doc *HostOrphans) {
 		t.row(Ref(p, o.Ref), uid, display.Size(o.RSSBytes), p.since(o.Started), strings.Join(holds, ", "), p.Command(&o.Process))
 	}
 	t.write(p)
-	for _, s := range doc.Unknown {
-		p.Wrap(0, "not known: "+display.Text(s))
-	}
+	p.note(doc.Unknown)
 	if len(doc.Items) > 0 && !p.Wide {
 		p.Wrap(0, "To make one a session that can be ended: lineage adopt PID; then lineage end SESSION")
 	}

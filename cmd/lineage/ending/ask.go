@@ -17,9 +17,6 @@ var (
 	errCannotAsk    = exit.Usage("end: cannot ask for confirmation (not a terminal); use --yes")
 )
 
-// listed limits how many processes of each session a question names.
-const listed = 20
-
 // ask shows what will die and asks for a yes. It asks nothing if everything is over
 // already.
 func (e *Ender) ask(ctx context.Context, targets []*target) (bool, error) {
@@ -37,19 +34,13 @@ func (e *Ender) ask(ctx context.Context, targets []*target) (bool, error) {
 			p.Line("  (not listed: %s)", display.Text(err.Error()))
 			continue
 		}
-		shown := 0
+		var live []*api.Process
 		for i := range tree.Nodes {
-			n := &tree.Nodes[i]
-			if n.State != api.StateLive {
-				continue
-			}
-			if shown++; shown <= listed {
-				p.Line("  %d %s", n.PID, p.Command(&n.Process))
+			if n := &tree.Nodes[i]; n.State == api.StateLive {
+				live = append(live, &n.Process)
 			}
 		}
-		if shown > listed {
-			p.Line("  … and %d more", shown-listed)
-		}
+		text.WriteListed(p, live)
 	}
 	if sessions == 0 {
 		return true, nil

@@ -7,6 +7,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // endBranch ends one process and everything that it ever started.
@@ -78,12 +79,10 @@ func (e *Ender) askBranch(plan *api.Plan, how string) (bool, error) {
 	p := e.Console.Page(e.Console.Stderr, false)
 	p.Wrap(0, fmt.Sprintf("pid %d and what it started in session %s: %s will get %s", plan.Branch.PID,
 		display.Text(plan.Session), display.Count(len(plan.Processes), "process", "processes"), how))
+	branch := make([]*api.Process, len(plan.Processes))
 	for i := range plan.Processes {
-		if i == listed {
-			p.Line("  … and %d more", len(plan.Processes)-i)
-			break
-		}
-		p.Line("  %d %s", plan.Processes[i].PID, p.Command(&plan.Processes[i].Process))
+		branch[i] = &plan.Processes[i].Process
 	}
+	text.WriteListed(p, branch)
 	return confirm(e.Console, p, "them")
 }

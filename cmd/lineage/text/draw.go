@@ -78,18 +78,24 @@ func (d *drawing) draw() {
 	}
 }
 
-// steps returns the rows for refs in reverse order, equal exited processes as one row.
+// steps returns the rows for refs in reverse order. Equal processes without children share the
+// row of the first of them: exited ones, and live ones if they are many.
 func (d *drawing) steps(refs []api.Ref, depth int, lines []string) []step {
 	var steps []step
+	first := map[string]int{} // by what they have in common, in steps
+	equal := d.equal(refs)
 	for _, ref := range refs {
 		n, ok := d.nodes[ref]
 		if !ok || d.drawn[ref] {
 			continue
 		}
 		d.drawn[ref] = true
-		if len(steps) > 0 && !d.p.Wide && sameLeaf(steps[len(steps)-1].node, n) {
-			steps[len(steps)-1].times++
-			continue
+		if same := d.leaf(n); equal[same] > equalRows || equal[same] > 1 && n.State == api.StateExited {
+			if at, ok := first[same]; ok {
+				steps[at].times++
+				continue
+			}
+			first[same] = len(steps)
 		}
 		steps = append(steps, step{node: n, times: 1, depth: depth, lines: lines})
 	}
@@ -100,17 +106,29 @@ func (d *drawing) steps(refs []api.Ref, depth int, lines []string) []step {
 	return steps
 }
 
-// sameLeaf reports whether b can share a row with a: exited in the same way, of the
-// same command, and without children.
-func sameLeaf(a, b *api.Node) bool {
-	code := func(n *api.Node) int {
-		if n.ExitCode == nil {
-			return -1
+// equal counts processes by what they have in common.
+func (d *drawing) equal(refs []api.Ref) map[string]int {
+	counts := map[string]int{}
+	for _, ref := range refs {
+		if n, ok := d.nodes[ref]; ok && !d.drawn[ref] {
+			counts[d.leaf(n)]++
 		}
-		return *n.ExitCode
 	}
-	return a.State == api.StateExited && b.State == api.StateExited && len(a.Children)+len(b.Children) == 0 &&
-		a.Comm == b.Comm && slices.Equal(a.Argv, b.Argv) && a.Signal == b.Signal && code(a) == code(b)
+	delete(counts, "")
+	return counts
+}
+
+// leaf is what a process without children has in common with those that share its row; "" for
+// all others.
+func (d *drawing) leaf(n *api.Node) string {
+	if len(n.Children) > 0 || d.p.Wide {
+		return ""
+	}
+	about := howEnded(&n.Process)
+	if n.State != api.StateExited {
+		about = d.notes(&n.Process)
+	}
+	return strings.Join(append([]string{string(n.State), n.Comm, about}, n.Argv...), "\x00")
 }
 
 func (d *drawing) row(s step) {
@@ -140,15 +158,16 @@ func (d *drawing) row(s step) {
 	if n.NSPID != 0 && n.NSPID != n.PID {
 		pid += fmt.Sprintf(" (%d inside)", n.NSPID)
 	}
-	command := p.Command(&n.Process)
+	command, times := p.Command(&n.Process), ""
 	if s.times > 1 {
-		command += fmt.Sprintf(" %s%d", d.g.times, s.times)
+		times = fmt.Sprintf(" %s%d", d.g.times, s.times)
 	}
 	notes := d.notes(&n.Process)
 	if p.Width > 0 && !p.Wide {
-		used := width(prefix) + width(glyph) + len(letter) + 1 + len(pid) + 1 + width(notes)
+		used := width(prefix) + width(glyph) + len(letter) + 1 + len(pid) + 1 + width(times) + width(notes)
 		command = Fit(command, max(p.Width-used, 16))
 	}
+	command += times
 	rest := fmt.Sprintf(" %s %s%s", pid, command, notes)
 	switch {
 	case n.State == api.StateExited:

@@ -2,6 +2,7 @@ package text
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -50,17 +51,7 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 	p.Wrap(0, p.paint(bold, fmt.Sprintf("%s: %s would get %s; nothing was sent", id,
 		display.Count(len(plan.Processes), "process", "processes"), how)))
 	var t table
-	for i := range plan.Processes {
-		pr := &plan.Processes[i]
-		why := pr.Why
-		color := ""
-		if !pr.Killable {
-			why, color = why+"; could not be killed: "+pr.Reason, red
-		} else if pr.Reason != "" {
-			why, color = why+"; "+pr.Reason, yellow
-		}
-		t.paintedRow([]string{"", "", color}, "", Ref(p, pr.Ref), why, p.Command(&pr.Process))
-	}
+	t.alike(p, planRows(p, plan.Processes), len(plan.Processes))
 	t.write(p)
 	for i := range plan.Processes {
 		pr := &plan.Processes[i]
@@ -76,4 +67,41 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 		return
 	}
 	p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), again))
+}
+
+// listed limits the rows of a question.
+const listed = 20
+
+// WriteListed names the processes that a question is about.
+func WriteListed(p *Page, processes []*api.Process) {
+	rows := make([]alike, len(processes))
+	for i, pr := range processes {
+		rows[i] = alike{pr.Ref, false, sort{command: p.Command(pr)}}
+	}
+	var t table
+	rest := t.alike(p, rows, listed)
+	for i := range t.rows { // nothing is said about one
+		t.rows[i], t.colors[i] = slices.Delete(t.rows[i], 2, 3), slices.Delete(t.colors[i], 2, 3)
+	}
+	t.write(p)
+	for _, n := range rest {
+		p.Line("  … and %d more", n)
+	}
+}
+
+// planRows are rows of what an end would do to processes.
+func planRows(p *Page, processes []api.PlanProcess) []alike {
+	rows := make([]alike, len(processes))
+	for i := range processes {
+		pr := &processes[i]
+		why, color := pr.Why, ""
+		if !pr.Killable {
+			why, color = why+"; could not be killed: "+pr.Reason, red
+		} else if pr.Reason != "" {
+			why, color = why+"; "+pr.Reason, yellow
+		}
+		alone := !pr.Killable || len(pr.Ports)+len(pr.Locks) > 0
+		rows[i] = alike{pr.Ref, alone, sort{why, color, p.Command(&pr.Process)}}
+	}
+	return rows
 }

@@ -50,8 +50,8 @@ const (
 	// shownOutcomes limits the rows of a receipt on a page that is not wide. Processes
 	// that are left always have a row.
 	shownOutcomes = 20
-	// equalRows is how many processes with the same command and outcome, and how many
-	// zombies of one reaper, have a row each.
+	// equalRows is how many equal processes, and how many zombies of one reaper, have a row
+	// each.
 	equalRows = 3
 )
 
@@ -59,7 +59,7 @@ func writeReport(p *Page, receipt Receipt) {
 	r := receipt.Report
 	p.Line("%s", p.paint(bold, display.Text(receiptTitle(p, receipt))))
 	var t table
-	rest := writeOutcomes(p, &t, r.Processes)
+	rest := t.alike(p, outcomeRows(p, r.Processes), shownOutcomes)
 	zombies := map[string]int{} // by their reaper
 	reapers := make([]string, len(r.Zombies))
 	for i, z := range r.Zombies {
@@ -119,38 +119,15 @@ func receiptTitle(p *Page, receipt Receipt) string {
 		display.Count(ended, "process", "processes"), display.Duration(time.Duration(r.DurationMS*float64(time.Millisecond))))
 }
 
-// writeOutcomes makes rows of how processes ended, and counts those without a row by
-// outcome. Many equal ones share a row.
-func writeOutcomes(p *Page, t *table, processes []api.Outcome) (rest map[string]int) {
+// outcomeRows are rows of how processes ended.
+func outcomeRows(p *Page, processes []api.Outcome) []alike {
 	colors := map[api.OutcomeKind]string{api.OutcomeSelf: dim, api.OutcomeKill: yellow, api.OutcomeLeft: red}
-	type sort struct{ how, color, command string }
-	rest = map[string]int{}
-	equal := map[sort]int{}
-	sorts := make([]sort, len(processes))
+	rows := make([]alike, len(processes))
 	for i := range processes {
 		o := &processes[i]
-		command := display.InContainer(p.command(o.Argv, o.Comm, false), o.Container)
-		sorts[i] = sort{display.Outcome(o), colors[o.Outcome], command}
-		equal[sorts[i]]++
+		rows[i] = alike{o.Ref, o.Outcome == api.OutcomeLeft, sort{display.Outcome(o), colors[o.Outcome], display.InContainer(p.command(o.Argv, o.Comm, false), o.Container)}}
 	}
-	for i := range processes {
-		s, left := sorts[i], processes[i].Outcome == api.OutcomeLeft
-		who, n := Ref(p, processes[i].Ref), 1
-		switch {
-		case left || p.Wide:
-		case equal[s] == 0:
-			continue // it shares a row
-		case equal[s] > equalRows:
-			n = equal[s]
-			who, equal[s] = fmt.Sprintf("×%d", n), 0
-		}
-		if len(t.rows) >= shownOutcomes && !p.Wide && !left {
-			rest[s.how] += n
-			continue
-		}
-		t.paintedRow([]string{"", "", s.color}, "", who, s.how, s.command)
-	}
-	return rest
+	return rows
 }
 
 // Shortfall says on one line what an end did not reach.

@@ -166,10 +166,10 @@ func (m *model) warnings() (all []banner) {
 	}
 	switch {
 	case k.away != nil && !k.known:
-		add(t.Warn, "NO DAEMON", "waiting for a daemon since %s: %v", display.Age(m.opts.Now().Sub(k.since)), k.away)
+		add(t.Warn, "NO DAEMON", "waiting for a daemon since %s: %s", display.Age(m.opts.Now().Sub(k.since)), display.Error(k.away))
 	case k.away != nil:
-		add(t.Bad, "DAEMON AWAY", "the daemon is away for %s, trying again; everything here is from %s: %v",
-			display.Age(m.opts.Now().Sub(k.since).Round(time.Second)), m.labels().Clock(k.fresh), k.away)
+		add(t.Bad, "DAEMON AWAY", "the daemon is away for %s, trying again; everything here is from %s: %s",
+			display.Age(m.opts.Now().Sub(k.since).Round(time.Second)), m.labels().Clock(k.fresh), display.Error(k.away))
 	case k.done:
 		add(t.Warn, "OVER", "%s", ending(k.over))
 	case !k.known:

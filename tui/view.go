@@ -212,7 +212,7 @@ func (m *model) timelineLines(l layout) []string {
 	labels := m.labels()
 	lines := m.timeline.Lines(labels, l.inner())
 	if err := m.timeline.Err; err != nil {
-		lines = append(lines, labels.Text(labels.Warn, " ! only what is in the tree: "+display.Text(err.Error()), l.inner()))
+		lines = append(lines, labels.Text(labels.Warn, " ! only what is in the tree: "+display.Error(err), l.inner()))
 	}
 	return lines
 }

@@ -1,6 +1,11 @@
 package display
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
 	"testing"
 	"unicode"
 	"unicode/utf8"
@@ -58,4 +63,18 @@ func TestTextOfAnyBytes(t *testing.T) {
 			t.Fatalf("Text(%q) = %q: not stable", got, again)
 		}
 	})
+}
+
+// No user has to know what a context is.
+func TestError(t *testing.T) {
+	for err, want := range map[error]string{
+		fmt.Errorf("end x\n: %w", context.DeadlineExceeded):                                `end x\n: timed out`,
+		&net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}:                  "read tcp: timed out",
+		errors.New(`Get "http://lineage/v1/version": ` + context.DeadlineExceeded.Error()): `Get "http://lineage/v1/version": timed out`,
+		errors.New("disk full"): "disk full",
+	} {
+		if got := Error(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

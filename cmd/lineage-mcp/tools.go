@@ -47,7 +47,7 @@ func add[In any](s *mcp.Server, d *daemon, t *mcp.Tool, tool func(context.Contex
 			return err
 		})
 		if err != nil {
-			return nil, nil, errors.New(strings.Join(within([]string{display.Text(err.Error())}, textBytes), ""))
+			return nil, nil, errors.New(strings.Join(within([]string{display.Error(err)}, textBytes), ""))
 		}
 		out.fit()
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: out.text()}}}, out, nil

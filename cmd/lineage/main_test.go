@@ -380,3 +380,12 @@ func TestDoctorTellsTheCapabilities(t *testing.T) {
 	_, out, _ := w.run("doctor")
 	require.Contains(t, out, "\nthe daemon's capabilities: cap_kill cap_sys_ptrace\n")
 }
+
+// A request that takes too long is reported without Go's words.
+func TestTimedOut(t *testing.T) {
+	f := newFake()
+	f.On.WhyPort = func(string, int) (*api.Holders, error) { return nil, fmt.Errorf("look: %w", context.DeadlineExceeded) }
+	if _, _, stderr := newWorld(t, f).run("why", ":8080"); stderr != "lineage: look: timed out\n" {
+		t.Errorf("%q", stderr)
+	}
+}

@@ -134,7 +134,7 @@ func (p *pane) process(r *picture.Row, a Answer) {
 	}
 	if a.Err != nil {
 		p.blank()
-		p.text(p.Warn, "", "! "+display.Text(a.Err.Error()))
+		p.text(p.Warn, "", "! "+display.Error(a.Err))
 	}
 }
 

@@ -173,7 +173,7 @@ func (d *Dialog) grace() time.Duration {
 func (t *Target) write(l *label.Labels, d *Dialog, put func(ink.Paint, string), columns int) {
 	switch {
 	case t.err != nil:
-		for _, s := range ink.Wrap(t.Name+": "+display.Text(t.err.Error()), columns) {
+		for _, s := range ink.Wrap(t.Name+": "+display.Error(t.err), columns) {
 			put(l.Bad, strings.TrimLeft(s, " "))
 		}
 	case t.report != nil && t.report.Verdict != "":
@@ -243,7 +243,7 @@ func (t *Target) planned(l *label.Labels, put func(ink.Paint, string)) {
 func (t *Target) outcome() (text string, ok bool) {
 	switch {
 	case t.err != nil:
-		return t.Name + ": " + display.Text(t.err.Error()), false
+		return t.Name + ": " + display.Error(t.err), false
 	case t.killed != nil:
 		word := map[string]string{"sent": "the signal was sent", "gone": "it had exited already", "refused": "refused"}[t.killed.Outcome]
 		return t.Name + ": " + cmp.Or(word, display.Text(t.killed.Outcome)), t.killed.Outcome != "refused"

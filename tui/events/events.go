@@ -147,7 +147,7 @@ func (p *Pane) Lines(l *label.Labels, columns, rows int) []string {
 	switch {
 	case len(lines) > 0:
 	case p.err != nil:
-		lines = append(lines, l.Text(l.Warn, " ! "+display.Text(p.err.Error()), columns))
+		lines = append(lines, l.Text(l.Warn, " ! "+display.Error(p.err), columns))
 	default:
 		lines = append(lines, l.Text(l.Dim, fmt.Sprintf(" no event in the last %.0f minutes", before.Minutes()), columns))
 	}

@@ -38,7 +38,7 @@ func (c *Console) Say(format string, args ...any) {
 
 // Complain writes an error as one line.
 func (c *Console) Complain(err error) {
-	text := err.Error()
+	text := display.Error(err)
 	if e, ok := errors.AsType[*api.Error](err); ok && len(e.Items) > 0 {
 		var ids []string
 		for _, s := range e.Items {

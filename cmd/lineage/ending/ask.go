@@ -31,7 +31,7 @@ func (e *Ender) ask(ctx context.Context, targets []*target) (bool, error) {
 			display.Count(t.session.Live, "process", "processes"), e.signals(t.session), listening(t.session)))
 		tree, err := e.Client.Tree(ctx, t.session.ID, "ancestors")
 		if err != nil {
-			p.Line("  (not listed: %s)", display.Text(err.Error()))
+			p.Line("  (not listed: %s)", display.Error(err))
 			continue
 		}
 		var live []*api.Process

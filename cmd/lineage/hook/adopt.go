@@ -44,7 +44,7 @@ func (h *Hook) start(ctx context.Context, c api.Client, _ *event) error {
 	}
 	_, err := h.adopt(ctx, c, a)
 	if err != nil && !unanswered(err) {
-		h.say("lineage: " + h.Agent.Name + " is not tracked: " + display.Text(err.Error()))
+		h.say("lineage: " + h.Agent.Name + " is not tracked: " + display.Error(err))
 	}
 	return err
 }

@@ -118,7 +118,7 @@ func writeHosts(p *Page, answers []HostAnswer) {
 	for i := range answers {
 		if a := &answers[i]; a.Err != nil {
 			host := Fit(display.Text(a.Host), wide)
-			p.column(host+strings.Repeat(" ", wide-width(host))+gap, wide+len(gap), p.paint(red, "error: "+display.Text(a.Err.Error())))
+			p.column(host+strings.Repeat(" ", wide-width(host))+gap, wide+len(gap), p.paint(red, "error: "+display.Error(a.Err)))
 		}
 	}
 }

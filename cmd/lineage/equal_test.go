@@ -58,6 +58,10 @@ func TestEqualProcesses(t *testing.T) {
 			switch pr := &p.Processes[i]; pr.PID {
 			case 10004:
 				pr.Ports = []api.Port{heldPort}
+			case 10014, 10016, 10018, 10020, 10022:
+				pr.Ports = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 81, PID: pr.PID}}
+			case 10024, 10026:
+				pr.Ports = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 82, PID: pr.PID}}
 			case 10006, 10008, 10010, 10012:
 				pr.Killable, pr.Reason = false, "state D"
 			}
@@ -65,7 +69,8 @@ func TestEqualProcesses(t *testing.T) {
 		return nil
 	}
 	_, out, _ = newWorld(t, f).run("end", "--dry-run", "build")
-	require.Contains(t, out, "  ×4996  ", "  10004  ", "  10006  ", "  10012  ")
+	require.Contains(t, out, "  ×4989  ", "  10004  ", "  10006  ", "  10012  ", "  ×5     ", "  10024  ",
+		"  10004 holds tcp6 [::1]:8080\n", "  10014 and 4 more hold tcp 127.0.0.1:81\n", "  10024 10026 hold tcp 127.0.0.1:82\n")
 
 	for _, line := range []string{"tree build -o wide", "end --dry-run build -o wide"} {
 		_, out, _ = newWorld(t, f).run(strings.Fields(line)...)

@@ -53,12 +53,7 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 	var t table
 	t.alike(p, planRows(p, plan.Processes), len(plan.Processes))
 	t.write(p)
-	for i := range plan.Processes {
-		pr := &plan.Processes[i]
-		for _, held := range heldTexts(pr.Ports, pr.Locks) {
-			p.Line("  %s holds %s", Ref(p, pr.Ref), held)
-		}
-	}
+	writeHeld(p, plan.Processes)
 	for _, s := range plan.Unknown {
 		p.Wrap(2, "not known of ports and locks: "+display.Text(s))
 	}
@@ -89,6 +84,31 @@ func WriteListed(p *Page, processes []*api.Process) {
 	}
 }
 
+// writeHeld says what processes hold. A socket that many inherited has one line.
+func writeHeld(p *Page, processes []api.PlanProcess) {
+	var order []string
+	holders := map[string][]string{}
+	for i := range processes {
+		pr := &processes[i]
+		for _, held := range heldTexts(pr.Ports, pr.Locks) {
+			if holders[held] == nil {
+				order = append(order, held)
+			}
+			holders[held] = append(holders[held], Ref(p, pr.Ref))
+		}
+	}
+	for _, held := range order {
+		switch by := holders[held]; {
+		case len(by) == 1:
+			p.Line("  %s holds %s", by[0], held)
+		case len(by) <= equalRows || p.Wide:
+			p.Line("  %s hold %s", strings.Join(by, " "), held)
+		default:
+			p.Line("  %s and %d more hold %s", by[0], len(by)-1, held)
+		}
+	}
+}
+
 // planRows are rows of what an end would do to processes.
 func planRows(p *Page, processes []api.PlanProcess) []alike {
 	rows := make([]alike, len(processes))
@@ -100,8 +120,7 @@ func planRows(p *Page, processes []api.PlanProcess) []alike {
 		} else if pr.Reason != "" {
 			why, color = why+"; "+pr.Reason, yellow
 		}
-		alone := !pr.Killable || len(pr.Ports)+len(pr.Locks) > 0
-		rows[i] = alike{pr.Ref, alone, sort{why, color, p.Command(&pr.Process)}}
+		rows[i] = alike{pr.Ref, !pr.Killable, sort{why, color, p.Command(&pr.Process), strings.Join(heldTexts(pr.Ports, pr.Locks), "\n")}}
 	}
 	return rows
 }

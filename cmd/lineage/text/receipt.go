@@ -125,7 +125,7 @@ func outcomeRows(p *Page, processes []api.Outcome) []alike {
 	rows := make([]alike, len(processes))
 	for i := range processes {
 		o := &processes[i]
-		rows[i] = alike{o.Ref, o.Outcome == api.OutcomeLeft, sort{display.Outcome(o), colors[o.Outcome], display.InContainer(p.command(o.Argv, o.Comm, false), o.Container)}}
+		rows[i] = alike{o.Ref, o.Outcome == api.OutcomeLeft, sort{display.Outcome(o), colors[o.Outcome], display.InContainer(p.command(o.Argv, o.Comm, false), o.Container), ""}}
 	}
 	return rows
 }

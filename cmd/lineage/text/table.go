@@ -169,8 +169,8 @@ type alike struct {
 	sort
 }
 
-// sort is what is shown of a process besides its PID.
-type sort struct{ how, color, command string }
+// sort is what is shown of a process besides its PID: in its row, and what it holds below.
+type sort struct{ how, color, command, holds string }
 
 // alike adds rows, and counts processes without a row by how; more than most rows have only
 // those that stand alone. On a wide page each process has a row.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 // CommandBytes bounds a command unless all of it is wanted: a process may have
@@ -136,6 +138,18 @@ func alike(name, comm string) bool {
 	}
 	next, _ := utf8.DecodeRuneInString(strings.TrimPrefix(long, short))
 	return short != "" && strings.HasPrefix(long, short) && (short == long || !unicode.IsLetter(next))
+}
+
+// Name is the short name of a process, without its arguments.
+func Name(p *api.Process) string {
+	argv := withoutPadding(p.Argv)
+	switch {
+	case namesThread(p.Comm) && len(argv) > 0:
+		return Text(programName(argv[0], p.Comm))
+	case p.Comm == "":
+		return "?"
+	}
+	return Text(p.Comm)
 }
 
 // namesThread reports whether comm is the name of a main thread and not of a program, as

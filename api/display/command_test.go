@@ -3,6 +3,8 @@ package display
 import (
 	"strings"
 	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 func TestCommand(t *testing.T) {
@@ -83,5 +85,19 @@ func TestBrief(t *testing.T) {
 	}
 	if got := Brief([]string{"find", "a"}, "find", true, 0); got != "find a…" {
 		t.Errorf("truncated by the kernel: %q", got)
+	}
+}
+
+func TestName(t *testing.T) {
+	for want, p := range map[string]api.Process{
+		"?":          {},
+		"vite":       {Comm: "vite", Argv: []string{"/usr/bin/python3", "srv.py"}},
+		`a\x1b`:      {Comm: "a\x1b"},
+		"node":       {Comm: "MainThread", Argv: []string{"/usr/bin/node", "server.js"}},
+		"MainThread": {Comm: "MainThread"},
+	} {
+		if got := Name(&p); got != want {
+			t.Errorf("%+v: %q, want %q", p, got, want)
+		}
 	}
 }

@@ -154,7 +154,7 @@ func (l *Labels) Until(t *time.Time) string {
 // Named names a process with what is known about it.
 func (l *Labels) Named(ref api.Ref) string {
 	if r := l.Picture.Process(ref); r != nil {
-		return fmt.Sprintf("%d %s", ref.PID, display.Text(r.Process.Comm))
+		return Process(r.Process)
 	}
 	return fmt.Sprint(ref.PID)
 }
@@ -179,7 +179,7 @@ func (l *Labels) Row(r *picture.Row) string {
 	case r.Kind == picture.SessionRow:
 		return Session(r.Session)
 	case r.Kind == picture.GroupRow:
-		return fmt.Sprintf("%s %s%d", display.Text(r.First().Process.Comm), l.Times, r.Count())
+		return fmt.Sprintf("%s %s%d", display.Name(r.First().Process), l.Times, r.Count())
 	}
 	return Process(r.Process)
 }
@@ -230,7 +230,7 @@ func Process(p *api.Process) string {
 	if p == nil {
 		return "unknown process"
 	}
-	return fmt.Sprintf("%d %s", p.PID, display.Text(cmp.Or(p.Comm, "?")))
+	return fmt.Sprintf("%d %s", p.PID, display.Name(p))
 }
 
 // Ports shows the lowest port, and how many more there are.

@@ -100,7 +100,7 @@ func writeHolders(p *Page, h *HoldersDocument, what string) {
 		if w.Holds != nil && len(w.Holds.Ports) > 0 && w.Holds.Ports[0].Since != nil {
 			holds = "was"
 		}
-		writeWhy(p, &w.Why, fmt.Sprintf("%s %s held by %s %s", what, holds, Ref(p, w.Process.Ref), p.name(&w.Process)))
+		writeWhy(p, &w.Why, fmt.Sprintf("%s %s held by %s %s", what, holds, Ref(p, w.Process.Ref), display.Name(&w.Process)))
 		writeOthers(p, h.Items, i, others)
 		writeOutside(p, w)
 	}

@@ -29,7 +29,7 @@ type HoldersDocument struct {
 func Why(why *WhyDocument) *Listing {
 	why.Head = Head("why")
 	l := &Listing{Doc: why, Text: func(p *Page) {
-		what := fmt.Sprintf("%s %s", Ref(p, why.Process.Ref), p.name(&why.Process))
+		what := fmt.Sprintf("%s %s", Ref(p, why.Process.Ref), display.Name(&why.Process))
 		writeWhy(p, &why.Why, what)
 		writeOutside(p, why)
 		hintEnd(p, []api.Why{why.Why})
@@ -63,11 +63,6 @@ func writeWhy(p *Page, why *api.Why, what string) {
 	if b := why.Brokered; b != nil && why.Session != nil {
 		p.Wrap(2, display.Brokered(b, why.Session.ID))
 	}
-}
-
-// name is the short name of a process, for a line with more text.
-func (p *Page) name(pr *api.Process) string {
-	return display.Text(cmp.Or(pr.Comm, "?"))
 }
 
 // membership says in which session a process is.
@@ -167,7 +162,7 @@ func facts(p *Page, why *api.Why) string {
 	case pr.State != "" && pr.State != api.StateLive:
 		all = append(all, display.Text(howEnded(pr)))
 	case why.Parent != nil:
-		all = append(all, fmt.Sprintf("parent now %s %s", Ref(p, why.Parent.Ref), p.name(why.Parent)))
+		all = append(all, fmt.Sprintf("parent now %s %s", Ref(p, why.Parent.Ref), display.Name(why.Parent)))
 	case pr.Parent != nil:
 		all = append(all, "parent now "+Ref(p, *pr.Parent))
 	}

@@ -183,6 +183,7 @@ func TestWhySharedSocket(t *testing.T) {
 		{"of two programs", []api.Why{chain(10, 20, 30), chain(10, 21, 31)}, 2, []string{"held by 30 node", "held by 31 node"}},
 		{"with another port", []api.Why{chain(10, 20), both}, 2, []string{"tcp6 [::1]:8080"}},
 		{"in no session", []api.Why{outside(50, 1), outside(60, 50), outside(61, 50)}, 1, []string{"held by 50 sh", "and 2 children that hold it, too: 60 61\n"}},
+		{"a service and the init that opened its socket", []api.Why{outside(1, 0), outside(60, 1)}, 2, []string{"held by 1 sh", "held by 60 sh"}},
 		{"two services", []api.Why{outside(50, 1), outside(60, 1)}, 2, nil},
 	} {
 		f := newFake()

@@ -198,9 +198,10 @@ func created(a, b *WhyDocument) bool {
 	return a.Process.PID != 0 && creator(b) == a.Process.Ref && sameSession(a, b)
 }
 
-// above reports whether a is an ancestor of b.
+// above reports whether a is an ancestor of b. The host's init is not: it opens sockets for
+// services, and the service is what is asked for.
 func above(a, b *WhyDocument) bool {
-	if a.Process.PID == 0 || !sameSession(a, b) {
+	if a.Process.PID <= 1 || !sameSession(a, b) {
 		return false
 	}
 	return created(a, b) ||

@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/tui/columns"
 	"github.com/lineage-ebpf/lineage/tui/dialog"
 	"github.com/lineage-ebpf/lineage/tui/events"
 	"github.com/lineage-ebpf/lineage/tui/label"
@@ -17,7 +18,7 @@ import (
 func (m *model) sort(o picture.Order) {
 	m.view.SetOrder(o)
 	if m.view.Mode() == picture.Tree {
-		m.say("sessions by %s; processes keep the order of their start, t lists them", o.By)
+		m.say("sessions sorted by %s; t: sort all processes in one list", columns.Title(o.By))
 	}
 }
 

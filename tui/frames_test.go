@@ -3,6 +3,7 @@ package tui
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,8 +43,9 @@ var states = []struct {
 	{"waiting", func(s *screen) {
 		s.model.link = link{}
 		s.forget()
-		s.send(feed.Msg{Away: errors.New("no daemon at /run/x")})
+		s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: fs.ErrNotExist}})
 	}},
+	{"orphans by memory", func(s *screen) { s.press("o M") }},
 	{"folded", func(s *screen) { s.press("j h") }},
 	{"orphan", func(s *screen) { s.press("4 130 enter") }},
 	{"details", func(s *screen) { s.press("4 130 enter i") }},
@@ -52,6 +54,7 @@ var states = []struct {
 	{"end of the list", func(s *screen) { s.press("G") }},
 	{"filter", func(s *screen) { s.press("e f comm:cpp enter") }},
 	{"filter being typed", func(s *screen) { s.press("f state:zom") }},
+	{"filter wrong", func(s *screen) { s.press("f"); s.typed("comm:sleep sizes:") }},
 	{"filter without match", func(s *screen) { s.press("f comm:nosuch enter") }},
 	{"search not found", func(s *screen) { s.press("/ nosuch enter") }},
 	{"PID not found", func(s *screen) { s.press("9 99 enter") }},
@@ -278,7 +281,7 @@ func TestCountOfALongCommand(t *testing.T) {
 		f.Upsert = append(f.Upsert, exited(6000+i, 4123, 1, "a-command-that-is-longer", "than-the-screen-is-wide"))
 	}
 	s.frames(f)
-	s.press("e G")
+	s.press("z e G")
 	s.says("×12")
 }
 

@@ -53,8 +53,9 @@ type model struct {
 	prompt   *prompt
 	dialog   *dialog.Dialog
 	search   search
-	columns  []string // that the reader chose; none: whatever fits
+	columns  []string // that the reader chose; none: as many as fit
 	message  message
+	opened   bool // the first screen has been laid out
 }
 
 // canvas is the screen and its style.

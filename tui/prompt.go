@@ -107,7 +107,6 @@ func (p *prompt) update(m *model, msg tea.Msg) (cmd tea.Cmd) {
 		f, err := picture.ParseFilter(now)
 		if err != nil {
 			p.bad = err.Error()
-			break
 		}
 		m.view.SetFilter(f)
 	case columnsPrompt:
@@ -159,7 +158,7 @@ func (m *model) goTo(text string) {
 	if r := m.view.Picture.PID(pid); r != nil {
 		m.show(r)
 	} else {
-		m.complain("PID %d is in no session that is shown", pid)
+		m.complain("PID %d not found in the sessions shown", pid)
 	}
 }
 

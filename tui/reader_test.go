@@ -3,6 +3,7 @@ package tui
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"strings"
 	"testing"
@@ -220,15 +221,36 @@ func TestTaskLetter(t *testing.T) {
 func TestWaitsForADaemon(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
 	s.link = link{}
-	s.send(feed.Msg{Away: errors.New("no daemon at /run/x; start it as root with \"lineage daemon\"")})
+	s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: fs.ErrNotExist}})
 	s.later(5 * time.Second)
-	s.says("waiting for a daemon since 5s")
+	s.says("no daemon at /run/lineage/lineage.sock; start one: │", "│ sudo lineage daemon │", "│ sudo lineage run -- CMD │", "waiting for a daemon since 5s")
+	s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: api.ErrSilent}})
+	s.says("the daemon at /run/lineage/lineage.sock hangs or is stopped: no answer │", "restart it", "!sudo")
 	s.press("x X T v i esc j z t / esc")
 	s.send(feed.Msg{Connected: connected{s.fake, nil}})
 	s.frames(scene())
 	s.press("t")
 	if frame := s.draw(); strings.Contains(frame, "waiting") || !strings.Contains(frame, "build") && !strings.Contains(frame, "4121") {
 		t.Errorf("%s", frame)
+	}
+}
+
+// A filter that is wrong shows what the terms before it find, and all of its error.
+func TestWrongFilter(t *testing.T) {
+	for _, size := range []struct{ width, height int }{{80, 24}, {60, 16}, {200, 50}} {
+		s := newScreen(t, newFake(), Options{}, size.width, size.height)
+		s.frames(scene())
+		s.press("f comm:sleep")
+		good := s.view.Window()
+		s.typed(" sizes:")
+		s.says("4130 sleep", "filter: comm:sleep sizes:")
+		require.Equal(t, fmt.Sprint(s.view.Window()), fmt.Sprint(good))
+		all := strings.Join(strings.Fields(strings.NewReplacer("│", "", "╰", "").Replace(ansi.Strip(s.draw()))), " ")
+		if want := "invalid filter sizes:: use one of " + picture.FilterHelp + " with a value"; !strings.Contains(all, want) {
+			t.Errorf("%v: the error is not whole:\n%s", size, s.draw())
+		}
+		s.press("esc")
+		s.says("4121 sh", "!invalid")
 	}
 }
 

@@ -166,7 +166,7 @@ func (m *model) warnings() (all []banner) {
 	}
 	switch {
 	case k.away != nil && !k.known:
-		add(t.Warn, "NO DAEMON", "waiting for a daemon since %s: %s", display.Age(m.opts.Now().Sub(k.since)), display.Error(k.away))
+		add(t.Warn, "NO DAEMON", "waiting for a daemon since %s", display.Age(m.opts.Now().Sub(k.since)))
 	case k.away != nil:
 		add(t.Bad, "DAEMON AWAY", "the daemon is away for %s, trying again; everything here is from %s: %s",
 			display.Age(m.opts.Now().Sub(k.since).Round(time.Second)), m.labels().Clock(k.fresh), display.Error(k.away))
@@ -241,31 +241,45 @@ func (m *model) banners() []string {
 	return append(lines, l.Full())
 }
 
-// bottom is the last line: what is typed, the result of the last key, or keys.
-func (m *model) bottom() string {
+// bottom is the last lines: what is typed, the result of the last key, or keys. What went
+// wrong is never cut off.
+func (m *model) bottom() []string {
 	t := m.term.theme
 	l := t.Line(m.term.width)
+	var above []string
 	switch {
 	case m.prompt != nil:
 		l.Put(ink.Paint{}, strings.TrimRight(ansi.Strip(m.prompt.input.View()), " "))
+		bad := m.prompt.bad
+		if ink.Width(bad)+2 > l.Left {
+			above, bad = m.wrapped(t.Bad, "! "+bad), ""
+		}
 		switch {
 		case m.prompt.bad != "":
-			l.Put(t.Bad, "  "+m.prompt.bad)
+			l.Put(t.Bad, "  "+bad)
 		case m.prompt.kind == searchPrompt && m.search.text != "":
 			l.Put(t.Key, fmt.Sprintf("  %d/%d", m.search.at, m.search.all))
 		case m.prompt.kind == filterPrompt && m.prompt.input.Value() == "":
 			l.Put(t.Dim, "  "+picture.FilterHelp)
 		case m.prompt.kind == columnsPrompt && m.prompt.input.Value() == "":
-			l.Put(t.Dim, "  "+strings.Join(columns.Names(), " ")+"; none: whatever fits")
+			l.Put(t.Dim, "  empty: as many as fit; "+strings.Join(columns.Names(), " "))
 		}
 	case m.message.text != "" && m.message.bad:
-		l.Put(t.Bad, "! "+display.Text(m.message.text))
+		return m.wrapped(t.Bad, "! "+display.Text(m.message.text))
 	case m.message.text != "":
 		l.Put(t.Strong, display.Text(m.message.text))
 	default:
-		return m.keysThatFit()
+		return []string{m.keysThatFit()}
 	}
-	return l.Full()
+	return append(above, l.Full())
+}
+
+// wrapped is text in as many lines as it takes, up to a quarter of the screen.
+func (m *model) wrapped(p ink.Paint, s string) (lines []string) {
+	for _, part := range ink.Wrap(s, m.term.width) {
+		lines = append(lines, m.term.theme.Text(p, strings.TrimLeft(part, " "), m.term.width))
+	}
+	return lines[:min(len(lines), max(m.term.height/4, 1))]
 }
 
 // hints are the keys of the footer.
@@ -282,7 +296,7 @@ func (m *model) hints() []key.Binding {
 	case m.timeline != nil:
 		return k.Timeline.Short(k.Escape, k.Quit)
 	}
-	return k.Short()
+	return k.Short(m.view.SessionsFolded())
 }
 
 // keysThatFit is the footer: the first hints, whole ones.

@@ -1,7 +1,13 @@
 package tui
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -14,12 +20,20 @@ import (
 const (
 	indentColumns = 2
 	nameColumns   = 12  // of a session's name, so that ids form a column
+	leastName     = 6   // … that notes leave to it
 	commandShare  = 0.6 // of a row's text, which a note leaves to the command
 )
 
 // columnSet is the figures that fit beside the rows.
 func (m *model) columnSet() columns.Set {
-	return columns.Fit(m.layout().inner(), m.columns, m.view.SessionsFolded())
+	rows := columns.Tree
+	switch {
+	case m.view.Mode() != picture.Tree:
+		rows = columns.List
+	case m.view.SessionsFolded():
+		rows = columns.Table
+	}
+	return columns.Fit(m.layout().inner(), m.columns, rows)
 }
 
 // rows is the window of rows while it is drawn.
@@ -60,6 +74,8 @@ func (m *model) tree(l layout) []string {
 func (m *model) empty(width int) []string {
 	text := "no sessions yet; start one: lineage run -- COMMAND"
 	switch {
+	case !m.link.known && m.link.away != nil:
+		return m.noDaemon(width)
 	case !m.link.known:
 		text = ""
 	case m.view.Picture.Filter() != nil:
@@ -70,6 +86,21 @@ func (m *model) empty(width int) []string {
 		text = "no live processes; e shows the exited ones"
 	}
 	return []string{m.term.theme.Text(m.term.theme.Dim, " "+text, width)}
+}
+
+// noDaemon says why nothing is shown yet, and how to start a daemon if none runs.
+func (m *model) noDaemon(width int) (lines []string) {
+	t := m.term.theme
+	why, hint := m.link.away.Error(), ""
+	if e, ok := errors.AsType[*api.UnreachableError](m.link.away); ok && (errors.Is(e, fs.ErrNotExist) || errors.Is(e, syscall.ECONNREFUSED)) {
+		why, hint = "no daemon at "+e.Socket+"; start one:", "\n  sudo lineage daemon\n  sudo lineage run -- CMD"
+	}
+	for _, part := range strings.Split(display.Text(why)+hint, "\n") {
+		for _, s := range ink.Wrap(part, width-2) {
+			lines = append(lines, t.Text(t.Warn, " "+s, width))
+		}
+	}
+	return lines
 }
 
 func (w *rows) line(r *picture.Row, edge string) string {
@@ -149,37 +180,60 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 	}
 	name, id := display.Text(s.Name), display.Text(s.ID)
 	if name == "" {
-		name, id = id, ""
-	}
-	if name == "" {
-		name = "no session"
-	}
-	if w.table {
-		name = fmt.Sprintf("%-*s", nameColumns, name)
+		name, id = cmp.Or(id, "no session"), ""
 	}
 	left := w.figures(r)
-	word := w.m.search.word()
-	put := func(p ink.Paint, s string) {
-		l.PutMatch(p, w.Match, w.Fit(s, l.Left-left), word)
+	put := func(p ink.Paint, s, word string) { l.PutMatch(p, w.Match, w.Fit(s, l.Left-left), word) }
+	note, room := w.note(s, l.Left-left)
+	if w.table {
+		name = fmt.Sprintf("%-*s", min(nameColumns, room), name)
 	}
-	put(look.Paint, name)
-	if id != "" {
-		put(w.Dim, " "+id)
+	put(look.Paint, w.Fit(name, room), w.m.search.word())
+	if room -= ink.Width(name) + 1 + ink.Width(id); id != "" && room >= 0 {
+		put(w.Dim, " "+id, w.m.search.word())
 	}
-	word = ""
-	if note := w.SessionNote(s); note != "" {
+	if note != "" {
 		p := w.Warn
 		if s.State == api.StateEnded {
 			p = w.Dim
 		} else if look.Glyph != "" {
 			p = look.Paint
 		}
-		put(p, "  "+note)
+		put(p, "  "+note, "")
 	}
-	if r.Folded() && !w.table {
-		put(w.Dim, w.hidden(r))
+	if r.Folded() {
+		w.folded(l, r, put)
 	}
 	w.cells(l, r, left)
+}
+
+// note is what a session's row says behind its name, and the room that it leaves to the
+// name: less urgent notes are left out before the name is cut.
+func (w *rows) note(s *api.Session, room int) (note string, name int) {
+	notes := w.SessionNotes(s)
+	if s.State == api.StateActive {
+		notes = slices.Concat(label.Remains(s, w.set.Has), notes)
+	}
+	for len(notes) > 0 {
+		note = w.Joined(notes)
+		if name = room - 2 - ink.Width(note); name >= leastName || len(notes) == 1 {
+			return note, max(name, 0)
+		}
+		notes = notes[:len(notes)-1]
+	}
+	return "", room
+}
+
+// folded tells of what is folded away below a session: in a table its command, else how
+// many processes.
+func (w *rows) folded(l *ink.Line, r *picture.Row, put func(p ink.Paint, s, word string)) {
+	root := r.Session.Root
+	switch {
+	case !w.table:
+		put(w.Dim, w.hidden(r), "")
+	case root != nil:
+		put(w.Dim, "  "+w.Command(root), w.m.search.word())
+	}
 }
 
 // process writes a process, or a group by its first member.

@@ -53,13 +53,17 @@ func (l layout) lines(rows int) int { return max(rows-1-l.edge(), 1) }
 func (m *model) layout() layout {
 	width, height := m.term.width, m.term.height
 	l := layout{framed: width >= framedColumns && height >= framedRows, tree: width}
-	l.body = max(height-2-len(m.banners()), 2)
+	l.body = max(height-1-len(m.banners())-len(m.bottom()), 2)
 	if m.events != nil && l.body >= 12 {
 		l.log = max(l.body/3, 5)
 		l.body -= l.log
 	}
 	if width >= besideColumns && height >= besideRows && m.timeline == nil && m.focus != onHelp {
 		l.detail = min(max(width*2/5, 44), 72)
+		// A table needs its whole width. It has few figures less than the details.
+		if m.view.SessionsFolded() && m.focus != onDetails && width-l.detail < besideColumns {
+			l.detail = 0
+		}
 		l.tree -= l.detail
 	}
 	return l
@@ -72,6 +76,11 @@ func (m *model) showsDetails() bool { return m.focus == onDetails || m.layout().
 func (m *model) arrange() {
 	l := m.layout()
 	m.view.SetHeight(l.lines(l.body))
+	if !m.opened && m.link.known && m.term.height > 0 {
+		if m.opened = true; m.link.only == nil && !m.opts.Hosts {
+			m.view.FoldIfTooMany()
+		}
+	}
 	if m.timeline != nil {
 		m.timeline.SetHeight(l.lines(l.body) - 1)
 	}
@@ -119,7 +128,7 @@ func (m *model) View() tea.View {
 		lines = append(lines, m.log(l)...)
 	}
 	lines = append(lines, m.banners()...)
-	lines = append(lines, m.bottom())
+	lines = append(lines, m.bottom()...)
 	if m.dialog != nil {
 		overlay(lines, m.dialog.Lines(m.labels(), m.term.width, m.term.height), m.term.width)
 	}

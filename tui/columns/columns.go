@@ -15,13 +15,33 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// column is one of the columns. Without sort it has no order of its own.
+// column is one of the columns.
 type column struct {
 	name, head string
 	width      int
 	sort       picture.Sort
+	of         owner
 	cell       func(l *Facts, r *picture.Row) string
 }
+
+// owner is the rows that a column is for.
+type owner uint8
+
+const (
+	everyRow owner = iota
+	sessions       // sessions only: elsewhere it is empty, and a row's text may use its room
+	listed         // processes that do not stand below their session
+)
+
+// Rows is what a set of columns stands beside.
+type Rows uint8
+
+// The layouts of rows.
+const (
+	Tree  Rows = iota // sessions with their processes
+	Table             // sessions only, whose names are short
+	List              // processes only
+)
 
 // Facts are what cells are written from.
 type Facts struct {
@@ -31,39 +51,58 @@ type Facts struct {
 
 // all are the columns in the order of a row, from the left.
 var all = []column{
-	{"live", "LIVE", 5, picture.ByLive, func(_ *Facts, r *picture.Row) string {
+	{"session", "SESSION", 10, picture.BySession, listed, func(l *Facts, r *picture.Row) string { return display.Text(l.Picture.SessionName(r)) }},
+	{"live", "LIVE", 5, picture.ByLive, sessions, func(_ *Facts, r *picture.Row) string {
 		return ofSession(r, func(s *api.Session) int { return s.Live })
 	}},
-	{"orphans", "ORPH", 4, picture.ByOrphans, func(_ *Facts, r *picture.Row) string {
-		return ofSession(r, func(s *api.Session) int { return s.Orphans })
+	{"orphans", "ORPH", 4, picture.ByOrphans, sessions, func(_ *Facts, r *picture.Row) string {
+		return warning(r, func(s *api.Session) int { return s.Orphans })
 	}},
-	{"cpu", "CPU%", 5, picture.ByCPU, func(l *Facts, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
-	{"rss", "RSS", 5, picture.ByRSS, rss},
-	{"ports", "PORTS", 7, picture.ByPorts, func(_ *Facts, r *picture.Row) string { return label.Ports(r.Listens()) }},
-	{"age", "AGE", 6, picture.ByAge, func(l *Facts, r *picture.Row) string { return display.Age(l.Picture.Age(r)) }},
-	{"user", "USER", 8, picture.ByUser, func(l *Facts, r *picture.Row) string { return l.User(r.UID()) }},
-	{"threads", "THR", 4, picture.ByThreads, threads},
-	{"activity", "ACTIVITY", 8, picture.ByCPU, activity},
+	{"leftovers", "LEFT", 4, picture.ByLeftovers, sessions, func(_ *Facts, r *picture.Row) string {
+		return warning(r, func(s *api.Session) int { return s.Leftovers })
+	}},
+	{"zombies", "ZOMB", 4, picture.ByZombies, sessions, func(_ *Facts, r *picture.Row) string {
+		return warning(r, func(s *api.Session) int { return s.Zombies })
+	}},
+	{"cpu", "CPU%", 5, picture.ByCPU, everyRow, func(l *Facts, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
+	{"rss", "RSS", 5, picture.ByRSS, everyRow, rss},
+	{"ports", "PORTS", 7, picture.ByPorts, everyRow, func(_ *Facts, r *picture.Row) string { return label.Ports(r.Listens()) }},
+	{"age", "AGE", 6, picture.ByAge, everyRow, func(l *Facts, r *picture.Row) string { return display.Age(l.Picture.Age(r)) }},
+	{"user", "USER", 8, picture.ByUser, everyRow, func(l *Facts, r *picture.Row) string { return l.User(r.UID()) }},
+	{"threads", "THR", 4, picture.ByThreads, everyRow, threads},
+	{"activity", "ACTIVITY", 8, picture.ByCPU, everyRow, activity},
 }
 
-// rating is the order in which columns get room.
-var rating = []string{"cpu", "rss", "age", "ports", "live", "orphans", "user", "threads", "activity"}
+// Title names an order as the head of its column does.
+func Title(by picture.Sort) string {
+	for _, c := range all {
+		if c.sort == by {
+			return c.head
+		}
+	}
+	return by.String()
+}
 
-// tableRating is the rating if only sessions are shown.
-var tableRating = []string{"live", "cpu", "rss", "ports", "age", "orphans", "activity", "user"}
+// ratings are the orders in which columns get room. Leftovers and zombies without a
+// column are named in the text of their row.
+var ratings = [...][]string{
+	Tree:  {"cpu", "rss", "live", "orphans", "leftovers", "age", "ports", "zombies", "user", "threads", "activity"},
+	Table: {"live", "orphans", "leftovers", "zombies", "cpu", "rss", "ports", "age", "activity", "user"},
+	List:  {"cpu", "rss", "session", "age", "ports", "user", "threads"},
+}
 
 // Names are what Parse takes.
-func Names() []string { return rating }
+func Names() []string { return append(slices.Clone(ratings[Tree]), "session") }
 
 // Set is the shown columns, in the order of a row.
 type Set []column
 
-// Parse reads names of columns; none: whatever fits.
+// Parse reads names of columns; none: as many as fit.
 func Parse(text string) ([]string, error) {
 	names := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return r == ' ' || r == ',' })
 	for i, name := range names {
-		if !slices.Contains(rating, name) {
-			return nil, fmt.Errorf("invalid column %s: want %s", display.Text(name), strings.Join(rating, " "))
+		if !slices.Contains(Names(), name) {
+			return nil, fmt.Errorf("invalid column %s: want %s", display.Text(name), strings.Join(Names(), " "))
 		}
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("column %s is listed twice", name)
@@ -72,37 +111,66 @@ func Parse(text string) ([]string, error) {
 	return names, nil
 }
 
-// Fit chooses columns for rows of that width. The rest of a row keeps most of the
-// width. wanted are the reader's columns, the most important first; table: only
-// sessions are shown, whose names are short.
-func Fit(width int, wanted []string, table bool) Set {
-	room := width - 1 - min(max(width*9/20, 24), 56)
+// What the text of a row keeps of its width.
+const (
+	leastText, mostText = 24, 56 // of a process, and of a session in a table
+	leastName           = 25     // of a session above its processes
+)
+
+// Fit chooses columns beside rows of that width. wanted are the reader's columns, the
+// most important first. The text of a process keeps most of the width. Columns of
+// sessions take nothing from it, and leave a session the room for its name.
+func Fit(width int, wanted []string, rows Rows) Set {
+	names, share := width-1-leastName, width-1-min(max(width*9/20, leastText), mostText)
 	switch {
-	case table:
-		room = width - 1 - min(max(width/4, 22), 56)
-		wanted = append(slices.Clone(wanted), tableRating...)
+	case rows == Table:
+		names = width - 1 - min(max(width/4, leastText-2), mostText)
+		share = names
+		wanted = append(slices.Clone(wanted), ratings[Table]...)
 	case len(wanted) == 0:
-		wanted = rating
+		wanted = ratings[rows]
 	}
 	in := map[string]bool{}
 	for _, name := range wanted {
-		c := all[slices.IndexFunc(all, func(c column) bool { return c.name == name })]
-		if in[name] || name == "activity" && !table && width < 130 {
+		c := &all[slices.IndexFunc(all, func(c column) bool { return c.name == name })]
+		switch {
+		case in[name] || !c.suits(rows, width):
 			continue
-		}
-		if c.width+1 > room {
-			break
+		case c.width+1 > names, c.of != sessions && c.width+1 > share:
+			return pick(in)
 		}
 		in[name] = true
-		room -= c.width + 1
+		names -= c.width + 1
+		if c.of != sessions {
+			share -= c.width + 1
+		}
 	}
-	var s Set
+	return pick(in)
+}
+
+// suits reports whether the column has figures for such rows.
+func (c *column) suits(rows Rows, width int) bool {
+	switch {
+	case c.name == "activity":
+		return rows == Table || rows == Tree && width >= 130
+	case rows == List:
+		return c.of != sessions
+	}
+	return c.of != listed
+}
+
+func pick(in map[string]bool) (s Set) {
 	for _, c := range all {
 		if in[c.name] {
 			s = append(s, c)
 		}
 	}
 	return s
+}
+
+// Has reports whether a column is part of the set.
+func (s Set) Has(name string) bool {
+	return slices.ContainsFunc(s, func(c column) bool { return c.name == name })
 }
 
 // Width is how many columns of the screen the set takes, with a blank at its end.
@@ -119,7 +187,7 @@ func (s Set) Spare(r *picture.Row) (n int) {
 		return 0
 	}
 	for _, c := range s {
-		if c.name != "live" && c.name != "orphans" {
+		if c.of != sessions {
 			break
 		}
 		n += c.width + 1
@@ -139,8 +207,13 @@ func (s Set) Head(t *ink.Theme, o picture.Order, gap string) string {
 			}
 			name, p = arrow+name, t.Key
 		}
-		b.WriteString(t.Border.Of(strings.Repeat(gap, max(c.width+1-ink.Width(name), 0))))
+		before, after := max(c.width+1-ink.Width(name), 0), 0
+		if c.of == listed {
+			before, after = 1, before-1
+		}
+		b.WriteString(t.Border.Of(strings.Repeat(gap, before)))
 		b.WriteString(p.Of(name))
+		b.WriteString(t.Border.Of(strings.Repeat(gap, after)))
 	}
 	if len(s) > 0 {
 		b.WriteString(t.Border.Of(gap))
@@ -167,6 +240,10 @@ func (s Set) Put(line *ink.Line, l *Facts, r *picture.Row, skip int) {
 		}
 		text := c.cell(l, r)
 		line.Skip(1)
+		if c.of == listed {
+			text = l.Fit(text, c.width)
+			text += strings.Repeat(" ", c.width-ink.Width(text))
+		}
 		line.PutRight(c.look(l, text), text, c.width)
 	}
 }
@@ -179,8 +256,14 @@ func (c *column) look(l *Facts, text string) ink.Paint {
 	switch {
 	case text == "0" || text == "0.0" || text == "-" || c.name == "age" || c.name == "user":
 		return l.Dim
+	case c.name == "session":
+		return l.Session
 	case c.name == "orphans":
 		return l.Moved
+	case c.name == "leftovers":
+		return l.Warn
+	case c.name == "zombies":
+		return l.Zombie
 	case c.name == "ports" || c.name == "activity":
 		return l.Key
 	case c.name == "cpu":
@@ -224,6 +307,14 @@ func ofSession(r *picture.Row, figure func(*api.Session) int) string {
 		return ""
 	}
 	return quantity(figure(r.Session))
+}
+
+// warning is a figure of a session that is worth noticing: it is shown unless it is 0.
+func warning(r *picture.Row, figure func(*api.Session) int) string {
+	if s := ofSession(r, figure); s != "0" {
+		return s
+	}
+	return ""
 }
 
 func quantity(n int) string {

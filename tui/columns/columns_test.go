@@ -23,23 +23,32 @@ func TestFit(t *testing.T) {
 	for _, tt := range []struct {
 		width  int
 		wanted string
-		table  bool
+		rows   Rows
 		want   string
 	}{
-		{20, "", false, ""},
-		{40, "", false, "cpu rss"},
-		{78, "", false, "live orphans cpu rss ports age"},
-		{126, "", false, "live orphans cpu rss ports age user threads"},
-		{198, "", false, "live orphans cpu rss ports age user threads activity"},
-		{78, "", true, "live orphans cpu rss ports age activity"},
-		{78, "user rss", false, "rss user"},
-		{198, "threads", false, "threads"},
+		{20, "", Tree, ""},
+		{40, "", Tree, "cpu rss"},
+		{64, "", Tree, "live orphans leftovers cpu rss age"},
+		{70, "", Tree, "live orphans leftovers cpu rss ports age"},
+		{78, "", Tree, "live orphans leftovers zombies cpu rss ports age"},
+		{126, "", Tree, "live orphans leftovers zombies cpu rss ports age user threads"},
+		{198, "", Tree, "live orphans leftovers zombies cpu rss ports age user threads activity"},
+		{40, "", Table, "live orphans leftovers"},
+		{78, "", Table, "live orphans leftovers zombies cpu rss ports age"},
+		{118, "", Table, "live orphans leftovers zombies cpu rss ports age user activity"},
+		{40, "", List, "cpu rss"},
+		{70, "", List, "session cpu rss ports age"},
+		{126, "", List, "session cpu rss ports age user threads"},
+		{78, "user rss", Tree, "rss user"},
+		{78, "session rss live", Tree, "live rss"},
+		{78, "session rss live", List, "session rss"},
+		{198, "threads", Tree, "threads"},
 	} {
 		wanted, err := Parse(tt.wanted)
 		require.NoError(t, err)
-		s := Fit(tt.width, wanted, tt.table)
+		s := Fit(tt.width, wanted, tt.rows)
 		if got := names(s); got != tt.want {
-			t.Errorf("%d %q: %s, want %s", tt.width, tt.wanted, got, tt.want)
+			t.Errorf("%d %q %d: %s, want %s", tt.width, tt.wanted, tt.rows, got, tt.want)
 		}
 		if w := ink.Width(ansi.Strip(s.Head(ink.New(ink.Options{}), picture.Order{}, " "))); w != s.Width() {
 			t.Errorf("%d: the head is %d wide, the set %d", tt.width, w, s.Width())
@@ -49,9 +58,9 @@ func TestFit(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		"size":    "invalid column size: want cpu rss age ports live orphans user threads activity",
+		"size":    "invalid column size: want cpu rss live orphans leftovers age ports zombies user threads activity session",
 		"cpu,CPU": "column cpu is listed twice",
-		"\x1b[2J": `invalid column \x1b[2j: want cpu rss age ports live orphans user threads activity`,
+		"\x1b[2J": `invalid column \x1b[2j: want cpu rss live orphans leftovers age ports zombies user threads activity session`,
 	} {
 		if _, err := Parse(text); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", text, err)
@@ -61,9 +70,9 @@ func TestParse(t *testing.T) {
 
 // One key goes through every column and back to the first.
 func TestNext(t *testing.T) {
-	s := Fit(198, nil, false)
+	s := Fit(198, nil, Tree)
 	o, seen := picture.Order{}, map[picture.Sort]bool{}
-	for range 9 {
+	for range 11 {
 		seen[o.By] = true
 		next := s.Next(o, false)
 		if back := s.Next(next, true); back != o {
@@ -71,14 +80,14 @@ func TestNext(t *testing.T) {
 		}
 		o = next
 	}
-	if len(seen) != 9 || o != (picture.Order{}) {
+	if len(seen) != 11 || o != (picture.Order{}) {
 		t.Errorf("%v, and then %v", seen, o)
 	}
 }
 
 // The arrow is on the sort column, and a click there finds it.
 func TestHead(t *testing.T) {
-	s, theme := Fit(78, nil, false), ink.New(ink.Options{Name: "mono"})
+	s, theme := Fit(78, nil, Tree), ink.New(ink.Options{Name: "mono"})
 	for _, tt := range []struct {
 		order picture.Order
 		want  string

@@ -319,8 +319,8 @@ func (p *pane) policy(s *api.Session) {
 
 func (p *pane) session(r *picture.Row) {
 	s := r.Session
-	if note := p.SessionNote(s); note != "" {
-		p.text(p.Look(r).Paint, "", note)
+	if notes := p.SessionNotes(s); len(notes) > 0 {
+		p.text(p.Look(r).Paint, "", p.Joined(notes))
 	}
 	if s.State != api.StateEnded {
 		text := fmt.Sprintf("%d live", s.Live)

@@ -157,11 +157,15 @@ func bindings(of any) (all []key.Binding) {
 }
 
 // Short is what the footer of the tree shows, the most needed first: how to end a
-// session, and how to see why a process belongs to it.
-func (t Tree) Short() []key.Binding {
+// session, and how to see why a process belongs to it. Folded: all sessions are.
+func (t Tree) Short(folded bool) []key.Binding {
+	fold := "fold all"
+	if folded {
+		fold = "unfold all"
+	}
 	return []key.Binding{
 		Named(t.EndSession, "x", "end"), Named(t.Details, "Enter", "why"), t.Help, Named(t.Quit, "q", "quit"),
-		Named(t.Search, "/", "search"), Named(t.Filter, "f", "filter"), Named(t.FoldAll, "z", "fold all"), Named(t.Exited, "e", "exited"),
+		Named(t.Search, "/", "search"), Named(t.Filter, "f", "filter"), Named(t.FoldAll, "z", fold), Named(t.Exited, "e", "exited"),
 		Named(t.Timeline, "T", "timeline"), Named(t.Events, "v", "events"), Named(t.Sort, "s", "sort"), Named(t.Flat, "t", "list"),
 		Named(t.Orphans, "o", "orphans"), Named(t.Mark, "Space", "mark"), Named(t.Pause, "p", "pause"),
 	}

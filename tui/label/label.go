@@ -111,27 +111,38 @@ func (l *Labels) Note(p *api.Process) string {
 	return ""
 }
 
-// SessionNote says what the figures of a session do not show. For one that is simply
-// active it is empty.
-func (l *Labels) SessionNote(s *api.Session) string {
-	var facts []string
+// SessionNotes say what the figures of a session do not show, the most urgent first.
+// There is none of a session that is simply active.
+func (l *Labels) SessionNotes(s *api.Session) (notes []string) {
 	add := func(ok bool, text string) {
 		if ok {
-			facts = append(facts, display.Text(text))
+			notes = append(notes, display.Text(text))
 		}
 	}
 	over := s.State == api.StateEnded
-	add(s.State != "active" && !over, string(cmp.Or(s.State, "not known")))
-	add(s.Deadline != nil && !over, l.Until(s.Deadline))
+	add(s.Deadline != nil && !over, strings.Replace(l.Until(s.Deadline), "SIGKILL", "kill", 1))
+	add(over && s.Verdict != "" && s.Verdict != "clean", string(s.Verdict))
 	add(over, strings.TrimSpace("ended "+strings.ReplaceAll(s.EndReason, "_", " ")))
 	add(over && s.Ended != nil, l.ago(s.Ended))
-	add(over && s.Verdict != "" && s.Verdict != "clean", string(s.Verdict))
-	add(!over && s.Leftovers > 0, display.Count(s.Leftovers, "leftover", "leftovers"))
-	add(!over && s.Zombies > 0, display.Count(s.Zombies, "zombie", "zombies"))
-	add(s.Kept, "kept")
 	add(len(s.Degraded) > 0, "degraded")
-	return strings.Join(facts, " "+l.Sep+" ")
+	add(s.State != "active" && !over, string(cmp.Or(s.State, "not known")))
+	add(s.Kept, "kept")
+	return notes
 }
+
+// Remains say what a live session has that should be gone, unless there is a column for it.
+func Remains(s *api.Session, column func(name string) bool) (notes []string) {
+	if s.Leftovers > 0 && !column("leftovers") {
+		notes = append(notes, display.Count(s.Leftovers, "leftover", "leftovers"))
+	}
+	if s.Zombies > 0 && !column("zombies") {
+		notes = append(notes, display.Count(s.Zombies, "zombie", "zombies"))
+	}
+	return notes
+}
+
+// Joined are notes on one line.
+func (l *Labels) Joined(notes []string) string { return strings.Join(notes, " "+l.Sep+" ") }
 
 func (l *Labels) ago(t *time.Time) string {
 	if t == nil {

@@ -47,34 +47,48 @@ const FilterHelp = "comm: argv: exe: port: uid: state: orphan: age: rss: session
 
 // ParseFilter reads terms: KEY:VALUE, or a word that is in the command, the PID or the
 // session's name; ! before a term negates it. age and rss take a least value, or < and
-// an upper limit, not included. An empty text gives nil.
+// an upper limit, not included. An empty text gives nil. With an error comes the filter of
+// the terms before the invalid one.
 func ParseFilter(text string) (*Filter, error) {
-	f := &Filter{text: text}
+	f := &Filter{}
 	for _, word := range strings.Fields(text) {
-		key := ""
-		value, not := strings.CutPrefix(strings.ToLower(word), "!")
-		if before, after, ok := strings.Cut(value, ":"); ok {
-			key, value = before, after
+		if err := f.add(word); err != nil {
+			return f.orNone(), err
 		}
-		read, known := filterKeys[key]
-		switch {
-		case !known || key == "" && strings.Contains(word, ":"):
-			return nil, fmt.Errorf("invalid filter %s: use one of %s with a value", display.Text(word), FilterHelp)
-		case value == "":
-			return nil, fmt.Errorf("invalid filter %s: it has no value", display.Text(word))
-		}
-		match, err := read(value)
-		if err != nil {
-			return nil, fmt.Errorf("invalid filter %s: must be %w", display.Text(word), err)
-		}
-		f.terms = append(f.terms, term{not, match})
-		f.timed = f.timed || key == "age"
-		f.exited = f.exited || key == "state" && strings.HasPrefix(string(api.StateExited), value) != not
 	}
+	return f.orNone(), nil
+}
+
+func (f *Filter) orNone() *Filter {
 	if len(f.terms) == 0 {
-		return nil, nil
+		return nil
 	}
-	return f, nil
+	return f
+}
+
+// add adds a term.
+func (f *Filter) add(word string) error {
+	key := ""
+	value, not := strings.CutPrefix(strings.ToLower(word), "!")
+	if before, after, ok := strings.Cut(value, ":"); ok {
+		key, value = before, after
+	}
+	read, known := filterKeys[key]
+	switch {
+	case !known || key == "" && strings.Contains(word, ":"):
+		return fmt.Errorf("invalid filter %s: use one of %s with a value", display.Text(word), FilterHelp)
+	case value == "":
+		return fmt.Errorf("filter %s has no value", display.Text(word))
+	}
+	match, err := read(value)
+	if err != nil {
+		return fmt.Errorf("invalid filter %s: must be %w", display.Text(word), err)
+	}
+	f.text = strings.TrimSpace(f.text + " " + word)
+	f.terms = append(f.terms, term{not, match})
+	f.timed = f.timed || key == "age"
+	f.exited = f.exited || key == "state" && strings.HasPrefix(string(api.StateExited), value) != not
+	return nil
 }
 
 func anyOf(has func(r *Row, value string) bool) func(string) (matcher, error) {

@@ -9,20 +9,22 @@ import (
 // Order is how rows are sorted, and whether the order of the flat list is locked.
 func (v *View) Order() (o Order, locked bool) { return v.order, v.locked }
 
-// SetOrder sorts the rows: the sessions, and in a flat list the processes. There it
-// selects the first row, which is what the user wants to see, unless a row is followed.
+// SetOrder sorts the rows: the sessions, and in a list the processes. It shows the first
+// of them, which is what the reader wants to see, unless a row is followed.
 func (v *View) SetOrder(o Order) {
 	v.order, v.locked, v.sorted = o, false, false
 	v.Picture.sortSessions(o)
 	v.refill()
-	if v.mode != Tree && v.follow == FollowNothing {
+	if v.sel != nil && v.follow == FollowNothing {
 		v.Home()
+		v.moved = false
 	}
 }
 
 // Resort puts the rows in order again. Between two calls new rows come last: a list
 // that is resorted with each picture is unreadable.
 func (v *View) Resort() {
+	top := v.line == v.above(v.height)
 	if v.mode != Tree {
 		v.sorted = false
 	} else if v.Picture.sorted {
@@ -32,7 +34,23 @@ func (v *View) Resort() {
 		v.Picture.SetFilter(f)
 	}
 	v.restore()
+	if top && v.follow == FollowNothing && v.order != (Order{}) {
+		v.stayOnTop()
+	}
 	v.settle()
+}
+
+// stayOnTop keeps the first rows of a ranking in sight, and the selected row with them,
+// wherever it is now. A row that the reader did not choose gives way to the first one.
+func (v *View) stayOnTop() {
+	line := v.above(v.height)
+	if line == v.height && !v.moved {
+		v.choose(v.First())
+		line = 0
+	}
+	if line < v.height {
+		v.place(line)
+	}
 }
 
 // calmAfter is how many seconds without a change pass before the window is filled.
@@ -104,7 +122,7 @@ func (v *View) list() {
 	}
 	slices.SortFunc(fresh[kept:], (*Row).compare)
 	if !v.sorted && !v.locked {
-		slices.SortFunc(fresh, v.compare())
+		slices.SortFunc(fresh, func(a, b *Row) int { return v.Picture.compare(v.order, a, b) })
 	}
 	v.sorted = true
 	for _, r := range old {
@@ -117,12 +135,4 @@ func (v *View) list() {
 	if v.sel != nil && !v.listed(v.sel) {
 		v.sel = v.at(min(at, len(fresh)-1))
 	}
-}
-
-// compare is the current order of the list: orphans are always in the order of their starts.
-func (v *View) compare() func(a, b *Row) int {
-	if v.mode == Orphans {
-		return (*Row).compare
-	}
-	return func(a, b *Row) int { return v.Picture.compare(v.order, a, b) }
 }

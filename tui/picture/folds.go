@@ -36,3 +36,10 @@ func (p *Picture) SetFolds(names []string) {
 		}
 	}
 }
+
+// foldSessions folds or unfolds all sessions. Folds does not change.
+func (p *Picture) foldSessions(folded bool) {
+	for _, r := range p.sessions {
+		r.folded = folded
+	}
+}

@@ -21,6 +21,7 @@ type Picture struct {
 	waiting map[api.Ref]map[*Row]bool
 	nested  map[string]map[*Row]bool // sessions by the session that they are nested in
 	turned  map[Key]bool             // rows whose fold differs from the default
+	folding bool                     // all sessions are folded, also new ones
 	held    *Row
 	marked  map[*Row]bool
 	astray  []*Row // rows without a place while others were being moved

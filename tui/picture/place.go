@@ -121,7 +121,7 @@ func (p *Picture) settle(r *Row) {
 func (p *Picture) newSession(s *api.Session) *Row {
 	r := &Row{Kind: SessionRow, Session: s, index: -1}
 	p.sessions[s.ID] = r
-	r.folded = p.turned[r.Key()]
+	r.folded = p.folding && p.filter == nil || p.turned[r.Key()]
 	if p.sorted {
 		r.order = newcomer
 	}

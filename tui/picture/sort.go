@@ -11,7 +11,7 @@ import (
 // Sort is what rows are sorted by: sessions always, processes in a flat list.
 type Sort uint8
 
-// The sort orders: largest first, but by age and by name the first comes first.
+// The sort orders: largest first, but by age and by a name the first comes first.
 const (
 	ByAge Sort = iota
 	ByName
@@ -22,10 +22,13 @@ const (
 	ByPorts
 	ByUser
 	ByThreads
+	ByLeftovers
+	ByZombies
+	BySession
 	sorts
 )
 
-var sortNames = [sorts]string{"age", "name", "live", "orphans", "cpu", "rss", "ports", "user", "threads"}
+var sortNames = [sorts]string{"age", "name", "live", "orphans", "cpu", "rss", "ports", "user", "threads", "leftovers", "zombies", "session"}
 
 func (s Sort) String() string { return sortNames[s] }
 
@@ -98,6 +101,12 @@ func (p *Picture) compare(o Order, a, b *Row) int {
 		c = cmp.Compare(b.session().Live, a.session().Live)
 	case ByOrphans:
 		c = cmp.Compare(b.session().Orphans, a.session().Orphans)
+	case ByLeftovers:
+		c = cmp.Compare(b.session().Leftovers, a.session().Leftovers)
+	case ByZombies:
+		c = cmp.Compare(b.session().Zombies, a.session().Zombies)
+	case BySession:
+		c = strings.Compare(p.SessionName(a), p.SessionName(b))
 	case ByCPU:
 		c = cmp.Or(cmp.Compare(p.CPU(b), p.CPU(a)), cmp.Compare(b.usage.seconds, a.usage.seconds))
 	case ByRSS:
@@ -136,6 +145,15 @@ func comparePorts(a, b []int) int {
 		return len(b) - len(a)
 	}
 	return cmp.Compare(a[0], b[0])
+}
+
+// SessionName is the name of a row's session, behind its host if it has one; else its id.
+func (p *Picture) SessionName(r *Row) string {
+	id := r.SessionID()
+	if s := p.sessions[id]; s != nil && s.Session.Name != "" {
+		return id[:strings.LastIndexByte(id, '/')+1] + s.Session.Name
+	}
+	return id
 }
 
 var noSession api.Session

@@ -95,8 +95,12 @@ func (v *View) SetPorts(ports map[api.Ref][]int) {
 	v.restore()
 }
 
-// SetFilter shows only the rows that f wants.
+// SetFilter shows only the rows that f wants, also below sessions that are folded
+// because all are.
 func (v *View) SetFilter(f *Filter) {
+	if p := v.Picture; p.folding && (f == nil) != (p.filter == nil) {
+		p.foldSessions(f == nil)
+	}
 	v.Picture.SetFilter(f)
 	v.refill()
 }
@@ -132,12 +136,32 @@ func (v *View) HidesExited() bool { return v.hidden }
 // hides is HidesExited, unless the filter asks for exited processes.
 func (v *View) hides() bool { return v.hidden && (v.Picture.filter == nil || !v.Picture.filter.exited) }
 
-// FoldSessions folds all sessions, or unfolds them if all are folded.
+// FoldSessions folds all sessions, or unfolds them if all are folded. Sessions that come
+// later look the same.
 func (v *View) FoldSessions() {
 	folded := !v.SessionsFolded()
+	v.Picture.folding = folded
 	for _, r := range v.Picture.sessions {
 		v.Picture.Fold(r, folded)
 	}
+	v.refill()
+}
+
+// FoldIfTooMany folds all sessions, and those that come later, if the last one is below
+// the window. Folds does not name them: the reader folded nothing.
+func (v *View) FoldIfTooMany() {
+	sessions, rows, last := 0, 0, 0
+	for r := v.First(); r != nil; r = v.Next(r) {
+		rows++
+		if r.Kind == SessionRow && r.Up() == nil && r.Session.State != api.StateEnded {
+			sessions, last = sessions+1, rows
+		}
+	}
+	if sessions < 2 || last <= v.height {
+		return
+	}
+	v.Picture.folding = true
+	v.Picture.foldSessions(true)
 	v.refill()
 }
 

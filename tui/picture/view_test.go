@@ -179,8 +179,8 @@ func TestParseFilter(t *testing.T) {
 		"nosuch:1":     "invalid filter nosuch:1: use one of " + FilterHelp + " with a value",
 		"uid:x":        "invalid filter uid:x: must be a number",
 		"state:dead":   "invalid filter state:dead: must be one of live, exited, zombie, orphan",
-		"!":            "invalid filter !: it has no value",
-		"comm:":        "invalid filter comm:: it has no value",
+		"!":            "filter ! has no value",
+		"comm:":        "filter comm: has no value",
 		"age:soon":     "invalid filter age:soon: must be a duration: 90s, 5m, <2h, 3d",
 		"rss:big":      "invalid filter rss:big: must be a size: 100M, <2G",
 		"orphan:maybe": "invalid filter orphan:maybe: must be yes or no",
@@ -189,6 +189,9 @@ func TestParseFilter(t *testing.T) {
 		if _, err := ParseFilter(text); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+	if f, err := ParseFilter("a !comm:b  rss: c"); err == nil || f.String() != "a !comm:b" {
+		t.Errorf("the terms before a wrong one: %s, %v", f, err)
 	}
 	if f, err := ParseFilter("  "); f != nil || err != nil {
 		t.Errorf("blanks: %v, %v", f, err)
@@ -253,7 +256,7 @@ func TestFlat(t *testing.T) {
 			checkView(t, v)
 			if rapid.Bool().Draw(t, "second") {
 				v.Resort()
-				if !slices.IsSortedFunc(v.flat, v.compare()) {
+				if !slices.IsSortedFunc(v.flat, func(a, b *Row) int { return v.Picture.compare(v.order, a, b) }) {
 					t.Fatalf("not sorted by %v", v.order)
 				}
 			}
@@ -305,5 +308,108 @@ func TestFillsWhenCalm(t *testing.T) {
 	v.Resort()
 	if v.line != 1 || len(v.Window()) != 3 {
 		t.Errorf("line %d of %d", v.line, len(v.Window()))
+	}
+}
+
+// sized is a session of one process with so much memory.
+func sized(pid, mib int) *api.Frame {
+	root := born(at(pid, pid), nil, "sh")
+	root.Session, root.RSSBytes = fmt.Sprint("s", pid), uint64(mib)<<20
+	return &api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{root},
+		Sessions: []api.Session{{ID: root.Session, State: "active", Root: &root, RSSBytes: root.RSSBytes}}}
+}
+
+// A new order shows the top of the ranking, in every layout, and its top stays in sight
+// while the ranking changes: with the selected row if the reader chose that, else with
+// the first one. A row that is followed stays selected.
+func TestRankingIsInSight(t *testing.T) {
+	for _, mode := range []Mode{Tree, Flat} {
+		v := NewView(New())
+		v.SetHeight(5)
+		v.SetMode(mode)
+		for pid := range 20 {
+			v.Apply(batch(sized(10+pid, pid)))
+		}
+		for range 12 {
+			v.Move(1)
+		}
+		followed := v.sel
+		v.SetOrder(Order{By: ByRSS})
+		first := func(want int) {
+			t.Helper()
+			if w := v.Window(); w[0] != v.First() || w[0].SessionID() != fmt.Sprint("s", want) || w[v.line] != v.sel {
+				t.Errorf("mode %d: the first row is %s, %s is selected, want s%d", mode, label(w[0]), label(v.sel), want)
+			}
+		}
+		first(29)
+		for i := range 8 { // each of them overtakes all others
+			v.Apply(batch(sized(10+i, 100+i)))
+			v.Resort()
+			first(10 + i)
+		}
+		v.Home()
+		chosen := v.sel
+		for i := range 2 {
+			v.Apply(batch(sized(20+i, 200+i)))
+			v.Resort()
+			first(20 + i)
+		}
+		require.Equal(t, v.sel, chosen)
+
+		v.Select(followed)
+		v.SetFollow(FollowRow)
+		v.SetOrder(Order{By: ByRSS, Reverse: true})
+		require.Equal(t, v.sel, followed)
+	}
+}
+
+// Sessions that do not fit are folded at first, and so are those that come later, until
+// the reader unfolds all. The next run does not remember that.
+func TestFoldedAtFirst(t *testing.T) {
+	for height, folded := range map[int]bool{3: true, 20: false} {
+		v := NewView(New())
+		v.SetHeight(height)
+		for pid := range 4 {
+			v.Apply(batch(sized(10+pid, 1)))
+		}
+		v.FoldIfTooMany()
+		v.Apply(batch(sized(20, 1)))
+		if v.SessionsFolded() != folded || len(v.Picture.Folds()) > 0 {
+			t.Errorf("%d lines: folded %t, remembered %v", height, v.SessionsFolded(), v.Picture.Folds())
+		}
+		if !folded {
+			continue
+		}
+		f, err := ParseFilter("13")
+		require.NoError(t, err)
+		v.SetFilter(f)
+		if w := v.Window(); len(w) != 2 || w[1].pid != 13 {
+			t.Errorf("the filter's match is hidden in a folded session: %d rows", len(w))
+		}
+		v.SetFilter(nil)
+		if !v.SessionsFolded() {
+			t.Error("without the filter all are unfolded")
+		}
+		v.Fold(v.Picture.Session("s11"), false)
+		v.Apply(batch(sized(21, 1)))
+		if !v.Picture.Session("s21").Folded() || v.Picture.Session("s11").Folded() {
+			t.Error("one session was unfolded, and others are, too")
+		}
+		v.FoldSessions()
+		v.FoldSessions()
+		v.Apply(batch(sized(22, 1)))
+		if v.Picture.Session("s22").Folded() {
+			t.Error("all are unfolded, and a new one is not")
+		}
+	}
+}
+
+// One session alone is never folded at first.
+func TestOneSessionIsNotFolded(t *testing.T) {
+	v := NewView(New())
+	v.Apply(batch(sized(10, 1)))
+	v.FoldIfTooMany()
+	if v.SessionsFolded() {
+		t.Error("it is folded")
 	}
 }

@@ -21,7 +21,7 @@ const (
 	indentColumns = 2
 	nameColumns   = 12  // of a session's name, so that ids form a column
 	leastName     = 6   // … that notes leave to it
-	commandShare  = 0.6 // of a row's text, which a note leaves to the command
+	commandShare  = 0.9 // of a row's text, which a note leaves to the command
 )
 
 // columnSet is the figures that fit beside the rows.

@@ -147,16 +147,13 @@ func Title(s *api.Session) string {
 	if s.Name != "" {
 		name += " " + s.Name
 	}
-	parts := []string{string(s.State)}
+	parts := []string{display.State(s)}
 	if s.Live > 0 || s.State == api.StateActive {
 		parts = append(parts, fmt.Sprintf("%d live", s.Live))
 	}
 	parts = append(parts, anyOf(s.Orphans, "orphan")...)
 	parts = append(parts, anyOf(s.Leftovers, "leftover")...)
 	parts = append(parts, anyOf(s.Zombies, "zombie")...)
-	if s.EndReason != "" {
-		parts = append(parts, s.EndReason)
-	}
 	if s.BrokeredBy != "" {
 		parts = append(parts, "brokered by "+s.BrokeredBy)
 	}

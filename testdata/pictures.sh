@@ -122,7 +122,7 @@ press Escape
 see 'why it belongs there' 'the root of the' '127.0.0.1:51731'
 shoot top-why "lineage top: why a leftover server belongs to its session, through a creator that is dead"
 press x
-see '[ Cancel ]' 'processes die'
+see '[ Cancel ]' 'processes will be killed'
 insist '[ End ]' Left Right
 shoot top-end "lineage top: what would die, how, and which ports it holds"
 press Enter

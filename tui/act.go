@@ -24,12 +24,19 @@ func (m *model) sort(o picture.Order) {
 
 // mark marks the row, or takes its mark away, and goes to the next.
 func (m *model) mark(r *picture.Row) {
-	if r.OfSessions() {
+	switch {
+	case r.OfSessions():
 		m.complain("these sessions have ended")
-	} else {
+	case r.Host:
+		m.refuseHost(r)
+	default:
 		m.view.ToggleMark(r)
 	}
 	m.view.Move(1)
+}
+
+func (m *model) refuseHost(r *picture.Row) {
+	m.complain("%s is a host: select one of its sessions", m.labels().Row(r))
 }
 
 func (m *model) toggleExited() {
@@ -50,7 +57,9 @@ func (m *model) copy(r *picture.Row) tea.Cmd {
 
 // openTimeline shows when the processes of the row's session were alive.
 func (m *model) openTimeline(r *picture.Row) {
-	if id := r.SessionID(); id != "" && !r.OfSessions() {
+	if r.Host {
+		m.refuseHost(r)
+	} else if id := r.SessionID(); id != "" && !r.OfSessions() {
 		m.timeline = timeline.New(id)
 		m.updateTimeline()
 	}
@@ -158,7 +167,7 @@ func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
 	var targets []*dialog.Target
 	for _, r := range m.meant(r) {
 		id := r.SessionID()
-		if seen[id] || r.OfSessions() {
+		if seen[id] || r.OfSessions() || r.Host {
 			continue
 		}
 		seen[id] = true
@@ -169,11 +178,14 @@ func (m *model) askEnd(r *picture.Row) (cmd tea.Cmd) {
 		}
 		targets = append(targets, t)
 	}
-	if len(targets) == 0 {
+	switch {
+	case len(targets) > 0:
+		m.dialog, cmd = dialog.End(m.dialogOptions(), targets)
+	case r.Host:
+		m.refuseHost(r)
+	default:
 		m.complain("the row belongs to no live session")
-		return nil
 	}
-	m.dialog, cmd = dialog.End(m.dialogOptions(), targets)
 	return cmd
 }
 

@@ -260,7 +260,7 @@ func TestNewUser(t *testing.T) {
 		s.press("esc 4 130 enter enter")
 		s.says("why it belongs there", "fork by 4122 sh", "x end", "Esc back")
 		s.press("x")
-		s.says("End session k3x9q2 build?", "[ Cancel ]", "Nothing is sent.")
+		s.says("End session k3x9q2 build?", "[ Cancel ]", "Cancel: no signal is sent.")
 	}
 }
 

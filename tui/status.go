@@ -45,7 +45,7 @@ func (m *model) statusLine() string {
 		forks := fmt.Sprintf("%.0f forks/s", m.rates.now())
 		const lately = 16 // values, with room from the start, so that nothing moves when they arrive
 		spark := t.Sparkline(m.rates.forks, lately, 10)
-		parts = append(parts,
+		parts = append(parts, m.hosts(),
 			part{long: sessions, middle: sessions},
 			part{long: live, middle: live, short: live, Paint: facts},
 			part{long: orphans, middle: orphans, Paint: t.Moved},
@@ -74,11 +74,37 @@ func (m *model) fits(parts []part) bool {
 	return total <= m.term.width
 }
 
+// hosts counts the hosts that are watched, if there are several, and those that are down.
+func (m *model) hosts() part {
+	all, down := m.watched()
+	if all == 0 {
+		return part{}
+	}
+	text := display.Count(all, "host", "hosts")
+	if down == 0 {
+		return part{long: text, middle: text}
+	}
+	text += fmt.Sprintf(", %d down", down)
+	return part{long: text, middle: text, short: text, Paint: m.term.theme.Bad}
+}
+
+func (m *model) watched() (all, down int) {
+	m.view.Picture.AllSessions(func(r *picture.Row) {
+		if r.Host {
+			all++
+		}
+		if r.Session.State == picture.Unreachable {
+			down++
+		}
+	})
+	return all, down
+}
+
 // totals counts what is shown: of the one watched session, or of the host.
 func (m *model) totals() (sessions, live, orphans string) {
 	var n, alive, lost int
 	m.view.Picture.AllSessions(func(r *picture.Row) {
-		if r.Session.State == api.StateEnded || m.opts.Hosts && r.Session.Parent == "" {
+		if r.Session.State == api.StateEnded || r.Host {
 			return
 		}
 		n++
@@ -145,6 +171,10 @@ func (m *model) freshness() part {
 		return part{long: "self-check FAILED", middle: "check FAILED", short: "check FAILED", Paint: t.Bad}
 	}
 	long := "self-check ok"
+	if all, down := m.watched(); down > 0 {
+		text := fmt.Sprintf("check ok on %d of %d", all-down, all)
+		return part{long: "self-" + text, middle: text, Paint: t.Dim}
+	}
 	if c.At != nil {
 		long += " " + display.Age(m.present().Sub(*c.At)) + " ago"
 	}
@@ -313,59 +343,4 @@ func (m *model) keysThatFit() string {
 		}
 		hints = hints[:len(hints)-1]
 	}
-}
-
-// helpLines is every key, and what the rows mean.
-func (m *model) helpLines(width int) []string {
-	t := m.term.theme
-	var lines []string
-	put := func(p ink.Paint, s string) { lines = append(lines, t.Text(p, s, width)) }
-	// entry says what something is for, in as many lines as needed.
-	entry := func(p ink.Paint, what, does string) {
-		const indent = 17
-		for _, part := range ink.Wrap(does, width-indent-1) {
-			l := t.Line(width)
-			l.Put(p, fmt.Sprintf("   %-*s", indent-4, what))
-			l.Put(ink.Paint{}, " "+strings.TrimLeft(part, " "))
-			lines = append(lines, l.Full())
-			what = ""
-		}
-	}
-	text := func(p ink.Paint, indent, s string) {
-		for _, part := range ink.Wrap(s, width-len(indent)-1) {
-			put(p, indent+strings.TrimLeft(part, " "))
-		}
-	}
-	text(ink.Paint{}, " ", "To end a session: select it or any of its processes and press x.")
-	text(ink.Paint{}, " ", "To see why a process belongs to its session: select it and press Enter.")
-	if now := m.warnings(); len(now) > 0 || m.link.status.Mode == "observe" {
-		put(t.Strong, " Now")
-		for _, w := range now {
-			text(w.Paint, "   ", w.long)
-		}
-		if m.link.status.Mode == "observe" {
-			text(t.Key, "   ", "policy: observe: automatic rules only log; x and X still kill")
-		}
-	}
-	put(t.Strong, " Rows")
-	for _, s := range []struct {
-		label.Look
-		means string
-	}{
-		{label.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: "S"}, "live; R S D T I: the kernel's state, once it was read"},
-		{label.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: "S"}, "live, and its parent is not its creator"},
-		{label.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"}, "exited, with its code or signal"},
-		{label.Look{Paint: t.Zombie, Glyph: " ", Letter: t.ZombieLetter}, "zombie: exited, its parent has not reaped it"},
-		{label.Look{Paint: t.Ended, Glyph: t.EndedGlyph, Letter: "E"}, "ended by us"},
-	} {
-		entry(s.Paint, s.String(), s.means)
-	}
-	entry(t.Key, t.Times+"9", "processes of one creator that run the same command, or exited in the same way")
-	for _, g := range m.keys.Groups() {
-		put(t.Strong, " "+g.Title)
-		for _, k := range g.Keys {
-			entry(t.Key, t.Keys.Replace(k.Help().Key), k.Help().Desc)
-		}
-	}
-	return lines
 }

@@ -184,7 +184,11 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 	}
 	left := w.figures(r)
 	put := func(p ink.Paint, s, word string) { l.PutMatch(p, w.Match, w.Fit(s, l.Left-left), word) }
-	note, room := w.note(s, l.Left-left)
+	least := leastName
+	if r.Host { // its name is all that is known of it
+		least = min(ink.Width(name), (l.Left-left)/2)
+	}
+	note, room := w.note(s, l.Left-left, least)
 	if w.table {
 		name = fmt.Sprintf("%-*s", min(nameColumns, room), name)
 	}
@@ -196,7 +200,7 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 		p := w.Warn
 		if s.State == api.StateEnded {
 			p = w.Dim
-		} else if look.Glyph != "" {
+		} else if look.Glyph != "" || r.Down() {
 			p = look.Paint
 		}
 		put(p, "  "+note, "")
@@ -209,15 +213,15 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 
 // note is what a session's row says behind its name, and the room that it leaves to the
 // name: less urgent notes are left out before the name is cut.
-func (w *rows) note(s *api.Session, room int) (note string, name int) {
+func (w *rows) note(s *api.Session, room, least int) (note string, name int) {
 	notes := w.SessionNotes(s)
 	if s.State == api.StateActive {
 		notes = slices.Concat(label.Remains(s, w.set.Has), notes)
 	}
 	for len(notes) > 0 {
 		note = w.Joined(notes)
-		if name = room - 2 - ink.Width(note); name >= leastName || len(notes) == 1 {
-			return note, max(name, 0)
+		if name = room - 2 - ink.Width(note); name >= least || len(notes) == 1 {
+			return note, max(name, min(least, room))
 		}
 		notes = notes[:len(notes)-1]
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/details"
 	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -310,4 +311,59 @@ func (m *model) matches() string {
 		at = fmt.Sprint(m.search.at)
 	}
 	return fmt.Sprintf("%s/%d %s", at, m.search.all, display.Text(m.search.text))
+}
+
+// helpLines is every key, and what the rows mean.
+func (m *model) helpLines(width int) []string {
+	t := m.term.theme
+	var lines []string
+	put := func(p ink.Paint, s string) { lines = append(lines, t.Text(p, s, width)) }
+	// entry says what something is for, in as many lines as needed.
+	entry := func(p ink.Paint, what, does string) {
+		const indent = 17
+		for _, part := range ink.Wrap(does, width-indent-1) {
+			l := t.Line(width)
+			l.Put(p, fmt.Sprintf("   %-*s", indent-4, what))
+			l.Put(ink.Paint{}, " "+strings.TrimLeft(part, " "))
+			lines = append(lines, l.Full())
+			what = ""
+		}
+	}
+	text := func(p ink.Paint, indent, s string) {
+		for _, part := range ink.Wrap(s, width-len(indent)-1) {
+			put(p, indent+strings.TrimLeft(part, " "))
+		}
+	}
+	text(ink.Paint{}, " ", "To end a session: select it or any of its processes and press x.")
+	text(ink.Paint{}, " ", "To see why a process belongs to its session: select it and press Enter.")
+	if now := m.warnings(); len(now) > 0 || m.link.status.Mode == "observe" {
+		put(t.Strong, " Now")
+		for _, w := range now {
+			text(w.Paint, "   ", w.long)
+		}
+		if m.link.status.Mode == "observe" {
+			text(t.Key, "   ", "policy: observe: automatic rules only log; x and X still kill")
+		}
+	}
+	put(t.Strong, " Rows")
+	for _, s := range []struct {
+		label.Look
+		means string
+	}{
+		{label.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: "S"}, "live; letter: R running, S sleeping, D waiting for I/O, T stopped"},
+		{label.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: "S"}, "live, and its parent is not its creator"},
+		{label.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"}, "exited, with its code or signal"},
+		{label.Look{Paint: t.Zombie, Glyph: " ", Letter: t.ZombieLetter}, "zombie: exited, its parent has not reaped it"},
+		{label.Look{Paint: t.Ended, Glyph: t.EndedGlyph, Letter: "E"}, "ended by us"},
+	} {
+		entry(s.Paint, s.String(), s.means)
+	}
+	entry(t.Key, t.Times+"9", "processes of one creator that run the same command, or exited in the same way")
+	for _, g := range m.keys.Groups() {
+		put(t.Strong, " "+g.Title)
+		for _, k := range g.Keys {
+			entry(t.Key, t.Keys.Replace(k.Help().Key), k.Help().Desc)
+		}
+	}
+	return lines
 }

@@ -314,7 +314,7 @@ func TestTopInAStorm(t *testing.T) {
 func TestTopEnds(t *testing.T) {
 	w := newTop(t, nil)
 	w.find("db 300")
-	asked := both(hasAll("End session", "shop?", "[ Cancel ]", "processes die", "Nothing is sent."), hasNone("asking what would die"))
+	asked := both(hasAll("End session", "shop?", "[ Cancel ]", "processes will be killed", "Cancel: no signal is sent."), hasNone("asking what would die"))
 	closed := hasNone("Cancel")
 	active := func(when string) {
 		t.Helper()

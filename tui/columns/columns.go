@@ -67,7 +67,7 @@ var all = []column{
 	{"cpu", "CPU%", 5, picture.ByCPU, everyRow, func(l *Facts, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
 	{"rss", "RSS", 5, picture.ByRSS, everyRow, rss},
 	{"ports", "PORTS", 7, picture.ByPorts, everyRow, func(_ *Facts, r *picture.Row) string { return label.Ports(r.Listens()) }},
-	{"age", "AGE", 6, picture.ByAge, everyRow, func(l *Facts, r *picture.Row) string { return display.Age(l.Picture.Age(r)) }},
+	{"age", "AGE", 6, picture.ByAge, everyRow, age},
 	{"user", "USER", 8, picture.ByUser, everyRow, func(l *Facts, r *picture.Row) string { return l.User(r.UID()) }},
 	{"threads", "THR", 4, picture.ByThreads, everyRow, threads},
 	{"activity", "ACTIVITY", 8, picture.ByCPU, everyRow, activity},
@@ -291,13 +291,13 @@ func (s Set) Next(o picture.Order, back bool) picture.Order {
 	return picture.Order{By: sorts[(i+step+len(sorts))%len(sorts)]}
 }
 
-// Over reports whether a row is over, and has no figures.
+// Over reports whether a row has no figures: it is over, or a host that is down.
 func Over(r *picture.Row) bool {
 	switch {
 	case r.Kind == picture.GroupRow:
 		return Over(r.First())
 	case r.Kind == picture.SessionRow:
-		return r.Session.State == api.StateEnded
+		return r.Session.State == api.StateEnded || r.Down()
 	}
 	return r.Process.State == api.StateExited
 }
@@ -329,6 +329,14 @@ func percent(p float64) string {
 		return fmt.Sprintf("%.1f", p)
 	}
 	return fmt.Sprintf("%.0f", p)
+}
+
+// age is empty for a host.
+func age(l *Facts, r *picture.Row) string {
+	if r.Host {
+		return ""
+	}
+	return display.Age(l.Picture.Age(r))
 }
 
 func rss(_ *Facts, r *picture.Row) string {

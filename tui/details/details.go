@@ -47,6 +47,8 @@ func Lines(l *label.Labels, r *picture.Row, o Options, columns int) []string {
 	case r == nil:
 	case r.OfSessions():
 		p.ended(r)
+	case r.Host:
+		p.host(r)
 	case r.Kind == picture.SessionRow:
 		p.session(r)
 	case r.Kind == picture.GroupRow:
@@ -307,11 +309,7 @@ func (p *pane) holds(r *picture.Row, why *api.Why) {
 
 // policy is what will happen to a session.
 func (p *pane) policy(s *api.Session) {
-	mode := cmp.Or(s.Mode, "not known")
-	if mode == "observe" {
-		mode += ": automatic rules only log"
-	}
-	p.fact("policy", fmt.Sprintf("%s; grace %v", mode, time.Duration(s.GraceSeconds*float64(time.Second))))
+	p.fact("policy", fmt.Sprintf("%s; grace %v", mode(s), time.Duration(s.GraceSeconds*float64(time.Second))))
 	for _, d := range s.Degraded {
 		p.colored(p.Warn, "degraded", d)
 	}
@@ -323,18 +321,9 @@ func (p *pane) session(r *picture.Row) {
 		p.text(p.Look(r).Paint, "", p.Joined(notes))
 	}
 	if s.State != api.StateEnded {
-		text := fmt.Sprintf("%d live", s.Live)
-		for _, more := range []struct {
-			n         int
-			one, many string
-		}{{s.Orphans, "orphan", "orphans"}, {s.Leftovers, "leftover", "leftovers"}, {s.Zombies, "zombie", "zombies"}} {
-			if more.n > 0 {
-				text += ", " + display.Count(more.n, more.one, more.many)
-			}
-		}
-		p.fact("processes", text)
+		p.processes(s)
 	}
-	p.fact("in all", fmt.Sprintf("at most %d at once, %s", s.Peak, display.Count(s.Forks, "fork", "forks")))
+	p.fact("peak", fmt.Sprintf("%d live, %s in all", s.Peak, display.Count(s.Forks, "fork", "forks")))
 	if len(s.Ports) > 0 {
 		p.colored(p.Key, "ports", strings.Trim(fmt.Sprint(s.Ports), "[]"))
 	}
@@ -354,7 +343,9 @@ func (p *pane) session(r *picture.Row) {
 	if s.Deadline != nil {
 		p.colored(p.Ended, "deadline", p.Clock(*s.Deadline)+", "+p.Until(s.Deadline))
 	}
-	p.fact("reason", s.EndReason)
+	if s.EndReason != "" && s.Ended == nil {
+		p.fact("state", display.State(s))
+	}
 	p.fact("", display.Kept(s))
 	p.blank()
 	p.fact("user", p.User(s.UID))

@@ -149,7 +149,7 @@ func (d *Dialog) question() string {
 func (d *Dialog) means() string {
 	switch {
 	case d.choice == 0:
-		return "Nothing is sent."
+		return "Cancel: no signal is sent."
 	case d.kill && d.choice == 1:
 		return "SIGTERM: the process may clean up, or ignore it."
 	case d.kill:
@@ -212,9 +212,9 @@ func (t *Target) planned(l *label.Labels, put func(ink.Paint, string)) {
 		put(l.Dim, t.Name+": "+cmp.Or(display.Text(p.State), "over")+": nothing to end")
 		return
 	}
-	head := t.Name + ": " + display.Count(die, "process dies", "processes die")
+	head := t.Name + ": " + display.Count(die, "process", "processes") + " will be killed"
 	if spared > 0 {
-		head += fmt.Sprintf(", %d could not be killed", spared)
+		head += fmt.Sprintf(", %d cannot be killed", spared)
 	}
 	put(l.Warn, head)
 	for i := range p.Processes {

@@ -39,6 +39,8 @@ func (l *Labels) Look(r *picture.Row) Look {
 	}
 	if r.Kind == picture.SessionRow {
 		switch r.Session.State {
+		case picture.Unreachable:
+			return Look{l.Bad, "", ""}
 		case "ending", "condemned":
 			return Look{l.Ended, l.EndedGlyph, "E"}
 		case api.StateEnded:
@@ -112,18 +114,20 @@ func (l *Labels) Note(p *api.Process) string {
 }
 
 // SessionNotes say what the figures of a session do not show, the most urgent first.
-// There is none of a session that is simply active.
+// A session that is simply active has none.
 func (l *Labels) SessionNotes(s *api.Session) (notes []string) {
 	add := func(ok bool, text string) {
 		if ok {
 			notes = append(notes, display.Text(text))
 		}
 	}
+	if s.State == picture.Unreachable {
+		return []string{display.Text(string(s.State) + ": " + s.EndReason)}
+	}
 	over := s.State == api.StateEnded
 	add(s.Deadline != nil && !over, strings.Replace(l.Until(s.Deadline), "SIGKILL", "kill", 1))
 	add(over && s.Verdict != "" && s.Verdict != "clean", string(s.Verdict))
-	add(over, strings.TrimSpace("ended "+strings.ReplaceAll(s.EndReason, "_", " ")))
-	add(over && s.Ended != nil, l.ago(s.Ended))
+	add(over, strings.TrimSpace(display.State(s)+" "+l.ago(s.Ended)))
 	add(len(s.Degraded) > 0, "degraded")
 	add(s.State != "active" && !over, string(cmp.Or(s.State, "not known")))
 	add(s.Kept, "kept")

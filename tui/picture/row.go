@@ -33,6 +33,7 @@ type Row struct {
 	Ports   []int  // of a process, that it listens on
 	Task    string // of a process, as the kernel has it: R S D T
 	Threads int    // of a process; 0: not known
+	Host    bool   // the session stands for a host, and contains its sessions
 
 	up, prev, next *Row
 	first, last    *Row // the rows below it, in start order
@@ -54,6 +55,16 @@ type Row struct {
 	usage          usage
 	creator        api.Ref // the one that it waits for, see Picture.waiting
 }
+
+// The states that a host has in place of a session's, before its sessions are known. In
+// Unreachable, EndReason says why.
+const (
+	Connecting  api.SessionState = "connecting"
+	Unreachable api.SessionState = "unreachable"
+)
+
+// Down reports whether it is a host of which nothing is known.
+func (r *Row) Down() bool { return r.Host && r.Session.State != api.StateActive }
 
 // Up is the row above it, nil at the top.
 func (r *Row) Up() *Row {

@@ -168,10 +168,10 @@ func (r *Row) name() string {
 	return r.Process.Comm
 }
 
-// UID is the user of a session or a process, -1 if that is not known.
+// UID is the user of a session or a process, -1 if that is not known: a host has none.
 func (r *Row) UID() int {
 	switch {
-	case r.Kind == SessionRow:
+	case r.Kind == SessionRow && !r.Host:
 		return r.Session.UID
 	case r.Kind == ProcessRow && r.Process.UID != nil:
 		return *r.Process.UID

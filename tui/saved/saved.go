@@ -16,7 +16,7 @@ type State struct {
 	Sort    string   `json:"sort,omitempty"` // see picture.ParseSort
 	Reverse bool     `json:"reverse,omitempty"`
 	Exited  bool     `json:"exited,omitempty"`  // exited processes are shown
-	Columns []string `json:"columns,omitempty"` // none: whatever fits
+	Columns []string `json:"columns,omitempty"` // none: as many as fit
 	Folds   []string `json:"folds,omitempty"`   // see picture.Folds
 }
 

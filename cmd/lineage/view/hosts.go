@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/tui"
+	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 func Hosts(list []string, dial hosts.Dialer) Connect {
 	f := &fleet{dial: dial, hosts: map[string]*host{}}
 	for _, name := range slices.Sorted(slices.Values(list)) {
-		h := &host{name: name, state: "connecting", plans: map[string]string{}}
+		h := &host{name: name, state: picture.Connecting, plans: map[string]string{}}
 		h.forget()
 		f.hosts[name], f.inOrder = h, append(f.inOrder, h)
 	}
@@ -50,6 +51,7 @@ type host struct {
 	name      string
 	client    api.Client // nil: not connected
 	state     api.SessionState
+	why       string // it is unreachable
 	status    api.WatchStatus
 	sessions  map[string]*api.Session // by their id there
 	processes map[api.Ref]bool
@@ -156,7 +158,7 @@ func (f *fleet) gone(h *host, why error) *api.Frame {
 	frame := h.frame()
 	h.dropped(frame, nil, nil)
 	h.forget()
-	h.state = api.SessionState("unreachable: " + reason(why))
+	h.state, h.why = picture.Unreachable, reason(why)
 	return f.closed(frame, h)
 }
 
@@ -184,7 +186,7 @@ func (f *fleet) take(h *host, frame *api.Frame) *api.Frame {
 		return nil
 	}
 	whole := h.parts
-	h.parts, h.state = nil, api.StateActive
+	h.parts, h.state, h.why = nil, api.StateActive, ""
 	return f.closed(h.merge(whole), h)
 }
 
@@ -222,7 +224,7 @@ func (f *fleet) status() *api.WatchStatus {
 
 // row is the host as a session that contains its own sessions.
 func (h *host) row() api.Session {
-	s := api.Session{ID: h.name, State: h.state, Level: h.status.Level, Mode: h.status.Mode}
+	s := api.Session{ID: h.name, State: h.state, EndReason: h.why, Level: h.status.Level, Mode: h.status.Mode}
 	for _, in := range h.sessions {
 		if in.Parent != "" || in.State == api.StateEnded {
 			continue

@@ -110,7 +110,11 @@ func (f *fleetOf) rows() string {
 	defer f.mu.Unlock()
 	var all []string
 	f.picture.AllSessions(func(r *picture.Row) {
-		all = append(all, fmt.Sprintf("%s %s %d", r.Session.ID, r.Session.State, r.Session.Live))
+		state := string(r.Session.State)
+		if r.Session.EndReason != "" {
+			state += ": " + r.Session.EndReason
+		}
+		all = append(all, fmt.Sprintf("%s %s %d", r.Session.ID, state, r.Session.Live))
 	})
 	slices.Sort(all)
 	return fmt.Sprintf("%s; %d processes, %d live", strings.Join(all, ", "), f.picture.Len(), f.status.Live)

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -24,7 +25,7 @@ func (f *fleet) at(id string) (*host, api.Client, string, error) {
 	case h == nil:
 		return nil, nil, "", api.NewError(api.CodeNotFound, "session "+id+": not found", "")
 	case h.client == nil:
-		return nil, nil, "", fmt.Errorf("%s: %s", name, h.state)
+		return nil, nil, "", errors.New(strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", name, h.state, h.why), ": "))
 	default:
 		return h, h.client, session, nil
 	}

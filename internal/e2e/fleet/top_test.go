@@ -44,7 +44,7 @@ func TestTopOverThree(t *testing.T) {
 	screen.Type(ids[1])
 	screen.Press("Enter")
 	screen.Press("x")
-	screen.See("what would die", has("shared: 2 processes die"))
+	screen.See("what would die", has("shared: 2 processes will be killed"))
 	screen.Insist("choice to end", has("[ End ]"), "Left", "Right")
 	screen.Insist("the end", func(s string) bool { return !strings.Contains(s, "[ End ]") }, "Enter")
 	screen.See("result", has("clean"))

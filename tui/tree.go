@@ -1,11 +1,9 @@
 package tui
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -19,8 +17,6 @@ import (
 
 const (
 	indentColumns = 2
-	nameColumns   = 12  // of a session's name, so that ids form a column
-	leastName     = 6   // … that notes leave to it
 	commandShare  = 0.9 // of a row's text, which a note leaves to the command
 )
 
@@ -170,74 +166,6 @@ func (m *model) foldAt(r *picture.Row, x int) bool {
 	w := rows{columns: m.layout().inner()}
 	at := 1 + indentColumns*min(m.view.Depth(r), w.most())
 	return x >= at && x < at+indentColumns
-}
-
-func (w *rows) session(l *ink.Line, r *picture.Row) {
-	s := r.Session
-	look := w.Look(r)
-	if look.Glyph != "" {
-		l.Put(look.Paint, look.String()+" ")
-	}
-	name, id := display.Text(s.Name), display.Text(s.ID)
-	if name == "" {
-		name, id = cmp.Or(id, "no session"), ""
-	}
-	left := w.figures(r)
-	put := func(p ink.Paint, s, word string) { l.PutMatch(p, w.Match, w.Fit(s, l.Left-left), word) }
-	least := leastName
-	if r.Host { // its name is all that is known of it
-		least = min(ink.Width(name), (l.Left-left)/2)
-	}
-	note, room := w.note(s, l.Left-left, least)
-	if w.table {
-		name = fmt.Sprintf("%-*s", min(nameColumns, room), name)
-	}
-	put(look.Paint, w.Fit(name, room), w.m.search.word())
-	if room -= ink.Width(name) + 1 + ink.Width(id); id != "" && room >= 0 {
-		put(w.Dim, " "+id, w.m.search.word())
-	}
-	if note != "" {
-		p := w.Warn
-		if s.State == api.StateEnded {
-			p = w.Dim
-		} else if look.Glyph != "" || r.Down() {
-			p = look.Paint
-		}
-		put(p, "  "+note, "")
-	}
-	if r.Folded() {
-		w.folded(l, r, put)
-	}
-	w.cells(l, r, left)
-}
-
-// note is what a session's row says behind its name, and the room that it leaves to the
-// name: less urgent notes are left out before the name is cut.
-func (w *rows) note(s *api.Session, room, least int) (note string, name int) {
-	notes := w.SessionNotes(s)
-	if s.State == api.StateActive {
-		notes = slices.Concat(label.Remains(s, w.set.Has), notes)
-	}
-	for len(notes) > 0 {
-		note = w.Joined(notes)
-		if name = room - 2 - ink.Width(note); name >= least || len(notes) == 1 {
-			return note, max(name, min(least, room))
-		}
-		notes = notes[:len(notes)-1]
-	}
-	return "", room
-}
-
-// folded tells of what is folded away below a session: in a table its command, else how
-// many processes.
-func (w *rows) folded(l *ink.Line, r *picture.Row, put func(p ink.Paint, s, word string)) {
-	root := r.Session.Root
-	switch {
-	case !w.table:
-		put(w.Dim, w.hidden(r), "")
-	case root != nil:
-		put(w.Dim, "  "+w.Command(root), w.m.search.word())
-	}
 }
 
 // process writes a process, or a group by its first member.

@@ -55,6 +55,9 @@ func TestMouse(t *testing.T) {
 		if o, _ := s.view.Order(); o != (picture.Order{By: picture.ByRSS}) {
 			t.Errorf("%dx%d: sorted by %v", size.width, size.height, o)
 		}
+		if s.selected() != s.labels().Row(s.view.First()) || s.view.Window()[0] != s.view.First() {
+			t.Errorf("%dx%d: the first of the order is not shown, but %s", size.width, size.height, s.selected())
+		}
 		s.click("RSS")
 		if o, _ := s.view.Order(); !o.Reverse {
 			t.Errorf("%dx%d: a second click does not reverse", size.width, size.height)

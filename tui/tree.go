@@ -87,11 +87,11 @@ func (m *model) empty(width int) []string {
 // noDaemon says why nothing is shown yet, and how to start a daemon if none runs.
 func (m *model) noDaemon(width int) (lines []string) {
 	t := m.term.theme
-	why, hint := m.link.away.Error(), ""
+	why, hint := display.Error(m.link.away), ""
 	if e, ok := errors.AsType[*api.UnreachableError](m.link.away); ok && (errors.Is(e, fs.ErrNotExist) || errors.Is(e, syscall.ECONNREFUSED)) {
-		why, hint = "no daemon at "+e.Socket+"; start one:", "\n  sudo lineage daemon\n  sudo lineage run -- CMD"
+		why, hint = "no daemon at "+display.Text(e.Socket)+"; start one:", "\n  sudo lineage daemon\n  sudo lineage run -- CMD"
 	}
-	for _, part := range strings.Split(display.Text(why)+hint, "\n") {
+	for _, part := range strings.Split(why+hint, "\n") {
 		for _, s := range ink.Wrap(part, width-2) {
 			lines = append(lines, t.Text(t.Warn, " "+s, width))
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -17,7 +18,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Archive answers from the history about what is no longer in memory.
+// Archive answers from the history about what is no longer in memory, and about what has
+// ended: memory forgets the dead of every session when others die, the history does not.
 type Archive struct {
 	r      *Recorder // with the registry, for what the history does not have yet
 	access *access.Access
@@ -35,7 +37,30 @@ func (a *Archive) Journal() *journal.Journal { return a.r.journal }
 // Past is an ended session.
 type Past struct {
 	journal.Session
-	doc api.Session // as the caller may read it
+	doc   api.Session // as the caller may read it
+	saved bool        // it is from memory, and the history has it too
+}
+
+// Has reports whether the history has all of a session that has ended, with those nested in it.
+func (a *Archive) Has(v registry.View, s *registry.Session) bool {
+	return !slices.ContainsFunc(v.Family(s.ID()), func(id tracer.SessionID) bool { return !a.r.marks.saved[id] })
+}
+
+// Session is an ended session of this boot that c may read; nil if the history cannot be read, or
+// has removed it.
+func (a *Archive) Session(ctx context.Context, id tracer.SessionID, c access.Caller) *Past {
+	row, err := a.r.journal.Session(ctx, a.r.boot, id)
+	if err != nil {
+		a.r.log.Error().Err(err).Msg("history not read") // the status says why
+	}
+	if row == nil || row.Ended.IsZero() {
+		return nil
+	}
+	p, err := decodePast(row, c)
+	if err != nil {
+		return nil // another version wrote it
+	}
+	return p
 }
 
 // Find finds an ended session of the history, by id, else the newest one of that name,
@@ -168,7 +193,13 @@ func (a *Archive) encoder(ctx context.Context, zero time.Time, boot string, sess
 		}
 	}
 	for _, id := range sessions {
-		then.Graph.Forget(id) // all of them are dead, even if their exits were not seen
+		row, err := a.r.journal.Session(ctx, boot, id)
+		if err != nil {
+			return then, err
+		}
+		if row == nil || !row.Ended.IsZero() || boot != a.r.boot { // what was nested may have ended before
+			then.Graph.Forget(id) // all of them are dead, even if their exits were not seen
+		}
 	}
 	return then, nil
 }

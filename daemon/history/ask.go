@@ -3,10 +3,12 @@
 package history
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -52,6 +54,7 @@ func (r *Recorder) ask(b *batch) {
 		return
 	}
 	for i := range rows {
+		r.keepRoot(&rows[i])
 		if s, err := rows[i].session(r); err != nil {
 			r.log.Error().Err(err).Str(logging.KeySession, rows[i].doc.ID).Msg("session not recorded")
 		} else {
@@ -65,6 +68,22 @@ func (r *Recorder) ask(b *batch) {
 	}
 	clear(r.touched)
 	r.askProcesses(b, touched, false)
+}
+
+// keepRoot takes the root of a session that is written again from its row, if the graph has
+// forgotten the root meanwhile.
+func (r *Recorder) keepRoot(x *row) {
+	if x.doc.Root == nil || x.doc.Root.Comm != "" {
+		return
+	}
+	before, err := r.journal.Session(context.Background(), r.boot, x.id) // which bounds itself
+	if err != nil || before == nil {
+		return
+	}
+	var doc api.Session
+	if json.Unmarshal(before.Doc, &doc) == nil && doc.Root != nil && doc.Root.Ref == x.doc.Root.Ref {
+		x.doc.Root = doc.Root
+	}
 }
 
 // askProcesses takes the needed ones of ids, or all.

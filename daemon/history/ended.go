@@ -42,7 +42,7 @@ func ParsePlace(text string) (p journal.Place, err error) {
 
 // Ended is a page of the ended sessions that c may read: those of the history, and
 // those in memory that it does not have yet or cannot have. A member sees sessions
-// nested in its own, which are in memory.
+// nested in its own, if they are in memory.
 func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (*api.Sessions, error) {
 	if c.UID != 0 && !c.Group && c.Member == 0 {
 		q.UID = &c.UID
@@ -61,14 +61,18 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 	}
 	for i := range rows {
 		row := &rows[i]
-		if slices.ContainsFunc(all, func(x Past) bool { return x.ID == row.ID && x.Boot == row.Boot }) {
+		at := slices.IndexFunc(all, func(x Past) bool { return x.ID == row.ID && x.Boot == row.Boot })
+		if at >= 0 && !all[at].saved {
 			continue
 		}
 		p, err := decodePast(row, c)
-		if err != nil {
-			continue // its checksum was right: another version wrote it
+		switch {
+		case err != nil: // its checksum was right: another version wrote it
+		case at >= 0:
+			all[at] = *p
+		default:
+			all = append(all, *p)
 		}
-		all = append(all, *p)
 	}
 	slices.SortFunc(all, func(a, b Past) int { return cmp.Or(b.Ended.Compare(a.Ended), cmp.Compare(b.ID, a.ID)) })
 	d := &api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
@@ -77,6 +81,11 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 		d.Next = formatPlace(all[len(all)-1].Place())
 	}
 	for i := range all {
+		if c.Member != 0 && all[i].saved {
+			if p := a.Session(ctx, all[i].ID, c); p != nil {
+				all[i] = *p
+			}
+		}
 		all[i].doc.Head = api.Head{Kind: "session"}
 		d.Items = append(d.Items, all[i].doc)
 	}
@@ -116,7 +125,7 @@ func (a *Archive) endedInMemory(q journal.Query, c access.Caller) (all []Past, e
 				q.Name != "" && x.Info().Name != q.Name || !access.Decide(c, access.Read, v.Scope(x)).Allow {
 				continue
 			}
-			p.doc = v.Document(x, c)
+			p.doc, p.saved = v.Document(x, c), a.r.marks.saved[x.ID()]
 			all = append(all, p)
 		}
 	})

@@ -68,7 +68,7 @@ type Recorder struct {
 // marks are notes about sessions, of the registry's goroutine.
 type marks struct {
 	unsaved map[tracer.SessionID]bool // the history has no current copy of them
-	saved   map[tracer.SessionID]bool // ended, and the history has them
+	saved   map[tracer.SessionID]bool // ended, and the history has a current copy of them
 	unkept  uint64                    // how many were forgotten before they were written
 	letGo   []tracer.SessionID        // dissolved: their rows are deleted
 }
@@ -88,6 +88,7 @@ func (r *Recorder) Hooks() *registry.Hooks {
 	return &registry.Hooks{
 		Saved: func(_ registry.View, s *registry.Session) {
 			r.marks.unsaved[s.ID()] = true
+			delete(r.marks.saved, s.ID())
 			r.wake()
 		},
 		Forgotten: func(_ registry.View, s *registry.Session) {
@@ -271,7 +272,7 @@ func (r *Recorder) written(b *batch) {
 		r.marks.letGo = r.marks.letGo[len(b.LetGo):]
 		for _, id := range b.ended {
 			delete(r.dead, id)
-			if v.Session(id) != nil {
+			if v.Session(id) != nil && !r.marks.unsaved[id] {
 				r.marks.saved[id] = true
 			}
 		}

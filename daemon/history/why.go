@@ -25,6 +25,23 @@ func (a *Archive) Why(ctx context.Context, text string, c access.Caller, missing
 	return a.why(ctx, a.r.boot, document.ID(ref), c, missing)
 }
 
+// Identity finds a process of this boot that only the history has; missing is the error if it has
+// no such process either.
+func (a *Archive) Identity(ctx context.Context, text string, missing error) (tracer.Identity, error) {
+	ref, err := api.ParseRef(text)
+	if err != nil {
+		return tracer.Identity{}, missing
+	}
+	found, err := a.r.journal.Process(ctx, a.r.boot, uint32(ref.PID), uint64(ref.StartNS))
+	if err != nil {
+		a.r.log.Error().Err(err).Msg("history not read") // the status says why
+	}
+	if found == nil {
+		return tracer.Identity{}, missing
+	}
+	return tracer.Identity{PID: found.PID, Start: found.Start}, nil
+}
+
 // why answers for a process of a boot; start 0 is the youngest of that PID.
 func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c access.Caller, missing error) (*api.Why, error) {
 	j := a.r.journal

@@ -57,20 +57,40 @@ func (h *sessions) getSession(w http.ResponseWriter, r *http.Request, c access.C
 	if _, err := query(r); err != nil {
 		return err
 	}
+	var saved tracer.SessionID
 	d, err := lookup.Ask(h.find, r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) api.Session {
+		saved = h.saved(v, x)
 		v.Refresh(x)
 		d := v.Document(x, c)
 		d.Head = api.NewHead("session")
 		return d
 	})
-	if lookup.IsNotFound(err) {
-		p, err := h.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
-		if err != nil {
-			return err
-		}
+	p, err := h.past(r, saved, c, err)
+	if p != nil {
 		return reply(w, http.StatusOK, p.Document())
 	}
 	return send(w, http.StatusOK, d, err)
+}
+
+// saved is the id of a session that the history has, 0 if it has not ended, or is to be written.
+func (h *sessions) saved(v registry.View, x *registry.Session) tracer.SessionID {
+	if !h.archive.Has(v, x) {
+		return 0
+	}
+	return x.ID()
+}
+
+// past is the ended session that a request names, if the history has it: memory has forgotten it,
+// says err, or some of its processes, which is why a saved session is read from the history. It is
+// nil if memory's answer is to be sent.
+func (h *sessions) past(r *http.Request, saved tracer.SessionID, c access.Caller, err error) (*history.Past, error) {
+	switch {
+	case lookup.IsNotFound(err):
+		return h.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
+	case err == nil && saved != 0:
+		return h.archive.Session(r.Context(), saved, c), nil
+	}
+	return nil, err
 }
 
 // getTree sends a session's processes, nested sessions included. Of an ended session it
@@ -86,12 +106,17 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 	}
 	var at tracer.Identity
 	if text := q.Get("at"); text != "" {
-		if at, _, err = h.find.Identity(text, c); err != nil {
+		if at, _, err = h.find.Identity(text, c); lookup.IsForgotten(err) {
+			at, err = h.archive.Identity(r.Context(), text, err)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	d := api.Tree{Head: api.NewHead("tree")}
+	var saved tracer.SessionID
 	err = h.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+		saved = h.saved(v, x)
 		v.Refresh(x)
 		doc := v.Document(x, c)
 		d.Session = &doc
@@ -101,11 +126,11 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 		}
 		d.Roots, d.Nodes = v.Encoder().Tree(rows, c)
 	})
-	if lookup.IsNotFound(err) {
-		p, err := h.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
-		if err != nil {
-			return err
-		}
+	p, err := h.past(r, saved, c, err)
+	if err != nil {
+		return err
+	}
+	if p != nil {
 		d, err := h.archive.Tree(r.Context(), p, at, c)
 		if err != nil {
 			return err
@@ -114,9 +139,6 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 			return notIn(at, p.Word)
 		}
 		return reply(w, http.StatusOK, d)
-	}
-	if err != nil {
-		return err
 	}
 	if !at.IsZero() && len(d.Nodes) == 0 {
 		return notIn(at, r.PathValue("s"))

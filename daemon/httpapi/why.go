@@ -29,16 +29,13 @@ func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.
 		return err
 	}
 	id, live, err := h.find.Identity(r.PathValue("ref"), c)
-	if lookup.IsForgotten(err) {
-		d, err := h.archive.Why(r.Context(), r.PathValue("ref"), c, err)
-		if err != nil {
-			return err
-		}
-		d.Process.Head = api.NewHead("process")
-		return reply(w, http.StatusOK, &d.Process)
-	}
+	d, err := h.past(r, r.PathValue("ref"), id, live, c, err)
 	if err != nil {
 		return err
+	}
+	if d != nil {
+		d.Process.Head = api.NewHead("process")
+		return reply(w, http.StatusOK, &d.Process)
 	}
 	p, err := h.find.Process(id, live, c)
 	if err != nil {
@@ -46,6 +43,26 @@ func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.
 	}
 	p.Head = api.NewHead("process")
 	return reply(w, http.StatusOK, p)
+}
+
+// past answers for a process of an ended session, if the history has it: memory has forgotten it,
+// says err, or may forget it. It is nil if memory's answer is to be sent.
+func (h *processes) past(r *http.Request, text string, id tracer.Identity, live bool, c access.Caller, err error) (*api.Why, error) {
+	switch {
+	case lookup.IsForgotten(err):
+		return h.archive.Why(r.Context(), text, c, err)
+	case err != nil || live:
+		return nil, err
+	}
+	saved, err := registry.Ask(h.registry, func(v registry.View) bool {
+		n, ok := v.Graph().Node(id)
+		x := v.Session(n.Session)
+		return ok && x != nil && h.archive.Has(v, x)
+	})
+	if err != nil || !saved {
+		return nil, err
+	}
+	return h.archive.Why(r.Context(), document.Ref(id).String(), c, nil)
 }
 
 // getWhy shows to which session a process belongs: every edge from it to the root. Of a
@@ -64,16 +81,13 @@ func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Call
 		return api.NewError(api.CodeBadRequest, "give one of ref, port and path", "")
 	}
 	id, live, err := h.find.Identity(q.Get("ref"), c)
-	if lookup.IsForgotten(err) {
-		d, err := h.archive.Why(r.Context(), q.Get("ref"), c, err)
-		if err != nil {
-			return err
-		}
-		d.Head = api.NewHead("why")
-		return reply(w, http.StatusOK, d)
-	}
+	found, err := h.past(r, q.Get("ref"), id, live, c, err)
 	if err != nil {
 		return err
+	}
+	if found != nil {
+		found.Head = api.NewHead("why")
+		return reply(w, http.StatusOK, found)
 	}
 	p, err := h.find.Process(id, live, c)
 	if err != nil {

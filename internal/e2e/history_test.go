@@ -57,6 +57,35 @@ func session(i *stage.Instance, name string) {
 	m.MustBeGone()
 }
 
+// TestHistoryInAStorm: what is said of ended sessions is the same, byte for byte, after more deaths
+// of another session than the daemon remembers.
+func TestHistoryInAStorm(t *testing.T) {
+	i := stage.NewDaemon(t)
+	for _, name := range []string{"first", "second"} {
+		session(i, name)
+		written(i, name, "ended IS NOT NULL")
+	}
+	said := func() string {
+		var b strings.Builder
+		for _, args := range [][]string{
+			{"history", "-o", "json"}, {"__complete", "history", ""}, {"tree", "first", "-o", "json"},
+			{"history", "first", "-o", "json"}, {"history", "second", "--all", "-o", "json"}, {"history", "second", "--all"},
+		} {
+			fmt.Fprintln(&b, i.Must(args...).Out.String())
+		}
+		return b.String()
+	}
+	before := said()
+	require.Contains(t, before, "--password")
+	m := stage.NewMarker(t, i.Dir)
+	run := i.Start([]string{"run", "--name", "storm", "--", stage.Program("vforkstorm"), "max", "60", "4", "20000"}, append(m.Env(), "LNGTEST_SECONDS=120"))
+	m.Ready()
+	m.Wait("end of the storm", func(bool) bool { return len(m.Lines("storm")) > 0 })
+	i.Until("all deaths", func() bool { return i.Session("storm").Live == 1 })
+	require.Equal(t, said(), before)
+	i.Finish(m, run, "--now", "storm")
+}
+
 // The next daemon reports what a killed daemon knew about ended sessions: the list, the
 // receipt, the processes and the events.
 func TestHistory(t *testing.T) {

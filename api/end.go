@@ -90,7 +90,7 @@ type Report struct {
 	Started        int          `json:"started,omitempty"`     // members over the session's whole life; absent: unknown
 	Exited         int          `json:"exited"`                // … gone before the end began
 	Killed         int          `json:"killed"`                // … that needed SIGKILL
-	Left           int          `json:"left"`                  // processes that are still alive
+	Left           int          `json:"left"`                  // processes that are still alive; before the verdict as the kernel counts them
 	Zombies        []Zombie     `json:"zombies,omitempty"`     // dead members that wait for their parent
 	ConfirmedEmpty bool         `json:"confirmed_empty"`       // the kernel counts no live member, and a walk over its tasks found none
 	Truncated      bool         `json:"truncated,omitempty"`   // Processes names only some

@@ -28,6 +28,7 @@ type Receipt struct {
 	outcomes  []api.Outcome
 	text      int // bytes of their command lines
 	ended     int // died after the end began
+	members   int // when it began, as far as was seen
 	killed    int
 	truncated bool
 }
@@ -70,6 +71,10 @@ func (r *Receipt) Died(d Death, take func(bytes int) bool) {
 		Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover,
 	})
 }
+
+// Ending notes how many members live while the end runs. Their deaths are added later than the
+// kernel counts them.
+func (r *Receipt) Ending(live int) { r.members = max(r.members, live+r.ended) }
 
 // Size is how many bytes of memory it takes.
 func (r *Receipt) Size() int { return len(r.outcomes)*outcomeSize + r.text }
@@ -117,7 +122,8 @@ func (r *Receipt) Report(info tracer.SessionInfo, joined int, took time.Duration
 		Truncated:  r.truncated,
 	}
 	if res == nil {
-		rep.Exited = max(rep.Started-int(info.Live)-r.ended, 0)
+		rep.Left = max(int(info.Live), 0)
+		rep.Exited = max(rep.Started-max(r.members, rep.Left+r.ended), 0)
 		return rep
 	}
 	rep.Verdict, rep.VerdictWhy = res.Verdict, res.Why

@@ -21,8 +21,12 @@ func TestReceipt(t *testing.T) {
 		r.Died(Death{ID: tracer.Identity{PID: uint32(i + 1), Start: 5}, Flags: f, Leftover: i > 0}, take)
 	}
 	rep := r.Report(tracer.SessionInfo{Forks: 10, Live: 2, Cause: tracer.CauseEnd}, 0, time.Second, nil)
-	if rep.Verdict != "" || rep.Killed != 1 || rep.Started != 11 || rep.Exited != 6 || rep.DurationMS != 1000 {
+	if rep.Verdict != "" || rep.Killed != 1 || rep.Started != 11 || rep.Exited != 6 || rep.Left != 2 || rep.DurationMS != 1000 {
 		t.Errorf("so far: %+v", rep)
+	}
+	r.Ending(4) // besides those that are dead
+	if rep := r.Report(tracer.SessionInfo{Forks: 10, Live: 2}, 0, time.Second, nil); rep.Exited != 4 || rep.Left != 2 {
+		t.Errorf("two deaths are not booked yet: %+v", rep)
 	}
 	for i, want := range []api.OutcomeKind{api.OutcomeSelf, api.OutcomeTerm, api.OutcomeKill} {
 		if o := rep.Processes[i]; o.Outcome != want || o.Leftover != (i > 0) {

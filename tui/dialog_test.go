@@ -201,7 +201,7 @@ func TestResultAfterTheDialog(t *testing.T) {
 // During an end its dialog shows the progress.
 func TestEndGoesOn(t *testing.T) {
 	s := onOrphan(t, newFake())
-	s.fake.Has.Begun = &api.Report{State: "ending", Processes: make([]api.Outcome, 7), Left: 3}
+	s.fake.Has.Begun = &api.Report{State: "ending", Processes: make([]api.Outcome, 4), Started: 9, Exited: 2, Left: 3}
 	s.press("x wait tab")
 	_, cmd := s.Update(stroke("enter"))
 	end, ok := cmd().(tea.BatchMsg)
@@ -214,7 +214,7 @@ func TestEndGoesOn(t *testing.T) {
 			_, more = s.Update(msg)
 		}
 	}
-	s.says("4 processes ended so far")
+	s.says("k3x9q2 build is still ending: 4 of 7 processes dead")
 	s.run(more)
 	s.says("ended, clean")
 }

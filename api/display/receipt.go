@@ -6,10 +6,14 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Ended is how many of its members an end reached.
+// Ended is how many of its members an end has reached. Before the verdict it is the kernel's count,
+// and the receipt names only some of the dead.
 func Ended(r *api.Report) (ended, members int) {
 	members = len(r.Processes)
-	if r.Truncated {
+	switch {
+	case r.Verdict == "":
+		members = max(r.Started-r.Exited, r.Left)
+	case r.Truncated:
 		members = max(r.Started-r.Exited, members)
 	}
 	return members - r.Left, members

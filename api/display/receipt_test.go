@@ -40,6 +40,10 @@ func TestAfterEnd(t *testing.T) {
 
 func TestEnded(t *testing.T) {
 	r := &api.Report{Started: 900, Exited: 100, Left: 2, Processes: make([]api.Outcome, 5)}
+	if ended, members := Ended(r); ended != 798 || members != 800 {
+		t.Errorf("before the verdict: %d of %d", ended, members)
+	}
+	r.Verdict = api.VerdictLeft
 	if ended, members := Ended(r); ended != 3 || members != 5 {
 		t.Errorf("%d of %d", ended, members)
 	}

@@ -148,7 +148,7 @@ func TestEndContainer(t *testing.T) {
 }
 
 func begun(id string, _ api.EndRequest) (*api.Report, error) {
-	return &api.Report{Session: id, State: "ending", Processes: []api.Outcome{{Ref: ref(1), Outcome: "left"}}, Left: 1}, nil
+	return &api.Report{Session: id, State: "ending", Processes: []api.Outcome{{Ref: ref(1), Outcome: "kill"}}, Started: 10_003, Exited: 2, Left: 1515}, nil
 }
 
 // If the receipt is not ready, the daemon is asked again.
@@ -177,8 +177,8 @@ func TestEndTimeout(t *testing.T) {
 		return begun(id, api.EndRequest{})
 	}
 	code, stdout, stderr := newWorld(t, f).run("end", "-y", "--now", "--timeout", "1ms", "build")
-	want := "lineage: session k3x9q2: not over yet, 0 of 1 process ended; it continues, see \"lineage tree k3x9q2\"\n"
-	if code != 6 || stderr != want || !strings.Contains(stdout, "ending, not over") {
+	want := "lineage: session k3x9q2: not over yet, 8486 of 10001 processes ended; it continues, see \"lineage tree k3x9q2\"\n"
+	if code != 6 || stderr != want || !strings.Contains(stdout, "k3x9q2: still ending after 0s: 8486 of 10001 processes dead\n") {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 }

@@ -89,6 +89,9 @@ func (s *Session) EndCaller() *audit.Caller { return s.endCaller }
 func (s *Session) update(info tracer.SessionInfo) {
 	info.State = max(info.State, s.info.State)
 	s.info = info
+	if info.EndedAt != 0 {
+		s.receipt.Ending(int(info.Live))
+	}
 }
 
 // Usage is what the members of a session use, without those of nested sessions: memory and

@@ -128,11 +128,13 @@ func (v View) Take(limit int, c *lineage.Changes) { v.r.graph.Take(limit, c) }
 // Tx is a View that may change what it shows.
 type Tx struct{ View }
 
-// Asked notes the caller that asked for the end of a session first.
+// Asked notes the caller that asked for the end of a session first, and how many it will end.
 func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 	if s.endedBy != nil || s.info.State != tracer.StateActive {
 		return
 	}
+	t.Refresh(s)
+	s.receipt.Ending(int(s.info.Live))
 	s.endCaller, s.endedBy = record, by
 	t.r.view().Save(s)
 }

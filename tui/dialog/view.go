@@ -179,7 +179,8 @@ func (t *Target) write(l *label.Labels, d *Dialog, put func(ink.Paint, string), 
 	case t.report != nil && t.report.Verdict != "":
 		t.receipt(l, put)
 	case t.report != nil:
-		put(ink.Paint{}, fmt.Sprintf("%s: %s, %s so far", t.Name, cmp.Or(display.Text(t.report.State), "ending"), display.Count(len(t.report.Processes)-t.report.Left, "process ended", "processes ended")))
+		text, _ := t.outcome()
+		put(ink.Paint{}, text)
 	case t.killed != nil:
 		text, _ := t.outcome()
 		put(ink.Paint{}, text)
@@ -252,8 +253,11 @@ func (t *Target) outcome() (text string, ok bool) {
 	}
 	r := t.report
 	ended, all := display.Ended(r)
+	if r.Verdict == "" {
+		return fmt.Sprintf("%s is still ending: %d of %s dead", t.Name, ended, display.Count(all, "process", "processes")), false
+	}
 	took := time.Duration(r.DurationMS * float64(time.Millisecond)).Round(time.Millisecond)
-	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.Name, display.Text(cmp.Or(r.Verdict, "not over")), ended, display.Count(all, "process", "processes"), took)
+	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.Name, display.Text(r.Verdict), ended, display.Count(all, "process", "processes"), took)
 	if r.VerdictWhy != "" {
 		text += "; " + display.Text(r.VerdictWhy)
 	}

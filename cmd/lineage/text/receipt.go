@@ -107,16 +107,19 @@ func writeReport(p *Page, receipt Receipt) {
 // receiptTitle says how the session ended.
 func receiptTitle(p *Page, receipt Receipt) string {
 	r := receipt.Report
-	ended, _ := display.Ended(r)
-	state, verdict := string(api.StateEnded), string(r.Verdict)
-	switch {
-	case verdict == "":
-		state, verdict = cmp.Or(string(r.State), "ending"), "not over"
-	case receipt.Before != nil:
-		state = "already ended " + p.since(receipt.Before) + " ago"
+	ended, members := display.Ended(r)
+	name, took := strings.TrimSpace(r.Session+" "+r.Name), display.Duration(time.Duration(r.DurationMS*float64(time.Millisecond)))
+	if r.Verdict == "" {
+		return fmt.Sprintf("%s: still ending after %s: %d of %s dead", name, took, ended, display.Count(members, "process", "processes"))
 	}
-	return fmt.Sprintf("%s: %s, %s: %s in %s", strings.TrimSpace(r.Session+" "+r.Name), state, verdict,
-		display.Count(ended, "process", "processes"), display.Duration(time.Duration(r.DurationMS*float64(time.Millisecond))))
+	title := name + ": ended, " + string(r.Verdict) + ": "
+	if receipt.Before != nil {
+		title = name + ": already ended " + p.since(receipt.Before) + " ago, " + string(r.Verdict) + ": "
+	}
+	if members == 0 && r.Verdict == api.VerdictClean {
+		return title + "no process was left over"
+	}
+	return title + display.Count(ended, "process", "processes") + " in " + took
 }
 
 // outcomeRows are rows of how processes ended.

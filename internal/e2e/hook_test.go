@@ -39,7 +39,7 @@ exec 9>"$LNGTEST_MARKER"
 }
 
 // The first hook makes a session of the agent, a second one does not, and the last one names
-// the processes that listen on a port.
+// the processes that listen on a port. The agent itself may do what it says, and lives.
 func TestHooks(t *testing.T) {
 	i := stage.NewDaemon(t)
 	m := stage.NewMarker(t, i.Dir)
@@ -47,7 +47,9 @@ func TestHooks(t *testing.T) {
 (setsid `+stage.Program("port")+` 0 &)
 echo started >&9
 read -r go <"$LNGTEST_MARKER.go"
-hook Stop; exit 0`)
+said=$(hook Stop); echo "$said"
+advice=${said#*End it: lineage }
+$LNGTEST_LINEAGE ${advice%%\"*} --yes >/dev/null; echo "ended $?"; exit 0`)
 	hold := m.Path + ".go"
 	require.NoError(t, unix.Mkfifo(hold, 0o600))
 	m.Line("started", 1)
@@ -66,6 +68,9 @@ hook Stop; exit 0`)
 	out := p.Out.String()
 	if !strings.Contains(out, "lngtest-port") || !strings.Contains(out, "listens on port "+port) || strings.Count(out, "systemMessage") != 1 || strings.Count(out, "exit 0") != 4 {
 		t.Errorf("%v", p)
+	}
+	if !strings.Contains(out, " --branch\"") || !strings.HasSuffix(out, "ended 0\n") {
+		t.Errorf("the advice: %v", p)
 	}
 }
 

@@ -110,7 +110,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// After a turn the hook names what listens in the agent's session, and in no other.
+// After a turn the hook names what listens in the agent's session, and in no other, and says how to
+// end that without the agent.
 func TestSum(t *testing.T) {
 	holder := func(pid int, session string) api.Why {
 		w := api.Why{Process: process(pid, "node", "node", "server.js")}
@@ -121,13 +122,21 @@ func TestSum(t *testing.T) {
 	}
 	f := newFake(inClaude, "mine00")
 	f.Has.Sessions = []api.Session{{ID: "mine00", Ports: []int{8080, 8081}}}
+	f.On.Why = func(string) (*api.Why, error) { // the agent was started by an editor, which listens as well
+		return &api.Why{Edges: []api.Edge{{Child: process(40, "claude")}, {Child: process(30, "editor")}}}, nil
+	}
 	f.On.WhyPort = func(_ string, port int) (*api.Holders, error) {
 		if port != 8080 {
-			return &api.Holders{}, nil
+			return &api.Holders{Items: []api.Why{holder(70, "mine00"), holder(60, "mine00")}}, nil
 		}
-		return &api.Holders{Items: []api.Why{holder(60, "mine00"), holder(61, "other0"), holder(62, ""), holder(40, "mine00")}}, nil
+		worker := holder(63, "mine00")
+		worker.Edges = []api.Edge{{Child: worker.Process}, {Child: process(60, "node")}, {Child: process(40, "claude")}}
+		return &api.Holders{Items: []api.Why{
+			worker, holder(60, "mine00"), holder(61, "other0"), holder(62, ""), holder(40, "mine00"), holder(30, "mine00"),
+		}}, nil
 	}
-	want := "lineage: still running: node server.js (PID 60) listens on port 8080. End it: lineage end mine00"
+	want := "lineage: still running: node server.js (PID 60) listens on port 8080; node server.js (PID 70) listens on port 8081; " +
+		"node server.js (PID 60) listens on port 8081. End it: lineage end 60@7 --branch; lineage end 70@7 --branch"
 	require.Equal(t, f.call(t, "Stop"), want)
 	if len(f.Got.Marks) != 1 || f.Got.Marks[0].Phase != api.PhaseEnd || f.Got.Marks[0].ID != "" {
 		t.Errorf("marked %+v: an interrupted call does not end", f.Got.Marks)

@@ -97,7 +97,7 @@ func (f *fake) call(t *testing.T, name string, change ...func(*Hook)) (message s
 }
 
 func process(pid int, comm string, argv ...string) api.Process {
-	return api.Process{Ref: api.Ref{PID: pid}, Comm: comm, Argv: argv}
+	return api.Process{Ref: api.Ref{PID: pid, StartNS: 7}, Comm: comm, Argv: argv}
 }
 
 // inClaude is a hook's place: below a shell of the agent, in a terminal.

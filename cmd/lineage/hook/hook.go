@@ -232,7 +232,8 @@ const (
 	mostCommand = 60 // columns of each command
 )
 
-// sum names the processes of the agent's session that listen on a port when a turn is over.
+// sum names the processes of the agent's session that listen on a port when a turn is over, and how
+// to end each of them: not the session, which is the agent's own.
 func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 	a := h.agent()
 	if a == nil {
@@ -253,15 +254,26 @@ func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 	if err != nil {
 		return err
 	}
-	var lines []string
+	above := map[api.Ref]bool{} // what the agent descends from: the end of these would end it
+	if why, err := c.Why(ctx, a.Ref.String()); err == nil {
+		for _, e := range why.Edges {
+			above[e.Child.Ref] = true
+		}
+	} else {
+		return err
+	}
+	var lines, ends []string
 	for _, port := range s.Ports[:min(len(s.Ports), mostPorts)] {
 		holders, err := c.WhyPort(ctx, "tcp", port)
 		if err != nil {
 			continue // the port is free by now
 		}
 		for _, w := range holders.Items {
-			if q := w.Process; q.PID != a.PID && w.Session != nil && w.Session.ID == s.ID {
+			if q := w.Process; !above[q.Ref] && w.Session != nil && w.Session.ID == s.ID && !shares(&w, holders) {
 				lines = append(lines, fmt.Sprintf("%s (PID %d) listens on port %d", display.Brief(q.Argv, q.Comm, q.ArgvTruncated, mostCommand), q.PID, port))
+				if end := "lineage end " + q.Ref.String() + " --branch"; !slices.Contains(ends, end) {
+					ends = append(ends, end)
+				}
 			}
 		}
 	}
@@ -271,8 +283,15 @@ func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 	if n := len(s.Ports) - mostPorts; n > 0 {
 		lines = append(lines, fmt.Sprintf("%d more ports are in use", n))
 	}
-	h.say("lineage: still running: " + strings.Join(lines, "; ") + ". End it: lineage end " + s.ID)
+	h.say("lineage: still running: " + strings.Join(lines, "; ") + ". End it: " + strings.Join(ends, "; "))
 	return nil
+}
+
+// shares reports whether a holder descends from another one: that is named, and its branch has both.
+func shares(w *api.Why, holders *api.Holders) bool {
+	return slices.ContainsFunc(holders.Items, func(x api.Why) bool {
+		return x.Process.Ref != w.Process.Ref && slices.ContainsFunc(w.Edges, func(e api.Edge) bool { return e.Child.Ref == x.Process.Ref })
+	})
 }
 
 // say answers in the format that all these agents use for a message to the user.

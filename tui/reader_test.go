@@ -266,6 +266,16 @@ func TestStale(t *testing.T) {
 	s.says("STALE 9s", "is from 12:03:20", "!check ok")
 }
 
+// The empty tree says that there are sessions which the reader may not see.
+func TestHiddenSessions(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 80, 24)
+	s.send(feed.Msg{Connected: connected{s.fake, nil}})
+	s.frames(&api.Frame{Head: api.Head{Kind: "snapshot"}, Status: &api.WatchStatus{Live: 90}})
+	s.says("sessions of other users are hidden; run with sudo to see them", "!no sessions yet")
+	s.status(func(st *api.WatchStatus) { st.Live = 0 })
+	s.says("no sessions yet")
+}
+
 // With one session the counts are its own.
 func TestOneSession(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)

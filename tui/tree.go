@@ -80,6 +80,8 @@ func (m *model) empty(width int) []string {
 		text = "no orphans and no zombies; o goes back"
 	case m.view.Mode() == picture.Flat && m.view.Picture.Len() > 0:
 		text = "no live processes; e shows the exited ones"
+	case m.link.only == nil && m.link.status.Live > 0: // members of all sessions
+		text = "sessions of other users are hidden; run with sudo to see them"
 	}
 	return []string{m.term.theme.Text(m.term.theme.Dim, " "+text, width)}
 }

@@ -73,7 +73,10 @@ kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
 			}
 			l := text.History(list)
 			if len(list.Items) == 0 {
-				l.Empty = "no session ended then, or none is remembered"
+				l.Empty = "no ended session is recorded"
+				if since+until != "" {
+					l.Empty = "no ended session in this period"
+				}
 			}
 			return l, nil
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -136,15 +137,21 @@ func TestLsWatchSmall(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	nothing := func() *apitest.Client { return &apitest.Client{} }
 	for line, want := range map[string]string{
-		"ls":               `lineage: no session; start one with "lineage run -- CMD"`,
-		"ls --state ended": "lineage: no session;",
-		"tree":             "lineage: no live session;",
-		"history":          "lineage: no session ended then, or none is remembered",
-		"orphans":          "lineage: no orphan, leftover or zombie",
-		"orphans --nudge":  "lineage: no orphan, leftover or zombie",
+		"ls":                 `lineage: no session; start one with "lineage run -- CMD"`,
+		"ls --state ended":   "lineage: no session;",
+		"tree":               "lineage: no live session;",
+		"history":            "lineage: no ended session is recorded",
+		"history --since 1h": "lineage: no ended session in this period",
+		"orphans":            "lineage: no orphan, leftover or zombie",
+		"orphans --nudge":    "lineage: no orphan, leftover or zombie",
 	} {
 		text := onTerminal(t, nothing(), 80, strings.Fields(line)...)
 		if !strings.Contains(text, want) || !strings.Contains(text, "sessions of other users are hidden; run with sudo") {
+			t.Errorf("%s: %q", line, text)
+		}
+		reader := nothing() // of the group that reads all sessions
+		reader.Has.Status = &api.Status{Counters: map[string]uint64{"lost": 0}}
+		if text := onTerminal(t, reader, 80, strings.Fields(line)...); !strings.Contains(text, want) || strings.Contains(text, "hidden") {
 			t.Errorf("%s: %q", line, text)
 		}
 		if text := onTerminal(t, nothing(), 80, strings.Fields(line+" -o json")...); strings.Contains(text, "lineage: ") {

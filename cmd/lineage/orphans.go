@@ -86,7 +86,7 @@ adopt PID" makes such a process a session first.`,
 			return err
 		}
 		if len(list.Items) == 0 {
-			a.explainEmpty(format.value, "no orphan, leftover or zombie")
+			a.explainEmpty(cmd.Context(), c, format.value, "no orphan, leftover or zombie")
 		}
 		if nudge {
 			return a.nudge(cmd.Context(), c, list, format.value)
@@ -134,7 +134,7 @@ func (a *app) hostOrphans(ctx context.Context, c api.Client, format string) erro
 		doc.Items = append(doc.Items, o)
 	}
 	if len(doc.Items) == 0 {
-		a.explainEmpty(format, "no orphan outside sessions holds a port, a deleted directory or a dead terminal")
+		a.explainEmpty(ctx, c, format, "no orphan outside sessions holds a port, a deleted directory or a dead terminal")
 	}
 	return a.Print(format, text.OutsideOrphans(&doc))
 }

@@ -33,13 +33,13 @@ func formatFlag(cmd *cobra.Command) *choice {
 }
 
 // explainEmpty says on a terminal why nothing is listed, and only with a table: other
-// formats are for programs.
-func (a *app) explainEmpty(format, why string) {
+// formats are for programs. Only who may read all sessions gets the counters of the host.
+func (a *app) explainEmpty(ctx context.Context, c api.Client, format, why string) {
 	if _, tty := console.Terminal(a.Stderr); !tty || format != "table" && format != "wide" {
 		return
 	}
 	a.Say("%s", why)
-	if a.host.euid() != 0 {
+	if s, err := c.Status(ctx); a.host.euid() != 0 && err == nil && s.Counters == nil {
 		a.Say("sessions of other users are hidden; run with sudo to see them")
 	}
 }
@@ -62,7 +62,7 @@ func (a *app) answer(ctx context.Context, remote hosts.List, format string, ask 
 		return err
 	}
 	if l.Empty != "" {
-		a.explainEmpty(format, l.Empty)
+		a.explainEmpty(ctx, c, format, l.Empty)
 	}
 	return a.Print(format, l)
 }

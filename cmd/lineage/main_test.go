@@ -273,7 +273,7 @@ func TestErrors(t *testing.T) {
 		{newFake(), "why :81", 3, "no listener found on 81/tcp"},
 		{newFake(), "why :8080/udp", 3, "no listener found on 8080/udp"},
 		{newFake(), "why 9999", 3, "pid 9999: not found"},
-		{newFake(), "why 4130@1", 3, "pid 4130 is not the process you named (4130@1 is gone); nothing was sent"},
+		{newFake(), "why 4130@1", 3, "pid 4130 is not the process you named (4130@1 is gone)"},
 		{newFake(), "events --type born", 2, `events: invalid --type "born": must be one of fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, mark, trace`},
 		{newFake(), "events --session nosuch", 3, "session nosuch: not found"},
 		{newFake(), "end", 2, `end: SESSION is missing; see "lineage end --help"`},

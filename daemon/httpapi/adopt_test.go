@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestAdoptThenKeep: a user whose processes run in root's session cannot take them out
@@ -75,12 +77,21 @@ func TestAdoptLeavesOut(t *testing.T) {
 	}
 }
 
-// TestGuardedRoot: no session is opened over an ancestor of the daemon.
+// TestGuardedRoot: no session is opened over an ancestor of the daemon. No error says that nothing
+// was sent where nothing ever is.
 func TestGuardedRoot(t *testing.T) {
 	w := daemontest.New(t)
 	w.Add(150, daemontest.Root, 0, "lngtest-login")
 	w.Under(150)
 	for _, adopt := range []bool{false, true} {
-		w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: adopt, Root: api.Ref{PID: 150}}).Refused(api.CodeGuarded)
+		e := w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: adopt, Root: api.Ref{PID: 150}}).Refused(api.CodeGuarded)
+		require.Equal(t, e.Message, "pid 150 is an ancestor of the daemon")
 	}
+	const other = "pid 150 is not the process you named (150@5)"
+	require.Equal(t, w.Do("root", "GET", "/v1/why?ref=150@5", nil).Refused(api.CodeIdentity).Message, other)
+	for verb, body := range map[string]any{"kill": api.KillRequest{Signal: "TERM"}, "end": api.EndRequest{}} {
+		require.Equal(t, w.Do("root", "POST", "/v1/processes/150@5/"+verb, body).Refused(api.CodeIdentity).Message, other+"; nothing was sent")
+	}
+	e := w.Do("root", "POST", "/v1/keep", api.KeepRequest{Refs: []api.Ref{w.RefOf(150)}, Reason: "test", Until: time.Now().Add(time.Hour)}).Refused(api.CodeNotFound)
+	require.Equal(t, e.Message, "pid 150 is in no session, so lineage will not end it")
 }

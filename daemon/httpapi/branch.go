@@ -122,11 +122,11 @@ func (h *branches) find(word string, c access.Caller, v access.Verb) (*branch.Br
 		return nil, access.Scope{}, api.NewError(api.CodeBadRequest, err.Error(), `"lineage tree -o name" prints it`)
 	}
 	id, live, err := h.ends.find.Identity(word, c)
-	if err != nil {
-		return nil, access.Scope{}, err
+	if err == nil && id != document.ID(ref) {
+		err = lookup.OtherProcess(ref)
 	}
-	if id != document.ID(ref) {
-		return nil, access.Scope{}, lookup.OtherProcess(ref)
+	if err != nil {
+		return nil, access.Scope{}, unsent(err)
 	}
 	p, scope, err := h.ends.find.Look(id, live, c)
 	if err != nil {

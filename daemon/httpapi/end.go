@@ -165,7 +165,7 @@ func (h *ends) unended(c access.Caller, v access.Verb, target, word string, err 
 	if errors.As(err, &refusal) {
 		e := refusalError(refusal)
 		e.Message = fmt.Sprintf("end %s: %s", word, e.Message)
-		return e
+		return unsent(e)
 	}
 	return err
 }

@@ -130,7 +130,7 @@ func (h *keeps) keepable(id tracer.Identity, live bool, c access.Caller) (info t
 	case !live:
 		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", id.PID), "")
 	case info.ID == 0:
-		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d is not in a session: nothing ends it", id.PID), "")
+		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d is in no session, so lineage will not end it", id.PID), "")
 	case info.Kept:
 		return info, api.NewError(api.CodeBadRequest, fmt.Sprintf("pid %d is already kept, in session %v", id.PID, info.ID), "")
 	}

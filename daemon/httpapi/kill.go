@@ -63,7 +63,7 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	id := document.ID(ref)
 	if now, err := h.kernel.Identify(id.PID); err == nil && now != id {
-		return h.unkilled(c, "", ref, lookup.OtherProcess(ref))
+		return h.unkilled(c, "", ref, unsent(lookup.OtherProcess(ref)))
 	}
 	_, live, err := h.find.Identity(word, c)
 	if err != nil {
@@ -108,10 +108,10 @@ func signalError(ref api.Ref, err error) error {
 	e := refusalError(refusal)
 	switch {
 	case errors.Is(err, enforcer.ErrStranger), errors.Is(err, enforcer.ErrForbidden):
-		e = api.NewError(api.CodeDenied, refusal.Error()+"; nothing was sent", "")
+		e = api.NewError(api.CodeDenied, refusal.Error(), "")
 	case errors.Is(err, enforcer.ErrNoZombie):
-		e = api.NewError(api.CodeBadRequest, refusal.Error()+"; nothing was sent", "")
+		e = api.NewError(api.CodeBadRequest, refusal.Error(), "")
 	}
 	e.Message = fmt.Sprintf("kill %s: %s", ref, e.Message)
-	return e
+	return unsent(e)
 }

@@ -208,11 +208,22 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 func refusalError(r *enforcer.Refusal) *api.Error {
 	switch {
 	case errors.Is(r, enforcer.ErrGuarded):
-		return api.NewError(api.CodeGuarded, r.Error()+"; nothing was sent", "")
+		return api.NewError(api.CodeGuarded, r.Error(), "")
 	case errors.Is(r, enforcer.ErrIdentity):
-		return api.NewError(api.CodeIdentity, r.Error()+"; nothing was sent", "")
+		return api.NewError(api.CodeIdentity, r.Error(), "")
 	}
-	return api.NewError(api.CodeInternal, r.Error()+"; nothing was sent", "try again")
+	return api.NewError(api.CodeInternal, r.Error(), "try again")
+}
+
+// unsent is the error of a verb that signals: no process has got one.
+func unsent(err error) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		return err
+	}
+	said := *e
+	said.Message += "; nothing was sent"
+	return &said
 }
 
 // reply sends a document.

@@ -37,5 +37,5 @@ func Foreign(c access.Caller) error {
 // OtherProcess is the error for a PID that another process has now.
 func OtherProcess(ref api.Ref) error {
 	return api.NewError(api.CodeIdentity,
-		fmt.Sprintf("pid %d is not the process you named (%v); nothing was sent", ref.PID, ref), "")
+		fmt.Sprintf("pid %d is not the process you named (%v)", ref.PID, ref), "")
 }

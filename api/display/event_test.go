@@ -15,7 +15,7 @@ func TestAbout(t *testing.T) {
 		"tool call Bash 7 (claimed)":            {Type: api.EventMark, Call: &api.Call{ID: "7", Tool: "Bash"}},
 		"3 events in 20ms, ring":                {Type: api.EventLost, Count: 3, Where: "ring", SinceNS: 1, UntilNS: api.U64(20 * time.Millisecond)},
 		`trace 4b\x1b, below span 00 (claimed)`: {Type: api.EventTrace, Process: trace},
-		"what happened before is not known, restart": {Type: api.EventLost, Where: "restart"},
+		"no events are kept from before this time (restart)": {Type: api.EventLost, Where: "restart"},
 	} {
 		if got := About(&ev); got != want {
 			t.Errorf("%s: %q, want %q", ev.Type, got, want)

@@ -46,7 +46,7 @@ const (
 	Released  HoldState = "released"
 	StillHeld HoldState = "still held:"
 	StillOpen HoldState = "its output is still open in"
-	NotKnown  HoldState = "not known of ports and locks:"
+	NotKnown  HoldState = "note: not everything could be read:"
 )
 
 // Held is something that an ended session held.

@@ -29,7 +29,7 @@ func TestAfterEnd(t *testing.T) {
 	if want := []string{
 		"freed tcp [::1]:80", "tcp [::1]:80 has 1 connection in TIME_WAIT", "still busy: udp 0.0.0.0:53, by 77", `still busy: unix /s\n, by an unknown process`,
 		"released flock (write) /db, waited for by 7 8", "still held: lock file /lock, waited for by 7, by 9", "its output is still open in 78 tmux",
-		"not known of ports and locks: pid 4: timed out",
+		"note: not everything could be read: pid 4: timed out",
 	}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -38,7 +38,7 @@ func build(ctx context.Context, o *export.Options, socket string, log zerolog.Lo
 		return nil, err
 	}
 	if o.State == "" && len(sinks) > 0 {
-		log.Warn().Msg("no state directory: each start begins with what happens then")
+		log.Warn().Msg("no --state: after a restart, events in between are not sent")
 	}
 	e := &exporter{store: store}
 	for _, s := range sinks {

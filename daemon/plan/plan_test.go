@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -33,6 +34,16 @@ func TestCommands(t *testing.T) {
 		if other.sum() == shell.sum() {
 			t.Errorf("%q has the sum of %q", other, shell)
 		}
+	}
+}
+
+// TestOutsidersInNoTime: a search that has no time says so in words of its own.
+func TestOutsidersInNoTime(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := &Planner{o: Options{Proc: "/proc"}}
+	if _, err := p.outsiders(ctx, nil); err == nil || err.Error() != "the search for traced processes timed out" {
+		t.Error(err)
 	}
 }
 

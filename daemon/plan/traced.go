@@ -4,6 +4,7 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -51,7 +52,7 @@ func (p *Planner) outsiders(ctx context.Context, members []tracer.Process) (map[
 	traced := make(map[uint32][]string)
 	for _, name := range names {
 		if ctx.Err() != nil {
-			return traced, fmt.Errorf("look for traced processes: %w", ctx.Err())
+			return traced, errors.New("the search for traced processes timed out")
 		}
 		pid, err := strconv.ParseUint(name.Name(), 10, 32)
 		if err != nil {

@@ -236,7 +236,7 @@ func (t *Target) planned(l *label.Labels, put func(ink.Paint, string)) {
 		}
 	}
 	for _, s := range p.Unknown {
-		put(l.Dim, "  ports and locks not fully known: "+display.Text(s))
+		put(l.Dim, "  "+string(display.NotKnown)+" "+display.Text(s))
 	}
 }
 

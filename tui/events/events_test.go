@@ -26,7 +26,7 @@ func TestLines(t *testing.T) {
 		{Type: "lost", Where: "restart"},
 	}}
 	l := &label.Labels{Theme: *ink.New(ink.Options{Name: "mono"}), Picture: picture.New(), Now: time.Unix(0, 0), Limit: 80}
-	for i, want := range []string{"exec 7 bash", "fork 8 bash by 7 bash", "exec 8 sleep 9", "reaped 8 sleep", "reaped 6", "lost what happened before is not known, restart"} {
+	for i, want := range []string{"exec 7 bash", "fork 8 bash by 7 bash", "exec 8 sleep 9", "reaped 8 sleep", "reaped 6", "lost no events are kept from before this time (restart)"} {
 		got := strings.Join(strings.Fields(ansi.Strip(p.line(l, i, 80)))[1:], " ")
 		require.Equal(t, got, want)
 	}

@@ -146,17 +146,18 @@ func TestUserHasItsGroups(t *testing.T) {
 
 func TestSudo(t *testing.T) {
 	require.Root(t)
-	const line = "lineage: run: true runs as root; use --user ann to run it as ann\n"
+	const line = "lineage: run: true runs as root, because sudo started lineage; add --user ann, or --user root if root is meant\n"
 	for _, c := range []struct {
 		user  string
 		quiet bool
 		uid   string // of the user who called sudo
+		name  string
 		want  string
-	}{{"", false, "1001", line}, {"root", false, "1001", ""}, {"", true, "1001", ""}, {"", false, "0", ""}} {
+	}{{"", false, "1001", "ann", line}, {"root", false, "1001", "ann", ""}, {"", true, "1001", "ann", ""}, {"", false, "0", "root", ""}, {"", false, "1001", "root", ""}} {
 		s := script{}
 		s.Options.User, s.Options.Quiet = c.user, c.quiet
 		cmd := runCmd(t, s, "true")
-		cmd.Env = append(cmd.Env, "SUDO_UID="+c.uid, "SUDO_USER=ann")
+		cmd.Env = append(cmd.Env, "SUDO_UID="+c.uid, "SUDO_USER="+c.name)
 		if got := finish(t, cmd); got.code != 0 || got.stderr != c.want {
 			t.Errorf("%+v: %+v", c, got)
 		}

@@ -242,7 +242,7 @@ func (r *runner) summary(rep *api.Report) string {
 func fate(p api.Outcome, hurry bool) string {
 	switch {
 	case p.Outcome == api.OutcomeKill && !hurry:
-		p.Outcome = "SIGKILL needed"
+		p.Outcome = "SIGKILL after the grace"
 	case p.Outcome == api.OutcomeLeft:
 		p.Outcome = "still alive"
 	}

@@ -55,7 +55,7 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 	t.write(p)
 	writeHeld(p, plan.Processes)
 	for _, s := range plan.Unknown {
-		p.Wrap(2, "not known of ports and locks: "+display.Text(s))
+		p.Wrap(2, string(display.NotKnown)+" "+display.Text(s))
 	}
 	if plan.RefusedBy != "" {
 		p.Wrap(2, "refused by a guard: "+display.Text(plan.RefusedBy))

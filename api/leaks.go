@@ -69,7 +69,7 @@ type Leak struct {
 	RSSBytes  uint64       `json:"rss_bytes"`           // without nested sessions; shared memory counts in each process
 	Growth    Growth       `json:"growth"`              // in an hour
 	// HoursToExhaustion is when the nearest limit is reached at this growth; absent:
-	// it does not grow, not within ten years, or there is not enough data.
+	// it does not grow, not within 30 days, or there is not enough data.
 	HoursToExhaustion *float64      `json:"hours_to_exhaustion,omitempty"`
 	Exhausts          string        `json:"exhausts,omitempty"` // memory, pids, max_rss, max_processes
 	Commands          []LeakCommand `json:"commands,omitempty"` // most memory first

@@ -96,12 +96,12 @@ func median(x []float64) float64 {
 }
 
 // HoursUntil is the time in which perHour of growth uses up room; not ok if there is no
-// growth, or it takes more than ten years.
+// growth, or it takes more than 30 days: the growth of some hours says nothing about later.
 func HoursUntil(room, perHour float64) (hours float64, ok bool) {
-	const tenYears = 10 * 365 * 24
+	const month = 30 * 24
 	if !(perHour > 0) || math.IsNaN(room) {
 		return 0, false
 	}
 	hours = max(room, 0) / perHour
-	return hours, hours <= tenYears
+	return hours, hours <= month
 }

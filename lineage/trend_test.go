@@ -107,7 +107,7 @@ func TestHoursUntil(t *testing.T) {
 		room, perHour, hours float64
 		ok                   bool
 	}{
-		{100, 20, 5, true}, {0, 1, 0, true}, {-5, 1, 0, true},
+		{100, 20, 5, true}, {0, 1, 0, true}, {-5, 1, 0, true}, {720, 1, 720, true}, {721, 1, 0, false},
 		{100, 0, 0, false}, {100, -1, 0, false}, {1e9, 1, 0, false}, {math.NaN(), 1, 0, false}, {100, math.NaN(), 0, false},
 	} {
 		if hours, ok := HoursUntil(c.room, c.perHour); ok != c.ok || ok && !near(hours, c.hours) {

@@ -38,7 +38,7 @@ func leaks() *api.Leaks {
 		return api.Growth{Known: true, OverSeconds: over, ProcessesPerHour: &n, BytesPerHour: &b}
 	}
 	unknown := api.Growth{Why: "not enough data yet", OverSeconds: 180}
-	hours := 2.25
+	hours, days := 2.25, 600.0
 	return &api.Leaks{
 		Host: &api.Leak{Head: api.Head{Kind: "leak"}, Processes: 400, RSSBytes: 60 << 30, Growth: known(20, 7<<30, 7200)},
 		Items: []api.Leak{
@@ -47,6 +47,7 @@ func leaks() *api.Leaks {
 				Commands: []api.LeakCommand{{Comm: "agent", Processes: 121, RSSBytes: 44 << 30, Growth: known(20, 7<<30, 7200)}, {Comm: "\x1b[2J", Processes: 1, Growth: known(0, -3<<20, 7200)}},
 				Ports:    []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 3000, PID: 4121}}, Locks: []api.Lock{{Type: "file", Path: "/tmp/index.lock", PID: 4121}}},
 			{Session: "m8p4z1", State: "active", Processes: 1, RSSBytes: 900, Growth: unknown},
+			{Session: "n2b6c4", State: "active", Processes: 1, RSSBytes: 900, Growth: known(0.01, 900<<10, 7200), HoursToExhaustion: &days, Exhausts: "memory"},
 		},
 		KeepUnmatched: []string{"cachee"},
 	}

@@ -59,7 +59,7 @@ func writeLeak(p *Page, what string, l *api.Leak) {
 	}
 	parts = append(parts, display.Size(l.RSSBytes), growth)
 	color := bold
-	if l.HoursToExhaustion != nil {
+	if l.HoursToExhaustion != nil && growth != noGrowth {
 		parts = append(parts, fmt.Sprintf("%s used up in %s", l.Exhausts, hoursText(*l.HoursToExhaustion)))
 		if *l.HoursToExhaustion < 24 {
 			color = red
@@ -98,6 +98,9 @@ func anyOf(n int, kind string) []string {
 	return []string{display.Count(n, kind, kind+"s")}
 }
 
+// noGrowth is a growth below what is shown.
+const noGrowth = "no growth"
+
 // growthText is the growth per hour, or why it is not known.
 func growthText(g *api.Growth) string {
 	if !g.Known || g.ProcessesPerHour == nil || g.BytesPerHour == nil {
@@ -127,7 +130,7 @@ func growthText(g *api.Growth) string {
 		parts = append(parts, sign+display.Size(uint64(math.Abs(b)))+"iB/h")
 	}
 	if len(parts) == 0 {
-		return "no growth"
+		return noGrowth
 	}
 	return strings.Join(parts, ", ")
 }

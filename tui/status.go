@@ -163,7 +163,7 @@ func (m *model) freshness() part {
 		return part{long: text, middle: text, short: text, Paint: t.Bad}
 	}
 	switch {
-	case m.opts.Source != "":
+	case m.opts.Source != "", m.opts.Hosts && c == nil:
 		return part{}
 	case c == nil:
 		return part{long: "no self-check yet", middle: "check -", Paint: t.Dim}

@@ -71,7 +71,7 @@ func (f *fleet) Watch(ctx context.Context, q api.WatchQuery, each func(*api.Fram
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel()
-	first := &api.Frame{Head: api.Head{Kind: "snapshot"}, TimeNS: now(), Status: &api.WatchStatus{Level: 4}}
+	first := &api.Frame{Head: api.Head{Kind: "snapshot"}, TimeNS: now(), Status: &api.WatchStatus{}}
 	for _, h := range f.inOrder {
 		first.Sessions = append(first.Sessions, h.row())
 	}
@@ -197,15 +197,21 @@ func (f *fleet) closed(frame *api.Frame, h *host) *api.Frame {
 	return frame
 }
 
-// status is the worst of the hosts' levels, and the sum of their counts.
+// status is the worst of the hosts' levels and self-checks, and the sum of their counts. Of a host
+// that does not answer nothing is known: then the checks are not said to have passed.
 func (f *fleet) status() *api.WatchStatus {
-	all := &api.WatchStatus{Level: 4, ReadOnly: true}
-	for _, h := range f.hosts {
+	all := &api.WatchStatus{ReadOnly: true}
+	checked := true
+	for _, h := range f.inOrder {
+		s := h.status
+		checked = checked && h.client != nil && s.SelfCheck != nil
 		if h.client == nil {
 			continue
 		}
-		s := h.status
-		all.Level, all.Mode = min(all.Level, cmp.Or(s.Level, 4)), cmp.Or(all.Mode, s.Mode)
+		if all.Level == 0 || s.Level != 0 && s.Level < all.Level {
+			all.Level = s.Level
+		}
+		all.Mode = cmp.Or(all.Mode, s.Mode)
 		all.Lost, all.Forks, all.Live = all.Lost+s.Lost, all.Forks+s.Forks, all.Live+s.Live
 		all.ReadOnly = all.ReadOnly && s.ReadOnly
 		for _, d := range s.Degraded {
@@ -217,6 +223,9 @@ func (f *fleet) status() *api.WatchStatus {
 		if s.SelfCheck != nil && (all.SelfCheck == nil || all.SelfCheck.OK) {
 			all.SelfCheck = s.SelfCheck
 		}
+	}
+	if !checked && all.SelfCheck != nil && all.SelfCheck.OK {
+		all.SelfCheck = nil
 	}
 	slices.Sort(all.Degraded)
 	return all

@@ -139,6 +139,29 @@ func snapshot(pid int, partial bool) *api.Frame {
 		Upsert:   []api.Process{{Ref: ref, Session: "aaaaaa", State: api.StateLive}}}
 }
 
+// TestHostsStatus: a host that does not answer, or has not checked itself, is not said to be well.
+func TestHostsStatus(t *testing.T) {
+	passed, failed := &api.SelfCheck{OK: true}, &api.SelfCheck{Why: "the canary was not seen"}
+	of := func(level int, c *api.SelfCheck) *host {
+		return &host{client: &apitest.Client{}, status: api.WatchStatus{Level: level, SelfCheck: c}}
+	}
+	for _, c := range []struct {
+		hosts []*host
+		level int
+		check *api.SelfCheck
+	}{
+		{[]*host{of(4, passed), of(3, passed)}, 3, passed},
+		{[]*host{of(4, passed), {}}, 4, nil},
+		{[]*host{{}, of(4, failed), of(4, passed)}, 4, failed},
+		{[]*host{of(4, passed), of(4, nil)}, 4, nil},
+		{[]*host{{}, {}}, 0, nil},
+	} {
+		if s := (&fleet{inOrder: c.hosts}).status(); s.Level != c.level || s.SelfCheck != c.check {
+			t.Errorf("%d hosts: %+v, want level %d and %+v", len(c.hosts), s, c.level, c.check)
+		}
+	}
+}
+
 // TestHosts: sessions with the same id on two hosts are distinct; a host whose connection
 // breaks is a row that says why, and comes back.
 func TestHosts(t *testing.T) {

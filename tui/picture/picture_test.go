@@ -343,6 +343,22 @@ func TestPartialFrames(t *testing.T) {
 	}
 }
 
+// TestAge: what is over has its lifetime; a zombie is not over.
+func TestAge(t *testing.T) {
+	began, over := time.Unix(100, 0), time.Unix(110, 0)
+	p := New()
+	p.now = api.U64(60 * time.Second)
+	for state, want := range map[api.ProcessState]time.Duration{api.StateExited: 10 * time.Second, api.StateZombie: 50 * time.Second, api.StateLive: 50 * time.Second} {
+		r := &Row{Kind: ProcessRow, Process: &api.Process{State: state, Started: &began}, start: api.U64(10 * time.Second)}
+		if state != api.StateLive {
+			r.Process.Exited = &over
+		}
+		if age := p.Age(r); age != want {
+			t.Errorf("%s: %v, want %v", state, age, want)
+		}
+	}
+}
+
 // TestWall: with several hosts wall time counts, not the time since each was booted.
 func TestWall(t *testing.T) {
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)

@@ -87,14 +87,14 @@ func (r *Row) Listens() (ports []int) {
 	return slices.Compact(ports)
 }
 
-// Age is the age of the row, or its lifetime if it is over.
+// Age is the age of the row, or its lifetime if it is over. A zombie grows older until it is reaped.
 func (p *Picture) Age(r *Row) time.Duration {
 	switch {
 	case r.Kind == SessionRow && r.Session.Started == nil, r.Kind == SessionRow && r.start == 0:
 		return 0
 	case r.Kind == SessionRow && r.Session.Ended != nil:
 		return r.Session.Ended.Sub(*r.Session.Started)
-	case r.Kind == ProcessRow && r.Process.Exited != nil && r.Process.Started != nil:
+	case r.Kind == ProcessRow && r.Process.State != api.StateZombie && r.Process.Exited != nil && r.Process.Started != nil:
 		return r.Process.Exited.Sub(*r.Process.Started)
 	case p.now < r.start:
 		return 0

@@ -96,7 +96,9 @@ func writeHosts(p *Page, answers []HostAnswer) {
 		case a.Listing == nil:
 		case a.Listing.table == nil:
 			p.Line("%s", p.paint(bold, "HOST "+display.Text(a.Host)))
-			a.Listing.Text(p)
+			q := *p
+			q.Host = a.Host
+			a.Listing.Text(&q)
 			p.Line("")
 		default:
 			t := a.Listing.table(p)

@@ -19,6 +19,7 @@ type Page struct {
 	Color bool
 	Width int // columns; 0: not a terminal
 	Now   time.Time
+	Host  string // whose answer is shown, of several; "": this one
 
 	// Tables with headers have only these columns, in this order; none: the default ones.
 	Columns   []string
@@ -29,6 +30,14 @@ type Page struct {
 
 // NewPage is a page of unknown width, at the time now.
 func NewPage(w io.Writer, now time.Time) *Page { return &Page{w: bufio.NewWriter(w), Now: now} }
+
+// there names the host in a command that is to be given.
+func (p *Page) there() string {
+	if p.Host == "" {
+		return ""
+	}
+	return " -H " + display.Text(p.Host)
+}
 
 // On is the same page on another writer.
 func (p *Page) On(w io.Writer) *Page {

@@ -61,6 +61,10 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 		p.Wrap(2, "refused by a guard: "+display.Text(plan.RefusedBy))
 		return
 	}
+	if p.Host != "" { // a plan is carried out by the command that made it
+		p.Wrap(2, "to end it: lineage end "+again+p.there())
+		return
+	}
 	p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), again))
 }
 

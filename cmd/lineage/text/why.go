@@ -216,9 +216,11 @@ func writeOutside(p *Page, why *WhyDocument) {
 	}
 }
 
-// hintEnd says how to end the sessions that were shown.
+// hintEnd says how to end what was shown: the process, if it is one and may end alone, and the
+// sessions.
 func hintEnd(p *Page, items []api.Why) {
 	var names []string
+	var alone []int
 	for i := range items {
 		s := items[i].Session
 		if s == nil || s.State == api.StateEnded {
@@ -227,10 +229,17 @@ func hintEnd(p *Page, items []api.Why) {
 		if name := display.Text(cmp.Or(s.Name, s.ID)); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
+		if pr := &items[i].Process; pr.State == api.StateLive && !slices.Contains(alone, pr.PID) && (s.Root == nil || s.Root.Ref != pr.Ref) {
+			alone = append(alone, pr.PID)
+		}
 	}
-	if len(names) > 0 && !p.Wide {
-		p.Line("To end the session: lineage end %s    (-o wide: full command lines)", strings.Join(names, " "))
+	if len(names) == 0 || p.Wide {
+		return
 	}
+	if len(alone) == 1 && p.Host == "" {
+		p.Wrap(0, fmt.Sprintf("To end it and what it started: lineage end %d --branch", alone[0]))
+	}
+	p.Line("To end the session: lineage end %s    (-o wide: full command lines)", strings.Join(names, " ")+p.there())
 }
 
 func sourced(e api.Evidence) string {

@@ -83,7 +83,8 @@ func TestEndChosenAsks(t *testing.T) {
 	}
 }
 
-// While an end takes long, a terminal shows its progress; Ctrl-C then kills.
+// While an end takes long, a terminal shows its progress, of all that lived when it began; Ctrl-C
+// then kills.
 func TestEndProgress(t *testing.T) {
 	f := newFake()
 	asked := 0
@@ -100,7 +101,7 @@ func TestEndProgress(t *testing.T) {
 		if req.Now {
 			return cleanReport(id), nil
 		}
-		return &api.Report{Session: id, State: "ending"}, nil
+		return &api.Report{Session: id, State: "ending", Started: 22, Exited: 2, Left: 14}, nil
 	}
 	f.On.Report = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
 		<-ctx.Done()
@@ -109,7 +110,7 @@ func TestEndProgress(t *testing.T) {
 	w := newWorld(t, f)
 	interrupt := sync.OnceFunc(func() { w.signals <- os.Interrupt })
 	w.sees = func(text string) {
-		if strings.Count(text, "ending bu") > 1 && strings.Contains(text, "9 of 14 gone") {
+		if strings.Count(text, "ending bu") > 1 && strings.Contains(text, "15 of 20 gone") {
 			interrupt()
 		}
 	}
@@ -119,7 +120,7 @@ func TestEndProgress(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "ended, clean") || !slices.Contains(f.Got.Ended, "k3x9q2 now") {
 		t.Errorf("exit %d, ended %v, %s", code, f.Got.Ended, out)
 	}
-	require.Contains(t, text, `ending bu\x1bild: 9 of 14 gone, SIGKILL in 2`, "s (Ctrl-C: no…", "\r\x1b[Klineage: end: killing now")
+	require.Contains(t, text, `ending bu\x1bild: 15 of 20 gone, SIGKILL in 2`, "s (Ctrl-C: n…", "\r\x1b[Klineage: end: killing now")
 	if n := strings.Count(text, "ending bu"); n < 2 || strings.Count(text, "\n") != 1 {
 		t.Errorf("%d states: %q", n, text)
 	}

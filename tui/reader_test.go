@@ -48,7 +48,7 @@ func TestMouse(t *testing.T) {
 			t.Errorf("%dx%d: a second click does not open the details", size.width, size.height)
 		}
 		s.press("esc")
-		s.click("▾ ●S 4123")
+		s.click("▾ ●  4123")
 		s.says("!4129 adopted")
 		s.click("CPU%")
 		s.click("RSS")
@@ -212,12 +212,6 @@ func TestPorts(t *testing.T) {
 	}
 	s.press("f port:8080 enter")
 	s.says("4130 ", "!4128 ")
-}
-
-// The kernel's letter is on the row; before it is read there is none.
-func TestTaskLetter(t *testing.T) {
-	s := shown(t)
-	s.says("●S 4123", "!●L")
 }
 
 // Without a daemon the view waits; when one comes, the view shows it.

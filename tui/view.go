@@ -350,8 +350,8 @@ func (m *model) helpLines(width int) []string {
 		label.Look
 		means string
 	}{
-		{label.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: "S"}, "live; letter: R running, S sleeping, D waiting for I/O, T stopped"},
-		{label.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: "S"}, "live, and its parent is not its creator"},
+		{label.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: " "}, "live; R running, D waiting for I/O, T stopped, else sleeping"},
+		{label.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: " "}, "live, and its parent is not its creator"},
 		{label.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"}, "exited, with its code or signal"},
 		{label.Look{Paint: t.Zombie, Glyph: " ", Letter: t.ZombieLetter}, "zombie: exited, its parent has not reaped it"},
 		{label.Look{Paint: t.Ended, Glyph: t.EndedGlyph, Letter: "E"}, "ended by us"},

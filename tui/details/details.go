@@ -103,7 +103,7 @@ func (p *pane) process(r *picture.Row, a Answer) {
 		pr = merged(pr, &why.Process)
 	}
 	look := p.Process(pr, r.Task)
-	p.text(look.Paint, "", look.String()+" "+p.state(pr, look))
+	p.text(look.Paint, "", look.String()+" "+p.state(pr, cmp.Or(r.Task, pr.Task)))
 	p.chain(pr, why)
 	p.blank()
 	p.fact("command", display.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, display.CommandBytes))
@@ -166,21 +166,18 @@ func merged(p, answer *api.Process) *api.Process {
 
 // taskNames say what the kernel's letters mean.
 var taskNames = map[string]string{
-	"R": "running", "S": "sleeping", "D": "in uninterruptible sleep", "T": "stopped", "t": "traced", "I": "idle", "Z": "zombie",
+	"R": "running", "S": "sleeping", "D": "in uninterruptible sleep", "T": "stopped", "t": "traced", "I": "idle",
 }
 
-// state says in a few words what the process is now.
-func (p *pane) state(pr *api.Process, look label.Look) string {
+// state says in a few words what the process is now; letter is the kernel's.
+func (p *pane) state(pr *api.Process, letter string) string {
 	when := ""
 	if pr.Exited != nil {
 		when = ", " + display.Age(p.Now.Sub(*pr.Exited)) + " ago"
 	}
-	task := taskNames[strings.TrimSpace(look.Letter)]
-	if task == "" {
-		task = "live"
-	}
+	task := cmp.Or(taskNames[letter], "live")
 	switch {
-	case look.Letter == "E":
+	case p.EndedByUs(pr):
 		return "ended by us: " + label.HowEnded(pr) + when
 	case pr.State == api.StateExited:
 		return "exited: " + label.HowEnded(pr) + when

@@ -5,6 +5,7 @@ package label
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,11 +52,15 @@ func (l *Labels) Look(r *picture.Row) Look {
 	return l.Process(r.Process, r.Task)
 }
 
-// Process is the look of a process with the kernel's state letter task.
+// Process is the look of a process with the kernel's state letter task. Most sleep, so
+// that is the state without a letter: one that comes late then says something.
 func (l *Labels) Process(p *api.Process, task string) Look {
-	letter := cmp.Or(display.Text(cmp.Or(task, p.Task)), " ")
+	letter := cmp.Or(task, p.Task)
+	if !slices.Contains([]string{"R", "D", "T", "t"}, letter) {
+		letter = " "
+	}
 	switch {
-	case p.State == api.StateExited && l.endedByUs(p):
+	case l.EndedByUs(p):
 		return Look{l.Ended, l.EndedGlyph, "E"}
 	case p.State == api.StateExited:
 		return Look{l.Exited, l.ExitedGlyph, "X"}
@@ -72,10 +77,10 @@ func Moved(p *api.Process) bool {
 	return p.Orphan || p.Creator != nil && p.Parent != nil && p.Parent.PID != p.Creator.PID
 }
 
-// endedByUs reports whether a process died of a signal that its session's end sends.
-func (l *Labels) endedByUs(p *api.Process) bool {
+// EndedByUs reports whether a process died of a signal that its session's end sends.
+func (l *Labels) EndedByUs(p *api.Process) bool {
 	s := l.Picture.Session(p.Session)
-	if s == nil || p.Signal != "SIGTERM" && p.Signal != "SIGKILL" {
+	if s == nil || p.State != api.StateExited || p.Signal != "SIGTERM" && p.Signal != "SIGKILL" {
 		return false
 	}
 	switch s.Session.State {

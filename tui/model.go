@@ -139,6 +139,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case tea.ColorProfileMsg:
 		m.term.rich = msg.Profile >= colorprofile.ANSI256
+		if dark, known := ink.DarkByEnvironment(m.opts.Environ); known { // until the terminal answers, if it does
+			m.background(dark)
+		}
 	case tea.BackgroundColorMsg:
 		m.background(msg.IsDark())
 	case tea.KeyPressMsg:

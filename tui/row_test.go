@@ -1,6 +1,11 @@
 package tui
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+)
 
 // The normal state has no letter, so that none comes a second after its row.
 func TestLetters(t *testing.T) {
@@ -20,4 +25,21 @@ func TestLetters(t *testing.T) {
 	s.says("● 4123 make")
 	s.press("4 123 enter")
 	s.says("● sleeping")
+}
+
+// Without colours what is dead is faint, and the live ones are not.
+func TestDeadIsFaint(t *testing.T) {
+	const faint = "\x1b[2m"
+	s := newScreen(t, newFake(), Options{Theme: "mono"}, 80, 24)
+	s.frames(scene())
+	for line := range strings.Lines(s.draw()) {
+		text := ansi.Strip(line)
+		dead := strings.Contains(text, "4122 sh ") && strings.Contains(text, "X")
+		if name, _, found := strings.Cut(text, " sh "); found && strings.Contains(line, faint+"sh") != dead {
+			t.Errorf("%s: %q", name, line)
+		}
+	}
+	if !strings.Contains(s.draw(), faint+"sh") {
+		t.Errorf("no dead row:\n%s", s.draw())
+	}
 }

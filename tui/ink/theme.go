@@ -102,8 +102,9 @@ func New(o Options) *Theme {
 func style() lipgloss.Style { return lipgloss.NewStyle() }
 
 func (t *Theme) mono() {
-	bold := painter(style().Bold(true))
+	bold, faint := painter(style().Bold(true)), painter(style().Faint(true))
 	t.Session, t.Strong, t.Warn, t.Bad = bold, bold, bold, bold
+	t.Exited, t.Dim = faint, faint // NO_COLOR does not forbid it
 	t.Match = painter(style().Underline(true))
 	t.KeyStyle = style().Bold(true)
 	t.bar = bar{painter(style().Reverse(true)), true}

@@ -3,6 +3,7 @@ package tui
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -42,4 +43,15 @@ func TestDeadIsFaint(t *testing.T) {
 	if !strings.Contains(s.draw(), faint+"sh") {
 		t.Errorf("no dead row:\n%s", s.draw())
 	}
+}
+
+// What does not happen is blank, and a graph stands beside its unit.
+func TestGraphs(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 200, 50)
+	s.frames(scene())
+	s.later(time.Second)
+	s.press("z")
+	s.says("!▁", "activity none")
+	s.busy()
+	s.says("█ 1521 forks/s", "!activity none")
 }

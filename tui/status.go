@@ -49,7 +49,7 @@ func (m *model) statusLine() string {
 			part{long: sessions, middle: sessions},
 			part{long: live, middle: live, short: live, Paint: facts},
 			part{long: orphans, middle: orphans, Paint: t.Moved},
-			part{long: fmt.Sprintf("%s %*s", forks, lately, spark), middle: forks, short: fmt.Sprintf("%.0f/s", m.rates.now())})
+			part{long: fmt.Sprintf("%*s %s", lately, spark, forks), middle: forks, short: fmt.Sprintf("%.0f/s", m.rates.now())})
 		if s.Lost > 0 {
 			lost := fmt.Sprintf("lost %d", s.Lost)
 			parts = append(parts, part{long: lost, middle: lost, short: lost, Paint: t.Warn})

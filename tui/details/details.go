@@ -325,8 +325,8 @@ func (p *pane) session(r *picture.Row) {
 		p.colored(p.Key, "ports", strings.Trim(fmt.Sprint(s.Ports), "[]"))
 	}
 	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
-	if s.State != api.StateEnded {
-		p.colored(p.Key, "activity", p.Sparkline(p.Activity, p.columns-nameColumns-4, 10))
+	if activity := p.Sparkline(p.Activity, p.columns-nameColumns-4, 10); s.State != api.StateEnded && activity != "" {
+		p.colored(p.Key, "activity", cmp.Or(strings.TrimRight(activity, " "), "none"))
 	}
 	if s.Root != nil {
 		p.fact("root", fmt.Sprintf("%d %s", s.Root.PID, display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes)))

@@ -42,7 +42,7 @@ var (
 )
 
 // Sparkline draws the last values, at most as many as columns, scaled from 0 to the
-// largest, or to least if that is greater. Without values it is "".
+// largest, or to least if that is greater; 0 is blank. Without values it is "".
 func (g *Glyphs) Sparkline(values []float64, columns int, least float64) string {
 	values = values[max(0, len(values)-max(columns, 0)):]
 	most := least
@@ -51,6 +51,10 @@ func (g *Glyphs) Sparkline(values []float64, columns int, least float64) string 
 	}
 	var b strings.Builder
 	for _, v := range values {
+		if v <= 0 {
+			b.WriteByte(' ')
+			continue
+		}
 		b.WriteString(g.Spark[int(v/most*float64(len(g.Spark)-1)+0.5)])
 	}
 	return b.String()

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 // The normal state has no letter, so that none comes a second after its row.
@@ -54,4 +56,24 @@ func TestGraphs(t *testing.T) {
 	s.says("!▁", "activity none")
 	s.busy()
 	s.says("█ 1521 forks/s", "!activity none")
+}
+
+// The column of users is there only if it tells rows apart.
+func TestUsers(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 200, 50)
+	s.frames(scene())
+	s.says("USER")
+	f := scene()
+	f.Sessions = f.Sessions[:2] // without the one of root
+	s = newScreen(t, newFake(), Options{}, 200, 50)
+	s.frames(f)
+	s.says("!USER")
+	daemon := live(4140, 4123, 4123, "db")
+	daemon.UID = new(70)
+	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{daemon}})
+	s.says("USER", " 70 ")
+	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Remove: []api.Ref{daemon.Ref}})
+	s.says("!USER")
+	s.press("C user enter")
+	s.says("USER")
 }

@@ -66,7 +66,7 @@ var all = []column{
 	}},
 	{"cpu", "CPU%", 5, picture.ByCPU, everyRow, func(l *Facts, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
 	{"rss", "RSS", 5, picture.ByRSS, everyRow, rss},
-	{"ports", "PORTS", 7, picture.ByPorts, everyRow, func(_ *Facts, r *picture.Row) string { return label.Ports(r.Listens()) }},
+	ports(7),
 	{"age", "AGE", 6, picture.ByAge, everyRow, age},
 	{"user", "USER", 8, picture.ByUser, everyRow, func(l *Facts, r *picture.Row) string { return l.User(r.UID()) }},
 	{"threads", "THR", 4, picture.ByThreads, everyRow, threads},
@@ -82,6 +82,14 @@ func Title(by picture.Sort) string {
 	}
 	return by.String()
 }
+
+// ports is the column of ports in a width.
+func ports(width int) column {
+	return column{"ports", "PORTS", width, picture.ByPorts, everyRow, func(_ *Facts, r *picture.Row) string { return label.Ports(r.Listens(), width) }}
+}
+
+// morePorts is how much wider it is where there is room: for three ports.
+const morePorts = 10
 
 // ratings are the orders in which columns get room. Leftovers and zombies without a
 // column are named in the text of their row.
@@ -119,8 +127,10 @@ const (
 
 // Fit chooses columns beside rows of that width. wanted are the reader's columns, the
 // most important first. The text of a process keeps most of the width. Columns of
-// sessions take nothing from it, and leave a session the room for its name.
-func Fit(width int, wanted []string, rows Rows) Set {
+// sessions take nothing from it, and leave a session the room for its name. users: the
+// rows are of more than one user.
+func Fit(width int, wanted []string, rows Rows, users bool) Set {
+	chosen := wanted
 	names, share := width-1-leastName, width-1-min(max(width*9/20, leastText), mostText)
 	switch {
 	case rows == Table:
@@ -130,14 +140,22 @@ func Fit(width int, wanted []string, rows Rows) Set {
 	case len(wanted) == 0:
 		wanted = ratings[rows]
 	}
-	in := map[string]bool{}
+	in, wider := map[string]bool{}, 0
+	widen := func() {
+		if in["ports"] && wider == 0 && min(names, share) >= morePorts {
+			wider, names, share = morePorts, names-morePorts, share-morePorts
+		}
+	}
 	for _, name := range wanted {
 		c := &all[slices.IndexFunc(all, func(c column) bool { return c.name == name })]
-		switch {
-		case in[name] || !c.suits(rows, width):
+		if in[name] || !c.suits(rows, width) || name == "user" && !users && !slices.Contains(chosen, name) {
 			continue
-		case c.width+1 > names, c.of != sessions && c.width+1 > share:
-			return pick(in)
+		}
+		if name == "threads" {
+			widen()
+		}
+		if c.width+1 > names || c.of != sessions && c.width+1 > share {
+			break
 		}
 		in[name] = true
 		names -= c.width + 1
@@ -145,7 +163,8 @@ func Fit(width int, wanted []string, rows Rows) Set {
 			share -= c.width + 1
 		}
 	}
-	return pick(in)
+	widen()
+	return pick(in, wider)
 }
 
 // suits reports whether the column has figures for such rows.
@@ -159,8 +178,12 @@ func (c *column) suits(rows Rows, width int) bool {
 	return c.of != listed
 }
 
-func pick(in map[string]bool) (s Set) {
+// pick is the columns of those names, that of ports wider than usual.
+func pick(in map[string]bool, wider int) (s Set) {
 	for _, c := range all {
+		if c.name == "ports" {
+			c = ports(c.width + wider)
+		}
 		if in[c.name] {
 			s = append(s, c)
 		}

@@ -11,10 +11,15 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
+// names are the columns of a set; PORTS is the wider one.
 func names(s Set) string {
 	var all []string
 	for _, c := range s {
-		all = append(all, c.name)
+		name := c.name
+		if c.width == 7+morePorts {
+			name = strings.ToUpper(name)
+		}
+		all = append(all, name)
 	}
 	return strings.Join(all, " ")
 }
@@ -24,29 +29,32 @@ func TestFit(t *testing.T) {
 		width  int
 		wanted string
 		rows   Rows
+		users  bool
 		want   string
 	}{
-		{20, "", Tree, ""},
-		{40, "", Tree, "cpu rss"},
-		{64, "", Tree, "live orphans leftovers cpu rss age"},
-		{70, "", Tree, "live orphans leftovers cpu rss ports age"},
-		{78, "", Tree, "live orphans leftovers zombies cpu rss ports age"},
-		{126, "", Tree, "live orphans leftovers zombies cpu rss ports age user threads"},
-		{198, "", Tree, "live orphans leftovers zombies cpu rss ports age user threads activity"},
-		{40, "", Table, "live orphans leftovers"},
-		{78, "", Table, "live orphans leftovers zombies cpu rss ports age"},
-		{118, "", Table, "live orphans leftovers zombies cpu rss ports age user activity"},
-		{40, "", List, "cpu rss"},
-		{70, "", List, "session cpu rss ports age"},
-		{126, "", List, "session cpu rss ports age user threads"},
-		{78, "user rss", Tree, "rss user"},
-		{78, "session rss live", Tree, "live rss"},
-		{78, "session rss live", List, "session rss"},
-		{198, "threads", Tree, "threads"},
+		{20, "", Tree, false, ""},
+		{40, "", Tree, false, "cpu rss"},
+		{64, "", Tree, false, "live orphans leftovers cpu rss age"},
+		{70, "", Tree, false, "live orphans leftovers cpu rss ports age"},
+		{78, "", Tree, false, "live orphans leftovers zombies cpu rss ports age"},
+		{126, "", Tree, false, "live orphans leftovers zombies cpu rss PORTS age threads"},
+		{126, "", Tree, true, "live orphans leftovers zombies cpu rss PORTS age user threads"},
+		{198, "", Tree, true, "live orphans leftovers zombies cpu rss PORTS age user threads activity"},
+		{40, "", Table, false, "live orphans leftovers"},
+		{78, "", Table, false, "live orphans leftovers zombies cpu rss ports age"},
+		{118, "", Table, false, "live orphans leftovers zombies cpu rss PORTS age activity"},
+		{118, "", Table, true, "live orphans leftovers zombies cpu rss PORTS age user activity"},
+		{40, "", List, false, "cpu rss"},
+		{70, "", List, false, "session cpu rss ports age"},
+		{126, "", List, true, "session cpu rss PORTS age user threads"},
+		{78, "user rss", Tree, false, "rss user"},
+		{78, "session rss live", Tree, false, "live rss"},
+		{78, "session rss live", List, false, "session rss"},
+		{198, "threads", Tree, false, "threads"},
 	} {
 		wanted, err := Parse(tt.wanted)
 		require.NoError(t, err)
-		s := Fit(tt.width, wanted, tt.rows)
+		s := Fit(tt.width, wanted, tt.rows, tt.users)
 		if got := names(s); got != tt.want {
 			t.Errorf("%d %q %d: %s, want %s", tt.width, tt.wanted, tt.rows, got, tt.want)
 		}
@@ -70,7 +78,7 @@ func TestParse(t *testing.T) {
 
 // One key goes through every column and back to the first.
 func TestNext(t *testing.T) {
-	s := Fit(198, nil, Tree)
+	s := Fit(198, nil, Tree, true)
 	o, seen := picture.Order{}, map[picture.Sort]bool{}
 	for range 11 {
 		seen[o.By] = true
@@ -87,7 +95,7 @@ func TestNext(t *testing.T) {
 
 // The arrow is on the sort column, and a click there finds it.
 func TestHead(t *testing.T) {
-	s, theme := Fit(78, nil, Tree), ink.New(ink.Options{Name: "mono"})
+	s, theme := Fit(78, nil, Tree, false), ink.New(ink.Options{Name: "mono"})
 	for _, tt := range []struct {
 		order picture.Order
 		want  string

@@ -253,13 +253,19 @@ func Process(p *api.Process) string {
 	return fmt.Sprintf("%d %s", p.PID, display.Name(p))
 }
 
-// Ports shows the lowest port, and how many more there are.
-func Ports(ports []int) string {
-	switch len(ports) {
-	case 0:
-		return ""
-	case 1:
-		return fmt.Sprint(ports[0])
+// Ports shows the lowest ports, as many as fit, and how many more there are.
+func Ports(ports []int, columns int) string {
+	text := ""
+	for i, port := range ports {
+		shown := strings.TrimSpace(fmt.Sprint(text, " ", port))
+		more := ""
+		if left := len(ports) - i - 1; left > 0 {
+			more = fmt.Sprintf("+%d", left)
+		}
+		if i > 0 && len(shown)+len(more) > columns {
+			return fmt.Sprintf("%s+%d", text, len(ports)-i)
+		}
+		text = shown
 	}
-	return fmt.Sprintf("%d+%d", ports[0], len(ports)-1)
+	return text
 }

@@ -46,6 +46,7 @@ type Row struct {
 	size           int32 // processes at and below it
 	live           int32 // … that have not exited, and the held row
 	counted        bool  // it counts as one of live
+	user           int   // for which it counts, plus 1; 0: for none
 	hits           int32 // rows at and below it that the filter wants
 	index          int32 // in the flat list
 	rank           int32 // of a session: orders siblings before all else

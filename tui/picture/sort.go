@@ -180,3 +180,42 @@ func (r *Row) UID() int {
 	}
 	return -1
 }
+
+// countUser updates for which user a process counts, as long as it is not over.
+func (p *Picture) countUser(r *Row) {
+	now := 0
+	if !r.gone && r.Process.State != api.StateExited {
+		now = r.UID() + 1
+	}
+	if r.user == now {
+		return
+	}
+	if p.users[r.user]--; p.users[r.user] <= 0 {
+		delete(p.users, r.user)
+	}
+	if r.user = now; now != 0 {
+		p.users[now]++
+	}
+}
+
+// Users reports whether what is not over is of more than one user.
+func (p *Picture) Users() bool {
+	first := 0
+	for user := range p.users {
+		if first != 0 {
+			return true
+		}
+		first = user
+	}
+	for _, r := range p.sessions {
+		if !r.known || r.Host || r.Session.State == api.StateEnded {
+			continue
+		}
+		user := r.UID() + 1
+		if first != 0 && user != first {
+			return true
+		}
+		first = user
+	}
+	return false
+}

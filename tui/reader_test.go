@@ -205,7 +205,7 @@ func TestCopy(t *testing.T) {
 // The ports of processes are requested while a session has some, but not in each frame.
 func TestPorts(t *testing.T) {
 	s := shown(t)
-	if !strings.Contains(s.draw(), "orphan of 4122 sh") || s.view.Picture.PID(4130).Ports[0] != 8080 {
+	if !strings.Contains(s.draw(), "↷4122 sh") || s.view.Picture.PID(4130).Ports[0] != 8080 {
 		t.Errorf("no port\n%s", s.draw())
 	}
 	if s.asked.open.ports || s.opts.Now().Sub(s.asked.at.ports) != 0 {

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,4 +77,49 @@ func TestUsers(t *testing.T) {
 	s.says("!USER")
 	s.press("C user enter")
 	s.says("USER")
+}
+
+// How a process died and when stand in one place at every width, not in a note.
+func TestFate(t *testing.T) {
+	for _, width := range []int{40, 60, 80, 100, 120, 200} {
+		for _, mode := range []string{"e", "e t"} {
+			s := newScreen(t, newFake(), Options{}, width, 24)
+			s.frames(scene())
+			s.press(mode)
+			var ends []int // of ages, times of death, and codes
+			var codes []int
+			for _, line := range strings.Split(ansi.Strip(s.draw()), "\n") {
+				line = string([]rune(line)[:min(s.layout().tree, len([]rune(line)))])
+				if head, _, found := strings.Cut(line, "AGE─"); found {
+					ends = append(ends, ansi.StringWidth(head+"AGE"))
+				}
+				if head, _, found := strings.Cut(line, "† 12s"); found {
+					ends = append(ends, ansi.StringWidth(head+"† 12s"))
+				}
+				for _, code := range []string{"exit 0", "exit 1", "SIGKILL"} {
+					if i := strings.Index(line, code); i >= 0 && !strings.Contains(line, "condemned") {
+						codes = append(codes, ansi.StringWidth(line[:i]+code))
+					}
+				}
+				if strings.Contains(line, " 12s") && !strings.Contains(line, "† 12s") {
+					t.Errorf("%d: %s", width, line)
+				}
+			}
+			ends, codes = slices.Compact(ends), slices.Compact(codes)
+			if len(ends) != 1 || len(codes) != 1 {
+				t.Errorf("%d %s: they end at %v and %v\n%s", width, mode, ends, codes, s.draw())
+			}
+		}
+	}
+}
+
+// Whose orphan it is stands behind the command, whole; the details have the words.
+func TestCreatorOnTheRow(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 120, 30)
+	s.frames(scene())
+	s.says("sleep 300 ↷4122 sh ", "as SIGSEGV ↑4123 make ", "!orphan of")
+	s.press("4 130 enter")
+	s.says("its creator 4122 sh is ")
+	s.press("4 127 enter")
+	s.says("its parent 4123 make has ")
 }

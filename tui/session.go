@@ -26,7 +26,7 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 	if look.Glyph != "" {
 		l.Put(look.Paint, look.String()+" ")
 	}
-	left := w.figures(r)
+	left, figures := w.figures(l, r)
 	room := max(l.Left-left, 0)
 	command, program := "", 0
 	if w.table && s.Root != nil {
@@ -64,7 +64,7 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 	} else if r.Folded() && !w.table {
 		put(w.Dim, w.hidden(r), "")
 	}
-	w.cells(l, r, left)
+	figures()
 }
 
 // note is what a session warns of, and the room that it leaves to the name: less urgent

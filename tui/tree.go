@@ -11,13 +11,13 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/columns"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 const (
 	indentColumns = 2
 	commandShare  = 0.9 // of a row's text, which a note leaves to the command
+	leastCommand  = 8   // columns of it that the fate of a dead process leaves to it
 )
 
 // columnSet is the figures that fit beside the rows.
@@ -186,9 +186,6 @@ func (w *rows) process(l *ink.Line, r *picture.Row, p *api.Process, times string
 		l.Put(w.Dim, fmt.Sprintf("%d ", p.PID))
 	default:
 		note = ""
-		if p.State == api.StateExited {
-			note = label.HowEnded(p)
-		}
 	}
 	w.text(l, r, text, w.Command(p), times, note)
 }
@@ -199,7 +196,7 @@ func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times, no
 	if r.Folded() && r.Kind != picture.GroupRow {
 		note += w.hidden(r)
 	}
-	left := w.figures(r)
+	left, figures := w.figures(l, r)
 	room := max(l.Left-left, 0)
 	if note != "" {
 		room = max(room-ink.Width(note)-2, min(int(commandShare*float64(room)), ink.Width(command)))
@@ -210,23 +207,25 @@ func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times, no
 		l.Put(ink.Paint{}, w.Fit("  ", l.Left-left))
 		l.Put(w.Look(r).Paint, w.Fit(note, l.Left-left))
 	}
-	w.cells(l, r, left)
+	figures()
 }
 
-// figures is the width of a row's figures: its text may use the room where it has none.
-func (w *rows) figures(r *picture.Row) int {
-	if columns.Over(r) {
-		return 0
+// figures is what stands at the end of a row: how wide it is, and how it is written when
+// the text before it has been. The text may use the room where the row has none.
+func (w *rows) figures(l *ink.Line, r *picture.Row) (width int, write func()) {
+	switch {
+	case !columns.Over(r):
+		spare := w.set.Spare(r)
+		width = w.set.Width() - spare
+		return width, func() {
+			l.Skip(l.Left - width)
+			w.set.Put(l, &w.Facts, r, spare)
+		}
+	case r.Kind == picture.SessionRow || r.OfSessions():
+		return 0, func() {}
 	}
-	return w.set.Width() - w.set.Spare(r)
-}
-
-func (w *rows) cells(l *ink.Line, r *picture.Row, left int) {
-	if left == 0 {
-		return
-	}
-	l.Skip(l.Left - left)
-	w.set.Put(l, &w.Facts, r, w.set.Spare(r))
+	fate := w.set.Fate(&w.Facts, r, l.Left-leastCommand)
+	return fate.Width(), func() { fate.Put(l, w.Look(r).Paint) }
 }
 
 // hidden says how many processes are folded away below r.

@@ -351,9 +351,9 @@ func (m *model) helpLines(width int) []string {
 		means string
 	}{
 		{label.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: " "}, "live; R running, D waiting for I/O, T stopped, else sleeping"},
-		{label.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: " "}, "live, and its parent is not its creator"},
-		{label.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"}, "exited, with its code or signal"},
-		{label.Look{Paint: t.Zombie, Glyph: " ", Letter: t.ZombieLetter}, "zombie: exited, its parent has not reaped it"},
+		{label.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: " "}, "live, and its parent is not its creator; " + t.MovedGlyph + "7 sh: an orphan, its creator 7 sh is dead"},
+		{label.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"}, "exited: its code or signal, and " + t.Died + " how long ago"},
+		{label.Look{Paint: t.Zombie, Glyph: " ", Letter: t.ZombieLetter}, "zombie: exited, but " + t.Up + "7 sh, its parent, has not reaped it"},
 		{label.Look{Paint: t.Ended, Glyph: t.EndedGlyph, Letter: "E"}, "ended by us"},
 	} {
 		entry(s.Paint, s.String(), s.means)

@@ -261,14 +261,20 @@ func (s Set) Put(line *ink.Line, l *Facts, r *picture.Row, skip int) {
 			skip -= c.width + 1
 			continue
 		}
-		text := c.cell(l, r)
+		text := c.text(l, r)
 		line.Skip(1)
-		if c.of == listed {
-			text = l.Fit(text, c.width)
-			text += strings.Repeat(" ", c.width-ink.Width(text))
-		}
 		line.PutRight(c.look(l, text), text, c.width)
 	}
+}
+
+// text is the cell of a row. That of a list begins at the left.
+func (c *column) text(l *Facts, r *picture.Row) string {
+	text := c.cell(l, r)
+	if c.of == listed {
+		text = l.Fit(text, c.width)
+		text += strings.Repeat(" ", c.width-ink.Width(text))
+	}
+	return text
 }
 
 // busy is the CPU% from which a cell is marked.

@@ -182,7 +182,11 @@ func (p *pane) state(pr *api.Process, letter string) string {
 	case pr.State == api.StateExited:
 		return "exited: " + label.HowEnded(pr) + when
 	case pr.State == api.StateZombie:
-		return "zombie: " + label.HowEnded(pr) + ", its parent has not reaped it"
+		parent := "its parent"
+		if pr.Parent != nil {
+			parent += " " + p.Named(*pr.Parent)
+		}
+		return "zombie: " + label.HowEnded(pr) + ", " + parent + " has not reaped it"
 	case pr.Orphan && pr.Creator != nil:
 		return "orphan, " + task + ": its creator " + p.Named(*pr.Creator) + " is dead"
 	case pr.Orphan:

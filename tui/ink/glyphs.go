@@ -8,6 +8,7 @@ import (
 // Glyphs are the shapes; each glyph of a state is followed by a letter.
 type Glyphs struct {
 	LiveGlyph, ExitedGlyph, ZombieLetter, EndedGlyph, MovedGlyph string
+	Died                                                         string // before how long ago
 	Cursor, Mark, Open, Shut                                     string
 	Tee, Elbow, Bar, Gap                                         string
 	Times, Dots, Up, Down, Sep, Side                             string
@@ -22,7 +23,7 @@ const squareCorners = "┌┐└┘"
 
 var (
 	unicodeGlyphs = Glyphs{
-		LiveGlyph: "●", ExitedGlyph: "○", ZombieLetter: "Z", EndedGlyph: "⚑", MovedGlyph: "↷",
+		LiveGlyph: "●", ExitedGlyph: "○", ZombieLetter: "Z", EndedGlyph: "⚑", MovedGlyph: "↷", Died: "†",
 		Cursor: "›", Mark: "✓", Open: "▾ ", Shut: "▸ ",
 		Tee: "├─", Elbow: "└─", Bar: "│ ", Gap: "  ",
 		Times: "×", Dots: "…", Up: "↑", Down: "↓", Sep: "·", Side: "│",
@@ -31,7 +32,7 @@ var (
 		Spark: strings.Split("▁▂▃▄▅▆▇█", ""), Keys: strings.NewReplacer(),
 	}
 	asciiGlyphs = Glyphs{
-		LiveGlyph: "*", ExitedGlyph: "o", ZombieLetter: "Z", EndedGlyph: "!", MovedGlyph: ">",
+		LiveGlyph: "*", ExitedGlyph: "o", ZombieLetter: "Z", EndedGlyph: "!", MovedGlyph: ">", Died: "x",
 		Cursor: ">", Mark: "+", Open: "- ", Shut: "+ ",
 		Tee: "|-", Elbow: "`-", Bar: "| ", Gap: "  ",
 		Times: "x", Dots: "~", Up: "^", Down: "v", Sep: "-", Side: "|",

@@ -90,32 +90,34 @@ func (l *Labels) EndedByUs(p *api.Process) bool {
 	return false
 }
 
-// Note says what the row's place and letter do not show.
+// Note says what the place, the letter and the figures of a row do not show.
 func (l *Labels) Note(p *api.Process) string {
 	switch {
 	case p.State == api.StateExited:
-		s := HowEnded(p)
-		if p.Exited != nil {
-			s += " " + display.Age(l.Now.Sub(*p.Exited)) + " ago"
-		}
-		return s
+		return ""
+	case p.State == api.StateZombie && p.Parent != nil:
+		return HowEnded(p) + " " + l.Up + l.Named(*p.Parent)
 	case p.State == api.StateZombie:
-		s := HowEnded(p)
-		if p.Parent != nil {
-			s += ", not reaped by " + l.Named(*p.Parent)
-		}
-		return s
+		return HowEnded(p)
 	case p.Orphan && p.Creator != nil:
-		return "orphan of " + l.Named(*p.Creator)
+		return l.MovedGlyph + l.Named(*p.Creator)
 	case p.Orphan:
 		return "orphan"
 	case Moved(p):
-		return "created by " + l.Named(*p.Creator)
+		return "by " + l.Named(*p.Creator)
 	}
 	if e := p.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
 		return display.Text(e.Kind)
 	}
 	return ""
+}
+
+// Fate says how a dead process ended, and how long ago if that is known.
+func (l *Labels) Fate(p *api.Process) (how, when string) {
+	if p.Exited != nil {
+		when = l.Died + " " + display.Age(l.Now.Sub(*p.Exited))
+	}
+	return HowEnded(p), when
 }
 
 // SessionNotes say what the figures of a session do not show, the most urgent first.

@@ -1,0 +1,79 @@
+package columns
+
+import (
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/tui/ink"
+	"github.com/lineage-ebpf/lineage/tui/picture"
+)
+
+// whenColumns is how wide the time since a process died is: wider than an age, as it is
+// marked.
+const whenColumns = 8
+
+// Fate is what a dead process has instead of figures. How long ago it died ends where the
+// living have their age, and before that is how it ended; in a list its session is where
+// all have theirs.
+type Fate struct {
+	session, how, when string
+	width              int // of the set, if it begins with the session
+	after              int // columns of the screen behind it
+}
+
+// Fate is that of a row, in the columns of the set; with room for less than all of it, only
+// when it died, or nothing.
+func (s Set) Fate(l *Facts, r *picture.Row, room int) Fate {
+	f := Fate{after: 1}
+	if r.Kind == picture.GroupRow { // each has died at another time
+		f.how, _ = l.Fate(r.First().Process)
+	} else {
+		f.how, f.when = l.Fate(r.Process)
+	}
+	if i := slices.IndexFunc(s, func(c column) bool { return c.name == "age" }); i >= 0 {
+		f.after = max(s[i+1:].Width(), 1)
+	}
+	if len(s) > 0 && s[0].of == listed {
+		f.session, f.width = s[0].text(l, r), s.Width()
+	}
+	if f.Width() > room {
+		f.how = ""
+	}
+	if f.Width() > room {
+		return Fate{}
+	}
+	return f
+}
+
+// Width is how many columns of the screen it takes, with a blank at both ends.
+func (f Fate) Width() int {
+	if f.session == "" {
+		return f.ending()
+	}
+	return max(f.width, 1+ink.Width(f.session)+f.ending())
+}
+
+// ending is the width without the session.
+func (f Fate) ending() int {
+	if f.how+f.when == "" {
+		return 0
+	}
+	n := 1 + whenColumns + f.after
+	if f.how != "" {
+		n += 1 + ink.Width(f.how)
+	}
+	return n
+}
+
+// Put writes it at the end of the line.
+func (f Fate) Put(line *ink.Line, p ink.Paint) {
+	line.Skip(line.Left - f.Width())
+	if f.session != "" {
+		line.Put(p, " "+f.session)
+	}
+	line.Skip(line.Left - f.ending())
+	if f.how != "" {
+		line.Put(p, " "+f.how)
+	}
+	line.Skip(min(1, f.ending()))
+	line.PutRight(p, f.when, min(whenColumns, f.ending()))
+}

@@ -51,6 +51,8 @@ var states = []struct {
 	{"details", func(s *screen) { s.press("4 130 enter i") }},
 	{"details scrolled", func(s *screen) { s.press("4 130 enter i down down pgdown") }},
 	{"details of a group", func(s *screen) { s.press("e / cpp enter left i") }},
+	{"calls", func(s *screen) { s.frames(calls()) }},
+	{"calls in a list", func(s *screen) { s.frames(calls()); s.press("t") }},
 	{"end of the list", func(s *screen) { s.press("G") }},
 	{"filter", func(s *screen) { s.press("e f comm:cpp enter") }},
 	{"filter being typed", func(s *screen) { s.press("f state:zom") }},
@@ -172,6 +174,28 @@ func ended() *api.Frame {
 			Root: &root, Started: at(-90), Ended: at(-12), Mode: "observe"})
 	}
 	return f
+}
+
+// calls has processes that tool calls of an agent started, one through a shell that is
+// dead, and one that two calls may have started.
+func calls() *api.Frame {
+	call := func(id string, from, to int) api.Call {
+		c := api.Call{ID: id, Tool: "Bash", Agent: new(ref(4123)), Began: at(from), Claimed: true}
+		if to != 0 {
+			c.Ended = at(to)
+		}
+		return c
+	}
+	test, serve, edit := call("toolu_01Qm5KvAb3", -70, -40), call("toolu_01Rx7LwCd4", -30, 0), call("42", -35, -20)
+	edit.Tool = "mcp__editor__replace"
+	shell, server := exited(4131, 4123, 0, "bash", "-c", "./serve &"), live(4132, 4131, 4100, "serve")
+	server.Orphan = true
+	both := live(4133, 4123, 4123, "sleep", "9")
+	tests := exited(4134, 4123, 2, "npm", "test")
+	shell.Calls, server.Calls, both.Calls, tests.Calls = []api.Call{serve}, []api.Call{serve}, []api.Call{serve, edit}, []api.Call{test}
+	shell.Started, server.Started, both.Started, tests.Started = at(-29), at(-28), at(-25), at(-69)
+	shell.Exited, tests.Exited = at(-27), at(-41)
+	return &api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{shell, server, both, tests}}
 }
 
 // withEvents gives the session some events of each type.

@@ -123,3 +123,27 @@ func TestCreatorOnTheRow(t *testing.T) {
 	s.press("4 127 enter")
 	s.says("its parent 4123 make has ")
 }
+
+// The tool call of a process is on its row, in few cells if there is little room, but not
+// again on the rows below it.
+func TestCallOnTheRow(t *testing.T) {
+	open := func(width int, o Options, keys string) *screen {
+		s := newScreen(t, newFake(), o, width, 50)
+		s.frames(scene())
+		s.frames(calls())
+		s.press(keys)
+		return s
+	}
+	open(200, Options{}, "").says("bash -c './serve &' tool call Bash toolu_01Rx7LwCd4 (claimed) exit 0", "serve ↷4131 bash ",
+		"sleep 9 ⟨Bash …Cd4 +1⟩ ")
+	open(120, Options{}, "").says("bash -c './serve &' ⟨Bash …Cd4⟩ exit 0", "serve ↷4131 bash ", "sleep 9 ⟨Bash …Cd4 +1⟩ ")
+	open(120, Options{ASCII: true}, "").says("bash -c './serve &' <Bash ~Cd4> exit 0")
+	open(140, Options{}, "t").says("serve ↷4131 bash ⟨Bash …Cd4⟩ ")
+
+	hostile := live(4135, 4123, 4123, "x")
+	hostile.Calls = []api.Call{{ID: "\x1b[31m\u202e名前名前名前", Tool: strings.Repeat("名", 64)}}
+	s := open(120, Options{}, "")
+	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{hostile}})
+	fits(t, s.draw(), 120, 50)
+	s.says("⟨名名名名名… …名前⟩ ")
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -116,7 +117,7 @@ func (w *rows) line(r *picture.Row, edge string) string {
 	}
 	switch {
 	case r.OfSessions():
-		w.text(l, r, w.Exited, w.Labels.Row(r), "", "")
+		w.text(l, r, w.Exited, w.Labels.Row(r), "")
 	case r.Kind == picture.SessionRow:
 		w.session(l, r)
 	case r.Kind == picture.GroupRow:
@@ -178,34 +179,52 @@ func (w *rows) process(l *ink.Line, r *picture.Row, p *api.Process, times string
 	if p.State != api.StateExited {
 		text = ink.Paint{}
 	}
-	note := w.Note(p)
-	switch {
-	case times == "" && w.m.view.Mode() != picture.Tree:
-		l.Put(w.Dim, fmt.Sprintf("%7d ", p.PID))
-	case times == "":
-		l.Put(w.Dim, fmt.Sprintf("%d ", p.PID))
-	default:
-		note = ""
+	if times != "" {
+		w.text(l, r, text, w.Command(p), times)
+		return
 	}
-	w.text(l, r, text, w.Command(p), times, note)
+	tree := w.m.view.Mode() == picture.Tree
+	pid := "%7d "
+	if tree {
+		pid = "%d "
+	}
+	l.Put(w.Dim, fmt.Sprintf(pid, p.PID))
+	long, short := w.Call(p, !tree)
+	w.text(l, r, text, w.Command(p), "", note{look.Paint, w.Note(p), ""}, note{w.Key, short, long})
 }
 
-// text writes a command, its count, and a note; the command is cut if needed. Then come
+// note stands behind a command, longer if there is room.
+type note struct {
+	ink.Paint
+	text, long string
+}
+
+// text writes a command, its count, and notes; the command is cut if needed. Then come
 // the figures.
-func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times, note string) {
+func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times string, notes ...note) {
 	if r.Folded() && r.Kind != picture.GroupRow {
-		note += w.hidden(r)
+		notes = append(notes, note{w.Dim, strings.TrimSpace(w.hidden(r)), ""})
 	}
+	notes = slices.DeleteFunc(notes, func(n note) bool { return n.text == "" })
 	left, figures := w.figures(l, r)
-	room := max(l.Left-left, 0)
-	if note != "" {
-		room = max(room-ink.Width(note)-2, min(int(commandShare*float64(room)), ink.Width(command)))
+	room, used := max(l.Left-left, 0), 0
+	for _, n := range notes {
+		used += 2 + ink.Width(n.text)
+	}
+	for i, n := range notes {
+		if more := ink.Width(n.long) - ink.Width(n.text); more > 0 && ink.Width(command)+ink.Width(times)+used+more <= room {
+			notes[i].text = n.long
+			used += more
+		}
+	}
+	if used > 0 {
+		room = max(room-used, min(int(commandShare*float64(room)), ink.Width(command)))
 	}
 	l.PutMatch(p, w.Match, w.Fit(command, max(room-ink.Width(times), 0)), w.m.search.word())
 	l.Put(w.Key, times)
-	if note != "" {
+	for _, n := range notes {
 		l.Put(ink.Paint{}, w.Fit("  ", l.Left-left))
-		l.Put(w.Look(r).Paint, w.Fit(note, l.Left-left))
+		l.Put(n.Paint, w.Fit(n.text, l.Left-left))
 	}
 	figures()
 }

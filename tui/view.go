@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/details"
 	"github.com/lineage-ebpf/lineage/tui/ink"
@@ -359,6 +360,7 @@ func (m *model) helpLines(width int) []string {
 		entry(s.Paint, s.String(), s.means)
 	}
 	entry(t.Key, t.Times+"9", "processes of one creator that run the same command, or exited in the same way")
+	entry(t.Key, m.labels().ShortCall(&api.Call{Tool: "Bash", ID: "Ab3"}, ""), "the agent's tool call that started it, by what the agent claims")
 	for _, g := range m.keys.Groups() {
 		put(t.Strong, " "+g.Title)
 		for _, k := range g.Keys {

@@ -14,6 +14,7 @@ type Glyphs struct {
 	Times, Dots, Up, Down, Sep, Side                             string
 	Lane, LaneNow, LaneDot                                       string
 	Horizontal, Corners                                          string
+	OpenClaim, CloseClaim                                        string // around what a member says
 	Rising, Falling                                              string
 	Spark                                                        []string
 	Keys                                                         *strings.Replacer // names of keys
@@ -28,7 +29,7 @@ var (
 		Tee: "├─", Elbow: "└─", Bar: "│ ", Gap: "  ",
 		Times: "×", Dots: "…", Up: "↑", Down: "↓", Sep: "·", Side: "│",
 		Lane: "━", LaneNow: "▶", LaneDot: "•", Horizontal: "─", Corners: "╭╮╰╯",
-		Rising: "▲", Falling: "▼",
+		Rising: "▲", Falling: "▼", OpenClaim: "⟨", CloseClaim: "⟩",
 		Spark: strings.Split("▁▂▃▄▅▆▇█", ""), Keys: strings.NewReplacer(),
 	}
 	asciiGlyphs = Glyphs{
@@ -37,7 +38,7 @@ var (
 		Tee: "|-", Elbow: "`-", Bar: "| ", Gap: "  ",
 		Times: "x", Dots: "~", Up: "^", Down: "v", Sep: "-", Side: "|",
 		Lane: "=", LaneNow: ">", LaneDot: ".", Horizontal: "-", Corners: "++++",
-		Rising: "^", Falling: "v",
+		Rising: "^", Falling: "v", OpenClaim: "<", CloseClaim: ">",
 		Spark: strings.Split("_.:-=+*#", ""), Keys: strings.NewReplacer("←→", "Left, Right", "↑", "Up", "↓", "Down", "←", "Left", "→", "Right"),
 	}
 )

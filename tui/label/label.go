@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/ink"
@@ -118,6 +120,35 @@ func (l *Labels) Fate(p *api.Process) (how, when string) {
 		when = l.Died + " " + display.Age(l.Now.Sub(*p.Exited))
 	}
 	return HowEnded(p), when
+}
+
+// Call names the tool calls that a process may belong to, in words and in few cells. With
+// alone false it is "" if its creator's row says the same.
+func (l *Labels) Call(p *api.Process, alone bool) (long, short string) {
+	if len(p.Calls) == 0 {
+		return "", ""
+	}
+	long = display.Calls(p.Calls)
+	if !alone && p.Creator != nil {
+		if c := l.Picture.Process(*p.Creator); c != nil && display.Calls(c.Process.Calls) == long {
+			return "", ""
+		}
+	}
+	more := ""
+	if n := len(p.Calls); n > 1 {
+		more = fmt.Sprintf(" +%d", n-1)
+	}
+	return long, l.ShortCall(&p.Calls[0], more)
+}
+
+// ShortCall is the tool of a call and the end of its id, as the ids of an agent begin alike.
+func (l *Labels) ShortCall(c *api.Call, more string) string {
+	const toolColumns, idColumns = 12, 4
+	id := display.Text(c.ID)
+	if w := ink.Width(id); w > idColumns {
+		id = l.Dots + ansi.TruncateLeft(id, w-idColumns+1, "")
+	}
+	return l.OpenClaim + strings.TrimSpace(l.Fit(display.Text(c.Tool), toolColumns)+" "+id) + more + l.CloseClaim
 }
 
 // SessionNotes say what the figures of a session do not show, the most urgent first.

@@ -3,7 +3,9 @@ package label
 import (
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tui/ink"
 )
 
 func TestPorts(t *testing.T) {
@@ -21,5 +23,20 @@ func TestPorts(t *testing.T) {
 	} {
 		require.Equal(t, Ports(tt.ports, 7), tt.narrow)
 		require.Equal(t, Ports(tt.ports, 17), tt.wider)
+	}
+}
+
+// A call is known by its tool and by the end of its id, whatever its agent made of them.
+func TestShortCall(t *testing.T) {
+	for _, tt := range []struct{ tool, id, more, want string }{
+		{"Bash", "toolu_01AbCdEfAb3", "", "⟨Bash …Ab3⟩"},
+		{"Bash", "1234", "", "⟨Bash 1234⟩"},
+		{"Bash", "12345", " +2", "⟨Bash …345 +2⟩"},
+		{"mcp__editor__replace", "7", "", "⟨mcp__editor… 7⟩"},
+		{"", "toolu_01AbCdEfAb3", "", "⟨…Ab3⟩"},
+		{"\x1b[2J", "a\nb", "", `⟨\x1b[2J a\nb⟩`},
+	} {
+		l := &Labels{Theme: *ink.New(ink.Options{})}
+		require.Equal(t, l.ShortCall(&api.Call{Tool: tt.tool, ID: tt.id}, tt.more), tt.want)
 	}
 }

@@ -18,7 +18,12 @@ const (
 	portsEvery = 5 * time.Second
 	tasksEvery = time.Second
 	treeEvery  = time.Minute // processes that exit meanwhile stay in the picture for 30s
+	callsEvery = 5 * time.Second
 )
+
+// mostForCalls limits the processes of a session that is read to know whether its calls
+// have ended: the picture has no news of exited processes.
+const mostForCalls = 2000
 
 // mostTasks limits the processes whose state is read at once.
 const mostTasks = 4096
@@ -165,7 +170,11 @@ func (m *model) askTasks() tea.Cmd {
 // askTree asks for earlier processes, for the timeline.
 func (m *model) askTree() tea.Cmd {
 	t, now := m.timeline, m.opts.Now()
-	if t == nil || m.asked.open.tree || now.Sub(t.Asked) < treeEvery {
+	every := treeEvery
+	if t != nil && t.Open(mostForCalls) {
+		every = callsEvery
+	}
+	if t == nil || m.asked.open.tree || now.Sub(t.Asked) < every {
 		return nil
 	}
 	m.asked.open.tree, t.Asked = true, now

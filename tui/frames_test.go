@@ -52,6 +52,7 @@ var states = []struct {
 	{"details scrolled", func(s *screen) { s.press("4 130 enter i down down pgdown") }},
 	{"details of a group", func(s *screen) { s.press("e / cpp enter left i") }},
 	{"calls", func(s *screen) { s.frames(calls()) }},
+	{"timeline of calls", func(s *screen) { s.frames(calls()); s.press("T") }},
 	{"calls in a list", func(s *screen) { s.frames(calls()); s.press("t") }},
 	{"end of the list", func(s *screen) { s.press("G") }},
 	{"filter", func(s *screen) { s.press("e f comm:cpp enter") }},
@@ -142,7 +143,7 @@ var states = []struct {
 }
 
 // colored are states that together have all colours.
-var colored = []string{"home", "exited shown", "sessions", "search found", "events focused", "timeline", "end now", "end result", "degraded"}
+var colored = []string{"home", "exited shown", "sessions", "search found", "events focused", "timeline", "timeline of calls", "end now", "end result", "degraded"}
 
 // status changes the status line's facts.
 func (s *screen) status(change func(*api.WatchStatus)) {

@@ -147,3 +147,27 @@ func TestCallOnTheRow(t *testing.T) {
 	fits(t, s.draw(), 120, 50)
 	s.says("⟨名名名名名… …名前⟩ ")
 }
+
+// While a call is open the timeline asks more often whether it has ended.
+func TestEndOfACallIsAsked(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		asked := 0
+		f := newFake()
+		f.On.Tree = func(*api.Tree, string) { asked++ }
+		s := newScreen(t, f, Options{}, 80, 24)
+		s.frames(scene())
+		if open {
+			s.frames(calls())
+			server := live(4140, 4123, 4123, "x")
+			server.Calls = []api.Call{{ID: "open", Tool: "Bash", Began: at(-5)}}
+			s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{server}})
+		}
+		s.press("T")
+		first := asked
+		s.later(callsEvery)
+		s.run(s.ask())
+		if again := asked > first; first != 1 || again != open {
+			t.Errorf("open %t: asked %d times, then %d", open, first, asked-first)
+		}
+	}
+}

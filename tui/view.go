@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
+	"github.com/lineage-ebpf/lineage/tui/timeline"
 )
 
 // The smallest readable terminal, the smallest one with frames around panes, and the
@@ -155,7 +156,9 @@ func (m *model) body(l layout) []string {
 	case m.focus == onDetails && l.detail == 0:
 		return m.pane(l, ink.Frame{Title: m.detailTitle(), Focused: true}, m.scrolled(), l.tree, l.body)
 	case m.timeline != nil:
-		return m.pane(l, m.sessionFrame("Timeline", m.timeline.Session, m.timeline.Note(), m.focus == onTree), m.timelineLines(l), l.tree, l.body)
+		f := m.sessionFrame("Timeline", m.timeline.Session, m.timeline.Note(), m.focus == onTree)
+		f.Legend = timeline.Legend(m.labels(), l.tree-4-ink.Width(f.Foot))
+		return m.pane(l, f, m.timelineLines(l), l.tree, l.body)
 	}
 	tree := m.pane(l, m.treeFrame(l), m.tree(l), l.tree, l.body)
 	if l.detail == 0 {

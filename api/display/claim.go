@@ -15,7 +15,7 @@ const mostCalls = 3
 func Calls(calls []api.Call) string {
 	var named []string
 	for i := range calls[:min(len(calls), mostCalls)] {
-		named = append(named, call(&calls[i]))
+		named = append(named, Call(&calls[i]))
 	}
 	switch n := len(calls); {
 	case n == 0:
@@ -28,14 +28,15 @@ func Calls(calls []api.Call) string {
 	return fmt.Sprintf("one of %d tool calls: %s (claimed)", len(calls), strings.Join(named, ", "))
 }
 
-func call(c *api.Call) string { return strings.TrimSpace(Text(c.Tool) + " " + Text(c.ID)) }
+// Call is the tool and the id of a call.
+func Call(c *api.Call) string { return strings.TrimSpace(Text(c.Tool) + " " + Text(c.ID)) }
 
 // Mark says what an event of type mark reports.
 func Mark(c *api.Call) string {
 	if c.Ended != nil {
-		return "end of tool call " + call(c) + " (claimed)"
+		return "end of tool call " + Call(c) + " (claimed)"
 	}
-	return "tool call " + call(c) + " (claimed)"
+	return "tool call " + Call(c) + " (claimed)"
 }
 
 // Trace says where in a trace a process is; "" if that is not known.

@@ -26,6 +26,7 @@ type Model struct {
 	Asked   time.Time // when they were requested
 
 	known past.Processes // of the history and the picture
+	calls map[callKey]*api.Call
 	lanes []lane
 	sel   int
 	top   int
@@ -39,23 +40,36 @@ type Model struct {
 }
 
 // lane is one line: processes that ran the same command, of one creator or of several
-// creators in one lane.
+// creators in one lane; or tool calls.
 type lane struct {
 	depth     int
 	processes []*api.Process // in start order
 	program   bool           // only their program is the same, not the arguments
+	calls     []*api.Call    // in the order of their beginnings: this is their lane
+}
+
+// laneKey identifies a lane by its first process, or by its first call.
+type laneKey struct {
+	process api.Ref
+	call    callKey
+}
+
+func (l *lane) key() (k laneKey) {
+	if k.process = l.processes[0].Ref; len(l.calls) > 0 {
+		k.call = keyOf(l.calls[0])
+	}
+	return k
 }
 
 // New is the timeline of a session.
 func New(session string) *Model {
-	return &Model{Session: session, known: past.Processes{}, rows: 1}
+	return &Model{Session: session, known: past.Processes{}, calls: map[callKey]*api.Call{}, rows: 1}
 }
 
 // Remember adds the session's tree from the history.
 func (m *Model) Remember(t *api.Tree) {
 	for i := range t.Nodes {
-		p := &t.Nodes[i].Process
-		m.known[p.Ref] = p
+		m.learn(&t.Nodes[i].Process)
 	}
 }
 
@@ -63,7 +77,7 @@ func (m *Model) Remember(t *api.Tree) {
 func (m *Model) Update(p *picture.Picture, now time.Time, born func(*api.Process) time.Time) {
 	p.All(func(r *picture.Row) {
 		if r.Process.Session == m.Session {
-			m.known[r.Process.Ref] = r.Process
+			m.learn(r.Process)
 		}
 	})
 	m.now, m.over = now, false
@@ -84,6 +98,11 @@ func (m *Model) Update(p *picture.Picture, now time.Time, born func(*api.Process
 	m.arrange(m.bounded(m.known.Sorted()))
 }
 
+func (m *Model) learn(p *api.Process) {
+	m.known[p.Ref] = p
+	m.learnCalls(p)
+}
+
 // bounded drops the oldest exited processes if there are too many.
 func (m *Model) bounded(all []*api.Process) []*api.Process {
 	over := len(all) - most
@@ -99,9 +118,9 @@ func (m *Model) bounded(all []*api.Process) []*api.Process {
 
 // arrange makes the lanes: below each the commands that its processes started.
 func (m *Model) arrange(all []*api.Process) {
-	var at api.Ref
+	var at laneKey
 	if m.sel < len(m.lanes) {
-		at = m.lanes[m.sel].processes[0].Ref
+		at = m.lanes[m.sel].key()
 	}
 	children := map[api.Ref][]*api.Process{}
 	var roots []*api.Process
@@ -112,7 +131,7 @@ func (m *Model) arrange(all []*api.Process) {
 			roots = append(roots, p)
 		}
 	}
-	m.lanes = m.lanes[:0]
+	m.lanes = m.callLanes(all)
 	var add func(processes []*api.Process, depth int, again bool)
 	add = func(processes []*api.Process, depth int, again bool) {
 		times := map[string]int{}
@@ -147,7 +166,7 @@ func (m *Model) arrange(all []*api.Process) {
 		}
 	}
 	add(roots, 0, false)
-	if i := slices.IndexFunc(m.lanes, func(l lane) bool { return l.processes[0].Ref == at }); i >= 0 {
+	if i := slices.IndexFunc(m.lanes, func(l lane) bool { return l.key() == at }); i >= 0 {
 		m.sel = i
 	}
 	m.Move(0)
@@ -156,14 +175,16 @@ func (m *Model) arrange(all []*api.Process) {
 // command is a key for the command of a process. It is never equal to a comm, which has no NUL.
 func command(p *api.Process) string { return p.Comm + "\x00" + strings.Join(p.Argv, "\x00") }
 
-// Selected is the last process of the selected lane.
+// Selected is the last process of the selected lane; of calls the first one that the last
+// call started.
 func (m *Model) Selected() (api.Ref, bool) {
 	if m.sel >= len(m.lanes) {
 		return api.Ref{}, false
 	}
-	all := m.lanes[m.sel].processes
-	return all[len(all)-1].Ref, true
+	return m.lanes[m.sel].last().Ref, true
 }
+
+func (l *lane) last() *api.Process { return l.processes[len(l.processes)-1] }
 
 // SetHeight sets how many lanes are drawn.
 func (m *Model) SetHeight(rows int) {
@@ -224,18 +245,25 @@ func (m *Model) Zoom(in bool, born func(*api.Process) time.Time) {
 	}
 	middle := from.Add(span)
 	if m.sel < len(m.lanes) {
-		all := m.lanes[m.sel].processes
-		p := all[len(all)-1]
-		start, end := born(p), m.now
-		if p.Exited != nil {
-			end = *p.Exited
-		}
+		start, end := m.latest(&m.lanes[m.sel], born)
 		if start.Before(to) && end.After(from) {
 			start, end = latest(start, from), slices.MinFunc([]time.Time{end, to}, time.Time.Compare)
 			middle = start.Add(end.Sub(start) / 2)
 		}
 	}
 	m.show(middle.Add(-span/2), span)
+}
+
+// latest is when the last process or call of a lane began and ended.
+func (m *Model) latest(l *lane, born func(*api.Process) time.Time) (start, end time.Time) {
+	if n := len(l.calls); n > 0 {
+		return m.during(l.calls[n-1])
+	}
+	start, end = born(l.last()), m.now
+	if exited := l.last().Exited; exited != nil {
+		end = *exited
+	}
+	return start, end
 }
 
 func latest(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }

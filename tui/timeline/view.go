@@ -33,11 +33,19 @@ func (m *Model) Note() string {
 	if to.Sub(from) < time.Minute {
 		span = to.Sub(from).Round(time.Millisecond).String()
 	}
-	n := 0
-	for _, l := range m.lanes {
-		n += len(l.processes)
+	n, lanes, calls := 0, 0, 0
+	for i := range m.lanes {
+		if l := &m.lanes[i]; len(l.calls) > 0 {
+			calls += len(l.calls)
+		} else {
+			n, lanes = n+len(l.processes), lanes+1
+		}
 	}
-	text := fmt.Sprintf("%s in %s, %s", display.Count(n, "process", "processes"), display.Count(len(m.lanes), "lane", "lanes"), span)
+	text := ""
+	if calls > 0 {
+		text = display.Count(calls, "call", "calls") + ", "
+	}
+	text += fmt.Sprintf("%s in %s, %s", display.Count(n, "process", "processes"), display.Count(lanes, "lane", "lanes"), span)
 	if m.zoomed {
 		text += fmt.Sprintf(" of %s", display.Age(m.now.Sub(m.first)))
 	}
@@ -115,9 +123,13 @@ func (m *Model) lane(l *label.Labels, i, columns int) string {
 		line = l.Line(columns)
 	}
 	named := labelColumns(columns)
-	m.name(l, line, ln, named)
+	name, draw := m.name, m.cells
+	if len(ln.calls) > 0 {
+		name, draw = m.callName, m.callCells
+	}
+	name(l, line, ln, named)
 	line.Skip(line.Left - (columns - named))
-	for _, c := range m.cells(l, ln, columns-named) {
+	for _, c := range draw(l, ln, columns-named) {
 		if c.text == "" {
 			line.Skip(1)
 		} else {
@@ -162,21 +174,20 @@ func (m *Model) cells(l *label.Labels, ln *lane, columns int) []cell {
 		if end.Before(from) || born.After(to) {
 			continue
 		}
-		look, rank := m.life(l, p)
-		start, stop := max(place(born, from, to, columns), 0), min(place(end, from, to, columns), columns-1)
-		start = min(start, columns-1)
+		look, mark, rank := m.life(l, p)
+		start, stop := span(born, end, from, to, columns)
 		for x := start; x <= stop; x++ {
-			text := l.Lane
+			text, rank := l.Lane, rank
 			switch {
+			case x == stop && mark != "" && !end.After(to):
+				text, rank = mark, rank+1
+			case cells[x].text == l.Lane:
 			case x == stop && p.State == api.StateLive && !to.Before(m.now):
 				text = l.LaneNow
 			case start == stop:
 				text = l.LaneDot
 			}
 			if rank >= cells[x].rank {
-				if cells[x].text == l.Lane {
-					text = l.Lane
-				}
 				cells[x] = cell{text, look, rank}
 			}
 		}
@@ -184,17 +195,44 @@ func (m *Model) cells(l *label.Labels, ln *lane, columns int) []cell {
 	return cells
 }
 
-// life is how the lifetime of a process is painted, and its rank: an end or a failure
-// covers a live process, which covers a normal exit.
-func (m *Model) life(l *label.Labels, p *api.Process) (ink.Paint, int) {
+// span is the first and the last column of what overlaps the shown time.
+func span(begin, end, from, to time.Time, columns int) (start, stop int) {
+	start, stop = place(begin, from, to, columns), place(end, from, to, columns)
+	return min(max(start, 0), columns-1), min(stop, columns-1)
+}
+
+// life is how the lifetime of a process is painted, the mark at its end, and its rank: an
+// end or a failure covers a live process, which covers a normal exit. A mark has the rank
+// above.
+func (m *Model) life(l *label.Labels, p *api.Process) (paint ink.Paint, mark string, rank int) {
 	look := l.Process(p, "")
 	switch {
-	case p.State != api.StateExited:
-		return look.Paint, 2
+	case p.State == api.StateLive:
+		return look.Paint, "", 3
 	case look.Letter == "E":
-		return l.Ended, 4
+		return l.Ended, l.EndedGlyph, 7
 	case p.Signal != "" || p.ExitCode != nil && *p.ExitCode != 0:
-		return l.Bad, 3
+		return l.Bad, l.Times, 5
+	case p.State == api.StateZombie:
+		return look.Paint, "", 3
 	}
-	return l.Key, 1
+	return l.Key, "", 1
+}
+
+// Legend says what the lanes are made of, the most important first, as far as there is room.
+func Legend(l *label.Labels, columns int) (legend string) {
+	for _, item := range []struct {
+		ink.Paint
+		text string
+	}{
+		{l.Bad, l.Times + " failed"}, {l.Ended, l.EndedGlyph + " ended by us"}, {l.Key, l.Lane + " exited"},
+		{l.Live, l.LaneNow + " live"}, {l.Moved, l.LaneNow + " orphan"}, {l.Strong, l.Horizontal + " call"},
+	} {
+		next := legend + " " + item.Of(item.text) + " "
+		if ink.Width(next) > columns {
+			break
+		}
+		legend = next
+	}
+	return legend
 }

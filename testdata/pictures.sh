@@ -119,7 +119,7 @@ press z
 search preview.js # first the shell that started it and is gone, then the server that stayed
 press n
 press Escape
-see 'why it belongs there' 'the root of the' '127.0.0.1:51731'
+see creators 'reparented from' '127.0.0.1:51731'
 shoot top-why "lineage top: why a leftover server belongs to its session, through a creator that is dead"
 press x
 see '[ Cancel ]' 'processes will be killed'

@@ -283,7 +283,7 @@ func TestNewUser(t *testing.T) {
 		s.says("To end a session: select it or any of its processes and press x.",
 			"To see why a process belongs to its session: select it and press Enter.", "Esc back")
 		s.press("esc 4 130 enter enter")
-		s.says("why it belongs there", "fork by 4122 sh", "x end", "Esc back")
+		s.says("creators", "└─ 4122 sh exited", "x end", "Esc back")
 		s.press("x")
 		s.says("End session k3x9q2 build?", "[ Cancel ]", "Cancel: no signal is sent.")
 	}

@@ -171,3 +171,30 @@ func TestEndOfACallIsAsked(t *testing.T) {
 		}
 	}
 }
+
+// The details draw the tree of lineage why: from the root down, evidence only if it is
+// not the fork, and the whole of it without an answer of the daemon too.
+func TestCreators(t *testing.T) {
+	s := newScreen(t, newFake(), Options{}, 200, 50)
+	s.frames(scene())
+	s.press("4 130 enter i")
+	s.says("creators", "4121 sh -c 'make & wait'", "└─ 4122 sh exited 12:03:08", "└─ 4130 sleep 300", "4130 sleep: reparented from 4122 sh to 4100 at 12:03:08", "!evidence", "!fork by")
+	first, last := strings.LastIndex(s.draw(), "4121"), strings.LastIndex(s.draw(), "4130 sleep:")
+	if first > last {
+		t.Errorf("the root is not the first:\n%s", s.draw())
+	}
+	s.press("esc 4 129 enter i") // the daemon knows nothing of it
+	s.says("4121 sh -c 'make & wait' 12:02:01", "└─ 4123 make -j2 12:02:03", "└─ 4129 adopted-one adopted 12:02:09", "4129 adopted-one: evidence adopted (ppid), weak", "not found")
+
+	deep := api.Frame{Head: api.Head{Kind: "diff"}}
+	for i := range 40 {
+		deep.Upsert = append(deep.Upsert, live(4200+i, 4199+i, 4199+i, "sh"))
+	}
+	deep.Upsert[0].Creator = new(ref(4123))
+	s = newScreen(t, newFake(), Options{}, 80, 100)
+	s.frames(scene())
+	s.frames(&deep)
+	s.press("4 239 enter i")
+	s.says("[20] 4218 sh", "[41] 4239 sh")
+	fits(t, s.draw(), 80, 100)
+}

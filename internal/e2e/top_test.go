@@ -194,14 +194,14 @@ func TestTopResized(t *testing.T) {
 	w.Resize(120, 30)
 	row, _ := selected(w.find("db 300"))
 	pid := regexp.MustCompile(`\d+`).FindString(row)
-	w.See("the details beside the tree", hasAll("why it belongs there", "command   ./db 300"))
+	w.See("the details beside the tree", hasAll("creators", "command   ./db 300"))
 	w.Resize(40, 10)
 	w.See("small screen", func(s string) bool { return on(pid)(s) && wide(s) <= 40 && strings.Count(s, "\n") == 10 })
 	w.Press("Enter")
-	w.See("details on a small screen", hasAll("why it belongs"))
+	w.See("details on a small screen", hasAll("creators"))
 	w.Press("Escape")
 	w.Resize(120, 30)
-	w.See("large screen", both(on(pid), hasAll("why it belongs there", "timeline")))
+	w.See("large screen", both(on(pid), hasAll("creators", "timeline")))
 	w.Resize(80, 24)
 	w.See("the first size", both(on(pid), hasAll("AGE─╮\n")))
 	w.close("C-c")
@@ -218,7 +218,7 @@ func TestTopResizedOften(t *testing.T) {
 	row, _ := selected(w.find("db 300"))
 	pid := regexp.MustCompile(`\d+`).FindString(row)
 	w.Resize(180, 50)
-	w.See("complete details", hasAll("reparented to", "it was reparented", "policy")) // the new parent may be shown late
+	w.See("complete details", hasAll("reparented from", "it was reparented", "policy")) // the new parent may be shown late
 	random := rand.New(rand.NewPCG(18, 1))
 	for n := range 24 {
 		width, height := 40+random.IntN(161), 10+random.IntN(41)

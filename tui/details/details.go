@@ -103,8 +103,8 @@ func (p *pane) process(r *picture.Row, a Answer) {
 		pr = merged(pr, &why.Process)
 	}
 	look := p.Process(pr, r.Task)
-	p.text(look.Paint, "", look.String()+" "+p.state(pr, cmp.Or(r.Task, pr.Task)))
-	p.chain(pr, why)
+	p.text(look.Paint, "", strings.TrimRight(look.String(), " ")+" "+p.state(pr, cmp.Or(r.Task, pr.Task)))
+	p.creators(pr, why)
 	p.blank()
 	p.fact("command", display.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, display.CommandBytes))
 	p.holds(r, why)
@@ -192,83 +192,9 @@ func (p *pane) state(pr *api.Process, letter string) string {
 	case pr.Orphan:
 		return "orphan, " + task
 	case label.Moved(pr):
-		return task + ", and its parent is not its creator"
+		return task + ", created by " + p.Named(*pr.Creator) + ", but its parent is another"
 	}
 	return task
-}
-
-// chain says why the process belongs to its session: every step to the root,
-// dead ancestors too.
-func (p *pane) chain(pr *api.Process, why *api.Why) {
-	p.put(p.Strong, "why it belongs there")
-	if why == nil || len(why.Edges) == 0 {
-		p.knownChain(pr)
-		return
-	}
-	for i := range why.Edges {
-		e := &why.Edges[i]
-		if e.Kind == "root" || e.Creator == nil {
-			text := "the root of the session"
-			if e.Kind != "root" {
-				text = e.Kind + ", its creator is older than the tracing"
-			}
-			p.text(ink.Paint{}, " ", display.Text(fmt.Sprintf("%s: %s; evidence %s", label.Process(&e.Child), text, source(e.Evidence))))
-			continue
-		}
-		alive, exited := e.Creator.Alive, e.Creator.Exited
-		if c := p.Picture.Process(e.Creator.Ref); c != nil && c.Process.State == api.StateExited { // after the answer
-			alive, exited = false, c.Process.Exited
-		}
-		state := "alive"
-		if !alive {
-			state = "exited"
-			if exited != nil {
-				state += " " + display.Age(p.Now.Sub(*exited)) + " ago"
-			}
-		}
-		p.text(ink.Paint{}, " ", p.Up+" "+display.Text(fmt.Sprintf("%s by %d %s (%s); evidence %s", e.Kind, e.Creator.PID, cmp.Or(e.Creator.Comm, "?"), state, source(e.Evidence))))
-		for _, moved := range e.Reparented {
-			if moved.To != nil {
-				p.text(p.Moved, "   ", p.MovedGlyph+" reparented to "+p.Named(*moved.To))
-			}
-		}
-	}
-}
-
-// knownChain is the part of the chain that the picture has.
-func (p *pane) knownChain(pr *api.Process) {
-	for range 64 {
-		how := ""
-		if e := pr.Evidence; e != nil {
-			how = "; evidence " + source(*e)
-		}
-		var c *picture.Row
-		if pr.Creator != nil {
-			c = p.Picture.Process(*pr.Creator)
-		}
-		if pr.Evidence != nil && pr.Evidence.Kind == "root" || c == nil {
-			p.text(ink.Paint{}, " ", display.Text(label.Process(pr)+": top of the session"+how))
-			return
-		}
-		state := "alive"
-		if c.Process.State == api.StateExited {
-			state = label.HowEnded(c.Process)
-		}
-		p.text(ink.Paint{}, " ", p.Up+" "+display.Text(fmt.Sprintf("created by %s (%s)%s", label.Process(c.Process), state, how)))
-		pr = c.Process
-	}
-	p.text(p.Dim, " ", p.Dots)
-}
-
-func source(e api.Evidence) string {
-	s := cmp.Or(e.Kind, "none")
-	if e.Source != "" {
-		s += " (" + e.Source + ")"
-	}
-	if e.Confidence == "weak" {
-		s += ", weak"
-	}
-	return display.Text(s)
 }
 
 // parent names the current parent. The answer to why has it from the kernel; the

@@ -199,7 +199,7 @@ func (d *drawing) notes(n *api.Process) string {
 		note("%sparent %s", d.g.moved, d.parent(n.Parent))
 	}
 	if e := n.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
-		note("%s", evidence(e))
+		note("%s", display.Evidence(e))
 	}
 	if calls := display.Calls(n.Calls); calls != "" && calls != d.callsOf(n.Creator) {
 		note("%s", calls)
@@ -257,12 +257,4 @@ func howEnded(n *api.Process) string {
 		return fmt.Sprintf("exited %d", *n.ExitCode)
 	}
 	return "exited"
-}
-
-func evidence(e *api.Evidence) string {
-	s := sourced(*e)
-	if e.Confidence == "weak" {
-		s += ", weak"
-	}
-	return s
 }

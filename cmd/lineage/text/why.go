@@ -83,8 +83,9 @@ const roomForTimes = 60
 // writeSteps shows how the process was created, from the root of its session down to it.
 func writeSteps(p *Page, edges []api.Edge) {
 	t := table{first: true, ragged: !p.cuts()}
-	for depth := range edges {
-		e := &edges[len(edges)-1-depth]
+	chain := display.Chain(edges)
+	for depth := range chain {
+		e := &chain[depth]
 		prefix := "  "
 		switch {
 		case depth > maxIndent:
@@ -92,65 +93,24 @@ func writeSteps(p *Page, edges []api.Edge) {
 		case depth > 0:
 			prefix += strings.Repeat("   ", depth-1) + "└─ "
 		}
-		command, fate, color := p.Command(&e.Child), "", ""
-		if depth < len(edges)-1 {
-			command, fate, color = creatorThen(p, edges[len(edges)-2-depth].Creator, command)
+		fate, color := "", ""
+		if depth < len(chain)-1 && e.Child.State == api.StateExited {
+			fate, color = "exited", dim
+			if e.Child.Exited != nil {
+				fate += " " + p.clock(e.Child.Exited)
+			}
 		}
-		row := []string{fmt.Sprintf("%s%s  %s", prefix, Ref(p, e.Child.Ref), command), display.Text(e.Kind), p.clock(e.Time), fate}
+		row := []string{fmt.Sprintf("%s%s  %s", prefix, Ref(p, e.Child.Ref), p.Command(&e.Child)), display.Text(e.Kind), p.clock(e.Time), fate}
 		if p.cuts() && p.Width < roomForTimes {
 			row = row[:1]
 		}
 		t.paintedRow([]string{color, color, color, color}[:len(row)], row...)
 	}
 	t.write(p)
-	for i := range slices.Backward(edges) {
-		writeStepNotes(p, &edges[i])
-	}
-}
-
-// creatorThen says what a creator ran when it created the process, if known, and whether
-// it has exited since.
-func creatorThen(p *Page, creator *api.EdgeEnd, now string) (command, fate, color string) {
-	command = now
-	if creator == nil {
-		return command, "", ""
-	}
-	if len(creator.Argv) > 0 {
-		command = p.command(creator.Argv, creator.Comm, false)
-	}
-	switch {
-	case creator.Alive:
-		return command, "", ""
-	case creator.Exited != nil:
-		return command, "exited " + p.clock(creator.Exited), dim
-	}
-	return command, "exited", dim
-}
-
-// writeStepNotes says what is unusual about a step: evidence other than the fork
-// itself, other parents, another command of its creator.
-func writeStepNotes(p *Page, e *api.Edge) {
-	note := func(format string, args ...any) {
-		p.Wrap(2, Ref(p, e.Child.Ref)+": "+fmt.Sprintf(format, args...))
-	}
-	if e.Creator == nil && e.Kind != "root" {
-		note("its creator is older than the tracing")
-	}
-	if s, weak := sourced(e.Evidence), e.Evidence.Confidence == "weak"; s != "fork" && s != "root" || weak {
-		note("evidence %s, %s", display.Text(cmp.Or(s, "none")), display.Text(cmp.Or(e.Evidence.Confidence, "strong")))
-	}
-	for _, r := range e.Reparented {
-		move := "reparented"
-		if r.From != nil {
-			move += " from " + Ref(p, *r.From)
+	for i := range chain {
+		for _, note := range display.StepNotes(&chain[i], func(r api.Ref) string { return Ref(p, r) }, p.clock) {
+			p.Wrap(2, note)
 		}
-		if r.To != nil {
-			move += " to " + Ref(p, *r.To)
-		}
-		if r.Time != nil {
-			move += " at " + p.clock(r.Time)
-		}
-		note("%s", move)
 	}
 }
 
@@ -170,7 +130,7 @@ func facts(p *Page, why *api.Why) string {
 		all = append(all, fmt.Sprintf("started %s (%s ago)", p.clock(pr.Started), p.since(pr.Started)))
 	}
 	if pr.Evidence != nil && why.Session != nil {
-		all = append(all, "evidence: "+display.Text(evidence(pr.Evidence)))
+		all = append(all, "evidence: "+display.Evidence(pr.Evidence))
 	}
 	return strings.Join(all, " · ")
 }
@@ -240,13 +200,6 @@ func hintEnd(p *Page, items []api.Why) {
 		p.Wrap(0, fmt.Sprintf("To end it and what it started: lineage end %d --branch", alone[0]))
 	}
 	p.Line("To end the session: lineage end %s    (-o wide: full command lines)", strings.Join(names, " ")+p.there())
-}
-
-func sourced(e api.Evidence) string {
-	if e.Source == "" {
-		return e.Kind
-	}
-	return e.Kind + " (" + e.Source + ")"
 }
 
 // Ref names a process: exactly on a wide page, else by its PID.

@@ -198,3 +198,20 @@ func TestCreators(t *testing.T) {
 	s.says("[20] 4218 sh", "[41] 4239 sh")
 	fits(t, s.draw(), 80, 100)
 }
+
+// In little room a note is short, then it is left out: no part of a PID is shown.
+func TestNotesAreWhole(t *testing.T) {
+	for width := 24; width < 200; width++ {
+		s := newScreen(t, newFake(), Options{}, width, 40)
+		s.frames(scene())
+		s.frames(calls())
+		for _, line := range strings.Split(ansi.Strip(s.draw()), "\n") {
+			if _, note, found := strings.Cut(line, "  ↷"); found && !strings.HasPrefix(note+" ", "4122 ") && !strings.HasPrefix(note+" ", "4131 ") {
+				t.Errorf("%d: %s", width, line)
+			}
+			if open, shut := strings.Count(line, "⟨"), strings.Count(line, "⟩"); open != shut {
+				t.Errorf("%d: %s", width, line)
+			}
+		}
+	}
+}

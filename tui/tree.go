@@ -17,8 +17,7 @@ import (
 
 const (
 	indentColumns = 2
-	commandShare  = 0.9 // of a row's text, which a note leaves to the command
-	leastCommand  = 8   // columns of it that the fate of a dead process leaves to it
+	leastCommand  = 8 // columns of it that the fate of a dead process leaves to it
 )
 
 // columnSet is the figures that fit beside the rows.
@@ -189,42 +188,49 @@ func (w *rows) process(l *ink.Line, r *picture.Row, p *api.Process, times string
 		pid = "%d "
 	}
 	l.Put(w.Dim, fmt.Sprintf(pid, p.PID))
-	long, short := w.Call(p, !tree)
-	w.text(l, r, text, w.Command(p), "", note{look.Paint, w.Note(p), ""}, note{w.Key, short, long})
+	note, call := note{Paint: look.Paint, leaves: most}, note{Paint: w.Key, leaves: half}
+	note.long, note.text = w.Note(p)
+	call.long, call.text = w.Call(p, !tree)
+	w.text(l, r, text, w.Command(p), "", note, call)
 }
 
 // note stands behind a command, longer if there is room.
 type note struct {
 	ink.Paint
 	text, long string
+	leaves     float64 // of the room, to the command
 }
 
-// text writes a command, its count, and notes; the command is cut if needed. Then come
-// the figures.
+const half, most = 0.5, 0.9 // of the room
+
+// text writes a command, its count, and notes. The command is cut to what a note leaves to
+// it; then the note is left out, as a part of it would mislead. Last come the figures.
 func (w *rows) text(l *ink.Line, r *picture.Row, p ink.Paint, command, times string, notes ...note) {
 	if r.Folded() && r.Kind != picture.GroupRow {
-		notes = append(notes, note{w.Dim, strings.TrimSpace(w.hidden(r)), ""})
+		notes = slices.Insert(notes, 0, note{Paint: w.Dim, text: strings.TrimSpace(w.hidden(r)), leaves: half})
 	}
-	notes = slices.DeleteFunc(notes, func(n note) bool { return n.text == "" })
 	left, figures := w.figures(l, r)
-	room, used := max(l.Left-left, 0), 0
+	room := max(l.Left-left, 0)
+	whole := ink.Width(command) + ink.Width(times)
+	used, shown := 0, notes[:0]
 	for _, n := range notes {
-		used += 2 + ink.Width(n.text)
+		least := min(int(n.leaves*float64(room)), whole)
+		if w := 2 + ink.Width(n.text); n.text != "" && least+used+w <= room {
+			shown = append(shown, n)
+			used += w
+		}
 	}
-	for i, n := range notes {
-		if more := ink.Width(n.long) - ink.Width(n.text); more > 0 && ink.Width(command)+ink.Width(times)+used+more <= room {
-			notes[i].text = n.long
+	for i, n := range shown {
+		if more := ink.Width(n.long) - ink.Width(n.text); more > 0 && whole+used+more <= room {
+			shown[i].text = n.long
 			used += more
 		}
 	}
-	if used > 0 {
-		room = max(room-used, min(int(commandShare*float64(room)), ink.Width(command)))
-	}
-	l.PutMatch(p, w.Match, w.Fit(command, max(room-ink.Width(times), 0)), w.m.search.word())
+	l.PutMatch(p, w.Match, w.Fit(command, max(room-used-ink.Width(times), 0)), w.m.search.word())
 	l.Put(w.Key, times)
-	for _, n := range notes {
-		l.Put(ink.Paint{}, w.Fit("  ", l.Left-left))
-		l.Put(n.Paint, w.Fit(n.text, l.Left-left))
+	for _, n := range shown {
+		l.Skip(2)
+		l.Put(n.Paint, n.text)
 	}
 	figures()
 }

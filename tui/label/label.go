@@ -92,26 +92,31 @@ func (l *Labels) EndedByUs(p *api.Process) bool {
 	return false
 }
 
-// Note says what the place, the letter and the figures of a row do not show.
-func (l *Labels) Note(p *api.Process) string {
+// Note says what the place, the letter and the figures of a row do not show, in words and
+// in few cells.
+func (l *Labels) Note(p *api.Process) (long, short string) {
+	named := func(sign string, ref api.Ref) (long, short string) {
+		return sign + l.Named(ref), fmt.Sprint(sign, ref.PID)
+	}
 	switch {
 	case p.State == api.StateExited:
-		return ""
+		return "", ""
 	case p.State == api.StateZombie && p.Parent != nil:
-		return HowEnded(p) + " " + l.Up + l.Named(*p.Parent)
+		long, _ = named(HowEnded(p)+" "+l.Up, *p.Parent)
+		return long, HowEnded(p)
 	case p.State == api.StateZombie:
-		return HowEnded(p)
+		return "", HowEnded(p)
 	case p.Orphan && p.Creator != nil:
-		return l.MovedGlyph + l.Named(*p.Creator)
+		return named(l.MovedGlyph, *p.Creator)
 	case p.Orphan:
-		return "orphan"
+		return "", "orphan"
 	case Moved(p):
-		return "by " + l.Named(*p.Creator)
+		return named("by ", *p.Creator)
 	}
 	if e := p.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
-		return display.Text(e.Kind)
+		return "", display.Text(e.Kind)
 	}
-	return ""
+	return "", ""
 }
 
 // Fate says how a dead process ended, and how long ago if that is known.

@@ -60,7 +60,6 @@ func TestTokenOfUIDRestart(t *testing.T) {
 	w.s = w.Session("root", 200, api.NewSession{Name: "dropped", GraceMS: daemontest.MS(0)})
 	w.uids(200, 1000, 1000)
 	w.K.Exec(200, "/bin/lngtest-agent", "lngtest-agent\x00")
-	w.K.AllRead()
 	w.Restart()
 	w.uids(200, 1000, 0)
 	w.outsider(301, 1, "lngtest-users", w.token())

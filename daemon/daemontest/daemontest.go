@@ -178,9 +178,17 @@ func (d *Daemon) Start() {
 // Restart stops the daemon and starts the next one.
 func (d *Daemon) Restart() {
 	d.Helper()
-	d.K.AllRead()
+	d.Applied()
 	d.Halt()
 	d.Start()
+}
+
+// Applied waits until the daemon has applied every event of the kernel: what it has only read it
+// may drop when it stops.
+func (d *Daemon) Applied() {
+	d.Helper()
+	d.K.AllRead()
+	require.NoError(d, d.Service.Registry.Read(func(registry.View) {}))
 }
 
 // Halt stops the daemon, which must not fail.

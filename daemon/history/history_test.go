@@ -258,7 +258,7 @@ func TestReboot(t *testing.T) {
 	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	s := w.Session("user", 100, api.NewSession{Name: "job"})
 	w.K.Fork(100, 101, "lngtest-child")
-	w.K.AllRead()
+	w.Applied()
 	w.Stop()
 	daemontest.WithBoot("b2")(w)
 	w.Forget()

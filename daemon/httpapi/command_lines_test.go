@@ -38,7 +38,6 @@ func TestCommandLines(t *testing.T) {
 	w.K.Fork(200, 201, "lngtest")
 	w.K.Exit(200, 0)
 	w.Receipt(past.ID)
-	w.K.AllRead()
 	w.Restart()
 
 	w.Session("user", 100, api.NewSession{Name: "work", GraceMS: daemontest.MS(0)})

@@ -204,7 +204,7 @@ func TestResyncFindings(t *testing.T) {
 func TestRestartIsMarked(t *testing.T) {
 	w := daemontest.New(t, daemontest.WithoutHistory)
 	w.Session("user", 100, api.NewSession{})
-	w.K.AllRead()
+	w.Applied()
 	w.Halt()
 	w.K.Fork(100, 101, "lngtest-a")
 	w.K.DropEvents()

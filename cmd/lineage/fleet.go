@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +41,11 @@ func (a *app) onHosts(ctx context.Context, list hosts.List, format string, ask a
 	if err != nil {
 		return err
 	}
-	return hosts.Print(&a.Console, format, hosts.Each(ctx, dial, list, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*text.Listing, error) {
+	answers := hosts.Each(ctx, dial, list, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*text.Listing, error) {
 		return ask(ctx, c)
-	}))
+	})
+	if !slices.ContainsFunc(answers, func(answer text.HostAnswer) bool { return answer.Listing == nil || answer.Listing.Empty == "" }) {
+		a.explain(format, answers[0].Listing.Empty)
+	}
+	return hosts.Print(&a.Console, format, answers)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // fleet has a daemon on each of these hosts; any other cannot be reached.
@@ -50,6 +51,15 @@ func TestHosts(t *testing.T) {
 			golden(t, "hosts "+name, fleet(t, twoHosts()).record(append(args, "-H", "web1,web2,gone")...))
 		})
 	}
+}
+
+// Hosts that have nothing to list say so once, and without the names of columns.
+func TestHostsEmpty(t *testing.T) {
+	y := newTypist(t, 80, "", "", nil)
+	w := fleet(t, map[string]*apitest.Client{"web1": {}, "web2": {}})
+	w.Stdout, w.Stderr = y.tty, y.tty
+	w.main(t.Context(), []string{"ls", "-H", "web1,web2"})
+	require.Equal(t, y.saw(), `lineage: no session; start one with "lineage run -- CMD"; ended ones: "ls -a"`+"\n")
 }
 
 func TestHostsExit(t *testing.T) {

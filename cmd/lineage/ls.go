@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -47,7 +48,7 @@ type lsOptions struct {
 func (a *app) lsCommand() *cobra.Command {
 	o := lsOptions{
 		sort:  choice{"", []string{"age", "cpu", "id", "live", "name", "orphans", "rss", "state"}},
-		state: choice{"", []string{"active", "ending", "condemned", "ended"}},
+		state: choice{"", []string{"active", text.Leftover, "ending", "condemned", "ended"}},
 	}
 	cmd := &cobra.Command{
 		Use:     "ls",
@@ -55,12 +56,17 @@ func (a *app) lsCommand() *cobra.Command {
 		Short:   "List sessions",
 		Long: `List the live sessions that you may see: your own, as root those of all users.
 
+  NAME      in parentheses: of the container that a session without a name holds
+  STATE     leftover: active, but its root is gone
+  LIVE      live processes, nested sessions included
+  ORPHANS   those whose creator is dead, nested sessions included
+  ZOMBIES   dead processes that their parent has not waited for
+  RSS       memory of the live processes, nested sessions included
+  AGE       of an ended session: how long it lasted
+  ROOT      the process that the session was opened for, and what it ran first
+
 A terminal that is too narrow gets fewer columns; a pipe always gets the same
-ones. LIVE is the number of live processes, ORPHANS of those whose creator is
-dead, ZOMBIES of dead ones that their parent has not waited for. LIVE, ORPHANS
-and RSS include nested sessions, as the limits do. AGE of an ended session is
-how long it lasted. NAME in parentheses is that of the container whose processes
-a session without a name holds.`,
+ones.`,
 		Example: `  lineage ls                        # live sessions
   lineage ls --all --sort rss       # ended ones too, most memory first
   lineage ls --watch --state active # redraw every second
@@ -112,7 +118,7 @@ func (o *lsOptions) list(ctx context.Context, c api.Client) (*text.Listing, erro
 		return nil, err
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
-		return o.state.value != "" && string(s.State) != o.state.value || o.uid >= 0 && s.UID != o.uid
+		return !o.inState(&s) || o.uid >= 0 && s.UID != o.uid
 	})
 	if order := orders[o.sort.value]; order != nil {
 		slices.SortStableFunc(list.Items, func(a, b api.Session) int { return order(&a, &b) })
@@ -122,6 +128,17 @@ func (o *lsOptions) list(ctx context.Context, c api.Client) (*text.Listing, erro
 		l.Empty = `no session; start one with "lineage run -- CMD"; ended ones: "ls -a"`
 	}
 	return l, nil
+}
+
+// inState reports whether a session is in the wanted state. A leftover is active, too.
+func (o *lsOptions) inState(s *api.Session) bool {
+	switch o.state.value {
+	case "":
+		return true
+	case text.Leftover:
+		return text.IsLeftover(s)
+	}
+	return string(s.State) == o.state.value
 }
 
 // watchSessions shows the list again and again.
@@ -142,7 +159,11 @@ func (a *app) watchSessions(ctx context.Context, o *lsOptions, format string) er
 		if err != nil {
 			return err
 		}
-		if err := screen.Draw(l.Text); err != nil {
+		draw := l.Text
+		if _, tty := console.Terminal(a.Stdout); tty && l.Empty != "" {
+			draw = func(p *text.Page) { p.Line("%s", l.Empty) }
+		}
+		if err := screen.Draw(draw); err != nil {
 			return err
 		}
 		select {

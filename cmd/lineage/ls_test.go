@@ -65,6 +65,36 @@ func TestLsColumns(t *testing.T) {
 	}
 }
 
+// A terminal of 80 columns shows everything that warns: a session that only its leftovers keep
+// alive, orphans and zombies. A name is worth more than the root.
+func TestLsWarns(t *testing.T) {
+	f := newFake()
+	f.Has.Sessions = f.Has.Sessions[:2]
+	for i := range f.Has.Sessions {
+		s := &f.Has.Sessions[i]
+		s.Name, s.State, s.Ports, s.Zombies, s.EndReason = fmt.Sprintf("nightly-backup-%d", i), "active", []int{8123, 9000}, 20+i, ""
+	}
+	header := func() string {
+		line, _, _ := strings.Cut(onTerminal(t, f, 80, "ls"), "\n")
+		return strings.Join(strings.Fields(line), " ")
+	}
+	require.Equal(t, header(), "ID NAME LIVE ORPHANS ZOMBIES CPU RSS PORTS AGE")
+	f.Has.Sessions[1].Name = "" // only its root says what it is
+	require.Equal(t, header(), "ID NAME LIVE ORPHANS ZOMBIES RSS PORTS ROOT")
+	f.Has.Sessions[1].Name, f.Has.Sessions[1].Leftovers = "left", 3
+	require.Equal(t, header(), "ID NAME STATE LIVE ORPHANS ZOMBIES RSS PORTS")
+	for columns, want := range map[string]string{"state": "active\nleftover\n", "name": "nightly-backup-0\nleft\n"} {
+		if _, out, stderr := newWorld(t, f).run("ls", "--no-headers", "--columns", columns); out != want {
+			t.Errorf("%s: %q, %s", columns, out, stderr)
+		}
+	}
+	for state, want := range map[string]string{"leftover": "m8p4z1\n", "active": "k3x9q2\nm8p4z1\n"} {
+		if _, out, _ := newWorld(t, f).run("ls", "-o", "name", "--state", state); out != want {
+			t.Errorf("--state %s: %q", state, out)
+		}
+	}
+}
+
 // A session that holds a container's processes and has no name is listed by the container.
 func TestLsContainer(t *testing.T) {
 	f := newFake()
@@ -153,6 +183,9 @@ func TestEmpty(t *testing.T) {
 		reader.Has.Status = &api.Status{Counters: map[string]uint64{"lost": 0}}
 		if text := onTerminal(t, reader, 80, strings.Fields(line)...); !strings.Contains(text, want) || strings.Contains(text, "hidden") {
 			t.Errorf("%s: %q", line, text)
+		}
+		if strings.Contains(text, "NAME") {
+			t.Errorf("%s: headers without rows: %q", line, text)
 		}
 		if text := onTerminal(t, nothing(), 80, strings.Fields(line+" -o json")...); strings.Contains(text, "lineage: ") {
 			t.Errorf("%s -o json: %q", line, text)

@@ -32,16 +32,26 @@ func formatFlag(cmd *cobra.Command) *choice {
 	return f
 }
 
-// explainEmpty says on a terminal why nothing is listed, and only with a table: other
-// formats are for programs. Only who may read all sessions gets the counters of the host.
+// explainEmpty says why this host lists nothing. Only callers that may read all sessions get the
+// counters of the host.
 func (a *app) explainEmpty(ctx context.Context, c api.Client, format, why string) {
-	if _, tty := console.Terminal(a.Stderr); !tty || format != "table" && format != "wide" {
+	if !a.explain(format, why) || a.host.euid() == 0 {
 		return
 	}
-	a.Say("%s", why)
-	if s, err := c.Status(ctx); a.host.euid() != 0 && err == nil && s.Counters == nil {
+	if s, err := c.Status(ctx); err == nil && s.Counters == nil {
 		a.Say("sessions of other users are hidden; run with sudo to see them")
 	}
+}
+
+// explain says why nothing is listed, on a terminal and with a table: other formats are for
+// programs.
+func (a *app) explain(format, why string) bool {
+	_, tty := console.Terminal(a.Stderr)
+	said := tty && (format == "table" || format == "wide")
+	if said {
+		a.Say("%s", why)
+	}
+	return said
 }
 
 // asker asks the daemon one question.

@@ -40,7 +40,7 @@ var SessionColumns = []string{"id", "name", "state", "live", "orphans", "zombies
 	"uid", "parent", "peak", "forks", "grace", "level", "end", "ended", "root", "command"}
 
 func sessionsTable(p *Page, sessions []api.Session) table {
-	t := table{drop: []string{"EVIDENCE", "ZOMBIES", "ORPHANS", "CPU", "ROOT", "AGE", "RSS"}}
+	t := table{drop: lessWorth(sessions)}
 	header := []string{"ID", "NAME", "STATE", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "RSS", "PORTS", "AGE", "EVIDENCE"}
 	if p.all() {
 		header = append(header, "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "ENDED")
@@ -63,9 +63,28 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 		if p.all() {
 			row = append(row, rootCommand(p, s))
 		}
-		t.paintedRow([]string{bold, "", stateColor(s.State)}, row...)
+		t.paintedRow([]string{bold, "", stateColor(s)}, row...)
 	}
 	return t
+}
+
+// lessWorth are the columns that a narrow terminal does without, the least worth first. What
+// warns is worth most: ORPHANS, ZOMBIES, and STATE unless every session is just active. ROOT
+// is worth little if every session has a name.
+func lessWorth(sessions []api.Session) []string {
+	named, active := true, true
+	for i := range sessions {
+		named = named && sessions[i].Name != ""
+		active = active && stateText(&sessions[i]) == string(api.StateActive)
+	}
+	drop := []string{"EVIDENCE", "CPU", "AGE", "ROOT", "RSS", "ZOMBIES", "ORPHANS"}
+	if named {
+		drop = []string{"EVIDENCE", "ROOT", "CPU", "AGE", "RSS", "ZOMBIES", "ORPHANS"}
+	}
+	if active {
+		drop = append([]string{"STATE"}, drop...)
+	}
+	return drop
 }
 
 // containerName stands for the name that a session of a container does not have. The
@@ -77,13 +96,22 @@ func containerName(s *api.Session) string {
 	return "(" + s.Container + ")"
 }
 
+// Leftover is shown as the state of an active session whose root is gone: what is left over of it.
+const Leftover = "leftover"
+
 // stateText is the state, and whether the session is kept.
 func stateText(s *api.Session) string {
-	if s.Kept {
+	switch {
+	case s.Kept:
 		return string(s.State) + ",kept"
+	case IsLeftover(s):
+		return Leftover
 	}
 	return string(s.State)
 }
+
+// IsLeftover reports whether a session has lost its root, and nothing ends it.
+func IsLeftover(s *api.Session) bool { return s.State == api.StateActive && s.Leftovers > 0 }
 
 func ports(s *api.Session) string {
 	all := make([]string, len(s.Ports))
@@ -131,11 +159,13 @@ func grace(s *api.Session) string {
 	return fmt.Sprintf("%gs", math.Round(s.GraceSeconds*1000)/1000)
 }
 
-func stateColor(state api.SessionState) string {
-	switch state {
-	case api.StateActive:
+func stateColor(s *api.Session) string {
+	switch {
+	case IsLeftover(s) && !s.Kept:
+		return yellow
+	case s.State == api.StateActive:
 		return green
-	case api.StateEnding, api.StateCondemned:
+	case s.State == api.StateEnding, s.State == api.StateCondemned:
 		return red
 	}
 	return dim

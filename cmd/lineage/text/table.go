@@ -18,7 +18,8 @@ const (
 )
 
 // table aligns rows of cells, which it sanitises. On a terminal it leaves out the columns named
-// in drop, in that order, until the rest fits; then it cuts the widest ones.
+// in drop, in that order, until the rest fits; then it cuts the widest ones. Headers without
+// rows are only for programs.
 type table struct {
 	rows   [][]string
 	colors [][]string // of cells, by row; a row may have none
@@ -39,6 +40,9 @@ func (t *table) paintedRow(colors []string, cells ...string) {
 
 func (t *table) write(p *Page) {
 	headed := t.drop != nil
+	if headed && len(t.rows) == 1 && p.Width > 0 {
+		return
+	}
 	if headed && len(p.Columns) > 0 {
 		t.pick(p.Columns)
 		t.drop = nil

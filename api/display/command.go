@@ -166,6 +166,15 @@ func InContainer(command, container string) string {
 	return command + " in container " + Text(container)
 }
 
+// Began is what the root of a session began it with, for Command and Brief. Its name then is not
+// known if it runs another program now.
+func Began(root *api.Process) (argv []string, comm string, truncated bool) {
+	if len(root.FirstArgv) > 0 {
+		return root.FirstArgv, "", false
+	}
+	return root.Argv, root.Comm, root.ArgvTruncated
+}
+
 // withoutPadding is argv without empty arguments at its end.
 func withoutPadding(argv []string) []string {
 	for len(argv) > 1 && argv[len(argv)-1] == "" {

@@ -45,7 +45,8 @@ func sessionWords(sessions []api.Session, given []string, begun string) []cobra.
 		}
 		what := text.Title(s)
 		if s.Root != nil {
-			what += ": " + text.Fit(display.Brief(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes), 60)
+			argv, comm, truncated := display.Began(s.Root)
+			what += ": " + text.Fit(display.Brief(argv, comm, truncated, display.CommandBytes), 60)
 		}
 		for _, word := range []string{s.Name, s.ID} {
 			if word != "" && word == display.Text(word) && strings.HasPrefix(word, begun) {

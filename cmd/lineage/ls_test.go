@@ -80,7 +80,7 @@ func TestLsWarns(t *testing.T) {
 	}
 	require.Equal(t, header(), "ID NAME LIVE ORPHANS ZOMBIES CPU RSS PORTS AGE")
 	f.Has.Sessions[1].Name = "" // only its root says what it is
-	require.Equal(t, header(), "ID NAME LIVE ORPHANS ZOMBIES RSS PORTS ROOT")
+	require.Equal(t, header(), "ID NAME LIVE ORPHANS ZOMBIES PORTS ROOT")
 	f.Has.Sessions[1].Name, f.Has.Sessions[1].Leftovers = "left", 3
 	require.Equal(t, header(), "ID NAME STATE LIVE ORPHANS ZOMBIES RSS PORTS")
 	for columns, want := range map[string]string{"state": "active\nleftover\n", "name": "nightly-backup-0\nleft\n"} {
@@ -92,6 +92,18 @@ func TestLsWarns(t *testing.T) {
 		if _, out, _ := newWorld(t, f).run("ls", "-o", "name", "--state", state); out != want {
 			t.Errorf("--state %s: %q", state, out)
 		}
+	}
+}
+
+// A root is shown with what the session began with, not with what it runs now.
+func TestLsRoot(t *testing.T) {
+	f := newFake()
+	f.Has.Sessions = f.Has.Sessions[:1]
+	root := f.Has.Sessions[0].Root
+	root.FirstArgv, root.Argv, root.Comm = []string{"bash", "-c", "sleep 99 && x"}, []string{"sleep", "99"}, "sleep"
+	_, out, stderr := newWorld(t, f).run("ls", "--no-headers", "--columns", "root,command")
+	if want := "4121 bash -c 'sleep 99 && x'  bash -c 'sleep 99 && x'\n"; out != want {
+		t.Errorf("%q, %s", out, stderr)
 	}
 }
 

@@ -234,7 +234,7 @@ func TestErrors(t *testing.T) {
 		{newFake(), "history old --no-headers", 2, "history: --columns and --no-headers are for lists with -o table or wide"},
 		{newFake(), "orphans --host --columns why", 2, "orphans: this list has no column why: must be some of pid,uid,rss,age,holds,command"},
 		{newFake(), "ls --sort size", 2, `ls: invalid argument "size" for "--sort" flag: must be one of age, cpu, id, live, name, orphans, rss, state; see "lineage ls --help"`},
-		{newFake(), "ls --state live", 2, `ls: invalid argument "live" for "--state" flag: must be one of active, ending, condemned, ended; see "lineage ls --help"`},
+		{newFake(), "ls --state live", 2, `ls: invalid argument "live" for "--state" flag: must be one of active, leftover, ending, condemned, ended; see "lineage ls --help"`},
 		{newFake(), "ls -w --json", 2, `ls: --watch draws for people; use "lineage events -o jsonl"`},
 		{newFake(), "tree k3", 3, "session k3: not found"},
 		{newFake(), "end --yes k3x", 3, "session k3x: not found"},

@@ -13,25 +13,33 @@ func ReadableProcess(p *api.Process, r Reader) api.Process {
 	if d.UID != nil {
 		uid = uint32(*d.UID)
 	}
+	d.FirstArgv = r.Argv(uid, d.FirstArgv)
 	if d.Argv = r.Argv(uid, d.Argv); d.Argv == nil {
 		d.ArgvTruncated = false
 	}
 	return d
 }
 
-// KnownArgv is the command line of a process as r gets it; nil if the user of the process is
+// RedactedRoot is a copy without secrets.
+func RedactedRoot(p *api.Process, redact func([]string) []string) *api.Process {
+	d := *p
+	d.Argv, d.FirstArgv = redact(d.Argv), redact(d.FirstArgv)
+	return &d
+}
+
+// KnownArgv is a command line of a process as r gets it; nil if the user of the process is
 // unknown.
-func KnownArgv(p *api.Process, r Reader) []string {
+func KnownArgv(p *api.Process, argv []string, r Reader) []string {
 	if p.UID == nil {
 		return nil
 	}
-	return r.Argv(uint32(*p.UID), p.Argv)
+	return r.Argv(uint32(*p.UID), argv)
 }
 
 // ReadableBrokered is a copy with the command lines as r gets them.
 func ReadableBrokered(all []api.Brokered, r Reader) []api.Brokered {
 	return brokered(all, func(p *api.Process) {
-		p.Argv = KnownArgv(p, r)
+		p.Argv = KnownArgv(p, p.Argv, r)
 		p.ArgvTruncated = p.ArgvTruncated && p.Argv != nil
 	})
 }

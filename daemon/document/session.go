@@ -1,9 +1,11 @@
 package document
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -72,6 +74,9 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	}
 	if n, ok := e.Graph.Node(info.Root); ok {
 		d.Root = new(e.Process(&n, r))
+		if first := begun(info, n.Commands); first != nil && !slices.Equal(first, n.Argv) {
+			d.Root.FirstArgv = r.Argv(n.UID, first)
+		}
 	} else {
 		d.Root = &api.Process{Ref: Ref(info.Root)}
 	}
@@ -90,6 +95,23 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	}
 	d.Deadline = e.Clock.Wall(s.Deadline)
 	return d
+}
+
+// begun is the command line with which the root began its session; nil if that is not known. A
+// session that its owner asked for begins with the next program that the root executes, any other
+// with the one that the root runs at that time.
+func begun(info *tracer.SessionInfo, ran []lineage.Command) []string {
+	i := slices.IndexFunc(ran, func(c lineage.Command) bool { return c.Time >= info.Created })
+	if i < 0 {
+		i = len(ran)
+	}
+	if i > 0 && (i == len(ran) || info.Owner.PID == 0) {
+		i--
+	}
+	if i == len(ran) {
+		return nil
+	}
+	return ran[i].Argv
 }
 
 // Outcomes adds what the graph remembers to the processes that a receipt names.

@@ -2,9 +2,11 @@ package document
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -26,6 +28,41 @@ func TestSession(t *testing.T) {
 	s.Info.Root = id(999)
 	if d = e.Session(&s, everyone{}); d.Root == nil || d.Root.PID != 999 || d.Root.Comm != "" {
 		t.Errorf("%+v", d.Root)
+	}
+}
+
+// TestRootBegan: a session keeps the command that its root began it with, when the root has become
+// another program.
+func TestRootBegan(t *testing.T) {
+	run := func(e Encoder, time uint64, argv string) {
+		e.Graph.Apply(&lineage.Event{Type: lineage.Exec, Time: time, ID: id(100), Session: session, UID: 5, Comm: []byte("x"), Argv: []byte(argv)})
+	}
+	for what, tt := range map[string]struct {
+		created uint64
+		owner   lineage.ID
+		want    string
+	}{
+		"asked for by its owner":         {1002, id(9), "[bash -c]"},
+		"by a rule, with the same exec":  {1001, lineage.ID{}, "[agent -x]"},
+		"by a rule, just after the exec": {1500, lineage.ID{}, "[agent -x]"},
+		"adopted late":                   {2500, lineage.ID{}, "[bash -c]"},
+		"adopted as it is":               {3500, lineage.ID{}, "[]"},
+		"asked for, and then no exec":    {3500, id(9), "[]"},
+		"of a process that ran before":   {1, lineage.ID{}, "[agent -x]"},
+	} {
+		e := family()
+		run(e, 2000, "bash\x00-c\x00")
+		run(e, 3000, "sleep\x009\x00")
+		s := Session{Info: tracer.SessionInfo{ID: session, Root: id(100), Created: tt.created, Owner: tt.owner}}
+		d := e.Session(&s, everyone{})
+		if got := fmt.Sprint(d.Root.FirstArgv); got != tt.want || fmt.Sprint(d.Root.Argv) != "[sleep 9]" {
+			t.Errorf("%s: %s, then %s; want %s", what, got, d.Root.Argv, tt.want)
+		}
+		for _, r := range []Reader{user(6), guest{}} {
+			if got, want := e.Session(&s, r).Root, ReadableProcess(d.Root, r); text(t, got) != text(t, want) || strings.Contains(text(t, got), "-c") {
+				t.Errorf("%s: %s reads %s, and %s", what, r, text(t, got), text(t, want))
+			}
+		}
 	}
 }
 

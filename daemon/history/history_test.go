@@ -36,6 +36,32 @@ func ended(w *daemontest.Daemon, pid uint32, name string) *api.Report {
 	return w.Receipt(s.ID)
 }
 
+// The command that a root began its session with is read as its present one is: without secrets
+// by the group and from the history, and by the owner as it was while the session lives.
+func TestHistoryFirstCommand(t *testing.T) {
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
+	s := w.Session("user", 100, api.NewSession{Name: "job", GraceMS: daemontest.MS(0)})
+	w.K.Exec(100, "/bin/lngtest", "lngtest\x00--password\x00hunter2\x00")
+	w.K.Advance(time.Millisecond)
+	w.K.Exec(100, "/bin/lngtest-2", "second\x00")
+	w.K.AllRead()
+	first := func(who, want string) {
+		t.Helper()
+		root := daemontest.Get[api.Session](w, who, "/v1/sessions/job").Root
+		if fmt.Sprint(root.FirstArgv) != want || fmt.Sprint(root.Argv) != "[second]" {
+			t.Errorf("%s reads %q, then %q; want %s", who, root.FirstArgv, root.Argv, want)
+		}
+	}
+	first("user", "[lngtest --password hunter2]")
+	first("reader", "[lngtest --password [redacted]]")
+	w.K.Exit(100, 0)
+	w.Receipt(s.ID)
+	w.Restart()
+	for _, who := range []string{"user", "reader", "root"} {
+		first(who, "[lngtest --password [redacted]]")
+	}
+}
+
 // A daemon that never knew an ended session finds it: with its receipt, its tree, in
 // the lists, without its secrets.
 func TestHistory(t *testing.T) {

@@ -46,9 +46,7 @@ func (x *row) session(r *Recorder) (s journal.Session, err error) {
 		Zero: x.zero, Started: x.zero.Add(time.Duration(x.created)),
 	}
 	if x.doc.Root != nil {
-		root := *x.doc.Root
-		root.Argv = r.redact(root.Argv)
-		x.doc.Root = &root
+		x.doc.Root = document.RedactedRoot(x.doc.Root, r.redact)
 	}
 	x.doc.Brokered = document.RedactedBrokered(x.doc.Brokered, r.redact)
 	if s.Doc, err = json.Marshal(&x.doc); err != nil {

@@ -259,7 +259,8 @@ func (p *pane) session(r *picture.Row) {
 		p.colored(p.Key, "activity", cmp.Or(strings.TrimRight(activity, " "), "none"))
 	}
 	if s.Root != nil {
-		p.fact("root", fmt.Sprintf("%d %s", s.Root.PID, display.Command(s.Root.Argv, s.Root.Comm, s.Root.ArgvTruncated, display.CommandBytes)))
+		argv, comm, truncated := display.Began(s.Root)
+		p.fact("root", fmt.Sprintf("%d %s", s.Root.PID, display.Command(argv, comm, truncated, display.CommandBytes)))
 	}
 	if s.Started != nil {
 		p.fact("started", p.Clock(*s.Started)+", "+display.Age(p.Now.Sub(*s.Started))+" ago")

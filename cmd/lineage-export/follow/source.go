@@ -52,7 +52,7 @@ func (s *source) Session(id string) (*api.Session, error) {
 		return nil, err
 	}
 	if d.Root != nil {
-		d.Root.Argv = s.Redact(d.Root.Argv)
+		d.Root.Argv, d.Root.FirstArgv = s.Redact(d.Root.Argv), nil
 	}
 	d.Token = ""
 	return d, nil

@@ -144,6 +144,7 @@ func bounded(d *api.Session) api.Session {
 	s.Ports, s.Brokered, s.Degraded = nil, nil, nil
 	if d.Root != nil {
 		s.Root = new(*d.Root)
+		s.Root.FirstArgv = nil
 		s.Root.Argv, s.Root.ArgvTruncated = cut(d.Root.Argv, record.MaxArgv, d.Root.ArgvTruncated)
 	}
 	return s

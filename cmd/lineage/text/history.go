@@ -43,7 +43,7 @@ func historyTable(p *Page, sessions []api.Session) table {
 		if p.all() {
 			row = append(row, p.word(s.Started), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level))
 		}
-		row = append(row, rootName(s))
+		row = append(row, rootName(p, s))
 		if p.all() {
 			row = append(row, rootCommand(p, s))
 		}

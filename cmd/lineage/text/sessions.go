@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"path"
 	"strconv"
 	"strings"
 
@@ -59,7 +60,7 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 			row = append(row, fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
 				grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), p.word(s.Ended))
 		}
-		row = append(row, rootName(s))
+		row = append(row, rootName(p, s))
 		if p.all() {
 			row = append(row, rootCommand(p, s))
 		}
@@ -77,7 +78,7 @@ func lessWorth(sessions []api.Session) []string {
 		named = named && sessions[i].Name != ""
 		active = active && stateText(&sessions[i]) == string(api.StateActive)
 	}
-	drop := []string{"EVIDENCE", "CPU", "AGE", "ROOT", "RSS", "ZOMBIES", "ORPHANS"}
+	drop := []string{"EVIDENCE", "CPU", "AGE", "RSS", "ROOT", "ZOMBIES", "ORPHANS"}
 	if named {
 		drop = []string{"EVIDENCE", "ROOT", "CPU", "AGE", "RSS", "ZOMBIES", "ORPHANS"}
 	}
@@ -141,18 +142,31 @@ func memory(s *api.Session) string {
 	return display.Size(s.RSSBytes)
 }
 
-func rootName(s *api.Session) string {
+// rootWidth is how much of its root's command says which session it is.
+const rootWidth = 40
+
+func rootName(p *Page, s *api.Session) string {
 	if s.Root == nil {
 		return "-"
 	}
-	return strings.TrimSpace(fmt.Sprintf("%d %s", s.Root.PID, s.Root.Comm))
+	pid, name := fmt.Sprint(s.Root.PID), s.Root.Comm
+	if len(s.Root.FirstArgv) > 0 {
+		name = path.Base(s.Root.FirstArgv[0])
+	}
+	switch {
+	case p.Wide: // COMMAND is beside it
+		return strings.TrimSpace(pid + " " + name)
+	case len(s.Root.Argv) == 0:
+		return strings.TrimSpace(pid + " " + s.Root.Comm)
+	}
+	return pid + " " + Fit(p.command(display.Began(s.Root)), rootWidth)
 }
 
 func rootCommand(p *Page, s *api.Session) string {
 	if s.Root == nil {
 		return "-"
 	}
-	return p.Command(s.Root)
+	return p.command(display.Began(s.Root))
 }
 
 func grace(s *api.Session) string {

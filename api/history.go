@@ -30,18 +30,18 @@ func (c *client) History(ctx context.Context, q HistoryQuery) (*Sessions, error)
 var earliest, latest = time.Unix(0, 0), time.Date(2261, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // ParseTime reads a point in time: in RFC 3339, or as a duration before now,
-// as 10m.
+// as 10m. The error is what text must be.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			return t, fmt.Errorf("invalid time %q: use a duration (10m) or RFC 3339 (%s)", text, now.UTC().Format(time.RFC3339))
+			return t, fmt.Errorf("a duration such as 10m, or a time such as %s (RFC 3339)", now.UTC().Format(time.RFC3339))
 		}
 		t = now.Add(-d)
 	}
 	if t.Before(earliest) || t.After(latest) {
-		return t, fmt.Errorf("time %q out of range: must be in the years %d to %d", text, earliest.UTC().Year(), latest.Year())
+		return t, fmt.Errorf("a time in the years %d to %d", earliest.UTC().Year(), latest.Year())
 	}
 	return t, nil
 }

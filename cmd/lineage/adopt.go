@@ -40,28 +40,28 @@ same PID later.`,
 		ValidArgsFunction: a.completeMember,
 	}
 	f := cmd.Flags()
-	f.StringVar(&req.Name, "name", "", "the session's `name`")
-	f.DurationVar(&grace, "grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default the policy's, 5s)")
-	f.DurationVar(&lifetime, "max-lifetime", 0, "end the session after this `time`")
-	f.DurationVar(&idle, "idle", 0, "end the session after this `time` with no new process and under 1s of CPU")
-	f.Var(&onExit, "on-exit", "what to do with leftovers when the process exits: `end` or report")
+	f.StringVar(&req.Name, "name", "", "the session's `NAME`")
+	f.DurationVar(&grace, "grace", 0, "`TIME` between SIGTERM and SIGKILL, at most 10m (default the policy's, 5s)")
+	f.DurationVar(&lifetime, "max-lifetime", 0, "end the session after this `TIME`")
+	f.DurationVar(&idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
+	f.Var(&onExit, "on-exit", "what to do with leftovers when the process exits: `ACTION`, end or report")
 	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ref, err := api.ParseRef(args[0])
 		if err != nil {
-			return exit.Usage("adopt %s: not a process; name it as PID or PID@START", args[0])
+			return exit.Usage("adopt: %w", exit.Invalid("PID", args[0], "PID or PID@START"))
 		}
 		if cmd.Flags().Changed("grace") {
 			if grace < 0 || grace > api.MaxGrace {
-				return exit.Usage("adopt: invalid --grace %v: must be 0 to %s", grace, "10m")
+				return exit.Usage("adopt: %w", exit.Invalid("--grace", grace, "0 to 10m"))
 			}
 			ms := grace.Milliseconds()
 			req.GraceMS = &ms
 		}
 		for name, d := range map[string]time.Duration{"max-lifetime": lifetime, "idle": idle} {
 			if cmd.Flags().Changed(name) && d < time.Millisecond {
-				return exit.Usage("adopt: invalid --%s %v: must be at least 1ms", name, d)
+				return exit.Usage("adopt: %w", exit.Invalid("--"+name, d, "at least 1ms"))
 			}
 		}
 		req.Root, req.Adopt, req.OnRootExit = ref, true, onExit.value
@@ -98,9 +98,9 @@ root of a session cannot be kept.`,
 		ValidArgsFunction: a.completeMember,
 	}
 	f := cmd.Flags()
-	f.StringVar(&req.Name, "name", "", "the kept session's `name`")
-	f.StringVar(&req.Reason, "reason", "", "`why`, for people who find it later (required)")
-	f.StringVar(&until, "until", "", "`when` it ends: after a duration (8h), at the end of a date, or at an RFC 3339 time (required)")
+	f.StringVar(&req.Name, "name", "", "the kept session's `NAME`")
+	f.StringVar(&req.Reason, "reason", "", "`TEXT`, for people who find it later (required)")
+	f.StringVar(&until, "until", "", "`TIME` at which it ends: after a duration (8h), at the end of a date, or at an RFC 3339 time (required)")
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, name := range []string{"reason", "until"} {
@@ -110,7 +110,7 @@ root of a session cannot be kept.`,
 		}
 		var ok bool
 		if req.Until, ok = moment(until, time.Now()); !ok {
-			return exit.Usage("keep: invalid --until %q: use a duration such as 8h, a date such as 2027-06-30, or an RFC 3339 time", until)
+			return exit.Usage("keep: %w", exit.Invalid("--until", until, "a duration such as 8h, a date such as 2027-06-30, or a time in RFC 3339"))
 		}
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -120,7 +120,7 @@ root of a session cannot be kept.`,
 		for _, arg := range args {
 			ref, err := api.ParseRef(arg)
 			if err != nil {
-				return exit.Usage("keep %s: not a process; name it as PID or PID@START", arg)
+				return exit.Usage("keep: %w", exit.Invalid("PID", arg, "PID or PID@START"))
 			}
 			if ref.StartNS == 0 {
 				p, err := c.Process(cmd.Context(), arg)

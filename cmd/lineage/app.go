@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
@@ -113,13 +114,13 @@ of them.`,
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if !cmd.HasParent() {
-			return exit.Usage(`%w; see "lineage --help"`, err)
+		if err = flagError(cmd, err); !cmd.HasParent() {
+			return exit.Usage("%w", err)
 		}
-		return exit.Usage(`%s: %w; see "%s --help"`, cmd.Name(), err, cmd.CommandPath())
+		return exit.Usage("%s: %w", cmd.Name(), err)
 	})
-	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the `path` of the daemon's socket (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
-	root.PersistentFlags().Var(&color, "color", "colour the output: `auto`, always or never")
+	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the `PATH` of the daemon's socket (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
+	root.PersistentFlags().Var(&color, "color", "colour the output `WHEN`: auto, always or never")
 	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(color.words, cobra.ShellCompDirectiveNoFileComp))
 	root.Flags().BoolP("version", "V", false, "print the version of this command")
 	root.SetVersionTemplate("lineage {{.Version}}\n")
@@ -131,6 +132,25 @@ of them.`,
 	help.Add(root)
 	completeFiles(root)
 	return root
+}
+
+// flagError says what is wrong with a flag, in the words of [exit.Invalid] if it is the value.
+// What a value of ours fails with is what it takes.
+func flagError(cmd *cobra.Command, err error) error {
+	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return fmt.Errorf(`%w; see "%s --help"`, err, cmd.CommandPath())
+	}
+	takes := bad.Unwrap().Error()
+	switch bad.GetFlag().Value.Type() {
+	case "bool":
+		takes = "true or false"
+	case "duration":
+		takes = exit.ADuration
+	case "int", "float64":
+		takes = "a number"
+	}
+	return exit.Invalid("--"+bad.GetFlag().Name, bad.GetValue(), takes)
 }
 
 // argsCount requires between least and most arguments; what names them.
@@ -157,7 +177,7 @@ func (c *choice) Type() string   { return "word" }
 
 func (c *choice) Set(s string) error {
 	if !slices.Contains(c.words, s) {
-		return fmt.Errorf("must be one of %s", strings.Join(c.words, ", "))
+		return fmt.Errorf("one of %s", strings.Join(c.words, ", "))
 	}
 	c.value = s
 	return nil

@@ -75,7 +75,7 @@ func TestEndBranchAsks(t *testing.T) {
 
 func TestEndBranchRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"--branch --yes build":                  "not a process",
+		"--branch --yes build":                  "must be PID or PID@START",
 		"--branch --yes 1 2":                    "one PID@START",
 		"--branch --yes":                        "one PID@START",
 		"--branch --all":                        "not --all, --mine or --kept",

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -28,7 +28,7 @@ func (v *bytesValue) Set(s string) error {
 		*v = bytesValue(n * u.size)
 		return nil
 	}
-	return fmt.Errorf("invalid size %q: use a number of bytes, or one with KiB, MiB, GiB or TiB", s)
+	return errors.New("a number of bytes, or one with KiB, MiB, GiB or TiB")
 }
 
 func (v *bytesValue) String() string {

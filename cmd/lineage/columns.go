@@ -21,7 +21,7 @@ func (c *columnList) Set(text string) error {
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if !slices.Contains(c.known, name) {
-			return fmt.Errorf("must be some of %s", strings.Join(c.known, ","))
+			return fmt.Errorf("some of %s", strings.Join(c.known, ","))
 		}
 		c.chosen = append(c.chosen, name)
 	}
@@ -44,7 +44,7 @@ func (c *columnList) complete(_ *cobra.Command, _ []string, begun string) (words
 // it can have.
 func (a *app) columnFlags(cmd *cobra.Command, format *choice, known ...string) (take func(table bool, known []string) error) {
 	c := columnList{known: known}
-	cmd.Flags().Var(&c, "columns", "only these `columns`, in this order: "+strings.Join(known, ", "))
+	cmd.Flags().Var(&c, "columns", "only these columns, `COLUMN,...`, in this order: "+strings.Join(known, ", "))
 	cmd.Flags().BoolVar(&a.NoHeaders, "no-headers", false, "no line with the names of the columns")
 	cmd.RegisterFlagCompletionFunc("columns", c.complete)
 	return func(table bool, known []string) error {
@@ -56,7 +56,7 @@ func (a *app) columnFlags(cmd *cobra.Command, format *choice, known ...string) (
 		}
 		for _, name := range c.chosen {
 			if !slices.Contains(known, name) {
-				return exit.Usage("%s: this list has no column %s: must be some of %s", cmd.Name(), name, strings.Join(known, ","))
+				return exit.Usage("%s: %w", cmd.Name(), exit.Invalid("--columns", name, "some of "+strings.Join(known, ",")))
 			}
 		}
 		a.Columns = c.chosen

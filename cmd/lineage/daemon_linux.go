@@ -44,9 +44,9 @@ everything from the kernel instead.`,
 			case force && !takeDown:
 				return exit.Usage("daemon: --force belongs to --unload")
 			case o.Level < 0 || o.Level >= len(text.Levels):
-				return exit.Usage("daemon: invalid --level %d: must be 0 to %d", o.Level, len(text.Levels)-1)
+				return exit.Usage("daemon: %w", exit.Invalid("--level", o.Level, fmt.Sprintf("0 to %d", len(text.Levels)-1)))
 			case cmd.Flags().Changed("ephemeral") && o.Ephemeral <= 0:
-				return exit.Usage("daemon: invalid --ephemeral %v: must be more than 0", o.Ephemeral)
+				return exit.Usage("daemon: %w", exit.Invalid("--ephemeral", o.Ephemeral, "more than 0"))
 			case takeDown:
 				return refused(unload(cmd.Context(), o.Socket, force))
 			}
@@ -56,11 +56,11 @@ everything from the kernel instead.`,
 		},
 	}
 	f := cmd.Flags()
-	f.Var(&mode, "socket-mode", "the socket's `mode`; the caller of every request is checked in any case")
-	f.StringVar(&o.SocketGroup, "socket-group", "", "the `group` that owns the socket (default root's)")
-	f.IntVar(&o.Level, "level", 0, "maximum guarantee `level` (default the policy's, else the best)")
-	f.StringVar(&o.Policy, "policy", "", "read the policy from `file` (default "+policy.DefaultFile+" if it exists, with the default socket only)")
-	f.DurationVar(&o.Ephemeral, "ephemeral", 0, "exit this `time` after the last session and the last client (10m if no time is given)")
+	f.Var(&mode, "socket-mode", "the socket's `MODE`; the caller of every request is checked in any case")
+	f.StringVar(&o.SocketGroup, "socket-group", "", "the `GROUP` that owns the socket (default root's)")
+	f.IntVar(&o.Level, "level", 0, "maximum guarantee `LEVEL` (default the policy's, else the best)")
+	f.StringVar(&o.Policy, "policy", "", "read the policy from `FILE` (default "+policy.DefaultFile+" if it exists, with the default socket only)")
+	f.DurationVar(&o.Ephemeral, "ephemeral", 0, "exit this `TIME` after the last session and the last client (10m if no time is given)")
 	f.Lookup("ephemeral").NoOptDefVal = "10m"
 	f.BoolVar(&takeDown, "unload", false, "stop the daemon and remove everything from the kernel; refused if a session is live")
 	f.BoolVar(&force, "force", false, "unload in spite of live sessions: their processes keep running, untracked")
@@ -87,7 +87,7 @@ func (m *fileMode) Type() string   { return "mode" }
 func (m *fileMode) Set(s string) error {
 	v, err := strconv.ParseUint(s, 8, 32)
 	if err != nil || v > 0o777 {
-		return errors.New("must be permissions in octal, such as 0660")
+		return errors.New("permissions in octal, such as 0660")
 	}
 	*m = fileMode(v)
 	return nil

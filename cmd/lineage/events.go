@@ -39,8 +39,8 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
-	f.StringVar(&q.Session, "session", "", "only of this `session`, by id or name")
-	f.StringSliceVar(&types, "type", nil, "only of these `types`: "+strings.Join(known, ", "))
+	f.StringVar(&q.Session, "session", "", "only of this `SESSION`, by id or name")
+	f.StringSliceVar(&types, "type", nil, "only of `TYPE,...`: "+strings.Join(known, ", "))
 	f.BoolVar(&q.Snapshot, "snapshot", false, "the present sessions and processes first")
 	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
 	rangeFlags(cmd, &since, &until, "what happened")
@@ -59,7 +59,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 		}
 		for _, t := range types {
 			if !slices.Contains(known, t) {
-				return exit.Usage("events: invalid --type %q: must be one of %s", t, strings.Join(known, ", "))
+				return exit.Usage("events: %w", exit.Invalid("--type", t, "one of "+strings.Join(known, ", ")))
 			}
 			q.Types = append(q.Types, api.EventType(t))
 		}

@@ -17,7 +17,7 @@ var errSocketWithHosts = exit.Usage("--socket is for the daemon of this host, no
 // hostFlag adds -H to a command.
 func hostFlag(cmd *cobra.Command) *hosts.List {
 	list := &hosts.List{}
-	cmd.Flags().VarP(list, "host", "H", "ask the daemons of these `HOSTs` over ssh: host[,host|@file]")
+	cmd.Flags().VarP(list, "host", "H", "ask the daemons of `HOST,...` over ssh; @FILE has a host on each line")
 	return list
 }
 

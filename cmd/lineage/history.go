@@ -34,7 +34,7 @@ kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
 		Args:              argsCount(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("ended"),
 	}
-	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "maximum `number` of sessions; 0: all")
+	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "at most `N` sessions; 0: all")
 	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "with SESSION: show all its processes")
 	cmd.Flags().StringVar(&timeline, "perfetto", "", "with SESSION: write a timeline of it to `FILE`, for Perfetto")
 	rangeFlags(cmd, &since, &until, "ended")
@@ -46,7 +46,7 @@ kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
 			return err
 		}
 		if q.Limit < 0 {
-			return exit.Usage("history: invalid --limit %d: must be 0 or more", q.Limit)
+			return exit.Usage("history: %w", exit.Invalid("--limit", q.Limit, "0 or more"))
 		}
 		if len(args) > 0 && (since != "" || until != "" || cmd.Flags().Changed("limit")) {
 			return exit.Usage("history: --since, --until and --limit are for the list, not for one SESSION")
@@ -170,8 +170,8 @@ func allPages(ctx context.Context, c api.Client, q api.HistoryQuery) (*api.Sessi
 }
 
 func rangeFlags(cmd *cobra.Command, since, until *string, what string) {
-	cmd.Flags().StringVar(since, "since", "", what+" at this `time` or later: 10m ago, or as 2026-03-04T12:00:00Z")
-	cmd.Flags().StringVar(until, "until", "", what+" at this `time` or before")
+	cmd.Flags().StringVar(since, "since", "", what+" at this `TIME` or later: 10m ago, or as 2026-03-04T12:00:00Z")
+	cmd.Flags().StringVar(until, "until", "", what+" at this `TIME` or before")
 }
 
 // timeRange reads --since and --until.
@@ -184,7 +184,7 @@ func timeRange(command, since, until string, now time.Time) (from, to time.Time,
 			continue
 		}
 		if *x.t, err = api.ParseTime(x.text, now); err != nil {
-			return from, to, exit.Usage("%s: --%s: %w", command, x.flag, err)
+			return from, to, exit.Usage("%s: %w", command, exit.Invalid("--"+x.flag, x.text, err.Error()))
 		}
 	}
 	if !from.IsZero() && !to.IsZero() && from.After(to) {

@@ -77,9 +77,9 @@ ones.`,
 	f := cmd.Flags()
 	f.BoolVarP(&o.all, "all", "a", false, "ended sessions too")
 	f.BoolVarP(&o.watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
-	f.Var(&o.sort, "sort", "sort by `column`: "+strings.Join(o.sort.words, ", "))
-	f.Var(&o.state, "state", "only sessions in this `state`: "+strings.Join(o.state.words, ", "))
-	f.IntVar(&o.uid, "uid", -1, "only sessions of this `uid` (default all)")
+	f.Var(&o.sort, "sort", "sort by `COLUMN`: "+strings.Join(o.sort.words, ", "))
+	f.Var(&o.state, "state", "only sessions in this `STATE`: "+strings.Join(o.state.words, ", "))
+	f.IntVar(&o.uid, "uid", -1, "only sessions of this `UID` (default all)")
 	f.Lookup("uid").DefValue = "0" // no "(default -1)" in the help
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(o.sort.words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(o.state.words, cobra.ShellCompDirectiveNoFileComp))
@@ -89,7 +89,7 @@ ones.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case o.uid < 0 && cmd.Flags().Changed("uid"):
-			return exit.Usage("ls: invalid --uid %d: must be 0 or more", o.uid)
+			return exit.Usage("ls: %w", exit.Invalid("--uid", o.uid, "0 or more"))
 		case o.watch && format.value != "table" && format.value != "wide":
 			return exit.Usage(`ls: --watch draws for people; use "lineage events -o jsonl"`)
 		}

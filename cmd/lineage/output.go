@@ -17,12 +17,12 @@ import (
 // formatFlag adds -o to a command.
 func formatFlag(cmd *cobra.Command) *choice {
 	f := &choice{"table", text.Formats}
-	cmd.Flags().VarP(f, "output", "o", "`format`: table, wide, json, jsonl, yaml or name")
+	cmd.Flags().VarP(f, "output", "o", "print this `FORMAT`: table, wide, json, jsonl, yaml or name")
 	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolFunc("json", "the same as -o json", func(text string) error {
 		on, err := strconv.ParseBool(text)
 		if err != nil {
-			return errors.New("must be true or false")
+			return errors.New("true or false")
 		}
 		if on {
 			f.value = "json"

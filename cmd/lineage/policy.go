@@ -68,7 +68,7 @@ func (a *app) policyCheckCommand() *cobra.Command {
 		Short: "Check a policy file; needs no daemon and no root",
 		Long: `Read a policy file as the daemon would (default ` + policy.DefaultFile + `), and
 change nothing. The first mistake is reported as FILE:LINE:COLUMN, and the exit
-code is 1.`,
+code is 1; it is 3 if there is no such file.`,
 		Example: `  lineage policy check
   lineage policy check ./policy.yaml && sudo systemctl reload lineage`,
 		Args:              argsCount(0, 1, "FILE"),
@@ -86,7 +86,7 @@ code is 1.`,
 		case mistaken:
 			doc.Error = bad
 		case err != nil:
-			return err
+			return exit.File(err)
 		default:
 			doc.take(p, a.Now())
 		}
@@ -139,7 +139,7 @@ func (a *app) policyExplainCommand() *cobra.Command {
 			return err
 		}
 		if _, err := api.ParseRef(args[0]); err != nil {
-			return exit.Usage("explain %s: not a process; name it as PID or PID@START", args[0])
+			return exit.Usage("explain: %w", exit.Invalid("PID", args[0], "PID or PID@START"))
 		}
 		return nil
 	}

@@ -52,11 +52,11 @@ CMD ran, or if the receipt of --report could not be written.`,
 		}
 		for name, d := range map[string]time.Duration{"max-lifetime": o.MaxLifetime, "idle": o.Idle} {
 			if cmd.Flags().Changed(name) && d < time.Millisecond {
-				return before("run: invalid --%s %v: must be at least 1ms", name, d)
+				return before("run: %w", exit.Invalid("--"+name, d, "at least 1ms"))
 			}
 		}
 		if cmd.Flags().Changed("max-processes") && o.MaxProcesses < 1 {
-			return before("run: invalid --max-processes %d: must be at least 1", o.MaxProcesses)
+			return before("run: %w", exit.Invalid("--max-processes", o.MaxProcesses, "at least 1"))
 		}
 		o.OnExit = onExit.value
 		socket := a.socketPath()
@@ -71,14 +71,14 @@ CMD ran, or if the receipt of --report could not be written.`,
 		return exit.Silent(run(cmd.Context(), o))
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Name, "name", "", "the session's `name`")
-	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this `time`")
+	f.StringVar(&o.Name, "name", "", "the session's `NAME`")
+	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this `TIME`")
 	f.IntVar(&o.MaxProcesses, "max-processes", 0, "end the session when it has more than `N` processes, zombies included")
 	f.Var((*bytesValue)(&o.MaxRSS), "max-rss", "end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
-	f.DurationVar(&o.Idle, "idle", 0, "end the session after this `time` with no new process and under 1s of CPU")
-	f.StringVar(&o.User, "user", "", "run CMD as this `user`, by name or uid; USER:GROUP for that group alone")
+	f.DurationVar(&o.Idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
+	f.StringVar(&o.User, "user", "", "run CMD as this `USER`, by name or uid; USER:GROUP for that group alone")
 	cmd.RegisterFlagCompletionFunc("user", completeUser)
-	f.Var(&onExit, "on-exit", "what to do with leftovers: `end` or report")
+	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
 	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.Trace, "trace", "", "write a timeline of the session to `FILE`, for Perfetto")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
@@ -100,17 +100,17 @@ func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrac
 		return nil
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return before(`%s: %w; see "lineage %[1]s --help"`, name, err)
+		return before("%s: %w", name, flagError(cmd, err))
 	})
 	f := cmd.Flags()
 	f.SetInterspersed(false) // CMD's flags are CMD's, even without --
-	grace := f.Duration("grace", 0, "`time` between SIGTERM and SIGKILL, at most 10m (default "+defaultGrace+")")
+	grace := f.Duration("grace", 0, "`TIME` between SIGTERM and SIGKILL, at most 10m (default "+defaultGrace+")")
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
 	return func(args []string) error {
 		if f.Changed("grace") {
 			if *grace < 0 || *grace > api.MaxGrace {
-				return before("%s: invalid --grace %v: must be 0 to %s", name, *grace, "10m")
+				return before("%s: %w", name, exit.Invalid("--grace", *grace, "0 to 10m"))
 			}
 			o.Grace = grace
 		}

@@ -70,12 +70,12 @@ func TestRunErrors(t *testing.T) {
 		"run":                           `run: CMD is missing; see "lineage run --help"`,
 		"run --":                        `run: CMD is missing; see "lineage run --help"`,
 		"run --nope true":               `run: unknown flag: --nope; see "lineage run --help"`,
-		"run --grace -1s true":          "run: invalid --grace -1s: must be 0 to 10m",
-		"run --grace 11m true":          "run: invalid --grace 11m0s: must be 0 to 10m",
-		"run --grace x true":            `run: invalid argument "x" for "--grace" flag: time: invalid duration "x"; see "lineage run --help"`,
-		"run --on-exit maybe true":      `run: invalid argument "maybe" for "--on-exit" flag: must be one of end, report; see "lineage run --help"`,
-		"run --color mauve true":        `run: invalid argument "mauve" for "--color" flag: must be one of auto, always, never; see "lineage run --help"`,
-		"run --max-processes 0 -- true": "run: invalid --max-processes 0: must be at least 1",
+		"run --grace -1s true":          `run: invalid --grace "-1s": must be 0 to 10m`,
+		"run --grace 11m true":          `run: invalid --grace "11m0s": must be 0 to 10m`,
+		"run --grace x true":            `run: invalid --grace "x": must be a duration such as 30s or 1h`,
+		"run --on-exit maybe true":      `run: invalid --on-exit "maybe": must be one of end, report`,
+		"run --color mauve true":        `run: invalid --color "mauve": must be one of auto, always, never`,
+		"run --max-processes 0 -- true": `run: invalid --max-processes "0": must be at least 1`,
 	} {
 		w, got := runWorld(t)
 		code, stdout, stderr := w.run(strings.Fields(line)...)

@@ -46,7 +46,7 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		agent, known := setup.Find(args[0])
 		if !known {
-			return exit.Usage("setup: unknown agent %q: must be one of %s", args[0], strings.Join(names, ", "))
+			return exit.Usage("setup: %w", exit.Invalid("AGENT", args[0], "one of "+strings.Join(names, ", ")))
 		}
 		home, err := setup.BecomeUser(a.Env, a.host.euid())
 		if err != nil {

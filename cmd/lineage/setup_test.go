@@ -65,7 +65,7 @@ func TestSetupNames(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s, %s", name, code, complaint, out)
 		}
 	}
-	if _, complaint, code := setUp(t, t.TempDir(), "clod"); code != api.ExitUsage || !strings.Contains(complaint, `unknown agent "clod"`) {
+	if _, complaint, code := setUp(t, t.TempDir(), "clod"); code != api.ExitUsage || !strings.Contains(complaint, `invalid AGENT "clod"`) {
 		t.Errorf("exit code %d, %s", code, complaint)
 	}
 }

@@ -50,10 +50,10 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&input, "input", "i", "", "play back a recording `FILE` (lineage events -o jsonl --snapshot > FILE); - is stdin")
-	f.Float64Var(&speed, "speed", 1, "playback speed factor, with --input; 0: all of it at once")
+	f.Float64Var(&speed, "speed", 1, "with --input: play back `N` times as fast; 0: all of it at once")
 	f.BoolVar(&o.ReadOnly, "read-only", false, "end nothing, whatever is pressed")
 	f.BoolVar(&o.Mouse, "mouse", false, "select, fold, sort and scroll with the mouse")
-	f.Var(&theme, "theme", "`auto`, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
+	f.Var(&theme, "theme", "`THEME`: auto, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
 	f.Lookup("theme").DefValue = "" // the usage names it
 	f.BoolVar(&plain, "ascii", false, "ASCII only (default: as the locale says)")
 	cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(ink.Themes, cobra.ShellCompDirectiveNoFileComp))
@@ -75,7 +75,7 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		case len(*remote) > view.MostHosts:
 			return exit.Usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
 		case speed < 0 || math.IsNaN(speed) || math.IsInf(speed, 0):
-			return exit.Usage("top: invalid --speed %v: must be 0 or more", speed)
+			return exit.Usage("top: %w", exit.Invalid("--speed", speed, "0 or more"))
 		case input != "" && !a.fullScreen():
 			return a.recordedTree(treeOptions{input: input, plain: plain}, session, "table")
 		case input != "":

@@ -97,7 +97,7 @@ func (a *app) recording(input string, speed float64) (r *replay.Player, done fun
 	if input != "-" {
 		f, err := os.Open(input)
 		if err != nil {
-			return nil, nil, fmt.Errorf("open recording: %w", err)
+			return nil, nil, exit.File(fmt.Errorf("recording: %w", err))
 		}
 		in, closed = f, func() { f.Close() }
 	}

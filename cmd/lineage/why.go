@@ -39,7 +39,7 @@ never means another process that got the same PID later.`,
 		ValidArgsFunction: a.completeWhy,
 	}
 	var at string
-	cmd.Flags().StringVar(&at, "at", "", "the members that listened on the TCP port at this `time`: 2h ago, or RFC 3339")
+	cmd.Flags().StringVar(&at, "at", "", "the members that listened on the TCP port at this `TIME`: 2h ago, or RFC 3339")
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -67,7 +67,7 @@ func (a *app) question(arg string, remote bool) (asker, error) {
 			proto = "tcp"
 		}
 		if err != nil || n == 0 || proto != "tcp" && proto != "udp" {
-			return nil, exit.Usage("why %s: use :PORT, :PORT/tcp or :PORT/udp; a file with that name is ./%s", arg, arg)
+			return nil, exit.Usage("why: %w", exit.Invalid(":PORT", arg, ":PORT, :PORT/tcp or :PORT/udp; a file with that name is ./"+arg))
 		}
 		return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			h, err := c.WhyPort(ctx, proto, int(n))
@@ -81,7 +81,7 @@ func (a *app) question(arg string, remote bool) (asker, error) {
 		return a.askProcess(ref, remote), nil
 	}
 	if pidLike.MatchString(arg) || arg == "" {
-		return nil, exit.Usage("why %s: not a process; name it as PID or PID@START", arg)
+		return nil, exit.Usage("why: %w", exit.Invalid("PID", arg, "PID or PID@START"))
 	}
 	if remote {
 		return askRemotePath(arg)
@@ -93,7 +93,7 @@ func (a *app) question(arg string, remote bool) (asker, error) {
 func (a *app) portAt(arg, when string) (asker, error) {
 	at, err := api.ParseTime(when, a.Now())
 	if err != nil {
-		return nil, exit.Usage("why: --at: %w", err)
+		return nil, exit.Usage("why: %w", exit.Invalid("--at", when, err.Error()))
 	}
 	port, isPort := strings.CutPrefix(arg, ":")
 	n, err := strconv.ParseUint(strings.TrimSuffix(port, "/tcp"), 10, 16)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
@@ -84,6 +85,11 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), ansi.StringWidth(l), l)
 			}
 		}
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if name, _ := pflag.UnquoteUsage(f); name != strings.ToUpper(name) {
+				t.Errorf("%s: --%s: the value is %q, want it in capitals", cmd.CommandPath(), f.Name, name)
+			}
+		})
 		if !cmd.Runnable() {
 			continue // a topic
 		}

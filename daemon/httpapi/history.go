@@ -48,7 +48,7 @@ func between(since, until string, now time.Time) (from, to time.Time, err error)
 			continue
 		}
 		if *x.t, err = api.ParseTime(x.text, now); err != nil {
-			return from, to, api.NewError(api.CodeBadRequest, fmt.Sprintf("%s: %v", x.name, err), "")
+			return from, to, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid %s %q: must be %v", x.name, x.text, err), "")
 		}
 	}
 	if !from.IsZero() && !to.IsZero() && from.After(to) {

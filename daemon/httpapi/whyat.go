@@ -21,7 +21,7 @@ func (h *processes) whyPortAt(w http.ResponseWriter, r *http.Request, c access.C
 	at, err := api.ParseTime(text, time.Now())
 	switch {
 	case err != nil:
-		return api.NewError(api.CodeBadRequest, "at: "+err.Error(), "")
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid at %q: must be %v", text, err), "")
 	case proto != "tcp":
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("port %d/%s: the history has TCP ports only", port, proto), "")
 	case c.Foreign:
@@ -51,7 +51,7 @@ func (h *processes) whyPortAt(w http.ResponseWriter, r *http.Request, c access.C
 	case len(d.Items) > 0:
 		return reply(w, http.StatusOK, d)
 	case d.Hidden > 0:
-		return api.NewError(api.CodeDenied, fmt.Sprintf("why port %d/tcp: not permitted: %d processes of other users held it", port, d.Hidden), "run with sudo")
+		return api.NewError(api.CodeDenied, fmt.Sprintf("why port %d/tcp: not permitted: %s it", port, ofOthers(d.Hidden, "held", "held")), "run with sudo")
 	}
 	return api.NewError(api.CodeNotFound, fmt.Sprintf("no member listened on %d/tcp at %s, as far as the history goes", port, at.UTC().Format(time.RFC3339)),
 		"see \"lineage history\" for how far that is")

@@ -122,7 +122,7 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 	case len(d.Items) > 0:
 		return reply(w, http.StatusOK, d)
 	case d.Hidden > 0:
-		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %d processes of other users hold it", what, d.Hidden), "run with sudo")
+		return api.NewError(api.CodeDenied, fmt.Sprintf("why %s: not permitted: %s it", what, ofOthers(d.Hidden, "holds", "hold")), "run with sudo")
 	}
 	message := none
 	if d.TimeWait > 0 {
@@ -173,4 +173,12 @@ func (f *found) holders() (all []*holder) {
 		h.files = append(h.files, o)
 	}
 	return all
+}
+
+// ofOthers says that n processes do something.
+func ofOthers(n int, one, many string) string {
+	if n == 1 {
+		return "1 process of another user " + one
+	}
+	return fmt.Sprintf("%d processes of other users %s", n, many)
 }

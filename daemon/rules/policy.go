@@ -74,7 +74,7 @@ func (r *Policy) read() (*policy.Policy, error) {
 	case errors.Is(err, os.ErrNotExist) && !r.must:
 		return policy.Default(), nil
 	case err != nil:
-		return nil, fmt.Errorf("open policy: %w", err)
+		return nil, fmt.Errorf("policy: %w", err)
 	}
 	defer f.Close()
 	if err := trusted(f); err != nil {

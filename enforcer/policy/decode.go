@@ -20,7 +20,7 @@ const DefaultFile = "/etc/lineage/policy.yaml"
 func Load(path string) (*Policy, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
 	if err != nil {
-		return nil, fmt.Errorf("open policy: %w", err)
+		return nil, fmt.Errorf("policy: %w", err)
 	}
 	defer f.Close()
 	return Read(path, f)

@@ -59,7 +59,7 @@ func (e *Ender) endBranch(ctx context.Context, word string) error {
 func memberRef(ctx context.Context, c api.Client, word string) (string, error) {
 	ref, err := api.ParseRef(word)
 	if err != nil {
-		return "", exit.Usage("end %s: not a process; name it as PID or PID@START", word)
+		return "", exit.Usage("end: %w", exit.Invalid("PID", word, "PID or PID@START"))
 	}
 	if ref.StartNS != 0 {
 		return ref.String(), nil

@@ -1,6 +1,7 @@
 package ending
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,13 +31,16 @@ type Options struct {
 
 // Flags adds the flags to a set.
 func (o *Options) Flags(f *pflag.FlagSet) {
-	f.Func("grace", "`time` between SIGTERM and SIGKILL, at most 10m (default the session's)", func(text string) error {
+	f.Func("grace", "`TIME` between SIGTERM and SIGKILL, at most 10m (default the session's)", func(text string) error {
 		grace, err := time.ParseDuration(text)
+		if err != nil {
+			return errors.New(exit.ADuration)
+		}
 		o.Grace = &grace
-		return err
+		return nil
 	})
 	f.BoolVar(&o.Now, "now", false, "SIGKILL at once")
-	f.DurationVar(&o.Timeout, "timeout", Timeout, "how long to wait for dying processes after SIGKILL")
+	f.DurationVar(&o.Timeout, "timeout", Timeout, "how much `TIME` dying processes have after SIGKILL")
 	f.BoolVar(&o.DryRun, "dry-run", false, "show what would be ended, and send nothing")
 	f.StringVar(&o.Plan, "if-plan", "", "end only if the plan with this `TOKEN`, of --dry-run, still holds")
 	f.BoolVar(&o.Branch, "branch", false, "end a process, named by PID@START, and what it started")
@@ -72,9 +76,9 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 	case o.Grace != nil && o.Now:
 		return exit.Usage("end: --now means a grace of 0; give only one of --grace and --now")
 	case o.Grace != nil && (*o.Grace < 0 || *o.Grace > api.MaxGrace):
-		return exit.Usage("end: invalid --grace %v: must be 0 to %s", *o.Grace, "10m")
+		return exit.Usage("end: %w", exit.Invalid("--grace", *o.Grace, "0 to 10m"))
 	case o.Timeout < 0:
-		return exit.Usage("end: invalid --timeout %v: must be 0 or more", o.Timeout)
+		return exit.Usage("end: %w", exit.Invalid("--timeout", o.Timeout, "0 or more"))
 	}
 	return o.checkHosts(remote)
 }

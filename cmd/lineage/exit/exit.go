@@ -4,6 +4,7 @@ package exit
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
@@ -24,6 +25,22 @@ func Errorf(code int, format string, args ...any) error {
 
 // Usage is a mistake in the command line.
 func Usage(format string, args ...any) error { return Errorf(api.ExitUsage, format, args...) }
+
+// Invalid says which values a flag or an argument takes instead of this one.
+func Invalid(what string, value any, takes string) error {
+	return fmt.Errorf("invalid %s %q: must be %s", what, fmt.Sprint(value), takes)
+}
+
+// ADuration is what a flag takes whose value is a time.
+const ADuration = "a duration such as 30s or 1h"
+
+// File gives the error of reading a file that the command line names its code.
+func File(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Error{api.ExitNotFound, err}
+	}
+	return err
+}
 
 // Silent ends the command with code and prints nothing more. It is nil for [api.ExitOK].
 func Silent(code int) error {

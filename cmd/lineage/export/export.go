@@ -34,12 +34,13 @@ type Options struct {
 // Flags adds the flags to a set.
 func (o *Options) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.OTLP, "otlp", "", "send by OTLP/HTTP to this base `URL`, as http://127.0.0.1:4318")
-	f.StringSliceVar(&o.Signals, "signals", Signals, "what --otlp sends: "+strings.Join(Signals, ", "))
+	f.StringSliceVar(&o.Signals, "signals", Signals, "`SIGNAL,...` that --otlp sends: "+strings.Join(Signals, ", "))
+	f.Lookup("signals").DefValue = strings.Join(Signals, ",") // without brackets
 	f.StringVar(&o.OCSF, "ocsf", "", "append OCSF records to this `FILE`, one JSON object per line; - is stdout")
 	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates that --otlp trusts, in place of the system's")
 	f.StringVar(&o.HeaderFile, "header-file", "", "`FILE` with headers for --otlp, one \"Name: value\" per line")
-	f.StringVar(&o.State, "state", "", "`DIR`ectory for cursors (default: $STATE_DIRECTORY)")
-	f.StringVar(&o.Metrics, "metrics", "", "serve the daemon's metrics on this TCP `ADDR`ess, as 127.0.0.1:9750")
+	f.StringVar(&o.State, "state", "", "`DIR` for the cursors (default $STATE_DIRECTORY); none: after a restart, the events in between are not sent")
+	f.StringVar(&o.Metrics, "metrics", "", "serve the daemon's metrics on this TCP `ADDRESS`, as 127.0.0.1:9750")
 }
 
 // Check says what is wrong with the flags, without reading a file.

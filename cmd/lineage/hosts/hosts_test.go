@@ -184,20 +184,20 @@ func TestList(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                                     "it is empty",
-		"web1,":                                "it is empty",
-		"-oProxyCommand=x":                     "must not begin with -",
-		"web1,-x":                              "must not begin with -",
-		"we b":                                 "must not contain blanks",
-		"web1\n":                               "must not contain blanks",
+		"":                                     "one is empty",
+		"web1,":                                "one is empty",
+		"-oProxyCommand=x":                     "begins with -",
+		"web1,-x":                              "begins with -",
+		"we b":                                 "contains blanks",
+		"web1\n":                               "contains blanks",
 		"web\x1b[0m":                           "control characters",
 		strings.Repeat("a", 256):               "longer than 255 bytes",
-		"@" + dir + "/none":                    "cannot read hosts",
-		"@" + fifo:                             "no host in",
+		"@" + dir + "/none":                    "hosts or @FILE; open",
+		"@" + fifo:                             "no host is in",
 		"@/dev/zero":                           "/dev/zero is larger than 1 MiB",
-		"@" + write("empty", "#\n"):            "no host in",
-		"@" + write("option", "web1\n-oX=y\n"): "must not begin with -",
-		"@" + write("blank", "web1\nweb2 web3\n"): "must not contain blanks",
+		"@" + write("empty", "#\n"):            "no host is in",
+		"@" + write("option", "web1\n-oX=y\n"): "begins with -",
+		"@" + write("blank", "web1\nweb2 web3\n"): "contains blanks",
 	} {
 		var l List
 		if err := l.Set(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -4,6 +4,7 @@
 package hosts
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -51,15 +52,15 @@ const mostBytes = 1 << 20
 func read(file string) (names []string, err error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
 	if err != nil {
-		return nil, fmt.Errorf("cannot read hosts: %w", err)
+		return nil, fmt.Errorf("hosts or @FILE; %w", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("cannot read hosts: %w", err)
+		return nil, fmt.Errorf("hosts or @FILE; %w", err)
 	case len(text) > mostBytes:
-		return nil, fmt.Errorf("cannot read hosts: %s is larger than 1 MiB", file)
+		return nil, fmt.Errorf("hosts or @FILE; %s is larger than 1 MiB", file)
 	}
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
@@ -68,7 +69,7 @@ func read(file string) (names []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no host in %s", file)
+		return nil, fmt.Errorf("hosts or @FILE; no host is in %s", file)
 	}
 	return names, nil
 }
@@ -77,13 +78,13 @@ func read(file string) (names []string, err error) {
 func check(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("invalid host %q: it is empty", name)
+		return errors.New("hosts or @FILE; one is empty")
 	case name[0] == '-':
-		return fmt.Errorf("invalid host %q: must not begin with -", name)
+		return fmt.Errorf("hosts or @FILE; %q begins with -", name)
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
-		return fmt.Errorf("invalid host %q: must not contain blanks or control characters", name)
+		return fmt.Errorf("hosts or @FILE; %q contains blanks or control characters", name)
 	case len(name) > 255:
-		return fmt.Errorf("invalid host %.20q…: longer than 255 bytes", name)
+		return fmt.Errorf("hosts or @FILE; %.20q… is longer than 255 bytes", name)
 	}
 	return nil
 }

@@ -256,6 +256,13 @@ type Event struct {
 	Started *time.Time `json:"started,omitempty"` // when the daemon started
 }
 
+// DaemonStatus is what `lineage status -o json` prints; no route gives it.
+type DaemonStatus struct {
+	Head
+	Daemon *Version `json:"daemon"` // GET /v1/version
+	Status *Status  `json:"status"` // GET /v1/status
+}
+
 // Past is a session that has ended and its processes. `lineage history SESSION -o
 // json` makes it; no route gives it.
 type Past struct {

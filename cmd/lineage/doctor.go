@@ -25,7 +25,7 @@ capabilities and its problems are shown too.`,
 		Args:              argsCount(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	format := formatFlag(cmd)
+	format := formatFlag(cmd, text.Documents...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := a.host.doctor()
 		a.briefly(cmd, doctorPatience, func(ctx context.Context, c api.Client) {

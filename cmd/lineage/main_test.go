@@ -139,6 +139,7 @@ func TestFormats(t *testing.T) {
 		"nudge":       {"orphans", "--nudge"},
 		"doctor":      {"doctor"},
 		"version":     {"version"},
+		"status":      {"status"},
 
 		"policy show":    {"policy", "show"},
 		"policy explain": {"policy", "explain", "4121"},
@@ -357,6 +358,17 @@ func TestDoctorTellsTheSelfCheck(t *testing.T) {
 		text += w.record("doctor") + w.record("doctor", "-o", "json")
 	}
 	golden(t, "doctor self-check", text)
+}
+
+// A script can tell by the exit code whether all is well.
+func TestStatus(t *testing.T) {
+	f := newFake()
+	f.Has.Status.Degraded = []string{"history is kept in memory only: disk\x1b[31m full", "lost events"}
+	f.Has.Status.Breaker, f.Has.Status.SelfCheck = api.Breaker{Open: true, UIDs: []int{1000}}, &api.SelfCheck{Why: "an orphan was missed", At: at(-60)}
+	golden(t, "status degraded", newWorld(t, f).record("status")+newWorld(t, f).record("status", "--color", "always")+newWorld(t, nil).record("status")+
+		newWorld(t, newFake()).record("status", "-o", "name"))
+	well := map[string]*apitest.Client{"web1": newFake(), "web2": f}
+	golden(t, "hosts status", fleet(t, well).record("status", "-H", "web1")+fleet(t, well).record("status", "-H", "web1,web2")+fleet(t, well).record("status", "-H", "web2,gone"))
 }
 
 func TestVersionWithoutDaemon(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,10 +15,13 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// formatFlag adds -o to a command.
-func formatFlag(cmd *cobra.Command) *choice {
-	f := &choice{"table", text.Formats}
-	cmd.Flags().VarP(f, "output", "o", "print this `FORMAT`: table, wide, json, jsonl, yaml or name")
+// formatFlag adds -o to a command, with those formats; none: with all.
+func formatFlag(cmd *cobra.Command, formats ...string) *choice {
+	if len(formats) == 0 {
+		formats = text.Formats
+	}
+	f := &choice{"table", formats}
+	cmd.Flags().VarP(f, "output", "o", "print this `FORMAT`: "+strings.Join(formats[:len(formats)-1], ", ")+" or "+formats[len(formats)-1])
 	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolFunc("json", "the same as -o json", func(text string) error {
 		on, err := strconv.ParseBool(text)

@@ -157,6 +157,7 @@ func TestOpenAPI(t *testing.T) {
 		c.note(what, schema, i.Lineage(append(args, "-o", "json")...).Out.Bytes())
 	}
 	command("doctor", "Doctor", "doctor")
+	command("status", "DaemonStatus", "status")
 	i.Policy("mode: observe\ndefaults: {idle: 1s}\ndaemon: {ring_size: 4MiB}\n")
 	post("/v1/policy/reload", nil)
 	get("/v1/policy")

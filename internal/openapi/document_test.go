@@ -36,6 +36,7 @@ func document(dir string) ([]byte, error) {
 	s.of(reflect.TypeFor[api.ErrorDocument]())
 	s.of(reflect.TypeFor[api.Doctor]())
 	s.of(reflect.TypeFor[api.Past]())
+	s.of(reflect.TypeFor[api.DaemonStatus]())
 	if len(s.silent) > 0 {
 		return nil, fmt.Errorf("no comment says what these are: %s", strings.Join(s.silent, ", "))
 	}

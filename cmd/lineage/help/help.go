@@ -26,7 +26,7 @@ var groups = []struct {
 	{"Run", "run adopt init"},
 	{"Inspect", "ls tree top why events history orphans report mcp"},
 	{"End", "end keep"},
-	{"Host", "daemon setup hook export doctor policy version completion stdio"},
+	{"Host", "daemon status setup hook export doctor policy version completion stdio"},
 }
 
 // otherNames maps commands of other tools to ours that do the same.
@@ -34,7 +34,7 @@ var otherNames = map[string][]string{
 	"kill": {"end"}, "stop": {"end"}, "rm": {"end"}, "delete": {"end"}, "terminate": {"end"},
 	"log": {"events", "history"}, "logs": {"events", "history"},
 	"inspect": {"why"}, "show": {"tree"}, "stats": {"top"}, "attach": {"top"},
-	"exec": {"run"}, "start": {"run"}, "list": {"ls"}, "status": {"ls"},
+	"exec": {"run"}, "start": {"run"}, "list": {"ls"},
 }
 
 // Topics are pages of help that belong to no command.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -22,13 +23,24 @@ func Doctor(d api.Doctor) *Listing {
 	d.Head = Head("doctor")
 	l := &Listing{Doc: d, Text: func(p *Page) { writeDoctor(p, &d) }}
 	for _, row := range d.Items {
-		l.Names = append(l.Names, row.Feature)
 		l.Items = append(l.Items, struct {
 			api.Head
 			api.DoctorItem
 		}{api.Head{Kind: "feature"}, row})
 	}
 	return l
+}
+
+// checked is the verdict of a self-check, with its time, and its colour.
+func checked(p *Page, c *api.SelfCheck) (verdict, color string) {
+	verdict, color = "passed", green
+	if !c.OK {
+		verdict, color = "FAILED: "+cmp.Or(c.Why, "unknown"), red
+	}
+	if c.At != nil {
+		verdict = c.At.In(p.Now.Location()).Format(time.DateTime) + " " + verdict
+	}
+	return verdict, color
 }
 
 func writeDoctor(p *Page, d *api.Doctor) {
@@ -50,13 +62,7 @@ func writeDoctor(p *Page, d *api.Doctor) {
 		p.Wrap(0, display.Text(what))
 	}
 	if c := d.SelfCheck; c != nil {
-		verdict, color := "passed", green
-		if !c.OK {
-			verdict, color = "FAILED: "+cmp.Or(c.Why, "unknown"), red
-		}
-		if c.At != nil {
-			verdict = c.At.In(p.Now.Location()).Format("2006-01-02 15:04:05") + " " + verdict
-		}
+		verdict, color := checked(p, c)
 		p.Wrap(0, p.paint(color, display.Text("the daemon's self-check at "+verdict)))
 	}
 	for _, what := range d.Degraded {

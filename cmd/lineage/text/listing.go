@@ -18,6 +18,9 @@ import (
 // Formats are the values of -o.
 var Formats = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
 
+// Documents are those of an answer that is no list: it has no columns, and no names.
+var Documents = []string{"table", "json", "jsonl", "yaml"}
+
 // Listing is one answer in all formats.
 type Listing struct {
 	Doc   any               // json, yaml: the document

@@ -15,10 +15,11 @@ cat <<'EOF'
 EOF
 section lineage "$overview"
 
-commands() { awk '/^(Run|Inspect|End|Host|Available Commands):/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'; }
+commands() { awk '/^(Run|Inspect|End|Agents|Host|Available Commands):/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'; }
 topics() { awk '/^Topics:/ { on = 1; next } /^$/ { on = 0 } on { print $2 }'; }
 
-commands <<<"$overview" | while read -r name; do
+# What programs call is not in the overview.
+{ commands <<<"$overview"; printf '%s\n' completion hook stdio; } | while read -r name; do
 	[ "$name" != help ] || continue
 	text=$(bin/lineage "$name" --help)
 	section "lineage $name" "$text"

@@ -74,7 +74,7 @@ func TestHelp(t *testing.T) {
 	a := newWorld(t, newFake()).app
 	a.host = thisHost()
 	for _, cmd := range commands(a.root()) {
-		if strings.HasPrefix(cmd.CommandPath(), "lineage completion ") || cmd.Hidden {
+		if strings.HasPrefix(cmd.CommandPath(), "lineage completion") {
 			continue // cobra's own
 		}
 		var out bytes.Buffer
@@ -96,9 +96,27 @@ func TestHelp(t *testing.T) {
 		if n := strings.Count(cmd.Example, "\n") + 1; cmd.Example == "" || n > 4 {
 			t.Errorf("%s: no examples, or too many", cmd.CommandPath())
 		}
-		if cmd.HasParent() && !cmd.Parent().HasParent() && cmd.GroupID == "" {
-			t.Errorf("%s: in no group", cmd.CommandPath())
+		if cmd.HasParent() && !cmd.Parent().HasParent() && (cmd.GroupID == "") != cmd.Hidden {
+			t.Errorf("%s: in no group, or hidden", cmd.CommandPath())
 		}
+	}
+}
+
+// What programs call is not in the way of people, and is explained to those who ask.
+func TestPlumbing(t *testing.T) {
+	_, overview, _ := newWorld(t, newFake()).run("--help")
+	page := string(require.ReadFile(t, "../../docs/COMMANDS.md"))
+	for _, name := range help.Plumbing {
+		if strings.Contains(overview, "\n  "+name+" ") {
+			t.Errorf("%s is in\n%s", name, overview)
+		}
+		require.Contains(t, page, "\n## lineage "+name+"\n")
+		for _, args := range [][]string{{"help", name}, {name, "--help"}} {
+			if code, out, _ := newWorld(t, newFake()).run(args...); code != 0 || !strings.Contains(out, "lineage "+name) {
+				t.Errorf("%s: exit %d, %s", args, code, out)
+			}
+		}
+		require.Contains(t, overview, "\nAgents:\n  mcp ", "\n  setup ")
 	}
 }
 

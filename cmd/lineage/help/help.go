@@ -24,10 +24,14 @@ var groups = []struct {
 	commands string
 }{
 	{"Run", "run adopt init"},
-	{"Inspect", "ls tree top why events history orphans report mcp"},
+	{"Inspect", "ls tree top why events history orphans report"},
 	{"End", "end keep"},
-	{"Host", "daemon status setup hook export doctor policy version completion stdio"},
+	{"Agents", "setup mcp"},
+	{"Host", "daemon status export doctor policy version"},
 }
+
+// Plumbing is what programs call, not people: the overview does not show it, the manual does.
+var Plumbing = []string{"completion", "hook", "stdio"}
 
 // otherNames maps commands of other tools to ours that do the same.
 var otherNames = map[string][]string{
@@ -103,6 +107,9 @@ func Add(root *cobra.Command) {
 				cmd.GroupID = group.title
 			}
 		}
+	}
+	for _, name := range Plumbing {
+		child(root, name).Hidden = true
 	}
 	root.AddCommand(Topics()...)
 	root.SetHelpCommandGroupID("Host")

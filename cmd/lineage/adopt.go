@@ -37,7 +37,7 @@ same PID later.`,
   sudo lineage adopt 4130 --idle 1h --on-exit report
   lineage orphans --host -o name | xargs -n1 sudo lineage adopt`,
 		Args:              argsCount(1, 1, "PID"),
-		ValidArgsFunction: a.completeMember,
+		ValidArgsFunction: a.completeAdopted,
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Name, "name", "", "the session's `NAME`")

@@ -41,6 +41,8 @@ type host struct {
 	euid func() int
 	// ancestors are the parents of a process as the kernel has them now.
 	ancestors func(pid int) []api.Process
+	// processes are those of a user: of root, of all users.
+	processes func(uid int) []api.Process
 	// orphans are the host's orphans outside any session; unknown is what could not be read.
 	orphans func(context.Context) (orphans []text.HostOrphan, unknown []string, err error)
 	// commands are those that only run where the kernel can be traced.

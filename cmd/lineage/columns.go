@@ -28,17 +28,6 @@ func (c *columnList) Set(text string) error {
 	return nil
 }
 
-// complete completes the last name of a list.
-func (c *columnList) complete(_ *cobra.Command, _ []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
-	before := begun[:strings.LastIndexByte(begun, ',')+1]
-	for _, name := range c.known {
-		if word := before + name; strings.HasPrefix(word, begun) {
-			words = append(words, word)
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-}
-
 // columnFlags adds the flags of a command that lists in a table. The returned function
 // applies them, or returns an error. table: a table is shown; known: the columns that
 // it can have.
@@ -46,7 +35,7 @@ func (a *app) columnFlags(cmd *cobra.Command, format *choice, known ...string) (
 	c := columnList{known: known}
 	cmd.Flags().Var(&c, "columns", "only these columns, `COLUMN,...`, in this order: "+strings.Join(known, ", "))
 	cmd.Flags().BoolVar(&a.NoHeaders, "no-headers", false, "no line with the names of the columns")
-	cmd.RegisterFlagCompletionFunc("columns", c.complete)
+	cmd.RegisterFlagCompletionFunc("columns", completeList(known))
 	return func(table bool, known []string) error {
 		if len(c.chosen) == 0 && !a.NoHeaders {
 			return nil

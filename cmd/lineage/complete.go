@@ -19,7 +19,7 @@ import (
 // completionTime bounds how long a TAB waits for the daemon.
 const completionTime = time.Second
 
-// completeSession completes ids and names of sessions in state.
+// completeSession completes ids and names of sessions in state, the last that ended first.
 func (a *app) completeSession(state string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
@@ -29,11 +29,20 @@ func (a *app) completeSession(state string) cobra.CompletionFunc {
 		var words []cobra.Completion
 		a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
 			if list, err := c.Sessions(ctx, state, ""); err == nil {
+				slices.SortStableFunc(list.Items, func(a, b api.Session) int { return endedAt(&b).Compare(endedAt(&a)) })
 				words = sessionWords(list.Items, args, begun)
 			}
 		})
-		return words, none
+		return words, none | cobra.ShellCompDirectiveKeepOrder
 	}
+}
+
+// endedAt is zero for a session that lives.
+func endedAt(s *api.Session) (t time.Time) {
+	if s.Ended != nil {
+		t = *s.Ended
+	}
+	return t
 }
 
 func sessionWords(sessions []api.Session, given []string, begun string) []cobra.Completion {
@@ -91,6 +100,19 @@ func accounts(file, before, begun string) (words []cobra.Completion) {
 	return words
 }
 
+// completeList completes the last word of a list.
+func completeList(known []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+		before := begun[:strings.LastIndexByte(begun, ',')+1]
+		for _, name := range known {
+			if word := before + name; strings.HasPrefix(word, begun) {
+				words = append(words, word)
+			}
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
 // files leaves the completion of file names to the shell.
 func files(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveDefault
@@ -103,6 +125,34 @@ func (a *app) completeMember(cmd *cobra.Command, args []string, begun string) ([
 		return nil, none
 	}
 	return a.members(cmd, args, begun), none
+}
+
+// completeAdopted completes PIDs of the caller's processes that are in no session; root's are those
+// of all users.
+func (a *app) completeAdopted(cmd *cobra.Command, args []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 || a.host.processes == nil {
+		return nil, none
+	}
+	members := map[int]bool{}
+	a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
+		trees, _ := liveTrees(ctx, c, "ancestors")
+		for _, t := range trees {
+			for i := range t.Nodes {
+				members[t.Nodes[i].PID] = members[t.Nodes[i].PID] || t.Nodes[i].State == api.StateLive
+			}
+		}
+	})
+	for _, p := range a.host.processes(a.host.euid()) {
+		if pid := strconv.Itoa(p.PID); !members[p.PID] && strings.HasPrefix(pid, begun) {
+			words = append(words, processWord(&p))
+		}
+	}
+	return words, none
+}
+
+func processWord(p *api.Process) cobra.Completion {
+	return cobra.CompletionWithDesc(strconv.Itoa(p.PID), text.Fit(display.Brief(p.Argv, p.Comm, p.ArgvTruncated, display.CommandBytes), 60))
 }
 
 // completeWhy completes PIDs of members, ports of sessions, and files.
@@ -127,7 +177,7 @@ func (a *app) members(cmd *cobra.Command, given []string, begun string) (words [
 				n := &t.Nodes[i]
 				pid := strconv.Itoa(n.PID)
 				if n.State == api.StateLive && strings.HasPrefix(pid, begun) && !slices.Contains(given, pid) {
-					words = append(words, cobra.CompletionWithDesc(pid, text.Fit(display.Brief(n.Argv, n.Comm, n.ArgvTruncated, display.CommandBytes), 60)))
+					words = append(words, processWord(&n.Process))
 				}
 			}
 		}

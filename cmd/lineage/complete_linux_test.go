@@ -1,10 +1,16 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // complete gives what a TAB after args offers, and whether the shell adds files.
@@ -21,6 +27,9 @@ func complete(w *world, args ...string) (words []string, fileNames bool) {
 }
 
 func TestCompletes(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	config := "# x\nHost web1 web2 *.example !not\n  HostName h\nhost=db\nMatch host x\n"
+	require.NoError(t, os.Mkdir(filepath.Join(os.Getenv("HOME"), ".ssh"), 0o700), os.WriteFile(filepath.Join(os.Getenv("HOME"), ".ssh/config"), []byte(config), 0o600))
 	for line, want := range map[string]struct {
 		words string
 		files bool
@@ -31,8 +40,14 @@ func TestCompletes(t *testing.T) {
 		"why :81?":                     {":8123", false},
 		"why 1 ?":                      {"", false},
 		"keep 4121 412?":               {"4123 4128", false},
-		"adopt 50?":                    {"5000", false},
-		"adopt 5000 ?":                 {"", false},
+		"adopt ?":                      {"900 901", false}, // 5000 is a member
+		"adopt 901 ?":                  {"", false},
+		"ls -H ?":                      {"web1 web2 db", false},
+		"ls -H db,w?":                  {"db,web1 db,web2", false},
+		"export --signals ?":           {"traces logs", false},
+		"export --signals traces,l?":   {"traces,logs", false},
+		"events --type fork,ex?":       {"fork,exec fork,exit", false},
+		"status ?":                     {"", false},
 		"policy explain 50?":           {"5000", false},
 		"policy check ?":               {"", true},
 		"tree --input ?":               {"", true},
@@ -53,6 +68,10 @@ func TestCompletes(t *testing.T) {
 		f := newFake()
 		f.Has.Sessions[0].Ports = []int{8123, 8200}
 		w := newWorld(t, f)
+		w.host.processes = func(uid int) []api.Process {
+			require.Equal(t, uid, 1000)
+			return []api.Process{live(900, "cron"), live(901, "x"), live(5000, "dd")}
+		}
 		w.host.commands = func(a *app) []*cobra.Command {
 			return []*cobra.Command{a.runCommand(nil, nil), a.initCommand(nil), a.daemonCommand(nil, nil)}
 		}
@@ -64,6 +83,20 @@ func TestCompletes(t *testing.T) {
 			t.Errorf("%s: %q, files %t; want %q, %t", line, got, files, want.words, want.files)
 		}
 	}
+}
+
+// Ended sessions are offered as one looks for them: the last one first.
+func TestCompletesHistoryByTime(t *testing.T) {
+	f := newFake()
+	f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: "aaaaaa", Name: "new", State: "ended", Ended: at(-60)}, api.Session{ID: "bbbbbb", State: "ended", Ended: at(-9999)})
+	_, out, _ := newWorld(t, f).run("__complete", "history", "")
+	var words []string
+	for line := range strings.Lines(out) {
+		word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		words = append(words, word)
+	}
+	want := fmt.Sprintf("new aaaaaa old e7d7c7 bbbbbb :%d", cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder)
+	require.Equal(t, strings.Join(words, " "), want)
 }
 
 // sameWords compares without order.

@@ -45,7 +45,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
 	rangeFlags(cmd, &since, &until, "what happened")
 	cmd.RegisterFlagCompletionFunc("session", a.completeSession("live"))
-	cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("type", completeList(known))
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if q.Since, q.Until, err = timeRange("events", since, until, a.Now()); err != nil {

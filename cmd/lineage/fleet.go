@@ -18,6 +18,9 @@ var errSocketWithHosts = exit.Usage("--socket is for the daemon of this host, no
 func hostFlag(cmd *cobra.Command) *hosts.List {
 	list := &hosts.List{}
 	cmd.Flags().VarP(list, "host", "H", "ask the daemons of `HOST,...` over ssh; @FILE has a host on each line")
+	cmd.RegisterFlagCompletionFunc("host", func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return completeList(hosts.Known())(cmd, args, begun)
+	})
 	return list
 }
 

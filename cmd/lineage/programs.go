@@ -68,6 +68,7 @@ the history.`,
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.Flags(flags)
 	cmd.Flags().AddFlagSet(flags)
+	cmd.RegisterFlagCompletionFunc("signals", completeList(export.Signals))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.Check(); err != nil {
 			return exit.Usage("export: %w", err)

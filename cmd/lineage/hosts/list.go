@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -72,6 +73,27 @@ func read(file string) (names []string, err error) {
 		return nil, fmt.Errorf("hosts or @FILE; no host is in %s", file)
 	}
 	return names, nil
+}
+
+// Known are the hosts that the user's ssh configuration names, for completion.
+func Known() (names []string) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil
+	}
+	text, _ := os.ReadFile(filepath.Join(home, ".ssh/config"))
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(strings.Replace(line, "=", " ", 1))
+		if len(words) == 0 || !strings.EqualFold(words[0], "host") {
+			continue
+		}
+		for _, name := range words[1:] {
+			if check(name) == nil && !strings.ContainsAny(name, "*?!\",") && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // check refuses a name that ssh could take for an option, or that cannot be a host.

@@ -20,25 +20,25 @@ counts no live member, and reports how each one ended; exits with 6 if one is
 left.
 
 --dry-run sends nothing and shows which processes an end would signal and why,
-what they hold, and what could not be killed. With --if-plan and the token that
-it prints, the end fails, with nothing sent, if it would reach a process that
-the plan does not name.
+what they hold, and what could not be killed. It prints a token: --if-plan TOKEN
+ends only what was listed. If a process is new, nothing is sent.
 
 --branch ends one member of a session and every process that it ever started,
-also through dead ones. These processes become a nested session, which is then
-ended: no fork is missed, and the rest of the session keeps running. A member
-may do it inside its own session, but not to itself, to its ancestors, to the
-root, or to the owner of a session. A plan of a branch also covers later forks
-that run the same command as a process that it names.
+also through dead ones. The rest of the session keeps running. A member may end
+branches of its own session, except itself, its ancestors, the root and owners.
+With --branch, a plan also covers new processes that run a listed command.
 
 --all ends every live session that you may end (as root: of all users), --mine
 only those of your user. Kept sessions, and sessions with a kept one in them,
 are left alone unless --kept is given.
 
+--leftovers ends the sessions whose root is gone, or SESSION if that is one, and
+nothing else: no orphan whose session's root lives, no kept session, and no
+session with a nested session whose root lives.
+
 With -H the sessions with these names end on many hosts: each host makes a plan,
-and one question is asked. A host with a new process since its plan ends nothing
-and reports that; a host without such a session has nothing to end. Exits with 6
-if a host was not reached or did not end everything.
+and one question is asked. If a host has a new process, it ends nothing and says
+so. Exits with 6 if a host was not reached or did not end everything.
 
 On a terminal the state is shown while it takes longer than a second; Ctrl-C
 then kills at once. Elsewhere the first Ctrl-C prints the state, and the second

@@ -27,9 +27,7 @@ is gone (leftover), and dead ones that their parent has not waited for
 listed with the evidence for it (brokered); or, if no process was found, with
 the process that asked (brokered, unattributed).
 
---end ends the sessions whose root is gone, as "lineage end" does, and nothing
-else: not an orphan whose session's root lives, not a kept session, and not a
-session with a nested session whose root lives.
+--end ends the sessions whose root is gone, as "lineage end --leftovers" does.
 
 --nudge sends SIGCHLD to the parents of the zombies, once to each. Parents that
 wait for their children on that signal reap them; others are not affected.
@@ -79,7 +77,7 @@ adopt PID" makes such a process a session first.`,
 			return a.hostOrphans(cmd.Context(), c, format.value)
 		}
 		if end {
-			return a.endLeftovers(cmd.Context(), c, session, yes, format.value)
+			return a.end(cmd.Context(), c, ending.Options{Leftovers: true, Yes: yes, Timeout: ending.Timeout}, args, format.value)
 		}
 		list, err := c.Orphans(cmd.Context(), session)
 		if err != nil {
@@ -137,30 +135,6 @@ func (a *app) hostOrphans(ctx context.Context, c api.Client, format string) erro
 		a.explainEmpty(ctx, c, format, "no orphan outside sessions holds a port, a deleted directory or a dead terminal")
 	}
 	return a.Print(format, text.OutsideOrphans(&doc))
-}
-
-// endLeftovers ends sessions whose root is gone.
-func (a *app) endLeftovers(ctx context.Context, c api.Client, session string, yes bool, format string) error {
-	list, err := c.Sessions(ctx, "live", "")
-	if err != nil {
-		return err
-	}
-	if session != "" {
-		s, err := c.Session(ctx, session)
-		if err != nil {
-			return err
-		}
-		session = s.ID
-	}
-	ids, spared := ending.LeftBehind(list.Items, session)
-	for _, why := range spared {
-		a.Say("orphans: %s", why)
-	}
-	if len(ids) == 0 {
-		a.Say("orphans: nothing to end: no session that may be ended is without its root")
-		return a.Print(format, text.Receipts([]text.Receipt{}, true))
-	}
-	return a.end(ctx, c, ending.Options{Yes: yes, Timeout: ending.Timeout}, ids, format)
 }
 
 // nudgesDocument is `orphans --nudge -o json`.

@@ -53,38 +53,54 @@ func leaks() *api.Leaks {
 	}
 }
 
-func TestOrphansEnd(t *testing.T) {
-	f := newFake()
-	w := newWorld(t, f)
-	if code, _, stderr := w.run("orphans", "--end"); code != api.ExitUsage || len(f.Got.Ended) != 0 {
-		t.Errorf("without a terminal: exit %d, %s, ended %v", code, stderr, f.Got.Ended)
-	}
-	if code, _, stderr := w.run("orphans", "--end", "--yes"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(stderr, "nothing to end") {
-		t.Errorf("with nothing to end: exit %d, %s, ended %v", code, stderr, f.Got.Ended)
-	}
-	f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
-	if code, _, stderr := w.run("orphans", "--end", "--yes", "nobody"); code != api.ExitNotFound || len(f.Got.Ended) != 0 {
-		t.Errorf("of nobody: exit %d, %s, ended %v", code, stderr, f.Got.Ended)
-	}
-	if code, stdout, stderr := w.run("orphans", "--end", "--yes"); code != 0 || len(f.Got.Ended) != 1 || !strings.HasPrefix(f.Got.Ended[0], "k3x9q2") {
-		t.Errorf("exit %d, %s%s, ended %v", code, stdout, stderr, f.Got.Ended)
-	}
-	for _, line := range []string{"orphans --end --nudge", "orphans --yes", "orphans a b", "report a b", "report --nope"} {
-		if code, _, stderr := w.run(strings.Fields(line)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %s", line, code, stderr)
+// What is left over ends by two names, of one meaning: nothing else, and not without a yes.
+func TestEndLeftovers(t *testing.T) {
+	for _, command := range []string{"orphans --end", "end --leftovers"} {
+		f := newFake()
+		w := newWorld(t, f)
+		run := func(more string) (code int, out, stderr string) { return w.run(strings.Fields(command + more)...) }
+		if code, _, stderr := run(" --yes"); code != 0 || len(f.Got.Ended) != 0 || stderr != "lineage: end: no session to end\n" {
+			t.Errorf("%s with nothing to end: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
+		}
+		build := &f.Has.Sessions[0]
+		build.Leftovers = build.Live
+		if code, _, stderr := run(""); code != api.ExitUsage || len(f.Got.Ended) != 0 || !strings.Contains(stderr, "use --yes") {
+			t.Errorf("%s without a terminal: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
+		}
+		if code, _, stderr := run(" --yes nobody"); code != api.ExitNotFound || len(f.Got.Ended) != 0 {
+			t.Errorf("%s of nobody: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
+		}
+		if code, _, stderr := run(" --yes m8p4z1"); code != 0 || len(f.Got.Ended) != 0 {
+			t.Errorf("%s of one that has its root: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
+		}
+		build.Kept = true
+		if code, _, stderr := run(" --yes"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(stderr, "session k3x9q2 is kept: not ended") {
+			t.Errorf("%s of a kept one: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
+		}
+		build.Kept = false
+		if code, out, stderr := run(" --yes"); code != 0 || len(f.Got.Ended) != 1 || !strings.HasPrefix(f.Got.Ended[0], "k3x9q2") {
+			t.Errorf("%s: exit %d, %s%s, ended %v", command, code, out, stderr, f.Got.Ended)
+		}
+		for answer, ends := range map[string]int{"y\n": 1, "n\n": 0, "\n": 0} {
+			f := newFake()
+			f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
+			w := newWorld(t, f)
+			shown := w.terminal(answer)
+			code, _, _ := w.run(strings.Fields(command)...)
+			if len(f.Got.Ended) != ends || (code == 0) != (ends == 1) || !strings.Contains(shown(), "End it? [y/N] ") {
+				t.Errorf("%s, %q: exit %d, ended %v", command, answer, code, f.Got.Ended)
+			}
 		}
 	}
-}
-
-func TestOrphansEndAsks(t *testing.T) {
-	for answer, ends := range map[string]int{"y\n": 1, "n\n": 0, "\n": 0} {
-		f := newFake()
-		f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
-		w := newWorld(t, f)
-		shown := w.terminal(answer)
-		code, _, _ := w.run("orphans", "--end")
-		if len(f.Got.Ended) != ends || (code == 0) != (ends == 1) || !strings.Contains(shown(), "End it? [y/N] ") {
-			t.Errorf("%q: exit %d, ended %v", answer, code, f.Got.Ended)
+	f := newFake()
+	f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
+	if code, out, _ := newWorld(t, f).run("end", "--leftovers", "--dry-run"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(out, "k3x9q2") {
+		t.Errorf("--dry-run: exit %d, %s, ended %v", code, out, f.Got.Ended)
+	}
+	for _, line := range []string{"orphans --end --nudge", "orphans --yes", "orphans a b", "report a b", "report --nope", "end --leftovers --all", "end --leftovers --mine",
+		"end --leftovers --kept", "end --leftovers --branch 5", "end --leftovers a b", "end --leftovers --if-plan x", "end --leftovers -H web1"} {
+		if code, _, stderr := newWorld(t, f).run(strings.Fields(line)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 || len(f.Got.Ended) != 0 {
+			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 	}
 }

@@ -30,9 +30,9 @@ func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool) (ids, s
 	return outermost(sessions, ending), spared
 }
 
-// LeftBehind names the sessions whose root is gone and that may be ended with everything
+// leftBehind names the sessions whose root is gone and that may be ended with everything
 // in them, and says why other such sessions are spared. only, if set: that session alone.
-func LeftBehind(sessions []api.Session, only string) (ids, spared []string) {
+func leftBehind(sessions []api.Session, only string) (ids, spared []string) {
 	within := nesting(sessions)
 	ending := map[string]bool{}
 	for _, s := range sessions {

@@ -26,7 +26,7 @@ type Ender struct {
 // terminal it asks first; elsewhere it fails unless no question is needed.
 func (e *Ender) End(ctx context.Context, words []string) (err error) {
 	if e.chooses() {
-		if words, err = e.choose(ctx); err != nil {
+		if words, err = e.choose(ctx, words); err != nil {
 			return err
 		}
 		if len(words) == 0 {
@@ -50,13 +50,27 @@ func (e *Ender) End(ctx context.Context, words []string) (err error) {
 	return e.endSessions(ctx, words)
 }
 
-// choose returns the sessions that --all or --mine select.
-func (e *Ender) choose(ctx context.Context) ([]string, error) {
+// choose returns the sessions that --all, --mine or --leftovers select; --leftovers only the one
+// that words name, if there is one.
+func (e *Ender) choose(ctx context.Context, words []string) ([]string, error) {
 	list, err := e.Client.Sessions(ctx, "live", "")
 	if err != nil {
 		return nil, err
 	}
-	ids, spared := chosen(list.Items, e.UID, e.All && e.UID == 0, e.Kept)
+	var ids, spared []string
+	if e.Leftovers {
+		only := ""
+		if len(words) > 0 {
+			s, err := e.Client.Session(ctx, words[0])
+			if err != nil {
+				return nil, err
+			}
+			only = s.ID
+		}
+		ids, spared = leftBehind(list.Items, only)
+	} else {
+		ids, spared = chosen(list.Items, e.UID, e.All && e.UID == 0, e.Kept)
+	}
 	for _, why := range spared {
 		e.Console.Say("end: %s", why)
 	}

@@ -11,13 +11,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
@@ -40,7 +43,7 @@ func main() {
 type usageError struct{ error }
 
 func run(ctx context.Context, args []string) int {
-	log := zerolog.New(os.Stderr).With().Timestamp().Logger()
+	log := logTo(os.Stderr, os.Getenv("NO_COLOR") != "")
 	err := start(ctx, args, log)
 	switch {
 	case err == nil || errors.Is(err, pflag.ErrHelp):
@@ -54,6 +57,15 @@ func run(ctx context.Context, args []string) int {
 		return refused.Exit
 	}
 	return api.ExitFailed
+}
+
+// logTo writes lines as the daemon does: of text on a terminal, else of JSON.
+func logTo(f *os.File, plain bool) zerolog.Logger {
+	var w io.Writer = f
+	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err == nil {
+		w = zerolog.ConsoleWriter{Out: f, NoColor: plain, TimeFormat: time.TimeOnly}
+	}
+	return zerolog.New(w).With().Timestamp().Logger()
 }
 
 // start reads the flags and follows the daemon until ctx is done.

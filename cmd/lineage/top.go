@@ -77,11 +77,11 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		case speed < 0 || math.IsNaN(speed) || math.IsInf(speed, 0):
 			return exit.Usage("top: %w", exit.Invalid("--speed", speed, "0 or more"))
 		case input != "" && !a.fullScreen():
-			return a.recordedTree(treeOptions{input: input, plain: plain}, session, "table")
+			return a.recordedTree(treeOptions{input: input, plain: o.ASCII}, session, "table")
 		case input != "":
 			return a.recordedTop(cmd.Context(), input, speed, session, o)
 		case !a.fullScreen():
-			return a.answer(cmd.Context(), *remote, "table", treeOptions{plain: plain}.ask(session))
+			return a.answer(cmd.Context(), *remote, "table", treeOptions{plain: o.ASCII}.ask(session))
 		case len(*remote) > 0:
 			return a.topOnHosts(cmd.Context(), *remote, o)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
+	"github.com/lineage-ebpf/lineage/tui/ink"
 )
 
 type treeOptions struct {
@@ -40,12 +41,15 @@ always means the process.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.input, "input", "i", "", "show a recording `FILE` (lineage events -o jsonl --snapshot > FILE); - is stdin")
-	f.BoolVar(&o.plain, "plain", false, "ASCII only")
+	f.BoolVar(&o.plain, "plain", false, "ASCII only (default: as the locale says)")
 	f.BoolVarP(&o.all, "all", "a", false, "exited processes too that have no live descendant")
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		arg := strings.Join(args, "")
+		if !cmd.Flags().Changed("plain") {
+			o.plain = ink.ASCIILocale(a.Env)
+		}
 		switch {
 		case len(*remote) > 0 && o.input != "":
 			return exit.Usage("tree: --input is for this host, not with -H")

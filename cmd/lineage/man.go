@@ -105,6 +105,9 @@ func (m *manual) page(cmd *cobra.Command) string {
 	if cmd.Long == "" {
 		prose(&b, cmd.Short+".")
 	}
+	if more := cmd.Annotations[help.Manual]; more != "" {
+		prose(&b, more)
+	}
 	if cmd.HasSubCommands() {
 		b.WriteString(".SH COMMANDS\n")
 		for _, c := range cmd.Commands() {
@@ -164,15 +167,32 @@ func option(b *strings.Builder, f *pflag.Flag) {
 	fmt.Fprintf(b, ".TP\n%s\n%s.\n", name, roff(strings.ToUpper(string(first[:1]))+string(first[1:])))
 }
 
-// prose writes paragraphs, separated by empty lines. A paragraph with columns stays as it is.
+// prose writes paragraphs, separated by empty lines. One with columns is a list of terms.
 func prose(b *strings.Builder, text string) {
 	for _, paragraph := range strings.Split(text, "\n\n") {
 		if strings.Contains(paragraph, "   ") {
-			literal(b, paragraph)
+			terms(b, paragraph)
 			continue
 		}
 		b.WriteString(".PP\n")
 		for line := range strings.SplitSeq(paragraph, "\n") {
+			b.WriteString(roff(line) + "\n")
+		}
+	}
+}
+
+// terms writes a list with a term at the beginning of each line and, after blanks, what it is. A
+// line that begins with more blanks than the first continues the one before.
+func terms(b *strings.Builder, text string) {
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	for line := range strings.SplitSeq(text, "\n") {
+		line, about := strings.TrimPrefix(line, indent), ""
+		if !strings.HasPrefix(line, " ") {
+			line, about, _ = strings.Cut(line, "  ")
+			b.WriteString(".TP\n\\fB" + roff(line) + "\\fR\n")
+			line = about
+		}
+		if line = strings.TrimSpace(line); line != "" {
 			b.WriteString(roff(line) + "\n")
 		}
 	}

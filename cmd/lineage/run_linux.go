@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
@@ -23,23 +24,21 @@ func (a *app) runCommand(run func(context.Context, supervise.Options) int, conne
 		Short: "Run a command in a new session, and end what it leaves behind",
 		Long: `Run CMD as the root of a new session. Every process that it starts, and every
 process that those start, belongs to the session. When CMD exits, the session
-ends: SIGTERM, and SIGKILL when the grace is over. Leftovers are reported on
-stderr, as is the reason if the session did not end because CMD exited. CMD
-keeps stdin, stdout and stderr.
+ends: SIGTERM, and SIGKILL when the grace is over. stderr names leftovers, and
+why the session ended if CMD did not exit. CMD keeps stdin, stdout and stderr.
 
 Signals are forwarded to CMD. If it does not exit on SIGTERM, another one at
 least 1s later ends the session, and a third one ends it without grace.
 
---report opens FILE, or its directory, before CMD starts, with the rights of
---user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or
-/dev/fd/N is written to. A symbolic link is refused.
-
---trace opens FILE in the same way, and writes a timeline of the session to it
-while CMD runs: Chrome trace events, which https://ui.perfetto.dev shows.
+--trace writes a timeline of the session while CMD runs: Chrome trace events,
+which https://ui.perfetto.dev shows.
 
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, and 125 if something else failed before
 CMD ran, or if the receipt of --report could not be written.`,
+		Annotations: map[string]string{help.Manual: `--report and --trace open FILE, or its directory, before CMD starts, with the
+rights of --user. A regular file is replaced as a whole; a FIFO, a device,
+/dev/stdout or /dev/fd/N is written to. A symbolic link is refused.`},
 		Example: `  sudo lineage run -- make -j8
   sudo lineage run --name agent --user dev -- claude
   sudo lineage run --max-lifetime 30m --max-rss 8GiB -- ./ci.sh

@@ -18,6 +18,9 @@ import (
 // Columns is how wide a help text is at most.
 const Columns = 80
 
+// Manual is the annotation of a command with what only its manual page says.
+const Manual = "manual"
+
 // groups are the commands by purpose, in the order of the overview.
 var groups = []struct {
 	title    string
@@ -50,8 +53,13 @@ LINEAGE_THEME     the theme of "lineage top": auto, dark, light, contrast or
                   mono; --theme takes precedence
 NO_COLOR          if set and not empty: no colours (--color always takes
                   precedence)
+LC_ALL, LC_CTYPE, LANG
+                  without UTF-8: "lineage tree" and "lineage top" draw ASCII
 TERM              dumb: no colours, and "lineage top" prints the tree once
 TZ                the zone in which times are shown
+XDG_STATE_HOME    where "lineage top" remembers what it showed (default
+                  ~/.local/state)
+STATE_DIRECTORY   the cursors of "lineage export"; --state takes precedence
 
 "lineage run" sets LINEAGE_SESSION, the id of the session, and LINEAGE_TOKEN,
 by which its processes are recognised, for the command.`},

@@ -22,12 +22,11 @@ func (a *app) historyCommand() *cobra.Command {
 		Short: "List ended sessions, or show how one ended",
 		Long: `List the ended sessions that the daemon keeps on disk, the last one first. With
 SESSION, show one: its receipt, and the processes that its end had to end, with
-their ancestors; with --all, every process that is remembered. A name that
-several sessions had means the last one that ended.
+their ancestors; with --all, every process that is remembered. If several had
+this name: the last one.
 
 With --perfetto, write a timeline of SESSION to FILE, as far as its events are
-kept: https://ui.perfetto.dev opens it. FILE is written as "lineage run
---trace" writes it.`,
+kept: https://ui.perfetto.dev opens it.`,
 		Example: `  lineage history --since 24h         # what ended today
   lineage history build               # how it ended, and what had to be ended
   lineage history build --all         # with all its processes`,

@@ -29,8 +29,7 @@ this opens no session.
 
 The exit code is always 0: an agent does not fail because of lineage. It waits
 up to 2 s for a daemon when it starts, later 0.2 s, and not at all if nothing
-listens on the socket. If no daemon answers, the agent says so once, until a
-daemon answers again.`,
+listens on the socket. Without a daemon, the agent says so once.`,
 		Example: `  lineage hook claude-code < event.json`,
 		Args:    argsCount(1, 1, "AGENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {

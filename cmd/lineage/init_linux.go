@@ -19,8 +19,7 @@ func (a *app) initCommand(run func(context.Context, supervise.Options) int) *cob
 are forwarded to CMD. Orphans are reaped; children that CMD does not wait for
 remain its own. When CMD exits, every other process in the container gets
 SIGTERM, and SIGKILL when the grace is over; init returns when none is left.
-While it waits, SIGTERM, SIGINT, SIGHUP or SIGQUIT ends the grace, and a second
-one ends the wait.
+While it waits, a first signal skips the grace, and a second one stops waiting.
 
 If it is not PID 1, it becomes a subreaper and does the same for the
 descendants of CMD. It does not see work that another daemon started for CMD.

@@ -27,7 +27,7 @@ nothing, end_branch, which needs the token of a plan, and keep, which the policy
 has to allow. They are about the session of the agent that starts the server:
 the daemon gives it a member's rights, and nothing about other sessions.
 
-Without a daemon every answer comes within 300ms, and the reason is given once.`,
+Without a daemon, tools answer at once that none runs.`,
 		Example: `  claude mcp add --scope user lineage -- lineage mcp
   codex mcp add lineage -- lineage mcp`,
 		Args:              argsCount(0, 0, ""),
@@ -48,10 +48,9 @@ records to a file (--ocsf), until Ctrl-C. It needs no privilege: run it as a
 user of the group lineage.
 
 Each receiver has a cursor in the state directory, which moves when the receiver
-has taken the records. A receiver that is down gets later what the daemon's
-history still has; a "lost" record says what it no longer has. After a restart
-records may come twice, with the same ids. The first time it begins with what
-happens now.
+has taken the records. A receiver that was down gets the missed events later, as
+far as the history has them; gaps are marked "lost". After a restart records may
+come twice, with the same ids. The first start sends new events only.
 
 With --metrics it serves GET /metrics of the daemon on TCP, and nothing else, to
 every client that can connect: prefer an address of the loopback.

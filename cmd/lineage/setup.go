@@ -27,7 +27,8 @@ func (a *app) setupCommand() *cobra.Command {
 ` + strings.Join(names, ", ") + `. The hooks run "lineage hook
 AGENT": it makes a session of the agent when it starts, marks the beginning and
 the end of each tool call, and after each turn the agent shows which of its
-processes still listen on a port. A setup of an older version is completed.
+processes still listen on a port. Run it again after an upgrade: it adds new
+hooks.
 
 The change is shown first. Nothing else in the file changes: comments and order
 stay. A file that is invalid, a link, or another user's is left alone; what

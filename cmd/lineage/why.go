@@ -29,8 +29,8 @@ outside any session, show its parents, and the session that it owns.
 With :PORT, show the processes that listen on the port (:53/udp for UDP); with
 --at, the members that listened on the TCP port then, from the history. With
 PATH, show the processes that have the file open or locked, or listen on that
-unix socket. Name a file 8080 as ./8080. PID@START, as "-o name" prints it,
-never means another process that got the same PID later.`,
+unix socket. Name a file 8080 as ./8080. PID@START, which "-o name" prints, is
+safe against reused PIDs.`,
 		Example: `  lineage why 4130            # one process
   lineage why :8080           # what listens on TCP port 8080
   lineage why :8080 --at 2h   # what listened on it two hours ago

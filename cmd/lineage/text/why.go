@@ -170,7 +170,7 @@ func writeOutside(p *Page, why *WhyDocument) {
 		prefix = "  " + strings.Repeat("   ", min(len(t.rows), maxIndent)-1) + "└─ "
 	}
 	t.write(p)
-	p.Line("Parents are the kernel's, now: the process that started it may have exited.")
+	p.Line("These are its present parents, as in ps. The process that started it may have exited.")
 	if len(why.Owns) == 0 && !p.Wide {
 		p.Line("To make a session of it and of what it started: lineage adopt %d", why.Process.PID)
 	}

@@ -122,7 +122,7 @@ type Process struct {
 	Exe           string       `json:"exe,omitempty"`            // path of the program
 	Argv          []string     `json:"argv,omitempty"`           // arguments, for its own user and root; redacted for the group lineage; others get the name only
 	ArgvTruncated bool         `json:"argv_truncated,omitempty"` // it is longer
-	FirstArgv     []string     `json:"first_argv,omitempty"`     // of a session's root: the arguments that it began the session with, if it has run another program since; for whom argv is
+	FirstArgv     []string     `json:"first_argv,omitempty"`     // of a session's root: the arguments that it began the session with, if it has run another program since; for those who get argv
 	UID           *int         `json:"uid,omitempty"`            // effective user
 	Cgroup        string       `json:"cgroup,omitempty"`         // path in the version 2 hierarchy
 	Container     string       `json:"container,omitempty"`      // id of the container, if the cgroup is a container's

@@ -18,7 +18,7 @@ import (
 // Formats are the values of -o.
 var Formats = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
 
-// Documents are those of an answer that is no list: it has no columns, and no names.
+// Documents are the formats of an answer without columns and names.
 var Documents = []string{"table", "json", "jsonl", "yaml"}
 
 // Listing is one answer in all formats.

@@ -4,9 +4,7 @@ package daemontest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
-	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
@@ -379,24 +376,4 @@ func (g *fenced) Snapshot(id tracer.SessionID, each func(*tracer.Process) error)
 		defer g.gates.Looking.RUnlock()
 	}
 	return g.Kernel.Snapshot(id, each)
-}
-
-// peerOf reads the caller from the address that the client bound: KIND or a PID.
-func (d *Daemon) peerOf(c net.Conn) (access.Peer, error) {
-	who, _, _ := strings.Cut(filepath.Base(c.RemoteAddr().String()), "-")
-	pid, err := pidOf(who)
-	if err != nil {
-		pid = Root
-	}
-	p := access.Peer{PID: pid, PIDFD: -1, GID: 100, Away: pid == Away}
-	if _, is := d.Readers.Load(pid); is {
-		p.Groups = []uint32{grouped}
-	}
-	if pid == Hidden {
-		p.Hidden = errors.New("read fdinfo: lngtest")
-	}
-	if proc := d.K.Proc(pid); proc != nil {
-		p.UID = proc.UID
-	}
-	return p, nil
 }

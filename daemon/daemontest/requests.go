@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -157,6 +159,26 @@ func (d *Daemon) Caller(who string) uint32 {
 	pid, err := pidOf(who)
 	require.NoError(d, err)
 	return pid
+}
+
+// peerOf reads the caller from the address that the client bound: KIND or a PID.
+func (d *Daemon) peerOf(c net.Conn) (access.Peer, error) {
+	who, _, _ := strings.Cut(filepath.Base(c.RemoteAddr().String()), "-")
+	pid, err := pidOf(who)
+	if err != nil {
+		pid = Root
+	}
+	p := access.Peer{PID: pid, PIDFD: -1, GID: 100, Away: pid == Away}
+	if _, is := d.Readers.Load(pid); is {
+		p.Groups = []uint32{grouped}
+	}
+	if pid == Hidden {
+		p.Hidden = errors.New("read fdinfo: lngtest")
+	}
+	if proc := d.K.Proc(pid); proc != nil {
+		p.UID = proc.UID
+	}
+	return p, nil
 }
 
 func pidOf(who string) (uint32, error) {

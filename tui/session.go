@@ -30,7 +30,7 @@ func (w *rows) session(l *ink.Line, r *picture.Row) {
 	room := max(l.Left-left, 0)
 	command, program := "", 0
 	if w.table && s.Root != nil {
-		command = w.Command(s.Root)
+		command = w.Began(s.Root)
 		word, _, more := strings.Cut(command, " ")
 		if more {
 			word += w.Dots

@@ -219,7 +219,14 @@ func (l *Labels) Named(ref api.Ref) string {
 
 // Command shows briefly what a process runs, and with about Limit bytes of arguments.
 func (l *Labels) Command(p *api.Process) string {
-	s := display.Brief(p.Argv, p.Comm, p.ArgvTruncated, max(l.Limit, 1))
+	return l.brief(p.Argv, p.Comm, p.ArgvTruncated)
+}
+
+// Began shows briefly what the root of a session began it with.
+func (l *Labels) Began(root *api.Process) string { return l.brief(display.Began(root)) }
+
+func (l *Labels) brief(argv []string, comm string, truncated bool) string {
+	s := display.Brief(argv, comm, truncated, max(l.Limit, 1))
 	if l.Dots != "…" {
 		s = asciiBrief.Replace(s)
 	}

@@ -23,6 +23,11 @@ func (s State) String() string {
 // over reports whether s is the state of a dead process.
 func (s State) over() bool { return s >= Zombie }
 
+// Shim is the first argument of the program that becomes the command of lineage run and lineage
+// init, and waits until its session exists. After it come the numbers of two pipes, for its order
+// and its refusal, and then the command. It is not a command of the session.
+const Shim = "__shim"
+
 // Command is what a process ran from Time (boottime, ns) on: first the command of its
 // creator at the fork, then one for each exec.
 type Command struct {

@@ -99,9 +99,12 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 
 // begun is the command line with which the root began its session; nil if that is not known. A
 // session that its owner asked for begins with the next program that the root executes, any other
-// with the one that the root runs at that time.
+// with the one that the root runs at that time. A shim may still be executed when its session is
+// created.
 func begun(info *tracer.SessionInfo, ran []lineage.Command) []string {
-	i := slices.IndexFunc(ran, func(c lineage.Command) bool { return c.Time >= info.Created })
+	i := slices.IndexFunc(ran, func(c lineage.Command) bool {
+		return c.Time >= info.Created && (len(c.Argv) < 2 || c.Argv[1] != lineage.Shim)
+	})
 	if i < 0 {
 		i = len(ran)
 	}

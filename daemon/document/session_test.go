@@ -51,6 +51,9 @@ func TestRootBegan(t *testing.T) {
 		"of a process that ran before":   {1, lineage.ID{}, "[agent -x]"},
 	} {
 		e := family()
+		if tt.owner.PID != 0 {
+			run(e, 1900, "lineage\x00__shim\x005\x0011\x00bash\x00-c\x00")
+		}
 		run(e, 2000, "bash\x00-c\x00")
 		run(e, 3000, "sleep\x009\x00")
 		s := Session{Info: tracer.SessionInfo{ID: session, Root: id(100), Created: tt.created, Owner: tt.owner}}

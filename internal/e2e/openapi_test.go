@@ -25,7 +25,7 @@ var never = map[string]string{
 	"Brokered.container": docker, "Process.container": docker, "Outcome.container": docker, "Session.container": docker,
 	"Brokered.observed":         "a verdict while strong evidence is only observed: internal/e2e/brokers",
 	"Growth.processes_per_hour": tenMinutes, "Growth.bytes_per_hour": tenMinutes, "Leak.exhausts": tenMinutes, "Leak.hours_to_exhaustion": tenMinutes,
-	"Frame.partial": large, "Leaks.truncated": large, "Report.truncated": large, "Resync.truncated": large,
+	"Leaks.truncated": large, "Report.truncated": large, "Resync.truncated": large,
 	"Holders.hidden":        "a caller who is not root",
 	"WatchStatus.read_only": member,
 	"Holders.time_wait":     timeWait, "Port.connections": timeWait, "Report.ports_time_wait": timeWait,
@@ -44,7 +44,9 @@ var never = map[string]string{
 // perhaps lists fields that depend on the kernel, the host or chance.
 var perhaps = map[string]string{
 	"Status.missing": kernel, "Doctor.missing": kernel, "Status.limits": kernel,
-	"Event.count": lostEvent, "Event.since_ns": lostEvent,
+	"Frame.partial":      "a picture that takes the daemon long",
+	"Process.first_argv": lostEvent,
+	"Event.count":        lostEvent, "Event.since_ns": lostEvent,
 	"Finding.kind": lostEvent, "Finding.process": lostEvent, "Finding.session": lostEvent, "Finding.from": lostEvent, "Finding.to": lostEvent,
 	"Holders.unknown": unreadable, "Holds.unknown": unreadable, "Plan.unknown": unreadable, "Report.holds_unknown": unreadable,
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
+	"github.com/lineage-ebpf/lineage/lineage"
 )
 
 // child is the shim, as run sees it.
@@ -48,7 +49,7 @@ func startShim(o *Options) (*child, error) {
 		for _, fd := range []int{orders[0], refusals[1]} {
 			unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 		}
-		argv := append([]string{"lineage", shim.Arg, strconv.Itoa(orders[0]), strconv.Itoa(refusals[1])}, o.Args...)
+		argv := append([]string{"lineage", lineage.Shim, strconv.Itoa(orders[0]), strconv.Itoa(refusals[1])}, o.Args...)
 		s.pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{
 			Env:   o.Env,
 			Files: files,

@@ -20,14 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
+	"github.com/lineage-ebpf/lineage/lineage"
 )
 
-// Arg is the first argument of a shim. After it come the numbers of two pipes, on which
-// it reads its [Order] and writes its [Refusal], and then the command.
-const Arg = "__shim"
-
 func init() {
-	if len(os.Args) > 1 && os.Args[1] == Arg {
+	if len(os.Args) > 1 && os.Args[1] == lineage.Shim {
 		os.Exit(becomeCommand(os.Args[2:]))
 	}
 }

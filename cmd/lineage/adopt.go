@@ -25,8 +25,8 @@ and no fork is missed meanwhile. A user other than root adopts only processes of
 that user: others are named and left out, with their descendants.
 
 Descendants that were orphaned earlier are searched for, and some seconds later
-shown in a companion session, which does not end with this one: see "lineage
-orphans".
+shown in a companion session, which does not end with this one: see "lineage ls
+--left".
 
 The session ends like any other: when the process exits, with "lineage end", or
 by a limit. The PID of a member makes a session nested in its own.
@@ -34,7 +34,7 @@ by a limit. The PID of a member makes a session nested in its own.
 PID@START, which "-o name" prints, is safe against reused PIDs.`,
 		Example: `  sudo lineage adopt 4130 --name build
   sudo lineage adopt 4130 --idle 1h --on-exit report
-  lineage orphans --host -o name | xargs -n1 sudo lineage adopt`,
+  lineage ls --outside -o name | xargs -n1 sudo lineage adopt`,
 		Args:              argsCount(1, 1, "PID"),
 		ValidArgsFunction: a.completeAdopted,
 	}

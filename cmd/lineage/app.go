@@ -126,8 +126,9 @@ of them.`,
 	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(color.words, cobra.ShellCompDirectiveNoFileComp))
 	root.Flags().BoolP("version", "V", false, "print the version of this command")
 	root.SetVersionTemplate("lineage {{.Version}}\n")
-	root.AddCommand(a.lsCommand(), a.orphansCommand(), a.reportCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), a.mcpCommand(), a.exportCommand(),
+	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), a.mcpCommand(), a.exportCommand(),
 		a.policyCommand(), a.setupCommand(), a.hookCommand(), a.doctorCommand(), a.statusCommand(), a.stdioCommand(), a.versionCommand())
+	root.AddCommand(formerCommands()...)
 	if a.host.commands != nil {
 		root.AddCommand(a.host.commands(a)...)
 	}

@@ -45,7 +45,7 @@ func serverFake() *apitest.Client {
 // On a terminal of the usual width the directories of a program hide neither its name nor
 // its script. A wide page has them.
 func TestProgramFirst(t *testing.T) {
-	for _, line := range []string{"tree build", "why 4130", "why :8080", "orphans", "end --dry-run build", "end -y build"} {
+	for _, line := range []string{"tree build", "why 4130", "why :8080", "ls --left", "end --dry-run build", "end -y build"} {
 		text := onTerminal(t, serverFake(), 80, strings.Fields(line)...)
 		require.Contains(t, text, "vite · python")
 		_, wide, _ := newWorld(t, serverFake()).run(append(strings.Fields(line), "-o", "wide")...)
@@ -77,8 +77,8 @@ func TestPadding(t *testing.T) {
 	}
 	f.Has.Report.Processes[0].Argv = append(f.Has.Report.Processes[0].Argv, long)
 	for _, line := range []string{
-		"ls", "tree build", "why 4130", "why :8080", "orphans", "end --dry-run build", "end -y build", "history",
-		"ls --columns command,ports,id", "orphans --columns command,pid",
+		"ls", "tree build", "why 4130", "why :8080", "ls --left", "end --dry-run build", "end -y build", "history",
+		"ls --columns command,ports,id", "ls --left --columns command,pid",
 	} {
 		for _, format := range []string{"table", "wide"} {
 			_, out, _ := newWorld(t, f).run(append(strings.Fields(line), "-o", format)...)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -11,7 +10,7 @@ import (
 )
 
 // columnList is a flag that chooses columns of a table.
-type columnList struct{ chosen, known []string }
+type columnList struct{ chosen []string }
 
 func (c *columnList) String() string { return strings.Join(c.chosen, ",") }
 func (c *columnList) Type() string   { return "list" }
@@ -19,20 +18,16 @@ func (c *columnList) Type() string   { return "list" }
 func (c *columnList) Set(text string) error {
 	c.chosen = nil
 	for name := range strings.SplitSeq(text, ",") {
-		name = strings.ToLower(strings.TrimSpace(name))
-		if !slices.Contains(c.known, name) {
-			return fmt.Errorf("some of %s", strings.Join(c.known, ","))
-		}
-		c.chosen = append(c.chosen, name)
+		c.chosen = append(c.chosen, strings.ToLower(strings.TrimSpace(name)))
 	}
 	return nil
 }
 
 // columnFlags adds the flags of a command that lists in a table. The returned function
 // applies them, or returns an error. table: a table is shown; known: the columns that
-// it can have.
+// it can have, and before that, those of all tables of the command.
 func (a *app) columnFlags(cmd *cobra.Command, format *choice, known ...string) (take func(table bool, known []string) error) {
-	c := columnList{known: known}
+	var c columnList
 	cmd.Flags().Var(&c, "columns", "only these columns, `COLUMN,...`, in this order: "+strings.Join(known, ", "))
 	cmd.Flags().BoolVar(&a.NoHeaders, "no-headers", false, "no line with the names of the columns")
 	cmd.RegisterFlagCompletionFunc("columns", completeList(known))

@@ -14,7 +14,7 @@ import (
 // TestColumns: every column that --columns takes is one of the table, and no other.
 func TestColumns(t *testing.T) {
 	for list, known := range map[string][]string{
-		"ls": text.SessionColumns, "history": text.HistoryColumns, "orphans": text.OrphanColumns, "orphans --host": text.HostOrphanColumns,
+		"ls": text.SessionColumns, "history": text.HistoryColumns, "ls --left": text.OrphanColumns, "ls --outside": text.HostOrphanColumns,
 	} {
 		header := func(args ...string) []string {
 			_, out, _ := newWorld(t, newFake()).run(append(strings.Fields(list), args...)...)

@@ -32,9 +32,13 @@ With --branch, a plan also covers new processes that run a listed command.
 only those of your user. Kept sessions, and sessions with a kept one in them,
 are left alone unless --kept is given.
 
---leftovers ends the sessions whose root is gone, or SESSION if that is one, and
+--left ends the sessions whose root is gone, or those among SESSION..., and
 nothing else: no orphan whose session's root lives, no kept session, and no
 session with a nested session whose root lives.
+
+--nudge sends SIGCHLD to the parents of zombies in SESSION... or in all
+sessions, once to each. Parents that wait for their children on that signal reap
+them; others are not affected.
 
 With -H the sessions with these names end on many hosts: each host makes a plan,
 and one question is asked. If a host has a new process, it ends nothing and says

@@ -38,6 +38,7 @@ func TestHosts(t *testing.T) {
 		"ls json":        {"ls", "-o", "json"},
 		"ls jsonl":       {"ls", "-o", "jsonl"},
 		"ls name":        {"ls", "-o", "name"},
+		"ls left":        {"ls", "--left"},
 		"history":        {"history"},
 		"tree":           {"tree", "build"},
 		"why port":       {"why", ":8080"},
@@ -82,6 +83,7 @@ func TestHostsExit(t *testing.T) {
 		{"why relative -H web1", api.ExitUsage},
 		{"end build -H web1", api.ExitUsage}, // no terminal to ask on
 		{"end --all -H web1 --yes", api.ExitUsage},
+		{"end --left -H web1 --yes", api.ExitUsage},
 		{"end build --if-plan x -H web1 --yes", api.ExitUsage},
 		{"end build --all-or-none --yes", api.ExitUsage},
 		{"end build --branch -H web1 --yes", api.ExitUsage}, // not the whole session of that name

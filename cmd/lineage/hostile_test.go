@@ -85,7 +85,7 @@ func hostileFake() *apitest.Client {
 // extra lines, and valid JSON.
 func TestHostileStrings(t *testing.T) {
 	for _, line := range []string{"ls", "ls --all", "tree", "tree k3x9q2", "tree --plain", "why 4130", "why 900", "events --snapshot",
-		"end -y k3x9q2 m8p4z1", "orphans", "orphans --nudge", "orphans --host", "report", "history e7d7c7", "doctor", "version"} {
+		"end -y k3x9q2 m8p4z1", "ls --left", "end --nudge", "ls --outside", "ls --growth", "history e7d7c7", "doctor", "version"} {
 		for _, format := range []string{"table", "wide", "name", "json", "jsonl", "yaml"} {
 			args := append(strings.Fields(line), "-o", format)
 			_, stdout, stderr := newWorld(t, hostileFake()).run(args...)

@@ -39,22 +39,8 @@ var orders = map[string]func(a, b *api.Session) int{
 	"state":   func(a, b *api.Session) int { return cmp.Compare(a.State, b.State) },
 }
 
-type lsOptions struct {
-	all, watch  bool
-	sort, state choice
-	uid         int
-}
-
-func (a *app) lsCommand() *cobra.Command {
-	o := lsOptions{
-		sort:  choice{"", []string{"age", "cpu", "id", "live", "name", "orphans", "rss", "state"}},
-		state: choice{"", []string{"active", text.Leftover, "ending", "condemned", "ended"}},
-	}
-	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"ps"},
-		Short:   "List sessions",
-		Long: `List the live sessions that you may see: your own, as root those of all users.
+// lsLong is the help of ls.
+const lsLong = `List the live sessions that you may see: your own, as root those of all users.
 
   NAME      in parentheses: of the container that a session without a name holds
   STATE     leftover: active, but its root is gone
@@ -66,13 +52,50 @@ func (a *app) lsCommand() *cobra.Command {
   ROOT      the process that the session was opened for, and what it ran first
 
 A terminal that is too narrow gets fewer columns; a pipe always gets the same
-ones.`,
-		Example: `  lineage ls                        # live sessions
-  lineage ls --all --sort rss       # ended ones too, most memory first
+ones.
+
+--left lists live processes whose creator is dead (orphan), those whose
+session's root is gone (leftover), and dead ones that their parent has not
+waited for (zombie). Work that members handed to other daemons, such as tmux or
+docker, is listed with the evidence for it (brokered); or, if no process was
+found, with the process that asked (brokered, unattributed). "lineage end
+--left" ends leftovers, "lineage end --nudge" is for zombies.
+
+--growth shows, per session and (if permitted) for the host, the processes and
+their memory, the growth per hour, and when that exhausts the nearest limit: the
+host's memory or PIDs, or the session's max_rss or max_processes. The same per
+command, and the ports and locks held. Growth is the median slope over the last
+three hours at most, sampled once a minute while there is a session; in the
+first ten minutes there is not enough data. Memory that processes share is
+counted in each of them.
+
+--outside lists orphans that are in no session: children of PID 1 that belong to
+no system service and hold a deleted directory, a dead terminal or a port. A
+port that one of their descendants holds counts, too. "lineage adopt PID" makes
+such a process a session that can be ended.`
+
+type lsOptions struct {
+	all, watch  bool
+	sort, state choice
+	uid         int
+}
+
+func (a *app) lsCommand() *cobra.Command {
+	o := lsOptions{
+		sort:  choice{"", []string{"age", "cpu", "id", "live", "name", "orphans", "rss", "state"}},
+		state: choice{"", []string{"active", text.Leftover, "ending", "condemned", "ended"}},
+	}
+	views := a.views()
+	cmd := &cobra.Command{
+		Use:     "ls [--left | --growth] [SESSION]",
+		Aliases: []string{"ps"},
+		Short:   "List sessions, what they left behind, and how they grow",
+		Long:    lsLong,
+		Example: `  lineage ls --all --sort rss       # ended ones too, most memory first
   lineage ls --watch --state active # redraw every second
-  lineage ls --columns id,name,root --no-headers`,
-		Args:              argsCount(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
+  lineage ls --left build           # what is left of one session
+  lineage ls --growth --json | jq '.items[].hours_to_exhaustion'`,
+		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&o.all, "all", "a", false, "ended sessions too")
@@ -83,17 +106,33 @@ ones.`,
 	f.Lookup("uid").DefValue = "0" // no "(default -1)" in the help
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(o.sort.words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(o.state.words, cobra.ShellCompDirectiveNoFileComp))
+	known := text.SessionColumns
+	for i := range views {
+		v := &views[i]
+		f.BoolVar(&v.chosen, v.flag, false, v.usage)
+		known = append(known[:len(known):len(known)], slices.DeleteFunc(slices.Clone(v.columns), func(c string) bool { return slices.Contains(known, c) })...)
+	}
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
-	takeColumns := a.columnFlags(cmd, format, text.SessionColumns...)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	takeColumns := a.columnFlags(cmd, format, known...)
+	sessions := lsView{columns: text.SessionColumns, list: o.list}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		v, err := chosenView(cmd, sessions, views)
+		if err != nil {
+			return err
+		}
+		if err := argsCount(0, v.session, "")(cmd, args); err != nil {
+			return err
+		}
 		switch {
 		case o.uid < 0 && cmd.Flags().Changed("uid"):
 			return exit.Usage("ls: %w", exit.Invalid("--uid", o.uid, "0 or more"))
 		case o.watch && format.value != "table" && format.value != "wide":
 			return exit.Usage(`ls: --watch draws for people; use "lineage events -o jsonl"`)
+		case v.flag == "outside" && len(*remote) > 0:
+			return exit.Usage("ls: --outside is for this host, not with -H")
 		}
-		if err := takeColumns(true, text.SessionColumns); err != nil {
+		if err := takeColumns(v.columns != nil, v.columns); err != nil {
 			return err
 		}
 		switch {
@@ -102,13 +141,15 @@ ones.`,
 		case o.watch:
 			return a.watchSessions(cmd.Context(), &o, format.value)
 		}
-		return a.answer(cmd.Context(), *remote, format.value, o.list)
+		return a.answer(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
+			return v.list(ctx, c, strings.Join(args, ""))
+		})
 	}
 	return cmd
 }
 
 // list requests the wanted sessions, in the wanted order.
-func (o *lsOptions) list(ctx context.Context, c api.Client) (*text.Listing, error) {
+func (o *lsOptions) list(ctx context.Context, c api.Client, _ string) (*text.Listing, error) {
 	state := "live"
 	if o.all || o.state.value == "ended" {
 		state = "all"
@@ -152,7 +193,7 @@ func (a *app) watchSessions(ctx context.Context, o *lsOptions, format string) er
 	defer stop()
 	screen := a.Screen(format == "wide")
 	for {
-		l, err := o.list(ctx, c)
+		l, err := o.list(ctx, c, "")
 		if ctx.Err() != nil {
 			return nil // the user interrupted
 		}

@@ -184,8 +184,7 @@ func TestEmpty(t *testing.T) {
 		"tree":               "lineage: no live session;",
 		"history":            "lineage: no ended session is recorded",
 		"history --since 1h": "lineage: no ended session in this period",
-		"orphans":            "lineage: no orphan, leftover or zombie",
-		"orphans --nudge":    "lineage: no orphan, leftover or zombie",
+		"ls --left":          "lineage: no orphan, leftover or zombie",
 	} {
 		text := onTerminal(t, nothing(), 80, strings.Fields(line)...)
 		if !strings.Contains(text, want) || !strings.Contains(text, "sessions of other users are hidden; run with sudo") {

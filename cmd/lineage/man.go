@@ -64,7 +64,7 @@ type manual struct {
 // write writes the page of a command and those of the commands below it.
 func (m *manual) write(cmd *cobra.Command) error {
 	for _, c := range cmd.Commands() {
-		if c.Name() == "completion" || c.Name() == "help" || !c.Runnable() {
+		if c.Name() == "completion" || c.Name() == "help" || c.DisableFlagParsing || !c.Runnable() {
 			continue
 		}
 		if err := m.write(c); err != nil {
@@ -111,7 +111,7 @@ func (m *manual) page(cmd *cobra.Command) string {
 	if cmd.HasSubCommands() {
 		b.WriteString(".SH COMMANDS\n")
 		for _, c := range cmd.Commands() {
-			if c.Name() != "help" && c.Runnable() {
+			if c.Name() != "help" && !c.DisableFlagParsing && c.Runnable() {
 				fmt.Fprintf(&b, ".TP\n\\fB%s\\fR\n%s.\n", roff(c.Name()), roff(c.Short))
 			}
 		}

@@ -271,7 +271,7 @@ func sessionsOfEverySort(t *testing.T, i *stage.Instance) (s started) {
 	i.Until("all sessions", func() bool { return len(stage.Query[api.Sessions](i, "ls").Items) >= 16 })
 	time.Sleep(3 * time.Second) // the daemon reads what sessions hold every 2 s, and later on a busy machine
 	i.Until("locks that are held", func() bool {
-		return slices.ContainsFunc(stage.Query[api.Leaks](i, "report").Items, func(l api.Leak) bool { return len(l.Locks) > 0 })
+		return slices.ContainsFunc(stage.Query[api.Leaks](i, "ls", "--growth").Items, func(l api.Leak) bool { return len(l.Locks) > 0 })
 	})
 	return s
 }

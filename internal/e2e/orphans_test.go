@@ -21,9 +21,9 @@ func TestOrphans(t *testing.T) {
 	left := stage.NewMarker(t, i.Dir)
 	i.Run(left, []string{"--name", "left", "--on-exit", "report"}, "daemonise").Wait()
 
-	i.Agrees("orphans", func() error {
+	i.Agrees("ls --left", func() error {
 		var leftovers, piled int
-		for _, o := range stage.Query[api.Orphans](i, "orphans").Items {
+		for _, o := range stage.Query[api.Orphans](i, "ls", "--left").Items {
 			switch {
 			case o.Why == api.WhyLeftover && o.SessionName == "left":
 				leftovers++
@@ -39,17 +39,17 @@ func TestOrphans(t *testing.T) {
 		}
 		return nil
 	})
-	if p := i.Must("orphans", "--nudge", "pile"); p.Out.Len() == 0 {
+	if p := i.Must("end", "--nudge", "pile"); p.Out.Len() == 0 {
 		t.Error(p)
 	}
-	i.Agrees("report", func() error {
-		d := stage.Query[api.Leaks](i, "report", "pile")
+	i.Agrees("ls --growth", func() error {
+		d := stage.Query[api.Leaks](i, "ls", "--growth", "pile")
 		if l := d.Items[0]; l.Processes != pile+1 || l.Zombies != pile || l.Growth.Known || l.Growth.Why == "" || len(l.Commands) == 0 {
 			return fmt.Errorf("%+v", l)
 		}
 		return nil
 	})
-	i.Must("orphans", "--end", "--yes")
+	i.Must("end", "--left", "--yes")
 	left.MustBeGone()
 	if !zombies.Drain() || parent.Exited() {
 		t.Error("a session whose root lives was ended")

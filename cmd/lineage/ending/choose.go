@@ -31,12 +31,12 @@ func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool) (ids, s
 }
 
 // leftBehind names the sessions whose root is gone and that may be ended with everything
-// in them, and says why other such sessions are spared. only, if set: that session alone.
-func leftBehind(sessions []api.Session, only string) (ids, spared []string) {
+// in them, and says why other such sessions are spared. only, if not empty: these sessions.
+func leftBehind(sessions []api.Session, only map[string]bool) (ids, spared []string) {
 	within := nesting(sessions)
 	ending := map[string]bool{}
 	for _, s := range sessions {
-		if s.Leftovers == 0 || s.State != api.StateActive || only != "" && s.ID != only {
+		if s.Leftovers == 0 || s.State != api.StateActive || len(only) > 0 && !only[s.ID] {
 			continue
 		}
 		if s.Kept {

@@ -27,7 +27,7 @@ func TestLeftBehind(t *testing.T) {
 		session("l33333", "", 2, 2), keptWithin,
 		session("idle00", "", 0, 0), kept, ending,
 	}
-	ids, spared := leftBehind(all, "")
+	ids, spared := leftBehind(all, nil)
 	if want := []string{"inner0", "l11111"}; !slices.Equal(ids, want) {
 		t.Errorf("would end %v, want %v", ids, want)
 	}
@@ -38,7 +38,7 @@ func TestLeftBehind(t *testing.T) {
 		}
 	}
 	for only, want := range map[string][]string{"l11111": {"l11111"}, "nested": {"nested"}, "living": nil, "kept00": nil, "l22222": nil} {
-		if ids, _ := leftBehind(all, only); !slices.Equal(ids, want) {
+		if ids, _ := leftBehind(all, map[string]bool{only: true}); !slices.Equal(ids, want) {
 			t.Errorf("of %s would end %v, want %v", only, ids, want)
 		}
 	}

@@ -25,6 +25,9 @@ type Ender struct {
 // End ends what the options and words name: sessions, or a process with its branch. On a
 // terminal it asks first; elsewhere it fails unless no question is needed.
 func (e *Ender) End(ctx context.Context, words []string) (err error) {
+	if e.Nudge {
+		return e.nudge(ctx, words)
+	}
 	if e.chooses() {
 		if words, err = e.choose(ctx, words); err != nil {
 			return err
@@ -50,22 +53,22 @@ func (e *Ender) End(ctx context.Context, words []string) (err error) {
 	return e.endSessions(ctx, words)
 }
 
-// choose returns the sessions that --all, --mine or --leftovers select; --leftovers only the one
-// that words name, if there is one.
+// choose returns the sessions that --all, --mine or --left select; --left only those that
+// words name, if there are any.
 func (e *Ender) choose(ctx context.Context, words []string) ([]string, error) {
 	list, err := e.Client.Sessions(ctx, "live", "")
 	if err != nil {
 		return nil, err
 	}
 	var ids, spared []string
-	if e.Leftovers {
-		only := ""
-		if len(words) > 0 {
-			s, err := e.Client.Session(ctx, words[0])
+	if e.Left {
+		only := map[string]bool{}
+		for _, word := range words {
+			s, err := e.Client.Session(ctx, word)
 			if err != nil {
 				return nil, err
 			}
-			only = s.ID
+			only[s.ID] = true
 		}
 		ids, spared = leftBehind(list.Items, only)
 	} else {

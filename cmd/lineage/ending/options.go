@@ -25,7 +25,8 @@ type Options struct {
 	Timeout time.Duration // how long to wait after SIGKILL
 
 	All, Mine, Kept bool
-	Leftovers       bool // the sessions whose root is gone
+	Left            bool // the sessions whose root is gone
+	Nudge           bool // end nothing: only signal parents that have zombies
 	Branch          bool // a process with what it started, not a session
 	AllOrNone       bool // on many hosts
 }
@@ -47,33 +48,34 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Branch, "branch", false, "end a process, named by PID@START, and what it started")
 	f.BoolVar(&o.All, "all", false, "end every session that you may end")
 	f.BoolVar(&o.Mine, "mine", false, "end every session of your user")
-	f.BoolVar(&o.Leftovers, "leftovers", false, "end what is left over: sessions whose root is gone")
+	f.BoolVar(&o.Left, "left", false, "end what is left over: sessions whose root is gone")
+	f.BoolVar(&o.Nudge, "nudge", false, "end nothing; send SIGCHLD to parents that have zombies to reap")
 	f.BoolVar(&o.Kept, "kept", false, "with --all and --mine: kept sessions, too")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
 	f.BoolVar(&o.AllOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
 }
 
 // chooses reports whether flags select the sessions, not names.
-func (o *Options) chooses() bool { return o.All || o.Mine || o.Leftovers }
+func (o *Options) chooses() bool { return o.All || o.Mine || o.Left }
 
 // Check returns what is wrong with the flags, for that number of named sessions.
 func (o *Options) Check(sessions int, remote hosts.List) error {
 	switch {
+	case o.Nudge && *o != (Options{Nudge: true, Yes: o.Yes, Timeout: o.Timeout}):
+		return exit.Usage("end: --nudge ends nothing, and takes no flag that is about an end")
 	case o.Branch && (o.chooses() || o.Kept || sessions != 1):
-		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine, --leftovers or --kept")
-	case o.All && o.Mine || o.Leftovers && (o.All || o.Mine):
-		return exit.Usage("end: give only one of --all, --mine and --leftovers")
-	case o.chooses() && !o.Leftovers && sessions > 0:
+		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine, --left or --kept")
+	case o.All && o.Mine || o.Left && (o.All || o.Mine):
+		return exit.Usage("end: give only one of --all, --mine and --left")
+	case o.chooses() && !o.Left && sessions > 0:
 		return exit.Usage("end: --all and --mine choose the sessions; name none")
-	case o.Leftovers && sessions > 1:
-		return exit.Usage("end: --leftovers is for all sessions, or for one SESSION")
 	case o.chooses() && o.Plan != "":
 		return exit.Usage("end: --if-plan is for one SESSION, the plan's own")
-	case o.Kept && o.Leftovers:
-		return exit.Usage("end: --leftovers ends no kept session; name it to end it")
+	case o.Kept && o.Left:
+		return exit.Usage("end: --left ends no kept session; name it to end it")
 	case o.Kept && !o.chooses():
 		return exit.Usage("end: --kept belongs to --all and --mine; a SESSION that is named is ended in any case")
-	case !o.chooses() && sessions == 0:
+	case !o.chooses() && !o.Nudge && sessions == 0:
 		return exit.Usage(`end: SESSION is missing; see "lineage end --help"`)
 	case o.DryRun && o.Plan != "":
 		return exit.Usage("end: --dry-run makes a plan, --if-plan carries one out; give only one of them")
@@ -94,8 +96,8 @@ func (o *Options) checkHosts(remote hosts.List) error {
 	switch {
 	case len(remote) == 0 && o.AllOrNone:
 		return exit.Usage("end: --all-or-none belongs to -H")
-	case len(remote) > 0 && o.chooses():
-		return exit.Usage("end: --all, --mine and --leftovers are for this host; with -H name the sessions")
+	case len(remote) > 0 && (o.chooses() || o.Nudge):
+		return exit.Usage("end: --all, --mine, --left and --nudge are for this host; with -H name the sessions")
 	case len(remote) > 0 && o.Branch:
 		return exit.Usage("end: --branch is for this host, not with -H")
 	case len(remote) > 0 && o.Plan != "":

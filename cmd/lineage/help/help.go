@@ -27,7 +27,7 @@ var groups = []struct {
 	commands string
 }{
 	{"Run", "run adopt init"},
-	{"Inspect", "ls tree top why events history orphans report"},
+	{"Inspect", "ls tree top why events history"},
 	{"End", "end keep"},
 	{"Agents", "setup mcp"},
 	{"Host", "daemon status export doctor policy version"},

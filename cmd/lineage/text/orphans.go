@@ -15,7 +15,11 @@ func Orphans(list *api.Orphans) *Listing {
 	if list.Items == nil {
 		list.Items = []api.Orphan{}
 	}
-	l := &Listing{Doc: list, Text: func(p *Page) { writeOrphans(p, list.Items) }}
+	l := tabular(func(p *Page) table { return orphansTable(p, list.Items) })
+	l.Doc = list
+	if len(list.Items) == 0 {
+		l.Empty = "no orphan, leftover or zombie"
+	}
 	for i := range list.Items {
 		list.Items[i].Head = api.Head{Kind: "orphan"}
 		l.Items = append(l.Items, list.Items[i])
@@ -33,7 +37,7 @@ var (
 	HostOrphanColumns = []string{"pid", "uid", "rss", "age", "holds", "command"}
 )
 
-func writeOrphans(p *Page, items []api.Orphan) {
+func orphansTable(p *Page, items []api.Orphan) table {
 	t := table{drop: []string{"AGE", "NAME", "RSS", "PARENT"}}
 	header := []string{"PID", "WHY", "SESSION", "NAME", "RSS", "AGE", "PARENT"}
 	if p.all() {
@@ -69,7 +73,7 @@ func writeOrphans(p *Page, items []api.Orphan) {
 		}
 		t.paintedRow([]string{"", color}, append(row, p.Command(&o.Process))...)
 	}
-	t.write(p)
+	return t
 }
 
 // brokeredText is why a process that no member forked is listed.
@@ -105,7 +109,7 @@ func parentText(o *api.Orphan) string {
 	return "-"
 }
 
-// HostOrphans is the document of `orphans --host -o json`.
+// HostOrphans is the document of `ls --outside -o json`.
 type HostOrphans struct {
 	api.Head
 	Items   []HostOrphan `json:"items"`
@@ -130,6 +134,9 @@ func (o *HostOrphan) Holds() bool {
 func OutsideOrphans(doc *HostOrphans) *Listing {
 	doc.Head = Head("host_orphans")
 	l := &Listing{Doc: doc, Text: func(p *Page) { writeHostOrphans(p, doc) }}
+	if len(doc.Items) == 0 {
+		l.Empty = "no orphan outside sessions holds a port, a deleted directory or a dead terminal"
+	}
 	for i := range doc.Items {
 		doc.Items[i].Head = api.Head{Kind: "host_orphan"}
 		l.Items = append(l.Items, doc.Items[i])

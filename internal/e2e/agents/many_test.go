@@ -86,7 +86,7 @@ func manyServers(x *trial) {
 		}
 		if n == 19 && x.traced {
 			x.stay("mcp", 20)
-			x.Agrees("report", func() error { return x.reported("agents.test", 1) })
+			x.Agrees("ls --growth", func() error { return x.reported("agents.test", 1) })
 		}
 	}
 	if !x.traced {
@@ -102,20 +102,20 @@ func manyServers(x *trial) {
 
 // reported fails unless report counts at least n processes of the command.
 func (x *trial) reported(comm string, n int) error {
-	for _, l := range stage.Query[api.Leaks](x.Instance, "report").Items {
+	for _, l := range stage.Query[api.Leaks](x.Instance, "ls", "--growth").Items {
 		for _, c := range l.Commands {
 			if c.Comm == comm && c.Processes >= n {
 				return nil
 			}
 		}
 	}
-	return fmt.Errorf("report does not count %d × %s: %s", n, comm, x.Must("report").Out.String())
+	return fmt.Errorf("ls --growth does not count %d × %s: %s", n, comm, x.Must("ls", "--growth").Out.String())
 }
 
-// reapers fails unless orphans names the parent of n zombies.
+// reapers fails unless ls --left names the parent of n zombies.
 func (x *trial) reapers(parent, n int) error {
 	found := 0
-	for _, o := range stage.Query[api.Orphans](x.Instance, "orphans").Items {
+	for _, o := range stage.Query[api.Orphans](x.Instance, "ls", "--left").Items {
 		if o.Why == api.WhyZombie && o.Reaper != nil && o.Reaper.PID == parent {
 			found++
 		}
@@ -219,7 +219,7 @@ func reconnects(x *trial) {
 	}
 	x.stay("agents.test helper", times)
 	if x.traced {
-		x.Agrees("report", func() error { return x.reported("agents.test", 1) })
+		x.Agrees("ls --growth", func() error { return x.reported("agents.test", 1) })
 	}
 	agent := x.running(x.bin + " serve")
 	x.kill(agent[len(agent)-1])
@@ -279,12 +279,12 @@ func withoutTerminal(x *trial) {
 	x.m.Line("waiting", 1)
 	pid := x.stay("mcp "+x.m.Path, 1)
 	if x.traced {
-		for _, o := range stage.Query[api.Orphans](x.Instance, "orphans").Items {
+		for _, o := range stage.Query[api.Orphans](x.Instance, "ls", "--left").Items {
 			if slices.Contains(pid, o.PID) {
 				x.T.Errorf("the server in use is named: %+v", o)
 			}
 		}
-		x.Must("orphans", "--end", "--yes")
+		x.Must("end", "--left", "--yes")
 		if got := x.running("mcp " + x.m.Path); !slices.Equal(got, pid) {
 			x.T.Errorf("servers %v live, want %v", got, pid)
 		}

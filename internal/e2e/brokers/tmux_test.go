@@ -45,8 +45,8 @@ func TestTmux(t *testing.T) {
 			if text := i.Must("end", "--dry-run", beside).Out.String(); !strings.Contains(text, "root (socket), weak") {
 				t.Errorf("dry run: %s", text)
 			}
-			if text := i.Must("orphans").Out.String(); !strings.Contains(text, "brokered (socket), weak") {
-				t.Errorf("orphans: %s", text)
+			if text := i.Must("ls", "--left").Out.String(); !strings.Contains(text, "brokered (socket), weak") {
+				t.Errorf("ls --left: %s", text)
 			}
 			i.End("work")
 			if dies {

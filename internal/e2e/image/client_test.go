@@ -56,7 +56,7 @@ func TestClient(t *testing.T) {
 			{command: "why /run", code: 2, refused: foreign},
 			{command: fmt.Sprint("adopt ", pid), code: 2, refused: foreign},
 			{command: "run -- /lineage version", code: 125, refused: foreign},
-			{command: "orphans --host", code: 7, refused: "not in the initial PID namespace"},
+			{command: "ls --outside", code: 7, refused: "not in the initial PID namespace"},
 			{flags: "--pid host", command: why, has: "session theirs"},
 			{uid: stage.Nobody, flags: "--pid host", command: why, code: 4, refused: "it belongs to uid 0"},
 			{uid: stage.Nobody, flags: "--pid host", command: "run -- /lineage version", has: "level"},

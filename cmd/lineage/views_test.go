@@ -55,7 +55,7 @@ func leaks() *api.Leaks {
 
 // What is left over ends by two names, of one meaning: nothing else, and not without a yes.
 func TestEndLeftovers(t *testing.T) {
-	for _, command := range []string{"orphans --end", "end --leftovers"} {
+	for _, command := range []string{"end --left", "orphans --end"} {
 		f := newFake()
 		w := newWorld(t, f)
 		run := func(more string) (code int, out, stderr string) { return w.run(strings.Fields(command + more)...) }
@@ -93,15 +93,59 @@ func TestEndLeftovers(t *testing.T) {
 		}
 	}
 	f := newFake()
+	f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: "q1w2e3", State: api.StateActive, Live: 2, Leftovers: 2, UID: 1000},
+		api.Session{ID: "r4t5z6", State: api.StateActive, Live: 2, Leftovers: 2, UID: 1000})
 	f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
-	if code, out, _ := newWorld(t, f).run("end", "--leftovers", "--dry-run"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(out, "k3x9q2") {
+	if code, _, _ := newWorld(t, f).run("end", "--left", "--yes", "build", "nosuch"); code != api.ExitNotFound || len(f.Got.Ended) != 0 {
+		t.Errorf("one of them unknown: exit %d, ended %v", code, f.Got.Ended)
+	}
+	newWorld(t, f).run("end", "--left", "--yes", "q1w2e3", "build", "build")
+	if slices.Sort(f.Got.Ended); !slices.Equal(f.Got.Ended, []string{"k3x9q2", "q1w2e3"}) {
+		t.Errorf("of two ended %v", f.Got.Ended)
+	}
+	f = newFake()
+	f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
+	if code, out, _ := newWorld(t, f).run("end", "--left", "--dry-run"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(out, "k3x9q2") {
 		t.Errorf("--dry-run: exit %d, %s, ended %v", code, out, f.Got.Ended)
 	}
-	for _, line := range []string{"orphans --end --nudge", "orphans --yes", "orphans a b", "report a b", "report --nope", "end --leftovers --all", "end --leftovers --mine",
-		"end --leftovers --kept", "end --leftovers --branch 5", "end --leftovers a b", "end --leftovers --if-plan x", "end --leftovers -H web1"} {
+	for _, line := range []string{"orphans --end --nudge", "orphans --yes", "orphans a b", "report a b", "report --nope", "end --left --all", "end --left --mine",
+		"end --left --kept", "end --left --branch 5", "end --left --if-plan x", "end --left -H web1",
+		"end --nudge --now", "end --nudge --left", "end --nudge --grace 1s", "end --nudge --if-plan x", "end --nudge -H web1", "ls --left --left=maybe", "ls --left a b",
+		"ls --growth --watch", "ls --left --state active", "orphans --host --end", "orphans --host build"} {
 		if code, _, stderr := newWorld(t, f).run(strings.Fields(line)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 || len(f.Got.Ended) != 0 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
+	}
+}
+
+// The former commands are what they have become, whatever comes before and after their names.
+func TestFormerCommands(t *testing.T) {
+	for former, now := range map[string]string{
+		"orphans":                               "ls --left",
+		"orphans build -o json":                 "ls --left build -o json",
+		"orphans --columns pid":                 "ls --left --columns pid",
+		"--color never orphans --no-headers":    "--color never ls --left --no-headers",
+		"orphans --host -o name":                "ls --outside -o name",
+		"orphans --nudge":                       "end --nudge",
+		"orphans --end -y":                      "end --left -y",
+		"report":                                "ls --growth",
+		"report build --json":                   "ls --growth build --json",
+		"report nosuch":                         "ls --growth nosuch",
+		"orphans a b":                           "ls --left a b",
+		"orphans --nope":                        "ls --left --nope",
+		"orphans --help":                        "ls --help",
+		"--socket /nonexistent/lngtest orphans": "--socket /nonexistent/lngtest ls --left",
+	} {
+		was, is := newFake(), newFake()
+		a, b := newWorld(t, was).record(strings.Fields(former)...), newWorld(t, is).record(strings.Fields(now)...)
+		_, a, _ = strings.Cut(a, "\n")
+		_, b, _ = strings.Cut(b, "\n")
+		if a != b || !slices.Equal(was.Got.Ended, is.Got.Ended) || !slices.Equal(was.Got.Killed, is.Got.Killed) {
+			t.Errorf("%s\n%s\n%s\n%s", former, a, now, b)
+		}
+	}
+	if _, out, _ := newWorld(t, newFake()).run("--help"); strings.Contains(out, "\n  orphans ") || strings.Contains(out, "\n  report ") {
+		t.Errorf("the help shows a former command:\n%s", out)
 	}
 }
 
@@ -109,11 +153,15 @@ func TestEndLeftovers(t *testing.T) {
 func TestNudge(t *testing.T) {
 	f := newFake()
 	w := newWorld(t, f)
-	if code, _, stderr := w.run("orphans", "--nudge"); code != 0 || stderr != "" || !slices.Equal(f.Got.Killed, []string{"4127@4127000 CHLD", "4131@4131000 CHLD"}) {
+	if code, _, stderr := w.run("end", "--nudge"); code != 0 || stderr != "" || !slices.Equal(f.Got.Killed, []string{"4127@4127000 CHLD", "4131@4131000 CHLD"}) {
 		t.Errorf("exit %d, %s, killed %v", code, stderr, f.Got.Killed)
 	}
+	f.Got.Killed = nil
+	if code, out, _ := w.run("end", "--nudge", "build", "build"); code != 0 || len(f.Got.Killed) != 2 || !strings.Contains(out, "2 zombies are children of it") {
+		t.Errorf("of one session, named twice: exit %d, %s, killed %v", code, out, f.Got.Killed)
+	}
 	f.Refuse = api.NewError(api.CodeDenied, "kill 4127: not permitted", "")
-	if code, _, stderr := w.run("orphans", "--nudge"); code != api.ExitDenied || strings.Count(stderr, "\n") != 1 {
+	if code, _, stderr := w.run("end", "--nudge"); code != api.ExitDenied || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 }
@@ -122,7 +170,7 @@ func TestNudge(t *testing.T) {
 func TestReportOfNothing(t *testing.T) {
 	f := newFake()
 	f.Has.Leaks = &api.Leaks{}
-	if code, stdout, _ := newWorld(t, f).run("report"); code != 0 || stdout != "no session to report on\n" {
+	if code, stdout, _ := newWorld(t, f).run("ls", "--growth"); code != 0 || stdout != "no session to report on\n" {
 		t.Errorf("exit %d, %q", code, stdout)
 	}
 }
@@ -142,12 +190,12 @@ func hostOrphans() []text.HostOrphan {
 func TestHostOrphans(t *testing.T) {
 	var all strings.Builder
 	for _, format := range text.Formats {
-		all.WriteString(newWorld(t, newFake()).record("orphans", "--host", "-o", format) + "\n")
+		all.WriteString(newWorld(t, newFake()).record("ls", "--outside", "-o", format) + "\n")
 	}
-	golden(t, "orphans host", all.String())
+	golden(t, "ls outside", all.String())
 	w := newWorld(t, newFake())
 	w.host.orphans = nil
-	if code, _, stderr := w.run("orphans", "--host"); code != api.ExitUnsupported || strings.Count(stderr, "\n") != 1 {
+	if code, _, stderr := w.run("ls", "--outside"); code != api.ExitUnsupported || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 }

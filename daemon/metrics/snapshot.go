@@ -9,6 +9,7 @@ type Snapshot struct {
 	Degraded     int            // in how many ways
 	Sessions     map[string]int // by state
 	Processes    int            // live members
+	Rules        map[Rule]Use
 
 	Events          map[string]uint64 // by type
 	Lost            map[string]uint64 // events, by where
@@ -22,6 +23,22 @@ type Snapshot struct {
 
 	SelfCheck   *bool // nil: no check was made yet
 	BreakerOpen bool
+}
+
+// Rule is the agent rule that sessions belong to, or NoRule, and whether they were kept.
+type Rule struct {
+	Name string
+	Kept bool
+}
+
+// NoRule is in place of a name for sessions that no agent rule of the policy opened. No rule can
+// have this name.
+const NoRule = "-"
+
+// Use is what the sessions of a rule have. Each process is counted once, in its innermost session.
+type Use struct {
+	Leftovers, Orphans, Zombies int
+	RSS                         uint64 // bytes
 }
 
 // Helper is a helper of the kernel in a program.

@@ -1,6 +1,10 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Prefix is in front of every name.
 const Prefix = "lineage_"
@@ -37,6 +41,14 @@ var table = []metric{
 		func(s *Snapshot, p put) { each(s.Sessions, p) }},
 	{"processes", gauge, nil, "Live members of all sessions.",
 		func(s *Snapshot, p put) { p(float64(s.Processes)) }},
+	{"leftovers", gauge, []string{"rule", "kept"}, "Live members of sessions whose root is gone, and that nothing ends. rule: the agent rule of the session or of one around it, - without a rule. kept: true for sessions that were kept.",
+		perRule(func(u Use) float64 { return float64(u.Leftovers) })},
+	{"orphans", gauge, []string{"rule", "kept"}, "Live members whose creator is dead, labelled likewise.",
+		perRule(func(u Use) float64 { return float64(u.Orphans) })},
+	{"zombies", gauge, []string{"rule", "kept"}, "Dead members that their parent has not waited for, labelled likewise.",
+		perRule(func(u Use) float64 { return float64(u.Zombies) })},
+	{"rss_bytes", gauge, []string{"rule", "kept"}, "Memory of the live members, labelled likewise. Shared memory counts in each process.",
+		perRule(func(u Use) float64 { return float64(u.RSS) })},
 	{"events_total", counter, []string{"type"}, "Events sent to readers, by type.",
 		func(s *Snapshot, p put) { each(s.Events, p) }},
 	{"events_lost_total", counter, []string{"where"}, "Events lost because the kernel's ring was full (ring), or because a reader was too slow (reader).",
@@ -75,6 +87,14 @@ var table = []metric{
 func each[N int | uint64](values map[string]N, p put) {
 	for label, n := range values {
 		p(float64(n), label)
+	}
+}
+
+func perRule(of func(Use) float64) func(*Snapshot, put) {
+	return func(s *Snapshot, p put) {
+		for r, u := range s.Rules {
+			p(of(u), r.Name, strconv.FormatBool(r.Kept))
+		}
 	}
 }
 

@@ -75,6 +75,9 @@ func (s *Session) RootDied() uint64 { return s.rootDied }
 // Emptied is when the last member was gone, boottime; 0: not yet.
 func (s *Session) Emptied() uint64 { return s.emptyAt }
 
+// Zombies counts its dead members that their parent has not waited for, as of the last look.
+func (s *Session) Zombies() int { return s.zombies }
+
 // Over is closed with the first verdict.
 func (s *Session) Over() <-chan struct{} { return s.over }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -64,6 +65,7 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 				m.Processes += int(max(x.Info().Live, 0))
 			}
 		}
+		m.Rules = s.use(v)
 		for t, name := range document.EventNames {
 			switch tracer.EventType(t) {
 			case 0, tracer.EventLost, tracer.EventMark, tracer.EventTrace: // not the kernel's
@@ -84,4 +86,43 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		m.HelperErrors[metrics.Helper{Program: e.Program, Helper: e.Helper}] = e.Count
 	}
 	return m, err
+}
+
+// use sums up the live sessions by agent rule of the policy: at most two rows for each rule, however
+// many sessions there are. An enabled rule without a session has one of zeros.
+func (s *Status) use(v registry.View) map[metrics.Rule]metrics.Use {
+	p := s.o.Rules.Policy()
+	all := map[metrics.Rule]metrics.Use{{Name: metrics.NoRule}: {}}
+	for i := range p.Agents {
+		if p.Agents[i].Enabled {
+			all[metrics.Rule{Name: p.Agents[i].Name}] = metrics.Use{}
+		}
+	}
+	for x := range v.Sessions() {
+		if x.Closed() {
+			continue
+		}
+		rule, left := metrics.Rule{Name: metrics.NoRule}, false
+		for _, id := range v.Chain(x.ID()) {
+			around := v.Session(id)
+			if around == nil {
+				break
+			}
+			info := around.Info()
+			if rule.Name == metrics.NoRule && info.Rule != 0 && p.AgentNamed(info.Name) != nil {
+				rule.Name = info.Name
+			}
+			rule.Kept = rule.Kept || info.Kept
+			left = left || around.RootDied() != 0
+		}
+		n, u := v.Graph().Count(x.ID()), all[rule]
+		if left && x.State() == api.StateActive {
+			u.Leftovers += n.Live
+		}
+		u.Orphans += n.Orphans
+		u.Zombies += x.Zombies()
+		u.RSS += n.RSS
+		all[rule] = u
+	}
+	return all
 }

@@ -106,3 +106,35 @@ func TestManyScrapes(t *testing.T) {
 		t.Error(f)
 	}
 }
+
+// TestRuleGauges: each rule of the policy has one row, however many sessions it has. What a rule
+// that is no longer in the policy opened counts as without a rule.
+func TestRuleGauges(t *testing.T) {
+	const rule = "agents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent}}\n  - {name: lngtest-off, match: {comm: lngtest-off}}\n"
+	w := daemontest.New(t, daemontest.WithPolicy(rule))
+	const sessions = 40
+	for pid := uint32(300); pid < 300+sessions; pid++ {
+		w.Add(pid, daemontest.Shell, 1000, "lngtest-agent")
+		w.K.Become(pid, "lngtest-agent")
+		w.Fork(pid, pid+100, 1000, "lngtest-child")
+		w.Fork(pid+100, pid+200, 1000, "lngtest-child")
+		w.K.Exit(pid+100, 0)
+	}
+	orphans := func(name string) string {
+		return scraped(w)[fmt.Sprintf(`lineage_orphans{kept="false",rule="%s"}`, name)]
+	}
+	w.Until(func() bool { return orphans("lngtest") == fmt.Sprint(sessions) })
+	rows := func() (n int) {
+		for name := range scraped(w) {
+			if strings.HasPrefix(name, "lineage_leftovers{") {
+				n++
+			}
+		}
+		return n
+	}
+	if n := rows(); n != 2 || orphans("-") != "0" {
+		t.Errorf("%d rows of one enabled rule, %s orphans without a rule", n, orphans("-"))
+	}
+	w.Reload("mode: observe\n")
+	w.Until(func() bool { return orphans("-") == fmt.Sprint(sessions) && rows() == 1 })
+}

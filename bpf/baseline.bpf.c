@@ -34,15 +34,20 @@ int BPF_PROG(release_reaped, struct task_struct *t)
 		return 0;                           \
 	}
 
-#define VERB(name, body)                                    \
-	SEC("iter/bpf_map_elem")                            \
-	int verb_##name(struct bpf_iter__bpf_map_elem *ctx) \
-	{                                                   \
-		struct verb_args *a = args();               \
-                                                            \
-		if (a && ctx->key)                          \
-			a->err = body;                      \
-		return 0;                                   \
+/*
+ * Runs its body once, when the walk over all maps is over: they are the fewest. An
+ * iterator over the one element of `verb` would be direct, but some kernels refuse
+ * iterators that may write to elements (iter/bpf_map_elem).
+ */
+#define VERB(name, body)                               \
+	SEC("iter/bpf_map")                            \
+	int verb_##name(struct bpf_iter__bpf_map *ctx) \
+	{                                              \
+		struct verb_args *a = args();          \
+                                                       \
+		if (a && !ctx->map)                    \
+			a->err = body;                 \
+		return 0;                              \
 	}
 
 WALK(own, own_walked(a, t), (void)0)

@@ -232,7 +232,6 @@ const (
 	BaselineProgAttachBirth    = "attach_birth"
 	BaselineProgExecEvent      = "exec_event"
 	BaselineProgExitDeath      = "exit_death"
-	BaselineProgFillSlots      = "fill_slots"
 	BaselineProgForkBirth      = "fork_birth"
 	BaselineProgFreeReaped     = "free_reaped"
 	BaselineProgNotifyDeath    = "notify_death"
@@ -322,7 +321,6 @@ type BaselineProgramSpecs struct {
 	AttachBirth    *ebpf.ProgramSpec `ebpf:"attach_birth"`
 	ExecEvent      *ebpf.ProgramSpec `ebpf:"exec_event"`
 	ExitDeath      *ebpf.ProgramSpec `ebpf:"exit_death"`
-	FillSlots      *ebpf.ProgramSpec `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.ProgramSpec `ebpf:"fork_birth"`
 	FreeReaped     *ebpf.ProgramSpec `ebpf:"free_reaped"`
 	NotifyDeath    *ebpf.ProgramSpec `ebpf:"notify_death"`
@@ -476,7 +474,6 @@ type BaselinePrograms struct {
 	AttachBirth    *ebpf.Program `ebpf:"attach_birth"`
 	ExecEvent      *ebpf.Program `ebpf:"exec_event"`
 	ExitDeath      *ebpf.Program `ebpf:"exit_death"`
-	FillSlots      *ebpf.Program `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.Program `ebpf:"fork_birth"`
 	FreeReaped     *ebpf.Program `ebpf:"free_reaped"`
 	NotifyDeath    *ebpf.Program `ebpf:"notify_death"`
@@ -523,7 +520,6 @@ func (p *BaselinePrograms) Close() error {
 		p.AttachBirth,
 		p.ExecEvent,
 		p.ExitDeath,
-		p.FillSlots,
 		p.ForkBirth,
 		p.FreeReaped,
 		p.NotifyDeath,

@@ -105,28 +105,6 @@ int snapshot(struct bpf_iter__task *ctx)
 	return t ? on_snapshot(seq, plain(t)) : 0; /* NULL: the walk is over */
 }
 
-/*
- * Over `sessions`, once: queue each slot without a session, and count the others. User
- * space would take 20 ms.
- */
-SEC("iter/bpf_map_elem")
-int fill_slots(struct bpf_iter__bpf_map_elem *ctx)
-{
-	u32 *slot = ctx->key;
-	struct session *s = ctx->value;
-
-	if (!slot || !s)
-		return 0;
-	if (s->id) {
-		__sync_fetch_and_add(&control.taken, 1);
-	} else {
-		u32 free = *slot;
-
-		bpf_map_push_elem(&free_slots, &free, BPF_ANY);
-	}
-	return 0;
-}
-
 SEC("lsm/task_kill")
 int BPF_PROG(self_kill, struct task_struct *t, void *info, int sig, void *cred, int ret)
 {

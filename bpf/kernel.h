@@ -239,11 +239,9 @@ struct bpf_iter_meta {
 	struct seq_file *seq;
 };
 
-struct bpf_iter__bpf_map_elem {
+struct bpf_iter__bpf_map {
 	struct bpf_iter_meta *meta;
 	struct bpf_map *map;
-	void *key;
-	void *value;
 };
 
 struct bpf_iter__task {

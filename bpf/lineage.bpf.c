@@ -47,6 +47,18 @@ int BPF_PROG(exit_sentence)
 	return 0;
 }
 
+/* Queue a slot without a session, or count the session. */
+static long fill_slot(void *map, u32 *slot, struct session *s, void *ctx)
+{
+	u32 free = *slot;
+
+	if (s->id)
+		__sync_fetch_and_add(&control.taken, 1);
+	else
+		bpf_map_push_elem(&free_slots, &free, BPF_ANY);
+	return 0;
+}
+
 #define VERB(name, body)                      \
 	SEC("syscall")                        \
 	int verb_##name(void *ctx)            \
@@ -80,3 +92,4 @@ VERB(move, err = move_one(a))
 VERB(dissolve, err = dissolve(a))
 VERB(carry, carry_all(a))
 VERB(carry_dead, err = carry_dead(a))
+VERB(fill, bpf_for_each_map_elem(&sessions, fill_slot, NULL, 0))

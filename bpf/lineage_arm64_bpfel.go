@@ -378,7 +378,6 @@ const (
 	LineageProgExecSentence    = "exec_sentence"
 	LineageProgExitDeath       = "exit_death"
 	LineageProgExitSentence    = "exit_sentence"
-	LineageProgFillSlots       = "fill_slots"
 	LineageProgForkBirth       = "fork_birth"
 	LineageProgForkSentence    = "fork_sentence"
 	LineageProgFreeReaped      = "free_reaped"
@@ -403,6 +402,7 @@ const (
 	LineageProgVerbDissolve    = "verb_dissolve"
 	LineageProgVerbEnd         = "verb_end"
 	LineageProgVerbEnter       = "verb_enter"
+	LineageProgVerbFill        = "verb_fill"
 	LineageProgVerbFollow      = "verb_follow"
 	LineageProgVerbMark        = "verb_mark"
 	LineageProgVerbMove        = "verb_move"
@@ -479,7 +479,6 @@ type LineageProgramSpecs struct {
 	ExecSentence   *ebpf.ProgramSpec `ebpf:"exec_sentence"`
 	ExitDeath      *ebpf.ProgramSpec `ebpf:"exit_death"`
 	ExitSentence   *ebpf.ProgramSpec `ebpf:"exit_sentence"`
-	FillSlots      *ebpf.ProgramSpec `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.ProgramSpec `ebpf:"fork_birth"`
 	ForkSentence   *ebpf.ProgramSpec `ebpf:"fork_sentence"`
 	FreeReaped     *ebpf.ProgramSpec `ebpf:"free_reaped"`
@@ -504,6 +503,7 @@ type LineageProgramSpecs struct {
 	VerbDissolve   *ebpf.ProgramSpec `ebpf:"verb_dissolve"`
 	VerbEnd        *ebpf.ProgramSpec `ebpf:"verb_end"`
 	VerbEnter      *ebpf.ProgramSpec `ebpf:"verb_enter"`
+	VerbFill       *ebpf.ProgramSpec `ebpf:"verb_fill"`
 	VerbFollow     *ebpf.ProgramSpec `ebpf:"verb_follow"`
 	VerbMark       *ebpf.ProgramSpec `ebpf:"verb_mark"`
 	VerbMove       *ebpf.ProgramSpec `ebpf:"verb_move"`
@@ -651,7 +651,6 @@ type LineagePrograms struct {
 	ExecSentence   *ebpf.Program `ebpf:"exec_sentence"`
 	ExitDeath      *ebpf.Program `ebpf:"exit_death"`
 	ExitSentence   *ebpf.Program `ebpf:"exit_sentence"`
-	FillSlots      *ebpf.Program `ebpf:"fill_slots"`
 	ForkBirth      *ebpf.Program `ebpf:"fork_birth"`
 	ForkSentence   *ebpf.Program `ebpf:"fork_sentence"`
 	FreeReaped     *ebpf.Program `ebpf:"free_reaped"`
@@ -676,6 +675,7 @@ type LineagePrograms struct {
 	VerbDissolve   *ebpf.Program `ebpf:"verb_dissolve"`
 	VerbEnd        *ebpf.Program `ebpf:"verb_end"`
 	VerbEnter      *ebpf.Program `ebpf:"verb_enter"`
+	VerbFill       *ebpf.Program `ebpf:"verb_fill"`
 	VerbFollow     *ebpf.Program `ebpf:"verb_follow"`
 	VerbMark       *ebpf.Program `ebpf:"verb_mark"`
 	VerbMove       *ebpf.Program `ebpf:"verb_move"`
@@ -696,7 +696,6 @@ func (p *LineagePrograms) Close() error {
 		p.ExecSentence,
 		p.ExitDeath,
 		p.ExitSentence,
-		p.FillSlots,
 		p.ForkBirth,
 		p.ForkSentence,
 		p.FreeReaped,
@@ -721,6 +720,7 @@ func (p *LineagePrograms) Close() error {
 		p.VerbDissolve,
 		p.VerbEnd,
 		p.VerbEnter,
+		p.VerbFill,
 		p.VerbFollow,
 		p.VerbMark,
 		p.VerbMove,

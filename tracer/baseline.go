@@ -8,20 +8,12 @@ import (
 	"io"
 	"slices"
 
-	"github.com/cilium/ebpf/link"
 	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 	"golang.org/x/sys/unix"
 )
 
 const maxReconciles = 8 // walks in the order of PIDs: a child's may be lower than its parent's
-
-// single are the verbs that need no task: programs that run once, on the one element of
-// the verb map. The others walk all tasks.
-var single = []string{
-	bpf.BaselineProgVerbEnd, bpf.BaselineProgVerbRelease, bpf.BaselineProgVerbMark, bpf.BaselineProgVerbReap,
-	bpf.BaselineProgVerbTerms, bpf.BaselineProgVerbMove, bpf.BaselineProgVerbCarryDead, bpf.BaselineProgVerbHandDead,
-}
 
 // runByIterator is run with the baseline programs. The caller holds t.verbs.
 func (t *Tracer) runByIterator(program string, args *bpf.LineageVerbArgs) error {
@@ -30,11 +22,7 @@ func (t *Tracer) runByIterator(program string, args *bpf.LineageVerbArgs) error 
 	if err := m.Put(uint32(0), args); err != nil {
 		return fmt.Errorf("%s: put arguments: %w", program, err)
 	}
-	o := link.IterOptions{Program: t.programs[program]}
-	if slices.Contains(single, program) {
-		o.Map = m
-	}
-	if err := t.iterate(o, io.Discard); err != nil {
+	if err := t.iterate(program, io.Discard); err != nil {
 		return fmt.Errorf("%s: %w", program, err)
 	}
 	if err := m.Lookup(uint32(0), args); err != nil {

@@ -5,15 +5,16 @@ package tracer
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 	"github.com/lineage-ebpf/lineage/tracer/takeover"
 	"golang.org/x/sys/unix"
 )
@@ -163,10 +164,22 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 	return nil
 }
 
-// fillSlots queues the slots that have no session.
+// fillSlots queues the slots that have no session, and counts the others. Until then no
+// session can be opened.
 func (t *Tracer) fillSlots() error {
-	o := link.IterOptions{Program: t.programs[bpf.LineageProgFillSlots], Map: t.maps[bpf.LineageMapSessions]}
-	if err := t.iterate(o, io.Discard); err != nil {
+	if !t.baseline {
+		return t.run(bpf.LineageProgVerbFill, &bpf.LineageVerbArgs{})
+	}
+	// Before 5.13 no program can walk over a map. This takes 20 ms.
+	var full error
+	err := bpfmap.Each(t.maps[bpf.LineageMapSessions], func(slot uint32, s *bpf.LineageSession) {
+		if s.Id != 0 {
+			atomic.AddInt64(&t.control.shared.Taken, 1)
+		} else if err := t.maps[bpf.LineageMapFreeSlots].Update(nil, slot, ebpf.UpdateAny); err != nil {
+			full = err
+		}
+	})
+	if err = errors.Join(err, full); err != nil {
 		return fmt.Errorf("fill the free slots: %w", err)
 	}
 	return nil

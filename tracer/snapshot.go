@@ -69,16 +69,16 @@ func (t *Tracer) walk(id SessionID) ([]byte, error) {
 	t.control.setFilter(id)
 	var b bytes.Buffer
 	b.Grow(64 << 10)
-	if err := t.iterate(link.IterOptions{Program: t.programs[bpf.LineageProgSnapshot]}, &b); err != nil {
+	if err := t.iterate(bpf.LineageProgSnapshot, &b); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
 }
 
-// iterate makes the kernel call the iterator program for every task, or every element
-// of a map, and writes the output to w.
-func (t *Tracer) iterate(o link.IterOptions, w io.Writer) error {
-	it, err := link.AttachIter(o)
+// iterate makes the kernel call the iterator program for every task, or every map, and
+// writes the output to w.
+func (t *Tracer) iterate(program string, w io.Writer) error {
+	it, err := link.AttachIter(link.IterOptions{Program: t.programs[program]})
 	if err != nil {
 		return fmt.Errorf("make the iterator: %w", err)
 	}

@@ -26,7 +26,7 @@ AGENT_PACKAGES := nodejs npm tmux
 FRESH_PACKAGES := mmdebstrap
 DOCKER_PACKAGES := docker.io iptables busybox-static
 BROKER_PACKAGES := tmux at cron $(DOCKER_PACKAGES)
-PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap
+PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap openssh-client
 PICTURE_PACKAGES := chromium fonts-dejavu-core
 SERVER_PACKAGES := python3 nodejs nginx-light redis-server # RUNLEVEL=1: not started by their installation
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
@@ -49,7 +49,7 @@ export NFPM := nfpm-v2.43.0
 ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
-.PHONY: help all build man completion install uninstall deb rpm dist image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
+.PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-library library test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly size clean fmt
 
@@ -105,6 +105,12 @@ dist:
 	for arch in $(ARCHS); do VERSION=$(VERSION) SOURCE_DATE_EPOCH=$(EPOCH) packaging/tarball.sh $$arch bin/dist; done
 	for arch in $(ARCHS); do for p in lineage $(HELPERS); do go run ./internal/release sbom $(VERSION) $(EPOCH) bin/$$arch/$$p > bin/dist/$$p-$(VERSION)-linux-$$arch.cdx.json; done; done
 	cd bin/dist && rm -f SHA256SUMS && LC_ALL=C sha256sum * > SHA256SUMS
+
+## release: dist of a commit that has the tag of VERSION, and bin/release-notes.md; publishes nothing; RELEASE_KEY=file signs SHA256SUMS
+release:
+	@packaging/release.sh check
+	$(MAKE) dist
+	@packaging/release.sh sign
 
 ## image: a container image of the program alone, for docker and podman to load, into bin/dist
 image: $(ARCHS:%=bin/%/lineage)

@@ -12,7 +12,7 @@ import (
 var questions = []struct{ question, word, page, answer string }{
 	{"who holds port 8123?", "why :8123", "README.md", "sudo bin/lineage why :8123"},
 	{"what does it cost?", "benchmarks", "README.md", "0.3 to 0.4 µs"},
-	{"where can I download it?", "download", "README.md", "no release is published"},
+	{"where can I download it?", "download", "docs/INSTALL.md", "releases/download/v0.1.0"},
 	{"how do I run Claude Code in a session?", "Claude Code", "docs/AGENTS.md", "lineage run -q -- claude"},
 	{"what about Cursor?", "Cursor", "docs/AGENTS.md", "`cursor-agent`"},
 	{"what about aider?", "aider", "docs/AGENTS.md", "`aider`"},

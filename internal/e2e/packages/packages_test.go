@@ -269,30 +269,3 @@ func untar(t *testing.T, r io.Reader) map[string][]byte {
 		require.NoError(t, err)
 	}
 }
-
-// A build in another folder, later and with another umask, has the same bytes.
-func TestReproducible(t *testing.T) {
-	if out := command(t, "git", "-C", repository, "status", "--porcelain"); out != "" {
-		t.Skipf("only what is committed is built twice; there are changes:\n%s", out)
-	}
-	other := filepath.Join(t.TempDir(), "another folder")
-	command(t, "git", "clone", "-q", "--no-tags", repository, other)
-	command(t, "git", "-C", other, "fetch", "-q", "--tags", "origin")
-	cache, err := filepath.Abs(repository + "/.cache")
-	require.NoError(t, err)
-	require.NoError(t, os.Symlink(cache, filepath.Join(other, ".cache")))
-	build := exec.Command("bash", "-c", "umask 077; exec make dist")
-	build.Dir, build.Env = other, append(os.Environ(), "TZ=Pacific/Auckland", "LC_ALL=C", "MAKEFLAGS=", "MAKELEVEL=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	sums := func(dir string) string {
-		text := require.ReadFile(t, filepath.Join(dir, "bin/dist/SHA256SUMS"))
-		return string(text)
-	}
-	here, there := sums(repository), sums(other)
-	if here != there || strings.Count(here, "\n") < 10 {
-		t.Errorf("here\n%sthere\n%s", here, there)
-	}
-	t.Logf("figure: %d files, the same bytes twice", strings.Count(here, "\n"))
-}

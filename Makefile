@@ -28,6 +28,7 @@ DOCKER_PACKAGES := docker.io iptables busybox-static
 BROKER_PACKAGES := tmux at cron $(DOCKER_PACKAGES)
 PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap openssh-client
 PICTURE_PACKAGES := chromium fonts-dejavu-core
+SITE_PACKAGES := $(PICTURE_PACKAGES) furo python3-myst-parser python3-sphinx
 SERVER_PACKAGES := python3 nodejs nginx-light redis-server # RUNLEVEL=1: not started by their installation
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
 ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
@@ -51,7 +52,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-library library test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly size clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly size clean fmt
 
 ## help: list the targets
 help:
@@ -419,6 +420,13 @@ demo: build
 test-pictures:
 	@$(call install,$(PICTURE_PACKAGES))
 	$(GOTEST) -run 'TestColumns|TestDiagrams' ./internal/pictures
+
+## site: the documentation as pages with search, to open from a folder, in bin/site; checks its links and searches it in Chromium (1 min, root)
+site:
+	@$(call install,$(SITE_PACKAGES))
+	rm -rf bin/site
+	sphinx-build -q -W --keep-going -E -d bin/doctrees -c packaging/site . bin/site
+	LNGTEST_SITE=$(CURDIR)/bin/site $(GOTEST) -run TestSite ./internal/pictures
 
 ## pictures: docs/pictures, of lineage top on real sessions (root)
 pictures: deps build programs

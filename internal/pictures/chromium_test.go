@@ -38,10 +38,22 @@ func chromium(t *testing.T, page string, flags ...string) string {
 	file := filepath.Join(dir, "page.html")
 	page = "<!doctype html><meta charset=utf-8><pre id=report></pre><script>const report = text => document.getElementById('report').textContent = text</script>" + page
 	require.NoError(t, os.WriteFile(file, []byte(page), 0o600))
+	out := dump(t, "file://"+file, flags...)
+	reported := regexp.MustCompile(`<pre id="report">([^<]+)</pre>`).FindStringSubmatch(out)
+	if reported == nil {
+		t.Fatalf("no report in\n%s", out)
+	}
+	return html.UnescapeString(reported[1])
+}
+
+// dump opens an address, and returns the page as scripts left it.
+func dump(t *testing.T, address string, flags ...string) string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	flags = append(flags, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-prefers-reduced-motion",
-		"--virtual-time-budget=1000", "--user-data-dir="+filepath.Join(dir, "profile"), "--dump-dom", "file://"+file)
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
+		"--virtual-time-budget=1000", "--user-data-dir="+filepath.Join(t.TempDir(), "profile"), "--dump-dom", address)
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, browser(t), flags...)
 	cmd.Stderr = &stderr
@@ -49,11 +61,7 @@ func chromium(t *testing.T, page string, flags ...string) string {
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, &stderr)
 	}
-	reported := regexp.MustCompile(`<pre id="report">([^<]+)</pre>`).FindSubmatch(out)
-	if reported == nil {
-		t.Fatalf("no report in\n%s", out)
-	}
-	return html.UnescapeString(string(reported[1]))
+	return string(out)
 }
 
 // picture is what draw and play write: the film's lines have an element g of their own.

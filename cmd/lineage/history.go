@@ -8,15 +8,17 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/html"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/timeline"
 )
 
 func (a *app) historyCommand() *cobra.Command {
 	var q api.HistoryQuery
 	var since, until string
 	var everybody bool
-	var timeline string
+	var files timeline.Files
 	cmd := &cobra.Command{
 		Use:   "history [SESSION]",
 		Short: "List ended sessions, or show how one ended",
@@ -25,17 +27,20 @@ SESSION, show one: its receipt, and the processes that its end had to end, with
 their ancestors; with --all, every process that is remembered. If several had
 this name: the last one.
 
-With --perfetto, write a timeline of SESSION to FILE, as far as its events are
-kept: https://ui.perfetto.dev opens it.`,
+With --html, write SESSION to FILE as one page with its receipt, processes,
+timeline and tool calls, as far as they are kept; any browser opens it, without
+network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.`,
 		Example: `  lineage history --since 24h         # what ended today
   lineage history build               # how it ended, and what had to be ended
-  lineage history build --all         # with all its processes`,
+  lineage history build --all         # with all its processes
+  lineage history build --html f.html # as a page for a browser`,
 		Args:              argsCount(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("ended"),
 	}
 	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "at most `N` sessions; 0: all")
 	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "with SESSION: show all its processes")
-	cmd.Flags().StringVar(&timeline, "perfetto", "", "with SESSION: write a timeline of it to `FILE`, for Perfetto")
+	cmd.Flags().Func("html", "with SESSION: write it to `FILE` as a page for browsers", files.Add(timeline.With(html.New)))
+	cmd.Flags().Func("perfetto", "with SESSION: write a timeline of it to `FILE`, for Perfetto", files.Add(timeline.With(perfetto.New)))
 	rangeFlags(cmd, &since, &until, "ended")
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
@@ -53,16 +58,16 @@ kept: https://ui.perfetto.dev opens it.`,
 		if len(args) == 0 && everybody {
 			return exit.Usage("history: --all is for one SESSION, not for the list")
 		}
-		if timeline != "" && (len(args) == 0 || everybody || len(*remote) > 0) {
-			return exit.Usage("history: --perfetto is for one SESSION of this host, without --all")
+		if len(files) > 0 && (len(args) == 0 || everybody || len(*remote) > 0 || cmd.Flags().Changed("output")) {
+			return exit.Usage("history: --html and --perfetto are for one SESSION of this host, without --all and -o")
 		}
 		if err := takeColumns(len(args) == 0, text.HistoryColumns); err != nil {
 			return err
 		}
-		if timeline != "" {
-			return a.writeTimeline(cmd.Context(), args[0], timeline)
-		}
 		return a.answer(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
+			if len(files) > 0 {
+				return &text.Listing{Text: func(*text.Page) {}}, writeHistory(ctx, c, args[0], files)
+			}
 			if len(args) > 0 {
 				return pastSession(ctx, c, args[0], everybody)
 			}
@@ -83,18 +88,13 @@ kept: https://ui.perfetto.dev opens it.`,
 	return cmd
 }
 
-// writeTimeline writes the timeline of a session that is over.
-func (a *app) writeTimeline(ctx context.Context, session, file string) error {
-	c, err := a.client(ctx)
+// writeHistory draws a session that is over in files.
+func writeHistory(ctx context.Context, c api.Client, name string, files timeline.Files) error {
+	s, err := endedSession(ctx, c, name)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	s, err := endedSession(ctx, c, session)
-	if err != nil {
-		return err
-	}
-	return perfetto.WriteHistory(ctx, c, s, file)
+	return files.Write(ctx, c, s)
 }
 
 // pastSession is a session that is over, its receipt and its processes.

@@ -152,14 +152,19 @@ func TestEventsEnd(t *testing.T) {
 	}
 }
 
-// A timeline of one ended session is written to a file; an error is one line, and leaves
+// A timeline and a page of one ended session are written to files; an error is one line, and leaves
 // the file as it was.
-func TestHistoryTimeline(t *testing.T) {
+func TestHistoryInFiles(t *testing.T) {
 	f := newFake()
 	f.Has.Sessions[0].State, f.Has.Sessions[0].Started = api.StateEnded, at(-60)
 	file := filepath.Join(t.TempDir(), "t.json")
 	code, stdout, stderr := newWorld(t, f).run("history", "k3x9q2", "--perfetto", file)
 	if b, err := os.ReadFile(file); code != 0 || stdout+stderr != "" || err != nil || !strings.Contains(string(b), "session build") {
+		t.Errorf("exit %d, %v, %s%s", code, err, stdout, stderr)
+	}
+	page := filepath.Join(t.TempDir(), "t.html")
+	code, stdout, stderr = newWorld(t, f).run("history", "k3x9q2", "--html", page)
+	if b, err := os.ReadFile(page); code != 0 || stdout+stderr != "" || err != nil || !strings.Contains(string(b), "<h1>build</h1>") || !strings.Contains(string(b), "<b>4140</b><code>sh</code>") {
 		t.Errorf("exit %d, %v, %s%s", code, err, stdout, stderr)
 	}
 	link := filepath.Join(filepath.Dir(file), "link")
@@ -171,6 +176,13 @@ func TestHistoryTimeline(t *testing.T) {
 		"history nosuch --perfetto " + file:                3,
 		"history k3x9q2 --perfetto " + link:                1,
 		"history k3x9q2 --perfetto " + link + "/none/file": 1,
+		"history --html " + page:                           2,
+		"history k3x9q2 -o json --html " + page:            2,
+		"history k3x9q2 -H web1 --html " + page:            2,
+		"history nosuch --html " + page:                    3,
+		"history k3x9q2 --html " + link:                    1,
+		"history k3x9q2 --html=":                           1,
+		"history m8p4z1 --html " + page:                    3,
 	} {
 		if code, stdout, stderr := newWorld(t, f).run(strings.Fields(line)...); code != want || stdout != "" || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, want %d: %s%s", line, code, want, stdout, stderr)

@@ -30,8 +30,9 @@ why the session ended if CMD did not exit. CMD keeps stdin, stdout and stderr.
 Signals are forwarded to CMD. If it does not exit on SIGTERM, another one at
 least 1s later ends the session, and a third one ends it without grace.
 
---trace writes a timeline of the session while CMD runs: Chrome trace events,
-which https://ui.perfetto.dev shows.
+--report writes the receipt; to a FILE that ends in .html, a page for browsers
+with the receipt, all processes, a timeline and the tool calls. --trace writes a
+timeline while CMD runs: Chrome trace events, for https://ui.perfetto.dev.
 
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, and 125 if something else failed before
@@ -42,7 +43,7 @@ rights of --user. A regular file is replaced as a whole; a FIFO, a device,
 		Example: `  sudo lineage run -- make -j8
   sudo lineage run --name agent --user dev -- claude
   sudo lineage run --max-lifetime 30m --max-rss 8GiB -- ./ci.sh
-  sudo lineage run --report receipt.json -q -- npm test`,
+  sudo lineage run --report receipt.html -q -- npm test`,
 	}
 	take := a.wrapsCommand(cmd, &o, "the policy's, 5s")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -95,7 +95,7 @@ func runFake() int {
 		o.Grace = &d
 	}
 	if s.Waits > 0 {
-		receiptWait, traceWait = s.Waits, s.Waits
+		receiptWait, traceWait, pageWait = s.Waits, s.Waits, s.Waits
 	}
 	if s.Times == 0 {
 		return Run(context.Background(), o)

@@ -27,6 +27,10 @@ var receiptWait = 5 * time.Second
 // is a FIFO, may take; tests shorten it.
 var traceWait = 10 * time.Second
 
+// pageWait is how long the last events and the page of a large session may take together; tests
+// shorten it.
+var pageWait = 30 * time.Second
+
 // tell prints what was left over, and writes the receipt and the end of the timeline. It
 // prints nothing if the command left nothing, and with quiet nothing about processes that were
 // ended. hurried: a signal has already asked us to end, and the next one stops the writing.
@@ -42,9 +46,21 @@ func (r *runner) tell(rep *api.Report, hurry, hurried bool, signals <-chan os.Si
 			err = fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
 		}
 	}
-	if r.recorder != nil {
-		if _, failed := finishFile(traceWait, hurried, signals, func() error { return r.recorder.close(rep) }); failed != nil {
-			r.say("%s: trace %s: %v", r.verb, r.Trace, failed)
+	for _, c := range r.recorders {
+		var missing string
+		var failed error
+		limit := traceWait
+		if c.isReceipt() {
+			limit = pageWait
+		}
+		hurried, failed = finishFile(limit, hurried, signals, func() (err error) { missing, err = c.close(rep); return err })
+		switch {
+		case failed != nil && c.isReceipt():
+			err = fmt.Errorf("%s: report %s: %w", r.verb, r.Report, failed)
+		case failed != nil:
+			c.say("%v", failed)
+		case missing != "":
+			c.say("%s", missing)
 		}
 	}
 	return err

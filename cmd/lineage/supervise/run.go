@@ -17,8 +17,11 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/html"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/timeline"
 )
 
 // Exit codes of our own. All others that Run returns are the command's.
@@ -43,7 +46,7 @@ type Options struct {
 	Name      string         // of the session; may be empty
 	Grace     *time.Duration // between SIGTERM and SIGKILL; nil: the daemon's default
 	OnExit    string         // OnExitEnd (also "") or OnExitReport
-	Report    string         // file for the receipt as JSON; "": none
+	Report    string         // file for the receipt as JSON, or as a page if it ends in .html; "": none
 	Trace     string         // file for the timeline of the session; "": none
 	Subreaper bool           // orphans of the session become ours, not PID 1's
 	Quiet     bool           // print nothing about leftovers that were ended
@@ -117,11 +120,10 @@ func (r *runner) code(code int, err error) int {
 
 type runner struct {
 	Options
-	tty      *terminal     // nil: no controlling terminal
-	receipt  *outfile.File // nil: not requested
-	timeline *outfile.File // nil: not requested
-	recorder *recorder     // of the timeline; nil: no timeline
-	session  *api.Session
+	tty       *terminal     // nil: no controlling terminal
+	receipt   *outfile.File // as JSON; nil: not requested
+	recorders []*recorder   // of a timeline and a page
+	session   *api.Session
 }
 
 func (r *runner) run(ctx context.Context) (int, error) {
@@ -168,10 +170,11 @@ func (r *runner) run(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
-	if r.timeline != nil {
-		if r.recorder, err = r.record(ctx); err != nil {
+	for i, c := range r.recorders {
+		if err := c.record(ctx); err != nil {
+			r.discard(i)
 			child.abort()
-			return 0, fmt.Errorf("%s: trace %s: %w", r.verb, r.Trace, err)
+			return 0, fmt.Errorf("%s: %s %s: %w", r.verb, c.what, c.name, err)
 		}
 	}
 	j.insist = func(terms int) { go r.insisted(context.WithoutCancel(ctx), link, terms) }
@@ -183,9 +186,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 		Account:    account,
 	})
 	if err != nil {
-		if r.recorder != nil {
-			r.recorder.discard()
-		}
+		r.discard(len(r.recorders))
 		child.abort()
 		j.settle(false)
 		return 0, err
@@ -231,19 +232,32 @@ func (r *runner) check() (*shim.Account, error) {
 	if err := shim.Executable(r.Args[0], lookupEnv(r.Env, "PATH")); err != nil {
 		return nil, execFailure(r.verb, r.Args[0], err)
 	}
-	for _, f := range []struct {
-		what, name string
-		to         **outfile.File
-	}{{"report", r.Report, &r.receipt}, {"trace", r.Trace, &r.timeline}} {
-		if f.name == "" {
+	if r.verb == "init" && isPage(r.Report) {
+		return nil, fmt.Errorf("init: report %s: a page needs the daemon; init writes JSON", r.Report)
+	}
+	for _, c := range []*recorder{{what: "report", name: r.Report, start: timeline.With(html.New)}, {what: "trace", name: r.Trace, start: timeline.With(perfetto.New)}} {
+		if c.name == "" {
 			continue
 		}
-		var err error
-		if *f.to, err = outfile.Open(f.name, writer(who)); err != nil {
-			return nil, fmt.Errorf("%s: %s %s: %w", r.verb, f.what, f.name, err)
+		f, err := outfile.Open(c.name, writer(who))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s %s: %w", r.verb, c.what, c.name, err)
 		}
+		if c.isReceipt() && !isPage(c.name) {
+			r.receipt = f
+			continue
+		}
+		c.r, c.file = r, f
+		r.recorders = append(r.recorders, c)
 	}
 	return who, nil
+}
+
+// discard gives up the first n drawings.
+func (r *runner) discard(n int) {
+	for _, c := range r.recorders[:n] {
+		c.discard()
+	}
 }
 
 // writer is the user whose rights are used to write our files; nil: our own rights.

@@ -7,13 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/timeline"
 )
 
 const (
@@ -27,11 +29,14 @@ const (
 	lastEvents, settleTime = 8 * time.Second, 500 * time.Millisecond
 )
 
-// recorder writes the timeline of the session while the command runs. A failure is reported
-// once, and changes nothing else.
+// recorder draws the session in a file while the command runs: the timeline of --trace, or the page
+// of --report. A failure is reported once, and changes nothing else.
 type recorder struct {
 	r      *runner
+	what   string // the flag
+	name   string // of the file
 	file   *outfile.File
+	start  timeline.Begin
 	cancel context.CancelFunc
 	ready  chan struct{} // closed at the first line of events
 	over   chan struct{} // closed when the events have ended
@@ -40,29 +45,57 @@ type recorder struct {
 	query api.EventsQuery // what to request if the stream breaks
 	asked api.U64         // the start of the missed events that were requested again
 
-	mu    sync.Mutex // held while the timeline is written
-	out   *os.File   // nil: it is published, or given up
-	trace *perfetto.Trace
+	mu      sync.Mutex // held while the drawing is written
+	out     *os.File   // nil: it is not created yet
+	done    bool       // it is published, or given up
+	drawing timeline.Drawing
 }
 
-// record begins the timeline. It returns when the stream of events is open, so that the
-// command's first event is included.
-func (r *runner) record(ctx context.Context) (*recorder, error) {
-	out, err := r.timeline.Create()
-	if err != nil {
-		return nil, err
+// isPage reports whether a receipt is to be a page.
+func isPage(report string) bool { return strings.EqualFold(filepath.Ext(report), ".html") }
+
+// isReceipt reports whether it draws the receipt that was requested.
+func (c *recorder) isReceipt() bool { return c.what == "report" }
+
+// Write writes to the file. A timeline is written from the beginning, and the page when all is over.
+func (c *recorder) Write(b []byte) (int, error) {
+	if err := c.create(); err != nil {
+		return 0, err
 	}
-	c := &recorder{r: r, file: r.timeline, out: out, ready: make(chan struct{}), over: make(chan struct{}),
-		query: api.EventsQuery{Session: r.session.ID, Snapshot: true}}
+	return c.out.Write(b)
+}
+
+func (c *recorder) create() (err error) {
+	if c.out == nil {
+		c.out, err = c.file.Create()
+	}
+	return err
+}
+
+// record begins to draw. It returns when the stream of events is open, so that the command's first
+// event is included.
+func (c *recorder) record(ctx context.Context) error {
+	if !c.isReceipt() {
+		if err := c.create(); err != nil {
+			return err
+		}
+	}
+	c.ready, c.over = make(chan struct{}), make(chan struct{})
+	c.query = api.EventsQuery{Session: c.r.session.ID, Snapshot: true}
 	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go c.run(ctx)
 	select {
 	case <-c.ready:
 	case <-c.over:
 	case <-time.After(streamTime):
-		r.say("%s: trace %s: the daemon sends no events yet; what happens until then is missing", r.verb, r.Trace)
+		c.say("the daemon sends no events yet; what happens until then is missing")
 	}
-	return c, nil
+	return nil
+}
+
+// say prints a line about the file.
+func (c *recorder) say(format string, args ...any) {
+	c.r.say("%s: %s %s: %s", c.r.verb, c.what, c.name, fmt.Sprintf(format, args...))
 }
 
 // run reads events until the session is over, from one daemon after the other if need be.
@@ -75,8 +108,11 @@ func (c *recorder) run(ctx context.Context) {
 			return
 		case errors.Is(err, errAgain):
 			pause = 0
+		case c.isReceipt() && !lost(err):
+			c.say("what happens is missing: %v", err)
+			return
 		case errors.As(err, new(*unwritten)), !lost(err):
-			c.r.say("%s: trace %s: not written: %v", c.r.verb, c.r.Trace, err)
+			c.say("not written: %v", err)
 			c.discard()
 			return
 		}
@@ -119,12 +155,15 @@ func (c *recorder) listen(ctx context.Context) error {
 	if err == nil {
 		err = again
 	}
+	if err == nil && c.isReceipt() {
+		c.usage(ctx, client)
+	}
 	return err
 }
 
-// begin makes the timeline, once.
+// begin makes the drawing, once.
 func (c *recorder) begin(ctx context.Context, client api.Client) error {
-	if c.trace != nil {
+	if c.drawing != nil {
 		return nil
 	}
 	redact, err := secrets.Redactor(ctx, client)
@@ -132,11 +171,11 @@ func (c *recorder) begin(ctx context.Context, client api.Client) error {
 		return err
 	}
 	if err != nil {
-		c.r.say("%s: trace %s: arguments are left out: %v", c.r.verb, c.r.Trace, err)
+		c.say("arguments are left out: %v", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.trace = perfetto.New(c.out, c.r.session, redact)
+	c.drawing = c.start(c, c.r.session, redact)
 	return nil
 }
 
@@ -144,7 +183,7 @@ func (c *recorder) begin(ctx context.Context, client api.Client) error {
 // the history has them.
 func (c *recorder) take(ev *api.Event) error {
 	c.begun.Do(func() { close(c.ready) })
-	if c.out == nil {
+	if c.done {
 		return context.Canceled
 	}
 	if ev.Type == api.EventLost && ev.Where == "reader" && ev.LostFrom > c.asked {
@@ -152,7 +191,7 @@ func (c *recorder) take(ev *api.Event) error {
 		c.query.From, c.query.Snapshot = uint64(ev.LostFrom), false
 		return errAgain
 	}
-	if err := c.trace.Event(ev); err != nil {
+	if err := c.drawing.Event(ev); err != nil {
 		return &unwritten{err}
 	}
 	if ev.Seq != 0 {
@@ -164,21 +203,27 @@ func (c *recorder) take(ev *api.Event) error {
 // measure adds the session's usage, repeatedly.
 func (c *recorder) measure(ctx context.Context, client api.Client) {
 	for every := time.NewTicker(usageEvery); ; {
-		s, err := client.Session(ctx, c.r.session.ID)
-		if err == nil {
-			c.mu.Lock()
-			if c.out != nil {
-				_ = c.trace.Usage(s, time.Now()) // the next event reports the error
-				_ = c.trace.Flush()
-			}
-			c.mu.Unlock()
-		}
+		c.usage(ctx, client)
 		select {
 		case <-ctx.Done():
 			every.Stop()
 			return
 		case <-every.C:
 		}
+	}
+}
+
+// usage adds the session's usage now.
+func (c *recorder) usage(ctx context.Context, client api.Client) {
+	s, err := client.Session(ctx, c.r.session.ID)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.done {
+		_ = c.drawing.Usage(s, time.Now()) // the next event reports the error
+		_ = c.drawing.Flush()
 	}
 }
 
@@ -192,15 +237,16 @@ func (c *recorder) discard() {
 	c.cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if out := c.out; out != nil {
-		c.out = nil
-		_ = c.file.Publish(out, context.Canceled)
+	if !c.done && c.out != nil {
+		_ = c.file.Publish(c.out, context.Canceled)
 	}
+	c.done = true
 }
 
-// close waits for the last events, and publishes the timeline with the receipt.
-func (c *recorder) close(rep *api.Report) error {
-	wait, missing := settleTime, ""
+// close waits for the last events, and publishes the drawing with the receipt. missing says which
+// events are not in it, although it is published.
+func (c *recorder) close(rep *api.Report) (missing string, err error) {
+	wait := settleTime
 	switch {
 	case rep.State == api.StateEnded:
 		wait, missing = lastEvents, fmt.Sprintf("the daemon did not send the last events within %v", lastEvents)
@@ -216,19 +262,23 @@ func (c *recorder) close(rep *api.Report) error {
 	<-c.over
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := c.out
-	if out == nil {
-		return nil // reported already
+	if c.done {
+		return "", nil // reported already
 	}
-	c.out = nil
-	if c.trace == nil {
-		return c.file.Publish(out, errors.New("the daemon sent no events"))
+	c.done = true
+	const silent = "the daemon sent no events"
+	switch {
+	case c.drawing == nil && !c.isReceipt():
+		return "", c.file.Publish(c.out, errors.New(silent))
+	case c.drawing == nil:
+		c.drawing, missing = c.start(c, c.r.session, nil), silent
 	}
 	if missing != "" {
-		c.trace.Missing(missing)
+		c.drawing.Missing(missing)
 	}
-	if err := c.file.Publish(out, c.trace.Close(rep)); err != nil || missing == "" {
-		return err
+	err = c.drawing.Close(rep)
+	if c.out == nil {
+		return "", err
 	}
-	return errors.New(missing)
+	return missing, c.file.Publish(c.out, err)
 }

@@ -1,15 +1,26 @@
-package perfetto
+package timeline
 
 import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto/perfettotest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
+
+const second = 1e9
+
+// began is when the session of a test began, at boottime 1000 s.
+var began = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func wall(at uint64) *time.Time {
+	return new(began.Add(time.Duration(int64(at) - 1000*second)))
+}
 
 // kept is a daemon that has the history of a session.
 func kept(events []api.Event, nodes []api.Node) *apitest.Client {
@@ -47,7 +58,7 @@ func TestHistory(t *testing.T) {
 	old := api.Event{Type: "lost", Where: "history", Time: wall(1020 * second)}
 	opened := at(1000)
 	opened.Type, opened.State, opened.Session = "session", api.StateActive, "k3x9q2"
-	born := event(1000, "fork", &api.Process{Ref: ref(100), Comm: "sh", Evidence: &api.Evidence{Kind: "root"}})
+	born := event(1000, "fork", &api.Process{Ref: api.Ref{PID: 100, StartNS: 900 * second}, Comm: "sh", Evidence: &api.Evidence{Kind: "root"}})
 	late := api.Process{Ref: api.Ref{PID: 103, StartNS: 1025 * second}, Creator: new(nodes[1].Ref), Comm: "late"}
 	lateNode := process(103, 1025, 1031)
 	for name, tt := range map[string]struct {
@@ -63,7 +74,7 @@ func TestHistory(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		ended := *wall(1040 * second)
-		require.NoError(t, History(t.Context(), tt.daemon, &api.Session{ID: "k3x9q2", Started: &began, Ended: &ended}, &out))
+		require.NoError(t, history(t.Context(), tt.daemon, &api.Session{ID: "k3x9q2", Started: &began, Ended: &ended}, &out, With(perfetto.New)))
 		r := perfettotest.Decode(t, out.Bytes())
 		if r.Processes != tt.processes || strings.Join(r.Gaps, ",") != tt.gaps || r.Marks["receipt: clean"] != 1 {
 			t.Errorf("%s: %d processes, want %d; gaps %q, marks %v\n%s", name, r.Processes, tt.processes, r.Gaps, r.Marks, r.Text())

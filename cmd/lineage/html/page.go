@@ -1,0 +1,230 @@
+package html
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// Limits of what members decide.
+const (
+	maxCalls = 1000 // tool calls that are listed
+	maxPorts = 1000 // sockets that are listed
+	maxSteps = 200  // changes of state, and gaps
+)
+
+// Page is the page of one session while it happens. Nothing is written before Close. It is not
+// safe for concurrent use.
+type Page struct {
+	out     io.Writer
+	session *api.Session
+	host    string
+	members members
+	calls   []*call
+	byID    map[callKey]*call // the newest of each id
+	ports   []*port
+	listens map[portKey]*port // that are open
+	steps   []step
+	more    struct{ calls, ports, steps int } // that are not listed
+	load    load
+	clock   clock
+	rootEnd uint64 // ns; 0: the root is alive, or its end was not seen
+}
+
+// clock is the time of the events.
+type clock struct {
+	now    uint64 // ns of boottime of the newest event
+	offset int64  // from boottime to the time of day
+	known  bool   // offset is
+}
+
+// step is something that happened to the session as a whole.
+type step struct {
+	at   uint64
+	text string
+	kind string // a class of style.css
+}
+
+// New begins the page of a session. redact hides secrets in arguments; nil leaves arguments out.
+func New(w io.Writer, s *api.Session, redact func(argv []string) []string) *Page {
+	host, _ := os.Hostname() // a page without the name of its host is still true
+	return &Page{out: w, session: s, host: host, members: members{redact: redact, all: make(map[api.Ref]*process)},
+		byID: make(map[callKey]*call), listens: make(map[portKey]*port)}
+}
+
+// Flush does nothing: the page is written by Close.
+func (p *Page) Flush() error { return nil }
+
+// Usage notes what the session is now.
+func (p *Page) Usage(s *api.Session, _ time.Time) error {
+	p.session = s
+	return nil
+}
+
+// Missing notes that nothing was recorded from the newest event to the next one.
+func (p *Page) Missing(why string) { p.step(p.clock.now, "events are missing: "+why, "gap") }
+
+// Event adds a line of the event stream.
+func (p *Page) Event(ev *api.Event) error {
+	switch {
+	case ev.Kind == "process":
+		p.known(ev.Process)
+	case ev.Type == api.EventLost:
+		what := "events"
+		if ev.Count > 0 {
+			what = display.Count(int(ev.Count), "event", "events")
+		}
+		p.clock.tick(uint64(ev.UntilNS), ev.Time)
+		p.step(p.clock.now, what+" missing: "+ev.Where, "gap")
+	case ev.TimeNS != 0 && ev.Type != "":
+		p.clock.tick(uint64(ev.TimeNS), ev.Time)
+		p.apply(uint64(ev.TimeNS), ev)
+	}
+	return nil
+}
+
+// tick advances the time.
+func (c *clock) tick(at uint64, wall *time.Time) {
+	if at == 0 {
+		return
+	}
+	if wall != nil {
+		c.offset, c.known = wall.UnixNano()-int64(at), true
+	}
+	c.now = max(c.now, at)
+}
+
+// wall is the time of day at a boottime; nil: not known.
+func (c *clock) wall(at uint64) *time.Time {
+	if !c.known {
+		return nil
+	}
+	return new(time.Unix(0, int64(at)+c.offset))
+}
+
+func (p *Page) apply(at uint64, ev *api.Event) {
+	if ev.Type == api.EventSession {
+		p.state(at, ev)
+		return
+	}
+	if ev.Type == api.EventMark {
+		p.call(at, ev)
+		return
+	}
+	if ev.Process == nil {
+		return
+	}
+	switch m := p.members.get(ev.Process.Ref); ev.Type {
+	case api.EventFork:
+		p.born(at, ev.Process)
+	case api.EventExec:
+		p.exec(at, ev.Process)
+	case api.EventExit:
+		p.exit(at, ev.Process)
+	case api.EventReparent:
+		if m != nil && ev.To != nil {
+			m.adopter = ev.To.PID
+		}
+	case api.EventTrace:
+		if m != nil {
+			m.trace = p.members.intern(display.Trace(ev.Process.Trace))
+		}
+	case api.EventListen, api.EventUnlisten:
+		p.port(at, ev)
+	default: // changes nothing that is shown
+	}
+}
+
+// words say what a state means for the members.
+var words = map[api.SessionState]string{
+	api.StateActive: "the session begins", api.StateEnding: "its end begins: SIGTERM", api.StateCondemned: "SIGKILL to what is left",
+	api.StateEnded: "no member is left",
+}
+
+// state notes the progress of the end of this session, or of a nested one.
+func (p *Page) state(at uint64, ev *api.Event) {
+	text := words[ev.State]
+	if text == "" {
+		text = string(ev.State)
+	}
+	if ev.Session != "" && ev.Session != p.session.ID {
+		text = "nested session " + ev.Session + ": " + text
+	}
+	if ev.Reason != "" && ev.State != api.StateActive {
+		text += " (" + ev.Reason + ")"
+	}
+	p.step(at, text, class(ev.State))
+}
+
+func (p *Page) step(at uint64, text, kind string) {
+	if len(p.steps) == maxSteps {
+		p.more.steps++
+		return
+	}
+	p.steps = append(p.steps, step{at, clip(display.Text(text), maxName), kind})
+}
+
+// known adds a process that was alive before the events, or that the history has.
+func (p *Page) known(doc *api.Process) {
+	if doc == nil || doc.StartNS == 0 {
+		return
+	}
+	at := uint64(doc.StartNS)
+	p.clock.tick(at, doc.Started)
+	p.born(at, doc)
+	if doc.State == api.StateLive {
+		return
+	}
+	end := at
+	if doc.Exited != nil && doc.Started != nil {
+		end += uint64(max(doc.Exited.Sub(*doc.Started), 0))
+	}
+	p.clock.tick(end, doc.Exited)
+	p.exit(end, doc)
+}
+
+func (p *Page) born(at uint64, doc *api.Process) *process {
+	if m := p.members.get(doc.Ref); m != nil {
+		return m
+	}
+	m := p.members.born(doc)
+	if m == nil {
+		return nil
+	}
+	if doc.Session != p.session.ID {
+		m.session = p.members.intern(display.Text(doc.Session))
+	}
+	for i := range doc.Calls {
+		if c := p.byID[keyOf(&doc.Calls[i])]; c != nil {
+			c.processes++
+		}
+	}
+	m.calls = p.members.intern(display.Calls(doc.Calls))
+	p.load.add(at, 1)
+	return m
+}
+
+func (p *Page) exec(at uint64, doc *api.Process) {
+	m := p.born(at, doc)
+	if m != nil {
+		p.members.exec(m, doc)
+	}
+}
+
+func (p *Page) exit(at uint64, doc *api.Process) {
+	m := p.born(at, doc)
+	if m == nil || m.dead {
+		return
+	}
+	m.dead, m.end = true, max(at, m.start())
+	m.last = last{doc.ExitCode, p.members.name(doc.Signal), doc.CPUSeconds, doc.RSSBytes}
+	p.members.died(m)
+	p.load.add(at, -1)
+	if root := p.session.Root; root != nil && root.Ref == m.ref {
+		p.rootEnd = m.end
+		p.step(m.end, "its root exits: "+m.exited(), "root")
+	}
+}

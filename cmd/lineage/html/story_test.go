@@ -1,0 +1,164 @@
+package html
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+const second = 1e9
+
+// began is when the session of a test began, at boottime 1000 s.
+var began = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func wall(at uint64) *time.Time {
+	return new(began.Add(time.Duration(int64(at) - 1000*second)))
+}
+
+func ref(pid int) api.Ref { return api.Ref{PID: pid, StartNS: api.U64(1000*second + uint64(pid))} }
+
+func hideSecret(argv []string) []string {
+	shown := make([]string, len(argv))
+	for i := range argv {
+		shown[i] = strings.ReplaceAll(argv[i], "hunter2", "[redacted]")
+	}
+	return shown
+}
+
+// story is what happens in a session.
+type story struct {
+	page   *Page
+	at     uint64
+	newest map[int]api.Ref // by PID
+}
+
+func tell(w io.Writer, name string) *story {
+	s := &api.Session{ID: "k3x9q2", Name: name, UID: 1000, State: "active", Root: &api.Process{Ref: ref(100)}, Started: &began, Level: 4, Mode: "observe"}
+	st := &story{page: New(w, s, hideSecret), at: 1000 * second, newest: make(map[int]api.Ref)}
+	st.page.host = "build7"
+	return st
+}
+
+// wait lets time pass.
+func (s *story) wait(ms uint64) *story {
+	s.at += ms * 1e6
+	return s
+}
+
+func (s *story) event(ev api.Event) {
+	ev.TimeNS, ev.Time = api.U64(s.at), wall(s.at)
+	if err := s.page.Event(&ev); err != nil {
+		panic(err)
+	}
+}
+
+func (s *story) fork(creator, child int, comm string, calls ...api.Call) {
+	p := api.Process{Ref: ref(child), Comm: comm, Session: "k3x9q2", Calls: calls, UID: new(1000)}
+	p.StartNS = api.U64(s.at)
+	if creator != 0 {
+		p.Creator = new(s.ref(creator))
+	}
+	s.newest[child] = p.Ref
+	s.event(api.Event{Type: "fork", Process: &p})
+}
+
+// ref is the newest process of a PID.
+func (s *story) ref(pid int) api.Ref { return s.newest[pid] }
+
+func (s *story) exec(pid int, argv ...string) {
+	comm := argv[0][strings.LastIndexByte(argv[0], '/')+1:]
+	s.event(api.Event{Type: "exec", Process: &api.Process{Ref: s.ref(pid), Comm: comm[:min(len(comm), 15)], Exe: "/usr/bin/" + comm, Argv: argv, Session: "k3x9q2"}})
+}
+
+func (s *story) exit(pid, code int) {
+	s.event(api.Event{Type: "exit", Process: &api.Process{Ref: s.ref(pid), ExitCode: &code, CPUSeconds: 0.21, RSSBytes: 9 << 20}})
+}
+
+func (s *story) killed(pid int, signal string) {
+	s.event(api.Event{Type: "exit", Process: &api.Process{Ref: s.ref(pid), Signal: signal}})
+}
+
+func (s *story) state(state api.SessionState, reason string) {
+	s.event(api.Event{Type: "session", Session: "k3x9q2", State: state, Reason: reason})
+}
+
+func (s *story) call(agent int, id, tool string, over bool) {
+	c := api.Call{ID: id, Tool: tool, Agent: new(s.ref(agent)), Claimed: true}
+	if over {
+		c.Ended = wall(s.at)
+	}
+	s.event(api.Event{Type: "mark", Process: &api.Process{Ref: s.ref(agent)}, Call: &c})
+}
+
+func (s *story) listen(kind api.EventType, pid, port int) {
+	s.event(api.Event{Type: kind, Process: &api.Process{Ref: s.ref(pid)}, Port: &api.Port{Proto: "tcp", Addr: "127.0.0.1", Port: port}})
+}
+
+// agent is a coding agent with two tool calls, of which the first leaves a server and the second
+// compiles; text is what its members call themselves.
+func agent(w io.Writer, text string) (*story, *api.Report) {
+	s := tell(w, "agent"+text)
+	s.page.session.Root.Ref = api.Ref{PID: 100, StartNS: api.U64(s.at)}
+	s.state("active", "")
+	s.fork(0, 100, "exe")
+	s.wait(3).exec(100, "/usr/bin/codex", "exec", "fix the failing test"+text)
+	s.wait(420).call(100, "toolu_01"+text, "Bash"+text, false)
+	one := api.Call{ID: "toolu_01" + text, Tool: "Bash" + text, Agent: new(s.ref(100)), Claimed: true}
+	s.wait(5).fork(100, 101, "codex", one)
+	s.wait(2).exec(101, "/bin/bash", "-lc", "npm run dev &"+text)
+	s.wait(4).fork(101, 102, "bash", one)
+	s.wait(1).exec(102, "node", "/srv/app/node_modules/.bin/vite", "--port", "5173", "--token", "hunter2"+text)
+	s.wait(180).listen("listen", 102, 5173)
+	s.wait(20).exit(101, 0)
+	s.event(api.Event{Type: "reparent", Process: &api.Process{Ref: s.ref(102)}, From: new(s.ref(101)), To: &api.Ref{PID: 99, StartNS: 5}})
+	s.call(100, "toolu_01"+text, "", true)
+	s.wait(300).call(100, "toolu_02", "Bash", false)
+	two := api.Call{ID: "toolu_02", Tool: "Bash", Agent: new(s.ref(100)), Claimed: true}
+	s.wait(5).fork(100, 103, "codex", two)
+	s.wait(2).exec(103, "make", "-j2"+text)
+	for pid := 110; pid < 122; pid++ {
+		s.wait(9).fork(103, pid, "make", two)
+		s.wait(1).exec(pid, "cc", "-O2", "-c", fmt.Sprintf("src/part%d.c%s", pid-109, text))
+		if pid > 111 {
+			s.wait(60).exit(pid-2, 0)
+		}
+	}
+	for pid := 200; pid < 230; pid++ {
+		s.wait(3).fork(103, pid, "make", two)
+		s.exec(pid, "test", "-e", "out"+text)
+		s.wait(1).exit(pid, 1)
+	}
+	s.exit(120, 0)
+	s.exit(121, 1)
+	s.wait(20).exit(103, 2)
+	s.call(100, "toolu_02", "", true)
+	s.wait(400).exit(100, 0)
+	s.state("ending", "root_exit")
+	s.wait(250).state("condemned", "root_exit")
+	s.wait(2).killed(102, "SIGKILL")
+	s.listen("unlisten", 102, 5173)
+	s.state("ended", "root_exit")
+	r := &api.Report{Session: "k3x9q2", Name: s.page.session.Name, State: "ended", Ended: wall(s.at), EndReason: "root_exit", Verdict: "clean", DurationMS: 252.4, Started: 46,
+		Exited: 45, Killed: 1, ConfirmedEmpty: true, PortsFreed: []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 5173}},
+		LocksReleased: []api.Lock{{Type: "flock", Mode: "write", Path: "/srv/app/.lock" + text}},
+		Processes: []api.Outcome{{Ref: s.ref(102), Comm: "node", Argv: []string{"node", "/srv/app/node_modules/.bin/vite", "--port", "5173", "--token", "hunter2" + text},
+			Outcome: "kill", Leftover: true}}}
+	s.page.session.Peak, s.page.session.CPUSeconds, s.page.session.State = 6, 11.4, "ended"
+	s.page.session.Ended = wall(s.at)
+	return s, r
+}
+
+// written is the page of a story.
+func written(t testing.TB, s *story, r *api.Report) string {
+	t.Helper()
+	var out bytes.Buffer
+	s.page.out = &out
+	require.NoError(t, s.page.Close(r))
+	return out.String()
+}

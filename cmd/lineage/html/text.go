@@ -1,0 +1,62 @@
+package html
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// escaped is how many bytes html/template writes for a byte.
+func escaped(b byte) int {
+	switch b {
+	case '<', '>':
+		return len("&lt;")
+	case '&', '"', '\'', '+':
+		return len("&amp;")
+	}
+	return 1
+}
+
+// clip cuts a text to what takes at most limit bytes in the page.
+func clip(text string, limit int) string {
+	n, cut := 0, 0 // cut: where there is room for "…"
+	for i := range len(text) {
+		if n += escaped(text[i]); n > limit {
+			return text[:cut] + "…"
+		}
+		if n <= limit-len("…") && i+1 < len(text) && utf8.RuneStart(text[i+1]) {
+			cut = i + 1
+		}
+	}
+	return text
+}
+
+// share is how many bytes each of n texts may take of total.
+func share(total, n int) int { return min(max(total/max(n, 1), leastText), maxCommand) }
+
+// leastText is how many bytes a command has in the page, however many there are.
+const leastText = 60
+
+// lasted is how long something took.
+func lasted(from, until uint64) string {
+	return display.Duration(time.Duration(max(until, from) - from))
+}
+
+// stamp is a time of day, with its zone.
+func stamp(t *time.Time) string {
+	if t == nil {
+		return "not known"
+	}
+	return t.Local().Format("2006-01-02 15:04:05.000 MST")
+}
+
+// class is a word of the daemon as a class of style.css, or "" without one of that name. So an
+// attribute has only words of ours.
+func class[S ~string](word S) string {
+	switch word {
+	case "active", "ending", "condemned", "ended", "root", "gap", "term", "kill", "kept", "left":
+		return string(word)
+	}
+	return ""
+}

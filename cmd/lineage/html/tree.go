@@ -1,0 +1,285 @@
+package html
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// Limits of the tree's form.
+const (
+	treeBytes = 6 << 20 // of all commands
+	maxDepth  = 64      // of nested lists: browsers flatten what is deeper than some hundred elements
+	maxRows   = 200     // of a list, before parts of it are folded
+	fewest    = 4       // equal processes that are folded
+	openUpTo  = 120     // processes of a tree that begins unfolded
+	fullUpTo  = 2000    // processes of a tree that shows what is usual about each
+	oneLine   = 100     // bytes of a command that is not folded
+)
+
+// tree is the processes by creator.
+type tree struct {
+	scale    scale
+	rootEnd  uint64
+	children map[*process][]*process // nil: those without a creator on the page
+	limit    int                     // bytes of a command
+	shown    int
+	anchors  map[*process]int // of what the timeline links to
+}
+
+// newTree is the tree of processes in the order of their starts.
+func newTree(sorted []*process, s scale, rootEnd uint64) *tree {
+	t := &tree{scale: s, rootEnd: rootEnd, children: make(map[*process][]*process), limit: share(treeBytes, len(sorted)), shown: len(sorted),
+		anchors: make(map[*process]int)}
+	for _, x := range sorted {
+		t.children[x.creator] = append(t.children[x.creator], x)
+	}
+	return t
+}
+
+// row is a line of the tree: a process, several equal ones, or a part of a long list.
+type row struct {
+	Anchor  int // 0: no link leads here
+	Head    string
+	Command string
+	Tags    []tag
+	At      string
+	Lasted  string
+	End     string
+	Class   string // of End: a class of style.css
+	Notes   []string
+	Equal   []equal // the processes of a row that has several
+	Fold    bool
+	Open    bool
+
+	tree  *tree
+	list  []item // what is below it
+	depth int
+}
+
+// equal is one of several equal processes.
+type equal struct {
+	Anchor int // 0: no link leads here
+	Text   string
+}
+
+// tag is a word about a process; Class is a class of style.css.
+type tag struct{ Class, Text string }
+
+// item is one process, or several equal ones.
+type item struct {
+	x     *process
+	equal []*process // with x; nil: it is alone
+}
+
+// Rows are the processes without a creator on the page.
+func (t *tree) Rows() []row { return t.rows(t.items(t.children[nil]), 0) }
+
+// Rows are those below a row. They are made when they are written, so that a large tree is never
+// in memory as rows.
+func (r *row) Rows() []row { return r.tree.rows(r.list, r.depth+1) }
+
+func (t *tree) rows(list []item, depth int) []row {
+	if len(list) <= maxRows {
+		rows := make([]row, len(list))
+		for i := range list {
+			rows[i] = t.row(&list[i], depth)
+		}
+		return rows
+	}
+	size := maxRows
+	for (len(list)+size-1)/size > maxRows {
+		size *= maxRows
+	}
+	var rows []row
+	for from := 0; from < len(list); from += size {
+		part := list[from:min(from+size, len(list))]
+		n := 0
+		for i := range part {
+			n += max(len(part[i].equal), 1)
+		}
+		first, last := part[0], part[len(part)-1]
+		rows = append(rows, row{Head: fmt.Sprintf("%d … %d", first.x.ref.PID, last.x.ref.PID), Command: display.Count(n, "process", "processes"),
+			At: t.scale.after(first.x.start()), Fold: true, tree: t, list: part, depth: depth})
+	}
+	return rows
+}
+
+// items are processes, of which those that are equal are one item.
+func (t *tree) items(list []*process) []item {
+	if len(list) < fewest {
+		return single(list)
+	}
+	groups := make(map[likeness][]*process)
+	for _, x := range list {
+		if k, ok := t.likeness(x); ok {
+			groups[k] = append(groups[k], x)
+		}
+	}
+	var all []item
+	for _, x := range list {
+		k, ok := t.likeness(x)
+		switch g := groups[k]; {
+		case !ok || len(g) < fewest:
+			all = append(all, item{x: x})
+		case g[0] == x:
+			all = append(all, item{x, g})
+		}
+	}
+	return all
+}
+
+func single(list []*process) []item {
+	all := make([]item, len(list))
+	for i, x := range list {
+		all[i].x = x
+	}
+	return all
+}
+
+// likeness is what equal processes have in common.
+type likeness struct{ command, end, calls, session string }
+
+// likeness reports also whether a process may be one of several.
+func (t *tree) likeness(x *process) (likeness, bool) {
+	end, _ := x.ending()
+	return likeness{x.command, end, x.calls, x.session},
+		len(t.children[x]) == 0 && x.dropped == 0 && x.about == nil && !t.leftover(x)
+}
+
+// row describes a process, or several equal ones.
+func (t *tree) row(it *item, depth int) row {
+	x := it.x
+	r := row{Head: fmt.Sprint(x.ref.PID), Command: clip(x.command, t.limit), At: t.scale.after(x.start()), tree: t, depth: depth, Anchor: t.anchors[x]}
+	r.End, r.Class = x.ending()
+	if n := len(it.equal); n > 0 {
+		r.Head, r.Fold = fmt.Sprintf("×%d", n), true
+		r.Anchor, r.Equal = 0, make([]equal, n)
+		for i, e := range it.equal {
+			r.Equal[i] = equal{t.anchors[e], fmt.Sprintf("%d  %s  %s", e.ref.PID, t.scale.after(e.start()), t.lasted(e))}
+		}
+		return r
+	}
+	r.Lasted = t.lasted(x)
+	if t.leftover(x) {
+		r.Tags = append(r.Tags, tag{"leftover", "left over"})
+	}
+	if x.calls != "" {
+		r.Tags = append(r.Tags, tag{"call", clip(strings.TrimSuffix(x.calls, " (claimed)"), maxName)})
+	}
+	r.Notes = t.notes(x)
+	if below := t.children[x]; depth < maxDepth {
+		r.list = t.items(below)
+	} else if depth == maxDepth {
+		r.list = single(t.below(x))
+		r.Notes = append(r.Notes, "All below it in one list: the tree is deeper than can be shown.")
+	} else if c := x.creator; c != nil {
+		r.Tags = append(r.Tags, tag{"", fmt.Sprintf("by %d", c.ref.PID)})
+	}
+	r.Fold = len(r.list) > 0 || len(r.Notes) > 0 || len(r.Command) > oneLine
+	r.Open = len(r.list) > 0 && (t.shown <= openUpTo || depth == 0)
+	return r
+}
+
+// below are all processes below one, creators before what they created.
+func (t *tree) below(x *process) (all []*process) {
+	stack := []*process{x}
+	for len(stack) > 0 {
+		x := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		list := t.children[x]
+		all = append(all, list...)
+		for i := len(list) - 1; i >= 0; i-- {
+			stack = append(stack, list[i])
+		}
+	}
+	return all
+}
+
+// notes are what a row says about a process when it is unfolded.
+func (t *tree) notes(x *process) (notes []string) {
+	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	for _, was := range x.earlier {
+		say("ran before: %s", clip(was, min(t.limit, oneLine)))
+	}
+	if a := x.about; a != nil {
+		if a.evidence != "" {
+			say("evidence: %s", a.evidence)
+		}
+		if a.inside != 0 {
+			say("PID %d in its namespace", a.inside)
+		}
+		if a.container != "" {
+			say("in container %s", a.container)
+		}
+	}
+	if x.session != "" {
+		say("in session %s", x.session)
+	}
+	if x.adopter != 0 {
+		say("its creator died; its parent was then %d", x.adopter)
+	}
+	if x.trace != "" {
+		say("%s", x.trace)
+	}
+	if x.outcome != nil && x.outcome.Why != "" {
+		say("%s", clip(display.Text(x.outcome.Why), maxName))
+	}
+	if x.dropped > 0 {
+		say("%s below it not shown", display.Count(x.dropped, "process", "processes"))
+	}
+	if t.shown > fullUpTo {
+		return notes
+	}
+	if x.exe != "" {
+		say("program %s", x.exe)
+	}
+	if x.uid >= 0 {
+		say("uid %d", x.uid)
+	}
+	if x.last.cpu > 0 {
+		say("CPU %s", display.CPU(x.last.cpu))
+	}
+	if x.last.memory > 0 {
+		say("peak memory %s", display.Size(x.last.memory))
+	}
+	return notes
+}
+
+// leftover reports whether a process was alive when the root of its session was gone.
+func (t *tree) leftover(x *process) bool {
+	if x.outcome != nil {
+		return x.outcome.Leftover
+	}
+	return t.rootEnd != 0 && x.start() < t.rootEnd && (!x.dead || x.end > t.rootEnd)
+}
+
+// lasted is how long a process lived.
+func (t *tree) lasted(x *process) string {
+	if !x.dead {
+		return ""
+	}
+	return lasted(x.start(), x.end)
+}
+
+// ending says how a process ended, and a class of style.css for it.
+func (x *process) ending() (text, kind string) {
+	if o := x.outcome; o != nil && o.Outcome != api.OutcomeSelf {
+		short := *o
+		short.Why = ""
+		return cmp.Or(endings[o.Outcome], display.Outcome(&short)), class(o.Outcome)
+	}
+	switch {
+	case !x.dead:
+		return x.exited(), "open"
+	case x.last.signal != "" || x.last.code != nil && *x.last.code != 0:
+		return x.exited(), "bad"
+	}
+	return x.exited(), ""
+}
+
+// endings are words for outcomes that package display names otherwise.
+var endings = map[api.OutcomeKind]string{api.OutcomeLeft: "still alive"}

@@ -51,7 +51,7 @@ ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
-	test-install test-alerts test-systemd test-e2e test-export test-library library test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly size clean fmt
 
 ## help: list the targets
@@ -176,11 +176,11 @@ test: deps build programs
 	@rm -f bin/test.log
 	$(PRIVATE) $(GOTEST) -p 1 -timeout 30m ./...
 	$(GOTEST) -run TestTopPanics ./cmd/lineage
-	@$(MAKE) test-e2e test-library test-recipes test-escapes test-install test-alerts leftovers
+	@$(MAKE) test-e2e test-library test-timeout test-recipes test-escapes test-install test-alerts leftovers
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
-test-e2e test-export test-agents test-fleet test-library test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
+test-e2e test-export test-agents test-fleet test-library test-timeout test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
 
 ## nightly: what tests what changes seldom: race detector, packages, brokers, agents, kernels, … (hours, root); STAGES="race agents"; writes docs/results/nightly.md
 nightly:
@@ -220,6 +220,17 @@ test-library: deps build programs
 library: export LNGTEST_PROGRAMS = all
 library: export LNGTEST_PAGE = $(CURDIR)/docs/results/escapes.md
 library: test-library leftovers
+
+## test-timeout: six escape programs under lineage timeout and run --leaks, beside timeout(1) (1 min, root); LNGTEST_PROGRAMS=all
+test-timeout: build programs
+	$(PRIVATE) $(GOTEST) -timeout 30m -parallel 4 ./internal/e2e/timeout
+
+## coreutils: every escape program, and coreutils' own tests of timeout(1), from Debian's source package (10 min, root)
+coreutils: export LNGTEST_PROGRAMS = all
+coreutils: export LNGTEST_COREUTILS = $(CURDIR)/.cache/coreutils
+coreutils:
+	testdata/fetch-coreutils.sh $(LNGTEST_COREUTILS)
+	@$(MAKE) test-timeout leftovers
 
 ## test-fleet: lineage -H against ten sshd on the loopback (root)
 test-fleet: build programs

@@ -111,6 +111,18 @@ func AfterEnd(r *api.Report, name func(*api.Process) string) (all []Held) {
 	return all
 }
 
+// PortsOf names the ports that a process had when the end began, each after a comma.
+func PortsOf(r *api.Report, pid int) (text string) {
+	for _, ports := range [][]api.Port{r.PortsFreed, r.PortsTimeWait} {
+		for i := range ports {
+			if ports[i].PID == pid {
+				text += ", " + Port(&ports[i])
+			}
+		}
+	}
+	return text
+}
+
 func by(pid int) string {
 	if pid == 0 {
 		return "by an unknown process"

@@ -19,6 +19,7 @@ import (
 func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
 	o := supervise.Options{}
 	onExit := choice{supervise.OnExitEnd, []string{supervise.OnExitEnd, supervise.OnExitReport}}
+	leaks := choice{words: []string{supervise.LeaksFail, supervise.LeaksReport}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
 		Short: "Run a command in a new session, and end what it leaves behind",
@@ -29,6 +30,10 @@ why the session ended if CMD did not exit. CMD keeps stdin, stdout and stderr.
 
 Signals are forwarded to CMD. If it does not exit on SIGTERM, another one at
 least 1s later ends the session, and a third one ends it without grace.
+
+--leaks fail finds what a test forgot: a process that is alive 200ms after CMD
+exited, and not kept by the policy, is named with its ports and its creator, and
+the exit code is 123 if CMD's is 0. All of it is ended, as without the flag.
 
 --report writes the receipt; to a FILE that ends in .html, a page for browsers
 with the receipt, all processes, a timeline and the tool calls. --trace writes a
@@ -58,13 +63,13 @@ rights of --user. A regular file is replaced as a whole; a FIFO, a device,
 		if cmd.Flags().Changed("max-processes") && o.MaxProcesses < 1 {
 			return before("run: %w", exit.Invalid("--max-processes", o.MaxProcesses, "at least 1"))
 		}
-		o.OnExit = onExit.value
-		socket := a.socketPath()
-		o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
-		o.Connect = func(ctx context.Context) (api.Client, error) {
-			defer a.During(func(time.Time) string { return "lineage: starting the daemon" })()
-			return connect(ctx, socket)
+		if o.OnExit, o.Leaks = onExit.value, leaks.value; o.Leaks != "" && o.OnExit == supervise.OnExitReport {
+			return before("run: --leaks and --on-exit report exclude each other")
 		}
+		if o.LeaksAfter < 0 || o.Leaks == "" && cmd.Flags().Changed("leaks-after") {
+			return before("run: %w", exit.Invalid("--leaks-after", o.LeaksAfter, "0s or more, with --leaks"))
+		}
+		a.reaches(&o, connect)
 		if !o.Quiet {
 			o.Ending = func(s *api.Session) func() { return ending.Show(&a.Console, o.Dial, s) }
 		}
@@ -80,9 +85,22 @@ rights of --user. A regular file is replaced as a whole; a FIFO, a device,
 	cmd.RegisterFlagCompletionFunc("user", completeUser)
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
 	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
+	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail or report")
+	cmd.RegisterFlagCompletionFunc("leaks", cobra.FixedCompletions(leaks.words, cobra.ShellCompDirectiveNoFileComp))
+	f.DurationVar(&o.LeaksAfter, "leaks-after", 200*time.Millisecond, "how long after CMD's exit it has to be alive: `TIME`")
 	f.StringVar(&o.Trace, "trace", "", "write a timeline of the session to `FILE`, for Perfetto")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
 	return cmd
+}
+
+// reaches lets a command reach the daemon, and start one.
+func (a *app) reaches(o *supervise.Options, connect func(context.Context, string) (api.Client, error)) {
+	socket := a.socketPath()
+	o.Dial = func(ctx context.Context) (api.Client, error) { return a.dial(ctx, socket) }
+	o.Connect = func(ctx context.Context) (api.Client, error) {
+		defer a.During(func(time.Time) string { return "lineage: starting the daemon" })()
+		return connect(ctx, socket)
+	}
 }
 
 // before is a failure of ours before CMD runs. Its exit code is that of env(1) and docker.
@@ -91,19 +109,8 @@ func before(format string, args ...any) error { return exit.Errorf(125, format, 
 // wrapsCommand makes cmd a command that runs CMD, as run and init do, with their common flags.
 // The returned function takes CMD and the values of the flags.
 func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrace string) (take func(args []string) error) {
-	name := cmd.Name()
-	cmd.ValidArgsFunction = files
-	cmd.Args = func(_ *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return before(`%s: CMD is missing; see "lineage %[1]s --help"`, name)
-		}
-		return nil
-	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return before("%s: %w", name, flagError(cmd, err))
-	})
+	name, fill := cmd.Name(), a.takesCommand(cmd, o, 0)
 	f := cmd.Flags()
-	f.SetInterspersed(false) // CMD's flags are CMD's, even without --
 	grace := f.Duration("grace", 0, "`TIME` between SIGTERM and SIGKILL, at most 10m (default "+defaultGrace+")")
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
@@ -114,9 +121,27 @@ func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrac
 			}
 			o.Grace = grace
 		}
+		fill(args)
+		return nil
+	}
+}
+
+// takesCommand gives cmd the argument CMD, after n others. The returned function takes CMD.
+func (a *app) takesCommand(cmd *cobra.Command, o *supervise.Options, n int) (fill func(args []string)) {
+	cmd.ValidArgsFunction = files
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) <= n {
+			return before(`%s: CMD is missing; see "lineage %[1]s --help"`, cmd.Name())
+		}
+		return nil
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return before("%s: %w", cmd.Name(), flagError(cmd, err))
+	})
+	cmd.Flags().SetInterspersed(false) // CMD's flags are CMD's, even without --
+	return func(args []string) {
 		o.Args, o.Env = args, os.Environ()
 		o.Stdin, o.Stdout, o.Stderr = file(0, a.Stdin), file(1, a.Stdout), file(2, a.Stderr)
-		return nil
 	}
 }
 

@@ -27,7 +27,7 @@ func runWorld(t *testing.T) (*world, *supervise.Options) {
 }
 
 func TestRunOptions(t *testing.T) {
-	plain := supervise.Options{OnExit: "end", Subreaper: true}
+	plain := supervise.Options{OnExit: "end", Subreaper: true, LeaksAfter: 200 * time.Millisecond}
 	with := func(change func(*supervise.Options)) supervise.Options {
 		o := plain
 		change(&o)
@@ -46,6 +46,7 @@ func TestRunOptions(t *testing.T) {
 		{"run --name build --user nobody true", "true", with(func(o *supervise.Options) { o.Name, o.User = "build", "nobody" })},
 		{"run --grace 0s true", "true", with(func(o *supervise.Options) { o.Grace = &none })},
 		{"run --grace 1m --report r.json true", "true", with(func(o *supervise.Options) { o.Grace, o.Report = &minute, "r.json" })},
+		{"run --leaks fail --leaks-after 1s true", "true", with(func(o *supervise.Options) { o.Leaks, o.LeaksAfter = "fail", time.Second })},
 		{"run --trace t.json true", "true", with(func(o *supervise.Options) { o.Trace = "t.json" })},
 		{"run --on-exit report --subreaper=false --quiet true", "true", with(func(o *supervise.Options) { o.OnExit, o.Subreaper, o.Quiet = "report", false, true })},
 	} {
@@ -67,15 +68,20 @@ func TestRunOptions(t *testing.T) {
 // Every failure of ours before CMD runs is 125.
 func TestRunErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		"run":                           `run: CMD is missing; see "lineage run --help"`,
-		"run --":                        `run: CMD is missing; see "lineage run --help"`,
-		"run --nope true":               `run: unknown flag: --nope; see "lineage run --help"`,
-		"run --grace -1s true":          `run: invalid --grace "-1s": must be 0 to 10m`,
-		"run --grace 11m true":          `run: invalid --grace "11m0s": must be 0 to 10m`,
-		"run --grace x true":            `run: invalid --grace "x": must be a duration such as 30s or 1h`,
-		"run --on-exit maybe true":      `run: invalid --on-exit "maybe": must be one of end, report`,
-		"run --color mauve true":        `run: invalid --color "mauve": must be one of auto, always, never`,
-		"run --max-processes 0 -- true": `run: invalid --max-processes "0": must be at least 1`,
+		"run":                                     `run: CMD is missing; see "lineage run --help"`,
+		"run --":                                  `run: CMD is missing; see "lineage run --help"`,
+		"run --nope true":                         `run: unknown flag: --nope; see "lineage run --help"`,
+		"run --grace -1s true":                    `run: invalid --grace "-1s": must be 0 to 10m`,
+		"run --grace 11m true":                    `run: invalid --grace "11m0s": must be 0 to 10m`,
+		"run --grace x true":                      `run: invalid --grace "x": must be a duration such as 30s or 1h`,
+		"run --on-exit maybe true":                `run: invalid --on-exit "maybe": must be one of end, report`,
+		"run --color mauve true":                  `run: invalid --color "mauve": must be one of auto, always, never`,
+		"run --leaks maybe true":                  `run: invalid --leaks "maybe": must be one of fail, report`,
+		"run --leaks fail --leaks-after 200 true": `run: invalid --leaks-after "200": must be a duration such as 30s or 1h`,
+		"run --leaks fail --leaks-after -1s true": `run: invalid --leaks-after "-1s": must be 0s or more, with --leaks`,
+		"run --leaks-after 1s true":               `run: invalid --leaks-after "1s": must be 0s or more, with --leaks`,
+		"run --leaks fail --on-exit report true":  `run: --leaks and --on-exit report exclude each other`,
+		"run --max-processes 0 -- true":           `run: invalid --max-processes "0": must be at least 1`,
 	} {
 		w, got := runWorld(t)
 		code, stdout, stderr := w.run(strings.Fields(line)...)

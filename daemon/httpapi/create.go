@@ -118,8 +118,11 @@ func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.Sess
 	case "report":
 		// Nothing ends it automatically: neither its root's exit nor its owner's.
 		spec.KeepOnRootExit, spec.Owner = true, tracer.Identity{}
+	case "owner":
+		// Its owner ends it, at the latest by its own exit.
+		spec.KeepOnRootExit = true
 	default:
-		return bad("invalid on_root_exit %q: must be end or report", req.OnRootExit)
+		return bad("invalid on_root_exit %q: must be end, report or owner", req.OnRootExit)
 	}
 	spec.MaxProcesses = uint32(req.MaxProcesses)
 	spec.MaxLifetime = time.Duration(req.MaxLifetimeMS) * time.Millisecond
@@ -168,6 +171,9 @@ func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c ac
 	spec, err := h.spec(req, c)
 	if err != nil {
 		return err
+	}
+	if req.OnRootExit == "owner" {
+		return api.NewError(api.CodeBadRequest, "invalid on_root_exit owner: an adopted session has no owner", "")
 	}
 	spec.Owner, spec.Adopted = tracer.Identity{}, true
 	root, err := h.find.Running(req.Root)

@@ -167,6 +167,21 @@ func TestOnRootExitReport(t *testing.T) {
 	}
 }
 
+// The exit of its root does not end it, that of its owner does.
+func TestOnRootExitOwner(t *testing.T) {
+	w := daemontest.New(t)
+	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0), OnRootExit: "owner"})
+	w.K.Fork(100, 101, "lngtest-a")
+	w.K.Exit(100, 0)
+	if d := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+s.ID); d.State != "active" || d.Leftovers != 1 {
+		t.Errorf("%+v", d)
+	}
+	w.K.Exit(daemontest.User, 0)
+	if r := w.Receipt(s.ID); r.Verdict != "clean" || r.EndReason != "owner_exit" || daemontest.Outcomes(r)[101] != "kill" {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestLeft(t *testing.T) {
 	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})

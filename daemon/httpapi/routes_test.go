@@ -80,6 +80,7 @@ func TestCreateRefused(t *testing.T) {
 		{"grace too long", "user", `{"grace_ms":600001,` + child + `}`, api.CodeBadRequest},
 		{"negative limit", "user", `{"max_processes":-1,` + child + `}`, api.CodeBadRequest},
 		{"on_root_exit", "user", `{"on_root_exit":"keep",` + child + `}`, api.CodeBadRequest},
+		{"owner of what is adopted", "user", `{"adopt":true,"on_root_exit":"owner",` + child + `}`, api.CodeBadRequest},
 		{"too large", "user", `{"name":"` + strings.Repeat("a", 64<<10) + `"}`, api.CodeTooLarge},
 		{"another PID namespace", "away", `{` + child + `}`, api.CodePIDNamespace},
 		{"name is taken", "user", `{"name":"taken",` + child + `}`, api.CodeBusyName},

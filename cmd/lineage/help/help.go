@@ -26,7 +26,7 @@ var groups = []struct {
 	title    string
 	commands string
 }{
-	{"Run", "run adopt init"},
+	{"Run", "run timeout adopt init"},
 	{"Inspect", "ls tree top why events history"},
 	{"End", "end keep"},
 	{"Agents", "setup mcp"},
@@ -75,9 +75,11 @@ by which its processes are recognised, for the command.`},
 7    sessions cannot be tracked on this host, or "lineage doctor" does not run
      as root
 
-"lineage run" and "lineage init" exit with what their command exits with,
+"lineage run", "init" and "timeout" exit with what their command exits with,
 128 + N if it died of signal N, 127 if it does not exist, 126 if it cannot be
-executed, and 125 if they failed before it ran or could not write its receipt.`},
+executed, and 125 if they failed before it ran or could not write its receipt;
+"timeout" with 124 at the deadline, and "run --leaks fail" with 123 if a command
+that exits with 0 leaves a process.`},
 		{Use: "files", Short: "Files that lineage reads and writes", Long: api.DefaultSocket + `      the daemon's socket
 ` + policy.DefaultFile + `       the policy, if there is one: lineage-policy(5)
 /var/lib/lineage/history.db    ended sessions

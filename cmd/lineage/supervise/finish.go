@@ -38,18 +38,30 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 	}
 	over := make(chan *api.Report, 1)
 	go func() {
-		if r.OnExit == OnExitReport {
+		switch {
+		case r.OnExit == OnExitReport:
 			over <- r.stay(ctx, l, j.pid)
-		} else {
+		case r.Leaks != "":
+			over <- r.leaks.look(ctx, r, l)
+		default:
 			over <- r.follow(ctx, l)
 		}
 	}()
 	hurried := false
+	hurry := func() {
+		hurried = true
+		// If this fails, the session ends after the grace, and the receipt says so.
+		go func() { _ = r.end(ctx, l, true) }()
+	}
+	if r.timed.killed() {
+		hurry()
+	}
 	for {
 		select {
 		case rep := <-over:
 			shown()
 			j.reap() // the last to die
+			r.leaks.judge(r.Leaks, rep)
 			return r.tell(rep, hurried || grace == 0, hurried, j.sigs.to)
 		case <-j.sigs.children:
 			j.reap()
@@ -62,9 +74,7 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 			case hurried || r.OnExit == OnExitReport:
 				cancel()
 			default:
-				hurried = true
-				// If this fails, the session ends after the grace, and the receipt says so.
-				go func() { _ = r.end(ctx, l, true) }()
+				hurry()
 			}
 		}
 	}

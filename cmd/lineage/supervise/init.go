@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strconv"
 	"time"
 
@@ -46,41 +45,40 @@ func Init(_ context.Context, o Options) int {
 }
 
 func (r *runner) init() (int, error) {
-	inherited := inheritedIgnores()
-	sigs := catchSignals(inherited, forwardedByInit...)
+	inherited, sigs := r.timed.catch(forwardedByInit...)
 	if _, err := r.check(); err != nil {
-		return 0, err
-	}
-	family, err := r.family()
-	if err != nil {
 		return 0, err
 	}
 	r.tty = openTerminal()
 	defer r.tty.close()
+	return r.alone(inherited, sigs)
+}
+
+// alone runs the command without a daemon.
+func (r *runner) alone(inherited ignores, sigs *caught) (int, error) {
+	family, err := r.family()
+	if err != nil {
+		return 0, err
+	}
 	child, err := startShim(&r.Options)
 	if err != nil {
 		return 0, err
 	}
-	// Only now: the command would inherit an ignored signal.
-	signal.Ignore(unix.SIGPIPE)
-
 	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
 	if sig := calledOff(sigs); sig != 0 {
 		child.abort()
-		return 0, &failure{exitSignal + int(sig), fmt.Errorf("init: %v before %s ran", sig, r.command())}
+		return 0, &failure{exitSignal + int(sig), fmt.Errorf("%s: %v before %s ran", r.verb, sig, r.command())}
 	}
-	j.start()
-	if err := child.release(shim.Order{IgnoreQuit: inherited.quit}); err != nil {
-		child.abort()
-		j.settle(false)
+	status, err := r.serve(j, child, shim.Order{IgnoreQuit: inherited.quit})
+	if err != nil {
 		return 0, err
 	}
-	status := j.wait()
-	j.settle(status != 0)
-
 	grace := defaultGrace
 	if r.Grace != nil {
 		grace = *r.Grace
+	}
+	if r.timed.killed() {
+		grace = 0
 	}
 	e := newEnding(family, j)
 	rep := e.run(grace)
@@ -110,9 +108,9 @@ func calledOff(c *caught) unix.Signal {
 // family finds the processes that we are responsible for.
 func (r *runner) family() (family, error) {
 	if self, err := os.Readlink("/proc/self"); err != nil {
-		return nil, fmt.Errorf("init: look at /proc: %w; mount it", err)
+		return nil, fmt.Errorf("%s: look at /proc: %w; mount it", r.verb, err)
 	} else if self != strconv.Itoa(os.Getpid()) {
-		return nil, errors.New("init: /proc is another PID namespace's; mount it (unshare --fork --pid --mount-proc)")
+		return nil, fmt.Errorf("%s: /proc is another PID namespace's; mount it (unshare --fork --pid --mount-proc)", r.verb)
 	}
 	if os.Getpid() == 1 {
 		if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns == procfs.InitPIDNamespace {
@@ -121,13 +119,13 @@ func (r *runner) family() (family, error) {
 		return namespace{}, nil
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("init: become a subreaper: %w", err)
+		return nil, fmt.Errorf("%s: become a subreaper: %w", r.verb, err)
 	}
 	// A process that execs init may have children already. Their orphans would become
 	// our children too, and could not be told from the command's.
 	if list := (descendants{}).list(); len(list) > 0 {
-		return nil, fmt.Errorf("init: it has a child already, %d (%s), which is not CMD's; do not start init by exec",
-			list[0].PID, display.Text(list[0].Comm))
+		return nil, fmt.Errorf("%s: it has a child already, %d (%s), which is not CMD's; do not start it by exec",
+			r.verb, list[0].PID, display.Text(list[0].Comm))
 	}
 	if !r.Quiet {
 		r.say("init: not PID 1, so a subreaper: what descends from %s is ended; %s", r.command(), unknownToSubreaper)

@@ -45,6 +45,8 @@ type script struct {
 		Name, OnExit, Report, Trace, User string
 		GraceMS                           *int64
 		NoSubreaper, Quiet                bool
+		Leaks                             string
+		LeaksAfter                        time.Duration
 		MaxLifetime, Idle                 time.Duration
 		MaxProcesses                      int
 		MaxRSS                            int64
@@ -65,6 +67,7 @@ type script struct {
 	Streams   [][]string // the lines of each stream of events in turn; a stream without an end line breaks
 	Forks     int        // of the first stream, before its last line
 	NoPolicy  bool
+	Limit     *Limit        // run as timeout
 	Waits     time.Duration // for the readers of files; 0: as in the product
 }
 
@@ -79,6 +82,7 @@ func runFake() int {
 	o := Options{
 		Name: s.Options.Name, OnExit: s.Options.OnExit, Report: s.Options.Report, Trace: s.Options.Trace, User: s.Options.User,
 		Subreaper: !s.Options.NoSubreaper, Quiet: s.Options.Quiet,
+		Leaks: s.Options.Leaks, LeaksAfter: s.Options.LeaksAfter,
 		MaxLifetime: s.Options.MaxLifetime, Idle: s.Options.Idle, MaxProcesses: s.Options.MaxProcesses, MaxRSS: s.Options.MaxRSS,
 		Args: os.Args[1:], Env: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -96,6 +100,9 @@ func runFake() int {
 	}
 	if s.Waits > 0 {
 		receiptWait, traceWait, pageWait = s.Waits, s.Waits, s.Waits
+	}
+	if s.Limit != nil {
+		return Timeout(context.Background(), o, *s.Limit)
 	}
 	if s.Times == 0 {
 		return Run(context.Background(), o)
@@ -218,6 +225,8 @@ func (f *fake) report(ctx context.Context, s string, wait time.Duration) (*api.R
 	if f.UntilEnd {
 		select {
 		case <-f.ended:
+		case <-time.After(wait):
+			return &api.Report{Session: s}, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -110,13 +110,13 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 	var over []api.Outcome
 	for _, p := range rep.Processes {
 		// If the session was ended as a whole, its leftovers are only the processes that are still alive.
-		if p.Leftover && (why == "" || p.Outcome == api.OutcomeLeft || p.Outcome == api.OutcomeKept) {
+		if p.Leftover && r.leaks.lists(p) && (why == "" || p.Outcome == api.OutcomeLeft || p.Outcome == api.OutcomeKept) {
 			over = append(over, p)
 		}
 	}
 	freed := append(freed(rep, (len(over) > 0 || why != "") && !r.Quiet, r.session), handed(rep)...)
-	clean := rep.Verdict == api.VerdictClean
-	if why == "" && clean && (len(over) == 0 || r.Quiet) {
+	clean, quiet := rep.Verdict == api.VerdictClean, r.Quiet && r.leaks.code == 0
+	if why == "" && clean && (len(over) == 0 || quiet) {
 		return freed
 	}
 	head := "init: "
@@ -127,13 +127,13 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 	if why != "" {
 		parts = append(parts, "ended: "+why)
 	} else if len(over) > 0 {
-		parts = append(parts, fmt.Sprintf("%s left over when %s exited", count(over, rep), r.command()))
+		parts = append(parts, count(over, rep)+" "+r.leaks.when(&r.Options)+" "+r.command()+" exited")
 	}
 	if why == "" || !clean {
 		parts = append(parts, r.summary(rep))
 	}
 	head += strings.Join(parts, "; ")
-	if r.Quiet {
+	if quiet {
 		return append([]string{head}, freed...)
 	}
 	lines := []string{head}
@@ -142,7 +142,7 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 			lines = append(lines, fmt.Sprintf("  and %d more", len(over)-i))
 			break
 		}
-		lines = append(lines, fmt.Sprintf("  %d %s  %s", p.PID, display.InContainer(display.Brief(p.Argv, p.Comm, false, maxCommand), p.Container), fate(p, hurry)))
+		lines = append(lines, fmt.Sprintf("  %d %s  %s", p.PID, display.InContainer(display.Brief(p.Argv, p.Comm, false, maxCommand), p.Container), fate(p, hurry)+r.leaks.origin(rep, p)))
 	}
 	return append(lines, freed...)
 }
@@ -150,6 +150,9 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 // endedBefore says why the session ended before the command exited; "" if it
 // did not.
 func (r *runner) endedBefore(rep *api.Report) string {
+	if r.leaks.looked {
+		return "" // we ended it
+	}
 	switch rep.EndReason {
 	case "", "root_exit":
 		return ""

@@ -26,6 +26,7 @@ import (
 
 // Exit codes of our own. All others that Run returns are the command's.
 const (
+	exitLeaks    = 123 // Options.Leaks is LeaksFail, and the command left something
 	exitFailed   = 125 // we failed before the command ran, or its receipt is missing
 	exitCannot   = 126 // the command was found and could not be executed
 	exitNotFound = 127
@@ -46,6 +47,7 @@ type Options struct {
 	Name      string         // of the session; may be empty
 	Grace     *time.Duration // between SIGTERM and SIGKILL; nil: the daemon's default
 	OnExit    string         // OnExitEnd (also "") or OnExitReport
+	Leaks     string         // LeaksFail, LeaksReport; "": not asked. Not with OnExitReport
 	Report    string         // file for the receipt as JSON, or as a page if it ends in .html; "": none
 	Trace     string         // file for the timeline of the session; "": none
 	Subreaper bool           // orphans of the session become ours, not PID 1's
@@ -56,7 +58,8 @@ type Options struct {
 	// Limits of the session; 0: none.
 	MaxLifetime, Idle time.Duration
 	MaxProcesses      int
-	MaxRSS            int64 // bytes
+	MaxRSS            int64         // bytes
+	LeaksAfter        time.Duration // after its exit; a process that lives then is a leak
 
 	Stdin, Stdout, Stderr *os.File // the command's; nil: closed. Ours: Stderr
 	Env                   []string
@@ -124,6 +127,8 @@ type runner struct {
 	receipt   *outfile.File // as JSON; nil: not requested
 	recorders []*recorder   // of a timeline and a page
 	session   *api.Session
+	timed     *timed // of timeout; nil: none
+	leaks     leaks
 }
 
 func (r *runner) run(ctx context.Context) (int, error) {
@@ -134,19 +139,22 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	r.tty = openTerminal()
 	defer r.tty.close()
 
-	inherited := inheritedIgnores()
-	// First: the shim gets ready while we do the rest. If a signal kills us before we
-	// catch it, the shim gets no order and exits.
+	inherited, sigs := r.timed.catch()
+	// The shim gets ready while we do the rest.
 	child, err := startShim(&r.Options)
 	if err != nil {
 		return 0, err
 	}
-	sigs := catchSignals(inherited)
-	sigs.lookAgain() // it may have exited before we caught signals
+	refused := func(err error) (int, error) {
+		child.abort()
+		if r.timed.fallsBack(r, err) {
+			return r.alone(inherited, sigs)
+		}
+		return 0, err
+	}
 	client, err := unlessEnded(ctx, r, sigs.to, r.Connect)
 	if err != nil {
-		child.abort()
-		return 0, err
+		return refused(err)
 	}
 	link := newLink(client, r.Connect, r.Dial)
 	defer link.close()
@@ -157,17 +165,13 @@ func (r *runner) run(ctx context.Context) (int, error) {
 			return 0, fmt.Errorf("become a subreaper: %w", err)
 		}
 	}
-	// Only now: the command would inherit an ignored signal.
-	signal.Ignore(unix.SIGPIPE)
-
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
 	r.session, err = unlessEnded(ctx, r, sigs.to, func(ctx context.Context) (*api.Session, error) {
 		return client.Create(ctx, r.request(child.pid))
 	})
 	if err != nil {
-		child.abort()
-		return 0, err
+		return refused(err)
 	}
 	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
 	for i, c := range r.recorders {
@@ -178,8 +182,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 		}
 	}
 	j.insist = func(terms int) { go r.insisted(context.WithoutCancel(ctx), link, terms) }
-	j.start()
-	err = child.release(shim.Order{
+	status, err := r.serve(j, child, shim.Order{
 		Session:    r.session.ID,
 		Token:      r.session.Token,
 		IgnoreQuit: inherited.quit,
@@ -187,13 +190,26 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	})
 	if err != nil {
 		r.discard(len(r.recorders))
+		return 0, err
+	}
+	return r.done(status, r.finish(context.WithoutCancel(ctx), link, j))
+}
+
+// serve lets the shim become the command, and serves it until it exits.
+func (r *runner) serve(j *job, child *child, o shim.Order) (unix.WaitStatus, error) {
+	signal.Ignore(unix.SIGPIPE) // only now: the shim would inherit an ignored signal
+	j.start()
+	if err := child.release(o); err != nil {
 		child.abort()
 		j.settle(false)
 		return 0, err
 	}
+	if r.timed != nil {
+		r.timed.begin(r, j)
+	}
 	status := j.wait()
 	j.settle(status != 0)
-	return r.done(status, r.finish(context.WithoutCancel(ctx), link, j))
+	return status, nil
 }
 
 // done is the end of a command that ran. A receipt that was requested and is missing is a
@@ -201,6 +217,12 @@ func (r *runner) run(ctx context.Context) (int, error) {
 // to write files, by prlimit(2).
 func (r *runner) done(status unix.WaitStatus, missing error) (int, error) {
 	code := exitCode(status)
+	switch {
+	case r.timed != nil:
+		code = r.timed.code(status)
+	case code == 0 && r.Leaks == LeaksFail:
+		code = r.leaks.code
+	}
 	if missing != nil {
 		return 0, fmt.Errorf("%w; the exit code of %s was %d", missing, r.command(), code)
 	}
@@ -299,6 +321,9 @@ func (r *runner) request(pid int) api.NewSession {
 		MaxLifetimeMS: r.MaxLifetime.Milliseconds(), IdleMS: r.Idle.Milliseconds(),
 		MaxProcesses: r.MaxProcesses, MaxRSSBytes: r.MaxRSS,
 	}
+	if r.Leaks != "" {
+		req.OnRootExit = "owner"
+	}
 	if r.Grace != nil {
 		ms := r.Grace.Milliseconds()
 		req.GraceMS = &ms
@@ -311,7 +336,7 @@ func (r *runner) request(pid int) api.NewSession {
 // a pipeline another part may need it (a pager reads keys from it), so the command gets
 // it when it asks.
 func (r *runner) handsOver(inherited ignores) bool {
-	return !inherited.interrupt && !isPipe(r.Stdin) && !isPipe(r.Stdout)
+	return !inherited.interrupt && (r.timed == nil || r.timed.Foreground) && !isPipe(r.Stdin) && !isPipe(r.Stdout)
 }
 
 func isPipe(f *os.File) bool {

@@ -21,32 +21,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// An escape is a program of testdata/programs, and how many of its processes report
-// that they are in place.
-type escape struct {
-	program string
-	members int
-}
-
-// six are always tried: a daemon, an empty environment, a subreaper, a fork and exit
-// chain, a leader that has exited, a process that ignores signals.
-var six = []escape{
-	{"daemonise stay", 1}, {"daemonise clear stay", 1}, {"subreaper", 1}, {"hop 8 20 200", 0}, {"under zombieleader", 1}, {"under ignoreterm", 1},
-}
-
-// others are tried only with LNGTEST_PROGRAMS=all.
-var others = []escape{
-	{"detach", 1}, {"detach orphan", 1}, {"detach setpgid", 1}, {"detach setsid", 1}, {"detach noenv", 1}, {"detach setsid scrub", 1},
-	{"detach setsid nopdeath", 1}, {"detach setsid rename", 1}, {"under slowterm 1", 1}, {"hop 16 20", 0}, {"hop 8 20 5000", 0}, {"bomb 500", 0},
-	{"bombactive 400 60", 0}, {"respawnpair", 1}, {"respawn", 1}, {"cloneparent 3", 3}, {"vforkexec window", 1}, {"spawn", 1}, {"under threadexec 8", 1},
-	{"stopped", 1}, {"ptraced", 1}, {"pidns", 0}, {"otheruser", 2}, {"nofile memfd", 1}, {"nofile deleted", 1}, {"bigmem 600", 1}, {"under zombies 500", 0},
-}
-
-func (e escape) argv() []string {
-	words := strings.Fields(e.program)
-	return append([]string{stage.Program(words[0])}, words[1:]...)
-}
-
 // soon is how long a wait may take: on a busy machine more than the grace, and much less
 // than the programs live.
 const soon = 15 * time.Second
@@ -56,10 +30,7 @@ func environ(m *stage.Marker) []string { return slices.Concat(os.Environ(), m.En
 // TestEscapes: nothing of an escape program is alive when the library has waited.
 // LNGTEST_PAGE=FILE: where the table goes.
 func TestEscapes(t *testing.T) {
-	tried := six
-	if os.Getenv("LNGTEST_PROGRAMS") == "all" {
-		tried = slices.Concat(six, others)
-	}
+	tried := stage.Escapes()
 	i := stage.NewDaemon(t)
 	other := stage.NewBystander(i, "library", 0)
 	table := page.NewTable("library", "programs:", "left something behind:", "longest wait:")
@@ -67,13 +38,13 @@ func TestEscapes(t *testing.T) {
 		var slowest time.Duration
 		done, left := 0, 0
 		for _, e := range tried {
-			t.Run(l.name+"/"+e.program, func(t *testing.T) {
+			t.Run(l.name+"/"+e.Program, func(t *testing.T) {
 				i := i.In(t)
 				m := stage.NewMarker(t, i.Dir)
-				s := l.start(t, i, stage.Lineage, environ(m), e.argv())
+				s := l.start(t, i, stage.Lineage, environ(m), e.Argv())
 				m.Ready()
-				if e.members > 0 {
-					m.Members(e.members)
+				if e.Members > 0 {
+					m.Members(e.Members)
 				}
 				require.Equal(t, s.session(), i.Session("library").ID)
 				r := s.finish(true)
@@ -172,13 +143,13 @@ func TestWithout(t *testing.T) {
 func TestSubreaper(t *testing.T) {
 	i := stage.New(t)
 	i.Listen() // something that is not a daemon
-	for _, tt := range []escape{{"daemonise stay", 1}, {"under ignoreterm", 1}, {"ignoreterm", 1}} {
+	for _, tt := range []stage.Escape{{Program: "daemonise stay", Members: 1}, {Program: "under ignoreterm", Members: 1}, {Program: "ignoreterm", Members: 1}} {
 		for _, l := range libraries {
-			t.Run(l.name+"/"+tt.program, func(t *testing.T) {
+			t.Run(l.name+"/"+tt.Program, func(t *testing.T) {
 				i := i.In(t)
 				m := stage.NewMarker(t, i.Dir)
-				s := l.start(t, i, stage.Lineage, environ(m), tt.argv())
-				m.Members(tt.members)
+				s := l.start(t, i, stage.Lineage, environ(m), tt.Argv())
+				m.Members(tt.Members)
 				require.Equal(t, s.session(), "")
 				r := s.finish(true)
 				m.MustBeGone()
@@ -199,7 +170,7 @@ func TestStartsDaemon(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			i := stage.New(t)
 			m := stage.NewMarker(t, i.Dir)
-			s := l.start(t, i, stage.Lineage, environ(m), escape{"daemonise stay", 1}.argv())
+			s := l.start(t, i, stage.Lineage, environ(m), stage.Escape{Program: "daemonise stay", Members: 1}.Argv())
 			m.Members(1)
 			r := s.finish(true)
 			m.MustBeGone()

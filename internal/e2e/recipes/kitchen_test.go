@@ -54,7 +54,7 @@ func newKitchen(t *testing.T, programs ...string) *kitchen {
 	for _, name := range programs {
 		k.program(name, `echo "ran ${0##*/} $*" >&9
 (setsid sleep 300 &)
-exit 3`)
+exit ${LNGTEST_CODE-3}`)
 	}
 	return k
 }

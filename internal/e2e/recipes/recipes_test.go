@@ -26,7 +26,7 @@ import (
 // Every recipe has a test here.
 func TestNames(t *testing.T) {
 	want := []string{"actions-hook", "actions-step", "agents-check", "agents-policy", "api.js", "api.py", "buildkite-hook", "claude-function",
-		"claude-setup", "codex-exec", "command", "cron", "dockerfile", "gitlab", "jenkins", "leftovers-slack", "systemd"}
+		"claude-setup", "codex-exec", "command", "cron", "dockerfile", "gitlab", "jenkins", "leaks", "leftovers-slack", "systemd"}
 	if got := slices.Sorted(maps.Keys(blocks(t))); !slices.Equal(got, want) {
 		t.Errorf("recipes %v, want %v", got, want)
 	}
@@ -39,6 +39,18 @@ func TestCommand(t *testing.T) {
 	k.ran("make -j4")
 	if p.Code() != 3 || !strings.Contains(p.Err.String(), "1 process was left over when make exited; all ended") {
 		t.Errorf("%v", p)
+	}
+}
+
+// Each command leaves a process, which is named, and exits with 0.
+func TestLeaks(t *testing.T) {
+	k := newKitchen(t, "go", "pytest", "npm", "make")
+	for _, line := range strings.Split(strings.TrimSpace(recipe(t, "leaks")), "\n") {
+		p := k.start([]string{"LNGTEST_CODE=0"}, "sh", "-c", line).Wait()
+		k.marker.MustBeGone()
+		if p.Code() != 123 || !strings.Contains(p.Err.String(), "1 process was alive ") {
+			t.Errorf("%s: %v", line, p)
+		}
 	}
 }
 

@@ -1,0 +1,89 @@
+//go:build linux
+
+package supervise
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// What a leak does: Options.Leaks.
+const (
+	LeaksFail   = "fail"
+	LeaksReport = "report"
+)
+
+// leaks is what is known of a command's leaks.
+type leaks struct {
+	looked bool                  // the session lived on for LeaksAfter, and we ended it
+	nodes  map[api.Ref]*api.Node // what lived then, and its creators; nil: not known
+	code   int                   // the exit code of a command that exits with 0
+}
+
+// look ends the session, which outlives its root, when LeaksAfter is over, and returns the receipt.
+// That also has what exited on its own before, and what the policy keeps: neither is a leak.
+func (k *leaks) look(ctx context.Context, r *runner, l *link) *api.Report {
+	rep, err := r.report(ctx, l, r.LeaksAfter)
+	if err == nil && rep.Verdict != "" {
+		return rep
+	}
+	if tree, err := ask(ctx, l, func(c api.Client) (*api.Tree, error) { return c.Tree(ctx, r.session.ID, "ancestors") }); err == nil {
+		k.nodes = make(map[api.Ref]*api.Node, len(tree.Nodes))
+		for i := range tree.Nodes {
+			k.nodes[tree.Nodes[i].Ref] = &tree.Nodes[i]
+		}
+	}
+	k.looked = true
+	if err := r.end(ctx, l, false); err != nil {
+		return r.unknown(err)
+	}
+	return r.follow(ctx, l)
+}
+
+// judge decides what leftovers mean. No proof that there are none is a failure of ours.
+func (k *leaks) judge(action string, rep *api.Report) {
+	if action == "" {
+		return
+	}
+	if rep.Verdict == api.VerdictUnknown || k.looked && k.nodes == nil {
+		k.code = exitFailed
+	}
+	for _, p := range rep.Processes {
+		if k.lived(p) && p.Outcome != api.OutcomeKept {
+			k.code = exitLeaks
+		}
+	}
+}
+
+// lived reports whether a leftover lived when we looked.
+func (k *leaks) lived(p api.Outcome) bool {
+	n := k.nodes[p.Ref]
+	return n != nil && n.State == api.StateLive && p.Leftover
+}
+
+// lists reports whether a leftover is shown.
+func (k *leaks) lists(p api.Outcome) bool { return k.nodes == nil || k.lived(p) }
+
+// when says when leftovers were alive, before the words "CMD exited".
+func (k *leaks) when(o *Options) string {
+	if k.looked {
+		return fmt.Sprintf("alive %v after", o.LeaksAfter)
+	}
+	return "left over when"
+}
+
+// origin names the ports of a leftover, and its creator.
+func (k *leaks) origin(rep *api.Report, p api.Outcome) string {
+	n := k.nodes[p.Ref]
+	if n == nil || n.Creator == nil {
+		return ""
+	}
+	text := display.PortsOf(rep, p.PID) + fmt.Sprintf(", started by %d", n.Creator.PID)
+	if up := k.nodes[*n.Creator]; up != nil {
+		text += " " + up.Comm
+	}
+	return text
+}

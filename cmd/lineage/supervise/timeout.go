@@ -1,0 +1,162 @@
+//go:build linux
+
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+const exitTimedOut = 124
+
+// Limit is what timeout(1) takes.
+type Limit struct {
+	After      time.Duration // the deadline; 0: none
+	KillAfter  time.Duration // SIGKILL this long after the first signal that ends the command; 0: never
+	Signal     unix.Signal   // at the deadline
+	Foreground bool          // signal the command alone, not its process group, and let it have the terminal
+	Preserve   bool          // the exit code is the command's at the deadline, too
+	Verbose    bool          // say which signals are sent
+}
+
+// timed is a Limit at work, with the state of timeout(1)'s handler.
+type timed struct {
+	Limit
+	over   bool        // the deadline has passed
+	kill   bool        // SIGKILL was sent
+	diedOf unix.Signal // as we have to; 0: the exit code says all
+}
+
+// Timeout runs o.Args as [Run] does, or as [Init] does where it gets no session, with the signals
+// and exit codes of timeout(1). If the command died of a signal before the deadline, so
+// do we. Of o it takes the command, the streams and the daemon.
+func Timeout(ctx context.Context, o Options, l Limit) int {
+	o.verb, o.Quiet, o.Subreaper = "timeout", true, true
+	if l.KillAfter > 0 {
+		grace := min(l.KillAfter, api.MaxGrace)
+		o.Grace = &grace
+	}
+	r := &runner{Options: o, timed: &timed{Limit: l}}
+	if err := hide(); err != nil {
+		return r.code(0, err)
+	}
+	code := r.code(r.run(ctx))
+	if sig := r.timed.diedOf; sig != 0 {
+		// A shell ends its loop if Ctrl-C ended the command. hide prevents a core dump.
+		runtime.LockOSThread()
+		setDisposition(sig, sigaction{handler: sigDfl})
+		unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
+	}
+	return code
+}
+
+// fallsBack reports whether the command runs without a session, because it gets none.
+func (t *timed) fallsBack(r *runner, err error) bool {
+	if t == nil || errors.As(err, new(*failure)) {
+		return false
+	}
+	if t.Verbose {
+		r.say("timeout: no session, %v: what descends from %s is ended; %s", err, r.command(), unknownToSubreaper)
+	}
+	return true
+}
+
+func (t *timed) killed() bool { return t != nil && t.kill }
+
+// catch catches our signals, and returns those that the command has to ignore. timeout catches
+// ignored ones, too, as timeout(1) does.
+func (t *timed) catch(others ...os.Signal) (ignores, *caught) {
+	inherited := inheritedIgnores()
+	stay := inherited
+	if t != nil {
+		inherited.quit, stay, others = false, ignores{stop: inherited.stop}, t.catches()
+	}
+	return inherited, catchSignals(stay, others...)
+}
+
+// catches are the signals that we act on besides those that are forwarded. SIGURG and SIGPROF are
+// the Go runtime's, and SIGCHLD has its own channel.
+func (t *timed) catches() []os.Signal {
+	switch s := t.Signal; s {
+	case 0, unix.SIGURG, unix.SIGPROF, unix.SIGCHLD:
+		return []os.Signal{unix.SIGALRM}
+	default:
+		return []os.Signal{unix.SIGALRM, s}
+	}
+}
+
+// begin starts the clock. SIGALRM is the deadline, whether the clock or a process sends it.
+func (t *timed) begin(r *runner, j *job) {
+	alarm := func(after time.Duration) {
+		time.AfterFunc(after, func() { j.sigs.to <- unix.SIGALRM })
+	}
+	if t.After > 0 {
+		alarm(t.After)
+	}
+	at := t.Signal
+	j.limited = func(sig unix.Signal) bool {
+		switch {
+		case sig == unix.SIGALRM:
+			if j.reap(); j.exited {
+				return true // in time
+			}
+			t.over, sig = true, at
+		case !endsRun(sig) && sig != t.Signal:
+			return false
+		}
+		if t.KillAfter > 0 { // the deadline stays: it kills, too
+			alarm(t.KillAfter)
+			at, t.KillAfter = unix.SIGKILL, 0
+		}
+		if t.Verbose {
+			t.tell(r, sig)
+		}
+		switch {
+		case sig == unix.SIGKILL:
+			t.kill = true // finish ends the rest
+			fallthrough
+		case t.Foreground:
+			unix.Kill(j.pid, sig)
+		default:
+			j.signalGroup(sig)
+			j.signalGroup(unix.SIGCONT)
+		}
+		return true
+	}
+}
+
+// tell prints timeout(1)'s line.
+func (t *timed) tell(r *runner, sig unix.Signal) {
+	name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
+	switch {
+	case sig == 0:
+		name = "EXIT"
+	case name == "":
+		name = fmt.Sprintf("RTMIN%+d", int(sig)-34)
+	}
+	if r.Stderr != nil {
+		io.WriteString(r.Stderr, "timeout: sending signal "+name+" to command '"+display.Text(r.Args[0])+"'\n")
+	}
+}
+
+// code is the exit code of timeout(1).
+func (t *timed) code(ws unix.WaitStatus) int {
+	switch {
+	case !t.over && ws.Signaled():
+		t.diedOf = ws.Signal()
+	case t.over && !t.Preserve && !(ws.Signaled() && ws.Signal() == unix.SIGKILL):
+		return exitTimedOut
+	}
+	return exitCode(ws)
+}

@@ -27,7 +27,7 @@ FRESH_PACKAGES := mmdebstrap
 DOCKER_PACKAGES := docker.io iptables busybox-static
 BROKER_PACKAGES := tmux at cron $(DOCKER_PACKAGES)
 PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap openssh-client
-PICTURE_PACKAGES := chromium fonts-dejavu-core
+PICTURE_PACKAGES := chromium fonts-dejavu-core poppler-utils
 SITE_PACKAGES := $(PICTURE_PACKAGES) furo python3-myst-parser python3-sphinx
 SERVER_PACKAGES := python3 nodejs nginx-light redis-server # RUNLEVEL=1: not started by their installation
 VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
@@ -427,10 +427,11 @@ docs-check: build
 demo: build
 	@testdata/demo.sh
 
-## test-pictures: docs/pictures in Chromium, which it installs (120 MB), dark and light (1 min, root)
+## test-pictures: docs/pictures and the page of a session in Chromium, which it installs (120 MB), dark and light (3 min, root)
 test-pictures:
 	@$(call install,$(PICTURE_PACKAGES))
 	$(GOTEST) -run 'TestColumns|TestDiagrams' ./internal/pictures
+	LNGTEST_BROWSER=1 $(GOTEST) -run 'TestScripts|TestFind|TestFacts|TestPaint' ./cmd/lineage/html
 
 ## site: the documentation as pages with search, to open from a folder, in bin/site; checks its links and searches it in Chromium (1 min, root)
 site:

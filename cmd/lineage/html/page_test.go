@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"reflect"
 	"regexp"
 	"runtime"
 	"strings"
@@ -119,7 +120,7 @@ func TestTree(t *testing.T) {
 	page := written(t, s, r)
 	require.Contains(t, page,
 		`<b>101</b><code>/bin/bash -lc &#39;npm run dev &amp;&#39;</code>`, `<em class="leftover">left over</em>`,
-		`<b>×30</b><code>test -e out</code>`, `<i class="kill">SIGKILL</i>`, `tool call Bash toolu_01`, `its creator died; its parent was then 99`,
+		`<b>×30</b><code>test -e out</code>`, `<i class="kill">SIGKILL</i>`, `<em class="call">Bash toolu_01</em>`, `its creator died; its parent was then 99`,
 		"All 46 processes, below the process that created each.", "<td>tcp 127.0.0.1:5173</td>", "no request", "level 4, policy mode observe")
 	if strings.Index(page, "<b>101</b>") > strings.Index(page, "<b>102</b>") || strings.Contains(page, "ran before") {
 		t.Error("the leftover is not below its creator, or the root has run lineage")
@@ -205,6 +206,10 @@ func many(text func(i int) []string) (*story, *api.Report) {
 	return s, r
 }
 
+func distinct(i int) []string {
+	return []string{"cc", "-O2", "-c", fmt.Sprintf("/srv/build/src/module%d/part%d.c", i/100, i)}
+}
+
 // TestManyProcesses: a page of 100,000 processes has at most 20 MB, and bounded memory, whatever they
 // are called.
 func TestManyProcesses(t *testing.T) {
@@ -256,3 +261,20 @@ func TestWriteError(t *testing.T) {
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+// TestEverything: each fact of a receipt is on the page. A new field of api.Report has to be there, too.
+func TestEverything(t *testing.T) {
+	s, _ := agent(io.Discard, "")
+	r, facts := everything(s)
+	for field, v := range reflect.ValueOf(r).Elem().Fields() {
+		if v.IsZero() {
+			t.Errorf("the report has no %s", field.Name)
+		}
+	}
+	page := dense(html.UnescapeString(tags.ReplaceAllString(written(t, s, r), "")))
+	for _, fact := range facts {
+		if !strings.Contains(page, dense(fact)) {
+			t.Errorf("%q is not there", fact)
+		}
+	}
+}

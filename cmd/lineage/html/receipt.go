@@ -45,9 +45,12 @@ type outcome struct {
 	PIDs     []int
 }
 
+// Few reports whether the PIDs are shown instead of their number.
+func (o outcome) Few() bool { return len(o.PIDs) < fewest }
+
 // verdicts say what a verdict means.
 var verdicts = map[api.Verdict]string{
-	api.VerdictClean: "No process is left.", api.VerdictLeft: "Processes are left.", api.VerdictUnknown: "It is not known whether a process is left.",
+	api.VerdictClean: "No process is left.", api.VerdictLeft: "The end did not reach all of them.", api.VerdictUnknown: "It is not known whether a process is left.",
 }
 
 // receipt describes a report; redact hides secrets in arguments, nil leaves them out.
@@ -73,7 +76,6 @@ func (p *Page) receipt(r *api.Report, s scale) receipt {
 	}
 	v.say("Session", strings.TrimSpace(doc.ID+" "+display.Text(doc.Name)))
 	v.say("Host", display.Text(p.host))
-	v.say("Command", p.began())
 	v.say("Began", stamp(doc.Started))
 	v.say("Ended", stamp(cmp.Or(r.Ended, doc.Ended)))
 	v.say("State", display.State(&doc))

@@ -162,3 +162,37 @@ func written(t testing.TB, s *story, r *api.Report) string {
 	require.NoError(t, s.page.Close(r))
 	return out.String()
 }
+
+// everything is a report in which no field is empty, and its facts as the page says them.
+func everything(s *story) (*api.Report, []string) {
+	process := func(pid int, argv ...string) *api.Process {
+		return &api.Process{Ref: api.Ref{PID: pid, StartNS: 7}, Comm: argv[0], Argv: argv}
+	}
+	r := &api.Report{Head: api.NewHead("report"), Session: "k3x9q2", Name: "agent", State: "ended", Ended: wall(s.at), EndReason: "end",
+		EndedBy: &api.Caller{UID: 1234, PID: 5678, Comm: "asker"}, Verdict: "left", VerdictWhy: "2 processes in state D", DurationMS: 9876.5,
+		Processes: []api.Outcome{
+			{Ref: s.ref(102), Comm: "node", Argv: []string{"node", "vite"}, Outcome: "kill", Leftover: true},
+			{Ref: ref(9001), Comm: "dd", Argv: []string{"dd", "if=/dev/stuck"}, Outcome: "left", Why: "state D: waits for a disk", Container: "crate"},
+			{Ref: ref(9002), Comm: "keeper", Outcome: "kept", Why: "rule keep.3"},
+			{Ref: ref(9003), Comm: "polite", Outcome: "term"}, {Ref: ref(9004), Comm: "own", Outcome: "self"},
+		},
+		Started: 7077, Exited: 2022, Killed: 3033, Left: 4044, Zombies: []api.Zombie{{Ref: ref(9100), Comm: "undead", Reaper: process(9101, "reaper", "--busy")}},
+		ConfirmedEmpty: true, Truncated: true, Also: []string{"zzzzz2"}, WouldEnd: []string{"max_rss"},
+		Brokered:   []api.Brokered{{Broker: "tmux", State: "attributed", Asked: process(9200, "tmux", "new"), Process: process(9201, "vim"), Session: "yyyyy3"}},
+		PortsFreed: []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 5173}}, PortsBusy: []api.Port{{Proto: "udp", Addr: "127.0.0.2", Port: 5174, PID: 9300}},
+		PortsTimeWait: []api.Port{{Proto: "tcp", Addr: "127.0.0.3", Port: 5175, Connections: 17}},
+		LocksReleased: []api.Lock{{Type: "flock", Mode: "write", Path: "/srv/lock1"}}, LocksHeld: []api.Lock{{Type: "posix", Path: "/srv/lock2", PID: 9301}},
+		OutputHeldBy: []api.Process{*process(9302, "tee", "log")}, HoldsUnknown: []string{"open files of 9303"},
+	}
+	for pid := 9400; pid < 9440; pid++ { // folded
+		r.Processes = append(r.Processes, api.Outcome{Ref: ref(pid), Comm: "sleep", Argv: []string{"sleep", "99"}, Outcome: "kill"})
+	}
+	facts := []string{"k3x9q2", "agent", "ended on request", "processes left", "The end did not reach all of them.", "2 processes in state D", "uid 1234, pid 5678 asker", "9.88s",
+		stamp(r.Ended), "7077 processes", "2022 exited before the end", "3033 needed SIGKILL", "4044 still alive", "Confirmed empty yes", "Reason end",
+		"102 node vite left over SIGKILL", "9001 dd if=/dev/stuck in container crate left: state D: waits for a disk", "9002 keeper kept: rule keep.3", "9003 polite SIGTERM", "9004 own exited",
+		"×40", "9400 9401", "9438 9439", "sleep 99", "9100 undead waits to be reaped by 9101 reaper --busy", "zzzzz2", "max_rss", "5010 more processes ended",
+		"brokered: 9201 vim, in session yyyyy3, not ended with this one: 9200 tmux new asked tmux",
+		"freed tcp 127.0.0.1:5173", "still busy: udp 127.0.0.2:5174, by 9300", "tcp 127.0.0.3:5175 has 17 connections in TIME_WAIT",
+		"released flock (write) /srv/lock1", "still held: posix /srv/lock2, by 9301", "its output is still open in 9302 tee log", "not everything could be read: open files of 9303"}
+	return r, facts
+}

@@ -168,7 +168,7 @@ func (t *tree) row(it *item, depth int) row {
 		r.Tags = append(r.Tags, tag{"leftover", "left over"})
 	}
 	if x.calls != "" {
-		r.Tags = append(r.Tags, tag{"call", clip(strings.TrimSuffix(x.calls, " (claimed)"), maxName)})
+		r.Tags = append(r.Tags, tag{"call", clip(strings.TrimPrefix(strings.TrimSuffix(x.calls, " (claimed)"), "tool call "), maxName)})
 	}
 	r.Notes = t.notes(x)
 	if below := t.children[x]; depth < maxDepth {

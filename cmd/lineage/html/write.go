@@ -49,7 +49,7 @@ func hash(source string) string {
 
 // content is what the template shows.
 type content struct {
-	Title, ID, Name, Verdict string
+	Title, ID, Name, Command, Verdict string
 
 	Receipt  receipt
 	Timeline timeline
@@ -80,6 +80,7 @@ func (p *Page) Close(r *api.Report) error {
 	sorted, s := p.members.sorted(), p.scale()
 	t := newTree(sorted, s, p.rootEnd)
 	c := content{Tree: t, Receipt: p.receipt(r, s), Timeline: p.draw(t, sorted)}
+	c.Command = p.began()
 	c.ID, c.Name = p.session.ID, cmp.Or(display.Text(p.session.Name), p.session.ID)
 	c.Verdict = map[string]string{"clean": "ended, clean", "left": "processes left", "unknown": "verdict unknown"}[c.Receipt.Verdict]
 	c.Verdict = cmp.Or(c.Verdict, "no verdict")

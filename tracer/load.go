@@ -95,7 +95,7 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *takeover.Progr
 	coll, err := ebpf.NewCollectionWithOptions(spec, options)
 	if err != nil {
 		if errors.Is(err, unix.EPERM) {
-			return fmt.Errorf("load the programs: %w", ErrLockdown.with(err.Error()))
+			return fmt.Errorf("load the programs: %w", ErrRefused.with(err.Error()))
 		}
 		return fmt.Errorf("load the programs: %w", err)
 	}

@@ -75,8 +75,7 @@ func (t *Tracer) walk(id SessionID) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// iterate makes the kernel call the iterator program for every task, or every map, and
-// writes the output to w.
+// iterate runs an iterator program over all that it walks, and writes its output to w.
 func (t *Tracer) iterate(program string, w io.Writer) error {
 	it, err := link.AttachIter(link.IterOptions{Program: t.programs[program]})
 	if err != nil {

@@ -370,7 +370,7 @@ test-install: all
 ## test-packages: packages unpacked and checked, dist built twice and compared (2 min, root)
 test-packages: dist
 	@$(call install,$(PACKAGE_PACKAGES))
-	$(GOTEST) -timeout 20m ./internal/e2e/packages
+	$(GOTEST) -timeout 40m ./internal/e2e/packages
 
 ## test-alerts: packaging/alerts.yml and the dashboard's queries, by promtool, which it fetches
 test-alerts:

@@ -52,7 +52,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly size clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly model size clean fmt
 
 ## help: list the targets
 help:
@@ -181,6 +181,11 @@ test: deps build programs
 
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
 test-e2e test-export test-agents test-fleet test-library test-timeout test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
+
+## model: search the model of the protocol (internal/protocol) in its larger sizes (1 h, 4 GB); STATES=60000000, RUN=keeps
+model: STATES ?= 60000000
+model:
+	LNGTEST_STATES=$(STATES) go test -count 1 -timeout 4h -v -run 'TestHoldsLarge/$(RUN)' ./internal/protocol
 
 ## nightly: what tests what changes seldom: race detector, packages, brokers, agents, kernels, … (hours, root); STAGES="race agents"; writes docs/results/nightly.md
 nightly:

@@ -1,0 +1,99 @@
+package protocol
+
+// birthCreator is creator_entry() of birth.h, and the read of its session in enter_child().
+func (x *run) birthCreator() {
+	c, s := x.c, x.s
+	i, found := x.entryOf(c.task)
+	if !found {
+		return // forget() first, then again
+	}
+	if i == none && s.shown && c.side == 1 {
+		if x.carry(c.task, birthCreator) {
+			return
+		}
+	}
+	if i == none || x.side().entries[i].session == 0 {
+		x.leave()
+		return
+	}
+	e := &x.side().entries[i]
+	c.by, c.session, c.at = i, e.session, birthInsert
+	if x.off(InsertFirst) {
+		c.met, c.status = true, free
+		if s.condemned(x.side(), c.session) {
+			c.status = condemned
+		}
+	}
+}
+
+// birthInsert is insert() in enter_child(). If the other writer was first, it has counted.
+func (x *run) birthInsert() {
+	c, s, k := x.c, x.s, x.side()
+	child := &s.tasks[c.child]
+	i, found := x.entryOf(c.child)
+	switch {
+	case !found:
+		return
+	case i != none:
+		c.session, c.at = k.entries[i].session, birthDoomed
+	case !x.insert(entry{pid: child.pid, start: c.child, session: c.session, creator: c.task, since: c.child}):
+		c.amid, c.at = true, birthDoomed // no room for it
+	default:
+		c.at = birthCount
+	}
+}
+
+// birthCount is chain_count(BORN) in enter_child().
+func (x *run) birthCount() {
+	x.s.count(x.side(), x.c.session, func(p *session) { p.forks++; p.live++ }, x.off(CountChain))
+	x.c.at = birthFollow
+}
+
+// birthFollow is the second look at the creator's session in enter_child(), and follow().
+func (x *run) birthFollow() {
+	c, k := x.c, x.side()
+	now := k.entries[c.by].session
+	c.at = birthDoomed
+	if now == c.session || x.off(FollowCreator) {
+		return
+	}
+	if i := x.s.entered(k, c.child); i != none {
+		x.move(i, c.child, c.session, now, birthDoomed)
+	}
+}
+
+// birthDoomed is doomed() and kill_newborn() of birth.h; in a second writer, the end of on_attach().
+func (x *run) birthDoomed() {
+	c, s, k := x.c, x.s, x.side()
+	i := s.entered(k, c.child)
+	if c.ret == birthDoomed && c.moved { // follow()
+		c.session = c.to
+	}
+	doomed := s.condemned(k, c.session)
+	if x.off(StateChain) {
+		doomed = k.sessions[c.session].state.kills()
+	}
+	if c.met { // the states were read before the insert
+		doomed = c.status == condemned
+	}
+	switch {
+	case !c.amid && (!doomed || x.off(DoomedAtBirth)):
+	case c.second():
+		if i != none {
+			k.entries[i].flags |= flagUnkilled
+			k.due = true
+		}
+	case x.m.Level >= 3 && c.amid:
+		s.tasks[c.child].killed = true // it does not run, whatever its session's state
+	case x.m.Level >= 3:
+		x.kill(c.child)
+	case i == none:
+		s.eachAround(k, k.entries[c.by].session, func(p *session) { p.unentered = 1 })
+		k.due = true
+	default:
+		k.entries[i].flags |= flagUnkilled
+		k.due = true
+		x.kill(c.task)
+	}
+	x.leave()
+}

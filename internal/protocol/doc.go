@@ -1,0 +1,18 @@
+// Package protocol is the protocol of the kernel side as a machine of small steps, for a search of all
+// interleavings. It is pure: no clock, no I/O. Each step is what one CPU does to shared
+// memory before another CPU can intervene; its comment names the function in bpf/*.h that it stands
+// for. Each invariant names the sentence of docs/DESIGN.md that it checks.
+//
+// A [Config] bounds a run: how many processes, PIDs, sessions, requests and faults there are. [Search]
+// visits every state that such a run can reach. A [Switch] takes one precaution away, and the search
+// then has to find what it is for.
+//
+// # What is left out
+//
+// A step is larger than one access of memory in five places. Counts of all sessions of a chain change
+// in one step. A chain's states are read in one step. A pass judges, and signals, a member in one step.
+// Creating a record, until it is nested, is one step, and so is copying all records in a take-over.
+// Threads, /proc, the daemon's graph, deadlines, limits of processes, adoption and brokered work do
+// not exist. Memory is sequentially consistent: every access that the programs order is a full
+// barrier there. Levels below 3 have the arbiter of level 4, not that of claims.h.
+package protocol

@@ -1,0 +1,340 @@
+package protocol
+
+// Config bounds a run of the machine.
+type Config struct {
+	Level  int  // 2: only the daemon passes and signals; 3: not at an exit
+	Second bool // the fentry programs are attached; if not, only exits are skipped
+	Tasks  int  // processes, without init
+	PIDs   int  // fewer than Tasks: some are reused
+	// Sessions and Entries are the room for them. A session's slot is not used again.
+	Sessions, Entries int
+	Agents            bool // a rule looks for agents
+	// Members is how many tasks session 1 begins with. The first one is its root.
+	Members int
+	// Carried: they are an agent's, and a take-over has carried them.
+	Carried bool
+	Times   map[action]int // how often an action may happen; fork, exit and reap are free
+	Off     Switch
+}
+
+// off reports whether the precaution is taken away.
+func (m *Config) off(x Switch) bool { return m.Off&x != 0 }
+
+// Move is one way to go on from a state.
+type Move struct {
+	action action
+	cpu    uint8
+	arg    uint8
+}
+
+// fair moves happen in the end, whatever else does. A state without one is quiet.
+func (v Move) fair() bool {
+	switch v.action {
+	case step, freeTask, die, hear, look, pass, expire:
+		return true
+	}
+	return false
+}
+
+// run is one step: the state that it changes, and the CPU that takes it.
+type run struct {
+	m   *Config
+	s   *State
+	c   *cpu
+	bad string // what the step broke
+}
+
+func (x *run) off(p Switch) bool { return x.m.off(p) }
+
+func (x *run) side() *side { return &x.s.sides[x.c.side] }
+
+// start puts a CPU at a label, with no registers but the task.
+func (x *run) start(cpu int, at label, side, task uint8) {
+	x.c = &x.s.cpus[cpu]
+	*x.c = cpu0
+	x.c.at, x.c.side, x.c.task = at, side, task
+}
+
+const unlimited = 0xff
+
+var cpu0 = cpu{elem: none}
+
+// rest ends what the CPU does.
+func (x *run) rest() { *x.c = cpu0 }
+
+// Begin is the first state: init, and one side without a session.
+func (m *Config) Begin() State {
+	var s State
+	for i := range s.cpus {
+		s.cpus[i] = cpu0
+	}
+	s.tasks[0] = task{stage: running}
+	s.born = 1
+	s.sides[0].attached = true
+	s.sides[0].agents = m.Agents
+	s.left[fork], s.left[exit] = unlimited, unlimited
+	for a, n := range m.Times {
+		s.left[a] = uint8(n)
+	}
+	m.open(&s)
+	return s
+}
+
+// open makes the members that a run begins with.
+func (m *Config) open(s *State) {
+	if m.Members == 0 {
+		return
+	}
+	k := &s.sides[0]
+	s.tasks[1] = task{stage: running, pid: 1, may: 1 << 1, must: 1 << 1}
+	s.truths[1] = truth{root: 1, open: true}
+	k.entries[0] = entry{linked: true, pid: 1, start: 1, session: 1, since: 2, flags: flagRoot}
+	k.sessions[1] = session{present: true, root: 1, live: 1, state: active}
+	for t := uint8(2); int(t) <= m.Members; t++ {
+		s.tasks[t] = task{stage: running, pid: t, creator: t - 1, may: 1 << 1, must: 1 << 1}
+		k.entries[t-1] = entry{linked: true, pid: t, start: t, session: 1, creator: t - 1, since: t}
+		k.sessions[1].live++
+		k.sessions[1].forks++
+	}
+	s.born, s.opened = uint8(m.Members)+1, 1
+	if !m.Carried {
+		return
+	}
+	s.tasks[1].agent, s.tasks[1].became, s.named = true, true, 1<<1
+	k.sessions[1].flags = sessionAgent
+	k.agents = false
+	s.sides[1] = *k
+	s.shown = true
+	s.cpus[daemon].at, s.cpus[daemon].side = takeOverAgents, 1
+}
+
+// next calls visit for each move from s, with the state that it leads to and what it broke.
+func (m *Config) next(s *State, visit func(v Move, to *State, bad string)) {
+	try := func(v Move) {
+		to := *s
+		x := run{m: m, s: &to}
+		if x.take(v) {
+			visit(v, &to, x.bad)
+		}
+	}
+	for i := range s.cpus {
+		if c := &s.cpus[i]; c.at != idle {
+			try(Move{step, uint8(i), 0})
+			if s.left[skip] > 0 && c.skippable() && (m.Second || c.hook == exitHook) {
+				try(Move{skip, uint8(i), 0})
+			}
+			if s.left[lose] > 0 && c.at == buryErase {
+				try(Move{lose, uint8(i), 0})
+			}
+		}
+	}
+	for t := uint8(1); t < s.born; t++ {
+		m.ofTask(s, t, try)
+	}
+	if s.left[outsider] > 0 {
+		m.births(s, outsider, 0, try)
+	}
+	if m.Level >= 3 && s.cpus[host].at == idle {
+		for side := range s.sides {
+			if s.sides[side].attached && s.sides[side].due {
+				try(Move{pass, host, uint8(side)})
+			}
+		}
+	}
+	if s.cpus[daemon].at == idle {
+		m.ofDaemon(s, try)
+	}
+}
+
+// births are the forks of a task: of a PID that was free from the start, and of one that was used.
+func (m *Config) births(s *State, a action, t uint8, try func(Move)) {
+	if int(s.born) > m.Tasks {
+		return
+	}
+	var used, held uint8
+	for i := uint8(1); i < s.born; i++ {
+		used |= 1 << s.tasks[i].pid
+		if s.tasks[i].hashed() {
+			held |= 1 << s.tasks[i].pid
+		}
+	}
+	fresh, again := false, false
+	for pid := uint8(1); pid <= uint8(m.PIDs); pid++ {
+		switch {
+		case used&(1<<pid) == 0 && !fresh:
+			fresh = true
+			try(Move{a, t, pid})
+		case used&^held&(1<<pid) != 0 && !again:
+			again = true
+			try(Move{a, t, pid})
+		}
+	}
+}
+
+// ofTask is what a task may do, or what may happen to it.
+func (m *Config) ofTask(s *State, t uint8, try func(Move)) {
+	p := &s.tasks[t]
+	if s.cpus[t].at != idle {
+		return
+	}
+	switch p.stage {
+	case running:
+		if p.killed && !p.dumping {
+			try(Move{die, t, t})
+			return
+		}
+		if !p.killed {
+			if s.left[fork] > 0 {
+				m.births(s, fork, t, try)
+			}
+			if s.left[exec] > 0 && !p.became {
+				try(Move{exec, t, t})
+			}
+			if s.left[dump] > 0 {
+				try(Move{dump, t, t})
+			}
+		}
+		if s.left[exit] > 0 {
+			try(Move{exit, t, t})
+		}
+	case zombie:
+		try(Move{reap, t, t})
+	case reaped:
+		try(Move{freeTask, t, t})
+	}
+}
+
+// ofDaemon is what a daemon that is not busy may do: requests, and what follows from what it learns.
+func (m *Config) ofDaemon(s *State, try func(Move)) {
+	if m.Level == 2 && s.told {
+		try(Move{hear, daemon, 0})
+	}
+	if (m.Level == 2 || m.asks()) && (m.Level > 2 || !s.told) && m.mustLook(s) {
+		try(Move{look, daemon, 0})
+	}
+	for t := uint8(1); t < s.born; t++ {
+		for _, a := range []action{create, keep, protect} {
+			if s.left[a] > 0 && s.tasks[t].alive() {
+				try(Move{a, daemon, t})
+			}
+		}
+	}
+	k := &s.sides[s.ours]
+	for id := uint8(1); id <= s.opened; id++ {
+		if !k.sessions[id].present || !s.truths[id].open {
+			continue
+		}
+		for _, a := range []action{end, endPatient, dissolve, settle, release} {
+			if s.left[a] > 0 {
+				try(Move{a, daemon, id})
+			}
+		}
+		if k.sessions[id].state == ending && !k.sessions[id].late {
+			try(Move{expire, daemon, id})
+		}
+	}
+	for _, a := range []action{reconcile, takeOver} {
+		if s.left[a] > 0 {
+			try(Move{a, daemon, 0})
+		}
+	}
+}
+
+// mustLook is whether the daemon's census finds a difference: a session without its root, which
+// nobody has begun to end, or a member that has to be ended still (enforcer, daemon/registry).
+func (m *Config) mustLook(s *State) bool {
+	k := &s.sides[s.ours]
+	for id := range k.sessions {
+		p := &k.sessions[id]
+		if p.present && p.state == active && !m.off(Look) && p.flags&sessionKept == 0 && !s.has(k, p.root) {
+			return true
+		}
+	}
+	for i := range k.entries {
+		e := &k.entries[i]
+		if t := &s.tasks[e.start]; e.linked && e.start > 0 && e.flags&flagProtected == 0 && t.alive() && !t.killed && s.condemned(k, e.session) {
+			return true
+		}
+	}
+	return false
+}
+
+// asks: the daemon that answers these requests lives, so it looks at every level.
+func (m *Config) asks() bool { return m.Times[protect]+m.Times[keep]+m.Times[create] > 0 }
+
+// take makes the move. False: it cannot be made.
+func (x *run) take(v Move) bool {
+	s := x.s
+	if _, bound := x.m.Times[v.action]; bound {
+		if s.left[v.action] == 0 {
+			return false
+		}
+		s.left[v.action]--
+	}
+	switch v.action {
+	case step, skip, lose:
+		x.c = &s.cpus[v.cpu]
+		if x.c.hook != noHook && !x.side().attached {
+			x.from(x.c.phase + 1) // its side was detached
+		} else if v.action == step || v.action == lose {
+			told := s.told
+			steps[x.c.at].do(x)
+			if v.action == lose {
+				s.told = told
+			}
+		} else {
+			x.leave()
+		}
+	case fork, outsider:
+		x.fork(v.cpu, v.arg)
+	case exec:
+		s.tasks[v.arg].agent, s.tasks[v.arg].became = true, true
+		x.enter(execHook, v.arg)
+	case exit, die:
+		s.tasks[v.arg].stage = exiting
+		x.enter(exitHook, v.arg)
+	case dump:
+		s.tasks[v.arg].dumping = true
+	case reap:
+		s.tasks[v.arg].stage = reaped
+	case freeTask:
+		s.tasks[v.arg].stage = gone
+		x.enter(freeHook, v.arg)
+		if s.sides[0].dead[v.arg].mark == absent && s.sides[1].dead[v.arg].mark == absent {
+			x.rest()
+			s.forget(v.arg)
+		}
+	case pass:
+		x.start(host, passTake, v.arg, 0)
+	case hear:
+		s.told = false
+		x.start(daemon, passTake, s.ours, 0)
+	case look:
+		x.start(daemon, passTake, s.ours, 0)
+	case expire:
+		s.sides[s.ours].sessions[v.arg].late = true
+		s.sides[s.ours].due = true
+		if x.m.Level == 2 {
+			s.told = true
+		}
+	default:
+		return x.verb(v.action, v.arg)
+	}
+	return true
+}
+
+// fork lists a child, unless SIGKILL is pending (copy_process looks under its task list lock). An
+// outsider's child is never in a session, so it runs at once.
+func (x *run) fork(creator, pid uint8) {
+	s := x.s
+	t := s.born
+	s.born++
+	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: s.tasks[creator].agent,
+		may: s.tasks[creator].may, must: s.tasks[creator].must}
+	if creator == 0 {
+		s.tasks[t].stage = running
+		return
+	}
+	x.s.cpus[creator].child = t
+	x.enter(forkHook, creator)
+}

@@ -1,0 +1,180 @@
+package protocol
+
+// at is entry_at() of classes.h: the element that has this PID.
+func (k *side) at(pid uint8) uint8 {
+	for i := range k.entries {
+		if k.entries[i].linked && k.entries[i].pid == pid {
+			return uint8(i)
+		}
+	}
+	return none
+}
+
+func (k *side) element(i uint8) *entry { return &k.entries[i] }
+
+// insert is insert() of classes.h with BPF_NOEXIST: false if the map is full, or the PID has an entry.
+func (x *run) insert(e entry) bool {
+	k := x.side()
+	if k.at(e.pid) != none {
+		return false
+	}
+	for i := range x.m.Entries {
+		if !k.entries[i].linked {
+			e.linked = true
+			k.entries[i] = e
+			return true
+		}
+	}
+	return false
+}
+
+// entered is entered() of death.h: the element of the task, or none.
+func (s *State) entered(k *side, t uint8) uint8 {
+	if i := k.at(s.tasks[t].pid); i != none && k.entries[i].start == t {
+		return i
+	}
+	return none
+}
+
+// has is alive() of death.h.
+func (s *State) has(k *side, t uint8) bool { return s.entered(k, t) != none }
+
+// eachAround calls do for the session and those that it is nested in.
+func (s *State) eachAround(k *side, id uint8, do func(*session)) {
+	for range maxSessions {
+		p := &k.sessions[id]
+		if id == 0 || !p.present {
+			return
+		}
+		do(p)
+		id = p.parent
+	}
+}
+
+// count is chain_count() of session.h.
+func (s *State) count(k *side, id uint8, by func(*session), innermost bool) {
+	if innermost {
+		if id > 0 && k.sessions[id].present {
+			by(&k.sessions[id])
+		}
+		return
+	}
+	s.eachAround(k, id, by)
+}
+
+// within is chain_has() of session.h.
+func (s *State) within(k *side, id, wanted uint8) bool {
+	for range maxSessions + 1 {
+		if id == wanted {
+			return true
+		}
+		if id == 0 || !k.sessions[id].present {
+			return false
+		}
+		id = k.sessions[id].parent
+	}
+	return false
+}
+
+// condemned is chain_condemned() of session.h.
+func (s *State) condemned(k *side, id uint8) (yes bool) {
+	s.eachAround(k, id, func(p *session) { yes = yes || p.state.kills() })
+	return yes
+}
+
+// home is home_of() of session.h.
+func (s *State) home(k *side, id uint8) uint8 {
+	for range maxSessions {
+		p := &k.sessions[id]
+		if id == 0 || !p.present {
+			return 0
+		}
+		if p.state != dissolved {
+			return id
+		}
+		id = p.parent
+	}
+	return 0
+}
+
+// beginEnd is begin_end() of session.h. An end that is not asked for follows from a death.
+func (x *run) beginEnd(id uint8, grace bool) {
+	p := &x.side().sessions[id]
+	to := condemned
+	if grace {
+		to = ending
+	}
+	if p.state == active {
+		x.setState(id, to)
+	}
+}
+
+// setState swaps the state. States only grow.
+func (x *run) setState(id uint8, to status) {
+	p := &x.side().sessions[id]
+	if to < p.state && to != free {
+		x.bad = "States only grow"
+	}
+	p.state = to
+}
+
+// move begins move() of adopt.h, which returns to ret, with moved set if it succeeded.
+func (x *run) move(elem, t, from, to uint8, ret label) {
+	c := x.c
+	c.elem, c.start, c.from, c.to, c.ret, c.at, c.moved = elem, t, from, to, ret, moveCount, false
+}
+
+// moveCount is chain_count_cold(JOINED): the new session is counted up before the old one is counted down.
+func (x *run) moveCount() {
+	x.s.count(x.side(), x.c.to, func(p *session) { p.live++ }, false)
+	x.c.at = moveSwap
+}
+
+// moveSwap is the swap in reassign() of arbiter.h.
+func (x *run) moveSwap() {
+	c := x.c
+	e := x.side().element(c.elem)
+	if e.session != c.from {
+		c.at = moveUndo
+		return
+	}
+	e.session = c.to
+	c.at = moveCompare
+	if x.off(CompareAfterSwap) {
+		c.at = moveLeave
+	}
+}
+
+// moveCompare is the look at the start after it: the element may be another process's by now.
+func (x *run) moveCompare() {
+	c := x.c
+	c.at = moveLeave
+	if start := x.side().element(c.elem).start; start != c.start && (start != 0 || x.off(GiveBack)) {
+		c.at = moveBack
+	}
+}
+
+// moveBack is the swap back. If that process died in between, it was counted in the new session.
+func (x *run) moveBack() {
+	c := x.c
+	e := x.side().element(c.elem)
+	c.at = moveLeave
+	if e.session == c.to {
+		e.session = c.from
+		c.at = moveUndo
+	}
+}
+
+// moveLeave is chain_count_cold(LEFT) of the old session.
+func (x *run) moveLeave() {
+	c := x.c
+	x.s.count(x.side(), c.from, func(p *session) { p.live-- }, false)
+	c.moved, c.at = true, c.ret
+}
+
+// moveUndo is chain_count_cold(LEFT) of the new one: the process was not moved.
+func (x *run) moveUndo() {
+	c := x.c
+	x.s.count(x.side(), c.to, func(p *session) { p.live-- }, false)
+	c.at = c.ret
+}

@@ -1,0 +1,104 @@
+package protocol
+
+// Switch is a set of precautions that are taken away.
+type Switch uint64
+
+// The precautions of the programs.
+const (
+	Identity Switch = 1 << iota
+	SecondWriter
+	DoomedAtBirth
+	Walk
+	InsertFirst
+	TornDown
+	SwapState
+	CountChain
+	StateChain
+	Narrow
+	ProtectMember
+	ExitCounted
+	CoreDump
+	CompareAfterSwap
+	CreatorsName
+	Counting
+	Seize
+	DyingFirst
+	FollowCreator
+	LiveAfterInsert
+	Nested
+	HandDead
+	Dissolved
+	Look
+	CarryAgain
+	StopAgents
+	WaitForHooks
+	ReadAgain
+	LateAgents
+	OpenOnce
+	OlderEntry
+	GiveBack
+	RootStands
+	BirthFirst
+	RootOfRecord
+)
+
+// Precaution is one switch.
+type Precaution struct {
+	Off  Switch
+	Trap int // of section 5 of docs/DESIGN.md; 0: none
+	Text string
+	// Missing: the programs in bpf/ do not take it yet.
+	Missing bool
+}
+
+// Precautions are all that have a switch.
+var Precautions = []Precaution{
+	{Identity, 1, "a look-up compares the start", false},
+	{SecondWriter, 2, "a second writer enters what the first one missed", false},
+	{DoomedAtBirth, 3, "a birth reads the states", false},
+	{Walk, 3, "an end walks all tasks", false},
+	{InsertFirst, 3, "a birth reads the states after its insert", false},
+	{TornDown, 7, "a zombie is told from a process that exits", false},
+	{SwapState, 8, "states change by compare-and-swap", false},
+	{CountChain, 9, "counts move on the whole chain", false},
+	{StateChain, 9, "states are read on the whole chain", false},
+	{Narrow, 10, "reconcile enters only what was born after its parent was entered", false},
+	{ProtectMember, 11, "a member is not protected", false},
+	{ExitCounted, 16, "an exit is shown when it is counted", false},
+	{CoreDump, 19, "a core dump is told from a kill", false},
+	{CompareAfterSwap, 20, "the start is compared after a swap of the session", false},
+	{CreatorsName, 21, "a child has its creator's name until it execs", false},
+	{Counting, 22, "a death that is being counted leaves the count alone", false},
+	{Seize, 0, "one caller counts a death", false},
+	{DyingFirst, 0, "dying is raised before live falls", false},
+	{FollowCreator, 0, "a birth reads the creator's session again", false},
+	{LiveAfterInsert, 0, "what enters a process looks afterwards whether it has exited", false},
+	{Nested, 0, "a record with nested records stays", false},
+	{HandDead, 0, "the unreaped dead of a record are handed to the session around it", false},
+	{Dissolved, 0, "a dissolved session has a state of its own", false},
+	{Look, 0, "the daemon compares its picture with the kernel's", false},
+	{CarryAgain, 0, "a take-over moves what the old side moved meanwhile", false},
+	{StopAgents, 0, "a take-over stops the old exec hook", false},
+	{WaitForHooks, 0, "a take-over waits for exec hooks that run", false},
+	{ReadAgain, 0, "a take-over reads the sessions again", false},
+	{LateAgents, 0, "a take-over looks for agents that no side saw", false},
+	{OpenOnce, 0, "an exec and a take-over open one session", false},
+	{OlderEntry, 0, "an entry that is younger than the process that is looked for is not stale", true},
+	{GiveBack, 0, "only the entry of a living process is given back after a swap", true},
+	{RootStands, 0, "a session whose root was entered is not taken back", true},
+	{BirthFirst, 0, "no session is opened over a process whose birth is under way", true},
+	{RootOfRecord, 0, "an exec asks the record of its session for the root, not its entry", true},
+}
+
+// Outside says why a trap is not one of the machine's.
+var Outside = map[int]string{
+	4:  "which programs the kernel's recursion guard skips; that one may be skipped is in the machine",
+	5:  "in which context a signal works",
+	6:  "the machine has no threads",
+	12: "the machine has no limits",
+	13: "the machine has no clock",
+	14: "the machine has one PID namespace",
+	15: "the machine has no ring",
+	17: "what a kernel lacks",
+	18: "a refused fork proves nothing, and the machine holds without it",
+}

@@ -1,0 +1,249 @@
+package protocol
+
+// execAgent is on_exec() of exec.h and on_agent() of open.h, up to open_for().
+func (x *run) execAgent() {
+	c, s, k := x.c, x.s, x.side()
+	if !k.agents {
+		x.execCondemned()
+		return
+	}
+	i, found := x.entryOf(c.task)
+	if !found {
+		return
+	}
+	c.from = 0
+	if i != none {
+		e := &k.entries[i]
+		c.from = e.session
+		if e.flags&flagProtected != 0 || e.session != 0 && (s.condemned(k, e.session) ||
+			x.isRoot(e) && s.home(k, e.session) == e.session) {
+			x.execCondemned()
+			return
+		}
+	}
+	x.open(c.task, sessionAgent, execCondemned)
+}
+
+// isRoot: the programs ask a flag of the entry, which is set after the session.
+func (x *run) isRoot(e *entry) bool {
+	if x.off(RootOfRecord) {
+		return e.flags&flagRoot != 0
+	}
+	return x.side().sessions[e.session].root == x.c.task
+}
+
+// execCondemned is the look at the states in on_exec(), and kill_current().
+func (x *run) execCondemned() {
+	k := x.side()
+	if i := x.s.entered(k, x.c.task); i != none && k.entries[i].flags&flagProtected == 0 && x.s.condemned(k, k.entries[i].session) {
+		x.kill(x.c.task)
+	}
+	x.leave()
+}
+
+// open begins create() of verbs.h, or open_for() of open.h, for a root; it returns to ret.
+func (x *run) open(root, flags uint8, ret label) {
+	c := x.c
+	c.child, c.flags, c.ret, c.at, c.moved = root, flags, ret, openRecord, false
+}
+
+// openRecord is take_slot(), and create_in() up to the ids, which publish the record.
+func (x *run) openRecord() {
+	c, s, k := x.c, x.s, x.side()
+	i, found := x.entryOf(c.child)
+	if !found {
+		return
+	}
+	parent := uint8(0)
+	if i != none && c.flags&sessionKept == 0 {
+		parent = k.entries[i].session
+	}
+	if i == none && x.underWay(c.child) {
+		c.at = c.ret
+		return
+	}
+	if c.flags&sessionAgent != 0 && parent != c.from && !x.off(OpenOnce) || int(s.opened) >= x.m.Sessions {
+		if c.flags&sessionAgent != 0 && c.hook == execHook {
+			s.tasks[c.child].became = false // COUNT_AGENT_REFUSED
+		}
+		c.at = c.ret
+		return
+	}
+	s.opened++
+	id := s.opened
+	c.session = id
+	k.sessions[id] = session{present: true, parent: parent, root: c.child, state: active, flags: c.flags}
+	s.truths[id] = truth{root: c.child, kept: c.flags&sessionKept != 0}
+	s.mayJoin(c.child, id, c.flags != 0)
+	switch {
+	case parent != 0:
+		c.to, c.at = parent, openNest
+	case c.flags&sessionKept != 0:
+		c.at = keepLook
+	default:
+		c.at = openEnter
+	}
+}
+
+// underWay: a task without an entry was born after its parent was entered, so its birth is under way, or
+// was missed. reconcile_birth() has the same rule.
+func (x *run) underWay(t uint8) bool {
+	s, k := x.s, x.side()
+	up := s.entered(k, s.parent(t))
+	return up != none && k.entries[up].session != 0 && t >= k.entries[up].since && !x.off(BirthFirst)
+}
+
+// openNest is the count in nest() of open.h.
+func (x *run) openNest() {
+	x.side().sessions[x.c.to].nested++
+	x.c.at = openNested
+}
+
+// openNested is the look at the state after it: one of nest() and release() sees the other.
+func (x *run) openNested() {
+	c, k := x.c, x.side()
+	if p := &k.sessions[c.to]; !p.present || p.state == free && !x.s.carrying() {
+		p.nested--
+		k.sessions[c.session] = session{}
+		c.at = c.ret
+		return
+	}
+	c.at = openEnter
+}
+
+// openEnter is entry_of() in enter_root() of open.h, and the swap in reassign().
+func (x *run) openEnter() {
+	c, k := x.c, x.side()
+	i, found := x.entryOf(c.child)
+	if !found {
+		return
+	}
+	parent := k.sessions[c.session].parent
+	switch {
+	case i == none:
+		c.at = openJoin
+	case k.entries[i].flags&flagProtected != 0 || k.entries[i].session != parent:
+		x.openFailed()
+	default:
+		k.entries[i].session = c.session
+		c.elem, c.at = i, openCompare
+	}
+}
+
+// openCompare is the look at the start in reassign(), and set_flags().
+func (x *run) openCompare() {
+	c, k := x.c, x.side()
+	e := k.element(c.elem)
+	gives := e.start != c.child && (e.start != 0 || x.off(GiveBack)) && k.dead[c.child].session != c.session
+	if gives && e.session == c.session {
+		e.session = k.sessions[c.session].parent
+		x.openFailed()
+		return
+	}
+	if e.start == c.child {
+		e.flags |= flagRoot
+	}
+	if e.start != c.child {
+		k.due, x.s.told = true, true
+	}
+	c.at = openCount
+}
+
+// openCount is session_count(JOINED): the sessions around it have counted the root already.
+func (x *run) openCount() {
+	c, k := x.c, x.side()
+	x.s.count(k, c.session, func(p *session) { p.live++ }, k.sessions[c.session].parent != 0)
+	x.opened()
+}
+
+// openJoin is chain_count_cold(JOINED) for a root that has no entry: its death may come right after the insert.
+func (x *run) openJoin() {
+	x.s.count(x.side(), x.c.session, func(p *session) { p.live++ }, false)
+	x.c.at = openInsert
+}
+
+// openInsert is the insert in enter().
+func (x *run) openInsert() {
+	c, s, k := x.c, x.s, x.side()
+	e := entry{pid: s.tasks[c.child].pid, start: c.child, session: c.session, since: s.born, flags: flagRoot}
+	if !x.insert(e) {
+		c.at = openLeave
+		return
+	}
+	c.elem, c.at = k.at(e.pid), openAlive
+}
+
+// openAlive is the look at signal->live in enter(): the exit hook sees the entry, or this sees the exit.
+func (x *run) openAlive() {
+	c, s, k := x.c, x.s, x.side()
+	if i := s.entered(k, c.child); !s.tasks[c.child].alive() && i != none && !x.off(LiveAfterInsert) {
+		x.bury(i, true, openGone)
+		return
+	}
+	x.opened()
+}
+
+// openGone is the end of enter_root() for a root that has exited: forget() has counted it.
+func (x *run) openGone() {
+	if x.off(RootStands) {
+		x.openFailed()
+		return
+	}
+	x.side().due, x.s.told = true, true
+	x.opened()
+}
+
+// openLeave is chain_count_cold(LEFT) for a root that could not be entered.
+func (x *run) openLeave() {
+	x.s.count(x.side(), x.c.session, func(p *session) { p.live-- }, false)
+	x.openFailed()
+}
+
+func (x *run) openFailed() {
+	c, k := x.c, x.side()
+	if parent := k.sessions[c.session].parent; parent != 0 {
+		k.sessions[parent].nested--
+	}
+	k.sessions[c.session] = session{}
+	x.s.truths[c.session] = truth{}
+	c.at = c.ret
+}
+
+func (x *run) opened() {
+	c, s := x.c, x.s
+	if t := &s.tasks[c.child]; t.alive() && !s.truths[c.session].dissolved && c.side == s.ours {
+		t.must |= 1 << c.session
+	}
+	s.truths[c.session].open = true
+	c.moved, c.at = true, c.ret
+}
+
+// keepLook is hand_over() of open.h, up to move().
+func (x *run) keepLook() {
+	c, k := x.c, x.side()
+	i, found := x.entryOf(c.child)
+	if !found {
+		return
+	}
+	from := c.from
+	if i == none || !k.sessions[from].present || k.sessions[from].root == c.child {
+		x.openFailed()
+		return
+	}
+	x.move(i, c.child, from, c.session, keepMoved)
+}
+
+// keepMoved is set_flags() after it.
+func (x *run) keepMoved() {
+	c, s, k := x.c, x.s, x.side()
+	if !c.moved {
+		x.openFailed()
+		return
+	}
+	if i := s.entered(k, c.child); i != none {
+		k.entries[i].flags |= flagRoot
+	}
+	s.tasks[c.child].must = 1 << c.session
+	s.truths[c.session].open = true
+	c.at, c.walk, c.moved = followVisit, 1, false
+}

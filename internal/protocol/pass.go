@@ -1,0 +1,103 @@
+package protocol
+
+// passTake takes what is due: claim() or take_out() of sentence.h.
+func (x *run) passTake() {
+	x.side().due = false
+	x.c.walk, x.c.at = 1, passVisit
+}
+
+// passVisit is visit() of sentence.h for one task: due_signal(), and the signal.
+func (x *run) passVisit() {
+	s, k := x.s, x.side()
+	t, more := x.walk(x.hashed)
+	if !more || x.off(Walk) {
+		x.passEnd()
+		return
+	}
+	i := s.entered(k, t)
+	if i == none || k.entries[i].session == 0 || k.entries[i].flags&flagProtected != 0 {
+		return
+	}
+	id := k.entries[i].session
+	kill := false
+	for range maxSessions {
+		p := &k.sessions[id]
+		if id == 0 || !p.present {
+			break
+		}
+		if x.judge(id) {
+			return
+		}
+		kill = kill || p.state.kills()
+		if p.state == ending && !s.tasks[t].dumping && !s.tasks[t].killed {
+			s.tasks[t].killed = true // SIGTERM, and its members obey
+		}
+		id = p.parent
+	}
+	if kill && !(x.off(CoreDump) && s.tasks[t].dumping) {
+		x.kill(t)
+	}
+}
+
+// walk goes to the next element that is there now. False: the walk is over.
+func (x *run) walk(there func(t uint8) bool) (uint8, bool) {
+	for c := x.c; c.walk < x.s.born; c.walk++ {
+		if there(c.walk) {
+			c.walk++
+			return c.walk - 1, true
+		}
+	}
+	return 0, false
+}
+
+func (x *run) hashed(t uint8) bool { return x.s.tasks[t].hashed() }
+
+func (x *run) isDead(t uint8) bool { return x.side().dead[t].mark != absent }
+
+func (x *run) passEnd() {
+	c := x.c
+	switch {
+	case c.hook != noHook:
+		x.leave()
+	case c.ret != idle:
+		c.at = c.ret
+	default:
+		x.rest()
+	}
+}
+
+// judge is judge() of judge.h. True: a program that does not swap has read a state, and writes later.
+func (x *run) judge(id uint8) bool {
+	s, k := x.s, x.side()
+	p := &k.sessions[id]
+	if p.state == active && p.flags&sessionKept == 0 && !s.has(k, p.root) {
+		if x.off(SwapState) {
+			x.c.session, x.c.status, x.c.at = id, ending, storeState
+			return true
+		}
+		x.beginEnd(id, false)
+	}
+	if p.state == ending && p.late {
+		x.setState(id, condemned)
+	}
+	return false
+}
+
+// storeState is a store in place of the swap in begin_end().
+func (x *run) storeState() {
+	x.setState(x.c.session, x.c.status)
+	x.c.at = passVisit
+}
+
+// kill is bpf_send_signal_task(SIGKILL), or kill() at level 2.
+func (x *run) kill(t uint8) {
+	s := x.s
+	p := &s.tasks[t]
+	if p.stage >= exiting || t == 0 {
+		return
+	}
+	if !p.killed && !s.justified(t) {
+		x.bad = "no other process was signalled"
+	}
+	p.killed, p.dumping = true, false
+}

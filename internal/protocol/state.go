@@ -1,0 +1,221 @@
+package protocol
+
+// The most that a state has room for. A task, a session and an entry are numbers; a task's number is
+// also its start time, so it is never used again, unlike its PID. Task 0 is init: it never dies, is not a
+// member, and forks outsiders.
+const (
+	maxTasks    = 5
+	maxSessions = 3
+	maxEntries  = 4
+	none        = 0xff // no entry
+)
+
+// State is the host and all kernel sides at one moment. It is comparable, and has no
+// padding or pointer: every field is one byte, which the search hashes as they are.
+type State struct {
+	tasks [maxTasks]task
+	sides [2]side // the one of the daemon, and the one that takes over
+	// What each CPU does: [0] the daemon's verb, [t] the hooks in task t, and last the hooks in
+	// an outsider's event, which only carry out what is due.
+	cpus   [maxTasks + 1]cpu
+	truths [maxSessions + 1]truth
+	left   [actions]uint8 // how often each action may still happen
+	born   uint8          // tasks so far
+	opened uint8          // sessions so far
+	ours   uint8          // the side whose daemon answers
+	shown  bool           // the processes of side 0 are in the map `elder` of side 1
+	told   bool           // an event that asks for a pass waits for the daemon
+	named  uint8          // bits of tasks that had an agent's name before the take-over
+}
+
+const (
+	daemon = 0
+	host   = maxTasks
+)
+
+type stage uint8
+
+const (
+	unborn stage = iota
+	listed       // on the task list, not running yet
+	running
+	exiting // its last thread is in do_exit: signal->live is 0
+	zombie  // torn down
+	reaped  // its PID is free
+	gone    // an RCU grace period later
+)
+
+func (g stage) String() string {
+	return [...]string{"unborn", "listed", "running", "exiting", "zombie", "reaped", "gone"}[g]
+}
+
+// task is a process of one thread.
+type task struct {
+	stage   stage
+	pid     uint8
+	creator uint8
+	killed  bool // SIGKILL is pending: it only dies
+	dumping bool // it dumps its core, which takes as long as it likes
+	agent   bool // its name is an agent's
+	became  bool // it has that name by its own exec
+	// By the promises alone, bits of sessions: those that it may be a member of, and must.
+	may, must uint8
+}
+
+// alive as the kernel counts: signal->live is not 0.
+func (t *task) alive() bool { return t.stage == listed || t.stage == running }
+
+// hashed: the task list and bpf_task_from_pid still have it.
+func (t *task) hashed() bool { return t.stage >= listed && t.stage < reaped }
+
+// truth is what was asked of a session, for the invariants alone.
+type truth struct {
+	root      uint8
+	requested bool // a request ended it
+	dissolved bool
+	kept      bool
+	clean     bool // a verdict said so
+	open      bool // its creator has answered
+}
+
+// side is one kernel side: its maps and words.
+type side struct {
+	attached bool
+	agents   bool // control.agents
+	due      bool // control.due
+	entries  [maxEntries]entry
+	dead     [maxTasks]corpse
+	sessions [maxSessions + 1]session
+}
+
+// entry is an element of `processes`. After a delete its memory stays, and the next insert may use it.
+type entry struct {
+	linked  bool
+	pid     uint8
+	start   uint8 // 0: its death is being counted
+	session uint8
+	creator uint8
+	since   uint8 // tasks born before it was entered
+	flags   uint8
+}
+
+const (
+	flagRoot uint8 = 1 << iota
+	flagProtected
+	flagUnkilled
+)
+
+// corpse is an element of `dead`.
+type corpse struct {
+	mark    mark
+	session uint8
+}
+
+type mark uint8
+
+const (
+	absent mark = iota
+	tearing
+	torn
+	collected // its death is taken, and not erased yet
+)
+
+// session is an element of `sessions` together with that of `session_ctl`.
+type session struct {
+	present   bool
+	parent    uint8
+	root      uint8
+	live      int8
+	dying     int8
+	unreaped  int8
+	forks     uint8
+	state     status
+	flags     uint8
+	nested    int8
+	unentered uint8
+	late      bool // its deadline has passed
+}
+
+const (
+	sessionAgent uint8 = 1 << iota
+	sessionKept
+	sessionDrifted
+)
+
+type status uint8
+
+// In the order of bpf/lineage.h: states only grow.
+const (
+	free status = iota
+	active
+	ending
+	condemned
+	empty
+	dissolved
+)
+
+// kills is kills() of session.h.
+func (s status) kills() bool { return s == condemned || s == empty }
+
+// cpu is where one CPU is, and what it has in registers.
+type cpu struct {
+	at, ret label
+	hook    hook
+	phase   uint8 // the program of the hook
+	passed  bool  // its sentence was carried out
+	side    uint8
+	task    uint8
+	child   uint8
+	elem    uint8 // a pointer into `processes`
+	by      uint8 // the same, to a creator's entry
+	start   uint8 // what it saw there
+	session uint8
+	from    uint8
+	to      uint8
+	took    uint8 // the session of a death that it counts
+	stale   bool  // that death is not remembered
+	walk    uint8 // the next task of its walk
+	moved   bool  // its walk found something
+	met     bool
+	amid    bool // it met a death that is being counted
+	forks   uint8
+	status  status
+	flags   uint8
+}
+
+type action uint8
+
+// What may happen next, apart from the steps that CPUs are at.
+const (
+	fork action = iota
+	outsider
+	exec
+	exit
+	reap
+	freeTask
+	die
+	dump
+	create
+	end
+	endPatient
+	keep
+	dissolve
+	settle
+	release
+	reconcile
+	protect
+	takeOver
+	skip
+	lose
+	hear
+	look
+	pass
+	expire
+	step
+	actions
+)
+
+func (a action) String() string {
+	return [...]string{"fork", "outsider", "exec", "exit", "reap", "free", "die", "dump", "create", "end", "end with grace",
+		"keep", "dissolve", "settle", "release", "reconcile", "protect", "take over", "skip", "lose", "hear", "look", "pass", "deadline", "step"}[a]
+}

@@ -1,0 +1,284 @@
+package protocol
+
+// carrying: side 1 has the sessions of side 0, but not their states yet.
+func (s *State) carrying() bool { return s.sides[0].attached && s.sides[1].attached && s.ours == 0 }
+
+// takeOverNames is names() of tracer/agents.go: the names before the hooks of side 1 run.
+func (x *run) takeOverNames() {
+	c, s := x.c, x.s
+	for t := range s.tasks {
+		if s.tasks[t].agent {
+			s.named |= 1 << t
+		}
+	}
+	c.side, c.at = 1, takeOverSessions
+}
+
+// takeOverSessions is carrySessions() of tracer/carry.go: sessions without members or a state.
+func (x *run) takeOverSessions() {
+	x.putSessions()
+	x.c.at = takeOverAttach
+}
+
+func (x *run) putSessions() {
+	s := x.s
+	for id := range s.sides[0].sessions {
+		if p := s.sides[0].sessions[id]; p.present && !s.sides[1].sessions[id].present {
+			p.live, p.dying, p.unreaped, p.nested, p.state = 0, 0, 0, 0, free
+			s.sides[1].sessions[id] = p
+		}
+	}
+}
+
+// takeOverAttach is attach() of tracer/load.go.
+func (x *run) takeOverAttach() {
+	x.side().attached = true
+	x.c.at = takeOverShow
+}
+
+// takeOverShow puts the old processes into the map `elder`. It waits for hooks that did not see them.
+func (x *run) takeOverShow() {
+	x.s.shown = true
+	x.c.at, x.c.walk, x.c.ret = takeOverWait, 1, carryVisit
+}
+
+// takeOverWait is the update of a map of maps, which waits for programs that run. Here the hooks that
+// may open a session are waited for.
+func (x *run) takeOverWait() {
+	s := x.s
+	for t := uint8(1); t < s.born; t++ {
+		if c := &s.cpus[t]; c.hook == execHook && c.side == 0 && !x.off(WaitForHooks) {
+			return
+		}
+	}
+	x.c.at = x.c.ret
+	if x.c.ret == takeOverAgain {
+		x.takeOverAgain()
+	}
+}
+
+// carryVisit is carry_task() of verbs.h for one task. Walks are repeated until one finds none.
+func (x *run) carryVisit() {
+	c, s, k := x.c, x.s, x.side()
+	t := c.walk
+	c.met = c.met || c.moved
+	c.moved = false
+	if t >= s.born {
+		switch {
+		case c.met:
+			c.walk, c.met = 1, false
+		case c.stale:
+			c.at, c.stale = takeOverStates, false
+		default:
+			c.at = takeOverStop
+		}
+		return
+	}
+	if !s.tasks[t].alive() {
+		c.walk++
+		return
+	}
+	i, found := x.entryOf(t)
+	if !found {
+		return
+	}
+	if i == none {
+		if !x.carry(t, carryAlive) {
+			c.walk++
+		}
+		return
+	}
+	c.walk++
+	old := s.entered(&s.sides[0], t)
+	if old == none || x.off(CarryAgain) {
+		return
+	}
+	from, to := k.entries[i].session, s.sides[0].entries[old].session
+	if to != from && k.sessions[to].present {
+		k.entries[i].flags |= s.sides[0].entries[old].flags & flagRoot
+		x.move(i, t, from, to, carryVisit)
+	}
+}
+
+// carry begins carry() of elder.h, which returns to ret. False: the old side has no such member.
+func (x *run) carry(t uint8, ret label) bool {
+	c, s := x.c, x.s
+	i := s.entered(&s.sides[0], t)
+	if i == none {
+		return false
+	}
+	e := s.sides[0].entries[i]
+	if e.session == 0 || !x.side().sessions[e.session].present {
+		return false
+	}
+	c.elem, c.session, c.flags, c.from, c.ret, c.at = t, e.session, e.flags, i, ret, carryCount
+	return true
+}
+
+// carryCount is chain_count_cold(JOINED) in carry(): its death may come right after the insert.
+func (x *run) carryCount() {
+	x.s.count(x.side(), x.c.session, func(p *session) { p.live++ }, false)
+	x.c.at = carryInsert
+}
+
+// carryInsert is the insert in carry().
+func (x *run) carryInsert() {
+	c, s := x.c, x.s
+	t := c.elem
+	e := s.sides[0].entries[c.from]
+	e.pid, e.start, e.session, e.flags = s.tasks[t].pid, t, c.session, c.flags
+	if e.since == 0 {
+		e.since = s.born
+	}
+	if !x.insert(e) {
+		c.at = carryUndo
+		return
+	}
+	c.at = c.ret
+}
+
+// carryUndo is chain_count_cold(LEFT) in carry().
+func (x *run) carryUndo() {
+	x.s.count(x.side(), x.c.session, func(p *session) { p.live-- }, false)
+	x.c.at = x.c.ret
+}
+
+// carryAlive is the end of carry_task(): if it died before the insert, our exit hook did not count it.
+func (x *run) carryAlive() {
+	c, s := x.c, x.s
+	t := c.walk
+	c.walk, c.moved, c.at = t+1, true, carryVisit
+	if i := s.entered(x.side(), t); i != none && !s.tasks[t].alive() && !x.off(LiveAfterInsert) {
+		x.buryCarried(i)
+	}
+}
+
+func (x *run) buryCarried(i uint8) {
+	again, met := x.c.walk, x.c.met
+	x.bury(i, true, carryVisit)
+	x.c.walk, x.c.met = again, met
+}
+
+// takeOverStop is StopAgents() of tracer/takeover.
+func (x *run) takeOverStop() {
+	c, s := x.c, x.s
+	if !x.off(StopAgents) {
+		s.sides[0].agents = false
+	}
+	c.at, c.ret = takeOverWait, takeOverAgain
+}
+
+// takeOverAgain reads the sessions again, and the walks begin anew.
+func (x *run) takeOverAgain() {
+	if !x.off(ReadAgain) {
+		x.putSessions()
+	}
+	x.c.at, x.c.ret, x.c.walk, x.c.met, x.c.stale = carryVisit, idle, 1, false, true
+}
+
+// takeOverStates is carryStates() of tracer/carry.go.
+func (x *run) takeOverStates() {
+	s := x.s
+	var nested [maxSessions + 1]int8
+	for id := range s.sides[0].sessions {
+		if p := &s.sides[0].sessions[id]; p.present {
+			nested[p.parent]++
+		}
+	}
+	for id := range s.sides[0].sessions {
+		old, p := &s.sides[0].sessions[id], &s.sides[1].sessions[id]
+		if old.present && p.present {
+			p.state, p.late, p.flags, p.unentered, p.nested = old.state, old.late, old.flags, old.unentered, nested[id]
+		}
+	}
+	x.c.at = takeOverAgents
+}
+
+// takeOverAgents is carryAgents() of tracer/carry.go.
+func (x *run) takeOverAgents() {
+	x.side().agents = x.m.Agents
+	x.c.at, x.c.walk = lateVisit, 1
+	if !x.m.Agents || x.off(LateAgents) {
+		x.c.at = deadVisit
+	}
+}
+
+// lateVisit is openOne() of tracer/agents.go for one task: an agent whose exec no hook looked at.
+func (x *run) lateVisit() {
+	c, s, k := x.c, x.s, x.side()
+	c.moved = false
+	t, more := x.walk(x.hashed)
+	if !more {
+		c.walk, c.at = 1, deadVisit
+		return
+	}
+	p := &s.tasks[t]
+	if !p.agent || s.named&(1<<t) != 0 || !p.alive() {
+		return
+	}
+	c.from = 0
+	if i := s.entered(k, t); i != none {
+		c.from = k.entries[i].session
+	}
+	if c.from != 0 {
+		in := &k.sessions[c.from]
+		if !in.present || in.root == t {
+			return
+		}
+		// A child that an agent forked has the agent's name until it execs.
+		if root := &s.tasks[in.root]; in.flags&sessionAgent != 0 && (!root.alive() || root.agent) && !x.off(CreatorsName) {
+			return
+		}
+	}
+	x.open(t, sessionAgent, lateVisit)
+}
+
+// deadVisit is carry_dead() of verbs.h for one dead task.
+func (x *run) deadVisit() {
+	c, s, k := x.c, x.s, x.side()
+	t, more := x.walk(func(t uint8) bool { return s.sides[0].dead[t].mark != absent })
+	if !more {
+		c.at = takeOverHide
+		return
+	}
+	if old := s.sides[0].dead[t]; old.mark != absent && k.dead[t].mark == absent {
+		k.dead[t] = corpse{mark: tearing, session: old.session}
+		c.child, c.took, c.status = t, old.session, status(old.mark)
+		c.at = deadFound
+	}
+}
+
+// deadFound is chain_count_cold(FOUND_DEAD), and torn_down().
+func (x *run) deadFound() {
+	c, k := x.c, x.side()
+	x.s.count(k, c.took, func(p *session) { p.dying++; p.unreaped++ }, false)
+	c.at = deadVisit
+	if d := &k.dead[c.child]; mark(c.status) == torn && d.mark == tearing {
+		d.mark = torn
+		c.at, c.ret = deadTornOnly, deadVisit
+	}
+}
+
+// deadTornOnly is chain_count(TORN_DOWN).
+func (x *run) deadTornOnly() {
+	x.s.count(x.side(), x.c.took, func(p *session) { p.dying-- }, false)
+	x.c.at = deadVisit
+}
+
+// takeOverHide lets go of the old processes.
+func (x *run) takeOverHide() {
+	x.s.shown = false
+	x.c.at, x.c.ret = passTake, takeOverPublish
+}
+
+// takeOverPublish is pin() of tracer/pins.go, and the end of the old side.
+func (x *run) takeOverPublish() {
+	s := x.s
+	s.ours, s.sides[0] = 1, side{}
+	for id := range s.truths {
+		if p := &s.truths[id]; p.open && !p.dissolved && s.tasks[p.root].alive() && s.sides[1].sessions[id].present {
+			s.tasks[p.root].must |= 1 << id
+		}
+	}
+	x.rest()
+}

@@ -1,0 +1,273 @@
+package protocol
+
+// verb begins a request, or a take-over. False: it would change nothing.
+func (x *run) verb(a action, arg uint8) bool {
+	s := x.s
+	k := &s.sides[s.ours]
+	x.start(daemon, idle, s.ours, 0)
+	c := x.c
+	switch a {
+	case create:
+		x.open(arg, 0, verbEnd)
+	case keep:
+		i := s.entered(k, arg)
+		if i == none || k.entries[i].session == 0 {
+			return false
+		}
+		c.from = k.entries[i].session
+		x.open(arg, sessionKept, verbEnd)
+	case protect:
+		c.child, c.at = arg, protectLook
+	case end, endPatient:
+		s.truths[arg].requested = true
+		if k.sessions[arg].state == ending {
+			k.sessions[arg].late = k.sessions[arg].late || a == end
+			x.setState(arg, condemned)
+		}
+		x.beginEnd(arg, a == endPatient)
+		c.at = passTake
+	case dissolve:
+		if k.sessions[arg].state != active {
+			return false
+		}
+		x.setState(arg, dissolved)
+		if x.off(Dissolved) {
+			k.sessions[arg].state = empty
+		}
+		s.truths[arg].dissolved = true
+		for t := range s.tasks {
+			s.tasks[t].must &^= 1 << arg
+		}
+		c.from, c.to, c.walk, c.at = arg, s.home(k, k.sessions[arg].parent), 1, dissolveVisit
+	case settle:
+		c.session, c.walk, c.at = arg, 1, settleVisit
+	case release:
+		c.session, c.at = arg, releaseState
+	case reconcile:
+		c.walk, c.at = 1, reconcileVisit
+	case takeOver:
+		c.at = takeOverNames
+	}
+	return true
+}
+
+func (x *run) verbEnd() { x.rest() }
+
+// protectLook is protect() of verbs.h.
+func (x *run) protectLook() {
+	c, s, k := x.c, x.s, x.side()
+	i, found := x.entryOf(c.child)
+	if !found {
+		return
+	}
+	if i == none && !x.underWay(c.child) {
+		x.insert(entry{pid: s.tasks[c.child].pid, start: c.child, since: s.born, flags: flagProtected})
+		c.at = protectAlive
+		return
+	} else if i != none && (k.entries[i].session == 0 || x.off(ProtectMember)) {
+		k.entries[i].flags |= flagProtected
+	}
+	x.rest()
+}
+
+// protectAlive is the look at signal->live in enter() of open.h.
+func (x *run) protectAlive() {
+	if i := x.s.entered(x.side(), x.c.child); i != none && !x.s.tasks[x.c.child].alive() {
+		x.bury(i, true, verbEnd)
+		return
+	}
+	x.rest()
+}
+
+// followVisit is follow_member() of verbs.h for one task; walks are repeated until one moves no task.
+func (x *run) followVisit() {
+	c, s, k := x.c, x.s, x.side()
+	c.met = c.met || c.moved
+	t, more := x.walk(x.hashed)
+	if !more {
+		if c.met {
+			c.walk, c.met, c.moved = 1, false, false
+			return
+		}
+		s.followed(c.child, c.session)
+		x.rest()
+		return
+	}
+	c.moved = false
+	i := s.entered(k, t)
+	if i == none || k.entries[i].session != c.from {
+		return
+	}
+	by := s.entered(k, k.entries[i].creator)
+	if by != none && k.entries[i].creator > 0 && k.entries[by].session == c.session && !s.condemned(k, c.session) {
+		x.move(i, t, c.from, c.session, followVisit)
+	}
+}
+
+// dissolveVisit is let_member_go() of verbs.h for one task; walks are repeated, too.
+func (x *run) dissolveVisit() {
+	c, s, k := x.c, x.s, x.side()
+	c.met = c.met || c.moved
+	t, more := x.walk(x.hashed)
+	if !more {
+		if c.met {
+			c.walk, c.met, c.moved = 1, false, false
+			return
+		}
+		x.rest()
+		return
+	}
+	c.moved = false
+	if i := s.entered(k, t); i != none && k.entries[i].session == c.from {
+		if c.to == 0 || k.sessions[c.to].root != t {
+			k.entries[i].flags &^= flagRoot
+		}
+		x.move(i, t, c.from, c.to, dissolveVisit)
+	}
+}
+
+// settleVisit is settle_dead() of reaped.h for one dead task.
+func (x *run) settleVisit() {
+	c, k := x.c, x.side()
+	t, more := x.walk(x.isDead)
+	if !more {
+		c.child, c.forks, c.walk, c.at = 0, k.sessions[c.session].forks, 1, settleMeet
+		return
+	}
+	x.settleDead(t, settleVisit)
+}
+
+// settleMeet is is_member() of verbs.h for one task: meet_all().
+func (x *run) settleMeet() {
+	c, s, k := x.c, x.s, x.side()
+	t, more := x.walk(x.hashed)
+	if !more {
+		c.at = settleClose
+		return
+	}
+	if i := k.at(s.tasks[t].pid); i != none {
+		e := &k.entries[i]
+		c.amid = c.amid || e.start == 0
+		c.met = c.met || e.start == t && e.session != 0 && s.within(k, e.session, c.session)
+	}
+}
+
+// settleClose is close_if_empty() of verbs.h up to begin_end().
+func (x *run) settleClose() {
+	c, k := x.c, x.side()
+	p := &k.sessions[c.session]
+	if !p.present || c.met || p.forks != c.forks || p.live != 0 && c.amid && !x.off(Counting) {
+		x.rest()
+		return
+	}
+	if p.live != 0 {
+		p.live = 0
+		p.flags |= sessionDrifted
+	}
+	c.at = settleDying
+}
+
+// settleDying is the rest: the cause, `dying`, and the swap of the state.
+func (x *run) settleDying() {
+	c, s, k := x.c, x.s, x.side()
+	p := &k.sessions[c.session]
+	x.beginEnd(c.session, false)
+	if p.present && p.dying <= 0 && p.state < empty {
+		x.setState(c.session, empty)
+		s.truths[c.session].clean = p.flags&sessionDrifted == 0 && p.unentered == 0
+	}
+	x.rest()
+}
+
+// releaseState is the swap in release() of verbs.h: the state is taken away first.
+func (x *run) releaseState() {
+	c, p := x.c, &x.side().sessions[x.c.session]
+	if !p.present || p.state < empty {
+		x.rest()
+		return
+	}
+	c.status, c.at = p.state, releaseNested
+	p.state = free
+}
+
+// releaseNested is the look at the counts in release(); the unreaped dead are handed to the parent.
+func (x *run) releaseNested() {
+	c, k := x.c, x.side()
+	p := &k.sessions[c.session]
+	if p.nested > 0 && !x.off(Nested) || p.live > 0 || p.dying > 0 {
+		p.state = c.status
+		x.rest()
+		return
+	}
+	c.walk, c.at = 1, releaseHand
+}
+
+// releaseHand is hand_dead() of verbs.h for one dead task.
+func (x *run) releaseHand() {
+	c, k := x.c, x.side()
+	p := &k.sessions[c.session]
+	if t, more := x.walk(x.isDead); more {
+		if d := &k.dead[t]; p.parent > 0 && d.mark != absent && d.session == c.session && !x.off(HandDead) {
+			d.session = p.parent
+			p.unreaped--
+		}
+		return
+	}
+	if p.parent > 0 && p.unreaped > 0 && !x.off(HandDead) {
+		p.state = c.status
+		x.rest()
+		return
+	}
+	if p.parent > 0 {
+		k.sessions[p.parent].nested--
+	}
+	*p = session{}
+	x.rest()
+}
+
+// reconcileVisit is reconcile_birth() of verbs.h for one task.
+func (x *run) reconcileVisit() {
+	c, s, k := x.c, x.s, x.side()
+	t := c.walk
+	if t >= s.born {
+		x.rest()
+		return
+	}
+	if !s.tasks[t].alive() {
+		c.walk++
+		return
+	}
+	i, found := x.entryOf(t)
+	if !found {
+		return
+	}
+	c.walk++
+	up := s.entered(k, s.parent(t))
+	if i != none || up == none || k.entries[up].session == 0 || t < k.entries[up].since && !x.off(Narrow) {
+		return
+	}
+	c.session, c.child = k.entries[up].session, t
+	if x.insert(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: k.entries[up].start, since: t}) {
+		c.at = reconcileCount
+	}
+}
+
+// reconcileCount is chain_count_cold(BORN), and what follows it: the task may have exited.
+func (x *run) reconcileCount() {
+	c, s, k := x.c, x.s, x.side()
+	s.count(k, c.session, func(p *session) { p.forks++; p.live++ }, false)
+	c.at = reconcileVisit
+	if i := s.entered(k, c.child); i != none && !s.tasks[c.child].alive() {
+		x.bury(i, true, reconcileVisit)
+	} else if s.condemned(k, c.session) {
+		k.due, s.told = true, true
+	}
+}
+
+// parent is the process that the kernel calls the parent now.
+func (s *State) parent(t uint8) uint8 {
+	if by := s.tasks[t].creator; s.tasks[by].alive() {
+		return by
+	}
+	return 0
+}

@@ -445,9 +445,11 @@ site:
 	sphinx-build -q -W --keep-going -E -d bin/doctrees -c packaging/site . bin/site
 	LNGTEST_SITE=$(CURDIR)/bin/site $(GOTEST) -run TestSite ./internal/pictures
 
-## pictures: docs/pictures, of lineage top on real sessions (root)
+## pictures: docs/pictures, of lineage top and of a page, on real sessions (root)
 pictures: deps build programs
 	testdata/pictures.sh
+	@$(call install,$(PICTURE_PACKAGES))
+	testdata/page.sh
 
 ## recording: docs/pictures/recording.svg, of a real run (root)
 recording: deps build

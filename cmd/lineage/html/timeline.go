@@ -15,8 +15,8 @@ const (
 	maxLanes  = 100
 	fewLanes  = 30 // processes that all have one, however short they lived
 	lane      = 20
-	laneBytes = 120 // of a label
-	loadTop   = 22  // below the axis
+	laneBytes = 90 // of a label
+	loadTop   = 22 // below the axis
 	loadHigh  = 56
 	loadWide  = 1000 // units of the curve, which is stretched
 )

@@ -177,8 +177,9 @@ func (v *receipt) outcomes(r *api.Report, redact func([]string) []string) {
 		}
 		v.Outcomes[n].PIDs = append(v.Outcomes[n].PIDs, o.PID)
 	}
+	limit := share(receiptBytes, len(v.Outcomes), func(i int) string { return v.Outcomes[i].Command })
 	for i := range v.Outcomes {
-		v.Outcomes[i].Command = clip(v.Outcomes[i].Command, share(receiptBytes, len(v.Outcomes)))
+		v.Outcomes[i].Command = clip(v.Outcomes[i].Command, limit)
 	}
 	if r.Truncated {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d more processes ended; the daemon kept no details of them.", max(r.Started-r.Exited-len(r.Processes), 0)))

@@ -32,11 +32,31 @@ func clip(text string, limit int) string {
 	return text
 }
 
-// share is how many bytes each of n texts may take of total.
-func share(total, n int) int { return min(max(total/max(n, 1), leastText), maxCommand) }
-
 // leastText is how many bytes a command has in the page, however many there are.
-const leastText = 60
+const leastText = 64
+
+// share is how many bytes each of n texts may take in the page, so that they take at most total, or
+// leastText each.
+func share(total, n int, text func(i int) string) int {
+	sizes := make([]int, n)
+	for i := range sizes {
+		for _, b := range []byte(text(i)) {
+			sizes[i] += escaped(b)
+		}
+	}
+	limit := maxCommand
+	for limit > leastText {
+		sum := 0
+		for _, size := range sizes {
+			sum += min(size, limit)
+		}
+		if sum <= total {
+			break
+		}
+		limit /= 2
+	}
+	return limit
+}
 
 // lasted is how long something took.
 func lasted(from, until uint64) string {

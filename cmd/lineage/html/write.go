@@ -123,7 +123,7 @@ func (p *Page) rows(c *content, s scale) {
 		}
 		c.Calls = append(c.Calls, row)
 	}
-	limit := share(receiptBytes, len(p.ports))
+	limit := share(receiptBytes, len(p.ports), func(i int) string { return p.ports[i].runs })
 	for _, x := range p.ports {
 		row := portRow{Socket: x.name, PID: x.ref.PID, Command: clip(x.runs, limit), From: s.after(x.from), Until: "end not seen"}
 		if x.until != 0 {

@@ -31,12 +31,13 @@ type Client interface {
 	// to another process, and no signal was sent.
 	Kill(ctx context.Context, ref string, req KillRequest) (*Killed, error)
 	// PlanBranch and EndBranch are Plan and End for a member and everything that it
-	// ever started. The report is of the new session that these processes are moved to;
-	// Also has the other sessions that end with it.
-	PlanBranch(ctx context.Context, ref string) (*Plan, error)
+	// ever started; with a call, for what it started in that tool call, if no other call
+	// may have started it, and not for the member. The report is of the new session that
+	// these processes are moved to; Also has the other sessions that end with it.
+	PlanBranch(ctx context.Context, ref, call string) (*Plan, error)
 	EndBranch(ctx context.Context, ref string, req EndRequest) (*Report, error)
-	// Orphans lists the orphans, leftovers and zombies of a session; Leaks reports how
-	// it grows. For "": of every session that the caller may read.
+	// Orphans lists the orphans, leftovers and zombies of a session, and what its tool
+	// calls have started and is alive; Leaks reports how it grows. For "": of every session that the caller may read.
 	Orphans(ctx context.Context, session string) (*Orphans, error)
 	Leaks(ctx context.Context, session string) (*Leaks, error)
 	Why(ctx context.Context, ref string) (*Why, error)

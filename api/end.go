@@ -19,7 +19,9 @@ type Plan struct {
 	Head
 	Session   string        `json:"session"`              // id of the session
 	Branch    *Ref          `json:"branch,omitempty"`     // only of this process and what it started; absent: of the whole session
+	Call      string        `json:"call,omitempty"`       // only of what that process started in this tool call
 	Name      string        `json:"name,omitempty"`       // of the session
+	Ambiguous int           `json:"ambiguous,omitempty"`  // live processes of which another call may be the one, too: they would not be ended
 	State     SessionState  `json:"state"`                // of the session
 	Token     string        `json:"token,omitempty"`      // absent: nothing to end, or refused
 	Processes []PlanProcess `json:"processes"`            // that an end would signal, or spare
@@ -126,4 +128,10 @@ type EndRequest struct {
 	Now     bool   `json:"now,omitempty"`      // SIGKILL at once
 	// PlanToken is a Plan's: changed (409) if the plan no longer holds.
 	PlanToken string `json:"plan_token,omitempty"`
+	Call      string `json:"call,omitempty"` // only with a process: end what it started in this tool call, and not the process
+}
+
+// PlanRequest is what a plan is about, besides what its path names.
+type PlanRequest struct {
+	Call string `json:"call,omitempty"` // as in an EndRequest
 }

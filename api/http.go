@@ -306,8 +306,8 @@ func (c *client) Kill(ctx context.Context, ref string, req KillRequest) (*Killed
 	return ofProcess[Killed](c, ctx, http.MethodPost, ref, "/kill", req)
 }
 
-func (c *client) PlanBranch(ctx context.Context, ref string) (*Plan, error) {
-	return ofProcess[Plan](c, ctx, http.MethodPost, ref, "/plan", nil)
+func (c *client) PlanBranch(ctx context.Context, ref, call string) (*Plan, error) {
+	return ofProcess[Plan](c, ctx, http.MethodPost, ref, "/plan", PlanRequest{call})
 }
 
 func (c *client) EndBranch(ctx context.Context, ref string, req EndRequest) (*Report, error) {

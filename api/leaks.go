@@ -2,14 +2,65 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 )
 
-// Orphans are orphans, leftovers, zombies and brokered work.
+// Orphans are orphans, leftovers, zombies and brokered work, and what tool calls have started and
+// is alive.
 type Orphans struct {
 	Head
-	Items []Orphan `json:"items"` // the processes
+	Items []Orphan   `json:"items"` // the processes
+	Calls []CallLeft `json:"calls"` // by session, and in each those first that use most CPUs
+	// MoreCalls are those that had no room: what members claim takes at most 64 KiB of a session.
+	MoreCalls int `json:"more_calls,omitempty"`
+}
+
+// CallLeft is the live processes of one session that a tool call has started. Several calls that
+// were open at once may claim the same processes: it is unknown then which of them started each.
+type CallLeft struct {
+	Head
+	Session     string        `json:"session"`                // id of the session that the processes are in
+	SessionName string        `json:"session_name,omitempty"` // of that session
+	Kept        bool          `json:"kept,omitempty"`         // the processes are meant to outlive the agent's session
+	Calls       []Call        `json:"calls"`                  // claimed: the call, or all that may have started the processes. Calls of one agent with the same id count as one
+	Ambiguous   bool          `json:"ambiguous,omitempty"`    // there are several calls; no end of a call ends these processes
+	Agent       string        `json:"agent,omitempty"`        // the name (comm) of the agent's process
+	Processes   int           `json:"processes"`              // that are alive
+	CPUs        float64       `json:"cpus"`                   // that they used between the daemon's last two looks, at most 8 s apart; 1.5 is one and a half
+	CPUSeconds  float64       `json:"cpu_seconds"`            // user and system time, as of the last look
+	RSSBytes    uint64        `json:"rss_bytes"`              // resident memory, as of the last look; shared memory counts in each process
+	Ports       []int         `json:"ports,omitempty"`        // that they listen on
+	Commands    []CallCommand `json:"commands"`               // what runs, the most frequent first
+	MoreRun     int           `json:"more_run,omitempty"`     // processes with other commands
+}
+
+// CallCommand is the processes of a call that run one command.
+type CallCommand struct {
+	Processes     int      `json:"processes"`                // that run it
+	Comm          string   `json:"comm"`                     // the kernel's name
+	Argv          []string `json:"argv,omitempty"`           // its arguments, for those who may read them
+	ArgvTruncated bool     `json:"argv_truncated,omitempty"` // it is longer
+}
+
+// AgentOf finds the agent of a call that has live processes: [Client.EndBranch] ends what it started.
+func (o *Orphans) AgentOf(call string) (agent Ref, err error) {
+	for i := range o.Calls {
+		for _, c := range o.Calls[i].Calls {
+			switch {
+			case c.ID != call || c.Agent == nil:
+			case agent.PID != 0 && agent != *c.Agent:
+				return Ref{}, NewError(CodeAmbiguous, fmt.Sprintf("call %s: agents %s and %s have one of that id", call, agent, *c.Agent), "name the session")
+			default:
+				agent = *c.Agent
+			}
+		}
+	}
+	if agent.PID == 0 {
+		return Ref{}, NewError(CodeNotFound, fmt.Sprintf("call %s: none of that id has a live process", call), `"lineage ls --calls" lists those that have`)
+	}
+	return agent, nil
 }
 
 // OrphanWhy is why an [Orphan] is one.

@@ -48,6 +48,7 @@ type Graph struct {
 	slabs      [][]node
 	free       *node // through older
 	epoch      uint64
+	measured   uint64 // when the last snapshot was taken
 	collapseAt int32
 	live       int
 	ghosts     int

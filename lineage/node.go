@@ -77,6 +77,8 @@ type Node struct {
 	CPUTime     uint64 // ns; of a live process at the last snapshot
 	MaxRSS      uint64 // bytes
 	RSS         uint64 // bytes at the last snapshot
+	// Load is how many CPUs it used between the last two snapshots, or since its start.
+	Load float64 `json:"-"`
 
 	Reparents  []Move // by time; at most 64: the first and the latest
 	Reconciled bool   // known from a snapshot, its Birth was never seen
@@ -134,6 +136,7 @@ type node struct {
 	flags   uint32
 	need    uint32 // children that are held
 	hops    uint32
+	load    float32
 
 	comm      [16]byte
 	birthComm [16]byte
@@ -200,7 +203,7 @@ func (n *node) view() Node {
 		Comm: text(n.comm), UID: n.uid, Cgroup: n.cgroup,
 		Born: n.id.Start, Exited: n.exited,
 		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
-		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss,
+		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss, Load: float64(n.load),
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,
 		Commands: n.commands(), Claim: n.claim,
 	}

@@ -53,6 +53,7 @@ func (g *Graph) Resync(now uint64, seen []Seen) []Change {
 			g.conclude(n, Exited, now)
 		}
 	}
+	g.measured = now
 	g.trim()
 	return p.changes
 }
@@ -112,7 +113,7 @@ func (p *pass) merge(s *Seen) {
 	}
 	before := n.looks()
 	n.describe(s.Comm, s.UID, s.Cgroup, max(p.now, s.ID.Start))
-	g.measure(n, s.CPUTime, s.RSS)
+	g.measure(n, p.now, s.CPUTime, s.RSS)
 	if n.looks() != before {
 		g.mark(n)
 	}

@@ -100,11 +100,21 @@ func (g *Graph) enroll(n *node) {
 	}
 }
 
-// measure notes what n used at a snapshot.
-func (g *Graph) measure(n *node, cpuTime, rss uint64) {
+// leastSpan (ns) is the least time between two snapshots that says how many CPUs were used.
+const leastSpan = 100e6
+
+// measure notes what n used at a snapshot, of that time.
+func (g *Graph) measure(n *node, at, cpuTime, rss uint64) {
 	if s := n.enrolled; s != nil {
 		s.count.use(n, -1)
 		defer s.count.use(n, 1)
+	}
+	since, before := g.measured, n.cpuTime
+	if before == 0 || n.id.Start > since { // it was in no snapshot yet
+		since, before = n.id.Start, 0
+	}
+	if at >= since+leastSpan && cpuTime >= before {
+		n.load = float32(cpuTime-before) / float32(at-since)
 	}
 	n.cpuTime, n.rss = cpuTime, rss
 }

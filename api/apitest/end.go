@@ -42,7 +42,7 @@ func (c *Client) Plan(ctx context.Context, s string) (*api.Plan, error) {
 }
 
 // PlanBranch has the named process.
-func (c *Client) PlanBranch(ctx context.Context, ref string) (*api.Plan, error) {
+func (c *Client) PlanBranch(ctx context.Context, ref, call string) (*api.Plan, error) {
 	if c.Has.Plan != nil {
 		return c.planned(c.Has.Plan)
 	}
@@ -50,7 +50,7 @@ func (c *Client) PlanBranch(ctx context.Context, ref string) (*api.Plan, error) 
 	if err != nil {
 		return nil, err
 	}
-	return c.planned(&api.Plan{Session: p.Session, Branch: &p.Ref, State: api.StateActive, Token: PlanToken,
+	return c.planned(&api.Plan{Session: p.Session, Branch: &p.Ref, Call: call, State: api.StateActive, Token: PlanToken,
 		Processes: []api.PlanProcess{{Process: *p, Why: "forked by 4120 claude", Killable: true}}})
 }
 
@@ -99,6 +99,9 @@ func ending(what string, req api.EndRequest) string {
 	}
 	if req.Now {
 		what += " now"
+	}
+	if req.Call != "" {
+		what += " call=" + req.Call
 	}
 	if req.PlanToken != "" {
 		what += " plan=" + req.PlanToken

@@ -16,12 +16,15 @@ import (
 // Of one answer: half is text, half structured.
 const (
 	textBytes    = 4<<10 - 64
-	itemBytes    = 3 << 10
+	itemBytes    = 3 << 10 // calls included
+	callBytes    = itemBytes / 2
 	noteBytes    = 1<<10 - 256
 	stepBytes    = 1200 // of one item
 	portBytes    = 400
 	commandBytes = 200
 	stepCommand  = 80
+	callCommand  = 40
+	callPorts    = 16
 )
 
 // item is one process in an answer.
@@ -39,14 +42,27 @@ type item struct {
 	Steps    []string `json:"steps,omitempty" jsonschema:"who started it, up to the root of the session"`
 }
 
+// callItem is a tool call that has live processes.
+type callItem struct {
+	Call      string  `json:"call" jsonschema:"its id, as end_branch wants it; of several that were open at once: their ids"`
+	Ambiguous bool    `json:"ambiguous,omitempty" jsonschema:"each process is of one of these calls, unknown of which: no end of a call ends them"`
+	Open      bool    `json:"open,omitempty" jsonschema:"it is not over"`
+	Processes int     `json:"processes"`
+	CPUs      float64 `json:"cpus" jsonschema:"that they use now"`
+	RSSBytes  uint64  `json:"rss_bytes"`
+	Ports     []int   `json:"ports,omitempty"`
+	Left      string  `json:"left" jsonschema:"what runs"`
+}
+
 // answer is what a tool returns: as a document, and as the same in text. Some agents show
 // their model one of them, some the other.
 type answer struct {
-	Notes   []string `json:"notes,omitempty" jsonschema:"about all items, or what is not among them"`
-	Items   []item   `json:"items"`
-	More    int      `json:"more,omitempty" jsonschema:"items that did not fit"`
-	Plan    string   `json:"plan,omitempty" jsonschema:"the token that end_branch needs"`
-	Verdict string   `json:"verdict,omitempty"`
+	Notes   []string   `json:"notes,omitempty" jsonschema:"about all items, or what is not among them"`
+	Calls   []callItem `json:"calls,omitempty" jsonschema:"the live processes by the tool call that started them, the busiest first"`
+	Items   []item     `json:"items"`
+	More    int        `json:"more,omitempty" jsonschema:"items that did not fit"`
+	Plan    string     `json:"plan,omitempty" jsonschema:"the token that end_branch needs"`
+	Verdict string     `json:"verdict,omitempty"`
 }
 
 func (a *answer) note(format string, args ...any) {
@@ -60,6 +76,13 @@ func (a *answer) fit() {
 		a.Items = []item{}
 	}
 	size := 0
+	for i := range a.Calls {
+		if size += encoded(a.Calls[i]); size > callBytes {
+			a.note("%s did not fit", display.Count(len(a.Calls)-i, "more call", "more calls"))
+			a.Calls, size = a.Calls[:i], size-encoded(a.Calls[i])
+			break
+		}
+	}
 	for i := range a.Items {
 		if size += encoded(a.Items[i]); size > itemBytes {
 			a.More, a.Items = len(a.Items)-i, a.Items[:i]
@@ -71,6 +94,9 @@ func (a *answer) fit() {
 // text is the same as text.
 func (a *answer) text() string {
 	all := slices.Clone(a.Notes)
+	for i := range a.Calls {
+		all = append(all, a.Calls[i].Left)
+	}
 	for i := range a.Items {
 		all = append(all, a.Items[i].line())
 		for _, step := range a.Items[i].Steps {

@@ -16,7 +16,7 @@ import (
 )
 
 const instructions = "What you started and what is still running, even if its parent is dead: list_running and ports before you finish. " +
-	"end_branch ends one process with everything it ever started: call it without a plan first, read the plan, then call it again with its token."
+	"end_branch ends one process with everything it ever started, or all that one tool call left: call it without a plan first, read the plan, then call it again with its token."
 
 // endWait limits the wait for the receipt of an end.
 const endWait = 30 * time.Second
@@ -25,13 +25,13 @@ func newServer(d *daemon) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "lineage", Title: "lineage", Version: version}, &mcp.ServerOptions{Instructions: instructions})
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(false)}
 	add(s, d, &mcp.Tool{Name: "list_running", Annotations: reads,
-		Description: "List the live processes of this session: everything that this agent started and that is still running. Changes nothing."}, listRunning)
+		Description: "List the live processes of this session: everything that this agent started and that is still running, and a sum for each tool call. Changes nothing."}, listRunning)
 	add(s, d, &mcp.Tool{Name: "explain", Annotations: reads,
 		Description: "Explain who started a process, or who listens on a port or holds a file, through parents that are dead. Changes nothing."}, explain)
 	add(s, d, &mcp.Tool{Name: "ports", Annotations: reads,
 		Description: "List the ports that processes of this session listen on. Changes nothing."}, ports)
 	add(s, d, &mcp.Tool{Name: "end_branch", Annotations: &mcp.ToolAnnotations{DestructiveHint: new(true), OpenWorldHint: new(false)},
-		Description: "End one process of this session and everything that it ever started. Without a plan it only shows the plan, with its token; with the token it ends them. Never ends this agent."}, endBranch)
+		Description: "End one process of this session and everything that it ever started, or everything that one tool call started. Without a plan it only shows the plan, with its token; with the token it ends them. Never ends this agent."}, endBranch)
 	add(s, d, &mcp.Tool{Name: "keep", Annotations: &mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(false)},
 		Description: "Let a process outlive this session, if a keep rule of the host's policy allows it; else the answer says which rule is missing."}, keep)
 	return s
@@ -61,14 +61,30 @@ func listRunning(ctx context.Context, c api.Client, session string, _ nothing) (
 	if err != nil {
 		return nil, err
 	}
+	left, err := c.Orphans(ctx, session)
+	if err != nil {
+		return nil, err
+	}
 	out := &answer{}
+	for i := range left.Calls {
+		out.Calls = append(out.Calls, callOf(&left.Calls[i]))
+	}
 	for i := range tree.Nodes {
 		if n := &tree.Nodes[i]; n.State == api.StateLive {
-			out.Items = append(out.Items, processItem(&n.Process))
+			x := processItem(&n.Process)
+			x.Call = display.CallNames(n.Calls)
+			out.Items = append(out.Items, x)
 		}
 	}
 	out.note("session %s: %s", session, display.Count(len(out.Items), "live process", "live processes"))
 	return out, nil
+}
+
+// callOf is the sum of a call.
+func callOf(c *api.CallLeft) callItem {
+	took, _ := display.Took(c.Calls)
+	return callItem{Call: display.CallNames(c.Calls), Ambiguous: c.Ambiguous, Open: took == "open", Processes: c.Processes, CPUs: c.CPUs,
+		RSSBytes: c.RSSBytes, Ports: c.Ports[:min(len(c.Ports), callPorts)], Left: display.Left(c, time.Now(), callCommand)}
 }
 
 type question struct {
@@ -159,15 +175,30 @@ func ports(ctx context.Context, c api.Client, session string, _ nothing) (*answe
 }
 
 type ending struct {
-	Process string `json:"process" jsonschema:"PID@START of list_running, explain or ports"`
+	Process string `json:"process,omitempty" jsonschema:"PID@START of list_running, explain or ports"`
+	Call    string `json:"call,omitempty" jsonschema:"instead of a process: the id of a tool call of list_running"`
 	Plan    string `json:"plan,omitempty" jsonschema:"the token of the plan; without it the plan is only shown"`
 }
 
-func endBranch(ctx context.Context, c api.Client, _ string, e ending) (*answer, error) {
-	if e.Plan == "" {
-		return planBranch(ctx, c, e.Process)
+func endBranch(ctx context.Context, c api.Client, session string, e ending) (*answer, error) {
+	switch {
+	case (e.Process == "") == (e.Call == ""):
+		return nil, errors.New("end_branch: give one of process and call")
+	case e.Call != "":
+		left, err := c.Orphans(ctx, session)
+		if err != nil {
+			return nil, err
+		}
+		agent, err := left.AgentOf(e.Call)
+		if err != nil {
+			return nil, err
+		}
+		e.Process = agent.String()
 	}
-	report, err := c.EndBranch(ctx, e.Process, api.EndRequest{PlanToken: e.Plan})
+	if e.Plan == "" {
+		return planBranch(ctx, c, e)
+	}
+	report, err := c.EndBranch(ctx, e.Process, api.EndRequest{PlanToken: e.Plan, Call: e.Call})
 	if err != nil {
 		return nil, err
 	}
@@ -195,8 +226,8 @@ func endBranch(ctx context.Context, c api.Client, _ string, e ending) (*answer, 
 	return out, nil
 }
 
-func planBranch(ctx context.Context, c api.Client, process string) (*answer, error) {
-	plan, err := c.PlanBranch(ctx, process)
+func planBranch(ctx context.Context, c api.Client, e ending) (*answer, error) {
+	plan, err := c.PlanBranch(ctx, e.Process, e.Call)
 	if err != nil {
 		return nil, err
 	}
@@ -211,6 +242,9 @@ func planBranch(ctx context.Context, c api.Client, process string) (*answer, err
 		out.Items = append(out.Items, x)
 	}
 	out.note("%s would be ended; nothing was sent. To end them: end_branch with plan %q", display.Count(len(out.Items), "process", "processes"), plan.Token)
+	if n := plan.Ambiguous; n > 0 {
+		out.note("%s may be of this call, or of another one that was open at the same time: not ended", display.Count(n, "more process", "more processes"))
+	}
 	out.unknown(plan.Unknown)
 	return out, nil
 }

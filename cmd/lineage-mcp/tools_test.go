@@ -27,7 +27,7 @@ func both(t *testing.T, out *answer, err error) (text string, doc answer) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		has := func(s string) bool { return strings.TrimSpace(s) == line }
-		if slices.ContainsFunc(doc.Notes, has) || slices.ContainsFunc(doc.Items, func(x item) bool { return has(x.line()) || slices.ContainsFunc(x.Steps, has) }) {
+		if slices.ContainsFunc(doc.Notes, has) || slices.ContainsFunc(doc.Calls, func(x callItem) bool { return has(x.Left) }) || slices.ContainsFunc(doc.Items, func(x item) bool { return has(x.line()) || slices.ContainsFunc(x.Steps, has) }) {
 			continue
 		}
 		if line != fmt.Sprintf("… and %d more", doc.More) {
@@ -175,5 +175,41 @@ func TestBounds(t *testing.T) {
 	out, err = explain(t.Context(), f, "s", question{Port: 80})
 	if text, doc := both(t, out, err); len(doc.Items) != 1 || doc.More != 49 || !strings.Contains(text, "… and 49 more") {
 		t.Errorf("%+v", doc)
+	}
+}
+
+// What runs is summed by call, and a call is ended by its id: with its agent, its plan, and in this session.
+func TestCalls(t *testing.T) {
+	call := func(id string) api.Call { return api.Call{ID: id, Tool: "Bash", Agent: &api.Ref{PID: 40, StartNS: 7}} }
+	f := &apitest.Client{Has: apitest.Has{
+		Sessions: []api.Session{{ID: "mine00", State: api.StateActive}},
+		Trees:    map[string]*api.Tree{"mine00": {Nodes: []api.Node{{Process: server().Process}}}},
+		Orphans: &api.Orphans{Calls: []api.CallLeft{{Calls: []api.Call{call("toolu_1")}, Processes: 39, CPUs: 7, Commands: []api.CallCommand{{Processes: 39, Comm: "yes"}}},
+			{Calls: []api.Call{call("a"), call("b")}, Ambiguous: true, Processes: 1}}},
+		Plan: &api.Plan{Token: "token", Processes: []api.PlanProcess{{Process: node(60, "yes"), Killable: true}}},
+	}}
+	out, err := listRunning(t.Context(), f, "mine00", nothing{})
+	text, doc := both(t, out, err)
+	if len(doc.Calls) != 2 || doc.Calls[0].Call != "toolu_1" || doc.Calls[0].CPUs != 7 || !doc.Calls[1].Ambiguous || doc.Calls[1].Call != "a or b" || doc.Items[0].Call != "toolu_1" ||
+		!strings.Contains(text, "call Bash toolu_1, open: 39 × yes, 7.0 CPUs\n") {
+		t.Errorf("%s, %+v", text, doc)
+	}
+	out, err = endBranch(t.Context(), f, "mine00", ending{Call: "toolu_1"})
+	if text, doc := both(t, out, err); f.Got.Branches != nil || doc.Plan != "token" || len(doc.Items) != 1 {
+		t.Errorf("%s, %+v", text, doc)
+	}
+	out, err = endBranch(t.Context(), f, "mine00", ending{Call: "toolu_1", Plan: "token"})
+	if _, doc := both(t, out, err); doc.Verdict != "clean" || !slices.Equal(f.Got.Branches, []string{"40@7 call=toolu_1 plan=token"}) {
+		t.Errorf("%q, %+v", f.Got.Branches, doc)
+	}
+	for _, e := range []ending{{}, {Process: "60@9", Call: "toolu_1"}, {Call: "none", Plan: "token"}} {
+		if _, err := endBranch(t.Context(), f, "mine00", e); err == nil || len(f.Got.Branches) != 1 {
+			t.Errorf("%+v: %v, %q", e, err, f.Got.Branches)
+		}
+	}
+	f.Has.Orphans.Calls = slices.Repeat(f.Has.Orphans.Calls, 100)
+	out, err = listRunning(t.Context(), f, "mine00", nothing{})
+	if _, doc := both(t, out, err); len(doc.Calls) == 0 || len(doc.Calls) == 200 || len(doc.Items) != 1 || !strings.Contains(doc.Notes[1], "more calls did not fit") {
+		t.Errorf("%d calls, %d items, %q", len(doc.Calls), len(doc.Items), doc.Notes)
 	}
 }

@@ -61,6 +61,11 @@ docker, is listed with the evidence for it (brokered); or, if no process was
 found, with the process that asked (brokered, unattributed). "lineage end
 --left" ends leftovers, "lineage end --nudge" is for zombies.
 
+--calls lists live processes by the tool call of an agent that started them, as
+the agent's hooks reported it: how long it took, what it has left, and how many
+CPUs that uses now. "a or b": these calls were open at once, and each process is
+of one of them. "lineage end --call ID" ends what one call has left.
+
 --growth shows, per session and (if permitted) for the host, the processes and
 their memory, the growth per hour, and when that exhausts the nearest limit: the
 host's memory or PIDs, or the session's max_rss or max_processes. The same per
@@ -87,7 +92,7 @@ func (a *app) lsCommand() *cobra.Command {
 	}
 	views := a.views()
 	cmd := &cobra.Command{
-		Use:     "ls [--left | --growth] [SESSION]",
+		Use:     "ls [--left | --calls | --growth] [SESSION]",
 		Aliases: []string{"ps"},
 		Short:   "List sessions, what they left behind, and how they grow",
 		Long:    lsLong,

@@ -26,6 +26,7 @@ type lsView struct {
 func (a *app) views() []lsView {
 	return []lsView{
 		{flag: "left", usage: "orphans, leftovers and zombies, of all sessions or of SESSION", columns: text.OrphanColumns, session: 1, list: left},
+		{flag: "calls", usage: "tool calls that have live processes, of all sessions or of SESSION", columns: text.CallColumns, session: 1, list: calls},
 		{flag: "growth", usage: "growth per hour, of all sessions or of SESSION", session: 1, list: growth},
 		{flag: "outside", usage: "orphans of this host that are in no session", columns: text.HostOrphanColumns, list: a.outside},
 	}
@@ -58,6 +59,15 @@ func left(ctx context.Context, c api.Client, session string) (*text.Listing, err
 		return nil, err
 	}
 	return text.Orphans(list), nil
+}
+
+// calls lists what is alive of the tool calls of a session, or of all sessions.
+func calls(ctx context.Context, c api.Client, session string) (*text.Listing, error) {
+	list, err := c.Orphans(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	return text.Calls(list), nil
 }
 
 // growth shows how a session, or all sessions and the host, grow.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -74,10 +75,12 @@ func (s *Branches) Alone(ctx context.Context, from tracer.SessionID) (done func(
 	}
 }
 
-// Branch is a process of a session with everything that it ever started.
+// Branch is a process of a session with everything that it ever started, or what it started in one
+// tool call.
 type Branch struct {
 	Of   tracer.Identity  // the process, alive or dead
-	From tracer.SessionID // the innermost session that it is in
+	Call string           // the id of the call, as Of claims it; empty: everything, and Of itself
+	From tracer.SessionID // the innermost session that Of is in
 
 	Grace time.Duration // of From
 	UID   uint32        // of From
@@ -87,6 +90,13 @@ type Branch struct {
 	// Nested are sessions that its processes opened. They were nested in From
 	// already, so they are not in ID, and have to be ended with it.
 	Nested []tracer.SessionID
+}
+
+func (b *Branch) String() string {
+	if b.Call != "" {
+		return fmt.Sprintf("what call %s of pid %d started", b.Call, b.Of.PID)
+	}
+	return fmt.Sprintf("pid %d and what it started", b.Of.PID)
 }
 
 // Sessions are all sessions that hold the branch.
@@ -103,6 +113,24 @@ func (s *Branches) Members(b *Branch) ([]tracer.Process, error) {
 	x, err := s.look(b, func() {})
 	return x.members, err
 }
+
+// Shared are the live processes that its call may have started, or another call that was open at
+// the same time. They are not of the branch.
+func (s *Branches) Shared(b *Branch) (n int, err error) {
+	err = s.registry.Read(func(v registry.View) {
+		for _, id := range v.Family(b.From) {
+			for m := range v.Graph().Members(id) {
+				if c, _ := v.Graph().Claim(m); b.Call != "" && c != nil && len(c.Calls) > 1 && slices.ContainsFunc(c.Calls, b.claims) {
+					n++
+				}
+			}
+		}
+	})
+	return n, err
+}
+
+// claims reports whether a call is the branch's.
+func (b *Branch) claims(c *lineage.Call) bool { return c.Agent == b.Of && c.ID == b.Call }
 
 // found is the result of one look.
 type found struct {
@@ -131,7 +159,7 @@ func (s *Branches) look(b *Branch, between func()) (x found, err error) {
 	between()
 	x.opened = make(map[tracer.SessionID]bool)
 	err = s.registry.Read(func(v registry.View) {
-		d := descent{of: b.Of, creators: creators, graph: v.Graph(), known: make(map[tracer.Identity]bool)}
+		d := descent{b: b, creators: creators, graph: v.Graph(), known: make(map[tracer.Identity]bool)}
 		for i := range all {
 			if d.has(all[i].Identity) {
 				x.members = append(x.members, all[i])
@@ -154,9 +182,10 @@ func (s *Branches) look(b *Branch, between func()) (x found, err error) {
 	return x, err
 }
 
-// descent decides which processes descend from one by creator.
+// descent decides which processes descend by creator from that of a branch, or from those that its
+// call started.
 type descent struct {
-	of       tracer.Identity
+	b        *Branch
 	creators map[tracer.Identity]tracer.Identity // by the kernel
 	graph    registry.Graph
 	known    map[tracer.Identity]bool
@@ -165,7 +194,7 @@ type descent struct {
 func (d *descent) has(id tracer.Identity) (found bool) {
 	var path []tracer.Identity
 	for at := id; ; {
-		if at == d.of {
+		if d.begins(at) {
 			found = true
 			break
 		}
@@ -185,14 +214,23 @@ func (d *descent) has(id tracer.Identity) (found bool) {
 	return found
 }
 
+// begins reports whether a process is of the branch, whatever its creator is.
+func (d *descent) begins(id tracer.Identity) bool {
+	if d.b.Call == "" {
+		return id == d.b.Of
+	}
+	c, _ := d.graph.Claim(id)
+	return c != nil && len(c.Calls) == 1 && d.b.claims(c.Calls[0])
+}
+
 // creator is the nearest creator that is known.
 func (d *descent) creator(id tracer.Identity) tracer.Identity {
 	n, ok := d.graph.Node(id)
-	if above := d.creators[id]; !above.IsZero() && (above == d.of || !ok || n.Hops == 0) {
+	if above := d.creators[id]; !above.IsZero() && (above == d.b.Of || !ok || n.Hops == 0) {
 		return above
 	}
-	if n.Creator == d.of {
-		return d.of
+	if n.Creator == d.b.Of {
+		return d.b.Of
 	}
 	return n.Under
 }
@@ -217,7 +255,7 @@ func (s *Branches) Separate(ctx context.Context, b *Branch) error {
 	if err := s.gather(ctx, b); err != nil {
 		rejoined := s.Rejoin(b)
 		if errors.Is(err, tracer.ErrBusy) { // what was separated ends with the session around it
-			return api.NewError(api.CodeNotFound, fmt.Sprintf("end pid %d and what it started: session %v is ending: nothing to end", b.Of.PID, b.From), "")
+			return api.NewError(api.CodeNotFound, fmt.Sprintf("end %v: session %v is ending: nothing to end", b, b.From), "")
 		}
 		return errors.Join(err, rejoined)
 	}
@@ -259,7 +297,7 @@ func (s *Branches) gather(ctx context.Context, b *Branch) error {
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
 			return api.NewError(api.CodeTooMany,
-				fmt.Sprintf("end pid %d and what it started: these processes fork and exit faster than they are found; nothing was sent", b.Of.PID),
+				fmt.Sprintf("end %v: these processes fork and exit faster than they are found; nothing was sent", b),
 				fmt.Sprintf("end session %v", b.From))
 		}
 	}
@@ -310,8 +348,8 @@ func (s *Branches) take(b *Branch, x *found) (moved bool, err error) {
 		case x.opened[p.Session]:
 			continue
 		case p.Session != b.From:
-			return moved, api.NewError(api.CodeChanged, fmt.Sprintf("end pid %d and what it started: pid %d was moved to session %v meanwhile; nothing was sent",
-				b.Of.PID, p.PID, p.Session), "try again")
+			return moved, api.NewError(api.CodeChanged, fmt.Sprintf("end %v: pid %d was moved to session %v meanwhile; nothing was sent",
+				b, p.PID, p.Session), "try again")
 		case b.ID == 0:
 			if err := s.open(b, p.Identity); err != nil || b.ID != 0 {
 				return true, err

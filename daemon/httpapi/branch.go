@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -30,15 +31,15 @@ type branches struct {
 // postPlan shows what the end of a branch would do. It sends nothing and moves no
 // process.
 func (h *branches) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	var req struct{}
+	var req api.PlanRequest
 	if err := h.ends.bodies.decode(w, r, &req); err != nil {
 		return err
 	}
-	b, scope, err := h.find(r.PathValue("ref"), c, access.Read)
+	b, scope, err := h.find(r.PathValue("ref"), req.Call, c, access.Read)
 	if err != nil {
 		return err
 	}
-	d := api.Plan{Head: api.NewHead("plan"), Session: b.From.String(), Branch: document.RefOrNil(b.Of), Processes: []api.PlanProcess{}}
+	d := api.Plan{Head: api.NewHead("plan"), Session: b.From.String(), Branch: document.RefOrNil(b.Of), Call: b.Call, Processes: []api.PlanProcess{}}
 	if end := access.Decide(c, access.Branch, scope); !end.Allow {
 		d.RefusedBy = "not permitted: " + end.Why
 	} else if err := h.check(b, c); err != nil {
@@ -53,8 +54,15 @@ func (h *branches) postPlan(w http.ResponseWriter, r *http.Request, c access.Cal
 		return err
 	}
 	find := func(tracer.SessionID) ([]tracer.Process, error) { return h.of.Members(b) }
-	if err := h.ends.plans.MakeFor(r.Context(), plan.Subject{Session: b.From, Root: b.Of}, find, c, &d); err != nil {
+	if err := h.ends.plans.MakeFor(r.Context(), subject(b), find, c, &d); err != nil {
 		return err
+	}
+	shared, err := h.of.Shared(b)
+	if err != nil {
+		return err
+	}
+	if d.Ambiguous = shared; shared > 0 && len(d.Processes) == 0 && d.RefusedBy == "" {
+		d.RefusedBy = ambiguous(b, shared).Error()
 	}
 	return reply(w, http.StatusOK, d)
 }
@@ -72,7 +80,7 @@ func (h *branches) postEnd(w http.ResponseWriter, r *http.Request, c access.Call
 		return err
 	}
 	word := r.PathValue("ref")
-	b, _, err := h.find(word, c, access.Branch)
+	b, _, err := h.find(word, req.Call, c, access.Branch)
 	if err != nil {
 		return err
 	}
@@ -89,7 +97,13 @@ func (h *branches) postEnd(w http.ResponseWriter, r *http.Request, c access.Call
 	}
 	switch err := h.of.Separate(r.Context(), b); {
 	case errors.Is(err, branch.ErrEmpty):
-		return api.NewError(api.CodeNotFound, fmt.Sprintf("end %s: %v", word, err), "")
+		switch shared, err := h.of.Shared(b); {
+		case err != nil:
+			return err
+		case shared > 0:
+			return h.ends.unended(c, access.Branch, word, "call "+b.Call, ambiguous(b, shared))
+		}
+		return api.NewError(api.CodeNotFound, fmt.Sprintf("end %v: %v", b, err), "")
 	case err != nil:
 		return err
 	}
@@ -112,8 +126,14 @@ func (h *branches) postEnd(w http.ResponseWriter, r *http.Request, c access.Call
 	return h.reply(w, b, c)
 }
 
-// find finds a member by its identity, alive or dead, and decides about v.
-func (h *branches) find(word string, c access.Caller, v access.Verb) (*branch.Branch, access.Scope, error) {
+// subject is what a plan for the end of a branch is about.
+func subject(b *branch.Branch) plan.Subject {
+	return plan.Subject{Session: b.From, Root: b.Of, Call: b.Call}
+}
+
+// find finds a member by its identity, alive or dead, and decides about v. With a call the branch is
+// what the member started in it.
+func (h *branches) find(word, call string, c access.Caller, v access.Verb) (*branch.Branch, access.Scope, error) {
 	ref, err := api.ParseRef(word)
 	if err == nil && ref.StartNS == 0 {
 		err = fmt.Errorf("end %s: want PID@START_NS", word)
@@ -138,7 +158,7 @@ func (h *branches) find(word string, c access.Caller, v access.Verb) (*branch.Br
 	if d := access.Decide(c, v, scope); !d.Allow {
 		return nil, scope, h.ends.access.Refuse(c, v, word, d)
 	}
-	b := &branch.Branch{Of: id}
+	b := &branch.Branch{Of: id, Call: call}
 	err = h.ends.registry.Read(func(view registry.View) {
 		if len(scope.Chain) == 0 {
 			return
@@ -162,12 +182,19 @@ func (h *branches) check(b *branch.Branch, c access.Caller) error {
 	guarded := func(why string, session tracer.SessionID) error {
 		return &enforcer.Refusal{Kind: enforcer.ErrGuarded, Process: b.Of, Why: fmt.Sprintf("%s session %v: end that session", why, session)}
 	}
-	if info.Root == b.Of {
+	members, err := h.of.Members(b)
+	if err != nil {
+		return err
+	}
+	ends := func(id tracer.Identity) bool {
+		return b.Call == "" && id == b.Of || slices.ContainsFunc(members, func(p tracer.Process) bool { return p.Identity == id })
+	}
+	if ends(info.Root) {
 		return guarded("is the root of", info.ID)
 	}
 	owned, err := registry.Ask(h.ends.registry, func(v registry.View) (owned tracer.SessionID) {
 		for x := range v.Sessions() {
-			if !x.Closed() && x.Info().Owner == b.Of {
+			if !x.Closed() && x.Info().Owner == b.Of && b.Call == "" {
 				owned = x.ID()
 			}
 		}
@@ -179,11 +206,13 @@ func (h *branches) check(b *branch.Branch, c access.Caller) error {
 	case owned != 0:
 		return guarded("is the owner of", owned)
 	}
-	members, err := h.of.Members(b)
-	if err != nil {
-		return err
-	}
 	return h.ends.enforcer.CheckMembers(members, c.ID)
+}
+
+// ambiguous refuses to end processes that the branch's call, or another one, started.
+func ambiguous(b *branch.Branch, shared int) *enforcer.Refusal {
+	return &enforcer.Refusal{Kind: enforcer.ErrGuarded, Process: b.Of,
+		Why: fmt.Sprintf("has reported several calls that may have started these %d processes: end each with --branch", shared)}
 }
 
 // checkSeparated runs right before the first signal. A caller that is not the session's
@@ -204,7 +233,7 @@ func (h *branches) checkSeparated(b *branch.Branch, token string, c access.Calle
 	if token == "" {
 		return nil
 	}
-	return h.ends.plans.CheckMembers(token, plan.Subject{Session: b.From, Root: b.Of}, members)
+	return h.ends.plans.CheckMembers(token, subject(b), members)
 }
 
 // reply sends the report of the branch's session, which names the others.

@@ -86,6 +86,9 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 	if err != nil {
 		return err
 	}
+	if req.Call != "" {
+		return api.NewError(api.CodeBadRequest, "call is of a process: end what its agent started in it", "")
+	}
 	word := r.PathValue("s")
 	to, err := lookup.Ask(h.find, word, c, access.End, func(v registry.View, x *registry.Session) (to target) {
 		to = target{id: x.ID(), begun: x.Info().State != tracer.StateActive, grace: x.Info().Grace}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
@@ -16,27 +17,29 @@ import (
 type orphans struct {
 	find     *lookup.Finder
 	registry *registry.Registry
+	holdings *holdings.Holdings
 }
 
 // getOrphans lists the live processes whose creator or root is dead, what was
-// handed to other daemons, and the zombies with the parent that has to reap them.
+// handed to other daemons, and the zombies with the parent that has to reap them; and what is alive
+// of each tool call.
 func (h *orphans) getOrphans(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 	q, err := query(r, "session")
 	if err != nil {
 		return err
 	}
-	d := api.Orphans{Head: api.NewHead("orphans"), Items: []api.Orphan{}}
+	d := api.Orphans{Head: api.NewHead("orphans"), Items: []api.Orphan{}, Calls: []api.CallLeft{}}
 	if word := q.Get("session"); word != "" {
 		err = h.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
 			for _, id := range v.Family(x.ID()) {
-				d.Items = orphansOf(v, d.Items, v.Session(id), c)
+				h.add(v, &d, v.Session(id), c)
 			}
 		})
 	} else {
 		err = h.registry.ReadFor(c, func(v registry.View) {
 			for _, x := range v.Sorted() {
 				if access.Decide(c, access.Read, v.Scope(x)).Allow {
-					d.Items = orphansOf(v, d.Items, x, c)
+					h.add(v, &d, x, c)
 				}
 			}
 		})
@@ -58,10 +61,13 @@ func (h *orphans) getOrphans(w http.ResponseWriter, r *http.Request, c access.Ca
 	return reply(w, http.StatusOK, d)
 }
 
-// orphansOf adds those of one live session, nested ones excluded.
-func orphansOf(v registry.View, all []api.Orphan, x *registry.Session, c access.Caller) []api.Orphan {
+// add adds those of one live session, nested ones excluded.
+func (h *orphans) add(v registry.View, d *api.Orphans, x *registry.Session, c access.Caller) {
 	if x == nil || x.Closed() {
-		return all
+		return
 	}
-	return v.Encoder().Orphans(all, v.Record(x), c)
+	record, more := v.Record(x), 0
+	d.Items = v.Encoder().Orphans(d.Items, record, c)
+	d.Calls, more = v.Encoder().Calls(d.Calls, record, h.holdings.Held(v, x).Ports, c)
+	d.MoreCalls += more
 }

@@ -19,7 +19,7 @@ func (s *Server) routes() map[string]route {
 		keep    = keeps{o.Find, o.Registry, a, o.Kernel, o.Proc, o.Rules, o.Steward, b, o.Log}
 		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
 		process = processes{o.Registry, o.Find, o.Archive, o.Holdings}
-		orphan  = orphans{o.Find, o.Registry}
+		orphan  = orphans{o.Find, o.Registry, o.Holdings}
 		leak    = growth{o.Find, o.Registry, o.Proc, o.Rules, o.Growth, o.Holdings}
 		stream  = streams{o.Events, o.Feed}
 		ended   = past{o.Archive}

@@ -66,11 +66,15 @@ func (p *Planner) alive(id tracer.SessionID) (all []tracer.Process, err error) {
 type Subject struct {
 	Session tracer.SessionID
 	Root    tracer.Identity // of the branch; zero: all of the session
+	Call    string          // only what Root started in this tool call
 }
 
 func (s Subject) String() string {
-	if s.Root.IsZero() {
+	switch {
+	case s.Root.IsZero():
 		return s.Session.String()
+	case s.Call != "":
+		return fmt.Sprintf("what call %s of pid %d started", s.Call, s.Root.PID)
 	}
 	return fmt.Sprintf("pid %d and what it started", s.Root.PID)
 }

@@ -107,7 +107,7 @@ func (n *plan) broken(now []tracer.Process, command func(tracer.Identity) [16]by
 // token names a plan: the same session, members and holdings give the same token.
 func token(of Subject, now []tracer.Process, held resources.Held) string {
 	h := sha256.New()
-	fmt.Fprintln(h, uint64(of.Session), of.Root)
+	fmt.Fprintf(h, "%d %v %q\n", uint64(of.Session), of.Root, of.Call)
 	for i := range now {
 		fmt.Fprintln(h, now[i].Identity, now[i].Flags&sparing)
 	}

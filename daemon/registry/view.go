@@ -29,6 +29,7 @@ type Graph interface {
 	Ancestry(id lineage.ID) []lineage.Edge
 	Tree(all bool, sessions ...lineage.SessionID) []lineage.Branch
 	Count(session lineage.SessionID) lineage.Count
+	Members(session lineage.SessionID) iter.Seq[lineage.ID]
 	Needed(id lineage.ID) bool
 	HasCommand(id lineage.ID) bool
 	Stats() lineage.Stats

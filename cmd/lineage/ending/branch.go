@@ -10,14 +10,23 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// endBranch ends one process and everything that it ever started.
-func (e *Ender) endBranch(ctx context.Context, word string) error {
-	ref, err := memberRef(ctx, e.Client, word)
+// endCall ends what a tool call has left, of one session if that is named.
+func (e *Ender) endCall(ctx context.Context, session string) error {
+	list, err := e.Client.Orphans(ctx, session)
 	if err != nil {
-		return err
+		return asEnd(err)
 	}
+	agent, err := list.AgentOf(e.Call)
+	if err != nil {
+		return fmt.Errorf("end: %w", err)
+	}
+	return e.endBranch(ctx, agent.String())
+}
+
+// endBranch ends one process and everything that it ever started, or what it started in a tool call.
+func (e *Ender) endBranch(ctx context.Context, ref string) error {
 	if e.DryRun || !e.Yes {
-		plan, err := e.Client.PlanBranch(ctx, ref)
+		plan, err := e.Client.PlanBranch(ctx, ref, e.Call)
 		if err != nil {
 			return err
 		}
@@ -77,12 +86,13 @@ func (e *Ender) askBranch(plan *api.Plan, how string) (bool, error) {
 		return true, nil // the daemon will say what is wrong
 	}
 	p := e.Console.Page(e.Console.Stderr, false)
-	p.Wrap(0, fmt.Sprintf("pid %d and what it started in session %s: %s will get %s", plan.Branch.PID,
+	p.Wrap(0, fmt.Sprintf("%s in session %s: %s will get %s", text.BranchOf(plan),
 		display.Text(plan.Session), display.Count(len(plan.Processes), "process", "processes"), how))
 	branch := make([]*api.Process, len(plan.Processes))
 	for i := range plan.Processes {
 		branch[i] = &plan.Processes[i].Process
 	}
 	text.WriteListed(p, branch)
+	text.WriteAmbiguous(p, plan)
 	return confirm(e.Console, p, "them")
 }

@@ -39,7 +39,13 @@ func (e *Ender) End(ctx context.Context, words []string) (err error) {
 	}
 	switch {
 	case e.Branch:
-		return e.endBranch(ctx, words[0])
+		ref, err := memberRef(ctx, e.Client, words[0])
+		if err != nil {
+			return err
+		}
+		return e.endBranch(ctx, ref)
+	case e.Call != "":
+		return e.endCall(ctx, strings.Join(words, ""))
 	case e.DryRun:
 		return e.dryRun(ctx, words)
 	case !e.Yes && !e.Console.CanAsk():

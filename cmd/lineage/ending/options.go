@@ -25,10 +25,11 @@ type Options struct {
 	Timeout time.Duration // how long to wait after SIGKILL
 
 	All, Mine, Kept bool
-	Left            bool // the sessions whose root is gone
-	Nudge           bool // end nothing: only signal parents that have zombies
-	Branch          bool // a process with what it started, not a session
-	AllOrNone       bool // on many hosts
+	Left            bool   // the sessions whose root is gone
+	Nudge           bool   // end nothing: only signal parents that have zombies
+	Branch          bool   // a process with what it started, not a session
+	Call            string // the id of a tool call: what it started and is alive
+	AllOrNone       bool   // on many hosts
 }
 
 // Flags adds the flags to a set.
@@ -46,6 +47,7 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.DryRun, "dry-run", false, "show what would be ended, and send nothing")
 	f.StringVar(&o.Plan, "if-plan", "", "end only if the plan with this `TOKEN`, of --dry-run, still holds")
 	f.BoolVar(&o.Branch, "branch", false, "end a process, named by PID@START, and what it started")
+	f.StringVar(&o.Call, "call", "", "end what the tool call with this `ID` has left, of SESSION if one is named")
 	f.BoolVar(&o.All, "all", false, "end every session that you may end")
 	f.BoolVar(&o.Mine, "mine", false, "end every session of your user")
 	f.BoolVar(&o.Left, "left", false, "end what is left over: sessions whose root is gone")
@@ -65,6 +67,8 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 		return exit.Usage("end: --nudge ends nothing, and takes no flag that is about an end")
 	case o.Branch && (o.chooses() || o.Kept || sessions != 1):
 		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine, --left or --kept")
+	case o.Call != "" && (o.Branch || o.chooses() || o.Kept || sessions > 1):
+		return exit.Usage("end: --call takes at most one SESSION, and not --branch, --all, --mine, --left or --kept")
 	case o.All && o.Mine || o.Left && (o.All || o.Mine):
 		return exit.Usage("end: give only one of --all, --mine and --left")
 	case o.chooses() && !o.Left && sessions > 0:
@@ -75,11 +79,11 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 		return exit.Usage("end: --left ends no kept session; name it to end it")
 	case o.Kept && !o.chooses():
 		return exit.Usage("end: --kept belongs to --all and --mine; a SESSION that is named is ended in any case")
-	case !o.chooses() && !o.Nudge && sessions == 0:
+	case !o.chooses() && !o.Nudge && o.Call == "" && sessions == 0:
 		return exit.Usage(`end: SESSION is missing; see "lineage end --help"`)
 	case o.DryRun && o.Plan != "":
 		return exit.Usage("end: --dry-run makes a plan, --if-plan carries one out; give only one of them")
-	case o.Plan != "" && sessions != 1:
+	case o.Plan != "" && o.Call == "" && sessions != 1:
 		return exit.Usage("end: --if-plan is for one SESSION, the plan's own")
 	case o.Grace != nil && o.Now:
 		return exit.Usage("end: --now means a grace of 0; give only one of --grace and --now")
@@ -98,8 +102,8 @@ func (o *Options) checkHosts(remote hosts.List) error {
 		return exit.Usage("end: --all-or-none belongs to -H")
 	case len(remote) > 0 && (o.chooses() || o.Nudge):
 		return exit.Usage("end: --all, --mine, --left and --nudge are for this host; with -H name the sessions")
-	case len(remote) > 0 && o.Branch:
-		return exit.Usage("end: --branch is for this host, not with -H")
+	case len(remote) > 0 && (o.Branch || o.Call != ""):
+		return exit.Usage("end: --branch and --call are for this host, not with -H")
 	case len(remote) > 0 && o.Plan != "":
 		return exit.Usage("end: --if-plan is for this host; -H makes a plan on each host, and ends under it")
 	}
@@ -107,7 +111,7 @@ func (o *Options) checkHosts(remote hosts.List) error {
 }
 
 func (o *Options) request() api.EndRequest {
-	req := api.EndRequest{Now: o.Now, PlanToken: o.Plan}
+	req := api.EndRequest{Now: o.Now, PlanToken: o.Plan, Call: o.Call}
 	if o.Grace != nil {
 		ms := o.Grace.Milliseconds()
 		req.GraceMS = &ms

@@ -3,6 +3,7 @@ package hook
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/setup"
@@ -136,9 +137,36 @@ func TestSum(t *testing.T) {
 		}}, nil
 	}
 	want := "lineage: still running: node server.js (PID 60) listens on port 8080; node server.js (PID 70) listens on port 8081; " +
-		"node server.js (PID 60) listens on port 8081. End it: lineage end 60@7 --branch; lineage end 70@7 --branch"
+		"node server.js (PID 60) listens on port 8081. Keep it, or end it: lineage end 60@7 --branch; lineage end 70@7 --branch"
 	require.Equal(t, f.call(t, "Stop"), want)
 	if len(f.Got.Marks) != 1 || f.Got.Marks[0].Phase != api.PhaseEnd || f.Got.Marks[0].ID != "" {
 		t.Errorf("marked %+v: an interrupted call does not end", f.Got.Marks)
 	}
+}
+
+// What the agent's own calls have left is named with the command that ends it, and without one where
+// calls were open at once. A port of it is not named again, and what is another agent's or kept not at all.
+func TestSumOfCalls(t *testing.T) {
+	ago := time.Now().Add(-8*time.Hour - 3*time.Second)
+	call := func(agent int, ids ...string) (c api.CallLeft) {
+		for _, id := range ids {
+			c.Calls = append(c.Calls, api.Call{ID: id, Tool: "Bash", Agent: &api.Ref{PID: agent, StartNS: 7}, Began: &ago, Ended: &ago})
+		}
+		c.Ambiguous = len(ids) > 1
+		return c
+	}
+	busy, both, kept := call(40, "tool'u"), call(40, "a", "b"), call(40, "kept")
+	busy.CPUs, busy.Processes, busy.Commands, busy.Ports = 7, 39, []api.CallCommand{{Processes: 39, Comm: "yes"}}, []int{8080}
+	both.Processes, both.Commands = 2, []api.CallCommand{{Processes: 1, Comm: "node"}}
+	both.MoreRun, kept.Kept = 1, true
+	f := newFake(inClaude, "mine00")
+	f.Has.Sessions = []api.Session{{ID: "mine00", Ports: []int{8080}}}
+	f.On.Why = func(string) (*api.Why, error) { return &api.Why{}, nil }
+	f.Has.Orphans = &api.Orphans{Calls: []api.CallLeft{busy, both, kept, call(30, "other")}}
+	want := "lineage: still running: call Bash tool'u, 8h0m ago, left 39 × yes, 7.0 CPUs, port 8080; " +
+		`one of 2 calls (a or b), 8h0m ago, left 1 × node, 1 more. Keep it, or end it: lineage end --call 'tool'\''u' mine00`
+	require.Equal(t, f.call(t, "Stop"), want)
+	f.Has.Orphans.Calls = []api.CallLeft{both}
+	f.Has.Sessions[0].Ports = nil
+	require.Equal(t, f.call(t, "Stop"), `lineage: still running: one of 2 calls (a or b), 8h0m ago, left 1 × node, 1 more. What it is: "lineage ls --calls"`)
 }

@@ -228,12 +228,14 @@ func fitting(name string, most int) string {
 }
 
 const (
-	mostPorts   = 8  // are named in one answer
+	mostCalls   = 4  // are named in one answer
+	mostPorts   = 8  // are, too
 	mostCommand = 60 // columns of each command
 )
 
-// sum names the processes of the agent's session that listen on a port when a turn is over, and how
-// to end each of them: not the session, which is the agent's own.
+// sum names what the agent's calls have left when a turn is over, and the other processes of its
+// session that listen on a port; and how to end each of them: not the session, which is the agent's
+// own.
 func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 	a := h.agent()
 	if a == nil {
@@ -254,6 +256,11 @@ func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 	if err != nil {
 		return err
 	}
+	lines, ends, named, err := leftByCalls(ctx, c, p)
+	if err != nil {
+		return err
+	}
+	ports := slices.DeleteFunc(s.Ports, func(port int) bool { return named[port] })
 	above := map[api.Ref]bool{} // what the agent descends from: the end of these would end it
 	if why, err := c.Why(ctx, a.Ref.String()); err == nil {
 		for _, e := range why.Edges {
@@ -262,8 +269,7 @@ func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 	} else {
 		return err
 	}
-	var lines, ends []string
-	for _, port := range s.Ports[:min(len(s.Ports), mostPorts)] {
+	for _, port := range ports[:min(len(ports), mostPorts)] {
 		holders, err := c.WhyPort(ctx, "tcp", port)
 		if err != nil {
 			continue // the port is free by now
@@ -280,11 +286,44 @@ func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	if n := len(s.Ports) - mostPorts; n > 0 {
+	if n := len(ports) - mostPorts; n > 0 {
 		lines = append(lines, fmt.Sprintf("%d more ports are in use", n))
 	}
-	h.say("lineage: still running: " + strings.Join(lines, "; ") + ". End it: " + strings.Join(ends, "; "))
+	text := "lineage: still running: " + strings.Join(lines, "; ") + ". "
+	if len(ends) > 0 {
+		text += "Keep it, or end it: " + strings.Join(ends, "; ")
+	} else {
+		text += `What it is: "lineage ls --calls"`
+	}
+	h.say(text)
 	return nil
+}
+
+// leftByCalls says what the calls of the agent have left in its session, how to end it, and on which
+// ports it listens.
+func leftByCalls(ctx context.Context, c api.Client, agent *api.Process) (lines, ends []string, ports map[int]bool, err error) {
+	left, err := c.Orphans(ctx, agent.Session)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ports = make(map[int]bool)
+	calls := slices.DeleteFunc(left.Calls, func(x api.CallLeft) bool {
+		return x.Kept || x.Calls[0].Agent == nil || *x.Calls[0].Agent != agent.Ref
+	})
+	for i := range calls[:min(len(calls), mostCalls)] {
+		x := &calls[i]
+		lines = append(lines, display.Left(x, time.Now(), mostCommand))
+		for _, port := range x.Ports {
+			ports[port] = true
+		}
+		if !x.Ambiguous {
+			ends = append(ends, display.Command([]string{"lineage", "end", "--call", x.Calls[0].ID, agent.Session}, "", false, 0))
+		}
+	}
+	if n := len(calls) + left.MoreCalls - mostCalls; n > 0 {
+		lines = append(lines, display.Count(n, "more call has live processes", "more calls have live processes"))
+	}
+	return lines, ends, ports, nil
 }
 
 // shares reports whether a holder descends from another one: that is named, and its branch has both.

@@ -41,8 +41,11 @@ func Plans(plans []*api.Plan, how map[*api.Plan]string, several bool) *Listing {
 func writePlan(p *Page, plan *api.Plan, how string) {
 	id := display.Text(strings.TrimSpace(plan.Session + " " + plan.Name))
 	again := plan.Session
-	if plan.Branch != nil {
-		id, again = fmt.Sprintf("pid %d and what it started", plan.Branch.PID), "--branch "+plan.Branch.String()
+	switch {
+	case plan.Call != "":
+		id, again = BranchOf(plan), display.Command([]string{"--call", plan.Call, plan.Session}, "", false, 0)
+	case plan.Branch != nil:
+		id, again = BranchOf(plan), "--branch "+plan.Branch.String()
 	}
 	if len(plan.Processes) == 0 {
 		p.Line("%s", p.paint(bold, fmt.Sprintf("%s: %s, nothing to end", id, display.Text(plan.State))))
@@ -54,6 +57,7 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 	t.alike(p, planRows(p, plan.Processes), len(plan.Processes))
 	t.write(p)
 	writeHeld(p, plan.Processes)
+	WriteAmbiguous(p, plan)
 	for _, s := range plan.Unknown {
 		p.Wrap(2, string(display.NotKnown)+" "+display.Text(s))
 	}
@@ -66,6 +70,21 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 		return
 	}
 	p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), again))
+}
+
+// BranchOf names what the plan of a branch is about.
+func BranchOf(plan *api.Plan) string {
+	if plan.Call != "" {
+		return fmt.Sprintf("what call %s of pid %d has left", display.Text(plan.Call), plan.Branch.PID)
+	}
+	return fmt.Sprintf("pid %d and what it started", plan.Branch.PID)
+}
+
+// WriteAmbiguous says what the end of a call leaves alone.
+func WriteAmbiguous(p *Page, plan *api.Plan) {
+	if n := plan.Ambiguous; n > 0 {
+		p.Wrap(2, display.Count(n, "more process", "more processes")+" may be of it, or of another call that was open at the same time: not ended")
+	}
 }
 
 // listed limits the rows of a question.

@@ -1,0 +1,65 @@
+package text
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+)
+
+// Calls lists the live processes by the tool calls that started them. Names are the ids of calls that
+// can be ended.
+func Calls(list *api.Orphans) *Listing {
+	list.Head = Head("orphans")
+	l := tabular(func(p *Page) table { return callsTable(p, list) })
+	l.Doc = list
+	for i := range list.Calls {
+		c := &list.Calls[i]
+		l.Items = append(l.Items, c)
+		if !c.Ambiguous {
+			l.Names = append(l.Names, c.Calls[0].ID)
+		}
+	}
+	return l
+}
+
+// CallColumns are the columns of the list of calls.
+var CallColumns = []string{"call", "tool", "session", "name", "agent", "age", "took", "left", "cpus", "rss", "ports", "runs"}
+
+// callCommand is how many columns each of the commands has that a call has left.
+const callCommand = 40
+
+func callsTable(p *Page, list *api.Orphans) table {
+	t := table{drop: []string{"AGENT", "RSS", "NAME", "AGE", "TOOL"}}
+	t.row("CALL", "TOOL", "SESSION", "NAME", "AGENT", "AGE", "TOOK", "LEFT", "CPUS", "RSS", "PORTS", "RUNS")
+	for i := range list.Calls {
+		c := &list.Calls[i]
+		var began *time.Time
+		agent, color := "-", ""
+		for _, x := range c.Calls {
+			if x.Agent != nil {
+				agent = strings.TrimSpace(fmt.Sprintf("%d %s", x.Agent.PID, c.Agent))
+			}
+			if began == nil || x.Began != nil && x.Began.Before(*began) {
+				began = x.Began
+			}
+		}
+		took, ended := display.Took(c.Calls)
+		if ended != nil && c.CPUs >= busyCPUs {
+			color = red
+		}
+		t.paintedRow([]string{"", "", "", "", "", "", "", "", color}, display.CallNames(c.Calls), cmp.Or(c.Calls[0].Tool, "-"), c.Session,
+			cmp.Or(c.SessionName, "-"), agent, p.since(began), took, fmt.Sprint(c.Processes), fmt.Sprintf("%.1f", c.CPUs), display.Size(c.RSSBytes),
+			cmp.Or(strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Ports), " ", ","), "[]"), "-"), display.Runs(c, callCommand))
+	}
+	if list.MoreCalls > 0 {
+		t.row("…", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", display.Count(list.MoreCalls, "more call", "more calls"))
+	}
+	return t
+}
+
+// busyCPUs is how many CPUs of an ended call are marked.
+const busyCPUs = 0.5

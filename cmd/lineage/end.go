@@ -28,6 +28,10 @@ also through dead ones. The rest of the session keeps running. A member may end
 branches of its own session, except itself, its ancestors, the root and owners.
 With --branch, a plan also covers new processes that run a listed command.
 
+--call ends what one tool call of an agent has left ("lineage ls --calls"), and
+nothing that another call, open at the same time, may have started. The agent
+keeps running.
+
 --all ends every live session that you may end (as root: of all users), --mine
 only those of your user. Kept sessions, and sessions with a kept one in them,
 are left alone unless --kept is given.

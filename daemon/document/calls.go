@@ -20,9 +20,9 @@ const (
 	commandBytes = 160      // of each
 )
 
-// Calls adds the live processes of one session, nested ones excluded, by the tool call that has
+// Calls are the live processes of one session, nested ones excluded, by the tool call that has
 // started them. held is what the members of the session hold. more is how many calls are left out.
-func (e Encoder) Calls(all []api.CallLeft, s *Session, held []resources.Port, r Reader) (_ []api.CallLeft, more int) {
+func Calls(e Encoder, s *Session, held []resources.Port, r Reader) (all []api.CallLeft, more int) {
 	id := s.Info.ID
 	found := make(map[string]*callLeft)
 	in := make(map[lineage.ID]*callLeft)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -66,8 +67,8 @@ func (h *orphans) add(v registry.View, d *api.Orphans, x *registry.Session, c ac
 	if x == nil || x.Closed() {
 		return
 	}
-	record, more := v.Record(x), 0
+	record := v.Record(x)
 	d.Items = v.Encoder().Orphans(d.Items, record, c)
-	d.Calls, more = v.Encoder().Calls(d.Calls, record, h.holdings.Held(v, x).Ports, c)
-	d.MoreCalls += more
+	calls, more := document.Calls(v.Encoder(), record, h.holdings.Held(v, x).Ports, c)
+	d.Calls, d.MoreCalls = append(d.Calls, calls...), d.MoreCalls+more
 }

@@ -13,9 +13,8 @@ import (
 // Calls lists the live processes by the tool calls that started them. Names are the ids of calls that
 // can be ended.
 func Calls(list *api.Orphans) *Listing {
-	list.Head = Head("orphans")
 	l := tabular(func(p *Page) table { return callsTable(p, list) })
-	l.Doc = list
+	l.Doc = Orphans(list).Doc
 	for i := range list.Calls {
 		c := &list.Calls[i]
 		l.Items = append(l.Items, c)

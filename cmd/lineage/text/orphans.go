@@ -15,6 +15,9 @@ func Orphans(list *api.Orphans) *Listing {
 	if list.Items == nil {
 		list.Items = []api.Orphan{}
 	}
+	if list.Calls == nil {
+		list.Calls = []api.CallLeft{}
+	}
 	l := tabular(func(p *Page) table { return orphansTable(p, list.Items) })
 	l.Doc = list
 	if len(list.Items) == 0 {

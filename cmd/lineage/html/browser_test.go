@@ -68,6 +68,8 @@ func browse(t *testing.T) *chromium {
 		_ = cmd.Wait()
 		<-read
 		in.Close()
+		// Its helpers may still write for a moment.
+		require.Eventually(t, "the profile is removed", func() bool { return os.RemoveAll(filepath.Join(dir, "profile")) == nil })
 	})
 	var made struct{ TargetID string }
 	c.call("Target.createTarget", map[string]any{"url": "about:blank"}, &made)

@@ -68,6 +68,9 @@ func (p *Page) receipt(r *api.Report, s scale) receipt {
 	took := display.Duration(time.Duration(r.DurationMS * float64(time.Millisecond)))
 	doc := *p.session
 	doc.State, doc.EndReason = cmp.Or(r.State, doc.State), cmp.Or(r.EndReason, doc.EndReason)
+	if r.Verdict == api.VerdictLeft && doc.EndReason == "" { // run --on-exit report
+		v.Says = "No end was asked for: the session continues with what was left over."
+	}
 	ended, members := display.Ended(r)
 	v.figures(r, &doc, p.load.peak, lasted(s.from, s.until))
 	asked := "no request"
@@ -145,14 +148,10 @@ func (p *Page) began() string {
 		return m.command
 	}
 	argv, comm, cut := display.Began(root)
-	return p.members.shown(argv, comm, cut)
+	return shown(p.members.redact, argv, comm, cut)
 }
 
 // shown is a command, with its secrets hidden; without its arguments if that is not possible.
-func (m *members) shown(argv []string, comm string, cut bool) string {
-	return shown(m.redact, argv, comm, cut)
-}
-
 func shown(redact func([]string) []string, argv []string, comm string, cut bool) string {
 	if redact == nil {
 		argv = nil
@@ -204,17 +203,17 @@ func (v *receipt) rest(r *api.Report, redact func([]string) []string) {
 	if n := len(r.Zombies) - len(v.Zombies); n > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d more zombies are not shown.", n))
 	}
-	held_ := display.AfterEnd(r, func(x *api.Process) string {
+	after := display.AfterEnd(r, func(x *api.Process) string {
 		return fmt.Sprintf("%d %s", x.PID, shown(redact, x.Argv, x.Comm, x.ArgvTruncated))
 	})
-	for _, h := range held_[:min(len(held_), maxHeld)] {
+	for _, h := range after[:min(len(after), maxHeld)] {
 		class := ""
 		if h.Bad() {
 			class = "bad"
 		}
 		v.Held = append(v.Held, held{class, clip(h.String(), 4*maxName)})
 	}
-	if n := len(held_) - len(v.Held); n > 0 {
+	if n := len(after) - len(v.Held); n > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d more ports and locks are not shown.", n))
 	}
 	for i := range r.Brokered[:min(len(r.Brokered), maxHeld)] {

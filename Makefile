@@ -185,7 +185,7 @@ test-e2e test-export test-agents test-fleet test-library test-timeout test-broke
 ## model: search the model of the protocol (internal/protocol) in its larger sizes (1 h, 4 GB); STATES=60000000, RUN=keeps
 model: STATES ?= 60000000
 model:
-	LNGTEST_STATES=$(STATES) go test -count 1 -timeout 4h -v -run 'TestHoldsLarge/$(RUN)' ./internal/protocol
+	LNGTEST_STATES=$(STATES) go test -count 1 -timeout 4h -v -run '(TestHoldsLarge|TestPast)/$(RUN)' ./internal/protocol
 
 ## nightly: what tests what changes seldom: race detector, packages, brokers, agents, kernels, … (hours, root); STAGES="race agents"; writes docs/results/nightly.md
 nightly:

@@ -65,13 +65,11 @@ func (x *run) buryTake() {
 	if c.took == 0 {
 		return
 	}
-	if c.stale {
+	if c.stale || k.dead[c.start].mark != absent { // or carry_dead() was first, and has counted it
 		c.at = buryLive
 		return
 	}
-	if k.dead[c.start].mark == absent {
-		k.dead[c.start] = corpse{mark: tearing, session: c.took}
-	}
+	k.dead[c.start] = corpse{mark: tearing, session: c.took}
 	c.at = buryDying
 	if x.off(DyingFirst) {
 		c.at = buryLive

@@ -47,7 +47,7 @@ var (
 	deaths   = members(2, 2, 2, 2, bounds{exec: 1, takeOver: 1, exit: 1, fork: 0}).with(agents)
 	room     = members(2, 3, 3, 3, bounds{exec: 1, takeOver: 1, exit: 0, fork: 1}).with(agents)
 	late     = members(1, 2, 2, 3, bounds{exit: 0, fork: 1}).with(agents).with(carried)
-	whole    = members(1, 3, 2, 3, bounds{outsider: 1, exec: 1, end: 1, takeOver: 1}).with(agents)
+	whole    = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 2, exec: 2, end: 1, takeOver: 1}).with(agents)
 )
 
 // TestHolds: no interleaving of these runs breaks a promise.
@@ -61,16 +61,22 @@ func TestHolds(t *testing.T) {
 
 // TestHoldsLarge is the same for runs that take minutes and gigabytes: make model.
 func TestHoldsLarge(t *testing.T) {
-	most, err := strconv.Atoi(os.Getenv("LNGTEST_STATES"))
-	if err != nil {
-		t.Skip("LNGTEST_STATES is not set")
-	}
+	most := large(t)
 	for name, m := range map[string]Config{
 		"births": births, "settles": settles, "patience": patience, "nests": nests, "zombies": zombies, "inside": inside, "repairs": repairs,
 		"keeps": keeps, "deaths": deaths, "room": room, "whole": whole,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, m, most) })
 	}
+}
+
+// large is how many states a large search may visit.
+func large(t *testing.T) int {
+	most, err := strconv.Atoi(os.Getenv("LNGTEST_STATES"))
+	if err != nil {
+		t.Skip("LNGTEST_STATES is not set")
+	}
+	return most
 }
 
 func holds(t *testing.T, m Config, most int) {
@@ -104,16 +110,22 @@ func TestPrecautions(t *testing.T) {
 			if p.Off == ExitCounted {
 				m.Off |= Look // which hides it
 			}
-			f := m.Search(1 << 20)
-			if f.Broken == "" {
-				t.Fatalf("no counterexample in %d states", f.States)
-			}
-			if p.Trap > 0 && len(f.Path) > 25 {
+			if f := broken(t, &m, 1<<20); p.Trap > 0 && len(f.Path) > 25 {
 				t.Errorf("the counterexample has %d steps", len(f.Path))
 			}
-			t.Logf("%s:\n%s", f.Broken, strings.Join(f.Path, "\n"))
 		})
 	}
+}
+
+// broken searches for a counterexample, and tells it.
+func broken(t *testing.T, m *Config, most int) Found {
+	t.Helper()
+	f := m.Search(most)
+	if f.Broken == "" {
+		t.Fatalf("no counterexample in %d states", f.States)
+	}
+	t.Logf("%s:\n%s", f.Broken, strings.Join(f.Path, "\n"))
+	return f
 }
 
 // TestTraps: each trap of section 5 of docs/DESIGN.md has a precaution, or is outside the machine.

@@ -1,0 +1,32 @@
+package protocol
+
+import "testing"
+
+// TestPast: the machine without what a past commit brought breaks, in a run that is not made for it.
+// The take-overs are searched by make model.
+func TestPast(t *testing.T) {
+	all := members(2, 3, 2, 3, bounds{outsider: 1, exec: 1, end: 1, keep: 1, skip: 1, takeOver: 1}).with(agents)
+	deaf := members(2, 3, 2, 3, bounds{outsider: 1, exec: 1, end: 1, keep: 1, lose: 1, takeOver: 1}).with(agents).with(level2)
+	for _, x := range []struct {
+		name  string
+		run   Config
+		off   Switch
+		large bool
+	}{
+		{"a newborn is not killed at birth", all, DoomedAtBirth, false},
+		{"the children of a stranger with a stale entry are taken", all, Identity, false},
+		{"a keep takes another process, before ef223644", all, CompareAfterSwap, false},
+		{"the exit of a root is not heard, before 532cf506", deaf, Look, false},
+		{"agents exec during a take-over, before ef223644", whole, StopAgents | ReadAgain | CarryAgain | LateAgents | WaitForHooks | OpenOnce, true},
+		{"agents exec during a take-over, before 57596123", whole, LateAgents | OpenOnce, true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			most := 1 << 20
+			if x.large {
+				most = large(t)
+			}
+			x.run.Off = x.off
+			broken(t, &x.run, most)
+		})
+	}
+}

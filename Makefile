@@ -226,7 +226,7 @@ library: export LNGTEST_PROGRAMS = all
 library: export LNGTEST_PAGE = $(CURDIR)/docs/results/escapes.md
 library: test-library leftovers
 
-## test-timeout: six escape programs under lineage timeout and run --leaks, beside timeout(1) (1 min, root); LNGTEST_PROGRAMS=all
+## test-timeout: six escape programs under lineage timeout and run --leaks, beside timeout(1) (1 min, root); LNGTEST_PROGRAMS=all, LNGTEST_LEAKS=200
 test-timeout: build programs
 	$(PRIVATE) $(GOTEST) -timeout 30m -parallel 4 ./internal/e2e/timeout
 

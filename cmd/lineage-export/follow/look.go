@@ -3,11 +3,19 @@ package follow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
+)
+
+// An ended call is busy if what it has left uses that many CPUs so long after its end.
+const (
+	busyCPUs  = 0.5
+	busyAfter = 5 * time.Minute
 )
 
 // settleTime is how long the daemon may report the end of a session that no event has yet.
@@ -17,6 +25,7 @@ const settleTime = time.Second
 type seen struct {
 	status *api.Status
 	left   map[string]map[api.Ref]bool // by session: leftovers and brokered work
+	busy   map[string]bool             // by session and call: they have left busy processes
 }
 
 // look makes records of changes that no event reports.
@@ -54,6 +63,18 @@ func (f *Follower) look(ctx context.Context, c api.Client) {
 	for session, orphans := range fresh {
 		f.batch = append(f.batch, f.model.Orphans(session, orphans, now))
 	}
+	busy := make(map[string]bool)
+	for i := range all.Calls {
+		c := &all.Calls[i]
+		if _, ended := display.Took(c.Calls); c.Kept || c.CPUs < busyCPUs || ended == nil || now.Sub(*ended) < busyAfter {
+			continue
+		}
+		key := fmt.Sprintf("%s %s %q", c.Session, c.Calls[0].Agent, c.Calls[0].ID)
+		if busy[key] = true; !f.seen.busy[key] {
+			f.batch = append(f.batch, f.model.Busy(c, now))
+		}
+	}
+	f.seen.busy = busy
 }
 
 // worthTelling reports whether the status changed in a way that people must know.

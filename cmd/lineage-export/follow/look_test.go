@@ -100,3 +100,37 @@ func TestLookTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestBusyCalls: what an ended call has left is reported once while it uses the CPU, and its secrets are hidden.
+func TestBusyCalls(t *testing.T) {
+	d := newDaemon(t)
+	f := looking(t, d)
+	d.Has.Policy = hiding("quiet")
+	call := func(cpus float64, ago time.Duration, kept bool) *api.Orphans {
+		c := api.Call{ID: "toolu_1", Tool: "Bash", Agent: &api.Ref{PID: 9, StartNS: 9}, Began: new(time.Now().Add(-time.Hour)), Ended: new(time.Now().Add(-ago))}
+		if ago == 0 {
+			c.Ended = nil
+		}
+		return &api.Orphans{Calls: []api.CallLeft{{Session: "aaaaaa", Calls: []api.Call{c}, CPUs: cpus, Kept: kept, Processes: 1,
+			Commands: []api.CallCommand{{Processes: 1, Comm: "agent", Argv: []string{"agent", "quiet"}}}}}}
+	}
+	for i, step := range []struct {
+		left    *api.Orphans
+		reports int
+	}{
+		{call(7, 0, false), 0}, {call(7, time.Minute, false), 0}, {call(0.4, time.Hour, false), 0}, {call(7, time.Hour, true), 0},
+		{call(7, time.Hour, false), 1}, {call(7, time.Hour, false), 0}, {call(0, time.Hour, false), 0}, {call(0.5, time.Hour, false), 1},
+	} {
+		f.batch = nil
+		d.Has.Orphans = step.left
+		f.look(t.Context(), f.source.client)
+		if len(f.batch) != step.reports {
+			t.Errorf("look %d: %d reports, want %d", i, len(f.batch), step.reports)
+		}
+		for _, r := range f.batch {
+			if r.Kind != record.Busy || r.Session == nil || r.Call.Commands[0].Argv[1] != "[redacted]" {
+				t.Errorf("look %d: %+v", i, r)
+			}
+		}
+	}
+}

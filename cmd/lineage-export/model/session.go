@@ -173,6 +173,15 @@ func (m *Model) Orphans(id string, all []api.Orphan, now time.Time) *record.Reco
 		Session: m.session(id).info, Orphans: all, Members: m.Members(id)}
 }
 
+// Busy is a record of busy processes that an ended call has left.
+func (m *Model) Busy(c *api.CallLeft, now time.Time) *record.Record {
+	for i := range c.Commands {
+		c.Commands[i].Argv = m.from.Redact(c.Commands[i].Argv)
+	}
+	return &record.Record{ID: record.DerivedID("busy", m.host.ID, m.boot, c.Session, c.Calls[0].Agent, c.Calls[0].ID, now.UnixNano()), Kind: record.Busy,
+		Host: m.host, Boot: m.boot, Time: now, Session: m.session(c.Session).info, Call: c}
+}
+
 // Status is a record of a changed status of the daemon.
 func (m *Model) Status(before, status *api.Status, now time.Time) *record.Record {
 	return &record.Record{ID: record.DerivedID("status", m.host.ID, m.boot, now.UnixNano()), Kind: record.Status, Host: m.host, Boot: m.boot,

@@ -148,7 +148,7 @@ type analytic struct {
 type evidence struct {
 	Process *process `json:"process,omitempty"` // leftovers; the root of a session over its budget. At most 32
 	Actor   *actor   `json:"actor,omitempty"`   // the member that asked another daemon
-	Data    any      `json:"data,omitempty"`    // `outcome` of a leftover; `broker`
+	Data    any      `json:"data,omitempty"`    // `outcome` of a leftover; `broker`; `call` and `tool`
 }
 
 // unmapped has what OCSF 1.8 has no attributes for.

@@ -10,18 +10,22 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
+// callCommand is how many columns a command has in the finding of a call.
+const callCommand = 60
+
 // maxEvidences bounds the processes that a finding names.
 const maxEvidences = 32
 
 // rule is the kind of a finding.
 type rule struct{ uid, title, about string }
 
-// The five findings.
+// The findings.
 var (
 	leftoversRule = rule{"leftovers", "Processes left behind", "Orphaned processes"}
 	budgetRule    = rule{"budget", "Budget of a session crossed", "Resource limit"}
 	degradedRule  = rule{"degraded", "lineage is degraded", "Sensor health"}
 	breakerRule   = rule{"breaker", "Circuit breaker open", "Sensor health"}
+	busyRule      = rule{"busy_call", "Busy processes of a tool call that is over", "Runaway processes"}
 	brokeredRule  = rule{"brokered", "Work of another daemon that was not found", "Unattributed work"}
 )
 
@@ -42,6 +46,8 @@ func (e *Encoder) findings(r *record.Record) (all []*event) {
 				all = append(all, e.brokered(r, o.Brokered)...)
 			}
 		}
+	case record.Busy:
+		return e.busy(r)
 	case record.End:
 		if r.Report == nil {
 			return nil
@@ -161,6 +167,15 @@ func (e *Encoder) brokered(r *record.Record, b *api.Brokered) []*event {
 		x.Actor, v.Metadata.IsTruncated = &actor{Process: p}, cut
 	}
 	v.Evidences = []evidence{x}
+	return []*event{v}
+}
+
+// busy is the finding of processes that use the CPU long after the tool call that started them is over.
+func (e *Encoder) busy(r *record.Record) []*event {
+	c := r.Call
+	v := find(r, created, medium, busyRule, fmt.Sprintf("%s: %s", sessionName(r), display.Left(c, r.Time, callCommand)), r.Session.ID, c.Calls[0].Agent, c.Calls[0].ID)
+	v.Count = uint64(c.Processes)
+	v.Evidences = []evidence{{Data: map[string]string{"call": display.CallNames(c.Calls), "tool": c.Calls[0].Tool}}}
 	return []*event{v}
 }
 

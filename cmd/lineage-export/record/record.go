@@ -26,6 +26,7 @@ const (
 	Open     Kind = "open"                 // an image or a session is older than OpenAfter
 	Status   Kind = "status"               // the daemon's status changed
 	Orphans  Kind = "orphans"              // a session has leftovers or brokered work that it did not have before
+	Busy     Kind = "busy"                 // a tool call has ended, and processes that it left use the CPU
 )
 
 // Types are the types of the daemon's events that become records.
@@ -42,7 +43,7 @@ type Record struct {
 	Boot string
 	Time time.Time
 
-	// Event is the daemon's, its command line redacted. Nil: Open, Status.
+	// Event is the daemon's, its command line redacted. Nil: Open, Status, Orphans, Busy.
 	Event *api.Event
 	// Session is what is known of the session. Nil: Lost, Status.
 	Session *SessionInfo
@@ -57,6 +58,7 @@ type Record struct {
 	Report  *api.Report          // of End, with redacted command lines; nil: the daemon does not have it
 	Members map[api.Ref]*Process // of End and Orphans: the session's processes, as far as they are remembered
 	Orphans []api.Orphan         // of Orphans, with redacted command lines
+	Call    *api.CallLeft        // of Busy, with redacted command lines
 	Status  *api.Status          // of Status
 	Before  *api.Status          // of Status; nil: the first one
 }

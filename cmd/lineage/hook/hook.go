@@ -170,6 +170,10 @@ func (h *Hook) read(ctx context.Context) event {
 	}
 }
 
+// subagents are tools that start no process. What a subagent starts belongs to its own calls, and
+// would be ambiguous if the call of such a tool were open, too.
+var subagents = []string{"Agent", "Task"}
+
 // begin reports that a tool call begins, and end that it is over.
 func (h *Hook) begin(ctx context.Context, c api.Client, e *event) error {
 	return h.mark(ctx, c, api.PhaseBegin, e)
@@ -181,7 +185,7 @@ func (h *Hook) end(ctx context.Context, c api.Client, e *event) error {
 
 func (h *Hook) mark(ctx context.Context, c api.Client, phase string, e *event) error {
 	a := h.agent()
-	if a == nil {
+	if a == nil || slices.Contains(subagents, e.Tool) {
 		return nil
 	}
 	request := api.MarkRequest{Phase: phase, ID: e.id(), Tool: fitting(e.Tool, mostTool), Agent: a.Ref}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,8 +11,11 @@ import (
 type messages struct {
 	Model    string
 	Stream   bool
-	Messages []struct{ Role string }
-	Tools    []struct{ Name string }
+	Messages []struct {
+		Role    string
+		Content json.RawMessage
+	}
+	Tools []struct{ Name string }
 }
 
 func (m *messages) tools() (names []string) {
@@ -28,6 +32,11 @@ func (m *messages) answered() (n int) {
 		}
 	}
 	return n
+}
+
+// sub reports whether a subagent asks: the prompt is its first message.
+func (m *messages) sub() bool {
+	return len(m.Messages) > 0 && bytes.Contains(m.Messages[0].Content, []byte(Subagent))
 }
 
 func (m *messages) write(w http.ResponseWriter, t Turn) {
@@ -56,8 +65,12 @@ func (m *messages) write(w http.ResponseWriter, t Turn) {
 	if t.Text != "" {
 		block(map[string]any{"type": "text", "text": ""}, map[string]any{"type": "text_delta", "text": t.Text})
 	}
+	id := "toolu"
+	if m.sub() {
+		id = "toolu_sub"
+	}
 	for i, c := range t.Calls {
-		block(map[string]any{"type": "tool_use", "id": fmt.Sprintf("toolu_%d_%d", m.answered(), i), "name": c.Tool, "input": map[string]any{}},
+		block(map[string]any{"type": "tool_use", "id": fmt.Sprintf("%s_%d_%d", id, m.answered(), i), "name": c.Tool, "input": map[string]any{}},
 			map[string]any{"type": "input_json_delta", "partial_json": encoded(c.Args)})
 	}
 	e.send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": reason}, "usage": usage})

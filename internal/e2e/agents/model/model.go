@@ -27,6 +27,7 @@ type Call struct {
 	Background bool // only where the agent's own tool can do that
 	Tool       string
 	Args       map[string]any
+	ArgsOf     func(request string) map[string]any // if set, the arguments, from the conversation so far
 }
 
 // Run is a turn with one shell command.
@@ -41,6 +42,7 @@ type Server struct {
 	URL    string
 	Trace  io.Writer // where requests are written, if set
 	script []Turn
+	sub    []Turn
 	http   http.Server
 
 	mu sync.Mutex // for Trace
@@ -62,6 +64,12 @@ func Start(script ...Turn) (*Server, error) {
 	go func() { _ = s.http.Serve(l) }() // Close ends it
 	return s, nil
 }
+
+// Subagent is in the prompts of subagents, which get a script of their own.
+const Subagent = "lngtest-subagent"
+
+// Sub sets the script of subagents, before the first request.
+func (s *Server) Sub(script ...Turn) { s.sub = script }
 
 // Close ends the server and the answers that wait.
 func (s *Server) Close() { _ = s.http.Close() }
@@ -92,7 +100,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "{}")
 		return
 	}
-	f.write(w, s.next(r, f))
+	f.write(w, s.next(r, f, string(body)))
 }
 
 // format finds the format of a request by its path; nil if the request asks for something else.
@@ -120,13 +128,16 @@ func (s *Server) format(r *http.Request, body []byte) format {
 
 // next is the turn that answers a request. Agents also ask for titles and the like: these
 // requests offer no shell, and get one word as answer.
-func (s *Server) next(r *http.Request, f format) Turn {
-	shell := shellOf(f.tools())
+func (s *Server) next(r *http.Request, f format, request string) Turn {
+	shell, script := shellOf(f.tools()), s.script
+	if m, ok := f.(*messages); ok && m.sub() {
+		script = s.sub
+	}
 	n := f.answered()
-	if shell == "" || n >= len(s.script) {
+	if shell == "" || n >= len(script) {
 		return Say("done")
 	}
-	t := s.script[n]
+	t := script[n]
 	if t.Hold != nil {
 		select {
 		case <-t.Hold:
@@ -135,6 +146,9 @@ func (s *Server) next(r *http.Request, f format) Turn {
 	}
 	calls := make([]Call, len(t.Calls))
 	for i, c := range t.Calls {
+		if c.ArgsOf != nil {
+			c.Args = c.ArgsOf(request)
+		}
 		if c.Tool == "" {
 			c = Call{Tool: shell, Args: shells[shell](c)}
 		}

@@ -18,8 +18,11 @@ import (
 // What the calls of one round leave: so many "sleep SECONDS". Those of 303 and 304 may be ambiguous.
 var leave = map[int]int{301: 40, 302: 2, 303: 20, 304: 20, 305: 3}
 
+// leaves is a command that returns when all are in their own sessions: codex ends what is still in the
+// process group of a command.
 func leaves(seconds int) string {
-	return fmt.Sprintf("for n in $(seq %d); do setsid sleep %d </dev/null >/dev/null 2>&1 & done", leave[seconds], seconds)
+	return fmt.Sprintf("for n in $(seq %d); do setsid sh -c 'echo >>up.%d; exec sleep %d' </dev/null >/dev/null 2>&1 & done; until [ \"$(wc -l <up.%d)\" -ge %d ]; do sleep 0.1; done",
+		leave[seconds], seconds, seconds, seconds, leave[seconds])
 }
 
 var token = regexp.MustCompile(`plan[\\\\": ]+([0-9a-f]{32})`)

@@ -11,7 +11,7 @@ var mayImport = map[string]string{
 	"cmd/lineage":                "api api/display cmd/lineage/console cmd/lineage/ending cmd/lineage/exit cmd/lineage/export cmd/lineage/help cmd/lineage/hook cmd/lineage/hosts cmd/lineage/html cmd/lineage/outside cmd/lineage/perfetto cmd/lineage/setup cmd/lineage/silence cmd/lineage/supervise cmd/lineage/text cmd/lineage/timeline cmd/lineage/urgent cmd/lineage/view daemon daemon/canary daemon/instance daemon/replay enforcer/policy tracer tui tui/ink tui/saved",
 	"cmd/lineage-export":         "api cmd/lineage-export/file cmd/lineage-export/follow cmd/lineage-export/metrics cmd/lineage-export/ocsf cmd/lineage-export/otlp cmd/lineage-export/record cmd/lineage/export",
 	"cmd/lineage-export/file":    "cmd/lineage-export/record",
-	"cmd/lineage-export/follow":  "api cmd/lineage-export/model cmd/lineage-export/record cmd/lineage/secrets enforcer/redact",
+	"cmd/lineage-export/follow":  "api api/display cmd/lineage-export/model cmd/lineage-export/record cmd/lineage/secrets enforcer/redact",
 	"cmd/lineage-export/metrics": "api",
 	"cmd/lineage-export/model":   "api api/past cmd/lineage-export/record",
 	"cmd/lineage-export/ocsf":    "api api/display cmd/lineage-export/record",

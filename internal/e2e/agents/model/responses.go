@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"net/http"
+	"slices"
 )
 
 // responses is a request of the OpenAI Responses format, of codex.
@@ -55,7 +56,13 @@ func (r *responses) write(w http.ResponseWriter, t Turn) {
 	}
 	for i, c := range t.Calls {
 		id := fmt.Sprintf("call_%d_%d", r.answered(), i)
-		item(map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": id, "name": c.Tool, "arguments": encoded(c.Args)})
+		call := map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": id, "name": c.Tool, "arguments": encoded(c.Args)}
+		for _, space := range r.Tools {
+			if slices.ContainsFunc(space.Tools, func(t struct{ Name string }) bool { return t.Name == c.Tool }) {
+				call["namespace"] = space.Name
+			}
+		}
+		item(call)
 	}
 	response["usage"] = map[string]any{"input_tokens": 10, "input_tokens_details": nil, "output_tokens": 10, "output_tokens_details": nil, "total_tokens": 20}
 	e.send("response.completed", map[string]any{"response": response})

@@ -236,7 +236,7 @@ func (x *run) keepLook() {
 // keepMoved is set_flags() after it.
 func (x *run) keepMoved() {
 	c, s, k := x.c, x.s, x.side()
-	if !c.moved {
+	if c.ret = verbEnd; !c.moved {
 		x.openFailed()
 		return
 	}

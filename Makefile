@@ -26,6 +26,7 @@ AGENT_PACKAGES := nodejs npm tmux
 FRESH_PACKAGES := mmdebstrap
 DOCKER_PACKAGES := docker.io iptables busybox-static
 BROKER_PACKAGES := tmux at cron $(DOCKER_PACKAGES)
+MODEL_PACKAGES := spin gcc libc6-dev
 PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap openssh-client
 PICTURE_PACKAGES := chromium fonts-dejavu-core poppler-utils
 SITE_PACKAGES := $(PICTURE_PACKAGES) furo python3-myst-parser python3-sphinx
@@ -51,7 +52,7 @@ ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
-	test-install test-alerts test-systemd test-e2e test-export test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick leftovers escapes escapes-long compare compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick liveness leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly model size clean fmt
 
 ## help: list the targets
@@ -388,6 +389,11 @@ test-alerts:
 test-systemd: all deb
 	@$(call install,$(VM_PACKAGES))
 	$(GOTEST) -timeout 100m ./internal/vm/systemd
+
+## liveness: what must happen in the end, by Spin, which it installs: docs/model (2 min)
+liveness:
+	@$(call install,$(MODEL_PACKAGES))
+	testdata/liveness.sh
 
 ## leftovers: fail if the tests left a process, a pin, a mount, a cgroup or a socket
 leftovers:

@@ -22,12 +22,21 @@ type Budget struct {
 	since time.Duration // CLOCK_MONOTONIC of that, 0: not looked at yet
 }
 
-// Exceeded returns the limit that the session exceeds now, [tracer.CauseNone] if none.
-// A session is idle if, for the whole of its idle limit, no member is born and all
+// Idle is for how long the session has been idle, given what its members use as of a look;
+// 0: it is not, or that is not known yet. A session is idle while no member is born and all
 // members together use less than idleCPU.
+func (b *Budget) Idle(u Usage, now, idleCPU time.Duration) time.Duration {
+	if b.since == 0 || u.Births != b.busy.Births || u.CPU-b.busy.CPU >= idleCPU {
+		return 0
+	}
+	return now - b.since
+}
+
+// Exceeded returns the limit that the session exceeds now, [tracer.CauseNone] if none.
 func (b *Budget) Exceeded(info tracer.SessionInfo, u Usage, now, idleCPU time.Duration) tracer.Cause {
 	b.busy.CPU = min(b.busy.CPU, u.CPU)
-	if b.since == 0 || u.Births != b.busy.Births || u.CPU-b.busy.CPU >= idleCPU {
+	idle := b.Idle(u, now, idleCPU)
+	if idle == 0 {
 		b.busy, b.since = u, max(now, 1)
 	}
 	switch {
@@ -35,7 +44,7 @@ func (b *Budget) Exceeded(info tracer.SessionInfo, u Usage, now, idleCPU time.Du
 		return tracer.CauseNone
 	case info.MaxRSS != 0 && u.RSS > info.MaxRSS:
 		return tracer.CauseMaxRSS
-	case info.Idle != 0 && now-b.since >= info.Idle:
+	case info.Idle != 0 && idle >= info.Idle:
 		return tracer.CauseIdle
 	}
 	return tracer.CauseNone

@@ -62,3 +62,19 @@ func TestBudget(t *testing.T) {
 		})
 	}
 }
+
+// A session is idle since its last work, and not while there is any that no look has taken in yet.
+func TestBudgetIdle(t *testing.T) {
+	var b Budget
+	idle := func(at time.Duration, u Usage, want time.Duration) {
+		t.Helper()
+		if got := b.Idle(u, at, time.Second); got != want {
+			t.Errorf("at %v with %+v: %v, want %v", at, u, got, want)
+		}
+	}
+	idle(time.Hour, Usage{}, 0) // not looked at yet
+	b.Exceeded(tracer.SessionInfo{State: tracer.StateActive}, Usage{Births: 1, CPU: time.Second}, time.Hour, time.Second)
+	idle(2*time.Hour, Usage{Births: 1, CPU: 2*time.Second - 1}, time.Hour)
+	idle(2*time.Hour, Usage{Births: 1, CPU: 2 * time.Second}, 0)
+	idle(2*time.Hour, Usage{Births: 2, CPU: time.Second}, 0)
+}

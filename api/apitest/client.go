@@ -129,6 +129,9 @@ func (c *Client) Sessions(_ context.Context, state, _ string) (*api.Sessions, er
 	defer c.Unlock()
 	list := &api.Sessions{}
 	for _, s := range c.Has.Sessions {
+		if state == "idle" && (s.IdleSeconds == 0 || s.State != api.StateActive) {
+			continue
+		}
 		if ended := s.State == api.StateEnded; state == "all" || (state == "ended") == ended {
 			list.Items = append(list.Items, s)
 		}

@@ -128,7 +128,6 @@ of them.`,
 	root.SetVersionTemplate("lineage {{.Version}}\n")
 	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), a.mcpCommand(), a.exportCommand(),
 		a.policyCommand(), a.setupCommand(), a.hookCommand(), a.doctorCommand(), a.statusCommand(), a.stdioCommand(), a.versionCommand())
-	root.AddCommand(formerCommands()...)
 	if a.host.commands != nil {
 		root.AddCommand(a.host.commands(a)...)
 	}

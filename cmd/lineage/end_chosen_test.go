@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -123,5 +124,90 @@ func TestEndProgress(t *testing.T) {
 	require.Contains(t, text, `ending bu\x1bild: 15 of 20 gone, SIGKILL in 2`, "s (Ctrl-C: n…", "\r\x1b[Klineage: end: killing now")
 	if n := strings.Count(text, "ending bu"); n < 2 || strings.Count(text, "\n") != 1 {
 		t.Errorf("%d states: %q", n, text)
+	}
+}
+
+// --idle ends what is idle for long enough and may be ended: kept sessions only with --kept, those
+// of other users only as root, none with a busy one inside. The plan shows how they are used.
+func TestEndIdle(t *testing.T) {
+	session := func(id string, uid int, parent string, idle time.Duration) api.Session {
+		return api.Session{ID: id, UID: uid, Parent: parent, State: "active", Live: 2, IdleSeconds: idle.Seconds(), CPUSeconds: 12.5, Ports: []int{3000}}
+	}
+	kept := session("kept00", 1000, "", 2*time.Hour)
+	kept.Kept = true
+	all := []api.Session{session("long00", 1000, "", 2*time.Hour), session("short0", 1000, "", time.Minute), session("busy00", 1000, "", 0),
+		session("other0", 1001, "", time.Hour), kept, session("around", 1000, "", 2*time.Hour), session("inner0", 1000, "around", 0)}
+	all[0].LastEvent = at(-3 * 3600)
+	fake := func() *apitest.Client {
+		f := newFake()
+		f.Has.Sessions = slices.Clone(all)
+		f.Has.Trees = nil
+		return f
+	}
+	for args, want := range map[string]struct {
+		uid    int
+		ends   string
+		spared int
+	}{
+		"--idle 1h":        {1000, "long00", 2},
+		"--idle 1h --kept": {1000, "long00 kept00", 1},
+		"--idle 30s":       {1000, "long00 short0", 2},
+		"--idle=1h":        {0, "long00 other0", 2},
+		"--idle 3h":        {0, "", 0},
+	} {
+		f := fake()
+		w := newWorld(t, f)
+		w.host.euid = func() int { return want.uid }
+		code, _, stderr := w.run(strings.Fields("end --yes " + args)...)
+		if got := strings.Join(f.Got.Ended, " "); code != 0 || got != want.ends || strings.Count(stderr, "not ended") != want.spared {
+			t.Errorf("uid %d, %s: exit %d, ended %q, %s", want.uid, args, code, got, stderr)
+		}
+	}
+	for answer, ends := range map[string]int{"y\n": 2, "n\n": 0} {
+		f := fake()
+		w := newWorld(t, f)
+		shown := w.terminal(answer)
+		w.run("end", "--idle", "1m")
+		text := strings.ReplaceAll(shown(), "\n  ", " ")
+		if len(f.Got.Ended) != ends {
+			t.Errorf("%q ended %v", answer, f.Got.Ended)
+		}
+		require.Contains(t, text, "session long00: 2 processes will get SIGKILL; it listens on 3000; idle for 2h0m, 12.50s of CPU so far, last event 3h0m ago",
+			"session short0: 2 processes", "no event since the daemon started", "End these 2 sessions with 4 processes? [y/N] ")
+	}
+	// What works again before the answer is left alone.
+	f := fake()
+	w := newWorld(t, f)
+	f.On.Session = func(id string) (*api.Session, error) { // for the plan
+		s, err := f.Find(id)
+		before := *s
+		if id == "long00" {
+			s.IdleSeconds = 0
+		}
+		return &before, err
+	}
+	shown := w.terminal("y\n")
+	if code, _, _ := w.run("end", "--idle", "1m"); code != 0 || !slices.Equal(f.Got.Ended, []string{"short0"}) {
+		t.Errorf("exit %d, ended %v", code, f.Got.Ended)
+	}
+	require.Contains(t, shown(), "session long00: not ended: it is no longer idle")
+	for _, line := range []string{"--idle 0", "--idle 0s", "--idle 5", "--idle=-1h", "--idle soon", "--idle=", "--idle 1h build", "--idle 1h --all", "--idle 1h --mine",
+		"--idle 1h --left", "--idle 1h --branch 5", "--idle 1h --if-plan x", "--idle 1h -H web1", "--idle 1h --nudge", "--idle 1h"} {
+		f := fake()
+		args := append([]string{"end"}, strings.Fields(line)...)
+		if line != "--idle 1h" { // that one cannot ask
+			args = append(args, "--yes")
+		}
+		if code, out, stderr := newWorld(t, f).run(args...); code != api.ExitUsage || out != "" || strings.Count(strings.TrimSpace(strings.ReplaceAll(stderr, "not ended", "")), "lineage: end: ") != 1+strings.Count(stderr, "not ended") || len(f.Got.Ended) != 0 {
+			t.Errorf("%s: exit %d, %s%s, ended %v", line, code, out, stderr, f.Got.Ended)
+		}
+	}
+	if code, out, _ := newWorld(t, fake()).run("ls", "--idle", "1h", "-o", "name"); code != 0 || out != "long00\nother0\nkept00\naround\n" {
+		t.Errorf("ls: exit %d, %s", code, out)
+	}
+	for _, line := range []string{"ls --idle 0", "ls --idle 5", "ls --idle=-1s", "ls --idle 1h --all", "ls --idle 1h --state ended", "ls --left --idle 1h"} {
+		if code, _, stderr := newWorld(t, fake()).run(strings.Fields(line)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %s", line, code, stderr)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
@@ -83,6 +84,7 @@ type lsOptions struct {
 	all, watch  bool
 	sort, state choice
 	uid         int
+	idle        time.Duration // 0: idle or not
 }
 
 func (a *app) lsCommand() *cobra.Command {
@@ -107,6 +109,7 @@ func (a *app) lsCommand() *cobra.Command {
 	f.BoolVarP(&o.watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
 	f.Var(&o.sort, "sort", "sort by `COLUMN`: "+strings.Join(o.sort.words, ", "))
 	f.Var(&o.state, "state", "only sessions in this `STATE`: "+strings.Join(o.state.words, ", "))
+	ending.IdleFlag(f, &o.idle, "only sessions that were idle for this `TIME`; see \"lineage end --help\"")
 	f.IntVar(&o.uid, "uid", -1, "only sessions of this `UID` (default all)")
 	f.Lookup("uid").DefValue = "0" // no "(default -1)" in the help
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(o.sort.words, cobra.ShellCompDirectiveNoFileComp))
@@ -132,6 +135,8 @@ func (a *app) lsCommand() *cobra.Command {
 		switch {
 		case o.uid < 0 && cmd.Flags().Changed("uid"):
 			return exit.Usage("ls: %w", exit.Invalid("--uid", o.uid, "0 or more"))
+		case o.idle > 0 && (o.all || o.state.value == "ended"):
+			return exit.Usage("ls: --idle is for live sessions, not with --all or --state ended")
 		case o.watch && format.value != "table" && format.value != "wide":
 			return exit.Usage(`ls: --watch draws for people; use "lineage events -o jsonl"`)
 		case v.flag == "outside" && len(*remote) > 0:
@@ -156,7 +161,9 @@ func (a *app) lsCommand() *cobra.Command {
 // list requests the wanted sessions, in the wanted order.
 func (o *lsOptions) list(ctx context.Context, c api.Client, _ string) (*text.Listing, error) {
 	state := "live"
-	if o.all || o.state.value == "ended" {
+	if o.idle > 0 {
+		state = "idle"
+	} else if o.all || o.state.value == "ended" {
 		state = "all"
 	}
 	list, err := c.Sessions(ctx, state, "")
@@ -164,7 +171,7 @@ func (o *lsOptions) list(ctx context.Context, c api.Client, _ string) (*text.Lis
 		return nil, err
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
-		return !o.inState(&s) || o.uid >= 0 && s.UID != o.uid
+		return !o.inState(&s) || s.IdleSeconds < o.idle.Seconds() || o.uid >= 0 && s.UID != o.uid
 	})
 	if order := orders[o.sort.value]; order != nil {
 		slices.SortStableFunc(list.Items, func(a, b api.Session) int { return order(&a, &b) })
@@ -172,6 +179,9 @@ func (o *lsOptions) list(ctx context.Context, c api.Client, _ string) (*text.Lis
 	l := text.Sessions(list)
 	if len(list.Items) == 0 {
 		l.Empty = `no session; start one with "lineage run -- CMD"; ended ones: "ls -a"`
+		if o.idle > 0 {
+			l.Empty = "no session was idle for " + o.idle.String()
+		}
 	}
 	return l, nil
 }

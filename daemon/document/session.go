@@ -26,8 +26,7 @@ type Session struct {
 	Degraded []string
 
 	Joined  int // members that ran when they were entered, without the root
-	CPU     time.Duration
-	RSS     uint64
+	Used    Used
 	Zombies int
 	Ports   []int
 
@@ -35,6 +34,16 @@ type Session struct {
 	Deadline uint64      // of its end, 0: none runs
 	Ended    uint64      // 0: it has not ended
 	Verdict  api.Verdict // once it has ended
+}
+
+// Used is how a session is used.
+type Used struct {
+	CPU time.Duration
+	RSS uint64
+	// Idle is the least of what the features know: for how long no member, those of nested sessions
+	// included, did anything that they notice. 0: one does something, or that is not known.
+	Idle  time.Duration
+	Event uint64 // boottime of the last one; 0: none since the daemon started
 }
 
 // Kept is why a session outlives the one that its processes came from.
@@ -50,7 +59,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	d := api.Session{
 		ID: info.ID.String(), Name: info.Name, UID: int(info.UID), State: s.State,
 		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks), Joined: s.Joined, Zombies: s.Zombies,
-		CPUSeconds: Seconds(uint64(s.CPU)),
+		CPUSeconds: Seconds(uint64(s.Used.CPU)),
 		Started:    e.Clock.Wall(info.Created), EndReason: info.Cause.String(), Kept: info.Kept,
 		GraceSeconds: info.Grace.Seconds(), Level: s.Level, Mode: s.Mode,
 		Evidence: tracer.EvidenceRoot.String(), Degraded: s.Degraded,
@@ -85,7 +94,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		return d
 	}
 	if info.Live > 0 || info.Dying > 0 { // else nothing of what was last seen is still held
-		d.Ports, d.RSSBytes = s.Ports, s.RSS
+		d.Ports, d.RSSBytes = s.Ports, s.Used.RSS
 	}
 	for _, id := range s.Family {
 		d.Orphans += e.Graph.Count(id).Orphans
@@ -94,6 +103,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		d.Leftovers = d.Live
 	}
 	d.Deadline = e.Clock.Wall(s.Deadline)
+	d.IdleSeconds, d.LastEvent = s.Used.Idle.Seconds(), e.Clock.Wall(s.Used.Event)
 	return d
 }
 

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
@@ -68,6 +67,7 @@ type held struct {
 	looked  resources.Held // as of the last look
 	sockets sockets        // reported by the kernel
 	output  string         // the pipe or socket that is its root's standard output
+	use     use
 
 	looking bool
 	after   *aftermath // nil: not looked at yet
@@ -97,7 +97,7 @@ func (h *Holdings) Hooks() *registry.Hooks {
 		Ending:   func(_ registry.View, s *registry.Session) { h.ask(s.ID()) },
 		Listened: h.listened,
 		Sampled:  h.sampled,
-		Describe: func(v registry.View, s *registry.Session, d *document.Session) { d.Ports = h.ports(v, s) },
+		Describe: h.describe,
 
 		Concluding: h.concluding,
 		Reported: func(_ registry.View, s *registry.Session) {

@@ -143,7 +143,7 @@ func TestGoneHoldNothing(t *testing.T) {
 		var d api.Session
 		f.registry.Update(func(tx registry.Tx) {
 			record := tx.Record(s)
-			record.RSS, record.Info.Live, record.Info.Dying = 160<<20, int64(c.live), int64(c.dying)
+			record.Used.RSS, record.Info.Live, record.Info.Dying = 160<<20, int64(c.live), int64(c.dying)
 			d = tx.Encoder().Session(record, access.Caller{})
 		})
 		if len(d.Ports) != c.ports || (d.RSSBytes != 0) != (c.ports != 0) {

@@ -4,9 +4,11 @@ package holdings
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -19,6 +21,9 @@ const (
 	share  = 100
 	// limit bounds the look at one session.
 	limit = time.Second
+	// useEvery is the least time between two looks for clients at the ports of a session. A closed TCP
+	// connection is seen for a minute.
+	useEvery = 30 * time.Second
 )
 
 // reading is the members of a session, with the CPU time that they had used when they were read, and
@@ -84,7 +89,9 @@ func (h *Holdings) pass(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return true
 		}
+		stirred := !maps.Equal(before[id].cpu, now[id])
 		h.read[id] = h.reread(ctx, id, before[id], now[id])
+		h.lookForClients(ctx, id, stirred)
 	}
 	return true
 }
@@ -167,4 +174,62 @@ func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before readi
 	}
 	h.found(id, held, began)
 	return reading{now, held}
+}
+
+// use is what is known of clients at a session's ports.
+type use struct {
+	looked time.Duration // CLOCK_MONOTONIC of the last look for them, 0: none
+	seen   uint64        // boottime at which the last look found one, 0: none
+	now    bool          // that was the last look
+
+	stirred bool // a member has used a CPU since
+}
+
+// describe notes the ports of a session, and that it is not idle if a client was seen at one.
+func (h *Holdings) describe(v registry.View, s *registry.Session, d *document.Session) {
+	d.Ports = h.ports(v, s)
+	if its := h.sessions[s.ID()]; its != nil && its.use.now && len(d.Ports) > 0 {
+		d.Used.Idle = 0
+	} else if its != nil {
+		now := h.o.Clock.Boottime()
+		d.Used.Idle = min(d.Used.Idle, time.Duration(now-min(its.use.seen, now)))
+	}
+}
+
+// lookForClients looks whether clients use the ports of a session whose members, as of a pass, have
+// used a CPU or not. A process that has not used one took no client.
+func (h *Holdings) lookForClients(ctx context.Context, id tracer.SessionID, stirred bool) {
+	due := false
+	h.o.Registry.Do(func(t registry.Tx) {
+		if its := h.sessions[id]; its != nil {
+			its.use.stirred = its.use.stirred || stirred
+			due = (its.use.stirred || its.use.now) && (its.use.looked == 0 || h.o.Clock.Monotonic()-its.use.looked >= useEvery)
+		}
+	})
+	if due {
+		h.LookForClients(ctx, id)
+	}
+}
+
+// LookForClients looks now whether clients use the ports of a session.
+func (h *Holdings) LookForClients(ctx context.Context, id tracer.SessionID) {
+	var ports []resources.Port
+	if h.o.Registry.Read(func(v registry.View) {
+		if s := v.Session(id); s != nil {
+			ports = h.Held(v, s).Ports
+		}
+	}) != nil || len(ports) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	used := h.reader.InUse(ctx, ports)
+	h.o.Registry.Do(func(registry.Tx) {
+		if its := h.sessions[id]; its != nil {
+			its.use.stirred, its.use.looked, its.use.now = false, h.o.Clock.Monotonic(), used
+			if used {
+				its.use.seen = h.o.Clock.Boottime()
+			}
+		}
+	})
 }

@@ -12,7 +12,7 @@ func (s *Server) routes() map[string]route {
 	o, a, b := &s.o, s.o.Access, bodies{s.o.Send}
 	var (
 		daemon  = host{o.Registry, a, o.Status, o.SelfCheck, o.Metrics, o.Managed, o.Stop}
-		session = sessions{o.Find, o.Registry, o.Archive}
+		session = sessions{o.Find, o.Registry, o.Archive, o.Holdings}
 		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Attribution, b, o.Log}
 		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, o.Holdings, b, o.Stopping, o.Log}
 		branch  = branches{&end, o.Branches, o.Kernel}

@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -22,6 +24,7 @@ type sessions struct {
 	find     *lookup.Finder
 	registry *registry.Registry
 	archive  *history.Archive
+	holdings *holdings.Holdings
 }
 
 func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.Caller) error {
@@ -30,8 +33,13 @@ func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.
 		return err
 	}
 	state := cmp.Or(q.Get("state"), "live")
-	if !slices.Contains([]string{"live", "ended", "all"}, state) {
-		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state), "known: live, ended, all")
+	if !slices.Contains([]string{"live", "ended", "all", "idle"}, state) {
+		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state), "known: live, ended, all, idle")
+	}
+	if state == "idle" {
+		if err := h.lookForWork(r.Context(), c); err != nil {
+			return err
+		}
 	}
 	d := api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
 	err = h.registry.ReadFor(c, func(v registry.View) {
@@ -43,14 +51,37 @@ func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.
 			}
 			v.Refresh(x)
 			item := v.Document(x, c)
+			if state == "idle" && item.IdleSeconds == 0 {
+				continue
+			}
 			item.Head = api.Head{Kind: "session"}
 			d.Items = append(d.Items, item)
 		}
 	})
-	if err == nil && state != "live" {
+	if err == nil && (state == "ended" || state == "all") {
 		err = h.archive.AddEnded(r.Context(), &d, q.Get("name"), c)
 	}
 	return send(w, http.StatusOK, d, err)
+}
+
+// lookForWork looks at what the sessions of a caller that may be idle use now, and at the clients of
+// their ports.
+func (h *sessions) lookForWork(ctx context.Context, c access.Caller) error {
+	if err := h.registry.Fresh(); err != nil {
+		return err
+	}
+	var idle []tracer.SessionID
+	err := h.registry.ReadFor(c, func(v registry.View) {
+		for x := range v.Sessions() {
+			if !x.Closed() && access.Decide(c, access.Read, v.Scope(x)).Allow && v.Record(x).Used.Idle > 0 {
+				idle = append(idle, x.ID())
+			}
+		}
+	})
+	for _, id := range idle {
+		h.holdings.LookForClients(ctx, id)
+	}
+	return err
 }
 
 func (h *sessions) getSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {

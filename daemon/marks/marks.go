@@ -72,6 +72,7 @@ type book struct {
 	agents []tracer.Identity // named by marks, the oldest first
 	open   []*lineage.Call   // the oldest first
 	past   []*lineage.Call   // ended a moment ago
+	last   uint64            // boottime of the last mark
 }
 
 func (m *Marks) book(id tracer.SessionID) *book {
@@ -93,7 +94,22 @@ func (m *Marks) Hooks() *registry.Hooks {
 		Forgotten: func(_ registry.View, s *registry.Session) {
 			delete(m.books, s.ID()) // it was dissolved
 		},
+		Describe:   m.describe,
 		Persistent: m,
+	}
+}
+
+// describe notes that a session, or one in it, is not idle: a call is open, or was a while ago.
+func (m *Marks) describe(_ registry.View, _ *registry.Session, d *document.Session) {
+	now := m.o.Clock.Boottime()
+	for _, id := range d.Family {
+		switch b := m.books[id]; {
+		case b == nil:
+		case len(b.open) > 0:
+			d.Used.Idle = 0
+		default:
+			d.Used.Idle = min(d.Used.Idle, time.Duration(now-min(b.last, now)))
+		}
 	}
 }
 
@@ -235,6 +251,7 @@ func (m *Marks) mark(t registry.Tx, id tracer.SessionID, agent tracer.Identity, 
 	if !b.limit.AllowN(time.Unix(0, int64(now)), 1) {
 		return nil, api.NewError(api.CodeTooMany, fmt.Sprintf("more than %d marks a second in session %v", perSecond, id), "")
 	}
+	b.last = now
 	if !b.named(agent) {
 		b.agents = append(b.agents, agent)
 		if len(b.agents) > maxAgents {

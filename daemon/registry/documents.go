@@ -3,6 +3,8 @@
 package registry
 
 import (
+	"time"
+
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
@@ -26,11 +28,19 @@ func (v View) Record(s *Session) *document.Session {
 	d := &document.Session{
 		Info: s.info, State: s.State(), Family: v.Family(s.info.ID),
 		Level: v.r.o.Kernel.Features().Level, Degraded: v.r.counts.degraded,
-		Joined: s.joined, CPU: used.CPU, RSS: used.RSS, Zombies: s.zombies, RootDied: s.rootDied != 0,
+		Joined: s.joined, Used: document.Used{CPU: used.CPU, RSS: used.RSS}, Zombies: s.zombies, RootDied: s.rootDied != 0,
 	}
 	if s.info.State == tracer.StateEnding && s.info.Deadline != 0 {
 		left := int64(s.info.Deadline) - int64(v.r.o.Clock.Monotonic())
 		d.Deadline = uint64(int64(v.r.o.Clock.Boottime()) + left)
+	}
+	for _, id := range d.Family {
+		if in := v.r.sessions[id]; in != nil {
+			d.Used.Event = max(d.Used.Event, in.lastEvent)
+		}
+	}
+	if s.Active() {
+		d.Used.Idle = time.Duration(v.r.o.Clock.Boottime() - min(s.info.Created, v.r.o.Clock.Boottime()))
 	}
 	if s.closed {
 		d.Ended = s.emptyAt

@@ -163,6 +163,9 @@ func (r *Registry) apply(batch []tracer.Event) {
 				}
 			}
 		}
+		if s != nil {
+			s.lastEvent = max(s.lastEvent, ev.Time)
+		}
 		switch ev.Type {
 		case tracer.EventLost:
 			r.counts.lost += ev.Count

@@ -33,7 +33,8 @@ type sampler struct {
 	watched    bool                      // a reader watches what changes
 	unreleased map[tracer.SessionID]bool // ended or dissolved sessions of which the kernel still has the record
 
-	mu       sync.Mutex // one look at a time
+	mu       sync.Mutex    // one look at a time
+	last     time.Duration // CLOCK_MONOTONIC of the last walk, 0: none
 	seen     []lineage.Seen
 	comms    []byte            // of seen
 	asks     int               // for sessions
@@ -64,6 +65,18 @@ func (r *Registry) Look(ctx context.Context) { r.looks.run(ctx) }
 
 // Resync looks at the kernel now.
 func (r *Registry) Resync(cause Cause) (*Resync, error) { return r.looks.sample(cause, false) }
+
+// Fresh looks at the kernel, unless the last look is less than a second ago: any caller may ask.
+func (r *Registry) Fresh() error {
+	r.looks.mu.Lock()
+	recent := r.looks.last != 0 && r.o.Clock.Monotonic()-r.looks.last < time.Second
+	r.looks.mu.Unlock()
+	if recent {
+		return nil
+	}
+	_, err := r.Resync(CauseNone)
+	return err
+}
 
 func (p *sampler) run(ctx context.Context) {
 	tick := time.NewTicker(p.registry.o.Period)
@@ -208,7 +221,7 @@ func (p *sampler) grown(misses, counters map[string]uint64, has tracer.Features)
 // snapshot reads every process of the host: those outside prove that a PID belongs to
 // another process now.
 func (p *sampler) snapshot() (now uint64, seen []lineage.Seen, err error) {
-	now = p.registry.o.Clock.Boottime()
+	now, p.last = p.registry.o.Clock.Boottime(), p.registry.o.Clock.Monotonic()
 	p.seen, p.comms = p.seen[:0], p.comms[:0]
 	err = p.registry.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
 		p.comms = append(p.comms, t.Comm[:]...)

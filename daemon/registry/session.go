@@ -55,6 +55,8 @@ type usage struct {
 	zombies int           // as of the last look
 	cpuDead time.Duration // of the members whose exits were reported
 	joined  int           // members that ran when they were entered, without the root
+	// lastEvent is the boottime of the last event, 0: none since the daemon began.
+	lastEvent uint64
 }
 
 // ID is the kernel's name of the session.

@@ -173,3 +173,115 @@ func (p *Port) String() string {
 	}
 	return p.Proto + " " + p.Local.String()
 }
+
+var errOtherSpace = errors.New("the process is in another network namespace now")
+
+// connected is the state of a unix socket that has a peer, in /proc/net/unix.
+const connected = "03"
+
+// InUse reports whether clients use listening sockets of processes: a TCP connection to one is open
+// or was closed less than a minute ago (TIME_WAIT), here or at a client on this host, or a unix
+// socket has a peer. Of UDP nothing is known. It also reports true if that cannot be read.
+func (r *Reader) InUse(ctx context.Context, ports []Port) bool {
+	spaces := make(map[uint64][]tracer.Identity)
+	for _, p := range ports {
+		if !strings.HasPrefix(p.Proto, "udp") {
+			spaces[p.Netns] = append(spaces[p.Netns], p.Holder)
+		}
+	}
+	for netns, holders := range spaces {
+		for _, id := range holders {
+			used, err := r.usedBy(ctx, netns, id, ports)
+			if gone(err) {
+				continue // another holder may have the socket, too
+			}
+			if used || err != nil {
+				return true
+			}
+			break
+		}
+	}
+	return false
+}
+
+// usedBy reads the tables of a network namespace through a process that lives in it.
+func (r *Reader) usedBy(ctx context.Context, netns uint64, id tracer.Identity, ports []Port) (used bool, err error) {
+	p, err := r.openAs(id)
+	if err != nil {
+		return false, err
+	}
+	defer p.close()
+	if now, err := p.namespace("net"); err != nil {
+		return false, err
+	} else if now != netns {
+		return false, errOtherSpace
+	}
+	protos := make(map[string]bool)
+	for i := range ports {
+		if ports[i].Netns == netns {
+			protos[ports[i].Proto] = true
+			if strings.HasPrefix(ports[i].Proto, "tcp") { // a socket of IPv6 takes clients of IPv4, too
+				protos["tcp"], protos["tcp6"] = true, true
+			}
+		}
+	}
+	for proto := range protos {
+		f, err := openAt(p.dir, "net/"+proto, 0)
+		if gone(err) && proto == "tcp6" {
+			continue // this host has no IPv6
+		}
+		if err != nil {
+			return false, err
+		}
+		limited := &io.LimitedReader{R: f, N: maxTable}
+		err = lines(limited, func(line string) error {
+			if ctx.Err() != nil {
+				return errTime
+			}
+			used = used || client(line, proto, netns, ports)
+			return nil
+		})
+		f.Close()
+		if err == nil && limited.N == 0 {
+			err = errMany
+		}
+		if used || err != nil {
+			return used, err
+		}
+	}
+	return false, nil
+}
+
+// client reports whether a line of such a table is a connection to one of the ports.
+func client(line, proto string, netns uint64, ports []Port) bool {
+	f := strings.Fields(line)
+	if proto == "unix" {
+		if len(f) < 8 || f[5] != connected {
+			return false
+		}
+		for i := range ports {
+			if ports[i].Netns == netns && ports[i].Proto == "unix" && strings.HasSuffix(line, " "+ports[i].Path) {
+				return true
+			}
+		}
+		return false
+	}
+	sk, err := parseSocket(line)
+	if err != nil || sk.state == listening {
+		return false
+	}
+	remote, _ := parseAddr(f[2])
+	own := remote.Addr().Unmap() == sk.local.Addr().Unmap() // the client's end, on this host
+	for i := range ports {
+		if p := &ports[i]; p.Netns == netns && strings.HasPrefix(p.Proto, "tcp") &&
+			(reached(p, sk.local) || own && reached(p, remote)) {
+			return true
+		}
+	}
+	return false
+}
+
+// reached reports whether that address is one on which the port takes connections.
+func reached(p *Port, addr netip.AddrPort) bool {
+	return p.Local.Port() == addr.Port() && (p.Local.Addr().IsUnspecified() || p.Local.Addr().Unmap() == addr.Addr().Unmap())
+}

@@ -144,7 +144,9 @@ func (s *Steward) sampled(v registry.View, _ *registry.Look) (after func()) {
 
 func (s *Steward) describe(v registry.View, x *registry.Session, d *document.Session) {
 	its := s.of(x.ID())
-	d.RSS = usageOf(v, x).RSS // as max_rss counts it
+	used := usageOf(v, x)
+	d.Used.RSS = used.RSS // as max_rss counts it
+	d.Used.Idle = min(d.Used.Idle, its.budget.Idle(used, s.o.Clock.Monotonic(), s.o.Rules.Policy().Defaults.IdleCPU.Std()))
 	d.Mode, d.Shared, d.WouldEnd = s.o.Rules.ModeOf(x.Info().UID), its.shared, its.wouldEnd
 	if its.kept != nil {
 		d.Kept = &document.Kept{Reason: its.kept.Reason, By: its.kept.By, Rule: its.kept.Rule}

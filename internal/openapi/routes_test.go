@@ -40,7 +40,7 @@ var routes = []route{
 	{pattern: "GET /healthz", id: "health", does: "Say that the daemon works, and what is degraded; 200 whenever it answers", answers: ok(api.Health{})},
 	{pattern: "GET /v1/sessions", id: "sessions", does: "List sessions",
 		query: []parameter{
-			{name: "state", does: "which sessions; live if absent", values: []string{"live", "ended", "all"}},
+			{name: "state", does: "which sessions; live if absent; idle: those with idle_seconds, as of a look that the request makes", values: []string{"live", "ended", "all", "idle"}},
 			{name: "name", does: "only sessions with this name"},
 		}, answers: ok(api.Sessions{})},
 	{pattern: "POST /v1/sessions", id: "createSession", does: "Open a session over a child of the caller, or adopt a running process",

@@ -21,14 +21,15 @@ var (
 // already.
 func (e *Ender) ask(ctx context.Context, targets []*target) (bool, error) {
 	p := e.Console.Page(e.Console.Stderr, false)
-	sessions := 0
+	sessions, processes := 0, 0
 	for _, t := range targets {
 		if t.err != nil || t.session.State == api.StateEnded {
 			continue
 		}
 		sessions++
+		processes += t.session.Live
 		p.Wrap(0, fmt.Sprintf("session %s: %s will get %s%s", display.Text(strings.TrimSpace(t.session.ID+" "+t.session.Name)),
-			display.Count(t.session.Live, "process", "processes"), e.signals(t.session), listening(t.session)))
+			display.Count(t.session.Live, "process", "processes"), e.signals(t.session), listening(t.session)+e.activity(t.session, e.Console.Now())))
 		tree, err := e.Client.Tree(ctx, t.session.ID, "ancestors")
 		if err != nil {
 			p.Line("  (not listed: %s)", display.Error(err))
@@ -47,7 +48,7 @@ func (e *Ender) ask(ctx context.Context, targets []*target) (bool, error) {
 	}
 	what := "it"
 	if sessions > 1 {
-		what = fmt.Sprintf("these %d sessions", sessions)
+		what = fmt.Sprintf("these %d sessions with %s", sessions, display.Count(processes, "process", "processes"))
 	}
 	return confirm(e.Console, p, what)
 }

@@ -7,18 +7,22 @@ import (
 )
 
 // chosen selects the live sessions of uid, or of all users, and says which are spared:
-// kept sessions, and sessions with a kept one inside, unless mayEndKept. Of nested
-// sessions only the outermost is named: the others end with it.
-func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool) (ids, spared []string) {
+// kept sessions, and sessions with a kept one inside, unless mayEndKept. If idle is not nil,
+// only these are selected, and none with another one inside. Of nested sessions only the
+// outermost is named: the others end with it.
+func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool, idle map[string]bool) (ids, spared []string) {
 	within := nesting(sessions)
 	ending := map[string]bool{}
 	for i := range sessions {
 		s := &sessions[i]
-		if s.State == api.StateEnded || s.UID != uid && !everybody {
+		if s.State == api.StateEnded || s.UID != uid && !everybody || idle != nil && !idle[s.ID] {
 			continue
 		}
+		busy := within.find(s.ID, func(n *api.Session) bool { return idle != nil && !idle[n.ID] })
 		kept := within.find(s.ID, func(n *api.Session) bool { return n.Kept })
 		switch {
+		case busy != nil:
+			spared = append(spared, fmt.Sprintf("session %s: not ended: session %s in it is not idle", s.ID, busy.ID))
 		case s.Kept && !mayEndKept:
 			spared = append(spared, fmt.Sprintf("session %s is kept: not ended; --kept ends it, too", s.ID))
 		case kept != nil && !mayEndKept:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func (e *Ender) End(ctx context.Context, words []string) (err error) {
 	return e.endSessions(ctx, words)
 }
 
-// choose returns the sessions that --all, --mine or --left select; --left only those that
+// choose returns the sessions that --all, --mine, --idle or --left select; --left only those that
 // words name, if there are any.
 func (e *Ender) choose(ctx context.Context, words []string) ([]string, error) {
 	list, err := e.Client.Sessions(ctx, "live", "")
@@ -67,7 +68,14 @@ func (e *Ender) choose(ctx context.Context, words []string) ([]string, error) {
 		return nil, err
 	}
 	var ids, spared []string
-	if e.Left {
+	switch {
+	case e.Idle > 0:
+		idle, err := e.idle(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ids, spared = chosen(list.Items, e.UID, e.UID == 0, e.Kept, idle)
+	case e.Left:
 		only := map[string]bool{}
 		for _, word := range words {
 			s, err := e.Client.Session(ctx, word)
@@ -77,13 +85,38 @@ func (e *Ender) choose(ctx context.Context, words []string) ([]string, error) {
 			only[s.ID] = true
 		}
 		ids, spared = leftBehind(list.Items, only)
-	} else {
-		ids, spared = chosen(list.Items, e.UID, e.All && e.UID == 0, e.Kept)
+	default:
+		ids, spared = chosen(list.Items, e.UID, e.All && e.UID == 0, e.Kept, nil)
 	}
 	for _, why := range spared {
 		e.Console.Say("end: %s", why)
 	}
 	return ids, nil
+}
+
+// idle has the sessions that are idle for the wanted time, as of a look that the daemon makes now.
+func (e *Ender) idle(ctx context.Context) (map[string]bool, error) {
+	list, err := e.Client.Sessions(ctx, "idle", "")
+	if err != nil {
+		return nil, err
+	}
+	idle := make(map[string]bool)
+	for _, s := range list.Items {
+		idle[s.ID] = s.IdleSeconds >= e.Idle.Seconds()
+	}
+	return idle, nil
+}
+
+// stillIdle drops the sessions that have begun to work while the question was open.
+func (e *Ender) stillIdle(ctx context.Context, targets []*target) ([]*target, error) {
+	idle, err := e.idle(ctx)
+	return slices.DeleteFunc(targets, func(t *target) bool {
+		busy := err == nil && t.err == nil && !idle[t.word]
+		if busy {
+			e.Console.Say("end: session %s: not ended: it is no longer idle", t.word)
+		}
+		return busy
+	}), err
 }
 
 // target is one session to end.
@@ -114,6 +147,11 @@ func (e *Ender) endSessions(ctx context.Context, words []string) error {
 		}
 		if !goOn {
 			return errNotConfirmed
+		}
+		if e.Idle > 0 {
+			if targets, err = e.stillIdle(ctx, targets); err != nil {
+				return err
+			}
 		}
 	}
 	answered = e.sayIfSlow()

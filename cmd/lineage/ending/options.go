@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 )
@@ -25,11 +26,12 @@ type Options struct {
 	Timeout time.Duration // how long to wait after SIGKILL
 
 	All, Mine, Kept bool
-	Left            bool   // the sessions whose root is gone
-	Nudge           bool   // end nothing: only signal parents that have zombies
-	Branch          bool   // a process with what it started, not a session
-	Call            string // the id of a tool call: what it started and is alive
-	AllOrNone       bool   // on many hosts
+	Left            bool          // the sessions whose root is gone
+	Idle            time.Duration // the sessions that were idle for so long; 0: not by that
+	Nudge           bool          // end nothing: only signal parents that have zombies
+	Branch          bool          // a process with what it started, not a session
+	Call            string        // the id of a tool call: what it started and is alive
+	AllOrNone       bool          // on many hosts
 }
 
 // Flags adds the flags to a set.
@@ -51,14 +53,27 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.All, "all", false, "end every session that you may end")
 	f.BoolVar(&o.Mine, "mine", false, "end every session of your user")
 	f.BoolVar(&o.Left, "left", false, "end what is left over: sessions whose root is gone")
+	IdleFlag(f, &o.Idle, "end every session that was idle for this `TIME`")
 	f.BoolVar(&o.Nudge, "nudge", false, "end nothing; send SIGCHLD to parents that have zombies to reap")
-	f.BoolVar(&o.Kept, "kept", false, "with --all and --mine: kept sessions, too")
+	f.BoolVar(&o.Kept, "kept", false, "with --all, --mine and --idle: kept sessions, too")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
 	f.BoolVar(&o.AllOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
 }
 
+// IdleFlag adds the flag that selects idle sessions.
+func IdleFlag(f *pflag.FlagSet, idle *time.Duration, usage string) {
+	f.Func("idle", usage, func(text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return errors.New(exit.ADuration + ", above 0")
+		}
+		*idle = d
+		return nil
+	})
+}
+
 // chooses reports whether flags select the sessions, not names.
-func (o *Options) chooses() bool { return o.All || o.Mine || o.Left }
+func (o *Options) chooses() bool { return o.All || o.Mine || o.Left || o.Idle > 0 }
 
 // Check returns what is wrong with the flags, for that number of named sessions.
 func (o *Options) Check(sessions int, remote hosts.List) error {
@@ -66,19 +81,19 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 	case o.Nudge && *o != (Options{Nudge: true, Yes: o.Yes, Timeout: o.Timeout}):
 		return exit.Usage("end: --nudge ends nothing, and takes no flag that is about an end")
 	case o.Branch && (o.chooses() || o.Kept || sessions != 1):
-		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine, --left or --kept")
+		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine, --left, --idle or --kept")
 	case o.Call != "" && (o.Branch || o.chooses() || o.Kept || sessions > 1):
-		return exit.Usage("end: --call takes at most one SESSION, and not --branch, --all, --mine, --left or --kept")
-	case o.All && o.Mine || o.Left && (o.All || o.Mine):
-		return exit.Usage("end: give only one of --all, --mine and --left")
+		return exit.Usage("end: --call takes at most one SESSION, and not --branch, --all, --mine, --left, --idle or --kept")
+	case several(o.All, o.Mine, o.Left, o.Idle > 0):
+		return exit.Usage("end: give only one of --all, --mine, --left and --idle")
 	case o.chooses() && !o.Left && sessions > 0:
-		return exit.Usage("end: --all and --mine choose the sessions; name none")
+		return exit.Usage("end: --all, --mine and --idle choose the sessions; name none")
 	case o.chooses() && o.Plan != "":
 		return exit.Usage("end: --if-plan is for one SESSION, the plan's own")
 	case o.Kept && o.Left:
 		return exit.Usage("end: --left ends no kept session; name it to end it")
 	case o.Kept && !o.chooses():
-		return exit.Usage("end: --kept belongs to --all and --mine; a SESSION that is named is ended in any case")
+		return exit.Usage("end: --kept belongs to --all, --mine and --idle; a SESSION that is named is ended in any case")
 	case !o.chooses() && !o.Nudge && o.Call == "" && sessions == 0:
 		return exit.Usage(`end: SESSION is missing; see "lineage end --help"`)
 	case o.DryRun && o.Plan != "":
@@ -95,13 +110,24 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 	return o.checkHosts(remote)
 }
 
+// several reports whether more than one is true.
+func several(flags ...bool) bool {
+	n := 0
+	for _, set := range flags {
+		if set {
+			n++
+		}
+	}
+	return n > 1
+}
+
 // checkHosts refuses flags that make no sense on many hosts.
 func (o *Options) checkHosts(remote hosts.List) error {
 	switch {
 	case len(remote) == 0 && o.AllOrNone:
 		return exit.Usage("end: --all-or-none belongs to -H")
 	case len(remote) > 0 && (o.chooses() || o.Nudge):
-		return exit.Usage("end: --all, --mine, --left and --nudge are for this host; with -H name the sessions")
+		return exit.Usage("end: --all, --mine, --left, --idle and --nudge are for this host; with -H name the sessions")
 	case len(remote) > 0 && (o.Branch || o.Call != ""):
 		return exit.Usage("end: --branch and --call are for this host, not with -H")
 	case len(remote) > 0 && o.Plan != "":
@@ -117,6 +143,18 @@ func (o *Options) request() api.EndRequest {
 		req.GraceMS = &ms
 	}
 	return req
+}
+
+// activity says what is known about the use of a session that ends because it is idle.
+func (o *Options) activity(s *api.Session, now time.Time) string {
+	if o.Idle == 0 {
+		return ""
+	}
+	last := "no event since the daemon started"
+	if s.LastEvent != nil {
+		last = "last event " + display.Age(now.Sub(*s.LastEvent)) + " ago"
+	}
+	return fmt.Sprintf("; idle for %s, %s of CPU so far, %s", display.Age(time.Duration(s.IdleSeconds*float64(time.Second))), display.CPU(s.CPUSeconds), last)
 }
 
 // grace is the time between SIGTERM and SIGKILL that a session will have.

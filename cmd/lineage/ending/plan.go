@@ -25,7 +25,7 @@ func (e *Ender) dryRun(ctx context.Context, words []string) error {
 			continue
 		}
 		plans = append(plans, plan)
-		how[plan] = e.signals(t.session)
+		how[plan] = e.signals(t.session) + e.activity(t.session, e.Console.Now())
 	}
 	err := e.showPlans(plans, how, len(targets) > 1)
 	if worst == api.ExitOK || exit.Code(err) > worst {

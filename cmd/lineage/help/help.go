@@ -122,6 +122,7 @@ func Add(root *cobra.Command) {
 		child(root, name).Hidden = true
 	}
 	root.AddCommand(Topics()...)
+	root.AddCommand(former()...)
 	root.SetHelpCommandGroupID("Host")
 	root.SetHelpCommand(&cobra.Command{
 		Use:     "help [COMMAND|TOPIC]",

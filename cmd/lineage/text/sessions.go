@@ -7,6 +7,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -38,13 +39,13 @@ func tabular(of func(*Page) table) *Listing {
 
 // SessionColumns are those of the list of sessions.
 var SessionColumns = []string{"id", "name", "state", "live", "orphans", "zombies", "cpu", "rss", "ports", "age", "evidence",
-	"uid", "parent", "peak", "forks", "grace", "level", "end", "ended", "root", "command"}
+	"idle", "event", "uid", "parent", "peak", "forks", "grace", "level", "end", "ended", "root", "command"}
 
 func sessionsTable(p *Page, sessions []api.Session) table {
 	t := table{drop: lessWorth(sessions)}
 	header := []string{"ID", "NAME", "STATE", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "RSS", "PORTS", "AGE", "EVIDENCE"}
 	if p.all() {
-		header = append(header, "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "ENDED")
+		header = append(header, "IDLE", "EVENT", "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "ENDED")
 	}
 	// ROOT and COMMAND may contain blanks, so no column that scripts cut at blanks comes after them.
 	header = append(header, "ROOT")
@@ -57,7 +58,7 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 		row := []string{s.ID, cmp.Or(s.Name, containerName(s), "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
 			display.CPU(s.CPUSeconds), memory(s), ports(s), age(p, s), cmp.Or(s.Evidence, "-")}
 		if p.all() {
-			row = append(row, fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
+			row = append(row, idle(s), p.since(s.LastEvent), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
 				grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), p.word(s.Ended))
 		}
 		row = append(row, rootName(p, s))
@@ -120,6 +121,14 @@ func ports(s *api.Session) string {
 		all[i] = strconv.Itoa(port)
 	}
 	return cmp.Or(strings.Join(all, ","), "-")
+}
+
+// idle is for how long a session has been idle, "-" if it is not.
+func idle(s *api.Session) string {
+	if s.IdleSeconds == 0 {
+		return "-"
+	}
+	return display.Age(time.Duration(s.IdleSeconds * float64(time.Second)))
 }
 
 // age is the age of a session, for an ended one at its end.

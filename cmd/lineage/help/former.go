@@ -1,11 +1,11 @@
-package main
+package help
 
 import "github.com/spf13/cobra"
 
-// formerCommands are commands that became flags of others. They work until the next version.
-func formerCommands() []*cobra.Command {
+// former are commands that became flags of others. They work until the next version.
+func former() []*cobra.Command {
 	// now are the words that replace a command; in their place comes what a flag of it has become.
-	former := func(name string, now []string, flags map[string][]string) *cobra.Command {
+	command := func(name string, now []string, flags map[string][]string) *cobra.Command {
 		return &cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(cmd *cobra.Command, args []string) error {
 			words, rest := now, []string{}
 			for _, arg := range args {
@@ -20,7 +20,7 @@ func formerCommands() []*cobra.Command {
 		}}
 	}
 	return []*cobra.Command{
-		former("orphans", []string{"ls", "--left"}, map[string][]string{"--end": {"end", "--left"}, "--nudge": {"end", "--nudge"}, "--host": {"ls", "--outside"}}),
-		former("report", []string{"ls", "--growth"}, nil),
+		command("orphans", []string{"ls", "--left"}, map[string][]string{"--end": {"end", "--left"}, "--nudge": {"end", "--nudge"}, "--host": {"ls", "--outside"}}),
+		command("report", []string{"ls", "--growth"}, nil),
 	}
 }

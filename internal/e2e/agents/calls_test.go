@@ -15,7 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
-// What the calls of one round leave: so many "sleep SECONDS". Those of 303 and 304 may be ambiguous.
+// What the calls of one round leave: a number of "sleep SECONDS". Those of 303 and 304 may be ambiguous.
 var leave = map[int]int{301: 40, 302: 2, 303: 20, 304: 20, 305: 3}
 
 // leaves is a command that returns when all are in their own sessions: codex ends what is still in the

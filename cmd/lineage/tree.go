@@ -20,6 +20,7 @@ import (
 type treeOptions struct {
 	input      string
 	plain, all bool
+	calls      bool
 }
 
 func (a *app) treeCommand() *cobra.Command {
@@ -43,6 +44,7 @@ always means the process.`,
 	f.StringVarP(&o.input, "input", "i", "", "show a recording `FILE` (lineage events -o jsonl --snapshot > FILE); - is stdin")
 	f.BoolVar(&o.plain, "plain", false, "ASCII only (default: as the locale says)")
 	f.BoolVarP(&o.all, "all", "a", false, "exited processes too that have no live descendant")
+	f.BoolVar(&o.calls, "calls", false, "group processes by the tool call that started them")
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -68,7 +70,7 @@ func (o treeOptions) ask(arg string) asker {
 		if err != nil {
 			return nil, err
 		}
-		l := text.Trees(trees, arg != "", o.plain)
+		l := text.Trees(trees, arg != "", o.plain, o.calls)
 		if len(trees) == 0 {
 			l.Empty = `no live session; "lineage run -- CMD" starts one`
 		}
@@ -91,7 +93,7 @@ func (a *app) recordedTree(o treeOptions, arg, format string) error {
 			return err
 		}
 	}
-	return a.Print(format, text.Trees(trees, arg != "", o.plain))
+	return a.Print(format, text.Trees(trees, arg != "", o.plain, o.calls))
 }
 
 // recording plays a recording from a file, or from stdin, until done is called. With a speed of 0

@@ -88,3 +88,18 @@ func TestID(t *testing.T) {
 		t.Errorf("%q", id)
 	}
 }
+
+// A tool that starts a subagent has no mark: what the subagent starts would belong to two calls.
+func TestSubagent(t *testing.T) {
+	for tool, marks := range map[string]int{"Bash": 1, "Agent": 0, "Task": 0, "mcp__one__Agent": 1} {
+		for _, name := range []string{"PreToolUse", "PostToolUse"} {
+			f := newFake(inClaude, "mine00")
+			f.call(t, name, func(h *Hook) {
+				h.In = strings.NewReader(`{"hook_event_name": "` + name + `", "tool_name": "` + tool + `", "tool_use_id": "one"}`)
+			})
+			if len(f.Got.Marks) != marks {
+				t.Errorf("%s of %s: marked %+v", name, tool, f.Got.Marks)
+			}
+		}
+	}
+}

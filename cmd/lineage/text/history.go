@@ -78,7 +78,7 @@ func verdictColor(verdict api.Verdict) string {
 // leftOut is how many processes are missing in t.
 func Past(r *api.Report, t *api.Tree, leftOut int) *Listing {
 	t.Session.Head, r.Head = api.Head{Kind: "session"}, api.Head{Kind: "report"}
-	l := Trees([]api.Tree{*t}, true, false)
+	l := Trees([]api.Tree{*t}, true, false, false)
 	l.Doc = api.Past{Head: Head("history"), Session: t.Session, Report: r, Roots: append([]api.Ref{}, t.Roots...), Nodes: append([]api.Node{}, t.Nodes...)}
 	l.Items = append([]any{t.Session, r}, l.Items...)
 	l.Names = []string{t.Session.ID}

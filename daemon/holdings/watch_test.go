@@ -139,3 +139,56 @@ func (k walking) Snapshot(id tracer.SessionID, each func(*tracer.Process) error)
 	}
 	return k.Kernel.Snapshot(id, each)
 }
+
+// A session is not idle while a client is connected to its port, and since then only for as long as
+// no look has found one. A look comes when members have run, but not at every pass.
+func TestClientsOfPorts(t *testing.T) {
+	f := newFixture(t)
+	k, me := f.k, uint32(os.Getpid())
+	k.Add(me, 1, "lngtest-root")
+	s := f.registry.Create(tracer.SessionSpec{Root: k.Proc(me).Identity})
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	idle := func(what string, want time.Duration) {
+		t.Helper()
+		f.pass(t.Context())
+		var got time.Duration
+		f.registry.Update(func(tx registry.Tx) { got = tx.Record(s).Used.Idle })
+		if got.Round(time.Second) != want {
+			t.Errorf("%s: idle for %v, want %v", what, got, want)
+		}
+	}
+	connect := func() (end func()) {
+		c, err := net.Dial("tcp4", l.Addr().String())
+		require.NoError(t, err)
+		served, err := l.Accept()
+		require.NoError(t, err)
+		return func() {
+			require.NoError(t, c.(*net.TCPConn).SetLinger(0), c.Close(), served.Close()) // no TIME_WAIT
+		}
+	}
+	runs := func() { k.Edit(me, func(p *kerneltest.Proc) { p.CPUTime++ }) }
+
+	idle("new", 0)
+	k.Advance(time.Hour)
+	idle("without a client", time.Hour)
+	end := connect()
+	idle("nothing has run", time.Hour)
+	runs()
+	idle("a client", 0)
+	k.Advance(time.Hour)
+	idle("still connected", 0)
+	end()
+	k.Advance(useEvery - time.Second)
+	idle("not looked at again yet", 0)
+	k.Advance(time.Second)
+	idle("gone", useEvery)
+	k.Advance(useEvery - time.Second)
+	end = connect()
+	runs()
+	idle("too early for a look", 2*useEvery-time.Second)
+	f.LookForClients(t.Context(), s.ID())
+	idle("a look was asked for", 0)
+	end()
+}

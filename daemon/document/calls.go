@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/lineage"
 )
 
@@ -21,8 +20,8 @@ const (
 )
 
 // Calls are the live processes of one session, nested ones excluded, by the tool call that has
-// started them. held is what the members of the session hold. more is how many calls are left out.
-func Calls(e Encoder, s *Session, held []resources.Port, r Reader) (all []api.CallLeft, more int) {
+// started them. ports are those that members hold. more is how many calls are left out.
+func Calls(e Encoder, s *Session, ports map[lineage.ID][]int, r Reader) (all []api.CallLeft, more int) {
 	id := s.Info.ID
 	found := make(map[string]*callLeft)
 	in := make(map[lineage.ID]*callLeft)
@@ -46,9 +45,9 @@ func Calls(e Encoder, s *Session, held []resources.Port, r Reader) (all []api.Ca
 		g.add(&n, r)
 		in[m] = g
 	}
-	for i := range held {
-		if g := in[held[i].Holder]; g != nil && held[i].Proto != "unix" {
-			g.Ports = append(g.Ports, int(held[i].Local.Port()))
+	for holder, held := range ports {
+		if g := in[holder]; g != nil {
+			g.Ports = append(g.Ports, held...)
 		}
 	}
 	rows := make([]*callLeft, 0, len(found))

@@ -53,3 +53,14 @@ func Holds(h resources.Held, files []resources.File) *api.Holds {
 	}
 	return d
 }
+
+// PortNumbers are the ports of sockets, by holder.
+func PortNumbers(held []resources.Port) map[tracer.Identity][]int {
+	ports := make(map[tracer.Identity][]int)
+	for i := range held {
+		if p := &held[i]; p.Proto != "unix" {
+			ports[p.Holder] = append(ports[p.Holder], int(p.Local.Port()))
+		}
+	}
+	return ports
+}

@@ -69,6 +69,6 @@ func (h *orphans) add(v registry.View, d *api.Orphans, x *registry.Session, c ac
 	}
 	record := v.Record(x)
 	d.Items = v.Encoder().Orphans(d.Items, record, c)
-	calls, more := document.Calls(v.Encoder(), record, h.holdings.Held(v, x).Ports, c)
+	calls, more := document.Calls(v.Encoder(), record, document.PortNumbers(h.holdings.Held(v, x).Ports), c)
 	d.Calls, d.MoreCalls = append(d.Calls, calls...), d.MoreCalls+more
 }

@@ -34,11 +34,14 @@ var never = map[string]string{
 	"Report.also":        "a branch with a session in it: TestBranchWithNestedSessions",
 	"Plan.refused_by":    "a session with an ancestor of the caller",
 	"PlanProcess.reason": unkillable, "Outcome.why": unkillable, "Report.verdict_why": unkillable,
-	"SelfCheck.why":    "a self-check that fails",
-	"Session.degraded": "a kernel side that is damaged",
-	"Session.warnings": "a member that keeps its terminal",
-	"Leak.schema":      "a leak as a document; leaks are items",
-	"Mark.schema":      member, "Mark.kind": member, "Mark.session": member, "Mark.calls": member,
+	"SelfCheck.why":      "a self-check that fails",
+	"Session.degraded":   "a kernel side that is damaged",
+	"Session.warnings":   "a member that keeps its terminal",
+	"Leak.schema":        "a leak as a document; leaks are items",
+	"CallLeft.schema":    "a call as a document; calls are items",
+	"CallLeft.ambiguous": otherCalls, "CallLeft.kept": otherCalls, "CallLeft.ports": otherCalls, "CallLeft.more_run": otherCalls,
+	"CallCommand.argv_truncated": otherCalls, "Orphans.more_calls": otherCalls, "Plan.ambiguous": otherCalls, "Plan.call": otherCalls,
+	"Mark.schema": member, "Mark.kind": member, "Mark.session": member, "Mark.calls": member,
 }
 
 // perhaps lists fields that depend on the kernel, the host or chance.
@@ -54,6 +57,7 @@ var perhaps = map[string]string{
 const (
 	docker     = "docker: internal/e2e/brokers"
 	tenMinutes = "ten minutes of samples"
+	otherCalls = "tool calls that overlap, listen or leave much: internal/e2e/agents, daemon/marks"
 	large      = "more processes than a document names"
 	timeWait   = "connections that a member closed first"
 	unkillable = "a process that cannot be killed: internal/e2e/escapes"

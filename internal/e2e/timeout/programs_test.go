@@ -45,6 +45,7 @@ func TestPrograms(t *testing.T) {
 		i := stage.New(t)
 		i.Listen().Close() // and nothing can listen there
 		require.NoError(t, os.Mkdir(i.Socket, 0o755))
+		t.Cleanup(func() { require.NoError(t, os.Remove(i.Socket)) })
 		// A subreaper looks for its descendants, so it may not end what forks without a pause.
 		everyEnd(t, i, slices.DeleteFunc(stage.Escapes(), func(e stage.Escape) bool {
 			return strings.HasPrefix(e.Program, "hop") || strings.HasPrefix(e.Program, "bomb") || e.Program == "bigmem"

@@ -31,6 +31,9 @@ type Call struct {
 	ended atomic.Uint64
 }
 
+// Same reports whether two copies are of one call.
+func (c *Call) Same(x *Call) bool { return c.Agent == x.Agent && c.ID == x.ID && c.Began == x.Began }
+
 // Ended is the boottime of its end; 0: no end is known.
 func (c *Call) Ended() uint64 { return c.ended.Load() }
 

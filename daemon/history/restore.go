@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -96,16 +97,35 @@ func (r *Recorder) Remember(k Kernel) error {
 }
 
 // DecodeNodes leaves out what cannot be decoded: its checksum was right, so another
-// version wrote it.
+// version wrote it. Processes of one tool call share it, as they did, so that all learn of its end.
 func DecodeNodes(processes []journal.Process) []lineage.Node {
 	nodes := make([]lineage.Node, 0, len(processes))
+	calls := make(map[string][]*lineage.Call) // by id
 	for i := range processes {
 		var n lineage.Node
 		if json.Unmarshal(processes[i].Doc, &n) == nil && n.ID.PID == processes[i].PID && n.ID.Start == processes[i].Start {
 			nodes = append(nodes, n)
+			share(n.Claim, calls)
 		}
 	}
 	return nodes
+}
+
+// share replaces the calls of a claim by equal ones that were met before.
+func share(c *lineage.Claim, met map[string][]*lineage.Call) {
+	if c == nil {
+		return
+	}
+	for i, x := range c.Calls {
+		at := slices.IndexFunc(met[x.ID], x.Same)
+		if at < 0 {
+			met[x.ID] = append(met[x.ID], x)
+			continue
+		}
+		if c.Calls[i] = met[x.ID][at]; x.Ended() != 0 {
+			c.Calls[i].End(x.Ended())
+		}
+	}
 }
 
 // overWithoutUs closes a session that ended while no daemon ran. A restart of the host

@@ -211,3 +211,30 @@ func TestEndCall(t *testing.T) {
 		})
 	}
 }
+
+// A daemon that was restarted knows which calls are over, and learns of the end of the others.
+func TestCallsAfterRestart(t *testing.T) {
+	w, _ := office(t, daemontest.WithBoot("b1"))
+	w.mark("103", "begin", "old", 101)
+	w.forks(101, 120, 101, 121)
+	w.haveCalls(121, "old")
+	w.mark("103", "end", "old", 101)
+	w.mark("103", "begin", "one", 101)
+	w.forks(101, 130, 101, 131)
+	w.haveCalls(131, "one")
+	w.Restart()
+	ended := func() string {
+		text := ""
+		for _, c := range w.left("user").Calls {
+			text += fmt.Sprintf("%s %d %v ", c.Calls[0].ID, c.Processes, c.Calls[0].Ended != nil)
+		}
+		return text
+	}
+	if got := ended(); got != "old 2 true one 2 false " {
+		t.Errorf("after the restart: %s", got)
+	}
+	w.mark("103", "end", "one", 101)
+	if got := ended(); got != "old 2 true one 2 true " {
+		t.Errorf("after the end: %s", got)
+	}
+}

@@ -21,7 +21,7 @@ func (m *Marks) Remember(_ registry.View, s *registry.Session) []registry.Part {
 }
 
 // Restore implements [registry.Persistent].
-func (m *Marks) Restore(_ registry.View, s *registry.Session, was registry.Parts) error {
+func (m *Marks) Restore(v registry.View, s *registry.Session, was registry.Parts) error {
 	var agents []tracer.Identity
 	var open []*lineage.Call
 	err := errors.Join(was.Decode("mark_agents", &agents), was.Decode("mark_open", &open))
@@ -29,6 +29,17 @@ func (m *Marks) Restore(_ registry.View, s *registry.Session, was registry.Parts
 		return err
 	}
 	b := m.book(s.ID())
+	for member := range v.Graph().Members(s.ID()) { // which learn of their ends
+		claim, _ := v.Graph().Claim(member)
+		if claim == nil {
+			continue
+		}
+		for i := range open {
+			if at := slices.IndexFunc(claim.Calls, open[i].Same); at >= 0 {
+				open[i] = claim.Calls[at]
+			}
+		}
+	}
 	b.agents, b.open = agents[:min(len(agents), maxAgents)], open[:min(len(open), maxOpen)]
 	return nil
 }

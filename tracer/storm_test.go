@@ -69,6 +69,10 @@ func TestSettleMeetsNobody(t *testing.T) {
 	lifetime := strconv.Itoa(int((10 * patience).Seconds())) // all walks take longer than usual on a busy machine
 	t.Setenv("LNGTEST_SECONDS", lifetime)
 	tr := tracertest.New(t, tracer.Options{Baseline: true})
+	// The PIDs of these lie between the halves of the seesaw: a walk takes its time there.
+	between, idle := startIn(t, tr, "echo 8000 >/proc/sys/kernel/ns_last_pid; exec "+programs+"/lngtest-bomb 1000")
+	between.goOn()
+	between.until("ready")
 	w := start(t, "cd "+programs+"; exec ./lngtest-reap /bin/sh -c 'echo root $$; read go; exec ./lngtest-seesaw "+lifetime+"'")
 	w.goOn()
 	root := parse(t, strings.TrimPrefix(w.until("root"), "root "))
@@ -90,8 +94,10 @@ func TestSettleMeetsNobody(t *testing.T) {
 	if missed == 0 && runtime.NumCPU() > 1 {
 		t.Error("no walk met nobody: this shows nothing")
 	}
-	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	nobodyLives(t, tr, id, 3)
+	for _, id := range []tracer.SessionID{id, idle} {
+		require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
+		nobodyLives(t, tr, id, 3)
+	}
 	w.gone()
 	w.wait()
 	settled(t, tr, id)

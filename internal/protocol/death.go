@@ -38,7 +38,7 @@ func (x *run) deathLook() {
 	}
 }
 
-// deathEnd is the end of on_exit().
+// deathEnd is the end of on_exit(): the sentence looks afterwards whether something is due.
 func (x *run) deathEnd() { x.leave() }
 
 // burySeize is the swap of the start in seize() of arbiter.h: only one caller succeeds.
@@ -109,7 +109,9 @@ func (x *run) buryErase() {
 
 func (x *run) buried() {
 	c := x.c
-	c.at, c.start, c.took, c.elem, c.stale, c.ret, c.flags = c.ret, 0, 0, none, false, idle, 0
+	ret := c.ret
+	c.start, c.took, c.elem, c.stale, c.ret, c.flags = 0, 0, none, false, idle, 0
+	x.back(ret)
 }
 
 // notifyLook is on_notify() of reparent.h, up to die(): the second writer of a death.
@@ -144,15 +146,13 @@ func (x *run) freeLook() {
 		x.leave()
 		return
 	}
-	x.settleDead(x.c.task, freeEnd)
+	x.settleDead(x.c.task, idle)
 }
-
-func (x *run) freeEnd() { x.leave() }
 
 // settleDead begins settle_dead() or reaped() of reaped.h for one dead task, and returns to ret.
 func (x *run) settleDead(t uint8, ret label) {
 	c, k, p := x.c, x.side(), &x.s.tasks[t]
-	c.child, c.ret, c.at = t, ret, ret
+	c.child, c.ret = t, ret
 	d := &k.dead[t]
 	switch torndown := p.stage >= zombie || x.off(TornDown); {
 	case d.mark == tearing && torndown:
@@ -160,6 +160,8 @@ func (x *run) settleDead(t uint8, ret label) {
 		d.mark = torn
 	case d.mark == torn && !p.hashed():
 		c.at = deadCollect
+	default:
+		x.back(ret)
 	}
 }
 
@@ -167,24 +169,27 @@ func (x *run) settleDead(t uint8, ret label) {
 func (x *run) deadTorn() {
 	c := x.c
 	x.s.count(x.side(), c.took, func(p *session) { p.dying-- }, false)
-	c.at = c.ret
 	if !x.s.tasks[c.child].hashed() {
 		c.at = deadCollect
+		return
 	}
+	x.back(c.ret)
 }
 
 // deadCollect is collect() of arbiter.h.
 func (x *run) deadCollect() {
 	c := x.c
-	c.at = c.ret
-	if d := &x.side().dead[c.child]; d.mark == torn {
-		c.took, c.at = d.session, deadReaped
-		*d = corpse{}
+	d := &x.side().dead[c.child]
+	if d.mark != torn {
+		x.back(c.ret)
+		return
 	}
+	c.took, c.at = d.session, deadReaped
+	*d = corpse{}
 }
 
 // deadReaped is chain_count(REAPED).
 func (x *run) deadReaped() {
 	x.s.count(x.side(), x.c.took, func(p *session) { p.unreaped-- }, false)
-	x.c.at = x.c.ret
+	x.back(x.c.ret)
 }

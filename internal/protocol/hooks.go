@@ -60,6 +60,18 @@ func (x *run) leave() {
 	x.from(x.c.phase + 1)
 }
 
+// back goes on at a label. idle: what the CPU does is over.
+func (x *run) back(to label) {
+	switch {
+	case to != idle:
+		x.c.at = to
+	case x.c.hook != noHook:
+		x.leave()
+	default:
+		x.rest()
+	}
+}
+
 // from goes to the next program that is attached, or to the end of the hook.
 func (x *run) from(phase uint8) {
 	h, t, child := x.c.hook, x.c.task, x.c.child

@@ -58,7 +58,7 @@ var Precautions = []Precaution{
 	{DoomedAtBirth, 3, "a birth reads the states", false},
 	{Walk, 3, "an end walks all tasks", false},
 	{InsertFirst, 3, "a birth reads the states after its insert", false},
-	{TornDown, 7, "a zombie is told from a process that exits", false},
+	{TornDown, 7, "a process counts as torn down once it is a zombie, not while it exits", false},
 	{SwapState, 8, "states change by compare-and-swap", false},
 	{CountChain, 9, "counts move on the whole chain", false},
 	{StateChain, 9, "states are read on the whole chain", false},

@@ -59,14 +59,14 @@ func (x *run) openRecord() {
 		parent = k.entries[i].session
 	}
 	if i == none && x.underWay(c.child) {
-		c.at = c.ret
+		x.back(c.ret)
 		return
 	}
 	if c.flags&sessionAgent != 0 && parent != c.from && !x.off(OpenOnce) || int(s.opened) >= x.m.Sessions {
 		if c.flags&sessionAgent != 0 && c.hook == execHook {
 			s.tasks[c.child].became = false // COUNT_AGENT_REFUSED
 		}
-		c.at = c.ret
+		x.back(c.ret)
 		return
 	}
 	s.opened++
@@ -105,7 +105,7 @@ func (x *run) openNested() {
 	if p := &k.sessions[c.to]; !p.present || p.state == free && !x.s.carrying() {
 		p.nested--
 		k.sessions[c.session] = session{}
-		c.at = c.ret
+		x.back(c.ret)
 		return
 	}
 	c.at = openEnter
@@ -206,7 +206,7 @@ func (x *run) openFailed() {
 	}
 	k.sessions[c.session] = session{}
 	x.s.truths[c.session] = truth{}
-	c.at = c.ret
+	x.back(c.ret)
 }
 
 func (x *run) opened() {
@@ -215,7 +215,8 @@ func (x *run) opened() {
 		t.must |= 1 << c.session
 	}
 	s.truths[c.session].open = true
-	c.moved, c.at = true, c.ret
+	c.moved = true
+	x.back(c.ret)
 }
 
 // keepLook is hand_over() of open.h, up to move().
@@ -236,7 +237,7 @@ func (x *run) keepLook() {
 // keepMoved is set_flags() after it.
 func (x *run) keepMoved() {
 	c, s, k := x.c, x.s, x.side()
-	if c.ret = verbEnd; !c.moved {
+	if c.ret = idle; !c.moved {
 		x.openFailed()
 		return
 	}

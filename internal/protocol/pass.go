@@ -11,7 +11,7 @@ func (x *run) passVisit() {
 	s, k := x.s, x.side()
 	t, more := x.walk(x.hashed)
 	if !more || x.off(Walk) {
-		x.passEnd()
+		x.back(x.c.ret)
 		return
 	}
 	i := s.entered(k, t)
@@ -50,21 +50,23 @@ func (x *run) walk(there func(t uint8) bool) (uint8, bool) {
 	return 0, false
 }
 
+// walkAgain is walk, but a walk that moved a task is followed by another one. over: the last one moved none.
+func (x *run) walkAgain(there func(t uint8) bool) (t uint8, more, over bool) {
+	c := x.c
+	c.met = c.met || c.moved
+	c.moved = false
+	if t, more = x.walk(there); !more {
+		over = !c.met
+		c.walk, c.met = 1, false
+	}
+	return t, more, over
+}
+
+func (x *run) alive(t uint8) bool { return x.s.tasks[t].alive() }
+
 func (x *run) hashed(t uint8) bool { return x.s.tasks[t].hashed() }
 
 func (x *run) isDead(t uint8) bool { return x.side().dead[t].mark != absent }
-
-func (x *run) passEnd() {
-	c := x.c
-	switch {
-	case c.hook != noHook:
-		x.leave()
-	case c.ret != idle:
-		c.at = c.ret
-	default:
-		x.rest()
-	}
-}
 
 // judge is judge() of judge.h. True: a program that does not swap has read a state, and writes later.
 func (x *run) judge(id uint8) bool {

@@ -21,7 +21,6 @@ const (
 	notifyTorn
 	notifyCount
 	freeLook
-	freeEnd
 	deadTorn
 	deadCollect
 	deadReaped
@@ -62,7 +61,6 @@ const (
 	releaseHand
 	reconcileVisit
 	reconcileCount
-	verbEnd
 	takeOverNames
 	takeOverSessions
 	takeOverAttach
@@ -114,7 +112,6 @@ func init() {
 		{notifyTorn, "notes in dead that it is torn down", (*run).notifyTorn},
 		{notifyCount, "lowers dying", (*run).notifyCount},
 		{freeLook, "looks for the freed task in dead", (*run).freeLook},
-		{freeEnd, "has counted the reap", (*run).freeEnd},
 		{deadTorn, "lowers dying", (*run).deadTorn},
 		{deadCollect, "takes the reaped task from dead", (*run).deadCollect},
 		{deadReaped, "lowers unreaped", (*run).deadReaped},
@@ -155,7 +152,6 @@ func init() {
 		{releaseHand, "hands a dead task to the session around, at last frees the record", (*run).releaseHand},
 		{reconcileVisit, "looks whether a task's birth was missed", (*run).reconcileVisit},
 		{reconcileCount, "counts a birth that was missed", (*run).reconcileCount},
-		{verbEnd, "answers the request", (*run).verbEnd},
 		{takeOverNames, "reads the names of all tasks", (*run).takeOverNames},
 		{takeOverSessions, "copies the records", (*run).takeOverSessions},
 		{takeOverAttach, "attaches its hooks", (*run).takeOverAttach},

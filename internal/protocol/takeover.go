@@ -60,35 +60,25 @@ func (x *run) takeOverWait() {
 // carryVisit is carry_task() of verbs.h for one task. Walks are repeated until one finds none.
 func (x *run) carryVisit() {
 	c, s, k := x.c, x.s, x.side()
-	t := c.walk
-	c.met = c.met || c.moved
-	c.moved = false
-	if t >= s.born {
-		switch {
-		case c.met:
-			c.walk, c.met = 1, false
-		case c.stale:
-			c.at, c.stale = takeOverStates, false
-		default:
-			c.at = takeOverStop
-		}
-		return
+	t, more, over := x.walkAgain(x.alive)
+	switch {
+	case over && c.passed:
+		c.at = takeOverStates
+	case over:
+		c.at = takeOverStop
 	}
-	if !s.tasks[t].alive() {
-		c.walk++
+	if !more {
 		return
 	}
 	i, found := x.entryOf(t)
 	if !found {
+		c.walk = t
 		return
 	}
 	if i == none {
-		if !x.carry(t, carryAlive) {
-			c.walk++
-		}
+		x.carry(t, carryAlive)
 		return
 	}
-	c.walk++
 	old := s.entered(&s.sides[0], t)
 	if old == none || x.off(CarryAgain) {
 		return
@@ -146,17 +136,11 @@ func (x *run) carryUndo() {
 // carryAlive is the end of carry_task(): if it died before the insert, our exit hook did not count it.
 func (x *run) carryAlive() {
 	c, s := x.c, x.s
-	t := c.walk
-	c.walk, c.moved, c.at = t+1, true, carryVisit
+	t := c.walk - 1
+	c.moved, c.at = true, carryVisit
 	if i := s.entered(x.side(), t); i != none && !s.tasks[t].alive() && !x.off(LiveAfterInsert) {
-		x.buryCarried(i)
+		x.bury(i, true, carryVisit)
 	}
-}
-
-func (x *run) buryCarried(i uint8) {
-	again, met := x.c.walk, x.c.met
-	x.bury(i, true, carryVisit)
-	x.c.walk, x.c.met = again, met
 }
 
 // takeOverStop is StopAgents() of tracer/takeover.
@@ -173,7 +157,7 @@ func (x *run) takeOverAgain() {
 	if !x.off(ReadAgain) {
 		x.putSessions()
 	}
-	x.c.at, x.c.ret, x.c.walk, x.c.met, x.c.stale = carryVisit, idle, 1, false, true
+	x.c.at, x.c.ret, x.c.walk, x.c.passed = carryVisit, idle, 1, true
 }
 
 // takeOverStates is carryStates() of tracer/carry.go.

@@ -8,14 +8,14 @@ func (x *run) verb(a action, arg uint8) bool {
 	c := x.c
 	switch a {
 	case create:
-		x.open(arg, 0, verbEnd)
+		x.open(arg, 0, idle)
 	case keep:
 		i := s.entered(k, arg)
 		if i == none || k.entries[i].session == 0 {
 			return false
 		}
 		c.from = k.entries[i].session
-		x.open(arg, sessionKept, verbEnd)
+		x.open(arg, sessionKept, idle)
 	case protect:
 		c.child, c.at = arg, protectLook
 	case end, endPatient:
@@ -51,8 +51,6 @@ func (x *run) verb(a action, arg uint8) bool {
 	return true
 }
 
-func (x *run) verbEnd() { x.rest() }
-
 // protectLook is protect() of verbs.h.
 func (x *run) protectLook() {
 	c, s, k := x.c, x.s, x.side()
@@ -73,7 +71,7 @@ func (x *run) protectLook() {
 // protectAlive is the look at signal->live in enter() of open.h.
 func (x *run) protectAlive() {
 	if i := x.s.entered(x.side(), x.c.child); i != none && !x.s.tasks[x.c.child].alive() {
-		x.bury(i, true, verbEnd)
+		x.bury(i, true, idle)
 		return
 	}
 	x.rest()
@@ -82,18 +80,14 @@ func (x *run) protectAlive() {
 // followVisit is follow_member() of verbs.h for one task; walks are repeated until one moves no task.
 func (x *run) followVisit() {
 	c, s, k := x.c, x.s, x.side()
-	c.met = c.met || c.moved
-	t, more := x.walk(x.hashed)
-	if !more {
-		if c.met {
-			c.walk, c.met, c.moved = 1, false, false
-			return
-		}
+	t, more, over := x.walkAgain(x.hashed)
+	if over {
 		s.followed(c.child, c.session)
 		x.rest()
+	}
+	if !more {
 		return
 	}
-	c.moved = false
 	i := s.entered(k, t)
 	if i == none || k.entries[i].session != c.from {
 		return
@@ -107,17 +101,13 @@ func (x *run) followVisit() {
 // dissolveVisit is let_member_go() of verbs.h for one task; walks are repeated, too.
 func (x *run) dissolveVisit() {
 	c, s, k := x.c, x.s, x.side()
-	c.met = c.met || c.moved
-	t, more := x.walk(x.hashed)
-	if !more {
-		if c.met {
-			c.walk, c.met, c.moved = 1, false, false
-			return
-		}
+	t, more, over := x.walkAgain(x.hashed)
+	if over {
 		x.rest()
+	}
+	if !more {
 		return
 	}
-	c.moved = false
 	if i := s.entered(k, t); i != none && k.entries[i].session == c.from {
 		if c.to == 0 || k.sessions[c.to].root != t {
 			k.entries[i].flags &^= flagRoot
@@ -228,20 +218,16 @@ func (x *run) releaseHand() {
 // reconcileVisit is reconcile_birth() of verbs.h for one task.
 func (x *run) reconcileVisit() {
 	c, s, k := x.c, x.s, x.side()
-	t := c.walk
-	if t >= s.born {
+	t, more := x.walk(x.alive)
+	if !more {
 		x.rest()
-		return
-	}
-	if !s.tasks[t].alive() {
-		c.walk++
 		return
 	}
 	i, found := x.entryOf(t)
 	if !found {
+		c.walk = t
 		return
 	}
-	c.walk++
 	up := s.entered(k, s.parent(t))
 	if i != none || up == none || k.entries[up].session == 0 || t < k.entries[up].since && !x.off(Narrow) {
 		return

@@ -60,7 +60,7 @@ func (x *run) leave() {
 	x.from(x.c.phase + 1)
 }
 
-// back goes on at a label. idle: what the CPU does is over.
+// back continues at a label. idle: what the CPU does is over.
 func (x *run) back(to label) {
 	switch {
 	case to != idle:

@@ -97,7 +97,7 @@ func (x *run) buryLive() {
 // buryErase is erase(), and what a root's death makes due. The event of the exit is shown after it.
 func (x *run) buryErase() {
 	c, k := x.c, x.side()
-	*k.element(c.elem) = entry{session: k.element(c.elem).session} // the memory stays as it is
+	k.entries[c.elem] = entry{session: k.entries[c.elem].session} // the memory stays as it is
 	if c.flags&flagRoot != 0 {
 		k.due = true
 		if !x.off(ExitCounted) && !c.stale {

@@ -45,7 +45,7 @@ func (c *cpu) skippable() bool {
 func (x *run) enter(h hook, t uint8) {
 	x.c = &x.s.cpus[t]
 	child := x.c.child
-	*x.c = cpu0
+	*x.c = cpu{}
 	x.c.hook, x.c.task, x.c.child = h, t, child
 	x.from(0)
 }
@@ -80,11 +80,11 @@ func (x *run) from(phase uint8) {
 		if !x.s.sides[p.side].attached || p.second && (!x.m.Second || x.off(SecondWriter)) {
 			continue
 		}
-		*x.c = cpu0
+		*x.c = cpu{}
 		x.c.at, x.c.hook, x.c.phase, x.c.side, x.c.task, x.c.child = p.first, h, phase, p.side, t, child
 		return
 	}
-	*x.c = cpu0
+	*x.c = cpu{}
 	switch h {
 	case forkHook:
 		x.s.tasks[child].stage = running

@@ -5,7 +5,7 @@ import "fmt"
 // mayJoin notes that a session was opened over a task: it may be a member, and so may its children
 // that are being born, and of an agent or a kept process its descendants, which follow.
 func (s *State) mayJoin(root, id uint8, follow bool) {
-	joined := uint8(1) << root
+	joined := uint64(1) << root
 	if c := &s.cpus[root]; c.hook == forkHook {
 		joined |= 1 << c.child
 	}
@@ -20,9 +20,9 @@ func (s *State) mayJoin(root, id uint8, follow bool) {
 		if joined&(1<<t) == 0 {
 			continue
 		}
-		s.tasks[t].may |= 1 << id
+		s.may[t] |= 1 << id
 		if s.truths[id].kept {
-			s.tasks[t].must = 0
+			s.must[t] = 0
 		}
 	}
 }
@@ -31,18 +31,18 @@ func (s *State) mayJoin(root, id uint8, follow bool) {
 // and so is one that is being born.
 func (s *State) followed(root, id uint8) {
 	for t := uint8(1); t < s.born; t++ {
-		if p := &s.tasks[t]; p.creator == root && p.must == 0 && p.may&(1<<id) != 0 && s.tasks[root].stage == running {
-			p.must = 1 << id
+		if s.tasks[t].creator == root && s.must[t] == 0 && s.may[t]&(1<<id) != 0 && s.tasks[root].stage == running {
+			s.must[t] = 1 << id
 		}
 	}
 }
 
 // justified: a session that the task may be in has to end, because of a request or its root's exit.
 func (s *State) justified(t uint8) bool {
-	return s.hasToEnd(s.tasks[t].may)
+	return s.hasToEnd(s.may[t])
 }
 
-func (s *State) hasToEnd(sessions uint8) bool {
+func (s *State) hasToEnd(sessions uint64) bool {
 	for id := range s.truths {
 		p := &s.truths[id]
 		if sessions&(1<<id) == 0 || p.dissolved || p.root == 0 {
@@ -68,14 +68,14 @@ func (m *Config) always(s *State) string {
 	for t := uint8(1); t < s.born; t++ {
 		p := &s.tasks[t]
 		for id := uint8(1); id <= s.opened; id++ {
-			if p.must&(1<<id) == 0 || !s.truths[id].clean {
+			if s.must[t]&(1<<id) == 0 || !s.truths[id].clean {
 				continue
 			}
 			if p.stage < zombie { // section 7
 				return fmt.Sprintf("the verdict of session %d is clean only with proof: task %d is %v", id, t, p.stage)
 			}
 		}
-		if p.stage != running || p.killed || p.must == 0 {
+		if p.stage != running || p.killed || s.must[t] == 0 {
 			continue
 		}
 		if bad := s.member(k, t); bad != "" {
@@ -118,7 +118,7 @@ func (s *State) entries(k *side, side uint8) string {
 		switch {
 		case e.flags&flagProtected != 0: // trap 11
 			return fmt.Sprintf("a member cannot be protected: task %d", e.start)
-		case s.tasks[e.start].may&(1<<e.session) == 0: // section 2
+		case s.may[e.start]&(1<<e.session) == 0: // section 2
 			return fmt.Sprintf("never a wrong member: task %d in session %d", e.start, e.session)
 		case !k.sessions[e.session].present && s.tasks[e.start].stage != listed: // section 4, Nesting; a child that is born follows its creator
 			return fmt.Sprintf("the record of a session is removed only when its subtree is empty: session %d of task %d", e.session, e.start)
@@ -158,7 +158,7 @@ func (s *State) opening(side, id uint8) bool {
 func (s *State) member(k *side, t uint8) string {
 	i := s.entered(k, t)
 	for id := uint8(1); id <= s.opened; id++ {
-		if s.tasks[t].must&(1<<id) == 0 {
+		if s.must[t]&(1<<id) == 0 {
 			continue
 		}
 		switch {
@@ -229,7 +229,7 @@ func (m *Config) quiet(s *State) string {
 		if !p.alive() || p.killed {
 			continue
 		}
-		if s.hasToEnd(p.must) {
+		if s.hasToEnd(s.must[t]) {
 			return fmt.Sprintf("when a session ends no member is alive: task %d is", t)
 		}
 		if i := s.entered(k, t); p.became && int(s.opened) < m.Sessions && !s.wasDissolved(t) && (i == none || k.sessions[k.entries[i].session].root != t) {
@@ -272,5 +272,5 @@ func (s *State) recount(k *side, id uint8) (live, dying, unreaped int8) {
 // forget leaves of a task that is gone only what later states can differ in.
 func (s *State) forget(t uint8) {
 	p := &s.tasks[t]
-	*p = task{stage: gone, pid: p.pid, creator: p.creator, may: p.may, must: p.must}
+	*p = task{stage: gone, pid: p.pid, creator: p.creator}
 }

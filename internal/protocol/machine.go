@@ -49,25 +49,20 @@ func (x *run) off(p Switch) bool { return x.m.off(p) }
 func (x *run) side() *side { return &x.s.sides[x.c.side] }
 
 // start puts a CPU at a label, with no registers but the task.
-func (x *run) start(cpu int, at label, side, task uint8) {
-	x.c = &x.s.cpus[cpu]
-	*x.c = cpu0
+func (x *run) start(n uint8, at label, side, task uint8) {
+	x.c = &x.s.cpus[n]
+	*x.c = cpu{}
 	x.c.at, x.c.side, x.c.task = at, side, task
 }
 
 const unlimited = 0xff
 
-var cpu0 = cpu{elem: none}
-
 // rest ends what the CPU does.
-func (x *run) rest() { *x.c = cpu0 }
+func (x *run) rest() { *x.c = cpu{} }
 
 // Begin is the first state: init, and one side without a session.
-func (m *Config) Begin() State {
-	var s State
-	for i := range s.cpus {
-		s.cpus[i] = cpu0
-	}
+func (m *Config) Begin() *State {
+	s := m.newState()
 	s.tasks[0] = task{stage: running}
 	s.born = 1
 	s.sides[0].attached = true
@@ -76,7 +71,7 @@ func (m *Config) Begin() State {
 	for a, n := range m.Times {
 		s.left[a] = uint8(n)
 	}
-	m.open(&s)
+	m.open(s)
 	return s
 }
 
@@ -86,13 +81,16 @@ func (m *Config) open(s *State) {
 		return
 	}
 	k := &s.sides[0]
-	s.tasks[1] = task{stage: running, pid: 1, may: 1 << 1, must: 1 << 1}
+	for t := 1; t <= m.Members; t++ {
+		s.may[t], s.must[t] = 1<<1, 1<<1
+	}
+	s.tasks[1] = task{stage: running, pid: 1}
 	s.truths[1] = truth{root: 1, open: true}
-	k.entries[0] = entry{linked: true, pid: 1, start: 1, session: 1, since: 2, flags: flagRoot}
+	k.entries[1] = entry{linked: true, pid: 1, start: 1, session: 1, since: 2, flags: flagRoot}
 	k.sessions[1] = session{present: true, root: 1, live: 1, state: active}
 	for t := uint8(2); int(t) <= m.Members; t++ {
-		s.tasks[t] = task{stage: running, pid: t, creator: t - 1, may: 1 << 1, must: 1 << 1}
-		k.entries[t-1] = entry{linked: true, pid: t, start: t, session: 1, creator: t - 1, since: t}
+		s.tasks[t] = task{stage: running, pid: t, creator: t - 1}
+		k.entries[t] = entry{linked: true, pid: t, start: t, session: 1, creator: t - 1, since: t}
 		k.sessions[1].live++
 		k.sessions[1].forks++
 	}
@@ -100,21 +98,22 @@ func (m *Config) open(s *State) {
 	if !m.Carried {
 		return
 	}
-	s.tasks[1].agent, s.tasks[1].became, s.named = true, true, 1<<1
+	s.tasks[1].agent, s.tasks[1].became, s.tasks[1].named = true, true, true
 	k.sessions[1].flags = sessionAgent
 	k.agents = false
-	s.sides[1] = *k
+	copy(s.sides[1].mem, k.mem)
 	s.shown = true
 	s.cpus[daemon].at, s.cpus[daemon].side = takeOverAgents, 1
 }
 
-// next calls visit for each move from s, with the state that it leads to and what it broke.
-func (m *Config) next(s *State, visit func(v Move, to *State, bad string)) {
+// next calls visit for each move from s, after it has put the state that it leads to into to, with what it broke.
+func (m *Config) next(s, to *State, visit func(v Move, bad string)) {
+	x := run{m: m, s: to}
 	try := func(v Move) {
-		to := *s
-		x := run{m: m, s: &to}
+		copy(to.mem, s.mem)
+		x.bad = ""
 		if x.take(v) {
-			visit(v, &to, x.bad)
+			visit(v, x.bad)
 		}
 	}
 	for i := range s.cpus {
@@ -134,10 +133,10 @@ func (m *Config) next(s *State, visit func(v Move, to *State, bad string)) {
 	if s.left[outsider] > 0 {
 		m.births(s, outsider, 0, try)
 	}
-	if m.Level >= 3 && s.cpus[host].at == idle {
+	if m.Level >= 3 && s.cpus[s.host()].at == idle {
 		for side := range s.sides {
 			if s.sides[side].attached && s.sides[side].due {
-				try(Move{pass, host, uint8(side)})
+				try(Move{pass, s.host(), uint8(side)})
 			}
 		}
 	}
@@ -305,7 +304,7 @@ func (x *run) take(v Move) bool {
 			s.forget(v.arg)
 		}
 	case pass:
-		x.start(host, passTake, v.arg, 0)
+		x.start(s.host(), passTake, v.arg, 0)
 	case hear:
 		s.told = false
 		x.start(daemon, passTake, s.ours, 0)
@@ -329,8 +328,8 @@ func (x *run) fork(creator, pid uint8) {
 	s := x.s
 	t := s.born
 	s.born++
-	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: s.tasks[creator].agent,
-		may: s.tasks[creator].may, must: s.tasks[creator].must}
+	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: s.tasks[creator].agent}
+	s.may[t], s.must[t] = s.may[creator], s.must[creator]
 	if creator == 0 {
 		s.tasks[t].stage = running
 		return

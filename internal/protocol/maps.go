@@ -10,15 +10,13 @@ func (k *side) at(pid uint8) uint8 {
 	return none
 }
 
-func (k *side) element(i uint8) *entry { return &k.entries[i] }
-
 // insert is insert() of classes.h with BPF_NOEXIST: false if the map is full, or the PID has an entry.
 func (x *run) insert(e entry) bool {
 	k := x.side()
 	if k.at(e.pid) != none {
 		return false
 	}
-	for i := range x.m.Entries {
+	for i := 1; i < len(k.entries); i++ {
 		if !k.entries[i].linked {
 			e.linked = true
 			k.entries[i] = e
@@ -41,7 +39,7 @@ func (s *State) has(k *side, t uint8) bool { return s.entered(k, t) != none }
 
 // eachAround calls do for the session and those that it is nested in.
 func (s *State) eachAround(k *side, id uint8, do func(*session)) {
-	for range maxSessions {
+	for range k.sessions {
 		p := &k.sessions[id]
 		if id == 0 || !p.present {
 			return
@@ -64,7 +62,7 @@ func (s *State) count(k *side, id uint8, by func(*session), innermost bool) {
 
 // within is chain_has() of session.h.
 func (s *State) within(k *side, id, wanted uint8) bool {
-	for range maxSessions + 1 {
+	for range len(k.sessions) {
 		if id == wanted {
 			return true
 		}
@@ -84,7 +82,7 @@ func (s *State) condemned(k *side, id uint8) (yes bool) {
 
 // home is home_of() of session.h.
 func (s *State) home(k *side, id uint8) uint8 {
-	for range maxSessions {
+	for range k.sessions {
 		p := &k.sessions[id]
 		if id == 0 || !p.present {
 			return 0
@@ -133,7 +131,7 @@ func (x *run) moveCount() {
 // moveSwap is the swap in reassign() of arbiter.h.
 func (x *run) moveSwap() {
 	c := x.c
-	e := x.side().element(c.elem)
+	e := &x.side().entries[c.elem]
 	if e.session != c.from {
 		c.at = moveUndo
 		return
@@ -149,7 +147,7 @@ func (x *run) moveSwap() {
 func (x *run) moveCompare() {
 	c := x.c
 	c.at = moveLeave
-	if start := x.side().element(c.elem).start; start != c.start && (start != 0 || x.off(GiveBack)) {
+	if start := x.side().entries[c.elem].start; start != c.start && (start != 0 || x.off(GiveBack)) {
 		c.at = moveBack
 	}
 }
@@ -157,7 +155,7 @@ func (x *run) moveCompare() {
 // moveBack is the swap back. If that process died in between, it was counted in the new session.
 func (x *run) moveBack() {
 	c := x.c
-	e := x.side().element(c.elem)
+	e := &x.side().entries[c.elem]
 	c.at = moveLeave
 	if e.session == c.to {
 		e.session = c.from

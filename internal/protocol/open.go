@@ -133,7 +133,7 @@ func (x *run) openEnter() {
 // openCompare is the look at the start in reassign(), and set_flags().
 func (x *run) openCompare() {
 	c, k := x.c, x.side()
-	e := k.element(c.elem)
+	e := &k.entries[c.elem]
 	gives := e.start != c.child && (e.start != 0 || x.off(GiveBack)) && k.dead[c.child].session != c.session
 	if gives && e.session == c.session {
 		e.session = k.sessions[c.session].parent
@@ -211,8 +211,8 @@ func (x *run) openFailed() {
 
 func (x *run) opened() {
 	c, s := x.c, x.s
-	if t := &s.tasks[c.child]; t.alive() && !s.truths[c.session].dissolved && c.side == s.ours {
-		t.must |= 1 << c.session
+	if s.tasks[c.child].alive() && !s.truths[c.session].dissolved && c.side == s.ours {
+		s.must[c.child] |= 1 << c.session
 	}
 	s.truths[c.session].open = true
 	c.moved = true
@@ -244,7 +244,7 @@ func (x *run) keepMoved() {
 	if i := s.entered(k, c.child); i != none {
 		k.entries[i].flags |= flagRoot
 	}
-	s.tasks[c.child].must = 1 << c.session
+	s.must[c.child] = 1 << c.session
 	s.truths[c.session].open = true
 	c.at, c.walk, c.moved = followVisit, 1, false
 }

@@ -20,7 +20,7 @@ func (x *run) passVisit() {
 	}
 	id := k.entries[i].session
 	kill := false
-	for range maxSessions {
+	for range k.sessions {
 		p := &k.sessions[id]
 		if id == 0 || !p.present {
 			break

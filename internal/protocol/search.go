@@ -1,10 +1,11 @@
 package protocol
 
 import (
+	"bytes"
 	"fmt"
 	"hash/maphash"
+	"math/bits"
 	"strings"
-	"unsafe"
 )
 
 // Found is what a search of all states came to.
@@ -16,144 +17,177 @@ type Found struct {
 	Cut           bool // there are more states than the search was to visit
 }
 
-// seen is a set of hashes, with the number of each.
-type seen struct {
-	table []uint32 // numbers of states, plus 1
-	hash  [][2]uint64
-	from  []uint32 // the state before, and the move from it
-	by    []uint8
+// search is a breadth-first search. A state that was seen is a hash of 64 bits: that two of n states have the same one
+// has a probability of less than n²/2⁶⁵, 0.03 % for 10⁸.
+type search struct {
+	m      *Config
+	table  []uint64 // open addressing; 0: free
+	from   paged[uint32]
+	by     paged[uint8] // the state before, and the move from it
+	at, to *State
+	below  frontier
+	Found
 }
 
-var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-
-func hashOf(s *State) (h [2]uint64) {
-	bytes := unsafe.Slice((*byte)(unsafe.Pointer(s)), unsafe.Sizeof(*s))
-	return [2]uint64{maphash.Bytes(seeds[0], bytes), maphash.Bytes(seeds[1], bytes)}
-}
+var seed = maphash.MakeSeed()
 
 // add returns false if the state was there.
-func (v *seen) add(s *State, from uint32, by uint8) (fresh bool) {
-	if len(v.hash)*2 >= len(v.table) {
-		v.grow()
+func (v *search) add(s *State, from uint32, by uint8) (fresh bool) {
+	if v.from.n*4 >= len(v.table)*3 {
+		old := v.table
+		v.table = make([]uint64, max(1<<12, 2*len(old)))
+		for _, h := range old {
+			if h != 0 {
+				*v.slot(h) = h
+			}
+		}
 	}
-	h := hashOf(s)
+	h := max(1, maphash.Bytes(seed, s.mem))
 	slot := v.slot(h)
-	if v.table[slot] != 0 {
+	if *slot == h {
 		return false
 	}
-	v.hash, v.from, v.by = append(v.hash, h), append(v.from, from), append(v.by, by)
-	v.table[slot] = uint32(len(v.hash))
+	*slot = h
+	v.from.push(from)
+	v.by.push(by)
+	v.below.push(s)
 	return true
 }
 
-func (v *seen) slot(h [2]uint64) uint64 {
+func (v *search) slot(h uint64) *uint64 {
 	mask := uint64(len(v.table) - 1)
-	for i := h[0] & mask; ; i = (i + 1) & mask {
-		if n := v.table[i]; n == 0 || v.hash[n-1] == h {
-			return i
+	for i := h & mask; ; i = (i + 1) & mask {
+		if v.table[i] == 0 || v.table[i] == h {
+			return &v.table[i]
 		}
-	}
-}
-
-func (v *seen) grow() {
-	v.table = make([]uint32, max(1<<12, 2*len(v.table)))
-	for i, h := range v.hash {
-		v.table[v.slot(h)] = uint32(i + 1)
 	}
 }
 
 // Search visits every state that a run can reach, shortest ways first, and at most the number given. It ends
 // at the first sentence that does not hold.
-func (m *Config) Search(most int) (f Found) {
-	var v seen
-	var level, below queue
-	first := m.Begin()
-	v.add(&first, 0, 0)
-	below.push(&first, 0)
-	for ; below.n > 0; f.Depth++ {
-		level, below = below, queue{pages: level.pages}
-		for i := range level.n {
-			at, n := level.at(i)
-			m.expand(&v, at, n, &below, &f)
-			if f.States = len(v.hash); f.Broken != "" || f.States >= most {
-				f.Cut = f.Broken == ""
-				return f
+func (m *Config) Search(most int) Found {
+	v := search{m: m, at: m.newState(), to: m.newState()}
+	v.add(m.Begin(), 0, 0)
+	for n := uint32(0); int(n) < v.from.n; v.Depth++ {
+		level := v.below
+		v.below = frontier{}
+		for ; level.next(v.at); n++ {
+			v.expand(n)
+			if v.States = v.from.n; v.Broken != "" || v.States >= most {
+				v.Cut = v.Broken == ""
+				return v.Found
 			}
 		}
 	}
-	return f
+	return v.Found
 }
 
 // expand takes each move from a state, the n-th.
-func (m *Config) expand(v *seen, at *State, n uint32, below *queue, f *Found) {
+func (v *search) expand(n uint32) {
 	moving, move := false, uint8(0)
-	m.next(at, func(mv Move, to *State, bad string) {
-		if f.Broken != "" {
+	v.m.next(v.at, v.to, func(mv Move, bad string) {
+		if v.Broken != "" {
 			return
 		}
-		f.Moves++
-		moving = moving || mv.fair() && *to != *at
-		if v.add(to, n, move) {
-			below.push(to, uint32(len(v.hash)-1))
-			if bad == "" {
-				bad = m.always(to)
-			}
+		v.Moves++
+		moving = moving || mv.fair() && !bytes.Equal(v.to.mem, v.at.mem)
+		if v.add(v.to, n, move) && bad == "" {
+			bad = v.m.always(v.to)
 		}
 		if bad != "" {
-			f.Broken, f.Path = bad, append(m.path(v, n), m.tell(mv, at))
+			v.Broken, v.Path = bad, append(v.path(n), v.m.tell(mv, v.at))
 		}
 		move++
 	})
-	if f.Broken == "" && !moving {
-		if bad := m.quiet(at); bad != "" {
-			f.Broken, f.Path = bad, m.path(v, n)
+	if v.Broken == "" && !moving {
+		if bad := v.m.quiet(v.at); bad != "" {
+			v.Broken, v.Path = bad, v.path(n)
 		}
 	}
 }
 
-// queue holds the states of one depth, in pages: they are too many to copy when it grows.
-type queue struct {
-	pages [][]queued
+const page = 1 << 16
+
+// paged is an array that grows without a copy.
+type paged[T any] struct {
+	pages [][]T
 	n     int
 }
 
-type queued struct {
-	s State
-	n uint32
-}
-
-const page = 1 << 12
-
-func (q *queue) push(s *State, n uint32) {
-	if q.n/page == len(q.pages) {
-		q.pages = append(q.pages, make([]queued, page))
+func (p *paged[T]) push(x T) {
+	if p.n%page == 0 {
+		p.pages = append(p.pages, make([]T, page))
 	}
-	q.pages[q.n/page][q.n%page] = queued{*s, n}
-	q.n++
+	p.pages[p.n/page][p.n%page] = x
+	p.n++
 }
 
-func (q *queue) at(i int) (*State, uint32) {
-	x := &q.pages[i/page][i%page]
-	return &x.s, x.n
+func (p *paged[T]) at(i uint32) T { return p.pages[i/page][i%page] }
+
+// frontier holds the states of one depth: of each eight bytes, a bit for each that is not 0, and those.
+type frontier struct {
+	pages [][]byte
+	read  int
+}
+
+func (f *frontier) push(s *State) {
+	last := len(f.pages) - 1
+	if last < 0 || cap(f.pages[last])-len(f.pages[last]) < 2*len(s.mem) {
+		f.pages = append(f.pages, make([]byte, 0, page))
+		last++
+	}
+	p := f.pages[last]
+	for i := 0; i < len(s.mem); i += 8 {
+		at := len(p)
+		p = append(p, 0)
+		for b, x := range s.mem[i : i+8] {
+			if x != 0 {
+				p[at] |= 1 << b
+				p = append(p, x)
+			}
+		}
+	}
+	f.pages[last] = p
+}
+
+// next takes the next state out. False: there are no more.
+func (f *frontier) next(s *State) bool {
+	if len(f.pages) > 0 && f.read == len(f.pages[0]) {
+		f.pages, f.read = f.pages[1:], 0
+	}
+	if len(f.pages) == 0 {
+		return false
+	}
+	p := f.pages[0]
+	clear(s.mem)
+	for i := 0; i < len(s.mem); i += 8 {
+		set := p[f.read]
+		f.read++
+		for ; set != 0; set &= set - 1 {
+			s.mem[i+bits.TrailingZeros8(set)] = p[f.read]
+			f.read++
+		}
+	}
+	return true
 }
 
 // path replays the way to a state, and tells it.
-func (m *Config) path(v *seen, n uint32) (lines []string) {
+func (v *search) path(n uint32) (lines []string) {
 	var by []uint8
-	for ; n != 0; n = v.from[n] {
-		by = append(by, v.by[n])
+	for ; n != 0; n = v.from.at(n) {
+		by = append(by, v.by.at(n))
 	}
-	s := m.Begin()
+	s, to, after := v.m.Begin(), v.m.newState(), v.m.newState()
 	for i := len(by) - 1; i >= 0; i-- {
-		move, after := uint8(0), s
-		m.next(&s, func(mv Move, to *State, _ string) {
+		move := uint8(0)
+		v.m.next(s, to, func(mv Move, _ string) {
 			if move == by[i] {
-				lines = append(lines, m.tell(mv, &s))
-				after = *to
+				lines = append(lines, v.m.tell(mv, s))
+				copy(after.mem, to.mem)
 			}
 			move++
 		})
-		s = after
+		s, after = after, s
 	}
 	return lines
 }
@@ -165,7 +199,7 @@ func (m *Config) tell(v Move, s *State) string {
 	switch v.cpu {
 	case daemon:
 		who = "daemon"
-	case host:
+	case s.host():
 		who = "host"
 	}
 	side := ""

@@ -1,37 +1,80 @@
 package protocol
 
-// The most that a state has room for. A task, a session and an entry are numbers; a task's number is
-// also its start time, so it is never used again, unlike its PID. Task 0 is init: it never dies, is not a
-// member, and forks outsiders.
-const (
-	maxTasks    = 5
-	maxSessions = 3
-	maxEntries  = 4
-	none        = 0xff // no entry
-)
+import "unsafe"
 
-// State is the host and all kernel sides at one moment. It is comparable, and has no
-// padding or pointer: every field is one byte, which the search hashes as they are.
+const none = 0 // no entry: an element's number begins at 1
+
+// State is the host and all kernel sides at one moment. A task, a session and an entry are numbers; a task's number
+// is also its start time, so it is never used again, unlike its PID. Task 0 is init: it never dies, is not a
+// member, and forks outsiders.
 type State struct {
-	tasks [maxTasks]task
+	mem []byte // all that follows, without padding: what a search copies, compares and hashes
+	// By the promises alone, for each task, bits of sessions: those that it may be a member of, and must.
+	may, must []uint64
+	*words
+	tasks []task
 	sides [2]side // the one of the daemon, and the one that takes over
 	// What each CPU does: [0] the daemon's verb, [t] the hooks in task t, and last the hooks in
 	// an outsider's event, which only carry out what is due.
-	cpus   [maxTasks + 1]cpu
-	truths [maxSessions + 1]truth
+	cpus   []cpu
+	truths []truth
+}
+
+// words are the single words of a state.
+type words struct {
 	left   [actions]uint8 // how often each action may still happen
 	born   uint8          // tasks so far
 	opened uint8          // sessions so far
 	ours   uint8          // the side whose daemon answers
 	shown  bool           // the processes of side 0 are in the map `elder` of side 1
 	told   bool           // an event that asks for a pass waits for the daemon
-	named  uint8          // bits of tasks that had an agent's name before the take-over
 }
 
-const (
-	daemon = 0
-	host   = maxTasks
-)
+// newState has the room that the run needs.
+func (m *Config) newState() *State {
+	s := &State{}
+	words := make([]uint64, (s.place(m, nil)+7)/8)
+	s.mem = unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8)
+	s.place(m, s.mem)
+	return s
+}
+
+// place makes the parts of a state lie in mem, and returns how long they are.
+func (s *State) place(m *Config, mem []byte) int {
+	at := 0
+	s.may = part[uint64](mem, &at, m.Tasks+1)
+	s.must = part[uint64](mem, &at, m.Tasks+1)
+	s.words = unsafe.SliceData(part[words](mem, &at, 1))
+	s.tasks = part[task](mem, &at, m.Tasks+1)
+	for i := range s.sides {
+		k, first := &s.sides[i], at
+		k.sideWords = unsafe.SliceData(part[sideWords](mem, &at, 1))
+		k.entries = part[entry](mem, &at, m.Entries+1)
+		k.dead = part[corpse](mem, &at, m.Tasks+1)
+		k.sessions = part[session](mem, &at, m.Sessions+1)
+		if mem != nil {
+			k.mem = mem[first:at]
+		}
+	}
+	s.cpus = part[cpu](mem, &at, m.Tasks+2)
+	s.truths = part[truth](mem, &at, m.Sessions+1)
+	return at
+}
+
+// part is an array of n elements in mem. Without mem it only counts their bytes.
+func part[T any](mem []byte, at *int, n int) []T {
+	from := *at
+	*at += n * int(unsafe.Sizeof(*new(T)))
+	if mem == nil {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&mem[from])), n)
+}
+
+const daemon = 0
+
+// host is the number of the last CPU.
+func (s *State) host() uint8 { return uint8(len(s.cpus) - 1) }
 
 type stage uint8
 
@@ -58,8 +101,7 @@ type task struct {
 	dumping bool // it dumps its core, which takes as long as it likes
 	agent   bool // its name is an agent's
 	became  bool // it has that name by its own exec
-	// By the promises alone, bits of sessions: those that it may be a member of, and must.
-	may, must uint8
+	named   bool // it had that name before the take-over
 }
 
 // alive as the kernel counts: signal->live is not 0.
@@ -80,12 +122,17 @@ type truth struct {
 
 // side is one kernel side: its maps and words.
 type side struct {
+	mem []byte
+	*sideWords
+	entries  []entry
+	dead     []corpse
+	sessions []session
+}
+
+type sideWords struct {
 	attached bool
 	agents   bool // control.agents
 	due      bool // control.due
-	entries  [maxEntries]entry
-	dead     [maxTasks]corpse
-	sessions [maxSessions + 1]session
 }
 
 // entry is an element of `processes`. After a delete its memory stays, and the next insert may use it.

@@ -7,9 +7,7 @@ func (s *State) carrying() bool { return s.sides[0].attached && s.sides[1].attac
 func (x *run) takeOverNames() {
 	c, s := x.c, x.s
 	for t := range s.tasks {
-		if s.tasks[t].agent {
-			s.named |= 1 << t
-		}
+		s.tasks[t].named = s.tasks[t].agent
 	}
 	c.side, c.at = 1, takeOverSessions
 }
@@ -163,18 +161,18 @@ func (x *run) takeOverAgain() {
 // takeOverStates is carryStates() of tracer/carry.go.
 func (x *run) takeOverStates() {
 	s := x.s
-	var nested [maxSessions + 1]int8
-	for id := range s.sides[0].sessions {
-		if p := &s.sides[0].sessions[id]; p.present {
-			nested[p.parent]++
-		}
-	}
 	for id := range s.sides[0].sessions {
 		old, p := &s.sides[0].sessions[id], &s.sides[1].sessions[id]
 		if old.present && p.present {
-			p.state, p.late, p.flags, p.unentered, p.nested = old.state, old.late, old.flags, old.unentered, nested[id]
+			p.state, p.late, p.flags, p.unentered, p.nested = old.state, old.late, old.flags, old.unentered, 0
 		}
 	}
+	for id := range s.sides[0].sessions {
+		if p := &s.sides[0].sessions[id]; p.present {
+			s.sides[1].sessions[p.parent].nested++
+		}
+	}
+	s.sides[1].sessions[0] = session{}
 	x.c.at = takeOverAgents
 }
 
@@ -197,7 +195,7 @@ func (x *run) lateVisit() {
 		return
 	}
 	p := &s.tasks[t]
-	if !p.agent || s.named&(1<<t) != 0 || !p.alive() {
+	if !p.agent || p.named || !p.alive() {
 		return
 	}
 	c.from = 0
@@ -258,10 +256,11 @@ func (x *run) takeOverHide() {
 // takeOverPublish is pin() of tracer/pins.go, and the end of the old side.
 func (x *run) takeOverPublish() {
 	s := x.s
-	s.ours, s.sides[0] = 1, side{}
+	s.ours = 1
+	clear(s.sides[0].mem)
 	for id := range s.truths {
 		if p := &s.truths[id]; p.open && !p.dissolved && s.tasks[p.root].alive() && s.sides[1].sessions[id].present {
-			s.tasks[p.root].must |= 1 << id
+			s.must[p.root] |= 1 << id
 		}
 	}
 	x.rest()

@@ -35,8 +35,8 @@ func (x *run) verb(a action, arg uint8) bool {
 			k.sessions[arg].state = empty
 		}
 		s.truths[arg].dissolved = true
-		for t := range s.tasks {
-			s.tasks[t].must &^= 1 << arg
+		for t := range s.must {
+			s.must[t] &^= 1 << arg
 		}
 		c.from, c.to, c.walk, c.at = arg, s.home(k, k.sessions[arg].parent), 1, dissolveVisit
 	case settle:

@@ -150,7 +150,7 @@ func (f *frontier) push(s *State) {
 	f.pages[last] = p
 }
 
-// next takes the next state out. False: there are no more.
+// next takes the next state out. False: it is empty.
 func (f *frontier) next(s *State) bool {
 	if len(f.pages) > 0 && f.read == len(f.pages[0]) {
 		f.pages, f.read = f.pages[1:], 0

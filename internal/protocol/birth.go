@@ -7,7 +7,7 @@ func (x *run) birthCreator() {
 	if !found {
 		return // forget() first, then again
 	}
-	if i == none && s.shown && c.side == 1 {
+	if i == none && s.w.shown && c.side == 1 {
 		if x.carry(c.task, birthCreator) {
 			return
 		}
@@ -81,7 +81,7 @@ func (x *run) birthDoomed() {
 	case c.second():
 		if i != none {
 			k.entries[i].flags |= flagUnkilled
-			k.due = true
+			k.w.due = true
 		}
 	case x.m.Level >= 3 && c.amid:
 		s.tasks[c.child].killed = true // it does not run, whatever its session's state
@@ -89,10 +89,10 @@ func (x *run) birthDoomed() {
 		x.kill(c.child)
 	case i == none:
 		s.eachAround(k, k.entries[c.by].session, func(p *session) { p.unentered = 1 })
-		k.due = true
+		k.w.due = true
 	default:
 		k.entries[i].flags |= flagUnkilled
-		k.due = true
+		k.w.due = true
 		x.kill(c.task)
 	}
 	x.leave()

@@ -30,7 +30,7 @@ func (x *run) deathLook() {
 		x.leave()
 	case k.entries[i].start == x.c.task || x.off(Identity):
 		if x.off(ExitCounted) && k.entries[i].flags&flagRoot != 0 {
-			x.s.told = true
+			x.s.w.told = true
 		}
 		x.bury(i, false, deathEnd)
 	default:
@@ -99,9 +99,9 @@ func (x *run) buryErase() {
 	c, k := x.c, x.side()
 	k.entries[c.elem] = entry{session: k.entries[c.elem].session} // the memory stays as it is
 	if c.flags&flagRoot != 0 {
-		k.due = true
+		k.w.due = true
 		if !x.off(ExitCounted) && !c.stale {
-			x.s.told = true
+			x.s.w.told = true
 		}
 	}
 	x.buried()

@@ -53,7 +53,7 @@ func (x *run) enter(h hook, t uint8) {
 // leave ends the bookkeeping of a program: its sentence follows if one is due, or the next program.
 func (x *run) leave() {
 	p := programs[x.c.hook][x.c.phase]
-	if p.sentence > 0 && x.m.Level >= p.sentence && !x.c.passed && x.side().due {
+	if p.sentence > 0 && x.m.Level >= p.sentence && !x.c.passed && x.side().w.due {
 		x.c.passed, x.c.at, x.c.ret = true, passTake, idle
 		return
 	}
@@ -77,7 +77,7 @@ func (x *run) from(phase uint8) {
 	h, t, child := x.c.hook, x.c.task, x.c.child
 	for ; int(phase) < len(programs[h]); phase++ {
 		p := programs[h][phase]
-		if !x.s.sides[p.side].attached || p.second && (!x.m.Second || x.off(SecondWriter)) {
+		if !x.s.sides[p.side].w.attached || p.second && (!x.m.Second || x.off(SecondWriter)) {
 			continue
 		}
 		*x.c = cpu{}

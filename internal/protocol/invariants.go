@@ -10,13 +10,13 @@ func (s *State) mayJoin(root, id uint8, follow bool) {
 		joined |= 1 << c.child
 	}
 	if follow {
-		for t := uint8(1); t < s.born; t++ {
+		for t := uint8(1); t < s.w.born; t++ {
 			if joined&(1<<s.tasks[t].creator) != 0 {
 				joined |= 1 << t
 			}
 		}
 	}
-	for t := uint8(1); t < s.born; t++ {
+	for t := uint8(1); t < s.w.born; t++ {
 		if joined&(1<<t) == 0 {
 			continue
 		}
@@ -30,7 +30,7 @@ func (s *State) mayJoin(root, id uint8, follow bool) {
 // followed notes that a keep has answered: the children of the process that lives are in the new session,
 // and so is one that is being born.
 func (s *State) followed(root, id uint8) {
-	for t := uint8(1); t < s.born; t++ {
+	for t := uint8(1); t < s.w.born; t++ {
 		if s.tasks[t].creator == root && s.must[t] == 0 && s.may[t]&(1<<id) != 0 && s.tasks[root].stage == running {
 			s.must[t] = 1 << id
 		}
@@ -58,16 +58,16 @@ func (s *State) hasToEnd(sessions uint64) bool {
 // always is what holds in every state; "" or the sentence that does not hold.
 func (m *Config) always(s *State) string {
 	for side := range s.sides {
-		if k := &s.sides[side]; k.attached {
+		if k := &s.sides[side]; k.w.attached {
 			if bad := s.entries(k, uint8(side)); bad != "" {
 				return bad
 			}
 		}
 	}
-	k := &s.sides[s.ours]
-	for t := uint8(1); t < s.born; t++ {
+	k := &s.sides[s.w.ours]
+	for t := uint8(1); t < s.w.born; t++ {
 		p := &s.tasks[t]
-		for id := uint8(1); id <= s.opened; id++ {
+		for id := uint8(1); id <= s.w.opened; id++ {
 			if s.must[t]&(1<<id) == 0 || !s.truths[id].clean {
 				continue
 			}
@@ -91,7 +91,7 @@ func (m *Config) always(s *State) string {
 // complete is section 4, "Why is this complete?": when no program runs and nothing is due, each member
 // of a condemned session has its SIGKILL. Level 2 leaves the rest to the daemon's passes.
 func (m *Config) complete(s *State, k *side) string {
-	if k.due || m.Level < 3 {
+	if k.w.due || m.Level < 3 {
 		return ""
 	}
 	for i := range s.cpus {
@@ -157,7 +157,7 @@ func (s *State) opening(side, id uint8) bool {
 // member checks a running task that has to be a member: section 4, Birth.
 func (s *State) member(k *side, t uint8) string {
 	i := s.entered(k, t)
-	for id := uint8(1); id <= s.opened; id++ {
+	for id := uint8(1); id <= s.w.opened; id++ {
 		if s.must[t]&(1<<id) == 0 {
 			continue
 		}
@@ -165,7 +165,7 @@ func (s *State) member(k *side, t uint8) string {
 		case i == none && k.sessions[id].unentered > 0:
 		case i == none || k.entries[i].session == 0:
 			return fmt.Sprintf("a member's child that cannot be entered does not run: task %d of session %d", t, id)
-		case !s.within(k, k.entries[i].session, id) && !s.swapping(s.ours, i):
+		case !s.within(k, k.entries[i].session, id) && !s.swapping(s.w.ours, i):
 			return fmt.Sprintf("a restart is never a gap in attribution: task %d is in session %d, not in %d", t, k.entries[i].session, id)
 		}
 	}
@@ -207,8 +207,8 @@ func (m *Config) quiet(s *State) string {
 	if !m.Second && m.Times[skip] > 0 {
 		return "" // a reconcile pass mends it, see trap 2
 	}
-	k := &s.sides[s.ours]
-	for id := uint8(1); id <= s.opened; id++ {
+	k := &s.sides[s.w.ours]
+	for id := uint8(1); id <= s.w.opened; id++ {
 		p := &k.sessions[id]
 		if !p.present {
 			continue
@@ -224,7 +224,7 @@ func (m *Config) quiet(s *State) string {
 			return fmt.Sprintf("the map of processes holds the entry of a live member: task %d is %v", e.start, s.tasks[e.start].stage)
 		}
 	}
-	for t := uint8(1); t < s.born; t++ {
+	for t := uint8(1); t < s.w.born; t++ {
 		p := &s.tasks[t]
 		if !p.alive() || p.killed {
 			continue
@@ -232,7 +232,7 @@ func (m *Config) quiet(s *State) string {
 		if s.hasToEnd(s.must[t]) {
 			return fmt.Sprintf("when a session ends no member is alive: task %d is", t)
 		}
-		if i := s.entered(k, t); p.became && int(s.opened) < m.Sessions && !s.wasDissolved(t) && (i == none || k.sessions[k.entries[i].session].root != t) {
+		if i := s.entered(k, t); p.became && int(s.w.opened) < m.Sessions && !s.wasDissolved(t) && (i == none || k.sessions[k.entries[i].session].root != t) {
 			return fmt.Sprintf("a session over a process that takes such a name: task %d has none", t)
 		}
 	}

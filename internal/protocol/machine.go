@@ -64,12 +64,12 @@ func (x *run) rest() { *x.c = cpu{} }
 func (m *Config) Begin() *State {
 	s := m.newState()
 	s.tasks[0] = task{stage: running}
-	s.born = 1
-	s.sides[0].attached = true
-	s.sides[0].agents = m.Agents
-	s.left[fork], s.left[exit] = unlimited, unlimited
+	s.w.born = 1
+	s.sides[0].w.attached = true
+	s.sides[0].w.agents = m.Agents
+	s.w.left[fork], s.w.left[exit] = unlimited, unlimited
 	for a, n := range m.Times {
-		s.left[a] = uint8(n)
+		s.w.left[a] = uint8(n)
 	}
 	m.open(s)
 	return s
@@ -94,15 +94,15 @@ func (m *Config) open(s *State) {
 		k.sessions[1].live++
 		k.sessions[1].forks++
 	}
-	s.born, s.opened = uint8(m.Members)+1, 1
+	s.w.born, s.w.opened = uint8(m.Members)+1, 1
 	if !m.Carried {
 		return
 	}
 	s.tasks[1].agent, s.tasks[1].became, s.tasks[1].named = true, true, true
 	k.sessions[1].flags = sessionAgent
-	k.agents = false
+	k.w.agents = false
 	copy(s.sides[1].mem, k.mem)
-	s.shown = true
+	s.w.shown = true
 	s.cpus[daemon].at, s.cpus[daemon].side = takeOverAgents, 1
 }
 
@@ -119,23 +119,23 @@ func (m *Config) next(s, to *State, visit func(v Move, bad string)) {
 	for i := range s.cpus {
 		if c := &s.cpus[i]; c.at != idle {
 			try(Move{step, uint8(i), 0})
-			if s.left[skip] > 0 && c.skippable() && (m.Second || c.hook == exitHook) {
+			if s.w.left[skip] > 0 && c.skippable() && (m.Second || c.hook == exitHook) {
 				try(Move{skip, uint8(i), 0})
 			}
-			if s.left[lose] > 0 && c.at == buryErase {
+			if s.w.left[lose] > 0 && c.at == buryErase {
 				try(Move{lose, uint8(i), 0})
 			}
 		}
 	}
-	for t := uint8(1); t < s.born; t++ {
+	for t := uint8(1); t < s.w.born; t++ {
 		m.ofTask(s, t, try)
 	}
-	if s.left[outsider] > 0 {
+	if s.w.left[outsider] > 0 {
 		m.births(s, outsider, 0, try)
 	}
 	if m.Level >= 3 && s.cpus[s.host()].at == idle {
 		for side := range s.sides {
-			if s.sides[side].attached && s.sides[side].due {
+			if s.sides[side].w.attached && s.sides[side].w.due {
 				try(Move{pass, s.host(), uint8(side)})
 			}
 		}
@@ -147,11 +147,11 @@ func (m *Config) next(s, to *State, visit func(v Move, bad string)) {
 
 // births are the forks of a task: of a PID that was free from the start, and of one that was used.
 func (m *Config) births(s *State, a action, t uint8, try func(Move)) {
-	if int(s.born) > m.Tasks {
+	if int(s.w.born) > m.Tasks {
 		return
 	}
 	var used, held uint8
-	for i := uint8(1); i < s.born; i++ {
+	for i := uint8(1); i < s.w.born; i++ {
 		used |= 1 << s.tasks[i].pid
 		if s.tasks[i].hashed() {
 			held |= 1 << s.tasks[i].pid
@@ -183,17 +183,17 @@ func (m *Config) ofTask(s *State, t uint8, try func(Move)) {
 			return
 		}
 		if !p.killed {
-			if s.left[fork] > 0 {
+			if s.w.left[fork] > 0 {
 				m.births(s, fork, t, try)
 			}
-			if s.left[exec] > 0 && !p.became {
+			if s.w.left[exec] > 0 && !p.became {
 				try(Move{exec, t, t})
 			}
-			if s.left[dump] > 0 {
+			if s.w.left[dump] > 0 {
 				try(Move{dump, t, t})
 			}
 		}
-		if s.left[exit] > 0 {
+		if s.w.left[exit] > 0 {
 			try(Move{exit, t, t})
 		}
 	case zombie:
@@ -205,26 +205,26 @@ func (m *Config) ofTask(s *State, t uint8, try func(Move)) {
 
 // ofDaemon is what a daemon that is not busy may do: requests, and what follows from what it learns.
 func (m *Config) ofDaemon(s *State, try func(Move)) {
-	if m.Level == 2 && s.told {
+	if m.Level == 2 && s.w.told {
 		try(Move{hear, daemon, 0})
 	}
-	if (m.Level == 2 || m.asks()) && (m.Level > 2 || !s.told) && m.mustLook(s) {
+	if (m.Level == 2 || m.asks()) && (m.Level > 2 || !s.w.told) && m.mustLook(s) {
 		try(Move{look, daemon, 0})
 	}
-	for t := uint8(1); t < s.born; t++ {
+	for t := uint8(1); t < s.w.born; t++ {
 		for _, a := range []action{create, keep, protect} {
-			if s.left[a] > 0 && s.tasks[t].alive() {
+			if s.w.left[a] > 0 && s.tasks[t].alive() {
 				try(Move{a, daemon, t})
 			}
 		}
 	}
-	k := &s.sides[s.ours]
-	for id := uint8(1); id <= s.opened; id++ {
+	k := &s.sides[s.w.ours]
+	for id := uint8(1); id <= s.w.opened; id++ {
 		if !k.sessions[id].present || !s.truths[id].open {
 			continue
 		}
 		for _, a := range []action{end, endPatient, dissolve, settle, release} {
-			if s.left[a] > 0 {
+			if s.w.left[a] > 0 {
 				try(Move{a, daemon, id})
 			}
 		}
@@ -233,7 +233,7 @@ func (m *Config) ofDaemon(s *State, try func(Move)) {
 		}
 	}
 	for _, a := range []action{reconcile, takeOver} {
-		if s.left[a] > 0 {
+		if s.w.left[a] > 0 {
 			try(Move{a, daemon, 0})
 		}
 	}
@@ -242,7 +242,7 @@ func (m *Config) ofDaemon(s *State, try func(Move)) {
 // mustLook is whether the daemon's census finds a difference: a session without its root, which
 // nobody has begun to end, or a member that has to be ended still (enforcer, daemon/registry).
 func (m *Config) mustLook(s *State) bool {
-	k := &s.sides[s.ours]
+	k := &s.sides[s.w.ours]
 	for id := range k.sessions {
 		p := &k.sessions[id]
 		if p.present && p.state == active && !m.off(Look) && p.flags&sessionKept == 0 && !s.has(k, p.root) {
@@ -265,21 +265,21 @@ func (m *Config) asks() bool { return m.Times[protect]+m.Times[keep]+m.Times[cre
 func (x *run) take(v Move) bool {
 	s := x.s
 	if _, bound := x.m.Times[v.action]; bound {
-		if s.left[v.action] == 0 {
+		if s.w.left[v.action] == 0 {
 			return false
 		}
-		s.left[v.action]--
+		s.w.left[v.action]--
 	}
 	switch v.action {
 	case step, skip, lose:
 		x.c = &s.cpus[v.cpu]
-		if x.c.hook != noHook && !x.side().attached {
+		if x.c.hook != noHook && !x.side().w.attached {
 			x.from(x.c.phase + 1) // its side was detached
 		} else if v.action == step || v.action == lose {
-			told := s.told
+			told := s.w.told
 			steps[x.c.at].do(x)
 			if v.action == lose {
-				s.told = told
+				s.w.told = told
 			}
 		} else {
 			x.leave()
@@ -306,15 +306,15 @@ func (x *run) take(v Move) bool {
 	case pass:
 		x.start(s.host(), passTake, v.arg, 0)
 	case hear:
-		s.told = false
-		x.start(daemon, passTake, s.ours, 0)
+		s.w.told = false
+		x.start(daemon, passTake, s.w.ours, 0)
 	case look:
-		x.start(daemon, passTake, s.ours, 0)
+		x.start(daemon, passTake, s.w.ours, 0)
 	case expire:
-		s.sides[s.ours].sessions[v.arg].late = true
-		s.sides[s.ours].due = true
+		s.sides[s.w.ours].sessions[v.arg].late = true
+		s.sides[s.w.ours].w.due = true
 		if x.m.Level == 2 {
-			s.told = true
+			s.w.told = true
 		}
 	default:
 		return x.verb(v.action, v.arg)
@@ -326,8 +326,8 @@ func (x *run) take(v Move) bool {
 // outsider's child is never in a session, so it runs at once.
 func (x *run) fork(creator, pid uint8) {
 	s := x.s
-	t := s.born
-	s.born++
+	t := s.w.born
+	s.w.born++
 	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: s.tasks[creator].agent}
 	s.may[t], s.must[t] = s.may[creator], s.must[creator]
 	if creator == 0 {

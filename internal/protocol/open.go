@@ -3,7 +3,7 @@ package protocol
 // execAgent is on_exec() of exec.h and on_agent() of open.h, up to open_for().
 func (x *run) execAgent() {
 	c, s, k := x.c, x.s, x.side()
-	if !k.agents {
+	if !k.w.agents {
 		x.execCondemned()
 		return
 	}
@@ -62,15 +62,15 @@ func (x *run) openRecord() {
 		x.back(c.ret)
 		return
 	}
-	if c.flags&sessionAgent != 0 && parent != c.from && !x.off(OpenOnce) || int(s.opened) >= x.m.Sessions {
+	if c.flags&sessionAgent != 0 && parent != c.from && !x.off(OpenOnce) || int(s.w.opened) >= x.m.Sessions {
 		if c.flags&sessionAgent != 0 && c.hook == execHook {
 			s.tasks[c.child].became = false // COUNT_AGENT_REFUSED
 		}
 		x.back(c.ret)
 		return
 	}
-	s.opened++
-	id := s.opened
+	s.w.opened++
+	id := s.w.opened
 	c.session = id
 	k.sessions[id] = session{present: true, parent: parent, root: c.child, state: active, flags: c.flags}
 	s.truths[id] = truth{root: c.child, kept: c.flags&sessionKept != 0}
@@ -144,7 +144,7 @@ func (x *run) openCompare() {
 		e.flags |= flagRoot
 	}
 	if e.start != c.child {
-		k.due, x.s.told = true, true
+		k.w.due, x.s.w.told = true, true
 	}
 	c.at = openCount
 }
@@ -165,7 +165,7 @@ func (x *run) openJoin() {
 // openInsert is the insert in enter().
 func (x *run) openInsert() {
 	c, s, k := x.c, x.s, x.side()
-	e := entry{pid: s.tasks[c.child].pid, start: c.child, session: c.session, since: s.born, flags: flagRoot}
+	e := entry{pid: s.tasks[c.child].pid, start: c.child, session: c.session, since: s.w.born, flags: flagRoot}
 	if !x.insert(e) {
 		c.at = openLeave
 		return
@@ -189,7 +189,7 @@ func (x *run) openGone() {
 		x.openFailed()
 		return
 	}
-	x.side().due, x.s.told = true, true
+	x.side().w.due, x.s.w.told = true, true
 	x.opened()
 }
 
@@ -211,7 +211,7 @@ func (x *run) openFailed() {
 
 func (x *run) opened() {
 	c, s := x.c, x.s
-	if s.tasks[c.child].alive() && !s.truths[c.session].dissolved && c.side == s.ours {
+	if s.tasks[c.child].alive() && !s.truths[c.session].dissolved && c.side == s.w.ours {
 		s.must[c.child] |= 1 << c.session
 	}
 	s.truths[c.session].open = true

@@ -2,7 +2,7 @@ package protocol
 
 // passTake takes what is due: claim() or take_out() of sentence.h.
 func (x *run) passTake() {
-	x.side().due = false
+	x.side().w.due = false
 	x.c.walk, x.c.at = 1, passVisit
 }
 
@@ -41,7 +41,7 @@ func (x *run) passVisit() {
 
 // walk goes to the next element that is there now. False: the walk is over.
 func (x *run) walk(there func(t uint8) bool) (uint8, bool) {
-	for c := x.c; c.walk < x.s.born; c.walk++ {
+	for c := x.c; c.walk < x.s.w.born; c.walk++ {
 		if there(c.walk) {
 			c.walk++
 			return c.walk - 1, true

@@ -203,7 +203,7 @@ func (m *Config) tell(v Move, s *State) string {
 		who = "host"
 	}
 	side := ""
-	if s.sides[1].attached && s.sides[0].attached {
+	if s.sides[1].w.attached && s.sides[0].w.attached {
 		side = fmt.Sprintf(" (side %d)", c.side)
 	}
 	switch v.action {
@@ -219,7 +219,7 @@ func (m *Config) tell(v Move, s *State) string {
 	case skip:
 		return fmt.Sprintf("%-8s   its program is skipped%s", who, side)
 	case fork, outsider:
-		return fmt.Sprintf("%-8s %v: task %d with PID %d", who, v.action, s.born, v.arg)
+		return fmt.Sprintf("%-8s %v: task %d with PID %d", who, v.action, s.w.born, v.arg)
 	case create, keep, protect:
 		return fmt.Sprintf("%-8s %v task %d", who, v.action, v.arg)
 	case end, endPatient, dissolve, settle, release, expire:

@@ -11,9 +11,9 @@ type State struct {
 	mem []byte // all that follows, without padding: what a search copies, compares and hashes
 	// By the promises alone, for each task, bits of sessions: those that it may be a member of, and must.
 	may, must []uint64
-	*words
-	tasks []task
-	sides [2]side // the one of the daemon, and the one that takes over
+	w         *words
+	tasks     []task
+	sides     [2]side // the one of the daemon, and the one that takes over
 	// What each CPU does: [0] the daemon's verb, [t] the hooks in task t, and last the hooks in
 	// an outsider's event, which only carry out what is due.
 	cpus   []cpu
@@ -44,11 +44,11 @@ func (s *State) place(m *Config, mem []byte) int {
 	at := 0
 	s.may = part[uint64](mem, &at, m.Tasks+1)
 	s.must = part[uint64](mem, &at, m.Tasks+1)
-	s.words = unsafe.SliceData(part[words](mem, &at, 1))
+	s.w = unsafe.SliceData(part[words](mem, &at, 1))
 	s.tasks = part[task](mem, &at, m.Tasks+1)
 	for i := range s.sides {
 		k, first := &s.sides[i], at
-		k.sideWords = unsafe.SliceData(part[sideWords](mem, &at, 1))
+		k.w = unsafe.SliceData(part[sideWords](mem, &at, 1))
 		k.entries = part[entry](mem, &at, m.Entries+1)
 		k.dead = part[corpse](mem, &at, m.Tasks+1)
 		k.sessions = part[session](mem, &at, m.Sessions+1)
@@ -122,8 +122,8 @@ type truth struct {
 
 // side is one kernel side: its maps and words.
 type side struct {
-	mem []byte
-	*sideWords
+	mem      []byte
+	w        *sideWords
 	entries  []entry
 	dead     []corpse
 	sessions []session

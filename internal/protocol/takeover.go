@@ -1,7 +1,9 @@
 package protocol
 
 // carrying: side 1 has the sessions of side 0, but not their states yet.
-func (s *State) carrying() bool { return s.sides[0].attached && s.sides[1].attached && s.ours == 0 }
+func (s *State) carrying() bool {
+	return s.sides[0].w.attached && s.sides[1].w.attached && s.w.ours == 0
+}
 
 // takeOverNames is names() of tracer/agents.go: the names before the hooks of side 1 run.
 func (x *run) takeOverNames() {
@@ -30,13 +32,13 @@ func (x *run) putSessions() {
 
 // takeOverAttach is attach() of tracer/load.go.
 func (x *run) takeOverAttach() {
-	x.side().attached = true
+	x.side().w.attached = true
 	x.c.at = takeOverShow
 }
 
 // takeOverShow puts the old processes into the map `elder`. It waits for hooks that did not see them.
 func (x *run) takeOverShow() {
-	x.s.shown = true
+	x.s.w.shown = true
 	x.c.at, x.c.walk, x.c.ret = takeOverWait, 1, carryVisit
 }
 
@@ -44,7 +46,7 @@ func (x *run) takeOverShow() {
 // may open a session are waited for.
 func (x *run) takeOverWait() {
 	s := x.s
-	for t := uint8(1); t < s.born; t++ {
+	for t := uint8(1); t < s.w.born; t++ {
 		if c := &s.cpus[t]; c.hook == execHook && c.side == 0 && !x.off(WaitForHooks) {
 			return
 		}
@@ -116,7 +118,7 @@ func (x *run) carryInsert() {
 	e := s.sides[0].entries[c.from]
 	e.pid, e.start, e.session, e.flags = s.tasks[t].pid, t, c.session, c.flags
 	if e.since == 0 {
-		e.since = s.born
+		e.since = s.w.born
 	}
 	if !x.insert(e) {
 		c.at = carryUndo
@@ -145,7 +147,7 @@ func (x *run) carryAlive() {
 func (x *run) takeOverStop() {
 	c, s := x.c, x.s
 	if !x.off(StopAgents) {
-		s.sides[0].agents = false
+		s.sides[0].w.agents = false
 	}
 	c.at, c.ret = takeOverWait, takeOverAgain
 }
@@ -178,7 +180,7 @@ func (x *run) takeOverStates() {
 
 // takeOverAgents is carryAgents() of tracer/carry.go.
 func (x *run) takeOverAgents() {
-	x.side().agents = x.m.Agents
+	x.side().w.agents = x.m.Agents
 	x.c.at, x.c.walk = lateVisit, 1
 	if !x.m.Agents || x.off(LateAgents) {
 		x.c.at = deadVisit
@@ -249,14 +251,14 @@ func (x *run) deadTornOnly() {
 
 // takeOverHide lets go of the old processes.
 func (x *run) takeOverHide() {
-	x.s.shown = false
+	x.s.w.shown = false
 	x.c.at, x.c.ret = passTake, takeOverPublish
 }
 
 // takeOverPublish is pin() of tracer/pins.go, and the end of the old side.
 func (x *run) takeOverPublish() {
 	s := x.s
-	s.ours = 1
+	s.w.ours = 1
 	clear(s.sides[0].mem)
 	for id := range s.truths {
 		if p := &s.truths[id]; p.open && !p.dissolved && s.tasks[p.root].alive() && s.sides[1].sessions[id].present {

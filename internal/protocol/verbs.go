@@ -3,8 +3,8 @@ package protocol
 // verb begins a request, or a take-over. False: it would change nothing.
 func (x *run) verb(a action, arg uint8) bool {
 	s := x.s
-	k := &s.sides[s.ours]
-	x.start(daemon, idle, s.ours, 0)
+	k := &s.sides[s.w.ours]
+	x.start(daemon, idle, s.w.ours, 0)
 	c := x.c
 	switch a {
 	case create:
@@ -59,7 +59,7 @@ func (x *run) protectLook() {
 		return
 	}
 	if i == none && !x.underWay(c.child) {
-		x.insert(entry{pid: s.tasks[c.child].pid, start: c.child, since: s.born, flags: flagProtected})
+		x.insert(entry{pid: s.tasks[c.child].pid, start: c.child, since: s.w.born, flags: flagProtected})
 		c.at = protectAlive
 		return
 	} else if i != none && (k.entries[i].session == 0 || x.off(ProtectMember)) {
@@ -246,7 +246,7 @@ func (x *run) reconcileCount() {
 	if i := s.entered(k, c.child); i != none && !s.tasks[c.child].alive() {
 		x.bury(i, true, reconcileVisit)
 	} else if s.condemned(k, c.session) {
-		k.due, s.told = true, true
+		k.w.due, s.w.told = true, true
 	}
 }
 

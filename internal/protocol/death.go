@@ -149,6 +149,11 @@ func (x *run) freeLook() {
 	x.settleDead(x.c.task, idle)
 }
 
+// remembered: a side has the dead task.
+func (s *State) remembered(t uint8) bool {
+	return s.sides[0].dead[t].mark != absent || s.sides[1].dead[t].mark != absent
+}
+
 // settleDead begins settle_dead() or reaped() of reaped.h for one dead task, and returns to ret.
 func (x *run) settleDead(t uint8, ret label) {
 	c, k, p := x.c, x.side(), &x.s.tasks[t]

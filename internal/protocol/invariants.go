@@ -91,13 +91,8 @@ func (m *Config) always(s *State) string {
 // complete is section 4, "Why is this complete?": when no program runs and nothing is due, each member
 // of a condemned session has its SIGKILL. Level 2 leaves the rest to the daemon's passes.
 func (m *Config) complete(s *State, k *side) string {
-	if k.w.due || m.Level < 3 {
+	if k.w.due || m.Level < 3 || !s.idle() {
 		return ""
-	}
-	for i := range s.cpus {
-		if s.cpus[i].at != idle {
-			return ""
-		}
 	}
 	for i := range k.entries {
 		e := &k.entries[i]

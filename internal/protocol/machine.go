@@ -15,6 +15,7 @@ type Config struct {
 	Carried bool
 	Times   map[action]int // how often an action may happen; fork, exit and reap are free
 	Off     Switch
+	Single  bool // each step that only counts is a move of its own
 }
 
 // off reports whether the precaution is taken away.
@@ -296,13 +297,12 @@ func (x *run) take(v Move) bool {
 		s.tasks[v.arg].dumping = true
 	case reap:
 		s.tasks[v.arg].stage = reaped
+		if !s.remembered(v.arg) {
+			s.forget(v.arg) // no program finds it
+		}
 	case freeTask:
 		s.tasks[v.arg].stage = gone
 		x.enter(freeHook, v.arg)
-		if s.sides[0].dead[v.arg].mark == absent && s.sides[1].dead[v.arg].mark == absent {
-			x.rest()
-			s.forget(v.arg)
-		}
 	case pass:
 		x.start(s.host(), passTake, v.arg, 0)
 	case hear:

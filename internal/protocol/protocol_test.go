@@ -63,6 +63,18 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// TestCounts: a search that takes at once what only counts comes to each state in which no CPU is at a step.
+func TestCounts(t *testing.T) {
+	for name, m := range map[string]Config{"reuse": reuse, "creates": creates, "takes": takes, "silent": silent} {
+		t.Run(name, func(t *testing.T) {
+			want := m.with(func(m *Config) { m.Single = true })
+			if f, all := m.Search(1<<20), want.Search(1<<20); f.Idle != all.Idle || f.States >= all.States {
+				t.Errorf("%d of %d states, want %d, of more than %d", f.Idle, f.States, all.Idle, all.States)
+			}
+		})
+	}
+}
+
 // TestHoldsLarge is the same for runs that take minutes and gigabytes, as far as LNGTEST_STATES goes:
 // make model.
 func TestHoldsLarge(t *testing.T) {
@@ -110,7 +122,7 @@ func TestPrecautions(t *testing.T) {
 	for _, p := range Precautions {
 		t.Run(p.Text, func(t *testing.T) {
 			m := counterexamples[p.Off]
-			m.Off = p.Off
+			m.Off, m.Single = p.Off, true // for the shortest one
 			if p.Off == ExitCounted {
 				m.Off |= Look // which hides it
 			}

@@ -11,6 +11,7 @@ import (
 // Found is what a search of all states came to.
 type Found struct {
 	States, Moves int
+	Idle          int    // states in which no CPU is at a step
 	Depth         int    // the longest shortest way to a state
 	Broken        string // the sentence that does not hold; "": each holds in each state
 	Path          []string
@@ -90,6 +91,7 @@ func (v *search) expand(n uint32) {
 			return
 		}
 		v.Moves++
+		v.m.count(v.to, nil)
 		moving = moving || mv.fair() && !bytes.Equal(v.to.mem, v.at.mem)
 		if v.add(v.to, n, move) && bad == "" {
 			bad = v.m.always(v.to)
@@ -99,9 +101,29 @@ func (v *search) expand(n uint32) {
 		}
 		move++
 	})
+	if v.at.idle() {
+		v.Idle++
+	}
 	if v.Broken == "" && !moving {
 		if bad := v.m.quiet(v.at); bad != "" {
 			v.Broken, v.Path = bad, v.path(n)
+		}
+	}
+}
+
+// count takes at once the steps that only count, if nobody can tell when they happen: additions to the counts of
+// records that exist commute with every step but those that read counts, of a settle or a release, and those that take
+// a record back. So each order of the other steps leads to the same states, but for the steps that are under way.
+func (m *Config) count(s *State, tell func(Move)) {
+	if m.Single || m.Times[settle]+m.Times[release] > 0 || s.unsure() {
+		return
+	}
+	x := run{m: m, s: s}
+	for i := range s.cpus {
+		for v := (Move{step, uint8(i), 0}); counts[s.cpus[i].at]; x.take(v) {
+			if tell != nil {
+				tell(v)
+			}
 		}
 	}
 }
@@ -183,6 +205,7 @@ func (v *search) path(n uint32) (lines []string) {
 		v.m.next(s, to, func(mv Move, _ string) {
 			if move == by[i] {
 				lines = append(lines, v.m.tell(mv, s))
+				v.m.count(to, func(mv Move) { lines = append(lines, v.m.tell(mv, to)) })
 				copy(after.mem, to.mem)
 			}
 			move++

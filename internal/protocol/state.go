@@ -1,6 +1,9 @@
 package protocol
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 const none = 0 // no entry: an element's number begins at 1
 
@@ -75,6 +78,20 @@ const daemon = 0
 
 // host is the number of the last CPU.
 func (s *State) host() uint8 { return uint8(len(s.cpus) - 1) }
+
+func (s *State) idle() bool {
+	return !slices.ContainsFunc(s.cpus, func(c cpu) bool { return c.at != idle })
+}
+
+// unsure: a CPU has made a record that it may take back.
+func (s *State) unsure() bool {
+	for i := range s.cpus {
+		if c := &s.cpus[i]; c.at >= openRecord && c.at <= keepMoved || c.ret >= openRecord && c.ret <= keepMoved {
+			return true
+		}
+	}
+	return false
+}
 
 type stage uint8
 

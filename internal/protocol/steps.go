@@ -90,6 +90,12 @@ var steps [labels]struct {
 	do   func(*run)
 }
 
+// counts: the steps that only add to the counts of a chain.
+var counts = [labels]bool{
+	birthCount: true, buryDying: true, buryLive: true, notifyCount: true, deadTorn: true, deadReaped: true, moveCount: true, moveLeave: true,
+	moveUndo: true, carryCount: true, carryUndo: true, deadFound: true, deadTornOnly: true,
+}
+
 func init() {
 	for _, x := range []struct {
 		at   label

@@ -56,8 +56,11 @@ func endCalls(t *testing.T, a *agent) (ambiguous int) {
 	checked, ended := make(chan struct{}), make(chan struct{})
 	target := "" // written before checked is closed
 	end := model.Call{Tool: "mcp__lineage__end_branch"}
+	subagent := model.Call{Tool: "Agent", Args: map[string]any{
+		"description": "leave processes", "prompt": model.Subagent + ": leave some", "subagent_type": "general-purpose", "run_in_background": false}}
 	if a == codex {
 		end.Tool = "end_branch"
+		subagent = model.Call{Tool: "spawn_agent", Args: map[string]any{"message": model.Subagent + ": leave some"}}
 	}
 	plan, act := end, end
 	plan.ArgsOf = func(string) map[string]any { return map[string]any{"call": target} }
@@ -69,13 +72,8 @@ func endCalls(t *testing.T, a *agent) (ambiguous int) {
 		return args
 	}
 	turns := []model.Turn{model.Run(leaves(301)), model.Run(leaves(302)), {Calls: []model.Call{{Command: leaves(303)}, {Command: leaves(304)}}}}
-	want := map[int]int{302: 2, 303: 20, 304: 20}
-	if a == claude {
-		turns = append(turns, model.Turn{Calls: []model.Call{{Tool: "Agent", Args: map[string]any{
-			"description": "leave processes", "prompt": model.Subagent + ": leave some", "subagent_type": "general-purpose", "run_in_background": false}}}})
-		want[305] = 3
-	}
-	turns = append(turns, model.Turn{Calls: []model.Call{plan}, Hold: checked}, model.Turn{Calls: []model.Call{act}}, model.Turn{Text: "done", Hold: ended})
+	want := map[int]int{302: 2, 303: 20, 304: 20, 305: 3}
+	turns = append(turns, model.Turn{Calls: []model.Call{subagent}}, model.Turn{Calls: []model.Call{plan}, Hold: checked}, model.Turn{Calls: []model.Call{act}}, model.Turn{Text: "done", Hold: ended})
 	x.script(turns...)
 	x.model.Sub(model.Run(leaves(305)), model.Say("left"))
 	args := append([]string{x.bin}, a.once("do it")...)

@@ -130,7 +130,7 @@ func (s *Server) format(r *http.Request, body []byte) format {
 // requests offer no shell, and get one word as answer.
 func (s *Server) next(r *http.Request, f format, request string) Turn {
 	shell, script := shellOf(f.tools()), s.script
-	if m, ok := f.(*messages); ok && m.sub() {
+	if m, ok := f.(interface{ sub() bool }); ok && m.sub() {
 		script = s.sub
 	}
 	n := f.answered()

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +12,7 @@ import (
 type responses struct {
 	Input []struct {
 		Type, Role string
+		Content    json.RawMessage
 	}
 	Tools []struct {
 		Type, Name string
@@ -40,6 +43,16 @@ func (r *responses) answered() (n int) {
 	return n
 }
 
+// sub reports whether a subagent asks: the prompt is the message of a user.
+func (r *responses) sub() bool {
+	for _, x := range r.Input {
+		if x.Role == "user" && bytes.Contains(x.Content, []byte(Subagent)) {
+			return true
+		}
+	}
+	return false
+}
+
 func (r *responses) write(w http.ResponseWriter, t Turn) {
 	e := stream(w)
 	response := map[string]any{"id": fmt.Sprintf("resp_%d", r.answered())}
@@ -54,8 +67,12 @@ func (r *responses) write(w http.ResponseWriter, t Turn) {
 		item(map[string]any{"type": "message", "id": "msg_1", "role": "assistant",
 			"content": []any{map[string]any{"type": "output_text", "text": t.Text}}})
 	}
+	prefix := "call"
+	if r.sub() {
+		prefix = "call_sub"
+	}
 	for i, c := range t.Calls {
-		id := fmt.Sprintf("call_%d_%d", r.answered(), i)
+		id := fmt.Sprintf("%s_%d_%d", prefix, r.answered(), i)
 		call := map[string]any{"type": "function_call", "id": "fc_" + id, "call_id": id, "name": c.Tool, "arguments": encoded(c.Args)}
 		for _, space := range r.Tools {
 			if slices.ContainsFunc(space.Tools, func(t struct{ Name string }) bool { return t.Name == c.Tool }) {

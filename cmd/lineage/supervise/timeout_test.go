@@ -33,7 +33,8 @@ func asEither(t *testing.T, f func(t *testing.T, daemon bool)) {
 
 // What timeout(1) exits with, and whether a signal killed it; $? is 128 + signal in each case.
 func TestTimeoutCode(t *testing.T) {
-	const deaf = `trap "" TERM INT; while :; do sleep .05; done`
+	const deaf = `trap "" TERM INT; echo ready; while :; do sleep .05; done`
+	const polite = `trap "exit 5" TERM; echo ready; while :; do sleep .05; done`
 	for _, c := range []struct {
 		name   string
 		limit  Limit
@@ -44,12 +45,12 @@ func TestTimeoutCode(t *testing.T) {
 		{"in time", Limit{After: time.Minute}, "exit 7", 7, 0},
 		{"no limit", Limit{}, "exit 7", 7, 0},
 		{"deadline", Limit{After: tenth}, "sleep 60", 124, 0},
-		{"own code", Limit{After: tenth}, `trap "exit 5" TERM; while :; do sleep .05; done`, 124, 0},
-		{"own code, preserved", Limit{After: tenth, Preserve: true}, `trap "exit 5" TERM; while :; do sleep .05; done`, 5, 0},
+		{"own code", Limit{}, polite, 124, 0},
+		{"own code, preserved", Limit{Preserve: true}, polite, 5, 0},
 		{"preserved", Limit{After: tenth, Preserve: true}, "exec sleep 60", 143, 0},
-		{"killed", Limit{After: tenth, KillAfter: tenth}, deaf, 137, 0},
-		{"killed alone", Limit{After: tenth, KillAfter: tenth, Foreground: true}, deaf, 137, 0},
-		{"KILL", Limit{After: tenth, Signal: unix.SIGKILL}, deaf, 137, 0},
+		{"killed", Limit{KillAfter: tenth}, deaf, 137, 0},
+		{"killed alone", Limit{KillAfter: tenth, Foreground: true}, deaf, 137, 0},
+		{"KILL", Limit{Signal: unix.SIGKILL}, deaf, 137, 0},
 		{"own signal", Limit{After: time.Minute}, "kill -TERM $$", -1, unix.SIGTERM},
 		{"own KILL", Limit{After: time.Minute}, "kill -KILL $$", -1, unix.SIGKILL},
 		{"stopped", Limit{After: tenth}, "kill -STOP $$", 124, 0},
@@ -59,12 +60,18 @@ func TestTimeoutCode(t *testing.T) {
 			asEither(t, func(t *testing.T, daemon bool) {
 				cmd := runCmd(t, limited(c.limit, daemon), "sh", "-c", c.sh)
 				cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-				got := finish(t, cmd)
+				p, printed := start(t, cmd), ""
+				if strings.Contains(c.sh, "ready") { // the deadline is when the shell has set its traps
+					printed = "ready\n"
+					p.stdout.expect(t, "ready")
+					p.signal(unix.SIGALRM)
+				}
+				got := p.wait()
 				var signal syscall.Signal
 				if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
 					signal = ws.Signal()
 				}
-				if got.code != c.code || signal != c.signal || got.stdout != "" {
+				if got.code != c.code || signal != c.signal || got.stdout != printed {
 					t.Errorf("got %+v, signal %v", got, signal)
 				}
 			})

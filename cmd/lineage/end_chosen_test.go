@@ -190,7 +190,7 @@ func TestEndIdle(t *testing.T) {
 	if code, _, _ := w.run("end", "--idle", "1m"); code != 0 || !slices.Equal(f.Got.Ended, []string{"short0"}) {
 		t.Errorf("exit %d, ended %v", code, f.Got.Ended)
 	}
-	require.Contains(t, shown(), "session long00: not ended: it is no longer idle")
+	require.Contains(t, shown(), "session long00 is no longer idle, and was not ended")
 	for _, line := range []string{"--idle 0", "--idle 0s", "--idle 5", "--idle=-1h", "--idle soon", "--idle=", "--idle 1h build", "--idle 1h --all", "--idle 1h --mine",
 		"--idle 1h --left", "--idle 1h --branch 5", "--idle 1h --if-plan x", "--idle 1h -H web1", "--idle 1h --nudge", "--idle 1h"} {
 		f := fake()

@@ -74,7 +74,7 @@ func TestEndLeftovers(t *testing.T) {
 			t.Errorf("%s of one that has its root: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
 		}
 		build.Kept = true
-		if code, _, stderr := run(" --yes"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(stderr, "session k3x9q2 is kept: not ended") {
+		if code, _, stderr := run(" --yes"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(stderr, "session k3x9q2 is kept and not ended") {
 			t.Errorf("%s of a kept one: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
 		}
 		build.Kept = false

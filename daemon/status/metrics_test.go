@@ -107,8 +107,8 @@ func TestManyScrapes(t *testing.T) {
 	}
 }
 
-// TestRuleGauges: each rule of the policy has one row, however many sessions it has. What a rule
-// that is no longer in the policy opened counts as without a rule.
+// TestRuleGauges: each rule of the policy has one row, however many sessions it has. Sessions of a rule
+// that has been removed from the policy are counted in the row of sessions without a rule.
 func TestRuleGauges(t *testing.T) {
 	const rule = "agents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent}}\n  - {name: lngtest-off, match: {comm: lngtest-off}}\n"
 	w := daemontest.New(t, daemontest.WithPolicy(rule))

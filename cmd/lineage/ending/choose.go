@@ -22,11 +22,11 @@ func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool, idle ma
 		kept := within.find(s.ID, func(n *api.Session) bool { return n.Kept })
 		switch {
 		case busy != nil:
-			spared = append(spared, fmt.Sprintf("session %s: not ended: session %s in it is not idle", s.ID, busy.ID))
+			spared = append(spared, fmt.Sprintf("session %s is not ended: it contains session %s, which is not idle", s.ID, busy.ID))
 		case s.Kept && !mayEndKept:
-			spared = append(spared, fmt.Sprintf("session %s is kept: not ended; --kept ends it, too", s.ID))
+			spared = append(spared, fmt.Sprintf("session %s is kept and not ended; --kept ends it, too", s.ID))
 		case kept != nil && !mayEndKept:
-			spared = append(spared, fmt.Sprintf("session %s: not ended: session %s in it is kept; --kept ends both", s.ID, kept.ID))
+			spared = append(spared, fmt.Sprintf("session %s is not ended: it contains session %s, which is kept; --kept ends both", s.ID, kept.ID))
 		default:
 			ending[s.ID] = true
 		}
@@ -44,9 +44,9 @@ func leftBehind(sessions []api.Session, only map[string]bool) (ids, spared []str
 			continue
 		}
 		if s.Kept {
-			spared = append(spared, fmt.Sprintf("session %s is kept: not ended", s.ID))
+			spared = append(spared, fmt.Sprintf("session %s is kept and not ended", s.ID))
 		} else if n := within.find(s.ID, lives); n != nil {
-			spared = append(spared, fmt.Sprintf("session %s: not ended: in it is session %s, which is kept or whose root lives; name it to \"lineage end\"", s.ID, n.ID))
+			spared = append(spared, fmt.Sprintf("session %s is not ended: it contains session %s, which is kept or has a live root; \"lineage end %[1]s\" ends both", s.ID, n.ID))
 		} else {
 			ending[s.ID] = true
 		}

@@ -113,7 +113,7 @@ func (e *Ender) stillIdle(ctx context.Context, targets []*target) ([]*target, er
 	return slices.DeleteFunc(targets, func(t *target) bool {
 		busy := err == nil && t.err == nil && !idle[t.word]
 		if busy {
-			e.Console.Say("end: session %s: not ended: it is no longer idle", t.word)
+			e.Console.Say("end: session %s is no longer idle, and was not ended", t.word)
 		}
 		return busy
 	}), err

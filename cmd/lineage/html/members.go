@@ -85,7 +85,8 @@ func (m *members) born(doc *api.Process) *process {
 		return nil
 	}
 	x := &process{ref: doc.Ref, uid: -1, comm: m.intern(display.Text(doc.Comm))}
-	if doc.Creator != nil && past.Compare(*doc.Creator, doc.Ref) < 0 { // so that there are no loops
+	// A creator is older than the process. A record that says otherwise is wrong, and could close a loop.
+	if doc.Creator != nil && past.Compare(*doc.Creator, doc.Ref) < 0 {
 		x.creator = m.all[*doc.Creator]
 	}
 	if c := x.creator; c != nil {

@@ -56,7 +56,7 @@ var verdicts = map[api.Verdict]string{
 // receipt describes a report; redact hides secrets in arguments, nil leaves them out.
 func (p *Page) receipt(r *api.Report, s scale) receipt {
 	if r == nil {
-		return receipt{Verdict: "open", Says: "There is no receipt."}
+		return receipt{Verdict: "open", Says: "This session has no receipt."}
 	}
 	v := receipt{Verdict: string(r.Verdict), Says: verdicts[r.Verdict], Why: display.Text(r.VerdictWhy)}
 	if v.Says == "" {

@@ -43,7 +43,7 @@ func (k *leaks) look(ctx context.Context, r *runner, l *link) *api.Report {
 	return r.follow(ctx, l)
 }
 
-// judge decides what leftovers mean. No proof that there are none is a failure of ours.
+// judge sets the exit code: of a leak, or of our own failure if it is not known whether there are leaks.
 func (k *leaks) judge(action string, rep *api.Report) {
 	if action == "" {
 		return

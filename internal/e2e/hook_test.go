@@ -48,7 +48,7 @@ func TestHooks(t *testing.T) {
 echo started >&9
 read -r go <"$LNGTEST_MARKER.go"
 said=$(hook Stop); echo "$said"
-advice=${said#*End it: lineage }
+advice=${said#*end it: lineage }
 $LNGTEST_LINEAGE ${advice%%\"*} --yes >/dev/null; echo "ended $?"; exit 0`)
 	hold := m.Path + ".go"
 	require.NoError(t, unix.Mkfifo(hold, 0o600))

@@ -120,9 +120,9 @@ func endCalls(t *testing.T, a *agent) (ambiguous int) {
 	return ambiguous
 }
 
-// attributed fails unless the processes of each call are under their own call alone; those of parallel ones, and
-// those that were started after a call whose hook could not report its end, may be under that call as well. call
-// is the one of 301, prefix that of the ids.
+// attributed fails unless the processes of each call are under their own call, and under others only if these were
+// open at the same time: in parallel, or because a hook could not report the end. call is the one of 301, which
+// nothing precedes; prefix is that of the ids.
 func attributed(d *api.Orphans, want map[int]int, prefix string) (call string, ambiguous int, err error) {
 	call = prefix + turns[301]
 	found := map[int]int{}
@@ -132,18 +132,14 @@ func attributed(d *api.Orphans, want map[int]int, prefix string) (call string, a
 			if _, err := fmt.Sscanf(strings.Join(run.Argv, " "), "sleep %d", &seconds); err != nil {
 				continue
 			}
-			own, pair := false, seconds == 303 || seconds == 304
-			for _, x := range c.Calls {
-				switch {
-				case x.ID == prefix+turns[seconds]:
-					own = true
-				case pair && strings.HasPrefix(x.ID, prefix+"2_"):
-				case seconds == 301 || x.Ended != nil:
+			own := slices.IndexFunc(c.Calls, func(x api.Call) bool { return x.ID == prefix+turns[seconds] })
+			if own < 0 {
+				return "", 0, fmt.Errorf("%d × sleep %d are under %s", run.Processes, seconds, display.CallNames(c.Calls))
+			}
+			for i, x := range c.Calls {
+				if i != own && (seconds == 301 || x.Ended != nil && x.Ended.Before(*c.Calls[own].Began)) {
 					return "", 0, fmt.Errorf("%d × sleep %d are ambiguous: %+v", run.Processes, seconds, c)
 				}
-			}
-			if !own {
-				return "", 0, fmt.Errorf("%d × sleep %d are under %s", run.Processes, seconds, display.CallNames(c.Calls))
 			}
 			if c.Ambiguous {
 				ambiguous += run.Processes

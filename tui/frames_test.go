@@ -54,6 +54,7 @@ var states = []struct {
 	{"calls", func(s *screen) { s.frames(calls()) }},
 	{"timeline of calls", func(s *screen) { s.frames(calls()); s.press("T") }},
 	{"calls in a list", func(s *screen) { s.frames(calls()); s.press("t") }},
+	{"by tool call", func(s *screen) { s.frames(calls()); s.press("b") }},
 	{"end of the list", func(s *screen) { s.press("G") }},
 	{"filter", func(s *screen) { s.press("e f comm:cpp enter") }},
 	{"filter being typed", func(s *screen) { s.press("f state:zom") }},

@@ -162,6 +162,7 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
 
 		keys.On(k.Flat, func() { v.Toggle(picture.Flat) }),
 		keys.On(k.Orphans, func() { v.Toggle(picture.Orphans) }),
+		keys.On(k.Calls, func() { v.Toggle(picture.Calls) }),
 		keys.On(k.FoldAll, func() { v.Toggle(picture.Tree); v.FoldSessions() }),
 		keys.On(k.Exited, m.toggleExited),
 		keys.On(k.Sort, sort(set.Next(o, false))),

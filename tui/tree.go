@@ -40,6 +40,7 @@ type rows struct {
 	guides  *picture.Guides
 	columns int
 	table   bool // only folded sessions are shown
+	above   *picture.Row
 }
 
 // tree draws the window of rows.
@@ -63,6 +64,7 @@ func (m *model) tree(l layout) []string {
 			edge = w.Down
 		}
 		lines = append(lines, w.line(r, edge))
+		w.above = r
 	}
 	return lines
 }
@@ -78,6 +80,8 @@ func (m *model) empty(width int) []string {
 		text = "nothing matches the filter; Esc clears it"
 	case m.view.Mode() == picture.Orphans:
 		text = "no orphans and no zombies; o goes back"
+	case m.view.Mode() == picture.Calls:
+		text = "no live process is of a tool call; b goes back"
 	case m.view.Mode() == picture.Flat && m.view.Picture.Len() > 0:
 		text = "no live processes; e shows the exited ones"
 	case m.link.only == nil && m.link.status.Live > 0: // members of all sessions
@@ -188,10 +192,17 @@ func (w *rows) process(l *ink.Line, r *picture.Row, p *api.Process, times string
 		pid = "%d "
 	}
 	l.Put(w.Dim, fmt.Sprintf(pid, p.PID))
-	note, call := note{Paint: look.Paint, leaves: most}, note{Paint: w.Key, leaves: half}
-	note.long, note.text = w.Note(p)
+	about, call := note{Paint: look.Paint, leaves: most}, note{Paint: w.Key, leaves: half}
+	about.long, about.text = w.Note(p)
 	call.long, call.text = w.Call(p, !tree)
-	w.text(l, r, text, w.Command(p), "", note, call)
+	if w.m.view.Mode() != picture.Calls {
+		w.text(l, r, text, w.Command(p), "", about, call)
+		return
+	}
+	if call.leaves = quarter; w.above != nil && r.SameCalls(w.above) {
+		call = note{}
+	}
+	w.text(l, r, text, w.Command(p), "", call, about)
 }
 
 // note stands behind a command, longer if there is room.
@@ -201,7 +212,7 @@ type note struct {
 	leaves     float64 // of the room, to the command
 }
 
-const half, most = 0.5, 0.9 // of the room
+const quarter, half, most = 0.25, 0.5, 0.9 // of the room
 
 // text writes a command, its count, and notes. The command is cut to what a note leaves to
 // it; then the note is left out, as a part of it would mislead. Last come the figures.

@@ -267,6 +267,8 @@ func (m *model) treeFrame(l layout) ink.Frame {
 		}
 	case picture.Orphans:
 		f.Title = "Orphans and zombies"
+	case picture.Calls:
+		f.Title = "Processes by tool call"
 	}
 	if root := v.Root(); root != nil {
 		how = append(how, "from "+m.labels().Row(root))

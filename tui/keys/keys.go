@@ -17,7 +17,7 @@ type Tree struct {
 	Search, Next, Prev, Filter                      key.Binding
 	Root, Back                                      key.Binding
 	FollowRow, FollowNewest                         key.Binding
-	Pause, Flat, Timeline, Orphans, Exited          key.Binding
+	Pause, Flat, Timeline, Orphans, Calls, Exited   key.Binding
 	Sort, SortBack, SortCPU, SortRSS, Reverse, Lock key.Binding
 	Columns                                         key.Binding
 	EndSession, Kill                                key.Binding
@@ -84,6 +84,7 @@ func New() Map {
 			Flat:         bind("t", "tree or flat list", "t"),
 			Timeline:     bind("T", "timeline of the session", "T"),
 			Orphans:      bind("o", "orphans and zombies only", "o"),
+			Calls:        bind("b", "list by tool call: what each has started", "b"),
 			Exited:       bind("e", "show or hide exited processes", "e"),
 			Sort:         bind("s >", "sort by the next column", "s", ">"),
 			SortBack:     bind("<", "sort by the previous column", "<"),
@@ -138,7 +139,7 @@ func (m Map) Groups() []Group {
 	t := m.Tree
 	return []Group{
 		{"Act", []key.Binding{t.EndSession, t.Kill, t.Mark, t.MarkAll, t.Unmark, t.Copy}},
-		{"Look", []key.Binding{t.Details, t.Timeline, t.Events, t.Orphans, t.Exited, t.Pane, t.Pause, t.FollowRow, t.FollowNewest}},
+		{"Look", []key.Binding{t.Details, t.Timeline, t.Events, t.Orphans, t.Calls, t.Exited, t.Pane, t.Pause, t.FollowRow, t.FollowNewest}},
 		{"Move", []key.Binding{t.Up, t.Down, t.Left, t.Right, t.FoldAll, t.Home, t.End, t.PageUp, t.PageDown, t.PID}},
 		{"Find", []key.Binding{t.Filter, t.Search, t.Next, t.Prev, t.Root, t.Back}},
 		{"Arrange", []key.Binding{t.Flat, t.Sort, t.SortBack, t.SortCPU, t.SortRSS, t.Reverse, t.Lock, t.Columns}},

@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -87,12 +88,40 @@ func (v *View) lists(r *Row) bool {
 		return false
 	}
 	switch {
+	case v.mode == Calls && len(r.Process.Calls) == 0:
+		return false
 	case v.mode == Orphans && (r.Process.State == api.StateExited || !r.Process.Orphan && r.Process.State != api.StateZombie):
 		return false
 	case v.hides() && !r.counted:
 		return false
 	}
 	return v.root == v.Picture.top || r.below(v.root)
+}
+
+// byCall puts the rows of the same tool calls together, where the first of them is.
+func byCall(rows []*Row) {
+	first, place := map[string]int{}, make(map[*Row]int, len(rows))
+	for i, r := range rows {
+		id := r.calls()
+		if _, known := first[id]; !known {
+			first[id] = i
+		}
+		place[r] = first[id]
+	}
+	slices.SortStableFunc(rows, func(a, b *Row) int { return place[a] - place[b] })
+}
+
+// SameCalls reports whether two processes were started by the same tool calls.
+func (r *Row) SameCalls(o *Row) bool { return r.calls() == o.calls() }
+
+// calls identifies the tool calls that may have started a process.
+func (r *Row) calls() string {
+	id := r.Process.Session
+	for i := range r.Process.Calls {
+		c := &r.Process.Calls[i]
+		id += fmt.Sprintf(" %v %q", c.Agent, c.ID)
+	}
+	return id
 }
 
 // listed reports whether r is in the flat list.
@@ -123,6 +152,9 @@ func (v *View) list() {
 	slices.SortFunc(fresh[kept:], (*Row).compare)
 	if !v.sorted && !v.locked {
 		slices.SortFunc(fresh, func(a, b *Row) int { return v.Picture.compare(v.order, a, b) })
+		if v.mode == Calls {
+			byCall(fresh)
+		}
 	}
 	v.sorted = true
 	for _, r := range old {

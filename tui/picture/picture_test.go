@@ -174,6 +174,9 @@ func process(t *rapid.T) api.Process {
 	if rapid.IntRange(0, 4).Draw(t, "created") > 0 {
 		p.Creator = new(ref("creator"))
 	}
+	for _, id := range rapid.SampledFrom([][]string{nil, nil, {"one"}, {"one", "two"}}).Draw(t, "calls") {
+		p.Calls = append(p.Calls, api.Call{ID: id})
+	}
 	return p
 }
 

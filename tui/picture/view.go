@@ -10,6 +10,7 @@ const (
 	Tree    Mode = iota
 	Flat         // every process, in the order of View.Sort
 	Orphans      // live processes whose creator is dead, and zombies
+	Calls        // what tool calls started, that of each call together
 )
 
 // View is a reader's place in a picture. The selected row keeps its line on the screen

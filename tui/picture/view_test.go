@@ -77,7 +77,7 @@ func act(t *rapid.T, v *View) {
 	case 8:
 		v.SetRoot(nil)
 	case 9:
-		v.SetMode(rapid.SampledFrom([]Mode{Tree, Flat, Orphans}).Draw(t, "mode"))
+		v.SetMode(rapid.SampledFrom([]Mode{Tree, Flat, Orphans, Calls}).Draw(t, "mode"))
 	case 10:
 		v.SetFollow(rapid.SampledFrom([]Follow{FollowNothing, FollowRow, FollowNewest}).Draw(t, "follow"))
 	case 11:
@@ -411,5 +411,33 @@ func TestOneSessionIsNotFolded(t *testing.T) {
 	v.FoldIfTooMany()
 	if v.SessionsFolded() {
 		t.Error("it is folded")
+	}
+}
+
+// The rows of a call are together, and its place is that of the first of them.
+func TestByCall(t *testing.T) {
+	v := NewView(New())
+	v.SetHeight(9)
+	f := &api.Frame{Head: api.Head{Kind: "snapshot"}, Sessions: []api.Session{{ID: "a", State: "active"}}}
+	agent := at(1, 1)
+	for i, ids := range []string{"", "one", "two", "one", "one two", "two", "one two"} {
+		p := born(at(10+i, 10+i), &agent, "sh")
+		for _, id := range strings.Fields(ids) {
+			p.Calls = append(p.Calls, api.Call{ID: id, Agent: &agent})
+		}
+		p.RSSBytes = uint64(i)
+		f.Upsert = append(f.Upsert, p)
+	}
+	v.Apply(batch(f))
+	v.SetMode(Calls)
+	for by, want := range map[Sort]string{ByAge: "11 13 12 15 14 16", ByRSS: "16 14 15 12 13 11"} {
+		v.SetOrder(Order{By: by})
+		var pids []string
+		for i, r := range v.flat {
+			if pids = append(pids, fmt.Sprint(r.Process.PID)); i%2 == 1 && !r.SameCalls(v.flat[i-1]) {
+				t.Errorf("%v: %v is not of the call above it", by, r.Process.Ref)
+			}
+		}
+		require.Equal(t, strings.Join(pids, " "), want)
 	}
 }

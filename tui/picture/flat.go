@@ -1,7 +1,6 @@
 package picture
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -109,19 +108,6 @@ func byCall(rows []*Row) {
 		place[r] = first[id]
 	}
 	slices.SortStableFunc(rows, func(a, b *Row) int { return place[a] - place[b] })
-}
-
-// SameCalls reports whether two processes were started by the same tool calls.
-func (r *Row) SameCalls(o *Row) bool { return r.calls() == o.calls() }
-
-// calls identifies the tool calls that may have started a process.
-func (r *Row) calls() string {
-	id := r.Process.Session
-	for i := range r.Process.Calls {
-		c := &r.Process.Calls[i]
-		id += fmt.Sprintf(" %v %q", c.Agent, c.ID)
-	}
-	return id
 }
 
 // listed reports whether r is in the flat list.

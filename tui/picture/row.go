@@ -2,6 +2,7 @@ package picture
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
@@ -122,6 +123,19 @@ func (r *Row) SessionID() string {
 		return r.first.SessionID()
 	}
 	return ""
+}
+
+// SameCalls reports whether two processes were started by the same tool calls.
+func (r *Row) SameCalls(o *Row) bool { return r.calls() == o.calls() }
+
+// calls identifies the tool calls that may have started a process.
+func (r *Row) calls() string {
+	id := r.Process.Session
+	for i := range r.Process.Calls {
+		c := &r.Process.Calls[i]
+		id += fmt.Sprintf(" %v %q", c.Agent, c.ID)
+	}
+	return id
 }
 
 func (r *Row) compare(o *Row) int {

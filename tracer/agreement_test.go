@@ -39,10 +39,10 @@ func (w *world) nudge() {
 	w.must(w.tr.CountReaped(), "count who was reaped")
 }
 
-// agree waits until the real world matches the model.
+// agree waits until the real world matches the oracle.
 func (w *world) agree() {
 	w.t.Helper()
-	w.carryOut()
+	w.settled()
 	w.until(func() string {
 		for _, differs := range []func() string{w.lives, w.onRecord, w.entered} {
 			if what := differs(); what != "" {
@@ -64,17 +64,17 @@ func (w *world) lives() string {
 		}
 		said, err := ask(p.channel, "ping")
 		if errors.Is(err, errGone) {
-			w.t.Fatalf("%s of %s is dead", p.name, named(p.session()))
+			w.t.Fatalf("%s of %s is dead", p.name, named(p.in))
 		}
 		w.must(err, "ask %s", p.name)
 		if said == "pong term" {
 			p.heard++
 		}
 		if p.heard > p.terms {
-			w.t.Fatalf("%s of %s got SIGTERM %d times, want %d", p.name, named(p.session()), p.heard, p.terms)
+			w.t.Fatalf("%s of %s got SIGTERM %d times, want %d", p.name, named(p.in), p.heard, p.terms)
 		}
 		if p.heard < p.terms {
-			return fmt.Sprintf("%s of %s got no SIGTERM", p.name, named(p.session()))
+			return fmt.Sprintf("%s of %s got no SIGTERM", p.name, named(p.in))
 		}
 	}
 	return ""
@@ -82,12 +82,12 @@ func (w *world) lives() string {
 
 // survives fails at once if a session of the process was reported as empty.
 func (w *world) survives(p *process) string {
-	for s := p.counted; s != nil; s = s.parent {
+	for s := p.in; s != nil; s = s.parent {
 		if info, err := w.tr.Settle(s.id); err == nil && info.State == tracer.StateEmpty && !gone(p.channel) {
 			w.t.Fatalf("%s is ended, and %s of it lives", s.name, p.name)
 		}
 	}
-	return fmt.Sprintf("%s of %s lives", p.name, named(p.counted))
+	return fmt.Sprintf("%s of %s lives", p.name, named(p.in))
 }
 
 // onRecord compares the sessions and their counts.
@@ -114,11 +114,10 @@ func (w *world) onRecord() string {
 		if got := info.State; got != s.state || info.Cause == tracer.CauseMaxProcesses {
 			return fmt.Sprintf("%s is %v by %v, want %v", s.name, got, info.Cause, s.state)
 		}
-		live, unreaped := w.counts(s)
-		if info.Live != int64(live) || info.Dying != 0 || info.Unreaped != int64(unreaped) {
-			return fmt.Sprintf("%s has live %d, dying %d, unreaped %d, want %d, 0, %d", s.name, info.Live, info.Dying, info.Unreaped, live, unreaped)
+		if info.Live != int64(s.live) || info.Dying != 0 || info.Unreaped != int64(s.unreaped) {
+			return fmt.Sprintf("%s has live %d, dying %d, unreaped %d, want %d, 0, %d", s.name, info.Live, info.Dying, info.Unreaped, s.live, s.unreaped)
 		}
-		if s.forks >= 0 && info.Forks != uint64(s.forks) {
+		if !s.anyForks && info.Forks != uint64(s.forks) {
 			return fmt.Sprintf("%s has forks %d, want %d", s.name, info.Forks, s.forks)
 		}
 	}
@@ -141,7 +140,7 @@ func (w *world) entered() string {
 	for _, p := range w.processes {
 		seen, member := is[p.id]
 		delete(is, p.id)
-		s := p.session()
+		s := p.in
 		switch {
 		case p.reaped:
 		case member && w.of(seen.Session) == nil:
@@ -168,7 +167,7 @@ func (w *world) inside(s *session) string {
 	err := w.tr.Snapshot(s.id, func(p *tracer.Process) error { is[p.Identity] = true; return nil })
 	w.must(err, "make a snapshot of %s", s.name)
 	for _, p := range w.processes {
-		if want := !p.reaped && p.session().within(s); is[p.id] != want {
+		if want := !p.reaped && p.in.within(s); is[p.id] != want {
 			return fmt.Sprintf("%s is in the snapshot of %s: %v, want %v", p.name, s.name, is[p.id], want)
 		}
 		delete(is, p.id)

@@ -21,17 +21,21 @@ func (w *world) step(t *rapid.T) {
 	w.steps++
 	live := w.some(func(p *process) bool { return !p.dead })
 	zombies := w.some(func(p *process) bool { return p.dead && !p.reaped })
-	members := w.some(func(p *process) bool { return !p.dead && p.session() != nil && p.session().root != p })
-	parents := append(w.some(func(p *process) bool { return !p.dead && w.room(p) }), w.keeper)
-	if len(live)+len(zombies) >= present {
+	members := w.some(func(p *process) bool { return !p.dead && p.in != nil && p.in.root != p })
+	parents := append(w.some(func(p *process) bool { return !p.dead && p.room() }), w.keeper)
+	if len(live)+len(zombies) >= present || len(w.processes) == mostProcesses {
 		parents = nil
 	}
-	starters := w.some(func(p *process) bool { return !p.dead && p.session().depth() < tracer.MaxDepth && !w.limited(p) })
+	founders, execs, namers := live, live, parents
+	if w.opened == mostSessions {
+		founders, execs, namers, members = nil, nil, nil, nil
+	}
+	starters := w.some(func(p *process) bool { return !p.dead && p.in.depth() < tracer.MaxDepth && !p.limited() })
 	standing := w.those(func(s *session) bool { return s.state != empty && s.state != dissolved })
 	dissolvable := w.those(func(s *session) bool { return s.state == active })
 	late := w.those(func(s *session) bool { return s.state != active })
-	over := w.those(w.releasable)
-	early := w.those(func(s *session) bool { return !w.releasable(s) })
+	over := w.those((*session).releasable)
+	early := w.those(func(s *session) bool { return !s.releasable() })
 
 	// The first and the last are drawn more often than the others.
 	var possible []string
@@ -43,8 +47,8 @@ func (w *world) step(t *rapid.T) {
 		}
 	}
 	can(20, "fork", len(parents), func() { w.born(one(t, parents), "") })
-	can(16, "create", len(live), func() { w.found(one(t, live), w.owner(t, live), anyTerms(t), rapid.Bool().Draw(t, "descendants")) })
-	can(16, "exec", len(live), func() { w.become(one(t, live), anyName(t)) })
+	can(16, "create", len(founders), func() { w.found(one(t, founders), w.owner(t, live), anyTerms(t), rapid.Bool().Draw(t, "descendants")) })
+	can(16, "exec", len(execs), func() { w.become(one(t, execs), anyName(t)) })
 	can(12, "exit", len(live), func() { w.exit(one(t, live)) })
 	can(12, "dissolve", len(dissolvable), func() { w.dissolve(one(t, dissolvable)) })
 	can(16, "release", len(over), func() { w.release(one(t, over)) })
@@ -58,7 +62,7 @@ func (w *world) step(t *rapid.T) {
 	can(2, "dissolve late", len(late), func() { w.dissolve(one(t, late)) })
 	can(8, "release early", len(early), func() { w.release(one(t, early)) })
 	can(1, "take over", takeOvers-w.taken, func() { w.takeOver(starter(t, starters)) })
-	can(10, "vfork", len(parents), func() { w.born(one(t, parents), anyName(t)) })
+	can(10, "vfork", len(namers), func() { w.born(one(t, namers), anyName(t)) })
 	do[rapid.SampledFrom(possible).Draw(t, "step")]()
 }
 
@@ -106,19 +110,19 @@ func (w *world) exit(p *process) {
 	if _, err := ask(p.channel, "exit"); !errors.Is(err, errGone) {
 		w.must(err, "have %s exit", p.name)
 	}
-	w.die(p)
+	w.act("exit", p.number)
 }
 
 func (w *world) reap(p *process) {
 	w.t.Logf("%s reaps %s", p.parent.name, p.name)
 	w.tell(p.parent, "reap %d", p.id.PID)
-	w.model.reap(p)
+	w.act("reap", p.number)
 }
 
 func (w *world) defy(p *process) {
 	w.t.Logf("%s defies", p.name)
 	w.tell(p, "defy")
-	p.defiant = true
+	w.act("defy", p.number)
 }
 
 // finish ends and releases all sessions: no record stays.
@@ -130,7 +134,7 @@ func (w *world) finish() {
 	}
 	w.agree()
 	for len(w.sessions) > 0 {
-		w.release(w.those(w.releasable)[0])
+		w.release(w.those((*session).releasable)[0])
 	}
 	w.agree()
 	for _, p := range w.some(func(p *process) bool { return p.dead && !p.reaped }) {

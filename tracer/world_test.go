@@ -10,15 +10,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/protocol"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
-// world is one sequence of steps: the model, and the real processes and the kernel side
+// world is one sequence of steps: the oracle, and the real processes and the kernel side
 // that must agree with it.
 type world struct {
-	*model
+	*oracle
 	*stage
 	t     *rapid.T
 	cmd   *exec.Cmd
@@ -26,11 +27,11 @@ type world struct {
 }
 
 func newWorld(t *rapid.T, s *stage) *world {
-	w := &world{model: &model{}, stage: s, t: t}
+	w := &world{stage: s, t: t}
 	cmd, channel, err := s.theatre.keeper()
 	w.must(err, "start the keeper")
 	w.cmd = cmd
-	w.model.keeper = &process{name: "keeper", channel: channel, id: tracer.Identity{PID: uint32(cmd.Process.Pid)}}
+	w.oracle = newOracle(t, &process{name: "keeper", channel: channel, id: tracer.Identity{PID: uint32(cmd.Process.Pid)}})
 	return w
 }
 
@@ -69,7 +70,7 @@ func (w *world) born(parent *process, name string) *process {
 	if name != "" {
 		command = "vfork " + w.theatre.names[name]
 	}
-	p := w.model.fork(parent)
+	p := w.fork(parent)
 	w.t.Logf("%s = %s of %s %s", p.name, strings.Fields(command)[0], parent.name, name)
 	_, err := fields(w.tell(parent, "%s", command), "child")
 	w.must(err, "have %s fork", parent.name)
@@ -79,7 +80,7 @@ func (w *world) born(parent *process, name string) *process {
 	p.id, err = w.tr.Identify(pid)
 	w.must(err, "identify %s", p.name)
 	if name != "" {
-		w.opened(p, w.model.exec(p, name))
+		w.named(p, w.exec(p, name))
 	}
 	return p
 }
@@ -87,11 +88,11 @@ func (w *world) born(parent *process, name string) *process {
 func (w *world) become(p *process, name string) {
 	w.t.Logf("%s execs as %s", p.name, name)
 	w.tell(p, "exec %s", w.theatre.names[name])
-	w.opened(p, w.model.exec(p, name))
+	w.named(p, w.exec(p, name))
 }
 
-// opened finds the id of a session that an exec opened.
-func (w *world) opened(p *process, s *session) {
+// named finds the id of a session that an exec opened.
+func (w *world) named(p *process, s *session) {
 	if s == nil {
 		return
 	}
@@ -127,7 +128,7 @@ func (w *world) found(root, owner *process, t terms, descend bool) {
 		t.limit = 0 // there may be more of them already
 	}
 	spec := t.spec(root)
-	from := root.session()
+	from := root.in
 	if from.depth() >= tracer.MaxDepth {
 		if _, err := w.tr.Create(spec); !errors.Is(err, tracer.ErrTooDeep) {
 			w.t.Fatalf("a session was nested too deep in %s", from.name)
@@ -138,7 +139,16 @@ func (w *world) found(root, owner *process, t terms, descend bool) {
 		spec.Owner = owner.id
 	}
 	spec.Adopted = descend
-	s := w.model.create(root, owner, t)
+	is, before := protocol.Terms{Outlasts: t.outlast, Patient: t.patient}, w.made
+	if owner != nil {
+		is.Owner = owner.number
+	}
+	if bad := w.host.Create(root.number, is); bad != "" {
+		w.t.Fatalf("the machine cannot create a session: %s", bad)
+	}
+	w.learn()
+	s := w.last(before)
+	s.limit = t.limit
 	w.t.Logf("%s over %s in %s, terms %+v, descendants %v", s.name, root.name, named(from), t, descend)
 	var err error
 	s.id, err = w.tr.Create(spec)
@@ -147,19 +157,21 @@ func (w *world) found(root, owner *process, t terms, descend bool) {
 	case !descend:
 	case from == nil:
 		_, err = w.tr.Adopt(s.id, 0)
-		w.model.adopt(s)
+		w.act("adopt", s.number)
 	default:
 		_, err = w.tr.Follow(from.id, s.id)
-		w.model.follow(from, s)
+		w.act("follow", s.number)
 	}
 	w.must(err, "enter the descendants of %s", s.name)
 }
 
 func (w *world) hold(p *process) {
-	from := p.entry.session
+	from := p.in
 	spec := terms{outlast: true}.spec(p)
 	spec.KeptFrom, spec.MaxLifetime = from.id, hour
-	s := w.model.keep(p)
+	before := w.made
+	w.act("keep", p.number)
+	s := w.last(before)
 	w.t.Logf("%s over %s, kept from %s", s.name, p.name, from.name)
 	var err error
 	s.id, err = w.tr.Create(spec)
@@ -178,35 +190,45 @@ func (w *world) dissolve(s *session) {
 		return
 	}
 	w.must(err, "dissolve %s", s.name)
-	w.model.dissolve(s)
+	if s.limit = 0; s.state == active {
+		w.act("dissolve", s.number)
+	}
 }
 
 func (w *world) release(s *session) {
 	w.t.Logf("release %s", s.name)
 	err := w.tr.Release(s.id)
-	if !w.releasable(s) {
+	if !s.releasable() {
 		if !errors.Is(err, tracer.ErrBusy) {
 			w.t.Fatalf("%s was released although it is not over", s.name)
 		}
 		return
 	}
 	w.must(err, "release %s", s.name)
-	w.model.release(s)
+	w.act("release", s.number)
+	if slices.Contains(w.sessions, s) {
+		w.t.Fatalf("%s was released, and not by the machine", s.name)
+	}
 }
 
 // end ends a session: now, or after a short grace, or after one that is never over.
 func (w *world) end(s *session, grace time.Duration) {
 	w.t.Logf("end %s after %v", s.name, grace)
 	w.must(w.tr.End(s.id, tracer.CauseEnd, grace), "end %s", s.name)
-	w.model.end(s, grace > 0)
-	if 0 < grace && grace < hour {
-		w.model.end(s, false)
+	switch {
+	case grace == 0:
+		w.act("end", s.number)
+	case s.state == active || grace == hour:
+		w.act("end with grace", s.number)
+	}
+	if 0 < grace && grace < hour && s.state == tracer.StateEnding {
+		w.act("deadline", s.number)
 	}
 }
 
 func (w *world) takeOver(by *process) {
 	w.taken++
-	w.model.takeOver()
+	w.act("take over", 0)
 	if by == nil {
 		w.t.Logf("another kernel side takes over")
 		w.must(w.next(), "take over")
@@ -227,8 +249,8 @@ func (w *world) takeOver(by *process) {
 	w.tell(by, "clear")
 	all, err := w.tr.Sessions()
 	w.must(err, "list the sessions")
-	for s := by.session(); s != nil; s = s.parent {
-		s.forks = -1 // births during the take-over are counted by none or both
+	for s := by.in; s != nil; s = s.parent {
+		s.anyForks = true // births during the take-over are counted by none or both
 	}
 	for _, s := range all {
 		if w.of(s.ID) == nil {
@@ -249,7 +271,7 @@ func (w *world) caught(pid uint32, by *process) string {
 	if err != nil {
 		return fmt.Sprintf("an agent of %s is in an unknown session after the take-over", by.name)
 	}
-	if s.Root != e.Identity || w.of(s.Parent) != by.session() {
+	if s.Root != e.Identity || w.of(s.Parent) != by.in {
 		return fmt.Sprintf("an agent of %s is in a session that is not its own after the take-over", by.name)
 	}
 	return ""
@@ -266,7 +288,7 @@ func (w *world) cleared(id tracer.SessionID) {
 	})
 }
 
-// of is the model's session with that id; nil for 0, and for an id that it does not have.
+// of is the oracle's session with that id; nil for 0, and for an id that it does not have.
 func (w *world) of(id tracer.SessionID) *session {
 	i := slices.IndexFunc(w.sessions, func(s *session) bool { return s.id == id })
 	if i < 0 {

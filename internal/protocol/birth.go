@@ -36,7 +36,7 @@ func (x *run) birthInsert() {
 		return
 	case i != none:
 		c.session, c.at = k.entries[i].session, birthDoomed
-	case !x.insert(entry{pid: child.pid, start: c.child, session: c.session, creator: c.task, since: c.child}):
+	case !x.insert(entry{pid: child.pid, start: c.child, session: c.session, creator: c.task, since: c.child + 1}):
 		c.amid, c.at = true, birthDoomed // no room for it
 	default:
 		c.at = birthCount

@@ -98,7 +98,7 @@ func (x *run) buryLive() {
 func (x *run) buryErase() {
 	c, k := x.c, x.side()
 	k.entries[c.elem] = entry{session: k.entries[c.elem].session} // the memory stays as it is
-	if c.flags&flagRoot != 0 {
+	if c.flags&(flagRoot|flagOwner) != 0 {
 		k.w.due = true
 		if !x.off(ExitCounted) && !c.stale {
 			x.s.w.told = true
@@ -147,11 +147,6 @@ func (x *run) freeLook() {
 		return
 	}
 	x.settleDead(x.c.task, idle)
-}
-
-// remembered: a side has the dead task.
-func (s *State) remembered(t uint8) bool {
-	return s.sides[0].dead[t].mark != absent || s.sides[1].dead[t].mark != absent
 }
 
 // settleDead begins settle_dead() or reaped() of reaped.h for one dead task, and returns to ret.

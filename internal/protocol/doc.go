@@ -6,14 +6,15 @@
 // A [Config] bounds a run: how many processes, PIDs, sessions, requests and faults there are. [Search]
 // visits every state that such a run can reach. A [Switch] takes one precaution away, and the search
 // then has to find what it is for. The machine also takes the precautions that are marked Missing in
-// [Precautions]: the programs do not take them yet, and what follows is in their counterexamples.
+// [Precautions]: the programs do not take them yet, and what follows is in their counterexamples. A [Host] is the
+// machine without interleavings.
 //
 // # What is left out
 //
-// A step is larger than one access of memory in five places. Counts of all sessions of a chain change
+// A step is larger than one access of memory in six places. Counts of all sessions of a chain change
 // in one step. A chain's states are read in one step. A pass judges, and signals, a member in one step.
-// Creating a record, until it is nested, is one step, and so is copying all records in a take-over.
-// Threads, /proc, the daemon's graph, deadlines, limits of processes, adoption and brokered work do
-// not exist. Memory is sequentially consistent: every access that the programs order is a full
+// Creating a record, until it is nested, is one step, with the entry of its owner, and so is copying all records
+// in a take-over. An adoption enters an outsider in one step. Threads, /proc, the daemon's graph, deadlines,
+// limits of processes and brokered work do not exist. Memory is sequentially consistent: every access that the programs order is a full
 // barrier there. Levels below 3 have the arbiter of level 4, not that of claims.h.
 package protocol

@@ -28,9 +28,12 @@ func (s *State) mayJoin(root, id uint8, follow bool) {
 }
 
 // followed notes that a keep has answered: the children of the process that lives are in the new session,
-// and so is one that is being born.
-func (s *State) followed(root, id uint8) {
+// and so is one that is being born, but not those that were in another session than the process.
+func (s *State) followed(k *side, root, from, id uint8) {
 	for t := uint8(1); t < s.w.born; t++ {
+		if i := s.entered(k, t); i != none && k.entries[i].session != from && k.entries[i].session != id {
+			continue
+		}
 		if s.tasks[t].creator == root && s.must[t] == 0 && s.may[t]&(1<<id) != 0 && s.tasks[root].stage == running {
 			s.must[t] = 1 << id
 		}
@@ -48,7 +51,7 @@ func (s *State) hasToEnd(sessions uint64) bool {
 		if sessions&(1<<id) == 0 || p.dissolved || p.root == 0 {
 			continue
 		}
-		if p.requested || !p.kept && !s.tasks[p.root].alive() {
+		if p.requested || !p.outlasts && !s.tasks[p.root].alive() || p.owner > 0 && !s.tasks[p.owner].alive() {
 			return true
 		}
 	}
@@ -224,14 +227,24 @@ func (m *Config) quiet(s *State) string {
 		if !p.alive() || p.killed {
 			continue
 		}
-		if s.hasToEnd(s.must[t]) {
+		if s.hasToEnd(s.must[t]) && !s.hasGrace(k, t) {
 			return fmt.Sprintf("when a session ends no member is alive: task %d is", t)
 		}
-		if i := s.entered(k, t); p.became && int(s.w.opened) < m.Sessions && !s.wasDissolved(t) && (i == none || k.sessions[k.entries[i].session].root != t) {
+		if i := s.entered(k, t); p.became && p.agent && !p.plain && int(s.w.opened) < m.Sessions && !s.wasDissolved(t) && (i == none || k.sessions[k.entries[i].session].root != t) {
 			return fmt.Sprintf("a session over a process that takes such a name: task %d has none", t)
 		}
 	}
 	return ""
+}
+
+// hasGrace: no session that the task is in is beyond its grace.
+func (s *State) hasGrace(k *side, t uint8) (yes bool) {
+	i := s.entered(k, t)
+	if i == none || s.condemned(k, k.entries[i].session) {
+		return false
+	}
+	s.eachAround(k, k.entries[i].session, func(p *session) { yes = yes || p.state == ending && !p.late })
+	return yes
 }
 
 // wasDissolved: a session over the task was dissolved.

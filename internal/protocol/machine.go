@@ -9,6 +9,7 @@ type Config struct {
 	// Sessions and Entries are the room for them. A session's slot is not used again.
 	Sessions, Entries int
 	Agents            bool // a rule looks for agents
+	Depth             int  // how deep sessions may be nested; 0: any
 	// Members is how many tasks session 1 begins with. The first one is its root.
 	Members int
 	// Carried: they are an agent's, and a take-over has carried them.
@@ -246,7 +247,7 @@ func (m *Config) mustLook(s *State) bool {
 	k := &s.sides[s.w.ours]
 	for id := range k.sessions {
 		p := &k.sessions[id]
-		if p.present && p.state == active && !m.off(Look) && p.flags&sessionKept == 0 && !s.has(k, p.root) {
+		if p.present && p.state == active && !m.off(Look) && s.orphaned(k, p) {
 			return true
 		}
 	}
@@ -288,8 +289,13 @@ func (x *run) take(v Move) bool {
 	case fork, outsider:
 		x.fork(v.cpu, v.arg)
 	case exec:
-		s.tasks[v.arg].agent, s.tasks[v.arg].became = true, true
-		x.enter(execHook, v.arg)
+		x.exec(v.arg, true, false)
+	case execPlain:
+		x.exec(v.arg, true, true)
+	case execOther:
+		x.exec(v.arg, false, false)
+	case defy:
+		s.tasks[v.arg].defiant = true
 	case exit, die:
 		s.tasks[v.arg].stage = exiting
 		x.enter(exitHook, v.arg)
@@ -322,13 +328,20 @@ func (x *run) take(v Move) bool {
 	return true
 }
 
+// exec gives a task another name.
+func (x *run) exec(t uint8, agent, plain bool) {
+	p := &x.s.tasks[t]
+	p.agent, p.plain, p.became = agent, plain, true
+	x.enter(execHook, t)
+}
+
 // fork lists a child, unless SIGKILL is pending (copy_process looks under its task list lock). An
 // outsider's child is never in a session, so it runs at once.
 func (x *run) fork(creator, pid uint8) {
 	s := x.s
 	t := s.w.born
 	s.w.born++
-	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: s.tasks[creator].agent}
+	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: s.tasks[creator].agent, plain: s.tasks[creator].plain, defiant: s.tasks[creator].defiant}
 	s.may[t], s.must[t] = s.may[creator], s.must[creator]
 	if creator == 0 {
 		s.tasks[t].stage = running

@@ -80,6 +80,12 @@ func (s *State) condemned(k *side, id uint8) (yes bool) {
 	return yes
 }
 
+// depth is depth_of() of session.h.
+func (s *State) depth(k *side, id uint8) (n int) {
+	s.eachAround(k, id, func(*session) { n++ })
+	return n
+}
+
 // home is home_of() of session.h.
 func (s *State) home(k *side, id uint8) uint8 {
 	for range k.sessions {
@@ -95,6 +101,16 @@ func (s *State) home(k *side, id uint8) uint8 {
 	return 0
 }
 
+// orphaned: the session ends, as its root or its owner has died.
+func (s *State) orphaned(k *side, p *session) bool {
+	return p.flags&sessionOutlasts == 0 && !s.has(k, p.root) || p.owner > 0 && !s.has(k, p.owner)
+}
+
+// remembered: a side has the dead task.
+func (s *State) remembered(t uint8) bool {
+	return s.sides[0].dead[t].mark != absent || s.sides[1].dead[t].mark != absent
+}
+
 // beginEnd is begin_end() of session.h. An end that is not asked for follows from a death.
 func (x *run) beginEnd(id uint8, grace bool) {
 	p := &x.side().sessions[id]
@@ -102,8 +118,11 @@ func (x *run) beginEnd(id uint8, grace bool) {
 	if grace {
 		to = ending
 	}
-	if p.state == active {
-		x.setState(id, to)
+	if p.state != active {
+		return
+	}
+	if x.setState(id, to); grace {
+		p.ended = x.s.w.born
 	}
 }
 
@@ -166,7 +185,11 @@ func (x *run) moveBack() {
 // moveLeave is chain_count_cold(LEFT) of the old session.
 func (x *run) moveLeave() {
 	c := x.c
-	x.s.count(x.side(), c.from, func(p *session) { p.live-- }, false)
+	s, k := x.s, x.side()
+	if c.to == 0 || !s.within(k, c.from, c.to) && !s.within(k, c.to, c.from) {
+		k.entries[c.elem].flags &^= flagTermed
+	}
+	s.count(k, c.from, func(p *session) { p.live-- }, false)
 	c.moved, c.at = true, c.ret
 }
 

@@ -3,7 +3,7 @@ package protocol
 // execAgent is on_exec() of exec.h and on_agent() of open.h, up to open_for().
 func (x *run) execAgent() {
 	c, s, k := x.c, x.s, x.side()
-	if !k.w.agents {
+	if !k.w.agents || !s.tasks[c.task].agent {
 		x.execCondemned()
 		return
 	}
@@ -15,13 +15,21 @@ func (x *run) execAgent() {
 	if i != none {
 		e := &k.entries[i]
 		c.from = e.session
-		if e.flags&flagProtected != 0 || e.session != 0 && (s.condemned(k, e.session) ||
+		if e.flags&flagProtected != 0 || e.session != 0 && (s.tasks[c.task].plain || s.condemned(k, e.session) ||
 			x.isRoot(e) && s.home(k, e.session) == e.session) {
 			x.execCondemned()
 			return
 		}
 	}
-	x.open(c.task, sessionAgent, execCondemned)
+	x.open(c.task, s.tasks[c.task].agentFlags(), execCondemned)
+}
+
+// agentFlags are those of an agent's session.
+func (t *task) agentFlags() uint8 {
+	if t.plain {
+		return sessionAgent | sessionOutlasts | sessionPatient
+	}
+	return sessionAgent
 }
 
 // isRoot: the programs ask a flag of the entry, which is set after the session.
@@ -62,7 +70,8 @@ func (x *run) openRecord() {
 		x.back(c.ret)
 		return
 	}
-	if c.flags&sessionAgent != 0 && parent != c.from && !x.off(OpenOnce) || int(s.w.opened) >= x.m.Sessions {
+	if c.flags&sessionAgent != 0 && parent != c.from && !x.off(OpenOnce) || int(s.w.opened) >= x.m.Sessions ||
+		x.m.Depth > 0 && s.depth(k, parent) >= x.m.Depth {
 		if c.flags&sessionAgent != 0 && c.hook == execHook {
 			s.tasks[c.child].became = false // COUNT_AGENT_REFUSED
 		}
@@ -72,9 +81,10 @@ func (x *run) openRecord() {
 	s.w.opened++
 	id := s.w.opened
 	c.session = id
-	k.sessions[id] = session{present: true, parent: parent, root: c.child, state: active, flags: c.flags}
-	s.truths[id] = truth{root: c.child, kept: c.flags&sessionKept != 0}
-	s.mayJoin(c.child, id, c.flags != 0)
+	k.sessions[id] = session{present: true, parent: parent, root: c.child, owner: c.owner, state: active, flags: c.flags}
+	s.truths[id] = truth{root: c.child, owner: c.owner, outlasts: c.flags&sessionOutlasts != 0, kept: c.flags&sessionKept != 0}
+	s.mayJoin(c.child, id, c.flags&(sessionAgent|sessionKept) != 0)
+	x.enterOwner()
 	switch {
 	case parent != 0:
 		c.to, c.at = parent, openNest
@@ -83,6 +93,19 @@ func (x *run) openRecord() {
 	default:
 		c.at = openEnter
 	}
+}
+
+// enterOwner is the entry of the owner in create_in(): a process that is in no session has one, too.
+func (x *run) enterOwner() {
+	s, k, owner := x.s, x.side(), x.c.owner
+	if owner == 0 {
+		return
+	}
+	if i := s.entered(k, owner); i != none {
+		k.entries[i].flags |= flagOwner
+		return
+	}
+	x.insert(entry{pid: s.tasks[owner].pid, start: owner, since: s.w.born, flags: flagOwner})
 }
 
 // underWay: a task without an entry was born after its parent was entered, so its birth is under way, or

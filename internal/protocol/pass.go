@@ -28,9 +28,11 @@ func (x *run) passVisit() {
 		if x.judge(id) {
 			return
 		}
-		kill = kill || p.state.kills()
-		if p.state == ending && !s.tasks[t].dumping && !s.tasks[t].killed {
-			s.tasks[t].killed = true // SIGTERM, and its members obey
+		if kill = p.state.kills(); kill {
+			break
+		}
+		if p.state == ending && k.entries[i].flags&flagTermed == 0 && k.entries[i].since <= p.ended {
+			x.term(t, &k.entries[i])
 		}
 		id = p.parent
 	}
@@ -72,17 +74,29 @@ func (x *run) isDead(t uint8) bool { return x.side().dead[t].mark != absent }
 func (x *run) judge(id uint8) bool {
 	s, k := x.s, x.side()
 	p := &k.sessions[id]
-	if p.state == active && p.flags&sessionKept == 0 && !s.has(k, p.root) {
+	if p.state == active && s.orphaned(k, p) {
 		if x.off(SwapState) {
 			x.c.session, x.c.status, x.c.at = id, ending, storeState
 			return true
 		}
-		x.beginEnd(id, false)
+		x.beginEnd(id, p.flags&sessionPatient != 0)
 	}
 	if p.state == ending && p.late {
 		x.setState(id, condemned)
 	}
 	return false
+}
+
+// term sends SIGTERM.
+func (x *run) term(t uint8, e *entry) {
+	switch p := &x.s.tasks[t]; {
+	case p.dumping || p.killed:
+	case p.defiant:
+		p.terms++
+		e.flags |= flagTermed
+	default:
+		p.killed = true
+	}
 }
 
 // storeState is a store in place of the swap in begin_end().

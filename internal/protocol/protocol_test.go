@@ -47,6 +47,7 @@ var (
 	deaths   = members(2, 2, 2, 2, bounds{exec: 1, takeOver: 1, exit: 1, fork: 0}).with(agents)
 	room     = members(2, 3, 3, 3, bounds{exec: 1, takeOver: 1, exit: 0, fork: 1}).with(agents)
 	late     = members(1, 2, 2, 3, bounds{exit: 0, fork: 1}).with(agents).with(carried)
+	restart  = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 1, exec: 2, takeOver: 1}).with(agents)
 	whole    = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 2, exec: 2, end: 1, takeOver: 1}).with(agents)
 )
 
@@ -81,7 +82,7 @@ func TestHoldsLarge(t *testing.T) {
 	most := large(t)
 	for name, m := range map[string]Config{
 		"births": births, "settles": settles, "patience": patience, "nests": nests, "zombies": zombies, "inside": inside, "repairs": repairs,
-		"keeps": keeps, "deaths": deaths, "whole": whole,
+		"keeps": keeps, "deaths": deaths, "restart": restart, "whole": whole,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, m, most) })
 	}

@@ -114,11 +114,14 @@ type task struct {
 	stage   stage
 	pid     uint8
 	creator uint8
-	killed  bool // SIGKILL is pending: it only dies
-	dumping bool // it dumps its core, which takes as long as it likes
-	agent   bool // its name is an agent's
-	became  bool // it has that name by its own exec
-	named   bool // it had that name before the take-over
+	killed  bool  // SIGKILL is pending: it only dies
+	dumping bool  // it dumps its core, which takes as long as it likes
+	agent   bool  // its name is an agent's
+	plain   bool  // of one that opens no session inside another one
+	became  bool  // it has that name by its own exec
+	named   bool  // it had that name before the take-over
+	defiant bool  // SIGTERM does not end it
+	terms   uint8 // how often it got one
 }
 
 // alive as the kernel counts: signal->live is not 0.
@@ -130,6 +133,8 @@ func (t *task) hashed() bool { return t.stage >= listed && t.stage < reaped }
 // truth is what was asked of a session, for the invariants alone.
 type truth struct {
 	root      uint8
+	owner     uint8
+	outlasts  bool // its root's exit does not end it
 	requested bool // a request ended it
 	dissolved bool
 	kept      bool
@@ -167,6 +172,8 @@ const (
 	flagRoot uint8 = 1 << iota
 	flagProtected
 	flagUnkilled
+	flagOwner
+	flagTermed
 )
 
 // corpse is an element of `dead`.
@@ -189,6 +196,7 @@ type session struct {
 	present   bool
 	parent    uint8
 	root      uint8
+	owner     uint8
 	live      int8
 	dying     int8
 	unreaped  int8
@@ -197,13 +205,16 @@ type session struct {
 	flags     uint8
 	nested    int8
 	unentered uint8
-	late      bool // its deadline has passed
+	late      bool  // its deadline has passed
+	ended     uint8 // tasks born before its end began, with a grace
 }
 
 const (
 	sessionAgent uint8 = 1 << iota
 	sessionKept
 	sessionDrifted
+	sessionOutlasts // its root's exit does not end it
+	sessionPatient  // its members have a grace if nobody asked for its end
 )
 
 type status uint8
@@ -230,6 +241,7 @@ type cpu struct {
 	side    uint8
 	task    uint8
 	child   uint8
+	owner   uint8 // of the session that it opens
 	elem    uint8 // a pointer into `processes`
 	by      uint8 // the same, to a creator's entry
 	start   uint8 // what it saw there
@@ -268,6 +280,11 @@ const (
 	release
 	reconcile
 	protect
+	adopt
+	follow
+	defy
+	execPlain
+	execOther
 	takeOver
 	skip
 	lose
@@ -281,5 +298,5 @@ const (
 
 func (a action) String() string {
 	return [...]string{"fork", "outsider", "exec", "exit", "reap", "free", "die", "dump", "create", "end", "end with grace",
-		"keep", "dissolve", "settle", "release", "reconcile", "protect", "take over", "skip", "lose", "hear", "look", "pass", "deadline", "step"}[a]
+		"keep", "dissolve", "settle", "release", "reconcile", "protect", "adopt", "follow", "defy", "exec plain", "exec other", "take over", "skip", "lose", "hear", "look", "pass", "deadline", "step"}[a]
 }

@@ -51,6 +51,7 @@ const (
 	protectLook
 	protectAlive
 	followVisit
+	adoptVisit
 	dissolveVisit
 	settleVisit
 	settleMeet
@@ -148,6 +149,7 @@ func init() {
 		{protectLook, "looks for the entry to protect", (*run).protectLook},
 		{protectAlive, "looks whether the process to protect lives", (*run).protectAlive},
 		{followVisit, "looks whether a task's creator has moved", (*run).followVisit},
+		{adoptVisit, "looks whether a task's parent is a member", (*run).adoptVisit},
 		{dissolveVisit, "looks whether a task is to be let go", (*run).dissolveVisit},
 		{settleVisit, "brings a dead task up to date", (*run).settleVisit},
 		{settleMeet, "looks whether a task is a member", (*run).settleMeet},

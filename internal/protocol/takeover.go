@@ -98,7 +98,7 @@ func (x *run) carry(t uint8, ret label) bool {
 		return false
 	}
 	e := s.sides[0].entries[i]
-	if e.session == 0 || !x.side().sessions[e.session].present {
+	if e.session == 0 && e.flags&flagOwner == 0 || e.session != 0 && !x.side().sessions[e.session].present {
 		return false
 	}
 	c.elem, c.session, c.flags, c.from, c.ret, c.at = t, e.session, e.flags, i, ret, carryCount
@@ -206,7 +206,7 @@ func (x *run) lateVisit() {
 	}
 	if c.from != 0 {
 		in := &k.sessions[c.from]
-		if !in.present || in.root == t {
+		if !in.present || in.root == t || p.plain {
 			return
 		}
 		// A child that an agent forked has the agent's name until it execs.
@@ -214,7 +214,7 @@ func (x *run) lateVisit() {
 			return
 		}
 	}
-	x.open(t, sessionAgent, lateVisit)
+	x.open(t, p.agentFlags(), lateVisit)
 }
 
 // deadVisit is carry_dead() of verbs.h for one dead task.

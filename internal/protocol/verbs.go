@@ -15,9 +15,14 @@ func (x *run) verb(a action, arg uint8) bool {
 			return false
 		}
 		c.from = k.entries[i].session
-		x.open(arg, sessionKept, idle)
+		x.open(arg, sessionKept|sessionOutlasts, idle)
 	case protect:
 		c.child, c.at = arg, protectLook
+	case adopt:
+		c.session, c.walk, c.at = arg, 1, adoptVisit
+	case follow:
+		c.child, c.session, c.from, c.walk, c.at = k.sessions[arg].root, arg, k.sessions[arg].parent, 1, followVisit
+		s.mayJoin(c.child, arg, true)
 	case end, endPatient:
 		s.truths[arg].requested = true
 		if k.sessions[arg].state == ending {
@@ -82,7 +87,9 @@ func (x *run) followVisit() {
 	c, s, k := x.c, x.s, x.side()
 	t, more, over := x.walkAgain(x.hashed)
 	if over {
-		s.followed(c.child, c.session)
+		if s.truths[c.session].kept {
+			s.followed(k, c.child, c.from, c.session)
+		}
 		x.rest()
 	}
 	if !more {
@@ -95,6 +102,39 @@ func (x *run) followVisit() {
 	by := s.entered(k, k.entries[i].creator)
 	if by != none && k.entries[i].creator > 0 && k.entries[by].session == c.session && !s.condemned(k, c.session) {
 		x.move(i, t, c.from, c.session, followVisit)
+	}
+}
+
+// adoptVisit is adopt_child() of verbs.h for one task, and adopt() of adopt.h; walks are repeated, too.
+func (x *run) adoptVisit() {
+	c, s, k := x.c, x.s, x.side()
+	t, more, over := x.walkAgain(x.alive)
+	if over {
+		x.rest()
+	}
+	if !more {
+		return
+	}
+	i, found := x.entryOf(t)
+	if !found {
+		c.walk = t
+		return
+	}
+	up := s.entered(k, s.parent(t))
+	if up == none || k.entries[up].session != c.session || s.condemned(k, c.session) {
+		return
+	}
+	e := entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: s.parent(t), since: s.w.born}
+	switch {
+	case i == none:
+		s.mayJoin(t, c.session, false)
+		if c.moved = x.insert(e); c.moved {
+			s.count(k, c.session, func(p *session) { p.live++ }, false)
+		}
+	case k.entries[i].session == 0 && k.entries[i].flags&flagProtected == 0:
+		s.mayJoin(t, c.session, false)
+		k.entries[i].creator, k.entries[i].since = e.creator, e.since
+		x.move(i, t, 0, c.session, adoptVisit)
 	}
 }
 
@@ -233,7 +273,7 @@ func (x *run) reconcileVisit() {
 		return
 	}
 	c.session, c.child = k.entries[up].session, t
-	if x.insert(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: k.entries[up].start, since: t}) {
+	if x.insert(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: k.entries[up].start, since: t + 1}) {
 		c.at = reconcileCount
 	}
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 func (a *app) adoptCommand() *cobra.Command {
 	var req api.NewSession
 	var grace, lifetime, idle time.Duration
-	onExit := choice{"end", []string{"end", "report"}}
+	onExit := flags.Choice{Value: "end", Words: []string{"end", "report"}}
 	cmd := &cobra.Command{
 		Use:   "adopt PID",
 		Short: "Make a running process and its descendants a session",
@@ -35,7 +36,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 		Example: `  sudo lineage adopt 4130 --name build
   sudo lineage adopt 4130 --idle 1h --on-exit report
   lineage ls --outside -o name | xargs -n1 sudo lineage adopt`,
-		Args:              argsCount(1, 1, "PID"),
+		Args:              flags.Args(1, 1, "PID"),
 		ValidArgsFunction: a.completeAdopted,
 	}
 	f := cmd.Flags()
@@ -44,7 +45,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 	f.DurationVar(&lifetime, "max-lifetime", 0, "end the session after this `TIME`")
 	f.DurationVar(&idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
 	f.Var(&onExit, "on-exit", "what to do with leftovers when the process exits: `ACTION`, end or report")
-	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.Words, cobra.ShellCompDirectiveNoFileComp))
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ref, err := api.ParseRef(args[0])
@@ -63,7 +64,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 				return exit.Usage("adopt: %w", exit.Invalid("--"+name, d, "at least 1ms"))
 			}
 		}
-		req.Root, req.Adopt, req.OnRootExit = ref, true, onExit.value
+		req.Root, req.Adopt, req.OnRootExit = ref, true, onExit.Value
 		req.MaxLifetimeMS, req.IdleMS = lifetime.Milliseconds(), idle.Milliseconds()
 		c, err := a.client(cmd.Context())
 		if err != nil {
@@ -74,7 +75,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 		if err != nil {
 			return err
 		}
-		return a.printOpened(cmd, format.value, s, "adopted")
+		return a.printOpened(cmd, format.Value, s, "adopted")
 	}
 	return cmd
 }
@@ -93,7 +94,7 @@ A process cannot keep itself: run the command from outside the session. The
 root of a session cannot be kept.`,
 		Example: `  lineage keep 4130 --name preview --reason "dev server" --until 8h
   lineage keep 4130 4131 --reason cache --until 2027-06-30`,
-		Args:              argsCount(1, 256, "PID"),
+		Args:              flags.Args(1, 256, "PID"),
 		ValidArgsFunction: a.completeMember,
 	}
 	f := cmd.Flags()
@@ -134,7 +135,7 @@ root of a session cannot be kept.`,
 		if err != nil {
 			return err
 		}
-		return a.printOpened(cmd, format.value, s, "kept")
+		return a.printOpened(cmd, format.Value, s, "kept")
 	}
 	return cmd
 }

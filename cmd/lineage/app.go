@@ -3,19 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 )
 
 // app is what the commands share: their injected environment, and the flags that all of
@@ -43,8 +40,7 @@ type host struct {
 	ancestors func(pid int) []api.Process
 	// processes are those of a user: of root, of all users.
 	processes func(uid int) []api.Process
-	// orphans are the host's orphans outside any session; unknown is what could not be read.
-	orphans func(context.Context) (orphans []text.HostOrphan, unknown []string, err error)
+	orphans   query.HostOrphans
 	// commands are those that only run where the kernel can be traced.
 	commands func(*app) []*cobra.Command
 }
@@ -80,7 +76,7 @@ func (a *app) client(ctx context.Context) (api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return finder{c}, nil
+	return query.Finder{Client: c}, nil
 }
 
 func (a *app) socketPath() string {
@@ -94,7 +90,7 @@ func (a *app) socketPath() string {
 }
 
 func (a *app) root() *cobra.Command {
-	color := choice{"auto", []string{"auto", "always", "never"}}
+	color := flags.Choice{Value: "auto", Words: []string{"auto", "always", "never"}}
 	root := &cobra.Command{
 		Use:   "lineage",
 		Short: "Track every process that a command starts, and end them all",
@@ -111,19 +107,19 @@ of them.`,
 		SilenceUsage:     true,
 		Args:             help.Subcommand,
 		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRun: func(*cobra.Command, []string) { a.begun, a.Color = true, color.value },
+		PersistentPreRun: func(*cobra.Command, []string) { a.begun, a.Color = true, color.Value },
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if err = flagError(cmd, err); !cmd.HasParent() {
+		if err = flags.Error(cmd, err); !cmd.HasParent() {
 			return exit.Usage("%w", err)
 		}
 		return exit.Usage("%s: %w", cmd.Name(), err)
 	})
 	root.PersistentFlags().StringVar(&a.socket, "socket", "", "the `PATH` of the daemon's socket (default $LINEAGE_SOCKET, else "+api.DefaultSocket+")")
 	root.PersistentFlags().Var(&color, "color", "colour the output `WHEN`: auto, always or never")
-	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(color.words, cobra.ShellCompDirectiveNoFileComp))
+	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(color.Words, cobra.ShellCompDirectiveNoFileComp))
 	root.Flags().BoolP("version", "V", false, "print the version of this command")
 	root.SetVersionTemplate("lineage {{.Version}}\n")
 	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), a.mcpCommand(), a.exportCommand(),
@@ -134,53 +130,4 @@ of them.`,
 	help.Add(root)
 	completeFiles(root)
 	return root
-}
-
-// flagError says what is wrong with a flag, in the words of [exit.Invalid] if it is the value.
-// What a value of ours fails with is what it takes.
-func flagError(cmd *cobra.Command, err error) error {
-	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if !ok {
-		return fmt.Errorf(`%w; see "%s --help"`, err, cmd.CommandPath())
-	}
-	takes := bad.Unwrap().Error()
-	switch bad.GetFlag().Value.Type() {
-	case "bool":
-		takes = "true or false"
-	case "duration":
-		takes = exit.ADuration
-	case "int", "float64":
-		takes = "a number"
-	}
-	return exit.Invalid("--"+bad.GetFlag().Name, bad.GetValue(), takes)
-}
-
-// argsCount requires between least and most arguments; what names them.
-func argsCount(least, most int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < least:
-			return exit.Usage(`%s: %s is missing; see "%s --help"`, cmd.Name(), what, cmd.CommandPath())
-		case len(args) > most:
-			return exit.Usage(`%s: unexpected argument %q; see "%s --help"`, cmd.Name(), args[most], cmd.CommandPath())
-		}
-		return nil
-	}
-}
-
-// choice is a flag that takes one of a few words.
-type choice struct {
-	value string
-	words []string
-}
-
-func (c *choice) String() string { return c.value }
-func (c *choice) Type() string   { return "word" }
-
-func (c *choice) Set(s string) error {
-	if !slices.Contains(c.words, s) {
-		return fmt.Errorf("one of %s", strings.Join(c.words, ", "))
-	}
-	c.value = s
-	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -71,51 +72,10 @@ func completeFiles(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		for _, flag := range []string{"input", "report", "policy"} {
 			if cmd.Flags().Lookup(flag) != nil {
-				cmd.RegisterFlagCompletionFunc(flag, files)
+				cmd.RegisterFlagCompletionFunc(flag, flags.Files)
 			}
 		}
 	}
-}
-
-// completeUser completes names of this host's own users, and after a colon of its groups.
-func completeUser(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	user, group, second := strings.Cut(begun, ":")
-	if second {
-		return accounts("/etc/group", user+":", group), cobra.ShellCompDirectiveNoFileComp
-	}
-	return accounts("/etc/passwd", "", user), cobra.ShellCompDirectiveNoFileComp
-}
-
-// accounts are the names in a file such as /etc/passwd, with their numbers.
-func accounts(file, before, begun string) (words []cobra.Completion) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(data)) {
-		if fields := strings.Split(line, ":"); len(fields) > 2 && strings.HasPrefix(fields[0], begun) {
-			words = append(words, cobra.CompletionWithDesc(before+fields[0], strings.TrimSpace(fields[2])))
-		}
-	}
-	return words
-}
-
-// completeList completes the last word of a list.
-func completeList(known []string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, _ []string, begun string) (words []cobra.Completion, _ cobra.ShellCompDirective) {
-		before := begun[:strings.LastIndexByte(begun, ',')+1]
-		for _, name := range known {
-			if word := before + name; strings.HasPrefix(word, begun) {
-				words = append(words, word)
-			}
-		}
-		return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
-}
-
-// files leaves the completion of file names to the shell.
-func files(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveDefault
 }
 
 // completeMember completes PIDs of live members, with what they run.
@@ -136,7 +96,7 @@ func (a *app) completeAdopted(cmd *cobra.Command, args []string, begun string) (
 	}
 	members := map[int]bool{}
 	a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
-		trees, _ := liveTrees(ctx, c, "ancestors")
+		trees, _ := query.LiveTrees(ctx, c, "ancestors")
 		for _, t := range trees {
 			for i := range t.Nodes {
 				members[t.Nodes[i].PID] = members[t.Nodes[i].PID] || t.Nodes[i].State == api.StateLive
@@ -168,7 +128,7 @@ func (a *app) completeWhy(cmd *cobra.Command, args []string, begun string) ([]co
 
 func (a *app) members(cmd *cobra.Command, given []string, begun string) (words []cobra.Completion) {
 	a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
-		trees, err := liveTrees(ctx, c, "ancestors")
+		trees, err := query.LiveTrees(ctx, c, "ancestors")
 		if err != nil {
 			return
 		}

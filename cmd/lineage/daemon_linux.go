@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
@@ -36,7 +37,7 @@ everything from the kernel instead.`,
 		Example: `  sudo lineage daemon
   sudo lineage daemon --policy ./policy.yaml --socket /tmp/test.sock
   sudo lineage daemon --unload`,
-		Args:              argsCount(0, 0, ""),
+		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Socket, o.SocketMode = a.socketPath(), os.FileMode(mode)

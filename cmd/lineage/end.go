@@ -7,6 +7,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 )
 
 func (a *app) endCommand() *cobra.Command {
@@ -63,7 +64,7 @@ kills.`,
   lineage end build web --now --yes  # SIGKILL at once, without asking
   lineage end 4130@36995259200030 --branch --dry-run
   lineage end build -H web1,web2,@hosts --all-or-none`,
-		Args:              argsCount(0, 1<<20, "SESSION"),
+		Args:              flags.Args(0, 1<<20, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	o.Flags(cmd.Flags())
@@ -78,7 +79,7 @@ kills.`,
 			if err != nil {
 				return err
 			}
-			f := ending.Fleet{Options: o, Console: &a.Console, Dial: dial, Hosts: *remote, Format: format.value}
+			f := ending.Fleet{Options: o, Console: &a.Console, Dial: dial, Hosts: *remote, Format: format.Value}
 			return f.End(cmd.Context(), args)
 		}
 		c, err := a.client(cmd.Context())
@@ -86,7 +87,7 @@ kills.`,
 			return err
 		}
 		defer c.Close()
-		return a.end(cmd.Context(), c, o, args, format.value)
+		return a.end(cmd.Context(), c, o, args, format.Value)
 	}
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -35,7 +36,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
   lineage events --since 20m                    # the last 20 minutes
   lineage events --since 20m --follow           # and what happens from now on
   lineage events -o jsonl --snapshot > build.jsonl`,
-		Args:              argsCount(0, 0, ""),
+		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -45,7 +46,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
 	rangeFlags(cmd, &since, &until, "what happened")
 	cmd.RegisterFlagCompletionFunc("session", a.completeSession("live"))
-	cmd.RegisterFlagCompletionFunc("type", completeList(known))
+	cmd.RegisterFlagCompletionFunc("type", flags.OfList(known))
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if q.Since, q.Until, err = timeRange("events", since, until, a.Now()); err != nil {
@@ -70,7 +71,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 		defer c.Close()
 		ctx, stop := a.UntilInterrupt(cmd.Context())
 		defer stop()
-		err = a.streamEvents(ctx, c, q, format.value)
+		err = a.streamEvents(ctx, c, q, format.Value)
 		if ctx.Err() != nil {
 			return nil // the user interrupted
 		}

@@ -8,8 +8,10 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/html"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/timeline"
 )
@@ -34,7 +36,7 @@ network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.`,
   lineage history build               # how it ended, and what had to be ended
   lineage history build --all         # with all its processes
   lineage history build --html f.html # as a page for a browser`,
-		Args:              argsCount(0, 1, "SESSION"),
+		Args:              flags.Args(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("ended"),
 	}
 	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "at most `N` sessions; 0: all")
@@ -64,14 +66,14 @@ network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.`,
 		if err := takeColumns(len(args) == 0, text.HistoryColumns); err != nil {
 			return err
 		}
-		return a.answer(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
+		return a.answer(cmd.Context(), *remote, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			if len(files) > 0 {
 				return &text.Listing{Text: func(*text.Page) {}}, writeHistory(ctx, c, args[0], files)
 			}
 			if len(args) > 0 {
-				return pastSession(ctx, c, args[0], everybody)
+				return query.Past(ctx, c, args[0], everybody)
 			}
-			list, err := allPages(ctx, c, q)
+			list, err := query.History(ctx, c, q)
 			if err != nil {
 				return nil, err
 			}
@@ -90,82 +92,11 @@ network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.`,
 
 // writeHistory draws a session that is over in files.
 func writeHistory(ctx context.Context, c api.Client, name string, files timeline.Files) error {
-	s, err := endedSession(ctx, c, name)
+	s, err := query.Ended(ctx, c, name)
 	if err != nil {
 		return err
 	}
 	return files.Write(ctx, c, s)
-}
-
-// pastSession is a session that is over, its receipt and its processes.
-func pastSession(ctx context.Context, c api.Client, name string, everybody bool) (*text.Listing, error) {
-	s, err := endedSession(ctx, c, name)
-	if err != nil {
-		return nil, err
-	}
-	r, err := c.Report(ctx, s.ID, 0)
-	if err != nil {
-		return nil, err
-	}
-	t, err := c.Tree(ctx, s.ID, "all")
-	if err != nil {
-		return nil, err
-	}
-	t.Session = s
-	remembered := len(t.Nodes)
-	if !everybody {
-		text.KeepEnded(t, r)
-	}
-	return text.Past(r, t, remembered-len(t.Nodes)), nil
-}
-
-// endedSession is the session that is over with that id, or the last one with that name.
-func endedSession(ctx context.Context, c api.Client, name string) (*api.Session, error) {
-	s, err := c.Session(ctx, name)
-	if err != nil || s.State == api.StateEnded {
-		return s, err
-	}
-	return lastEnded(ctx, c, s, name)
-}
-
-// lastEnded is the last session with that name that ended; live has the name now.
-func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string) (*api.Session, error) {
-	list, err := c.Sessions(ctx, "ended", name)
-	if err != nil {
-		return nil, err
-	}
-	var last *api.Session
-	for i := range list.Items {
-		s := &list.Items[i]
-		if s.Name == name && (last == nil || last.Ended == nil || s.Ended != nil && s.Ended.After(*last.Ended)) {
-			last = s
-		}
-	}
-	if last == nil {
-		return nil, exit.Errorf(api.ExitNotFound, "history %s: the session is %s; see \"lineage tree %s\"", name, live.State, live.ID)
-	}
-	return last, nil
-}
-
-// allPages asks for pages until it has as many sessions as wanted.
-func allPages(ctx context.Context, c api.Client, q api.HistoryQuery) (*api.Sessions, error) {
-	all := &api.Sessions{}
-	want := q.Limit
-	for {
-		q.Limit = api.MaxPage
-		if want > 0 {
-			q.Limit = min(want-len(all.Items), api.MaxPage)
-		}
-		page, err := c.History(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		all.Items, all.Next = append(all.Items, page.Items...), page.Next
-		if page.Next == "" || want > 0 && len(all.Items) >= want {
-			return all, nil
-		}
-		q.Next = page.Next
-	}
 }
 
 func rangeFlags(cmd *cobra.Command, since, until *string, what string) {

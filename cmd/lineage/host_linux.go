@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -63,12 +61,4 @@ func orphansHere(ctx context.Context) ([]text.HostOrphan, []string, error) {
 		err = &exit.Error{Code: api.ExitUnsupported, Err: err}
 	}
 	return orphans, unknown, err
-}
-
-// fileID identifies a file for the daemon, whatever its name.
-func fileID(info fs.FileInfo) (device, inode uint64) {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return st.Dev, st.Ino
-	}
-	return 0, 0
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"io/fs"
 	"os"
 	"runtime"
 
@@ -21,6 +20,3 @@ func thisHost() host {
 		}}}
 	}}
 }
-
-// fileID is not known: the daemon is on another machine, with other files.
-func fileID(fs.FileInfo) (device, inode uint64) { return 0, 0 }

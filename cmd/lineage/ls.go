@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -13,32 +12,13 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // refresh is how often a watched list is requested.
 const refresh = time.Second
-
-// orders are the values of ls --sort: text in ascending order, numbers and ages with the
-// largest first.
-var orders = map[string]func(a, b *api.Session) int{
-	"age": func(a, b *api.Session) int {
-		at := func(s *api.Session) time.Time {
-			if s.Started == nil {
-				return time.Time{}
-			}
-			return *s.Started
-		}
-		return at(a).Compare(at(b))
-	},
-	"cpu":     func(a, b *api.Session) int { return cmp.Compare(b.CPUSeconds, a.CPUSeconds) },
-	"id":      func(a, b *api.Session) int { return cmp.Compare(a.ID, b.ID) },
-	"live":    func(a, b *api.Session) int { return cmp.Compare(b.Live, a.Live) },
-	"name":    func(a, b *api.Session) int { return cmp.Compare(a.Name, b.Name) },
-	"orphans": func(a, b *api.Session) int { return cmp.Compare(b.Orphans, a.Orphans) },
-	"rss":     func(a, b *api.Session) int { return cmp.Compare(b.RSSBytes, a.RSSBytes) },
-	"state":   func(a, b *api.Session) int { return cmp.Compare(a.State, b.State) },
-}
 
 // lsLong is the help of ls.
 const lsLong = `List the live sessions that you may see: your own, as root those of all users.
@@ -80,18 +60,10 @@ no system service and hold a deleted directory, a dead terminal or a port. A
 port that one of their descendants holds counts, too. "lineage adopt PID" makes
 such a process a session that can be ended.`
 
-type lsOptions struct {
-	all, watch  bool
-	sort, state choice
-	uid         int
-	idle        time.Duration // 0: idle or not
-}
-
 func (a *app) lsCommand() *cobra.Command {
-	o := lsOptions{
-		sort:  choice{"", []string{"age", "cpu", "id", "live", "name", "orphans", "rss", "state"}},
-		state: choice{"", []string{"active", text.Leftover, "ending", "condemned", "ended"}},
-	}
+	var o query.Sessions
+	var watch bool
+	sort, state := flags.Choice{Value: "", Words: query.Orders()}, flags.Choice{Value: "", Words: []string{"active", text.Leftover, "ending", "condemned", "ended"}}
 	views := a.views()
 	cmd := &cobra.Command{
 		Use:     "ls [--left | --calls | --growth] [SESSION]",
@@ -105,15 +77,15 @@ func (a *app) lsCommand() *cobra.Command {
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&o.all, "all", "a", false, "ended sessions too")
-	f.BoolVarP(&o.watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
-	f.Var(&o.sort, "sort", "sort by `COLUMN`: "+strings.Join(o.sort.words, ", "))
-	f.Var(&o.state, "state", "only sessions in this `STATE`: "+strings.Join(o.state.words, ", "))
-	ending.IdleFlag(f, &o.idle, "only sessions that were idle for this `TIME`; see \"lineage end --help\"")
-	f.IntVar(&o.uid, "uid", -1, "only sessions of this `UID` (default all)")
+	f.BoolVarP(&o.All, "all", "a", false, "ended sessions too")
+	f.BoolVarP(&watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
+	f.Var(&sort, "sort", "sort by `COLUMN`: "+strings.Join(sort.Words, ", "))
+	f.Var(&state, "state", "only sessions in this `STATE`: "+strings.Join(state.Words, ", "))
+	ending.IdleFlag(f, &o.Idle, "only sessions that were idle for this `TIME`; see \"lineage end --help\"")
+	f.IntVar(&o.UID, "uid", -1, "only sessions of this `UID` (default all)")
 	f.Lookup("uid").DefValue = "0" // no "(default -1)" in the help
-	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(o.sort.words, cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(o.state.words, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(sort.Words, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(state.Words, cobra.ShellCompDirectiveNoFileComp))
 	known := text.SessionColumns
 	for i := range views {
 		v := &views[i]
@@ -123,21 +95,22 @@ func (a *app) lsCommand() *cobra.Command {
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
 	takeColumns := a.columnFlags(cmd, format, known...)
-	sessions := lsView{columns: text.SessionColumns, list: o.list}
+	sessions := lsView{columns: text.SessionColumns, list: func(ctx context.Context, c api.Client, _ string) (*text.Listing, error) { return o.List(ctx, c) }}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.Sort, o.State = sort.Value, state.Value
 		v, err := chosenView(cmd, sessions, views)
 		if err != nil {
 			return err
 		}
-		if err := argsCount(0, v.session, "")(cmd, args); err != nil {
+		if err := flags.Args(0, v.session, "")(cmd, args); err != nil {
 			return err
 		}
 		switch {
-		case o.uid < 0 && cmd.Flags().Changed("uid"):
-			return exit.Usage("ls: %w", exit.Invalid("--uid", o.uid, "0 or more"))
-		case o.idle > 0 && (o.all || o.state.value == "ended"):
+		case o.UID < 0 && cmd.Flags().Changed("uid"):
+			return exit.Usage("ls: %w", exit.Invalid("--uid", o.UID, "0 or more"))
+		case o.Idle > 0 && (o.All || o.State == "ended"):
 			return exit.Usage("ls: --idle is for live sessions, not with --all or --state ended")
-		case o.watch && format.value != "table" && format.value != "wide":
+		case watch && format.Value != "table" && format.Value != "wide":
 			return exit.Usage(`ls: --watch draws for people; use "lineage events -o jsonl"`)
 		case v.flag == "outside" && len(*remote) > 0:
 			return exit.Usage("ls: --outside is for this host, not with -H")
@@ -146,59 +119,20 @@ func (a *app) lsCommand() *cobra.Command {
 			return err
 		}
 		switch {
-		case o.watch && len(*remote) > 0:
+		case watch && len(*remote) > 0:
 			return exit.Usage("ls: --watch is for this host, not with -H")
-		case o.watch:
-			return a.watchSessions(cmd.Context(), &o, format.value)
+		case watch:
+			return a.watchSessions(cmd.Context(), &o, format.Value)
 		}
-		return a.answer(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
+		return a.answer(cmd.Context(), *remote, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			return v.list(ctx, c, strings.Join(args, ""))
 		})
 	}
 	return cmd
 }
 
-// list requests the wanted sessions, in the wanted order.
-func (o *lsOptions) list(ctx context.Context, c api.Client, _ string) (*text.Listing, error) {
-	state := "live"
-	if o.idle > 0 {
-		state = "idle"
-	} else if o.all || o.state.value == "ended" {
-		state = "all"
-	}
-	list, err := c.Sessions(ctx, state, "")
-	if err != nil {
-		return nil, err
-	}
-	list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
-		return !o.inState(&s) || s.IdleSeconds < o.idle.Seconds() || o.uid >= 0 && s.UID != o.uid
-	})
-	if order := orders[o.sort.value]; order != nil {
-		slices.SortStableFunc(list.Items, func(a, b api.Session) int { return order(&a, &b) })
-	}
-	l := text.Sessions(list)
-	if len(list.Items) == 0 {
-		l.Empty = `no session; start one with "lineage run -- CMD"; ended ones: "ls -a"`
-		if o.idle > 0 {
-			l.Empty = "no session was idle for " + o.idle.String()
-		}
-	}
-	return l, nil
-}
-
-// inState reports whether a session is in the wanted state. A leftover is active, too.
-func (o *lsOptions) inState(s *api.Session) bool {
-	switch o.state.value {
-	case "":
-		return true
-	case text.Leftover:
-		return text.IsLeftover(s)
-	}
-	return string(s.State) == o.state.value
-}
-
 // watchSessions shows the list again and again.
-func (a *app) watchSessions(ctx context.Context, o *lsOptions, format string) error {
+func (a *app) watchSessions(ctx context.Context, o *query.Sessions, format string) error {
 	c, err := a.client(ctx)
 	if err != nil {
 		return err
@@ -208,7 +142,7 @@ func (a *app) watchSessions(ctx context.Context, o *lsOptions, format string) er
 	defer stop()
 	screen := a.Screen(format == "wide")
 	for {
-		l, err := o.list(ctx, c, "")
+		l, err := o.List(ctx, c)
 		if ctx.Err() != nil {
 			return nil // the user interrupted
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,29 +12,57 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // formatFlag adds -o to a command, with those formats; none: with all.
-func formatFlag(cmd *cobra.Command, formats ...string) *choice {
+func formatFlag(cmd *cobra.Command, formats ...string) *flags.Choice {
 	if len(formats) == 0 {
 		formats = text.Formats
 	}
-	f := &choice{"table", formats}
+	f := &flags.Choice{Value: "table", Words: formats}
 	cmd.Flags().VarP(f, "output", "o", "print this `FORMAT`: "+strings.Join(formats[:len(formats)-1], ", ")+" or "+formats[len(formats)-1])
-	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.words, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(f.Words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().BoolFunc("json", "the same as -o json", func(text string) error {
 		on, err := strconv.ParseBool(text)
 		if err != nil {
 			return errors.New("true or false")
 		}
 		if on {
-			f.value = "json"
+			f.Value = "json"
 		}
 		return nil
 	})
 	return f
+}
+
+// columnFlags adds the flags of a command that lists in a table. The returned function
+// applies them, or returns an error. table: a table is shown; known: the columns that
+// it can have, and before that, those of all tables of the command.
+func (a *app) columnFlags(cmd *cobra.Command, format *flags.Choice, known ...string) (take func(table bool, known []string) error) {
+	var c flags.List
+	cmd.Flags().Var(&c, "columns", "only these columns, `COLUMN,...`, in this order: "+strings.Join(known, ", "))
+	cmd.Flags().BoolVar(&a.NoHeaders, "no-headers", false, "no line with the names of the columns")
+	cmd.RegisterFlagCompletionFunc("columns", flags.OfList(known))
+	return func(table bool, known []string) error {
+		if len(c.Names) == 0 && !a.NoHeaders {
+			return nil
+		}
+		if !table || format.Value != "table" && format.Value != "wide" {
+			return exit.Usage("%s: --columns and --no-headers are for lists with -o table or wide", cmd.Name())
+		}
+		for _, name := range c.Names {
+			if !slices.Contains(known, name) {
+				return exit.Usage("%s: %w", cmd.Name(), exit.Invalid("--columns", name, "some of "+strings.Join(known, ",")))
+			}
+		}
+		a.Columns = c.Names
+		return nil
+	}
 }
 
 // explainEmpty says why this host lists nothing. Only callers that may read all sessions get the
@@ -58,11 +87,8 @@ func (a *app) explain(format, why string) bool {
 	return said
 }
 
-// asker asks the daemon one question.
-type asker func(context.Context, api.Client) (*text.Listing, error)
-
 // answer asks the daemon of this host, or those of others, and prints what they say.
-func (a *app) answer(ctx context.Context, remote hosts.List, format string, ask asker) error {
+func (a *app) answer(ctx context.Context, remote hosts.List, format string, ask query.Asker) error {
 	if len(remote) > 0 {
 		return a.onHosts(ctx, remote, format, ask)
 	}
@@ -92,9 +118,9 @@ func (a *app) briefly(cmd *cobra.Command, limit time.Duration, ask func(context.
 }
 
 // asking asks the daemon, with the command's arguments, and prints the answer.
-func asking[T any](a *app, format *choice, list func(*T) *text.Listing, ask func(context.Context, api.Client, []string) (*T, error)) func(*cobra.Command, []string) error {
+func asking[T any](a *app, format *flags.Choice, list func(*T) *text.Listing, ask func(context.Context, api.Client, []string) (*T, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		return a.answer(cmd.Context(), nil, format.value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
+		return a.answer(cmd.Context(), nil, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			doc, err := ask(ctx, c, args)
 			if err != nil {
 				return nil, err
@@ -102,4 +128,45 @@ func asking[T any](a *app, format *choice, list func(*T) *text.Listing, ask func
 			return list(doc), nil
 		})
 	}
+}
+
+var errSocketWithHosts = exit.Usage("--socket is for the daemon of this host, not with -H")
+
+// hostFlag adds -H to a command.
+func hostFlag(cmd *cobra.Command) *hosts.List {
+	list := &hosts.List{}
+	cmd.Flags().VarP(list, "host", "H", "ask the daemons of `HOST,...` over ssh; @FILE has a host on each line")
+	cmd.RegisterFlagCompletionFunc("host", func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return flags.OfList(hosts.Known())(cmd, args, begun)
+	})
+	return list
+}
+
+// hostDialer connects to the daemons of other hosts, which accept the beginnings of ids.
+func (a *app) hostDialer() (hosts.Dialer, error) {
+	if a.socket != "" {
+		return nil, errSocketWithHosts
+	}
+	return func(ctx context.Context, host string) (api.Client, error) {
+		c, err := a.dialHost(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		return query.Finder{Client: c}, nil
+	}, nil
+}
+
+// onHosts asks the daemons of other hosts, and prints what they say.
+func (a *app) onHosts(ctx context.Context, list hosts.List, format string, ask query.Asker) error {
+	dial, err := a.hostDialer()
+	if err != nil {
+		return err
+	}
+	answers := hosts.Each(ctx, dial, list, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*text.Listing, error) {
+		return ask(ctx, c)
+	})
+	if !slices.ContainsFunc(answers, func(answer text.HostAnswer) bool { return answer.Listing == nil || answer.Listing.Empty == "" }) {
+		a.explain(format, answers[0].Listing.Empty)
+	}
+	return hosts.Print(&a.Console, format, answers)
 }

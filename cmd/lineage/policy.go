@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -71,8 +72,8 @@ change nothing. The first mistake is reported as FILE:LINE:COLUMN, and the exit
 code is 1; it is 3 if there is no such file.`,
 		Example: `  lineage policy check
   lineage policy check ./policy.yaml && sudo systemctl reload lineage`,
-		Args:              argsCount(0, 1, "FILE"),
-		ValidArgsFunction: files,
+		Args:              flags.Args(0, 1, "FILE"),
+		ValidArgsFunction: flags.Files,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
@@ -90,8 +91,8 @@ code is 1; it is 3 if there is no such file.`,
 		default:
 			doc.take(p, a.Now())
 		}
-		if doc.OK || format.value == "json" || format.value == "jsonl" || format.value == "yaml" {
-			err = a.Print(format.value, &text.Listing{
+		if doc.OK || format.Value == "json" || format.Value == "jsonl" || format.Value == "yaml" {
+			err = a.Print(format.Value, &text.Listing{
 				Doc: doc, Items: []any{doc}, Names: []string{doc.File},
 				Text: func(p *text.Page) { p.Line("%s", doc.String()) },
 			})
@@ -115,7 +116,7 @@ func (a *app) policyShowCommand() *cobra.Command {
 		Short: "Print the policy in force, and where each value came from",
 		Example: `  lineage policy show
   lineage policy show -o json | jq '.items[] | select(.origin != "default")'`,
-		Args:              argsCount(0, 0, ""),
+		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
@@ -135,7 +136,7 @@ func (a *app) policyExplainCommand() *cobra.Command {
 	}
 	format := formatFlag(cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := argsCount(1, 1, "PID")(cmd, args); err != nil {
+		if err := flags.Args(1, 1, "PID")(cmd, args); err != nil {
 			return err
 		}
 		if _, err := api.ParseRef(args[0]); err != nil {
@@ -159,7 +160,7 @@ breaker.ends_per_minute allows. Ends that are due then begin at once: look at
 "lineage policy show" and the audit log first.`,
 		Example: `  lineage policy show      # is it open, and since when?
   sudo lineage policy resume`,
-		Args:              argsCount(0, 0, ""),
+		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)

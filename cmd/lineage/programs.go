@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 )
 
 // mcpProgram is a separate binary, with dependencies that the daemon's binary must not have.
@@ -30,7 +31,7 @@ the daemon gives it a member's rights, and nothing about other sessions.
 Without a daemon, tools answer at once that none runs.`,
 		Example: `  claude mcp add --scope user lineage -- lineage mcp
   codex mcp add lineage -- lineage mcp`,
-		Args:              argsCount(0, 0, ""),
+		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return become(cmd, mcpProgram, "-socket", a.socketPath())
@@ -61,18 +62,18 @@ the history.`,
   lineage export --otlp https://otlp.example.com --header-file otlp-headers
   lineage export --ocsf - | jq .
   lineage export --metrics 127.0.0.1:9750`,
-		Args:              argsCount(0, 0, ""),
+		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.Flags(flags)
-	cmd.Flags().AddFlagSet(flags)
-	cmd.RegisterFlagCompletionFunc("signals", completeList(export.Signals))
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.Flags(set)
+	cmd.Flags().AddFlagSet(set)
+	cmd.RegisterFlagCompletionFunc("signals", flags.OfList(export.Signals))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := o.Check(); err != nil {
 			return exit.Usage("export: %w", err)
 		}
-		return become(cmd, export.Program, append([]string{"--socket=" + a.socketPath()}, export.Args(flags)...)...)
+		return become(cmd, export.Program, append([]string{"--socket=" + a.socketPath()}, export.Args(set)...)...)
 	}
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
@@ -18,8 +19,8 @@ import (
 // runCommand is the command line of run; run does the work and returns the exit code.
 func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
 	o := supervise.Options{}
-	onExit := choice{supervise.OnExitEnd, []string{supervise.OnExitEnd, supervise.OnExitReport}}
-	leaks := choice{words: []string{supervise.LeaksFail, supervise.LeaksReport}}
+	onExit := flags.Choice{Value: supervise.OnExitEnd, Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
+	leaks := flags.Choice{Words: []string{supervise.LeaksFail, supervise.LeaksReport}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
 		Short: "Run a command in a new session, and end what it leaves behind",
@@ -63,7 +64,7 @@ rights of --user. A regular file is replaced as a whole; a FIFO, a device,
 		if cmd.Flags().Changed("max-processes") && o.MaxProcesses < 1 {
 			return before("run: %w", exit.Invalid("--max-processes", o.MaxProcesses, "at least 1"))
 		}
-		if o.OnExit, o.Leaks = onExit.value, leaks.value; o.Leaks != "" && o.OnExit == supervise.OnExitReport {
+		if o.OnExit, o.Leaks = onExit.Value, leaks.Value; o.Leaks != "" && o.OnExit == supervise.OnExitReport {
 			return before("run: --leaks and --on-exit report exclude each other")
 		}
 		if o.LeaksAfter < 0 || o.Leaks == "" && cmd.Flags().Changed("leaks-after") {
@@ -79,14 +80,14 @@ rights of --user. A regular file is replaced as a whole; a FIFO, a device,
 	f.StringVar(&o.Name, "name", "", "the session's `NAME`")
 	f.DurationVar(&o.MaxLifetime, "max-lifetime", 0, "end the session after this `TIME`")
 	f.IntVar(&o.MaxProcesses, "max-processes", 0, "end the session when it has more than `N` processes, zombies included")
-	f.Var((*bytesValue)(&o.MaxRSS), "max-rss", "end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
+	f.Var((*flags.Bytes)(&o.MaxRSS), "max-rss", "end the session when its processes use more than `BYTES` of memory (8GiB, 512MiB)")
 	f.DurationVar(&o.Idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
 	f.StringVar(&o.User, "user", "", "run CMD as this `USER`, by name or uid; USER:GROUP for that group alone")
-	cmd.RegisterFlagCompletionFunc("user", completeUser)
+	cmd.RegisterFlagCompletionFunc("user", flags.Users)
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
-	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.words, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.Words, cobra.ShellCompDirectiveNoFileComp))
 	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail or report")
-	cmd.RegisterFlagCompletionFunc("leaks", cobra.FixedCompletions(leaks.words, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("leaks", cobra.FixedCompletions(leaks.Words, cobra.ShellCompDirectiveNoFileComp))
 	f.DurationVar(&o.LeaksAfter, "leaks-after", 200*time.Millisecond, "how long after CMD's exit it has to be alive: `TIME`")
 	f.StringVar(&o.Trace, "trace", "", "write a timeline of the session to `FILE`, for Perfetto")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
@@ -128,7 +129,7 @@ func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrac
 
 // takesCommand gives cmd the argument CMD, after n others. The returned function takes CMD.
 func (a *app) takesCommand(cmd *cobra.Command, o *supervise.Options, n int) (fill func(args []string)) {
-	cmd.ValidArgsFunction = files
+	cmd.ValidArgsFunction = flags.Files
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) <= n {
 			return before(`%s: CMD is missing; see "lineage %[1]s --help"`, cmd.Name())
@@ -136,7 +137,7 @@ func (a *app) takesCommand(cmd *cobra.Command, o *supervise.Options, n int) (fil
 		return nil
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return before("%s: %w", cmd.Name(), flagError(cmd, err))
+		return before("%s: %w", cmd.Name(), flags.Error(cmd, err))
 	})
 	cmd.Flags().SetInterspersed(false) // CMD's flags are CMD's, even without --
 	return func(args []string) {

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -21,14 +24,14 @@ daemon is degraded, and with 5 if none answers.`,
 		Example: `  lineage status
   lineage status -o json | jq .status.degraded
   lineage status -H web1,web2`,
-		Args:              argsCount(0, 0, ""),
+		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd, text.Documents...)
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var degraded atomic.Bool
-		err := a.answer(cmd.Context(), *remote, format.value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
+		err := a.answer(cmd.Context(), *remote, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			v, err := c.Version(ctx)
 			if err != nil {
 				return nil, err
@@ -46,6 +49,74 @@ daemon is degraded, and with 5 if none answers.`,
 			return exit.Silent(api.ExitFailed)
 		}
 		return err
+	}
+	return cmd
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check what this host's kernel supports",
+		Long: `Try every program and feature of the kernel that lineage uses, without changing
+anything. Exits with 0 if sessions can be tracked here, else with 7. "no" marks
+what is missing; only "sessions cannot be tracked" in the first line means that
+lineage does not work. If a daemon answers, its last self-check, its
+capabilities and its problems are shown too.`,
+		Example: `  sudo lineage doctor
+  sudo lineage doctor --json | jq .level`,
+		Args:              flags.Args(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	format := formatFlag(cmd, text.Documents...)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		d := a.host.doctor()
+		a.briefly(cmd, doctorPatience, func(ctx context.Context, c api.Client) {
+			if st, err := c.Status(ctx); err == nil {
+				d.SelfCheck, d.Capabilities, d.Degraded = st.SelfCheck, st.Capabilities, st.Degraded
+			}
+		})
+		if err := a.Print(format.Value, text.Doctor(d)); err != nil {
+			return err
+		}
+		if !d.Supported {
+			return exit.Silent(api.ExitUnsupported)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// doctorPatience is how long a daemon has to answer.
+const doctorPatience = 2 * time.Second
+
+// Both are set by the linker; commit ends with + if there were changes.
+var version, commit = "devel", ""
+
+func (a *app) versionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of this command and of the daemon",
+		Long: `Print the version of this command, the commit that it was built from (+: with
+changes), and the SHA-256 of the BPF objects in it; and the version of the
+daemon. Commands and a daemon with the same api number work together. A daemon
+that replaces one with another abi takes its sessions over.`,
+		Example: `  lineage version
+  lineage version -o name      # only this command's`,
+		Args:              flags.Args(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		doc := text.VersionDocument{Head: text.Head("version"), Version: a.host.version, Commit: a.host.commit, Go: runtime.Version(), API: api.Major}
+		if a.host.abi != nil {
+			doc.ABI, doc.Objects = a.host.abi(), a.host.objects()
+		}
+		c, daemonErr := a.client(cmd.Context())
+		if daemonErr == nil {
+			defer c.Close()
+			doc.Daemon, daemonErr = c.Version(cmd.Context())
+		}
+		return a.Print(format.Value, text.Version(&doc, a.socketPath(), daemonErr))
 	}
 	return cmd
 }

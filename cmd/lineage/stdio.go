@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 )
 
 func (a *app) stdioCommand() *cobra.Command {
@@ -16,7 +17,7 @@ func (a *app) stdioCommand() *cobra.Command {
 		Long: `Connect stdin and stdout to the daemon's socket. "lineage ls -H HOST" runs this
 command on HOST over ssh. It has the rights of the user that ssh logs in as.`,
 		Example:           `  ssh web1 lineage stdio    # what "lineage ls -H web1" runs`,
-		Args:              argsCount(0, 0, ""),
+		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var d net.Dialer

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/view"
 	"github.com/lineage-ebpf/lineage/tui"
@@ -23,7 +24,7 @@ func (a *app) topCommand() *cobra.Command {
 	var input string
 	var speed float64
 	var plain bool
-	theme := choice{"auto", ink.Themes}
+	theme := flags.Choice{Value: "auto", Words: ink.Themes}
 	cmd := &cobra.Command{
 		Use:   "top [SESSION]",
 		Short: "Show sessions as a live tree, and end them from it",
@@ -45,7 +46,7 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
   sudo lineage top web --mouse         # one session, with the mouse
   lineage top -H web1,web2             # two hosts, over ssh
   lineage top --input build.jsonl      # a recording`,
-		Args:              argsCount(0, 1, ""),
+		Args:              flags.Args(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
@@ -59,7 +60,7 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 	cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(ink.Themes, cobra.ShellCompDirectiveNoFileComp))
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if o.Theme, err = a.topTheme(theme.value, cmd.Flags().Changed("theme")); err != nil {
+		if o.Theme, err = a.topTheme(theme.Value, cmd.Flags().Changed("theme")); err != nil {
 			return err
 		}
 		session := strings.Join(args, "")

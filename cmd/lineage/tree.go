@@ -2,16 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
 	"github.com/lineage-ebpf/lineage/tui/ink"
@@ -37,7 +37,7 @@ always means the process.`,
 		Example: `  lineage tree                  # all live sessions
   lineage tree build --all      # with processes that have exited
   lineage tree 4130             # what process 4130 started`,
-		Args:              argsCount(0, 1, ""),
+		Args:              flags.Args(0, 1, ""),
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
@@ -56,17 +56,17 @@ always means the process.`,
 		case len(*remote) > 0 && o.input != "":
 			return exit.Usage("tree: --input is for this host, not with -H")
 		case o.input != "":
-			return a.recordedTree(o, arg, format.value)
+			return a.recordedTree(o, arg, format.Value)
 		}
-		return a.answer(cmd.Context(), *remote, format.value, o.ask(arg))
+		return a.answer(cmd.Context(), *remote, format.Value, o.ask(arg))
 	}
 	return cmd
 }
 
 // ask asks for the trees that arg names.
-func (o treeOptions) ask(arg string) asker {
+func (o treeOptions) ask(arg string) query.Asker {
 	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
-		trees, err := askTrees(ctx, c, arg, o.all)
+		trees, err := query.Trees(ctx, c, arg, o.all)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func (a *app) recordedTree(o treeOptions, arg, format string) error {
 	}
 	trees := r.Trees()
 	if arg != "" {
-		if trees, err = pick(trees, arg); err != nil {
+		if trees, err = query.Pick(trees, arg); err != nil {
 			return err
 		}
 	}
@@ -112,92 +112,4 @@ func (a *app) recording(input string, speed float64) (r *replay.Player, done fun
 		return nil, nil, fmt.Errorf("read recording %s: %w", input, err)
 	}
 	return r, func() { r.Close(); closed() }, nil
-}
-
-// pick selects the session or the process that arg names.
-func pick(trees []api.Tree, arg string) ([]api.Tree, error) {
-	for _, t := range trees {
-		if t.Session.ID == arg || t.Session.Name == arg {
-			return []api.Tree{t}, nil
-		}
-	}
-	if ref, err := api.ParseRef(arg); err == nil {
-		// PIDs are reused: the newest process with this PID is meant.
-		var newest *api.Tree
-		for i := range trees {
-			if t, ok := text.Subtree(&trees[i], ref); ok && (newest == nil || t.Roots[0].StartNS > newest.Roots[0].StartNS) {
-				newest = t
-			}
-		}
-		if newest != nil {
-			return []api.Tree{*newest}, nil
-		}
-	}
-	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("%s: not in the recording", arg), "")
-}
-
-var (
-	exactRef = regexp.MustCompile(`^[0-9]+@[0-9]+$`)
-	digits   = regexp.MustCompile(`^[0-9]+$`)
-)
-
-// askTrees asks the daemon for what arg names: all live sessions, one session, or what
-// one process started.
-func askTrees(ctx context.Context, c api.Client, arg string, all bool) ([]api.Tree, error) {
-	dead := "ancestors"
-	if all {
-		dead = "all"
-	}
-	if arg == "" {
-		return liveTrees(ctx, c, dead)
-	}
-	if !exactRef.MatchString(arg) {
-		t, err := c.Tree(ctx, arg, dead)
-		if err == nil {
-			return []api.Tree{*t}, nil
-		}
-		if !notFound(err) || !digits.MatchString(arg) {
-			return nil, err
-		}
-	}
-	p, err := c.Process(ctx, arg)
-	if err != nil {
-		return nil, err
-	}
-	if p.Session == "" {
-		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s belongs to no session", arg), "")
-	}
-	t, err := c.Tree(ctx, p.Session, dead)
-	if err != nil {
-		return nil, err
-	}
-	sub, ok := text.Subtree(t, p.Ref)
-	if !ok {
-		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s is gone", p.Ref), "see it with --all")
-	}
-	return []api.Tree{*sub}, nil
-}
-
-func liveTrees(ctx context.Context, c api.Client, dead string) ([]api.Tree, error) {
-	list, err := c.Sessions(ctx, "live", "")
-	if err != nil {
-		return nil, err
-	}
-	trees := []api.Tree{}
-	for _, s := range list.Items {
-		t, err := c.Tree(ctx, s.ID, dead)
-		if notFound(err) {
-			continue // it ended since it was listed
-		}
-		if err != nil {
-			return nil, err
-		}
-		trees = append(trees, *t)
-	}
-	return trees, nil
-}
-
-func notFound(err error) bool {
-	e, ok := errors.AsType[*api.Error](err)
-	return ok && e.Code == api.CodeNotFound
 }

@@ -19,6 +19,7 @@ const (
 // testedBy has the packages whose code the tests of another package run, and why they stay there.
 var testedBy = map[string]string{
 	"cmd/lineage/ending": "cmd/lineage: its golden files are what the commands print",
+	"cmd/lineage/query":  "cmd/lineage: its golden files are what the commands print",
 	"cmd/lineage/text":   "cmd/lineage: its golden files are what the commands print",
 	"tui/details":        "tui: its golden files are whole frames",
 	"tui/dialog":         "tui: its golden files are whole frames",

@@ -1,4 +1,4 @@
-package main
+package query
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 // shortest is how many characters of an id name a session, if no other id begins with them.
 const shortest = 3
 
-// finder is a client that also finds a session by the beginning of its id, in requests
+// Finder is a client that also finds a session by the beginning of its id, in requests
 // that only read. Calls that change something need the whole id or name.
-type finder struct{ api.Client }
+type Finder struct{ api.Client }
 
 // find asks for the session that word names; if there is none, for the one whose id begins with it.
-func find[T any](ctx context.Context, f finder, word string, ask func(word string) (T, error)) (T, error) {
+func find[T any](ctx context.Context, f Finder, word string, ask func(word string) (T, error)) (T, error) {
 	doc, err := ask(word)
-	if !notFound(err) || len(word) < shortest || digits.MatchString(word) { // a number is a PID
+	if !NotFound(err) || len(word) < shortest || digits.MatchString(word) { // a number is a PID
 		return doc, err
 	}
 	list, listErr := f.Sessions(ctx, "all", "")
@@ -42,23 +42,23 @@ func find[T any](ctx context.Context, f finder, word string, ask func(word strin
 	return doc, ambiguous
 }
 
-func (f finder) Session(ctx context.Context, word string) (*api.Session, error) {
+func (f Finder) Session(ctx context.Context, word string) (*api.Session, error) {
 	return find(ctx, f, word, func(word string) (*api.Session, error) { return f.Client.Session(ctx, word) })
 }
 
-func (f finder) Tree(ctx context.Context, word, dead string) (*api.Tree, error) {
+func (f Finder) Tree(ctx context.Context, word, dead string) (*api.Tree, error) {
 	return find(ctx, f, word, func(word string) (*api.Tree, error) { return f.Client.Tree(ctx, word, dead) })
 }
 
-func (f finder) Orphans(ctx context.Context, word string) (*api.Orphans, error) {
+func (f Finder) Orphans(ctx context.Context, word string) (*api.Orphans, error) {
 	return find(ctx, f, word, func(word string) (*api.Orphans, error) { return f.Client.Orphans(ctx, word) })
 }
 
-func (f finder) Leaks(ctx context.Context, word string) (*api.Leaks, error) {
+func (f Finder) Leaks(ctx context.Context, word string) (*api.Leaks, error) {
 	return find(ctx, f, word, func(word string) (*api.Leaks, error) { return f.Client.Leaks(ctx, word) })
 }
 
-func (f finder) Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
+func (f Finder) Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
 	_, err := find(ctx, f, q.Session, func(word string) (struct{}, error) {
 		q.Session = word
 		return struct{}{}, f.Client.Events(ctx, q, each)

@@ -1,0 +1,77 @@
+// Package flags has the values that flags of the commands take, their errors, and how they are completed.
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+)
+
+// Choice is a flag that takes one of a few words.
+type Choice struct {
+	Value string
+	Words []string
+}
+
+func (c *Choice) String() string { return c.Value }
+func (c *Choice) Type() string   { return "word" }
+
+func (c *Choice) Set(s string) error {
+	if !slices.Contains(c.Words, s) {
+		return fmt.Errorf("one of %s", strings.Join(c.Words, ", "))
+	}
+	c.Value = s
+	return nil
+}
+
+// List is a flag that takes words with commas between them.
+type List struct{ Names []string }
+
+func (c *List) String() string { return strings.Join(c.Names, ",") }
+func (c *List) Type() string   { return "list" }
+
+func (c *List) Set(text string) error {
+	c.Names = nil
+	for name := range strings.SplitSeq(text, ",") {
+		c.Names = append(c.Names, strings.ToLower(strings.TrimSpace(name)))
+	}
+	return nil
+}
+
+// Error says what is wrong with a flag, in the words of [exit.Invalid] if it is the value.
+// What a value of ours fails with is what it takes.
+func Error(cmd *cobra.Command, err error) error {
+	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return fmt.Errorf(`%w; see "%s --help"`, err, cmd.CommandPath())
+	}
+	takes := bad.Unwrap().Error()
+	switch bad.GetFlag().Value.Type() {
+	case "bool":
+		takes = "true or false"
+	case "duration":
+		takes = exit.ADuration
+	case "int", "float64":
+		takes = "a number"
+	}
+	return exit.Invalid("--"+bad.GetFlag().Name, bad.GetValue(), takes)
+}
+
+// Args requires between least and most arguments; what names them.
+func Args(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return exit.Usage(`%s: %s is missing; see "%s --help"`, cmd.Name(), what, cmd.CommandPath())
+		case len(args) > most:
+			return exit.Usage(`%s: unexpected argument %q; see "%s --help"`, cmd.Name(), args[most], cmd.CommandPath())
+		}
+		return nil
+	}
+}

@@ -1,0 +1,82 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+)
+
+// Left lists what the members of a session, or of all sessions, left behind.
+func Left(ctx context.Context, c api.Client, session string) (*text.Listing, error) {
+	list, err := c.Orphans(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	return text.Orphans(list), nil
+}
+
+// Calls lists what is alive of the tool calls of a session, or of all sessions.
+func Calls(ctx context.Context, c api.Client, session string) (*text.Listing, error) {
+	list, err := c.Orphans(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	return text.Calls(list), nil
+}
+
+// Growth shows how a session, or all sessions and the host, grow.
+func Growth(ctx context.Context, c api.Client, session string) (*text.Listing, error) {
+	leaks, err := c.Leaks(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	return text.Leaks(leaks), nil
+}
+
+// HostOrphans finds the orphans of this host; unknown is what could not be read.
+type HostOrphans func(context.Context) (orphans []text.HostOrphan, unknown []string, err error)
+
+// Outside lists those that are in no session; without find the host is not one of ours.
+func Outside(ctx context.Context, c api.Client, find HostOrphans) (*text.Listing, error) {
+	if find == nil {
+		return nil, exit.Errorf(api.ExitUnsupported, "ls: --outside reads /proc of a Linux host")
+	}
+	orphans, unknown, err := find(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ls: %w", err)
+	}
+	doc := text.HostOrphans{Items: []text.HostOrphan{}, Unknown: unknown}
+	v, err := c.Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range orphans {
+		if o.PID == v.PID {
+			continue // the daemon itself
+		}
+		p, err := c.Process(ctx, o.Ref.String())
+		if NotFound(err) || err == nil && p.Session != "" {
+			continue // it is gone, or "lineage ls --left" lists it
+		}
+		if err == nil {
+			o.Ref = p.Ref // with its exact start
+		}
+		o.Ports = slices.DeleteFunc(o.Ports, func(port api.Port) bool {
+			if port.PID == 0 || port.PID == o.PID {
+				return false
+			}
+			holder, err := c.Process(ctx, strconv.Itoa(port.PID))
+			return err == nil && holder.Session != "" // a session that the orphan started
+		})
+		if !o.Holds() {
+			continue
+		}
+		doc.Items = append(doc.Items, o)
+	}
+	return text.OutsideOrphans(&doc), nil
+}

@@ -1,0 +1,174 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+)
+
+var pidLike = regexp.MustCompile(`^[0-9]+(@.*)?$`)
+
+// Why asks about a process, a port or a file.
+type Why struct {
+	Remote bool // the daemon is of another host: files are named, not looked up
+	// Ancestors are the parents of a process as the kernel of this host has them now; nil: not known.
+	Ancestors func(pid int) []api.Process
+}
+
+// Of turns an argument, PID, :PORT or PATH, into a request.
+func (w Why) Of(arg string) (Asker, error) {
+	if port, ok := strings.CutPrefix(arg, ":"); ok {
+		number, proto, _ := strings.Cut(port, "/")
+		n, err := strconv.ParseUint(number, 10, 16)
+		if proto == "" {
+			proto = "tcp"
+		}
+		if err != nil || n == 0 || proto != "tcp" && proto != "udp" {
+			return nil, exit.Usage("why: %w", exit.Invalid(":PORT", arg, ":PORT, :PORT/tcp or :PORT/udp; a file with that name is ./"+arg))
+		}
+		return func(ctx context.Context, c api.Client) (*text.Listing, error) {
+			h, err := c.WhyPort(ctx, proto, int(n))
+			if err != nil {
+				return nil, err
+			}
+			return text.Holders(h, fmt.Sprintf(":%d/%s", n, proto), w.Ancestors), nil
+		}, nil
+	}
+	if ref, err := api.ParseRef(arg); err == nil {
+		return w.process(ref), nil
+	}
+	if pidLike.MatchString(arg) || arg == "" {
+		return nil, exit.Usage("why: %w", exit.Invalid("PID", arg, "PID or PID@START"))
+	}
+	if w.Remote {
+		return remotePath(arg)
+	}
+	return w.path(arg)
+}
+
+// PortAt asks which members listened on a port at a time.
+func PortAt(arg, when string, now time.Time) (Asker, error) {
+	at, err := api.ParseTime(when, now)
+	if err != nil {
+		return nil, exit.Usage("why: %w", exit.Invalid("--at", when, err.Error()))
+	}
+	port, isPort := strings.CutPrefix(arg, ":")
+	n, err := strconv.ParseUint(strings.TrimSuffix(port, "/tcp"), 10, 16)
+	if !isPort || err != nil {
+		return nil, exit.Usage("why %s: --at belongs to a TCP port, as in :8080", arg)
+	}
+	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
+		h, err := c.WhyPortAt(ctx, int(n), at)
+		if err != nil {
+			return nil, err
+		}
+		return text.Holders(h, fmt.Sprintf(":%d/tcp", n), nil), nil
+	}, nil
+}
+
+// process asks which session a process belongs to. The daemon knows little about a
+// process outside any session: its parents are read from /proc here.
+func (w Why) process(ref api.Ref) Asker {
+	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
+		why, err := c.Why(ctx, ref.String())
+		if err != nil {
+			return nil, err
+		}
+		doc := &text.WhyDocument{Why: *why}
+		if why.Session == nil {
+			if w.Ancestors != nil {
+				doc.Ancestors = w.Ancestors(why.Process.PID)
+			}
+			list, err := c.Sessions(ctx, "live", "")
+			if err != nil {
+				return nil, err
+			}
+			for _, s := range list.Items {
+				if s.Owner != nil && *s.Owner == why.Process.Ref {
+					doc.Owns = append(doc.Owns, s)
+				}
+			}
+		}
+		return text.Why(doc), nil
+	}
+}
+
+// remotePath asks which processes hold a file of another host: by its name only, as
+// its inode is not known here.
+func remotePath(arg string) (Asker, error) {
+	if !filepath.IsAbs(arg) {
+		return nil, exit.Usage("why %s: with -H, want an absolute path", arg)
+	}
+	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
+		h, err := c.WhyPath(ctx, api.PathRef{Path: filepath.Clean(arg)})
+		if err != nil {
+			return nil, err
+		}
+		return text.Holders(h, arg, nil), nil
+	}, nil
+}
+
+// path asks which processes hold a file.
+func (w Why) path(arg string) (Asker, error) {
+	file, err := pathRef(arg)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
+		h, err := c.WhyPath(ctx, file)
+		if NotFound(err) {
+			return nil, noHolder(ctx, c, arg, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return text.Holders(h, arg, w.Ancestors), nil
+	}, nil
+}
+
+// noHolder explains why no process has the file: it may not exist, because the argument
+// is the name of a session.
+func noHolder(ctx context.Context, c api.Client, arg string, err error) error {
+	if _, missing := os.Lstat(arg); !errors.Is(missing, os.ErrNotExist) {
+		return err
+	}
+	if s, found := c.Session(ctx, arg); api.IsSessionWord(arg) && found == nil {
+		return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file", arg), fmt.Sprintf("%s is a session: lineage tree %s", arg, s.ID))
+	}
+	return api.NewError(api.CodeNotFound, fmt.Sprintf("why %s: no such file, and no process has one of that name open", arg), "")
+}
+
+// pathRef names a file as we see it: the daemon may see another file of that name, and
+// must not touch what we may not. A file that is gone is named by its path alone.
+func pathRef(arg string) (api.PathRef, error) {
+	path, err := filepath.Abs(arg)
+	if err != nil {
+		return api.PathRef{}, fmt.Errorf("why %s: %w", arg, err)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	f := api.PathRef{Path: path}
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrPermission) {
+		return f, exit.Errorf(api.ExitDenied, "why %s: not permitted; run with sudo", arg)
+	}
+	if err != nil {
+		return f, nil
+	}
+	// The name of a unix socket is enough: no process can have its file open.
+	if info.Mode()&os.ModeSocket == 0 {
+		f.Device, f.Inode = fileID(info)
+	}
+	return f, nil
+}

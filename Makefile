@@ -52,7 +52,7 @@ ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
-	test-install test-alerts test-systemd test-e2e test-export test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick liveness leftovers escapes escapes-long compare compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly model size clean fmt
 
 ## help: list the targets
@@ -130,9 +130,15 @@ bin/testdata/lngtest-%: testdata/programs/%.c testdata/programs/lngtest.h
 	@mkdir -p $(@D)
 	gcc $(CFLAGS) -static -pthread -o $@ $<
 
+# The same programs for TestFaults, in which a helper fails: bpf/faults.h.
+FAULTY := -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -mcpu=v3 -target bpfel -fdebug-compilation-dir=. -include faults.h
+
 ## generate: compile the BPF programs and write their Go (needs deps-generate)
 generate:
 	go generate ./bpf
+	cd bpf && clang-19 $(FAULTY) -c lineage.bpf.c -o ../tracer/testdata/faults-lineage.o
+	cd bpf && clang-19 $(FAULTY) -DBASELINE= -c baseline.bpf.c -o ../tracer/testdata/faults-baseline.o
+	llvm-strip-19 -g tracer/testdata/faults-*.o
 	clang-19 --version | head -n 1 > bpf/clang-version
 
 ## deps: install what the tests need and this system lacks (Debian, root)
@@ -389,6 +395,11 @@ test-alerts:
 test-systemd: all deb
 	@$(call install,$(VM_PACKAGES))
 	$(GOTEST) -timeout 100m ./internal/vm/systemd
+
+## test-faults: each call of a BPF helper that can fail, failing alone and with those after it (20 min, root)
+test-faults: export LNGTEST_FAULTS = all
+test-faults: build programs
+	$(PRIVATE) $(GOTEST) -timeout 2h -run TestFaults ./tracer
 
 ## liveness: what must happen in the end, by Spin, which it installs: docs/model (2 min)
 liveness:

@@ -36,11 +36,11 @@ static __always_inline bool move(const struct identity *id, struct entry *e, u64
 
 /*
  * Enter an outsider, or a member of `from` on better evidence. An owner stays one.
- * False: it is dead, protected, a kernel thread, or not in `from` (0: in a session), or
- * the session would kill it.
+ * Returns 1, or 0 if it is dead, protected, a kernel thread, or not in `from` (0: in a
+ * session), or if the session would kill it; -ENOSPC if there is no room for it.
  */
-static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 session,
-				  const struct identity *creator, u32 evidence)
+static __always_inline int adopt(struct task_struct *leader, u64 from, u64 session,
+				 const struct identity *creator, u32 evidence)
 {
 	u32 tgid = leader->tgid;
 	struct identity id = { .start = leader->start_boottime, .tgid = tgid };
@@ -54,34 +54,35 @@ static __always_inline bool adopt(struct task_struct *leader, u64 from, u64 sess
 	struct entry *e = entry_of(tgid, n.start);
 
 	if (leader->flags & PF_KTHREAD || chain_condemned(session))
-		return false;
+		return 0;
 	if (e) {
 		if (e->session != from || e->flags & FLAG_PROTECTED ||
 		    !move(&id, e, from, session) || e->start != n.start)
-			return false;
+			return 0;
 		e->evidence = evidence;
 		e->creator = *creator;
 		e->since = n.since;
 		n.flags = e->flags;
 	} else if (from) {
-		return false;
+		return 0;
 	} else {
 		find_exe(&n.exe, leader);
 		/* Counted first: its death may come right after the insert. */
 		chain_count_cold(session, JOINED);
 		if (insert(tgid, &n)) {
 			chain_count_cold(session, LEFT);
-			return false;
+			/* The fork hook may have been faster. */
+			return entered(tgid, n.start) ? 0 : -ENOSPC;
 		}
 		e = bpf_map_lookup_elem(&processes, &tgid);
 		if (e && !leader->signal->live.counter) {
 			forget(tgid, n.start);
-			return false;
+			return 0;
 		}
 	}
 	emit_birth(leader, tgid, &n, cgroup_of(leader), n.since);
 	admitted(session);
-	return true;
+	return 1;
 }
 
 /* Is it not for the adopter to act for, by any of its uids? Read without types, see descends(). */

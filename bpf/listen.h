@@ -100,7 +100,7 @@ static __always_inline void stops_listening(struct sock *sk)
 	if (!found)
 		return;
 	l = *found;
-	if (!bpf_map_delete_elem(&listeners, &socket))
+	if (bpf_map_delete_elem(&listeners, &socket) != -ENOENT)
 		emit_listener(EVENT_UNLISTEN, socket, &l);
 }
 

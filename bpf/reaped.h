@@ -70,10 +70,14 @@ static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_e
 
 	if (t)
 		bpf_task_release(t);
-	if (!hashed)
-		reaped(&id, d);
-	else if (gone)
+	if (hashed && gone)
 		torn_down(&id, d);
+	if (hashed)
+		return 0;
+	if (d->mark)
+		reaped(&id, d);
+	else /* it was counted as reaped, and then the delete failed */
+		erase_dead(&id);
 	return 0;
 }
 

@@ -214,10 +214,10 @@ static __always_inline bool take_slot(u32 *slot)
 	return true;
 }
 
-static __always_inline long give_back(u32 slot)
+static __always_inline void give_back(u32 slot)
 {
 	__sync_fetch_and_add(&control.taken, -1);
-	return bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
+	bpf_map_push_elem(&free_slots, &slot, BPF_ANY);
 }
 
 /*

@@ -147,17 +147,15 @@ static __always_inline long settle(struct verb_args *a)
 
 static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32 *removed)
 {
+	struct task_struct *t = bpf_task_from_pid(*tgid);
 	u64 start = e->start;
-	struct task_struct *t;
-	bool gone;
+	bool over = !t || is_gone(t); /* the hooks of its exit have run */
+	bool gone = over || t->start_boottime != start || !t->signal->live.counter;
 
-	if (!start)
-		return 0;
-	t = bpf_task_from_pid(*tgid);
-	gone = !t || t->start_boottime != start || !t->signal->live.counter;
 	if (t)
 		bpf_task_release(t);
-	if (gone && forget(*tgid, start))
+	/* 0: its death was counted, and then the delete failed. Or it is being counted. */
+	if (start ? gone && forget(*tgid, start) : over && !erase(*tgid))
 		(*removed)++;
 	return 0;
 }
@@ -210,7 +208,7 @@ __noinline int adopt_one(struct task_struct *t __arg_trusted)
 {
 	struct verb_args *a = args();
 
-	return a && adopt_child(a, plain(t));
+	return a ? adopt_child(a, plain(t)) : 0;
 }
 
 /*
@@ -222,7 +220,6 @@ static __always_inline void adopt_all(struct verb_args *a)
 {
 	struct bpf_iter_task it;
 	struct task_struct *t;
-	u32 added = 0;
 
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
 	while ((t = bpf_iter_task_next(&it))) {
@@ -230,11 +227,10 @@ static __always_inline void adopt_all(struct verb_args *a)
 
 		if (!ref)
 			continue;
-		added += adopt_one(ref);
+		tally(a, adopt_one(ref));
 		bpf_task_release(ref);
 	}
 	bpf_iter_task_destroy(&it);
-	a->added = added;
 }
 
 /*
@@ -246,13 +242,11 @@ static __always_inline void follow_all(struct verb_args *a)
 	u64 from = a->from, to = a->session;
 	struct bpf_iter_task it;
 	struct task_struct *t;
-	u32 moved = 0;
 
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
 	while ((t = bpf_iter_task_next(&it)))
-		moved += follow_member(t->tgid, t->start_boottime, from, to);
+		tally(a, follow_member(t->tgid, t->start_boottime, from, to));
 	bpf_iter_task_destroy(&it);
-	a->added = moved;
 }
 
 static __always_inline long dissolve(struct verb_args *a)
@@ -261,7 +255,6 @@ static __always_inline long dissolve(struct verb_args *a)
 	struct ctl *c = ctl_of(from);
 	struct bpf_iter_task it;
 	struct task_struct *t;
-	u32 moved = 0;
 
 	if (!c)
 		return -ENOENT;
@@ -270,9 +263,8 @@ static __always_inline long dissolve(struct verb_args *a)
 	to = home_of(from);
 	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
 	while ((t = bpf_iter_task_next(&it)))
-		moved += let_member_go(t->tgid, t->start_boottime, from, to);
+		tally(a, let_member_go(t->tgid, t->start_boottime, from, to));
 	bpf_iter_task_destroy(&it);
-	a->added = moved;
 	return 0;
 }
 

@@ -185,7 +185,8 @@ static __always_inline long release(struct verb_args *a)
 	s->id = 0;
 	c->id = 0;
 	c->status = 0;
-	return give_back(slot);
+	give_back(slot); /* if that fails the slot is not used again, but the record is gone */
+	return 0;
 }
 
 /* The process that has this PID now: alive or a zombie, member or not. */
@@ -356,20 +357,25 @@ static __always_inline long enter_stranger(struct verb_args *a, struct task_stru
 
 	if (err)
 		return err;
-	return adopt(t, a->from, a->session, &a->owner, a->evidence) ? 0 : -EPERM;
+	err = adopt(t, a->from, a->session, &a->owner, a->evidence);
+	return err > 0 ? 0 : err ?: -EPERM;
 }
 
-/* Enter an outsider whose parent is in the session. */
-static __always_inline bool adopt_child(struct verb_args *a, struct task_struct *t)
+/*
+ * Enter an outsider whose parent is in the session. As for the next two: 1 if a walk
+ * changed something, and -1 if it should have, so that it is repeated.
+ */
+static __always_inline int adopt_child(struct verb_args *a, struct task_struct *t)
 {
 	struct task_struct *up = t->real_parent->group_leader;
 	u32 above = up->tgid;
 	struct entry *e = bpf_map_lookup_elem(&processes, &above);
 	struct identity parent = { .start = up->start_boottime, .tgid = above };
 
-	return e && e->start == parent.start && e->session == a->session &&
-	       t->signal->live.counter && !foreign(t) &&
-	       adopt(t, 0, a->session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
+	if (!e || e->start != parent.start || e->session != a->session ||
+	    !t->signal->live.counter || foreign(t))
+		return 0;
+	return adopt(t, 0, a->session, &parent, EVIDENCE(EVIDENCE_ADOPTED, SOURCE_PARENT));
 }
 
 /*
@@ -384,7 +390,18 @@ __noinline int follow_member(u32 tgid, u64 start, u64 from, u64 to)
 	if (!e || e->session != from)
 		return 0;
 	c = entered(e->creator.tgid, e->creator.start);
-	return c && c->session == to && !chain_condemned(to) && move(&id, e, from, to);
+	if (!c || c->session != to || chain_condemned(to))
+		return 0;
+	if (move(&id, e, from, to))
+		return 1;
+	return e->start == start && e->session == from ? -1 : 0;
+}
+
+/* Note what a walk did about one process. */
+static __always_inline void tally(struct verb_args *a, int n)
+{
+	a->added += n > 0;
+	a->failed += n < 0;
 }
 
 /* Move one member; not the root of the session that it leaves. */
@@ -429,8 +446,10 @@ __noinline int let_member_go(u32 tgid, u64 start, u64 from, u64 to)
 	struct entry *e = entered(tgid, start);
 	struct session *s = session_of(to);
 
-	if (!e || e->session != from || !move(&id, e, from, to))
+	if (!e || e->session != from)
 		return 0;
+	if (!move(&id, e, from, to))
+		return e->start == start && e->session == from ? -1 : 0;
 	if (!s || s->root.tgid != tgid || s->root.start != start)
 		clear_flags(e, FLAG_ROOT);
 	return 1;

@@ -91,13 +91,8 @@ static __always_inline void settle(struct verb_args *a)
 
 static __always_inline void reconcile_walked(struct verb_args *a, struct task_struct *t)
 {
-	int n;
-
-	if (t->pid != t->tgid)
-		return;
-	n = reconcile_birth(t);
-	a->added += n > 0;
-	a->failed += n < 0;
+	if (t->pid == t->tgid)
+		tally(a, reconcile_birth(t));
 }
 
 /* A walk by user space did not meet it: its parent waited for it. */
@@ -134,13 +129,13 @@ static __always_inline void enter_walked(struct verb_args *a, struct task_struct
 static __always_inline void adopt_walked(struct verb_args *a, struct task_struct *t)
 {
 	if (t->pid == t->tgid)
-		a->added += adopt_child(a, t);
+		tally(a, adopt_child(a, t));
 }
 
 static __always_inline void follow_walked(struct verb_args *a, struct task_struct *t)
 {
 	if (t->pid == t->tgid)
-		a->added += follow_member(t->tgid, t->start_boottime, a->from, a->session);
+		tally(a, follow_member(t->tgid, t->start_boottime, a->from, a->session));
 }
 
 /* The first task of the walk begins it. */
@@ -151,8 +146,8 @@ static __always_inline void dissolve_walked(struct verb_args *a, struct task_str
 	if (a->err == -ESRCH)
 		a->err = c ? begin_dissolve(a->session, c) : -ENOENT;
 	if (!a->err && t->pid == t->tgid)
-		a->added +=
-			let_member_go(t->tgid, t->start_boottime, a->session, home_of(a->session));
+		tally(a,
+		      let_member_go(t->tgid, t->start_boottime, a->session, home_of(a->session)));
 }
 
 /*

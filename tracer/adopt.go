@@ -119,18 +119,18 @@ func (t *Tracer) Dissolve(id SessionID) (int, error) {
 	return n, nil
 }
 
-// untilSettled repeats a walk until it changes nothing.
+// untilSettled repeats a walk until it changes nothing, and nothing is left to change.
 func (t *Tracer) untilSettled(program string, args bpf.LineageVerbArgs) (int, error) {
-	total := 0
+	total, failed := 0, uint32(0)
 	for range maxPasses {
 		a := args
 		if err := t.run(program, &a); err != nil {
 			return total, err
 		}
-		if a.Added == 0 {
+		if a.Added == 0 && a.Failed == 0 {
 			return total, nil
 		}
-		total += int(a.Added)
+		total, failed = total+int(a.Added), a.Failed
 	}
-	return total, fmt.Errorf("not settled after %d walks", maxPasses)
+	return total, fmt.Errorf("not settled after %d walks, no room for %d processes", maxPasses, failed)
 }

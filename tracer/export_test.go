@@ -4,6 +4,7 @@ package tracer
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -61,6 +62,61 @@ func (t *Tracer) Bury(id Identity) (removed bool, err error) {
 	defer t.verbs.Unlock()
 	err = t.run(bpf.BaselineProgVerbBury, &args)
 	return args.Removed > 0, err
+}
+
+// LoadFaults makes tracers that are opened until the returned function is called load the
+// programs in which a helper can be made to fail.
+func LoadFaults() (back func()) {
+	lineage, baseline := loadLineage, loadBaseline
+	read := func(name string) func() (*ebpf.CollectionSpec, error) {
+		return func() (*ebpf.CollectionSpec, error) { return ebpf.LoadCollectionSpec("testdata/faults-" + name + ".o") }
+	}
+	loadLineage, loadBaseline = read("lineage"), read("baseline")
+	return func() { loadLineage, loadBaseline = lineage, baseline }
+}
+
+// faults is struct faults of bpf/faults.h.
+type faults struct {
+	Calls, From, To, Failed uint64
+	Places                  [4096][16]byte
+}
+
+// FailCalls makes n calls of helpers fail, and before them as many succeed as given by
+// after. The calls are counted from 0 again.
+func (t *Tracer) FailCalls(after, n int) error {
+	return t.maps["faults"].Put(uint32(0), &faults{From: uint64(after), To: uint64(after + n)})
+}
+
+// Calls returns the places, as "classes.h:64", of the calls since FailCalls that could have
+// failed, and how many did.
+func (t *Tracer) Calls() (places []string, failed int, err error) {
+	var f faults
+	if err := t.maps["faults"].Lookup(uint32(0), &f); err != nil {
+		return nil, 0, err
+	}
+	if f.Calls > uint64(len(f.Places)) {
+		return nil, 0, fmt.Errorf("%d calls, there is room to note %d", f.Calls, len(f.Places))
+	}
+	for _, p := range f.Places[:f.Calls] {
+		places = append(places, unix.ByteSliceToString(p[:]))
+	}
+	return places, int(f.Failed), nil
+}
+
+// Left returns how many elements the maps of the living, of the dead and of what happens to
+// them now have.
+func (t *Tracer) Left() map[string]int {
+	left := map[string]int{}
+	for _, name := range []string{bpf.LineageMapProcesses, bpf.LineageMapDead, bpf.BaselineMapDying, bpf.BaselineMapClaims} {
+		if t.maps[name] == nil {
+			continue
+		}
+		var key, value []byte
+		for each := t.maps[name].Iterate(); each.Next(&key, &value); {
+			left[name]++
+		}
+	}
+	return left
 }
 
 // SentenceOnlyIn makes tracers that are opened until the returned function is called

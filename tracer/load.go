@@ -53,6 +53,9 @@ var trampolines = []string{
 // collection is how the programs are loaded. A test raises the verifier's log level.
 var collection ebpf.CollectionOptions
 
+// loadLineage and loadBaseline read the two objects. A test exchanges them.
+var loadLineage, loadBaseline = bpf.LoadLineage, bpf.LoadBaseline
+
 // tailor reduces the programs to what this kernel supports and what was requested. The
 // pins are named after what is left, and its configuration.
 func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) error {

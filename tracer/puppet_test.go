@@ -89,6 +89,19 @@ func (x *theatre) accept() (channel int, pid uint32, err error) {
 	return channel, pid, err
 }
 
+// clear takes the channel of a puppet that was killed before it ran, with its parent.
+func (x *theatre) clear() {
+	for {
+		at := []unix.PollFd{{Fd: int32(x.listen), Events: unix.POLLIN}}
+		if n, err := unix.Poll(at, 0); n != 1 || err != nil {
+			return
+		}
+		if channel, _, err := x.accept(); channel > 0 && err != nil {
+			unix.Close(channel)
+		}
+	}
+}
+
 var errGone = errors.New("it is gone")
 
 // hear returns the next message of a puppet; errGone if it is dead.

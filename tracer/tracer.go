@@ -106,9 +106,9 @@ func Open(o Options) (*Tracer, error) {
 // object reads the BPF object for this kernel.
 func (t *Tracer) object() (*ebpf.CollectionSpec, error) {
 	if t.baseline {
-		return bpf.LoadBaseline()
+		return loadBaseline()
 	}
-	return bpf.LoadLineage()
+	return loadLineage()
 }
 
 func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {

@@ -12,6 +12,8 @@
  *   reap PID    waits for its child: "ok"
  *   defy        blocks SIGTERM, also in what it forks and execs: "ok"
  *   setsid      leads a POSIX session, if it may: "ok"
+ *   listen      listens on a TCP port of the loopback: "ok"
+ *   close       stops that: "ok"
  *   keep        gets the orphans of its descendants, and waits for all of its
  *               children when its channel is closed: "ok"
  *   crowd PATH  vforks a child that execs PATH every 20 ms until the next command,
@@ -23,6 +25,7 @@
  */
 #include "lngtest.h"
 
+#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -33,7 +36,7 @@
 
 static struct sockaddr_un at = { .sun_family = AF_UNIX };
 static char command[PATH_MAX + 16];
-static int channel, keeper;
+static int channel, keeper, listener;
 
 /* The channel is closed: the test is over. */
 __attribute__((noreturn)) static void leave(void)
@@ -186,6 +189,17 @@ __attribute__((noreturn)) static void stand(int in)
 	_exit(0);
 }
 
+static void begin_to_listen(void)
+{
+	struct sockaddr_in loopback = { .sin_family = AF_INET,
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (listener < 0 || bind(listener, (struct sockaddr *)&loopback, sizeof(loopback)) ||
+	    listen(listener, 1))
+		die("listen");
+}
+
 static void obey(void)
 {
 	char *argument = next_command();
@@ -213,6 +227,10 @@ static void obey(void)
 			sigprocmask(SIG_BLOCK, &term, NULL);
 		if (!strcmp(command, "setsid"))
 			setsid();
+		if (!strcmp(command, "listen"))
+			begin_to_listen();
+		if (!strcmp(command, "close"))
+			close(listener);
 		if (!strcmp(command, "keep")) {
 			keeper = 1;
 			alarm(2 * lifetime()); /* it outlives the processes that it waits for */

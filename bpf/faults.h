@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * A build for tests alone, in which calls of helpers fail: from the N-th on, since user
+ * space set `calls` to 0. The compiler includes this file before the sources, and the
+ * names of the helpers are macros from then on. So the sources, and the objects made of
+ * them without it, have no trace of it. Two CPUs may take the same number in the
+ * baseline object.
+ *
+ * Left out are helpers that fail only for what the code knows anyway.
+ * bpf_task_from_pid and bpf_task_acquire find every task that was not reaped, because
+ * its references go after its PID; the code relies on that. A look-up, a walk over a
+ * map, and a read of a task's own fields cannot fail.
+ */
+#ifndef LINEAGE_FAULTS_H
+#define LINEAGE_FAULTS_H
+
+#include "atomics.h"
+#include "kfuncs.h"
+
+#define ENOMEM 12
+#define EAGAIN 11
+#define EFAULT 14
+
+#define CALLS 4096 /* whose places are noted */
+
+union place {
+	char text[16]; /* "classes.h:64" */
+	u64 half[2];
+};
+
+struct faults {
+	u64 calls; /* that could have failed */
+	u64 from, to; /* calls that fail, the first is 0, and to is the first that does not */
+	u64 failed;
+	union place places[CALLS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct faults);
+} faults SEC(".maps");
+
+__noinline bool fault(u64 first, u64 second)
+{
+	u32 zero = 0;
+	struct faults *f = bpf_map_lookup_elem(&faults, &zero);
+	u64 n;
+
+	if (!f)
+		return false;
+	n = fetch_add(&f->calls, 1);
+	if (n < CALLS) {
+		f->places[n].half[0] = first;
+		f->places[n].half[1] = second;
+	}
+	if (n < f->from || n >= f->to)
+		return false;
+	__sync_fetch_and_add(&f->failed, 1);
+	return true;
+}
+
+#define TEXT(line) #line
+#define PLACE(file, line) ((union place){ file ":" TEXT(line) })
+#define FAILS(line) fault(PLACE(__FILE_NAME__, line).half[0], PLACE(__FILE_NAME__, line).half[1])
+#define OR(error, call) (FAILS(__LINE__) ? (error) : (call))
+
+#define bpf_map_update_elem(map, key, value, flags) \
+	OR(-ENOMEM, bpf_map_update_elem(map, key, value, flags))
+#ifndef BASELINE /* the locks of older maps do not time out */
+#define bpf_map_delete_elem(map, key) OR(-EBUSY, bpf_map_delete_elem(map, key))
+#endif
+#define bpf_map_push_elem(map, value, flags) OR(-EBUSY, bpf_map_push_elem(map, value, flags))
+#define bpf_map_pop_elem(map, value) OR(-EBUSY, bpf_map_pop_elem(map, value))
+#define bpf_ringbuf_reserve(ring, size, flags) OR(NULL, bpf_ringbuf_reserve(ring, size, flags))
+#define bpf_ringbuf_output(ring, data, size, flags) \
+	OR(-EAGAIN, bpf_ringbuf_output(ring, data, size, flags))
+#define bpf_probe_read_user(to, size, from) OR(-EFAULT, bpf_probe_read_user(to, size, from))
+#define bpf_send_signal(sig) OR(-EBUSY, bpf_send_signal(sig))
+#define bpf_send_signal_task(task, sig, type, value) \
+	OR(-EBUSY, bpf_send_signal_task(task, sig, type, value))
+/* The verifier wants it called: a record of this size fits no ring. */
+#define bpf_ringbuf_reserve_dynptr(ring, size, flags, record) \
+	bpf_ringbuf_reserve_dynptr(ring, FAILS(__LINE__) ? ~0U : (size), flags, record)
+
+#endif

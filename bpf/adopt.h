@@ -56,8 +56,11 @@ static __always_inline int adopt(struct task_struct *leader, u64 from, u64 sessi
 	if (leader->flags & PF_KTHREAD || chain_condemned(session))
 		return 0;
 	if (e) {
-		if (e->session != from || e->flags & FLAG_PROTECTED ||
-		    !move(&id, e, from, session) || e->start != n.start)
+		if (e->session != from || e->flags & FLAG_PROTECTED)
+			return 0;
+		if (!move(&id, e, from, session))
+			return e->start == n.start && e->session == from ? -ENOSPC : 0;
+		if (e->start != n.start)
 			return 0;
 		e->evidence = evidence;
 		e->creator = *creator;

@@ -53,14 +53,20 @@ static __always_inline bool collect(const struct identity *id, struct dead_entry
 /*
  * Give an entry another session in place, if it is there and still in `from`. Before
  * the swap the element may have become another process's, in the same session: then the
- * swap is undone. If that process died in between, it was counted in the new session,
- * as if it had been meant.
+ * swap is undone. If the process has died since, it is counted in the new session, and
+ * there is no undo, because it may have forked there. But if it was in no session, its
+ * death may have been passed over already.
  */
 static __always_inline bool reassign(const struct identity *id, struct entry *e, u64 from, u64 to)
 {
+	u64 start;
+
 	if (!swap(&e->session, from, to))
 		return false;
-	return *(volatile u64 *)&e->start == id->start || !swap(&e->session, to, from);
+	start = *(volatile u64 *)&e->start;
+	if (start == id->start || (!start && from))
+		return true;
+	return !swap(&e->session, to, from);
 }
 
 #endif

@@ -41,8 +41,11 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 		else
 			chain_count(session, LEFT);
 	}
-	if (erase(tgid))
+	if (erase(tgid)) {
 		count(COUNT_DELETE_FAILED);
+		e->session = 0;
+		*(volatile u64 *)&e->start = START_COUNTED;
+	}
 	let_go(&id);
 	/*
 	 * Sessions may have to end now. The pass finds them: their roots or owners are
@@ -65,7 +68,10 @@ __noinline int forget(u32 tgid, u64 start)
 	return e && e->start == start && start && bury(tgid, e, start, STALE);
 }
 
-/* The entry of a process. One of an earlier process with this PID is removed. */
+/*
+ * The entry of a process. One of an earlier process with this PID is removed. A verb may
+ * hold a task that has died since: then the entry may be a later process's.
+ */
 static __always_inline struct entry *entry_of(u32 tgid, u64 start)
 {
 	struct entry *e = entry_at(tgid);
@@ -73,7 +79,7 @@ static __always_inline struct entry *entry_of(u32 tgid, u64 start)
 	if (!e || e->start == start)
 		return e;
 	/* 0: its death is being counted at this moment. */
-	if (e->start) {
+	if (e->start && e->start < start) {
 		count(COUNT_STALE);
 		forget(tgid, e->start);
 	}

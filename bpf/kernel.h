@@ -56,6 +56,7 @@ enum {
 #define TCP_LISTEN 10
 #define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
+#define TASK_NEW 0x0800
 #define SIGNAL_GROUP_EXIT 0x00000004
 #define SIGKILL 9
 #define SIGTERM 15
@@ -180,6 +181,7 @@ struct sched_entity {
 };
 
 struct task_struct {
+	unsigned int __state;
 	unsigned int flags;
 	int pid;
 	int tgid;
@@ -196,6 +198,10 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct sched_entity se;
 	char comm[16];
+};
+
+struct task_struct___v513 { /* up to there, commit 2f064a59a11f */
+	long state;
 };
 
 struct linux_binprm {

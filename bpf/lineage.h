@@ -19,6 +19,12 @@
 #define ROOT_SLOTS 512 /* of MAX_SESSIONS, that no other user's agents take */
 #define HOOK_SIGNALS 512 /* signals that one pass inside a hook may send */
 
+/*
+ * The start of an entry whose process was counted as dead, if the delete failed then: as
+ * it is no process's, the entry is stale, and the next look at this PID deletes it.
+ */
+#define START_COUNTED 1
+
 /* Identifies a process for good: a PID alone is reused, the pair is not. */
 struct identity {
 	u64 start; /* group leader's start_boottime, ns */

@@ -82,10 +82,13 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 		find_exe(&n.exe, t);
 		/* Counted first: its death may come right after the insert. */
 		chain_count_cold(id, JOINED);
-		if (!enter(t, &n)) {
+		if (insert(tgid, &n)) {
 			chain_count_cold(id, LEFT);
 			return -ESRCH;
 		}
+		/* It may have forked in between: the session stands, and ends. */
+		if (!t->signal->live.counter)
+			forget(tgid, n.start);
 	}
 	emit_birth(t, tgid, &n, cgroup_of(t), n.since);
 	return 0;
@@ -100,12 +103,11 @@ static __always_inline long hand_over(struct task_struct *t, struct session *s, 
 	struct identity self = { .start = t->start_boottime, .tgid = t->tgid };
 	u32 tgid = t->tgid;
 	struct entry *e = entry_of(tgid, t->start_boottime);
-	struct session *old = session_of(from);
 	struct entry n;
 
-	if (!e || !old || e->flags & FLAG_PROTECTED)
+	if (!e || !session_of(from) || e->flags & FLAG_PROTECTED)
 		return -EPERM;
-	if (old->root.tgid == tgid && old->root.start == t->start_boottime)
+	if (is_root(from, tgid, t->start_boottime))
 		return -EBUSY;
 	if (!move(&self, e, from, id))
 		return -ESRCH;
@@ -194,7 +196,8 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	}
 	if (c->expires)
 		arm_boot(c->expires);
-	if (s->owner.tgid && !alive(&s->owner))
+	/* One that died before now may not have made a pass due. */
+	if (!alive(&s->root) || (s->owner.tgid && !alive(&s->owner)))
 		arm(1);
 	a->session = id;
 	emit_session(id, STATE_ACTIVE, CAUSE_NONE);
@@ -295,10 +298,10 @@ static __always_inline void on_agent(struct task_struct *t)
 			return;
 		/*
 		 * A root that becomes another program stays the root of its session,
-		 * unless that is being dissolved.
+		 * unless that is being dissolved. FLAG_ROOT may not be set yet.
 		 */
 		if (in && (!(g->flags & AGENT_NESTS) || condemned(in) ||
-			   (e->flags & FLAG_ROOT && home_of(in) == in)))
+			   (is_root(in, t->tgid, e->start) && home_of(in) == in)))
 			return;
 	}
 	open_for(t->group_leader, in, g, comm);

@@ -30,6 +30,13 @@ static __always_inline struct ctl *ctl_of(u64 id)
 	return c && id && c->id == id ? c : NULL;
 }
 
+static __always_inline bool is_root(u64 id, u32 tgid, u64 start)
+{
+	struct session *s = session_of(id);
+
+	return s && s->root.tgid == tgid && s->root.start == start;
+}
+
 /* Its members are killed. An empty session has none, unless a birth was missed. */
 static __always_inline bool kills(u32 state)
 {

@@ -147,15 +147,17 @@ static __always_inline long settle(struct verb_args *a)
 
 static long reconcile_death(struct bpf_map *map, u32 *tgid, struct entry *e, u32 *removed)
 {
-	struct task_struct *t = bpf_task_from_pid(*tgid);
 	u64 start = e->start;
-	bool over = !t || is_gone(t); /* the hooks of its exit have run */
-	bool gone = over || t->start_boottime != start || !t->signal->live.counter;
+	struct task_struct *t;
+	bool gone;
 
+	if (!start)
+		return 0;
+	t = bpf_task_from_pid(*tgid);
+	gone = !t || t->start_boottime != start || !t->signal->live.counter;
 	if (t)
 		bpf_task_release(t);
-	/* 0: its death was counted, and then the delete failed. Or it is being counted. */
-	if (start ? gone && forget(*tgid, start) : over && !erase(*tgid))
+	if (gone && forget(*tgid, start))
 		(*removed)++;
 	return 0;
 }

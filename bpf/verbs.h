@@ -17,12 +17,27 @@ static __always_inline struct verb_args *args(void)
 	return bpf_map_lookup_elem(&verb, &zero);
 }
 
-/* May the process be entered? It must be the named one, alive, no (kernel) thread. */
+/*
+ * Has it not run yet? Its fork hook may be about to enter it, and an entry that is there
+ * before would take it out of its creator's session.
+ */
+static __always_inline bool is_new(struct task_struct *t)
+{
+	struct task_struct___v513 *old = (void *)t;
+
+	if (bpf_core_field_exists(t->__state))
+		return t->__state & TASK_NEW;
+	return BPF_CORE_READ(old, state) & TASK_NEW;
+}
+
+/*
+ * May the process be entered? It must be the named one, alive, born, no (kernel) thread.
+ */
 static __always_inline bool is_named(struct task_struct *t, const struct identity *id)
 {
 	return (u32)t->tgid == id->tgid && t->pid == t->tgid &&
 	       (!id->start || t->start_boottime == id->start) && t->signal->live.counter &&
-	       !(t->flags & PF_KTHREAD);
+	       !(t->flags & PF_KTHREAD) && !is_new(t);
 }
 
 /* The owner is entered before its session: the root's first child may meet both. */
@@ -407,15 +422,14 @@ static __always_inline void tally(struct verb_args *a, int n)
 /* Move one member; not the root of the session that it leaves. */
 static __always_inline long move_one(struct verb_args *a)
 {
-	struct session *s = session_of(a->from);
 	struct entry *e = entered(a->root.tgid, a->root.start);
-	long err = admits(a->session);
+	long err = session_of(a->from) ? admits(a->session) : -ENOENT;
 
-	if (!s || err)
-		return s ? err : -ENOENT;
+	if (err)
+		return err;
 	if (!e)
 		return -ESRCH;
-	if (s->root.tgid == a->root.tgid && s->root.start == a->root.start)
+	if (is_root(a->from, a->root.tgid, a->root.start))
 		return -EPERM;
 	return move(&a->root, e, a->from, a->session) ? 0 : -ESRCH;
 }
@@ -444,13 +458,12 @@ __noinline int let_member_go(u32 tgid, u64 start, u64 from, u64 to)
 {
 	struct identity id = { .start = start, .tgid = tgid };
 	struct entry *e = entered(tgid, start);
-	struct session *s = session_of(to);
 
 	if (!e || e->session != from)
 		return 0;
 	if (!move(&id, e, from, to))
 		return e->start == start && e->session == from ? -1 : 0;
-	if (!s || s->root.tgid != tgid || s->root.start != start)
+	if (!is_root(to, tgid, start))
 		clear_flags(e, FLAG_ROOT);
 	return 1;
 }

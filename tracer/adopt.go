@@ -132,5 +132,5 @@ func (t *Tracer) untilSettled(program string, args bpf.LineageVerbArgs) (int, er
 		}
 		total, failed = total+int(a.Added), a.Failed
 	}
-	return total, fmt.Errorf("not settled after %d walks, no room for %d processes", maxPasses, failed)
+	return total, fmt.Errorf("not settled after %d walks: %d processes could not be entered or moved", maxPasses, failed)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -101,6 +102,51 @@ func (t *Tracer) Calls() (places []string, failed int, err error) {
 		places = append(places, unix.ByteSliceToString(p[:]))
 	}
 	return places, int(f.Failed), nil
+}
+
+// hold is struct hold of bpf/faults.h.
+type hold struct {
+	Place          [16]byte
+	Most, Until    uint64
+	State, Expired uint32
+}
+
+const (
+	armed = iota + 1
+	reached
+	letGo
+)
+
+// Hold makes the first program that comes to a place, as "session.h:64", or "session.h:64+"
+// after the call there, wait at most so long. The hold 0 ends when the hold 1 begins, or by LetGo.
+func (t *Tracer) Hold(which uint32, place string, most time.Duration) error {
+	h := hold{Most: uint64(most), State: armed}
+	copy(h.Place[:], place)
+	return t.maps["holds"].Put(which, &h)
+}
+
+// Held reports whether a program has come to the hold 0.
+func (t *Tracer) Held() (bool, error) {
+	h, err := t.held()
+	return h.State >= reached, err
+}
+
+// LetGo ends the hold 0, unless the hold 1 has. It reports whether that was too late.
+func (t *Tracer) LetGo() (late bool, err error) {
+	h, err := t.held()
+	if err != nil || h.State == letGo || h.Expired > 0 {
+		return h.Expired > 0, err
+	}
+	h.State = letGo
+	err = t.maps["holds"].Put(uint32(0), &h)
+	var now unix.Timespec
+	err = errors.Join(err, unix.ClockGettime(unix.CLOCK_MONOTONIC, &now))
+	return uint64(now.Nano()) > h.Until, err
+}
+
+func (t *Tracer) held() (h hold, err error) {
+	err = t.maps["holds"].Lookup(uint32(0), &h)
+	return h, err
 }
 
 // Left returns how many elements the maps of the living, of the dead and of what happens to

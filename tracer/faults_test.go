@@ -43,10 +43,7 @@ func testFaults(t *testing.T, o tracer.Options) {
 	var tr *tracer.Tracer
 	run := func(r *testing.T, s scene, after, burst int) *troupe {
 		if tr == nil {
-			tr = tracertest.New(t, o)
-			go drain(tr)
-			require.NoError(r, tr.SetAgents([]tracer.Agent{{Comm: x.comms["nests"], Nests: true}}))
-			require.NoError(r, tr.FailCalls(0, 0)) // the slots were filled
+			tr = faulty(t, x, o)
 		}
 		return play(&troupe{T: r, tr: tr, theatre: x, scene: s.name, after: after, burst: burst}, s)
 	}
@@ -83,6 +80,16 @@ func testFaults(t *testing.T, o tracer.Options) {
 	}
 	t.Logf("figure: level %d: %d steps, %d calls that can fail, at %d places; %d runs, in which %d calls failed, %.1f s",
 		level, steps, points, len(seen), runs, failed, time.Since(began).Seconds())
+}
+
+// faulty is a tracer whose calls of helpers can be made to fail.
+func faulty(t *testing.T, x *theatre, o tracer.Options) *tracer.Tracer {
+	t.Helper()
+	tr := tracertest.New(t, o)
+	go drain(tr)
+	require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: x.comms["nests"], Nests: true}}))
+	require.NoError(t, tr.FailCalls(0, 0)) // the slots were filled
+	return tr
 }
 
 type choice struct{ after, burst int }

@@ -16,6 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// startCounted is START_COUNTED of bpf/lineage.h.
+const startCounted = 1
+
 // slotOf is the slot of a session in the kernel's maps.
 func slotOf(id SessionID) uint32 { return uint32(id) }
 
@@ -29,7 +32,7 @@ func (t *Tracer) Lookup(pid uint32) (Entry, error) {
 		}
 		return Entry{}, fmt.Errorf("look up pid %d: %w", pid, err)
 	}
-	if e.Start == 0 { // its death is being counted
+	if e.Start <= startCounted { // its death is being counted, or was
 		return Entry{}, fmt.Errorf("look up pid %d: %w", pid, ErrNotFound)
 	}
 	kind, source := evidence(e.Evidence)

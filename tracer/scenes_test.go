@@ -63,15 +63,19 @@ func adopted(p *troupe) {
 	root := p.fork(p.keeper)
 	a := p.fork(root)
 	b := p.fork(a)
-	p.fork(b)
+	c := p.fork(b)
+	owned := p.create(p.fork(p.keeper), tracer.SessionSpec{Owner: a.id, KeepOnRootExit: true})
 	s := p.create(root, tracer.SessionSpec{Adopted: true, KeepOnRootExit: true})
 	if p.verb(s, "adopt for", func() error { _, err := p.tr.Adopt(s.id, 0); return err }) {
-		for _, m := range []*actor{a, b, p.actors[len(p.actors)-1]} {
+		for _, m := range []*actor{a, b, c} {
 			m.in = s
 		}
 	}
 	p.fork(b)
 	p.exit(a)
+	if owned != nil {
+		owned.over = true
+	}
 	p.reap(root, a)
 	p.fork(root)
 }

@@ -30,7 +30,8 @@ type troupe struct {
 	steps    int
 	before   map[string]uint64 // counters
 
-	after, burst int // which calls fail
+	late         bool // a program that waited went on too early
+	after, burst int  // which calls fail
 	places       []string
 	failed       int
 }

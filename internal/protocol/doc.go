@@ -5,9 +5,7 @@
 //
 // A [Config] bounds a run: how many processes, PIDs, sessions, requests and faults there are. [Search]
 // visits every state that such a run can reach. A [Switch] takes one precaution away, and the search
-// then has to find what it is for. The machine also takes the precautions that are marked Missing in
-// [Precautions]: the programs do not take them yet, and what follows is in their counterexamples. A [Host] is the
-// machine without interleavings.
+// then has to find what it is for. A [Host] is the machine without interleavings.
 //
 // # What is left out
 //

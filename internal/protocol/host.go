@@ -13,16 +13,11 @@ type Host struct {
 }
 
 // NewHost is a host with init, and room for that many processes and sessions, those that could not be opened with
-// them. It takes the precautions that the programs take. depth is how deep sessions may be nested, 0: any.
+// them. depth is how deep sessions may be nested, 0: any.
 func NewHost(processes, sessions, depth int) *Host {
 	h := &Host{m: Config{
 		Level: 4, Second: true, Tasks: processes, PIDs: processes, Sessions: sessions, Entries: processes, Depth: depth, Agents: true,
 	}}
-	for _, p := range Precautions {
-		if p.Missing {
-			h.m.Off |= p.Off
-		}
-	}
 	h.s, h.to = h.m.Begin(), h.m.newState()
 	return h
 }

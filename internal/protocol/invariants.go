@@ -65,6 +65,9 @@ func (m *Config) always(s *State) string {
 			if bad := s.entries(k, uint8(side)); bad != "" {
 				return bad
 			}
+			if bad := m.agentsOnce(s, k); bad != "" {
+				return bad
+			}
 		}
 	}
 	k := &s.sides[s.w.ours]
@@ -85,10 +88,7 @@ func (m *Config) always(s *State) string {
 			return bad
 		}
 	}
-	if bad := m.complete(s, k); bad != "" {
-		return bad
-	}
-	return m.agentsOnce(s, k)
+	return m.complete(s, k)
 }
 
 // complete is section 4, "Why is this complete?": when no program runs and nothing is due, each member

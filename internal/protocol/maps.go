@@ -166,7 +166,7 @@ func (x *run) moveSwap() {
 func (x *run) moveCompare() {
 	c := x.c
 	c.at = moveLeave
-	if start := x.side().entries[c.elem].start; start != c.start && (start != 0 || x.off(GiveBack)) {
+	if start := x.side().entries[c.elem].start; start != c.start && (start != 0 || c.from == 0 || x.off(GiveBack)) {
 		c.at = moveBack
 	}
 }

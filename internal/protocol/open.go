@@ -32,7 +32,7 @@ func (t *task) agentFlags() uint8 {
 	return sessionAgent
 }
 
-// isRoot: the programs ask a flag of the entry, which is set after the session.
+// isRoot is is_root() of session.h. The flag of the entry is set after its session.
 func (x *run) isRoot(e *entry) bool {
 	if x.off(RootOfRecord) {
 		return e.flags&flagRoot != 0
@@ -58,6 +58,10 @@ func (x *run) open(root, flags uint8, ret label) {
 // openRecord is take_slot(), and create_in() up to the ids, which publish the record.
 func (x *run) openRecord() {
 	c, s, k := x.c, x.s, x.side()
+	if x.isNew(c.child) {
+		x.back(c.ret)
+		return
+	}
 	i, found := x.entryOf(c.child)
 	if !found {
 		return
@@ -65,10 +69,6 @@ func (x *run) openRecord() {
 	parent := uint8(0)
 	if i != none && c.flags&sessionKept == 0 {
 		parent = k.entries[i].session
-	}
-	if i == none && x.underWay(c.child) {
-		x.back(c.ret)
-		return
 	}
 	if c.flags&sessionAgent != 0 && parent != c.from && !x.off(OpenOnce) || int(s.w.opened) >= x.m.Sessions ||
 		x.m.Depth > 0 && s.depth(k, parent) >= x.m.Depth {
@@ -108,13 +108,8 @@ func (x *run) enterOwner() {
 	x.insert(entry{pid: s.tasks[owner].pid, start: owner, since: s.w.born, flags: flagOwner})
 }
 
-// underWay: a task without an entry was born after its parent was entered, so its birth is under way, or
-// was missed. reconcile_birth() has the same rule.
-func (x *run) underWay(t uint8) bool {
-	s, k := x.s, x.side()
-	up := s.entered(k, s.parent(t))
-	return up != none && k.entries[up].session != 0 && t >= k.entries[up].since && !x.off(BirthFirst)
-}
+// isNew is is_new() of verbs.h.
+func (x *run) isNew(t uint8) bool { return x.s.tasks[t].stage == listed && !x.off(BirthFirst) }
 
 // openNest is the count in nest() of open.h.
 func (x *run) openNest() {
@@ -157,9 +152,10 @@ func (x *run) openEnter() {
 func (x *run) openCompare() {
 	c, k := x.c, x.side()
 	e := &k.entries[c.elem]
-	gives := e.start != c.child && (e.start != 0 || x.off(GiveBack)) && k.dead[c.child].session != c.session
+	parent := k.sessions[c.session].parent
+	gives := e.start != c.child && (e.start != 0 || parent == 0 || x.off(GiveBack))
 	if gives && e.session == c.session {
-		e.session = k.sessions[c.session].parent
+		e.session = parent
 		x.openFailed()
 		return
 	}

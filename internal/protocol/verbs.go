@@ -59,11 +59,15 @@ func (x *run) verb(a action, arg uint8) bool {
 // protectLook is protect() of verbs.h.
 func (x *run) protectLook() {
 	c, s, k := x.c, x.s, x.side()
+	if x.isNew(c.child) {
+		x.rest()
+		return
+	}
 	i, found := x.entryOf(c.child)
 	if !found {
 		return
 	}
-	if i == none && !x.underWay(c.child) {
+	if i == none {
 		x.insert(entry{pid: s.tasks[c.child].pid, start: c.child, since: s.w.born, flags: flagProtected})
 		c.at = protectAlive
 		return

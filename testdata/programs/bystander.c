@@ -8,7 +8,6 @@
  */
 #include "lngtest.h"
 
-#include <linux/sched.h>
 #include <sys/prctl.h>
 
 static volatile sig_atomic_t signals;
@@ -22,19 +21,8 @@ static void count(int sig)
 /* take continues in a child that has the PID, and ends with it. */
 static void take(pid_t pid)
 {
-	struct clone_args args = {
-		.exit_signal = SIGCHLD,
-		.set_tid = (unsigned long)&pid,
-		.set_tid_size = 1,
-	};
-	long long until = now() + 8000000000LL;
-	long child;
+	pid_t child = forked_as(pid);
 
-	do {
-		child = syscall(SYS_clone3, &args, sizeof(args));
-	} while (child < 0 && errno == EEXIST && now() < until && !usleep(2000));
-	if (child < 0)
-		die("clone3 set_tid %d", pid);
 	if (child > 0) {
 		int status;
 

@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -181,6 +182,28 @@ static inline long long now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/*
+ * forked_as forks a child that has the PID, which must be free, or become so within 8 s:
+ * PID 1 may reap late.
+ */
+static inline pid_t forked_as(pid_t pid)
+{
+	struct clone_args args = {
+		.exit_signal = SIGCHLD,
+		.set_tid = (unsigned long)&pid,
+		.set_tid_size = 1,
+	};
+	long long until = now() + 8000000000LL;
+	long child;
+
+	do {
+		child = syscall(SYS_clone3, &args, sizeof(args));
+	} while (child < 0 && errno == EEXIST && now() < until && !usleep(2000));
+	if (child < 0)
+		die("clone3 set_tid %d", pid);
+	return child;
 }
 
 #endif

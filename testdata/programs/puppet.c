@@ -5,7 +5,7 @@
  * has one already. It says "up PID" on it, then answers each command:
  *
  *   ping        "pong", or "pong term" if it got SIGTERM since
- *   fork        forks a puppet with a channel of its own: "child PID"
+ *   fork [PID]  forks a puppet with a channel of its own, and that PID: "child PID"
  *   vfork PATH  vforks one that execs PATH: "child PID"
  *   exec PATH   execs PATH, which says "up PID" again
  *   exit        exits
@@ -105,15 +105,15 @@ static pid_t spawned(char **args)
 	return pid;
 }
 
-/* have_child forks one, or vforks one that execs path. */
-static void have_child(char *path)
+/* have_child forks one, or vforks one that execs path. 0: with any PID. */
+static void have_child(char *path, pid_t as)
 {
 	int fd = connected();
 	char text[12];
 	char *args[] = { path, at.sun_path, text, NULL };
 
 	snprintf(text, sizeof(text), "%d", fd);
-	pid_t pid = path ? spawned(args) : forked();
+	pid_t pid = path ? spawned(args) : as ? forked_as(as) : forked();
 
 	if (pid == 0) {
 		close(channel);
@@ -211,9 +211,9 @@ static void obey(void)
 	if (!strcmp(command, "ping")) {
 		answer(sigtimedwait(&term, NULL, &at_once) == SIGTERM ? "pong term" : "pong");
 	} else if (!strcmp(command, "fork")) {
-		have_child(NULL);
+		have_child(NULL, atoi(argument));
 	} else if (!strcmp(command, "vfork")) {
-		have_child(argument);
+		have_child(argument, 0);
 	} else if (!strcmp(command, "exec")) {
 		become(argument);
 	} else if (!strcmp(command, "exit")) {

@@ -14,6 +14,7 @@ type actor struct {
 	channel int
 	in      *act // the session that it belongs to; nil: none
 	exited  bool // it was told to
+	missed  bool // it could not be entered at its birth: a reconcile pass without room kills it
 }
 
 // act is a session of the scene.
@@ -67,6 +68,9 @@ func (s *act) within(of *act) bool {
 	}
 	return false
 }
+
+// mayDie reports whether it may have been killed.
+func (a *actor) mayDie() bool { return a.missed || a.in.doomed() }
 
 func (a *actor) gone() bool { return a.exited || gone(a.channel) }
 

@@ -118,7 +118,7 @@ func (p *troupe) bear(parent *actor, command string) *actor {
 	p.step("%s = %s of %s", a.name, strings.Fields(command)[0], parent.name)
 	_, err := ask(parent.channel, command)
 	if errors.Is(err, errGone) {
-		if !parent.in.doomed() {
+		if !parent.mayDie() {
 			p.wrong("%s died when it forked", parent.name)
 		}
 		p.theatre.clear()
@@ -140,6 +140,9 @@ func (p *troupe) bear(parent *actor, command string) *actor {
 	a.id, err = p.tr.Identify(pid)
 	if err != nil && !a.in.doomed() {
 		p.wrong("%s: %v", a.name, err)
+	}
+	if _, err := p.tr.Lookup(pid); a.in.home() != nil && errors.Is(err, tracer.ErrNotFound) {
+		a.missed = true
 	}
 	p.actors = append(p.actors, a)
 	return a
@@ -199,7 +202,7 @@ func (p *troupe) exec(a *actor, name string) *act {
 	p.step("%s execs as %s", a.name, name)
 	around := p.around(a)
 	if _, err := ask(a.channel, "exec "+p.theatre.names[name]); err != nil {
-		if !a.in.doomed() {
+		if !a.mayDie() {
 			p.wrong("%s died at its exec", a.name)
 		}
 		return nil
@@ -245,7 +248,7 @@ func (p *troupe) tell(a *actor, command string) {
 		return
 	}
 	p.step("%s: %s", a.name, command)
-	if _, err := ask(a.channel, command); err != nil && !a.in.doomed() {
+	if _, err := ask(a.channel, command); err != nil && !a.mayDie() {
 		p.wrong("%s: %s: %v", a.name, command, err)
 	}
 }
@@ -345,7 +348,7 @@ func (p *troupe) settled(s *act) {
 func (p *troupe) strangersLive() {
 	p.Helper()
 	for _, a := range append(p.actors, p.keeper) {
-		if a.exited || a.in.doomed() {
+		if a.exited || a.mayDie() {
 			continue
 		}
 		if said, err := ask(a.channel, "ping"); err != nil || said != "pong" {

@@ -96,6 +96,8 @@ type Report struct {
 	Zombies        []Zombie     `json:"zombies,omitempty"`     // dead members that wait for their parent
 	ConfirmedEmpty bool         `json:"confirmed_empty"`       // the kernel counts no live member, and a walk over its tasks found none
 	Truncated      bool         `json:"truncated,omitempty"`   // Processes names only some
+	Counted        *Counted     `json:"counted,omitempty"`     // what the verdict is based on; absent: the kernel no longer had the session
+	AuditHead      string       `json:"audit_head,omitempty"`  // number and hash of the newest record of the audit log on the disk, before this one's
 	// Also are the sessions that end with a branch: its processes opened them. Each
 	// has a report of its own.
 	Also []string `json:"also,omitempty"`

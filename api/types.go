@@ -199,8 +199,9 @@ type Status struct {
 	Breaker      Breaker           `json:"breaker"`            // the circuit breaker
 	// SelfCheck is absent while none was made yet.
 	SelfCheck *SelfCheck `json:"self_check,omitempty"`
-	Sessions  int        `json:"sessions"` // live ones
-	Live      int        `json:"live"`     // members of all sessions
+	Sessions  int        `json:"sessions"`             // live ones
+	Live      int        `json:"live"`                 // members of all sessions
+	AuditHead string     `json:"audit_head,omitempty"` // number and hash of the newest record of the audit log on the disk
 }
 
 // NewSession asks for a session over the caller's own child, blocked before

@@ -75,7 +75,7 @@ func (h Host) build(p parts, o Options) *Service {
 	started, growth := time.Now().UTC(), new(leaks.Growth)
 	s.status = status.New(status.Options{
 		Registry: reg, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Kernel: k, Tally: lines.Tally,
-		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start,
+		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit,
 	},
 		r.Degraded, s.selfCheck.Degraded,
 		status.Failing("audit records are being lost", p.audit.Err),
@@ -99,7 +99,7 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	hooks := []*registry.Hooks{
 		claims.Hooks(), held.Hooks(), commands.New(reg, k, h.Proc).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(),
-		feed.Hooks(), s.Recorder.Hooks(), {Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner},
+		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner},
 	}
 	if h.Reversed {
 		slices.Reverse(hooks)

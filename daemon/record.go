@@ -36,6 +36,12 @@ func openAudit(path string, r *rules.Policy, log zerolog.Logger) *audit.Log {
 	return l
 }
 
+// onRecord names in a receipt the records that were there before it.
+func (s *Service) onRecord(_ registry.View, _ *registry.Session, r *api.Report) (wait bool) {
+	r.AuditHead = s.parts.audit.Head().String()
+	return false
+}
+
 // recorded records an end, when it has a verdict.
 func (s *Service) recorded(_ registry.View, x *registry.Session) {
 	rec := audit.Record{

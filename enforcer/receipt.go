@@ -128,6 +128,9 @@ func (r *Receipt) Report(info tracer.SessionInfo, joined int, took time.Duration
 	}
 	rep.Verdict, rep.VerdictWhy = res.Verdict, res.Why
 	rep.ConfirmedEmpty = res.Confirmed
+	if i := res.Info; !res.Gone {
+		rep.Counted = &api.Counted{Births: i.Forks, Live: i.Live, Dying: i.Dying, Unentered: int(i.Unentered), Corrected: i.Drifted}
+	}
 	rep.Left = len(res.Left)
 	rep.Exited = max(rep.Started-rep.Left-r.ended, 0)
 	for i := range res.Left {

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 )
 
 // app is what the commands share: their injected environment, and the flags that all of
@@ -41,6 +42,8 @@ type host struct {
 	// processes are those of a user: of root, of all users.
 	processes func(uid int) []api.Process
 	orphans   query.HostOrphans
+	// audit is the audit log of the daemon on a socket; nil where none runs.
+	audit func(socket string) verify.Open
 	// commands are those that only run where the kernel can be traced.
 	commands func(*app) []*cobra.Command
 }

@@ -14,15 +14,17 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/timeline"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
+	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
 )
 
 func (a *app) historyCommand() *cobra.Command {
 	var q api.HistoryQuery
 	var since, until string
-	var everybody bool
+	var everybody, check bool
 	var files timeline.Files
 	cmd := &cobra.Command{
-		Use:   "history [SESSION]",
+		Use:   "history [SESSION | HASH]",
 		Short: "List ended sessions, or show how one ended",
 		Long: `List the ended sessions that the daemon keeps on disk, the last one first. With
 SESSION, show one: its receipt, and the processes that its end had to end, with
@@ -31,16 +33,22 @@ this name: the last one.
 
 With --html, write SESSION to FILE as one page with its receipt, processes,
 timeline and tool calls, as far as they are kept; any browser opens it, without
-network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.`,
+network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.
+
+With --verify, check each receipt against what the kernel had counted, and the
+audit log against changed and missing records; exit with 1 if something does not
+fit. Who can write the log can replace it or cut its tail: with HASH, which
+receipts and "lineage status" show, check that it still has that record.`,
 		Example: `  lineage history --since 24h         # what ended today
   lineage history build               # how it ended, and what had to be ended
   lineage history build --all         # with all its processes
-  lineage history build --html f.html # as a page for a browser`,
+  sudo lineage history --verify       # can what is recorded be true?`,
 		Args:              flags.Args(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("ended"),
 	}
 	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "at most `N` sessions; 0: all")
 	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "with SESSION: show all its processes")
+	cmd.Flags().BoolVar(&check, "verify", false, "check all receipts and the audit log of this host")
 	cmd.Flags().Func("html", "with SESSION: write it to `FILE` as a page for browsers", files.Add(timeline.With(html.New)))
 	cmd.Flags().Func("perfetto", "with SESSION: write a timeline of it to `FILE`, for Perfetto", files.Add(timeline.With(perfetto.New)))
 	rangeFlags(cmd, &since, &until, "ended")
@@ -50,6 +58,12 @@ network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if q.Since, q.Until, err = timeRange("history", since, until, a.Now()); err != nil {
 			return err
+		}
+		if check {
+			if everybody || len(files) > 0 || len(*remote) > 0 || since+until != "" || cmd.Flags().Changed("limit") {
+				return exit.Usage("history: --verify is for all of this host, only with HASH and -o")
+			}
+			return verifyHistory(cmd.Context(), a, format.Value, args)
 		}
 		if q.Limit < 0 {
 			return exit.Usage("history: %w", exit.Invalid("--limit", q.Limit, "0 or more"))
@@ -88,6 +102,36 @@ network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.`,
 		})
 	}
 	return cmd
+}
+
+// verifyHistory checks all receipts and the audit log of this host.
+func verifyHistory(ctx context.Context, a *app, format string, args []string) (err error) {
+	var head chain.Head
+	if len(args) > 0 {
+		if head, err = chain.ParseHead(args[0]); err != nil {
+			return exit.Usage("history: %w", exit.Invalid("HASH", args[0], err.Error()))
+		}
+	}
+	if a.host.audit == nil || a.host.euid() != 0 {
+		return exit.Errorf(api.ExitDenied, "history: --verify reads the audit log, which only root can, on its host")
+	}
+	c, err := a.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	past, err := query.History(ctx, c, api.HistoryQuery{})
+	if err != nil {
+		return err
+	}
+	v, err := verify.Check(ctx, c, past, a.host.audit(a.socketPath()), head)
+	if err != nil {
+		return err
+	}
+	if err = a.Print(format, verify.Text(v)); err == nil && len(v.Findings) > 0 {
+		err = exit.Silent(api.ExitFailed)
+	}
+	return err
 }
 
 // writeHistory draws a session that is over in files.

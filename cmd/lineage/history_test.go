@@ -32,6 +32,21 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 		newWorld(t, f).record("history", "lost"))
 }
 
+// What is to be verified is this host's, whole, and as root.
+func TestHistoryVerifies(t *testing.T) {
+	for args, want := range map[string]string{
+		"--verify --all": "history: --verify is for all of this host, only with HASH and -o", "--verify --limit 3": "--verify is for all", "--verify --since 1h": "--verify is for all",
+		"--verify -H web1": "--verify is for all", "--verify 12:abc": `HASH "12:abc"`, "--verify a b": `unexpected argument "b"`,
+	} {
+		if code, stdout, stderr := newWorld(t, newFake()).run(strings.Fields("history " + args)...); code != api.ExitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%q: %d %q %q", args, code, stdout, stderr)
+		}
+	}
+	if code, _, stderr := newWorld(t, newFake()).run("history", "--verify"); code != api.ExitDenied || !strings.Contains(stderr, "only root can") {
+		t.Errorf("%d %q", code, stderr)
+	}
+}
+
 // Pages are requested until there are as many sessions as wanted; the times use the
 // caller's clock.
 func TestHistoryPages(t *testing.T) {

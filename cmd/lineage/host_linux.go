@@ -12,7 +12,9 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/outside"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -28,7 +30,7 @@ func dispatch(args []string) {
 
 // thisHost describes this machine.
 func thisHost() host {
-	here := host{version: version, commit: commit, abi: tracer.ABI, objects: tracer.Objects, doctor: doctor, euid: os.Geteuid, ancestors: outside.This.Ancestors, processes: outside.This.Processes, orphans: orphansHere}
+	here := host{version: version, commit: commit, abi: tracer.ABI, objects: tracer.Objects, doctor: doctor, euid: os.Geteuid, ancestors: outside.This.Ancestors, processes: outside.This.Processes, orphans: orphansHere, audit: auditOf}
 	here.commands = func(a *app) []*cobra.Command {
 		connect := func(ctx context.Context, socket string) (api.Client, error) {
 			return instance.Connect(ctx, instance.ConnectOptions{Socket: socket})
@@ -61,4 +63,15 @@ func orphansHere(ctx context.Context) ([]text.HostOrphan, []string, error) {
 		err = &exit.Error{Code: api.ExitUnsupported, Err: err}
 	}
 	return orphans, unknown, err
+}
+
+// auditOf is the audit log of the daemon on a socket.
+func auditOf(socket string) verify.Open {
+	return func() ([]chain.File, func(), error) {
+		i, err := instance.Of(socket)
+		if err != nil {
+			return nil, nil, err
+		}
+		return chain.Open(i.Audit)
+	}
 }

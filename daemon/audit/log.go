@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
 	"github.com/lineage-ebpf/lineage/daemon/ownfile"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"golang.org/x/sys/unix"
@@ -53,7 +54,8 @@ type Log struct {
 	bytes int    // of their reports
 	lost  uint64 // since the last record that was written
 	seq   uint64
-	err   error // why records are lost now
+	err   error      // why records are lost now
+	head  chain.Head // of the newest record that is on the disk
 
 	wake   chan struct{}
 	closed chan struct{}
@@ -61,6 +63,7 @@ type Log struct {
 
 	file *os.File // of the writing goroutine, nil: not open
 	size int64
+	last chain.Head // of the record that was written last
 }
 
 // Open begins to write to path, and makes its directory. The log works even with an
@@ -82,9 +85,9 @@ func begin(path string, o Options) (*Log, error) {
 	l := &Log{path: path, o: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	err := l.open()
 	if err == nil {
-		l.seq, err = l.last()
+		l.last, err = l.newest()
 	}
-	l.err = err
+	l.seq, l.head, l.err = l.last.Seq, l.last, err
 	return l, err
 }
 
@@ -93,6 +96,13 @@ func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
+}
+
+// Head names the newest record that is on the disk: none that a power failure could take back.
+func (l *Log) Head() chain.Head {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head
 }
 
 // Add queues a record and gives it a number. It never blocks.
@@ -168,12 +178,17 @@ func (l *Log) drain() {
 		lost, written = 0, written+1
 		sync = sync || batch[i].ends()
 	}
+	synced := false
 	if sync {
-		if e := l.file.Sync(); e != nil {
+		e := l.file.Sync()
+		if synced = e == nil; !synced {
 			err = fmt.Errorf("sync audit log: %w", e)
 		}
 	}
 	l.mu.Lock()
+	if synced {
+		l.head = l.last
+	}
 	l.lost += lost
 	before := l.err
 	l.err = err
@@ -186,6 +201,7 @@ func (l *Log) drain() {
 // write appends one record, all of it or nothing.
 func (l *Log) write(r *Record) error {
 	r.redact(l.o.Redact)
+	r.Prev = l.last.Hash
 	b, err := json.Marshal(r)
 	if err == nil && len(b) > maxLine {
 		r.lessen()
@@ -214,6 +230,7 @@ func (l *Log) write(r *Record) error {
 		return errors.Join(err, l.file.Truncate(l.size))
 	}
 	l.size += int64(len(b))
+	l.last = chain.HeadOf(uint64(r.Seq), b[:len(b)-1])
 	return nil
 }
 
@@ -268,19 +285,19 @@ func (l *Log) resume(f *os.File) error {
 	return err
 }
 
-// last reads the number of the last whole record; 0 if there is none.
-func (l *Log) last() (uint64, error) {
+// newest reads the head of the last whole record; zero if there is none.
+func (l *Log) newest() (chain.Head, error) {
 	from := max(l.size-maxTail, 0)
 	b, err := io.ReadAll(io.NewSectionReader(l.file, from, l.size-from))
 	if err != nil {
-		return 0, fmt.Errorf("read audit log: %w", err)
+		return chain.Head{}, fmt.Errorf("read audit log: %w", err)
 	}
 	for len(b) > 0 {
 		b = bytes.TrimRight(b, "\n")
 		line := b[bytes.LastIndexByte(b, '\n')+1:]
 		var r struct{ Seq api.U64 }
 		if json.Unmarshal(line, &r) == nil && r.Seq != 0 {
-			return uint64(r.Seq), nil
+			return chain.HeadOf(uint64(r.Seq), line), nil
 		}
 		b = b[:len(b)-len(line)]
 	}
@@ -288,10 +305,10 @@ func (l *Log) last() (uint64, error) {
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			rotated := &Log{file: f, size: info.Size(), path: l.path + ".none"}
-			return rotated.last()
+			return rotated.newest()
 		}
 	}
-	return 0, nil
+	return chain.Head{}, nil
 }
 
 func (l *Log) older(n int) string { return fmt.Sprintf("%s.%d", l.path, n) }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -61,6 +62,21 @@ func records(t *testing.T, path string) (all []Record) {
 	return all
 }
 
+// verified reads a log with its older files: no record was changed, none is missing. It gives their number
+// and the newest head.
+func verified(t *testing.T, path string) (int, string) {
+	t.Helper()
+	files, done, err := chain.Open(path)
+	require.NoError(t, err)
+	defer done()
+	v, err := chain.Verify(files, nil, chain.Head{})
+	require.NoError(t, err)
+	if len(v.Findings) != 0 {
+		t.Errorf("%q", v.Findings)
+	}
+	return v.Records, v.Newest
+}
+
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log", "audit.jsonl")
 	l := opened(t, path, Options{})
@@ -92,6 +108,29 @@ func TestLog(t *testing.T) {
 	if len(lines) != 4 || json.Unmarshal([]byte(lines[3]), &r) != nil || r.Seq != 3 {
 		t.Errorf("%s", b)
 	}
+	if n, _ := verified(t, path); n != 3 {
+		t.Errorf("%d records", n)
+	}
+}
+
+// The head is the newest record that is synced, before and after a restart: refusals are synced with the
+// next end only.
+func TestHead(t *testing.T) {
+	l := begun(t, Options{})
+	heads := []string{l.Head().String()}
+	for _, r := range []Record{refusal("x"), end("k3x9q2"), refusal("y")} {
+		l.Add(r)
+		l.drain()
+		heads = append(heads, l.Head().String())
+	}
+	l.file.Close()
+	_, newest := verified(t, l.path)
+	again, err := begin(l.path, Options{})
+	require.NoError(t, err)
+	defer again.file.Close()
+	if heads[0] != "" || heads[1] != "" || !strings.HasPrefix(heads[2], "2:") || heads[3] != heads[2] || again.Head().String() != newest || !strings.HasPrefix(newest, "3:") {
+		t.Errorf("%q, then %v, newest %s", heads, again.Head(), newest)
+	}
 }
 
 func TestRotation(t *testing.T) {
@@ -118,6 +157,7 @@ func TestRotation(t *testing.T) {
 	if _, err := os.Stat(path + ".4"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("too many are kept: %v", err)
 	}
+	verified(t, path)
 	os.Remove(path)
 	if l = opened(t, path, Options{}); l.seq == 0 {
 		t.Error("after a rotation the numbers begin again")

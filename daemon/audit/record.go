@@ -28,6 +28,7 @@ const (
 type Record struct {
 	Time     time.Time   `json:"time"`
 	Seq      api.U64     `json:"seq"`
+	Prev     string      `json:"prev"` // the SHA-256 of the line before; empty: it is the first one
 	Verb     string      `json:"verb"`
 	Decision string      `json:"decision"`
 	Reason   string      `json:"reason,omitempty"`

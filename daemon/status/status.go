@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
@@ -34,6 +35,7 @@ type Options struct {
 	Kernel    Kernel
 	Tally     *stream.Tally
 	Recorder  *history.Recorder
+	Audit     *audit.Log
 	Version   string
 	Ephemeral bool
 	Started   time.Time
@@ -87,7 +89,8 @@ func (s *Status) Version() api.Version {
 func (s *Status) Document(c access.Caller) (api.Status, error) {
 	f := s.o.Kernel.Features()
 	d := api.Status{Head: api.NewHead("status"), Level: f.Level, Capabilities: s.o.Start.Capabilities, Missing: f.Missing, Limits: f.Limits, Mode: s.o.Rules.Mode(), Breaker: s.o.Rules.BreakerState(),
-		RefusesForks: f.Refuses.String(), SelfProtect: s.o.Start.SelfProtect, SelfCheck: s.o.SelfCheck.Result()}
+		RefusesForks: f.Refuses.String(), SelfProtect: s.o.Start.SelfProtect, SelfCheck: s.o.SelfCheck.Result(),
+		AuditHead: s.o.Audit.Head().String()}
 	err := s.o.Registry.ReadFor(c, func(v registry.View) {
 		d.Degraded = s.degraded(v)
 		d.Lost, d.Sessions = v.Lost(), v.Live()

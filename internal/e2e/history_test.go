@@ -385,3 +385,52 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestVerify: what the daemon recorded is checked by its receipts and by the hashes of the audit log, and a
+// change of either is found.
+func TestVerify(t *testing.T) {
+	i := stage.NewDaemon(t)
+	session(i, "first")
+	session(i, "second")
+	written(i, "second", "ended IS NOT NULL")
+	verify := func(code int, args ...string) (v api.Verification) {
+		t.Helper()
+		p := i.Lineage(append([]string{"history", "--verify", "-o", "json"}, args...)...)
+		if p.Code() != code {
+			t.Fatal(p)
+		}
+		if code <= api.ExitFailed {
+			require.NoError(t, json.Unmarshal(p.Out.Bytes(), &v))
+		}
+		return v
+	}
+	head := i.Status().AuditHead
+	if v := verify(api.ExitOK, head); v.Records < 2 || v.Receipts != 2 || v.Newest != head {
+		t.Errorf("%+v, the status says %s", v, head)
+	}
+	for _, bad := range []string{"x", "1:" + strings.Repeat("0", 63)} {
+		verify(api.ExitUsage, bad)
+	}
+	if p := i.StartNobody(nil, "history", "--verify"); p.Wait().Code() != api.ExitDenied {
+		t.Error(p)
+	}
+
+	// Another program that changes the log moves it away from the daemon, as logrotate does.
+	path := filepath.Join(i.Dir, "audit.jsonl")
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lines := strings.SplitAfter(strings.TrimSpace(string(whole)), "\n")
+	found := func(text string) string {
+		t.Helper()
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return strings.Join(verify(api.ExitFailed, head).Findings, "\n")
+	}
+	if why := found(strings.Replace(string(whole), `"killed":1`, `"killed":0`, 1)); !strings.Contains(why, "was changed") || !strings.Contains(why, "0 killed") {
+		t.Errorf("a changed record: %s", why)
+	}
+	if why := found(strings.Join(lines[:len(lines)-1], "")); !strings.Contains(why, "was cut or replaced") {
+		t.Errorf("a cut tail: %s", why)
+	}
+	require.NoError(t, os.WriteFile(path, whole, 0o600))
+	verify(api.ExitOK, head)
+}

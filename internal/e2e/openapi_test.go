@@ -49,6 +49,8 @@ var perhaps = map[string]string{
 	"Status.missing": kernel, "Doctor.missing": kernel, "Status.limits": kernel,
 	"Frame.partial":      "a picture that takes the daemon long",
 	"Process.first_argv": lostEvent,
+	"Counted.corrected":  lostEvent,
+	"Counted.unentered":  "more children at once than the kernel side has room for",
 	"Event.count":        lostEvent, "Event.since_ns": lostEvent,
 	"Finding.kind": lostEvent, "Finding.process": lostEvent, "Finding.session": lostEvent, "Finding.from": lostEvent, "Finding.to": lostEvent,
 	"Holders.unknown": unreadable, "Holds.unknown": unreadable, "Plan.unknown": unreadable, "Report.holds_unknown": unreadable,

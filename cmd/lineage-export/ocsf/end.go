@@ -59,6 +59,7 @@ type receipt struct {
 	Exited    int      `json:"exited"`                // that exited before the end
 	WouldEnd  []string `json:"would_end,omitempty"`   // the reasons for which the policy would have ended it in mode `enforce`
 	Truncated bool     `json:"truncated,omitempty"`   // the receipt names only some processes
+	AuditHead string   `json:"audit_head,omitempty"`  // number and hash of the newest record of the audit log before this end's
 }
 
 // receipt is the event of the end as a whole. Its process is the root of the session.
@@ -80,6 +81,7 @@ func (e *Encoder) receipt(r *record.Record) *event {
 	v.Unmapped.Lineage.Receipt = &receipt{
 		Reason: reason, Verdict: string(cmp.Or(d.Verdict, api.VerdictUnknown)), Why: d.VerdictWhy, Confirmed: d.ConfirmedEmpty,
 		Processes: len(d.Processes), Killed: d.Killed, Left: d.Left, Started: d.Started, Exited: d.Exited, WouldEnd: d.WouldEnd, Truncated: d.Truncated,
+		AuditHead: d.AuditHead,
 	}
 	return v
 }

@@ -1,6 +1,7 @@
 package ocsf
 
 import (
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -114,6 +115,7 @@ func samples() (all []sample) {
 	end.Report = &api.Report{
 		Session: "k3x9q2", Name: "claude", State: api.StateEnded, Ended: at(300*second + 6e6), EndReason: "max_lifetime", Verdict: api.VerdictClean,
 		DurationMS: 5006, Started: 3, Exited: 2, Killed: 1, ConfirmedEmpty: true,
+		Counted: &api.Counted{Births: 2}, AuditHead: "41:" + strings.Repeat("9f86d081", 8),
 		Processes: []api.Outcome{{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}, Outcome: api.OutcomeKill, Leftover: true}},
 	}
 	add("missing events", s.event(310*second, "lost", api.Event{Where: "ring", Count: 412, SinceNS: api.U64(309 * second), UntilNS: api.U64(310 * second)}))

@@ -214,6 +214,7 @@ func sessionSpan(r *record.Record) *trace.Span {
 		a = a.count("lineage.session.exited", p.Exited)          // processes that exited before the end
 		a = a.count("lineage.session.killed", p.Killed)          // processes that needed SIGKILL
 		a = a.count("lineage.session.left", p.Left)              // processes that are still alive
+		a = a.text("lineage.session.audit_head", p.AuditHead)    // number and hash of the newest record of the audit log before this end's
 		if p.Verdict != api.VerdictClean {
 			s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: valid(string(p.Verdict) + ": " + p.VerdictWhy)}
 			a = a.text("error.type", string(p.Verdict))

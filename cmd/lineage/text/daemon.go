@@ -42,6 +42,9 @@ func writeDaemon(p *Page, d *api.DaemonStatus) {
 		verdict, color := checked(p, c)
 		fact("self-check", color, verdict)
 	}
+	if st.AuditHead != "" {
+		fact("audit log", "", st.AuditHead)
+	}
 	if len(st.Degraded) == 0 {
 		fact("degraded", green, "no")
 	}

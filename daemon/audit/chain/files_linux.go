@@ -1,0 +1,45 @@
+package chain
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/lineage-ebpf/lineage/daemon/ownfile"
+)
+
+// Open opens the files of the log at path, the oldest first. The daemon may rotate them meanwhile:
+// each is read once, as they are opened from the newest on.
+func Open(path string) (files []File, done func(), err error) {
+	var open []*os.File
+	done = func() {
+		for _, f := range open {
+			f.Close()
+		}
+	}
+	var last os.FileInfo
+	for n, name := 0, path; ; n, name = n+1, fmt.Sprintf("%s.%d", path, n+1) {
+		f, err := ownfile.Open(name, os.O_RDONLY)
+		if n > 0 && errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			done()
+			return nil, nil, fmt.Errorf("open audit log: %w", err)
+		}
+		open = append(open, f)
+		info, err := f.Stat()
+		if err != nil {
+			done()
+			return nil, nil, fmt.Errorf("open audit log: %w", err)
+		}
+		if last == nil || !os.SameFile(last, info) {
+			files = append(files, File{Name: name, Reader: f})
+		}
+		last = info
+	}
+	slices.Reverse(files)
+	return files, done, nil
+}

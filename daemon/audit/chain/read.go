@@ -1,0 +1,110 @@
+package chain
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// maxLine bounds a line, in bytes. A record has at most a quarter of it.
+const maxLine = 1 << 20
+
+// Record is what is read of a line.
+type Record struct {
+	Head   Head
+	Prev   string // the hash of the record before; empty: it is the first one, or has none
+	Time   time.Time
+	Report *api.Report // of an end
+}
+
+// Log is a log that is being read, the oldest of its files first.
+type Log struct {
+	Records    int
+	Unlinked   int // records of versions that wrote no hashes, all before the first one with a hash
+	Incomplete int // lines that a killed daemon left unfinished: no record has their hash
+	First      Record
+	Last       Record
+	Broken     []string // what was changed or is missing: at most maxBroken, then their number
+
+	broken int
+	linked bool
+}
+
+// maxBroken bounds the list for a log in which everything is wrong.
+const maxBroken = 100
+
+// Read reads the next file of the log, and calls each for every record.
+func (l *Log) Read(name string, from io.Reader, each func(Record)) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxLine)
+	lines.Split(whole)
+	for n := 1; lines.Scan(); n++ {
+		l.line(fmt.Sprintf("%s:%d", name, n), lines.Bytes(), each)
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		l.wrong("%s: a line of more than %d bytes: no daemon wrote it, and what follows it was not read", name, maxLine)
+	} else if err != nil {
+		return fmt.Errorf("read audit log %s: %w", name, err)
+	}
+	return nil
+}
+
+// whole gives lines that have an end: one without is still being written.
+func whole(data []byte, _ bool) (advance int, line []byte, err error) {
+	if end := bytes.IndexByte(data, '\n'); end >= 0 {
+		return end + 1, data[:end], nil
+	}
+	return 0, nil, nil
+}
+
+func (l *Log) line(where string, line []byte, each func(Record)) {
+	var r struct {
+		Seq    api.U64     `json:"seq"`
+		Prev   *string     `json:"prev"`
+		Time   time.Time   `json:"time"`
+		Report *api.Report `json:"report"`
+	}
+	if json.Unmarshal(line, &r) != nil || r.Seq == 0 {
+		l.Incomplete++
+		return
+	}
+	now := Record{Head: HeadOf(uint64(r.Seq), line), Time: r.Time, Report: r.Report}
+	if r.Prev != nil {
+		now.Prev = *r.Prev
+	}
+	switch {
+	case r.Prev == nil && !l.linked:
+		l.Unlinked++
+	case l.Records == 0 && now.Prev == "" && r.Seq > 1:
+		l.wrong("%s: record %d says that it is the first one", where, r.Seq)
+	case r.Prev == nil:
+		l.wrong("%s: record %d has no hash of the one before, record %d", where, r.Seq, l.Last.Head.Seq)
+	case now.Prev != l.Last.Head.Hash && l.Records > 0:
+		l.wrong("%s: record %d does not follow record %d: one was changed, or some between them are missing", where, r.Seq, l.Last.Head.Seq)
+	}
+	l.linked = l.linked || r.Prev != nil
+	if l.Records++; l.Records == 1 {
+		l.First = now
+	}
+	l.Last = now
+	each(now)
+}
+
+func (l *Log) wrong(format string, args ...any) {
+	if l.broken++; l.broken <= maxBroken {
+		l.Broken = append(l.Broken, fmt.Sprintf(format, args...))
+	}
+}
+
+// Close is called after the last file.
+func (l *Log) Close() {
+	if more := l.broken - len(l.Broken); more > 0 {
+		l.Broken = append(l.Broken, fmt.Sprintf("and %d more", more))
+	}
+}

@@ -1,0 +1,145 @@
+package chain
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+// File is one file of a log.
+type File struct {
+	Name string
+	io.Reader
+}
+
+// Verify checks the log in files, the oldest first, with the receipts in it, other receipts against it,
+// and that it has the record that head names, if it names one.
+func Verify(files []File, receipts []*api.Report, head Head) (*api.Verification, error) {
+	v := &api.Verification{Head: api.NewHead("verification"), Files: len(files), Findings: []string{}}
+	c := newClaims(receipts, head)
+	var l Log
+	for _, f := range files {
+		if err := l.Read(f.Name, f, c.met); err != nil {
+			return nil, err
+		}
+	}
+	l.Close()
+	v.Records, v.Unlinked, v.Incomplete = l.Records, l.Unlinked, l.Incomplete
+	if l.Records > 0 {
+		v.First, v.Last, v.Newest = &l.First.Time, &l.Last.Time, l.Last.Head.String()
+	}
+	v.Findings = append(append(v.Findings, l.Broken...), c.wrong...)
+	c.judge(&l, v)
+	return v, nil
+}
+
+// claims are what receipts and the caller say of a log.
+type claims struct {
+	receipts []*api.Report
+	head     Head
+	hashes   map[uint64]string   // of the records that they name; empty: not met
+	ends     map[end]*api.Report // what the log says of the receipts' ends
+	wrong    []string            // of the receipts in the log
+}
+
+// end is an end of a session: ids are used again.
+type end struct {
+	session string
+	at      int64
+}
+
+func endOf(r *api.Report) end {
+	e := end{session: r.Session}
+	if r.Ended != nil {
+		e.at = r.Ended.UnixNano()
+	}
+	return e
+}
+
+func newClaims(receipts []*api.Report, head Head) *claims {
+	c := &claims{receipts: receipts, head: head, hashes: map[uint64]string{}, ends: map[end]*api.Report{}}
+	c.hashes[head.Seq] = ""
+	for _, r := range receipts {
+		if h, err := ParseHead(r.AuditHead); err == nil {
+			c.hashes[h.Seq] = ""
+		}
+		c.ends[endOf(r)] = nil
+	}
+	return c
+}
+
+func (c *claims) met(r Record) {
+	if _, named := c.hashes[r.Head.Seq]; named {
+		c.hashes[r.Head.Seq] = r.Head.Hash
+	}
+	if r.Report == nil {
+		return
+	}
+	for _, why := range r.Report.Contradictions() {
+		c.wrong = append(c.wrong, fmt.Sprintf("record %d, receipt %s: %s", r.Head.Seq, r.Report.Session, why))
+	}
+	if _, has := c.ends[endOf(r.Report)]; has {
+		c.ends[endOf(r.Report)] = r.Report // the last one counts
+	}
+}
+
+func (c *claims) judge(l *Log, v *api.Verification) {
+	say := func(format string, args ...any) { v.Findings = append(v.Findings, fmt.Sprintf(format, args...)) }
+	if c.head.Hash != "" {
+		switch why, known := c.against(c.head, l); {
+		case !known:
+			say("record %d is older than record %d, the first one that is kept: it cannot be checked", c.head.Seq, l.First.Head.Seq)
+		case why != "":
+			say("record %d %s", c.head.Seq, why)
+		}
+	}
+	for _, r := range c.receipts {
+		v.Receipts++
+		for _, why := range r.Contradictions() {
+			say("receipt %s: %s", r.Session, why)
+		}
+		if there := c.ends[endOf(r)]; there != nil && outcome(there) != outcome(r) {
+			say("receipt %s: it says %s, and the audit log %s", r.Session, outcome(r), outcome(there))
+		}
+		if r.AuditHead == "" {
+			continue
+		}
+		h, err := ParseHead(r.AuditHead)
+		if err != nil {
+			say("receipt %s: the record of the audit log that it names cannot be read", r.Session)
+			continue
+		}
+		switch why, known := c.against(h, l); {
+		case !known:
+			v.Older++
+		case why != "":
+			say("receipt %s: it names record %d of the audit log, which %s", r.Session, h.Seq, why)
+		}
+	}
+}
+
+// against compares a head with the log; not known: the log no longer has it.
+func (c *claims) against(h Head, l *Log) (why string, known bool) {
+	switch have := c.hashes[h.Seq]; {
+	case have == h.Hash:
+		return "", true
+	case have != "":
+		return "has another hash: the log was replaced", true
+	case h.Seq > l.Last.Head.Seq:
+		return fmt.Sprintf("is not there: the log ends at record %d, and was cut or replaced", l.Last.Head.Seq), true
+	case h.Seq+1 == l.First.Head.Seq && l.First.Prev != "":
+		if l.First.Prev != h.Hash {
+			return "is not the one before the first record: the log was replaced", true
+		}
+		return "", true
+	case h.Seq < l.First.Head.Seq:
+		return "", false
+	}
+	return "is missing", true
+}
+
+// outcome is what a receipt and its record in the log must agree about.
+func outcome(r *api.Report) string {
+	return fmt.Sprintf("%s: %d started, %d exited, %d killed, %d left", r.Verdict, r.Started, r.Exited, r.Killed, r.Left)
+}

@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/daemon/retain"
@@ -42,5 +43,21 @@ func TestForgottenOnce(t *testing.T) {
 	}
 	if _, err := k.Session(id); err == nil || len(o.looks.unreleased) > 0 {
 		t.Errorf("%v, not released: %v", err, o.looks.unreleased)
+	}
+}
+
+// TestNotForgottenByAFailure: a session that the kernel could not be asked for once is held when it can.
+func TestNotForgottenByAFailure(t *testing.T) {
+	o, k := newRegistry(t)
+	k.Add(100, 1, "lngtest-root")
+	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
+	require.NoError(t, err)
+	k.Fail("Session", errors.New("refused"))
+	if o.sessionOf(id) != nil {
+		t.Error("it is held without its record")
+	}
+	k.Fail("Session", nil)
+	if o.sessionOf(id) == nil {
+		t.Error("it is not held")
 	}
 }

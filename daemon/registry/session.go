@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -120,8 +121,12 @@ func (r *Registry) sessionOf(id tracer.SessionID) *Session {
 		return nil
 	}
 	info, err := r.o.Kernel.Session(id)
-	if err != nil || info.State == tracer.StateDissolved {
+	switch {
+	case errors.Is(err, tracer.ErrNotFound) || err == nil && info.State == tracer.StateDissolved:
 		r.isGone(id)
+		return nil
+	case err != nil: // the next look asks again
+		r.AskResync(CauseMember)
 		return nil
 	}
 	if r.o.Hidden(info) {

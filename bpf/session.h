@@ -206,6 +206,25 @@ __noinline u64 home_of(u64 id)
 	return 0;
 }
 
+/*
+ * The session that a child born then had its creator's place in: the creator may have opened one
+ * since, and of what ran already only the members that were kept follow into a new one. 0: none.
+ */
+__noinline u64 session_at(u64 id, u64 born)
+{
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+		struct ctl *c = ctl_of(id);
+
+		if (!s || !c)
+			return 0;
+		if (s->created < born || c->flags & SESSION_KEPT)
+			return id;
+		id = s->parent;
+	}
+	return 0;
+}
+
 /* A deadline can only be shortened; 0 is none yet. */
 static __always_inline void shorten(struct ctl *c, u64 deadline)
 {

@@ -297,9 +297,9 @@ __noinline int repair(u32 tgid, u64 start)
 
 /*
  * Enter a process without an entry whose parent was a member before it was born: a
- * missed birth. A process that was born before its parent was entered is no such case,
- * and neither is one that has an entry without a session. Returns 1 if it was entered
- * or repaired, -1 without room for it.
+ * missed birth. One that was born before its parent was entered, or before its parent's
+ * session began, is no such case, and neither is one that has an entry without a session.
+ * Returns 1 if it was entered or repaired, -1 without room for it.
  */
 static __always_inline int reconcile_birth(struct task_struct *t)
 {
@@ -318,7 +318,9 @@ static __always_inline int reconcile_birth(struct task_struct *t)
 	p = entry_of(parent_tgid, parent->start_boottime);
 	if (!p || !p->session || n.start <= p->since)
 		return 0;
-	n.session = p->session;
+	n.session = session_at(p->session, n.start);
+	if (!n.session)
+		return 0;
 	n.since = n.start; /* so that its own children are found in the same walk */
 	n.creator.start = p->start;
 	n.creator.tgid = parent_tgid;

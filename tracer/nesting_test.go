@@ -237,6 +237,28 @@ func testRepairMembersOfNobody(t *testing.T, tr *tracer.Tracer) {
 	w.gone()
 }
 
+// A process that was born while no session had its parent does not join one that began later, although
+// the kernel remembers the parent.
+func TestReconcileAfterRelease(t *testing.T) { onEachSide(t, testReconcileAfterRelease) }
+
+func testReconcileAfterRelease(t *testing.T, tr *tracer.Tracer) {
+	w, first := startIn(t, tr, "echo up; read go; sleep 60 >&- & echo $!; read never")
+	w.goOn()
+	w.until("up")
+	_, err := tr.Dissolve(first)
+	require.NoError(t, err)
+	w.goOn()
+	stranger := parse(t, w.line())
+	t.Cleanup(func() { unix.Kill(int(stranger), unix.SIGKILL) })
+	second := create(t, tr, w, tracer.SessionSpec{})
+	_, _, err = tr.Reconcile()
+	require.NoError(t, err)
+	if e, err := tr.Lookup(stranger); !errors.Is(err, tracer.ErrNotFound) {
+		t.Errorf("it is in session %v (%v)", e.Session, err)
+	}
+	endAll(t, tr, second, w)
+}
+
 // A member whose entry was removed from the map is missing in every count: the session reports that.
 func TestDrifted(t *testing.T) { onEachSide(t, testDrifted) }
 

@@ -89,7 +89,7 @@ func (m *Config) open(s *State) {
 	s.tasks[1] = task{stage: running, pid: 1}
 	s.truths[1] = truth{root: 1, open: true}
 	k.entries[1] = entry{linked: true, pid: 1, start: 1, session: 1, since: 2, flags: flagRoot}
-	k.sessions[1] = session{present: true, root: 1, live: 1, state: active}
+	k.sessions[1] = session{present: true, root: 1, live: 1, state: active, created: 2}
 	for t := uint8(2); int(t) <= m.Members; t++ {
 		s.tasks[t] = task{stage: running, pid: t, creator: t - 1}
 		k.entries[t] = entry{linked: true, pid: t, start: t, session: 1, creator: t - 1, since: t}

@@ -101,6 +101,22 @@ func (s *State) home(k *side, id uint8) uint8 {
 	return 0
 }
 
+// sessionAt is session_at() of session.h.
+func (x *run) sessionAt(id, t uint8) uint8 {
+	k := x.side()
+	for range k.sessions {
+		p := &k.sessions[id]
+		if id == 0 || !p.present {
+			return 0
+		}
+		if p.created <= t || p.flags&sessionKept != 0 || x.off(BornInside) {
+			return id
+		}
+		id = p.parent
+	}
+	return 0
+}
+
 // orphaned: the session ends, as its root or its owner has died.
 func (s *State) orphaned(k *side, p *session) bool {
 	return p.flags&sessionOutlasts == 0 && !s.has(k, p.root) || p.owner > 0 && !s.has(k, p.owner)

@@ -15,6 +15,7 @@ const (
 	CountChain
 	StateChain
 	Narrow
+	BornInside
 	ProtectMember
 	ExitCounted
 	CoreDump
@@ -61,6 +62,7 @@ var Precautions = []Precaution{
 	{CountChain, 9, "counts move on the whole chain"},
 	{StateChain, 9, "states are read on the whole chain"},
 	{Narrow, 10, "reconcile enters only what was born after its parent was entered"},
+	{BornInside, 0, "reconcile enters only what was born after its session began"},
 	{ProtectMember, 11, "a member is not protected"},
 	{ExitCounted, 16, "an exit is shown when it is counted"},
 	{CoreDump, 19, "a core dump is told from a kill"},

@@ -15,6 +15,9 @@ func (x *run) execAgent() {
 	if i != none {
 		e := &k.entries[i]
 		c.from = e.session
+		if e.flags&flagProtected != 0 {
+			s.tasks[c.task].became = false // no session is due
+		}
 		if e.flags&flagProtected != 0 || e.session != 0 && (s.tasks[c.task].plain || s.condemned(k, e.session) ||
 			x.isRoot(e) && s.home(k, e.session) == e.session) {
 			x.execCondemned()
@@ -81,7 +84,7 @@ func (x *run) openRecord() {
 	s.w.opened++
 	id := s.w.opened
 	c.session = id
-	k.sessions[id] = session{present: true, parent: parent, root: c.child, owner: c.owner, state: active, flags: c.flags}
+	k.sessions[id] = session{present: true, parent: parent, root: c.child, owner: c.owner, state: active, flags: c.flags, created: s.w.born}
 	s.truths[id] = truth{root: c.child, owner: c.owner, outlasts: c.flags&sessionOutlasts != 0, kept: c.flags&sessionKept != 0}
 	s.mayJoin(c.child, id, c.flags&(sessionAgent|sessionKept) != 0)
 	x.enterOwner()

@@ -39,6 +39,7 @@ var (
 	creates  = members(0, 2, 2, 1, bounds{outsider: 1, create: 1, end: 1})
 	inside   = members(2, 3, 3, 2, bounds{create: 1, end: 1})
 	repairs  = members(0, 3, 3, 1, bounds{outsider: 1, create: 1, reconcile: 1})
+	again    = members(2, 3, 3, 2, bounds{create: 1, dissolve: 1, reconcile: 1, fork: 1, exit: 0})
 	protects = members(1, 2, 2, 1, bounds{protect: 1, outsider: 1, end: 1})
 	silent   = members(2, 2, 2, 1, bounds{end: 1}).with(level2)
 	lossy    = members(1, 2, 2, 1, bounds{end: 1, lose: 1}).with(level2)
@@ -54,7 +55,7 @@ var (
 // TestHolds: no interleaving of these runs breaks a promise.
 func TestHolds(t *testing.T) {
 	for name, m := range map[string]Config{
-		"reuse": reuse, "skips": skips, "creates": creates, "protects": protects, "silent": silent, "lossy": lossy, "takes": takes, "late": late, "room": room,
+		"reuse": reuse, "again": again, "skips": skips, "creates": creates, "protects": protects, "silent": silent, "lossy": lossy, "takes": takes, "late": late, "room": room,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if f := holds(t, m, 1<<20); f.Cut {
@@ -110,7 +111,7 @@ func holds(t *testing.T, m Config, most int) Found {
 // counterexamples has, for each precaution, the run that breaks without it.
 var counterexamples = map[Switch]Config{
 	Identity: reuse, SecondWriter: skips, DoomedAtBirth: births, Walk: births, InsertFirst: births, TornDown: settles, SwapState: patience,
-	CountChain: inside, StateChain: inside, Narrow: repairs, ProtectMember: protects, ExitCounted: silent, CoreDump: patience,
+	CountChain: inside, StateChain: inside, Narrow: repairs, BornInside: again, ProtectMember: protects, ExitCounted: silent, CoreDump: patience,
 	CompareAfterSwap: keeps, CreatorsName: late, Counting: settles, Seize: creates, DyingFirst: settles, FollowCreator: keeps,
 	LiveAfterInsert: creates, Nested: nests, HandDead: zombies, Dissolved: nests, Look: lossy, CarryAgain: takes, StopAgents: takes,
 	WaitForHooks: takes, ReadAgain: takes, LateAgents: takes, OpenOnce: room,
@@ -124,8 +125,11 @@ func TestPrecautions(t *testing.T) {
 		t.Run(p.Text, func(t *testing.T) {
 			m := counterexamples[p.Off]
 			m.Off, m.Single = p.Off, true // for the shortest one
-			if p.Off == ExitCounted {
-				m.Off |= Look // which hides it
+			switch p.Off {                // another one hides it
+			case ExitCounted:
+				m.Off |= Look
+			case Narrow:
+				m.Off |= BornInside
 			}
 			if f := broken(t, &m, 1<<20); p.Trap > 0 && len(f.Path) > 25 {
 				t.Errorf("the counterexample has %d steps", len(f.Path))

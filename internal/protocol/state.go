@@ -205,6 +205,7 @@ type session struct {
 	flags     uint8
 	nested    int8
 	unentered uint8
+	created   uint8 // tasks born before it
 	late      bool  // its deadline has passed
 	ended     uint8 // tasks born before its end began, with a grace
 }

@@ -25,8 +25,8 @@ func (x *run) verb(a action, arg uint8) bool {
 		s.mayJoin(c.child, arg, true)
 	case end, endPatient:
 		s.truths[arg].requested = true
-		if k.sessions[arg].state == ending {
-			k.sessions[arg].late = k.sessions[arg].late || a == end
+		if k.sessions[arg].state == ending && a == end {
+			k.sessions[arg].late = true
 			x.setState(arg, condemned)
 		}
 		x.beginEnd(arg, a == endPatient)
@@ -276,7 +276,9 @@ func (x *run) reconcileVisit() {
 	if i != none || up == none || k.entries[up].session == 0 || t < k.entries[up].since && !x.off(Narrow) {
 		return
 	}
-	c.session, c.child = k.entries[up].session, t
+	if c.session, c.child = x.sessionAt(k.entries[up].session, t), t; c.session == 0 {
+		return
+	}
 	if x.insert(entry{pid: s.tasks[t].pid, start: t, session: c.session, creator: k.entries[up].start, since: t + 1}) {
 		c.at = reconcileCount
 	}

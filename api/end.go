@@ -56,7 +56,7 @@ type Outcome struct {
 	Ref
 	Comm      string      `json:"comm,omitempty"`      // the kernel's name
 	Argv      []string    `json:"argv,omitempty"`      // arguments
-	Container string      `json:"container,omitempty"` // that a broker made for the session: its name or id
+	Container *Container  `json:"container,omitempty"` // that it ran in
 	Outcome   OutcomeKind `json:"outcome"`             // self, term, kill, kept, left
 	Why       string      `json:"why,omitempty"`       // why it is kept, or still alive
 	Leftover  bool        `json:"leftover,omitempty"`  // was alive when its session's root was gone

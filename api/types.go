@@ -97,7 +97,7 @@ type Session struct {
 	KeptBy       *Caller      `json:"kept_by,omitempty"`      // the caller that asked to keep it; absent: a rule, or not known
 	KeepRule     string       `json:"keep_rule,omitempty"`    // of the policy, by which it is kept
 	BrokeredBy   string       `json:"brokered_by,omitempty"`  // the session whose work it holds, on evidence
-	Container    string       `json:"container,omitempty"`    // of work that it holds on evidence: the container's name or id
+	Container    *Container   `json:"container,omitempty"`    // that its root runs in
 	Shared       string       `json:"shared,omitempty"`       // the rule for a server of several sessions
 	Brokered     []Brokered   `json:"brokered,omitempty"`     // what members handed to other daemons
 	Warnings     []string     `json:"warnings,omitempty"`     // only in the reply to the request that caused them
@@ -127,7 +127,7 @@ type Process struct {
 	FirstArgv     []string     `json:"first_argv,omitempty"`     // of a session's root: the arguments that it began the session with, if it has run another program since; for those who get argv
 	UID           *int         `json:"uid,omitempty"`            // effective user
 	Cgroup        string       `json:"cgroup,omitempty"`         // path in the version 2 hierarchy
-	Container     string       `json:"container,omitempty"`      // id of the container, if the cgroup is a container's
+	Container     *Container   `json:"container,omitempty"`      // that it runs in
 	Cwd           string       `json:"cwd,omitempty"`            // of the caller's own, and for root
 	State         ProcessState `json:"state,omitempty"`          // live, exited, zombie
 	Task          string       `json:"task,omitempty"`           // the kernel's state letter: R S D T Z …

@@ -47,15 +47,13 @@ type Why struct {
 type Brokered struct {
 	Broker string `json:"broker,omitempty"` // tmux, systemd, docker …; absent: no request was seen
 	// State is attributed, unattributed, or pending while it may still be found.
-	State   string     `json:"state"`
-	Asked   *Process   `json:"asked,omitempty"`   // the member that asked
-	Time    *time.Time `json:"time,omitempty"`    // when
-	Process *Process   `json:"process,omitempty"` // the process that was found
-	// Container that the process is in: its name, or its id if the engine's record cannot be read.
-	Container string    `json:"container,omitempty"`
-	Evidence  *Evidence `json:"evidence,omitempty"` // why it is attributed
-	Session   string    `json:"session,omitempty"`  // that the process was entered for
-	Ends      bool      `json:"ends,omitempty"`     // it ends with the session that asked for it
+	State    string     `json:"state"`
+	Asked    *Process   `json:"asked,omitempty"`    // the member that asked
+	Time     *time.Time `json:"time,omitempty"`     // when
+	Process  *Process   `json:"process,omitempty"`  // the process that was found
+	Evidence *Evidence  `json:"evidence,omitempty"` // why it is attributed
+	Session  string     `json:"session,omitempty"`  // that the process was entered for
+	Ends     bool       `json:"ends,omitempty"`     // it ends with the session that asked for it
 	// Observed: it is not ended with that session because the policy is only observed.
 	Observed bool `json:"observed,omitempty"`
 }

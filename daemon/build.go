@@ -14,6 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/branch"
 	"github.com/lineage-ebpf/lineage/daemon/commands"
+	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
@@ -54,8 +55,9 @@ func (h Host) build(p parts, o Options) *Service {
 	steward := rules.New(rules.Options{
 		Rules: r, Registry: reg, Kernel: k, Enforcer: e, Proc: h.Proc, Clock: h.Clock, Audit: p.audit.Add, Log: log,
 	})
+	containers := container.NewFinder(h.Proc, log)
 	s.Attribution = attribution.New(attribution.Options{
-		Registry: reg, Rules: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Files: cmp.Or(h.Files, "/"), Self: p.self,
+		Registry: reg, Rules: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Containers: containers, Files: cmp.Or(h.Files, "/"), Self: p.self,
 		Clock: h.Clock, Log: log,
 	})
 	held := holdings.New(holdings.Options{
@@ -68,7 +70,7 @@ func (h Host) build(p parts, o Options) *Service {
 	s.Ring = recent.New(h.Clock.Boottime()/1000, recent.Size)
 	s.Recorder = history.New(reg, s.Ring, p.journal, p.bootID, h.Clock, r.Redact, log)
 	archive := history.NewArchive(s.Recorder, s.Access, k)
-	find := lookup.New(lookup.Options{Registry: reg, Access: s.Access, Kernel: k, Proc: h.Proc, Clock: h.Clock})
+	find := lookup.New(lookup.Options{Registry: reg, Access: s.Access, Kernel: k, Proc: h.Proc, Containers: containers, Clock: h.Clock})
 	lines := stream.Lines{
 		Stall: h.Limits.Stall, Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Clock: h.Clock, Tally: &stream.Tally{}, Log: log,
 	}
@@ -98,7 +100,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
 	hooks := []*registry.Hooks{
-		claims.Hooks(), held.Hooks(), commands.New(reg, k, h.Proc).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(),
+		claims.Hooks(), held.Hooks(), commands.New(reg, k, h.Proc).Hooks(), container.NewReader(reg, k, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(),
 		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner},
 	}
 	if h.Reversed {

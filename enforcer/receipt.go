@@ -79,15 +79,22 @@ func (r *Receipt) Ending(live int) { r.members = max(r.members, live+r.ended) }
 // Size is how many bytes of memory it takes.
 func (r *Receipt) Size() int { return len(r.outcomes)*outcomeSize + r.text }
 
+func containerSize(c *api.Container) int {
+	if c == nil {
+		return 0
+	}
+	return int(unsafe.Sizeof(*c)) + len(c.ID) + len(c.Name) + len(c.Image) + len(c.Pod) + len(c.Namespace)
+}
+
 // ReportSize is how many bytes of memory a report takes, of what members can make long.
 func ReportSize(r *api.Report) int {
 	const process = int(unsafe.Sizeof(api.Process{}))
 	n := len(r.Processes)*outcomeSize + len(r.Zombies)*(int(unsafe.Sizeof(api.Zombie{}))+process) + len(r.OutputHeldBy)*process + memory.ArgvSize(r.HoldsUnknown)
 	for i := range r.Processes {
-		n += memory.ArgvSize(r.Processes[i].Argv) + len(r.Processes[i].Container)
+		n += memory.ArgvSize(r.Processes[i].Argv) + containerSize(r.Processes[i].Container)
 	}
 	for i := range r.Brokered {
-		n += int(unsafe.Sizeof(r.Brokered[i])) + 2*process + len(r.Brokered[i].Container)
+		n += int(unsafe.Sizeof(r.Brokered[i])) + 2*process
 		if asked := r.Brokered[i].Asked; asked != nil {
 			n += memory.ArgvSize(asked.Argv)
 		}

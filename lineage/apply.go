@@ -214,6 +214,9 @@ func (g *Graph) link(n *node, id ID, session SessionID, evidence Evidence) {
 	if n.claim == nil {
 		g.claim(n, c.claim)
 	}
+	if n.container == nil {
+		g.contain(n, c.container)
+	}
 	g.enroll(n)
 	g.settle(c)
 }
@@ -255,23 +258,9 @@ func (n *node) describe(comm []byte, uid uint32, cgroup, at uint64) {
 
 // claim sets the claim of n, and of all descendants that inherited its previous claim.
 func (g *Graph) claim(n *node, c *Claim) {
-	was := n.claim
-	if c == was {
-		return
+	if was := n.claim; c != was {
+		g.spread(n, func(n *node) { n.claim = c }, func(x *node) bool { return x.claim == was })
 	}
-	queue := append(g.queue[:0], n)
-	for len(queue) > 0 {
-		n := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		n.claim = c
-		g.mark(n)
-		for x := n.children.head; x != nil; x = x.links[siblings].next {
-			if x.claim == was {
-				queue = append(queue, x)
-			}
-		}
-	}
-	g.queue = queue
 }
 
 // maxMoves bounds the moves that a process remembers.

@@ -80,10 +80,11 @@ type Node struct {
 	// Load is how many CPUs it used between the last two snapshots, or since its start.
 	Load float64 `json:"-"`
 
-	Reparents  []Move // by time; at most 64: the first and the latest
-	Reconciled bool   // known from a snapshot, its Birth was never seen
-	Ghost      bool   // no Birth, Exec or snapshot named it
-	Claim      *Claim // its own or an ancestor's; nil: none
+	Reparents  []Move     // by time; at most 64: the first and the latest
+	Reconciled bool       // known from a snapshot, its Birth was never seen
+	Ghost      bool       // no Birth, Exec or snapshot named it
+	Claim      *Claim     // its own or an ancestor's; nil: none
+	Container  *Container `json:",omitempty"` // its own, or its creator's at the fork; nil: none, or not known
 	// Hops counts the dead creators that were left out between this process and the
 	// nearest remembered one (see Options). Creator is the first of them.
 	Hops uint32
@@ -115,6 +116,7 @@ type node struct {
 	shelved  *list
 
 	claim     *Claim
+	container *Container
 	inherited *image // the creator's command at the fork
 	execs     []exec
 	moves     []Move
@@ -205,7 +207,7 @@ func (n *node) view() Node {
 		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
 		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss, Load: float64(n.load),
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,
-		Commands: n.commands(), Claim: n.claim,
+		Commands: n.commands(), Claim: n.claim, Container: n.container,
 	}
 	if n.creator != nil {
 		v.Under = n.creator.id

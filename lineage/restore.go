@@ -26,6 +26,9 @@ func (g *Graph) Restore(n *Node) {
 		birth.Comm = []byte(n.Commands[0].Comm)
 	}
 	g.Apply(&birth)
+	if n.Container != nil {
+		g.Contain(n.ID, n.Container)
+	}
 	for i := range n.Commands {
 		c := &n.Commands[i]
 		if i == 0 && c.Time == n.ID.Start && g.inherits(n.ID) {

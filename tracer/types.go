@@ -179,6 +179,8 @@ type Event struct {
 
 	// Claim is what members claim about Process; for Mark its one call. The kernel knows nothing of it.
 	Claim *lineage.Claim
+	// Container that Process is in, as user space read it; nil: none, or not known.
+	Container *lineage.Container
 }
 
 // Args splits Argv.

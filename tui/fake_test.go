@@ -225,7 +225,7 @@ func newFake() *apitest.Client {
 	owner := api.Process{Ref: ref(4100), Comm: "lineage", State: "live"}
 	s := build()
 	orphan := live(4130, 4122, 4100, "sleep", "300")
-	orphan.Cwd, orphan.Container = "/src", "0123456789ab"
+	orphan.Cwd, orphan.Container = "/src", &api.Container{ID: "0123456789abcdef"}
 	middle := exited(4122, 4121, 0, "sh")
 	root := live(4121, 4100, 4100, "sh", "-c", "make & wait")
 	fork := api.Evidence{Kind: "fork", Confidence: "strong"}

@@ -12,10 +12,7 @@ func Brokered(b *api.Brokered, session string) string {
 	s := "brokered, unattributed"
 	switch {
 	case b.Process != nil:
-		s = fmt.Sprintf("brokered: %d %s", b.Process.PID, Text(b.Process.Comm))
-		if b.Container != "" {
-			s += " in container " + Text(b.Container)
-		}
+		s = InContainer(fmt.Sprintf("brokered: %d %s", b.Process.PID, Text(b.Process.Comm)), b.Process.Container)
 		if e := b.Evidence; e != nil {
 			s += fmt.Sprintf(", %s(%s), %s", Text(e.Kind), Text(e.Source), Text(e.Confidence))
 		}

@@ -159,12 +159,16 @@ func namesThread(comm string) bool {
 }
 
 // InContainer adds the container of a process, if it is in one, to its command.
-func InContainer(command, container string) string {
-	if container == "" {
+func InContainer(command string, c *api.Container) string {
+	if c == nil {
 		return command
 	}
-	return command + " in container " + Text(container)
+	return command + " in container " + Container(c)
 }
+
+// Container is what people call a container: its name, with that of the pod before it, else the beginning of its id; "" if
+// there is none.
+func Container(c *api.Container) string { return Text(c.String()) }
 
 // Began is what the root of a session began it with, for Command and Brief. Its name then is not
 // known if it runs another program now.

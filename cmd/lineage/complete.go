@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -96,7 +97,7 @@ func (a *app) completeAdopted(cmd *cobra.Command, args []string, begun string) (
 	}
 	members := map[int]bool{}
 	a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
-		trees, _ := query.LiveTrees(ctx, c, "ancestors")
+		trees, _ := query.LiveTrees(ctx, c, "ancestors", ending.Where{})
 		for _, t := range trees {
 			for i := range t.Nodes {
 				members[t.Nodes[i].PID] = members[t.Nodes[i].PID] || t.Nodes[i].State == api.StateLive
@@ -128,7 +129,7 @@ func (a *app) completeWhy(cmd *cobra.Command, args []string, begun string) ([]co
 
 func (a *app) members(cmd *cobra.Command, given []string, begun string) (words []cobra.Completion) {
 	a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
-		trees, err := query.LiveTrees(ctx, c, "ancestors")
+		trees, err := query.LiveTrees(ctx, c, "ancestors", ending.Where{})
 		if err != nil {
 			return
 		}

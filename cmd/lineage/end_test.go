@@ -139,7 +139,7 @@ func TestEndContainer(t *testing.T) {
 	f := newFake()
 	f.On.End = func(id string, _ api.EndRequest) (*api.Report, error) {
 		return &api.Report{Session: id, State: "ended", Verdict: "clean", Started: 1,
-			Processes: []api.Outcome{{Ref: ref(5), Comm: "sleep", Container: "db\x1b", Outcome: "kill"}}}, nil
+			Processes: []api.Outcome{{Ref: ref(5), Comm: "sleep", Container: &api.Container{Name: "db\x1b"}, Outcome: "kill"}}}, nil
 	}
 	code, stdout, _ := newWorld(t, f).run("end", "--yes", "build")
 	if code != 0 || !strings.Contains(stdout, `sleep in container db\x1b`) {

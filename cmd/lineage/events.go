@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -21,6 +22,7 @@ func (a *app) eventsCommand() *cobra.Command {
 	var types []string
 	known := api.TypeNames(api.EventTypes)
 	var follow bool
+	var where ending.Where
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show events live, one line or one JSON object each",
@@ -41,6 +43,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.Session, "session", "", "only of this `SESSION`, by id or name")
+	where.Flags(f, "only of processes")
 	f.StringSliceVar(&types, "type", nil, "only of `TYPE,...`: "+strings.Join(known, ", "))
 	f.BoolVar(&q.Snapshot, "snapshot", false, "the present sessions and processes first")
 	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
@@ -71,7 +74,7 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 		defer c.Close()
 		ctx, stop := a.UntilInterrupt(cmd.Context())
 		defer stop()
-		err = a.streamEvents(ctx, c, q, format.Value)
+		err = a.streamEvents(ctx, c, q, where, format.Value)
 		if ctx.Err() != nil {
 			return nil // the user interrupted
 		}
@@ -82,13 +85,16 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 
 // streamEvents writes events until the stream ends. A broken stream is resumed where it
 // broke, as long as there is progress.
-func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery, format string) error {
+func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery, where ending.Where, format string) error {
 	p := a.Page(a.Stdout, format == "wide")
 	for {
 		from := q.From
 		err := c.Events(ctx, q, func(ev *api.Event) error {
 			if ev.Seq != 0 {
 				q.From = uint64(ev.Seq) + 1
+			}
+			if ev.Process != nil && !where.Holds(ev.Process.Container) {
+				return nil
 			}
 			if err := a.writeEvent(p, format, ev); err != nil {
 				return err

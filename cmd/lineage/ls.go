@@ -82,6 +82,7 @@ func (a *app) lsCommand() *cobra.Command {
 	f.Var(&sort, "sort", "sort by `COLUMN`: "+strings.Join(sort.Words, ", "))
 	f.Var(&state, "state", "only sessions in this `STATE`: "+strings.Join(state.Words, ", "))
 	ending.IdleFlag(f, &o.Idle, "only sessions that were idle for this `TIME`; see \"lineage end --help\"")
+	o.Where.Flags(f, "only sessions whose root is")
 	f.IntVar(&o.UID, "uid", -1, "only sessions of this `UID` (default all)")
 	f.Lookup("uid").DefValue = "0" // no "(default -1)" in the help
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(sort.Words, cobra.ShellCompDirectiveNoFileComp))

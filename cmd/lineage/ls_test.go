@@ -112,9 +112,12 @@ func TestLsContainer(t *testing.T) {
 	f := newFake()
 	f.Has.Sessions = f.Has.Sessions[:2]
 	for i := range f.Has.Sessions { // build and one without a name
-		f.Has.Sessions[i].Container = "aa\x1b"
+		f.Has.Sessions[i].Container = &api.Container{Name: "aa\x1b", Pod: "p", Namespace: "n"}
 	}
-	for line, want := range map[string]string{"ls --columns name --no-headers": "build\n(aa\\x1b)\n", "ls -o name": "k3x9q2\nm8p4z1\n"} {
+	f.Has.Sessions[0].Container = &api.Container{ID: "0123456789ab", Name: "web"}
+	for line, want := range map[string]string{"ls --columns name --no-headers": "build\n(n/p/aa\\x1b)\n", "ls -o name": "k3x9q2\nm8p4z1\n",
+		"ls -o name --container web": "k3x9q2\n", "ls -o name --pod n/p": "m8p4z1\n", "ls -o name --container no": "",
+		"ls --columns container --no-headers": "web\nn/p/aa\\x1b\n"} {
 		if code, out, stderr := newWorld(t, f).run(strings.Fields(line)...); code != 0 || out != want {
 			t.Errorf("%s: exit %d, %s\n%s", line, code, stderr, out)
 		}

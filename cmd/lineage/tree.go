@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
@@ -21,6 +22,7 @@ type treeOptions struct {
 	input      string
 	plain, all bool
 	calls      bool
+	where      ending.Where
 }
 
 func (a *app) treeCommand() *cobra.Command {
@@ -45,6 +47,7 @@ always means the process.`,
 	f.BoolVar(&o.plain, "plain", false, "ASCII only (default: as the locale says)")
 	f.BoolVarP(&o.all, "all", "a", false, "exited processes too that have no live descendant")
 	f.BoolVar(&o.calls, "calls", false, "group processes by the tool call that started them")
+	o.where.Flags(f, "live sessions whose root is")
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -55,6 +58,8 @@ always means the process.`,
 		switch {
 		case len(*remote) > 0 && o.input != "":
 			return exit.Usage("tree: --input is for this host, not with -H")
+		case o.where.Given() && (arg != "" || o.input != ""):
+			return exit.Usage("tree: --container and --pod choose live sessions; name none")
 		case o.input != "":
 			return a.recordedTree(o, arg, format.Value)
 		}
@@ -66,7 +71,7 @@ always means the process.`,
 // ask asks for the trees that arg names.
 func (o treeOptions) ask(arg string) query.Asker {
 	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
-		trees, err := query.Trees(ctx, c, arg, o.all)
+		trees, err := query.Trees(ctx, c, arg, o.all, o.where)
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
@@ -40,10 +41,12 @@ type Options struct {
 	Kernel   Kernel
 	Enforcer *enforcer.Enforcer
 	Proc     procfs.FS
-	Files    string          // the root of the host's files
-	Self     tracer.Identity // the daemon
-	Clock    registry.Clock
-	Log      zerolog.Logger
+	// Containers finds the containers of processes.
+	Containers *container.Finder
+	Files      string          // the root of the host's files
+	Self       tracer.Identity // the daemon
+	Clock      registry.Clock
+	Log        zerolog.Logger
 }
 
 // New makes an attribution; attach its hooks.
@@ -243,12 +246,14 @@ func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int)
 	if k := slices.Index(p.claimant.asked, p.asked); k >= 0 {
 		p.claimant.requests[k].Found = true // for the candidates that follow
 	}
-	name, _ := a.container(x) // docker's
 	a.o.Registry.Do(func(t registry.Tx) {
+		if x.container != nil {
+			t.Contain(x.Identity, x.container)
+		}
 		if s := t.Session(p.claimant.info.ID); s != nil {
 			a.found(t.View, s, attributed{
 				Process: x.Identity, Comm: x.Comm.String(), Source: p.source, Asked: p.asked, Session: into,
-				Ends: a.ends(p), Observed: !a.ends(p) && a.wouldEnd(p.source), At: a.o.Clock.Boottime(), Container: cmp.Or(name, broker.ShortID(x.place.Container)), Terminal: x.terminal && !p.source.Strong(),
+				Ends: a.ends(p), Observed: !a.ends(p) && a.wouldEnd(p.source), At: a.o.Clock.Boottime(), Terminal: x.terminal && !p.source.Strong(),
 			})
 		}
 	})

@@ -210,6 +210,7 @@ func (w *work) docks(pid uint32, n int, name string, created time.Duration) {
 		w.outsiderOf(0, shim, 1, "containerd-shim-runc-v2")
 		os.Remove(w.Host.Proc.Path(shim, "cwd"))
 		os.Symlink(filepath.Join(w.Dir, bundle), w.Host.Proc.Path(shim, "cwd"))
+		os.Symlink("/", w.Host.Proc.Path(shim, "root"))
 		w.outsiderOf(0, pid, shim, "lngtest-box")
 		w.File(pid, "cgroup", "0::/docker/"+id+"\n")
 	})
@@ -261,7 +262,7 @@ func TestBrokeredContainersInOrder(t *testing.T) {
 			if b.State != "attributed" {
 				continue
 			}
-			all = append(all, fmt.Sprintf("%d %s %s for %d", b.Process.PID, b.Container, b.Evidence.Source, b.Asked.PID))
+			all = append(all, fmt.Sprintf("%d %s %s for %d", b.Process.PID, b.Process.Container, b.Evidence.Source, b.Asked.PID))
 		}
 		return strings.Join(all, ", ")
 	}
@@ -269,7 +270,7 @@ func TestBrokeredContainersInOrder(t *testing.T) {
 		return shown() == "300 a container for 101, 301 brave_hopper socket for 102, 302 calm_lovelace socket for 103"
 	})
 	for pid, want := range map[uint32]string{300: "", 301: "brave_hopper"} { // the first one of a companion session
-		if s := daemontest.Get[api.Session](w, "root", "/v1/sessions/"+w.in(pid)); s.Container != want {
+		if s := daemontest.Get[api.Session](w, "root", "/v1/sessions/"+w.in(pid)); s.Container.String() != want {
 			t.Errorf("the session of pid %d: %+v", pid, s)
 		}
 	}
@@ -278,7 +279,7 @@ func TestBrokeredContainersInOrder(t *testing.T) {
 	w.Until(func() bool { return w.doc().Brokered[0].Process.Comm == "lngtest-app" })
 	w.K.Exit(100, 0)
 	for _, p := range w.Receipt(w.s.ID).Processes {
-		if want := map[int]string{300: "a", 310: "a"}[p.PID]; p.Container != want {
+		if want := map[int]string{300: "a", 310: "a"}[p.PID]; p.Container.String() != want {
 			t.Errorf("%+v", p)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
-	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/daemon/container"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
@@ -25,6 +26,8 @@ type candidate struct {
 	tracer.Process
 	marks broker.Marks
 	place broker.Place
+	// container that it is in; nil: none.
+	container *lineage.Container
 	// terminal: it was started in a terminal, outside of sessions.
 	terminal bool
 	server   string // the name of its parent's file
@@ -75,6 +78,9 @@ func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 		return x, false
 	}
 	x.place = broker.PlaceOf(string(cgroup))
+	if id, _ := container.IDOf(string(cgroup)); id != "" {
+		x.container = a.o.Containers.Of(t.PID, nil)
+	}
 	// The parent that the walk met may be gone: runc leaves its child to the shim.
 	stat, err := a.o.Proc.Stat(t.PID)
 	if err == nil && stat.Parent != t.Parent.PID {
@@ -94,7 +100,7 @@ func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 // ofHost reports whether root started a process in the user and PID namespaces of the host, which are the daemon's.
 func (a *Attribution) ofHost(pid uint32) bool {
 	st, err := a.o.Proc.Status(pid)
-	if err != nil || !rules.Ours(st.UIDs[0]) { // the others are those of a user without rights, between jobs
+	if err != nil || !procfs.Ours(st.UIDs[0]) { // the others are those of a user without rights, between jobs
 		return false
 	}
 	for _, namespace := range []string{"ns/user", "ns/pid"} {
@@ -211,11 +217,10 @@ func (a *Attribution) byUnit(x *candidate, all []claimant) *proof {
 
 func (a *Attribution) byContainer(x *candidate, all []claimant) *proof {
 	return byRequest(all, tracer.SourceContainer, func(e *request) bool {
-		if x.place.Container == "" || !e.NewContainer || e.Container == "" || e.UID != 0 || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, true) {
+		if x.container == nil || !e.NewContainer || e.Container == "" || e.UID != 0 || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, true) {
 			return false
 		}
-		name, created := a.container(x)
-		return name == e.Container && uint64(created.Sub(a.o.Clock.Zero())) >= e.Asked
+		return x.container.Name == e.Container && uint64(x.container.Created.Sub(a.o.Clock.Zero())) >= e.Asked
 	})
 }
 
@@ -253,8 +258,7 @@ func (a *Attribution) serves(x *candidate, e *request) bool {
 	}
 	switch e.Kind.Name {
 	case "docker":
-		name, _ := a.container(x)
-		return x.place.Container != "" && (e.Container == "" || name == "" || name == e.Container)
+		return x.container != nil && (e.Container == "" || x.container.Name == "" || x.container.Name == e.Container)
 	case "systemd":
 		made, ok := a.made(x.place)
 		return e.Unit == "" && (x.place.User < 0 || x.place.User == int(e.UID)) &&

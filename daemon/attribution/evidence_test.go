@@ -5,7 +5,6 @@ package attribution
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -53,7 +52,6 @@ func TestPIDChangesHands(t *testing.T) {
 
 // Files that a process chooses are evidence; a server of such files that does not answer stops nothing.
 func TestDeadFileServer(t *testing.T) {
-	id := strings.Repeat("ab", 32)
 	for name, c := range map[string]struct {
 		dir    string // where the server is mounted
 		silent uint32
@@ -65,11 +63,6 @@ func TestDeadFileServer(t *testing.T) {
 		"units of a user": {"run/user/1000/systemd/transient", procfstest.Lookup, func(a *Attribution) {
 			a.made(broker.Place{User: 1000, Unit: "lngtest.service"})
 		}},
-		"bundle of a container": {id, procfstest.Open, func(a *Attribution) {
-			x := &candidate{place: broker.Place{Container: id}}
-			x.Parent.PID = 300
-			a.container(x)
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each waits until the server is given up
@@ -79,9 +72,7 @@ func TestDeadFileServer(t *testing.T) {
 			for _, d := range []string{dir, a.o.Proc.Path(300, "fd")} {
 				require.NoError(t, os.MkdirAll(d, 0o700))
 			}
-			for link, to := range map[string]string{"cwd": dir, "fd/0": filepath.Join(dir, "file")} {
-				require.NoError(t, os.Symlink(to, a.o.Proc.Path(300, link)))
-			}
+			require.NoError(t, os.Symlink(filepath.Join(dir, "file"), a.o.Proc.Path(300, "fd/0")))
 			server := procfstest.Serve(t, dir, c.silent)
 			done := make(chan struct{})
 			go func() {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -130,68 +129,5 @@ func TestJobOpens(t *testing.T) {
 				t.Error("opened")
 			}
 		})
-	}
-}
-
-// Of what lies in the directory that a process chose, only root's own record is opened.
-func TestRecordOpens(t *testing.T) {
-	require.Root(t)
-	id := strings.Repeat("ab", 32)
-	for name, plant := range plants {
-		t.Run(name, func(t *testing.T) {
-			a := &Attribution{o: Options{Proc: procfs.FS(t.TempDir())}}
-			dir := filepath.Join(t.TempDir(), id)
-			err := errors.Join(os.Mkdir(dir, 0o755), os.MkdirAll(a.o.Proc.Path(30, ""), 0o755), os.Symlink(dir, a.o.Proc.Path(30, "cwd")),
-				plant(filepath.Join(dir, "config.json")))
-			require.NoError(t, err)
-			x := &candidate{place: broker.Place{Container: id}}
-			x.Parent.PID = 30
-			roots := name == "file of root"
-			if opens(t, filepath.Join(dir, "config.json"), func() { a.container(x) }) != roots {
-				t.Errorf("opened: %v", !roots)
-			}
-		})
-	}
-}
-
-// Docker's record is believed only if root alone can have written it.
-func TestRecordOfContainer(t *testing.T) {
-	require.Root(t)
-	id := strings.Repeat("ab", 32)
-	for name, c := range map[string]struct {
-		file     string
-		owner    int
-		mode     os.FileMode
-		believed bool
-	}{
-		"root's":              {"config.v2.json", 0, 0o600, true},
-		"readable":            {"config.v2.json", 0, 0o644, true},
-		"a user's":            {"config.v2.json", user, 0o600, false},
-		"writable for all":    {"config.v2.json", 0, 0o666, false},
-		"writable for groups": {"config.v2.json", 0, 0o620, false},
-		"bundle of a user":    {"config.json", user, 0o600, false},
-		"bundle for all":      {"config.json", 0, 0o666, false},
-	} {
-		a := &Attribution{o: Options{Proc: procfs.FS(t.TempDir())}}
-		root := t.TempDir()
-		bundle, record := filepath.Join(root, "b", id), filepath.Join(root, "r", id)
-		files := map[string]string{
-			filepath.Join(bundle, "config.json"):    `{"mounts":[{"destination":"/etc/hostname","source":"` + filepath.Join(record, "hostname") + `"}]}`,
-			filepath.Join(record, "config.v2.json"): `{"ID":"` + id + `","Name":"/web"}`,
-		}
-		err := errors.Join(os.MkdirAll(bundle, 0o755), os.MkdirAll(record, 0o755), os.MkdirAll(a.o.Proc.Path(30, ""), 0o755),
-			os.Symlink(bundle, a.o.Proc.Path(30, "cwd")))
-		for path, text := range files {
-			err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600))
-			if filepath.Base(path) == c.file {
-				err = errors.Join(err, os.Chmod(path, c.mode), os.Chown(path, c.owner, -1))
-			}
-		}
-		require.NoError(t, err)
-		x := &candidate{place: broker.Place{Container: id}}
-		x.Parent.PID = 30
-		if got, _ := a.container(x); (got == "web") != c.believed {
-			t.Errorf("%s: %q", name, got)
-		}
 	}
 }

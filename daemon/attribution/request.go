@@ -53,8 +53,6 @@ type attributed struct {
 	// Observed: it would end with it, if the policy were enforced.
 	Observed bool   `json:",omitempty"`
 	At       uint64 // boottime
-	// Container that it is in, "" if it is in none.
-	Container string `json:",omitempty"`
 	// Terminal: it has the token, but was started in a terminal. It stays so when that has been closed.
 	Terminal bool `json:",omitempty"`
 }
@@ -85,7 +83,7 @@ func (e *request) size() int {
 	return int(unsafe.Sizeof(*e)) + memory.ArgvSize(e.Argv) + len(e.Server) + len(e.Unit) + len(e.Container)
 }
 
-func (a *attributed) size() int { return int(unsafe.Sizeof(*a)) + len(a.Container) }
+func (a *attributed) size() int { return int(unsafe.Sizeof(*a)) }
 
 // room reports whether a session may remember that many bytes more, and books them.
 func (a *Attribution) room(x *registry.Session, s *brokered, bytes int) bool {
@@ -182,7 +180,6 @@ func (a *Attribution) found(v registry.View, x *registry.Session, job attributed
 	s.Found = append(s.Found, job)
 	v.Save(x)
 	v.Changed(x.ID())
-	v.Changed(job.Session) // it may have a container now
 }
 
 // forked notes that a client has forked. A client that starts its server because none

@@ -124,7 +124,7 @@ func (s *brokered) brought() []document.Found {
 	for i, a := range s.Found {
 		all[i] = document.Found{
 			Process: a.Process, Comm: a.Comm, Source: a.Source, Session: a.Session,
-			Ends: a.Ends, Observed: a.Observed, Container: a.Container,
+			Ends: a.Ends, Observed: a.Observed,
 		}
 		if a.Asked != nil {
 			all[i].Request = a.Asked.document()

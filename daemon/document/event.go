@@ -51,6 +51,7 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 		return ev
 	}
 	claims(c, p, e.Claim)
+	p.Container = Container(e.Container)
 	reconciled := e.Evidence == tracer.EvidenceReconciled
 	if reconciled {
 		p.Evidence = evidence(lineage.Reconciled, 0)

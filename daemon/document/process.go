@@ -77,6 +77,7 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 		p.ArgvTruncated = n.ArgvTruncated
 	}
 	claims(e.Clock, &p, n.Claim)
+	p.Container = Container(n.Container)
 	if n.StatusKnown {
 		p.ExitCode, p.Signal = Exit(n.Status)
 	}

@@ -69,7 +69,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		d.Rule = info.Name
 	}
 	if s.For != 0 {
-		d.BrokeredBy, d.Evidence, d.Container = s.For.String(), tracer.EvidenceAdopted.String(), s.Work.holds(info.ID)
+		d.BrokeredBy, d.Evidence = s.For.String(), tracer.EvidenceAdopted.String()
 	}
 	if s.Kept != nil {
 		d.Reason, d.KeptBy, d.KeepRule = s.Kept.Reason, s.Kept.By, s.Kept.Rule
@@ -83,6 +83,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	}
 	if n, ok := e.Graph.Node(info.Root); ok {
 		d.Root = new(e.Process(&n, r))
+		d.Container = d.Root.Container
 		if first := begun(info, n.Commands); first != nil && !slices.Equal(first, n.Argv) {
 			d.Root.FirstArgv = r.Argv(n.UID, first)
 		}
@@ -128,11 +129,11 @@ func begun(info *tracer.SessionInfo, ran []lineage.Command) []string {
 }
 
 // Outcomes adds what the graph remembers to the processes that a receipt names.
-func (e Encoder) Outcomes(d *api.Report, w *Work) {
+func (e Encoder) Outcomes(d *api.Report) {
 	for i := range d.Processes {
 		p := &d.Processes[i]
 		id := ID(p.Ref)
-		p.Container = e.container(w, id)
+		p.Container = Container(e.Graph.Container(id))
 		if p.Outcome == api.OutcomeLeft { // what a receipt has left out of the dead had no room in it
 			if n, ok := e.Graph.Node(id); ok {
 				p.Argv = n.Argv

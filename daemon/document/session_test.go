@@ -76,13 +76,14 @@ func TestBrokered(t *testing.T) {
 	asked := Request{Broker: "tmux", Client: id(50), Comm: "tmux", UID: 5, Argv: []string{"tmux", "new"}, Time: 40}
 	late := asked
 	late.Over = true
-	found := []Found{{Process: id(102), Comm: "was", Source: tracer.SourceSocket, Request: &asked, Session: session, Container: "web"}}
+	found := []Found{{Process: id(102), Comm: "was", Source: tracer.SourceSocket, Request: &asked, Session: session}}
+	e.Graph.Contain(id(102), &lineage.Container{ID: "c0", Name: "web"})
 	w := Work{Open: []Request{asked, late}, Found: found}
 	b := e.Brokered(&w, user(5))
 	request := `"broker":"tmux","state":"%s","asked":{"pid":50,"start_ns":"500","comm":"tmux","argv":["tmux","new"],"uid":5},"time":"2026-01-02T03:04:05.00000004Z"`
 	same(t, b[0], fmt.Sprintf("{"+request+"}", "pending"))
 	same(t, b[1], fmt.Sprintf("{"+request+"}", "unattributed"))
-	same(t, b[2], fmt.Sprintf("{"+request+`,"process":{"pid":102,"start_ns":"1020","comm":"agent"},"container":"web","evidence":{"kind":"adopted","source":"socket","confidence":"weak"},"session":"000007"}`, "attributed"))
+	same(t, b[2], fmt.Sprintf("{"+request+`,"process":{"pid":102,"start_ns":"1020","comm":"agent","container":{"id":"c0","name":"web"}},"evidence":{"kind":"adopted","source":"socket","confidence":"weak"},"session":"000007"}`, "attributed"))
 	for i, x := range e.Brokered(&w, user(6)) {
 		if x.Asked.Argv != nil || text(t, x) != text(t, ReadableBrokered(b, user(6))[i]) {
 			t.Errorf("%+v", x)
@@ -97,7 +98,7 @@ func TestBrokered(t *testing.T) {
 		t.Error("the reader who may not has changed what the one who may has")
 	}
 	r := api.Report{Processes: []api.Outcome{{Ref: Ref(id(102)), Outcome: api.OutcomeLeft}, {Ref: Ref(id(102)), Outcome: api.OutcomeKill}, {Ref: Ref(id(101))}}}
-	if e.Outcomes(&r, &w); r.Processes[0].Container != "web" || r.Processes[2].Container != "" || len(r.Processes[0].Argv) != 2 || r.Processes[1].Argv != nil {
+	if e.Outcomes(&r); r.Processes[0].Container.String() != "web" || r.Processes[2].Container != nil || len(r.Processes[0].Argv) != 2 || r.Processes[1].Argv != nil {
 		t.Errorf("%+v", r.Processes)
 	}
 	s := Session{Info: tracer.SessionInfo{ID: session, Name: "x"}, Work: Work{Open: []Request{asked}, Brought: found}}

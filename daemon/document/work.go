@@ -32,14 +32,13 @@ type Request struct {
 
 // Found is a process that another daemon started for a session.
 type Found struct {
-	Process   lineage.ID
-	Comm      string
-	Source    tracer.Source
-	Request   *Request         // nil: no request was seen
-	Session   tracer.SessionID // that the process was entered for
-	Ends      bool             // it ends with the session for which it works
-	Observed  bool             // it would end, if the policy were enforced
-	Container string           // "": not in a container
+	Process  lineage.ID
+	Comm     string
+	Source   tracer.Source
+	Request  *Request         // nil: no request was seen
+	Session  tracer.SessionID // that the process was entered for
+	Ends     bool             // it ends with the session for which it works
+	Observed bool             // it would end, if the policy were enforced
 }
 
 // Brokered lists what a session has handed to other daemons, as r may read it.
@@ -69,10 +68,13 @@ func (e Encoder) found(f *Found, r Reader) (b api.Brokered) {
 	if f.Request != nil {
 		b = e.request(f.Request, r)
 	}
-	b.State, b.Ends, b.Observed, b.Session, b.Container = "attributed", f.Ends, f.Observed, f.Session.String(), f.Container
+	b.State, b.Ends, b.Observed, b.Session = "attributed", f.Ends, f.Observed, f.Session.String()
 	b.Process = &api.Process{Ref: Ref(f.Process), Comm: f.Comm}
-	if n, ok := e.Graph.Node(f.Process); ok && n.Comm != "" {
-		b.Process.Comm = n.Comm // it may have execed another program since
+	if n, ok := e.Graph.Node(f.Process); ok {
+		b.Process.Container = Container(n.Container)
+		if n.Comm != "" {
+			b.Process.Comm = n.Comm // it may have execed another program since
+		}
 	}
 	b.Evidence = evidence(lineage.Adopted, f.Source)
 	return b
@@ -86,27 +88,4 @@ func (e Encoder) broughtBy(w *Work, id lineage.ID, r Reader) *api.Brokered {
 		return nil
 	}
 	return new(e.found(&w.Brought[i], r))
-}
-
-// holds is the first container whose processes a companion session holds, "" without one.
-func (w *Work) holds(id tracer.SessionID) string {
-	i := slices.IndexFunc(w.Brought, func(f Found) bool { return f.Session == id && f.Container != "" })
-	if i < 0 {
-		return ""
-	}
-	return w.Brought[i].Container
-}
-
-// container is the one into which another daemon put the process, or an ancestor of it;
-// "" if there is none.
-func (e Encoder) container(w *Work, id lineage.ID) string {
-	if !slices.ContainsFunc(w.Found, func(f Found) bool { return f.Container != "" }) {
-		return ""
-	}
-	for _, edge := range e.Graph.Ancestry(id) {
-		if i := slices.IndexFunc(w.Found, func(f Found) bool { return f.Process == edge.Child }); i >= 0 {
-			return w.Found[i].Container
-		}
-	}
-	return ""
 }

@@ -101,9 +101,16 @@ func (r *Recorder) Remember(k Kernel) error {
 func DecodeNodes(processes []journal.Process) []lineage.Node {
 	nodes := make([]lineage.Node, 0, len(processes))
 	calls := make(map[string][]*lineage.Call) // by id
+	containers := make(map[lineage.Container]*lineage.Container)
 	for i := range processes {
 		var n lineage.Node
 		if json.Unmarshal(processes[i].Doc, &n) == nil && n.ID.PID == processes[i].PID && n.ID.Start == processes[i].Start {
+			if c := n.Container; c != nil { // processes share it
+				if containers[*c] == nil {
+					containers[*c] = c
+				}
+				n.Container = containers[*c]
+			}
 			nodes = append(nodes, n)
 			share(n.Claim, calls)
 		}

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -28,7 +29,7 @@ const (
 	// up the memory.
 	maxPlain = 64 << 20
 	// format is the first byte of a block. Older formats were never released.
-	format = 3
+	format = 4
 )
 
 // errBlock is a block of events that cannot be read.
@@ -47,6 +48,7 @@ func encode(records []Record) ([]byte, error) {
 	plain := binary.AppendUvarint([]byte{format}, uint64(len(records)))
 	var seq, at uint64
 	claimed := newClaims()
+	contained := make(map[*lineage.Container]uint64)
 	for i := range records {
 		r := &records[i]
 		for _, v := range [...]uint64{
@@ -67,6 +69,7 @@ func encode(records []Record) ([]byte, error) {
 			plain = append(binary.AppendUvarint(plain, uint64(len(b))), b...)
 		}
 		plain = claimed.append(plain, r.Claim)
+		plain = appendContainer(plain, contained, r.Container)
 		seq, at = r.Seq, r.Time
 	}
 	if len(plain) > maxPlain {
@@ -96,6 +99,7 @@ func decode(packed []byte) ([]Record, error) {
 	records := make([]Record, 0, n)
 	var seq, at uint64
 	var claimed unpacked
+	var contained []*lineage.Container
 	for range n {
 		var r Record
 		r.Seq = seq + d.uint(^uint64(0))
@@ -120,6 +124,7 @@ func decode(packed []byte) ([]Record, error) {
 		r.Filename, r.Argv = d.text(), d.text()
 		d.address(&r.Address)
 		r.Claim = d.claim(&claimed)
+		r.Container = d.container(&contained)
 		if d.bad || r.Seq < seq {
 			return nil, errBlock
 		}

@@ -44,7 +44,7 @@ func (f *Finder) Enrich(c access.Caller, ps ...*api.Process) {
 			full.Parent = f.parentRef(stat.Parent, parents)
 		}
 		full.Task, full.NSPID, full.Cgroup = string(rune(stat.State)), int(st.NSPID), f.o.Proc.Cgroup(pid)
-		full.Container = broker.ShortID(broker.Container(full.Cgroup))
+		full.Container = document.Container(f.o.Containers.Of(pid, nil))
 		sight := c.Sees(st.UIDs[1])
 		if sight == access.Whole {
 			full.Cwd = f.o.Proc.Link(pid, "cwd")

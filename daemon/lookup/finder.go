@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -26,7 +27,9 @@ type Options struct {
 	Access   *access.Access
 	Kernel   Kernel
 	Proc     procfs.FS
-	Clock    registry.Clock
+	// Containers finds the containers of processes.
+	Containers *container.Finder
+	Clock      registry.Clock
 }
 
 // Finder finds sessions and processes for callers. It may be used from any goroutine.

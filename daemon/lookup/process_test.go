@@ -10,12 +10,14 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
+	"github.com/rs/zerolog"
 )
 
 // shifting is a kernel in which a PID is reused: at each question the next process has
@@ -45,7 +47,7 @@ func TestPIDChangesHands(t *testing.T) {
 	was.Start--
 	clock := registry.Clock{Clock: func() time.Time { return time.Unix(0, 0) }}
 	over := func(next ...tracer.Identity) *Finder {
-		return New(Options{Kernel: &shifting{k, next}, Proc: proc, Clock: clock})
+		return New(Options{Kernel: &shifting{k, next}, Proc: proc, Containers: container.NewFinder(proc, zerolog.Nop()), Clock: clock})
 	}
 	for name, shown := range map[string]func(who ...tracer.Identity) bool{
 		"root": func(who ...tracer.Identity) bool {
@@ -77,7 +79,7 @@ func TestRunningExits(t *testing.T) {
 	k := kerneltest.New()
 	k.Add(300, 20, "lngtest-x")
 	proc := procfs.FS(t.TempDir())
-	f := New(Options{Kernel: k, Proc: proc})
+	f := New(Options{Kernel: k, Proc: proc, Containers: container.NewFinder(proc, zerolog.Nop())})
 	refused := func() {
 		t.Helper()
 		var e *api.Error

@@ -82,7 +82,7 @@ func (v View) Report(x *Session, c access.Caller) *api.Report {
 // ended, and the names of the processes that have to reap its zombies.
 func (v View) describe(r *api.Report, record *document.Session) {
 	r.WouldEnd = record.WouldEnd
-	v.Encoder().Outcomes(r, &record.Work)
+	v.Encoder().Outcomes(r)
 	comms := make(map[api.Ref]string) // most zombies have the same reaper
 	for i := range r.Zombies {
 		z := r.Zombies[i].Reaper

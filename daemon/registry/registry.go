@@ -211,6 +211,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 	for i := range batch {
 		if ev := &batch[i]; ev.Type != tracer.EventMark { // a mark event carries the claim of one call
 			ev.Claim, _ = r.graph.Claim(ev.Process)
+			ev.Container = r.graph.Container(ev.Process)
 		}
 	}
 	r.counts.meter.published(batch)

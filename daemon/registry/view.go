@@ -26,6 +26,7 @@ type Graph interface {
 	Node(id lineage.ID) (lineage.Node, bool)
 	ByPID(pid uint32) (lineage.ID, bool)
 	Claim(id lineage.ID) (c *lineage.Claim, creator lineage.ID)
+	Container(id lineage.ID) *lineage.Container
 	Ancestry(id lineage.ID) []lineage.Edge
 	Tree(all bool, sessions ...lineage.SessionID) []lineage.Branch
 	Count(session lineage.SessionID) lineage.Count
@@ -160,6 +161,14 @@ func (t Tx) Remember(id tracer.SessionID, memory json.RawMessage, nodes []lineag
 func (t Tx) Ran(ev *lineage.Event) {
 	if t.r.graph.Needed(ev.ID) && !t.r.graph.HasCommand(ev.ID) {
 		t.r.graph.Apply(ev)
+	}
+}
+
+// Contain notes the container of a process, which the graph may not know yet.
+func (t Tx) Contain(id lineage.ID, c *lineage.Container) {
+	t.r.graph.Contain(id, c)
+	if n, ok := t.r.graph.Node(id); ok && n.Session != 0 {
+		t.Changed(n.Session)
 	}
 }
 

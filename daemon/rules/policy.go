@@ -19,6 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
@@ -83,10 +84,6 @@ func (r *Policy) read() (*policy.Policy, error) {
 	return policy.Read(r.path, f)
 }
 
-// Ours reports whether the owner of a file is root or the daemon's own user, which is
-// root except in tests.
-func Ours(owner uint32) bool { return owner == 0 || owner == uint32(os.Geteuid()) }
-
 // trusted refuses a file that a user other than root could have written: it decides
 // what a root daemon ends.
 func trusted(f *os.File) error {
@@ -97,7 +94,7 @@ func trusted(f *os.File) error {
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return errors.New("it is not a regular file")
-	case !Ours(st.Uid):
+	case !procfs.Ours(st.Uid):
 		return fmt.Errorf("it belongs to uid %d; run chown root on it", st.Uid)
 	case st.Mode&0o022 != 0:
 		return errors.New("users other than root may write to it; run chmod go-w on it")

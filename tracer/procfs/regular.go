@@ -10,6 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Ours reports whether the owner of a file or a process is root or the daemon's own user, which is root
+// except in tests.
+func Ours(owner uint32) bool { return owner == 0 || owner == uint32(os.Geteuid()) }
+
 var errIrregular = errors.New("not a regular file")
 
 // OpenRegular opens a file for reading that a user may have chosen. It opens only a regular file for which check returns no

@@ -126,7 +126,10 @@ func (p *pane) process(r *picture.Row, a Answer) {
 		p.fact("threads", fmt.Sprint(r.Threads))
 	}
 	p.fact("cgroup", pr.Cgroup)
-	p.fact("container", pr.Container)
+	p.fact("container", display.Container(pr.Container))
+	if c := pr.Container; c != nil {
+		p.fact("image", c.Image)
+	}
 	if pr.NSPID != 0 && pr.NSPID != pr.PID {
 		p.fact("inside", fmt.Sprintf("PID %d of its namespace", pr.NSPID))
 	}

@@ -3,6 +3,7 @@
 package model
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -120,12 +121,12 @@ func (m *Model) fork(e *api.Event) []*record.Record {
 		return []*record.Record{m.about(record.Fork, e, p)}
 	}
 	i := &record.Image{Ref: d.Ref, Forked: true, Comm: d.Comm, UID: d.UID, BeganNS: uint64(d.StartNS)}
-	p := &process{Process: record.Process{Image: i, Session: d.Session, Parent: d.Parent, Evidence: d.Evidence, Trace: d.Trace, Calls: d.Calls}}
+	p := &process{Process: record.Process{Image: i, Session: d.Session, Parent: d.Parent, Evidence: d.Evidence, Container: d.Container, Trace: d.Trace, Calls: d.Calls}}
 	p.Created = m.time(d.Started, e)
 	i.Began = p.Created
 	if c := m.creator(d); c != nil {
 		copyProgram(i, c.Image)
-		p.Cgroup, p.Container = c.Cgroup, c.Container
+		p.Cgroup, p.Container = c.Cgroup, cmp.Or(d.Container, c.Container)
 		m.descend(p, c)
 	}
 	m.enter(p, d.Creator)

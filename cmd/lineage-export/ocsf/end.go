@@ -134,8 +134,8 @@ func (e *Encoder) outcome(r *record.Record, o *api.Outcome) *event {
 	}
 	v.status = statusOf(is.id, is.name, detail)
 	v.Process, v.Metadata.IsTruncated = e.member(r, o.Ref, o.Comm, o.Argv)
-	if o.Container != "" && v.Process.Container == nil {
-		v.Process.Container = &container{Name: o.Container}
+	if v.Process.Container == nil {
+		v.Process.Container = containerOf(o.Container)
 	}
 	x := &v.Unmapped.Lineage
 	x.Outcome, x.Why, x.Leftover = string(o.Outcome), o.Why, o.Leftover

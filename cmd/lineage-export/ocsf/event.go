@@ -121,8 +121,9 @@ type account struct {
 }
 
 type container struct {
-	UID  string `json:"uid,omitempty"`  // its id
-	Name string `json:"name,omitempty"` // its name or id as the receipt has it, if no event had the id
+	UID     string `json:"uid"`               // its id
+	Name    string `json:"name,omitempty"`    // its name
+	Runtime string `json:"runtime,omitempty"` // docker, containerd, cri-o, podman
 }
 
 type remediation struct {

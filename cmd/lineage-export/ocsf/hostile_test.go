@@ -84,7 +84,7 @@ func receiptOf(t *rapid.T, refs []api.Ref) *api.Report {
 		Brokered: []api.Brokered{{Broker: hostile(t, "broker"), State: "unattributed"}, {State: "unattributed", Asked: &api.Process{Ref: refs[0], Comm: hostile(t, "comm")}}},
 	}
 	for _, ref := range refs {
-		d.Processes = append(d.Processes, api.Outcome{Ref: ref, Comm: hostile(t, "comm"), Why: hostile(t, "why"), Container: hostile(t, "container"), Leftover: true,
+		d.Processes = append(d.Processes, api.Outcome{Ref: ref, Comm: hostile(t, "comm"), Why: hostile(t, "why"), Container: &api.Container{ID: hostile(t, "container"), Name: hostile(t, "container")}, Leftover: true,
 			Outcome: rapid.SampledFrom([]api.OutcomeKind{"self", "term", "kill", "kept", "left", "new in v9"}).Draw(t, "outcome")})
 	}
 	return d

@@ -84,6 +84,14 @@ func (e *Encoder) describe(v *event, r *record.Record) {
 	}
 }
 
+// containerOf is a container; nil: none. The schema has no name of its pod.
+func containerOf(c *api.Container) *container {
+	if c == nil {
+		return nil
+	}
+	return &container{UID: c.ID, Name: c.Name, Runtime: c.Runtime}
+}
+
 // process is a process with its parent and its ancestors, and whether something was cut.
 func (e *Encoder) process(r *record.Record, p *record.Process) (d *process, cut bool) {
 	d = e.image(r, p.Image, nil)
@@ -91,9 +99,7 @@ func (e *Encoder) process(r *record.Record, p *record.Process) (d *process, cut 
 	if r.Kind == record.Exec && r.Event.Process.Argv != nil { // the model may have less of it
 		d.CmdLine, cut = strings.Join(r.Event.Process.Argv, " "), r.Event.Process.ArgvTruncated
 	}
-	if p.Container != "" {
-		d.Container = &container{UID: p.Container}
-	}
+	d.Container = containerOf(p.Container)
 	d.TerminatedTime = millisOf(p.Exited)
 	ancestors := p.Image.Ancestry()
 	if p.Parent != nil {

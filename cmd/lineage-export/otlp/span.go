@@ -132,7 +132,15 @@ func imageAttributes(r *record.Record, run *record.Run) attributes {
 		if p.Parent != nil {
 			a = a.number("process.parent_pid", int64(p.Parent.PID))
 		}
-		a = a.text("process.linux.cgroup", p.Cgroup).text("container.id", p.Container)
+		a = a.text("process.linux.cgroup", p.Cgroup)
+		if c := p.Container; c != nil {
+			a = a.text("container.id", c.ID).text("k8s.pod.name", c.Pod).text("k8s.namespace.name", c.Namespace)
+			if c.Pod == "" {
+				a = a.text("container.name", c.Name)
+			} else {
+				a = a.text("k8s.container.name", c.Name)
+			}
+		}
 		if p.Evidence != nil {
 			a = a.text("lineage.evidence", p.Evidence.Kind) // why it is a member
 		}

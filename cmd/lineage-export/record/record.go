@@ -89,7 +89,7 @@ type Process struct {
 	Created   time.Time // when it was forked; zero: not known
 	Evidence  *api.Evidence
 	Cgroup    string
-	Container string
+	Container *api.Container
 	Exited    time.Time // zero: it is alive
 	ExitCode  *int
 	Signal    string // that it died of

@@ -7,15 +7,15 @@ import (
 )
 
 // chosen selects the live sessions of uid, or of all users, and says which are spared:
-// kept sessions, and sessions with a kept one inside, unless mayEndKept. If idle is not nil,
-// only these are selected, and none with another one inside. Of nested sessions only the
+// kept sessions, and sessions with a kept one inside, unless mayEndKept. Only those are selected
+// whose root is where it says. If idle is not nil, only these are selected, and none with another one inside. Of nested sessions only the
 // outermost is named: the others end with it.
-func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool, idle map[string]bool) (ids, spared []string) {
+func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool, where Where, idle map[string]bool) (ids, spared []string) {
 	within := nesting(sessions)
 	ending := map[string]bool{}
 	for i := range sessions {
 		s := &sessions[i]
-		if s.State == api.StateEnded || s.UID != uid && !everybody || idle != nil && !idle[s.ID] {
+		if s.State == api.StateEnded || s.UID != uid && !everybody || !where.Holds(s.Container) || idle != nil && !idle[s.ID] {
 			continue
 		}
 		busy := within.find(s.ID, func(n *api.Session) bool { return idle != nil && !idle[n.ID] })

@@ -27,6 +27,7 @@ type Options struct {
 
 	All, Mine, Kept bool
 	Left            bool          // the sessions whose root is gone
+	Where           Where         // the sessions whose root is in these containers
 	Idle            time.Duration // the sessions that were idle for so long; 0: not by that
 	Nudge           bool          // end nothing: only signal parents that have zombies
 	Branch          bool          // a process with what it started, not a session
@@ -54,8 +55,9 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Mine, "mine", false, "end every session of your user")
 	f.BoolVar(&o.Left, "left", false, "end what is left over: sessions whose root is gone")
 	IdleFlag(f, &o.Idle, "end every session that was idle for this `TIME`")
+	o.Where.Flags(f, "end every session whose root is")
 	f.BoolVar(&o.Nudge, "nudge", false, "end nothing; send SIGCHLD to parents that have zombies to reap")
-	f.BoolVar(&o.Kept, "kept", false, "with --all, --mine and --idle: kept sessions, too")
+	f.BoolVar(&o.Kept, "kept", false, "with flags that choose: kept sessions, too")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
 	f.BoolVar(&o.AllOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
 }
@@ -73,7 +75,7 @@ func IdleFlag(f *pflag.FlagSet, idle *time.Duration, usage string) {
 }
 
 // chooses reports whether flags select the sessions, not names.
-func (o *Options) chooses() bool { return o.All || o.Mine || o.Left || o.Idle > 0 }
+func (o *Options) chooses() bool { return o.All || o.Mine || o.Left || o.Idle > 0 || o.Where.Given() }
 
 // Check returns what is wrong with the flags, for that number of named sessions.
 func (o *Options) Check(sessions int, remote hosts.List) error {
@@ -81,19 +83,19 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 	case o.Nudge && *o != (Options{Nudge: true, Yes: o.Yes, Timeout: o.Timeout}):
 		return exit.Usage("end: --nudge ends nothing, and takes no flag that is about an end")
 	case o.Branch && (o.chooses() || o.Kept || sessions != 1):
-		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine, --left, --idle or --kept")
+		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine, --left, --idle, --container, --pod or --kept")
 	case o.Call != "" && (o.Branch || o.chooses() || o.Kept || sessions > 1):
 		return exit.Usage("end: --call takes at most one SESSION, and not --branch, --all, --mine, --left, --idle or --kept")
-	case several(o.All, o.Mine, o.Left, o.Idle > 0):
-		return exit.Usage("end: give only one of --all, --mine, --left and --idle")
+	case several(o.All, o.Mine, o.Left, o.Idle > 0, o.Where.Given()):
+		return exit.Usage("end: give only one of --all, --mine, --left, --idle and --container or --pod")
 	case o.chooses() && !o.Left && sessions > 0:
-		return exit.Usage("end: --all, --mine and --idle choose the sessions; name none")
+		return exit.Usage("end: --all, --mine, --idle, --container and --pod choose the sessions; name none")
 	case o.chooses() && o.Plan != "":
 		return exit.Usage("end: --if-plan is for one SESSION, the plan's own")
 	case o.Kept && o.Left:
 		return exit.Usage("end: --left ends no kept session; name it to end it")
 	case o.Kept && !o.chooses():
-		return exit.Usage("end: --kept belongs to --all, --mine and --idle; a SESSION that is named is ended in any case")
+		return exit.Usage("end: --kept belongs to --all, --mine, --idle, --container and --pod; a SESSION that is named is ended in any case")
 	case !o.chooses() && !o.Nudge && o.Call == "" && sessions == 0:
 		return exit.Usage(`end: SESSION is missing; see "lineage end --help"`)
 	case o.DryRun && o.Plan != "":
@@ -127,7 +129,7 @@ func (o *Options) checkHosts(remote hosts.List) error {
 	case len(remote) == 0 && o.AllOrNone:
 		return exit.Usage("end: --all-or-none belongs to -H")
 	case len(remote) > 0 && (o.chooses() || o.Nudge):
-		return exit.Usage("end: --all, --mine, --left, --idle and --nudge are for this host; with -H name the sessions")
+		return exit.Usage("end: --all, --mine, --left, --idle, --container, --pod and --nudge are for this host; with -H name the sessions")
 	case len(remote) > 0 && (o.Branch || o.Call != ""):
 		return exit.Usage("end: --branch and --call are for this host, not with -H")
 	case len(remote) > 0 && o.Plan != "":

@@ -96,8 +96,8 @@ func (m *members) born(doc *api.Process) *process {
 			x.command, x.exe = c.command, c.exe
 		}
 	}
-	if e := doc.Evidence; doc.NSPID != 0 || doc.Container != "" || e != nil && e.Kind != "fork" && e.Kind != "root" {
-		x.about = &about{inside: doc.NSPID, container: m.name(doc.Container)}
+	if e := doc.Evidence; doc.NSPID != 0 || doc.Container != nil || e != nil && e.Kind != "fork" && e.Kind != "root" {
+		x.about = &about{inside: doc.NSPID, container: m.name(doc.Container.String())}
 		if e != nil {
 			x.about.evidence = m.name(display.Evidence(e))
 		}

@@ -76,7 +76,7 @@ func FuzzPage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, comm, arg, reason string) {
 		s := tell(io.Discard, comm)
 		s.fork(0, 100, comm)
-		p := &api.Process{Ref: s.ref(100), Comm: comm, Exe: arg, Argv: []string{arg, comm}, Container: reason, Session: reason,
+		p := &api.Process{Ref: s.ref(100), Comm: comm, Exe: arg, Argv: []string{arg, comm}, Container: &api.Container{Name: reason}, Session: reason,
 			Calls: []api.Call{{ID: arg, Tool: reason}}, Trace: &api.Trace{TraceID: arg, SpanID: reason}, Evidence: &api.Evidence{Kind: reason, Source: arg}}
 		s.event(api.Event{Type: "exec", Process: p})
 		s.event(api.Event{Type: "trace", Process: p})

@@ -131,7 +131,7 @@ func (v *receipt) session(doc *api.Session) {
 	v.say("Policy rule", display.Text(doc.Rule))
 	v.say("Kept", display.Kept(doc))
 	v.say("Work of session", display.Text(doc.BrokeredBy))
-	v.say("Container", display.Text(doc.Container))
+	v.say("Container", display.Container(doc.Container))
 	v.say("Degraded", display.Text(strings.Join(doc.Degraded, "; ")))
 }
 

@@ -172,7 +172,7 @@ func everything(s *story) (*api.Report, []string) {
 		EndedBy: &api.Caller{UID: 1234, PID: 5678, Comm: "asker"}, Verdict: "left", VerdictWhy: "2 processes in state D", DurationMS: 9876.5,
 		Processes: []api.Outcome{
 			{Ref: s.ref(102), Comm: "node", Argv: []string{"node", "vite"}, Outcome: "kill", Leftover: true},
-			{Ref: ref(9001), Comm: "dd", Argv: []string{"dd", "if=/dev/stuck"}, Outcome: "left", Why: "state D: waits for a disk", Container: "crate"},
+			{Ref: ref(9001), Comm: "dd", Argv: []string{"dd", "if=/dev/stuck"}, Outcome: "left", Why: "state D: waits for a disk", Container: &api.Container{Name: "crate"}},
 			{Ref: ref(9002), Comm: "keeper", Outcome: "kept", Why: "rule keep.3"},
 			{Ref: ref(9003), Comm: "polite", Outcome: "term"}, {Ref: ref(9004), Comm: "own", Outcome: "self"},
 		},

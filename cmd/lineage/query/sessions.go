@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -42,6 +43,7 @@ type Sessions struct {
 	State string        // "": in any state; a state of package api, or [text.Leftover]
 	UID   int           // of this user; negative: of all
 	Idle  time.Duration // 0: idle or not
+	Where ending.Where  // of its root
 }
 
 // List requests the wanted sessions, in the wanted order.
@@ -57,7 +59,7 @@ func (o *Sessions) List(ctx context.Context, c api.Client) (*text.Listing, error
 		return nil, err
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
-		return !o.inState(&s) || s.IdleSeconds < o.Idle.Seconds() || o.UID >= 0 && s.UID != o.UID
+		return !o.inState(&s) || s.IdleSeconds < o.Idle.Seconds() || o.UID >= 0 && s.UID != o.UID || !o.Where.Holds(s.Container)
 	})
 	if order := orders[o.Sort]; order != nil {
 		slices.SortStableFunc(list.Items, func(a, b api.Session) int { return order(&a, &b) })

@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -39,13 +40,13 @@ var (
 
 // Trees asks the daemon for what arg names: all live sessions, one session, or what
 // one process started.
-func Trees(ctx context.Context, c api.Client, arg string, all bool) ([]api.Tree, error) {
+func Trees(ctx context.Context, c api.Client, arg string, all bool, where ending.Where) ([]api.Tree, error) {
 	dead := "ancestors"
 	if all {
 		dead = "all"
 	}
 	if arg == "" {
-		return LiveTrees(ctx, c, dead)
+		return LiveTrees(ctx, c, dead, where)
 	}
 	if !exactRef.MatchString(arg) {
 		t, err := c.Tree(ctx, arg, dead)
@@ -75,13 +76,16 @@ func Trees(ctx context.Context, c api.Client, arg string, all bool) ([]api.Tree,
 }
 
 // LiveTrees asks for the trees of all live sessions; dead: which exited processes are in them.
-func LiveTrees(ctx context.Context, c api.Client, dead string) ([]api.Tree, error) {
+func LiveTrees(ctx context.Context, c api.Client, dead string, where ending.Where) ([]api.Tree, error) {
 	list, err := c.Sessions(ctx, "live", "")
 	if err != nil {
 		return nil, err
 	}
 	trees := []api.Tree{}
 	for _, s := range list.Items {
+		if !where.Holds(s.Container) {
+			continue
+		}
 		t, err := c.Tree(ctx, s.ID, dead)
 		if NotFound(err) {
 			continue // it ended since it was listed

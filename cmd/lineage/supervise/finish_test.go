@@ -44,7 +44,7 @@ func TestLeftovers(t *testing.T) {
 	root := over(3, "self", "sh")
 	root.Leftover = false
 	boxed := over(6, "kill")
-	boxed.Container = "db"
+	boxed.Container = &api.Container{Name: "db"}
 	held := receipt("clean", over(5, "term", "x"))
 	held.PortsFreed = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8080, PID: 5}, {Proto: "unix", Addr: "/run/a\x1b"}}
 	held.LocksReleased = []api.Lock{{Type: "flock", Path: "/db", PID: 5}, {Type: "file", Path: "/r/index.lock"}}

@@ -39,13 +39,13 @@ func tabular(of func(*Page) table) *Listing {
 
 // SessionColumns are those of the list of sessions.
 var SessionColumns = []string{"id", "name", "state", "live", "orphans", "zombies", "cpu", "rss", "ports", "age", "evidence",
-	"idle", "event", "uid", "parent", "peak", "forks", "grace", "level", "end", "ended", "root", "command"}
+	"container", "idle", "event", "uid", "parent", "peak", "forks", "grace", "level", "end", "ended", "root", "command"}
 
 func sessionsTable(p *Page, sessions []api.Session) table {
 	t := table{drop: lessWorth(sessions)}
 	header := []string{"ID", "NAME", "STATE", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "RSS", "PORTS", "AGE", "EVIDENCE"}
 	if p.all() {
-		header = append(header, "IDLE", "EVENT", "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "ENDED")
+		header = append(header, "CONTAINER", "IDLE", "EVENT", "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "ENDED")
 	}
 	// ROOT and COMMAND may contain blanks, so no column that scripts cut at blanks comes after them.
 	header = append(header, "ROOT")
@@ -58,7 +58,7 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 		row := []string{s.ID, cmp.Or(s.Name, containerName(s), "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
 			display.CPU(s.CPUSeconds), memory(s), ports(s), age(p, s), cmp.Or(s.Evidence, "-")}
 		if p.all() {
-			row = append(row, idle(s), p.since(s.LastEvent), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
+			row = append(row, cmp.Or(s.Container.String(), "-"), idle(s), p.since(s.LastEvent), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
 				grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), p.word(s.Ended))
 		}
 		row = append(row, rootName(p, s))
@@ -92,10 +92,10 @@ func lessWorth(sessions []api.Session) []string {
 // containerName stands for the name that a session of a container does not have. The
 // parentheses say that no command finds the session by it.
 func containerName(s *api.Session) string {
-	if s.Container == "" {
+	if s.Container == nil {
 		return ""
 	}
-	return "(" + s.Container + ")"
+	return "(" + s.Container.String() + ")"
 }
 
 // Leftover is shown as the state of an active session whose root is gone: what is left over of it.
@@ -210,8 +210,11 @@ func Title(s *api.Session) string {
 	if s.BrokeredBy != "" {
 		parts = append(parts, "brokered by "+s.BrokeredBy)
 	}
-	if s.Container != "" {
-		parts = append(parts, "in container "+s.Container)
+	if c := s.Container; c != nil {
+		parts = append(parts, "in container "+c.String())
+		if c.Image != "" {
+			parts = append(parts, "image "+c.Image)
+		}
 	}
 	if s.Kept {
 		parts = append(parts, display.Kept(s))

@@ -50,7 +50,7 @@ func TestDocker(t *testing.T) {
 			for _, x := range s.Brokered {
 				switch {
 				case s.Name != "work" || x.Process == nil:
-				case x.Container == "lngtest-first":
+				case x.Process.Container.String() == "lngtest-first":
 					b = x
 				default:
 					second = x
@@ -61,13 +61,21 @@ func TestDocker(t *testing.T) {
 	})
 	is(t, b, "docker", "container", "strong", true)
 	is(t, second, "docker", "socket", "weak", false)
-	if asked := strings.Join(second.Asked.Argv, " "); strings.Contains(asked, "--name") || second.Container == "" {
-		t.Errorf("container %q was asked for by %s", second.Container, asked)
+	if asked := strings.Join(second.Asked.Argv, " "); strings.Contains(asked, "--name") || second.Process.Container == nil {
+		t.Errorf("container %q was asked for by %s", second.Process.Container, asked)
+	}
+	if c := b.Process.Container; len(c.ID) != 64 || c.Image != "lngtest" || c.Runtime != "docker" {
+		t.Errorf("%+v", c)
+	}
+	for _, by := range []string{second.Process.Container.Name, second.Process.Container.ID[:12]} {
+		if all := stage.Query[api.Sessions](i, "ls", "--container", by).Items; len(all) != 1 || all[0].ID != second.Session || all[0].Container.Name != second.Process.Container.Name {
+			t.Errorf("%s: %+v", by, all)
+		}
 	}
 	i.End("work")
 	i.End(second.Session)
 	r := a.receipt()
-	if k := slices.IndexFunc(r.Processes, func(o api.Outcome) bool { return o.PID == b.Process.PID }); k < 0 || r.Processes[k].Container != "lngtest-first" {
+	if k := slices.IndexFunc(r.Processes, func(o api.Outcome) bool { return o.PID == b.Process.PID }); k < 0 || r.Processes[k].Container.String() != "lngtest-first" {
 		t.Errorf("%+v", r.Processes)
 	}
 }

@@ -1,0 +1,30 @@
+package api
+
+// Container is the container that a process runs in, as its cgroup and its runtime's own record name it. What is absent
+// is not known.
+type Container struct {
+	ID        string `json:"id"`                  // 64 hexadecimal digits
+	Name      string `json:"name,omitempty"`      // its name; in a pod, the name that the pod's specification has for it
+	Image     string `json:"image,omitempty"`     // as it was asked for
+	Runtime   string `json:"runtime,omitempty"`   // docker, containerd, cri-o, podman
+	Pod       string `json:"pod,omitempty"`       // name of the pod
+	Namespace string `json:"namespace,omitempty"` // of the pod
+}
+
+// String is how people call it: its name, with the pod's before it, else the beginning of its id.
+func (c *Container) String() string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Pod != "":
+		return c.Namespace + "/" + c.Pod + "/" + c.short()
+	}
+	return c.short()
+}
+
+func (c *Container) short() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return c.ID[:min(len(c.ID), 12)]
+}

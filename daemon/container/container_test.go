@@ -1,0 +1,250 @@
+//go:build linux
+
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+)
+
+var web, db = strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+
+func TestID(t *testing.T) {
+	for path, want := range map[string]string{
+		"":                                              " ",
+		"/user.slice/user-1000.slice":                   " ",
+		"/docker/" + web:                                web + " docker",
+		"/docker/" + web + "/init.scope":                web + " docker",
+		"/system.slice/docker-" + web + ".scope":        web + " docker",
+		"/docker/" + db + "/docker/" + web:              web + " docker",
+		"/docker/" + web[:63]:                           " ",
+		"/docker/" + web + "0":                          " ",
+		"/docker/" + strings.ToUpper(web):               " ",
+		"/k8s.io/" + web:                                web + " containerd",
+		"/kubepods/burstable/pod1/" + web:               web + " ",
+		"/machine.slice/libpod-" + web + ".scope/x":     web + " podman",
+		"/machine.slice/libpod-conmon-" + web:           " ",
+		"/kubepods.slice/crio-" + web + ".scope":        web + " cri-o",
+		"/kubepods.slice/crio-conmon-" + web + ".scope": " ",
+		"/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + web + ".scope/init": web + " containerd",
+	} {
+		id, runtime := ID(path)
+		require.Equal(t, id+" "+runtime, want)
+		if !strings.HasPrefix(path, "/") {
+			continue
+		}
+		id, runtime = IDOf("7:pids:/user.slice\n0::" + path + "\n")
+		require.Equal(t, id+" "+runtime, want)
+	}
+}
+
+// host is a procfs of files, in which PIDs 30 and 31 are shims of root.
+type host struct {
+	*testing.T
+	proc procfs.FS
+	dir  string // of the bundles, and of docker's records
+	f    *Finder
+}
+
+func newHost(t *testing.T) *host {
+	h := &host{T: t, proc: procfs.FS(t.TempDir()), dir: t.TempDir()}
+	h.f = NewFinder(h.proc, zerolog.Nop())
+	h.process(30, 1, "containerd-shim", "/system.slice/docker.service", "host")
+	h.process(31, 1, "containerd-shim", "/system.slice/docker.service", "host")
+	return h
+}
+
+func (h *host) process(pid, parent int, comm, cgroup, namespace string) {
+	h.Helper()
+	procfstest.Files(h, fmt.Sprint(string(h.proc), "/", pid), map[string]string{
+		"stat":    fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9 0", pid, comm, parent),
+		"status":  fmt.Sprintf("Name:\t%s\nUid:\t%d\t%[2]d\t%[2]d\t%[2]d\n", comm, os.Geteuid()),
+		"comm":    comm + "\n",
+		"cgroup":  "0::" + cgroup + "\n",
+		"cmdline": comm + "\x00",
+	})
+	h.link(pid, "ns/pid", "pid:["+namespace+"]")
+	h.link(pid, "root", "/")
+}
+
+func (h *host) link(pid int, name, to string) {
+	h.Helper()
+	path := h.proc.Path(uint32(pid), name)
+	_ = os.Remove(path)
+	require.NoError(h, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Symlink(to, path)))
+}
+
+// docker makes a container of shim 30 with the main process 300, which docker has under a name.
+func (h *host) docker(id, name string) {
+	h.Helper()
+	procfstest.Files(h, h.dir, map[string]string{
+		"b/" + id + "/config.json":    `{"mounts":[{"destination":"/proc","source":"proc"},{"destination":"/etc/hostname","source":"` + h.dir + "/r/" + id + `/hostname"}]}`,
+		"r/" + id + "/config.v2.json": `{"ID":"` + id + `","Name":"/` + name + `","Config":{"Image":"node:22"},"Created":"2026-01-02T03:04:05Z"}`,
+	})
+	h.link(30, "cwd", filepath.Join(h.dir, "b", id))
+	h.process(300, 30, "node", "/docker/"+id, "web")
+}
+
+// pod makes a container of shim 31, whose working directory is the bundle of the pod's sandbox.
+func (h *host) pod(id string, pid int) {
+	h.Helper()
+	procfstest.Files(h, h.dir, map[string]string{
+		"b/" + id + "/init.pid": fmt.Sprint(pid),
+		"b/" + id + "/config.json": `{"annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"agent-7f","io.kubernetes.cri.sandbox-namespace":"build",` +
+			`"io.kubernetes.cri.container-name":"work","io.kubernetes.cri.image-name":"registry/agent:1"}}`,
+	})
+	require.NoError(h, os.MkdirAll(h.dir+"/b/sandbox", 0o700))
+	h.link(31, "cwd", h.dir+"/b/sandbox")
+	h.process(pid, 31, "agent", "/kubepods/pod1/"+id, "pod")
+}
+
+// TestNames: each engine's containers have their names, of the main process, of what it started, and of what the
+// engine put in.
+func TestNames(t *testing.T) {
+	h := newHost(t)
+	h.docker(web, "web")
+	h.process(301, 300, "sh", "/docker/"+web+"/sub", "web")
+	h.process(302, 30, "exec", "/docker/"+web, "web")
+	h.pod(db, 310)
+	h.process(311, 31, "exec", "/kubepods/pod1/"+db, "pod")
+	h.process(40, 1, "conmon", "/machine.slice/libpod-conmon-"+db+".scope", "host")
+	procfstest.Files(t, string(h.proc)+"/40", map[string]string{"cmdline": "conmon\x00-c\x00" + db + "\x00-n\x00db\x00"})
+	h.process(400, 40, "postgres", "/machine.slice/libpod-"+db+".scope", "db")
+	h.process(500, 1, "runc", "/"+db, "r")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	docker := lineage.Container{ID: web, Name: "web", Image: "node:22", Runtime: "docker", Created: at}
+	cri := lineage.Container{ID: db, Name: "work", Image: "registry/agent:1", Runtime: "containerd", Pod: "agent-7f", Namespace: "build"}
+	for pid, want := range map[uint32]lineage.Container{
+		300: docker, 301: docker, 302: docker, 310: cri, 311: cri, 400: {ID: db, Name: "db", Runtime: "podman"}, 500: {ID: db},
+	} {
+		if got := h.f.Of(pid, nil); got == nil || *got != want {
+			t.Errorf("%d: %+v, want %+v", pid, got, want)
+		}
+	}
+	if h.f.Of(300, nil) != h.f.Of(302, nil) {
+		t.Error("it is read again and again")
+	}
+	near := &lineage.Container{ID: web, Name: "creator's"}
+	if got := h.f.Of(301, near); got != near {
+		t.Errorf("%+v, not what its creator is in", got)
+	}
+	for _, pid := range []uint32{1, 30, 40} {
+		if got := h.f.Of(pid, nil); got != nil {
+			t.Errorf("%d: %+v", pid, got)
+		}
+	}
+	if got := h.f.Of(999, near); got != near {
+		t.Errorf("gone: %+v", got)
+	}
+}
+
+// TestNeverAWrongName: a record that a user can have written, one that cannot be read, and that of another container give
+// no name.
+func TestNeverAWrongName(t *testing.T) {
+	require.Root(t)
+	const user = 1000
+	bundle, record := "b/"+web+"/config.json", "r/"+web+"/config.v2.json"
+	for name, change := range map[string]func(h *host) error{
+		"bundle of a user":   func(h *host) error { return os.Chown(h.dir+"/"+bundle, user, user) },
+		"bundle for all":     func(h *host) error { return os.Chmod(h.dir+"/"+bundle, 0o666) },
+		"record of a user":   func(h *host) error { return os.Chown(h.dir+"/"+record, user, user) },
+		"record for a group": func(h *host) error { return os.Chmod(h.dir+"/"+record, 0o620) },
+		"record of another": func(h *host) error {
+			return os.WriteFile(h.dir+"/"+record, []byte(`{"ID":"`+db+`","Name":"/web"}`), 0o600)
+		},
+		"not JSON":             func(h *host) error { return os.WriteFile(h.dir+"/"+bundle, []byte("web"), 0o600) },
+		"half written":         func(h *host) error { return os.Truncate(h.dir+"/"+record, 90) },
+		"empty":                func(h *host) error { return os.Truncate(h.dir+"/"+bundle, 0) },
+		"100 MB":               func(h *host) error { return os.Truncate(h.dir+"/"+bundle, 100<<20) },
+		"no bundle":            func(h *host) error { return os.Remove(h.dir + "/" + bundle) },
+		"a name without limit": func(h *host) error { h.docker(web, strings.Repeat("x", 300)); return nil },
+		"FIFO": func(h *host) error {
+			return errors.Join(os.Remove(h.dir+"/"+bundle), unix.Mkfifo(h.dir+"/"+bundle, 0o600))
+		},
+		"link": func(h *host) error {
+			return errors.Join(os.Rename(h.dir+"/"+record, h.dir+"/x"), os.Symlink(h.dir+"/x", h.dir+"/"+record))
+		},
+		"directory": func(h *host) error {
+			return errors.Join(os.Remove(h.dir+"/"+bundle), os.Mkdir(h.dir+"/"+bundle, 0o700))
+		},
+		"a shim of a user": func(h *host) error {
+			procfstest.Files(h, string(h.proc)+"/30", map[string]string{"status": "Name:\tx\nUid:\t1000\t1000\t1000\t1000\n"})
+			return nil
+		},
+		"no shim": func(h *host) error { return os.RemoveAll(string(h.proc) + "/30") },
+		"the cgroup of another's container": func(h *host) error { // it may make cgroups, and its shim is another
+			h.pod(db, 310)
+			h.process(300, 31, "forger", "/kubepods/pod1/"+db+"/"+web, "forger")
+			procfstest.Files(h, h.dir, map[string]string{"b/" + web + "/init.pid": "310"})
+			return nil
+		},
+		"the namespace of another's container": func(h *host) error {
+			h.pod(web, 300)
+			h.process(300, 31, "forger", "/kubepods/pod1/"+web, "forger")
+			procfstest.Files(h, h.dir, map[string]string{"b/" + web + "/init.pid": "320"})
+			h.process(320, 31, "work", "/kubepods/pod1/"+web, "pod")
+			return nil
+		},
+		"no main process": func(h *host) error {
+			h.pod(web, 300)
+			procfstest.Files(h, h.dir, map[string]string{"b/" + web + "/init.pid": "320"})
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.docker(web, "web")
+			if got := h.f.Of(300, nil); got.Name != "web" {
+				t.Fatalf("%+v", got)
+			}
+			h.f = NewFinder(h.proc, zerolog.Nop()) // it has read nothing
+			require.NoError(t, change(h))
+			if got := h.f.Of(300, nil); got == nil || got.ID != web || got.Name != "" || got.Pod != "" {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestKnownOfAnother: what was read for one process is not told of another one that only names the container.
+func TestKnownOfAnother(t *testing.T) {
+	h := newHost(t)
+	h.pod(db, 310)
+	require.Equal(t, h.f.Of(310, nil).Name, "work")
+	h.process(320, 31, "forger", "/kubepods/pod1/"+db, "forger")
+	if got := h.f.Of(320, nil); got.Name != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestDeadFileServer: a bundle on a file server that does not answer stops nothing.
+func TestDeadFileServer(t *testing.T) {
+	h := newHost(t)
+	h.docker(web, "web")
+	server := procfstest.Serve(t, filepath.Join(h.dir, "b", web), procfstest.Open)
+	done := make(chan *lineage.Container, 1)
+	go func() { done <- h.f.Of(300, nil) }()
+	select {
+	case got := <-done:
+		require.Equal(t, *got, lineage.Container{ID: web, Runtime: "docker"})
+	case <-time.After(require.Slowed(10 * time.Second)):
+		t.Fatal("it hangs")
+	}
+	select {
+	case <-server.Asked:
+	default:
+		t.Error("the server was not asked")
+	}
+}

@@ -1,0 +1,3 @@
+// Package container names the container that a process runs in, from its cgroup and from the records of the
+// container's runtime.
+package container

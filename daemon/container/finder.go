@@ -1,0 +1,192 @@
+//go:build linux
+
+package container
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/rs/zerolog"
+)
+
+const (
+	maxDepth = 64   // ancestors within one container
+	maxKnown = 1024 // containers
+	// fresh is how long a record is used without reading it again: a container may get another name.
+	fresh = 30 * time.Second
+)
+
+// Finder finds containers. Any goroutine may use it.
+type Finder struct {
+	proc  procfs.FS
+	log   zerolog.Logger
+	mu    sync.Mutex
+	known map[lives]known
+}
+
+// lives is a container while its supervisor runs: containerd's shim, or conmon.
+type lives struct {
+	id    string
+	pid   uint32
+	start uint64
+}
+
+type known struct {
+	container *lineage.Container
+	read      time.Time
+}
+
+// NewFinder makes a finder.
+func NewFinder(proc procfs.FS, log zerolog.Logger) *Finder {
+	return &Finder{proc: proc, log: log, known: make(map[lives]known)}
+}
+
+// Of returns the container of a process, nil if it is in none. What cannot be read or does not fit is left out. near is
+// the container that the process was in, nil if that is not known; it is returned if the process cannot be read.
+func (f *Finder) Of(pid uint32, near *lineage.Container) *lineage.Container {
+	id, runtime, err := f.id(pid)
+	switch {
+	case err != nil:
+		return near
+	case id == "":
+		return nil
+	case near != nil && near.ID == id && near.Name != "":
+		return near
+	}
+	c, err := f.find(pid, id, runtime)
+	switch {
+	case err != nil:
+		f.log.Debug().Err(err).Uint32(logging.KeyPID, pid).Str("container", id).Msg("container without a name")
+		fallthrough
+	case c == nil:
+		if near != nil && near.ID == id {
+			return near
+		}
+		return &lineage.Container{ID: id, Runtime: runtime}
+	}
+	return c
+}
+
+func (f *Finder) id(pid uint32) (id, runtime string, err error) {
+	b, err := f.proc.Read(pid, "cgroup", procfs.MaxFile)
+	if err != nil {
+		return "", "", err
+	}
+	id, runtime = IDOf(string(b))
+	return id, runtime, nil
+}
+
+var errMoved = errors.New("the processes changed meanwhile")
+
+// find reads what the runtime has on record; nil: nothing.
+func (f *Finder) find(pid uint32, id, runtime string) (*lineage.Container, error) {
+	supervisor, inside := f.supervisor(pid, id)
+	if supervisor <= 1 {
+		return nil, nil
+	}
+	stat, err := f.proc.Stat(supervisor)
+	if err != nil {
+		return nil, err
+	}
+	key := lives{id, supervisor, stat.Start}
+	f.mu.Lock()
+	was := f.known[key]
+	f.mu.Unlock()
+	if was.container != nil && time.Since(was.read) < fresh && was.container.Name != "" && f.serves(supervisor, inside, id) == nil {
+		return was.container, nil
+	}
+	c, err := f.read(supervisor, inside, &lineage.Container{ID: id, Runtime: runtime})
+	if now, again := f.proc.Stat(supervisor); err == nil && (again != nil || now.Start != stat.Start) {
+		err = errMoved
+	}
+	if err != nil {
+		return nil, err
+	}
+	if was.container != nil && *was.container == *c {
+		c = was.container
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.known) >= maxKnown {
+		clear(f.known)
+	}
+	f.known[key] = known{c, time.Now()}
+	return c, nil
+}
+
+// supervisor walks from a process in a container to the first ancestor that is not in it: the shim or conmon that has
+// the container. inside is the last one that is.
+func (f *Finder) supervisor(pid uint32, id string) (supervisor, inside uint32) {
+	for range maxDepth {
+		stat, err := f.proc.Stat(pid)
+		if err != nil || stat.Parent <= 1 {
+			return 0, 0
+		}
+		switch above, _, err := f.id(stat.Parent); {
+		case err != nil:
+			return 0, 0
+		case above != id:
+			return stat.Parent, pid
+		}
+		pid = stat.Parent
+	}
+	return 0, 0
+}
+
+var (
+	errUser  = errors.New("its supervisor is not root's")
+	errOther = errors.New("its supervisor has another container")
+)
+
+// serves checks that a supervisor has the container. One shim may have a whole pod, and its working directory is
+// then the sandbox's: the main process that it has noted for the container must be in the PID namespace of the process
+// that is inside. A process may make cgroups, and names them as it likes.
+func (f *Finder) serves(supervisor, inside uint32, id string) error {
+	st, err := f.proc.Status(supervisor)
+	if err != nil {
+		return err
+	}
+	for _, uid := range st.UIDs {
+		if !procfs.Ours(uid) {
+			return errUser
+		}
+	}
+	if name := procfs.Base(f.proc.Link(supervisor, "cwd")); name == id || f.conmon(supervisor) {
+		return nil
+	}
+	b, err := readRoots(f.proc.Key(supervisor), f.bundle(supervisor, id)+"/init.pid", 32)
+	if err != nil {
+		return err
+	}
+	main, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
+	if err != nil {
+		return errOther
+	}
+	its, err := f.proc.PIDNamespace(uint32(main))
+	if err != nil {
+		return err
+	}
+	ours, err := f.proc.PIDNamespace(inside)
+	if err != nil {
+		return err
+	}
+	if in, _, err := f.id(uint32(main)); err != nil || ours != its || in != id {
+		return errOther
+	}
+	return nil
+}
+
+// bundle is the directory of a container's bundle, by the link that leads there also from another mount namespace. It is
+// not to be cleaned: the link's target is not known.
+func (f *Finder) bundle(shim uint32, id string) string {
+	return f.proc.Path(shim, "cwd") + "/../" + id
+}
+
+// conmon reports whether a supervisor is podman's or CRI-O's.
+func (f *Finder) conmon(pid uint32) bool { return f.proc.Comm(pid) == "conmon" }

@@ -11,31 +11,15 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Left lists what the members of a session, or of all sessions, left behind.
-func Left(ctx context.Context, c api.Client, session string) (*text.Listing, error) {
-	list, err := c.Orphans(ctx, session)
-	if err != nil {
-		return nil, err
+// Of lists what the daemon answers about a session, or about all sessions.
+func Of[T any](ask func(api.Client, context.Context, string) (*T, error), list func(*T) *text.Listing) func(context.Context, api.Client, string) (*text.Listing, error) {
+	return func(ctx context.Context, c api.Client, session string) (*text.Listing, error) {
+		doc, err := ask(c, ctx, session)
+		if err != nil {
+			return nil, err
+		}
+		return list(doc), nil
 	}
-	return text.Orphans(list), nil
-}
-
-// Calls lists what is alive of the tool calls of a session, or of all sessions.
-func Calls(ctx context.Context, c api.Client, session string) (*text.Listing, error) {
-	list, err := c.Orphans(ctx, session)
-	if err != nil {
-		return nil, err
-	}
-	return text.Calls(list), nil
-}
-
-// Growth shows how a session, or all sessions and the host, grow.
-func Growth(ctx context.Context, c api.Client, session string) (*text.Listing, error) {
-	leaks, err := c.Leaks(ctx, session)
-	if err != nil {
-		return nil, err
-	}
-	return text.Leaks(leaks), nil
 }
 
 // HostOrphans finds the orphans of this host; unknown is what could not be read.

@@ -97,9 +97,6 @@ func Past(r *api.Report, t *api.Tree, leftOut int) *Listing {
 		if r.VerdictWhy != "" {
 			p.Wrap(2, display.Text(r.VerdictWhy))
 		}
-		if p.Wide && r.AuditHead != "" {
-			p.Line("  audit log: %s", display.Text(r.AuditHead))
-		}
 		p.Line("")
 		draw(p)
 		if leftOut > 0 {

@@ -24,7 +24,7 @@ import (
 
 func end(session string) Record {
 	return Record{Verb: "end", Decision: Done, Target: &Target{Session: session}, Report: &api.Report{
-		Session: session, Verdict: "clean", Processes: []api.Outcome{{Ref: api.Ref{PID: 5}, Argv: []string{"x", "--token=secret"}}},
+		Session: session, Verdict: "clean", ConfirmedEmpty: true, Processes: []api.Outcome{{Ref: api.Ref{PID: 5}, Argv: []string{"x", "--token=secret"}}},
 	}}
 }
 

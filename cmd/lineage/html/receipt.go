@@ -87,12 +87,29 @@ func (p *Page) receipt(r *api.Report, s scale) receipt {
 	v.say("End took", took)
 	v.say("Ended by it", fmt.Sprintf("%d of %s", ended, display.Count(members, "process", "processes")))
 	v.say("Confirmed empty", map[bool]string{true: "yes, by the kernel", false: "no"}[r.ConfirmedEmpty])
+	v.say("The kernel counted", counted(r.Counted))
+	v.say("Audit log before it", display.Text(r.AuditHead))
 	v.session(&doc)
 	v.say("Also ended", display.Text(strings.Join(r.Also, ", ")))
 	v.say("Would have ended it", display.Text(strings.Join(r.WouldEnd, ", ")))
 	v.outcomes(r, p.members.redact)
 	v.rest(r, p.members.redact)
 	return v
+}
+
+// counted is what the verdict is based on.
+func counted(c *api.Counted) string {
+	if c == nil {
+		return ""
+	}
+	s := fmt.Sprintf("%s, %d live, %d dying", display.Count(int(c.Births), "birth", "births"), c.Live, c.Dying)
+	if c.Unentered > 0 {
+		s += fmt.Sprintf(", %d without room", c.Unentered)
+	}
+	if c.Corrected {
+		s += ", corrected"
+	}
+	return s
 }
 
 // say adds a fact that is known.

@@ -178,6 +178,7 @@ func everything(s *story) (*api.Report, []string) {
 		},
 		Started: 7077, Exited: 2022, Killed: 3033, Left: 4044, Zombies: []api.Zombie{{Ref: ref(9100), Comm: "undead", Reaper: process(9101, "reaper", "--busy")}},
 		ConfirmedEmpty: true, Truncated: true, Also: []string{"zzzzz2"}, WouldEnd: []string{"max_rss"},
+		Counted: &api.Counted{Births: 7076, Live: 4041, Dying: 6, Unentered: 8, Corrected: true}, AuditHead: "41:" + strings.Repeat("9f86d081", 8),
 		Brokered:   []api.Brokered{{Broker: "tmux", State: "attributed", Asked: process(9200, "tmux", "new"), Process: process(9201, "vim"), Session: "yyyyy3"}},
 		PortsFreed: []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 5173}}, PortsBusy: []api.Port{{Proto: "udp", Addr: "127.0.0.2", Port: 5174, PID: 9300}},
 		PortsTimeWait: []api.Port{{Proto: "tcp", Addr: "127.0.0.3", Port: 5175, Connections: 17}},
@@ -189,6 +190,7 @@ func everything(s *story) (*api.Report, []string) {
 	}
 	facts := []string{"k3x9q2", "agent", "ended on request", "processes left", "The end did not reach all of them.", "2 processes in state D", "uid 1234, pid 5678 asker", "9.88s",
 		stamp(r.Ended), "7077 processes", "2022 exited before the end", "3033 needed SIGKILL", "4044 still alive", "Confirmed empty yes", "Reason end",
+		"7076 births, 4041 live, 6 dying, 8 without room, corrected", r.AuditHead,
 		"102 node vite left over SIGKILL", "9001 dd if=/dev/stuck in container crate left: state D: waits for a disk", "9002 keeper kept: rule keep.3", "9003 polite SIGTERM", "9004 own exited",
 		"×40", "9400 9401", "9438 9439", "sleep 99", "9100 undead waits to be reaped by 9101 reaper --busy", "zzzzz2", "max_rss", "5010 more processes ended",
 		"brokered: 9201 vim, in session yyyyy3, not ended with this one: 9200 tmux new asked tmux",

@@ -62,7 +62,7 @@ func (f *Finder) Of(pid uint32, near *lineage.Container) *lineage.Container {
 	c, err := f.find(pid, id, runtime)
 	switch {
 	case err != nil:
-		f.log.Debug().Err(err).Uint32(logging.KeyPID, pid).Str("container", id).Msg("container without a name")
+		f.log.Debug().Err(err).Uint32(logging.KeyPID, pid).Str(logging.KeyContainer, id).Msg("container without a name")
 		fallthrough
 	case c == nil:
 		if near != nil && near.ID == id {

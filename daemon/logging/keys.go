@@ -12,6 +12,7 @@ const (
 	KeyCause        = "cause"
 	KeyChanges      = "changes"
 	KeyCode         = "code"
+	KeyContainer    = "container"
 	KeyDropped      = "dropped"
 	KeyDuration     = "duration_ms"
 	KeyFile         = "file"

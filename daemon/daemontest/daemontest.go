@@ -16,7 +16,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
-	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
+	"github.com/lineage-ebpf/lineage/daemon/audit/chain/chaintest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
@@ -122,24 +122,9 @@ func New(t *testing.T, options ...Option) *Daemon {
 	d.Start()
 	t.Cleanup(func() {
 		_ = d.Stop() // a test that wants to know its error has stopped it
-		d.verify()
+		chaintest.Verify(d, d.Instance.Audit)
 	})
 	return d
-}
-
-// verify checks the audit log: whatever a test did, no receipt in it contradicts itself.
-func (d *Daemon) verify() {
-	d.Helper()
-	files, done, err := chain.Open(d.Instance.Audit)
-	if err != nil {
-		return // a test wanted it so
-	}
-	defer done()
-	v, err := chain.Verify(files, nil, chain.Head{})
-	require.NoError(d, err)
-	for _, why := range v.Findings {
-		d.Error(why)
-	}
 }
 
 // populate adds the daemon's process and those of the callers.

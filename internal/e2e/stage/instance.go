@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
+	"github.com/lineage-ebpf/lineage/daemon/audit/chain/chaintest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -187,24 +187,9 @@ func (i *Instance) close() {
 	if _, err := os.Stat(i.Socket); !errors.Is(err, os.ErrNotExist) {
 		i.T.Errorf("the socket is left (%v)", err)
 	}
-	i.verify()
+	chaintest.Verify(i.T, filepath.Join(i.Dir, "audit.jsonl"))
 	if err := os.RemoveAll(i.Dir); err != nil {
 		i.T.Error(err)
-	}
-}
-
-// verify checks the audit log: no receipt contradicts itself, whatever the test did.
-func (i *Instance) verify() {
-	i.T.Helper()
-	files, done, err := chain.Open(filepath.Join(i.Dir, "audit.jsonl"))
-	if err != nil {
-		return // the test had no daemon, or changed the log
-	}
-	defer done()
-	v, err := chain.Verify(files, nil, chain.Head{})
-	require.NoError(i.T, err)
-	for _, why := range v.Findings {
-		i.T.Error(why)
 	}
 }
 

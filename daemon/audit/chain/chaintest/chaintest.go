@@ -1,0 +1,27 @@
+//go:build linux
+
+// Package chaintest checks the audit logs that the daemons of tests leave.
+package chaintest
+
+import (
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// Verify checks the log at path, if one can be read there: no record was changed, none is missing, and
+// no receipt contradicts itself, whatever the test did.
+func Verify(t testing.TB, path string) {
+	t.Helper()
+	files, done, err := chain.Open(path)
+	if err != nil {
+		return // the test had no daemon, or it put something else there
+	}
+	defer done()
+	v, err := chain.Verify(files, nil, chain.Head{})
+	require.NoError(t, err)
+	for _, why := range v.Findings {
+		t.Error(why)
+	}
+}

@@ -55,7 +55,7 @@ func (k *Kernel) OpenMissedAgents() (n int, err error) {
 	if err := k.fail["OpenMissedAgents"]; err != nil {
 		return 0, err
 	}
-	for _, p := range k.procs {
+	for _, p := range k.tasks() {
 		if p.unseen && k.openAgent(p) != 0 {
 			n++
 		}
@@ -109,7 +109,7 @@ func (k *Kernel) SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error {
 		s.Expires = s.Created + uint64(s.MaxLifetime)
 	}
 	k.keep[id] = spec.KeepOnRootExit
-	k.judge()
+	k.due()
 	return nil
 }
 
@@ -119,7 +119,7 @@ func (k *Kernel) Adopt(id tracer.SessionID, uid uint32) (n int, err error) {
 	defer k.mu.Unlock()
 	for again := true; again; {
 		again = false
-		for _, p := range k.procs {
+		for _, p := range k.tasks() {
 			up := k.procs[p.Parent.PID]
 			if p.Session == 0 && !p.Dead && up != nil && up.Identity == p.Parent && up.Session == id && !k.condemned(id) &&
 				p.Flags&tracer.FlagProtected == 0 && (uid == 0 || p.UID == uid) {
@@ -134,32 +134,21 @@ func (k *Kernel) Adopt(id tracer.SessionID, uid uint32) (n int, err error) {
 
 // Enter makes an outsider a member.
 func (k *Kernel) Enter(id tracer.SessionID, who, creator tracer.Identity, source tracer.Source) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	p := k.procs[who.PID]
-	switch {
-	case k.fail["Enter"] != nil:
-		return k.fail["Enter"]
-	case p == nil || p.Identity != who || p.Dead || k.sessions[id] == nil:
-		return fmt.Errorf("enter %v: %w", who, tracer.ErrNotFound)
-	case k.condemned(id):
-		return fmt.Errorf("enter %v: %w", who, tracer.ErrBusy)
-	case p.Session != 0 || p.Flags&tracer.FlagProtected != 0:
-		return fmt.Errorf("enter %v: %w", who, tracer.ErrProtected)
-	}
-	p.Source = source
-	k.enter(p, id, tracer.EvidenceAdopted, creator)
-	return nil
+	return k.raise("Enter", 0, id, who, creator, source)
 }
 
 // Raise moves a member of from into id, on better evidence.
 func (k *Kernel) Raise(from, id tracer.SessionID, who, creator tracer.Identity, source tracer.Source) error {
+	return k.raise("Raise", from, id, who, creator, source)
+}
+
+func (k *Kernel) raise(method string, from, id tracer.SessionID, who, creator tracer.Identity, source tracer.Source) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.procs[who.PID]
 	switch {
-	case k.fail["Raise"] != nil:
-		return k.fail["Raise"]
+	case k.fail[method] != nil:
+		return k.fail[method]
 	case p == nil || p.Identity != who || p.Dead || k.sessions[id] == nil:
 		return fmt.Errorf("enter %v: %w", who, tracer.ErrNotFound)
 	case k.condemned(id):
@@ -179,7 +168,7 @@ func (k *Kernel) Follow(from, id tracer.SessionID) (n int, err error) {
 	defer k.mu.Unlock()
 	for again := true; again; {
 		again = false
-		for _, p := range k.procs {
+		for _, p := range k.tasks() {
 			c := k.procs[p.Creator.PID]
 			if p.Session == from && !p.Dead && c != nil && c.Identity == p.Creator && c.Session == id && !k.condemned(id) {
 				k.move(p, id)
@@ -222,7 +211,7 @@ func (k *Kernel) Dissolve(id tracer.SessionID) (n int, err error) {
 	}
 	s.State, s.Cause = tracer.StateDissolved, tracer.CauseReleased
 	around := k.home(s.Parent)
-	for _, p := range k.procs {
+	for _, p := range k.tasks() {
 		if p.Session == id && !p.Dead {
 			k.move(p, around)
 			if o := k.sessions[around]; o == nil || o.Root != p.Identity {
@@ -267,7 +256,11 @@ func (k *Kernel) open(p *Proc) (tracer.SessionID, *tracer.SessionInfo) {
 	}
 	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live-- })
 	p.Flags |= tracer.FlagRoot
+	had, since := p.Entered, p.Since
 	k.enter(p, id, tracer.EvidenceRoot, p.Parent)
+	if had { // the entry is another session's from now on
+		p.Since = since
+	}
 	return id, s
 }
 

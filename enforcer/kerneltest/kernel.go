@@ -6,6 +6,8 @@
 package kerneltest
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -120,11 +122,14 @@ func (k *Kernel) Proc(pid uint32) *Proc {
 	return &c
 }
 
-// Edit changes a process.
+// Edit changes a process. A SIGKILL that was sent to it has its effect as soon as it may.
 func (k *Kernel) Edit(pid uint32, f func(*Proc)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f(k.procs[pid])
+	p := k.procs[pid]
+	if f(p); p.Flags&tracer.FlagKilled != 0 {
+		k.obey(p)
+	}
 }
 
 // Fail makes the named method fail, or, with nil, work again.
@@ -165,7 +170,8 @@ func (k *Kernel) fork(creator, pid uint32, comm string) {
 	}
 	k.enter(p, c.Session, tracer.EvidenceFork, c.Identity)
 	if k.condemned(c.Session) {
-		k.signal(p, true)
+		k.signal(p, tracer.FlagKilled)
+		k.obey(p)
 	}
 }
 
@@ -173,7 +179,7 @@ func (k *Kernel) enter(p *Proc, id tracer.SessionID, why tracer.Evidence, creato
 	p.Session, p.Since, p.Evidence, p.Creator, p.Entered = id, uint64(k.now), why, creator, true
 	k.chain(id, func(s *tracer.SessionInfo) {
 		s.Live++
-		if why == tracer.EvidenceFork {
+		if why == tracer.EvidenceFork || why == tracer.EvidenceReconciled {
 			s.Forks++
 		}
 		s.Peak = max(s.Peak, uint64(s.Live))
@@ -228,30 +234,9 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 			}
 		})
 	}
-	if k.Feature.Level > 2 { // below, nothing checks before the next pass
-		k.judge()
-	}
+	k.due()
 	if !p.Slow {
 		k.bury(p)
-	}
-}
-
-// judge begins the end of sessions whose root or owner is dead, or whose lifetime has passed.
-func (k *Kernel) judge() {
-	dead := func(id tracer.Identity) bool {
-		p := k.procs[id.PID]
-		return p == nil || p.Identity != id || p.Dead
-	}
-	for _, s := range k.sessions {
-		switch {
-		case s.State != tracer.StateActive:
-		case s.Expires != 0 && s.Expires <= uint64(k.now):
-			k.flip(s, tracer.CauseMaxLifetime, s.Grace)
-		case !k.keep[s.ID] && dead(s.Root):
-			k.flip(s, tracer.CauseRootExit, s.Grace)
-		case !s.Owner.IsZero() && dead(s.Owner):
-			k.flip(s, tracer.CauseOwnerExit, s.Grace)
-		}
 	}
 }
 
@@ -259,7 +244,7 @@ func (k *Kernel) judge() {
 // go to PID 1.
 func (k *Kernel) bury(p *Proc) {
 	p.Zombie = true
-	for _, c := range k.procs {
+	for _, c := range k.tasks() {
 		if c.Parent == p.Identity {
 			from := c.Parent
 			c.Parent = k.procs[1].Identity
@@ -288,63 +273,9 @@ func (k *Kernel) reap(p *Proc) {
 	}
 }
 
-// flip starts the end of a session and signals its members, as level 4 does.
-func (k *Kernel) flip(s *tracer.SessionInfo, cause tracer.Cause, grace time.Duration) {
-	if s.State == tracer.StateEmpty {
-		return
-	}
-	if s.State == tracer.StateActive {
-		s.Cause, s.EndedAt = cause, uint64(k.now)
-	}
-	state := s.State
-	if grace == 0 {
-		state = max(state, tracer.StateCondemned)
-		s.Deadline = 0
-	} else {
-		state = max(state, tracer.StateEnding)
-		if d := uint64(k.now + grace); state == tracer.StateEnding && (s.Deadline == 0 || d < s.Deadline) {
-			s.Deadline = d
-		}
-	}
-	if state != s.State {
-		s.State = state
-		k.emit(tracer.Event{Type: tracer.EventSession, Session: s.ID, State: s.State, Cause: s.Cause})
-		if k.Feature.Level == 4 {
-			k.pass(s.ID)
-		}
-	}
-}
-
-func (k *Kernel) pass(id tracer.SessionID) (sent uint32) {
-	s := k.sessions[id]
-	for _, p := range k.procs {
-		if p.Dead || !k.within(p.Session, id) || p.Flags&tracer.FlagProtected != 0 {
-			continue
-		}
-		kill := s.State == tracer.StateCondemned
-		if !kill && p.Flags&tracer.FlagTermed != 0 {
-			continue
-		}
-		sent++
-		k.signal(p, kill)
-	}
-	return sent
-}
-
-func (k *Kernel) signal(p *Proc, kill bool) {
-	k.signals = append(k.signals, Signal{p.Identity, kill})
-	switch {
-	case kill:
-		p.Flags |= tracer.FlagKilled
-		if !p.Stubborn {
-			k.exit(p, 9)
-		}
-	default:
-		p.Flags |= tracer.FlagTermed
-		if !p.IgnoreTerm && !p.Stubborn {
-			k.exit(p, 15)
-		}
-	}
+// tasks are all processes in the order of their birth, as on the task list.
+func (k *Kernel) tasks() []*Proc {
+	return slices.SortedFunc(maps.Values(k.procs), func(a, b *Proc) int { return cmp.Compare(a.Start, b.Start) })
 }
 
 func (k *Kernel) chain(id tracer.SessionID, each func(*tracer.SessionInfo)) {

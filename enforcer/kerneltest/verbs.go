@@ -76,7 +76,7 @@ func (k *Kernel) Snapshot(id tracer.SessionID, each func(*tracer.Process) error)
 		return err
 	}
 	var all []tracer.Process
-	for _, p := range k.procs {
+	for _, p := range k.tasks() {
 		if id == 0 || k.within(p.Session, id) {
 			all = append(all, p.Process)
 		}
@@ -167,6 +167,9 @@ func (k *Kernel) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 	if p == nil || p.Dead || spec.Root.Start != 0 && p.Identity != spec.Root {
 		return 0, fmt.Errorf("create session: %w", tracer.ErrNotFound)
 	}
+	if p.Flags&tracer.FlagProtected != 0 {
+		return 0, fmt.Errorf("create session: %w", tracer.ErrProtected)
+	}
 	if spec.KeptFrom != 0 {
 		if old := k.sessions[spec.KeptFrom]; old == nil || p.Session != spec.KeptFrom || old.Root == p.Identity {
 			return 0, fmt.Errorf("create session: %w", tracer.ErrRoot)
@@ -188,8 +191,7 @@ func (k *Kernel) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 	}
 	k.keep[id] = spec.KeepOnRootExit || s.Kept
 	if o := k.procs[spec.Owner.PID]; o != nil {
-		o.Entered = true
-		o.Flags |= tracer.FlagOwner
+		k.remember(o, tracer.FlagOwner)
 	}
 	return id, nil
 }
@@ -205,8 +207,8 @@ func (k *Kernel) End(id tracer.SessionID, cause tracer.Cause, grace time.Duratio
 	if s == nil {
 		return fmt.Errorf("end session %v: %w", id, tracer.ErrNotFound)
 	}
-	k.flip(s, cause, grace)
-	k.pass(id)
+	k.end(s, cause, grace)
+	k.pass(true)
 	if k.Newborn != nil {
 		k.Newborn()
 	}
@@ -221,16 +223,7 @@ func (k *Kernel) Sentence() (tracer.PassResult, error) {
 	if err := k.fail["Sentence"]; err != nil {
 		return r, err
 	}
-	k.judge()
-	for _, s := range k.sessions {
-		if s.State == tracer.StateEnding && s.Deadline != 0 && time.Duration(s.Deadline) <= k.now {
-			s.State = tracer.StateCondemned
-			k.emit(tracer.Event{Type: tracer.EventSession, Session: s.ID, State: s.State, Cause: s.Cause})
-		}
-		if s.State == tracer.StateEnding || s.State == tracer.StateCondemned {
-			r.Sent += k.pass(s.ID)
-		}
-	}
+	r.Sent = k.pass(true)
 	if k.Newborn != nil {
 		k.Newborn()
 	}
@@ -273,7 +266,7 @@ func (k *Kernel) Release(id tracer.SessionID) error {
 	}
 	if around := k.sessions[s.Parent]; around != nil {
 		around.Nested--
-		for _, p := range k.procs {
+		for _, p := range k.tasks() {
 			if p.Session == id {
 				p.Session = s.Parent
 			}
@@ -291,9 +284,19 @@ func (k *Kernel) Protect(pid uint32) error {
 	if p == nil {
 		return fmt.Errorf("protect pid %d: %w", pid, tracer.ErrNotFound)
 	}
-	p.Entered = true
-	p.Flags |= tracer.FlagProtected
+	if p.Session != 0 {
+		return fmt.Errorf("protect pid %d: %w", pid, tracer.ErrProtected)
+	}
+	k.remember(p, tracer.FlagProtected)
 	return k.fail["Protect"]
+}
+
+// remember gives a process an entry without a session, unless it has one.
+func (k *Kernel) remember(p *Proc, flag tracer.EntryFlags) {
+	if !p.Entered {
+		p.Entered, p.Since = true, uint64(k.now)
+	}
+	p.Flags |= flag
 }
 
 // SelfProtect notes the last request.
@@ -316,46 +319,6 @@ func (k *Kernel) LoseRecord(id tracer.SessionID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.sessions, id)
-}
-
-// Reconcile moves members of a session without a record to their creator's, or to none. It
-// enters the processes that Add made below a member, as if their birth had been missed.
-func (k *Kernel) Reconcile() (added, removed int, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.reconciled++
-	if err := k.fail["Reconcile"]; err != nil {
-		return 0, 0, err
-	}
-	added = k.repair()
-	for more := true; more; {
-		more = false
-		for _, p := range k.procs {
-			parent := k.procs[p.Parent.PID]
-			if p.Entered || p.Dead || parent == nil || parent.Identity != p.Parent || parent.Session == 0 || p.Start < parent.Since {
-				continue
-			}
-			k.enter(p, parent.Session, tracer.EvidenceReconciled, parent.Identity)
-			added, more = added+1, true
-		}
-	}
-	return added, 0, nil
-}
-
-func (k *Kernel) repair() (n int) {
-	for _, p := range k.procs {
-		if p.Session == 0 || k.sessions[p.Session] != nil {
-			continue
-		}
-		p.Session = 0
-		if c := k.procs[p.Creator.PID]; c != nil && c.Identity == p.Creator {
-			p.Session = k.home(c.Session)
-		}
-		k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live++ })
-		k.counts["no_session"]++
-		n++
-	}
-	return n
 }
 
 // Reconciled is how often Reconcile was called.

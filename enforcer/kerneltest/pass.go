@@ -1,0 +1,163 @@
+//go:build linux
+
+package kerneltest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// due is the pass of the hooks. Below level 4 it sends no signal, and at level 2 nothing checks before the
+// daemon's next pass.
+func (k *Kernel) due() {
+	if k.Feature.Level > 2 {
+		k.pass(k.Feature.Level == 4)
+	}
+}
+
+// pass does what the sessions' states demand of each member, as sentence.h does.
+func (k *Kernel) pass(signals bool) (sent uint32) {
+	var obey []*Proc
+	for _, p := range k.tasks() {
+		if p.Dead || p.Session == 0 || p.Flags&tracer.FlagProtected != 0 {
+			continue
+		}
+		if flag := k.demand(p); flag != 0 && signals && p.Flags&tracer.FlagKilled == 0 {
+			sent++
+			k.signal(p, flag)
+			obey = append(obey, p)
+		}
+	}
+	for _, p := range slices.Backward(obey) { // any order is possible; the machine has this one
+		k.obey(p)
+	}
+	return sent
+}
+
+// demand is demand() of judge.h: a session without a member is not met, so its end begins when it is closed.
+func (k *Kernel) demand(p *Proc) (flag tracer.EntryFlags) {
+	for s := k.sessions[p.Session]; s != nil; s = k.sessions[s.Parent] {
+		k.judge(s)
+		switch {
+		case s.State.Kills():
+			return tracer.FlagKilled
+		case s.State == tracer.StateEnding && p.Flags&tracer.FlagTermed == 0 && p.Since <= s.EndedAt:
+			flag = tracer.FlagTermed
+		}
+	}
+	return flag
+}
+
+// judge brings the state of a session up to date.
+func (k *Kernel) judge(s *tracer.SessionInfo) {
+	dead := func(id tracer.Identity) bool {
+		p := k.procs[id.PID]
+		return p == nil || p.Identity != id || p.Dead
+	}
+	switch {
+	case s.State == tracer.StateEnding:
+		if s.Deadline != 0 && time.Duration(s.Deadline) <= k.now {
+			k.enterState(s, tracer.StateCondemned)
+		}
+	case s.State != tracer.StateActive:
+	case s.Expires != 0 && s.Expires <= uint64(k.now):
+		k.end(s, tracer.CauseMaxLifetime, s.Grace)
+	case !k.keep[s.ID] && dead(s.Root):
+		k.end(s, tracer.CauseRootExit, s.Grace)
+	case !s.Owner.IsZero() && dead(s.Owner):
+		k.end(s, tracer.CauseOwnerExit, s.Grace)
+	}
+}
+
+// end begins an end, shortens its grace or condemns the session.
+func (k *Kernel) end(s *tracer.SessionInfo, cause tracer.Cause, grace time.Duration) {
+	if s.State > tracer.StateCondemned {
+		return
+	}
+	if s.State == tracer.StateActive {
+		s.Cause, s.EndedAt = cause, uint64(k.now)
+	}
+	if grace == 0 {
+		s.Deadline = 0
+		k.enterState(s, tracer.StateCondemned)
+		return
+	}
+	if d := uint64(k.now + grace); s.State <= tracer.StateEnding && (s.Deadline == 0 || d < s.Deadline) {
+		s.Deadline = d
+	}
+	k.enterState(s, tracer.StateEnding)
+}
+
+// enterState reports a new state. States only grow.
+func (k *Kernel) enterState(s *tracer.SessionInfo, state tracer.State) {
+	if state > s.State {
+		s.State = state
+		k.emit(tracer.Event{Type: tracer.EventSession, Session: s.ID, State: s.State, Cause: s.Cause})
+	}
+}
+
+func (k *Kernel) signal(p *Proc, flag tracer.EntryFlags) {
+	k.signals = append(k.signals, Signal{p.Identity, flag == tracer.FlagKilled})
+	p.Flags |= flag
+}
+
+// obey makes a process exit that a signal was sent to, unless it does not.
+func (k *Kernel) obey(p *Proc) {
+	switch {
+	case p.Stubborn:
+	case p.Flags&tracer.FlagKilled != 0:
+		k.exit(p, 9)
+	case !p.IgnoreTerm:
+		k.exit(p, 15)
+	}
+}
+
+// Reconcile moves members of a session without a record to their creator's, or to none. It
+// enters the processes that Add made below a member, as if their birth had been missed.
+func (k *Kernel) Reconcile() (added, removed int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.reconciled++
+	if err := k.fail["Reconcile"]; err != nil {
+		return 0, 0, err
+	}
+	added = k.repair()
+	for more := true; more; {
+		more = false
+		for _, p := range k.tasks() {
+			parent := k.procs[p.Parent.PID]
+			if p.Entered || p.Dead || parent == nil || parent.Identity != p.Parent || p.Start <= parent.Since {
+				continue
+			}
+			at := k.sessions[parent.Session]
+			for at != nil && at.Created >= p.Start && !at.Kept {
+				at = k.sessions[at.Parent]
+			}
+			if at == nil {
+				continue
+			}
+			k.enter(p, at.ID, tracer.EvidenceReconciled, parent.Identity)
+			p.Since = p.Start
+			added, more = added+1, true
+		}
+	}
+	return added, 0, nil
+}
+
+func (k *Kernel) repair() (n int) {
+	for _, p := range k.tasks() {
+		if p.Session == 0 || p.Dead || k.sessions[p.Session] != nil {
+			continue
+		}
+		p.Session = 0
+		if c := k.procs[p.Creator.PID]; c != nil && c.Identity == p.Creator {
+			p.Session = k.home(c.Session)
+		}
+		k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live++ })
+		k.counts["no_session"]++
+		n++
+	}
+	return n
+}

@@ -70,7 +70,7 @@ type ending struct {
 	swept     bool          // a pass was made since the end is known
 	unentered uint32        // children that could not be entered, when they were last searched for
 	failing   time.Duration // since when the kernel does not answer, 0: it answers
-	condemned time.Duration // since when it is known to be condemned, 0: not yet
+	condemned time.Duration // since when it is known to have no grace left, 0: not yet
 	empty     time.Duration // since when it is known to be empty, 0: not yet
 	judged    bool          // a verdict other than clean was given
 }
@@ -273,9 +273,11 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 			return nil, false
 		}
 		return &res, true
-	case tracer.StateEnding:
-		e.noLater(x, time.Duration(info.Deadline))
-	case tracer.StateCondemned:
+	case tracer.StateEnding, tracer.StateCondemned: // the kernel condemns only for members that live
+		if grace := time.Duration(info.Deadline); info.State == tracer.StateEnding && now < grace {
+			e.noLater(x, grace)
+			return nil, false
+		}
 		if x.condemned == 0 {
 			x.condemned = max(now, 1)
 		}
@@ -357,9 +359,7 @@ func (e *Enforcer) reconcile(unentered bool) {
 func (e *Enforcer) noLater(x *ending, deadline time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if deadline != 0 && deadline < x.next {
-		x.next = deadline
-	}
+	x.next = min(x.next, deadline)
 }
 
 // pauseAfter leaves the CPUs to the dying processes for twice as long as a look has

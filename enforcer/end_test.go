@@ -207,12 +207,15 @@ func TestDying(t *testing.T) {
 	clean(t, k, e)
 }
 
+// TestDyingForEver: after its grace, a session of which only the dying remain is looked at with pauses, and judged.
 func TestDyingForEver(t *testing.T) {
-	k, e, id := host(t)
-	k.Edit(31, func(p *kerneltest.Proc) { p.Slow = true })
-	require.NoError(t, e.End(id, tracer.CauseEnd, 0))
-	if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictLeft || r.Left[0].Why != "exiting" {
-		t.Errorf("result %+v", r)
+	for _, grace := range []time.Duration{0, time.Second} {
+		k, e, id := host(t)
+		k.Edit(31, func(p *kerneltest.Proc) { p.Slow = true })
+		require.NoError(t, e.End(id, tracer.CauseEnd, grace))
+		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictLeft || r.Left[0].Why != "exiting" {
+			t.Errorf("grace %v: result %+v", grace, r)
+		}
 	}
 }
 

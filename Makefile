@@ -18,6 +18,9 @@ CFLAGS   := -O2 -Wall -Wextra -Werror
 PRIVATE := testdata/bpffs.sh
 GOTEST  := testdata/gotest.sh
 
+# One package's tests run at a time, while those of others are built. lint has go vet.
+ALONE := -vet off -exec 'flock -o $(CURDIR)/bin/test.lock'
+
 # What the tests need of the system, and what only the C side needs.
 TEST_PACKAGES := at gcc jq libc6-dev logrotate mandoc nodejs python3 tmux
 LINT_PACKAGES := clang-format-19 shellcheck
@@ -181,7 +184,7 @@ endef
 ## test: everything, as root, on this kernel; sets up what it needs
 test: deps build programs
 	@rm -f bin/test.log
-	$(PRIVATE) $(GOTEST) -p 1 -timeout 30m ./...
+	$(PRIVATE) $(GOTEST) $(ALONE) -timeout 30m ./...
 	$(GOTEST) -run TestTopPanics ./cmd/lineage
 	@$(MAKE) test-e2e test-library test-timeout test-recipes test-escapes test-install test-alerts leftovers
 	@$(GOTEST) --counts
@@ -222,7 +225,7 @@ cover:
 ## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK, LNGTEST_REQUESTS
 test-e2e: build programs
 	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./internal/e2e
-	$(PRIVATE) $(GOTEST) -timeout 20m -skip '^Test(Delivery|OCSFDisk|Logrotate|Lookalike)$$' ./internal/e2e/export # make test-export has them
+	$(PRIVATE) $(GOTEST) -timeout 20m -skip '^Test(Delivery|OCSFDisk|Logrotate|Lookalike|BusyCall)$$' ./internal/e2e/export # make test-export has them
 
 ## test-library: six escape programs through the libraries of api/run (2 min, root)
 test-library: deps build programs

@@ -55,6 +55,7 @@ enum {
 #define TCP_CLOSE 7
 #define TCP_LISTEN 10
 #define PF_EXITING 0x00000004
+#define PF_FORKNOEXEC 0x00000040
 #define PF_KTHREAD 0x00200000
 #define TASK_NEW 0x0800
 #define SIGNAL_GROUP_EXIT 0x00000004
@@ -188,6 +189,7 @@ struct task_struct {
 	int exit_state;
 	int exit_code;
 	u64 start_boottime;
+	u64 self_exec_id;
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
 	struct signal_struct *signal;

@@ -364,6 +364,7 @@ struct seen {
 	u64 cgroup;
 	u64 cpu_time; /* ns, of this thread and of its process's released threads */
 	s64 rss; /* pages */
+	u64 exec; /* another one after each exec of the process; 0: none since its birth */
 	u32 pgid;
 	u32 sid;
 	u32 uid;

@@ -264,6 +264,7 @@ type LineageSeen struct {
 	Cgroup    uint64
 	CpuTime   uint64
 	Rss       int64
+	Exec      uint64
 	Pgid      uint32
 	Sid       uint32
 	Uid       uint32

@@ -87,6 +87,8 @@ static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct 
 	mm = t->mm;
 	if (mm)
 		x.rss = rss_of(mm);
+	if (!(t->flags & PF_FORKNOEXEC))
+		x.exec = t->self_exec_id;
 	x.pgid = signal->pids[PIDTYPE_PGID]->numbers[0].nr;
 	x.sid = signal->pids[PIDTYPE_SID]->numbers[0].nr;
 	x.threads = signal->nr_threads;

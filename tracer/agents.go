@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -96,22 +95,22 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 // lateAgents finds agents that no exec hook saw, and opens their sessions.
 type lateAgents struct {
 	agents map[Comm]bpf.LineageAgent
-	before map[Identity]Comm // the names of processes that are not late
+	before map[Identity]uint64 // the execs that are not late: [Process.Exec]
 }
 
-// names returns the name of every process. An exec takes its name before the hook sees it, on a
-// slow host long before. So names are read before our hooks are attached, which takes longer.
-func (t *Tracer) names() (map[Identity]Comm, error) {
-	all := map[Identity]Comm{}
+// execs returns the last exec of every process. An exec takes its name before the hook sees it, on a
+// slow host long before. So execs are read before our hooks are attached, which takes longer.
+func (t *Tracer) execs() (map[Identity]uint64, error) {
+	all := map[Identity]uint64{}
 	return all, t.Snapshot(0, func(p *Process) error {
-		all[p.Identity] = p.Comm
+		all[p.Identity] = p.Exec
 		return nil
 	})
 }
 
 // OpenMissedAgents opens the sessions of agents whose exec the exec hook missed because of the kernel's
 // recursion guard, and counts them. [Tracer.RecursionMisses] shows when to call it. An exec is not
-// missed if the process already had its name when SetAgents first set that name, or at the last call.
+// missed if the process had made it when SetAgents first set its name, or at the last call.
 func (t *Tracer) OpenMissedAgents() (int, error) {
 	t.late.Lock()
 	defer t.late.Unlock()
@@ -127,19 +126,19 @@ func (t *Tracer) OpenMissedAgents() (int, error) {
 
 // watch replaces the agents. A process that already runs under a new name is not late.
 func (l *lateAgents) watch(t *Tracer, agents map[Comm]bpf.LineageAgent) error {
-	before := map[Identity]Comm{}
+	before := map[Identity]uint64{}
 	if len(agents) > 0 {
-		names, err := t.names()
+		err := t.Snapshot(0, func(p *Process) error {
+			_, wanted := agents[p.Comm]
+			if _, had := l.agents[p.Comm]; wanted && (!had || l.before[p.Identity] == p.Exec) {
+				before[p.Identity] = p.Exec
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		before = names
 	}
-	maps.DeleteFunc(before, func(id Identity, comm Comm) bool {
-		_, wanted := agents[comm]
-		_, had := l.agents[comm]
-		return !wanted || had && l.before[id] != comm
-	})
 	l.agents, l.before = agents, before
 	return nil
 }
@@ -148,16 +147,14 @@ func (l *lateAgents) watch(t *Tracer, agents map[Comm]bpf.LineageAgent) error {
 // agent inside another one's session is nested in it.
 func (l *lateAgents) open(t *Tracer) (n int, err error) {
 	var late []Process
-	seen, names := map[Identity]Comm{}, map[Identity]Comm{}
+	seen := map[Identity]uint64{}
 	err = t.Snapshot(0, func(p *Process) error {
-		if !p.Dead {
-			names[p.Identity] = p.Comm
-		}
 		if _, ok := l.agents[p.Comm]; !ok || p.Dead || p.Kernel || p.Flags&FlagProtected != 0 {
 			return nil
 		}
-		seen[p.Identity] = p.Comm
-		if l.before[p.Identity] != p.Comm {
+		seen[p.Identity] = p.Exec
+		// A child has its creator's name until it execs.
+		if p.Exec != 0 && p.Exec != l.before[p.Identity] {
 			late = append(late, *p)
 		}
 		return nil
@@ -167,7 +164,7 @@ func (l *lateAgents) open(t *Tracer) (n int, err error) {
 	}
 	slices.SortFunc(late, func(a, b Process) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range late {
-		opened, err := l.openOne(t, &late[i], names)
+		opened, err := l.openOne(t, &late[i])
 		if err != nil {
 			return n, fmt.Errorf("open the session of agent %v: %w", late[i].Identity, err)
 		}
@@ -180,8 +177,7 @@ func (l *lateAgents) open(t *Tracer) (n int, err error) {
 }
 
 // openOne opens a session for a process that runs under an agent's name, unless the exec hook did.
-// names are those of all processes.
-func (l *lateAgents) openOne(t *Tracer, p *Process, names map[Identity]Comm) (opened bool, err error) {
+func (l *lateAgents) openOne(t *Tracer, p *Process) (opened bool, err error) {
 	g := l.agents[p.Comm]
 	if e, err := t.Lookup(p.PID); err == nil && e.Identity == p.Identity {
 		p.Session = e.Session // perhaps an older agent's by now
@@ -189,10 +185,6 @@ func (l *lateAgents) openOne(t *Tracer, p *Process, names map[Identity]Comm) (op
 	if p.Session != 0 {
 		s, err := t.Session(p.Session)
 		if err != nil || s.Root == p.Identity || g.Flags&agentNests == 0 {
-			return false, nil
-		}
-		// A child that an agent forked has the agent's name until it execs.
-		if root, lives := names[s.Root]; s.Agent && (!lives || root == p.Comm) {
 			return false, nil
 		}
 	}

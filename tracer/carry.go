@@ -55,9 +55,9 @@ func (t *Tracer) carrySessions(from *takeover.Programs) error {
 }
 
 // carry copies everything that the old programs know to ours, whose hooks already run beside
-// theirs: first the members, then their sessions' states. names are the names of all processes
+// theirs: first the members, then their sessions' states. execs are the last ones of all processes
 // before our hooks ran.
-func (t *Tracer) carry(from *takeover.Programs, names map[Identity]Comm) (err error) {
+func (t *Tracer) carry(from *takeover.Programs, execs map[Identity]uint64) (err error) {
 	m := t.maps[bpf.LineageMapElder]
 	if err := m.Put(uint32(0), from.Processes()); err != nil {
 		return fmt.Errorf("show its processes: %w", err)
@@ -94,7 +94,7 @@ func (t *Tracer) carry(from *takeover.Programs, names map[Identity]Comm) (err er
 	if err := t.fillSlots(); err != nil {
 		return err
 	}
-	if err := t.carryAgents(agents, names); err != nil {
+	if err := t.carryAgents(agents, execs); err != nil {
 		return err
 	}
 	if err := errors.Join(t.carryDead(from), from.CopyListeners(t.maps[bpf.LineageMapListeners])); err != nil {
@@ -161,12 +161,12 @@ func (t *Tracer) carryDead(from *takeover.Programs) error {
 }
 
 // carryAgents makes our programs open sessions for the same agents.
-func (t *Tracer) carryAgents(from *takeover.Agents, names map[Identity]Comm) error {
+func (t *Tracer) carryAgents(from *takeover.Agents, execs map[Identity]uint64) error {
 	all, err := from.All()
 	if err != nil || all == nil {
 		return err
 	}
-	late := lateAgents{agents: map[Comm]bpf.LineageAgent{}, before: names}
+	late := lateAgents{agents: map[Comm]bpf.LineageAgent{}, before: execs}
 	for comm, g := range all {
 		if err := t.maps[bpf.LineageMapAgents].Put(comm, g); err != nil {
 			return fmt.Errorf("carry agents: %w", err)

@@ -106,9 +106,9 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *takeover.Progr
 	if err := t.openControl(spec); err != nil {
 		return err
 	}
-	var names map[Identity]Comm
+	var execs map[Identity]uint64
 	if from != nil {
-		if names, err = t.names(); err == nil {
+		if execs, err = t.execs(); err == nil {
 			err = t.carrySessions(from)
 		}
 		if err != nil {
@@ -125,7 +125,7 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *takeover.Progr
 		return err
 	}
 	if from != nil {
-		if err := t.carry(from, names); err != nil {
+		if err := t.carry(from, execs); err != nil {
 			return fmt.Errorf("carry over %s: %w", from.Dir, err)
 		}
 	} else if err := t.fillSlots(); err != nil {

@@ -110,6 +110,7 @@ func process(s *bpf.LineageSeen, page uint64) Process {
 		CPUTime:  s.CpuTime,
 		RSS:      uint64(max(s.Rss, 0)) * page,
 		Comm:     s.Comm,
+		Exec:     s.Exec,
 	}
 	if s.Entry.Start == s.Process.Start {
 		p.Session = SessionID(s.Entry.Session)

@@ -211,6 +211,7 @@ type Process struct {
 	CPUTime uint64 // ns, live and dead threads
 	RSS     uint64 // bytes
 	Comm    Comm
+	Exec    uint64 // another one after each exec of the process; 0: none since its birth
 }
 
 // Entry is what the kernel stores about one entered process. It decides membership.

@@ -230,7 +230,7 @@ func (m *Config) quiet(s *State) string {
 		if s.hasToEnd(s.must[t]) && !s.hasGrace(k, t) {
 			return fmt.Sprintf("when a session ends no member is alive: task %d is", t)
 		}
-		if i := s.entered(k, t); p.became && p.agent && !p.plain && int(s.w.opened) < m.Sessions && !s.wasDissolved(t) && (i == none || k.sessions[k.entries[i].session].root != t) {
+		if i := s.entered(k, t); p.owed && int(s.w.opened) < m.Sessions && !s.wasDissolved(t) && (i == none || k.sessions[k.entries[i].session].root != t) {
 			return fmt.Sprintf("a session over a process that takes such a name: task %d has none", t)
 		}
 	}

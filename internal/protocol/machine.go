@@ -100,7 +100,7 @@ func (m *Config) open(s *State) {
 	if !m.Carried {
 		return
 	}
-	s.tasks[1].agent, s.tasks[1].became, s.tasks[1].named = true, true, true
+	s.tasks[1].agent, s.tasks[1].became, s.tasks[1].early = true, true, true
 	k.sessions[1].flags = sessionAgent
 	k.w.agents = false
 	copy(s.sides[1].mem, k.mem)
@@ -331,7 +331,8 @@ func (x *run) take(v Move) bool {
 // exec gives a task another name.
 func (x *run) exec(t uint8, agent, plain bool) {
 	p := &x.s.tasks[t]
-	p.agent, p.plain, p.became = agent, plain, true
+	p.agent, p.plain, p.became, p.owed = agent, plain, true, agent && !plain
+	p.early = p.early && x.off(LastExec)
 	x.enter(execHook, t)
 }
 

@@ -41,6 +41,7 @@ const (
 	RootStands
 	BirthFirst
 	RootOfRecord
+	LastExec
 )
 
 // Precaution is one switch.
@@ -88,6 +89,7 @@ var Precautions = []Precaution{
 	{RootStands, 0, "a session whose root was entered is not taken back"},
 	{BirthFirst, 0, "no session is opened over a process whose birth is under way"},
 	{RootOfRecord, 0, "an exec asks the record of its session for the root, not its entry"},
+	{LastExec, 0, "a take-over compares execs, not names"},
 }
 
 // Outside says why a trap is not one of the machine's.

@@ -16,7 +16,7 @@ func (x *run) execAgent() {
 		e := &k.entries[i]
 		c.from = e.session
 		if e.flags&flagProtected != 0 {
-			s.tasks[c.task].became = false // no session is due
+			s.tasks[c.task].owed = false
 		}
 		if e.flags&flagProtected != 0 || e.session != 0 && (s.tasks[c.task].plain || s.condemned(k, e.session) ||
 			x.isRoot(e) && s.home(k, e.session) == e.session) {
@@ -76,7 +76,7 @@ func (x *run) openRecord() {
 	if c.flags&sessionAgent != 0 && parent != c.from && !x.off(OpenOnce) || int(s.w.opened) >= x.m.Sessions ||
 		x.m.Depth > 0 && s.depth(k, parent) >= x.m.Depth {
 		if c.flags&sessionAgent != 0 && c.hook == execHook {
-			s.tasks[c.child].became = false // COUNT_AGENT_REFUSED
+			s.tasks[c.child].owed = false // COUNT_AGENT_REFUSED
 		}
 		x.back(c.ret)
 		return

@@ -118,8 +118,9 @@ type task struct {
 	dumping bool  // it dumps its core, which takes as long as it likes
 	agent   bool  // its name is an agent's
 	plain   bool  // of one that opens no session inside another one
-	became  bool  // it has that name by its own exec
-	named   bool  // it had that name before the take-over
+	became  bool  // by its own exec
+	early   bool  // that exec was before the take-over
+	owed    bool  // that exec has to open a session
 	defiant bool  // SIGTERM does not end it
 	terms   uint8 // how often it got one
 }

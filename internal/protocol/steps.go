@@ -62,7 +62,7 @@ const (
 	releaseHand
 	reconcileVisit
 	reconcileCount
-	takeOverNames
+	takeOverExecs
 	takeOverSessions
 	takeOverAttach
 	takeOverShow
@@ -160,7 +160,7 @@ func init() {
 		{releaseHand, "hands a dead task to the session around, at last frees the record", (*run).releaseHand},
 		{reconcileVisit, "looks whether a task's birth was missed", (*run).reconcileVisit},
 		{reconcileCount, "counts a birth that was missed", (*run).reconcileCount},
-		{takeOverNames, "reads the names of all tasks", (*run).takeOverNames},
+		{takeOverExecs, "reads the last execs of all tasks", (*run).takeOverExecs},
 		{takeOverSessions, "copies the records", (*run).takeOverSessions},
 		{takeOverAttach, "attaches its hooks", (*run).takeOverAttach},
 		{takeOverShow, "shows the old processes to its hooks", (*run).takeOverShow},

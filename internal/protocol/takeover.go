@@ -5,11 +5,11 @@ func (s *State) carrying() bool {
 	return s.sides[0].w.attached && s.sides[1].w.attached && s.w.ours == 0
 }
 
-// takeOverNames is names() of tracer/agents.go: the names before the hooks of side 1 run.
-func (x *run) takeOverNames() {
+// takeOverExecs is execs() of tracer/agents.go: the last execs before the hooks of side 1 run.
+func (x *run) takeOverExecs() {
 	c, s := x.c, x.s
 	for t := range s.tasks {
-		s.tasks[t].named = s.tasks[t].agent
+		s.tasks[t].early = s.tasks[t].became || x.off(LastExec) && s.tasks[t].agent
 	}
 	c.side, c.at = 1, takeOverSessions
 }
@@ -197,7 +197,10 @@ func (x *run) lateVisit() {
 		return
 	}
 	p := &s.tasks[t]
-	if !p.agent || p.named || !p.alive() {
+	if !p.agent || p.early || !p.alive() {
+		return
+	}
+	if !p.became && !x.off(CreatorsName|LastExec) { // a child has its creator's name until it execs
 		return
 	}
 	c.from = 0
@@ -209,8 +212,7 @@ func (x *run) lateVisit() {
 		if !in.present || in.root == t || p.plain {
 			return
 		}
-		// A child that an agent forked has the agent's name until it execs.
-		if root := &s.tasks[in.root]; in.flags&sessionAgent != 0 && (!root.alive() || root.agent) && !x.off(CreatorsName) {
+		if root := &s.tasks[in.root]; in.flags&sessionAgent != 0 && (!root.alive() || root.agent) && x.off(LastExec) {
 			return
 		}
 	}

@@ -51,7 +51,7 @@ func (x *run) verb(a action, arg uint8) bool {
 	case reconcile:
 		c.walk, c.at = 1, reconcileVisit
 	case takeOver:
-		c.at = takeOverNames
+		c.at = takeOverExecs
 	}
 	return true
 }

@@ -7,16 +7,19 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// due reports whether the look of this period is needed. Without a session it is not, unless a
-// feature wants it.
+// due reports whether the look of this period is needed. Without a session, or the kernel's record of one
+// that is over, it is not, unless a feature wants it.
 func (p *sampler) due() bool {
 	r := p.registry
 	var heard uint64
 	want := WantNone
 	err := r.Update(func(Tx) {
 		heard, want = r.counts.heard, r.view().wanted()
-		if r.view().Live() > 0 {
+		switch {
+		case r.view().Live() > 0:
 			want = max(want, p.pressing())
+		case len(p.unreleased) > 0:
+			want = max(want, WantSome)
 		}
 	})
 	if p.sleep.Set(want == WantNone); err != nil || want == WantNone {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/retain"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -43,6 +44,29 @@ func TestForgottenOnce(t *testing.T) {
 	}
 	if _, err := k.Session(id); err == nil || len(o.looks.unreleased) > 0 {
 		t.Errorf("%v, not released: %v", err, o.looks.unreleased)
+	}
+}
+
+// TestReleasedWithoutSessions: the record of an outer session is released though no session lives any longer, and
+// though the kernel could not be asked at first.
+func TestReleasedWithoutSessions(t *testing.T) {
+	o, k := newRegistry(t)
+	runs(t, o)
+	s := session(t, o, k, 100)
+	id := s.ID()
+	k.Fork(100, 101, "lngtest-nested")
+	nested, err := Tx{o.view()}.Create(tracer.SessionSpec{Root: k.Proc(101).Identity, UID: 1000})
+	require.NoError(t, err)
+	require.NoError(t, k.End(id, tracer.CauseEnd, 0))
+	k.Fail("Settle", errors.New("refused"))
+	require.NoError(t, o.Update(func(Tx) { over(o, s); over(o, nested) }))
+	k.Fail("Settle", nil)
+	for range 2 * pace.LooksApart {
+		_, err := o.looks.sample(CauseNone, true)
+		require.NoError(t, err)
+	}
+	if all, err := k.Sessions(); err != nil || len(all) > 0 {
+		t.Errorf("not released: %+v, %v", all, err)
 	}
 }
 

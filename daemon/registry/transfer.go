@@ -196,12 +196,12 @@ func (r *Registry) release(id tracer.SessionID) {
 	if err == nil {
 		err = r.o.Kernel.Release(id)
 	}
-	if errors.Is(err, tracer.ErrBusy) {
-		r.looks.unreleased[id] = true
-	} else {
+	if err == nil || errors.Is(err, tracer.ErrNotFound) {
 		delete(r.looks.unreleased, id)
+		return
 	}
-	if err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+	r.looks.unreleased[id] = true
+	if !errors.Is(err, tracer.ErrBusy) {
 		r.o.Log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("session not released")
 	}
 }

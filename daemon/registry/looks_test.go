@@ -3,11 +3,13 @@
 package registry
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -113,4 +115,27 @@ func TestEndedBy(t *testing.T) {
 		over(o, s)
 		check("over")
 	}
+}
+
+// TestOwed: what a look out of turn was for, but that failed, the next one finds, also without a live session.
+func TestOwed(t *testing.T) {
+	o, k := newRegistry(t)
+	runs(t, o)
+	_, err := o.Resync(CauseStart)
+	require.NoError(t, err)
+	k.Add(100, 1, "lngtest-root")
+	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
+	require.NoError(t, err)
+	k.Fail("Snapshot", errors.New("refused"))
+	if _, err := o.Resync(CauseLost); err == nil {
+		t.Fatal("a look without the task list")
+	}
+	k.Fail("Snapshot", nil)
+	_, err = o.looks.sample(CauseNone, true)
+	require.NoError(t, err)
+	require.NoError(t, o.Read(func(v View) {
+		if v.Session(id) == nil {
+			t.Error("the session of which an event was lost is not held")
+		}
+	}))
 }

@@ -35,6 +35,7 @@ type sampler struct {
 
 	mu       sync.Mutex    // one look at a time
 	last     time.Duration // CLOCK_MONOTONIC of the last walk, 0: none
+	owed     Cause         // of a look that failed: the next one has it
 	seen     []lineage.Seen
 	comms    []byte            // of seen
 	asks     int               // for sessions
@@ -120,16 +121,26 @@ const resyncPause = 100 * time.Millisecond
 func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	done := &Resync{Cause: cmp.Or(cause, p.owed)}
+	err := p.look(done, period)
+	if p.owed = CauseNone; err != nil {
+		p.owed = done.Cause
+		return nil, err
+	}
+	return done, nil
+}
+
+// look takes the look that done has the cause of.
+func (p *sampler) look(done *Resync, period bool) error {
 	r := p.registry
 	misses, err := r.o.Kernel.RecursionMisses()
 	if err != nil {
-		return nil, fmt.Errorf("read recursion misses: %w", err)
+		return fmt.Errorf("read recursion misses: %w", err)
 	}
 	counters, err := r.o.Kernel.Counters()
 	if err != nil {
-		return nil, fmt.Errorf("read counters: %w", err)
+		return fmt.Errorf("read counters: %w", err)
 	}
-	done := &Resync{Cause: cause}
 	features := r.o.Kernel.Features()
 	grown, reconcile := p.grown(misses, counters, features)
 	done.Cause = cmp.Or(done.Cause, grown)
@@ -149,27 +160,27 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 		}
 	}
 	if period && done.Cause == CauseNone && !p.due() {
-		return done, r.Update(func(Tx) { r.counted(misses, counters, skipped) })
+		return r.Update(func(Tx) { r.counted(misses, counters, skipped) })
 	}
 	infos, err := p.sessions(done.Cause)
 	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
+		return fmt.Errorf("list sessions: %w", err)
 	}
 	p.census.begin(infos)
 	infos = slices.DeleteFunc(infos, r.o.Hidden)
 	wanted, err := Change(r, func(t Tx) (Want, error) { return t.wanted(), nil })
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(infos) == 0 && done.Cause == CauseNone && wanted == WantNone {
-		return done, r.Update(func(Tx) { r.counted(misses, counters, skipped); r.known(nil) })
+		return r.Update(func(Tx) { r.counted(misses, counters, skipped); r.known(nil) })
 	}
 	now, seen, err := p.snapshot()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if p.census.broken(r.o.Kernel) {
-		return done, p.repair()
+		return p.repair()
 	}
 	var after []func()
 	var failed error
@@ -185,7 +196,7 @@ func (p *sampler) sample(cause Cause, period bool) (*Resync, error) {
 	for _, f := range after {
 		f()
 	}
-	return done, cmp.Or(err, failed)
+	return cmp.Or(err, failed)
 }
 
 // grown compares the kernel's counters with the last look, and returns the cause for

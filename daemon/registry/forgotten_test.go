@@ -47,9 +47,16 @@ func TestForgottenOnce(t *testing.T) {
 	}
 }
 
-// TestReleasedWithoutSessions: the record of an outer session is released though no session lives any longer, and
-// though the kernel could not be asked at first.
+// TestReleasedWithoutSessions: the record of an outer session is released though no session lives any longer: with
+// that of the inner one, or by a look if the kernel could not be asked.
 func TestReleasedWithoutSessions(t *testing.T) {
+	for _, looks := range []int{0, 2 * pace.LooksApart} {
+		releasedAfter(t, looks)
+	}
+}
+
+func releasedAfter(t *testing.T, looks int) {
+	t.Helper()
 	o, k := newRegistry(t)
 	runs(t, o)
 	s := session(t, o, k, 100)
@@ -58,15 +65,20 @@ func TestReleasedWithoutSessions(t *testing.T) {
 	nested, err := Tx{o.view()}.Create(tracer.SessionSpec{Root: k.Proc(101).Identity, UID: 1000})
 	require.NoError(t, err)
 	require.NoError(t, k.End(id, tracer.CauseEnd, 0))
-	k.Fail("Settle", errors.New("refused"))
+	if looks > 0 {
+		k.Fail("Settle", errors.New("refused"))
+	} else {
+		_, err = k.Settle(nested.ID())
+		require.NoError(t, err)
+	}
 	require.NoError(t, o.Update(func(Tx) { over(o, s); over(o, nested) }))
 	k.Fail("Settle", nil)
-	for range 2 * pace.LooksApart {
+	for range looks {
 		_, err := o.looks.sample(CauseNone, true)
 		require.NoError(t, err)
 	}
 	if all, err := k.Sessions(); err != nil || len(all) > 0 {
-		t.Errorf("not released: %+v, %v", all, err)
+		t.Errorf("not released after %d looks: %+v, %v", looks, all, err)
 	}
 }
 

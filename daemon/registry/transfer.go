@@ -190,7 +190,7 @@ func (t Tx) LetGo(id tracer.SessionID) {
 }
 
 // release frees the kernel's record of a session that ended or was dissolved. The
-// kernel keeps it while something is nested in it, and each look tries again.
+// kernel keeps it while something is nested in it: then it goes with that, or a later look tries again.
 func (r *Registry) release(id tracer.SessionID) {
 	_, err := r.o.Kernel.Settle(id)
 	if err == nil {
@@ -198,6 +198,9 @@ func (r *Registry) release(id tracer.SessionID) {
 	}
 	if err == nil || errors.Is(err, tracer.ErrNotFound) {
 		delete(r.looks.unreleased, id)
+		if s := r.sessions[id]; s != nil && r.looks.unreleased[s.info.Parent] {
+			r.release(s.info.Parent)
+		}
 		return
 	}
 	r.looks.unreleased[id] = true

@@ -56,7 +56,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly model slices size clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly model simulate slices size clean fmt
 
 ## help: list the targets
 help:
@@ -200,6 +200,11 @@ model:
 ## slices: 100 sessions of storms at each level have to be runs of the model of the protocol; the figures say how many (root)
 slices: programs
 	LNGTEST=1 LNGTEST_SLICES=100 testdata/bpffs.sh $(GOTEST) -timeout 60m -run TestSlices ./tracer
+
+## simulate: the daemon over a kernel and a disk that fail, 100,000 seeds (daemon/simulation; 1 h); SEEDS=100000
+simulate: SEEDS ?= 100000
+simulate:
+	LNGTEST_SEEDS=$(SEEDS) go test -count 1 -timeout 4h -v -run TestSimulation ./daemon/simulation
 
 ## nightly: what tests what changes seldom: race detector, packages, brokers, agents, kernels, … (hours, root); STAGES="race agents"; writes docs/results/nightly.md
 nightly:

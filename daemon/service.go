@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
-	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
@@ -44,7 +43,7 @@ type parts struct {
 	kernel  Kernel
 	self    tracer.Identity
 	audit   *audit.Log
-	journal *journal.Journal
+	journal history.Store
 	rules   *rules.Policy
 	bootID  string
 	log     zerolog.Logger

@@ -32,7 +32,7 @@ func NewArchive(r *Recorder, a *access.Access, k document.Kernel) *Archive {
 }
 
 // Journal is the file, for readers of its events.
-func (a *Archive) Journal() *journal.Journal { return a.r.journal }
+func (a *Archive) Journal() Store { return a.r.journal }
 
 // Past is an ended session.
 type Past struct {

@@ -43,7 +43,7 @@ type Kernel interface {
 type Recorder struct {
 	registry *registry.Registry
 	ring     *recent.Ring
-	journal  *journal.Journal
+	journal  Store
 	boot     string
 	clock    registry.Clock
 	redact   func(argv []string) []string // hides secrets
@@ -74,7 +74,7 @@ type marks struct {
 }
 
 // New makes a recorder of what the registry has; attach its hooks.
-func New(o *registry.Registry, g *recent.Ring, j *journal.Journal, boot string, c registry.Clock, redact func(argv []string) []string, log zerolog.Logger) *Recorder {
+func New(o *registry.Registry, g *recent.Ring, j Store, boot string, c registry.Clock, redact func(argv []string) []string, log zerolog.Logger) *Recorder {
 	return &Recorder{
 		registry: o, ring: g, journal: j, boot: boot, clock: c, redact: redact, log: log, period: recordPeriod, limit: recordClose, next: g.End(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),

@@ -308,3 +308,46 @@ func (k *Kernel) SessionLocked(id tracer.SessionID) (tracer.SessionInfo, bool) {
 func (k *Kernel) EnterLocked(pid, parent uint32, id tracer.SessionID) {
 	k.enter(k.add(pid, parent, "newborn"), id, tracer.EvidenceFork, k.procs[parent].Identity)
 }
+
+// Reach moves the clock on to a time, unless that is past, and returns what it is then.
+func (k *Kernel) Reach(at time.Duration) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.now = max(k.now, at)
+	return k.now
+}
+
+// Alive are the live members of a session and of those in it, in the order of their birth; 0: all live processes. No
+// fault affects it.
+func (k *Kernel) Alive(id tracer.SessionID) (all []tracer.Identity) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.tasks() {
+		if !p.Dead && (id == 0 || k.within(p.Session, id)) {
+			all = append(all, p.Identity)
+		}
+	}
+	return all
+}
+
+// Opened is how many sessions there were so far.
+func (k *Kernel) Opened() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return int(k.nextSlot)
+}
+
+// Records are the sessions, dissolved ones included, in the order of their slots. No fault affects it.
+func (k *Kernel) Records() (all []tracer.SessionInfo) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, s := range k.records() {
+		all = append(all, k.info(s))
+	}
+	return all
+}
+
+// records are all sessions in the order of their slots.
+func (k *Kernel) records() []*tracer.SessionInfo {
+	return slices.SortedFunc(maps.Values(k.sessions), func(a, b *tracer.SessionInfo) int { return cmp.Compare(uint32(a.ID), uint32(b.ID)) })
+}

@@ -86,9 +86,10 @@ func (k *Kernel) AllRead() {
 	}
 }
 
-// DropEvents drops what was emitted and not yet read.
-func (k *Kernel) DropEvents() {
+// DropEvents drops what was emitted and not yet read, and returns how many events that were.
+func (k *Kernel) DropEvents() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.events = nil
+	n, k.events = len(k.events), nil
+	return n
 }

@@ -37,7 +37,7 @@ var mayImport = map[string]string{
 	"cmd/lineage/timeline":         "api api/past cmd/lineage/outfile cmd/lineage/secrets",
 	"cmd/lineage/verify":           "api api/display cmd/lineage/text daemon/audit/chain",
 	"cmd/lineage/view":             "api cmd/lineage/hosts daemon/replay tracer/procfs tui tui/picture",
-	"daemon":                       "api daemon/access daemon/attribution daemon/audit daemon/branch daemon/commands daemon/container daemon/document daemon/history daemon/holdings daemon/httpapi daemon/instance daemon/journal daemon/leaks daemon/logging daemon/lookup daemon/marks daemon/metrics daemon/plan daemon/privilege daemon/recent daemon/registry daemon/rules daemon/selfcheck daemon/status daemon/stream daemon/watch enforcer enforcer/policy tracer tracer/procfs",
+	"daemon":                       "api daemon/access daemon/attribution daemon/audit daemon/branch daemon/commands daemon/container daemon/document daemon/history daemon/holdings daemon/httpapi daemon/instance daemon/leaks daemon/logging daemon/lookup daemon/marks daemon/metrics daemon/plan daemon/privilege daemon/recent daemon/registry daemon/rules daemon/selfcheck daemon/status daemon/stream daemon/watch enforcer enforcer/policy tracer tracer/procfs",
 	"daemon/access":                "api daemon/audit daemon/logging tracer tracer/caught tracer/procfs",
 	"daemon/attribution":           "daemon/audit daemon/broker daemon/container daemon/document daemon/logging daemon/registry daemon/rules enforcer lineage lineage/memory tracer tracer/procfs",
 	"daemon/audit":                 "api daemon/audit/chain daemon/document daemon/ownfile enforcer",

@@ -34,7 +34,7 @@ var questions = []struct{ question, word, page, answer string }{
 	{"traces, records or alerts: which do I want?", "traces or records?", "docs/MONITORING.md", "## Which do I want?"},
 	{"which keys has the policy?", "policy", "docs/POLICY.md", "| `max_rss` |"},
 	{"how large is the history?", "policy", "docs/POLICY.md", "How large is the history?"},
-	{"does it work in Kubernetes?", "Kubernetes", "docs/INSTALL.md", "kind: DaemonSet"},
+	{"does it work in Kubernetes?", "Kubernetes", "docs/INSTALL.md", "kubectl apply -k packaging/kubernetes"},
 	{"how do I clean up after GitHub Actions?", "GitHub Actions", "docs/RECIPES.md", "### GitHub Actions"},
 	{"… GitLab?", "GitLab", "docs/RECIPES.md", "### GitLab"},
 	{"… Jenkins?", "Jenkins", "docs/RECIPES.md", "### Jenkins"},

@@ -109,12 +109,12 @@ __noinline int become_agent(void)
 /* Runs in the process itself, which has its new memory and name. */
 static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *bprm)
 {
-	u32 tgid = t->tgid;
+	u32 tgid = t->tgid, looks = *(volatile u32 *)&control.agents;
 	char comm[COMM_LEN] = {};
 	struct entry *e;
 	struct entry n;
 
-	if (*(volatile u32 *)&control.agents && agent_of(t, comm))
+	if (looks && opens(t, looks, comm))
 		become_agent();
 	e = entry_of(tgid, t->group_leader->start_boottime);
 	if (!e)

@@ -68,6 +68,7 @@ enum source {
 	SOURCE_SID,
 	SOURCE_PGRP,
 	SOURCE_CGROUP,
+	SOURCE_JOIN, /* it was put into a container from outside */
 };
 
 /*
@@ -148,6 +149,7 @@ enum session_flags {
 	SESSION_KEPT = 1 << 1, /* its root was handed over from another session */
 	SESSION_AGENT = 1 << 2, /* opened by an exec */
 	SESSION_DRIFTED = 1 << 3, /* a walk had to correct its live count */
+	SESSION_JOINED = 1 << 4, /* its root was put into a container, see put_in() */
 };
 
 /* The counts of a session. Hooks write them, user space never does. */
@@ -206,6 +208,11 @@ struct agent {
 	u32 flags;
 };
 
+enum looks {
+	LOOK_NAMES = 1 << 0, /* `agents` is not empty */
+	LOOK_JOINS = 1 << 1, /* a process that was put into a container, see put_in() */
+};
+
 /*
  * due: 0 nothing, 1 a pass is due now, else the earliest deadline in CLOCK_MONOTONIC
  * ns. Every fork, exec and exit on the host reads due and due_boot first.
@@ -219,7 +226,7 @@ struct shared {
 	u64 adopting; /* session whose root's descendants are being entered; 0: none */
 	s64 taken; /* slots that are not in free_slots: a queue has no count */
 	u32 polling; /* the reader polls: do not wake it for each event */
-	u32 agents; /* `agents` is not empty: check each exec */
+	u32 agents; /* what each exec is checked for: enum looks */
 	u32 cut; /* a pass inside a hook left out processes, and none was complete since */
 	u32 adopting_uid; /* only processes of this uid - 1 are being entered; 0: of any */
 };

@@ -321,6 +321,7 @@ const (
 	LineageSourceSOURCE_SID       LineageSource = 9
 	LineageSourceSOURCE_PGRP      LineageSource = 10
 	LineageSourceSOURCE_CGROUP    LineageSource = 11
+	LineageSourceSOURCE_JOIN      LineageSource = 12
 )
 
 type LineageVerbArgs struct {

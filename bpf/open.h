@@ -7,6 +7,7 @@
 #define LINEAGE_OPEN_H
 
 #include "adopt.h"
+#include "room.h"
 
 /*
  * Enter a living process outside a fork, or add flags to its entry. It may be exiting
@@ -233,8 +234,11 @@ static __always_inline void dismiss(u32 uid)
 		__sync_fetch_and_add(n, 1);
 }
 
-/* The session is named comm until user space gives it the name from its rule. */
-static __always_inline void open_for(struct task_struct *t, u64 from, struct agent *g,
+/*
+ * The session is named comm until user space gives it the name from its rule. g is NULL
+ * for a process that was put into a container.
+ */
+static __always_inline void open_for(struct task_struct *t, u64 from, struct agent *g, bool joined,
 				     const char comm[COMM_LEN])
 {
 	u32 zero = 0, slot, uid = uid_of(t);
@@ -254,15 +258,18 @@ static __always_inline void open_for(struct task_struct *t, u64 from, struct age
 	__builtin_memset(a, 0, sizeof(*a));
 	a->random = bpf_get_prandom_u32();
 	a->from = from;
-	a->grace = g->grace;
-	a->max_lifetime = g->max_lifetime;
-	a->max_rss = g->max_rss;
-	a->idle = g->idle;
-	a->max_processes = g->max_processes;
-	a->flags = g->session_flags | SESSION_AGENT;
-	a->rule = g->rule;
+	a->flags = SESSION_AGENT | (joined ? SESSION_JOINED | SESSION_KEEP_ON_ROOT_EXIT : 0);
+	if (g) {
+		a->grace = g->grace;
+		a->max_lifetime = g->max_lifetime;
+		a->max_rss = g->max_rss;
+		a->idle = g->idle;
+		a->max_processes = g->max_processes;
+		a->flags |= g->session_flags;
+		a->rule = g->rule;
+	}
 	a->uid = uid;
-	a->evidence = SOURCE_RULE;
+	a->evidence = joined ? SOURCE_JOIN : SOURCE_RULE;
 	__builtin_memcpy(a->name, comm, COMM_LEN);
 	if (create_in(a, t, slot)) {
 		give_back(slot);
@@ -277,20 +284,27 @@ static __always_inline struct agent *agent_of(struct task_struct *t, char comm[C
 	return bpf_map_lookup_elem(&agents, comm);
 }
 
+/* Has the process become what a rule may want a session for? */
+static __always_inline bool opens(struct task_struct *t, u32 looks, char comm[COMM_LEN])
+{
+	return (looks & LOOK_NAMES && agent_of(t, comm)) || (looks & LOOK_JOINS && put_in(t));
+}
+
 /*
- * The process has become a program with an agent's name: open a session before its
- * first fork. User space checks whether it really is that program, and releases the
- * process if not. Runs in the process itself.
+ * The process has become a program with an agent's name, or was put into a container:
+ * open a session before its first fork. User space checks whether a rule wants it, and
+ * releases the process if not. Runs in the process itself.
  */
 static __always_inline void on_agent(struct task_struct *t)
 {
 	struct entry *e = entry_of(t->tgid, t->group_leader->start_boottime);
 	char comm[COMM_LEN] = {};
 	struct agent *g = agent_of(t, comm);
+	bool joined = *(volatile u32 *)&control.agents & LOOK_JOINS && put_in(t);
 	u64 in = 0;
 
 	/* Not a program that the kernel started. */
-	if (!g || t->real_parent->flags & PF_KTHREAD)
+	if ((!g && !joined) || t->real_parent->flags & PF_KTHREAD)
 		return;
 	if (e) {
 		in = e->session;
@@ -298,13 +312,14 @@ static __always_inline void on_agent(struct task_struct *t)
 			return;
 		/*
 		 * A root that becomes another program stays the root of its session,
-		 * unless that is being dissolved. FLAG_ROOT may not be set yet.
+		 * unless that is being dissolved. FLAG_ROOT may not be set yet. A member
+		 * that is put into a container stays in its session.
 		 */
-		if (in && (!(g->flags & AGENT_NESTS) || condemned(in) ||
+		if (in && (!g || !(g->flags & AGENT_NESTS) || condemned(in) ||
 			   (is_root(in, t->tgid, e->start) && home_of(in) == in)))
 			return;
 	}
-	open_for(t->group_leader, in, g, comm);
+	open_for(t->group_leader, in, g, joined && !in, comm);
 }
 
 #endif

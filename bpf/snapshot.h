@@ -8,6 +8,7 @@
 #define LINEAGE_SNAPSHOT_H
 
 #include "death.h"
+#include "room.h"
 
 static __always_inline s64 rss_of(struct mm_struct *mm)
 {
@@ -20,22 +21,6 @@ static __always_inline s64 rss_of(struct mm_struct *mm)
 		       BPF_CORE_READ(old, rss_stat.count[3].counter);
 	}
 	return mm->rss_stat[0].count + mm->rss_stat[1].count + mm->rss_stat[3].count;
-}
-
-static __always_inline u32 pid_in_own_namespace(struct task_struct *t)
-{
-	u32 level, nr = 0;
-	u64 pid = 0; /* a number: older verifiers add no unknown value to a typed pointer */
-
-	bpf_probe_read_kernel(&pid, sizeof(pid), &t->thread_pid);
-	if (!pid)
-		return 0;
-	level = BPF_CORE_READ((struct pid *)pid, level);
-	bpf_probe_read_kernel(&nr, sizeof(nr),
-			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
-				      level * bpf_core_type_size(struct upid) +
-				      bpf_core_field_offset(struct upid, nr));
-	return nr;
 }
 
 /* The session of a dead process, while that is on record; 0: none. */

@@ -32,8 +32,12 @@ type Agent struct {
 	KeepOnRootExit bool
 }
 
-// agentNests is AGENT_NESTS of bpf/lineage.h.
-const agentNests = 1
+// agentNests is AGENT_NESTS of bpf/lineage.h, the others are enum looks.
+const (
+	agentNests = 1
+	lookNames  = 1
+	lookJoins  = 2
+)
 
 // SetAgents replaces all agents; nil: no agents. Open sessions stay. The same Comm
 // twice, or more agents than the kernel side holds, is an error, and then nothing has
@@ -88,8 +92,27 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 			return fmt.Errorf("set agents: %w", err)
 		}
 	}
-	t.control.setAgents(len(wanted) > 0)
+	t.look(lookNames, len(wanted) > 0)
 	return nil
+}
+
+// SetJoins chooses whether a session is opened for every process that execs, is in no session, and was
+// put into a PID namespace from outside, as runc exec does: [SessionInfo].Joined. Whether that is a
+// container that a rule wants must be checked afterwards, as for agents. It outlives its root until
+// [Tracer.SetTerms]. Open sessions stay.
+func (t *Tracer) SetJoins(on bool) {
+	t.late.Lock()
+	defer t.late.Unlock()
+	t.look(lookJoins, on)
+}
+
+// look chooses whether the exec hook looks for one thing. The caller holds t.late.
+func (t *Tracer) look(which uint32, on bool) {
+	looks := t.control.looks() &^ which
+	if on {
+		looks |= which
+	}
+	t.control.setLooks(looks)
 }
 
 // lateAgents finds agents that no exec hook saw, and opens their sessions.

@@ -173,7 +173,7 @@ func (t *Tracer) carryAgents(from *takeover.Agents, execs map[Identity]uint64) e
 		}
 		late.agents[comm] = g
 	}
-	t.control.setAgents(true)
+	t.control.setLooks(from.Looks())
 	_, err = late.open(t)
 	return err
 }

@@ -51,14 +51,10 @@ func (c control) setAdopting(id SessionID, uid uint32) {
 	atomic.StoreUint64(&c.shared.Adopting, uint64(id))
 }
 
-// setAgents makes the exec hook look for agents.
-func (c control) setAgents(on bool) {
-	var v uint32
-	if on {
-		v = 1
-	}
-	atomic.StoreUint32(&c.shared.Agents, v)
-}
+// setLooks chooses what the exec hook looks for: bits of enum looks.
+func (c control) setLooks(looks uint32) { atomic.StoreUint32(&c.shared.Agents, looks) }
+
+func (c control) looks() uint32 { return atomic.LoadUint32(&c.shared.Agents) }
 
 // setPolling tells the hooks that the reader will poll soon.
 func (c control) setPolling(on bool) {

@@ -42,8 +42,9 @@ func (t *Tracer) Condemn(id SessionID) error {
 
 // MissExecs stops the exec hook from opening sessions until the returned function is called.
 func (t *Tracer) MissExecs() (back func()) {
-	t.control.setAgents(false)
-	return func() { t.control.setAgents(true) }
+	looks := t.control.looks()
+	t.control.setLooks(0)
+	return func() { t.control.setLooks(looks) }
 }
 
 // TrustedArguments returns why a kernel with these types gets the baseline.

@@ -170,6 +170,7 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		KeepOnRootExit: c.Flags&sessionKeepOnRootExit != 0,
 		Kept:           c.Flags&sessionKept != 0,
 		Agent:          c.Flags&sessionAgent != 0,
+		Joined:         c.Flags&sessionJoined != 0,
 		Rule:           c.Rule,
 		Nested:         c.Nested,
 		Drifted:        c.Flags&sessionDrifted != 0,

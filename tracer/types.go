@@ -88,16 +88,17 @@ const (
 	SourceSID                     // the POSIX session of a member
 	SourcePGRP                    // the process group of a member
 	SourceCgroup                  // the cgroup of a member
+	SourceJoin                    // it was put into a container from outside
 )
 
 func (s Source) String() string {
 	return [...]string{"", "parent", "rule", "request", "env", "unit", "container",
-		"socket", "cookie", "sid", "pgrp", "cgroup"}[min(s, SourceCgroup)]
+		"socket", "cookie", "sid", "pgrp", "cgroup", "join"}[min(s, SourceJoin)]
 }
 
 // Strong reports whether the source is a proof: only a member, or a process that a
 // member asked, can have caused it.
-func (s Source) Strong() bool { return s <= SourceContainer }
+func (s Source) Strong() bool { return s <= SourceContainer || s == SourceJoin }
 
 // evidence splits the kernel's word.
 func evidence(v uint32) (Evidence, Source) { return Evidence(v & 0xff), Source(v >> 8) }
@@ -290,9 +291,11 @@ type SessionInfo struct {
 
 	KeepOnRootExit bool // as in [SessionSpec]
 
-	Kept  bool   // its root was handed over from another session
-	Agent bool   // an exec opened it
-	Rule  uint32 // 0: none known
+	Kept  bool // its root was handed over from another session
+	Agent bool // an exec opened it
+	// Joined: its root was put into a container from outside, as runc exec does. Its evidence is [SourceJoin].
+	Joined bool
+	Rule   uint32 // 0: none known
 
 	For  SessionID // the session whose work it holds, 0: not a companion
 	Weak bool      // For is based on weak evidence

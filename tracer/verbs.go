@@ -33,6 +33,7 @@ const (
 	sessionKept
 	sessionAgent
 	sessionDrifted
+	sessionJoined
 )
 
 // run carries out one verb. The caller holds t.verbs.

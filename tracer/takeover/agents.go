@@ -85,6 +85,9 @@ func agentsWord(bss *ebpf.Map) (uint32, error) {
 	return 0, btf.ErrNotFound
 }
 
+// Looks is what their exec hook looked for: bits of enum looks.
+func (a *Agents) Looks() uint32 { return a.was }
+
 // All returns the agents by the names of their programs, in our layout; nil: there were none.
 func (a *Agents) All() (map[[16]byte]bpf.LineageAgent, error) {
 	if a.was == 0 {

@@ -62,53 +62,54 @@ func (r Ref) String() string {
 // Session is an agent session.
 type Session struct {
 	Head
-	ID           string       `json:"id"`                     // six letters and digits
-	Name         string       `json:"name,omitempty"`         // given by its creator
-	UID          int          `json:"uid"`                    // of its creator
-	State        SessionState `json:"state"`                  // active, ending, condemned, ended
-	Root         *Process     `json:"root,omitempty"`         // the process that it was opened for
-	Owner        *Ref         `json:"owner,omitempty"`        // the process that asked for it; its exit ends the session
-	Live         int          `json:"live"`                   // members that are alive
-	Peak         int          `json:"peak,omitempty"`         // most members at one time
-	Forks        int          `json:"forks,omitempty"`        // by members, so far
-	Joined       int          `json:"joined,omitempty"`       // other members than the root that ran when they were entered: adopted, moved from another session, or started by a broker
-	Orphans      int          `json:"orphans"`                // live members whose creator is dead
-	Leftovers    int          `json:"leftovers"`              // live members while the root is gone
-	Zombies      int          `json:"zombies"`                // dead members that their parent has not waited for
-	CPUSeconds   float64      `json:"cpu_seconds"`            // user and system time of all members, dead ones included; without nested sessions
-	IdleSeconds  float64      `json:"idle_seconds,omitempty"` // of an active one: for how long, as of the last look, no process started, CPU time was under the policy's idle_cpu, no tool call was open or reported, and no client was seen at a port, nested sessions included; absent: it is not idle, or the daemon does not know
-	LastEvent    *time.Time   `json:"last_event,omitempty"`   // time of the last event of a member; absent: none since the daemon started
-	RSSBytes     uint64       `json:"rss_bytes"`              // of the live members, those of nested sessions included, as max_rss_bytes counts; shared memory counts in each
-	Ports        []int        `json:"ports,omitempty"`        // that members listen on
-	Started      *time.Time   `json:"started,omitempty"`      // when it was opened
-	Ended        *time.Time   `json:"ended,omitempty"`        // when its last member was gone
-	EndReason    string       `json:"end_reason,omitempty"`   // why it ends or ended: root_exit, owner_exit, end, max_lifetime, max_processes, max_rss, idle, ancestor, expired, released, reboot, untracked
-	Verdict      Verdict      `json:"verdict,omitempty"`      // of its receipt, when it has ended: clean, left, unknown
-	GraceSeconds float64      `json:"grace_seconds"`          // from SIGTERM to SIGKILL
-	Deadline     *time.Time   `json:"deadline,omitempty"`     // when members get SIGKILL
-	Parent       string       `json:"parent,omitempty"`       // the session that it is nested in
-	Level        int          `json:"level"`                  // guarantee level at which it is ended
-	Mode         string       `json:"mode"`                   // observe, enforce
-	Evidence     string       `json:"evidence,omitempty"`     // of its root: root, adopted
-	Rule         string       `json:"rule,omitempty"`         // of the policy, that it is due to
-	Kept         bool         `json:"kept,omitempty"`         // handed over from another session
-	Until        *time.Time   `json:"until,omitempty"`        // of a kept one
-	Reason       string       `json:"reason,omitempty"`       // of a kept one
-	KeptBy       *Caller      `json:"kept_by,omitempty"`      // the caller that asked to keep it; absent: a rule, or not known
-	KeepRule     string       `json:"keep_rule,omitempty"`    // of the policy, by which it is kept
-	BrokeredBy   string       `json:"brokered_by,omitempty"`  // the session whose work it holds, on evidence
-	Container    *Container   `json:"container,omitempty"`    // that its root runs in
-	Shared       string       `json:"shared,omitempty"`       // the rule for a server of several sessions
-	Brokered     []Brokered   `json:"brokered,omitempty"`     // what members handed to other daemons
-	Warnings     []string     `json:"warnings,omitempty"`     // only in the reply to the request that caused them
-	Degraded     []string     `json:"degraded,omitempty"`     // what does not work as it should for this session
-	Token        string       `json:"token,omitempty"`        // only in the reply to its creator
+	ID            string       `json:"id"`                       // six letters and digits
+	Name          string       `json:"name,omitempty"`           // given by its creator
+	UID           int          `json:"uid"`                      // of its creator
+	State         SessionState `json:"state"`                    // active, ending, condemned, ended
+	Root          *Process     `json:"root,omitempty"`           // the process that it was opened for
+	Owner         *Ref         `json:"owner,omitempty"`          // the process that asked for it; its exit ends the session
+	Live          int          `json:"live"`                     // members that are alive
+	Peak          int          `json:"peak,omitempty"`           // most members at one time
+	Forks         int          `json:"forks,omitempty"`          // by members, so far
+	Joined        int          `json:"joined,omitempty"`         // other members than the root that ran when they were entered: adopted, moved from another session, or started by a broker
+	Orphans       int          `json:"orphans"`                  // live members whose creator is dead
+	Leftovers     int          `json:"leftovers"`                // live members while the root is gone
+	Zombies       int          `json:"zombies"`                  // dead members that their parent has not waited for
+	CPUSeconds    float64      `json:"cpu_seconds"`              // user and system time of all members, dead ones included; without nested sessions
+	IdleSeconds   float64      `json:"idle_seconds,omitempty"`   // of an active one: for how long, as of the last look, no process started, CPU time was under the policy's idle_cpu, no tool call was open or reported, and no client was seen at a port, nested sessions included; absent: it is not idle, or the daemon does not know
+	LastEvent     *time.Time   `json:"last_event,omitempty"`     // time of the last event of a member; absent: none since the daemon started
+	RSSBytes      uint64       `json:"rss_bytes"`                // of the live members, those of nested sessions included, as max_rss_bytes counts; shared memory counts in each
+	Ports         []int        `json:"ports,omitempty"`          // that members listen on
+	Started       *time.Time   `json:"started,omitempty"`        // when it was opened
+	Ended         *time.Time   `json:"ended,omitempty"`          // when its last member was gone
+	EndReason     string       `json:"end_reason,omitempty"`     // why it ends or ended: root_exit, owner_exit, end, max_lifetime, max_processes, max_rss, idle, ancestor, expired, released, reboot, untracked
+	Verdict       Verdict      `json:"verdict,omitempty"`        // of its receipt, when it has ended: clean, left, unknown
+	GraceSeconds  float64      `json:"grace_seconds"`            // from SIGTERM to SIGKILL
+	Deadline      *time.Time   `json:"deadline,omitempty"`       // when members get SIGKILL
+	Parent        string       `json:"parent,omitempty"`         // the session that it is nested in
+	Level         int          `json:"level"`                    // guarantee level at which it is ended
+	Mode          string       `json:"mode"`                     // observe, enforce
+	Evidence      string       `json:"evidence,omitempty"`       // of its root: root, adopted
+	Rule          string       `json:"rule,omitempty"`           // of the policy, that it is due to
+	ContainerRule string       `json:"container_rule,omitempty"` // the containers rule of the policy that opened it
+	Kept          bool         `json:"kept,omitempty"`           // handed over from another session
+	Until         *time.Time   `json:"until,omitempty"`          // of a kept one
+	Reason        string       `json:"reason,omitempty"`         // of a kept one
+	KeptBy        *Caller      `json:"kept_by,omitempty"`        // the caller that asked to keep it; absent: a rule, or not known
+	KeepRule      string       `json:"keep_rule,omitempty"`      // of the policy, by which it is kept
+	BrokeredBy    string       `json:"brokered_by,omitempty"`    // the session whose work it holds, on evidence
+	Container     *Container   `json:"container,omitempty"`      // that its root runs in
+	Shared        string       `json:"shared,omitempty"`         // the rule for a server of several sessions
+	Brokered      []Brokered   `json:"brokered,omitempty"`       // what members handed to other daemons
+	Warnings      []string     `json:"warnings,omitempty"`       // only in the reply to the request that caused them
+	Degraded      []string     `json:"degraded,omitempty"`       // what does not work as it should for this session
+	Token         string       `json:"token,omitempty"`          // only in the reply to its creator
 }
 
 // Evidence is why a process belongs to its session.
 type Evidence struct {
 	Kind       string `json:"kind"`             // root, fork, adopted, reconciled
-	Source     string `json:"source,omitempty"` // what it rests on: parent, rule, request, env, unit, container, socket, cookie, sid, pgrp, cgroup, iterator
+	Source     string `json:"source,omitempty"` // what it rests on: parent, rule, request, env, unit, container, socket, cookie, sid, pgrp, cgroup, join, iterator
 	Confidence string `json:"confidence"`       // strong, weak
 }
 

@@ -52,10 +52,10 @@ func (h Host) build(p parts, o Options) *Service {
 		Kernel: k, Proc: h.Proc, Group: h.Group, Peer: h.PeerOf,
 		Clock: h.Clock.Monotonic, Limits: h.Limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Redact: r.Redact, Log: log,
 	})
-	steward := rules.New(rules.Options{
-		Rules: r, Registry: reg, Kernel: k, Enforcer: e, Proc: h.Proc, Clock: h.Clock, Audit: p.audit.Add, Log: log,
-	})
 	containers := container.NewFinder(h.Proc, log)
+	steward := rules.New(rules.Options{
+		Rules: r, Registry: reg, Kernel: k, Enforcer: e, Proc: h.Proc, Containers: containers, Clock: h.Clock, Audit: p.audit.Add, Log: log,
+	})
 	s.Attribution = attribution.New(attribution.Options{
 		Registry: reg, Rules: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Containers: containers, Files: cmp.Or(h.Files, "/"), Self: p.self,
 		Clock: h.Clock, Log: log,

@@ -160,15 +160,11 @@ func (f *Finder) serves(supervisor, inside uint32, id string) error {
 	if name := procfs.Base(f.proc.Link(supervisor, "cwd")); name == id || f.conmon(supervisor) {
 		return nil
 	}
-	b, err := readRoots(f.proc.Key(supervisor), f.bundle(supervisor, id)+"/init.pid", 32)
+	main, err := f.main(supervisor, id)
 	if err != nil {
 		return err
 	}
-	main, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
-	if err != nil {
-		return errOther
-	}
-	its, err := f.proc.PIDNamespace(uint32(main))
+	its, err := f.proc.PIDNamespace(main)
 	if err != nil {
 		return err
 	}
@@ -176,10 +172,23 @@ func (f *Finder) serves(supervisor, inside uint32, id string) error {
 	if err != nil {
 		return err
 	}
-	if in, _, err := f.id(uint32(main)); err != nil || ours != its || in != id {
+	if in, _, err := f.id(main); err != nil || ours != its || in != id {
 		return errOther
 	}
 	return nil
+}
+
+// main is the main process that a shim has noted for a container.
+func (f *Finder) main(shim uint32, id string) (uint32, error) {
+	b, err := readRoots(f.proc.Key(shim), f.bundle(shim, id)+"/init.pid", 32)
+	if err != nil {
+		return 0, err
+	}
+	pid, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32)
+	if err != nil {
+		return 0, errOther
+	}
+	return uint32(pid), nil
 }
 
 // bundle is the directory of a container's bundle, by the link that leads there also from another mount namespace. It is

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -65,8 +66,11 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		Evidence: tracer.EvidenceRoot.String(), Degraded: s.Degraded,
 		Brokered: e.Brokered(&s.Work, r), Shared: s.Shared,
 	}
-	if info.Rule != 0 {
+	switch info.Rule {
+	case policy.AgentRule:
 		d.Rule = info.Name
+	case policy.ContainerRule:
+		d.ContainerRule = info.Name
 	}
 	if s.For != 0 {
 		d.BrokeredBy, d.Evidence = s.For.String(), tracer.EvidenceAdopted.String()

@@ -93,6 +93,15 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 		}
 		add("agents."+r.Name, "", in.Origin(r), effect)
 	}
+	if c := p.Container; c != nil {
+		if r := in.Container(policy.Room{Runtime: c.Runtime, Container: c.Name, Image: c.Image, Pod: c.Pod, Namespace: c.Namespace}); r != nil {
+			effect, err := h.containerEffect(in, r, id, p.UID)
+			if err != nil {
+				return err
+			}
+			add("containers."+r.Name, "", in.Origin(r), effect)
+		}
+	}
 	if r := in.Keeps(facts, time.Now()); r != nil {
 		effect := "no effect: not in a session"
 		if p.Session != "" {
@@ -103,6 +112,25 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 	return reply(w, http.StatusOK, d)
 }
 
+// containerEffect describes what a rule did with a process in a container that it matches.
+func (h *policies) containerEffect(p *policy.Policy, r *policy.Container, id tracer.Identity, uid *int) (string, error) {
+	in, err := h.sessionWith(id)
+	if err != nil {
+		return "", err
+	}
+	switch ruled := in.Rule == policy.ContainerRule && in.Name == r.Name; {
+	case !r.Opens():
+		return "opens no session: session off", nil
+	case ruled && in.Root == id:
+		return fmt.Sprintf("opened session %v", in.ID) + h.termsOf(p, p.Opener(in.Rule, in.Name), uid), nil
+	case ruled:
+		return fmt.Sprintf("no effect: in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
+	case in.Joined && in.Rule == 0 && in.Root == id && r.Brief > 0:
+		return fmt.Sprintf("opens a session once the command has run for %v, or has left something", r.Brief), nil
+	}
+	return "no effect: not put into the container from outside since the rule is in force, or in another session", nil
+}
+
 // agentEffect describes what an agent rule does, or did, with a process that it
 // matches.
 func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity, uid *int) (string, error) {
@@ -111,7 +139,7 @@ func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Iden
 		return "", err
 	}
 	does := "opens a session"
-	switch ruled := in.Rule != 0 && in.Name == r.Name; {
+	switch ruled := in.Rule == policy.AgentRule && in.Name == r.Name; {
 	case ruled && in.Root == id:
 		does = fmt.Sprintf("opened session %v", in.ID)
 	case ruled && !r.Nests():
@@ -119,11 +147,16 @@ func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Iden
 	case in.ID != 0 && !r.Nests():
 		return fmt.Sprintf("no effect: already in session %v, and the rule is for processes outside any", in.ID), nil
 	}
-	text := does + termsText(p.Terms(r))
+	return does + h.termsOf(p, r, uid), nil
+}
+
+// termsOf describes the terms that a rule gives to a user's sessions.
+func (h *policies) termsOf(p *policy.Policy, r *policy.Agent, uid *int) string {
+	text := termsText(p.Terms(r))
 	if uid == nil || !h.rules.Enforced(uint32(*uid)) {
 		text += "; mode observe: ends are only logged"
 	}
-	return text, nil
+	return text
 }
 
 // sessionWith is the session that a process is in, zero if it is in none.

@@ -25,13 +25,13 @@ type Snapshot struct {
 	BreakerOpen bool
 }
 
-// Rule is the agent rule that sessions belong to, or NoRule, and whether they were kept.
+// Rule is the rule that sessions belong to, or NoRule, and whether they were kept.
 type Rule struct {
 	Name string
 	Kept bool
 }
 
-// NoRule is in place of a name for sessions that no agent rule of the policy opened. No rule can
+// NoRule is in place of a name for sessions that no rule of the policy opened. No rule can
 // have this name.
 const NoRule = "-"
 

@@ -41,7 +41,7 @@ var table = []metric{
 		func(s *Snapshot, p put) { each(s.Sessions, p) }},
 	{"processes", gauge, nil, "Live members of all sessions.",
 		func(s *Snapshot, p put) { p(float64(s.Processes)) }},
-	{"leftovers", gauge, []string{"rule", "kept"}, "Live members of sessions whose root is gone, and that nothing ends. rule: the agent rule of the session or of one around it, - without a rule. kept: true for sessions that were kept.",
+	{"leftovers", gauge, []string{"rule", "kept"}, "Live members of sessions whose root is gone, and that nothing ends. rule: the rule that opened the session or one around it, - without a rule. kept: true for sessions that were kept.",
 		perRule(func(u Use) float64 { return float64(u.Leftovers) })},
 	{"orphans", gauge, []string{"rule", "kept"}, "Live members whose creator is dead, labelled likewise.",
 		perRule(func(u Use) float64 { return float64(u.Orphans) })},

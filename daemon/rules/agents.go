@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
@@ -40,6 +41,7 @@ func (s *Steward) arm(p *policy.Policy) {
 			agents[at].Nests = agents[at].Nests || r.Nests()
 		}
 	}
+	s.o.Kernel.SetJoins(slices.ContainsFunc(p.Containers, func(r policy.Container) bool { return r.Opens() }))
 	err := s.o.Kernel.SetAgents(agents)
 	if err != nil {
 		s.o.Log.Error().Err(err).Msg("agent rules not in force")
@@ -47,16 +49,28 @@ func (s *Steward) arm(p *policy.Policy) {
 	s.o.Rules.armed(err)
 }
 
-// askJudge asks JudgeAgents to judge a session that an agent's name opened. If its
-// queue is full, the next look asks again.
+// askJudge asks JudgeAgents to judge a session that an exec opened. If its queue is full,
+// the next look asks again.
 func (s *Steward) askJudge(info tracer.SessionInfo) {
-	if !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
+	if !info.Agent || info.Rule != 0 || info.State != tracer.StateActive && !unasked(info) {
 		return
 	}
 	select {
 	case s.unjudged <- info.ID:
 	default:
 	}
+}
+
+// judgeLater has a session judged again.
+func (s *Steward) judgeLater(id tracer.SessionID, after time.Duration) {
+	time.AfterFunc(after, func() {
+		s.o.Registry.Guard(func() {
+			select {
+			case s.unjudged <- id:
+			default: // the next look asks
+			}
+		})
+	})
 }
 
 // JudgeAgents judges the sessions that the kernel opened, one after the other.
@@ -74,7 +88,16 @@ func (s *Steward) JudgeAgents(ctx context.Context) {
 func (s *Steward) judgeAgent(id tracer.SessionID) {
 	info, err := s.o.Kernel.Session(id)
 	if err != nil || !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
-		return // already judged, or ended
+		delete(s.tries, id)
+	}
+	if err != nil || !info.Agent || info.Rule != 0 {
+		return // already judged
+	}
+	if info.State != tracer.StateActive {
+		if unasked(info) && info.State == tracer.StateEmpty {
+			joined{s, info}.forget()
+		}
+		return
 	}
 	p := s.o.Rules.Policy()
 	facts := s.RootFacts(info.Root)
@@ -87,19 +110,27 @@ func (s *Steward) judgeAgent(id tracer.SessionID) {
 	if rule != nil && info.Parent != 0 && !rule.Nests() {
 		rule = nil // this one belongs to the session around it
 	}
-	if rule == nil {
+	switch {
+	case rule == nil && info.Joined:
+		joined{s, info}.judge(p)
+	case rule == nil:
 		s.dissolve(info, facts)
-		return
+	case s.openFor(p, info, policy.AgentRule, rule.Name):
+		s.Record("agent", audit.Done, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)), id, info.Root)
 	}
-	if err := s.o.Kernel.SetTerms(id, s.terms(p, rule, info.UID)); err != nil {
+}
+
+// openFor gives a session the terms of its rule, and reports whether it could.
+func (s *Steward) openFor(p *policy.Policy, info tracer.SessionInfo, list uint32, rule string) bool {
+	if err := s.o.Kernel.SetTerms(info.ID, s.terms(p, list, rule, info.UID)); err != nil {
 		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.o.Log.Error().Err(err).Str(logging.KeySession, id.String()).Msg("limits of the agent's session not set")
+			s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("limits of the rule's session not set")
 		}
-		return
+		return false
 	}
-	s.reread(id)
-	s.o.Log.Info().Str(logging.KeySession, id.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, info.Root.PID).Msg("agent found")
-	s.Record("agent", audit.Done, fmt.Sprintf("rule %s (%s)", rule.Name, p.Origin(rule)), id, info.Root)
+	s.reread(info.ID)
+	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule).Uint32(logging.KeyPID, info.Root.PID).Msg("session opened by a rule")
+	return true
 }
 
 // dissolve dissolves the session of a lookalike.
@@ -122,9 +153,9 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 
 // terms are the policy's limits for a rule's sessions of a user. With observe there are no
 // limits, and what would have ended is recorded.
-func (s *Steward) terms(p *policy.Policy, r *policy.Agent, uid uint32) tracer.SessionSpec {
-	spec := tracer.SessionSpec{Name: r.Name, Rule: 1, KeepOnRootExit: true}
-	t := p.Terms(r)
+func (s *Steward) terms(p *policy.Policy, list uint32, rule string, uid uint32) tracer.SessionSpec {
+	spec := tracer.SessionSpec{Name: rule, Rule: list, KeepOnRootExit: true}
+	t := p.Terms(p.Opener(list, rule))
 	spec.Grace = t.Grace
 	if s.o.Rules.Enforced(uid) {
 		spec.MaxProcesses, spec.MaxLifetime, spec.MaxRSS, spec.Idle = t.MaxProcesses, t.MaxLifetime, t.MaxRSS, t.Idle
@@ -149,11 +180,10 @@ func (s *Steward) Reterm() {
 	}
 	p := s.o.Rules.Policy()
 	for _, info := range due {
-		r := p.AgentNamed(info.Name)
-		if r == nil || !r.Enabled {
+		if r := p.Opener(info.Rule, info.Name); r == nil || !r.Enabled {
 			continue // its rule is gone: its limits stay
 		}
-		if err := s.o.Kernel.SetTerms(info.ID, s.terms(p, r, info.UID)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+		if err := s.o.Kernel.SetTerms(info.ID, s.terms(p, info.Rule, info.Name, info.UID)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
 			s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("limits of the rule's session not set")
 			continue
 		}
@@ -201,9 +231,9 @@ func (s *Steward) reread(id tracer.SessionID) {
 }
 
 // reportsOnly reports whether a rule leaves the leftovers of a root that exits.
-func (s *Steward) reportsOnly(rule string) bool {
+func (s *Steward) reportsOnly(info tracer.SessionInfo) bool {
 	p := s.o.Rules.Policy()
-	r := p.AgentNamed(rule)
+	r := p.Opener(info.Rule, info.Name)
 	return r != nil && p.Terms(r).Report
 }
 
@@ -250,7 +280,7 @@ func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	if rule == nil || len(p.Protected(facts)) > 0 || s.o.Enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 		return
 	}
-	spec := s.terms(p, rule, t.UID)
+	spec := s.terms(p, policy.AgentRule, rule.Name, t.UID)
 	spec.Root, spec.UID, spec.Adopted = t.Identity, t.UID, true
 	info, n, err := s.o.Registry.Adopt(spec, 0)
 	if err != nil {

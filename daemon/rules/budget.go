@@ -46,7 +46,7 @@ func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) 
 
 // budgetOf is a session with its own limits or the policy's.
 func budgetOf(limits tracer.SessionInfo, p *policy.Policy) tracer.SessionInfo {
-	if r := p.AgentNamed(limits.Name); limits.Rule != 0 && r != nil {
+	if r := p.Opener(limits.Rule, limits.Name); limits.Rule != 0 && r != nil {
 		t := p.Terms(r)
 		limits.MaxRSS, limits.Idle = t.MaxRSS, t.Idle
 		return limits
@@ -82,7 +82,7 @@ func (s *Steward) walking(v registry.View) registry.Want {
 // spareLeftovers notes that the policy, were it enforced, would end the leftovers of a
 // rule's session.
 func (s *Steward) spareLeftovers(v registry.View, x *registry.Session) {
-	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.o.Rules.Enforced(x.Info().UID) || s.reportsOnly(x.Info().Name) {
+	if x.RootDied() == 0 || x.Info().Rule == 0 || x.Info().State != tracer.StateActive || s.o.Rules.Enforced(x.Info().UID) || s.reportsOnly(x.Info()) {
 		return
 	}
 	cause := tracer.CauseRootExit.String()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -26,9 +27,10 @@ type Steward struct {
 	o     Options
 	began uint64 // boottime
 
-	unjudged chan tracer.SessionID // opened by an agent's name, not judged yet
-	execs    chan tracer.Identity  // members that have execed, for the keep rules
-	keeping  atomic.Bool           // there are keep rules
+	unjudged chan tracer.SessionID    // opened by an exec, not judged yet
+	tries    map[tracer.SessionID]int // to find the container, of what is unjudged; of the goroutine that judges
+	execs    chan tracer.Identity     // members that have execed, for the keep rules
+	keeping  atomic.Bool              // there are keep rules
 
 	sessions map[tracer.SessionID]*ruledSession // of the registry's goroutine
 }
@@ -38,6 +40,7 @@ type Kernel interface {
 	registry.Kernel
 	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
 	SetAgents(agents []tracer.Agent) error
+	SetJoins(on bool)
 	Dissolve(id tracer.SessionID) (int, error)
 	Runs(p tracer.Identity, path string) (tracer.Running, error)
 }
@@ -49,9 +52,11 @@ type Options struct {
 	Kernel   Kernel
 	Enforcer *enforcer.Enforcer
 	Proc     procfs.FS
-	Clock    registry.Clock
-	Audit    func(audit.Record)
-	Log      zerolog.Logger
+	// Containers finds the containers of the processes that are put into one.
+	Containers *container.Finder
+	Clock      registry.Clock
+	Audit      func(audit.Record)
+	Log        zerolog.Logger
 }
 
 // New makes a steward; attach its hooks.
@@ -59,7 +64,7 @@ func New(o Options) *Steward {
 	return &Steward{
 		o: o, began: o.Clock.Boottime(),
 		unjudged: make(chan tracer.SessionID, 4096), execs: make(chan tracer.Identity, 4096),
-		sessions: make(map[tracer.SessionID]*ruledSession),
+		sessions: make(map[tracer.SessionID]*ruledSession), tries: make(map[tracer.SessionID]int),
 	}
 }
 
@@ -102,9 +107,18 @@ func (s *Steward) of(id tracer.SessionID) *ruledSession {
 // Hooks are what the rules attach to the registry.
 func (s *Steward) Hooks() *registry.Hooks {
 	return &registry.Hooks{
-		Execed:     s.execed,
-		RootDied:   s.spareLeftovers,
-		Opened:     func(_ registry.View, x *registry.Session) { s.askJudge(x.Info()) },
+		Execed: s.execed,
+		RootDied: func(v registry.View, x *registry.Session) {
+			s.spareLeftovers(v, x)
+			s.askJudge(x.Info()) // one that a brief command has left is not judged yet
+		},
+		Opened: func(_ registry.View, x *registry.Session) { s.askJudge(x.Info()) },
+		Concluding: func(_ registry.View, x *registry.Session, _ *api.Report) (wait bool) {
+			if wait = unasked(x.Info()); wait {
+				s.askJudge(x.Info())
+			}
+			return wait
+		},
 		Closed:     func(_ registry.View, x *registry.Session) { s.countRuled(x) },
 		Forgotten:  func(_ registry.View, x *registry.Session) { delete(s.sessions, x.ID()) },
 		Sampled:    s.sampled,

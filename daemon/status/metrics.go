@@ -88,15 +88,13 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 	return m, err
 }
 
-// use sums up the live sessions by agent rule of the policy: at most two rows for each rule, however
+// use sums up the live sessions by rule of the policy that opens sessions: at most two rows for each rule, however
 // many sessions there are. An enabled rule without a session has one of zeros.
 func (s *Status) use(v registry.View) map[metrics.Rule]metrics.Use {
 	p := s.o.Rules.Policy()
 	all := map[metrics.Rule]metrics.Use{{Name: metrics.NoRule}: {}}
-	for i := range p.Agents {
-		if p.Agents[i].Enabled {
-			all[metrics.Rule{Name: p.Agents[i].Name}] = metrics.Use{}
-		}
+	for _, r := range p.Openers() {
+		all[metrics.Rule{Name: r.Name}] = metrics.Use{}
 	}
 	for x := range v.Sessions() {
 		if x.Closed() {
@@ -109,7 +107,7 @@ func (s *Status) use(v registry.View) map[metrics.Rule]metrics.Use {
 				break
 			}
 			info := around.Info()
-			if rule.Name == metrics.NoRule && info.Rule != 0 && p.AgentNamed(info.Name) != nil {
+			if rule.Name == metrics.NoRule && info.Rule != 0 && p.Opener(info.Rule, info.Name) != nil {
 				rule.Name = info.Name
 			}
 			rule.Kept = rule.Kept || info.Kept

@@ -16,15 +16,38 @@ func (k *Kernel) SetAgents(agents []tracer.Agent) error {
 	if err := k.fail["SetAgents"]; err != nil {
 		return err
 	}
-	k.agents = slices.Clone(agents)
+	k.looks.agents = slices.Clone(agents)
 	return nil
+}
+
+// SetJoins chooses whether PutIn opens sessions.
+func (k *Kernel) SetJoins(on bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.looks.joins = on
+}
+
+// PutIn is an exec of a process that was put into a container; it returns the session that it
+// opened, 0 if none.
+func (k *Kernel) PutIn(pid uint32, comm string) tracer.SessionID {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.rename(pid, comm)
+	if !k.looks.joins || p.Session != 0 || p.Flags&tracer.FlagProtected != 0 {
+		return 0
+	}
+	id, s := k.open(p)
+	s.Name, s.UID, s.Agent, s.Joined = comm, p.UID, true, true
+	k.keep[id] = true
+	k.emit(tracer.Event{Type: tracer.EventSession, Session: id, State: tracer.StateActive})
+	return id
 }
 
 // Agents returns those that were set last.
 func (k *Kernel) Agents() []tracer.Agent {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.Clone(k.agents)
+	return slices.Clone(k.looks.agents)
 }
 
 // Become is an exec with a comm that may be an agent's; it returns the session that it
@@ -72,11 +95,11 @@ func (k *Kernel) rename(pid uint32, comm string) *Proc {
 }
 
 func (k *Kernel) openAgent(p *Proc) tracer.SessionID {
-	i := slices.IndexFunc(k.agents, func(a tracer.Agent) bool { return a.Comm == p.Comm.String() })
+	i := slices.IndexFunc(k.looks.agents, func(a tracer.Agent) bool { return a.Comm == p.Comm.String() })
 	if i < 0 || p.Flags&tracer.FlagProtected != 0 {
 		return 0
 	}
-	a := k.agents[i]
+	a := k.looks.agents[i]
 	if p.Session != 0 && (!a.Nests || p.Flags&tracer.FlagRoot != 0) {
 		return 0
 	}

@@ -27,6 +27,12 @@ type Proc struct {
 	Runs       *tracer.Running // nil: the file that its link shows
 }
 
+// looks is what execs are compared with.
+type looks struct {
+	agents []tracer.Agent
+	joins  bool
+}
+
 // Kernel is safe for concurrent use.
 type Kernel struct {
 	mu       sync.Mutex
@@ -36,7 +42,7 @@ type Kernel struct {
 	procs    map[uint32]*Proc
 	sessions map[tracer.SessionID]*tracer.SessionInfo
 	keep     map[tracer.SessionID]bool // KeepOnRootExit
-	agents   []tracer.Agent
+	looks    looks
 	nextSlot uint64
 	reports
 

@@ -132,7 +132,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 		return bad
 	}
 	known := fields(v.Type())
-	selects := v.Type() == reflect.TypeFor[Match]()
+	selects := v.Type() == reflect.TypeFor[Match]() || v.Type() == reflect.TypeFor[Rooms]()
 	if isNull(n) && !selects && !slices.ContainsFunc(known, field.needed) {
 		return nil // all of its keys are commented out
 	}

@@ -46,6 +46,17 @@ var samples = map[string]sample{
 	"agents[].idle":          {"30m", "10ms"},
 	"agents[].on_root_exit":  {"report", "keep"},
 
+	"containers[].name":            {"sandboxes", "all sandboxes"},
+	"containers[].match.runtime":   {"docker", "podman"},
+	"containers[].match.container": {"agent-*", "'agent-[0-9'"},
+	"containers[].match.image":     {"'**/agent:*'", `""`},
+	"containers[].match.pod":       {"'agent-*'", "{}"},
+	"containers[].match.namespace": {"[build, test]", "[]"},
+	"containers[].session":         {"off", "container"},
+	"containers[].grace":           {"10s", "1h"},
+	"containers[].on_exit":         {"report", "keep"},
+	"containers[].brief":           {"10s", "2h"},
+
 	"keep[].name":   {"build-cache", "/usr/bin/sccache"},
 	"keep[].match":  {"{exe: /usr/bin/sccache}", "{comm: sccache}"},
 	"keep[].reason": {"shared compiler cache", `""`},
@@ -88,6 +99,7 @@ var sections = []struct{ key, text string }{
 	{"", ""},
 	{"defaults", "Flags of `lineage run` come before them."},
 	{"agents", "A process is looked at when it executes a program, however it was started. A rule with `parent` also applies inside sessions. [Rules for known agents](AGENTS.md#rules)."},
+	{"containers", "The first process of the command, and what it starts, are the session; what else runs in the container is in none. [How to](HOWTO.md#end-what-a-docker-exec-left), [limits](../KNOWN_ISSUES.md#brokered-work)."},
 	{"keep", "When a member becomes a program that a rule matches, it moves to a [kept session](HOWTO.md#keep-a-development-server)."},
 	{"protect", "What a session forked itself is not protected."},
 	{"brokers", "The daemons are tmux, systemd, at, cron, docker and the like: [kinds of evidence](REFERENCE.md#evidence), [limits](../KNOWN_ISSUES.md#brokered-work)."},
@@ -305,6 +317,7 @@ func (k *key) unset() string {
 func with(path, value string) string {
 	needs := map[string][][2]string{
 		"agents":         {{"name", "x"}, {"match", "{comm: x}"}},
+		"containers":     {{"name", "x"}, {"match", "{container: x}"}},
 		"keep":           {{"name", "x"}, {"match", "{exe: /x}"}, {"reason", "x"}, {"until", "2027-06-30"}},
 		"protect":        {{"name", "x"}, {"match", "{comm: x}"}, {"reason", "x"}},
 		"brokers.shared": {{"name", "x"}, {"match", "{exe: /x}"}},
@@ -313,6 +326,9 @@ func with(path, value string) string {
 		path, value = "protect[].match", fmt.Sprintf("{%s: %s}", last, value)
 	}
 	list, last, inRule := strings.Cut(path, "[].")
+	if key, ok := strings.CutPrefix(last, "match."); ok {
+		last, value = "match", fmt.Sprintf("{%s: %s}", key, value)
+	}
 	if inRule {
 		given := needs[list]
 		if i := slices.IndexFunc(given, func(g [2]string) bool { return g[0] == last }); i >= 0 {

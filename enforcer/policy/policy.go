@@ -28,6 +28,7 @@ type Policy struct {
 	Mode        string       `key:"mode" one:"observe|enforce" doc:"observe: what rules and limits would end is only reported; enforce: it is ended"`
 	Defaults    Defaults     `key:"defaults" doc:"for every session, unless it is created with other values"`
 	Agents      []Agent      `key:"agents" doc:"which processes open a session of their own; the first that matches"`
+	Containers  []Container  `key:"containers" doc:"which commands that are put into running containers open a session of their own; the first that matches"`
 	Keep        []Keeping    `key:"keep" doc:"members that may outlive their session"`
 	Protect     []Protection `key:"protect" doc:"never adopted and never signalled on evidence weaker than a fork; added to the built-in list"`
 	Brokers     Brokers      `key:"brokers" doc:"work that a member hands to another daemon"`

@@ -232,7 +232,7 @@ func fileOf(p *Policy) []byte {
 }
 
 // listKeys are the keys whose values are named one by one.
-var listKeys = []string{"redact", "protect", "agents", "keep", "brokers.shared"}
+var listKeys = []string{"redact", "protect", "agents", "containers", "keep", "brokers.shared"}
 
 // same fails unless two policies have the same effective values.
 func same(t *testing.T, a, b *Policy) {

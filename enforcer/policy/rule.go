@@ -149,16 +149,6 @@ func (p *Policy) Agent(f *Facts) *Agent {
 	return nil
 }
 
-// AgentNamed returns the rule of that name, nil if there is none.
-func (p *Policy) AgentNamed(name string) *Agent {
-	for i := range p.Agents {
-		if p.Agents[i].Name == name {
-			return &p.Agents[i]
-		}
-	}
-	return nil
-}
-
 // Keeps returns the first keep rule that matches and is not void, nil if none does.
 func (p *Policy) Keeps(f *Facts, now time.Time) *Keeping {
 	for i := range p.Keep {

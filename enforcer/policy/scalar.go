@@ -82,6 +82,8 @@ func wanted(v reflect.Value, words []string) string {
 		return "an expression"
 	case Glob:
 		return "a path"
+	case NameGlob:
+		return "a name"
 	case Until:
 		return "a date or a time"
 	}

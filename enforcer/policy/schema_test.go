@@ -40,7 +40,7 @@ func schemaOf(v reflect.Value) map[string]any {
 	switch {
 	case need != nil:
 		s["required"] = need
-	case v.Type() == reflect.TypeFor[Match]():
+	case v.Type() == reflect.TypeFor[Match](), v.Type() == reflect.TypeFor[Rooms]():
 		s["minProperties"] = 1
 	default:
 		s["type"] = []string{"object", "null"}
@@ -98,6 +98,8 @@ func schemaOfScalar(t reflect.Type, tag reflect.StructTag) map[string]any {
 		return map[string]any{"type": "string", "minLength": 1, "maxLength": 1000, "format": "regex"}
 	case reflect.TypeFor[Glob]():
 		return map[string]any{"type": "string", "pattern": "^/", "maxLength": 4096}
+	case reflect.TypeFor[NameGlob]():
+		return map[string]any{"type": "string", "minLength": 1, "maxLength": 256}
 	case reflect.TypeFor[Until]():
 		return map[string]any{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}(T.+)?$`}
 	}

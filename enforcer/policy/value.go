@@ -136,6 +136,20 @@ func (g *Glob) set(text string) *wrong {
 	case !strings.HasPrefix(text, "/"):
 		return &wrong{fmt.Sprintf("path %q is not absolute", text), fmt.Sprintf("did you mean %q?", "/**/"+text)}
 	}
+	return g.compile(text)
+}
+
+// NameGlob is a pattern for names, as Glob is for paths.
+type NameGlob struct{ Glob }
+
+func (g *NameGlob) set(text string) *wrong {
+	if text == "" || len(text) > 256 {
+		return &wrong{"a name has 1 to 256 bytes", ""}
+	}
+	return g.compile(text)
+}
+
+func (g *Glob) compile(text string) *wrong {
 	var re strings.Builder
 	re.WriteString(`(?s)\A`)
 	for i := 0; i < len(text); {
@@ -169,7 +183,7 @@ func (g *Glob) set(text string) *wrong {
 	re.WriteString(`\z`)
 	compiled, err := regexp.Compile(re.String())
 	if err != nil {
-		return &wrong{fmt.Sprintf("invalid glob %q", text), "use a path with *, **, ? or [a-z]"}
+		return &wrong{fmt.Sprintf("invalid glob %q", text), "use *, **, ? or [a-z]"}
 	}
 	*g = Glob{text, compiled}
 	return nil

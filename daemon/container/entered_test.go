@@ -1,0 +1,49 @@
+//go:build linux
+
+package container
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
+)
+
+// TestEntered finds the container of what was put into one, and refuses its main process, what has a PID namespace of its own
+// within it, and what only has its cgroup.
+func TestEntered(t *testing.T) {
+	h := newHost(t)
+	h.docker(web, "web")
+	procfstest.Files(t, h.dir, map[string]string{"b/" + web + "/init.pid": "300"})
+	h.pod(db, 310)
+	h.process(302, 30, "exec", "/docker/"+web, "web")
+	h.process(303, 300, "left", "/docker/"+web+"/sub", "web") // an orphan
+	h.process(304, 30, "sandbox", "/docker/"+web, "within")
+	h.process(311, 31, "exec", "/kubepods/pod1/"+db, "pod")
+	h.process(40, 1, "conmon", "/machine.slice/x", "host")
+	h.process(401, 40, "exec", "/machine.slice/libpod-"+web+".scope", "db")
+	h.process(500, 1, "runc", "/"+db, "r")
+	h.process(600, 30, "nsenter", "/user.slice", "web")
+	for _, c := range []struct {
+		root, pid uint32
+		name      string
+		err       error
+	}{
+		{302, 302, "web", nil}, {999, 303, "web", nil}, {311, 311, "work", nil},
+		{300, 300, "", ErrMain}, {300, 303, "", ErrMain}, {304, 304, "", ErrInner},
+		{401, 401, "", ErrNone}, {500, 500, "", errMoved}, {600, 600, "", ErrNone}, {30, 30, "", ErrNone},
+	} {
+		in, err := h.f.Entered(c.root, c.pid)
+		if !errors.Is(err, c.err) || err == nil && in.Name != c.name {
+			t.Errorf("%d, by %d: %+v, %v", c.root, c.pid, in, err)
+		}
+	}
+	require.NoError(t, os.Remove(h.dir+"/b/"+web+"/init.pid"))
+	for _, pid := range []uint32{302, 999} {
+		if in, err := h.f.Entered(pid, pid); err == nil || errors.Is(err, ErrNone) || errors.Is(err, ErrMain) || errors.Is(err, ErrInner) {
+			t.Errorf("%d: %+v, %v, which is final", pid, in, err)
+		}
+	}
+}

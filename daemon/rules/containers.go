@@ -1,0 +1,123 @@
+//go:build linux
+
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/container"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Rules for containers. The kernel opens a session for every process that is put into a PID
+// namespace from outside, and here it is judged as an agent's is: by the container, which is read
+// from the process, or from what it has left. A session that is empty before it was judged leaves
+// no record.
+
+// The container of a session that is still unknown is looked for again, after askAgain, twice that and so
+// on: the runtime may still be putting the process in, or processes may exit while they are read.
+const (
+	askAgain = 50 * time.Millisecond
+	askTimes = 7 // after that the session is dissolved
+)
+
+// joined is a session to be judged whose root was put into a container, and which no agent rule wants.
+type joined struct {
+	by   *Steward
+	info tracer.SessionInfo
+}
+
+func (j joined) judge(p *policy.Policy) {
+	in, rootLives, err := j.container()
+	if n := j.by.tries[j.info.ID]; err != nil && !final(err, rootLives) && n < askTimes {
+		j.by.tries[j.info.ID] = n + 1
+		j.by.judgeLater(j.info.ID, askAgain<<n)
+		return
+	}
+	delete(j.by.tries, j.info.ID)
+	if err != nil {
+		j.letGo(err.Error())
+		return
+	}
+	age := time.Duration(j.by.o.Clock.Boottime() - j.info.Created)
+	rule := p.Container(policy.Room{Runtime: in.Runtime, Container: in.Name, Image: in.Image, Pod: in.Pod, Namespace: in.Namespace})
+	switch {
+	case rule == nil || !rule.Opens():
+		j.letGo("no rule wants the commands in its container")
+	case rootLives && age < rule.Brief.Std():
+		j.by.judgeLater(j.info.ID, rule.Brief.Std()-age)
+	case j.by.openFor(p, j.info, policy.ContainerRule, rule.Name):
+		// Of a root that has exited by now nothing else tells it.
+		j.by.o.Registry.Do(func(t registry.Tx) { t.Contain(j.info.Root, in) })
+		j.by.Record("exec", audit.Done, fmt.Sprintf("rule %s (%s): put into container %s", rule.Name, p.Origin(rule), in.ID), j.info.ID, j.info.Root)
+	}
+}
+
+// final reports whether another look for a container would find nothing else. A process that exits may look as
+// if it were in none.
+func final(err error, rootLives bool) bool {
+	return errors.Is(err, container.ErrMain) || errors.Is(err, container.ErrInner) || errors.Is(err, container.ErrNone) && rootLives
+}
+
+// container finds the container by the root, or by what the root has left.
+func (j joined) container() (in *lineage.Container, rootLives bool, err error) {
+	root := j.info.Root
+	all := []tracer.Identity{root}
+	failed := j.by.o.Kernel.Snapshot(j.info.ID, func(t *tracer.Process) error {
+		switch {
+		case t.Dead:
+		case t.Identity == root:
+			rootLives = true
+		case len(all) < MaxFacts:
+			all = append(all, t.Identity)
+		}
+		return nil
+	})
+	if failed != nil {
+		return nil, false, failed
+	}
+	if !rootLives {
+		if all = all[1:]; len(all) == 0 {
+			return nil, false, container.ErrNone // it will be empty
+		}
+	}
+	for _, m := range all {
+		found, e := j.by.o.Containers.Entered(root.PID, m.PID)
+		if e == nil {
+			return found, rootLives, nil
+		}
+		if err == nil || final(err, rootLives) {
+			err = e
+		}
+	}
+	return nil, rootLives, err
+}
+
+// letGo dissolves the session. There may be many, such as health checks: nothing of it is recorded.
+func (j joined) letGo(why string) {
+	if _, err := j.by.o.Kernel.Dissolve(j.info.ID); err != nil {
+		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+			j.by.o.Log.Error().Err(err).Str(logging.KeySession, j.info.ID.String()).Msg("process in a container not released")
+		}
+		return
+	}
+	j.by.o.Log.Debug().Str(logging.KeySession, j.info.ID.String()).Uint32(logging.KeyPID, j.info.Root.PID).Str(logging.KeyWhy, why).Msg("process in a container released")
+	j.forget()
+}
+
+func (j joined) forget() {
+	j.by.o.Registry.Do(func(t registry.Tx) { t.LetGo(j.info.ID) })
+}
+
+// unasked reports whether a session was opened for a process in a container, is not judged, and
+// nobody asked for its end: once it is empty, nothing of it is recorded.
+func unasked(info tracer.SessionInfo) bool {
+	return info.Joined && info.Rule == 0 && info.Cause == tracer.CauseRootExit
+}

@@ -1,0 +1,138 @@
+//go:build linux
+
+package rules_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
+)
+
+const containerRules = `mode: enforce
+containers:
+  - {name: briefs, match: {container: brief}, brief: 1m}
+  - {name: execs, match: {runtime: docker, container: we*, image: 'node:*'}, grace: 3s}
+  - {name: nothing, match: {container: off}, session: off}
+`
+
+// shim has a container, with the main process after it.
+func (w *world) shim(pid uint32, name string) (cgroup string) {
+	w.Helper()
+	require.Root(w.T) // records are root's
+	dir, id := w.TempDir(), strings.Repeat(fmt.Sprint(pid/10%10), 64)
+	procfstest.Files(w, dir, map[string]string{
+		id + "/config.json":           `{"mounts":[{"destination":"/etc/hostname","source":"` + dir + `/r/` + id + `/hostname"}]}`,
+		id + "/init.pid":              fmt.Sprint(pid + 1),
+		"r/" + id + "/config.v2.json": `{"ID":"` + id + `","Name":"/` + name + `","Config":{"Image":"node:22"}}`,
+	})
+	w.Add(pid, 1, 0, "containerd-shim")
+	w.File(pid, "cgroup", "0::/system.slice/docker.service\n")
+	w.symlink(pid, "cwd", filepath.Join(dir, id))
+	w.symlink(pid, "root", "/")
+	cgroup = "/docker/" + id
+	w.room(pid+1, pid, cgroup)
+	return cgroup
+}
+
+func (w *world) symlink(pid uint32, name, to string) {
+	w.Helper()
+	path := w.Host.Proc.Path(pid, name)
+	require.NoError(w, os.MkdirAll(filepath.Dir(path), 0o700))
+	_ = os.Remove(path)
+	require.NoError(w, os.Symlink(to, path))
+}
+
+// room adds a process to a container.
+func (w *world) room(pid, parent uint32, cgroup string) {
+	w.Helper()
+	w.Add(pid, parent, 0, "sh")
+	w.inside(pid, cgroup)
+}
+
+// inside has procfs show a process in a container.
+func (w *world) inside(pid uint32, cgroup string) {
+	w.Helper()
+	w.File(pid, "cgroup", "0::"+cgroup+"\n")
+	w.symlink(pid, "ns/pid", "pid:["+filepath.Base(cgroup)+"]")
+}
+
+// gone waits until a session has left no record.
+func (w *world) gone(id tracer.SessionID) {
+	w.Helper()
+	w.Until(func() bool {
+		held := true
+		_, err := w.K.Session(id)
+		_ = w.Service.Registry.Read(func(v registry.View) { held = v.Session(id) != nil })
+		return err != nil && !held
+	})
+	w.Do("root", "GET", "/v1/sessions/"+id.String(), nil).Refused(api.CodeNotFound)
+}
+
+// TestContainers: a rule gives its terms to the session of what was put into its containers. What no rule wants is in no
+// session, and nothing is signalled.
+func TestContainers(t *testing.T) {
+	w := newWorld(t, daemontest.WithPolicy(containerRules))
+	web, off, other := w.shim(310, "web"), w.shim(320, "off"), w.shim(330, "other")
+
+	w.room(340, 310, web)
+	id := w.K.PutIn(340, "sh")
+	info := w.held(id)
+	if info.Name != "execs" || info.Grace != 3*time.Second || !info.Joined {
+		t.Errorf("%+v", info)
+	}
+	x := w.explained(340)
+	if x.Rule != "containers.execs" || !strings.HasSuffix(x.Origin, "policy.yaml:5") || x.Effect != "opened session "+id.String()+", grace 3s" {
+		t.Errorf("explained as %+v", x)
+	}
+	if x := w.explained(311); !strings.HasPrefix(x.Effect, "no effect: not put into the container") {
+		t.Errorf("explained as %+v", x)
+	}
+	w.Until(func() bool {
+		d := daemontest.Get[api.Session](w, "root", "/v1/sessions/execs")
+		return d.ContainerRule == "execs" && d.Rule == "" && d.Container != nil && d.Container.Name == "web"
+	})
+	for pid, in := range map[uint32]string{341: off, 342: other, 343: "/user.slice"} {
+		w.room(pid, map[string]uint32{off: 320, other: 330}[in], in)
+		w.gone(w.K.PutIn(pid, "sh"))
+	}
+	w.K.Exit(340, 0)
+	if r := w.Receipt(id.String()); r.EndReason != "root_exit" {
+		t.Errorf("%+v", r)
+	}
+	w.Unsignalled()
+	if strings.Contains(w.Audit(), "no rule") {
+		t.Error("the audit log has what no rule wanted")
+	}
+}
+
+// TestBriefCommands: a command that exits soon leaves no record, unless it has left a process.
+func TestBriefCommands(t *testing.T) {
+	w := newWorld(t, daemontest.WithPolicy(containerRules))
+	brief := w.shim(310, "brief")
+	w.room(340, 310, brief)
+	id := w.K.PutIn(340, "true")
+	w.K.Exit(340, 0)
+	w.gone(id)
+
+	w.room(341, 310, brief)
+	id = w.K.PutIn(341, "sh")
+	w.Fork(341, 342, 0, "left")
+	w.inside(342, brief)
+	w.K.Exit(341, 0)
+	if r := w.Receipt(id.String()); r.EndReason != "root_exit" || r.Name != "briefs" {
+		t.Errorf("%+v", r)
+	}
+	if !w.Dead(342) {
+		t.Error("what the command left lives")
+	}
+}

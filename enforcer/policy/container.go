@@ -1,0 +1,98 @@
+package policy
+
+import (
+	"slices"
+)
+
+// Room is what is known of the container that a process runs in. An empty field is unknown, and a
+// rule that needs it does not match.
+type Room struct{ Runtime, Container, Image, Pod, Namespace string }
+
+// Rooms selects containers. All of its keys must hold.
+type Rooms struct {
+	Runtime   []string   `key:"runtime" one:"docker|containerd" list:"any" doc:"what runs the container; containerd: for Kubernetes"`
+	Container []NameGlob `key:"container" list:"any" doc:"glob on the container's name"`
+	Image     []NameGlob `key:"image" list:"any" doc:"glob on the image's name, as the runtime has it"`
+	Pod       []NameGlob `key:"pod" list:"any" doc:"glob on the pod's name"`
+	Namespace []NameGlob `key:"namespace" list:"any" doc:"glob on the pod's namespace"`
+}
+
+func (m *Rooms) matches(r Room) bool {
+	glob := func(globs []NameGlob, name string) bool {
+		return len(globs) == 0 || name != "" && slices.ContainsFunc(globs, func(g NameGlob) bool { return g.re.MatchString(name) })
+	}
+	return (len(m.Runtime) == 0 || slices.Contains(m.Runtime, r.Runtime)) && glob(m.Container, r.Container) &&
+		glob(m.Image, r.Image) && glob(m.Pod, r.Pod) && glob(m.Namespace, r.Namespace)
+}
+
+// Container is a rule for the commands that are put into running containers: docker exec, kubectl exec.
+type Container struct {
+	Name    string   `key:"name" form:"name" need:"1" doc:"unique in the list"`
+	Match   Rooms    `key:"match" need:"1" doc:"all keys must hold; a list means any of"`
+	Session string   `key:"session" one:"exec|off" doc:"exec: each command opens a session of its own; off: none does"`
+	Grace   Duration `key:"grace" max:"10m" doc:"as in defaults"`
+	OnExit  string   `key:"on_exit" one:"end|report" doc:"what happens to what the command started when it exits; default end"`
+	Brief   Duration `key:"brief" least:"1ms" max:"1h" doc:"no record of a command that exits this soon and leaves nothing, such as a health check; 0: of each"`
+
+	placed
+}
+
+func (r *Container) label() string { return r.Name }
+
+// Opens reports whether the rule opens sessions.
+func (r *Container) Opens() bool { return r.Session != "off" }
+
+// agent is what the rule has in common with agent rules.
+func (r *Container) agent() *Agent {
+	return &Agent{Name: r.Name, Enabled: r.Opens(), Grace: r.Grace, OnRootExit: r.OnExit, placed: r.placed}
+}
+
+// Container returns the first rule that matches a container, nil if none does.
+func (p *Policy) Container(r Room) *Container {
+	for i := range p.Containers {
+		if c := &p.Containers[i]; c.Match.matches(r) {
+			return c
+		}
+	}
+	return nil
+}
+
+// The lists with rules that open sessions.
+const (
+	AgentRule     = 1
+	ContainerRule = 2
+)
+
+// Opener returns the rule of that name that opens sessions, nil if there is none; list is AgentRule
+// or ContainerRule. A rule for containers is returned with the keys that agent rules have too.
+func (p *Policy) Opener(list uint32, name string) *Agent {
+	if list == ContainerRule {
+		for i := range p.Containers {
+			if p.Containers[i].Name == name {
+				return p.Containers[i].agent()
+			}
+		}
+		return nil
+	}
+	for i := range p.Agents {
+		if p.Agents[i].Name == name {
+			return &p.Agents[i]
+		}
+	}
+	return nil
+}
+
+// Openers returns all rules that open sessions, by list.
+func (p *Policy) Openers() (all []*Agent) {
+	for i := range p.Agents {
+		if p.Agents[i].Enabled {
+			all = append(all, &p.Agents[i])
+		}
+	}
+	for i := range p.Containers {
+		if p.Containers[i].Opens() {
+			all = append(all, p.Containers[i].agent())
+		}
+	}
+	return all
+}

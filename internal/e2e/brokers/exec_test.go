@@ -1,0 +1,195 @@
+//go:build linux
+
+package brokers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// What a command can leave in a container, each out of reach of what docker does at its end.
+var leftovers = []struct{ name, script string }{
+	{"setsid", "setsid sleep 120 &"},
+	{"double fork", "(sleep 120 &)"},
+	{"cleared environment", "env -i sleep 120 &"},
+	{"ignores TERM", "(trap '' TERM; sleep 60; sleep 60) &"},
+}
+
+const execRules = `
+breaker: {ends_per_minute: 10000}
+containers:
+  - {name: lngtest-briefs, match: {runtime: docker, container: lngtest-brief}, brief: 1m}
+  - {name: lngtest-execs, match: {container: 'lngtest-b*', image: lngtest}, grace: 100ms}
+  - {name: lngtest-off, match: {container: lngtest-off}, session: off}
+`
+
+// house is a daemon with rules for containers, and a dockerd.
+type house struct {
+	*stage.Instance
+	*stage.Docker
+	others, left *stage.Marker // held by what runs in a container, and by what a command left
+	before       string        // the processes of the container lngtest-box
+}
+
+// newHouse starts a container that has two processes of its own.
+func newHouse(t *testing.T, mode string) *house {
+	t.Helper()
+	i := stage.New(t)
+	h := &house{Instance: i, others: stage.NewMarker(t, i.Dir), left: stage.NewMarker(t, i.Dir)}
+	h.Daemon("--policy", h.Policy("mode: "+mode+execRules))
+	h.Docker = h.Instance.Docker()
+	files := map[string]string{}
+	for _, name := range []string{"sh", "sleep", "setsid", "env", "true"} {
+		files["bin/"+name] = "/bin/busybox"
+	}
+	h.Import("lngtest", files)
+	h.start("lngtest-box")
+	h.others.Wait("process in the container", func(alive bool) bool { return alive })
+	h.before = h.Docker.Must("top", "lngtest-box", "-o", "pid,args")
+	return h
+}
+
+func (h *house) start(name string, flags ...string) {
+	h.Instance.T.Helper()
+	args := slices.Concat([]string{"run", "-d", "--network", "none", "--name", name, "-v", h.Dir + ":" + h.Dir}, flags,
+		[]string{"lngtest", "/bin/sh", "-c", "exec 9>" + h.others.Path + "; sleep 300 & sleep 301"})
+	h.Docker.Must(args...)
+}
+
+// exec starts a command in a container; it and what it leaves hold the marker.
+func (h *house) exec(container, script string) *stage.Process {
+	return stage.Start(h.Instance.T, h.Docker.Command("exec", container, "/bin/sh", "-c", "exec 9>"+h.left.Path+"; echo up >&9; "+script))
+}
+
+// untouched fails if a process of the container itself has changed.
+func (h *house) untouched() {
+	h.Instance.T.Helper()
+	if now := h.Docker.Must("top", "lngtest-box", "-o", "pid,args"); now != h.before {
+		h.Instance.T.Errorf("the container had\n%s\nand has\n%s", h.before, now)
+	}
+}
+
+// opened are the sessions that a rule has opened, ended or not.
+func (h *house) opened(rule string) (all []api.Session) {
+	h.Instance.T.Helper()
+	for _, command := range []string{"ls", "history"} {
+		for _, s := range stage.Query[api.Sessions](h.Instance, command).Items {
+			if s.ContainerRule == rule && !slices.ContainsFunc(all, func(x api.Session) bool { return x.ID == s.ID }) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// TestExec: what a command in a container leaves ends with it, and nothing else does. docker's client, which waits until
+// nobody holds its stream, returns.
+func TestExec(t *testing.T) {
+	h := newHouse(t, "enforce")
+	for round := range tracertest.FromEnv(t, "LNGTEST_ROUNDS", 1) {
+		for _, tree := range leftovers {
+			client := h.exec("lngtest-box", tree.script+"\nexit 7")
+			if client.Wait().Code() != 7 {
+				t.Fatalf("%s, round %d: %v", tree.name, round, client)
+			}
+			h.left.Wait("end of what a command left: "+tree.name, func(alive bool) bool { return !alive })
+		}
+	}
+	h.untouched()
+	h.Until("a receipt of each command", func() bool {
+		ended := 0
+		for _, s := range h.opened("lngtest-execs") {
+			if s.State == api.StateEnded && s.EndReason == "root_exit" && s.Container != nil && s.Container.Name == "lngtest-box" {
+				ended++
+			}
+		}
+		return ended == len(leftovers)*tracertest.FromEnv(t, "LNGTEST_ROUNDS", 1)
+	})
+
+	// A command that runs, and which rules want it.
+	h.Docker.Must("exec", "-d", "lngtest-box", "/bin/sleep", "119")
+	var s api.Session
+	h.Until("a session of the command", func() bool {
+		all := stage.Query[api.Sessions](h.Instance, "ls", "--container", "lngtest-box").Items
+		if len(all) == 1 && all[0].ContainerRule == "lngtest-execs" {
+			s = all[0]
+		}
+		return s.ID != ""
+	})
+	explained := func(pid int) string {
+		all := stage.Query[api.PolicyExplain](h.Instance, "policy", "explain", fmt.Sprint(pid)).Items
+		if k := slices.IndexFunc(all, func(r api.PolicyRule) bool { return r.Rule == "containers.lngtest-execs" }); k >= 0 {
+			return all[k].Effect
+		}
+		return ""
+	}
+	if x := explained(s.Root.PID); !strings.HasPrefix(x, "opened session "+s.ID+", grace 100ms") {
+		t.Errorf("the command: %q", x)
+	}
+	if x := explained(h.others.Holders()[0]); !strings.HasPrefix(x, "no effect: not put into the container") {
+		t.Errorf("a process of the container: %q", x)
+	}
+	h.End(s.ID)
+	h.untouched()
+}
+
+// TestExecs: what is in no session, or leaves no record.
+func TestExecs(t *testing.T) {
+	h := newHouse(t, "enforce")
+	h.start("lngtest-brief")
+	h.start("lngtest-off")
+	h.start("lngtest-bshared", "--pid", "container:lngtest-box")
+	for range 10 {
+		h.Docker.Must("exec", "lngtest-brief", "/bin/true")
+	}
+	h.exec("lngtest-off", "sleep 121 & exec sleep 122")
+	h.left.Line("up", 1)
+	// Then a command of which there is a record: what was to be judged before is.
+	h.exec("lngtest-brief", "sleep 123 & exit 0").Wait()
+	h.Until("a receipt of the last command", func() bool {
+		all := h.opened("lngtest-briefs")
+		return len(all) == 1 && all[0].State == api.StateEnded
+	})
+	for _, command := range []string{"ls", "history"} {
+		for _, s := range stage.Query[api.Sessions](h.Instance, command).Items {
+			if s.ContainerRule != "lngtest-briefs" {
+				t.Errorf("%s: %s %s, rule %q, container %v", command, s.ID, s.Name, s.ContainerRule, s.Container)
+			}
+		}
+	}
+	if n := len(h.left.Holders()); n != 2 {
+		t.Errorf("of the command without a session %d processes live", n)
+	}
+	h.left.Kill()
+	h.Docker.Must("kill", "lngtest-bshared")
+	h.untouched()
+}
+
+// TestExecObserved: in observe a command's leftovers live, and the receipt says why they would have ended.
+func TestExecObserved(t *testing.T) {
+	h := newHouse(t, "observe")
+	client := h.exec("lngtest-box", "sleep 124 & exit 0")
+	var s api.Session
+	h.Until("what the command left, alone in its session", func() bool {
+		if all := h.opened("lngtest-execs"); len(all) == 1 {
+			s = all[0]
+		}
+		return s.Live == 1
+	})
+	if !h.left.Drain() || client.Exited() || s.State != api.StateActive {
+		t.Errorf("%+v, %v", s, client)
+	}
+	h.End(s.ID)
+	if r := h.Receipt(s.ID); !slices.Contains(r.WouldEnd, "root_exit") {
+		t.Errorf("%+v", r)
+	}
+	h.left.Gone()
+	client.Wait()
+	h.untouched()
+}

@@ -87,9 +87,10 @@ static __always_inline long enter_root(struct task_struct *t, struct session *s,
 			chain_count_cold(id, LEFT);
 			return -ESRCH;
 		}
-		/* It may have forked in between: the session stands, and ends. */
-		if (!t->signal->live.counter)
-			forget(tgid, n.start);
+		/* It may have forked in between: then the session stands, and ends. */
+		if (!t->signal->live.counter && forget(tgid, n.start) &&
+		    !*(volatile u64 *)&s->forks)
+			return -ESRCH;
 	}
 	emit_birth(t, tgid, &n, cgroup_of(t), n.since);
 	return 0;

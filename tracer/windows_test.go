@@ -20,6 +20,7 @@ import (
 // counterexamples of internal/protocol that its search found in the programs.
 var windows = []scene{
 	{"a younger process has the PID", younger}, {"a root forks and exits while it is entered", brief}, {"a root forks and exits while it is moved", briefKept},
+	{"a root exits before it is entered", outlived},
 	{"a process that is being born", newborn}, {"an exec while a session is opened over it", agentTwice},
 }
 
@@ -163,6 +164,22 @@ func brief(p *troupe) {
 	s := p.stands(id, a, nil)
 	s.over, c.in = true, s
 	p.settled(s)
+}
+
+func outlived(p *troupe) {
+	a := p.fork(p.keeper)
+	var id tracer.SessionID
+	err := p.held(place(p, "classes.h", atInsert), func() (err error) {
+		id, err = p.tr.Create(tracer.SessionSpec{Root: a.id})
+		return err
+	}, func() { p.exit(a) })
+	if err == nil && p.late {
+		s := p.stands(id, a, nil)
+		s.over = true
+		p.settled(s)
+	} else if !errors.Is(err, tracer.ErrNotFound) {
+		p.wrong("create: %v", err)
+	}
 }
 
 func briefKept(p *troupe) {

@@ -18,7 +18,7 @@ func (x *run) entryOf(t uint8) (elem uint8, found bool) {
 // bury begins bury() of death.h, which returns to ret.
 func (x *run) bury(elem uint8, stale bool, ret label) {
 	c := x.c
-	c.elem, c.start, c.stale, c.ret, c.at = elem, x.side().entries[elem].start, stale, ret, burySeize
+	c.elem, c.start, c.stale, c.after, c.at = elem, x.side().entries[elem].start, stale, ret, burySeize
 }
 
 // deathLook is on_exit() of death.h, up to die().
@@ -51,13 +51,14 @@ func (x *run) burySeize() {
 	}
 	e.start = 0
 	c.at = buryTake
+	c.met = c.met || c.after == openGone
 }
 
 // buryTake is take_out() in seize(), and insert_dead() in remember().
 func (x *run) buryTake() {
 	c, k := x.c, x.side()
 	e := &k.entries[c.elem]
-	c.took, c.flags = e.session, e.flags
+	c.took, c.last = e.session, e.flags
 	if !x.off(Seize) {
 		e.session = 0
 	}
@@ -98,7 +99,7 @@ func (x *run) buryLive() {
 func (x *run) buryErase() {
 	c, k := x.c, x.side()
 	k.entries[c.elem] = entry{session: k.entries[c.elem].session} // the memory stays as it is
-	if c.flags&(flagRoot|flagOwner) != 0 {
+	if c.last&(flagRoot|flagOwner) != 0 {
 		k.w.due = true
 		if !x.off(ExitCounted) && !c.stale {
 			x.s.w.told = true
@@ -109,9 +110,9 @@ func (x *run) buryErase() {
 
 func (x *run) buried() {
 	c := x.c
-	ret := c.ret
-	c.start, c.took, c.elem, c.stale, c.ret, c.flags = 0, 0, none, false, idle, 0
-	x.back(ret)
+	after := c.after
+	c.start, c.took, c.elem, c.stale, c.after, c.last = 0, 0, none, false, idle, 0
+	x.back(after)
 }
 
 // notifyLook is on_notify() of reparent.h, up to die(): the second writer of a death.

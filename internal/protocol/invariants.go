@@ -193,7 +193,7 @@ func (m *Config) agentsOnce(s *State, k *side) string {
 // opens: a CPU is opening this session.
 func (s *State) opens(id uint8) bool {
 	for i := range s.cpus {
-		if c := &s.cpus[i]; c.at >= openRecord && c.at <= openLeave && c.session == id {
+		if c := &s.cpus[i]; (c.at >= openRecord && c.at <= openLeave || c.after == openGone) && c.session == id {
 			return true
 		}
 	}

@@ -42,6 +42,7 @@ const (
 	BirthFirst
 	RootOfRecord
 	LastExec
+	RootAlone
 )
 
 // Precaution is one switch.
@@ -86,7 +87,8 @@ var Precautions = []Precaution{
 	{OpenOnce, 0, "an exec and a take-over open one session"},
 	{OlderEntry, 0, "an entry that is younger than the process that is looked for is not stale"},
 	{GiveBack, 0, "only the entry of a living process is given back after a swap"},
-	{RootStands, 0, "a session whose root was entered is not taken back"},
+	{RootStands, 0, "a session whose root was entered, and forked, is not taken back"},
+	{RootAlone, 0, "a session of a root that has exited without a fork is taken back"},
 	{BirthFirst, 0, "no session is opened over a process whose birth is under way"},
 	{RootOfRecord, 0, "an exec asks the record of its session for the root, not its entry"},
 	{LastExec, 0, "a take-over compares execs, not names"},

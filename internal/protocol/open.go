@@ -205,9 +205,11 @@ func (x *run) openAlive() {
 	x.opened()
 }
 
-// openGone is the end of enter_root() for a root that has exited: forget() has counted it.
+// openGone is the end of enter_root() for a root that has exited: forget() has counted it. The session stands if it was another
+// one that counted it, or the root forked meanwhile.
 func (x *run) openGone() {
-	if x.off(RootStands) {
+	alone := x.c.met && x.side().sessions[x.c.session].forks == 0
+	if x.c.met = false; x.off(RootStands) || alone && !x.off(RootAlone) {
 		x.openFailed()
 		return
 	}

@@ -47,6 +47,7 @@ var (
 	takes    = members(2, 3, 3, 2, bounds{exec: 1, takeOver: 1, exit: 0, fork: 1}).with(agents)
 	deaths   = members(2, 2, 2, 2, bounds{exec: 1, takeOver: 1, exit: 1, fork: 0}).with(agents)
 	room     = members(2, 3, 3, 3, bounds{exec: 1, takeOver: 1, exit: 0, fork: 1}).with(agents)
+	twice    = members(0, 1, 1, 2, bounds{outsider: 1, exec: 1, takeOver: 1}).with(agents)
 	heirs    = members(1, 2, 2, 2, bounds{exec: 2, takeOver: 1, exit: 0, fork: 1}).with(agents)
 	late     = members(1, 2, 2, 3, bounds{exit: 0, fork: 1}).with(agents).with(carried)
 	restart  = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 1, exec: 2, takeOver: 1}).with(agents)
@@ -56,7 +57,7 @@ var (
 // TestHolds: no interleaving of these runs breaks a promise.
 func TestHolds(t *testing.T) {
 	for name, m := range map[string]Config{
-		"reuse": reuse, "again": again, "skips": skips, "creates": creates, "protects": protects, "silent": silent, "lossy": lossy, "takes": takes, "late": late, "room": room, "heirs": heirs,
+		"reuse": reuse, "again": again, "skips": skips, "creates": creates, "protects": protects, "silent": silent, "lossy": lossy, "takes": takes, "late": late, "room": room, "heirs": heirs, "twice": twice,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if f := holds(t, m, 1<<20); f.Cut {
@@ -116,7 +117,7 @@ var counterexamples = map[Switch]Config{
 	CompareAfterSwap: keeps, CreatorsName: late, Counting: settles, Seize: creates, DyingFirst: settles, FollowCreator: keeps,
 	LiveAfterInsert: creates, Nested: nests, HandDead: zombies, Dissolved: nests, Look: lossy, CarryAgain: takes, StopAgents: takes,
 	WaitForHooks: takes, ReadAgain: takes, LateAgents: takes, OpenOnce: room,
-	OlderEntry: keeps, GiveBack: keeps, RootStands: creates, BirthFirst: inside, RootOfRecord: room, LastExec: heirs,
+	OlderEntry: keeps, GiveBack: keeps, RootStands: creates, BirthFirst: inside, RootOfRecord: room, LastExec: heirs, RootAlone: twice,
 }
 
 // TestPrecautions: without any one of the precautions a promise breaks, and for a trap of the design

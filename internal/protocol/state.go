@@ -86,7 +86,8 @@ func (s *State) idle() bool {
 // unsure: a CPU has made a record that it may take back.
 func (s *State) unsure() bool {
 	for i := range s.cpus {
-		if c := &s.cpus[i]; c.at >= openRecord && c.at <= keepMoved || c.ret >= openRecord && c.ret <= keepMoved {
+		c := &s.cpus[i]
+		if slices.ContainsFunc([]label{c.at, c.ret, c.after}, func(at label) bool { return at >= openRecord && at <= keepMoved }) {
 			return true
 		}
 	}
@@ -237,6 +238,7 @@ func (s status) kills() bool { return s == condemned || s == empty }
 // cpu is where one CPU is, and what it has in registers.
 type cpu struct {
 	at, ret label
+	after   label // what follows the burial that it is at
 	hook    hook
 	phase   uint8 // the program of the hook
 	passed  bool  // its sentence was carried out
@@ -251,6 +253,7 @@ type cpu struct {
 	from    uint8
 	to      uint8
 	took    uint8 // the session of a death that it counts
+	last    uint8 // and the flags of its entry
 	stale   bool  // that death is not remembered
 	walk    uint8 // the next task of its walk
 	moved   bool  // its walk found something

@@ -56,7 +56,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly model simulate slices size clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly bugs model simulate slices size clean fmt
 
 ## help: list the targets
 help:
@@ -196,6 +196,10 @@ test-e2e test-export test-agents test-fleet test-library test-timeout test-broke
 model: STATES ?= 60000000
 model:
 	LNGTEST_STATES=$(STATES) go test -count 1 -timeout 4h -v -run '(TestHoldsLarge|TestPast)/$(RUN)' ./internal/protocol
+
+## bugs: each bug of testdata/bugs.tsv on the commit before its fix (2 h, root); writes docs/results/bugs.md
+bugs: programs
+	testdata/bugs.sh
 
 ## slices: 100 sessions of storms at each level have to be runs of the model of the protocol; the figures say how many (root)
 slices: programs

@@ -23,7 +23,7 @@ type row struct {
 	members int             // that report when they are in place
 	grace   time.Duration   // of the session
 	racy    bool            // try many times
-	atBirth bool            // and until a newborn was killed at birth, if hooks do that
+	atBirth bool            // and until a newborn was killed at birth, if hooks do that and the root was killed
 	lazy    bool            // no process reaps before run has ended
 	shared  bool            // orphans get the same parent as the host's
 	left    bool            // it cannot be ended; the story checks

@@ -41,14 +41,10 @@ func (f *Finder) Entered(root, pid uint32) (*lineage.Container, error) {
 	if main == root {
 		return nil, ErrMain
 	}
-	its, err := f.proc.PIDNamespace(main)
-	if err != nil {
-		return nil, err
-	}
-	switch ours, err := f.proc.PIDNamespace(pid); {
+	switch same, err := f.together(main, pid); {
 	case err != nil:
 		return nil, err
-	case ours != its:
+	case !same:
 		return nil, ErrInner
 	}
 	c, err := f.find(pid, id, runtime)

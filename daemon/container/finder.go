@@ -164,18 +164,24 @@ func (f *Finder) serves(supervisor, inside uint32, id string) error {
 	if err != nil {
 		return err
 	}
-	its, err := f.proc.PIDNamespace(main)
+	same, err := f.together(main, inside)
 	if err != nil {
 		return err
 	}
-	ours, err := f.proc.PIDNamespace(inside)
-	if err != nil {
-		return err
-	}
-	if in, _, err := f.id(main); err != nil || ours != its || in != id {
+	if in, _, err := f.id(main); err != nil || !same || in != id {
 		return errOther
 	}
 	return nil
+}
+
+// together reports whether two processes are in the same PID namespace.
+func (f *Finder) together(one, other uint32) (bool, error) {
+	a, err := f.proc.PIDNamespace(one)
+	if err != nil {
+		return false, err
+	}
+	b, err := f.proc.PIDNamespace(other)
+	return err == nil && a == b, err
 }
 
 // main is the main process that a shim has noted for a container.

@@ -161,6 +161,13 @@ func ref(id tracer.Identity) api.Ref {
 	return api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)}
 }
 
+// Gap notes that a death may be missing. True: for the first time.
+func (r *Receipt) Gap() bool {
+	first := !r.truncated
+	r.truncated = true
+	return first
+}
+
 // Booked is the content of a receipt, for a new daemon that continues it.
 type Booked struct {
 	Outcomes  []api.Outcome `json:"outcomes,omitempty"`

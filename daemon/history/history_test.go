@@ -4,6 +4,7 @@ package history_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -59,6 +60,38 @@ func TestHistoryFirstCommand(t *testing.T) {
 	w.Restart()
 	for _, who := range []string{"user", "reader", "root"} {
 		first(who, "[lngtest --password [redacted]]")
+	}
+}
+
+// TestReportedOnce: the kernel's record of a session may outlive the daemon that has reported its end. The next daemon
+// releases it, and does not report again.
+func TestReportedOnce(t *testing.T) {
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
+	w.K.Fail("Release", errors.New("refused"))
+	report := ended(w, 100, "job")
+	w.Restart()
+	if n := len(daemontest.Get[api.Sessions](w, "user", "/v1/sessions").Items); n > 0 {
+		t.Errorf("%d sessions are live again", n)
+	}
+	w.K.Fail("Release", nil)
+	w.Resync(registry.CauseRequest)
+	if all := w.K.Records(); len(all) > 0 {
+		t.Errorf("not released: %+v", all)
+	}
+	if r := daemontest.Get[api.Report](w, "user", "/v1/sessions/"+report.Session+"/report"); r.Killed != report.Killed {
+		t.Errorf("reported again: %+v", r)
+	}
+}
+
+// TestGapOutlivesTheDaemon: a daemon that lost events tells the next one that a receipt may lack deaths.
+func TestGapOutlivesTheDaemon(t *testing.T) {
+	w := daemontest.New(t, daemontest.WithBoot("b1"))
+	s := w.Session("user", 100, api.NewSession{Name: "job", GraceMS: daemontest.MS(0)})
+	w.K.Lose(1)
+	w.Restart()
+	w.K.Exit(100, 0)
+	if r := w.Receipt(s.ID); !r.Truncated {
+		t.Errorf("the receipt is whole: %+v", r)
 	}
 }
 

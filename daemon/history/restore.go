@@ -60,6 +60,16 @@ func (r *Recorder) Remember(k Kernel) error {
 	held := make(map[tracer.SessionID]bool, len(infos))
 	for _, info := range infos {
 		held[info.ID] = true
+		if info.State != tracer.StateEmpty {
+			continue
+		}
+		row, err := r.journal.Session(ctx, r.boot, info.ID)
+		if err != nil || row == nil || row.Ended.IsZero() {
+			continue
+		}
+		if err := r.registry.Update(func(t registry.Tx) { t.Over(info.ID) }); err != nil {
+			return err
+		}
 	}
 	live, err := r.journal.Live(ctx)
 	if err != nil {

@@ -59,9 +59,6 @@ func (r *Registry) conclude(s *Session) {
 		return
 	}
 	s.report = report
-	if r.counts.lost > s.lost {
-		s.report.Truncated = true // an exit may be among the lost
-	}
 	record := r.view().Record(s)
 	r.view().describe(s.report, record)
 	s.report.Brokered = r.view().Encoder().Brokered(&record.Work, access.Caller{})

@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -97,7 +98,14 @@ func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) {
 	}
 	info, err := r.o.Kernel.Session(id)
 	if err != nil {
-		return nil, fmt.Errorf("read session %v: %w", id, err)
+		err = fmt.Errorf("read session %v: %w", id, err)
+		if spec.KeptFrom != 0 { // its process would be in no session: the next look holds it
+			r.AskResync(CauseMember)
+			return nil, err
+		}
+		_, undo := r.o.Kernel.Dissolve(id)
+		t.LetGo(id)
+		return nil, errors.Join(err, undo)
 	}
 	return r.enter(info), nil
 }

@@ -97,3 +97,40 @@ func TestNotForgottenByAFailure(t *testing.T) {
 		t.Error("it is not held")
 	}
 }
+
+// TestUndoneCreate: a session that could not be read after it was opened does not stay, because the caller got an
+// error.
+func TestUndoneCreate(t *testing.T) {
+	o, k := newRegistry(t)
+	k.Add(100, 1, "lngtest-root")
+	k.Fail("Session", errors.New("refused"))
+	if s, err := (Tx{o.view()}).Create(tracer.SessionSpec{Root: k.Proc(100).Identity}); err == nil {
+		t.Fatalf("opened: %v", s.ID())
+	}
+	k.Fail("Session", nil)
+	infos, err := k.Sessions()
+	require.NoError(t, err)
+	o.known(infos)
+	if all, err := k.Sessions(); err != nil || len(all) > 0 || len(o.sessions) > 0 || k.Proc(100).Session != 0 {
+		t.Errorf("it stays: %+v, %v; held: %d", all, err, len(o.sessions))
+	}
+}
+
+// TestUnheardDeath: a receipt says that a death may be missing if the kernel could not be asked for the session when
+// that was reported.
+func TestUnheardDeath(t *testing.T) {
+	o, k := newRegistry(t)
+	k.Add(100, 1, "lngtest-root")
+	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
+	require.NoError(t, err)
+	k.Fail("Session", errors.New("refused"))
+	o.apply([]tracer.Event{{Type: tracer.EventExit, Process: k.Proc(100).Identity, Session: id}})
+	k.Fail("Session", nil)
+	s := o.sessionOf(id)
+	if s == nil {
+		t.Fatal("it is not held")
+	}
+	if over(o, s); !s.report.Truncated {
+		t.Errorf("the receipt is whole: %+v", s.report)
+	}
+}

@@ -47,6 +47,7 @@ type Kernel interface {
 	Adopt(id tracer.SessionID, uid uint32) (int, error)
 	Follow(from, id tracer.SessionID) (int, error)
 	Move(p tracer.Identity, from, to tracer.SessionID) error
+	Dissolve(id tracer.SessionID) (int, error)
 	Release(id tracer.SessionID) error
 	Counters() (map[string]uint64, error)
 	RecursionMisses() (map[string]uint64, error)
@@ -90,6 +91,7 @@ type Registry struct {
 	gone     []tracer.SessionID
 	canaries hiding
 	memories map[tracer.SessionID]json.RawMessage // of sessions that are older than the daemon, until it meets them
+	unheard  map[tracer.SessionID]bool            // sessions of which events were not booked, until they are held
 	watch    map[tracer.SessionID]bool            // scratch of apply
 
 	doubts doubts
@@ -120,6 +122,7 @@ func New(o Options) *Registry {
 		sessions: make(map[tracer.SessionID]*Session),
 		nested:   make(map[tracer.SessionID][]tracer.SessionID),
 		memories: make(map[tracer.SessionID]json.RawMessage),
+		unheard:  make(map[tracer.SessionID]bool),
 		watch:    make(map[tracer.SessionID]bool),
 		doubts:   doubts{some: make(chan struct{}, 1)},
 	}
@@ -168,8 +171,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 		}
 		switch ev.Type {
 		case tracer.EventLost:
-			r.counts.lost += ev.Count
-			r.AskResync(CauseLost)
+			r.missed(ev.Count)
 			continue
 		case tracer.EventSession:
 			if s != nil {
@@ -220,6 +222,17 @@ func (r *Registry) apply(batch []tracer.Event) {
 		r.o.Enforcer.Watch(id)
 	}
 	clear(r.watch)
+}
+
+// missed notes that events were lost: an exit may be among them.
+func (r *Registry) missed(n uint64) {
+	r.counts.lost += n
+	for _, s := range r.sessions {
+		if !s.closed && s.receipt.Gap() {
+			r.view().Save(s) // the next daemon has to say so, too
+		}
+	}
+	r.AskResync(CauseLost)
 }
 
 // name gives an event the comm, if events of its type do not carry it.

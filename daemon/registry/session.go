@@ -126,6 +126,7 @@ func (r *Registry) sessionOf(id tracer.SessionID) *Session {
 		r.isGone(id)
 		return nil
 	case err != nil: // the next look asks again
+		r.unheard[id] = true
 		r.AskResync(CauseMember)
 		return nil
 	}
@@ -143,6 +144,7 @@ func (r *Registry) isGone(id tracer.SessionID) {
 		r.gone = r.gone[1:]
 	}
 	r.gone = append(r.gone, id)
+	delete(r.unheard, id)
 }
 
 // enter begins to hold a session; if it is ending already, the enforcer watches it.
@@ -161,6 +163,10 @@ func (r *Registry) enter(info tracer.SessionInfo) *Session {
 	if m := r.memories[info.ID]; m != nil {
 		delete(r.memories, info.ID)
 		r.view().restore(s, m)
+	}
+	if r.unheard[info.ID] {
+		delete(r.unheard, info.ID)
+		s.receipt.Gap()
 	}
 	r.view().notify(s, func(h *Hooks) sessionHook { return h.Opened })
 	r.view().Save(s)

@@ -157,6 +157,9 @@ func (t Tx) Remember(id tracer.SessionID, memory json.RawMessage, nodes []lineag
 	}
 }
 
+// Over notes that an earlier daemon gave the last report on a session of which the kernel still has the record.
+func (t Tx) Over(id tracer.SessionID) { t.r.looks.unreleased[id] = true }
+
 // Ran adds the command line of a process that the graph has without one.
 func (t Tx) Ran(ev *lineage.Event) {
 	if t.r.graph.Needed(ev.ID) && !t.r.graph.HasCommand(ev.ID) {

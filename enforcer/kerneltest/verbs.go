@@ -257,6 +257,9 @@ func (k *Kernel) Settle(id tracer.SessionID) (tracer.SessionInfo, error) {
 func (k *Kernel) Release(id tracer.SessionID) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if err := k.fail["Release"]; err != nil {
+		return err
+	}
 	s := k.sessions[id]
 	if s == nil {
 		return fmt.Errorf("release session %v: %w", id, tracer.ErrNotFound)

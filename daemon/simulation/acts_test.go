@@ -68,7 +68,6 @@ var acts = []act{
 	{"refuse", false, func(x *sim) string {
 		m := failing[x.rnd.IntN(len(failing))]
 		x.k.Fail(m, errors.New("refused"))
-		x.vague = x.vague || m == "Session"
 		return m
 	}},
 	{"heal", false, func(x *sim) string { x.heal(); return "" }},

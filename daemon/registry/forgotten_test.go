@@ -5,6 +5,7 @@ package registry
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/retain"
@@ -130,6 +131,20 @@ func TestUnheardDeath(t *testing.T) {
 	if s == nil {
 		t.Fatal("it is not held")
 	}
+	if over(o, s); !s.report.Truncated {
+		t.Errorf("the receipt is whole: %+v", s.report)
+	}
+}
+
+// TestLostBeforeItWasHeld: so does one of a session that was opened, and lost a member, before the daemon knew of it.
+func TestLostBeforeItWasHeld(t *testing.T) {
+	o, k := newRegistry(t)
+	k.Add(100, 1, "lngtest-root")
+	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
+	require.NoError(t, err)
+	k.Advance(time.Second)
+	o.apply([]tracer.Event{{Type: tracer.EventLost, Count: 1, Time: uint64(k.Now())}})
+	s := o.sessionOf(id)
 	if over(o, s); !s.report.Truncated {
 		t.Errorf("the receipt is whole: %+v", s.report)
 	}

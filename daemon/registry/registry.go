@@ -100,6 +100,7 @@ type Registry struct {
 // counts are totals since the daemon began.
 type counts struct {
 	lost     uint64 // events
+	lostAt   uint64 // boottime of the last loss, 0: none
 	heard    uint64 // events that were not lost: they show whether more may come
 	forks    uint64 // of members
 	misses   map[string]uint64
@@ -171,7 +172,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 		}
 		switch ev.Type {
 		case tracer.EventLost:
-			r.missed(ev.Count)
+			r.missed(ev)
 			continue
 		case tracer.EventSession:
 			if s != nil {
@@ -225,8 +226,9 @@ func (r *Registry) apply(batch []tracer.Event) {
 }
 
 // missed notes that events were lost: an exit may be among them.
-func (r *Registry) missed(n uint64) {
-	r.counts.lost += n
+func (r *Registry) missed(ev *tracer.Event) {
+	r.counts.lost += ev.Count
+	r.counts.lostAt = ev.Time
 	for _, s := range r.sessions {
 		if !s.closed && s.receipt.Gap() {
 			r.view().Save(s) // the next daemon has to say so, too

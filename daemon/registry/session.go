@@ -164,7 +164,7 @@ func (r *Registry) enter(info tracer.SessionInfo) *Session {
 		delete(r.memories, info.ID)
 		r.view().restore(s, m)
 	}
-	if r.unheard[info.ID] {
+	if r.unheard[info.ID] || info.Created < r.counts.lostAt {
 		delete(r.unheard, info.ID)
 		s.receipt.Gap()
 	}

@@ -22,15 +22,15 @@ __noinline int admitted(u64 session)
 /* False: it is not in `from` any more. `to` may be 0: then it is in no session. */
 static __always_inline bool move(const struct identity *id, struct entry *e, u64 from, u64 to)
 {
-	chain_count_cold(to, JOINED);
+	count_apart(to, from, 1);
 	if (!reassign(id, e, from, to)) {
-		chain_count_cold(to, LEFT);
+		count_apart(to, from, -1);
 		return false;
 	}
 	/* A SIGTERM for the session that it left does not count for the next one. */
 	if (!chain_has(from, to) && !chain_has(to, from))
 		clear_flags(e, FLAG_TERMED);
-	chain_count_cold(from, LEFT);
+	count_apart(from, to, -1);
 	return true;
 }
 

@@ -153,7 +153,7 @@ type BaselineSession struct {
 	Created      uint64
 	Live         int64
 	Dying        int64
-	Unreaped     int64
+	Held         int64
 	Forks        uint64
 	Peak         uint64
 	Emptied      uint64

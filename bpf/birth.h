@@ -82,7 +82,7 @@ static __always_inline bool above_limit(struct session *s, s64 limit)
 {
 	if (s->live > limit)
 		return true;
-	return s->live + s->unreaped > limit && recount() && s->live + s->unreaped > limit;
+	return s->held > limit && recount() && *(volatile s64 *)&s->held > limit;
 }
 
 #ifdef BASELINE
@@ -121,7 +121,7 @@ static __always_inline bool over_limit(u64 id)
 			return true;
 		}
 #ifdef BASELINE
-		if (c->max_processes && s->live + s->unreaped > c->max_processes)
+		if (c->max_processes && s->held > c->max_processes)
 			ask_for_pass(c);
 #endif
 		id = s->parent;

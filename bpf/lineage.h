@@ -161,7 +161,7 @@ struct session {
 	u64 created; /* boottime, ns */
 	s64 live; /* of the subtree, as are all fields below */
 	s64 dying;
-	s64 unreaped;
+	s64 held; /* PIDs: of the live, and of the dead that were not waited for */
 	u64 forks;
 	u64 peak;
 	u64 emptied; /* boottime ns at which live last fell to 0; 0: never */

@@ -283,7 +283,7 @@ type LineageSession struct {
 	Created      uint64
 	Live         int64
 	Dying        int64
-	Unreaped     int64
+	Held         int64
 	Forks        uint64
 	Peak         uint64
 	Emptied      uint64

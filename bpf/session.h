@@ -75,16 +75,16 @@ __noinline int arm_boot(u64 when)
 
 /* What a step in a process's life adds to the counts of its sessions. */
 struct change {
-	int forks, live, dying, unreaped;
+	int forks, held, live, dying;
 };
 
-#define BORN ((struct change){ .forks = 1, .live = 1 })
-#define JOINED ((struct change){ .live = 1 }) /* entered other than by a fork */
-#define LEFT ((struct change){ .live = -1 }) /* moved out, or died and could not be remembered */
-#define DIED ((struct change){ .live = -1, .dying = 1, .unreaped = 1 })
-#define FOUND_DEAD ((struct change){ .dying = 1, .unreaped = 1 }) /* was never live here */
+#define BORN ((struct change){ .forks = 1, .held = 1, .live = 1 })
+#define JOINED ((struct change){ .held = 1, .live = 1 }) /* entered other than by a fork */
+#define LEFT ((struct change){ .held = -1, .live = -1 }) /* or died and was not remembered */
+#define DIED ((struct change){ .live = -1, .dying = 1 })
+#define FOUND_DEAD ((struct change){ .held = 1, .dying = 1 }) /* was never live here */
 #define TORN_DOWN ((struct change){ .dying = -1 })
-#define REAPED ((struct change){ .unreaped = -1 })
+#define REAPED ((struct change){ .held = -1 })
 
 static __always_inline void add(s64 *to, int n)
 {
@@ -97,9 +97,9 @@ static __always_inline void session_count(struct session *s, struct change by)
 	s64 live;
 
 	add((s64 *)&s->forks, by.forks);
+	add(&s->held, by.held);
 	/* Before live, so that the two are never both 0 in between. */
 	add(&s->dying, by.dying);
-	add(&s->unreaped, by.unreaped);
 	if (__builtin_constant_p(by.live) && !by.live)
 		return;
 	/* With a result it is a full barrier: the state is read after it. */
@@ -114,9 +114,9 @@ static __always_inline void session_count(struct session *s, struct change by)
  * Count on the whole chain. Functions like this are global: the verifier checks them
  * once for each program, and not at each call with every state that can precede it.
  */
-__noinline int count_chain(u64 id, int forks, int live, int dying, int unreaped)
+__noinline int count_chain(u64 id, int forks, int held, int live, int dying)
 {
-	struct change by = { forks, live, dying, unreaped };
+	struct change by = { forks, held, live, dying };
 
 	for (int i = 0; i < MAX_DEPTH; i++) {
 		struct session *s = session_of(id);
@@ -132,7 +132,7 @@ __noinline int count_chain(u64 id, int forks, int live, int dying, int unreaped)
 /* For rare paths. */
 static __always_inline void chain_count_cold(u64 id, struct change by)
 {
-	count_chain(id, by.forks, by.live, by.dying, by.unreaped);
+	count_chain(id, by.forks, by.held, by.live, by.dying);
 }
 
 /* For hooks: most sessions are not nested, and need no call. */
@@ -160,6 +160,24 @@ __noinline bool chain_has(u64 id, u64 wanted)
 		id = s->parent;
 	}
 	return false;
+}
+
+/*
+ * Count one member more or less in the session and those around it, but not in those
+ * that are around `other`, too: a move between the two changes nothing there, and a
+ * session that has as many processes as it may have must not end for it.
+ */
+__noinline int count_apart(u64 id, u64 other, int by)
+{
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+
+		if (!s || chain_has(other, id))
+			break;
+		session_count(s, (struct change){ .held = by, .live = by });
+		id = s->parent;
+	}
+	return 0;
 }
 
 static __always_inline bool is_condemned(u64 id, u64 *parent)

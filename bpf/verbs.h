@@ -118,6 +118,7 @@ static __always_inline void close_if_empty(struct verb_args *a, struct session *
 		if (counting)
 			return;
 		if (swap(&s->live, live, 0)) {
+			__sync_fetch_and_add(&s->held, -live);
 			count(COUNT_DRIFT);
 			c->flags |= SESSION_DRIFTED;
 		}
@@ -143,7 +144,7 @@ static long hand_dead(struct bpf_map *map, struct identity *key, struct dead_ent
 		      struct heirs *h)
 {
 	if (d->session == h->from && swap(&d->session, h->from, h->to))
-		__sync_fetch_and_add(&h->of->unreaped, -1);
+		__sync_fetch_and_add(&h->of->held, -1);
 	return 0;
 }
 
@@ -186,9 +187,9 @@ static __always_inline long release(struct verb_args *a)
 	nested = fetch_add(&c->nested, 1); /* 1, as adding 0 would be no barrier before 5.12 */
 	__sync_fetch_and_add(&c->nested, -1);
 	busy = nested || s->live > 0 || s->dying > 0;
-	if (!busy && s->parent && s->unreaped > 0) {
+	if (!busy && s->parent && s->held > 0) {
 		hand_over_dead(s, id);
-		busy = *(volatile s64 *)&s->unreaped > 0; /* one is being reaped right now */
+		busy = *(volatile s64 *)&s->held > 0; /* one is being reaped right now */
 	}
 	if (busy) {
 		*(volatile u32 *)&c->status = status;

@@ -169,7 +169,7 @@ static __always_inline long hand_one(struct verb_args *a)
 	if (insert_dead(&a->root, &n))
 		chain_count(a->session, REAPED); /* there is no room to remember it */
 	else
-		__sync_fetch_and_add(&s->unreaped, -1);
+		__sync_fetch_and_add(&s->held, -1);
 	return 0;
 }
 

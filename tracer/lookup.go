@@ -177,7 +177,7 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		Unentered:      c.Unentered,
 		Live:           s.Live,
 		Dying:          s.Dying,
-		Unreaped:       s.Unreaped,
+		Unreaped:       s.Held - s.Live,
 		Forks:          s.Forks,
 		Peak:           s.Peak,
 		Emptied:        s.Emptied,

@@ -22,6 +22,7 @@ var windows = []scene{
 	{"a younger process has the PID", younger}, {"a root forks and exits while it is entered", brief}, {"a root forks and exits while it is moved", briefKept},
 	{"a root exits before it is entered", outlived},
 	{"a process that is being born", newborn}, {"an exec while a session is opened over it", agentTwice},
+	{"a fork up to the limit while a member moves", movesAtLimit},
 }
 
 // Between any two steps of a program another CPU may do anything. In the build of
@@ -260,4 +261,19 @@ func agentTwice(p *troupe) {
 	require.NoError(p, err)
 	a.in = p.stands(id, a, s)
 	p.is(a, a.in)
+}
+
+func movesAtLimit(p *troupe) {
+	root := p.fork(p.keeper)
+	s := p.create(root, tracer.SessionSpec{KeepOnRootExit: true, MaxProcesses: 3})
+	inner := p.create(p.fork(root), tracer.SessionSpec{KeepOnRootExit: true})
+	err := p.held(place(p, "arbiter.h", atMove)+"+", func() error {
+		_, err := p.tr.Dissolve(inner.id)
+		return err
+	}, func() { p.joins(root, "fork") })
+	require.NoError(p, err)
+	inner.dissolved, inner.root.in = true, s
+	if i, err := p.tr.Session(s.id); err != nil || i.State != tracer.StateActive {
+		p.wrong("a session of %d, which may have 3, is %v: %v", i.Live, i.State, err)
+	}
 }

@@ -1,5 +1,10 @@
 package protocol
 
+import (
+	"fmt"
+	"math/bits"
+)
+
 // birthCreator is creator_entry() of birth.h, and the read of its session in enter_child().
 func (x *run) birthCreator() {
 	c, s := x.c, x.s
@@ -45,7 +50,7 @@ func (x *run) birthInsert() {
 
 // birthCount is chain_count(BORN) in enter_child().
 func (x *run) birthCount() {
-	x.s.count(x.side(), x.c.session, func(p *session) { p.forks++; p.live++ }, x.off(CountChain))
+	x.s.count(x.side(), x.c.session, (*session).bear, x.off(CountChain))
 	x.c.at = birthFollow
 }
 
@@ -77,6 +82,9 @@ func (x *run) birthDoomed() {
 		doomed = c.status == condemned
 	}
 	switch {
+	case !doomed && !c.amid && !c.second() && x.m.Limit > 0 && x.m.Level >= 3:
+		c.at = birthLimit
+		return
 	case !c.amid && (!doomed || x.off(DoomedAtBirth)):
 	case c.second():
 		if i != none {
@@ -96,4 +104,68 @@ func (x *run) birthDoomed() {
 		x.kill(c.task)
 	}
 	x.leave()
+}
+
+// birthLimit is over_limit() of birth.h for session 1, up to recount().
+func (x *run) birthLimit() {
+	c, s, p := x.c, x.s, &x.side().sessions[1]
+	c.seen = s.holders()
+	switch limit := int8(x.m.Limit); {
+	case !s.within(x.side(), c.session, 1):
+		x.leave()
+	case p.live > limit:
+		x.exceed()
+	case p.held > limit:
+		c.at = birthRecount
+	default:
+		x.leave()
+	}
+}
+
+// birthRecount is recount() of reaped.h.
+func (x *run) birthRecount() {
+	s, k := x.s, x.side()
+	for t := range k.dead {
+		d := &k.dead[t]
+		if d.mark == tearing && s.tasks[t].stage >= zombie {
+			d.mark = torn
+			s.count(k, d.session, func(p *session) { p.dying-- }, false)
+		}
+		if d.mark == torn && !s.tasks[t].hashed() && !x.off(Recount) {
+			s.count(k, d.session, func(p *session) { p.held-- }, false)
+			*d = corpse{}
+		}
+	}
+	x.c.at = birthOver
+}
+
+// birthOver is the second look at the count.
+func (x *run) birthOver() {
+	if int(x.side().sessions[1].held) > x.m.Limit {
+		x.exceed()
+		return
+	}
+	x.leave()
+}
+
+// exceed is begin_end() in over_limit(), and kill_newborn().
+func (x *run) exceed() {
+	if n := bits.OnesCount8(x.c.seen | x.s.holders()); n <= x.m.Limit {
+		x.bad = fmt.Sprintf("MaxProcesses bounds live and unreaped members: session 1 has %d", n)
+	}
+	x.s.truths[1].requested = true
+	x.beginEnd(1, false)
+	x.side().w.due = true
+	x.kill(x.c.child)
+	x.leave()
+}
+
+// holders are the tasks of session 1 that hold a PID, as bits.
+func (s *State) holders() (all uint8) {
+	for t := uint8(1); t < s.w.born; t++ {
+		if s.may[t]&(1<<1) != 0 && s.tasks[t].hashed() {
+			all |= 1 << t
+		}
+	}
+	return all
 }

@@ -67,7 +67,7 @@ func (x *run) buryTake() {
 		return
 	}
 	if c.stale || k.dead[c.start].mark != absent { // or carry_dead() was first, and has counted it
-		c.at = buryLive
+		c.left, c.at = true, buryLive
 		return
 	}
 	k.dead[c.start] = corpse{mark: tearing, session: c.took}
@@ -79,7 +79,11 @@ func (x *run) buryTake() {
 
 // buryDying is the first half of session_count(DIED): dying is raised before live falls.
 func (x *run) buryDying() {
-	x.s.count(x.side(), x.c.took, func(p *session) { p.dying++; p.unreaped++ }, x.off(CountChain))
+	x.s.count(x.side(), x.c.took, func(p *session) {
+		if p.dying++; x.off(HeldOnce) {
+			p.held++
+		}
+	}, x.off(CountChain))
 	x.c.at = buryLive
 	if x.off(DyingFirst) {
 		x.c.at = buryErase
@@ -88,7 +92,11 @@ func (x *run) buryDying() {
 
 // buryLive is the second half, or session_count(LEFT).
 func (x *run) buryLive() {
-	x.s.count(x.side(), x.c.took, func(p *session) { p.live-- }, x.off(CountChain))
+	x.s.count(x.side(), x.c.took, func(p *session) {
+		if p.live--; x.c.left || x.off(HeldOnce) {
+			p.held--
+		}
+	}, x.off(CountChain))
 	x.c.at = buryErase
 	if x.off(DyingFirst) && !x.c.stale {
 		x.c.at = buryDying
@@ -111,7 +119,7 @@ func (x *run) buryErase() {
 func (x *run) buried() {
 	c := x.c
 	after := c.after
-	c.start, c.took, c.elem, c.stale, c.after, c.last = 0, 0, none, false, idle, 0
+	c.start, c.took, c.elem, c.stale, c.left, c.after, c.last = 0, 0, none, false, false, idle, 0
 	x.back(after)
 }
 
@@ -191,6 +199,6 @@ func (x *run) deadCollect() {
 
 // deadReaped is chain_count(REAPED).
 func (x *run) deadReaped() {
-	x.s.count(x.side(), x.c.took, func(p *session) { p.unreaped-- }, false)
+	x.s.count(x.side(), x.c.took, func(p *session) { p.held-- }, false)
 	x.back(x.c.ret)
 }

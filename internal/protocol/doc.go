@@ -9,10 +9,10 @@
 //
 // # What is left out
 //
-// A step is larger than one access of memory in six places. Counts of all sessions of a chain change
+// A step is larger than one access of memory in seven places. Counts of all sessions of a chain change
 // in one step. A chain's states are read in one step. A pass judges, and signals, a member in one step.
 // Creating a record, until it is nested, is one step, with the entry of its owner, and so is copying all records
-// in a take-over. An adoption enters an outsider in one step. Threads, /proc, the daemon's graph, deadlines,
-// limits of processes and brokered work do not exist. Memory is sequentially consistent: every access that the programs order is a full
-// barrier there. Levels below 3 have the arbiter of level 4, not that of claims.h.
+// in a take-over. An adoption enters an outsider in one step. Threads, /proc, the daemon's graph, deadlines
+// and brokered work do not exist. One session has a limit of processes, and all its dead are checked in one step.
+// Memory is sequentially consistent: every access that the programs order is a full barrier there. Levels below 3 have the arbiter of level 4, not that of claims.h.
 package protocol

@@ -171,7 +171,7 @@ func (h *Host) Sessions() (all []Session) {
 		out := Session{}
 		if p.present {
 			out = Session{
-				int(p.state), int(p.parent), int(p.root), int(p.live), int(p.dying), int(p.unreaped), int(p.forks), int(p.nested),
+				int(p.state), int(p.parent), int(p.root), int(p.live), int(p.dying), int(p.held - p.live), int(p.forks), int(p.nested),
 			}
 		}
 		all = append(all, out)

@@ -10,6 +10,7 @@ type Config struct {
 	Sessions, Entries int
 	Agents            bool // a rule looks for agents
 	Depth             int  // how deep sessions may be nested; 0: any
+	Limit             int  // of processes of session 1; 0: none
 	// Members is how many tasks session 1 begins with. The first one is its root.
 	Members int
 	// Carried: they are an agent's, and a take-over has carried them.
@@ -89,11 +90,11 @@ func (m *Config) open(s *State) {
 	s.tasks[1] = task{stage: running, pid: 1}
 	s.truths[1] = truth{root: 1, open: true}
 	k.entries[1] = entry{linked: true, pid: 1, start: 1, session: 1, since: 2, flags: flagRoot}
-	k.sessions[1] = session{present: true, root: 1, live: 1, state: active, created: 2}
+	k.sessions[1] = session{present: true, root: 1, live: 1, held: 1, state: active, created: 2}
 	for t := uint8(2); int(t) <= m.Members; t++ {
 		s.tasks[t] = task{stage: running, pid: t, creator: t - 1}
 		k.entries[t] = entry{linked: true, pid: t, start: t, session: 1, creator: t - 1, since: t}
-		k.sessions[1].live++
+		k.sessions[1].join()
 		k.sessions[1].forks++
 	}
 	s.w.born, s.w.opened = uint8(m.Members)+1, 1

@@ -49,6 +49,12 @@ func (s *State) eachAround(k *side, id uint8, do func(*session)) {
 	}
 }
 
+// The changes of session.h: BORN, JOINED, LEFT and FOUND_DEAD.
+func (p *session) bear()  { p.forks++; p.join() }
+func (p *session) join()  { p.held++; p.live++ }
+func (p *session) leave() { p.held--; p.live-- }
+func (p *session) mourn() { p.held++; p.dying++ }
+
 // count is chain_count() of session.h.
 func (s *State) count(k *side, id uint8, by func(*session), innermost bool) {
 	if innermost {
@@ -58,6 +64,15 @@ func (s *State) count(k *side, id uint8, by func(*session), innermost bool) {
 		return
 	}
 	s.eachAround(k, id, by)
+}
+
+// countApart is count_apart() of session.h.
+func (x *run) countApart(id, other uint8, by func(*session)) {
+	k := x.side()
+	for id > 0 && k.sessions[id].present && (!x.s.within(k, other, id) || x.off(CountApart)) {
+		by(&k.sessions[id])
+		id = k.sessions[id].parent
+	}
 }
 
 // within is chain_has() of session.h.
@@ -157,9 +172,9 @@ func (x *run) move(elem, t, from, to uint8, ret label) {
 	c.elem, c.start, c.from, c.to, c.ret, c.at, c.moved = elem, t, from, to, ret, moveCount, false
 }
 
-// moveCount is chain_count_cold(JOINED): the new session is counted up before the old one is counted down.
+// moveCount is count_apart(1): the new session is counted up before the old one is counted down.
 func (x *run) moveCount() {
-	x.s.count(x.side(), x.c.to, func(p *session) { p.live++ }, false)
+	x.countApart(x.c.to, x.c.from, (*session).join)
 	x.c.at = moveSwap
 }
 
@@ -198,20 +213,20 @@ func (x *run) moveBack() {
 	}
 }
 
-// moveLeave is chain_count_cold(LEFT) of the old session.
+// moveLeave is count_apart(-1) of the old session.
 func (x *run) moveLeave() {
 	c := x.c
 	s, k := x.s, x.side()
 	if c.to == 0 || !s.within(k, c.from, c.to) && !s.within(k, c.to, c.from) {
 		k.entries[c.elem].flags &^= flagTermed
 	}
-	s.count(k, c.from, func(p *session) { p.live-- }, false)
+	x.countApart(c.from, c.to, (*session).leave)
 	c.moved, c.at = true, c.ret
 }
 
-// moveUndo is chain_count_cold(LEFT) of the new one: the process was not moved.
+// moveUndo is count_apart(-1) of the new one: the process was not moved.
 func (x *run) moveUndo() {
 	c := x.c
-	x.s.count(x.side(), c.to, func(p *session) { p.live-- }, false)
+	x.countApart(c.to, c.from, (*session).leave)
 	c.at = c.ret
 }

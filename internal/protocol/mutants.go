@@ -43,6 +43,9 @@ const (
 	RootOfRecord
 	LastExec
 	RootAlone
+	Recount
+	HeldOnce
+	CountApart
 )
 
 // Precaution is one switch.
@@ -67,6 +70,7 @@ var Precautions = []Precaution{
 	{BornInside, 0, "reconcile enters only what was born after its session began"},
 	{ProtectMember, 11, "a member is not protected"},
 	{ExitCounted, 16, "an exit is shown when it is counted"},
+	{Recount, 12, "each zombie is checked again before a session is ended for its zombies"},
 	{CoreDump, 19, "a core dump is told from a kill"},
 	{CompareAfterSwap, 20, "the start is compared after a swap of the session"},
 	{CreatorsName, 21, "a child has its creator's name until it execs"},
@@ -91,6 +95,8 @@ var Precautions = []Precaution{
 	{RootAlone, 0, "a session of a root that has exited without a fork is taken back"},
 	{BirthFirst, 0, "no session is opened over a process whose birth is under way"},
 	{RootOfRecord, 0, "an exec asks the record of its session for the root, not its entry"},
+	{HeldOnce, 0, "a death does not change the count that the limit is compared with"},
+	{CountApart, 0, "a move does not count in sessions that are around both"},
 	{LastExec, 0, "a take-over compares execs, not names"},
 }
 
@@ -99,7 +105,6 @@ var Outside = map[int]string{
 	4:  "which programs the kernel's recursion guard skips; that one may be skipped is in the machine",
 	5:  "in which context a signal works",
 	6:  "the machine has no threads",
-	12: "the machine has no limits",
 	13: "the machine has no clock",
 	14: "the machine has one PID namespace",
 	15: "the machine has no ring",

@@ -174,13 +174,13 @@ func (x *run) openCompare() {
 // openCount is session_count(JOINED): the sessions around it have counted the root already.
 func (x *run) openCount() {
 	c, k := x.c, x.side()
-	x.s.count(k, c.session, func(p *session) { p.live++ }, k.sessions[c.session].parent != 0)
+	x.s.count(k, c.session, (*session).join, k.sessions[c.session].parent != 0)
 	x.opened()
 }
 
 // openJoin is chain_count_cold(JOINED) for a root that has no entry: its death may come right after the insert.
 func (x *run) openJoin() {
-	x.s.count(x.side(), x.c.session, func(p *session) { p.live++ }, false)
+	x.s.count(x.side(), x.c.session, (*session).join, false)
 	x.c.at = openInsert
 }
 
@@ -219,7 +219,7 @@ func (x *run) openGone() {
 
 // openLeave is chain_count_cold(LEFT) for a root that could not be entered.
 func (x *run) openLeave() {
-	x.s.count(x.side(), x.c.session, func(p *session) { p.live-- }, false)
+	x.s.count(x.side(), x.c.session, (*session).leave, false)
 	x.openFailed()
 }
 

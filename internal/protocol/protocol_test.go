@@ -20,6 +20,8 @@ func (m Config) with(change func(*Config)) Config {
 	return m
 }
 
+func limit(n int) func(*Config) { return func(m *Config) { m.Limit = n } }
+
 func second(m *Config)  { m.Second = true }
 func level2(m *Config)  { m.Level = 2 }
 func agents(m *Config)  { m.Agents = true }
@@ -50,6 +52,9 @@ var (
 	twice    = members(0, 1, 1, 2, bounds{outsider: 1, exec: 1, takeOver: 1}).with(agents)
 	heirs    = members(1, 2, 2, 2, bounds{exec: 2, takeOver: 1, exit: 0, fork: 1}).with(agents)
 	late     = members(1, 2, 2, 3, bounds{exit: 0, fork: 1}).with(agents).with(carried)
+	unwaited = members(1, 3, 3, 1, nil).with(limit(2))
+	full     = members(1, 3, 3, 1, nil).with(limit(3))
+	let      = members(2, 3, 3, 2, bounds{create: 1, dissolve: 1, exit: 0, fork: 1}).with(limit(3))
 	restart  = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 1, exec: 2, takeOver: 1}).with(agents)
 	whole    = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 2, exec: 2, end: 1, takeOver: 1}).with(agents)
 )
@@ -58,6 +63,7 @@ var (
 func TestHolds(t *testing.T) {
 	for name, m := range map[string]Config{
 		"reuse": reuse, "again": again, "skips": skips, "creates": creates, "protects": protects, "silent": silent, "lossy": lossy, "takes": takes, "late": late, "room": room, "heirs": heirs, "twice": twice,
+		"unwaited": unwaited, "full": full, "let": let,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if f := holds(t, m, 1<<20); f.Cut {
@@ -118,6 +124,7 @@ var counterexamples = map[Switch]Config{
 	LiveAfterInsert: creates, Nested: nests, HandDead: zombies, Dissolved: nests, Look: lossy, CarryAgain: takes, StopAgents: takes,
 	WaitForHooks: takes, ReadAgain: takes, LateAgents: takes, OpenOnce: room,
 	OlderEntry: keeps, GiveBack: keeps, RootStands: creates, BirthFirst: inside, RootOfRecord: room, LastExec: heirs, RootAlone: twice,
+	Recount: unwaited, HeldOnce: full, CountApart: let,
 }
 
 // TestPrecautions: without any one of the precautions a promise breaks, and for a trap of the design

@@ -201,7 +201,7 @@ type session struct {
 	owner     uint8
 	live      int8
 	dying     int8
-	unreaped  int8
+	held      int8
 	forks     uint8
 	state     status
 	flags     uint8
@@ -255,6 +255,7 @@ type cpu struct {
 	took    uint8 // the session of a death that it counts
 	last    uint8 // and the flags of its entry
 	stale   bool  // that death is not remembered
+	left    bool  // it is counted as one that was not
 	walk    uint8 // the next task of its walk
 	moved   bool  // its walk found something
 	met     bool
@@ -262,6 +263,7 @@ type cpu struct {
 	forks   uint8
 	status  status
 	flags   uint8
+	seen    uint8 // tasks that held a PID when it compared a limit
 }
 
 type action uint8

@@ -10,6 +10,9 @@ const (
 	birthCount
 	birthFollow
 	birthDoomed
+	birthLimit
+	birthRecount
+	birthOver
 	deathLook
 	deathEnd
 	burySeize
@@ -108,11 +111,14 @@ func init() {
 		{birthCount, "counts the birth", (*run).birthCount},
 		{birthFollow, "reads the creator's session again", (*run).birthFollow},
 		{birthDoomed, "reads the states, for the child", (*run).birthDoomed},
+		{birthLimit, "compares the counts with the limit", (*run).birthLimit},
+		{birthRecount, "checks all of the dead", (*run).birthRecount},
+		{birthOver, "compares the count with the limit again", (*run).birthOver},
 		{deathLook, "looks for its entry", (*run).deathLook},
 		{deathEnd, "has counted the death", (*run).deathEnd},
 		{burySeize, "swaps the start of an entry for 0", (*run).burySeize},
 		{buryTake, "takes its session, and remembers the dead", (*run).buryTake},
-		{buryDying, "raises dying and unreaped", (*run).buryDying},
+		{buryDying, "raises dying", (*run).buryDying},
 		{buryLive, "lowers live", (*run).buryLive},
 		{buryErase, "deletes the entry", (*run).buryErase},
 		{notifyLook, "is torn down, and looks for its entry", (*run).notifyLook},
@@ -121,7 +127,7 @@ func init() {
 		{freeLook, "looks for the freed task in dead", (*run).freeLook},
 		{deadTorn, "lowers dying", (*run).deadTorn},
 		{deadCollect, "takes the reaped task from dead", (*run).deadCollect},
-		{deadReaped, "lowers unreaped", (*run).deadReaped},
+		{deadReaped, "counts it as reaped", (*run).deadReaped},
 		{moveCount, "raises live of the new session", (*run).moveCount},
 		{moveSwap, "swaps the entry's session", (*run).moveSwap},
 		{moveCompare, "compares the entry's start", (*run).moveCompare},

@@ -24,7 +24,7 @@ func (x *run) putSessions() {
 	s := x.s
 	for id := range s.sides[0].sessions {
 		if p := s.sides[0].sessions[id]; p.present && !s.sides[1].sessions[id].present {
-			p.live, p.dying, p.unreaped, p.nested, p.state = 0, 0, 0, 0, free
+			p.live, p.dying, p.held, p.nested, p.state = 0, 0, 0, 0, free
 			s.sides[1].sessions[id] = p
 		}
 	}
@@ -107,7 +107,7 @@ func (x *run) carry(t uint8, ret label) bool {
 
 // carryCount is chain_count_cold(JOINED) in carry(): its death may come right after the insert.
 func (x *run) carryCount() {
-	x.s.count(x.side(), x.c.session, func(p *session) { p.live++ }, false)
+	x.s.count(x.side(), x.c.session, (*session).join, false)
 	x.c.at = carryInsert
 }
 
@@ -129,7 +129,7 @@ func (x *run) carryInsert() {
 
 // carryUndo is chain_count_cold(LEFT) in carry().
 func (x *run) carryUndo() {
-	x.s.count(x.side(), x.c.session, func(p *session) { p.live-- }, false)
+	x.s.count(x.side(), x.c.session, (*session).leave, false)
 	x.c.at = x.c.ret
 }
 
@@ -237,7 +237,7 @@ func (x *run) deadVisit() {
 // deadFound is chain_count_cold(FOUND_DEAD), and torn_down().
 func (x *run) deadFound() {
 	c, k := x.c, x.side()
-	x.s.count(k, c.took, func(p *session) { p.dying++; p.unreaped++ }, false)
+	x.s.count(k, c.took, (*session).mourn, false)
 	c.at = deadVisit
 	if d := &k.dead[c.child]; mark(c.status) == torn && d.mark == tearing {
 		d.mark = torn

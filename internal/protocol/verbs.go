@@ -133,7 +133,7 @@ func (x *run) adoptVisit() {
 	case i == none:
 		s.mayJoin(t, c.session, false)
 		if c.moved = x.insert(e); c.moved {
-			s.count(k, c.session, func(p *session) { p.live++ }, false)
+			s.count(k, c.session, (*session).join, false)
 		}
 	case k.entries[i].session == 0 && k.entries[i].flags&flagProtected == 0:
 		s.mayJoin(t, c.session, false)
@@ -195,7 +195,7 @@ func (x *run) settleClose() {
 		return
 	}
 	if p.live != 0 {
-		p.live = 0
+		p.held, p.live = p.held-p.live, 0
 		p.flags |= sessionDrifted
 	}
 	c.at = settleDying
@@ -243,11 +243,11 @@ func (x *run) releaseHand() {
 	if t, more := x.walk(x.isDead); more {
 		if d := &k.dead[t]; p.parent > 0 && d.mark != absent && d.session == c.session && !x.off(HandDead) {
 			d.session = p.parent
-			p.unreaped--
+			p.held--
 		}
 		return
 	}
-	if p.parent > 0 && p.unreaped > 0 && !x.off(HandDead) {
+	if p.parent > 0 && p.held > 0 && !x.off(HandDead) {
 		p.state = c.status
 		x.rest()
 		return
@@ -287,7 +287,7 @@ func (x *run) reconcileVisit() {
 // reconcileCount is chain_count_cold(BORN), and what follows it: the task may have exited.
 func (x *run) reconcileCount() {
 	c, s, k := x.c, x.s, x.side()
-	s.count(k, c.session, func(p *session) { p.forks++; p.live++ }, false)
+	s.count(k, c.session, (*session).bear, false)
 	c.at = reconcileVisit
 	if i := s.entered(k, c.child); i != none && !s.tasks[c.child].alive() {
 		x.bury(i, true, reconcileVisit)

@@ -164,7 +164,7 @@ func (p *Programs) Sessions(do func(slot uint32, s *bpf.LineageSession, c *bpf.L
 		if s.Id != c.Id || uint32(s.Id) != slot {
 			return nil // being made or released when its daemon died
 		}
-		s.Live, s.Dying, s.Unreaped = 0, 0, 0
+		s.Live, s.Dying, s.Held = 0, 0, 0
 		return do(slot, &s, &c)
 	})
 }

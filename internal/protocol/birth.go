@@ -160,11 +160,17 @@ func (x *run) exceed() {
 	x.leave()
 }
 
-// holders are the tasks of session 1 that hold a PID, as bits.
+// holders are the tasks of session 1 that hold a PID, as bits. One that another CPU has taken from `dead`, and not
+// counted as reaped yet, still counts in the programs: a known issue.
 func (s *State) holders() (all uint8) {
 	for t := uint8(1); t < s.w.born; t++ {
 		if s.may[t]&(1<<1) != 0 && s.tasks[t].hashed() {
 			all |= 1 << t
+		}
+	}
+	for i := range s.cpus {
+		if c := &s.cpus[i]; c.at == deadReaped {
+			all |= 1 << c.child
 		}
 	}
 	return all

@@ -17,6 +17,7 @@ type Config struct {
 	Carried bool
 	Times   map[action]int // how often an action may happen; fork, exit and reap are free
 	Off     Switch
+	Stall   bool // an exec may wait between its name and its hooks
 	Single  bool // each step that only counts is a move of its own
 }
 
@@ -334,8 +335,15 @@ func (x *run) exec(t uint8, agent, plain bool) {
 	p := &x.s.tasks[t]
 	p.agent, p.plain, p.became, p.owed = agent, plain, true, agent && !plain
 	p.early = p.early && x.off(LastExec)
+	if x.m.Stall {
+		x.start(t, execNamed, 0, t)
+		return
+	}
 	x.enter(execHook, t)
 }
+
+// execNamed: an exec has given a task its name some time before its hooks run.
+func (x *run) execNamed() { x.enter(execHook, x.c.task) }
 
 // fork lists a child, unless SIGKILL is pending (copy_process looks under its task list lock). An
 // outsider's child is never in a session, so it runs at once.

@@ -112,10 +112,10 @@ func (v *search) expand(n uint32) {
 }
 
 // count takes at once the steps that only count, if nobody can tell when they happen: additions to the counts of
-// records that exist commute with every step but those that read counts, of a settle or a release, and those that take
+// records that exist commute with every step but those that read counts, of a settle, a release or a limit, and those that take
 // a record back. So each order of the other steps leads to the same states, but for the steps that are under way.
 func (m *Config) count(s *State, tell func(Move)) {
-	if m.Single || m.Times[settle]+m.Times[release] > 0 || s.unsure() {
+	if m.Single || m.Limit > 0 || m.Times[settle]+m.Times[release] > 0 || s.unsure() {
 		return
 	}
 	x := run{m: m, s: s}

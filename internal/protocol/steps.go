@@ -33,6 +33,7 @@ const (
 	moveBack
 	moveLeave
 	moveUndo
+	execNamed
 	execAgent
 	execCondemned
 	openRecord
@@ -134,6 +135,7 @@ func init() {
 		{moveBack, "swaps the session back", (*run).moveBack},
 		{moveLeave, "lowers live of the old session", (*run).moveLeave},
 		{moveUndo, "lowers live of the new session", (*run).moveUndo},
+		{execNamed, "comes to its hooks", (*run).execNamed},
 		{execAgent, "looks whether it became an agent", (*run).execAgent},
 		{execCondemned, "reads the states, at an exec", (*run).execCondemned},
 		{openRecord, "makes a record", (*run).openRecord},

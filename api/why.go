@@ -46,7 +46,8 @@ type Why struct {
 // found, or only the request if none was found.
 type Brokered struct {
 	Broker string `json:"broker,omitempty"` // tmux, systemd, docker …; absent: no request was seen
-	// State is attributed, unattributed, or pending while it may still be found.
+	// State is attributed, unattributed, ambiguous if it is not certain which of several commands in a
+	// container was asked for, or pending while it may still be found.
 	State    string     `json:"state"`
 	Asked    *Process   `json:"asked,omitempty"`    // the member that asked
 	Time     *time.Time `json:"time,omitempty"`     // when

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/branch"
+	"github.com/lineage-ebpf/lineage/daemon/clients"
 	"github.com/lineage-ebpf/lineage/daemon/commands"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
@@ -56,6 +57,10 @@ func (h Host) build(p parts, o Options) *Service {
 	steward := rules.New(rules.Options{
 		Rules: r, Registry: reg, Kernel: k, Enforcer: e, Proc: h.Proc, Containers: containers, Clock: h.Clock, Audit: p.audit.Add, Log: log,
 	})
+	asked := clients.New(clients.Options{
+		Registry: reg, Rules: r, Steward: steward, Kernel: k, Proc: h.Proc, Sockets: h.Sockets, Self: p.self, Clock: h.Clock, Log: log,
+	})
+	steward.AskClient(asked.Find)
 	s.Attribution = attribution.New(attribution.Options{
 		Registry: reg, Rules: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Containers: containers, Files: cmp.Or(h.Files, "/"), Self: p.self,
 		Clock: h.Clock, Log: log,
@@ -100,7 +105,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
 	hooks := []*registry.Hooks{
-		claims.Hooks(), held.Hooks(), commands.New(reg, k, h.Proc).Hooks(), container.NewReader(reg, k, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(), growth.Hooks(),
+		claims.Hooks(), held.Hooks(), commands.New(reg, k, h.Proc).Hooks(), container.NewReader(reg, k, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), asked.Hooks(), s.Ring.Hooks(), growth.Hooks(),
 		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner},
 	}
 	if h.Reversed {
@@ -112,7 +117,7 @@ func (h Host) build(p parts, o Options) *Service {
 		func(ctx context.Context) { reloadOn(ctx, h.Hup, steward, h.Manager) },
 		func(ctx context.Context) { guard(ctx, k, h.Proc, p.self.PID, steward.FindRunning, p.log) },
 		steward.JudgeAgents, steward.KeepByRule, func(context.Context) { steward.Apply() },
-		s.Attribution.Run, feed.Run, claims.Run,
+		s.Attribution.Run, asked.Run, feed.Run, claims.Run,
 	}
 	steward.CarryOut(r.Policy())
 	return s

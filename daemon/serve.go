@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/clients"
 )
 
 // Options of Serve.
@@ -77,6 +78,7 @@ type Host struct {
 	Files       string // the root of its files, default /
 	Group       int    // gid of users that may read everything, -1: none
 	PeerOf      func(net.Conn) (access.Peer, error)
+	Sockets     func(pid uint32) ([]clients.Socket, error) // of a process; default: as the kernel has them
 	Clock       registry.Clock
 	Limits      Limits
 	Period      time.Duration // of the sampler
@@ -94,7 +96,8 @@ func ThisHost() Host {
 	h := Host{
 		Open:   func(o tracer.Options) (Kernel, error) { return tracer.Open(o) },
 		Unload: tracer.Unload, Live: tracer.Live, Memberships: tracer.Memberships, Proc: "/proc",
-		Group: access.Group(), PeerOf: access.PeerOf,
+		Sockets: func(pid uint32) ([]clients.Socket, error) { return clients.Sockets("/proc", pid) },
+		Group:   access.Group(), PeerOf: access.PeerOf,
 		Clock: systemClock(), Limits: DefaultLimits, Period: time.Second,
 		Manager: &instance.Manager{},
 	}

@@ -25,6 +25,8 @@ func Brokered(b *api.Brokered, session string) string {
 		if b.Observed {
 			s += " (policy: observe)"
 		}
+	case b.State == "ambiguous":
+		s = "brokered, ambiguous"
 	case b.State == "pending":
 		s = "brokered, not found yet"
 	}

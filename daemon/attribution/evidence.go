@@ -90,25 +90,11 @@ func (a *Attribution) read(t *tracer.Process) (x candidate, ok bool) {
 	if x.Parent.PID != 0 { // 1 too: the host's systemd
 		x.server = procfs.Base(a.o.Proc.Link(x.Parent.PID, "exe"))
 	}
-	if x.server == "atd" && x.marks.Token == (broker.Sum{}) && a.ofHost(x.Parent.PID) {
+	if x.server == "atd" && x.marks.Token == (broker.Sum{}) && a.o.Proc.OfHost(x.Parent.PID, a.o.Self.PID) {
 		x.marks.Token = a.job(t)
 	}
 	now, err := a.o.Kernel.Identify(t.PID)
 	return x, err == nil && now == t.Identity
-}
-
-// ofHost reports whether root started a process in the user and PID namespaces of the host, which are the daemon's.
-func (a *Attribution) ofHost(pid uint32) bool {
-	st, err := a.o.Proc.Status(pid)
-	if err != nil || !procfs.Ours(st.UIDs[0]) { // the others are those of a user without rights, between jobs
-		return false
-	}
-	for _, namespace := range []string{"ns/user", "ns/pid"} {
-		if a.o.Proc.Link(pid, namespace) != a.o.Proc.Link(a.o.Self.PID, namespace) {
-			return false
-		}
-	}
-	return true
 }
 
 // job reads the token from the script that atd gives to the shell as its standard

@@ -3,6 +3,7 @@
 package attribution
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 
@@ -85,7 +86,10 @@ func (a *Attribution) Hooks() *registry.Hooks {
 		},
 		Sampled: func(registry.View, *registry.Look) func() { return func() { a.crowd.hand(a.met) } },
 		Describe: func(v registry.View, x *registry.Session, d *document.Session) {
-			d.For, d.Work = a.of(x.ID()).For, a.work(v, x)
+			w := a.work(v, x)
+			d.For = cmp.Or(d.For, a.of(x.ID()).For)
+			d.Work.Open, d.Work.Found = append(d.Work.Open, w.Open...), append(d.Work.Found, w.Found...)
+			d.Work.Brought = append(d.Work.Brought, w.Brought...)
 		},
 		Persistent: a,
 	}

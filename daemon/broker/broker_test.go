@@ -106,7 +106,7 @@ func TestRequest(t *testing.T) {
 		"docker -H unix:///x run -d --name n -e A=b alpine sh": "docker new container n",
 		"docker container run --name=n alpine":                 "docker new container n",
 		"docker run alpine sh --name n":                        "docker new",
-		"docker exec run sh":                                   "docker",
+		"docker exec run sh":                                   "",
 		"docker -H run ps":                                     "",
 		"ssh localhost true":                                   "sshd",
 		"ssh -p 22 me@127.0.0.1 true":                          "sshd",

@@ -78,8 +78,8 @@ var clients = []client{{
 		// "/" is the file of runc's own process: a detached mount of its binary.
 		Before: []string{"runc", "runc_cloned", "crun", "/"}, Relays: true},
 	names: []string{"docker"},
-	verbs: []string{"run", "start", "restart", "exec", "create", "build", "compose", "container run", "container start",
-		"container restart", "container exec", "container create"},
+	verbs: []string{"run", "start", "restart", "create", "build", "compose", "container run", "container start",
+		"container restart", "container create"},
 	takes:     []string{"-c", "--context", "--config", "-H", "--host", "-l", "--log-level", "--tlscacert", "--tlscert", "--tlskey"},
 	container: "--name",
 }, {

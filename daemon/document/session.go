@@ -73,7 +73,9 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		d.ContainerRule = info.Name
 	}
 	if s.For != 0 {
-		d.BrokeredBy, d.Evidence = s.For.String(), tracer.EvidenceAdopted.String()
+		if d.BrokeredBy = s.For.String(); info.Rule == 0 {
+			d.Evidence = tracer.EvidenceAdopted.String()
+		}
 	}
 	if s.Kept != nil {
 		d.Reason, d.KeptBy, d.KeepRule = s.Kept.Reason, s.Kept.By, s.Kept.Rule

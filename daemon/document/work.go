@@ -28,6 +28,7 @@ type Request struct {
 	ArgvTruncated bool
 	Time          uint64 // boottime, ns
 	Over          bool   // no process will be found for it any longer
+	Unsure        bool   // more than one command, or more than one request, fits
 }
 
 // Found is a process that another daemon started for a session.
@@ -46,7 +47,10 @@ func (e Encoder) Brokered(w *Work, r Reader) (all []api.Brokered) {
 	for i := range w.Open {
 		b := e.request(&w.Open[i], r)
 		b.State = "pending"
-		if w.Open[i].Over {
+		switch q := &w.Open[i]; {
+		case q.Unsure:
+			b.State = "ambiguous"
+		case q.Over:
 			b.State = "unattributed"
 		}
 		all = append(all, b)

@@ -12,6 +12,7 @@ const (
 	KeyCause        = "cause"
 	KeyChanges      = "changes"
 	KeyCode         = "code"
+	KeyAsker        = "asker"
 	KeyContainer    = "container"
 	KeyDropped      = "dropped"
 	KeyDuration     = "duration_ms"

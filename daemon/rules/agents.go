@@ -41,7 +41,9 @@ func (s *Steward) arm(p *policy.Policy) {
 			agents[at].Nests = agents[at].Nests || r.Nests()
 		}
 	}
-	s.o.Kernel.SetJoins(slices.ContainsFunc(p.Containers, func(r policy.Container) bool { return r.Opens() }))
+	s.joins.set(s.o.Kernel, func(j *joins) {
+		j.ruled = slices.ContainsFunc(p.Containers, func(r policy.Container) bool { return r.Opens() })
+	})
 	err := s.o.Kernel.SetAgents(agents)
 	if err != nil {
 		s.o.Log.Error().Err(err).Msg("agent rules not in force")
@@ -52,7 +54,7 @@ func (s *Steward) arm(p *policy.Policy) {
 // askJudge asks JudgeAgents to judge a session that an exec opened. If its queue is full,
 // the next look asks again.
 func (s *Steward) askJudge(info tracer.SessionInfo) {
-	if !info.Agent || info.Rule != 0 || info.State != tracer.StateActive && !unasked(info) {
+	if judged(info) || info.State != tracer.StateActive && !unasked(info) {
 		return
 	}
 	select {
@@ -60,6 +62,9 @@ func (s *Steward) askJudge(info tracer.SessionInfo) {
 	default:
 	}
 }
+
+// judged reports whether a session was not opened by an exec, or has its terms already.
+func judged(info tracer.SessionInfo) bool { return !info.Agent || info.Rule != 0 || info.For != 0 }
 
 // judgeLater has a session judged again.
 func (s *Steward) judgeLater(id tracer.SessionID, after time.Duration) {
@@ -87,11 +92,11 @@ func (s *Steward) JudgeAgents(ctx context.Context) {
 
 func (s *Steward) judgeAgent(id tracer.SessionID) {
 	info, err := s.o.Kernel.Session(id)
-	if err != nil || !info.Agent || info.Rule != 0 || info.State != tracer.StateActive {
+	if err != nil || judged(info) || info.State != tracer.StateActive {
 		delete(s.tries, id)
 	}
-	if err != nil || !info.Agent || info.Rule != 0 {
-		return // already judged
+	if err != nil || judged(info) {
+		return
 	}
 	if info.State != tracer.StateActive {
 		if unasked(info) && info.State == tracer.StateEmpty {

@@ -5,6 +5,8 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
@@ -21,6 +23,19 @@ import (
 // from the process, or from what it has left. A session that is empty before it was judged leaves
 // no record.
 
+// joins is why the kernel looks for commands in containers.
+type joins struct {
+	mu            sync.Mutex
+	ruled, wanted bool
+}
+
+func (j *joins) set(k Kernel, change func(*joins)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	change(j)
+	k.SetJoins(j.ruled || j.wanted)
+}
+
 // The container of a session that is still unknown is looked for again, after askAgain, twice that and so
 // on: the runtime may still be putting the process in, or processes may exit while they are read.
 const (
@@ -36,7 +51,11 @@ type joined struct {
 
 func (j joined) judge(p *policy.Policy) {
 	in, rootLives, err := j.container()
-	if n := j.by.tries[j.info.ID]; err != nil && !final(err, rootLives) && n < askTimes {
+	asker, ready := tracer.SessionID(0), err != nil && final(err, rootLives)
+	if err == nil {
+		asker, ready = j.by.client(j.info, in)
+	}
+	if n := j.by.tries[j.info.ID]; !ready && n < askTimes {
 		j.by.tries[j.info.ID] = n + 1
 		j.by.judgeLater(j.info.ID, askAgain<<n)
 		return
@@ -49,6 +68,8 @@ func (j joined) judge(p *policy.Policy) {
 	age := time.Duration(j.by.o.Clock.Boottime() - j.info.Created)
 	rule := p.Container(policy.Room{Runtime: in.Runtime, Container: in.Name, Image: in.Image, Pod: in.Pod, Namespace: in.Namespace})
 	switch {
+	case rule == nil && asker != 0:
+		j.workFor(p, asker, in)
 	case rule == nil || !rule.Opens():
 		j.letGo("no rule wants the commands in its container")
 	case rootLives && age < rule.Brief.Std():
@@ -58,6 +79,21 @@ func (j joined) judge(p *policy.Policy) {
 		j.by.o.Registry.Do(func(t registry.Tx) { t.Contain(j.info.Root, in) })
 		j.by.Record("exec", audit.Done, fmt.Sprintf("rule %s (%s): put into container %s", rule.Name, p.Origin(rule), in.ID), j.info.ID, j.info.Root)
 	}
+}
+
+// workFor makes the session one that holds the work of another session, whose member asked for the command.
+func (j joined) workFor(p *policy.Policy, asker tracer.SessionID, in *lineage.Container) {
+	info, err := j.by.o.Kernel.Session(asker)
+	if err != nil || !slices.Contains(p.Brokers.Adopt, tracer.SourceContainer.String()) {
+		j.letGo("no rule wants the commands in its container")
+		return
+	}
+	if err := j.by.o.Kernel.SetTerms(j.info.ID, tracer.SessionSpec{Grace: info.Grace, KeepOnRootExit: true, For: asker}); err != nil {
+		return // it is over
+	}
+	j.by.reread(j.info.ID)
+	j.by.o.Registry.Do(func(t registry.Tx) { t.Contain(j.info.Root, in) })
+	j.by.Record("broker", audit.Done, fmt.Sprintf("put into container %s for session %v", in.ID, asker), j.info.ID, j.info.Root)
 }
 
 // final reports whether another look for a container would find nothing else. A process that exits may look as
@@ -119,5 +155,5 @@ func (j joined) forget() {
 // unasked reports whether a session was opened for a process in a container, is not judged, and
 // nobody asked for its end: once it is empty, nothing of it is recorded.
 func unasked(info tracer.SessionInfo) bool {
-	return info.Joined && info.Rule == 0 && info.Cause == tracer.CauseRootExit
+	return info.Joined && info.Rule == 0 && info.For == 0 && info.Cause == tracer.CauseRootExit
 }

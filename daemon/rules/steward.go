@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
@@ -31,6 +32,8 @@ type Steward struct {
 	tries    map[tracer.SessionID]int // to find the container, of what is unjudged; of the goroutine that judges
 	execs    chan tracer.Identity     // members that have execed, for the keep rules
 	keeping  atomic.Bool              // there are keep rules
+	joins    joins
+	client   FindClient
 
 	sessions map[tracer.SessionID]*ruledSession // of the registry's goroutine
 }
@@ -67,6 +70,19 @@ func New(o Options) *Steward {
 		sessions: make(map[tracer.SessionID]*ruledSession), tries: make(map[tracer.SessionID]int),
 	}
 }
+
+// FindClient returns the session of the member that certainly asked for a command in a container, 0: not known; ready is
+// false if a later answer may be another one.
+type FindClient = func(tracer.SessionInfo, *lineage.Container) (asker tracer.SessionID, ready bool)
+
+// AskClient sets who is asked for the client of a command in a container, before anything is judged.
+func (s *Steward) AskClient(f FindClient) { s.client = f }
+
+// WantJoins has the kernel look for commands in containers although no rule wants them, or no longer.
+func (s *Steward) WantJoins(on bool) { s.joins.set(s.o.Kernel, func(j *joins) { j.wanted = on }) }
+
+// Release dissolves a session whose root was put into a container.
+func (s *Steward) Release(info tracer.SessionInfo, why string) { joined{s, info}.letGo(why) }
 
 // Record adds what a rule or a broker decided about a session, and one of its processes unless that
 // is zero, to the audit log.

@@ -55,6 +55,7 @@ var samples = map[string]sample{
 	"containers[].session":         {"off", "container"},
 	"containers[].grace":           {"10s", "1h"},
 	"containers[].on_exit":         {"report", "keep"},
+	"containers[].client":          {"end", "keep"},
 	"containers[].brief":           {"10s", "2h"},
 
 	"keep[].name":   {"build-cache", "/usr/bin/sccache"},

@@ -25,7 +25,7 @@ const execRules = `
 breaker: {ends_per_minute: 10000}
 containers:
   - {name: lngtest-briefs, match: {runtime: docker, container: lngtest-brief}, brief: 1m}
-  - {name: lngtest-execs, match: {container: 'lngtest-b*', image: lngtest}, grace: 100ms}
+  - {name: lngtest-execs, match: {container: 'lngtest-b*', image: lngtest}, grace: 100ms, client: end}
   - {name: lngtest-off, match: {container: lngtest-off}, session: off}
 `
 
@@ -33,7 +33,9 @@ containers:
 type house struct {
 	*stage.Instance
 	*stage.Docker
+	daemon       *stage.Process
 	others, left *stage.Marker // held by what runs in a container, and by what a command left
+	up           int           // commands that were
 	before       string        // the processes of the container lngtest-box
 }
 
@@ -42,7 +44,7 @@ func newHouse(t *testing.T, mode string) *house {
 	t.Helper()
 	i := stage.New(t)
 	h := &house{Instance: i, others: stage.NewMarker(t, i.Dir), left: stage.NewMarker(t, i.Dir)}
-	h.Daemon("--policy", h.Policy("mode: "+mode+execRules))
+	h.daemon = h.Daemon("--policy", h.Policy("mode: "+mode+execRules))
 	h.Docker = h.Instance.Docker()
 	files := map[string]string{}
 	for _, name := range []string{"sh", "sleep", "setsid", "env", "true"} {

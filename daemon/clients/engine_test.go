@@ -1,0 +1,89 @@
+//go:build linux
+
+package clients
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
+)
+
+// TestSockets: the kernel says where a process is connected, and on what it listens; not the ends that it has accepted.
+func TestSockets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	defer l.Close()
+	self := uint32(os.Getpid())
+	sockets := func() (of []Socket) {
+		t.Helper()
+		all, err := Sockets("/proc", self)
+		require.NoError(t, err)
+		for _, s := range all {
+			if s.Path == path {
+				of = append(of, s)
+			}
+		}
+		return of
+	}
+	if got := sockets(); !slices.Equal(got, []Socket{{0, path}}) {
+		t.Errorf("%+v", got)
+	}
+	c, err := net.Dial("unix", path)
+	require.NoError(t, err)
+	defer c.Close()
+	accepted, err := l.Accept()
+	require.NoError(t, err)
+	defer accepted.Close()
+	if got := sockets(); len(got) != 2 || !slices.Contains(got, Socket{0, path}) || !slices.Contains(got, Socket{self, path}) {
+		t.Errorf("%+v", got)
+	}
+	if _, err := Sockets("/proc", 1<<30); err == nil {
+		t.Error("a process that does not exist has sockets")
+	}
+}
+
+// TestEngines: an engine is root's, of this host, and named dockerd. It has a container whose pipes it holds.
+func TestEngines(t *testing.T) {
+	dir, id := t.TempDir(), strings.Repeat("ab", 32)
+	connected := map[uint32][]Socket{
+		10: {{100, "/run/docker.sock"}}, 11: {{101, "/run/docker.sock"}}, 12: {{102, "/x"}}, 13: {{103, "/x"}},
+		14: {{1, "/run/dbus"}, {1, "/run/docker.sock"}}, 15: {{1, "/run/dbus"}}, 100: {{0, "/run/docker.sock"}},
+	}
+	e := engines{procfs.FS(dir), 1, func(pid uint32) ([]Socket, error) { return connected[pid], nil }}
+	process := func(pid uint32, uid int, exe, pidNamespace string) {
+		name := fmt.Sprint(pid)
+		procfstest.Files(t, dir, map[string]string{
+			name + "/status": fmt.Sprintf("Name:\tx\nUid:\t%d\t%d\t%d\t%d\n", uid, uid, uid, uid),
+			name + "/stat":   name + " (" + filepath.Base(exe) + ") S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0 1 1 1 0 0 0 0 0 0 0 0 0 17 0\n",
+			name + "/fd/x":   "",
+			name + "/ns/x":   "",
+		})
+		for link, to := range map[string]string{"exe": exe, "ns/pid": pidNamespace, "ns/user": "user:[1]", "fd/7": "/run/containerd/" + id + "/init-stdout"} {
+			if link != "fd/7" || pid == 100 {
+				require.NoError(t, os.Symlink(to, filepath.Join(dir, name, link)))
+			}
+		}
+	}
+	process(1, os.Geteuid(), "/sbin/init", "pid:[1]")
+	process(100, os.Geteuid(), "/usr/bin/dockerd", "pid:[1]")
+	process(101, 1001, "/home/x/dockerd", "pid:[1]")
+	process(102, os.Geteuid(), "/usr/bin/nginx", "pid:[1]")
+	process(103, os.Geteuid(), "/usr/bin/dockerd", "pid:[2]")
+	for client, want := range map[uint32]uint32{10: 100, 11: 0, 12: 0, 13: 0, 14: 100, 15: 0, 16: 0} {
+		if got := e.of(client); got != want {
+			t.Errorf("client %d: engine %d, want %d", client, got, want)
+		}
+	}
+	if !e.serves(100, id) || e.serves(100, strings.Repeat("cd", 32)) || e.serves(101, id) || e.serves(5, id) {
+		t.Error("the wrong engine has the container")
+	}
+}

@@ -1,0 +1,155 @@
+//go:build linux
+
+package brokers
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
+)
+
+// command is the command line of a client that has a container run a script, which holds the marker.
+func (h *house) command(container, script string) []string {
+	return append(slices.Clone(h.Docker.Client), "exec", container, "/bin/sh", "-c", "exec 9>"+h.left.Path+"; echo up >&9; "+script)
+}
+
+// run starts a command as the root of a session.
+func (h *house) run(name string, command ...string) *stage.Process {
+	return h.Start(append([]string{"run", "--name", name, "--grace", "0s", "--"}, command...), nil)
+}
+
+// ups waits until n more commands are up.
+func (h *house) ups(n int) {
+	h.Instance.T.Helper()
+	h.up += n
+	h.left.Line("up", h.up)
+}
+
+// root is the root of the session of that name.
+func (h *house) root(name string) (pid int) {
+	h.Instance.T.Helper()
+	return h.Session(name).Root.PID
+}
+
+// asked waits for what a session's only request for a command came to.
+func (h *house) asked(name, state string) (b api.Brokered, s api.Session) {
+	h.Instance.T.Helper()
+	defer func() {
+		if h.Instance.T.Failed() {
+			h.Instance.T.Logf("session %+v", s)
+		}
+	}()
+	h.Until(state+" command", func() bool {
+		all := stage.Query[api.Sessions](h.Instance, "ls").Items
+		i := slices.IndexFunc(all, func(s api.Session) bool { return s.Name == name })
+		if i < 0 {
+			return false
+		}
+		s = all[i]
+		if len(s.Brokered) != 1 {
+			return false
+		}
+		b = s.Brokered[0]
+		return b.State == state
+	})
+	return b, s
+}
+
+// TestClient: a client that is killed, times out or is interrupted ends its command, with all that it started.
+func TestClient(t *testing.T) {
+	h := newHouse(t, "enforce")
+	h.start("lngtest-plain") // no rule is for it
+	ends := []struct {
+		name string
+		by   []string
+		end  func()
+	}{
+		{"SIGKILL", nil, func() { require.NoError(t, syscall.Kill(h.root("asks"), syscall.SIGKILL)) }},
+		{"timeout", []string{"timeout", "600"}, func() { require.NoError(t, syscall.Kill(h.root("asks"), syscall.SIGTERM)) }}, // as at its time
+		{"interrupt", nil, func() { require.NoError(t, syscall.Kill(h.root("asks"), syscall.SIGINT)) }},
+	}
+	for round := range tracertest.FromEnv(t, "LNGTEST_ROUNDS", 1) {
+		for i, tree := range leftovers {
+			for k, end := range ends {
+				box, rule := "lngtest-box", "lngtest-execs"
+				if (round+i+k)%4 == 0 {
+					box, rule = "lngtest-plain", ""
+				}
+				client := h.run("asks", append(end.by, h.command(box, tree.script+"\nsleep 99")...)...)
+				h.ups(1)
+				b, by := h.asked("asks", "attributed")
+				is(t, b, "docker", "container", "strong", true)
+				s := h.Record(b.Session)
+				if s.ContainerRule != rule || s.BrokeredBy != by.ID || s.Container.String() != box {
+					t.Errorf("%s, %s: %+v", tree.name, end.name, s)
+				}
+				end.end()
+				client.Wait()
+				h.left.Wait("end of what a client asked for: "+tree.name+", "+end.name, func(alive bool) bool { return !alive })
+				if r := h.Receipt(b.Session); r.Verdict != api.VerdictClean || r.EndReason != "owner_exit" && r.EndReason != "ancestor" {
+					t.Errorf("%s, %s, in %s: %+v", tree.name, end.name, box, r)
+				}
+			}
+		}
+	}
+	h.untouched()
+}
+
+// TestUnsureClient: which of two equal commands belongs to which client is not certain. Neither client's end reaches
+// one, nor does that of a program with the same command line which never asked an engine.
+func TestUnsureClient(t *testing.T) {
+	h := newHouse(t, "enforce")
+	script := h.command("lngtest-box", "sleep 99")
+
+	fake := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(fake, "exec"), []byte("sleep 300\n"), 0o600))
+	shell, err := os.ReadFile("/bin/sh")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(fake, "docker"), shell, 0o700))
+	forged := h.run("forged", "sh", "-c", "cd "+fake+`; exec ./docker "$@"`, "-", "exec", script[len(script)-4], "/bin/sh", "-c", script[len(script)-1])
+	h.asked("forged", "pending")
+	real := stage.Start(t, h.Docker.Command(script[len(h.Docker.Client):]...))
+	h.ups(1)
+	h.Until("session of a command", func() bool { return len(h.opened("lngtest-execs")) == 1 })
+	s := h.opened("lngtest-execs")[0]
+	if s.BrokeredBy != "" {
+		t.Errorf("it has a client: %+v", s)
+	}
+	require.NoError(t, syscall.Kill(h.root("forged"), syscall.SIGKILL))
+	forged.Wait()
+	h.End(s.ID) // it lived
+	real.Wait()
+
+	// Both are connected before the daemon has judged one.
+	went := filepath.Join(h.Dir, "go")
+	wait := append([]string{"sh", "-c", "while ! test -e " + went + "; do sleep 0.05; done; exec \"$@\"", "-"}, script...)
+	one, two := h.run("one", wait...), h.run("two", wait...)
+	h.Until("both sessions", func() bool { return len(stage.Query[api.Sessions](h.Instance, "ls").Items) == 2 })
+	require.NoError(t, h.daemon.Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, os.WriteFile(went, nil, 0o600))
+	h.ups(2)
+	require.NoError(t, h.daemon.Process.Signal(syscall.SIGCONT))
+	h.asked("one", "ambiguous")
+	h.asked("two", "ambiguous")
+	require.NoError(t, syscall.Kill(h.root("one"), syscall.SIGKILL))
+	one.Wait()
+	for _, s := range h.opened("lngtest-execs") {
+		if s.State == api.StateEnded {
+			continue
+		}
+		h.End(s.ID)
+		if r := h.Receipt(s.ID); r.EndReason != "end" {
+			t.Errorf("%+v", r)
+		}
+	}
+	two.Wait()
+	h.left.Gone()
+	h.untouched()
+}

@@ -50,7 +50,7 @@ type policyCheck struct {
 // take records the contents of a valid policy.
 func (c *policyCheck) take(p *policy.Policy, now time.Time) {
 	c.OK, c.Mode = true, p.Mode
-	c.Rules = map[string]int{"agents": len(p.Agents), "keep": len(p.Keep)}
+	c.Rules = map[string]int{"agents": len(p.Agents), "containers": len(p.Containers), "keep": len(p.Keep)}
 	for _, rule := range p.Keep {
 		if rule.Until.Time().Before(now) {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("keep rule %q has no effect: until %s is over", rule.Name, rule.Until))
@@ -59,8 +59,9 @@ func (c *policyCheck) take(p *policy.Policy, now time.Time) {
 }
 
 func (c *policyCheck) String() string {
-	return fmt.Sprintf("%s: ok, mode %s, %s, %s", display.Text(c.File), c.Mode,
-		display.Count(c.Rules["agents"], "agent rule", "agent rules"), display.Count(c.Rules["keep"], "keep rule", "keep rules"))
+	return fmt.Sprintf("%s: ok, mode %s, %s, %s, %s", display.Text(c.File), c.Mode,
+		display.Count(c.Rules["agents"], "agent rule", "agent rules"),
+		display.Count(c.Rules["containers"], "rule for containers", "rules for containers"), display.Count(c.Rules["keep"], "keep rule", "keep rules"))
 }
 
 func (a *app) policyCheckCommand() *cobra.Command {

@@ -13,9 +13,9 @@ import (
 // An expired keep rule keeps nothing, and is worth a warning.
 func TestPolicyCheckExpired(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("version: 1\nkeep:\n  - {name: cache, match: {exe: /bin/x}, reason: r, until: 2020-01-01}\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("version: 1\ncontainers:\n  - {name: c, match: {container: x}}\nkeep:\n  - {name: cache, match: {exe: /bin/x}, reason: r, until: 2020-01-01}\n"), 0o600))
 	code, out, stderr := newWorld(t, nil).run("policy", "check", file)
-	if code != 0 || out != file+": ok, mode observe, 0 agent rules, 1 keep rule\n" ||
+	if code != 0 || out != file+": ok, mode observe, 0 agent rules, 1 rule for containers, 1 keep rule\n" ||
 		stderr != "lineage: policy check: keep rule \"cache\" has no effect: until 2020-01-01 is over\n" {
 		t.Errorf("exit %d, %q, %q", code, out, stderr)
 	}

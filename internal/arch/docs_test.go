@@ -106,7 +106,7 @@ func TestQueries(t *testing.T) {
 }
 
 // TestDaemonSet: that of packaging/kubernetes gives the daemon what the command for docker in docs/INSTALL.md
-// gives it, which is tested, and the policy.
+// gives it, which is tested, and the policy. The one that unloads has the daemon's privileges.
 func TestDaemonSet(t *testing.T) {
 	text := read(t, "docs/INSTALL.md")
 	block := func(name string) string {
@@ -114,30 +114,7 @@ func TestDaemonSet(t *testing.T) {
 		require.Equal(t, len(m), 2)
 		return m[1]
 	}
-	var set struct {
-		Spec struct {
-			Template struct {
-				Spec struct {
-					HostPID    bool `yaml:"hostPID"`
-					Containers []struct {
-						Args            []string
-						SecurityContext struct {
-							AppArmorProfile struct{ Type string } `yaml:"appArmorProfile"`
-							Capabilities    struct{ Drop, Add []string }
-						} `yaml:"securityContext"`
-						VolumeMounts []struct {
-							Name      string
-							MountPath string `yaml:"mountPath"`
-						} `yaml:"volumeMounts"`
-					}
-					Volumes []struct {
-						Name     string
-						HostPath struct{ Path string } `yaml:"hostPath"`
-					}
-				}
-			}
-		}
-	}
+	var set, unload daemonSet
 	require.NoError(t, yaml.Unmarshal([]byte(read(t, "packaging/kubernetes/daemonset.yaml")), &set))
 	pod := set.Spec.Template.Spec
 	require.Equal(t, len(pod.Containers), 1)
@@ -168,6 +145,50 @@ func TestDaemonSet(t *testing.T) {
 	if len(want) < 10 || !slices.Equal(c.Args, []string{"daemon"}) {
 		t.Errorf("%q, arguments %q", want, c.Args)
 	}
+
+	require.NoError(t, yaml.Unmarshal([]byte(read(t, "packaging/kubernetes/unload/daemonset.yaml")), &unload))
+	require.Equal(t, len(unload.Spec.Template.Spec.InitContainers), 1)
+	u := unload.Spec.Template.Spec.InitContainers[0]
+	require.Equal(t, fmt.Sprintf("%+v", u.SecurityContext), fmt.Sprintf("%+v", c.SecurityContext))
+	if !unload.Spec.Template.Spec.HostPID || !slices.Equal(u.Args, []string{"daemon", "--unload"}) {
+		t.Errorf("%+v", u)
+	}
+	for _, m := range u.VolumeMounts {
+		if !slices.Contains(c.VolumeMounts, m) {
+			t.Errorf("the daemon has no %+v", m)
+		}
+	}
+}
+
+// daemonSet is what is read of a manifest.
+type daemonSet struct {
+	Spec struct {
+		Template struct {
+			Spec struct {
+				HostPID        bool `yaml:"hostPID"`
+				Containers     []contained
+				InitContainers []contained `yaml:"initContainers"`
+				Volumes        []struct {
+					Name     string
+					HostPath struct{ Path string } `yaml:"hostPath"`
+				}
+			}
+		}
+	}
+}
+
+type contained struct {
+	Args            []string
+	SecurityContext struct {
+		AppArmorProfile struct{ Type string } `yaml:"appArmorProfile"`
+		Capabilities    struct{ Drop, Add []string }
+	} `yaml:"securityContext"`
+	VolumeMounts []mounted `yaml:"volumeMounts"`
+}
+
+type mounted struct {
+	Name      string
+	MountPath string `yaml:"mountPath"`
 }
 
 // read is a file of the checkout.

@@ -55,6 +55,7 @@ var (
 	unwaited = members(1, 3, 3, 1, nil).with(limit(2))
 	full     = members(1, 3, 3, 1, nil).with(limit(3))
 	let      = members(2, 3, 3, 2, bounds{create: 1, dissolve: 1, exit: 0, fork: 1}).with(limit(3))
+	once     = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 1, exec: 1, takeOver: 1}).with(agents)
 	restart  = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 1, exec: 2, takeOver: 1}).with(agents)
 	whole    = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 2, exec: 2, end: 1, takeOver: 1}).with(agents)
 )
@@ -91,7 +92,7 @@ func TestHoldsLarge(t *testing.T) {
 	most := large(t)
 	for name, m := range map[string]Config{
 		"births": births, "settles": settles, "patience": patience, "nests": nests, "zombies": zombies, "inside": inside, "repairs": repairs,
-		"keeps": keeps, "deaths": deaths, "restart": restart, "whole": whole,
+		"keeps": keeps, "deaths": deaths, "once": once, "restart": restart, "whole": whole,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, m, most) })
 	}

@@ -106,14 +106,14 @@ func (x *run) birthDoomed() {
 	x.leave()
 }
 
-// birthLimit is over_limit() of birth.h for session 1, up to recount().
+// birthLimit is a look at the counts in over_limit() of birth.h, for session 1: before recount(), or after it.
 func (x *run) birthLimit() {
 	c, s, p := x.c, x.s, &x.side().sessions[1]
-	c.seen = s.holders()
+	c.seen |= s.holders()
 	switch limit := int8(x.m.Limit); {
 	case !s.within(x.side(), c.session, 1):
 		x.leave()
-	case p.live > limit:
+	case p.live > limit, p.held > limit && c.forks > 0:
 		x.exceed()
 	case p.held > limit:
 		c.at = birthRecount
@@ -136,16 +136,7 @@ func (x *run) birthRecount() {
 			*d = corpse{}
 		}
 	}
-	x.c.at = birthOver
-}
-
-// birthOver is the second look at the count.
-func (x *run) birthOver() {
-	if int(x.side().sessions[1].held) > x.m.Limit {
-		x.exceed()
-		return
-	}
-	x.leave()
+	x.c.at, x.c.forks = birthLimit, 1
 }
 
 // exceed is begin_end() in over_limit(), and kill_newborn().

@@ -12,7 +12,6 @@ const (
 	birthDoomed
 	birthLimit
 	birthRecount
-	birthOver
 	deathLook
 	deathEnd
 	burySeize
@@ -114,7 +113,6 @@ func init() {
 		{birthDoomed, "reads the states, for the child", (*run).birthDoomed},
 		{birthLimit, "compares the counts with the limit", (*run).birthLimit},
 		{birthRecount, "checks all of the dead", (*run).birthRecount},
-		{birthOver, "compares the count with the limit again", (*run).birthOver},
 		{deathLook, "looks for its entry", (*run).deathLook},
 		{deathEnd, "has counted the death", (*run).deathEnd},
 		{burySeize, "swaps the start of an entry for 0", (*run).burySeize},

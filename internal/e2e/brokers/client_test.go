@@ -25,11 +25,19 @@ func (h *house) run(name string, command ...string) *stage.Process {
 	return h.Start(append([]string{"run", "--name", name, "--grace", "0s", "--"}, command...), nil)
 }
 
-// ups waits until n more commands are up.
-func (h *house) ups(n int) {
+// ups waits until the commands of the clients are up.
+func (h *house) ups(clients ...*stage.Process) {
 	h.Instance.T.Helper()
-	h.up += n
-	h.left.Line("up", h.up)
+	h.up += len(clients)
+	h.left.Wait("command", func(bool) bool {
+		up := len(h.left.Lines("up")) == h.up
+		for _, c := range clients {
+			if !up && c.Exited() {
+				h.Instance.T.Fatal(c)
+			}
+		}
+		return up
+	})
 }
 
 // root is the root of the session of that name.
@@ -83,7 +91,7 @@ func TestClient(t *testing.T) {
 					box, rule = "lngtest-plain", ""
 				}
 				client := h.run("asks", append(end.by, h.command(box, tree.script+"\nsleep 99")...)...)
-				h.ups(1)
+				h.ups(client)
 				b, by := h.asked("asks", "attributed")
 				is(t, b, "docker", "container", "strong", true)
 				s := h.Record(b.Session)
@@ -116,7 +124,7 @@ func TestUnsureClient(t *testing.T) {
 	forged := h.run("forged", "sh", "-c", "cd "+fake+`; exec ./docker "$@"`, "-", "exec", script[len(script)-4], "/bin/sh", "-c", script[len(script)-1])
 	h.asked("forged", "pending")
 	real := stage.Start(t, h.Docker.Command(script[len(h.Docker.Client):]...))
-	h.ups(1)
+	h.ups(real)
 	h.Until("session of a command", func() bool { return len(h.opened("lngtest-execs")) == 1 })
 	s := h.opened("lngtest-execs")[0]
 	if s.BrokeredBy != "" {
@@ -134,7 +142,7 @@ func TestUnsureClient(t *testing.T) {
 	h.Until("both sessions", func() bool { return len(stage.Query[api.Sessions](h.Instance, "ls").Items) == 2 })
 	require.NoError(t, h.daemon.Process.Signal(syscall.SIGSTOP))
 	require.NoError(t, os.WriteFile(went, nil, 0o600))
-	h.ups(2)
+	h.ups(one, two)
 	require.NoError(t, h.daemon.Process.Signal(syscall.SIGCONT))
 	h.asked("one", "ambiguous")
 	h.asked("two", "ambiguous")

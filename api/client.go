@@ -26,6 +26,11 @@ type Client interface {
 	// Report waits up to wait (at most 60 s) for the end to be over. A report without a
 	// Verdict: the end is not over yet.
 	Report(ctx context.Context, s string, wait time.Duration) (*Report, error)
+	// Command carries out a signed command, and CommandReceipt waits up to wait (at most 60 s) for each of its
+	// ends to be over. CodeDenied: it is not genuine, not for this host, not allowed, late or a repeat; nothing
+	// was sent.
+	Command(ctx context.Context, c SignedCommand) (*CommandReply, error)
+	CommandReceipt(ctx context.Context, id string, wait time.Duration) (*CommandReply, error)
 	Process(ctx context.Context, ref string) (*Process, error)
 	// Kill signals one member, named by PID@START_NS. CodeIdentity: the PID now belongs
 	// to another process, and no signal was sent.

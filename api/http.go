@@ -291,11 +291,15 @@ func (c *client) End(ctx context.Context, s string, req EndRequest) (*Report, er
 }
 
 func (c *client) Report(ctx context.Context, s string, wait time.Duration) (*Report, error) {
-	var q url.Values
-	if wait > 0 {
-		q = values("wait", min(wait, MaxWait).String())
-	}
-	return ofSession[Report](c, ctx, http.MethodGet, s, "/report", q, nil)
+	return ofSession[Report](c, ctx, http.MethodGet, s, "/report", waiting(wait), nil)
+}
+
+func (c *client) Command(ctx context.Context, s SignedCommand) (*CommandReply, error) {
+	return fetch[CommandReply](c, ctx, http.MethodPost, "/v1/commands", nil, s)
+}
+
+func (c *client) CommandReceipt(ctx context.Context, id string, wait time.Duration) (*CommandReply, error) {
+	return fetch[CommandReply](c, ctx, http.MethodGet, "/v1/commands/"+url.PathEscape(id), waiting(wait), nil)
 }
 
 func (c *client) Process(ctx context.Context, ref string) (*Process, error) {
@@ -365,30 +369,4 @@ func ofSession[T any](c *client, ctx context.Context, method, s, what string, qu
 		return nil, NewError(CodeNotFound, fmt.Sprintf("session %q not found", s), "")
 	}
 	return fetch[T](c, ctx, method, "/v1/sessions/"+s+what, query, body)
-}
-
-// values makes a query of the pairs whose value is not empty.
-func values(pairs ...string) url.Values {
-	q := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			q.Set(pairs[i], pairs[i+1])
-		}
-	}
-	return q
-}
-
-// number and stamp are texts of a query, "" for what is not given.
-func number(n uint64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatUint(n, 10)
-}
-
-func stamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/signed"
 	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/daemon/watch"
@@ -92,16 +94,20 @@ func (h Host) build(p parts, o Options) *Service {
 		status.Failing("capabilities are missing", func() error { return s.start.Lacking }),
 	)
 	claims := marks.New(marks.Options{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Policy: r.Policy})
+	plans := plan.New(plan.Options{Registry: reg, Find: find, Enforcer: e, Kernel: k, Holdings: held, Proc: h.Proc, Clock: h.Clock})
+	orders := signed.New(signed.Options{
+		Settings: h.signing(p),
+		Registry: reg, Find: find, Archive: archive, Access: s.Access, Enforcer: e, Plans: plans, Holdings: held, BootID: p.bootID, Stopping: s.stopping, Log: log,
+	})
 	feed := watch.New(watch.Options{Lines: lines, Registry: reg, Find: find, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
 		Registry: reg, Access: s.Access, Enforcer: e, Kernel: k, Proc: h.Proc, Find: find, Archive: archive, Holdings: held,
-		Plans:    plan.New(plan.Options{Registry: reg, Find: find, Enforcer: e, Kernel: k, Holdings: held, Proc: h.Proc, Clock: h.Clock}),
-		Branches: branch.New(reg, k), Marks: claims,
+		Plans: plans, Branches: branch.New(reg, k), Marks: claims,
 		Events: stream.New(stream.Options{
 			Lines: lines, Registry: reg, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
 		Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution, Growth: growth,
-		SelfCheck: s.selfCheck, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
+		SelfCheck: s.selfCheck, Signed: orders, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
 	hooks := []*registry.Hooks{
@@ -121,6 +127,15 @@ func (h Host) build(p parts, o Options) *Service {
 	}
 	steward.CarryOut(r.Policy())
 	return s
+}
+
+// signing is what decides about signed commands.
+func (h Host) signing(p parts) signed.Settings {
+	return signed.Settings{
+		Memory: p.commands, HostKeys: filepath.Join(cmp.Or(h.Files, "/"), "etc/ssh"), Policy: p.rules.Policy,
+		Wall:    func() time.Time { return *h.Clock.Wall(h.Clock.Boottime()) },
+		Counted: func() time.Duration { return time.Duration(h.Clock.Boottime()) },
+	}
 }
 
 func bootID(proc procfs.FS) string {

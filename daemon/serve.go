@@ -210,7 +210,7 @@ func (h Host) prepare(k Kernel, i instance.Instance, o Options, r *rules.Policy,
 	a := openAudit(i.Audit, r, log)
 	boot, kept := bootID(h.Proc), r.Started().Daemon.History
 	j := history.Open(i.History, boot, kept.MaxAge.Std(), int64(kept.MaxSize), h.Clock, log)
-	s := h.build(parts{k, self, a, j, r, boot, log}, o)
+	s := h.build(parts{k, self, a, j, r, boot, i.Commands, log}, o)
 	s.protectSelf(r.Started().SelfProtect)
 	if err := s.begin(); err != nil {
 		s.Recorder.End()

@@ -40,13 +40,14 @@ var DefaultLimits = Limits{
 
 // parts are what a service is made of, beside the host.
 type parts struct {
-	kernel  Kernel
-	self    tracer.Identity
-	audit   *audit.Log
-	journal history.Store
-	rules   *rules.Policy
-	bootID  string
-	log     zerolog.Logger
+	kernel   Kernel
+	self     tracer.Identity
+	audit    *audit.Log
+	journal  history.Store
+	rules    *rules.Policy
+	bootID   string
+	commands string // the file in which signed commands are remembered
+	log      zerolog.Logger
 }
 
 // Service is all that runs.

@@ -56,6 +56,8 @@ type On struct {
 	Plan      func(*api.Plan) error          // the same
 	End       func(id string, req api.EndRequest) (*api.Report, error)
 	Report    func(ctx context.Context, id string, wait time.Duration) (*api.Report, error)
+	Command   func(c api.SignedCommand) (*api.CommandReply, error)
+	Commanded func(id string) (*api.CommandReply, error)
 	Kill      func(ref string, req api.KillRequest) (*api.Killed, error)
 	Why       func(ref string) (*api.Why, error)
 	WhyPort   func(proto string, port int) (*api.Holders, error)

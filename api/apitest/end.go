@@ -109,6 +109,14 @@ func ending(what string, req api.EndRequest) string {
 	return what
 }
 
+func (c *Client) Command(_ context.Context, s api.SignedCommand) (*api.CommandReply, error) {
+	return c.On.Command(s)
+}
+
+func (c *Client) CommandReceipt(_ context.Context, id string, _ time.Duration) (*api.CommandReply, error) {
+	return c.On.Commanded(id)
+}
+
 func (c *Client) Report(ctx context.Context, s string, wait time.Duration) (*api.Report, error) {
 	if c.On.Report != nil {
 		return c.On.Report(ctx, s, wait)

@@ -8,14 +8,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/signing"
 )
 
-func (a *app) endCommand() *cobra.Command {
-	var o ending.Options
-	cmd := &cobra.Command{
-		Use:   "end SESSION...",
-		Short: "End sessions, or a process with everything that it ever started",
-		Long: `End sessions: SIGTERM to every member, SIGKILL when the grace is over, and
+const endLong = `End sessions: SIGTERM to every member, SIGKILL when the grace is over, and
 SIGKILL to every process that is born after that. Returns when the kernel
 counts no live member, and reports how each one ended; exits with 6 if one is
 left.
@@ -57,20 +54,45 @@ With -H the sessions with these names end on many hosts: each host makes a plan,
 and one question is asked. If a host has a new process, it ends nothing and says
 so. Exits with 6 if a host was not reached or did not end everything.
 
+--sign KEY makes a command of it that the host checks against the keys of its
+operators, so that it needs no rights of the user that brings it, there or over
+ssh. It names SESSION..., where a name means every session that has it, or
+--all; --reason is needed. --save FILE writes it for the next signer.
+
 On a terminal the state is shown while it takes longer than a second; Ctrl-C
 then kills at once. Elsewhere the first Ctrl-C prints the state, and the second
-kills.`,
+kills.`
+
+func (a *app) endCommand() *cobra.Command {
+	var o ending.Options
+	cmd := &cobra.Command{
+		Use:   "end SESSION...",
+		Short: "End sessions, or a process with everything that it ever started",
+		Long:  endLong,
 		Example: `  lineage end build                  # shows what will be ended, and asks
   lineage end build web --now --yes  # SIGKILL at once, without asking
   lineage end 4130@36995259200030 --branch --dry-run
-  lineage end build -H web1,web2,@hosts --all-or-none`,
+  lineage end claude --sign ~/.ssh/id_ed25519.pub --reason "case 7" -H web1`,
 		Args:              flags.Args(0, 1<<20, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	o.Flags(cmd.Flags())
+	var signs signing.Flags
+	signs.Add(cmd.Flags())
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if signs.Given() {
+			s, err := a.sender(signs, o, *remote, format.Value)
+			if err != nil {
+				return err
+			}
+			c, err := o.Command(args)
+			if err != nil {
+				return err
+			}
+			return s.Order(cmd.Context(), c)
+		}
 		if err := o.Check(len(args), *remote); err != nil {
 			return err
 		}
@@ -90,6 +112,53 @@ kills.`,
 		return a.end(cmd.Context(), c, o, args, format.Value)
 	}
 	return cmd
+}
+
+// commandCommand sends a command that "end --save" has written.
+func (a *app) commandCommand() *cobra.Command {
+	var o ending.Options
+	var signs signing.Flags
+	cmd := &cobra.Command{
+		Use:   "command FILE",
+		Short: "Sign and send a command that another operator has saved",
+		Long: `Send the signed command in FILE, which "lineage end --save" has written, to this
+host, or with -H to others. --sign adds a signature first: for commands that the
+policy wants several operators to sign. It is shown before; --yes does not ask.
+
+A command is valid for five minutes, only for the hosts that it names, and acts
+once on each. Returns when each session has a verdict; a receipt whose signature
+is not by a key of its host is an error.`,
+		Example: `  lineage end --all --sign ~/.ssh/id_ed25519 --reason "case 7" --save c -H web1
+  lineage command c --sign ~/.ssh/id_ed25519 -H web1   # the second operator`,
+		Args: flags.Args(1, 1, "FILE"),
+	}
+	signs.AddSigning(cmd.Flags())
+	cmd.Flags().DurationVar(&o.Timeout, "timeout", ending.Timeout, "how much `TIME` dying processes have after SIGKILL")
+	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
+	format := formatFlag(cmd)
+	remote := hostFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := a.sender(signs, o, *remote, format.Value)
+		if err != nil {
+			return err
+		}
+		return s.Pass(cmd.Context(), args[0])
+	}
+	return cmd
+}
+
+// sender sends signed commands.
+func (a *app) sender(signs signing.Flags, o ending.Options, remote hosts.List, format string) (*signing.Sender, error) {
+	s := &signing.Sender{
+		Flags: signs, Console: &a.Console, Hosts: remote, Yes: o.Yes, Timeout: o.Timeout, Format: format,
+		Local: func(ctx context.Context, _ string) (api.Client, error) { return a.client(ctx) },
+	}
+	if len(remote) == 0 {
+		return s, nil
+	}
+	var err error
+	s.Dial, err = a.hostDialer()
+	return s, err
 }
 
 // end ends the sessions or processes that words name, and prints the receipts.

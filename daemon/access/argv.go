@@ -12,14 +12,14 @@ const (
 )
 
 // Sees is the only place that decides how much c gets of the command lines of a user's
-// processes. The group reads every session, and the kernel lets every user of the host
+// processes. Operators that signed a command see what the group sees. The group reads every session, and the kernel lets every user of the host
 // read /proc/PID/cmdline. Inside a session the group does not count: an agent that an
 // operator of the group started does not have the operator's rights.
 func (c Caller) Sees(uid uint32) Sight {
 	switch {
 	case c.UID == uid || c.Root():
 		return Whole
-	case c.Group && c.Member == 0 && c.Redact != nil:
+	case (c.Group || c.Signed != nil) && c.Member == 0 && c.Redact != nil:
 		return Redacted
 	}
 	return Nothing

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -28,10 +29,11 @@ const (
 	Manage                  // the daemon itself
 	Metrics                 // the figures of the whole host
 	Mark                    // report something about the caller's own session
+	Order                   // bring a command that operators have signed
 )
 
 func (v Verb) String() string {
-	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "end branch", "manage", "metrics", "mark"}[v]
+	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "end branch", "manage", "metrics", "mark", "command"}[v]
 }
 
 // Caller is the process that asks, judged again for each request.
@@ -48,11 +50,21 @@ type Caller struct {
 	Foreign bool
 	// Unplaced is why its PID namespace cannot be read. Foreign is set, too.
 	Unplaced error
+	// Signed is the authority by which it asks, nil: its own.
+	Signed *Signed
 	// Redact hides the secrets of a command line. If nil, no redacted ones are shown.
 	Redact func(argv []string) []string
 
 	asked *Asked // nil: not recorded
 	owed  *owed  // by [Caller.RedactAfter]; nil: Argv redacts at once
+}
+
+// Signed is the authority of operators who have signed a command. The caller that brings it has no
+// part in it.
+type Signed struct {
+	Command   string   // its id
+	Operators []string // by name
+	May       func(v Verb, s Scope) Decision
 }
 
 // Asked records what [Decide] was asked about one caller.
@@ -70,6 +82,15 @@ func (c Caller) Noting() (Caller, *Asked) {
 // Root reports whether c is root and in no session: only Mark is refused to it, unless it is lost.
 func (c Caller) Root() bool { return c.UID == 0 && c.Member == 0 }
 
+// Document is c in a receipt.
+func (c Caller) Document() *api.Caller {
+	d := &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
+	if c.Signed != nil {
+		d.Command, d.Operators = c.Signed.Command, c.Signed.Operators
+	}
+	return d
+}
+
 // Scope is the scope of the caller's own session, or of its own processes.
 func (c Caller) Scope() Scope { return Scope{UID: c.UID, Chain: []tracer.SessionID{c.Member}} }
 
@@ -80,6 +101,7 @@ type Scope struct {
 	// Chain is the session, then those that it is nested in, from the inside out.
 	// Nil: no session.
 	Chain []tracer.SessionID
+	Name  string // of the session
 }
 
 // Within reports whether the session is ancestor or nested in it.
@@ -108,6 +130,9 @@ func Decide(c Caller, v Verb, s Scope) Decision {
 	if c.Member != 0 {
 		return decideMember(c, v, s)
 	}
+	if c.Signed != nil {
+		return c.Signed.May(v, s)
+	}
 	if v == Mark {
 		return Decision{Why: "the caller is not in a session"}
 	}
@@ -115,7 +140,7 @@ func Decide(c Caller, v Verb, s Scope) Decision {
 		return yes
 	}
 	switch v {
-	case Create, Adopt: // the process is checked elsewhere
+	case Create, Adopt, Order: // the process, or the signature, is checked elsewhere
 		return yes
 	case Metrics:
 		if c.Group {

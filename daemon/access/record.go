@@ -17,6 +17,9 @@ func (c Caller) Audited() *audit.Caller {
 	if c.Member != 0 {
 		a.Session = c.Member.String()
 	}
+	if c.Signed != nil {
+		a.Command, a.Operators = c.Signed.Command, c.Signed.Operators
+	}
 	return a
 }
 
@@ -45,6 +48,11 @@ func (a *Access) Refused(c Caller, v Verb, what, why string) {
 // Done records a verb that changed something and is not an end.
 func (a *Access) Done(c Caller, v Verb, session string) {
 	a.o.Audit(a.record(c, v, audit.Done, "", &audit.Target{Session: session}))
+}
+
+// Ordered records a signed command that was accepted.
+func (a *Access) Ordered(c Caller, reason string) {
+	a.o.Audit(a.record(c, Order, audit.Done, reason, nil))
 }
 
 // Managed records a verb about the daemon itself.

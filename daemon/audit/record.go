@@ -47,6 +47,9 @@ type Caller struct {
 	PID     int     `json:"pid,omitempty"`
 	StartNS api.U64 `json:"start_ns,omitempty"`
 	Session string  `json:"session,omitempty"` // that it is a member of
+	// Of a command that it brought: its id, and the operators who signed it.
+	Command   string   `json:"command,omitempty"`
+	Operators []string `json:"operators,omitempty"`
 }
 
 // Target is what it was about.

@@ -113,7 +113,7 @@ func decodePast(row *journal.Session, c access.Caller) (*Past, error) {
 // Scope is a session of the history as access sees it. It has no members any longer, so
 // it is not in its own chain: another session may have its id now.
 func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope {
-	scope := access.Scope{UID: row.UID}
+	scope := access.Scope{UID: row.UID, Name: row.Name}
 	if row.Boot == a.r.boot {
 		scope.Chain, _ = a.Line(ctx, row) // what is known of it
 		scope.Chain[0] = 0

@@ -52,6 +52,8 @@ func TestRoutesAreAuthorised(t *testing.T) {
 		"POST /v1/processes/{ref}/kill": {"target", "/v1/processes/MEMBER/kill", `{"signal":"KILL"}`},
 		"POST /v1/processes/{ref}/end":  {"target", "/v1/processes/MEMBER/end", `{"now":true}`},
 		"POST /v1/processes/{ref}/plan": {"target", "/v1/processes/MEMBER/plan", ""},
+		"POST /v1/commands":             {"host", "/v1/commands", `{"command":"","signatures":[]}`},
+		"GET /v1/commands/{id}":         {"host", "/v1/commands/x", ""},
 	}
 	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{Name: "lngtest-target"})

@@ -119,7 +119,7 @@ func (h *branches) postEnd(w http.ResponseWriter, r *http.Request, c access.Call
 		}
 	}
 	for _, id := range b.Sessions() {
-		if err := h.ends.beginEnd(id, grace, c); err != nil {
+		if err := h.ends.registry.End(id, grace, c); err != nil {
 			return err
 		}
 	}

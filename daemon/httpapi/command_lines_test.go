@@ -76,6 +76,7 @@ func TestCommandLines(t *testing.T) {
 		"GET /v1/why":                   {{live, "/v1/why?ref=104", "", nil}, {live, "/v1/why?ref=300", "", nil}, {written, "/v1/why?ref=201", "", nil}},
 		"GET /v1/policy/explain":        {{live, "/v1/policy/explain?ref=104", "", nil}, {live, "/v1/policy/explain?ref=300", "", nil}},
 		"GET /v1/orphans":               {{live, "/v1/orphans", "", nil}},
+		"GET /v1/commands/{id}":         {{none, "/v1/commands/x", "", nil}}, // see TestCommand
 		"GET /v1/watch":                 {{live, "/v1/watch?session=work", `"pid":104`, nil}},
 		"POST /v1/sessions/{s}/plan":    {{live, "/v1/sessions/work/plan", "", nil}},
 		"POST /v1/processes/{ref}/plan": {{live, "/v1/processes/" + orphan.String() + "/plan", "", nil}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -121,7 +122,7 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 			return err
 		}
 	}
-	if err := h.beginEnd(to.id, grace, c); err != nil {
+	if err := h.registry.End(to.id, grace, c); err != nil {
 		return err
 	}
 	report, err := lookup.Ask(h.find, to.id.String(), c, access.End, reportFor(c))
@@ -173,22 +174,16 @@ func (h *ends) unended(c access.Caller, v access.Verb, target, word string, err 
 	return err
 }
 
-// beginEnd notes the caller, and has the kernel begin.
-func (h *ends) beginEnd(id tracer.SessionID, grace time.Duration, c access.Caller) error {
-	h.log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
-		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
-	err := h.registry.Update(func(t registry.Tx) {
-		if x := t.Session(id); x != nil {
-			t.Asked(x, &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}, c.Audited())
-		}
-	})
-	if err != nil {
-		return err
+// waitOf is how long a request waits for a verdict.
+func waitOf(q url.Values) (wait time.Duration, err error) {
+	text := q.Get("wait")
+	if text == "" {
+		return 0, nil
 	}
-	if err := h.enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
-		return err
+	if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > maxWait {
+		return 0, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid wait %q: must be a duration up to %v", text, maxWait), "")
 	}
-	return nil
+	return wait, nil
 }
 
 // getReport waits for the verdict if the request says so.
@@ -197,11 +192,9 @@ func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err != nil {
 		return err
 	}
-	wait := time.Duration(0)
-	if text := q.Get("wait"); text != "" {
-		if wait, err = time.ParseDuration(text); err != nil || wait < 0 || wait > maxWait {
-			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid wait %q: must be a duration up to %v", text, maxWait), "")
-		}
+	wait, err := waitOf(q)
+	if err != nil {
+		return err
 	}
 	to, err := lookup.Ask(h.find, r.PathValue("s"), c, access.Read, func(_ registry.View, x *registry.Session) target {
 		return target{id: x.ID(), over: x.Over()}

@@ -82,7 +82,7 @@ func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller
 		}
 		all, from = append(all, id), info
 	}
-	by := &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}
+	by := c.Document()
 	info, err := h.steward.Keep(from, all, req.Name, rules.Kept{Reason: req.Reason, By: by}, req.Until)
 	if err != nil {
 		return keepError(all[0], err)

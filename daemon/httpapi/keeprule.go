@@ -51,7 +51,7 @@ func (h *keeps) keepByRule(w http.ResponseWriter, req *api.KeepRequest, c access
 	if err != nil {
 		return err
 	}
-	why := rules.Kept{Reason: rule.Reason, Rule: rule.Name, By: &api.Caller{UID: int(c.UID), PID: int(c.ID.PID), Comm: c.Comm}}
+	why := rules.Kept{Reason: rule.Reason, Rule: rule.Name, By: c.Document()}
 	all := []tracer.Identity{id}
 	info, err := h.steward.Keep(from, all, req.Name, why, rule.Until.Time())
 	if err != nil {

@@ -15,6 +15,7 @@ func (s *Server) routes() map[string]route {
 		session = sessions{o.Find, o.Registry, o.Archive, o.Holdings}
 		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Attribution, b, o.Log}
 		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, o.Holdings, b, o.Stopping, o.Log}
+		order   = orders{o.Signed}
 		branch  = branches{&end, o.Branches, o.Kernel}
 		keep    = keeps{o.Find, o.Registry, a, o.Kernel, o.Proc, o.Rules, o.Steward, b, o.Log}
 		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
@@ -57,6 +58,8 @@ func (s *Server) routes() map[string]route {
 		"GET /v1/policy/explain":        fresh(onHost(a, access.Read, "policy", params("ref"), policy.getExplain)),
 		"POST /v1/policy/reload":        onHost(a, access.Manage, "policy", none, policy.postReload),
 		"POST /v1/policy/resume":        onHost(a, access.Manage, "policy", none, policy.postResume),
+		"POST /v1/commands":             onHost(a, access.Order, "", bodyOf[api.SignedCommand](b), order.postCommand),
+		"GET /v1/commands/{id}":         large(a, onHost(a, access.Order, "", params("wait"), order.getCommand)),
 		"POST /v1/processes/{ref}/kill": onTarget(kill.postKill, access.Kill),
 		"POST /v1/processes/{ref}/end":  onTarget(branch.postEnd, access.Branch),
 		"POST /v1/processes/{ref}/plan": all(onTarget(branch.postPlan, access.Read)),

@@ -27,6 +27,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
+	"github.com/lineage-ebpf/lineage/daemon/signed"
 	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/daemon/watch"
@@ -59,6 +60,7 @@ type Options struct {
 	Attribution *attribution.Attribution
 	Growth      *leaks.Growth
 	SelfCheck   *selfcheck.Check
+	Signed      *signed.Orders
 	Version     string
 	Send        time.Duration     // that a caller has to send headers, and a body
 	Stall       time.Duration     // that a caller may read nothing of a reply; 0: forever

@@ -41,6 +41,8 @@ type Instance struct {
 	Audit  string
 	// History is in a directory of its own, which only root reads.
 	History string
+	// Commands is beside it: the signed commands that were accepted.
+	Commands string
 
 	lock string
 	pid  string
@@ -68,6 +70,7 @@ func Of(socket string) (Instance, error) {
 		sum := sha256.Sum256([]byte(socket))
 		i.Pins += "-" + hex.EncodeToString(sum[:4])
 	}
+	i.Commands = filepath.Join(filepath.Dir(i.History), "commands.json")
 	return i, nil
 }
 

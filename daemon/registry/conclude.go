@@ -3,6 +3,7 @@
 package registry
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -148,4 +149,23 @@ func (s *Session) by() *api.Caller {
 		return nil
 	}
 	return s.endedBy
+}
+
+// End notes the caller that asked for the end of a session, and has the kernel begin. The guards come
+// before.
+func (r *Registry) End(id tracer.SessionID, grace time.Duration, c access.Caller) error {
+	r.o.Log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
+		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
+	err := r.Update(func(t Tx) {
+		if x := t.Session(id); x != nil {
+			t.Asked(x, c.Document(), c.Audited())
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.o.Enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
+		return err
+	}
+	return nil
 }

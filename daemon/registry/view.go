@@ -63,7 +63,7 @@ func (v View) Live() int { return len(v.r.sessions) - len(v.r.ended.All()) }
 
 // Scope is a session as access sees it.
 func (v View) Scope(s *Session) access.Scope {
-	return access.Scope{UID: s.info.UID, Chain: v.Chain(s.info.ID)}
+	return access.Scope{UID: s.info.UID, Chain: v.Chain(s.info.ID), Name: s.info.Name}
 }
 
 // Chain is a session, then those that it is nested in, from the inside out.

@@ -32,7 +32,7 @@ type Container struct {
 	Session string   `key:"session" one:"exec|off" doc:"exec: each command opens a session of its own; off: none does"`
 	Grace   Duration `key:"grace" max:"10m" doc:"as in defaults"`
 	OnExit  string   `key:"on_exit" one:"end|report" doc:"what happens to what the command started when it exits; default end"`
-	Client  string   `key:"client" one:"end|report" doc:"what happens to the command, and to what it started, when the docker exec that asked for it is killed or interrupted; default report"`
+	Client  string   `key:"client" one:"report|end" doc:"what happens to the command, and to what it started, when the docker exec that asked for it is killed or interrupted; default report"`
 	Brief   Duration `key:"brief" least:"1ms" max:"1h" doc:"no record of a command that exits this soon and leaves nothing, such as a health check; 0: of each"`
 
 	placed

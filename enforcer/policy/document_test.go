@@ -56,6 +56,11 @@ var samples = map[string]sample{
 	"containers[].grace":           {"10s", "1h"},
 	"containers[].on_exit":         {"report", "keep"},
 	"containers[].client":          {"end", "keep"},
+	"operators[].name":             {"ann@example.org", `"   "`},
+	"operators[].verbs":            {"end", "kill"},
+	"operators[].users":            {"[ci, 1001]", "'#1001'"},
+	"operators[].sessions":         {"'agent-*'", "[]"},
+	"operators[].signatures":       {"2", "0"},
 	"containers[].brief":           {"10s", "2h"},
 
 	"keep[].name":   {"build-cache", "/usr/bin/sccache"},
@@ -101,6 +106,7 @@ var sections = []struct{ key, text string }{
 	{"defaults", "Flags of `lineage run` come before them."},
 	{"agents", "A process is looked at when it executes a program, however it was started. A rule with `parent` also applies inside sessions. [Rules for known agents](AGENTS.md#rules)."},
 	{"containers", "The first process of the command, and what it starts, are the session; what else runs in the container is in none. [How to](HOWTO.md#end-what-a-docker-exec-left), [limits](../KNOWN_ISSUES.md#brokered-work)."},
+	{"operators", "[How to set it up](FLEET.md)."},
 	{"keep", "When a member becomes a program that a rule matches, it moves to a [kept session](HOWTO.md#keep-a-development-server)."},
 	{"protect", "What a session forked itself is not protected."},
 	{"brokers", "The daemons are tmux, systemd, at, cron, docker and the like: [kinds of evidence](REFERENCE.md#evidence), [limits](../KNOWN_ISSUES.md#brokered-work)."},
@@ -319,6 +325,7 @@ func with(path, value string) string {
 	needs := map[string][][2]string{
 		"agents":         {{"name", "x"}, {"match", "{comm: x}"}},
 		"containers":     {{"name", "x"}, {"match", "{container: x}"}},
+		"operators":      {{"name", "x"}, {"verbs", "end"}},
 		"keep":           {{"name", "x"}, {"match", "{exe: /x}"}, {"reason", "x"}, {"until", "2027-06-30"}},
 		"protect":        {{"name", "x"}, {"match", "{comm: x}"}, {"reason", "x"}},
 		"brokers.shared": {{"name", "x"}, {"match", "{exe: /x}"}},

@@ -29,6 +29,7 @@ type Policy struct {
 	Defaults    Defaults     `key:"defaults" doc:"for every session, unless it is created with other values"`
 	Agents      []Agent      `key:"agents" doc:"which processes open a session of their own; the first that matches"`
 	Containers  []Container  `key:"containers" doc:"which commands that are put into running containers open a session of their own; the first that matches"`
+	Operators   []Operator   `key:"operators" doc:"what commands that are signed with an operator's SSH key may do; an operator without an entry may do nothing"`
 	Keep        []Keeping    `key:"keep" doc:"members that may outlive their session"`
 	Protect     []Protection `key:"protect" doc:"never adopted and never signalled on evidence weaker than a fork; added to the built-in list"`
 	Brokers     Brokers      `key:"brokers" doc:"work that a member hands to another daemon"`

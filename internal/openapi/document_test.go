@@ -35,6 +35,8 @@ func document(dir string) ([]byte, error) {
 	}
 	s.of(reflect.TypeFor[api.ErrorDocument]())
 	s.of(reflect.TypeFor[api.Doctor]())
+	s.of(reflect.TypeFor[api.Command]())
+	s.of(reflect.TypeFor[api.CommandReceipt]())
 	s.of(reflect.TypeFor[api.Past]())
 	s.of(reflect.TypeFor[api.DaemonStatus]())
 	if len(s.silent) > 0 {

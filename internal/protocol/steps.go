@@ -100,12 +100,15 @@ var counts = [labels]bool{
 	moveUndo: true, carryCount: true, carryUndo: true, deadFound: true, deadTornOnly: true,
 }
 
+// stepRow is what a step does, and its text in a counterexample.
+type stepRow struct {
+	at   label
+	text string
+	do   func(*run)
+}
+
 func init() {
-	for _, x := range []struct {
-		at   label
-		text string
-		do   func(*run)
-	}{
+	for _, x := range []stepRow{
 		{birthCreator, "reads the creator's entry", (*run).birthCreator},
 		{birthInsert, "inserts the child", (*run).birthInsert},
 		{birthCount, "counts the birth", (*run).birthCount},

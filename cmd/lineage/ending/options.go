@@ -112,6 +112,25 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 	return o.checkHosts(remote)
 }
 
+// Command is the signed command for the flags, which takes few of them.
+func (o *Options) Command(words []string) (api.Command, error) {
+	signable := Options{Grace: o.Grace, Now: o.Now, Yes: o.Yes, Plan: o.Plan, Timeout: o.Timeout, All: o.All}
+	if *o != signable {
+		return api.Command{}, exit.Usage("end: --sign takes SESSION or --all, and of the other flags --grace, --now, --if-plan, --timeout and --yes")
+	}
+	if err := o.Check(len(words), nil); err != nil {
+		return api.Command{}, err
+	}
+	c := api.Command{Verb: api.VerbEnd, Sessions: words, All: o.All, Plan: o.Plan}
+	switch {
+	case o.Now:
+		c.GraceMS = new(int64(0))
+	case o.Grace != nil:
+		c.GraceMS = new(o.Grace.Milliseconds())
+	}
+	return c, nil
+}
+
 // several reports whether more than one is true.
 func several(flags ...bool) bool {
 	n := 0

@@ -75,7 +75,7 @@ func (p *Page) receipt(r *api.Report, s scale) receipt {
 	v.figures(r, &doc, p.load.peak, lasted(s.from, s.until))
 	asked := "no request"
 	if by := r.EndedBy; by != nil {
-		asked = fmt.Sprintf("uid %d, pid %d %s", by.UID, by.PID, display.Text(by.Comm))
+		asked = display.Caller(by)
 	}
 	v.say("Session", strings.TrimSpace(doc.ID+" "+display.Text(doc.Name)))
 	v.say("Host", display.Text(p.host))

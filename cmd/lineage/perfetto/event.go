@@ -233,7 +233,7 @@ func (t *Trace) receipt(r *api.Report) {
 	about.say("why", r.VerdictWhy)
 	about.say("reason", r.EndReason)
 	if by := r.EndedBy; by != nil {
-		about.say("ended by", fmt.Sprintf("uid %d, pid %d %s", by.UID, by.PID, by.Comm))
+		about.say("ended by", display.Caller(by))
 	}
 	t.mark(t.now, sessionTrack, "end", "receipt: "+string(r.Verdict), about)
 }

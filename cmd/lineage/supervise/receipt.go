@@ -187,7 +187,7 @@ func requester(c *api.Caller) string {
 	case c.PID == os.Getpid():
 		return " by a repeated SIGTERM"
 	}
-	return fmt.Sprintf(" by uid %d, pid %d %s", c.UID, c.PID, c.Comm)
+	return " by " + display.Caller(c)
 }
 
 // handed names the work that was handed to other daemons and that the end did

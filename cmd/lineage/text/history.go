@@ -92,7 +92,7 @@ func Past(r *api.Report, t *api.Tree, leftOut int) *Listing {
 		p.Line("started %s, %s", p.stamp(s.Started), when)
 		writeReport(p, Receipt{Report: r})
 		if by := r.EndedBy; by != nil {
-			p.Line("  ended by uid %d, pid %d %s", by.UID, by.PID, display.Text(by.Comm))
+			p.Wrap(2, "ended by "+display.Caller(by))
 		}
 		if r.VerdictWhy != "" {
 			p.Wrap(2, display.Text(r.VerdictWhy))

@@ -1,0 +1,320 @@
+package signing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hiddeco/sshsig"
+	"github.com/spf13/pflag"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+)
+
+// Flags say how a command is signed.
+type Flags struct {
+	Keys   []string // of ssh-keygen -Y sign
+	Reason string
+	Save   string // the file for other signers; empty: it is sent
+}
+
+// Add adds the flags for a command that is made to a set.
+func (f *Flags) Add(set *pflag.FlagSet) {
+	f.AddSigning(set)
+	set.StringVar(&f.Reason, "reason", "", "with --sign: why, for the audit logs; a `TEXT`")
+}
+
+// AddSigning adds those that a command that exists takes, too.
+func (f *Flags) AddSigning(set *pflag.FlagSet) {
+	set.StringArrayVar(&f.Keys, "sign", nil, "sign with this SSH `KEY`, a file; of a key that an agent has, its .pub file; repeatable")
+	set.StringVar(&f.Save, "save", "", "write the signed command to `FILE` and send nothing; see \"lineage command\"")
+}
+
+// Given reports whether a command is to be signed.
+func (f *Flags) Given() bool { return len(f.Keys) > 0 || f.Reason != "" || f.Save != "" }
+
+// Sender signs a command and sends it.
+type Sender struct {
+	Flags
+	Console *console.Console
+	Local   hosts.Dialer // the daemon of this host
+	Dial    hosts.Dialer
+	Hosts   hosts.List // empty: this host
+	Yes     bool       // do not ask
+	Timeout time.Duration
+	Format  string
+}
+
+// Order makes a command for the hosts, signs it, and sends it unless it is saved.
+func (s *Sender) Order(ctx context.Context, c api.Command) error {
+	switch {
+	case len(s.Keys) == 0:
+		return exit.Usage("end: --reason and --save belong to --sign")
+	case strings.TrimSpace(s.Reason) == "":
+		return exit.Usage("end: a signed command needs --reason")
+	}
+	marks, err := s.marks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, host := range marks {
+		c.Hosts = append(c.Hosts, host...)
+	}
+	now := s.Console.Now().UTC().Truncate(time.Second)
+	c.V, c.ID, c.Reason, c.Issued, c.NotAfter = 1, api.NewCommandID(), s.Reason, now, now.Add(api.MaxValidity)
+	if _, err := api.ParseCommand(c.Text()); err != nil {
+		return exit.Usage("end: %w", err)
+	}
+	return s.deliver(ctx, &c, &api.SignedCommand{Command: c.Text()}, marks)
+}
+
+// Pass adds signatures to the command of a file, and sends it unless it is saved again.
+func (s *Sender) Pass(ctx context.Context, file string) error {
+	signed, err := read(file)
+	if err != nil {
+		return err
+	}
+	c, err := api.ParseCommand(signed.Command)
+	if err != nil {
+		return exit.Usage("command: %s: %w", file, err)
+	}
+	if !c.NotAfter.After(s.Console.Now()) {
+		return exit.Errorf(api.ExitFailed, "command: %s: it expired at %s; nothing was sent", file, c.NotAfter.Format(time.RFC3339))
+	}
+	if s.Save != "" && len(s.Keys) == 0 {
+		return exit.Usage("command: --save belongs to --sign")
+	}
+	marks, err := s.marks(ctx)
+	if err != nil {
+		return err
+	}
+	return s.deliver(ctx, c, signed, marks)
+}
+
+// marks are the names of each host in a command.
+func (s *Sender) marks(ctx context.Context) (map[string][]string, error) {
+	if len(s.Hosts) == 0 {
+		marks, err := ourMarks()
+		return map[string][]string{"": marks}, err
+	}
+	all := map[string][]string{}
+	for _, host := range s.Hosts {
+		marks, err := marksOf(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		all[host] = marks
+	}
+	return all, nil
+}
+
+// deliver asks, signs, and saves or sends.
+func (s *Sender) deliver(ctx context.Context, c *api.Command, signed *api.SignedCommand, marks map[string][]string) error {
+	if !s.Yes {
+		if !s.Console.CanAsk() {
+			return exit.Usage("command: cannot ask for confirmation (not a terminal); use --yes")
+		}
+		p := s.Console.Page(s.Console.Stderr, false)
+		p.Wrap(0, display.Text(describe(c)))
+		p.Wrap(0, display.Text("hosts: "+strings.Join(c.Hosts, ", ")))
+		if err := p.Flush(); err != nil {
+			return err
+		}
+		question := "Send it?"
+		if len(s.Keys) > 0 {
+			question = "Sign it?"
+		}
+		if !s.Console.Agreed(question) {
+			return exit.Errorf(api.ExitFailed, "command: not confirmed, nothing was sent")
+		}
+	}
+	for _, key := range s.Keys {
+		signature, err := sign(ctx, signed.Command, key)
+		if err != nil {
+			return err
+		}
+		signed.Signatures = append(signed.Signatures, signature)
+	}
+	if len(signed.Signatures) > api.MaxSignatures {
+		return exit.Usage("command: more than %d signatures", api.MaxSignatures)
+	}
+	if s.Save != "" {
+		if err := write(s.Save, signed); err != nil {
+			return err
+		}
+		s.Console.Say("command: saved; nothing was sent. It is valid until %s: lineage command %s", c.NotAfter.Local().Format(time.TimeOnly), s.Save)
+		return nil
+	}
+	send := func(ctx context.Context, host string, client api.Client) (*text.Listing, error) {
+		return s.send(ctx, client, c, signed, marks[host])
+	}
+	if len(s.Hosts) == 0 {
+		client, err := s.Local(ctx, "")
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		l, err := send(ctx, "", client)
+		if l != nil {
+			if perr := s.Console.Print(s.Format, l); perr != nil {
+				return perr
+			}
+		}
+		return err
+	}
+	grace := api.MaxGrace
+	if c.GraceMS != nil {
+		grace = time.Duration(*c.GraceMS) * time.Millisecond
+	}
+	return hosts.Print(s.Console, s.Format, hosts.Each(ctx, s.Dial, s.Hosts, hosts.Time+grace+s.Timeout, send))
+}
+
+// describe says what a command does.
+func describe(c *api.Command) string {
+	what := "all live sessions that are not kept"
+	if !c.All {
+		what = "the sessions " + strings.Join(c.Sessions, ", ")
+	}
+	if c.GraceMS != nil {
+		what += fmt.Sprintf(", SIGKILL after %v", time.Duration(*c.GraceMS)*time.Millisecond)
+	}
+	return fmt.Sprintf("command %s: end %s. Reason: %s. Valid until %s", c.ID, what, c.Reason, c.NotAfter.Local().Format(time.DateTime))
+}
+
+// pollPause is the least time between two questions for a receipt.
+const pollPause = 50 * time.Millisecond
+
+// send sends a command to one host, and waits for the verdicts.
+func (s *Sender) send(ctx context.Context, client api.Client, c *api.Command, signed *api.SignedCommand, marks []string) (*text.Listing, error) {
+	reply, err := client.Command(ctx, *signed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := verified(reply, c, marks); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	grace := api.MaxGrace
+	if c.GraceMS != nil {
+		grace = time.Duration(*c.GraceMS) * time.Millisecond
+	}
+	for {
+		asked := time.Now()
+		left := max(began.Add(grace+s.Timeout).Sub(asked), 0)
+		if reply, err = client.CommandReceipt(ctx, c.ID, min(left, api.MaxWait)); err != nil {
+			return nil, err
+		}
+		r, err := verified(reply, c, marks)
+		if err != nil {
+			return nil, err
+		}
+		if r.Complete || left == 0 {
+			return listing(reply, r)
+		}
+		select { // a daemon that stops does not wait
+		case <-time.After(max(pollPause-time.Since(asked), 0)):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// verified is the receipt of a reply, if it is of the command, and signed with a key of the host.
+func verified(d *api.CommandReply, c *api.Command, marks []string) (*api.CommandReceipt, error) {
+	var r api.CommandReceipt
+	if err := json.Unmarshal([]byte(d.Receipt), &r); err != nil || r.ID != c.ID {
+		return nil, exit.Errorf(api.ExitFailed, "the receipt is not of command %s", c.ID)
+	}
+	keyed := slices.ContainsFunc(marks, func(m string) bool { return strings.HasPrefix(m, "SHA256:") })
+	if d.Signature == "" && !keyed {
+		return &r, nil
+	}
+	s, err := sshsig.Unarmor([]byte(d.Signature))
+	if err != nil {
+		return nil, exit.Errorf(api.ExitFailed, "the receipt of command %s is not signed; the daemon's log says why", c.ID)
+	}
+	if mark := ssh.FingerprintSHA256(s.PublicKey); !slices.Contains(marks, mark) {
+		return nil, exit.Errorf(api.ExitFailed, "the receipt of command %s is signed with %s, a key that the host is not known by", c.ID, mark)
+	}
+	if err := sshsig.Verify(strings.NewReader(d.Receipt), s, s.PublicKey, s.HashAlgorithm, api.ReceiptNamespace); err != nil {
+		return nil, exit.Errorf(api.ExitFailed, "the signature of the receipt of command %s is wrong: %w", c.ID, err)
+	}
+	return &r, nil
+}
+
+// listing shows a receipt. The error says what is left.
+func listing(d *api.CommandReply, r *api.CommandReceipt) (*text.Listing, error) {
+	receipts := make([]text.Receipt, len(r.Reports))
+	var left []string
+	for i := range r.Reports {
+		report := &r.Reports[i]
+		report.Head = text.Head("report")
+		receipts[i] = text.Receipt{Report: report}
+		if report.Verdict != api.VerdictClean {
+			left = append(left, text.Shortfall(report))
+		}
+	}
+	l := text.Receipts(receipts, true)
+	l.Doc, l.Items = d, []any{d}
+	show := l.Text
+	l.Text = func(p *text.Page) {
+		show(p)
+		by := "signed by the host key " + d.HostKey
+		if d.Signature == "" {
+			by = "not signed: the host has no SSH key"
+		}
+		p.Line("command %s, ordered by %s: %s", r.ID, display.Text(strings.Join(r.Operators, ", ")), by)
+	}
+	if len(left) > 0 {
+		return l, exit.Errorf(api.ExitLeft, "%s", strings.Join(left, "; "))
+	}
+	return l, nil
+}
+
+// maxFile bounds the file of a command, in bytes.
+const maxFile = 64 << 10
+
+// read reads the file of a command.
+func read(file string) (*api.SignedCommand, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
+	if err != nil {
+		return nil, exit.File(err)
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	var s api.SignedCommand
+	if len(content) > maxFile || json.Unmarshal(content, &s) != nil || s.Command == "" {
+		return nil, exit.Usage("command: %s is not a command that --save has written", file)
+	}
+	return &s, nil
+}
+
+// write writes the file of a command: a new one, or the one that was read.
+func write(file string, s *api.SignedCommand) error {
+	content, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(content, '\n'))
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,169 @@
+package signing
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hiddeco/sshsig"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+func newKey(t *testing.T) ssh.Signer {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	s, err := ssh.NewSignerFromKey(private)
+	require.NoError(t, err)
+	return s
+}
+
+// signedBy is a reply with a receipt.
+func signedBy(t *testing.T, key ssh.Signer, namespace string, r *api.CommandReceipt) *api.CommandReply {
+	t.Helper()
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	s, err := sshsig.Sign(bytes.NewReader(text), key, sshsig.HashSHA512, namespace)
+	require.NoError(t, err)
+	return &api.CommandReply{Receipt: string(text), Signature: string(sshsig.Armor(s)), HostKey: ssh.FingerprintSHA256(key.PublicKey())}
+}
+
+// TestVerified: a receipt counts only if a key by which the host is known has signed it.
+func TestVerified(t *testing.T) {
+	host, other := newKey(t), newKey(t)
+	marks := []string{"SHA256:older", ssh.FingerprintSHA256(host.PublicKey())}
+	c := &api.Command{ID: api.NewCommandID()}
+	r := &api.CommandReceipt{ID: c.ID}
+	changed := signedBy(t, host, api.ReceiptNamespace, r)
+	changed.Receipt = strings.Replace(changed.Receipt, `"complete":false`, `"complete":true`, 1)
+	unsigned := signedBy(t, host, api.ReceiptNamespace, r)
+	unsigned.Signature = ""
+	for name, tt := range map[string]struct {
+		reply *api.CommandReply
+		marks []string
+		why   string
+	}{
+		"signed":              {signedBy(t, host, api.ReceiptNamespace, r), marks, ""},
+		"of another host":     {signedBy(t, other, api.ReceiptNamespace, r), marks, "a key that the host is not known by"},
+		"of another purpose":  {signedBy(t, host, api.CommandNamespace, r), marks, "the signature of the receipt"},
+		"changed":             {changed, marks, "the signature of the receipt"},
+		"of another command":  {signedBy(t, host, api.ReceiptNamespace, &api.CommandReceipt{ID: "x"}), marks, "not of command"},
+		"not JSON":            {&api.CommandReply{Receipt: "{"}, marks, "not of command"},
+		"unsigned":            {unsigned, marks, "is not signed"},
+		"of a host without":   {unsigned, []string{"web1"}, ""},
+		"signed, known as it": {signedBy(t, other, api.ReceiptNamespace, r), []string{"web1"}, "a key that the host is not known by"},
+	} {
+		got, err := verified(tt.reply, c, tt.marks)
+		if tt.why == "" && (err != nil || got.ID != c.ID) || tt.why != "" && (err == nil || !strings.Contains(err.Error(), tt.why)) {
+			t.Errorf("%s: %v, error %v, want %q", name, got, err, tt.why)
+		}
+	}
+}
+
+// TestMarks: a host is known by the keys that ssh would accept: by alias and port, in every file, hashed
+// or not, without revoked ones.
+func TestMarks(t *testing.T) {
+	dir := t.TempDir()
+	keys := make([]string, 4)
+	lines := make([]string, len(keys))
+	for i := range keys {
+		key := newKey(t).PublicKey()
+		keys[i], lines[i] = ssh.FingerprintSHA256(key), string(ssh.MarshalAuthorizedKey(key))
+	}
+	files := map[string]string{
+		"one": "web1.example " + lines[0] + "[web2.example]:2222 " + lines[1] + "@revoked web1.example " + lines[2],
+		"two": "web1.example " + lines[3],
+		"ssh": "#!/bin/sh\n[ $3 != down ] || { echo 'Bad configuration' >&2; exit 255; }\nprintf 'hostname %s.example\\nport %s\\nuserknownhostsfile " +
+			dir + "/one " + dir + "/none\\nglobalknownhostsfile " + dir + "/two\\n' $3 $([ $3 = web2 ] && echo 2222 || echo 22)\n",
+	}
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
+	}
+	if out, err := exec.Command("ssh-keygen", "-q", "-H", "-f", filepath.Join(dir, "two")).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for host, want := range map[string][]string{"web1": {keys[0], keys[3]}, "web2": {keys[1]}, "web3": nil, "down": nil} {
+		got, err := marksOf(t.Context(), host)
+		if !slices.Equal(got, want) || (err == nil) != (want != nil) {
+			t.Errorf("%s: %v, %v, want %v", host, got, err, want)
+		}
+	}
+	_, err := marksOf(t.Context(), "web3")
+	require.Contains(t, err.Error(), "web3: its host key is not known")
+	_, err = marksOf(t.Context(), "down")
+	require.Contains(t, err.Error(), "down: Bad configuration")
+}
+
+// TestFile: what --save writes is passed on, signed again and sent; what it has not written is refused.
+func TestFile(t *testing.T) {
+	dir := t.TempDir()
+	key, file := filepath.Join(dir, "key"), filepath.Join(dir, "command")
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var said bytes.Buffer
+	var got []api.SignedCommand
+	now := time.Now()
+	s := &Sender{
+		Flags: Flags{Keys: []string{key}, Reason: "test", Save: file}, Yes: true, Format: "table",
+		Console: &console.Console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Env: func(string) string { return "" }, Now: func() time.Time { return now }},
+		Local: func(context.Context, string) (api.Client, error) {
+			c := &apitest.Client{}
+			c.On.Command = func(c api.SignedCommand) (*api.CommandReply, error) {
+				got = append(got, c)
+				return nil, api.NewError(api.CodeDenied, "command refused", "")
+			}
+			return c, nil
+		},
+	}
+	require.NoError(t, s.Order(t.Context(), api.Command{Verb: api.VerbEnd, Sessions: []string{"build"}}))
+	require.Contains(t, said.String(), "saved; nothing was sent", "lineage command "+file)
+	require.NoError(t, s.Pass(t.Context(), file))
+	s.Save = ""
+	if err := s.Pass(t.Context(), file); err == nil || err.Error() != "command refused" {
+		t.Errorf("error %v", err)
+	}
+	if len(got) != 1 || len(got[0].Signatures) != 3 {
+		t.Fatalf("sent %+v", got)
+	}
+	c, err := api.ParseCommand(got[0].Command)
+	require.NoError(t, err)
+	if c.Reason != "test" || !slices.Equal(c.Sessions, []string{"build"}) || c.NotAfter.Sub(c.Issued) != api.MaxValidity {
+		t.Errorf("command %+v", c)
+	}
+	refused := func(why string) {
+		t.Helper()
+		if err := s.Pass(t.Context(), file); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("error %v, want %q", err, why)
+		}
+	}
+	s.Keys = []string{filepath.Join(dir, "nosuch")}
+	refused("sign with " + s.Keys[0])
+	now = now.Add(api.MaxValidity)
+	refused("it expired at")
+	for content, why := range map[string]string{
+		"": "not a command", "{}": "not a command", `{"command":"{}"}`: "version 0", strings.Repeat(" ", maxFile) + "{}": "not a command",
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		refused(why)
+	}
+	require.NoError(t, os.Remove(file))
+	refused("no such file")
+	if len(got) != 1 {
+		t.Errorf("%d commands were sent", len(got))
+	}
+}

@@ -1,0 +1,192 @@
+//go:build linux
+
+package httpapi_test
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hiddeco/sshsig"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// ordered is a daemon that takes commands of two operators: ann may end everything, ben sessions of uid 1000
+// whose name begins with ci-.
+type ordered struct {
+	*daemontest.Daemon
+	keys map[string]ssh.Signer
+	host string // fingerprint
+}
+
+func newOrdered(t *testing.T) *ordered {
+	t.Helper()
+	o := &ordered{keys: map[string]ssh.Signer{}}
+	key := func(name string) (ssh.Signer, ed25519.PrivateKey) {
+		_, private, err := ed25519.GenerateKey(nil)
+		require.NoError(t, err)
+		s, err := ssh.NewSignerFromKey(private)
+		require.NoError(t, err)
+		o.keys[name] = s
+		return s, private
+	}
+	o.Daemon = daemontest.New(t, daemontest.WithPolicy("operators: [{name: ann, verbs: end}, {name: ben, verbs: end, users: '1000', sessions: 'ci-*'}]\n"),
+		func(d *daemontest.Daemon) {
+			d.Host.Files = d.Dir
+			host, private := key("host")
+			o.host = ssh.FingerprintSHA256(host.PublicKey())
+			block, err := ssh.MarshalPrivateKey(private, "")
+			etc := filepath.Join(d.Dir, "etc/ssh")
+			require.NoError(t, err, os.MkdirAll(etc, 0o755), os.WriteFile(etc+"/ssh_host_ed25519_key", pem.EncodeToMemory(block), 0o600),
+				os.WriteFile(etc+"/ssh_host_ed25519_key.pub", ssh.MarshalAuthorizedKey(host.PublicKey()), 0o644))
+			lines := ""
+			for _, name := range []string{"ann", "ben"} {
+				s, _ := key(name)
+				lines += name + " " + string(ssh.MarshalAuthorizedKey(s.PublicKey()))
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(d.Dir, "operators"), []byte(lines), 0o644),
+				os.Mkdir(filepath.Dir(d.Instance.Commands), 0o700),
+				os.WriteFile(d.Instance.Commands, []byte(`{"floor":"2026-01-01T00:00:00Z"}`), 0o600)) // as of an earlier daemon
+		})
+	return o
+}
+
+// command signs a command about sessions, which edit may change.
+func (o *ordered) command(signer string, edit func(*api.Command), sessions ...string) *api.SignedCommand {
+	now := o.Host.Clock.Zero().Add(o.K.Now())
+	c := api.Command{
+		V: 1, ID: api.NewCommandID(), Verb: api.VerbEnd, Hosts: []string{o.host}, Sessions: sessions, Reason: "a test",
+		Issued: now, NotAfter: now.Add(time.Minute),
+	}
+	if edit != nil {
+		edit(&c)
+	}
+	s, err := sshsig.Sign(strings.NewReader(c.Text()), o.keys[signer], sshsig.HashSHA256, api.CommandNamespace)
+	require.NoError(o, err)
+	return &api.SignedCommand{Command: c.Text(), Signatures: []string{string(sshsig.Armor(s))}}
+}
+
+// receipt checks the host's signature, and returns what it signed.
+func (o *ordered) receipt(d *api.CommandReply) (r api.CommandReceipt) {
+	o.Helper()
+	s, err := sshsig.Unarmor([]byte(d.Signature))
+	require.NoError(o, err, sshsig.Verify(strings.NewReader(d.Receipt), s, o.keys["host"].PublicKey(), s.HashAlgorithm, api.ReceiptNamespace),
+		json.Unmarshal([]byte(d.Receipt), &r))
+	require.Equal(o, d.HostKey, o.host)
+	return r
+}
+
+// TestCommand: a user without rights of its own brings a command, which ends what the operator may end, once,
+// and gets the receipt that the host has signed.
+func TestCommand(t *testing.T) {
+	o := newOrdered(t)
+	s := o.Session("user", 100, api.NewSession{Name: "x", GraceMS: daemontest.MS(0)})
+	o.Fork(100, 101, 1000, "lngtest-child")
+	same := o.Session("root", 200, api.NewSession{Name: "x", GraceMS: daemontest.MS(0)})
+	spared := o.Session("user", 300, api.NewSession{Name: "y"})
+	command := o.command("ann", nil, "x")
+	d := daemontest.Into[api.CommandReply](o.Do("else", "POST", "/v1/commands", command), http.StatusAccepted)
+	r := o.receipt(d)
+	if r.Complete || len(r.Reports) != 0 || !slices.Equal(r.Operators, []string{"ann"}) || r.Reason != "a test" || r.Verb != "end" ||
+		!slices.Equal(r.Sessions, []string{s.ID, same.ID}) {
+		t.Errorf("accepted: %+v", r)
+	}
+	r = o.receipt(daemontest.Get[api.CommandReply](o, "else", "/v1/commands/"+r.ID+"?wait=60s"))
+	if !r.Complete || len(r.Reports) != 2 {
+		t.Fatalf("receipt %+v", r)
+	}
+	for _, report := range r.Reports {
+		by := report.EndedBy
+		if report.Verdict != api.VerdictClean || by == nil || by.Command != r.ID || !slices.Equal(by.Operators, []string{"ann"}) || by.PID != daemontest.Else {
+			t.Errorf("report %+v by %+v", report, by)
+		}
+	}
+	o.Survive([]uint32{100, 101, 200, 300}, 300)
+	o.Do("else", "POST", "/v1/commands", command).Refused(api.CodeDenied)
+	// Its receipt is for the caller that brought it, and for root.
+	o.Do("user", "GET", "/v1/commands/"+r.ID, nil).Refused(api.CodeNotFound)
+	daemontest.Get[api.CommandReply](o, "root", "/v1/commands/"+r.ID)
+	o.Restart()
+	o.Do("root", "POST", "/v1/commands", command).Refused(api.CodeDenied)
+	r = o.receipt(daemontest.Get[api.CommandReply](o, "else", "/v1/commands/"+r.ID))
+	if !r.Complete || len(r.Reports) != 2 {
+		t.Errorf("after a restart: %+v", r)
+	}
+	require.Contains(t, o.Audit(), `"verb":"command","decision":"done","reason":"a test"`, `"operators":["ann"]`, `"decision":"refused","reason":"it was accepted before`)
+	if daemontest.Get[api.Session](o, "user", "/v1/sessions/"+spared.ID).State != "active" {
+		t.Error("a session that the command did not name is ending")
+	}
+}
+
+// TestCommandRefused: what a command may not do it does not do in part either.
+func TestCommandRefused(t *testing.T) {
+	o := newOrdered(t)
+	mine := o.Session("user", 100, api.NewSession{Name: "ci-1"})
+	o.Session("user", 200, api.NewSession{Name: "other"})
+	o.Session("root", 300, api.NewSession{Name: "ci-2"})
+	for name, c := range map[string]struct {
+		command *api.SignedCommand
+		code    string
+		why     string
+	}{
+		"another name":       {o.command("ben", nil, "other"), api.CodeDenied, "the policy does not let ben end sessions of this user and name"},
+		"another user":       {o.command("ben", nil, "ci-2"), api.CodeDenied, "the policy does not let ben"},
+		"one that is not":    {o.command("ben", nil, "ci-1", "ci-9"), api.CodeNotFound, `session "ci-9" not found`},
+		"one of two":         {o.command("ben", nil, "ci-1", "other"), api.CodeDenied, "the policy does not let ben"},
+		"a plan that is not": {o.command("ben", func(c *api.Command) { c.Plan = "nonsense" }, mine.ID), api.CodeChanged, "the plan no longer holds"},
+		"another host":       {o.command("ben", func(c *api.Command) { c.Hosts[0] = "web2" }, "ci-1"), api.CodeDenied, "for other hosts"},
+		"no signature":       {&api.SignedCommand{Command: o.command("ben", nil, "ci-1").Command}, api.CodeDenied, "it has no signature"},
+		"nine signatures":    {&api.SignedCommand{Signatures: make([]string, 9)}, api.CodeDenied, "more than 8 signatures"},
+		"nothing":            {&api.SignedCommand{}, api.CodeDenied, "not JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := o.Do("else", "POST", "/v1/commands", c.command)
+			a.T = t
+			if e := a.Refused(c.code); !strings.Contains(e.Message, c.why) {
+				t.Errorf("message %q, want %q", e.Message, c.why)
+			}
+		})
+	}
+	o.Do("100", "POST", "/v1/commands", o.command("ann", nil, "other")).Refused(api.CodeDenied) // a member
+	o.Unsignalled()
+	o.Survive([]uint32{100, 200, 300}, 100, 200, 300)
+}
+
+// TestCommandForAll: all means the sessions that the operator may end, and that are not kept.
+func TestCommandForAll(t *testing.T) {
+	o := newOrdered(t)
+	var ended []string
+	for i, pid := range []uint32{100, 200} {
+		ended = append(ended, o.Session("user", pid, api.NewSession{Name: fmt.Sprintf("ci-%d", i), GraceMS: daemontest.MS(0)}).ID)
+	}
+	o.Session("root", 300, api.NewSession{Name: "ci-root"})
+	o.Session("user", 400, api.NewSession{Name: "work"})
+	o.Fork(400, 401, 1000, "lngtest-kept")
+	daemontest.Into[api.Session](o.Keep("user", 401), http.StatusCreated)
+	d := daemontest.Into[api.CommandReply](o.Do("else", "POST", "/v1/commands", o.command("ben", func(c *api.Command) { c.All = true })), http.StatusAccepted)
+	if r := o.receipt(d); !slices.Equal(r.Sessions, ended) {
+		t.Errorf("ends %v, want %v", r.Sessions, ended)
+	}
+	for _, id := range ended {
+		o.Receipt(id)
+	}
+	o.Survive([]uint32{100, 200, 300, 400, 401}, 300, 400, 401)
+	d = daemontest.Into[api.CommandReply](o.Do("else", "POST", "/v1/commands", o.command("ann", func(c *api.Command) { c.All, c.GraceMS = true, daemontest.MS(0) })), http.StatusAccepted)
+	if r := o.receipt(d); len(r.Sessions) != 2 {
+		t.Errorf("ends %v", r.Sessions)
+	}
+	o.Until(func() bool { return o.Dead(300) && o.Dead(400) })
+	o.Survive([]uint32{300, 400, 401}, 401)
+}

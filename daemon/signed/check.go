@@ -1,0 +1,232 @@
+//go:build linux
+
+package signed
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hiddeco/sshsig"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+)
+
+// Settings are what decides about a command.
+type Settings struct {
+	Memory   string                // the file in which commands are remembered
+	HostKeys string                // the directory with the host's SSH keys
+	Policy   func() *policy.Policy // in force; the operators' keys are in the file "operators" beside it
+	Wall     func() time.Time
+	Counted  func() time.Duration // as CLOCK_BOOTTIME counts it
+}
+
+// checker checks commands.
+type checker struct {
+	o      Settings
+	memory *memory
+	began  time.Time // by the wall clock
+	since  time.Duration
+}
+
+// newChecker makes a checker, with what is remembered on the disk.
+func newChecker(o Settings) *checker {
+	c := &checker{o: o, began: o.Wall(), since: o.Counted()}
+	c.memory = openMemory(o.Memory, c.began)
+	return c
+}
+
+// now is the time. It never goes back while the daemon runs, whatever is done to the wall clock.
+func (c *checker) now() time.Time {
+	counted := c.began.Add(c.o.Counted() - c.since)
+	if wall := c.o.Wall(); wall.After(counted) {
+		return wall.UTC()
+	}
+	return counted.UTC()
+}
+
+// order is a command that is genuine, for this host, and allowed by the policy as far as its verb goes.
+type order struct {
+	api.Command
+	Operators []string // that signed it, sorted
+
+	entries []*policy.Operator // of those who may do what it orders, to some sessions
+}
+
+// check returns the order of a signed command, or why it is refused.
+func (c *checker) check(s *api.SignedCommand) (*order, error) {
+	if len(s.Signatures) > api.MaxSignatures {
+		return nil, fmt.Errorf("it has more than %d signatures", api.MaxSignatures)
+	}
+	cmd, err := api.ParseCommand(s.Command)
+	if err != nil {
+		return nil, err
+	}
+	now := c.now()
+	if why := c.memory.unfit(cmd, now); why != "" {
+		return &order{Command: *cmd}, errors.New(why)
+	}
+	o := &order{Command: *cmd}
+	if err := c.addressed(cmd); err != nil {
+		return o, err
+	}
+	p := c.o.Policy()
+	if len(p.Operators) == 0 {
+		return o, errors.New("the policy names no operator")
+	}
+	operators, err := readOperators(filepath.Join(filepath.Dir(p.File()), "operators"))
+	if err != nil {
+		return o, fmt.Errorf("the keys of the operators are unknown: %w", err)
+	}
+	var entries []*policy.Operator
+	for i, armored := range s.Signatures {
+		signer, err := verify(s.Command, armored, operators, now)
+		if err != nil {
+			return o, fmt.Errorf("signature %d: %w", i+1, err)
+		}
+		entry := entryOf(p, signer.names)
+		if entry == nil {
+			return o, fmt.Errorf("signature %d: the policy has no operator %s", i+1, strings.Join(signer.names, " or "))
+		}
+		if slices.Contains(o.Operators, entry.Name) {
+			return o, fmt.Errorf("signature %d: %s signed twice", i+1, entry.Name)
+		}
+		o.Operators, entries = append(o.Operators, entry.Name), append(entries, entry)
+	}
+	slices.Sort(o.Operators)
+	return o, o.permit(entries)
+}
+
+// addressed returns an error unless the command names this host.
+func (c *checker) addressed(cmd *api.Command) error {
+	keys := hostKeys(c.o.HostKeys)
+	for _, k := range keys {
+		if slices.Contains(cmd.Hosts, k.mark) {
+			return nil
+		}
+	}
+	if len(keys) == 0 { // then clients know it by its name only
+		name, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("the host's name is unknown: %w", err)
+		}
+		if slices.Contains(cmd.Hosts, name) {
+			return nil
+		}
+	}
+	return errors.New("it is for other hosts")
+}
+
+// verify returns the line of the operators file whose key made a signature.
+func verify(text, armored string, operators []signer, now time.Time) (*signer, error) {
+	if len(armored) > api.MaxSignature {
+		return nil, fmt.Errorf("it is larger than %d KiB", api.MaxSignature>>10)
+	}
+	s, err := sshsig.Unarmor([]byte(armored))
+	if err != nil {
+		return nil, errors.New("it is not an SSH signature")
+	}
+	mark := ssh.FingerprintSHA256(s.PublicKey)
+	why := "its key " + mark + " is of no operator"
+	for i := range operators {
+		o := &operators[i]
+		if ssh.FingerprintSHA256(o.key) != mark {
+			continue
+		}
+		if why = o.unfit(api.CommandNamespace, now); why != "" {
+			continue
+		}
+		return o, proven(text, s, o.key)
+	}
+	return nil, errors.New(why)
+}
+
+// userPresent is the flag of a security key's signature that its button was touched.
+const userPresent = 1
+
+// proven returns an error unless the key made the signature.
+func proven(text string, s *sshsig.Signature, key ssh.PublicKey) error {
+	switch s.Signature.Format {
+	case ssh.KeyAlgoRSA: // with SHA-1
+		return fmt.Errorf("its algorithm %s is not accepted", s.Signature.Format)
+	case ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256:
+		if len(s.Signature.Rest) == 0 || s.Signature.Rest[0]&userPresent == 0 {
+			return errors.New("its security key was not touched")
+		}
+	}
+	if err := sshsig.Verify(strings.NewReader(text), s, key, s.HashAlgorithm, api.CommandNamespace); err != nil {
+		return fmt.Errorf("it is not of this command: %w", err)
+	}
+	return nil
+}
+
+// entryOf is the policy's entry of the first of the names that has one.
+func entryOf(p *policy.Policy, names []string) *policy.Operator {
+	for _, name := range names {
+		for i := range p.Operators {
+			if p.Operators[i].Name == name {
+				return &p.Operators[i]
+			}
+		}
+	}
+	return nil
+}
+
+// permit returns an error if no session could be allowed: by the verb, or by the number of signatures.
+func (o *order) permit(entries []*policy.Operator) error {
+	why := "it has no signature"
+	for _, e := range entries {
+		if slices.Contains(e.Verbs, o.Verb) {
+			o.entries = append(o.entries, e)
+		} else {
+			why = fmt.Sprintf("%s may not %s", e.Name, o.Verb)
+		}
+	}
+	for _, e := range o.entries {
+		if len(o.entries) >= e.Signatures {
+			return nil
+		}
+		why = fmt.Sprintf("%s needs %d signatures of operators who may %s, and it has %d", e.Name, e.Signatures, o.Verb, len(o.entries))
+	}
+	return errors.New(why)
+}
+
+// may decides whether the order's signers may end, and so read, a session.
+func (o *order) may(v access.Verb, s access.Scope) access.Decision {
+	if v != access.End && v != access.Read {
+		return access.Decision{Why: fmt.Sprintf("the command does not %v", v)}
+	}
+	name, covering := "", 0
+	if u, err := user.LookupId(strconv.FormatUint(uint64(s.UID), 10)); err == nil {
+		name = u.Username
+	}
+	least := api.MaxSignatures + 1 // of the entries that cover it, the number of signatures that one needs
+	for _, e := range o.entries {
+		if e.Covers(s.UID, name, s.Name) {
+			covering, least = covering+1, min(least, e.Signatures)
+		}
+	}
+	if covering >= least {
+		return access.Decision{Allow: true}
+	}
+	return access.Decision{Why: fmt.Sprintf("the policy does not let %s end sessions of this user and name", strings.Join(o.Operators, " and "))}
+}
+
+// accept remembers the order on the disk, before it is carried out. An error: it may not be.
+func (c *checker) accept(o *order, boot string, uid uint32, sessions []string) (accepted, error) {
+	now := c.now()
+	a := accepted{
+		ID: o.ID, UID: uid, Verb: o.Verb, Operators: o.Operators, Reason: o.Reason, Hosts: o.Hosts,
+		At: now, Boot: boot, NotAfter: o.NotAfter, Sessions: sessions,
+	}
+	return a, c.memory.accept(&o.Command, a, now)
+}

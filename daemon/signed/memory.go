@@ -1,0 +1,176 @@
+//go:build linux
+
+package signed
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/ownfile"
+)
+
+const (
+	// remembered is how long a command is remembered after it has expired, so that its receipt can be read.
+	remembered = time.Hour
+	// maxMemory bounds the file, in bytes. A full memory refuses commands.
+	maxMemory = 1 << 20
+	// skew is how much the clocks of operators and hosts may differ.
+	skew = time.Minute
+)
+
+// accepted is a command that was accepted.
+type accepted struct {
+	ID        string    `json:"id"`
+	UID       uint32    `json:"uid"` // of the caller that brought it, which may ask for its receipt
+	Verb      string    `json:"verb"`
+	Operators []string  `json:"operators"`
+	Reason    string    `json:"reason"`
+	Hosts     []string  `json:"hosts"`
+	At        time.Time `json:"at"`
+	Boot      string    `json:"boot"` // the id of the boot: sessions of another one may have the same ids
+	NotAfter  time.Time `json:"not_after"`
+	Sessions  []string  `json:"sessions"`
+}
+
+// memory knows every command that could be valid still and was accepted: it has it, or the command
+// expires before the floor. So a command acts at most once whatever the clock does.
+type memory struct {
+	path string
+
+	mu     sync.Mutex
+	failed error // the file could not be read: nothing is accepted
+	state  state
+}
+
+// state is the content of the file.
+type state struct {
+	// Floor: commands that expire before it are not remembered, and refused.
+	Floor time.Time `json:"floor"`
+	// Latest is the latest time at which a command was accepted.
+	Latest   time.Time  `json:"latest"`
+	Commands []accepted `json:"commands"`
+}
+
+// openMemory reads the file. Without it every command that an earlier daemon may have accepted is
+// refused: those that expire before the longest validity from now is over.
+func openMemory(path string, now time.Time) *memory {
+	m := &memory{path: path}
+	f, err := ownfile.Take(path, os.O_RDONLY)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		m.state.Floor = now.Add(api.MaxValidity + skew)
+		m.failed = m.write(m.state)
+		return m
+	case err != nil:
+		m.failed = err
+		return m
+	}
+	defer f.Close()
+	if err := json.NewDecoder(f).Decode(&m.state); err != nil {
+		m.failed = fmt.Errorf("read %s: %w", path, err)
+	}
+	return m
+}
+
+// find returns a command that is remembered.
+func (m *memory) find(id string) (accepted, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.state.Commands {
+		if a.ID == id {
+			return a, true
+		}
+	}
+	return accepted{}, false
+}
+
+// unfit says why a command may not be carried out now, empty if it may.
+func (m *memory) unfit(c *api.Command, now time.Time) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.reason(c, now)
+}
+
+func (m *memory) reason(c *api.Command, now time.Time) string {
+	switch {
+	case m.failed != nil:
+		return fmt.Sprintf("the record of earlier commands cannot be used: %v", m.failed)
+	case now.Before(m.state.Latest.Add(-skew)):
+		return fmt.Sprintf("the clock of the host went back: its latest command was at %s", m.state.Latest.Format(time.RFC3339))
+	case !c.NotAfter.After(now):
+		return fmt.Sprintf("it expired at %s, and here it is %s", c.NotAfter.Format(time.RFC3339), now.Format(time.RFC3339))
+	case c.Issued.After(now.Add(skew)):
+		return "it was issued in the future, by the clock of the host"
+	case !c.NotAfter.After(m.state.Floor):
+		return fmt.Sprintf("commands that expire before %s are not remembered here: sign it again after that", m.state.Floor.Format(time.RFC3339))
+	}
+	for _, a := range m.state.Commands {
+		if a.ID == c.ID {
+			return "it was accepted before, at " + a.At.Format(time.RFC3339)
+		}
+	}
+	return ""
+}
+
+// accept writes a command to the disk. An error: it may not be carried out.
+func (m *memory) accept(c *api.Command, a accepted, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if why := m.reason(c, now); why != "" {
+		return errors.New(why)
+	}
+	next := state{Floor: m.state.Floor, Latest: now}
+	for _, old := range m.state.Commands {
+		if old.NotAfter.Add(remembered).After(now) {
+			next.Commands = append(next.Commands, old)
+		} else if old.NotAfter.After(next.Floor) {
+			next.Floor = old.NotAfter
+		}
+	}
+	next.Commands = append(next.Commands, a)
+	if err := m.write(next); err != nil {
+		return fmt.Errorf("it cannot be remembered: %w", err)
+	}
+	m.state = next
+	return nil
+}
+
+// write replaces the file, and returns when the new one is on the disk.
+func (m *memory) write(s state) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxMemory {
+		return errors.New("too many commands within an hour")
+	}
+	dir := filepath.Dir(m.path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	next := m.path + ".next"
+	f, err := ownfile.Take(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(next, m.path)
+	}
+	if err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,196 @@
+//go:build linux
+
+package signed
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+func (w *world) file() string { return filepath.Join(w.dir, "state", "commands.json") }
+
+// refusal fails the test unless the command is refused for the reason.
+func (w *world) refusal(s *api.SignedCommand, why string) {
+	w.Helper()
+	if err := w.carryOut(s); err == nil || !strings.Contains(err.Error(), why) {
+		w.Errorf("error %v, want %q", err, why)
+	}
+}
+
+// TestOnce: a command acts once, also for the next daemon, and for one that has lost the record.
+func TestOnce(t *testing.T) {
+	w := newWorld(t)
+	s := w.sign(w.command().Text(), "ann")
+	require.NoError(t, w.carryOut(s))
+	w.refusal(s, "it was accepted before")
+	w.start()
+	w.refusal(s, "it was accepted before")
+	if a, ok := w.memory.find(mustParse(t, s).ID); !ok || a.UID != 1000 || a.Boot != "boot" || len(a.Sessions) != 1 {
+		t.Errorf("found %+v, %v", a, ok)
+	}
+	require.NoError(t, os.Remove(w.file()))
+	w.start()
+	w.refusal(s, "are not remembered here")
+	w.refusal(w.sign(w.command().Text(), "ann"), "are not remembered here")
+	w.pass(api.MaxValidity + skew)
+	w.refusal(s, "it expired at")
+	require.NoError(t, w.carryOut(w.sign(w.command().Text(), "ann")))
+	if _, ok := w.memory.find(mustParse(t, s).ID); ok {
+		t.Error("found a command that is forgotten")
+	}
+}
+
+// TestClock: a clock that went back makes no command valid that has expired.
+func TestClock(t *testing.T) {
+	w := newWorld(t)
+	early := w.sign(w.command().Text(), "ann")
+	w.pass(time.Hour)
+	w.wall = w.wall.Add(-time.Hour)
+	w.refusal(early, "it expired at") // counted since the start
+	w.wall = w.wall.Add(time.Hour)
+	require.NoError(t, w.carryOut(w.sign(w.command().Text(), "ann")))
+	w.wall = w.wall.Add(-time.Hour)
+	w.start()
+	w.refusal(early, "the clock of the host went back")
+}
+
+// TestRecord: a record that cannot be read or written, or is full, refuses every command.
+func TestRecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(w *world)
+		why   string
+	}{
+		"not JSON": {func(w *world) { require.NoError(w, os.WriteFile(w.file(), []byte("{"), 0o600)) }, "cannot be used"},
+		"a link": {func(w *world) {
+			require.NoError(w, os.Rename(w.file(), w.file()+".x"), os.Symlink(w.file()+".x", w.file()))
+		}, "cannot be used"},
+		"no folder": {func(w *world) {
+			require.NoError(w, os.RemoveAll(filepath.Dir(w.file())), os.WriteFile(filepath.Dir(w.file()), nil, 0o600))
+		}, "cannot be used"},
+		"a folder in the way of the next": {func(w *world) { require.NoError(w, os.Mkdir(w.file()+".next", 0o700)) }, "cannot be remembered"},
+		"full": {func(w *world) {
+			o, err := w.check(w.sign(w.command().Text(), "ann"))
+			require.NoError(w, err)
+			n := maxMemory / 3 // empty words of 3 bytes
+			for ; err != nil || n == maxMemory/3; n-- {
+				_, err = w.accept(o, "boot", 0, make([]string, n))
+			}
+			if n < maxMemory/3-300 {
+				w.Errorf("the record is full with %d words", n)
+			}
+		}, "too many commands"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c.spoil(w)
+			w.start()
+			w.refusal(w.sign(w.command().Text(), "ann"), c.why)
+		})
+	}
+}
+
+// TestForgets: commands are forgotten an hour after they have expired, and do not act then either.
+func TestForgets(t *testing.T) {
+	w := newWorld(t)
+	first := w.sign(w.command().Text(), "ann")
+	require.NoError(t, w.carryOut(first))
+	w.pass(api.MaxValidity + remembered)
+	require.NoError(t, w.carryOut(w.sign(w.command().Text(), "ann")))
+	if n := len(w.memory.state.Commands); n != 1 {
+		t.Errorf("%d commands are remembered", n)
+	}
+	w.wall = w.wall.Add(-api.MaxValidity - remembered)
+	w.memory.state.Latest = time.Time{} // as if only the floor were left
+	w.checker.began, w.since = w.wall, w.monotonic
+	w.refusal(first, "are not remembered here")
+}
+
+// TestHostileBus: whatever a bus does with commands, and the clock and the daemon beside it, no
+// command acts twice, late, or unless it is signed. LNGTEST_MESSAGES is how many it delivers.
+func TestHostileBus(t *testing.T) {
+	messages := 3000
+	if n, err := strconv.Atoi(os.Getenv("LNGTEST_MESSAGES")); err == nil {
+		messages = n
+	}
+	delivered, acted, restarts := 0, 0, 0
+	for seed := 0; delivered < messages; seed++ {
+		w := newWorld(t)
+		truth := w.wall // no fault changes it
+		var bus []*api.SignedCommand
+		acts := map[string]int{}
+		genuine := map[string]time.Time{} // text → until when
+		draw := rapid.Custom(func(t *rapid.T) [4]int {
+			return [4]int{rapid.IntRange(0, 99).Draw(t, "what"), rapid.IntRange(0, 1<<20).Draw(t, "which"), rapid.IntRange(0, 600).Draw(t, "seconds"), rapid.IntRange(0, 1<<20).Draw(t, "where")}
+		})
+		for step := 0; step < 500 && delivered < messages; step++ {
+			d := draw.Example(seed*500 + step)
+			switch what := d[0]; {
+			case what < 15 || len(bus) == 0: // an operator, whose clock is right, sends one
+				c := w.command()
+				c.Issued, c.NotAfter = truth, truth.Add(time.Duration(1+d[2]%300)*time.Second)
+				s := w.sign(c.Text(), []string{"ann", "ben", "cat"}[d[3]%3])
+				if d[3]%3 != 1 { // ben needs another signature
+					genuine[s.Command] = c.NotAfter
+				}
+				bus = append(bus, s)
+			case what < 25:
+				w.pass(time.Duration(d[2]) * time.Second)
+				truth = truth.Add(time.Duration(d[2]) * time.Second)
+			case what < 30: // the wall clock is set back; only a restart could believe it
+				w.wall = truth.Add(-time.Duration(d[2]) * time.Second)
+			case what < 33:
+				w.wall = truth
+				w.start()
+				restarts++
+			default: // the bus delivers one: as it is, or changed
+				s := *bus[d[1]%len(bus)]
+				s.Signatures = append([]string(nil), s.Signatures...)
+				switch at := d[3]; {
+				case what < 60:
+				case what < 70: // truncated
+					s.Command = s.Command[:at%len(s.Command)]
+				case what < 80: // a byte changed
+					b := []byte(s.Command)
+					b[at%len(b)] ^= byte(1 + at%255)
+					s.Command = string(b)
+				case what < 90: // the signature of another
+					s.Signatures = bus[at%len(bus)].Signatures
+				default: // a byte of the signature changed
+					b := []byte(s.Signatures[0])
+					b[at%len(b)] ^= byte(1 + at%255)
+					s.Signatures[0] = string(b)
+				}
+				delivered++
+				if w.carryOut(&s) != nil {
+					continue
+				}
+				acted++
+				until, signed := genuine[s.Command]
+				acts[s.Command]++
+				if !signed || acts[s.Command] > 1 || !truth.Before(until) {
+					t.Fatalf("seed %d step %d: acted on %s: signed %v, %d times, at %v", seed, step, s.Command, signed, acts[s.Command], truth)
+				}
+			}
+		}
+	}
+	if acted < messages/100 {
+		t.Errorf("only %d of %d messages acted", acted, delivered)
+	}
+	t.Logf("figure: %d messages, %d acted, %d restarts", delivered, acted, restarts)
+}
+
+func mustParse(t *testing.T, s *api.SignedCommand) *api.Command {
+	t.Helper()
+	c, err := api.ParseCommand(s.Command)
+	require.NoError(t, err)
+	return c
+}

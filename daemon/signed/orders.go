@@ -1,0 +1,187 @@
+//go:build linux
+
+package signed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/plan"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+)
+
+// maxNamed bounds the processes that one receipt of a command names.
+const maxNamed = 4096
+
+// Options of New.
+type Options struct {
+	Settings
+	Registry *registry.Registry
+	Find     *lookup.Finder
+	Archive  *history.Archive
+	Access   *access.Access
+	Enforcer *enforcer.Enforcer
+	Plans    *plan.Planner
+	Holdings *holdings.Holdings
+	BootID   string
+	Stopping <-chan struct{}
+	Log      zerolog.Logger
+}
+
+// Orders carries out commands. It may be used from any goroutine.
+type Orders struct {
+	o       Options
+	checker *checker
+}
+
+// New makes the orders of a daemon, with what is remembered on the disk.
+func New(o Options) *Orders { return &Orders{o, newChecker(o.Settings)} }
+
+// Carry carries out a command that c has brought. All that could refuse it comes first; then it is
+// remembered on the disk; then the first process gets a signal.
+func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandReply, error) {
+	order, err := s.checker.check(req)
+	if order == nil {
+		return nil, s.refused(c, "", err)
+	}
+	c.Signed = &access.Signed{Command: order.ID, Operators: order.Operators, May: order.may}
+	if err != nil {
+		return nil, s.refused(c, order.ID, err)
+	}
+	targets, err := s.selected(order, c)
+	if err != nil {
+		return nil, s.refused(c, order.ID, err)
+	}
+	ids := make([]string, len(targets))
+	for i, to := range targets {
+		ids[i] = to.id.String()
+		if err := s.o.Enforcer.CheckEnd(to.id, c.ID); err != nil {
+			return nil, s.refused(c, order.ID, err)
+		}
+	}
+	if order.Plan != "" {
+		if err := s.o.Plans.Check(order.Plan, targets[0].id); err != nil {
+			s.o.Access.Refused(c, access.Order, order.ID, err.Error())
+			return nil, err
+		}
+	}
+	a, err := s.checker.accept(order, s.o.BootID, c.UID, ids)
+	if err != nil {
+		return nil, s.refused(c, order.ID, err)
+	}
+	s.o.Log.Info().Str(logging.KeyCommand, order.ID).Strs(logging.KeyOperators, order.Operators).Str(logging.KeyReason, order.Reason).
+		Strs(logging.KeySessions, ids).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("signed command accepted")
+	s.o.Access.Ordered(c, order.Reason)
+	for _, to := range targets {
+		if order.GraceMS != nil {
+			to.grace = time.Duration(*order.GraceMS) * time.Millisecond
+		}
+		if !to.begun && to.grace > 0 {
+			s.o.Holdings.CollectBefore(to.id)
+		}
+		if err := s.o.Registry.End(to.id, to.grace, c); err != nil { // the other sessions are still to be ended
+			s.o.Log.Error().Err(err).Str(logging.KeySession, to.id.String()).Msg("end of a signed command not begun")
+		}
+	}
+	return s.reply(&a, receiptOf(&a))
+}
+
+// refused records why a command is not carried out, and returns the error that says so.
+func (s *Orders) refused(c access.Caller, id string, err error) error {
+	s.o.Log.Warn().Err(err).Str(logging.KeyCommand, id).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("signed command refused")
+	s.o.Access.Refused(c, access.Order, id, err.Error())
+	code, hint := api.CodeDenied, ""
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		code, hint = e.Code, e.Hint
+	} else if errors.Is(err, enforcer.ErrGuarded) {
+		code = api.CodeGuarded
+	}
+	return api.NewError(code, fmt.Sprintf("command refused: %v; nothing was sent", err), hint)
+}
+
+// Receipt is the receipt of a command, for the caller that brought it and for root. It waits for the
+// verdicts.
+func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c access.Caller) (*api.CommandReply, error) {
+	a, ok := s.checker.memory.find(id)
+	if !ok || a.UID != c.UID && !c.Root() || a.Boot != s.o.BootID {
+		return nil, api.NewError(api.CodeNotFound, "command not found", "")
+	}
+	c.Signed = &access.Signed{Command: a.ID, Operators: a.Operators, May: func(v access.Verb, _ access.Scope) access.Decision {
+		return access.Decision{Allow: v == access.Read, Why: "only its receipt may be read"}
+	}}
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	d := receiptOf(&a)
+	d.Complete = true
+	named := 0
+	for _, id := range a.Sessions {
+		report, err := s.report(ctx, waiting, id, c)
+		if err != nil {
+			return nil, err
+		}
+		if left := max(maxNamed-named, 0); len(report.Processes) > left {
+			report.Processes, report.Truncated = report.Processes[:left:left], true
+		}
+		named += len(report.Processes)
+		d.Complete = d.Complete && report.Verdict != ""
+		d.Reports = append(d.Reports, *report)
+	}
+	return s.reply(&a, d)
+}
+
+// report is the receipt of one session, if there is time after its verdict.
+func (s *Orders) report(ctx, waiting context.Context, id string, c access.Caller) (*api.Report, error) {
+	over, err := lookup.Ask(s.o.Find, id, c, access.Read, func(_ registry.View, x *registry.Session) <-chan struct{} { return x.Over() })
+	if err == nil {
+		select {
+		case <-over:
+		case <-s.o.Stopping:
+		case <-waiting.Done():
+		}
+		var report *api.Report
+		report, err = lookup.Ask(s.o.Find, id, c, access.Read, func(v registry.View, x *registry.Session) *api.Report {
+			v.Refresh(x)
+			return v.Report(x, c)
+		})
+		if err == nil {
+			return report, nil
+		}
+	}
+	if lookup.IsNotFound(err) {
+		return s.o.Archive.Report(ctx, id, c, access.Read, err)
+	}
+	return nil, err
+}
+
+func receiptOf(a *accepted) *api.CommandReceipt {
+	host, _ := os.Hostname() // a receipt without it is still of the key that signs it
+	return &api.CommandReceipt{
+		ID: a.ID, Verb: a.Verb, Host: host, Operators: a.Operators, Reason: a.Reason, Accepted: a.At, Sessions: a.Sessions,
+	}
+}
+
+// reply carries a receipt with the host's signature.
+func (s *Orders) reply(a *accepted, d *api.CommandReceipt) (*api.CommandReply, error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("encode receipt: %w", err)
+	}
+	signed, err := s.checker.sign(string(text), a.Hosts)
+	if err != nil {
+		s.o.Log.Warn().Err(err).Str(logging.KeyCommand, a.ID).Msg("receipt not signed")
+	}
+	return &signed, nil
+}

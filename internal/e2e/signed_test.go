@@ -1,0 +1,74 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// TestSigned: a user who may not end root's session brings commands that operators have signed: one that needs two
+// signatures is refused with one, and with both it ends the session, once; the receipt is the operator's.
+func TestSigned(t *testing.T) {
+	i := stage.New(t)
+	policy := i.Policy("operators: [{name: ann, verbs: end, signatures: 2}, {name: ben, verbs: end, signatures: 2}]\n")
+	home, err := os.MkdirTemp("", "lngtest-signed-") // the test's folder is root's
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(home) })
+	var lines strings.Builder
+	for _, name := range []string{"ann", "ben"} {
+		key := filepath.Join(home, name)
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		require.NoError(t, os.Chown(key, stage.Nobody, stage.Nobody))
+		fmt.Fprintf(&lines, "%s %s", name, require.ReadFile(t, key+".pub"))
+	}
+	state := i.Socket + ".state"
+	require.NoError(t, os.Chown(home, stage.Nobody, stage.Nobody),
+		os.WriteFile(filepath.Join(filepath.Dir(policy), "operators"), []byte(lines.String()), 0o644),
+		os.MkdirAll(state, 0o700),
+		os.WriteFile(filepath.Join(state, "commands.json"), []byte(`{"floor":"2026-01-01T00:00:00Z"}`), 0o600)) // as an earlier daemon left it
+	i.Daemon("--policy", policy)
+	m := stage.NewMarker(t, t.TempDir())
+	run := i.Run(m, []string{"--name", "signed", "--grace", "0s"}, "daemonise", "stay")
+	m.Ready()
+	id := i.Session("signed").ID
+	file := filepath.Join(home, "command")
+	as := func(code int, args ...string) *stage.Process {
+		t.Helper()
+		p := i.StartNobody(nil, args...).Wait()
+		if p.Code() != code {
+			t.Fatalf("%v: exit %d, want %d: %s", args, p.Code(), code, p)
+		}
+		return p
+	}
+	as(api.ExitDenied, "end", id, "--yes")
+	sign := []string{"end", id, "--yes", "--sign", filepath.Join(home, "ann"), "--reason", "e2e"}
+	require.Contains(t, as(api.ExitDenied, sign...).String(), "ann needs 2 signatures")
+	as(api.ExitOK, append(sign, "--save", file)...)
+	require.Contains(t, as(api.ExitDenied, "command", file, "--yes").String(), "ann needs 2 signatures")
+	out := as(api.ExitOK, "command", file, "--yes", "--sign", filepath.Join(home, "ben"), "-o", "json").String()
+	var reply api.CommandReply
+	var r api.CommandReceipt
+	require.NoError(t, json.Unmarshal([]byte(out[strings.Index(out, "{"):strings.LastIndex(out, "}")+1]), &reply), json.Unmarshal([]byte(reply.Receipt), &r))
+	if !r.Complete || len(r.Reports) != 1 || r.Reports[0].Session != id || r.Reports[0].Verdict != api.VerdictClean || strings.Join(r.Operators, " ") != "ann ben" {
+		t.Errorf("receipt %s", reply.Receipt)
+	}
+	if by := i.Receipt(id).EndedBy; by == nil || by.Command != r.ID || by.UID != stage.Nobody {
+		t.Errorf("ended by %+v", by)
+	}
+	m.MustBeGone()
+	run.Wait()
+	as(api.ExitDenied, "command", file, "--yes") // one signature; and with both it was accepted before
+	require.Contains(t, i.Must("history", id).String(), "ended by ann and ben in signed command")
+}

@@ -122,7 +122,7 @@ var overLimit = map[string]int{
 	"methods in files tui.model":                             8,
 	"methods in files tui/picture.Picture":                   8,
 	"package files tracer":                                   27,
-	"package lines internal/protocol":                        3600,
+	"package lines internal/protocol":                        3700,
 	"package lines tracer":                                   4200,
 	"struct cmd/lineage-export/ocsf.event":                   32, // through embedded structs
 	"struct cmd/lineage/supervise.Options":                   23,

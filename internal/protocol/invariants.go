@@ -40,9 +40,11 @@ func (s *State) followed(k *side, root, from, id uint8) {
 	}
 }
 
-// justified: a session that the task may be in has to end, because of a request or its root's exit.
+// justified: a session that the task may be in has to end, because of a request or its root's exit; or a halt is in
+// force, and the task has become an agent.
 func (s *State) justified(t uint8) bool {
-	return s.hasToEnd(s.may[t])
+	p := &s.tasks[t]
+	return s.hasToEnd(s.may[t]) || s.w.halted && p.agent && p.became
 }
 
 func (s *State) hasToEnd(sessions uint64) bool {
@@ -212,6 +214,9 @@ func (m *Config) quiet(s *State) string {
 			continue
 		}
 		live, dying, unreaped := s.recount(k, id)
+		if s.w.halted && p.state == active && live > 0 {
+			return fmt.Sprintf("a halt ends every session: session %d goes on", id)
+		}
 		if p.live != live || m.Second && p.dying != dying || p.held-p.live != unreaped {
 			return fmt.Sprintf("a death is counted once, however many writers see it: session %d has live %d, dying %d, unreaped %d; there are %d, %d, %d",
 				id, p.live, p.dying, p.held-p.live, live, dying, unreaped)
@@ -230,7 +235,14 @@ func (m *Config) quiet(s *State) string {
 		if s.hasToEnd(s.must[t]) && !s.hasGrace(k, t) {
 			return fmt.Sprintf("when a session ends no member is alive: task %d is", t)
 		}
-		if i := s.entered(k, t); p.owed && int(s.w.opened) < m.Sessions && !s.wasDissolved(t) && (i == none || k.sessions[k.entries[i].session].root != t) {
+		i := s.entered(k, t)
+		if i != none && k.entries[i].flags&flagProtected != 0 {
+			continue
+		}
+		if p.barred {
+			return fmt.Sprintf("while a halt is in force agents die at their exec: task %d lives", t)
+		}
+		if p.owed && int(s.w.opened) < m.Sessions && !s.wasDissolved(t) && (i == none || k.sessions[k.entries[i].session].root != t) {
 			return fmt.Sprintf("a session over a process that takes such a name: task %d has none", t)
 		}
 	}

@@ -190,8 +190,10 @@ func (m *Config) ofTask(s *State, t uint8, try func(Move)) {
 			if s.w.left[fork] > 0 {
 				m.births(s, fork, t, try)
 			}
-			if s.w.left[exec] > 0 && !p.became {
-				try(Move{exec, t, t})
+			for _, a := range []action{exec, execOther} {
+				if s.w.left[a] > 0 && !p.became {
+					try(Move{a, t, t})
+				}
 			}
 			if s.w.left[dump] > 0 {
 				try(Move{dump, t, t})
@@ -217,7 +219,7 @@ func (m *Config) ofDaemon(s *State, try func(Move)) {
 	}
 	for t := uint8(1); t < s.w.born; t++ {
 		for _, a := range []action{create, keep, protect} {
-			if s.w.left[a] > 0 && s.tasks[t].alive() {
+			if s.w.left[a] > 0 && s.tasks[t].alive() && (a == protect || !s.w.halted) {
 				try(Move{a, daemon, t})
 			}
 		}
@@ -236,7 +238,7 @@ func (m *Config) ofDaemon(s *State, try func(Move)) {
 			try(Move{expire, daemon, id})
 		}
 	}
-	for _, a := range []action{reconcile, takeOver} {
+	for _, a := range []action{reconcile, takeOver, halt} {
 		if s.w.left[a] > 0 {
 			try(Move{a, daemon, 0})
 		}
@@ -334,6 +336,7 @@ func (x *run) take(v Move) bool {
 func (x *run) exec(t uint8, agent, plain bool) {
 	p := &x.s.tasks[t]
 	p.agent, p.plain, p.became, p.owed = agent, plain, true, agent && !plain
+	p.barred = agent && x.s.w.halted
 	p.early = p.early && x.off(LastExec)
 	if x.m.Stall {
 		x.start(t, execNamed, 0, t)

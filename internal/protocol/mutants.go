@@ -46,6 +46,10 @@ const (
 	Recount
 	HeldOnce
 	CountApart
+	FlagFirst
+	FlagAfterRecord
+	OnlyAgents
+	StoppedHalts
 )
 
 // Precaution is one switch.
@@ -97,6 +101,10 @@ var Precautions = []Precaution{
 	{RootOfRecord, 0, "an exec asks the record of its session for the root, not its entry"},
 	{HeldOnce, 0, "a death does not change the count that the limit is compared with"},
 	{CountApart, 0, "a move does not count in sessions that are around both"},
+	{FlagFirst, 0, "a halt sets its flag before it lists the sessions"},
+	{FlagAfterRecord, 0, "an exec reads the flag of a halt when the record of its session is there"},
+	{OnlyAgents, 0, "a halt kills at their exec only agents"},
+	{StoppedHalts, 0, "an exec hook that opens no sessions any more reads the flag of a halt"},
 	{LastExec, 0, "a take-over compares execs, not names"},
 }
 

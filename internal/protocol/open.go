@@ -3,8 +3,12 @@ package protocol
 // execAgent is on_exec() of exec.h and on_agent() of open.h, up to open_for().
 func (x *run) execAgent() {
 	c, s, k := x.c, x.s, x.side()
-	if !k.w.agents || !s.tasks[c.task].agent {
-		x.execCondemned()
+	if agent := x.m.Agents && s.tasks[c.task].agent; !agent || !k.w.agents {
+		x.c.at = execCondemned
+		if agent && !x.off(StoppedHalts) || !agent && x.off(OnlyAgents) {
+			x.c.at = x.m.afterAgent()
+		}
+		x.goOn()
 		return
 	}
 	i, found := x.entryOf(c.task)
@@ -20,11 +24,53 @@ func (x *run) execAgent() {
 		}
 		if e.flags&flagProtected != 0 || e.session != 0 && (s.tasks[c.task].plain || s.condemned(k, e.session) ||
 			x.isRoot(e) && s.home(k, e.session) == e.session) {
-			x.execCondemned()
+			c.at = x.m.afterAgent()
+			x.goOn()
 			return
 		}
 	}
-	x.open(c.task, s.tasks[c.task].agentFlags(), execCondemned)
+	after := x.m.afterAgent()
+	if x.off(FlagAfterRecord) && !s.w.halted {
+		after = execCondemned
+	}
+	x.open(c.task, s.tasks[c.task].agentFlags(), after)
+}
+
+// afterAgent is what follows in an exec. A run without a halt leaves out the look at its flag.
+func (m *Config) afterAgent() label {
+	if m.Times[halt] == 0 {
+		return execCondemned
+	}
+	return execHalted
+}
+
+// goOn takes the look at the states in the same step, if that is next.
+func (x *run) goOn() {
+	if x.c.at == execCondemned {
+		x.execCondemned()
+	}
+}
+
+// execHalted is the look at the flag of a halt, which ends an agent and the session whose root it is. The record of
+// that session is there by now: the halt's list has it, or this sees the flag.
+func (x *run) execHalted() {
+	c, s, k := x.c, x.s, x.side()
+	c.at = execCondemned
+	if !s.w.halted {
+		return
+	}
+	if i := s.entered(k, c.task); i != none {
+		e := &k.entries[i]
+		if e.flags&flagProtected != 0 {
+			return
+		}
+		if e.session != 0 && k.sessions[e.session].root == c.task {
+			s.truths[e.session].requested = true
+			x.beginEnd(e.session, false)
+			k.w.due, s.w.told = true, true
+		}
+	}
+	x.kill(c.task)
 }
 
 // agentFlags are those of an agent's session.

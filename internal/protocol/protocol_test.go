@@ -57,6 +57,13 @@ var (
 	let      = members(2, 3, 3, 2, bounds{create: 1, dissolve: 1, exit: 0, fork: 1}).with(limit(3))
 	once     = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 1, exec: 1, takeOver: 1}).with(agents)
 	restart  = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 1, exec: 2, takeOver: 1}).with(agents)
+	halts    = members(1, 2, 2, 2, bounds{outsider: 1, fork: 1, exit: 0, exec: 1, halt: 1}).with(agents)
+	nested   = members(1, 2, 2, 2, bounds{fork: 1, exit: 0, exec: 1, execOther: 1, halt: 1}).with(agents)
+	asked    = members(0, 2, 2, 2, bounds{outsider: 1, fork: 0, exit: 0, create: 1, protect: 1, exec: 1, execOther: 1, halt: 1}).with(agents)
+	handed   = members(0, 1, 1, 1, bounds{outsider: 1, fork: 0, exit: 0, exec: 1, halt: 1, takeOver: 1}).with(agents)
+	kept     = members(2, 3, 2, 3, bounds{outsider: 1, exec: 1, keep: 1, halt: 1, exit: 0}).with(agents)
+	storm    = members(1, 3, 3, 3, bounds{outsider: 1, exit: 1, exec: 2, halt: 1}).with(agents)
+	halved   = members(1, 3, 3, 3, bounds{outsider: 1, fork: 1, exit: 0, exec: 1, halt: 1, takeOver: 1}).with(agents)
 	whole    = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 2, exec: 2, end: 1, takeOver: 1}).with(agents)
 )
 
@@ -64,6 +71,7 @@ var (
 func TestHolds(t *testing.T) {
 	for name, m := range map[string]Config{
 		"reuse": reuse, "again": again, "skips": skips, "creates": creates, "protects": protects, "silent": silent, "lossy": lossy, "takes": takes, "late": late, "room": room, "heirs": heirs, "twice": twice,
+		"halts": halts, "stalled": halts.with(func(m *Config) { m.Stall = true }), "nested": nested, "asked": asked, "handed": handed,
 		"unwaited": unwaited, "full": full, "let": let,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +84,7 @@ func TestHolds(t *testing.T) {
 
 // TestCounts: a search that takes at once what only counts comes to each state in which no CPU is at a step.
 func TestCounts(t *testing.T) {
-	for name, m := range map[string]Config{"reuse": reuse, "creates": creates, "takes": takes, "silent": silent} {
+	for name, m := range map[string]Config{"reuse": reuse, "creates": creates, "takes": takes, "silent": silent, "asked": asked} {
 		t.Run(name, func(t *testing.T) {
 			want := m.with(func(m *Config) { m.Single = true })
 			if f, all := m.Search(1<<20), want.Search(1<<20); f.Idle != all.Idle || f.States >= all.States {
@@ -92,7 +100,7 @@ func TestHoldsLarge(t *testing.T) {
 	most := large(t)
 	for name, m := range map[string]Config{
 		"births": births, "settles": settles, "patience": patience, "nests": nests, "zombies": zombies, "inside": inside, "repairs": repairs,
-		"keeps": keeps, "deaths": deaths, "once": once, "restart": restart, "whole": whole,
+		"keeps": keeps, "deaths": deaths, "kept": kept, "storm": storm, "halved": halved, "once": once, "restart": restart, "whole": whole,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, m, most) })
 	}
@@ -125,7 +133,7 @@ var counterexamples = map[Switch]Config{
 	LiveAfterInsert: creates, Nested: nests, HandDead: zombies, Dissolved: nests, Look: lossy, CarryAgain: takes, StopAgents: takes,
 	WaitForHooks: takes, ReadAgain: takes, LateAgents: takes, OpenOnce: room,
 	OlderEntry: keeps, GiveBack: keeps, RootStands: creates, BirthFirst: inside, RootOfRecord: room, LastExec: heirs, RootAlone: twice,
-	Recount: unwaited, HeldOnce: full, CountApart: let,
+	Recount: unwaited, HeldOnce: full, CountApart: let, FlagFirst: halts, FlagAfterRecord: halts, OnlyAgents: asked, StoppedHalts: handed,
 }
 
 // TestPrecautions: without any one of the precautions a promise breaks, and for a trap of the design

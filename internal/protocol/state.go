@@ -31,6 +31,7 @@ type words struct {
 	ours   uint8          // the side whose daemon answers
 	shown  bool           // the processes of side 0 are in the map `elder` of side 1
 	told   bool           // an event that asks for a pass waits for the daemon
+	halted bool           // the flag of a halt: in a map of its own, which outlives each side
 }
 
 // newState has the room that the run needs.
@@ -122,6 +123,7 @@ type task struct {
 	became  bool  // by its own exec
 	early   bool  // that exec was before the take-over
 	owed    bool  // that exec has to open a session
+	barred  bool  // that exec was while a halt was in force
 	defiant bool  // SIGTERM does not end it
 	terms   uint8 // how often it got one
 }
@@ -293,6 +295,7 @@ const (
 	execPlain
 	execOther
 	takeOver
+	halt
 	skip
 	lose
 	hear
@@ -305,5 +308,5 @@ const (
 
 func (a action) String() string {
 	return [...]string{"fork", "outsider", "exec", "exit", "reap", "free", "die", "dump", "create", "end", "end with grace",
-		"keep", "dissolve", "settle", "release", "reconcile", "protect", "adopt", "follow", "defy", "exec plain", "exec other", "take over", "skip", "lose", "hear", "look", "pass", "deadline", "step"}[a]
+		"keep", "dissolve", "settle", "release", "reconcile", "protect", "adopt", "follow", "defy", "exec plain", "exec other", "take over", "halt", "skip", "lose", "hear", "look", "pass", "deadline", "step"}[a]
 }

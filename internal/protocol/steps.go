@@ -34,6 +34,7 @@ const (
 	moveUndo
 	execNamed
 	execAgent
+	execHalted
 	execCondemned
 	openRecord
 	openNest
@@ -51,6 +52,8 @@ const (
 	passTake
 	passVisit
 	storeState
+	haltFlag
+	haltList
 	protectLook
 	protectAlive
 	followVisit
@@ -138,6 +141,7 @@ func init() {
 		{moveUndo, "lowers live of the new session", (*run).moveUndo},
 		{execNamed, "comes to its hooks", (*run).execNamed},
 		{execAgent, "looks whether it became an agent", (*run).execAgent},
+		{execHalted, "reads the flag of a halt, at an agent's exec", (*run).execHalted},
 		{execCondemned, "reads the states, at an exec", (*run).execCondemned},
 		{openRecord, "makes a record", (*run).openRecord},
 		{openNest, "counts it in the session around", (*run).openNest},
@@ -155,6 +159,8 @@ func init() {
 		{passTake, "takes what is due", (*run).passTake},
 		{passVisit, "visits a task", (*run).passVisit},
 		{storeState, "stores a state", (*run).storeState},
+		{haltFlag, "sets the flag of a halt", (*run).haltFlag},
+		{haltList, "ends the next session of the host", (*run).haltList},
 		{protectLook, "looks for the entry to protect", (*run).protectLook},
 		{protectAlive, "looks whether the process to protect lives", (*run).protectAlive},
 		{followVisit, "looks whether a task's creator has moved", (*run).followVisit},

@@ -52,8 +52,43 @@ func (x *run) verb(a action, arg uint8) bool {
 		c.walk, c.at = 1, reconcileVisit
 	case takeOver:
 		c.at = takeOverExecs
+	case halt:
+		c.walk, c.at = 1, haltFlag
+		if x.off(FlagFirst) {
+			c.at = haltList
+		}
 	}
 	return true
+}
+
+// haltFlag is the first step of a halt: agents die at their exec from now on.
+func (x *run) haltFlag() {
+	x.s.w.halted = true
+	x.c.at = haltList
+	if x.off(FlagFirst) {
+		x.c.at = passTake
+	}
+}
+
+// haltList ends one of the sessions whose records are there, as a request for its end without a grace does.
+func (x *run) haltList() {
+	c, s, k := x.c, x.s, x.side()
+	for c.walk <= s.w.opened && !k.sessions[c.walk].present {
+		c.walk++
+	}
+	if id := c.walk; id <= s.w.opened {
+		s.truths[id].requested = true
+		if p := &k.sessions[id]; p.state == ending {
+			p.late = true
+			x.setState(id, condemned)
+		}
+		x.beginEnd(id, false)
+		c.walk++
+		return
+	}
+	if c.at = passTake; x.off(FlagFirst) {
+		c.at = haltFlag
+	}
 }
 
 // protectLook is protect() of verbs.h.

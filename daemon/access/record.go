@@ -50,14 +50,9 @@ func (a *Access) Done(c Caller, v Verb, session string) {
 	a.o.Audit(a.record(c, v, audit.Done, "", &audit.Target{Session: session}))
 }
 
-// Ordered records a signed command that was accepted.
-func (a *Access) Ordered(c Caller, reason string) {
-	a.o.Audit(a.record(c, Order, audit.Done, reason, nil))
-}
-
-// Managed records a verb about the daemon itself.
-func (a *Access) Managed(c Caller, what string) {
-	a.o.Audit(a.record(c, Manage, audit.Done, what, nil))
+// Did records a verb that is about no one session: the daemon, or a signed command.
+func (a *Access) Did(c Caller, v Verb, what string) {
+	a.o.Audit(a.record(c, v, audit.Done, what, nil))
 }
 
 // Signalled records that a signal was sent to one process, and its result.

@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -125,25 +126,16 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 	if err := h.registry.End(to.id, grace, c); err != nil {
 		return err
 	}
-	report, err := lookup.Ask(h.find, to.id.String(), c, access.End, reportFor(c))
+	report, err := h.find.Receipt(to.id.String(), c, access.End)
 	return send(w, http.StatusAccepted, report, err)
 }
 
 // target is the session of a request, as it was found.
 type target struct {
 	id     tracer.SessionID
-	over   <-chan struct{} // closed with the verdict
-	begun  bool            // its end
+	begun  bool // its end
 	grace  time.Duration
 	report *api.Report // it has ended
-}
-
-// reportFor returns a session's receipt, as of now.
-func reportFor(c access.Caller) func(registry.View, *registry.Session) *api.Report {
-	return func(v registry.View, x *registry.Session) *api.Report {
-		v.Refresh(x)
-		return v.Report(x, c)
-	}
 }
 
 // graceAsked is the grace of a request; negative: the session's own.
@@ -196,26 +188,16 @@ func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err != nil {
 		return err
 	}
-	to, err := lookup.Ask(h.find, r.PathValue("s"), c, access.Read, func(_ registry.View, x *registry.Session) target {
-		return target{id: x.ID(), over: x.Over()}
-	})
+	waiting, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	report, err := h.find.Verdict(waiting, r.PathValue("s"), c, h.stopping)
+	if r.Context().Err() != nil {
+		return nil // the caller has gone
+	}
 	if lookup.IsNotFound(err) {
 		report, err := h.archive.Report(r.Context(), r.PathValue("s"), c, access.Read, err)
 		return send(w, http.StatusOK, report, err)
 	}
-	if err != nil {
-		return err
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-to.over:
-	case <-timer.C:
-	case <-h.stopping:
-	case <-r.Context().Done():
-		return nil
-	}
-	report, err := lookup.Ask(h.find, to.id.String(), c, access.Read, reportFor(c))
 	if err != nil {
 		return err
 	}

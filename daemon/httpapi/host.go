@@ -60,7 +60,7 @@ func (h *host) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller,
 	if req.Unload && live > 0 && !req.Force {
 		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("live sessions: %d", live), "end them, or use --force")
 	}
-	h.access.Managed(c, "stop")
+	h.access.Did(c, access.Manage, "stop")
 	err = reply(w, http.StatusAccepted, api.NewHead("stop"))
 	h.stop(req.Unload)
 	return err
@@ -91,7 +91,7 @@ func (h *host) postResync(w http.ResponseWriter, _ *http.Request, c access.Calle
 	if doc.Lost, err = registry.Ask(h.registry, registry.View.Lost); err != nil {
 		return err
 	}
-	h.access.Managed(c, "resync")
+	h.access.Did(c, access.Manage, "resync")
 	return reply(w, http.StatusOK, doc)
 }
 

@@ -40,7 +40,7 @@ func (h *policies) postReload(w http.ResponseWriter, _ *http.Request, c access.C
 	if err := h.steward.Reload(); err != nil {
 		return api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
-	h.access.Managed(c, "policy reload")
+	h.access.Did(c, access.Manage, "policy reload")
 	return reply(w, http.StatusOK, h.rules.Document())
 }
 
@@ -50,7 +50,7 @@ func (h *policies) postResume(w http.ResponseWriter, _ *http.Request, c access.C
 		h.log.Warn().Str(logging.KeyVerb, access.Manage.String()).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).
 			Msg("circuit breaker closed")
 	}
-	h.access.Managed(c, "policy resume")
+	h.access.Did(c, access.Manage, "policy resume")
 	return reply(w, http.StatusOK, h.rules.Document())
 }
 

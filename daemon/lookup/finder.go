@@ -3,9 +3,11 @@
 package lookup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -70,6 +72,33 @@ func (f *Finder) Session(word string, c access.Caller, verb access.Verb, use fun
 func Ask[T any](f *Finder, word string, c access.Caller, verb access.Verb, use func(registry.View, *registry.Session) T) (answer T, err error) {
 	err = f.Session(word, c, verb, func(v registry.View, x *registry.Session) { answer = use(v, x) })
 	return answer, err
+}
+
+// Receipt is a session's receipt, as of now.
+func (f *Finder) Receipt(word string, c access.Caller, verb access.Verb) (*api.Report, error) {
+	return Ask(f, word, c, verb, func(v registry.View, x *registry.Session) *api.Report {
+		v.Refresh(x)
+		return v.Report(x, c)
+	})
+}
+
+// Verdict waits until a session has a verdict, until ctx is done or stopping is closed, and returns the
+// receipt as of then.
+func (f *Finder) Verdict(ctx context.Context, word string, c access.Caller, stopping <-chan struct{}) (*api.Report, error) {
+	type session struct {
+		id   tracer.SessionID
+		over <-chan struct{}
+	}
+	s, err := Ask(f, word, c, access.Read, func(_ registry.View, x *registry.Session) session { return session{x.ID(), x.Over()} })
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.over:
+	case <-stopping:
+	case <-ctx.Done():
+	}
+	return f.Receipt(s.id.String(), c, access.Read)
 }
 
 // Refuse is the error of a decision against a caller, recorded.

@@ -59,7 +59,7 @@ type order struct {
 	api.Command
 	Operators []string // that signed it, sorted
 
-	entries []*policy.Operator // of those who may do what it orders, to some sessions
+	grants []grant // of those who may do what it orders, to some sessions
 }
 
 // check returns the order of a signed command, or why it is refused.
@@ -71,11 +71,10 @@ func (c *checker) check(s *api.SignedCommand) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := c.now()
+	o, now := &order{Command: *cmd}, c.now()
 	if why := c.memory.unfit(cmd, now); why != "" {
-		return &order{Command: *cmd}, errors.New(why)
+		return o, errors.New(why)
 	}
-	o := &order{Command: *cmd}
 	if err := c.addressed(cmd); err != nil {
 		return o, err
 	}
@@ -139,7 +138,7 @@ func verify(text, armored string, operators []signer, now time.Time) (*signer, e
 	why := "its key " + mark + " is of no operator"
 	for i := range operators {
 		o := &operators[i]
-		if ssh.FingerprintSHA256(o.key) != mark {
+		if o.mark != mark {
 			continue
 		}
 		if why = o.unfit(api.CommandNamespace, now); why != "" {
@@ -181,38 +180,57 @@ func entryOf(p *policy.Policy, names []string) *policy.Operator {
 	return nil
 }
 
+// grant is what the policy lets one signer do.
+type grant struct {
+	entry *policy.Operator
+	uids  []uint32 // of the users whose sessions it covers
+}
+
 // permit returns an error if no session could be allowed: by the verb, or by the number of signatures.
 func (o *order) permit(entries []*policy.Operator) error {
 	why := "it has no signature"
 	for _, e := range entries {
 		if slices.Contains(e.Verbs, o.Verb) {
-			o.entries = append(o.entries, e)
+			o.grants = append(o.grants, grant{e, uidsOf(e.Users)})
 		} else {
 			why = fmt.Sprintf("%s may not %s", e.Name, o.Verb)
 		}
 	}
-	for _, e := range o.entries {
-		if len(o.entries) >= e.Signatures {
+	for _, g := range o.grants {
+		if len(o.grants) >= g.entry.Signatures {
 			return nil
 		}
-		why = fmt.Sprintf("%s needs %d signatures of operators who may %s, and it has %d", e.Name, e.Signatures, o.Verb, len(o.entries))
+		why = fmt.Sprintf("%s needs %d signatures of operators who may %s, and it has %d", g.entry.Name, g.entry.Signatures, o.Verb, len(o.grants))
 	}
 	return errors.New(why)
 }
 
-// may decides whether the order's signers may end, and so read, a session.
+// uidsOf are the uids of users, which are names or numbers. A name that the host does not have is of no session.
+func uidsOf(users []string) (all []uint32) {
+	for _, word := range users {
+		uid, err := strconv.ParseUint(word, 10, 32)
+		if err != nil {
+			u, err := user.Lookup(word)
+			if err != nil {
+				continue
+			}
+			uid, _ = strconv.ParseUint(u.Uid, 10, 32) // as the host has it
+		}
+		all = append(all, uint32(uid))
+	}
+	return all
+}
+
+// may decides whether the order's signers may end, and so read, a session. It runs in the registry's
+// goroutine, and reads no file.
 func (o *order) may(v access.Verb, s access.Scope) access.Decision {
 	if v != access.End && v != access.Read {
 		return access.Decision{Why: fmt.Sprintf("the command does not %v", v)}
 	}
-	name, covering := "", 0
-	if u, err := user.LookupId(strconv.FormatUint(uint64(s.UID), 10)); err == nil {
-		name = u.Username
-	}
-	least := api.MaxSignatures + 1 // of the entries that cover it, the number of signatures that one needs
-	for _, e := range o.entries {
-		if e.Covers(s.UID, name, s.Name) {
-			covering, least = covering+1, min(least, e.Signatures)
+	covering, least := 0, api.MaxSignatures+1 // of the grants that cover it: the number, and the fewest signatures that one needs
+	for _, g := range o.grants {
+		if (len(g.entry.Users) == 0 || slices.Contains(g.uids, s.UID)) && g.entry.Names(s.Name) {
+			covering, least = covering+1, min(least, g.entry.Signatures)
 		}
 	}
 	if covering >= least {

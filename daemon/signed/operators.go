@@ -25,6 +25,7 @@ const maxOperators = 1 << 20
 type signer struct {
 	names      []string
 	key        ssh.PublicKey
+	mark       string   // its fingerprint
 	namespaces []string // that it may sign in; empty: any
 	from, to   time.Time
 }
@@ -80,7 +81,7 @@ func parseSigner(line string) (s signer, err error) {
 	if err != nil || len(more) > 0 {
 		return s, errors.New("the key cannot be read")
 	}
-	s.key = key
+	s.key, s.mark = key, ssh.FingerprintSHA256(key)
 	for _, option := range options {
 		name, value, _ := strings.Cut(option, "=")
 		value = strings.Trim(value, `"`)

@@ -84,7 +84,7 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 	}
 	s.o.Log.Info().Str(logging.KeyCommand, order.ID).Strs(logging.KeyOperators, order.Operators).Str(logging.KeyReason, order.Reason).
 		Strs(logging.KeySessions, ids).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("signed command accepted")
-	s.o.Access.Ordered(c, order.Reason)
+	s.o.Access.Did(c, access.Order, order.Reason)
 	for _, to := range targets {
 		if order.GraceMS != nil {
 			to.grace = time.Duration(*order.GraceMS) * time.Millisecond
@@ -128,7 +128,10 @@ func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c a
 	d.Complete = true
 	named := 0
 	for _, id := range a.Sessions {
-		report, err := s.report(ctx, waiting, id, c)
+		report, err := s.o.Find.Verdict(waiting, id, c, s.o.Stopping)
+		if lookup.IsNotFound(err) {
+			report, err = s.o.Archive.Report(ctx, id, c, access.Read, err)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -140,30 +143,6 @@ func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c a
 		d.Reports = append(d.Reports, *report)
 	}
 	return s.reply(&a, d)
-}
-
-// report is the receipt of one session, if there is time after its verdict.
-func (s *Orders) report(ctx, waiting context.Context, id string, c access.Caller) (*api.Report, error) {
-	over, err := lookup.Ask(s.o.Find, id, c, access.Read, func(_ registry.View, x *registry.Session) <-chan struct{} { return x.Over() })
-	if err == nil {
-		select {
-		case <-over:
-		case <-s.o.Stopping:
-		case <-waiting.Done():
-		}
-		var report *api.Report
-		report, err = lookup.Ask(s.o.Find, id, c, access.Read, func(v registry.View, x *registry.Session) *api.Report {
-			v.Refresh(x)
-			return v.Report(x, c)
-		})
-		if err == nil {
-			return report, nil
-		}
-	}
-	if lookup.IsNotFound(err) {
-		return s.o.Archive.Report(ctx, id, c, access.Read, err)
-	}
-	return nil, err
 }
 
 func receiptOf(a *accepted) *api.CommandReceipt {

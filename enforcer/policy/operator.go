@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"slices"
-	"strconv"
-)
+import "slices"
 
 // Operator says what the holder of a key may order in commands that are signed with it.
 type Operator struct {
@@ -18,11 +15,8 @@ type Operator struct {
 
 func (r *Operator) label() string { return r.Name }
 
-// Covers reports whether the rights are about a session of that user and name. user is the user's
-// name, or empty.
-func (r *Operator) Covers(uid uint32, user, session string) bool {
-	of := func(u string) bool { return u == user || u == strconv.FormatUint(uint64(uid), 10) }
+// Names reports whether the rights are about a session of that name, which may be empty.
+func (r *Operator) Names(session string) bool {
 	named := func(g NameGlob) bool { return session != "" && g.re.MatchString(session) }
-	return (len(r.Users) == 0 || slices.ContainsFunc(r.Users, of)) &&
-		(len(r.Sessions) == 0 || slices.ContainsFunc(r.Sessions, named))
+	return len(r.Sessions) == 0 || slices.ContainsFunc(r.Sessions, named)
 }

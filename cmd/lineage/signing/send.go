@@ -175,11 +175,16 @@ func (s *Sender) deliver(ctx context.Context, c *api.Command, signed *api.Signed
 		}
 		return err
 	}
+	return hosts.Print(s.Console, s.Format, hosts.Each(ctx, s.Dial, s.Hosts, hosts.Time+s.patience(c), send))
+}
+
+// patience is how long a host may take to carry out a command. The grace of its sessions is not known here.
+func (s *Sender) patience(c *api.Command) time.Duration {
 	grace := api.MaxGrace
 	if c.GraceMS != nil {
 		grace = time.Duration(*c.GraceMS) * time.Millisecond
 	}
-	return hosts.Print(s.Console, s.Format, hosts.Each(ctx, s.Dial, s.Hosts, hosts.Time+grace+s.Timeout, send))
+	return grace + s.Timeout
 }
 
 // describe says what a command does.
@@ -206,14 +211,10 @@ func (s *Sender) send(ctx context.Context, client api.Client, c *api.Command, si
 	if _, err := verified(reply, c, marks); err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	grace := api.MaxGrace
-	if c.GraceMS != nil {
-		grace = time.Duration(*c.GraceMS) * time.Millisecond
-	}
+	deadline := time.Now().Add(s.patience(c))
 	for {
 		asked := time.Now()
-		left := max(began.Add(grace+s.Timeout).Sub(asked), 0)
+		left := max(deadline.Sub(asked), 0)
 		if reply, err = client.CommandReceipt(ctx, c.ID, min(left, api.MaxWait)); err != nil {
 			return nil, err
 		}

@@ -209,7 +209,7 @@ func (e *Enforcer) Step() (wait time.Duration, over []Result) {
 			e.mu.Unlock()
 		}
 	}
-	return e.wait(now), over
+	return e.wait(e.clock()), over
 }
 
 // due returns the endings to look at now and schedules the next look at each, so that a

@@ -261,11 +261,13 @@ func TestStoppedWhileLooking(t *testing.T) {
 	stopped := time.Duration(0)
 	e.clock = func() time.Duration { return k.Now() + stopped }
 	k.Newborn = func() { stopped = time.Minute } // in the middle of the look
-	e.Step()
+	if wait, _ := e.Step(); wait > maxRest {
+		t.Errorf("the next look is in %v", wait)
+	}
 	k.Exit(31, 0)
 	e.Watch(id)
 	if wait, _ := e.Step(); wait > maxRest {
-		t.Errorf("the next look is in %v", wait)
+		t.Errorf("the look after a death is in %v", wait)
 	}
 }
 

@@ -25,21 +25,36 @@ func (m *Marks) Restore(v registry.View, s *registry.Session, was registry.Parts
 	var agents []tracer.Identity
 	var open []*lineage.Call
 	err := errors.Join(was.Decode("mark_agents", &agents), was.Decode("mark_open", &open))
-	if err != nil || len(agents) == 0 {
+	if err != nil {
 		return err
 	}
+	m.rejoin(v, s.ID(), open)
+	if len(agents) == 0 {
+		return nil
+	}
 	b := m.book(s.ID())
-	for member := range v.Graph().Members(s.ID()) { // which learn of their ends
+	b.agents, b.open = agents[:min(len(agents), maxAgents)], open[:min(len(open), maxOpen)]
+	return nil
+}
+
+// rejoin makes the members of a session share its open calls, so that they learn of their ends. A
+// member may have been written before the end of its call: then no end is known but that it has been.
+func (m *Marks) rejoin(v registry.View, id tracer.SessionID, open []*lineage.Call) {
+	now := m.o.Clock.Boottime()
+	for member := range v.Graph().Members(id) {
 		claim, _ := v.Graph().Claim(member)
 		if claim == nil {
 			continue
 		}
-		for i := range open {
-			if at := slices.IndexFunc(claim.Calls, open[i].Same); at >= 0 {
-				open[i] = claim.Calls[at]
+		for _, c := range claim.Calls {
+			if at := slices.IndexFunc(open, c.Same); at >= 0 {
+				open[at] = c
+				continue
+			}
+			agent, known := v.Graph().Node(c.Agent)
+			if c.Ended() == 0 && (!known || agent.Session == id) { // else it is a call of another session
+				c.End(now)
 			}
 		}
 	}
-	b.agents, b.open = agents[:min(len(agents), maxAgents)], open[:min(len(open), maxOpen)]
-	return nil
 }

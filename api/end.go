@@ -59,6 +59,7 @@ type Outcome struct {
 	Container *Container  `json:"container,omitempty"` // that it ran in
 	Outcome   OutcomeKind `json:"outcome"`             // self, term, kill, kept, left
 	Why       string      `json:"why,omitempty"`       // why it is kept, or still alive
+	Killer    *Sender     `json:"killer,omitempty"`    // who sent the signal that it died of, or handled, if not lineage
 	Leftover  bool        `json:"leftover,omitempty"`  // was alive when its session's root was gone
 }
 

@@ -16,11 +16,13 @@ const (
 	EventLost     EventType = "lost"  // events are missing
 	EventMark     EventType = "mark"  // an agent's tool call began or is over
 	EventTrace    EventType = "trace" // a process was started in a trace
+	EventStop     EventType = "stop"  // it was sent a signal that stops it
+	EventContinue EventType = "continue"
 )
 
 // EventTypes are all types of events.
 var EventTypes = []EventType{
-	EventFork, EventExec, EventExit, EventReparent, EventReaped, EventSession, EventListen, EventUnlisten, EventLost, EventMark, EventTrace,
+	EventFork, EventExec, EventExit, EventReparent, EventReaped, EventSession, EventListen, EventUnlisten, EventLost, EventMark, EventTrace, EventStop, EventContinue,
 }
 
 // TypeNames are types of events as text.

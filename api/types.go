@@ -136,6 +136,8 @@ type Process struct {
 	Exited        *time.Time   `json:"exited,omitempty"`         // when its last thread exited
 	ExitCode      *int         `json:"exit_code,omitempty"`      // absent: alive, or it died of a signal
 	Signal        string       `json:"signal,omitempty"`         // that it died of: SIGTERM
+	Killer        *Sender      `json:"killer,omitempty"`         // who sent the signal that it died of, or that it handled before it exited; absent: none, or not known
+	Stopped       *Sender      `json:"stopped,omitempty"`        // who sent the signal that stopped it; absent: it runs, or not known
 	Evidence      *Evidence    `json:"evidence,omitempty"`       // why it belongs to its session
 	Orphan        bool         `json:"orphan,omitempty"`         // its creator is dead
 	CPUSeconds    float64      `json:"cpu_seconds,omitempty"`    // user and system time
@@ -235,7 +237,7 @@ type Event struct {
 	Seq      U64          `json:"seq,omitempty"`       // grows by one; begins again with each boot
 	TimeNS   U64          `json:"time_ns,omitempty"`   // boottime
 	Time     *time.Time   `json:"time,omitempty"`      // wall time
-	Type     EventType    `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, trace, mark
+	Type     EventType    `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, trace, mark, stop, continue
 	Process  *Process     `json:"process,omitempty"`   // that it happened to; a live process in a snapshot; mark: the agent; trace: the process whose TRACEPARENT was read
 	Session  string       `json:"session,omitempty"`   // id of the session
 	Name     string       `json:"name,omitempty"`      // session: its name; absent in events from the history on disk
@@ -245,6 +247,7 @@ type Event struct {
 	To       *Ref         `json:"to,omitempty"`        // reparent
 	Port     *Port        `json:"port,omitempty"`      // listen, unlisten: a TCP port; 0 if the kernel chose it too late to tell
 	Call     *Call        `json:"call,omitempty"`      // mark: the tool call; it has begun, or with ended is over
+	Sent     *Sender      `json:"sent,omitempty"`      // stop, continue: the signal, and who sent it
 	LostFrom U64          `json:"lost_from,omitempty"` // lost: the first missing sequence number
 	LostTo   U64          `json:"lost_to,omitempty"`   // lost: the last missing sequence number
 	Count    uint64       `json:"count,omitempty"`     // lost

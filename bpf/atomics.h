@@ -35,21 +35,24 @@
 
 /*
  * Each byte of the flags has one kind of writer. The flags that a pass checks are
- * written by verbs; the other byte says what was sent, for the report.
+ * written by verbs; the second byte says what was sent, for the report; the third is the
+ * hook's on signals.
  */
 static __always_inline void set_flags(struct entry *e, u32 flags)
 {
 	if (flags & 0xff)
 		((volatile u8 *)&e->flags)[0] |= flags;
-	if (flags >> 8)
+	if (flags >> 8 & 0xff)
 		((volatile u8 *)&e->flags)[1] |= flags >> 8;
+	if (flags >> 16)
+		((volatile u8 *)&e->flags)[2] |= flags >> 16;
 }
 
 static __always_inline void clear_flags(struct entry *e, u32 flags)
 {
 	if (flags & 0xff)
 		((volatile u8 *)&e->flags)[0] &= ~flags;
-	if (flags >> 8)
+	if (flags >> 8 & 0xff)
 		((volatile u8 *)&e->flags)[1] &= ~(flags >> 8);
 }
 

@@ -144,6 +144,19 @@ type BaselineOwnKey struct {
 	Id     uint32
 }
 
+type BaselineSent struct {
+	_       structs.HostLayout
+	Start   uint64
+	Time    uint64
+	By      BaselineIdentity
+	Session uint64
+	Uid     uint32
+	Signal  uint8
+	From    uint8
+	Flags   uint16
+	Comm    [16]uint8
+}
+
 type BaselineSession struct {
 	_            structs.HostLayout
 	Id           uint64
@@ -221,6 +234,7 @@ const (
 	BaselineMapElder           = "elder"
 	BaselineMapEvents          = "events"
 	BaselineMapFreeSlots       = "free_slots"
+	BaselineMapKillers         = "killers"
 	BaselineMapListeners       = "listeners"
 	BaselineMapOpening         = "opening"
 	BaselineMapOwn             = "own"
@@ -246,6 +260,7 @@ const (
 	BaselineProgSelfRename     = "self_rename"
 	BaselineProgSelfSigio      = "self_sigio"
 	BaselineProgSelfUnlink     = "self_unlink"
+	BaselineProgSignalSent     = "signal_sent"
 	BaselineProgSnapshot       = "snapshot"
 	BaselineProgSyscallCloser  = "syscall_closer"
 	BaselineProgTcpState       = "tcp_state"
@@ -335,6 +350,7 @@ type BaselineProgramSpecs struct {
 	SelfRename     *ebpf.ProgramSpec `ebpf:"self_rename"`
 	SelfSigio      *ebpf.ProgramSpec `ebpf:"self_sigio"`
 	SelfUnlink     *ebpf.ProgramSpec `ebpf:"self_unlink"`
+	SignalSent     *ebpf.ProgramSpec `ebpf:"signal_sent"`
 	Snapshot       *ebpf.ProgramSpec `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.ProgramSpec `ebpf:"syscall_closer"`
 	TcpState       *ebpf.ProgramSpec `ebpf:"tcp_state"`
@@ -376,6 +392,7 @@ type BaselineMapSpecs struct {
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
+	Killers    *ebpf.MapSpec `ebpf:"killers"`
 	Listeners  *ebpf.MapSpec `ebpf:"listeners"`
 	Opening    *ebpf.MapSpec `ebpf:"opening"`
 	Own        *ebpf.MapSpec `ebpf:"own"`
@@ -425,6 +442,7 @@ type BaselineMaps struct {
 	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
+	Killers    *ebpf.Map `ebpf:"killers"`
 	Listeners  *ebpf.Map `ebpf:"listeners"`
 	Opening    *ebpf.Map `ebpf:"opening"`
 	Own        *ebpf.Map `ebpf:"own"`
@@ -447,6 +465,7 @@ func (m *BaselineMaps) Close() error {
 		m.Elder,
 		m.Events,
 		m.FreeSlots,
+		m.Killers,
 		m.Listeners,
 		m.Opening,
 		m.Own,
@@ -488,6 +507,7 @@ type BaselinePrograms struct {
 	SelfRename     *ebpf.Program `ebpf:"self_rename"`
 	SelfSigio      *ebpf.Program `ebpf:"self_sigio"`
 	SelfUnlink     *ebpf.Program `ebpf:"self_unlink"`
+	SignalSent     *ebpf.Program `ebpf:"signal_sent"`
 	Snapshot       *ebpf.Program `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.Program `ebpf:"syscall_closer"`
 	TcpState       *ebpf.Program `ebpf:"tcp_state"`
@@ -534,6 +554,7 @@ func (p *BaselinePrograms) Close() error {
 		p.SelfRename,
 		p.SelfSigio,
 		p.SelfUnlink,
+		p.SignalSent,
 		p.Snapshot,
 		p.SyscallCloser,
 		p.TcpState,

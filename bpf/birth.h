@@ -166,12 +166,15 @@ static __always_inline void kill_newborn(struct entry *creator, struct task_stru
 	struct entry *e = entered(child->tgid, child->start_boottime);
 
 #ifndef BASELINE
-	if (config.can_signal && bpf_send_signal_task &&
-	    !bpf_send_signal_task(child, SIGKILL, PIDTYPE_TGID, 0)) {
-		count(COUNT_NEWBORN_KILLED);
+	if (config.can_signal && bpf_send_signal_task) {
 		if (e)
-			set_flags(e, FLAG_KILLED);
-		return;
+			set_flags(e, FLAG_KILLED); /* before the send: the hook on signals asks */
+		if (!bpf_send_signal_task(child, SIGKILL, PIDTYPE_TGID, 0)) {
+			count(COUNT_NEWBORN_KILLED);
+			return;
+		}
+		if (e)
+			clear_flags(e, FLAG_KILLED);
 	}
 #endif
 	count(COUNT_NEWBORN_UNKILLED);

@@ -6,6 +6,7 @@
 #ifndef LINEAGE_DEATH_H
 #define LINEAGE_DEATH_H
 
+#include "killer.h"
 #include "reaped.h"
 #include <bpf/bpf_core_read.h>
 
@@ -47,6 +48,8 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 		*(volatile u64 *)&e->start = START_COUNTED;
 	}
 	let_go(&id);
+	if (flags & FLAG_SIGNALLED)
+		forget_signal(tgid, start);
 	/*
 	 * Sessions may have to end now. The pass finds them: their roots or owners are
 	 * no longer entered.
@@ -126,7 +129,7 @@ static __always_inline void tell_exit(struct event_exit *e, struct task_struct *
 	if (t->pid != t->tgid)
 		e->cpu_time += t->se.sum_exec_runtime;
 	e->max_rss = t->signal->maxrss;
-	e->pad = 0;
+	e->killed = n->flags & FLAG_SIGNALLED ? 1 : 0;
 }
 
 /* Count and report the death of an entered process; t is one of its tasks. */
@@ -143,17 +146,27 @@ static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e
 	 * The event's place in the ring is reserved before the count and committed
 	 * after it: a reader finds it counted, and "empty" follows the last exit.
 	 */
-	x = reserve(struct event_exit);
-	if (!x) {
-		lost();
-		bury(tgid, e, n.start, how);
-		return;
+	if (n.flags & FLAG_SIGNALLED) {
+		struct event_killed *k = reserve(struct event_killed);
+
+		if (!k)
+			goto unreported;
+		tell_killer(&k->killer, t, tgid, n.start);
+		x = &k->x;
+	} else {
+		x = reserve(struct event_exit);
+		if (!x)
+			goto unreported;
 	}
 	tell_exit(x, t, &n, tgid);
 	if (bury(tgid, e, n.start, how))
 		bpf_ringbuf_submit(x, wakeup(n.flags & FLAG_ROOT));
 	else
 		bpf_ringbuf_discard(x, BPF_RB_NO_WAKEUP);
+	return;
+unreported:
+	lost();
+	bury(tgid, e, n.start, how);
 }
 
 /*

@@ -7,6 +7,7 @@
 #include "listen.h"
 #include "reparent.h"
 #include "self.h"
+#include "signalled.h"
 #include "snapshot.h"
 #include <bpf/bpf_tracing.h>
 
@@ -44,6 +45,13 @@ SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(tcp_state, struct sock *sk, int from, int to)
 {
 	on_tcp_state(sk, from, to);
+	return 0;
+}
+
+SEC("tp_btf/signal_generate")
+int BPF_PROG(signal_sent, int sig, void *info, struct task_struct *t, int group, int result)
+{
+	on_signal(ctx, sig, t, result);
 	return 0;
 }
 

@@ -58,10 +58,33 @@ enum {
 #define PF_FORKNOEXEC 0x00000040
 #define PF_KTHREAD 0x00200000
 #define TASK_NEW 0x0800
+#define SIGNAL_STOP_STOPPED 0x00000001
 #define SIGNAL_GROUP_EXIT 0x00000004
+#define SIGNAL_CLD_MASK 0x00000030 /* it goes on after a stop, which its parent is to be told */
+#define SIGHUP 1
+#define SIGINT 2
+#define SIGQUIT 3
+#define SIGILL 4
+#define SIGTRAP 5
+#define SIGABRT 6
+#define SIGBUS 7
+#define SIGFPE 8
 #define SIGKILL 9
+#define SIGSEGV 11
 #define SIGTERM 15
+#define SIGCHLD 17
 #define SIGCONT 18
+#define SIGSTOP 19
+#define SIGTSTP 20
+#define SIGTTIN 21
+#define SIGTTOU 22
+#define SIGURG 23
+#define SIGXCPU 24
+#define SIGXFSZ 25
+#define SIGWINCH 28
+#define SIGSYS 31
+#define SI_TIMER (-2)
+#define SI_ASYNCIO (-4)
 #define ENOENT 2
 #define EPERM 1
 #define EBUSY 16
@@ -133,6 +156,22 @@ enum pid_type {
 	PIDTYPE_SID,
 };
 
+struct sigaction {
+	void *sa_handler;
+};
+
+struct k_sigaction {
+	struct sigaction sa;
+};
+
+struct sighand_struct {
+	struct k_sigaction action[64];
+};
+
+struct kernel_siginfo {
+	int si_code;
+};
+
 struct signal_struct {
 	atomic_t live;
 	int nr_threads;
@@ -140,6 +179,7 @@ struct signal_struct {
 	unsigned int flags;
 	struct core_state *core_state; /* a core dump runs; from 5.16, commit 0258b5fd7c71 */
 	struct pid *pids[4];
+	struct mm_struct *oom_mm; /* the OOM killer chose it */
 	unsigned long maxrss; /* pages */
 	unsigned long long sum_sched_runtime; /* ns, of threads already released */
 };
@@ -181,9 +221,14 @@ struct sched_entity {
 	u64 sum_exec_runtime;
 };
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
+	unsigned int ptrace; /* not 0: it is traced */
 	int pid;
 	int tgid;
 	int exit_state;
@@ -193,6 +238,8 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
 	struct signal_struct *signal;
+	struct sighand_struct *sighand;
+	sigset_t blocked;
 	struct mm_struct *mm;
 	const struct cred *cred;
 	struct files_struct *files;

@@ -15,6 +15,10 @@
 const struct event_birth *const unused_birth = NULL;
 const struct event_exec *const unused_exec = NULL;
 const struct event_exit *const unused_exit = NULL;
+const struct event_killed *const unused_killed = NULL;
+const struct event_stop *const unused_stop = NULL;
+const enum sender *const unused_sender = NULL;
+const enum sent_flags *const unused_sent_flags = NULL;
 const struct event_reparent *const unused_reparent = NULL;
 const struct event_reaped *const unused_reaped = NULL;
 const struct event_session *const unused_session = NULL;

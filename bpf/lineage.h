@@ -42,6 +42,8 @@ enum entry_flags {
 	FLAG_UNKILLED = 1 << 8, /* born condemned where it could not be signalled */
 	FLAG_TERMED = 1 << 9, /* a pass sent SIGTERM */
 	FLAG_KILLED = 1 << 10, /* it was sent SIGKILL */
+	/* By the hook on signals alone. */
+	FLAG_SIGNALLED = 1 << 16, /* `killers` may have who sent it a signal */
 };
 
 enum evidence {
@@ -277,9 +279,11 @@ enum event_type {
 	EVENT_REPARENT,
 	EVENT_REAPED,
 	EVENT_SESSION,
-	/* 7 is user space's own. */
+	/* 7 is user space's own, as are 10 and 11. */
 	EVENT_LISTEN = 8,
 	EVENT_UNLISTEN,
+	EVENT_STOP = 12,
+	EVENT_CONTINUE,
 };
 
 struct event_header {
@@ -319,7 +323,48 @@ struct event_exit {
 	u64 cpu_time; /* ns */
 	u64 max_rss; /* pages */
 	u32 status; /* as wait(2) gives it */
-	u32 pad;
+	u32 killed; /* it is the first part of an event_killed */
+};
+
+enum sender {
+	SENDER_NONE,
+	SENDER_PROCESS, /* also where the kernel acts for it: a write to cgroup.kill */
+	SENDER_KERNEL, /* a terminal, a resource limit, a PID namespace that ends */
+	SENDER_FAULT, /* the process itself, by what it executed */
+	SENDER_OOM, /* the OOM killer */
+	/* A timer or asynchronous I/O. A process may claim this, too: the code is the sender's. */
+	SENDER_TIMER,
+};
+
+enum sent_flags {
+	SENT_FINAL = 1 << 0, /* with it the kernel decided that the process dies */
+	SENT_HANDLED = 1 << 1, /* the process had a handler */
+	SENT_RAISED = 1 << 2, /* and later sent the same signal to itself */
+};
+
+/* A signal, and who sent it. */
+struct sent {
+	u64 start; /* of the process that it was sent to */
+	u64 time; /* boottime, ns */
+	struct identity by; /* SENDER_PROCESS */
+	u64 session; /* the sender's; 0: none */
+	u32 uid; /* effective, of the sender */
+	u8 signal; /* 0: none was recorded */
+	u8 from; /* enum sender */
+	u16 flags;
+	u8 comm[COMM_LEN]; /* of the sender, which chooses it */
+};
+
+/* An exit of a process that was sent a signal. */
+struct event_killed {
+	struct event_exit x;
+	struct sent killer;
+};
+
+/* A signal that stops a member, or SIGCONT to one that was stopped. */
+struct event_stop {
+	struct event_header h;
+	struct sent sent;
 };
 
 struct event_reparent {
@@ -361,6 +406,7 @@ enum {
 	SEEN_KTHREAD = 1 << 2,
 	SEEN_THREAD = 1 << 3, /* only process.tgid and cpu_time count: add it to its process */
 	SEEN_KILLED = 1 << 4, /* it is being killed, or is in exit_group() */
+	SEEN_STOPPED = 1 << 5, /* by a signal, all its threads */
 };
 
 /* One record of the snapshot. */
@@ -405,6 +451,8 @@ enum counter {
 	COUNT_NO_SESSION, /* an entry whose session did not exist, repaired */
 	COUNT_LISTEN_FAILED, /* no room to remember a listening socket */
 	COUNT_LISTEN_LIMITED, /* not remembered: its session had too many in a short time */
+	COUNT_SENDER_FAILED, /* no room to remember who sent a signal */
+	COUNT_STOP_LIMITED, /* stops not reported: its session had too many in a short time */
 	COUNT_MAX,
 };
 

@@ -64,7 +64,9 @@ const (
 	LineageCounterCOUNT_NO_SESSION       LineageCounter = 19
 	LineageCounterCOUNT_LISTEN_FAILED    LineageCounter = 20
 	LineageCounterCOUNT_LISTEN_LIMITED   LineageCounter = 21
-	LineageCounterCOUNT_MAX              LineageCounter = 22
+	LineageCounterCOUNT_SENDER_FAILED    LineageCounter = 22
+	LineageCounterCOUNT_STOP_LIMITED     LineageCounter = 23
+	LineageCounterCOUNT_MAX              LineageCounter = 24
 )
 
 type LineageCtl struct {
@@ -127,6 +129,7 @@ const (
 	LineageEntryFlagsFLAG_UNKILLED  LineageEntryFlags = 256
 	LineageEntryFlagsFLAG_TERMED    LineageEntryFlags = 512
 	LineageEntryFlagsFLAG_KILLED    LineageEntryFlags = 1024
+	LineageEntryFlagsFLAG_SIGNALLED LineageEntryFlags = 65536
 )
 
 type LineageEventBirth struct {
@@ -158,7 +161,7 @@ type LineageEventExit struct {
 	CpuTime uint64
 	MaxRss  uint64
 	Status  uint32
-	Pad     uint32
+	Killed  uint32
 }
 
 type LineageEventHeader struct {
@@ -170,6 +173,12 @@ type LineageEventHeader struct {
 	Time    uint64
 	Process LineageIdentity
 	Session uint64
+}
+
+type LineageEventKilled struct {
+	_      structs.HostLayout
+	X      LineageEventExit
+	Killer LineageSent
 }
 
 type LineageEventListen struct {
@@ -198,6 +207,12 @@ type LineageEventSession struct {
 	Cause uint32
 }
 
+type LineageEventStop struct {
+	_    structs.HostLayout
+	H    LineageEventHeader
+	Sent LineageSent
+}
+
 type LineageEventType uint32
 
 const (
@@ -209,6 +224,8 @@ const (
 	LineageEventTypeEVENT_SESSION  LineageEventType = 6
 	LineageEventTypeEVENT_LISTEN   LineageEventType = 8
 	LineageEventTypeEVENT_UNLISTEN LineageEventType = 9
+	LineageEventTypeEVENT_STOP     LineageEventType = 12
+	LineageEventTypeEVENT_CONTINUE LineageEventType = 13
 )
 
 type LineageExecScratch struct {
@@ -273,6 +290,38 @@ type LineageSeen struct {
 	SeenFlags uint32
 	Comm      [16]uint8
 }
+
+type LineageSender uint32
+
+const (
+	LineageSenderSENDER_NONE    LineageSender = 0
+	LineageSenderSENDER_PROCESS LineageSender = 1
+	LineageSenderSENDER_KERNEL  LineageSender = 2
+	LineageSenderSENDER_FAULT   LineageSender = 3
+	LineageSenderSENDER_OOM     LineageSender = 4
+	LineageSenderSENDER_TIMER   LineageSender = 5
+)
+
+type LineageSent struct {
+	_       structs.HostLayout
+	Start   uint64
+	Time    uint64
+	By      LineageIdentity
+	Session uint64
+	Uid     uint32
+	Signal  uint8
+	From    uint8
+	Flags   uint16
+	Comm    [16]uint8
+}
+
+type LineageSentFlags uint32
+
+const (
+	LineageSentFlagsSENT_FINAL   LineageSentFlags = 1
+	LineageSentFlagsSENT_HANDLED LineageSentFlags = 2
+	LineageSentFlagsSENT_RAISED  LineageSentFlags = 4
+)
 
 type LineageSession struct {
 	_            structs.HostLayout
@@ -367,6 +416,7 @@ const (
 	LineageMapElder            = "elder"
 	LineageMapEvents           = "events"
 	LineageMapFreeSlots        = "free_slots"
+	LineageMapKillers          = "killers"
 	LineageMapListeners        = "listeners"
 	LineageMapOpening          = "opening"
 	LineageMapOwn              = "own"
@@ -394,6 +444,7 @@ const (
 	LineageProgSelfRename      = "self_rename"
 	LineageProgSelfSigio       = "self_sigio"
 	LineageProgSelfUnlink      = "self_unlink"
+	LineageProgSignalSent      = "signal_sent"
 	LineageProgSnapshot        = "snapshot"
 	LineageProgSyscallCloser   = "syscall_closer"
 	LineageProgTcpState        = "tcp_state"
@@ -425,13 +476,17 @@ const (
 	LineageVarUnusedEventType  = "unused_event_type"
 	LineageVarUnusedExec       = "unused_exec"
 	LineageVarUnusedExit       = "unused_exit"
+	LineageVarUnusedKilled     = "unused_killed"
 	LineageVarUnusedListen     = "unused_listen"
 	LineageVarUnusedReaped     = "unused_reaped"
 	LineageVarUnusedReparent   = "unused_reparent"
 	LineageVarUnusedRuns       = "unused_runs"
 	LineageVarUnusedSeen       = "unused_seen"
+	LineageVarUnusedSender     = "unused_sender"
+	LineageVarUnusedSentFlags  = "unused_sent_flags"
 	LineageVarUnusedSession    = "unused_session"
 	LineageVarUnusedSource     = "unused_source"
+	LineageVarUnusedStop       = "unused_stop"
 )
 
 // LoadLineage returns the embedded CollectionSpec for Lineage.
@@ -495,6 +550,7 @@ type LineageProgramSpecs struct {
 	SelfRename     *ebpf.ProgramSpec `ebpf:"self_rename"`
 	SelfSigio      *ebpf.ProgramSpec `ebpf:"self_sigio"`
 	SelfUnlink     *ebpf.ProgramSpec `ebpf:"self_unlink"`
+	SignalSent     *ebpf.ProgramSpec `ebpf:"signal_sent"`
 	Snapshot       *ebpf.ProgramSpec `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.ProgramSpec `ebpf:"syscall_closer"`
 	TcpState       *ebpf.ProgramSpec `ebpf:"tcp_state"`
@@ -531,6 +587,7 @@ type LineageMapSpecs struct {
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
 	Events     *ebpf.MapSpec `ebpf:"events"`
 	FreeSlots  *ebpf.MapSpec `ebpf:"free_slots"`
+	Killers    *ebpf.MapSpec `ebpf:"killers"`
 	Listeners  *ebpf.MapSpec `ebpf:"listeners"`
 	Opening    *ebpf.MapSpec `ebpf:"opening"`
 	Own        *ebpf.MapSpec `ebpf:"own"`
@@ -554,13 +611,17 @@ type LineageVariableSpecs struct {
 	UnusedEventType  *ebpf.VariableSpec `ebpf:"unused_event_type"`
 	UnusedExec       *ebpf.VariableSpec `ebpf:"unused_exec"`
 	UnusedExit       *ebpf.VariableSpec `ebpf:"unused_exit"`
+	UnusedKilled     *ebpf.VariableSpec `ebpf:"unused_killed"`
 	UnusedListen     *ebpf.VariableSpec `ebpf:"unused_listen"`
 	UnusedReaped     *ebpf.VariableSpec `ebpf:"unused_reaped"`
 	UnusedReparent   *ebpf.VariableSpec `ebpf:"unused_reparent"`
 	UnusedRuns       *ebpf.VariableSpec `ebpf:"unused_runs"`
 	UnusedSeen       *ebpf.VariableSpec `ebpf:"unused_seen"`
+	UnusedSender     *ebpf.VariableSpec `ebpf:"unused_sender"`
+	UnusedSentFlags  *ebpf.VariableSpec `ebpf:"unused_sent_flags"`
 	UnusedSession    *ebpf.VariableSpec `ebpf:"unused_session"`
 	UnusedSource     *ebpf.VariableSpec `ebpf:"unused_source"`
+	UnusedStop       *ebpf.VariableSpec `ebpf:"unused_stop"`
 }
 
 // LineageObjects contains all objects after they have been loaded into the kernel.
@@ -591,6 +652,7 @@ type LineageMaps struct {
 	Elder      *ebpf.Map `ebpf:"elder"`
 	Events     *ebpf.Map `ebpf:"events"`
 	FreeSlots  *ebpf.Map `ebpf:"free_slots"`
+	Killers    *ebpf.Map `ebpf:"killers"`
 	Listeners  *ebpf.Map `ebpf:"listeners"`
 	Opening    *ebpf.Map `ebpf:"opening"`
 	Own        *ebpf.Map `ebpf:"own"`
@@ -611,6 +673,7 @@ func (m *LineageMaps) Close() error {
 		m.Elder,
 		m.Events,
 		m.FreeSlots,
+		m.Killers,
 		m.Listeners,
 		m.Opening,
 		m.Own,
@@ -635,13 +698,17 @@ type LineageVariables struct {
 	UnusedEventType  *ebpf.Variable `ebpf:"unused_event_type"`
 	UnusedExec       *ebpf.Variable `ebpf:"unused_exec"`
 	UnusedExit       *ebpf.Variable `ebpf:"unused_exit"`
+	UnusedKilled     *ebpf.Variable `ebpf:"unused_killed"`
 	UnusedListen     *ebpf.Variable `ebpf:"unused_listen"`
 	UnusedReaped     *ebpf.Variable `ebpf:"unused_reaped"`
 	UnusedReparent   *ebpf.Variable `ebpf:"unused_reparent"`
 	UnusedRuns       *ebpf.Variable `ebpf:"unused_runs"`
 	UnusedSeen       *ebpf.Variable `ebpf:"unused_seen"`
+	UnusedSender     *ebpf.Variable `ebpf:"unused_sender"`
+	UnusedSentFlags  *ebpf.Variable `ebpf:"unused_sent_flags"`
 	UnusedSession    *ebpf.Variable `ebpf:"unused_session"`
 	UnusedSource     *ebpf.Variable `ebpf:"unused_source"`
+	UnusedStop       *ebpf.Variable `ebpf:"unused_stop"`
 }
 
 // LineagePrograms contains all programs after they have been loaded into the kernel.
@@ -667,6 +734,7 @@ type LineagePrograms struct {
 	SelfRename     *ebpf.Program `ebpf:"self_rename"`
 	SelfSigio      *ebpf.Program `ebpf:"self_sigio"`
 	SelfUnlink     *ebpf.Program `ebpf:"self_unlink"`
+	SignalSent     *ebpf.Program `ebpf:"signal_sent"`
 	Snapshot       *ebpf.Program `ebpf:"snapshot"`
 	SyscallCloser  *ebpf.Program `ebpf:"syscall_closer"`
 	TcpState       *ebpf.Program `ebpf:"tcp_state"`
@@ -712,6 +780,7 @@ func (p *LineagePrograms) Close() error {
 		p.SelfRename,
 		p.SelfSigio,
 		p.SelfUnlink,
+		p.SignalSent,
 		p.Snapshot,
 		p.SyscallCloser,
 		p.TcpState,

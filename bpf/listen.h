@@ -15,9 +15,10 @@
 #include "session.h"
 
 /*
- * Listening sockets that an outermost session may report in each 8.6 s. One thread that
- * does nothing but listen and close would push all other events out of the reader's
- * memory. The others are found in /proc, like those that were inherited from outside.
+ * Listening sockets, and stops by signals, that an outermost session may report in each
+ * 8.6 s. One thread that does nothing but listen and close would push all other events
+ * out of the reader's memory. The others are found in /proc, like those that were
+ * inherited from outside.
  */
 #define LISTENS 512
 #define LISTEN_WINDOW_BITS 33 /* of a time in ns */

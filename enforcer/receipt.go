@@ -40,6 +40,7 @@ type Death struct {
 	Argv     []string
 	Flags    tracer.EntryFlags
 	Leftover bool // its session's root exited before it
+	Killer   *api.Sender
 }
 
 // Died adds a member that died after the end began, or of lineage's signals. The
@@ -59,16 +60,16 @@ func (r *Receipt) Died(d Death, take func(bytes int) bool) {
 		r.truncated = true
 		return
 	}
-	size := memory.ArgvSize(d.Argv)
+	size := memory.ArgvSize(d.Argv) + senderSize(d.Killer)
 	if r.text+size > maxText || !take(outcomeSize+size) {
-		if d.Argv, size = nil, 0; !take(outcomeSize) {
+		if d.Argv, d.Killer, size = nil, nil, 0; !take(outcomeSize) {
 			r.truncated = true
 			return
 		}
 	}
 	r.text += size
 	r.outcomes = append(r.outcomes, api.Outcome{
-		Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover,
+		Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover, Killer: d.Killer,
 	})
 }
 
@@ -78,6 +79,16 @@ func (r *Receipt) Ending(live int) { r.members = max(r.members, live+r.ended) }
 
 // Size is how many bytes of memory it takes.
 func (r *Receipt) Size() int { return len(r.outcomes)*outcomeSize + r.text }
+
+func senderSize(s *api.Sender) int {
+	switch {
+	case s == nil:
+		return 0
+	case s.Process == nil:
+		return int(unsafe.Sizeof(*s))
+	}
+	return int(unsafe.Sizeof(*s)+unsafe.Sizeof(*s.Process)) + len(s.Process.Comm) + len(s.Process.Session)
+}
 
 func containerSize(c *api.Container) int {
 	if c == nil {
@@ -91,7 +102,7 @@ func ReportSize(r *api.Report) int {
 	const process = int(unsafe.Sizeof(api.Process{}))
 	n := len(r.Processes)*outcomeSize + len(r.Zombies)*(int(unsafe.Sizeof(api.Zombie{}))+process) + len(r.OutputHeldBy)*process + memory.ArgvSize(r.HoldsUnknown)
 	for i := range r.Processes {
-		n += memory.ArgvSize(r.Processes[i].Argv) + containerSize(r.Processes[i].Container)
+		n += memory.ArgvSize(r.Processes[i].Argv) + containerSize(r.Processes[i].Container) + senderSize(r.Processes[i].Killer)
 	}
 	for i := range r.Brokered {
 		n += int(unsafe.Sizeof(r.Brokered[i])) + 2*process
@@ -186,7 +197,7 @@ func Resume(b Booked) Receipt {
 	n := min(len(b.Outcomes), maxOutcomes)
 	text := 0
 	for i := range b.Outcomes[:n] {
-		text += memory.ArgvSize(b.Outcomes[i].Argv)
+		text += memory.ArgvSize(b.Outcomes[i].Argv) + senderSize(b.Outcomes[i].Killer)
 	}
 	return Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), text: text, ended: b.Ended, killed: b.Killed, truncated: b.Truncated || n < len(b.Outcomes)}
 }

@@ -99,3 +99,21 @@ func TestResumeTruncated(t *testing.T) {
 		}
 	}
 }
+
+// TestReceiptKiller: who killed a member is in its outcome, and counts for the bound.
+func TestReceiptKiller(t *testing.T) {
+	var r Receipt
+	by := &api.Sender{Signal: "SIGTERM", Kind: "process", Process: &api.Process{Comm: "pkill", Session: "x"}}
+	taken := 0
+	r.Died(Death{Killer: by}, func(n int) bool { taken += n; return true })
+	if r.outcomes[0].Killer != by || taken != r.Size() || taken <= outcomeSize {
+		t.Errorf("%+v, %d bytes", r.outcomes, taken)
+	}
+	if again := Resume(r.Booked()); again.Size() != r.Size() {
+		t.Errorf("continued: %d bytes, before %d", again.Size(), r.Size())
+	}
+	r.Died(Death{Killer: by}, func(n int) bool { return n == outcomeSize })
+	if r.outcomes[1].Killer != nil {
+		t.Error("it is kept without room")
+	}
+}

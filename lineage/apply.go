@@ -25,6 +25,8 @@ func (g *Graph) Apply(e *Event) {
 		g.reap(e)
 	case Claimed:
 		g.claim(g.touch(e.ID), e.Claim)
+	case Stop, Continue:
+		g.stop(e)
 	default:
 		return
 	}
@@ -84,10 +86,23 @@ func (g *Graph) exit(e *Event) {
 	}
 	n.exit, n.exited, n.inferred = true, e.Time, false
 	g.enroll(n)
-	n.status, n.flags, n.cpuTime, n.maxRSS = e.Status, e.Flags, e.CPUTime, e.MaxRSS
+	n.status, n.flags, n.cpuTime, n.maxRSS, n.signal = e.Status, e.Flags, e.CPUTime, e.MaxRSS, e.Signal
 	if n.state != Exited {
 		g.setState(n, Zombie)
 	}
+}
+
+// stop notes who stopped n, until SIGCONT. The latest report counts.
+func (g *Graph) stop(e *Event) {
+	n := g.touch(e.ID)
+	if e.Signal == nil || n.exit || e.Signal.Time < n.signalAt {
+		return
+	}
+	n.signal, n.signalAt = nil, e.Signal.Time
+	if e.Type == Stop {
+		n.signal = e.Signal
+	}
+	g.mark(n)
 }
 
 func (g *Graph) reap(e *Event) {

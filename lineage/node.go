@@ -88,6 +88,8 @@ type Node struct {
 	// Hops counts the dead creators that were left out between this process and the
 	// nearest remembered one (see Options). Creator is the first of them.
 	Hops uint32
+	// Signal is what ended a dead process, if a signal did, or what stopped a live one; nil: none, or not known.
+	Signal *Signal `json:",omitempty"`
 }
 
 // The lists that a node can be on, one link each.
@@ -117,6 +119,7 @@ type node struct {
 
 	claim     *Claim
 	container *Container
+	signal    *Signal
 	inherited *image // the creator's command at the fork
 	execs     []exec
 	moves     []Move
@@ -127,6 +130,7 @@ type node struct {
 	evidenceAt uint64
 	parentAt   uint64
 	exited     uint64
+	signalAt   uint64 // of the latest stop, or of what ended it
 
 	cgroup  uint64
 	cpuTime uint64
@@ -207,7 +211,7 @@ func (n *node) view() Node {
 		Reaped: n.reaped, StatusKnown: n.exit, Status: n.status, Flags: n.flags,
 		CPUTime: n.cpuTime, MaxRSS: n.maxRSS, RSS: n.rss, Load: float64(n.load),
 		Reconciled: n.reconciled, Ghost: !n.known, Hops: n.hops,
-		Commands: n.commands(), Claim: n.claim, Container: n.container,
+		Commands: n.commands(), Claim: n.claim, Container: n.container, Signal: n.signal,
 	}
 	if n.creator != nil {
 		v.Under = n.creator.id

@@ -46,13 +46,15 @@ func (g *Graph) Restore(n *Node) {
 	case n.StatusKnown:
 		g.Apply(&Event{
 			Type: Exit, Time: n.Exited, ID: n.ID, Session: n.Session,
-			Status: n.Status, Flags: n.Flags, CPUTime: n.CPUTime, MaxRSS: n.MaxRSS,
+			Status: n.Status, Flags: n.Flags, CPUTime: n.CPUTime, MaxRSS: n.MaxRSS, Signal: n.Signal,
 		})
 		if n.State == Exited {
 			g.Apply(&Event{Type: Reaped, Time: n.Exited, ID: n.ID})
 		}
 	case n.State.over():
 		g.Apply(&Event{Type: Reaped, Time: n.Exited, ID: n.ID})
+	case n.Signal != nil:
+		g.Apply(&Event{Type: Stop, Time: n.Signal.Time, ID: n.ID, Signal: n.Signal})
 	}
 	if m := g.index.find(n.ID); m != nil {
 		copyComm(&m.comm, []byte(n.Comm)) // it may have changed without an exec

@@ -114,6 +114,10 @@ func (p *pass) merge(s *Seen) {
 	before := n.looks()
 	n.describe(s.Comm, s.UID, s.Cgroup, max(p.now, s.ID.Start))
 	g.measure(n, p.now, s.CPUTime, s.RSS)
+	if !s.Stopped && n.signal != nil && n.signalAt <= p.now { // its SIGCONT was not reported
+		n.signal = nil
+		g.mark(n)
+	}
 	if n.looks() != before {
 		g.mark(n)
 	}

@@ -51,6 +51,8 @@ const (
 	Reparent
 	Reaped
 	Claimed
+	Stop
+	Continue
 )
 
 // Evidence is why a process is a member of its session.
@@ -94,6 +96,8 @@ type Event struct {
 	CPUTime uint64 // Exit: ns
 	MaxRSS  uint64 // Exit: bytes
 
+	Signal *Signal // Exit: that ended it; Stop, Continue; nil: none, or not known
+
 	Claim *Claim // Birth, Claimed; nil: no claim of its own, only its creator's
 }
 
@@ -113,4 +117,5 @@ type Seen struct {
 	RSS      uint64
 	Dead     bool
 	Zombie   bool
+	Stopped  bool
 }

@@ -33,6 +33,8 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_NO_SESSION:       "no_session",
 	bpf.LineageCounterCOUNT_LISTEN_FAILED:    "listen_failed",
 	bpf.LineageCounterCOUNT_LISTEN_LIMITED:   "listen_limited",
+	bpf.LineageCounterCOUNT_SENDER_FAILED:    "sender_failed",
+	bpf.LineageCounterCOUNT_STOP_LIMITED:     "stop_limited",
 }
 
 // HelperError is how often a kernel helper failed in one part of the kernel side.
@@ -49,6 +51,7 @@ var helperErrors = []struct{ counter, program, helper string }{
 	{"delete_failed", "death", "map_delete_elem"},
 	{"read_failed", "exec", "probe_read"},
 	{"listen_failed", "listen", "map_update_elem"},
+	{"sender_failed", "signal", "map_update_elem"},
 	{"signal_failed", "sentence", "send_signal_task"},
 	{"signal_busy", "sentence", "send_signal_task_busy"},
 }
@@ -98,7 +101,7 @@ func (t *Tracer) lost() (uint64, error) {
 // while it already ran on that CPU. A skip of a fork or exit program is a missed birth or
 // death, and calls for Reconcile. Needs 5.12. The program on TCP states is left out: the
 // kernel also changes states of connections in interrupts, and skips it there while it runs;
-// but what begins to listen is always a process.
+// but what begins to listen is always a process. So is that on signals, which only says who sent them.
 func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 	stats, err := t.Stats()
 	if err != nil {
@@ -106,7 +109,7 @@ func (t *Tracer) RecursionMisses() (map[string]uint64, error) {
 	}
 	missed := map[string]uint64{}
 	for name, s := range stats {
-		if s.RecursionMisses > 0 && name != bpf.LineageProgTcpState {
+		if s.RecursionMisses > 0 && name != bpf.LineageProgTcpState && name != bpf.LineageProgSignalSent {
 			missed[name] = s.RecursionMisses
 		}
 	}

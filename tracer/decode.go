@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/lineage"
 )
 
 // ErrMalformed says that this version does not know a record of the ring buffer. The record must
@@ -54,6 +55,8 @@ func decode(b []byte, ev *Event) error {
 	case EventReaped:
 	case EventSession:
 		ok = decodeSession(b, ev)
+	case EventStop, EventContinue:
+		ok = decodeStop(b, ev)
 	case EventListen, EventUnlisten:
 		ok = decodeListen(b, ev)
 	default:
@@ -100,7 +103,27 @@ func decodeExit(b []byte, ev *Event) bool {
 	ev.ExitStatus = e.Status
 	ev.CPUTime = e.CpuTime
 	ev.MaxRSS = e.MaxRss * pageSize
+	if e.Killed != 0 {
+		var k bpf.LineageEventKilled
+		if k, ok = view[bpf.LineageEventKilled](b); ok && k.Killer.Signal != 0 {
+			ev.Signal = signal(&k.Killer)
+		}
+	}
 	return ok
+}
+
+func decodeStop(b []byte, ev *Event) bool {
+	e, ok := view[bpf.LineageEventStop](b)
+	ev.Signal = signal(&e.Sent)
+	return ok
+}
+
+func signal(s *bpf.LineageSent) *lineage.Signal {
+	return &lineage.Signal{
+		Number: s.Signal, Sender: lineage.Sender(s.From), Time: s.Time,
+		By: identity(s.By), Session: SessionID(s.Session), UID: s.Uid, Comm: Comm(s.Comm).String(),
+		Handled: s.Flags&uint16(bpf.LineageSentFlagsSENT_HANDLED) != 0, Raised: s.Flags&uint16(bpf.LineageSentFlagsSENT_RAISED) != 0,
+	}
 }
 
 func decodeReparent(b []byte, ev *Event) bool {

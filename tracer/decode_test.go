@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,6 +47,13 @@ func TestDecode(t *testing.T) {
 	reparent.Type, reparent.From, reparent.Parent = EventReparent, Identity{PID: 12, Start: 13}, id
 	reaped.Type = EventReaped
 	session.Type, session.State, session.Cause = EventSession, StateCondemned, CauseEnd
+	killed, unknown, stop := exit, exit, base
+	killed.Signal = &lineage.Signal{Number: 15, Sender: lineage.ByProcess, Time: 16, By: id, Session: 17, UID: 7, Comm: "x", Handled: true}
+	stop.Type, stop.Signal = EventStop, &lineage.Signal{Number: 19, Sender: lineage.ByKernel, Time: 16}
+	plain := bpf.LineageEventExit{H: header(EventExit), Status: 256, CpuTime: 11, MaxRss: 2}
+	told := plain
+	told.Killed = 1
+	sent := bpf.LineageSent{Signal: 15, From: 1, Time: 16, By: wire, Session: 17, Uid: 7, Comm: [16]uint8{'x'}, Flags: uint16(bpf.LineageSentFlagsSENT_HANDLED)}
 	listen, unlisten := base, base
 	listen.Type, listen.Socket, listen.Address = EventListen, 14, netip.MustParseAddrPort("127.0.0.1:80")
 	unlisten.Type, unlisten.Socket, unlisten.Address = EventUnlisten, 14, netip.MustParseAddrPort("[::1]:0")
@@ -56,7 +64,10 @@ func TestDecode(t *testing.T) {
 	}{
 		"birth":    {bytesOf(bpf.LineageEventBirth{H: header(EventBirth), Creator: wire, Parent: wire, Evidence: 2, Uid: 7, Cgroup: 10}), birth},
 		"exec":     {execRecord("/bin/x", "x\x00y\x00"), exec},
-		"exit":     {bytesOf(bpf.LineageEventExit{H: header(EventExit), Status: 256, CpuTime: 11, MaxRss: 2}), exit},
+		"exit":     {bytesOf(plain), exit},
+		"killed":   {bytesOf(bpf.LineageEventKilled{X: told, Killer: sent}), killed},
+		"unknown":  {bytesOf(bpf.LineageEventKilled{X: told}), unknown},
+		"stop":     {bytesOf(bpf.LineageEventStop{H: header(EventStop), Sent: bpf.LineageSent{Signal: 19, From: 2, Time: 16}}), stop},
 		"reparent": {bytesOf(bpf.LineageEventReparent{H: header(EventReparent), From: bpf.LineageIdentity{Tgid: 12, Start: 13}, To: wire}), reparent},
 		"reaped":   {bytesOf(bpf.LineageEventReaped{H: header(EventReaped)}), reaped},
 		"session":  {bytesOf(bpf.LineageEventSession{H: header(EventSession), State: 3, Cause: 3}), session},
@@ -71,7 +82,10 @@ func TestDecode(t *testing.T) {
 			if !bytes.Equal(got.Filename, c.want.Filename) || !bytes.Equal(got.Argv, c.want.Argv) {
 				t.Errorf("filename %q, argv %q", got.Filename, got.Argv)
 			}
-			got.Filename, got.Argv, c.want.Filename, c.want.Argv = nil, nil, nil, nil
+			if (got.Signal == nil) != (c.want.Signal == nil) || got.Signal != nil && *got.Signal != *c.want.Signal {
+				t.Errorf("signal %+v, want %+v", got.Signal, c.want.Signal)
+			}
+			got.Filename, got.Argv, got.Signal, c.want.Filename, c.want.Argv, c.want.Signal = nil, nil, nil, nil, nil, nil
 			if !equal(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
@@ -82,8 +96,7 @@ func TestDecode(t *testing.T) {
 			}
 		})
 	}
-	unknown := bytesOf(header(99))
-	require.ErrorIs(t, decode(unknown, new(Event)), ErrMalformed, "type 99")
+	require.ErrorIs(t, decode(bytesOf(header(99)), new(Event)), ErrMalformed, "type 99")
 }
 
 // equal compares events whose slices are nil.

@@ -39,6 +39,7 @@ var hooks = []string{
 	bpf.LineageProgExecSentence,
 	bpf.LineageProgExitSentence,
 	bpf.LineageProgTcpState,
+	bpf.LineageProgSignalSent,
 }
 
 // trampolines are the programs that some kernels refuse while they load the rest; each

@@ -20,6 +20,7 @@ const (
 	seenKernel
 	seenThread
 	seenKilled
+	seenStopped
 )
 
 // Snapshot calls each for every member of the session, including members of nested
@@ -107,6 +108,7 @@ func process(s *bpf.LineageSeen, page uint64) Process {
 		Zombie:   s.SeenFlags&seenZombie != 0,
 		Kernel:   s.SeenFlags&seenKernel != 0,
 		Killed:   s.SeenFlags&seenKilled != 0,
+		Stopped:  s.SeenFlags&seenStopped != 0,
 		CPUTime:  s.CpuTime,
 		RSS:      uint64(max(s.Rss, 0)) * page,
 		Comm:     s.Comm,

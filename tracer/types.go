@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
@@ -106,6 +107,16 @@ func evidence(v uint32) (Evidence, Source) { return Evidence(v & 0xff), Source(v
 // EntryFlags are the flags of a process entry in the kernel.
 type EntryFlags uint32
 
+// The flags of an entry that user space reads.
+const (
+	FlagProtected = EntryFlags(bpf.LineageEntryFlagsFLAG_PROTECTED) // no pass signals it
+	FlagOwner     = EntryFlags(bpf.LineageEntryFlagsFLAG_OWNER)
+	FlagRoot      = EntryFlags(bpf.LineageEntryFlagsFLAG_ROOT)
+	FlagTermed    = EntryFlags(bpf.LineageEntryFlagsFLAG_TERMED) // a pass sent SIGTERM
+	FlagKilled    = EntryFlags(bpf.LineageEntryFlagsFLAG_KILLED) // a pass, or its birth, sent SIGKILL
+	FlagDaemon    = EntryFlags(bpf.LineageEntryFlagsFLAG_DAEMON) // protected by [Tracer.SelfProtect]
+)
+
 // Comm is the kernel's task comm: at most 15 bytes, NUL padded, any bytes. Hostile:
 // escape it before showing it.
 type Comm [16]byte
@@ -131,10 +142,13 @@ const (
 	EventLost                          // Count events of all CPUs were lost before this one
 	EventListen                        // a member listens on a TCP socket
 	EventUnlisten                      // a TCP socket that a member listened on was closed, by any process
-	// The following are the daemon's. They are numbered here because the history stores the
-	// numbers: the kernel's next type comes after them.
+	// The following two are the daemon's. They are numbered here because the history stores the
+	// numbers.
 	EventMark  // a tool call of an agent, Process, began, or ended if Since is earlier than Time
 	EventTrace // a member's Claim was read
+
+	EventStop     // the kernel's again: a member was sent a signal that stops it
+	EventContinue // a stopped member was sent SIGCONT
 )
 
 // Event is one decoded record of the ring buffer. Which fields are set depends on Type.
@@ -164,6 +178,9 @@ type Event struct {
 	ExitStatus uint32 // Exit: as wait(2) gives it
 	CPUTime    uint64 // Exit: ns, all threads
 	MaxRSS     uint64 // Exit: bytes
+	// Signal is, for Exit, the one that the process died of, or handled before it exited; nil: none,
+	// or one of ours, or the sender is not known. Stop, Continue: that it was sent.
+	Signal *lineage.Signal
 
 	State State // Session
 	Cause Cause // Session
@@ -209,6 +226,7 @@ type Process struct {
 	Zombie  bool   // Dead, torn down, not yet reaped
 	Kernel  bool   // a kernel thread
 	Killed  bool   // SIGKILL is pending, or it called exit_group
+	Stopped bool   // by a signal
 	CPUTime uint64 // ns, live and dead threads
 	RSS     uint64 // bytes
 	Comm    Comm

@@ -17,16 +17,6 @@ import (
 // MaxDepth is how many sessions may be nested in each other.
 const MaxDepth = 8
 
-// The flags of an entry that user space reads.
-const (
-	FlagProtected = EntryFlags(bpf.LineageEntryFlagsFLAG_PROTECTED) // no pass signals it
-	FlagOwner     = EntryFlags(bpf.LineageEntryFlagsFLAG_OWNER)
-	FlagRoot      = EntryFlags(bpf.LineageEntryFlagsFLAG_ROOT)
-	FlagTermed    = EntryFlags(bpf.LineageEntryFlagsFLAG_TERMED) // a pass sent SIGTERM
-	FlagKilled    = EntryFlags(bpf.LineageEntryFlagsFLAG_KILLED) // a pass, or its birth, sent SIGKILL
-	FlagDaemon    = EntryFlags(bpf.LineageEntryFlagsFLAG_DAEMON) // protected by [Tracer.SelfProtect]
-)
-
 // session_flags of bpf/lineage.h.
 const (
 	sessionKeepOnRootExit = 1 << iota

@@ -25,6 +25,8 @@ func About(ev *api.Event) string {
 	switch {
 	case ev.Port != nil:
 		return Port(ev.Port)
+	case ev.Sent != nil && ev.Process != nil:
+		return Sender(ev.Sent, ev.Process.Ref)
 	case ev.Call != nil:
 		return Mark(ev.Call)
 	case ev.Type == api.EventTrace && ev.Process != nil:

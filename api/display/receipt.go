@@ -30,6 +30,9 @@ func Outcome(o *api.Outcome) string {
 	case api.OutcomeKill:
 		word = "SIGKILL"
 	}
+	if o.Killer != nil {
+		word += ": " + Sender(o.Killer, o.Ref)
+	}
 	if o.Why != "" {
 		word += ": " + o.Why
 	}

@@ -41,7 +41,11 @@ func (all Processes) Apply(ev *api.Event) *api.Process {
 		p.Argv, p.ArgvTruncated = ev.Process.Argv, ev.Process.ArgvTruncated
 	case api.EventExit:
 		p.State, p.Exited = cmp.Or(ev.Process.State, api.StateExited), ev.Time
-		p.ExitCode, p.Signal = ev.Process.ExitCode, ev.Process.Signal
+		p.ExitCode, p.Signal, p.Killer, p.Stopped = ev.Process.ExitCode, ev.Process.Signal, ev.Process.Killer, nil
+	case api.EventStop:
+		p.Stopped = ev.Sent
+	case api.EventContinue:
+		p.Stopped = nil
 	case api.EventReparent:
 		p.Parent = ev.To
 	case api.EventReaped:

@@ -120,7 +120,7 @@ func TestRefs(t *testing.T) {
 }
 
 func TestExit(t *testing.T) {
-	for status, want := range map[uint32]string{0: "0 ", 3 << 8: "3 ", 9: "nil SIGKILL", 11 | 0x80: "nil SIGSEGV", 40: "nil "} {
+	for status, want := range map[uint32]string{0: "0 ", 3 << 8: "3 ", 9: "nil SIGKILL", 11 | 0x80: "nil SIGSEGV", 40: "nil SIGRTMIN+6", 70: "nil signal 70"} {
 		code, signal := Exit(status)
 		got := "nil " + signal
 		if code != nil {

@@ -21,6 +21,8 @@ var EventNames = [...]api.EventType{
 	tracer.EventUnlisten: api.EventUnlisten,
 	tracer.EventMark:     api.EventMark,
 	tracer.EventTrace:    api.EventTrace,
+	tracer.EventStop:     api.EventStop,
+	tracer.EventContinue: api.EventContinue,
 }
 
 // Event converts an event and its number. It needs no graph, so that any goroutine may
@@ -72,11 +74,14 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 			break // how it exited is unknown
 		}
 		p.ExitCode, p.Signal = Exit(e.ExitStatus)
+		p.Killer = killer(c, p.Signal, e.Flags, e.Signal)
 		p.CPUSeconds, p.RSSBytes = Seconds(e.CPUTime), e.MaxRSS
 	case tracer.EventReparent:
 		ev.From, ev.To = RefOrNil(e.From), RefOrNil(e.Parent)
 	case tracer.EventReaped:
 		p.State = api.StateExited
+	case tracer.EventStop, tracer.EventContinue:
+		ev.Sent = Sender(c, e.Signal)
 	case tracer.EventListen, tracer.EventUnlisten:
 		ev.Port = listened(e.Address)
 	}

@@ -3,11 +3,13 @@ package document
 import (
 	"testing"
 
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 func TestEvent(t *testing.T) {
 	comm := tracer.Comm{'s', 'h'}
+	killed := &lineage.Signal{Number: 15, Sender: lineage.ByProcess, Time: 40, By: id(102), Session: session, UID: 5, Comm: "pkill", Handled: true, Raised: true}
 	for _, c := range []struct {
 		event tracer.Event
 		want  string
@@ -22,6 +24,12 @@ func TestEvent(t *testing.T) {
 			`"type":"exit","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007","state":"zombie","exited":"2026-01-02T03:04:05.00000005Z","exit_code":3,"cpu_seconds":0.5,"rss_bytes":6}}`},
 		{tracer.Event{Type: tracer.EventExit, Process: id(101), Evidence: tracer.EvidenceReconciled, ExitStatus: 3 << 8},
 			`"type":"exit","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007","state":"zombie","exited":"2026-01-02T03:04:05.00000005Z","evidence":{"kind":"reconciled","source":"iterator","confidence":"strong"}}}`},
+		{tracer.Event{Type: tracer.EventExit, Process: id(101), ExitStatus: 15, Signal: killed},
+			`"type":"exit","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007","state":"zombie","exited":"2026-01-02T03:04:05.00000005Z","signal":"SIGTERM","killer":{"signal":"SIGTERM","kind":"process","time":"2026-01-02T03:04:05.00000004Z","process":{"pid":102,"start_ns":"1020","session":"000007","comm":"pkill","uid":5},"handled":true,"raised":true}}}`},
+		{tracer.Event{Type: tracer.EventExit, Process: id(101), ExitStatus: 9, Flags: tracer.FlagKilled},
+			`"type":"exit","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007","state":"zombie","exited":"2026-01-02T03:04:05.00000005Z","signal":"SIGKILL","killer":{"signal":"SIGKILL","kind":"lineage"}}}`},
+		{tracer.Event{Type: tracer.EventStop, Process: id(101), Signal: &lineage.Signal{Number: 40, Sender: lineage.ByKernel, Time: 40}},
+			`"type":"stop","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007"},"sent":{"signal":"SIGRTMIN+6","kind":"kernel","time":"2026-01-02T03:04:05.00000004Z"}}`},
 		{tracer.Event{Type: tracer.EventReparent, Process: id(101), From: id(100), Parent: id(1)},
 			`"type":"reparent","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007"},"from":{"pid":100,"start_ns":"1000"},"to":{"pid":1,"start_ns":"10"}}`},
 		{tracer.Event{Type: tracer.EventReaped, Process: id(101)},

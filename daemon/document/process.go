@@ -6,7 +6,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"golang.org/x/sys/unix"
 )
 
 // Reader is the caller that a document is made for.
@@ -80,6 +79,9 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	p.Container = Container(n.Container)
 	if n.StatusKnown {
 		p.ExitCode, p.Signal = Exit(n.Status)
+		p.Killer = killer(e.Clock, p.Signal, tracer.EntryFlags(n.Flags), n.Signal)
+	} else if n.State == lineage.Live {
+		p.Stopped = Sender(e.Clock, n.Signal)
 	}
 	return p
 }
@@ -91,7 +93,7 @@ func Seconds(ns uint64) float64 { return float64(ns) / 1e9 }
 func Exit(status uint32) (code *int, signal string) {
 	w := syscall.WaitStatus(status)
 	if w.Signaled() {
-		return nil, unix.SignalName(w.Signal())
+		return nil, signalName(uint8(w.Signal()))
 	}
 	return new(w.ExitStatus()), ""
 }

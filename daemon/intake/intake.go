@@ -16,7 +16,7 @@ func Event(ev *tracer.Event) lineage.Event {
 		From: ev.From, Comm: ev.Comm[:], UID: ev.UID, Cgroup: ev.Cgroup,
 		Exe: ev.Filename, Argv: ev.Argv, ArgvTruncated: ev.ArgvTruncated,
 		Status: ev.ExitStatus, Flags: uint32(ev.Flags), CPUTime: ev.CPUTime, MaxRSS: ev.MaxRSS,
-		Claim: ev.Claim,
+		Signal: ev.Signal, Claim: ev.Claim,
 	}
 }
 
@@ -28,6 +28,8 @@ var types = [...]lineage.EventType{
 	tracer.EventReaped:   lineage.Reaped,
 	tracer.EventLost:     0,
 	tracer.EventTrace:    lineage.Claimed,
+	tracer.EventStop:     lineage.Stop,
+	tracer.EventContinue: lineage.Continue,
 }
 
 // Seen is one process of a snapshot; comm must outlive it.
@@ -36,6 +38,6 @@ func Seen(p *tracer.Process, comm []byte) lineage.Seen {
 		ID: p.Identity, Session: p.Session, Since: p.Since,
 		Evidence: p.Evidence, Source: uint8(p.Source), Creator: p.Creator, Parent: p.Parent,
 		Comm: comm, UID: p.UID, Cgroup: p.Cgroup, CPUTime: p.CPUTime, RSS: p.RSS,
-		Dead: p.Dead, Zombie: p.Zombie,
+		Dead: p.Dead, Zombie: p.Zombie, Stopped: p.Stopped,
 	}
 }

@@ -60,16 +60,15 @@ func encode(records []Record) ([]byte, error) {
 		for _, id := range [...]tracer.Identity{r.Process, r.Creator, r.Parent, r.From} {
 			plain = appendIdentity(plain, id)
 		}
-		truncated := byte(0)
-		if r.ArgvTruncated {
-			truncated = 1
-		}
-		plain = append(plain, truncated)
+		plain = append(plain, marks(&r.Event))
 		for _, b := range [...][]byte{bytes.TrimRight(r.Comm[:], "\x00"), r.Filename, r.Argv, address(r.Address)} {
 			plain = append(binary.AppendUvarint(plain, uint64(len(b))), b...)
 		}
 		plain = claimed.append(plain, r.Claim)
 		plain = appendContainer(plain, contained, r.Container)
+		if r.Signal != nil {
+			plain = appendSignal(plain, r.Signal)
+		}
 		seq, at = r.Seq, r.Time
 	}
 	if len(plain) > maxPlain {
@@ -119,12 +118,16 @@ func decode(packed []byte) ([]Record, error) {
 		for _, id := range [...]*tracer.Identity{&r.Process, &r.Creator, &r.Parent, &r.From} {
 			*id = d.identity()
 		}
-		r.ArgvTruncated = d.bytes(1)[0] != 0
+		mark := d.bytes(1)[0]
+		r.ArgvTruncated = mark&truncated != 0
 		copy(r.Comm[:len(r.Comm)-1], d.text())
 		r.Filename, r.Argv = d.text(), d.text()
 		d.address(&r.Address)
 		r.Claim = d.claim(&claimed)
 		r.Container = d.container(&contained)
+		if mark&signalled != 0 {
+			r.Signal = d.signal()
+		}
 		if d.bad || r.Seq < seq {
 			return nil, errBlock
 		}

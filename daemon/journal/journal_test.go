@@ -119,6 +119,12 @@ func TestCodec(t *testing.T) {
 			case 2:
 				x.Claim = &lineage.Claim{Trace: traces[r.IntN(2)], Calls: calls[r.IntN(2):]}
 			}
+			if r.IntN(2) == 0 {
+				x.Signal = &lineage.Signal{
+					Number: uint8(r.Uint32()), Sender: lineage.Sender(r.IntN(7)), Time: r.Uint64(), By: tracer.Identity{PID: r.Uint32(), Start: r.Uint64()},
+					Session: tracer.SessionID(r.Uint64()), UID: r.Uint32(), Comm: string(text()), Handled: r.IntN(2) == 0, Raised: r.IntN(2) == 0,
+				}
+			}
 			all = append(all, x)
 		}
 		b, err := encode(all)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -218,7 +219,7 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 		!(root && s.info.Cause == tracer.CauseRootExit)
 	leftover := s.rootDied != 0 && ev.Time >= s.rootDied && !root
 	if ending || signalled || leftover {
-		d := enforcer.Death{ID: ev.Process, Flags: ev.Flags, Leftover: leftover}
+		d := enforcer.Death{ID: ev.Process, Flags: ev.Flags, Leftover: leftover, Killer: document.Sender(r.view().Encoder().Clock, ev.Signal)}
 		if n, ok := r.graph.Node(ev.Process); ok {
 			d.Comm, d.Argv = n.Comm, n.Argv
 		}

@@ -62,9 +62,47 @@ func hooksOf(ctx context.Context, r *report, all ...string) (err error) {
 	for range rounds {
 		for _, load := range loads {
 			for _, who := range all {
-				err := k.during(r, "Hooks/who="+who+"/load="+load.name, func() error { return together(teams[who], load.count, load.pause) })
+				err := k.during(r, "Hooks/who="+who+"/load="+load.name, func() error { return together(teams[who], "exec", load.count, load.pause) })
 				if err != nil {
 					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// signals: an outsider and a member send themselves a signal that they handle: SIGUSR1, or SIGTERM,
+// for which the hook has to know whether the process is a member.
+func signals(ctx context.Context, r *report) (err error) {
+	const rounds = 20
+	k, err := trace()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, k.close()) }()
+	teams := map[string]*worker{}
+	for _, who := range []string{"stranger", "member"} {
+		w, err := start(ctx, -1, "pulse")
+		if err != nil {
+			return err
+		}
+		defer w.stop()
+		teams[who] = w
+	}
+	id, err := k.session(teams["member"])
+	if err != nil {
+		return err
+	}
+	defer func() { teams["member"].stop(); err = errors.Join(err, k.release(id)) }()
+	for range rounds {
+		for _, load := range loads {
+			for who, w := range teams {
+				for _, kind := range []string{"signal", "ask"} {
+					err := k.during(r, "Signals/who="+who+"/kind="+kind+"/load="+load.name, func() error { return w.do(kind, load.count, load.pause) })
+					if err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -91,11 +129,11 @@ func withPIDMax(n int, do func() error) (err error) {
 	return do()
 }
 
-// together makes all of them exec at once.
-func together(team []*worker, count int, pause time.Duration) error {
+// together makes all of them do something at once.
+func together(team []*worker, kind string, count int, pause time.Duration) error {
 	done := make(chan error, len(team))
 	for _, w := range team {
-		go func() { done <- w.do("exec", count, pause) }()
+		go func() { done <- w.do(kind, count, pause) }()
 	}
 	var errs []error
 	for range team {

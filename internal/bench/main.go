@@ -30,6 +30,7 @@ type part struct {
 // In the order in which they run: those that most need a quiet machine come first.
 var parts = []part{
 	{"hooks", "kernel time per event", hooks},
+	{"signals", "kernel time per signal", signals},
 	{"kill", "end against cgroup.kill", kill},
 	{"growth/processes", "kernel cost against live processes", grow(amongProcesses)},
 	{"growth/sessions", "kernel cost against sessions", grow(amongSessions)},

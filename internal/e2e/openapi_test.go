@@ -52,6 +52,7 @@ var perhaps = map[string]string{
 	"Status.missing": kernel, "Doctor.missing": kernel, "Status.limits": kernel,
 	"Frame.partial":      "a picture that takes the daemon long",
 	"Process.first_argv": lostEvent,
+	"Outcome.killer":     "a member that another process kills while its session ends: enforcer",
 	"Counted.corrected":  lostEvent,
 	"Counted.unentered":  "more children at once than the kernel side has room for",
 	"Event.count":        lostEvent, "Event.since_ns": lostEvent,
@@ -245,6 +246,8 @@ func sessionsOfEverySort(t *testing.T, i *stage.Instance) (s started) {
 	run("orphan", "daemonise", "stay").Members(1)
 	run("zombies", "zombies", "3").Ready()
 	run("shared", "served", filepath.Join(i.Dir, "shared"), "start").Members(1)
+	// A member that is stopped, and one that sends itself SIGTERM, handles it, and sends it again.
+	plain("signals", "sh", "-c", `sleep 60 & kill -STOP $!; sh -c 'trap "trap - TERM; kill -TERM \$\$" TERM; kill -TERM $$'; sleep 60`)
 	plain("long", append([]string{"sleep", "60"}, slices.Repeat([]string{"0"}, 3000)...)...)
 	plain("outer", stage.Lineage, "run", "--name", "inner", "--", "sleep", "60")
 	kept := named(t, i.Dir, "daemonise", "lngtest-kept")

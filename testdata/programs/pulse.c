@@ -3,7 +3,8 @@
  * pulse: for benchmarks. Each line "exec COUNT PAUSE" on stdin makes it COUNT times
  * vfork, exec itself with arguments, wait for the child, and sleep for PAUSE us. It
  * answers "exec COUNT NS", the pauses not counted, and ends with its stdin. "deep COUNT 0"
- * makes it the last of COUNT descendants, whose ancestors all wait.
+ * makes it the last of COUNT descendants, whose ancestors all wait. "signal COUNT PAUSE"
+ * makes it send itself SIGUSR1, and "ask" SIGTERM, which it handles.
  */
 #include "lngtest.h"
 
@@ -19,6 +20,21 @@ static pid_t child(void)
 		_exit(1);
 	}
 	return pid;
+}
+
+static void handled(int sig)
+{
+	(void)sig;
+}
+
+static void run(void)
+{
+	pid_t pid = child();
+
+	if (pid < 0)
+		die("vfork");
+	while (waitpid(pid, NULL, 0) < 0)
+		;
 }
 
 /*
@@ -51,6 +67,8 @@ int main(int argc, char **argv)
 	if (argc > 1 && !strcmp(argv[1], "--nothing"))
 		return 0;
 	begin(argc, argv);
+	signal(SIGUSR1, handled);
+	signal(SIGTERM, handled);
 	if (argc == 4 && !strcmp(argv[1], "--deep"))
 		deepen(atol(argv[2]), atol(argv[3]));
 	else
@@ -66,12 +84,13 @@ int main(int argc, char **argv)
 		}
 		for (long i = 0; i < count; i++) {
 			long long began = now();
-			pid_t pid = child();
 
-			if (pid < 0)
-				die("vfork");
-			while (waitpid(pid, NULL, 0) < 0)
-				;
+			if (!strcmp(kind, "signal"))
+				kill(getpid(), SIGUSR1);
+			else if (!strcmp(kind, "ask"))
+				kill(getpid(), SIGTERM);
+			else
+				run();
 			took += now() - began;
 			if (pause)
 				usleep(pause);

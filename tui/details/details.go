@@ -179,17 +179,20 @@ func (p *pane) state(pr *api.Process, letter string) string {
 		when = ", " + display.Age(p.Now.Sub(*pr.Exited)) + " ago"
 	}
 	task := cmp.Or(taskNames[letter], "live")
+	if pr.Stopped != nil {
+		task = display.Stopped(pr)
+	}
 	switch {
 	case p.EndedByUs(pr):
-		return "ended by us: " + label.HowEnded(pr) + when
+		return "ended by us: " + label.WhoEnded(pr) + when
 	case pr.State == api.StateExited:
-		return "exited: " + label.HowEnded(pr) + when
+		return "exited: " + label.WhoEnded(pr) + when
 	case pr.State == api.StateZombie:
 		parent := "its parent"
 		if pr.Parent != nil {
 			parent += " " + p.Named(*pr.Parent)
 		}
-		return "zombie: " + label.HowEnded(pr) + ", " + parent + " has not reaped it"
+		return "zombie: " + label.WhoEnded(pr) + ", " + parent + " has not reaped it"
 	case pr.Orphan && pr.Creator != nil:
 		return "orphan, " + task + ": its creator " + p.Named(*pr.Creator) + " is dead"
 	case pr.Orphan:

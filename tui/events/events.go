@@ -194,7 +194,7 @@ func (p *Pane) line(l *label.Labels, i, columns int) string {
 		paint = l.Key
 	case api.EventExit:
 		if pr != nil {
-			about = label.HowEnded(pr)
+			about = label.WhoEnded(pr)
 			if pr.Signal != "" || pr.ExitCode != nil && *pr.ExitCode != 0 {
 				paint = l.Bad
 			}

@@ -285,6 +285,17 @@ func HowEnded(p *api.Process) string {
 	return "exited"
 }
 
+// WhoEnded is HowEnded with who sent the signal, if that is known.
+func WhoEnded(p *api.Process) string {
+	switch {
+	case p.Killer == nil:
+		return HowEnded(p)
+	case p.Signal != "":
+		return display.Sender(p.Killer, p.Ref)
+	}
+	return HowEnded(p) + " after " + display.Sender(p.Killer, p.Ref)
+}
+
 // Session is the id of a session and, if it has one, the name.
 func Session(s *api.Session) string {
 	return display.Text(strings.TrimSpace(cmp.Or(s.ID, "no session") + " " + s.Name))

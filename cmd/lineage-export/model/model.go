@@ -88,7 +88,7 @@ func (m *Model) Apply(e *api.Event) []*record.Record {
 		return m.exec(e)
 	case api.EventExit:
 		return m.exit(e)
-	case api.EventReparent, api.EventListen, api.EventUnlisten:
+	case api.EventReparent, api.EventListen, api.EventUnlisten, api.EventStop, api.EventContinue:
 		return m.mark(e)
 	case api.EventReaped, api.EventMark, api.EventTrace: // not asked for, see record.Types
 	}
@@ -202,7 +202,7 @@ func (m *Model) exit(e *api.Event) []*record.Record {
 	if !p.Exited.IsZero() {
 		return []*record.Record{m.about(record.Exit, e, p)}
 	}
-	p.Exited, p.ExitCode, p.Signal = m.time(d.Exited, e), d.ExitCode, d.Signal
+	p.Exited, p.ExitCode, p.Signal, p.Killer = m.time(d.Exited, e), d.ExitCode, d.Signal, d.Killer
 	ended := m.end(p, e)
 	r := m.about(record.Exit, e, p)
 	m.bury(p)
@@ -282,7 +282,7 @@ func (m *Model) known(d *api.Process) *process {
 	}
 	m.enter(p, d.Creator)
 	if d.State == api.StateExited && d.Exited != nil && m.last.Time != nil && d.Exited.Before(*m.last.Time) {
-		p.Exited, p.ExitCode, p.Signal = *d.Exited, d.ExitCode, d.Signal
+		p.Exited, p.ExitCode, p.Signal, p.Killer = *d.Exited, d.ExitCode, d.Signal, d.Killer
 		m.bury(p) // an ancestor of others
 	}
 	return p

@@ -21,7 +21,7 @@ func (x *ending) old() bool { return x.Until.Sub(x.Image.Began) >= record.OpenAf
 // end is the image of p up to an event.
 func (m *Model) end(p *process, e *api.Event) *ending {
 	return &ending{process: p, used: p.used, Run: record.Run{Image: p.Image, Session: p.Session, Span: m.span(p), Until: m.time(nil, e), Opened: p.opened,
-		ExitCode: p.ExitCode, Signal: p.Signal, Marks: p.marks, Dropped: p.dropped, Created: p.Created}}
+		ExitCode: p.ExitCode, Signal: p.Signal, Killer: p.Killer, Marks: p.marks, Dropped: p.dropped, Created: p.Created}}
 }
 
 // closing adds an ended run to a record, and its Open to the records before if it lacks one: a long-lived run must

@@ -174,6 +174,7 @@ type lineageFields struct {
 	Evidence   string     `json:"evidence,omitempty"`
 	Confidence string     `json:"confidence,omitempty"`    // (1007) how sure that is: strong or weak
 	Signal     string     `json:"signal,omitempty"`        // (`exit`) the signal that killed it
+	Sender     *sender    `json:"sender,omitempty"`        // (`exit`) who sent that signal, or the one that it handled before it exited
 	CPUSeconds float64    `json:"cpu_seconds,omitempty"`   // (`exit`) CPU time
 	MaxRSS     uint64     `json:"max_rss_bytes,omitempty"` // (`exit`) the largest resident size
 	Cgroup     string     `json:"cgroup,omitempty"`        // (1007) its cgroup, if that is known
@@ -185,6 +186,16 @@ type lineageFields struct {
 	Receipt    *receipt   `json:"receipt,omitempty"`       // (`end`) numbers are of processes; [end reasons and verdicts](REFERENCE.md#end-reasons)
 	Lost       *lost      `json:"lost,omitempty"`          // (`lost`) the gap
 	Condition  *condition `json:"condition,omitempty"`     // (`degraded`, `breaker`) the daemon's status
+}
+
+// sender is who sent a signal. A process is the actor of the event, too.
+type sender struct {
+	Kind    string      `json:"kind"`              // process, kernel, fault, oom, timer, lineage
+	Signal  string      `json:"signal"`            // that was sent
+	Handled bool        `json:"handled,omitempty"` // the process had a handler
+	Raised  bool        `json:"raised,omitempty"`  // … and later sent the same signal to itself
+	Process *processRef `json:"process,omitempty"` // with the name that it chose
+	Session string      `json:"session,omitempty"` // of that process
 }
 
 // processRef is the short description of a process.

@@ -33,10 +33,15 @@ func exitMessage(r *record.Record) string {
 	p := r.Process
 	how := "exited"
 	switch {
+	case p.Signal != "" && p.Killer != nil:
+		how = "was killed by " + display.Sender(p.Killer, p.Image.Ref)
 	case p.Signal != "":
 		how = "was killed by " + display.Text(p.Signal)
 	case p.ExitCode != nil:
 		how = fmt.Sprintf("exited with code %d", *p.ExitCode)
+	}
+	if p.Signal == "" && p.Killer != nil {
+		how += " after " + display.Sender(p.Killer, p.Image.Ref)
 	}
 	return fmt.Sprintf("%s %s%s", named(p.Image, nil), how, ofSession(r))
 }

@@ -57,10 +57,34 @@ func (e *Encoder) exit(r *record.Record) *event {
 	v.Actor.Process = &process{entity: v.Process.entity}
 	v.ExitCode = r.Process.ExitCode
 	v.Unmapped.Lineage.Signal = r.Process.Signal
+	e.killed(v, r)
 	if d := r.Event.Process; d != nil {
 		v.Unmapped.Lineage.CPUSeconds, v.Unmapped.Lineage.MaxRSS = d.CPUSeconds, d.RSSBytes
 	}
 	return v
+}
+
+// killed adds who sent the signal that a process died of.
+func (e *Encoder) killed(v *event, r *record.Record) {
+	k := r.Process.Killer
+	if k == nil {
+		return
+	}
+	s := &sender{Kind: k.Kind, Signal: k.Signal, Handled: k.Handled, Raised: k.Raised}
+	v.Unmapped.Lineage.Sender = s
+	by := k.Process
+	if by == nil {
+		return
+	}
+	s.Process, s.Session = &processRef{UID: record.ProcessUID(r, by.Ref), PID: by.PID, Name: by.Comm}, by.Session
+	if by.Ref == r.Process.Image.Ref {
+		return
+	}
+	v.Actor.Process = e.image(r, nil, &by.Ref)
+	v.Actor.Process.Name = by.Comm
+	if by.UID != nil {
+		v.Actor.Process.User = e.users.user(*by.UID)
+	}
 }
 
 // describe adds what every event of a process has.

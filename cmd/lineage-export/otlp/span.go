@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"iter"
 	"path"
 	"strconv"
@@ -86,9 +87,9 @@ func imageSpan(r *record.Record, run *record.Run) *trace.Span {
 	for k := range run.Marks {
 		addEvent(s, spanEvent(&run.Marks[k]))
 	}
-	if run.Signal != "" {
-		addEvent(s, &trace.Span_Event{TimeUnixNano: nanos(run.Until), Name: "lineage.signal",
-			Attributes: attributes{}.text("lineage.signal", run.Signal)}) // of the event of that name: the signal
+	if run.Signal != "" || run.Killer != nil {
+		killer := cmp.Or(run.Killer, &api.Sender{Signal: run.Signal})
+		addEvent(s, &trace.Span_Event{TimeUnixNano: nanos(run.Until), Name: "lineage.signal", Attributes: attributes{}.signal(killer)})
 	}
 	return s
 }
@@ -176,8 +177,28 @@ func spanEvent(e *api.Event) *trace.Span_Event {
 	if e.Port != nil {
 		a = a.text("network.transport", "tcp").text("server.address", e.Port.Addr).number("server.port", int64(e.Port.Port))
 	}
-	ev.Attributes = a
+	ev.Attributes = a.signal(e.Sent)
 	return ev
+}
+
+// signal adds a signal and who sent it.
+func (a attributes) signal(s *api.Sender) attributes {
+	if s == nil {
+		return a
+	}
+	a = a.text("lineage.signal", s.Signal). // of the events `lineage.signal`, `lineage.stop` and `lineage.continue`: the signal
+						text("lineage.signal.sender", s.Kind).      // who sent it: process, kernel, fault, oom, timer, lineage
+						truth("lineage.signal.handled", s.Handled). // the process had a handler
+						truth("lineage.signal.raised", s.Raised)    // … and later sent the same signal to itself
+	if p := s.Process; p != nil {
+		a = a.number("lineage.signal.sender.pid", int64(p.PID)). // of a process
+										text("lineage.signal.sender.comm", p.Comm).         // its name, which it chooses
+										text("lineage.signal.sender.session.id", p.Session) // its session, if it had one
+		if p.UID != nil {
+			a = a.number("lineage.signal.sender.user.id", int64(*p.UID)) // its effective user
+		}
+	}
+	return a
 }
 
 func sessionAttributes(d *record.SessionInfo) attributes {

@@ -20,6 +20,8 @@ const (
 	Reparent Kind = Kind(api.EventReparent)
 	Listen   Kind = Kind(api.EventListen)
 	Unlisten Kind = Kind(api.EventUnlisten)
+	Stop     Kind = Kind(api.EventStop)
+	Continue Kind = Kind(api.EventContinue)
 	Session  Kind = Kind(api.EventSession) // it began, or its state changed
 	End      Kind = "end"                  // it has ended; with its receipt, if that could be read
 	Lost     Kind = Kind(api.EventLost)    // events are missing, that neither the stream nor the history has
@@ -31,7 +33,7 @@ const (
 
 // Types are the types of the daemon's events that become records.
 var Types = []api.EventType{
-	api.EventFork, api.EventExec, api.EventExit, api.EventReparent, api.EventSession, api.EventListen, api.EventUnlisten, api.EventLost,
+	api.EventFork, api.EventExec, api.EventExit, api.EventReparent, api.EventSession, api.EventListen, api.EventUnlisten, api.EventStop, api.EventContinue, api.EventLost,
 }
 
 // Record is one thing that happened. Nothing that it refers to changes later, so that
@@ -93,6 +95,7 @@ type Process struct {
 	Exited    time.Time // zero: it is alive
 	ExitCode  *int
 	Signal    string // that it died of
+	Killer    *api.Sender
 
 	Span  Span       // of Image; below what the agent claims, if it claims anything
 	Trace *api.Trace // claimed, its own or inherited
@@ -128,7 +131,8 @@ type Run struct {
 	Opened   bool // an Open came before
 	ExitCode *int
 	Signal   string
-	Marks    []api.Event // reparent, listen, unlisten: at most MaxMarks
+	Killer   *api.Sender
+	Marks    []api.Event // reparent, listen, unlisten, stop, continue: at most MaxMarks
 	Dropped  int         // marks for which there was no room
 }
 

@@ -1,6 +1,7 @@
 package html
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,6 +52,7 @@ type process struct {
 type last struct {
 	code   *int   // nil: it died of a signal, or that is not known
 	signal string // that it died of
+	killer string // who sent that, or what it handled before it exited
 	cpu    float64
 	memory uint64 // bytes
 }
@@ -194,9 +196,14 @@ func (x *process) exited() string {
 	case !x.dead:
 		return "its end was not seen"
 	case x.last.signal != "":
-		return x.last.signal
-	case x.last.code != nil:
-		return fmt.Sprintf("exit %d", *x.last.code)
+		return cmp.Or(x.last.killer, x.last.signal)
 	}
-	return "exited"
+	words := "exited"
+	if x.last.code != nil {
+		words = fmt.Sprintf("exit %d", *x.last.code)
+	}
+	if x.last.killer != "" {
+		words += " after " + x.last.killer
+	}
+	return words
 }

@@ -220,7 +220,10 @@ func (p *Page) exit(at uint64, doc *api.Process) {
 		return
 	}
 	m.dead, m.end = true, max(at, m.start())
-	m.last = last{doc.ExitCode, p.members.name(doc.Signal), doc.CPUSeconds, doc.RSSBytes}
+	m.last = last{code: doc.ExitCode, signal: p.members.name(doc.Signal), cpu: doc.CPUSeconds, memory: doc.RSSBytes}
+	if doc.Killer != nil {
+		m.last.killer = p.members.name(display.Sender(doc.Killer, doc.Ref))
+	}
 	p.members.died(m)
 	p.load.add(at, -1)
 	if root := p.session.Root; root != nil && root.Ref == m.ref {

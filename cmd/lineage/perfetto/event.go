@@ -68,6 +68,8 @@ func (t *Trace) apply(ev *api.Event) {
 			what += " " + display.Port(ev.Port)
 		}
 		t.note(at, p, "port", what, notes{})
+	case api.EventStop, api.EventContinue:
+		t.note(at, p, "signal", string(ev.Type)+": "+display.About(ev), notes{})
 	default: // not about a process: see above
 	}
 }
@@ -132,6 +134,9 @@ func (t *Trace) exit(at uint64, p *api.Process) {
 		t.mark(m.clock(at), m.track, "signal", p.Signal, nil)
 	case p.ExitCode != nil:
 		about["exit code"] = *p.ExitCode
+	}
+	if p.Killer != nil {
+		about.say("signal", display.Sender(p.Killer, p.Ref))
 	}
 	if p.RSSBytes != 0 {
 		about.say("peak memory", display.Size(p.RSSBytes))

@@ -124,7 +124,7 @@ func (d *drawing) leaf(n *api.Node) string {
 	if len(n.Children) > 0 || d.p.Wide {
 		return ""
 	}
-	about := howEnded(&n.Process)
+	about := display.HowEnded(&n.Process)
 	if n.State != api.StateExited {
 		about = d.notes(&n.Process)
 	}
@@ -185,18 +185,21 @@ func (d *drawing) notes(n *api.Process) string {
 	note := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format, args...) }
 	switch {
 	case n.State == api.StateExited:
-		note("%s", howEnded(n))
+		note("%s", display.HowEnded(n))
 		if n.Exited != nil {
 			note("%s ago", d.p.since(n.Exited))
 		}
 	case n.State == api.StateZombie:
-		note("%s, its parent %s has to reap it", howEnded(n), d.parent(n.Parent))
+		note("%s, its parent %s has to reap it", display.HowEnded(n), d.parent(n.Parent))
 	case n.Orphan && n.Parent != nil && !d.dead(*n.Parent):
 		note("%sorphan, parent %s", d.g.moved, d.parent(n.Parent))
 	case n.Orphan:
 		note("%sorphan", d.g.moved)
 	case n.Parent != nil && n.Creator != nil && n.Parent.PID != n.Creator.PID:
 		note("%sparent %s", d.g.moved, d.parent(n.Parent))
+	}
+	if n.Stopped != nil {
+		note("%s", display.Stopped(n))
 	}
 	if e := n.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
 		note("%s", display.Evidence(e))
@@ -246,15 +249,4 @@ func (d *drawing) parent(ref *api.Ref) string {
 		return pid + " (lineage run)"
 	}
 	return pid
-}
-
-// howEnded says how a process ended.
-func howEnded(n *api.Process) string {
-	switch {
-	case n.Signal != "":
-		return "killed by " + n.Signal
-	case n.ExitCode != nil:
-		return fmt.Sprintf("exited %d", *n.ExitCode)
-	}
-	return "exited"
 }

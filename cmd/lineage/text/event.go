@@ -41,7 +41,7 @@ func Event(p *Page, kind string, ev *api.Event) string {
 		}
 	case api.EventExit:
 		if pr != nil {
-			add("%s", display.Text(howEnded(pr)))
+			add("%s", display.HowEnded(pr))
 		}
 	case api.EventReparent:
 		if ev.From != nil {

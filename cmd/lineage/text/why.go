@@ -120,7 +120,7 @@ func facts(p *Page, why *api.Why) string {
 	var all []string
 	switch {
 	case pr.State != "" && pr.State != api.StateLive:
-		all = append(all, display.Text(howEnded(pr)))
+		all = append(all, display.HowEnded(pr))
 	case why.Parent != nil:
 		all = append(all, fmt.Sprintf("parent now %s %s", Ref(p, why.Parent.Ref), display.Name(why.Parent)))
 	case pr.Parent != nil:
@@ -128,6 +128,9 @@ func facts(p *Page, why *api.Why) string {
 	}
 	if pr.Started != nil {
 		all = append(all, fmt.Sprintf("started %s (%s ago)", p.clock(pr.Started), p.since(pr.Started)))
+	}
+	if pr.Stopped != nil {
+		all = append(all, display.Stopped(pr))
 	}
 	if pr.Evidence != nil && why.Session != nil {
 		all = append(all, "evidence: "+display.Evidence(pr.Evidence))

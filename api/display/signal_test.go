@@ -1,0 +1,34 @@
+package display
+
+import (
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
+
+func TestHowEnded(t *testing.T) {
+	self := api.Ref{PID: 7, StartNS: 8}
+	by := &api.Process{Ref: api.Ref{PID: 4242, StartNS: 1}, Comm: "pk\x1b", Session: "x"}
+	for want, p := range map[string]api.Process{
+		"exited":            {},
+		"exited 3":          {ExitCode: new(3)},
+		"killed by SIGKILL": {Signal: "SIGKILL"},
+		`killed by SIGTERM from 4242 pk\x1b, session x`:                                 {Signal: "SIGTERM", Killer: &api.Sender{Signal: "SIGTERM", Kind: "process", Process: by}},
+		"killed by SIGKILL by the OOM killer":                                           {Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "oom"}},
+		"killed by SIGHUP by the kernel":                                                {Signal: "SIGHUP", Killer: &api.Sender{Signal: "SIGHUP", Kind: "kernel"}},
+		"killed by SIGSEGV, its own fault":                                              {Signal: "SIGSEGV", Killer: &api.Sender{Signal: "SIGSEGV", Kind: "fault"}},
+		"killed by SIGALRM, a timer's by its own account":                               {Signal: "SIGALRM", Killer: &api.Sender{Signal: "SIGALRM", Kind: "timer"}},
+		"killed by SIGKILL by lineage":                                                  {Signal: "SIGKILL", Killer: &api.Sender{Signal: "SIGKILL", Kind: "lineage"}},
+		"killed by SIGABRT from itself":                                                 {Signal: "SIGABRT", Killer: &api.Sender{Signal: "SIGABRT", Kind: "process", Process: &api.Process{Ref: self}}},
+		`exited 143 after SIGTERM from 4242 pk\x1b, session x, handled`:                 {ExitCode: new(143), Killer: &api.Sender{Signal: "SIGTERM", Kind: "process", Process: by, Handled: true}},
+		`killed by SIGINT from 4242 pk\x1b, session x, handled and then sent to itself`: {Signal: "SIGINT", Killer: &api.Sender{Signal: "SIGINT", Kind: "process", Process: by, Handled: true, Raised: true}},
+	} {
+		p.Ref = self
+		if got := HowEnded(&p); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got, want := Stopped(&api.Process{Stopped: &api.Sender{Signal: "SIGSTOP", Kind: "process", Process: by}}), `stopped by SIGSTOP from 4242 pk\x1b, session x`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Signals that kill or stop a member. The hook sees every signal of the host, in the
+ * sender's context or in an interrupt, with the siglock of the process that gets it, and
+ * after the kernel has decided about it. So the first tests are on the signal and on what
+ * the kernel has just read of the process: where an entry to the kernel changes the page
+ * table, one look into a map costs as much as all of these.
+ */
+#ifndef LINEAGE_SIGNALLED_H
+#define LINEAGE_SIGNALLED_H
+
+#include "current.h"
+#include "death.h"
+#include "listen.h"
+
+/* enum of include/trace/events/signal.h */
+#define TRACE_SIGNAL_DELIVERED 0
+#define TRACE_SIGNAL_LOSE_INFO 4 /* delivered, but the process does not learn the sender */
+
+#define SIG(n) (1U << (n))
+#define NEVER_KILL (SIG(SIGCHLD) | SIG(SIGURG) | SIG(SIGWINCH))
+#define STOPS (SIG(SIGSTOP) | SIG(SIGTSTP) | SIG(SIGTTIN) | SIG(SIGTTOU))
+/* Requests to end, which a process may handle. */
+#define ASKS (SIG(SIGHUP) | SIG(SIGINT) | SIG(SIGQUIT) | SIG(SIGTERM))
+#define FAULTS (SIG(SIGILL) | SIG(SIGTRAP) | SIG(SIGBUS) | SIG(SIGFPE) | SIG(SIGSEGV) | SIG(SIGSYS))
+
+/* A fault, or with a core dump: then the process is marked only when it takes the signal. */
+#define MARKED_LATE (FAULTS | SIG(SIGABRT) | SIG(SIGXCPU) | SIG(SIGXFSZ))
+
+static __always_inline bool is_one_of(int sig, u32 set)
+{
+	return (u32)sig < 32 && set >> sig & 1;
+}
+
+/* Does the process handle the signal, or ignore it? */
+static __always_inline bool has_handler(struct task_struct *t, int sig)
+{
+	u64 action = (u64)BPF_CORE_READ(t, sighand);
+	u64 handler = 0;
+
+	if (!action)
+		return false;
+	action += bpf_core_field_offset(struct sighand_struct, action);
+	action += (u64)((u32)(sig - 1) & 63) * bpf_core_type_size(struct k_sigaction);
+	action += bpf_core_field_offset(struct k_sigaction, sa.sa_handler);
+	bpf_probe_read_kernel(&handler, sizeof(handler), (void *)action);
+	return handler;
+}
+
+/*
+ * The sender is the current process, unless the kernel sent it on its own: then there
+ * is no siginfo but 1, or its code is above 0. Only to itself may a process send such a
+ * code. Others it may choose.
+ */
+static __always_inline u8 sender_of(u64 info, int sig, bool itself)
+{
+	int code = 0;
+
+	if (info == 1)
+		return SENDER_KERNEL;
+	if (info)
+		bpf_probe_read_kernel(
+			&code, sizeof(code),
+			(void *)info + bpf_core_field_offset(struct kernel_siginfo, si_code));
+	if (code > 0)
+		return itself && is_one_of(sig, FAULTS) ? SENDER_FAULT : SENDER_KERNEL;
+	return code == SI_TIMER || code == SI_ASYNCIO ? SENDER_TIMER : SENDER_PROCESS;
+}
+
+static __always_inline void describe_sender(struct sent *s)
+{
+	struct task_struct *t = (void *)bpf_get_current_task();
+	struct entry *e;
+
+	s->by.tgid = current_tgid();
+	s->by.start = current_start();
+	s->uid = BPF_CORE_READ(t, cred, euid.val);
+	bpf_get_current_comm(s->comm, sizeof(s->comm));
+	e = entered(s->by.tgid, s->by.start);
+	if (e)
+		s->session = e->session;
+}
+
+/*
+ * Ours: the flag is set before a pass sends the signal. Below level 3 a process of ours
+ * sends it.
+ */
+static __always_inline bool is_ours(const struct entry *to, const struct sent *s)
+{
+	u32 sent = s->signal == SIGKILL ? FLAG_KILLED : s->signal == SIGTERM ? FLAG_TERMED : 0;
+	struct entry *by;
+
+	if (!(to->flags & sent))
+		return false;
+	if (s->from == SENDER_KERNEL)
+		return true;
+	by = entered(s->by.tgid, s->by.start);
+	return by && by->flags & FLAG_PROTECTED;
+}
+
+static __always_inline void report_stop(u16 type, u32 tgid, const struct entry *to,
+					const struct sent *s)
+{
+	struct event_stop *e;
+
+	if (!within_limit(to->session, s->time)) {
+		count(COUNT_STOP_LIMITED);
+		return;
+	}
+	e = reserve(struct event_stop);
+	if (!e) {
+		lost();
+		return;
+	}
+	header(&e->h, type, tgid, to->start, to->session, to->flags);
+	e->sent = *s;
+	bpf_ringbuf_submit(e, wakeup(false));
+}
+
+static __always_inline void remember_signal(struct task_struct *t, u32 tgid, struct entry *to,
+					    struct sent *s)
+{
+	struct sent *old = signal_to(tgid, s->start);
+
+	if (old && old->flags & SENT_FINAL)
+		return;
+	if (old && old->flags & SENT_HANDLED && old->signal == s->signal &&
+	    s->from == SENDER_PROCESS && s->by.tgid == tgid && s->by.start == s->start) {
+		old->flags |= SENT_RAISED | s->flags;
+		return;
+	}
+	set_flags(to, FLAG_SIGNALLED);
+	if (bpf_map_update_elem(&killers, &tgid, s, BPF_ANY))
+		count(COUNT_SENDER_FAILED);
+	/* If its exit came first, the exit has not found it. */
+	if (t->signal->live.counter <= 0)
+		forget_signal(tgid, s->start);
+}
+
+/* Not inline: what it keeps on the stack would cost each signal of an outsider. */
+static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_struct *t,
+					       struct entry *to)
+{
+	u32 tgid = t->tgid;
+	struct sent s = {};
+	u64 info = 0;
+
+	if (!to->session || to->start != t->group_leader->start_boottime)
+		return 0;
+	if (sig != SIGCONT && has_handler(t, sig)) {
+		if (!is_one_of(sig, ASKS))
+			return 0;
+		s.flags = SENT_HANDLED;
+	}
+	/* From the context: the type that the verifier gives it is wrong for 0 and 1. */
+	bpf_probe_read_kernel(&info, sizeof(info), ctx + 1);
+	s.start = to->start;
+	s.time = bpf_ktime_get_boot_ns();
+	s.signal = sig;
+	s.from = sender_of(info, sig, tgid == current_tgid());
+	if (s.from == SENDER_PROCESS)
+		describe_sender(&s);
+	if (sig == SIGCONT) {
+		report_stop(EVENT_CONTINUE, tgid, to, &s);
+	} else if (is_one_of(sig, STOPS)) {
+		report_stop(EVENT_STOP, tgid, to, &s);
+	} else if (!is_ours(to, &s)) {
+		if (t->signal->flags & SIGNAL_GROUP_EXIT && t->signal->group_exit_code == sig)
+			s.flags |= SENT_FINAL;
+		remember_signal(t, tgid, to, &s);
+	}
+	return 0;
+}
+
+/*
+ * Does the process survive the signal? If it was fatal, the kernel would have marked the
+ * process by now, unless something delays that.
+ */
+static __always_inline bool survives(struct task_struct *t, int sig)
+{
+	if (is_one_of(sig, ASKS | STOPS | MARKED_LATE) || t->ptrace)
+		return false;
+	if (t->signal->flags & (SIGNAL_GROUP_EXIT | SIGNAL_STOP_STOPPED))
+		return false;
+	return !(t->blocked.sig[0] >> ((sig - 1) & 63) & 1);
+}
+
+static __always_inline void on_signal(u64 *ctx, int sig, struct task_struct *t, int result)
+{
+	struct entry *to;
+
+	if (is_one_of(sig, NEVER_KILL))
+		return;
+	if (sig == SIGCONT) {
+		if (!(t->signal->flags & SIGNAL_CLD_MASK))
+			return;
+	} else if (result != TRACE_SIGNAL_DELIVERED && result != TRACE_SIGNAL_LOSE_INFO) {
+		return;
+	} else if (survives(t, sig)) {
+		return;
+	}
+	to = entry_at(t->tgid);
+	if (to)
+		signalled(ctx, sig, t, to);
+}
+
+#endif

@@ -1,0 +1,49 @@
+package document
+
+import (
+	"strconv"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
+)
+
+// Sender is who sent a signal; nil stays nil.
+func Sender(c Clock, s *lineage.Signal) *api.Sender {
+	if s == nil {
+		return nil
+	}
+	doc := &api.Sender{Signal: signalName(s.Number), Kind: s.Sender.String(), Time: c.Wall(s.Time), Handled: s.Handled, Raised: s.Raised}
+	if s.Sender == lineage.ByProcess {
+		doc.Process = &api.Process{Ref: Ref(s.By), Comm: s.Comm, UID: new(int(s.UID))}
+		if s.Session != 0 {
+			doc.Process.Session = s.Session.String()
+		}
+	}
+	return doc
+}
+
+// killer is who sent the signal that a process died of, or that it handled before it exited. The
+// kernel side does not report its own signals: it marks the process before it sends them.
+func killer(c Clock, died string, flags tracer.EntryFlags, s *lineage.Signal) *api.Sender {
+	switch {
+	case s != nil:
+		return Sender(c, s)
+	case died == "SIGKILL" && flags&tracer.FlagKilled != 0, died == "SIGTERM" && flags&tracer.FlagTermed != 0:
+		return &api.Sender{Signal: died, Kind: lineage.ByLineage.String()}
+	}
+	return nil
+}
+
+// signalName is the name of a signal; those of real time are numbered as kill -l does.
+func signalName(n uint8) string {
+	const first, last = 34, 64
+	switch name := unix.SignalName(unix.Signal(n)); {
+	case name != "":
+		return name
+	case n >= first && n <= last:
+		return "SIGRTMIN+" + strconv.Itoa(int(n)-first)
+	}
+	return "signal " + strconv.Itoa(int(n))
+}

@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/bpf"
-	"github.com/lineage-ebpf/lineage/lineage"
 )
 
 // ErrMalformed says that this version does not know a record of the ring buffer. The record must
@@ -118,9 +117,9 @@ func decodeStop(b []byte, ev *Event) bool {
 	return ok
 }
 
-func signal(s *bpf.LineageSent) *lineage.Signal {
-	return &lineage.Signal{
-		Number: s.Signal, Sender: lineage.Sender(s.From), Time: s.Time,
+func signal(s *bpf.LineageSent) *Signal {
+	return &Signal{
+		Number: s.Signal, Sender: Sender(s.From), Time: s.Time,
 		By: identity(s.By), Session: SessionID(s.Session), UID: s.Uid, Comm: Comm(s.Comm).String(),
 		Handled: s.Flags&uint16(bpf.LineageSentFlagsSENT_HANDLED) != 0, Raised: s.Flags&uint16(bpf.LineageSentFlagsSENT_RAISED) != 0,
 	}

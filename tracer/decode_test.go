@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,8 +47,8 @@ func TestDecode(t *testing.T) {
 	reaped.Type = EventReaped
 	session.Type, session.State, session.Cause = EventSession, StateCondemned, CauseEnd
 	killed, unknown, stop := exit, exit, base
-	killed.Signal = &lineage.Signal{Number: 15, Sender: lineage.ByProcess, Time: 16, By: id, Session: 17, UID: 7, Comm: "x", Handled: true}
-	stop.Type, stop.Signal = EventStop, &lineage.Signal{Number: 19, Sender: lineage.ByKernel, Time: 16}
+	killed.Signal = &Signal{Number: 15, Sender: ByProcess, Time: 16, By: id, Session: 17, UID: 7, Comm: "x", Handled: true}
+	stop.Type, stop.Signal = EventStop, &Signal{Number: 19, Sender: ByKernel, Time: 16}
 	plain := bpf.LineageEventExit{H: header(EventExit), Status: 256, CpuTime: 11, MaxRss: 2}
 	told := plain
 	told.Killed = 1

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 	"golang.org/x/sys/unix"
@@ -50,8 +49,8 @@ func (v *victim) signal(sig unix.Signal) {
 }
 
 // fromUs reports whether s was sent by this process.
-func fromUs(s *lineage.Signal, sig unix.Signal) bool {
-	return s != nil && s.Number == uint8(sig) && s.Sender == lineage.ByProcess && s.By.PID == uint32(os.Getpid()) &&
+func fromUs(s *tracer.Signal, sig unix.Signal) bool {
+	return s != nil && s.Number == uint8(sig) && s.Sender == tracer.ByProcess && s.By.PID == uint32(os.Getpid()) &&
 		s.By.Start != 0 && s.UID == uint32(os.Geteuid()) && s.Session == 0 && s.Comm != "" && s.Time != 0
 }
 
@@ -61,31 +60,31 @@ func TestKiller(t *testing.T) {
 	events := collect(t, tr)
 	fault, err := filepath.Abs("../bin/testdata/lngtest-fault")
 	require.NoError(t, err)
-	itself := func(v *victim, s *lineage.Signal) bool {
-		return s != nil && s.Sender == lineage.ByProcess && s.By.PID == v.pid() && s.Session == v.id
+	itself := func(v *victim, s *tracer.Signal) bool {
+		return s != nil && s.Sender == tracer.ByProcess && s.By.PID == v.pid() && s.Session == v.id
 	}
 	for _, c := range []struct {
 		name, script string
 		signals      []unix.Signal
-		want         func(v *victim, s *lineage.Signal) bool
+		want         func(v *victim, s *tracer.Signal) bool
 	}{
-		{"killed", "echo ready; read x", []unix.Signal{unix.SIGKILL}, func(_ *victim, s *lineage.Signal) bool { return fromUs(s, unix.SIGKILL) && !s.Handled }},
-		{"terminated", "echo ready; read x", []unix.Signal{unix.SIGTERM}, func(_ *victim, s *lineage.Signal) bool { return fromUs(s, unix.SIGTERM) }},
+		{"killed", "echo ready; read x", []unix.Signal{unix.SIGKILL}, func(_ *victim, s *tracer.Signal) bool { return fromUs(s, unix.SIGKILL) && !s.Handled }},
+		{"terminated", "echo ready; read x", []unix.Signal{unix.SIGTERM}, func(_ *victim, s *tracer.Signal) bool { return fromUs(s, unix.SIGTERM) }},
 		{"stopped, then terminated", "echo ready; read x", []unix.Signal{unix.SIGSTOP, unix.SIGTERM, unix.SIGCONT},
-			func(_ *victim, s *lineage.Signal) bool { return fromUs(s, unix.SIGTERM) }},
+			func(_ *victim, s *tracer.Signal) bool { return fromUs(s, unix.SIGTERM) }},
 		{"handled", "trap 'exit 3' TERM; echo ready; read x; sleep 600", []unix.Signal{unix.SIGTERM},
-			func(_ *victim, s *lineage.Signal) bool { return fromUs(s, unix.SIGTERM) && s.Handled && !s.Raised }},
+			func(_ *victim, s *tracer.Signal) bool { return fromUs(s, unix.SIGTERM) && s.Handled && !s.Raised }},
 		{"handled and raised", "trap 'trap - TERM; kill -TERM $$' TERM; echo ready; read x; sleep 600", []unix.Signal{unix.SIGTERM},
-			func(_ *victim, s *lineage.Signal) bool { return fromUs(s, unix.SIGTERM) && s.Handled && s.Raised }},
-		{"itself", "echo ready; kill -USR1 $$", nil, func(v *victim, s *lineage.Signal) bool { return itself(v, s) && s.Number == uint8(unix.SIGUSR1) }},
-		{"ignored", "trap '' TERM; echo ready; read x; exit 0", []unix.Signal{unix.SIGTERM}, func(v *victim, s *lineage.Signal) bool { return s == nil }},
+			func(_ *victim, s *tracer.Signal) bool { return fromUs(s, unix.SIGTERM) && s.Handled && s.Raised }},
+		{"itself", "echo ready; kill -USR1 $$", nil, func(v *victim, s *tracer.Signal) bool { return itself(v, s) && s.Number == uint8(unix.SIGUSR1) }},
+		{"ignored", "trap '' TERM; echo ready; read x; exit 0", []unix.Signal{unix.SIGTERM}, func(v *victim, s *tracer.Signal) bool { return s == nil }},
 		{"its own fault", "exec " + fault + " segv", nil,
-			func(_ *victim, s *lineage.Signal) bool {
-				return s != nil && s.Sender == lineage.ByFault && s.By.PID == 0
+			func(_ *victim, s *tracer.Signal) bool {
+				return s != nil && s.Sender == tracer.ByFault && s.By.PID == 0
 			}},
 		{"a timer of the kernel", "exec " + fault + " alarm", nil,
-			func(_ *victim, s *lineage.Signal) bool {
-				return s != nil && s.Sender == lineage.ByKernel && s.By.PID == 0 && s.Comm == ""
+			func(_ *victim, s *tracer.Signal) bool {
+				return s != nil && s.Sender == tracer.ByKernel && s.By.PID == 0 && s.Comm == ""
 			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 type (
 	Identity  = lineage.ID
 	SessionID = lineage.SessionID
+	Signal    = lineage.Signal
+	Sender    = lineage.Sender
 	Evidence  = lineage.Evidence
 )
 
@@ -62,6 +64,13 @@ func (c Cause) String() string {
 	return [...]string{"", "root_exit", "owner_exit", "end", "max_lifetime", "max_processes",
 		"max_rss", "idle", "ancestor", "expired", "released"}[min(c, CauseReleased)]
 }
+
+// What sends a [Signal].
+const (
+	ByProcess = lineage.ByProcess
+	ByKernel  = lineage.ByKernel
+	ByFault   = lineage.ByFault
+)
 
 // The kinds of evidence, by which a process is a member of its session.
 const (
@@ -180,7 +189,7 @@ type Event struct {
 	MaxRSS     uint64 // Exit: bytes
 	// Signal is, for Exit, the one that the process died of, or handled before it exited; nil: none,
 	// or one of ours, or the sender is not known. Stop, Continue: that it was sent.
-	Signal *lineage.Signal
+	Signal *Signal
 
 	State State // Session
 	Cause Cause // Session

@@ -38,8 +38,8 @@ func startDaemon(ctx context.Context, binary string) (*daemon, error) {
 }
 
 // run starts it and waits until it answers and its self-check is done.
-func (d *daemon) run(ctx context.Context, binary string) error {
-	d.cmd = exec.Command(binary, "daemon", "--socket", d.socket)
+func (d *daemon) run(ctx context.Context, binary string, flags ...string) error {
+	d.cmd = exec.Command(binary, append([]string{"daemon", "--socket", d.socket}, flags...)...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGTERM} // as a service manager does
 	log, err := os.Create(filepath.Join(d.dir, "log"))
 	if err != nil {

@@ -32,6 +32,7 @@ var parts = []part{
 	{"hooks", "kernel time per event", hooks},
 	{"signals", "kernel time per signal", signals},
 	{"kill", "end against cgroup.kill", kill},
+	{"dead", "root's exit while the daemon is dead, until the last member is", dead},
 	{"growth/processes", "kernel cost against live processes", grow(amongProcesses)},
 	{"growth/sessions", "kernel cost against sessions", grow(amongSessions)},
 	{"growth/depth", "kernel cost against ancestors", grow(amongAncestors)},

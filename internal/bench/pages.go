@@ -50,6 +50,7 @@ func (s *samples) tables() []table {
 		{document, "hooks", s.hookTable()},
 		{document, "events", s.eventSums()},
 		{document, "kill", s.killTable()},
+		{document, "dead", s.deadTable()},
 		{document, "processes", growth},
 		{document, "sessions", s.growthTable("sessions", "sessions:")},
 		{document, "depth", s.growthTable("depth", "ancestors:")},

@@ -223,7 +223,7 @@ func TestLostDaemon(t *testing.T) {
 		if got.code != 6 || !strings.HasPrefix(got.stderr, "lineage: session k3x9q2: verdict unknown: ") || strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("got %+v", got)
 		}
-		require.Equal(t, verbs(s.Log), "connect create report dial dial dial dial connect")
+		require.Equal(t, verbs(s.Log), "connect create report dial dial dial connect")
 		if rep := readReport(t, s.Options.Report); rep.Verdict != "unknown" || rep.Session != "k3x9q2" {
 			t.Errorf("receipt %+v", rep)
 		}

@@ -21,10 +21,11 @@ type link struct {
 	client        api.Client // nil: lost
 }
 
-// A daemon that its service manager restarts is back within a second.
+// A service manager starts the daemon again within 100 ms (RestartSec= of the unit), and from then on
+// the new one holds the lock: a connect waits for it.
 const (
-	firstPause  = 50 * time.Millisecond
-	dials       = 4
+	firstPause  = 50 * time.Millisecond // doubled after each
+	dials       = 3                     // 350 ms
 	reconnects  = 5 // for one call: the daemon may be lost again
 	connectTime = 15 * time.Second
 )

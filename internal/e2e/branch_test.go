@@ -71,7 +71,7 @@ func (b *branching) finish(name string) {
 // LNGTEST_BRANCHES rounds.
 func TestBranchForkers(t *testing.T) {
 	i := stage.NewDaemon(t)
-	n := stage.FromEnv(t, "LNGTEST_BRANCHES", 10)
+	n := stage.FromEnv(t, "LNGTEST_BRANCHES", 3)
 	var total, slowest time.Duration
 	ended := 0
 	for round := range n {
@@ -97,7 +97,7 @@ func TestBranchHoppers(t *testing.T) {
 	for _, pause := range []string{"5000", "200", "0"} {
 		t.Run(pause, func(t *testing.T) {
 			i := i.In(t)
-			n := rounds(t)
+			n := stage.FromEnv(t, "LNGTEST_BRANCHES", 6)
 			var slowest time.Duration
 			refused := 0
 			for round := range n {

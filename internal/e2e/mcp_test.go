@@ -196,7 +196,7 @@ func TestMCPBounded(t *testing.T) {
 // end_branch against 50 constantly forking threads: LNGTEST_BRANCHES rounds.
 func TestMCPEndsForkers(t *testing.T) {
 	i := stage.NewDaemon(t)
-	n := stage.FromEnv(t, "LNGTEST_BRANCHES", 10)
+	n := stage.FromEnv(t, "LNGTEST_BRANCHES", 3)
 	var slowest time.Duration
 	for round := range n {
 		name := "agent-" + strconv.Itoa(round)

@@ -81,7 +81,7 @@ func (s *stormer) picture(i *stage.Instance, name string) error {
 // The daemon is killed repeatedly, at any moment of a fork storm and of its own start:
 // each time the next one has the same session, with everything that was born meanwhile.
 func TestDaemonKilledInStorms(t *testing.T) {
-	kills := stage.FromEnv(t, "LNGTEST_KILLS", 20)
+	kills := stage.FromEnv(t, "LNGTEST_KILLS", 10)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -170,7 +170,7 @@ func TestEndsWithoutDaemon(t *testing.T) {
 // Daemons come and go while a session forks: when things have settled, the picture
 // matches the kernel's, with no process missing and no dead one shown as alive.
 func TestDaemonRestarts(t *testing.T) {
-	starts := stage.FromEnv(t, "LNGTEST_KILLS", 20) * 2 / 5
+	starts := stage.FromEnv(t, "LNGTEST_KILLS", 10) * 2 / 5
 	i := stage.New(t)
 	daemon := i.Daemon()
 	s := newStormer(i, "steady")

@@ -24,7 +24,7 @@ func TestSoak(t *testing.T) {
 		grows        = 32 << 20 // bytes between two garbage collections; for 5 million forks, 10 each
 		historyLimit = 64 << 20 // room for what is kept of the session of a storm while it lives
 	)
-	forks := stage.FromEnv(t, "LNGTEST_SOAK", 60000)
+	forks := stage.FromEnv(t, "LNGTEST_SOAK", 30000)
 	depth := stage.FromEnv(t, "LNGTEST_DEPTH", 300)
 	sessions := stage.FromEnv(t, "LNGTEST_SESSIONS", 20)
 	i := stage.New(t)
@@ -60,7 +60,7 @@ func TestSoak(t *testing.T) {
 	})
 
 	degraded := i.Status().Degraded
-	storms(i, "first", 20000) // fills what is bounded: the ring, the ended sessions, the heap
+	storms(i, "first", 10000) // fills what is bounded: the ring, the ended sessions, the heap
 	total := 0
 	var thirds [3]footprint
 	for n := range thirds {

@@ -210,7 +210,7 @@ func (m *members) gone(limit time.Duration) error {
 		one := []unix.PollFd{fd}
 		for {
 			n, err := unix.Poll(one, int(max(time.Until(end), 0).Milliseconds()))
-			if err == unix.EINTR {
+			if errors.Is(err, unix.EINTR) {
 				continue
 			}
 			if err == nil && n == 0 {

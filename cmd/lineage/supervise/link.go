@@ -26,7 +26,7 @@ type link struct {
 const (
 	firstPause  = 50 * time.Millisecond // doubled after each
 	dials       = 3                     // 350 ms
-	reconnects  = 5 // for one call: the daemon may be lost again
+	reconnects  = 5                     // for one call: the daemon may be lost again
 	connectTime = 15 * time.Second
 )
 

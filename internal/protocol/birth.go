@@ -85,6 +85,9 @@ func (x *run) birthDoomed() {
 	case !doomed && !c.amid && !c.second() && x.m.Limit > 0 && x.m.Level >= 3:
 		c.at = birthLimit
 		return
+	case !c.amid && !doomed && s.paused(k, c.session):
+		x.stopNewborn()
+		return
 	case !c.amid && (!doomed || x.off(DoomedAtBirth)):
 	case c.second():
 		if i != none {
@@ -102,6 +105,24 @@ func (x *run) birthDoomed() {
 		k.entries[i].flags |= flagUnkilled
 		k.w.due = true
 		x.kill(c.task)
+	}
+	x.leave()
+}
+
+// stopNewborn is stop_newborn() of pause.h; in a second writer, the end of on_attach().
+func (x *run) stopNewborn() {
+	c, k := x.c, x.side()
+	switch {
+	case x.off(StopAtBirth):
+	case c.second():
+		k.w.due = true
+	case x.m.Level >= 3:
+		x.stop(c.child, idle)
+		return
+	default:
+		k.w.due, x.s.w.told = true, true
+		x.stop(c.task, idle)
+		return
 	}
 	x.leave()
 }

@@ -15,5 +15,6 @@
 // in a take-over. An adoption enters an outsider in one step. Threads, /proc, the daemon's graph, deadlines
 // and brokered work do not exist. One session has a limit of processes, and all its dead are checked in one step.
 // A halt is in the machine, and not in bpf yet: its agents are those whose rule needs nothing but the name.
+// A stop of another signal that comes while a program stops or continues the task counts as ours.
 // Memory is sequentially consistent: every access that the programs order is a full barrier there. Levels below 3 have the arbiter of level 4, not that of claims.h.
 package protocol

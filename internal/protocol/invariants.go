@@ -99,6 +99,9 @@ func (m *Config) complete(s *State, k *side) string {
 	if k.w.due || m.Level < 3 || !s.idle() {
 		return ""
 	}
+	if bad := m.stops(s, k); bad != "" {
+		return bad
+	}
 	for i := range k.entries {
 		e := &k.entries[i]
 		if t := &s.tasks[e.start]; e.linked && e.start > 0 && t.alive() && !t.killed && s.condemned(k, e.session) {
@@ -227,6 +230,9 @@ func (m *Config) quiet(s *State) string {
 			return fmt.Sprintf("the map of processes holds the entry of a live member: task %d is %v", e.start, s.tasks[e.start].stage)
 		}
 	}
+	if bad := m.stops(s, k); bad != "" {
+		return bad
+	}
 	for t := uint8(1); t < s.w.born; t++ {
 		p := &s.tasks[t]
 		if !p.alive() || p.killed {
@@ -244,6 +250,27 @@ func (m *Config) quiet(s *State) string {
 		}
 		if p.owed && int(s.w.opened) < m.Sessions && !s.wasDissolved(t) && (i == none || k.sessions[k.entries[i].session].root != t) {
 			return fmt.Sprintf("a session over a process that takes such a name: task %d has none", t)
+		}
+	}
+	return ""
+}
+
+// stops is what a pause and its end promise, when nothing is due.
+func (m *Config) stops(s *State, k *side) string {
+	if m.Times[pause] == 0 {
+		return ""
+	}
+	for i := range k.entries {
+		e := &k.entries[i]
+		p := &s.tasks[e.start]
+		if !e.linked || e.start == 0 || e.session == 0 || e.flags&flagProtected != 0 || !p.alive() || p.killed {
+			continue
+		}
+		switch paused := s.paused(k, e.session); {
+		case paused && p.stopped == 0:
+			return "nobody runs in a paused session"
+		case !paused && p.stopped == stoppedByUs:
+			return "after a resume nobody stays stopped by us"
 		}
 	}
 	return ""

@@ -186,7 +186,7 @@ func (m *Config) ofTask(s *State, t uint8, try func(Move)) {
 			try(Move{die, t, t})
 			return
 		}
-		if !p.killed {
+		if !p.killed && p.stopped == 0 {
 			if s.w.left[fork] > 0 {
 				m.births(s, fork, t, try)
 			}
@@ -199,8 +199,13 @@ func (m *Config) ofTask(s *State, t uint8, try func(Move)) {
 				try(Move{dump, t, t})
 			}
 		}
-		if s.w.left[exit] > 0 {
+		if s.w.left[exit] > 0 && p.stopped == 0 {
 			try(Move{exit, t, t})
+		}
+		for _, a := range []action{suspend, wake} {
+			if s.w.left[a] > 0 && !p.killed {
+				try(Move{a, t, t})
+			}
 		}
 	case zombie:
 		try(Move{reap, t, t})
@@ -229,7 +234,7 @@ func (m *Config) ofDaemon(s *State, try func(Move)) {
 		if !k.sessions[id].present || !s.truths[id].open {
 			continue
 		}
-		for _, a := range []action{end, endPatient, dissolve, settle, release} {
+		for _, a := range []action{end, endPatient, dissolve, settle, release, pause, resume} {
 			if s.w.left[a] > 0 {
 				try(Move{a, daemon, id})
 			}
@@ -254,6 +259,9 @@ func (m *Config) mustLook(s *State) bool {
 		if p.present && p.state == active && !m.off(Look) && s.orphaned(k, p) {
 			return true
 		}
+	}
+	if m.stops(s, k) != "" {
+		return true
 	}
 	for i := range k.entries {
 		e := &k.entries[i]
@@ -298,6 +306,13 @@ func (x *run) take(v Move) bool {
 		x.exec(v.arg, true, true)
 	case execOther:
 		x.exec(v.arg, false, false)
+	case suspend:
+		if s.tasks[v.arg].stopped > 0 {
+			return false
+		}
+		s.tasks[v.arg].stopped = x.stopper(v.arg)
+	case wake:
+		return x.woken(v.arg)
 	case defy:
 		s.tasks[v.arg].defiant = true
 	case exit, die:

@@ -95,6 +95,12 @@ func (s *State) condemned(k *side, id uint8) (yes bool) {
 	return yes
 }
 
+// paused is paused() of pause.h: the session, or one around it, is.
+func (s *State) paused(k *side, id uint8) (yes bool) {
+	s.eachAround(k, id, func(p *session) { yes = yes || p.paused })
+	return yes
+}
+
 // depth is depth_of() of session.h.
 func (s *State) depth(k *side, id uint8) (n int) {
 	s.eachAround(k, id, func(*session) { n++ })
@@ -145,6 +151,9 @@ func (s *State) remembered(t uint8) bool {
 // beginEnd is begin_end() of session.h. An end that is not asked for follows from a death.
 func (x *run) beginEnd(id uint8, grace bool) {
 	p := &x.side().sessions[id]
+	if grace && x.s.paused(x.side(), id) && !x.off(PausedDies) {
+		grace = false
+	}
 	to := condemned
 	if grace {
 		to = ending

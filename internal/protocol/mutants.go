@@ -50,6 +50,14 @@ const (
 	FlagAfterRecord
 	OnlyAgents
 	StoppedHalts
+	StopAtBirth
+	FlagAgain
+	StopLooks
+	ResumeLooks
+	FlagAhead
+	OnlyOurs
+	PausedDies
+	ContinueSeen
 )
 
 // Precaution is one switch.
@@ -105,6 +113,14 @@ var Precautions = []Precaution{
 	{FlagAfterRecord, 0, "an exec reads the flag of a halt when the record of its session is there"},
 	{OnlyAgents, 0, "a halt kills at their exec only agents"},
 	{StoppedHalts, 0, "an exec hook that opens no sessions any more reads the flag of a halt"},
+	{StopAtBirth, 0, "a birth in a paused session is stopped"},
+	{FlagAgain, 0, "the flag of a stop is set again after SIGSTOP"},
+	{StopLooks, 0, "what sends SIGSTOP reads the pause again"},
+	{ResumeLooks, 0, "what sends SIGCONT reads the pause again"},
+	{FlagAhead, 0, "the flag of a stop is taken away ahead of SIGCONT"},
+	{OnlyOurs, 0, "a resume continues only what a pause has stopped"},
+	{PausedDies, 0, "a paused session ends without a grace"},
+	{ContinueSeen, 0, "the hook on signals sees SIGCONT to a member of a paused session"},
 	{LastExec, 0, "a take-over compares execs, not names"},
 }
 

@@ -94,6 +94,9 @@ func (x *run) execCondemned() {
 	k := x.side()
 	if i := x.s.entered(k, x.c.task); i != none && k.entries[i].flags&flagProtected == 0 && x.s.condemned(k, k.entries[i].session) {
 		x.kill(x.c.task)
+	} else if i != none && k.entries[i].flags&flagProtected == 0 && x.s.paused(k, k.entries[i].session) {
+		x.stop(x.c.task, idle)
+		return
 	}
 	x.leave()
 }

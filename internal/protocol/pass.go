@@ -19,7 +19,7 @@ func (x *run) passVisit() {
 		return
 	}
 	id := k.entries[i].session
-	kill := false
+	kill, stopped := false, false
 	for range k.sessions {
 		p := &k.sessions[id]
 		if id == 0 || !p.present {
@@ -31,6 +31,10 @@ func (x *run) passVisit() {
 		if kill = p.state.kills(); kill {
 			break
 		}
+		stopped = stopped || p.paused
+		if kill = p.state == ending && stopped && !x.off(PausedDies); kill {
+			break
+		}
 		if p.state == ending && k.entries[i].flags&flagTermed == 0 && k.entries[i].since <= p.ended {
 			x.term(t, &k.entries[i])
 		}
@@ -38,6 +42,9 @@ func (x *run) passVisit() {
 	}
 	if kill && !(x.off(CoreDump) && s.tasks[t].dumping) {
 		x.kill(t)
+	}
+	if x.m.Times[pause] > 0 {
+		x.stopDue(t, &k.entries[i])
 	}
 }
 
@@ -87,11 +94,14 @@ func (x *run) judge(id uint8) bool {
 	return false
 }
 
-// term sends SIGTERM.
+// term sends SIGTERM, and SIGCONT.
 func (x *run) term(t uint8, e *entry) {
 	switch p := &x.s.tasks[t]; {
 	case p.dumping || p.killed:
+	case x.s.paused(x.side(), e.session):
+		x.bad = "a paused session ends without being resumed"
 	case p.defiant:
+		p.stopped = 0
 		p.terms++
 		e.flags |= flagTermed
 	default:

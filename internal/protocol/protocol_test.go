@@ -64,6 +64,15 @@ var (
 	kept     = members(2, 3, 2, 3, bounds{outsider: 1, exec: 1, keep: 1, halt: 1, exit: 0}).with(agents)
 	storm    = members(1, 3, 3, 3, bounds{outsider: 1, exit: 1, exec: 2, halt: 1}).with(agents)
 	halved   = members(1, 3, 3, 3, bounds{outsider: 1, fork: 1, exit: 0, exec: 1, halt: 1, takeOver: 1}).with(agents)
+	pauses   = members(1, 2, 2, 1, bounds{fork: 1, exit: 0, pause: 1, resume: 1})
+	renewed  = members(1, 2, 2, 1, bounds{fork: 1, exit: 0, pause: 2, resume: 1})
+	nudged   = members(2, 2, 2, 1, bounds{fork: 0, exit: 0, pause: 1, resume: 1, suspend: 1, wake: 1})
+	retried  = members(1, 1, 1, 1, bounds{fork: 0, exit: 0, pause: 2, resume: 2, wake: 1})
+	dies     = members(1, 2, 2, 1, bounds{fork: 1, exit: 0, endPatient: 1, pause: 1, resume: 1})
+	freed    = members(2, 2, 2, 1, bounds{fork: 0, exit: 1, dissolve: 1, pause: 1, resume: 1})
+	inner    = members(2, 2, 2, 2, bounds{fork: 0, exit: 0, create: 1, endPatient: 1, pause: 1, resume: 1})
+	stills   = members(2, 3, 3, 1, bounds{fork: 1, exit: 0, pause: 1, resume: 1, exec: 1}).with(level2)
+	passes   = members(2, 3, 3, 1, bounds{fork: 1, exit: 1, pause: 2, resume: 1, end: 1, wake: 1}).with(second)
 	whole    = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 2, exec: 2, end: 1, takeOver: 1}).with(agents)
 )
 
@@ -72,6 +81,7 @@ func TestHolds(t *testing.T) {
 	for name, m := range map[string]Config{
 		"reuse": reuse, "again": again, "skips": skips, "creates": creates, "protects": protects, "silent": silent, "lossy": lossy, "takes": takes, "late": late, "room": room, "heirs": heirs, "twice": twice,
 		"halts": halts, "stalled": halts.with(func(m *Config) { m.Stall = true }), "nested": nested, "asked": asked, "handed": handed,
+		"pauses": pauses, "renewed": renewed, "nudged": nudged, "retried": retried, "dies": dies, "freed": freed, "stills": stills,
 		"unwaited": unwaited, "full": full, "let": let,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +110,7 @@ func TestHoldsLarge(t *testing.T) {
 	most := large(t)
 	for name, m := range map[string]Config{
 		"births": births, "settles": settles, "patience": patience, "nests": nests, "zombies": zombies, "inside": inside, "repairs": repairs,
-		"keeps": keeps, "deaths": deaths, "kept": kept, "storm": storm, "halved": halved, "once": once, "restart": restart, "whole": whole,
+		"keeps": keeps, "deaths": deaths, "kept": kept, "storm": storm, "halved": halved, "inner": inner, "passes": passes, "once": once, "restart": restart, "whole": whole,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, m, most) })
 	}
@@ -134,6 +144,7 @@ var counterexamples = map[Switch]Config{
 	WaitForHooks: takes, ReadAgain: takes, LateAgents: takes, OpenOnce: room,
 	OlderEntry: keeps, GiveBack: keeps, RootStands: creates, BirthFirst: inside, RootOfRecord: room, LastExec: heirs, RootAlone: twice,
 	Recount: unwaited, HeldOnce: full, CountApart: let, FlagFirst: halts, FlagAfterRecord: halts, OnlyAgents: asked, StoppedHalts: handed,
+	StopAtBirth: pauses, StopLooks: pauses, FlagAgain: retried, ResumeLooks: renewed, FlagAhead: retried, OnlyOurs: nudged, PausedDies: dies, ContinueSeen: nudged,
 }
 
 // TestPrecautions: without any one of the precautions a promise breaks, and for a trap of the design

@@ -125,6 +125,7 @@ type task struct {
 	owed    bool  // that exec has to open a session
 	barred  bool  // that exec was while a halt was in force
 	defiant bool  // SIGTERM does not end it
+	stopped uint8 // by a signal: by whom
 	terms   uint8 // how often it got one
 }
 
@@ -178,6 +179,7 @@ const (
 	flagUnkilled
 	flagOwner
 	flagTermed
+	flagStopped
 )
 
 // corpse is an element of `dead`.
@@ -212,6 +214,7 @@ type session struct {
 	created   uint8 // tasks born before it
 	late      bool  // its deadline has passed
 	ended     uint8 // tasks born before its end began, with a grace
+	paused    bool
 }
 
 const (
@@ -296,6 +299,10 @@ const (
 	execOther
 	takeOver
 	halt
+	pause
+	resume
+	suspend
+	wake
 	skip
 	lose
 	hear
@@ -308,5 +315,5 @@ const (
 
 func (a action) String() string {
 	return [...]string{"fork", "outsider", "exec", "exit", "reap", "free", "die", "dump", "create", "end", "end with grace",
-		"keep", "dissolve", "settle", "release", "reconcile", "protect", "adopt", "follow", "defy", "exec plain", "exec other", "take over", "halt", "skip", "lose", "hear", "look", "pass", "deadline", "step"}[a]
+		"keep", "dissolve", "settle", "release", "reconcile", "protect", "adopt", "follow", "defy", "exec plain", "exec other", "take over", "halt", "pause", "resume", "job control stops", "SIGCONT to", "skip", "lose", "hear", "look", "pass", "deadline", "step"}[a]
 }

@@ -52,6 +52,13 @@ const (
 	passTake
 	passVisit
 	storeState
+	stopFlag
+	stopSend
+	stopAgain
+	stopLook
+	resumeFlag
+	resumeSend
+	resumeLook
 	haltFlag
 	haltList
 	protectLook
@@ -111,7 +118,7 @@ type stepRow struct {
 }
 
 func init() {
-	for _, x := range []stepRow{
+	tell([]stepRow{
 		{birthCreator, "reads the creator's entry", (*run).birthCreator},
 		{birthInsert, "inserts the child", (*run).birthInsert},
 		{birthCount, "counts the birth", (*run).birthCount},
@@ -195,7 +202,11 @@ func init() {
 		{deadTornOnly, "lowers dying", (*run).deadTornOnly},
 		{takeOverHide, "lets go of the old processes", (*run).takeOverHide},
 		{takeOverPublish, "publishes its pins, and detaches the old side", (*run).takeOverPublish},
-	} {
+	})
+}
+
+func tell(rows []stepRow) {
+	for _, x := range rows {
 		steps[x.at].text, steps[x.at].do = x.text, x.do
 	}
 }

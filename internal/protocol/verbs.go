@@ -32,7 +32,7 @@ func (x *run) verb(a action, arg uint8) bool {
 		x.beginEnd(arg, a == endPatient)
 		c.at = passTake
 	case dissolve:
-		if k.sessions[arg].state != active {
+		if k.sessions[arg].state != active || k.sessions[arg].paused {
 			return false
 		}
 		x.setState(arg, dissolved)
@@ -44,6 +44,8 @@ func (x *run) verb(a action, arg uint8) bool {
 			s.must[t] &^= 1 << arg
 		}
 		c.from, c.to, c.walk, c.at = arg, s.home(k, k.sessions[arg].parent), 1, dissolveVisit
+	case pause, resume:
+		return x.pauseVerb(arg, a == pause)
 	case settle:
 		c.session, c.walk, c.at = arg, 1, settleVisit
 	case release:

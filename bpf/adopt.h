@@ -11,10 +11,10 @@
 #include "death.h"
 #include "file.h"
 
-/* A process was entered: if the session is condemned, a pass is due. */
+/* A process was entered, or moved: if the session is condemned or paused, a pass is due. */
 __noinline int admitted(u64 session)
 {
-	if (condemned(session))
+	if (condemned(session) || paused(session))
 		arm(1);
 	return 0;
 }
@@ -31,6 +31,10 @@ static __always_inline bool move(const struct identity *id, struct entry *e, u64
 	if (!chain_has(from, to) && !chain_has(to, from))
 		clear_flags(e, FLAG_TERMED);
 	count_apart(from, to, -1);
+	if (e->flags & FLAG_STOPPED)
+		arm(1);
+	else
+		admitted(to);
 	return true;
 }
 

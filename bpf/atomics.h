@@ -36,7 +36,8 @@
 /*
  * Each byte of the flags has one kind of writer. The flags that a pass checks are
  * written by verbs; the second byte says what was sent, for the report; the third is the
- * hook's on signals.
+ * hook's on signals. The last byte is a pause's: who loses a flag there to another writer
+ * reads the pause again.
  */
 static __always_inline void set_flags(struct entry *e, u32 flags)
 {
@@ -44,8 +45,10 @@ static __always_inline void set_flags(struct entry *e, u32 flags)
 		((volatile u8 *)&e->flags)[0] |= flags;
 	if (flags >> 8 & 0xff)
 		((volatile u8 *)&e->flags)[1] |= flags >> 8;
-	if (flags >> 16)
+	if (flags >> 16 & 0xff)
 		((volatile u8 *)&e->flags)[2] |= flags >> 16;
+	if (flags >> 24)
+		((volatile u8 *)&e->flags)[3] |= flags >> 24;
 }
 
 static __always_inline void clear_flags(struct entry *e, u32 flags)
@@ -54,6 +57,8 @@ static __always_inline void clear_flags(struct entry *e, u32 flags)
 		((volatile u8 *)&e->flags)[0] &= ~flags;
 	if (flags >> 8 & 0xff)
 		((volatile u8 *)&e->flags)[1] &= ~(flags >> 8);
+	if (flags >> 24)
+		((volatile u8 *)&e->flags)[3] &= ~(flags >> 24);
 }
 
 #endif

@@ -50,6 +50,7 @@ type BaselineCtl struct {
 	Expires      uint64
 	MaxRss       uint64
 	Idle         uint64
+	Paused       uint64
 	MaxProcesses uint32
 	Uid          uint32
 	Rule         uint32
@@ -277,6 +278,7 @@ const (
 	BaselineProgVerbMark       = "verb_mark"
 	BaselineProgVerbMove       = "verb_move"
 	BaselineProgVerbOwn        = "verb_own"
+	BaselineProgVerbPause      = "verb_pause"
 	BaselineProgVerbProtect    = "verb_protect"
 	BaselineProgVerbReap       = "verb_reap"
 	BaselineProgVerbReconcile  = "verb_reconcile"
@@ -367,6 +369,7 @@ type BaselineProgramSpecs struct {
 	VerbMark       *ebpf.ProgramSpec `ebpf:"verb_mark"`
 	VerbMove       *ebpf.ProgramSpec `ebpf:"verb_move"`
 	VerbOwn        *ebpf.ProgramSpec `ebpf:"verb_own"`
+	VerbPause      *ebpf.ProgramSpec `ebpf:"verb_pause"`
 	VerbProtect    *ebpf.ProgramSpec `ebpf:"verb_protect"`
 	VerbReap       *ebpf.ProgramSpec `ebpf:"verb_reap"`
 	VerbReconcile  *ebpf.ProgramSpec `ebpf:"verb_reconcile"`
@@ -524,6 +527,7 @@ type BaselinePrograms struct {
 	VerbMark       *ebpf.Program `ebpf:"verb_mark"`
 	VerbMove       *ebpf.Program `ebpf:"verb_move"`
 	VerbOwn        *ebpf.Program `ebpf:"verb_own"`
+	VerbPause      *ebpf.Program `ebpf:"verb_pause"`
 	VerbProtect    *ebpf.Program `ebpf:"verb_protect"`
 	VerbReap       *ebpf.Program `ebpf:"verb_reap"`
 	VerbReconcile  *ebpf.Program `ebpf:"verb_reconcile"`
@@ -571,6 +575,7 @@ func (p *BaselinePrograms) Close() error {
 		p.VerbMark,
 		p.VerbMove,
 		p.VerbOwn,
+		p.VerbPause,
 		p.VerbProtect,
 		p.VerbReap,
 		p.VerbReconcile,

@@ -8,7 +8,7 @@
 #define LINEAGE_BIRTH_H
 
 #include "elder.h"
-#include "session.h"
+#include "pause.h"
 
 /* The creator's entry. One that it should have, but does not have yet, is made. */
 static __always_inline struct entry *creator_entry(struct task_struct *creator)
@@ -209,6 +209,8 @@ static __always_inline void on_fork(struct task_struct *creator, struct task_str
 	}
 	if (!enter_child(c, tgid, child, cgroup_of(child), &session) || doomed(session))
 		kill_newborn(c, child);
+	else if (paused(session))
+		stop_newborn(c, child);
 }
 
 #endif

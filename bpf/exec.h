@@ -85,14 +85,23 @@ static __always_inline void emit_exec(struct task_struct *t, struct linux_binprm
 	emit_scratch(x, len + sizeof(x->e));
 }
 
-/* Kill a condemned member that enters a system call. Runs in the process itself. */
+/* Kill or stop the current process, if its session demands that. */
+static __always_inline void obey(struct entry *e, u64 session)
+{
+	if (condemned(session))
+		kill_current(e);
+	else if (paused(session))
+		stop_current(e);
+}
+
+/* For a member that enters a system call. Runs in the process itself. */
 static __always_inline void on_syscall(void)
 {
 	u32 tgid = current_tgid();
 	struct entry *e = bpf_map_lookup_elem(&processes, &tgid);
 
-	if (e && e->session && e->start == current_start() && condemned(e->session))
-		kill_current(e);
+	if (e && e->session && e->start == current_start())
+		obey(e, e->session);
 }
 
 #ifndef BASELINE
@@ -123,8 +132,7 @@ static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *
 	if (!e->session)
 		return;
 	n = *e;
-	if (condemned(n.session))
-		kill_current(e);
+	obey(e, n.session);
 	emit_exec(t, bprm, &n, tgid);
 }
 

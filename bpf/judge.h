@@ -71,9 +71,13 @@ __noinline int judge(u64 id, u64 now, u64 now_boot)
 	return state;
 }
 
-/* What the member's sessions demand: 0, SIGTERM or SIGKILL. */
+/*
+ * What the member's sessions demand: 0 or a signal. An end that began while the member was
+ * paused, inside what ends, kills it; one that began before gives it its grace, stopped.
+ */
 __noinline int demand(u64 id, u64 since, u32 flags, u64 now, u64 now_boot)
 {
+	u64 paused = 0;
 	int sig = 0;
 
 	for (int i = 0; i < MAX_DEPTH; i++) {
@@ -85,16 +89,23 @@ __noinline int demand(u64 id, u64 since, u32 flags, u64 now, u64 now_boot)
 			break;
 		if (kills(state))
 			return SIGKILL;
+		paused |= *(volatile u64 *)&c->paused;
+		if (state == STATE_ENDING && paused)
+			return SIGKILL;
 		/* Born after the end began, it helps a member to exit: only the grace. */
 		if (state == STATE_ENDING && !(flags & FLAG_TERMED) &&
 		    (!c->ended_at || since <= c->ended_at))
 			sig = SIGTERM;
 		id = s->parent;
 	}
-	return sig;
+	if (sig)
+		return sig;
+	if (paused)
+		return SIGSTOP;
+	return flags & FLAG_STOPPED ? SIGCONT : 0;
 }
 
-/* The signal due for the process: 0 if there is none, or if it is already being killed. */
+/* The signal due for the process: 0 if there is none, or if it is killed or stopped already. */
 static __always_inline int due_signal(struct task_struct *t, struct entry *e, struct pass *p)
 {
 	u64 session;
@@ -106,7 +117,9 @@ static __always_inline int due_signal(struct task_struct *t, struct entry *e, st
 	if (!session || e->flags & FLAG_PROTECTED)
 		return 0;
 	sig = demand(session, e->since, e->flags, p->now, p->now_boot);
-	return is_killed(plain(t)->signal) ? 0 : sig;
+	if (is_killed(plain(t)->signal) || (sig == SIGSTOP && is_stopping(plain(t)->signal)))
+		return 0;
+	return sig;
 }
 
 #endif

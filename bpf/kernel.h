@@ -172,10 +172,20 @@ struct kernel_siginfo {
 	int si_code;
 };
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+};
+
 struct signal_struct {
 	atomic_t live;
 	int nr_threads;
+	struct sigpending shared_pending;
 	int group_exit_code;
+	int group_stop_count;
 	unsigned int flags;
 	struct core_state *core_state; /* a core dump runs; from 5.16, commit 0258b5fd7c71 */
 	struct pid *pids[4];
@@ -220,10 +230,6 @@ struct mm_struct___v61 {
 struct sched_entity {
 	u64 sum_exec_runtime;
 };
-
-typedef struct {
-	unsigned long sig[1];
-} sigset_t;
 
 struct task_struct {
 	unsigned int __state;

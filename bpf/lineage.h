@@ -44,6 +44,9 @@ enum entry_flags {
 	FLAG_KILLED = 1 << 10, /* it was sent SIGKILL */
 	/* By the hook on signals alone. */
 	FLAG_SIGNALLED = 1 << 16, /* `killers` may have who sent it a signal */
+	/* Of a pause, see pause.h. */
+	FLAG_STOPPED = 1 << 24, /* it was sent SIGSTOP, and no SIGCONT since */
+	FLAG_RESUMED = 1 << 25, /* it was sent SIGCONT */
 };
 
 enum evidence {
@@ -185,6 +188,7 @@ struct ctl {
 	u64 expires; /* boottime ns, a suspend counts; 0: never */
 	u64 max_rss; /* bytes; user space checks it, and idle */
 	u64 idle; /* ns */
+	u64 paused; /* boottime ns since when; 0: it is not */
 	u32 max_processes;
 	u32 uid;
 	u32 rule; /* of an agent's session: the rule of struct agent */
@@ -407,6 +411,7 @@ enum {
 	SEEN_THREAD = 1 << 3, /* only process.tgid and cpu_time count: add it to its process */
 	SEEN_KILLED = 1 << 4, /* it is being killed, or is in exit_group() */
 	SEEN_STOPPED = 1 << 5, /* by a signal, all its threads */
+	SEEN_STOPPING = 1 << 6, /* that, or about to be */
 };
 
 /* One record of the snapshot. */

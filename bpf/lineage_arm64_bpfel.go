@@ -80,6 +80,7 @@ type LineageCtl struct {
 	Expires      uint64
 	MaxRss       uint64
 	Idle         uint64
+	Paused       uint64
 	MaxProcesses uint32
 	Uid          uint32
 	Rule         uint32
@@ -130,6 +131,8 @@ const (
 	LineageEntryFlagsFLAG_TERMED    LineageEntryFlags = 512
 	LineageEntryFlagsFLAG_KILLED    LineageEntryFlags = 1024
 	LineageEntryFlagsFLAG_SIGNALLED LineageEntryFlags = 65536
+	LineageEntryFlagsFLAG_STOPPED   LineageEntryFlags = 16777216
+	LineageEntryFlagsFLAG_RESUMED   LineageEntryFlags = 33554432
 )
 
 type LineageEventBirth struct {
@@ -459,6 +462,7 @@ const (
 	LineageProgVerbFollow      = "verb_follow"
 	LineageProgVerbMark        = "verb_mark"
 	LineageProgVerbMove        = "verb_move"
+	LineageProgVerbPause       = "verb_pause"
 	LineageProgVerbProtect     = "verb_protect"
 	LineageProgVerbReconcile   = "verb_reconcile"
 	LineageProgVerbRelease     = "verb_release"
@@ -565,6 +569,7 @@ type LineageProgramSpecs struct {
 	VerbFollow     *ebpf.ProgramSpec `ebpf:"verb_follow"`
 	VerbMark       *ebpf.ProgramSpec `ebpf:"verb_mark"`
 	VerbMove       *ebpf.ProgramSpec `ebpf:"verb_move"`
+	VerbPause      *ebpf.ProgramSpec `ebpf:"verb_pause"`
 	VerbProtect    *ebpf.ProgramSpec `ebpf:"verb_protect"`
 	VerbReconcile  *ebpf.ProgramSpec `ebpf:"verb_reconcile"`
 	VerbRelease    *ebpf.ProgramSpec `ebpf:"verb_release"`
@@ -749,6 +754,7 @@ type LineagePrograms struct {
 	VerbFollow     *ebpf.Program `ebpf:"verb_follow"`
 	VerbMark       *ebpf.Program `ebpf:"verb_mark"`
 	VerbMove       *ebpf.Program `ebpf:"verb_move"`
+	VerbPause      *ebpf.Program `ebpf:"verb_pause"`
 	VerbProtect    *ebpf.Program `ebpf:"verb_protect"`
 	VerbReconcile  *ebpf.Program `ebpf:"verb_reconcile"`
 	VerbRelease    *ebpf.Program `ebpf:"verb_release"`
@@ -795,6 +801,7 @@ func (p *LineagePrograms) Close() error {
 		p.VerbFollow,
 		p.VerbMark,
 		p.VerbMove,
+		p.VerbPause,
 		p.VerbProtect,
 		p.VerbReconcile,
 		p.VerbRelease,

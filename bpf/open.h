@@ -171,7 +171,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	s->listen_window = s->listens = 0;
 	c->flags = a->flags;
 	c->grace = a->grace;
-	c->deadline = c->ended_at = 0;
+	c->deadline = c->ended_at = c->paused = 0;
 	c->expires = a->max_lifetime ? s->created + a->max_lifetime : 0;
 	c->max_processes = a->max_processes;
 	c->max_rss = a->max_rss;

@@ -32,8 +32,13 @@ static __always_inline void on_attach(struct task_struct *child)
 	if (!c || !c->session)
 		return;
 	/* The child has no cgroup yet; CLONE_INTO_CGROUP shows in a snapshot. */
-	if (!enter_child(c, tgid, child, current_cgroup(), &session) || !condemned(session))
+	if (!enter_child(c, tgid, child, current_cgroup(), &session))
 		return;
+	if (!condemned(session)) {
+		if (paused(session))
+			arm(1);
+		return;
+	}
 	e = entered(child->tgid, child->start_boottime);
 	if (e)
 		set_flags(e, FLAG_UNKILLED);

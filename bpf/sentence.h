@@ -19,6 +19,47 @@
 #define RETRY_NS 1000000
 #define HANDOVER_NS 100000000
 
+/* Note a signal that was sent, or not. False: it has to be sent again. */
+static __always_inline bool tell_sent(struct task_struct *t, int err, struct pass *p)
+{
+	if (!err) {
+		p->sent++;
+	} else if (t->signal->live.counter > 0) {
+		p->failed++;
+		count(err == -EBUSY ? COUNT_SIGNAL_BUSY : COUNT_SIGNAL_FAILED);
+		return false;
+	}
+	return true;
+}
+
+/* Continue a member that was stopped by a pause. */
+__noinline int continue_member(struct task_struct *t __arg_trusted, struct pass *p)
+{
+	struct entry *e = entered(t->tgid, t->start_boottime);
+
+	if (!e || !p || !take_stop(e))
+		return 0;
+	if (!tell_sent(t, signal_process(t, SIGCONT), p))
+		set_flags(e, FLAG_STOPPED);
+	if (paused(*(volatile u64 *)&e->session))
+		arm(1);
+	return 0;
+}
+
+/* Stop a member of a paused session. */
+__noinline int stop_member(struct task_struct *t __arg_trusted, struct pass *p)
+{
+	struct entry *e = entered(t->tgid, t->start_boottime);
+
+	if (!e || !p)
+		return 0;
+	note_stop(e);
+	tell_sent(t, signal_process(t, SIGSTOP), p);
+	if (stopped_late(e))
+		signal_process(t, SIGCONT);
+	return 0;
+}
+
 /*
  * A global function, so that the verifier knows nothing of the pass's counts: it would
  * follow each of their values.
@@ -27,7 +68,6 @@ __noinline int signal_member(struct task_struct *t __arg_trusted, int sig, struc
 {
 	u32 tgid = t->tgid, mark = sig == SIGKILL ? FLAG_KILLED : FLAG_TERMED;
 	struct entry *e = entered(tgid, t->start_boottime);
-	int err;
 
 	if (!e || !p)
 		return 0;
@@ -37,14 +77,8 @@ __noinline int signal_member(struct task_struct *t __arg_trusted, int sig, struc
 	 * says of the other process that it had its SIGTERM.
 	 */
 	set_flags(e, mark);
-	err = signal_process(t, sig);
-	if (!err) {
-		p->sent++;
-	} else if (t->signal->live.counter > 0) {
+	if (!tell_sent(t, signal_process(t, sig), p))
 		clear_flags(e, mark);
-		p->failed++;
-		count(err == -EBUSY ? COUNT_SIGNAL_BUSY : COUNT_SIGNAL_FAILED);
-	}
 	return 0;
 }
 
@@ -63,7 +97,12 @@ static __always_inline void visit(struct task_struct *t, struct pass *p)
 	ref = bpf_task_acquire(t);
 	if (!ref)
 		return;
-	signal_member(ref, sig, p);
+	if (sig == SIGSTOP)
+		stop_member(ref, p);
+	else if (sig == SIGCONT)
+		continue_member(ref, p);
+	else
+		signal_member(ref, sig, p);
 	bpf_task_release(ref);
 }
 

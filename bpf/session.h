@@ -208,6 +208,52 @@ static __always_inline bool condemned(u64 id)
 	return is_condemned(id, &parent) || (parent && chain_condemned(parent));
 }
 
+static __always_inline bool is_paused(u64 id, u64 *parent)
+{
+	struct session *s = session_of(id);
+	struct ctl *c = ctl_of(id);
+
+	*parent = 0;
+	if (!s || !c)
+		return false;
+	*parent = s->parent;
+	return *(volatile u64 *)&c->paused;
+}
+
+__noinline bool chain_paused(u64 id)
+{
+	for (int i = 0; i < MAX_DEPTH && id; i++)
+		if (is_paused(id, &id))
+			return true;
+	return false;
+}
+
+/* Is the session, or one that it is nested in, paused? */
+static __always_inline bool paused(u64 id)
+{
+	u64 parent;
+
+	return is_paused(id, &parent) || (parent && chain_paused(parent));
+}
+
+/* Has the end of the session begun, or of one that it is nested in? */
+__noinline bool chain_ends(u64 id)
+{
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+		struct ctl *c = ctl_of(id);
+		u32 state;
+
+		if (!s || !c)
+			break;
+		state = STATE(*(volatile u32 *)&c->status);
+		if (state != STATE_ACTIVE && state != STATE_DISSOLVED)
+			return true;
+		id = s->parent;
+	}
+	return false;
+}
+
 /* The session itself, or the nearest around it that is not dissolved; 0: none. */
 __noinline u64 home_of(u64 id)
 {
@@ -267,15 +313,18 @@ static __always_inline void give_back(u32 slot)
 /*
  * Start the end of an active session. Only the winner of the swap sets the rest; a pass
  * in between sees a deadline of 0 and leaves it alone. The caller makes a pass, or
- * makes one due.
+ * makes one due. A paused session has no grace: its members would not run in it.
  */
 __noinline bool begin_end(u64 id, u32 cause, u64 grace)
 {
 	struct ctl *c = ctl_of(id);
-	u32 state = grace ? STATE_ENDING : STATE_CONDEMNED, old;
+	u32 state, old;
 
 	if (!c)
 		return false;
+	if (chain_paused(id))
+		grace = 0;
+	state = grace ? STATE_ENDING : STATE_CONDEMNED;
 	old = *(volatile u32 *)&c->status;
 	if (STATE(old) != STATE_ACTIVE)
 		return false;

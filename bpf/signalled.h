@@ -87,7 +87,11 @@ static __always_inline void describe_sender(struct sent *s)
  */
 static __always_inline bool is_ours(const struct entry *to, const struct sent *s)
 {
-	u32 sent = s->signal == SIGKILL ? FLAG_KILLED : s->signal == SIGTERM ? FLAG_TERMED : 0;
+	u32 sent = s->signal == SIGKILL ? FLAG_KILLED :
+		   s->signal == SIGTERM ? FLAG_TERMED :
+		   s->signal == SIGSTOP ? FLAG_STOPPED :
+		   s->signal == SIGCONT ? FLAG_RESUMED :
+					  0;
 	struct entry *by;
 
 	if (!(to->flags & sent))
@@ -160,11 +164,15 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 	s.from = sender_of(info, sig, tgid == current_tgid());
 	if (s.from == SENDER_PROCESS)
 		describe_sender(&s);
+	if (is_ours(to, &s))
+		return 0;
 	if (sig == SIGCONT) {
+		/* Of a paused session: a pass stops it again. */
+		admitted(to->session);
 		report_stop(EVENT_CONTINUE, tgid, to, &s);
 	} else if (is_one_of(sig, STOPS)) {
 		report_stop(EVENT_STOP, tgid, to, &s);
-	} else if (!is_ours(to, &s)) {
+	} else {
 		if (t->signal->flags & SIGNAL_GROUP_EXIT && t->signal->group_exit_code == sig)
 			s.flags |= SENT_FINAL;
 		remember_signal(t, tgid, to, &s);

@@ -88,6 +88,8 @@ static __always_inline int on_snapshot(struct seq_file *seq, struct task_struct 
 		x.seen_flags |= SEEN_KILLED;
 	if (signal->flags & SIGNAL_STOP_STOPPED)
 		x.seen_flags |= SEEN_STOPPED;
+	if (is_stopping(signal))
+		x.seen_flags |= SEEN_STOPPING;
 	bpf_probe_read_kernel(x.comm, sizeof(x.comm), t->comm);
 	bpf_seq_write(seq, &x, sizeof(x));
 	return 0;

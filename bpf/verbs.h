@@ -336,8 +336,7 @@ static __always_inline int reconcile_birth(struct task_struct *t)
 		return 0;
 	}
 	emit_birth(t, tgid, &n, cgroup_of(t), bpf_ktime_get_boot_ns());
-	if (condemned(n.session))
-		arm(1);
+	admitted(n.session);
 	return 1;
 }
 
@@ -448,7 +447,7 @@ static __always_inline long begin_dissolve(u64 id, struct ctl *c)
 
 	if (STATE(old) == STATE_DISSOLVED)
 		return 0;
-	if (STATE(old) != STATE_ACTIVE ||
+	if (STATE(old) != STATE_ACTIVE || c->paused ||
 	    !swap(&c->status, old, STATUS(STATE_DISSOLVED, CAUSE_RELEASED)))
 		return -EBUSY;
 	c->max_processes = 0;

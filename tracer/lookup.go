@@ -162,6 +162,7 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		EndedAt:  c.EndedAt,
 		Deadline: c.Deadline,
 		Expires:  c.Expires,
+		Paused:   c.Paused,
 
 		MaxProcesses:   c.MaxProcesses,
 		MaxLifetime:    lifetime,

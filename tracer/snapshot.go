@@ -21,6 +21,7 @@ const (
 	seenThread
 	seenKilled
 	seenStopped
+	seenStopping
 )
 
 // Snapshot calls each for every member of the session, including members of nested
@@ -109,6 +110,7 @@ func process(s *bpf.LineageSeen, page uint64) Process {
 		Kernel:   s.SeenFlags&seenKernel != 0,
 		Killed:   s.SeenFlags&seenKilled != 0,
 		Stopped:  s.SeenFlags&seenStopped != 0,
+		Stops:    s.SeenFlags&seenStopping != 0,
 		CPUTime:  s.CpuTime,
 		RSS:      uint64(max(s.Rss, 0)) * page,
 		Comm:     s.Comm,

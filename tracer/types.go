@@ -124,6 +124,8 @@ const (
 	FlagTermed    = EntryFlags(bpf.LineageEntryFlagsFLAG_TERMED) // a pass sent SIGTERM
 	FlagKilled    = EntryFlags(bpf.LineageEntryFlagsFLAG_KILLED) // a pass, or its birth, sent SIGKILL
 	FlagDaemon    = EntryFlags(bpf.LineageEntryFlagsFLAG_DAEMON) // protected by [Tracer.SelfProtect]
+	FlagStopped   = EntryFlags(bpf.LineageEntryFlagsFLAG_STOPPED)
+	FlagResumed   = EntryFlags(bpf.LineageEntryFlagsFLAG_RESUMED)
 )
 
 // Comm is the kernel's task comm: at most 15 bytes, NUL padded, any bytes. Hostile:
@@ -236,6 +238,7 @@ type Process struct {
 	Kernel  bool   // a kernel thread
 	Killed  bool   // SIGKILL is pending, or it called exit_group
 	Stopped bool   // by a signal
+	Stops   bool   // Stopped, or about to be
 	CPUTime uint64 // ns, live and dead threads
 	RSS     uint64 // bytes
 	Comm    Comm
@@ -310,6 +313,7 @@ type SessionInfo struct {
 	EndedAt  uint64 // boottime ns at which it left StateActive, 0 before
 	Deadline uint64 // CLOCK_MONOTONIC ns, 0 if there is none
 	Expires  uint64 // boottime ns at which max_lifetime is over, 0: never
+	Paused   uint64 // boottime ns at which it was paused, 0: it is not
 
 	MaxProcesses uint32
 	MaxLifetime  time.Duration

@@ -108,22 +108,32 @@ func (t *Tracer) signalMembers() (sent, failed uint32, err error) {
 	return sent, failed, err
 }
 
-// demand is the signal that the sessions of a member ask for: 0, SIGTERM or SIGKILL;
-// the same as demand of bpf/sentence.h.
+// demand is the signal that the sessions of a member ask for, 0: none; the same as
+// due_signal of bpf/judge.h.
 func demand(p *Process, sessions map[SessionID]*SessionInfo) unix.Signal {
 	if p.Dead || p.Killed || p.Flags&FlagProtected != 0 {
 		return 0
 	}
 	var sig unix.Signal
+	paused := false
 	for s, n := sessions[p.Session], 0; s != nil && n < MaxDepth; s, n = sessions[s.Parent], n+1 {
+		paused = paused || s.Paused != 0
 		switch {
-		case s.State.Kills():
+		case s.State.Kills() || s.State == StateEnding && paused:
 			return unix.SIGKILL
 		case s.State == StateEnding && p.Flags&FlagTermed == 0 && (s.EndedAt == 0 || p.Since <= s.EndedAt):
 			sig = unix.SIGTERM
 		}
 	}
-	return sig
+	switch {
+	case sig != 0:
+		return sig
+	case paused && !p.Stops:
+		return unix.SIGSTOP
+	case !paused && p.Flags&FlagStopped != 0:
+		return unix.SIGCONT
+	}
+	return 0
 }
 
 // signal sends to exactly the named process. It was seen alive before its pidfd was
@@ -139,11 +149,16 @@ func (t *Tracer) signal(id Identity, sig unix.Signal) error {
 	if err := unix.PidfdSendSignal(fd, 0, nil, 0); err != nil {
 		return fmt.Errorf("signal %v: %w", id, notFound(err))
 	}
-	flag := FlagTermed
-	if sig == unix.SIGKILL {
-		flag = FlagKilled
+	set, clear := FlagTermed, EntryFlags(0)
+	switch sig {
+	case unix.SIGKILL:
+		set = FlagKilled
+	case unix.SIGSTOP:
+		set, clear = FlagStopped, FlagResumed
+	case unix.SIGCONT:
+		set, clear = FlagResumed, FlagStopped
 	}
-	if err := t.mark(id, flag, 0); err != nil {
+	if err := t.mark(id, set, clear); err != nil {
 		return err
 	}
 	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {

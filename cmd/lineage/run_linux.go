@@ -20,6 +20,7 @@ import (
 func (a *app) runCommand(run func(context.Context, supervise.Options) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
 	o := supervise.Options{}
 	onExit := flags.Choice{Value: supervise.OnExitEnd, Words: []string{supervise.OnExitEnd, supervise.OnExitReport}}
+	signals := flags.Choice{Value: "any", Words: []string{"any", "session"}}
 	leaks := flags.Choice{Words: []string{supervise.LeaksFail, supervise.LeaksReport}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARG...]",
@@ -35,6 +36,10 @@ least 1s later ends the session, and a third one ends it without grace.
 --leaks fail finds what a test forgot: a process that is alive 200ms after CMD
 exited, and not kept by the policy, is named with its ports and its creator, and
 the exit code is 123 if CMD's is 0. All of it is ended, as without the flag.
+
+--signals session lets CMD, and what it starts, signal only one another: kill,
+pkill and kill -1 reach nothing else, root or not (Linux 6.12, Landlock). Unless
+lineage runs as root, sudo does not work in such a session.
 
 --report writes the receipt; to a FILE that ends in .html, a page for browsers
 with the receipt, all processes, a timeline and the tool calls. --trace writes a
@@ -64,11 +69,12 @@ rights of --user. A regular file is replaced as a whole; a FIFO, a device,
 		if cmd.Flags().Changed("max-processes") && o.MaxProcesses < 1 {
 			return before("run: %w", exit.Invalid("--max-processes", o.MaxProcesses, "at least 1"))
 		}
-		if o.OnExit, o.Leaks = onExit.Value, leaks.Value; o.Leaks != "" && o.OnExit == supervise.OnExitReport {
+		o.Confine = signals.Value == "session"
+		if o.OnExit, o.Leaks.Action = onExit.Value, leaks.Value; o.Leaks.Action != "" && o.OnExit == supervise.OnExitReport {
 			return before("run: --leaks and --on-exit report exclude each other")
 		}
-		if o.LeaksAfter < 0 || o.Leaks == "" && cmd.Flags().Changed("leaks-after") {
-			return before("run: %w", exit.Invalid("--leaks-after", o.LeaksAfter, "0s or more, with --leaks"))
+		if o.Leaks.After < 0 || o.Leaks.Action == "" && cmd.Flags().Changed("leaks-after") {
+			return before("run: %w", exit.Invalid("--leaks-after", o.Leaks.After, "0s or more, with --leaks"))
 		}
 		a.reaches(&o, connect)
 		if !o.Quiet {
@@ -86,9 +92,11 @@ rights of --user. A regular file is replaced as a whole; a FIFO, a device,
 	cmd.RegisterFlagCompletionFunc("user", flags.Users)
 	f.Var(&onExit, "on-exit", "what to do with leftovers: `ACTION`, end or report")
 	cmd.RegisterFlagCompletionFunc("on-exit", cobra.FixedCompletions(onExit.Words, cobra.ShellCompDirectiveNoFileComp))
+	f.Var(&signals, "signals", "which processes CMD and what it starts may signal: `SCOPE`, any or session")
+	cmd.RegisterFlagCompletionFunc("signals", cobra.FixedCompletions(signals.Words, cobra.ShellCompDirectiveNoFileComp))
 	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail or report")
 	cmd.RegisterFlagCompletionFunc("leaks", cobra.FixedCompletions(leaks.Words, cobra.ShellCompDirectiveNoFileComp))
-	f.DurationVar(&o.LeaksAfter, "leaks-after", 200*time.Millisecond, "how long after CMD's exit it has to be alive: `TIME`")
+	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond, "how long after CMD's exit it has to be alive: `TIME`")
 	f.StringVar(&o.Trace, "trace", "", "write a timeline of the session to `FILE`, for Perfetto")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
 	return cmd

@@ -27,7 +27,7 @@ func runWorld(t *testing.T) (*world, *supervise.Options) {
 }
 
 func TestRunOptions(t *testing.T) {
-	plain := supervise.Options{OnExit: "end", Subreaper: true, LeaksAfter: 200 * time.Millisecond}
+	plain := supervise.Options{OnExit: "end", Subreaper: true, Leaks: supervise.LeakCheck{After: 200 * time.Millisecond}}
 	with := func(change func(*supervise.Options)) supervise.Options {
 		o := plain
 		change(&o)
@@ -46,7 +46,9 @@ func TestRunOptions(t *testing.T) {
 		{"run --name build --user nobody true", "true", with(func(o *supervise.Options) { o.Name, o.User = "build", "nobody" })},
 		{"run --grace 0s true", "true", with(func(o *supervise.Options) { o.Grace = &none })},
 		{"run --grace 1m --report r.json true", "true", with(func(o *supervise.Options) { o.Grace, o.Report = &minute, "r.json" })},
-		{"run --leaks fail --leaks-after 1s true", "true", with(func(o *supervise.Options) { o.Leaks, o.LeaksAfter = "fail", time.Second })},
+		{"run --leaks fail --leaks-after 1s true", "true", with(func(o *supervise.Options) { o.Leaks = supervise.LeakCheck{Action: "fail", After: time.Second} })},
+		{"run --signals session true", "true", with(func(o *supervise.Options) { o.Confine = true })},
+		{"run --signals any true", "true", plain},
 		{"run --trace t.json true", "true", with(func(o *supervise.Options) { o.Trace = "t.json" })},
 		{"run --on-exit report --subreaper=false --quiet true", "true", with(func(o *supervise.Options) { o.OnExit, o.Subreaper, o.Quiet = "report", false, true })},
 	} {
@@ -75,6 +77,7 @@ func TestRunErrors(t *testing.T) {
 		"run --grace 11m true":                    `run: invalid --grace "11m0s": must be 0 to 10m`,
 		"run --grace x true":                      `run: invalid --grace "x": must be a duration such as 30s or 1h`,
 		"run --on-exit maybe true":                `run: invalid --on-exit "maybe": must be one of end, report`,
+		"run --signals none true":                 `run: invalid --signals "none": must be one of any, session`,
 		"run --color mauve true":                  `run: invalid --color "mauve": must be one of auto, always, never`,
 		"run --leaks maybe true":                  `run: invalid --leaks "maybe": must be one of fail, report`,
 		"run --leaks fail --leaks-after 200 true": `run: invalid --leaks-after "200": must be a duration such as 30s or 1h`,

@@ -41,7 +41,7 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 		switch {
 		case r.OnExit == OnExitReport:
 			over <- r.stay(ctx, l, j.pid)
-		case r.Leaks != "":
+		case r.Leaks.Action != "":
 			over <- r.leaks.look(ctx, r, l)
 		default:
 			over <- r.follow(ctx, l)
@@ -61,7 +61,7 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 		case rep := <-over:
 			shown()
 			j.reap() // the last to die
-			r.leaks.judge(r.Leaks, rep)
+			r.leaks.judge(r.Leaks.Action, rep)
 			return r.tell(rep, hurried || grace == 0, hurried, j.sigs.to)
 		case <-j.sigs.children:
 			j.reap()

@@ -5,12 +5,19 @@ package supervise
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-// What a leak does: Options.Leaks.
+// LeakCheck says what a process means that the command leaves.
+type LeakCheck struct {
+	Action string        // LeaksFail, LeaksReport; "": none
+	After  time.Duration // after the command's exit; a process that lives then is a leak
+}
+
+// Actions of a LeakCheck.
 const (
 	LeaksFail   = "fail"
 	LeaksReport = "report"
@@ -18,15 +25,15 @@ const (
 
 // leaks is what is known of a command's leaks.
 type leaks struct {
-	looked bool                  // the session lived on for LeaksAfter, and we ended it
+	looked bool                  // the session lived on for LeakCheck.After, and we ended it
 	nodes  map[api.Ref]*api.Node // what lived then, and its creators; nil: not known
 	code   int                   // the exit code of a command that exits with 0
 }
 
-// look ends the session, which outlives its root, when LeaksAfter is over, and returns the receipt.
+// look ends the session, which outlives its root, when LeakCheck.After is over, and returns the receipt.
 // That also has what exited on its own before, and what the policy keeps: neither is a leak.
 func (k *leaks) look(ctx context.Context, r *runner, l *link) *api.Report {
-	rep, err := r.report(ctx, l, r.LeaksAfter)
+	rep, err := r.report(ctx, l, r.Leaks.After)
 	if err == nil && rep.Verdict != "" {
 		return rep
 	}
@@ -70,7 +77,7 @@ func (k *leaks) lists(p api.Outcome) bool { return k.nodes == nil || k.lived(p) 
 // when says when leftovers were alive, before the words "CMD exited".
 func (k *leaks) when(o *Options) string {
 	if k.looked {
-		return fmt.Sprintf("alive %v after", o.LeaksAfter)
+		return fmt.Sprintf("alive %v after", o.Leaks.After)
 	}
 	return "left over when"
 }

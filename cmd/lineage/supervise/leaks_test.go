@@ -19,7 +19,7 @@ func leaking(action string, processes ...api.Outcome) script {
 		Session: "k3x9q2", State: "ended", EndReason: "end", Verdict: api.VerdictClean, Processes: processes,
 		PortsFreed: []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8123, PID: 9}},
 	}}
-	s.Options.Leaks, s.Options.LeaksAfter = action, 50*time.Millisecond
+	s.Options.Leaks = LeakCheck{action, 50 * time.Millisecond}
 	up := api.Ref{PID: 7}
 	s.Alive = &api.Tree{Nodes: []api.Node{
 		{Process: api.Process{Ref: up, Comm: "npm", State: api.StateExited}},

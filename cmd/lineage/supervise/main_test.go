@@ -45,8 +45,7 @@ type script struct {
 		Name, OnExit, Report, Trace, User string
 		GraceMS                           *int64
 		NoSubreaper, Quiet                bool
-		Leaks                             string
-		LeaksAfter                        time.Duration
+		Leaks                             LeakCheck
 		MaxLifetime, Idle                 time.Duration
 		MaxProcesses                      int
 		MaxRSS                            int64
@@ -82,7 +81,7 @@ func runFake() int {
 	o := Options{
 		Name: s.Options.Name, OnExit: s.Options.OnExit, Report: s.Options.Report, Trace: s.Options.Trace, User: s.Options.User,
 		Subreaper: !s.Options.NoSubreaper, Quiet: s.Options.Quiet,
-		Leaks: s.Options.Leaks, LeaksAfter: s.Options.LeaksAfter,
+		Leaks:       s.Options.Leaks,
 		MaxLifetime: s.Options.MaxLifetime, Idle: s.Options.Idle, MaxProcesses: s.Options.MaxProcesses, MaxRSS: s.Options.MaxRSS,
 		Args: os.Args[1:], Env: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

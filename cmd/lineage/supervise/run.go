@@ -26,7 +26,7 @@ import (
 
 // Exit codes of our own. All others that Run returns are the command's.
 const (
-	exitLeaks    = 123 // Options.Leaks is LeaksFail, and the command left something
+	exitLeaks    = 123 // the action of Options.Leaks is LeaksFail, and the command left something
 	exitFailed   = 125 // we failed before the command ran, or its receipt is missing
 	exitCannot   = 126 // the command was found and could not be executed
 	exitNotFound = 127
@@ -47,9 +47,10 @@ type Options struct {
 	Name      string         // of the session; may be empty
 	Grace     *time.Duration // between SIGTERM and SIGKILL; nil: the daemon's default
 	OnExit    string         // OnExitEnd (also "") or OnExitReport
-	Leaks     string         // LeaksFail, LeaksReport; "": not asked. Not with OnExitReport
+	Leaks     LeakCheck      // not with OnExitReport
 	Report    string         // file for the receipt as JSON, or as a page if it ends in .html; "": none
 	Trace     string         // file for the timeline of the session; "": none
+	Confine   bool           // the session's signals do not reach other processes
 	Subreaper bool           // orphans of the session become ours, not PID 1's
 	Quiet     bool           // print nothing about leftovers that were ended
 	User      string         // USER or USER:GROUP that the command runs as; "": the caller
@@ -58,8 +59,7 @@ type Options struct {
 	// Limits of the session; 0: none.
 	MaxLifetime, Idle time.Duration
 	MaxProcesses      int
-	MaxRSS            int64         // bytes
-	LeaksAfter        time.Duration // after its exit; a process that lives then is a leak
+	MaxRSS            int64 // bytes
 
 	Stdin, Stdout, Stderr *os.File // the command's; nil: closed. Ours: Stderr
 	Env                   []string
@@ -187,6 +187,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 		Token:      r.session.Token,
 		IgnoreQuit: inherited.quit,
 		Account:    account,
+		Confine:    r.Confine,
 	})
 	if err != nil {
 		r.discard(len(r.recorders))
@@ -220,7 +221,7 @@ func (r *runner) done(status unix.WaitStatus, missing error) (int, error) {
 	switch {
 	case r.timed != nil:
 		code = r.timed.code(status)
-	case code == 0 && r.Leaks == LeaksFail:
+	case code == 0 && r.Leaks.Action == LeaksFail:
 		code = r.leaks.code
 	}
 	if missing != nil {
@@ -239,6 +240,11 @@ func (r *runner) check() (*shim.Account, error) {
 	}
 	if r.OnExit != "" && r.OnExit != OnExitEnd && r.OnExit != OnExitReport {
 		return nil, fmt.Errorf("run: on-exit %q: want %s or %s", r.OnExit, OnExitEnd, OnExitReport)
+	}
+	if r.Confine {
+		if err := shim.CanConfine(); err != nil {
+			return nil, fmt.Errorf("run: --signals session: %w", err)
+		}
 	}
 	var who *shim.Account
 	if r.User != "" {
@@ -321,7 +327,7 @@ func (r *runner) request(pid int) api.NewSession {
 		MaxLifetimeMS: r.MaxLifetime.Milliseconds(), IdleMS: r.Idle.Milliseconds(),
 		MaxProcesses: r.MaxProcesses, MaxRSSBytes: r.MaxRSS,
 	}
-	if r.Leaks != "" {
+	if r.Leaks.Action != "" {
 		req.OnRootExit = "owner"
 	}
 	if r.Grace != nil {

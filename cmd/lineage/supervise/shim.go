@@ -108,8 +108,11 @@ func (s *child) release(o shim.Order) error {
 	if err := json.Unmarshal(reply, &no); err != nil {
 		return fmt.Errorf("%s: decode refusal: %w", s.verb, err)
 	}
-	if no.Step == shim.StepUser {
+	switch no.Step {
+	case shim.StepUser:
 		return fmt.Errorf("%s: become user %s: %w", s.verb, o.Account.Name, no.Errno)
+	case shim.StepConfine:
+		return fmt.Errorf("%s: --signals session: %w", s.verb, no.Errno)
 	}
 	return execFailure(s.verb, s.name, no.Errno)
 }

@@ -34,20 +34,22 @@ type Order struct {
 	Session    string   `json:"session"` // "": none
 	Token      string   `json:"token"`
 	IgnoreQuit bool     `json:"ignore_quit"`
+	Confine    bool     `json:"confine"` // its signals to the session
 	Account    *Account `json:"account"` // nil: the caller
 }
 
 // Refusal is the shim's message if it could not become the command. If it could, there
 // is no message: the pipe closes on exec.
 type Refusal struct {
-	Step  string     `json:"step"` // StepUser, or another step
+	Step  string     `json:"step"` // StepUser, StepConfine, or another step
 	Errno unix.Errno `json:"errno"`
 }
 
 // Steps that may fail.
 const (
-	StepUser = "user"
-	stepExec = "exec"
+	StepUser    = "user"
+	StepConfine = "confine"
+	stepExec    = "exec"
 )
 
 const failed = 125
@@ -104,6 +106,13 @@ func becomeCommand(args []string) int {
 		}
 		_ = json.NewEncoder(pipes[1]).Encode(Refusal{step, errno}) // run may be dead
 		return failed
+	}
+	// Before the account: root can do it without no_new_privs, so that sudo works in the session. The
+	// thread is the one that execs, as packages are initialised on one thread.
+	if o.Confine {
+		if err := confine(); err != nil {
+			return refuse(StepConfine, err)
+		}
 	}
 	if o.Account != nil {
 		if err := o.Account.become(); err != nil {

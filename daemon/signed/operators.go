@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -31,9 +32,14 @@ type signer struct {
 }
 
 // readOperators reads a file of the format ALLOWED SIGNERS of ssh-keygen(1), which must be root's and writable
-// for root only. It is read for each command, so that a line that was removed has no effect any more.
+// for root only. It is read for each command, so that a line that was removed has no effect any more. The path
+// may be a link, as it is in a volume of a ConfigMap.
 func readOperators(path string) ([]signer, error) {
-	f, err := ownfile.Open(path, os.O_RDONLY)
+	file, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := ownfile.Open(file, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

@@ -188,6 +188,13 @@ type BaselineShared struct {
 	Agents      uint32
 	Cut         uint32
 	AdoptingUid uint32
+	Halt        struct {
+		_      structs.HostLayout
+		Since  uint64
+		Mode   uint32
+		Uid    uint32
+		Reason [200]uint8
+	}
 }
 
 type BaselineVerbArgs struct {

@@ -123,6 +123,9 @@ static __always_inline void on_exec(struct task_struct *t, struct linux_binprm *
 	struct entry *e;
 	struct entry n;
 
+	/* A hook that a take-over stops from opening sessions still refuses agents. */
+	if (*(volatile u32 *)&control.halt.mode)
+		looks |= LOOK_NAMES;
 	if (looks && opens(t, looks, comm))
 		become_agent();
 	e = entry_of(tgid, t->group_leader->start_boottime);

@@ -17,6 +17,7 @@
 #define ARGV_MAX_LEN 4096
 #define AGENTS_PER_UID 4096 /* open sessions of agents, for each uid but root */
 #define ROOT_SLOTS 512 /* of MAX_SESSIONS, that no other user's agents take */
+#define REASON_LEN 200
 #define HOOK_SIGNALS 512 /* signals that one pass inside a hook may send */
 
 /*
@@ -147,6 +148,7 @@ enum cause {
 	CAUSE_ANCESTOR,
 	CAUSE_EXPIRED,
 	CAUSE_RELEASED, /* its members were released */
+	CAUSE_HALT,
 };
 
 enum session_flags {
@@ -200,6 +202,7 @@ struct ctl {
 
 enum agent_flags {
 	AGENT_NESTS = 1 << 0, /* opens a session inside another session, too */
+	AGENT_EXACT = 1 << 1, /* a rule needs nothing but this name: a halt refuses it */
 };
 
 /* What a session gets that an exec under this name (comm) opens. */
@@ -219,6 +222,23 @@ enum looks {
 	LOOK_JOINS = 1 << 1, /* a process that was put into a container, see put_in() */
 };
 
+enum halt_mode {
+	HALT_NONE,
+	HALT_DRAIN, /* agents that are in no session die at their exec */
+	HALT_ALL, /* all agents do */
+};
+
+/* User space writes it, mode last. */
+struct halt {
+	u64 since; /* boottime, ns */
+	u32 mode;
+	u32 uid; /* of who asked for it */
+	u8 reason[REASON_LEN];
+};
+
+/* Of the verb "end", in the flags. */
+#define END_LATER 1 /* no pass: the caller makes one for several sessions */
+
 /*
  * due: 0 nothing, 1 a pass is due now, else the earliest deadline in CLOCK_MONOTONIC
  * ns. Every fork, exec and exit on the host reads due and due_boot first.
@@ -235,6 +255,7 @@ struct shared {
 	u32 agents; /* what each exec is checked for: enum looks */
 	u32 cut; /* a pass inside a hook left out processes, and none was complete since */
 	u32 adopting_uid; /* only processes of this uid - 1 are being entered; 0: of any */
+	struct halt halt;
 };
 
 /* The answer of the verb "runs". */
@@ -458,6 +479,7 @@ enum counter {
 	COUNT_LISTEN_LIMITED, /* not remembered: its session had too many in a short time */
 	COUNT_SENDER_FAILED, /* no room to remember who sent a signal */
 	COUNT_STOP_LIMITED, /* stops not reported: its session had too many in a short time */
+	COUNT_AGENT_HALTED, /* agents that died at their exec because of a halt */
 	COUNT_MAX,
 };
 

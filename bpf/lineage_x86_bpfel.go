@@ -66,7 +66,8 @@ const (
 	LineageCounterCOUNT_LISTEN_LIMITED   LineageCounter = 21
 	LineageCounterCOUNT_SENDER_FAILED    LineageCounter = 22
 	LineageCounterCOUNT_STOP_LIMITED     LineageCounter = 23
-	LineageCounterCOUNT_MAX              LineageCounter = 24
+	LineageCounterCOUNT_AGENT_HALTED     LineageCounter = 24
+	LineageCounterCOUNT_MAX              LineageCounter = 25
 )
 
 type LineageCtl struct {
@@ -245,6 +246,14 @@ type LineageFileId struct {
 	Generation uint32
 }
 
+type LineageHalt struct {
+	_      structs.HostLayout
+	Since  uint64
+	Mode   uint32
+	Uid    uint32
+	Reason [200]uint8
+}
+
 type LineageIdentity struct {
 	_     structs.HostLayout
 	Start uint64
@@ -356,6 +365,13 @@ type LineageShared struct {
 	Agents      uint32
 	Cut         uint32
 	AdoptingUid uint32
+	Halt        struct {
+		_      structs.HostLayout
+		Since  uint64
+		Mode   uint32
+		Uid    uint32
+		Reason [200]uint8
+	}
 }
 
 type LineageSource uint32

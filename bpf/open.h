@@ -291,17 +291,40 @@ static __always_inline bool opens(struct task_struct *t, u32 looks, char comm[CO
 	return (looks & LOOK_NAMES && agent_of(t, comm)) || (looks & LOOK_JOINS && put_in(t));
 }
 
+/* Must this agent not start, which is in that session? */
+static __always_inline bool barred(const struct agent *g, u64 in)
+{
+	u32 mode = *(volatile u32 *)&control.halt.mode;
+
+	return g && g->flags & AGENT_EXACT && (mode == HALT_ALL || (mode == HALT_DRAIN && !in));
+}
+
+/* Kill an agent that must not start. Runs in the process itself. */
+static __always_inline void refuse_agent(struct entry *e)
+{
+	if (e)
+		kill_current(e);
+	else
+		bpf_send_signal(SIGKILL);
+	count(COUNT_AGENT_HALTED);
+}
+
 /*
  * The process has become a program with an agent's name, or was put into a container:
  * open a session before its first fork. User space checks whether a rule wants it, and
  * releases the process if not. Runs in the process itself.
+ *
+ * A halt sets its mode, and then lists the sessions. So the mode is read again when the
+ * record is there: the list has the session, or this sees the mode. It is read before,
+ * too, so that an agent that is started again and again takes no slots.
  */
 static __always_inline void on_agent(struct task_struct *t)
 {
 	struct entry *e = entry_of(t->tgid, t->group_leader->start_boottime);
+	u32 looks = *(volatile u32 *)&control.agents;
 	char comm[COMM_LEN] = {};
 	struct agent *g = agent_of(t, comm);
-	bool joined = *(volatile u32 *)&control.agents & LOOK_JOINS && put_in(t);
+	bool joined = looks & LOOK_JOINS && put_in(t);
 	u64 in = 0;
 
 	/* Not a program that the kernel started. */
@@ -311,16 +334,27 @@ static __always_inline void on_agent(struct task_struct *t)
 		in = e->session;
 		if (e->flags & FLAG_PROTECTED)
 			return;
-		/*
-		 * A root that becomes another program stays the root of its session,
-		 * unless that is being dissolved. FLAG_ROOT may not be set yet. A member
-		 * that is put into a container stays in its session.
-		 */
-		if (in && (!g || !(g->flags & AGENT_NESTS) || condemned(in) ||
-			   (is_root(in, t->tgid, e->start) && home_of(in) == in)))
-			return;
 	}
+	if (barred(g, in)) {
+		refuse_agent(e);
+		return;
+	}
+	if (!(looks & LOOK_NAMES))
+		g = NULL;
+	if (!g && !joined)
+		return;
+	/*
+	 * A root that becomes another program stays the root of its session, unless that is
+	 * being dissolved. FLAG_ROOT may not be set yet. A member that is put into a
+	 * container stays in its session.
+	 */
+	if (e && in &&
+	    (!g || !(g->flags & AGENT_NESTS) || condemned(in) ||
+	     (is_root(in, t->tgid, e->start) && home_of(in) == in)))
+		return;
 	open_for(t->group_leader, in, g, joined && !in, comm);
+	if (barred(g, in))
+		refuse_agent(entry_of(t->tgid, t->group_leader->start_boottime));
 }
 
 #endif

@@ -100,9 +100,10 @@ static __always_inline void sentence(struct verb_args *a)
 
 static __always_inline long end_all(struct verb_args *a)
 {
+	bool later = a->flags & END_LATER;
 	long err = end(a);
 
-	if (!err)
+	if (!err && !later)
 		sentence(a);
 	return err;
 }

@@ -3,10 +3,13 @@
 package tracer
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -22,6 +25,7 @@ type Agent struct {
 	// Nests also opens a session inside another one, unless the process is the root of
 	// that one.
 	Nests bool
+	Exact bool   // nothing but the name makes it one: a halt refuses it
 	Rule  uint32 // identifies the rule, for [SessionInfo].Rule
 
 	Grace          time.Duration
@@ -32,11 +36,13 @@ type Agent struct {
 	KeepOnRootExit bool
 }
 
-// agentNests is AGENT_NESTS of bpf/lineage.h, the others are enum looks.
+// enum agent_flags, enum looks, and END_LATER of bpf/lineage.h.
 const (
 	agentNests = 1
+	agentExact = 2
 	lookNames  = 1
 	lookJoins  = 2
+	endLater   = 1
 )
 
 // SetAgents replaces all agents; nil: no agents. Open sessions stay. The same Comm
@@ -58,6 +64,9 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 		}
 		if a.Nests {
 			v.Flags |= agentNests
+		}
+		if a.Exact {
+			v.Flags |= agentExact
 		}
 		if a.KeepOnRootExit {
 			v.SessionFlags |= sessionKeepOnRootExit
@@ -227,4 +236,77 @@ func (l *lateAgents) openOne(t *Tracer, p *Process) (opened bool, err error) {
 		_, err = t.Adopt(id, 0)
 	}
 	return true, err
+}
+
+// MaxReason is how many bytes [Halt].Reason may have.
+const MaxReason = len(bpf.LineageHalt{}.Reason)
+
+// SetHalt replaces the halt. After it, an agent that execs dies, or its session is among
+// [Tracer.Sessions]. Agents that the exec hook missed get a session from
+// [Tracer.OpenMissedAgents], halt or not.
+func (t *Tracer) SetHalt(h Halt) error {
+	if len(h.Reason) > MaxReason {
+		return fmt.Errorf("set halt: reason of %d bytes: at most %d", len(h.Reason), MaxReason)
+	}
+	t.late.Lock()
+	defer t.late.Unlock()
+	to := &t.control.shared.Halt
+	if h.Mode == HaltNone {
+		atomic.StoreUint32(&to.Mode, uint32(HaltNone))
+	}
+	to.Since, to.Uid, to.Reason = h.Since, h.UID, [MaxReason]uint8{}
+	copy(to.Reason[:], h.Reason)
+	atomic.StoreUint32(&to.Mode, uint32(h.Mode))
+	return nil
+}
+
+// Halted returns the halt that is in force.
+func (t *Tracer) Halted() Halt {
+	t.late.Lock()
+	defer t.late.Unlock()
+	h := &t.control.shared.Halt
+	return halt(bpf.LineageHalt{Since: h.Since, Mode: atomic.LoadUint32(&h.Mode), Uid: h.Uid, Reason: h.Reason})
+}
+
+// PinnedHalt returns the halt that is in force for the programs that are pinned under dir, by any version; no daemon
+// need run, and nothing is changed.
+func PinnedHalt(dir string) (Halt, error) {
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		return Halt{}, fmt.Errorf("read pins: %w", err)
+	}
+	for _, d := range found {
+		if !completeName.MatchString(d.Name()) {
+			continue
+		}
+		p, err := openPrevious(dir, []string{d.Name()})
+		if p == nil || err != nil {
+			return Halt{}, err
+		}
+		defer p.Close()
+		h, err := p.Halt()
+		return halt(h), err
+	}
+	return Halt{}, nil
+}
+
+func halt(h bpf.LineageHalt) Halt {
+	reason, _, _ := bytes.Cut(h.Reason[:], []byte{0})
+	return Halt{Mode: HaltMode(h.Mode), Since: h.Since, UID: h.Uid, Reason: string(reason)}
+}
+
+// EndAll ends sessions as [Tracer.End] does without a grace, with one pass for all. One that is
+// gone is left out.
+func (t *Tracer) EndAll(ids []SessionID, cause Cause) error {
+	var failed error
+	for _, id := range ids {
+		err := t.onSession(bpf.LineageProgVerbEnd, "end", &bpf.LineageVerbArgs{
+			Session: uint64(id), Cause: uint32(cause), Flags: endLater,
+		})
+		if !errors.Is(err, ErrNotFound) {
+			failed = errors.Join(failed, err)
+		}
+	}
+	_, err := t.Sentence()
+	return errors.Join(failed, err)
 }

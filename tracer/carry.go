@@ -160,6 +160,17 @@ func (t *Tracer) carryDead(from *takeover.Programs) error {
 	return nil
 }
 
+// carryHalt takes the halt that is in force. Until they are detached the old programs refuse agents, too.
+func (t *Tracer) carryHalt(from *takeover.Programs) error {
+	h, err := from.Halt()
+	if err != nil {
+		return err
+	}
+	to := &t.control.shared.Halt
+	to.Since, to.Mode, to.Uid, to.Reason = h.Since, h.Mode, h.Uid, h.Reason
+	return nil
+}
+
 // carryAgents makes our programs open sessions for the same agents.
 func (t *Tracer) carryAgents(from *takeover.Agents, execs map[Identity]uint64) error {
 	all, err := from.All()

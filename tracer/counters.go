@@ -35,6 +35,7 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_LISTEN_LIMITED:   "listen_limited",
 	bpf.LineageCounterCOUNT_SENDER_FAILED:    "sender_failed",
 	bpf.LineageCounterCOUNT_STOP_LIMITED:     "stop_limited",
+	bpf.LineageCounterCOUNT_AGENT_HALTED:     "agents_halted",
 }
 
 // HelperError is how often a kernel helper failed in one part of the kernel side.

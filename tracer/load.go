@@ -110,7 +110,7 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *takeover.Progr
 	var execs map[Identity]uint64
 	if from != nil {
 		if execs, err = t.execs(); err == nil {
-			err = t.carrySessions(from)
+			err = errors.Join(t.carrySessions(from), t.carryHalt(from))
 		}
 		if err != nil {
 			return fmt.Errorf("carry over %s: %w", from.Dir, err)

@@ -58,11 +58,33 @@ const (
 	CauseAncestor // the session that it is nested in ends
 	CauseExpired
 	CauseReleased // its members were released
+	CauseHalt
 )
 
 func (c Cause) String() string {
 	return [...]string{"", "root_exit", "owner_exit", "end", "max_lifetime", "max_processes",
-		"max_rss", "idle", "ancestor", "expired", "released"}[min(c, CauseReleased)]
+		"max_rss", "idle", "ancestor", "expired", "released", "halt"}[min(c, CauseHalt)]
+}
+
+// HaltMode is which agents must not start: those whose [Agent] is Exact.
+type HaltMode uint32
+
+// The modes, enum halt_mode of bpf/lineage.h.
+const (
+	HaltNone  HaltMode = iota
+	HaltDrain          // one that is in no session dies at its exec
+	HaltAll            // every one does
+)
+
+func (m HaltMode) String() string { return [...]string{"", "drain", "halt"}[min(m, HaltAll)] }
+
+// Halt is in force until it is replaced, as long as the pins are there: also without a
+// process that has the tracer open, and across a take-over.
+type Halt struct {
+	Mode   HaltMode
+	Since  uint64 // boottime, ns
+	UID    uint32 // of the user that asked for it
+	Reason string
 }
 
 // What sends a [Signal].
@@ -291,6 +313,8 @@ type SessionSpec struct {
 	// With it the session has no Name. Weak: on evidence that may be a coincidence.
 	For  SessionID
 	Weak bool
+	// Requested: somebody asked for a new session. The daemon refuses that while a halt is in force.
+	Requested bool
 	// Taken, if not nil, reports whether an id could be confused with an existing one.
 	Taken func(id SessionID) bool
 

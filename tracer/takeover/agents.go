@@ -39,7 +39,7 @@ func (p *Programs) StopAgents() (*Agents, error) {
 		return nil, fmt.Errorf("open map .bss: %w", err)
 	}
 	defer bss.Close()
-	at, err := agentsWord(bss)
+	at, err := inControl(bss, "agents")
 	if errors.Is(err, btf.ErrNotFound) {
 		return a, nil
 	}
@@ -61,8 +61,8 @@ func (p *Programs) StopAgents() (*Agents, error) {
 	return a, nil
 }
 
-// agentsWord is where their control.agents is in their .bss.
-func agentsWord(bss *ebpf.Map) (uint32, error) {
+// inControl is where a field of their control is in their .bss.
+func inControl(bss *ebpf.Map, field string) (uint32, error) {
 	types, err := bpfmap.TypesOf(bss)
 	if err != nil {
 		return 0, err
@@ -77,7 +77,7 @@ func agentsWord(bss *ebpf.Map) (uint32, error) {
 			continue
 		}
 		for _, m := range control.Members {
-			if m.Name == "agents" {
+			if m.Name == field {
 				return v.Offset + m.Offset.Bytes(), nil
 			}
 		}

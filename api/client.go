@@ -76,6 +76,8 @@ type Client interface {
 	PolicyReload(ctx context.Context) (*Policy, error)
 	// PolicyResume closes the circuit breaker.
 	PolicyResume(ctx context.Context) (*Policy, error)
+	// Halt halts or drains the host, or lifts that. When it returns the ends have begun. Only root may.
+	Halt(ctx context.Context, req HaltRequest) (*Halted, error)
 	Stop(ctx context.Context, unload, force bool) error
 	Close() error
 }

@@ -75,6 +75,8 @@ type Caller struct {
 	UID  int    `json:"uid"`            // its user
 	PID  int    `json:"pid,omitempty"`  // its process
 	Comm string `json:"comm,omitempty"` // the name of its process
+	// Reason is of a halt, which gives it.
+	Reason string `json:"reason,omitempty"`
 	// The signed command that the process brought.
 	Command   string   `json:"command,omitempty"`   // its id
 	Operators []string `json:"operators,omitempty"` // the names of the operators who signed it

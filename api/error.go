@@ -15,6 +15,7 @@ const (
 	CodeIdentity     = "identity"
 	CodeChanged      = "changed"
 	CodeBusyName     = "busy_name"
+	CodeHalted       = "halted"
 	CodeLiveSessions = "live_sessions"
 	CodeTooLarge     = "too_large"
 	CodeTooMany      = "too_many"
@@ -48,6 +49,7 @@ var codes = map[string]struct{ status, exit int }{
 	CodeIdentity:     {http.StatusConflict, ExitNotFound},
 	CodeChanged:      {http.StatusConflict, ExitFailed},
 	CodeBusyName:     {http.StatusConflict, ExitFailed},
+	CodeHalted:       {http.StatusForbidden, ExitDenied},
 	CodeLiveSessions: {http.StatusConflict, ExitFailed},
 	CodeTooLarge:     {http.StatusRequestEntityTooLarge, ExitUsage},
 	CodeTooMany:      {http.StatusTooManyRequests, ExitFailed},

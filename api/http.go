@@ -351,6 +351,10 @@ func (c *client) Plan(ctx context.Context, s string) (*Plan, error) {
 	return ofSession[Plan](c, ctx, http.MethodPost, s, "/plan", nil, nil)
 }
 
+func (c *client) Halt(ctx context.Context, req HaltRequest) (*Halted, error) {
+	return fetch[Halted](c, ctx, http.MethodPost, "/v1/halt", nil, req)
+}
+
 func (c *client) Stop(ctx context.Context, unload, force bool) error {
 	_, err := fetch[Head](c, ctx, http.MethodPost, "/v1/daemon/stop", nil, StopRequest{unload, force})
 	return err

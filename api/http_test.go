@@ -116,6 +116,9 @@ func TestRequests(t *testing.T) {
 		{"GET /v1/policy/explain?ref=7", func(ctx context.Context, c Client) error { return fails(c.PolicyExplain(ctx, "7")) }},
 		{"POST /v1/policy/reload", func(ctx context.Context, c Client) error { return fails(c.PolicyReload(ctx)) }},
 		{"POST /v1/policy/resume", func(ctx context.Context, c Client) error { return fails(c.PolicyResume(ctx)) }},
+		{`POST /v1/halt {"mode":"halt","reason":"r","sessions":["a"]}`, func(ctx context.Context, c Client) error {
+			return fails(c.Halt(ctx, HaltRequest{Mode: ModeHalt, Reason: "r", Sessions: []string{"a"}}))
+		}},
 		{"GET /v1/why?ref=7%405", func(ctx context.Context, c Client) error { return fails(c.Why(ctx, "7@5")) }},
 		{`POST /v1/daemon/stop {"unload":true}`, func(ctx context.Context, c Client) error { return c.Stop(ctx, true, false) }},
 		{`POST /v1/processes/7@8/kill {"signal":"TERM"}`, func(ctx context.Context, c Client) error {

@@ -82,7 +82,7 @@ type Session struct {
 	Ports         []int        `json:"ports,omitempty"`          // that members listen on
 	Started       *time.Time   `json:"started,omitempty"`        // when it was opened
 	Ended         *time.Time   `json:"ended,omitempty"`          // when its last member was gone
-	EndReason     string       `json:"end_reason,omitempty"`     // why it ends or ended: root_exit, owner_exit, end, max_lifetime, max_processes, max_rss, idle, ancestor, expired, released, reboot, untracked
+	EndReason     string       `json:"end_reason,omitempty"`     // why it ends or ended: root_exit, owner_exit, end, max_lifetime, max_processes, max_rss, idle, ancestor, expired, released, halt, reboot, untracked
 	Verdict       Verdict      `json:"verdict,omitempty"`        // of its receipt, when it has ended: clean, left, unknown
 	GraceSeconds  float64      `json:"grace_seconds"`            // from SIGTERM to SIGKILL
 	Deadline      *time.Time   `json:"deadline,omitempty"`       // when members get SIGKILL
@@ -165,6 +165,7 @@ type Tree struct {
 type Sessions struct {
 	Head
 	Items []Session `json:"items"`          // the sessions
+	Halt  *Halt     `json:"halt,omitempty"` // that is in force
 	Next  string    `json:"next,omitempty"` // for the next page; absent: this is the last
 }
 
@@ -200,6 +201,7 @@ type Status struct {
 	Counters     map[string]uint64 `json:"counters,omitempty"` // of the kernel side, for root and the group lineage
 	Lost         uint64            `json:"lost"`               // events, since the daemon started
 	Breaker      Breaker           `json:"breaker"`            // the circuit breaker
+	Halt         *Halt             `json:"halt,omitempty"`     // that is in force
 	// SelfCheck is absent while none was made yet.
 	SelfCheck *SelfCheck `json:"self_check,omitempty"`
 	Sessions  int        `json:"sessions"`             // live ones
@@ -296,6 +298,8 @@ type Doctor struct {
 	Capabilities []string `json:"capabilities,omitempty"`
 	// Degraded is what does not work in the daemon as it should.
 	Degraded []string `json:"degraded,omitempty"`
+	// Halt is in force on this host, as the daemon says, or the pins if none answers.
+	Halt *Halt `json:"halt,omitempty"`
 }
 
 // DoctorItem is one thing that lineage needs or can use.

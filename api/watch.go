@@ -36,6 +36,7 @@ type WatchStatus struct {
 	Forks     uint64     `json:"forks"`                // of members, since the daemon started
 	Live      int        `json:"live"`                 // members of all sessions
 	Breaker   Breaker    `json:"breaker"`              // the circuit breaker
+	Halt      *Halt      `json:"halt,omitempty"`       // that is in force
 	SelfCheck *SelfCheck `json:"self_check,omitempty"` // absent: none was made yet
 	ReadOnly  bool       `json:"read_only,omitempty"`  // the caller may end nothing: a recording, a member
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/commands"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/halt"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
@@ -84,7 +85,7 @@ func (h Host) build(p parts, o Options) *Service {
 	started, growth := time.Now().UTC(), new(leaks.Growth)
 	s.status = status.New(status.Options{
 		Registry: reg, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Kernel: k, Tally: lines.Tally,
-		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit,
+		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit, Clock: h.Clock.Clock,
 	},
 		r.Degraded, s.selfCheck.Degraded,
 		status.Failing("audit records are being lost", p.audit.Err),
@@ -106,7 +107,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Events: stream.New(stream.Options{
 			Lines: lines, Registry: reg, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
-		Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution, Growth: growth,
+		Feed: feed, Halts: halt.New(halt.Options{Registry: reg, Kernel: k, Enforcer: e, Access: s.Access, Clock: h.Clock, Hidden: selfcheck.Hidden, Log: log}), Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution, Growth: growth,
 		SelfCheck: s.selfCheck, Signed: orders, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})

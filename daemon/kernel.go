@@ -17,6 +17,7 @@ type Kernel interface {
 	Protect(pid uint32) error
 	Unprotect(id tracer.Identity) error
 	SelfProtect(on bool) error
+	SetHalt(h tracer.Halt) error
 	CloseRead() error
 	Close() error
 }

@@ -49,7 +49,7 @@ func (s *Service) recorded(_ registry.View, x *registry.Session) {
 		Target: &audit.Target{Session: x.Receipt().Session, PID: int(x.Info().Root.PID), StartNS: api.U64(x.Info().Root.Start)},
 		Mode:   s.Rules.ModeOf(x.Info().UID), Report: x.Receipt(),
 	}
-	if x.Info().Cause == tracer.CauseEnd {
+	if c := x.Info().Cause; c == tracer.CauseEnd || c == tracer.CauseHalt {
 		rec.Caller = x.EndCaller()
 	}
 	s.parts.audit.Add(rec)

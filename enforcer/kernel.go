@@ -18,6 +18,8 @@ type Kernel interface {
 	Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error
 	// End begins an end. A repeated call can only shorten the grace.
 	End(id tracer.SessionID, cause tracer.Cause, grace time.Duration) error
+	// EndAll ends several without a grace, with one pass. One that is gone is left out.
+	EndAll(ids []tracer.SessionID, cause tracer.Cause) error
 	// Sentence sends all signals that are due now, in every session.
 	Sentence() (tracer.PassResult, error)
 	// Settle finds members that finished dying and closes an empty session.

@@ -211,6 +211,13 @@ func (m *model) warnings() (all []banner) {
 	if c := s.SelfCheck; c != nil && !c.OK {
 		add(t.Bad, "CHECK FAILED", "the self-check failed: %s", cmp.Or(c.Why, "the daemon does not say why"))
 	}
+	if h := s.Halt; h != nil {
+		short := "HALTED"
+		if h.Mode == api.ModeDrain {
+			short = "DRAINED"
+		}
+		add(t.Bad, short, "%s; until \"lineage halt --off\"", display.Halt(h))
+	}
 	if s.Breaker.Open {
 		add(t.Bad, "BREAKER OPEN", "%s until \"lineage policy resume\": the policy ends none of their sessions", display.Breaker(s.Breaker))
 	}

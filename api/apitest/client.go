@@ -43,6 +43,7 @@ type Has struct {
 	Orphans  *api.Orphans
 	Leaks    *api.Leaks
 	Policy   *api.Policy
+	Halted   *api.Halted
 	Events   []api.Event
 	PageSize int // of the history; 0: the limit of the query
 }
@@ -77,6 +78,7 @@ type Got struct {
 	Created  []api.NewSession
 	Kept     []api.KeepRequest
 	Marks    []api.MarkRequest
+	Halts    []api.HaltRequest
 	Ended    []string
 	Branches []string
 	Killed   []string
@@ -302,6 +304,11 @@ func (c *Client) Policy(context.Context) (*api.Policy, error) {
 func (c *Client) PolicyReload(context.Context) (*api.Policy, error) { return reply(c, c.Has.Policy) }
 
 func (c *Client) PolicyResume(context.Context) (*api.Policy, error) { return reply(c, c.Has.Policy) }
+
+func (c *Client) Halt(_ context.Context, req api.HaltRequest) (*api.Halted, error) {
+	got(c, &c.Got.Halts, req)
+	return reply(c, c.Has.Halted)
+}
 
 func (c *Client) PolicyExplain(_ context.Context, ref string) (*api.PolicyExplain, error) {
 	if c.On.Explain != nil {

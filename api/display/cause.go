@@ -18,6 +18,7 @@ var causes = map[string]string{
 	"idle":          ": it was idle",
 	"ancestor":      " with the session around it",
 	"expired":       ": it was kept until then",
+	"halt":          ": the host was halted",
 	"released":      ": its processes were released",
 	"reboot":        " by a reboot",
 	"untracked":     ": it is no longer tracked",

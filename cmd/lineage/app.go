@@ -35,6 +35,8 @@ type host struct {
 	abi     func() string            // a hash of the kernel side, takes half a millisecond; nil: none
 	objects func() map[string]string // the SHA-256 of each object of the kernel side
 	doctor  func() api.Doctor
+	// halted is the halt that is in force without a daemon on the socket; nil: none, or not readable.
+	halted func(socket string) *api.Halt
 	// euid is our effective user id.
 	euid func() int
 	// ancestors are the parents of a process as the kernel has them now.
@@ -125,7 +127,7 @@ of them.`,
 	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(color.Words, cobra.ShellCompDirectiveNoFileComp))
 	root.Flags().BoolP("version", "V", false, "print the version of this command")
 	root.SetVersionTemplate("lineage {{.Version}}\n")
-	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.commandCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), a.mcpCommand(), a.exportCommand(),
+	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.haltCommand(), a.commandCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), a.mcpCommand(), a.exportCommand(),
 		a.policyCommand(), a.setupCommand(), a.hookCommand(), a.doctorCommand(), a.statusCommand(), a.stdioCommand(), a.versionCommand())
 	if a.host.commands != nil {
 		root.AddCommand(a.host.commands(a)...)

@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/signing"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 const endLong = `End sessions: SIGTERM to every member, SIGKILL when the grace is over, and
@@ -165,4 +169,92 @@ func (a *app) sender(signs signing.Flags, o ending.Options, remote hosts.List, f
 func (a *app) end(ctx context.Context, c api.Client, o ending.Options, words []string, format string) error {
 	e := ending.Ender{Options: o, Console: &a.Console, Client: c, UID: a.host.euid(), Format: format}
 	return e.End(ctx, words)
+}
+
+const haltLong = `Stop the agents of this host: end SESSION..., or every session without one, kept
+ones too, with SIGKILL; and let no known agent start until "lineage halt --off".
+Known are the agents of the policy's enabled rules, in mode observe, too. If a
+rule needs only the name, they die at their exec, in the kernel; else as soon as
+the daemon has recognised them. "lineage run" and "lineage adopt" are refused.
+
+--drain ends no process. Sessions continue, and may start agents and sessions in
+them; outside of them, agents and new sessions are refused in the same way.
+
+A halt holds without a daemon, and across its restart and upgrade, but not
+across a reboot or "lineage daemon --unload". To begin one a daemon has to run.
+Only root may, outside of every session. Exits with 6 if a session did not end,
+and with 4 if one was spared, because it has the daemon or an ancestor of it.`
+
+func (a *app) haltCommand() *cobra.Command {
+	var o ending.Options
+	var reason string
+	var drain, off bool
+	cmd := &cobra.Command{
+		Use:   "halt [SESSION...]",
+		Short: "End all sessions, and let no agent start until this is lifted",
+		Long:  haltLong,
+		Example: `  sudo lineage halt --reason "case 7"         # shows what will end, and asks
+  sudo lineage halt --drain --reason upgrade  # nothing new; what runs continues
+  sudo lineage halt --off`,
+		Args:              flags.Args(0, 1<<20, "SESSION"),
+		ValidArgsFunction: a.completeSession("live"),
+	}
+	f := cmd.Flags()
+	f.StringVar(&reason, "reason", "", "why, in one `LINE` that every refusal shows")
+	f.BoolVar(&drain, "drain", false, "refuse what is new, and end nothing")
+	f.BoolVar(&off, "off", false, "lift the halt")
+	f.BoolVar(&o.DryRun, "dry-run", false, "show what would be ended, and change nothing")
+	f.DurationVar(&o.Timeout, "timeout", ending.Timeout, "how much `TIME` dying processes have after SIGKILL")
+	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		switch {
+		case drain && off:
+			return exit.Usage("halt: give only one of --drain and --off")
+		case (drain || off) && (len(args) > 0 || o.DryRun):
+			return exit.Usage("halt: --drain and --off end nothing; name no SESSION, and no --dry-run")
+		case off && reason != "":
+			return exit.Usage("halt: --off takes no --reason")
+		case !off && !o.DryRun && strings.TrimSpace(reason) == "":
+			return exit.Usage("halt: --reason is missing")
+		case len(reason) > api.MaxHaltReason:
+			return exit.Usage("halt: --reason has %d bytes, at most %d fit", len(reason), api.MaxHaltReason)
+		case o.Timeout < 0:
+			return exit.Usage("halt: %w", exit.Invalid("--timeout", o.Timeout, "0 or more"))
+		}
+		mode := ""
+		switch {
+		case drain:
+			mode = api.ModeDrain
+		case off:
+			mode = api.ModeOff
+		}
+		if mode != "" {
+			return a.answer(ctx, nil, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
+				d, err := c.Halt(ctx, api.HaltRequest{Mode: mode, Reason: reason})
+				if err != nil {
+					return nil, err
+				}
+				return halted(d), nil
+			})
+		}
+		c, err := a.client(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		e := ending.Ender{Options: o, Console: &a.Console, Client: c, UID: a.host.euid(), Format: format.Value}
+		return e.Halt(ctx, args, reason)
+	}
+	return cmd
+}
+
+// halted shows the halt that is in force.
+func halted(d *api.Halted) *text.Listing {
+	d.Head = text.Head("halted")
+	if d.Items == nil {
+		d.Items = []api.HaltedSession{}
+	}
+	return &text.Listing{Doc: d, Items: []any{d}, Text: func(p *text.Page) { p.Wrap(0, display.HaltLine(d.Halt)) }}
 }

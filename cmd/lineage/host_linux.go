@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
@@ -16,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
 	"github.com/lineage-ebpf/lineage/daemon/canary"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -30,7 +33,7 @@ func dispatch(args []string) {
 
 // thisHost describes this machine.
 func thisHost() host {
-	here := host{version: version, commit: commit, abi: tracer.ABI, objects: tracer.Objects, doctor: doctor, euid: os.Geteuid, ancestors: outside.This.Ancestors, processes: outside.This.Processes, orphans: orphansHere, audit: auditOf}
+	here := host{version: version, commit: commit, abi: tracer.ABI, objects: tracer.Objects, doctor: doctor, euid: os.Geteuid, ancestors: outside.This.Ancestors, processes: outside.This.Processes, orphans: orphansHere, audit: auditOf, halted: pinnedHalt}
 	here.commands = func(a *app) []*cobra.Command {
 		connect := func(ctx context.Context, socket string) (api.Client, error) {
 			return instance.Connect(ctx, instance.ConnectOptions{Socket: socket})
@@ -54,6 +57,23 @@ func doctor() api.Doctor {
 		d.Items = append(d.Items, api.DoctorItem{Feature: c.Name, OK: c.OK, Required: c.Required, Why: c.Detail, Do: c.Do})
 	}
 	return d
+}
+
+// pinnedHalt is the halt of the programs that the daemon on a socket has pinned.
+func pinnedHalt(socket string) *api.Halt {
+	i, err := instance.Of(socket)
+	if err != nil {
+		return nil
+	}
+	h, err := tracer.PinnedHalt(i.Pins)
+	if err != nil {
+		return nil
+	}
+	return document.Halt(h, document.Clock(func() time.Time {
+		var up unix.Timespec
+		_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) // exists since 2.6.39
+		return time.Now().Add(-time.Duration(up.Nano()))
+	}))
 }
 
 // orphansHere are the orphans of this host outside any session.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
@@ -100,6 +101,9 @@ func (a *app) answer(ctx context.Context, remote hosts.List, format string, ask 
 	l, err := ask(ctx, c)
 	if err != nil {
 		return err
+	}
+	if list, ok := l.Doc.(*api.Sessions); ok && list.Halt != nil && (format == "table" || format == "wide") {
+		a.Say("%s", display.HaltLine(list.Halt))
 	}
 	if l.Empty != "" {
 		a.explainEmpty(ctx, c, format, l.Empty)

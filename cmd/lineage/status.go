@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -45,12 +47,25 @@ daemon is degraded, and with 5 if none answers.`,
 			}
 			return text.Daemon(v, st), nil
 		})
+		if _, away := errors.AsType[*api.UnreachableError](err); away && len(*remote) == 0 {
+			if h := a.pinnedHalt(); h != nil {
+				a.Say("%s", display.HaltLine(h))
+			}
+		}
 		if err == nil && degraded.Load() {
 			return exit.Silent(api.ExitFailed)
 		}
 		return err
 	}
 	return cmd
+}
+
+// pinnedHalt is the halt that this host's programs have, which needs no daemon.
+func (a *app) pinnedHalt() *api.Halt {
+	if a.host.halted == nil {
+		return nil
+	}
+	return a.host.halted(a.socketPath())
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -70,9 +85,10 @@ capabilities and its problems are shown too.`,
 	format := formatFlag(cmd, text.Documents...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := a.host.doctor()
+		d.Halt = a.pinnedHalt()
 		a.briefly(cmd, doctorPatience, func(ctx context.Context, c api.Client) {
 			if st, err := c.Status(ctx); err == nil {
-				d.SelfCheck, d.Capabilities, d.Degraded = st.SelfCheck, st.Capabilities, st.Degraded
+				d.SelfCheck, d.Capabilities, d.Degraded, d.Halt = st.SelfCheck, st.Capabilities, st.Degraded, st.Halt
 			}
 		})
 		if err := a.Print(format.Value, text.Doctor(d)); err != nil {

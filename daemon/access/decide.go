@@ -30,10 +30,11 @@ const (
 	Metrics                 // the figures of the whole host
 	Mark                    // report something about the caller's own session
 	Order                   // bring a command that operators have signed
+	Halt                    // stop the agents of the host
 )
 
 func (v Verb) String() string {
-	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "end branch", "manage", "metrics", "mark", "command"}[v]
+	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "end branch", "manage", "metrics", "mark", "command", "halt"}[v]
 }
 
 // Caller is the process that asks, judged again for each request.

@@ -37,7 +37,7 @@ func TestAPIDocument(t *testing.T) {
 	var want []string
 	for _, code := range []string{
 		api.CodeBadRequest, api.CodePIDNamespace, api.CodeVersion, api.CodeDenied, api.CodeGuarded, api.CodeNotFound, api.CodeMethod, api.CodeAmbiguous,
-		api.CodeIdentity, api.CodeChanged, api.CodeBusyName, api.CodeLiveSessions, api.CodeTooLarge, api.CodeTooMany, api.CodeInternal,
+		api.CodeIdentity, api.CodeChanged, api.CodeBusyName, api.CodeHalted, api.CodeLiveSessions, api.CodeTooLarge, api.CodeTooMany, api.CodeInternal,
 		api.CodeStarting, api.CodeStopping, api.CodeUntracked,
 	} {
 		e := api.NewError(code, "", "")

@@ -42,6 +42,7 @@ func TestRoutesAreAuthorised(t *testing.T) {
 		"GET /v1/history":               {"host", "/v1/history", ""},
 		"GET /v1/watch":                 {"target", "/v1/watch?session=TARGET", ""},
 		"POST /v1/daemon/stop":          {"host", "/v1/daemon/stop", ""},
+		"POST /v1/halt":                 {"host", "/v1/halt", `{"mode":"off"}`},
 		"POST /v1/resync":               {"host", "/v1/resync", ""},
 		"GET /metrics":                  {"host", "/metrics", ""},
 		"POST /v1/selfcheck":            {"host", "/v1/selfcheck", ""},

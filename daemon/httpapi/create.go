@@ -90,7 +90,7 @@ func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.Sess
 	bad := func(format string, args ...any) (tracer.SessionSpec, error) {
 		return spec, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
 	}
-	spec = tracer.SessionSpec{Owner: c.ID, Name: req.Name, UID: c.UID}
+	spec = tracer.SessionSpec{Owner: c.ID, Name: req.Name, UID: c.UID, Requested: true}
 	switch {
 	case c.Foreign:
 		return spec, lookup.Foreign(c)

@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/halt"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/daemon/status"
@@ -23,6 +24,7 @@ type host struct {
 	status    *status.Status
 	selfCheck *selfcheck.Check
 	metrics   http.Handler
+	halt      *halt.Halt
 	managed   bool
 	stop      func(unload bool)
 }
@@ -64,6 +66,12 @@ func (h *host) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller,
 	err = reply(w, http.StatusAccepted, api.NewHead("stop"))
 	h.stop(req.Unload)
 	return err
+}
+
+// postHalt halts or drains the host, or lifts that.
+func (h *host) postHalt(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.HaltRequest) error {
+	d, err := h.halt.Set(req, c)
+	return send(w, http.StatusOK, d, err)
 }
 
 // postSelfCheck runs a check now.

@@ -11,8 +11,8 @@ import (
 func (s *Server) routes() map[string]route {
 	o, a, b := &s.o, s.o.Access, bodies{s.o.Send}
 	var (
-		daemon  = host{o.Registry, a, o.Status, o.SelfCheck, o.Metrics, o.Managed, o.Stop}
-		session = sessions{o.Find, o.Registry, o.Archive, o.Holdings}
+		daemon  = host{o.Registry, a, o.Status, o.SelfCheck, o.Metrics, o.Halts, o.Managed, o.Stop}
+		session = sessions{o.Find, o.Registry, o.Archive, o.Holdings, o.Status}
 		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Attribution, b, o.Log}
 		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, o.Holdings, b, o.Stopping, o.Log}
 		order   = orders{o.Signed}
@@ -51,6 +51,7 @@ func (s *Server) routes() map[string]route {
 		"GET /v1/history":               onHost(a, access.Read, "history", params("since", "until", "limit", "next"), ended.getHistory),
 		"GET /v1/watch":                 onTarget(stream.getWatch, access.Read),
 		"POST /v1/daemon/stop":          onHost(a, access.Manage, "daemon", bodyOf[api.StopRequest](b), daemon.postStop),
+		"POST /v1/halt":                 large(a, onHost(a, access.Halt, "host", bodyOf[api.HaltRequest](b), daemon.postHalt)),
 		"POST /v1/resync":               onHost(a, access.Manage, "graph", none, daemon.postResync),
 		"GET /metrics":                  onHost(a, access.Metrics, "", params(), daemon.getMetrics),
 		"POST /v1/selfcheck":            onHost(a, access.Manage, "daemon", none, daemon.postSelfCheck),

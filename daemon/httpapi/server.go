@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/branch"
+	"github.com/lineage-ebpf/lineage/daemon/halt"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
@@ -61,6 +62,7 @@ type Options struct {
 	Growth      *leaks.Growth
 	SelfCheck   *selfcheck.Check
 	Signed      *signed.Orders
+	Halts       *halt.Halt
 	Version     string
 	Send        time.Duration     // that a caller has to send headers, and a body
 	Stall       time.Duration     // that a caller may read nothing of a reply; 0: forever

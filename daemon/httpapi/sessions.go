@@ -16,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -25,6 +26,7 @@ type sessions struct {
 	registry *registry.Registry
 	archive  *history.Archive
 	holdings *holdings.Holdings
+	status   *status.Status
 }
 
 func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.Caller) error {
@@ -41,7 +43,7 @@ func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.
 			return err
 		}
 	}
-	d := api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
+	d := api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}, Halt: h.status.Halt()}
 	err = h.registry.ReadFor(c, func(v registry.View) {
 		for _, x := range v.Sorted() {
 			if x.Closed() || state == "ended" ||

@@ -30,7 +30,7 @@ func full() *Snapshot {
 		RecursionMisses: map[string]uint64{"fork_birth": 2}, Resyncs: map[string]uint64{"lost": 1},
 		Ends:       map[End]uint64{{"root_exit", "clean"}: 9},
 		EndSeconds: Histogram{Count: 3, Sum: 1.5, Buckets: map[float64]uint64{1: 2, 5: 3}},
-		Refusals:   map[string]uint64{"end": 4}, ReadersDropped: 6, SelfCheck: &ok, BreakerOpen: true,
+		Refusals:   map[string]uint64{"end": 4}, ReadersDropped: 6, SelfCheck: &ok, BreakerOpen: true, Halted: map[string]int{"halt": 1, "drain": 0},
 	}
 }
 
@@ -89,7 +89,7 @@ func TestNames(t *testing.T) {
 	const contract = `build_info level degraded sessions{state} processes leftovers{rule,kept} orphans{rule,kept} zombies{rule,kept} rss_bytes{rule,kept} events_total{type} events_lost_total{where}
 		helper_errors_total{program,helper} recursion_misses_total{program} resyncs_total{cause}
 		ends_total{reason,verdict} end_duration_seconds refusals_total{verb} readers_dropped_total self_check_ok
-		breaker_open`
+		breaker_open halted{mode} agents_halted_total`
 	var got, want []string
 	for _, m := range table {
 		name := m.name

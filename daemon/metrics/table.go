@@ -82,6 +82,10 @@ var table = []metric{
 		}},
 	{"breaker_open", gauge, nil, "1 while the circuit breaker is open for a user, whose sessions are not ended automatically.",
 		func(s *Snapshot, p put) { p(number(s.BreakerOpen)) }},
+	{"halted", gauge, []string{"mode"}, "1 while a halt (halt) or a drain (drain) is in force.",
+		func(s *Snapshot, p put) { each(s.Halted, p) }},
+	{"agents_halted_total", counter, nil, "Agents that died at their exec because of a halt or a drain, since the programs were loaded.",
+		func(s *Snapshot, p put) { p(float64(s.AgentsHalted)) }},
 }
 
 func each[N int | uint64](values map[string]N, p put) {

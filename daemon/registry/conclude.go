@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -145,10 +146,26 @@ func (r *Registry) drop(s *Session) {
 
 // by is the caller that asked for the end, nil if it had already begun for another cause.
 func (s *Session) by() *api.Caller {
-	if s.info.Cause != tracer.CauseEnd {
+	if s.info.Cause != tracer.CauseEnd && s.info.Cause != tracer.CauseHalt {
 		return nil
 	}
 	return s.endedBy
+}
+
+// Halt ends sessions at once because of a halt, and notes who asked for that, and why. The guards come
+// before.
+func (r *Registry) Halt(ids []tracer.SessionID, by *api.Caller, record *audit.Caller) error {
+	err := r.Update(func(t Tx) {
+		for _, id := range ids {
+			if x := t.Session(id); x != nil {
+				t.Asked(x, by, record)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return r.o.Enforcer.EndAll(ids, tracer.CauseHalt)
 }
 
 // End notes the caller that asked for the end of a session, and has the kernel begin. The guards come

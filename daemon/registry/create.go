@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -70,6 +72,15 @@ func (r *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 	return nil
 }
 
+// halted refuses a new session while a halt is in force; a drain does not refuse one inside another.
+func (r *Registry) halted(inside bool) error {
+	h := document.Halt(r.o.Kernel.Halted(), r.o.Clock.Clock)
+	if h == nil || h.Mode == api.ModeDrain && inside {
+		return nil
+	}
+	return api.NewError(api.CodeHalted, display.Halt(h), `lift it with "lineage halt --off"`)
+}
+
 // Create opens a session in the kernel and holds it. It runs in the registry's goroutine, so that
 // no name is taken twice and no event of the session arrives before it is known.
 func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) {
@@ -79,6 +90,11 @@ func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) {
 		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && (x.info.UID == spec.UID || slices.Contains(around, x)) {
 			return nil, api.NewError(api.CodeBusyName,
 				fmt.Sprintf("session name %q is in use by %v", spec.Name, x.info.ID), "choose another --name")
+		}
+	}
+	if spec.Requested {
+		if err := r.halted(len(around) > 0); err != nil {
+			return nil, err
 		}
 	}
 	if err := r.room(&spec, around); err != nil {

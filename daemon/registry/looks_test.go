@@ -96,7 +96,7 @@ func TestDoubtsAreBounded(t *testing.T) {
 // TestEndedBy: a receipt names the caller that asked for the end, unless the session ended for
 // another reason; and command lines only to readers who may see them, before and after the verdict.
 func TestEndedBy(t *testing.T) {
-	for cause, named := range map[tracer.Cause]bool{tracer.CauseEnd: true, tracer.CauseMaxLifetime: false} {
+	for cause, named := range map[tracer.Cause]bool{tracer.CauseEnd: true, tracer.CauseHalt: true, tracer.CauseMaxLifetime: false} {
 		o, k := newRegistry(t)
 		s := session(t, o, k, 100)
 		Tx{o.view()}.Asked(s, &api.Caller{UID: 5}, nil)

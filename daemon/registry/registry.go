@@ -52,6 +52,7 @@ type Kernel interface {
 	Counters() (map[string]uint64, error)
 	RecursionMisses() (map[string]uint64, error)
 	OpenMissedAgents() (int, error)
+	Halted() tracer.Halt
 }
 
 // Clock tells the time: CLOCK_MONOTONIC, boottime in ns, and wall time for it.

@@ -39,6 +39,7 @@ func (s *Steward) arm(p *policy.Policy) {
 				agents = append(agents, tracer.Agent{Comm: comm, KeepOnRootExit: true})
 			}
 			agents[at].Nests = agents[at].Nests || r.Nests()
+			agents[at].Exact = agents[at].Exact || r.Match.OnlyComm() && !p.MayProtect(comm)
 		}
 	}
 	s.joins.set(s.o.Kernel, func(j *joins) {
@@ -135,7 +136,25 @@ func (s *Steward) openFor(p *policy.Policy, info tracer.SessionInfo, list uint32
 	}
 	s.reread(info.ID)
 	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule).Uint32(logging.KeyPID, info.Root.PID).Msg("session opened by a rule")
+	s.bar(info)
 	return true
+}
+
+// bar ends a session that a rule opens while a halt is in force, in either mode of the policy: root has
+// asked for it. The kernel refuses at their exec only agents that their name makes one.
+func (s *Steward) bar(info tracer.SessionInfo) {
+	h := s.o.Kernel.Halted()
+	if h.Mode == tracer.HaltNone || h.Mode == tracer.HaltDrain && info.Parent != 0 || info.Created < h.Since {
+		return
+	}
+	err := s.o.Enforcer.CheckEnd(info.ID, tracer.Identity{})
+	if err == nil {
+		by := api.Caller{UID: int(h.UID), Reason: h.Reason}
+		err = s.o.Registry.Halt([]tracer.SessionID{info.ID}, &by, nil)
+	}
+	if err != nil {
+		s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("agent not halted")
+	}
 }
 
 // dissolve dissolves the session of a lookalike.

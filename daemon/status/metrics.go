@@ -51,6 +51,13 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		HelperErrors: make(map[metrics.Helper]uint64),
 		Resyncs:      make(map[string]uint64),
 		Ends:         make(map[metrics.End]uint64),
+		Halted:       map[string]int{api.ModeHalt: 0, api.ModeDrain: 0},
+	}
+	switch s.o.Kernel.Halted().Mode {
+	case tracer.HaltDrain:
+		m.Halted[api.ModeDrain] = 1
+	case tracer.HaltAll:
+		m.Halted[api.ModeHalt] = 1
 	}
 	if r := s.o.SelfCheck.Result(); r != nil {
 		m.SelfCheck = &r.OK
@@ -76,6 +83,7 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		m.Lost = map[string]uint64{"ring": v.Lost(), "reader": s.o.Tally.Missed.Load()}
 		// Those are replaced, never changed.
 		counters, m.RecursionMisses = v.Kernel()
+		m.AgentsHalted = counters["agents_halted"]
 		for _, cause := range registry.Causes {
 			m.Resyncs[string(cause)] = meter.Resyncs[cause]
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
@@ -24,6 +25,7 @@ import (
 // Kernel is what a status asks the kernel.
 type Kernel interface {
 	Features() tracer.Features
+	Halted() tracer.Halt
 }
 
 // Options are what a [Status] depends on.
@@ -40,6 +42,7 @@ type Options struct {
 	Ephemeral bool
 	Started   time.Time
 	Start     *Start
+	Clock     document.Clock
 }
 
 // Status is the daemon's state. It may be used from any goroutine once the daemon
@@ -88,7 +91,7 @@ func (s *Status) Version() api.Version {
 // Document is the status as c may read it.
 func (s *Status) Document(c access.Caller) (api.Status, error) {
 	f := s.o.Kernel.Features()
-	d := api.Status{Head: api.NewHead("status"), Level: f.Level, Capabilities: s.o.Start.Capabilities, Missing: f.Missing, Limits: f.Limits, Mode: s.o.Rules.Mode(), Breaker: s.o.Rules.BreakerState(),
+	d := api.Status{Head: api.NewHead("status"), Level: f.Level, Capabilities: s.o.Start.Capabilities, Missing: f.Missing, Limits: f.Limits, Mode: s.o.Rules.Mode(), Breaker: s.o.Rules.BreakerState(), Halt: s.Halt(),
 		RefusesForks: f.Refuses.String(), SelfProtect: s.o.Start.SelfProtect, SelfCheck: s.o.SelfCheck.Result(),
 		AuditHead: s.o.Audit.Head().String()}
 	err := s.o.Registry.ReadFor(c, func(v registry.View) {
@@ -138,14 +141,20 @@ func (s *Status) Watched(v registry.View) api.WatchStatus {
 	return api.WatchStatus{
 		Level: s.o.Kernel.Features().Level, Mode: s.o.Rules.Mode(), Degraded: s.degraded(v), Lost: v.Lost(), Forks: v.Forks(),
 		Live: v.Graph().Stats().Live, Breaker: s.o.Rules.BreakerState(),
-		SelfCheck: s.o.SelfCheck.Result(),
+		SelfCheck: s.o.SelfCheck.Result(), Halt: s.Halt(),
 	}
 }
+
+// Halt is the halt that is in force, nil: none.
+func (s *Status) Halt() *api.Halt { return document.Halt(s.o.Kernel.Halted(), s.o.Clock) }
 
 // Line is the daemon's status in one line.
 func (s *Status) Line(v registry.View) string {
 	f := s.o.Kernel.Features()
 	text := fmt.Sprintf("level %d, %s, %s", f.Level, s.o.Rules.Mode(), display.Count(v.Live(), "session", "sessions"))
+	if h := s.Halt(); h != nil {
+		text += "; " + display.Halt(h)
+	}
 	if why := s.degraded(v); len(why) > 0 {
 		text += "; degraded: " + why[0]
 		if len(why) > 1 {

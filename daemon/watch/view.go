@@ -354,7 +354,11 @@ func sameStatus(a, b api.WatchStatus) bool {
 		a.SelfCheck != nil && b.SelfCheck != nil && a.SelfCheck.OK == b.SelfCheck.OK && a.SelfCheck.Why == b.SelfCheck.Why &&
 			sameTime(a.SelfCheck.At, b.SelfCheck.At)
 	return check && a.Level == b.Level && a.Mode == b.Mode && slices.Equal(a.Degraded, b.Degraded) && a.Lost == b.Lost &&
-		a.Forks == b.Forks && a.Live == b.Live && slices.Equal(a.Breaker.UIDs, b.Breaker.UIDs) && sameTime(a.Breaker.Since, b.Breaker.Since)
+		a.Forks == b.Forks && a.Live == b.Live && slices.Equal(a.Breaker.UIDs, b.Breaker.UIDs) && sameTime(a.Breaker.Since, b.Breaker.Since) && sameHalt(a.Halt, b.Halt)
+}
+
+func sameHalt(a, b *api.Halt) bool {
+	return a == b || a != nil && b != nil && a.Mode == b.Mode && a.Reason == b.Reason && a.UID == b.UID && sameTime(a.Since, b.Since)
 }
 
 func sameTime(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }

@@ -63,6 +63,24 @@ func (k *Kernel) Become(pid uint32, comm string) tracer.SessionID {
 	return id
 }
 
+// SetHalt replaces the halt.
+func (k *Kernel) SetHalt(h tracer.Halt) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.fail["SetHalt"]; err != nil {
+		return err
+	}
+	k.looks.halt = h
+	return nil
+}
+
+// Halted returns the halt that is in force.
+func (k *Kernel) Halted() tracer.Halt {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.looks.halt
+}
+
 // BecomeUnseen is an exec that the exec hook missed.
 func (k *Kernel) BecomeUnseen(pid uint32, comm string) {
 	k.mu.Lock()
@@ -100,6 +118,12 @@ func (k *Kernel) openAgent(p *Proc) tracer.SessionID {
 		return 0
 	}
 	a := k.looks.agents[i]
+	if h := k.looks.halt.Mode; a.Exact && !p.unseen && (h == tracer.HaltAll || h == tracer.HaltDrain && p.Session == 0) {
+		k.counts["agents_halted"]++
+		k.signal(p, tracer.FlagKilled)
+		k.obey(p)
+		return 0
+	}
 	if p.Session != 0 && (!a.Nests || p.Flags&tracer.FlagRoot != 0) {
 		return 0
 	}

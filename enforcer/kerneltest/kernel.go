@@ -31,6 +31,7 @@ type Proc struct {
 type looks struct {
 	agents []tracer.Agent
 	joins  bool
+	halt   tracer.Halt
 }
 
 // Kernel is safe for concurrent use.

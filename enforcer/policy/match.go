@@ -87,6 +87,16 @@ type Rule struct {
 	Origin string
 }
 
+// OnlyComm reports whether nothing but the comm decides.
+func (m *Match) OnlyComm() bool {
+	return len(m.Comm) > 0 && len(m.Exe) == 0 && len(m.Argv) == 0 && len(m.UID) == 0 && len(m.Cgroup) == 0 && m.Parent == nil
+}
+
+// MayProtect reports whether a rule of the protect list names that comm.
+func (p *Policy) MayProtect(comm string) bool {
+	return slices.ContainsFunc(p.Protect, func(r Protection) bool { return slices.Contains(r.Match.Comm, comm) })
+}
+
 // Protected returns the rules of the protect list that match a process. They prevent
 // that an outsider is adopted or signalled on weak evidence; they do not shield a
 // member that a session forked.

@@ -31,11 +31,12 @@ var never = map[string]string{
 	"Holders.hidden":        "a caller who is not root",
 	"WatchStatus.read_only": member,
 	"Holders.time_wait":     timeWait, "Port.connections": timeWait, "Report.ports_time_wait": timeWait,
-	"Report.ports_busy":  "a process outside that shares the listening socket",
-	"Report.locks_held":  "a process outside that shares the lock",
-	"Report.also":        "a branch with a session in it: TestBranchWithNestedSessions",
-	"Plan.refused_by":    "a session with an ancestor of the caller",
-	"PlanProcess.reason": unkillable, "Outcome.why": unkillable, "Report.verdict_why": unkillable,
+	"Report.ports_busy":     "a process outside that shares the listening socket",
+	"Report.locks_held":     "a process outside that shares the lock",
+	"Report.also":           "a branch with a session in it: TestBranchWithNestedSessions",
+	"HaltedSession.refused": "a session with an ancestor of the caller",
+	"Plan.refused_by":       "a session with an ancestor of the caller",
+	"PlanProcess.reason":    unkillable, "Outcome.why": unkillable, "Report.verdict_why": unkillable,
 	"SelfCheck.why":      "a self-check that fails",
 	"Session.degraded":   "a kernel side that is damaged",
 	"Session.warnings":   "a member that keeps its terminal",
@@ -168,8 +169,13 @@ func TestOpenAPI(t *testing.T) {
 		schema := openapi3.NewSchemaRef("#/components/schemas/"+document, c.doc.Components.Schemas[document].Value)
 		c.note(what, schema, i.Lineage(append(args, "-o", "json")...).Out.Bytes())
 	}
+	post("/v1/halt", api.HaltRequest{Mode: api.ModeDrain, Reason: "r"})
+	get("/v1/status")
+	get("/v1/sessions")
+	c.open("/v1/watch").until("WatchStatus.halt")
 	command("doctor", "Doctor", "doctor")
 	command("status", "DaemonStatus", "status")
+	post("/v1/halt", api.HaltRequest{Mode: api.ModeOff})
 	i.Policy("mode: observe\ndefaults: {idle: 1s}\ndaemon: {ring_size: 4MiB}\n")
 	post("/v1/policy/reload", nil)
 	get("/v1/policy")
@@ -193,11 +199,13 @@ func TestOpenAPI(t *testing.T) {
 	i.Daemon()
 	get("/v1/history?limit=2")
 	get("/v1/why?port=" + all.port + "&at=" + url.QueryEscape(listening.Format(time.RFC3339Nano)))
+	post("/v1/halt", api.HaltRequest{Mode: api.ModeHalt, Reason: "r"})
+	get("/v1/sessions/over/report?wait=30s")
 	c.open("/v1/events?since=10m&until=0s").read()
 	c.open("/v1/events?from=1&until=0s").read()
 	ended()
 
-	unsent := c.unsent("NewSession", "EndRequest", "KeepRequest", "KillRequest", "MarkRequest", "StopRequest", "SignedCommand", "Command", "CommandReceipt", "CommandReply")
+	unsent := c.unsent("NewSession", "EndRequest", "HaltRequest", "KeepRequest", "KillRequest", "MarkRequest", "StopRequest", "SignedCommand", "Command", "CommandReceipt", "CommandReply")
 	for _, field := range unsent {
 		if never[field] == "" && perhaps[field] == "" {
 			t.Errorf("%s is documented, and was not sent", field)

@@ -96,6 +96,8 @@ var routes = []route{
 	{pattern: "POST /v1/policy/reload", id: "policyReload", does: "Read the policy file again", answers: ok(api.Policy{})},
 	{pattern: "POST /v1/policy/resume", id: "policyResume", does: "Close the circuit breaker for all users", answers: ok(api.Policy{})},
 	{pattern: "POST /v1/daemon/stop", id: "stop", does: "Stop the daemon", body: api.StopRequest{}, answers: map[int][]any{http.StatusAccepted: {api.Head{}}}},
+	{pattern: "POST /v1/halt", id: "halt", does: "End all sessions, or some, and refuse agents until that is lifted; or only refuse new ones",
+		body: api.HaltRequest{}, answers: ok(api.Halted{})},
 	{pattern: "POST /v1/resync", id: "resync", does: "Compare the daemon's picture with the kernel's task list", answers: ok(api.Resync{})},
 	{pattern: "POST /v1/selfcheck", id: "selfCheck", does: "Check that sessions are tracked and ended", answers: ok(api.SelfChecked{})},
 	{pattern: "GET /metrics", id: "metrics", does: "Metrics for Prometheus, see docs/MONITORING.md"},

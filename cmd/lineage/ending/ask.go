@@ -21,7 +21,19 @@ var (
 // already.
 func (e *Ender) ask(ctx context.Context, targets []*target) (bool, error) {
 	p := e.Console.Page(e.Console.Stderr, false)
-	sessions, processes := 0, 0
+	sessions, processes := e.list(ctx, p, targets)
+	if sessions == 0 {
+		return true, nil
+	}
+	what := "it"
+	if sessions > 1 {
+		what = fmt.Sprintf("these %d sessions with %s", sessions, display.Count(processes, "process", "processes"))
+	}
+	return confirm(e.Console, p, what)
+}
+
+// list writes what will die, and counts it.
+func (e *Ender) list(ctx context.Context, p *text.Page, targets []*target) (sessions, processes int) {
 	for _, t := range targets {
 		if t.err != nil || t.session.State == api.StateEnded {
 			continue
@@ -43,14 +55,7 @@ func (e *Ender) ask(ctx context.Context, targets []*target) (bool, error) {
 		}
 		text.WriteListed(p, live)
 	}
-	if sessions == 0 {
-		return true, nil
-	}
-	what := "it"
-	if sessions > 1 {
-		what = fmt.Sprintf("these %d sessions with %s", sessions, display.Count(processes, "process", "processes"))
-	}
-	return confirm(e.Console, p, what)
+	return sessions, processes
 }
 
 // listening says on which ports a session listens.

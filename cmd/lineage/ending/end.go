@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -245,4 +246,76 @@ func (e *Ender) report(targets []*target) error {
 		}
 	}
 	return exit.Silent(worst)
+}
+
+var (
+	errNotHalted      = exit.Errorf(api.ExitFailed, "halt: not confirmed, nothing was changed")
+	errCannotAskHalts = exit.Usage("halt: cannot ask for confirmation (not a terminal); use --yes")
+)
+
+// Halt halts the host, and waits until the sessions that words name are over; all of them without words. On
+// a terminal it asks first. Sessions that start meanwhile end, too.
+func (e *Ender) Halt(ctx context.Context, words []string, reason string) error {
+	e.Now = true
+	if e.DryRun || !e.Yes {
+		chosen := words
+		if len(words) == 0 {
+			list, err := e.Client.Sessions(ctx, "live", "")
+			if err != nil {
+				return err
+			}
+			for i := range list.Items {
+				chosen = append(chosen, list.Items[i].ID)
+			}
+		}
+		if e.DryRun {
+			return e.dryRun(ctx, chosen)
+		}
+		if !e.Console.CanAsk() {
+			return errCannotAskHalts
+		}
+		if agreed, err := e.askHalt(ctx, resolve(ctx, e.Client, &e.Options, chosen)); !agreed {
+			return err
+		}
+	}
+	done, err := e.Client.Halt(ctx, api.HaltRequest{Mode: api.ModeHalt, Reason: reason, Sessions: words})
+	if err != nil {
+		return err
+	}
+	e.Console.Say("%s", display.HaltLine(done.Halt))
+	var targets []*target
+	for _, s := range done.Items {
+		t := &target{word: s.ID}
+		if s.Refused != "" {
+			t.err = api.NewError(api.CodeGuarded, fmt.Sprintf("halt: session %s is not ended: %s", s.ID, s.Refused), "")
+		} else {
+			t.report, t.err = e.Client.Report(ctx, s.ID, 0)
+		}
+		targets = append(targets, t)
+	}
+	if len(targets) == 0 {
+		return e.Console.Print(e.Format, text.Receipts([]text.Receipt{}, true))
+	}
+	e.wait(ctx, targets)
+	return e.report(targets)
+}
+
+// askHalt shows what will die and asks for a yes.
+func (e *Ender) askHalt(ctx context.Context, targets []*target) (bool, error) {
+	for _, t := range targets {
+		if t.err != nil {
+			return false, t.err
+		}
+	}
+	p := e.Console.Page(e.Console.Stderr, false)
+	sessions, processes := e.list(ctx, p, targets)
+	p.Wrap(0, fmt.Sprintf(`%s with %s will end, and known agents die at their exec until "lineage halt --off"`,
+		display.Count(sessions, "session", "sessions"), display.Count(processes, "process", "processes")))
+	if err := p.Flush(); err != nil {
+		return false, err
+	}
+	if !e.Console.Agreed("Halt this host?") {
+		return false, errNotHalted
+	}
+	return true, nil
 }

@@ -28,7 +28,7 @@ var groups = []struct {
 }{
 	{"Run", "run timeout adopt init"},
 	{"Inspect", "ls tree top why events history"},
-	{"End", "command end keep"},
+	{"End", "command end halt keep"},
 	{"Agents", "setup mcp"},
 	{"Host", "daemon status export doctor policy version"},
 }

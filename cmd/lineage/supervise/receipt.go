@@ -168,6 +168,11 @@ func (r *runner) endedBefore(rep *api.Report) string {
 		return "the session around it ended"
 	case "end":
 		return "requested" + requester(rep.EndedBy)
+	case "halt":
+		if by := rep.EndedBy; by != nil && by.Reason != "" {
+			return "the host was halted: " + display.Text(by.Reason)
+		}
+		return "the host was halted"
 	}
 	return rep.EndReason
 }

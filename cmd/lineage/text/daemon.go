@@ -37,6 +37,9 @@ func writeDaemon(p *Page, d *api.DaemonStatus) {
 		mode += "; the circuit breaker is open: lineage policy show"
 	}
 	fact("mode", "", mode)
+	if st.Halt != nil {
+		fact("halt", red, display.HaltLine(st.Halt))
+	}
 	fact("sessions", "", fmt.Sprintf("%d live, %s", st.Sessions, display.Count(st.Live, "process", "processes")))
 	if c := st.SelfCheck; c != nil {
 		verdict, color := checked(p, c)

@@ -65,6 +65,9 @@ func writeDoctor(p *Page, d *api.Doctor) {
 		verdict, color := checked(p, c)
 		p.Wrap(0, p.paint(color, display.Text("the daemon's self-check at "+verdict)))
 	}
+	if d.Halt != nil {
+		p.Wrap(0, p.paint(red, display.HaltLine(d.Halt)))
+	}
 	for _, what := range d.Degraded {
 		p.Wrap(0, p.paint(red, display.Text("the daemon is degraded: "+what)))
 	}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// TestHaltCommand: wrong flags and a missing yes change nothing; a halt waits for receipts, and a session that was spared is an error.
+func TestHaltCommand(t *testing.T) {
+	f := newFake()
+	for _, args := range [][]string{
+		{"--yes"}, {"--yes", "--reason", " "}, {"--reason", "r"}, {"--drain"}, {"--off", "--reason", "r"}, {"--off", "--drain"}, {"--off", "build"},
+		{"--drain", "--reason", "r", "build"}, {"--drain", "--reason", "r", "--dry-run"}, {"--yes", "--reason", strings.Repeat("r", api.MaxHaltReason+1)},
+		{"--yes", "--reason", "r", "--timeout", "-1s"},
+	} {
+		if code, _, stderr := newWorld(t, f).run(append([]string{"halt"}, args...)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit %d, %s", args, code, stderr)
+		}
+	}
+	if code, out, _ := newWorld(t, f).run("halt", "--dry-run"); code != 0 || !strings.Contains(out, "k3x9q2") {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	if len(f.Got.Halts) != 0 {
+		t.Fatalf("%+v", f.Got.Halts)
+	}
+	f.Has.Halted = &api.Halted{
+		Halt:  &api.Halt{Mode: api.ModeHalt, Reason: "case 7"},
+		Items: []api.HaltedSession{{ID: "k3x9q2"}, {ID: "q1w2e3", Refused: "pid 1 is the daemon"}},
+	}
+	code, out, stderr := newWorld(t, f).run("halt", "--reason", "case 7", "--yes")
+	if code != api.ExitDenied || !strings.Contains(out, "k3x9q2") || !strings.Contains(stderr, "q1w2e3 is not ended: pid 1 is the daemon") ||
+		!strings.Contains(stderr, `case 7; known agents die at their exec until "lineage halt --off"`) {
+		t.Errorf("exit %d, %s%s", code, out, stderr)
+	}
+	f.Has.Halted = &api.Halted{Halt: &api.Halt{Mode: api.ModeDrain, Reason: "m"}}
+	if code, out, _ := newWorld(t, f).run("halt", "--reason", "m", "--drain"); code != 0 || !strings.Contains(out, "drained") {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	f.Has.Halted = nil
+	if code, out, _ := newWorld(t, f).run("halt", "--off", "-o", "json"); code != 0 || !strings.Contains(out, text.Head("halted").Kind) {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	require.Equal(t, fmt.Sprint(f.Got.Halts), "[{halt case 7 []} {drain m []} {off  []}]")
+}

@@ -1,0 +1,167 @@
+//go:build linux
+
+package halt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Kernel is what a halt needs of the tracer.
+type Kernel interface {
+	Sessions() ([]tracer.SessionInfo, error)
+	Halted() tracer.Halt
+	SetHalt(h tracer.Halt) error
+}
+
+// Options of New.
+type Options struct {
+	Registry *registry.Registry
+	Kernel   Kernel
+	Enforcer *enforcer.Enforcer
+	Access   *access.Access
+	Clock    registry.Clock
+	Hidden   func(tracer.SessionInfo) bool // sessions that no user sees
+	Log      zerolog.Logger
+}
+
+// Halt halts and drains the host. It may be used from any goroutine.
+type Halt struct {
+	o   Options
+	one sync.Mutex // one request after the other
+}
+
+// New makes the halt of one daemon.
+func New(o Options) *Halt { return &Halt{o: o} }
+
+// Set carries out a request. The mode is set first, and the sessions are listed then: an agent that
+// execs in between sees the mode, or its session is in the list.
+func (h *Halt) Set(req *api.HaltRequest, c access.Caller) (*api.Halted, error) {
+	to, err := h.asked(req, c)
+	if err != nil {
+		return nil, err
+	}
+	h.one.Lock()
+	defer h.one.Unlock()
+	_, missing, err := h.chosen(req.Sessions)
+	if err == nil && missing != "" {
+		err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found; nothing was changed", missing), "")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := h.o.Kernel.SetHalt(to); err != nil {
+		return nil, err
+	}
+	h.o.Log.Warn().Str(logging.KeyMode, req.Mode).Str(logging.KeyReason, to.Reason).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("halt")
+	h.o.Access.Did(c, access.Halt, strings.TrimSuffix(req.Mode+": "+to.Reason, ": "))
+	d := &api.Halted{Head: api.NewHead("halted"), Halt: document.Halt(to, h.o.Clock.Clock), Items: []api.HaltedSession{}}
+	if to.Mode != tracer.HaltAll {
+		return d, nil
+	}
+	by := c.Document()
+	by.Reason = to.Reason
+	d.Items, err = h.end(req.Sessions, by, c)
+	return d, err
+}
+
+// asked is the halt that a request asks for.
+func (h *Halt) asked(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err error) {
+	to = tracer.Halt{Since: h.o.Clock.Boottime(), UID: c.UID, Reason: req.Reason}
+	bad := func(format string, args ...any) (tracer.Halt, error) {
+		return to, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
+	}
+	switch req.Mode {
+	case api.ModeHalt:
+		to.Mode = tracer.HaltAll
+	case api.ModeDrain:
+		to.Mode = tracer.HaltDrain
+	case api.ModeOff:
+		to = tracer.Halt{}
+		if req.Reason != "" {
+			return bad("reason is not for mode off")
+		}
+	default:
+		return bad("invalid mode %q: must be halt, drain or off", req.Mode)
+	}
+	switch {
+	case len(req.Sessions) > 0 && to.Mode != tracer.HaltAll:
+		return bad("sessions are for mode halt: the others end none")
+	case to.Mode != tracer.HaltNone && strings.TrimSpace(req.Reason) == "":
+		return bad("reason is missing")
+	case len(req.Reason) > api.MaxHaltReason:
+		return bad("reason of %d bytes: at most %d", len(req.Reason), api.MaxHaltReason)
+	case !utf8.ValidString(req.Reason) || strings.ContainsFunc(req.Reason, unicode.IsControl):
+		return bad("reason is not one line of text")
+	}
+	return to, nil
+}
+
+// end ends the sessions that words name, or all, except those that a guard spares.
+func (h *Halt) end(words []string, by *api.Caller, c access.Caller) ([]api.HaltedSession, error) {
+	// After this every session that was being opened when the mode was set is in the kernel's list.
+	if err := h.o.Registry.Update(func(registry.Tx) {}); err != nil {
+		return nil, err
+	}
+	sessions, _, err := h.chosen(words)
+	if err != nil {
+		return nil, err
+	}
+	refused, err := h.o.Enforcer.CheckEnds(sessions, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	items := []api.HaltedSession{}
+	var ids []tracer.SessionID
+	for i := range sessions {
+		s := &sessions[i]
+		item := api.HaltedSession{ID: s.ID.String(), Name: s.Name}
+		if why := refused[s.ID]; why != nil {
+			item.Refused = why.Error()
+			h.o.Access.Refused(c, access.End, item.ID, item.Refused)
+		} else {
+			ids = append(ids, s.ID)
+		}
+		items = append(items, item)
+	}
+	return items, h.o.Registry.Halt(ids, by, c.Audited())
+}
+
+// chosen are the live sessions that words name by id or name, or all. missing is a word without one.
+func (h *Halt) chosen(words []string) (all []tracer.SessionInfo, missing string, err error) {
+	all, err = h.o.Kernel.Sessions()
+	if err != nil {
+		return nil, "", err
+	}
+	found := map[string]bool{}
+	all = slices.DeleteFunc(all, func(s tracer.SessionInfo) bool {
+		id := s.ID.String()
+		chosen := len(words) == 0 || slices.Contains(words, id) || s.Name != "" && slices.Contains(words, s.Name)
+		live := s.State == tracer.StateActive || s.State == tracer.StateEnding || s.State == tracer.StateCondemned
+		if !chosen || !live || h.o.Hidden(s) {
+			return true
+		}
+		found[id], found[s.Name] = true, true
+		return false
+	})
+	for _, word := range words {
+		if !found[word] {
+			missing = word
+		}
+	}
+	return all, missing, nil
+}

@@ -1,0 +1,155 @@
+//go:build linux
+
+package halt_test
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
+
+const rules = `mode: observe
+agents:
+  - {name: exact, enabled: true, match: {comm: lngtest-exact}}
+  - {name: guarded, enabled: true, match: {comm: lngtest-guarded}}
+  - {name: argued, enabled: true, match: {comm: lngtest-argued, uid: [1000]}}
+protect:
+  - {name: guarded, match: {comm: lngtest-guarded}, reason: test}
+`
+
+// becomes has an outsider exec under a comm.
+func becomes(d *daemontest.Daemon, pid uint32, comm string) tracer.SessionID {
+	d.Helper()
+	d.Add(pid, daemontest.Shell, 1000, comm)
+	return d.K.Become(pid, comm)
+}
+
+func set(d *daemontest.Daemon, req api.HaltRequest) *api.Halted {
+	d.Helper()
+	return daemontest.Into[api.Halted](d.Do("root", "POST", "/v1/halt", req), http.StatusOK)
+}
+
+// TestRefused: a request that is wrong, or not by root from outside of every session, changes and ends nothing.
+func TestRefused(t *testing.T) {
+	d := daemontest.New(t)
+	s := d.Session("user", 100, api.NewSession{Name: "lngtest"})
+	for caller, code := range map[string]string{"user": api.CodeDenied, "reader": api.CodeDenied} {
+		d.Do(caller, "POST", "/v1/halt", api.HaltRequest{Mode: api.ModeHalt, Reason: "r"}).Refused(code)
+	}
+	long := strings.Repeat("r", api.MaxHaltReason+1)
+	for _, bad := range []api.HaltRequest{
+		{}, {Mode: "stop", Reason: "r"}, {Mode: api.ModeHalt}, {Mode: api.ModeHalt, Reason: " "}, {Mode: api.ModeHalt, Reason: "a\nb"},
+		{Mode: api.ModeHalt, Reason: long}, {Mode: api.ModeDrain, Reason: "r", Sessions: []string{s.ID}}, {Mode: api.ModeOff, Reason: "r"},
+	} {
+		d.Do("root", "POST", "/v1/halt", bad).Refused(api.CodeBadRequest)
+	}
+	d.Do("root", "POST", "/v1/halt", api.HaltRequest{Mode: api.ModeHalt, Reason: "r", Sessions: []string{s.ID, "nosuch"}}).Refused(api.CodeNotFound)
+	if h := d.K.Halted(); h != (tracer.Halt{}) {
+		t.Errorf("%+v", h)
+	}
+	d.Unsignalled()
+}
+
+// TestSpares: a halt ends the sessions that it selects, except one with an ancestor of the caller.
+func TestSpares(t *testing.T) {
+	d := daemontest.New(t)
+	web, other := d.Session("user", 100, api.NewSession{Name: "web"}), d.Session("user", 110, api.NewSession{Name: "other"})
+	d.Add(300, 1, 0, "lngtest-outsider")
+	h := set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "r", Sessions: []string{"web"}})
+	if len(h.Items) != 1 || h.Items[0] != (api.HaltedSession{ID: web.ID, Name: "web"}) || h.Halt == nil || h.Halt.Mode != api.ModeHalt {
+		t.Errorf("%+v", h)
+	}
+	r := d.Receipt(web.ID)
+	if r.EndReason != "halt" || r.EndedBy == nil || r.EndedBy.Reason != "r" || r.Verdict != api.VerdictClean {
+		t.Errorf("%+v", r)
+	}
+	d.Survive([]uint32{100, 110, 300}, 110, 300)
+	// Another session has the shell of all callers, the daemon's too.
+	in := d.K.Proc(110).Session
+	d.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = in })
+	h = set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "r"})
+	if len(h.Items) != 1 || h.Items[0].ID != other.ID || !strings.Contains(h.Items[0].Refused, "is an ancestor of the") {
+		t.Errorf("%+v", h)
+	}
+	d.Survive([]uint32{110, daemontest.Shell}, 110, daemontest.Shell)
+}
+
+// TestAgents: the daemon ends an agent that its name alone does not make one, and an exact one whose exec the kernel side
+// missed, once it has recognised them; and none that is older than the halt, or no agent.
+func TestAgents(t *testing.T) {
+	d := daemontest.New(t, daemontest.WithPolicy(rules))
+	for _, a := range d.K.Agents() {
+		if a.Exact != (a.Comm == "lngtest-exact") {
+			t.Errorf("%+v", a)
+		}
+	}
+	older := becomes(d, 300, "lngtest-argued")
+	d.K.Advance(1)
+	set(d, api.HaltRequest{Mode: api.ModeDrain, Reason: "r"})
+	argued, guarded := becomes(d, 310, "lngtest-argued"), becomes(d, 311, "lngtest-guarded")
+	if becomes(d, 312, "lngtest-exact") != 0 || !d.Dead(312) {
+		t.Error("an exact agent started")
+	}
+	d.Add(313, daemontest.Shell, 1000, "lngtest-exact")
+	d.K.BecomeUnseen(313, "lngtest-exact")
+	d.Resync(registry.CauseNone)
+	for _, id := range []tracer.SessionID{argued, guarded} {
+		if r := d.Receipt(id.String()); r.EndReason != "halt" || r.EndedBy == nil || r.EndedBy.Reason != "r" {
+			t.Errorf("%+v", r)
+		}
+	}
+	d.Until(func() bool { return d.Dead(313) })
+	d.Add(314, daemontest.Shell, 0, "lngtest-argued") // another uid than the rule's
+	d.K.Become(314, "lngtest-argued")
+	d.Until(func() bool { return d.K.Proc(314).Session == 0 })
+	d.Survive([]uint32{300, 310, 311, 312, 313, 314}, 300, 314)
+	if s, err := d.K.Session(older); err != nil || s.State != tracer.StateActive {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestRefuses: while a halt is in force no session is opened on request; while a drain is, none outside of the others. Both
+// outlive the daemon, and are shown.
+func TestRefuses(t *testing.T) {
+	d := daemontest.New(t)
+	s := d.Session("user", 100, api.NewSession{Name: "lngtest"})
+	open := func(adopt bool) daemontest.Reply {
+		d.Add(130, daemontest.User, 1000, "lngtest-root")
+		return d.Do("user", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 130}, Adopt: adopt})
+	}
+	set(d, api.HaltRequest{Mode: api.ModeDrain, Reason: "maintenance"})
+	open(false).Refused(api.CodeHalted)
+	if e := open(true).Refused(api.CodeHalted); e.Exit != api.ExitDenied || !strings.Contains(e.Message, "maintenance") {
+		t.Errorf("%+v", e)
+	}
+	d.Fork(100, 101, 1000, "lngtest-member")
+	inside := daemontest.Into[api.Session](d.Do("user", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 101}, Adopt: true}), http.StatusCreated)
+	if inside.Parent != s.ID {
+		t.Errorf("%+v", inside)
+	}
+	d.Restart()
+	st := daemontest.Get[api.Status](d, "user", "/v1/status")
+	list := daemontest.Get[api.Sessions](d, "user", "/v1/sessions")
+	for _, h := range []*api.Halt{st.Halt, list.Halt} {
+		if h == nil || h.Mode != api.ModeDrain || h.Reason != "maintenance" || h.UID != 0 || h.Since == nil {
+			t.Errorf("%+v", h)
+		}
+	}
+	d.Unsignalled()
+	set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "case 7"})
+	d.Receipt(s.ID)
+	open(false).Refused(api.CodeHalted)
+	if h := set(d, api.HaltRequest{Mode: api.ModeOff}); h.Halt != nil || len(h.Items) != 0 {
+		t.Errorf("%+v", h)
+	}
+	daemontest.Into[api.Session](open(false), http.StatusCreated)
+}

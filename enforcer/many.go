@@ -1,0 +1,49 @@
+//go:build linux
+
+package enforcer
+
+import (
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// CheckEnds is CheckEnd for many sessions, with one snapshot: the refusal of each that must not end.
+func (e *Enforcer) CheckEnds(sessions []tracer.SessionInfo, caller tracer.Identity) (map[tracer.SessionID]error, error) {
+	host, err := e.host()
+	if err != nil {
+		return nil, err
+	}
+	spared, err := host.spared(e.self, caller)
+	if err != nil {
+		return nil, err
+	}
+	parents := make(map[tracer.SessionID]tracer.SessionID, len(sessions))
+	for i := range sessions {
+		parents[sessions[i].ID] = sessions[i].Parent
+	}
+	refused := make(map[tracer.SessionID]error)
+	for _, p := range host {
+		if p.Session == 0 || p.Zombie {
+			continue
+		}
+		if err := spared.refuse(&p); err != nil {
+			for id, n := p.Session, 0; id != 0 && n < tracer.MaxDepth; id, n = parents[id], n+1 {
+				refused[id] = err
+			}
+		}
+	}
+	return refused, nil
+}
+
+// EndAll ends sessions at once. It does not check the guards: call CheckEnds first.
+func (e *Enforcer) EndAll(ids []tracer.SessionID, cause tracer.Cause) error {
+	e.reconcile(false)
+	if err := e.kernel.EndAll(ids, cause); err != nil {
+		return fmt.Errorf("end %d sessions: %w", len(ids), err)
+	}
+	for _, id := range ids {
+		e.Watch(id)
+	}
+	return nil
+}

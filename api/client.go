@@ -23,6 +23,9 @@ type Client interface {
 	// Plan reports what an end would do now, without sending a signal.
 	Plan(ctx context.Context, s string) (*Plan, error)
 	End(ctx context.Context, s string, req EndRequest) (*Report, error)
+	// Pause stops the members of a session; its warnings name those that have not stopped yet. Resume continues them.
+	Pause(ctx context.Context, s string) (*Session, error)
+	Resume(ctx context.Context, s string) (*Session, error)
 	// Report waits up to wait (at most 60 s) for the end to be over. A report without a
 	// Verdict: the end is not over yet.
 	Report(ctx context.Context, s string, wait time.Duration) (*Report, error)

@@ -290,6 +290,14 @@ func (c *client) End(ctx context.Context, s string, req EndRequest) (*Report, er
 	return ofSession[Report](c, ctx, http.MethodPost, s, "/end", nil, req)
 }
 
+func (c *client) Pause(ctx context.Context, s string) (*Session, error) {
+	return ofSession[Session](c, ctx, http.MethodPost, s, "/pause", nil, nil)
+}
+
+func (c *client) Resume(ctx context.Context, s string) (*Session, error) {
+	return ofSession[Session](c, ctx, http.MethodPost, s, "/resume", nil, nil)
+}
+
 func (c *client) Report(ctx context.Context, s string, wait time.Duration) (*Report, error) {
 	return ofSession[Report](c, ctx, http.MethodGet, s, "/report", waiting(wait), nil)
 }

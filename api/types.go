@@ -86,6 +86,7 @@ type Session struct {
 	Verdict       Verdict      `json:"verdict,omitempty"`        // of its receipt, when it has ended: clean, left, unknown
 	GraceSeconds  float64      `json:"grace_seconds"`            // from SIGTERM to SIGKILL
 	Deadline      *time.Time   `json:"deadline,omitempty"`       // when members get SIGKILL
+	Paused        *time.Time   `json:"paused,omitempty"`         // since when its members are stopped, by a pause of it or of a session around it
 	Parent        string       `json:"parent,omitempty"`         // the session that it is nested in
 	Level         int          `json:"level"`                    // guarantee level at which it is ended
 	Mode          string       `json:"mode"`                     // observe, enforce

@@ -5,7 +5,7 @@
  *
  * FLAG_STOPPED notes that a stop is ours. It is set again after the signal, as a resume may
  * have taken it away in between, and then the word is read again: that resume did not see
- * the signal. Whoever takes the flag away sends SIGCONT, and then reads the word again: a
+ * the signal. What takes the flag away sends SIGCONT, and then reads the word again: a
  * new pause may have met the process still stopped. internal/protocol searches for runs in
  * which one of these is not enough.
  */

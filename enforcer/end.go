@@ -263,7 +263,12 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 	case tracer.StateFree:
 		return &Result{Session: x.id, Verdict: api.VerdictUnknown, Why: "the kernel holds no record of it", Gone: true}, true
 	case tracer.StateActive:
-		return nil, true
+		if info.Paused == 0 {
+			return nil, true
+		}
+		x.swept = false
+		e.slow(x, now) // somebody may have continued a member
+		return nil, false
 	case tracer.StateEmpty:
 		res := e.prove(info)
 		if x.empty == 0 {
@@ -302,7 +307,7 @@ func exiting(left []Leftover) bool {
 // passDue reports whether Sentence must run: when a root may have died (at level 2 no
 // hook acts on that, only the pass detects it), when an end began (below level 4 the
 // kernel leaves even the first signals to us), when the deadline has passed, and as
-// long as condemned members live.
+// long as condemned members live, or the session is paused.
 func passDue(x *ending, info tracer.SessionInfo, now time.Duration) bool {
 	switch info.State {
 	case tracer.StateActive:

@@ -20,6 +20,9 @@ type Kernel interface {
 	End(id tracer.SessionID, cause tracer.Cause, grace time.Duration) error
 	// EndAll ends several without a grace, with one pass. One that is gone is left out.
 	EndAll(ids []tracer.SessionID, cause tracer.Cause) error
+	// Pause stops the members of a session until Resume, or until it ends.
+	Pause(id tracer.SessionID) error
+	Resume(id tracer.SessionID) error
 	// Sentence sends all signals that are due now, in every session.
 	Sentence() (tracer.PassResult, error)
 	// Settle finds members that finished dying and closes an empty session.

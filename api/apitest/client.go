@@ -81,6 +81,7 @@ type Got struct {
 	Halts    []api.HaltRequest
 	Ended    []string
 	Branches []string
+	Paused   []string // "pause ID" and "resume ID"
 	Killed   []string
 	Whys     []string
 	Paths    []api.PathRef

@@ -64,6 +64,27 @@ func (c *Client) planned(p *api.Plan) (*api.Plan, error) {
 	return reply(c, &copied)
 }
 
+// Pause and Resume answer with the session.
+func (c *Client) Pause(_ context.Context, s string) (*api.Session, error) { return c.pause(s, "pause") }
+
+// Resume is like Pause.
+func (c *Client) Resume(_ context.Context, s string) (*api.Session, error) {
+	return c.pause(s, "resume")
+}
+
+func (c *Client) pause(s, verb string) (*api.Session, error) {
+	found, err := c.Find(s)
+	if err != nil {
+		return nil, err
+	}
+	got(c, &c.Got.Paused, verb+" "+found.ID)
+	d := *found
+	if d.Paused = nil; verb == "pause" {
+		d.Paused = d.Started
+	}
+	return reply(c, &d)
+}
+
 func (c *Client) End(ctx context.Context, s string, req api.EndRequest) (*api.Report, error) {
 	found, err := c.Find(s)
 	if err != nil {

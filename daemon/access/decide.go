@@ -31,10 +31,12 @@ const (
 	Mark                    // report something about the caller's own session
 	Order                   // bring a command that operators have signed
 	Halt                    // stop the agents of the host
+	Pause                   // stop a session
+	Resume                  // continue it
 )
 
 func (v Verb) String() string {
-	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "end branch", "manage", "metrics", "mark", "command", "halt"}[v]
+	return [...]string{"", "hello", "read", "create", "adopt", "keep", "end", "kill", "end branch", "manage", "metrics", "mark", "command", "halt", "pause", "resume"}[v]
 }
 
 // Caller is the process that asks, judged again for each request.
@@ -153,7 +155,7 @@ func Decide(c Caller, v Verb, s Scope) Decision {
 			return yes
 		}
 		return Decision{Why: fmt.Sprintf("it belongs to uid %d", s.UID), Hint: "run with sudo"}
-	case End, Kill, Branch, Keep:
+	case End, Pause, Resume, Kill, Branch, Keep:
 		if s.UID == c.UID {
 			return yes
 		}
@@ -163,14 +165,15 @@ func Decide(c Caller, v Verb, s Scope) Decision {
 }
 
 func decideMember(c Caller, v Verb, s Scope) Decision {
+	ends := v == End || v == Pause || v == Resume || v == Kill
 	depth := slices.Index(s.Chain, c.Member) // -1: outside, 0: its own session, else nested in it
 	switch {
 	case v == Create, // it will be nested
 		(v == Read || v == Branch) && depth >= 0,
 		v == Mark && depth == 0,
-		(v == End || v == Kill) && depth > 0:
+		ends && depth > 0:
 		return Decision{Allow: true}
-	case (v == End || v == Kill) && depth == 0:
+	case ends && depth == 0:
 		return Decision{Why: "the caller is a member of it", Hint: "run it from outside the session"}
 	}
 	return Decision{

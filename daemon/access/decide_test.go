@@ -38,10 +38,11 @@ func TestDecide(t *testing.T) {
 		"nested":                {UID: mine, Chain: []tracer.SessionID{9, 8, 7}},
 		"nested of another uid": {UID: others, Chain: []tracer.SessionID{8, 7, 6}},
 	}
-	verbs := []Verb{Hello, Read, Create, Adopt, Keep, End, Kill, Branch, Manage, Metrics, Mark}
+	verbs := []Verb{Hello, Read, Create, Adopt, Keep, End, Kill, Branch, Manage, Metrics, Mark, Order, Halt, Pause, Resume}
 	member := map[string]bool{
 		"read own": true, "read own of another uid": true, "read nested": true, "read nested of another uid": true,
 		"end nested": true, "end nested of another uid": true,
+		"pause nested": true, "pause nested of another uid": true, "resume nested": true, "resume nested of another uid": true,
 		"kill nested": true, "kill nested of another uid": true,
 		"mark own": true, "mark own of another uid": true,
 		"end branch own": true, "end branch own of another uid": true, "end branch nested": true, "end branch nested of another uid": true,
@@ -56,9 +57,9 @@ func TestDecide(t *testing.T) {
 			return v == Create || member[fmt.Sprintf("%v %s", v, what)]
 		case v == Mark: // root has no session of its own either
 			return false
-		case who == "root" || v == Create || v == Adopt:
+		case who == "root" || v == Create || v == Adopt || v == Order:
 			return true
-		case v == Manage:
+		case v == Manage || v == Halt:
 			return false
 		case v == Metrics:
 			return who == "group"
@@ -67,7 +68,7 @@ func TestDecide(t *testing.T) {
 		}
 		return scopes[what].UID == mine
 	}
-	if len(verbs) != int(Mark) {
+	if len(verbs) != int(Resume) {
 		t.Fatalf("%d verbs, not all", len(verbs))
 	}
 	n := 0

@@ -33,6 +33,7 @@ type Session struct {
 
 	RootDied bool
 	Deadline uint64      // of its end, 0: none runs
+	Paused   uint64      // since when it is, or a session around it, 0: neither
 	Ended    uint64      // 0: it has not ended
 	Verdict  api.Verdict // once it has ended
 }
@@ -109,7 +110,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	if s.RootDied {
 		d.Leftovers = d.Live
 	}
-	d.Deadline = e.Clock.Wall(s.Deadline)
+	d.Deadline, d.Paused = e.Clock.Wall(s.Deadline), e.Clock.Wall(s.Paused)
 	d.IdleSeconds, d.LastEvent = s.Used.Idle.Seconds(), e.Clock.Wall(s.Used.Event)
 	return d
 }

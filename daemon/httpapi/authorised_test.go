@@ -33,6 +33,8 @@ func TestRoutesAreAuthorised(t *testing.T) {
 		"POST /v1/marks":                {"target", "/v1/marks", `{"phase":"begin","id":"x","agent":REF}`},
 		"POST /v1/keep":                 {"target", "/v1/keep", `{"refs":[REF],"reason":"r","until":"2999-01-02T15:04:05Z"}`},
 		"POST /v1/sessions/{s}/end":     {"target", "/v1/sessions/TARGET/end", `{"now":true}`},
+		"POST /v1/sessions/{s}/pause":   {"target", "/v1/sessions/TARGET/pause", ""},
+		"POST /v1/sessions/{s}/resume":  {"target", "/v1/sessions/TARGET/resume", ""},
 		"POST /v1/sessions/{s}/plan":    {"target", "/v1/sessions/TARGET/plan", ""},
 		"GET /v1/processes/{ref}":       {"target", "/v1/processes/101", ""},
 		"GET /v1/why":                   {"target", "/v1/why?ref=101", ""},

@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/pause"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
@@ -114,4 +115,26 @@ func signalError(ref api.Ref, err error) error {
 	}
 	e.Message = fmt.Sprintf("kill %s: %s", ref, e.Message)
 	return unsent(e)
+}
+
+// pausing answers the requests for a pause and a resume.
+type pausing struct {
+	of     *pause.Pauses
+	bodies bodies
+}
+
+func (h pausing) post(verb access.Verb) route {
+	return onTarget(func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+		var req struct{}
+		if err := h.bodies.decode(w, r, &req); err != nil {
+			return err
+		}
+		d, err := h.of.Do(r.Context(), r.PathValue("s"), c, verb)
+		if refusal, ok := errors.AsType[*enforcer.Refusal](err); ok {
+			e := refusalError(refusal)
+			e.Message = fmt.Sprintf("%v %s: %s", verb, r.PathValue("s"), e.Message)
+			return unsent(e)
+		}
+		return send(w, http.StatusOK, d, err)
+	}, verb)
 }

@@ -5,6 +5,7 @@ package httpapi
 import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/pause"
 )
 
 // routes are all routes of the API, by method and path.
@@ -16,6 +17,7 @@ func (s *Server) routes() map[string]route {
 		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Attribution, b, o.Log}
 		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, o.Holdings, b, o.Stopping, o.Log}
 		order   = orders{o.Signed}
+		paused  = pausing{&pause.Pauses{Find: o.Find, Registry: o.Registry, Access: a, Enforcer: o.Enforcer, Log: o.Log}, b}
 		branch  = branches{&end, o.Branches, o.Kernel}
 		keep    = keeps{o.Find, o.Registry, a, o.Kernel, o.Proc, o.Rules, o.Steward, b, o.Log}
 		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
@@ -42,6 +44,8 @@ func (s *Server) routes() map[string]route {
 		"POST /v1/marks":                onTarget(mark.postMark, access.Mark),
 		"POST /v1/keep":                 onTarget(keep.postKeep, access.Keep),
 		"POST /v1/sessions/{s}/end":     onTarget(end.postEnd, access.End),
+		"POST /v1/sessions/{s}/pause":   paused.post(access.Pause),
+		"POST /v1/sessions/{s}/resume":  paused.post(access.Resume),
 		"POST /v1/sessions/{s}/plan":    all(onTarget(end.postPlan, access.Read)),
 		"GET /v1/processes/{ref}":       fresh(onTarget(process.getProcess, access.Read)),
 		"GET /v1/why":                   fresh(onEach(process.getWhy, access.Read)),

@@ -37,7 +37,7 @@ var table = []metric{
 		func(s *Snapshot, p put) { p(float64(s.Level)) }},
 	{"degraded", gauge, nil, "Number of ways in which the daemon is degraded; lineage doctor and GET /v1/status name them.",
 		func(s *Snapshot, p put) { p(float64(s.Degraded)) }},
-	{"sessions", gauge, []string{"state"}, "Sessions by state: active, ending, condemned, and ended ones in memory (ended).",
+	{"sessions", gauge, []string{"state"}, "Sessions by state: active, paused, ending, condemned, and ended ones in memory (ended).",
 		func(s *Snapshot, p put) { each(s.Sessions, p) }},
 	{"processes", gauge, nil, "Live members of all sessions.",
 		func(s *Snapshot, p put) { p(float64(s.Processes)) }},

@@ -39,7 +39,7 @@ func (v View) Record(s *Session) *document.Session {
 			d.Used.Event = max(d.Used.Event, in.lastEvent)
 		}
 	}
-	if s.Active() {
+	if d.Paused = v.Paused(s.info.ID); s.Active() && d.Paused == 0 {
 		d.Used.Idle = time.Duration(v.r.o.Clock.Boottime() - min(s.info.Created, v.r.o.Clock.Boottime()))
 	}
 	if s.closed {

@@ -171,6 +171,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 		if s != nil {
 			s.lastEvent = max(s.lastEvent, ev.Time)
 		}
+		r.stirs(s, ev)
 		switch ev.Type {
 		case tracer.EventLost:
 			r.missed(ev)

@@ -171,7 +171,7 @@ func (r *Registry) enter(info tracer.SessionInfo) *Session {
 	}
 	r.view().notify(s, func(h *Hooks) sessionHook { return h.Opened })
 	r.view().Save(s)
-	if info.State != tracer.StateActive || s.rootDied != 0 {
+	if info.State != tracer.StateActive || info.Paused != 0 || s.rootDied != 0 {
 		r.o.Enforcer.Watch(info.ID)
 	}
 	return s
@@ -231,5 +231,18 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 	}
 	if s.rootDied != 0 || s.info.State != tracer.StateActive {
 		r.watch[s.info.ID] = true
+	}
+}
+
+// stirs has the enforcer look at a paused session with a member that may run: one that somebody
+// continued, or that was entered other than by a fork that its hook saw.
+func (r *Registry) stirs(s *Session, ev *tracer.Event) {
+	if s == nil || ev.Type != tracer.EventContinue && ev.Type != tracer.EventBirth {
+		return
+	}
+	for _, id := range r.view().Chain(s.info.ID) {
+		if in := r.sessions[id]; in != nil && in.info.Paused != 0 {
+			r.watch[id] = true
+		}
 	}
 }

@@ -93,6 +93,16 @@ func (v View) Family(id tracer.SessionID) []tracer.SessionID {
 	return all
 }
 
+// Paused is since when a session is paused, or one that it is nested in, boottime; 0: none is.
+func (v View) Paused(id tracer.SessionID) uint64 {
+	for _, id := range v.Chain(id) {
+		if s := v.r.sessions[id]; s != nil && !s.closed && s.info.Paused != 0 {
+			return s.info.Paused
+		}
+	}
+	return 0
+}
+
 // Degrade notes once what users must know.
 func (v View) Degrade(why string) {
 	if c := &v.r.counts; !slices.Contains(c.degraded, why) {
@@ -139,6 +149,14 @@ func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 	s.receipt.Ending(int(s.info.Live))
 	s.endCaller, s.endedBy = record, by
 	t.r.view().Save(s)
+}
+
+// Paused takes the kernel's word of a session that was paused, or resumed.
+func (t Tx) Paused(s *Session) {
+	t.Refresh(s)
+	for _, id := range t.Family(s.info.ID) {
+		t.Changed(id)
+	}
 }
 
 // Conclude writes the receipt of a session, if there is a verdict, and no feature asks to wait.

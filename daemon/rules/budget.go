@@ -34,6 +34,9 @@ func (s *Steward) overBudget(v registry.View, p *policy.Policy) (over []Excess) 
 		if x.Closed() {
 			continue
 		}
+		if v.Paused(x.ID()) != 0 {
+			s.of(x.ID()).budget = enforcer.Budget{} // a paused session does not become idle
+		}
 		cause := s.of(x.ID()).budget.Exceeded(budgetOf(x.Info(), p), usageOf(v, x), now, p.Defaults.IdleCPU.Std())
 		if cause == tracer.CauseNone {
 			continue

@@ -46,7 +46,7 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 	m := &metrics.Snapshot{
 		Version: s.o.Version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.o.Rules.BreakerState().Open,
 		Refusals: s.o.Access.RefusedSoFar(), ReadersDropped: s.o.Tally.Dropped.Load(),
-		Sessions:     map[string]int{"active": 0, "ending": 0, "condemned": 0, "ended": 0},
+		Sessions:     map[string]int{"active": 0, "paused": 0, "ending": 0, "condemned": 0, "ended": 0},
 		Events:       make(map[string]uint64),
 		HelperErrors: make(map[metrics.Helper]uint64),
 		Resyncs:      make(map[string]uint64),
@@ -67,7 +67,11 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		meter := v.Meter()
 		m.Degraded = len(s.degraded(v))
 		for x := range v.Sessions() {
-			m.Sessions[string(x.State())]++
+			state := string(x.State())
+			if x.Active() && v.Paused(x.ID()) != 0 {
+				state = "paused"
+			}
+			m.Sessions[state]++
 			if !x.Closed() && x.Info().Parent == 0 { // nested members count in their ancestors
 				m.Processes += int(max(x.Info().Live, 0))
 			}

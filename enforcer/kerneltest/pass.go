@@ -3,6 +3,7 @@
 package kerneltest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -19,6 +20,7 @@ func (k *Kernel) due() {
 
 // pass does what the sessions' states demand of each member, as sentence.h does.
 func (k *Kernel) pass(signals bool) (sent uint32) {
+	defer k.stop()
 	var obey []*Proc
 	for _, p := range k.tasks() {
 		if p.Dead || p.Session == 0 || p.Flags&tracer.FlagProtected != 0 {
@@ -73,6 +75,9 @@ func (k *Kernel) judge(s *tracer.SessionInfo) {
 
 // end begins an end, shortens its grace or condemns the session.
 func (k *Kernel) end(s *tracer.SessionInfo, cause tracer.Cause, grace time.Duration) {
+	if k.paused(s.ID) {
+		grace = 0
+	}
 	if s.State > tracer.StateCondemned {
 		return
 	}
@@ -160,4 +165,59 @@ func (k *Kernel) repair() (n int) {
 		n++
 	}
 	return n
+}
+
+// stop stops and continues members, as their sessions' pauses demand.
+func (k *Kernel) stop() {
+	for _, p := range k.tasks() {
+		if p.Dead || p.Session == 0 || p.Flags&tracer.FlagProtected != 0 {
+			continue
+		}
+		switch paused := k.paused(p.Session); {
+		case paused && !p.Stopped && !p.Stubborn:
+			p.Stopped, p.Flags = true, p.Flags|tracer.FlagStopped
+		case !paused && p.Flags&tracer.FlagStopped != 0:
+			p.Stopped, p.Flags = false, p.Flags&^tracer.FlagStopped
+		}
+	}
+}
+
+func (k *Kernel) paused(id tracer.SessionID) (yes bool) {
+	k.chain(id, func(s *tracer.SessionInfo) { yes = yes || s.Paused != 0 })
+	return yes
+}
+
+// Pause stops the members of a session. A Stubborn one does not stop.
+func (k *Kernel) Pause(id tracer.SessionID) error {
+	return k.setPause("Pause", id, func(s *tracer.SessionInfo) error {
+		if s.State != tracer.StateActive {
+			return tracer.ErrBusy
+		}
+		if s.Paused == 0 {
+			s.Paused = uint64(k.now)
+		}
+		return nil
+	})
+}
+
+// Resume undoes it.
+func (k *Kernel) Resume(id tracer.SessionID) error {
+	return k.setPause("Resume", id, func(s *tracer.SessionInfo) error { s.Paused = 0; return nil })
+}
+
+func (k *Kernel) setPause(method string, id tracer.SessionID, set func(*tracer.SessionInfo) error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.fail[method]; err != nil {
+		return err
+	}
+	s := k.sessions[id]
+	if s == nil {
+		return fmt.Errorf("session %v: %w", id, tracer.ErrNotFound)
+	}
+	if err := set(s); err != nil {
+		return err
+	}
+	k.stop()
+	return nil
 }

@@ -131,6 +131,8 @@ func TestOpenAPI(t *testing.T) {
 		}
 		return branch != ""
 	})
+	post("/v1/sessions/branch/pause", nil)
+	post("/v1/sessions/branch/resume", nil)
 	post("/v1/processes/"+branch+"/plan", nil)
 	post("/v1/processes/"+branch+"/end", api.EndRequest{Now: true})
 	for _, n := range i.Tree("orphan").Nodes {

@@ -63,6 +63,8 @@ var routes = []route{
 		body: api.MarkRequest{}, answers: ok(api.Mark{})},
 	{pattern: "POST /v1/sessions/{s}/end", id: "end", does: "End a session; 200 if it had ended before",
 		body: api.EndRequest{}, answers: map[int][]any{http.StatusOK: {api.Report{}}, http.StatusAccepted: {api.Report{}}}},
+	{pattern: "POST /v1/sessions/{s}/pause", id: "pause", does: "Stop every member of a session", answers: ok(api.Session{})},
+	{pattern: "POST /v1/sessions/{s}/resume", id: "resume", does: "Continue a session that was paused", answers: ok(api.Session{})},
 	{pattern: "POST /v1/sessions/{s}/plan", id: "plan", does: "Show what an end would do; nothing is signalled", answers: ok(api.Plan{})},
 	{pattern: "GET /v1/processes/{ref}", id: "process", does: "Show a process", answers: ok(api.Process{})},
 	{pattern: "POST /v1/processes/{ref}/kill", id: "kill", does: "Signal one member", body: api.KillRequest{}, answers: ok(api.Killed{})},

@@ -28,7 +28,7 @@ var groups = []struct {
 }{
 	{"Run", "run timeout adopt init"},
 	{"Inspect", "ls tree top why events history"},
-	{"End", "command end halt keep"},
+	{"End", "command end halt keep pause resume"},
 	{"Agents", "setup mcp"},
 	{"Host", "daemon status export doctor policy version"},
 }

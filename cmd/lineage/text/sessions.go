@@ -98,14 +98,17 @@ func containerName(s *api.Session) string {
 	return "(" + s.Container.String() + ")"
 }
 
-// Leftover is shown as the state of an active session whose root is gone: what is left over of it.
-const Leftover = "leftover"
+// Leftover is shown as the state of an active session whose root is gone: what is left over of it. Paused
+// is that of one whose members are stopped by a pause.
+const Leftover, Paused = "leftover", "paused"
 
 // stateText is the state, and whether the session is kept.
 func stateText(s *api.Session) string {
 	switch {
 	case s.Kept:
-		return string(s.State) + ",kept"
+		return stateText(&api.Session{State: s.State, Paused: s.Paused}) + ",kept"
+	case display.Paused(s):
+		return Paused
 	case IsLeftover(s):
 		return Leftover
 	}
@@ -184,7 +187,7 @@ func grace(s *api.Session) string {
 
 func stateColor(s *api.Session) string {
 	switch {
-	case IsLeftover(s) && !s.Kept:
+	case display.Paused(s), IsLeftover(s) && !s.Kept:
 		return yellow
 	case s.State == api.StateActive:
 		return green

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+)
+
+func (a *app) pauseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pause SESSION",
+		Short: "Stop a session, to look at it before ending it",
+		Long: `Stop every member of a session, and of those nested in it, with SIGSTOP. New
+ones stop at birth, and one that another process continues is stopped again.
+Returns when all are stopped; a member that sleeps in the kernel is named, and
+stops when it leaves it. A restart of the daemon does not matter.
+
+A user who may end a session may pause it, from outside. It still ends as
+always: by "lineage end", max_lifetime or its owner's exit, but with SIGKILL at
+once, as stopped processes would not see SIGTERM. It does not become idle.`,
+		Example: `  lineage pause build
+  lineage tree build        # what does it do?
+  lineage resume build      # or: lineage end build`,
+		Args:              flags.Args(1, 1, "SESSION"),
+		ValidArgsFunction: a.completeSession("live"),
+	}
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.repause(cmd, args[0], format.Value, "stopped", api.Client.Pause)
+	}
+	return cmd
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resume SESSION",
+		Short: "Continue a session that was paused",
+		Long: `Continue the members that "lineage pause" has stopped. One that was stopped
+before, by job control, stays stopped. If a session around this one is paused,
+too, all stay stopped until that one is resumed.`,
+		Example:           `  lineage resume build`,
+		Args:              flags.Args(1, 1, "SESSION"),
+		ValidArgsFunction: a.completeSession("live"),
+	}
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.repause(cmd, args[0], format.Value, "continued", api.Client.Resume)
+	}
+	return cmd
+}
+
+// repause asks for one of the two, and prints the session.
+func (a *app) repause(cmd *cobra.Command, word, format, how string, ask func(api.Client, context.Context, string) (*api.Session, error)) error {
+	c, err := a.client(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	s, err := ask(c, cmd.Context(), word)
+	if err != nil {
+		return err
+	}
+	if how == "continued" && s.Paused != nil {
+		how = "still stopped, by the session around it"
+	}
+	return a.printOpened(cmd, format, s, how)
+}

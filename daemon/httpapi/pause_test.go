@@ -1,0 +1,108 @@
+//go:build linux
+
+package httpapi_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+)
+
+func TestPause(t *testing.T) {
+	w := daemontest.New(t)
+	s := w.Session("user", 100, api.NewSession{Name: "x", GraceMS: daemontest.MS(60_000)})
+	w.Fork(100, 101, 1000, "lngtest-a")
+	inner := daemontest.Into[api.Session](w.Do("100", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 101}}), http.StatusCreated)
+	ask := func(who, id, verb string) daemontest.Reply {
+		return w.Do(who, "POST", "/v1/sessions/"+id+"/"+verb, nil)
+	}
+	stopped := func() (pids []uint32) {
+		for _, pid := range []uint32{100, 101, 102} {
+			if p := w.K.Proc(pid); p != nil && p.Stopped {
+				pids = append(pids, pid)
+			}
+		}
+		return pids
+	}
+
+	// A caller that may not end it may not pause it: another user, and members of it or of a session inside.
+	for _, who := range []string{"else", "100", "101"} {
+		for _, verb := range []string{"pause", "resume"} {
+			ask(who, s.ID, verb).Refused(api.CodeDenied)
+		}
+	}
+	if why := ask("100", s.ID, "pause").Refused(api.CodeDenied); !strings.Contains(why.Message, "the caller is a member of it") {
+		t.Errorf("%s", why.Message)
+	}
+	id := w.ID(s.ID)
+	w.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = id }) // it is an ancestor of all callers
+	ask("user", s.ID, "pause").Refused(api.CodeGuarded)
+	w.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = 0 })
+	if got := stopped(); got != nil {
+		t.Fatalf("stopped %v", got)
+	}
+
+	// A session around may pause one inside.
+	if d := daemontest.Into[api.Session](ask("100", inner.ID, "pause"), http.StatusOK); d.Paused == nil || d.State != api.StateActive {
+		t.Errorf("%+v", d)
+	}
+	if d := daemontest.Get[api.Session](w, "user", "/v1/sessions/x"); d.Paused != nil || !slices.Equal(stopped(), []uint32{101}) {
+		t.Errorf("paused at %v, stopped %v", d.Paused, stopped())
+	}
+	daemontest.Into[api.Session](ask("user", s.ID, "pause"), http.StatusOK)
+	daemontest.Into[api.Session](ask("user", inner.ID, "resume"), http.StatusOK)
+	if d := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+inner.ID); d.Paused == nil || !slices.Equal(stopped(), []uint32{100, 101}) {
+		t.Errorf("paused at %v, stopped %v", d.Paused, stopped())
+	}
+	if text := string(w.Do("root", "GET", "/metrics", nil).Body); !strings.Contains(text, `lineage_sessions{state="paused"} 2`) {
+		t.Error("the metrics do not count them")
+	}
+	if d := daemontest.Into[api.Session](ask("user", "x", "resume"), http.StatusOK); d.Paused != nil || stopped() != nil {
+		t.Errorf("%+v, stopped %v", d, stopped())
+	}
+
+	// What does not stop is named.
+	w.K.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = true })
+	if d := daemontest.Into[api.Session](ask("root", "x", "pause"), http.StatusOK); len(d.Warnings) != 1 || !strings.HasPrefix(d.Warnings[0], "pid 101 (lngtest-a) has not stopped yet: ") {
+		t.Errorf("%q", d.Warnings)
+	}
+	w.K.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = false })
+
+	// The grace would pass in vain.
+	if r := w.End("user", s.ID); r.Killed != 1 || r.Verdict != api.VerdictClean {
+		t.Errorf("%+v", r)
+	}
+	for _, verb := range []string{"pause", "resume"} {
+		if e := ask("user", s.ID, verb).Refused(api.CodeNotFound); !strings.HasSuffix(e.Message, "it has ended") {
+			t.Errorf("%s", e.Message)
+		}
+	}
+	for verb, n := range map[string]int{"pause": 3, "resume": 2} {
+		if got := strings.Count(w.Audit(), `"verb":"`+verb+`","decision":"done"`); got != n {
+			t.Errorf("%d of %s in the audit log, want %d:\n%s", got, verb, n, w.Audit())
+		}
+	}
+}
+
+// TestPauseRestart: the next daemon knows of the pause, and looks after it.
+func TestPauseRestart(t *testing.T) {
+	w := daemontest.New(t)
+	w.Session("user", 100, api.NewSession{Name: "x"})
+	daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions/x/pause", nil), http.StatusOK)
+	w.Halt()
+	w.K.Edit(100, func(p *kerneltest.Proc) { p.Stopped = false }) // as by SIGCONT from anybody
+	w.Start()
+	if d := daemontest.Get[api.Session](w, "user", "/v1/sessions/x"); d.Paused == nil {
+		t.Errorf("%+v", d)
+	}
+	w.Until(func() bool { return w.K.Proc(100).Stopped })
+	daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions/x/resume", nil), http.StatusOK)
+	if w.K.Proc(100).Stopped {
+		t.Error("it is stopped")
+	}
+}

@@ -1,0 +1,90 @@
+//go:build linux
+
+// Package pause stops the members of a session for a caller, and continues them.
+package pause
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/rs/zerolog"
+)
+
+// Pauses is what pauses need of a daemon.
+type Pauses struct {
+	Find     *lookup.Finder
+	Registry *registry.Registry
+	Access   *access.Access
+	Enforcer *enforcer.Enforcer
+	Log      zerolog.Logger
+}
+
+// Do pauses or resumes the session that word names, and returns it as it is then. Its warnings
+// name the members that have not stopped yet. The guards of a pause are those of an end, as a
+// caller that is stopped gets no reply: an [enforcer.Refusal].
+func (p *Pauses) Do(ctx context.Context, word string, c access.Caller, verb access.Verb) (*api.Session, error) {
+	over := false
+	id, err := lookup.Ask(p.Find, word, c, verb, func(_ registry.View, x *registry.Session) tracer.SessionID {
+		over = x.Closed()
+		return x.ID()
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case over:
+		return nil, hasEnded(verb, id)
+	}
+	var left []enforcer.Leftover
+	if verb == access.Resume {
+		err = p.Enforcer.Resume(id)
+	} else if err = p.Enforcer.CheckEnd(id, c.ID); err != nil {
+		p.Access.Refused(c, verb, id.String(), err.Error())
+		return nil, err
+	} else {
+		left, err = p.Enforcer.Pause(ctx, id)
+	}
+	switch {
+	case errors.Is(err, tracer.ErrBusy):
+		return nil, api.NewError(api.CodeChanged, fmt.Sprintf("%v %v: its end has begun; nothing was sent", verb, id), "")
+	case errors.Is(err, tracer.ErrNotFound):
+		return nil, hasEnded(verb, id)
+	case err != nil:
+		return nil, err
+	}
+	p.Log.Info().Str(logging.KeyVerb, verb.String()).Str(logging.KeySession, id.String()).Int(logging.KeyLeft, len(left)).
+		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("session paused or resumed")
+	p.Access.Done(c, verb, id.String())
+	return p.document(id, c, verb, left)
+}
+
+// document is the session as the kernel has it now.
+func (p *Pauses) document(id tracer.SessionID, c access.Caller, verb access.Verb, left []enforcer.Leftover) (*api.Session, error) {
+	d, err := registry.Change(p.Registry, func(t registry.Tx) (*api.Session, error) {
+		x := t.Session(id)
+		if x == nil {
+			return nil, hasEnded(verb, id)
+		}
+		t.Paused(x)
+		return new(t.Document(x, c)), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.Head = api.NewHead("session")
+	for _, l := range left {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("pid %d (%s) has not stopped yet: %s", l.PID, l.Comm, l.Why))
+	}
+	return d, nil
+}
+
+func hasEnded(verb access.Verb, id tracer.SessionID) error {
+	return api.NewError(api.CodeNotFound, fmt.Sprintf("%v %v: it has ended", verb, id), "")
+}

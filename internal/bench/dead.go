@@ -127,7 +127,10 @@ func (c *deadCase) measure(ctx context.Context, level int, pause time.Duration) 
 			return 0, errors.Join(err, <-gone)
 		}
 	}
-	return took, <-gone
+	if err := <-gone; err != nil {
+		return 0, err
+	}
+	return took, w.gone() // run starts a daemon if none answers, which close has to find
 }
 
 // kill kills the daemon.

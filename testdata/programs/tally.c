@@ -27,7 +27,8 @@ int main(int argc, char **argv)
 	begin(argc, argv);
 	long n = number(argc, argv, 2, 4, 1, 64);
 	int fd = open(argv[1], O_RDWR);
-	unsigned long *numbers = mmap(NULL, n * sizeof(*numbers), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	unsigned long *numbers =
+		mmap(NULL, n * sizeof(*numbers), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	if (fd < 0 || numbers == MAP_FAILED)
 		die("map %s", argv[1]);

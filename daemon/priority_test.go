@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
@@ -54,10 +56,16 @@ func favoured() int {
 	for range makers {
 		<-ended
 	}
+	// Threads that end may make others, for a moment.
+	for names, same := threads(), 0; same < 10; time.Sleep(time.Millisecond) {
+		now := threads()
+		if same++; !slices.Equal(names, now) {
+			names, same = now, 0
+		}
+	}
 	err = errors.Join(err, favour())
-	threads, _ := os.ReadDir("/proc/self/task")
-	for _, thread := range threads {
-		tid, _ := strconv.Atoi(thread.Name())
+	for _, thread := range threads() {
+		tid, _ := strconv.Atoi(thread)
 		if now, is := unix.Getpriority(unix.PRIO_PROCESS, tid); is == nil && 20-now != niceness {
 			err = fmt.Errorf("thread %d has nice %d", tid, 20-now)
 		}
@@ -67,4 +75,13 @@ func favoured() int {
 		return 1
 	}
 	return 0
+}
+
+// threads are the numbers of this process's.
+func threads() (names []string) {
+	all, _ := os.ReadDir("/proc/self/task")
+	for _, t := range all {
+		names = append(names, t.Name())
+	}
+	return names
 }

@@ -110,11 +110,16 @@ func (c *Command) check() error {
 		return fmt.Errorf("the command must be valid for at most %v", MaxValidity)
 	}
 	for _, text := range append(append([]string{c.Reason, c.Plan}, c.Hosts...), c.Sessions...) {
-		if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		if !Plain(text) {
 			return errors.New("the command has a text with control characters")
 		}
 	}
 	return nil
+}
+
+// Plain reports whether a text is UTF-8 without control characters, and so is one line.
+func Plain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // SignedCommand is a command with its signatures. It is also the file that the signers pass on.

@@ -107,6 +107,9 @@ type Session struct {
 	Token         string       `json:"token,omitempty"`          // only in the reply to its creator
 }
 
+// IsPaused reports whether it is active, and its members are stopped by a pause.
+func (s *Session) IsPaused() bool { return s.State == StateActive && s.Paused != nil }
+
 // Evidence is why a process belongs to its session.
 type Evidence struct {
 	Kind       string `json:"kind"`             // root, fork, adopted, reconciled

@@ -49,8 +49,8 @@ static __always_inline bool has_handler(struct task_struct *t, int sig)
 
 /*
  * The sender is the current process, unless the kernel sent it on its own: then there
- * is no siginfo but 1, or its code is above 0. Only to itself may a process send such a
- * code. Others it may choose.
+ * is no siginfo but 1, or its code is above 0. A process may send such a code only to
+ * itself. Other codes it may choose.
  */
 static __always_inline u8 sender_of(u64 info, int sig, bool itself)
 {

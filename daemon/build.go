@@ -107,7 +107,8 @@ func (h Host) build(p parts, o Options) *Service {
 		Events: stream.New(stream.Options{
 			Lines: lines, Registry: reg, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
-		Feed: feed, Halts: halt.New(halt.Options{Registry: reg, Kernel: k, Enforcer: e, Access: s.Access, Clock: h.Clock, Hidden: selfcheck.Hidden, Log: log}), Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution, Growth: growth,
+		Halts: halt.New(halt.Options{Registry: reg, Kernel: k, Enforcer: e, Access: s.Access, Clock: h.Clock, Hidden: selfcheck.Hidden, Log: log}),
+		Feed:  feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution, Growth: growth,
 		SelfCheck: s.selfCheck, Signed: orders, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})

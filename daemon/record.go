@@ -11,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
-	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
 )
 
@@ -47,10 +46,7 @@ func (s *Service) recorded(_ registry.View, x *registry.Session) {
 	rec := audit.Record{
 		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: x.Receipt().EndReason,
 		Target: &audit.Target{Session: x.Receipt().Session, PID: int(x.Info().Root.PID), StartNS: api.U64(x.Info().Root.Start)},
-		Mode:   s.Rules.ModeOf(x.Info().UID), Report: x.Receipt(),
-	}
-	if c := x.Info().Cause; c == tracer.CauseEnd || c == tracer.CauseHalt {
-		rec.Caller = x.EndCaller()
+		Mode:   s.Rules.ModeOf(x.Info().UID), Report: x.Receipt(), Caller: x.EndCaller(),
 	}
 	s.parts.audit.Add(rec)
 }

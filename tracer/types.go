@@ -3,6 +3,7 @@ package tracer
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/bpf"
@@ -66,6 +67,9 @@ func (c Cause) String() string {
 		"max_rss", "idle", "ancestor", "expired", "released", "halt"}[min(c, CauseHalt)]
 }
 
+// Asked reports whether a caller asked for the end.
+func (c Cause) Asked() bool { return c == CauseEnd || c == CauseHalt }
+
 // HaltMode is which agents must not start: those whose [Agent] is Exact.
 type HaltMode uint32
 
@@ -86,6 +90,9 @@ type Halt struct {
 	UID    uint32 // of the user that asked for it
 	Reason string
 }
+
+// Bars reports whether a new session, or an agent, is refused; inside: in a session.
+func (h Halt) Bars(inside bool) bool { return h.Mode == HaltAll || h.Mode == HaltDrain && !inside }
 
 // What sends a [Signal].
 const (
@@ -367,6 +374,11 @@ type SessionInfo struct {
 	Forks    uint64
 	Peak     uint64
 	Emptied  uint64 // boottime ns at which Live last fell to 0, 0: never
+}
+
+// Among reports whether one of words is its id or its name.
+func (s *SessionInfo) Among(words []string) bool {
+	return slices.Contains(words, s.ID.String()) || s.Name != "" && slices.Contains(words, s.Name)
 }
 
 // PassResult is what a pass over the members did.

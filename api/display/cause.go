@@ -24,12 +24,9 @@ var causes = map[string]string{
 	"untracked":     ": it is no longer tracked",
 }
 
-// Paused reports whether a session is active, and its members are stopped by a pause.
-func Paused(s *api.Session) bool { return s.State == api.StateActive && s.Paused != nil }
-
 // State is the state of a session, and why it ends or has ended.
 func State(s *api.Session) string {
-	if Paused(s) {
+	if s.IsPaused() {
 		return "paused"
 	}
 	why, known := causes[s.EndReason]

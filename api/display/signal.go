@@ -2,6 +2,7 @@ package display
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
@@ -39,15 +40,18 @@ func Sender(s *api.Sender, to api.Ref) string {
 }
 
 // HowEnded says how a process ended, and who did it: "exited 3", "killed by SIGKILL from 4242 pkill".
-func HowEnded(p *api.Process) string {
+func HowEnded(p *api.Process) string { return Exited(p, "killed by ", "exited ") }
+
+// Exited is HowEnded with other words before the signal, and before the exit code.
+func Exited(p *api.Process, killed, exited string) string {
 	words := "exited"
 	switch {
 	case p.Signal != "" && p.Killer != nil:
-		return "killed by " + Sender(p.Killer, p.Ref)
+		return killed + Sender(p.Killer, p.Ref)
 	case p.Signal != "":
-		return Text("killed by " + p.Signal)
+		return killed + Text(p.Signal)
 	case p.ExitCode != nil:
-		words = fmt.Sprintf("exited %d", *p.ExitCode)
+		words = exited + strconv.Itoa(*p.ExitCode)
 	}
 	if p.Killer != nil {
 		words += " after " + Sender(p.Killer, p.Ref)

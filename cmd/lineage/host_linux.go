@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
@@ -69,11 +67,7 @@ func pinnedHalt(socket string) *api.Halt {
 	if err != nil {
 		return nil
 	}
-	return document.Halt(h, document.Clock(func() time.Time {
-		var up unix.Timespec
-		_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) // exists since 2.6.39
-		return time.Now().Add(-time.Duration(up.Nano()))
-	}))
+	return document.Halt(h, daemon.ThisHost().Clock.Clock)
 }
 
 // orphansHere are the orphans of this host outside any session.

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
@@ -81,12 +80,14 @@ func (a *app) explainEmpty(ctx context.Context, c api.Client, format, why string
 // programs.
 func (a *app) explain(format, why string) bool {
 	_, tty := console.Terminal(a.Stderr)
-	said := tty && (format == "table" || format == "wide")
+	said := tty && isTable(format)
 	if said {
 		a.Say("%s", why)
 	}
 	return said
 }
+
+func isTable(format string) bool { return format == "table" || format == "wide" }
 
 // answer asks the daemon of this host, or those of others, and prints what they say.
 func (a *app) answer(ctx context.Context, remote hosts.List, format string, ask query.Asker) error {
@@ -102,8 +103,8 @@ func (a *app) answer(ctx context.Context, remote hosts.List, format string, ask 
 	if err != nil {
 		return err
 	}
-	if list, ok := l.Doc.(*api.Sessions); ok && list.Halt != nil && (format == "table" || format == "wide") {
-		a.Say("%s", display.HaltLine(list.Halt))
+	if l.Also != "" && isTable(format) {
+		a.Say("%s", l.Also)
 	}
 	if l.Empty != "" {
 		a.explainEmpty(ctx, c, format, l.Empty)

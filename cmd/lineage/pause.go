@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) pauseCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.repauses(&cobra.Command{
 		Use:   "pause SESSION",
 		Short: "Stop a session, to look at it before ending it",
 		Long: `Stop every member of a session, and of those nested in it, with SIGSTOP. New
@@ -24,31 +24,25 @@ once, as stopped processes would not see SIGTERM. It does not become idle.`,
 		Example: `  lineage pause build
   lineage tree build        # what does it do?
   lineage resume build      # or: lineage end build`,
-		Args:              flags.Args(1, 1, "SESSION"),
-		ValidArgsFunction: a.completeSession("live"),
-	}
-	format := formatFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.repause(cmd, args[0], format.Value, "stopped", api.Client.Pause)
-	}
-	return cmd
+	}, "stopped", api.Client.Pause)
 }
 
 func (a *app) resumeCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.repauses(&cobra.Command{
 		Use:   "resume SESSION",
 		Short: "Continue a session that was paused",
 		Long: `Continue the members that "lineage pause" has stopped. One that was stopped
 before, by job control, stays stopped. If a session around this one is paused,
 too, all stay stopped until that one is resumed.`,
-		Example:           `  lineage resume build`,
-		Args:              flags.Args(1, 1, "SESSION"),
-		ValidArgsFunction: a.completeSession("live"),
-	}
+		Example: `  lineage resume build`,
+	}, "continued", api.Client.Resume)
+}
+
+// repauses makes cmd a command that asks for one of the two.
+func (a *app) repauses(cmd *cobra.Command, how string, ask func(api.Client, context.Context, string) (*api.Session, error)) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = flags.Args(1, 1, "SESSION"), a.completeSession("live")
 	format := formatFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.repause(cmd, args[0], format.Value, "continued", api.Client.Resume)
-	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.repause(cmd, args[0], format.Value, how, ask) }
 	return cmd
 }
 

@@ -85,12 +85,16 @@ capabilities and its problems are shown too.`,
 	format := formatFlag(cmd, text.Documents...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d := a.host.doctor()
-		d.Halt = a.pinnedHalt()
+		answered := false
 		a.briefly(cmd, doctorPatience, func(ctx context.Context, c api.Client) {
 			if st, err := c.Status(ctx); err == nil {
+				answered = true
 				d.SelfCheck, d.Capabilities, d.Degraded, d.Halt = st.SelfCheck, st.Capabilities, st.Degraded, st.Halt
 			}
 		})
+		if !answered {
+			d.Halt = a.pinnedHalt()
+		}
 		if err := a.Print(format.Value, text.Doctor(d)); err != nil {
 			return err
 		}

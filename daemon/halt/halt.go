@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
@@ -105,7 +103,7 @@ func (h *Halt) asked(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err
 		return bad("reason is missing")
 	case len(req.Reason) > api.MaxHaltReason:
 		return bad("reason of %d bytes: at most %d", len(req.Reason), api.MaxHaltReason)
-	case !utf8.ValidString(req.Reason) || strings.ContainsFunc(req.Reason, unicode.IsControl):
+	case !api.Plain(req.Reason):
 		return bad("reason is not one line of text")
 	}
 	return to, nil
@@ -149,13 +147,11 @@ func (h *Halt) chosen(words []string) (all []tracer.SessionInfo, missing string,
 	}
 	found := map[string]bool{}
 	all = slices.DeleteFunc(all, func(s tracer.SessionInfo) bool {
-		id := s.ID.String()
-		chosen := len(words) == 0 || slices.Contains(words, id) || s.Name != "" && slices.Contains(words, s.Name)
 		live := s.State == tracer.StateActive || s.State == tracer.StateEnding || s.State == tracer.StateCondemned
-		if !chosen || !live || h.o.Hidden(s) {
+		if len(words) > 0 && !s.Among(words) || !live || h.o.Hidden(s) {
 			return true
 		}
-		found[id], found[s.Name] = true, true
+		found[s.ID.String()], found[s.Name] = true, true
 		return false
 	})
 	for _, word := range words {

@@ -4,7 +4,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -157,13 +156,7 @@ func (h *ends) unended(c access.Caller, v access.Verb, target, word string, err 
 	h.log.Warn().Err(err).Str(logging.KeyVerb, v.String()).Str(logging.KeySession, target).
 		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("refused")
 	h.access.Refused(c, v, target, err.Error())
-	var refusal *enforcer.Refusal
-	if errors.As(err, &refusal) {
-		e := refusalError(refusal)
-		e.Message = fmt.Sprintf("end %s: %s", word, e.Message)
-		return unsent(e)
-	}
-	return err
+	return refused("end "+word, err)
 }
 
 // waitOf is how long a request waits for a verdict.

@@ -3,7 +3,6 @@
 package httpapi
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -82,11 +81,11 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 		return h.access.Refuse(c, access.Kill, ref.String(), d)
 	}
 	if v == access.Read { // it may become a member now, and Kill was not decided
-		return h.unkilled(c, "", ref, signalError(ref, enforcer.Outsider(id, p.Comm)))
+		return h.unkilled(c, "", ref, refused("kill "+ref.String(), enforcer.Outsider(id, p.Comm)))
 	}
 	outcome, err := h.enforcer.Signal(id, c.ID, sig, enforcer.Nudge{UID: c.UID, All: c.Root()})
 	if err != nil {
-		return h.unkilled(c, p.Session, ref, signalError(ref, err))
+		return h.unkilled(c, p.Session, ref, refused("kill "+ref.String(), err))
 	}
 	h.log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
 		Int(logging.KeyTarget, ref.PID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
@@ -98,23 +97,6 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 func (h *kills) unkilled(c access.Caller, session string, ref api.Ref, err error) error {
 	h.access.Unsignalled(c, err.Error(), session, ref)
 	return err
-}
-
-// signalError is the reply to a refusal by the enforcer.
-func signalError(ref api.Ref, err error) error {
-	var refusal *enforcer.Refusal
-	if !errors.As(err, &refusal) {
-		return err
-	}
-	e := refusalError(refusal)
-	switch {
-	case errors.Is(err, enforcer.ErrStranger), errors.Is(err, enforcer.ErrForbidden):
-		e = api.NewError(api.CodeDenied, refusal.Error(), "")
-	case errors.Is(err, enforcer.ErrNoZombie):
-		e = api.NewError(api.CodeBadRequest, refusal.Error(), "")
-	}
-	e.Message = fmt.Sprintf("kill %s: %s", ref, e.Message)
-	return unsent(e)
 }
 
 // pausing answers the requests for a pause and a resume.
@@ -130,11 +112,6 @@ func (h pausing) post(verb access.Verb) route {
 			return err
 		}
 		d, err := h.of.Do(r.Context(), r.PathValue("s"), c, verb)
-		if refusal, ok := errors.AsType[*enforcer.Refusal](err); ok {
-			e := refusalError(refusal)
-			e.Message = fmt.Sprintf("%v %s: %s", verb, r.PathValue("s"), e.Message)
-			return unsent(e)
-		}
-		return send(w, http.StatusOK, d, err)
+		return send(w, http.StatusOK, d, refused(verb.String()+" "+r.PathValue("s"), err))
 	}, verb)
 }

@@ -215,8 +215,23 @@ func refusalError(r *enforcer.Refusal) *api.Error {
 		return api.NewError(api.CodeGuarded, r.Error(), "")
 	case errors.Is(r, enforcer.ErrIdentity):
 		return api.NewError(api.CodeIdentity, r.Error(), "")
+	case errors.Is(r, enforcer.ErrStranger), errors.Is(r, enforcer.ErrForbidden):
+		return api.NewError(api.CodeDenied, r.Error(), "")
+	case errors.Is(r, enforcer.ErrNoZombie):
+		return api.NewError(api.CodeBadRequest, r.Error(), "")
 	}
 	return api.NewError(api.CodeInternal, r.Error(), "try again")
+}
+
+// refused is the reply to a verb, on what it is about, that a guard of the enforcer may have refused.
+func refused(verb string, err error) error {
+	refusal, ok := errors.AsType[*enforcer.Refusal](err)
+	if !ok {
+		return err
+	}
+	e := refusalError(refusal)
+	e.Message = verb + ": " + e.Message
+	return unsent(e)
 }
 
 // unsent is the error of a verb that signals: no process has got one.

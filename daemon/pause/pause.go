@@ -72,7 +72,7 @@ func (p *Pauses) document(id tracer.SessionID, c access.Caller, verb access.Verb
 		if x == nil {
 			return nil, hasEnded(verb, id)
 		}
-		t.Paused(x)
+		t.Repaused(x)
 		return new(t.Document(x, c)), nil
 	})
 	if err != nil {

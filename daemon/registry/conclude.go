@@ -146,7 +146,7 @@ func (r *Registry) drop(s *Session) {
 
 // by is the caller that asked for the end, nil if it had already begun for another cause.
 func (s *Session) by() *api.Caller {
-	if s.info.Cause != tracer.CauseEnd && s.info.Cause != tracer.CauseHalt {
+	if !s.info.Cause.Asked() {
 		return nil
 	}
 	return s.endedBy

@@ -74,11 +74,11 @@ func (r *Registry) room(spec *tracer.SessionSpec, around []*Session) error {
 
 // halted refuses a new session while a halt is in force; a drain does not refuse one inside another.
 func (r *Registry) halted(inside bool) error {
-	h := document.Halt(r.o.Kernel.Halted(), r.o.Clock.Clock)
-	if h == nil || h.Mode == api.ModeDrain && inside {
+	h := r.o.Kernel.Halted()
+	if !h.Bars(inside) {
 		return nil
 	}
-	return api.NewError(api.CodeHalted, display.Halt(h), `lift it with "lineage halt --off"`)
+	return api.NewError(api.CodeHalted, display.Halt(document.Halt(h, r.o.Clock.Clock)), `lift it with "lineage halt --off"`)
 }
 
 // Create opens a session in the kernel and holds it. It runs in the registry's goroutine, so that

@@ -89,8 +89,13 @@ func (s *Session) Over() <-chan struct{} { return s.over }
 // one replaces it.
 func (s *Session) Receipt() *api.Report { return s.report }
 
-// EndCaller is the caller that asked for the end, nil if there is none.
-func (s *Session) EndCaller() *audit.Caller { return s.endCaller }
+// EndCaller is the caller that asked for the end, nil if the end has another cause.
+func (s *Session) EndCaller() *audit.Caller {
+	if !s.info.Cause.Asked() {
+		return nil
+	}
+	return s.endCaller
+}
 
 // update takes the kernel's record. An event may have been ahead of it.
 func (s *Session) update(info tracer.SessionInfo) {

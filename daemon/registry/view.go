@@ -151,8 +151,8 @@ func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 	t.r.view().Save(s)
 }
 
-// Paused takes the kernel's word of a session that was paused, or resumed.
-func (t Tx) Paused(s *Session) {
+// Repaused takes the kernel's word of a session that was paused, or resumed.
+func (t Tx) Repaused(s *Session) {
 	t.Refresh(s)
 	for _, id := range t.Family(s.info.ID) {
 		t.Changed(id)

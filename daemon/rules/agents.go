@@ -144,7 +144,7 @@ func (s *Steward) openFor(p *policy.Policy, info tracer.SessionInfo, list uint32
 // asked for it. The kernel refuses at their exec only agents that their name makes one.
 func (s *Steward) bar(info tracer.SessionInfo) {
 	h := s.o.Kernel.Halted()
-	if h.Mode == tracer.HaltNone || h.Mode == tracer.HaltDrain && info.Parent != 0 || info.Created < h.Since {
+	if !h.Bars(info.Parent != 0) || info.Created < h.Since {
 		return
 	}
 	err := s.o.Enforcer.CheckEnd(info.ID, tracer.Identity{})

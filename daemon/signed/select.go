@@ -30,16 +30,16 @@ func (s *Orders) selected(o *order, c access.Caller) (all []target, err error) {
 		found := map[string]bool{}
 		var denied access.Decision
 		for _, x := range v.Sorted() {
-			id, name := x.ID().String(), x.Info().Name
-			if x.Closed() || !(o.All && !holdsKept(v, x.ID())) && !slices.Contains(o.Sessions, id) && (name == "" || !slices.Contains(o.Sessions, name)) {
+			info := x.Info()
+			if x.Closed() || !(o.All && !holdsKept(v, x.ID())) && !info.Among(o.Sessions) {
 				continue
 			}
 			if d := access.Decide(c, access.End, v.Scope(x)); !d.Allow {
 				denied = d
 				continue
 			}
-			found[id], found[name] = true, true
-			all = append(all, target{id: x.ID(), begun: x.Info().State != tracer.StateActive, grace: x.Info().Grace})
+			found[info.ID.String()], found[info.Name] = true, true
+			all = append(all, target{id: x.ID(), begun: info.State != tracer.StateActive, grace: info.Grace})
 		}
 		missing := slices.IndexFunc(o.Sessions, func(word string) bool { return !found[word] })
 		switch {

@@ -53,11 +53,8 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		Ends:         make(map[metrics.End]uint64),
 		Halted:       map[string]int{api.ModeHalt: 0, api.ModeDrain: 0},
 	}
-	switch s.o.Kernel.Halted().Mode {
-	case tracer.HaltDrain:
-		m.Halted[api.ModeDrain] = 1
-	case tracer.HaltAll:
-		m.Halted[api.ModeHalt] = 1
+	if h := s.Halt(); h != nil {
+		m.Halted[h.Mode] = 1
 	}
 	if r := s.o.SelfCheck.Result(); r != nil {
 		m.SelfCheck = &r.OK

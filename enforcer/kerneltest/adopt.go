@@ -118,7 +118,7 @@ func (k *Kernel) openAgent(p *Proc) tracer.SessionID {
 		return 0
 	}
 	a := k.looks.agents[i]
-	if h := k.looks.halt.Mode; a.Exact && !p.unseen && (h == tracer.HaltAll || h == tracer.HaltDrain && p.Session == 0) {
+	if a.Exact && !p.unseen && k.looks.halt.Bars(p.Session != 0) {
 		k.counts["agents_halted"]++
 		k.signal(p, tracer.FlagKilled)
 		k.obey(p)

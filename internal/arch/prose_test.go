@@ -23,7 +23,7 @@ var phrases = map[string]int{
 	"by itself":    0,
 	"goes on":      0,
 	"is no":        20,
-	"is none":      36,
+	"is none":      35,
 	"is told":      1,
 	"no more":      5,
 	"not taken":    1,

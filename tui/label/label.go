@@ -287,15 +287,7 @@ func HowEnded(p *api.Process) string {
 }
 
 // WhoEnded is HowEnded with who sent the signal, if that is known.
-func WhoEnded(p *api.Process) string {
-	switch {
-	case p.Killer == nil:
-		return HowEnded(p)
-	case p.Signal != "":
-		return display.Sender(p.Killer, p.Ref)
-	}
-	return HowEnded(p) + " after " + display.Sender(p.Killer, p.Ref)
-}
+func WhoEnded(p *api.Process) string { return display.Exited(p, "", "exit ") }
 
 // Session is the id of a session and, if it has one, the name.
 func Session(s *api.Session) string {

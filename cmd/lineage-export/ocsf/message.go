@@ -31,18 +31,7 @@ func userName(u *account) string { return display.Text(cmp.Or(u.Name, u.UID)) }
 
 func exitMessage(r *record.Record) string {
 	p := r.Process
-	how := "exited"
-	switch {
-	case p.Signal != "" && p.Killer != nil:
-		how = "was killed by " + display.Sender(p.Killer, p.Image.Ref)
-	case p.Signal != "":
-		how = "was killed by " + display.Text(p.Signal)
-	case p.ExitCode != nil:
-		how = fmt.Sprintf("exited with code %d", *p.ExitCode)
-	}
-	if p.Signal == "" && p.Killer != nil {
-		how += " after " + display.Sender(p.Killer, p.Image.Ref)
-	}
+	how := display.Exited(&api.Process{Ref: p.Image.Ref, Signal: p.Signal, ExitCode: p.ExitCode, Killer: p.Killer}, "was killed by ", "exited with code ")
 	return fmt.Sprintf("%s %s%s", named(p.Image, nil), how, ofSession(r))
 }
 

@@ -1,8 +1,6 @@
 package html
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"unsafe"
@@ -50,9 +48,8 @@ type process struct {
 
 // last is what the kernel reported of the end of a process.
 type last struct {
-	code   *int   // nil: it died of a signal, or that is not known
-	signal string // that it died of
-	killer string // who sent that, or what it handled before it exited
+	how    string // it ended
+	bad    bool   // it died of a signal, or its exit code is not 0
 	cpu    float64
 	memory uint64 // bytes
 }
@@ -192,18 +189,8 @@ func (m *members) sorted() []*process {
 
 // exited says how a process ended, as the kernel reported it.
 func (x *process) exited() string {
-	switch {
-	case !x.dead:
+	if !x.dead {
 		return "its end was not seen"
-	case x.last.signal != "":
-		return cmp.Or(x.last.killer, x.last.signal)
 	}
-	words := "exited"
-	if x.last.code != nil {
-		words = fmt.Sprintf("exit %d", *x.last.code)
-	}
-	if x.last.killer != "" {
-		words += " after " + x.last.killer
-	}
-	return words
+	return x.last.how
 }

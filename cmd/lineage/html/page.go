@@ -220,9 +220,9 @@ func (p *Page) exit(at uint64, doc *api.Process) {
 		return
 	}
 	m.dead, m.end = true, max(at, m.start())
-	m.last = last{code: doc.ExitCode, signal: p.members.name(doc.Signal), cpu: doc.CPUSeconds, memory: doc.RSSBytes}
-	if doc.Killer != nil {
-		m.last.killer = p.members.name(display.Sender(doc.Killer, doc.Ref))
+	m.last = last{
+		how: p.members.name(display.Exited(doc, "", "exit ")), bad: doc.Signal != "" || doc.ExitCode != nil && *doc.ExitCode != 0,
+		cpu: doc.CPUSeconds, memory: doc.RSSBytes,
 	}
 	p.members.died(m)
 	p.load.add(at, -1)

@@ -275,7 +275,7 @@ func (x *process) ending() (text, kind string) {
 	switch {
 	case !x.dead:
 		return x.exited(), "open"
-	case x.last.signal != "" || x.last.code != nil && *x.last.code != 0:
+	case x.last.bad:
 		return x.exited(), "bad"
 	}
 	return x.exited(), ""

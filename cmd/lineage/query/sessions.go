@@ -82,7 +82,7 @@ func (o *Sessions) inState(s *api.Session) bool {
 	case text.Leftover:
 		return text.IsLeftover(s)
 	case text.Paused:
-		return s.State == api.StateActive && s.Paused != nil
+		return s.IsPaused()
 	}
 	return string(s.State) == o.State
 }

@@ -28,6 +28,7 @@ type Listing struct {
 	Names []string          // name
 	Text  func(*Page)       // table, wide
 	Empty string            // the message if nothing is listed
+	Also  string            // the message before a table
 	table func(*Page) table // what Text writes, if that is one table
 }
 

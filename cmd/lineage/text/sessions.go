@@ -18,6 +18,9 @@ func Sessions(list *api.Sessions) *Listing {
 	list.Head = Head("sessions")
 	l := tabular(func(p *Page) table { return sessionsTable(p, list.Items) })
 	l.Doc = list
+	if list.Halt != nil {
+		l.Also = display.HaltLine(list.Halt)
+	}
 	if list.Items == nil {
 		list.Items = []api.Session{}
 	}
@@ -107,7 +110,7 @@ func stateText(s *api.Session) string {
 	switch {
 	case s.Kept:
 		return stateText(&api.Session{State: s.State, Paused: s.Paused}) + ",kept"
-	case display.Paused(s):
+	case s.IsPaused():
 		return Paused
 	case IsLeftover(s):
 		return Leftover
@@ -187,7 +190,7 @@ func grace(s *api.Session) string {
 
 func stateColor(s *api.Session) string {
 	switch {
-	case display.Paused(s), IsLeftover(s) && !s.Kept:
+	case s.IsPaused(), IsLeftover(s) && !s.Kept:
 		return yellow
 	case s.State == api.StateActive:
 		return green

@@ -52,6 +52,7 @@ func TestBrokeredByToken(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	w.Survive([]uint32{30, 310, 311, 312}, 30, 310, 311, 312)
+	w.Halt()
 	if text := w.Audit(); !strings.Contains(text, "adopted(env) for session "+w.s.ID) || strings.Contains(text, w.s.Token) {
 		t.Errorf("audit: %s", text)
 	}

@@ -350,7 +350,7 @@ func (d *Daemon) Resync(cause registry.Cause) *registry.Resync {
 	return r
 }
 
-// Audit returns the audit log.
+// Audit returns the audit log: all of it only after Halt, since it is written in the background.
 func (d *Daemon) Audit() string {
 	d.Helper()
 	text, err := os.ReadFile(d.Instance.Audit)

@@ -124,10 +124,11 @@ func TestCommand(t *testing.T) {
 	if !r.Complete || len(r.Reports) != 2 {
 		t.Errorf("after a restart: %+v", r)
 	}
-	require.Contains(t, o.Audit(), `"verb":"command","decision":"done","reason":"a test"`, `"operators":["ann"]`, `"decision":"refused","reason":"it was accepted before`)
 	if daemontest.Get[api.Session](o, "user", "/v1/sessions/"+spared.ID).State != "active" {
 		t.Error("a session that the command did not name is ending")
 	}
+	o.Halt()
+	require.Contains(t, o.Audit(), `"verb":"command","decision":"done","reason":"a test"`, `"operators":["ann"]`, `"decision":"refused","reason":"it was accepted before`)
 }
 
 // TestCommandRefused: what a command may not do it does not do in part either.

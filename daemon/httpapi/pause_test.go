@@ -82,6 +82,7 @@ func TestPause(t *testing.T) {
 			t.Errorf("%s", e.Message)
 		}
 	}
+	w.Halt()
 	for verb, n := range map[string]int{"pause": 3, "resume": 2} {
 		if got := strings.Count(w.Audit(), `"verb":"`+verb+`","decision":"done"`); got != n {
 			t.Errorf("%d of %s in the audit log, want %d:\n%s", got, verb, n, w.Audit())

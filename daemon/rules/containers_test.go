@@ -110,6 +110,7 @@ func TestContainers(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	w.Unsignalled()
+	w.Halt()
 	if strings.Contains(w.Audit(), "no rule") {
 		t.Error("the audit log has what no rule wanted")
 	}

@@ -40,14 +40,23 @@ static __always_inline bool end_dying(const struct identity *id, struct dead_ent
 	return swap(&d->mark, id->start << 1 | 1, id->start << 1);
 }
 
-/* Remove a process that is torn down and reaped from `dead`, once; get its session. */
+/*
+ * Take a process that is torn down and reaped, once; get its session. It stays in `dead`
+ * until it is counted: a limit of processes asks whether one is being counted.
+ */
 static __always_inline bool collect(const struct identity *id, struct dead_entry *d, u64 *session)
 {
-	if (!swap(&d->mark, id->start << 1, 0))
+	if (!swap(&d->mark, id->start << 1, MARK_COUNTING))
 		return false;
 	*session = take_out(&d->session); /* release() may be swapping it */
-	erase_dead(id);
 	return true;
+}
+
+/* Nobody else erases it before. */
+static __always_inline void collected(const struct identity *id, struct dead_entry *d)
+{
+	*(volatile u64 *)&d->mark = 0;
+	erase_dead(id);
 }
 
 /*

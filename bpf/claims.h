@@ -110,6 +110,10 @@ static __always_inline bool collect(const struct identity *id, struct dead_entry
 	return !erase_dead(id);
 }
 
+static __always_inline void collected(const struct identity *id, struct dead_entry *d)
+{
+}
+
 int forget(u32 tgid, u64 start);
 
 static __always_inline bool reassign(const struct identity *id, struct entry *seen, u64 from,

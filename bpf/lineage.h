@@ -110,8 +110,10 @@ struct entry {
 /*
  * A dead process that its parent has not reaped yet. mark is start << 1, with the low
  * bit set while its memory, files and ports are being torn down. Except in the baseline
- * object it is swapped, never stored, for the same reason as start above.
+ * object it is swapped, for the same reason as start above; whoever has swapped it for
+ * MARK_COUNTING counts the process as reaped, stores 0, and erases it.
  */
+#define MARK_COUNTING 2
 struct dead_entry {
 	u64 mark;
 	u64 session;

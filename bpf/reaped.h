@@ -18,23 +18,28 @@ static __always_inline void torn_down(const struct identity *id, struct dead_ent
 		chain_count(session, TORN_DOWN);
 }
 
-/* It was waited for: its PID may be reused by now. Counted once, by the first caller. */
-static __always_inline void reaped(struct identity *id, struct dead_entry *d)
+/*
+ * It was waited for: its PID may be reused by now. Counted once, by the first caller; the
+ * others get false.
+ */
+static __always_inline bool reaped(struct identity *id, struct dead_entry *d)
 {
 	struct event_reaped *e;
 	u64 session;
 
 	torn_down(id, d);
 	if (!collect(id, d, &session))
-		return;
+		return false;
 	chain_count(session, REAPED);
+	collected(id, d);
 	e = reserve(struct event_reaped);
 	if (!e) {
 		lost();
-		return;
+		return true;
 	}
 	header(&e->h, EVENT_REAPED, id->tgid, id->start, session, 0);
 	bpf_ringbuf_submit(e, wakeup(false));
+	return true;
 }
 
 /* The last reference is gone, a grace period after the reap; baseline: also at the reap. */
@@ -60,8 +65,9 @@ static __always_inline bool is_gone(struct task_struct *leader)
 #define RECOUNT_NS 10000000
 
 #ifndef BASELINE
-/* Bring one dead process up to date: torn down, reaped. */
-static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_entry *d, void *ctx)
+/* Bring one dead process up to date: torn down, reaped. Another CPU may be counting it. */
+static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_entry *d,
+			bool *counting)
 {
 	struct identity id = *key; /* the delete frees the element */
 	struct task_struct *t = bpf_task_from_pid(id.tgid);
@@ -74,26 +80,28 @@ static long settle_dead(struct bpf_map *map, struct identity *key, struct dead_e
 		torn_down(&id, d);
 	if (hashed)
 		return 0;
-	if (d->mark)
-		reaped(&id, d);
-	else /* it was counted as reaped, and then the delete failed */
+	if (!*(volatile u64 *)&d->mark) /* it was counted as reaped, and then the delete failed */
 		erase_dead(&id);
+	else if (!reaped(&id, d) && counting)
+		*counting = true;
 	return 0;
 }
 
 /*
  * Check all of the dead before a session is ended for its zombies. Zombies hold PIDs,
- * but a reaped process is reported an RCU grace period late. At most every 10 ms.
+ * but a reaped process is reported an RCU grace period late. At most every 10 ms. False:
+ * the count may be too high still.
  */
 __noinline bool recount(void)
 {
 	u64 now = bpf_ktime_get_ns(), last = *(volatile u64 *)&control.recounted;
+	bool counting = false;
 
 	if (now - last < RECOUNT_NS || !swap(&control.recounted, last, now))
 		return false;
 	if (bpf_task_from_pid)
-		bpf_for_each_map_elem(&dead, settle_dead, NULL, 0);
-	return true;
+		bpf_for_each_map_elem(&dead, settle_dead, &counting, 0);
+	return !counting;
 }
 
 /*

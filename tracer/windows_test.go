@@ -22,7 +22,7 @@ var windows = []scene{
 	{"a younger process has the PID", younger}, {"a root forks and exits while it is entered", brief}, {"a root forks and exits while it is moved", briefKept},
 	{"a root exits before it is entered", outlived},
 	{"a process that is being born", newborn}, {"an exec while a session is opened over it", agentTwice},
-	{"a fork up to the limit while a member moves", movesAtLimit},
+	{"a fork up to the limit while a member moves", movesAtLimit}, {"a fork up to the limit while a reaped member is counted", reapsAtLimit},
 }
 
 // Between any two steps of a program another CPU may do anything. In the build of
@@ -68,6 +68,7 @@ const (
 	atMove   = "swap(&e->session, from, to)"
 	atSeize  = "swap(&e->start, id->start, 0)"
 	atSlot   = "bpf_map_pop_elem(&free_slots, slot)"
+	atReap   = "swap(&d->mark, id->start << 1, MARK_COUNTING)"
 )
 
 // held does something in which a program waits at a place until meanwhile has returned.
@@ -273,6 +274,23 @@ func movesAtLimit(p *troupe) {
 	}, func() { p.joins(root, "fork") })
 	require.NoError(p, err)
 	inner.dissolved, inner.root.in = true, s
+	if i, err := p.tr.Session(s.id); err != nil || i.State != tracer.StateActive {
+		p.wrong("a session of %d, which may have 3, is %v: %v", i.Live, i.State, err)
+	}
+}
+
+func reapsAtLimit(p *troupe) {
+	root := p.fork(p.keeper)
+	s := p.create(root, tracer.SessionSpec{KeepOnRootExit: true, MaxProcesses: 3})
+	a := p.fork(root)
+	p.fork(root)
+	p.exit(a)
+	err := p.held(place(p, "arbiter.h", atReap)+"+", func() error {
+		p.reap(root, a)
+		_, err := p.tr.Settle(s.id)
+		return err
+	}, func() { p.joins(root, "fork") })
+	require.NoError(p, err)
 	if i, err := p.tr.Session(s.id); err != nil || i.State != tracer.StateActive {
 		p.wrong("a session of %d, which may have 3, is %v: %v", i.Live, i.State, err)
 	}

@@ -90,10 +90,7 @@ func (x *run) birthDoomed() {
 		return
 	case !c.amid && (!doomed || x.off(DoomedAtBirth)):
 	case c.second():
-		if i != none {
-			k.entries[i].flags |= flagUnkilled
-			k.w.due = true
-		}
+		k.w.due = k.w.due || i != none
 	case x.m.Level >= 3 && c.amid:
 		s.tasks[c.child].killed = true // it does not run, whatever its session's state
 	case x.m.Level >= 3:
@@ -102,7 +99,6 @@ func (x *run) birthDoomed() {
 		s.eachAround(k, k.entries[c.by].session, func(p *session) { p.unentered = 1 })
 		k.w.due = true
 	default:
-		k.entries[i].flags |= flagUnkilled
 		k.w.due = true
 		x.kill(c.task)
 	}
@@ -132,7 +128,7 @@ func (x *run) birthLimit() {
 	c, s, p := x.c, x.s, &x.side().sessions[1]
 	c.seen |= s.holders()
 	switch limit := int8(x.m.Limit); {
-	case !s.within(x.side(), c.session, 1):
+	case !s.within(x.side(), c.session, 1) || c.amid:
 		x.leave()
 	case p.live > limit, p.held > limit && c.forks > 0:
 		x.exceed()
@@ -156,6 +152,7 @@ func (x *run) birthRecount() {
 			s.count(k, d.session, func(p *session) { p.held-- }, false)
 			*d = corpse{}
 		}
+		x.c.amid = x.c.amid || d.mark == counting && !x.off(BeingCounted)
 	}
 	x.c.at, x.c.forks = birthLimit, 1
 }
@@ -172,17 +169,11 @@ func (x *run) exceed() {
 	x.leave()
 }
 
-// holders are the tasks of session 1 that hold a PID, as bits. One that another CPU has taken from `dead`, and not
-// counted as reaped yet, still counts in the programs: a known issue.
+// holders are the tasks of session 1 that hold a PID, as bits.
 func (s *State) holders() (all uint8) {
 	for t := uint8(1); t < s.w.born; t++ {
 		if s.may[t]&(1<<1) != 0 && s.tasks[t].hashed() {
 			all |= 1 << t
-		}
-	}
-	for i := range s.cpus {
-		if c := &s.cpus[i]; c.at == deadReaped {
-			all |= 1 << c.child
 		}
 	}
 	return all

@@ -194,11 +194,12 @@ func (x *run) deadCollect() {
 		return
 	}
 	c.took, c.at = d.session, deadReaped
-	*d = corpse{}
+	*d = corpse{mark: counting}
 }
 
-// deadReaped is chain_count(REAPED).
+// deadReaped is chain_count(REAPED), and collected() of arbiter.h.
 func (x *run) deadReaped() {
 	x.s.count(x.side(), x.c.took, func(p *session) { p.held-- }, false)
+	x.side().dead[x.c.child] = corpse{}
 	x.back(x.c.ret)
 }

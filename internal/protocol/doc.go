@@ -3,8 +3,8 @@
 // memory before another CPU can intervene; its comment names the function in bpf/*.h that it stands
 // for. Each invariant names the sentence of docs/DESIGN.md that it checks.
 //
-// A [Config] bounds a run: how many processes, PIDs, sessions, requests and faults there are. [Search]
-// visits every state that such a run can reach. A [Switch] takes one precaution away, and the search
+// A [Config] bounds a run: how many processes, PIDs, sessions, requests and faults there are. The tests
+// visit every state that such a run can reach. A [Switch] takes one precaution away, and the search
 // then has to find what it is for. A [Host] is the machine without interleavings.
 //
 // # What is left out

@@ -17,7 +17,7 @@ func (s *State) mayJoin(root, id uint8, follow bool) {
 		}
 	}
 	for t := uint8(1); t < s.w.born; t++ {
-		if joined&(1<<t) == 0 {
+		if joined&(1<<t) == 0 || s.tasks[t].stage == gone && t != root {
 			continue
 		}
 		s.may[t] |= 1 << id
@@ -175,7 +175,8 @@ func (s *State) member(k *side, t uint8) string {
 	return ""
 }
 
-// agentsOnce checks the sessions that execs opened: section 7, Agent rules, and trap 21.
+// agentsOnce checks the sessions that execs opened: section 7, Agent rules, and trap 21. If the PID of a root that exited before it
+// was entered is another process's by then, who counts that death cannot be told: the session stands, without a member, until the daemon settles it.
 func (m *Config) agentsOnce(s *State, k *side) string {
 	for id := range k.sessions {
 		p := &k.sessions[id]
@@ -187,7 +188,7 @@ func (m *Config) agentsOnce(s *State, k *side) string {
 		}
 		for other := range k.sessions {
 			if q := &k.sessions[other]; other != id && q.present && q.root == p.root && q.flags&sessionAgent != 0 && q.state == active &&
-				p.state == active && s.truths[id].root == s.truths[other].root && !s.opens(uint8(id)) && !s.opens(uint8(other)) {
+				p.state == active && s.tasks[p.root].stage < reaped && !s.opens(uint8(id)) && !s.opens(uint8(other)) {
 				return fmt.Sprintf("an exec opens one session: %d and %d over task %d", id, other, p.root)
 			}
 		}

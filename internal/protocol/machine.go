@@ -18,7 +18,9 @@ type Config struct {
 	Times   map[action]int // how often an action may happen; fork, exit and reap are free
 	Off     Switch
 	Stall   bool // an exec may wait between its name and its hooks
-	Single  bool // each step that only counts is a move of its own
+	Single  bool // no state is reduced
+	Busy    int  // how many hooks run at once; 0: any
+	Whole   bool // a pass is one step
 }
 
 // off reports whether the precaution is taken away.
@@ -35,6 +37,15 @@ type Move struct {
 func (v Move) fair() bool {
 	switch v.action {
 	case step, freeTask, die, hear, look, pass, expire:
+		return true
+	}
+	return false
+}
+
+// enters: a hook begins.
+func (v Move) enters() bool {
+	switch v.action {
+	case fork, exec, execOther, exit, die, freeTask, pass:
 		return true
 	}
 	return false
@@ -113,7 +124,11 @@ func (m *Config) open(s *State) {
 // next calls visit for each move from s, after it has put the state that it leads to into to, with what it broke.
 func (m *Config) next(s, to *State, visit func(v Move, bad string)) {
 	x := run{m: m, s: to}
+	busy := 0
 	try := func(v Move) {
+		if m.Busy > 0 && busy >= m.Busy && v.enters() {
+			return
+		}
 		copy(to.mem, s.mem)
 		x.bad = ""
 		if x.take(v) {
@@ -122,6 +137,7 @@ func (m *Config) next(s, to *State, visit func(v Move, bad string)) {
 	}
 	for i := range s.cpus {
 		if c := &s.cpus[i]; c.at != idle {
+			busy += min(i, 1)
 			try(Move{step, uint8(i), 0})
 			if s.w.left[skip] > 0 && c.skippable() && (m.Second || c.hook == exitHook) {
 				try(Move{skip, uint8(i), 0})
@@ -330,6 +346,9 @@ func (x *run) take(v Move) bool {
 		x.enter(freeHook, v.arg)
 	case pass:
 		x.start(s.host(), passTake, v.arg, 0)
+		if x.m.Whole {
+			x.passTake()
+		}
 	case hear:
 		s.w.told = false
 		x.start(daemon, passTake, s.w.ours, 0)

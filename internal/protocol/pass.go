@@ -4,6 +4,9 @@ package protocol
 func (x *run) passTake() {
 	x.side().w.due = false
 	x.c.walk, x.c.at = 1, passVisit
+	for x.m.Whole && x.c.at == passVisit {
+		x.passVisit()
+	}
 }
 
 // passVisit is visit() of sentence.h for one task: due_signal(), and the signal.

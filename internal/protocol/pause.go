@@ -10,13 +10,13 @@ const (
 
 func init() {
 	tell([]stepRow{
-		{stopFlag, "notes that it stops a task", (*run).stopFlag},
-		{stopSend, "sends SIGSTOP to a task", (*run).stopSend},
-		{stopAgain, "notes it again", (*run).stopFlag},
-		{stopLook, "reads the pause again, after SIGSTOP", (*run).stopLook},
-		{resumeFlag, "takes the note away", (*run).resumeFlag},
-		{resumeSend, "sends SIGCONT to a task", (*run).resumeSend},
-		{resumeLook, "reads the pause again, after SIGCONT", (*run).resumeLook},
+		{stopFlag, rRet, "notes that it stops a task", (*run).stopFlag},
+		{stopSend, rRet, "sends SIGSTOP to a task", (*run).stopSend},
+		{stopAgain, rRet, "notes it again", (*run).stopFlag},
+		{stopLook, rRet, "reads the pause again, after SIGSTOP", (*run).stopLook},
+		{resumeFlag, rRet, "takes the note away", (*run).resumeFlag},
+		{resumeSend, rRet, "sends SIGCONT to a task", (*run).resumeSend},
+		{resumeLook, rRet, "reads the pause again, after SIGCONT", (*run).resumeLook},
 	})
 }
 

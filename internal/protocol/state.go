@@ -176,7 +176,6 @@ type entry struct {
 const (
 	flagRoot uint8 = 1 << iota
 	flagProtected
-	flagUnkilled
 	flagOwner
 	flagTermed
 	flagStopped
@@ -194,7 +193,7 @@ const (
 	absent mark = iota
 	tearing
 	torn
-	collected // its death is taken, and not erased yet
+	counting // as reaped; erased then
 )
 
 // session is an element of `sessions` together with that of `session_ctl`.

@@ -239,7 +239,7 @@ func (x *run) deadFound() {
 	c, k := x.c, x.side()
 	x.s.count(k, c.took, (*session).mourn, false)
 	c.at = deadVisit
-	if d := &k.dead[c.child]; mark(c.status) == torn && d.mark == tearing {
+	if d := &k.dead[c.child]; mark(c.status) != tearing && d.mark == tearing {
 		d.mark = torn
 		c.at, c.ret = deadTornOnly, deadVisit
 	}

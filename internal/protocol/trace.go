@@ -88,6 +88,8 @@ func (l *Slice) Explain(most int) (legal bool, visited int) {
 	return false, len(seen)
 }
 
+var seed = maphash.MakeSeed()
+
 // key is the state in a few bytes.
 func (p *match) key() uint64 {
 	var h maphash.Hash

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"hash/maphash"
 	"math/bits"
@@ -27,10 +28,9 @@ type search struct {
 	by     paged[uint8] // the state before, and the move from it
 	at, to *State
 	below  frontier
+	idle   map[uint64]bool // tidy states, of a search that does not reduce them
 	Found
 }
-
-var seed = maphash.MakeSeed()
 
 // add returns false if the state was there.
 func (v *search) add(s *State, from uint32, by uint8) (fresh bool) {
@@ -67,7 +67,7 @@ func (v *search) slot(h uint64) *uint64 {
 // Search visits every state that a run can reach, shortest ways first, and at most the number given. It ends
 // at the first sentence that does not hold.
 func (m *Config) Search(most int) Found {
-	v := search{m: m, at: m.newState(), to: m.newState()}
+	v := search{m: m, at: m.newState(), to: m.newState(), idle: map[uint64]bool{}}
 	v.add(m.Begin(), 0, 0)
 	for n := uint32(0); int(n) < v.from.n; v.Depth++ {
 		level := v.below
@@ -91,7 +91,7 @@ func (v *search) expand(n uint32) {
 			return
 		}
 		v.Moves++
-		v.m.count(v.to, nil)
+		v.m.reduce(v.to, nil)
 		moving = moving || mv.fair() && !bytes.Equal(v.to.mem, v.at.mem)
 		if v.add(v.to, n, move) && bad == "" {
 			bad = v.m.always(v.to)
@@ -103,27 +103,16 @@ func (v *search) expand(n uint32) {
 	})
 	if v.at.idle() {
 		v.Idle++
+		if v.m.Single {
+			copy(v.to.mem, v.at.mem)
+			v.m.tidy(v.to)
+			v.idle[maphash.Bytes(seed, v.to.mem)] = true
+			v.Idle = len(v.idle)
+		}
 	}
 	if v.Broken == "" && !moving {
 		if bad := v.m.quiet(v.at); bad != "" {
 			v.Broken, v.Path = bad, v.path(n)
-		}
-	}
-}
-
-// count takes at once the steps that only count, if nobody can tell when they happen: additions to the counts of
-// records that exist commute with every step but those that read counts, of a settle, a release or a limit, and those that take
-// a record back. So each order of the other steps leads to the same states, but for the steps that are under way.
-func (m *Config) count(s *State, tell func(Move)) {
-	if m.Single || m.Limit > 0 || m.Times[settle]+m.Times[release] > 0 || s.unsure() {
-		return
-	}
-	x := run{m: m, s: s}
-	for i := range s.cpus {
-		for v := (Move{step, uint8(i), 0}); counts[s.cpus[i].at]; x.take(v) {
-			if tell != nil {
-				tell(v)
-			}
 		}
 	}
 }
@@ -162,8 +151,8 @@ func (f *frontier) push(s *State) {
 	for i := 0; i < len(s.mem); i += 8 {
 		at := len(p)
 		p = append(p, 0)
-		for b, x := range s.mem[i : i+8] {
-			if x != 0 {
+		for w, b := binary.LittleEndian.Uint64(s.mem[i:]), 0; w != 0; w, b = w>>8, b+1 {
+			if x := byte(w); x != 0 {
 				p[at] |= 1 << b
 				p = append(p, x)
 			}
@@ -205,7 +194,7 @@ func (v *search) path(n uint32) (lines []string) {
 		v.m.next(s, to, func(mv Move, _ string) {
 			if move == by[i] {
 				lines = append(lines, v.m.tell(mv, s))
-				v.m.count(to, func(mv Move) { lines = append(lines, v.m.tell(mv, to)) })
+				v.m.reduce(to, func(mv Move) { lines = append(lines, v.m.tell(mv, to)) })
 				copy(after.mem, to.mem)
 			}
 			move++

@@ -188,6 +188,8 @@ type BaselineShared struct {
 	Agents      uint32
 	Cut         uint32
 	AdoptingUid uint32
+	Guard       uint32
+	Pad         uint32
 	Halt        struct {
 		_      structs.HostLayout
 		Since  uint64
@@ -256,6 +258,8 @@ const (
 	BaselineProgExitDeath      = "exit_death"
 	BaselineProgForkBirth      = "fork_birth"
 	BaselineProgFreeReaped     = "free_reaped"
+	BaselineProgGuardFmodRet   = "guard_fmod_ret"
+	BaselineProgGuardLsm       = "guard_lsm"
 	BaselineProgNotifyDeath    = "notify_death"
 	BaselineProgOrphanReparent = "orphan_reparent"
 	BaselineProgRefuseFmodRet  = "refuse_fmod_ret"
@@ -347,6 +351,8 @@ type BaselineProgramSpecs struct {
 	ExitDeath      *ebpf.ProgramSpec `ebpf:"exit_death"`
 	ForkBirth      *ebpf.ProgramSpec `ebpf:"fork_birth"`
 	FreeReaped     *ebpf.ProgramSpec `ebpf:"free_reaped"`
+	GuardFmodRet   *ebpf.ProgramSpec `ebpf:"guard_fmod_ret"`
+	GuardLsm       *ebpf.ProgramSpec `ebpf:"guard_lsm"`
 	NotifyDeath    *ebpf.ProgramSpec `ebpf:"notify_death"`
 	OrphanReparent *ebpf.ProgramSpec `ebpf:"orphan_reparent"`
 	RefuseFmodRet  *ebpf.ProgramSpec `ebpf:"refuse_fmod_ret"`
@@ -505,6 +511,8 @@ type BaselinePrograms struct {
 	ExitDeath      *ebpf.Program `ebpf:"exit_death"`
 	ForkBirth      *ebpf.Program `ebpf:"fork_birth"`
 	FreeReaped     *ebpf.Program `ebpf:"free_reaped"`
+	GuardFmodRet   *ebpf.Program `ebpf:"guard_fmod_ret"`
+	GuardLsm       *ebpf.Program `ebpf:"guard_lsm"`
 	NotifyDeath    *ebpf.Program `ebpf:"notify_death"`
 	OrphanReparent *ebpf.Program `ebpf:"orphan_reparent"`
 	RefuseFmodRet  *ebpf.Program `ebpf:"refuse_fmod_ret"`
@@ -553,6 +561,8 @@ func (p *BaselinePrograms) Close() error {
 		p.ExitDeath,
 		p.ForkBirth,
 		p.FreeReaped,
+		p.GuardFmodRet,
+		p.GuardLsm,
 		p.NotifyDeath,
 		p.OrphanReparent,
 		p.RefuseFmodRet,

@@ -77,6 +77,19 @@ static __always_inline void lost(void)
 	count(COUNT_LOST);
 }
 
+/*
+ * Has it not run yet? Its fork hook may be about to enter it, and an entry that is there
+ * before would take it out of its creator's session.
+ */
+static __always_inline bool is_new(struct task_struct *t)
+{
+	struct task_struct___v513 *old = (void *)t;
+
+	if (bpf_core_field_exists(t->__state))
+		return t->__state & TASK_NEW;
+	return BPF_CORE_READ(old, state) & TASK_NEW;
+}
+
 static __always_inline u32 uid_of(struct task_struct *t)
 {
 	return t->cred->euid.val;

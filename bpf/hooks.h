@@ -4,10 +4,10 @@
 #define LINEAGE_HOOKS_H
 
 #include "exec.h"
+#include "guard.h"
 #include "listen.h"
 #include "reparent.h"
 #include "self.h"
-#include "signalled.h"
 #include "snapshot.h"
 #include <bpf/bpf_tracing.h>
 
@@ -51,7 +51,8 @@ int BPF_PROG(tcp_state, struct sock *sk, int from, int to)
 SEC("tp_btf/signal_generate")
 int BPF_PROG(signal_sent, int sig, void *info, struct task_struct *t, int group, int result)
 {
-	on_signal(ctx, sig, t, result);
+	if (on_signal(ctx, sig, t, result))
+		on_sent(ctx, sig, t);
 	return 0;
 }
 
@@ -102,6 +103,19 @@ SEC("fmod_ret/security_task_alloc")
 int BPF_PROG(refuse_fmod_ret, struct task_struct *child, u64 clone_flags, int ret)
 {
 	return ret ? ret : refuse_fork(clone_flags);
+}
+
+/* Only one of the two is used. */
+SEC("lsm/task_kill")
+int BPF_PROG(guard_lsm, struct task_struct *t, void *info, int sig, void *cred, int ret)
+{
+	return ret ? ret : refuse_signal(ctx, t, sig);
+}
+
+SEC("fmod_ret/security_task_kill")
+int BPF_PROG(guard_fmod_ret, struct task_struct *t, void *info, int sig, void *cred, int ret)
+{
+	return ret ? ret : refuse_signal(ctx, t, sig);
 }
 
 SEC("iter/task")

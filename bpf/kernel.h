@@ -61,6 +61,7 @@ enum {
 #define SIGNAL_STOP_STOPPED 0x00000001
 #define SIGNAL_GROUP_EXIT 0x00000004
 #define SIGNAL_CLD_MASK 0x00000030 /* it goes on after a stop, which its parent is to be told */
+#define SIG_IGN 1
 #define SIGHUP 1
 #define SIGINT 2
 #define SIGQUIT 3

@@ -17,6 +17,7 @@ const struct event_exec *const unused_exec = NULL;
 const struct event_exit *const unused_exit = NULL;
 const struct event_killed *const unused_killed = NULL;
 const struct event_stop *const unused_stop = NULL;
+const struct event_crossing *const unused_crossing = NULL;
 const enum sender *const unused_sender = NULL;
 const enum sent_flags *const unused_sent_flags = NULL;
 const struct event_reparent *const unused_reparent = NULL;

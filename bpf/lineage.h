@@ -159,6 +159,9 @@ enum session_flags {
 	SESSION_AGENT = 1 << 2, /* opened by an exec */
 	SESSION_DRIFTED = 1 << 3, /* a walk had to correct its live count */
 	SESSION_JOINED = 1 << 4, /* its root was put into a container, see put_in() */
+	/* Its rule says whether it is guarded; without either, GUARD_ALL does. */
+	SESSION_GUARDED = 1 << 5,
+	SESSION_UNGUARDED = 1 << 6,
 };
 
 /* The counts of a session. Hooks write them, user space never does. */
@@ -230,6 +233,13 @@ enum halt_mode {
 	HALT_ALL, /* all agents do */
 };
 
+/* Which sessions keep their members' signals inside, see guard.h. */
+enum guard {
+	GUARD_ANY = 1 << 0, /* there may be one */
+	GUARD_ALL = 1 << 1, /* all do, unless their rule says otherwise */
+	GUARD_REFUSES = 1 << 2, /* what would leave is refused, not only recorded */
+};
+
 /* User space writes it, mode last. */
 struct halt {
 	u64 since; /* boottime, ns */
@@ -257,6 +267,8 @@ struct shared {
 	u32 agents; /* what each exec is checked for: enum looks */
 	u32 cut; /* a pass inside a hook left out processes, and none was complete since */
 	u32 adopting_uid; /* only processes of this uid - 1 are being entered; 0: of any */
+	u32 guard; /* enum guard */
+	u32 pad;
 	struct halt halt;
 };
 
@@ -311,6 +323,7 @@ enum event_type {
 	EVENT_UNLISTEN,
 	EVENT_STOP = 12,
 	EVENT_CONTINUE,
+	EVENT_CROSSING,
 };
 
 struct event_header {
@@ -392,6 +405,18 @@ struct event_killed {
 struct event_stop {
 	struct event_header h;
 	struct sent sent;
+};
+
+/* A member's signal that leaves its guarded session. */
+struct event_crossing {
+	struct event_header h; /* of the sender */
+	struct identity to;
+	u64 session; /* of the receiver; 0: none */
+	u32 uid; /* effective, of the receiver */
+	u8 signal;
+	u8 refused;
+	u16 pad;
+	u8 comm[COMM_LEN]; /* of the receiver */
 };
 
 struct event_reparent {
@@ -482,6 +507,9 @@ enum counter {
 	COUNT_SENDER_FAILED, /* no room to remember who sent a signal */
 	COUNT_STOP_LIMITED, /* stops not reported: its session had too many in a short time */
 	COUNT_AGENT_HALTED, /* agents that died at their exec because of a halt */
+	COUNT_SIGNAL_OUTSIDE, /* signals that left a guarded session */
+	COUNT_SIGNAL_REFUSED, /* signals that were not allowed to */
+	COUNT_CROSSING_LIMITED, /* such signals not reported: the session had too many in a short time */
 	COUNT_MAX,
 };
 

@@ -67,7 +67,10 @@ const (
 	LineageCounterCOUNT_SENDER_FAILED    LineageCounter = 22
 	LineageCounterCOUNT_STOP_LIMITED     LineageCounter = 23
 	LineageCounterCOUNT_AGENT_HALTED     LineageCounter = 24
-	LineageCounterCOUNT_MAX              LineageCounter = 25
+	LineageCounterCOUNT_SIGNAL_OUTSIDE   LineageCounter = 25
+	LineageCounterCOUNT_SIGNAL_REFUSED   LineageCounter = 26
+	LineageCounterCOUNT_CROSSING_LIMITED LineageCounter = 27
+	LineageCounterCOUNT_MAX              LineageCounter = 28
 )
 
 type LineageCtl struct {
@@ -145,6 +148,18 @@ type LineageEventBirth struct {
 	Evidence uint32
 	Uid      uint32
 	Comm     [16]uint8
+}
+
+type LineageEventCrossing struct {
+	_       structs.HostLayout
+	H       LineageEventHeader
+	To      LineageIdentity
+	Session uint64
+	Uid     uint32
+	Signal  uint8
+	Refused uint8
+	Pad     uint16
+	Comm    [16]uint8
 }
 
 type LineageEventExec struct {
@@ -230,6 +245,7 @@ const (
 	LineageEventTypeEVENT_UNLISTEN LineageEventType = 9
 	LineageEventTypeEVENT_STOP     LineageEventType = 12
 	LineageEventTypeEVENT_CONTINUE LineageEventType = 13
+	LineageEventTypeEVENT_CROSSING LineageEventType = 14
 )
 
 type LineageExecScratch struct {
@@ -365,6 +381,8 @@ type LineageShared struct {
 	Agents      uint32
 	Cut         uint32
 	AdoptingUid uint32
+	Guard       uint32
+	Pad         uint32
 	Halt        struct {
 		_      structs.HostLayout
 		Since  uint64
@@ -452,6 +470,8 @@ const (
 	LineageProgForkBirth       = "fork_birth"
 	LineageProgForkSentence    = "fork_sentence"
 	LineageProgFreeReaped      = "free_reaped"
+	LineageProgGuardFmodRet    = "guard_fmod_ret"
+	LineageProgGuardLsm        = "guard_lsm"
 	LineageProgNotifyDeath     = "notify_death"
 	LineageProgOrphanReparent  = "orphan_reparent"
 	LineageProgRefuseFmodRet   = "refuse_fmod_ret"
@@ -492,6 +512,7 @@ const (
 	LineageVarElderLayout      = "elder_layout"
 	LineageVarUnusedBirth      = "unused_birth"
 	LineageVarUnusedCounter    = "unused_counter"
+	LineageVarUnusedCrossing   = "unused_crossing"
 	LineageVarUnusedEntryFlags = "unused_entry_flags"
 	LineageVarUnusedEventType  = "unused_event_type"
 	LineageVarUnusedExec       = "unused_exec"
@@ -559,6 +580,8 @@ type LineageProgramSpecs struct {
 	ForkBirth      *ebpf.ProgramSpec `ebpf:"fork_birth"`
 	ForkSentence   *ebpf.ProgramSpec `ebpf:"fork_sentence"`
 	FreeReaped     *ebpf.ProgramSpec `ebpf:"free_reaped"`
+	GuardFmodRet   *ebpf.ProgramSpec `ebpf:"guard_fmod_ret"`
+	GuardLsm       *ebpf.ProgramSpec `ebpf:"guard_lsm"`
 	NotifyDeath    *ebpf.ProgramSpec `ebpf:"notify_death"`
 	OrphanReparent *ebpf.ProgramSpec `ebpf:"orphan_reparent"`
 	RefuseFmodRet  *ebpf.ProgramSpec `ebpf:"refuse_fmod_ret"`
@@ -628,6 +651,7 @@ type LineageVariableSpecs struct {
 	ElderLayout      *ebpf.VariableSpec `ebpf:"elder_layout"`
 	UnusedBirth      *ebpf.VariableSpec `ebpf:"unused_birth"`
 	UnusedCounter    *ebpf.VariableSpec `ebpf:"unused_counter"`
+	UnusedCrossing   *ebpf.VariableSpec `ebpf:"unused_crossing"`
 	UnusedEntryFlags *ebpf.VariableSpec `ebpf:"unused_entry_flags"`
 	UnusedEventType  *ebpf.VariableSpec `ebpf:"unused_event_type"`
 	UnusedExec       *ebpf.VariableSpec `ebpf:"unused_exec"`
@@ -715,6 +739,7 @@ type LineageVariables struct {
 	ElderLayout      *ebpf.Variable `ebpf:"elder_layout"`
 	UnusedBirth      *ebpf.Variable `ebpf:"unused_birth"`
 	UnusedCounter    *ebpf.Variable `ebpf:"unused_counter"`
+	UnusedCrossing   *ebpf.Variable `ebpf:"unused_crossing"`
 	UnusedEntryFlags *ebpf.Variable `ebpf:"unused_entry_flags"`
 	UnusedEventType  *ebpf.Variable `ebpf:"unused_event_type"`
 	UnusedExec       *ebpf.Variable `ebpf:"unused_exec"`
@@ -744,6 +769,8 @@ type LineagePrograms struct {
 	ForkBirth      *ebpf.Program `ebpf:"fork_birth"`
 	ForkSentence   *ebpf.Program `ebpf:"fork_sentence"`
 	FreeReaped     *ebpf.Program `ebpf:"free_reaped"`
+	GuardFmodRet   *ebpf.Program `ebpf:"guard_fmod_ret"`
+	GuardLsm       *ebpf.Program `ebpf:"guard_lsm"`
 	NotifyDeath    *ebpf.Program `ebpf:"notify_death"`
 	OrphanReparent *ebpf.Program `ebpf:"orphan_reparent"`
 	RefuseFmodRet  *ebpf.Program `ebpf:"refuse_fmod_ret"`
@@ -791,6 +818,8 @@ func (p *LineagePrograms) Close() error {
 		p.ForkBirth,
 		p.ForkSentence,
 		p.FreeReaped,
+		p.GuardFmodRet,
+		p.GuardLsm,
 		p.NotifyDeath,
 		p.OrphanReparent,
 		p.RefuseFmodRet,

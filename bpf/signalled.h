@@ -32,14 +32,14 @@ static __always_inline bool is_one_of(int sig, u32 set)
 	return (u32)sig < 32 && set >> sig & 1;
 }
 
-/* Does the process handle the signal, or ignore it? */
-static __always_inline bool has_handler(struct task_struct *t, int sig)
+/* The process's handler of the signal, or SIG_IGN; 0: none. */
+static __always_inline u64 handler_of(struct task_struct *t, int sig)
 {
 	u64 action = (u64)BPF_CORE_READ(t, sighand);
 	u64 handler = 0;
 
 	if (!action)
-		return false;
+		return 0;
 	action += bpf_core_field_offset(struct sighand_struct, action);
 	action += (u64)((u32)(sig - 1) & 63) * bpf_core_type_size(struct k_sigaction);
 	action += bpf_core_field_offset(struct k_sigaction, sa.sa_handler);
@@ -151,7 +151,7 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 
 	if (!to->session || to->start != t->group_leader->start_boottime)
 		return 0;
-	if (sig != SIGCONT && has_handler(t, sig)) {
+	if (sig != SIGCONT && handler_of(t, sig)) {
 		if (!is_one_of(sig, ASKS))
 			return 0;
 		s.flags = SENT_HANDLED;
@@ -193,23 +193,25 @@ static __always_inline bool survives(struct task_struct *t, int sig)
 	return !(t->blocked.sig[0] >> ((sig - 1) & 63) & 1);
 }
 
-static __always_inline void on_signal(u64 *ctx, int sig, struct task_struct *t, int result)
+/* Returns whether the process may die of the signal, or stop. */
+static __always_inline bool on_signal(u64 *ctx, int sig, struct task_struct *t, int result)
 {
 	struct entry *to;
 
 	if (is_one_of(sig, NEVER_KILL))
-		return;
+		return false;
 	if (sig == SIGCONT) {
 		if (!(t->signal->flags & SIGNAL_CLD_MASK))
-			return;
+			return false;
 	} else if (result != TRACE_SIGNAL_DELIVERED && result != TRACE_SIGNAL_LOSE_INFO) {
-		return;
+		return false;
 	} else if (survives(t, sig)) {
-		return;
+		return false;
 	}
 	to = entry_at(t->tgid);
 	if (to)
 		signalled(ctx, sig, t, to);
+	return sig != SIGCONT;
 }
 
 #endif

@@ -18,19 +18,6 @@ static __always_inline struct verb_args *args(void)
 }
 
 /*
- * Has it not run yet? Its fork hook may be about to enter it, and an entry that is there
- * before would take it out of its creator's session.
- */
-static __always_inline bool is_new(struct task_struct *t)
-{
-	struct task_struct___v513 *old = (void *)t;
-
-	if (bpf_core_field_exists(t->__state))
-		return t->__state & TASK_NEW;
-	return BPF_CORE_READ(old, state) & TASK_NEW;
-}
-
-/*
  * May the process be entered? It must be the named one, alive, born, no (kernel) thread.
  */
 static __always_inline bool is_named(struct task_struct *t, const struct identity *id)

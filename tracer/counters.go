@@ -36,6 +36,9 @@ var counterNames = [...]string{
 	bpf.LineageCounterCOUNT_SENDER_FAILED:    "sender_failed",
 	bpf.LineageCounterCOUNT_STOP_LIMITED:     "stop_limited",
 	bpf.LineageCounterCOUNT_AGENT_HALTED:     "agents_halted",
+	bpf.LineageCounterCOUNT_SIGNAL_OUTSIDE:   "signals_outside",
+	bpf.LineageCounterCOUNT_SIGNAL_REFUSED:   "signals_refused",
+	bpf.LineageCounterCOUNT_CROSSING_LIMITED: "crossing_limited",
 }
 
 // HelperError is how often a kernel helper failed in one part of the kernel side.

@@ -56,6 +56,8 @@ func decode(b []byte, ev *Event) error {
 		ok = decodeSession(b, ev)
 	case EventStop, EventContinue:
 		ok = decodeStop(b, ev)
+	case EventCrossing:
+		ok = decodeCrossing(b, ev)
 	case EventListen, EventUnlisten:
 		ok = decodeListen(b, ev)
 	default:
@@ -114,6 +116,14 @@ func decodeExit(b []byte, ev *Event) bool {
 func decodeStop(b []byte, ev *Event) bool {
 	e, ok := view[bpf.LineageEventStop](b)
 	ev.Signal = signal(&e.Sent)
+	return ok
+}
+
+func decodeCrossing(b []byte, ev *Event) bool {
+	e, ok := view[bpf.LineageEventCrossing](b)
+	ev.Crossing = &Crossing{
+		Signal: e.Signal, Refused: e.Refused != 0, To: identity(e.To), Session: SessionID(e.Session), UID: e.Uid, Comm: Comm(e.Comm).String(),
+	}
 	return ok
 }
 

@@ -49,6 +49,8 @@ func TestDecode(t *testing.T) {
 	killed, unknown, stop := exit, exit, base
 	killed.Signal = &Signal{Number: 15, Sender: ByProcess, Time: 16, By: id, Session: 17, UID: 7, Comm: "x", Handled: true}
 	stop.Type, stop.Signal = EventStop, &Signal{Number: 19, Sender: ByKernel, Time: 16}
+	crossing := base
+	crossing.Type, crossing.Crossing = EventCrossing, &Crossing{Signal: 15, Refused: true, To: id, Session: 17, UID: 7, Comm: "x"}
 	plain := bpf.LineageEventExit{H: header(EventExit), Status: 256, CpuTime: 11, MaxRss: 2}
 	told := plain
 	told.Killed = 1
@@ -67,6 +69,7 @@ func TestDecode(t *testing.T) {
 		"killed":   {bytesOf(bpf.LineageEventKilled{X: told, Killer: sent}), killed},
 		"unknown":  {bytesOf(bpf.LineageEventKilled{X: told}), unknown},
 		"stop":     {bytesOf(bpf.LineageEventStop{H: header(EventStop), Sent: bpf.LineageSent{Signal: 19, From: 2, Time: 16}}), stop},
+		"crossing": {bytesOf(bpf.LineageEventCrossing{H: header(EventCrossing), To: wire, Session: 17, Uid: 7, Signal: 15, Refused: 1, Comm: [16]uint8{'x'}}), crossing},
 		"reparent": {bytesOf(bpf.LineageEventReparent{H: header(EventReparent), From: bpf.LineageIdentity{Tgid: 12, Start: 13}, To: wire}), reparent},
 		"reaped":   {bytesOf(bpf.LineageEventReaped{H: header(EventReaped)}), reaped},
 		"session":  {bytesOf(bpf.LineageEventSession{H: header(EventSession), State: 3, Cause: 3}), session},
@@ -84,6 +87,10 @@ func TestDecode(t *testing.T) {
 			if (got.Signal == nil) != (c.want.Signal == nil) || got.Signal != nil && *got.Signal != *c.want.Signal {
 				t.Errorf("signal %+v, want %+v", got.Signal, c.want.Signal)
 			}
+			if (got.Crossing == nil) != (c.want.Crossing == nil) || got.Crossing != nil && *got.Crossing != *c.want.Crossing {
+				t.Errorf("crossing %+v, want %+v", got.Crossing, c.want.Crossing)
+			}
+			got.Crossing, c.want.Crossing = nil, nil
 			got.Filename, got.Argv, got.Signal, c.want.Filename, c.want.Argv, c.want.Signal = nil, nil, nil, nil, nil, nil
 			if !equal(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)

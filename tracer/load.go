@@ -132,7 +132,7 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *takeover.Progr
 	} else if err := t.fillSlots(); err != nil {
 		return err
 	}
-	t.refuseForks(k, links)
+	t.refuse(k, links)
 	return t.pin(links)
 }
 

@@ -183,6 +183,12 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 		Peak:           s.Peak,
 		Emptied:        s.Emptied,
 	}
+	switch {
+	case c.Flags&sessionGuarded != 0:
+		info.Guard = GuardOn
+	case c.Flags&sessionUnguarded != 0:
+		info.Guard = GuardOff
+	}
 	info.setFromKernelName(string(name))
 	return info, nil
 }

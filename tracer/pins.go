@@ -199,7 +199,7 @@ func (t *Tracer) openComplete(spec *ebpf.CollectionSpec) error {
 			return fmt.Errorf("open pinned link %s: %w", name, err)
 		}
 	}
-	t.features.Refuses = t.pinnedRefuser()
+	t.features.Refuses, t.features.RefusesSignals = t.pinnedRefuser(forkRefusal), t.pinnedRefuser(signalRefusal)
 	return t.openControl(spec)
 }
 

@@ -30,7 +30,9 @@ type Features struct {
 	Limits   []string // optional programs that this kernel refused, with the reason; the level holds without them
 	Degraded []string // what does not work as it should
 	Refuses  Refuser  // what refuses condemned members their forks
-	ABI      string   // of the pins
+	// RefusesSignals is what refuses guarded members their signals to others.
+	RefusesSignals Refuser
+	ABI            string // of the pins
 	// SecondWriters: births and deaths are also counted by programs that cannot be
 	// skipped, so that a miss of the first ones loses none.
 	SecondWriters bool
@@ -108,9 +110,14 @@ func Probe(dir string) Report {
 	optional("signals from BPF (bpf_send_signal_task, 6.13)", k.signals, "sessions are ended from user space, and every system call of the host costs more while one is")
 	optional("end from the exit hook (6.16)", k.exitHook(), "a root's end is carried out by the daemon, or at the next fork or exec on the host")
 	refuser, err := k.findRefuser()
-	optional("condemned members may not fork", err, "at level 2 a fork bomb lives a little longer")
-	if n := len(r.Checks) - 1; r.Checks[n].OK {
-		r.Checks[n].Detail = "by " + refuser.String()
+	for _, gives := range [...][2]string{
+		{"condemned members may not fork", "at level 2 a fork bomb lives a little longer"},
+		{GuardCheck, "signals: session in the policy only records; lineage run --signals session (Linux 6.12) refuses"},
+	} {
+		optional(gives[0], err, gives[1])
+		if err == nil {
+			r.Checks[len(r.Checks)-1].Detail = "by " + refuser.String()
+		}
 	}
 	optional("self_protect", k.selfProtectable(), "members that are root may signal and trace the daemon")
 	optional("fentry programs", k.fentry("kill_orphaned_pgrp"), "new parents come from snapshots, not from events")

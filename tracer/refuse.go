@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/cilium/ebpf"
@@ -18,8 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Refuser is the kind of program that refuses forks of condemned members. It helps an
-// end and proves nothing: see docs/DESIGN.md.
+// Refuser is the kind of program that refuses members a system call: forks of condemned
+// ones, which helps an end and proves nothing, see docs/DESIGN.md; and signals of guarded
+// ones, see [Tracer.SetGuard].
 type Refuser int
 
 // In the order in which they are tried.
@@ -38,35 +40,46 @@ func (r Refuser) String() string {
 	return refuserNames[r]
 }
 
-// refusers are the programs, in the order of the kinds.
-var refusers = [...]string{bpf.LineageProgRefuseLsm, bpf.LineageProgRefuseFmodRet}
+// refusal is what may be refused.
+type refusal struct {
+	programs [2]string // in the order of the kinds
+	without  string    // what is true if none of them loads
+}
 
-func (r Refuser) program() string { return refusers[r-1] }
+var (
+	forkRefusal   = refusal{[2]string{bpf.LineageProgRefuseLsm, bpf.LineageProgRefuseFmodRet}, "condemned members may fork"}
+	signalRefusal = refusal{[2]string{bpf.LineageProgGuardLsm, bpf.LineageProgGuardFmodRet}, "guarded members may signal others"}
+)
 
-// refuseForks loads the program that refuses forks and adds its link. If there is none,
-// the features say why.
-func (t *Tracer) refuseForks(k *kernel, links map[string]link.Link) {
+// refuse loads the programs that refuse forks and signals, and adds their links. If one is
+// missing, the features say why.
+func (t *Tracer) refuse(k *kernel, links map[string]link.Link) {
 	r, err := k.findRefuser()
-	if err == nil {
-		p, l, bad := t.loadSingle(k, r.program())
-		if bad == nil {
-			t.programs[r.program()], links[r.program()] = p, l
-			t.features.Refuses = r
-			return
+	load := func(what refusal) Refuser {
+		err := err
+		if err == nil {
+			name := what.programs[r-1]
+			p, l, bad := t.loadSingle(k, name)
+			if bad == nil {
+				t.programs[name], links[name] = p, l
+				return r
+			}
+			err = fmt.Errorf("%v: %s", r, reason(bad))
 		}
-		err = fmt.Errorf("%v: %s", r, reason(bad))
+		t.features.Limits = append(t.features.Limits, what.without+": "+err.Error())
+		return RefuserNone
 	}
-	t.features.Limits = append(t.features.Limits, "condemned members may fork: "+err.Error())
+	t.features.Refuses, t.features.RefusesSignals = load(forkRefusal), load(signalRefusal)
 }
 
 // pinnedRefuser is the refuser that the pinned kernel side was loaded with.
-func (t *Tracer) pinnedRefuser() Refuser {
-	for _, r := range []Refuser{RefuserLSM, RefuserFmodRet} {
-		if _, err := os.Stat(pinPath(filepath.Join(t.dir, t.pins), linkPin, r.program())); err == nil {
-			return r
+func (t *Tracer) pinnedRefuser(what refusal) Refuser {
+	for i, name := range what.programs {
+		if _, err := os.Stat(pinPath(filepath.Join(t.dir, t.pins), linkPin, name)); err == nil {
+			return Refuser(i + 1)
 		}
 	}
-	t.features.Limits = append(t.features.Limits, "condemned members may fork: refused when the kernel side was loaded")
+	t.features.Limits = append(t.features.Limits, what.without+": refused when the kernel side was loaded")
 	return RefuserNone
 }
 
@@ -136,4 +149,32 @@ func (k *kernel) tryRefusal(spec *ebpf.ProgramSpec) error {
 		return errIdle
 	}
 	return fmt.Errorf("fork: %w", err)
+}
+
+// enum guard of bpf/lineage.h.
+const (
+	guardAny = 1 << iota
+	guardAll
+	guardRefuses
+)
+
+// SetGuard replaces what is guarded, for open sessions too. It holds while no process has
+// the tracer open.
+//
+// A signal that kills or stops, from a member of a guarded session to a process that is
+// neither in that session nor in one nested in it, is an [EventCrossing]: one that was
+// sent, or, if g.Refuse and [Features].RefusesSignals say so, one that was refused with EPERM.
+// The kernel's own signals, and those of processes in no session, are never refused.
+func (t *Tracer) SetGuard(g Guarding) {
+	var v uint32
+	if g.All || g.Some {
+		v |= guardAny
+	}
+	if g.All {
+		v |= guardAll
+	}
+	if v != 0 && g.Refuse {
+		v |= guardRefuses
+	}
+	atomic.StoreUint32(&t.control.shared.Guard, v)
 }

@@ -45,22 +45,22 @@ func needsLSM(t *testing.T, why error) {
 	tracertest.Lacks(t, (active || !known) && !forbidden(why.Error()), why)
 }
 
-// A kernel that is not locked down can refuse forks.
+// A kernel that is not locked down can refuse forks and signals.
 func TestRefuser(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
 	f := tr.Features()
-	t.Logf("refuses forks: %v, limits %q", f.Refuses, f.Limits)
+	t.Logf("refuses forks: %v, signals: %v, limits %q", f.Refuses, f.RefusesSignals, f.Limits)
 	want := tracer.RefuserFmodRet
 	if active, known := bpfLSM(); active || !known && f.Refuses == tracer.RefuserLSM {
 		want = tracer.RefuserLSM
 	}
-	if f.Refuses != want {
+	if f.Refuses != want || f.RefusesSignals != want {
 		tracertest.Lacks(t, !forbidden(f.Limits...), f.Limits)
 	}
 	tr.Close()
-	if got := tracertest.New(t, tracer.Options{Dir: dir}).Features(); got.Refuses != want {
-		t.Errorf("opened again it is %v: %q", got.Refuses, got.Limits)
+	if got := tracertest.New(t, tracer.Options{Dir: dir}).Features(); got.Refuses != want || got.RefusesSignals != want {
+		t.Errorf("opened again it is %v, %v: %q", got.Refuses, got.RefusesSignals, got.Limits)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // leaveOut removes the programs that are loaded one by one from the object: if a kernel
 // refuses one of them, the rest must still load.
 func leaveOut(spec *ebpf.CollectionSpec) {
-	for _, name := range slices.Concat(refusers[:], selfHooks) {
+	for _, name := range slices.Concat(forkRefusal.programs[:], signalRefusal.programs[:], selfHooks) {
 		delete(spec.Programs, name)
 	}
 }

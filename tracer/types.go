@@ -189,6 +189,7 @@ const (
 
 	EventStop     // the kernel's again: a member was sent a signal that stops it
 	EventContinue // a stopped member was sent SIGCONT
+	EventCrossing // a signal of a member left its guarded session, or would have
 )
 
 // Event is one decoded record of the ring buffer. Which fields are set depends on Type.
@@ -220,7 +221,8 @@ type Event struct {
 	MaxRSS     uint64 // Exit: bytes
 	// Signal is, for Exit, the one that the process died of, or handled before it exited; nil: none,
 	// or one of ours, or the sender is not known. Stop, Continue: that it was sent.
-	Signal *Signal
+	Signal   *Signal
+	Crossing *Crossing // Crossing
 
 	State State // Session
 	Cause Cause // Session
@@ -305,6 +307,8 @@ type SessionSpec struct {
 	Idle   time.Duration
 	// KeepOnRootExit leaves the session active when its root exits.
 	KeepOnRootExit bool
+	// Guard overrules [Guarding].All.
+	Guard Guard
 	// Rule identifies the rule that asks for the session, 0 if none.
 	Rule uint32
 	// Adopted means that Root has been running for some time: its descendants are
@@ -351,7 +355,8 @@ type SessionInfo struct {
 	MaxRSS       uint64 // bytes
 	Idle         time.Duration
 
-	KeepOnRootExit bool // as in [SessionSpec]
+	KeepOnRootExit bool  // as in [SessionSpec]
+	Guard          Guard // likewise; of a companion GuardOff
 
 	Kept  bool // its root was handed over from another session
 	Agent bool // an exec opened it

@@ -24,6 +24,8 @@ const (
 	sessionAgent
 	sessionDrifted
 	sessionJoined
+	sessionGuarded
+	sessionUnguarded
 )
 
 // run carries out one verb. The caller holds t.verbs.
@@ -127,6 +129,12 @@ func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
 	}
 	if s.KeepOnRootExit {
 		args.Flags |= sessionKeepOnRootExit
+	}
+	switch {
+	case s.Guard == GuardOff, s.For != 0: // what is in a companion session may be there by coincidence
+		args.Flags |= sessionUnguarded
+	case s.Guard == GuardOn:
+		args.Flags |= sessionGuarded
 	}
 	return args, nil
 }

@@ -30,6 +30,7 @@ var types = [...]lineage.EventType{
 	tracer.EventTrace:    lineage.Claimed,
 	tracer.EventStop:     lineage.Stop,
 	tracer.EventContinue: lineage.Continue,
+	tracer.EventCrossing: 0, // the receiver may be in no session
 }
 
 // Seen is one process of a snapshot; comm must outlive it.

@@ -150,7 +150,7 @@ func (k *Kernel) SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error {
 	}
 	s.Name, s.Rule, s.Grace, s.MaxProcesses = spec.Name, spec.Rule, spec.Grace, spec.MaxProcesses
 	s.MaxLifetime, s.MaxRSS, s.Idle = spec.MaxLifetime, spec.MaxRSS, spec.Idle
-	s.For, s.Weak = spec.For, spec.Weak
+	s.For, s.Weak, s.Guard = spec.For, spec.Weak, spec.Guard
 	s.Expires = 0
 	if s.MaxLifetime > 0 {
 		s.Expires = s.Created + uint64(s.MaxLifetime)

@@ -32,6 +32,8 @@ type looks struct {
 	agents []tracer.Agent
 	joins  bool
 	halt   tracer.Halt
+	// guarding is the last request.
+	guarding tracer.Guarding
 }
 
 // Kernel is safe for concurrent use.

@@ -326,6 +326,20 @@ func (k *Kernel) SelfProtect(on bool) error {
 	return k.fail["SelfProtect"]
 }
 
+// SetGuard notes the last request.
+func (k *Kernel) SetGuard(g tracer.Guarding) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.looks.guarding = g
+}
+
+// Guarding returns the last request.
+func (k *Kernel) Guarding() tracer.Guarding {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.looks.guarding
+}
+
 // SelfProtected returns the last request.
 func (k *Kernel) SelfProtected() bool {
 	k.mu.Lock()

@@ -124,16 +124,17 @@ var overLimit = map[string]int{
 	"methods in files tracer.Tracer":                         18,
 	"methods in files tui.model":                             8,
 	"methods in files tui/picture.Picture":                   8,
-	"package files tracer":                                   28,
+	"package files tracer":                                   29,
 	"package lines cmd/lineage/text":                         3100,
 	"package lines internal/protocol":                        3700,
-	"package lines tracer":                                   4400,
+	"package lines tracer":                                   4500,
 	"struct cmd/lineage-export/ocsf.event":                   32, // through embedded structs
 	"struct cmd/lineage/supervise.Options":                   23,
 	"struct cmd/lineage/supervise.runner":                    29, // through embedded structs
 	"struct enforcer/kerneltest.Kernel":                      23, // through embedded structs
 	"struct lineage.Node":                                    33,
 	"struct lineage.node":                                    51,
+	"struct tracer.SessionSpec":                              21,
 }
 
 // wideStructs have as many fields as what they describe: documents on the wire, records

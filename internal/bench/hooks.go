@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
 
@@ -73,7 +74,8 @@ func hooksOf(ctx context.Context, r *report, all ...string) (err error) {
 }
 
 // signals: an outsider and a member send themselves a signal that they handle: SIGUSR1, or SIGTERM,
-// for which the hook has to know whether the process is a member.
+// for which the hook has to know whether the process is a member. With a guard it has to know that of
+// the sender, too.
 func signals(ctx context.Context, r *report) (err error) {
 	const rounds = 20
 	k, err := trace()
@@ -96,12 +98,15 @@ func signals(ctx context.Context, r *report) (err error) {
 	}
 	defer func() { teams["member"].stop(); err = errors.Join(err, k.release(id)) }()
 	for range rounds {
-		for _, load := range loads {
-			for who, w := range teams {
-				for _, kind := range []string{"signal", "ask"} {
-					err := k.during(r, "Signals/who="+who+"/kind="+kind+"/load="+load.name, func() error { return w.do(kind, load.count, load.pause) })
-					if err != nil {
-						return err
+		for _, guard := range []string{"none", "all"} {
+			k.SetGuard(tracer.Guarding{All: guard == "all", Refuse: true})
+			for _, load := range loads {
+				for who, w := range teams {
+					for _, kind := range []string{"signal", "ask"} {
+						err := k.during(r, "Signals/who="+who+"/kind="+kind+"/guard="+guard+"/load="+load.name, func() error { return w.do(kind, load.count, load.pause) })
+						if err != nil {
+							return err
+						}
 					}
 				}
 			}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The guard: a member's signals that kill or stop stay in its session, where the policy
+ * says so. The innermost guarded session around the sender decides, as a signal that
+ * leaves an outer one leaves that one first. Such a signal is recorded when it was sent,
+ * and refused, where a program on security_task_kill loads, when the policy is enforced.
+ *
+ * Only a member that is certainly one is refused. Whatever is not known lets the signal
+ * pass. Membership is read here and never changed.
+ */
+#ifndef LINEAGE_GUARD_H
+#define LINEAGE_GUARD_H
+
+#include "signalled.h"
+
+/* Does the session keep its members' signals inside? */
+static __always_inline bool guards(const struct ctl *c)
+{
+	u32 flags = c->flags;
+
+	if (STATE(*(volatile u32 *)&c->status) == STATE_DISSOLVED)
+		return false;
+	if (flags & (SESSION_GUARDED | SESSION_UNGUARDED))
+		return flags & SESSION_GUARDED;
+	/* Opened by an exec, and not judged yet: perhaps no rule wants it. */
+	if (flags & SESSION_AGENT && !c->rule)
+		return false;
+	return *(volatile u32 *)&control.guard & GUARD_ALL;
+}
+
+/* The innermost guarded session around a member of this one; 0: none. */
+__noinline u64 guard_of(u64 id)
+{
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+		struct ctl *c = ctl_of(id);
+
+		if (!s || !c)
+			break;
+		if (guards(c))
+			return id;
+		id = s->parent;
+	}
+	return 0;
+}
+
+/*
+ * Is the process outside of that session? Not known, so no: of a dead process, whose
+ * entry is gone; of one that its fork hook has not entered yet; and of a member's child
+ * without an entry, whose birth was missed.
+ */
+static __always_inline bool is_outside(struct task_struct *t, u64 guard)
+{
+	struct task_struct *leader = t->group_leader, *parent;
+	u32 tgid = t->tgid, above;
+	struct entry *e = entry_at(tgid);
+	u64 id;
+
+	if (e && e->start == leader->start_boottime) {
+		id = *(volatile u64 *)&e->session;
+		return !id || (session_of(id) && !chain_has(id, guard));
+	}
+	if (t->signal->live.counter <= 0 || is_new(t))
+		return false;
+	parent = t->real_parent->group_leader;
+	above = parent->tgid;
+	e = entry_at(above);
+	return !e || e->start != parent->start_boottime || !chain_has(e->session, guard);
+}
+
+static __always_inline void report_crossing(const struct entry *e, u32 tgid, u64 id, int sig,
+					    struct task_struct *to, bool refused)
+{
+	u64 now = bpf_ktime_get_boot_ns();
+	struct event_crossing *x;
+	struct entry *other;
+	u32 pid = to->tgid;
+
+	count(refused ? COUNT_SIGNAL_REFUSED : COUNT_SIGNAL_OUTSIDE);
+	if (!within_limit(id, now)) {
+		count(COUNT_CROSSING_LIMITED);
+		return;
+	}
+	x = reserve(struct event_crossing);
+	if (!x) {
+		lost();
+		return;
+	}
+	header_at(&x->h, now, EVENT_CROSSING, tgid, e->start, id, e->flags);
+	identify(&x->to, to->group_leader);
+	other = entry_at(pid);
+	x->session = other && other->start == x->to.start ? other->session : 0;
+	x->uid = uid_of(to);
+	x->signal = sig;
+	x->refused = refused;
+	x->pad = 0;
+	read_comm(x->comm, to);
+	bpf_ringbuf_submit(x, wakeup(false));
+}
+
+/*
+ * Does a signal of the current process leave its guarded session? Then it is reported.
+ * Not inline, as signalled() is not. An exiting process sends no signal itself: it is its
+ * child that asked for one at its parent's death.
+ */
+static __attribute__((noinline)) int leaves(int sig, struct task_struct *to, bool refused)
+{
+	struct task_struct *self = (void *)bpf_get_current_task();
+	u32 tgid = current_tgid();
+	struct entry *e = entry_at(tgid);
+	u64 id, guard;
+
+	to = plain(to);
+	if (!e || e->start != current_start())
+		return 0;
+	id = *(volatile u64 *)&e->session;
+	guard = guard_of(id);
+	if (!guard || BPF_CORE_READ(self, flags) & PF_EXITING || !is_outside(to, guard))
+		return 0;
+	report_crossing(e, tgid, id, sig, to, refused);
+	return 1;
+}
+
+/* Is there any guarded session, and may the current process be a member? */
+static __always_inline bool may_be_guarded(u32 mode)
+{
+	return *(volatile u32 *)&control.guard & mode && occupied(current_tgid());
+}
+
+/* Does the process handle the signal, other than a request to end, or ignore it? */
+static __always_inline bool spares(struct task_struct *t, int sig)
+{
+	u64 handler = handler_of(t, sig);
+
+	return handler == SIG_IGN || (handler && !is_one_of(sig, ASKS));
+}
+
+/* A signal was sent that on_signal() counts. */
+static __always_inline void on_sent(u64 *ctx, int sig, struct task_struct *t)
+{
+	u64 info = 0;
+
+	if (!may_be_guarded(GUARD_ANY) || spares(t, sig))
+		return;
+	bpf_probe_read_kernel(&info, sizeof(info), ctx + 1);
+	/* Else the current process may be any. */
+	if (sender_of(info, sig, false) == SENDER_PROCESS)
+		leaves(sig, t, false);
+}
+
+/*
+ * Must the current process not send this signal? The kernel's own signals do not come
+ * here, but for a USB transfer that ends. That has the credentials of the process that
+ * started it, which gets the signal, and the current process may be any.
+ */
+static __always_inline int refuse_signal(u64 *ctx, struct task_struct *t, int sig)
+{
+	u64 cred = 1;
+
+	if (!may_be_guarded(GUARD_REFUSES) || sig <= 0 || sig == SIGCONT ||
+	    is_one_of(sig, NEVER_KILL) || spares(t, sig))
+		return 0;
+	bpf_probe_read_kernel(&cred, sizeof(cred), ctx + 3);
+	return !cred && leaves(sig, t, true) ? -EPERM : 0;
+}
+
+#endif

@@ -18,11 +18,13 @@ const (
 	EventTrace    EventType = "trace" // a process was started in a trace
 	EventStop     EventType = "stop"  // it was sent a signal that stops it
 	EventContinue EventType = "continue"
+	EventCrossing EventType = "crossing" // a signal of it left its guarded session, or was refused
 )
 
 // EventTypes are all types of events.
 var EventTypes = []EventType{
 	EventFork, EventExec, EventExit, EventReparent, EventReaped, EventSession, EventListen, EventUnlisten, EventLost, EventMark, EventTrace, EventStop, EventContinue,
+	EventCrossing,
 }
 
 // TypeNames are types of events as text.

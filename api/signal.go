@@ -2,6 +2,23 @@ package api
 
 import "time"
 
+// SignalFate is what happens to signals that leave a session.
+type SignalFate string
+
+// The fates of a signal.
+const (
+	SignalsRecorded SignalFate = "recorded"
+	SignalsRefused  SignalFate = "refused"
+)
+
+// Crossing is a signal that kills or stops, from a member of a guarded session to a process outside
+// of it: see signals in the policy.
+type Crossing struct {
+	Signal  string   `json:"signal"`            // SIGTERM
+	To      *Process `json:"to"`                // the receiver, as it was then: PID, user, session, and comm, which it chooses
+	Refused bool     `json:"refused,omitempty"` // it was not sent; absent: it was
+}
+
 // Sender is a signal and who sent it, as the kernel tells it.
 type Sender struct {
 	Signal string `json:"signal"` // SIGTERM

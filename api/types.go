@@ -90,6 +90,7 @@ type Session struct {
 	Parent        string       `json:"parent,omitempty"`         // the session that it is nested in
 	Level         int          `json:"level"`                    // guarantee level at which it is ended
 	Mode          string       `json:"mode"`                     // observe, enforce
+	Signals       SignalFate   `json:"signals,omitempty"`        // what happens to signals that kill or stop, from its members to processes outside: recorded, refused; absent: nothing
 	Evidence      string       `json:"evidence,omitempty"`       // of its root: root, adopted
 	Rule          string       `json:"rule,omitempty"`           // of the policy, that it is due to
 	ContainerRule string       `json:"container_rule,omitempty"` // the containers rule of the policy that opened it
@@ -199,7 +200,10 @@ type Status struct {
 	// RefusesForks is what refuses condemned members their forks: lsm, fmod_ret
 	// or none. It makes an end shorter, and proves nothing.
 	RefusesForks string `json:"refuses_forks"`
-	SelfProtect  bool   `json:"self_protect"` // members may not act against the daemon
+	// RefusesSignals is what can refuse members of guarded sessions their signals to others: lsm, fmod_ret
+	// or none.
+	RefusesSignals string `json:"refuses_signals,omitempty"`
+	SelfProtect    bool   `json:"self_protect"` // members may not act against the daemon
 	// Capabilities are those that the daemon has, as capabilities(7) names them.
 	Capabilities []string          `json:"capabilities,omitempty"`
 	Counters     map[string]uint64 `json:"counters,omitempty"` // of the kernel side, for root and the group lineage
@@ -243,7 +247,7 @@ type Event struct {
 	Seq      U64          `json:"seq,omitempty"`       // grows by one; begins again with each boot
 	TimeNS   U64          `json:"time_ns,omitempty"`   // boottime
 	Time     *time.Time   `json:"time,omitempty"`      // wall time
-	Type     EventType    `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, trace, mark, stop, continue
+	Type     EventType    `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, trace, mark, stop, continue, crossing
 	Process  *Process     `json:"process,omitempty"`   // that it happened to; a live process in a snapshot; mark: the agent; trace: the process whose TRACEPARENT was read
 	Session  string       `json:"session,omitempty"`   // id of the session
 	Name     string       `json:"name,omitempty"`      // session: its name; absent in events from the history on disk
@@ -254,6 +258,7 @@ type Event struct {
 	Port     *Port        `json:"port,omitempty"`      // listen, unlisten: a TCP port; 0 if the kernel chose it too late to tell
 	Call     *Call        `json:"call,omitempty"`      // mark: the tool call; it has begun, or with ended is over
 	Sent     *Sender      `json:"sent,omitempty"`      // stop, continue: the signal, and who sent it
+	Crossing *Crossing    `json:"crossing,omitempty"`  // crossing: the signal, and who it was sent to
 	LostFrom U64          `json:"lost_from,omitempty"` // lost: the first missing sequence number
 	LostTo   U64          `json:"lost_to,omitempty"`   // lost: the last missing sequence number
 	Count    uint64       `json:"count,omitempty"`     // lost

@@ -27,6 +27,8 @@ func About(ev *api.Event) string {
 		return Port(ev.Port)
 	case ev.Sent != nil && ev.Process != nil:
 		return Sender(ev.Sent, ev.Process.Ref)
+	case ev.Crossing != nil && ev.Crossing.To != nil:
+		return Crossing(ev.Crossing)
 	case ev.Call != nil:
 		return Mark(ev.Call)
 	case ev.Type == api.EventTrace && ev.Process != nil:

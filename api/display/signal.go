@@ -39,6 +39,18 @@ func Sender(s *api.Sender, to api.Ref) string {
 	return Text(words)
 }
 
+// Crossing says which signal a member sent to whom: "SIGTERM to 4242 postgres, refused".
+func Crossing(x *api.Crossing) string {
+	words := fmt.Sprintf("%s to %d %s", x.Signal, x.To.PID, x.To.Comm)
+	if x.To.Session != "" {
+		words += ", session " + x.To.Session
+	}
+	if x.Refused {
+		words += ", refused"
+	}
+	return Text(words)
+}
+
 // HowEnded says how a process ended, and who did it: "exited 3", "killed by SIGKILL from 4242 pkill".
 func HowEnded(p *api.Process) string { return Exited(p, "killed by ", "exited ") }
 

@@ -32,3 +32,14 @@ func TestHowEnded(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+func TestCrossing(t *testing.T) {
+	to := &api.Process{Ref: api.Ref{PID: 42}, Comm: "d\x1bb"}
+	if got, want := Crossing(&api.Crossing{Signal: "SIGTERM", To: to}), `SIGTERM to 42 d\x1bb`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	to.Session = "x"
+	if got, want := Crossing(&api.Crossing{Signal: "SIGKILL", To: to, Refused: true}), `SIGKILL to 42 d\x1bb, session x, refused`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

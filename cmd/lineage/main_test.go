@@ -278,7 +278,7 @@ func TestErrors(t *testing.T) {
 		{newFake(), "why :8080/udp", 3, "no listener found on 8080/udp"},
 		{newFake(), "why 9999", 3, "pid 9999: not found"},
 		{newFake(), "why 4130@1", 3, "pid 4130 is not the process you named (4130@1 is gone)"},
-		{newFake(), "events --type born", 2, `events: invalid --type "born": must be one of fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, mark, trace, stop, continue`},
+		{newFake(), "events --type born", 2, `events: invalid --type "born": must be one of fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, mark, trace, stop, continue, crossing`},
 		{newFake(), "events --session nosuch", 3, "session nosuch: not found"},
 		{newFake(), "end", 2, `end: SESSION is missing; see "lineage end --help"`},
 		{newFake(), "end build", 2, "end: cannot ask for confirmation (not a terminal); use --yes"},

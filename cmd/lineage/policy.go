@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 func (a *app) policyCommand() *cobra.Command {
@@ -47,13 +48,21 @@ type policyCheck struct {
 	Error    *policy.Error  `json:"error,omitempty"`
 }
 
-// take records the contents of a valid policy.
-func (c *policyCheck) take(p *policy.Policy, now time.Time) {
+// take records the contents of a valid policy, and what this host cannot do of it.
+func (c *policyCheck) take(p *policy.Policy, now time.Time, doctor func() api.Doctor) {
 	c.OK, c.Mode = true, p.Mode
 	c.Rules = map[string]int{"agents": len(p.Agents), "containers": len(p.Containers), "keep": len(p.Keep)}
 	for _, rule := range p.Keep {
 		if rule.Until.Time().Before(now) {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("keep rule %q has no effect: until %s is over", rule.Name, rule.Until))
+		}
+	}
+	if !p.Refuses() {
+		return
+	}
+	for _, item := range doctor().Items {
+		if item.Feature == tracer.GuardCheck && !item.OK {
+			c.Warnings = append(c.Warnings, policy.Unrefused)
 		}
 	}
 }
@@ -70,7 +79,8 @@ func (a *app) policyCheckCommand() *cobra.Command {
 		Short: "Check a policy file; needs no daemon and no root",
 		Long: `Read a policy file as the daemon would (default ` + policy.DefaultFile + `), and
 change nothing. The first mistake is reported as FILE:LINE:COLUMN, and the exit
-code is 1; it is 3 if there is no such file.`,
+code is 1; it is 3 if there is no such file. As root it also says if this kernel
+cannot refuse signals as the file wants.`,
 		Example: `  lineage policy check
   lineage policy check ./policy.yaml && sudo systemctl reload lineage`,
 		Args:              flags.Args(0, 1, "FILE"),
@@ -90,7 +100,7 @@ code is 1; it is 3 if there is no such file.`,
 		case err != nil:
 			return exit.File(err)
 		default:
-			doc.take(p, a.Now())
+			doc.take(p, a.Now(), a.host.doctor)
 		}
 		if doc.OK || format.Value == "json" || format.Value == "jsonl" || format.Value == "yaml" {
 			err = a.Print(format.Value, &text.Listing{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // An expired keep rule keeps nothing, and is worth a warning.
@@ -18,6 +19,24 @@ func TestPolicyCheckExpired(t *testing.T) {
 	if code != 0 || out != file+": ok, mode observe, 0 agent rules, 1 rule for containers, 1 keep rule\n" ||
 		stderr != "lineage: policy check: keep rule \"cache\" has no effect: until 2020-01-01 is over\n" {
 		t.Errorf("exit %d, %q, %q", code, out, stderr)
+	}
+}
+
+// A policy that refuses signals is worth a warning where the kernel cannot.
+func TestPolicyCheckSignals(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	for text, warned := range map[string]bool{"mode: enforce\nsignals: session\n": true, "signals: session\n": false, "mode: enforce\n": false} {
+		require.NoError(t, os.WriteFile(file, []byte("version: 1\n"+text), 0o600))
+		for _, can := range []bool{false, true} {
+			w := newWorld(t, nil)
+			w.app.host.doctor = func() api.Doctor {
+				return api.Doctor{Items: []api.DoctorItem{{Feature: tracer.GuardCheck, OK: can}}}
+			}
+			code, _, stderr := w.run("policy", "check", file)
+			if code != 0 || strings.Contains(stderr, "policy check: signals that leave a session are only recorded: ") != (warned && !can) {
+				t.Errorf("%q, %v: exit %d, %q", text, can, code, stderr)
+			}
+		}
 	}
 }
 

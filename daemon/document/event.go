@@ -23,6 +23,7 @@ var EventNames = [...]api.EventType{
 	tracer.EventTrace:    api.EventTrace,
 	tracer.EventStop:     api.EventStop,
 	tracer.EventContinue: api.EventContinue,
+	tracer.EventCrossing: api.EventCrossing,
 }
 
 // Event converts an event and its number. It needs no graph, so that any goroutine may
@@ -82,6 +83,8 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 		p.State = api.StateExited
 	case tracer.EventStop, tracer.EventContinue:
 		ev.Sent = Sender(c, e.Signal)
+	case tracer.EventCrossing:
+		ev.Crossing = crossing(e.Crossing)
 	case tracer.EventListen, tracer.EventUnlisten:
 		ev.Port = listened(e.Address)
 	}

@@ -30,6 +30,8 @@ func TestEvent(t *testing.T) {
 			`"type":"exit","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007","state":"zombie","exited":"2026-01-02T03:04:05.00000005Z","signal":"SIGKILL","killer":{"signal":"SIGKILL","kind":"lineage"}}}`},
 		{tracer.Event{Type: tracer.EventStop, Process: id(101), Signal: &lineage.Signal{Number: 40, Sender: lineage.ByKernel, Time: 40}},
 			`"type":"stop","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007"},"sent":{"signal":"SIGRTMIN+6","kind":"kernel","time":"2026-01-02T03:04:05.00000004Z"}}`},
+		{tracer.Event{Type: tracer.EventCrossing, Process: id(101), Comm: comm, Crossing: &tracer.Crossing{Signal: 15, Refused: true, To: id(102), Session: session, UID: 5, Comm: "db"}},
+			`"type":"crossing","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007","comm":"sh"},"crossing":{"signal":"SIGTERM","to":{"pid":102,"start_ns":"1020","session":"000007","comm":"db","uid":5},"refused":true}}`},
 		{tracer.Event{Type: tracer.EventReparent, Process: id(101), From: id(100), Parent: id(1)},
 			`"type":"reparent","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007"},"from":{"pid":100,"start_ns":"1000"},"to":{"pid":1,"start_ns":"10"}}`},
 		{tracer.Event{Type: tracer.EventReaped, Process: id(101)},

@@ -22,8 +22,7 @@ type Session struct {
 	Shared string // the rule by which it holds a server of several sessions
 
 	Level    int
-	Mode     string
-	WouldEnd []string // the causes for which the policy would end it, were it enforced
+	Policy   Applied
 	Degraded []string
 
 	Joined  int // members that ran when they were entered, without the root
@@ -36,6 +35,13 @@ type Session struct {
 	Paused   uint64      // since when it is, or a session around it, 0: neither
 	Ended    uint64      // 0: it has not ended
 	Verdict  api.Verdict // once it has ended
+}
+
+// Applied is what the policy does with a session.
+type Applied struct {
+	Mode     string
+	Signals  api.SignalFate
+	WouldEnd []string // the causes for which it would end it, were it enforced
 }
 
 // Used is how a session is used.
@@ -63,9 +69,9 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		Live: int(max(info.Live, 0)), Peak: int(info.Peak), Forks: int(info.Forks), Joined: s.Joined, Zombies: s.Zombies,
 		CPUSeconds: Seconds(uint64(s.Used.CPU)),
 		Started:    e.Clock.Wall(info.Created), EndReason: info.Cause.String(), Kept: info.Kept,
-		GraceSeconds: info.Grace.Seconds(), Level: s.Level, Mode: s.Mode,
+		GraceSeconds: info.Grace.Seconds(), Level: s.Level, Mode: s.Policy.Mode,
 		Evidence: tracer.EvidenceRoot.String(), Degraded: s.Degraded,
-		Brokered: e.Brokered(&s.Work, r), Shared: s.Shared,
+		Brokered: e.Brokered(&s.Work, r), Shared: s.Shared, Signals: s.Policy.Signals,
 	}
 	switch info.Rule {
 	case policy.AgentRule:

@@ -24,6 +24,18 @@ func Sender(c Clock, s *lineage.Signal) *api.Sender {
 	return doc
 }
 
+// crossing is a signal that left a guarded session, or would have; nil stays nil.
+func crossing(x *tracer.Crossing) *api.Crossing {
+	if x == nil {
+		return nil
+	}
+	to := &api.Process{Ref: Ref(x.To), Comm: x.Comm, UID: new(int(x.UID))}
+	if x.Session != 0 {
+		to.Session = x.Session.String()
+	}
+	return &api.Crossing{Signal: signalName(x.Signal), To: to, Refused: x.Refused}
+}
+
 // killer is who sent the signal that a process died of, or that it handled before it exited. The
 // kernel side does not report its own signals: it marks the process before it sends them.
 func killer(c Clock, died string, flags tracer.EntryFlags, s *lineage.Signal) *api.Sender {

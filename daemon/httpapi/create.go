@@ -31,6 +31,7 @@ type creations struct {
 	kernel      lookup.Kernel
 	enforcer    *enforcer.Enforcer
 	rules       *rules.Policy
+	steward     *rules.Steward
 	attribution *attribution.Attribution
 	bodies      bodies
 	log         zerolog.Logger
@@ -81,7 +82,7 @@ func (h *creations) postSession(w http.ResponseWriter, r *http.Request, c access
 	h.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
 		Msg("session created")
 	h.access.Done(c, access.Create, d.ID)
-	d.Head, d.Token = api.NewHead("session"), token
+	d.Head, d.Token, d.Warnings = api.NewHead("session"), token, h.steward.Unrefused()
 	return reply(w, http.StatusCreated, d)
 }
 

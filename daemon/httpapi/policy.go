@@ -189,5 +189,8 @@ func termsText(t policy.Terms) string {
 	if t.Report {
 		text += ", leftovers are only reported"
 	}
+	if t.Guarded {
+		text += ", signals session"
+	}
 	return text
 }

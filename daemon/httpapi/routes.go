@@ -14,7 +14,7 @@ func (s *Server) routes() map[string]route {
 	var (
 		daemon  = host{o.Registry, a, o.Status, o.SelfCheck, o.Metrics, o.Halts, o.Managed, o.Stop}
 		session = sessions{o.Find, o.Registry, o.Archive, o.Holdings, o.Status}
-		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Attribution, b, o.Log}
+		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Steward, o.Attribution, b, o.Log}
 		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, o.Holdings, b, o.Stopping, o.Log}
 		order   = orders{o.Signed}
 		paused  = pausing{&pause.Pauses{Find: o.Find, Registry: o.Registry, Access: a, Enforcer: o.Enforcer, Log: o.Log}, b}

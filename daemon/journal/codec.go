@@ -69,6 +69,9 @@ func encode(records []Record) ([]byte, error) {
 		if r.Signal != nil {
 			plain = appendSignal(plain, r.Signal)
 		}
+		if r.Crossing != nil {
+			plain = appendCrossing(plain, r.Crossing)
+		}
 		seq, at = r.Seq, r.Time
 	}
 	if len(plain) > maxPlain {
@@ -127,6 +130,9 @@ func decode(packed []byte) ([]Record, error) {
 		r.Container = d.container(&contained)
 		if mark&signalled != 0 {
 			r.Signal = d.signal()
+		}
+		if mark&crossed != 0 {
+			r.Crossing = d.crossing()
 		}
 		if d.bad || r.Seq < seq {
 			return nil, errBlock

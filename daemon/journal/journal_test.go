@@ -125,6 +125,12 @@ func TestCodec(t *testing.T) {
 					Session: tracer.SessionID(r.Uint64()), UID: r.Uint32(), Comm: string(text()), Handled: r.IntN(2) == 0, Raised: r.IntN(2) == 0,
 				}
 			}
+			if r.IntN(2) == 0 {
+				x.Crossing = &tracer.Crossing{
+					Signal: uint8(r.Uint32()), Refused: r.IntN(2) == 0, To: tracer.Identity{PID: r.Uint32(), Start: r.Uint64()},
+					Session: tracer.SessionID(r.Uint64()), UID: r.Uint32(), Comm: string(text()),
+				}
+			}
 			all = append(all, x)
 		}
 		b, err := encode(all)

@@ -13,6 +13,7 @@ import (
 const (
 	truncated = 1 << iota
 	signalled
+	crossed
 )
 
 // What the byte of a signal says.
@@ -27,6 +28,9 @@ func marks(ev *tracer.Event) (b byte) {
 	}
 	if ev.Signal != nil {
 		b |= signalled
+	}
+	if ev.Crossing != nil {
+		b |= crossed
 	}
 	return b
 }
@@ -56,4 +60,23 @@ func (d *decoder) signal() *lineage.Signal {
 	s.Time, s.By = d.uint(^uint64(0)), d.identity()
 	s.Session, s.UID, s.Comm = lineage.SessionID(d.uint(^uint64(0))), uint32(d.uint(1<<32-1)), string(d.text())
 	return s
+}
+
+func appendCrossing(b []byte, c *tracer.Crossing) []byte {
+	var refused byte
+	if c.Refused {
+		refused = 1
+	}
+	b = appendIdentity(append(b, c.Signal, refused), c.To)
+	b = binary.AppendUvarint(b, uint64(c.Session))
+	b = binary.AppendUvarint(b, uint64(c.UID))
+	return append(binary.AppendUvarint(b, uint64(len(c.Comm))), c.Comm...)
+}
+
+// crossing is the inverse of appendCrossing.
+func (d *decoder) crossing() *tracer.Crossing {
+	c := new(tracer.Crossing)
+	c.Signal, c.Refused, c.To = d.bytes(1)[0], d.bytes(1)[0] != 0, d.identity()
+	c.Session, c.UID, c.Comm = lineage.SessionID(d.uint(^uint64(0))), uint32(d.uint(1<<32-1)), string(d.text())
+	return c
 }

@@ -21,10 +21,10 @@ type Snapshot struct {
 	Refusals        map[string]uint64 // by verb
 	ReadersDropped  uint64
 
-	SelfCheck    *bool // nil: no check was made yet
-	BreakerOpen  bool
-	Halted       map[string]int // by mode, 1: in force
-	AgentsHalted uint64
+	SelfCheck   *bool // nil: no check was made yet
+	BreakerOpen bool
+	Halted      map[string]int    // by mode, 1: in force
+	Kernel      map[string]uint64 // counters of the kernel side
 }
 
 // Rule is the rule that sessions belong to, or NoRule, and whether they were kept.

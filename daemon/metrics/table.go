@@ -85,7 +85,12 @@ var table = []metric{
 	{"halted", gauge, []string{"mode"}, "1 while a halt (halt) or a drain (drain) is in force.",
 		func(s *Snapshot, p put) { each(s.Halted, p) }},
 	{"agents_halted_total", counter, nil, "Agents that died at their exec because of a halt or a drain, since the programs were loaded.",
-		func(s *Snapshot, p put) { p(float64(s.AgentsHalted)) }},
+		func(s *Snapshot, p put) { p(float64(s.Kernel["agents_halted"])) }},
+	{"crossings_total", counter, []string{"signal"}, "Signals that kill or stop, from members of guarded sessions to processes outside, since the programs were loaded: sent, refused.",
+		func(s *Snapshot, p put) {
+			p(float64(s.Kernel["signals_outside"]), "sent")
+			p(float64(s.Kernel["signals_refused"]), "refused")
+		}},
 }
 
 func each[N int | uint64](values map[string]N, p put) {

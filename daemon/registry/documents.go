@@ -81,7 +81,7 @@ func (v View) Report(x *Session, c access.Caller) *api.Report {
 // describe adds to a receipt what the graph remembers, what the policy would have
 // ended, and the names of the processes that have to reap its zombies.
 func (v View) describe(r *api.Report, record *document.Session) {
-	r.WouldEnd = record.WouldEnd
+	r.WouldEnd = record.Policy.WouldEnd
 	v.Encoder().Outcomes(r)
 	comms := make(map[api.Ref]string) // most zombies have the same reaper
 	for i := range r.Zombies {

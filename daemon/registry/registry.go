@@ -242,7 +242,7 @@ func (r *Registry) missed(ev *tracer.Event) {
 // name gives an event the comm, if events of its type do not carry it.
 func (r *Registry) name(ev *tracer.Event) {
 	switch ev.Type {
-	case tracer.EventExit, tracer.EventReaped, tracer.EventListen, tracer.EventUnlisten, tracer.EventStop, tracer.EventContinue:
+	case tracer.EventExit, tracer.EventReaped, tracer.EventListen, tracer.EventUnlisten, tracer.EventStop, tracer.EventContinue, tracer.EventCrossing:
 	default:
 		return
 	}

@@ -180,7 +180,10 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 func (s *Steward) terms(p *policy.Policy, list uint32, rule string, uid uint32) tracer.SessionSpec {
 	spec := tracer.SessionSpec{Name: rule, Rule: list, KeepOnRootExit: true}
 	t := p.Terms(p.Opener(list, rule))
-	spec.Grace = t.Grace
+	spec.Grace, spec.Guard = t.Grace, tracer.GuardOff
+	if t.Guarded {
+		spec.Guard = tracer.GuardOn
+	}
 	if s.o.Rules.Enforced(uid) {
 		spec.MaxProcesses, spec.MaxLifetime, spec.MaxRSS, spec.Idle = t.MaxProcesses, t.MaxLifetime, t.MaxRSS, t.Idle
 		spec.KeepOnRootExit = t.Report

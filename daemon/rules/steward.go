@@ -44,6 +44,7 @@ type Kernel interface {
 	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
 	SetAgents(agents []tracer.Agent) error
 	SetJoins(on bool)
+	SetGuard(g tracer.Guarding)
 	Dissolve(id tracer.SessionID) (int, error)
 	Runs(p tracer.Identity, path string) (tracer.Running, error)
 }
@@ -177,7 +178,7 @@ func (s *Steward) describe(v registry.View, x *registry.Session, d *document.Ses
 	used := usageOf(v, x)
 	d.Used.RSS = used.RSS // as max_rss counts it
 	d.Used.Idle = min(d.Used.Idle, its.budget.Idle(used, s.o.Clock.Monotonic(), s.o.Rules.Policy().Defaults.IdleCPU.Std()))
-	d.Mode, d.Shared, d.WouldEnd = s.o.Rules.ModeOf(x.Info().UID), its.shared, its.wouldEnd
+	d.Shared, d.Policy = its.shared, document.Applied{Mode: s.o.Rules.ModeOf(x.Info().UID), Signals: s.signals(v, x), WouldEnd: its.wouldEnd}
 	if its.kept != nil {
 		d.Kept = &document.Kept{Reason: its.kept.Reason, By: its.kept.By, Rule: its.kept.Rule}
 	}
@@ -219,6 +220,7 @@ func (s *Steward) CarryOut(p *policy.Policy) {
 	wait := p.Wait.Killed.Std()
 	s.o.Enforcer.SetLimit(wait - min(wait/10, time.Second))
 	s.keeping.Store(len(p.Keep)+len(p.Brokers.Shared) > 0)
+	s.o.Kernel.SetGuard(guarding(p))
 	s.arm(p)
 }
 
@@ -228,4 +230,39 @@ func (s *Steward) Apply() {
 	s.Reterm()
 	s.FindRunning()
 	s.keepRunning(p)
+}
+
+// guarding is what the policy says about signals. The breaker is about ends, and changes
+// nothing here.
+func guarding(p *policy.Policy) tracer.Guarding {
+	all, some := p.Guards()
+	return tracer.Guarding{All: all, Some: some, Refuse: p.Refuses()}
+}
+
+// Unrefused says that signals which the policy refuses are only recorded here, if so.
+func (s *Steward) Unrefused() []string {
+	if !s.o.Rules.Policy().Refuses() || s.o.Kernel.Features().RefusesSignals != tracer.RefuserNone {
+		return nil
+	}
+	return []string{policy.Unrefused}
+}
+
+// signals says what happens to signals of a session's members that leave it. The innermost guarded
+// session around them decides; which one that is makes no difference here.
+func (s *Steward) signals(v registry.View, x *registry.Session) api.SignalFate {
+	g := guarding(s.o.Rules.Policy())
+	for _, id := range v.Chain(x.ID()) {
+		in := v.Session(id)
+		if in == nil {
+			break
+		}
+		switch info := in.Info(); {
+		case !info.Guarded(g.All):
+		case g.Refuse && s.o.Kernel.Features().RefusesSignals != tracer.RefuserNone:
+			return api.SignalsRefused
+		default:
+			return api.SignalsRecorded
+		}
+	}
+	return ""
 }

@@ -84,7 +84,7 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		m.Lost = map[string]uint64{"ring": v.Lost(), "reader": s.o.Tally.Missed.Load()}
 		// Those are replaced, never changed.
 		counters, m.RecursionMisses = v.Kernel()
-		m.AgentsHalted = counters["agents_halted"]
+		m.Kernel = counters
 		for _, cause := range registry.Causes {
 			m.Resyncs[string(cause)] = meter.Resyncs[cause]
 		}

@@ -24,6 +24,7 @@ type sample struct{ good, bad string }
 var samples = map[string]sample{
 	"version":      {"1", "2"},
 	"mode":         {"enforce", "enforced"},
+	"signals":      {"session", "sessions"},
 	"redact":       {`['--pin=(\S+)']`, `['(']`},
 	"trace":        {"accept", "yes"},
 	"self_protect": {"true", "on"},
@@ -44,6 +45,7 @@ var samples = map[string]sample{
 	"agents[].max_processes": {"200", "200k"},
 	"agents[].max_rss":       {"16GiB", "16"},
 	"agents[].idle":          {"30m", "10ms"},
+	"agents[].signals":       {"any", "none"},
 	"agents[].on_root_exit":  {"report", "keep"},
 
 	"containers[].name":            {"sandboxes", "all sandboxes"},
@@ -308,6 +310,8 @@ func (k *key) unset() string {
 	switch v := document(k.value); {
 	case k.Tag.Get("doc") == "as in defaults":
 		return "as in `defaults`"
+	case k.Tag.Get("doc") == "as at the top of the file":
+		return "as at the top"
 	case v == "": // the first word
 		word, _, _ := strings.Cut(k.Tag.Get("one"), "|")
 		return "`" + word + "`"

@@ -26,6 +26,7 @@ import (
 type Policy struct {
 	Version     int          `key:"version" min:"1" max:"1" need:"1" doc:"the policy format"`
 	Mode        string       `key:"mode" one:"observe|enforce" doc:"observe: what rules and limits would end is only reported; enforce: it is ended"`
+	Signals     string       `key:"signals" one:"any|session" doc:"session: a member may send signals that kill or stop only to its own session and those inside it; observe: others are recorded, enforce: they are refused"`
 	Defaults    Defaults     `key:"defaults" doc:"for every session, unless it is created with other values"`
 	Agents      []Agent      `key:"agents" doc:"which processes open a session of their own; the first that matches"`
 	Containers  []Container  `key:"containers" doc:"which commands that are put into running containers open a session of their own; the first that matches"`
@@ -100,6 +101,7 @@ func Default() *Policy {
 	return &Policy{
 		Version: 1,
 		Mode:    "observe",
+		Signals: "any",
 		Trace:   "ignore",
 		Defaults: Defaults{
 			Grace:   Duration(5 * time.Second),
@@ -144,6 +146,25 @@ func (p *Policy) AcceptsTrace() bool { return p.Trace == "accept" }
 
 // Enforce reports whether the daemon may end what rules and budgets select.
 func (p *Policy) Enforce() bool { return p.Mode == "enforce" }
+
+// Guards reports whether sessions are guarded, see the key signals: all for which no rule says
+// otherwise, and perhaps those of some rules.
+func (p *Policy) Guards() (all, some bool) {
+	all = p.Signals == "session"
+	for _, r := range p.Openers() {
+		some = some || p.Terms(r).Guarded
+	}
+	return all, some
+}
+
+// Unrefused is what to tell an operator whose policy refuses signals, on a kernel that cannot.
+const Unrefused = `signals that leave a session are only recorded: this kernel takes no program that refuses them (lineage doctor); "lineage run --signals session" does, from Linux 6.12 on`
+
+// Refuses reports whether signals that leave a guarded session are to be refused.
+func (p *Policy) Refuses() bool {
+	all, some := p.Guards()
+	return p.Enforce() && (all || some)
+}
 
 // Redact hides secrets in an argv: those that redact knows, and matches of the policy's
 // own expressions.

@@ -130,6 +130,7 @@ func TestGood(t *testing.T) {
 		"self_protect: true\n":   with(func(p *Policy) { p.SelfProtect = true }),
 		"mode: enforce":          with(func(p *Policy) { p.Mode = "enforce" }),
 		"mode: 'enforce'":        with(func(p *Policy) { p.Mode = "enforce" }),
+		"signals: session":       with(func(p *Policy) { p.Signals = "session" }),
 		"defaults: {grace: 0}":   with(func(p *Policy) { p.Defaults.Grace = 0 }),
 		"defaults: {grace: 10m}": with(func(p *Policy) { p.Defaults.Grace = Duration(10 * time.Minute) }),
 		"defaults: {idle: 1h30m, idle_cpu: 500ms}": with(func(p *Policy) {
@@ -360,5 +361,27 @@ func TestRedact(t *testing.T) {
 	p := parse(t, "redact: ['--pin[= ]\\S+']")
 	if got := p.Redact([]string{"x", "--pin=1", "--token=2"}); !slices.Equal(got, []string{"x", redact.Hidden, "--token=" + redact.Hidden}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestGuards: which sessions are guarded, by the top of the file and by an agent rule, and whether
+// their signals are refused.
+func TestGuards(t *testing.T) {
+	const rule = "agents:\n  - {name: a, enabled: true, match: {comm: a}%s}\n"
+	for _, tt := range []struct {
+		text                     string
+		all, some, rule, refuses bool
+	}{
+		{fmt.Sprintf(rule, ""), false, false, false, false},
+		{"signals: session\n" + fmt.Sprintf(rule, ""), true, true, true, false},
+		{"mode: enforce\nsignals: session\n" + fmt.Sprintf(rule, ", signals: any"), true, false, false, true},
+		{"mode: enforce\n" + fmt.Sprintf(rule, ", signals: session"), false, true, true, true},
+		{"mode: enforce\n" + fmt.Sprintf(rule, ""), false, false, false, false},
+	} {
+		p := parse(t, tt.text)
+		all, some := p.Guards()
+		if of := p.Terms(&p.Agents[0]).Guarded; all != tt.all || some != tt.some || of != tt.rule || p.Refuses() != tt.refuses {
+			t.Errorf("%s: %v, %v, %v, %v", tt.text, all, some, of, p.Refuses())
+		}
 	}
 }

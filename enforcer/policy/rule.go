@@ -1,6 +1,9 @@
 package policy
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Match selects processes. All of its keys must hold.
 type Match struct {
@@ -50,6 +53,7 @@ type Agent struct {
 	MaxProcesses int      `key:"max_processes" max:"4194304" doc:"as in defaults"`
 	MaxRSS       Size     `key:"max_rss" least:"1MiB" max:"1PiB" doc:"as in defaults"`
 	Idle         Duration `key:"idle" least:"1s" max:"87600h" doc:"as in defaults"`
+	Signals      string   `key:"signals" one:"any|session" doc:"as at the top of the file"`
 	OnRootExit   string   `key:"on_root_exit" one:"end|report" doc:"what happens to the leftovers when the root exits; default end"`
 
 	placed
@@ -111,6 +115,7 @@ type Terms struct {
 	MaxRSS       uint64 // bytes
 	Idle         time.Duration
 	Report       bool // leave the leftovers of a root that exits
+	Guarded      bool // its members' signals stay inside
 }
 
 // Terms returns those of an agent's sessions: what the rule sets, else the defaults.
@@ -120,6 +125,7 @@ func (p *Policy) Terms(r *Agent) Terms {
 	t := Terms{
 		Grace: d.Grace.Std(), MaxLifetime: d.MaxLifetime.Std(), MaxProcesses: uint32(d.MaxProcesses),
 		MaxRSS: uint64(d.MaxRSS), Idle: d.Idle.Std(), Report: r.OnRootExit == "report",
+		Guarded: cmp.Or(r.Signals, p.Signals) == "session",
 	}
 	if given("grace") {
 		t.Grace = r.Grace.Std()

@@ -50,7 +50,7 @@ var never = map[string]string{
 
 // perhaps lists fields that depend on the kernel, the host or chance.
 var perhaps = map[string]string{
-	"Status.missing": kernel, "Doctor.missing": kernel, "Status.limits": kernel,
+	"Status.missing": kernel, "Doctor.missing": kernel, "Status.limits": kernel, "Crossing.refused": kernel,
 	"Frame.partial":      "a picture that takes the daemon long",
 	"Process.first_argv": lostEvent,
 	"Outcome.killer":     "a member that another process kills while its session ends: enforcer",
@@ -178,10 +178,14 @@ func TestOpenAPI(t *testing.T) {
 	command("doctor", "Doctor", "doctor")
 	command("status", "DaemonStatus", "status")
 	post("/v1/halt", api.HaltRequest{Mode: api.ModeOff})
-	i.Policy("mode: observe\ndefaults: {idle: 1s}\ndaemon: {ring_size: 4MiB}\n")
+	i.Policy("mode: observe\nsignals: session\ndefaults: {idle: 1s}\ndaemon: {ring_size: 4MiB}\n")
 	post("/v1/policy/reload", nil)
 	get("/v1/policy")
-	i.Must("run", "--name", "observed", "--", "sleep", "5")
+	outsider := stage.Start(t, exec.Command("sleep", "50"))
+	observed := i.Start([]string{"run", "--name", "observed", "--", "sh", "-c", fmt.Sprintf("kill %d; sleep 5", outsider.Process.Pid)}, nil)
+	outsider.Wait()
+	get("/v1/sessions/observed")
+	observed.Wait()
 	get("/v1/sessions/observed/report")
 	command("history SESSION", "Past", "history", "observed")
 	i.Policy("mode: enforce\ndefaults: {idle: 1s}\nbreaker: {ends_per_minute: 1}\n")

@@ -88,7 +88,7 @@ func (m *Model) Apply(e *api.Event) []*record.Record {
 		return m.exec(e)
 	case api.EventExit:
 		return m.exit(e)
-	case api.EventReparent, api.EventListen, api.EventUnlisten, api.EventStop, api.EventContinue:
+	case api.EventReparent, api.EventListen, api.EventUnlisten, api.EventStop, api.EventContinue, api.EventCrossing:
 		return m.mark(e)
 	case api.EventReaped, api.EventMark, api.EventTrace: // not asked for, see record.Types
 	}

@@ -286,6 +286,25 @@ func TestSignal(t *testing.T) {
 	}
 }
 
+// TestCrossing: the event of a signal that left a guarded session says who it was sent to.
+func TestCrossing(t *testing.T) {
+	r := exited(42, "sh")
+	to := &api.Process{Ref: api.Ref{PID: 7}, Comm: "db", Session: "x", UID: new(5)}
+	r.Ended[0].Marks = []api.Event{{Type: api.EventCrossing, Crossing: &api.Crossing{Signal: "SIGTERM", To: to, Refused: true}}}
+	e := spans(r)[0].Events[0]
+	got := map[string]string{}
+	for _, a := range e.Attributes {
+		got[a.Key] = strings.Join(strings.Fields(a.Value.String()), "")
+	}
+	want := map[string]string{
+		"lineage.signal": `string_value:"SIGTERM"`, "lineage.signal.refused": "bool_value:true", "lineage.signal.receiver.pid": "int_value:7",
+		"lineage.signal.receiver.comm": `string_value:"db"`, "lineage.signal.receiver.session.id": `string_value:"x"`, "lineage.signal.receiver.user.id": "int_value:5",
+	}
+	if e.Name != "lineage.crossing" || !maps.Equal(got, want) {
+		t.Errorf("%s: %v", e.Name, got)
+	}
+}
+
 // TestOpened: a long-lived image has two spans, the second below the first.
 func TestOpened(t *testing.T) {
 	r := exited(42, "agent")

@@ -177,8 +177,26 @@ func spanEvent(e *api.Event) *trace.Span_Event {
 	if e.Port != nil {
 		a = a.text("network.transport", "tcp").text("server.address", e.Port.Addr).number("server.port", int64(e.Port.Port))
 	}
-	ev.Attributes = a.signal(e.Sent)
+	ev.Attributes = a.signal(e.Sent).crossing(e.Crossing)
 	return ev
+}
+
+// crossing adds a signal that left a guarded session, or was refused.
+func (a attributes) crossing(x *api.Crossing) attributes {
+	if x == nil {
+		return a
+	}
+	a = a.text("lineage.signal", x.Signal).
+		truth("lineage.signal.refused", x.Refused) // of the event `lineage.crossing`: it was not sent
+	if p := x.To; p != nil {
+		a = a.number("lineage.signal.receiver.pid", int64(p.PID)). // who it was sent to
+										text("lineage.signal.receiver.comm", p.Comm).         // its name, which it chooses
+										text("lineage.signal.receiver.session.id", p.Session) // its session, if it had one
+		if p.UID != nil {
+			a = a.number("lineage.signal.receiver.user.id", int64(*p.UID)) // its effective user
+		}
+	}
+	return a
 }
 
 // signal adds a signal and who sent it.
@@ -186,7 +204,7 @@ func (a attributes) signal(s *api.Sender) attributes {
 	if s == nil {
 		return a
 	}
-	a = a.text("lineage.signal", s.Signal). // of the events `lineage.signal`, `lineage.stop` and `lineage.continue`: the signal
+	a = a.text("lineage.signal", s.Signal). // of the events `lineage.signal`, `lineage.stop`, `lineage.continue` and `lineage.crossing`: the signal
 						text("lineage.signal.sender", s.Kind).      // who sent it: process, kernel, fault, oom, timer, lineage
 						truth("lineage.signal.handled", s.Handled). // the process had a handler
 						truth("lineage.signal.raised", s.Raised)    // … and later sent the same signal to itself

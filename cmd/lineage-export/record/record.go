@@ -22,6 +22,7 @@ const (
 	Unlisten Kind = Kind(api.EventUnlisten)
 	Stop     Kind = Kind(api.EventStop)
 	Continue Kind = Kind(api.EventContinue)
+	Crossing Kind = Kind(api.EventCrossing)
 	Session  Kind = Kind(api.EventSession) // it began, or its state changed
 	End      Kind = "end"                  // it has ended; with its receipt, if that could be read
 	Lost     Kind = Kind(api.EventLost)    // events are missing, that neither the stream nor the history has
@@ -33,7 +34,7 @@ const (
 
 // Types are the types of the daemon's events that become records.
 var Types = []api.EventType{
-	api.EventFork, api.EventExec, api.EventExit, api.EventReparent, api.EventSession, api.EventListen, api.EventUnlisten, api.EventStop, api.EventContinue, api.EventLost,
+	api.EventFork, api.EventExec, api.EventExit, api.EventReparent, api.EventSession, api.EventListen, api.EventUnlisten, api.EventStop, api.EventContinue, api.EventCrossing, api.EventLost,
 }
 
 // Record is one thing that happened. Nothing that it refers to changes later, so that
@@ -132,7 +133,7 @@ type Run struct {
 	ExitCode *int
 	Signal   string
 	Killer   *api.Sender
-	Marks    []api.Event // reparent, listen, unlisten, stop, continue: at most MaxMarks
+	Marks    []api.Event // reparent, listen, unlisten, stop, continue, crossing: at most MaxMarks
 	Dropped  int         // marks for which there was no room
 }
 

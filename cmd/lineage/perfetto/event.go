@@ -68,7 +68,7 @@ func (t *Trace) apply(ev *api.Event) {
 			what += " " + display.Port(ev.Port)
 		}
 		t.note(at, p, "port", what, notes{})
-	case api.EventStop, api.EventContinue:
+	case api.EventStop, api.EventContinue, api.EventCrossing:
 		t.note(at, p, "signal", string(ev.Type)+": "+display.About(ev), notes{})
 	default: // not about a process: see above
 	}

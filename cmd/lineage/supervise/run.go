@@ -173,6 +173,11 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	if err != nil {
 		return refused(err)
 	}
+	if !r.Quiet && !r.Confine && r.timed == nil {
+		for _, w := range r.session.Warnings {
+			r.say("%s: %s", r.verb, w)
+		}
+	}
 	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
 	for i, c := range r.recorders {
 		if err := c.record(ctx); err != nil {

@@ -27,7 +27,7 @@ type Image struct {
 
 // tools are the host's own programs that the tests call.
 var tools = strings.Fields("sh bash cat chmod cp cut date dd echo env false getent grep head id kill ln ls mkdir mkfifo mount mv " +
-	"nohup nsenter ps rm sed seq setpriv setsid sleep sort stat tail test timeout touch tr true umount uname unshare wc")
+	"nohup nsenter pkill ps rm sed seq setpriv setsid sleep sort stat tail test timeout touch tr true umount uname unshare wc")
 
 // NewImage begins an image with the init program, vminit, from the folder bin, the
 // tools of this system and the user database that they read. For a guest of another

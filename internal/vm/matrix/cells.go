@@ -102,7 +102,7 @@ func (s suite) bothSides() suite {
 }
 
 // everything is what a kernel must pass in its usual configuration.
-var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, e2e, escapes}
+var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, guards, e2e, escapes}
 
 // few is what every change must pass.
 var few = []suite{
@@ -131,16 +131,16 @@ var cells = []cell{
 	{name: "6.18", series: "6.18", suites: everything,
 		why: "a long-term kernel with everything, its tracepoints not preemptible"},
 	{name: "7", series: "7", quick: few,
-		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, e2e, escapes},
+		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, guards, e2e, escapes},
 		why:    "the newest of Debian's backports; tracepoints are preemptible"},
 	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e}, cpus: 2,
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},
 	{name: "6.18-arm64", series: "6.18-arm64", arch: "arm64", suites: []suite{verifier, basics}, cpus: 2,
 		why: "the other architecture"},
 
-	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{basics, refusers},
+	{name: "5.10 without bpf in lsm=", series: "5.10", append: withoutBPF, suites: []suite{basics, refusers, guards},
 		why: "an LSM program attaches there and never runs"},
-	{name: "6.12 without bpf in lsm=", series: "6.12", append: withoutBPF, suites: []suite{basics, refusers},
+	{name: "6.12 without bpf in lsm=", series: "6.12", append: withoutBPF, suites: []suite{basics, refusers, guards},
 		why: "level 2 without the LSM program that refuses forks"},
 	{name: "6.18 lockdown=integrity", series: "6.18", append: integrity, suites: []suite{basics, refusers},
 		why: "what a host with secure boot has"},
@@ -165,6 +165,7 @@ var (
 	races      = escapes.named("races").anyFailure().with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
 	storms     = tracer.named("storms").tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
 	mixed      = tracer.named("mixed").tests("TestEverythingAtOnce", "TestTakeOverInStorm", "TestAdoptWhileForking").with("LNGTEST_ROUNDS=10")
-	refusers   = tracer.named("refusers").tests("TestRefuser", "TestForkOfTheCondemned", "TestSelfProtect.*", "TestReparent", "TestDeathToldTwice")
+	refusers   = tracer.named("refusers").tests("TestRefuser", "TestForkOfTheCondemned", "TestSelfProtect.*", "TestGuard.*", "TestCrossing.*", "TestPdeathsig", "TestReparent", "TestDeathToldTwice")
+	guards     = e2e.tests("TestPkill").named("guards")
 	many       = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000", "LNGTEST_SLOW=30")
 )

@@ -41,6 +41,8 @@ var excuses = []struct {
 		func(c *cell, _ int) bool { return c.cgroup != "v1" }},
 	{regexp.MustCompile(`^protect the daemon from members: lsm: loads, attaches and never runs, as bpf is not among`),
 		func(c *cell, _ int) bool { return c.append == withoutBPF }},
+	{regexp.MustCompile(`^lineage: run: --signals session: the kernel`),
+		func(c *cell, _ int) bool { return c.series == "5.10" || c.series == "6.1" }},
 	// The results have the figures of each cell.
 	{regexp.MustCompile(`testdata/instructions.txt is of another`),
 		func(*cell, int) bool { return true }},

@@ -1,0 +1,59 @@
+//go:build linux
+
+package rules_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// TestSignals: the kernel learns which sessions are guarded, at once when the policy changes, and each
+// session says what happens to its signals.
+func TestSignals(t *testing.T) {
+	const rule = "agents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent}, signals: "
+	p := newWorld(t, daemontest.WithPolicy("mode: enforce\nsignals: session\n"+rule+"any}\n"))
+	p.K.Feature.RefusesSignals = tracer.RefuserLSM
+	require.Equal(t, p.K.Guarding(), tracer.Guarding{All: true, Refuse: true})
+	s := p.Session("root", 100, api.NewSession{})
+	p.Add(300, daemontest.Shell, 1000, "lngtest-sh")
+	id := p.becomes(300, daemontest.Shell, 1000, "lngtest-agent")
+	require.Equal(t, p.held(id).Guard, tracer.GuardOff)
+	are := func(ofSession, ofAgent api.SignalFate) {
+		t.Helper()
+		p.Until(func() bool {
+			a := daemontest.Get[api.Session](p, "root", "/v1/sessions/"+s.ID)
+			b := daemontest.Get[api.Session](p, "root", "/v1/sessions/"+id.String())
+			return a.Signals == ofSession && b.Signals == ofAgent
+		})
+	}
+	are(api.SignalsRefused, "")
+	p.Reload("signals: session\n" + rule + "any}\n")
+	require.Equal(t, p.K.Guarding(), tracer.Guarding{All: true})
+	are(api.SignalsRecorded, "")
+	p.Reload("mode: enforce\n" + rule + "session}\n")
+	require.Equal(t, p.K.Guarding(), tracer.Guarding{Some: true, Refuse: true})
+	are("", api.SignalsRefused)
+	require.Equal(t, p.explained(300).Effect, "opened session "+id.String()+", grace 5s, signals session")
+	p.Reload("mode: enforce\n")
+	require.Equal(t, p.K.Guarding(), tracer.Guarding{})
+}
+
+// TestUnrefused: if the kernel cannot refuse, the operator and the caller that opens a session get to know.
+func TestUnrefused(t *testing.T) {
+	p := newWorld(t, daemontest.WithPolicy("mode: enforce\nsignals: session\n"))
+	s := p.Session("root", 100, api.NewSession{})
+	if d := p.Status().Degraded; !slices.Contains(d, policy.Unrefused) || !slices.Contains(s.Warnings, policy.Unrefused) || s.Signals != api.SignalsRecorded {
+		t.Errorf("degraded %q, session %+v", d, s)
+	}
+	p.Reload("signals: session\n")
+	s = p.Session("root", 101, api.NewSession{})
+	if d := p.Status().Degraded; len(d) != 0 || len(s.Warnings) != 0 {
+		t.Errorf("degraded %q, warnings %q", d, s.Warnings)
+	}
+}

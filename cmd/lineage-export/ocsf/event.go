@@ -147,9 +147,9 @@ type analytic struct {
 }
 
 type evidence struct {
-	Process *process `json:"process,omitempty"` // leftovers; the root of a session over its budget. At most 32
-	Actor   *actor   `json:"actor,omitempty"`   // the member that asked another daemon
-	Data    any      `json:"data,omitempty"`    // `outcome` of a leftover; `broker`; `call` and `tool`
+	Process *process `json:"process,omitempty"` // leftovers; the root of a session over its budget; the receiver of a signal. At most 32
+	Actor   *actor   `json:"actor,omitempty"`   // the member that asked another daemon, or sent a signal
+	Data    any      `json:"data,omitempty"`    // `outcome` of a leftover; `broker`; `call` and `tool`; `signal` and `refused`
 }
 
 // unmapped has what OCSF 1.8 has no attributes for.

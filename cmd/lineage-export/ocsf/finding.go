@@ -26,6 +26,7 @@ var (
 	degradedRule  = rule{"degraded", "lineage is degraded", "Sensor health"}
 	breakerRule   = rule{"breaker", "Circuit breaker open", "Sensor health"}
 	busyRule      = rule{"busy_call", "Busy processes of a tool call that is over", "Runaway processes"}
+	crossingRule  = rule{"crossing", "Signal out of a guarded session", "Signals to other processes"}
 	brokeredRule  = rule{"brokered", "Work of another daemon that was not found", "Unattributed work"}
 )
 
@@ -48,6 +49,8 @@ func (e *Encoder) findings(r *record.Record) (all []*event) {
 		}
 	case record.Busy:
 		return e.busy(r)
+	case record.Crossing:
+		return e.crossing(r)
 	case record.End:
 		if r.Report == nil {
 			return nil
@@ -167,6 +170,24 @@ func (e *Encoder) brokered(r *record.Record, b *api.Brokered) []*event {
 		x.Actor, v.Metadata.IsTruncated = &actor{Process: p}, cut
 	}
 	v.Evidences = []evidence{x}
+	return []*event{v}
+}
+
+// crossing is the finding of a signal that kills or stops, from a member to a process outside.
+func (e *Encoder) crossing(r *record.Record) []*event {
+	x, i := r.Event.Crossing, r.Process.Image
+	if x == nil || x.To == nil {
+		return nil
+	}
+	v := find(r, created, medium, crossingRule, fmt.Sprintf("%s%s: %s", named(i, nil), ofSession(r), display.Crossing(x)), r.Session.ID, i.Ref, x.To.Ref, x.Signal)
+	by, cut := e.evident(r, i.Ref, i.Comm, i.Argv)
+	to, _ := e.evident(r, x.To.Ref, x.To.Comm, nil)
+	v.Metadata.IsTruncated = cut
+	what := map[string]string{"signal": x.Signal}
+	if x.Refused {
+		what["refused"] = "true"
+	}
+	v.Evidences = []evidence{{Process: to, Actor: &actor{Process: by}, Data: what}}
 	return []*event{v}
 }
 

@@ -106,6 +106,8 @@ func samples() (all []sample) {
 		Orphans: []api.Orphan{{Why: api.WhyBrokered, Process: api.Process{Ref: serverRef, Session: "k3x9q2"}, Brokered: &api.Brokered{Broker: "tmux", State: "unattributed", Time: at(150 * second),
 			Asked: &api.Process{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}}}})
 
+	add("a signal out of a guarded session", s.event(210*second, "crossing", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3"},
+		Crossing: &api.Crossing{Signal: "SIGKILL", Refused: true, To: &api.Process{Ref: outerRef, Comm: "postgres", UID: new(0)}}}))
 	add("busy processes of a tool call that is over", &record.Record{ID: "busy", Kind: record.Busy, Host: sampleHost, Boot: sampleBoot, Time: *at(28800 * second), Session: info,
 		Call: &api.CallLeft{Session: "k3x9q2", Calls: []api.Call{{ID: "toolu_01", Tool: "Bash", Agent: &agentRef, Began: at(110 * second), Ended: at(120 * second)}},
 			Processes: 39, CPUs: 7, Commands: []api.CallCommand{{Processes: 39, Comm: "yes", Argv: []string{"yes"}}}}})

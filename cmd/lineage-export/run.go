@@ -18,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/metrics"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 // exporter is what runs: a follower for each sink.
@@ -31,7 +32,7 @@ type exporter struct {
 func build(ctx context.Context, o *export.Options, socket string, log zerolog.Logger) (*exporter, error) {
 	sinks, err := sinksOf(o, log)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, service.UsageError{Err: err}
 	}
 	store, err := follow.OpenStore(o.State)
 	if err != nil {
@@ -47,7 +48,7 @@ func build(ctx context.Context, o *export.Options, socket string, log zerolog.Lo
 			Dial: func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) },
 		}
 		if err := f.Open(); err != nil {
-			return nil, usageError{err}
+			return nil, service.UsageError{Err: err}
 		}
 		e.followers = append(e.followers, f)
 	}

@@ -397,7 +397,7 @@ func TestState(t *testing.T) {
 	dir := t.TempDir()
 	store, err := OpenStore(dir)
 	require.NoError(t, err)
-	if _, err := OpenStore(dir); err == nil || !strings.Contains(err.Error(), "another exporter uses it") {
+	if _, err := OpenStore(dir); err == nil || !strings.Contains(err.Error(), "another process uses it") {
 		t.Error(err)
 	}
 	for _, text := range []string{"", "{", `{"schema":"lineage-export/2"}`, `{"schema":"lineage-export/1","boot":"x"}`, `{"schema":"lineage-export/1","boot":"x","seq":"y"}`} {

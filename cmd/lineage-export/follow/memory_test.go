@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -111,7 +110,7 @@ func TestMemory(t *testing.T) {
 	f.acked = place{Schema: schema, Boot: "boot", Seq: 1, TimeNS: 1e9, Time: time.Unix(1e9, 0)}
 	f.model = hostile(20000)
 	peak, _ := heap(func() { f.save(true) })
-	info, err := os.Stat(filepath.Join(store.dir, "list.model"))
+	info, err := os.Stat(store.dir.Path("list.model"))
 	require.NoError(t, err)
 	t.Logf("a file of %d MiB; %d KiB more memory to save it", info.Size()>>20, peak>>10)
 	if peak > most {

@@ -76,14 +76,7 @@ func (s *source) report(id string) *api.Report {
 	if err != nil || d.Verdict == "" {
 		return nil
 	}
-	for i := range d.Processes {
-		d.Processes[i].Argv = s.Redact(d.Processes[i].Argv)
-	}
-	for i := range d.Brokered {
-		if asked := d.Brokered[i].Asked; asked != nil {
-			asked.Argv = s.Redact(asked.Argv)
-		}
-	}
+	secrets.HideIn(d, s.Redact)
 	return d
 }
 

@@ -8,14 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"regexp"
-	"syscall"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/statedir"
 )
 
 // place is a place in the events of the host: an event, of this boot or an earlier one.
@@ -40,71 +38,35 @@ func (p *place) behind(q *place) bool {
 // slackNS is how far the times of two events, on two CPUs, may contradict their order.
 const slackNS = 10e6
 
-// Store is the directory of the cursors; "": nothing is saved.
-type Store struct {
-	dir  string
-	lock *os.File
-}
+// Store is the directory of the cursors; without one nothing is saved.
+type Store struct{ dir *statedir.Dir }
 
-// OpenStore locks a directory, and makes it if needed: two exporters would overwrite
-// each other's cursors.
-func OpenStore(dir string) (*Store, error) {
-	if dir == "" {
+// OpenStore locks a directory, and makes it if needed; "": nothing is saved.
+func OpenStore(path string) (*Store, error) {
+	if path == "" {
 		return &Store{}, nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make state directory: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	dir, err := statedir.Open(path, "cursor", "model")
 	if err != nil {
-		return nil, fmt.Errorf("open state directory: %w", err)
+		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("state directory %s: another exporter uses it", dir)
-	}
-	if err := removeNew(dir); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("open state directory: %w", err)
-	}
-	return &Store{dir, f}, nil
-}
-
-// newFile is between the name of a file that is being written and a random number.
-const newFile = ".new-"
-
-var newName = regexp.MustCompile(`^[a-z]+\.(cursor|model)` + regexp.QuoteMeta(newFile) + `[0-9]+$`)
-
-// removeNew removes what an exporter left that was killed while it wrote.
-func removeNew(dir string) error {
-	all, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range all {
-		if e.Type().IsRegular() && newName.MatchString(e.Name()) {
-			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return &Store{dir}, nil
 }
 
 // Close unlocks the directory.
 func (s *Store) Close() error {
-	if s.lock == nil {
+	if s.dir == nil {
 		return nil
 	}
-	return s.lock.Close()
+	return s.dir.Close()
 }
 
 // cursor reads how far a sink is; nil: it has none.
 func (s *Store) cursor(sink string) (*place, error) {
-	path := filepath.Join(s.dir, sink+".cursor")
-	if s.dir == "" {
+	if s.dir == nil {
 		return nil, nil
 	}
+	path := s.dir.Path(sink + ".cursor")
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -142,10 +104,10 @@ func (s *Store) writeModel(sink string, at *place, m *model.Model) error {
 
 // model reads the model of a sink, if it is not ahead of the cursor; nil: it was never saved.
 func (s *Store) model(sink string, cursor *place, host *record.Host) (*model.Model, *place, error) {
-	if s.dir == "" {
+	if s.dir == nil {
 		return nil, nil, nil
 	}
-	f, err := os.Open(filepath.Join(s.dir, sink+".model"))
+	f, err := os.Open(s.dir.Path(sink + ".model"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
@@ -176,26 +138,8 @@ func (s *Store) writeCursor(sink string, at *place) error {
 
 // replace writes a file as a whole, or leaves it as it was.
 func (s *Store) replace(name string, write func(io.Writer) error) error {
-	if s.dir == "" {
+	if s.dir == nil {
 		return nil
 	}
-	f, err := os.CreateTemp(s.dir, name+newFile)
-	if err != nil {
-		return fmt.Errorf("write state: %w", err)
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(s.dir, name))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("write state: %w", err)
-	}
-	return nil
+	return s.dir.Replace(name, write)
 }

@@ -42,3 +42,15 @@ func Redactor(ctx context.Context, c api.Client) (func(argv []string) []string, 
 	}
 	return redact.Remembering(func(argv []string) []string { return redact.Argv(argv, expressions...) }), nil
 }
+
+// HideIn hides secrets in the command lines of a receipt.
+func HideIn(d *api.Report, redact func(argv []string) []string) {
+	for i := range d.Processes {
+		d.Processes[i].Argv = redact(d.Processes[i].Argv)
+	}
+	for i := range d.Brokered {
+		if asked := d.Brokered[i].Asked; asked != nil {
+			asked.Argv = redact(asked.Argv)
+		}
+	}
+}

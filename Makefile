@@ -55,7 +55,7 @@ ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
-	test-install test-alerts test-systemd test-e2e test-export test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-link test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly bugs model simulate slices size clean fmt
 
 ## help: list the targets
@@ -63,9 +63,9 @@ help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST) | awk '{ t = $$1; sub(/:$$/, "", t); $$1 = ""; printf "  %-16s%s\n", t, $$0 }'
 
 # Programs that lineage starts, with dependencies that the daemon's must not have.
-HELPERS := lineage-mcp lineage-export
+HELPERS := lineage-mcp lineage-export lineage-link
 
-## build: bin/lineage, and bin/lineage-mcp and bin/lineage-export, which it starts; static
+## build: bin/lineage, and bin/lineage-mcp, bin/lineage-export and bin/lineage-link, which it starts; static
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS) -E lineage_start' -o bin/lineage ./cmd/lineage
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(HELPERS:%=./cmd/%)
@@ -190,7 +190,7 @@ test: deps build programs
 	@$(GOTEST) --counts
 
 # Without LNGTEST, as in go test ./..., the tests of these targets are skipped.
-test-e2e test-export test-agents test-fleet test-library test-timeout test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
+test-e2e test-export test-link test-agents test-fleet test-library test-timeout test-brokers test-image test-recipes test-escapes test-install test-packages test-systemd: export LNGTEST = 1
 
 ## model: search the model of the protocol (internal/protocol) in its larger sizes (1 h, 4 GB); STATES=60000000, RUN=keeps
 model: STATES ?= 60000000
@@ -272,6 +272,15 @@ test-export: build programs
 	testdata/fetch-collector.sh $(LNGTEST_TELEMETRY)
 	testdata/fetch-jaeger.sh $(LNGTEST_TELEMETRY)
 	$(PRIVATE) $(GOTEST) -timeout 4h ./internal/e2e/export
+
+## test-link: lineage link with a NATS server, which it builds (3 min the first time): killed, cut off, flooded (1 min, root); OUTAGE=10m: how long at most
+test-link: export LNGTEST_OUTAGE = $(OUTAGE)
+test-link: build programs bin/testdata/nats-server
+	$(PRIVATE) $(GOTEST) -timeout 4h ./cmd/lineage-link
+
+# A module of its own: what the server needs is not what lineage needs.
+bin/testdata/nats-server: internal/nats/go.mod internal/nats/go.sum
+	CGO_ENABLED=0 go build -C internal/nats -trimpath -ldflags '-s -w' -o ../../$@ github.com/nats-io/nats-server/v2
 
 ## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
 test-brokers: build programs

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 BUILT=${BUILT:-bin} # where the programs are: those of another architecture, for a package
 
-for made in "$BUILT/lineage" "$BUILT"/lineage-{mcp,export} bin/man/lineage.1 bin/completion/lineage.bash bin/NOTICES; do
+for made in "$BUILT/lineage" "$BUILT"/lineage-{mcp,export,link} bin/man/lineage.1 bin/completion/lineage.bash bin/NOTICES; do
 	[ -e "$made" ] || { echo "install: there is no $made; run: make all" >&2; exit 1; }
 done
 
@@ -17,6 +17,7 @@ put() { # MODE FROM TO
 put 755 "$BUILT/lineage" "$bindir/lineage"
 put 755 "$BUILT/lineage-mcp" "$libexecdir/lineage-mcp"
 put 755 "$BUILT/lineage-export" "$libexecdir/lineage-export"
+put 755 "$BUILT/lineage-link" "$libexecdir/lineage-link"
 for page in bin/man/*; do
 	put 644 "$page" "$mandir/man${page##*.}/${page##*/}"
 done
@@ -37,7 +38,7 @@ put 644 bin/NOTICES "$docdir/NOTICES"
 put 644 packaging/sysusers.d/lineage.conf "$sysusersdir/lineage.conf"
 put 644 packaging/systemd/lineage.preset "$presetdir/90-lineage.preset"
 put 644 packaging/systemd/lineage.socket "$unitdir/lineage.socket"
-for file in systemd/lineage.service systemd/lineage-export.service apparmor/lineage-daemon; do
+for file in systemd/lineage.service systemd/lineage-export.service systemd/lineage-link.service apparmor/lineage-daemon; do
 	sed "s|@BINDIR@|$bindir|g" "packaging/$file.in" >"$filled"
 	case $file in
 	systemd/*) put 644 "$filled" "$unitdir/${file##*/}" ;;

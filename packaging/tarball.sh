@@ -10,7 +10,7 @@ name=lineage-$VERSION-linux-$arch
 root=bin/package/$name
 rm -rf "$root"
 mkdir -p "$root/bin" "$root/docs" "$root/packaging"
-cp "bin/$arch"/lineage{,-mcp,-export} "$root/bin/"
+cp "bin/$arch"/lineage{,-mcp,-export,-link} "$root/bin/"
 cp -R bin/man bin/completion bin/NOTICES "$root/bin/"
 cp -R packaging/{layout,install,uninstall,unload}.sh packaging/{systemd,sysusers.d,apparmor} packaging/*.y*ml packaging/dashboard.json "$root/packaging/"
 cp docs/policy.schema.json "$root/docs/"

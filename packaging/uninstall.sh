@@ -24,6 +24,7 @@ remove() { rm -f "$DESTDIR$1"; }
 remove "$binary"
 remove "$libexecdir/lineage-mcp"
 remove "$libexecdir/lineage-export"
+remove "$libexecdir/lineage-link"
 rmdir "$DESTDIR$libexecdir" 2>/dev/null || true
 for page in "$DESTDIR$mandir"/man[1578]/lineage.[1578] "$DESTDIR$mandir"/man[1578]/lineage-*.[1578]; do
 	rm -f "$page"
@@ -44,7 +45,7 @@ rmdir "$DESTDIR$docdir" 2>/dev/null || true
 managed && systemctl daemon-reload
 
 if [ -n "$PURGE" ]; then
-	rm -rf "$DESTDIR$confdir" "$DESTDIR$statedir" "$DESTDIR$logdir" "$DESTDIR"/var/{lib,log}/{,private/}lineage-export
+	rm -rf "$DESTDIR$confdir" "$DESTDIR$statedir" "$DESTDIR$logdir" "$DESTDIR"/var/{lib,log}/{,private/}lineage-export "$DESTDIR"/var/lib/{,private/}lineage-link
 	live && rm -rf /run/lineage
 	say 'removed, with policy, history and audit log; the group lineage stays'
 else

@@ -5,7 +5,7 @@
 #   binary      the program
 #   force       not empty: with live sessions, too
 #   force_with  what a user writes to force it, for the message
-units='lineage.service lineage.socket lineage-export.service'
+units='lineage.service lineage.socket lineage-export.service lineage-link.service'
 
 managed_now() { [ -d /run/systemd/system ] && command -v systemctl >/dev/null; }
 

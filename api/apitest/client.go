@@ -277,9 +277,11 @@ func (c *Client) Watch(ctx context.Context, _ api.WatchQuery, each func(*api.Fra
 // History has the ended sessions, in pages.
 func (c *Client) History(_ context.Context, q api.HistoryQuery) (*api.Sessions, error) {
 	got(c, &c.Got.History, q)
+	c.Lock()
+	defer c.Unlock()
 	list := &api.Sessions{}
 	for _, s := range c.Has.Sessions {
-		if s.State == api.StateEnded {
+		if s.State == api.StateEnded && (s.Ended == nil || !s.Ended.Before(q.Since)) {
 			list.Items = append(list.Items, s)
 		}
 	}

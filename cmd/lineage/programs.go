@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 )
 
 // mcpProgram is a separate binary, with dependencies that the daemon's binary must not have.
@@ -74,6 +75,37 @@ the history.`,
 			return exit.Usage("export: %w", err)
 		}
 		return become(cmd, export.Program, append([]string{"--socket=" + a.socketPath()}, export.Args(set)...)...)
+	}
+	return cmd
+}
+
+func (a *app) linkCommand() *cobra.Command {
+	var o link.Options
+	cmd := &cobra.Command{
+		Use:   "link",
+		Short: "Connect this host to NATS: signed commands in, receipts out",
+		Long: `Take signed commands from NATS servers, and store receipts in a stream there,
+until Ctrl-C. It needs no privilege: run it as a user of the group lineage. The
+daemon decides about each command by its signatures, as with --sign; the link
+and the servers can neither make one nor change one.
+
+Receipts of ended sessions and of commands wait in the state directory until the
+stream has stored them, each once. The first start sends new receipts only.
+Secrets in command lines are hidden as in the history. docs/FLEET.md has the
+subjects, the streams and the rights that a host needs.`,
+		Example: `  lineage link --server tls://nats.example.org:4222 --nkey host.nk --state dir
+  lineage link --server nats://127.0.0.1:4222 --name web1 --state /tmp/link`,
+		Args:              flags.Args(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.Flags(set)
+	cmd.Flags().AddFlagSet(set)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.Check(); err != nil {
+			return exit.Usage("link: %w", err)
+		}
+		return become(cmd, link.Program, append([]string{"--socket=" + a.socketPath()}, export.Args(set)...)...)
 	}
 	return cmd
 }

@@ -9,12 +9,14 @@ import (
 )
 
 // TestLinked: what must not be in a binary. The daemon's binary runs as root and uses
-// no network; the MCP server and the exporter are clients, without code of the daemon.
+// no network; the MCP server, the exporter and the link are clients, without code of the daemon. Only the
+// link knows NATS.
 func TestLinked(t *testing.T) {
 	for binary, without := range map[string][]string{
-		"./cmd/lineage":        {"github.com/modelcontextprotocol/", "golang.org/x/oauth2", "github.com/golang-jwt/", "go.opentelemetry.io/", module + "/cmd/lineage-mcp", module + "/cmd/lineage-export"},
-		"./cmd/lineage-mcp":    {module + "/daemon", module + "/tracer", module + "/enforcer", module + "/bpf", "github.com/cilium/ebpf"},
-		"./cmd/lineage-export": {module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", "google.golang.org/grpc"},
+		"./cmd/lineage":        {"github.com/modelcontextprotocol/", "golang.org/x/oauth2", "github.com/golang-jwt/", "go.opentelemetry.io/", "github.com/nats-io/", module + "/cmd/lineage-mcp", module + "/cmd/lineage-export", module + "/cmd/lineage-link"},
+		"./cmd/lineage-mcp":    {"github.com/nats-io/", module + "/daemon", module + "/tracer", module + "/enforcer", module + "/bpf", "github.com/cilium/ebpf"},
+		"./cmd/lineage-export": {"github.com/nats-io/", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", "google.golang.org/grpc"},
+		"./cmd/lineage-link":   {"github.com/nats-io/nats-server", "go.opentelemetry.io/", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", module + "/cmd/lineage-export"},
 		"./api/run":            {"github.com/", "golang.org/x/"}, // except our own
 	} {
 		cmd := exec.Command("go", "list", "-deps", binary)
@@ -29,5 +31,19 @@ func TestLinked(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestNATS: one package imports nats.go, and the modules of the server that tests start are none of ours.
+func TestNATS(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, path := range p.Imports {
+			if strings.HasPrefix(path, "github.com/nats-io/") && p.ImportPath != "cmd/lineage-link/bus" {
+				t.Errorf("%s imports %s", p.ImportPath, path)
+			}
+		}
+	}
+	if sums := read(t, "go.sum"); strings.Contains(sums, "nats-server") || strings.Contains(sums, "nats-io/jwt") {
+		t.Error("go.sum has the server")
 	}
 }

@@ -30,7 +30,7 @@ var groups = []struct {
 	{"Inspect", "ls tree top why events history"},
 	{"End", "command end halt keep pause resume"},
 	{"Agents", "setup mcp"},
-	{"Host", "daemon status export doctor policy version"},
+	{"Host", "daemon status export link doctor policy version"},
 }
 
 // Plumbing is what programs call, not people: the overview does not show it, the manual does.
@@ -59,7 +59,7 @@ TERM              dumb: no colours, and "lineage top" prints the tree once
 TZ                the zone in which times are shown
 XDG_STATE_HOME    where "lineage top" remembers what it showed (default
                   ~/.local/state)
-STATE_DIRECTORY   the cursors of "lineage export"; --state takes precedence
+STATE_DIRECTORY   state of "lineage export" and "link"; --state takes precedence
 
 "lineage run" sets LINEAGE_SESSION, the id of the session, and LINEAGE_TOKEN,
 by which its processes are recognised, for the command.`},

@@ -24,7 +24,7 @@ const repository = "../../.."
 
 func TestMain(m *testing.M) {
 	stage.OnlyFrom("test-install")
-	for _, made := range []string{"bin/lineage", "bin/lineage-mcp", "bin/lineage-export", "bin/man/lineage.1", "bin/completion/lineage.bash"} {
+	for _, made := range []string{"bin/lineage", "bin/lineage-mcp", "bin/lineage-export", "bin/lineage-link", "bin/man/lineage.1", "bin/completion/lineage.bash"} {
 		if _, err := os.Stat(filepath.Join(repository, made)); err != nil {
 			fmt.Fprintf(os.Stderr, "install: %v; run make all\n", err)
 			os.Exit(1)

@@ -139,7 +139,7 @@ func TestRPM(t *testing.T) {
 // The bill of materials of a program matches Go's build information and the program's hash.
 func TestSBOM(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
-		for name, modules := range map[string]int{"lineage": 20, "lineage-mcp": 3, "lineage-export": 3} {
+		for name, modules := range map[string]int{"lineage": 20, "lineage-mcp": 3, "lineage-export": 3, "lineage-link": 3} {
 			t.Run(name+"_"+arch, func(t *testing.T) { testSBOM(t, name, arch, modules) })
 		}
 	}

@@ -41,12 +41,13 @@ func (i *Instance) startAs(gid uint32, env, args []string) *Process {
 }
 
 // GroupDaemon starts a daemon as on a host with the group lineage, by its own /etc/group.
-func (i *Instance) GroupDaemon() *Process {
+func (i *Instance) GroupDaemon(args ...string) *Process {
 	i.T.Helper()
 	groups := filepath.Join(i.Dir, "group")
 	require.NoError(i.T, os.WriteFile(groups, fmt.Appendf(nil, "root:x:0:\nlineage:x:%d:\n", Group), 0o644))
 	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c", `mount --bind "$0" /etc/group && exec "$@"`,
 		groups, Lineage, "daemon", "--socket", i.Socket)
+	cmd.Args = append(cmd.Args, args...)
 	return i.serve(cmd)
 }
 

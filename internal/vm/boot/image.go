@@ -105,7 +105,7 @@ func (i *Image) Tree(name, host string) {
 // built, and the test data of the packages in dirs. Each of dirs is a directory in the
 // guest too.
 func (i *Image) Checkout(root string, dirs ...string) {
-	for _, program := range []string{"lineage", "lineage-mcp", "lineage-export"} {
+	for _, program := range []string{"lineage", "lineage-mcp", "lineage-export", "lineage-link"} {
 		i.File(filepath.Join(guest.Root, "bin", program), filepath.Join(i.bin, program))
 	}
 	i.File(guest.Root+"/docs/openapi.json", filepath.Join(root, "docs/openapi.json"))

@@ -55,7 +55,7 @@ func packed(t *testing.T, dir string) string {
 	t.Helper()
 	script := `tree=$1/tree; git clone -q --no-checkout . "$tree"; git -C "$tree" checkout -q "$2"
 		(cd "$tree"; CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=0.0.1 -E lineage_start' -o "$1/lineage" ./cmd/lineage)
-		cp bin/lineage-mcp bin/lineage-export "$1/" # it had none
+		cp bin/lineage-mcp bin/lineage-export bin/lineage-link "$1/" # it had none
 		BUILT=$1 VERSION=0.0.1 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$2") packaging/package.sh deb amd64 "$1"`
 	build := exec.Command("bash", "-euc", script, "packed", dir, previous)
 	build.Dir = repository

@@ -82,7 +82,7 @@ func upgraded(t *testing.T, to string) {
 func overlay(t *testing.T, asked []string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"bin/lineage", "bin/lineage-mcp", "bin/lineage-export", "bin/man", "bin/completion", "bin/NOTICES", "packaging", "docs/policy.schema.json", "LICENSE", "docs/RECIPES.md", "testdata/vm/systemd/guest"} {
+	for _, name := range []string{"bin/lineage", "bin/lineage-mcp", "bin/lineage-export", "bin/lineage-link", "bin/man", "bin/completion", "bin/NOTICES", "packaging", "docs/policy.schema.json", "LICENSE", "docs/RECIPES.md", "testdata/vm/systemd/guest"} {
 		from, to := filepath.Join(repository, name), filepath.Join(dir, "src", name)
 		err := os.MkdirAll(filepath.Dir(to), 0o755)
 		if err == nil {

@@ -23,7 +23,7 @@ check() {
 	timeout -k 5 "${limit:-240}" bash "$0" "$1" 2>&1 || code=$?
 	[ "$code" -eq 0 ] || {
 		[ "$code" -ne 124 ] || ps -eo pid,ppid,stat,wchan:20,args --forest | tail -n 30
-		journalctl -u lineage -u lineage.socket -u lineage-export -u atd -u cron -o short-monotonic --no-hostname -n 200 | grep -v 0x | tail -n 60
+		journalctl -u lineage -u lineage.socket -u lineage-export -u lineage-link -u atd -u cron -o short-monotonic --no-hostname -n 200 | grep -v 0x | tail -n 60
 		! declare -F mend >/dev/null || [ ! -e /usr/local/bin/lineage ] || timeout 60 bash "$0" mend
 	}
 	printf '\n\036end %d %d %s\n' "$code" $(((${EPOCHREALTIME/./} - began) / 1000)) "$1"

@@ -10,10 +10,11 @@ install_() {
 	systemctl cat lineage.service lineage.socket >/dev/null
 }
 verify() {
-	systemd-analyze verify --man=no lineage.service lineage.socket lineage-export.service 2>&1 | tee /tmp/verify
+	systemd-analyze verify --man=no lineage.service lineage.socket lineage-export.service lineage-link.service 2>&1 | tee /tmp/verify
 	[ ! -s /tmp/verify ]
 	systemd-analyze security --no-pager --threshold=25 lineage.service | grep -E '^(✗|→)'
 	systemd-analyze security --no-pager --threshold=20 lineage-export.service | grep -E '^(✗|→)'
+	systemd-analyze security --no-pager --threshold=20 lineage-link.service | grep -E '^(✗|→)'
 }
 start() {
 	systemctl enable --quiet --now lineage || { journalctl -u lineage -o cat; return 1; }

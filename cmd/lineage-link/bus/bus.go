@@ -1,0 +1,253 @@
+//go:build linux
+
+// Package bus is the connection to the NATS servers. Only this package knows nats.go.
+package bus
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+)
+
+const (
+	dialTime      = 10 * time.Second
+	replyTime     = 10 * time.Second
+	maxPending    = 256     // messages that wait
+	maxPendingLen = 1 << 20 // bytes of them
+)
+
+// Longest is the longest wait for the next attempt to connect: the links of all hosts come back spread over
+// it. Tests shorten it.
+var Longest = 30 * time.Second
+
+// Bus is a connection, which is made again whenever it is lost.
+type Bus struct {
+	nc      *nats.Conn
+	log     zerolog.Logger
+	dropped atomic.Uint64 // messages that came too fast
+}
+
+// Connect begins to connect. An error is about an option, or a file that an option names: servers that
+// cannot be reached are tried again.
+func Connect(o *link.Options, log zerolog.Logger) (*Bus, error) {
+	b := &Bus{log: log}
+	opts := []nats.Option{
+		nats.Name(link.Program), nats.Timeout(dialTime), nats.NoEcho(), nats.CustomInboxPrefix(inbox + o.Name),
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.IgnoreDiscoveredServers(),
+		nats.CustomReconnectDelay(func(int) time.Duration { return rand.N(Longest) }),
+		nats.ReconnectBufSize(-1), // a message that waited in memory would be late
+		nats.ConnectHandler(func(nc *nats.Conn) { b.connected(nc) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { b.connected(nc) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err == nil {
+				err = errors.New("the server closed it")
+			}
+			log.Warn().Err(err).Msg("connection to the bus lost; trying again")
+		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { b.failed(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { b.failed(err) }),
+	}
+	security, err := secure(o)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, security...)
+	if b.nc, err = nats.Connect(strings.Join(o.Servers, ","), opts...); err != nil {
+		return nil, fmt.Errorf("connect to the bus: %w", err)
+	}
+	return b, nil
+}
+
+// secure makes the options for TLS and for the host's identity.
+func secure(o *link.Options) (opts []nats.Option, err error) {
+	if o.Secure() {
+		config := &tls.Config{MinVersion: tls.VersionTLS12}
+		if o.CA != "" {
+			pem, err := os.ReadFile(o.CA)
+			if err != nil {
+				return nil, fmt.Errorf("--ca: %w", err)
+			}
+			config.RootCAs = x509.NewCertPool()
+			if !config.RootCAs.AppendCertsFromPEM(pem) {
+				return nil, fmt.Errorf("--ca %s: no certificate in PEM form", o.CA)
+			}
+		}
+		opts = append(opts, nats.Secure(config))
+	}
+	switch {
+	case o.Nkey != "":
+		if err := private(o.Nkey); err != nil {
+			return nil, fmt.Errorf("--nkey: %w", err)
+		}
+		nkey, err := nats.NkeyOptionFromSeed(o.Nkey)
+		if err != nil {
+			return nil, fmt.Errorf("--nkey %s: no seed of a user's nkey", o.Nkey) // the error could have a part of it
+		}
+		opts = append(opts, nkey)
+	case o.Creds != "":
+		if err := private(o.Creds); err != nil {
+			return nil, fmt.Errorf("--creds: %w", err)
+		}
+		opts = append(opts, nats.UserCredentials(o.Creds))
+	}
+	return opts, nil
+}
+
+// private returns an error unless only its owner, and root, may read a file. The service manager gives
+// a unit its credentials as a file of root's group.
+func private(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	mode := info.Mode()
+	if mode.Perm()&0o037 != 0 || mode.Perm()&0o040 != 0 && group(info) != 0 {
+		return fmt.Errorf("%s has mode %04o: others may read the key; chmod 600", path, mode.Perm())
+	}
+	return nil
+}
+
+func (b *Bus) connected(nc *nats.Conn) {
+	b.log.Info().Str("server", nc.ConnectedUrlRedacted()).Msg("connected to the bus")
+}
+
+// failed logs an error. A flood is one line.
+func (b *Bus) failed(err error) {
+	if errors.Is(err, nats.ErrSlowConsumer) {
+		if b.dropped.Add(1) == 1 {
+			b.log.Warn().Msg("more commands come than are handled; the rest is dropped")
+		}
+		return
+	}
+	b.log.Warn().Err(err).Msg("the bus refuses, or cannot be reached")
+}
+
+// Close ends the connection.
+func (b *Bus) Close() { b.nc.Close() }
+
+// Up reports whether the connection exists now.
+func (b *Bus) Up() bool { return b.nc.IsConnected() }
+
+// Message is what came, or is to be sent.
+type Message struct {
+	Subject  string
+	Body     []byte
+	Encoding string // of the body
+	reply    string // where an answer goes; empty: nowhere
+}
+
+// Subscribe has each called for each message, one after the other. Of more than a few it drops the rest.
+func (b *Bus) Subscribe(subject string, each func(*Message)) error {
+	s, err := b.nc.Subscribe(subject, func(m *nats.Msg) { each(&Message{Subject: m.Subject, Body: m.Data, reply: m.Reply}) })
+	if err == nil {
+		err = s.SetPendingLimits(maxPending, maxPendingLen)
+	}
+	if err != nil {
+		return fmt.Errorf("subscribe to %s: %w", subject, err)
+	}
+	return nil
+}
+
+// inbox begins the subjects that an answer may go to. Others could be those of servers: who may send a
+// command must not use this host's rights for them.
+const inbox = "_INBOX."
+
+// Answer sends a message to the sender of m. It is not sent if that wants none.
+func (b *Bus) Answer(m *Message, answer *Message) error {
+	if !strings.HasPrefix(m.reply, inbox) {
+		return nil
+	}
+	msg := nats.NewMsg(m.reply)
+	fill(msg, answer)
+	return b.nc.PublishMsg(msg)
+}
+
+func fill(msg *nats.Msg, m *Message) {
+	msg.Data = m.Body
+	if m.Encoding != "" {
+		msg.Header.Set(link.EncodingHeader, m.Encoding)
+	}
+}
+
+// MaxMessage is how many bytes a message may have.
+func (b *Bus) MaxMessage() int64 { return b.nc.MaxPayload() }
+
+// stored is what a stream answers.
+type stored struct {
+	Stream string `json:"stream"`
+	Seq    uint64 `json:"seq"`
+	Error  *struct {
+		Description string `json:"description"`
+	} `json:"error"`
+}
+
+// Store publishes a message, and returns nil when the stream has stored it. A stream stores one of two
+// messages with the same id, if the second comes soon after the first.
+func (b *Bus) Store(ctx context.Context, stream, id string, m *Message) error {
+	msg := nats.NewMsg(m.Subject)
+	fill(msg, m)
+	msg.Header.Set(nats.MsgIdHdr, id)
+	msg.Header.Set(nats.ExpectedStreamHdr, stream)
+	reply, err := b.request(ctx, msg)
+	if err != nil {
+		return err
+	}
+	var ack stored
+	if err := json.Unmarshal(reply.Data, &ack); err != nil {
+		return errors.New("the bus answers something else than a stream does")
+	}
+	switch {
+	case ack.Error != nil:
+		return fmt.Errorf("the stream refuses: %.200q", ack.Error.Description)
+	case ack.Stream != stream || ack.Seq == 0:
+		return fmt.Errorf("stored in stream %.100q, not in %s", ack.Stream, stream)
+	}
+	return nil
+}
+
+// Last is the id of the newest message that a stream has of a subject; empty: it has none.
+func (b *Bus) Last(ctx context.Context, stream, subject string) (string, error) {
+	reply, err := b.request(ctx, nats.NewMsg("$JS.API.DIRECT.GET."+stream+"."+subject))
+	if err != nil {
+		return "", err
+	}
+	switch status := reply.Header.Get("Status"); {
+	case status == "404":
+		return "", nil
+	case status != "":
+		return "", fmt.Errorf("the stream answers %s %.100q", status, reply.Header.Get("Description"))
+	}
+	return reply.Header.Get(nats.MsgIdHdr), nil
+}
+
+func (b *Bus) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+	if !b.Up() {
+		return nil, ErrDown
+	}
+	ctx, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
+	reply, err := b.nc.RequestMsgWithContext(ctx, m)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, errors.New("the bus has no stream for " + m.Subject)
+	case err != nil:
+		return nil, fmt.Errorf("no answer to %s: %w", m.Subject, err)
+	}
+	return reply, nil
+}
+
+// ErrDown: the connection is lost, or not made yet.
+var ErrDown = errors.New("not connected to the bus")

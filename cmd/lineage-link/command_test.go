@@ -1,0 +1,216 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// commanded is a world with an operator.
+type commanded struct {
+	*world
+	key string
+}
+
+func newCommanded(t *testing.T) *commanded {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "ann")
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	w := newWorld(t, "operators: [{name: ann, verbs: end}]\n", func(w *world) {
+		state := w.Socket + ".state"
+		require.NoError(t, os.WriteFile(filepath.Join(w.Dir, "operators"), append([]byte("ann "), require.ReadFile(t, key+".pub")...), 0o644),
+			os.MkdirAll(state, 0o700),
+			os.WriteFile(filepath.Join(state, "commands.json"), []byte(`{"floor":"2026-01-01T00:00:00Z"}`), 0o600)) // as an earlier daemon left it
+	})
+	return &commanded{w, key}
+}
+
+// sign makes a signed command that ends a session.
+func (c *commanded) sign(session string, flags ...string) []byte {
+	c.T.Helper()
+	file := filepath.Join(c.T.TempDir(), "command")
+	c.Must(append([]string{"end", session, "--yes", "--sign", c.key, "--reason", "test", "--save", file}, flags...)...)
+	return require.ReadFile(c.T, file)
+}
+
+// run starts a session that lives until it is ended.
+func (c *commanded) run(name string, flags ...string) (id string) {
+	c.T.Helper()
+	c.Start(append(append([]string{"run", "--name", name}, flags...), "--", "sleep", "600"), nil)
+	c.Until("session "+name, func() bool { return c.Lineage("tree", name).Code() == 0 })
+	return c.Session(name).ID
+}
+
+// send sends a message to the host, and returns a subscription for the answers.
+func (c *commanded) send(message []byte) *nats.Subscription {
+	c.T.Helper()
+	inbox := nats.NewInbox()
+	s, err := c.admin.SubscribeSync(inbox)
+	require.NoError(c.T, err, c.admin.PublishRequest(link.CommandSubject("web1"), inbox, message), c.admin.Flush())
+	return s
+}
+
+func (c *commanded) next(s *nats.Subscription) *link.Answer {
+	c.T.Helper()
+	m, err := s.NextMsg(stage.Patience)
+	require.NoError(c.T, err)
+	var a link.Answer
+	require.NoError(c.T, json.Unmarshal(plain(c.T, m), &a))
+	return &a
+}
+
+// connected waits until the link takes commands.
+func (c *commanded) connected() {
+	c.T.Helper()
+	c.Until("connection of the link", func() bool {
+		m, err := c.admin.Request(link.CommandSubject("web1"), nil, time.Second)
+		return err == nil && strings.Contains(string(m.Data), "refused")
+	})
+}
+
+// receipt is the receipt of a command that a reply has.
+func receipt(t *testing.T, d *api.CommandReply) (r api.CommandReceipt) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(d.Receipt), &r))
+	return r
+}
+
+// TestCommand: a command comes over the bus and ends a session once; the receipt is answered, and is in the
+// stream, also if the link is killed between.
+func TestCommand(t *testing.T) {
+	c := newCommanded(t)
+	c.connected()
+	id := c.run("lngtest-a", "--grace", "0s")
+	message := c.sign(id)
+	answers := c.send(message)
+	a := c.next(answers)
+	if a.State != link.Accepted || a.Host != "web1" || !strings.Contains(a.Reply.Receipt, id) {
+		t.Fatalf("%+v %+v", a, a.Why)
+	}
+	over := c.next(answers)
+	if r := receipt(t, over.Reply); over.State != link.Over || !r.Complete || len(r.Reports) != 1 || r.Reports[0].Verdict != api.VerdictClean {
+		t.Errorf("%+v", over)
+	}
+	if a := c.next(c.send(message)); a.State != link.Refused || !strings.Contains(a.Why.Message, "accepted before") {
+		t.Errorf("repeat: %+v", a.Why)
+	}
+	slow := c.run("lngtest-b", "--grace", "2s")
+	stubborn := c.sign(slow, "--grace", "2s")
+	if a := c.next(c.send(stubborn)); a.State != link.Accepted {
+		t.Fatalf("%+v", a.Why)
+	}
+	c.kill()
+	c.start()
+	want := map[string]int{}
+	c.Until("receipts in the stream", func() bool {
+		clear(want)
+		for _, r := range c.receipts() {
+			if r.Command != nil {
+				d := receipt(t, r.Command)
+				want[d.Sessions[0]]++
+				if !d.Complete || r.Shortened {
+					t.Errorf("%+v", r)
+				}
+			}
+		}
+		return len(want) == 2
+	})
+	if want[id] != 1 || want[slow] != 1 {
+		t.Errorf("receipts: %v", want)
+	}
+}
+
+// TestHostileBus: the bus repeats, cuts off, changes, invents and floods. Nothing ends that no signature
+// ends, the link stays small, and its log short.
+func TestHostileBus(t *testing.T) {
+	c := newCommanded(t)
+	c.connected()
+	spared := c.run("lngtest-spared")
+	ended := c.run("lngtest-ended", "--grace", "0s")
+	good := c.sign(ended)
+	require.Equal(t, c.next(c.send(good)).State, link.Accepted)
+	for range stage.FromEnv(t, "LNGTEST_MESSAGES", 20_000) {
+		var m []byte
+		switch rand.N(6) {
+		case 0:
+			m = good
+		case 1:
+			m = good[:rand.N(len(good))]
+		case 2:
+			m = bytes.Clone(good)
+			m[rand.N(len(m))] ^= byte(1 + rand.N(255))
+		case 3: // for another session
+			m = bytes.Replace(good, []byte(ended), []byte(spared), 1)
+		case 4:
+			m = make([]byte, rand.N(300))
+			for i := range m {
+				m[i] = byte(rand.N(256))
+			}
+		case 5:
+			if m = nil; rand.N(50) == 0 {
+				m = bytes.Repeat([]byte("["), 1+rand.N(900<<10))
+			}
+		}
+		require.NoError(t, c.admin.PublishRequest(link.CommandSubject("web1"), "$JS.API.STREAM.DELETE.LIN_RECEIPTS", m))
+	}
+	require.NoError(t, c.admin.FlushTimeout(stage.Patience))
+	second := c.run("lngtest-second", "--grace", "0s")
+	message := c.sign(second)
+	c.Until("end of a session by a good command", func() bool { // it may be among those that are dropped
+		s := c.send(message)
+		m, err := s.NextMsg(stage.Patience)
+		require.NoError(t, err)
+		return strings.Contains(string(m.Data), "accepted")
+	})
+	c.Receipt(second)
+	if s := c.Record(spared); s.State != api.StateActive {
+		t.Errorf("the session that no command names is %s", s.State)
+	}
+	peak, now := c.memory()
+	lines := strings.Count(c.log.String(), "\n")
+	t.Logf("figure: link VmHWM %d KiB, VmRSS %d KiB, %d lines", peak, now, lines)
+	if peak > 64<<10 || lines > 40 {
+		t.Errorf("%d KiB, %d lines: %.2000s", peak, lines, c.log.String())
+	}
+	for _, r := range c.receipts() { // the stream is there: an answer went to no subject of the server
+		if r.Report != nil && r.Report.Session == spared {
+			t.Error("the session that no command names has a receipt")
+		}
+	}
+	c.Must("end", spared, "--yes", "--now")
+}
+
+// memory is the most that the link had resident, and what it has now, in KiB.
+func (w *world) memory() (peak, now int) {
+	w.T.Helper()
+	for line := range strings.Lines(string(require.ReadFile(w.T, fmt.Sprintf("/proc/%d/status", w.links.Process.Pid)))) {
+		key, value, _ := strings.Cut(line, ":")
+		n, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+		switch key {
+		case "VmHWM":
+			peak = n
+		case "VmRSS":
+			now = n
+		}
+	}
+	return peak, now
+}

@@ -1,0 +1,228 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// world is a NATS server with TLS, nkeys and a stream, and a daemon with a link, which a test may kill.
+type world struct {
+	*stage.Instance
+	policy string // of the daemon; empty: none
+	dir    string // of the server, the keys and the link's state
+	state  string // of the link
+	port   int
+	server *exec.Cmd
+	serves *stage.Process // the daemon
+	links  *exec.Cmd
+	log    bytes.Buffer // of the link
+	admin  *nats.Conn
+}
+
+// config denies what it does not name. The stream recognises repeats for 100 ms only: that each receipt
+// comes once must not depend on that.
+const config = `listen: "127.0.0.1:%d"
+jetstream { store_dir: "%s/jetstream", max_memory_store: 16M, max_file_store: 256M }
+tls { cert_file: "%[2]s/cert.pem", key_file: "%[2]s/key.pem" }
+authorization { users: [
+  { nkey: %s, permissions: {
+      publish: ["lin.h.web1.receipt", "$JS.API.DIRECT.GET.LIN_RECEIPTS.lin.h.web1.receipt", "$KV.LIN_HOSTS.web1"],
+      subscribe: ["lin.h.web1.cmd", "_INBOX.web1.>"],
+      allow_responses: { max: 2, expires: "15m" } } },
+  { user: admin, password: admin }
+] }
+`
+
+func newWorld(t *testing.T, policy string, prepare ...func(*world)) *world {
+	t.Helper()
+	w := &world{Instance: stage.New(t)}
+	if policy != "" {
+		w.policy = w.Policy(policy)
+	}
+	var err error
+	w.dir, err = os.MkdirTemp("", "lngtest-link-")
+	require.NoError(t, err, os.Chmod(w.dir, 0o755))
+	t.Cleanup(func() { os.RemoveAll(w.dir) })
+	w.certificate()
+	user, err := nkeys.CreateUser()
+	require.NoError(t, err)
+	seed, err := user.Seed()
+	require.NoError(t, err)
+	public, err := user.PublicKey()
+	require.NoError(t, err)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	w.port = ln.Addr().(*net.TCPAddr).Port
+	ln.Close()
+	w.state = filepath.Join(w.dir, "state")
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "seed"), seed, 0o600), os.Chown(filepath.Join(w.dir, "seed"), stage.Nobody, stage.Group),
+		os.WriteFile(filepath.Join(w.dir, "nats.conf"), fmt.Appendf(nil, config, w.port, w.dir, public), 0o644),
+		os.Mkdir(w.state, 0o700), os.Chown(w.state, stage.Nobody, stage.Group))
+	w.serve()
+	t.Cleanup(w.stopServer)
+	w.admin, err = nats.Connect(w.url(), nats.UserInfo("admin", "admin"), nats.RootCAs(filepath.Join(w.dir, "cert.pem")),
+		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectJitter(0, 0))
+	require.NoError(t, err)
+	t.Cleanup(w.admin.Close)
+	w.api("STREAM.CREATE.LIN_RECEIPTS", `{"name":"LIN_RECEIPTS","subjects":["lin.h.*.receipt"],"storage":"file","allow_direct":true,"duplicate_window":100000000}`)
+	w.api("STREAM.CREATE.KV_LIN_HOSTS", `{"name":"KV_LIN_HOSTS","subjects":["$KV.LIN_HOSTS.>"],"storage":"memory","allow_direct":true,"allow_msg_ttl":true,
+		"max_msgs_per_subject":1,"discard":"new","deny_delete":true,"allow_rollup_hdrs":true}`)
+	for _, f := range prepare {
+		f(w)
+	}
+	w.daemon()
+	w.start()
+	t.Cleanup(func() {
+		w.kill()
+		if t.Failed() {
+			t.Logf("link: %s", w.log.String())
+		}
+	})
+	return w
+}
+
+func (w *world) url() string { return "tls://127.0.0.1:" + strconv.Itoa(w.port) }
+
+// certificate makes a certificate for the server.
+func (w *world) certificate() {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(w.T, err)
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "lngtest"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
+	require.NoError(w.T, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(w.T, err,
+		os.WriteFile(filepath.Join(w.dir, "cert.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644),
+		os.WriteFile(filepath.Join(w.dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+}
+
+// serve starts the server, and waits until it accepts connections.
+func (w *world) serve() {
+	w.T.Helper()
+	w.server = exec.Command("../../bin/testdata/nats-server", "-c", filepath.Join(w.dir, "nats.conf"), "-l", filepath.Join(w.dir, "nats.log"))
+	w.server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(w.T, w.server.Start())
+	require.Eventually(w.T, "server", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(w.port))
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+}
+
+func (w *world) stopServer() {
+	if w.server != nil {
+		w.server.Process.Kill()
+		w.server.Wait()
+		w.server = nil
+	}
+}
+
+// daemon starts the daemon, with the group that reads every session.
+func (w *world) daemon() {
+	w.T.Helper()
+	var args []string
+	if w.policy != "" {
+		args = []string{"--policy", w.policy}
+	}
+	w.serves = w.GroupDaemon(args...)
+}
+
+// start starts the link as its unit does: as a user whose only right is that of the group.
+func (w *world) start() {
+	w.T.Helper()
+	cmd := exec.Command(w.Copy("/proc/self/exe"), "lngtest-link", "--socket", w.Socket, "--server", w.url(), "--ca", filepath.Join(w.dir, "cert.pem"),
+		"--nkey", filepath.Join(w.dir, "seed"), "--name", "web1", "--state", w.state)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stage.Nobody, Gid: stage.Group}, Pdeathsig: syscall.SIGKILL}
+	w.log.Reset()
+	cmd.Stderr = &w.log
+	require.NoError(w.T, cmd.Start())
+	w.links = cmd
+}
+
+// kill sends the link SIGKILL.
+func (w *world) kill() {
+	if w.links != nil {
+		w.links.Process.Kill()
+		w.links.Wait()
+		w.links = nil
+	}
+}
+
+// api makes a request to the server's JetStream.
+func (w *world) api(what, body string) []byte {
+	w.T.Helper()
+	m, err := w.admin.Request("$JS.API."+what, []byte(body), 10*time.Second)
+	require.NoError(w.T, err)
+	if strings.Contains(string(m.Data), `"error":{`) {
+		w.T.Fatalf("%s: %s", what, m.Data)
+	}
+	return m.Data
+}
+
+// receipts are the messages of the stream, in their order.
+func (w *world) receipts() (all []link.Receipt) {
+	w.T.Helper()
+	var info struct {
+		State struct {
+			LastSeq uint64 `json:"last_seq"`
+		} `json:"state"`
+	}
+	require.NoError(w.T, json.Unmarshal(w.api("STREAM.INFO.LIN_RECEIPTS", ""), &info))
+	for seq := uint64(1); seq <= info.State.LastSeq; seq++ {
+		m, err := w.admin.Request("$JS.API.DIRECT.GET.LIN_RECEIPTS", fmt.Appendf(nil, `{"seq":%d}`, seq), 10*time.Second)
+		require.NoError(w.T, err)
+		var r link.Receipt
+		require.NoError(w.T, json.Unmarshal(plain(w.T, m), &r))
+		if id := m.Header.Get("Nats-Msg-Id"); id != "web1/"+r.ID || r.Host != "web1" {
+			w.T.Errorf("message %q has %+v", id, r)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// plain is the body of a message.
+func plain(t *testing.T, m *nats.Msg) []byte {
+	t.Helper()
+	if m.Header.Get(link.EncodingHeader) != link.Gzip {
+		return m.Data
+	}
+	r, err := gzip.NewReader(bytes.NewReader(m.Data))
+	require.NoError(t, err)
+	text, err := io.ReadAll(r)
+	require.NoError(t, err)
+	return text
+}

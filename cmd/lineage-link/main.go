@@ -1,0 +1,74 @@
+//go:build linux
+
+// Lineage-link connects this host to NATS servers: it brings signed commands to the daemon, and the
+// receipts of ended sessions and of commands into a stream.
+//
+// It is a program of its own because it is a network client, and the daemon's binary, which
+// runs as root, has none. It decides nothing: the daemon checks who signed a command.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
+)
+
+// version is set by the linker.
+var version = "devel"
+
+// memory is the runtime's limit. The program's text and stacks are small beside it.
+const memory = 32 << 20
+
+func main() { os.Exit(service.Run("link", start)) }
+
+// start reads the flags and serves until ctx is done.
+func start(ctx context.Context, args []string, log zerolog.Logger) error {
+	flags := pflag.NewFlagSet(link.Program, pflag.ContinueOnError)
+	var o link.Options
+	o.Flags(flags)
+	socket, err := service.Parse("link", flags, args)
+	if err != nil {
+		return err
+	}
+	if o.State == "" {
+		o.State = os.Getenv("STATE_DIRECTORY")
+	}
+	if err := complete(&o); err != nil {
+		return service.UsageError{Err: err}
+	}
+	debug.SetMemoryLimit(memory)
+	l, err := build(&o, socket, log)
+	if err != nil {
+		return err
+	}
+	return l.run(ctx)
+}
+
+// complete checks the options, and fills in what the host knows.
+func complete(o *link.Options) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if o.State == "" {
+		return errors.New("--state is missing: receipts wait there")
+	}
+	if o.Name != "" {
+		return nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("the host's name is unknown: %w", err)
+	}
+	if o.Name = link.NameOf(host); !link.IsName(o.Name) {
+		return fmt.Errorf("the host name %q cannot be part of a subject; give --name", host)
+	}
+	return nil
+}

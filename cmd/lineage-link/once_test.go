@@ -1,0 +1,107 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// TestEachReceiptOnce: sessions end while the server is killed, the link is killed, the disk is full and the
+// daemon is restarted, also at the same time. In the end the stream has the receipt of each, once.
+func TestEachReceiptOnce(t *testing.T) {
+	longest := time.Second
+	if d, err := time.ParseDuration(os.Getenv("LNGTEST_OUTAGE")); err == nil {
+		longest = d
+	}
+	w := newWorld(t, "")
+	w.kill()
+	require.NoError(t, syscall.Mount("lngtest", w.state, "tmpfs", 0, fmt.Sprintf("size=256k,mode=0700,uid=%d,gid=%d", stage.Nobody, stage.Group)))
+	t.Cleanup(func() {
+		w.kill()
+		require.NoError(t, syscall.Unmount(w.state, 0))
+	})
+	w.start()
+	w.Until("state of the link", func() bool { _, err := os.Stat(filepath.Join(w.state, "receipts.state")); return err == nil })
+	var names []string
+	run := func(n int) {
+		for range n {
+			name := fmt.Sprint("lngtest-", len(names))
+			names = append(names, name)
+			w.Must("run", "--name", name, "--", "true")
+		}
+	}
+	full := filepath.Join(w.state, "ballast")
+	faults := []struct {
+		name        string
+		begin, over func()
+	}{
+		{"server", w.stopServer, w.serve},
+		{"link", w.kill, w.start},
+		{"disk", func() { os.WriteFile(full, bytes.Repeat([]byte("x"), 1<<20), 0o600) }, func() { os.Remove(full) }},
+		{"daemon stops", func() { w.serves.Process.Signal(syscall.SIGTERM); w.serves.Wait() }, w.daemon},
+		{"daemon is killed", func() { w.serves.Process.Kill(); w.serves.Wait() }, w.daemon},
+	}
+	run(3)
+	for round := range stage.FromEnv(t, "LNGTEST_ROUNDS", 3) * len(faults) {
+		one, other := faults[round%len(faults)], faults[rand.N(len(faults))]
+		t.Logf("%s, %s", one.name, other.name)
+		live := w.Start([]string{"run", "--name", fmt.Sprint("lngtest-live-", round), "--", "sleep", "3"}, nil)
+		names = append(names, fmt.Sprint("lngtest-live-", round))
+		one.begin()
+		daemon := strings.HasPrefix(one.name, "daemon")
+		if other.name != one.name && !(daemon && strings.HasPrefix(other.name, "daemon")) {
+			daemon = daemon || strings.HasPrefix(other.name, "daemon")
+			other.begin()
+		} else {
+			other.over = func() {}
+		}
+		outage := longest
+		if daemon {
+			outage = min(outage, time.Second)
+		} else {
+			run(2)
+		}
+		time.Sleep(rand.N(outage))
+		one.over()
+		other.over()
+		live.Wait() // after the daemon is back: without one it would start its own
+		run(2)
+		time.Sleep(rand.N(outage / 4))
+	}
+	want := map[string]bool{}
+	for _, name := range names {
+		want[w.Record(name).ID] = true
+	}
+	require.Equal(t, len(want), len(names))
+	w.Until("all receipts", func() bool {
+		got := map[string]bool{}
+		for _, r := range w.receipts() {
+			got[r.Report.Session] = want[r.Report.Session]
+		}
+		return len(got) == len(want)
+	})
+	time.Sleep(2 * time.Second) // a repeat may come
+	all := w.receipts()
+	seen := map[string]int{}
+	for _, r := range all {
+		seen[r.ID]++
+		if seen[r.ID] > 1 || r.Report.Verdict == "" {
+			t.Errorf("receipt %s came %d times: %+v", r.ID, seen[r.ID], r.Report)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(w.state, "*.receipt"))
+	require.NoError(t, err)
+	require.Equal(t, len(left), 0)
+	t.Logf("figure: %d sessions, %d receipts", len(want), len(all))
+}

@@ -1,0 +1,253 @@
+//go:build linux
+
+package orders
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/outbox"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/statedir"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// world is a daemon that accepts each command once, and a carrier, which a test may kill.
+type world struct {
+	*testing.T
+	daemon *apitest.Client
+	path   string
+	dir    *statedir.Dir
+	box    *outbox.Box
+	log    bytes.Buffer
+	*Carrier
+	ctx  context.Context // until stop
+	stop func()
+
+	posts    atomic.Int64
+	largest  atomic.Int64
+	known    sync.Map // ids of accepted commands
+	complete atomic.Bool
+	away     atomic.Bool
+
+	mu      sync.Mutex
+	answers []*link.Answer
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, path: t.TempDir()}
+	w.complete.Store(true)
+	w.daemon = &apitest.Client{On: apitest.On{
+		Command: func(s api.SignedCommand) (*api.CommandReply, error) {
+			w.posts.Add(1)
+			w.largest.Store(max(w.largest.Load(), int64(len(s.Command))))
+			var c api.Command
+			_ = json.Unmarshal([]byte(s.Command), &c)
+			if len(s.Signatures) == 0 {
+				return nil, api.NewError(api.CodeDenied, "command refused: it has no signature; nothing was sent", "")
+			}
+			if _, repeat := w.known.LoadOrStore(c.ID, true); repeat {
+				return nil, api.NewError(api.CodeDenied, "command refused: it was accepted before", "")
+			}
+			return w.receipt(c.ID, false), nil
+		},
+		Commanded: func(id string) (*api.CommandReply, error) {
+			if _, ok := w.known.Load(id); !ok {
+				return nil, api.NewError(api.CodeNotFound, "command not found", "")
+			}
+			return w.receipt(id, w.complete.Load()), nil
+		},
+	}}
+	w.start()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+func (w *world) receipt(id string, complete bool) *api.CommandReply {
+	text, err := json.Marshal(&api.CommandReceipt{ID: id, Complete: complete})
+	require.NoError(w, err)
+	return &api.CommandReply{Receipt: string(text), Signature: "signed", HostKey: "SHA256:x"}
+}
+
+// start starts the carrier, as after a SIGKILL.
+func (w *world) start() {
+	w.Helper()
+	var err error
+	w.dir, err = statedir.Open(w.path)
+	require.NoError(w, err)
+	w.box, err = outbox.Open(w.dir, 1<<20)
+	require.NoError(w, err)
+	w.Carrier = &Carrier{Dir: w.dir, Box: w.box, Host: "web1", Log: zerolog.New(&w.log), Dial: func(context.Context) (api.Client, error) {
+		if w.away.Load() {
+			return nil, &api.UnreachableError{Socket: "s", Err: errors.New("away")}
+		}
+		return w.daemon, nil
+	}}
+	require.NoError(w, w.Open())
+	ctx, cancel := context.WithCancel(context.Background())
+	w.ctx = ctx
+	over := make(chan struct{})
+	c := w.Carrier
+	go func() { defer close(over); c.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() { cancel(); <-over; w.dir.Close() })
+}
+
+// take has a message taken, and returns the first answer.
+func (w *world) take(message []byte) *link.Answer {
+	w.Helper()
+	w.mu.Lock()
+	at := len(w.answers)
+	w.mu.Unlock()
+	w.Take(w.ctx, message, func(a *link.Answer) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.answers = append(w.answers, a)
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.answers[at]
+}
+
+func message(t *testing.T, id string, edit func(*api.SignedCommand)) []byte {
+	s := api.SignedCommand{Command: fmt.Sprintf(`{"v":1,"id":%q,"verb":"whatever"}`, id), Signatures: []string{"s"}}
+	if edit != nil {
+		edit(&s)
+	}
+	text, err := json.Marshal(&s)
+	require.NoError(t, err)
+	return text
+}
+
+const id = "00112233445566778899aabbccddeeff"
+
+// TestTake: a command is accepted, its receipt is answered and goes into the outbox, once; a repeat is
+// refused with the words of the daemon.
+func TestTake(t *testing.T) {
+	w := newWorld(t)
+	a := w.take(message(t, id, nil))
+	if a.State != link.Accepted || a.Host != "web1" || a.Reply == nil || a.Why != nil {
+		t.Fatalf("%+v", a)
+	}
+	require.Eventually(t, "receipt", func() bool { return w.box.Has("command-" + id) })
+	require.Eventually(t, "note removed", func() bool { notes, _ := filepath.Glob(w.path + "/*.await"); return len(notes) == 0 })
+	w.mu.Lock()
+	over := w.answers[len(w.answers)-1]
+	w.mu.Unlock()
+	if over.State != link.Over || !strings.Contains(over.Reply.Receipt, `"complete":true`) || over.Reply.Signature != "signed" {
+		t.Errorf("%+v", over)
+	}
+	if a = w.take(message(t, id, nil)); a.State != link.Refused || a.Why.Code != api.CodeDenied || !strings.Contains(a.Why.Message, "accepted before") {
+		t.Errorf("repeat: %+v", a.Why)
+	}
+	item, err := w.box.First()
+	require.NoError(t, err)
+	require.Contains(t, string(item.Body), `"kind":"receipt"`, `"host":"web1"`, `"signature":"signed"`)
+	if n, _ := w.box.Size(); n != 1 {
+		t.Errorf("%d receipts", n)
+	}
+}
+
+// TestKilled: the receipt comes after the link was killed while it waited, and after the daemon was away.
+func TestKilled(t *testing.T) {
+	w := newWorld(t)
+	w.complete.Store(false)
+	require.Equal(t, w.take(message(t, id, nil)).State, link.Accepted)
+	if a := w.take(message(t, id, nil)); a.State != link.Refused { // a repeat must not take the note away
+		t.Errorf("repeat: %+v", a)
+	}
+	w.stop()
+	w.away.Store(true)
+	w.complete.Store(true)
+	w.start()
+	other := strings.Repeat("ab", 16)
+	a := w.take(message(t, other, nil))
+	if a.State != link.Refused || a.Why.Code != api.CodeStopping || !strings.Contains(a.Why.Message, "not known") {
+		t.Errorf("without a daemon: %+v", a.Why)
+	}
+	w.known.Store(other, true) // it had been accepted after all
+	w.away.Store(false)
+	require.Eventually(t, "receipts", func() bool { return w.box.Has("command-"+id) && w.box.Has("command-"+other) })
+}
+
+// TestUnknown: a command that the daemon does not know is asked for a while only.
+func TestUnknown(t *testing.T) {
+	w := newWorld(t)
+	fresh, err := w.note(id)
+	require.NoError(t, err)
+	require.Equal(t, fresh, true)
+	for _, age := range []time.Duration{0, unknownTime + time.Second} {
+		over, err := w.ask(t.Context(), id, time.Now().Add(-age), func(*link.Answer) { t.Error("an answer") })
+		require.NoError(t, err)
+		require.Equal(t, over, age > 0)
+	}
+}
+
+// TestHostile: what cannot be a command does not reach the daemon; a flood is a few lines.
+func TestHostile(t *testing.T) {
+	w := newWorld(t)
+	good := message(t, id, nil)
+	for name, c := range map[string]struct {
+		message []byte
+		why     string
+	}{
+		"nothing":           {nil, "it is not JSON"},
+		"garbage":           {[]byte("\x00\xff{"), "it is not JSON"},
+		"cut off":           {good[:len(good)-3], "it is not JSON"},
+		"oversize":          {bytes.Repeat([]byte("x"), 64<<10+1), "more than 64 KiB"},
+		"a large command":   {message(t, id, func(s *api.SignedCommand) { s.Command = strings.Repeat("x", api.MaxCommand+1) }), "more than 16 KiB"},
+		"nine signatures":   {message(t, id, func(s *api.SignedCommand) { s.Signatures = make([]string, 9) }), "8 signatures"},
+		"a large signature": {message(t, id, func(s *api.SignedCommand) { s.Signatures = []string{strings.Repeat("x", api.MaxSignature+1)} }), "a signature of more than 4 KiB"},
+		"no command":        {message(t, id, func(s *api.SignedCommand) { s.Command = "" }), "its text is not JSON"},
+		"an id with a path": {message(t, "../../../../../../../etc/cron.d/x", nil), "32 hexadecimal digits"},
+		"a short id":        {message(t, "0011", nil), "32 hexadecimal digits"},
+		"an upper-case id":  {message(t, strings.ToUpper(id), nil), "32 hexadecimal digits"},
+		"an array":          {[]byte(`[{}]`), "it is not JSON"},
+		"deep":              {[]byte(strings.Repeat("[", 20000)), "it is not JSON"},
+	} {
+		if a := w.take(c.message); a.State != link.Refused || a.Why.Code != api.CodeBadRequest || !strings.Contains(a.Why.Message, c.why) {
+			t.Errorf("%s: %+v", name, a.Why)
+		}
+	}
+	require.Equal(t, w.posts.Load(), 0)
+	for n := range 2000 {
+		unsigned := message(t, fmt.Sprintf("%032x", n), func(s *api.SignedCommand) { s.Signatures = nil })
+		if a := w.take(unsigned); a.State != link.Refused || a.Why.Code != api.CodeDenied {
+			t.Fatalf("%+v", a)
+		}
+	}
+	require.Equal(t, w.posts.Load(), 2000)
+	if lines := strings.Count(w.log.String(), "\n"); lines > 3 {
+		t.Errorf("%d lines: %.500s", lines, w.log.String())
+	}
+	notes, err := filepath.Glob(w.path + "/*.await")
+	require.NoError(t, err)
+	require.Equal(t, len(notes), 0)
+	if n, _ := w.box.Size(); n != 0 || w.largest.Load() > api.MaxCommand {
+		t.Errorf("%d receipts, a command of %d bytes", n, w.largest.Load())
+	}
+}
+
+// TestTooMany: commands that are not over are bounded; one more is refused before the daemon gets it.
+func TestTooMany(t *testing.T) {
+	w := newWorld(t)
+	w.complete.Store(false)
+	for n := range maxAwaited {
+		require.Equal(t, w.take(message(t, fmt.Sprintf("%032x", n), nil)).State, link.Accepted)
+	}
+	if a := w.take(message(t, id, nil)); a.State != link.Refused || a.Why.Code != api.CodeTooMany || w.posts.Load() != maxAwaited {
+		t.Errorf("%+v after %d", a.Why, w.posts.Load())
+	}
+}

@@ -1,0 +1,257 @@
+//go:build linux
+
+package receipts
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"pgregory.net/rapid"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/outbox"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/statedir"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// stream is a stream that knows no repeats: all that it gets is stored. It can be away, before it stores or
+// after.
+type stream struct {
+	mu        sync.Mutex
+	ids       []string
+	bodies    map[string][]byte
+	away      bool
+	unsaid    int // the number of answers to come that are lost after it has stored
+	refuses   bool
+	questions int
+}
+
+var errAway = errors.New("away")
+
+func (s *stream) Store(_ context.Context, name, id string, m *bus.Message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away || s.refuses {
+		return errAway
+	}
+	if name != link.Receipts || m.Subject != "lin.h.web1.receipt" {
+		return fmt.Errorf("stored %s in %s", m.Subject, name)
+	}
+	s.ids = append(s.ids, id)
+	if s.bodies == nil {
+		s.bodies = map[string][]byte{}
+	}
+	s.bodies[id] = bytes.Clone(m.Body)
+	if s.unsaid > 0 {
+		s.unsaid--
+		return errAway
+	}
+	return nil
+}
+
+func (s *stream) Last(context.Context, string, string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.questions++
+	if s.away || len(s.ids) == 0 {
+		return "", map[bool]error{true: errAway}[s.away]
+	}
+	return s.ids[len(s.ids)-1], nil
+}
+
+// host is a host whose link can be killed at any point.
+type host struct {
+	rapid.TB
+	daemon *apitest.Client
+	stream stream
+	path   string
+	dir    *statedir.Dir
+	reader *Reader
+	pub    *Publisher
+	ended  int
+}
+
+func newHost(t rapid.TB, path string) *host {
+	h := &host{TB: t, path: path, daemon: &apitest.Client{Has: apitest.Has{Policy: &api.Policy{}, PageSize: 2}}}
+	h.start()
+	return h
+}
+
+// start starts the link, as after a SIGKILL: nothing is kept but the files.
+func (h *host) start() {
+	h.Helper()
+	if h.dir != nil {
+		h.dir.Close()
+	}
+	var err error
+	h.dir, err = statedir.Open(h.path)
+	require.NoError(h, err)
+	box, err := outbox.Open(h.dir, 4000)
+	require.NoError(h, err)
+	h.reader = &Reader{Dir: h.dir, Box: box, Host: "web1", Log: zerolog.Nop()}
+	require.NoError(h, h.reader.Open())
+	h.pub = &Publisher{Stream: &h.stream, Reader: h.reader, unsure: true}
+}
+
+// begin begins a session.
+func (h *host) begin() {
+	h.daemon.Lock()
+	defer h.daemon.Unlock()
+	id := fmt.Sprintf("s%05d", len(h.daemon.Has.Sessions))
+	h.daemon.Has.Sessions = append(h.daemon.Has.Sessions, api.Session{
+		ID: id, State: api.StateActive, Started: new(time.Now()), Root: &api.Process{Ref: api.Ref{PID: 10, StartNS: 7}},
+	})
+}
+
+// end ends a session that is live, at a time; zero: as soon as it had begun.
+func (h *host) end(at time.Time) {
+	h.daemon.Lock()
+	defer h.daemon.Unlock()
+	for i := range h.daemon.Has.Sessions {
+		if s := &h.daemon.Has.Sessions[i]; s.State == api.StateActive {
+			if at.IsZero() {
+				at = s.Started.Add(1)
+			}
+			s.State, s.Ended = api.StateEnded, &at
+			h.ended++
+			return
+		}
+	}
+}
+
+func (h *host) look() { _, _ = h.reader.look(context.Background(), h.daemon) }
+
+// publish tries to publish the oldest receipt, and stops after a number of steps, as a SIGKILL does.
+func (h *host) publish() bool {
+	item, err := h.reader.Box.First()
+	require.NoError(h, err)
+	if item == nil {
+		return false
+	}
+	if h.pub.publish(context.Background(), item) != nil {
+		h.pub.unsure = true
+		return false
+	}
+	return true
+}
+
+// once checks that each ended session has one receipt in the stream.
+func (h *host) once() {
+	h.Helper()
+	ids := slices.Clone(h.stream.ids)
+	slices.Sort(ids)
+	if len(slices.Compact(slices.Clone(ids))) != len(ids) {
+		h.Fatalf("stored twice: %v", ids)
+	}
+	if len(ids) != h.ended {
+		h.Fatalf("%d receipts of %d ended sessions: %v", len(ids), h.ended, ids)
+	}
+}
+
+// TestOnce: whatever fails, in whatever order, and whenever the link is killed: in the end the stream has
+// each receipt once, though it recognises no repeat.
+func TestOnce(t *testing.T) {
+	was := overlap
+	overlap = 0 // all of it is over in a moment
+	defer func() { overlap = was }()
+	outer := t
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHost(t, outer.TempDir())
+		defer h.dir.Close()
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"begin", "end", "end in the past", "look", "publish", "kill", "lose an answer", "away", "refuse", "kill between"}).Draw(t, "step") {
+			case "begin":
+				h.begin()
+			case "end":
+				h.end(time.Now())
+			case "end in the past": // no daemon saw it
+				h.end(time.Time{})
+			case "look":
+				h.reader.whole = time.Time{}
+				h.look()
+			case "publish":
+				h.publish()
+			case "kill":
+				h.start()
+			case "lose an answer":
+				h.stream.unsaid++
+			case "away":
+				h.stream.away = !h.stream.away
+			case "refuse":
+				h.stream.refuses = !h.stream.refuses
+			case "kill between": // the receipt was stored and is in the outbox
+				if item, err := h.reader.Box.First(); err == nil && item != nil && !h.stream.away {
+					last, _ := h.stream.Last(context.Background(), "", "")
+					if id := "web1/" + item.ID; last != id && h.pub.Stream.Store(context.Background(), link.Receipts, id, &bus.Message{Subject: "lin.h.web1.receipt"}) == nil {
+						if rapid.Bool().Draw(t, "saved") {
+							require.NoError(t, h.reader.Stored(item))
+						}
+					}
+				}
+				h.start()
+			}
+		}
+		h.stream.away, h.stream.refuses, h.stream.unsaid = false, false, 0
+		for range 2 {
+			h.reader.whole = time.Time{}
+			h.look()
+			for h.publish() {
+			}
+		}
+		h.once()
+	})
+}
+
+// TestReceipt: the message is what the daemon says, without secrets.
+func TestReceipt(t *testing.T) {
+	h := newHost(t, t.TempDir())
+	h.daemon.Has.Policy = &api.Policy{Items: []api.PolicyValue{{Key: "redact.0", Value: "tea-[a-z]+"}}}
+	h.begin()
+	h.look()
+	h.end(time.Now())
+	h.daemon.Has.Reports = map[string]*api.Report{"s00000": {Session: "s00000", Verdict: api.VerdictClean, Processes: []api.Outcome{{Argv: []string{"x", "tea-green"}}}}}
+	h.look()
+	require.Equal(t, h.publish(), true)
+	var m link.Receipt
+	body := h.stream.bodies["web1/s00000-10@7"]
+	require.NoError(t, json.Unmarshal(body, &m))
+	if m.Host != "web1" || m.ID != "s00000-10@7" || m.Report == nil || m.Report.Verdict != api.VerdictClean || strings.Contains(string(body), "green") {
+		t.Errorf("%s", body)
+	}
+}
+
+// TestLarge: a receipt that is too large for a message is shortened, and says so.
+func TestLarge(t *testing.T) {
+	d := &api.Report{Session: "aaaaaa", Verdict: api.VerdictLeft}
+	noise := rapid.SliceOfN(rapid.Byte(), 2000, 2000)
+	for n := range 1000 {
+		d.Processes = append(d.Processes, api.Outcome{Argv: []string{fmt.Sprintf("%x", noise.Example(n))}})
+	}
+	x, err := ofSession("web1", "aaaaaa-1@1", time.Now(), d)
+	require.NoError(t, err)
+	var m link.Receipt
+	require.NoError(t, json.Unmarshal(x.Body, &m))
+	if !m.Shortened || !m.Report.Truncated || m.Report.Verdict != api.VerdictLeft || len(x.Body) > 4096 {
+		t.Errorf("%d bytes: %.300s", len(x.Body), x.Body)
+	}
+	receipt, err := json.Marshal(&api.CommandReceipt{ID: "c", Sessions: []string{"aaaaaa"}, Complete: true, Reports: []api.Report{*d}})
+	require.NoError(t, err)
+	x, err = OfCommand("web1", "c", &api.CommandReply{Receipt: string(receipt), Signature: "s", HostKey: "k"})
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(x.Body, &m))
+	if m.Command.Signature != "" || !strings.Contains(m.Command.Receipt, `"sessions":["aaaaaa"],"complete":true`) || strings.Contains(m.Command.Receipt, "reports") {
+		t.Errorf("%.300s", x.Body)
+	}
+}

@@ -1,0 +1,323 @@
+//go:build linux
+
+// Package receipts brings the receipts of ended sessions from the daemon through the outbox into the
+// stream, each once.
+//
+// What is an event may be missed; what is in the history is not. So an event only says that there is
+// something to look for: sessions that were seen live and no longer are, and what the history has since
+// the last look. Each receipt is in the outbox before its session counts as done with, and is among those
+// that are stored before it leaves the outbox.
+package receipts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/outbox"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/statedir"
+)
+
+const (
+	askTime    = 30 * time.Second
+	soonTime   = time.Second      // between two looks while something changes
+	wholeTime  = time.Minute      // between two looks at the history
+	retryTime  = 2 * time.Second  // after an error
+	streamTime = 10 * time.Second // after an error of the stream of events
+)
+
+// overlap is that of two looks at the history: the host's clock may be set back that far.
+var overlap = time.Minute
+
+// Reader takes receipts from the daemon. Its exported fields do not change after Open.
+type Reader struct {
+	Dial func(context.Context) (api.Client, error)
+	Dir  *statedir.Dir
+	Box  *outbox.Box
+	Host string // its name in subjects
+	Log  zerolog.Logger
+
+	mu    sync.Mutex
+	state state
+	rung  chan struct{} // a session began or changed
+	whole time.Time     // of the last look at the history
+	said  string        // the last error that was logged
+}
+
+// Open reads the state. An error is one that the user has to fix.
+func (r *Reader) Open() error {
+	r.rung = make(chan struct{}, 1)
+	return r.load()
+}
+
+// Run takes receipts until ctx is done.
+func (r *Reader) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := r.connect(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		r.say(err)
+		Sleep(ctx, retryTime)
+	}
+}
+
+// connect looks again and again until an error.
+func (r *Reader) connect(ctx context.Context) error {
+	c, err := r.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, stop := context.WithCancel(ctx)
+	var bell sync.WaitGroup
+	defer bell.Wait()
+	defer stop()
+	bell.Go(func() { r.listen(ctx, c) })
+	r.whole = time.Time{}
+	for {
+		pause := wholeTime
+		moving, err := r.look(ctx, c)
+		switch {
+		case errors.As(err, new(unkept)):
+			r.say(err)
+			pause = retryTime
+		case err != nil:
+			return err
+		case moving:
+			pause = soonTime
+			fallthrough
+		default:
+			r.say(nil)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		case <-r.rung:
+			Sleep(ctx, soonTime) // more may come
+		}
+	}
+}
+
+// say logs an error once, and when it is over.
+func (r *Reader) say(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case text == r.said:
+	case err != nil:
+		r.Log.Warn().Err(err).Msg("receipts cannot be taken; trying again")
+	default:
+		r.Log.Info().Msg("receipts are taken again")
+	}
+	r.said = text
+}
+
+// unkept is the error of the outbox or of the state. The daemon need not be asked again at once.
+type unkept struct{ error }
+
+func (e unkept) Unwrap() error { return e.error }
+
+// listen notes each session that an event is about.
+func (r *Reader) listen(ctx context.Context, c api.Client) {
+	for ctx.Err() == nil {
+		_ = c.Events(ctx, api.EventsQuery{Types: []api.EventType{api.EventSession}}, func(e *api.Event) error {
+			if e.Kind == "event" && e.Session != "" {
+				r.mu.Lock()
+				r.state.Open[e.Session] = true
+				r.mu.Unlock()
+			}
+			if e.Kind == "event" {
+				ring(r.rung)
+			}
+			return nil
+		}) // the looks need no events, and say what is wrong
+		Sleep(ctx, streamTime)
+	}
+}
+
+func ring(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// look takes the receipts of sessions that have ended. moving: some are about to.
+func (r *Reader) look(ctx context.Context, c api.Client) (moving bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	hide, err := secrets.Redactor(ctx, c) // the policy may have been loaded again
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	live, err := c.Sessions(ctx, "live", "")
+	if err != nil {
+		return false, err
+	}
+	lives := make(map[string]bool, len(live.Items))
+	r.mu.Lock()
+	for i := range live.Items {
+		s := &live.Items[i]
+		lives[s.ID], r.state.Open[s.ID] = true, true
+		moving = moving || s.State != api.StateActive
+	}
+	open := slices.Collect(maps.Keys(r.state.Open))
+	r.mu.Unlock()
+	for _, id := range open {
+		if lives[id] {
+			continue
+		}
+		s, err := c.Session(ctx, id)
+		switch e, refused := errors.AsType[*api.Error](err); {
+		case refused && e.Code == api.CodeNotFound: // the daemon let it go
+			r.done(id)
+			continue
+		case err != nil:
+			return false, err
+		case s.State != api.StateEnded:
+			moving = true
+			continue
+		}
+		if err := r.take(ctx, c, hide, s.ID, receiptID(s), endOf(s)); err != nil {
+			return false, err
+		}
+		r.done(id)
+	}
+	if began.Sub(r.whole) >= wholeTime {
+		r.whole = began // also if it fails for want of room: the list may be long
+		if err := r.past(ctx, c, hide, began); err != nil {
+			return false, err
+		}
+	}
+	return moving, nil
+}
+
+// done forgets a session.
+func (r *Reader) done(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.state.Open, id)
+}
+
+// ended is a session of the history.
+type ended struct {
+	session, id string
+	at          time.Time
+}
+
+// past takes the receipts that the history has and no look at live sessions has shown, and writes how far
+// it came.
+func (r *Reader) past(ctx context.Context, c api.Client, hide func([]string) []string, began time.Time) error {
+	r.mu.Lock()
+	since := r.state.Since
+	r.mu.Unlock()
+	var fresh []ended
+	for q := (api.HistoryQuery{Since: since, Limit: 200}); ; {
+		page, err := c.History(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			s := &page.Items[i]
+			if id := receiptID(s); !r.has(id) {
+				fresh = append(fresh, ended{s.ID, id, endOf(s)})
+			}
+		}
+		if q.Next = page.Next; q.Next == "" {
+			break
+		}
+	}
+	for _, x := range slices.Backward(fresh) { // the oldest first: what has no room waits in the history
+		if err := r.take(ctx, c, hide, x.session, x.id, x.at); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if upTo := began.Add(-overlap); upTo.After(since) {
+		r.state.Since = upTo
+	}
+	maps.DeleteFunc(r.state.Stored, func(_ string, at time.Time) bool { return at.Before(r.state.Since) })
+	if err := r.save(); err != nil {
+		return unkept{err}
+	}
+	return nil
+}
+
+// has reports whether a receipt is in the outbox or in the stream.
+func (r *Reader) has(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, stored := r.state.Stored[id]
+	return stored || r.Box.Has(id)
+}
+
+// take brings the receipt of an ended session into the outbox.
+func (r *Reader) take(ctx context.Context, c api.Client, hide func([]string) []string, session, id string, at time.Time) error {
+	if r.has(id) {
+		return nil
+	}
+	d, err := c.Report(ctx, session, 0)
+	switch e, refused := errors.AsType[*api.Error](err); {
+	case refused && e.Code == api.CodeNotFound: // the history has removed it meanwhile
+		return nil
+	case err != nil:
+		return err
+	case d.Verdict == "":
+		return fmt.Errorf("session %s has ended, and has no verdict", session)
+	}
+	secrets.HideIn(d, hide)
+	item, err := ofSession(r.Host, id, at, d)
+	if err != nil {
+		return err
+	}
+	if err := r.Box.Put(item); err != nil {
+		return unkept{err}
+	}
+	return nil
+}
+
+// Stored notes that the stream has a receipt.
+func (r *Reader) Stored(item *outbox.Item) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.Stored[item.ID] = item.Ended
+	return r.save()
+}
+
+// receiptID is the id of the receipt of a session. The ids of sessions are random and short; with the
+// start of the root they are unique on a host.
+func receiptID(s *api.Session) string {
+	var root api.Ref
+	if s.Root != nil {
+		root = s.Root.Ref
+	}
+	return s.ID + "-" + root.String()
+}
+
+func endOf(s *api.Session) time.Time {
+	if s.Ended == nil {
+		return time.Now()
+	}
+	return *s.Ended
+}
+
+func Sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,45 @@
+package link
+
+import "github.com/lineage-ebpf/lineage/api"
+
+// Receipts is the stream that stores the receipts of all hosts: the subjects lin.h.*.receipt.
+const Receipts = "LIN_RECEIPTS"
+
+// CommandSubject is where a host takes signed commands.
+func CommandSubject(host string) string { return "lin.h." + host + ".cmd" }
+
+// ReceiptSubject is where a host publishes receipts.
+func ReceiptSubject(host string) string { return "lin.h." + host + ".receipt" }
+
+// Gzip is the value of the header Content-Encoding of a message that is compressed because it is large.
+const (
+	EncodingHeader = "Content-Encoding"
+	Gzip           = "gzip"
+)
+
+// The states of an answer.
+const (
+	Accepted = "accepted" // what the command orders has begun
+	Refused  = "refused"
+	Over     = "over" // each end has a verdict, or none came in time
+)
+
+// Answer is what a host answers to a signed command: first that it is accepted or refused; if it is
+// accepted, then the receipt.
+type Answer struct {
+	api.Head
+	Host  string            `json:"host"`            // its name in subjects
+	State string            `json:"state"`           // accepted, refused, over
+	Why   *api.Error        `json:"why,omitempty"`   // refused
+	Reply *api.CommandReply `json:"reply,omitempty"` // accepted: its receipt is without reports; over: the receipt
+}
+
+// Receipt is a message of the stream: what became of a session or of a command. One of the two is there.
+type Receipt struct {
+	api.Head
+	Host      string            `json:"host"`                // its name in subjects
+	ID        string            `json:"id"`                  // unique on the host; the header Nats-Msg-Id has it after the host and a slash
+	Report    *api.Report       `json:"report,omitempty"`    // of a session
+	Command   *api.CommandReply `json:"command,omitempty"`   // of a command, signed by the host
+	Shortened bool              `json:"shortened,omitempty"` // it was too large: the report without processes, the command without reports and signature
+}

@@ -1,0 +1,104 @@
+// Package link is what the programs on both sides of a NATS server share: the flags of "lineage link",
+// the subjects, and the documents that hosts send.
+package link
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Program is a separate binary, with dependencies that the daemon's binary must not have.
+const Program = "lineage-link"
+
+// Options are what the flags set.
+type Options struct {
+	Servers []string
+	Nkey    string
+	Creds   string
+	CA      string
+	Name    string
+	State   string
+}
+
+// Flags adds the flags to a set.
+func (o *Options) Flags(f *pflag.FlagSet) {
+	f.StringSliceVar(&o.Servers, "server", nil, "`URL,...` of NATS servers, as tls://nats.example.org:4222; nats:// only on this host")
+	f.Lookup("server").DefValue = "" // without brackets
+	f.StringVar(&o.Nkey, "nkey", "", "`FILE` with the seed of the nkey of this host")
+	f.StringVar(&o.Creds, "creds", "", "`FILE` with the JWT and the seed of this host, in place of --nkey")
+	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates that are trusted, in place of the system's")
+	f.StringVar(&o.Name, "name", "", "the host's `NAME` in subjects (default the host name, with _ for each dot)")
+	f.StringVar(&o.State, "state", "", "`DIR` for receipts that wait (default $STATE_DIRECTORY)")
+}
+
+// Check says what is wrong with the flags, without reading a file.
+func (o *Options) Check() error {
+	if len(o.Servers) == 0 {
+		return errors.New("--server is missing")
+	}
+	secure := 0
+	for _, s := range o.Servers {
+		tls, err := checkURL(s)
+		if err != nil {
+			return fmt.Errorf("invalid --server %q: %w", s, err)
+		}
+		if tls {
+			secure++
+		}
+	}
+	switch {
+	case secure != 0 && secure != len(o.Servers):
+		return errors.New("--server: give either tls:// or nats:// URLs")
+	case o.Nkey != "" && o.Creds != "":
+		return errors.New("give one of --nkey and --creds")
+	case o.CA != "" && secure == 0:
+		return errors.New("--ca needs tls:// URLs")
+	case o.Name != "" && !IsName(o.Name):
+		return fmt.Errorf("invalid --name %q: use at most %d letters, digits, - and _", o.Name, maxName)
+	}
+	return nil
+}
+
+// Secure reports whether the servers are reached by TLS.
+func (o *Options) Secure() bool { return strings.HasPrefix(o.Servers[0], "tls:") }
+
+// checkURL reports whether it is a URL with TLS. Without it others could read and change what is sent,
+// so the server must be on this host.
+func checkURL(text string) (secure bool, err error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return false, errors.New("not a URL")
+	case u.Scheme != "tls" && u.Scheme != "nats":
+		return false, errors.New("must begin with tls:// or nats://")
+	case u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return false, errors.New("must be tls://HOST:PORT")
+	case u.User != nil:
+		return false, errors.New("must not contain a password; use --nkey or --creds")
+	case u.Scheme == "tls":
+		return true, nil
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return false, errors.New("nats:// is without TLS, and only for 127.0.0.1, ::1 and localhost; use tls://")
+	}
+	return false, nil
+}
+
+// maxName bounds the name of a host, in bytes.
+const maxName = 64
+
+// IsName reports whether a text can be the name of a host in a subject.
+func IsName(text string) bool {
+	return text != "" && len(text) <= maxName && !strings.ContainsFunc(text, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
+	})
+}
+
+// NameOf is the name in subjects of a host with this host name. Host names have no _, so that two of them
+// do not become one.
+func NameOf(hostname string) string { return strings.ReplaceAll(hostname, ".", "_") }

@@ -186,10 +186,10 @@ func TestHostileBus(t *testing.T) {
 		t.Errorf("the session that no command names is %s", s.State)
 	}
 	peak, now := c.memory()
-	lines := strings.Count(c.log.String(), "\n")
+	lines := strings.Count(c.log(), "\n")
 	t.Logf("figure: link VmHWM %d KiB, VmRSS %d KiB, %d lines", peak, now, lines)
 	if peak > 64<<10 || lines > 40 {
-		t.Errorf("%d KiB, %d lines: %.2000s", peak, lines, c.log.String())
+		t.Errorf("%d KiB, %d lines: %.2000s", peak, lines, c.log())
 	}
 	for _, r := range c.receipts() { // the stream is there: an answer went to no subject of the server
 		if r.Report != nil && r.Report.Session == spared {

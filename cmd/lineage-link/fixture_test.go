@@ -36,15 +36,15 @@ import (
 // world is a NATS server with TLS, nkeys and a stream, and a daemon with a link, which a test may kill.
 type world struct {
 	*stage.Instance
-	policy string // of the daemon; empty: none
-	dir    string // of the server, the keys and the link's state
-	state  string // of the link
-	port   int
-	server *exec.Cmd
-	serves *stage.Process // the daemon
-	links  *exec.Cmd
-	log    bytes.Buffer // of the link
-	admin  *nats.Conn
+	policy  string // of the daemon; empty: none
+	dir     string // of the server, the keys and the link's state
+	state   string // of the link
+	metrics string // its address
+	port    int
+	server  *exec.Cmd
+	serves  *stage.Process // the daemon
+	links   *exec.Cmd
+	admin   *nats.Conn
 }
 
 // config denies what it does not name. The stream recognises repeats for 100 ms only: that each receipt
@@ -78,10 +78,8 @@ func newWorld(t *testing.T, policy string, prepare ...func(*world)) *world {
 	require.NoError(t, err)
 	public, err := user.PublicKey()
 	require.NoError(t, err)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	w.port = ln.Addr().(*net.TCPAddr).Port
-	ln.Close()
+	w.port = free(t)
+	w.metrics = fmt.Sprint("127.0.0.1:", free(t))
 	w.state = filepath.Join(w.dir, "state")
 	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "seed"), seed, 0o600), os.Chown(filepath.Join(w.dir, "seed"), stage.Nobody, stage.Group),
 		os.WriteFile(filepath.Join(w.dir, "nats.conf"), fmt.Appendf(nil, config, w.port, w.dir, public), 0o644),
@@ -103,10 +101,18 @@ func newWorld(t *testing.T, policy string, prepare ...func(*world)) *world {
 	t.Cleanup(func() {
 		w.kill()
 		if t.Failed() {
-			t.Logf("link: %s", w.log.String())
+			t.Logf("link: %s", w.log())
 		}
 	})
 	return w
+}
+
+// free is a port that nobody listens on.
+func free(t *testing.T) int {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
 }
 
 func (w *world) url() string { return "tls://127.0.0.1:" + strconv.Itoa(w.port) }
@@ -164,10 +170,12 @@ func (w *world) daemon() {
 func (w *world) start() {
 	w.T.Helper()
 	cmd := exec.Command(w.Copy("/proc/self/exe"), "lngtest-link", "--socket", w.Socket, "--server", w.url(), "--ca", filepath.Join(w.dir, "cert.pem"),
-		"--nkey", filepath.Join(w.dir, "seed"), "--name", "web1", "--state", w.state)
+		"--nkey", filepath.Join(w.dir, "seed"), "--name", "web1", "--state", w.state, "--metrics", w.metrics)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stage.Nobody, Gid: stage.Group}, Pdeathsig: syscall.SIGKILL}
-	w.log.Reset()
-	cmd.Stderr = &w.log
+	log, err := os.Create(filepath.Join(w.dir, "link.log"))
+	require.NoError(w.T, err)
+	defer log.Close()
+	cmd.Stderr = log
 	require.NoError(w.T, cmd.Start())
 	w.links = cmd
 }
@@ -225,4 +233,10 @@ func plain(t *testing.T, m *nats.Msg) []byte {
 	text, err := io.ReadAll(r)
 	require.NoError(t, err)
 	return text
+}
+
+// log is what the last link has logged.
+func (w *world) log() string {
+	w.T.Helper()
+	return string(require.ReadFile(w.T, filepath.Join(w.dir, "link.log")))
 }

@@ -45,7 +45,7 @@ func start(ctx context.Context, args []string, log zerolog.Logger) error {
 		return service.UsageError{Err: err}
 	}
 	debug.SetMemoryLimit(memory)
-	l, err := build(&o, socket, log)
+	l, err := build(ctx, &o, socket, log)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
@@ -17,7 +18,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-link" {
 		os.Args = append(os.Args[:1], os.Args[2:]...)
-		bus.Longest = 300 * time.Millisecond
+		bus.Longest, presence.TTL = 300*time.Millisecond, 3*time.Second
 		os.Exit(service.Run("link", start))
 	}
 	stage.OnlyFrom("test-link")

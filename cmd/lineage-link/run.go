@@ -5,7 +5,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"net/http"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -13,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/orders"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/outbox"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/receipts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
@@ -26,10 +31,12 @@ type linked struct {
 	reader    *receipts.Reader
 	publisher *receipts.Publisher
 	carrier   *orders.Carrier
+	presence  *presence.Presence
+	metrics   net.Listener // nil: none
 }
 
 // build reads what is kept, and begins to connect.
-func build(o *link.Options, socket string, log zerolog.Logger) (*linked, error) {
+func build(ctx context.Context, o *link.Options, socket string, log zerolog.Logger) (*linked, error) {
 	dir, err := statedir.Open(o.State, "receipt", "state")
 	if err != nil {
 		return nil, err
@@ -39,23 +46,32 @@ func build(o *link.Options, socket string, log zerolog.Logger) (*linked, error) 
 		return nil, err
 	}
 	dial := func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) }
+	changed := make(chan struct{}, 1)
 	l := &linked{
 		dir:     dir,
-		reader:  &receipts.Reader{Dial: dial, Dir: dir, Box: box, Host: o.Name, Log: log},
+		reader:  &receipts.Reader{Dial: dial, Dir: dir, Box: box, Host: o.Name, Log: log, Changed: changed},
 		carrier: &orders.Carrier{Dial: dial, Dir: dir, Box: box, Host: o.Name, Log: log},
 	}
 	if err := errors.Join(l.reader.Open(), l.carrier.Open()); err != nil {
 		return nil, service.UsageError{Err: err}
 	}
-	if l.bus, err = bus.Connect(o, log); err != nil {
+	if l.bus, err = bus.Connect(o, version, log); err != nil {
 		return nil, service.UsageError{Err: err}
 	}
 	l.publisher = &receipts.Publisher{Stream: l.bus, Reader: l.reader}
+	l.presence = &presence.Presence{Dial: dial, Keys: l.bus, Host: o.Name, Changed: changed, Log: log}
+	if o.Metrics != "" {
+		if l.metrics, err = service.ListenMetrics(ctx, o.Metrics, log); err != nil {
+			return nil, err
+		}
+	}
 	return l, nil
 }
 
 // run serves until ctx is done.
 func (l *linked) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	defer l.bus.Close()
 	err := l.bus.Subscribe(link.CommandSubject(l.reader.Host), func(m *bus.Message) {
 		l.carrier.Take(ctx, m.Body, func(a *link.Answer) { l.answer(m, a) })
@@ -67,8 +83,15 @@ func (l *linked) run(ctx context.Context) error {
 	all.Go(func() { l.reader.Run(ctx) })
 	all.Go(func() { l.publisher.Run(ctx) })
 	all.Go(func() { l.carrier.Run(ctx) })
+	all.Go(func() { l.presence.Run(ctx) })
+	if l.metrics != nil {
+		all.Go(func() {
+			err = service.ServeMetrics(ctx, l.metrics, l.measure, 5*time.Second)
+			stop() // exit: the service manager restarts the whole program
+		})
+	}
 	all.Wait()
-	return l.dir.Close()
+	return errors.Join(err, l.dir.Close())
 }
 
 // answer answers a message. Who asked may be gone, and the receipt is in the stream, too.
@@ -79,5 +102,29 @@ func (l *linked) answer(m *bus.Message, a *link.Answer) {
 	}
 	if err != nil {
 		l.reader.Log.Warn().Err(err).Msg("a command is not answered")
+	}
+}
+
+// measure writes what the link reports to Prometheus.
+func (l *linked) measure(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	items, size := l.reader.Box.Size()
+	up := 0
+	if l.bus.Up() {
+		up = 1
+	}
+	for _, m := range []struct {
+		name, kind, help string
+		value            any
+	}{
+		{"lineage_link_connected", "gauge", "1 while the link is connected to a NATS server.", up},
+		{"lineage_link_outbox_receipts", "gauge", "Receipts that wait until the stream has stored them.", items},
+		{"lineage_link_outbox_bytes", "gauge", "Bytes of these receipts.", size},
+		{"lineage_link_receipts_stored_total", "counter", "Receipts that the stream has stored since the link started.", l.publisher.Stored.Load()},
+		{"lineage_link_commands_accepted_total", "counter", "Commands that the daemon accepted.", l.carrier.Accepted.Load()},
+		{"lineage_link_commands_refused_total", "counter", "Messages that were refused as commands.", l.carrier.Refused.Load()},
+		{"lineage_link_commands_dropped_total", "counter", "Times that messages were dropped because they came too fast.", l.bus.Dropped()},
+	} {
+		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", m.name, m.help, m.name, m.kind, m.name, m.value)
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 // Limits of a server: scrapes are few and small, and none waits for the daemon, or
 // keeps it busy, for longer than this.
 const (
-	maxConns = 64              // open connections; the others wait to be accepted
 	maxAsked = 4               // scrapes that ask the daemon at the same time
 	maxReply = 8 << 20         // bytes of one
 	answerIn = 5 * time.Second // as api.ErrSilent says
@@ -57,26 +57,15 @@ func Listen(ctx context.Context, address, socket string, log zerolog.Logger) (*S
 		return nil, err
 	}
 	var err error
-	if s.ln, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
-		return nil, fmt.Errorf("serve metrics: %w", err)
+	if s.ln, err = service.ListenMetrics(ctx, address, log); err != nil {
+		return nil, err
 	}
-	log.Info().Str("address", s.ln.Addr().String()).Msg("serving metrics")
 	return s, nil
 }
 
 // Serve serves GET /metrics, and nothing else, until ctx is done.
 func (s *Server) Serve(ctx context.Context) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", s.scrape)
-	httpd := &http.Server{
-		Handler: mux, ReadTimeout: s.answerIn, WriteTimeout: 6 * s.answerIn, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 4 << 10,
-	}
-	stop := context.AfterFunc(ctx, func() { httpd.Close() })
-	defer stop()
-	if err := httpd.Serve(&narrow{s.ln, make(chan struct{}, maxConns)}); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	return nil
+	return service.ServeMetrics(ctx, s.ln, s.scrape, s.answerIn)
 }
 
 // scrape answers 502 without a daemon, so that Prometheus counts it as down.

@@ -42,10 +42,10 @@ type Bus struct {
 
 // Connect begins to connect. An error is about an option, or a file that an option names: servers that
 // cannot be reached are tried again.
-func Connect(o *link.Options, log zerolog.Logger) (*Bus, error) {
+func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
 	b := &Bus{log: log}
 	opts := []nats.Option{
-		nats.Name(link.Program), nats.Timeout(dialTime), nats.NoEcho(), nats.CustomInboxPrefix(inbox + o.Name),
+		nats.Name(link.Program + " " + version), nats.Timeout(dialTime), nats.NoEcho(), nats.CustomInboxPrefix(inbox + o.Name),
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.IgnoreDiscoveredServers(),
 		nats.CustomReconnectDelay(func(int) time.Duration { return rand.N(Longest) }),
 		nats.ReconnectBufSize(-1), // a message that waited in memory would be late
@@ -138,6 +138,9 @@ func (b *Bus) failed(err error) {
 // Close ends the connection.
 func (b *Bus) Close() { b.nc.Close() }
 
+// Dropped is how often messages were dropped because they came too fast.
+func (b *Bus) Dropped() uint64 { return b.dropped.Load() }
+
 // Up reports whether the connection exists now.
 func (b *Bus) Up() bool { return b.nc.IsConnected() }
 
@@ -145,8 +148,10 @@ func (b *Bus) Up() bool { return b.nc.IsConnected() }
 type Message struct {
 	Subject  string
 	Body     []byte
-	Encoding string // of the body
-	reply    string // where an answer goes; empty: nowhere
+	Encoding string        // of the body
+	ID       string        // by which a stream knows repeats, if they come soon
+	TTL      time.Duration // how long a stream keeps it; 0: as it keeps others
+	reply    string        // where an answer goes; empty: nowhere
 }
 
 // Subscribe has each called for each message, one after the other. Of more than a few it drops the rest.
@@ -182,9 +187,6 @@ func fill(msg *nats.Msg, m *Message) {
 	}
 }
 
-// MaxMessage is how many bytes a message may have.
-func (b *Bus) MaxMessage() int64 { return b.nc.MaxPayload() }
-
 // stored is what a stream answers.
 type stored struct {
 	Stream string `json:"stream"`
@@ -194,13 +196,17 @@ type stored struct {
 	} `json:"error"`
 }
 
-// Store publishes a message, and returns nil when the stream has stored it. A stream stores one of two
-// messages with the same id, if the second comes soon after the first.
-func (b *Bus) Store(ctx context.Context, stream, id string, m *Message) error {
+// Store publishes a message, and returns nil when the stream has stored it.
+func (b *Bus) Store(ctx context.Context, stream string, m *Message) error {
 	msg := nats.NewMsg(m.Subject)
 	fill(msg, m)
-	msg.Header.Set(nats.MsgIdHdr, id)
 	msg.Header.Set(nats.ExpectedStreamHdr, stream)
+	if m.ID != "" {
+		msg.Header.Set(nats.MsgIdHdr, m.ID)
+	}
+	if m.TTL > 0 {
+		msg.Header.Set(ttlHeader, m.TTL.String())
+	}
 	reply, err := b.request(ctx, msg)
 	if err != nil {
 		return err
@@ -249,5 +255,8 @@ func (b *Bus) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	return reply, nil
 }
 
-// ErrDown: the connection is lost, or not made yet.
+// ttlHeader needs server 2.11, and a stream that allows it.
+const ttlHeader = "Nats-TTL"
+
+// ErrDown says that the connection is lost, or not made yet.
 var ErrDown = errors.New("not connected to the bus")

@@ -22,7 +22,7 @@ import (
 // MaxBytes bounds the files of the outbox.
 const MaxBytes = 64 << 20
 
-// ErrFull: what is kept is older, and has not been stored yet.
+// ErrFull says that what is kept is older, and has not been stored yet.
 var ErrFull = errors.New("the outbox is full")
 
 // Item is a receipt on its way into the stream.

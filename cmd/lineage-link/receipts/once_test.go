@@ -40,7 +40,8 @@ type stream struct {
 
 var errAway = errors.New("away")
 
-func (s *stream) Store(_ context.Context, name, id string, m *bus.Message) error {
+func (s *stream) Store(_ context.Context, name string, m *bus.Message) error {
+	id := m.ID
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away || s.refuses {
@@ -194,7 +195,7 @@ func TestOnce(t *testing.T) {
 			case "kill between": // the receipt was stored and is in the outbox
 				if item, err := h.reader.Box.First(); err == nil && item != nil && !h.stream.away {
 					last, _ := h.stream.Last(context.Background(), "", "")
-					if id := "web1/" + item.ID; last != id && h.pub.Stream.Store(context.Background(), link.Receipts, id, &bus.Message{Subject: "lin.h.web1.receipt"}) == nil {
+					if id := "web1/" + item.ID; last != id && h.pub.Stream.Store(context.Background(), link.Receipts, &bus.Message{Subject: "lin.h.web1.receipt", ID: id}) == nil {
 						if rapid.Bool().Draw(t, "saved") {
 							require.NoError(t, h.reader.Stored(item))
 						}

@@ -15,7 +15,7 @@ import (
 
 // Stream is where receipts are stored: a [bus.Bus].
 type Stream interface {
-	Store(ctx context.Context, stream, id string, m *bus.Message) error
+	Store(ctx context.Context, stream string, m *bus.Message) error
 	Last(ctx context.Context, stream, subject string) (string, error)
 }
 
@@ -76,7 +76,8 @@ func (p *Publisher) publish(ctx context.Context, item *outbox.Item) error {
 		stored = last == id
 	}
 	if !stored {
-		if err := p.Stream.Store(ctx, link.Receipts, id, &bus.Message{Subject: subject, Body: item.Body, Encoding: item.Encoding}); err != nil {
+		m := &bus.Message{Subject: subject, Body: item.Body, Encoding: item.Encoding, ID: id}
+		if err := p.Stream.Store(ctx, link.Receipts, m); err != nil {
 			return err
 		}
 	}

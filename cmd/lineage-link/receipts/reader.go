@@ -39,11 +39,12 @@ var overlap = time.Minute
 
 // Reader takes receipts from the daemon. Its exported fields do not change after Open.
 type Reader struct {
-	Dial func(context.Context) (api.Client, error)
-	Dir  *statedir.Dir
-	Box  *outbox.Box
-	Host string // its name in subjects
-	Log  zerolog.Logger
+	Dial    func(context.Context) (api.Client, error)
+	Dir     *statedir.Dir
+	Box     *outbox.Box
+	Host    string // its name in subjects
+	Log     zerolog.Logger
+	Changed chan struct{} // receives, if it has room, when a session began or changed
 
 	mu    sync.Mutex
 	state state
@@ -140,6 +141,7 @@ func (r *Reader) listen(ctx context.Context, c api.Client) {
 			}
 			if e.Kind == "event" {
 				ring(r.rung)
+				ring(r.Changed)
 			}
 			return nil
 		}) // the looks need no events, and say what is wrong

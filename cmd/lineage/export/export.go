@@ -67,7 +67,7 @@ func (o *Options) Check() error {
 		return errors.New("--header-file needs --otlp")
 	}
 	if o.Metrics != "" {
-		if err := checkAddress(o.Metrics); err != nil {
+		if err := CheckAddress(o.Metrics); err != nil {
 			return fmt.Errorf("invalid --metrics %q: %w", o.Metrics, err)
 		}
 	}
@@ -91,7 +91,8 @@ func checkURL(text string) error {
 	return nil
 }
 
-func checkAddress(text string) error {
+// CheckAddress says what is wrong with a TCP address that is listened on.
+func CheckAddress(text string) error {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil || strings.ContainsFunc(host, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return errors.New("use host:port, for instance 127.0.0.1:9750 or [::1]:9750")

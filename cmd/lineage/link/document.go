@@ -1,9 +1,19 @@
 package link
 
-import "github.com/lineage-ebpf/lineage/api"
+import (
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
 
 // Receipts is the stream that stores the receipts of all hosts: the subjects lin.h.*.receipt.
 const Receipts = "LIN_RECEIPTS"
+
+// HostsStream is the stream of the KV bucket LIN_HOSTS, which has a key for each host that is there.
+const HostsStream = "KV_LIN_HOSTS"
+
+// HostSubject is the key of a host.
+func HostSubject(host string) string { return "$KV.LIN_HOSTS." + host }
 
 // CommandSubject is where a host takes signed commands.
 func CommandSubject(host string) string { return "lin.h." + host + ".cmd" }
@@ -42,4 +52,19 @@ type Receipt struct {
 	Report    *api.Report       `json:"report,omitempty"`    // of a session
 	Command   *api.CommandReply `json:"command,omitempty"`   // of a command, signed by the host
 	Shortened bool              `json:"shortened,omitempty"` // it was too large: the report without processes, the command without reports and signature
+}
+
+// Host is how a host is. Without an answer of its daemon the figures are 0, and Degraded says so.
+type Host struct {
+	api.Head
+	Host      string    `json:"host"`               // its name in subjects
+	Time      time.Time `json:"time"`               // of the host, when it said so
+	Boot      string    `json:"boot"`               // id of the boot
+	Version   string    `json:"version,omitempty"`  // of the daemon
+	Level     int       `json:"level,omitempty"`    // guarantee level, 1 to 4
+	Mode      string    `json:"mode,omitempty"`     // observe, enforce
+	Sessions  int       `json:"sessions"`           // that are live
+	Live      int       `json:"live"`               // members that are alive
+	Leftovers int       `json:"leftovers"`          // … while the root of their session is gone
+	Degraded  []string  `json:"degraded,omitempty"` // what does not work as it should
 }

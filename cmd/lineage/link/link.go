@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 )
 
 // Program is a separate binary, with dependencies that the daemon's binary must not have.
@@ -23,6 +25,7 @@ type Options struct {
 	CA      string
 	Name    string
 	State   string
+	Metrics string
 }
 
 // Flags adds the flags to a set.
@@ -34,6 +37,7 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates that are trusted, in place of the system's")
 	f.StringVar(&o.Name, "name", "", "the host's `NAME` in subjects (default the host name, with _ for each dot)")
 	f.StringVar(&o.State, "state", "", "`DIR` for receipts that wait (default $STATE_DIRECTORY)")
+	f.StringVar(&o.Metrics, "metrics", "", "serve metrics of the link on this TCP `ADDRESS`, as 127.0.0.1:9751")
 }
 
 // Check says what is wrong with the flags, without reading a file.
@@ -60,6 +64,10 @@ func (o *Options) Check() error {
 		return errors.New("--ca needs tls:// URLs")
 	case o.Name != "" && !IsName(o.Name):
 		return fmt.Errorf("invalid --name %q: use at most %d letters, digits, - and _", o.Name, maxName)
+	case o.Metrics != "":
+		if err := export.CheckAddress(o.Metrics); err != nil {
+			return fmt.Errorf("invalid --metrics %q: %w", o.Metrics, err)
+		}
 	}
 	return nil
 }

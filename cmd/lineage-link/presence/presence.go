@@ -1,0 +1,122 @@
+//go:build linux
+
+// Package presence says on the bus that this host is there, and how it is.
+package presence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+)
+
+// TTL is how long a host is there after it has said so last. Tests shorten it.
+var TTL = 90 * time.Second
+
+const (
+	leastPause = 5 * time.Second // between two messages
+	askTime    = 5 * time.Second
+)
+
+// Keys is where it is said: a [bus.Bus].
+type Keys interface {
+	Store(ctx context.Context, stream string, m *bus.Message) error
+}
+
+// Presence says how the host is when that changes, and often enough for the TTL.
+type Presence struct {
+	Dial    func(context.Context) (api.Client, error)
+	Keys    Keys
+	Host    string          // its name in subjects
+	Changed <-chan struct{} // receives when a session began or changed
+	Log     zerolog.Logger
+
+	said string // the last error that was logged
+}
+
+// Run says it until ctx is done.
+func (p *Presence) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		p.log(p.tell(ctx))
+		again := time.After(TTL / 3)
+		select {
+		case <-time.After(min(leastPause, TTL/3)):
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-again:
+		case <-p.Changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// log logs an error once. That the bus is away is logged elsewhere.
+func (p *Presence) log(err error) {
+	text := ""
+	if err != nil && !errors.Is(err, bus.ErrDown) && !errors.Is(err, context.Canceled) {
+		text = err.Error()
+	}
+	if text != p.said && text != "" {
+		p.Log.Warn().Err(err).Msg("the presence of the host is not stored")
+	}
+	p.said = text
+}
+
+func (p *Presence) tell(ctx context.Context) error {
+	text, err := json.Marshal(p.gather(ctx))
+	if err != nil {
+		return fmt.Errorf("encode the presence: %w", err)
+	}
+	return p.Keys.Store(ctx, link.HostsStream, &bus.Message{Subject: link.HostSubject(p.Host), Body: text, TTL: TTL})
+}
+
+// gather asks the daemon. Without an answer the host says that.
+func (p *Presence) gather(ctx context.Context) *link.Host {
+	h := &link.Host{Head: api.NewHead("host"), Host: p.Host, Time: time.Now().UTC()}
+	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		h.Boot = strings.TrimSpace(string(b))
+	}
+	if err := p.ask(ctx, h); err != nil {
+		h.Degraded = append(h.Degraded, "the daemon does not answer: "+err.Error())
+	}
+	return h
+}
+
+func (p *Presence) ask(ctx context.Context, h *link.Host) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	c, err := p.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	v, err := c.Version(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := c.Sessions(ctx, "live", "")
+	if err != nil {
+		return err
+	}
+	h.Version, h.Level, h.Mode, h.Degraded, h.Sessions = v.Version, s.Level, s.Mode, s.Degraded, len(list.Items)
+	for i := range list.Items {
+		h.Live += list.Items[i].Live
+		h.Leftovers += list.Items[i].Leftovers
+	}
+	return nil
+}

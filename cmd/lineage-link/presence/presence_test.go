@@ -1,0 +1,84 @@
+//go:build linux
+
+package presence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// told is what was stored, and when.
+type told struct {
+	at    []time.Time
+	hosts []link.Host
+}
+
+func (s *told) Store(_ context.Context, stream string, m *bus.Message) error {
+	var h link.Host
+	if err := json.Unmarshal(m.Body, &h); err != nil || stream != "KV_LIN_HOSTS" || m.Subject != "$KV.LIN_HOSTS.web1" || m.TTL != 90*time.Second {
+		panic(m.Subject)
+	}
+	s.at, s.hosts = append(s.at, time.Now()), append(s.hosts, h)
+	return nil
+}
+
+// TestPresence: the host says how it is, at once when that changes, but not more often than every 5 s, and
+// within the TTL in any case.
+func TestPresence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		daemon := &apitest.Client{Has: apitest.Has{
+			Version: &api.Version{Version: "1.2"}, Status: &api.Status{Level: 3, Mode: "enforce", Degraded: []string{"history"}},
+			Sessions: []api.Session{{ID: "a", State: api.StateActive, Live: 4, Leftovers: 1}, {ID: "b", State: api.StateActive, Live: 3}, {ID: "c", State: api.StateEnded}},
+		}}
+		s, changed, away := &told{}, make(chan struct{}, 1), false
+		p := &Presence{Keys: s, Host: "web1", Changed: changed, Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) {
+			if away {
+				return nil, errors.New("away")
+			}
+			return daemon, nil
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		go p.Run(ctx)
+		for range 20 { // changes every second for 20 s
+			time.Sleep(time.Second)
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+		time.Sleep(100 * time.Second)
+		away = true
+		time.Sleep(30 * time.Second)
+		cancel()
+		synctest.Wait()
+		var at []string
+		for i, x := range s.at {
+			at = append(at, x.Sub(began).Round(time.Second).String())
+			if i > 0 && (x.Sub(s.at[i-1]) < 5*time.Second || x.Sub(s.at[i-1]) > 45*time.Second) {
+				t.Errorf("after %v", x.Sub(s.at[i-1]))
+			}
+		}
+		require.Contains(t, strings.Join(at, " "), "0s 5s 10s 15s 20s")
+		h := s.hosts[0]
+		if h.Host != "web1" || h.Version != "1.2" || h.Level != 3 || h.Mode != "enforce" || h.Sessions != 2 || h.Live != 7 || h.Leftovers != 1 || strings.Join(h.Degraded, "") != "history" || len(h.Boot) != 36 {
+			t.Errorf("%+v", h)
+		}
+		if h := s.hosts[len(s.hosts)-1]; h.Sessions != 0 || !strings.Contains(strings.Join(h.Degraded, ""), "the daemon does not answer: away") {
+			t.Errorf("without the daemon: %+v", h)
+		}
+	})
+}

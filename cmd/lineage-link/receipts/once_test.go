@@ -164,15 +164,15 @@ func (h *host) once() {
 // TestOnce: whatever fails, in whatever order, and whenever the link is killed: in the end the stream has
 // each receipt once, though it recognises no repeat.
 func TestOnce(t *testing.T) {
-	was := overlap
-	overlap = 0 // all of it is over in a moment
-	defer func() { overlap = was }()
+	was, whole := overlap, wholeTime
+	overlap, wholeTime = 0, 0 // all of it is over in a moment
+	defer func() { overlap, wholeTime = was, whole }()
 	outer := t
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHost(t, outer.TempDir())
 		defer h.dir.Close()
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"begin", "end", "end in the past", "look", "publish", "kill", "lose an answer", "away", "refuse", "kill between"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"begin", "end", "end in the past", "look", "publish", "kill", "lose an answer", "away", "refuse", "kill between", "restart of the daemon"}).Draw(t, "step") {
 			case "begin":
 				h.begin()
 			case "end":
@@ -180,8 +180,18 @@ func TestOnce(t *testing.T) {
 			case "end in the past": // no daemon saw it
 				h.end(time.Time{})
 			case "look":
+				h.look()
+			case "restart of the daemon": // which has not written yet what ended meanwhile
+				h.end(time.Time{})
+				h.daemon.Lock()
+				all := h.daemon.Has.Sessions
+				h.daemon.Has.Sessions = slices.DeleteFunc(slices.Clone(all), func(s api.Session) bool { return s.State == api.StateEnded && s.Ended.Equal(s.Started.Add(1)) })
+				h.daemon.Unlock()
 				h.reader.whole = time.Time{}
 				h.look()
+				h.daemon.Lock()
+				h.daemon.Has.Sessions = all
+				h.daemon.Unlock()
 			case "publish":
 				h.publish()
 			case "kill":
@@ -205,8 +215,7 @@ func TestOnce(t *testing.T) {
 			}
 		}
 		h.stream.away, h.stream.refuses, h.stream.unsaid = false, false, 0
-		for range 2 {
-			h.reader.whole = time.Time{}
+		for range 3 { // the outbox may have been full
 			h.look()
 			for h.publish() {
 			}

@@ -27,15 +27,18 @@ import (
 )
 
 const (
-	askTime    = 30 * time.Second
-	soonTime   = time.Second      // between two looks while something changes
-	wholeTime  = time.Minute      // between two looks at the history
-	retryTime  = 2 * time.Second  // after an error
-	streamTime = 10 * time.Second // after an error of the stream of events
+	askTime  = 30 * time.Second
+	soonTime = time.Second // between two looks while something changes
+
+	settleTime  = 10 * time.Second // from the first look at the history to the second
+	unknownTime = 24 * time.Hour   // after which a session that the daemon does not know is forgotten
+	retryTime   = 2 * time.Second  // after an error
+	streamTime  = 10 * time.Second // after an error of the stream of events
 )
 
-// overlap is that of two looks at the history: the host's clock may be set back that far.
-var overlap = time.Minute
+// wholeTime is between two looks at the history, and overlap is theirs: the host's clock may be set back that
+// far. Tests shorten both.
+var wholeTime, overlap = time.Minute, time.Minute
 
 // Reader takes receipts from the daemon. Its exported fields do not change after Open.
 type Reader struct {
@@ -49,7 +52,8 @@ type Reader struct {
 	mu    sync.Mutex
 	state state
 	rung  chan struct{} // a session began or changed
-	whole time.Time     // of the last look at the history
+	whole time.Time     // of the last look at the history by this connection
+	looks int           // of this connection at the history
 	said  string        // the last error that was logged
 }
 
@@ -83,9 +87,9 @@ func (r *Reader) connect(ctx context.Context) error {
 	defer bell.Wait()
 	defer stop()
 	bell.Go(func() { r.listen(ctx, c) })
-	r.whole = time.Time{}
+	r.whole, r.looks = time.Time{}, 0
 	for {
-		pause := wholeTime
+		pause := r.due()
 		moving, err := r.look(ctx, c)
 		switch {
 		case errors.As(err, new(unkept)):
@@ -136,7 +140,7 @@ func (r *Reader) listen(ctx context.Context, c api.Client) {
 		_ = c.Events(ctx, api.EventsQuery{Types: []api.EventType{api.EventSession}}, func(e *api.Event) error {
 			if e.Kind == "event" && e.Session != "" {
 				r.mu.Lock()
-				r.state.Open[e.Session] = true
+				r.state.Open[e.Session] = time.Time{}
 				r.mu.Unlock()
 			}
 			if e.Kind == "event" {
@@ -173,19 +177,20 @@ func (r *Reader) look(ctx context.Context, c api.Client) (moving bool, err error
 	r.mu.Lock()
 	for i := range live.Items {
 		s := &live.Items[i]
-		lives[s.ID], r.state.Open[s.ID] = true, true
+		lives[s.ID], r.state.Open[s.ID] = true, time.Time{}
 		moving = moving || s.State != api.StateActive
 	}
-	open := slices.Collect(maps.Keys(r.state.Open))
+	open := maps.Clone(r.state.Open)
 	r.mu.Unlock()
-	for _, id := range open {
-		if lives[id] {
+	whole := began.Sub(r.whole) >= r.due()
+	for id, unknown := range open {
+		if lives[id] || !unknown.IsZero() && !whole {
 			continue
 		}
 		s, err := c.Session(ctx, id)
 		switch e, refused := errors.AsType[*api.Error](err); {
-		case refused && e.Code == api.CodeNotFound: // the daemon let it go
-			r.done(id)
+		case refused && e.Code == api.CodeNotFound:
+			r.unknown(id, began)
 			continue
 		case err != nil:
 			return false, err
@@ -198,13 +203,35 @@ func (r *Reader) look(ctx context.Context, c api.Client) (moving bool, err error
 		}
 		r.done(id)
 	}
-	if began.Sub(r.whole) >= wholeTime {
-		r.whole = began // also if it fails for want of room: the list may be long
-		if err := r.past(ctx, c, hide, began); err != nil {
+	if whole {
+		upTo := r.whole
+		r.whole, r.looks = began, r.looks+1 // also if it fails for want of room: the list may be long
+		if err := r.past(ctx, c, hide, upTo); err != nil {
 			return false, err
 		}
 	}
 	return moving, nil
+}
+
+// due is the time from a look at the history to the next one.
+func (r *Reader) due() time.Duration {
+	if r.looks == 1 {
+		return min(settleTime, wholeTime)
+	}
+	return wholeTime
+}
+
+// unknown notes that the daemon does not know a session. It has let it go; or it has just begun, and has not
+// written yet what ended while none ran.
+func (r *Reader) unknown(id string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch since := r.state.Open[id]; {
+	case since.IsZero():
+		r.state.Open[id] = now
+	case now.Sub(since) > unknownTime:
+		delete(r.state.Open, id)
+	}
 }
 
 // done forgets a session.
@@ -220,9 +247,10 @@ type ended struct {
 	at          time.Time
 }
 
-// past takes the receipts that the history has and no look at live sessions has shown, and writes how far
-// it came.
-func (r *Reader) past(ctx context.Context, c api.Client, hide func([]string) []string, began time.Time) error {
+// past takes the receipts that the history has and no look at live sessions has shown, and notes that up to a
+// time nothing is missing: that of the look before, because a daemon that has just begun may not have written
+// yet what ended while none ran.
+func (r *Reader) past(ctx context.Context, c api.Client, hide func([]string) []string, upTo time.Time) error {
 	r.mu.Lock()
 	since := r.state.Since
 	r.mu.Unlock()
@@ -249,7 +277,7 @@ func (r *Reader) past(ctx context.Context, c api.Client, hide func([]string) []s
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if upTo := began.Add(-overlap); upTo.After(since) {
+	if upTo = upTo.Add(-overlap); upTo.After(since) {
 		r.state.Since = upTo
 	}
 	maps.DeleteFunc(r.state.Stored, func(_ string, at time.Time) bool { return at.Before(r.state.Since) })

@@ -25,8 +25,9 @@ type state struct {
 	// Stored are the receipts that the stream has, by id, with the ends of what they are about. Ends before
 	// Since are left out.
 	Stored map[string]time.Time `json:"stored"`
-	// Open are sessions that were seen and whose receipts have not been taken, by id.
-	Open map[string]bool `json:"open"`
+	// Open are sessions that were seen and whose receipts have not been taken, by id: since when the daemon
+	// does not know them, zero if it does.
+	Open map[string]time.Time `json:"open"`
 }
 
 // load reads the state; without a file everything begins now.
@@ -48,7 +49,7 @@ func (r *Reader) load() error {
 		r.state.Stored = make(map[string]time.Time)
 	}
 	if r.state.Open == nil {
-		r.state.Open = make(map[string]bool)
+		r.state.Open = make(map[string]time.Time)
 	}
 	if err != nil {
 		return r.save() // a later start must not begin later

@@ -3,6 +3,7 @@
 package enforcer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,6 +74,13 @@ type ending struct {
 	condemned time.Duration // since when it is known to have no grace left, 0: not yet
 	empty     time.Duration // since when it is known to be empty, 0: not yet
 	judged    bool          // a verdict other than clean was given
+}
+
+// A look is at one end, in one Step.
+type look struct {
+	*ending
+	info tracer.SessionInfo // what the kernel said last
+	err  error              // what it answered instead
 }
 
 // New makes an Enforcer.
@@ -194,39 +202,41 @@ func (e *Enforcer) Run(ctx context.Context, over func(Result)) {
 // verdict left stays watched and may later become clean.
 func (e *Enforcer) Step() (wait time.Duration, over []Result) {
 	now := e.clock()
-	for _, x := range e.due(now) {
-		began := e.clock()
-		r, done := e.look(x, now)
-		e.pauseAfter(x, began)
+	looks := e.due(now)
+	began := e.clock()
+	e.sweep(looks, now)
+	for _, x := range looks {
+		r, done := e.judge(x, now)
 		if r != nil {
 			over = append(over, *r)
 		}
 		if done {
 			e.mu.Lock()
-			if e.ends[x.id] == x && x.next != 0 { // 0: Watch was called during the look
+			if e.ends[x.id] == x.ending && x.next != 0 { // 0: Watch was called during the look
 				delete(e.ends, x.id)
 			}
 			e.mu.Unlock()
 		}
 	}
+	e.pauseAfter(looks, began)
 	return e.wait(e.clock()), over
 }
 
 // due returns the endings to look at now and schedules the next look at each, so that a
 // Watch in the meantime is not lost.
-func (e *Enforcer) due(now time.Duration) []*ending {
+func (e *Enforcer) due(now time.Duration) []*look {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var due []*ending
+	var due []*look
 	for _, x := range e.ends {
 		if max(x.next, x.rest) > now {
 			continue
 		}
 		x.next = now + x.pause
 		x.pause = min(2*x.pause, maxPause)
-		due = append(due, x)
+		due = append(due, &look{ending: x})
 	}
-	slices.SortFunc(due, func(a, b *ending) int { return int(int64(a.id) - int64(b.id)) })
+	slices.SortFunc(due, func(a, b *look) int { return cmp.Compare(a.id, b.id) })
 	return due
 }
 
@@ -242,21 +252,14 @@ func (e *Enforcer) wait(now time.Duration) time.Duration {
 	return wait
 }
 
-// look advances one end. done: there is nothing more to watch.
-func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
-	info, err := e.kernel.Session(x.id)
-	switch {
-	case err != nil:
-	case passDue(x, info, now):
-		info, err = e.sweep(x, info.Unentered)
-	default:
-		info, err = e.kernel.Settle(x.id)
-	}
+// judge advances one end by what a look found. done: there is nothing more to watch.
+func (e *Enforcer) judge(x *look, now time.Duration) (r *Result, done bool) {
+	info, err := x.info, x.err
 	if errors.Is(err, tracer.ErrNotFound) {
 		return &Result{Session: x.id, Verdict: api.VerdictUnknown, Why: "the kernel holds no record of it", Gone: true}, true
 	}
 	if err != nil {
-		return e.unanswered(x, now, err), false
+		return e.unanswered(x.ending, now, err), false
 	}
 	x.failing = 0
 	switch info.State {
@@ -267,7 +270,7 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 			return nil, true
 		}
 		x.swept = false
-		e.slow(x, now) // somebody may have continued a member
+		e.slow(x.ending, now) // somebody may have continued a member
 		return nil, false
 	case tracer.StateEmpty:
 		res := e.prove(info)
@@ -280,14 +283,14 @@ func (e *Enforcer) look(x *ending, now time.Duration) (r *Result, done bool) {
 		return &res, true
 	case tracer.StateEnding, tracer.StateCondemned: // the kernel condemns only for members that live
 		if grace := time.Duration(info.Deadline); info.State == tracer.StateEnding && now < grace {
-			e.noLater(x, grace)
+			e.noLater(x.ending, grace)
 			return nil, false
 		}
 		if x.condemned == 0 {
 			x.condemned = max(now, 1)
 		}
 		if now-x.condemned >= e.patience() {
-			e.slow(x, now)
+			e.slow(x.ending, now)
 			if !x.judged {
 				x.judged = true
 				res := e.leftovers(info)
@@ -320,27 +323,45 @@ func passDue(x *ending, info tracer.SessionInfo, now time.Duration) bool {
 	return false
 }
 
-// sweep repeats passes while each meets members that were not signalled before, and
-// returns the session's record after the last. It terminates: there are at most
-// maxPasses, and the pause between looks grows. unentered is as in the record before.
-func (e *Enforcer) sweep(x *ending, unentered uint32) (info tracer.SessionInfo, err error) {
-	for range maxPasses {
-		if !x.swept || unentered > x.unentered {
-			e.reconcile(unentered > x.unentered)
-			x.unentered = unentered
+// sweep looks at each end, after the passes that any of them needs: a pass serves all
+// sessions. Passes are repeated while each meets members that were not signalled before.
+// It terminates: there are at most maxPasses, and the pause between looks grows.
+func (e *Enforcer) sweep(looks []*look, now time.Duration) {
+	var due []*look
+	for _, x := range looks {
+		x.info, x.err = e.kernel.Session(x.id)
+		switch {
+		case x.err != nil:
+		case passDue(x.ending, x.info, now):
+			due = append(due, x)
+		default:
+			x.info, x.err = e.kernel.Settle(x.id)
 		}
-		pass, err := e.kernel.Sentence()
-		if err != nil {
-			return info, err
-		}
-		x.swept = true
-		info, err = e.kernel.Settle(x.id)
-		if err != nil || info.Live == 0 || !pass.More && pass.Sent == 0 {
-			return info, err
-		}
-		unentered = info.Unentered
 	}
-	return info, nil
+	for n := 0; n < maxPasses && len(due) > 0; n++ {
+		e.enter(due)
+		pass, err := e.kernel.Sentence()
+		due = slices.DeleteFunc(due, func(x *look) (over bool) {
+			if x.err = err; err == nil {
+				x.swept = true
+				x.info, x.err = e.kernel.Settle(x.id)
+			}
+			return x.err != nil || x.info.Live == 0 || !pass.More && pass.Sent == 0
+		})
+	}
+}
+
+// enter enters members whose birth was missed, before the first signal to a session.
+func (e *Enforcer) enter(due []*look) {
+	first, unentered := false, false
+	for _, x := range due {
+		first = first || !x.swept
+		unentered = unentered || x.info.Unentered > x.unentered
+		x.unentered = x.info.Unentered
+	}
+	if first || unentered {
+		e.reconcile(unentered)
+	}
 }
 
 // reconcile enters members whose birth was missed, if any was missed since the last
@@ -367,14 +388,16 @@ func (e *Enforcer) noLater(x *ending, deadline time.Duration) {
 	x.next = min(x.next, deadline)
 }
 
-// pauseAfter leaves the CPUs to the dying processes for twice as long as a look has
+// pauseAfter leaves the CPUs to the dying processes for twice as long as the looks have
 // taken. Each reported death asks for a look, and a look walks all processes of the host.
-// The pause has a limit, because the daemon may have been stopped during the look.
-func (e *Enforcer) pauseAfter(x *ending, began time.Duration) {
+// The pause has a limit, because the daemon may have been stopped during a look.
+func (e *Enforcer) pauseAfter(looks []*look, began time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.clock()
-	x.rest = now + min(2*(now-began), maxRest)
+	for _, x := range looks {
+		x.rest = now + min(2*(now-began), maxRest)
+	}
 }
 
 func (e *Enforcer) slow(x *ending, now time.Duration) {

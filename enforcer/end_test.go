@@ -390,3 +390,26 @@ func TestPassCut(t *testing.T) {
 		t.Errorf("%d passes in one look: %+v", c.passes, k.Proc(31))
 	}
 }
+
+// TestPassShared: a pass serves all ends of a step, and each has its verdict.
+func TestPassShared(t *testing.T) {
+	k, e, id := host(t)
+	k.Feature.Level = 2
+	ids := []tracer.SessionID{id}
+	for pid := uint32(40); pid < 60; pid++ {
+		k.Add(pid, 20, "agent")
+		id, err := k.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity})
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	c := &cut{Kernel: k}
+	e.kernel = c
+	require.NoError(t, e.EndAll(ids, tracer.CauseHalt))
+	over := settle(t, k, e)
+	if len(over) != len(ids) || slices.ContainsFunc(over, func(r Result) bool { return r.Verdict != api.VerdictClean }) {
+		t.Errorf("%d results: %+v", len(over), over)
+	}
+	if c.passes > 2 {
+		t.Errorf("%d passes for %d ends", c.passes, len(ids))
+	}
+}

@@ -25,13 +25,13 @@ type daemon struct {
 }
 
 // startDaemon starts one of that binary and waits until it answers and its self-check is done.
-func startDaemon(ctx context.Context, binary string) (*daemon, error) {
+func startDaemon(ctx context.Context, binary string, flags ...string) (*daemon, error) {
 	dir, err := os.MkdirTemp("", "lngtest-bench-")
 	if err != nil {
 		return nil, err
 	}
 	d := &daemon{dir: dir, socket: filepath.Join(dir, "l.sock")}
-	if err := d.run(ctx, binary); err != nil {
+	if err := d.run(ctx, binary, flags...); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil

@@ -33,6 +33,7 @@ var parts = []part{
 	{"signals", "kernel time per signal", signals},
 	{"kill", "end against cgroup.kill", kill},
 	{"dead", "root's exit while the daemon is dead, until the last member is", dead},
+	{"halt", "a halt of many sessions, against cgroup.kill", halt},
 	{"growth/processes", "kernel cost against live processes", grow(amongProcesses)},
 	{"growth/sessions", "kernel cost against sessions", grow(amongSessions)},
 	{"growth/depth", "kernel cost against ancestors", grow(amongAncestors)},
@@ -111,7 +112,7 @@ func prepare() error {
 	if host, err := os.Readlink("/proc/1/ns/mnt"); err == nil && ours == host {
 		return fmt.Errorf("in the host's mount namespace; run make bench")
 	}
-	for _, path := range []string{lineageBin, program("pulse"), program("crowd")} {
+	for _, path := range []string{lineageBin, program("pulse"), program("crowd"), program("vforkstorm")} {
 		if _, err := os.Stat(path); err != nil {
 			return fmt.Errorf("%w; run make bench", err)
 		}

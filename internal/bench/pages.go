@@ -51,6 +51,7 @@ func (s *samples) tables() []table {
 		{document, "events", s.eventSums()},
 		{document, "kill", s.killTable()},
 		{document, "dead", s.deadTable()},
+		{document, "halt", s.haltTable()},
 		{document, "processes", growth},
 		{document, "sessions", s.growthTable("sessions", "sessions:")},
 		{document, "depth", s.growthTable("depth", "ancestors:")},

@@ -83,6 +83,8 @@ var (
 	// What the commands promise on every kernel.
 	e2e = suite{dir: "internal/e2e", only: "^TestHold[1-68]|^TestEndsWithoutDaemon$|^TestLimits$|^TestLifetimeWithoutDaemon$",
 		timeout: time.Hour, env: []string{"LNGTEST_ROUNDS=2", "LNGTEST_STORM=2"}}
+	// What a dead daemon means for its sessions.
+	dead = e2e.named("dead daemon").tests("TestDeadDaemon").with("LNGTEST_ROUNDS=3")
 	// Every row, at the kernel's own level, with a requested end.
 	escapes = suite{dir: "internal/e2e/escapes", only: "^TestEscapes$///^root_alive$", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
 )
@@ -102,7 +104,7 @@ func (s suite) bothSides() suite {
 }
 
 // everything is what a kernel must pass in its usual configuration.
-var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, guards, e2e, escapes}
+var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, guards, e2e, dead, escapes}
 
 // few is what every change must pass.
 var few = []suite{
@@ -126,14 +128,14 @@ var cells = []cell{
 		why: "Debian 12, and the newest without task iterators in BPF"},
 	{name: "6.12", series: "6.12", suites: everything,
 		why: "Debian 13, and the newest long-term kernel that cannot send signals from BPF"},
-	{name: "6.16", series: "6.16", suites: []suite{verifier, basics, tracer, e2e},
+	{name: "6.16", series: "6.16", suites: []suite{verifier, basics, tracer, e2e, dead},
 		why: "the first whose exit hook can end a session"},
 	{name: "6.18", series: "6.18", suites: everything,
 		why: "a long-term kernel with everything, its tracepoints not preemptible"},
 	{name: "7", series: "7", quick: few,
-		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, guards, e2e, escapes},
+		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, guards, e2e, dead, escapes},
 		why:    "the newest of Debian's backports; tracepoints are preemptible"},
-	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e}, cpus: 2,
+	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e, dead}, cpus: 2,
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},
 	{name: "6.18-arm64", series: "6.18-arm64", arch: "arm64", suites: []suite{verifier, basics}, cpus: 2,
 		why: "the other architecture"},

@@ -32,6 +32,7 @@ func eachPlace(do func(path, name, text string) error) error {
 	}
 	for _, p := range []struct{ path, name, text string }{
 		{"docs/results/kernels.md", "cells", cellTable(all)},
+		{"docs/results/kernels.md", "dead", deadTable(all)},
 		{"docs/results/kernels.md", "missing", missingTable(all)},
 		{"docs/results/kernels.md", "kernels", levelTable(all)},
 	} {
@@ -91,6 +92,22 @@ func (r *result) date() string {
 		}
 	}
 	return oldest
+}
+
+// deadTable shows what the suite with that name measured.
+func deadTable(all []*result) string {
+	t := page.NewTable("cell", "level:", "measured")
+	for _, r := range all {
+		for _, s := range r.Suites {
+			if s.Name != dead.name() {
+				continue
+			}
+			for _, f := range s.Figures {
+				t.Row(r.Cell, fmt.Sprint(r.Level), f)
+			}
+		}
+	}
+	return t.String()
 }
 
 // missingTable shows what doctor finds lacking in each cell.

@@ -16,7 +16,6 @@ agent() {
 shown() { has "$(lineage tree "$1" | grep brokered)" "$2"; }
 # brought NUMBER TEXT: why says so of the sleep of that number.
 brought() { has "$(lineage why "$(the_sleep "$1")")" "$2"; }
-gone() { ! the_sleep "$1"; }
 
 systemd_run() { # what root has the host's systemd do
 	policy 'mode: enforce'

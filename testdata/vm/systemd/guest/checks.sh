@@ -17,6 +17,7 @@ id_of() { lineage ls -o jsonl | sed -n "s/.*\"id\":\"\([^\"]*\)\",\"name\":\"$1\
 there() { [ -n "$(id_of "$1")" ]; }
 # the_sleep prints the PID of the sleep that has this argument.
 the_sleep() { pgrep -f "^(/usr/bin/)?sleep $1\$"; }
+gone() { ! the_sleep "$1"; }
 # session starts a session in a unit of its own; its script leaves a daemonised
 # sleep NUMBER and waits.
 session() {
@@ -59,7 +60,7 @@ stty -F /dev/ttyS1 -onlcr raw 2>/dev/null
 base='install_ start sessions' # what all the others stand on
 only=
 [ ! -e only ] || only=$(cat only)
-for name in install_ verify start capabilities network exports journal sessions others reload restart upgrade killed watchdog flags \
+for name in install_ verify start capabilities network exports journal sessions others reload restart upgrade killed dead watchdog flags \
 	recipe systemd_run systemd_run_user at_cron reaper socket unload stop uninstall force; do
 	[ -z "$only" ] || [[ " $base $only " == *" $name "* ]] || continue
 	check "$name" || [[ " $base " != *" $name "* ]] || break

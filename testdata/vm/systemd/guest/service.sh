@@ -148,6 +148,20 @@ killed() { # by what it is, it comes back
 		is "$(id_of one)" "$id" "session after $signal"
 	done
 }
+dead() { # what dies with its root, at the same moment: the kernel ends the rest, or the next daemon
+	for level in 4 3 2; do
+		echo "LINEAGE_DAEMON_FLAGS=--level $level" >/etc/default/lineage
+		systemctl restart lineage
+		session dead$level 310$level
+		before=$(daemon_pid) began=${EPOCHREALTIME/./}
+		kill -KILL "$before" "$(the_sleep "1310$level")"
+		until_ gone "310$level"
+		echo "level $level: gone after $(((${EPOCHREALTIME/./} - began) / 1000)) ms, emulated"
+		until_ back "$before"
+	done
+	rm /etc/default/lineage
+	systemctl restart lineage
+}
 watchdog() { # a stopped daemon is missed
 	mkdir -p /run/systemd/system/lineage.service.d
 	printf '[Service]\nWatchdogSec=5s\nTimeoutAbortSec=1s\n' >/run/systemd/system/lineage.service.d/lngtest.conf
@@ -218,8 +232,7 @@ stop() { # without a daemon the kernel goes on: the end of a root is the end of 
 	[ -d $pins ]
 	the_sleep 3001
 	kill -KILL "$(the_sleep 13005)"
-	gone() { ! the_sleep 3005; }
-	until_ gone
+	until_ gone 3005
 }
 uninstall() {
 	systemctl start lineage

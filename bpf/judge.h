@@ -23,6 +23,38 @@ struct pass {
 	u64 last;
 };
 
+/* Does the halt that is in force end the session? One store of its mode ends all that it marked. */
+static __always_inline bool halted(struct ctl *c)
+{
+	u64 halt = *(volatile u64 *)&c->halt;
+
+	return halt && halt == *(volatile u64 *)&control.halt.since &&
+	       *(volatile u32 *)&control.halt.mode == HALT_ALL;
+}
+
+/* Why an active session has to end now. A later deadline is made due. */
+static __always_inline u32 cause_to_end(struct session *s, struct ctl *c, u64 now_boot)
+{
+	u64 expires = c->expires;
+
+	if (halted(c))
+		return CAUSE_HALT;
+#ifdef BASELINE
+	/* A birth found it over its limit, but could not begin the end. */
+	if (*(volatile u32 *)&c->over)
+		return CAUSE_MAX_PROCESSES;
+#endif
+	if (expires && expires <= now_boot)
+		return c->flags & SESSION_KEPT ? CAUSE_EXPIRED : CAUSE_MAX_LIFETIME;
+	if (!(c->flags & SESSION_KEEP_ON_ROOT_EXIT) && !alive(&s->root))
+		return CAUSE_ROOT_EXIT;
+	if (s->owner.tgid && !alive(&s->owner))
+		return CAUSE_OWNER_EXIT;
+	if (expires)
+		arm_boot(expires);
+	return CAUSE_NONE;
+}
+
 /*
  * Bring the session's state up to date, and return it. A later deadline is made due.
  * Global, as the next function: the verifier checks them once, not in each turn.
@@ -37,31 +69,16 @@ __noinline int judge(u64 id, u64 now, u64 now_boot)
 		return STATE_FREE;
 	state = STATE(*(volatile u32 *)&c->status);
 	if (state == STATE_ACTIVE) {
-		u64 expires = c->expires;
-		u32 cause = CAUSE_NONE;
+		u32 cause = cause_to_end(s, c, now_boot);
 
-#ifdef BASELINE
-		/* A birth found it over its limit, but could not begin the end. */
-		if (*(volatile u32 *)&c->over)
-			cause = CAUSE_MAX_PROCESSES;
-		else
-#endif
-			if (expires && expires <= now_boot)
-			cause = c->flags & SESSION_KEPT ? CAUSE_EXPIRED : CAUSE_MAX_LIFETIME;
-		else if (!(c->flags & SESSION_KEEP_ON_ROOT_EXIT) && !alive(&s->root))
-			cause = CAUSE_ROOT_EXIT;
-		else if (s->owner.tgid && !alive(&s->owner))
-			cause = CAUSE_OWNER_EXIT;
-		else if (expires)
-			arm_boot(expires);
 		if (cause)
-			begin_end(id, cause, c->grace);
+			begin_end(id, cause, cause == CAUSE_HALT ? 0 : c->grace);
 		state = STATE(*(volatile u32 *)&c->status);
 	}
 	if (state == STATE_ENDING) {
 		u64 deadline = *(volatile u64 *)&c->deadline;
 
-		if (deadline && deadline <= now) {
+		if (halted(c) || (deadline && deadline <= now)) {
 			condemn(id);
 			state = STATE(*(volatile u32 *)&c->status);
 		} else if (deadline) {

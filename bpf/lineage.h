@@ -196,6 +196,7 @@ struct ctl {
 	u64 max_rss; /* bytes; user space checks it, and idle */
 	u64 idle; /* ns */
 	u64 paused; /* boottime ns since when; 0: it is not */
+	u64 halt; /* the halt of this time ends it, once it is in force; 0: none */
 	u32 max_processes;
 	u32 uid;
 	u32 rule; /* of an agent's session: the rule of struct agent */
@@ -240,7 +241,7 @@ enum guard {
 	GUARD_REFUSES = 1 << 2, /* what would leave is refused, not only recorded */
 };
 
-/* User space writes it, mode last. */
+/* User space writes it, mode last. Sessions that it ends are marked before, see ctl. */
 struct halt {
 	u64 since; /* boottime, ns */
 	u32 mode;
@@ -249,7 +250,7 @@ struct halt {
 };
 
 /* Of the verb "end", in the flags. */
-#define END_LATER 1 /* no pass: the caller makes one for several sessions */
+#define END_AT_HALT 1 /* once the halt whose time is in `grace` is in force: it ends all at once */
 
 /*
  * due: 0 nothing, 1 a pass is due now, else the earliest deadline in CLOCK_MONOTONIC

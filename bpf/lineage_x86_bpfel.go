@@ -85,6 +85,7 @@ type LineageCtl struct {
 	MaxRss       uint64
 	Idle         uint64
 	Paused       uint64
+	Halt         uint64
 	MaxProcesses uint32
 	Uid          uint32
 	Rule         uint32

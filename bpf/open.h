@@ -171,7 +171,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	s->listen_window = s->listens = 0;
 	c->flags = a->flags;
 	c->grace = a->grace;
-	c->deadline = c->ended_at = c->paused = 0;
+	c->deadline = c->ended_at = c->paused = c->halt = 0;
 	c->expires = a->max_lifetime ? s->created + a->max_lifetime : 0;
 	c->max_processes = a->max_processes;
 	c->max_rss = a->max_rss;
@@ -314,7 +314,7 @@ static __always_inline void refuse_agent(struct entry *e)
  * open a session before its first fork. User space checks whether a rule wants it, and
  * releases the process if not. Runs in the process itself.
  *
- * A halt sets its mode, and then lists the sessions. So the mode is read again when the
+ * A halt sets its mode, and then lists the sessions once more. So the mode is read again when the
  * record is there: the list has the session, or this sees the mode. It is read before,
  * too, so that an agent that is started again and again takes no slots.
  */

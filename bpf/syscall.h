@@ -100,7 +100,7 @@ static __always_inline void sentence(struct verb_args *a)
 
 static __always_inline long end_all(struct verb_args *a)
 {
-	bool later = a->flags & END_LATER;
+	bool later = a->flags & END_AT_HALT;
 	long err = end(a);
 
 	if (!err && !later)

@@ -61,6 +61,10 @@ static __always_inline long end(struct verb_args *a)
 
 	if (!c)
 		return -ENOENT;
+	if (a->flags & END_AT_HALT) {
+		*(volatile u64 *)&c->halt = a->grace;
+		return 0;
+	}
 	if (!begin_end(a->session, a->cause, a->grace)) {
 		if (a->grace)
 			shorten(c, bpf_ktime_get_ns() + a->grace);

@@ -404,7 +404,7 @@ func TestPassShared(t *testing.T) {
 	}
 	c := &cut{Kernel: k}
 	e.kernel = c
-	require.NoError(t, e.EndAll(ids, tracer.CauseHalt))
+	require.NoError(t, e.Halt(tracer.Halt{Mode: tracer.HaltAll, Since: 7}, ids))
 	over := settle(t, k, e)
 	if len(over) != len(ids) || slices.ContainsFunc(over, func(r Result) bool { return r.Verdict != api.VerdictClean }) {
 		t.Errorf("%d results: %+v", len(over), over)

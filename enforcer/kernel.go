@@ -18,8 +18,8 @@ type Kernel interface {
 	Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error
 	// End begins an end. A repeated call can only shorten the grace.
 	End(id tracer.SessionID, cause tracer.Cause, grace time.Duration) error
-	// EndAll ends several without a grace, with one pass. One that is gone is left out.
-	EndAll(ids []tracer.SessionID, cause tracer.Cause) error
+	// SetHalt replaces the halt, which ends these sessions without a grace, all at once.
+	SetHalt(h tracer.Halt, ends []tracer.SessionID) error
 	// Pause stops the members of a session until Resume, or until it ends.
 	Pause(id tracer.SessionID) error
 	Resume(id tracer.SessionID) error

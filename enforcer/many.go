@@ -36,13 +36,14 @@ func (e *Enforcer) CheckEnds(sessions []tracer.SessionInfo, caller tracer.Identi
 	return refused, nil
 }
 
-// EndAll ends sessions at once. It does not check the guards: call CheckEnds first.
-func (e *Enforcer) EndAll(ids []tracer.SessionID, cause tracer.Cause) error {
+// Halt puts a halt in force, and ends sessions with it. It does not check the guards: call CheckEnds
+// first.
+func (e *Enforcer) Halt(h tracer.Halt, ends []tracer.SessionID) error {
 	e.reconcile(false)
-	if err := e.kernel.EndAll(ids, cause); err != nil {
-		return fmt.Errorf("end %d sessions: %w", len(ids), err)
+	if err := e.kernel.SetHalt(h, ends); err != nil {
+		return fmt.Errorf("halt %d sessions: %w", len(ends), err)
 	}
-	for _, id := range ids {
+	for _, id := range ends {
 		e.Watch(id)
 	}
 	return nil

@@ -36,13 +36,13 @@ type Agent struct {
 	KeepOnRootExit bool
 }
 
-// enum agent_flags, enum looks, and END_LATER of bpf/lineage.h.
+// enum agent_flags, enum looks, and END_AT_HALT of bpf/lineage.h.
 const (
 	agentNests = 1
 	agentExact = 2
 	lookNames  = 1
 	lookJoins  = 2
-	endLater   = 1
+	endAtHalt  = 1
 )
 
 // SetAgents replaces all agents; nil: no agents. Open sessions stay. The same Comm
@@ -241,13 +241,38 @@ func (l *lateAgents) openOne(t *Tracer, p *Process) (opened bool, err error) {
 // MaxReason is how many bytes [Halt].Reason may have.
 const MaxReason = len(bpf.LineageHalt{}.Reason)
 
-// SetHalt replaces the halt. After it, an agent that execs dies, or its session is among
-// [Tracer.Sessions]. Agents that the exec hook missed get a session from
-// [Tracer.OpenMissedAgents], halt or not.
-func (t *Tracer) SetHalt(h Halt) error {
+// SetHalt replaces the halt, and with [HaltAll] ends sessions as [Tracer.End] does without a grace:
+// all of them by the one store that puts it in force, so that the kernel side ends all or none if the
+// caller is killed. One that is gone is left out. No halt before had the same time, unless this one
+// adds sessions to it. After it, an agent that execs dies, or its session is among [Tracer.Sessions].
+// Agents that the exec hook missed get a session from [Tracer.OpenMissedAgents], halt or not.
+func (t *Tracer) SetHalt(h Halt, ends []SessionID) error {
 	if len(h.Reason) > MaxReason {
 		return fmt.Errorf("set halt: reason of %d bytes: at most %d", len(h.Reason), MaxReason)
 	}
+	if err := t.markHalted(h, ends); err != nil {
+		return err
+	}
+	t.putHalt(h)
+	if len(ends) == 0 {
+		return nil
+	}
+	_, err := t.Sentence()
+	return err
+}
+
+// markHalted marks the sessions that a halt ends once it is in force.
+func (t *Tracer) markHalted(h Halt, ends []SessionID) error {
+	for _, id := range ends {
+		err := t.onSession(bpf.LineageProgVerbEnd, "halt", &bpf.LineageVerbArgs{Session: uint64(id), Grace: h.Since, Flags: endAtHalt})
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tracer) putHalt(h Halt) {
 	t.late.Lock()
 	defer t.late.Unlock()
 	to := &t.control.shared.Halt
@@ -257,7 +282,7 @@ func (t *Tracer) SetHalt(h Halt) error {
 	to.Since, to.Uid, to.Reason = h.Since, h.UID, [MaxReason]uint8{}
 	copy(to.Reason[:], h.Reason)
 	atomic.StoreUint32(&to.Mode, uint32(h.Mode))
-	return nil
+	atomic.StoreUint64(&t.control.shared.Due, 1) // the hooks make a pass, if we do not live to
 }
 
 // Halted returns the halt that is in force.
@@ -293,20 +318,4 @@ func PinnedHalt(dir string) (Halt, error) {
 func halt(h bpf.LineageHalt) Halt {
 	reason, _, _ := bytes.Cut(h.Reason[:], []byte{0})
 	return Halt{Mode: HaltMode(h.Mode), Since: h.Since, UID: h.Uid, Reason: string(reason)}
-}
-
-// EndAll ends sessions as [Tracer.End] does without a grace, with one pass for all. One that is
-// gone is left out.
-func (t *Tracer) EndAll(ids []SessionID, cause Cause) error {
-	var failed error
-	for _, id := range ids {
-		err := t.onSession(bpf.LineageProgVerbEnd, "end", &bpf.LineageVerbArgs{
-			Session: uint64(id), Cause: uint32(cause), Flags: endLater,
-		})
-		if !errors.Is(err, ErrNotFound) {
-			failed = errors.Join(failed, err)
-		}
-	}
-	_, err := t.Sentence()
-	return errors.Join(failed, err)
 }

@@ -40,6 +40,9 @@ func (t *Tracer) Condemn(id SessionID) error {
 	return t.onSession(bpf.LineageProgVerbEnd, "condemn", &bpf.LineageVerbArgs{Session: uint64(id), Cause: uint32(CauseEnd)})
 }
 
+// MarkHalted is what SetHalt does before it stores the halt.
+func (t *Tracer) MarkHalted(h Halt, ends []SessionID) error { return t.markHalted(h, ends) }
+
 // MissExecs stops the exec hook from opening sessions until the returned function is called.
 func (t *Tracer) MissExecs() (back func()) {
 	looks := t.control.looks()

@@ -28,7 +28,7 @@ func haltAgents(t *testing.T, tr *tracer.Tracer) {
 // haltNow has a halt in force until the test ends.
 func haltNow(t *testing.T, tr *tracer.Tracer, mode tracer.HaltMode) {
 	t.Helper()
-	require.NoError(t, tr.SetHalt(tracer.Halt{Mode: mode, Since: 7, UID: 1000, Reason: "case 7"}))
+	require.NoError(t, tr.SetHalt(tracer.Halt{Mode: mode, Since: 7, UID: 1000, Reason: "case 7"}, nil))
 }
 
 // runningAs waits until an agent runs, and has executed something.
@@ -118,9 +118,9 @@ func testHalt(t *testing.T, tr *tracer.Tracer) {
 	if n := refusals(t, tr); n != 5 {
 		t.Errorf("%d agents died", n)
 	}
-	require.NoError(t, tr.SetHalt(tracer.Halt{}))
+	require.NoError(t, tr.SetHalt(tracer.Halt{}, nil))
 	opened(t, tr, runningAs(t, agentName).pid())
-	if err := tr.SetHalt(tracer.Halt{Reason: strings.Repeat("r", tracer.MaxReason+1)}); err == nil {
+	if err := tr.SetHalt(tracer.Halt{Reason: strings.Repeat("r", tracer.MaxReason+1)}, nil); err == nil {
 		t.Error("a reason that does not fit was taken")
 	}
 }
@@ -144,22 +144,15 @@ func testDrain(t *testing.T, tr *tracer.Tracer) {
 	}
 }
 
-// All sessions of a list end, with what is born meanwhile.
-func TestEndAll(t *testing.T) { onEachSide(t, testEndAll) }
+// All sessions that a halt names end, with what is born meanwhile.
+func TestHaltEnds(t *testing.T) { onEachSide(t, testHaltEnds) }
 
-func testEndAll(t *testing.T, tr *tracer.Tracer) {
-	var ids []tracer.SessionID
-	var all []*workload
-	for i := range 4 {
-		w := start(t, "trap '' TERM; sleep 60 & (while :; do sleep 0.01; done) & wait")
-		ids = append(ids, create(t, tr, w, tracer.SessionSpec{Name: fmt.Sprint("s", i), Grace: time.Hour}))
-		w.goOn()
-		all = append(all, w)
-	}
+func testHaltEnds(t *testing.T, tr *tracer.Tracer) {
+	ids, all := crowd(t, tr, 4)
 	other, spared := startIn(t, tr, "sleep 60 & wait")
 	other.goOn()
 	require.NoError(t, tr.End(ids[0], tracer.CauseIdle, time.Hour)) // has begun
-	require.NoError(t, tr.EndAll(append(slices.Clone(ids), 1<<32), tracer.CauseHalt))
+	require.NoError(t, tr.SetHalt(tracer.Halt{Mode: tracer.HaltAll, Since: 7}, append(slices.Clone(ids), 1<<32)))
 	for i, w := range all {
 		w.rest()
 		w.wait()
@@ -171,8 +164,54 @@ func testEndAll(t *testing.T, tr *tracer.Tracer) {
 	if s, err := tr.Session(spared); err != nil || s.State != tracer.StateActive {
 		t.Errorf("%+v, %v", s, err)
 	}
-	require.NoError(t, tr.EndAll([]tracer.SessionID{spared}, tracer.CauseHalt))
+	require.NoError(t, tr.SetHalt(tracer.Halt{Mode: tracer.HaltAll, Since: 7}, []tracer.SessionID{spared}))
 	other.gone()
+}
+
+// crowd is sessions whose members ignore SIGTERM and fork all the time.
+func crowd(t *testing.T, tr *tracer.Tracer, n int) (ids []tracer.SessionID, all []*workload) {
+	t.Helper()
+	for i := range n {
+		w := start(t, "trap '' TERM; sleep 60 & (while :; do sleep 0.01; done) & wait")
+		ids = append(ids, create(t, tr, w, tracer.SessionSpec{Name: fmt.Sprint("s", i), Grace: time.Hour}))
+		w.goOn()
+		all = append(all, w)
+	}
+	return ids, all
+}
+
+// A halt ends all of its sessions or none, wherever its caller is killed: until the mode is stored none,
+// and then all, by the next hook on the host, or by the next pass.
+func TestHaltAtOnce(t *testing.T) { onEachSide(t, testHaltAtOnce) }
+
+func testHaltAtOnce(t *testing.T, tr *tracer.Tracer) {
+	ids, all := crowd(t, tr, 4)
+	halt := tracer.Halt{Mode: tracer.HaltAll, Since: 7}
+	require.NoError(t, tr.MarkHalted(halt, ids))
+	haltNow(t, tr, tracer.HaltDrain)
+	_, err := tr.Sentence()
+	require.NoError(t, err)
+	for _, id := range ids {
+		if s, err := tr.Session(id); err != nil || s.State != tracer.StateActive {
+			t.Errorf("%+v, %v", s, err)
+		}
+	}
+	require.NoError(t, tr.SetHalt(tracer.Halt{Mode: tracer.HaltAll, Since: 8}, nil)) // another one
+	_, err = tr.Sentence()
+	require.NoError(t, err)
+	if s, err := tr.Session(ids[0]); err != nil || s.State != tracer.StateActive {
+		t.Errorf("%+v, %v", s, err)
+	}
+	require.NoError(t, tr.SetHalt(halt, nil))
+	if tr.Features().Level < 3 { // it has no hook that signals
+		_, err = tr.Sentence()
+		require.NoError(t, err)
+	}
+	for i, w := range all {
+		w.rest()
+		w.wait()
+		settled(t, tr, ids[i])
+	}
 }
 
 // Another kernel side has the same halt, and no agent starts while it takes over.

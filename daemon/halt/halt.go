@@ -23,7 +23,7 @@ import (
 type Kernel interface {
 	Sessions() ([]tracer.SessionInfo, error)
 	Halted() tracer.Halt
-	SetHalt(h tracer.Halt) error
+	SetHalt(h tracer.Halt, ends []tracer.SessionID) error
 }
 
 // Options of New.
@@ -46,8 +46,7 @@ type Halt struct {
 // New makes the halt of one daemon.
 func New(o Options) *Halt { return &Halt{o: o} }
 
-// Set carries out a request. The mode is set first, and the sessions are listed then: an agent that
-// execs in between sees the mode, or its session is in the list.
+// Set carries out a request.
 func (h *Halt) Set(req *api.HaltRequest, c access.Caller) (*api.Halted, error) {
 	to, err := h.asked(req, c)
 	if err != nil {
@@ -62,19 +61,22 @@ func (h *Halt) Set(req *api.HaltRequest, c access.Caller) (*api.Halted, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.o.Kernel.SetHalt(to); err != nil {
+	d := &api.Halted{Head: api.NewHead("halted"), Halt: document.Halt(to, h.o.Clock.Clock), Items: []api.HaltedSession{}}
+	if to.Mode == tracer.HaltAll {
+		d.Items, err = h.end(to, req, c)
+		return d, err
+	}
+	if err := h.o.Kernel.SetHalt(to, nil); err != nil {
 		return nil, err
 	}
-	h.o.Log.Warn().Str(logging.KeyMode, req.Mode).Str(logging.KeyReason, to.Reason).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("halt")
-	h.o.Access.Did(c, access.Halt, strings.TrimSuffix(req.Mode+": "+to.Reason, ": "))
-	d := &api.Halted{Head: api.NewHead("halted"), Halt: document.Halt(to, h.o.Clock.Clock), Items: []api.HaltedSession{}}
-	if to.Mode != tracer.HaltAll {
-		return d, nil
-	}
-	by := c.Document()
-	by.Reason = to.Reason
-	d.Items, err = h.end(req.Sessions, by, c)
-	return d, err
+	h.record(req, c)
+	return d, nil
+}
+
+// record says that a request was carried out.
+func (h *Halt) record(req *api.HaltRequest, c access.Caller) {
+	h.o.Log.Warn().Str(logging.KeyMode, req.Mode).Str(logging.KeyReason, req.Reason).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("halt")
+	h.o.Access.Did(c, access.Halt, strings.TrimSuffix(req.Mode+": "+req.Reason, ": "))
 }
 
 // asked is the halt that a request asks for.
@@ -109,34 +111,48 @@ func (h *Halt) asked(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err
 	return to, nil
 }
 
-// end ends the sessions that words name, or all, except those that a guard spares.
-func (h *Halt) end(words []string, by *api.Caller, c access.Caller) ([]api.HaltedSession, error) {
-	// After this every session that was being opened when the mode was set is in the kernel's list.
-	if err := h.o.Registry.Update(func(registry.Tx) {}); err != nil {
-		return nil, err
-	}
-	sessions, _, err := h.chosen(words)
-	if err != nil {
-		return nil, err
-	}
-	refused, err := h.o.Enforcer.CheckEnds(sessions, c.ID)
-	if err != nil {
-		return nil, err
-	}
-	items := []api.HaltedSession{}
-	var ids []tracer.SessionID
-	for i := range sessions {
-		s := &sessions[i]
-		item := api.HaltedSession{ID: s.ID.String(), Name: s.Name}
-		if why := refused[s.ID]; why != nil {
-			item.Refused = why.Error()
-			h.o.Access.Refused(c, access.End, item.ID, item.Refused)
-		} else {
-			ids = append(ids, s.ID)
+// end halts, and ends the sessions that are named, or all, except those that a guard spares. It lists
+// them twice: the kernel ends the first list with the halt, even if this daemon is killed; in the second
+// are those that were opened meanwhile. An agent that execs after that sees the halt.
+func (h *Halt) end(to tracer.Halt, req *api.HaltRequest, c access.Caller) ([]api.HaltedSession, error) {
+	by := c.Document()
+	by.Reason = to.Reason
+	items, met := []api.HaltedSession{}, map[tracer.SessionID]bool{}
+	for n := range 2 {
+		sessions, _, err := h.chosen(req.Sessions)
+		if err != nil {
+			return nil, err
 		}
-		items = append(items, item)
+		sessions = slices.DeleteFunc(sessions, func(s tracer.SessionInfo) bool { return met[s.ID] })
+		refused, err := h.o.Enforcer.CheckEnds(sessions, c.ID)
+		if err != nil {
+			return nil, err
+		}
+		var ids []tracer.SessionID
+		for i := range sessions {
+			s := &sessions[i]
+			met[s.ID] = true
+			item := api.HaltedSession{ID: s.ID.String(), Name: s.Name}
+			if why := refused[s.ID]; why != nil {
+				item.Refused = why.Error()
+				h.o.Access.Refused(c, access.End, item.ID, item.Refused)
+			} else {
+				ids = append(ids, s.ID)
+			}
+			items = append(items, item)
+		}
+		if err := h.o.Registry.Halt(to, ids, by, c.Audited()); err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			h.record(req, c)
+		}
+		// After this every session that was being opened is in the kernel's list.
+		if err := h.o.Registry.Update(func(registry.Tx) {}); err != nil {
+			return nil, err
+		}
 	}
-	return items, h.o.Registry.Halt(ids, by, c.Audited())
+	return items, nil
 }
 
 // chosen are the live sessions that words name by id or name, or all. missing is a word without one.

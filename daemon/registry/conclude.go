@@ -152,20 +152,31 @@ func (s *Session) by() *api.Caller {
 	return s.endedBy
 }
 
-// Halt ends sessions at once because of a halt, and notes who asked for that, and why. The guards come
+// Halt puts a halt in force, which ends sessions, and notes who asked for that, and why. The guards come
 // before.
-func (r *Registry) Halt(ids []tracer.SessionID, by *api.Caller, record *audit.Caller) error {
-	err := r.Update(func(t Tx) {
+func (r *Registry) Halt(h tracer.Halt, ids []tracer.SessionID, by *api.Caller, record *audit.Caller) error {
+	if err := r.asked(ids, by, record); err != nil {
+		return err
+	}
+	return r.o.Enforcer.Halt(h, ids)
+}
+
+// Bar ends a session that was opened while a halt is in force.
+func (r *Registry) Bar(id tracer.SessionID, by *api.Caller) error {
+	if err := r.asked([]tracer.SessionID{id}, by, nil); err != nil {
+		return err
+	}
+	return r.o.Enforcer.End(id, tracer.CauseHalt, 0)
+}
+
+func (r *Registry) asked(ids []tracer.SessionID, by *api.Caller, record *audit.Caller) error {
+	return r.Update(func(t Tx) {
 		for _, id := range ids {
 			if x := t.Session(id); x != nil {
 				t.Asked(x, by, record)
 			}
 		}
 	})
-	if err != nil {
-		return err
-	}
-	return r.o.Enforcer.EndAll(ids, tracer.CauseHalt)
 }
 
 // End notes the caller that asked for the end of a session, and has the kernel begin. The guards come

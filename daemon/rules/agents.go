@@ -150,7 +150,7 @@ func (s *Steward) bar(info tracer.SessionInfo) {
 	err := s.o.Enforcer.CheckEnd(info.ID, tracer.Identity{})
 	if err == nil {
 		by := api.Caller{UID: int(h.UID), Reason: h.Reason}
-		err = s.o.Registry.Halt([]tracer.SessionID{info.ID}, &by, nil)
+		err = s.o.Registry.Bar(info.ID, &by)
 	}
 	if err != nil {
 		s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("agent not halted")

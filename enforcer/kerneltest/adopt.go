@@ -63,14 +63,22 @@ func (k *Kernel) Become(pid uint32, comm string) tracer.SessionID {
 	return id
 }
 
-// SetHalt replaces the halt.
-func (k *Kernel) SetHalt(h tracer.Halt) error {
+// SetHalt replaces the halt, and ends sessions with one pass.
+func (k *Kernel) SetHalt(h tracer.Halt, ends []tracer.SessionID) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.fail["SetHalt"]; err != nil {
 		return err
 	}
 	k.looks.halt = h
+	for _, id := range ends {
+		if s := k.sessions[id]; s != nil {
+			k.end(s, tracer.CauseHalt, 0)
+		}
+	}
+	if len(ends) > 0 {
+		k.pass(true)
+	}
 	return nil
 }
 

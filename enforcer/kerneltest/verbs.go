@@ -215,22 +215,6 @@ func (k *Kernel) End(id tracer.SessionID, cause tracer.Cause, grace time.Duratio
 	return nil
 }
 
-// EndAll begins several ends, with one pass.
-func (k *Kernel) EndAll(ids []tracer.SessionID, cause tracer.Cause) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err := k.fail["EndAll"]; err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if s := k.sessions[id]; s != nil {
-			k.end(s, cause, 0)
-		}
-	}
-	k.pass(true)
-	return nil
-}
-
 // Sentence condemns sessions past their deadline and sends all signals that are due.
 func (k *Kernel) Sentence() (tracer.PassResult, error) {
 	k.mu.Lock()

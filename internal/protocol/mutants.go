@@ -50,6 +50,7 @@ const (
 	FlagAfterRecord
 	OnlyAgents
 	StoppedHalts
+	MarkedDue
 	StopAtBirth
 	FlagAgain
 	StopLooks

@@ -84,6 +84,9 @@ func (x *run) isDead(t uint8) bool { return x.side().dead[t].mark != absent }
 func (x *run) judge(id uint8) bool {
 	s, k := x.s, x.side()
 	p := &k.sessions[id]
+	if p.halts && s.w.halted && !x.off(MarkedDue) && (p.state == active || p.state == ending) {
+		x.condemnNow(id)
+	}
 	if p.state == active && s.orphaned(k, p) {
 		if x.off(SwapState) {
 			x.c.session, x.c.status, x.c.at = id, ending, storeState

@@ -190,6 +190,7 @@ var precautions = []struct {
 	{HeldOnce, 0, &full, "a death does not change the count that the limit is compared with"},
 	{CountApart, 0, &let, "a move does not count in sessions that are around both"},
 	{FlagFirst, 0, &halts, "a halt sets its flag before it lists the sessions"},
+	{MarkedDue, 0, &halts, "the flag of a halt ends the sessions that were marked"},
 	{FlagAfterRecord, 0, &halts, "an exec reads the flag of a halt when the record of its session is there"},
 	{OnlyAgents, 0, &asked, "a halt kills at their exec only agents"},
 	{StoppedHalts, 0, &handed, "an exec hook that opens no sessions any more reads the flag of a halt"},

@@ -214,6 +214,7 @@ type session struct {
 	late      bool  // its deadline has passed
 	ended     uint8 // tasks born before its end began, with a grace
 	paused    bool
+	halts     bool // the halt that is being asked for ends it
 }
 
 const (

@@ -59,6 +59,7 @@ const (
 	resumeFlag
 	resumeSend
 	resumeLook
+	haltMark
 	haltFlag
 	haltList
 	protectLook
@@ -184,8 +185,9 @@ func init() {
 		{passTake, rRet, "takes what is due", (*run).passTake},
 		{passVisit, rRet, "visits a task", (*run).passVisit},
 		{storeState, rRet | rSession | rStatus, "stores a state", (*run).storeState},
+		{haltMark, 0, "marks the next session for a halt", (*run).haltMark},
 		{haltFlag, 0, "sets the flag of a halt", (*run).haltFlag},
-		{haltList, 0, "ends the next session of the host", (*run).haltList},
+		{haltList, 0, "ends the next session that the halt did not mark", (*run).haltList},
 		{protectLook, rChild, "looks for the entry to protect", (*run).protectLook},
 		{protectAlive, rChild, "looks whether the process to protect lives", (*run).protectAlive},
 		{followVisit, inWalk | rChild | rSession | rFrom, "looks whether a task's creator has moved", (*run).followVisit},

@@ -55,42 +55,71 @@ func (x *run) verb(a action, arg uint8) bool {
 	case takeOver:
 		c.at = takeOverExecs
 	case halt:
-		c.walk, c.at = 1, haltFlag
-		if x.off(FlagFirst) {
-			c.at = haltList
-		}
+		c.walk, c.at = 1, haltMark
 	}
 	return true
 }
 
-// haltFlag is the first step of a halt: agents die at their exec from now on.
+// nextRecord is the next session, from the walk on, whose record is there; 0: none is left.
+func (x *run) nextRecord() (id uint8) {
+	for c := x.c; c.walk <= x.s.w.opened; c.walk++ {
+		if x.side().sessions[c.walk].present {
+			return c.walk
+		}
+	}
+	return 0
+}
+
+// haltMark marks one of the sessions whose records are there. It has no effect until the flag is set.
+func (x *run) haltMark() {
+	if id := x.nextRecord(); id != 0 {
+		x.side().sessions[id].halts = true
+		x.c.walk++
+		return
+	}
+	if x.c.at, x.c.walk = haltFlag, 1; x.off(FlagFirst) {
+		x.c.at = haltList
+	}
+}
+
+// haltFlag is the step that puts a halt in force: agents die at their exec from now on, and the sessions that
+// were marked are due.
 func (x *run) haltFlag() {
-	x.s.w.halted = true
-	x.c.at = haltList
-	if x.off(FlagFirst) {
+	s, k := x.s, x.side()
+	s.w.halted = true
+	k.w.due = true
+	for id := uint8(1); id <= s.w.opened; id++ {
+		if p := &k.sessions[id]; p.present && p.halts {
+			s.truths[id].requested = true
+		}
+	}
+	if x.c.at = haltList; x.off(FlagFirst) {
 		x.c.at = passTake
 	}
 }
 
-// haltList ends one of the sessions whose records are there, as a request for its end without a grace does.
+// haltList ends one of the sessions that are listed after the flag was set, as another halt with the same time does.
 func (x *run) haltList() {
-	c, s, k := x.c, x.s, x.side()
-	for c.walk <= s.w.opened && !k.sessions[c.walk].present {
-		c.walk++
-	}
-	if id := c.walk; id <= s.w.opened {
-		s.truths[id].requested = true
-		if p := &k.sessions[id]; p.state == ending {
-			p.late = true
-			x.setState(id, condemned)
+	if id := x.nextRecord(); id != 0 {
+		if !x.side().sessions[id].halts {
+			x.s.truths[id].requested = true
+			x.condemnNow(id)
 		}
-		x.beginEnd(id, false)
-		c.walk++
+		x.c.walk++
 		return
 	}
-	if c.at = passTake; x.off(FlagFirst) {
-		c.at = haltFlag
+	if x.c.at = passTake; x.off(FlagFirst) {
+		x.c.at = haltFlag
 	}
+}
+
+// condemnNow ends a session without a grace.
+func (x *run) condemnNow(id uint8) {
+	if p := &x.side().sessions[id]; p.state == ending {
+		p.late = true
+		x.setState(id, condemned)
+	}
+	x.beginEnd(id, false)
 }
 
 // protectLook is protect() of verbs.h.

@@ -74,12 +74,8 @@ type ending struct {
 	condemned time.Duration // since when it is known to have no grace left, 0: not yet
 	empty     time.Duration // since when it is known to be empty, 0: not yet
 	judged    bool          // a verdict other than clean was given
-}
 
-// A look is at one end, in one Step.
-type look struct {
-	*ending
-	info tracer.SessionInfo // what the kernel said last
+	info tracer.SessionInfo // what the kernel said in the last look
 	err  error              // what it answered instead
 }
 
@@ -159,7 +155,9 @@ func (e *Enforcer) End(id tracer.SessionID, cause tracer.Cause, grace time.Durat
 // Watch makes Step look at a session now and, if it is ending, until it is empty. Call
 // it when the kernel reports a new state, or the death of a member of an ending
 // session.
-func (e *Enforcer) Watch(id tracer.SessionID) {
+func (e *Enforcer) Watch(id tracer.SessionID) { e.watch(id) }
+
+func (e *Enforcer) watch(id tracer.SessionID) *ending {
 	e.mu.Lock()
 	x := e.ends[id]
 	if x == nil {
@@ -172,6 +170,7 @@ func (e *Enforcer) Watch(id tracer.SessionID) {
 	case e.wake <- struct{}{}:
 	default:
 	}
+	return x
 }
 
 // Run takes steps until ctx is done and passes each result to over.
@@ -212,7 +211,7 @@ func (e *Enforcer) Step() (wait time.Duration, over []Result) {
 		}
 		if done {
 			e.mu.Lock()
-			if e.ends[x.id] == x.ending && x.next != 0 { // 0: Watch was called during the look
+			if e.ends[x.id] == x && x.next != 0 { // 0: Watch was called during the look
 				delete(e.ends, x.id)
 			}
 			e.mu.Unlock()
@@ -224,19 +223,19 @@ func (e *Enforcer) Step() (wait time.Duration, over []Result) {
 
 // due returns the endings to look at now and schedules the next look at each, so that a
 // Watch in the meantime is not lost.
-func (e *Enforcer) due(now time.Duration) []*look {
+func (e *Enforcer) due(now time.Duration) []*ending {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var due []*look
+	var due []*ending
 	for _, x := range e.ends {
 		if max(x.next, x.rest) > now {
 			continue
 		}
 		x.next = now + x.pause
 		x.pause = min(2*x.pause, maxPause)
-		due = append(due, &look{ending: x})
+		due = append(due, x)
 	}
-	slices.SortFunc(due, func(a, b *look) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(due, func(a, b *ending) int { return cmp.Compare(a.id, b.id) })
 	return due
 }
 
@@ -253,13 +252,13 @@ func (e *Enforcer) wait(now time.Duration) time.Duration {
 }
 
 // judge advances one end by what a look found. done: there is nothing more to watch.
-func (e *Enforcer) judge(x *look, now time.Duration) (r *Result, done bool) {
+func (e *Enforcer) judge(x *ending, now time.Duration) (r *Result, done bool) {
 	info, err := x.info, x.err
 	if errors.Is(err, tracer.ErrNotFound) {
 		return &Result{Session: x.id, Verdict: api.VerdictUnknown, Why: "the kernel holds no record of it", Gone: true}, true
 	}
 	if err != nil {
-		return e.unanswered(x.ending, now, err), false
+		return e.unanswered(x, now, err), false
 	}
 	x.failing = 0
 	switch info.State {
@@ -270,7 +269,7 @@ func (e *Enforcer) judge(x *look, now time.Duration) (r *Result, done bool) {
 			return nil, true
 		}
 		x.swept = false
-		e.slow(x.ending, now) // somebody may have continued a member
+		e.slow(x, now) // somebody may have continued a member
 		return nil, false
 	case tracer.StateEmpty:
 		res := e.prove(info)
@@ -283,14 +282,14 @@ func (e *Enforcer) judge(x *look, now time.Duration) (r *Result, done bool) {
 		return &res, true
 	case tracer.StateEnding, tracer.StateCondemned: // the kernel condemns only for members that live
 		if grace := time.Duration(info.Deadline); info.State == tracer.StateEnding && now < grace {
-			e.noLater(x.ending, grace)
+			e.noLater(x, grace)
 			return nil, false
 		}
 		if x.condemned == 0 {
 			x.condemned = max(now, 1)
 		}
 		if now-x.condemned >= e.patience() {
-			e.slow(x.ending, now)
+			e.slow(x, now)
 			if !x.judged {
 				x.judged = true
 				res := e.leftovers(info)
@@ -323,64 +322,6 @@ func passDue(x *ending, info tracer.SessionInfo, now time.Duration) bool {
 	return false
 }
 
-// sweep looks at each end, after the passes that any of them needs: a pass serves all
-// sessions. Passes are repeated while each meets members that were not signalled before.
-// It terminates: there are at most maxPasses, and the pause between looks grows.
-func (e *Enforcer) sweep(looks []*look, now time.Duration) {
-	var due []*look
-	for _, x := range looks {
-		x.info, x.err = e.kernel.Session(x.id)
-		switch {
-		case x.err != nil:
-		case passDue(x.ending, x.info, now):
-			due = append(due, x)
-		default:
-			x.info, x.err = e.kernel.Settle(x.id)
-		}
-	}
-	for n := 0; n < maxPasses && len(due) > 0; n++ {
-		e.enter(due)
-		pass, err := e.kernel.Sentence()
-		due = slices.DeleteFunc(due, func(x *look) (over bool) {
-			if x.err = err; err == nil {
-				x.swept = true
-				x.info, x.err = e.kernel.Settle(x.id)
-			}
-			return x.err != nil || x.info.Live == 0 || !pass.More && pass.Sent == 0
-		})
-	}
-}
-
-// enter enters members whose birth was missed, before the first signal to a session.
-func (e *Enforcer) enter(due []*look) {
-	first, unentered := false, false
-	for _, x := range due {
-		first = first || !x.swept
-		unentered = unentered || x.info.Unentered > x.unentered
-		x.unentered = x.info.Unentered
-	}
-	if first || unentered {
-		e.reconcile(unentered)
-	}
-}
-
-// reconcile enters members whose birth was missed, if any was missed since the last
-// time, or if the session has children that could not be entered. Their session can be found
-// only while their parents live, so it comes before the first signal. If it fails, the verdict
-// says that births were missed.
-func (e *Enforcer) reconcile(unentered bool) {
-	now, err := e.kernel.MissedBirths()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	missed := err == nil && now > e.missed
-	if !missed && !unentered {
-		return
-	}
-	if _, _, err := e.kernel.Reconcile(); err == nil && missed {
-		e.missed = now
-	}
-}
-
 // noLater schedules a look at x for when its deadline passes, however long its pause is.
 func (e *Enforcer) noLater(x *ending, deadline time.Duration) {
 	e.mu.Lock()
@@ -391,7 +332,7 @@ func (e *Enforcer) noLater(x *ending, deadline time.Duration) {
 // pauseAfter leaves the CPUs to the dying processes for twice as long as the looks have
 // taken. Each reported death asks for a look, and a look walks all processes of the host.
 // The pause has a limit, because the daemon may have been stopped during a look.
-func (e *Enforcer) pauseAfter(looks []*look, began time.Duration) {
+func (e *Enforcer) pauseAfter(looks []*ending, began time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.clock()

@@ -63,15 +63,18 @@ func TestEndNow(t *testing.T) {
 	}
 }
 
-// busy is a kernel that does something else before an answer is used.
+// busy is a kernel that does something else before its second answer about a session is used, the last
+// of a look.
 type busy struct {
 	*kerneltest.Kernel
+	asked     int
 	meanwhile func()
 }
 
-func (k *busy) Settle(id tracer.SessionID) (tracer.SessionInfo, error) {
-	info, err := k.Kernel.Settle(id)
-	if f := k.meanwhile; f != nil {
+func (k *busy) Session(id tracer.SessionID) (tracer.SessionInfo, error) {
+	info, err := k.Kernel.Session(id)
+	if k.asked++; k.meanwhile != nil && k.asked == 2 {
+		f := k.meanwhile
 		k.meanwhile = nil
 		f()
 	}

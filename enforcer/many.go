@@ -39,12 +39,15 @@ func (e *Enforcer) CheckEnds(sessions []tracer.SessionInfo, caller tracer.Identi
 // Halt puts a halt in force, and ends sessions with it. It does not check the guards: call CheckEnds
 // first.
 func (e *Enforcer) Halt(h tracer.Halt, ends []tracer.SessionID) error {
+	began := e.clock()
 	e.reconcile(false)
 	if err := e.kernel.SetHalt(h, ends); err != nil {
 		return fmt.Errorf("halt %d sessions: %w", len(ends), err)
 	}
-	for _, id := range ends {
-		e.Watch(id)
+	looks := make([]*ending, len(ends))
+	for i, id := range ends {
+		looks[i] = e.watch(id)
 	}
+	e.pauseAfter(looks, began)
 	return nil
 }

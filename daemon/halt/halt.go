@@ -54,16 +54,13 @@ func (h *Halt) Set(req *api.HaltRequest, c access.Caller) (*api.Halted, error) {
 	}
 	h.one.Lock()
 	defer h.one.Unlock()
-	_, missing, err := h.chosen(req.Sessions)
-	if err == nil && missing != "" {
-		err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found; nothing was changed", missing), "")
-	}
+	first, err := h.named(req.Sessions)
 	if err != nil {
 		return nil, err
 	}
 	d := &api.Halted{Head: api.NewHead("halted"), Halt: document.Halt(to, h.o.Clock.Clock), Items: []api.HaltedSession{}}
 	if to.Mode == tracer.HaltAll {
-		d.Items, err = h.end(to, req, c)
+		d.Items, err = h.end(to, req, first, c)
 		return d, err
 	}
 	if err := h.o.Kernel.SetHalt(to, nil); err != nil {
@@ -111,19 +108,14 @@ func (h *Halt) asked(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err
 	return to, nil
 }
 
-// end halts, and ends the sessions that are named, or all, except those that a guard spares. It lists
-// them twice: the kernel ends the first list with the halt, even if this daemon is killed; in the second
-// are those that were opened meanwhile. An agent that execs after that sees the halt.
-func (h *Halt) end(to tracer.Halt, req *api.HaltRequest, c access.Caller) ([]api.HaltedSession, error) {
+// end halts, and ends sessions, except those that a guard spares: first these, with the halt itself, so that
+// the kernel continues if this daemon is killed; then those that were opened meanwhile. An agent that execs
+// after that sees the halt.
+func (h *Halt) end(to tracer.Halt, req *api.HaltRequest, sessions []tracer.SessionInfo, c access.Caller) ([]api.HaltedSession, error) {
 	by := c.Document()
 	by.Reason = to.Reason
 	items, met := []api.HaltedSession{}, map[tracer.SessionID]bool{}
-	for n := range 2 {
-		sessions, _, err := h.chosen(req.Sessions)
-		if err != nil {
-			return nil, err
-		}
-		sessions = slices.DeleteFunc(sessions, func(s tracer.SessionInfo) bool { return met[s.ID] })
+	for n := 0; n == 0 || len(sessions) > 0; n++ {
 		refused, err := h.o.Enforcer.CheckEnds(sessions, c.ID)
 		if err != nil {
 			return nil, err
@@ -151,8 +143,21 @@ func (h *Halt) end(to tracer.Halt, req *api.HaltRequest, c access.Caller) ([]api
 		if err := h.o.Registry.Update(func(registry.Tx) {}); err != nil {
 			return nil, err
 		}
+		if sessions, _, err = h.chosen(req.Sessions); err != nil {
+			return nil, err
+		}
+		sessions = slices.DeleteFunc(sessions, func(s tracer.SessionInfo) bool { return met[s.ID] })
 	}
 	return items, nil
+}
+
+// named is chosen, and an error if a word names none.
+func (h *Halt) named(words []string) ([]tracer.SessionInfo, error) {
+	all, missing, err := h.chosen(words)
+	if err == nil && missing != "" {
+		err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found; nothing was changed", missing), "")
+	}
+	return all, err
 }
 
 // chosen are the live sessions that words name by id or name, or all. missing is a word without one.

@@ -126,7 +126,7 @@ var overLimit = map[string]int{
 	"methods in files cmd/lineage/perfetto.Trace":            7,
 	"methods in files daemon/attribution.Attribution":        8,
 	"methods in files daemon/document.Encoder":               7,
-	"methods in files enforcer.Enforcer":                     7,
+	"methods in files enforcer.Enforcer":                     8,
 	"methods in files internal/protocol.run":                 10,
 	"methods in files lineage.Graph":                         11,
 	"methods in files tracer.Tracer":                         18,
@@ -134,7 +134,7 @@ var overLimit = map[string]int{
 	"methods in files tui/picture.Picture":                   8,
 	"package files tracer":                                   29,
 	"package lines cmd/lineage/text":                         3100,
-	"package lines internal/protocol":                        3700,
+	"package lines internal/protocol":                        3800,
 	"package lines tracer":                                   4500,
 	"struct cmd/lineage-export/ocsf.event":                   32, // through embedded structs
 	"struct cmd/lineage/supervise.Options":                   23,

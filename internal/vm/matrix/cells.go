@@ -4,6 +4,7 @@ package main
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,9 +123,9 @@ const (
 // cells is not the full product: a configuration is tested where it can make a
 // difference.
 var cells = []cell{
-	{name: "5.10", series: "5.10", suites: everything,
+	{name: "5.10", series: "5.10", suites: slices.Concat(everything, []suite{faults}),
 		why: "the oldest kernel with what tracking needs"},
-	{name: "6.1", series: "6.1", suites: everything, quick: few,
+	{name: "6.1", series: "6.1", suites: slices.Concat(everything, []suite{faults}), quick: few,
 		why: "Debian 12, and the newest without task iterators in BPF"},
 	{name: "6.12", series: "6.12", suites: everything,
 		why: "Debian 13, and the newest long-term kernel that cannot send signals from BPF"},
@@ -169,5 +170,7 @@ var (
 	mixed      = tracer.named("mixed").tests("TestEverythingAtOnce", "TestTakeOverInStorm", "TestAdoptWhileForking").with("LNGTEST_ROUNDS=10")
 	refusers   = tracer.named("refusers").tests("TestRefuser", "TestForkOfTheCondemned", "TestSelfProtect.*", "TestGuard.*", "TestCrossing.*", "TestPdeathsig", "TestReparent", "TestDeathToldTwice")
 	guards     = e2e.tests("TestPkill").named("guards")
-	many       = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000", "LNGTEST_SLOW=30")
+	// Each call of a helper fails in turn; in tracer one of each place does.
+	faults = suite{dir: "tracer", part: "faults", only: "^TestFaults$", except: "/^baseline$", timeout: 2 * time.Hour, env: []string{"LNGTEST_FAULTS=all"}}
+	many   = tracer.named("many members").tests("TestManyMembers").with("LNGTEST_MEMBERS=20000", "LNGTEST_SLOW=30")
 )

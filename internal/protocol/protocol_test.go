@@ -27,6 +27,8 @@ func second(m *Config)  { m.Second = true }
 func level2(m *Config)  { m.Level = 2 }
 func agents(m *Config)  { m.Agents = true }
 func carried(m *Config) { m.Carried = true }
+func passed(m *Config)  { m.Whole = true }
+func two(m *Config)     { m.Busy = 2 }
 
 type bounds = map[action]int
 
@@ -57,8 +59,8 @@ var (
 	unwaited = members(1, 3, 3, 1, nil).with(limit(2))
 	full     = members(1, 3, 3, 1, nil).with(limit(3))
 	let      = members(2, 3, 3, 2, bounds{create: 1, dissolve: 1, exit: 0, fork: 1}).with(limit(3))
-	once     = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 1, exec: 1, takeOver: 1}).with(agents)
-	restart  = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 1, exec: 2, takeOver: 1}).with(agents)
+	once     = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 1, exec: 1, takeOver: 1}).with(agents).with(passed)
+	restart  = members(1, 3, 2, 3, bounds{outsider: 1, fork: 1, exit: 1, exec: 2, takeOver: 1}).with(agents).with(passed).with(two)
 	halts    = members(1, 2, 2, 2, bounds{outsider: 1, fork: 1, exit: 0, exec: 1, halt: 1}).with(agents)
 	nested   = members(1, 2, 2, 2, bounds{fork: 1, exit: 0, exec: 1, execOther: 1, halt: 1}).with(agents)
 	asked    = members(0, 2, 2, 2, bounds{outsider: 1, fork: 0, exit: 0, create: 1, protect: 1, exec: 1, execOther: 1, halt: 1}).with(agents)

@@ -205,10 +205,10 @@ bugs: programs
 slices: programs
 	LNGTEST=1 LNGTEST_SLICES=100 testdata/bpffs.sh $(GOTEST) -timeout 60m -run TestSlices ./tracer
 
-## simulate: the daemon over a kernel and a disk that fail, 100,000 seeds (daemon/simulation; 1 h); SEEDS=100000
+## simulate: the daemon over a kernel and a disk that fail, 100,000 seeds, and without single precautions (daemon/simulation; 1 h); SEEDS=100000
 simulate: SEEDS ?= 100000
 simulate:
-	LNGTEST_SEEDS=$(SEEDS) go test -count 1 -timeout 4h -v -run TestSimulation ./daemon/simulation
+	LNGTEST_SEEDS=$(SEEDS) LNGTEST_MUTANTS=1 go test -count 1 -timeout 4h -v -run 'TestSimulation|TestMutants' ./daemon/simulation
 
 ## nightly: what tests what changes seldom: race detector, packages, brokers, agents, kernels, … (hours, root); STAGES="race agents"; writes docs/results/nightly.md
 nightly:

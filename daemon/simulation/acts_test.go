@@ -26,7 +26,7 @@ type act struct {
 }
 
 // failing are the requests to the kernel that may fail.
-var failing = []string{"Sessions", "Session", "Snapshot", "Settle", "Sentence", "End", "Reconcile", "MissedBirths", "Counters", "Identify", "Lookup"}
+var failing = []string{"Sessions", "Session", "Snapshot", "Settle", "Sentence", "End", "Reconcile", "MissedBirths", "Counters", "Identify", "Lookup", "Release"}
 
 // acts are what may happen, some of it more often.
 var acts = []act{
@@ -50,9 +50,13 @@ var acts = []act{
 	{"rest", false, (*sim).pause}, {"rest", false, (*sim).pause}, {"rest", false, (*sim).pause},
 	{"finish", false, func(x *sim) string { x.finish(); return "" }},
 	{"lose", false, func(x *sim) string {
+		what := ""
+		if x.chance(70) { // before the daemon reads it
+			what = (*sim).exit(x)
+		}
 		n := x.k.DropEvents()
 		x.k.Lose(uint64(n) + 1)
-		return fmt.Sprint(n)
+		return fmt.Sprint(what, n)
 	}},
 	{"lose in silence", true, func(x *sim) string { return fmt.Sprint(x.k.DropEvents()) }},
 	{"miss a birth", false, ofProcess(func(x *sim, parent *kerneltest.Proc) any {
@@ -67,6 +71,7 @@ var acts = []act{
 	})},
 	{"refuse", false, func(x *sim) string {
 		m := failing[x.rnd.IntN(len(failing))]
+		x.refusing = true
 		x.k.Fail(m, errors.New("refused"))
 		return m
 	}},
@@ -180,7 +185,7 @@ func (x *sim) handOver() string {
 			x.fail("%v", err)
 		}
 	}
-	x.work[p] = true
+	x.work[p] = s.ID
 	if x.chance(50) {
 		x.gate.swap.Store(p.PID)
 	}
@@ -217,7 +222,27 @@ func (x *sim) end() string {
 	}
 	x.asked[s.ID] = true
 	grace := time.Duration(x.rnd.IntN(2)) * time.Second
-	return fmt.Sprint(s.ID, " ", grace, " ", x.e.End(s.ID, tracer.CauseEnd, grace))
+	found := x.findable(s.ID)
+	err := x.e.End(s.ID, tracer.CauseEnd, grace)
+	if err == nil {
+		x.found = append(x.found, found...)
+	}
+	return fmt.Sprint(s.ID, " ", grace, " ", err)
+}
+
+// findable are the children of live members of a session whose births were missed, if the kernel answers. An end finds them.
+func (x *sim) findable(id tracer.SessionID) (all []tracer.Identity) {
+	synctest.Wait()
+	for p, in := range x.missed {
+		q := x.k.Proc(p.PID)
+		if in != id || x.refusing || q == nil || q.Identity != p || q.Dead || q.Session != 0 || q.Entered {
+			continue
+		}
+		if up := x.k.Proc(q.Parent.PID); up != nil && up.Identity == q.Parent && !up.Dead && up.Session == id {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 func (x *sim) dissolve() string {
@@ -248,7 +273,7 @@ func (x *sim) pause() string {
 // only while the kernel answers and the disk takes it.
 func (x *sim) restart() string {
 	if x.limited {
-		x.heal()
+		x.heal("Release") // which nobody has to save
 		x.rest(time.Second)
 	}
 	x.stop()

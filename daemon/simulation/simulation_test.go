@@ -67,8 +67,11 @@ type sim struct {
 	let    map[tracer.SessionID]bool // dissolved
 	kept   map[tracer.SessionID]bool
 	missed map[tracer.Identity]tracer.SessionID
-	work   map[tracer.Identity]bool             // handed over by a member
+	work   map[tracer.Identity]tracer.SessionID // of a process that was handed over, the session that it works for
 	within map[tracer.Identity]tracer.SessionID // where each process was seen last
+	found  []tracer.Identity                    // by ends, of those that were missed
+
+	refusing bool // the kernel fails requests
 
 	mu       sync.Mutex // the registry's goroutine writes the following
 	told     map[tracer.SessionID][]api.Verdict
@@ -95,7 +98,7 @@ func newSim(w world, seed uint64, limited bool) *sim {
 	x := &sim{
 		rnd: rand.New(rand.NewPCG(seed, 1)), k: kerneltest.New(), disk: newDisk(), policy: w.policy, limited: limited, pid: 1000,
 		dir: filepath.Join(w.dir, strconv.FormatUint(seed, 10)), asked: make(map[tracer.SessionID]bool), let: make(map[tracer.SessionID]bool),
-		kept: make(map[tracer.SessionID]bool), missed: make(map[tracer.Identity]tracer.SessionID), work: make(map[tracer.Identity]bool),
+		kept: make(map[tracer.SessionID]bool), missed: make(map[tracer.Identity]tracer.SessionID), work: make(map[tracer.Identity]tracer.SessionID),
 		within: make(map[tracer.Identity]tracer.SessionID), told: make(map[tracer.SessionID][]api.Verdict),
 		all: make(map[tracer.SessionID]bool), verdicts: make(map[api.Verdict]int),
 	}

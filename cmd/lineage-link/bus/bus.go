@@ -60,7 +60,7 @@ func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) 
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { b.failed(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { b.failed(err) }),
 	}
-	security, err := secure(o)
+	security, err := secure(o, log)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,8 @@ func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) 
 }
 
 // secure makes the options for TLS and for the host's identity.
-func secure(o *link.Options) (opts []nats.Option, err error) {
+func secure(o *link.Options, log zerolog.Logger) (opts []nats.Option, err error) {
+	dial := &dialer{log: log}
 	if o.Secure() {
 		config := &tls.Config{MinVersion: tls.VersionTLS12}
 		if o.CA != "" {
@@ -85,8 +86,10 @@ func secure(o *link.Options) (opts []nats.Option, err error) {
 				return nil, fmt.Errorf("--ca %s: no certificate in PEM form", o.CA)
 			}
 		}
+		dial.tls = config
 		opts = append(opts, nats.Secure(config))
 	}
+	opts = append(opts, nats.SetCustomDialer(dial), nats.SkipHostLookup()) // the name is what the certificate is compared with
 	switch {
 	case o.Nkey != "":
 		if err := private(o.Nkey); err != nil {

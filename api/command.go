@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -29,17 +30,21 @@ const (
 	maxReason     = 1000            // bytes
 )
 
-// VerbEnd is the verb of a command that ends sessions.
-const VerbEnd = "end"
+// The verbs of a command.
+const (
+	VerbEnd  = "end"  // sessions
+	VerbHalt = "halt" // hosts, as a HaltRequest does
+)
 
 // Command is what operators sign. It acts on each of its hosts at most once, and never after NotAfter.
 type Command struct {
 	V        int       `json:"v"`                  // 1
 	ID       string    `json:"id"`                 // 128 random bits as 32 hexadecimal digits
-	Verb     string    `json:"verb"`               // end
+	Verb     string    `json:"verb"`               // end or halt
+	Mode     string    `json:"mode,omitempty"`     // of a halt: halt, drain or off
 	Hosts    []string  `json:"hosts"`              // fingerprints of SSH host keys, as SHA256:…; of a host that has none its name
 	Sessions []string  `json:"sessions,omitempty"` // ids, or names: a name is of every live session that has it
-	All      bool      `json:"all,omitempty"`      // every live session that is not kept, instead of Sessions
+	All      bool      `json:"all,omitempty"`      // every live session that is not kept, for a halt the kept ones too, instead of Sessions
 	Plan     string    `json:"plan,omitempty"`     // token of the Plan that must still hold; only with one session
 	GraceMS  *int64    `json:"grace_ms,omitempty"` // from SIGTERM to SIGKILL; absent: each session's own
 	Reason   string    `json:"reason"`             // for people
@@ -94,18 +99,12 @@ func (c *Command) check() error {
 		return fmt.Errorf("version %d of the command is unknown", c.V)
 	case err != nil || len(id) != 16 || c.ID != strings.ToLower(c.ID):
 		return errors.New("the id of the command is not 32 hexadecimal digits")
-	case c.Verb != VerbEnd:
+	case c.Verb != VerbEnd && c.Verb != VerbHalt:
 		return fmt.Errorf("verb %q is unknown", c.Verb)
 	case len(c.Hosts) == 0 || len(c.Hosts) > maxSelected:
 		return fmt.Errorf("the command must name 1 to %d hosts", maxSelected)
-	case c.All == (len(c.Sessions) > 0) || len(c.Sessions) > maxSelected:
-		return fmt.Errorf("the command must name 1 to %d sessions, or all", maxSelected)
-	case c.Plan != "" && len(c.Sessions) != 1:
-		return errors.New("a plan is of one session")
-	case c.GraceMS != nil && (*c.GraceMS < 0 || *c.GraceMS > MaxGrace.Milliseconds()):
-		return fmt.Errorf("the grace must be 0 to %v", MaxGrace)
-	case strings.TrimSpace(c.Reason) == "" || len(c.Reason) > maxReason:
-		return fmt.Errorf("the reason must be a text of at most %d bytes", maxReason)
+	case strings.TrimSpace(c.Reason) == "" || len(c.Reason) > c.maxReason():
+		return fmt.Errorf("the reason must be a text of at most %d bytes", c.maxReason())
 	case !c.NotAfter.After(c.Issued) || c.NotAfter.Sub(c.Issued) > MaxValidity:
 		return fmt.Errorf("the command must be valid for at most %v", MaxValidity)
 	}
@@ -114,7 +113,39 @@ func (c *Command) check() error {
 			return errors.New("the command has a text with control characters")
 		}
 	}
+	return c.checkVerb()
+}
+
+// checkVerb returns what its verb does not take.
+func (c *Command) checkVerb() error {
+	modes := []string{""}
+	if c.Verb == VerbHalt {
+		modes = []string{ModeHalt, ModeDrain, ModeOff}
+	}
+	switch {
+	case !slices.Contains(modes, c.Mode):
+		return fmt.Errorf("%s has no mode %q", c.Verb, c.Mode)
+	case c.Verb == VerbHalt && (c.Plan != "" || c.GraceMS != nil):
+		return errors.New("a halt has no plan and no grace")
+	case c.Mode == ModeDrain || c.Mode == ModeOff:
+		if c.All || len(c.Sessions) > 0 {
+			return fmt.Errorf("mode %s ends no session", c.Mode)
+		}
+	case c.All == (len(c.Sessions) > 0) || len(c.Sessions) > maxSelected:
+		return fmt.Errorf("the command must name 1 to %d sessions, or all", maxSelected)
+	case c.Plan != "" && len(c.Sessions) != 1:
+		return errors.New("a plan is of one session")
+	case c.GraceMS != nil && (*c.GraceMS < 0 || *c.GraceMS > MaxGrace.Milliseconds()):
+		return fmt.Errorf("the grace must be 0 to %v", MaxGrace)
+	}
 	return nil
+}
+
+func (c *Command) maxReason() int {
+	if c.Verb == VerbHalt {
+		return MaxHaltReason
+	}
+	return maxReason
 }
 
 // Plain reports whether a text is UTF-8 without control characters, and so is one line.
@@ -136,7 +167,9 @@ type CommandReceipt struct {
 	Operators []string  `json:"operators"`         // that signed, by their names in the operators file
 	Reason    string    `json:"reason"`            // of the command
 	Accepted  time.Time `json:"accepted"`          // when the host accepted it
+	Mode      string    `json:"mode,omitempty"`    // of the command
 	Sessions  []string  `json:"sessions"`          // ids of those that it ends
+	Spared    []string  `json:"spared,omitempty"`  // why a guard spared a session, for each that a halt met
 	Complete  bool      `json:"complete"`          // each of them has a verdict
 	Reports   []Report  `json:"reports,omitempty"` // their receipts; absent in the reply to the command itself
 }

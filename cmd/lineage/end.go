@@ -177,6 +177,9 @@ Known are the agents of the policy's enabled rules, in mode observe, too. If a
 rule needs only the name, they die at their exec, in the kernel; else as soon as
 the daemon has recognised them. "lineage run" and "lineage adopt" are refused.
 
+--sign KEY makes a command of it, or of --drain or --off, as "lineage end" does:
+it needs no rights of the user that brings it, here or with -H on other hosts.
+
 --drain ends no process. Sessions continue, and may start agents and sessions in
 them; outside of them, agents and new sessions are refused in the same way.
 
@@ -206,15 +209,30 @@ func (a *app) haltCommand() *cobra.Command {
 	f.BoolVar(&o.DryRun, "dry-run", false, "show what would be ended, and change nothing")
 	f.DurationVar(&o.Timeout, "timeout", ending.Timeout, "how much `TIME` dying processes have after SIGKILL")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
+	var signs signing.Flags
+	signs.AddSigning(f)
 	format := formatFlag(cmd)
+	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
+		signed := signs.Given()
+		mode := api.ModeHalt
 		switch {
+		case drain:
+			mode = api.ModeDrain
+		case off:
+			mode = api.ModeOff
+		}
+		switch {
+		case signed && o.DryRun:
+			return exit.Usage("halt: --sign takes no --dry-run")
+		case !signed && len(*remote) > 0:
+			return exit.Usage("halt: -H needs --sign")
 		case drain && off:
 			return exit.Usage("halt: give only one of --drain and --off")
 		case (drain || off) && (len(args) > 0 || o.DryRun):
 			return exit.Usage("halt: --drain and --off end nothing; name no SESSION, and no --dry-run")
-		case off && reason != "":
+		case off && reason != "" && !signed:
 			return exit.Usage("halt: --off takes no --reason")
 		case !off && !o.DryRun && strings.TrimSpace(reason) == "":
 			return exit.Usage("halt: --reason is missing")
@@ -223,14 +241,15 @@ func (a *app) haltCommand() *cobra.Command {
 		case o.Timeout < 0:
 			return exit.Usage("halt: %w", exit.Invalid("--timeout", o.Timeout, "0 or more"))
 		}
-		mode := ""
-		switch {
-		case drain:
-			mode = api.ModeDrain
-		case off:
-			mode = api.ModeOff
+		if signed {
+			signs.Reason = reason
+			s, err := a.sender(signs, o, *remote, format.Value)
+			if err != nil {
+				return err
+			}
+			return s.Order(ctx, api.Command{Verb: api.VerbHalt, Mode: mode, Sessions: args, All: mode == api.ModeHalt && len(args) == 0})
 		}
-		if mode != "" {
+		if mode != api.ModeHalt {
 			return a.answer(ctx, nil, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
 				d, err := c.Halt(ctx, api.HaltRequest{Mode: mode, Reason: reason})
 				if err != nil {

@@ -16,7 +16,8 @@ func TestHaltCommand(t *testing.T) {
 	for _, args := range [][]string{
 		{"--yes"}, {"--yes", "--reason", " "}, {"--reason", "r"}, {"--drain"}, {"--off", "--reason", "r"}, {"--off", "--drain"}, {"--off", "build"},
 		{"--drain", "--reason", "r", "build"}, {"--drain", "--reason", "r", "--dry-run"}, {"--yes", "--reason", strings.Repeat("r", api.MaxHaltReason+1)},
-		{"--yes", "--reason", "r", "--timeout", "-1s"},
+		{"--yes", "--reason", "r", "--timeout", "-1s"}, {"-H", "web1", "--yes", "--reason", "r"}, {"--sign", "nosuch", "--dry-run"},
+		{"--sign", "nosuch", "--off", "--yes"}, {"--save", "nosuch", "--off", "--reason", "r"},
 	} {
 		if code, _, stderr := newWorld(t, f).run(append([]string{"halt"}, args...)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%v: exit %d, %s", args, code, stderr)

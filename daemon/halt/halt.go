@@ -76,6 +76,15 @@ func (h *Halt) record(req *api.HaltRequest, c access.Caller) {
 	h.o.Access.Did(c, access.Halt, strings.TrimSuffix(req.Mode+": "+req.Reason, ": "))
 }
 
+// Check returns why a request would be refused.
+func (h *Halt) Check(req *api.HaltRequest, c access.Caller) error {
+	if _, err := h.asked(req, c); err != nil {
+		return err
+	}
+	_, err := h.named(req.Sessions)
+	return err
+}
+
 // asked is the halt that a request asks for.
 func (h *Halt) asked(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err error) {
 	to = tracer.Halt{Since: h.o.Clock.Boottime(), UID: c.UID, Reason: req.Reason}
@@ -155,7 +164,7 @@ func (h *Halt) end(to tracer.Halt, req *api.HaltRequest, sessions []tracer.Sessi
 func (h *Halt) named(words []string) ([]tracer.SessionInfo, error) {
 	all, missing, err := h.chosen(words)
 	if err == nil && missing != "" {
-		err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found; nothing was changed", missing), "")
+		err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", missing), "")
 	}
 	return all, err
 }

@@ -20,10 +20,12 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// ordered is a daemon that takes commands of two operators: ann may end everything, ben sessions of uid 1000
+// ordered is a daemon that takes commands of two operators: ann may do everything, ben with sessions of uid 1000
 // whose name begins with ci-.
 type ordered struct {
 	*daemontest.Daemon
@@ -42,7 +44,7 @@ func newOrdered(t *testing.T) *ordered {
 		o.keys[name] = s
 		return s, private
 	}
-	o.Daemon = daemontest.New(t, daemontest.WithPolicy("operators: [{name: ann, verbs: end}, {name: ben, verbs: end, users: '1000', sessions: 'ci-*'}]\n"),
+	o.Daemon = daemontest.New(t, daemontest.WithPolicy("operators: [{name: ann, verbs: [end, halt]}, {name: ben, verbs: [end, halt], users: '1000', sessions: 'ci-*'}]\n"),
 		func(d *daemontest.Daemon) {
 			d.Host.Files = d.Dir
 			host, private := key("host")
@@ -190,4 +192,53 @@ func TestCommandForAll(t *testing.T) {
 	}
 	o.Until(func() bool { return o.Dead(300) && o.Dead(400) })
 	o.Survive([]uint32{300, 400, 401}, 401)
+}
+
+// TestCommandHalt: a signed halt ends what it names, holds until a signed command lifts it, and needs a right
+// that is not of some sessions only.
+func TestCommandHalt(t *testing.T) {
+	o := newOrdered(t)
+	s := o.Session("user", 100, api.NewSession{Name: "ci-1"})
+	other := o.Session("user", 200, api.NewSession{Name: "ci-2"})
+	in := o.K.Proc(200).Session
+	o.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = in }) // it has an ancestor of the daemon
+	halt := func(mode string) func(*api.Command) {
+		return func(c *api.Command) {
+			c.Verb, c.Mode, c.All = api.VerbHalt, mode, mode == api.ModeHalt && len(c.Sessions) == 0
+		}
+	}
+	if e := o.Do("else", "POST", "/v1/commands", o.command("ben", halt(api.ModeHalt))).Refused(api.CodeDenied); !strings.Contains(e.Message, "ben may not halt") {
+		t.Errorf("%s", e.Message)
+	}
+	o.Do("else", "POST", "/v1/commands", o.command("ann", halt(api.ModeHalt), "ci-1", "nosuch")).Refused(api.CodeNotFound)
+	if h := o.K.Halted(); h != (tracer.Halt{}) {
+		t.Errorf("%+v", h)
+	}
+	o.Unsignalled()
+	carried := func(c *api.SignedCommand) api.CommandReceipt {
+		t.Helper()
+		r := o.receipt(daemontest.Into[api.CommandReply](o.Do("else", "POST", "/v1/commands", c), http.StatusAccepted))
+		return o.receipt(daemontest.Get[api.CommandReply](o, "else", "/v1/commands/"+r.ID+"?wait=60s"))
+	}
+	if r := carried(o.command("ann", halt(api.ModeDrain))); !r.Complete || r.Mode != api.ModeDrain || o.K.Halted().Mode != tracer.HaltDrain {
+		t.Errorf("%+v, %+v", r, o.K.Halted())
+	}
+	command := o.command("ann", halt(api.ModeHalt))
+	r := carried(command)
+	if !r.Complete || !slices.Equal(r.Sessions, []string{s.ID}) || len(r.Reports) != 1 || r.Reports[0].Verdict != api.VerdictClean ||
+		r.Reports[0].EndedBy.Command != r.ID || len(r.Spared) != 1 || !strings.Contains(r.Spared[0], other.ID) {
+		t.Errorf("%+v", r)
+	}
+	o.Survive([]uint32{100, 200}, 200)
+	o.Restart()
+	o.Do("else", "POST", "/v1/commands", command).Refused(api.CodeDenied)
+	if again := o.receipt(daemontest.Get[api.CommandReply](o, "else", "/v1/commands/"+r.ID)); !slices.Equal(again.Sessions, r.Sessions) {
+		t.Errorf("after a restart: %+v", again)
+	}
+	if h := o.K.Halted(); h.Mode != tracer.HaltAll || h.Reason != "a test" {
+		t.Errorf("%+v", h)
+	}
+	if r := carried(o.command("ann", halt(api.ModeOff))); !r.Complete || o.K.Halted() != (tracer.Halt{}) {
+		t.Errorf("%+v, %+v", r, o.K.Halted())
+	}
 }

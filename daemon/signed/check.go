@@ -190,10 +190,13 @@ type grant struct {
 func (o *order) permit(entries []*policy.Operator) error {
 	why := "it has no signature"
 	for _, e := range entries {
-		if slices.Contains(e.Verbs, o.Verb) {
-			o.grants = append(o.grants, grant{e, uidsOf(e.Users)})
-		} else {
+		switch {
+		case !slices.Contains(e.Verbs, o.Verb):
 			why = fmt.Sprintf("%s may not %s", e.Name, o.Verb)
+		case o.Verb == api.VerbHalt && len(e.Users)+len(e.Sessions) > 0:
+			why = fmt.Sprintf("%s may not halt: that concerns every session, and the policy names users or sessions", e.Name)
+		default:
+			o.grants = append(o.grants, grant{e, uidsOf(e.Users)})
 		}
 	}
 	for _, g := range o.grants {
@@ -243,7 +246,7 @@ func (o *order) may(v access.Verb, s access.Scope) access.Decision {
 func (c *checker) accept(o *order, boot string, uid uint32, sessions []string) (accepted, error) {
 	now := c.now()
 	a := accepted{
-		ID: o.ID, UID: uid, Verb: o.Verb, Operators: o.Operators, Reason: o.Reason, Hosts: o.Hosts,
+		ID: o.ID, UID: uid, Verb: o.Verb, Mode: o.Mode, Operators: o.Operators, Reason: o.Reason, Hosts: o.Hosts,
 		At: now, Boot: boot, NotAfter: o.NotAfter, Sessions: sessions,
 	}
 	return a, c.memory.accept(&o.Command, a, now)

@@ -204,6 +204,14 @@ func TestRefused(t *testing.T) {
 		{"sessions and all", edit(func(c *api.Command) { c.All = true }, "ann"), "1 to 64 sessions"},
 		{"a plan of two", edit(func(c *api.Command) { c.Plan, c.Sessions = "x", []string{"a", "b"} }, "ann"), "a plan is of one session"},
 		{"a negative grace", edit(func(c *api.Command) { c.GraceMS = new(int64(-1)) }, "ann"), "grace must be"},
+		{"a right that it lacks", edit(func(c *api.Command) { c.Verb, c.Mode = api.VerbHalt, api.ModeHalt }, "ann"), "ann may not halt"},
+		{"a halt without a mode", edit(func(c *api.Command) { c.Verb = api.VerbHalt }, "ann"), `halt has no mode ""`},
+		{"an end with a mode", edit(func(c *api.Command) { c.Mode = api.ModeDrain }, "ann"), `end has no mode "drain"`},
+		{"a drain with sessions", edit(func(c *api.Command) { c.Verb, c.Mode = api.VerbHalt, api.ModeDrain }, "ann"), "mode drain ends no session"},
+		{"a halt with a grace", edit(func(c *api.Command) { c.Verb, c.Mode, c.GraceMS = api.VerbHalt, api.ModeHalt, new(int64(1)) }, "ann"), "no plan and no grace"},
+		{"a halt with a long reason", edit(func(c *api.Command) {
+			c.Verb, c.Mode, c.Reason = api.VerbHalt, api.ModeHalt, strings.Repeat("r", api.MaxHaltReason+1)
+		}, "ann"), "at most 200 bytes"},
 		{"no reason", edit(func(c *api.Command) { c.Reason = " " }, "ann"), "reason must be"},
 		{"a terminal's escape", edit(func(c *api.Command) { c.Reason = "\x1b[2J" }, "ann"), "control characters"},
 		{"not JSON", text(func(s string) string { return s[1:] }), "not JSON"},

@@ -29,8 +29,13 @@ func FuzzCommand(f *testing.F) {
 		{Sessions: []string{"build", "ci-*"}, Plan: ""},
 		{Sessions: []string{"k3x9q2"}, Plan: "1f2e", GraceMS: &grace},
 		{All: true},
+		{Verb: api.VerbHalt, Mode: api.ModeHalt, All: true},
+		{Verb: api.VerbHalt, Mode: api.ModeOff},
 	} {
-		c.V, c.ID, c.Verb, c.Hosts, c.Reason = 1, strings.Repeat("0a", 16), api.VerbEnd, []string{"SHA256:host"}, "test <&>"
+		c.V, c.ID, c.Hosts, c.Reason = 1, strings.Repeat("0a", 16), []string{"SHA256:host"}, "test <&>"
+		if c.Verb == "" {
+			c.Verb = api.VerbEnd
+		}
 		c.Issued, c.NotAfter = now, now.Add(time.Minute)
 		s, err := sshsig.Sign(strings.NewReader(c.Text()), key, sshsig.HashSHA512, api.CommandNamespace)
 		require.NoError(f, err)

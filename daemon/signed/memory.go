@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type accepted struct {
 	ID        string    `json:"id"`
 	UID       uint32    `json:"uid"` // of the caller that brought it, which may ask for its receipt
 	Verb      string    `json:"verb"`
+	Mode      string    `json:"mode,omitempty"`
 	Operators []string  `json:"operators"`
 	Reason    string    `json:"reason"`
 	Hosts     []string  `json:"hosts"`
@@ -37,6 +39,7 @@ type accepted struct {
 	Boot      string    `json:"boot"` // the id of the boot: sessions of another one may have the same ids
 	NotAfter  time.Time `json:"not_after"`
 	Sessions  []string  `json:"sessions"`
+	Spared    []string  `json:"spared,omitempty"`
 }
 
 // memory knows every command that could be valid still and was accepted: it has it, or the command
@@ -137,6 +140,24 @@ func (m *memory) accept(c *api.Command, a accepted, now time.Time) error {
 	next.Commands = append(next.Commands, a)
 	if err := m.write(next); err != nil {
 		return fmt.Errorf("it cannot be remembered: %w", err)
+	}
+	m.state = next
+	return nil
+}
+
+// carried replaces the record of a command that was accepted and carried out.
+func (m *memory) carried(a accepted) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := m.state
+	next.Commands = slices.Clone(m.state.Commands)
+	for i := range next.Commands {
+		if next.Commands[i].ID == a.ID {
+			next.Commands[i] = a
+		}
+	}
+	if err := m.write(next); err != nil {
+		return err
 	}
 	m.state = next
 	return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/halt"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -34,6 +35,7 @@ type Options struct {
 	Archive  *history.Archive
 	Access   *access.Access
 	Enforcer *enforcer.Enforcer
+	Halt     *halt.Halt
 	Plans    *plan.Planner
 	Holdings *holdings.Holdings
 	BootID   string
@@ -61,6 +63,9 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 	if err != nil {
 		return nil, s.refused(c, order.ID, err)
 	}
+	if order.Verb == api.VerbHalt {
+		return s.halt(order, c)
+	}
 	targets, err := s.selected(order, c)
 	if err != nil {
 		return nil, s.refused(c, order.ID, err)
@@ -78,13 +83,10 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 			return nil, err
 		}
 	}
-	a, err := s.checker.accept(order, s.o.BootID, c.UID, ids)
+	a, err := s.accept(order, ids, c)
 	if err != nil {
-		return nil, s.refused(c, order.ID, err)
+		return nil, err
 	}
-	s.o.Log.Info().Str(logging.KeyCommand, order.ID).Strs(logging.KeyOperators, order.Operators).Str(logging.KeyReason, order.Reason).
-		Strs(logging.KeySessions, ids).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("signed command accepted")
-	s.o.Access.Did(c, access.Order, order.Reason)
 	for _, to := range targets {
 		if order.GraceMS != nil {
 			to.grace = time.Duration(*order.GraceMS) * time.Millisecond
@@ -95,6 +97,49 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 		if err := s.o.Registry.End(to.id, to.grace, c); err != nil { // the other sessions are still to be ended
 			s.o.Log.Error().Err(err).Str(logging.KeySession, to.id.String()).Msg("end of a signed command not begun")
 		}
+	}
+	return s.reply(&a, receiptOf(&a))
+}
+
+// accept remembers an order, and says so.
+func (s *Orders) accept(order *order, sessions []string, c access.Caller) (accepted, error) {
+	a, err := s.checker.accept(order, s.o.BootID, c.UID, sessions)
+	if err != nil {
+		return a, s.refused(c, order.ID, err)
+	}
+	s.o.Log.Info().Str(logging.KeyCommand, order.ID).Strs(logging.KeyOperators, order.Operators).Str(logging.KeyReason, order.Reason).
+		Strs(logging.KeySessions, sessions).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("signed command accepted")
+	s.o.Access.Did(c, access.Order, order.Reason)
+	return a, nil
+}
+
+// halt carries out a command that halts the host, or lifts that. Which sessions it ends is known after
+// that, so a daemon that dies between has none in its receipt.
+func (s *Orders) halt(order *order, c access.Caller) (*api.CommandReply, error) {
+	req := api.HaltRequest{Mode: order.Mode, Reason: order.Reason, Sessions: order.Sessions}
+	if req.Mode == api.ModeOff {
+		req.Reason = ""
+	}
+	if err := s.o.Halt.Check(&req, c); err != nil {
+		return nil, s.refused(c, order.ID, err)
+	}
+	a, err := s.accept(order, []string{}, c)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.o.Halt.Set(&req, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range d.Items {
+		if x.Refused == "" {
+			a.Sessions = append(a.Sessions, x.ID)
+		} else {
+			a.Spared = append(a.Spared, fmt.Sprintf("session %s: %s", x.ID, x.Refused))
+		}
+	}
+	if err := s.checker.memory.carried(a); err != nil {
+		s.o.Log.Error().Err(err).Str(logging.KeyCommand, a.ID).Msg("sessions of a signed halt not remembered")
 	}
 	return s.reply(&a, receiptOf(&a))
 }
@@ -148,7 +193,7 @@ func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c a
 func receiptOf(a *accepted) *api.CommandReceipt {
 	host, _ := os.Hostname() // a receipt without it is still of the key that signs it
 	return &api.CommandReceipt{
-		ID: a.ID, Verb: a.Verb, Host: host, Operators: a.Operators, Reason: a.Reason, Accepted: a.At, Sessions: a.Sessions,
+		ID: a.ID, Verb: a.Verb, Mode: a.Mode, Host: host, Operators: a.Operators, Reason: a.Reason, Accepted: a.At, Sessions: a.Sessions, Spared: a.Spared,
 	}
 }
 

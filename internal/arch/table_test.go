@@ -80,7 +80,7 @@ var mayImport = map[string]string{
 	"daemon/retain":                "lineage/memory",
 	"daemon/rules":                 "api api/display daemon/access daemon/audit daemon/broker daemon/container daemon/document daemon/logging daemon/registry enforcer enforcer/policy enforcer/redact lineage tracer tracer/procfs",
 	"daemon/selfcheck":             "api daemon/canary daemon/logging daemon/registry enforcer tracer tracer/procfs",
-	"daemon/signed":                "api daemon/access daemon/history daemon/holdings daemon/logging daemon/lookup daemon/ownfile daemon/plan daemon/registry enforcer enforcer/policy tracer",
+	"daemon/signed":                "api daemon/access daemon/halt daemon/history daemon/holdings daemon/logging daemon/lookup daemon/ownfile daemon/plan daemon/registry enforcer enforcer/policy tracer",
 	"daemon/status":                "api api/display daemon/access daemon/audit daemon/document daemon/history daemon/metrics daemon/registry daemon/rules daemon/selfcheck daemon/stream tracer",
 	"daemon/stream":                "api daemon/access daemon/document daemon/history daemon/journal daemon/logging daemon/lookup daemon/recent daemon/registry lineage tracer",
 	"daemon/watch":                 "api daemon/access daemon/document daemon/lookup daemon/registry daemon/stream lineage tracer",

@@ -20,7 +20,7 @@ import (
 // signatures is refused with one, and with both it ends the session, once; the receipt is the operator's.
 func TestSigned(t *testing.T) {
 	i := stage.New(t)
-	policy := i.Policy("operators: [{name: ann, verbs: end, signatures: 2}, {name: ben, verbs: end, signatures: 2}]\n")
+	policy := i.Policy("operators: [{name: ann, verbs: [end, halt], signatures: 2}, {name: ben, verbs: [end, halt], signatures: 2}]\n")
 	home, err := os.MkdirTemp("", "lngtest-signed-") // the test's folder is root's
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(home) })
@@ -71,4 +71,13 @@ func TestSigned(t *testing.T) {
 	run.Wait()
 	as(api.ExitDenied, "command", file, "--yes") // one signature; and with both it was accepted before
 	require.Contains(t, i.Must("history", id).String(), "ended by ann and ben in signed command")
+	halt := []string{"--yes", "--reason", "upgrade", "--sign", filepath.Join(home, "ann"), "--sign", filepath.Join(home, "ben")}
+	require.Contains(t, as(api.ExitOK, append([]string{"halt", "--drain"}, halt...)...).String(), "(halt: drain), ordered by ann, ben")
+	if h := i.Status().Halt; h == nil || h.Mode != api.ModeDrain || h.Reason != "upgrade" || h.UID != stage.Nobody {
+		t.Errorf("%+v", h)
+	}
+	as(api.ExitOK, append([]string{"halt", "--off"}, halt...)...)
+	if h := i.Status().Halt; h != nil {
+		t.Errorf("%+v", h)
+	}
 }

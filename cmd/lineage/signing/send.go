@@ -62,9 +62,9 @@ type Sender struct {
 func (s *Sender) Order(ctx context.Context, c api.Command) error {
 	switch {
 	case len(s.Keys) == 0:
-		return exit.Usage("end: --reason and --save belong to --sign")
+		return exit.Usage("%s: --reason and --save belong to --sign", c.Verb)
 	case strings.TrimSpace(s.Reason) == "":
-		return exit.Usage("end: a signed command needs --reason")
+		return exit.Usage("%s: a signed command needs --reason", c.Verb)
 	}
 	marks, err := s.marks(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Sender) Order(ctx context.Context, c api.Command) error {
 	now := s.Console.Now().UTC().Truncate(time.Second)
 	c.V, c.ID, c.Reason, c.Issued, c.NotAfter = 1, api.NewCommandID(), s.Reason, now, now.Add(api.MaxValidity)
 	if _, err := api.ParseCommand(c.Text()); err != nil {
-		return exit.Usage("end: %w", err)
+		return exit.Usage("%s: %w", c.Verb, err)
 	}
 	return s.deliver(ctx, &c, &api.SignedCommand{Command: c.Text()}, marks)
 }
@@ -180,23 +180,34 @@ func (s *Sender) deliver(ctx context.Context, c *api.Command, signed *api.Signed
 
 // patience is how long a host may take to carry out a command. The grace of its sessions is not known here.
 func (s *Sender) patience(c *api.Command) time.Duration {
-	grace := api.MaxGrace
-	if c.GraceMS != nil {
-		grace = time.Duration(*c.GraceMS) * time.Millisecond
+	switch {
+	case c.Verb == api.VerbHalt:
+		return s.Timeout
+	case c.GraceMS != nil:
+		return time.Duration(*c.GraceMS)*time.Millisecond + s.Timeout
 	}
-	return grace + s.Timeout
+	return api.MaxGrace + s.Timeout
 }
 
 // describe says what a command does.
 func describe(c *api.Command) string {
-	what := "all live sessions that are not kept"
-	if !c.All {
-		what = "the sessions " + strings.Join(c.Sessions, ", ")
+	what := "end the sessions " + strings.Join(c.Sessions, ", ")
+	switch {
+	case c.Mode == api.ModeDrain:
+		what = "let no agent and no session start; end none"
+	case c.Mode == api.ModeOff:
+		what = "lift the halt"
+	case c.All && c.Mode == api.ModeHalt:
+		what = "end all live sessions, and let no agent start"
+	case c.All:
+		what = "end all live sessions that are not kept"
+	case c.Mode == api.ModeHalt:
+		what += ", and let no agent start"
 	}
 	if c.GraceMS != nil {
 		what += fmt.Sprintf(", SIGKILL after %v", time.Duration(*c.GraceMS)*time.Millisecond)
 	}
-	return fmt.Sprintf("command %s: end %s. Reason: %s. Valid until %s", c.ID, what, c.Reason, c.NotAfter.Local().Format(time.DateTime))
+	return fmt.Sprintf("command %s: %s. Reason: %s. Valid until %s", c.ID, what, c.Reason, c.NotAfter.Local().Format(time.DateTime))
 }
 
 // pollPause is the least time between two questions for a receipt.
@@ -277,10 +288,17 @@ func listing(d *api.CommandReply, r *api.CommandReceipt) (*text.Listing, error) 
 		if d.Signature == "" {
 			by = "not signed: the host has no SSH key"
 		}
-		p.Line("command %s, ordered by %s: %s", r.ID, display.Text(strings.Join(r.Operators, ", ")), by)
+		mode := ""
+		if r.Mode != "" {
+			mode = " (halt: " + r.Mode + ")"
+		}
+		p.Line("command %s%s, ordered by %s: %s", r.ID, display.Text(mode), display.Text(strings.Join(r.Operators, ", ")), by)
 	}
-	if len(left) > 0 {
-		return l, exit.Errorf(api.ExitLeft, "%s", strings.Join(left, "; "))
+	switch {
+	case len(left) > 0:
+		return l, exit.Errorf(api.ExitLeft, "%s", strings.Join(append(left, r.Spared...), "; "))
+	case len(r.Spared) > 0:
+		return l, exit.Errorf(api.ExitDenied, "not ended: %s", strings.Join(r.Spared, "; "))
 	}
 	return l, nil
 }

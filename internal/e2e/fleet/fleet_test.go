@@ -19,7 +19,10 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-const repository = "../../.."
+const (
+	repository = "../../.."
+	hostKey    = "/etc/ssh/ssh_host_ed25519_key" // with which the daemons sign, too
+)
 
 func TestMain(m *testing.M) {
 	stage.Begin("test-fleet", repository)
@@ -54,10 +57,10 @@ func start(t *testing.T) *fleet {
 	case !errors.Is(err, os.ErrExist):
 		t.Fatal(err)
 	}
-	for _, key := range []string{"host", "user", "other"} {
+	for _, key := range []string{"user", "other"} {
 		f.must("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f.path(key))
 	}
-	host := require.ReadFile(t, f.path("host.pub"))
+	host := require.ReadFile(t, hostKey+".pub")
 	var config, known strings.Builder
 	add := func(name string, settings ...string) {
 		port := freePort(t)
@@ -114,7 +117,7 @@ func freePort(t *testing.T) int {
 func (f *fleet) sshd(name string, port int, settings []string) {
 	f.t.Helper()
 	f.write(name+".sshd", strings.Join(append(settings,
-		fmt.Sprintf("ListenAddress 127.0.0.1:%d", port), "HostKey "+f.path("host"), "AuthorizedKeysFile "+f.path("user.pub"),
+		fmt.Sprintf("ListenAddress 127.0.0.1:%d", port), "HostKey "+hostKey, "AuthorizedKeysFile "+f.path("user.pub"),
 		"PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin yes", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
 		"PrintMotd no", "PrintLastLog no", ""), "\n"))
 	program, err := exec.LookPath("sshd")
@@ -180,6 +183,7 @@ type answer struct {
 	Exit        int
 	Document    struct {
 		Items   []struct{ Name, Verdict string }
+		Receipt string
 		Session *struct{ Name string }
 	}
 }

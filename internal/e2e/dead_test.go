@@ -46,7 +46,7 @@ func TestDeadDaemon(t *testing.T) {
 		m.Gone()
 		took := time.Since(began)
 		i.Until("daemon that answers", func() bool { return i.Version() != nil })
-		require.NoError(t, unix.Kill(run.Process.Pid, unix.SIGCONT))
+		_ = unix.Kill(run.Process.Pid, unix.SIGCONT) // perhaps the daemon did it, and it has exited
 		run.Wait()
 		var kernel time.Duration
 		kernel, by = endOfTree(t, i)

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
 const (
@@ -237,19 +235,9 @@ func (m *members) close() {
 }
 
 func (s *samples) deadTable() string {
-	t := page.NewTable("session", "level 4, ms:", "level 3, ms:", "level 2, ms:")
-	some := false
-	for _, c := range deadCases {
-		row := []string{c.says}
-		for level := 4; level >= 2; level-- {
-			v := s.values[fmt.Sprintf("Dead/level=%d/session=%s ns/op", level, c.name)]
-			some = some || len(v) > 0
-			row = append(row, cell(scaled(v, 1e6)))
-		}
-		t.Row(row...)
+	rows := make([][2]string, len(deadCases))
+	for i, c := range deadCases {
+		rows[i] = [2]string{"session=" + c.name, c.says}
 	}
-	if !some {
-		return ""
-	}
-	return t.String()
+	return s.levelTable("Dead", "session", rows)
 }

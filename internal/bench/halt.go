@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
 const (
@@ -100,23 +98,13 @@ func (h *haltCase) halt(ctx context.Context) (took time.Duration, err error) {
 }
 
 // cgroup is of the same processes, in one cgroup.
-func (h *haltCase) cgroup(ctx context.Context) (took time.Duration, err error) {
+func (h *haltCase) cgroup(ctx context.Context) (time.Duration, error) {
 	root, err := unified()
 	if err != nil {
 		return 0, err
 	}
-	dir := filepath.Join(root, fmt.Sprintf("lngtest-bench-%d", os.Getpid()))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, removed(dir)) }()
-	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(fd)
-	return h.end(ctx, fd, func(*worker) error { return nil }, func(*worker) error {
-		return os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
+	return inCgroup(root, func(fd int, kill func() error) (time.Duration, error) {
+		return h.end(ctx, fd, func(*worker) error { return nil }, func(*worker) error { return kill() })
 	})
 }
 
@@ -173,19 +161,9 @@ func forks() (n uint64) {
 }
 
 func (s *samples) haltTable() string {
-	t := page.NewTable(fmt.Sprintf("end of %d sessions of %d", haltSessions, haltMembers), "level 4, ms:", "level 3, ms:", "level 2, ms:")
-	some := false
-	for _, c := range haltCases {
-		row := []string{c.says}
-		for level := 4; level >= 2; level-- {
-			v := s.values[fmt.Sprintf("Halt/level=%d/by=%s ns/op", level, c.name)]
-			some = some || len(v) > 0
-			row = append(row, cell(scaled(v, 1e6)))
-		}
-		t.Row(row...)
+	rows := make([][2]string, len(haltCases))
+	for i, c := range haltCases {
+		rows[i] = [2]string{"by=" + c.name, c.says}
 	}
-	if !some {
-		return ""
-	}
-	return t.String()
+	return s.levelTable("Halt", fmt.Sprintf("end of %d sessions of %d", haltSessions, haltMembers), rows)
 }

@@ -64,7 +64,19 @@ func killByEnd(ctx context.Context, k *kernel, n int) (time.Duration, error) {
 	return took, k.release(id)
 }
 
-func killByCgroup(ctx context.Context, root string, n int) (took time.Duration, err error) {
+func killByCgroup(ctx context.Context, root string, n int) (time.Duration, error) {
+	return inCgroup(root, func(fd int, kill func() error) (time.Duration, error) {
+		w, err := start(ctx, fd, "crowd")
+		if err != nil {
+			return 0, err
+		}
+		defer w.stop()
+		return w.killed(n, kill)
+	})
+}
+
+// inCgroup measures what is done with a new cgroup, and with the file that kills all in it.
+func inCgroup(root string, do func(fd int, kill func() error) (time.Duration, error)) (took time.Duration, err error) {
 	dir := filepath.Join(root, fmt.Sprintf("lngtest-bench-%d", os.Getpid()))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return 0, err
@@ -75,12 +87,7 @@ func killByCgroup(ctx context.Context, root string, n int) (took time.Duration, 
 		return 0, err
 	}
 	defer unix.Close(fd)
-	w, err := start(ctx, fd, "crowd")
-	if err != nil {
-		return 0, err
-	}
-	defer w.stop()
-	return w.killed(n, func() error { return os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) })
+	return do(fd, func() error { return os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) })
 }
 
 // killed makes a crowd of n processes and returns how long its end takes.

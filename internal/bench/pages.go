@@ -277,6 +277,25 @@ func (s *samples) scaleTable() string {
 		s.memory("RSS, MiB:", "B-rss", 1<<20))
 }
 
+// levelTable shows times by guarantee level; each row has its part of the benchmark's name, and its text.
+func (s *samples) levelTable(name, head string, rows [][2]string) string {
+	t := page.NewTable(head, "level 4, ms:", "level 3, ms:", "level 2, ms:")
+	some := false
+	for _, r := range rows {
+		row := []string{r[1]}
+		for level := 4; level >= 2; level-- {
+			v := s.values[fmt.Sprintf("%s/level=%d/%s ns/op", name, level, r[0])]
+			some = some || len(v) > 0
+			row = append(row, cell(scaled(v, 1e6)))
+		}
+		t.Row(row...)
+	}
+	if !some {
+		return ""
+	}
+	return t.String()
+}
+
 // memory is a column of the daemon's memory.
 func (s *samples) memory(head, unit string, per float64) column {
 	return column{head, func(n int) string { return s.of(fmt.Sprintf("Daemon/live=%d %s", n, unit), per) }}

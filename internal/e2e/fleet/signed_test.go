@@ -50,7 +50,7 @@ func TestSigned(t *testing.T) {
 			t.Errorf("h%d: %v, %+v, %+v", n, err, a, r)
 		}
 	}
-	if a := all["h2"]; a.Exit != api.ExitDenied || !strings.Contains(a.Error, "the policy names no operator") || !markers[2].Drain() {
+	if a := all["h2"]; a.Exit != api.ExitDenied || !strings.Contains(a.Error, "command refused") || !markers[2].Drain() {
 		t.Errorf("h2: %+v", a)
 	}
 	signed(api.ExitOK, "h0,h1", "halt", "--drain")

@@ -75,8 +75,9 @@ type ending struct {
 	empty     time.Duration // since when it is known to be empty, 0: not yet
 	judged    bool          // a verdict other than clean was given
 
-	info tracer.SessionInfo // what the kernel said in the last look
-	err  error              // what it answered instead
+	still bool               // there was no news for some time before the last look
+	info  tracer.SessionInfo // what the kernel said in it
+	err   error              // what it answered instead
 }
 
 // New makes an Enforcer.
@@ -233,6 +234,7 @@ func (e *Enforcer) due(now time.Duration) []*ending {
 		}
 		x.next = now + x.pause
 		x.pause = min(2*x.pause, maxPause)
+		x.still = x.pause == maxPause
 		due = append(due, x)
 	}
 	slices.SortFunc(due, func(a, b *ending) int { return cmp.Compare(a.id, b.id) })

@@ -5,8 +5,6 @@ package enforcer
 import (
 	"slices"
 	"time"
-
-	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // sweep looks at each end, after the passes that any of them needs: a pass serves all
@@ -21,7 +19,7 @@ func (e *Enforcer) sweep(looks []*ending, now time.Duration) {
 		case passDue(x, x.info, now):
 			due = append(due, x)
 		default:
-			x.info, x.err = e.settle(x)
+			e.settle(x)
 		}
 	}
 	for n := 0; n < maxPasses && len(due) > 0; n++ {
@@ -30,21 +28,20 @@ func (e *Enforcer) sweep(looks []*ending, now time.Duration) {
 		due = slices.DeleteFunc(due, func(x *ending) (over bool) {
 			if x.err = err; err == nil {
 				x.swept = true
-				x.info, x.err = e.settle(x)
+				x.info, x.err = e.kernel.Session(x.id)
+				e.settle(x)
 			}
 			return x.err != nil || x.info.Live == 0 || !pass.More && pass.Sent == 0
 		})
 	}
 }
 
-// settle settles a session, which walks all processes, unless members are still to die. If its counts
-// stand still they may be wrong: then it is settled, too.
-func (e *Enforcer) settle(x *ending) (tracer.SessionInfo, error) {
-	info, err := e.kernel.Session(x.id)
-	if err != nil || info.Live > 0 && x.pause < maxPause {
-		return info, err
+// settle settles a session that was read, which walks all processes, unless members are still to die. If
+// its counts stand still they may be wrong: then it is settled, too.
+func (e *Enforcer) settle(x *ending) {
+	if x.err == nil && (x.info.Live == 0 || x.still) {
+		x.info, x.err = e.kernel.Settle(x.id)
 	}
-	return e.kernel.Settle(x.id)
 }
 
 // enter enters members whose birth was missed, before the first signal to a session.

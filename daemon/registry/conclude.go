@@ -184,12 +184,7 @@ func (r *Registry) asked(ids []tracer.SessionID, by *api.Caller, record *audit.C
 func (r *Registry) End(id tracer.SessionID, grace time.Duration, c access.Caller) error {
 	r.o.Log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
 		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
-	err := r.Update(func(t Tx) {
-		if x := t.Session(id); x != nil {
-			t.Asked(x, c.Document(), c.Audited())
-		}
-	})
-	if err != nil {
+	if err := r.asked([]tracer.SessionID{id}, c.Document(), c.Audited()); err != nil {
 		return err
 	}
 	if err := r.o.Enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {

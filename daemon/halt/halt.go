@@ -118,46 +118,54 @@ func (h *Halt) asked(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err
 }
 
 // end halts, and ends sessions, except those that a guard spares: first these, with the halt itself, so that
-// the kernel continues if this daemon is killed; then those that were opened meanwhile. An agent that execs
-// after that sees the halt.
-func (h *Halt) end(to tracer.Halt, req *api.HaltRequest, sessions []tracer.SessionInfo, c access.Caller) ([]api.HaltedSession, error) {
+// the kernel continues if this daemon is killed; then, once, those that were opened meanwhile. An agent that
+// execs after that sees the halt, and what a rule opens after that the rule ends.
+func (h *Halt) end(to tracer.Halt, req *api.HaltRequest, first []tracer.SessionInfo, c access.Caller) ([]api.HaltedSession, error) {
+	items, err := h.endThese(to, first, c)
+	if err != nil {
+		return nil, err
+	}
+	h.record(req, c)
+	// After this every session that was being opened is in the kernel's list.
+	if err := h.o.Registry.Update(func(registry.Tx) {}); err != nil {
+		return nil, err
+	}
+	later, _, err := h.chosen(req.Sessions)
+	if err != nil {
+		return nil, err
+	}
+	later = slices.DeleteFunc(later, func(s tracer.SessionInfo) bool {
+		return slices.ContainsFunc(items, func(i api.HaltedSession) bool { return i.ID == s.ID.String() })
+	})
+	if len(later) == 0 {
+		return items, nil
+	}
+	more, err := h.endThese(to, later, c)
+	return append(items, more...), err
+}
+
+// endThese puts the halt in force, and with it ends those of the sessions that no guard spares.
+func (h *Halt) endThese(to tracer.Halt, sessions []tracer.SessionInfo, c access.Caller) ([]api.HaltedSession, error) {
+	refused, err := h.o.Enforcer.CheckEnds(sessions, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	items := []api.HaltedSession{}
+	var ids []tracer.SessionID
+	for i := range sessions {
+		s := &sessions[i]
+		item := api.HaltedSession{ID: s.ID.String(), Name: s.Name}
+		if why := refused[s.ID]; why != nil {
+			item.Refused = why.Error()
+			h.o.Access.Refused(c, access.End, item.ID, item.Refused)
+		} else {
+			ids = append(ids, s.ID)
+		}
+		items = append(items, item)
+	}
 	by := c.Document()
 	by.Reason = to.Reason
-	items, met := []api.HaltedSession{}, map[tracer.SessionID]bool{}
-	for n := 0; n == 0 || len(sessions) > 0; n++ {
-		refused, err := h.o.Enforcer.CheckEnds(sessions, c.ID)
-		if err != nil {
-			return nil, err
-		}
-		var ids []tracer.SessionID
-		for i := range sessions {
-			s := &sessions[i]
-			met[s.ID] = true
-			item := api.HaltedSession{ID: s.ID.String(), Name: s.Name}
-			if why := refused[s.ID]; why != nil {
-				item.Refused = why.Error()
-				h.o.Access.Refused(c, access.End, item.ID, item.Refused)
-			} else {
-				ids = append(ids, s.ID)
-			}
-			items = append(items, item)
-		}
-		if err := h.o.Registry.Halt(to, ids, by, c.Audited()); err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			h.record(req, c)
-		}
-		// After this every session that was being opened is in the kernel's list.
-		if err := h.o.Registry.Update(func(registry.Tx) {}); err != nil {
-			return nil, err
-		}
-		if sessions, _, err = h.chosen(req.Sessions); err != nil {
-			return nil, err
-		}
-		sessions = slices.DeleteFunc(sessions, func(s tracer.SessionInfo) bool { return met[s.ID] })
-	}
-	return items, nil
+	return items, h.o.Registry.Halt(to, ids, by, c.Audited())
 }
 
 // named is chosen, and an error if a word names none.

@@ -41,17 +41,19 @@ func TestDeadDaemon(t *testing.T) {
 		require.NoError(t, unix.Kill(run.Process.Pid, unix.SIGSTOP))
 		began := time.Now()
 		require.NoError(t, errors.Join(daemon.Process.Kill(), unix.Kill(x.Root.PID, unix.SIGKILL)))
-		time.Sleep(100 * time.Millisecond) // RestartSec= of the unit
-		next := i.Start([]string{"daemon", "--socket", i.Socket}, nil)
+		next := make(chan *stage.Process, 1)
+		time.AfterFunc(100*time.Millisecond, func() { // RestartSec= of the unit
+			next <- i.Start([]string{"daemon", "--socket", i.Socket}, nil)
+		})
 		m.Gone()
 		took := time.Since(began)
+		daemon = <-next
 		i.Until("daemon that answers", func() bool { return i.Version() != nil })
 		_ = unix.Kill(run.Process.Pid, unix.SIGCONT) // perhaps the daemon did it, and it has exited
 		run.Wait()
 		var kernel time.Duration
 		kernel, by = endOfTree(t, i)
 		ratios = append(ratios, float64(took)/float64(kernel))
-		daemon = next
 	}
 	daemon.Stop()
 	i.Daemon() // one that stops as it should

@@ -16,6 +16,30 @@ enum burial {
 	ZOMBIE_MAKE_ROOM, /* the caller can afford a walk over `dead` */
 };
 
+/*
+ * Does the death of a root change what a pass would find? Not if the sessions of which it
+ * was the root end already.
+ */
+__noinline bool root_counts(u64 id, u32 tgid, u64 start)
+{
+	bool found = false;
+
+	for (int i = 0; i < MAX_DEPTH; i++) {
+		struct session *s = session_of(id);
+		struct ctl *c = ctl_of(id);
+
+		if (!s || !c)
+			break;
+		if (s->root.tgid == tgid && s->root.start == start) {
+			if (STATE(*(volatile u32 *)&c->status) == STATE_ACTIVE)
+				return true;
+			found = true;
+		}
+		id = s->parent;
+	}
+	return !found; /* it was moved out of its session */
+}
+
 /* Count the death of the entry and remove it. False: another caller did. */
 static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum burial how)
 {
@@ -54,7 +78,7 @@ static __always_inline bool bury(u32 tgid, struct entry *e, u64 start, enum buri
 	 * Sessions may have to end now. The pass finds them: their roots or owners are
 	 * no longer entered.
 	 */
-	if (flags & (FLAG_ROOT | FLAG_OWNER))
+	if (flags & FLAG_OWNER || (flags & FLAG_ROOT && root_counts(session, tgid, start)))
 		*(volatile u64 *)&control.due = 1;
 	return true;
 }

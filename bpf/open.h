@@ -29,6 +29,7 @@ static __always_inline struct entry *enter(struct task_struct *t, const struct e
 	}
 	if (!t->signal->live.counter) {
 		forget(tgid, n->start);
+		arm(1); /* a pass in between took it for a root that lives */
 		return NULL;
 	}
 	return e;

@@ -103,17 +103,38 @@ func (x *run) buryLive() {
 	}
 }
 
-// buryErase is erase(), and what a root's death makes due. The event of the exit is shown after it.
+// buryErase is erase(), and what the death of a root or an owner makes due. The event of the exit is shown after it.
 func (x *run) buryErase() {
 	c, k := x.c, x.side()
 	k.entries[c.elem] = entry{session: k.entries[c.elem].session} // the memory stays as it is
 	if c.last&(flagRoot|flagOwner) != 0 {
-		k.w.due = true
+		if c.last&flagOwner != 0 || k.rootCounts(c.took, c.start) && !x.off(RootCounts) {
+			k.w.due = true
+		}
 		if !x.off(ExitCounted) && !c.stale {
 			x.s.w.told = true
 		}
 	}
 	x.buried()
+}
+
+// rootCounts is root_counts() of death.h: a session of which the task was the root has not begun to end.
+func (k *side) rootCounts(id, root uint8) bool {
+	found := false
+	for range k.sessions {
+		p := &k.sessions[id]
+		if id == 0 || !p.present {
+			break
+		}
+		if p.root == root {
+			if p.state == active {
+				return true
+			}
+			found = true
+		}
+		id = p.parent
+	}
+	return !found
 }
 
 func (x *run) buried() {

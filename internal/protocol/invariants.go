@@ -94,7 +94,7 @@ func (m *Config) always(s *State) string {
 }
 
 // complete is section 4, "Why is this complete?": when no program runs and nothing is due, each member
-// of a condemned session has its SIGKILL. Level 2 leaves the rest to the daemon's passes.
+// of a condemned session has its SIGKILL, and no active session has lost its root. Level 2 leaves the rest to the daemon's passes.
 func (m *Config) complete(s *State, k *side) string {
 	if k.w.due || m.Level < 3 || !s.idle() {
 		return ""
@@ -104,8 +104,16 @@ func (m *Config) complete(s *State, k *side) string {
 	}
 	for i := range k.entries {
 		e := &k.entries[i]
-		if t := &s.tasks[e.start]; e.linked && e.start > 0 && t.alive() && !t.killed && s.condemned(k, e.session) {
+		if t := &s.tasks[e.start]; !e.linked || e.start == 0 || !t.alive() || t.killed {
+			continue
+		}
+		if s.condemned(k, e.session) {
 			return fmt.Sprintf("a child that the walk did not meet is killed by its own birth: task %d", e.start)
+		}
+		for id := e.session; id != 0 && k.sessions[id].present; id = k.sessions[id].parent {
+			if p := &k.sessions[id]; p.state == active && s.orphaned(k, p) {
+				return fmt.Sprintf("the death of a root makes a pass due: task %d lives", e.start)
+			}
 		}
 	}
 	return ""

@@ -60,4 +60,5 @@ const (
 	PausedDies
 	ContinueSeen
 	BeingCounted
+	RootCounts
 )

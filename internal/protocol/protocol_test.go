@@ -204,6 +204,7 @@ var precautions = []struct {
 	{OnlyOurs, 0, &nudged, "a resume continues only what a pause has stopped"},
 	{PausedDies, 0, &dies, "a paused session ends without a grace"},
 	{ContinueSeen, 0, &nudged, "the hook on signals sees SIGCONT to a member of a paused session"},
+	{RootCounts, 0, &creates, "the death of a root makes a pass due"},
 	{BeingCounted, 0, &unwaited, "a limit waits for the count of a process that was waited for"},
 	{LastExec, 0, &heirs, "a take-over compares execs, not names"},
 }

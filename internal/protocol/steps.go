@@ -64,6 +64,7 @@ const (
 	haltList
 	protectLook
 	protectAlive
+	protectGone
 	followVisit
 	adoptVisit
 	dissolveVisit
@@ -190,6 +191,7 @@ func init() {
 		{haltList, 0, "ends the next session that the halt did not mark", (*run).haltList},
 		{protectLook, rChild, "looks for the entry to protect", (*run).protectLook},
 		{protectAlive, rChild, "looks whether the process to protect lives", (*run).protectAlive},
+		{protectGone, rChild, "has counted the death of the process to protect", (*run).protectGone},
 		{followVisit, inWalk | rChild | rSession | rFrom, "looks whether a task's creator has moved", (*run).followVisit},
 		{adoptVisit, inWalk | rSession, "looks whether a task's parent is a member", (*run).adoptVisit},
 		{dissolveVisit, inWalk | rFrom | rTo, "looks whether a task is to be let go", (*run).dissolveVisit},

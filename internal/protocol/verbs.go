@@ -146,9 +146,15 @@ func (x *run) protectLook() {
 // protectAlive is the look at signal->live in enter() of open.h.
 func (x *run) protectAlive() {
 	if i := x.s.entered(x.side(), x.c.child); i != none && !x.s.tasks[x.c.child].alive() {
-		x.bury(i, true, idle)
+		x.bury(i, true, protectGone)
 		return
 	}
+	x.rest()
+}
+
+// protectGone is the end of enter(): a pass in between took the process for a root that lives.
+func (x *run) protectGone() {
+	x.side().w.due = true
 	x.rest()
 }
 

@@ -25,6 +25,8 @@ const (
 	// at most a fifth of a CPU, because the rest is for the registry. Events that fall off the
 	// ring meanwhile are reported as a gap.
 	recordShare = 4
+	// Marks are written within this share of the period.
+	marksShare = 5
 	// recordChunk bounds what one call asks of the registry, which must not wait.
 	recordChunk = 256
 	// recordClose bounds the last batch, when the daemon stops.

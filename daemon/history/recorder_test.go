@@ -112,22 +112,38 @@ func TestSavedAtRest(t *testing.T) {
 	r, _ := newRecorder(t)
 	r.Begin()
 	defer r.End()
-	save := func() {
-		_ = r.registry.Update(func(tx registry.Tx) {
-			for s := range tx.Sessions() {
-				tx.Save(s)
-			}
-		})
-	}
-	unsaved := func() (n int) {
-		_ = r.registry.Read(func(registry.View) { n = len(r.marks.unsaved) })
-		return n
-	}
 	for range 5 { // within the rest after the first
-		save()
+		save(r)
 		time.Sleep(r.period / 5)
 	}
-	registrytest.Until(t, func() bool { return unsaved() == 0 })
+	registrytest.Until(t, func() bool { return unsaved(r) == 0 })
+}
+
+// TestSavedTogether: a session that is saved waits a moment for others. When many end at once, a batch
+// for each would take the CPU from their members.
+func TestSavedTogether(t *testing.T) {
+	r, _ := newRecorder(t)
+	r.period = time.Hour
+	r.Begin()
+	defer r.End()
+	registrytest.Until(t, func() bool { return unsaved(r) == 0 }) // the first batch
+	save(r)
+	if time.Sleep(50 * time.Millisecond); unsaved(r) != 1 {
+		t.Error("written at once")
+	}
+}
+
+func save(r *Recorder) {
+	_ = r.registry.Update(func(tx registry.Tx) {
+		for s := range tx.Sessions() {
+			tx.Save(s)
+		}
+	})
+}
+
+func unsaved(r *Recorder) (n int) {
+	_ = r.registry.Read(func(registry.View) { n = len(r.marks.unsaved) })
+	return n
 }
 
 // TestRecorderEndsLate: End does not wait for a last batch that takes too long, and the

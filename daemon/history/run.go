@@ -17,20 +17,37 @@ func (r *Recorder) run(ctx context.Context) {
 	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
 		r.log.Error().Err(err).Str(logging.KeyPath, r.journal.Path()).Msg("history not checked")
 	}
-	work := pace.Work{Least: r.period, Share: recordShare}
+	work := pace.Work{Share: recordShare}
 	for {
 		work.Begin()
 		r.flush(r.period)
-		rest := time.NewTimer(work.End())
-		more, marked := r.wait(ctx, rest.C)
-		rest.Stop()
+		rest := work.End()
+		period := time.NewTimer(max(rest, r.period))
+		more, marked := r.wait(ctx, period.C)
+		period.Stop()
 		if more && !marked && !r.pending() {
-			more, _ = r.wait(ctx, nil)
+			more, marked = r.wait(ctx, nil)
+		}
+		if more && marked {
+			more = r.sleep(ctx, max(rest, r.period/marksShare))
 		}
 		if !more {
 			r.flush(recordClose)
 			return
 		}
+	}
+}
+
+// sleep rests though there are marks. When many sessions end at once, the members need the CPU to
+// exit. False: the recorder has to stop.
+func (r *Recorder) sleep(ctx context.Context, rest time.Duration) bool {
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 

@@ -92,9 +92,13 @@ func (h *Holdings) Reader() *resources.Reader { return h.reader }
 // Hooks are what the holdings attach to the registry.
 func (h *Holdings) Hooks() *registry.Hooks {
 	return &registry.Hooks{
-		Opened:   h.opened,
-		Adopted:  func(_ registry.View, s *registry.Session) { h.ask(s.ID()) },
-		Ending:   func(_ registry.View, s *registry.Session) { h.ask(s.ID()) },
+		Opened:  h.opened,
+		Adopted: func(_ registry.View, s *registry.Session) { h.ask(s.ID()) },
+		Ending: func(_ registry.View, s *registry.Session) {
+			if s.Info().State == tracer.StateEnding { // else its members are killed already
+				h.ask(s.ID())
+			}
+		},
 		Listened: h.listened,
 		Sampled:  h.sampled,
 		Describe: h.describe,

@@ -50,6 +50,23 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// TestAskedAtEnd: what a session holds is read at once when its end begins, unless its members are killed
+// already: they need the CPU to exit.
+func TestAskedAtEnd(t *testing.T) {
+	for grace, want := range map[time.Duration]int{0: 0, time.Second: 1} {
+		f := newFixture(t)
+		f.registry.Create(tracer.SessionSpec{Root: f.k.Add(100, 1, "lngtest").Identity, Grace: grace})
+		f.k.Fork(100, 101, "lngtest")
+		f.k.Exit(100, 0)
+		_, err := f.k.Sentence()
+		require.NoError(t, err)
+		f.apply()
+		if got := len(f.ending); got != want {
+			t.Errorf("grace %v: %d requests, want %d", grace, got, want)
+		}
+	}
+}
+
 // TestHeldAtEnd: a receipt has what a member, or the root, held when the end began: not what the last
 // look found at a process that has exited before, or that is in another session now.
 func TestHeldAtEnd(t *testing.T) {

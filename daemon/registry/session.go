@@ -194,15 +194,15 @@ func (r *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 		return
 	}
 	r.view().Changed(s.info.ID)
-	if ev.State < tracer.StateEmpty {
-		r.view().notify(s, func(h *Hooks) sessionHook { return h.Ending })
-	}
 	s.info.State = max(s.info.State, ev.State)
 	if s.info.Cause == tracer.CauseNone {
 		s.info.Cause = ev.Cause
 	}
 	if s.info.EndedAt == 0 {
 		s.info.EndedAt = ev.Time
+	}
+	if ev.State < tracer.StateEmpty {
+		r.view().notify(s, func(h *Hooks) sessionHook { return h.Ending })
 	}
 	r.watch[s.info.ID] = true
 	if ev.State == tracer.StateEmpty && s.emptyAt == 0 {

@@ -4,9 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,20 +22,13 @@ func TestSigned(t *testing.T) {
 	home, err := os.MkdirTemp("", "lngtest-signed-") // the test's folder is root's
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(home) })
-	var lines strings.Builder
-	for _, name := range []string{"ann", "ben"} {
-		key := filepath.Join(home, name)
-		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+	ann, ben := filepath.Join(home, "ann"), filepath.Join(home, "ben")
+	for _, key := range []string{ann, ben} {
+		stage.Key(t, key)
 		require.NoError(t, os.Chown(key, stage.Nobody, stage.Nobody))
-		fmt.Fprintf(&lines, "%s %s", name, require.ReadFile(t, key+".pub"))
 	}
-	state := i.Socket + ".state"
-	require.NoError(t, os.Chown(home, stage.Nobody, stage.Nobody),
-		os.WriteFile(filepath.Join(filepath.Dir(policy), "operators"), []byte(lines.String()), 0o644),
-		os.MkdirAll(state, 0o700),
-		os.WriteFile(filepath.Join(state, "commands.json"), []byte(`{"floor":"2026-01-01T00:00:00Z"}`), 0o600)) // as an earlier daemon left it
+	require.NoError(t, os.Chown(home, stage.Nobody, stage.Nobody))
+	i.Operators(ann, ben)
 	i.Daemon("--policy", policy)
 	m := stage.NewMarker(t, t.TempDir())
 	run := i.Run(m, []string{"--name", "signed", "--grace", "0s"}, "daemonise", "stay")
@@ -53,11 +44,11 @@ func TestSigned(t *testing.T) {
 		return p
 	}
 	as(api.ExitDenied, "end", id, "--yes")
-	sign := []string{"end", id, "--yes", "--sign", filepath.Join(home, "ann"), "--reason", "e2e"}
+	sign := []string{"end", id, "--yes", "--sign", ann, "--reason", "e2e"}
 	require.Contains(t, as(api.ExitDenied, sign...).String(), "ann needs 2 signatures")
 	as(api.ExitOK, append(sign, "--save", file)...)
 	require.Contains(t, as(api.ExitDenied, "command", file, "--yes").String(), "ann needs 2 signatures")
-	out := as(api.ExitOK, "command", file, "--yes", "--sign", filepath.Join(home, "ben"), "-o", "json").String()
+	out := as(api.ExitOK, "command", file, "--yes", "--sign", ben, "-o", "json").String()
 	var reply api.CommandReply
 	var r api.CommandReceipt
 	require.NoError(t, json.Unmarshal([]byte(out[strings.Index(out, "{"):strings.LastIndex(out, "}")+1]), &reply), json.Unmarshal([]byte(reply.Receipt), &r))
@@ -71,7 +62,7 @@ func TestSigned(t *testing.T) {
 	run.Wait()
 	as(api.ExitDenied, "command", file, "--yes") // one signature; and with both it was accepted before
 	require.Contains(t, i.Must("history", id).String(), "ended by ann and ben in signed command")
-	halt := []string{"--yes", "--reason", "upgrade", "--sign", filepath.Join(home, "ann"), "--sign", filepath.Join(home, "ben")}
+	halt := []string{"--yes", "--reason", "upgrade", "--sign", ann, "--sign", ben}
 	require.Contains(t, as(api.ExitOK, append([]string{"halt", "--drain"}, halt...)...).String(), "(halt: drain), ordered by ann, ben")
 	if h := i.Status().Halt; h == nil || h.Mode != api.ModeDrain || h.Reason != "upgrade" || h.UID != stage.Nobody {
 		t.Errorf("%+v", h)

@@ -5,29 +5,23 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
-	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // TestSigned: what an operator signed is carried out on the hosts that know the operator, over ssh, and
 // each host signs its receipt.
 func TestSigned(t *testing.T) {
 	f := start(t)
-	f.must("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f.path("ann"))
+	stage.Key(t, f.path("ann"))
 	var markers []*stage.Marker
 	for n, i := range f.hosts[:3] {
 		if n < 2 {
-			policy, state := i.Policy("operators: [{name: ann, verbs: [end, halt]}]\n"), i.Socket+".state"
-			require.NoError(t,
-				os.WriteFile(filepath.Join(filepath.Dir(policy), "operators"), fmt.Appendf(nil, "ann %s", require.ReadFile(t, f.path("ann.pub"))), 0o644),
-				os.MkdirAll(state, 0o700),
-				os.WriteFile(filepath.Join(state, "commands.json"), []byte(`{"floor":"2026-01-01T00:00:00Z"}`), 0o600)) // as an earlier daemon left it
+			policy := i.Policy("operators: [{name: ann, verbs: [end, halt]}]\n")
+			i.Operators(f.path("ann"))
 			f.daemons[n].Stop()
 			i.Daemon("--policy", policy)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,8 +91,8 @@ func (h *host) link(pid int, name, to string) {
 func (h *host) docker(id, name string) {
 	h.Helper()
 	procfstest.Files(h, h.dir, map[string]string{
-		"b/" + id + "/config.json":    `{"mounts":[{"destination":"/proc","source":"proc"},{"destination":"/etc/hostname","source":"` + h.dir + "/r/" + id + `/hostname"}]}`,
-		"r/" + id + "/config.v2.json": `{"ID":"` + id + `","Name":"/` + name + `","Config":{"Image":"node:22"},"Created":"2026-01-02T03:04:05Z"}`,
+		"b/" + id + "/config.json":    `{"process":{"env":["PATH=/bin","LINEAGE_EXEC=end"]},"mounts":[{"destination":"/proc","source":"proc"},{"destination":"/etc/hostname","source":"` + h.dir + "/r/" + id + `/hostname"}]}`,
+		"r/" + id + "/config.v2.json": `{"ID":"` + id + `","Name":"/` + name + `","Config":{"Image":"node:22","Labels":{"team":"web","app":"shop"}},"Created":"2026-01-02T03:04:05Z"}`,
 	})
 	h.link(30, "cwd", filepath.Join(h.dir, "b", id))
 	h.process(300, 30, "node", "/docker/"+id, "web")
@@ -102,7 +103,7 @@ func (h *host) pod(id string, pid int) {
 	h.Helper()
 	procfstest.Files(h, h.dir, map[string]string{
 		"b/" + id + "/init.pid": fmt.Sprint(pid),
-		"b/" + id + "/config.json": `{"annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"agent-7f","io.kubernetes.cri.sandbox-namespace":"build",` +
+		"b/" + id + "/config.json": `{"process":{"env":["A=` + strings.Repeat("x", maxSpec) + `","B=2"]},"annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"agent-7f","io.kubernetes.cri.sandbox-namespace":"build",` +
 			`"io.kubernetes.cri.container-name":"work","io.kubernetes.cri.image-name":"registry/agent:1"}}`,
 	})
 	require.NoError(h, os.MkdirAll(h.dir+"/b/sandbox", 0o700))
@@ -147,6 +148,26 @@ func TestNames(t *testing.T) {
 	}
 	if got := h.f.Of(999, near); got != near {
 		t.Errorf("gone: %+v", got)
+	}
+}
+
+// TestSpec: what a container was created with, as far as it fits.
+func TestSpec(t *testing.T) {
+	h := newHost(t)
+	h.docker(web, "web")
+	h.pod(db, 310)
+	for range 2 { // read, then known
+		if got := h.f.Look(300); !slices.Equal(got.Env, []string{"PATH=/bin", "LINEAGE_EXEC=end"}) || !slices.Equal(got.Labels, []string{"app=shop", "team=web"}) {
+			t.Errorf("%+v", got)
+		}
+		if got := h.f.Look(310); got.Container == nil || got.Container.Name != "work" || !slices.Equal(got.Env, []string{"B=2"}) || got.Labels != nil {
+			t.Errorf("%+v, env %.40q, labels %q", got.Container, got.Env, got.Labels)
+		}
+	}
+	for _, pid := range []uint32{1, 30, 999} {
+		if got := h.f.Look(pid); got.Container != nil || got.Env != nil {
+			t.Errorf("%d: %+v", pid, got)
+		}
 	}
 }
 

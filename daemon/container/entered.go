@@ -5,8 +5,6 @@ package container
 import (
 	"errors"
 	"fmt"
-
-	"github.com/lineage-ebpf/lineage/lineage"
 )
 
 // Why a process was not put into a container that runs already.
@@ -19,37 +17,37 @@ var (
 // Entered returns the container into which root was put from outside. pid is root, or a process that root left: it tells
 // where root was. Any error but ErrNone, ErrMain and ErrInner means that the runtime's records were not complete, or that
 // something changed while they were read.
-func (f *Finder) Entered(root, pid uint32) (*lineage.Container, error) {
+func (f *Finder) Entered(root, pid uint32) (found Found, err error) {
 	id, runtime, err := f.id(pid)
 	switch {
 	case err != nil:
-		return nil, err
+		return Found{}, err
 	case id == "":
-		return nil, ErrNone
+		return Found{}, ErrNone
 	}
 	supervisor, _ := f.supervisor(pid, id)
 	switch {
 	case supervisor <= 1:
-		return nil, fmt.Errorf("pid %d has no supervisor: %w", pid, errMoved)
+		return Found{}, fmt.Errorf("pid %d has no supervisor: %w", pid, errMoved)
 	case f.conmon(supervisor):
-		return nil, ErrNone
+		return Found{}, ErrNone
 	}
 	main, err := f.main(supervisor, id)
 	if err != nil {
-		return nil, err
+		return Found{}, err
 	}
 	if main == root {
-		return nil, ErrMain
+		return Found{}, ErrMain
 	}
 	switch same, err := f.together(main, pid); {
 	case err != nil:
-		return nil, err
+		return Found{}, err
 	case !same:
-		return nil, ErrInner
+		return Found{}, ErrInner
 	}
-	c, err := f.find(pid, id, runtime)
-	if err == nil && c == nil {
+	found, err = f.find(pid, id, runtime)
+	if err == nil && found.Container == nil {
 		err = errMoved
 	}
-	return c, err
+	return found, err
 }

@@ -36,7 +36,7 @@ func TestEntered(t *testing.T) {
 		{401, 401, "", ErrNone}, {500, 500, "", errMoved}, {600, 600, "", ErrNone}, {30, 30, "", ErrNone},
 	} {
 		in, err := h.f.Entered(c.root, c.pid)
-		if !errors.Is(err, c.err) || err == nil && in.Name != c.name {
+		if !errors.Is(err, c.err) || err == nil && in.Container.Name != c.name {
 			t.Errorf("%d, by %d: %+v, %v", c.root, c.pid, in, err)
 		}
 	}

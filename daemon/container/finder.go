@@ -38,8 +38,14 @@ type lives struct {
 }
 
 type known struct {
-	container *lineage.Container
-	read      time.Time
+	Found
+	read time.Time
+}
+
+// Found is a container, nil: none, and what its specification says.
+type Found struct {
+	Container   *lineage.Container
+	Env, Labels []string // NAME=VALUE, as the engine was told
 }
 
 // NewFinder makes a finder.
@@ -59,18 +65,31 @@ func (f *Finder) Of(pid uint32, near *lineage.Container) *lineage.Container {
 	case near != nil && near.ID == id && near.Name != "":
 		return near
 	}
-	c, err := f.find(pid, id, runtime)
+	found, err := f.find(pid, id, runtime)
 	switch {
 	case err != nil:
 		f.log.Debug().Err(err).Uint32(logging.KeyPID, pid).Str(logging.KeyContainer, id).Msg("container without a name")
 		fallthrough
-	case c == nil:
+	case found.Container == nil:
 		if near != nil && near.ID == id {
 			return near
 		}
 		return &lineage.Container{ID: id, Runtime: runtime}
 	}
-	return c
+	return found.Container
+}
+
+// Look reads the container of a process, as far as it is on record.
+func (f *Finder) Look(pid uint32) Found {
+	id, runtime, err := f.id(pid)
+	if err != nil || id == "" {
+		return Found{}
+	}
+	found, err := f.find(pid, id, runtime)
+	if err != nil {
+		return Found{}
+	}
+	return found
 }
 
 func (f *Finder) id(pid uint32) (id, runtime string, err error) {
@@ -84,40 +103,40 @@ func (f *Finder) id(pid uint32) (id, runtime string, err error) {
 
 var errMoved = errors.New("the processes changed meanwhile")
 
-// find reads what the runtime has on record; nil: nothing.
-func (f *Finder) find(pid uint32, id, runtime string) (*lineage.Container, error) {
+// find reads what the runtime has on record, which may be nothing.
+func (f *Finder) find(pid uint32, id, runtime string) (found Found, err error) {
 	supervisor, inside := f.supervisor(pid, id)
 	if supervisor <= 1 {
-		return nil, nil
+		return Found{}, nil
 	}
 	stat, err := f.proc.Stat(supervisor)
 	if err != nil {
-		return nil, err
+		return Found{}, err
 	}
 	key := lives{id, supervisor, stat.Start}
 	f.mu.Lock()
 	was := f.known[key]
 	f.mu.Unlock()
-	if was.container != nil && time.Since(was.read) < fresh && was.container.Name != "" && f.serves(supervisor, inside, id) == nil {
-		return was.container, nil
+	if was.Container != nil && time.Since(was.read) < fresh && was.Container.Name != "" && f.serves(supervisor, inside, id) == nil {
+		return was.Found, nil
 	}
-	c, err := f.read(supervisor, inside, &lineage.Container{ID: id, Runtime: runtime})
+	found, err = f.read(supervisor, inside, &lineage.Container{ID: id, Runtime: runtime})
 	if now, again := f.proc.Stat(supervisor); err == nil && (again != nil || now.Start != stat.Start) {
 		err = errMoved
 	}
 	if err != nil {
-		return nil, err
+		return Found{}, err
 	}
-	if was.container != nil && *was.container == *c {
-		c = was.container
+	if was.Container != nil && *was.Container == *found.Container {
+		found.Container = was.Container
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.known) >= maxKnown {
 		clear(f.known)
 	}
-	f.known[key] = known{c, time.Now()}
-	return c, nil
+	f.known[key] = known{found, time.Now()}
+	return found, nil
 }
 
 // supervisor walks from a process in a container to the first ancestor that is not in it: the shim or conmon that has

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -18,8 +19,9 @@ import (
 )
 
 const (
-	maxRecord = 4 << 20 // bytes of a bundle's configuration, and of docker's record
-	maxText   = 256     // bytes of a name
+	maxRecord = 4 << 20  // bytes of a bundle's configuration, and of docker's record
+	maxText   = 256      // bytes of a name
+	maxSpec   = 16 << 10 // bytes of a container's environment, and of its labels; what does not fit is not known
 )
 
 // bundle is what is read of an OCI bundle's config.json.
@@ -28,24 +30,28 @@ type bundle struct {
 		Destination, Source string
 	}
 	Annotations map[string]string
+	Process     struct{ Env []string }
 }
 
 // read adds what the runtime has on record to a container.
-func (f *Finder) read(supervisor, inside uint32, c *lineage.Container) (*lineage.Container, error) {
+func (f *Finder) read(supervisor, inside uint32, c *lineage.Container) (found Found, err error) {
 	if err := f.serves(supervisor, inside, c.ID); err != nil {
-		return nil, err
+		return Found{}, err
 	}
 	if f.conmon(supervisor) {
-		return f.podman(supervisor, c)
+		c, err = f.podman(supervisor, c)
+		return Found{Container: c}, err
 	}
 	key := f.proc.Key(supervisor)
 	b, err := decodeRoots[bundle](key, f.bundle(supervisor, c.ID)+"/config.json")
 	if err != nil {
-		return nil, err
+		return Found{}, err
 	}
+	found = Found{Container: c, Env: within(b.Process.Env)}
 	for _, m := range b.Mounts {
 		if m.Destination == "/etc/hostname" && path.Base(path.Dir(m.Source)) == c.ID {
-			return docker(key, f.proc.Path(supervisor, "root")+path.Dir(m.Source), c)
+			found.Labels, err = docker(key, f.proc.Path(supervisor, "root")+path.Dir(m.Source), c)
+			return found, err
 		}
 	}
 	const cri = "io.kubernetes.cri."
@@ -54,15 +60,18 @@ func (f *Finder) read(supervisor, inside uint32, c *lineage.Container) (*lineage
 		c.Name, c.Image = bounded(b.Annotations[cri+"container-name"]), bounded(b.Annotations[cri+"image-name"])
 		c.Pod, c.Namespace = bounded(b.Annotations[cri+"sandbox-name"]), bounded(b.Annotations[cri+"sandbox-namespace"])
 	}
-	return c, nil
+	return found, nil
 }
 
-// docker reads docker's record, in the directory that also has the container's /etc/hostname.
-func docker(key procfs.Key, dir string, c *lineage.Container) (*lineage.Container, error) {
+// docker adds docker's record, in the directory that also has the container's /etc/hostname, and returns the labels.
+func docker(key procfs.Key, dir string, c *lineage.Container) (labels []string, err error) {
 	record, err := decodeRoots[struct {
 		ID, Name string
 		Created  time.Time
-		Config   struct{ Image string }
+		Config   struct {
+			Image  string
+			Labels map[string]string
+		}
 	}](key, dir+"/config.v2.json")
 	if err != nil {
 		return nil, err
@@ -71,7 +80,22 @@ func docker(key procfs.Key, dir string, c *lineage.Container) (*lineage.Containe
 		return nil, errOther
 	}
 	c.Runtime, c.Name, c.Image, c.Created = "docker", bounded(strings.TrimPrefix(record.Name, "/")), bounded(record.Config.Image), record.Created
-	return c, nil
+	for _, name := range slices.Sorted(maps.Keys(record.Config.Labels)) {
+		labels = append(labels, name+"="+record.Config.Labels[name])
+	}
+	return within(labels), nil
+}
+
+// within are copies of those texts that fit into the limit.
+func within(all []string) (some []string) {
+	left := maxSpec
+	for _, text := range all {
+		if len(text) <= left {
+			left -= len(text)
+			some = append(some, strings.Clone(text))
+		}
+	}
+	return some
 }
 
 // podman reads the arguments of conmon: -c ID -n NAME.

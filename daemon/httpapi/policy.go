@@ -93,14 +93,12 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 		}
 		add("agents."+r.Name, "", in.Origin(r), effect)
 	}
-	if c := p.Container; c != nil {
-		if r := in.Container(policy.Room{Runtime: c.Runtime, Container: c.Name, Image: c.Image, Pod: c.Pod, Namespace: c.Namespace}); r != nil {
-			effect, err := h.containerEffect(in, r, id, p.UID)
-			if err != nil {
-				return err
-			}
-			add("containers."+r.Name, "", in.Origin(r), effect)
+	if r := h.steward.ContainerRule(in, id.PID); r != nil {
+		effect, err := h.containerEffect(in, r, id, p.UID)
+		if err != nil {
+			return err
 		}
+		add("containers."+r.Name, "", in.Origin(r), effect)
 	}
 	if r := in.Keeps(facts, time.Now()); r != nil {
 		effect := "no effect: not in a session"

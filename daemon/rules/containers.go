@@ -53,7 +53,7 @@ func (j joined) judge(p *policy.Policy) {
 	in, rootLives, err := j.container()
 	asker, ready := tracer.SessionID(0), err != nil && final(err, rootLives)
 	if err == nil {
-		asker, ready = j.by.client(j.info, in)
+		asker, ready = j.by.client(j.info, in.Container)
 	}
 	if n := j.by.tries[j.info.ID]; !ready && n < askTimes {
 		j.by.tries[j.info.ID] = n + 1
@@ -66,19 +66,27 @@ func (j joined) judge(p *policy.Policy) {
 		return
 	}
 	age := time.Duration(j.by.o.Clock.Boottime() - j.info.Created)
-	rule := p.Container(policy.Room{Runtime: in.Runtime, Container: in.Name, Image: in.Image, Pod: in.Pod, Namespace: in.Namespace})
+	rule := ruleFor(p, in)
 	switch {
 	case rule == nil && asker != 0:
-		j.workFor(p, asker, in)
+		j.workFor(p, asker, in.Container)
 	case rule == nil || !rule.Opens():
 		j.letGo("no rule wants the commands in its container")
 	case rootLives && age < rule.Brief.Std():
 		j.by.judgeLater(j.info.ID, rule.Brief.Std()-age)
 	case j.by.openFor(p, j.info, policy.ContainerRule, rule.Name):
 		// Of a root that has exited by now nothing else tells it.
-		j.by.o.Registry.Do(func(t registry.Tx) { t.Contain(j.info.Root, in) })
-		j.by.Record("exec", audit.Done, fmt.Sprintf("rule %s (%s): put into container %s", rule.Name, p.Origin(rule), in.ID), j.info.ID, j.info.Root)
+		j.by.o.Registry.Do(func(t registry.Tx) { t.Contain(j.info.Root, in.Container) })
+		j.by.Record("exec", audit.Done, fmt.Sprintf("rule %s (%s): put into container %s", rule.Name, p.Origin(rule), in.Container.ID), j.info.ID, j.info.Root)
 	}
+}
+
+// ruleFor returns the rule for a container, nil if none matches.
+func ruleFor(p *policy.Policy, in container.Found) *policy.Container {
+	c := in.Container
+	return p.Container(policy.Room{
+		Runtime: c.Runtime, Container: c.Name, Image: c.Image, Pod: c.Pod, Namespace: c.Namespace, Env: in.Env, Labels: in.Labels,
+	})
 }
 
 // workFor makes the session one that holds the work of another session, whose member asked for the command.
@@ -103,7 +111,7 @@ func final(err error, rootLives bool) bool {
 }
 
 // container finds the container by the root, or by what the root has left.
-func (j joined) container() (in *lineage.Container, rootLives bool, err error) {
+func (j joined) container() (in container.Found, rootLives bool, err error) {
 	root := j.info.Root
 	all := []tracer.Identity{root}
 	failed := j.by.o.Kernel.Snapshot(j.info.ID, func(t *tracer.Process) error {
@@ -117,11 +125,11 @@ func (j joined) container() (in *lineage.Container, rootLives bool, err error) {
 		return nil
 	})
 	if failed != nil {
-		return nil, false, failed
+		return in, false, failed
 	}
 	if !rootLives {
 		if all = all[1:]; len(all) == 0 {
-			return nil, false, container.ErrNone // it will be empty
+			return in, false, container.ErrNone // it will be empty
 		}
 	}
 	for _, m := range all {
@@ -133,7 +141,7 @@ func (j joined) container() (in *lineage.Container, rootLives bool, err error) {
 			err = e
 		}
 	}
-	return nil, rootLives, err
+	return in, rootLives, err
 }
 
 // letGo dissolves the session. There may be many, such as health checks: nothing of it is recorded.

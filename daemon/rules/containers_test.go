@@ -23,17 +23,19 @@ containers:
   - {name: briefs, match: {container: brief}, brief: 1m}
   - {name: execs, match: {runtime: docker, container: we*, image: 'node:*'}, grace: 3s}
   - {name: nothing, match: {container: off}, session: off}
+  - {name: opted, match: {env: 'LINEAGE_EXEC=*', label: [team=b, 'team=w**']}, idle: 1m}
+  - {name: label, match: {label: 'team=**'}}
 `
 
-// shim has a container, with the main process after it.
-func (w *world) shim(pid uint32, name string) (cgroup string) {
+// shim has a container with a variable and a label, and the main process after it.
+func (w *world) shim(pid uint32, name, env, label string) (cgroup string) {
 	w.Helper()
 	require.Root(w.T) // records are root's
 	dir, id := w.TempDir(), strings.Repeat(fmt.Sprint(pid/10%10), 64)
 	procfstest.Files(w, dir, map[string]string{
-		id + "/config.json":           `{"mounts":[{"destination":"/etc/hostname","source":"` + dir + `/r/` + id + `/hostname"}]}`,
+		id + "/config.json":           `{"process":{"env":["` + env + `=end"]},"mounts":[{"destination":"/etc/hostname","source":"` + dir + `/r/` + id + `/hostname"}]}`,
 		id + "/init.pid":              fmt.Sprint(pid + 1),
-		"r/" + id + "/config.v2.json": `{"ID":"` + id + `","Name":"/` + name + `","Config":{"Image":"node:22"}}`,
+		"r/" + id + "/config.v2.json": `{"ID":"` + id + `","Name":"/` + name + `","Config":{"Image":"node:22","Labels":{"` + label + `":"web/1"}}}`,
 	})
 	w.Add(pid, 1, 0, "containerd-shim")
 	w.File(pid, "cgroup", "0::/system.slice/docker.service\n")
@@ -82,7 +84,7 @@ func (w *world) gone(id tracer.SessionID) {
 // session, and nothing is signalled.
 func TestContainers(t *testing.T) {
 	w := newWorld(t, daemontest.WithPolicy(containerRules))
-	web, off, other := w.shim(310, "web"), w.shim(320, "off"), w.shim(330, "other")
+	web, off, other := w.shim(310, "web", "LINEAGE_EXEC", "team"), w.shim(320, "off", "", ""), w.shim(330, "other", "LINEAGE_EXECS", "")
 
 	w.room(340, 310, web)
 	id := w.K.PutIn(340, "sh")
@@ -116,10 +118,35 @@ func TestContainers(t *testing.T) {
 	}
 }
 
+// TestContainersBySpec: a rule matches what a container was created with, and a command that idles ends.
+func TestContainersBySpec(t *testing.T) {
+	w := newWorld(t, daemontest.WithPolicy(containerRules))
+	both, one := w.shim(310, "a", "LINEAGE_EXEC", "team"), w.shim(320, "b", "LINEAGE", "team")
+	w.room(340, 310, both)
+	w.room(341, 320, one)
+	id, other := w.K.PutIn(340, "sh"), w.K.PutIn(341, "sh")
+	if info := w.held(id); info.Name != "opted" || info.Idle != time.Minute {
+		t.Errorf("%+v", info)
+	}
+	require.Equal(t, w.held(other).Name, "label")
+	if x := w.explained(340); x.Rule != "containers.opted" || !strings.HasSuffix(x.Effect, ", idle 1m0s") {
+		t.Errorf("explained as %+v", x)
+	}
+	w.Look()
+	w.K.Advance(time.Hour)
+	w.Look()
+	if r := w.Receipt(id.String()); r.EndReason != "idle" {
+		t.Errorf("%+v", r)
+	}
+	if w.Dead(341) || !w.Dead(340) {
+		t.Error("not the one that the rule is for has ended")
+	}
+}
+
 // TestBriefCommands: a command that exits soon leaves no record, unless it has left a process.
 func TestBriefCommands(t *testing.T) {
 	w := newWorld(t, daemontest.WithPolicy(containerRules))
-	brief := w.shim(310, "brief")
+	brief := w.shim(310, "brief", "", "")
 	w.room(340, 310, brief)
 	id := w.K.PutIn(340, "true")
 	w.K.Exit(340, 0)

@@ -85,6 +85,14 @@ func (s *Steward) WantJoins(on bool) { s.joins.set(s.o.Kernel, func(j *joins) { 
 // Release dissolves a session whose root was put into a container.
 func (s *Steward) Release(info tracer.SessionInfo, why string) { joined{s, info}.letGo(why) }
 
+// ContainerRule returns the rule for the container that a process is in, nil if none matches.
+func (s *Steward) ContainerRule(p *policy.Policy, pid uint32) *policy.Container {
+	if in := s.o.Containers.Look(pid); in.Container != nil {
+		return ruleFor(p, in)
+	}
+	return nil
+}
+
 // Record adds what a rule or a broker decided about a session, and one of its processes unless that
 // is zero, to the audit log.
 func (s *Steward) Record(verb, decision, reason string, id tracer.SessionID, p tracer.Identity) {

@@ -6,7 +6,10 @@ import (
 
 // Room is what is known of the container that a process runs in. An empty field is unknown, and a
 // rule that needs it does not match.
-type Room struct{ Runtime, Container, Image, Pod, Namespace string }
+type Room struct {
+	Runtime, Container, Image, Pod, Namespace string
+	Env, Labels                               []string // NAME=VALUE
+}
 
 // Rooms selects containers. All of its keys must hold.
 type Rooms struct {
@@ -15,14 +18,20 @@ type Rooms struct {
 	Image     []NameGlob `key:"image" list:"any" doc:"glob on the image's name, as the runtime has it"`
 	Pod       []NameGlob `key:"pod" list:"any" doc:"glob on the pod's name"`
 	Namespace []NameGlob `key:"namespace" list:"any" doc:"glob on the pod's namespace"`
+	Env       []PairGlob `key:"env" list:"any" doc:"glob on NAME=VALUE of a variable that the container was created with; its processes cannot change that"`
+	Label     []PairGlob `key:"label" list:"any" doc:"glob on NAME=VALUE of one of docker's labels"`
 }
 
 func (m *Rooms) matches(r Room) bool {
 	glob := func(globs []NameGlob, name string) bool {
 		return len(globs) == 0 || name != "" && slices.ContainsFunc(globs, func(g NameGlob) bool { return g.re.MatchString(name) })
 	}
+	pair := func(globs []PairGlob, pairs []string) bool {
+		return len(globs) == 0 || slices.ContainsFunc(globs, func(g PairGlob) bool { return slices.ContainsFunc(pairs, g.re.MatchString) })
+	}
 	return (len(m.Runtime) == 0 || slices.Contains(m.Runtime, r.Runtime)) && glob(m.Container, r.Container) &&
-		glob(m.Image, r.Image) && glob(m.Pod, r.Pod) && glob(m.Namespace, r.Namespace)
+		glob(m.Image, r.Image) && glob(m.Pod, r.Pod) && glob(m.Namespace, r.Namespace) &&
+		pair(m.Env, r.Env) && pair(m.Label, r.Labels)
 }
 
 // Container is a rule for the commands that are put into running containers: docker exec, kubectl exec.
@@ -31,6 +40,7 @@ type Container struct {
 	Match   Rooms    `key:"match" need:"1" doc:"all keys must hold; a list means any of"`
 	Session string   `key:"session" one:"exec|off" doc:"exec: each command opens a session of its own; off: none does"`
 	Grace   Duration `key:"grace" max:"10m" doc:"as in defaults"`
+	Idle    Duration `key:"idle" least:"1s" max:"87600h" doc:"as in defaults"`
 	OnExit  string   `key:"on_exit" one:"end|report" doc:"what happens to what the command started when it exits; default end"`
 	Client  string   `key:"client" one:"report|end" doc:"what happens to the command, and to what it started, when the docker exec that asked for it is killed or interrupted; default report"`
 	Brief   Duration `key:"brief" least:"1ms" max:"1h" doc:"no record of a command that exits this soon and leaves nothing, such as a health check; 0: of each"`
@@ -45,7 +55,7 @@ func (r *Container) Opens() bool { return r.Session != "off" }
 
 // agent is what the rule has in common with agent rules.
 func (r *Container) agent() *Agent {
-	return &Agent{Name: r.Name, Enabled: r.Opens(), Grace: r.Grace, OnRootExit: r.OnExit, placed: r.placed}
+	return &Agent{Name: r.Name, Enabled: r.Opens(), Grace: r.Grace, Idle: r.Idle, OnRootExit: r.OnExit, placed: r.placed}
 }
 
 // Container returns the first rule that matches a container, nil if none does.

@@ -84,6 +84,8 @@ func wanted(v reflect.Value, words []string) string {
 		return "a path"
 	case NameGlob:
 		return "a name"
+	case PairGlob:
+		return "NAME=VALUE"
 	case Until:
 		return "a date or a time"
 	}

@@ -100,6 +100,8 @@ func schemaOfScalar(t reflect.Type, tag reflect.StructTag) map[string]any {
 		return map[string]any{"type": "string", "pattern": "^/", "maxLength": 4096}
 	case reflect.TypeFor[NameGlob]():
 		return map[string]any{"type": "string", "minLength": 1, "maxLength": 256}
+	case reflect.TypeFor[PairGlob]():
+		return map[string]any{"type": "string", "pattern": "^[^=]+=", "maxLength": 4096}
 	case reflect.TypeFor[Until]():
 		return map[string]any{"type": "string", "pattern": `^[0-9]{4}-[0-9]{2}-[0-9]{2}(T.+)?$`}
 	}

@@ -149,6 +149,21 @@ func (g *NameGlob) set(text string) *wrong {
 	return g.compile(text)
 }
 
+// PairGlob is one for NAME=VALUE.
+type PairGlob struct{ Glob }
+
+func (g *PairGlob) set(text string) *wrong {
+	switch {
+	case len(text) > 4096:
+		return &wrong{"the text is longer than 4096 bytes", ""}
+	case strings.HasPrefix(text, "="):
+		return &wrong{fmt.Sprintf("%q has no name", text), "use NAME=VALUE"}
+	case !strings.Contains(text, "="):
+		return &wrong{fmt.Sprintf("%q has no value", text), fmt.Sprintf("did you mean %q?", text+"=**")}
+	}
+	return g.compile(text)
+}
+
 func (g *Glob) compile(text string) *wrong {
 	var re strings.Builder
 	re.WriteString(`(?s)\A`)

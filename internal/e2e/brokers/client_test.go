@@ -110,6 +110,33 @@ func TestClient(t *testing.T) {
 	h.untouched()
 }
 
+// TestClientObserved: in observe neither a client's end nor that of its session ends a command, and the receipt says that
+// it would have.
+func TestClientObserved(t *testing.T) {
+	h := newHouse(t, "observe")
+	h.start("lngtest-plain") // no rule is for it
+	for _, box := range []string{"lngtest-box", "lngtest-plain"} {
+		client := h.run("asks", h.command(box, "sleep 125 & sleep 126; :")...)
+		h.ups(client)
+		b, _ := h.asked("asks", "attributed")
+		if b.Ends || !b.Observed {
+			t.Errorf("in %s: %+v", box, b)
+		}
+		require.NoError(t, syscall.Kill(h.root("asks"), syscall.SIGKILL))
+		client.Wait()
+		h.Until("what would have ended the command", func() bool { return slices.Contains(h.SoFar(b.Session).WouldEnd, "owner_exit") })
+		if s := h.Record(b.Session); s.State != api.StateActive || s.Live != 3 || !h.left.Drain() {
+			t.Errorf("in %s: %+v", box, s)
+		}
+		h.End(b.Session)
+		if r := h.Receipt(b.Session); r.EndReason != "end" || !slices.Contains(r.WouldEnd, "owner_exit") {
+			t.Errorf("in %s: %+v", box, r)
+		}
+		h.left.Wait("end of the command", func(alive bool) bool { return !alive })
+	}
+	h.untouched()
+}
+
 // TestUnsureClient: which of two equal commands belongs to which client is not certain. Neither client's end reaches
 // one, nor does that of a program with the same command line which never asked an engine.
 func TestUnsureClient(t *testing.T) {

@@ -165,7 +165,7 @@ var precautions = []struct {
 	{ProtectMember, 11, &protects, "a member is not protected"},
 	{ExitCounted, 16, &silent, "an exit is shown when it is counted"},
 	{Recount, 12, &unwaited, "each zombie is checked again before a session is ended for its zombies"},
-	{CoreDump, 19, &patience, "a core dump is told from a kill"},
+	{CoreDump, 19, &patience, "a process that dumps core is killed all the same"},
 	{CompareAfterSwap, 20, &keeps, "the start is compared after a swap of the session"},
 	{CreatorsName, 21, &late, "a child has its creator's name until it execs"},
 	{Counting, 22, &settles, "a death that is being counted leaves the count alone"},

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,9 +14,46 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
+
+// TestIDTaken: another host uses the id of a receipt that is to come, so that the stream takes the receipt for
+// a repeat. It is stored all the same, once.
+func TestIDTaken(t *testing.T) {
+	c := newCommanded(t)
+	c.connected()
+	session := c.run("lngtest-taken", "--grace", "0s")
+	message := c.sign(session)
+	var signed api.SignedCommand
+	var command api.Command
+	require.NoError(t, json.Unmarshal(message, &signed), json.Unmarshal([]byte(signed.Command), &command))
+	taken := nats.NewMsg(link.ReceiptSubject("web2"))
+	taken.Header.Set(nats.MsgIdHdr, "web1/command-"+command.ID)
+	for began, sent := time.Now(), false; time.Since(began) < 3*time.Second; time.Sleep(20 * time.Millisecond) {
+		require.NoError(t, c.admin.PublishMsg(taken), c.admin.Flush())
+		if !sent {
+			sent = true
+			c.send(message)
+		}
+	}
+	count := func() (n int) {
+		var info struct {
+			State struct {
+				Subjects map[string]int `json:"subjects"`
+			} `json:"state"`
+		}
+		require.NoError(t, json.Unmarshal(c.api("STREAM.INFO.LIN_RECEIPTS", `{"subjects_filter":"lin.h.web1.receipt"}`), &info))
+		return info.State.Subjects["lin.h.web1.receipt"]
+	}
+	c.Until("receipts of the session and of the command", func() bool { return count() == 2 })
+	time.Sleep(time.Second) // a repeat may come
+	require.Equal(t, count(), 2)
+}
 
 // TestEachReceiptOnce: sessions end while the server is killed, the link is killed, the disk is full and the
 // daemon is restarted, also at the same time. In the end the stream has the receipt of each, once.

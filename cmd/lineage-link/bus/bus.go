@@ -192,9 +192,10 @@ func fill(msg *nats.Msg, m *Message) {
 
 // stored is what a stream answers.
 type stored struct {
-	Stream string `json:"stream"`
-	Seq    uint64 `json:"seq"`
-	Error  *struct {
+	Stream    string `json:"stream"`
+	Seq       uint64 `json:"seq"`
+	Duplicate bool   `json:"duplicate"`
+	Error     *struct {
 		Description string `json:"description"`
 	} `json:"error"`
 }
@@ -221,6 +222,8 @@ func (b *Bus) Store(ctx context.Context, stream string, m *Message) error {
 	switch {
 	case ack.Error != nil:
 		return fmt.Errorf("the stream refuses: %.200q", ack.Error.Description)
+	case ack.Duplicate: // another host may have used the id
+		return errors.New("the stream has a message with this id already")
 	case ack.Stream != stream || ack.Seq == 0:
 		return fmt.Errorf("stored in stream %.100q, not in %s", ack.Stream, stream)
 	}

@@ -1,6 +1,6 @@
 #!/bin/bash
 # gotest.sh ARGS…: go test -v ARGS, whole into bin/test.log, the telling lines to
-# stdout. gotest.sh --counts: what the log holds, in plain counts.
+# stdout. MODULE: the folder of another module. gotest.sh --counts: what the log holds, in plain counts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 log=bin/test.log
@@ -17,7 +17,7 @@ mkdir -p bin
 # The log of a passing test is kept in the file; a skip and a failure are shown,
 # with the first 10 and the last 40 lines that the failed test logged.
 # Tests that send signals get them whoever called, nohup or a shell's background.
-env --default-signal go test -count=1 -v "$@" 2>&1 | tee -a "$log" | awk '
+env --default-signal -C "${MODULE:-.}" go test -count=1 -v "$@" 2>&1 | tee -a "$log" | awk '
 	/^=== (RUN|CONT|NAME)/ { test = $3; next }
 	/^ *--- FAIL/ {
 		print

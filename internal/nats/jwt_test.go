@@ -72,7 +72,7 @@ func claims(w *world) string {
 	_, lineageKey := m.pair(nkeys.CreateAccount)
 
 	store := jwt.NewAccountClaims(storeKey)
-	store.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: 64 << 20, DiskStorage: 20 << 30, Streams: 2, Consumer: 16}
+	store.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: 1 << 20, DiskStorage: 20 << 30, Streams: 2, Consumer: 16}
 	store.Exports.Add(&jwt.Export{Subject: ">", Type: jwt.Service, ResponseType: jwt.ResponseTypeStream, ResponseThreshold: 10 * time.Second})
 	admin := m.scope(store, []string{"$JS.API.>"}, []string{"_INBOX.>"}, 0)
 

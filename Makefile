@@ -55,7 +55,7 @@ ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
-	test-install test-alerts test-systemd test-e2e test-export test-link test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle fresh nightly bugs model simulate slices size clean fmt
 
 ## help: list the targets
@@ -278,6 +278,12 @@ test-link: export LNGTEST_OUTAGE = $(OUTAGE)
 test-link: build programs bin/testdata/nats-server
 	MODULE=internal/nats $(GOTEST) ./...
 	$(PRIVATE) $(GOTEST) -timeout 4h ./cmd/lineage-link
+
+## crowd: what 2,000 links cost a NATS server with packaging/nats, and how they come back after its restart (2 min, root); HOSTS=2000
+crowd: export LNGTEST = 1
+crowd: export LNGTEST_HOSTS = $(or $(HOSTS),2000)
+crowd: build programs bin/testdata/nats-server
+	$(PRIVATE) $(GOTEST) -timeout 5m -run 'TestCrowd$$' ./cmd/lineage-link
 
 # A module of its own: what the server needs is not what lineage needs.
 bin/testdata/nats-server: internal/nats/go.mod internal/nats/go.sum

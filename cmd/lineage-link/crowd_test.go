@@ -1,0 +1,325 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// crowd is a server of packaging/nats with LNGTEST_HOSTS hosts: the link's connection, subscriptions and presence, without
+// a daemon.
+type crowd struct {
+	*world
+	http     int // port
+	names    []string
+	buses    []*bus.Bus
+	changed  []chan struct{}
+	operator *nats.Conn
+}
+
+// TestCrowd measures what hosts cost a server: memory, messages and bytes a second, and how they come back.
+func TestCrowd(t *testing.T) {
+	n := stage.FromEnv(t, "LNGTEST_HOSTS", 0)
+	if n == 0 {
+		t.Skip("LNGTEST_HOSTS is not set: make crowd")
+	}
+	var files syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
+	if n > 5000 || files.Max < uint64(n)+500 {
+		t.Fatalf("%d hosts: at most 5,000, and 500 fewer than ulimit -Hn, which is %d", n, files.Max)
+	}
+	c := newCrowd(t, n)
+	empty := c.rss()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer func() { stop(); running.Wait() }()
+	began := time.Now()
+	c.connect(ctx, &running)
+	c.present(n)
+	t.Logf("figure: %d hosts connected in %.1f s; server VmRSS %d MiB before, %d MiB after", n, time.Since(began).Seconds(), empty>>10, c.rss()>>10)
+
+	c.measure("no host changes", presence.TTL*2/3)
+	var busy atomic.Bool
+	busy.Store(true)
+	running.Go(func() { c.change(ctx, &busy) })
+	c.measure("each host changes all the time", 20*time.Second)
+	busy.Store(false)
+
+	began = time.Now()
+	require.Equal(t, c.list(), n)
+	t.Logf("figure: an operator reads the presence of %d hosts in %d ms", n, time.Since(began).Milliseconds())
+	c.askAll()
+
+	c.stopServer()
+	c.serve()
+	c.comeBack()
+	c.present(n)
+}
+
+func newCrowd(t *testing.T, n int) *crowd {
+	t.Helper()
+	c := &crowd{world: &world{Instance: stage.New(t), port: free(t)}, http: free(t)}
+	var err error
+	c.dir, err = os.MkdirTemp("", "lngtest-link-")
+	require.NoError(t, err, os.Chmod(c.dir, 0o755))
+	t.Cleanup(func() { os.RemoveAll(c.dir) })
+	c.certificate()
+	read := func(name string) string { return string(require.ReadFile(t, "../../packaging/nats/"+name)) }
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
+	}
+	key := regexp.MustCompile(`U[A-Z2-7]{55}`)
+	entries := regexp.MustCompile(`(?s)  \{ nkey: .*?\} \},\n`).FindAllString(read("users.conf"), -1)
+	var users strings.Builder
+	users.WriteString("users: [\n" + key.ReplaceAllString(entries[1], c.seed("ann")))
+	for i := range n {
+		name := fmt.Sprintf("host%04d_example_org", i)
+		c.names = append(c.names, name)
+		users.WriteString(strings.ReplaceAll(key.ReplaceAllString(entries[0], c.seed(name)), "web1", name))
+	}
+	write("users.conf", users.String()+"]\n")
+	write("admin.conf", key.ReplaceAllString(read("admin.conf"), c.seed("admin")))
+	write("accounts.conf", read("accounts.conf"))
+	write("nats.conf", fmt.Sprintf("http: \"127.0.0.1:%d\"\n", c.http)+strings.NewReplacer("/etc/nats-server", c.dir, "/var/lib/nats-server", c.dir,
+		"0.0.0.0:4222", fmt.Sprint("127.0.0.1:", c.port)).Replace(read("nats-server.conf")))
+	c.serve()
+	t.Cleanup(c.stopServer)
+	c.operator = c.dial("ann")
+	admin := c.dial("admin")
+	for _, stream := range []string{link.Receipts, link.HostsStream} {
+		m, err := admin.Request("$JS.API.STREAM.CREATE."+stream, []byte(read(stream+".json")), stage.Patience)
+		require.NoError(t, err)
+		require.Equal(t, strings.Contains(string(m.Data), `"error"`), false)
+	}
+	return c
+}
+
+// seed makes an identity, and returns its public key.
+func (c *crowd) seed(name string) string {
+	c.T.Helper()
+	pair, err := nkeys.CreateUser()
+	require.NoError(c.T, err)
+	seed, err := pair.Seed()
+	require.NoError(c.T, err)
+	public, err := pair.PublicKey()
+	require.NoError(c.T, err, os.WriteFile(filepath.Join(c.dir, name+".nk"), seed, 0o600))
+	return public
+}
+
+func (c *crowd) dial(name string) *nats.Conn {
+	c.T.Helper()
+	key, err := nats.NkeyOptionFromSeed(filepath.Join(c.dir, name+".nk"))
+	require.NoError(c.T, err)
+	nc, err := nats.Connect(c.url(), key, nats.RootCAs(filepath.Join(c.dir, "cert.pem")), nats.CustomInboxPrefix("_INBOX."+name),
+		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectJitter(0, 0))
+	require.NoError(c.T, err)
+	c.T.Cleanup(nc.Close)
+	return nc
+}
+
+// connect has each host connect, 32 at the same time, and say that it is there.
+func (c *crowd) connect(ctx context.Context, running *sync.WaitGroup) {
+	c.T.Helper()
+	daemon := &apitest.Client{Has: apitest.Has{
+		Version: &api.Version{Version: "1.2.3"}, Status: &api.Status{Level: 4, Mode: "enforce"},
+		Sessions: []api.Session{{ID: "0a1b2c3d", State: api.StateActive, Live: 7}, {ID: "1a2b3c4d", State: api.StateActive, Live: 3}},
+	}}
+	c.buses, c.changed = make([]*bus.Bus, len(c.names)), make([]chan struct{}, len(c.names))
+	places := make(chan struct{}, 32)
+	var connecting sync.WaitGroup
+	for i, name := range c.names {
+		places <- struct{}{}
+		connecting.Go(func() {
+			defer func() { <-places }()
+			b, err := bus.Connect(&link.Options{Servers: []string{c.url()}, Name: name, CA: filepath.Join(c.dir, "cert.pem"), Nkey: filepath.Join(c.dir, name+".nk")}, "test", zerolog.Nop())
+			if err != nil {
+				c.T.Error(err)
+				return
+			}
+			c.T.Cleanup(b.Close)
+			for _, subject := range []string{link.CommandSubject(name), "lin.h." + name + ".ask"} {
+				if err := b.Subscribe(subject, func(m *bus.Message) { _ = b.Answer(m, &bus.Message{Body: m.Body}) }); err != nil {
+					c.T.Error(err)
+				}
+			}
+			c.buses[i], c.changed[i] = b, make(chan struct{}, 1)
+			p := &presence.Presence{Keys: b, Host: name, Changed: c.changed[i], Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) { return daemon, nil }}
+			running.Go(func() { p.Run(ctx) })
+		})
+	}
+	connecting.Wait()
+	if c.T.Failed() {
+		c.T.FailNow()
+	}
+}
+
+// change has each host change, until ctx is done, while busy says so.
+func (c *crowd) change(ctx context.Context, busy *atomic.Bool) {
+	for busy.Load() && ctx.Err() == nil {
+		for _, changed := range c.changed {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// present waits until that many hosts are there.
+func (c *crowd) present(n int) {
+	c.T.Helper()
+	for began := time.Now(); c.list() < n; time.Sleep(200 * time.Millisecond) {
+		if time.Since(began) > presence.TTL {
+			c.T.Fatalf("there are %d hosts of %d", c.list(), n)
+		}
+	}
+}
+
+// list counts the hosts that are there, as an operator does: 1,000 with each request.
+func (c *crowd) list() (n int) {
+	c.T.Helper()
+	answers, err := c.operator.SubscribeSync(c.operator.NewInbox())
+	require.NoError(c.T, err)
+	defer answers.Unsubscribe()
+	for next := 1; ; {
+		require.NoError(c.T, c.operator.PublishRequest("$JS.API.DIRECT.GET."+link.HostsStream, answers.Subject,
+			fmt.Appendf(nil, `{"seq":%d,"next_by_subj":"$KV.LIN_HOSTS.*","batch":1000}`, next)))
+		for {
+			m, err := answers.NextMsg(stage.Patience)
+			require.NoError(c.T, err)
+			if seq, err := strconv.Atoi(m.Header.Get("Nats-Sequence")); err == nil {
+				next = seq + 1
+				n++
+				continue
+			}
+			if more, _ := strconv.Atoi(m.Header.Get("Nats-Num-Pending")); more == 0 {
+				return n
+			}
+			break
+		}
+	}
+}
+
+// askAll sends each host a message, and measures until all have answered.
+func (c *crowd) askAll() {
+	c.T.Helper()
+	answers, err := c.operator.SubscribeSync(c.operator.NewInbox())
+	require.NoError(c.T, err)
+	defer answers.Unsubscribe()
+	began := time.Now()
+	for _, name := range c.names {
+		require.NoError(c.T, c.operator.PublishRequest(link.CommandSubject(name), answers.Subject, make([]byte, 1024)))
+	}
+	for range c.names {
+		_, err := answers.NextMsg(stage.Patience)
+		require.NoError(c.T, err)
+	}
+	c.T.Logf("figure: %d hosts have answered a message of 1 KiB after %d ms", len(c.names), time.Since(began).Milliseconds())
+}
+
+// comeBack waits until each host has a connection again, and says when they had.
+func (c *crowd) comeBack() {
+	c.T.Helper()
+	began := time.Now()
+	after := make([]float64, 0, len(c.buses))
+	seen := make([]bool, len(c.buses))
+	for len(after) < len(c.buses) {
+		for i, b := range c.buses {
+			if !seen[i] && b.Up() {
+				seen[i] = true
+				after = append(after, time.Since(began).Seconds())
+			}
+		}
+		if time.Since(began) > 3*bus.Longest {
+			c.T.Fatalf("%d of %d hosts are back after %v", len(after), len(c.buses), time.Since(began))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	slices.Sort(after)
+	most := 0
+	for i := range after {
+		second := 0
+		for _, at := range after[i:] {
+			if at < after[i]+1 {
+				second++
+			}
+		}
+		most = max(most, second)
+	}
+	at := func(share float64) float64 { return after[int(share*float64(len(after)-1))] }
+	c.T.Logf("figure: after a restart of the server back: half after %.1f s, 99 of 100 after %.1f s, the last after %.1f s; at most %d in a second", at(0.5), at(0.99), at(1), most)
+}
+
+// counters are those of the server.
+type counters struct {
+	InMsgs   int64   `json:"in_msgs"`
+	OutMsgs  int64   `json:"out_msgs"`
+	InBytes  int64   `json:"in_bytes"`
+	OutBytes int64   `json:"out_bytes"`
+	Links    int     `json:"connections"`
+	cpu      float64 // seconds
+}
+
+func (c *crowd) counters() (now counters) {
+	c.T.Helper()
+	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/varz", c.http))
+	require.NoError(c.T, err)
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	require.NoError(c.T, err, json.Unmarshal(text, &now))
+	stat := strings.Fields(string(require.ReadFile(c.T, fmt.Sprintf("/proc/%d/stat", c.server.Process.Pid))))
+	for _, ticks := range stat[13:15] {
+		n, err := strconv.Atoi(ticks)
+		require.NoError(c.T, err)
+		now.cpu += float64(n) / 100
+	}
+	return now
+}
+
+// measure says what the server has to do for a while.
+func (c *crowd) measure(what string, d time.Duration) {
+	c.T.Helper()
+	before := c.counters()
+	time.Sleep(d)
+	after, s := c.counters(), d.Seconds()
+	rate := func(a, b int64) float64 { return float64(b-a) / s }
+	c.T.Logf("figure: %s: %d connections, %.0f messages/s and %.0f KiB/s in, %.0f messages/s and %.0f KiB/s out, %.1f %% of a CPU, VmRSS %d MiB", what, after.Links,
+		rate(before.InMsgs, after.InMsgs), rate(before.InBytes, after.InBytes)/1024, rate(before.OutMsgs, after.OutMsgs), rate(before.OutBytes, after.OutBytes)/1024,
+		(after.cpu-before.cpu)/s*100, c.rss()>>10)
+}
+
+// rss is the server's memory in KiB.
+func (c *crowd) rss() int {
+	c.T.Helper()
+	n, err := strconv.Atoi(strings.TrimSuffix(stage.ProcStatus(c.server.Process.Pid, "VmRSS"), " kB"))
+	require.NoError(c.T, err)
+	return n
+}

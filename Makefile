@@ -273,8 +273,9 @@ test-export: build programs
 	testdata/fetch-jaeger.sh $(LNGTEST_TELEMETRY)
 	$(PRIVATE) $(GOTEST) -timeout 4h ./internal/e2e/export
 
-## test-link: packaging/nats in a NATS server, and lineage link with one, which it builds (3 min the first time): killed, cut off, flooded (1 min, root); OUTAGE=10m: how long at most
+## test-link: packaging/nats in a NATS server, and lineage link with one, which it builds (3 min the first time): killed, cut off, flooded (1 min, root); OUTAGE=10m: how long at most; MESSAGES=100000 of a hostile bus (3 min)
 test-link: export LNGTEST_OUTAGE = $(OUTAGE)
+test-link: export LNGTEST_MESSAGES = $(MESSAGES)
 test-link: build programs bin/testdata/nats-server
 	MODULE=internal/nats $(GOTEST) ./...
 	$(PRIVATE) $(GOTEST) -timeout 4h ./cmd/lineage-link

@@ -27,6 +27,7 @@ const (
 	replyTime     = 10 * time.Second
 	maxPending    = 256     // messages that wait
 	maxPendingLen = 1 << 20 // bytes of them
+	quietTime     = 10 * time.Second
 )
 
 // Longest is the longest wait for the next attempt to connect: the links of all hosts come back spread over
@@ -38,6 +39,8 @@ type Bus struct {
 	nc      *nats.Conn
 	log     zerolog.Logger
 	dropped atomic.Uint64 // messages that came too fast
+	errors  atomic.Uint64
+	said    atomic.Int64 // when an error was logged, Unix ns
 }
 
 // Connect begins to connect. An error is about an option, or a file that an option names: servers that
@@ -127,7 +130,8 @@ func (b *Bus) connected(nc *nats.Conn) {
 	b.log.Info().Str("server", nc.ConnectedUrlRedacted()).Msg("connected to the bus")
 }
 
-// failed logs an error. A flood is one line.
+// failed logs an error. A flood is one line, or one now and then: servers, and those who send commands, can
+// cause errors.
 func (b *Bus) failed(err error) {
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		if b.dropped.Add(1) == 1 {
@@ -135,7 +139,10 @@ func (b *Bus) failed(err error) {
 		}
 		return
 	}
-	b.log.Warn().Err(err).Msg("the bus refuses, or cannot be reached")
+	n, last, now := b.errors.Add(1), b.said.Load(), time.Now().UnixNano()
+	if now-last > int64(quietTime) && b.said.CompareAndSwap(last, now) {
+		b.log.Warn().Err(err).Uint64("errors", n).Msg("the bus refuses, or cannot be reached")
+	}
 }
 
 // Close ends the connection.

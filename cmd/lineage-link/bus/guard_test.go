@@ -97,6 +97,36 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
+// TestManyErrors: a server that refuses all the time is a few lines.
+func TestManyErrors(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	go func() {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, `INFO {"server_id":"x","version":"2.15.0","proto":1,"max_payload":1048576,"headers":true}`+"\r\n")
+		for r := bufio.NewReader(conn); ; {
+			if line, err := r.ReadString('\n'); err != nil || strings.HasPrefix(line, "PING") {
+				break
+			}
+		}
+		io.WriteString(conn, "PONG\r\n"+strings.Repeat("-ERR 'Permissions Violation for Publish to \"x\"'\r\n", 1000)+"MSG lin.h.web1.cmd 1 1\r\nx\r\n")
+		io.Copy(io.Discard, conn)
+	}()
+	log := &lines{}
+	b, err := Connect(&link.Options{Servers: []string{"nats://" + ln.Addr().String()}, Name: "web1"}, "test", zerolog.New(log))
+	require.NoError(t, err)
+	defer b.Close()
+	require.Eventually(t, "refusals", func() bool { return b.errors.Load() == 1000 })
+	if n := strings.Count(log.String(), "the bus refuses"); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+}
+
 // TestGuard: what a server may send passes, wherever it is cut.
 func TestGuard(t *testing.T) {
 	text := []byte("PING\r\nMSG a 1 5\r\nMSG x\r\nHMSG a 1 _INBOX.x 12 20\r\nNATS/1.0\r\n\r\n01234567\r\n+OK\r\n-ERR 'x'\r\nMSG a 1 0\r\n\r\nPONG\r\n")

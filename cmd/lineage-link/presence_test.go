@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,12 +42,16 @@ func TestPresence(t *testing.T) {
 	w.daemon()
 	w.Until("daemon", func() bool { h := w.host(); return h != nil && h.Level > 0 })
 	w.Until("receipt", func() bool { return len(w.receipts()) == 1 })
-	r, err := http.Get("http://" + w.metrics + "/metrics")
-	require.NoError(t, err)
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	require.NoError(t, err)
-	require.Contains(t, string(text), "\nlineage_link_connected 1\n", "\nlineage_link_outbox_receipts 0\n", "\nlineage_link_receipts_stored_total 1\n", "\n# TYPE lineage_link_commands_refused_total counter\n")
+	var text []byte
+	w.Until("empty outbox", func() bool {
+		r, err := http.Get("http://" + w.metrics + "/metrics")
+		require.NoError(t, err)
+		defer r.Body.Close()
+		text, err = io.ReadAll(r.Body)
+		require.NoError(t, err)
+		return strings.Contains(string(text), "\nlineage_link_outbox_receipts 0\n") && strings.Contains(string(text), "\nlineage_link_receipts_stored_total 1\n")
+	})
+	require.Contains(t, string(text), "\nlineage_link_connected 1\n", "\n# TYPE lineage_link_commands_refused_total counter\n")
 	peak, now := w.memory()
 	t.Logf("figure: link VmHWM %d KiB, VmRSS %d KiB", peak, now)
 	w.kill()

@@ -32,7 +32,8 @@ const (
 	maxAsking   = 8                // of them that ask the daemon at the same time
 	handTime    = 10 * time.Second // the daemon has for a command
 	retryTime   = 2 * time.Second
-	unknownTime = time.Minute // after which a command that the daemon does not know was never accepted
+	unknownTime = time.Minute   // after which a command that the daemon does not know was never accepted
+	doneTime    = 2 * time.Hour // longer than the daemon remembers a command
 )
 
 // Carrier carries commands to the daemon. Its exported fields do not change after Open.
@@ -47,26 +48,46 @@ type Carrier struct {
 
 	mu      sync.Mutex
 	awaited map[string]time.Time // commands whose receipts are to come, by id: when they came
+	done    map[string]time.Time // commands whose receipts came, by id: when
 	asking  chan struct{}
 	all     sync.WaitGroup
 	quiet   quiet
 }
 
-var awaitName = regexp.MustCompile(`^[0-9a-f]{32}\.await$`)
+var noteName = regexp.MustCompile(`^([0-9a-f]{32})\.(await|done)$`)
 
-// Open reads which receipts are to come.
+// Open reads which receipts are to come, and which came.
 func (c *Carrier) Open() error {
-	c.awaited, c.asking, c.quiet.log = make(map[string]time.Time), make(chan struct{}, maxAsking), c.Log
+	c.awaited, c.done, c.asking, c.quiet.log = make(map[string]time.Time), make(map[string]time.Time), make(chan struct{}, maxAsking), c.Log
 	all, err := os.ReadDir(c.Dir.Path(""))
 	if err != nil {
 		return err
 	}
 	for _, e := range all {
-		if awaitName.MatchString(e.Name()) {
-			c.awaited[strings.TrimSuffix(e.Name(), ".await")] = time.Now()
+		switch name := noteName.FindStringSubmatch(e.Name()); {
+		case name == nil:
+		case name[2] == "await":
+			c.awaited[name[1]] = time.Now()
+		default:
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			c.done[name[1]] = info.ModTime()
 		}
 	}
+	c.clean()
 	return nil
+}
+
+// clean removes the notes about receipts that came long ago. The caller holds the lock.
+func (c *Carrier) clean() {
+	for id, came := range c.done {
+		if time.Since(came) > doneTime {
+			c.remove(id + ".done")
+			delete(c.done, id)
+		}
+	}
 }
 
 // Run waits for the receipts of commands that an earlier program handed over, and for all that have been
@@ -171,7 +192,9 @@ func read(message []byte) (*api.SignedCommand, string, error) {
 func (c *Carrier) note(id string) (fresh bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.awaited[id]; ok {
+	_, awaited := c.awaited[id]
+	_, done := c.done[id]
+	if awaited || done {
 		return false, nil
 	}
 	if len(c.awaited) >= maxAwaited {
@@ -190,7 +213,25 @@ func (c *Carrier) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.awaited, id)
-	if err := os.Remove(c.Dir.Path(id + ".await")); err != nil {
+	c.remove(id + ".await")
+}
+
+// came notes that the receipt came: it must not come again if the command is repeated while the daemon does
+// not answer.
+func (c *Carrier) came(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.awaited, id)
+	c.done[id] = time.Now()
+	await, done := c.Dir.Path(id+".await"), c.Dir.Path(id+".done")
+	if err := errors.Join(os.Chtimes(await, time.Time{}, c.done[id]), os.Rename(await, done)); err != nil {
+		c.Log.Warn().Err(err).Msg("a note about a command is not changed")
+	}
+	c.clean()
+}
+
+func (c *Carrier) remove(note string) {
+	if err := os.Remove(c.Dir.Path(note)); err != nil {
 		c.Log.Warn().Err(err).Msg("a note about a command is not removed")
 	}
 }
@@ -202,7 +243,6 @@ func (c *Carrier) await(ctx context.Context, id string, answer func(*link.Answer
 		for ctx.Err() == nil {
 			over, err := c.ask(ctx, id, came, answer)
 			if over {
-				c.forget(id)
 				return
 			}
 			if err != nil && ctx.Err() == nil {
@@ -231,6 +271,7 @@ func (c *Carrier) ask(ctx context.Context, id string, came time.Time, answer fun
 	reply, err := client.CommandReceipt(ctx, id, handTime/2)
 	if e, refused := errors.AsType[*api.Error](err); refused && e.Code == api.CodeNotFound {
 		if over = time.Since(came) > unknownTime; over {
+			c.forget(id)
 			c.quiet.say(err, "no receipt of a command: the daemon did not accept it, or knows it no longer")
 		}
 		return over, nil
@@ -252,6 +293,7 @@ func (c *Carrier) ask(ctx context.Context, id string, came time.Time, answer fun
 	if err != nil {
 		return false, err
 	}
+	c.came(id)
 	answer(&link.Answer{Head: api.NewHead("answer"), Host: c.Host, State: link.Over, Reply: reply})
 	return true, nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -180,6 +181,34 @@ func TestKilled(t *testing.T) {
 	w.known.Store(other, true) // it had been accepted after all
 	w.away.Store(false)
 	require.Eventually(t, "receipts", func() bool { return w.box.Has("command-"+id) && w.box.Has("command-"+other) })
+}
+
+// TestRepeatedWithoutDaemon: a command comes again while the daemon is away, after its receipt has left the
+// outbox. The receipt does not come again, also not after the link was killed.
+func TestRepeatedWithoutDaemon(t *testing.T) {
+	w := newWorld(t)
+	notes := func(kind string) int { all, _ := filepath.Glob(w.path + "/*." + kind); return len(all) }
+	require.Equal(t, w.take(message(t, id, nil)).State, link.Accepted)
+	require.Eventually(t, "receipt", func() bool { return w.box.Has("command-"+id) && notes("await") == 0 })
+	_, err := w.box.First()
+	require.NoError(t, err, w.box.Remove())
+	for range 2 {
+		w.away.Store(true)
+		require.Equal(t, w.take(message(t, id, nil)).State, link.Refused)
+		w.away.Store(false)
+		time.Sleep(retryTime + retryTime/2) // nothing is to be seen
+		if w.box.Has("command-" + id) {
+			t.Fatal("the receipt came again")
+		}
+		w.stop()
+		w.start()
+	}
+	require.Equal(t, notes("done"), 1)
+	old := time.Now().Add(-3 * time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(w.path, id+".done"), old, old))
+	w.stop()
+	w.start()
+	require.Equal(t, notes("done"), 0)
 }
 
 // TestUnknown: a command that the daemon does not know is asked for a while only.

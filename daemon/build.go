@@ -22,6 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
+	"github.com/lineage-ebpf/lineage/daemon/keep"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/marks"
@@ -97,9 +98,10 @@ func (h Host) build(p parts, o Options) *Service {
 	claims := marks.New(marks.Options{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Policy: r.Policy})
 	plans := plan.New(plan.Options{Registry: reg, Find: find, Enforcer: e, Kernel: k, Holdings: held, Proc: h.Proc, Clock: h.Clock})
 	halts := halt.New(halt.Options{Registry: reg, Kernel: k, Enforcer: e, Access: s.Access, Clock: h.Clock, Hidden: selfcheck.Hidden, Log: log})
+	keeper := &keep.Keeper{Find: find, Registry: reg, Access: s.Access, Kernel: k, Proc: h.Proc, Rules: r, Steward: steward, Log: log}
 	orders := signed.New(signed.Options{
 		Settings: h.signing(p),
-		Registry: reg, Find: find, Archive: archive, Access: s.Access, Enforcer: e, Halt: halts, Plans: plans, Holdings: held, BootID: p.bootID, Stopping: s.stopping, Log: log,
+		Registry: reg, Find: find, Archive: archive, Access: s.Access, Enforcer: e, Halt: halts, Keep: keeper, Plans: plans, Holdings: held, BootID: p.bootID, Stopping: s.stopping, Log: log,
 	})
 	feed := watch.New(watch.Options{Lines: lines, Registry: reg, Find: find, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
@@ -109,7 +111,7 @@ func (h Host) build(p parts, o Options) *Service {
 			Lines: lines, Registry: reg, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
 		Halts: halts, Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution, Growth: growth,
-		SelfCheck: s.selfCheck, Signed: orders, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
+		SelfCheck: s.selfCheck, Keeper: keeper, Signed: orders, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
 	hooks := []*registry.Hooks{

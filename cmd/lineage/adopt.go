@@ -8,8 +8,10 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/signing"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -91,9 +93,13 @@ does not end with their former session, but at the given time. It is listed like
 any other, with the reason. Without --name it has the name of the first process.
 
 A process cannot keep itself: run the command from outside the session. The
-root of a session cannot be kept.`,
+root of a session cannot be kept.
+
+--sign KEY makes a command of it, as "lineage end" does, which -H takes to one
+host. Without the right to see the processes there name them as PID@START_NS.`,
 		Example: `  lineage keep 4130 --name preview --reason "dev server" --until 8h
-  lineage keep 4130 4131 --reason cache --until 2027-06-30`,
+  lineage keep 4130 4131 --reason cache --until 2027-06-30
+  lineage keep 4130 --reason cache --until 8h --sign ~/.ssh/id_ed25519 -H web1`,
 		Args:              flags.Args(1, 256, "PID"),
 		ValidArgsFunction: a.completeMember,
 	}
@@ -101,8 +107,13 @@ root of a session cannot be kept.`,
 	f.StringVar(&req.Name, "name", "", "the kept session's `NAME`")
 	f.StringVar(&req.Reason, "reason", "", "`TEXT`, for people who find it later (required)")
 	f.StringVar(&until, "until", "", "`TIME` at which it ends: after a duration (8h), at the end of a date, or at an RFC 3339 time (required)")
+	var signs signing.Flags
+	signs.AddSigning(f)
+	yes := f.BoolP("yes", "y", false, "with --sign: do not ask")
 	format := formatFlag(cmd)
+	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
 		for _, name := range []string{"reason", "until"} {
 			if !cmd.Flags().Changed(name) {
 				return exit.Usage("keep: --%s is missing; see \"lineage keep --help\"", name)
@@ -112,7 +123,17 @@ root of a session cannot be kept.`,
 		if req.Until, ok = moment(until, time.Now()); !ok {
 			return exit.Usage("keep: %w", exit.Invalid("--until", until, "a duration such as 8h, a date such as 2027-06-30, or a time in RFC 3339"))
 		}
-		c, err := a.client(cmd.Context())
+		switch {
+		case len(*remote) > 0 && !signs.Given():
+			return exit.Usage("keep: -H needs --sign")
+		case len(*remote) > 1:
+			return exit.Usage("keep: a process is of one host; give -H one")
+		}
+		sender, err := a.sender(signs, ending.Options{Yes: *yes, Timeout: ending.Timeout}, *remote, format.Value)
+		if err != nil {
+			return err
+		}
+		c, err := sender.Connect(ctx)
 		if err != nil {
 			return err
 		}
@@ -123,7 +144,7 @@ root of a session cannot be kept.`,
 				return exit.Usage("keep: %w", exit.Invalid("PID", arg, "PID or PID@START"))
 			}
 			if ref.StartNS == 0 {
-				p, err := c.Process(cmd.Context(), arg)
+				p, err := c.Process(ctx, arg)
 				if err != nil {
 					return err
 				}
@@ -131,7 +152,11 @@ root of a session cannot be kept.`,
 			}
 			req.Refs = append(req.Refs, ref)
 		}
-		s, err := c.Keep(cmd.Context(), req)
+		if signs.Given() {
+			sender.Reason = req.Reason
+			return sender.Order(ctx, api.Command{Verb: api.VerbKeep, Processes: req.Refs, Name: req.Name, Until: &req.Until})
+		}
+		s, err := c.Keep(ctx, req)
 		if err != nil {
 			return err
 		}

@@ -79,8 +79,8 @@ func (a *app) policyCheckCommand() *cobra.Command {
 		Short: "Check a policy file; needs no daemon and no root",
 		Long: `Read a policy file as the daemon would (default ` + policy.DefaultFile + `), and
 change nothing. The first mistake is reported as FILE:LINE:COLUMN, and the exit
-code is 1; it is 3 if there is no such file. Root is also told if the file guards
-signals and this kernel cannot refuse them.`,
+code is 1; it is 3 if there is no such file. Root is also told if the file
+guards signals and this kernel cannot refuse them.`,
 		Example: `  lineage policy check
   lineage policy check ./policy.yaml && sudo systemctl reload lineage`,
 		Args:              flags.Args(0, 1, "FILE"),

@@ -19,7 +19,7 @@ func (s *Server) routes() map[string]route {
 		order   = orders{o.Signed}
 		paused  = pausing{&pause.Pauses{Find: o.Find, Registry: o.Registry, Access: a, Enforcer: o.Enforcer, Log: o.Log}, b}
 		branch  = branches{&end, o.Branches, o.Kernel}
-		keep    = keeps{o.Find, o.Registry, a, o.Kernel, o.Proc, o.Rules, o.Steward, b, o.Log}
+		keep    = keeps{o.Keeper, b}
 		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
 		process = processes{o.Registry, o.Find, o.Archive, o.Holdings}
 		orphan  = orphans{o.Find, o.Registry, o.Holdings}

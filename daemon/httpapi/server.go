@@ -20,6 +20,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/halt"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
+	"github.com/lineage-ebpf/lineage/daemon/keep"
 	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
@@ -61,6 +62,7 @@ type Options struct {
 	Attribution *attribution.Attribution
 	Growth      *leaks.Growth
 	SelfCheck   *selfcheck.Check
+	Keeper      *keep.Keeper
 	Signed      *signed.Orders
 	Halts       *halt.Halt
 	Version     string

@@ -116,7 +116,7 @@ func (f *Finder) DecideChain(c access.Caller, v access.Verb, id tracer.SessionID
 		if err != nil {
 			return access.Decision{Why: err.Error()}
 		}
-		if d := access.Decide(c, v, access.Scope{UID: info.UID}); !d.Allow {
+		if d := access.Decide(c, v, access.Scope{UID: info.UID, Name: info.Name}); !d.Allow {
 			d.Why = fmt.Sprintf("session %v: %s", id, d.Why)
 			return d
 		}

@@ -40,6 +40,7 @@ type accepted struct {
 	NotAfter  time.Time `json:"not_after"`
 	Sessions  []string  `json:"sessions"`
 	Spared    []string  `json:"spared,omitempty"`
+	Kept      string    `json:"kept,omitempty"`
 }
 
 // memory knows every command that could be valid still and was accepted: it has it, or the command

@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/halt"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
+	"github.com/lineage-ebpf/lineage/daemon/keep"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/plan"
@@ -36,6 +37,7 @@ type Options struct {
 	Access   *access.Access
 	Enforcer *enforcer.Enforcer
 	Halt     *halt.Halt
+	Keep     *keep.Keeper
 	Plans    *plan.Planner
 	Holdings *holdings.Holdings
 	BootID   string
@@ -63,8 +65,11 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 	if err != nil {
 		return nil, s.refused(c, order.ID, err)
 	}
-	if order.Verb == api.VerbHalt {
+	switch order.Verb {
+	case api.VerbHalt:
 		return s.halt(order, c)
+	case api.VerbKeep:
+		return s.keep(order, c)
 	}
 	targets, err := s.selected(order, c)
 	if err != nil {
@@ -138,10 +143,35 @@ func (s *Orders) halt(order *order, c access.Caller) (*api.CommandReply, error) 
 			a.Spared = append(a.Spared, fmt.Sprintf("session %s: %s", x.ID, x.Refused))
 		}
 	}
-	if err := s.checker.memory.carried(a); err != nil {
-		s.o.Log.Error().Err(err).Str(logging.KeyCommand, a.ID).Msg("sessions of a signed halt not remembered")
-	}
+	s.carried(&a)
 	return s.reply(&a, receiptOf(&a))
+}
+
+// keep carries out a command that hands processes over. The kept session is known after that, so a daemon
+// that dies between has none in its receipt.
+func (s *Orders) keep(order *order, c access.Caller) (*api.CommandReply, error) {
+	checked, err := s.o.Keep.Check(&api.KeepRequest{Refs: order.Processes, Name: order.Name, Reason: order.Reason, Until: *order.Until}, c)
+	if err != nil {
+		return nil, s.refused(c, order.ID, err)
+	}
+	a, err := s.accept(order, []string{}, c)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.o.Keep.HandOver(checked, c)
+	if err != nil {
+		return nil, s.refused(c, order.ID, err)
+	}
+	a.Kept = kept.Session.String()
+	s.carried(&a)
+	return s.reply(&a, receiptOf(&a))
+}
+
+// carried remembers what a command came to.
+func (s *Orders) carried(a *accepted) {
+	if err := s.checker.memory.carried(*a); err != nil {
+		s.o.Log.Error().Err(err).Str(logging.KeyCommand, a.ID).Msg("result of a signed command not remembered")
+	}
 }
 
 // refused records why a command is not carried out, and returns the error that says so.
@@ -193,7 +223,7 @@ func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c a
 func receiptOf(a *accepted) *api.CommandReceipt {
 	host, _ := os.Hostname() // a receipt without it is still of the key that signs it
 	return &api.CommandReceipt{
-		ID: a.ID, Verb: a.Verb, Mode: a.Mode, Host: host, Operators: a.Operators, Reason: a.Reason, Accepted: a.At, Sessions: a.Sessions, Spared: a.Spared,
+		ID: a.ID, Verb: a.Verb, Mode: a.Mode, Host: host, Operators: a.Operators, Reason: a.Reason, Accepted: a.At, Sessions: a.Sessions, Spared: a.Spared, Kept: a.Kept,
 	}
 }
 

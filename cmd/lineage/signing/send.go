@@ -58,6 +58,14 @@ type Sender struct {
 	Format  string
 }
 
+// Connect connects to the only host.
+func (s *Sender) Connect(ctx context.Context) (api.Client, error) {
+	if len(s.Hosts) == 0 {
+		return s.Local(ctx, "")
+	}
+	return s.Dial(ctx, s.Hosts[0])
+}
+
 // Order makes a command for the hosts, signs it, and sends it unless it is saved.
 func (s *Sender) Order(ctx context.Context, c api.Command) error {
 	switch {
@@ -162,7 +170,7 @@ func (s *Sender) deliver(ctx context.Context, c *api.Command, signed *api.Signed
 		return s.send(ctx, client, c, signed, marks[host])
 	}
 	if len(s.Hosts) == 0 {
-		client, err := s.Local(ctx, "")
+		client, err := s.Connect(ctx)
 		if err != nil {
 			return err
 		}
@@ -181,7 +189,7 @@ func (s *Sender) deliver(ctx context.Context, c *api.Command, signed *api.Signed
 // patience is how long a host may take to carry out a command. The grace of its sessions is not known here.
 func (s *Sender) patience(c *api.Command) time.Duration {
 	switch {
-	case c.Verb == api.VerbHalt:
+	case c.Verb != api.VerbEnd:
 		return s.Timeout
 	case c.GraceMS != nil:
 		return time.Duration(*c.GraceMS)*time.Millisecond + s.Timeout
@@ -193,6 +201,8 @@ func (s *Sender) patience(c *api.Command) time.Duration {
 func describe(c *api.Command) string {
 	what := "end the sessions " + strings.Join(c.Sessions, ", ")
 	switch {
+	case c.Verb == api.VerbKeep:
+		what = fmt.Sprintf("keep the processes %s until %s", strings.Trim(fmt.Sprint(c.Processes), "[]"), c.Until.Local().Format(time.DateTime))
 	case c.Mode == api.ModeDrain:
 		what = "let no agent and no session start; end none"
 	case c.Mode == api.ModeOff:
@@ -288,11 +298,14 @@ func listing(d *api.CommandReply, r *api.CommandReceipt) (*text.Listing, error) 
 		if d.Signature == "" {
 			by = "not signed: the host has no SSH key"
 		}
-		mode := ""
-		if r.Mode != "" {
-			mode = " (halt: " + r.Mode + ")"
+		did := ""
+		switch {
+		case r.Mode != "":
+			did = " (halt: " + r.Mode + ")"
+		case r.Kept != "":
+			did = " (keep: session " + r.Kept + ")"
 		}
-		p.Line("command %s%s, ordered by %s: %s", r.ID, display.Text(mode), display.Text(strings.Join(r.Operators, ", ")), by)
+		p.Line("command %s%s, ordered by %s: %s", r.ID, display.Text(did), display.Text(strings.Join(r.Operators, ", ")), by)
 	}
 	switch {
 	case len(left) > 0:

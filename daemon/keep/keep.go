@@ -1,0 +1,205 @@
+//go:build linux
+
+package keep
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+const (
+	maxKept   = 256 // processes of one request
+	maxReason = 1000
+)
+
+// Keeper hands members over. Its methods may be called from any goroutine.
+type Keeper struct {
+	Find     *lookup.Finder
+	Registry *registry.Registry
+	Access   *access.Access
+	Kernel   lookup.Kernel
+	Proc     procfs.FS
+	Rules    *rules.Policy
+	Steward  *rules.Steward
+	Log      zerolog.Logger
+}
+
+// Handover is a request that was checked.
+type Handover struct {
+	processes []tracer.Identity
+	from      tracer.SessionInfo
+	name      string
+	why       rules.Kept
+	until     time.Time
+}
+
+// Kept is a session that was made, with warnings for the caller.
+type Kept struct {
+	Session  tracer.SessionID
+	Warnings []string
+}
+
+// Check returns what a request hands over, or why it is refused. A member may not decide what outlives its
+// session: a keep rule of the policy decides, and sets until when.
+func (k *Keeper) Check(req *api.KeepRequest, c access.Caller) (*Handover, error) {
+	bad := func(format string, args ...any) (*Handover, error) {
+		return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
+	}
+	switch {
+	case c.Foreign:
+		return nil, lookup.Foreign(c)
+	case len(req.Refs) == 0 || len(req.Refs) > maxKept:
+		return bad("invalid refs: must be 1 to %d processes", maxKept)
+	case strings.TrimSpace(req.Reason) == "" || len(req.Reason) > maxReason:
+		return bad("invalid reason: must be a text of at most %d bytes", maxReason)
+	case !req.Until.After(time.Now()):
+		return bad("invalid until %s: must be in the future", req.Until.Format(time.RFC3339))
+	}
+	if c.Member != 0 {
+		return k.byRule(req, c)
+	}
+	h := &Handover{name: req.Name, why: rules.Kept{Reason: req.Reason, By: c.Document()}, until: req.Until}
+	for _, ref := range req.Refs {
+		if ref.StartNS == 0 {
+			return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("keep %v: must be PID@START_NS", ref), `"lineage tree -o name" prints it`)
+		}
+		id, live, err := k.Find.Identity(ref.String(), c)
+		if err != nil {
+			return nil, err
+		}
+		info, err := k.former(id, live, c)
+		if err != nil {
+			return nil, err
+		}
+		if len(h.processes) > 0 && info.ID != h.from.ID {
+			return bad("pid %d is in session %v, pid %d in %v: keep them with one request for each session", id.PID, info.ID, h.processes[0].PID, h.from.ID)
+		}
+		h.processes, h.from = append(h.processes, id), info
+	}
+	return h, nil
+}
+
+// former is the session that a process would be handed over from.
+func (k *Keeper) former(id tracer.Identity, live bool, c access.Caller) (info tracer.SessionInfo, err error) {
+	e, lerr := k.Kernel.Lookup(id.PID)
+	member := live && lerr == nil && e.Identity == id && e.Session != 0
+	info, err = registry.Ask(k.Registry, func(v registry.View) (info tracer.SessionInfo) {
+		if x := v.Ask(e.Session); member && x != nil {
+			info = x.Info()
+		}
+		return info
+	})
+	d := access.Decide(c, access.Keep, access.Scope{UID: c.UID})
+	if info.ID != 0 && (d.Allow || c.Signed != nil) {
+		d = k.Find.DecideChain(c, access.Keep, info.ID) // the kept session will be nested in none of these
+	}
+	switch {
+	case err != nil:
+		return info, err
+	case !d.Allow:
+		return info, k.Access.Refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), d)
+	case !live:
+		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", id.PID), "")
+	case info.ID == 0:
+		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d is in no session, so lineage will not end it", id.PID), "")
+	case info.Kept:
+		return info, api.NewError(api.CodeBadRequest, fmt.Sprintf("pid %d is already kept, in session %v", id.PID, info.ID), "")
+	}
+	return info, nil
+}
+
+// byRule is Check for a member. If no rule matches, the refusal names the missing rule.
+func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*Handover, error) {
+	if len(req.Refs) != 1 || req.Refs[0].StartNS == 0 {
+		return nil, api.NewError(api.CodeBadRequest, "invalid refs: a member names one process, as PID@START_NS", "")
+	}
+	id, live, err := k.Find.Identity(req.Refs[0].String(), c)
+	if err != nil {
+		return nil, err
+	}
+	_, scope, err := k.Find.Look(id, live, c)
+	if err != nil {
+		return nil, err
+	}
+	refused := access.Decide(c, access.Keep, scope)
+	refuse := func() (*Handover, error) {
+		return nil, k.Access.Refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), refused)
+	}
+	if !access.Decide(c, access.Read, scope).Allow || !live {
+		return refuse()
+	}
+	facts := k.Steward.RootFacts(id)
+	rule := k.Rules.Policy().Keeps(facts, time.Now())
+	if rule == nil {
+		exe := "/PATH"
+		if facts != nil && facts.Exe != "" {
+			exe = facts.Exe
+		}
+		refused.Why += fmt.Sprintf(", and no keep rule of the policy matches exe %q", exe)
+		if why := facts.Unproven(); why != "" {
+			refused.Why += ": " + why
+			return refuse()
+		}
+		refused.Hint = fmt.Sprintf("ask an operator to add to the policy: keep: [{name: NAME, match: {exe: %q}, reason: %q, until: DATE}]", exe, req.Reason)
+		return refuse()
+	}
+	from, err := k.Kernel.Session(scope.Chain[0])
+	if err != nil {
+		return nil, err
+	}
+	why := rules.Kept{Reason: rule.Reason, Rule: rule.Name, By: c.Document()}
+	return &Handover{[]tracer.Identity{id}, from, req.Name, why, rule.Until.Time()}, nil
+}
+
+// HandOver opens the kept session.
+func (k *Keeper) HandOver(h *Handover, c access.Caller) (*Kept, error) {
+	first := h.processes[0]
+	info, err := k.Steward.Keep(h.from, h.processes, h.name, h.why, h.until)
+	switch {
+	case errors.Is(err, tracer.ErrRoot):
+		return nil, api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is the root of its session, which lasts as long as it runs", first.PID), "keep what it started")
+	case errors.Is(err, tracer.ErrNotFound):
+		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("keep pid %d: it has exited or left its session", first.PID), "")
+	case errors.Is(err, tracer.ErrProtected):
+		return nil, api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is protected: nothing ends it", first.PID), "")
+	case err != nil:
+		return nil, err
+	}
+	// From now on each answer says what the members of both sessions use and hold.
+	if _, err := k.Registry.Resync(registry.CauseMoved); err != nil {
+		k.Log.Error().Err(err).Msg("state of the kernel side not read")
+	}
+	k.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyName, info.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, first.PID).
+		Msg("process kept")
+	k.Access.Done(c, access.Keep, info.ID.String())
+	return &Kept{info.ID, k.losesTerminal(h)}, nil
+}
+
+// losesTerminal names the processes whose terminal is lost when members of their former
+// session end.
+func (k *Keeper) losesTerminal(h *Handover) (warnings []string) {
+	for _, id := range h.processes {
+		st, err := k.Proc.Stat(id.PID)
+		if err != nil || st.TTY == 0 || uint32(st.SID) == id.PID {
+			continue
+		}
+		sid := uint32(st.SID)
+		if e, err := k.Kernel.Lookup(sid); err == nil && e.Session == h.from.ID {
+			warnings = append(warnings, fmt.Sprintf("pid %d loses its terminal when pid %d ends", id.PID, sid))
+		}
+	}
+	return warnings
+}

@@ -16,8 +16,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// TestCrash: in the environment of its unit, a crash of the exporter is no exit after which systemd does not
-// start it again.
+// TestCrash: in the environment of its unit, an exporter that crashes dies of a signal, and systemd starts it
+// again.
 func TestCrash(t *testing.T) {
 	i := stage.NewDaemon(t)
 	unit := string(require.ReadFile(t, filepath.Join(repository, "packaging/systemd/lineage-export.service.in")))

@@ -25,8 +25,6 @@ const (
 	// at most a fifth of a CPU, because the rest is for the registry. Events that fall off the
 	// ring meanwhile are reported as a gap.
 	recordShare = 4
-	// Marks are written within this share of the period.
-	marksShare = 5
 	// recordChunk bounds what one call asks of the registry, which must not wait.
 	recordChunk = 256
 	// recordClose bounds the last batch, when the daemon stops.
@@ -51,6 +49,7 @@ type Recorder struct {
 	redact   func(argv []string) []string // hides secrets
 	log      zerolog.Logger
 	period   time.Duration
+	share    int           // of the rests
 	limit    time.Duration // of the last batch
 	lost     atomic.Uint64 // events that fell off the ring before they were written
 
@@ -78,7 +77,7 @@ type marks struct {
 // New makes a recorder of what the registry has; attach its hooks.
 func New(o *registry.Registry, g *recent.Ring, j Store, boot string, c registry.Clock, redact func(argv []string) []string, log zerolog.Logger) *Recorder {
 	return &Recorder{
-		registry: o, ring: g, journal: j, boot: boot, clock: c, redact: redact, log: log, period: recordPeriod, limit: recordClose, next: g.End(),
+		registry: o, ring: g, journal: j, boot: boot, clock: c, redact: redact, log: log, period: recordPeriod, share: recordShare, limit: recordClose, next: g.End(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
 		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),

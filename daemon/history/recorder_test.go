@@ -119,11 +119,11 @@ func TestSavedAtRest(t *testing.T) {
 	registrytest.Until(t, func() bool { return unsaved(r) == 0 })
 }
 
-// TestSavedTogether: a session that is saved waits a moment for others. When many end at once, a batch
-// for each would take the CPU from their members.
-func TestSavedTogether(t *testing.T) {
+// TestSavedInRest: a session that is saved waits until the recorder has rested for the CPU time of the last
+// batch. When many end at once, a batch for each would take the CPU from their members.
+func TestSavedInRest(t *testing.T) {
 	r, _ := newRecorder(t)
-	r.period = time.Hour
+	r.share = 1e6
 	r.Begin()
 	defer r.End()
 	registrytest.Until(t, func() bool { return unsaved(r) == 0 }) // the first batch

@@ -17,11 +17,12 @@ func (r *Recorder) run(ctx context.Context) {
 	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
 		r.log.Error().Err(err).Str(logging.KeyPath, r.journal.Path()).Msg("history not checked")
 	}
-	work := pace.Work{Share: recordShare}
+	work := pace.Work{Share: r.share}
 	for {
 		work.Begin()
 		r.flush(r.period)
 		rest := work.End()
+		rested := time.Now().Add(rest)
 		period := time.NewTimer(max(rest, r.period))
 		more, marked := r.wait(ctx, period.C)
 		period.Stop()
@@ -29,7 +30,7 @@ func (r *Recorder) run(ctx context.Context) {
 			more, marked = r.wait(ctx, nil)
 		}
 		if more && marked {
-			more = r.sleep(ctx, max(rest, r.period/marksShare))
+			more = r.sleep(ctx, time.Until(rested))
 		}
 		if !more {
 			r.flush(recordClose)
@@ -38,8 +39,8 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// sleep rests though there are marks. When many sessions end at once, the members need the CPU to
-// exit. False: the recorder has to stop.
+// sleep ends the rest that marks have cut short. When many sessions end at once, the members need the
+// CPU to exit. False: the recorder has to stop.
 func (r *Recorder) sleep(ctx context.Context, rest time.Duration) bool {
 	timer := time.NewTimer(rest)
 	defer timer.Stop()

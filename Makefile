@@ -28,7 +28,7 @@ C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 AGENT_PACKAGES := nodejs npm tmux
 FRESH_PACKAGES := mmdebstrap
 DOCKER_PACKAGES := docker.io iptables busybox-static
-BROKER_PACKAGES := tmux at cron $(DOCKER_PACKAGES)
+BROKER_PACKAGES := tmux at cron crun $(DOCKER_PACKAGES)
 MODEL_PACKAGES := spin gcc libc6-dev
 PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap openssh-client
 PICTURE_PACKAGES := chromium fonts-dejavu-core poppler-utils
@@ -290,7 +290,7 @@ crowd: build programs bin/testdata/nats-server
 bin/testdata/nats-server: internal/nats/go.mod internal/nats/go.sum
 	CGO_ENABLED=0 go build -C internal/nats -trimpath -ldflags '-s -w' -o ../../$@ github.com/nats-io/nats-server/v2
 
-## test-brokers: the same against tmux, at, cron and dockerd, which it installs (2 min, root)
+## test-brokers: the same against tmux, at, cron and dockerd (with runc and crun), which it installs (3 min, root)
 test-brokers: build programs
 	@$(call install,$(BROKER_PACKAGES))
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/brokers

@@ -72,7 +72,12 @@ func (h *house) asked(name, state string) (b api.Brokered, s api.Session) {
 
 // TestClient: a client that is killed, times out or is interrupted ends its command, with all that it started.
 func TestClient(t *testing.T) {
-	h := newHouse(t, "enforce")
+	for _, runtime := range runtimes {
+		t.Run(runtime, func(t *testing.T) { testClient(t, newHouse(t, "enforce", runtime)) })
+	}
+}
+
+func testClient(t *testing.T, h *house) {
 	h.start("lngtest-plain") // no rule is for it
 	ends := []struct {
 		name string
@@ -113,7 +118,7 @@ func TestClient(t *testing.T) {
 // TestClientObserved: in observe neither a client's end nor that of its session ends a command, and the receipt says that
 // it would have.
 func TestClientObserved(t *testing.T) {
-	h := newHouse(t, "observe")
+	h := newHouse(t, "observe", "runc")
 	h.start("lngtest-plain") // no rule is for it
 	for _, box := range []string{"lngtest-box", "lngtest-plain"} {
 		client := h.run("asks", h.command(box, "sleep 125 & sleep 126; :")...)
@@ -140,7 +145,7 @@ func TestClientObserved(t *testing.T) {
 // TestUnsureClient: which of two equal commands belongs to which client is not certain. Neither client's end reaches
 // one, nor does that of a program with the same command line which never asked an engine.
 func TestUnsureClient(t *testing.T) {
-	h := newHouse(t, "enforce")
+	h := newHouse(t, "enforce", "runc")
 	script := h.command("lngtest-box", "sleep 99")
 
 	fake := t.TempDir()

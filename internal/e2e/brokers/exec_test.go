@@ -37,15 +37,24 @@ type house struct {
 	others, left *stage.Marker // held by what runs in a container, and by what a command left
 	up           int           // commands that were
 	before       string        // the processes of the container lngtest-box
+	runtime      string
 }
 
+// runtimes are what dockerd starts containers with.
+var runtimes = []string{"runc", "crun"}
+
 // newHouse starts a container that has two processes of its own.
-func newHouse(t *testing.T, mode string) *house {
+func newHouse(t *testing.T, mode, runtime string) *house {
 	t.Helper()
 	i := stage.New(t)
-	h := &house{Instance: i, others: stage.NewMarker(t, i.Dir), left: stage.NewMarker(t, i.Dir)}
+	stage.Need(t, "test-brokers", runtime)
+	h := &house{Instance: i, runtime: runtime, others: stage.NewMarker(t, i.Dir), left: stage.NewMarker(t, i.Dir)}
 	h.daemon = h.Daemon("--policy", h.Policy("mode: "+mode+execRules))
-	h.Docker = h.Instance.Docker()
+	var within []string
+	if runtime == "crun" { // it refuses to run where both versions of cgroups are in use: dockerd sees version 1 only
+		within = []string{"unshare", "-m", "sh", "-c", `umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"`, "-"}
+	}
+	h.Docker = h.Instance.Docker(within...)
 	files := map[string]string{}
 	for _, name := range []string{"sh", "sleep", "setsid", "env", "true"} {
 		files["bin/"+name] = "/bin/busybox"
@@ -59,7 +68,7 @@ func newHouse(t *testing.T, mode string) *house {
 
 func (h *house) start(name string, flags ...string) {
 	h.Instance.T.Helper()
-	args := slices.Concat([]string{"run", "-d", "--network", "none", "--name", name, "-v", h.Dir + ":" + h.Dir}, flags,
+	args := slices.Concat([]string{"run", "-d", "--network", "none", "--runtime", h.runtime, "--name", name, "-v", h.Dir + ":" + h.Dir}, flags,
 		[]string{"lngtest", "/bin/sh", "-c", "exec 9>" + h.others.Path + "; sleep 300 & sleep 301"})
 	h.Docker.Must(args...)
 }
@@ -80,8 +89,8 @@ func (h *house) untouched() {
 // opened are the sessions that a rule has opened, ended or not.
 func (h *house) opened(rule string) (all []api.Session) {
 	h.Instance.T.Helper()
-	for _, command := range []string{"ls", "history"} {
-		for _, s := range stage.Query[api.Sessions](h.Instance, command).Items {
+	for _, command := range [][]string{{"ls"}, {"history", "--limit", "0"}} {
+		for _, s := range stage.Query[api.Sessions](h.Instance, command...).Items {
 			if s.ContainerRule == rule && !slices.ContainsFunc(all, func(x api.Session) bool { return x.ID == s.ID }) {
 				all = append(all, s)
 			}
@@ -93,7 +102,12 @@ func (h *house) opened(rule string) (all []api.Session) {
 // TestExec: what a command in a container leaves ends with it, and nothing else does. docker's client, which waits until
 // nobody holds its stream, returns.
 func TestExec(t *testing.T) {
-	h := newHouse(t, "enforce")
+	for _, runtime := range runtimes {
+		t.Run(runtime, func(t *testing.T) { testExec(t, newHouse(t, "enforce", runtime)) })
+	}
+}
+
+func testExec(t *testing.T, h *house) {
 	for round := range tracertest.FromEnv(t, "LNGTEST_ROUNDS", 1) {
 		for _, tree := range leftovers {
 			client := h.exec("lngtest-box", tree.script+"\nexit 7")
@@ -143,7 +157,7 @@ func TestExec(t *testing.T) {
 
 // TestExecs: what is in no session, or leaves no record.
 func TestExecs(t *testing.T) {
-	h := newHouse(t, "enforce")
+	h := newHouse(t, "enforce", "runc")
 	h.start("lngtest-brief")
 	h.start("lngtest-off")
 	h.start("lngtest-bshared", "--pid", "container:lngtest-box")
@@ -175,7 +189,7 @@ func TestExecs(t *testing.T) {
 
 // TestExecObserved: in observe a command's leftovers live, and the receipt says why they would have ended.
 func TestExecObserved(t *testing.T) {
-	h := newHouse(t, "observe")
+	h := newHouse(t, "observe", "runc")
 	client := h.exec("lngtest-box", "sleep 124 & exit 0")
 	var s api.Session
 	h.Until("what the command left, alone in its session", func() bool {

@@ -34,17 +34,17 @@ func Need(t *testing.T, target string, programs ...string) {
 }
 
 // Docker starts a dockerd with all its files in the test's directory. It ends with its
-// containers when the test ends, even if the test binary dies.
-func (i *Instance) Docker() *Docker {
+// containers when the test ends, even if the test binary dies. Its command line follows the words of within.
+func (i *Instance) Docker(within ...string) *Docker {
 	i.T.Helper()
 	Need(i.T, "test-brokers", "dockerd", "/usr/bin/docker", "containerd", "runc", "iptables")
 	require.NoError(i.T, errors.Join(PrivateRun(), hideDockerConfig(i.T)))
 	socket := "unix://" + filepath.Join(i.Dir, "docker.sock")
 	d := &Docker{i, []string{"/usr/bin/docker", "-H", socket}}
 	engine, containers := NewCgroup(i.T), NewCgroup(i.T)
-	command := engine.Wrap("dockerd", "--iptables=false", "--ip-forward=false", "--bridge=none", "-H", socket,
+	command := engine.Wrap(append(within, "dockerd", "--iptables=false", "--ip-forward=false", "--bridge=none", "--add-runtime", "crun=/usr/bin/crun", "-H", socket,
 		"--data-root", filepath.Join(i.Dir, "docker"), "--exec-root", filepath.Join(i.Dir, "exec"),
-		"--pidfile", filepath.Join(i.Dir, "docker.pid"), "--storage-driver", "vfs", "--cgroup-parent", "/"+filepath.Base(containers.Dir))
+		"--pidfile", filepath.Join(i.Dir, "docker.pid"), "--storage-driver", "vfs", "--cgroup-parent", "/"+filepath.Base(containers.Dir))...)
 	p := Start(i.T, exec.Command(command[0], command[1:]...))
 	i.T.Cleanup(func() { d.stop(p) })
 	i.Until("dockerd that answers", func() bool {

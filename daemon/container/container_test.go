@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var web, db = strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+var web, db, alone = strings.Repeat("ab", 32), strings.Repeat("cd", 32), strings.Repeat("ef", 32)
 
 func TestID(t *testing.T) {
 	for path, want := range map[string]string{
@@ -124,11 +124,15 @@ func TestNames(t *testing.T) {
 	procfstest.Files(t, string(h.proc)+"/40", map[string]string{"cmdline": "conmon\x00-c\x00" + db + "\x00-n\x00db\x00"})
 	h.process(400, 40, "postgres", "/machine.slice/libpod-"+db+".scope", "db")
 	h.process(500, 1, "runc", "/"+db, "r")
+	h.process(32, 1, "containerd-shim", "/system.slice/containerd.service", "host") // of ctr
+	h.link(32, "cwd", h.dir+"/b/"+alone)
+	procfstest.Files(t, h.dir, map[string]string{"b/" + alone + "/config.json": `{"process":{"env":["A=1"]}}`})
+	h.process(320, 32, "sleep", "/default/"+alone, "alone")
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	docker := lineage.Container{ID: web, Name: "web", Image: "node:22", Runtime: "docker", Created: at}
 	cri := lineage.Container{ID: db, Name: "work", Image: "registry/agent:1", Runtime: "containerd", Pod: "agent-7f", Namespace: "build"}
 	for pid, want := range map[uint32]lineage.Container{
-		300: docker, 301: docker, 302: docker, 310: cri, 311: cri, 400: {ID: db, Name: "db", Runtime: "podman"}, 500: {ID: db},
+		300: docker, 301: docker, 302: docker, 310: cri, 311: cri, 400: {ID: db, Name: "db", Runtime: "podman"}, 500: {ID: db}, 320: {ID: alone, Runtime: "containerd"},
 	} {
 		if got := h.f.Of(pid, nil); got == nil || *got != want {
 			t.Errorf("%d: %+v, want %+v", pid, got, want)
@@ -214,6 +218,14 @@ func TestNeverAWrongName(t *testing.T) {
 		"the namespace of another's container": func(h *host) error {
 			h.pod(web, 300)
 			h.process(300, 31, "forger", "/kubepods/pod1/"+web, "forger")
+			procfstest.Files(h, h.dir, map[string]string{"b/" + web + "/init.pid": "320"})
+			h.process(320, 31, "work", "/kubepods/pod1/"+web, "pod")
+			return nil
+		},
+		"the cgroup of another container of the pod": func(h *host) error { // they share a PID namespace
+			h.pod(web, 300)
+			h.process(310, 31, "pause", "/kubepods/pod1/"+db, "pod")
+			h.process(300, 310, "forger", "/kubepods/pod1/"+db+"/"+web, "pod")
 			procfstest.Files(h, h.dir, map[string]string{"b/" + web + "/init.pid": "320"})
 			h.process(320, 31, "work", "/kubepods/pod1/"+web, "pod")
 			return nil

@@ -3,6 +3,7 @@
 package container
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,9 +55,9 @@ func (f *Finder) read(supervisor, inside uint32, c *lineage.Container) (found Fo
 			return found, err
 		}
 	}
+	c.Runtime = cmp.Or(c.Runtime, "containerd") // whose shim it is
 	const cri = "io.kubernetes.cri."
 	if sandbox := b.Annotations[cri+"sandbox-id"]; sandbox != "" {
-		c.Runtime = "containerd"
 		c.Name, c.Image = bounded(b.Annotations[cri+"container-name"]), bounded(b.Annotations[cri+"image-name"])
 		c.Pod, c.Namespace = bounded(b.Annotations[cri+"sandbox-name"]), bounded(b.Annotations[cri+"sandbox-namespace"])
 	}

@@ -13,7 +13,7 @@ type Room struct {
 
 // Rooms selects containers. All of its keys must hold.
 type Rooms struct {
-	Runtime   []string   `key:"runtime" one:"docker|containerd" list:"any" doc:"what runs the container; containerd: for Kubernetes"`
+	Runtime   []string   `key:"runtime" one:"docker|containerd" list:"any" doc:"what runs the container; containerd: without docker, as for Kubernetes"`
 	Container []NameGlob `key:"container" list:"any" doc:"glob on the container's name"`
 	Image     []NameGlob `key:"image" list:"any" doc:"glob on the image's name, as the runtime has it"`
 	Pod       []NameGlob `key:"pod" list:"any" doc:"glob on the pod's name"`

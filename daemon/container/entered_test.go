@@ -22,6 +22,8 @@ func TestEntered(t *testing.T) {
 	h.process(303, 300, "left", "/docker/"+web+"/sub", "web") // an orphan
 	h.process(304, 30, "sandbox", "/docker/"+web, "within")
 	h.process(311, 31, "exec", "/kubepods/pod1/"+db, "pod")
+	h.process(309, 31, "pause", "/kubepods/pod1/"+alone, "pod")
+	h.process(312, 309, "left", "/kubepods/pod1/"+db+"/sub", "pod") // an orphan where the pod's containers share a PID namespace
 	h.process(40, 1, "conmon", "/machine.slice/x", "host")
 	h.process(401, 40, "exec", "/machine.slice/libpod-"+web+".scope", "db")
 	h.process(500, 1, "runc", "/"+db, "r")
@@ -31,7 +33,7 @@ func TestEntered(t *testing.T) {
 		name      string
 		err       error
 	}{
-		{302, 302, "web", nil}, {999, 303, "web", nil}, {311, 311, "work", nil},
+		{302, 302, "web", nil}, {999, 303, "web", nil}, {311, 311, "work", nil}, {999, 312, "work", nil},
 		{300, 300, "", ErrMain}, {300, 303, "", ErrMain}, {304, 304, "", ErrInner},
 		{401, 401, "", ErrNone}, {500, 500, "", errMoved}, {600, 600, "", ErrNone}, {30, 30, "", ErrNone},
 	} {

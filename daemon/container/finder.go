@@ -140,8 +140,10 @@ func (f *Finder) find(pid uint32, id, runtime string) (found Found, err error) {
 }
 
 // supervisor walks from a process in a container to the first ancestor that is not in it: the shim or conmon that has
-// the container. inside is the last one that is.
+// the container. inside is the last one that is. Where containers share a PID namespace, the parent of an orphan is in
+// another one of them: that is passed over.
 func (f *Finder) supervisor(pid uint32, id string) (supervisor, inside uint32) {
+	inside = pid
 	for range maxDepth {
 		stat, err := f.proc.Stat(pid)
 		if err != nil || stat.Parent <= 1 {
@@ -150,8 +152,10 @@ func (f *Finder) supervisor(pid uint32, id string) (supervisor, inside uint32) {
 		switch above, _, err := f.id(stat.Parent); {
 		case err != nil:
 			return 0, 0
-		case above != id:
-			return stat.Parent, pid
+		case above == id:
+			inside = stat.Parent
+		case above == "" || f.proc.Comm(stat.Parent) == "containerd-shim" || f.conmon(stat.Parent):
+			return stat.Parent, inside
 		}
 		pid = stat.Parent
 	}
@@ -187,10 +191,29 @@ func (f *Finder) serves(supervisor, inside uint32, id string) error {
 	if err != nil {
 		return err
 	}
-	if in, _, err := f.id(main); err != nil || !same || in != id {
+	if in, err := f.group(main, id); err != nil || !same || in == "" {
+		return errOther
+	} else if its, err := f.group(inside, id); err != nil || its != in {
 		return errOther
 	}
 	return nil
+}
+
+// group is what the cgroup that has a container's id is in, "" if the process is not in that container.
+func (f *Finder) group(pid uint32, id string) (string, error) {
+	b, err := f.proc.Read(pid, "cgroup", procfs.MaxFile)
+	if err != nil {
+		return "", err
+	}
+	if in, _ := IDOf(string(b)); in != id {
+		return "", nil
+	}
+	for line := range strings.Lines(string(b)) {
+		if in, _, ok := strings.Cut(line, id); ok {
+			return in, nil
+		}
+	}
+	return "", nil
 }
 
 // together reports whether two processes are in the same PID namespace.

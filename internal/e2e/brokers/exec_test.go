@@ -183,6 +183,9 @@ func TestExecs(t *testing.T) {
 		t.Errorf("of the command without a session %d processes live", n)
 	}
 	h.left.Kill()
+	// What a command leaves where two containers share a PID namespace has a process of the other one as parent.
+	h.exec("lngtest-bshared", "sleep 124 & exit 0").Wait()
+	h.left.Wait("end of what a command left", func(alive bool) bool { return !alive })
 	h.Docker.Must("kill", "lngtest-bshared")
 	h.untouched()
 }

@@ -286,12 +286,15 @@ crowd: export LNGTEST_HOSTS = $(or $(HOSTS),2000)
 crowd: build programs bin/testdata/nats-server
 	$(PRIVATE) $(GOTEST) -timeout 5m -run 'TestCrowd$$' ./cmd/lineage-link
 
-# A module of its own: what the server needs is not what lineage needs.
+# Modules of their own: what they need is not what lineage needs.
+bin/testdata/cri: internal/cri/main.go internal/cri/go.mod internal/cri/go.sum
+	CGO_ENABLED=0 go build -C internal/cri -trimpath -ldflags '-s -w' -o ../../$@ .
+
 bin/testdata/nats-server: internal/nats/go.mod internal/nats/go.sum
 	CGO_ENABLED=0 go build -C internal/nats -trimpath -ldflags '-s -w' -o ../../$@ github.com/nats-io/nats-server/v2
 
-## test-brokers: the same against tmux, at, cron and dockerd (with runc and crun), which it installs (3 min, root)
-test-brokers: build programs
+## test-brokers: the same against tmux, at, cron, dockerd (with runc and crun) and containerd (with ctr and as a kubelet), which it installs (4 min, root)
+test-brokers: build programs bin/testdata/cri
 	@$(call install,$(BROKER_PACKAGES))
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/brokers
 

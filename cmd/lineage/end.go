@@ -55,8 +55,10 @@ sessions, once to each. Parents that wait for their children on that signal reap
 them; others are not affected.
 
 With -H the sessions with these names end on many hosts: each host makes a plan,
-and one question is asked. If a host has a new process, it ends nothing and says
-so. Exits with 6 if a host was not reached or did not end everything.
+and one question is asked. Then they end on one host, on ten more, and on the
+others; if something is left on a host, the later ones are spared. If a host has
+a new process, it ends nothing and says so. Exits with 6 if a host was not
+reached or did not end everything.
 
 --sign KEY makes a command of it that the host checks against the keys of its
 operators, so that it needs no rights of the user that brings it, there or over
@@ -137,6 +139,7 @@ is not by a key of its host is an error.`,
 		Args: flags.Args(1, 1, "FILE"),
 	}
 	signs.AddSigning(cmd.Flags())
+	o.HostsFlag(cmd.Flags())
 	cmd.Flags().DurationVar(&o.Timeout, "timeout", ending.Timeout, "how much `TIME` dying processes have after SIGKILL")
 	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
 	format := formatFlag(cmd)
@@ -154,7 +157,7 @@ is not by a key of its host is an error.`,
 // sender sends signed commands.
 func (a *app) sender(signs signing.Flags, o ending.Options, remote hosts.List, format string) (*signing.Sender, error) {
 	s := &signing.Sender{
-		Flags: signs, Console: &a.Console, Hosts: remote, Yes: o.Yes, Timeout: o.Timeout, Format: format,
+		Flags: signs, Console: &a.Console, Hosts: remote, Yes: o.Yes, Timeout: o.Timeout, Format: format, MaxHosts: o.Many.Most,
 		Local: func(ctx context.Context, _ string) (api.Client, error) { return a.client(ctx) },
 	}
 	if len(remote) == 0 {

@@ -86,6 +86,7 @@ func TestHostsExit(t *testing.T) {
 		{"end --left -H web1 --yes", api.ExitUsage},
 		{"end build --if-plan x -H web1 --yes", api.ExitUsage},
 		{"end build --all-or-none --yes", api.ExitUsage},
+		{"end build --max-hosts 0 -H web1 --yes", api.ExitUsage},
 		{"end build --branch -H web1 --yes", api.ExitUsage}, // not the whole session of that name
 	} {
 		on := twoHosts()
@@ -165,8 +166,50 @@ func TestHostsEndLeft(t *testing.T) {
 	on["web2"].On.End = func(string, api.EndRequest) (*api.Report, error) {
 		return nil, api.NewError(api.CodeChanged, "the plan no longer holds", "")
 	}
-	code, out, _ := fleet(t, on).run("end", "m8p4z1", "--yes", "-H", "web1,web2")
+	code, out, _ := fleet(t, on).run("end", "m8p4z1", "--yes", "-H", "web2,web1")
 	if code != api.ExitLeft || !strings.Contains(out, "web2  error: the plan no longer holds") || !strings.Contains(out, "web1  error: ") {
 		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+// TestHostsEndWaves: sessions end on one host, then on ten, then on the others, and where something is left
+// the later hosts are spared. More hosts than --max-hosts are refused before anything is sent.
+func TestHostsEndWaves(t *testing.T) {
+	for left, want := range map[int]int{0: 1, 4: 11, 10: 11, 11: 14, -1: 14} { // hosts that end, by the one that leaves something
+		on := map[string]*apitest.Client{}
+		var names []string
+		for n := range 14 {
+			f := newFake()
+			if n == left {
+				f.On.End = func(id string, _ api.EndRequest) (*api.Report, error) {
+					r := cleanReport(id)
+					r.Verdict = api.VerdictLeft
+					return r, nil
+				}
+			}
+			names = append(names, fmt.Sprintf("h%02d", n))
+			on[names[n]] = f
+		}
+		code, out, _ := fleet(t, on).run("end", "m8p4z1", "--yes", "-H", strings.Join(names, ","))
+		ended := 0
+		for n, name := range names {
+			if len(on[name].Got.Ended) > 0 {
+				ended++
+			} else if said := fmt.Sprintf("%s   error: nothing was sent, because something is left on h%02d", name, left); !strings.Contains(out, said) && !strings.Contains(out, strings.Replace(said, "   ", "  ", 1)) {
+				t.Errorf("of host %d is not said: %s\n%s", n, said, out)
+			}
+		}
+		if ended != want || (code == api.ExitOK) != (left < 0) {
+			t.Errorf("left on %d: %d hosts ended, want %d; exit %d\n%s", left, ended, want, code, out)
+		}
+		code, _, stderr := fleet(t, on).run("end", "m8p4z1", "--yes", "--max-hosts", "13", "-H", strings.Join(names, ","))
+		if code != api.ExitUsage || !strings.Contains(stderr, "14 hosts are too many; raise --max-hosts, which is 13") {
+			t.Errorf("exit %d: %s", code, stderr)
+		}
+	}
+	on := twoHosts()
+	code, out, _ := fleet(t, on).run("end", "build", "--yes", "--max-hosts", "1", "-H", "web1,web2,gone") // only one has it
+	if code != api.ExitLeft || len(on["web1"].Got.Ended) != 1 {
+		t.Errorf("exit %d\n%s", code, out)
 	}
 }

@@ -39,7 +39,7 @@ func (p *planned) listing() *text.Listing {
 	return text.Plans(p.plans, p.how, true)
 }
 
-// End makes a plan on every host, asks once, and ends on every host under its plan:
+// End makes a plan on every host, asks once, and ends under the plan of each host, on one host first:
 // processes that came later are not hit.
 func (f *Fleet) End(ctx context.Context, words []string) error {
 	var mu sync.Mutex
@@ -64,10 +64,12 @@ func (f *Fleet) End(ctx context.Context, words []string) error {
 	switch {
 	case f.DryRun || len(ready) == 0:
 		return hosts.Print(f.Console, f.Format, shown)
-	case f.AllOrNone && len(missed) > 0:
+	case f.Many.AllOrNone && len(missed) > 0:
 		err := hosts.Print(f.Console, f.Format, shown)
 		f.Console.Say("end: nothing was sent, because of %s (--all-or-none)", strings.Join(missed, ", "))
 		return err
+	case len(ready) > f.Many.Most:
+		return hosts.TooMany("end", len(ready), f.Many.Most)
 	case !f.Yes && !f.Console.CanAsk():
 		return errCannotAsk
 	case !f.Yes:
@@ -104,7 +106,7 @@ func (f *Fleet) end(ctx context.Context, ready hosts.List, plans map[string]*pla
 	for _, p := range plans {
 		grace = max(grace, p.grace)
 	}
-	return hosts.Each(ctx, f.Dial, ready, hosts.Time+grace+f.Timeout, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
+	return hosts.Waves(ctx, f.Dial, ready, hosts.Time+grace+f.Timeout, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
 		return endOn(ctx, c, &f.Options, plans[host])
 	})
 }

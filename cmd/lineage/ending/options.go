@@ -32,7 +32,13 @@ type Options struct {
 	Nudge           bool          // end nothing: only signal parents that have zombies
 	Branch          bool          // a process with what it started, not a session
 	Call            string        // the id of a tool call: what it started and is alive
-	AllOrNone       bool          // on many hosts
+	Many            Many
+}
+
+// Many are the flags for many hosts.
+type Many struct {
+	AllOrNone bool
+	Most      int // hosts on which sessions end
 }
 
 // Flags adds the flags to a set.
@@ -59,7 +65,13 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Nudge, "nudge", false, "end nothing; send SIGCHLD to parents that have zombies to reap")
 	f.BoolVar(&o.Kept, "kept", false, "with flags that choose: kept sessions, too")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
-	f.BoolVar(&o.AllOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
+	o.HostsFlag(f)
+	f.BoolVar(&o.Many.AllOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
+}
+
+// HostsFlag adds the flag that bounds the number of hosts.
+func (o *Options) HostsFlag(f *pflag.FlagSet) {
+	f.IntVar(&o.Many.Most, "max-hosts", hosts.MaxHosts, "end sessions on at most `N` hosts")
 }
 
 // IdleFlag adds the flag that selects idle sessions.
@@ -80,7 +92,7 @@ func (o *Options) chooses() bool { return o.All || o.Mine || o.Left || o.Idle > 
 // Check returns what is wrong with the flags, for that number of named sessions.
 func (o *Options) Check(sessions int, remote hosts.List) error {
 	switch {
-	case o.Nudge && *o != (Options{Nudge: true, Yes: o.Yes, Timeout: o.Timeout}):
+	case o.Nudge && *o != (Options{Nudge: true, Yes: o.Yes, Timeout: o.Timeout, Many: o.Many}):
 		return exit.Usage("end: --nudge ends nothing, and takes no flag that is about an end")
 	case o.Branch && (o.chooses() || o.Kept || sessions != 1):
 		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine, --left, --idle, --container, --pod or --kept")
@@ -106,6 +118,8 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 		return exit.Usage("end: --now means a grace of 0; give only one of --grace and --now")
 	case o.Grace != nil && (*o.Grace < 0 || *o.Grace > api.MaxGrace):
 		return exit.Usage("end: %w", exit.Invalid("--grace", *o.Grace, "0 to 10m"))
+	case o.Many.Most < 1:
+		return exit.Usage("end: %w", exit.Invalid("--max-hosts", o.Many.Most, "1 or more"))
 	case o.Timeout < 0:
 		return exit.Usage("end: %w", exit.Invalid("--timeout", o.Timeout, "0 or more"))
 	}
@@ -114,9 +128,9 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 
 // Command is the signed command for the flags, which takes few of them.
 func (o *Options) Command(words []string) (api.Command, error) {
-	signable := Options{Grace: o.Grace, Now: o.Now, Yes: o.Yes, Plan: o.Plan, Timeout: o.Timeout, All: o.All}
+	signable := Options{Grace: o.Grace, Now: o.Now, Yes: o.Yes, Plan: o.Plan, Timeout: o.Timeout, All: o.All, Many: Many{Most: o.Many.Most}}
 	if *o != signable {
-		return api.Command{}, exit.Usage("end: --sign takes SESSION or --all, and of the other flags --grace, --now, --if-plan, --timeout and --yes")
+		return api.Command{}, exit.Usage("end: --sign takes SESSION or --all, and of the other flags --grace, --now, --if-plan, --timeout, --max-hosts and --yes")
 	}
 	if err := o.Check(len(words), nil); err != nil {
 		return api.Command{}, err
@@ -145,7 +159,7 @@ func several(flags ...bool) bool {
 // checkHosts refuses flags that make no sense on many hosts.
 func (o *Options) checkHosts(remote hosts.List) error {
 	switch {
-	case len(remote) == 0 && o.AllOrNone:
+	case len(remote) == 0 && o.Many.AllOrNone:
 		return exit.Usage("end: --all-or-none belongs to -H")
 	case len(remote) > 0 && (o.chooses() || o.Nudge):
 		return exit.Usage("end: --all, --mine, --left, --idle, --container, --pod and --nudge are for this host; with -H name the sessions")

@@ -47,6 +47,44 @@ func Each(ctx context.Context, dial Dialer, list []string, timeout time.Duration
 	return answers
 }
 
+// MaxHosts is on how many hosts sessions end if the command does not say more.
+const MaxHosts = 25
+
+// waves are how many hosts are asked before it is looked at whether all went well.
+var waves = []int{1, 10}
+
+// Waves asks all hosts as Each does: one, then ten, then the others. If something is left on a host, those
+// of later waves are not asked.
+func Waves(ctx context.Context, dial Dialer, list []string, timeout time.Duration, ask Asker) (answers []text.HostAnswer) {
+	left := ""
+	for n := 0; len(list) > 0; n++ {
+		wave := list
+		if n < len(waves) {
+			wave = list[:min(len(list), waves[n])]
+		}
+		list = list[len(wave):]
+		if left != "" {
+			err := exit.Errorf(api.ExitFailed, "nothing was sent, because something is left on %s", left)
+			for _, host := range wave {
+				answers = append(answers, text.HostAnswer{Host: host, Err: err, Exit: Code(err)})
+			}
+			continue
+		}
+		for _, a := range Each(ctx, dial, wave, timeout, ask) {
+			answers = append(answers, a)
+			if left == "" && a.Exit == api.ExitLeft {
+				left = a.Host
+			}
+		}
+	}
+	return answers
+}
+
+// TooMany is the error of a command that would end sessions on more hosts than it may.
+func TooMany(command string, n, most int) error {
+	return exit.Usage("%s: %d hosts are too many; raise --max-hosts, which is %d, or name fewer with -H", command, n, most)
+}
+
 func one(ctx context.Context, dial Dialer, host string, ask Asker) (l *text.Listing, err error) {
 	c, err := dial(ctx, host)
 	if err == nil {

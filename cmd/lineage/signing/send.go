@@ -56,6 +56,8 @@ type Sender struct {
 	Yes     bool       // do not ask
 	Timeout time.Duration
 	Format  string
+
+	MaxHosts int // on which sessions may end
 }
 
 // Connect connects to the only host.
@@ -131,11 +133,17 @@ func (s *Sender) marks(ctx context.Context) (map[string][]string, error) {
 
 // deliver asks, signs, and saves or sends.
 func (s *Sender) deliver(ctx context.Context, c *api.Command, signed *api.SignedCommand, marks map[string][]string) error {
+	if c.Verb == api.VerbEnd && len(s.Hosts) > s.MaxHosts {
+		return hosts.TooMany(c.Verb, len(s.Hosts), s.MaxHosts)
+	}
 	if !s.Yes {
 		if !s.Console.CanAsk() {
 			return exit.Usage("command: cannot ask for confirmation (not a terminal); use --yes")
 		}
 		p := s.Console.Page(s.Console.Stderr, false)
+		if len(s.Hosts) > 0 && (c.All || len(c.Sessions) > 0) {
+			text.Hosts(hosts.Each(ctx, s.Dial, s.Hosts, hosts.Time, planned(c))).Text(p)
+		}
 		p.Wrap(0, display.Text(describe(c)))
 		p.Wrap(0, display.Text("hosts: "+strings.Join(c.Hosts, ", ")))
 		if err := p.Flush(); err != nil {
@@ -183,7 +191,28 @@ func (s *Sender) deliver(ctx context.Context, c *api.Command, signed *api.Signed
 		}
 		return err
 	}
-	return hosts.Print(s.Console, s.Format, hosts.Each(ctx, s.Dial, s.Hosts, hosts.Time+s.patience(c), send))
+	ask := hosts.Waves
+	if c.Verb == api.VerbHalt { // everywhere at once
+		ask = hosts.Each
+	}
+	return hosts.Print(s.Console, s.Format, ask(ctx, s.Dial, s.Hosts, hosts.Time+s.patience(c), send))
+}
+
+// planned lists the sessions of a host that a command would end, as far as the caller may read them.
+func planned(c *api.Command) hosts.Asker {
+	return func(ctx context.Context, _ string, client api.Client) (*text.Listing, error) {
+		list, err := client.Sessions(ctx, "live", "")
+		if err != nil {
+			return nil, err
+		}
+		list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
+			return !slices.Contains(c.Sessions, s.ID) && !slices.Contains(c.Sessions, s.Name) && (!c.All || s.Kept && c.Verb == api.VerbEnd)
+		})
+		if len(list.Items) == 0 {
+			return nil, exit.Errorf(api.ExitNotFound, "no session that you may see would end")
+		}
+		return text.Sessions(list), nil
+	}
 }
 
 // patience is how long a host may take to carry out a command. The grace of its sessions is not known here.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -165,5 +166,63 @@ func TestFile(t *testing.T) {
 	refused("no such file")
 	if len(got) != 1 {
 		t.Errorf("%d commands were sent", len(got))
+	}
+}
+
+// TestManyHosts: before the question the sessions of all hosts are shown that would end. They end on one host first, and no
+// later host gets the command if something is left; a halt goes to all. More hosts than allowed get none.
+func TestManyHosts(t *testing.T) {
+	end := api.Command{ID: "c1", Verb: api.VerbEnd, Sessions: []string{"build"}}
+	all := api.Command{ID: "c1", Verb: api.VerbEnd, All: true}
+	halt := api.Command{ID: "c1", Verb: api.VerbHalt, Mode: api.ModeHalt, All: true}
+	for name, tt := range map[string]struct {
+		c       api.Command
+		verdict api.Verdict
+		most    int
+		want    string // the hosts that get it
+	}{
+		"clean":    {end, api.VerdictClean, 3, "h0 h1 h2"},
+		"left":     {end, api.VerdictLeft, 3, "h0"},
+		"all":      {all, api.VerdictLeft, 3, "h0"},
+		"halt":     {halt, api.VerdictLeft, 0, "h0 h1 h2"},
+		"too many": {end, api.VerdictClean, 2, ""},
+	} {
+		var said bytes.Buffer
+		var mu sync.Mutex
+		var got []string
+		s := &Sender{
+			Hosts: []string{"h0", "h1", "h2"}, Yes: true, Format: "table", MaxHosts: tt.most,
+			Console: &console.Console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Env: func(string) string { return "" }, Now: time.Now},
+			Dial: func(_ context.Context, host string) (api.Client, error) {
+				r, err := json.Marshal(api.CommandReceipt{ID: "c1", Complete: true, Reports: []api.Report{{Session: "s", Verdict: tt.verdict}}})
+				c := &apitest.Client{}
+				c.On.Command = func(api.SignedCommand) (*api.CommandReply, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					got = append(got, host)
+					return &api.CommandReply{Receipt: string(r)}, err
+				}
+				c.On.Commanded = func(string) (*api.CommandReply, error) { return &api.CommandReply{Receipt: string(r)}, nil }
+				return c, nil
+			},
+		}
+		err := s.deliver(t.Context(), &tt.c, &api.SignedCommand{}, map[string][]string{})
+		slices.Sort(got)
+		require.Equal(t, strings.Join(got, " "), tt.want)
+		if (err == nil) != (tt.verdict == api.VerdictClean && tt.want != "") || tt.want == "h0" && !strings.Contains(said.String(), "nothing was sent, because something is left on h0") {
+			t.Errorf("%s: %v\n%s", name, err, &said)
+		}
+	}
+	c := &apitest.Client{}
+	c.Has.Sessions = []api.Session{{ID: "aaa", Name: "build"}, {ID: "build", Name: "x"}, {ID: "kept", Kept: true}, {ID: "bbb", Name: "other"}}
+	for command, want := range map[*api.Command]string{
+		&end: "aaa build", &all: "aaa build bbb", &halt: "aaa build kept bbb", {Verb: api.VerbEnd, Sessions: []string{"buil"}}: "",
+	} {
+		l, err := planned(command)(t.Context(), "h0", c)
+		got := ""
+		if err == nil {
+			got = strings.Join(l.Names, " ")
+		}
+		require.Equal(t, got, want)
 	}
 }

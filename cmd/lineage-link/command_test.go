@@ -35,13 +35,20 @@ func newCommanded(t *testing.T) *commanded {
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	w := newWorld(t, "operators: [{name: ann, verbs: end}]\n", func(w *world) {
-		state := w.Socket + ".state"
-		require.NoError(t, os.WriteFile(filepath.Join(w.Dir, "operators"), append([]byte("ann "), require.ReadFile(t, key+".pub")...), 0o644),
-			os.MkdirAll(state, 0o700),
-			os.WriteFile(filepath.Join(state, "commands.json"), []byte(`{"floor":"2026-01-01T00:00:00Z"}`), 0o600)) // as an earlier daemon left it
-	})
-	return &commanded{w, key}
+	c := &commanded{key: key}
+	c.world = newWorld(t, operated, c.knows)
+	return c
+}
+
+// operated is the policy of a host that knows the operator.
+const operated = "operators: [{name: ann, verbs: end}]\n"
+
+// knows makes a host know the operator.
+func (c *commanded) knows(w *world) {
+	state := w.Socket + ".state"
+	require.NoError(w.T, os.WriteFile(filepath.Join(w.Dir, "operators"), append([]byte("ann "), require.ReadFile(w.T, c.key+".pub")...), 0o644),
+		os.MkdirAll(state, 0o700),
+		os.WriteFile(filepath.Join(state, "commands.json"), []byte(`{"floor":"2026-01-01T00:00:00Z"}`), 0o600)) // as an earlier daemon left it
 }
 
 // sign makes a signed command that ends a session.

@@ -36,8 +36,9 @@ import (
 // world is a NATS server with TLS, nkeys and a stream, and a daemon with a link, which a test may kill.
 type world struct {
 	*stage.Instance
+	name    string // of the host
 	policy  string // of the daemon; empty: none
-	dir     string // of the server, the keys and the link's state
+	dir     string // of the server and the keys
 	state   string // of the link
 	metrics string // its address
 	port    int
@@ -49,41 +50,40 @@ type world struct {
 
 // config denies what it does not name. The stream recognises repeats for 100 ms only: that each receipt
 // comes once must not depend on that.
-const config = `listen: "127.0.0.1:%d"
+const (
+	config = `listen: "127.0.0.1:%d"
 jetstream { store_dir: "%s/jetstream", max_memory_store: 16M, max_file_store: 256M }
 tls { cert_file: "%[2]s/cert.pem", key_file: "%[2]s/key.pem" }
 authorization { users: [
-  { nkey: %s, permissions: {
-      publish: ["lin.h.web1.receipt", "$JS.API.DIRECT.GET.LIN_RECEIPTS.lin.h.web1.receipt", "$KV.LIN_HOSTS.web1"],
-      subscribe: ["lin.h.web1.cmd", "_INBOX.web1.>"],
-      allow_responses: { max: 2, expires: "15m" } } },
   { user: admin, password: admin }
-] }
+  { nkey: %s, permissions: {
+      publish: ["lin.h.*.ask", "lin.h.*.cmd", "$JS.API.DIRECT.GET.KV_LIN_HOSTS"],
+      subscribe: ["_INBOX.ann.>"] } }
 `
+	ofHost = `  { nkey: %s, permissions: {
+      publish: ["lin.h.%[2]s.receipt", "$JS.API.DIRECT.GET.LIN_RECEIPTS.lin.h.%[2]s.receipt", "$KV.LIN_HOSTS.%[2]s"],
+      subscribe: ["lin.h.%[2]s.ask", "lin.h.%[2]s.cmd", "_INBOX.%[2]s.>"],
+      allow_responses: { max: 200, expires: "15m" } } }
+`
+)
+
+// names are those of the hosts that the server knows.
+var names = []string{"web1", "web2", "web3"}
 
 func newWorld(t *testing.T, policy string, prepare ...func(*world)) *world {
 	t.Helper()
-	w := &world{Instance: stage.New(t)}
-	if policy != "" {
-		w.policy = w.Policy(policy)
-	}
-	var err error
-	w.dir, err = os.MkdirTemp("", "lngtest-link-")
-	require.NoError(t, err, os.Chmod(w.dir, 0o755))
-	t.Cleanup(func() { os.RemoveAll(w.dir) })
+	dir, err := os.MkdirTemp("", "lngtest-link-")
+	require.NoError(t, err, os.Chmod(dir, 0o755))
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	w := &world{Instance: stage.New(t), name: names[0], dir: dir, port: free(t)}
 	w.certificate()
-	user, err := nkeys.CreateUser()
-	require.NoError(t, err)
-	seed, err := user.Seed()
-	require.NoError(t, err)
-	public, err := user.PublicKey()
-	require.NoError(t, err)
-	w.port = free(t)
-	w.metrics = fmt.Sprint("127.0.0.1:", free(t))
-	w.state = filepath.Join(w.dir, "state")
-	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "seed"), seed, 0o600), os.Chown(filepath.Join(w.dir, "seed"), stage.Nobody, stage.Group),
-		os.WriteFile(filepath.Join(w.dir, "nats.conf"), fmt.Appendf(nil, config, w.port, w.dir, public), 0o644),
-		os.Mkdir(w.state, 0o700), os.Chown(w.state, stage.Nobody, stage.Group))
+	var text strings.Builder
+	fmt.Fprintf(&text, config, w.port, w.dir, w.nkey("ann", os.Getuid(), os.Getgid()))
+	for _, name := range names {
+		fmt.Fprintf(&text, ofHost, w.nkey(name, stage.Nobody, stage.Group), name)
+	}
+	text.WriteString("] }\n")
+	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "nats.conf"), []byte(text.String()), 0o644))
 	w.serve()
 	t.Cleanup(w.stopServer)
 	w.admin, err = nats.Connect(w.url(), nats.UserInfo("admin", "admin"), nats.RootCAs(filepath.Join(w.dir, "cert.pem")),
@@ -93,18 +93,54 @@ func newWorld(t *testing.T, policy string, prepare ...func(*world)) *world {
 	w.api("STREAM.CREATE.LIN_RECEIPTS", `{"name":"LIN_RECEIPTS","subjects":["lin.h.*.receipt"],"storage":"file","allow_direct":true,"duplicate_window":100000000}`)
 	w.api("STREAM.CREATE.KV_LIN_HOSTS", `{"name":"KV_LIN_HOSTS","subjects":["$KV.LIN_HOSTS.>"],"storage":"memory","allow_direct":true,"allow_msg_ttl":true,
 		"max_msgs_per_subject":1,"discard":"new","deny_delete":true,"allow_rollup_hdrs":true}`)
+	w.join(policy, prepare...)
+	return w
+}
+
+// peer is another host of the same server.
+func (w *world) peer(name, policy string, prepare ...func(*world)) *world {
+	w.T.Helper()
+	p := &world{Instance: stage.New(w.T), name: name, dir: w.dir, port: w.port, admin: w.admin}
+	p.join(policy, prepare...)
+	return p
+}
+
+// join starts the daemon and the link of the host.
+func (w *world) join(policy string, prepare ...func(*world)) {
+	w.T.Helper()
+	if policy != "" {
+		w.policy = w.Policy(policy)
+	}
+	w.metrics = fmt.Sprint("127.0.0.1:", free(w.T))
+	w.state = w.path("state")
+	require.NoError(w.T, os.Mkdir(w.state, 0o700), os.Chown(w.state, stage.Nobody, stage.Group))
 	for _, f := range prepare {
 		f(w)
 	}
 	w.daemon()
 	w.start()
-	t.Cleanup(func() {
+	w.T.Cleanup(func() {
 		w.kill()
-		if t.Failed() {
-			t.Logf("link: %s", w.log())
+		if w.T.Failed() {
+			w.T.Logf("link of %s: %s", w.name, w.log())
 		}
 	})
-	return w
+}
+
+// path is a file of the host, or of a user.
+func (w *world) path(what string) string { return filepath.Join(w.dir, w.name+"."+what) }
+
+// nkey makes an identity, and returns its public key.
+func (w *world) nkey(name string, uid, gid int) string {
+	w.T.Helper()
+	user, err := nkeys.CreateUser()
+	require.NoError(w.T, err)
+	seed, err := user.Seed()
+	require.NoError(w.T, err)
+	public, err := user.PublicKey()
+	file := filepath.Join(w.dir, name+".seed")
+	require.NoError(w.T, err, os.WriteFile(file, seed, 0o600), os.Chown(file, uid, gid))
+	return public
 }
 
 // free is a port that nobody listens on.
@@ -170,9 +206,9 @@ func (w *world) daemon() {
 func (w *world) start() {
 	w.T.Helper()
 	cmd := exec.Command(w.Copy("/proc/self/exe"), "lngtest-link", "--socket", w.Socket, "--server", w.url(), "--ca", filepath.Join(w.dir, "cert.pem"),
-		"--nkey", filepath.Join(w.dir, "seed"), "--name", "web1", "--state", w.state, "--metrics", w.metrics)
+		"--nkey", w.path("seed"), "--name", w.name, "--state", w.state, "--metrics", w.metrics, "--answer")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stage.Nobody, Gid: stage.Group}, Pdeathsig: syscall.SIGKILL}
-	log, err := os.Create(filepath.Join(w.dir, "link.log"))
+	log, err := os.Create(w.path("log"))
 	require.NoError(w.T, err)
 	defer log.Close()
 	cmd.Stderr = log
@@ -238,5 +274,5 @@ func plain(t *testing.T, m *nats.Msg) []byte {
 // log is what the last link has logged.
 func (w *world) log() string {
 	w.T.Helper()
-	return string(require.ReadFile(w.T, filepath.Join(w.dir, "link.log")))
+	return string(require.ReadFile(w.T, w.path("log")))
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 )
 
@@ -19,7 +18,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "lngtest-link" {
 		os.Args = append(os.Args[:1], os.Args[2:]...)
 		bus.Longest, presence.TTL = 300*time.Millisecond, 3*time.Second
-		os.Exit(service.Run("link", start))
+		os.Exit(run())
 	}
 	stage.OnlyFrom("test-link")
 	if err := stage.Prepare("../.."); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/asks"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/orders"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/outbox"
@@ -32,6 +33,7 @@ type linked struct {
 	publisher *receipts.Publisher
 	carrier   *orders.Carrier
 	presence  *presence.Presence
+	asks      *asks.Asks   // nil: questions are not answered
 	metrics   net.Listener // nil: none
 }
 
@@ -60,6 +62,9 @@ func build(ctx context.Context, o *link.Options, socket string, log zerolog.Logg
 	}
 	l.publisher = &receipts.Publisher{Stream: l.bus, Reader: l.reader}
 	l.presence = &presence.Presence{Dial: dial, Keys: l.bus, Host: o.Name, Changed: changed, Log: log}
+	if o.Answer {
+		l.asks = asks.New(socket)
+	}
 	if o.Metrics != "" {
 		if l.metrics, err = service.ListenMetrics(ctx, o.Metrics, log); err != nil {
 			return nil, err
@@ -76,6 +81,11 @@ func (l *linked) run(ctx context.Context) error {
 	err := l.bus.Subscribe(link.CommandSubject(l.reader.Host), func(m *bus.Message) {
 		l.carrier.Take(ctx, m.Body, func(a *link.Answer) { l.answer(m, a) })
 	})
+	if err == nil && l.asks != nil {
+		err = l.bus.Subscribe(link.AskSubject(l.reader.Host), func(m *bus.Message) {
+			l.asks.Take(ctx, m.Body, m.Asker(), func(answer *bus.Message) error { return l.bus.Answer(m, answer) })
+		})
+	}
 	if err != nil {
 		return errors.Join(err, l.dir.Close())
 	}
@@ -113,6 +123,10 @@ func (l *linked) measure(w http.ResponseWriter, _ *http.Request) {
 	if l.bus.Up() {
 		up = 1
 	}
+	var answered, refused uint64
+	if l.asks != nil {
+		answered, refused = l.asks.Answered.Load(), l.asks.Refused.Load()
+	}
 	for _, m := range []struct {
 		name, kind, help string
 		value            any
@@ -124,6 +138,8 @@ func (l *linked) measure(w http.ResponseWriter, _ *http.Request) {
 		{"lineage_link_commands_accepted_total", "counter", "Commands that the daemon accepted.", l.carrier.Accepted.Load()},
 		{"lineage_link_commands_refused_total", "counter", "Messages that were refused as commands.", l.carrier.Refused.Load()},
 		{"lineage_link_commands_dropped_total", "counter", "Times that messages were dropped because they came too fast.", l.bus.Dropped()},
+		{"lineage_link_questions_answered_total", "counter", "Questions that the daemon was asked.", answered},
+		{"lineage_link_questions_refused_total", "counter", "Questions that were refused.", refused},
 	} {
 		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", m.name, m.help, m.name, m.kind, m.name, m.value)
 	}

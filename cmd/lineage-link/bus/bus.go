@@ -37,6 +37,7 @@ var Longest = 30 * time.Second
 // Bus is a connection, which is made again whenever it is lost.
 type Bus struct {
 	nc      *nats.Conn
+	name    string // of an operator
 	log     zerolog.Logger
 	dropped atomic.Uint64 // messages that came too fast
 	errors  atomic.Uint64
@@ -47,10 +48,22 @@ type Bus struct {
 // cannot be reached are tried again.
 func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
 	b := &Bus{log: log}
+	opts, err := b.options(o, version)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, nats.RetryOnFailedConnect(true), nats.CustomReconnectDelay(func(int) time.Duration { return rand.N(Longest) }))
+	if b.nc, err = nats.Connect(strings.Join(o.Servers, ","), opts...); err != nil {
+		return nil, fmt.Errorf("connect to the bus: %w", err)
+	}
+	return b, nil
+}
+
+// options are what links and operators have in common.
+func (b *Bus) options(o *link.Options, version string) ([]nats.Option, error) {
 	opts := []nats.Option{
 		nats.Name(link.Program + " " + version), nats.Timeout(dialTime), nats.NoEcho(), nats.CustomInboxPrefix(inbox + o.Name),
-		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.IgnoreDiscoveredServers(),
-		nats.CustomReconnectDelay(func(int) time.Duration { return rand.N(Longest) }),
+		nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.IgnoreDiscoveredServers(),
 		nats.ReconnectBufSize(-1), // a message that waited in memory would be late
 		nats.ConnectHandler(func(nc *nats.Conn) { b.connected(nc) }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { b.connected(nc) }),
@@ -58,20 +71,13 @@ func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) 
 			if err == nil {
 				err = errors.New("the server closed it")
 			}
-			log.Warn().Err(err).Msg("connection to the bus lost; trying again")
+			b.log.Warn().Err(err).Msg("connection to the bus lost; trying again")
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { b.failed(err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { b.failed(err) }),
 	}
-	security, err := secure(o, log)
-	if err != nil {
-		return nil, err
-	}
-	opts = append(opts, security...)
-	if b.nc, err = nats.Connect(strings.Join(o.Servers, ","), opts...); err != nil {
-		return nil, fmt.Errorf("connect to the bus: %w", err)
-	}
-	return b, nil
+	security, err := secure(o, b.log)
+	return append(opts, security...), err
 }
 
 // secure makes the options for TLS and for the host's identity.
@@ -158,10 +164,19 @@ func (b *Bus) Up() bool { return b.nc.IsConnected() }
 type Message struct {
 	Subject  string
 	Body     []byte
-	Encoding string        // of the body
-	ID       string        // by which a stream knows repeats, if they come soon
-	TTL      time.Duration // how long a stream keeps it; 0: as it keeps others
-	reply    string        // where an answer goes; empty: nowhere
+	Encoding string            // of the body
+	Head     map[string]string // other headers
+	ID       string            // by which a stream knows repeats, if they come soon
+	TTL      time.Duration     // how long a stream keeps it; 0: as it keeps others
+	reply    string            // where an answer goes; empty: nowhere
+}
+
+// Asker tells senders apart that want an answer; empty: it wants none.
+func (m *Message) Asker() string {
+	if !strings.HasPrefix(m.reply, inbox) {
+		return ""
+	}
+	return m.reply
 }
 
 // Subscribe has each called for each message, one after the other. Of more than a few it drops the rest.
@@ -182,7 +197,7 @@ const inbox = "_INBOX."
 
 // Answer sends a message to the sender of m. It is not sent if that wants none.
 func (b *Bus) Answer(m *Message, answer *Message) error {
-	if !strings.HasPrefix(m.reply, inbox) {
+	if m.Asker() == "" {
 		return nil
 	}
 	msg := nats.NewMsg(m.reply)
@@ -192,6 +207,9 @@ func (b *Bus) Answer(m *Message, answer *Message) error {
 
 func fill(msg *nats.Msg, m *Message) {
 	msg.Data = m.Body
+	for key, value := range m.Head {
+		msg.Header.Set(key, value)
+	}
 	if m.Encoding != "" {
 		msg.Header.Set(link.EncodingHeader, m.Encoding)
 	}

@@ -67,6 +67,11 @@ func Encode(m any) (body []byte, encoding string, err error) {
 	if body, err = json.Marshal(m); err != nil {
 		return nil, "", fmt.Errorf("encode a message: %w", err)
 	}
+	return Pack(body)
+}
+
+// Pack compresses a body if it is large.
+func Pack(body []byte) (packed []byte, encoding string, err error) {
 	if len(body) <= plainBytes {
 		return body, "", nil
 	}

@@ -18,6 +18,32 @@ func HostSubject(host string) string { return "$KV.LIN_HOSTS." + host }
 // CommandSubject is where a host takes signed commands.
 func CommandSubject(host string) string { return "lin.h." + host + ".cmd" }
 
+// AskSubject is where a host answers questions, if its link runs with --answer.
+func AskSubject(host string) string { return "lin.h." + host + ".ask" }
+
+// Question asks what GET of a path of the daemon's socket answers. The answer comes in parts, whose bodies
+// together are the daemon's; their headers are those below, and the API's.
+type Question struct {
+	Path string `json:"path"` // with its query
+}
+
+// Headers of a part.
+const (
+	PartHeader   = "Lineage-Part"   // 0, 1 …
+	MoreHeader   = "Lineage-More"   // 1: another part follows
+	StatusHeader = "Lineage-Status" // of HTTP; only in part 0
+	BrokenHeader = "Lineage-Broken" // why the answer ends here and is not whole
+)
+
+// PartBytes is how much of an answer a part has at most, before it is compressed.
+const PartBytes = 512 << 10
+
+// StreamPath is answered with parts without end, while the question is sent again within StreamTime.
+const (
+	StreamPath = "/v1/watch"
+	StreamTime = 30 * time.Second
+)
+
 // ReceiptSubject is where a host publishes receipts.
 func ReceiptSubject(host string) string { return "lin.h." + host + ".receipt" }
 

@@ -17,6 +17,9 @@ import (
 // Program is a separate binary, with dependencies that the daemon's binary must not have.
 const Program = "lineage-link"
 
+// Operator is the first argument of the program as "lineage fleet" starts it.
+const Operator = "fleet"
+
 // Options are what the flags set.
 type Options struct {
 	Servers []string
@@ -26,18 +29,30 @@ type Options struct {
 	Name    string
 	State   string
 	Metrics string
+	Answer  bool
 }
 
 // Flags adds the flags to a set.
 func (o *Options) Flags(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.Servers, "server", nil, "`URL,...` of NATS servers, as tls://nats.example.org:4222; nats:// only on this host")
-	f.Lookup("server").DefValue = "" // without brackets
-	f.StringVar(&o.Nkey, "nkey", "", "`FILE` with the seed of the nkey of this host")
-	f.StringVar(&o.Creds, "creds", "", "`FILE` with the JWT and the seed of this host, in place of --nkey")
-	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates that are trusted, in place of the system's")
+	o.Connection(f, "this host")
 	f.StringVar(&o.Name, "name", "", "the host's `NAME` in subjects (default the host name, with _ for each dot)")
 	f.StringVar(&o.State, "state", "", "`DIR` for receipts that wait (default $STATE_DIRECTORY)")
 	f.StringVar(&o.Metrics, "metrics", "", "serve metrics of the link on this TCP `ADDRESS`, as 127.0.0.1:9751")
+	f.BoolVar(&o.Answer, "answer", false, "answer \"lineage fleet\": what users of the group lineage may read")
+}
+
+// OperatorFlags adds those of an operator's command to a set.
+func (o *Options) OperatorFlags(f *pflag.FlagSet) {
+	o.Connection(f, "the operator")
+	f.StringVar(&o.Name, "name", "", "the operator's `NAME` in subjects for answers (default the user name)")
+}
+
+// Connection adds those of every client, with whose identity it is.
+func (o *Options) Connection(f *pflag.FlagSet, whose string) {
+	f.StringSliceVar(&o.Servers, "server", nil, "`URL,...` of NATS servers, as tls://nats.example.org:4222; nats:// only on this host")
+	f.StringVar(&o.Nkey, "nkey", "", "`FILE` with the seed of the nkey of "+whose)
+	f.StringVar(&o.Creds, "creds", "", "`FILE` with the JWT and the seed of "+whose+", in place of --nkey")
+	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates that are trusted, in place of the system's")
 }
 
 // Check says what is wrong with the flags, without reading a file.
@@ -110,3 +125,6 @@ func IsName(text string) bool {
 // NameOf is the name in subjects of a host with this host name. Host names have no _, so that two of them
 // do not become one.
 func NameOf(hostname string) string { return strings.ReplaceAll(hostname, ".", "_") }
+
+// HostOf is the host name that has this name in subjects.
+func HostOf(name string) string { return strings.ReplaceAll(name, "_", ".") }

@@ -1,0 +1,220 @@
+//go:build linux
+
+// Package proxy is the API of many daemons on one socket, for an operator's commands: it brings each request
+// to its host over the bus.
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+)
+
+const (
+	helloTime  = 5 * time.Second // a client has to name a host
+	answerTime = 8 * time.Second // a link has for each part
+	maxNamed   = 256             // bytes of the line with the host
+)
+
+// Bus is what brings requests to hosts: a [bus.Bus].
+type Bus interface {
+	Ask(ctx context.Context, subject string, body []byte, again time.Duration, each func(*bus.Message) (more bool, err error)) error
+	Hosts(ctx context.Context) ([]string, error)
+}
+
+// Proxy answers requests. The first line of a connection is the host that its requests are for; if it is
+// empty, for the bus itself.
+type Proxy struct {
+	bus      Bus
+	version  string
+	commands commands
+}
+
+// New makes a proxy of that version.
+func New(b Bus, version string) *Proxy {
+	return &Proxy{bus: b, version: version, commands: commands{sent: map[string]*command{}}}
+}
+
+// Serve answers until ctx is done.
+func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /hosts", p.hosts)
+	mux.HandleFunc("GET /v1/version", p.hello)
+	mux.HandleFunc("POST /v1/commands", p.order)
+	mux.HandleFunc("GET /v1/commands/{id}", p.receipt)
+	mux.HandleFunc("/", p.read)
+	type key struct{}
+	s := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Host, _ = r.Context().Value(key{}).(string)
+			w.Header().Set(api.HeaderAPI, strconv.Itoa(api.Major))
+			mux.ServeHTTP(w, r)
+		}),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, key{}, c.(*named).host)
+		},
+	}
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	defer stop()
+	if err := s.Serve(&naming{ln}); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the hosts: %w", err)
+	}
+	return nil
+}
+
+// naming is a listener that reads the first line of each connection.
+type naming struct{ net.Listener }
+
+type named struct {
+	net.Conn
+	host string
+	rest *bufio.Reader
+}
+
+func (n *naming) Accept() (net.Conn, error) {
+	for {
+		c, err := n.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		r := bufio.NewReaderSize(c, maxNamed)
+		line, err := "", c.SetReadDeadline(time.Now().Add(helloTime))
+		if err == nil {
+			var b []byte
+			b, err = r.ReadSlice('\n')
+			line = strings.TrimSuffix(string(b), "\n")
+		}
+		if err == nil {
+			err = c.SetReadDeadline(time.Time{})
+		}
+		if err == nil && (line == "" || link.IsName(line)) {
+			return &named{c, line, r}, nil
+		}
+		c.Close()
+	}
+}
+
+func (n *named) Read(b []byte) (int, error) { return n.rest.Read(b) }
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, err error) {
+	said, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		said = &api.Error{Code: api.CodeStopping, Message: err.Error(), Exit: api.ExitUnreachable}
+	}
+	reply(w, said.Status(), api.ErrorDocument{Head: api.NewHead("error"), Error: said})
+}
+
+func reply(w http.ResponseWriter, status int, doc any) {
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(doc) // the client may be gone
+}
+
+func (p *Proxy) hosts(w http.ResponseWriter, r *http.Request) {
+	names, err := p.bus.Hosts(r.Context())
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	reply(w, http.StatusOK, names)
+}
+
+// hello says that the proxy is there: whether the host is, the first question tells.
+func (p *Proxy) hello(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, api.Version{Head: api.NewHead("version"), Version: p.version, API: api.Major})
+}
+
+// read asks the host.
+func (p *Proxy) read(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || r.Host == "" {
+		fail(w, api.NewError(api.CodeMethod, "over NATS hosts are only asked, and take signed commands", "use --sign"))
+		return
+	}
+	question, err := json.Marshal(link.Question{Path: r.URL.RequestURI()})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	patience, again := answerTime, time.Duration(0)
+	if r.URL.Path == link.StreamPath {
+		patience, again = link.StreamTime, link.StreamTime/3
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	late := time.AfterFunc(answerTime, cancel)
+	defer late.Stop()
+	part := 0
+	err = p.bus.Ask(ctx, link.AskSubject(r.Host), question, again, func(m *bus.Message) (more bool, err error) {
+		late.Reset(patience)
+		if m.Head[link.PartHeader] != strconv.Itoa(part) {
+			return false, errors.New("a part of the answer is missing")
+		}
+		body, err := unpack(m, link.PartBytes)
+		if err != nil {
+			return false, err
+		}
+		if why := m.Head[link.BrokenHeader]; why != "" {
+			return false, fmt.Errorf("the answer is not whole: %.200q", why)
+		}
+		if part == 0 {
+			status, err := strconv.Atoi(m.Head[link.StatusHeader])
+			if err != nil || status < 200 || status > 599 {
+				return false, errors.New("the answer is not that of a link")
+			}
+			w.Header().Set(api.HeaderAPI, m.Head[api.HeaderAPI])
+			w.Header().Set(api.HeaderVersion, m.Head[api.HeaderVersion])
+			w.WriteHeader(status)
+		}
+		part++
+		if _, err := w.Write(body); err != nil {
+			return false, err
+		}
+		if again > 0 {
+			_ = http.NewResponseController(w).Flush() // what is not written now is written with the next part
+		}
+		return m.Head[link.MoreHeader] != "", nil
+	})
+	switch {
+	case err == nil:
+	case part > 0:
+		panic(http.ErrAbortHandler) // the client sees that it is not whole
+	case errors.Is(err, bus.ErrNobody):
+		fail(w, errors.New("no link of this host is on the bus, or it runs without --answer"))
+	case ctx.Err() != nil:
+		fail(w, fmt.Errorf("no answer within %v", answerTime))
+	default:
+		fail(w, err)
+	}
+}
+
+// unpack is the body of a message. It may have at most that many bytes.
+func unpack(m *bus.Message, most int) ([]byte, error) {
+	body := m.Body
+	if m.Encoding == link.Gzip {
+		r, err := gzip.NewReader(bytes.NewReader(m.Body))
+		if err == nil {
+			body, err = io.ReadAll(io.LimitReader(r, int64(most)+1))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("an answer cannot be read: %w", err)
+		}
+	}
+	if len(body) > most {
+		return nil, errors.New("an answer is too large")
+	}
+	return body, nil
+}

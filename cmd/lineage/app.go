@@ -12,6 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/natslink"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/programs"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 )
@@ -25,7 +27,8 @@ type app struct {
 	host     host
 
 	socket string
-	begun  bool // the command line was understood
+	begun  bool           // the command line was understood
+	link   *natslink.Link // to the hosts of "lineage fleet"; nil: none
 }
 
 // host has the functions that need this machine instead of a daemon.
@@ -58,6 +61,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	err := root.ExecuteContext(ctx)
+	a.link.Close()
 	if _, ok := errors.AsType[*exit.Error](err); err != nil && !ok && !a.begun {
 		err = exit.Usage("%w", err)
 	}
@@ -127,7 +131,7 @@ of them.`,
 	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(color.Words, cobra.ShellCompDirectiveNoFileComp))
 	root.Flags().BoolP("version", "V", false, "print the version of this command")
 	root.SetVersionTemplate("lineage {{.Version}}\n")
-	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.haltCommand(), a.pauseCommand(), a.resumeCommand(), a.commandCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), a.mcpCommand(), a.exportCommand(), a.linkCommand(),
+	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.haltCommand(), a.pauseCommand(), a.resumeCommand(), a.commandCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), programs.MCP(a.socketPath), programs.Export(a.socketPath), programs.Link(a.socketPath), a.fleetCommand(),
 		a.policyCommand(), a.setupCommand(), a.hookCommand(), a.doctorCommand(), a.statusCommand(), a.stdioCommand(), a.versionCommand())
 	if a.host.commands != nil {
 		root.AddCommand(a.host.commands(a)...)

@@ -27,7 +27,7 @@ var groups = []struct {
 	commands string
 }{
 	{"Run", "run timeout adopt init"},
-	{"Inspect", "ls tree top why events history"},
+	{"Inspect", "ls tree top why events history fleet"},
 	{"End", "command end halt keep pause resume"},
 	{"Agents", "setup mcp"},
 	{"Host", "daemon status export link doctor policy version"},
@@ -60,6 +60,8 @@ TZ                the zone in which times are shown
 XDG_STATE_HOME    where "lineage top" remembers what it showed (default
                   ~/.local/state)
 STATE_DIRECTORY   state of "lineage export" and "link"; --state takes precedence
+LINEAGE_SERVER, LINEAGE_NKEY, LINEAGE_CREDS, LINEAGE_CA
+                  for "lineage fleet"; its flags take precedence
 
 "lineage run" sets LINEAGE_SESSION, the id of the session, and LINEAGE_TOKEN,
 by which its processes are recognised, for the command.`},
@@ -69,7 +71,7 @@ by which its processes are recognised, for the command.`},
      name
 3    not found: the session, process, port or file
 4    not permitted, or refused by a guard
-5    no daemon answers, or one of another API version
+5    no daemon answers, or one of another API version; no NATS server
 6    a session was ended, and a process is left or may be left; with -H: not
      every host was reached, or not everything was ended
 7    sessions cannot be tracked on this host, or "lineage doctor" does not run

@@ -1,4 +1,6 @@
-package main
+// Package programs has the commands that start other programs of ours: they have dependencies that the daemon's
+// binary must not have.
+package programs
 
 import (
 	"fmt"
@@ -16,10 +18,10 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 )
 
-// mcpProgram is a separate binary, with dependencies that the daemon's binary must not have.
 const mcpProgram = "lineage-mcp"
 
-func (a *app) mcpCommand() *cobra.Command {
+// MCP is "lineage mcp", for the daemon on that socket.
+func MCP(socket func() string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "mcp",
 		Short: "Serve an agent's questions about what it left running (MCP)",
@@ -35,12 +37,13 @@ Without a daemon, tools answer at once that none runs.`,
 		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return become(cmd, mcpProgram, "-socket", a.socketPath())
+			return become(cmd, mcpProgram, "-socket", socket())
 		},
 	}
 }
 
-func (a *app) exportCommand() *cobra.Command {
+// Export is "lineage export", for the daemon on that socket.
+func Export(socket func() string) *cobra.Command {
 	var o export.Options
 	cmd := &cobra.Command{
 		Use:   "export",
@@ -74,12 +77,13 @@ the history.`,
 		if err := o.Check(); err != nil {
 			return exit.Usage("export: %w", err)
 		}
-		return become(cmd, export.Program, append([]string{"--socket=" + a.socketPath()}, export.Args(set)...)...)
+		return become(cmd, export.Program, append([]string{"--socket=" + socket()}, export.Args(set)...)...)
 	}
 	return cmd
 }
 
-func (a *app) linkCommand() *cobra.Command {
+// Link is "lineage link", for the daemon on that socket.
+func Link(socket func() string) *cobra.Command {
 	var o link.Options
 	cmd := &cobra.Command{
 		Use:   "link",
@@ -105,14 +109,14 @@ subjects, the streams and the rights that a host needs.`,
 		if err := o.Check(); err != nil {
 			return exit.Usage("link: %w", err)
 		}
-		return become(cmd, link.Program, append([]string{"--socket=" + a.socketPath()}, export.Args(set)...)...)
+		return become(cmd, link.Program, append([]string{"--socket=" + socket()}, export.Args(set)...)...)
 	}
 	return cmd
 }
 
 // become replaces this process with a program of ours.
 func become(cmd *cobra.Command, program string, args ...string) error {
-	path, err := findProgram(program)
+	path, err := Find(program)
 	if err != nil {
 		return fmt.Errorf("%s: %w", cmd.Name(), err)
 	}
@@ -122,8 +126,8 @@ func become(cmd *cobra.Command, program string, args ...string) error {
 	return nil
 }
 
-// findProgram looks beside this binary, where "make install" puts it, and in PATH.
-func findProgram(program string) (string, error) {
+// Find looks for a program beside this binary, where "make install" puts it, and in PATH.
+func Find(program string) (string, error) {
 	if self, err := os.Executable(); err == nil {
 		dir := filepath.Dir(self)
 		for _, path := range []string{filepath.Join(dir, program), filepath.Join(dir, "../libexec/lineage", program)} {

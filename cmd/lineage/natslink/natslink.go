@@ -1,0 +1,183 @@
+// Package natslink reaches the daemons of other hosts over NATS servers: another program is the client of the
+// servers, and the API of each host goes through it.
+package natslink
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
+)
+
+// Variables are the defaults of flags.
+var Variables = map[string]string{"server": "LINEAGE_SERVER", "nkey": "LINEAGE_NKEY", "creds": "LINEAGE_CREDS", "ca": "LINEAGE_CA"}
+
+// Link is the other program.
+type Link struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	socket string
+}
+
+// FromEnv takes the flags that were not given from variables, and the operator's name from the system.
+func FromEnv(flags *pflag.FlagSet, o *link.Options, env func(string) string) error {
+	identified := o.Nkey != "" || o.Creds != ""
+	for name, variable := range Variables {
+		if value := env(variable); value != "" && !flags.Changed(name) && !(identified && (name == "nkey" || name == "creds")) {
+			if err := flags.Set(name, value); err != nil {
+				return exit.Usage("fleet: %s: %w", variable, err)
+			}
+		}
+	}
+	if err := o.Check(); err != nil {
+		return exit.Usage("fleet: %w", err)
+	}
+	if o.Name != "" {
+		return nil
+	}
+	if u, err := user.Current(); err == nil {
+		o.Name = link.NameOf(u.Username)
+	}
+	if !link.IsName(o.Name) {
+		return exit.Usage("fleet: the user name %q cannot be part of a subject; give --name", o.Name)
+	}
+	return nil
+}
+
+// Start starts the program, and returns when it is connected.
+func Start(ctx context.Context, program string, o *link.Options) (*Link, error) {
+	dir, err := os.MkdirTemp("", "lineage-fleet-") // with mode 0700
+	if err != nil {
+		return nil, fmt.Errorf("fleet: %w", err)
+	}
+	l := &Link{socket: filepath.Join(dir, "sock")}
+	args := []string{link.Operator, "--socket=" + l.socket, "--server=" + strings.Join(o.Servers, ","), "--name=" + o.Name}
+	for flag, value := range map[string]string{"--nkey=": o.Nkey, "--creds=": o.Creds, "--ca=": o.CA} {
+		if value != "" {
+			args = append(args, flag+value)
+		}
+	}
+	l.cmd = exec.CommandContext(ctx, program, args...)
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this command only
+	var said bytes.Buffer
+	l.cmd.Stderr = &said
+	stdin, inErr := l.cmd.StdinPipe()
+	stdout, outErr := l.cmd.StdoutPipe()
+	if err = errors.Join(inErr, outErr); err == nil {
+		urgent.Relax()
+		err = l.cmd.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("fleet: %w", err), os.RemoveAll(dir))
+	}
+	l.stdin = stdin
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err == nil && line == "ready\n" {
+		return l, nil
+	}
+	l.Close()
+	why := strings.TrimSpace(said.String())
+	if i := strings.LastIndexByte(why, '\n'); i >= 0 {
+		why = why[i+1:]
+	}
+	code := l.cmd.ProcessState.ExitCode()
+	if code <= 0 || why == "" {
+		return nil, fmt.Errorf("fleet: %s has failed: %v", program, l.cmd.ProcessState)
+	}
+	return nil, exit.Errorf(code, "%s", strings.TrimPrefix(why, "lineage: "))
+}
+
+// endTime is how long the program may take to end.
+const endTime = time.Second
+
+// Close ends the program.
+func (l *Link) Close() {
+	if l == nil {
+		return
+	}
+	kill := time.AfterFunc(endTime, func() { _ = l.cmd.Process.Kill() }) // it may be gone
+	defer kill.Stop()
+	_ = l.stdin.Close()
+	_ = l.cmd.Wait()
+	_ = os.RemoveAll(filepath.Dir(l.socket))
+}
+
+// Dial connects to the daemon of a host. Its name is that of ssh, as the links have it by default.
+func (l *Link) Dial(ctx context.Context, host string) (api.Client, error) {
+	name := link.NameOf(host)
+	if !link.IsName(name) {
+		return nil, exit.Usage("%q cannot be the name of a host in subjects", host)
+	}
+	return api.DialOver(ctx, host, func(ctx context.Context) (net.Conn, error) { return l.connect(ctx, name) })
+}
+
+// connect makes a connection whose requests are for that host; for none: for the servers.
+func (l *Link) connect(ctx context.Context, host string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "unix", l.socket)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(c, host+"\n"); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Hosts are those that are there.
+func (l *Link) Hosts(ctx context.Context) (list hosts.List, err error) {
+	client := http.Client{Transport: &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return l.connect(ctx, "") },
+		DisableKeepAlives: true,
+	}}
+	ctx, cancel := context.WithTimeout(ctx, hosts.Time)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://lineage/hosts", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, exit.Errorf(api.ExitUnreachable, "fleet: no list of the hosts: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		var doc api.ErrorDocument
+		if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil || doc.Error == nil {
+			return nil, exit.Errorf(api.ExitUnreachable, "fleet: no list of the hosts: %s", resp.Status)
+		}
+		return nil, exit.Errorf(api.ExitUnreachable, "fleet: no list of the hosts: %w", doc.Error)
+	}
+	var names []string
+	if err := json.NewDecoder(resp.Body).Decode(&names); err != nil {
+		return nil, exit.Errorf(api.ExitUnreachable, "fleet: no list of the hosts: %w", err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		list = append(list, link.HostOf(name))
+	}
+	if len(list) == 0 {
+		return nil, exit.Errorf(api.ExitNotFound, "fleet: no host is there; a host is while its link is connected")
+	}
+	return list, nil
+}

@@ -1,0 +1,111 @@
+package natslink
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+func TestFromEnv(t *testing.T) {
+	for _, tt := range []struct{ args, env, want string }{
+		{"", "", "fleet: --server is missing"},
+		{"", "LINEAGE_SERVER=tls://a,tls://b LINEAGE_NKEY=k LINEAGE_CA=c", "[tls://a tls://b] k  c"},
+		{"--server=tls://c --creds=d", "LINEAGE_SERVER=tls://a LINEAGE_NKEY=k", "[tls://c]  d "},
+		{"--server=tls://c", "LINEAGE_CREDS=d LINEAGE_NKEY=k", "fleet: give one of --nkey and --creds"},
+		{"", "LINEAGE_SERVER=nats://example.org", `fleet: invalid --server "nats://example.org": nats:// is without TLS, and only for 127.0.0.1, ::1 and localhost; use tls://`},
+		{"--server=tls://c --name=a.b", "", `fleet: invalid --name "a.b": use at most 64 letters, digits, - and _`},
+	} {
+		var o link.Options
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		o.OperatorFlags(flags)
+		require.NoError(t, flags.Parse(strings.Fields(tt.args)))
+		err := FromEnv(flags, &o, func(name string) string {
+			for word := range strings.FieldsSeq(tt.env) {
+				if value, ok := strings.CutPrefix(word, name+"="); ok {
+					return value
+				}
+			}
+			return ""
+		})
+		got := fmt.Sprintln(o.Servers, o.Nkey, o.Creds, o.CA)
+		if err != nil {
+			got = err.Error() + "\n"
+		}
+		require.Equal(t, got, tt.want+"\n")
+		if err == nil && o.Name == "" {
+			t.Error("the operator has no name")
+		}
+	}
+}
+
+// program is a script that gets the path of the socket as $socket.
+func program(t *testing.T, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "program")
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\nfor a; do case $a in --socket=*) socket=${a#--socket=};; esac; done\n"+script), 0o755))
+	return path
+}
+
+// TestStart: an error of the program is the command's, with its exit code; the directory is the user's own,
+// and is gone afterwards; a program that does not end is killed.
+func TestStart(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	empty := func() {
+		t.Helper()
+		left, err := os.ReadDir(os.TempDir())
+		require.NoError(t, err)
+		require.Equal(t, len(left), 0)
+	}
+	o := &link.Options{Servers: []string{"tls://a"}, Nkey: "k", Name: "ann"}
+	log := filepath.Join(t.TempDir(), "log")
+	_, err := Start(t.Context(), program(t, `echo "$*" >`+log+"\necho 'a log line' >&2\necho 'lineage: fleet: not connected' >&2\nexit 5\n"), o)
+	if err == nil || err.Error() != "fleet: not connected" || hosts.Code(err) != 5 {
+		t.Errorf("%v", err)
+	}
+	require.Contains(t, string(require.ReadFile(t, log)), "fleet --socket=", " --server=tls://a --name=ann --nkey=k\n")
+	for _, script := range []string{"exit 0", "echo hello; cat", "kill -9 $$"} {
+		if _, err := Start(t.Context(), program(t, script), o); err == nil || hosts.Code(err) != 1 || err.Error() == "" {
+			t.Errorf("%s: %v", script, err)
+		}
+	}
+	if _, err = Start(t.Context(), "/nonexistent/program", o); err == nil {
+		t.Error("a program that does not exist")
+	}
+	empty()
+	l, err := Start(t.Context(), program(t, "stat -c %a $(dirname $socket) >"+log+"\necho ready\nexec sleep 60\n"), o)
+	require.NoError(t, err)
+	require.Equal(t, string(require.ReadFile(t, log)), "700\n")
+	if _, err := l.Dial(t.Context(), "root@web1"); err == nil || hosts.Code(err) != 2 {
+		t.Errorf("%v", err)
+	}
+	if _, err := l.Hosts(t.Context()); err == nil || hosts.Code(err) != 5 {
+		t.Errorf("%v", err)
+	}
+	began := time.Now()
+	l.Close()
+	if took := time.Since(began); took < endTime || took > 10*endTime {
+		t.Errorf("closed after %v", took)
+	}
+	empty()
+	(*Link)(nil).Close()
+}
+
+// TestNames: a host has the same name for ssh and in subjects.
+func TestNames(t *testing.T) {
+	for _, name := range []string{"web1", "web1_example_org", "a-b"} {
+		host := link.HostOf(name)
+		if link.NameOf(host) != name || slices.Contains([]byte(host), '_') {
+			t.Errorf("%s is %s", name, host)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,7 @@ type Host struct {
 	Live   func(dir, except string) (int, error) // sessions that are pinned there
 	// memberships finds the instances beside dir that have p in one of their sessions.
 	Memberships func(dir string, p tracer.Identity) ([]string, error)
+	PID         uint32 // of the daemon; default: this process's
 	Proc        procfs.FS
 	Files       string // the root of its files, default /
 	Group       int    // gid of users that may read everything, -1: none
@@ -90,6 +92,8 @@ type Host struct {
 	Reversed    bool                                      // the features' hooks are attached in reverse
 	Serving     func(*Service)                            // called before anything runs; nil: not called
 }
+
+func (h *Host) pid() uint32 { return cmp.Or(h.PID, uint32(os.Getpid())) }
 
 // ThisHost is the host of this process.
 func ThisHost() Host {
@@ -203,7 +207,7 @@ func (h Host) prepare(k Kernel, i instance.Instance, o Options, r *rules.Policy,
 	if err := h.outside(k, i); err != nil {
 		return nil, nil, err
 	}
-	self, err := protect(k, uint32(os.Getpid()))
+	self, err := protect(k, h.pid())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -232,7 +236,7 @@ func (h Host) outside(k Kernel, i instance.Instance) error {
 	if h.Memberships == nil {
 		return nil
 	}
-	self, err := k.Identify(uint32(os.Getpid()))
+	self, err := k.Identify(h.pid())
 	if err != nil {
 		return fmt.Errorf("identify the daemon: %w", err)
 	}

@@ -356,7 +356,7 @@ func TestBrokeredBySSH(t *testing.T) {
 // does.
 func TestBrokeredByCookie(t *testing.T) {
 	w := newWork(t, enforced)
-	w.Environ(uint32(os.Getpid()), "BUILD_ID=daemon")
+	w.Environ(daemontest.Self, "BUILD_ID=daemon")
 	w.Environ(daemontest.User, "RUNNER_TRACKING_ID=job")
 	w.Environ(100, "JENKINS_NODE_COOKIE=root")
 	w.Fork(100, 101, 1000, "lngtest-member")

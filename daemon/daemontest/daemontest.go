@@ -61,6 +61,10 @@ const (
 	grouped = 777
 )
 
+// Self is the PID of the daemon: no process of the host that runs the tests has such a one, and a test
+// may give every other one away.
+const Self = 1<<22 + 1
+
 // Callers are the PIDs by the names that tests use.
 var Callers = map[string]uint32{"root": Root, "user": User, "else": Else, "reader": Reader, "away": Away, "hidden": Hidden}
 
@@ -108,6 +112,7 @@ func New(t *testing.T, options ...Option) *Daemon {
 		Unload:  func(string) error { return os.WriteFile(filepath.Join(d.Dir, "unloaded"), nil, 0o600) },
 		Proc:    procfs.FS(filepath.Join(d.Dir, "proc")), Group: grouped, PeerOf: d.peerOf, Hup: d.Hup,
 		Sockets: func(uint32) ([]clients.Socket, error) { return nil, nil },
+		PID:     Self,
 		Hold:    func(pid uint32) (enforcer.Handle, error) { return d.K.Hold(pid) },
 		Clock: registry.Clock{
 			Monotonic: d.K.Now, Boottime: func() uint64 { return uint64(d.K.Now()) },
@@ -132,7 +137,7 @@ func New(t *testing.T, options ...Option) *Daemon {
 // populate adds the daemon's process and those of the callers.
 func (d *Daemon) populate() {
 	d.Helper()
-	d.Add(uint32(os.Getpid()), 1, 0, "lngtest-daemon")
+	d.Add(Self, 1, 0, "lngtest-daemon")
 	d.Add(Shell, 1, 0, "lngtest-shell")
 	for name, pid := range Callers {
 		d.Add(pid, Shell, map[string]uint32{"user": 1000, "else": 1001, "reader": 1002}[name], "lngtest-"+name)
@@ -319,7 +324,7 @@ func (d *Daemon) Ref(pid uint32) string { return d.RefOf(pid).String() }
 // the guards can refuse.
 func (d *Daemon) Under(pid uint32) {
 	parent := d.K.Proc(pid).Identity
-	d.K.Edit(uint32(os.Getpid()), func(p *kerneltest.Proc) { p.Parent = parent })
+	d.K.Edit(Self, func(p *kerneltest.Proc) { p.Parent = parent })
 }
 
 // Until tries again until the condition holds.

@@ -221,6 +221,17 @@ func TestParents(t *testing.T) {
 	})
 }
 
+// TestEndedIsNotOpened: a session that has ended within a minute is not reported as running later.
+func TestEndedIsNotOpened(t *testing.T) {
+	w, m := newWorld()
+	w.exit(w.fork(root), 0)
+	w.end()
+	w.feed(m)
+	if late := slices.Collect(m.Tick(began.Add(2 * record.OpenAfter))); len(late) > 0 {
+		t.Errorf("%d records, the first is of kind %s", len(late), late[0].Kind)
+	}
+}
+
 // TestChain: memory is bounded for processes that fork a successor and exit.
 func TestChain(t *testing.T) {
 	w, m := newWorld()

@@ -62,6 +62,9 @@ func (m *Model) Tick(now time.Time) iter.Seq[*record.Record] {
 	return func(yield func(*record.Record) bool) {
 		e := &api.Event{Time: &now}
 		for _, s := range m.sessions {
+			if s.info.State == api.StateEnded {
+				continue
+			}
 			for _, r := range m.opening(s, e) {
 				if !yield(r) {
 					return

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/asks"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
@@ -42,6 +44,7 @@ type crowd struct {
 	buses    []*bus.Bus
 	changed  []chan struct{}
 	operator *nats.Conn
+	asked    bool // the hosts answer questions, with what the daemon of the world tells root
 }
 
 // TestCrowd measures what hosts cost a server: memory, messages and bytes a second, and how they come back.
@@ -81,6 +84,65 @@ func TestCrowd(t *testing.T) {
 	c.serve()
 	c.comeBack()
 	c.present(n)
+}
+
+// TestSilent: of many hosts those that are cut off are named, and no other, and once they are back all answer.
+func TestSilent(t *testing.T) {
+	n := stage.FromEnv(t, "LNGTEST_HOSTS", 0)
+	if n == 0 {
+		t.Skip("LNGTEST_HOSTS is not set: make crowd")
+	}
+	n = min(n, 500)
+	c := newCrowd(t, n)
+	c.asked = true
+	c.daemon()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer func() { stop(); running.Wait() }()
+	c.connect(ctx, &running)
+	c.present(n)
+	// silent asks all hosts, and returns those that do not answer.
+	silent := func(what string) (names []string) {
+		t.Helper()
+		var doc struct{ Items []answer }
+		began := time.Now()
+		p := stage.Start(t, c.Command([]string{"fleet", "ls", "--name", "ann", "-o", "json"}, []string{
+			"LINEAGE_SOCKET=", "LINEAGE_SERVER=" + c.url(), "LINEAGE_NKEY=" + filepath.Join(c.dir, "ann.nk"), "LINEAGE_CA=" + filepath.Join(c.dir, "cert.pem"),
+		})).Wait()
+		took := time.Since(began)
+		require.NoError(t, json.Unmarshal(p.Out.Bytes(), &doc))
+		require.Equal(t, len(doc.Items), n)
+		for _, a := range doc.Items {
+			if a.Exit == api.ExitUnreachable {
+				names = append(names, strings.ReplaceAll(a.Host, ".", "_"))
+			} else if a.Exit != 0 {
+				t.Errorf("%+v", a)
+			}
+		}
+		t.Logf("figure: fleet ls over %d hosts, %s: %d named as silent, %.2f s", n, what, len(names), took.Seconds())
+		return names
+	}
+	if names := silent("all there"); len(names) != 0 {
+		t.Errorf("silent: %v", names)
+	}
+	var cut []string
+	for i := 0; i < n; i += 10 {
+		cut = append(cut, c.names[i])
+		c.buses[i].Close()
+	}
+	if names := silent("a tenth cut off"); !slices.Equal(slices.Sorted(slices.Values(names)), cut) {
+		t.Errorf("silent: %v, want %v", names, cut)
+	}
+	all := c.names
+	c.names = cut
+	began := time.Now()
+	c.connect(ctx, &running)
+	c.names = all
+	if names := silent("all there again"); len(names) != 0 {
+		t.Errorf("silent: %v", names)
+	}
+	require.Equal(t, c.list(), n)
+	t.Logf("figure: back and listed after %.1f s", time.Since(began).Seconds())
 }
 
 func newCrowd(t *testing.T, n int) *crowd {
@@ -164,10 +226,16 @@ func (c *crowd) connect(ctx context.Context, running *sync.WaitGroup) {
 				return
 			}
 			c.T.Cleanup(b.Close)
-			for _, subject := range []string{link.CommandSubject(name), "lin.h." + name + ".ask"} {
-				if err := b.Subscribe(subject, func(m *bus.Message) { _ = b.Answer(m, &bus.Message{Body: m.Body}) }); err != nil {
-					c.T.Error(err)
+			back := func(m *bus.Message) { _ = b.Answer(m, &bus.Message{Body: m.Body}) }
+			tell := back
+			if c.asked {
+				a := asks.New(c.Socket)
+				tell = func(m *bus.Message) {
+					a.Take(ctx, m.Body, m.Asker(), func(answer *bus.Message) error { return b.Answer(m, answer) })
 				}
+			}
+			if err := errors.Join(b.Subscribe(link.CommandSubject(name), back), b.Subscribe(link.AskSubject(name), tell)); err != nil {
+				c.T.Error(err)
 			}
 			c.buses[i], c.changed[i] = b, make(chan struct{}, 1)
 			p := &presence.Presence{Keys: b, Host: name, Changed: c.changed[i], Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) { return daemon, nil }}

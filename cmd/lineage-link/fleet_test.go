@@ -25,17 +25,23 @@ import (
 // hostKey is the key with which the daemons of this host sign.
 const hostKey = "/etc/ssh/ssh_host_ed25519_key.pub"
 
-// fleet is three hosts of one server, and an operator whom two of them know.
+// fleet is three hosts of one server, and an operator.
 type fleet struct {
 	*commanded
 	hosts []*world
 	bin   string // has an ssh that knows the keys of the hosts
 }
 
-func newFleet(t *testing.T) *fleet {
+// newFleet has the first two hosts know the operator, and the third one if all do.
+func newFleet(t *testing.T, all bool) *fleet {
 	t.Helper()
 	f := &fleet{commanded: newCommanded(t), bin: t.TempDir()}
-	f.hosts = []*world{f.world, f.peer("web2", operated, f.knows), f.peer("web3", "")}
+	f.hosts = []*world{f.world, f.peer("web2", operated, f.knows)}
+	if all {
+		f.hosts = append(f.hosts, f.peer("web3", operated, f.knows))
+	} else {
+		f.hosts = append(f.hosts, f.peer("web3", ""))
+	}
 	known := filepath.Join(f.bin, "known")
 	require.NoError(t,
 		os.WriteFile(known, append([]byte("web1,web2,web3,web9 "), require.ReadFile(t, hostKey)...), 0o600),
@@ -83,7 +89,7 @@ var idle = regexp.MustCompile(`"idle_seconds": [0-9.e-]+,`)
 // TestFleet: over the bus the hosts give what their sockets give, byte for byte; a host without an answer is
 // named; an end needs a signature, and stops where something is left.
 func TestFleet(t *testing.T) {
-	f := newFleet(t)
+	f := newFleet(t, false)
 	var ids []string
 	for _, h := range f.hosts {
 		h.Start([]string{"run", "--name", "shared", "--grace", "0s", "--", "sleep", "600"}, nil)
@@ -160,9 +166,36 @@ func TestFleet(t *testing.T) {
 	leaves(t, f)
 }
 
+// TestFleetStorm: one end reaches the storms of three hosts, which fork 5,000 times a second in all. When the
+// verdicts come, no process of the sessions lives.
+func TestFleetStorm(t *testing.T) {
+	f := newFleet(t, true)
+	var markers []*stage.Marker
+	for _, h := range f.hosts {
+		m := stage.NewMarker(t, t.TempDir())
+		h.Run(m, []string{"--name", "storm", "--grace", "0s"}, "vforkstorm", "1667", "30", "2")
+		markers = append(markers, m)
+		h.Until("storm", func() bool { return h.Lineage("tree", "storm").Code() == 0 && h.Session("storm").Forks > 100 })
+	}
+	began := time.Now()
+	all := f.answers(api.ExitOK, "end", "storm", "--sign", f.key, "--reason", "case 7", "--yes", "-H", "web1,web2,web3")
+	over := time.Now()
+	for n, a := range all {
+		markers[n].MustBeGone()
+		var d api.CommandReply
+		require.NoError(t, json.Unmarshal(a.Document, &d))
+		r := receipt(t, &d)
+		if len(r.Reports) != 1 || r.Reports[0].Verdict != api.VerdictClean || r.Reports[0].Ended == nil {
+			t.Fatalf("%s: %+v", a.Host, r)
+		}
+		t.Logf("figure: %s has ended after %v, and the verdicts of all were here %v later", a.Host,
+			r.Reports[0].Ended.Sub(began).Round(time.Millisecond), over.Sub(*r.Reports[0].Ended).Round(time.Millisecond))
+	}
+}
+
 // TestFleetTop: the view shows the sessions of all hosts, as they change.
 func TestFleetTop(t *testing.T) {
-	f := newFleet(t)
+	f := newFleet(t, false)
 	has := func(words ...string) func(string) bool {
 		return func(screen string) bool {
 			return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(screen, w) })

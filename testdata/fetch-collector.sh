@@ -1,10 +1,10 @@
 #!/bin/bash
 # fetch-collector.sh DIR: an OpenTelemetry Collector of its Go modules, as DIR/collector
-# (2 minutes). It receives OTLP, and batches, prints or passes on.
+# (5 minutes). It receives OTLP, and batches, prints, passes on, or writes to ClickHouse.
 set -euo pipefail
 version=0.150.0
 dir=$1
-[ ! -x "$dir/collector" ] || exit 0
+! "$dir/collector" components 2>/dev/null | grep -q clickhouse || exit 0
 mkdir -p "$dir"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -17,6 +17,7 @@ processors: [{gomod: go.opentelemetry.io/collector/processor/batchprocessor v$ve
 exporters:
   - gomod: go.opentelemetry.io/collector/exporter/debugexporter v$version
   - gomod: go.opentelemetry.io/collector/exporter/otlphttpexporter v$version
+  - gomod: github.com/open-telemetry/opentelemetry-collector-contrib/exporter/clickhouseexporter v$version
 providers:
   - gomod: go.opentelemetry.io/collector/confmap/provider/envprovider v1.56.0
   - gomod: go.opentelemetry.io/collector/confmap/provider/fileprovider v1.56.0

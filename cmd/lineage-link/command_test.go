@@ -31,13 +31,19 @@ type commanded struct {
 
 func newCommanded(t *testing.T) *commanded {
 	t.Helper()
-	key := filepath.Join(t.TempDir(), "ann")
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	c := &commanded{key: key}
+	c := &commanded{key: newKey(t)}
 	c.world = newWorld(t, operated, c.knows)
 	return c
+}
+
+// newKey makes the SSH key of an operator.
+func newKey(t *testing.T) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "ann")
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return file
 }
 
 // operated is the policy of a host that knows the operator.

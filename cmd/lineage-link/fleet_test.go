@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -42,19 +44,25 @@ func newFleet(t *testing.T, all bool) *fleet {
 	} else {
 		f.hosts = append(f.hosts, f.peer("web3", ""))
 	}
-	known := filepath.Join(f.bin, "known")
-	require.NoError(t,
-		os.WriteFile(known, append([]byte("web1,web2,web3,web9 "), require.ReadFile(t, hostKey)...), 0o600),
-		os.WriteFile(filepath.Join(f.bin, "ssh"), fmt.Appendf(nil, "#!/bin/sh\nprintf 'hostname %%s\\nport 22\\nuserknownhostsfile %s\\nglobalknownhostsfile %s\\n' \"$3\"\n", known, known), 0o755))
+	f.known()
 	f.Until("three hosts", func() bool { return len(f.answers(0, "ls")) == 3 })
 	return f
+}
+
+// known makes an ssh that knows the keys of the hosts.
+func (f *fleet) known() {
+	f.T.Helper()
+	known := filepath.Join(f.bin, "known")
+	require.NoError(f.T,
+		os.WriteFile(known, append([]byte("web1,web2,web3,web9 "), require.ReadFile(f.T, hostKey)...), 0o600),
+		os.WriteFile(filepath.Join(f.bin, "ssh"), fmt.Appendf(nil, "#!/bin/sh\nprintf 'hostname %%s\\nport 22\\nuserknownhostsfile %s\\nglobalknownhostsfile %s\\n' \"$3\"\n", known, known), 0o755))
 }
 
 // command is lineage fleet with args, as the operator.
 func (f *fleet) command(args ...string) *exec.Cmd {
 	return f.Command(append([]string{"fleet"}, args...), []string{
 		"LINEAGE_SOCKET=", "LINEAGE_SERVER=" + f.url(), "LINEAGE_NKEY=" + filepath.Join(f.dir, "ann.seed"), "LINEAGE_CA=" + filepath.Join(f.dir, "cert.pem"),
-		"PATH=" + f.bin + ":" + os.Getenv("PATH"),
+		"PATH=" + f.bin + ":" + os.Getenv("PATH"), "TMPDIR=" + f.bin,
 	})
 }
 
@@ -193,6 +201,45 @@ func TestFleetStorm(t *testing.T) {
 	}
 }
 
+// TestShipped: with the server as packaging/nats configures it a host is found, asked, and ends what is signed.
+func TestShipped(t *testing.T) {
+	const shipped = "../../packaging/nats/"
+	dir, err := os.MkdirTemp("", "lngtest-link-")
+	require.NoError(t, err, os.Chmod(dir, 0o755))
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	c := &commanded{key: newKey(t), world: &world{Instance: stage.New(t), name: "web1", dir: dir, port: free(t)}}
+	f := &fleet{commanded: c, bin: t.TempDir()}
+	f.known()
+	f.certificate()
+	replaced := strings.NewReplacer(
+		"UKEYOFAHOST"+strings.Repeat("X", 45), f.nkey("web1", stage.Nobody, stage.Group), "UKEYOFANOPERATOR"+strings.Repeat("X", 40), f.nkey("ann", 0, 0),
+		"UKEYOFANADMIN"+strings.Repeat("X", 43), f.nkey("admin", 0, 0),
+		"/etc/nats-server", dir, "/var/lib/nats-server", filepath.Join(dir, "store"), "0.0.0.0:4222", fmt.Sprint("127.0.0.1:", f.port))
+	for from, to := range map[string]string{"nats-server.conf": "nats.conf", "accounts.conf": "accounts.conf", "users.conf": "users.conf", "admin.conf": "admin.conf"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, to), []byte(replaced.Replace(string(require.ReadFile(t, shipped+from)))), 0o600))
+	}
+	f.serve()
+	t.Cleanup(f.stopServer)
+	admin, err := nats.NkeyOptionFromSeed(filepath.Join(dir, "admin.seed"))
+	require.NoError(t, err)
+	f.admin, err = nats.Connect(f.url(), admin, nats.RootCAs(filepath.Join(dir, "cert.pem")))
+	require.NoError(t, err)
+	t.Cleanup(f.admin.Close)
+	for _, stream := range []string{"LIN_RECEIPTS", "KV_LIN_HOSTS"} {
+		f.api("STREAM.CREATE."+stream, string(require.ReadFile(t, shipped+stream+".json")))
+	}
+	p := f.fleet(api.ExitNotFound, "ls")
+	require.Contains(t, p.Err.String(), "no host is there")
+	f.join(operated, f.knows)
+	id := f.run("lngtest-shipped", "--grace", "0s")
+	f.Until("the host", func() bool { return f.fleet(-1, "ls").Code() == 0 })
+	if all := f.answers(api.ExitOK, "tree", id); len(all) != 1 || all[0].Host != "web1" || !bytes.Contains(all[0].Document, []byte(id)) {
+		t.Errorf("%+v", all)
+	}
+	f.answers(api.ExitOK, "end", id, "--sign", f.key, "--reason", "case 7", "--yes")
+	require.Equal(t, f.Receipt(id).Verdict, api.VerdictClean)
+}
+
 // TestFleetTop: the view shows the sessions of all hosts, as they change.
 func TestFleetTop(t *testing.T) {
 	f := newFleet(t, false)
@@ -203,7 +250,7 @@ func TestFleetTop(t *testing.T) {
 	}
 	f.run("lngtest-one")
 	cmd := f.command("top", "--name", "ann")
-	screen := f.TerminalOf(110, 40, slices.Concat([]string{"env"}, cmd.Env[len(cmd.Env)-5:], []string{stage.Lineage, "fleet", "top", "--name", "ann"})...)
+	screen := f.TerminalOf(110, 40, slices.Concat([]string{"env"}, cmd.Env[len(cmd.Env)-6:], []string{stage.Lineage, "fleet", "top", "--name", "ann"})...)
 	screen.See("three hosts", has("web1", "web2", "web3", "lngtest-one"))
 	f.hosts[1].Start([]string{"run", "--name", "lngtest-two", "--", "sleep", "600"}, nil)
 	screen.See("a new session of another host", has("lngtest-one", "lngtest-two"))
@@ -222,7 +269,7 @@ func TestFleetTop(t *testing.T) {
 func leaves(t *testing.T, f *fleet) {
 	t.Helper()
 	f.Until("end of the programs", func() bool {
-		left, err := filepath.Glob(filepath.Join(os.TempDir(), "lineage-fleet-*"))
+		left, err := filepath.Glob(filepath.Join(f.bin, "lineage-fleet-*"))
 		return err == nil && len(left) == 0
 	})
 	// A command that is killed: its program notices.
@@ -234,7 +281,7 @@ func leaves(t *testing.T, f *fleet) {
 		t.Error(err)
 	}
 	f.Until("end of the program of a command that was killed", func() bool {
-		left, err := filepath.Glob(filepath.Join(os.TempDir(), "lineage-fleet-*"))
+		left, err := filepath.Glob(filepath.Join(f.bin, "lineage-fleet-*"))
 		return err == nil && len(left) == 0
 	})
 }

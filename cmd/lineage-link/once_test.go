@@ -96,6 +96,7 @@ func TestEachReceiptOnce(t *testing.T) {
 		t.Logf("%s, %s", one.name, other.name)
 		live := w.Start([]string{"run", "--name", fmt.Sprint("lngtest-live-", round), "--", "sleep", "3"}, nil)
 		names = append(names, fmt.Sprint("lngtest-live-", round))
+		w.Until("session", func() bool { return w.Lineage("tree", names[len(names)-1]).Code() == 0 }) // without a daemon none would begin
 		one.begin()
 		daemon := strings.HasPrefix(one.name, "daemon")
 		if other.name != one.name && !(daemon && strings.HasPrefix(other.name, "daemon")) {

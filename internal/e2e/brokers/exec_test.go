@@ -24,7 +24,7 @@ var leftovers = []struct{ name, script string }{
 const execRules = `
 breaker: {ends_per_minute: 10000}
 containers:
-  - {name: lngtest-briefs, match: {runtime: docker, container: lngtest-brief}, brief: 1m}
+  - {name: lngtest-briefs, match: {runtime: docker, label: lngtest.kind=brief, env: LNGTEST=/**}, brief: 1m}
   - {name: lngtest-execs, match: {container: 'lngtest-b*', image: lngtest}, grace: 100ms, client: end}
   - {name: lngtest-off, match: {container: lngtest-off}, session: off}
 `
@@ -158,7 +158,7 @@ func testExec(t *testing.T, h *house) {
 // TestExecs: what is in no session, or leaves no record.
 func TestExecs(t *testing.T) {
 	h := newHouse(t, "enforce", "runc")
-	h.start("lngtest-brief")
+	h.start("lngtest-brief", "--label", "lngtest.kind=brief", "-e", "LNGTEST=/a/b")
 	h.start("lngtest-off")
 	h.start("lngtest-bshared", "--pid", "container:lngtest-box")
 	for range 10 {

@@ -48,9 +48,7 @@ type Recorder struct {
 	clock    registry.Clock
 	redact   func(argv []string) []string // hides secrets
 	log      zerolog.Logger
-	period   time.Duration
-	share    int           // of the rests
-	limit    time.Duration // of the last batch
+	pauses   pauses
 	lost     atomic.Uint64 // events that fell off the ring before they were written
 
 	marks  marks
@@ -66,6 +64,13 @@ type Recorder struct {
 	cancel   context.CancelFunc
 }
 
+// pauses are recordPeriod, recordShare and recordClose.
+type pauses struct {
+	period time.Duration
+	share  int
+	limit  time.Duration
+}
+
 // marks are notes about sessions, of the registry's goroutine.
 type marks struct {
 	unsaved map[tracer.SessionID]bool // the history has no current copy of them
@@ -77,7 +82,7 @@ type marks struct {
 // New makes a recorder of what the registry has; attach its hooks.
 func New(o *registry.Registry, g *recent.Ring, j Store, boot string, c registry.Clock, redact func(argv []string) []string, log zerolog.Logger) *Recorder {
 	return &Recorder{
-		registry: o, ring: g, journal: j, boot: boot, clock: c, redact: redact, log: log, period: recordPeriod, share: recordShare, limit: recordClose, next: g.End(),
+		registry: o, ring: g, journal: j, boot: boot, clock: c, redact: redact, log: log, pauses: pauses{recordPeriod, recordShare, recordClose}, next: g.End(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
 		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),
@@ -129,7 +134,7 @@ func (r *Recorder) End() {
 		return
 	}
 	r.cancel()
-	timer := time.NewTimer(r.limit)
+	timer := time.NewTimer(r.pauses.limit)
 	defer timer.Stop()
 	select {
 	case <-r.done:

@@ -114,7 +114,7 @@ func TestSavedAtRest(t *testing.T) {
 	defer r.End()
 	for range 5 { // within the rest after the first
 		save(r)
-		time.Sleep(r.period / 5)
+		time.Sleep(r.pauses.period / 5)
 	}
 	registrytest.Until(t, func() bool { return unsaved(r) == 0 })
 }
@@ -123,7 +123,7 @@ func TestSavedAtRest(t *testing.T) {
 // batch. When many end at once, a batch for each would take the CPU from their members.
 func TestSavedInRest(t *testing.T) {
 	r, _ := newRecorder(t)
-	r.share = 1e6
+	r.pauses.share = 1e6
 	r.Begin()
 	defer r.End()
 	registrytest.Until(t, func() bool { return unsaved(r) == 0 }) // the first batch
@@ -150,7 +150,7 @@ func unsaved(r *Recorder) (n int) {
 // journal is closed when it is written.
 func TestRecorderEndsLate(t *testing.T) {
 	r, _ := newRecorder(t)
-	r.limit = time.Millisecond
+	r.pauses.limit = time.Millisecond
 	busy, free := make(chan struct{}), make(chan struct{})
 	go func() {
 		_ = r.registry.Read(func(registry.View) { close(busy); <-free })

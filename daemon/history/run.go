@@ -17,13 +17,13 @@ func (r *Recorder) run(ctx context.Context) {
 	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
 		r.log.Error().Err(err).Str(logging.KeyPath, r.journal.Path()).Msg("history not checked")
 	}
-	work := pace.Work{Share: r.share}
+	work := pace.Work{Share: r.pauses.share}
 	for {
 		work.Begin()
-		r.flush(r.period)
+		r.flush(r.pauses.period)
 		rest := work.End()
 		rested := time.Now().Add(rest)
-		period := time.NewTimer(max(rest, r.period))
+		period := time.NewTimer(max(rest, r.pauses.period))
 		more, marked := r.wait(ctx, period.C)
 		period.Stop()
 		if more && !marked && !r.pending() {

@@ -52,7 +52,8 @@ func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) 
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, nats.RetryOnFailedConnect(true), nats.CustomReconnectDelay(func(int) time.Duration { return rand.N(Longest) }))
+	longest := Longest
+	opts = append(opts, nats.RetryOnFailedConnect(true), nats.CustomReconnectDelay(func(int) time.Duration { return rand.N(longest) }))
 	if b.nc, err = nats.Connect(strings.Join(o.Servers, ","), opts...); err != nil {
 		return nil, fmt.Errorf("connect to the bus: %w", err)
 	}

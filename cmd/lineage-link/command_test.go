@@ -76,9 +76,9 @@ func (c *commanded) run(name string, flags ...string) (id string) {
 // send sends a message to the host, and returns a subscription for the answers.
 func (c *commanded) send(message []byte) *nats.Subscription {
 	c.T.Helper()
-	inbox := nats.NewInbox()
-	s, err := c.admin.SubscribeSync(inbox)
-	require.NoError(c.T, err, c.admin.PublishRequest(link.CommandSubject("web1"), inbox, message), c.admin.Flush())
+	inbox := c.ann.NewInbox()
+	s, err := c.ann.SubscribeSync(inbox)
+	require.NoError(c.T, err, c.ann.PublishRequest(link.CommandSubject("web1"), inbox, message), c.ann.Flush())
 	return s
 }
 
@@ -95,7 +95,7 @@ func (c *commanded) next(s *nats.Subscription) *link.Answer {
 func (c *commanded) connected() {
 	c.T.Helper()
 	c.Until("connection of the link", func() bool {
-		m, err := c.admin.Request(link.CommandSubject("web1"), nil, time.Second)
+		m, err := c.ann.Request(link.CommandSubject("web1"), nil, time.Second)
 		return err == nil && strings.Contains(string(m.Data), "refused")
 	})
 }
@@ -183,9 +183,9 @@ func TestHostileBus(t *testing.T) {
 				m = bytes.Repeat([]byte("["), 1+rand.N(900<<10))
 			}
 		}
-		require.NoError(t, c.admin.PublishRequest(link.CommandSubject("web1"), "$JS.API.STREAM.DELETE.LIN_RECEIPTS", m))
+		require.NoError(t, c.ann.PublishRequest(link.CommandSubject("web1"), "$JS.API.STREAM.DELETE.LIN_RECEIPTS", m))
 	}
-	require.NoError(t, c.admin.FlushTimeout(stage.Patience))
+	require.NoError(t, c.ann.FlushTimeout(stage.Patience))
 	second := c.run("lngtest-second", "--grace", "0s")
 	message := c.sign(second)
 	c.Until("end of a session by a good command", func() bool { // it may be among those that are dropped

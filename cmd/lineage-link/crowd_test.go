@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -39,12 +35,11 @@ import (
 // a daemon.
 type crowd struct {
 	*world
-	http     int // port
-	names    []string
-	buses    []*bus.Bus
-	changed  []chan struct{}
-	operator *nats.Conn
-	asked    bool // the hosts answer questions, with what the daemon of the world tells root
+	http    int // port
+	names   []string
+	buses   []*bus.Bus
+	changed []chan struct{}
+	asked   bool // the hosts answer questions, with what the daemon of the world tells root
 }
 
 // TestCrowd measures what hosts cost a server: memory, messages and bytes a second, and how they come back.
@@ -64,7 +59,7 @@ func TestCrowd(t *testing.T) {
 	var running sync.WaitGroup
 	defer func() { stop(); running.Wait() }()
 	began := time.Now()
-	c.connect(ctx, &running)
+	c.link(ctx, &running)
 	c.present(n)
 	t.Logf("figure: %d hosts connected in %.1f s; server VmRSS %d MiB before, %d MiB after", n, time.Since(began).Seconds(), empty>>10, c.rss()>>10)
 
@@ -99,7 +94,7 @@ func TestSilent(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer func() { stop(); running.Wait() }()
-	c.connect(ctx, &running)
+	c.link(ctx, &running)
 	c.present(n)
 	// silent asks all hosts, and returns those that do not answer.
 	silent := func(what string) (names []string) {
@@ -107,7 +102,7 @@ func TestSilent(t *testing.T) {
 		var doc struct{ Items []answer }
 		began := time.Now()
 		p := stage.Start(t, c.Command([]string{"fleet", "ls", "--name", "ann", "-o", "json"}, []string{
-			"LINEAGE_SOCKET=", "LINEAGE_SERVER=" + c.url(), "LINEAGE_NKEY=" + filepath.Join(c.dir, "ann.nk"), "LINEAGE_CA=" + filepath.Join(c.dir, "cert.pem"),
+			"LINEAGE_SOCKET=", "LINEAGE_SERVER=" + c.url(), "LINEAGE_NKEY=" + filepath.Join(c.dir, "ann.seed"), "LINEAGE_CA=" + filepath.Join(c.dir, "cert.pem"),
 		})).Wait()
 		took := time.Since(began)
 		require.NoError(t, json.Unmarshal(p.Out.Bytes(), &doc))
@@ -136,7 +131,7 @@ func TestSilent(t *testing.T) {
 	all := c.names
 	c.names = cut
 	began := time.Now()
-	c.connect(ctx, &running)
+	c.link(ctx, &running)
 	c.names = all
 	if names := silent("all there again"); len(names) != 0 {
 		t.Errorf("silent: %v", names)
@@ -148,66 +143,15 @@ func TestSilent(t *testing.T) {
 func newCrowd(t *testing.T, n int) *crowd {
 	t.Helper()
 	c := &crowd{world: &world{Instance: stage.New(t), port: free(t)}, http: free(t)}
-	var err error
-	c.dir, err = os.MkdirTemp("", "lngtest-link-")
-	require.NoError(t, err, os.Chmod(c.dir, 0o755))
-	t.Cleanup(func() { os.RemoveAll(c.dir) })
-	c.certificate()
-	read := func(name string) string { return string(require.ReadFile(t, "../../packaging/nats/"+name)) }
-	write := func(name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
-	}
-	key := regexp.MustCompile(`U[A-Z2-7]{55}`)
-	entries := regexp.MustCompile(`(?s)  \{ nkey: .*?\} \},\n`).FindAllString(read("users.conf"), -1)
-	var users strings.Builder
-	users.WriteString("users: [\n" + key.ReplaceAllString(entries[1], c.seed("ann")))
 	for i := range n {
-		name := fmt.Sprintf("host%04d_example_org", i)
-		c.names = append(c.names, name)
-		users.WriteString(strings.ReplaceAll(key.ReplaceAllString(entries[0], c.seed(name)), "web1", name))
+		c.names = append(c.names, fmt.Sprintf("host%04d_example_org", i))
 	}
-	write("users.conf", users.String()+"]\n")
-	write("admin.conf", key.ReplaceAllString(read("admin.conf"), c.seed("admin")))
-	write("accounts.conf", read("accounts.conf"))
-	write("nats.conf", fmt.Sprintf("http: \"127.0.0.1:%d\"\n", c.http)+strings.NewReplacer("/etc/nats-server", c.dir, "/var/lib/nats-server", c.dir,
-		"0.0.0.0:4222", fmt.Sprint("127.0.0.1:", c.port)).Replace(read("nats-server.conf")))
-	c.serve()
-	t.Cleanup(c.stopServer)
-	c.operator = c.dial("ann")
-	admin := c.dial("admin")
-	for _, stream := range []string{link.Receipts, link.HostsStream} {
-		m, err := admin.Request("$JS.API.STREAM.CREATE."+stream, []byte(read(stream+".json")), stage.Patience)
-		require.NoError(t, err)
-		require.Equal(t, strings.Contains(string(m.Data), `"error"`), false)
-	}
+	c.open(c.names, fmt.Sprintf("http: \"127.0.0.1:%d\"\n", c.http))
 	return c
 }
 
-// seed makes an identity, and returns its public key.
-func (c *crowd) seed(name string) string {
-	c.T.Helper()
-	pair, err := nkeys.CreateUser()
-	require.NoError(c.T, err)
-	seed, err := pair.Seed()
-	require.NoError(c.T, err)
-	public, err := pair.PublicKey()
-	require.NoError(c.T, err, os.WriteFile(filepath.Join(c.dir, name+".nk"), seed, 0o600))
-	return public
-}
-
-func (c *crowd) dial(name string) *nats.Conn {
-	c.T.Helper()
-	key, err := nats.NkeyOptionFromSeed(filepath.Join(c.dir, name+".nk"))
-	require.NoError(c.T, err)
-	nc, err := nats.Connect(c.url(), key, nats.RootCAs(filepath.Join(c.dir, "cert.pem")), nats.CustomInboxPrefix("_INBOX."+name),
-		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectJitter(0, 0))
-	require.NoError(c.T, err)
-	c.T.Cleanup(nc.Close)
-	return nc
-}
-
-// connect has each host connect, 32 at the same time, and say that it is there.
-func (c *crowd) connect(ctx context.Context, running *sync.WaitGroup) {
+// link has each host connect, 32 at the same time, and say that it is there.
+func (c *crowd) link(ctx context.Context, running *sync.WaitGroup) {
 	c.T.Helper()
 	daemon := &apitest.Client{Has: apitest.Has{
 		Version: &api.Version{Version: "1.2.3"}, Status: &api.Status{Level: 4, Mode: "enforce"},
@@ -220,7 +164,7 @@ func (c *crowd) connect(ctx context.Context, running *sync.WaitGroup) {
 		places <- struct{}{}
 		connecting.Go(func() {
 			defer func() { <-places }()
-			b, err := bus.Connect(&link.Options{Servers: []string{c.url()}, Name: name, CA: filepath.Join(c.dir, "cert.pem"), Nkey: filepath.Join(c.dir, name+".nk")}, "test", zerolog.Nop())
+			b, err := bus.Connect(&link.Options{Servers: []string{c.url()}, Name: name, CA: filepath.Join(c.dir, "cert.pem"), Nkey: filepath.Join(c.dir, name+".seed")}, "test", zerolog.Nop())
 			if err != nil {
 				c.T.Error(err)
 				return
@@ -274,11 +218,11 @@ func (c *crowd) present(n int) {
 // list counts the hosts that are there, as an operator does: 1,000 with each request.
 func (c *crowd) list() (n int) {
 	c.T.Helper()
-	answers, err := c.operator.SubscribeSync(c.operator.NewInbox())
+	answers, err := c.ann.SubscribeSync(c.ann.NewInbox())
 	require.NoError(c.T, err)
 	defer answers.Unsubscribe()
 	for next := 1; ; {
-		require.NoError(c.T, c.operator.PublishRequest("$JS.API.DIRECT.GET."+link.HostsStream, answers.Subject,
+		require.NoError(c.T, c.ann.PublishRequest("$JS.API.DIRECT.GET."+link.HostsStream, answers.Subject,
 			fmt.Appendf(nil, `{"seq":%d,"next_by_subj":"$KV.LIN_HOSTS.*","batch":1000}`, next)))
 		for {
 			m, err := answers.NextMsg(stage.Patience)
@@ -299,12 +243,12 @@ func (c *crowd) list() (n int) {
 // askAll sends each host a message, and measures until all have answered.
 func (c *crowd) askAll() {
 	c.T.Helper()
-	answers, err := c.operator.SubscribeSync(c.operator.NewInbox())
+	answers, err := c.ann.SubscribeSync(c.ann.NewInbox())
 	require.NoError(c.T, err)
 	defer answers.Unsubscribe()
 	began := time.Now()
 	for _, name := range c.names {
-		require.NoError(c.T, c.operator.PublishRequest(link.CommandSubject(name), answers.Subject, make([]byte, 1024)))
+		require.NoError(c.T, c.ann.PublishRequest(link.CommandSubject(name), answers.Subject, make([]byte, 1024)))
 	}
 	for range c.names {
 		_, err := answers.NextMsg(stage.Patience)

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -45,62 +46,70 @@ type world struct {
 	server  *exec.Cmd
 	serves  *stage.Process // the daemon
 	links   *exec.Cmd
-	admin   *nats.Conn
+	admin   *nats.Conn // of the account of the streams
+	ann     *nats.Conn // an operator
 }
-
-// config denies what it does not name. The stream recognises repeats for 100 ms only: that each receipt
-// comes once must not depend on that.
-const (
-	config = `listen: "127.0.0.1:%d"
-jetstream { store_dir: "%s/jetstream", max_memory_store: 16M, max_file_store: 256M }
-tls { cert_file: "%[2]s/cert.pem", key_file: "%[2]s/key.pem" }
-authorization { users: [
-  { user: admin, password: admin }
-  { nkey: %s, permissions: {
-      publish: ["lin.h.*.ask", "lin.h.*.cmd", "$JS.API.DIRECT.GET.KV_LIN_HOSTS"],
-      subscribe: ["_INBOX.ann.>"] } }
-`
-	ofHost = `  { nkey: %s, permissions: {
-      publish: ["lin.h.%[2]s.receipt", "$JS.API.DIRECT.GET.LIN_RECEIPTS.lin.h.%[2]s.receipt", "$KV.LIN_HOSTS.%[2]s"],
-      subscribe: ["lin.h.%[2]s.ask", "lin.h.%[2]s.cmd", "_INBOX.%[2]s.>"],
-      allow_responses: { max: 200, expires: "15m" } } }
-`
-)
 
 // names are those of the hosts that the server knows.
 var names = []string{"web1", "web2", "web3"}
 
 func newWorld(t *testing.T, policy string, prepare ...func(*world)) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "lngtest-link-")
-	require.NoError(t, err, os.Chmod(dir, 0o755))
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	w := &world{Instance: stage.New(t), name: names[0], dir: dir, port: free(t)}
-	w.certificate()
-	var text strings.Builder
-	fmt.Fprintf(&text, config, w.port, w.dir, w.nkey("ann", os.Getuid(), os.Getgid()))
-	for _, name := range names {
-		fmt.Fprintf(&text, ofHost, w.nkey(name, stage.Nobody, stage.Group), name)
-	}
-	text.WriteString("] }\n")
-	require.NoError(t, os.WriteFile(filepath.Join(w.dir, "nats.conf"), []byte(text.String()), 0o644))
-	w.serve()
-	t.Cleanup(w.stopServer)
-	w.admin, err = nats.Connect(w.url(), nats.UserInfo("admin", "admin"), nats.RootCAs(filepath.Join(w.dir, "cert.pem")),
-		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectJitter(0, 0))
-	require.NoError(t, err)
-	t.Cleanup(w.admin.Close)
-	w.api("STREAM.CREATE.LIN_RECEIPTS", `{"name":"LIN_RECEIPTS","subjects":["lin.h.*.receipt"],"storage":"file","allow_direct":true,"duplicate_window":100000000}`)
-	w.api("STREAM.CREATE.KV_LIN_HOSTS", `{"name":"KV_LIN_HOSTS","subjects":["$KV.LIN_HOSTS.>"],"storage":"memory","allow_direct":true,"allow_msg_ttl":true,
-		"max_msgs_per_subject":1,"discard":"new","deny_delete":true,"allow_rollup_hdrs":true}`)
+	w := &world{Instance: stage.New(t), name: names[0], port: free(t)}
+	w.open(names, "")
 	w.join(policy, prepare...)
 	return w
+}
+
+// open starts a server of packaging/nats as it is, except for the folders, the port, the users and more
+// configuration, and makes the streams.
+func (w *world) open(hosts []string, more string) {
+	w.T.Helper()
+	var err error
+	w.dir, err = os.MkdirTemp("", "lngtest-link-")
+	require.NoError(w.T, err, os.Chmod(w.dir, 0o755))
+	w.T.Cleanup(func() { os.RemoveAll(w.dir) })
+	w.certificate()
+	read := func(name string) string { return string(require.ReadFile(w.T, "../../packaging/nats/"+name)) }
+	write := func(name, text string) {
+		require.NoError(w.T, os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600))
+	}
+	key := regexp.MustCompile(`U[A-Z2-7]{55}`)
+	entries := regexp.MustCompile(`(?s)  \{ nkey: .*?\} \},\n`).FindAllString(read("users.conf"), -1)
+	var users strings.Builder
+	users.WriteString("users: [\n" + key.ReplaceAllString(entries[1], w.nkey("ann", os.Getuid(), os.Getgid())))
+	for _, name := range hosts {
+		users.WriteString(strings.ReplaceAll(key.ReplaceAllString(entries[0], w.nkey(name, stage.Nobody, stage.Group)), "web1", name))
+	}
+	write("users.conf", users.String()+"]\n")
+	write("admin.conf", key.ReplaceAllString(read("admin.conf"), w.nkey("admin", os.Getuid(), os.Getgid())))
+	write("accounts.conf", read("accounts.conf"))
+	write("nats.conf", more+strings.NewReplacer("/etc/nats-server", w.dir, "/var/lib/nats-server", w.dir,
+		"0.0.0.0:4222", fmt.Sprint("127.0.0.1:", w.port)).Replace(read("nats-server.conf")))
+	w.serve()
+	w.T.Cleanup(w.stopServer)
+	w.admin, w.ann = w.connect("admin"), w.connect("ann")
+	for _, stream := range []string{link.Receipts, link.HostsStream} {
+		w.api("STREAM.CREATE."+stream, read(stream+".json"))
+	}
+}
+
+// connect makes a connection of a user.
+func (w *world) connect(user string) *nats.Conn {
+	w.T.Helper()
+	key, err := nats.NkeyOptionFromSeed(filepath.Join(w.dir, user+".seed"))
+	require.NoError(w.T, err)
+	nc, err := nats.Connect(w.url(), key, nats.RootCAs(filepath.Join(w.dir, "cert.pem")), nats.CustomInboxPrefix("_INBOX."+user),
+		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectJitter(0, 0))
+	require.NoError(w.T, err)
+	w.T.Cleanup(nc.Close)
+	return nc
 }
 
 // peer is another host of the same server.
 func (w *world) peer(name, policy string, prepare ...func(*world)) *world {
 	w.T.Helper()
-	p := &world{Instance: stage.New(w.T), name: name, dir: w.dir, port: w.port, admin: w.admin}
+	p := &world{Instance: stage.New(w.T), name: name, dir: w.dir, port: w.port, admin: w.admin, ann: w.ann}
 	p.join(policy, prepare...)
 	return p
 }

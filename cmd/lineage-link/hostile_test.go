@@ -138,8 +138,8 @@ func (h *hostile) hold(name string, whole bool, change func(*api.SignedCommand),
 // deliver sends n messages, and in the end each valid command once more. It counts how often each was accepted.
 func (h *hostile) deliver(n int) map[string]int {
 	h.T.Helper()
-	inbox := h.admin.NewInbox()
-	answers, err := h.admin.SubscribeSync(inbox + ".*")
+	inbox := h.ann.NewInbox()
+	answers, err := h.ann.SubscribeSync(inbox + ".*")
 	require.NoError(h.T, err)
 	accepted, refused, waiting, sent := make(map[string]int), 0, 0, 0
 	var last []byte
@@ -161,7 +161,7 @@ func (h *hostile) deliver(n int) map[string]int {
 		}
 	}
 	send := func(m []byte) {
-		require.NoError(h.T, h.admin.PublishRequest(link.CommandSubject("web1"), fmt.Sprint(inbox, ".", sent), m))
+		require.NoError(h.T, h.ann.PublishRequest(link.CommandSubject("web1"), fmt.Sprint(inbox, ".", sent), m))
 		waiting, sent = waiting+1, sent+1
 	}
 	began := time.Now()

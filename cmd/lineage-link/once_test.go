@@ -27,6 +27,7 @@ import (
 func TestIDTaken(t *testing.T) {
 	c := newCommanded(t)
 	c.connected()
+	web2 := c.connect("web2")
 	session := c.run("lngtest-taken", "--grace", "0s")
 	message := c.sign(session)
 	var signed api.SignedCommand
@@ -35,7 +36,7 @@ func TestIDTaken(t *testing.T) {
 	taken := nats.NewMsg(link.ReceiptSubject("web2"))
 	taken.Header.Set(nats.MsgIdHdr, "web1/command-"+command.ID)
 	for began, sent := time.Now(), false; time.Since(began) < 3*time.Second; time.Sleep(20 * time.Millisecond) {
-		require.NoError(t, c.admin.PublishMsg(taken), c.admin.Flush())
+		require.NoError(t, web2.PublishMsg(taken), web2.Flush())
 		if !sent {
 			sent = true
 			c.send(message)

@@ -275,7 +275,7 @@ func TestAdopt(t *testing.T) {
 	adopt("else", 300, api.NewSession{}).Refused(api.CodeDenied)
 	adopt("away", 300, api.NewSession{}).Refused(api.CodePIDNamespace)
 	adopt("user", 999, api.NewSession{}).Refused(api.CodeNotFound)
-	adopt("root", os.Getpid(), api.NewSession{}).Refused(api.CodeGuarded)
+	adopt("root", daemontest.Self, api.NewSession{}).Refused(api.CodeGuarded)
 	s := daemontest.Into[api.Session](adopt("user", 300, api.NewSession{Name: "found"}), http.StatusCreated)
 	if s.Token != "" || s.Owner != nil || s.UID != 1000 {
 		t.Errorf("%+v", s)

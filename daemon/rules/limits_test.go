@@ -4,7 +4,6 @@ package rules_test
 
 import (
 	"net/http"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -50,7 +49,7 @@ func TestBudgetGuarded(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy(""))
 	s := p.Session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: daemontest.MS(0)})
 	id := p.ID(s.ID)
-	for name, pid := range map[string]uint32{"init": 1, "the daemon": uint32(os.Getpid())} {
+	for name, pid := range map[string]uint32{"init": 1, "the daemon": daemontest.Self} {
 		p.K.Edit(pid, func(x *kerneltest.Proc) { x.Session, x.RSS = id, 101<<20 })
 		p.Look()
 		if r := p.soFar(s.ID); r.State != "active" || len(p.K.Signals()) != 0 {

@@ -33,7 +33,7 @@ func TestMemoryOfAUser(t *testing.T) {
 	}
 	before := heap()
 	var all []*api.Session
-	pid := uint32(1 << 22) // not that of the test
+	pid := uint32(daemontest.Self + 1)
 	fill := func(n int) {
 		s := w.Session("user", pid, api.NewSession{Name: fmt.Sprint("work", n), GraceMS: daemontest.MS(0)})
 		all = append(all, s)

@@ -12,7 +12,7 @@ install_() {
 verify() {
 	systemd-analyze verify --man=no lineage.service lineage.socket lineage-export.service lineage-link.service 2>&1 | tee /tmp/verify
 	[ ! -s /tmp/verify ]
-	systemd-analyze security --no-pager --threshold=25 lineage.service | grep -E '^(✗|→)'
+	systemd-analyze security --no-pager --threshold=29 lineage.service | grep -E '^(✗|→)'
 	systemd-analyze security --no-pager --threshold=20 lineage-export.service | grep -E '^(✗|→)'
 	systemd-analyze security --no-pager --threshold=20 lineage-link.service | grep -E '^(✗|→)'
 }

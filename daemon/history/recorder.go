@@ -152,20 +152,26 @@ func (r *Recorder) End() {
 // fails, all of it stays to be written: the events in the ring as long as it holds
 // them, the rest as a note of what it is about.
 func (r *Recorder) flush(limit time.Duration) {
-	for began := time.Now(); r.journal.Due() && time.Since(began) < limit; {
-		b, more := r.batch()
-		if b.Empty() {
-			return
-		}
-		if r.write(&b.Batch, b.live) != nil {
-			r.keep(b)
-			return // already reported
-		}
-		r.written(b)
-		if !more {
-			return
-		}
+	for began := time.Now(); time.Since(began) < limit && r.turn(journal.MaxBlock-1); { // and a gap
 	}
+}
+
+// turn writes one batch with at most that many events. It reports whether there is more, and the last one
+// was written.
+func (r *Recorder) turn(events uint64) (more bool) {
+	if !r.journal.Due() {
+		return false
+	}
+	b, more := r.batch(events)
+	if b.Empty() {
+		return false
+	}
+	if r.write(&b.Batch, b.live) != nil {
+		r.keep(b)
+		return false // already reported
+	}
+	r.written(b)
+	return more
 }
 
 // maxPiece is how many bytes of processes are written at once.
@@ -218,10 +224,9 @@ type batch struct {
 }
 
 // batch gathers what is new; more: there is more than one batch takes.
-func (r *Recorder) batch() (b *batch, more bool) {
+func (r *Recorder) batch(most uint64) (b *batch, more bool) {
 	b = &batch{past: make(map[lineage.ID]tracer.SessionID)}
 	b.Zero = r.clock.Zero()
-	const most = journal.MaxBlock - 1 // and a gap
 	buf := make([]recent.Event, min(r.ring.End()-r.next, most))
 	n, first, _ := r.ring.Read(r.next, buf)
 	if b.lost = first - r.next; b.lost > 0 && n > 0 {
@@ -234,7 +239,7 @@ func (r *Recorder) batch() (b *batch, more bool) {
 	b.next = first + uint64(n)
 	b.Sessions = r.over
 	r.ask(b)
-	return b, n == most || len(r.sessions) > 0
+	return b, uint64(n) == most || len(r.sessions) > 0
 }
 
 // record converts an event for the file, and notes what it changes.

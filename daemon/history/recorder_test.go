@@ -90,6 +90,18 @@ func TestRecorderTurn(t *testing.T) {
 	}
 }
 
+// TestMarksInStorm: sessions that are saved in a storm are written with few of its events.
+func TestMarksInStorm(t *testing.T) {
+	r, execs := newRecorder(t)
+	r.flush(time.Minute)
+	first := r.next
+	execs(2 * journal.MaxBlock)
+	save(r)
+	if more := r.turn(recordChunk); !more || unsaved(r) != 0 || r.next-first != recordChunk {
+		t.Errorf("more %v, %d sessions unsaved, %d events", more, unsaved(r), r.next-first)
+	}
+}
+
 // A turn with nothing to write allocates almost nothing: there are four a second.
 func TestRecorderAtRest(t *testing.T) {
 	r, _ := newRecorder(t)

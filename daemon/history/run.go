@@ -18,13 +18,21 @@ func (r *Recorder) run(ctx context.Context) {
 		r.log.Error().Err(err).Str(logging.KeyPath, r.journal.Path()).Msg("history not checked")
 	}
 	work := pace.Work{Share: r.pauses.share}
-	for {
+	var whole time.Time // the last flush
+	for marked := false; ; {
 		work.Begin()
-		r.flush(r.pauses.period)
+		if marked && time.Since(whole) < r.pauses.period {
+			// Of a storm only a little: when many sessions end at once, the members need the CPU to exit.
+			r.turn(recordChunk)
+		} else {
+			whole = time.Now()
+			r.flush(r.pauses.period)
+		}
 		rest := work.End()
 		rested := time.Now().Add(rest)
 		period := time.NewTimer(max(rest, r.pauses.period))
-		more, marked := r.wait(ctx, period.C)
+		var more bool
+		more, marked = r.wait(ctx, period.C)
 		period.Stop()
 		if more && !marked && !r.pending() {
 			more, marked = r.wait(ctx, nil)
@@ -39,8 +47,7 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// sleep ends the rest that marks have cut short. When many sessions end at once, the members need the
-// CPU to exit. False: the recorder has to stop.
+// sleep ends the rest that marks have cut short. False: the recorder has to stop.
 func (r *Recorder) sleep(ctx context.Context, rest time.Duration) bool {
 	timer := time.NewTimer(rest)
 	defer timer.Stop()

@@ -23,7 +23,7 @@ func TestWriteFails(t *testing.T) {
 	execs(1)
 	good := r.journal
 	r.journal = journal.Open(filepath.Join("/proc/self/nothing", "history.db"), journal.Options{Boot: "boot", Now: func() time.Time { return time.Time{} }})
-	if b, _ := r.batch(); len(b.Sessions) != 1 {
+	if b, _ := r.batch(recordChunk); len(b.Sessions) != 1 {
 		t.Fatalf("%d sessions to write", len(b.Sessions))
 	} else if err := r.write(&b.Batch, b.live); err == nil {
 		t.Fatal("it was written")

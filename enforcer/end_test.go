@@ -394,6 +394,21 @@ func TestPassCut(t *testing.T) {
 	}
 }
 
+// TestSettledLater: an empty session is settled when the others that are killed are empty, too, but it does not
+// wait long for them.
+func TestSettledLater(t *testing.T) {
+	k, e, id := host(t)
+	k.Edit(31, func(p *kerneltest.Proc) { p.Stubborn = true })
+	k.Add(40, 20, "agent")
+	other, err := k.Create(tracer.SessionSpec{Root: k.Proc(40).Identity})
+	require.NoError(t, err, e.Halt(tracer.Halt{Mode: tracer.HaltAll, Since: 7}, []tracer.SessionID{id, other}))
+	began := k.Now()
+	r := one(t, settle(t, k, e))
+	if took := k.Now() - began; r.Session != other || r.Verdict != api.VerdictClean || took < crowdPause/2 || took > 2*crowdPause {
+		t.Errorf("%+v, after %v", r, took)
+	}
+}
+
 // TestPassShared: a pass serves all ends of a step, and each has its verdict.
 func TestPassShared(t *testing.T) {
 	k, e, id := host(t)

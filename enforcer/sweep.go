@@ -5,7 +5,12 @@ package enforcer
 import (
 	"slices"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/tracer"
 )
+
+// crowdPause is the longest pause after which a session that is empty waits for others to be.
+const crowdPause = 32 * time.Millisecond
 
 // sweep looks at each end, after the passes that any of them needs: a pass serves all
 // sessions. Passes are repeated while each meets members that were not signalled before.
@@ -18,8 +23,6 @@ func (e *Enforcer) sweep(looks []*ending, now time.Duration) {
 		case x.err != nil:
 		case passDue(x, x.info, now):
 			due = append(due, x)
-		default:
-			e.settle(x)
 		}
 	}
 	for n := 0; n < maxPasses && len(due) > 0; n++ {
@@ -29,17 +32,21 @@ func (e *Enforcer) sweep(looks []*ending, now time.Duration) {
 			if x.err = err; err == nil {
 				x.swept = true
 				x.info, x.err = e.kernel.Session(x.id)
-				e.settle(x)
 			}
 			return x.err != nil || x.info.Live == 0 || !pass.More && pass.Sent == 0
 		})
 	}
+	dying := slices.ContainsFunc(looks, func(x *ending) bool { return x.info.State == tracer.StateCondemned && x.info.Live > 0 })
+	for _, x := range looks {
+		e.settle(x, dying && x.pause <= crowdPause)
+	}
 }
 
-// settle settles a session that was read, which walks all processes, unless members are still to die. If
-// its counts stand still they may be wrong: then it is settled, too.
-func (e *Enforcer) settle(x *ending) {
-	if x.err == nil && (x.info.Live == 0 || x.still) {
+// settle settles a session that was read, which walks all processes, unless members are still to die, of this
+// one or, for a moment, of others: they need the CPU to exit. If its counts stand still they may be wrong:
+// then it is settled, too.
+func (e *Enforcer) settle(x *ending, later bool) {
+	if x.err == nil && (x.info.Live == 0 && !later || x.still) {
 		x.info, x.err = e.kernel.Settle(x.id)
 	}
 }

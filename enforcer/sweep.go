@@ -18,10 +18,7 @@ const crowdPause = 32 * time.Millisecond
 func (e *Enforcer) sweep(looks []*ending, now time.Duration) {
 	var due []*ending
 	for _, x := range looks {
-		x.info, x.err = e.kernel.Session(x.id)
-		switch {
-		case x.err != nil:
-		case passDue(x, x.info, now):
+		if x.info, x.err = e.kernel.Session(x.id); x.err == nil && passDue(x, x.info, now) {
 			due = append(due, x)
 		}
 	}

@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -119,17 +121,21 @@ func TestEachReceiptOnce(t *testing.T) {
 		run(2)
 		time.Sleep(rand.N(outage / 4))
 	}
-	want := map[string]bool{}
+	want := map[string]*api.Session{}
 	for _, name := range names {
-		want[w.Record(name).ID] = true
+		x := w.Record(name)
+		want[x.ID] = x
 	}
 	require.Equal(t, len(want), len(names))
-	w.Until("all receipts", func() bool {
-		got := map[string]bool{}
+	w.Agrees("receipts", func() error {
+		missing := maps.Clone(want)
 		for _, r := range w.receipts() {
-			got[r.Report.Session] = want[r.Report.Session]
+			delete(missing, r.Report.Session)
 		}
-		return len(got) == len(want)
+		if len(missing) == 0 {
+			return nil
+		}
+		return fmt.Errorf("missing: %+v", slices.Collect(maps.Values(missing)))
 	})
 	time.Sleep(2 * time.Second) // a repeat may come
 	all := w.receipts()

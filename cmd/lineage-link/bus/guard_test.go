@@ -59,29 +59,14 @@ func TestHostileServer(t *testing.T) {
 		}, "a line of more than 32 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			defer ln.Close()
-			go func() {
-				conn, err := ln.Accept()
-				if err != nil {
-					return
-				}
-				defer conn.Close()
-				io.WriteString(conn, `INFO {"server_id":"x","version":"2.15.0","proto":1,"max_payload":1048576,"headers":true}`+"\r\n")
-				for r := bufio.NewReader(conn); ; {
-					if line, err := r.ReadString('\n'); err != nil || strings.HasPrefix(line, "PING") {
-						break
-					}
-				}
-				io.WriteString(conn, "PONG\r\nPING\r\nMSG x 1 3\r\nabc\r\n")
-				c.sends(conn)
-				io.Copy(io.Discard, conn)
-			}()
+			url := hostile(t, func(w io.Writer) {
+				io.WriteString(w, "PING\r\nMSG x 1 3\r\nabc\r\n")
+				c.sends(w)
+			})
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			log := &lines{}
-			b, err := Connect(&link.Options{Servers: []string{"nats://" + ln.Addr().String()}, Name: "web1"}, "test", zerolog.New(log))
+			b, err := Connect(&link.Options{Servers: []string{url}, Name: "web1"}, "test", zerolog.New(log))
 			require.NoError(t, err)
 			require.Eventually(t, "end of the connection", func() bool { return strings.Contains(log.String(), "the connection to the bus is ended") })
 			b.Close()
@@ -97,11 +82,12 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// TestManyErrors: a server that refuses all the time is a few lines.
-func TestManyErrors(t *testing.T) {
+// hostile is the URL of a server that takes one connection, and then sends what it likes.
+func hostile(t *testing.T, sends func(io.Writer)) (url string) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer ln.Close()
+	t.Cleanup(func() { ln.Close() })
 	go func() {
 		conn, err := ln.Accept()
 		if err != nil {
@@ -114,11 +100,20 @@ func TestManyErrors(t *testing.T) {
 				break
 			}
 		}
-		io.WriteString(conn, "PONG\r\n"+strings.Repeat("-ERR 'Permissions Violation for Publish to \"x\"'\r\n", 1000)+"MSG lin.h.web1.cmd 1 1\r\nx\r\n")
+		io.WriteString(conn, "PONG\r\n")
+		sends(conn)
 		io.Copy(io.Discard, conn)
 	}()
+	return "nats://" + ln.Addr().String()
+}
+
+// TestManyErrors: a server that refuses all the time is a few lines.
+func TestManyErrors(t *testing.T) {
+	url := hostile(t, func(w io.Writer) {
+		io.WriteString(w, strings.Repeat("-ERR 'Permissions Violation for Publish to \"x\"'\r\n", 1000)+"MSG lin.h.web1.cmd 1 1\r\nx\r\n")
+	})
 	log := &lines{}
-	b, err := Connect(&link.Options{Servers: []string{"nats://" + ln.Addr().String()}, Name: "web1"}, "test", zerolog.New(log))
+	b, err := Connect(&link.Options{Servers: []string{url}, Name: "web1"}, "test", zerolog.New(log))
 	require.NoError(t, err)
 	defer b.Close()
 	require.Eventually(t, "refusals", func() bool { return b.errors.Load() == 1000 })

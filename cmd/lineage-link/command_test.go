@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -40,9 +38,7 @@ func newCommanded(t *testing.T) *commanded {
 func newKey(t *testing.T) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "ann")
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", file).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	stage.Key(t, file)
 	return file
 }
 
@@ -50,12 +46,7 @@ func newKey(t *testing.T) (file string) {
 const operated = "operators: [{name: ann, verbs: end}]\n"
 
 // knows makes a host know the operator.
-func (c *commanded) knows(w *world) {
-	state := w.Socket + ".state"
-	require.NoError(w.T, os.WriteFile(filepath.Join(w.Dir, "operators"), append([]byte("ann "), require.ReadFile(w.T, c.key+".pub")...), 0o644),
-		os.MkdirAll(state, 0o700),
-		os.WriteFile(filepath.Join(state, "commands.json"), []byte(`{"floor":"2026-01-01T00:00:00Z"}`), 0o600)) // as an earlier daemon left it
-}
+func (c *commanded) knows(w *world) { w.Operators(c.key) }
 
 // sign makes a signed command that ends a session.
 func (c *commanded) sign(session string, flags ...string) []byte {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -88,21 +87,12 @@ func TestHostileDelivery(t *testing.T) {
 
 func newHostile(t *testing.T) *hostile {
 	h := &hostile{keys: make(map[string]string)}
-	var operators []byte
 	for _, name := range []string{"ann", "ben", "cyd", "eve"} {
-		key := filepath.Join(t.TempDir(), name)
-		out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput()
-		require.NoError(t, err)
-		require.Equal(t, string(out), "")
-		h.keys[name] = key
-		if name != "cyd" {
-			operators = append(append(operators, name+" "...), require.ReadFile(t, key+".pub")...)
-		}
+		h.keys[name] = filepath.Join(t.TempDir(), name)
+		stage.Key(t, h.keys[name])
 	}
 	w := newWorld(t, "operators: [{name: ann, verbs: end}, {name: ben, verbs: end, signatures: 2}]\n", func(w *world) {
-		state := w.Socket + ".state"
-		require.NoError(t, os.WriteFile(filepath.Join(w.Dir, "operators"), operators, 0o644), os.MkdirAll(state, 0o700),
-			os.WriteFile(filepath.Join(state, "commands.json"), []byte(`{"floor":"2026-01-01T00:00:00Z"}`), 0o600)) // as an earlier daemon left it
+		w.Operators(h.keys["ann"], h.keys["ben"], h.keys["eve"])
 	})
 	h.commanded = &commanded{w, h.keys["ann"]}
 	h.connected()

@@ -45,6 +45,9 @@ enum {
 	BPF_NOEXIST = 1,
 };
 enum {
+	BPF_F_MMAPABLE = 1U << 10,
+};
+enum {
 	BPF_RB_NO_WAKEUP = 1ULL << 0,
 	BPF_RB_FORCE_WAKEUP = 1ULL << 1,
 	BPF_RB_AVAIL_DATA = 0,

@@ -32,8 +32,10 @@ struct {
 	__type(value, struct dead_entry);
 } dead SEC(".maps");
 
+/* User space maps it: to copy every slot, to list a few sessions, takes milliseconds. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, MAX_SESSIONS);
 	__type(key, u32);
 	__type(value, struct session);

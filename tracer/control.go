@@ -20,19 +20,35 @@ type control struct {
 	shared *bpf.LineageShared
 }
 
-func (t *Tracer) openControl(spec *ebpf.CollectionSpec) error {
+// openShared maps the programs' global and the sessions into this process.
+func (t *Tracer) openShared(spec *ebpf.CollectionSpec) error {
 	bss, offset := t.maps[".bss"], spec.Variables[bpf.LineageVarControl].Offset
 	if size := unsafe.Sizeof(bpf.LineageShared{}); uintptr(offset)+size > uintptr(bss.ValueSize()) {
 		return fmt.Errorf("map .bss: %d bytes do not hold %d at %d", bss.ValueSize(), size, offset)
 	}
-	b, err := unix.Mmap(bss.FD(), 0, int(bss.ValueSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	b, err := t.share(bss, int(bss.ValueSize()), unix.PROT_READ|unix.PROT_WRITE)
 	if err != nil {
-		return fmt.Errorf("map .bss: %w", err)
+		return err
 	}
 	t.control = control{(*bpf.LineageShared)(unsafe.Pointer(&b[offset]))}
+	sessions := t.maps[bpf.LineageMapSessions]
+	n := int(sessions.MaxEntries())
+	if b, err = t.share(sessions, n*int(unsafe.Sizeof(bpf.LineageSession{})), unix.PROT_READ); err != nil {
+		return err
+	}
+	t.slots = unsafe.Slice((*bpf.LineageSession)(unsafe.Pointer(&b[0])), n)
+	return nil
+}
+
+// share maps the values of an array into this process.
+func (t *Tracer) share(m *ebpf.Map, size, protection int) ([]byte, error) {
+	b, err := unix.Mmap(m.FD(), 0, size, protection, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map %v: %w", m, err)
+	}
 	// Not in Close: a call after Close, which is forbidden, must not fault.
 	runtime.AddCleanup(t, func(b []byte) { _ = unix.Munmap(b) }, b)
-	return nil
+	return b, nil
 }
 
 // setFilter limits the snapshot to one session; 0 is every process.

@@ -104,7 +104,7 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *takeover.Progr
 		return fmt.Errorf("load the programs: %w", err)
 	}
 	t.programs, t.maps = coll.Programs, coll.Maps
-	if err := t.openControl(spec); err != nil {
+	if err := t.openShared(spec); err != nil {
 		return err
 	}
 	var execs map[Identity]uint64

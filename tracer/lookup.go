@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -105,18 +106,12 @@ func (t *Tracer) Session(id SessionID) (SessionInfo, error) {
 
 // Sessions returns every session that the kernel stores, in slot order.
 func (t *Tracer) Sessions() ([]SessionInfo, error) {
-	var taken []uint32
-	err := bpfmap.Each(t.maps[bpf.LineageMapSessions], func(slot uint32, s *bpf.LineageSession) {
-		if s.Id != 0 {
-			taken = append(taken, slot)
-		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
-	}
 	var all []SessionInfo
-	for _, slot := range taken {
-		s, err := t.slot(slot)
+	for slot := range t.slots {
+		if atomic.LoadUint64(&t.slots[slot].Id) == 0 {
+			continue
+		}
+		s, err := t.slot(uint32(slot))
 		if err != nil {
 			return nil, fmt.Errorf("list sessions: %w", err)
 		}

@@ -200,7 +200,7 @@ func (t *Tracer) openComplete(spec *ebpf.CollectionSpec) error {
 		}
 	}
 	t.features.Refuses, t.features.RefusesSignals = t.pinnedRefuser(forkRefusal), t.pinnedRefuser(signalRefusal)
-	return t.openControl(spec)
+	return t.openShared(spec)
 }
 
 // retire detaches and unpins other kernel sides.

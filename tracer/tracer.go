@@ -36,6 +36,7 @@ type Tracer struct {
 	programs map[string]*ebpf.Program
 	maps     map[string]*ebpf.Map
 	control  control
+	slots    []bpf.LineageSession // the sessions, mapped: only ids are read here
 	reader   *reader
 
 	// verbs guards the verb map and the snapshot's filter, which hold one request at a

@@ -158,7 +158,7 @@ enum session_flags {
 	SESSION_KEPT = 1 << 1, /* its root was handed over from another session */
 	SESSION_AGENT = 1 << 2, /* opened by an exec */
 	SESSION_DRIFTED = 1 << 3, /* a walk had to correct its live count */
-	SESSION_JOINED = 1 << 4, /* its root was put into a container, see put_in() */
+	SESSION_JOINED = 1 << 4, /* opened for a container, see put_in() */
 	/* Its rule says whether it is guarded; without either, GUARD_ALL does. */
 	SESSION_GUARDED = 1 << 5,
 	SESSION_UNGUARDED = 1 << 6,
@@ -226,6 +226,7 @@ struct agent {
 enum looks {
 	LOOK_NAMES = 1 << 0, /* `agents` is not empty */
 	LOOK_JOINS = 1 << 1, /* a process that was put into a container, see put_in() */
+	LOOK_MAINS = 1 << 2, /* the process with which a container begins */
 };
 
 enum halt_mode {

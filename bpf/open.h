@@ -289,7 +289,7 @@ static __always_inline struct agent *agent_of(struct task_struct *t, char comm[C
 /* Has the process become what a rule may want a session for? */
 static __always_inline bool opens(struct task_struct *t, u32 looks, char comm[COMM_LEN])
 {
-	return (looks & LOOK_NAMES && agent_of(t, comm)) || (looks & LOOK_JOINS && put_in(t));
+	return (looks & LOOK_NAMES && agent_of(t, comm)) || put_in(t, looks);
 }
 
 /* Must this agent not start, which is in that session? */
@@ -325,7 +325,7 @@ static __always_inline void on_agent(struct task_struct *t)
 	u32 looks = *(volatile u32 *)&control.agents;
 	char comm[COMM_LEN] = {};
 	struct agent *g = agent_of(t, comm);
-	bool joined = looks & LOOK_JOINS && put_in(t);
+	bool joined = put_in(t, looks);
 	u64 in = 0;
 
 	/* Not a program that the kernel started. */

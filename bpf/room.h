@@ -22,14 +22,17 @@ static __always_inline u32 pid_in_own_namespace(struct task_struct *t)
 }
 
 /*
- * Was the process put into a PID namespace from outside, as runc exec does? What a
- * process in there forks has its creator or PID 1 as parent, both in the same
- * namespace, and the process with which a container begins is PID 1.
+ * Was the process put into a PID namespace from outside, as runc exec does, or does a
+ * container begin with it, and is that looked for? What a process in there forks has its
+ * creator or PID 1 as parent, both in the same namespace, and the process with which a
+ * container begins is PID 1.
  */
-static __always_inline bool put_in(struct task_struct *t)
+static __always_inline bool put_in(struct task_struct *t, u32 looks)
 {
-	return t->thread_pid->level > t->real_parent->thread_pid->level &&
-	       pid_in_own_namespace(t) != 1;
+	if (!(looks & (LOOK_JOINS | LOOK_MAINS)) ||
+	    t->thread_pid->level <= t->real_parent->thread_pid->level)
+		return false;
+	return looks & (pid_in_own_namespace(t) == 1 ? LOOK_MAINS : LOOK_JOINS);
 }
 
 #endif

@@ -42,6 +42,7 @@ const (
 	agentExact = 2
 	lookNames  = 1
 	lookJoins  = 2
+	lookMains  = 4
 	endAtHalt  = 1
 )
 
@@ -106,13 +107,15 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 }
 
 // SetJoins chooses whether a session is opened for every process that execs, is in no session, and was
-// put into a PID namespace from outside, as runc exec does: [SessionInfo].Joined. Whether that is a
-// container that a rule wants must be checked afterwards, as for agents. It outlives its root until
-// [Tracer.SetTerms]. Open sessions stay.
-func (t *Tracer) SetJoins(on bool) {
+// put into a PID namespace from outside, as runc exec does, or is PID 1 of a namespace in which its parent
+// is not, as a container's main process: [SessionInfo].Joined. Whether that is a container that a rule wants
+// must be checked afterwards, as for agents. The session outlives its root until [Tracer.SetTerms]. Open
+// sessions stay.
+func (t *Tracer) SetJoins(commands, mains bool) {
 	t.late.Lock()
 	defer t.late.Unlock()
-	t.look(lookJoins, on)
+	t.look(lookJoins, commands)
+	t.look(lookMains, mains)
 }
 
 // look chooses whether the exec hook looks for one thing. The caller holds t.late.

@@ -42,7 +42,7 @@ func putIn(first uint32, script string) string {
 }
 
 // A process that is put into a PID namespace is the root of a session from its exec on, and what else is in there is in
-// none.
+// none; or PID 1 of the namespace is, with all that it starts.
 func TestJoins(t *testing.T) { onEachSide(t, testJoins) }
 
 func testJoins(t *testing.T, tr *tracer.Tracer) {
@@ -58,7 +58,7 @@ func testJoins(t *testing.T, tr *tracer.Tracer) {
 	early.goOn()
 	early.until("up")
 	inNone("put in before sessions are opened for that", forked(t, tr, early.pid(), "sh", 1)...)
-	tr.SetJoins(true)
+	tr.SetJoins(true, false)
 	require.NoError(t, tr.SetAgents(nil)) // which changes nothing of it
 	home.goOn()
 	inNone("a child of PID 1, and an orphan", forked(t, tr, first, "sleep", 2)...)
@@ -96,11 +96,23 @@ func testJoins(t *testing.T, tr *tracer.Tracer) {
 	if e, err := tr.Lookup(forked(t, tr, member.pid(), "sh", 1)[0]); err != nil || e.Session != id {
 		t.Errorf("a member that was put in: %+v, %v", e, err)
 	}
-	tr.SetJoins(false)
+	tr.SetJoins(false, true)
 	late := start(t, putIn(first, ":"))
 	late.goOn()
 	late.until("up")
 	inNone("put in afterwards", forked(t, tr, late.pid(), "sh", 1)...)
+	another, main := room(t, tr, "sleep 63 & (sleep 64 &)")
+	c := opened(t, tr, main)
+	if !c.Agent || !c.Joined || c.Rule != 0 || c.Live != 1 || c.Parent != 0 {
+		t.Errorf("%+v", c)
+	}
+	another.goOn()
+	forked(t, tr, main, "sleep", 2)
+	require.NoError(t, tr.End(c.ID, tracer.CauseEnd, 0))
+	sentence(t, tr)
+	another.gone()
+	settled(t, tr, c.ID)
+	tr.SetJoins(false, false)
 	for _, w := range []*workload{early, member, late, other} {
 		w.goOn()
 		w.wait()

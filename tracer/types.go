@@ -360,7 +360,8 @@ type SessionInfo struct {
 
 	Kept  bool // its root was handed over from another session
 	Agent bool // an exec opened it
-	// Joined: its root was put into a container from outside, as runc exec does. Its evidence is [SourceJoin].
+	// Joined: its root was put into a container from outside, as runc exec does, or is a container's main process. Its
+	// evidence is [SourceJoin].
 	Joined bool
 	Rule   uint32 // 0: none known
 

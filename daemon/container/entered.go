@@ -7,16 +7,15 @@ import (
 	"fmt"
 )
 
-// Why a process was not put into a container that runs already.
+// Why a process is neither a container's main process nor a command that was put into one.
 var (
 	ErrNone  = errors.New("not in a container of docker or containerd")
-	ErrMain  = errors.New("the container's own main process")
 	ErrInner = errors.New("in a PID namespace within the container")
 )
 
-// Entered returns the container into which root was put from outside. pid is root, or a process that root left: it tells
-// where root was. Any error but ErrNone, ErrMain and ErrInner means that the runtime's records were not complete, or that
-// something changed while they were read.
+// Entered returns the container into which root was put from outside, or whose main process it is. pid is root, or a
+// process that root left: it tells where root was. Any error but ErrNone and ErrInner means that the runtime's records were
+// not complete, or that something changed while they were read.
 func (f *Finder) Entered(root, pid uint32) (found Found, err error) {
 	id, runtime, err := f.id(pid)
 	switch {
@@ -36,9 +35,6 @@ func (f *Finder) Entered(root, pid uint32) (found Found, err error) {
 	if err != nil {
 		return Found{}, err
 	}
-	if main == root {
-		return Found{}, ErrMain
-	}
 	switch same, err := f.together(main, pid); {
 	case err != nil:
 		return Found{}, err
@@ -49,5 +45,6 @@ func (f *Finder) Entered(root, pid uint32) (found Found, err error) {
 	if err == nil && found.Container == nil {
 		err = errMoved
 	}
+	found.Main = main
 	return found, err
 }

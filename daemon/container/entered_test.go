@@ -11,8 +11,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
 
-// TestEntered finds the container of what was put into one, and refuses its main process, what has a PID namespace of its own
-// within it, and what only has its cgroup.
+// TestEntered finds the container of what was put into one, and of its main process, and refuses what has a PID namespace of its
+// own within it, and what only has its cgroup.
 func TestEntered(t *testing.T) {
 	h := newHost(t)
 	h.docker(web, "web")
@@ -34,17 +34,17 @@ func TestEntered(t *testing.T) {
 		err       error
 	}{
 		{302, 302, "web", nil}, {999, 303, "web", nil}, {311, 311, "work", nil}, {999, 312, "work", nil},
-		{300, 300, "", ErrMain}, {300, 303, "", ErrMain}, {304, 304, "", ErrInner},
+		{300, 300, "web", nil}, {300, 303, "web", nil}, {304, 304, "", ErrInner},
 		{401, 401, "", ErrNone}, {500, 500, "", errMoved}, {600, 600, "", ErrNone}, {30, 30, "", ErrNone},
 	} {
 		in, err := h.f.Entered(c.root, c.pid)
-		if !errors.Is(err, c.err) || err == nil && in.Container.Name != c.name {
+		if !errors.Is(err, c.err) || err == nil && (in.Container.Name != c.name || (c.name == "web") != (in.Main == 300)) {
 			t.Errorf("%d, by %d: %+v, %v", c.root, c.pid, in, err)
 		}
 	}
 	require.NoError(t, os.Remove(h.dir+"/b/"+web+"/init.pid"))
 	for _, pid := range []uint32{302, 999} {
-		if in, err := h.f.Entered(pid, pid); err == nil || errors.Is(err, ErrNone) || errors.Is(err, ErrMain) || errors.Is(err, ErrInner) {
+		if in, err := h.f.Entered(pid, pid); err == nil || errors.Is(err, ErrNone) || errors.Is(err, ErrInner) {
 			t.Errorf("%d: %+v, %v, which is final", pid, in, err)
 		}
 	}

@@ -16,6 +16,9 @@ import (
 )
 
 const (
+	// Shim is the comm of containerd's shims.
+	Shim = "containerd-shim"
+
 	maxDepth = 64   // ancestors within one container
 	maxKnown = 1024 // containers
 	// fresh is how long a record is used without reading it again: a container may get another name.
@@ -46,6 +49,7 @@ type known struct {
 type Found struct {
 	Container   *lineage.Container
 	Env, Labels []string // NAME=VALUE, as the engine was told
+	Main        uint32   // its main process, set by Entered
 }
 
 // NewFinder makes a finder.
@@ -154,7 +158,7 @@ func (f *Finder) supervisor(pid uint32, id string) (supervisor, inside uint32) {
 			return 0, 0
 		case above == id:
 			inside = stat.Parent
-		case above == "" || f.proc.Comm(stat.Parent) == "containerd-shim" || f.conmon(stat.Parent):
+		case above == "" || f.proc.Comm(stat.Parent) == Shim || f.conmon(stat.Parent):
 			return stat.Parent, inside
 		}
 		pid = stat.Parent

@@ -124,7 +124,10 @@ func (h *policies) containerEffect(p *policy.Policy, r *policy.Container, id tra
 	case ruled:
 		return fmt.Sprintf("no effect: in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
 	case in.Joined && in.Rule == 0 && in.Root == id && r.Brief > 0:
-		return fmt.Sprintf("opens a session once the command has run for %v, or has left something", r.Brief), nil
+		return fmt.Sprintf("opens a session once it has run for %v, or has left something", r.Brief), nil
+	}
+	if r.Whole() {
+		return "no effect: in another session, or not started by the container's main process", nil
 	}
 	return "no effect: not put into the container from outside since the rule is in force, or in another session", nil
 }

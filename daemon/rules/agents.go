@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -44,6 +45,7 @@ func (s *Steward) arm(p *policy.Policy) {
 	}
 	s.joins.set(s.o.Kernel, func(j *joins) {
 		j.ruled = slices.ContainsFunc(p.Containers, func(r policy.Container) bool { return r.Opens() })
+		j.whole = p.Whole()
 	})
 	err := s.o.Kernel.SetAgents(agents)
 	if err != nil {
@@ -264,16 +266,19 @@ func (s *Steward) reportsOnly(info tracer.SessionInfo) bool {
 	return r != nil && p.Terms(r).Report
 }
 
-// FindRunning opens sessions over the running processes that a rule matches, each with
-// its descendants: the oldest first, so that an agent that another agent started is
-// inside the session of that one.
+// FindRunning opens sessions over the running processes and containers that a rule
+// matches, each with its descendants: the oldest first, so that an agent that another
+// agent started is inside the session of that one.
 func (s *Steward) FindRunning() {
 	p := s.o.Rules.Policy()
-	if !slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }) {
+	whole := p.Whole()
+	if !whole && !slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }) {
 		return
 	}
 	var found []tracer.Process
+	shims := make(map[uint32]bool)
 	err := s.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
+		shims[t.PID] = whole && t.Comm.String() == container.Shim
 		if t.Session == 0 && !t.Dead && !t.Kernel && t.PID > 1 && t.Flags&tracer.FlagProtected == 0 {
 			found = append(found, *t)
 		}
@@ -289,6 +294,9 @@ func (s *Steward) FindRunning() {
 		if looksFor(p, t.Comm.String()) || interpreters.MatchString(procfs.Base(s.o.Proc.Link(t.PID, "exe"))) {
 			s.adoptRunning(p, t)
 		}
+		if shims[t.Parent.PID] {
+			s.adoptMain(p, t)
+		}
 	}
 }
 
@@ -303,18 +311,24 @@ func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
 		return // it is in the session of an ancestor by now
 	}
 	facts := s.RootFacts(t.Identity)
-	rule := RanAs(p, facts)
-	if rule == nil || len(p.Protected(facts)) > 0 || s.o.Enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+	if rule := RanAs(p, facts); rule != nil && len(p.Protected(facts)) == 0 {
+		s.adopt(p, t, policy.AgentRule, rule)
+	}
+}
+
+// adopt opens the session of a rule over a process that runs.
+func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, list uint32, rule *policy.Agent) {
+	if s.o.Enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 		return
 	}
-	spec := s.terms(p, policy.AgentRule, rule.Name, t.UID)
+	spec := s.terms(p, list, rule.Name, t.UID)
 	spec.Root, spec.UID, spec.Adopted = t.Identity, t.UID, true
 	info, n, err := s.o.Registry.Adopt(spec, 0)
 	if err != nil {
-		s.o.Log.Error().Err(err).Uint32(logging.KeyPID, t.PID).Msg("running agent not adopted")
+		s.o.Log.Error().Err(err).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, t.PID).Msg("running process not adopted")
 		return
 	}
 	s.reread(info.ID)
-	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, t.PID).Int(logging.KeyAdded, n).Msg("running agent adopted")
+	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, t.PID).Int(logging.KeyAdded, n).Msg("running process adopted")
 	s.Record("agent", audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)), info.ID, info.Root)
 }

@@ -19,21 +19,22 @@ import (
 )
 
 // Rules for containers. The kernel opens a session for every process that is put into a PID
-// namespace from outside, and here it is judged as an agent's is: by the container, which is read
-// from the process, or from what it has left. A session that is empty before it was judged leaves
-// no record.
+// namespace from outside, and for every main process of one, and here it is judged as an agent's is: by the
+// container, which is read from the process, or from what it has left. A session that is empty before it was
+// judged leaves no record.
 
-// joins is why the kernel looks for commands in containers.
+// joins is why the kernel looks for commands in containers, and for containers.
 type joins struct {
 	mu            sync.Mutex
-	ruled, wanted bool
+	ruled, wanted bool // commands
+	whole         bool // containers
 }
 
 func (j *joins) set(k Kernel, change func(*joins)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	change(j)
-	k.SetJoins(j.ruled || j.wanted)
+	k.SetJoins(j.ruled || j.wanted, j.whole)
 }
 
 // The container of a session that is still unknown is looked for again, after askAgain, twice that and so
@@ -43,7 +44,8 @@ const (
 	askTimes = 7 // after that the session is dissolved
 )
 
-// joined is a session to be judged whose root was put into a container, and which no agent rule wants.
+// joined is a session to be judged whose root was put into a container, or is its main process, and which no agent rule
+// wants.
 type joined struct {
 	by   *Steward
 	info tracer.SessionInfo
@@ -51,8 +53,9 @@ type joined struct {
 
 func (j joined) judge(p *policy.Policy) {
 	in, rootLives, err := j.container()
-	asker, ready := tracer.SessionID(0), err != nil && final(err, rootLives)
-	if err == nil {
+	main := in.Main == j.info.Root.PID
+	asker, ready := tracer.SessionID(0), main || err != nil && final(err, rootLives)
+	if err == nil && !main {
 		asker, ready = j.by.client(j.info, in.Container)
 	}
 	if n := j.by.tries[j.info.ID]; !ready && n < askTimes {
@@ -70,20 +73,29 @@ func (j joined) judge(p *policy.Policy) {
 	switch {
 	case rule == nil && asker != 0:
 		j.workFor(p, asker, in.Container)
-	case rule == nil || !rule.Opens():
-		j.letGo("no rule wants the commands in its container")
+	case rule != nil && rule.Whole() && !main:
+		j.enter(in)
+	case rule == nil || !rule.Opens() || main != rule.Whole():
+		j.letGo("no rule wants it")
 	case rootLives && age < rule.Brief.Std():
 		j.by.judgeLater(j.info.ID, rule.Brief.Std()-age)
 	case j.by.openFor(p, j.info, policy.ContainerRule, rule.Name):
 		// Of a root that has exited by now nothing else tells it.
 		j.by.o.Registry.Do(func(t registry.Tx) { t.Contain(j.info.Root, in.Container) })
-		j.by.Record("exec", audit.Done, fmt.Sprintf("rule %s (%s): put into container %s", rule.Name, p.Origin(rule), in.Container.ID), j.info.ID, j.info.Root)
+		how := "put into container"
+		if main {
+			how = "main process of container"
+		}
+		j.by.Record("exec", audit.Done, fmt.Sprintf("rule %s (%s): %s %s", rule.Name, p.Origin(rule), how, in.Container.ID), j.info.ID, j.info.Root)
 	}
 }
 
-// ruleFor returns the rule for a container, nil if none matches.
+// ruleFor returns the rule for a container, nil if none matches. A pod's sandbox is no container to its users.
 func ruleFor(p *policy.Policy, in container.Found) *policy.Container {
 	c := in.Container
+	if c.Pod != "" && c.Name == "" {
+		return nil
+	}
 	return p.Container(policy.Room{
 		Runtime: c.Runtime, Container: c.Name, Image: c.Image, Pod: c.Pod, Namespace: c.Namespace, Env: in.Env, Labels: in.Labels,
 	})
@@ -93,7 +105,7 @@ func ruleFor(p *policy.Policy, in container.Found) *policy.Container {
 func (j joined) workFor(p *policy.Policy, asker tracer.SessionID, in *lineage.Container) {
 	info, err := j.by.o.Kernel.Session(asker)
 	if err != nil || !slices.Contains(p.Brokers.Adopt, tracer.SourceContainer.String()) {
-		j.letGo("no rule wants the commands in its container")
+		j.letGo("no rule wants it")
 		return
 	}
 	if err := j.by.o.Kernel.SetTerms(j.info.ID, tracer.SessionSpec{Grace: info.Grace, KeepOnRootExit: true, For: asker}); err != nil {
@@ -104,10 +116,51 @@ func (j joined) workFor(p *policy.Policy, asker tracer.SessionID, in *lineage.Co
 	j.by.Record("broker", audit.Done, fmt.Sprintf("put into container %s for session %v", in.ID, asker), j.info.ID, j.info.Root)
 }
 
+// enter makes the members of the session members of the one that the container is. What they start in the meantime is entered
+// as their descendant, or as one of the container's main process, to which orphans go.
+func (j joined) enter(in container.Found) {
+	k := j.by.o.Kernel
+	main, err := k.Lookup(in.Main)
+	var members []tracer.Identity
+	if err == nil {
+		err = k.Snapshot(j.info.ID, func(t *tracer.Process) error {
+			if !t.Dead {
+				members = append(members, t.Identity)
+			}
+			return nil
+		})
+	}
+	j.letGo("put into a container that is a session")
+	if err != nil || main.Session == 0 {
+		return
+	}
+	for _, m := range members {
+		switch err := k.Enter(main.Session, m, tracer.Identity{}, tracer.SourceJoin); {
+		case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
+		case err != nil:
+			j.by.o.Log.Error().Err(err).Str(logging.KeySession, main.Session.String()).Uint32(logging.KeyPID, m.PID).Msg("command in a container not entered")
+		}
+	}
+	if _, err := k.Adopt(main.Session, 0); err != nil {
+		j.by.o.Log.Error().Err(err).Str(logging.KeySession, main.Session.String()).Msg("descendants of a command in a container not entered")
+	}
+}
+
+// adoptMain opens a session over the main process of a container that runs, if a rule wants that.
+func (s *Steward) adoptMain(p *policy.Policy, t *tracer.Process) {
+	in, err := s.o.Containers.Entered(t.PID, t.PID)
+	if err != nil || in.Main != t.PID {
+		return
+	}
+	if rule := ruleFor(p, in); rule != nil && rule.Whole() {
+		s.adopt(p, t, policy.ContainerRule, rule.Agent())
+	}
+}
+
 // final reports whether another look for a container would find nothing else. A process that exits may look as
 // if it were in none.
 func final(err error, rootLives bool) bool {
-	return errors.Is(err, container.ErrMain) || errors.Is(err, container.ErrInner) || errors.Is(err, container.ErrNone) && rootLives
+	return errors.Is(err, container.ErrInner) || errors.Is(err, container.ErrNone) && rootLives
 }
 
 // container finds the container by the root, or by what the root has left.

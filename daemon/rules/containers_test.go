@@ -22,6 +22,7 @@ const containerRules = `mode: enforce
 containers:
   - {name: briefs, match: {container: brief}, brief: 1m}
   - {name: execs, match: {runtime: docker, container: we*, image: 'node:*'}, grace: 3s}
+  - {name: boxes, match: {container: box*}, session: container, grace: 2s}
   - {name: nothing, match: {container: off}, session: off}
   - {name: opted, match: {env: 'LINEAGE_EXEC=*', label: [team=b, 'team=w**']}, idle: 1m}
   - {name: label, match: {label: 'team=**'}}
@@ -141,6 +142,72 @@ func TestContainersBySpec(t *testing.T) {
 	if w.Dead(341) || !w.Dead(340) {
 		t.Error("not the one that the rule is for has ended")
 	}
+}
+
+// TestWholeContainers: a container is one session, from its main process on, and so are the commands that are put into it. One that
+// no rule wants as a whole is in no session.
+func TestWholeContainers(t *testing.T) {
+	w := newWorld(t, daemontest.WithPolicy(containerRules))
+	box := w.shim(310, "box", "", "")
+	w.shim(350, "box2", "", "")
+	w.shim(330, "web", "", "")
+	// The daemon may also find one that runs: its look for them is not over.
+	opened := func(pid uint32, exec func(uint32, string) tracer.SessionID) tracer.SessionID {
+		t.Helper()
+		exec(pid, "sh")
+		info := w.held(w.K.Proc(pid).Session)
+		if info.Name != "boxes" || info.Grace != 2*time.Second || info.Root.PID != pid {
+			t.Errorf("%+v", info)
+		}
+		return info.ID
+	}
+	id := opened(311, w.K.Begin)
+	w.Fork(311, 312, 0, "child")
+	w.inside(312, box)
+	w.room(340, 310, box)
+	command := w.K.PutIn(340, "sh")
+	w.gone(command)
+	w.Until(func() bool { return w.K.Proc(340).Session == id })
+	for pid, effect := range map[uint32]string{311: "opened session ", 312: "no effect: in session ", 340: "no effect: in session "} {
+		if x := w.explained(pid); x.Rule != "containers.boxes" || !strings.HasPrefix(x.Effect, effect) {
+			t.Errorf("explained as %+v", x)
+		}
+	}
+	opened(351, w.K.PutIn) // its PID namespace is another container's
+	w.gone(w.K.Begin(331, "sh"))
+
+	w.End("root", id.String())
+	for _, pid := range []uint32{311, 312, 340} {
+		w.Until(func() bool { return w.Dead(pid) })
+	}
+	w.Survive([]uint32{310, 351, 331}, 310, 351, 331)
+}
+
+// TestRunningContainers: a rule opens a session over a container that runs when the rule comes into force, with all that its main
+// process has started.
+func TestRunningContainers(t *testing.T) {
+	w := newWorld(t, daemontest.WithPolicy("mode: enforce\n"))
+	w.shim(310, "box", "", "")
+	w.shim(320, "web", "", "")
+	w.room(340, 310, "")
+	w.Fork(311, 312, 0, "child")
+	boxed := func() {
+		t.Helper()
+		in := w.K.Proc(311).Session
+		if info, err := w.K.Session(in); err != nil || info.Name != "boxes" || info.Root.PID != 311 || w.K.Proc(312).Session != in {
+			t.Errorf("%+v, %v", info, err)
+		}
+	}
+	w.Reload(containerRules)
+	boxed()
+	for _, pid := range []uint32{310, 320, 321, 340} {
+		if p := w.K.Proc(pid); p.Session != 0 {
+			t.Errorf("%d is in %v", pid, p.Session)
+		}
+	}
+	w.Reload(containerRules) // which adopts nothing again
+	boxed()
+	w.Unsignalled()
 }
 
 // TestBriefCommands: a command that exits soon leaves no record, unless it has left a process.

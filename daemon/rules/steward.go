@@ -43,9 +43,10 @@ type Kernel interface {
 	registry.Kernel
 	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
 	SetAgents(agents []tracer.Agent) error
-	SetJoins(on bool)
+	SetJoins(commands, mains bool)
 	SetGuard(g tracer.Guarding)
 	Dissolve(id tracer.SessionID) (int, error)
+	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Runs(p tracer.Identity, path string) (tracer.Running, error)
 }
 

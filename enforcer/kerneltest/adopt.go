@@ -20,20 +20,29 @@ func (k *Kernel) SetAgents(agents []tracer.Agent) error {
 	return nil
 }
 
-// SetJoins chooses whether PutIn opens sessions.
-func (k *Kernel) SetJoins(on bool) {
+// SetJoins chooses whether PutIn and Begin open sessions.
+func (k *Kernel) SetJoins(commands, mains bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.looks.joins = on
+	k.looks.joins, k.looks.mains = commands, mains
 }
 
 // PutIn is an exec of a process that was put into a container; it returns the session that it
 // opened, 0 if none.
 func (k *Kernel) PutIn(pid uint32, comm string) tracer.SessionID {
+	return k.join(pid, comm, func() bool { return k.looks.joins })
+}
+
+// Begin is the exec of a container's main process, likewise.
+func (k *Kernel) Begin(pid uint32, comm string) tracer.SessionID {
+	return k.join(pid, comm, func() bool { return k.looks.mains })
+}
+
+func (k *Kernel) join(pid uint32, comm string, looked func() bool) tracer.SessionID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.rename(pid, comm)
-	if !k.looks.joins || p.Session != 0 || p.Flags&tracer.FlagProtected != 0 {
+	if !looked() || p.Session != 0 || p.Flags&tracer.FlagProtected != 0 {
 		return 0
 	}
 	id, s := k.open(p)

@@ -30,7 +30,8 @@ type Proc struct {
 // looks is what execs are compared with.
 type looks struct {
 	agents []tracer.Agent
-	joins  bool
+	joins  bool // commands in containers
+	mains  bool // and containers
 	halt   tracer.Halt
 	// guarding is the last request.
 	guarding tracer.Guarding

@@ -34,27 +34,42 @@ func (m *Rooms) matches(r Room) bool {
 		pair(m.Env, r.Env) && pair(m.Label, r.Labels)
 }
 
-// Container is a rule for the commands that are put into running containers: docker exec, kubectl exec.
+// Container is a rule for containers, or for the commands that are put into running ones: docker exec, kubectl exec.
 type Container struct {
 	Name    string   `key:"name" form:"name" need:"1" doc:"unique in the list"`
 	Match   Rooms    `key:"match" need:"1" doc:"all keys must hold; a list means any of"`
-	Session string   `key:"session" one:"exec|off" doc:"exec: each command opens a session of its own; off: none does"`
+	Session string   `key:"session" one:"exec|container|off" doc:"exec: each command opens a session of its own; container: the container is one session, with its commands; off: none"`
 	Grace   Duration `key:"grace" max:"10m" doc:"as in defaults"`
 	Idle    Duration `key:"idle" least:"1s" max:"87600h" doc:"as in defaults"`
 	OnExit  string   `key:"on_exit" one:"end|report" doc:"what happens to what the command started when it exits; default end"`
 	Client  string   `key:"client" one:"report|end" doc:"what happens to the command, and to what it started, when the docker exec that asked for it is killed or interrupted; default report"`
-	Brief   Duration `key:"brief" least:"1ms" max:"1h" doc:"no record of a command that exits this soon and leaves nothing, such as a health check; 0: of each"`
+	Brief   Duration `key:"brief" least:"1ms" max:"1h" doc:"no record of a command or container that exits this soon and leaves nothing, such as a health check; 0: of each"`
 
 	placed
 }
 
 func (r *Container) label() string { return r.Name }
 
+func (r *Container) check() (string, *wrong) {
+	const hint = "the kernel ends what is in a container with its main process; omit the key"
+	switch {
+	case !r.Whole():
+	case r.OnExit != "":
+		return "on_exit", &wrong{"is for the commands in containers, not for session: container", hint}
+	case r.Client != "":
+		return "client", &wrong{"is for the commands in containers, not for session: container", hint}
+	}
+	return "", nil
+}
+
+// Whole reports whether the rule opens one session for all of a container.
+func (r *Container) Whole() bool { return r.Session == "container" }
+
 // Opens reports whether the rule opens sessions.
 func (r *Container) Opens() bool { return r.Session != "off" }
 
-// agent is what the rule has in common with agent rules.
-func (r *Container) agent() *Agent {
+// Agent is what the rule has in common with agent rules.
+func (r *Container) Agent() *Agent {
 	return &Agent{Name: r.Name, Enabled: r.Opens(), Grace: r.Grace, Idle: r.Idle, OnRootExit: r.OnExit, placed: r.placed}
 }
 
@@ -66,6 +81,11 @@ func (p *Policy) Container(r Room) *Container {
 		}
 	}
 	return nil
+}
+
+// Whole reports whether a rule opens sessions for containers.
+func (p *Policy) Whole() bool {
+	return slices.ContainsFunc(p.Containers, func(r Container) bool { return r.Whole() })
 }
 
 // EndsWithClient reports whether the commands of a rule for containers end with the client that asked for them.
@@ -85,7 +105,7 @@ func (p *Policy) Opener(list uint32, name string) *Agent {
 	if list == ContainerRule {
 		for i := range p.Containers {
 			if p.Containers[i].Name == name {
-				return p.Containers[i].agent()
+				return p.Containers[i].Agent()
 			}
 		}
 		return nil
@@ -107,7 +127,7 @@ func (p *Policy) Openers() (all []*Agent) {
 	}
 	for i := range p.Containers {
 		if p.Containers[i].Opens() {
-			all = append(all, p.Containers[i].agent())
+			all = append(all, p.Containers[i].Agent())
 		}
 	}
 	return all

@@ -56,7 +56,7 @@ var samples = map[string]sample{
 	"containers[].match.namespace": {"[build, test]", "[]"},
 	"containers[].match.env":       {"LINEAGE_EXEC=end", "LINEAGE_EXEC"},
 	"containers[].match.label":     {"com.docker.compose.project=web", `"=web"`},
-	"containers[].session":         {"off", "container"},
+	"containers[].session":         {"container", "pod"},
 	"containers[].grace":           {"10s", "1h"},
 	"containers[].idle":            {"30m", "10ms"},
 	"containers[].on_exit":         {"report", "keep"},

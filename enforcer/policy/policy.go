@@ -29,7 +29,7 @@ type Policy struct {
 	Signals     string       `key:"signals" one:"any|session" doc:"session: a member may send signals that kill or stop only to its own session and those inside it; observe: others are recorded, enforce: they are refused"`
 	Defaults    Defaults     `key:"defaults" doc:"for every session, unless it is created with other values"`
 	Agents      []Agent      `key:"agents" doc:"which processes open a session of their own; the first that matches"`
-	Containers  []Container  `key:"containers" doc:"which commands that are put into running containers open a session of their own; the first that matches"`
+	Containers  []Container  `key:"containers" doc:"which containers, or commands that are put into running ones, open a session of their own; the first that matches"`
 	Operators   []Operator   `key:"operators" doc:"what commands that are signed with an operator's SSH key may do; an operator without an entry may do nothing"`
 	Keep        []Keeping    `key:"keep" doc:"members that may outlive their session"`
 	Protect     []Protection `key:"protect" doc:"never adopted and never signalled on evidence weaker than a fork; added to the built-in list"`

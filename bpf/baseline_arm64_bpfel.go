@@ -174,6 +174,7 @@ type BaselineSession struct {
 	Emptied      uint64
 	ListenWindow uint64
 	Listens      uint64
+	Left         uint64
 }
 
 type BaselineShared struct {
@@ -239,6 +240,7 @@ const (
 	BaselineMapAgents          = "agents"
 	BaselineMapClaims          = "claims"
 	BaselineMapClasses         = "classes"
+	BaselineMapClients         = "clients"
 	BaselineMapCounters        = "counters"
 	BaselineMapDead            = "dead"
 	BaselineMapDying           = "dying"
@@ -403,6 +405,7 @@ type BaselineMapSpecs struct {
 	Agents     *ebpf.MapSpec `ebpf:"agents"`
 	Claims     *ebpf.MapSpec `ebpf:"claims"`
 	Classes    *ebpf.MapSpec `ebpf:"classes"`
+	Clients    *ebpf.MapSpec `ebpf:"clients"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
 	Dead       *ebpf.MapSpec `ebpf:"dead"`
 	Dying      *ebpf.MapSpec `ebpf:"dying"`
@@ -453,6 +456,7 @@ type BaselineMaps struct {
 	Agents     *ebpf.Map `ebpf:"agents"`
 	Claims     *ebpf.Map `ebpf:"claims"`
 	Classes    *ebpf.Map `ebpf:"classes"`
+	Clients    *ebpf.Map `ebpf:"clients"`
 	Counters   *ebpf.Map `ebpf:"counters"`
 	Dead       *ebpf.Map `ebpf:"dead"`
 	Dying      *ebpf.Map `ebpf:"dying"`
@@ -476,6 +480,7 @@ func (m *BaselineMaps) Close() error {
 		m.Agents,
 		m.Claims,
 		m.Classes,
+		m.Clients,
 		m.Counters,
 		m.Dead,
 		m.Dying,

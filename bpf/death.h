@@ -140,14 +140,36 @@ static __always_inline bool is_killed(struct signal_struct *s)
 	return !bpf_core_field_exists(s->core_state) || !s->core_state;
 }
 
+static __always_inline u32 exit_status(struct task_struct *t)
+{
+	return t->signal->flags & SIGNAL_GROUP_EXIT ? t->signal->group_exit_code :
+						      t->group_leader->exit_code;
+}
+
+/*
+ * A client was ended by a signal, perhaps after it caught that: the command that it asked
+ * for ends. If the command has exited, the client's exit code may be the command's.
+ */
+__noinline int client_left(u32 tgid, u64 start, u32 status)
+{
+	struct identity client = { .start = start, .tgid = tgid };
+	u64 *command = bpf_map_lookup_elem(&clients, &client);
+	struct session *s = command ? session_of(*command) : NULL;
+
+	if (!s || (!(status & 0x7f) && status >> 8 < CODE_INTERRUPTED) || !alive(&s->root))
+		return 0;
+	*(volatile u64 *)&s->left = bpf_ktime_get_boot_ns();
+	*(volatile u64 *)&control.due = 1;
+	return 0;
+}
+
 static __always_inline void tell_exit(struct event_exit *e, struct task_struct *t,
 				      const struct entry *n, u32 tgid)
 {
 	struct task_struct *leader = t->group_leader;
 
 	header(&e->h, EVENT_EXIT, tgid, n->start, n->session, n->flags);
-	e->status = t->signal->flags & SIGNAL_GROUP_EXIT ? t->signal->group_exit_code :
-							   leader->exit_code;
+	e->status = exit_status(t);
 	/* Released threads, the leader, and this thread if it is not the leader. */
 	e->cpu_time = t->signal->sum_sched_runtime + leader->se.sum_exec_runtime;
 	if (t->pid != t->tgid)
@@ -166,6 +188,8 @@ static __always_inline void die(struct task_struct *t, u32 tgid, struct entry *e
 		bury(tgid, e, n.start, how);
 		return;
 	}
+	if (n.flags & FLAG_CLIENT)
+		client_left(tgid, n.start, exit_status(t));
 	/*
 	 * The event's place in the ring is reserved before the count and committed
 	 * after it: a reader finds it counted, and "empty" follows the last exit.

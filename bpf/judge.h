@@ -50,6 +50,8 @@ static __always_inline u32 cause_to_end(struct session *s, struct ctl *c, u64 no
 		return CAUSE_ROOT_EXIT;
 	if (s->owner.tgid && !alive(&s->owner))
 		return CAUSE_OWNER_EXIT;
+	if (*(volatile u64 *)&s->left)
+		return CAUSE_OWNER_EXIT;
 	if (expires)
 		arm_boot(expires);
 	return CAUSE_NONE;

@@ -26,6 +26,9 @@
  */
 #define START_COUNTED 1
 
+/* The least exit code of a program that a signal has ended: it may have caught that. */
+#define CODE_INTERRUPTED 128
+
 /* Identifies a process for good: a PID alone is reused, the pair is not. */
 struct identity {
 	u64 start; /* group leader's start_boottime, ns */
@@ -37,6 +40,7 @@ enum entry_flags {
 	FLAG_PROTECTED = 1 << 0, /* never signalled by a pass */
 	FLAG_OWNER = 1 << 1, /* its death ends the sessions that it owns */
 	FLAG_ROOT = 1 << 2,
+	FLAG_CLIENT = 1 << 3, /* `clients` may have the session of a command that it asked for */
 	/* 1 << 3 to 1 << 6 had meanings in older versions: an elder may have them set. */
 	FLAG_DAEMON = 1 << 7, /* protected by self-protection */
 	/* What was sent, in a byte of its own: see set_flags. */
@@ -179,6 +183,7 @@ struct session {
 	u64 emptied; /* boottime ns at which live last fell to 0; 0: never */
 	u64 listen_window; /* of an outermost session, as the next field */
 	u64 listens; /* in that window */
+	u64 left; /* boottime ns at which the client that asked for it was interrupted; 0: never */
 };
 
 /*

@@ -131,6 +131,7 @@ const (
 	LineageEntryFlagsFLAG_PROTECTED LineageEntryFlags = 1
 	LineageEntryFlagsFLAG_OWNER     LineageEntryFlags = 2
 	LineageEntryFlagsFLAG_ROOT      LineageEntryFlags = 4
+	LineageEntryFlagsFLAG_CLIENT    LineageEntryFlags = 8
 	LineageEntryFlagsFLAG_DAEMON    LineageEntryFlags = 128
 	LineageEntryFlagsFLAG_UNKILLED  LineageEntryFlags = 256
 	LineageEntryFlagsFLAG_TERMED    LineageEntryFlags = 512
@@ -367,6 +368,7 @@ type LineageSession struct {
 	Emptied      uint64
 	ListenWindow uint64
 	Listens      uint64
+	Left         uint64
 }
 
 type LineageShared struct {
@@ -449,6 +451,7 @@ const (
 	LineageMapAgentUids        = "agent_uids"
 	LineageMapAgents           = "agents"
 	LineageMapClasses          = "classes"
+	LineageMapClients          = "clients"
 	LineageMapCounters         = "counters"
 	LineageMapDead             = "dead"
 	LineageMapElder            = "elder"
@@ -627,6 +630,7 @@ type LineageMapSpecs struct {
 	AgentUids  *ebpf.MapSpec `ebpf:"agent_uids"`
 	Agents     *ebpf.MapSpec `ebpf:"agents"`
 	Classes    *ebpf.MapSpec `ebpf:"classes"`
+	Clients    *ebpf.MapSpec `ebpf:"clients"`
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
 	Dead       *ebpf.MapSpec `ebpf:"dead"`
 	Elder      *ebpf.MapSpec `ebpf:"elder"`
@@ -693,6 +697,7 @@ type LineageMaps struct {
 	AgentUids  *ebpf.Map `ebpf:"agent_uids"`
 	Agents     *ebpf.Map `ebpf:"agents"`
 	Classes    *ebpf.Map `ebpf:"classes"`
+	Clients    *ebpf.Map `ebpf:"clients"`
 	Counters   *ebpf.Map `ebpf:"counters"`
 	Dead       *ebpf.Map `ebpf:"dead"`
 	Elder      *ebpf.Map `ebpf:"elder"`
@@ -714,6 +719,7 @@ func (m *LineageMaps) Close() error {
 		m.AgentUids,
 		m.Agents,
 		m.Classes,
+		m.Clients,
 		m.Counters,
 		m.Dead,
 		m.Elder,

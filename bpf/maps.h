@@ -32,6 +32,14 @@ struct {
 	__type(value, struct dead_entry);
 } dead SEC(".maps");
 
+/* The sessions of commands in containers, by the members that asked for them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct identity);
+	__type(value, u64);
+} clients SEC(".maps");
+
 /* User space maps it: to copy every slot, to list a few sessions, takes milliseconds. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

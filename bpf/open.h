@@ -168,7 +168,7 @@ static __always_inline long create_in(struct verb_args *a, struct task_struct *r
 	s->owner = a->owner;
 	s->created = bpf_ktime_get_boot_ns();
 	s->live = s->dying = s->held = 0;
-	s->forks = s->peak = s->emptied = 0;
+	s->forks = s->peak = s->emptied = s->left = 0;
 	s->listen_window = s->listens = 0;
 	c->flags = a->flags;
 	c->grace = a->grace;

@@ -266,6 +266,29 @@ func (t *Tracer) Unprotect(id Identity) error {
 	return t.mark(id, 0, FlagProtected)
 }
 
+// SetClient has the end of client by a signal, or with the exit code of one, end a session while its root lives, as the end
+// of an owner does. client must be a member of some session; it stays one. [ErrNotFound]: it is gone, or is no member.
+func (t *Tracer) SetClient(client Identity, of SessionID) error {
+	key, id := wireIdentity(client), uint64(of)
+	if err := t.maps[bpf.LineageMapClients].Put(&key, &id); err != nil {
+		return fmt.Errorf("set client %v: %w", client, err)
+	}
+	err := t.mark(client, EntryFlags(bpf.LineageEntryFlagsFLAG_CLIENT), 0)
+	if err != nil {
+		err = errors.Join(err, t.UnsetClient(client))
+	}
+	return err
+}
+
+// UnsetClient takes SetClient back. It has no effect on an end that has begun.
+func (t *Tracer) UnsetClient(client Identity) error {
+	key := wireIdentity(client)
+	if err := t.maps[bpf.LineageMapClients].Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("unset client %v: %w", client, err)
+	}
+	return nil
+}
+
 // Identify returns the exact identity of the process that has this PID, zombies
 // included; [ErrNotFound] if there is none, or if the PID is a thread's.
 func (t *Tracer) Identify(pid uint32) (Identity, error) {

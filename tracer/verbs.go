@@ -267,7 +267,7 @@ func (t *Tracer) Unprotect(id Identity) error {
 }
 
 // SetClient has the end of client by a signal, or with the exit code of one, end a session while its root lives, as the end
-// of an owner does. client must be a member of some session; it stays one. [ErrNotFound]: it is gone, or is no member.
+// of an owner does. client must be a member of some session; it stays one. [ErrNotFound]: it is gone, or not a member.
 func (t *Tracer) SetClient(client Identity, of SessionID) error {
 	key, id := wireIdentity(client), uint64(of)
 	if err := t.maps[bpf.LineageMapClients].Put(&key, &id); err != nil {

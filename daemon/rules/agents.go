@@ -316,6 +316,17 @@ func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
 	}
 }
 
+// adoptMain opens a session over the main process of a container that runs, if a rule wants that.
+func (s *Steward) adoptMain(p *policy.Policy, t *tracer.Process) {
+	in, err := s.o.Containers.Entered(t.PID, t.PID)
+	if err != nil || in.Main != t.PID {
+		return
+	}
+	if rule := ruleFor(p, in); rule != nil && rule.Whole() {
+		s.adopt(p, t, policy.ContainerRule, rule.Agent())
+	}
+}
+
 // adopt opens the session of a rule over a process that runs.
 func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, list uint32, rule *policy.Agent) {
 	if s.o.Enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {

@@ -90,7 +90,7 @@ func (j joined) judge(p *policy.Policy) {
 	}
 }
 
-// ruleFor returns the rule for a container, nil if none matches. A pod's sandbox is no container to its users.
+// ruleFor returns the rule for a container, nil if none matches. None is for a pod's sandbox.
 func ruleFor(p *policy.Policy, in container.Found) *policy.Container {
 	c := in.Container
 	if c.Pod != "" && c.Name == "" {
@@ -143,17 +143,6 @@ func (j joined) enter(in container.Found) {
 	}
 	if _, err := k.Adopt(main.Session, 0); err != nil {
 		j.by.o.Log.Error().Err(err).Str(logging.KeySession, main.Session.String()).Msg("descendants of a command in a container not entered")
-	}
-}
-
-// adoptMain opens a session over the main process of a container that runs, if a rule wants that.
-func (s *Steward) adoptMain(p *policy.Policy, t *tracer.Process) {
-	in, err := s.o.Containers.Entered(t.PID, t.PID)
-	if err != nil || in.Main != t.PID {
-		return
-	}
-	if rule := ruleFor(p, in); rule != nil && rule.Whole() {
-		s.adopt(p, t, policy.ContainerRule, rule.Agent())
 	}
 }
 

@@ -110,7 +110,7 @@ var sections = []struct{ key, text string }{
 	{"", ""},
 	{"defaults", "Flags of `lineage run` come before them."},
 	{"agents", "A process is looked at when it executes a program, however it was started. A rule with `parent` also applies inside sessions. [Rules for known agents](AGENTS.md#rules)."},
-	{"containers", "The first process of the command, and what it starts, are the session; what else runs in the container is in none. [How to](HOWTO.md#end-what-a-docker-exec-left), [limits](../KNOWN_ISSUES.md#brokered-work)."},
+	{"containers", "With `session: exec` the first process of the command, and what it starts, are the session, and what else runs in the container is in none. [How to](HOWTO.md#end-what-a-docker-exec-left), [limits](../KNOWN_ISSUES.md#brokered-work)."},
 	{"operators", "[How to set it up](FLEET.md)."},
 	{"keep", "When a member becomes a program that a rule matches, it moves to a [kept session](HOWTO.md#keep-a-development-server)."},
 	{"protect", "What a session forked itself is not protected."},

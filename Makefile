@@ -34,7 +34,7 @@ PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap openssh-client
 PICTURE_PACKAGES := chromium fonts-dejavu-core poppler-utils
 SITE_PACKAGES := $(PICTURE_PACKAGES) furo python3-myst-parser python3-sphinx
 SERVER_PACKAGES := python3 nodejs nginx-light redis-server # RUNLEVEL=1: not started by their installation
-VM_PACKAGES   := qemu-system-x86 seabios xz-utils zstd lz4
+VM_PACKAGES   := qemu-system-x86 runc seabios xz-utils zstd lz4
 ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
 # Where install.sh and uninstall.sh put things.
@@ -44,7 +44,7 @@ export PREFIX DESTDIR FORCE PURGE
 KERNELS  := 5.10 6.1 6.12 6.16 6.18 6.18-rt 7
 ARM_KERNELS := 6.18
 QUICK    := 6.1 7
-VM_TESTS := tracer enforcer daemon daemon/holdings daemon/selfcheck internal/e2e internal/e2e/escapes
+VM_TESTS := tracer enforcer daemon daemon/holdings daemon/selfcheck internal/e2e internal/e2e/escapes internal/e2e/brokers
 
 GOLANGCI := golangci-lint-v2.15.0
 ACTIONLINT := actionlint-v1.7.12

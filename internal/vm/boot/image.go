@@ -51,7 +51,13 @@ func NewImage(bin string) *Image {
 		}
 		return i
 	}
-	for _, name := range tools {
+	i.Programs(tools...)
+	return i
+}
+
+// Programs adds programs of this system, which are in its PATH, to the image.
+func (i *Image) Programs(names ...string) {
+	for _, name := range names {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			i.fail(err)
@@ -60,7 +66,6 @@ func NewImage(bin string) *Image {
 		i.File("bin/"+name, path)
 		i.libraries(path)
 	}
-	return i
 }
 
 func (i *Image) fail(err error) {

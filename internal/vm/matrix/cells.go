@@ -37,7 +37,8 @@ type suite struct {
 	except  string
 	env     []string
 	timeout time.Duration
-	part    string // its name, unless it is the whole package
+	part    string   // its name, unless it is the whole package
+	needs   []string // programs of this system
 }
 
 func (s suite) name() string {
@@ -88,6 +89,9 @@ var (
 	dead = e2e.named("dead daemon").tests("TestDeadDaemon").with("LNGTEST_ROUNDS=3")
 	// Every row, at the kernel's own level, with a requested end.
 	escapes = suite{dir: "internal/e2e/escapes", only: "^TestEscapes$///^root_alive$", timeout: 2 * time.Hour, env: []string{"LNGTEST_ROUNDS=1"}}
+	// Commands that are put into containers.
+	containers = suite{dir: "internal/e2e/brokers", part: "containers", only: "^TestRunc", timeout: 20 * time.Minute,
+		env: []string{"LNGTEST_PROGRAMS=all"}, needs: []string{"find", "rmdir", "runc"}}
 )
 
 // basicTests show in a minute or two whether sessions are kept and ended at all, with
@@ -105,7 +109,7 @@ func (s suite) bothSides() suite {
 }
 
 // everything is what a kernel must pass in its usual configuration.
-var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, guards, e2e, dead, escapes}
+var everything = []suite{verifier, basics, tracer, enforcer, daemon, holdings, selfcheck, guards, e2e, dead, escapes, containers}
 
 // few is what every change must pass.
 var few = []suite{
@@ -134,7 +138,7 @@ var cells = []cell{
 	{name: "6.18", series: "6.18", suites: everything,
 		why: "a long-term kernel with everything, its tracepoints not preemptible"},
 	{name: "7", series: "7", quick: few,
-		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, guards, e2e, dead, escapes},
+		suites: []suite{verifier, basics, tracer.bothSides(), enforcer, daemon, holdings, selfcheck, guards, e2e, dead, escapes, containers},
 		why:    "the newest of Debian's backports; tracepoints are preemptible"},
 	{name: "6.18-rt", series: "6.18-rt", suites: []suite{verifier, basics, tracer, e2e, dead}, cpus: 2,
 		why: "PREEMPT_RT, which takes no signal in the exit hook: the only level 3 that Debian has"},

@@ -58,6 +58,7 @@ func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration
 	plan := guest.Plan{Cgroup: c.cgroup, PIDMax: c.pidMax, Jobs: c.doctorJobs()}
 	for _, s := range suites {
 		image.Checkout(".", s.dir)
+		image.Programs(s.needs...)
 		binary := filepath.Join(bin, "tests", strings.ReplaceAll(s.dir, "/", "_")+".test")
 		image.File("tests/"+filepath.Base(binary), binary)
 		plan.Jobs = append(plan.Jobs, s.job("/tests/"+filepath.Base(binary)))

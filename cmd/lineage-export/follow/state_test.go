@@ -63,10 +63,10 @@ func TestKeptModel(t *testing.T) {
 // TestLeftState: files that a killed exporter was writing are removed at the next start, and nothing else.
 func TestLeftState(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"otlp.cursor", "otlp.model", "otlp.cursor.new-17", "ocsf.model.new-4043017520", "otlp.model.new-x", "my.notes.new-1", "x.cursor.new-1.txt"} {
+	for _, name := range []string{"otlp.cursor", "otlp.model", "otlp.cursor.new", "ocsf.model.new", "otlp.model.new-x", "my.notes.new", "x.cursor.new.txt"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "otlp.model.new-2"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "x.model.new"), 0o700))
 	store, err := OpenStore(dir)
 	require.NoError(t, err)
 	defer store.Close()
@@ -76,5 +76,5 @@ func TestLeftState(t *testing.T) {
 	for _, e := range all {
 		names = append(names, e.Name())
 	}
-	require.Equal(t, strings.Join(names, " "), "lock my.notes.new-1 otlp.cursor otlp.model otlp.model.new-2 otlp.model.new-x x.cursor.new-1.txt")
+	require.Equal(t, strings.Join(names, " "), "lock my.notes.new otlp.cursor otlp.model otlp.model.new-x x.cursor.new.txt x.model.new")
 }

@@ -20,8 +20,9 @@ type Dir struct {
 	lock *os.File
 }
 
-// newFile is between the name of a file that is being written and a random number.
-const newFile = ".new-"
+// newFile is what the name of a file ends in that is being written. Of each file only one is, so that errors
+// are the same each time.
+const newFile = ".new"
 
 // Open locks a directory, and makes it if needed: two programs would overwrite each other's files. The names
 // of files that the program writes end in one of the extensions.
@@ -46,7 +47,7 @@ func Open(path string, extensions ...string) (*Dir, error) {
 
 // removeNew removes what a program left that was killed while it wrote.
 func removeNew(dir string, extensions []string) error {
-	newName := regexp.MustCompile(`^[a-z0-9]+\.(` + strings.Join(extensions, "|") + `)` + regexp.QuoteMeta(newFile) + `[0-9]+$`)
+	newName := regexp.MustCompile(`^[a-z0-9]+\.(` + strings.Join(extensions, "|") + `)` + regexp.QuoteMeta(newFile) + `$`)
 	all, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -68,9 +69,9 @@ func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 func (d *Dir) Close() error { return d.lock.Close() }
 
 // Replace writes a file as a whole, or leaves it as it was. The name is lower-case letters and digits, and
-// an extension.
+// an extension. The same file must not be replaced twice at the same time.
 func (d *Dir) Replace(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(d.path, name+newFile)
+	f, err := os.OpenFile(d.Path(name+newFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}

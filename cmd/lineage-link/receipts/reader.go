@@ -54,6 +54,7 @@ type Reader struct {
 	rung  chan struct{} // a session began or changed
 	whole time.Time     // of the last look at the history by this connection
 	looks int           // of this connection at the history
+	short bool          // the last of these failed
 	said  string        // the last error that was logged
 }
 
@@ -89,18 +90,18 @@ func (r *Reader) connect(ctx context.Context) error {
 	bell.Go(func() { r.listen(ctx, c) })
 	r.whole, r.looks = time.Time{}, 0
 	for {
-		pause := r.due()
 		moving, err := r.look(ctx, c)
+		pause := r.due()
+		if moving {
+			pause = soonTime
+		}
 		switch {
 		case errors.As(err, new(unkept)):
 			r.say(err)
 			pause = retryTime
 		case err != nil:
 			return err
-		case moving:
-			pause = soonTime
-			fallthrough
-		default:
+		case !r.short:
 			r.say(nil)
 		}
 		select {
@@ -205,10 +206,11 @@ func (r *Reader) look(ctx context.Context, c api.Client) (moving bool, err error
 	}
 	if whole {
 		upTo := r.whole
-		r.whole, r.looks = began, r.looks+1 // also if it fails for want of room: the list may be long
+		r.whole, r.looks, r.short = began, r.looks+1, true // also if it fails for want of room: the list may be long
 		if err := r.past(ctx, c, hide, upTo); err != nil {
 			return false, err
 		}
+		r.short = false
 	}
 	return moving, nil
 }

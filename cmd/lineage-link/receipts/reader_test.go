@@ -1,0 +1,86 @@
+//go:build linux
+
+package receipts
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// reading runs the reader of a host whose daemon sends no events, for the time of f.
+func reading(t *testing.T, h *host, f func()) {
+	t.Helper()
+	h.daemon.On.Events = func(ctx context.Context, _ api.EventsQuery, _ func(*api.Event) error) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	h.reader.Dial = func(context.Context) (api.Client, error) { return h.daemon, nil }
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { h.reader.Run(ctx); close(done) }()
+	defer func() { stop(); <-done }()
+	f()
+}
+
+// TestSettles: a daemon that has just begun has not written yet what ended while none ran, and no event is to
+// come. It is found soon after.
+func TestSettles(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, dir)
+		defer h.dir.Close()
+		reading(t, h, func() {
+			time.Sleep(time.Second)
+			h.begin()
+			h.end(time.Now())
+			time.Sleep(settleTime)
+			require.Equal(t, h.reader.Box.Has("s00000-10@7"), true)
+		})
+	})
+}
+
+// TestSaidOnce: as long as nothing can be written the log has one line, and one when that is over; also if only
+// the history has the session.
+func TestSaidOnce(t *testing.T) {
+	for _, seen := range []bool{true, false} {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t, dir)
+			defer h.dir.Close()
+			var log bytes.Buffer
+			h.reader.Log = zerolog.New(&log)
+			lines := func() int { return strings.Count(log.String(), "\n") }
+			if seen {
+				h.begin()
+			}
+			reading(t, h, func() {
+				time.Sleep(time.Second)
+				require.NoError(t, os.RemoveAll(dir))
+				if !seen {
+					h.begin()
+				}
+				h.end(time.Now())
+				time.Sleep(10 * wholeTime)
+				if lines() != 1 {
+					t.Errorf("seen %v: %d lines: %s", seen, lines(), &log)
+				}
+				require.NoError(t, os.Mkdir(dir, 0o700))
+				time.Sleep(2 * wholeTime)
+				if lines() != 2 || !strings.Contains(log.String(), "taken again") {
+					t.Errorf("seen %v: %d lines: %s", seen, lines(), &log)
+				}
+			})
+			require.Equal(t, h.reader.Box.Has("s00000-10@7"), true)
+		})
+	}
+}

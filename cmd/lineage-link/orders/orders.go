@@ -49,6 +49,7 @@ type Carrier struct {
 	mu      sync.Mutex
 	awaited map[string]time.Time // commands whose receipts are to come, by id: when they came
 	done    map[string]time.Time // commands whose receipts came, by id: when
+	earlier []string             // commands that an earlier program handed over
 	asking  chan struct{}
 	all     sync.WaitGroup
 	quiet   quiet
@@ -67,7 +68,7 @@ func (c *Carrier) Open() error {
 		switch name := noteName.FindStringSubmatch(e.Name()); {
 		case name == nil:
 		case name[2] == "await":
-			c.awaited[name[1]] = time.Now()
+			c.awaited[name[1]], c.earlier = time.Now(), append(c.earlier, name[1])
 		default:
 			info, err := e.Info()
 			if err != nil {
@@ -94,7 +95,7 @@ func (c *Carrier) clean() {
 // asked for.
 func (c *Carrier) Run(ctx context.Context) {
 	c.mu.Lock()
-	for id := range c.awaited {
+	for _, id := range c.earlier { // the others are waited for since they came
 		c.await(ctx, id, func(*link.Answer) {})
 	}
 	c.mu.Unlock()

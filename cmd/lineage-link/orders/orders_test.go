@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -39,6 +40,7 @@ type world struct {
 	stop func()
 
 	posts    atomic.Int64
+	asked    atomic.Int64 // for receipts
 	largest  atomic.Int64
 	known    sync.Map // ids of accepted commands
 	complete atomic.Bool
@@ -66,6 +68,7 @@ func newWorld(t *testing.T) *world {
 			return w.receipt(c.ID, false), nil
 		},
 		Commanded: func(id string) (*api.CommandReply, error) {
+			w.asked.Add(1)
 			if _, ok := w.known.Load(id); !ok {
 				return nil, api.NewError(api.CodeNotFound, "command not found", "")
 			}
@@ -86,6 +89,12 @@ func (w *world) receipt(id string, complete bool) *api.CommandReply {
 // start starts the carrier, as after a SIGKILL.
 func (w *world) start() {
 	w.Helper()
+	w.open()
+	w.run()
+}
+
+func (w *world) open() {
+	w.Helper()
 	var err error
 	w.dir, err = statedir.Open(w.path)
 	require.NoError(w, err)
@@ -98,6 +107,9 @@ func (w *world) start() {
 		return w.daemon, nil
 	}}
 	require.NoError(w, w.Open())
+}
+
+func (w *world) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.ctx = ctx
 	over := make(chan struct{})
@@ -209,6 +221,21 @@ func TestRepeatedWithoutDaemon(t *testing.T) {
 	w.stop()
 	w.start()
 	require.Equal(t, notes("done"), 0)
+}
+
+// TestTakenFirst: a command that comes before the carrier runs is waited for once, as any other.
+func TestTakenFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.stop()
+		w.complete.Store(false)
+		w.open()
+		w.ctx = t.Context()
+		require.Equal(t, w.take(message(t, id, nil)).State, link.Accepted)
+		w.run()
+		time.Sleep(10*retryTime + retryTime/2)
+		require.Equal(t, w.asked.Load(), 11)
+	})
 }
 
 // TestUnknown: a command that the daemon does not know is asked for a while only.

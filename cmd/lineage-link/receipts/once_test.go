@@ -82,6 +82,7 @@ type host struct {
 	reader *Reader
 	pub    *Publisher
 	ended  int
+	events chan struct{} // receives: the stream of events ends
 }
 
 func newHost(t rapid.TB, path string) *host {

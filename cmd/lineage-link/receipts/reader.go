@@ -52,6 +52,7 @@ type Reader struct {
 	mu    sync.Mutex
 	state state
 	rung  chan struct{} // a session began or changed
+	cut   chan struct{} // the stream of events ended
 	whole time.Time     // of the last look at the history by this connection
 	looks int           // of this connection at the history
 	short bool          // the last of these failed
@@ -60,7 +61,7 @@ type Reader struct {
 
 // Open reads the state. An error is one that the user has to fix.
 func (r *Reader) Open() error {
-	r.rung = make(chan struct{}, 1)
+	r.rung, r.cut = make(chan struct{}, 1), make(chan struct{}, 1)
 	return r.load()
 }
 
@@ -110,6 +111,9 @@ func (r *Reader) connect(ctx context.Context) error {
 		case <-time.After(pause):
 		case <-r.rung:
 			Sleep(ctx, soonTime) // more may come
+		case <-r.cut: // this may be another daemon
+			Sleep(ctx, soonTime)
+			r.whole, r.looks = time.Time{}, 0
 		}
 	}
 }
@@ -150,6 +154,9 @@ func (r *Reader) listen(ctx context.Context, c api.Client) {
 			}
 			return nil
 		}) // the looks need no events, and say what is wrong
+		if ctx.Err() == nil {
+			ring(r.cut)
+		}
 		Sleep(ctx, streamTime)
 	}
 }

@@ -20,9 +20,14 @@ import (
 // reading runs the reader of a host whose daemon sends no events, for the time of f.
 func reading(t *testing.T, h *host, f func()) {
 	t.Helper()
+	h.events = make(chan struct{})
 	h.daemon.On.Events = func(ctx context.Context, _ api.EventsQuery, _ func(*api.Event) error) error {
-		<-ctx.Done()
-		return ctx.Err()
+		select {
+		case <-h.events:
+			return api.ErrNoEnd
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	h.reader.Dial = func(context.Context) (api.Client, error) { return h.daemon, nil }
 	ctx, stop := context.WithCancel(context.Background())
@@ -45,6 +50,28 @@ func TestSettles(t *testing.T) {
 			h.end(time.Now())
 			time.Sleep(settleTime)
 			require.Equal(t, h.reader.Box.Has("s00000-10@7"), true)
+		})
+	})
+}
+
+// TestRestarted: the daemon is restarted between two looks, so that only the stream of events ends. What ended
+// meanwhile is found soon after.
+func TestRestarted(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, dir)
+		defer h.dir.Close()
+		reading(t, h, func() {
+			time.Sleep(wholeTime / 2)
+			h.begin()
+			h.end(time.Now())
+			h.events <- struct{}{}
+			time.Sleep(2 * soonTime)
+			require.Equal(t, h.reader.Box.Has("s00000-10@7"), true)
+			h.begin()
+			h.end(time.Now())
+			time.Sleep(settleTime)
+			require.Equal(t, h.reader.Box.Has("s00001-10@7"), true)
 		})
 	})
 }

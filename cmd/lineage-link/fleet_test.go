@@ -174,33 +174,6 @@ func TestFleet(t *testing.T) {
 	leaves(t, f)
 }
 
-// TestFleetStorm: one end reaches the storms of three hosts, which fork 5,000 times a second in all. When the
-// verdicts come, no process of the sessions lives.
-func TestFleetStorm(t *testing.T) {
-	f := newFleet(t, true)
-	var markers []*stage.Marker
-	for _, h := range f.hosts {
-		m := stage.NewMarker(t, t.TempDir())
-		h.Run(m, []string{"--name", "storm", "--grace", "0s"}, "vforkstorm", "1667", "30", "2")
-		markers = append(markers, m)
-		h.Until("storm", func() bool { return h.Lineage("tree", "storm").Code() == 0 && h.Session("storm").Forks > 100 })
-	}
-	began := time.Now()
-	all := f.answers(api.ExitOK, "end", "storm", "--sign", f.key, "--reason", "case 7", "--yes", "-H", "web1,web2,web3")
-	over := time.Now()
-	for n, a := range all {
-		markers[n].MustBeGone()
-		var d api.CommandReply
-		require.NoError(t, json.Unmarshal(a.Document, &d))
-		r := receipt(t, &d)
-		if len(r.Reports) != 1 || r.Reports[0].Verdict != api.VerdictClean || r.Reports[0].Ended == nil {
-			t.Fatalf("%s: %+v", a.Host, r)
-		}
-		t.Logf("figure: %s has ended after %v, and the verdicts of all were here %v later", a.Host,
-			r.Reports[0].Ended.Sub(began).Round(time.Millisecond), over.Sub(*r.Reports[0].Ended).Round(time.Millisecond))
-	}
-}
-
 // TestShipped: with the server as packaging/nats configures it a host is found, asked, and ends what is signed.
 func TestShipped(t *testing.T) {
 	const shipped = "../../packaging/nats/"

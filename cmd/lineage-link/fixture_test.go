@@ -43,6 +43,7 @@ type world struct {
 	state   string // of the link
 	metrics string // its address
 	port    int
+	built   bool // the link is the program as it is built, which comes back later than that of tests
 	server  *exec.Cmd
 	serves  *stage.Process // the daemon
 	links   *exec.Cmd
@@ -214,8 +215,12 @@ func (w *world) daemon() {
 // start starts the link as its unit does: as a user whose only right is that of the group.
 func (w *world) start() {
 	w.T.Helper()
-	cmd := exec.Command(w.Copy("/proc/self/exe"), "lngtest-link", "--socket", w.Socket, "--server", w.url(), "--ca", filepath.Join(w.dir, "cert.pem"),
-		"--nkey", w.path("seed"), "--name", w.name, "--state", w.state, "--metrics", w.metrics, "--answer")
+	program := []string{w.Copy("/proc/self/exe"), "lngtest-link"}
+	if w.built {
+		program = []string{w.Copy(stage.Lineage + "-link")}
+	}
+	cmd := exec.Command(program[0], append(program[1:], "--socket", w.Socket, "--server", w.url(), "--ca", filepath.Join(w.dir, "cert.pem"),
+		"--nkey", w.path("seed"), "--name", w.name, "--state", w.state, "--metrics", w.metrics, "--answer")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stage.Nobody, Gid: stage.Group}, Pdeathsig: syscall.SIGKILL}
 	log, err := os.Create(w.path("log"))
 	require.NoError(w.T, err)

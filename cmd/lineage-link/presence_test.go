@@ -27,6 +27,19 @@ func (w *world) host() *link.Host {
 	return &h
 }
 
+// measures is what the link reports to Prometheus; nil: it does not answer.
+func (w *world) measures() []byte {
+	w.T.Helper()
+	r, err := http.Get("http://" + w.metrics + "/metrics")
+	if err != nil {
+		return nil
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	require.NoError(w.T, err)
+	return text
+}
+
 // TestPresence: a host that has a link is there, with its sessions; without a daemon it says so; without a
 // link it is gone when the TTL is over.
 func TestPresence(t *testing.T) {
@@ -44,11 +57,7 @@ func TestPresence(t *testing.T) {
 	w.Until("receipt", func() bool { return len(w.receipts()) == 1 })
 	var text []byte
 	w.Until("empty outbox", func() bool {
-		r, err := http.Get("http://" + w.metrics + "/metrics")
-		require.NoError(t, err)
-		defer r.Body.Close()
-		text, err = io.ReadAll(r.Body)
-		require.NoError(t, err)
+		text = w.measures()
 		return strings.Contains(string(text), "\nlineage_link_outbox_receipts 0\n") && strings.Contains(string(text), "\nlineage_link_receipts_stored_total 1\n")
 	})
 	require.Contains(t, string(text), "\nlineage_link_connected 1\n", "\n# TYPE lineage_link_commands_refused_total counter\n")

@@ -135,7 +135,7 @@ func TestEachReceiptOnce(t *testing.T) {
 		if len(missing) == 0 {
 			return nil
 		}
-		return fmt.Errorf("missing: %+v", slices.Collect(maps.Values(missing)))
+		return fmt.Errorf("missing: %v", slices.Sorted(maps.Keys(missing)))
 	})
 	time.Sleep(2 * time.Second) // a repeat may come
 	all := w.receipts()

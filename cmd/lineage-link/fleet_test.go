@@ -174,6 +174,44 @@ func TestFleet(t *testing.T) {
 	leaves(t, f)
 }
 
+// TestFleetStops: a member of the first host cannot die, because it is frozen. Nothing is sent to the other hosts.
+func TestFleetStops(t *testing.T) {
+	root := stage.Mounted("cgroup", "freezer")
+	if root == "" {
+		t.Skip("no version 1 freezer is mounted")
+	}
+	freezer, err := os.MkdirTemp(root, "lngtest-")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.Eventually(t, "empty freezer", func() bool { err := os.Remove(freezer); return err == nil || os.IsNotExist(err) })
+	})
+	thaw := func() {
+		require.NoError(t, os.WriteFile(filepath.Join(freezer, "freezer.state"), []byte("THAWED"), 0))
+	}
+	f := newFleet(t, true)
+	m := stage.NewMarker(t, t.TempDir())
+	t.Cleanup(thaw)
+	f.hosts[0].Run(m, []string{"--name", "lngtest-stops", "--grace", "0s"}, "cgroup", "frozen1", freezer)
+	m.Ready()
+	for _, h := range f.hosts[1:] {
+		h.Run(m, []string{"--name", "lngtest-stops", "--grace", "0s"}, "daemonise", "stay")
+		h.Until("session", func() bool { return h.Lineage("tree", "lngtest-stops").Code() == 0 })
+	}
+	all := f.answers(api.ExitLeft, "end", "lngtest-stops", "--sign", f.key, "--reason", "case 7", "--yes", "--timeout", "5s", "-H", "web1,web2,web3")
+	for n, a := range all {
+		if n == 0 && a.Exit != api.ExitLeft || n > 0 && (a.Exit != api.ExitFailed || !strings.Contains(a.Error, "something is left on web1")) {
+			t.Errorf("%+v", a)
+		}
+		if s := f.hosts[n].Record("lngtest-stops"); (s.State == api.StateActive) != (n > 0) {
+			t.Errorf("%s: the session is %s", a.Host, s.State)
+		}
+	}
+	thaw()
+	f.Until("end of what was left", func() bool { return f.Record("lngtest-stops").State == api.StateEnded })
+	f.answers(api.ExitOK, "end", "lngtest-stops", "--sign", f.key, "--reason", "case 7", "--yes", "-H", "web2,web3")
+	m.MustBeGone()
+}
+
 // TestShipped: with the server as packaging/nats configures it a host is found, asked, and ends what is signed.
 func TestShipped(t *testing.T) {
 	const shipped = "../../packaging/nats/"

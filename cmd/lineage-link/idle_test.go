@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -29,29 +30,31 @@ func TestIdle(t *testing.T) {
 			w.Start([]string{"run", "--name", "idle", "--", "sh", "-c", `i=1; while [ $i -lt "$1" ]; do sleep 7200 & i=$((i+1)); done; wait`, "sh", fmt.Sprint(members)}, nil)
 			w.Until("members", func() bool { return w.Lineage("tree", "idle").Code() == 0 && w.Session("idle").Live == members })
 		}
-		var without, with, own float64
+		var ratios []float64
 		for n := range pairs {
-			for k := range 2 { // the one is first as often as the other
+			var without, with []float64
+			for k := range 2 { // each is first as often as the other
 				if n%2 == k {
-					without += w.idles(span, w.Version().PID)[0]
+					without = w.idles(span, w.Version().PID)
 					continue
 				}
 				w.start()
 				w.Until("connection", func() bool { return bytes.Contains(w.measures(), []byte("\nlineage_link_connected 1\n")) })
-				both := w.idles(span, w.Version().PID, w.links.Process.Pid)
-				with, own = with+both[0], own+both[1]
+				with = w.idles(span, w.Version().PID, w.links.Process.Pid)
 				w.kill()
 			}
+			ratios = append(ratios, with[0]/without[0])
+			t.Logf("figure: %d members, pair %d: daemon without a link %.4f %% of a CPU, with one %.4f, the link %.4f, ratio of the daemon %.3f",
+				members, n+1, without[0], with[0], with[1], ratios[n])
 		}
-		p := 100 / (span.Seconds() * float64(pairs))
-		t.Logf("figure: %d members, %d pairs of %v: daemon without a link %.4f %% of a CPU, with one %.4f, the link %.4f; ratio of the daemon %.3f",
-			members, pairs, span, without*p, with*p, own*p, with/without)
+		slices.Sort(ratios)
+		t.Logf("figure: %d members, %d pairs of %v: median ratio of the daemon %.3f", members, pairs, span, ratios[pairs/2])
 	}
 	w.Must("end", "idle", "--now", "--yes")
 }
 
-// idles is the CPU time in seconds of all threads of each process, in a span after what began is over.
-func (w *world) idles(span time.Duration, pids ...int) (seconds []float64) {
+// idles is the CPU time of all threads of each process in per cent, in a span after what began is over.
+func (w *world) idles(span time.Duration, pids ...int) (percent []float64) {
 	w.T.Helper()
 	used := func(pid int) (ns float64) {
 		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
@@ -65,11 +68,11 @@ func (w *world) idles(span time.Duration, pids ...int) (seconds []float64) {
 	}
 	time.Sleep(15 * time.Second)
 	for _, pid := range pids {
-		seconds = append(seconds, -used(pid))
+		percent = append(percent, -used(pid))
 	}
 	time.Sleep(span)
 	for n, pid := range pids {
-		seconds[n] = (seconds[n] + used(pid)) / 1e9
+		percent[n] = (percent[n] + used(pid)) / span.Seconds() / 1e7
 	}
-	return seconds
+	return percent
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -169,6 +170,7 @@ type Message struct {
 	Head     map[string]string // other headers
 	ID       string            // by which a stream knows repeats, if they come soon
 	TTL      time.Duration     // how long a stream keeps it; 0: as it keeps others
+	After    *Place            // what the stream has last of the subject, or it refuses; nil: whatever it has
 	reply    string            // where an answer goes; empty: nowhere
 }
 
@@ -234,6 +236,9 @@ func (b *Bus) Store(ctx context.Context, stream string, m *Message) error {
 	if m.ID != "" {
 		msg.Header.Set(nats.MsgIdHdr, m.ID)
 	}
+	if m.After != nil {
+		msg.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(m.After.Seq, 10))
+	}
 	if m.TTL > 0 {
 		msg.Header.Set(ttlHeader, m.TTL.String())
 	}
@@ -256,19 +261,30 @@ func (b *Bus) Store(ctx context.Context, stream string, m *Message) error {
 	return nil
 }
 
-// Last is the id of the newest message that a stream has of a subject; empty: it has none.
-func (b *Bus) Last(ctx context.Context, stream, subject string) (string, error) {
+// Place is a message of a stream; the zero value: none.
+type Place struct {
+	ID  string
+	Seq uint64
+}
+
+// Last is the newest message that a stream has of a subject. A server that lags behind the others may answer, and
+// not know the newest one yet.
+func (b *Bus) Last(ctx context.Context, stream, subject string) (*Place, error) {
 	reply, err := b.request(ctx, nats.NewMsg("$JS.API.DIRECT.GET."+stream+"."+subject))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	switch status := reply.Header.Get("Status"); {
 	case status == "404":
-		return "", nil
+		return &Place{}, nil
 	case status != "":
-		return "", fmt.Errorf("the stream answers %s %.100q", status, reply.Header.Get("Description"))
+		return nil, fmt.Errorf("the stream answers %s %.100q", status, reply.Header.Get("Description"))
 	}
-	return reply.Header.Get(nats.MsgIdHdr), nil
+	seq, err := strconv.ParseUint(reply.Header.Get("Nats-Sequence"), 10, 64)
+	if err != nil {
+		return nil, errors.New("the bus answers something else than a stream does")
+	}
+	return &Place{reply.Header.Get(nats.MsgIdHdr), seq}, nil
 }
 
 func (b *Bus) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {

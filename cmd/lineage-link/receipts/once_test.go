@@ -35,6 +35,7 @@ type stream struct {
 	away      bool
 	unsaid    int // the number of answers to come that are lost after it has stored
 	refuses   bool
+	lags      bool // the next answer is old
 	questions int
 }
 
@@ -44,7 +45,7 @@ func (s *stream) Store(_ context.Context, name string, m *bus.Message) error {
 	id := m.ID
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away || s.refuses {
+	if s.away || s.refuses || m.After != nil && m.After.Seq != uint64(len(s.ids)) {
 		return errAway
 	}
 	if name != link.Receipts || m.Subject != "lin.h.web1.receipt" {
@@ -62,14 +63,22 @@ func (s *stream) Store(_ context.Context, name string, m *bus.Message) error {
 	return nil
 }
 
-func (s *stream) Last(context.Context, string, string) (string, error) {
+// Last is what the stream has last, or had before if a server answers that lags behind.
+func (s *stream) Last(context.Context, string, string) (*bus.Place, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.questions++
-	if s.away || len(s.ids) == 0 {
-		return "", map[bool]error{true: errAway}[s.away]
+	n := len(s.ids)
+	if s.lags && n > 0 {
+		n--
 	}
-	return s.ids[len(s.ids)-1], nil
+	switch s.lags = false; {
+	case s.away:
+		return nil, errAway
+	case n == 0:
+		return &bus.Place{}, nil
+	}
+	return &bus.Place{ID: s.ids[n-1], Seq: uint64(n)}, nil
 }
 
 // host is a host whose link can be killed at any point.
@@ -173,7 +182,7 @@ func TestOnce(t *testing.T) {
 		h := newHost(t, outer.TempDir())
 		defer h.dir.Close()
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"begin", "end", "end in the past", "look", "publish", "kill", "lose an answer", "away", "refuse", "kill between", "restart of the daemon"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"begin", "end", "end in the past", "look", "publish", "kill", "lose an answer", "away", "refuse", "lag", "kill between", "restart of the daemon"}).Draw(t, "step") {
 			case "begin":
 				h.begin()
 			case "end":
@@ -203,10 +212,13 @@ func TestOnce(t *testing.T) {
 				h.stream.away = !h.stream.away
 			case "refuse":
 				h.stream.refuses = !h.stream.refuses
+			case "lag":
+				h.stream.lags = true
 			case "kill between": // the receipt was stored and is in the outbox
+				h.stream.lags = false
 				if item, err := h.reader.Box.First(); err == nil && item != nil && !h.stream.away {
 					last, _ := h.stream.Last(context.Background(), "", "")
-					if id := "web1/" + item.ID; last != id && h.pub.Stream.Store(context.Background(), link.Receipts, &bus.Message{Subject: "lin.h.web1.receipt", ID: id}) == nil {
+					if id := "web1/" + item.ID; last.ID != id && h.pub.Stream.Store(context.Background(), link.Receipts, &bus.Message{Subject: "lin.h.web1.receipt", ID: id}) == nil {
 						if rapid.Bool().Draw(t, "saved") {
 							require.NoError(t, h.reader.Stored(item))
 						}
@@ -215,7 +227,7 @@ func TestOnce(t *testing.T) {
 				h.start()
 			}
 		}
-		h.stream.away, h.stream.refuses, h.stream.unsaid = false, false, 0
+		h.stream.away, h.stream.refuses, h.stream.unsaid, h.stream.lags = false, false, 0, false
 		for range 3 { // the outbox may have been full
 			h.look()
 			for h.publish() {
@@ -223,6 +235,45 @@ func TestOnce(t *testing.T) {
 		}
 		h.once()
 	})
+}
+
+// TestBack: a receipt that the stream has is in the outbox again, as after a crash of the host, and is not the last
+// one that was stored. It is not stored again.
+func TestBack(t *testing.T) {
+	h := newHost(t, t.TempDir())
+	var back *outbox.Item
+	for range 2 {
+		h.begin()
+		h.look()
+		h.end(time.Now())
+		h.look()
+		item, err := h.reader.Box.First()
+		require.NoError(t, err)
+		if back == nil {
+			back = item
+		}
+		require.Equal(t, h.publish(), true)
+	}
+	require.NoError(t, h.reader.Box.Put(back))
+	h.start()
+	require.Equal(t, h.publish(), true)
+	require.Equal(t, h.publish(), false)
+	h.once()
+}
+
+// TestLags: the answer of the stream was lost, and the server that says what it has last lags behind. The receipt is
+// stored once.
+func TestLags(t *testing.T) {
+	h := newHost(t, t.TempDir())
+	h.begin()
+	h.end(time.Now())
+	h.look()
+	h.stream.unsaid = 1
+	require.Equal(t, h.publish(), false)
+	h.stream.lags = true
+	require.Equal(t, h.publish(), false)
+	require.Equal(t, h.publish(), true)
+	h.once()
 }
 
 // TestReceipt: the message is what the daemon says, without secrets.

@@ -16,7 +16,7 @@ import (
 // Stream is where receipts are stored: a [bus.Bus].
 type Stream interface {
 	Store(ctx context.Context, stream string, m *bus.Message) error
-	Last(ctx context.Context, stream, subject string) (string, error)
+	Last(ctx context.Context, stream, subject string) (*bus.Place, error)
 }
 
 const (
@@ -62,21 +62,20 @@ func (p *Publisher) Run(ctx context.Context) {
 }
 
 // publish stores the oldest receipt, and removes it. The stream itself knows repeats, but not for long: if
-// an answer is missing, what the stream has last is asked for. Only this host publishes under its subject,
-// and the next receipt only after this one.
+// an answer is missing, what the stream has last is asked for, and the receipt is stored after that or not at all.
+// Only this host publishes under its subject, and the next receipt only after this one.
 func (p *Publisher) publish(ctx context.Context, item *outbox.Item) error {
 	r := p.Reader
-	subject, id := link.ReceiptSubject(r.Host), r.Host+"/"+item.ID
-	stored := false
-	if p.unsure {
-		last, err := p.Stream.Last(ctx, link.Receipts, subject)
+	m := &bus.Message{Subject: link.ReceiptSubject(r.Host), Body: item.Body, Encoding: item.Encoding, ID: r.Host + "/" + item.ID}
+	stored := r.stored(item.ID) // its file is back: the host has crashed, or a command was waited for again
+	if !stored && p.unsure {
+		last, err := p.Stream.Last(ctx, link.Receipts, m.Subject)
 		if err != nil {
 			return err
 		}
-		stored = last == id
+		stored, m.After = last.ID == m.ID, last
 	}
 	if !stored {
-		m := &bus.Message{Subject: subject, Body: item.Body, Encoding: item.Encoding, ID: id}
 		if err := p.Stream.Store(ctx, link.Receipts, m); err != nil {
 			return err
 		}

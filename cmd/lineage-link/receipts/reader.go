@@ -297,11 +297,14 @@ func (r *Reader) past(ctx context.Context, c api.Client, hide func([]string) []s
 }
 
 // has reports whether a receipt is in the outbox or in the stream.
-func (r *Reader) has(id string) bool {
+func (r *Reader) has(id string) bool { return r.Box.Has(id) || r.stored(id) }
+
+// stored reports whether the stream has a receipt, of those that are not older than the looks at the history.
+func (r *Reader) stored(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, stored := r.state.Stored[id]
-	return stored || r.Box.Has(id)
+	return stored
 }
 
 // take brings the receipt of an ended session into the outbox.

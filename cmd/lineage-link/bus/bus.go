@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -128,7 +129,7 @@ func private(path string) error {
 		return err
 	}
 	mode := info.Mode()
-	if mode.Perm()&0o037 != 0 || mode.Perm()&0o040 != 0 && group(info) != 0 {
+	if mode.Perm()&0o037 != 0 || mode.Perm()&0o040 != 0 && info.Sys().(*syscall.Stat_t).Gid != 0 {
 		return fmt.Errorf("%s has mode %04o: others may read the key; chmod 600", path, mode.Perm())
 	}
 	return nil

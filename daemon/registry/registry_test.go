@@ -90,6 +90,20 @@ func TestLetGoInALook(t *testing.T) {
 	}
 }
 
+// TestOlderRecord: a look that began before a session ended does not take away why it did.
+func TestOlderRecord(t *testing.T) {
+	o, k := newRegistry(t)
+	s := session(t, o, k, 100)
+	older := s.info
+	for _, state := range []tracer.State{tracer.StateEnding, tracer.StateEmpty} {
+		o.sessionEvent(s, &tracer.Event{Type: tracer.EventSession, Session: older.ID, State: state, Cause: tracer.CauseRootExit, Time: 7})
+		o.known([]tracer.SessionInfo{older})
+		if s.info.State != state || s.info.Cause != tracer.CauseRootExit || s.info.EndedAt != 7 {
+			t.Errorf("%v: %+v", state, s.info)
+		}
+	}
+}
+
 // TestLateEmptyEvent: on a busy host the exits and the kernel's event that a session is
 // empty are far behind the verdict. While events come in, the receipt waits for them,
 // up to lagPatience.

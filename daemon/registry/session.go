@@ -99,7 +99,9 @@ func (s *Session) EndCaller() *audit.Caller {
 
 // update takes the kernel's record. An event may have been ahead of it.
 func (s *Session) update(info tracer.SessionInfo) {
-	info.State = max(info.State, s.info.State)
+	if info.State < s.info.State {
+		info.State, info.Cause, info.EndedAt = s.info.State, s.info.Cause, s.info.EndedAt
+	}
 	s.info = info
 	if info.EndedAt != 0 {
 		s.receipt.Ending(int(info.Live))

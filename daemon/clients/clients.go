@@ -107,6 +107,7 @@ func (c *Clients) Hooks() *registry.Hooks {
 			}
 		},
 		Sampled: func(registry.View, *registry.Look) func() { return c.look },
+		Changed: c.changed,
 		Describe: func(v registry.View, x *registry.Session, d *document.Session) {
 			c.describe(v, x, d)
 		},
@@ -189,20 +190,34 @@ func (c *Clients) interrupt(v registry.View, r *request) {
 	if x == nil || !r.Interrupted || x.RootDied() != 0 && x.RootDied() <= r.Left {
 		return
 	}
-	c.of(r.Session).Interrupted = true
+	its := c.of(r.Session)
+	its.Interrupted = true
+	if its.waits = x.Info().Rule == 0 && x.Info().For == 0; its.waits {
+		c.o.Steward.Judge(x.Info()) // it is not to grow old first
+	}
 	v.Save(x)
 	signal(c.due)
 }
 
+// changed ends a command that is judged now, if its client was interrupted before.
+func (c *Clients) changed(v registry.View, id tracer.SessionID) {
+	if its := c.sessions[id]; its != nil && its.waits {
+		if x := v.Session(id); x != nil && x.Info().Rule != 0 {
+			its.waits = false
+			signal(c.due)
+		}
+	}
+}
+
 // Find returns the session of the member that certainly asked for a command, which was put into that container; 0: not
-// known. ready is false until the event with the command line has come.
-func (c *Clients) Find(info tracer.SessionInfo, in *lineage.Container) (asker tracer.SessionID, ready bool) {
+// known. interrupted: its client was, while the command ran. ready is false until the event with the command line has come.
+func (c *Clients) Find(info tracer.SessionInfo, in *lineage.Container) (asker tracer.SessionID, interrupted, ready bool) {
 	var command string
 	at := info.Created
 	fits := func(r *request) bool { return r.fits(command, in, at) }
 	answer, err := registry.Ask(c.o.Registry, func(v registry.View) known { command = c.of(info.ID).Command; return *c.of(info.ID) })
 	if err != nil || answer.Asker != 0 || command == "" || in.Runtime != "docker" {
-		return answer.Asker, answer.Began
+		return answer.Asker, answer.Interrupted, answer.Began
 	}
 	serves := make(map[tracer.Identity]bool)
 	for _, engine := range c.connect(fits) {
@@ -214,7 +229,7 @@ func (c *Clients) Find(info tracer.SessionInfo, in *lineage.Container) (asker tr
 	var revoked []tracer.SessionInfo
 	c.o.Registry.Do(func(t registry.Tx) {
 		revoked = c.match(t.View, info, func(r *request) bool { return fits(r) && serves[r.Engine] })
-		answer.Asker = c.of(info.ID).Asker
+		answer.Asker, answer.Interrupted = c.of(info.ID).Asker, c.of(info.ID).Interrupted
 	})
 	for _, other := range revoked {
 		if other.For != 0 {
@@ -224,7 +239,7 @@ func (c *Clients) Find(info tracer.SessionInfo, in *lineage.Container) (asker tr
 	if answer.Asker != 0 {
 		c.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyAsker, answer.Asker.String()).Msg("client of a command in a container found")
 	}
-	return answer.Asker, true
+	return answer.Asker, answer.Interrupted, true
 }
 
 // connect asks the living clients of requests for their engine, and returns the engines.

@@ -66,6 +66,7 @@ type known struct {
 	Asker tracer.SessionID `json:",omitempty"`
 	// Interrupted: its client has been, while the command ran.
 	Interrupted bool `json:",omitempty"`
+	waits       bool // … and no rule was found yet
 
 	booked int // bytes
 }

@@ -54,9 +54,9 @@ type joined struct {
 func (j joined) judge(p *policy.Policy) {
 	in, rootLives, err := j.container()
 	main := in.Main == j.info.Root.PID
-	asker, ready := tracer.SessionID(0), main || err != nil && final(err, rootLives)
+	asker, interrupted, ready := tracer.SessionID(0), false, main || err != nil && final(err, rootLives)
 	if err == nil && !main {
-		asker, ready = j.by.client(j.info, in.Container)
+		asker, interrupted, ready = j.by.client(j.info, in.Container)
 	}
 	if n := j.by.tries[j.info.ID]; !ready && n < askTimes {
 		j.by.tries[j.info.ID] = n + 1
@@ -77,7 +77,7 @@ func (j joined) judge(p *policy.Policy) {
 		j.enter(in)
 	case rule == nil || !rule.Opens() || main != rule.Whole():
 		j.letGo("no rule wants it")
-	case rootLives && age < rule.Brief.Std():
+	case rootLives && age < rule.Brief.Std() && (!interrupted || !p.EndsWithClient(rule.Name)):
 		j.by.judgeLater(j.info.ID, rule.Brief.Std()-age)
 	case j.by.openFor(p, j.info, policy.ContainerRule, rule.Name):
 		// Of a root that has exited by now nothing else tells it.

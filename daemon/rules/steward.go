@@ -73,15 +73,18 @@ func New(o Options) *Steward {
 	}
 }
 
-// FindClient returns the session of the member that certainly asked for a command in a container, 0: not known; ready is
-// false if a later answer may be another one.
-type FindClient = func(tracer.SessionInfo, *lineage.Container) (asker tracer.SessionID, ready bool)
+// FindClient returns the session of the member that certainly asked for a command in a container, 0: not known, and whether
+// the client was interrupted while the command ran; ready is false if a later answer may be another one.
+type FindClient = func(tracer.SessionInfo, *lineage.Container) (asker tracer.SessionID, interrupted, ready bool)
 
 // AskClient sets who is asked for the client of a command in a container, before anything is judged.
 func (s *Steward) AskClient(f FindClient) { s.client = f }
 
 // WantJoins has the kernel look for commands in containers although no rule wants them, or no longer.
 func (s *Steward) WantJoins(on bool) { s.joins.set(s.o.Kernel, func(j *joins) { j.wanted = on }) }
+
+// Judge judges a session that an exec opened now, if it was not.
+func (s *Steward) Judge(info tracer.SessionInfo) { s.askJudge(info) }
 
 // Release dissolves a session whose root was put into a container.
 func (s *Steward) Release(info tracer.SessionInfo, why string) { joined{s, info}.letGo(why) }

@@ -142,6 +142,22 @@ func TestClientObserved(t *testing.T) {
 	h.untouched()
 }
 
+// TestBriefClient: the client that is killed ends a command that is not recorded yet, because it is younger than brief.
+func TestBriefClient(t *testing.T) {
+	h := newHouse(t, "enforce", "runc")
+	h.start("lngtest-brief", "--label", "lngtest.kind=brief", "-e", "LNGTEST=/a/b")
+	client := h.run("asks", h.command("lngtest-brief", "sleep 98 & sleep 99; :")...)
+	h.ups(client)
+	b, _ := h.asked("asks", "attributed")
+	require.NoError(t, syscall.Kill(h.root("asks"), syscall.SIGKILL))
+	client.Wait()
+	h.left.Wait("end of the command", func(alive bool) bool { return !alive })
+	if r := h.Receipt(b.Session); r.EndReason != "owner_exit" || r.Name != "lngtest-briefs" {
+		t.Errorf("%+v", r)
+	}
+	h.untouched()
+}
+
 // TestUnsureClient: which of two equal commands belongs to which client is not certain. Neither client's end reaches
 // one, nor does that of a program with the same command line which never asked an engine.
 func TestUnsureClient(t *testing.T) {

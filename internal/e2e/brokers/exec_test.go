@@ -24,7 +24,7 @@ var leftovers = []struct{ name, script string }{
 const execRules = `
 breaker: {ends_per_minute: 10000}
 containers:
-  - {name: lngtest-briefs, match: {runtime: docker, label: lngtest.kind=brief, env: LNGTEST=/**}, brief: 1m}
+  - {name: lngtest-briefs, match: {runtime: docker, label: lngtest.kind=brief, env: LNGTEST=/**}, brief: 1m, grace: 0s, client: end}
   - {name: lngtest-execs, match: {container: 'lngtest-b*', image: lngtest}, grace: 100ms, client: end}
   - {name: lngtest-whole, match: {container: 'lngtest-whole*'}, session: container, grace: 100ms}
   - {name: lngtest-off, match: {container: lngtest-off}, session: off}

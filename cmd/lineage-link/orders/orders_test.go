@@ -121,17 +121,18 @@ func (w *world) run() {
 // take has a message taken, and returns the first answer.
 func (w *world) take(message []byte) *link.Answer {
 	w.Helper()
-	w.mu.Lock()
-	at := len(w.answers)
-	w.mu.Unlock()
+	var first *link.Answer
 	w.Take(w.ctx, message, func(a *link.Answer) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if first == nil {
+			first = a
+		}
 		w.answers = append(w.answers, a)
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.answers[at]
+	return first
 }
 
 func message(t *testing.T, id string, edit func(*api.SignedCommand)) []byte {

@@ -109,11 +109,15 @@ func (p *Presence) ask(ctx context.Context, h *link.Host) error {
 	if err != nil {
 		return err
 	}
+	h.Version, h.Level, h.Mode, h.Degraded = v.Version, s.Level, s.Mode, s.Degraded
+	if s.Sessions == 0 { // the list would make the daemon look
+		return nil
+	}
 	list, err := c.Sessions(ctx, "live", "")
 	if err != nil {
 		return err
 	}
-	h.Version, h.Level, h.Mode, h.Degraded, h.Sessions = v.Version, s.Level, s.Mode, s.Degraded, len(list.Items)
+	h.Sessions = len(list.Items)
 	for i := range list.Items {
 		h.Live += list.Items[i].Live
 		h.Leftovers += list.Items[i].Leftovers

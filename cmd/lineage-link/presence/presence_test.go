@@ -40,7 +40,7 @@ func (s *told) Store(_ context.Context, stream string, m *bus.Message) error {
 func TestPresence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		daemon := &apitest.Client{Has: apitest.Has{
-			Version: &api.Version{Version: "1.2"}, Status: &api.Status{Level: 3, Mode: "enforce", Degraded: []string{"history"}},
+			Version: &api.Version{Version: "1.2"}, Status: &api.Status{Level: 3, Mode: "enforce", Degraded: []string{"history"}, Sessions: 2},
 			Sessions: []api.Session{{ID: "a", State: api.StateActive, Live: 4, Leftovers: 1}, {ID: "b", State: api.StateActive, Live: 3}, {ID: "c", State: api.StateEnded}},
 		}}
 		s, changed, away := &told{}, make(chan struct{}, 1), false

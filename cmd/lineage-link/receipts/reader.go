@@ -172,10 +172,7 @@ func ring(c chan struct{}) {
 func (r *Reader) look(ctx context.Context, c api.Client) (moving bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	hide, err := secrets.Redactor(ctx, c) // the policy may have been loaded again
-	if err != nil {
-		return false, err
-	}
+	hide := redactor(sync.OnceValues(func() (func([]string) []string, error) { return secrets.Redactor(ctx, c) })) // the policy may have been loaded again
 	began := time.Now()
 	live, err := c.Sessions(ctx, "live", "")
 	if err != nil {
@@ -256,10 +253,13 @@ type ended struct {
 	at          time.Time
 }
 
+// redactor asks the daemon what hides secrets.
+type redactor func() (func([]string) []string, error)
+
 // past takes the receipts that the history has and no look at live sessions has shown, and notes that up to a
 // time nothing is missing: that of the look before, because a daemon that has just begun may not have written
 // yet what ended while none ran.
-func (r *Reader) past(ctx context.Context, c api.Client, hide func([]string) []string, upTo time.Time) error {
+func (r *Reader) past(ctx context.Context, c api.Client, hide redactor, upTo time.Time) error {
 	r.mu.Lock()
 	since := r.state.Since
 	r.mu.Unlock()
@@ -308,7 +308,7 @@ func (r *Reader) stored(id string) bool {
 }
 
 // take brings the receipt of an ended session into the outbox.
-func (r *Reader) take(ctx context.Context, c api.Client, hide func([]string) []string, session, id string, at time.Time) error {
+func (r *Reader) take(ctx context.Context, c api.Client, hide redactor, session, id string, at time.Time) error {
 	if r.has(id) {
 		return nil
 	}
@@ -321,7 +321,11 @@ func (r *Reader) take(ctx context.Context, c api.Client, hide func([]string) []s
 	case d.Verdict == "":
 		return fmt.Errorf("session %s has ended, and has no verdict", session)
 	}
-	secrets.HideIn(d, hide)
+	hidden, err := hide()
+	if err != nil {
+		return err
+	}
+	secrets.HideIn(d, hidden)
 	item, err := ofSession(r.Host, id, at, d)
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ ARCHS := amd64 arm64
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
-	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
+	test-install test-alerts test-systemd test-e2e test-export test-link crowd churn test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle idle-link fresh nightly bugs model simulate slices size clean fmt
 
 ## help: list the targets
@@ -287,6 +287,13 @@ crowd: export LNGTEST = 1
 crowd: export LNGTEST_HOSTS = $(or $(HOSTS),2000)
 crowd: build programs bin/testdata/nats-server
 	$(PRIVATE) $(GOTEST) -timeout 5m -run 'TestCrowd|TestSilent' ./cmd/lineage-link
+
+## churn: containers and commands in them as fast as runc and dockerd start them, and ten commands a second: slots, records and memory of the daemon (13 min, root); SECONDS=600
+churn: export LNGTEST = 1
+churn: export LNGTEST_CHURN = $(or $(SECONDS),600)
+churn: build programs
+	@$(call install,$(DOCKER_PACKAGES))
+	$(PRIVATE) $(GOTEST) -timeout 30m -run 'Churn$$' ./internal/e2e
 
 # Modules of their own: what they need is not what lineage needs.
 bin/testdata/cri: internal/cri/main.go internal/cri/go.mod internal/cri/go.sum

@@ -119,7 +119,7 @@ func TestInit(t *testing.T) {
 		p := s.run(m, []string{"--name", "deaf"}, app, "/sh", "-c", `trap "exit 4" TERM; /ignoreterm & wait`)
 		m.Ready()
 		stop := stage.Start(t, s.docker.Command("stop", "deaf")).Wait()
-		if p.Wait(); p.Code() != 4 || !strings.Contains(p.Err.String(), "/ignoreterm  SIGKILL") {
+		if p.Wait(); p.Code() != 4 || !strings.Contains(p.Err.String(), " ignoreterm  SIGKILL") {
 			t.Error(p)
 		}
 		m.MustBeGone()

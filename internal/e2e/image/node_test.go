@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +36,8 @@ func TestDaemonSet(t *testing.T) {
 	s := newShop(t)
 	agent := filepath.Join(s.Dir, "lngtest-node")
 	require.NoError(t, os.Rename(s.program("daemonise"), agent))
-	etc := s.policy("version: 1\nmode: enforce\nagents:\n  - name: node\n    enabled: true\n    match: {comm: lngtest-node}\n    grace: 0s\n")
+	etc := s.policy("version: 1\nmode: enforce\nagents:\n  - name: node\n    enabled: true\n    match: {comm: lngtest-node}\n    grace: 0s\n" +
+		"containers:\n  - {name: execs, match: {container: lngtest-named}, grace: 0s}\n")
 	command := s.replaced(s.daemon(), " --cgroupns host", " --cgroupns private --read-only -v "+etc+":/etc/lineage:ro")
 	if !s.serve(command) {
 		t.Fatal(s.said())
@@ -57,12 +59,27 @@ func TestDaemonSet(t *testing.T) {
 	m.Gone() // by the rule
 
 	app := s.application("daemonise")
-	s.docker.Must("run", "-d", "--name", "lngtest-named", "--network", "none", app, "/sleep", "600")
+	s.docker.Must("run", "-d", "--name", "lngtest-named", "--network", "none", "-v", s.Dir+":"+s.Dir, app, "/sleep", "600")
 	t.Cleanup(func() { s.docker.Must("rm", "-f", "lngtest-named") })
 	s.Must("adopt", fmt.Sprint(s.inspect("lngtest-named", "Pid")), "--name", "adopted")
 	if c := s.Session("adopted").Container; c == nil || c.Name != "lngtest-named" {
 		t.Errorf("container %+v", c)
 	}
+	m = stage.NewMarker(t, s.Dir)
+	args := []string{"exec", "lngtest-named", "/daemonise", "stay"}
+	for _, e := range m.Env() {
+		args = slices.Insert(args, 1, "-e", e)
+	}
+	client := stage.Start(t, s.docker.Command(args...))
+	m.Ready()
+	left = m.Holders()[0] // it says the PID that it has in there
+	s.Until("the session of a command in a container", func() bool {
+		why = stage.Query[api.Why](s.Instance, "why", fmt.Sprint(left))
+		return why.Session != nil && why.Session.ContainerRule == "execs"
+	})
+	require.NoError(t, unix.Kill(why.Session.Root.PID, unix.SIGKILL))
+	m.Gone() // by the rule
+	client.Wait()
 	if p := s.Must("top"); !strings.Contains(p.Out.String(), "adopted") { // off a terminal: the tree
 		t.Error(p)
 	}

@@ -205,8 +205,17 @@ func planned(c *api.Command) hosts.Asker {
 		if err != nil {
 			return nil, err
 		}
+		parents, kept := map[string]string{}, map[string]bool{}
+		for i := range list.Items {
+			parents[list.Items[i].ID] = list.Items[i].Parent
+		}
+		for i := range list.Items {
+			for id := list.Items[i].ID; list.Items[i].Kept && id != "" && !kept[id]; id = parents[id] {
+				kept[id] = true // and what is around it
+			}
+		}
 		list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
-			return !slices.Contains(c.Sessions, s.ID) && !slices.Contains(c.Sessions, s.Name) && (!c.All || s.Kept && c.Verb == api.VerbEnd)
+			return !slices.Contains(c.Sessions, s.ID) && !slices.Contains(c.Sessions, s.Name) && (!c.All || kept[s.ID] && c.Verb == api.VerbEnd)
 		})
 		if len(list.Items) == 0 {
 			return nil, exit.Errorf(api.ExitNotFound, "no session that you may see would end")

@@ -37,13 +37,13 @@ func testClientLeft(t *testing.T, tr *tracer.Tracer) {
 		id := create(t, tr, command, tracer.SessionSpec{KeepOnRootExit: true})
 		command.goOn()
 		command.reads()
-		require.NoError(t, tr.SetClient(its, id))
+		require.NoError(t, tr.SetClients(map[tracer.Identity]tracer.SessionID{its: id}))
 		if c.exited {
 			command.goOn()
 			command.wait()
 		}
 		if c.unset {
-			require.NoError(t, tr.UnsetClient(its))
+			require.NoError(t, tr.SetClients(nil))
 		}
 		if c.kill != 0 {
 			require.NoError(t, unix.Kill(int(client.pid()), c.kill))
@@ -64,6 +64,6 @@ func testClientLeft(t *testing.T, tr *tracer.Tracer) {
 		nobodyLives(t, tr, id, 4)
 		settledBy(t, tr, id, tracer.CauseOwnerExit)
 	}
-	require.ErrorIs(t, tr.SetClient(tracer.Identity{PID: host.pid(), Start: 1}, in), tracer.ErrNotFound, "of no process")
+	require.NoError(t, tr.SetClients(map[tracer.Identity]tracer.SessionID{{PID: host.pid(), Start: 1}: in})) // of no process
 	endAll(t, tr, in, host)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/bpf"
+	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 	"golang.org/x/sys/unix"
 )
 
@@ -266,25 +267,40 @@ func (t *Tracer) Unprotect(id Identity) error {
 	return t.mark(id, 0, FlagProtected)
 }
 
-// SetClient has the end of client by a signal, or with the exit code of one, end a session while its root lives, as the end
-// of an owner does. client must be a member of some session; it stays one. [ErrNotFound]: it is gone, or not a member.
-func (t *Tracer) SetClient(client Identity, of SessionID) error {
-	key, id := wireIdentity(client), uint64(of)
-	if err := t.maps[bpf.LineageMapClients].Put(&key, &id); err != nil {
-		return fmt.Errorf("set client %v: %w", client, err)
+// SetClients replaces the clients, each with the session of the command that it asked for. That session ends, as by its
+// owner, when a signal ends the client, or it exits with the code of one, while the session's root lives. A client is a member
+// of some session, and stays one. One that is gone, is in no session, or has no room has no effect.
+func (t *Tracer) SetClients(all map[Identity]SessionID) error {
+	m := t.maps[bpf.LineageMapClients]
+	var gone []bpf.LineageIdentity
+	set := make(map[Identity]bool)
+	err := bpfmap.Each(m, func(client bpf.LineageIdentity, of *uint64) {
+		if id, ok := all[identity(client)]; !ok {
+			gone = append(gone, client)
+		} else if uint64(id) == *of {
+			set[identity(client)] = true
+		}
+	})
+	for i := range gone {
+		if e := m.Delete(&gone[i]); !errors.Is(e, ebpf.ErrKeyNotExist) {
+			err = errors.Join(err, e)
+		}
 	}
-	err := t.mark(client, EntryFlags(bpf.LineageEntryFlagsFLAG_CLIENT), 0)
+	for client, of := range all {
+		if set[client] {
+			continue
+		}
+		e := t.mark(client, EntryFlags(bpf.LineageEntryFlagsFLAG_CLIENT), 0)
+		if e == nil {
+			key, id := wireIdentity(client), uint64(of)
+			e = m.Put(&key, &id)
+		}
+		if !errors.Is(e, ErrNotFound) && !errors.Is(e, unix.E2BIG) {
+			err = errors.Join(err, e)
+		}
+	}
 	if err != nil {
-		err = errors.Join(err, t.UnsetClient(client))
-	}
-	return err
-}
-
-// UnsetClient takes SetClient back. It has no effect on an end that has begun.
-func (t *Tracer) UnsetClient(client Identity) error {
-	key := wireIdentity(client)
-	if err := t.maps[bpf.LineageMapClients].Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("unset client %v: %w", client, err)
+		return fmt.Errorf("set clients: %w", err)
 	}
 	return nil
 }

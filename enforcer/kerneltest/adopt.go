@@ -4,6 +4,7 @@ package kerneltest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -36,6 +37,24 @@ func (k *Kernel) PutIn(pid uint32, comm string) tracer.SessionID {
 // Begin is the exec of a container's main process, likewise.
 func (k *Kernel) Begin(pid uint32, comm string) tracer.SessionID {
 	return k.join(pid, comm, func() bool { return k.looks.mains })
+}
+
+// SetClients replaces the clients whose interruption ends a session.
+func (k *Kernel) SetClients(all map[tracer.Identity]tracer.SessionID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.fail["SetClients"]; err != nil {
+		return err
+	}
+	k.looks.clients = maps.Clone(all)
+	return nil
+}
+
+// Clients returns those that were set last.
+func (k *Kernel) Clients() map[tracer.Identity]tracer.SessionID {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.looks.clients)
 }
 
 func (k *Kernel) join(pid uint32, comm string, looked func() bool) tracer.SessionID {

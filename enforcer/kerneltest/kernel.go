@@ -27,7 +27,7 @@ type Proc struct {
 	Runs       *tracer.Running // nil: the file that its link shows
 }
 
-// looks is what execs are compared with.
+// looks is what execs and exits are compared with.
 type looks struct {
 	agents []tracer.Agent
 	joins  bool // commands in containers
@@ -35,6 +35,8 @@ type looks struct {
 	halt   tracer.Halt
 	// guarding is the last request.
 	guarding tracer.Guarding
+	clients  map[tracer.Identity]tracer.SessionID
+	left     map[tracer.SessionID]bool // its client was interrupted
 }
 
 // Kernel is safe for concurrent use.
@@ -75,6 +77,7 @@ func New() *Kernel {
 	k := &Kernel{
 		now: time.Hour, procs: make(map[uint32]*Proc),
 		sessions: make(map[tracer.SessionID]*tracer.SessionInfo), keep: make(map[tracer.SessionID]bool),
+		looks:   looks{left: make(map[tracer.SessionID]bool)},
 		reports: reports{sockets: make(map[uint64]tracer.Event)},
 		fail:    make(map[string]error), misses: make(map[string]uint64), counts: make(map[string]uint64),
 	}
@@ -230,6 +233,9 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 		return
 	}
 	p.Dead = true
+	if s := k.sessions[k.looks.clients[p.Identity]]; s != nil && (status&0x7f != 0 || status>>8 >= 128) && !k.dead(s.Root) {
+		k.looks.left[s.ID] = true
+	}
 	id := p.Session
 	if id != 0 {
 		k.emit(tracer.Event{Type: tracer.EventExit, Process: p.Identity, Session: id, Flags: p.Flags, ExitStatus: status, CPUTime: p.CPUTime})

@@ -54,10 +54,6 @@ func (k *Kernel) demand(p *Proc) (flag tracer.EntryFlags) {
 
 // judge brings the state of a session up to date.
 func (k *Kernel) judge(s *tracer.SessionInfo) {
-	dead := func(id tracer.Identity) bool {
-		p := k.procs[id.PID]
-		return p == nil || p.Identity != id || p.Dead
-	}
 	switch {
 	case s.State == tracer.StateEnding:
 		if s.Deadline != 0 && time.Duration(s.Deadline) <= k.now {
@@ -66,11 +62,16 @@ func (k *Kernel) judge(s *tracer.SessionInfo) {
 	case s.State != tracer.StateActive:
 	case s.Expires != 0 && s.Expires <= uint64(k.now):
 		k.end(s, tracer.CauseMaxLifetime, s.Grace)
-	case !k.keep[s.ID] && dead(s.Root):
+	case !k.keep[s.ID] && k.dead(s.Root):
 		k.end(s, tracer.CauseRootExit, s.Grace)
-	case !s.Owner.IsZero() && dead(s.Owner):
+	case !s.Owner.IsZero() && k.dead(s.Owner), k.looks.left[s.ID]:
 		k.end(s, tracer.CauseOwnerExit, s.Grace)
 	}
+}
+
+func (k *Kernel) dead(id tracer.Identity) bool {
+	p := k.procs[id.PID]
+	return p == nil || p.Identity != id || p.Dead
 }
 
 // end begins an end, shortens its grace or condemns the session.

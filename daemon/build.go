@@ -64,7 +64,7 @@ func (h Host) build(p parts, o Options) *Service {
 	asked := clients.New(clients.Options{
 		Registry: reg, Rules: r, Steward: steward, Kernel: k, Proc: h.Proc, Sockets: h.Sockets, Self: p.self, Clock: h.Clock, Log: log,
 	})
-	steward.AskClient(asked.Find)
+	steward.AskClients(asked)
 	s.Attribution = attribution.New(attribution.Options{
 		Registry: reg, Rules: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Containers: containers, Files: cmp.Or(h.Files, "/"), Self: p.self,
 		Clock: h.Clock, Log: log,

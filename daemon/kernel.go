@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
+	"github.com/lineage-ebpf/lineage/daemon/clients"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -12,6 +13,7 @@ import (
 // Kernel is what the daemon needs of the tracer; *tracer.Tracer has it.
 type Kernel interface {
 	attribution.Kernel
+	clients.Kernel
 	holdings.Kernel
 	rules.Kernel
 	Protect(pid uint32) error

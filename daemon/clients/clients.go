@@ -5,6 +5,7 @@ package clients
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
@@ -21,6 +22,7 @@ import (
 // Kernel is what is asked of the tracer.
 type Kernel interface {
 	Identify(pid uint32) (tracer.Identity, error)
+	SetClients(all map[tracer.Identity]tracer.SessionID) error
 }
 
 // Options of New.
@@ -46,6 +48,8 @@ type Clients struct {
 
 	asked chan struct{} // a member has run a client
 	due   chan struct{} // a client was interrupted
+
+	arming sync.Mutex
 
 	// Of the registry's goroutine.
 	sessions map[tracer.SessionID]*known

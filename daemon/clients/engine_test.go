@@ -51,6 +51,27 @@ func TestSockets(t *testing.T) {
 	}
 }
 
+// process has procfs show a process.
+func process(t *testing.T, dir string, pid uint32, uid int, exe, pidNamespace string) {
+	t.Helper()
+	name := fmt.Sprint(pid)
+	procfstest.Files(t, dir, map[string]string{
+		name + "/status": fmt.Sprintf("Name:\tx\nUid:\t%d\t%d\t%d\t%d\n", uid, uid, uid, uid),
+		name + "/stat":   name + " (" + filepath.Base(exe) + ") S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0 1 1 1 0 0 0 0 0 0 0 0 0 17 0\n",
+		name + "/fd/x":   "",
+		name + "/ns/x":   "",
+	})
+	for link, to := range map[string]string{"exe": exe, "ns/pid": pidNamespace, "ns/user": "user:[1]"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, name, link)))
+	}
+}
+
+// has has an engine hold the pipes of a container.
+func has(t *testing.T, dir string, engine uint32, container string) {
+	t.Helper()
+	require.NoError(t, os.Symlink("/run/containerd/"+container+"/init-stdout", filepath.Join(dir, fmt.Sprint(engine), "fd/7")))
+}
+
 // TestEngines: an engine is root's, of this host, and named dockerd. It has a container whose pipes it holds.
 func TestEngines(t *testing.T) {
 	dir, id := t.TempDir(), strings.Repeat("ab", 32)
@@ -60,18 +81,8 @@ func TestEngines(t *testing.T) {
 	}
 	e := engines{procfs.FS(dir), 1, func(pid uint32) ([]Socket, error) { return connected[pid], nil }}
 	process := func(pid uint32, uid int, exe, pidNamespace string) {
-		name := fmt.Sprint(pid)
-		procfstest.Files(t, dir, map[string]string{
-			name + "/status": fmt.Sprintf("Name:\tx\nUid:\t%d\t%d\t%d\t%d\n", uid, uid, uid, uid),
-			name + "/stat":   name + " (" + filepath.Base(exe) + ") S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0 1 1 1 0 0 0 0 0 0 0 0 0 17 0\n",
-			name + "/fd/x":   "",
-			name + "/ns/x":   "",
-		})
-		for link, to := range map[string]string{"exe": exe, "ns/pid": pidNamespace, "ns/user": "user:[1]", "fd/7": "/run/containerd/" + id + "/init-stdout"} {
-			if link != "fd/7" || pid == 100 {
-				require.NoError(t, os.Symlink(to, filepath.Join(dir, name, link)))
-			}
-		}
+		t.Helper()
+		process(t, dir, pid, uid, exe, pidNamespace)
 	}
 	process(1, os.Geteuid(), "/sbin/init", "pid:[1]")
 	process(100, os.Geteuid(), "/usr/bin/dockerd", "pid:[1]")
@@ -83,6 +94,7 @@ func TestEngines(t *testing.T) {
 			t.Errorf("client %d: engine %d, want %d", client, got, want)
 		}
 	}
+	has(t, dir, 100, id)
 	if !e.serves(100, id) || e.serves(100, strings.Repeat("cd", 32)) || e.serves(101, id) || e.serves(5, id) {
 		t.Error("the wrong engine has the container")
 	}

@@ -125,8 +125,29 @@ func (c *Clients) answered(command *known, at uint64) {
 	}
 }
 
+// Arm implements [rules.Clients]. Where the kernel does not know a client, only the daemon ends its command.
+func (c *Clients) Arm() {
+	c.arming.Lock() // the kernel gets what is true last
+	defer c.arming.Unlock()
+	p, all := c.o.Rules.Policy(), make(map[tracer.Identity]tracer.SessionID)
+	err := c.o.Registry.Read(func(v registry.View) {
+		for _, r := range c.requests(v, func(r *request) bool { return r.Session != 0 && r.Left == 0 }) {
+			if x := v.Session(r.Session); x != nil && x.Active() && c.ends(p, x.Info()) && c.o.Rules.Enforced(x.Info().UID) {
+				all[r.Client] = r.Session
+			}
+		}
+	})
+	if err != nil {
+		return
+	}
+	if err := c.o.Kernel.SetClients(all); err != nil {
+		c.o.Log.Error().Err(err).Msg("commands in containers do not end with their clients without the daemon")
+	}
+}
+
 // look ends what is due, and has the kernel no longer look for commands that nobody waits for.
 func (c *Clients) look() {
+	c.Arm()
 	c.endDue()
 	now := c.o.Clock.Boottime()
 	waits, err := registry.Ask(c.o.Registry, func(v registry.View) bool {
@@ -157,7 +178,9 @@ func (c *Clients) endDue() {
 			default:
 				continue
 			}
-			due = append(due, over)
+			if v.Refresh(x); x.Active() { // the kernel may have been first
+				due = append(due, over)
+			}
 		}
 		return due
 	})

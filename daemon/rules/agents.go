@@ -196,6 +196,7 @@ func (s *Steward) terms(p *policy.Policy, list uint32, rule string, uid uint32) 
 // Reterm sets the limits of rules' sessions again, after the policy was read again, or
 // the breaker opened or was closed.
 func (s *Steward) Reterm() {
+	s.clients.Arm()
 	due, err := registry.Ask(s.o.Registry, func(v registry.View) (due []tracer.SessionInfo) {
 		for x := range v.Sessions() {
 			if x.Info().Rule != 0 && !x.Closed() && x.Info().State == tracer.StateActive {
@@ -220,15 +221,15 @@ func (s *Steward) Reterm() {
 	}
 }
 
-// countRuled counts the end of a rule's session that the kernel carried out itself, once its receipt
+// countRuled counts the end of a session by the policy that the kernel carried out itself, once its receipt
 // shows that a process was ended: a root that leaves no process behind says nothing about the rule.
 func (s *Steward) countRuled(x *registry.Session) {
 	info, r := x.Info(), x.Receipt()
-	if info.Rule == 0 || info.EndedAt < s.began {
+	if info.Rule == 0 && info.For == 0 || info.EndedAt < s.began {
 		return // the ends before this daemon's start are not of this minute
 	}
 	switch info.Cause {
-	case tracer.CauseRootExit, tracer.CauseMaxLifetime, tracer.CauseMaxProcesses:
+	case tracer.CauseRootExit, tracer.CauseOwnerExit, tracer.CauseMaxLifetime, tracer.CauseMaxProcesses:
 	default:
 		return // MayEnd has counted it, or a caller asked for it
 	}

@@ -105,7 +105,10 @@ func (s *Steward) EndOver(x Excess) {
 		if s.wouldEnd(x) && !s.o.Rules.Enforced(x.UID) {
 			return // already recorded
 		}
-		may, tripped := s.o.Rules.MayEnd(x.UID)
+		may, tripped := s.o.Rules.Enforced(x.UID), false
+		if x.Cause != tracer.CauseOwnerExit { // the kernel may have been first: countRuled counts it
+			may, tripped = s.o.Rules.MayEnd(x.UID)
+		}
 		if tripped {
 			s.tripped(x.UID)
 			s.Reterm()

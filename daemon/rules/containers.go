@@ -56,7 +56,8 @@ func (j joined) judge(p *policy.Policy) {
 	main := in.Main == j.info.Root.PID
 	asker, interrupted, ready := tracer.SessionID(0), false, main || err != nil && final(err, rootLives)
 	if err == nil && !main {
-		asker, interrupted, ready = j.by.client(j.info, in.Container)
+		asker, interrupted, ready = j.by.clients.Find(j.info, in.Container)
+		defer j.by.clients.Arm()
 	}
 	if n := j.by.tries[j.info.ID]; !ready && n < askTimes {
 		j.by.tries[j.info.ID] = n + 1

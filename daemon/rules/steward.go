@@ -33,7 +33,7 @@ type Steward struct {
 	execs    chan tracer.Identity     // members that have execed, for the keep rules
 	keeping  atomic.Bool              // there are keep rules
 	joins    joins
-	client   FindClient
+	clients  Clients
 
 	sessions map[tracer.SessionID]*ruledSession // of the registry's goroutine
 }
@@ -73,12 +73,17 @@ func New(o Options) *Steward {
 	}
 }
 
-// FindClient returns the session of the member that certainly asked for a command in a container, 0: not known, and whether
-// the client was interrupted while the command ran; ready is false if a later answer may be another one.
-type FindClient = func(tracer.SessionInfo, *lineage.Container) (asker tracer.SessionID, interrupted, ready bool)
+// Clients knows the clients of commands in containers.
+type Clients interface {
+	// Find returns the session of the member that certainly asked for a command, 0: not known, and whether the client was
+	// interrupted while the command ran; ready is false if a later answer may be another one.
+	Find(tracer.SessionInfo, *lineage.Container) (asker tracer.SessionID, interrupted, ready bool)
+	// Arm has the kernel know the clients with which commands end: another one is found, or the policy says something else.
+	Arm()
+}
 
-// AskClient sets who is asked for the client of a command in a container, before anything is judged.
-func (s *Steward) AskClient(f FindClient) { s.client = f }
+// AskClients sets who is asked, before anything is judged.
+func (s *Steward) AskClients(c Clients) { s.clients = c }
 
 // WantJoins has the kernel look for commands in containers although no rule wants them, or no longer.
 func (s *Steward) WantJoins(on bool) { s.joins.set(s.o.Kernel, func(j *joins) { j.wanted = on }) }

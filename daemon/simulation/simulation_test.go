@@ -21,6 +21,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/clients"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -137,12 +138,14 @@ func (x *sim) start() error {
 	steward := rules.New(rules.Options{
 		Rules: p, Registry: r, Kernel: x.gate, Enforcer: e, Proc: proc, Clock: x.clock, Audit: func(audit.Record) {}, Log: log,
 	})
+	asked := clients.New(clients.Options{Registry: r, Rules: p, Steward: steward, Kernel: x.gate, Proc: proc, Self: self, Clock: x.clock, Log: log})
+	steward.AskClients(asked)
 	handed := attribution.New(attribution.Options{
 		Registry: r, Rules: p, Steward: steward, Kernel: x.gate, Enforcer: e, Proc: proc, Files: x.dir, Self: self, Clock: x.clock, Log: log,
 	})
 	ring := recent.New(x.clock.Boottime()/1000, recent.Size)
 	recorder := history.New(r, ring, x.store, "boot", x.clock, func(argv []string) []string { return argv }, log)
-	r.Attach(steward.Hooks(), handed.Hooks(), ring.Hooks(), recorder.Hooks(), x.hooks())
+	r.Attach(steward.Hooks(), handed.Hooks(), asked.Hooks(), ring.Hooks(), recorder.Hooks(), x.hooks())
 	steward.CarryOut(p.Policy())
 	ctx, cancel := context.WithCancel(context.Background())
 	go r.Run(ctx)

@@ -158,6 +158,35 @@ func TestBriefClient(t *testing.T) {
 	h.untouched()
 }
 
+// TestClientWithoutDaemon: at level 4 a client that is killed while no daemon runs ends its command, and nothing else; the next
+// daemon reports it.
+func TestClientWithoutDaemon(t *testing.T) {
+	h := newHouse(t, "enforce", "runc")
+	h.start("lngtest-plain") // no rule is for it
+	for _, box := range []string{"lngtest-box", "lngtest-plain"} {
+		client := h.run("asks", h.command(box, leftovers[0].script+"\nsleep 99")...)
+		h.ups(client)
+		b, _ := h.asked("asks", "attributed")
+		is(t, b, "docker", "container", "strong", true)
+		root, level := h.root("asks"), h.Status().Level
+		h.daemon.Stop()
+		require.NoError(t, syscall.Kill(client.Process.Pid, syscall.SIGSTOP)) // it would start a daemon
+		require.NoError(t, syscall.Kill(root, syscall.SIGKILL))
+		if level == 4 {
+			h.left.Gone()
+			h.untouched()
+		}
+		h.daemon = h.Daemon("--policy", h.Policy("mode: enforce"+execRules))
+		h.left.Gone()
+		require.NoError(t, syscall.Kill(client.Process.Pid, syscall.SIGCONT))
+		client.Wait()
+		if r := h.Receipt(b.Session); r.Verdict != api.VerdictClean || r.EndReason != "owner_exit" {
+			t.Errorf("in %s: %+v", box, r)
+		}
+	}
+	h.untouched()
+}
+
 // TestUnsureClient: which of two equal commands belongs to which client is not certain. Neither client's end reaches
 // one, nor does that of a program with the same command line which never asked an engine.
 func TestUnsureClient(t *testing.T) {

@@ -1,0 +1,216 @@
+//go:build linux
+
+package clients
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+const (
+	engine = 100
+	ending = "mode: enforce\ncontainers: [{name: execs, match: {container: web}, client: end}]\n"
+)
+
+// host has an engine with the container web, and whatever asks it is connected.
+type host struct {
+	*registrytest.Fixture
+	*Clients
+	t    *testing.T
+	file string // of the policy
+}
+
+func newHost(t *testing.T, policy string) *host {
+	t.Helper()
+	h := &host{Fixture: registrytest.New(t), t: t, file: filepath.Join(t.TempDir(), "policy.yaml")}
+	h.write(policy)
+	p, err := rules.Load(h.file, true, h.Clock)
+	require.NoError(t, err)
+	steward := rules.New(rules.Options{
+		Rules: p, Registry: h.R, Kernel: h.K, Enforcer: h.Enforcer, Proc: h.Proc, Clock: h.Clock, Audit: func(audit.Record) {}, Log: h.Log,
+	})
+	h.Clients = New(Options{
+		Registry: h.R, Rules: p, Steward: steward, Kernel: h.K, Proc: h.Proc, Self: tracer.Identity{PID: 1}, Clock: h.Clock, Log: h.Log,
+		Sockets: func(uint32) ([]Socket, error) { return []Socket{{engine, "/run/docker.sock"}}, nil },
+	})
+	steward.AskClients(h.Clients)
+	for pid, exe := range map[uint32]string{1: "/sbin/init", engine: "/usr/bin/dockerd"} {
+		process(t, string(h.Proc), pid, os.Geteuid(), exe, "pid:[1]")
+	}
+	has(t, string(h.Proc), engine, web().ID)
+	h.K.Add(engine, 1, "dockerd")
+	h.K.SetJoins(true, false)
+	h.R.Attach(h.Hooks(), steward.Hooks())
+	h.Fixture.Run()
+	h.Ingest()
+	for _, job := range []func(context.Context){h.Clients.Run, func(ctx context.Context) { h.Enforcer.Run(ctx, h.R.Judged) }} {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); job(ctx) }()
+		t.Cleanup(func() { cancel(); <-done })
+	}
+	return h
+}
+
+func web() *lineage.Container {
+	return &lineage.Container{ID: strings.Repeat("ab", 32), Name: "web", Runtime: "docker"}
+}
+
+func (h *host) write(policy string) {
+	h.t.Helper()
+	require.NoError(h.t, os.WriteFile(h.file, []byte("version: 1\n"+policy), 0o600))
+}
+
+// asks has the root of a new session ask for the command.
+func (h *host) asks(pid uint32) tracer.Identity {
+	h.t.Helper()
+	h.Session(pid, 1000)
+	h.K.Exec(pid, "/usr/bin/docker", "docker\x00exec\x00web\x00sleep\x009")
+	h.K.AllRead()
+	return h.K.Proc(pid).Identity
+}
+
+// runs begins the command, and judges it as the steward does: by the rule, or, with an empty spec, as the client's work.
+func (h *host) runs(pid uint32, spec tracer.SessionSpec) tracer.SessionInfo {
+	h.t.Helper()
+	h.K.Add(pid, engine, "runc")
+	h.K.Edit(pid, func(p *kerneltest.Proc) { p.UID = 1000 })
+	id := h.K.PutIn(pid, "sleep")
+	h.K.Exec(pid, "/bin/sleep", "sleep\x009")
+	h.K.AllRead()
+	info, err := h.K.Session(id)
+	require.NoError(h.t, err)
+	asker, _, ready := h.Find(info, web())
+	if !ready {
+		h.t.Errorf("%v is not ready", id)
+	}
+	spec.KeepOnRootExit = true
+	if spec.Rule == 0 {
+		spec.For = asker
+	}
+	require.NoError(h.t, h.K.SetTerms(id, spec))
+	h.Update(func(tx registry.Tx) { tx.Refresh(tx.Session(id)) })
+	h.Arm()
+	return info
+}
+
+// armed checks what the kernel knows.
+func (h *host) armed(want map[tracer.Identity]tracer.SessionID) {
+	h.t.Helper()
+	if got := h.K.Clients(); !maps.Equal(got, want) {
+		h.t.Errorf("the kernel has %v, want %v", got, want)
+	}
+}
+
+var byRule = tracer.SessionSpec{Name: "execs", Rule: policy.ContainerRule}
+
+// TestArm: the kernel knows a client whose end ends its command by the policy in force, if nothing else fits.
+func TestArm(t *testing.T) {
+	for _, test := range []struct {
+		name, policy string
+		spec         tracer.SessionSpec
+		others       int // members that ask for the same
+		armed        bool
+	}{
+		{"a rule", ending, byRule, 0, true},
+		{"no rule", "mode: enforce\n", tracer.SessionSpec{}, 0, true},
+		{"observe", strings.Replace(ending, "enforce", "observe", 1), byRule, 0, false},
+		{"report", strings.Replace(ending, "client: end", "client: report", 1), byRule, 0, false},
+		{"brokers end nothing", "mode: enforce\nbrokers: {end: none}\n", tracer.SessionSpec{}, 0, false},
+		{"ambiguous", ending, byRule, 1, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t, test.policy)
+			want := make(map[tracer.Identity]tracer.SessionID)
+			client := h.asks(200)
+			for n := range test.others {
+				h.asks(201 + uint32(n))
+			}
+			if id := h.runs(300, test.spec).ID; test.armed {
+				want[client] = id
+			}
+			h.armed(want)
+		})
+	}
+}
+
+// TestDisarm: the kernel forgets a client at once when the policy does not want it, or another command fits it too, and within
+// a second when it has left its command. What it knew before the daemon started is forgotten, too.
+func TestDisarm(t *testing.T) {
+	h := newHost(t, ending)
+	stale := map[tracer.Identity]tracer.SessionID{{PID: 9, Start: 9}: 9}
+	require.NoError(t, h.K.SetClients(stale))
+	h.o.Steward.Apply()
+	h.armed(nil)
+
+	client := h.asks(200)
+	want := map[tracer.Identity]tracer.SessionID{client: h.runs(300, byRule).ID}
+	h.armed(want)
+	for _, other := range []string{strings.Replace(ending, "enforce", "observe", 1), strings.Replace(ending, "client: end", "client: report", 1)} {
+		h.write(other)
+		require.NoError(t, h.o.Steward.Reload())
+		h.armed(nil)
+		h.write(ending)
+		require.NoError(t, h.o.Steward.Reload())
+		h.armed(want)
+	}
+	h.runs(301, byRule)
+	h.armed(nil)
+
+	h.K.Advance(patience)
+	client = h.asks(210)
+	h.armed(nil)
+	id := h.runs(310, byRule).ID
+	h.armed(map[tracer.Identity]tracer.SessionID{client: id})
+	h.K.Exit(210, 0)
+	h.K.AllRead()
+	h.look()
+	h.armed(nil)
+	if info, err := h.K.Session(id); err != nil || info.State != tracer.StateActive {
+		t.Errorf("a client that has left its command ended it: %+v, %v", info, err)
+	}
+}
+
+// TestEndsOnce: the breaker counts an end once, whether the kernel or the daemon began it, and the kernel forgets the clients of
+// a user for whom it is open.
+func TestEndsOnce(t *testing.T) {
+	h := newHost(t, ending+"breaker: {ends_per_minute: 2}\n")
+	for n, open := range []bool{false, false, true} {
+		// The kernel does not know the second one's client.
+		h.K.Fail("SetClients", map[bool]error{true: errors.New("scripted")}[n == 1])
+		h.asks(200 + uint32(n))
+		id := h.runs(300+uint32(n), []tracer.SessionSpec{{}, byRule, byRule}[n]).ID
+		h.K.Exit(200+uint32(n), 9)
+		if info, err := h.K.Session(id); n != 1 && (err != nil || info.Cause != tracer.CauseOwnerExit) {
+			t.Errorf("%+v, %v: the kernel has not begun the end", info, err)
+		}
+		registrytest.Until(t, func() (closed bool) {
+			h.Update(func(tx registry.Tx) {
+				x := tx.Session(id)
+				closed = x.Closed() && x.Receipt().EndReason == "owner_exit"
+			})
+			return closed
+		})
+		if b := h.o.Rules.BreakerState(); b.Open != open {
+			t.Errorf("%+v after %d ends", b, n+1)
+		}
+	}
+	h.asks(210)
+	h.runs(310, byRule)
+	h.armed(nil)
+}

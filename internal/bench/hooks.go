@@ -115,6 +115,37 @@ func signals(ctx context.Context, r *report) (err error) {
 	return nil
 }
 
+// joins: an outsider execs, in pairs with and without a rule for containers: the kernel then looks whether the process was
+// put into one.
+func joins(ctx context.Context, r *report) (err error) {
+	const rounds = 40
+	k, err := trace()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, k.close()) }()
+	w, err := start(ctx, -1, "pulse")
+	if err != nil {
+		return err
+	}
+	defer w.stop()
+	for round := range rounds {
+		for i := range 2 {
+			rule := (i+round)%2 == 0 // in turn which is first
+			k.SetJoins(rule, rule)
+			for _, load := range loads {
+				name := fmt.Sprintf("Joins/rule=%v/load=%s", rule, load.name)
+				var took time.Duration
+				if err := k.during(r, name, func() (err error) { took, err = w.timed("exec", load.count, load.pause); return err }); err != nil {
+					return err
+				}
+				r.sample(name, uint64(load.count), float64(took.Nanoseconds())/float64(load.count), "ns/op")
+			}
+		}
+	}
+	return nil
+}
+
 // withPIDMax makes our mount namespace show a limit other than the kernel's.
 func withPIDMax(n int, do func() error) (err error) {
 	const path = "/proc/sys/kernel/pid_max"

@@ -30,6 +30,7 @@ type part struct {
 // In the order in which they run: those that most need a quiet machine come first.
 var parts = []part{
 	{"hooks", "kernel time per event", hooks},
+	{"joins", "an outsider's exec with and without a rule for containers", joins},
 	{"signals", "kernel time per signal", signals},
 	{"kill", "end against cgroup.kill", kill},
 	{"dead", "root's exit while the daemon is dead, until the last member is", dead},

@@ -49,6 +49,7 @@ func (s *samples) tables() []table {
 		{document, "host", s.machine()},
 		{document, "hooks", s.hookTable()},
 		{document, "events", s.eventSums()},
+		{document, "joins", s.joinsTable()},
 		{document, "kill", s.killTable()},
 		{document, "dead", s.deadTable()},
 		{document, "halt", s.haltTable()},
@@ -180,6 +181,23 @@ func (s *samples) eventSums() string {
 			row = append(row, plain(s.net(c.who, c.load, e.programs...)))
 		}
 		t.Row(row...)
+	}
+	return t.String()
+}
+
+// joinsTable is an outsider's exec with a rule for containers and without.
+func (s *samples) joinsTable() string {
+	t := page.NewTable("an outsider's exec", "without:", "with a rule:", "with / without:")
+	for _, load := range []string{"busy", "idle"} {
+		name := func(rule bool, of string) string { return fmt.Sprintf("Joins/rule=%v/load=%s%s", rule, load, of) }
+		without, with := s.values[name(false, " ns/op")], s.values[name(true, " ns/op")]
+		if len(with) == 0 {
+			return ""
+		}
+		t.Row("vfork, exec, exit and wait, µs, "+load, cell(scaled(without, 1e3)), cell(scaled(with, 1e3)), cell(pairs(with, without)))
+		const program = "/program=exec_event ns/run"
+		without, with = s.values[name(false, program)], s.values[name(true, program)]
+		t.Row("of it exec_event, ns, "+load, cell(without), cell(with), cell(pairs(with, without)))
 	}
 	return t.String()
 }

@@ -31,7 +31,7 @@ BenchmarkKill/members=10/by=cgroup.kill 1 4000 ns/op
 		t.Errorf("no %q in\n%s", want, got)
 	}
 	// A part that was not run writes no table.
-	for name, table := range map[string]string{"hooks": s.hookTable(), "processes": s.growthTable("live", "processes:"), "requests": s.scaleTable(), "memory": s.memoryTable(), "cost": s.cost()} {
+	for name, table := range map[string]string{"hooks": s.hookTable(), "processes": s.growthTable("live", "processes:"), "requests": s.scaleTable(), "memory": s.memoryTable(), "joins": s.joinsTable(), "cost": s.cost()} {
 		if table != "" {
 			t.Errorf("%s:\n%s", name, table)
 		}

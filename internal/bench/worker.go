@@ -92,17 +92,25 @@ func (w *worker) stop() {
 
 // do makes a pulse do count operations of a kind, with pauses.
 func (w *worker) do(kind string, count int, pause time.Duration) error {
+	_, err := w.timed(kind, count, pause)
+	return err
+}
+
+// timed is do, and returns how long they took without the pauses.
+func (w *worker) timed(kind string, count int, pause time.Duration) (took time.Duration, err error) {
 	if _, err := fmt.Fprintf(w.in, "%s %d %d\n", kind, count, pause.Microseconds()); err != nil {
-		return err
+		return 0, err
 	}
 	line, err := w.line()
-	if err == nil && !strings.HasPrefix(line, fmt.Sprintf("%s %d ", kind, count)) {
-		err = fmt.Errorf("answer %q", line)
+	if err == nil {
+		if _, failed := fmt.Sscanf(line, fmt.Sprintf("%s %d %%d", kind, count), &took); failed != nil {
+			err = fmt.Errorf("answer %q", line)
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", kind, err)
+		return 0, fmt.Errorf("%s: %w", kind, err)
 	}
-	return nil
+	return took, nil
 }
 
 // grow makes a crowd fork n children.

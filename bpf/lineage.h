@@ -183,7 +183,7 @@ struct session {
 	u64 emptied; /* boottime ns at which live last fell to 0; 0: never */
 	u64 listen_window; /* of an outermost session, as the next field */
 	u64 listens; /* in that window */
-	u64 left; /* boottime ns at which the client that asked for it was interrupted; 0: never */
+	u64 left; /* how often a client that asked for it was interrupted */
 };
 
 /*

@@ -389,6 +389,17 @@ func TestSocketFromEnvironment(t *testing.T) {
 	}
 }
 
+func TestDoctorTellsSandboxes(t *testing.T) {
+	w := newWorld(t, nil)
+	w.host.doctor = func() api.Doctor { return api.Doctor{Supported: true} }
+	w.host.processes = func(int) []api.Process {
+		return []api.Process{{Comm: "qemu-system-x86"}, {Comm: "sh"}, {Comm: "firecracker"}}
+	}
+	code, out, _ := w.run("doctor")
+	require.Equal(t, code, 0)
+	require.Contains(t, out, "no  processes in sandboxes  2 virtual machines or gVisor sandboxes run here: of each, one process is seen")
+}
+
 func TestDoctorTellsTheCapabilities(t *testing.T) {
 	w := newWorld(t, &apitest.Client{Has: apitest.Has{Status: &api.Status{Capabilities: []string{"cap_kill", "cap_sys_ptrace"}}}})
 	w.host.doctor = func() api.Doctor { return api.Doctor{Supported: true} }

@@ -201,6 +201,9 @@ func (d *drawing) notes(n *api.Process) string {
 	if n.Stopped != nil {
 		note("%s", display.Stopped(n))
 	}
+	if what := display.Sandbox(n); what != "" && n.State == api.StateLive {
+		note("%s", what)
+	}
 	if e := n.Evidence; e != nil && e.Kind != "fork" && e.Kind != "root" {
 		note("%s", display.Evidence(e))
 	}

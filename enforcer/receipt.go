@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// maxOutcomes bounds the processes that a receipt names.
+	// maxOutcomes bounds the processes that a receipt names. At most maxSelf exited on their own: a process that forks and
+	// exits without pause leaves room for those that are ended.
 	maxOutcomes = 4096
+	maxSelf     = maxOutcomes / 2
 	// maxText bounds the memory of their command lines together, in bytes. What does not fit is
 	// left out: members could fill the history with them.
 	maxText = 1 << 20
@@ -27,6 +29,7 @@ const outcomeSize = int(unsafe.Sizeof(api.Outcome{}))
 type Receipt struct {
 	outcomes  []api.Outcome
 	text      int // bytes of their command lines
+	self      int // exited on their own
 	ended     int // died after the end began
 	members   int // when it began, as far as was seen
 	killed    int
@@ -56,7 +59,7 @@ func (r *Receipt) Died(d Death, take func(bytes int) bool) {
 		outcome = api.OutcomeTerm
 	}
 	r.ended++
-	if len(r.outcomes) == maxOutcomes {
+	if len(r.outcomes) == maxOutcomes || outcome == api.OutcomeSelf && r.self == maxSelf {
 		r.truncated = true
 		return
 	}
@@ -68,6 +71,9 @@ func (r *Receipt) Died(d Death, take func(bytes int) bool) {
 		}
 	}
 	r.text += size
+	if outcome == api.OutcomeSelf {
+		r.self++
+	}
 	r.outcomes = append(r.outcomes, api.Outcome{
 		Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover, Killer: d.Killer,
 	})
@@ -195,9 +201,13 @@ func (r *Receipt) Booked() Booked {
 // Resume returns a receipt that continues from b.
 func Resume(b Booked) Receipt {
 	n := min(len(b.Outcomes), maxOutcomes)
-	text := 0
-	for i := range b.Outcomes[:n] {
-		text += memory.ArgvSize(b.Outcomes[i].Argv) + senderSize(b.Outcomes[i].Killer)
+	r := Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), ended: b.Ended, killed: b.Killed, truncated: b.Truncated || n < len(b.Outcomes)}
+	for i := range r.outcomes {
+		o := &r.outcomes[i]
+		r.text += memory.ArgvSize(o.Argv) + senderSize(o.Killer)
+		if o.Outcome == api.OutcomeSelf {
+			r.self++
+		}
 	}
-	return Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), text: text, ended: b.Ended, killed: b.Killed, truncated: b.Truncated || n < len(b.Outcomes)}
+	return r
 }

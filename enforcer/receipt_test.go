@@ -3,6 +3,7 @@
 package enforcer
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestReceipt(t *testing.T) {
 		}
 	}
 	for range maxOutcomes {
-		r.Died(Death{}, take)
+		r.Died(Death{Flags: tracer.FlagKilled}, take)
 	}
 	if rep := r.Report(tracer.SessionInfo{}, 0, 0, &Result{Verdict: api.VerdictClean}); !rep.Truncated || len(rep.Processes) != maxOutcomes {
 		t.Errorf("%d outcomes, truncated %v", len(rep.Processes), rep.Truncated)
@@ -73,13 +74,13 @@ func TestReceiptText(t *testing.T) {
 	var r Receipt
 	long := []string{strings.Repeat("x", 4094)}
 	for range maxOutcomes / 2 {
-		r.Died(Death{Comm: "lngtest", Argv: long}, take)
+		r.Died(Death{Comm: "lngtest", Argv: long, Flags: tracer.FlagKilled}, take)
 	}
 	r = Resume(r.Booked())
 	for range maxOutcomes/2 - 1 {
-		r.Died(Death{Comm: "lngtest", Argv: long}, take)
+		r.Died(Death{Comm: "lngtest", Argv: long, Flags: tracer.FlagKilled}, take)
 	}
-	r.Died(Death{Comm: "lngtest", Argv: []string{"sh"}}, take)
+	r.Died(Death{Comm: "lngtest", Argv: []string{"sh"}, Flags: tracer.FlagKilled}, take)
 	rep := r.Report(tracer.SessionInfo{}, 0, 0, nil)
 	size := 0
 	for _, p := range rep.Processes {
@@ -87,6 +88,23 @@ func TestReceiptText(t *testing.T) {
 	}
 	if len(rep.Processes) != maxOutcomes || rep.Processes[0].Argv == nil || rep.Processes[maxOutcomes-1].Argv == nil || size > maxText {
 		t.Errorf("%d processes with %d bytes, first %d, last %v", len(rep.Processes), size, len(rep.Processes[0].Argv), rep.Processes[maxOutcomes-1].Argv)
+	}
+}
+
+// TestReceiptStorm: what exits on its own without pause does not hide what is ended, also after a restart.
+func TestReceiptStorm(t *testing.T) {
+	var r Receipt
+	for range 2 {
+		for range maxOutcomes {
+			r.Died(Death{Comm: "lngtest-self"}, take)
+		}
+		r.Died(Death{Comm: "lngtest-ended", Flags: tracer.FlagTermed}, take)
+		r = Resume(r.Booked())
+	}
+	rep := r.Report(tracer.SessionInfo{}, 0, 0, nil)
+	ended := slices.DeleteFunc(slices.Clone(rep.Processes), func(o api.Outcome) bool { return o.Outcome != api.OutcomeTerm })
+	if len(ended) != 2 || len(rep.Processes) != maxSelf+2 || !rep.Truncated {
+		t.Errorf("%d processes, %v ended, truncated %v", len(rep.Processes), ended, rep.Truncated)
 	}
 }
 

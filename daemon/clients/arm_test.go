@@ -190,6 +190,7 @@ func TestDisarm(t *testing.T) {
 // a user for whom it is open.
 func TestEndsOnce(t *testing.T) {
 	h := newHost(t, ending+"breaker: {ends_per_minute: 2}\n")
+	h.K.Fail("Release", errors.New("scripted")) // so that the kernel's records can be read after the ends
 	for n, open := range []bool{false, false, true} {
 		// The kernel does not know the second one's client.
 		h.K.Fail("SetClients", map[bool]error{true: errors.New("scripted")}[n == 1])

@@ -272,8 +272,8 @@ func (s *Steward) reportsOnly(info tracer.SessionInfo) bool {
 // agent started is inside the session of that one.
 func (s *Steward) FindRunning() {
 	p := s.o.Rules.Policy()
-	whole := p.Whole()
-	if !whole && !slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }) {
+	agents, whole := slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled }), p.Whole()
+	if !agents && !whole {
 		return
 	}
 	var found []tracer.Process
@@ -292,7 +292,7 @@ func (s *Steward) FindRunning() {
 	slices.SortFunc(found, func(a, b tracer.Process) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range found {
 		t := &found[i]
-		if looksFor(p, t.Comm.String()) || interpreters.MatchString(procfs.Base(s.o.Proc.Link(t.PID, "exe"))) {
+		if agents && (looksFor(p, t.Comm.String()) || interpreters.MatchString(procfs.Base(s.o.Proc.Link(t.PID, "exe")))) {
 			s.adoptRunning(p, t)
 		}
 		if shims[t.Parent.PID] {
@@ -308,12 +308,9 @@ func looksFor(p *policy.Policy, comm string) bool {
 
 // adoptRunning opens a session over a process, if a rule matches it.
 func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
-	if e, err := s.o.Kernel.Lookup(t.PID); err == nil && e.Session != 0 {
-		return // it is in the session of an ancestor by now
-	}
 	facts := s.RootFacts(t.Identity)
-	if rule := RanAs(p, facts); rule != nil && len(p.Protected(facts)) == 0 {
-		s.adopt(p, t, policy.AgentRule, rule)
+	if rule := RanAs(p, facts); rule != nil {
+		s.adopt(p, t, facts, policy.AgentRule, rule)
 	}
 }
 
@@ -324,13 +321,16 @@ func (s *Steward) adoptMain(p *policy.Policy, t *tracer.Process) {
 		return
 	}
 	if rule := ruleFor(p, in); rule != nil && rule.Whole() {
-		s.adopt(p, t, policy.ContainerRule, rule.Agent())
+		s.adopt(p, t, s.RootFacts(t.Identity), policy.ContainerRule, rule.Agent())
 	}
 }
 
 // adopt opens the session of a rule over a process that runs.
-func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, list uint32, rule *policy.Agent) {
-	if s.o.Enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, facts *policy.Facts, list uint32, rule *policy.Agent) {
+	if e, err := s.o.Kernel.Lookup(t.PID); err == nil && e.Session != 0 {
+		return // of an ancestor, or of another rule, by now
+	}
+	if len(p.Protected(facts)) > 0 || s.o.Enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 		return
 	}
 	spec := s.terms(p, list, rule.Name, t.UID)

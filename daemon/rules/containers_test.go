@@ -210,6 +210,25 @@ func TestRunningContainers(t *testing.T) {
 	w.Unsignalled()
 }
 
+// TestRunningContainersOnce: the main process of a container that an agent rule wants too is in one session, and one that is
+// protected in none.
+func TestRunningContainersOnce(t *testing.T) {
+	w := newWorld(t, daemontest.WithPolicy("mode: enforce\n"))
+	for pid, comm := range map[uint32]string{310: "lngtest-agent", 320: "lngtest-guarded"} {
+		cgroup := w.shim(pid, "box", "", "")
+		w.becomes(pid+1, pid, 0, comm)
+		w.inside(pid+1, cgroup)
+	}
+	w.Reload(containerRules + `agents: [{name: agent, enabled: true, match: {comm: lngtest-agent}}]
+protect: [{name: guarded, match: {comm: lngtest-guarded}, reason: test}]
+`)
+	all, err := w.K.Sessions()
+	if err != nil || len(all) != 1 || all[0].Name != "agent" || all[0].Root.PID != 311 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	w.Unsignalled()
+}
+
 // TestBriefCommands: a command that exits soon leaves no record, unless it has left a process.
 func TestBriefCommands(t *testing.T) {
 	w := newWorld(t, daemontest.WithPolicy(containerRules))

@@ -14,7 +14,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/lineage-ebpf/lineage/bpf"
-	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 	"github.com/lineage-ebpf/lineage/tracer/takeover"
 	"golang.org/x/sys/unix"
 )
@@ -175,16 +174,12 @@ func (t *Tracer) fillSlots() error {
 		return t.run(bpf.LineageProgVerbFill, &bpf.LineageVerbArgs{})
 	}
 	// Before 5.13 no program can walk over a map. This takes 20 ms.
-	var full error
-	err := bpfmap.Each(t.maps[bpf.LineageMapSessions], func(slot uint32, s *bpf.LineageSession) {
-		if s.Id != 0 {
+	for slot := range t.slots {
+		if t.slots[slot].Id != 0 {
 			atomic.AddInt64(&t.control.shared.Taken, 1)
-		} else if err := t.maps[bpf.LineageMapFreeSlots].Update(nil, slot, ebpf.UpdateAny); err != nil {
-			full = err
+		} else if err := t.maps[bpf.LineageMapFreeSlots].Update(nil, uint32(slot), ebpf.UpdateAny); err != nil {
+			return fmt.Errorf("fill the free slots: %w", err)
 		}
-	})
-	if err = errors.Join(err, full); err != nil {
-		return fmt.Errorf("fill the free slots: %w", err)
 	}
 	return nil
 }

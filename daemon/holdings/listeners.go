@@ -43,7 +43,7 @@ func (h *Holdings) listens(v registry.View, ev *tracer.Event) {
 // house gives a socket to the session of its process, and to the sessions around that.
 func (h *Holdings) house(v registry.View, k *socket, id tracer.SessionID) {
 	k.home = id
-	for _, id := range v.Chain(id) {
+	for id := range v.Chain(id) {
 		if its := h.sessions[id]; its != nil {
 			its.sockets.add(k)
 			v.Changed(id)
@@ -55,7 +55,7 @@ func (h *Holdings) house(v registry.View, k *socket, id tracer.SessionID) {
 // the end has begun the look shows what was held then.
 func (h *Holdings) close(v registry.View, k *socket, at uint64) {
 	delete(h.open, k.id)
-	for _, id := range v.Chain(k.home) {
+	for id := range v.Chain(k.home) {
 		its := h.sessions[id]
 		if its == nil {
 			continue
@@ -93,14 +93,14 @@ func (h *Holdings) rehouse(v registry.View) {
 			continue
 		}
 		before := v.Chain(k.home)
-		for _, id := range before {
+		for id := range before {
 			if its := h.sessions[id]; its != nil {
 				delete(its.sockets.open, k.id)
 				v.Changed(id)
 			}
 		}
 		h.house(v, k, n.Session)
-		for _, id := range before {
+		for id := range before {
 			if its := h.sessions[id]; its != nil {
 				its.unport(&k.port)
 			}

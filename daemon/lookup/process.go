@@ -5,6 +5,7 @@ package lookup
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -100,7 +101,7 @@ func (f *Finder) member(id tracer.Identity, c access.Caller) (p *api.Process, sc
 		}
 		d := v.Encoder().Process(&n, c)
 		p = &d
-		scope = access.Scope{UID: n.UID, Chain: v.Chain(n.Session)}
+		scope = access.Scope{UID: n.UID, Chain: slices.Collect(v.Chain(n.Session))}
 		if x := v.Session(n.Session); x != nil {
 			scope.UID = x.Info().UID
 		}

@@ -188,7 +188,7 @@ func (r *Registry) apply(batch []tracer.Event) {
 				r.counts.forks++
 				r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Forked })
 			case ev.Evidence == tracer.EvidenceAdopted:
-				for _, id := range r.view().Chain(s.info.ID) {
+				for id := range r.view().Chain(s.info.ID) {
 					r.joined(id, 1)
 				}
 			}

@@ -247,7 +247,7 @@ func (r *Registry) stirs(s *Session, ev *tracer.Event) {
 	if s == nil || ev.Type != tracer.EventContinue && ev.Type != tracer.EventBirth {
 		return
 	}
-	for _, id := range r.view().Chain(s.info.ID) {
+	for id := range r.view().Chain(s.info.ID) {
 		if in := r.sessions[id]; in != nil && in.info.Paused != 0 {
 			r.watch[id] = true
 		}

@@ -63,25 +63,30 @@ func (v View) Live() int { return len(v.r.sessions) - len(v.r.ended.All()) }
 
 // Scope is a session as access sees it.
 func (v View) Scope(s *Session) access.Scope {
-	return access.Scope{UID: s.info.UID, Chain: v.Chain(s.info.ID), Name: s.info.Name}
+	return access.Scope{UID: s.info.UID, Chain: slices.Collect(v.Chain(s.info.ID)), Name: s.info.Name}
 }
 
 // Chain is a session, then those that it is nested in, from the inside out.
-func (v View) Chain(id tracer.SessionID) (chain []tracer.SessionID) {
-	for id != 0 && len(chain) < MaxDepth {
-		chain = append(chain, id)
-		s := v.r.sessions[id]
-		if s == nil {
-			break
+func (v View) Chain(id tracer.SessionID) iter.Seq[tracer.SessionID] {
+	return func(yield func(tracer.SessionID) bool) {
+		for at, depth := id, 0; at != 0 && depth < MaxDepth && yield(at); depth++ {
+			s := v.r.sessions[at]
+			if s == nil {
+				return
+			}
+			at = s.info.Parent
 		}
-		id = s.info.Parent
 	}
-	return chain
 }
 
 // Within reports whether a session is ancestor or nested in it.
 func (v View) Within(id, ancestor tracer.SessionID) bool {
-	return slices.Contains(v.Chain(id), ancestor)
+	for id := range v.Chain(id) {
+		if id == ancestor {
+			return true
+		}
+	}
+	return false
 }
 
 // Family is a session and those nested in it.
@@ -95,7 +100,7 @@ func (v View) Family(id tracer.SessionID) []tracer.SessionID {
 
 // Paused is since when a session is paused, or one that it is nested in, boottime; 0: none is.
 func (v View) Paused(id tracer.SessionID) uint64 {
-	for _, id := range v.Chain(id) {
+	for id := range v.Chain(id) {
 		if s := v.r.sessions[id]; s != nil && !s.closed && s.info.Paused != 0 {
 			return s.info.Paused
 		}

@@ -268,7 +268,7 @@ func (s *Steward) Unrefused() []string {
 // session around them decides; which one that is makes no difference here.
 func (s *Steward) signals(v registry.View, x *registry.Session) api.SignalFate {
 	g := guarding(s.o.Rules.Policy())
-	for _, id := range v.Chain(x.ID()) {
+	for id := range v.Chain(x.ID()) {
 		in := v.Session(id)
 		if in == nil {
 			break

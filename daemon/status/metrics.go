@@ -110,7 +110,7 @@ func (s *Status) use(v registry.View) map[metrics.Rule]metrics.Use {
 			continue
 		}
 		rule, left := metrics.Rule{Name: metrics.NoRule}, false
-		for _, id := range v.Chain(x.ID()) {
+		for id := range v.Chain(x.ID()) {
 			around := v.Session(id)
 			if around == nil {
 				break

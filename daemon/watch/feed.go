@@ -167,7 +167,7 @@ func (f *Feed) changed(v registry.View, id tracer.SessionID) {
 	if f.stale == nil {
 		return
 	}
-	for _, id := range v.Chain(id) {
+	for id := range v.Chain(id) {
 		f.stale[id] = true
 	}
 }

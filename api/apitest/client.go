@@ -114,6 +114,8 @@ func notFound(format string, args ...any) error {
 }
 
 func (c *Client) Close() error {
+	c.Lock()
+	defer c.Unlock()
 	c.Got.Closed = true
 	return nil
 }

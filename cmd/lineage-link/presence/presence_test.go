@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,9 +44,10 @@ func TestPresence(t *testing.T) {
 			Version: &api.Version{Version: "1.2"}, Status: &api.Status{Level: 3, Mode: "enforce", Degraded: []string{"history"}, Sessions: 2},
 			Sessions: []api.Session{{ID: "a", State: api.StateActive, Live: 4, Leftovers: 1}, {ID: "b", State: api.StateActive, Live: 3}, {ID: "c", State: api.StateEnded}},
 		}}
-		s, changed, away := &told{}, make(chan struct{}, 1), false
+		s, changed := &told{}, make(chan struct{}, 1)
+		var away atomic.Bool
 		p := &Presence{Keys: s, Host: "web1", Changed: changed, Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) {
-			if away {
+			if away.Load() {
 				return nil, errors.New("away")
 			}
 			return daemon, nil
@@ -61,7 +63,7 @@ func TestPresence(t *testing.T) {
 			}
 		}
 		time.Sleep(100 * time.Second)
-		away = true
+		away.Store(true)
 		time.Sleep(30 * time.Second)
 		cancel()
 		synctest.Wait()

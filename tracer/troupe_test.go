@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type troupe struct {
 
 	actors   []*actor
 	sessions []*act
+	mu       sync.Mutex // guards the next two: what waits at a place goes on beside the rest
 	log      []string
 	steps    int
 	before   map[string]uint64 // counters
@@ -48,9 +50,11 @@ func (p *troupe) called(id tracer.SessionID) string {
 // step notes what is done next.
 func (p *troupe) step(format string, args ...any) {
 	p.Helper()
-	p.steps++
 	places, failed, err := p.tr.Calls()
 	require.NoError(p, err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.steps++
 	p.log = append(p.log, fmt.Sprintf("%4d %d %s", len(places), failed, fmt.Sprintf(format, args...)))
 }
 
@@ -187,7 +191,9 @@ func (p *troupe) create(root *actor, spec tracer.SessionSpec) *act {
 // refused notes that a verb failed: it may, while calls of helpers fail.
 func (p *troupe) refused(err error) {
 	p.Helper()
+	p.mu.Lock()
 	p.log = append(p.log, "       "+err.Error())
+	p.mu.Unlock()
 	if _, failed, _ := p.tr.Calls(); failed == 0 {
 		p.wrong("%v, and no helper had failed", err)
 	}

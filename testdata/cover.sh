@@ -14,8 +14,12 @@ while read -r package dir files; do
 	# shellcheck disable=SC2086
 	lines=$(cd "$dir" && { grep -L "^// Code generated " $files || true; } | xargs -r cat | wc -l)
 	[ "$lines" -gt 300 ] || continue
-	part=$(go test -count=1 -cover "$package" | grep -oP 'coverage: \K[0-9]+' || echo 0)
 	verdict=
+	said=$(go test -count=1 -cover "$package") || {
+		verdict='  its tests fail'
+		failed=1
+	}
+	part=$(grep -oP 'coverage: \K[0-9]+' <<<"$said" || echo 0)
 	if [ "$part" -lt "${LEAST:-60}" ] && ! grep -qx "$path" <<<"$elsewhere"; then
 		verdict='  too few'
 		failed=1

@@ -99,7 +99,7 @@ func ofProcess(f func(*sim, *kerneltest.Proc) any) func(*sim) string {
 		synctest.Wait() // or it may be dead by then
 		var all []uint32
 		for _, p := range x.k.Alive(0) {
-			if p.PID > 2 && p.PID != uint32(os.Getpid()) {
+			if p.PID > 2 && p.PID != daemonPID {
 				all = append(all, p.PID)
 			}
 		}

@@ -40,6 +40,8 @@ const (
 	// patience is how long the daemon has, after the last fault, for everything that it promises: a look that lists all
 	// sessions comes each 32 s.
 	patience = 50 * time.Second
+	// daemonPID is above all PIDs that x.next gives away.
+	daemonPID = 1<<22 + 1
 )
 
 // sim is a daemon, and those after it, over one kernel and one disk. All that happens is from a seed; time is
@@ -104,7 +106,7 @@ func newSim(w world, seed uint64, limited bool) *sim {
 		all: make(map[tracer.SessionID]bool), verdicts: make(map[api.Verdict]int),
 	}
 	x.k.Feature.Level = []int{4, 4, 3, 2}[x.rnd.IntN(4)]
-	x.k.Add(uint32(os.Getpid()), 1, "lngtest-daemon")
+	x.k.Add(daemonPID, 1, "lngtest-daemon")
 	began, first := time.Now(), x.k.Now()
 	now := func() time.Duration { return x.k.Reach(first + time.Since(began)) }
 	x.clock = registry.Clock{
@@ -123,7 +125,7 @@ func (x *sim) fail(format string, args ...any) {
 func (x *sim) start() error {
 	x.k.Reopen()
 	x.gate, x.store = &gate{Kernel: x.k, x: x}, &store{d: x.disk}
-	self, err := x.gate.Identify(uint32(os.Getpid()))
+	self, err := x.gate.Identify(daemonPID)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package tracer_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -117,12 +118,20 @@ func testGuard(t *testing.T, tr *tracer.Tracer) {
 func testGuardInside(t *testing.T, c *crossings, w *workload) {
 	c.after("its child", w, "sleep 100 & kill -KILL $!", false)
 	c.after("itself", w, "trap : TERM; kill -TERM $$; trap - TERM", false)
-	w.tell("z=$( (sleep 0 & echo $!; exec sleep 100 >/dev/null) & ); echo zombie $z")
+	hold, proc := fifo(t), procfs.FS("/proc")
+	w.tell("z=$( ((read x <" + hold + ") >/dev/null & echo $!; exec sleep 100 >/dev/null) & ); echo zombie $z")
 	zombie := strings.Fields(w.until("zombie "))[1]
 	w.until("= ")
 	pid := parse(t, zombie)
+	until(t, "its parent is no shell any more: that would reap it", func() bool {
+		stat, err := proc.Stat(pid)
+		require.NoError(t, err)
+		parent, err := proc.Stat(stat.Parent)
+		return err == nil && parent.Comm == "sleep"
+	})
+	require.NoError(t, os.WriteFile(hold, []byte("\n"), 0))
 	until(t, "a zombie", func() bool {
-		stat, err := procfs.FS("/proc").Stat(pid)
+		stat, err := proc.Stat(pid)
 		return err == nil && stat.State == 'Z'
 	})
 	c.after("a zombie", w, "kill -TERM "+zombie, false)

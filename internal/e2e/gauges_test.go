@@ -176,7 +176,7 @@ func (l *gaugeLoad) step() {
 	case 1:
 		tell("(sleep 300 &)") // an orphan
 	case 2:
-		tell("sh -c 'true & exec sleep 300' &") // a zombie
+		tell(stage.Program("zombies") + " 1 &") // a shell might still reap its child
 	case 3:
 		tell(inner + " -c 'sleep 300 & sleep 300' &") // an agent in the agent's session
 	case 4:

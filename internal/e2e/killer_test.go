@@ -35,6 +35,7 @@ func TestWhoKilled(t *testing.T) {
 	killed, stopped := member("61").PID, member("62").PID
 	require.NoError(t, unix.Kill(killed, unix.SIGTERM), unix.Kill(stopped, unix.SIGSTOP))
 	i.Until("the member that is stopped", func() bool { return member("62").Stopped != nil })
+	i.Until("the death of the other one", func() bool { return member("61").State == api.StateExited })
 	from := fmt.Sprintf(" from %d ", os.Getpid())
 	for _, want := range []struct {
 		what string

@@ -27,7 +27,7 @@ type troupe struct {
 
 	actors   []*actor
 	sessions []*act
-	mu       sync.Mutex // guards the next two: what waits at a place goes on beside the rest
+	mu       sync.Mutex // guards the next two: what waited at a place continues beside the rest
 	log      []string
 	steps    int
 	before   map[string]uint64 // counters

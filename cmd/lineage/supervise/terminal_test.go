@@ -179,6 +179,7 @@ func TestCtrlZ(t *testing.T) {
 	run := parent(t, root)
 	for range 5 {
 		b.inFront("root", root)
+		require.Eventually(t, "root runs", func() bool { return state(root) != 'T' }) // what continues it discards a stop
 		b.press(ctrlZ)
 		b.stdout.expect(t, "Stopped")
 		b.inFront("shell", b.shell())

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
@@ -214,4 +215,37 @@ func TestEndsOnce(t *testing.T) {
 	h.asks(210)
 	h.runs(310, byRule)
 	h.armed(nil)
+}
+
+// TestAsked: a client is asked while it may get a command, and the host is searched once for the engines that systemd has given
+// a socket.
+func TestAsked(t *testing.T) {
+	h := newHost(t, ending)
+	var mu sync.Mutex
+	asked := make(map[uint32]int)
+	h.engines.sockets = func(pid uint32) ([]Socket, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[pid]++
+		if pid == engine {
+			return []Socket{{0, "/run/docker.sock"}}, nil
+		}
+		return []Socket{{1, "/run/a"}, {1, "/run/b"}, {1, "/run/c"}}, nil
+	}
+	often := func(pid uint32) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return asked[pid]
+	}
+	h.asks(200)
+	registrytest.Until(t, func() bool { return often(200) == len(pauses) })
+	h.K.Advance(patience + 1)
+	h.asks(201)
+	registrytest.Until(t, func() bool { return often(201) == len(pauses) })
+	if often(200) != len(pauses) {
+		t.Errorf("asked %d times", often(200))
+	}
+	if n := often(engine); n > often(200)+often(201) {
+		t.Errorf("searched for %d times", n)
+	}
 }

@@ -81,7 +81,8 @@ func (c *Clients) Run(ctx context.Context) {
 			next = 0
 			soon.Reset(pauses[0])
 		case <-soon.C:
-			c.connect(func(*request) bool { return true })
+			now := c.o.Clock.Boottime()
+			c.connect(func(r *request) bool { return r.within(now) })
 			if next++; next < len(pauses) {
 				soon.Reset(pauses[next])
 			}
@@ -263,8 +264,9 @@ func (c *Clients) connect(which func(*request) bool) (all []tracer.Identity) {
 		return nil
 	}
 	engines := make(map[tracer.Identity]tracer.Identity)
+	passed := sync.OnceValue(c.engines.listening)
 	for _, client := range open {
-		pid := c.engines.of(client.PID)
+		pid := c.engines.of(client.PID, passed)
 		if pid == 0 {
 			continue
 		}

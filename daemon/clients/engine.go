@@ -3,6 +3,7 @@
 package clients
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -27,33 +28,51 @@ type Socket struct {
 
 // Sockets returns unix sockets of a process that have connected, or that listen. It asks the kernel about copies of their
 // descriptors: what a process says of itself does not matter.
-func Sockets(proc procfs.FS, pid uint32) (all []Socket, err error) {
-	fd, err := unix.PidfdOpen(int(pid), 0)
-	if err != nil {
-		return nil, fmt.Errorf("open pid %d: %w", pid, err)
-	}
-	defer unix.Close(fd)
-	n := 0
-	err = files(proc, pid, func(name, to string) bool {
-		if !strings.HasPrefix(to, "socket:") {
-			return false
-		}
-		number, err := strconv.Atoi(name)
+func Sockets(proc procfs.FS, pid uint32) ([]Socket, error) {
+	// What is meanwhile at a descriptor may be a file of a dead file server.
+	return procfs.Bounded(proc.Key(pid), func() (all []Socket, err error) {
+		fd, err := unix.PidfdOpen(int(pid), 0)
 		if err != nil {
-			return false
+			return nil, fmt.Errorf("open pid %d: %w", pid, err)
 		}
-		copied, err := unix.PidfdGetfd(fd, number, 0)
-		if err != nil {
-			return false // it was closed, or the process is gone
-		}
-		if s, ok := socketOf(copied); ok {
-			all = append(all, s)
-		}
-		unix.Close(copied)
-		n++
-		return n == maxSockets
+		defer unix.Close(fd)
+		n := 0
+		err = files(proc, pid, func(name, to string) bool {
+			if !strings.HasPrefix(to, "socket:") {
+				return false
+			}
+			copied, err := copyOf(fd, name, proc.Path(pid, "fd/"+name))
+			if err != nil {
+				return false // it was closed, or the process is gone
+			}
+			if s, ok := socketOf(copied); ok {
+				all = append(all, s)
+			}
+			unix.Close(copied)
+			n++
+			return n == maxSockets
+		})
+		return all, err
 	})
-	return all, err
+}
+
+var errOther = errors.New("not a unix socket")
+
+// copyOf copies the descriptor of a unix socket. Any other one is not copied: the copy may be the last to be closed, and that
+// waits for the socket's peer for as long as the process has set.
+func copyOf(process int, name, path string) (copied int, err error) {
+	number, err := strconv.Atoi(name)
+	if err != nil {
+		return 0, fmt.Errorf("descriptor: %w", err)
+	}
+	protocol := make([]byte, 32)
+	if _, err := unix.Getxattr(path, "system.sockprotoname", protocol); err != nil {
+		return 0, fmt.Errorf("protocol of %s: %w", path, err)
+	}
+	if !strings.HasPrefix(string(protocol), "UNIX") {
+		return 0, errOther
+	}
+	return unix.PidfdGetfd(process, number, 0)
 }
 
 func socketOf(fd int) (s Socket, ok bool) {
@@ -86,17 +105,14 @@ func bound(a unix.Sockaddr) (path string, ok bool) {
 	return strings.TrimPrefix(s.Name, "@"), true // package unix writes @ for the NUL of an abstract name, and for no name
 }
 
-// files calls f for the open files of a process, until it returns true.
+// files calls f for the open files of a process, until it returns true. The caller bounds it.
 func files(proc procfs.FS, pid uint32, f func(name, to string) bool) error {
-	dir := proc.Path(pid, "fd")
-	open, err := procfs.Bounded(proc.Key(pid), func() (names []string, err error) {
-		d, err := os.Open(dir)
-		if err != nil {
-			return nil, err
-		}
-		defer d.Close()
-		return d.Readdirnames(maxFiles)
-	})
+	dir, err := os.Open(proc.Path(pid, "fd"))
+	if err != nil {
+		return fmt.Errorf("list files of pid %d: %w", pid, err)
+	}
+	defer dir.Close()
+	open, err := dir.Readdirnames(maxFiles)
 	if err != nil {
 		return fmt.Errorf("list files of pid %d: %w", pid, err)
 	}
@@ -115,8 +131,9 @@ type engines struct {
 	sockets func(pid uint32) ([]Socket, error)
 }
 
-// of returns the engine that a client is connected to, 0: none. Its socket may be systemd's, which passes it on.
-func (e engines) of(client uint32) uint32 {
+// of returns the engine that a client is connected to, 0: none. Its socket may be systemd's: passed returns the engines that
+// have got one, by its path.
+func (e engines) of(client uint32, passed func() map[string]uint32) uint32 {
 	connected, err := e.sockets(client)
 	if err != nil {
 		return 0
@@ -124,7 +141,7 @@ func (e engines) of(client uint32) uint32 {
 	for _, s := range connected {
 		switch {
 		case s.Listener == 1:
-			if engine := e.on(s.Path); engine != 0 {
+			if engine := passed()[s.Path]; engine != 0 {
 				return engine
 			}
 		case s.Listener != 0 && e.is(s.Listener):
@@ -134,11 +151,12 @@ func (e engines) of(client uint32) uint32 {
 	return 0
 }
 
-// on returns the engine that has a socket of systemd's, 0: none.
-func (e engines) on(path string) uint32 {
+// listening are the engines, by the sockets on which they listen.
+func (e engines) listening() map[string]uint32 {
+	on := make(map[string]uint32)
 	all, err := e.proc.Stats()
 	if err != nil {
-		return 0
+		return on
 	}
 	for _, p := range all {
 		if p.Comm != "dockerd" || !e.is(p.PID) {
@@ -146,12 +164,12 @@ func (e engines) on(path string) uint32 {
 		}
 		sockets, err := e.sockets(p.PID)
 		for _, s := range sockets {
-			if err == nil && s.Listener == 0 && s.Path == path {
-				return p.PID
+			if err == nil && s.Listener == 0 {
+				on[s.Path] = p.PID
 			}
 		}
 	}
-	return 0
+	return on
 }
 
 // is reports whether a process is an engine of root's on this host.
@@ -160,10 +178,13 @@ func (e engines) is(pid uint32) bool {
 }
 
 // serves reports whether an engine has a container: it holds the pipes of the container's output while that runs.
-func (e engines) serves(engine uint32, container string) (found bool) {
-	err := files(e.proc, engine, func(_, to string) bool {
-		found = strings.Contains(to, "/"+container+"/")
-		return found
+func (e engines) serves(engine uint32, container string) bool {
+	found, err := procfs.Bounded(e.proc.Key(engine), func() (found bool, err error) {
+		err = files(e.proc, engine, func(_, to string) bool {
+			found = strings.Contains(to, "/"+container+"/")
+			return found
+		})
+		return found, err
 	})
 	return found && err == nil
 }

@@ -4,16 +4,21 @@ package clients
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
+	"golang.org/x/sys/unix"
 )
 
 // TestSockets: the kernel says where a process is connected, and on what it listens; not the ends that it has accepted.
@@ -90,12 +95,60 @@ func TestEngines(t *testing.T) {
 	process(102, os.Geteuid(), "/usr/bin/nginx", "pid:[1]")
 	process(103, os.Geteuid(), "/usr/bin/dockerd", "pid:[2]")
 	for client, want := range map[uint32]uint32{10: 100, 11: 0, 12: 0, 13: 0, 14: 100, 15: 0, 16: 0} {
-		if got := e.of(client); got != want {
+		if got := e.of(client, e.listening); got != want {
 			t.Errorf("client %d: engine %d, want %d", client, got, want)
 		}
 	}
 	has(t, dir, 100, id)
 	if !e.serves(100, id) || e.serves(100, strings.Repeat("cd", 32)) || e.serves(101, id) || e.serves(5, id) {
 		t.Error("the wrong engine has the container")
+	}
+}
+
+// TestSocketsThatLinger: a process may close a socket while it is looked at here, and it says how long the last close is to wait
+// for the peer.
+func TestSocketsThatLinger(t *testing.T) {
+	const wait = 5 // seconds
+	little := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) })
+	}}
+	l, err := little.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	to, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatal(l.Addr())
+	}
+	unread := make([]byte, 8<<20)
+	var closing sync.WaitGroup
+	for range 400 {
+		closing.Go(func() {
+			time.Sleep(rand.N(time.Second))
+			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			if err != nil || unix.Connect(fd, &unix.SockaddrInet4{Port: to.Port, Addr: [4]byte{127, 0, 0, 1}}) != nil {
+				t.Error("not connected", err)
+				return
+			}
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4096)
+			_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Usec: 100_000})
+			_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: wait})
+			_, _ = unix.Write(fd, unread)
+			unix.Close(fd)
+		})
+	}
+	closed := make(chan struct{})
+	go func() { defer close(closed); closing.Wait() }()
+	for open := true; open; {
+		began := time.Now()
+		_, err := Sockets("/proc", uint32(os.Getpid()))
+		require.NoError(t, err)
+		if took := time.Since(began); took > wait*time.Second/2 {
+			t.Fatalf("it took %v", took)
+		}
+		select {
+		case <-closed:
+			open = false
+		default:
+		}
 	}
 }

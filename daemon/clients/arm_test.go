@@ -217,6 +217,32 @@ func TestEndsOnce(t *testing.T) {
 	h.armed(nil)
 }
 
+// TestBriefCommand: a command that was over before its container was read has answered its client. An equal one that begins
+// then is another's, although the exit code may look as if the client had been interrupted; and so it may be if two had asked.
+func TestBriefCommand(t *testing.T) {
+	for _, clients := range []uint32{1, 2} {
+		h := newHost(t, ending)
+		for n := range clients {
+			h.asks(200 + n)
+		}
+		h.connect(func(*request) bool { return true })
+		h.K.Add(300, engine, "runc")
+		id := h.K.PutIn(300, "sleep")
+		h.K.Exec(300, "/bin/sleep", "sleep\x009")
+		h.K.Exit(300, 137<<8)
+		h.K.AllRead()
+		h.Update(func(tx registry.Tx) { tx.LetGo(id) })
+		h.K.Exit(200, 137<<8)
+		h.K.AllRead()
+		id = h.runs(301, byRule).ID
+		h.armed(nil)
+		h.endDue()
+		if info, err := h.K.Session(id); err != nil || info.State != tracer.StateActive {
+			t.Errorf("%d clients: %+v, %v", clients, info, err)
+		}
+	}
+}
+
 // TestAsked: a client is asked while it may get a command, and the host is searched once for the engines that systemd has given
 // a socket.
 func TestAsked(t *testing.T) {

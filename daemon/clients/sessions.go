@@ -78,7 +78,7 @@ func (r *request) size() int {
 
 // fits reports whether a client may have asked for a command, which began at that boottime in that container.
 func (r *request) fits(command string, in *lineage.Container, at uint64) bool {
-	return r.Command == command && r.within(at) && (r.Container == in.Name || strings.HasPrefix(in.ID, r.Container))
+	return !r.Brief && r.Command == command && r.within(at) && (r.Container == in.Name || strings.HasPrefix(in.ID, r.Container))
 }
 
 func (r *request) within(at uint64) bool {
@@ -110,18 +110,24 @@ func (c *Clients) forget(uid uint32, its *known, i int) {
 	its.Requests = slices.Delete(its.Requests, i, i+1)
 }
 
-// answered forgets a request whose command left no record.
+// answered notes a request whose command left no record. If there are several, it may be any of them.
 func (c *Clients) answered(command *known, at uint64) {
 	if command.Command == "" || command.Asker != 0 {
 		return
 	}
+	var all []*request
 	for _, its := range c.sessions {
 		for _, r := range its.Requests {
-			if r.Session == 0 && r.Command == command.Command && r.within(at) {
-				r.Brief = true
-				return
+			if r.Session == 0 && !r.Brief && r.Command == command.Command && r.within(at) {
+				all = append(all, r)
 			}
 		}
+	}
+	if len(all) > 0 {
+		all[0].Brief = true
+	}
+	if len(all) > 1 {
+		unsure(all)
 	}
 }
 

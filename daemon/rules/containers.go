@@ -104,12 +104,18 @@ func ruleFor(p *policy.Policy, in container.Found) *policy.Container {
 
 // workFor makes the session one that holds the work of another session, whose member asked for the command.
 func (j joined) workFor(p *policy.Policy, asker tracer.SessionID, in *lineage.Container) {
-	info, err := j.by.o.Kernel.Session(asker)
-	if err != nil || !slices.Contains(p.Brokers.Adopt, tracer.SourceContainer.String()) {
+	// The kernel may have forgotten it: then the command is to end at once.
+	of, err := registry.Ask(j.by.o.Registry, func(v registry.View) (of tracer.SessionInfo) {
+		if x := v.Session(asker); x != nil {
+			of = x.Info()
+		}
+		return of
+	})
+	if err != nil || of.ID == 0 || !slices.Contains(p.Brokers.Adopt, tracer.SourceContainer.String()) {
 		j.letGo("no rule wants it")
 		return
 	}
-	if err := j.by.o.Kernel.SetTerms(j.info.ID, tracer.SessionSpec{Grace: info.Grace, KeepOnRootExit: true, For: asker}); err != nil {
+	if err := j.by.o.Kernel.SetTerms(j.info.ID, tracer.SessionSpec{Grace: of.Grace, KeepOnRootExit: true, For: asker}); err != nil {
 		return // it is over
 	}
 	j.by.reread(j.info.ID)

@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
@@ -180,5 +181,27 @@ func TestWalking(t *testing.T) {
 		if want := wants(); want != test.want {
 			t.Errorf("%q, %+v: %v, want %v", test.policy, test.spec, want, test.want)
 		}
+	}
+}
+
+// TestWorkForTheEnded: a command whose client was interrupted may begin when the session that asked for it is over, and the
+// kernel has forgotten that.
+func TestWorkForTheEnded(t *testing.T) {
+	h := newHost(t, "mode: enforce\n")
+	h.k.SetJoins(true, false)
+	h.k.Add(100, 1, "lngtest-asks")
+	h.open(100, tracer.SessionSpec{Grace: 3 * time.Second})
+	asker := h.k.Proc(100).Session
+	h.k.Exit(100, 9)
+	_, err := h.k.Settle(asker)
+	require.NoError(t, err)
+	require.NoError(t, h.k.Release(asker))
+	h.k.Add(200, 1, "runc")
+	id := h.k.PutIn(200, "sleep")
+	info, err := h.k.Session(id)
+	require.NoError(t, err)
+	joined{h.Steward, info}.workFor(h.o.Rules.Policy(), asker, &lineage.Container{ID: "x"})
+	if info, err := h.k.Session(id); err != nil || info.For != asker || info.Grace != 3*time.Second {
+		t.Errorf("%+v, %v", info, err)
 	}
 }

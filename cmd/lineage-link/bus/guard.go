@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -74,7 +76,33 @@ type guarded struct {
 	log   zerolog.Logger
 	first []byte // was read before TLS
 	line  []byte // up to here
-	left  int    // of a message
+	left  int    // of a message, with its end
+}
+
+// end is that of a message.
+const end = "\r\n"
+
+// serverError is why a server ends a connection.
+type serverError struct{ why string }
+
+func (e *serverError) Error() string { return e.why }
+
+// lasting begin the errors after which the client keeps the connection, or makes it again.
+var lasting = []string{
+	"permissions violation", "maximum subscriptions exceeded",
+	"authorization violation", "user authentication expired", "user authentication revoked", "account authentication expired",
+}
+
+// said returns an error if a line is an error for which the client would give up for good.
+func said(line []byte) error {
+	if len(line) < 4 || !bytes.EqualFold(line[:4], []byte("-ERR")) {
+		return nil
+	}
+	why := strings.Trim(strings.TrimSpace(string(line[4:])), "'") // as the client reads it
+	if slices.ContainsFunc(lasting, func(begin string) bool { return strings.HasPrefix(strings.ToLower(why), begin) }) {
+		return nil
+	}
+	return &serverError{fmt.Sprintf("the server ends the connection: %.200q", why)}
 }
 
 // Read fails, and ends the connection, if the server sends more than it may.
@@ -85,19 +113,30 @@ func (g *guarded) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := g.Conn.Read(p)
-	if bad := g.check(p[:n]); bad != nil {
-		g.log.Error().Err(bad).Msg("the connection to the bus is ended")
-		g.Conn.Close()
-		return 0, io.ErrUnexpectedEOF
+	bad := g.check(p[:n])
+	if bad == nil {
+		return n, err
 	}
-	return n, err
+	g.Conn.Close()
+	if said, ok := errors.AsType[*serverError](bad); ok {
+		return 0, said
+	}
+	g.log.Error().Err(bad).Msg("the connection to the bus is ended")
+	return 0, io.ErrUnexpectedEOF
 }
 
 func (g *guarded) check(b []byte) error {
 	for len(b) > 0 {
-		if g.left > 0 {
-			n := min(g.left, len(b))
+		if g.left > len(end) {
+			n := min(g.left-len(end), len(b))
 			g.left, b = g.left-n, b[n:]
+			continue
+		}
+		if g.left > 0 { // the client would look for the end further on, and read what is left as lines
+			if b[0] != end[len(end)-g.left] {
+				return fmt.Errorf("%w: it sends a message that does not end where it should", errHostile)
+			}
+			g.left, b = g.left-1, b[1:]
 			continue
 		}
 		part, rest, whole := bytes.Cut(b, []byte("\n"))
@@ -109,6 +148,9 @@ func (g *guarded) check(b []byte) error {
 			return nil
 		}
 		size, err := announced(g.line)
+		if err == nil {
+			err = said(g.line)
+		}
 		if err != nil {
 			return err
 		}
@@ -127,5 +169,5 @@ func announced(line []byte) (int, error) {
 	if err != nil || size > maxPayload {
 		return 0, fmt.Errorf("%w: it announces a message of %.20q bytes", errHostile, fields[len(fields)-1])
 	}
-	return int(size) + len("\r\n"), nil
+	return int(size) + len(end), nil
 }

@@ -52,6 +52,9 @@ func TestHostileServer(t *testing.T) {
 		"size of 4 GB":            {func(w io.Writer) { io.WriteString(w, "msg lin.h.web1.cmd 1 4000000000\r\nx") }, `message of \"4000000000\" bytes`},
 		"size with headers":       {func(w io.Writer) { io.WriteString(w, "HMSG lin.h.web1.cmd 1 12 4000000000\r\nx") }, `message of \"4000000000\" bytes`},
 		"no number":               {func(w io.Writer) { io.WriteString(w, "MSG lin.h.web1.cmd 1 -1\r\nx") }, `message of \"-1\" bytes`},
+		"size after a message that does not end": {func(w io.Writer) {
+			io.WriteString(w, "MSG lin.h.web1.cmd 1 0\r\nxxMSG lin.h.web1.cmd 1 100\r\nMSG lin.h.web1.cmd 1 4000000000\r\nx")
+		}, "a message that does not end"},
 		"endless line": {func(w io.Writer) {
 			for _, err := io.WriteString(w, "MSG "); err == nil; {
 				_, err = w.Write(bytes.Repeat([]byte("a"), 1<<20))
@@ -89,22 +92,67 @@ func hostile(t *testing.T, sends func(io.Writer)) (url string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { ln.Close() })
 	go func() {
-		conn, err := ln.Accept()
-		if err != nil {
-			return
+		if conn, err := ln.Accept(); err == nil {
+			greet(conn, sends)
 		}
-		defer conn.Close()
-		io.WriteString(conn, `INFO {"server_id":"x","version":"2.15.0","proto":1,"max_payload":1048576,"headers":true}`+"\r\n")
-		for r := bufio.NewReader(conn); ; {
-			if line, err := r.ReadString('\n'); err != nil || strings.HasPrefix(line, "PING") {
-				break
-			}
-		}
-		io.WriteString(conn, "PONG\r\n")
-		sends(conn)
-		io.Copy(io.Discard, conn)
 	}()
 	return "nats://" + ln.Addr().String()
+}
+
+// greet begins as a server does, and then sends what it likes.
+func greet(conn net.Conn, sends func(io.Writer)) {
+	defer conn.Close()
+	io.WriteString(conn, `INFO {"server_id":"x","version":"2.15.0","proto":1,"max_payload":1048576,"headers":true}`+"\r\n")
+	for r := bufio.NewReader(conn); ; {
+		if line, err := r.ReadString('\n'); err != nil || strings.HasPrefix(line, "PING") {
+			break
+		}
+	}
+	io.WriteString(conn, "PONG\r\n")
+	sends(conn)
+	io.Copy(io.Discard, conn)
+}
+
+// TestServerError: a server may end a connection with any error. The program connects again, and says why.
+func TestServerError(t *testing.T) {
+	for name, text := range map[string]string{"plain": "-ERR 'Out of Order'", "tab": "-err\t'Out of Order'", "blank": "-ERR ' Permissions Violation'"} {
+		t.Run(name, func(t *testing.T) { connectsAgain(t, text) })
+	}
+}
+
+func connectsAgain(t *testing.T, text string) {
+	was := Longest
+	Longest = time.Millisecond
+	defer func() { Longest = was }()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	connections := make(chan struct{}, 1000)
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			select {
+			case connections <- struct{}{}:
+			default:
+			}
+			go greet(conn, func(w io.Writer) { io.WriteString(w, text+"\r\n") })
+		}
+	}()
+	log := &lines{}
+	b, err := Connect(&link.Options{Servers: []string{"nats://" + ln.Addr().String()}, Name: "web1"}, "test", zerolog.New(log))
+	require.NoError(t, err)
+	defer b.Close()
+	for range 3 {
+		select {
+		case <-connections:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("it does not connect again: %s", log)
+		}
+	}
+	require.Contains(t, log.String(), "the server ends the connection")
 }
 
 // TestManyErrors: a server that refuses all the time is a few lines.
@@ -124,7 +172,7 @@ func TestManyErrors(t *testing.T) {
 
 // TestGuard: what a server may send passes, wherever it is cut.
 func TestGuard(t *testing.T) {
-	text := []byte("PING\r\nMSG a 1 5\r\nMSG x\r\nHMSG a 1 _INBOX.x 12 20\r\nNATS/1.0\r\n\r\n01234567\r\n+OK\r\n-ERR 'x'\r\nMSG a 1 0\r\n\r\nPONG\r\n")
+	text := []byte("PING\r\nMSG a 1 5\r\nMSG x\r\nHMSG a 1 _INBOX.x 12 20\r\nNATS/1.0\r\n\r\n01234567\r\n+OK\r\n-ERR 'Permissions Violation for x'\r\nMSG a 1 0\r\n\r\nPONG\r\n")
 	for cut := range text {
 		var g guarded
 		require.NoError(t, g.check(text[:cut]), g.check(text[cut:]))

@@ -66,6 +66,14 @@ func NewCommandID() string {
 // Text is the only text of a command, and what is signed: JSON in the order of the fields, without
 // spaces, times in UTC.
 func (c Command) Text() string {
+	text, err := c.encode()
+	if err != nil {
+		panic(err) // [ParseCommand] refuses what JSON lacks
+	}
+	return text
+}
+
+func (c Command) encode() (string, error) {
 	c.Issued, c.NotAfter = c.Issued.UTC(), c.NotAfter.UTC()
 	if c.Until != nil {
 		until := c.Until.UTC()
@@ -74,10 +82,8 @@ func (c Command) Text() string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(c); err != nil {
-		panic(err) // it has no value that JSON lacks
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	err := e.Encode(c) // a time may be of a year that JSON lacks, in UTC
+	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
 // ParseCommand reads the text of a command. A text that [Command.Text] would not write is refused, so
@@ -93,7 +99,7 @@ func ParseCommand(text string) (*Command, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if c.Text() != text {
+	if canonical, err := c.encode(); err != nil || canonical != text {
 		return nil, errors.New("the text of the command is not canonical")
 	}
 	return &c, nil

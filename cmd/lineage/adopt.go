@@ -171,10 +171,17 @@ func moment(text string, now time.Time) (time.Time, bool) {
 		return now.Add(d), d > 0
 	}
 	if day, err := time.ParseInLocation(time.DateOnly, text, now.Location()); err == nil {
-		return day.AddDate(0, 0, 1), true
+		day = day.AddDate(0, 0, 1)
+		return day, inJSON(day)
 	}
 	t, err := time.Parse(time.RFC3339, text)
-	return t, err == nil
+	return t, err == nil && inJSON(t)
+}
+
+// inJSON reports whether a time, in UTC, can be in a document.
+func inJSON(t time.Time) bool {
+	_, err := t.UTC().MarshalJSON()
+	return err == nil
 }
 
 // printOpened prints a session that was made of running processes.

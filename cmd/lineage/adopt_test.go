@@ -90,7 +90,7 @@ func TestMoment(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, got, ok)
 		}
 	}
-	for _, text := range []string{"", "0s", "-1h", "tomorrow", "2026-13-01", "8"} {
+	for _, text := range []string{"", "0s", "-1h", "tomorrow", "2026-13-01", "8", "9999-12-31", "9999-12-31T23:59:59-01:00"} {
 		if got, ok := moment(text, now); ok {
 			t.Errorf("%q is %v", text, got)
 		}

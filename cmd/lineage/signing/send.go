@@ -327,6 +327,9 @@ func listing(d *api.CommandReply, r *api.CommandReceipt) (*text.Listing, error) 
 			left = append(left, text.Shortfall(report))
 		}
 	}
+	if !r.Complete && len(left) == 0 { // over a bus it has no reports then
+		left = []string{"the receipt of command " + r.ID + " did not come in time"}
+	}
 	l := text.Receipts(receipts, true)
 	l.Doc, l.Items = d, []any{d}
 	show := l.Text

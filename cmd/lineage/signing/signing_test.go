@@ -172,7 +172,8 @@ func TestFile(t *testing.T) {
 // TestManyHosts: before the question the sessions of all hosts are shown that would end. They end on one host first, and no
 // later host gets the command if something is left; a halt goes to all. More hosts than allowed get none.
 func TestManyHosts(t *testing.T) {
-	end := api.Command{ID: "c1", Verb: api.VerbEnd, Sessions: []string{"build"}}
+	now := int64(0)
+	end := api.Command{ID: "c1", Verb: api.VerbEnd, Sessions: []string{"build"}, GraceMS: &now}
 	all := api.Command{ID: "c1", Verb: api.VerbEnd, All: true}
 	halt := api.Command{ID: "c1", Verb: api.VerbHalt, Mode: api.ModeHalt, All: true}
 	for name, tt := range map[string]struct {
@@ -181,20 +182,26 @@ func TestManyHosts(t *testing.T) {
 		most    int
 		want    string // the hosts that get it
 	}{
-		"clean":    {end, api.VerdictClean, 3, "h0 h1 h2"},
-		"left":     {end, api.VerdictLeft, 3, "h0"},
-		"all":      {all, api.VerdictLeft, 3, "h0"},
-		"halt":     {halt, api.VerdictLeft, 0, "h0 h1 h2"},
-		"too many": {end, api.VerdictClean, 2, ""},
+		"clean":      {end, api.VerdictClean, 3, "h0 h1 h2"},
+		"left":       {end, api.VerdictLeft, 3, "h0"},
+		"all":        {all, api.VerdictLeft, 3, "h0"},
+		"halt":       {halt, api.VerdictLeft, 0, "h0 h1 h2"},
+		"too many":   {end, api.VerdictClean, 2, ""},
+		"no receipt": {end, "", 3, "h0"}, // in time
 	} {
 		var said bytes.Buffer
 		var mu sync.Mutex
 		var got []string
 		s := &Sender{
 			Hosts: []string{"h0", "h1", "h2"}, Yes: true, Format: "table", MaxHosts: tt.most,
+			Timeout: time.Millisecond,
 			Console: &console.Console{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Env: func(string) string { return "" }, Now: time.Now},
 			Dial: func(_ context.Context, host string) (api.Client, error) {
-				r, err := json.Marshal(api.CommandReceipt{ID: "c1", Complete: true, Reports: []api.Report{{Session: "s", Verdict: tt.verdict}}})
+				receipt := api.CommandReceipt{ID: "c1"}
+				if tt.verdict != "" {
+					receipt.Complete, receipt.Reports = true, []api.Report{{Session: "s", Verdict: tt.verdict}}
+				}
+				r, err := json.Marshal(receipt)
 				c := &apitest.Client{}
 				c.On.Command = func(api.SignedCommand) (*api.CommandReply, error) {
 					mu.Lock()

@@ -1,7 +1,11 @@
 package natslink
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,6 +102,33 @@ func TestStart(t *testing.T) {
 	}
 	empty()
 	(*Link)(nil).Close()
+}
+
+// TestHosts: a host is listed once, also if it said again that it is there while the list was read.
+func TestHosts(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "sock")
+	ln, err := net.Listen("unix", socket)
+	require.NoError(t, err)
+	defer ln.Close()
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		r := bufio.NewReader(c)
+		_, err = r.ReadString('\n') // the host
+		if err == nil {
+			_, err = http.ReadRequest(r)
+		}
+		if err == nil {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n[\"web2\",\"web1\",\"web2\"]")
+		}
+	}()
+	l := &Link{socket: socket}
+	list, err := l.Hosts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, list.String(), "web1,web2")
 }
 
 // TestNames: a host has the same name for ssh and in subjects.

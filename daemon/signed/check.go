@@ -251,7 +251,7 @@ func (c *checker) accept(o *order, boot string, uid uint32, sessions []string) (
 	now := c.now()
 	a := accepted{
 		ID: o.ID, UID: uid, Verb: o.Verb, Mode: o.Mode, Operators: o.Operators, Reason: o.Reason, Hosts: o.Hosts,
-		At: now, Boot: boot, NotAfter: o.NotAfter, Sessions: sessions,
+		At: now, Boot: boot, NotAfter: o.NotAfter, Sessions: sessions, Pending: o.Verb != api.VerbEnd,
 	}
 	return a, c.memory.accept(&o.Command, a, now)
 }

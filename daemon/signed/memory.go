@@ -41,6 +41,7 @@ type accepted struct {
 	Sessions  []string  `json:"sessions"`
 	Spared    []string  `json:"spared,omitempty"`
 	Kept      string    `json:"kept,omitempty"`
+	Pending   bool      `json:"pending,omitempty"` // what it came to is not known: it failed, or the daemon died
 }
 
 // memory knows every command that could be valid still and was accepted: it has it, or the command
@@ -146,7 +147,8 @@ func (m *memory) accept(c *api.Command, a accepted, now time.Time) error {
 	return nil
 }
 
-// carried replaces the record of a command that was accepted and carried out.
+// carried replaces the record of a command that was accepted and carried out. An error: the next daemon will not
+// know what it came to.
 func (m *memory) carried(a accepted) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,14 +156,12 @@ func (m *memory) carried(a accepted) error {
 	next.Commands = slices.Clone(m.state.Commands)
 	for i := range next.Commands {
 		if next.Commands[i].ID == a.ID {
+			a.Pending = false
 			next.Commands[i] = a
 		}
 	}
-	if err := m.write(next); err != nil {
-		return err
-	}
 	m.state = next
-	return nil
+	return m.write(next)
 }
 
 // write replaces the file, and returns when the new one is on the disk.

@@ -98,6 +98,30 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestCarried: what a command came to is known also if the disk is full by then, and the next daemon knows no more than was written.
+func TestCarried(t *testing.T) {
+	w := newWorld(t)
+	c := w.command()
+	c.Verb, c.Mode, c.Sessions, c.All = api.VerbHalt, api.ModeHalt, nil, true
+	w.rules("version: 1\noperators: [{name: ann, verbs: halt}]\n")
+	s := w.sign(c.Text(), "ann")
+	o, err := w.check(s)
+	require.NoError(t, err)
+	a, err := w.accept(o, "boot", 1000, []string{})
+	require.NoError(t, err, os.Mkdir(w.file()+".next", 0o700))
+	a.Sessions = []string{"s1"}
+	if w.memory.carried(a) == nil {
+		t.Error("it was written")
+	}
+	if a, _ := w.memory.find(c.ID); a.Pending || len(a.Sessions) != 1 {
+		t.Errorf("found %+v", a)
+	}
+	w.start()
+	if a, _ := w.memory.find(c.ID); !a.Pending || len(a.Sessions) != 0 {
+		t.Errorf("the next daemon found %+v", a)
+	}
+}
+
 // TestForgets: commands are forgotten an hour after they have expired, and do not act then either.
 func TestForgets(t *testing.T) {
 	w := newWorld(t)

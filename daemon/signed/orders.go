@@ -119,7 +119,7 @@ func (s *Orders) accept(order *order, sessions []string, c access.Caller) (accep
 }
 
 // halt carries out a command that halts the host, or lifts that. Which sessions it ends is known after
-// that, so a daemon that dies between has none in its receipt.
+// that, so the receipt of a daemon that dies between has none, and is never complete.
 func (s *Orders) halt(order *order, c access.Caller) (*api.CommandReply, error) {
 	req := api.HaltRequest{Mode: order.Mode, Reason: order.Reason, Sessions: order.Sessions}
 	if req.Mode == api.ModeOff {
@@ -148,7 +148,7 @@ func (s *Orders) halt(order *order, c access.Caller) (*api.CommandReply, error) 
 }
 
 // keep carries out a command that hands processes over. The kept session is known after that, so a daemon
-// that dies between has none in its receipt.
+// that dies between has none in its receipt, which is never complete.
 func (s *Orders) keep(order *order, c access.Caller) (*api.CommandReply, error) {
 	checked, err := s.o.Keep.Check(&api.KeepRequest{Refs: order.Processes, Name: order.Name, Reason: order.Reason, Until: *order.Until}, c)
 	if err != nil {
@@ -200,7 +200,7 @@ func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c a
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	d := receiptOf(&a)
-	d.Complete = true
+	d.Complete = !a.Pending
 	named := 0
 	for _, id := range a.Sessions {
 		report, err := s.o.Find.Verdict(waiting, id, c, s.o.Stopping)

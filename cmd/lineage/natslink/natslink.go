@@ -173,7 +173,7 @@ func (l *Link) Hosts(ctx context.Context) (list hosts.List, err error) {
 		return nil, exit.Errorf(api.ExitUnreachable, "fleet: no list of the hosts: %w", err)
 	}
 	slices.Sort(names)
-	names = slices.Compact(names) // one that said so while the list was read is there twice
+	names = slices.Compact(names) // a host that said so meanwhile is in it again
 	for _, name := range names {
 		list = append(list, link.HostOf(name))
 	}

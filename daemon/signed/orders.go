@@ -25,8 +25,22 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 )
 
-// maxNamed bounds the processes that one receipt of a command names.
-const maxNamed = 4096
+// room bounds the processes that one receipt of a command names, so that a link can send it as the host has signed
+// it: they choose their command lines, which may not compress.
+type room struct{ processes, bytes int }
+
+var maxNamed = room{4096, 512 << 10}
+
+// name leaves out the processes of a receipt for which there is no room.
+func (r *room) name(report *api.Report) {
+	for i := range report.Processes {
+		text, err := json.Marshal(&report.Processes[i])
+		if r.processes, r.bytes = r.processes-1, r.bytes-len(text); err != nil || r.processes < 0 || r.bytes < 0 {
+			report.Processes, report.Truncated = report.Processes[:i:i], true
+			return
+		}
+	}
+}
 
 // Options of New.
 type Options struct {
@@ -201,7 +215,7 @@ func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c a
 	defer cancel()
 	d := receiptOf(&a)
 	d.Complete = !a.Pending
-	named := 0
+	left := maxNamed
 	for _, id := range a.Sessions {
 		report, err := s.o.Find.Verdict(waiting, id, c, s.o.Stopping)
 		if lookup.IsNotFound(err) {
@@ -210,10 +224,7 @@ func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c a
 		if err != nil {
 			return nil, err
 		}
-		if left := max(maxNamed-named, 0); len(report.Processes) > left {
-			report.Processes, report.Truncated = report.Processes[:left:left], true
-		}
-		named += len(report.Processes)
+		left.name(report)
 		d.Complete = d.Complete && report.Verdict != ""
 		d.Reports = append(d.Reports, *report)
 	}

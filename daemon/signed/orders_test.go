@@ -1,0 +1,46 @@
+//go:build linux
+
+package signed
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/internal/require"
+)
+
+// TestRoom: the processes of all reports together have no more than their room, and a report says that some are missing.
+func TestRoom(t *testing.T) {
+	argv := make([]byte, 3<<10)
+	rand.Read(argv)
+	long, short := api.Outcome{Argv: []string{base64.StdEncoding.EncodeToString(argv)}}, api.Outcome{Comm: "sh"}
+	for name, tt := range map[string]struct {
+		outcome api.Outcome
+		n       int // processes of each of two reports
+		most    int
+	}{
+		"few":  {short, 10, 20},
+		"many": {short, 3000, 4096},
+		"long": {long, 100, 128},
+	} {
+		left := maxNamed
+		d, named := &api.CommandReceipt{}, 0
+		for range 2 {
+			report := api.Report{Processes: slices.Repeat([]api.Outcome{tt.outcome}, tt.n)}
+			left.name(&report)
+			if named += len(report.Processes); report.Truncated != (len(report.Processes) < tt.n) {
+				t.Errorf("%s: %d of %d, truncated %v", name, len(report.Processes), tt.n, report.Truncated)
+			}
+			d.Reports = append(d.Reports, report)
+		}
+		text, err := json.Marshal(d)
+		require.NoError(t, err)
+		if len(text) > 600<<10 || named > tt.most || named < tt.most*9/10 {
+			t.Errorf("%s: %d processes in %d bytes, want %d", name, named, len(text), tt.most)
+		}
+	}
+}

@@ -4,6 +4,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,6 +24,9 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 	var receipts []*api.Report
 	for i := range ended.Items {
 		r, err := c.Report(ctx, ended.Items[i].ID, 0)
+		if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotFound {
+			continue // the history has let it go meanwhile
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -126,6 +126,19 @@ func TestCommand(t *testing.T) {
 	if !r.Complete || len(r.Reports) != 2 {
 		t.Errorf("after a restart: %+v", r)
 	}
+	// Without the history the receipt says so.
+	o.Applied()
+	o.Halt()
+	files, err := filepath.Glob(o.Instance.History + "*")
+	require.NoError(t, err)
+	for _, file := range files {
+		require.NoError(t, os.Remove(file))
+	}
+	o.Start()
+	r = o.receipt(daemontest.Get[api.CommandReply](o, "else", "/v1/commands/"+r.ID))
+	if !r.Complete || len(r.Reports) != 2 || r.Reports[0].Session != s.ID || r.Reports[0].Verdict != api.VerdictUnknown {
+		t.Errorf("without a history: %+v", r)
+	}
 	if daemontest.Get[api.Session](o, "user", "/v1/sessions/"+spared.ID).State != "active" {
 		t.Error("a session that the command did not name is ending")
 	}

@@ -221,6 +221,12 @@ func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c a
 		if lookup.IsNotFound(err) {
 			report, err = s.o.Archive.Report(ctx, id, c, access.Read, err)
 		}
+		if lookup.IsNotFound(err) { // the disk was full, or the history was removed
+			report, err = &api.Report{
+				Head: api.NewHead("report"), Session: id, State: api.StateEnded, Verdict: api.VerdictUnknown, VerdictWhy: "the history does not have the session",
+				Processes: []api.Outcome{},
+			}, nil
+		}
 		if err != nil {
 			return nil, err
 		}

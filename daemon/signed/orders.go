@@ -31,7 +31,7 @@ type room struct{ processes, bytes int }
 
 var maxNamed = room{4096, 512 << 10}
 
-// name leaves out the processes of a receipt for which there is no room.
+// name leaves out the processes of a receipt that have none.
 func (r *room) name(report *api.Report) {
 	for i := range report.Processes {
 		text, err := json.Marshal(&report.Processes[i])

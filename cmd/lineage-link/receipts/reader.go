@@ -34,6 +34,7 @@ const (
 	unknownTime = 24 * time.Hour   // after which a session that the daemon does not know is forgotten
 	retryTime   = 2 * time.Second  // after an error
 	streamTime  = 10 * time.Second // after an error of the stream of events
+	maxOpen     = 32 << 10         // sessions that are noted: twice as many as a host can have live
 )
 
 // wholeTime is between two looks at the history, and overlap is theirs: the host's clock may be set back that
@@ -145,7 +146,7 @@ func (r *Reader) listen(ctx context.Context, c api.Client) {
 		_ = c.Events(ctx, api.EventsQuery{Types: []api.EventType{api.EventSession}}, func(e *api.Event) error {
 			if e.Kind == "event" && e.Session != "" {
 				r.mu.Lock()
-				r.state.Open[e.Session] = time.Time{}
+				r.seen(e.Session)
 				r.mu.Unlock()
 			}
 			if e.Kind == "event" {
@@ -158,6 +159,13 @@ func (r *Reader) listen(ctx context.Context, c api.Client) {
 			ring(r.cut)
 		}
 		Sleep(ctx, streamTime)
+	}
+}
+
+// seen notes a session, if there is room: the history has the others. The caller holds the lock.
+func (r *Reader) seen(id string) {
+	if _, noted := r.state.Open[id]; noted || len(r.state.Open) < maxOpen {
+		r.state.Open[id] = time.Time{}
 	}
 }
 
@@ -182,7 +190,8 @@ func (r *Reader) look(ctx context.Context, c api.Client) (moving bool, err error
 	r.mu.Lock()
 	for i := range live.Items {
 		s := &live.Items[i]
-		lives[s.ID], r.state.Open[s.ID] = true, time.Time{}
+		lives[s.ID] = true
+		r.seen(s.ID)
 		moving = moving || s.State != api.StateActive
 	}
 	open := maps.Clone(r.state.Open)

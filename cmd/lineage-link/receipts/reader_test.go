@@ -4,6 +4,7 @@ package receipts
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -116,4 +117,20 @@ func TestSaidOnce(t *testing.T) {
 			require.Equal(t, h.reader.Box.Has("s00000-10@7"), true)
 		})
 	}
+}
+
+// TestMany: however many sessions begin while the outbox is full, few are noted. The history has the others.
+func TestMany(t *testing.T) {
+	h := newHost(t, t.TempDir())
+	defer h.dir.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	h.daemon.On.Events = func(_ context.Context, _ api.EventsQuery, each func(*api.Event) error) error {
+		for i := range 3 * maxOpen {
+			require.NoError(t, each(&api.Event{Head: api.Head{Kind: "event"}, Session: fmt.Sprintf("x%06d", i)}))
+		}
+		stop()
+		return nil
+	}
+	h.reader.listen(ctx, h.daemon)
+	require.Equal(t, len(h.reader.state.Open), maxOpen)
 }

@@ -275,3 +275,24 @@ func TestAsked(t *testing.T) {
 		t.Errorf("searched for %d times", n)
 	}
 }
+
+// TestJoinsAfterRestart: a daemon that has just started has the kernel look for the command that a client waits for, until that
+// is found.
+func TestJoinsAfterRestart(t *testing.T) {
+	h := newHost(t, "mode: enforce\n")
+	h.asks(200)
+	registrytest.Until(t, func() (known bool) {
+		h.Update(func(registry.Tx) {
+			known = len(h.sessions) == 1 && h.sessions[h.K.Proc(200).Session].Requests[0].Engine != tracer.Identity{}
+		})
+		return known
+	})
+	h.o.Steward.WantJoins(false) // as at a start
+	h.look()
+	h.runs(300, tracer.SessionSpec{})
+	h.look()
+	h.K.Add(301, engine, "runc")
+	if id := h.K.PutIn(301, "sleep"); id != 0 {
+		t.Errorf("%v opened although nobody waits", id)
+	}
+}

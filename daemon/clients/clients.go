@@ -49,7 +49,7 @@ type Clients struct {
 	asked chan struct{} // a member has run a client
 	due   chan struct{} // a client was interrupted
 
-	arming sync.Mutex
+	arming, joining sync.Mutex
 
 	// Of the registry's goroutine.
 	sessions map[tracer.SessionID]*known
@@ -77,7 +77,7 @@ func (c *Clients) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-c.asked:
-			c.o.Steward.WantJoins(true)
+			c.wantJoins(true)
 			next = 0
 			soon.Reset(pauses[0])
 		case <-soon.C:

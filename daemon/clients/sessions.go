@@ -155,12 +155,20 @@ func (c *Clients) Arm() {
 func (c *Clients) look() {
 	c.Arm()
 	c.endDue()
+	c.wantJoins(false)
+}
+
+// wantJoins has the kernel look for commands in containers if a client has just asked for one, or while one waits, which may be
+// older than the daemon.
+func (c *Clients) wantJoins(asked bool) {
+	c.joining.Lock() // the kernel gets what is true last
+	defer c.joining.Unlock()
 	now := c.o.Clock.Boottime()
 	waits, err := registry.Ask(c.o.Registry, func(v registry.View) bool {
-		return len(c.requests(v, func(r *request) bool { return r.Session == 0 && r.within(now) })) > 0
+		return asked || len(c.requests(v, func(r *request) bool { return r.Session == 0 && r.within(now) })) > 0
 	})
-	if err == nil && !waits {
-		c.o.Steward.WantJoins(false)
+	if err == nil {
+		c.o.Steward.WantJoins(waits)
 	}
 }
 

@@ -71,7 +71,7 @@ func openMemory(path string, now time.Time) *memory {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		m.state.Floor = now.Add(api.MaxValidity + skew)
-		m.failed = m.write(m.state)
+		_ = m.write(m.state) // else with the first command, or that is refused
 		return m
 	case err != nil:
 		m.failed = err
@@ -132,6 +132,9 @@ func (m *memory) accept(c *api.Command, a accepted, now time.Time) error {
 		return errors.New(why)
 	}
 	next := state{Floor: m.state.Floor, Latest: now}
+	if m.state.Latest.After(now) { // within skew: it must not sink by that with each restart
+		next.Latest = m.state.Latest
+	}
 	for _, old := range m.state.Commands {
 		if old.NotAfter.Add(remembered).After(now) {
 			next.Commands = append(next.Commands, old)

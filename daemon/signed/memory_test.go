@@ -63,6 +63,32 @@ func TestClock(t *testing.T) {
 	w.refusal(early, "the clock of the host went back")
 }
 
+// TestClockInSteps: a clock that goes back a little with each restart is noticed as if it had gone at once.
+func TestClockInSteps(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.carryOut(w.sign(w.command().Text(), "ann")))
+	for range 2 {
+		w.wall = w.wall.Add(-skew * 2 / 3)
+		w.start()
+		if w.memory.unfit(mustParse(t, w.sign(w.command().Text(), "ann")), w.now()) == "" {
+			require.NoError(t, w.carryOut(w.sign(w.command().Text(), "ann")))
+		}
+	}
+	w.refusal(w.sign(w.command().Text(), "ann"), "the clock of the host went back")
+}
+
+// TestFullAtStart: a daemon that cannot make a record when it starts takes commands once it can, after as long as with one.
+func TestFullAtStart(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, os.Remove(w.file()), os.Mkdir(w.file()+".next", 0o700))
+	w.start()
+	w.refusal(w.sign(w.command().Text(), "ann"), "are not remembered here")
+	w.pass(api.MaxValidity + 2*skew)
+	w.refusal(w.sign(w.command().Text(), "ann"), "it cannot be remembered")
+	require.NoError(t, os.Remove(w.file()+".next"))
+	require.NoError(t, w.carryOut(w.sign(w.command().Text(), "ann")))
+}
+
 // TestRecord: a record that cannot be read or written, or is full, refuses every command.
 func TestRecord(t *testing.T) {
 	for name, c := range map[string]struct {

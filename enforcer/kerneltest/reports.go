@@ -3,6 +3,7 @@
 package kerneltest
 
 import (
+	"maps"
 	"net/netip"
 
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -49,14 +50,15 @@ func (k *Kernel) Unlisten(socket uint64) {
 	k.emit(ev)
 }
 
-// Listeners calls each for the sockets that members listen on.
+// Listeners calls each for the sockets that members listen on; each may ask the kernel.
 func (k *Kernel) Listeners(each func(*tracer.Event)) error {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err := k.fail["Listeners"]; err != nil {
+	sockets, err := maps.Clone(k.sockets), k.fail["Listeners"]
+	k.mu.Unlock()
+	if err != nil {
 		return err
 	}
-	for _, ev := range k.sockets {
+	for _, ev := range sockets {
 		ev.Time = ev.Since
 		each(&ev)
 	}

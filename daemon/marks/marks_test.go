@@ -305,8 +305,9 @@ func TestTraceKeptWaiting(t *testing.T) {
 		w.forks(100, pid)
 		path := w.Host.Proc.Path(pid, "environ")
 		require.NoError(t, unix.Mkfifo(path, 0o600))
-		t.Cleanup(func() { // releases a reader that waits for a writer
+		t.Cleanup(func() { // releases a reader that waits for a writer, and lets none wait that comes later
 			if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
+				os.Remove(path)
 				f.Close()
 			}
 		})

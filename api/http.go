@@ -87,7 +87,7 @@ func Dial(ctx context.Context, socket string) (Client, error) {
 	asking, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	opened, err := c.open(asking)
-	if err != nil && ctx.Err() == nil && asking.Err() != nil {
+	if err != nil && asking.Err() != nil && ctx.Err() == nil { // in this order: ctx ends first
 		err = c.unreachable(ErrSilent)
 	}
 	return opened, err

@@ -77,7 +77,7 @@ func anchors(text string) (all []string) {
 	return all
 }
 
-// TestLinks: each relative link in a document leads to a file, and its anchor to a heading.
+// TestLinks: each relative link in a document leads to a file, and its anchor to a heading. Sphinx finds no folder.
 func TestLinks(t *testing.T) {
 	for _, path := range pages(t) {
 		for _, m := range links.FindAllStringSubmatch(fences.ReplaceAllString(read(t, path), ""), -1) {
@@ -86,11 +86,21 @@ func TestLinks(t *testing.T) {
 			if file != "" {
 				to = filepath.Join(filepath.Dir(path), file)
 			}
-			if _, err := os.Stat("../../" + to); err != nil {
-				t.Errorf("%s: no %s", path, to)
+			if info, err := os.Stat("../../" + to); err != nil || info.IsDir() {
+				t.Errorf("%s: no file %s", path, to)
 			} else if anchor != "" && !slices.Contains(anchors(read(t, to)), anchor) {
 				t.Errorf("%s: no heading #%s in %s", path, anchor, to)
 			}
+		}
+	}
+}
+
+// TestMenu: the menu of the pages that make site writes has each document.
+func TestMenu(t *testing.T) {
+	menu := strings.Fields(strings.ReplaceAll(read(t, "packaging/site/conf.py"), `"`, " "))
+	for _, path := range pages(t) {
+		if page := strings.TrimSuffix(path, ".md"); page != "README" && !slices.Contains(menu, page) {
+			t.Errorf("%s is in no menu of packaging/site/conf.py", path)
 		}
 	}
 }

@@ -26,7 +26,8 @@ const (
 	MaxSignatures = 8               // of one command
 	MaxSignature  = 4 << 10         // bytes of one, armored
 	MaxValidity   = 5 * time.Minute // from Issued to NotAfter
-	maxSelected   = 64              // hosts, and words, that one names
+	maxHosts      = 256             // keys of hosts that one names
+	maxSelected   = 64              // sessions or processes that one names
 	maxReason     = 1000            // bytes
 )
 
@@ -115,8 +116,8 @@ func (c *Command) check() error {
 		return errors.New("the id of the command is not 32 hexadecimal digits")
 	case c.Verb != VerbEnd && c.Verb != VerbHalt && c.Verb != VerbKeep:
 		return fmt.Errorf("verb %q is unknown", c.Verb)
-	case len(c.Hosts) == 0 || len(c.Hosts) > maxSelected:
-		return fmt.Errorf("the command must name 1 to %d hosts", maxSelected)
+	case len(c.Hosts) == 0 || len(c.Hosts) > maxHosts:
+		return fmt.Errorf("the command must name hosts by 1 to %d keys", maxHosts)
 	case strings.TrimSpace(c.Reason) == "" || len(c.Reason) > c.maxReason():
 		return fmt.Errorf("the reason must be a text of at most %d bytes", c.maxReason())
 	case !c.NotAfter.After(c.Issued) || c.NotAfter.Sub(c.Issued) > MaxValidity:

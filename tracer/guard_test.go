@@ -123,7 +123,7 @@ func testGuardInside(t *testing.T, c *crossings, w *workload) {
 	zombie := strings.Fields(w.until("zombie "))[1]
 	w.until("= ")
 	pid := parse(t, zombie)
-	until(t, "its parent is no shell any more: that would reap it", func() bool {
+	until(t, "the parent has become sleep, which does not reap", func() bool {
 		stat, err := proc.Stat(pid)
 		require.NoError(t, err)
 		parent, err := proc.Stat(stat.Parent)

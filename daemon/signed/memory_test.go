@@ -124,7 +124,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestCarried: what a command came to is known also if the disk is full by then, and the next daemon knows no more than was written.
+// TestCarried: the result of a command is known even if the disk is full. The next daemon knows only what was written.
 func TestCarried(t *testing.T) {
 	w := newWorld(t)
 	c := w.command()

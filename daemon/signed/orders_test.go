@@ -13,7 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// TestRoom: the processes of all reports together have no more than their room, and a report says that some are missing.
+// TestRoom: all reports together name a bounded number of processes, in bounded bytes. A report without some of them is truncated.
 func TestRoom(t *testing.T) {
 	argv := make([]byte, 3<<10)
 	rand.Read(argv)

@@ -82,11 +82,6 @@ type guarded struct {
 // end is that of a message.
 const end = "\r\n"
 
-// serverError is why a server ends a connection.
-type serverError struct{ why string }
-
-func (e *serverError) Error() string { return e.why }
-
 // lasting begin the errors after which the client keeps the connection, or makes it again.
 var lasting = []string{
 	"permissions violation", "maximum subscriptions exceeded",
@@ -102,7 +97,7 @@ func said(line []byte) error {
 	if slices.ContainsFunc(lasting, func(begin string) bool { return strings.HasPrefix(strings.ToLower(why), begin) }) {
 		return nil
 	}
-	return &serverError{fmt.Sprintf("the server ends the connection: %.200q", why)}
+	return fmt.Errorf("the server ends the connection: %.200q", why)
 }
 
 // Read fails, and ends the connection, if the server sends more than it may.
@@ -118,8 +113,8 @@ func (g *guarded) Read(p []byte) (int, error) {
 		return n, err
 	}
 	g.Conn.Close()
-	if said, ok := errors.AsType[*serverError](bad); ok {
-		return 0, said
+	if !errors.Is(bad, errHostile) {
+		return 0, bad
 	}
 	g.log.Error().Err(bad).Msg("the connection to the bus is ended")
 	return 0, io.ErrUnexpectedEOF

@@ -42,9 +42,9 @@ are left alone unless --kept is given.
 long: no new process, under 1s of CPU (the policy's idle_cpu), no open or new
 tool call, and no client at a TCP port or unix socket, nested sessions included.
 The daemon must have run all that time. A client that comes and goes within
-seconds may not be seen, nor one of UDP, nor work of so little CPU that starts
-no process. The plan shows the CPU, the ports and the last event of each. What
-works again when the question is answered is left alone.
+seconds may not be seen, nor one by datagrams (UDP, unix), nor work of so little
+CPU that starts no process. The plan shows the CPU, the ports and the last event
+of each. What works again when the question is answered is left alone.
 
 --left ends the sessions whose root is gone, or those among SESSION..., and
 nothing else: no orphan whose session's root lives, no kept session, and no

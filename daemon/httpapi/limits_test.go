@@ -136,3 +136,19 @@ func TestSessionsAreLimited(t *testing.T) {
 		daemontest.Into[api.Session](ask(w, "root", 103), http.StatusCreated)
 	})
 }
+
+// TestKeeps: the kept sessions of a user are limited; those of another user are not affected.
+func TestKeeps(t *testing.T) {
+	w := daemontest.New(t)
+	w.Session("user", 100, api.NewSession{OnRootExit: "report"})
+	w.Session("else", 200, api.NewSession{OnRootExit: "report"})
+	for n := range uint32(257) {
+		w.K.Fork(100, 1000+n, "lngtest-kept")
+	}
+	w.K.Fork(200, 201, "lngtest-kept")
+	for n := range uint32(256) {
+		daemontest.Into[api.Session](w.Keep("user", 1000+n), http.StatusCreated)
+	}
+	w.Keep("user", 1256).Refused(api.CodeTooMany)
+	daemontest.Into[api.Session](w.Keep("else", 201), http.StatusCreated)
+}

@@ -22,6 +22,7 @@ import (
 
 const (
 	maxKept   = 256 // processes of one request
+	maxKeeps  = 256 // live kept sessions of one user: a keep by request costs the daemon up to 50 ms of CPU
 	maxReason = 1000
 )
 
@@ -89,7 +90,24 @@ func (k *Keeper) Check(req *api.KeepRequest, c access.Caller) (*Handover, error)
 		}
 		h.processes, h.from = append(h.processes, id), info
 	}
-	return h, nil
+	return h, k.room(h.from.UID)
+}
+
+// room refuses one more kept session of a user who has too many. Keep rules are not limited: they are the
+// operator's.
+func (k *Keeper) room(uid uint32) error {
+	kept, err := registry.Ask(k.Registry, func(v registry.View) (n int) {
+		for x := range v.Sessions() {
+			if info := x.Info(); info.Kept && info.UID == uid && !x.Closed() {
+				n++
+			}
+		}
+		return n
+	})
+	if err == nil && kept >= maxKeeps {
+		err = api.NewError(api.CodeTooMany, fmt.Sprintf("keep: uid %d has %d kept sessions already", uid, kept), "end some of them first")
+	}
+	return err
 }
 
 // former is the session that a process would be handed over from.
@@ -161,7 +179,7 @@ func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*Handover, error
 		return nil, err
 	}
 	why := rules.Kept{Reason: rule.Reason, Rule: rule.Name, By: c.Document()}
-	return &Handover{[]tracer.Identity{id}, from, req.Name, why, rule.Until.Time()}, nil
+	return &Handover{[]tracer.Identity{id}, from, req.Name, why, rule.Until.Time()}, k.room(from.UID)
 }
 
 // HandOver opens the kept session.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -37,7 +38,16 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 		return nil, err
 	}
 	defer done()
-	return chain.Verify(files, receipts, head)
+	p, err := c.Policy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(p.Items, func(x api.PolicyValue) bool { return x.Key == "daemon.audit.keep" })
+	keep := 0.0 // not known: the log may begin anywhere
+	if at >= 0 {
+		keep, _ = p.Items[at].Value.(float64)
+	}
+	return chain.Verify(files, receipts, head, int(keep))
 }
 
 // Text shows what a check found.
@@ -65,7 +75,11 @@ func Text(v *api.Verification) *text.Listing {
 		for _, f := range v.Findings {
 			p.Wrap(0, display.Text(f))
 		}
-		if len(v.Findings) == 0 {
+		switch {
+		case len(v.Findings) > 0:
+		case v.Older > 0:
+			p.Line("nothing was changed in what the log still has")
+		default:
 			p.Line("nothing was changed, nothing is missing")
 		}
 	}}

@@ -20,6 +20,7 @@ func TestForgotten(t *testing.T) {
 		}
 		return &api.Report{Session: id, Verdict: api.VerdictClean, ConfirmedEmpty: true}, nil
 	}
+	c.On.Policy = func() (*api.Policy, error) { return &api.Policy{}, nil }
 	ended := &api.Sessions{Items: []api.Session{{ID: "new"}, {ID: "old"}}}
 	v, err := Check(t.Context(), c, ended, func() ([]chain.File, func(), error) { return nil, func() {}, nil }, chain.Head{})
 	require.NoError(t, err)

@@ -45,7 +45,7 @@ func verify(t require.T, lines [][]byte, receipts []*api.Report, head chain.Head
 		return chain.File{Name: name, Reader: strings.NewReader(string(bytes.Join(append(slices.Clone(lines), nil), []byte("\n"))))}
 	}
 	half := len(lines) / 2
-	v, err := chain.Verify([]chain.File{file("a.1", lines[:half]), file("a", lines[half:])}, receipts, head)
+	v, err := chain.Verify([]chain.File{file("a.1", lines[:half]), file("a", lines[half:])}, receipts, head, 0)
 	require.NoError(t, err)
 	return v
 }
@@ -168,6 +168,28 @@ func TestReceipts(t *testing.T) {
 		"receipt s3: it says clean: 2 started, 2 exited, 0 killed, 1 left, and the audit log clean: 2 started, 2 exited, 0 killed, 0 left",
 	}
 	if !slices.Equal(v.Findings, want) {
+		t.Errorf("%q", v.Findings)
+	}
+}
+
+// A log whose beginning is gone is found, unless rotation may have removed it.
+func TestBeginning(t *testing.T) {
+	lines, _, _ := log(6)
+	for keep, found := range []int{0, 1, 1} {
+		file := chain.File{Name: "a", Reader: bytes.NewReader(append(bytes.Join(lines[5:], []byte("\n")), '\n'))}
+		v, err := chain.Verify([]chain.File{file}, nil, chain.Head{}, keep)
+		require.NoError(t, err)
+		if len(v.Findings) != found || found > 0 && !strings.Contains(v.Findings[0], "a begins with record 6") {
+			t.Errorf("keep %d: %q", keep, v.Findings)
+		}
+	}
+}
+
+// A receipt whose audit_head is damaged does not pass.
+func TestDamagedHead(t *testing.T) {
+	lines, _, receipts := log(4)
+	receipts[0].AuditHead = "x"
+	if v := verify(t, lines, receipts, chain.Head{}); len(v.Findings) != 1 || !strings.Contains(v.Findings[0], "receipt s1: the record of the audit log that it names cannot be read") {
 		t.Errorf("%q", v.Findings)
 	}
 }

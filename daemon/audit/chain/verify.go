@@ -14,8 +14,9 @@ type File struct {
 }
 
 // Verify checks the log in files, the oldest first, with the receipts in it, other receipts against it,
-// and that it has the record that head names, if it names one.
-func Verify(files []File, receipts []*api.Report, head Head) (*api.Verification, error) {
+// and that it has the record that head names, if it names one. With keep older files or fewer, rotation has
+// removed none, and the log has its first record.
+func Verify(files []File, receipts []*api.Report, head Head, keep int) (*api.Verification, error) {
 	v := &api.Verification{Head: api.NewHead("verification"), Files: len(files), Findings: []string{}}
 	c := newClaims(receipts, head)
 	var l Log
@@ -30,6 +31,10 @@ func Verify(files []File, receipts []*api.Report, head Head) (*api.Verification,
 		v.First, v.Last, v.Newest = &l.First.Time, &l.Last.Time, l.Last.Head.String()
 	}
 	v.Findings = append(append(v.Findings, l.Broken...), c.wrong...)
+	if first := l.First; len(files) <= keep && first.Head.Seq > 1 && first.Prev != "" {
+		v.Findings = append(v.Findings, fmt.Sprintf("%s begins with record %d, and rotation has removed no file yet: the beginning is missing",
+			files[0].Name, first.Head.Seq))
+	}
 	c.judge(&l, v)
 	return v, nil
 }

@@ -1,7 +1,11 @@
 package api
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -17,7 +21,28 @@ type Verification struct {
 	Newest     string     `json:"newest,omitempty"`     // number and hash of the last one
 	Receipts   int        `json:"receipts"`             // that were checked
 	Older      int        `json:"older,omitempty"`      // of them name a record that the log no longer has
+	Degraded   []string   `json:"degraded,omitempty"`   // why the daemon's history is not complete
 	Findings   []string   `json:"findings"`             // what does not fit
+}
+
+// Digest is the SHA-256 of the receipt of a session of a user. It is the same for all who may read it:
+// command lines, which are redacted, and the state of brokered work are not in it.
+func (r *Report) Digest(uid int) string {
+	all := *r
+	all.Head, all.Brokered = Head{}, nil
+	all.Processes = slices.Clone(r.Processes)
+	for i := range all.Processes {
+		all.Processes[i].Argv = nil
+	}
+	text, err := json.Marshal(struct {
+		UID int
+		*Report
+	}{uid, &all})
+	if err != nil {
+		return "" // a time that JSON cannot have
+	}
+	// Once decoded, what was no UTF-8 is encoded in another way.
+	return fmt.Sprintf("%x", sha256.Sum256(bytes.ReplaceAll(text, []byte(`\ufffd`), []byte("\ufffd"))))
 }
 
 // Counted is what the kernel side had counted of a session at its verdict.

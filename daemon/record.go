@@ -45,7 +45,7 @@ func (s *Service) onRecord(_ registry.View, _ *registry.Session, r *api.Report) 
 func (s *Service) recorded(_ registry.View, x *registry.Session) {
 	rec := audit.Record{
 		Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Done, Reason: x.Receipt().EndReason,
-		Target: &audit.Target{Session: x.Receipt().Session, PID: int(x.Info().Root.PID), StartNS: api.U64(x.Info().Root.Start)},
+		Target: &audit.Target{Session: x.Receipt().Session, UID: int(x.Info().UID), PID: int(x.Info().Root.PID), StartNS: api.U64(x.Info().Root.Start)},
 		Mode:   s.Rules.ModeOf(x.Info().UID), Report: x.Receipt(), Caller: x.EndCaller(),
 	}
 	s.parts.audit.Add(rec)

@@ -120,11 +120,12 @@ func verifyHistory(ctx context.Context, a *app, format string, args []string) (e
 		return err
 	}
 	defer c.Close()
+	began := a.Now()
 	past, err := query.History(ctx, c, api.HistoryQuery{})
 	if err != nil {
 		return err
 	}
-	v, err := verify.Check(ctx, c, past, a.host.audit(a.socketPath()), head)
+	v, err := verify.Check(ctx, c, past, a.host.audit(a.socketPath()), head, began)
 	if err != nil {
 		return err
 	}

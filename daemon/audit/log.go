@@ -119,10 +119,11 @@ func (l *Log) Add(r Record) {
 		return
 	}
 	if r.Report != nil {
-		if size := enforcer.ReportSize(r.Report); l.bytes == 0 || l.bytes+size <= maxWaiting {
+		if size := enforcer.ReportSize(r.whole); l.bytes == 0 || l.bytes+size <= maxWaiting {
 			l.bytes += size
 		} else {
 			r.lessen()
+			r.whole = nil
 			r.Report.Processes, r.Report.Brokered, r.Report.OutputHeldBy = []api.Outcome{}, nil, nil
 		}
 	}
@@ -200,6 +201,9 @@ func (l *Log) drain() {
 
 // write appends one record, all of it or nothing.
 func (l *Log) write(r *Record) error {
+	if r.whole != nil && r.Target != nil {
+		r.Receipt = r.whole.Digest(r.Target.UID)
+	}
 	r.redact(l.o.Redact)
 	r.Prev = l.last.Hash
 	b, err := json.Marshal(r)

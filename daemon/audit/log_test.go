@@ -69,7 +69,7 @@ func verified(t *testing.T, path string) (int, string) {
 	files, done, err := chain.Open(path)
 	require.NoError(t, err)
 	defer done()
-	v, err := chain.Verify(files, nil, chain.Head{}, 3)
+	v, err := chain.Verify(files, nil, chain.Expect{Keep: 3})
 	require.NoError(t, err)
 	if len(v.Findings) != 0 {
 		t.Errorf("%q", v.Findings)

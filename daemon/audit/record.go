@@ -36,6 +36,8 @@ type Record struct {
 	Target   *Target     `json:"target,omitempty"`
 	Mode     string      `json:"mode"`
 	Report   *api.Report `json:"report,omitempty"`
+	Receipt  string      `json:"receipt,omitempty"` // the digest of the whole report; absent: it waited too long
+	whole    *api.Report
 	// Count is how many refusals like it the record stands for; absent: one.
 	Count uint64 `json:"count,omitempty"`
 	Lost  uint64 `json:"lost,omitempty"` // records before this one that were not written
@@ -55,6 +57,7 @@ type Caller struct {
 // Target is what it was about.
 type Target struct {
 	Session string  `json:"session,omitempty"`
+	UID     int     `json:"uid,omitempty"` // of a session that ended
 	PID     int     `json:"pid,omitempty"`
 	StartNS api.U64 `json:"start_ns,omitempty"`
 }
@@ -67,6 +70,7 @@ func (r *Record) shorten() {
 	if r.Report == nil {
 		return
 	}
+	r.whole = r.Report
 	short := *r.Report
 	n := min(len(short.Processes), maxProcesses)
 	short.Truncated = short.Truncated || n < len(short.Processes)

@@ -6,7 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -19,10 +20,13 @@ import (
 type Open func() (files []chain.File, done func(), err error)
 
 // Check checks the receipts of the ended sessions, and the audit log, which must contain the record that
-// head names, if it names one.
-func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, head chain.Head) (*api.Verification, error) {
+// head names, if it names one. The sessions were listed after began.
+func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, head chain.Head, began time.Time) (*api.Verification, error) {
 	// The receipts come first: the log that is read then has all the records that they name.
 	var receipts []*api.Report
+	var changed []string
+	oldest := began
+	x := chain.Expect{Head: head, Until: began, UIDs: map[*api.Report]int{}}
 	for i := range ended.Items {
 		r, err := c.Report(ctx, ended.Items[i].ID, 0)
 		if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotFound {
@@ -31,7 +35,10 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 		if err != nil {
 			return nil, err
 		}
-		receipts = append(receipts, r)
+		receipts, x.UIDs[r] = append(receipts, r), ended.Items[i].UID
+		if s := &ended.Items[i]; s.Name != r.Name || s.EndReason != r.EndReason || s.Verdict != r.Verdict {
+			changed = append(changed, fmt.Sprintf("receipt %s: it does not fit its session, %s", r.Session, s.ID))
+		}
 	}
 	files, done, err := open()
 	if err != nil {
@@ -42,13 +49,48 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(p.Items, func(x api.PolicyValue) bool { return x.Key == "daemon.audit.keep" })
-	keep := 0.0 // not known: the log may begin anywhere
-	if at >= 0 {
-		keep, _ = p.Items[at].Value.(float64)
+	st, err := c.Status(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return chain.Verify(files, receipts, head, int(keep))
+	x.Since = began
+	for _, item := range p.Items {
+		text := fmt.Sprint(item.Value)
+		switch item.Key {
+		case "daemon.audit.keep":
+			x.Keep, _ = strconv.Atoi(text)
+		case "daemon.history.max_age":
+			if age, err := time.ParseDuration(text); err == nil {
+				x.Since = began.Add(-age)
+			}
+		}
+	}
+	// A history of this size may have let its oldest sessions go before they were too old.
+	if st.Counters["history.bytes"] > pruned {
+		for _, r := range receipts {
+			if r.Ended != nil && r.Ended.Before(oldest) {
+				oldest = *r.Ended
+			}
+		}
+		if oldest.After(x.Since) {
+			x.Since = oldest
+		}
+	}
+	v, err := chain.Verify(files, receipts, x)
+	if err != nil {
+		return nil, err
+	}
+	v.Findings = append(v.Findings, changed...)
+	for _, why := range st.Degraded {
+		if strings.Contains(why, "history") {
+			v.Degraded = append(v.Degraded, why)
+		}
+	}
+	return v, nil
 }
+
+// pruned is less, in bytes, than the smallest history that retention may prune for its size.
+const pruned = 8 << 20
 
 // Text shows what a check found.
 func Text(v *api.Verification) *text.Listing {
@@ -75,8 +117,13 @@ func Text(v *api.Verification) *text.Listing {
 		for _, f := range v.Findings {
 			p.Wrap(0, display.Text(f))
 		}
+		for _, why := range v.Degraded {
+			p.Wrap(0, display.Text(why))
+		}
 		switch {
 		case len(v.Findings) > 0:
+		case len(v.Degraded) > 0:
+			p.Line("nothing was changed in the log; the history is not complete")
 		case v.Older > 0:
 			p.Line("nothing was changed in what the log still has")
 		default:

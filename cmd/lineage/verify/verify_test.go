@@ -21,8 +21,8 @@ func TestForgotten(t *testing.T) {
 		return &api.Report{Session: id, Verdict: api.VerdictClean, ConfirmedEmpty: true}, nil
 	}
 	c.On.Policy = func() (*api.Policy, error) { return &api.Policy{}, nil }
-	ended := &api.Sessions{Items: []api.Session{{ID: "new"}, {ID: "old"}}}
-	v, err := Check(t.Context(), c, ended, func() ([]chain.File, func(), error) { return nil, func() {}, nil }, chain.Head{})
+	ended := &api.Sessions{Items: []api.Session{{ID: "new", Verdict: api.VerdictClean}, {ID: "old"}}}
+	v, err := Check(t.Context(), c, ended, func() ([]chain.File, func(), error) { return nil, func() {}, nil }, chain.Head{}, time.Now())
 	require.NoError(t, err)
 	if v.Receipts != 1 || len(v.Findings) != 0 {
 		t.Errorf("%+v", v)

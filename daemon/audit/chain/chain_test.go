@@ -45,7 +45,7 @@ func verify(t require.T, lines [][]byte, receipts []*api.Report, head chain.Head
 		return chain.File{Name: name, Reader: strings.NewReader(string(bytes.Join(append(slices.Clone(lines), nil), []byte("\n"))))}
 	}
 	half := len(lines) / 2
-	v, err := chain.Verify([]chain.File{file("a.1", lines[:half]), file("a", lines[half:])}, receipts, head, 0)
+	v, err := chain.Verify([]chain.File{file("a.1", lines[:half]), file("a", lines[half:])}, receipts, chain.Expect{Head: head})
 	require.NoError(t, err)
 	return v
 }
@@ -177,7 +177,7 @@ func TestBeginning(t *testing.T) {
 	lines, _, _ := log(6)
 	for keep, found := range []int{0, 1, 1} {
 		file := chain.File{Name: "a", Reader: bytes.NewReader(append(bytes.Join(lines[5:], []byte("\n")), '\n'))}
-		v, err := chain.Verify([]chain.File{file}, nil, chain.Head{}, keep)
+		v, err := chain.Verify([]chain.File{file}, nil, chain.Expect{Keep: keep})
 		require.NoError(t, err)
 		if len(v.Findings) != found || found > 0 && !strings.Contains(v.Findings[0], "a begins with record 6") {
 			t.Errorf("keep %d: %q", keep, v.Findings)
@@ -192,6 +192,73 @@ func TestDamagedHead(t *testing.T) {
 	if v := verify(t, lines, receipts, chain.Head{}); len(v.Findings) != 1 || !strings.Contains(v.Findings[0], "receipt s1: the record of the audit log that it names cannot be read") {
 		t.Errorf("%q", v.Findings)
 	}
+}
+
+// Each edit of the receipts that the history has is found: the log has their hashes.
+func TestHistoryEdits(t *testing.T) {
+	ended := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
+	var last chain.Head
+	var lines [][]byte
+	receipt := func(n int) *api.Report {
+		at := ended.Add(time.Duration(n) * time.Minute)
+		return &api.Report{Session: fmt.Sprintf("s%d", n), Name: "web", EndReason: "end", EndedBy: &api.Caller{UID: 7, Comm: "lineage"}, Ended: &at, Verdict: api.VerdictClean,
+			ConfirmedEmpty: true, Killed: 1, AuditHead: last.String(), Processes: []api.Outcome{{Ref: api.Ref{PID: 5}, Comm: "a\xff\\ufffd", Outcome: api.OutcomeKill}}}
+	}
+	history := func() (all []*api.Report) {
+		for n := range 4 {
+			r := new(api.Report)
+			require.NoError(t, json.Unmarshal(lines[n], &struct{ Report *api.Report }{r})) // as it is read
+			all = append(all, r)
+		}
+		return all
+	}
+	for n := range 4 {
+		r := receipt(n)
+		line, err := json.Marshal(map[string]any{"seq": fmt.Sprint(n + 1), "prev": last.Hash, "time": r.Ended, "report": r, "receipt": r.Digest(1000)})
+		require.NoError(t, err)
+		last, lines = chain.HeadOf(uint64(n+1), line), append(lines, line)
+	}
+	type reports = []*api.Report
+	const changed, gone = "was changed since", "the history has no receipt"
+	for name, c := range map[string]struct {
+		edit func(reports) reports
+		want string
+	}{
+		"none":             {func(all reports) reports { return all }, ""},
+		"row deleted":      {func(all reports) reports { return all[1:] }, gone},
+		"all rows deleted": {func(reports) reports { return nil }, gone},
+		"end_reason":       {func(all reports) reports { all[1].EndReason = "idle"; return all }, changed},
+		"requester":        {func(all reports) reports { all[1].EndedBy.UID = 8; return all }, changed},
+		"name of killed":   {func(all reports) reports { all[1].Processes[0].Comm = "b"; return all }, changed},
+		"session's name":   {func(all reports) reports { all[1].Name = "db"; return all }, changed},
+		"uid":              {func(all reports) reports { all[1].State = "uid"; return all }, changed},
+		"time":             {func(all reports) reports { *all[1].Ended = ended; return all }, gone},
+		"audit_head":       {func(all reports) reports { all[1].AuditHead = ""; return all }, changed},
+		"verdict":          {func(all reports) reports { all[1].Verdict = api.VerdictUnknown; return all }, "and the audit log clean"},
+		"process removed":  {func(all reports) reports { all[1].Processes = nil; return all }, "it counts 1 killed, and names 0"},
+		"exchanged":        {func(all reports) reports { all[1].Session, all[2].Session = "s2", "s1"; return all }, gone},
+		"forged":           {func(all reports) reports { r := *all[1]; r.Session = "forged"; return append(all, &r) }, "receipt forged: the audit log has no such end"},
+	} {
+		all := c.edit(history())
+		uids := map[*api.Report]int{}
+		for _, r := range all {
+			uids[r] = 1000
+			if r.State == "uid" {
+				r.State, uids[r] = "", 1001
+			}
+		}
+		file := chain.File{Name: "a", Reader: bytes.NewReader(bytes.Join(append(slices.Clone(lines), nil), []byte("\n")))}
+		v, err := chain.Verify([]chain.File{file}, all, chain.Expect{Since: ended.Add(-time.Hour), Until: ended.Add(time.Hour), UIDs: uids})
+		require.NoError(t, err)
+		if found := strings.Join(v.Findings, "\n"); (found == "") != (c.want == "") || !strings.Contains(found, c.want) {
+			t.Errorf("%s: %q", name, found)
+		}
+	}
+	// An end that is too old for the history is not missing.
+	file := chain.File{Name: "a", Reader: bytes.NewReader(bytes.Join(append(slices.Clone(lines), nil), []byte("\n")))}
+	v, err := chain.Verify([]chain.File{file}, nil, chain.Expect{Since: ended.Add(time.Hour), Until: ended.Add(2 * time.Hour)})
+	require.NoError(t, err)
+	require.Equal(t, len(v.Findings), 0)
 }
 
 func TestParseHead(t *testing.T) {

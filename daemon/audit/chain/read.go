@@ -21,13 +21,15 @@ type Record struct {
 	Prev   string // the hash of the record before; empty: it is the first one, or has none
 	Time   time.Time
 	Report *api.Report // of an end
+	Digest string      // of its whole report; empty: not known
 }
 
 // Log is a log that is being read, the oldest of its files first.
 type Log struct {
 	Records    int
-	Unlinked   int // records of versions that wrote no hashes, all before the first one with a hash
-	Incomplete int // lines that a killed daemon left unfinished: no record has their hash
+	Unlinked   int    // records of versions that wrote no hashes, all before the first one with a hash
+	Lost       uint64 // records that were not written
+	Incomplete int    // lines that a killed daemon left unfinished: no record has their hash
 	First      Record
 	Last       Record
 	Broken     []string // what was changed or is missing: at most maxBroken, then their number
@@ -69,12 +71,15 @@ func (l *Log) line(where string, line []byte, each func(Record)) {
 		Prev   *string     `json:"prev"`
 		Time   time.Time   `json:"time"`
 		Report *api.Report `json:"report"`
+		Digest string      `json:"receipt"`
+		Lost   uint64      `json:"lost"`
 	}
 	if json.Unmarshal(line, &r) != nil || r.Seq == 0 {
 		l.Incomplete++
 		return
 	}
-	now := Record{Head: HeadOf(uint64(r.Seq), line), Time: r.Time, Report: r.Report}
+	now := Record{Head: HeadOf(uint64(r.Seq), line), Time: r.Time, Report: r.Report, Digest: r.Digest}
+	l.Lost += r.Lost
 	if r.Prev != nil {
 		now.Prev = *r.Prev
 	}

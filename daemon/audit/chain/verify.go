@@ -3,6 +3,7 @@ package chain
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
@@ -14,11 +15,10 @@ type File struct {
 }
 
 // Verify checks the log in files, the oldest first, with the receipts in it, other receipts against it,
-// and that it has the record that head names, if it names one. With keep older files or fewer, rotation has
-// removed none, and the log has its first record.
-func Verify(files []File, receipts []*api.Report, head Head, keep int) (*api.Verification, error) {
+// and the log against these receipts.
+func Verify(files []File, receipts []*api.Report, x Expect) (*api.Verification, error) {
 	v := &api.Verification{Head: api.NewHead("verification"), Files: len(files), Findings: []string{}}
-	c := newClaims(receipts, head)
+	c := newClaims(receipts, x)
 	var l Log
 	for _, f := range files {
 		if err := l.Read(f.Name, f, c.met); err != nil {
@@ -31,7 +31,7 @@ func Verify(files []File, receipts []*api.Report, head Head, keep int) (*api.Ver
 		v.First, v.Last, v.Newest = &l.First.Time, &l.Last.Time, l.Last.Head.String()
 	}
 	v.Findings = append(append(v.Findings, l.Broken...), c.wrong...)
-	if first := l.First; len(files) <= keep && first.Head.Seq > 1 && first.Prev != "" {
+	if first := l.First; len(files) <= x.Keep && first.Head.Seq > 1 && first.Prev != "" {
 		v.Findings = append(v.Findings, fmt.Sprintf("%s begins with record %d, and rotation has removed no file yet: the beginning is missing",
 			files[0].Name, first.Head.Seq))
 	}
@@ -39,13 +39,25 @@ func Verify(files []File, receipts []*api.Report, head Head, keep int) (*api.Ver
 	return v, nil
 }
 
+// Expect is what the log and the history must have.
+type Expect struct {
+	Head Head // a record; zero: none
+	Keep int  // with so many files or fewer, rotation has removed none
+	// The history has a receipt of each end in the log between these times. Zero: it is not complete.
+	Since, Until time.Time
+	UIDs         map[*api.Report]int // whose sessions they were
+}
+
+// settled is how long after its end a session has its record.
+const settled = 10 * time.Second
+
 // claims are what receipts and the caller say of a log.
 type claims struct {
 	receipts []*api.Report
-	head     Head
-	hashes   map[uint64]string   // of the records that they name; empty: not met
-	ends     map[end]*api.Report // what the log says of the receipts' ends
-	wrong    []string            // of the receipts in the log
+	Expect
+	hashes map[uint64]string // of the records that they name; empty: not met
+	ends   map[end]Record    // what the log says of the receipts' ends
+	wrong  []string          // of the receipts in the log
 }
 
 // end is an end of a session: ids are used again.
@@ -62,14 +74,14 @@ func endOf(r *api.Report) end {
 	return e
 }
 
-func newClaims(receipts []*api.Report, head Head) *claims {
-	c := &claims{receipts: receipts, head: head, hashes: map[uint64]string{}, ends: map[end]*api.Report{}}
-	c.hashes[head.Seq] = ""
+func newClaims(receipts []*api.Report, x Expect) *claims {
+	c := &claims{receipts: receipts, Expect: x, hashes: map[uint64]string{}, ends: map[end]Record{}}
+	c.hashes[x.Head.Seq] = ""
 	for _, r := range receipts {
 		if h, err := ParseHead(r.AuditHead); err == nil {
 			c.hashes[h.Seq] = ""
 		}
-		c.ends[endOf(r)] = nil
+		c.ends[endOf(r)] = Record{}
 	}
 	return c
 }
@@ -85,18 +97,20 @@ func (c *claims) met(r Record) {
 		c.wrong = append(c.wrong, fmt.Sprintf("record %d, receipt %s: %s", r.Head.Seq, r.Report.Session, why))
 	}
 	if _, has := c.ends[endOf(r.Report)]; has {
-		c.ends[endOf(r.Report)] = r.Report // the last one counts
+		c.ends[endOf(r.Report)] = r // the last one counts
+	} else if r.Report.Ended != nil && r.Report.Ended.After(c.Since) && r.Time.Before(c.Until) {
+		c.wrong = append(c.wrong, fmt.Sprintf("record %d, receipt %s: the history has no receipt of this end", r.Head.Seq, r.Report.Session))
 	}
 }
 
 func (c *claims) judge(l *Log, v *api.Verification) {
 	say := func(format string, args ...any) { v.Findings = append(v.Findings, fmt.Sprintf(format, args...)) }
-	if c.head.Hash != "" {
-		switch why, known := c.against(c.head, l); {
+	if c.Head.Hash != "" {
+		switch why, known := c.against(c.Head, l); {
 		case !known:
-			say("record %d is older than record %d, the first one that is kept: it cannot be checked", c.head.Seq, l.First.Head.Seq)
+			say("record %d is older than record %d, the first one that is kept: it cannot be checked", c.Head.Seq, l.First.Head.Seq)
 		case why != "":
-			say("record %d %s", c.head.Seq, why)
+			say("record %d %s", c.Head.Seq, why)
 		}
 	}
 	for _, r := range c.receipts {
@@ -104,8 +118,16 @@ func (c *claims) judge(l *Log, v *api.Verification) {
 		for _, why := range r.Contradictions() {
 			say("receipt %s: %s", r.Session, why)
 		}
-		if there := c.ends[endOf(r)]; there != nil && outcome(there) != outcome(r) {
-			say("receipt %s: it says %s, and the audit log %s", r.Session, outcome(r), outcome(there))
+		switch there := c.ends[endOf(r)]; {
+		case there.Report == nil:
+			// A record is written a moment after its end.
+			if r.Ended != nil && l.Lost == 0 && r.Ended.After(l.First.Time) && r.Ended.Before(c.Until.Add(-settled)) && !c.Until.IsZero() {
+				say("receipt %s: the audit log has no such end", r.Session)
+			}
+		case outcome(there.Report) != outcome(r):
+			say("receipt %s: it says %s, and the audit log %s", r.Session, outcome(r), outcome(there.Report))
+		case there.Digest != "" && c.UIDs != nil && there.Digest != r.Digest(c.UIDs[r]):
+			say("receipt %s: it was changed since record %d of the audit log", r.Session, there.Head.Seq)
 		}
 		if r.AuditHead == "" {
 			continue

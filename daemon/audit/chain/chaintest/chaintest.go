@@ -19,7 +19,7 @@ func Verify(t testing.TB, path string) {
 		return // the test had no daemon, or it put something else there
 	}
 	defer done()
-	v, err := chain.Verify(files, nil, chain.Head{}, 0)
+	v, err := chain.Verify(files, nil, chain.Expect{})
 	require.NoError(t, err)
 	for _, why := range v.Findings {
 		t.Error(why)

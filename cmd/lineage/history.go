@@ -35,10 +35,11 @@ With --html, write SESSION to FILE as one page with its receipt, processes,
 timeline and tool calls, as far as they are kept; any browser opens it, without
 network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.
 
-With --verify, check each receipt against what the kernel had counted, and the
-audit log against changed and missing records; exit with 1 if something does not
-fit. Who can write the log can replace it or cut its tail: with HASH, which
-receipts and "lineage status" show, check that it still has that record.`,
+With --verify, check each receipt against the kernel's counts and the audit log,
+but for times of sessions and command lines, and the log against missing
+receipts and changed and missing records; exit with 1 if something does not fit.
+Who can write the log can replace it or cut its tail: with HASH, which receipts
+and "lineage status" show, check that it still has that record.`,
 		Example: `  lineage history --since 24h         # what ended today
   lineage history build               # how it ended, and what had to be ended
   lineage history build --all         # with all its processes

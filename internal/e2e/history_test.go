@@ -5,6 +5,7 @@ package e2e
 import (
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -389,7 +390,8 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 // TestVerify: what the daemon recorded is checked by its receipts and by the hashes of the audit log, and a
 // change of either is found.
 func TestVerify(t *testing.T) {
-	i := stage.NewDaemon(t)
+	i := stage.New(t)
+	daemon := i.Daemon()
 	session(i, "first")
 	session(i, "second")
 	written(i, "second", "ended IS NOT NULL")
@@ -433,4 +435,18 @@ func TestVerify(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, whole, 0o600))
 	verify(api.ExitOK, head)
+
+	// The next daemon reads the history from the file, which another program has changed meanwhile.
+	daemon.Stop()
+	daemon = i.Daemon()
+	verify(api.ExitOK, head)
+	daemon.Stop()
+	db, err := sql.Open("sqlite", historyFile(i))
+	require.NoError(t, err)
+	_, err = db.Exec("DELETE FROM sessions WHERE name = 'first'")
+	require.NoError(t, errors.Join(err, db.Close()))
+	i.Daemon()
+	if v := verify(api.ExitFailed, head); len(v.Findings) != 1 || !strings.Contains(v.Findings[0], "the history has no receipt of this end") {
+		t.Errorf("%q", v.Findings)
+	}
 }

@@ -42,7 +42,7 @@ func Verify(files []File, receipts []*api.Report, x Expect) (*api.Verification, 
 // Expect is what the log and the history must have.
 type Expect struct {
 	Head Head // a record; zero: none
-	Keep int  // with so many files or fewer, rotation has removed none
+	Keep int  // with this number of files or fewer, rotation has removed none
 	// The history has a receipt of each end in the log between these times. Zero: it is not complete.
 	Since, Until time.Time
 	UIDs         map[*api.Report]int // whose sessions they were

@@ -60,7 +60,7 @@ type Outcome struct {
 	Outcome   OutcomeKind `json:"outcome"`             // self, term, kill, kept, left
 	Why       string      `json:"why,omitempty"`       // why it is kept, or still alive
 	Killer    *Sender     `json:"killer,omitempty"`    // who sent the signal that it died of, or handled, if not lineage
-	Leftover  bool        `json:"leftover,omitempty"`  // was alive when its session's root was gone
+	Leftover  bool        `json:"leftover,omitempty"`  // was alive when the root of its session was gone, and no end had begun before that
 }
 
 // Zombie is a dead process that waits for its parent.

@@ -34,6 +34,8 @@ type Receipt struct {
 	members   int // when it began, as far as was seen
 	killed    int
 	truncated bool
+
+	LeftOver bool // the members are leftovers: their root was gone before the end began
 }
 
 // Death is one exit event of a member, with what is known about it.
@@ -42,7 +44,7 @@ type Death struct {
 	Comm     string
 	Argv     []string
 	Flags    tracer.EntryFlags
-	Leftover bool // its session's root exited before it
+	Leftover bool // its session's root was gone before it died, and before the end began
 	Killer   *api.Sender
 }
 
@@ -161,7 +163,7 @@ func (r *Receipt) Report(info tracer.SessionInfo, joined int, took time.Duration
 		l := &res.Left[i]
 		rep.Processes = append(rep.Processes, api.Outcome{
 			Ref: ref(l.Identity), Comm: l.Comm.String(), Outcome: api.OutcomeLeft, Why: l.Why,
-			Leftover: l.Flags&tracer.FlagRoot == 0,
+			Leftover: r.LeftOver && l.Flags&tracer.FlagRoot == 0,
 		})
 	}
 	for i := range res.Zombies {

@@ -19,7 +19,7 @@ func (e Encoder) Orphans(all []api.Orphan, s *Session, r Reader) []api.Orphan {
 				Brokered: e.broughtBy(&s.Work, n, r)})
 		}
 	}
-	if s.RootDied {
+	if s.LeftOver {
 		for n := range e.Graph.Members(id) {
 			add(n, api.WhyLeftover)
 		}

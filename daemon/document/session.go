@@ -30,7 +30,7 @@ type Session struct {
 	Zombies int
 	Ports   []int
 
-	RootDied bool
+	LeftOver bool        // its members are leftovers
 	Deadline uint64      // of its end, 0: none runs
 	Paused   uint64      // since when it is, or a session around it, 0: neither
 	Ended    uint64      // 0: it has not ended
@@ -113,7 +113,7 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 	for _, id := range s.Family {
 		d.Orphans += e.Graph.Count(id).Orphans
 	}
-	if s.RootDied {
+	if s.LeftOver {
 		d.Leftovers = d.Live
 	}
 	d.Deadline, d.Paused = e.Clock.Wall(s.Deadline), e.Clock.Wall(s.Paused)

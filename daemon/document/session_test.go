@@ -14,7 +14,7 @@ func TestSession(t *testing.T) {
 	e := family()
 	s := Session{
 		Info:  tracer.SessionInfo{ID: session, Root: id(100), Live: 2, Forks: 2, Deadline: 1, Created: 1},
-		State: "ending", Family: []tracer.SessionID{session}, Ports: []int{80}, Used: Used{RSS: 9}, RootDied: true, Deadline: 60,
+		State: "ending", Family: []tracer.SessionID{session}, Ports: []int{80}, Used: Used{RSS: 9}, LeftOver: true, Deadline: 60,
 	}
 	d := e.Session(&s, user(6))
 	if d.State != "ending" || d.Orphans != 1 || d.Leftovers != 2 || d.RSSBytes != 9 || len(d.Ports) != 1 || !d.Deadline.Equal(zero.Add(60)) || d.Root.Comm != "agent" || d.Root.Argv != nil || d.Owner != nil {

@@ -38,6 +38,9 @@ func TestEnd(t *testing.T) {
 	w.Hold(func() { // the kernel's count is ahead of its events
 		so = daemontest.Into[api.Report](w.Do("user", "POST", "/v1/sessions/x/end", api.EndRequest{}), http.StatusAccepted)
 	})
+	if d := daemontest.Get[api.Session](w, "user", "/v1/sessions/x"); d.Leftovers != 0 {
+		t.Errorf("the end leaves over %d", d.Leftovers)
+	}
 	if so.Verdict != "" || so.State != "ending" || so.EndReason != "end" || so.EndedBy == nil || so.EndedBy.PID != daemontest.User || so.EndedBy.UID != 1000 {
 		t.Errorf("so far: %+v", so)
 	}
@@ -55,6 +58,9 @@ func TestEnd(t *testing.T) {
 	}
 	if got := daemontest.Outcomes(r); len(got) != 3 || got[100] != "term" || got[101] != "term" || got[103] != "kill" {
 		t.Errorf("outcomes %v", got)
+	}
+	if slices.ContainsFunc(r.Processes, func(o api.Outcome) bool { return o.Leftover }) {
+		t.Errorf("left over, although the end began before their root was gone: %+v", r.Processes)
 	}
 	if i := slices.IndexFunc(r.Processes, func(o api.Outcome) bool { return o.PID == 101 }); !slices.Equal(r.Processes[i].Argv, []string{"a", "-b"}) {
 		t.Errorf("argv %+v", r.Processes[i])
@@ -165,6 +171,13 @@ func TestOnRootExitReport(t *testing.T) {
 	if r := w.Receipt(s.ID); r.Verdict != "clean" || len(r.Processes) != 1 || !r.Processes[0].Leftover {
 		t.Errorf("%+v", r)
 	}
+	s = w.Session("user", 110, api.NewSession{OnRootExit: "report"})
+	w.K.Fork(110, 111, "lngtest-a")
+	w.K.Exit(110, 0)
+	w.K.Advance(time.Millisecond)
+	if r := w.End("user", s.ID); len(r.Processes) != 1 || !r.Processes[0].Leftover {
+		t.Errorf("ended on request after its root was gone: %+v", r)
+	}
 }
 
 // The exit of its root does not end it, that of its owner does.
@@ -194,7 +207,7 @@ func TestLeft(t *testing.T) {
 		return w.Do("user", "GET", "/v1/sessions/"+s.ID+"/report", nil).Status == http.StatusOK
 	})
 	r := w.Receipt(s.ID)
-	if r.Verdict != "left" || r.Left != 1 || r.State != "condemned" || daemontest.Outcomes(r)[101] != "left" || daemontest.Outcomes(r)[100] != "kill" {
+	if r.Verdict != "left" || r.Left != 1 || r.State != "condemned" || daemontest.Outcomes(r)[101] != "left" || r.Processes[1].Leftover || daemontest.Outcomes(r)[100] != "kill" {
 		t.Errorf("%+v", r)
 	}
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = false })

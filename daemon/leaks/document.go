@@ -93,7 +93,7 @@ func (g *Growth) Session(v registry.View, x *registry.Session, held resources.He
 		Head: api.Head{Kind: "leak"}, Session: x.ID().String(), Name: x.Info().Name, State: x.State(),
 		Started: v.Encoder().Clock.Wall(x.Info().Created), Processes: n.Live + n.Zombies, Orphans: n.Orphans, Zombies: n.Zombies, RSSBytes: n.RSS,
 	}
-	if x.RootDied() != 0 {
+	if x.LeftOver() {
 		d.Leftovers = n.Live
 	}
 	if d.Kept = x.Info().Kept; d.Kept && x.Info().Expires != 0 {
@@ -136,7 +136,7 @@ func (g *Growth) Host(v registry.View, rooms []Room) *api.Leak {
 		n := v.Graph().Count(x.ID())
 		d.Orphans += n.Orphans
 		d.Zombies += n.Zombies
-		if x.RootDied() != 0 {
+		if x.LeftOver() {
 			d.Leftovers += n.Live
 		}
 	}

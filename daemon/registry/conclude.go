@@ -52,6 +52,7 @@ func (r *Registry) conclude(s *Session) {
 	if at := s.info.Emptied; empty && at != 0 && at < r.began {
 		s.emptyAt = at // it became empty while no daemon ran, and this daemon found that only now
 	}
+	s.receipt.LeftOver = s.LeftOver()
 	report := s.receipt.Report(s.info, s.joined, r.took(s), s.result)
 	report.EndedBy = s.by()
 	if empty {

@@ -76,6 +76,12 @@ func (s *Session) Active() bool { return !s.closed && s.info.State == tracer.Sta
 // RootDied is when its root died, boottime; 0: it lives.
 func (s *Session) RootDied() uint64 { return s.rootDied }
 
+// LeftOver reports whether its members are leftovers: the root died before the end began, or by its
+// exit began the end. A root that the end itself killed left nothing over.
+func (s *Session) LeftOver() bool {
+	return s.rootDied != 0 && (s.info.EndedAt == 0 || s.info.Cause == tracer.CauseRootExit || s.rootDied < s.info.EndedAt)
+}
+
 // Emptied is when the last member was gone, boottime; 0: not yet.
 func (s *Session) Emptied() uint64 { return s.emptyAt }
 
@@ -224,7 +230,7 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 	// after the end began.
 	ending := s.info.EndedAt != 0 && ev.Time >= s.info.EndedAt &&
 		!(root && s.info.Cause == tracer.CauseRootExit)
-	leftover := s.rootDied != 0 && ev.Time >= s.rootDied && !root
+	leftover := s.LeftOver() && ev.Time >= s.rootDied && !root
 	if ending || signalled || leftover {
 		d := enforcer.Death{ID: ev.Process, Flags: ev.Flags, Leftover: leftover, Killer: document.Sender(r.view().Encoder().Clock, ev.Signal)}
 		if n, ok := r.graph.Node(ev.Process); ok {

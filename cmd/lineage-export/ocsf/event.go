@@ -182,7 +182,7 @@ type lineageFields struct {
 	Calls      []call     `json:"tool_calls,omitempty"`    // (1007) the agent's tool calls that it may belong to, as the agent claims
 	Outcome    string     `json:"outcome,omitempty"`       // (`outcome`) `self`, `term`, `kill`, `kept`, `left`
 	Why        string     `json:"why,omitempty"`           // (`outcome`, `budget`) why it is alive or kept; the limit
-	Leftover   bool       `json:"leftover,omitempty"`      // (`outcome`) it was alive when the root was gone
+	Leftover   bool       `json:"leftover,omitempty"`      // (`outcome`) it was alive when the root was gone, before the end began
 	Receipt    *receipt   `json:"receipt,omitempty"`       // (`end`) numbers are of processes; [end reasons and verdicts](REFERENCE.md#end-reasons)
 	Lost       *lost      `json:"lost,omitempty"`          // (`lost`) the gap
 	Condition  *condition `json:"condition,omitempty"`     // (`degraded`, `breaker`) the daemon's status

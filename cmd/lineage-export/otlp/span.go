@@ -279,7 +279,7 @@ func outcomeEvent(at time.Time, o *api.Outcome) *trace.Span_Event {
 		number("process.pid", int64(o.PID)).text("process.executable.name", o.Comm).
 		text("lineage.outcome", string(o.Outcome)). // of the event `lineage.end`: how the process ended
 		text("lineage.outcome.why", o.Why).         // of the event `lineage.end`: why it is alive or kept
-		truth("lineage.leftover", o.Leftover)}      // of the event `lineage.end`: it was alive when the root was gone
+		truth("lineage.leftover", o.Leftover)}      // of the event `lineage.end`: it was alive when the root was gone, before the end began
 }
 
 // logOf is one line of a log, in the trace of its subject.

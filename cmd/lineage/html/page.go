@@ -31,7 +31,8 @@ type Page struct {
 	more    struct{ calls, ports, steps int } // that are not listed
 	load    load
 	clock   clock
-	rootEnd uint64 // ns; 0: the root is alive, or its end was not seen
+	ending  bool   // for another reason than the exit of the root
+	rootEnd uint64 // ns; 0: the root is alive, its end was not seen, or the session ended it
 }
 
 // clock is the time of the events.
@@ -152,6 +153,8 @@ func (p *Page) state(at uint64, ev *api.Event) {
 	}
 	if ev.Session != "" && ev.Session != p.session.ID {
 		text = "nested session " + ev.Session + ": " + text
+	} else if ev.State != api.StateActive && ev.Reason != "root_exit" {
+		p.ending = true
 	}
 	if ev.Reason != "" && ev.State != api.StateActive {
 		text += " (" + ev.Reason + ")"
@@ -227,7 +230,9 @@ func (p *Page) exit(at uint64, doc *api.Process) {
 	p.members.died(m)
 	p.load.add(at, -1)
 	if root := p.session.Root; root != nil && root.Ref == m.ref {
-		p.rootEnd = m.end
+		if !p.ending {
+			p.rootEnd = m.end
+		}
 		p.step(m.end, "its root exits: "+m.exited(), "root")
 	}
 }

@@ -148,7 +148,7 @@ func (t *Trace) exit(at uint64, p *api.Process) {
 	m.dead = true
 	t.live--
 	t.alive()
-	if root := t.session.Root; root != nil && root.Ref == p.Ref {
+	if root := t.session.Root; root != nil && root.Ref == p.Ref && !t.ending {
 		t.leftovers(at)
 	}
 }
@@ -172,6 +172,8 @@ func (t *Trace) state(ev *api.Event) {
 	name := states[ev.State]
 	if ev.Session != "" && ev.Session != t.session.ID {
 		name += " (session " + ev.Session + ")"
+	} else if ev.State != api.StateActive && ev.Reason != "root_exit" {
+		t.ending = true
 	}
 	about := notes{}
 	about.say("state", string(ev.State))

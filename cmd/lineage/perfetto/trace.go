@@ -36,6 +36,7 @@ type Trace struct {
 	gap     *gap            // whose end is not known yet
 	gapEnd  uint64          // the end of the last gap
 	usage   usage           // as last reported
+	ending  bool            // for another reason than the exit of the root
 }
 
 // gap is a period with missing events.

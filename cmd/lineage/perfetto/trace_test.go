@@ -171,6 +171,8 @@ var sessions = map[string]func(*story) *api.Report{
 		s.tell("fork", &api.Process{Ref: ref(103), Creator: new(ref(55)), Comm: "lost", Session: "k3x9q2",
 			Evidence: &api.Evidence{Kind: "reconciled"}})
 		s.exec(104, "unheard") // no fork event
+		s.state(api.StateEnding, "end")
+		s.exit(100, 0) // 101 to 103 are alive, but not left over
 		s.exit(104, 0)
 		s.state(api.StateEnded, "end")
 		return &api.Report{Verdict: api.VerdictUnknown}

@@ -124,15 +124,14 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 // begun is the command line with which the root began its session; nil if that is not known. A
 // session that its owner asked for begins with the next program that the root executes, any other
 // with the one that the root runs at that time. A shim may still be executed when its session is
-// created.
+// created; it is never the command, also if its owner is gone.
 func begun(info *tracer.SessionInfo, ran []lineage.Command) []string {
-	i := slices.IndexFunc(ran, func(c lineage.Command) bool {
-		return c.Time >= info.Created && (len(c.Argv) < 2 || c.Argv[1] != lineage.Shim)
-	})
+	shim := func(c lineage.Command) bool { return len(c.Argv) > 1 && c.Argv[1] == lineage.Shim }
+	i := slices.IndexFunc(ran, func(c lineage.Command) bool { return c.Time >= info.Created && !shim(c) })
 	if i < 0 {
 		i = len(ran)
 	}
-	if i > 0 && (i == len(ran) || info.Owner.PID == 0) {
+	if i > 0 && (i == len(ran) || info.Owner.PID == 0) && !shim(ran[i-1]) {
 		i--
 	}
 	if i == len(ran) {

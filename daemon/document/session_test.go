@@ -41,17 +41,19 @@ func TestRootBegan(t *testing.T) {
 		created uint64
 		owner   lineage.ID
 		want    string
+		shim    bool
 	}{
-		"asked for by its owner":         {1002, id(9), "[bash -c]"},
-		"by a rule, with the same exec":  {1001, lineage.ID{}, "[agent -x]"},
-		"by a rule, just after the exec": {1500, lineage.ID{}, "[agent -x]"},
-		"adopted late":                   {2500, lineage.ID{}, "[bash -c]"},
-		"adopted as it is":               {3500, lineage.ID{}, "[]"},
-		"asked for, and then no exec":    {3500, id(9), "[]"},
-		"of a process that ran before":   {1, lineage.ID{}, "[agent -x]"},
+		"asked for by its owner":         {1002, id(9), "[bash -c]", true},
+		"its owner is gone, and no rule": {1002, lineage.ID{}, "[bash -c]", true},
+		"by a rule, with the same exec":  {1001, lineage.ID{}, "[agent -x]", false},
+		"by a rule, just after the exec": {1500, lineage.ID{}, "[agent -x]", false},
+		"adopted late":                   {2500, lineage.ID{}, "[bash -c]", false},
+		"adopted as it is":               {3500, lineage.ID{}, "[]", false},
+		"asked for, and then no exec":    {3500, id(9), "[]", true},
+		"of a process that ran before":   {1, lineage.ID{}, "[agent -x]", false},
 	} {
 		e := family()
-		if tt.owner.PID != 0 {
+		if tt.shim {
 			run(e, 1900, "lineage\x00__shim\x005\x0011\x00bash\x00-c\x00")
 		}
 		run(e, 2000, "bash\x00-c\x00")

@@ -46,8 +46,9 @@ with the receipt, all processes, a timeline and the tool calls. --trace writes a
 timeline while CMD runs: Chrome trace events, for https://ui.perfetto.dev.
 
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
-exist, 126 if it cannot be executed, and 125 if something else failed before
-CMD ran, or if the receipt of --report could not be written.`,
+exist, 126 if it cannot be executed, 125 if something else failed before CMD
+ran or the receipt of --report could not be written, and 124 instead of 0 if a
+limit ended the session.`,
 		Annotations: map[string]string{help.Manual: `--report and --trace open FILE, or its directory, before CMD starts, with the
 rights of --user. A regular file is replaced as a whole; a FIFO, a device,
 /dev/stdout or /dev/fd/N is written to. A symbolic link is refused.`},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -62,6 +63,7 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 			shown()
 			j.reap() // the last to die
 			r.leaks.judge(r.Leaks.Action, rep)
+			r.limited = slices.Contains([]string{"max_lifetime", "max_processes", "max_rss", "idle"}, rep.EndReason)
 			return r.tell(rep, hurried || grace == 0, hurried, j.sigs.to)
 		case <-j.sigs.children:
 			j.reap()

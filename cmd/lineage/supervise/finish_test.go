@@ -165,6 +165,13 @@ func TestEndedBefore(t *testing.T) {
 				t.Errorf("%s, quiet %v: exit code %d, stderr\n%swant\n%s", c.rep.EndReason, s.Options.Quiet, got.code, got.stderr, want)
 			}
 		}
+		limit, code := strings.HasPrefix(c.rep.EndReason, "max_") || c.rep.EndReason == "idle", 0
+		if limit {
+			code = 124
+		}
+		if got := run(t, s, "true"); got.code != code {
+			t.Errorf("%s, and the command exits with 0: exit code %d, want %d", c.rep.EndReason, got.code, code)
+		}
 	}
 }
 

@@ -83,7 +83,7 @@ func TestLeaksInTime(t *testing.T) {
 	}
 	s.Gone, s.Lose, s.Verdict.EndReason = false, 0, "max_lifetime"
 	s.Verdict.Processes = []api.Outcome{{Ref: api.Ref{PID: 9}, Outcome: api.OutcomeTerm, Leftover: true}}
-	if got := run(t, s, "true"); got.code != 0 || !strings.Contains(got.stderr, "ended: max_lifetime reached") {
+	if got := run(t, s, "true"); got.code != 124 || !strings.Contains(got.stderr, "ended: max_lifetime reached") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -80,8 +80,8 @@ by which its processes are recognised, for the command.`},
 "lineage run", "init" and "timeout" exit with what their command exits with,
 128 + N if it died of signal N, 127 if it does not exist, 126 if it cannot be
 executed, and 125 if they failed before it ran or could not write its receipt;
-"timeout" with 124 at the deadline, and "run --leaks fail" with 123 if a command
-that exits with 0 leaves a process.`},
+"timeout" with 124 at the deadline, "run" with 124 instead of 0 if a limit ended
+the session, and "run --leaks fail" with 123 instead of 0 if a process is left.`},
 		{Use: "files", Short: "Files that lineage reads and writes", Long: api.DefaultSocket + `      the daemon's socket
 ` + policy.DefaultFile + `       the policy, if there is one: lineage-policy(5)
 /var/lib/lineage/history.db    ended sessions

@@ -63,7 +63,7 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 			shown()
 			j.reap() // the last to die
 			r.leaks.judge(r.Leaks.Action, rep)
-			r.limited = slices.Contains([]string{"max_lifetime", "max_processes", "max_rss", "idle"}, rep.EndReason)
+			r.session.EndReason = rep.EndReason
 			return r.tell(rep, hurried || grace == 0, hurried, j.sigs.to)
 		case <-j.sigs.children:
 			j.reap()
@@ -80,6 +80,11 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 			}
 		}
 	}
+}
+
+// limited reports whether a limit ended the session.
+func (r *runner) limited() bool {
+	return r.session != nil && slices.Contains([]string{"max_lifetime", "max_processes", "max_rss", "idle"}, r.session.EndReason)
 }
 
 // insisted ends the session after a repeated SIGTERM to a command that does not exit;

@@ -129,7 +129,6 @@ type runner struct {
 	session   *api.Session
 	timed     *timed // of timeout; nil: none
 	leaks     leaks
-	limited   bool // a limit ended the session
 }
 
 func (r *runner) run(ctx context.Context) (int, error) {
@@ -227,7 +226,7 @@ func (r *runner) done(status unix.WaitStatus, missing error) (int, error) {
 	switch {
 	case r.timed != nil:
 		code = r.timed.code(status)
-	case code == 0 && r.limited: // many programs exit with 0 on SIGTERM
+	case code == 0 && r.limited(): // many programs exit with 0 on SIGTERM
 		code = exitTimedOut
 	case code == 0 && r.Leaks.Action == LeaksFail:
 		code = r.leaks.code

@@ -19,6 +19,7 @@ const (
 	CodeLiveSessions = "live_sessions"
 	CodeTooLarge     = "too_large"
 	CodeTooMany      = "too_many"
+	CodeTimedOut     = "timed_out"
 	CodeInternal     = "internal"
 	CodeStarting     = "starting"
 	CodeStopping     = "stopping"
@@ -35,6 +36,7 @@ const (
 	ExitUnreachable = 5
 	ExitLeft        = 6
 	ExitUnsupported = 7
+	ExitTimedOut    = 8
 )
 
 var codes = map[string]struct{ status, exit int }{
@@ -53,6 +55,7 @@ var codes = map[string]struct{ status, exit int }{
 	CodeLiveSessions: {http.StatusConflict, ExitFailed},
 	CodeTooLarge:     {http.StatusRequestEntityTooLarge, ExitUsage},
 	CodeTooMany:      {http.StatusTooManyRequests, ExitFailed},
+	CodeTimedOut:     {http.StatusGatewayTimeout, ExitTimedOut},
 	CodeInternal:     {http.StatusInternalServerError, ExitFailed},
 	CodeStarting:     {http.StatusServiceUnavailable, ExitUnreachable},
 	CodeStopping:     {http.StatusServiceUnavailable, ExitUnreachable},

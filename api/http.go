@@ -223,7 +223,7 @@ func (c *client) check(resp *http.Response) error {
 	if doc.Error == nil || doc.Error.Message == "" {
 		return c.foreign("status %d without an error", resp.StatusCode)
 	}
-	if doc.Error.Exit <= ExitOK || doc.Error.Exit > ExitUnsupported {
+	if doc.Error.Exit <= ExitOK || doc.Error.Exit > ExitTimedOut {
 		doc.Error.Exit = max(codes[doc.Error.Code].exit, ExitFailed)
 	}
 	return doc.Error

@@ -38,7 +38,7 @@ func TestAPIDocument(t *testing.T) {
 	for _, code := range []string{
 		api.CodeBadRequest, api.CodePIDNamespace, api.CodeVersion, api.CodeDenied, api.CodeGuarded, api.CodeNotFound, api.CodeMethod, api.CodeAmbiguous,
 		api.CodeIdentity, api.CodeChanged, api.CodeBusyName, api.CodeHalted, api.CodeLiveSessions, api.CodeTooLarge, api.CodeTooMany, api.CodeInternal,
-		api.CodeStarting, api.CodeStopping, api.CodeUntracked,
+		api.CodeStarting, api.CodeStopping, api.CodeUntracked, api.CodeTimedOut,
 	} {
 		e := api.NewError(code, "", "")
 		want = append(want, fmt.Sprintf("| `%s` | %d | %d |\n", code, e.Status(), e.Exit))

@@ -119,6 +119,8 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 		d.Items = append(d.Items, why)
 	}
 	switch {
+	case outOfTime(ctx, &d):
+		return api.NewError(api.CodeTimedOut, "why "+what+": not found in the time that a search may take", "try again")
 	case len(d.Items) > 0:
 		return reply(w, http.StatusOK, d)
 	case d.Hidden > 0:
@@ -132,6 +134,11 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 		message += " (" + strings.Join(d.Unknown, "; ") + ")"
 	}
 	return api.NewError(api.CodeNotFound, message, "")
+}
+
+// outOfTime reports whether a search ended before it had found a process: another one may.
+func outOfTime(ctx context.Context, d *api.Holders) bool {
+	return ctx.Err() != nil && d.Hidden == 0 && !slices.ContainsFunc(d.Items, func(w api.Why) bool { return w.Process.PID != 0 })
 }
 
 // maxItems bounds the processes of one answer.

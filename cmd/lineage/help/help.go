@@ -76,6 +76,7 @@ by which its processes are recognised, for the command.`},
      every host was reached, or not everything was ended
 7    sessions cannot be tracked on this host, or "lineage doctor" does not run
      as root
+8    not found in time; try again
 
 "lineage run", "init" and "timeout" exit with what their command exits with,
 128 + N if it died of signal N, 127 if it does not exist, 126 if it cannot be

@@ -50,6 +50,11 @@ func (a *Access) Done(c Caller, v Verb, session string) {
 	a.o.Audit(a.record(c, v, audit.Done, "", &audit.Target{Session: session}))
 }
 
+// Kept records that a process was handed over to a kept session, from which one and why.
+func (a *Access) Kept(c Caller, why, session string, ref api.Ref) {
+	a.o.Audit(a.record(c, Keep, audit.Done, why, &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
+}
+
 // Did records a verb that is about no one session: the daemon, or a signed command.
 func (a *Access) Did(c Caller, v Verb, what string) {
 	a.o.Audit(a.record(c, v, audit.Done, what, nil))

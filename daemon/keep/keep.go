@@ -202,7 +202,10 @@ func (k *Keeper) HandOver(h *Handover, c access.Caller) (*Kept, error) {
 	}
 	k.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyName, info.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, first.PID).
 		Msg("process kept")
-	k.Access.Done(c, access.Keep, info.ID.String())
+	for _, id := range h.processes {
+		why := fmt.Sprintf("from session %v, until %s: %s", h.from.ID, h.until.UTC().Format(time.RFC3339), h.why.Reason)
+		k.Access.Kept(c, why, info.ID.String(), api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)})
+	}
 	return &Kept{info.ID, k.losesTerminal(h)}, nil
 }
 

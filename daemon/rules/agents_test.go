@@ -323,6 +323,12 @@ func TestKeep(t *testing.T) {
 	if k.Name != "lngtest-member" || !k.Kept || k.Reason != "shared cache" || k.Until == nil || k.Parent != "" || k.UID != 1000 {
 		t.Errorf("%+v", k)
 	}
+	for _, want := range []string{fmt.Sprintf(`"reason":"from session %s, until %s: shared cache"`, s.ID, until.UTC().Format(time.RFC3339)),
+		fmt.Sprintf(`"target":{"session":"%s","pid":101,"start_ns":"%d"}`, k.ID, ref(101).StartNS)} {
+		if !strings.Contains(w.Audit(), want) {
+			t.Errorf("the audit log has no %s:\n%s", want, w.Audit())
+		}
+	}
 	w.In(map[uint32]string{100: s.ID, 101: k.ID, 103: k.ID, 104: s.ID})
 	keep("user", ref(101)).Refused(api.CodeBadRequest) // kept already
 	w.Fork(100, 105, 1000, "lngtest-member")

@@ -100,6 +100,9 @@ func (h Host) rss(pid uint32) uint64 {
 	return resident * uint64(os.Getpagesize())
 }
 
+// readTime bounds the reading of what orphans hold: a process that does not answer takes up to 2 s.
+const readTime = 10 * time.Second
+
 // Orphans returns the children of PID 1 that belong to no service of the host and hold a
 // deleted directory or a terminal that is gone, or whose tree holds a port; and what could
 // not be read. In a container PID 1 is another process.
@@ -130,6 +133,8 @@ func (h Host) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown [
 		}
 		orphans = append(orphans, o)
 	}
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
 	held := resources.New(string(h.Proc), h.identify).Of(ctx, ids)
 	for i := range held.Ports {
 		at, ok := of[held.Ports[i].Holder.PID]

@@ -114,8 +114,20 @@ func writeHolders(p *Page, h *HoldersDocument, what string) {
 	hintEnd(p, h.Holders.Items)
 }
 
-// note says on one line what could not be read.
+// note says on one line what could not be read; of many processes the number and the first three.
 func (p *Page) note(unknown []string) {
+	var pids, rest []string
+	for _, s := range unknown {
+		if pid, ok := strings.CutPrefix(s, "pid "); ok {
+			pid, _, _ = strings.Cut(pid, ":")
+			pids = append(pids, pid)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	if len(pids) > 3 {
+		unknown = append(rest, fmt.Sprintf("%d processes could not be read, such as PID %s", len(pids), strings.Join(pids[:3], ", ")))
+	}
 	if len(unknown) > 0 {
 		p.Wrap(0, "note: "+display.Text(strings.Join(unknown, "; ")))
 	}

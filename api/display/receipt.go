@@ -30,7 +30,11 @@ func Outcome(o *api.Outcome) string {
 	case api.OutcomeKill:
 		word = "SIGKILL"
 	}
-	if o.Killer != nil {
+	switch k := o.Killer; {
+	case k == nil:
+	case o.Outcome == api.OutcomeTerm && k.Signal == word && k.Process != nil && k.Process.Ref == o.Ref:
+		word += " by lineage, sent on by itself" // as npm does
+	default:
 		word += ": " + Sender(o.Killer, o.Ref)
 	}
 	if o.Why != "" {

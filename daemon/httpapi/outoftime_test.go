@@ -9,7 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// TestOutOfTime: a search that was cut off and found no process does not say that there is none.
+// TestOutOfTime: a search that was cut off and found no process does not report that nobody holds the port.
 func TestOutOfTime(t *testing.T) {
 	late, cancel := context.WithCancel(t.Context())
 	cancel()

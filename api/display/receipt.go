@@ -33,7 +33,7 @@ func Outcome(o *api.Outcome) string {
 	switch k := o.Killer; {
 	case k == nil:
 	case o.Outcome == api.OutcomeTerm && k.Signal == word && k.Process != nil && k.Process.Ref == o.Ref:
-		word += " by lineage, sent on by itself" // as npm does
+		word += " by lineage, handled and then sent to itself" // as npm does
 	default:
 		word += ": " + Sender(o.Killer, o.Ref)
 	}

@@ -87,6 +87,7 @@ type Session struct {
 	GraceSeconds  float64      `json:"grace_seconds"`            // from SIGTERM to SIGKILL
 	Deadline      *time.Time   `json:"deadline,omitempty"`       // when members get SIGKILL
 	Paused        *time.Time   `json:"paused,omitempty"`         // since when its members are stopped, by a pause of it or of a session around it
+	Continued     *Continued   `json:"continued,omitempty"`      // of a paused one, nested sessions included: another process continues members
 	Parent        string       `json:"parent,omitempty"`         // the session that it is nested in
 	Level         int          `json:"level"`                    // guarantee level at which it is ended
 	Mode          string       `json:"mode"`                     // observe, enforce
@@ -106,6 +107,12 @@ type Session struct {
 	Warnings      []string     `json:"warnings,omitempty"`       // only in the reply to the request that caused them
 	Degraded      []string     `json:"degraded,omitempty"`       // what does not work as it should for this session
 	Token         string       `json:"token,omitempty"`          // only in the reply to its creator
+}
+
+// Continued are members of a paused session that another process continues with SIGCONT.
+type Continued struct {
+	Running int     `json:"running"`      // members that ran in the last second
+	By      *Sender `json:"by,omitempty"` // who continued one last, if that is known
 }
 
 // IsPaused reports whether it is active, and its members are stopped by a pause.

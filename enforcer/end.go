@@ -60,6 +60,7 @@ type Enforcer struct {
 	ends     map[tracer.SessionID]*ending
 	baseline map[tracer.SessionID]uint64 // births missed before the session began
 	missed   uint64                      // births missed before the last reconcile pass
+	awake    map[tracer.SessionID]awake  // members that run in spite of a pause
 }
 
 // ending is one session that is watched until it is empty.
@@ -69,6 +70,7 @@ type ending struct {
 	rest      time.Duration // no look before then, see pauseAfter
 	pause     time.Duration
 	swept     bool          // a pass was made since the end is known
+	sent      bool          // the last pass sent a signal
 	unentered uint32        // children that could not be entered, when they were last searched for
 	failing   time.Duration // since when the kernel does not answer, 0: it answers
 	condemned time.Duration // since when it is known to have no grace left, 0: not yet
@@ -96,6 +98,7 @@ func New(k Kernel, o Options) *Enforcer {
 		wake:     make(chan struct{}, 1),
 		ends:     make(map[tracer.SessionID]*ending),
 		baseline: make(map[tracer.SessionID]uint64),
+		awake:    make(map[tracer.SessionID]awake),
 	}
 }
 
@@ -219,6 +222,9 @@ func (e *Enforcer) Step() (wait time.Duration, over []Result) {
 		}
 	}
 	e.pauseAfter(looks, began)
+	if slices.ContainsFunc(looks, (*ending).pauses) {
+		e.calm(began)
+	}
 	return e.wait(e.clock()), over
 }
 
@@ -271,7 +277,9 @@ func (e *Enforcer) judge(x *ending, now time.Duration) (r *Result, done bool) {
 			return nil, true
 		}
 		x.swept = false
-		e.slow(x, now) // somebody may have continued a member
+		if !x.sent { // else somebody continues members
+			e.slow(x, now)
+		}
 		return nil, false
 	case tracer.StateEmpty:
 		res := e.prove(info)

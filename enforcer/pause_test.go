@@ -26,6 +26,7 @@ func TestPause(t *testing.T) {
 	}
 	for range 3 {
 		k.Edit(101, func(p *kerneltest.Proc) { p.Stopped = false })
+		e.Watch(id) // as the event of the SIGCONT does
 		for range 100 {
 			if k.Proc(101).Stopped {
 				break
@@ -34,10 +35,16 @@ func TestPause(t *testing.T) {
 			if wait < 0 || len(over) > 0 {
 				t.Fatalf("wait %v, over %+v", wait, over)
 			}
+			if n := e.Running(id); n != 1 {
+				t.Fatalf("%d running", n)
+			}
 			k.Advance(wait)
 		}
 		if !k.Proc(101).Stopped {
 			t.Fatal("it runs")
+		}
+		if k.Advance(noticed); e.Running(id) != 0 {
+			t.Fatal("it counts as running after it was stopped")
 		}
 	}
 	require.NoError(t, e.Resume(id))
@@ -57,5 +64,32 @@ func TestPause(t *testing.T) {
 	clean(t, k, e)
 	if err := k.Pause(id); err == nil {
 		t.Error("paused when it was over")
+	}
+}
+
+// restless continues a member before the second look of a pause.
+type restless struct {
+	*kerneltest.Kernel
+	looks int
+}
+
+func (k *restless) Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error {
+	if k.looks++; k.looks == 2 {
+		k.Edit(101, func(p *kerneltest.Proc) { p.Stopped = false })
+	}
+	return k.Kernel.Snapshot(id, each)
+}
+
+// TestPauseAgrees: a pause does not return with a member that was stopped for a moment only.
+func TestPauseAgrees(t *testing.T) {
+	k := &restless{Kernel: kerneltest.New()}
+	k.Add(100, 1, "lngtest-root")
+	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
+	require.NoError(t, err)
+	k.Fork(100, 101, "lngtest-a")
+	ctx, cancel := context.WithTimeout(t.Context(), 4*maxPause)
+	defer cancel()
+	if left, err := New(k, Options{Clock: k.Now}).Pause(ctx, id); err != nil || len(left) != 1 || left[0].PID != 101 {
+		t.Errorf("left %v: %v", left, err)
 	}
 }

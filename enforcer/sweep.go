@@ -22,15 +22,18 @@ func (e *Enforcer) sweep(looks []*ending, now time.Duration) {
 			due = append(due, x)
 		}
 	}
+	if slices.ContainsFunc(due, (*ending).pauses) {
+		e.count(now)
+	}
 	for n := 0; n < maxPasses && len(due) > 0; n++ {
 		e.enter(due)
 		pass, err := e.kernel.Sentence()
 		due = slices.DeleteFunc(due, func(x *ending) (over bool) {
 			if x.err = err; err == nil {
-				x.swept = true
+				x.swept, x.sent = true, pass.Sent > 0
 				x.info, x.err = e.kernel.Session(x.id)
 			}
-			return x.err != nil || x.info.Live == 0 || !pass.More && pass.Sent == 0
+			return x.err != nil || x.info.Live == 0 || x.pauses() || !pass.More && pass.Sent == 0
 		})
 	}
 	dying := slices.ContainsFunc(looks, func(x *ending) bool { return x.info.State == tracer.StateCondemned && x.info.Live > 0 })

@@ -51,14 +51,14 @@ func (t *Tracer) sentenceFromUser() (PassResult, error) {
 				return total, err
 			}
 		}
-		sent, failed, err := t.signalMembers()
+		sent, failed, again, err := t.signalMembers()
 		if err != nil {
 			return total, err
 		}
 		total.Sent += sent
 		total.Failed = failed
-		// The remaining members were not met, or could not be signalled.
-		if sent == 0 || time.Now().After(deadline) {
+		// The remaining members were not met, could not be signalled, or are continued all the time.
+		if sent == 0 || again || time.Now().After(deadline) {
 			total.More = true
 			return total, nil
 		}
@@ -80,13 +80,14 @@ func (t *Tracer) attachCloser() (link.Link, error) {
 }
 
 // signalMembers makes one pass over the members of all sessions that end. Only one runs
-// at a time: it notes which members it sends SIGTERM, and the next one sees that.
-func (t *Tracer) signalMembers() (sent, failed uint32, err error) {
+// at a time: it notes which members it sends SIGTERM, and the next one sees that. again: a member
+// that a pause had stopped was continued by another process.
+func (t *Tracer) signalMembers() (sent, failed uint32, again bool, err error) {
 	t.passes.Lock()
 	defer t.passes.Unlock()
 	sessions, err := t.Sessions()
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, false, err
 	}
 	byID := make(map[SessionID]*SessionInfo, len(sessions))
 	for i := range sessions {
@@ -100,12 +101,13 @@ func (t *Tracer) signalMembers() (sent, failed uint32, err error) {
 		switch err := t.signal(p.Identity, sig); {
 		case err == nil:
 			sent++
+			again = again || sig == unix.SIGSTOP && p.Flags&FlagStopped != 0
 		case !errors.Is(err, ErrNotFound):
 			failed++
 		}
 		return nil
 	})
-	return sent, failed, err
+	return sent, failed, again, err
 }
 
 // demand is the signal that the sessions of a member ask for, 0: none; the same as

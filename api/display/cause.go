@@ -1,6 +1,7 @@
 package display
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -24,10 +25,26 @@ var causes = map[string]string{
 	"untracked":     ": it is no longer tracked",
 }
 
+// Paused says of a paused session whether members run in spite of that: "paused, 2 running, continued by 4242 sh".
+func Paused(s *api.Session) string {
+	words := "paused"
+	if c := s.Continued; c != nil {
+		words += fmt.Sprintf(", %d running", c.Running)
+		switch {
+		case c.By == nil:
+		case c.By.Process != nil:
+			words += fmt.Sprintf(", continued by %d %s", c.By.Process.PID, c.By.Process.Comm)
+		default:
+			words += ", continued by " + c.By.Kind
+		}
+	}
+	return Text(words)
+}
+
 // State is the state of a session, and why it ends or has ended.
 func State(s *api.Session) string {
 	if s.IsPaused() {
-		return "paused"
+		return Paused(s)
 	}
 	why, known := causes[s.EndReason]
 	if !known {

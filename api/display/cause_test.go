@@ -2,6 +2,7 @@ package display
 
 import (
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -19,5 +20,20 @@ func TestState(t *testing.T) {
 		{api.StateEnded, "of_tomorrow\n", `ended: of tomorrow\n`},
 	} {
 		require.Equal(t, State(&api.Session{State: tt.state, EndReason: tt.reason}), tt.want)
+	}
+}
+
+func TestPaused(t *testing.T) {
+	by := &api.Sender{Kind: "process", Process: &api.Process{Ref: api.Ref{PID: 4242}, Comm: "sh\n"}}
+	for _, tt := range []struct {
+		continued *api.Continued
+		want      string
+	}{
+		{nil, "paused"},
+		{&api.Continued{Running: 2}, "paused, 2 running"},
+		{&api.Continued{Running: 2, By: by}, `paused, 2 running, continued by 4242 sh\n`},
+		{&api.Continued{Running: 1, By: &api.Sender{Kind: "timer"}}, "paused, 1 running, continued by timer"},
+	} {
+		require.Equal(t, State(&api.Session{State: api.StateActive, Paused: new(time.Now()), Continued: tt.continued}), tt.want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 )
 
@@ -14,9 +15,11 @@ func (a *app) pauseCommand() *cobra.Command {
 		Use:   "pause SESSION",
 		Short: "Stop a session, to look at it before ending it",
 		Long: `Stop every member of a session, and of those nested in it, with SIGSTOP. New
-ones stop at birth, and one that another process continues is stopped again.
-Returns when all are stopped; a member that sleeps in the kernel is named, and
-stops when it leaves it. A restart of the daemon does not matter.
+ones stop at birth. A process that may signal a member can continue it: a pause
+is no containment against that user. The member is stopped again, and ls, tree,
+why and top show how many run, and who continues them. Returns when two looks
+find all stopped, after 2 s at most; a member that sleeps in the kernel is
+named, and stops when it leaves it. A restart of the daemon does not matter.
 
 A user who may end a session may pause it, from outside. It still ends as
 always: by "lineage end", max_lifetime or its owner's exit, but with SIGKILL at
@@ -56,6 +59,9 @@ func (a *app) repause(cmd *cobra.Command, word, format, how string, ask func(api
 	s, err := ask(c, cmd.Context(), word)
 	if err != nil {
 		return err
+	}
+	if how == "stopped" && s.Continued != nil {
+		how = display.Paused(s)
 	}
 	if how == "continued" && s.Paused != nil {
 		how = "still stopped, by the session around it"

@@ -30,11 +30,13 @@ type Session struct {
 	Zombies int
 	Ports   []int
 
-	LeftOver bool        // its members are leftovers
-	Deadline uint64      // of its end, 0: none runs
-	Paused   uint64      // since when it is, or a session around it, 0: neither
-	Ended    uint64      // 0: it has not ended
-	Verdict  api.Verdict // once it has ended
+	LeftOver bool            // its members are leftovers
+	Deadline uint64          // of its end, 0: none runs
+	Paused   uint64          // since when it is, or a session around it, 0: neither
+	Running  int             // of its family, in spite of the pause
+	By       *lineage.Signal // that continued one last; nil: not known
+	Ended    uint64          // 0: it has not ended
+	Verdict  api.Verdict     // once it has ended
 }
 
 // Applied is what the policy does with a session.
@@ -117,6 +119,9 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		d.Leftovers = d.Live
 	}
 	d.Deadline, d.Paused = e.Clock.Wall(s.Deadline), e.Clock.Wall(s.Paused)
+	if s.Running > 0 {
+		d.Continued = &api.Continued{Running: s.Running, By: Sender(e.Clock, s.By)}
+	}
 	d.IdleSeconds, d.LastEvent = s.Used.Idle.Seconds(), e.Clock.Wall(s.Used.Event)
 	return d
 }

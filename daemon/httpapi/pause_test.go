@@ -47,6 +47,10 @@ func TestPause(t *testing.T) {
 		t.Fatalf("stopped %v", got)
 	}
 
+	if e := ask("user", s.ID, "resume").Refused(api.CodeChanged); !strings.HasSuffix(e.Message, "it is not paused; nothing was sent") {
+		t.Error(e.Message)
+	}
+
 	// A session around may pause one inside.
 	if d := daemontest.Into[api.Session](ask("100", inner.ID, "pause"), http.StatusOK); d.Paused == nil || d.State != api.StateActive {
 		t.Errorf("%+v", d)

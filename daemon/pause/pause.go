@@ -31,9 +31,12 @@ type Pauses struct {
 // name the members that have not stopped yet. The guards of a pause are those of an end, as a
 // caller that is stopped gets no reply: an [enforcer.Refusal].
 func (p *Pauses) Do(ctx context.Context, word string, c access.Caller, verb access.Verb) (*api.Session, error) {
-	over := false
-	id, err := lookup.Ask(p.Find, word, c, verb, func(_ registry.View, x *registry.Session) tracer.SessionID {
-		over = x.Closed()
+	over, paused := false, false
+	id, err := lookup.Ask(p.Find, word, c, verb, func(v registry.View, x *registry.Session) tracer.SessionID {
+		if over = x.Closed(); !over {
+			v.Refresh(x)
+			paused = v.Paused(x.ID()) != 0
+		}
 		return x.ID()
 	})
 	switch {
@@ -41,6 +44,8 @@ func (p *Pauses) Do(ctx context.Context, word string, c access.Caller, verb acce
 		return nil, err
 	case over:
 		return nil, hasEnded(verb, id)
+	case verb == access.Resume && !paused:
+		return nil, api.NewError(api.CodeChanged, fmt.Sprintf("%v %v: it is not paused; nothing was sent", verb, id), "")
 	}
 	var left []enforcer.Leftover
 	if verb == access.Resume {

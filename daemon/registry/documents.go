@@ -34,12 +34,14 @@ func (v View) Record(s *Session) *document.Session {
 		left := int64(s.info.Deadline) - int64(v.r.o.Clock.Monotonic())
 		d.Deadline = uint64(int64(v.r.o.Clock.Boottime()) + left)
 	}
+	d.Paused = v.Paused(s.info.ID)
 	for _, id := range d.Family {
 		if in := v.r.sessions[id]; in != nil {
+			v.stirring(in, d)
 			d.Used.Event = max(d.Used.Event, in.lastEvent)
 		}
 	}
-	if d.Paused = v.Paused(s.info.ID); s.Active() && d.Paused == 0 {
+	if s.Active() && d.Paused == 0 {
 		d.Used.Idle = time.Duration(v.r.o.Clock.Boottime() - min(s.info.Created, v.r.o.Clock.Boottime()))
 	}
 	if s.closed {
@@ -54,6 +56,20 @@ func (v View) Record(s *Session) *document.Session {
 		}
 	}
 	return d
+}
+
+// stirring adds what runs of a paused session, itself or nested, and who continued it last.
+func (v View) stirring(in *Session, d *document.Session) {
+	if d.Paused == 0 {
+		return
+	}
+	d.Running += v.r.o.Enforcer.Running(in.info.ID)
+	if by := in.continued; by != nil && by.Time >= d.Paused && (d.By == nil || by.Time > d.By.Time) {
+		d.By = by
+		if v.r.o.Clock.Boottime()-by.Time < uint64(time.Second) {
+			d.Running = max(d.Running, 1) // a hook may have stopped it again before the daemon's look
+		}
+	}
 }
 
 // State is what users see: a session has ended when its receipt is written, not before.

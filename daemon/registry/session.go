@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -54,9 +55,10 @@ type Session struct {
 
 // usage is what the graph does not have of it.
 type usage struct {
-	zombies int           // as of the last look
-	cpuDead time.Duration // of the members whose exits were reported
-	joined  int           // members that ran when they were entered, without the root
+	zombies   int             // as of the last look
+	cpuDead   time.Duration   // of the members whose exits were reported
+	joined    int             // members that ran when they were entered, without the root
+	continued *lineage.Signal // the last SIGCONT of another process to a member, while paused
 	// lastEvent is the boottime of the last event, 0: none since the daemon began.
 	lastEvent uint64
 }
@@ -256,6 +258,10 @@ func (r *Registry) stirs(s *Session, ev *tracer.Event) {
 	for id := range r.view().Chain(s.info.ID) {
 		if in := r.sessions[id]; in != nil && in.info.Paused != 0 {
 			r.watch[id] = true
+			if ev.Type == tracer.EventContinue {
+				s.continued = ev.Signal
+			}
 		}
+		r.view().Changed(id)
 	}
 }

@@ -79,6 +79,7 @@ func (k *Kernel) Snapshot(id tracer.SessionID, each func(*tracer.Process) error)
 	for _, p := range k.tasks() {
 		if id == 0 || k.within(p.Session, id) {
 			all = append(all, p.Process)
+			all[len(all)-1].Stops = p.Stopped
 		}
 	}
 	k.mu.Unlock()

@@ -173,7 +173,7 @@ func (l *Labels) SessionNotes(s *api.Session) (notes []string) {
 	add(over, strings.TrimSpace(display.State(s)+" "+l.ago(s.Ended)))
 	add(len(s.Degraded) > 0, "degraded")
 	add(s.State != "active" && !over && s.Deadline == nil, string(cmp.Or(s.State, "not known")))
-	add(s.Paused != nil && !over, "paused")
+	add(s.Paused != nil && !over, display.Paused(s))
 	add(s.Kept, "kept")
 	return notes
 }

@@ -109,9 +109,9 @@ const Leftover, Paused = "leftover", "paused"
 func stateText(s *api.Session) string {
 	switch {
 	case s.Kept:
-		return stateText(&api.Session{State: s.State, Paused: s.Paused}) + ",kept"
+		return stateText(&api.Session{State: s.State, Paused: s.Paused, Continued: s.Continued}) + ",kept"
 	case s.IsPaused():
-		return Paused
+		return display.Paused(s)
 	case IsLeftover(s):
 		return Leftover
 	}

@@ -74,7 +74,14 @@ func membership(s *api.Session) string {
 	if s.Name != "" {
 		name = fmt.Sprintf("%s (%s)", s.Name, s.ID)
 	}
-	return display.Text(fmt.Sprintf("session %s, %s", name, s.State))
+	return display.Text(fmt.Sprintf("session %s, %s", name, stateOf(s)))
+}
+
+func stateOf(s *api.Session) string {
+	if s.IsPaused() {
+		return display.Paused(s)
+	}
+	return string(s.State)
 }
 
 // roomForTimes is the least width of a terminal that shows more than the commands of the steps.

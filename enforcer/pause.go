@@ -88,15 +88,15 @@ func (e *Enforcer) count(now time.Duration) {
 	}
 }
 
-// calm rests after a look at paused sessions, all of them together, for nine times as long as it
-// took: anybody may continue their members all the time, and each look walks the host.
+// calm rests after a look at paused sessions, all of them together, for twelve times as long as
+// it took: anybody may continue their members all the time, and each look walks the host.
 func (e *Enforcer) calm(began time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.clock()
 	for _, x := range e.ends {
 		if x.pauses() {
-			x.rest = now + min(9*(now-began), maxRest)
+			x.rest = now + min(12*(now-began), maxRest)
 		}
 	}
 }

@@ -30,13 +30,18 @@ type Session struct {
 	Zombies int
 	Ports   []int
 
-	LeftOver bool            // its members are leftovers
-	Deadline uint64          // of its end, 0: none runs
-	Paused   uint64          // since when it is, or a session around it, 0: neither
-	Running  int             // of its family, in spite of the pause
-	By       *lineage.Signal // that continued one last; nil: not known
-	Ended    uint64          // 0: it has not ended
-	Verdict  api.Verdict     // once it has ended
+	LeftOver  bool   // its members are leftovers
+	Deadline  uint64 // of its end, 0: none runs
+	Paused    uint64 // since when it is, or a session around it, 0: neither
+	Continued Continued
+	Ended     uint64      // 0: it has not ended
+	Verdict   api.Verdict // once it has ended
+}
+
+// Continued is what runs of a paused session and those nested in it.
+type Continued struct {
+	Running int
+	By      *lineage.Signal // the last SIGCONT of another process; nil: not known
 }
 
 // Applied is what the policy does with a session.
@@ -119,8 +124,8 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		d.Leftovers = d.Live
 	}
 	d.Deadline, d.Paused = e.Clock.Wall(s.Deadline), e.Clock.Wall(s.Paused)
-	if s.Running > 0 {
-		d.Continued = &api.Continued{Running: s.Running, By: Sender(e.Clock, s.By)}
+	if c := s.Continued; c.Running > 0 {
+		d.Continued = &api.Continued{Running: c.Running, By: Sender(e.Clock, c.By)}
 	}
 	d.IdleSeconds, d.LastEvent = s.Used.Idle.Seconds(), e.Clock.Wall(s.Used.Event)
 	return d

@@ -63,11 +63,12 @@ func (v View) stirring(in *Session, d *document.Session) {
 	if d.Paused == 0 {
 		return
 	}
-	d.Running += v.r.o.Enforcer.Running(in.info.ID)
-	if by := in.continued; by != nil && by.Time >= d.Paused && (d.By == nil || by.Time > d.By.Time) {
-		d.By = by
+	c := &d.Continued
+	c.Running += v.r.o.Enforcer.Running(in.info.ID)
+	if by := in.continued; by != nil && by.Time >= d.Paused && (c.By == nil || by.Time > c.By.Time) {
+		c.By = by
 		if v.r.o.Clock.Boottime()-by.Time < uint64(time.Second) {
-			d.Running = max(d.Running, 1) // a hook may have stopped it again before the daemon's look
+			c.Running = max(c.Running, 1) // a hook may have stopped it again before the daemon's look
 		}
 	}
 }

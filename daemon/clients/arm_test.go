@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -294,5 +295,44 @@ func TestJoinsAfterRestart(t *testing.T) {
 	h.K.Add(301, engine, "runc")
 	if id := h.K.PutIn(301, "sleep"); id != 0 {
 		t.Errorf("%v opened although nobody waits", id)
+	}
+}
+
+// TestEndsWithClient: a command ends with a client that handles a signal and exits with 0, and with the session that asked for it. One
+// that its client has left on purpose outlives that session if a rule is for it.
+func TestEndsWithClient(t *testing.T) {
+	handled := func(h *host) {
+		h.K.Edit(200, func(p *kerneltest.Proc) { p.Signal = &tracer.Signal{Number: 15, Handled: true} })
+		h.K.Exit(200, 0)
+	}
+	sessionEnds := func(h *host) {
+		h.K.Edit(200, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+		require.NoError(h.t, h.K.End(h.K.Proc(200).Session, tracer.CauseEnd, time.Hour))
+	}
+	for _, test := range []struct {
+		name   string
+		spec   tracer.SessionSpec
+		happen func(h *host)
+		ends   bool
+	}{
+		{"a rule, handled", byRule, handled, true},
+		{"no rule, handled", tracer.SessionSpec{}, handled, true},
+		{"a rule, its session ends", byRule, sessionEnds, true},
+		{"no rule, its session ends", tracer.SessionSpec{}, sessionEnds, true},
+		{"a rule, ended with its session", byRule, func(h *host) { sessionEnds(h); h.K.Advance(1); h.K.Exit(200, 0) }, true},
+		{"a rule, left", byRule, func(h *host) { h.K.Exit(200, 0) }, false},
+		{"no rule, left", tracer.SessionSpec{}, func(h *host) { h.K.Exit(200, 0) }, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHost(t, ending)
+			h.asks(200)
+			id := h.runs(300, test.spec).ID
+			test.happen(h)
+			h.K.AllRead()
+			h.look()
+			if info, err := h.K.Session(id); (err == nil && info.State == tracer.StateActive) == test.ends {
+				t.Errorf("%+v, %v", info, err)
+			}
+		})
 	}
 }

@@ -182,7 +182,10 @@ func (c *Clients) left(v registry.View, x *registry.Session, ev *tracer.Event) {
 			continue
 		}
 		code, killed := document.Exit(ev.ExitStatus)
-		r.Left, r.Interrupted = ev.Time, killed != "" || *code >= interrupted
+		v.Refresh(x)
+		ended := x.Info().EndedAt
+		// It may handle the signal that ends it, and exit with 0. Of one that its session's end sends the event tells nothing.
+		r.Left, r.Interrupted = ev.Time, killed != "" || *code >= interrupted || ev.Signal != nil || ended != 0 && ended < ev.Time
 		v.Save(x)
 		c.interrupt(v, r)
 	}
@@ -192,10 +195,14 @@ func (c *Clients) left(v registry.View, x *registry.Session, ev *tracer.Event) {
 // command has exited says so by its exit code; one that has exited otherwise has left the command on purpose.
 func (c *Clients) interrupt(v registry.View, r *request) {
 	x := v.Session(r.Session)
-	if x == nil || !r.Interrupted || x.RootDied() != 0 && x.RootDied() <= r.Left {
+	if x == nil || r.Left == 0 {
 		return
 	}
 	its := c.of(r.Session)
+	if its.Detached = !r.Interrupted || x.RootDied() != 0 && x.RootDied() <= r.Left; its.Detached {
+		v.Save(x)
+		return
+	}
 	its.Interrupted = true
 	if its.waits = x.Info().Rule == 0 && x.Info().For == 0; its.waits {
 		c.o.Steward.Judge(x.Info()) // it is not to grow old first
@@ -325,7 +332,7 @@ func (c *Clients) match(v registry.View, info tracer.SessionInfo, fits func(*req
 	default:
 		for _, r := range taken {
 			if other := c.sessions[r.Session]; other != nil {
-				other.Asker, other.Interrupted = 0, false
+				other.Asker, other.Interrupted, other.Detached = 0, false, false
 				if x := v.Session(r.Session); x != nil {
 					revoked = append(revoked, x.Info())
 				}

@@ -26,7 +26,7 @@ const (
 	patience = 30 * time.Second
 	settling = 2 * time.Second
 
-	// interrupted is the least exit code of a client that a signal has ended: it may have caught it.
+	// interrupted is the least exit code that says that a client has caught a signal.
 	interrupted = 128
 )
 
@@ -39,7 +39,7 @@ type request struct {
 	Cut    bool     `json:",omitempty"` // there is more of it
 	Asked  uint64   // boottime of the client's exec
 	Left   uint64   `json:",omitempty"` // … of its exit, 0: it lives
-	// Interrupted: a signal has ended it.
+	// Interrupted: a signal has ended it, or the end of its session.
 	Interrupted bool   `json:",omitempty"`
 	Container   string // as the command line names it
 	Command     string // the sum of the command
@@ -66,7 +66,9 @@ type known struct {
 	Asker tracer.SessionID `json:",omitempty"`
 	// Interrupted: its client has been, while the command ran.
 	Interrupted bool `json:",omitempty"`
-	waits       bool // … and no rule was found yet
+	// Detached: its client has left it on purpose, or was answered.
+	Detached bool `json:",omitempty"`
+	waits    bool // Interrupted, and no rule was found yet
 
 	booked int // bytes
 }
@@ -172,8 +174,8 @@ func (c *Clients) wantJoins(asked bool) {
 	}
 }
 
-// endDue ends the commands whose client was interrupted, as far as the policy goes, and those that no rule wants with the
-// session that asked for them.
+// endDue ends the commands whose client was interrupted, and those whose session has ended that asked for them, as far as
+// the policy goes. With a rule, a command that its client has left on purpose outlives that session.
 func (c *Clients) endDue() {
 	p := c.o.Rules.Policy()
 	due, err := registry.Ask(c.o.Registry, func(v registry.View) (due []rules.Excess) {
@@ -187,7 +189,7 @@ func (c *Clients) endDue() {
 			switch {
 			case its.Interrupted && c.ends(p, x.Info()):
 				over.Cause = tracer.CauseOwnerExit
-			case x.Info().For != 0 && p.Brokers.End != "none" && (asker == nil || !asker.Active()):
+			case c.ends(p, x.Info()) && (x.Info().For != 0 || !its.Detached) && (asker == nil || !asker.Active()):
 				over.Cause = tracer.CauseAncestor
 			default:
 				continue

@@ -25,6 +25,7 @@ type Proc struct {
 	Entered    bool            // the kernel holds an entry
 	unseen     bool            // its exec was missed
 	Runs       *tracer.Running // nil: the file that its link shows
+	Signal     *tracer.Signal  // that its exit reports
 }
 
 // looks is what execs and exits are compared with.
@@ -238,7 +239,7 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 	}
 	id := p.Session
 	if id != 0 {
-		k.emit(tracer.Event{Type: tracer.EventExit, Process: p.Identity, Session: id, Flags: p.Flags, ExitStatus: status, CPUTime: p.CPUTime})
+		k.emit(tracer.Event{Type: tracer.EventExit, Process: p.Identity, Session: id, Flags: p.Flags, ExitStatus: status, CPUTime: p.CPUTime, Signal: p.Signal})
 		k.chain(id, func(s *tracer.SessionInfo) {
 			s.Live--
 			s.Unreaped++

@@ -42,7 +42,7 @@ type Container struct {
 	Grace   Duration `key:"grace" max:"10m" doc:"as in defaults"`
 	Idle    Duration `key:"idle" least:"1s" max:"87600h" doc:"as in defaults"`
 	OnExit  string   `key:"on_exit" one:"end|report" doc:"what happens to what the command started when it exits; default end"`
-	Client  string   `key:"client" one:"report|end" doc:"what happens to the command, and to what it started, when the docker exec that asked for it is killed or interrupted; default report"`
+	Client  string   `key:"client" one:"report|end" doc:"what happens to the command, and to what it started, when the docker exec that asked for it is killed or interrupted, or its session ends; default report"`
 	Brief   Duration `key:"brief" least:"1ms" max:"1h" doc:"no record of a command or container that exits this soon and leaves nothing, such as a health check; 0: of each"`
 
 	placed

@@ -70,7 +70,7 @@ func (h *house) asked(name, state string) (b api.Brokered, s api.Session) {
 	return b, s
 }
 
-// TestClient: a client that is killed, times out or is interrupted ends its command, with all that it started.
+// TestClient: a client that a signal or its session's end ends, whatever its exit code, ends its command, with all that this started.
 func TestClient(t *testing.T) {
 	for _, runtime := range runtimes {
 		t.Run(runtime, func(t *testing.T) { testClient(t, newHouse(t, "enforce", runtime)) })
@@ -79,35 +79,39 @@ func TestClient(t *testing.T) {
 
 func testClient(t *testing.T, h *house) {
 	h.start("lngtest-plain") // no rule is for it
-	ends := []struct {
+	signal := func(s syscall.Signal) func() {
+		return func() { require.NoError(t, syscall.Kill(h.root("asks"), s)) }
+	}
+	ways := []struct {
 		name string
-		by   []string
+		run  []string // its flags, and what runs the client
 		end  func()
 	}{
-		{"SIGKILL", nil, func() { require.NoError(t, syscall.Kill(h.root("asks"), syscall.SIGKILL)) }},
-		{"timeout", []string{"timeout", "600"}, func() { require.NoError(t, syscall.Kill(h.root("asks"), syscall.SIGTERM)) }}, // as at its time
-		{"interrupt", nil, func() { require.NoError(t, syscall.Kill(h.root("asks"), syscall.SIGINT)) }},
+		{"SIGTERM", []string{"--"}, signal(syscall.SIGTERM)},
+		{"SIGINT", []string{"--"}, signal(syscall.SIGINT)},
+		{"SIGHUP", []string{"--"}, signal(syscall.SIGHUP)},
+		{"SIGKILL", []string{"--"}, signal(syscall.SIGKILL)},
+		{"timeout", []string{"--", "timeout", "600"}, signal(syscall.SIGTERM)}, // as at its time
+		{"end", []string{"--"}, func() { h.End("asks") }},
+		{"lifetime", []string{"--max-lifetime", "6s", "--"}, func() {}},
 	}
 	for round := range tracertest.FromEnv(t, "LNGTEST_ROUNDS", 1) {
-		for i, tree := range leftovers {
-			for k, end := range ends {
-				box, rule := "lngtest-box", "lngtest-execs"
-				if (round+i+k)%4 == 0 {
-					box, rule = "lngtest-plain", ""
-				}
-				client := h.run("asks", append(end.by, h.command(box, tree.script+"\nsleep 99")...)...)
+		for i, way := range ways {
+			tree := leftovers[(round+i)%len(leftovers)]
+			for box, rule := range map[string]string{"lngtest-box": "lngtest-execs", "lngtest-plain": ""} {
+				client := h.Start(slices.Concat([]string{"run", "--name", "asks", "--grace", "5s"}, way.run, h.command(box, tree.script+"\nsleep 99")), nil)
 				h.ups(client)
 				b, by := h.asked("asks", "attributed")
 				is(t, b, "docker", "container", "strong", true)
 				s := h.Record(b.Session)
 				if s.ContainerRule != rule || s.BrokeredBy != by.ID || s.Container.String() != box {
-					t.Errorf("%s, %s: %+v", tree.name, end.name, s)
+					t.Errorf("%s, %s: %+v", tree.name, way.name, s)
 				}
-				end.end()
+				way.end()
 				client.Wait()
-				h.left.Wait("end of what a client asked for: "+tree.name+", "+end.name, func(alive bool) bool { return !alive })
+				h.left.Wait("end of what a client asked for: "+tree.name+", "+way.name+", in "+box, func(alive bool) bool { return !alive })
 				if r := h.Receipt(b.Session); r.Verdict != api.VerdictClean || r.EndReason != "owner_exit" && r.EndReason != "ancestor" {
-					t.Errorf("%s, %s, in %s: %+v", tree.name, end.name, box, r)
+					t.Errorf("%s, %s, in %s: %+v", tree.name, way.name, box, r)
 				}
 			}
 		}

@@ -5,6 +5,7 @@ package stage
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -17,7 +18,7 @@ import (
 )
 
 // Docker is the test's own dockerd, without a network. Client is the command line of
-// its client.
+// its client, LNGTEST_DOCKER or the packaged one: since 28 the client exits with 0 after SIGTERM.
 type Docker struct {
 	i      *Instance
 	Client []string
@@ -37,10 +38,11 @@ func Need(t *testing.T, target string, programs ...string) {
 // containers when the test ends, even if the test binary dies. Its command line follows the words of within.
 func (i *Instance) Docker(within ...string) *Docker {
 	i.T.Helper()
-	Need(i.T, "test-brokers", "dockerd", "/usr/bin/docker", "containerd", "runc", "iptables")
+	client := cmp.Or(os.Getenv("LNGTEST_DOCKER"), "/usr/bin/docker")
+	Need(i.T, "test-brokers", "dockerd", client, "containerd", "runc", "iptables")
 	require.NoError(i.T, errors.Join(PrivateRun(), hideDockerConfig(i.T)))
 	socket := "unix://" + filepath.Join(i.Dir, "docker.sock")
-	d := &Docker{i, []string{"/usr/bin/docker", "-H", socket}}
+	d := &Docker{i, []string{client, "-H", socket}}
 	engine, containers := NewCgroup(i.T), NewCgroup(i.T)
 	command := engine.Wrap(append(within, "dockerd", "--iptables=false", "--ip-forward=false", "--bridge=none", "--add-runtime", "crun=/usr/bin/crun", "-H", socket,
 		"--data-root", filepath.Join(i.Dir, "docker"), "--exec-root", filepath.Join(i.Dir, "exec"),

@@ -5,6 +5,8 @@ package container
 import (
 	"errors"
 	"fmt"
+
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // Why a process is neither a container's main process nor a command that was put into one.
@@ -13,10 +15,46 @@ var (
 	ErrInner = errors.New("in a PID namespace within the container")
 )
 
-// Entered returns the container into which root was put from outside, or whose main process it is. pid is root, or a
-// process that root left: it tells where root was. Any error but ErrNone and ErrInner means that the runtime's records were
-// not complete, or that something changed while they were read.
-func (f *Finder) Entered(root, pid uint32) (found Found, err error) {
+// Entered returns the container into which a process was put from outside, or whose main process it is. pid is that process, or
+// one that it left; in is a process in the same PID namespace that it cannot have chosen: itself, or the process to which the
+// kernel gave what it left. A process that has left the cgroup of its container is found by that, or by the shim that is its parent.
+// Any error but ErrNone and ErrInner means that the runtime's records were not complete, or that something changed while they were read.
+func (f *Finder) Entered(in, pid uint32) (found Found, err error) {
+	found, err = f.entered(in, pid)
+	if err == nil || errors.Is(err, ErrInner) {
+		return found, err
+	}
+	by := in
+	if in == pid {
+		by = f.shimsMain(pid)
+	}
+	if by != 0 {
+		if other, e := f.entered(in, by); e == nil || errors.Is(e, ErrInner) {
+			return other, e
+		}
+	}
+	return found, err
+}
+
+// shimsMain is the main process of the container that the shim above a process began, 0 if there is none.
+func (f *Finder) shimsMain(pid uint32) uint32 {
+	for range 3 { // runc may be between them
+		stat, err := f.proc.Stat(pid)
+		if err != nil || stat.Parent <= 1 {
+			return 0
+		}
+		if pid = stat.Parent; f.proc.Comm(pid) == Shim {
+			main, err := f.main(pid, procfs.Base(f.proc.Link(pid, "cwd")))
+			if err != nil {
+				return 0
+			}
+			return main
+		}
+	}
+	return 0
+}
+
+func (f *Finder) entered(in, pid uint32) (found Found, err error) {
 	id, runtime, err := f.id(pid)
 	switch {
 	case err != nil:
@@ -35,7 +73,7 @@ func (f *Finder) Entered(root, pid uint32) (found Found, err error) {
 	if err != nil {
 		return Found{}, err
 	}
-	switch same, err := f.together(main, pid); {
+	switch same, err := f.together(main, in); {
 	case err != nil:
 		return Found{}, err
 	case !same:

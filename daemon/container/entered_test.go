@@ -27,19 +27,25 @@ func TestEntered(t *testing.T) {
 	h.process(40, 1, "conmon", "/machine.slice/x", "host")
 	h.process(401, 40, "exec", "/machine.slice/libpod-"+web+".scope", "db")
 	h.process(500, 1, "runc", "/"+db, "r")
-	h.process(600, 30, "nsenter", "/user.slice", "web")
+	h.process(600, 1, "nsenter", "/user.slice", "web")
+	h.process(305, 300, "left", "/docker/"+web, "its own")
+	h.process(306, 304, "left", "/docker/"+web, "its own")
+	h.process(307, 300, "left", "/user.slice", "web")
+	h.process(32, 30, "runc", "/user.slice", "host")
+	h.process(308, 32, "exec", "/user.slice", "web")
 	for _, c := range []struct {
-		root, pid uint32
-		name      string
-		err       error
+		in, pid uint32
+		name    string
+		err     error
 	}{
-		{302, 302, "web", nil}, {999, 303, "web", nil}, {311, 311, "work", nil}, {999, 312, "work", nil},
-		{300, 300, "web", nil}, {300, 303, "web", nil}, {304, 304, "", ErrInner},
+		{302, 302, "web", nil}, {300, 303, "web", nil}, {311, 311, "work", nil}, {309, 312, "work", nil},
+		{300, 300, "web", nil}, {304, 304, "", ErrInner}, {304, 306, "", ErrInner},
+		{300, 305, "web", nil}, {300, 307, "web", nil}, {308, 308, "web", nil}, // in another PID namespace, or cgroup, by now
 		{401, 401, "", ErrNone}, {500, 500, "", errMoved}, {600, 600, "", ErrNone}, {30, 30, "", ErrNone},
 	} {
-		in, err := h.f.Entered(c.root, c.pid)
+		in, err := h.f.Entered(c.in, c.pid)
 		if !errors.Is(err, c.err) || err == nil && (in.Container.Name != c.name || (c.name == "web") != (in.Main == 300)) {
-			t.Errorf("%d, by %d: %+v, %v", c.root, c.pid, in, err)
+			t.Errorf("%d, by %d: %+v, %v", c.in, c.pid, in, err)
 		}
 	}
 	require.NoError(t, os.Remove(h.dir+"/b/"+web+"/init.pid"))

@@ -88,7 +88,7 @@ func TestLint(t *testing.T) {
 func TestNames(t *testing.T) {
 	const contract = `build_info level degraded sessions{state} processes leftovers{rule,kept} orphans{rule,kept} zombies{rule,kept} rss_bytes{rule,kept} events_total{type} events_lost_total{where}
 		helper_errors_total{program,helper} recursion_misses_total{program} resyncs_total{cause}
-		ends_total{reason,verdict} end_duration_seconds refusals_total{verb} readers_dropped_total self_check_ok
+		ends_total{reason,verdict} containers_released_total end_duration_seconds refusals_total{verb} readers_dropped_total self_check_ok
 		breaker_open halted{mode} agents_halted_total crossings_total{signal}`
 	var got, want []string
 	for _, m := range table {

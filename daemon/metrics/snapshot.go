@@ -20,6 +20,7 @@ type Snapshot struct {
 	EndSeconds      Histogram
 	Refusals        map[string]uint64 // by verb
 	ReadersDropped  uint64
+	Released        uint64 // sessions of processes in containers
 
 	SelfCheck   *bool // nil: no check was made yet
 	BreakerOpen bool

@@ -69,6 +69,8 @@ var table = []metric{
 				p(float64(n), e.Reason, e.Verdict)
 			}
 		}},
+	{"containers_released_total", counter, nil, "Commands and main processes in containers that were in no rule's session in the end: no rule wanted them, or their container could not be read (then the audit log says so).",
+		func(s *Snapshot, p put) { p(float64(s.Released)) }},
 	{"end_duration_seconds", histogram, nil, "From the beginning of a session's end to its first verdict, the grace included.", nil},
 	{"refusals_total", counter, []string{"verb"}, "Refused requests, by what was asked for; limit: too many requests.",
 		func(s *Snapshot, p put) { each(s.Refusals, p) }},

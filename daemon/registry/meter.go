@@ -16,6 +16,8 @@ type Meter struct {
 	Resyncs map[Cause]uint64
 	Ends    map[metrics.End]uint64 // by their first verdict
 	Took    metrics.Durations
+
+	Released uint64 // sessions of processes in containers that were dissolved
 }
 
 func newMeter() Meter {

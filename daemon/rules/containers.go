@@ -66,7 +66,9 @@ func (j joined) judge(p *policy.Policy) {
 	}
 	delete(j.by.tries, j.info.ID)
 	if err != nil {
-		j.letGo(err.Error())
+		if j.letGo(err.Error()) && !final(err, rootLives) { // others may be many, such as sandboxes that are in no container
+			j.by.Record("exec", audit.Done, "command in a container released, no rule applied: "+err.Error(), j.info.ID, j.info.Root)
+		}
 		return
 	}
 	age := time.Duration(j.by.o.Clock.Boottime() - j.info.Created)
@@ -159,50 +161,77 @@ func final(err error, rootLives bool) bool {
 	return errors.Is(err, container.ErrInner) || errors.Is(err, container.ErrNone) && rootLives
 }
 
-// container finds the container by the root, or by what the root has left.
+// container finds the container by the root while that lives, else by what the root has left: the kernel gives that to PID 1 of
+// the root's PID namespace, whatever namespaces and cgroups it has made since.
 func (j joined) container() (in container.Found, rootLives bool, err error) {
 	root := j.info.Root
-	all := []tracer.Identity{root}
+	var left []tracer.Identity
+	parents, dead := make(map[uint32]uint32), make(map[uint32]bool)
 	failed := j.by.o.Kernel.Snapshot(j.info.ID, func(t *tracer.Process) error {
-		switch {
-		case t.Dead:
-		case t.Identity == root:
-			rootLives = true
-		case len(all) < MaxFacts:
-			all = append(all, t.Identity)
+		parents[t.PID] = t.Parent.PID
+		if dead[t.PID] = t.Dead; t.Dead {
+			return nil
+		}
+		rootLives = rootLives || t.Identity == root
+		if len(left) < MaxFacts {
+			left = append(left, t.Identity)
 		}
 		return nil
 	})
-	if failed != nil {
+	switch {
+	case failed != nil:
 		return in, false, failed
-	}
-	if !rootLives {
-		if all = all[1:]; len(all) == 0 {
-			return in, false, container.ErrNone // it will be empty
+	case rootLives:
+		in, err = j.by.o.Containers.Entered(root.PID, root.PID)
+		if now, e := j.by.o.Kernel.Lookup(root.PID); final(err, true) && (e != nil || now.Identity != root) {
+			err = errExiting
 		}
+		return in, true, err
 	}
-	for _, m := range all {
-		found, e := j.by.o.Containers.Entered(root.PID, m.PID)
-		if e == nil {
-			return found, rootLives, nil
+	err = container.ErrNone // it will be empty
+	for _, m := range left {
+		found, e := in, errExiting
+		if above := outside(m.PID, parents, dead); above != 0 {
+			found, e = j.by.o.Containers.Entered(above, m.PID)
 		}
-		if err == nil || final(err, rootLives) {
+		if e == nil || errors.Is(e, container.ErrInner) {
+			return found, false, e
+		}
+		if errors.Is(err, container.ErrNone) {
 			err = e
 		}
 	}
-	return in, rootLives, err
+	return in, false, err
 }
 
-// letGo dissolves the session. There may be many, such as health checks: nothing of it is recorded.
-func (j joined) letGo(why string) {
+// outside is the first ancestor that is no member, 0 if the kernel is about to give a process another parent.
+func outside(pid uint32, parents map[uint32]uint32, dead map[uint32]bool) uint32 {
+	for range len(parents) {
+		pid = parents[pid]
+		if dead[pid] {
+			return 0
+		}
+		if _, member := parents[pid]; !member {
+			return pid
+		}
+	}
+	return 0
+}
+
+var errExiting = errors.New("the process exits")
+
+// letGo dissolves the session. There may be many, such as health checks: it is only counted.
+func (j joined) letGo(why string) bool {
 	if _, err := j.by.o.Kernel.Dissolve(j.info.ID); err != nil {
 		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
 			j.by.o.Log.Error().Err(err).Str(logging.KeySession, j.info.ID.String()).Msg("process in a container not released")
 		}
-		return
+		return false
 	}
 	j.by.o.Log.Debug().Str(logging.KeySession, j.info.ID.String()).Uint32(logging.KeyPID, j.info.Root.PID).Str(logging.KeyWhy, why).Msg("process in a container released")
+	j.by.o.Registry.Do(func(t registry.Tx) { t.Meter().Released++ })
 	j.forget()
+	return true
 }
 
 func (j joined) forget() {

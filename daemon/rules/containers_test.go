@@ -13,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
@@ -59,6 +60,7 @@ func (w *world) symlink(pid uint32, name, to string) {
 func (w *world) room(pid, parent uint32, cgroup string) {
 	w.Helper()
 	w.Add(pid, parent, 0, "sh")
+	w.K.Edit(pid, func(p *kerneltest.Proc) { p.Init = parent + 1 })
 	w.inside(pid, cgroup)
 }
 
@@ -248,5 +250,33 @@ func TestBriefCommands(t *testing.T) {
 	}
 	if !w.Dead(342) {
 		t.Error("what the command left lives")
+	}
+}
+
+// TestLeftElsewhere: what a command has left ends with it in a PID namespace of its own and outside of the container's cgroup; and
+// what a rule cannot judge is counted and in the audit log.
+func TestLeftElsewhere(t *testing.T) {
+	w := newWorld(t, daemontest.WithPolicy(containerRules))
+	box := w.shim(310, "web", "", "")
+	for pid, to := range map[uint32]func(uint32){
+		340: func(left uint32) { w.symlink(left, "ns/pid", "pid:[its own]") },
+		350: func(left uint32) { w.File(left, "cgroup", "0::/user.slice\n") },
+	} {
+		w.room(pid, 310, box)
+		id := w.K.PutIn(pid, "sh")
+		w.Fork(pid, pid+1, 0, "left")
+		w.inside(pid+1, box)
+		to(pid + 1)
+		w.K.Exit(pid, 0)
+		if r := w.Receipt(id.String()); r.EndReason != "root_exit" || r.Name != "execs" || !w.Dead(pid+1) {
+			t.Errorf("%+v, %v", r, w.Dead(pid+1))
+		}
+	}
+	w.room(360, 320, "/docker/"+strings.Repeat("f", 64))
+	w.gone(w.K.PutIn(360, "sh"))
+	_ = w.Service.Registry.Read(func(v registry.View) { require.Equal(t, v.Meter().Released, uint64(1)) })
+	w.Halt()
+	if !strings.Contains(w.Audit(), "no rule applied") {
+		t.Error("it is not in the audit log")
 	}
 }

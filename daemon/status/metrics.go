@@ -89,6 +89,7 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 			m.Resyncs[string(cause)] = meter.Resyncs[cause]
 		}
 		maps.Copy(m.Ends, meter.Ends)
+		m.Released = meter.Released
 		m.EndSeconds = meter.Took.Histogram()
 	})
 	for _, e := range tracer.HelperErrors(counters) {

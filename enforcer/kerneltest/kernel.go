@@ -26,6 +26,7 @@ type Proc struct {
 	unseen     bool            // its exec was missed
 	Runs       *tracer.Running // nil: the file that its link shows
 	Signal     *tracer.Signal  // that its exit reports
+	Init       uint32          // gets what it leaves, 0: PID 1
 }
 
 // looks is what execs and exits are compared with.
@@ -264,7 +265,7 @@ func (k *Kernel) bury(p *Proc) {
 	for _, c := range k.tasks() {
 		if c.Parent == p.Identity {
 			from := c.Parent
-			c.Parent = k.procs[1].Identity
+			c.Parent = k.procs[max(p.Init, 1)].Identity
 			if c.Session != 0 && !c.Dead {
 				k.emit(tracer.Event{Type: tracer.EventReparent, Process: c.Identity, Session: c.Session, From: from, Parent: c.Parent})
 			}

@@ -56,8 +56,9 @@ func (h *Holdings) collect(id tracer.SessionID, limit time.Duration) {
 	h.found(id, h.reader.Of(ctx, ids), began)
 }
 
-// found hands what a look at a session found to the registry's goroutine.
+// found hands what a look at a session found to the registry's goroutine, as far as one receipt names it.
 func (h *Holdings) found(id tracer.SessionID, now resources.Held, began uint64) {
+	now.Fit(maxHeld, func(int) bool { return true })
 	h.o.Registry.Do(func(t registry.Tx) {
 		if s := t.Session(id); s != nil {
 			t.Refresh(s)

@@ -12,13 +12,18 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
 
-// maxHeld bounds the ports and the locks of one receipt.
-const maxHeld = 1024
+const (
+	// maxHeld bounds the ports and the locks of one session, and of its receipt.
+	maxHeld = 1024
+	// maxMemory bounds those of all sessions, in bytes.
+	maxMemory = 16 << 20
+)
 
 // Kernel is what is needed of the tracer.
 type Kernel interface {
@@ -53,18 +58,20 @@ type Holdings struct {
 	work   pace.Work
 
 	newSession chan struct{} // ends the wait for one
-	// read is of Run. A member that has not used a CPU since it was read holds what it held, so only the
-	// others are read.
-	read map[tracer.SessionID]reading
+	// read is of Run: the CPU time that members had used when they were read. A member that has not used a CPU since
+	// holds what it held, so only the others are read.
+	read map[tracer.SessionID]map[tracer.Identity]uint64
 
 	// These belong to the registry's goroutine.
 	sessions map[tracer.SessionID]*held // those that have not ended
 	open     map[uint64]*socket         // by the kernel's key
+	memory   *memory.Share              // of what looks found
 }
 
 // held is what a session's members held when they were last seen.
 type held struct {
-	looked  resources.Held // as of the last look
+	looked  resources.Held // as of the last look; not changed in place
+	booked  int            // its size in bytes
 	sockets sockets        // reported by the kernel
 	output  string         // the pipe or socket that is its root's standard output
 	use     use
@@ -80,7 +87,7 @@ func New(o Options) *Holdings {
 	}
 	h := &Holdings{
 		o: o, reader: resources.New(string(o.Proc), o.Kernel.Identify), ending: make(chan tracer.SessionID, 64), newSession: make(chan struct{}, 1),
-		sessions: make(map[tracer.SessionID]*held), open: make(map[uint64]*socket),
+		sessions: make(map[tracer.SessionID]*held), open: make(map[uint64]*socket), memory: memory.NewShare(maxMemory),
 	}
 	h.work = pace.Work{Least: cmp.Or(o.Every, period), Share: share, Elsewhere: h.reader.CPUElsewhere}
 	return h
@@ -109,9 +116,16 @@ func (h *Holdings) Hooks() *registry.Hooks {
 				its.after = nil // what is left has to be looked at again
 			}
 		},
-		Closed:     func(_ registry.View, s *registry.Session) { delete(h.sessions, s.ID()) },
-		Forgotten:  func(_ registry.View, s *registry.Session) { delete(h.sessions, s.ID()) },
+		Closed:     h.forget,
+		Forgotten:  h.forget,
 		Persistent: h,
+	}
+}
+
+func (h *Holdings) forget(_ registry.View, s *registry.Session) {
+	if its := h.sessions[s.ID()]; its != nil {
+		h.memory.Book(s.Info().UID, -its.booked)
+		delete(h.sessions, s.ID())
 	}
 }
 
@@ -161,8 +175,10 @@ func (h *Holdings) Held(_ registry.View, s *registry.Session) (all resources.Hel
 
 // Note notes what the members of a session hold, as found by a look that began at that boottime.
 func (h *Holdings) Note(_ registry.View, s *registry.Session, now resources.Held, began uint64) {
-	if its := h.sessions[s.ID()]; its != nil {
+	if its, uid := h.sessions[s.ID()], s.Info().UID; its != nil {
+		h.memory.Book(uid, -its.booked)
 		its.seen(now, began, s.Info().State == tracer.StateActive)
+		its.booked = its.looked.Fit(maxHeld, func(bytes int) bool { return h.memory.Take(uid, bytes) })
 	}
 }
 
@@ -183,8 +199,6 @@ func (h *held) seen(now resources.Held, began uint64, active bool) {
 			}
 		}
 	}
-	now.Ports = now.Ports[:min(len(now.Ports), maxHeld)]
-	now.Locks = now.Locks[:min(len(now.Locks), maxHeld)]
 	h.looked = now
 }
 

@@ -26,13 +26,6 @@ const (
 	useEvery = 30 * time.Second
 )
 
-// reading is the members of a session, with the CPU time that they had used when they were read, and
-// what they held then.
-type reading struct {
-	cpu  map[tracer.Identity]uint64
-	held resources.Held
-}
-
 // Run looks until ctx is done. Without a session it waits for one.
 func (h *Holdings) Run(ctx context.Context) {
 	for {
@@ -79,7 +72,7 @@ func (h *Holdings) pass(ctx context.Context) bool {
 		return true
 	}
 	before := h.read
-	h.read = make(map[tracer.SessionID]reading, len(active))
+	h.read = make(map[tracer.SessionID]map[tracer.Identity]uint64, len(active))
 	for _, id := range active {
 		select {
 		case ending := <-h.ending: // it does not wait for sessions that continue
@@ -89,7 +82,7 @@ func (h *Holdings) pass(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return true
 		}
-		stirred := !maps.Equal(before[id].cpu, now[id])
+		stirred := !maps.Equal(before[id], now[id])
 		h.read[id] = h.reread(ctx, id, before[id], now[id])
 		h.lookForClients(ctx, id, stirred)
 	}
@@ -135,33 +128,34 @@ func (h *Holdings) cpuOf(active []tracer.SessionID, around map[tracer.SessionID]
 	return now, err
 }
 
-// reread reads those members of a session that have used a CPU, and returns what is known of all
-// from now on. What could not be read is read again.
-func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before reading, now map[tracer.Identity]uint64) reading {
+// reread reads those members of a session that have used a CPU, and returns whose holdings are known
+// from now on. What could not be read, or kept, is read again.
+func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before, now map[tracer.Identity]uint64) map[tracer.Identity]uint64 {
 	var stirred []tracer.Identity
 	for p, cpu := range now {
-		if was, known := before.cpu[p]; !known || was != cpu {
+		if was, known := before[p]; !known || was != cpu {
 			stirred = append(stirred, p)
 		}
 	}
-	if len(stirred) == 0 && len(now) == len(before.cpu) {
+	if len(stirred) == 0 && len(now) == len(before) {
 		return before
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := h.o.Clock.Boottime()
 	held := h.reader.Of(ctx, stirred)
+	looked := h.looked(id)
 	quiet := func(p tracer.Identity) bool {
 		cpu, lives := now[p]
-		was, known := before.cpu[p]
+		was, known := before[p]
 		return lives && known && was == cpu
 	}
-	for _, p := range before.held.Ports {
+	for _, p := range looked.Ports {
 		if quiet(p.Holder) {
 			held.Ports = append(held.Ports, p)
 		}
 	}
-	for _, l := range before.held.Locks {
+	for _, l := range looked.Locks {
 		if quiet(l.Holder) {
 			held.Locks = append(held.Locks, l)
 		}
@@ -173,7 +167,20 @@ func (h *Holdings) reread(ctx context.Context, id tracer.SessionID, before readi
 		}
 	}
 	h.found(id, held, began)
-	return reading{now, held}
+	if looked = h.looked(id); len(looked.Ports) < len(held.Ports) || len(looked.Locks) < len(held.Locks) {
+		return nil // some of it may have had no room
+	}
+	return now
+}
+
+// looked is what the last look at a session found.
+func (h *Holdings) looked(id tracer.SessionID) (all resources.Held) {
+	h.o.Registry.Do(func(registry.Tx) {
+		if its := h.sessions[id]; its != nil {
+			all = its.looked
+		}
+	})
+	return all
 }
 
 // use is what is known of clients at a session's ports.

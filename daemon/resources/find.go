@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"golang.org/x/sys/unix"
 )
@@ -160,13 +161,13 @@ func (r *Reader) Holders(ctx context.Context, w Wanted) (files []File, held Held
 			if err := who(); err != nil {
 				return err
 			}
-			f := File{Path: d.link, Access: access(info.flags), Holder: id}
+			f := File{Path: memory.ShortPath(d.link), Access: access(info.flags), Holder: id}
 			if !slices.Contains(files, f) {
 				files = append(files, f)
 			}
 			for _, e := range info.locks {
-				l := Lock{Kind: e.kind, Mode: e.mode, Path: d.link, Holder: id, Waiting: waiting[e.key()], key: e.key()}
-				if !slices.ContainsFunc(held.Locks, func(o Lock) bool { return o.Holder == l.Holder && o.key == l.key }) {
+				l := Lock{Kind: e.kind, Mode: e.mode, Path: f.Path, Holder: id, Waiting: waiting[e.key()], key: e.key()}
+				if !slices.ContainsFunc(held.Locks, func(o Lock) bool { return o.Holder == l.Holder && o.key == l.key }) && len(held.Locks) < maxFound {
 					held.Locks = append(held.Locks, l)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -149,7 +150,7 @@ func (r *Reader) Released(ctx context.Context, locks []Lock) (released, held []L
 	if len(held) == 0 {
 		return released, nil, nil
 	}
-	err = r.openOn(ctx, func(link string) bool { return paths[link] }, func(d *descriptor, id tracer.Identity) {
+	err = r.openOn(ctx, func(link string) bool { return paths[memory.ShortPath(link)] }, func(d *descriptor, id tracer.Identity) {
 		info, err := d.info()
 		if err != nil {
 			return

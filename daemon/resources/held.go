@@ -13,7 +13,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"unsafe"
 
+	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
@@ -22,7 +24,7 @@ import (
 type Lock struct {
 	Kind    string // flock, posix, ofd, lease; file: a lock file that it holds open
 	Mode    string // read, write; not of file
-	Path    string // as the holder sees it; hostile
+	Path    string // as the holder sees it, see [memory.ShortPath]; hostile
 	Holder  tracer.Identity
 	Waiting []int // PIDs that wait for it
 
@@ -81,6 +83,34 @@ func allHeld(ports []Port) bool {
 	return len(ports) > 0 && !slices.ContainsFunc(ports, func(p Port) bool { return p.Holder.IsZero() })
 }
 
+// Fit keeps the first ports and locks, at most most of each, as long as take has the memory for them, and returns how much
+// they take. It notes that there were more.
+func (h *Held) Fit(most int, take func(bytes int) bool) (size int) {
+	h.Unknown = slices.Clone(h.Unknown[:min(len(h.Unknown), maxWaiting)])
+	fits := func(n int) bool {
+		ok := take(n)
+		if ok {
+			size += n
+		}
+		return ok
+	}
+	h.Ports = fit(h, "ports", h.Ports, most, func(p *Port) bool { return fits(int(unsafe.Sizeof(*p)) + len(p.Path)) })
+	h.Locks = fit(h, "locks", h.Locks, most, func(l *Lock) bool {
+		return fits(int(unsafe.Sizeof(*l)) + len(l.Path) + len(l.key) + 8*len(l.Waiting))
+	})
+	return size
+}
+
+func fit[T any](h *Held, what string, all []T, most int, fits func(*T) bool) []T {
+	for i := range all {
+		if i == most || !fits(&all[i]) {
+			h.unknown("%s: more than %d", what, i)
+			return slices.Clone(all[:i]) // so that the rest is free
+		}
+	}
+	return all
+}
+
 // Of reads what the processes hold. A dead process holds nothing.
 func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
 	c := newCollection(r)
@@ -89,8 +119,9 @@ func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
 		c.unknown("locks: %v", err)
 		c.anyLocks = true // check each file
 	}
-	var left atomic.Int64
+	var left, named atomic.Int64
 	left.Store(maxDescriptors)
+	c.named = &named
 	keys := make([]procfs.Key, len(ids))
 	for i, id := range ids {
 		keys[i] = procfs.FS(r.Root).Key(id.PID)
@@ -116,8 +147,9 @@ func (r *Reader) Of(ctx context.Context, ids []tracer.Identity) Held {
 	c.networks(ctx)
 	slices.SortFunc(c.Ports, ComparePorts)
 	slices.SortFunc(c.Locks, func(a, b Lock) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Holder.PID, b.Holder.PID))
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Holder.PID, b.Holder.PID), cmp.Compare(a.key, b.key))
 	})
+	c.Locks = slices.CompactFunc(c.Locks, func(a, b Lock) bool { return a.Holder == b.Holder && a.Same(&b) }) // ids may name one twice
 	return c.Held
 }
 
@@ -132,6 +164,7 @@ type collection struct {
 	Held
 	reader   *Reader
 	anyLocks bool
+	named    *atomic.Int64                // locks, by all parts
 	waiting  map[string][]int             // by lock key
 	sockets  map[uint64][]tracer.Identity // the processes that have a socket open
 	spaces   map[uint64][]tracer.Identity // the processes in a network namespace
@@ -147,7 +180,7 @@ func (c *collection) part(ctx context.Context, id tracer.Identity, left *atomic.
 		return nil, errTime
 	}
 	part := newCollection(c.reader)
-	part.waiting, part.anyLocks = c.waiting, c.anyLocks
+	part.waiting, part.anyLocks, part.named = c.waiting, c.anyLocks, c.named
 	before := int(left.Load())
 	after := before
 	err := part.process(ctx, id, &after)
@@ -156,9 +189,7 @@ func (c *collection) part(ctx context.Context, id tracer.Identity, left *atomic.
 }
 
 func (c *collection) add(part *collection) {
-	for _, l := range part.Locks {
-		c.lock(l)
-	}
+	c.Locks = append(c.Locks, part.Locks...)
 	for _, why := range part.Unknown {
 		c.unknown("%s", why)
 	}
@@ -224,14 +255,14 @@ func (c *collection) file(d *descriptor, id tracer.Identity) error {
 			return err
 		}
 		for _, e := range info.locks {
-			c.lock(Lock{Kind: e.kind, Mode: e.mode, Path: d.link, Holder: id, Waiting: c.waiting[e.key()], key: e.key()})
+			c.lock(Lock{Kind: e.kind, Mode: e.mode, Path: memory.ShortPath(d.link), Holder: id, Waiting: c.waiting[e.key()], key: e.key()})
 		}
 		if len(info.locks) > 0 {
 			return nil
 		}
 	}
 	if lockFile(d.link) {
-		c.lock(Lock{Kind: "file", Path: d.link, Holder: id})
+		c.lock(Lock{Kind: "file", Path: memory.ShortPath(d.link), Holder: id})
 	}
 	return nil
 }
@@ -242,7 +273,7 @@ func (c *collection) lock(l Lock) {
 	}
 	switch {
 	case slices.ContainsFunc(c.Locks, same):
-	case len(c.Locks) == maxFound:
+	case c.named.Add(1) > maxFound:
 		c.unknown("locks: more than %d", maxFound)
 	default:
 		c.Locks = append(c.Locks, l)
@@ -350,7 +381,7 @@ func (r *Reader) waiters() (waiting map[string][]int, any bool, err error) {
 			blocker = ""
 		case !e.waiting:
 			blocker = e.key()
-		case blocker != "" && e.pid > 0:
+		case blocker != "" && e.pid > 0 && len(waiting[blocker]) < maxWaiting:
 			waiting[blocker] = append(waiting[blocker], e.pid)
 		}
 		return nil

@@ -23,6 +23,7 @@ const (
 	maxDescriptors = 1 << 18 // looked at
 	maxThreads     = 4096    // of one process whose own table is checked
 	maxFound       = 4096    // ports, and locks, that are named
+	maxWaiting     = 64      // processes that wait for one lock, and notes of what could not be read
 	maxNamespaces  = 64      // network or mount namespaces that are read
 	maxTable       = 16 << 20
 	chunk          = 1024

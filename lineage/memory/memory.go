@@ -1,7 +1,11 @@
-// Package memory counts what command lines take in memory, and shares a bound of bytes among users.
+// Package memory counts what command lines and paths take in memory, and shares a bound of bytes among users.
 package memory
 
-import "strings"
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+)
 
 // ArgvSize is roughly the memory that a command line takes: its text, and for each argument
 // a string's header of 16 bytes and a separator. 4,095 bytes of a command line may be 4,095 empty
@@ -39,6 +43,20 @@ func ShortArgv(argv []string) (short []string, cut bool) {
 		}
 	}
 	return short, false
+}
+
+// longPath is how much of a path is kept that is only shown and compared.
+const longPath = 256
+
+// ShortPath returns a path, or the beginning and the end of a long one, with a hash between them: two paths are
+// the same if these are.
+func ShortPath(path string) string {
+	if len(path) <= longPath {
+		return path
+	}
+	hash := fmt.Sprintf("...%.16x...", sha256.Sum256([]byte(path)))
+	rest := (longPath - len(hash)) / 2
+	return path[:rest] + hash + path[len(path)-rest:]
 }
 
 // Share divides a bound of memory among users. One of them may take what is free, and each of

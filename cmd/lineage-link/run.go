@@ -106,7 +106,7 @@ func (l *linked) run(ctx context.Context) error {
 
 // answer answers a message. Who asked may be gone, and the receipt is in the stream, too.
 func (l *linked) answer(m *bus.Message, a *link.Answer) {
-	body, encoding, err := receipts.Encode(a)
+	body, encoding, err := receipts.EncodeAnswer(a)
 	if err == nil {
 		err = l.bus.Answer(m, &bus.Message{Body: body, Encoding: encoding})
 	}

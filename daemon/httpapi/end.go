@@ -92,20 +92,13 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 	}
 	word := r.PathValue("s")
 	to, err := lookup.Ask(h.find, word, c, access.End, func(v registry.View, x *registry.Session) (to target) {
-		to = target{id: x.ID(), begun: x.Info().State != tracer.StateActive, grace: x.Info().Grace}
-		if x.Closed() {
-			to.report = v.Report(x, c)
-		}
-		return to
+		return target{id: x.ID(), begun: x.Info().State != tracer.StateActive, over: x.Closed(), grace: x.Info().Grace}
 	})
-	if lookup.IsNotFound(err) {
-		to.report, err = h.archive.Report(r.Context(), word, c, access.End, err)
+	if to.over || lookup.IsNotFound(err) {
+		return h.receipt(w, r, c, access.End)
 	}
 	if err != nil {
 		return err
-	}
-	if to.report != nil {
-		return reply(w, http.StatusOK, to.report)
 	}
 	if grace < 0 {
 		grace = to.grace
@@ -126,15 +119,33 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 		return err
 	}
 	report, err := h.find.Receipt(to.id.String(), c, access.End)
+	if err == nil && to.begun { // of another one it is short
+		report.Processes, report.Truncated = []api.Outcome{}, true
+	}
 	return send(w, http.StatusAccepted, report, err)
+}
+
+// receipt sends the receipt of a session as it is now, when it is the caller's turn: it is not made before.
+func (h *ends) receipt(w http.ResponseWriter, r *http.Request, c access.Caller, verb access.Verb) error {
+	return inTurn(h.access, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+		word, status := r.PathValue("s"), http.StatusOK
+		report, err := h.find.Receipt(word, c, verb)
+		if err == nil && report.Verdict == "" && verb == access.Read {
+			status = http.StatusAccepted
+		}
+		if lookup.IsNotFound(err) {
+			report, err = h.archive.Report(r.Context(), word, c, verb, err)
+		}
+		return send(w, status, report, err)
+	})(w, r, c)
 }
 
 // target is the session of a request, as it was found.
 type target struct {
-	id     tracer.SessionID
-	begun  bool // its end
-	grace  time.Duration
-	report *api.Report // it has ended
+	id    tracer.SessionID
+	begun bool // its end
+	over  bool
+	grace time.Duration
 }
 
 // graceAsked is the grace of a request; negative: the session's own.
@@ -183,20 +194,12 @@ func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	waiting, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	report, err := h.find.Verdict(waiting, r.PathValue("s"), c, h.stopping)
+	err = h.find.Await(waiting, r.PathValue("s"), c, h.stopping)
 	if r.Context().Err() != nil {
 		return nil // the caller has gone
 	}
-	if lookup.IsNotFound(err) {
-		report, err := h.archive.Report(r.Context(), r.PathValue("s"), c, access.Read, err)
-		return send(w, http.StatusOK, report, err)
-	}
-	if err != nil {
+	if err != nil && !lookup.IsNotFound(err) {
 		return err
 	}
-	status := http.StatusAccepted
-	if report.Verdict != "" {
-		status = http.StatusOK
-	}
-	return reply(w, status, report)
+	return h.receipt(w, r, c, access.Read)
 }

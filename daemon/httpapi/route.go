@@ -111,13 +111,15 @@ func abreast(o *registry.Registry, rt route) route {
 }
 
 // large is a route whose reply may have any size, so that a caller gets few at once.
-func large(a *access.Access, rt route) route {
-	return route{rt.verbs, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+func large(a *access.Access, rt route) route { return route{rt.verbs, inTurn(a, rt.answer)} }
+
+func inTurn(a *access.Access, f answer) answer {
+	return func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		done, err := a.Turn(r.Context(), c)
 		if err != nil {
 			return err
 		}
 		defer done()
-		return rt.answer(w, r, c)
-	}}
+		return f(w, r, c)
+	}
 }

@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -249,15 +250,15 @@ func unsent(err error) error {
 
 // reply sends a document.
 func reply(w http.ResponseWriter, status int, doc any) error {
-	body, err := json.Marshal(doc)
-	if err != nil {
+	var body bytes.Buffer // Marshal would copy it twice
+	if err := json.NewEncoder(&body).Encode(doc); err != nil {
 		return fmt.Errorf("encode reply: %w", err)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))
+	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(status)
 	// A caller that has disconnected gets no reply.
-	w.Write(append(body, '\n'))
+	w.Write(body.Bytes())
 	return nil
 }
 

@@ -82,23 +82,26 @@ func (f *Finder) Receipt(word string, c access.Caller, verb access.Verb) (*api.R
 	})
 }
 
-// Verdict waits until a session has a verdict, until ctx is done or stopping is closed, and returns the
-// receipt as of then.
-func (f *Finder) Verdict(ctx context.Context, word string, c access.Caller, stopping <-chan struct{}) (*api.Report, error) {
-	type session struct {
-		id   tracer.SessionID
-		over <-chan struct{}
-	}
-	s, err := Ask(f, word, c, access.Read, func(_ registry.View, x *registry.Session) session { return session{x.ID(), x.Over()} })
+// Await waits until a session has a verdict, until ctx is done or stopping is closed.
+func (f *Finder) Await(ctx context.Context, word string, c access.Caller, stopping <-chan struct{}) error {
+	over, err := Ask(f, word, c, access.Read, func(_ registry.View, x *registry.Session) <-chan struct{} { return x.Over() })
 	if err != nil {
-		return nil, err
+		return err
 	}
 	select {
-	case <-s.over:
+	case <-over:
 	case <-stopping:
 	case <-ctx.Done():
 	}
-	return f.Receipt(s.id.String(), c, access.Read)
+	return nil
+}
+
+// Verdict is Await, and returns the receipt as of then.
+func (f *Finder) Verdict(ctx context.Context, id string, c access.Caller, stopping <-chan struct{}) (*api.Report, error) {
+	if err := f.Await(ctx, id, c, stopping); err != nil {
+		return nil, err
+	}
+	return f.Receipt(id, c, access.Read)
 }
 
 // Refuse is the error of a decision against a caller, recorded.

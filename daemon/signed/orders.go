@@ -25,18 +25,24 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 )
 
-// room bounds the processes that one receipt of a command names, so that a link can send it as the host has signed
-// it: they choose their command lines, which may not compress.
+// room bounds what one receipt of a command says of its sessions, so that a link can send it as the host has signed
+// it: members choose their command lines and what they hold, which may not compress.
 type room struct{ processes, bytes int }
 
 var maxNamed = room{4096, 512 << 10}
 
-// name leaves out the processes of a receipt that have none.
+// name leaves out of a receipt what has no room: what was held, and then processes.
 func (r *room) name(report *api.Report) {
+	if text, err := json.Marshal(report); err == nil && len(text) <= r.bytes && len(report.Processes) <= r.processes {
+		*r = room{r.processes - len(report.Processes), r.bytes - len(text)}
+		return
+	}
+	report.PortsFreed, report.PortsBusy, report.PortsTimeWait, report.LocksReleased, report.LocksHeld = nil, nil, nil, nil, nil
+	report.HoldsUnknown, report.OutputHeldBy, report.Brokered, report.Zombies, report.Truncated = nil, nil, nil, nil, true
 	for i := range report.Processes {
 		text, err := json.Marshal(&report.Processes[i])
 		if r.processes, r.bytes = r.processes-1, r.bytes-len(text); err != nil || r.processes < 0 || r.bytes < 0 {
-			report.Processes, report.Truncated = report.Processes[:i:i], true
+			report.Processes = report.Processes[:i:i]
 			return
 		}
 	}

@@ -35,16 +35,33 @@ func ofSession(host, id string, ended time.Time, d *api.Report) (*outbox.Item, e
 // OfCommand makes the message with the receipt of a command.
 func OfCommand(host, command string, d *api.CommandReply) (*outbox.Item, error) {
 	m := &link.Receipt{Head: api.NewHead("receipt"), Host: host, ID: "command-" + command, Command: d}
-	return item(m, time.Now(), func() error {
-		var r api.CommandReceipt
-		if err := json.Unmarshal([]byte(d.Receipt), &r); err != nil {
-			return fmt.Errorf("read the receipt of command %s: %w", command, err)
-		}
-		r.Reports = nil
-		text, err := json.Marshal(&r)
-		m.Command = &api.CommandReply{Head: d.Head, Receipt: string(text)}
+	return item(m, time.Now(), func() (err error) {
+		m.Command, err = shortened(d)
 		return err
 	})
+}
+
+// shortened is a command's receipt without reports, and so without the host's signature.
+func shortened(d *api.CommandReply) (*api.CommandReply, error) {
+	var r api.CommandReceipt
+	if err := json.Unmarshal([]byte(d.Receipt), &r); err != nil {
+		return nil, fmt.Errorf("read the receipt of a command: %w", err)
+	}
+	r.Reports = nil
+	text, err := json.Marshal(&r)
+	return &api.CommandReply{Head: d.Head, Receipt: string(text)}, err
+}
+
+// EncodeAnswer makes the body of an answer, with a shortened receipt if it is too large.
+func EncodeAnswer(a *link.Answer) (body []byte, encoding string, err error) {
+	body, encoding, err = Encode(a)
+	if err == nil && len(body) > mostBytes && a.Reply != nil {
+		short := *a
+		if short.Reply, err = shortened(a.Reply); err == nil {
+			body, encoding, err = Encode(&short)
+		}
+	}
+	return body, encoding, err
 }
 
 // item encodes a message, and again after it was shortened if it is too large.

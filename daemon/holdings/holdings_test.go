@@ -215,3 +215,47 @@ func TestCameFrom(t *testing.T) {
 		}
 	})
 }
+
+// TestMemory: what all sessions hold is bounded in bytes, which users share; a receipt says what is missing, and
+// all is free again when the sessions are gone.
+func TestMemory(t *testing.T) {
+	f := newFixture(t)
+	many := make([]resources.Lock, maxHeld+1)
+	for i := range many {
+		many[i] = resources.Lock{Kind: "file", Path: fmt.Sprintf("/%0255d", i)}
+	}
+	var all []*registry.Session
+	note := func(uid uint32) (kept int) {
+		pid := uint32(100 + len(all))
+		s := f.registry.Create(tracer.SessionSpec{Root: f.k.Add(pid, 1, "lngtest").Identity, UID: uid})
+		all = append(all, s)
+		f.registry.Update(func(tx registry.Tx) {
+			for range 2 {
+				f.Note(tx.View, s, resources.Held{Locks: slices.Clone(many)}, 0)
+			}
+		})
+		held := f.now(s)
+		if len(held.Locks) > maxHeld || len(held.Unknown) != 1 {
+			t.Errorf("%d locks, %v", len(held.Locks), held.Unknown)
+		}
+		return len(held.Locks)
+	}
+	sum := 0
+	for range 100 {
+		sum += note(1001)
+	}
+	if used := f.memory.Used(); used > maxMemory || sum < 40000 || sum*(256+64) > maxMemory {
+		t.Errorf("%d locks in %d bytes", sum, used)
+	}
+	if n := note(1002); n != maxHeld {
+		t.Errorf("another user has room for %d", n)
+	}
+	f.registry.Update(func(tx registry.Tx) {
+		for _, s := range all {
+			f.forget(tx.View, s)
+		}
+	})
+	if f.memory.Used() != 0 {
+		t.Errorf("%d bytes are left", f.memory.Used())
+	}
+}

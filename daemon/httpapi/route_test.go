@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
 )
@@ -114,5 +116,40 @@ func TestLargeReplies(t *testing.T) {
 	held <- struct{}{} // one of the two ends
 	if status := <-waiting; status != http.StatusOK {
 		t.Errorf("after the first ended: status %d", status)
+	}
+}
+
+// TestTurns: a route whose reply has no bound of its own has a turn, and so has a receipt. A new route is one of these, or says here
+// why it is not.
+func TestTurns(t *testing.T) {
+	bounded := map[string]string{
+		"GET /v1/version": "", "GET /v1/status": "", "GET /healthz": "", "GET /metrics": "", "POST /v1/selfcheck": "", "POST /v1/resync": "", // the daemon
+		"POST /v1/sessions": "", "GET /v1/sessions/{s}": "", "POST /v1/keep": "", // one session
+		"POST /v1/sessions/{s}/pause": "", "POST /v1/sessions/{s}/resume": "", "POST /v1/marks": "", "POST /v1/processes/{ref}/kill": "",
+		"GET /v1/sessions/{s}/report": "receipt", "POST /v1/sessions/{s}/end": "receipt", // below
+		"POST /v1/processes/{ref}/end": "no processes", "POST /v1/commands": "no reports",
+		"GET /v1/events": "a stream", "GET /v1/watch": "a stream",
+		"POST /v1/daemon/stop": "", "GET /v1/policy": "", "GET /v1/policy/explain": "", "POST /v1/policy/reload": "", "POST /v1/policy/resume": "", // root's policy
+	}
+	s := newServer(t, Options{})
+	c := access.Caller{UID: 1001}
+	for range 2 {
+		_, err := s.o.Access.Turn(t.Context(), c)
+		require.NoError(t, err)
+	}
+	routes := s.routes()
+	routes["a receipt"] = onEach(func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+		return (&ends{access: s.o.Access}).receipt(w, r, c, access.Read)
+	}, access.Read)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for pattern, rt := range routes {
+		if _, ok := bounded[pattern]; ok {
+			continue
+		}
+		err := rt.answer(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(gone), c)
+		if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeTooMany {
+			t.Errorf("%s: %v, want a turn", pattern, err)
+		}
 	}
 }

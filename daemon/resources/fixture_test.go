@@ -191,3 +191,25 @@ func TestThreadsInTime(t *testing.T) {
 		t.Errorf("%d comparisons, unknown: %q", compared, held.Unknown)
 	}
 }
+
+// TestManyLongPaths: what a session holds is bounded by number in all its processes together, and long paths are not kept.
+func TestManyLongPaths(t *testing.T) {
+	files, dir := make(map[string]string), "->/"+strings.Repeat(strings.Repeat("d", 199)+"/", 20)
+	var all []tracer.Identity
+	for pid := 10; pid < 13; pid++ {
+		files[fmt.Sprint(pid, "/stat")], files[fmt.Sprint(pid, "/task/1/x")] = stat(pid, 100), ""
+		for fd := range maxFound / 2 {
+			files[fmt.Sprint(pid, "/fd/", fd)] = fmt.Sprint(dir, fd, ".lock")
+		}
+		all = append(all, tracer.Identity{PID: uint32(pid), Start: 100})
+	}
+	files["locks"] = ""
+	r := tree(t, files)
+	h := r.Of(t.Context(), append(all, all[0]))
+	if len(h.Locks) > maxFound || len(h.Locks) < maxFound/2 || len(h.Unknown) == 0 {
+		t.Errorf("%d locks, %v", len(h.Locks), h.Unknown)
+	}
+	if l := h.Locks[0]; len(l.Path) > 256 || !strings.HasSuffix(l.Path, ".lock") {
+		t.Errorf("%q", l.Path)
+	}
+}

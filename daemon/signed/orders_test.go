@@ -7,11 +7,25 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
+
+// TestRoomForHoldings: what a session held goes first, and leaves room for its processes.
+func TestRoomForHoldings(t *testing.T) {
+	left := maxNamed
+	report := api.Report{
+		Processes:     []api.Outcome{{Comm: "sh"}},
+		LocksReleased: slices.Repeat([]api.Lock{{Path: strings.Repeat("x", 1000)}}, 1024),
+	}
+	left.name(&report)
+	if text, err := json.Marshal(&report); err != nil || len(text) > maxNamed.bytes || !report.Truncated || len(report.Processes) != 1 {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
 
 // TestRoom: all reports together name a bounded number of processes, in bounded bytes. A report without some of them is truncated.
 func TestRoom(t *testing.T) {

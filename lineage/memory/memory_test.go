@@ -53,3 +53,15 @@ func TestShare(t *testing.T) {
 		t.Errorf("used %d at the end, %v", s.Used(), s.used)
 	}
 }
+
+// TestShortPath: long paths take 256 bytes, and differ if the paths do.
+func TestShortPath(t *testing.T) {
+	x, y := strings.Repeat("x", 2000), strings.Repeat("y", 2000)
+	a, b := ShortPath(x+"a"+x), ShortPath(x+"b"+x)
+	if len(a) != 256 || a == b || ShortPath(x + y)[:90]+ShortPath(x + y)[166:] != x[:90]+y[:90] {
+		t.Errorf("%d bytes: %s, %s", len(a), a, b)
+	}
+	if p := x[:256]; ShortPath(p) != p {
+		t.Error("a short path is changed")
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -84,7 +85,7 @@ func marksOf(ctx context.Context, host string) ([]string, error) {
 			name = fmt.Sprintf("[%s]:%s", name, port)
 		}
 	}
-	var marks []string
+	var marks, revoked []string // a key that one file revokes is of no host, whatever the others say
 	for _, file := range strings.Fields(config["userknownhostsfile"] + " " + config["globalknownhostsfile"]) {
 		if rest, ok := strings.CutPrefix(file, "~/"); ok {
 			home, err := os.UserHomeDir()
@@ -97,23 +98,32 @@ func marksOf(ctx context.Context, host string) ([]string, error) {
 		if err != nil {
 			continue // not in this file, or the file is missing
 		}
-		marks = append(marks, known(found)...)
+		its, never := known(found)
+		marks, revoked = append(marks, its...), append(revoked, never...)
 	}
-	if len(marks) == 0 {
+	before := len(marks)
+	marks = slices.DeleteFunc(marks, func(m string) bool { return slices.Contains(revoked, m) })
+	switch {
+	case before > 0 && len(marks) == 0:
+		return nil, exit.Errorf(api.ExitNotFound, "%s: known_hosts revokes its host key %s", host, strings.Join(revoked, ", "))
+	case len(marks) == 0:
 		return nil, exit.Errorf(api.ExitNotFound, "%s: its host key is not known; connect with ssh once, and compare the fingerprint", host)
 	}
 	return marks, nil
 }
 
-// known are the fingerprints of the lines of a known_hosts file, without revoked keys and authorities.
-func known(lines string) (marks []string) {
+// known are the fingerprints of the lines of a known_hosts file, without authorities, and of those it revokes.
+func known(lines string) (marks, revoked []string) {
 	for rest := []byte(lines); ; {
 		marker, _, key, _, more, err := ssh.ParseKnownHosts(rest)
 		if err != nil {
-			return marks // io.EOF, or a line that ssh would not use either
+			return marks, revoked // io.EOF, or a line that ssh would not use either
 		}
-		if marker == "" {
+		switch marker {
+		case "":
 			marks = append(marks, ssh.FingerprintSHA256(key))
+		case "revoked":
+			revoked = append(revoked, ssh.FingerprintSHA256(key))
 		}
 		rest = more
 	}

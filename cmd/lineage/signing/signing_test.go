@@ -78,15 +78,15 @@ func TestVerified(t *testing.T) {
 // or not, without revoked ones.
 func TestMarks(t *testing.T) {
 	dir := t.TempDir()
-	keys := make([]string, 4)
+	keys := make([]string, 5)
 	lines := make([]string, len(keys))
 	for i := range keys {
 		key := newKey(t).PublicKey()
 		keys[i], lines[i] = ssh.FingerprintSHA256(key), string(ssh.MarshalAuthorizedKey(key))
 	}
 	files := map[string]string{
-		"one": "web1.example " + lines[0] + "[web2.example]:2222 " + lines[1] + "@revoked web1.example " + lines[2],
-		"two": "web1.example " + lines[3],
+		"one": "web1.example " + lines[0] + "[web2.example]:2222 " + lines[1] + "@revoked web1.example " + lines[2] + "web4.example " + lines[4],
+		"two": "web1.example " + lines[3] + "@revoked * " + lines[4],
 		"ssh": "#!/bin/sh\n[ $3 != down ] || { echo 'Bad configuration' >&2; exit 255; }\nprintf 'hostname %s.example\\nport %s\\nuserknownhostsfile " +
 			dir + "/one " + dir + "/none\\nglobalknownhostsfile " + dir + "/two\\n' $3 $([ $3 = web2 ] && echo 2222 || echo 22)\n",
 	}
@@ -97,7 +97,7 @@ func TestMarks(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	for host, want := range map[string][]string{"web1": {keys[0], keys[3]}, "web2": {keys[1]}, "web3": nil, "down": nil} {
+	for host, want := range map[string][]string{"web1": {keys[0], keys[3]}, "web2": {keys[1]}, "web3": nil, "web4": nil, "down": nil} {
 		got, err := marksOf(t.Context(), host)
 		if !slices.Equal(got, want) || (err == nil) != (want != nil) {
 			t.Errorf("%s: %v, %v, want %v", host, got, err, want)
@@ -105,6 +105,8 @@ func TestMarks(t *testing.T) {
 	}
 	_, err := marksOf(t.Context(), "web3")
 	require.Contains(t, err.Error(), "web3: its host key is not known")
+	_, err = marksOf(t.Context(), "web4")
+	require.Contains(t, err.Error(), "web4: known_hosts revokes its host key "+keys[4])
 	_, err = marksOf(t.Context(), "down")
 	require.Contains(t, err.Error(), "down: Bad configuration")
 }

@@ -101,7 +101,7 @@ func (h Host) build(p parts, o Options) *Service {
 	keeper := &keep.Keeper{Find: find, Registry: reg, Access: s.Access, Kernel: k, Proc: h.Proc, Rules: r, Steward: steward, Log: log}
 	orders := signed.New(signed.Options{
 		Settings: h.signing(p),
-		Registry: reg, Find: find, Archive: archive, Access: s.Access, Enforcer: e, Halt: halts, Keep: keeper, Plans: plans, Holdings: held, BootID: p.bootID, Stopping: s.stopping, Log: log,
+		Registry: reg, Find: find, Archive: archive, Access: s.Access, Enforcer: e, Halt: halts, Keep: keeper, Plans: plans, Holdings: held, Stopping: s.stopping, Log: log,
 	})
 	feed := watch.New(watch.Options{Lines: lines, Registry: reg, Find: find, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
@@ -138,7 +138,7 @@ func (h Host) signing(p parts) signed.Settings {
 	return signed.Settings{
 		Memory: p.commands, HostKeys: filepath.Join(cmp.Or(h.Files, "/"), "etc/ssh"), Policy: p.rules.Policy,
 		Wall:    func() time.Time { return *h.Clock.Wall(h.Clock.Boottime()) },
-		Counted: func() time.Duration { return time.Duration(h.Clock.Boottime()) },
+		Counted: func() time.Duration { return time.Duration(h.Clock.Boottime()) }, BootID: p.bootID,
 	}
 }
 

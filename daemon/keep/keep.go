@@ -133,6 +133,10 @@ func (k *Keeper) former(id tracer.Identity, live bool, c access.Caller) (info tr
 		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", id.PID), "")
 	case info.ID == 0:
 		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d is in no session, so lineage will not end it", id.PID), "")
+	case info.Root == id:
+		return info, errRoot(id)
+	case e.Flags&tracer.FlagProtected != 0:
+		return info, errProtected(id)
 	case info.Kept:
 		return info, api.NewError(api.CodeBadRequest, fmt.Sprintf("pid %d is already kept, in session %v", id.PID, info.ID), "")
 	}
@@ -188,11 +192,11 @@ func (k *Keeper) HandOver(h *Handover, c access.Caller) (*Kept, error) {
 	info, err := k.Steward.Keep(h.from, h.processes, h.name, h.why, h.until)
 	switch {
 	case errors.Is(err, tracer.ErrRoot):
-		return nil, api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is the root of its session, which lasts as long as it runs", first.PID), "keep what it started")
+		return nil, errRoot(first)
 	case errors.Is(err, tracer.ErrNotFound):
 		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("keep pid %d: it has exited or left its session", first.PID), "")
 	case errors.Is(err, tracer.ErrProtected):
-		return nil, api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is protected: nothing ends it", first.PID), "")
+		return nil, errProtected(first)
 	case err != nil:
 		return nil, err
 	}
@@ -207,6 +211,14 @@ func (k *Keeper) HandOver(h *Handover, c access.Caller) (*Kept, error) {
 		k.Access.Kept(c, why, info.ID.String(), api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)})
 	}
 	return &Kept{info.ID, k.losesTerminal(h)}, nil
+}
+
+func errRoot(id tracer.Identity) error {
+	return api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is the root of its session, which lasts as long as it runs", id.PID), "keep what it started")
+}
+
+func errProtected(id tracer.Identity) error {
+	return api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is protected: nothing ends it", id.PID), "")
 }
 
 // losesTerminal names the processes whose terminal is lost when members of their former

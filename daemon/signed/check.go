@@ -28,6 +28,7 @@ type Settings struct {
 	Policy   func() *policy.Policy // in force; the operators' keys are in the file "operators" beside it
 	Wall     func() time.Time
 	Counted  func() time.Duration // as CLOCK_BOOTTIME counts it
+	BootID   string
 }
 
 // checker checks commands.
@@ -41,7 +42,7 @@ type checker struct {
 // newChecker makes a checker, with what is remembered on the disk.
 func newChecker(o Settings) *checker {
 	c := &checker{o: o, began: o.Wall(), since: o.Counted()}
-	c.memory = openMemory(o.Memory, c.began)
+	c.memory = openMemory(o.Memory, c.began, o.BootID, o.Counted)
 	return c
 }
 
@@ -59,6 +60,7 @@ type order struct {
 	api.Command
 	Operators []string // that signed it, sorted
 
+	host   string  // the word by which it named this host
 	grants []grant // of those who may do what it orders, to some sessions
 }
 
@@ -75,7 +77,7 @@ func (c *checker) check(s *api.SignedCommand) (*order, error) {
 	if why := c.memory.unfit(cmd, now); why != "" {
 		return o, errors.New(why)
 	}
-	if err := c.addressed(cmd); err != nil {
+	if o.host, err = c.addressed(cmd); err != nil {
 		return o, err
 	}
 	p := c.o.Policy()
@@ -105,24 +107,24 @@ func (c *checker) check(s *api.SignedCommand) (*order, error) {
 	return o, o.permit(entries)
 }
 
-// addressed returns an error unless the command names this host.
-func (c *checker) addressed(cmd *api.Command) error {
+// addressed is the word by which the command names this host.
+func (c *checker) addressed(cmd *api.Command) (string, error) {
 	keys := hostKeys(c.o.HostKeys)
 	for _, k := range keys {
 		if slices.Contains(cmd.Hosts, k.mark) {
-			return nil
+			return k.mark, nil
 		}
 	}
 	if len(keys) == 0 { // then clients know it by its name only
 		name, err := os.Hostname()
 		if err != nil {
-			return fmt.Errorf("the host's name is unknown: %w", err)
+			return "", fmt.Errorf("the host's name is unknown: %w", err)
 		}
 		if slices.Contains(cmd.Hosts, name) {
-			return nil
+			return name, nil
 		}
 	}
-	return errors.New("it is for other hosts")
+	return "", errors.New("it is for other hosts")
 }
 
 // verify returns the line of the operators file whose key made a signature.
@@ -250,7 +252,7 @@ func (o *order) may(v access.Verb, s access.Scope) access.Decision {
 func (c *checker) accept(o *order, boot string, uid uint32, sessions []string) (accepted, error) {
 	now := c.now()
 	a := accepted{
-		ID: o.ID, UID: uid, Verb: o.Verb, Mode: o.Mode, Operators: o.Operators, Reason: o.Reason, Hosts: o.Hosts,
+		ID: o.ID, UID: uid, Verb: o.Verb, Mode: o.Mode, Operators: o.Operators, Reason: o.Reason, Hosts: []string{o.host},
 		At: now, Boot: boot, NotAfter: o.NotAfter, Sessions: sessions, Pending: o.Verb != api.VerbEnd,
 	}
 	return a, c.memory.accept(&o.Command, a, now)

@@ -34,6 +34,7 @@ type world struct {
 	policy    *policy.Policy
 	wall      time.Time
 	monotonic time.Duration
+	boot      string
 	*checker
 }
 
@@ -79,7 +80,7 @@ func (w *world) operators(text string) {
 func (w *world) start() {
 	w.checker = newChecker(Settings{
 		Memory: filepath.Join(w.dir, "state", "commands.json"), HostKeys: w.dir, Policy: func() *policy.Policy { return w.policy },
-		Wall: func() time.Time { return w.wall }, Counted: func() time.Duration { return w.monotonic },
+		Wall: func() time.Time { return w.wall }, Counted: func() time.Duration { return w.monotonic }, BootID: w.boot,
 	})
 }
 

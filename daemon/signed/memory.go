@@ -22,6 +22,8 @@ const (
 	remembered = time.Hour
 	// maxMemory bounds the file, in bytes. A full memory refuses commands.
 	maxMemory = 1 << 20
+	// forHalts are those that only halts may use.
+	forHalts = maxMemory / 8
 	// skew is how much the clocks of operators and hosts may differ.
 	skew = time.Minute
 )
@@ -34,7 +36,7 @@ type accepted struct {
 	Mode      string    `json:"mode,omitempty"`
 	Operators []string  `json:"operators"`
 	Reason    string    `json:"reason"`
-	Hosts     []string  `json:"hosts"`
+	Hosts     []string  `json:"hosts"` // the one of the command by which it named this host
 	At        time.Time `json:"at"`
 	Boot      string    `json:"boot"` // the id of the boot: sessions of another one may have the same ids
 	NotAfter  time.Time `json:"not_after"`
@@ -47,7 +49,8 @@ type accepted struct {
 // memory knows every command that could be valid still and was accepted: it has it, or the command
 // expires before the floor. So a command acts at most once whatever the clock does.
 type memory struct {
-	path string
+	path    string
+	counted func() time.Duration
 
 	mu     sync.Mutex
 	failed error // the file could not be read: nothing is accepted
@@ -61,17 +64,29 @@ type state struct {
 	// Latest is the latest time at which a command was accepted.
 	Latest   time.Time  `json:"latest"`
 	Commands []accepted `json:"commands"`
+	// New is when the record was made. Nothing is accepted until what an earlier record may have had has expired; the
+	// floor does not say that if the clock was early. After another start of the host the wait begins again.
+	New *made `json:"new,omitempty"`
 }
 
+// made is a moment as CLOCK_BOOTTIME counts it in a boot.
+type made struct {
+	Boot string        `json:"boot"`
+	At   time.Duration `json:"at_ns"`
+}
+
+// forgotten is after how long no command is valid that a lost record had.
+const forgotten = api.MaxValidity + skew
+
 // openMemory reads the file. Without it every command that an earlier daemon may have accepted is
-// refused: those that expire before the longest validity from now is over.
-func openMemory(path string, now time.Time) *memory {
-	m := &memory{path: path}
+// refused: those that expire before the longest validity from now is over, by each of two clocks.
+func openMemory(path string, now time.Time, boot string, counted func() time.Duration) *memory {
+	m := &memory{path: path, counted: counted}
 	f, err := ownfile.Take(path, os.O_RDONLY)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		m.state.Floor = now.Add(api.MaxValidity + skew)
-		_ = m.write(m.state) // else with the first command, or that is refused
+		m.state.Floor, m.state.New = now.Add(forgotten), &made{boot, counted()}
+		_ = m.write(m.state, maxMemory) // else with the first command, or that is refused
 		return m
 	case err != nil:
 		m.failed = err
@@ -80,6 +95,9 @@ func openMemory(path string, now time.Time) *memory {
 	defer f.Close()
 	if err := json.NewDecoder(f).Decode(&m.state); err != nil {
 		m.failed = fmt.Errorf("read %s: %w", path, err)
+	} else if m.state.New != nil && m.state.New.Boot != boot {
+		m.state.New = &made{boot, counted()}
+		m.failed = m.write(m.state, maxMemory)
 	}
 	return m
 }
@@ -116,6 +134,10 @@ func (m *memory) reason(c *api.Command, now time.Time) string {
 	case !c.NotAfter.After(m.state.Floor):
 		return fmt.Sprintf("commands that expire before %s are not remembered here: sign it again after that", m.state.Floor.Format(time.RFC3339))
 	}
+	if m.state.New != nil && m.counted()-m.state.New.At < forgotten {
+		left := forgotten - (m.counted() - m.state.New.At)
+		return fmt.Sprintf("the record of earlier commands is new: sign it again in %v", left.Round(time.Second))
+	}
 	for _, a := range m.state.Commands {
 		if a.ID == c.ID {
 			return "it was accepted before, at " + a.At.Format(time.RFC3339)
@@ -143,7 +165,11 @@ func (m *memory) accept(c *api.Command, a accepted, now time.Time) error {
 		}
 	}
 	next.Commands = append(next.Commands, a)
-	if err := m.write(next); err != nil {
+	room := maxMemory
+	if c.Verb != api.VerbHalt {
+		room -= forHalts
+	}
+	if err := m.write(next, room); err != nil {
 		return fmt.Errorf("it cannot be remembered: %w", err)
 	}
 	m.state = next
@@ -164,16 +190,16 @@ func (m *memory) carried(a accepted) error {
 		}
 	}
 	m.state = next
-	return m.write(next)
+	return m.write(next, maxMemory)
 }
 
 // write replaces the file, and returns when the new one is on the disk.
-func (m *memory) write(s state) error {
+func (m *memory) write(s state, room int) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	if len(text) > maxMemory {
+	if len(text) > room {
 		return errors.New("too many commands within an hour")
 	}
 	dir := filepath.Dir(m.path)

@@ -106,11 +106,12 @@ func TestRecord(t *testing.T) {
 		"full": {func(w *world) {
 			o, err := w.check(w.sign(w.command().Text(), "ann"))
 			require.NoError(w, err)
-			n := maxMemory / 3 // empty words of 3 bytes
-			for ; err != nil || n == maxMemory/3; n-- {
+			most := (maxMemory - forHalts) / 3 // empty words of 3 bytes
+			n := most
+			for ; err != nil || n == most; n-- {
 				_, err = w.accept(o, "boot", 0, make([]string, n))
 			}
-			if n < maxMemory/3-300 {
+			if n < most-300 {
 				w.Errorf("the record is full with %d words", n)
 			}
 		}, "too many commands"},
@@ -122,6 +123,51 @@ func TestRecord(t *testing.T) {
 			w.refusal(w.sign(w.command().Text(), "ann"), c.why)
 		})
 	}
+}
+
+// TestEarlyClock: a record that is lost while the clock is early lets no command act twice, also after another start of the host.
+func TestEarlyClock(t *testing.T) {
+	w := newWorld(t)
+	s := w.sign(w.command().Text(), "ann")
+	require.NoError(t, w.carryOut(s), os.Remove(w.file()))
+	w.wall = w.wall.Add(-time.Hour)
+	w.start()
+	w.wall = w.wall.Add(time.Hour)
+	w.refusal(s, "record of earlier commands is new")
+	w.pass(api.MaxValidity - time.Second)
+	w.boot, w.monotonic = "next", 0
+	w.start()
+	w.refusal(w.sign(w.command().Text(), "ann"), "record of earlier commands is new")
+	w.pass(forgotten)
+	require.NoError(t, w.carryOut(w.sign(w.command().Text(), "ann")))
+	w.boot = "third"
+	w.start()
+	require.NoError(t, w.carryOut(w.sign(w.command().Text(), "ann")))
+}
+
+// TestRoomForHalts: commands to large fleets do not fill the record, and one that is full takes a halt.
+func TestRoomForHalts(t *testing.T) {
+	w := newWorld(t)
+	w.rules("version: 1\noperators: [{name: ann, verbs: [end, halt]}]\n")
+	c := w.command()
+	for len(c.Hosts) < 256 {
+		c.Hosts = append(c.Hosts, w.host[:len(w.host)-3]+strconv.Itoa(100+len(c.Hosts)))
+	}
+	o, err := w.check(w.sign(c.Text(), "ann"))
+	require.NoError(t, err)
+	a, err := w.accept(o, "boot", 0, nil)
+	require.NoError(t, err)
+	require.Equal(t, strings.Join(a.Hosts, " "), w.host)
+	o.ID = api.NewCommandID()
+	_, err = w.accept(o, "boot", 0, make([]string, (maxMemory-forHalts)/3-1000))
+	require.NoError(t, err)
+	for err == nil {
+		err = w.carryOut(w.sign(w.command().Text(), "ann"))
+	}
+	require.Contains(t, err.Error(), "too many commands")
+	c = w.command()
+	c.Verb, c.Mode, c.Sessions, c.All = api.VerbHalt, api.ModeHalt, nil, true
+	require.NoError(t, w.carryOut(w.sign(c.Text(), "ann")))
 }
 
 // TestCarried: the result of a command is known even if the disk is full. The next daemon knows only what was written.

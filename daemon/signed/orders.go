@@ -60,7 +60,6 @@ type Options struct {
 	Keep     *keep.Keeper
 	Plans    *plan.Planner
 	Holdings *holdings.Holdings
-	BootID   string
 	Stopping <-chan struct{}
 	Log      zerolog.Logger
 }
@@ -102,14 +101,15 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 			return nil, s.refused(c, order.ID, err)
 		}
 	}
-	if order.Plan != "" {
-		if err := s.o.Plans.Check(order.Plan, targets[0].id); err != nil {
-			s.o.Access.Refused(c, access.Order, order.ID, err.Error())
-			return nil, err
-		}
+	if err := s.planned(order, targets, c); err != nil {
+		return nil, err
 	}
 	a, err := s.accept(order, ids, c)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.planned(order, targets, c); err != nil { // the disk may have taken long
+		s.undone(&a, err)
 		return nil, err
 	}
 	for _, to := range targets {
@@ -124,6 +124,24 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 		}
 	}
 	return s.reply(&a, receiptOf(&a))
+}
+
+// planned returns an error if an order has a plan that no longer holds.
+func (s *Orders) planned(order *order, targets []target, c access.Caller) error {
+	if order.Plan == "" {
+		return nil
+	}
+	err := s.o.Plans.Check(order.Plan, targets[0].id)
+	if err != nil {
+		s.o.Access.Refused(c, access.Order, order.ID, err.Error())
+	}
+	return err
+}
+
+// undone remembers why an accepted command did nothing, so that its receipt is complete.
+func (s *Orders) undone(a *accepted, why error) {
+	a.Sessions, a.Spared = []string{}, []string{why.Error()}
+	s.carried(a)
 }
 
 // accept remembers an order, and says so.
@@ -180,6 +198,7 @@ func (s *Orders) keep(order *order, c access.Caller) (*api.CommandReply, error) 
 	}
 	kept, err := s.o.Keep.HandOver(checked, c)
 	if err != nil {
+		s.undone(&a, err)
 		return nil, s.refused(c, order.ID, err)
 	}
 	a.Kept = kept.Session.String()

@@ -6,6 +6,15 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS   += --no-print-directory
 
+# sudo's PATH is not the caller's, and Go's installer puts Go where no PATH looks by default.
+ifeq ($(shell command -v go),)
+ifeq ($(wildcard /usr/local/go/bin/go),)
+$(error no Go in PATH, nor in /usr/local/go: install it from https://go.dev/dl, or with sudo use: sudo env "PATH=$$PATH" make …)
+endif
+$(info go: /usr/local/go/bin/go, as PATH has none)
+export PATH := /usr/local/go/bin:$(PATH)
+endif
+
 # The release of the file VERSION; before its tag is set 0.1.0-dev.N, N commits from the first one.
 VERSION  := $(shell packaging/version.sh)
 COMMIT   := $(shell git describe --always --abbrev=40 --exclude='*' --dirty=+ 2>/dev/null)
@@ -52,6 +61,7 @@ export NFPM := nfpm-v2.43.0
 
 # What a release is built for, and when: at the time of the commit.
 ARCHS := amd64 arm64
+HERE  := $(shell PATH='$(PATH)' go env GOARCH)
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
@@ -214,7 +224,7 @@ simulate:
 nightly:
 	.ci/run nightly $(STAGES)
 
-## fresh: make demo and make test in a minimal Debian 12 with only Go, git, make and sudo, from a clone of HEAD in its /root (1 h, root)
+## fresh: what README.md's first lines run, with sudo, in a minimal Debian 12 with only Go, git, make and sudo, from a clone of HEAD in its /root (1 h, root)
 fresh:
 	@$(call install,$(FRESH_PACKAGES))
 	testdata/fresh.sh
@@ -308,10 +318,10 @@ test-brokers: build programs bin/testdata/cri
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/brokers
 
 ## test-image: the image in docker, which it installs: init, client, daemon, and the daemon without each of its privileges (2 min, root)
-test-image: export LNGTEST_IMAGE = $(CURDIR)/bin/dist/lineage-$(VERSION)-image-$(shell go env GOARCH).tar
+test-image: export LNGTEST_IMAGE = $(CURDIR)/bin/dist/lineage-$(VERSION)-image-$(HERE).tar
 test-image: programs
 	@$(call install,$(DOCKER_PACKAGES))
-	$(MAKE) image ARCHS=$(shell go env GOARCH)
+	$(MAKE) image ARCHS=$(HERE)
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/image
 
 ## test-servers: twenty servers, nginx and redis too, at load 0 and 10: is the port in each receipt (4 min, root)

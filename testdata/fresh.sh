@@ -1,10 +1,18 @@
 #!/bin/bash
 # fresh.sh [COMMAND…]: builds a minimal Debian 12 with only Go, git, make and sudo, clones HEAD into
-# its /root and runs each COMMAND there as root; without one, make demo and make test. Fails if one of
-# them fails, or if a test was skipped for want of a package. Needs root, mmdebstrap, 15 GB of disk.
+# its /root and runs each COMMAND there; without one, each line of README.md that begins with sudo make.
+# PATH has no Go. Fails if one of them fails, or if a test was skipped for want of a package.
+# Needs root, mmdebstrap, 15 GB of disk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -gt 0 ] || set -- 'make demo' 'make test'
+if [ $# -eq 0 ]; then
+	mapfile -t lines < <(grep '^sudo make ' README.md)
+	set -- "${lines[@]}"
+	[ $# -gt 0 ] || {
+		echo 'fresh: README.md has no line that begins with: sudo make' >&2
+		exit 1
+	}
+fi
 
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/lngtest-fresh-XXXXXX")
 trap 'rm -rf --one-file-system "$root"' EXIT
@@ -33,7 +41,7 @@ enter() {
 		pivot_root . mnt
 		umount -l /mnt
 		cd /root/lineage
-		exec env -i HOME=/root TERM=dumb LANG=C.UTF-8 PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+		exec env -i HOME=/root TERM=dumb LANG=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 			bash -c "$2"
 	' fresh.sh "$root" "$1" </dev/null
 }

@@ -276,35 +276,37 @@ func TestRuncExec(t *testing.T) {
 // TestRuncLeft: what a command that exits at once has left in a PID namespace of its own, or outside of the container's cgroup, ends with it, also if
 // the daemon is killed meanwhile.
 func TestRuncLeft(t *testing.T) {
+	for _, level := range []string{"4", "2"} {
+		t.Run(level, func(t *testing.T) { testRuncLeft(t, "--level", level) })
+	}
+}
+
+func testRuncLeft(t *testing.T, flags ...string) {
 	i := stage.New(t)
 	left := stage.NewMarker(t, i.Dir)
 	require.NoError(t, os.Chmod(left.Path, 0o666), os.Chmod(i.Dir, 0o755))
-	policy, up := i.Policy(runcRules), 0
-	b := newBox(i, "")
-	for _, level := range []string{"4", "2"} {
-		daemon := i.Daemon("--policy", policy, "--level", level)
-		for round := range tracertest.FromEnv(t, "LNGTEST_ROUNDS", 1) {
-			for n, way := range []struct {
-				user, script string
-			}{
-				{"0", "exec unshare -p sh -c 'setsid sleep 120 &'"},
-				{"1000", "exec unshare -U -p sh -c 'setsid sleep 120 &'"},
-				{"0", "for g in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do echo $$ >$g; done 2>/dev/null; (setsid sleep 120 &)"},
-			} {
-				b.runc("exec", "-u", way.user, boxID, "sh", "-c", "exec 9>>"+left.Path+"; echo up >&9; "+way.script)
-				up++
-				left.Line("up", up)
-				if (round+n)%2 == 0 {
-					require.NoError(t, daemon.Process.Kill())
-					daemon.Wait()
-					daemon = i.Daemon("--policy", policy, "--level", level)
-				}
-				left.Wait("end of "+way.script+" as "+way.user, func(alive bool) bool { return !alive })
+	flags = append(flags, "--policy", i.Policy(runcRules))
+	daemon, b, up := i.Daemon(flags...), newBox(i, ""), 0
+	for round := range tracertest.FromEnv(t, "LNGTEST_ROUNDS", 1) {
+		for n, way := range []struct {
+			user, script string
+		}{
+			{"0", "exec unshare -p sh -c 'setsid sleep 120 &'"},
+			{"1000", "exec unshare -U -p sh -c 'setsid sleep 120 &'"},
+			{"0", "for g in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do echo $$ >$g; done 2>/dev/null; (setsid sleep 120 &)"},
+		} {
+			b.runc("exec", "-u", way.user, boxID, "sh", "-c", "exec 9>>"+left.Path+"; echo up >&9; "+way.script)
+			up++
+			left.Line("up", up)
+			if (round+n)%2 == 0 {
+				require.NoError(t, daemon.Process.Kill())
+				daemon.Wait()
+				daemon = i.Daemon(flags...)
 			}
+			left.Wait("end of "+way.script+" as "+way.user, func(alive bool) bool { return !alive })
 		}
-		b.untouched()
-		daemon.Stop()
 	}
+	b.untouched()
 }
 
 // TestRuncEscapes: programs that leave their session in every way end with it when their command is killed, as an engine does; at level 4

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/ownfile"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"golang.org/x/sys/unix"
@@ -163,6 +164,9 @@ func readRoots(of procfs.Key, file string, limit int64) ([]byte, error) {
 			return nil, err
 		}
 		defer f.Close()
+		if ownfile.Roots(f) != nil {
+			return nil, errNotRoots
+		}
 		b, err := io.ReadAll(io.LimitReader(f, limit))
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", file, err)

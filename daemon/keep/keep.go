@@ -133,12 +133,12 @@ func (k *Keeper) former(id tracer.Identity, live bool, c access.Caller) (info tr
 		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", id.PID), "")
 	case info.ID == 0:
 		return info, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d is in no session, so lineage will not end it", id.PID), "")
+	case info.Kept:
+		return info, api.NewError(api.CodeBadRequest, fmt.Sprintf("pid %d is already kept, in session %v", id.PID, info.ID), "")
 	case info.Root == id:
 		return info, errRoot(id)
 	case e.Flags&tracer.FlagProtected != 0:
 		return info, errProtected(id)
-	case info.Kept:
-		return info, api.NewError(api.CodeBadRequest, fmt.Sprintf("pid %d is already kept, in session %v", id.PID, info.ID), "")
 	}
 	return info, nil
 }

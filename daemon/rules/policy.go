@@ -14,14 +14,13 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/daemon/ownfile"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 )
 
 // Policy is the policy in force. It may be used from any goroutine.
@@ -69,37 +68,15 @@ func (r *Policy) read() (*policy.Policy, error) {
 	if r.path == "" {
 		return policy.Default(), nil
 	}
-	// A FIFO there must not block the daemon.
-	f, err := os.OpenFile(r.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := ownfile.OpenRoots(r.path) // it decides what a root daemon ends
 	switch {
 	case errors.Is(err, os.ErrNotExist) && !r.must:
 		return policy.Default(), nil
 	case err != nil:
-		return nil, fmt.Errorf("policy: %w", err)
-	}
-	defer f.Close()
-	if err := trusted(f); err != nil {
 		return nil, fmt.Errorf("policy %s: %w", r.path, err)
 	}
+	defer f.Close()
 	return policy.Read(r.path, f)
-}
-
-// trusted refuses a file that a user other than root could have written: it decides
-// what a root daemon ends.
-func trusted(f *os.File) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fmt.Errorf("look at it: %w", err)
-	}
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return errors.New("it is not a regular file")
-	case !procfs.Ours(st.Uid):
-		return fmt.Errorf("it belongs to uid %d; run chown root on it", st.Uid)
-	case st.Mode&0o022 != 0:
-		return errors.New("users other than root may write to it; run chmod go-w on it")
-	}
-	return nil
 }
 
 // reload reads the file again. A refused one changes nothing, but is remembered; apply

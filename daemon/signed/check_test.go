@@ -263,7 +263,7 @@ func TestOperatorsFile(t *testing.T) {
 		}
 	}
 	w.operators("ann " + key)
-	for mode, why := range map[os.FileMode]string{0o644: "", 0o664: "can be changed by others", 0o646: "can be changed by others"} {
+	for mode, why := range map[os.FileMode]string{0o644: "", 0o664: "users other than root may write to it", 0o646: "users other than root may write to it"} {
 		require.NoError(t, os.Chmod(path, mode))
 		if err := w.carryOut(w.sign(w.command().Text(), "ann")); (err == nil) != (why == "") || err != nil && !strings.Contains(err.Error(), why) {
 			t.Errorf("mode %v: error %v, want %q", mode, err, why)
@@ -272,6 +272,10 @@ func TestOperatorsFile(t *testing.T) {
 	// A ConfigMap's files are links, which change all at once.
 	require.NoError(t, os.Rename(path, path+".data"), os.Chmod(path+".data", 0o644), os.Symlink("operators.data", path))
 	require.NoError(t, w.carryOut(w.sign(w.command().Text(), "ann")))
+	if os.Geteuid() == 0 {
+		require.NoError(t, os.Chown(path, 1000, 1000))
+		w.refusal(w.sign(w.command().Text(), "ann"), "it belongs to uid 1000")
+	}
 	require.NoError(t, os.Remove(path))
 	if err := w.carryOut(w.sign(w.command().Text(), "ann")); err == nil || !strings.Contains(err.Error(), "keys of the operators are unknown") {
 		t.Errorf("without the file: %v", err)

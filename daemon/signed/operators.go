@@ -7,14 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/daemon/ownfile"
 )
@@ -31,26 +28,15 @@ type signer struct {
 	from, to   time.Time
 }
 
-// readOperators reads a file of the format ALLOWED SIGNERS of ssh-keygen(1), which must be root's and writable
-// for root only. It is read for each command, so that a line that was removed has no effect any more. The path
+// readOperators reads a file of the format ALLOWED SIGNERS of ssh-keygen(1), which only root may have chosen and
+// written. It is read for each command, so that a line that was removed has no effect any more. The path
 // may be a link, as it is in a volume of a ConfigMap.
 func readOperators(path string) ([]signer, error) {
-	file, err := filepath.EvalSymlinks(path)
+	f, err := ownfile.OpenRoots(path)
 	if err != nil {
-		return nil, err
-	}
-	f, err := ownfile.Open(file, os.O_RDONLY)
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return nil, fmt.Errorf("stat %s: %w", path, err)
-	}
-	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-		return nil, fmt.Errorf("%s can be changed by others than root", path)
-	}
 	text, err := io.ReadAll(io.LimitReader(f, maxOperators+1))
 	if err != nil {
 		return nil, err

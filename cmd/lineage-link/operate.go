@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
@@ -20,6 +21,9 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
+
+// operatorMemory bounds what hosts and servers can make an operator's program take. It dies of more.
+const operatorMemory = 1 << 30
 
 // operate brings the requests of an operator's command to hosts, until its stdin ends. It writes a line when it is
 // ready.
@@ -34,6 +38,9 @@ func operate(ctx context.Context, args []string, _ zerolog.Logger) error {
 		}
 	}
 	if err != nil {
+		return err
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: operatorMemory, Max: operatorMemory}); err != nil {
 		return err
 	}
 	b, err := bus.Reach(&o, version, zerolog.Nop())

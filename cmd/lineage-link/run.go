@@ -100,8 +100,16 @@ func (l *linked) run(ctx context.Context) error {
 			stop() // exit: the service manager restarts the whole program
 		})
 	}
+	var gone error
+	all.Go(func() {
+		select {
+		case gone = <-l.bus.Gone():
+			stop()
+		case <-ctx.Done():
+		}
+	})
 	all.Wait()
-	return errors.Join(err, l.dir.Close())
+	return errors.Join(err, gone, l.dir.Close())
 }
 
 // answer answers a message. Who asked may be gone, and the receipt is in the stream, too.

@@ -4,6 +4,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -44,12 +45,14 @@ type Bus struct {
 	dropped atomic.Uint64 // messages that came too fast
 	errors  atomic.Uint64
 	said    atomic.Int64 // when an error was logged, Unix ns
+	closing atomic.Bool
+	gone    chan error // why the client gave up
 }
 
 // Connect begins to connect. An error is about an option, or a file that an option names: servers that
 // cannot be reached are tried again.
 func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
-	b := &Bus{log: log}
+	b := &Bus{log: log, gone: make(chan error, 1)}
 	opts, err := b.options(o, version)
 	if err != nil {
 		return nil, err
@@ -77,15 +80,19 @@ func (b *Bus) options(o *link.Options, version string) ([]nats.Option, error) {
 			b.log.Warn().Err(err).Msg("connection to the bus lost; trying again")
 		}),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { b.failed(err) }),
+		nats.ClosedHandler(func(nc *nats.Conn) { // a server can make the client give up for good
+			if !b.closing.Load() {
+				b.gone <- fmt.Errorf("the server ended the connection: %w", cmp.Or(nc.LastError(), nats.ErrConnectionClosed))
+			}
+		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) { b.failed(err) }),
 	}
-	security, err := secure(o, b.log)
+	security, err := secure(o)
 	return append(opts, security...), err
 }
 
 // secure makes the options for TLS and for the host's identity.
-func secure(o *link.Options, log zerolog.Logger) (opts []nats.Option, err error) {
-	dial := &dialer{log: log}
+func secure(o *link.Options) (opts []nats.Option, err error) {
 	if o.Secure() {
 		config := &tls.Config{MinVersion: tls.VersionTLS12}
 		if o.CA != "" {
@@ -98,10 +105,9 @@ func secure(o *link.Options, log zerolog.Logger) (opts []nats.Option, err error)
 				return nil, fmt.Errorf("--ca %s: no certificate in PEM form", o.CA)
 			}
 		}
-		dial.tls = config
 		opts = append(opts, nats.Secure(config))
 	}
-	opts = append(opts, nats.SetCustomDialer(dial), nats.SkipHostLookup()) // the name is what the certificate is compared with
+	opts = append(opts, nats.SkipHostLookup()) // the name is what the certificate is compared with
 	switch {
 	case o.Nkey != "":
 		if err := private(o.Nkey); err != nil {
@@ -155,7 +161,13 @@ func (b *Bus) failed(err error) {
 }
 
 // Close ends the connection.
-func (b *Bus) Close() { b.nc.Close() }
+func (b *Bus) Close() {
+	b.closing.Store(true)
+	b.nc.Close()
+}
+
+// Gone has an error once the client will not connect again. A new one has to be made.
+func (b *Bus) Gone() <-chan error { return b.gone }
 
 // Dropped is how often messages were dropped because they came too fast.
 func (b *Bus) Dropped() uint64 { return b.dropped.Load() }

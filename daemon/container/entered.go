@@ -36,7 +36,7 @@ func (f *Finder) Entered(in, pid uint32) (found Found, err error) {
 	return found, err
 }
 
-// shimsMain is the main process of the container that the shim above a process began, 0 if there is none.
+// shimsMain is the main process of the container that the shim above a process began, else 0.
 func (f *Finder) shimsMain(pid uint32) uint32 {
 	for range 3 { // runc may be between them
 		stat, err := f.proc.Stat(pid)

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the metrics into docs/MONITORING.
 func full() *Snapshot {
 	ok := true
 	return &Snapshot{
-		Version: "1.2.3", ABI: "abc", Level: 4, Degraded: 2, Sessions: map[string]int{"active": 3}, Processes: 40,
+		Build: [2]string{"1.2.3", "abc"}, Level: 4, Degraded: 2, Sessions: map[string]int{"active": 3}, Processes: 40,
 		Rules:  map[Rule]Use{{"claude", false}: {2, 3, 4, 5 << 20}, {NoRule, true}: {Leftovers: 1}},
 		Events: map[string]uint64{"fork": 7}, Lost: map[string]uint64{"ring": 0, "reader": 5},
 		HelperErrors:    map[Helper]uint64{{"birth", "map_update_elem"}: 1},

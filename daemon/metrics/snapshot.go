@@ -4,12 +4,12 @@ package metrics
 // daemon began, except those of the kernel: they are since its programs were loaded,
 // and survive a restart of the daemon.
 type Snapshot struct {
-	Version, ABI string
-	Level        int
-	Degraded     int            // in how many ways
-	Sessions     map[string]int // by state
-	Processes    int            // live members
-	Rules        map[Rule]Use
+	Build     [2]string // version and ABI
+	Level     int
+	Degraded  int            // in how many ways
+	Sessions  map[string]int // by state
+	Processes int            // live members
+	Rules     map[Rule]Use
 
 	Events          map[string]uint64 // by type
 	Lost            map[string]uint64 // events, by where

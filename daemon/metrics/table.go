@@ -32,7 +32,7 @@ type metric struct {
 // table is every metric of ours, in the order of the documentation.
 var table = []metric{
 	{"build_info", gauge, []string{"version", "abi"}, "1, with the version of the daemon and the hash of its kernel side.",
-		func(s *Snapshot, p put) { p(1, s.Version, s.ABI) }},
+		func(s *Snapshot, p put) { p(1, s.Build[:]...) }},
 	{"level", gauge, nil, "The guarantee level, 1 to 4.",
 		func(s *Snapshot, p put) { p(float64(s.Level)) }},
 	{"degraded", gauge, nil, "Number of ways in which the daemon is degraded; lineage doctor and GET /v1/status name them.",

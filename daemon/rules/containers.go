@@ -204,7 +204,7 @@ func (j joined) container() (in container.Found, rootLives bool, err error) {
 	return in, false, err
 }
 
-// outside is the first ancestor that is no member, 0 if the kernel is about to give a process another parent.
+// outside is the first ancestor in no session, 0 if the kernel is about to give a process another parent.
 func outside(pid uint32, parents map[uint32]uint32, dead map[uint32]bool) uint32 {
 	for range len(parents) {
 		pid = parents[pid]

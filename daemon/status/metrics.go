@@ -44,7 +44,7 @@ func (s *Status) Snapshot() (*metrics.Snapshot, error) {
 func (s *Status) measure() (*metrics.Snapshot, error) {
 	f := s.o.Kernel.Features()
 	m := &metrics.Snapshot{
-		Version: s.o.Version, ABI: f.ABI, Level: f.Level, BreakerOpen: s.o.Rules.BreakerState().Open,
+		Build: [2]string{s.o.Version, f.ABI}, Level: f.Level, BreakerOpen: s.o.Rules.BreakerState().Open,
 		Refusals: s.o.Access.RefusedSoFar(), ReadersDropped: s.o.Tally.Dropped.Load(),
 		Sessions:     map[string]int{"active": 0, "paused": 0, "ending": 0, "condemned": 0, "ended": 0},
 		Events:       make(map[string]uint64),

@@ -49,7 +49,7 @@ func TestSentOn(t *testing.T) {
 	self := api.Ref{PID: 7, StartNS: 1}
 	for want, o := range map[string]api.Outcome{
 		"SIGTERM by lineage, handled and then sent to itself": {Outcome: api.OutcomeTerm, Killer: &api.Sender{Signal: "SIGTERM", Kind: "process", Process: &api.Process{Ref: self}}},
-		"SIGTERM: SIGABRT from itself":          {Outcome: api.OutcomeTerm, Killer: &api.Sender{Signal: "SIGABRT", Kind: "process", Process: &api.Process{Ref: self}}},
+		"SIGTERM: SIGABRT from itself":                        {Outcome: api.OutcomeTerm, Killer: &api.Sender{Signal: "SIGABRT", Kind: "process", Process: &api.Process{Ref: self}}},
 	} {
 		if o.Ref = self; Outcome(&o) != want {
 			t.Errorf("%q, want %q", Outcome(&o), want)

@@ -329,9 +329,15 @@ func TestEndsWithClient(t *testing.T) {
 			id := h.runs(300, test.spec).ID
 			test.happen(h)
 			h.K.AllRead()
-			h.look()
-			if info, err := h.K.Session(id); (err == nil && info.State == tracer.StateActive) == test.ends {
-				t.Errorf("%+v, %v", info, err)
+			ended := func() bool {
+				h.look()
+				info, err := h.K.Session(id)
+				return err != nil || info.State != tracer.StateActive
+			}
+			if test.ends {
+				registrytest.Until(t, ended)
+			} else if ended() {
+				t.Error("it was ended")
 			}
 		})
 	}

@@ -22,7 +22,7 @@ const (
 	// maxHeld bounds the ports and the locks of one session, and of its receipt.
 	maxHeld = 1024
 	// maxMemory bounds those of all sessions, in bytes.
-	maxMemory = 16 << 20
+	maxMemory = 8 << 20
 )
 
 // Kernel is what is needed of the tracer.

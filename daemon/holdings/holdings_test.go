@@ -244,7 +244,7 @@ func TestMemory(t *testing.T) {
 	for range 100 {
 		sum += note(1001)
 	}
-	if used := f.memory.Used(); used > maxMemory || sum < 40000 || sum*(256+64) > maxMemory {
+	if used := f.memory.Used(); used > maxMemory || sum < 20000 || sum*(256+64) > maxMemory {
 		t.Errorf("%d locks in %d bytes", sum, used)
 	}
 	if n := note(1002); n != maxHeld {

@@ -40,6 +40,7 @@ func (h *Holdings) concluding(v registry.View, s *registry.Session, report *api.
 	info := s.Info()
 	before := atEnd(v, &info, its)
 	if len(before.Ports)+len(before.Locks) == 0 && alone {
+		report.HoldsUnknown = before.Unknown
 		return false
 	}
 	if its.looking {

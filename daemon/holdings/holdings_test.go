@@ -247,6 +247,11 @@ func TestMemory(t *testing.T) {
 	if used := f.memory.Used(); used > maxMemory || sum < 20000 || sum*(256+64) > maxMemory {
 		t.Errorf("%d locks in %d bytes", sum, used)
 	}
+	report := &api.Report{Started: 1}
+	f.registry.Update(func(tx registry.Tx) { f.concluding(tx.View, all[99], report) })
+	if len(report.HoldsUnknown) != 1 {
+		t.Errorf("a receipt without room: %+v", report)
+	}
 	if n := note(1002); n != maxHeld {
 		t.Errorf("another user has room for %d", n)
 	}

@@ -88,7 +88,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Registry: reg, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Kernel: k, Tally: lines.Tally,
 		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit, Clock: h.Clock.Clock,
 	},
-		r.Degraded, steward.Unrefused, s.selfCheck.Degraded,
+		r.Degraded, steward.Unrefused, steward.Unread, s.selfCheck.Degraded,
 		status.Failing("audit records are being lost", p.audit.Err),
 		status.Failing("self_protect", func() error { return s.start.SelfProtectErr }),
 		s.Recorder.Degraded,

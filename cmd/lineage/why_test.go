@@ -45,6 +45,17 @@ func TestWhyOutside(t *testing.T) {
 	golden(t, "why outside", w.record("why", "900")+w.record("why", "900", "-o", "json"))
 }
 
+// TestWhyUnreadContainer: why says that no rule applies to a container of docker without a name.
+func TestWhyUnreadContainer(t *testing.T) {
+	f := newFake()
+	f.On.Why = func(string) (*api.Why, error) {
+		return &api.Why{Process: api.Process{Ref: api.Ref{PID: 7}, Comm: "sh", Container: &api.Container{ID: strings.Repeat("ab", 32), Runtime: "docker"}}}, nil
+	}
+	if _, out, _ := newWorld(t, f).run("why", "7"); !strings.Contains(out, "record cannot be read, no rule") {
+		t.Error(out)
+	}
+}
+
 // So is the holder of a port or of a file, with what to do about it.
 func TestWhyHolderOutside(t *testing.T) {
 	f := newFake()

@@ -161,15 +161,15 @@ func TestSpec(t *testing.T) {
 	h.docker(web, "web")
 	h.pod(db, 310)
 	for range 2 { // read, then known
-		if got := h.f.Look(300); !slices.Equal(got.Env, []string{"PATH=/bin", "LINEAGE_EXEC=end"}) || !slices.Equal(got.Labels, []string{"app=shop", "team=web"}) {
+		if got, _ := h.f.Look(300); !slices.Equal(got.Env, []string{"PATH=/bin", "LINEAGE_EXEC=end"}) || !slices.Equal(got.Labels, []string{"app=shop", "team=web"}) {
 			t.Errorf("%+v", got)
 		}
-		if got := h.f.Look(310); got.Container == nil || got.Container.Name != "work" || !slices.Equal(got.Env, []string{"B=2"}) || got.Labels != nil {
+		if got, _ := h.f.Look(310); got.Container == nil || got.Container.Name != "work" || !slices.Equal(got.Env, []string{"B=2"}) || got.Labels != nil {
 			t.Errorf("%+v, env %.40q, labels %q", got.Container, got.Env, got.Labels)
 		}
 	}
 	for _, pid := range []uint32{1, 30, 999} {
-		if got := h.f.Look(pid); got.Container != nil || got.Env != nil {
+		if got, _ := h.f.Look(pid); got.Container != nil || got.Env != nil {
 			t.Errorf("%d: %+v", pid, got)
 		}
 	}

@@ -36,18 +36,16 @@ func (f *Finder) Entered(in, pid uint32) (found Found, err error) {
 	return found, err
 }
 
-// shimsMain is the main process of the container that the shim above a process began, else 0.
+// shimsMain is the main process of the container in whose bundle the shim above a process works, 0: not found.
 func (f *Finder) shimsMain(pid uint32) uint32 {
-	for range 3 { // runc may be between them
+	for range 4 { // runc may be between them
 		stat, err := f.proc.Stat(pid)
 		if err != nil || stat.Parent <= 1 {
 			return 0
 		}
-		if pid = stat.Parent; f.proc.Comm(pid) == Shim {
-			main, err := f.main(pid, procfs.Base(f.proc.Link(pid, "cwd")))
-			if err != nil {
-				return 0
-			}
+		pid = stat.Parent
+		if id := procfs.Base(f.proc.Link(pid, "cwd")); len(id) == IDLength {
+			main, _ := f.main(pid, id)
 			return main
 		}
 	}

@@ -4,6 +4,8 @@ package container
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +23,8 @@ const (
 
 	maxDepth = 64   // ancestors within one container
 	maxKnown = 1024 // containers
+	// maxUnread is how many of them are told whose record cannot be read.
+	maxUnread = 4
 	// fresh is how long a record is used without reading it again: a container may get another name.
 	fresh = 30 * time.Second
 )
@@ -31,6 +35,8 @@ type Finder struct {
 	log   zerolog.Logger
 	mu    sync.Mutex
 	known map[lives]known
+	// unread are containers of root's supervisors whose record cannot be read, and why.
+	unread map[lives]error
 }
 
 // lives is a container while its supervisor runs: containerd's shim, or conmon.
@@ -54,7 +60,7 @@ type Found struct {
 
 // NewFinder makes a finder.
 func NewFinder(proc procfs.FS, log zerolog.Logger) *Finder {
-	return &Finder{proc: proc, log: log, known: make(map[lives]known)}
+	return &Finder{proc: proc, log: log, known: make(map[lives]known), unread: make(map[lives]error)}
 }
 
 // Of returns the container of a process, nil if it is in none. What cannot be read or does not fit is left out. near is
@@ -84,16 +90,27 @@ func (f *Finder) Of(pid uint32, near *lineage.Container) *lineage.Container {
 }
 
 // Look reads the container of a process, as far as it is on record.
-func (f *Finder) Look(pid uint32) Found {
+func (f *Finder) Look(pid uint32) (Found, error) {
 	id, runtime, err := f.id(pid)
 	if err != nil || id == "" {
-		return Found{}
+		return Found{}, err
 	}
-	found, err := f.find(pid, id, runtime)
-	if err != nil {
-		return Found{}
+	return f.find(pid, id, runtime)
+}
+
+// Unread says of which containers that exist no record can be read, and why.
+func (f *Finder) Unread() (all []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, err := range f.unread {
+		if stat, gone := f.proc.Stat(key.pid); gone != nil || stat.Start != key.start {
+			delete(f.unread, key)
+			continue
+		}
+		all = append(all, fmt.Sprintf("no rule for containers applies to %.12s: %v", key.id, err))
 	}
-	return found
+	slices.Sort(all)
+	return all[:min(len(all), maxUnread)]
 }
 
 func (f *Finder) id(pid uint32) (id, runtime string, err error) {
@@ -124,10 +141,14 @@ func (f *Finder) find(pid uint32, id, runtime string) (found Found, err error) {
 	if was.Container != nil && time.Since(was.read) < fresh && was.Container.Name != "" && f.serves(supervisor, inside, id) == nil {
 		return was.Found, nil
 	}
-	found, err = f.read(supervisor, inside, &lineage.Container{ID: id, Runtime: runtime})
-	if now, again := f.proc.Stat(supervisor); err == nil && (again != nil || now.Start != stat.Start) {
-		err = errMoved
+	if err := f.serves(supervisor, inside, id); err != nil {
+		return Found{}, err
 	}
+	found, err = f.read(supervisor, &lineage.Container{ID: id, Runtime: runtime})
+	if now, again := f.proc.Stat(supervisor); again != nil || now.Start != stat.Start {
+		return Found{}, errMoved
+	}
+	f.noteUnread(key, err)
 	if err != nil {
 		return Found{}, err
 	}
@@ -141,6 +162,17 @@ func (f *Finder) find(pid uint32, id, runtime string) (found Found, err error) {
 	}
 	f.known[key] = known{found, time.Now()}
 	return found, nil
+}
+
+func (f *Finder) noteUnread(key lives, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(f.unread, key)
+	case len(f.unread) < maxKnown:
+		f.unread[key] = err
+	}
 }
 
 // supervisor walks from a process in a container to the first ancestor that is not in it: the shim or conmon that has

@@ -36,10 +36,7 @@ type bundle struct {
 }
 
 // read adds what the runtime has on record to a container.
-func (f *Finder) read(supervisor, inside uint32, c *lineage.Container) (found Found, err error) {
-	if err := f.serves(supervisor, inside, c.ID); err != nil {
-		return Found{}, err
-	}
+func (f *Finder) read(supervisor uint32, c *lineage.Container) (found Found, err error) {
 	if f.conmon(supervisor) {
 		c, err = f.podman(supervisor, c)
 		return Found{Container: c}, err

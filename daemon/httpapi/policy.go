@@ -93,7 +93,11 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 		}
 		add("agents."+r.Name, "", in.Origin(r), effect)
 	}
-	if r := h.steward.ContainerRule(in, id.PID); r != nil {
+	r, err := h.steward.ContainerRule(in, id.PID)
+	if err != nil {
+		add("containers", "", "", "no effect: its container cannot be read: "+err.Error())
+	}
+	if r != nil {
 		effect, err := h.containerEffect(in, r, id, p.UID)
 		if err != nil {
 			return err

@@ -280,3 +280,25 @@ func TestLeftElsewhere(t *testing.T) {
 		t.Error("it is not in the audit log")
 	}
 }
+
+// TestUnreadRecord: policy explain and status say that no rule applies, while a container's record cannot be read.
+func TestUnreadRecord(t *testing.T) {
+	w := newWorld(t, daemontest.WithPolicy(containerRules))
+	web := w.shim(310, "web", "", "")
+	bundle, err := os.Readlink(w.Host.Proc.Path(310, "cwd"))
+	require.NoError(t, err)
+	record := filepath.Join(filepath.Dir(bundle), "r", filepath.Base(web), "config.v2.json")
+	says := func(unread bool) {
+		t.Helper()
+		if x := w.explained(311); strings.Contains(x.Effect, "its container cannot be read") != unread {
+			t.Errorf("explained as %+v", x)
+		}
+		if d := w.Status().Degraded; strings.Contains(fmt.Sprint(d), "no rule for containers applies to 111111111111: ") != unread {
+			t.Errorf("degraded: %q", d)
+		}
+	}
+	require.NoError(t, os.Rename(record, record+".away"))
+	says(true)
+	require.NoError(t, os.Rename(record+".away", record))
+	says(false)
+}

@@ -94,12 +94,24 @@ func (s *Steward) Judge(info tracer.SessionInfo) { s.askJudge(info) }
 // Release dissolves a session whose root was put into a container.
 func (s *Steward) Release(info tracer.SessionInfo, why string) { joined{s, info}.letGo(why) }
 
-// ContainerRule returns the rule for the container that a process is in, nil if none matches.
-func (s *Steward) ContainerRule(p *policy.Policy, pid uint32) *policy.Container {
-	if in := s.o.Containers.Look(pid); in.Container != nil {
-		return ruleFor(p, in)
+// ContainerRule returns the rule for the container that a process is in, nil if none matches, and why no rule for containers can.
+func (s *Steward) ContainerRule(p *policy.Policy, pid uint32) (*policy.Container, error) {
+	if len(p.Containers) == 0 {
+		return nil, nil
 	}
-	return nil
+	in, err := s.o.Containers.Look(pid)
+	if err != nil || in.Container == nil {
+		return nil, err
+	}
+	return ruleFor(p, in), nil
+}
+
+// Unread says to which containers no rule applies because their record cannot be read.
+func (s *Steward) Unread() []string {
+	if len(s.o.Rules.Policy().Containers) == 0 {
+		return nil
+	}
+	return s.o.Containers.Unread()
 }
 
 // Record adds what a rule or a broker decided about a session, and one of its processes unless that

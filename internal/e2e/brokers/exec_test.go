@@ -70,7 +70,7 @@ func newHouse(t *testing.T, mode, runtime string) *house {
 func (h *house) start(name string, flags ...string) {
 	h.Instance.T.Helper()
 	args := slices.Concat([]string{"run", "-d", "--network", "none", "--runtime", h.runtime, "--name", name, "-v", h.Dir + ":" + h.Dir}, flags,
-		[]string{"lngtest", "/bin/sh", "-c", "exec 9>" + h.others.Path + "; sleep 300 & sleep 301"})
+		[]string{"lngtest", "/bin/sh", "-c", "exec 9>" + h.others.Path + "; sleep 3600 & sleep 3601"})
 	h.Docker.Must(args...)
 }
 

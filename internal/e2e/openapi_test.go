@@ -27,7 +27,8 @@ var never = map[string]string{
 	"Container.pod": "a pod: daemon/container", "Container.namespace": "a pod: daemon/container",
 	"Brokered.observed":         "a verdict while strong evidence is only observed: internal/e2e/brokers",
 	"Growth.processes_per_hour": tenMinutes, "Growth.bytes_per_hour": tenMinutes, "Leak.exhausts": tenMinutes, "Leak.hours_to_exhaustion": tenMinutes,
-	"Leaks.truncated": large, "Report.truncated": large, "Resync.truncated": large,
+	"Leaks.truncated": large, "Resync.truncated": large,
+	"Session.continued": stranger, "Continued.running": stranger, "Continued.by": stranger,
 	"Holders.hidden":        "a caller who is not root",
 	"WatchStatus.read_only": member,
 	"Holders.time_wait":     timeWait, "Port.connections": timeWait, "Report.ports_time_wait": timeWait,
@@ -67,6 +68,7 @@ const (
 	otherCalls = "tool calls that overlap, listen or leave much: internal/e2e/agents, daemon/marks"
 	large      = "more processes than a document names"
 	timeWait   = "connections that a member closed first"
+	stranger   = "a process outside that continues a paused session: TestPauseContinued"
 	unkillable = "a process that cannot be killed: internal/e2e/escapes"
 	member     = "a caller inside a session"
 	kernel     = "a kernel that lacks something"
@@ -156,6 +158,8 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	ended()
+	i.Lineage("run", "--name", "leaver", "--", "sh", "-c", "setsid sleep 50 &")
+	get("/v1/sessions/leaver/report")
 	watch.read()
 	events.read()
 

@@ -121,9 +121,6 @@ func testContinued(t *testing.T, level, uid int, period time.Duration) {
 	}
 	paused, daemon := share(pid), share(d.Process.Pid)
 	t.Logf("figure: free %.0f %%, paused %.0f %% of a CPU; the daemon %.1f %%; told after %v", 100*free, 100*paused, 100*daemon, told)
-	if daemon > 0.2 {
-		t.Errorf("the daemon used %.0f %% of a CPU", 100*daemon)
-	}
 	close(stop)
 	<-stopped
 	i.Until("it is stopped again", func() bool { return i.Record("busy").Continued == nil })

@@ -252,8 +252,7 @@ func (h *branches) reply(w http.ResponseWriter, b *branch.Branch, c access.Calle
 	case report == nil:
 		return fmt.Errorf("session %v of the branch: %w", b.Sessions()[0], tracer.ErrNotFound)
 	}
-	d := *report
-	d.Processes, d.Truncated = []api.Outcome{}, d.Truncated || len(d.Processes) > 0
+	d := unnamed(report)
 	for _, id := range b.Sessions()[1:] {
 		d.Also = append(d.Also, id.String())
 	}

@@ -119,10 +119,17 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 		return err
 	}
 	report, err := h.find.Receipt(to.id.String(), c, access.End)
-	if err == nil { // the end must not wait for a turn, so this receipt names no process
-		report.Processes, report.Truncated = []api.Outcome{}, report.Truncated || len(report.Processes) > 0
+	if err != nil {
+		return err
 	}
-	return send(w, http.StatusAccepted, report, err)
+	return reply(w, http.StatusAccepted, unnamed(report))
+}
+
+// unnamed is a receipt that names no process: the reply to an end must not wait for a turn.
+func unnamed(report *api.Report) api.Report {
+	d := *report
+	d.Processes, d.Truncated = []api.Outcome{}, d.Truncated || len(d.Processes) > 0
+	return d
 }
 
 // receipt sends the receipt of a session as it is now, when it is the caller's turn: it is not made before.

@@ -25,7 +25,6 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 	// The receipts come first: the log that is read then has all the records that they name.
 	var receipts []*api.Report
 	var changed []string
-	oldest := began
 	x := chain.Expect{Head: head, Until: began, UIDs: map[*api.Report]int{}}
 	for i := range ended.Items {
 		r, err := c.Report(ctx, ended.Items[i].ID, 0)
@@ -45,28 +44,18 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 		return nil, err
 	}
 	defer done()
-	p, err := c.Policy(ctx)
-	if err != nil {
-		return nil, err
-	}
 	st, err := c.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	x.Since = began
-	for _, item := range p.Items {
-		text := fmt.Sprint(item.Value)
-		switch item.Key {
-		case "daemon.audit.keep":
-			x.Keep, _ = strconv.Atoi(text)
-		case "daemon.history.max_age":
-			if age, err := time.ParseDuration(text); err == nil {
-				x.Since = began.Add(-age)
-			}
-		}
+	p, err := c.Policy(ctx)
+	if err != nil {
+		return nil, err
 	}
+	x.Keep, x.Since = kept(p, began)
 	// A history of this size may have let its oldest sessions go before they were too old.
 	if st.Counters["history.bytes"] > pruned {
+		oldest := began
 		for _, r := range receipts {
 			if r.Ended != nil && r.Ended.Before(oldest) {
 				oldest = *r.Ended
@@ -87,6 +76,23 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 		}
 	}
 	return v, nil
+}
+
+// kept is how many files of the log are kept, and since when the history has every session, by the policy.
+func kept(p *api.Policy, began time.Time) (files int, since time.Time) {
+	since = began
+	for _, item := range p.Items {
+		text := fmt.Sprint(item.Value)
+		switch item.Key {
+		case "daemon.audit.keep":
+			files, _ = strconv.Atoi(text)
+		case "daemon.history.max_age":
+			if age, err := time.ParseDuration(text); err == nil {
+				since = began.Add(-age)
+			}
+		}
+	}
+	return files, since
 }
 
 // pruned is less, in bytes, than the smallest history that retention may prune for its size.

@@ -113,7 +113,9 @@ guards signals and this kernel cannot refuse them.`,
 		}
 		if mistaken {
 			// Editors find the place by this line, so it has no prefix.
-			fmt.Fprintln(a.Stderr, display.Text(bad.Error()))
+			for _, e := range append([]*policy.Error{bad}, bad.More...) {
+				fmt.Fprintln(a.Stderr, display.Text(e.Error()))
+			}
 			return exit.Silent(api.ExitFailed)
 		}
 		return err

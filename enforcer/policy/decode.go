@@ -43,19 +43,36 @@ func Parse(file string, data []byte) (*Policy, error) {
 		return nil, bad
 	}
 	if root == nil {
-		return nil, &Error{file, 1, 1, "the policy is empty", `start it with "version: 1"`}
+		return nil, &Error{file, 1, 1, "the policy is empty", `start it with "version: 1"`, nil}
 	}
 	d := &decoder{policy: Default()}
 	d.policy.file = file
-	if bad := d.mapping(root, reflect.ValueOf(d.policy).Elem(), ""); bad != nil {
-		bad.File = file
-		return nil, bad
+	if d.wrong(0, d.mapping(root, reflect.ValueOf(d.policy).Elem(), "")) {
+		for _, bad := range d.mistakes {
+			bad.File = file
+		}
+		d.mistakes[0].More = d.mistakes[1:]
+		return nil, d.mistakes[0]
 	}
 	return d.policy, nil
 }
 
-// decoder fills one policy.
-type decoder struct{ policy *Policy }
+// decoder fills one policy, and goes on after a mistake in the value of a key or an item.
+type decoder struct {
+	policy   *Policy
+	mistakes []*Error
+}
+
+// maxMistakes bounds what is told of one file.
+const maxMistakes = 20
+
+// wrong notes a mistake, and reports whether there is one since there were before.
+func (d *decoder) wrong(before int, bad *Error) bool {
+	if bad != nil && len(d.mistakes) < maxMistakes {
+		d.mistakes = append(d.mistakes, bad)
+	}
+	return len(d.mistakes) > before
+}
 
 func at(n *yaml.Node, what, hint string) *Error {
 	return &Error{Line: n.Line, Column: n.Column, What: what, Hint: hint}
@@ -143,8 +160,8 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 	for _, f := range known {
 		words = append(words, f.key)
 	}
-	seen := map[string]*yaml.Node{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	seen, before := map[string]*yaml.Node{}, len(d.mistakes)
+	for i := 0; i+1 < len(n.Content) && len(d.mistakes) < maxMistakes; i += 2 {
 		key, item := n.Content[i], n.Content[i+1]
 		where := named(path)
 		if bad := plainNode(key, where); bad != nil {
@@ -158,17 +175,19 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) *Error {
 			return at(key, join(path, key.Value)+" is no longer supported", hint)
 		}
 		if which < 0 {
-			return at(key, fmt.Sprintf("unknown key %q in %s", key.Value, where), suggest(key.Value, words))
+			d.wrong(before, at(key, fmt.Sprintf("unknown key %q in %s", key.Value, where), suggest(key.Value, words)))
+			continue
 		}
 		if first := seen[key.Value]; first != nil {
 			return at(key, fmt.Sprintf("%s is given twice", join(path, key.Value)), fmt.Sprintf("first in line %d", first.Line))
 		}
 		seen[key.Value] = key
 		f := known[which]
-		if bad := d.value(item, v.Field(f.index), join(path, f.key), f.Tag); bad != nil {
-			return bad
-		}
+		d.wrong(before, d.value(item, v.Field(f.index), join(path, f.key), f.Tag))
 		d.policy.lines[join(path, f.key)] = key.Line
+	}
+	if len(d.mistakes) > before {
+		return nil // a key that seems to be missing may be the misspelt one
 	}
 	for _, f := range known {
 		if f.needed() && seen[f.key] == nil {
@@ -234,14 +253,12 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 			return at(n, path+": the list is empty", "omit the key")
 		}
 	}
+	start := len(d.mistakes)
 	for i, item := range items {
 		x := reflect.New(elem).Elem()
 		itemPath := fmt.Sprintf("%s[%d]", path, i)
-		if bad := d.value(item, x, itemPath, tag); bad != nil {
-			return bad
-		}
-		if bad := d.unique(item, v, x, path); bad != nil {
-			return bad
+		if before := len(d.mistakes); d.wrong(before, d.value(item, x, itemPath, tag)) || d.wrong(before, d.unique(item, v, x, path)) {
+			continue
 		}
 		d.policy.lines[itemPath] = item.Line
 		if r, ok := x.Addr().Interface().(rule); ok {
@@ -249,12 +266,13 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, tag reflect.S
 		}
 		if r, ok := x.Addr().Interface().(checked); ok {
 			if key, w := r.check(); w != nil {
-				return at(valueOf(item, key), join(itemPath, key)+": "+w.what, w.hint)
+				d.wrong(0, at(valueOf(item, key), join(itemPath, key)+": "+w.what, w.hint))
+				continue
 			}
 		}
 		v.Set(reflect.Append(v, x))
 	}
-	if want, limited := tag.Lookup("only"); limited && fmt.Sprint(v.Interface()) != "["+want+"]" {
+	if want, limited := tag.Lookup("only"); limited && len(d.mistakes) == start && fmt.Sprint(v.Interface()) != "["+want+"]" {
 		return at(n, fmt.Sprintf("%s: only %s is supported in this version", path, want), "omit the key")
 	}
 	return nil

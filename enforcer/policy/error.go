@@ -13,9 +13,11 @@ type Error struct {
 	Column int    `json:"column"`
 	What   string `json:"what"`
 	Hint   string `json:"hint,omitempty"` // what to write instead
+
+	More []*Error `json:"more,omitempty"` // further mistakes, in the order of the file; 19 at most
 }
 
-// Error is one line: FILE:LINE:COLUMN: what; hint.
+// Error is one line, of the first mistake: FILE:LINE:COLUMN: what; hint.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.What)
 	if e.Hint != "" {

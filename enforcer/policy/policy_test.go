@@ -37,8 +37,8 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-// TestBad: every bad file has one line that says what and where, and gives no
-// policy.
+// TestBad: every bad file has a line for each mistake that says what and where, and gives
+// no policy.
 func TestBad(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	if err != nil || len(files) < 30 {
@@ -57,7 +57,9 @@ func TestBad(t *testing.T) {
 		if bad.Line < 1 || bad.Line > len(lines) || bad.Column < 1 || bad.Column > len(lines[bad.Line-1])+1 {
 			t.Errorf("%s: line %d, column %d are not in the file", file, bad.Line, bad.Column)
 		}
-		fmt.Fprintln(&all, filepath.Base(bad.File)+strings.TrimPrefix(bad.Error(), bad.File))
+		for _, e := range append([]*Error{bad}, bad.More...) {
+			fmt.Fprintln(&all, filepath.Base(e.File)+strings.TrimPrefix(e.Error(), e.File))
+		}
 	}
 	golden(t, "testdata/bad.golden", []byte(all.String()))
 }

@@ -20,7 +20,7 @@ const maxFile = 1 << 20
 func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 	at := func(offset int, what, hint string) (*yaml.Node, *Error) {
 		line, column := position(data, offset)
-		return nil, &Error{file, line, column, what, hint}
+		return nil, &Error{file, line, column, what, hint, nil}
 	}
 	if len(data) > maxFile {
 		return at(0, "the policy is larger than 1MiB", "")
@@ -50,7 +50,7 @@ func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 			return doc.Content[0], nil
 		}
 		if err == nil {
-			return nil, &Error{file, second.Line, second.Column, "a second document begins", "a policy is one document"}
+			return nil, &Error{file, second.Line, second.Column, "a second document begins", "a policy is one document", nil}
 		}
 	}
 	what, offset := syntax(err), problem(data)

@@ -17,7 +17,8 @@ import (
 
 func (a *app) adoptCommand() *cobra.Command {
 	var req api.NewSession
-	var grace, lifetime, idle time.Duration
+	var grace *time.Duration
+	var lifetime, idle time.Duration
 	onExit := flags.Choice{Value: "end", Words: []string{"end", "report"}}
 	cmd := &cobra.Command{
 		Use:   "adopt PID",
@@ -43,7 +44,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&req.Name, "name", "", "the session's `NAME`")
-	f.DurationVar(&grace, "grace", 0, "`TIME` between SIGTERM and SIGKILL, at most 10m (default the policy's, 5s)")
+	flags.Grace(f, &grace, "the policy's, 5s")
 	f.DurationVar(&lifetime, "max-lifetime", 0, "end the session after this `TIME`")
 	f.DurationVar(&idle, "idle", 0, "end the session after this `TIME` with no new process and under 1s of CPU")
 	f.Var(&onExit, "on-exit", "what to do with leftovers when the process exits: `ACTION`, end or report")
@@ -54,10 +55,7 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 		if err != nil {
 			return exit.Usage("adopt: %w", exit.Invalid("PID", args[0], "PID or PID@START"))
 		}
-		if cmd.Flags().Changed("grace") {
-			if grace < 0 || grace > api.MaxGrace {
-				return exit.Usage("adopt: %w", exit.Invalid("--grace", grace, "0 to 10m"))
-			}
+		if grace != nil {
 			ms := grace.Milliseconds()
 			req.GraceMS = &ms
 		}

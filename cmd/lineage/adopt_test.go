@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,10 +59,13 @@ func TestKeepSigned(t *testing.T) {
 	f := newFake()
 	w := newWorld(t, f)
 	valid := []string{"keep", "4121", "--reason", "r", "--until", "8h"}
-	for _, args := range [][]string{{"-H", "web1"}, {"-H", "web1,web2", "--sign", "nosuch"}, {"--save", "nosuch"}, {"--sign", "nosuch"}} {
+	for _, args := range [][]string{{"-H", "web1"}, {"-H", "web1,web2", "--sign", "nosuch"}, {"--save", "nosuch"}} {
 		if code, _, stderr := w.run(append(valid, args...)...); code != api.ExitUsage {
 			t.Errorf("%q: exit %d, %q", args, code, stderr)
 		}
+	}
+	if code, _, stderr := w.run(append(valid, "--sign", "nosuch")...); code != api.ExitNotFound || !strings.Contains(stderr, "nosuch: no such file") {
+		t.Errorf("a key that does not exist: exit %d, %q", code, stderr)
 	}
 	key, file := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "command")
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {

@@ -32,9 +32,7 @@ CMD ran, or if the receipt of --report could not be written.`,
 	}
 	take := a.wrapsCommand(cmd, &o, "5s")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := take(args); err != nil {
-			return err
-		}
+		take(args)
 		return exit.Silent(run(cmd.Context(), o))
 	}
 	return cmd

@@ -26,7 +26,7 @@ func TestInit(t *testing.T) {
 		{line: "init --nope true", err: `init: unknown flag: --nope; see "lineage init --help"`},
 		{line: "init --name x true", err: `init: unknown flag: --name; see "lineage init --help"`},
 		{line: "init --grace -1s true", err: `init: invalid --grace "-1s": must be 0 to 10m`},
-		{line: "init --grace 601s true", err: `init: invalid --grace "10m1s": must be 0 to 10m`},
+		{line: "init --grace 601s true", err: `init: invalid --grace "601s": must be 0 to 10m`},
 	} {
 		w := newWorld(t, newFake())
 		var got *supervise.Options

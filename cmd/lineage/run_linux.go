@@ -59,8 +59,9 @@ rights of --user. A regular file is replaced as a whole; a FIFO, a device,
 	}
 	take := a.wrapsCommand(cmd, &o, "the policy's, 5s")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := take(args); err != nil {
-			return err
+		take(args)
+		if o.Name != "" && !api.IsSessionWord(o.Name) {
+			return before("run: %w", exit.Invalid("--name", o.Name, "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"))
 		}
 		for name, d := range map[string]time.Duration{"max-lifetime": o.MaxLifetime, "idle": o.Idle} {
 			if cmd.Flags().Changed(name) && d < time.Millisecond {
@@ -117,23 +118,13 @@ func (a *app) reaches(o *supervise.Options, connect func(context.Context, string
 func before(format string, args ...any) error { return exit.Errorf(125, format, args...) }
 
 // wrapsCommand makes cmd a command that runs CMD, as run and init do, with their common flags.
-// The returned function takes CMD and the values of the flags.
-func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrace string) (take func(args []string) error) {
-	name, fill := cmd.Name(), a.takesCommand(cmd, o, 0)
+// The returned function takes CMD.
+func (a *app) wrapsCommand(cmd *cobra.Command, o *supervise.Options, defaultGrace string) (take func(args []string)) {
 	f := cmd.Flags()
-	grace := f.Duration("grace", 0, "`TIME` between SIGTERM and SIGKILL, at most 10m (default "+defaultGrace+")")
+	flags.Grace(f, &o.Grace, defaultGrace)
 	f.StringVar(&o.Report, "report", "", "write the receipt to `FILE` as JSON")
 	f.BoolVarP(&o.Quiet, "quiet", "q", false, "do not report leftovers that were ended")
-	return func(args []string) error {
-		if f.Changed("grace") {
-			if *grace < 0 || *grace > api.MaxGrace {
-				return before("%s: %w", name, exit.Invalid("--grace", *grace, "0 to 10m"))
-			}
-			o.Grace = grace
-		}
-		fill(args)
-		return nil
-	}
+	return a.takesCommand(cmd, o, 0)
 }
 
 // takesCommand gives cmd the argument CMD, after n others. The returned function takes CMD.

@@ -74,7 +74,7 @@ func TestRunErrors(t *testing.T) {
 		"run --":                                  `run: CMD is missing; see "lineage run --help"`,
 		"run --nope true":                         `run: unknown flag: --nope; see "lineage run --help"`,
 		"run --grace -1s true":                    `run: invalid --grace "-1s": must be 0 to 10m`,
-		"run --grace 11m true":                    `run: invalid --grace "11m0s": must be 0 to 10m`,
+		"run --grace 11m true":                    `run: invalid --grace "11m": must be 0 to 10m`,
 		"run --grace x true":                      `run: invalid --grace "x": must be a duration such as 30s or 1h`,
 		"run --on-exit maybe true":                `run: invalid --on-exit "maybe": must be one of end, report`,
 		"run --signals none true":                 `run: invalid --signals "none": must be one of any, session`,

@@ -24,7 +24,7 @@ func (a *app) statusCommand() *cobra.Command {
 and what does not work as it should. Exits with 0 if all is well, with 1 if the
 daemon is degraded, and with 5 if none answers.`,
 		Example: `  lineage status
-  lineage status -o json | jq .status.degraded
+  lineage status -o json | jq '.status.degraded[]?'
   lineage status -H web1,web2`,
 		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,

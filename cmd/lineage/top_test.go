@@ -72,7 +72,7 @@ func TestTopRecording(t *testing.T) {
 			says string
 		}{
 			"top -i " + bad:                   {1, "not a recording"},
-			"top -i /nosuch/lngtest":          {3, "recording: open "},
+			"top -i /nosuch/lngtest":          {3, "/nosuch/lngtest: no such file"},
 			"top -i " + file + " nosuch":      {3, "nosuch: not "},
 			"top --speed 2":                   {2, "--speed is for a recording"},
 			"top --speed -1 -i " + file:       {2, "must be 0 or more"},

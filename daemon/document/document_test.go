@@ -105,6 +105,10 @@ func TestProcess(t *testing.T) {
 	if p := e.Process(e.node(t, 9), everyone{}); p.State != "" || p.UID != nil || p.Session != "" {
 		t.Errorf("of a process that was only named: %+v", p)
 	}
+	z := e.node(t, 102)
+	if z.State, z.RSS = lineage.Zombie, 8<<20; e.Process(z, everyone{}).RSSBytes != 0 {
+		t.Error("a zombie holds no memory")
+	}
 	if ev := e.Process(e.node(t, 100), everyone{}).Evidence; ev.Source != "socket" || ev.Confidence != "weak" {
 		t.Errorf("%+v", ev)
 	}

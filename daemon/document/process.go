@@ -63,8 +63,11 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 		Exited:     e.Clock.Wall(n.Exited),
 		Evidence:   evidence(n.Evidence, tracer.Source(n.Source)),
 	}
-	if n.State == lineage.Unknown {
+	switch n.State {
+	case lineage.Unknown:
 		p.State = ""
+	case lineage.Zombie:
+		p.RSSBytes = 0 // what was last seen of it; it holds only its PID
 	}
 	if n.Ghost {
 		p.UID = nil

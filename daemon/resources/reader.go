@@ -32,7 +32,7 @@ const (
 var (
 	// errOther: the PID belongs to another process than expected, or to none.
 	errOther = errors.New("another process")
-	errTime  = errors.New("timed out")
+	errTime  = errors.New("the time for the search was over, try again")
 	errMany  = errors.New("too many descriptors")
 )
 

@@ -311,6 +311,8 @@ func (k *key) unset() string {
 		return "any"
 	}
 	switch v := document(k.value); {
+	case k.Tag.Get("min") == "1" && k.value.IsZero():
+		return "`1`"
 	case k.Tag.Get("doc") == "as in defaults":
 		return "as in `defaults`"
 	case k.Tag.Get("doc") == "as at the top of the file":

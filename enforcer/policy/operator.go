@@ -8,7 +8,7 @@ type Operator struct {
 	Verbs      []string   `key:"verbs" one:"end|halt|keep" list:"any" need:"1" doc:"what signed commands may do; halt only without users and sessions, since it concerns the whole host"`
 	Users      []string   `key:"users" form:"user" list:"any" doc:"only to sessions of these users, names or numbers"`
 	Sessions   []NameGlob `key:"sessions" list:"any" doc:"only to sessions whose names match, globs; any user can choose a name for a session of its own"`
-	Signatures int        `key:"signatures" min:"1" max:"8" doc:"how many operators must sign; default 1"`
+	Signatures int        `key:"signatures" min:"1" max:"8" doc:"how many operators must sign"`
 
 	placed
 }

@@ -60,7 +60,7 @@ func schemaOfField(v reflect.Value, tag reflect.StructTag) map[string]any {
 		return schemaOfList(v, tag)
 	}
 	s := schemaOfScalar(v.Type(), tag)
-	if tag.Get("need") == "" {
+	if tag.Get("need") == "" && (tag.Get("min") != "1" || !v.IsZero()) {
 		s["default"] = document(v)
 	}
 	return s

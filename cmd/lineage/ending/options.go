@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 )
 
@@ -43,14 +44,7 @@ type Many struct {
 
 // Flags adds the flags to a set.
 func (o *Options) Flags(f *pflag.FlagSet) {
-	f.Func("grace", "`TIME` between SIGTERM and SIGKILL, at most 10m (default the session's)", func(text string) error {
-		grace, err := time.ParseDuration(text)
-		if err != nil {
-			return errors.New(exit.ADuration)
-		}
-		o.Grace = &grace
-		return nil
-	})
+	flags.Grace(f, &o.Grace, "the session's")
 	f.BoolVar(&o.Now, "now", false, "SIGKILL at once")
 	f.DurationVar(&o.Timeout, "timeout", Timeout, "how much `TIME` dying processes have after SIGKILL")
 	f.BoolVar(&o.DryRun, "dry-run", false, "show what would be ended, and send nothing")
@@ -116,8 +110,6 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 		return exit.Usage("end: --if-plan is for one SESSION, the plan's own")
 	case o.Grace != nil && o.Now:
 		return exit.Usage("end: --now means a grace of 0; give only one of --grace and --now")
-	case o.Grace != nil && (*o.Grace < 0 || *o.Grace > api.MaxGrace):
-		return exit.Usage("end: %w", exit.Invalid("--grace", *o.Grace, "0 to 10m"))
 	case o.Many.Most < 1:
 		return exit.Usage("end: %w", exit.Invalid("--max-hosts", o.Many.Most, "1 or more"))
 	case o.Timeout < 0:

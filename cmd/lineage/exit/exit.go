@@ -36,6 +36,9 @@ const ADuration = "a duration such as 30s or 1h"
 
 // File gives the error of reading a file that the command line names its code.
 func File(err error) error {
+	if bad, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", bad.Path, bad.Err)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Error{api.ExitNotFound, err}
 	}

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 )
 
@@ -48,6 +50,13 @@ func (c *List) Set(text string) error {
 // What a value of ours fails with is what it takes.
 func Error(cmd *cobra.Command, err error) error {
 	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if e, none := errors.AsType[*pflag.NotExistError](err); none && e.GetSpecifiedShortnames() != "" {
+		name := e.GetSpecifiedName()
+		err = fmt.Errorf("unknown flag -%s", name)
+		if other := strings.ToUpper(name); cmd.Flags().ShorthandLookup(other) != nil {
+			err = fmt.Errorf("%w, did you mean -%s?", err, other)
+		}
+	}
 	if !ok {
 		return fmt.Errorf(`%w; see "%s --help"`, err, cmd.CommandPath())
 	}
@@ -61,6 +70,21 @@ func Error(cmd *cobra.Command, err error) error {
 		takes = "a number"
 	}
 	return exit.Invalid("--"+bad.GetFlag().Name, bad.GetValue(), takes)
+}
+
+// Grace adds --grace, whose value is nil unless it is given; unset says what holds then.
+func Grace(f *pflag.FlagSet, grace **time.Duration, unset string) {
+	f.Func("grace", "`TIME` between SIGTERM and SIGKILL, at most 10m (default "+unset+")", func(text string) error {
+		d, err := time.ParseDuration(text)
+		switch {
+		case err != nil:
+			return errors.New(exit.ADuration)
+		case d < 0 || d > api.MaxGrace:
+			return errors.New("0 to 10m")
+		}
+		*grace = &d
+		return nil
+	})
 }
 
 // Args requires between least and most arguments; what names them.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/api/past"
@@ -60,7 +61,11 @@ func (p *Page) draw(t *tree, sorted []*process) timeline {
 	v := timeline{LoadTop: loadTop, LoadHigh: loadHigh, LoadPeak: p.load.peak}
 	for i := range 5 {
 		at := t.scale.from + uint64(float64(t.scale.until-t.scale.from)*float64(i)/4)
-		v.Axis = append(v.Axis, mark{X: fmt.Sprint(25 * i), Text: t.scale.after(at), End: i == 4})
+		text := t.scale.after(at)
+		if t.scale.until-t.scale.from >= uint64(time.Minute) {
+			text = display.Age(time.Duration(at - t.scale.from))
+		}
+		v.Axis = append(v.Axis, mark{X: fmt.Sprint(25 * i), Text: text, End: i == 4})
 	}
 	v.Load = p.load.path(t.scale)
 	for _, s := range p.steps {

@@ -58,7 +58,7 @@ func (o *Options) Connection(f *pflag.FlagSet, whose string) {
 // Check says what is wrong with the flags, without reading a file.
 func (o *Options) Check() error {
 	if len(o.Servers) == 0 {
-		return errors.New("--server is missing")
+		return errors.New("--server is missing; give the URL of a NATS server")
 	}
 	secure := 0
 	for _, s := range o.Servers {

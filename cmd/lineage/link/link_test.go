@@ -14,7 +14,7 @@ func TestCheck(t *testing.T) {
 		{Options{Servers: []string{"tls://a.example.org:4222", "tls://b.example.org"}, Nkey: "k", CA: "c", Name: "web1"}, ""},
 		{Options{Servers: []string{"nats://127.0.0.1:4222"}}, ""},
 		{Options{Servers: []string{"nats://[::1]:4222"}}, ""},
-		{Options{}, "--server is missing"},
+		{Options{}, "--server is missing; give the URL of a NATS server"},
 		{Options{Servers: []string{"nats://a.example.org"}}, `invalid --server "nats://a.example.org": nats:// is without TLS, and only for 127.0.0.1, ::1 and localhost; use tls://`},
 		{Options{Servers: []string{"nats://127.0.0.1.example.org"}}, `invalid --server "nats://127.0.0.1.example.org": nats:// is without TLS, and only for 127.0.0.1, ::1 and localhost; use tls://`},
 		{Options{Servers: []string{"tls://me:secret@a"}}, `invalid --server "tls://me:secret@a": must not contain a password; use --nkey or --creds`},

@@ -22,7 +22,7 @@ import (
 
 func TestFromEnv(t *testing.T) {
 	for _, tt := range []struct{ args, env, want string }{
-		{"", "", "fleet: --server is missing"},
+		{"", "", "fleet: --server is missing; give the URL of a NATS server"},
 		{"", "LINEAGE_SERVER=tls://a,tls://b LINEAGE_NKEY=k LINEAGE_CA=c", "[tls://a tls://b] k  c"},
 		{"--server=tls://c --creds=d", "LINEAGE_SERVER=tls://a LINEAGE_NKEY=k", "[tls://c]  d "},
 		{"--server=tls://c", "LINEAGE_CREDS=d LINEAGE_NKEY=k", "fleet: give one of --nkey and --creds"},

@@ -34,7 +34,7 @@ func (w Why) Of(arg string) (Asker, error) {
 			proto = "tcp"
 		}
 		if err != nil || n == 0 || proto != "tcp" && proto != "udp" {
-			return nil, exit.Usage("why: %w", exit.Invalid(":PORT", arg, ":PORT, :PORT/tcp or :PORT/udp; a file with that name is ./"+arg))
+			return nil, exit.Usage("why: %w", exit.Invalid(":PORT", arg, ":PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535; a file with that name is ./"+arg))
 		}
 		return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			h, err := c.WhyPort(ctx, proto, int(n))

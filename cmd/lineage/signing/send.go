@@ -88,7 +88,7 @@ func (s *Sender) Order(ctx context.Context, c api.Command) error {
 	if _, err := api.ParseCommand(c.Text()); err != nil {
 		return exit.Usage("%s: %w", c.Verb, err)
 	}
-	return s.deliver(ctx, &c, &api.SignedCommand{Command: c.Text()}, marks)
+	return s.deliver(ctx, c.Verb, &c, &api.SignedCommand{Command: c.Text()}, marks)
 }
 
 // Pass adds signatures to the command of a file, and sends it unless it is saved again.
@@ -111,7 +111,7 @@ func (s *Sender) Pass(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	return s.deliver(ctx, c, signed, marks)
+	return s.deliver(ctx, "command", c, signed, marks)
 }
 
 // marks are the names of each host in a command.
@@ -131,14 +131,20 @@ func (s *Sender) marks(ctx context.Context) (map[string][]string, error) {
 	return all, nil
 }
 
-// deliver asks, signs, and saves or sends.
-func (s *Sender) deliver(ctx context.Context, c *api.Command, signed *api.SignedCommand, marks map[string][]string) error {
+// deliver asks, signs, and saves or sends; verb is the command of lineage, for messages.
+func (s *Sender) deliver(ctx context.Context, verb string, c *api.Command, signed *api.SignedCommand, marks map[string][]string) error {
 	if c.Verb == api.VerbEnd && len(s.Hosts) > s.MaxHosts {
 		return hosts.TooMany(c.Verb, len(s.Hosts), s.MaxHosts)
 	}
+	for _, key := range s.Keys {
+		_, err := os.Stat(key)
+		if _, agent := os.Stat(key + ".pub"); err != nil && agent != nil {
+			return exit.File(err)
+		}
+	}
 	if !s.Yes {
 		if !s.Console.CanAsk() {
-			return exit.Usage("command: cannot ask for confirmation (not a terminal); use --yes")
+			return exit.Usage("%s: cannot ask for confirmation (not a terminal); use --yes", verb)
 		}
 		p := s.Console.Page(s.Console.Stderr, false)
 		if len(s.Hosts) > 0 && (c.All || len(c.Sessions) > 0) {
@@ -154,7 +160,7 @@ func (s *Sender) deliver(ctx context.Context, c *api.Command, signed *api.Signed
 			question = "Sign it?"
 		}
 		if !s.Console.Agreed(question) {
-			return exit.Errorf(api.ExitFailed, "command: not confirmed, nothing was sent")
+			return exit.Errorf(api.ExitFailed, "%s: not confirmed, nothing was sent", verb)
 		}
 	}
 	for _, key := range s.Keys {
@@ -165,13 +171,13 @@ func (s *Sender) deliver(ctx context.Context, c *api.Command, signed *api.Signed
 		signed.Signatures = append(signed.Signatures, signature)
 	}
 	if len(signed.Signatures) > api.MaxSignatures {
-		return exit.Usage("command: more than %d signatures", api.MaxSignatures)
+		return exit.Usage("%s: more than %d signatures", verb, api.MaxSignatures)
 	}
 	if s.Save != "" {
 		if err := write(s.Save, signed); err != nil {
 			return err
 		}
-		s.Console.Say("command: saved; nothing was sent. It is valid until %s: lineage command %s", c.NotAfter.Local().Format(time.TimeOnly), s.Save)
+		s.Console.Say("%s: saved; nothing was sent. It is valid until %s: lineage command %s", verb, c.NotAfter.Local().Format(time.TimeOnly), s.Save)
 		return nil
 	}
 	send := func(ctx context.Context, host string, client api.Client) (*text.Listing, error) {

@@ -155,7 +155,7 @@ func TestFile(t *testing.T) {
 		}
 	}
 	s.Keys = []string{filepath.Join(dir, "nosuch")}
-	refused("sign with " + s.Keys[0])
+	refused(s.Keys[0] + ": no such file")
 	now = now.Add(api.MaxValidity)
 	refused("it expired at")
 	for content, why := range map[string]string{
@@ -215,7 +215,7 @@ func TestManyHosts(t *testing.T) {
 				return c, nil
 			},
 		}
-		err := s.deliver(t.Context(), &tt.c, &api.SignedCommand{}, map[string][]string{})
+		err := s.deliver(t.Context(), "end", &tt.c, &api.SignedCommand{}, map[string][]string{})
 		slices.Sort(got)
 		require.Equal(t, strings.Join(got, " "), tt.want)
 		if (err == nil) != (tt.verdict == api.VerdictClean && tt.want != "") || tt.want == "h0" && !strings.Contains(said.String(), "nothing was sent, because something is left on h0") {

@@ -31,11 +31,10 @@ func portText(p *Page, port *api.Port) string {
 	if port.Since == nil {
 		return "holds " + display.Port(port)
 	}
-	until := "until a time that is not known"
-	if port.Until != nil {
-		until = "until " + p.clock(port.Until)
+	if port.Until == nil {
+		return fmt.Sprintf("listened on %s from %s, its end was not seen", display.Port(port), p.clock(port.Since))
 	}
-	return fmt.Sprintf("listened on %s from %s %s", display.Port(port), p.clock(port.Since), until)
+	return fmt.Sprintf("listened on %s from %s until %s", display.Port(port), p.clock(port.Since), p.clock(port.Until))
 }
 
 // writeHolds says what a process holds, one a line.

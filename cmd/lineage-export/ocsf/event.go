@@ -183,7 +183,7 @@ type lineageFields struct {
 	Outcome    string     `json:"outcome,omitempty"`       // (`outcome`) `self`, `term`, `kill`, `kept`, `left`
 	Why        string     `json:"why,omitempty"`           // (`outcome`, `budget`) why it is alive or kept; the limit
 	Leftover   bool       `json:"leftover,omitempty"`      // (`outcome`) it was alive when the root was gone, before the end began
-	Receipt    *receipt   `json:"receipt,omitempty"`       // (`end`) numbers are of processes; [end reasons and verdicts](REFERENCE.md#end-reasons)
+	Receipt    *receipt   `json:"receipt,omitempty"`       // (`end`) numbers are of processes; [end reasons](REFERENCE.md#end-reasons) and [verdicts](REFERENCE.md#verdicts)
 	Lost       *lost      `json:"lost,omitempty"`          // (`lost`) the gap
 	Condition  *condition `json:"condition,omitempty"`     // (`degraded`, `breaker`) the daemon's status
 }

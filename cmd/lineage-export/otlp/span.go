@@ -256,7 +256,7 @@ func sessionSpan(r *record.Record) *trace.Span {
 		addEvent(s, spanEvent(&d.Marks[i]))
 	}
 	if p := r.Report; p != nil {
-		a = a.text("lineage.session.verdict", string(p.Verdict)) // of its receipt, see [verdicts](REFERENCE.md#end-reasons)
+		a = a.text("lineage.session.verdict", string(p.Verdict)) // of its receipt, see [verdicts](REFERENCE.md#verdicts)
 		a = a.count("lineage.session.started", p.Started)        // processes that ever started
 		a = a.count("lineage.session.exited", p.Exited)          // processes that exited before the end
 		a = a.count("lineage.session.killed", p.Killed)          // processes that needed SIGKILL

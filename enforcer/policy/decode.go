@@ -57,13 +57,13 @@ func Parse(file string, data []byte) (*Policy, error) {
 	return d.policy, nil
 }
 
-// decoder fills one policy, and goes on after a mistake in the value of a key or an item.
+// decoder fills one policy, past mistakes in the values of keys and items.
 type decoder struct {
 	policy   *Policy
 	mistakes []*Error
 }
 
-// maxMistakes bounds what is told of one file.
+// maxMistakes bounds the mistakes that one error has.
 const maxMistakes = 20
 
 // wrong notes a mistake, and reports whether there is one since there were before.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/lineage-ebpf/lineage/bpf"
-	"golang.org/x/sys/unix"
 )
 
 // maxPasses bounds how often a walk over all processes is repeated. Each walk finds the
@@ -35,16 +34,7 @@ func (t *Tracer) enter(from, id SessionID, p, creator Identity, source Source) e
 		Session: uint64(id), From: uint64(from), Root: wireIdentity(p), Owner: wireIdentity(creator),
 		Evidence: uint32(EvidenceAdopted) | uint32(source)<<8,
 	}
-	t.verbs.Lock()
-	defer t.verbs.Unlock()
-	switch err := t.run(bpf.LineageProgVerbEnter, &args); {
-	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("enter %v for session %v: %w", p, id, ErrNotFound)
-	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("enter %v for session %v: %w", p, id, ErrProtected)
-	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("enter %v for session %v: %w", p, id, ErrBusy)
-	case err != nil:
+	if err := t.verb(bpf.LineageProgVerbEnter, &args); err != nil {
 		return fmt.Errorf("enter %v for session %v: %w", p, id, err)
 	}
 	return nil
@@ -85,17 +75,12 @@ func (t *Tracer) Follow(from, id SessionID) (int, error) {
 // as for Enter.
 func (t *Tracer) Move(p Identity, from, to SessionID) error {
 	args := bpf.LineageVerbArgs{Root: wireIdentity(p), From: uint64(from), Session: uint64(to)}
-	t.verbs.Lock()
-	defer t.verbs.Unlock()
-	switch err := t.run(bpf.LineageProgVerbMove, &args); {
-	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("move %v from session %v: %w", p, from, ErrNotFound)
-	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("move %v: %w of session %v", p, ErrRoot, from)
-	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("move %v to session %v: %w", p, to, ErrBusy)
-	case err != nil:
-		return fmt.Errorf("move %v from session %v: %w", p, from, err)
+	err := t.verb(bpf.LineageProgVerbMove, &args)
+	if errors.Is(err, ErrProtected) {
+		err = ErrRoot
+	}
+	if err != nil {
+		return fmt.Errorf("move %v from session %v to %v: %w", p, from, to, err)
 	}
 	return nil
 }
@@ -108,13 +93,8 @@ func (t *Tracer) Dissolve(id SessionID) (int, error) {
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
 	n, err := t.untilSettled(bpf.LineageProgVerbDissolve, bpf.LineageVerbArgs{Session: uint64(id)})
-	switch {
-	case errors.Is(err, unix.ENOENT):
-		return n, fmt.Errorf("dissolve session %v: %w", id, ErrNotFound)
-	case errors.Is(err, unix.EBUSY):
-		return n, fmt.Errorf("dissolve session %v: %w", id, ErrBusy)
-	case err != nil:
-		return n, fmt.Errorf("dissolve session %v: %w", id, err)
+	if err != nil {
+		return n, fmt.Errorf("dissolve session %v: %w", id, meaning(err))
 	}
 	return n, nil
 }

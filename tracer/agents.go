@@ -59,20 +59,11 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 		if _, twice := wanted[comm]; twice {
 			return fmt.Errorf("set agents: comm %q is listed twice", a.Comm)
 		}
-		v := bpf.LineageAgent{
+		wanted[comm] = bpf.LineageAgent{
 			Grace: uint64(a.Grace), MaxLifetime: uint64(a.MaxLifetime), MaxProcesses: a.MaxProcesses,
 			MaxRss: a.MaxRSS, Idle: uint64(a.Idle), Rule: a.Rule,
+			Flags: flag[uint32](a.Nests, agentNests) | flag[uint32](a.Exact, agentExact), SessionFlags: flag[uint32](a.KeepOnRootExit, sessionKeepOnRootExit),
 		}
-		if a.Nests {
-			v.Flags |= agentNests
-		}
-		if a.Exact {
-			v.Flags |= agentExact
-		}
-		if a.KeepOnRootExit {
-			v.SessionFlags |= sessionKeepOnRootExit
-		}
-		wanted[comm] = v
 	}
 	m := t.maps[bpf.LineageMapAgents]
 	if max := int(m.MaxEntries()); len(wanted) > max {
@@ -120,11 +111,7 @@ func (t *Tracer) SetJoins(commands, mains bool) {
 
 // look chooses whether the exec hook looks for one thing. The caller holds t.late.
 func (t *Tracer) look(which uint32, on bool) {
-	looks := t.control.looks() &^ which
-	if on {
-		looks |= which
-	}
-	t.control.setLooks(looks)
+	t.control.setLooks(t.control.looks()&^which | flag(on, which))
 }
 
 // lateAgents finds agents that no exec hook saw, and opens their sessions.

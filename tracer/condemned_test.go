@@ -54,10 +54,16 @@ func TestExecOfTheCondemned(t *testing.T) { onEachSide(t, testExecOfTheCondemned
 
 func testExecOfTheCondemned(t *testing.T, tr *tracer.Tracer) {
 	w, id := startIn(t, tr, "exec /bin/echo ran")
+	diesSilent(t, tr, w, id)
+}
+
+// diesSilent condemns a session and lets its root go on.
+func diesSilent(t *testing.T, tr *tracer.Tracer, w *workload, id tracer.SessionID) {
+	t.Helper()
 	require.NoError(t, tr.MarkCondemned(id))
 	w.goOn()
 	if out := w.rest(); len(out) > 0 {
-		t.Errorf("the new program said %q", out)
+		t.Errorf("it said %q", out)
 	}
 	if status := w.wait(); status.Signal() != unix.SIGKILL {
 		t.Errorf("it has the status %#x", status)
@@ -82,15 +88,7 @@ func testSyscallOfTheCondemned(t *testing.T, o tracer.Options) {
 	w := start(t, "echo ran; read never")
 	w.reads() // else an earlier system call is the next
 	id := create(t, tr, w, tracer.SessionSpec{})
-	require.NoError(t, tr.MarkCondemned(id))
-	w.goOn()
-	if out := w.rest(); len(out) > 0 {
-		t.Errorf("it ran on and said %q", out)
-	}
-	if status := w.wait(); status.Signal() != unix.SIGKILL {
-		t.Errorf("it has the status %#x", status)
-	}
-	settled(t, tr, id)
+	diesSilent(t, tr, w, id)
 }
 
 // Each hook that makes passes makes the one that is due, and the exit hook does so in

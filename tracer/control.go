@@ -59,11 +59,7 @@ func (c control) setFilter(id SessionID) {
 // setAdopting makes the fork hook enter outsiders that descend from the session's members: those of one uid, or all if
 // uid is 0.
 func (c control) setAdopting(id SessionID, uid uint32) {
-	only := uint32(0)
-	if uid != 0 {
-		only = uid + 1
-	}
-	atomic.StoreUint32(&c.shared.AdoptingUid, only)
+	atomic.StoreUint32(&c.shared.AdoptingUid, flag(uid != 0, uid+1))
 	atomic.StoreUint64(&c.shared.Adopting, uint64(id))
 }
 
@@ -73,10 +69,4 @@ func (c control) setLooks(looks uint32) { atomic.StoreUint32(&c.shared.Agents, l
 func (c control) looks() uint32 { return atomic.LoadUint32(&c.shared.Agents) }
 
 // setPolling tells the hooks that the reader will poll soon.
-func (c control) setPolling(on bool) {
-	var v uint32
-	if on {
-		v = 1
-	}
-	atomic.StoreUint32(&c.shared.Polling, v)
-}
+func (c control) setPolling(on bool) { atomic.StoreUint32(&c.shared.Polling, flag[uint32](on, 1)) }

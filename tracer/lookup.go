@@ -66,10 +66,8 @@ func (t *Tracer) Runs(p Identity, path string) (r Running, err error) {
 	}
 	defer f.Close()
 	args := bpf.LineageVerbArgs{Root: wireIdentity(p), Flags: uint32(f.Fd())} // no file: no such descriptor
-	t.verbs.Lock()
-	defer t.verbs.Unlock()
-	if err := t.run(bpf.LineageProgVerbRuns, &args); err != nil {
-		return r, fmt.Errorf("compare the file of %v: %w", p, notFound(err))
+	if err := t.verb(bpf.LineageProgVerbRuns, &args); err != nil {
+		return r, fmt.Errorf("compare the file of %v: %w", p, err)
 	}
 	return Running{
 		File:   args.Flags&uint32(bpf.LineageRunsRUNS_FILE) != 0,
@@ -123,17 +121,12 @@ func (t *Tracer) Sessions() ([]SessionInfo, error) {
 }
 
 func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
-	var (
-		s bpf.LineageSession
-		c bpf.LineageCtl
-	)
+	var s bpf.LineageSession
+	var c bpf.LineageCtl
 	if slot >= t.maps[bpf.LineageMapSessions].MaxEntries() {
 		return SessionInfo{}, ErrNotFound
 	}
-	if err := t.maps[bpf.LineageMapSessions].Lookup(slot, &s); err != nil {
-		return SessionInfo{}, err
-	}
-	if err := t.maps[bpf.LineageMapSessionCtl].Lookup(slot, &c); err != nil {
+	if err := errors.Join(t.maps[bpf.LineageMapSessions].Lookup(slot, &s), t.maps[bpf.LineageMapSessionCtl].Lookup(slot, &c)); err != nil {
 		return SessionInfo{}, err
 	}
 	if s.Id != c.Id {

@@ -166,15 +166,6 @@ const (
 // sent, or, if g.Refuse and [Features].RefusesSignals say so, one that was refused with EPERM.
 // The kernel's own signals, and those of processes in no session, are never refused.
 func (t *Tracer) SetGuard(g Guarding) {
-	var v uint32
-	if g.All || g.Some {
-		v |= guardAny
-	}
-	if g.All {
-		v |= guardAll
-	}
-	if v != 0 && g.Refuse {
-		v |= guardRefuses
-	}
-	atomic.StoreUint32(&t.control.shared.Guard, v)
+	v := flag[uint32](g.All || g.Some, guardAny) | flag[uint32](g.All, guardAll)
+	atomic.StoreUint32(&t.control.shared.Guard, v|flag[uint32](v != 0 && g.Refuse, guardRefuses))
 }

@@ -3,6 +3,7 @@
 package tracer
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -51,6 +52,28 @@ func (t *Tracer) run(program string, args *bpf.LineageVerbArgs) error {
 	return nil
 }
 
+// verb carries out one verb, and gives its error a meaning.
+func (t *Tracer) verb(program string, args *bpf.LineageVerbArgs) error {
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	return meaning(t.run(program, args))
+}
+
+// meanings is why a verb failed, by what the programs return. An error of a system call has more around it.
+var meanings = map[error]error{
+	unix.ESRCH: ErrNotFound, unix.ENOENT: ErrNotFound, unix.EPERM: ErrProtected, unix.EBUSY: ErrBusy, unix.ELOOP: ErrTooDeep, unix.ENOSPC: ErrFull,
+}
+
+func meaning(err error) error { return cmp.Or(meanings[err], err) }
+
+// flag is v if it is set, else 0.
+func flag[T ~uint32](set bool, v T) T {
+	if set {
+		return v
+	}
+	return 0
+}
+
 // Create makes a session and its root a member, and reports it as an [EventBirth] with
 // [EvidenceRoot]. If the root is already a member, the session is nested in its
 // session. [ErrNotFound]: the root or the owner is gone or another process now.
@@ -82,18 +105,11 @@ func (t *Tracer) Create(s SessionSpec) (SessionID, error) {
 	}
 	t.verbs.Lock()
 	defer t.verbs.Unlock()
-	switch err := t.create(&args); {
-	case errors.Is(err, unix.ESRCH):
-		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrNotFound)
-	case errors.Is(err, unix.EPERM):
-		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrProtected)
-	case errors.Is(err, unix.EBUSY):
-		return 0, fmt.Errorf("create session for %v: %w of session %v", s.Root, ErrRoot, s.KeptFrom)
-	case errors.Is(err, unix.ELOOP):
-		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrTooDeep)
-	case errors.Is(err, unix.ENOSPC):
-		return 0, fmt.Errorf("create session for %v: %w", s.Root, ErrFull)
-	case err != nil:
+	err = meaning(t.create(&args))
+	if errors.Is(err, ErrBusy) {
+		err = fmt.Errorf("%w of session %v", ErrRoot, s.KeptFrom)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("create session for %v: %w", s.Root, err)
 	}
 	return SessionID(args.Session), nil
@@ -120,6 +136,7 @@ func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
 		MaxRss:       s.MaxRSS,
 		Idle:         uint64(s.Idle),
 		Rule:         s.Rule,
+		Flags:        flag[uint32](s.KeepOnRootExit, sessionKeepOnRootExit),
 	}
 	name := s.name()
 	if n := copy(args.Name[:], name); n != len(name) {
@@ -127,9 +144,6 @@ func (s *SessionSpec) terms() (bpf.LineageVerbArgs, error) {
 	}
 	if s.Grace < 0 || s.MaxLifetime < 0 || s.Idle < 0 {
 		return args, fmt.Errorf("grace %v, lifetime %v, idle %v: must not be negative", s.Grace, s.MaxLifetime, s.Idle)
-	}
-	if s.KeepOnRootExit {
-		args.Flags |= sessionKeepOnRootExit
 	}
 	switch {
 	case s.Guard == GuardOff, s.For != 0: // what is in a companion session may be there by coincidence
@@ -196,9 +210,7 @@ func (t *Tracer) Sentence() (PassResult, error) {
 // are due.
 func (t *Tracer) sentence() (bpf.LineageVerbArgs, error) {
 	var args bpf.LineageVerbArgs
-	t.verbs.Lock()
-	defer t.verbs.Unlock()
-	if err := t.run(bpf.LineageProgVerbSentence, &args); err != nil {
+	if err := t.verb(bpf.LineageProgVerbSentence, &args); err != nil {
 		return args, fmt.Errorf("carry out the sentence: %w", err)
 	}
 	return args, nil
@@ -231,16 +243,8 @@ func (t *Tracer) Release(id SessionID) error {
 }
 
 func (t *Tracer) onSession(program, verb string, args *bpf.LineageVerbArgs) error {
-	t.verbs.Lock()
-	defer t.verbs.Unlock()
-	id := SessionID(args.Session)
-	switch err := t.run(program, args); {
-	case errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("%s session %v: %w", verb, id, ErrNotFound)
-	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("%s session %v: %w", verb, id, ErrBusy)
-	case err != nil:
-		return fmt.Errorf("%s session %v: %w", verb, id, err)
+	if err := t.verb(program, args); err != nil {
+		return fmt.Errorf("%s session %v: %w", verb, SessionID(args.Session), err)
 	}
 	return nil
 }
@@ -248,15 +252,7 @@ func (t *Tracer) onSession(program, verb string, args *bpf.LineageVerbArgs) erro
 // Protect enters a process that no pass will ever signal. [ErrProtected]: it is already
 // a member.
 func (t *Tracer) Protect(pid uint32) error {
-	args := bpf.LineageVerbArgs{Root: bpf.LineageIdentity{Tgid: pid}}
-	t.verbs.Lock()
-	defer t.verbs.Unlock()
-	switch err := t.run(bpf.LineageProgVerbProtect, &args); {
-	case errors.Is(err, unix.ESRCH):
-		return fmt.Errorf("protect pid %d: %w", pid, ErrNotFound)
-	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("protect pid %d: %w", pid, ErrProtected)
-	case err != nil:
+	if err := t.verb(bpf.LineageProgVerbProtect, &bpf.LineageVerbArgs{Root: bpf.LineageIdentity{Tgid: pid}}); err != nil {
 		return fmt.Errorf("protect pid %d: %w", pid, err)
 	}
 	return nil
@@ -309,10 +305,8 @@ func (t *Tracer) SetClients(all map[Identity]SessionID) error {
 // included; [ErrNotFound] if there is none, or if the PID is a thread's.
 func (t *Tracer) Identify(pid uint32) (Identity, error) {
 	args := bpf.LineageVerbArgs{Root: bpf.LineageIdentity{Tgid: pid}}
-	t.verbs.Lock()
-	defer t.verbs.Unlock()
-	if err := t.run(bpf.LineageProgVerbWhois, &args); err != nil {
-		return Identity{}, fmt.Errorf("identify pid %d: %w", pid, notFound(err))
+	if err := t.verb(bpf.LineageProgVerbWhois, &args); err != nil {
+		return Identity{}, fmt.Errorf("identify pid %d: %w", pid, err)
 	}
 	return identity(args.Root), nil
 }

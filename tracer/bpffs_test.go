@@ -79,7 +79,7 @@ func TestMountBPFFS(t *testing.T) {
 	tracertest.Dir(t)
 	dir := t.TempDir()
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	if err := tracer.Probe(filepath.Join(dir, "pins")).Err; err != nil {
+	if err := tracer.Probe(filepath.Join(dir, "pins"), dir).Err; err != nil {
 		t.Errorf("a missing one that can be mounted: %v", err)
 	}
 	for _, want := range []bool{true, false} {

@@ -80,6 +80,17 @@ func LoadFaults() (back func()) {
 	return func() { loadLineage, loadBaseline = lineage, baseline }
 }
 
+// SpoilPrograms makes the kernel refuse a program of the levels above 2, until the returned function is called.
+func SpoilPrograms() (back func()) {
+	load := loadLineage
+	loadLineage = func() (*ebpf.CollectionSpec, error) {
+		spec, err := load()
+		spec.Programs[bpf.LineageProgVerbRuns].Instructions = asm.Instructions{asm.Return()} // of an r0 that was not set
+		return spec, err
+	}
+	return func() { loadLineage = load }
+}
+
 // faults is struct faults of bpf/faults.h.
 type faults struct {
 	Calls, From, To, Failed uint64

@@ -3,15 +3,19 @@
 package tracer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/tracer/takeover"
@@ -56,9 +60,16 @@ var collection ebpf.CollectionOptions
 // loadLineage and loadBaseline read the two objects. A test exchanges them.
 var loadLineage, loadBaseline = bpf.LoadLineage, bpf.LoadBaseline
 
-// tailor reduces the programs to what this kernel supports and what was requested. The
-// pins are named after what is left, and its configuration.
-func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) error {
+// tailored reads the programs, and reduces them to what this kernel supports and what was
+// requested. The pins are named after what is left, and its configuration.
+func (t *Tracer) tailored(k *kernel, ringSize int) (*ebpf.CollectionSpec, error) {
+	if err := raiseMemlock(); err != nil {
+		return nil, err
+	}
+	spec, err := t.object()
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range trampolines {
 		if spec.Programs[name] == nil {
 			continue // only in the other object
@@ -69,7 +80,7 @@ func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) erro
 			delete(spec.Programs, name)
 		}
 	}
-	if err := k.noPorts(); err != nil {
+	if err := k.lacks("btf_trace_inet_sock_set_state", "with TCP"); err != nil {
 		t.features.Limits = append(t.features.Limits, err.Error())
 		delete(spec.Programs, bpf.LineageProgTcpState)
 	}
@@ -81,7 +92,7 @@ func (t *Tracer) tailor(k *kernel, spec *ebpf.CollectionSpec, ringSize int) erro
 		delete(spec.Programs, bpf.LineageProgExecSentence)
 	}
 	leaveOut(spec)
-	return t.configure(spec, ringSize)
+	return spec, t.configure(spec, ringSize)
 }
 
 // load makes a new kernel side, copies what the previous one knows, if there is one, and
@@ -93,17 +104,11 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *takeover.Progr
 			return fmt.Errorf("take over from %s: %w", from.Dir, err)
 		}
 	}
-	options := collection
-	options.Cache = k.types
-	coll, err := ebpf.NewCollectionWithOptions(spec, options)
-	if err != nil {
-		if errors.Is(err, unix.EPERM) {
-			return fmt.Errorf("load the programs: %w", ErrRefused.with(err.Error()))
-		}
-		return fmt.Errorf("load the programs: %w", err)
+	err := t.instantiate(k, spec)
+	if err == nil {
+		err = t.openShared(spec)
 	}
-	t.programs, t.maps = coll.Programs, coll.Maps
-	if err := t.openShared(spec); err != nil {
+	if err != nil {
 		return err
 	}
 	var execs map[Identity]uint64
@@ -135,6 +140,50 @@ func (t *Tracer) load(k *kernel, spec *ebpf.CollectionSpec, from *takeover.Progr
 	return t.pin(links)
 }
 
+// instantiate makes the maps and loads the programs. They do nothing yet.
+func (t *Tracer) instantiate(k *kernel, spec *ebpf.CollectionSpec) error {
+	options := collection
+	options.Cache = k.types
+	coll, err := ebpf.NewCollectionWithOptions(spec, options)
+	switch {
+	case err == nil:
+		t.programs, t.maps = coll.Programs, coll.Maps
+		return nil
+	case errors.Is(err, unix.EPERM):
+		err = ErrRefused.with(err.Error())
+	case !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE):
+		err = ErrUnfit.with(cmp.Or(k.lacksMember(spec), err.Error()))
+	}
+	return fmt.Errorf("load the programs: %w", err)
+}
+
+// relocation matches how the library prints a relocation: its kind, its structure, and the index
+// of the member. It has no other way to them.
+var relocation = regexp.MustCompile(`^CORERelocation\((byte_off|field_exists), Struct:"(\w+)"\[0:(\d+)\]`)
+
+// lacksMember names what the programs read and this kernel's structures lack; "": nothing. The
+// verifier names only an instruction. Members that are tested for may be missing, and
+// structures of former kernels, such as mm_struct___v61.
+func (k *kernel) lacksMember(spec *ebpf.CollectionSpec) string {
+	lacks := map[string]map[string]bool{"byte_off": {}, "field_exists": {}}
+	for _, p := range spec.Programs {
+		for _, ins := range p.Instructions {
+			var in *btf.Struct
+			r := btf.CORERelocationMetadata(&ins)
+			m := relocation.FindStringSubmatch(fmt.Sprint(r))
+			if m == nil || strings.Contains(m[2], "___") || spec.Types.TypeByName(m[2], &in) != nil {
+				continue
+			}
+			to, err := btf.CORERelocate([]*btf.CORERelocation{r}, []*btf.Spec{k.spec}, p.ByteOrder, spec.Types.TypeID)
+			if i, _ := strconv.Atoi(m[3]); m[1] == "field_exists" || err == nil && to[0].String() == "byte_off=poison" {
+				lacks[m[1]]["this kernel's "+m[2]+" has no "+in.Members[i].Name] = true
+			}
+		}
+	}
+	maps.DeleteFunc(lacks["byte_off"], func(what string, _ bool) bool { return lacks["field_exists"][what] })
+	return strings.Join(slices.Sorted(maps.Keys(lacks["byte_off"])), ", ")
+}
+
 func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 	n, err := pidMax()
 	if err != nil {
@@ -151,15 +200,11 @@ func (t *Tracer) configure(spec *ebpf.CollectionSpec, ringSize int) error {
 		}
 	}
 	spec.Maps[bpf.LineageMapEvents].MaxEntries = uint32(ringSize)
-	config := bpf.LineageConfig{RingHalf: uint64(ringSize / 2), HookVisits: hookVisits}
-	if t.features.Level >= 3 {
-		config.CanSignal = 1
-	}
-	if spec.Programs[bpf.LineageProgAttachBirth] != nil && spec.Programs[bpf.LineageProgNotifyDeath] != nil {
-		config.SecondWriters = 1
-	}
-	if spec.Programs[bpf.BaselineProgReleaseReaped] != nil {
-		config.ExactReaps = 1
+	config := bpf.LineageConfig{
+		RingHalf: uint64(ringSize / 2), HookVisits: hookVisits,
+		CanSignal:     flag[uint32](t.features.Level >= 3, 1),
+		SecondWriters: flag[uint32](spec.Programs[bpf.LineageProgAttachBirth] != nil && spec.Programs[bpf.LineageProgNotifyDeath] != nil, 1),
+		ExactReaps:    flag[uint32](spec.Programs[bpf.BaselineProgReleaseReaped] != nil, 1),
 	}
 	if err := spec.Variables[bpf.LineageVarConfig].Set(config); err != nil {
 		return fmt.Errorf("configure the programs: %w", err)

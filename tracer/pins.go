@@ -70,26 +70,20 @@ func (t *Tracer) pin(links map[string]link.Link) error {
 	if err := checkRoots(t.dir, false); err != nil {
 		return err
 	}
-	pin := func(kind, name string, p interface{ Pin(string) error }) error {
-		if err := p.Pin(pinPath(tmp, kind, name)); err != nil {
-			return fmt.Errorf("pin %s %s: %w", kind[:len(kind)-1], name, err)
-		}
-		return nil
+	all := map[string]interface{ Pin(string) error }{}
+	for name, m := range t.maps {
+		all[pinPath(tmp, mapPin, name)] = m
+	}
+	for name, p := range t.programs {
+		all[pinPath(tmp, programPin, name)] = p
+	}
+	for name, l := range links {
+		all[pinPath(tmp, linkPin, name)] = l
 	}
 	err := func() error {
-		for name, m := range t.maps {
-			if err := pin(mapPin, name, m); err != nil {
-				return err
-			}
-		}
-		for name, p := range t.programs {
-			if err := pin(programPin, name, p); err != nil {
-				return err
-			}
-		}
-		for name, l := range links {
-			if err := pin(linkPin, name, l); err != nil {
-				return err
+		for path, p := range all {
+			if err := p.Pin(path); err != nil {
+				return fmt.Errorf("pin %s: %w", path, err)
 			}
 		}
 		if err := os.Rename(tmp, filepath.Join(t.dir, t.pins)); err != nil {
@@ -122,7 +116,7 @@ func (t *Tracer) openPins(k *kernel, spec *ebpf.CollectionSpec) (missed bool, er
 		}
 		// A part was unpinned: what happened meanwhile is unknown.
 		t.closeObjects()
-		t.features.Degraded = append(t.features.Degraded, fmt.Sprintf("programs loaded again: %v", err))
+		t.degrade("programs loaded again", err)
 		if err := replace(filepath.Join(t.dir, t.pins), filepath.Join(t.dir, damaged)); err != nil {
 			return false, err
 		}

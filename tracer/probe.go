@@ -4,6 +4,7 @@ package tracer
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -56,19 +57,16 @@ type Report struct {
 	Err     error // the first required check that failed
 }
 
-// Probe reports what this host supports, without leaving anything behind. It tries each
-// optional kind of program separately, because kernels refuse some for reasons that no
-// version number shows.
-func Probe(dir string) Report {
+// Probe reports what this host supports, without leaving anything behind. It loads the
+// programs that Open would load, attaches none of them, and tries each optional kind of program
+// separately, because kernels refuse some for reasons that no version number shows. The pins
+// of a daemon are in dir, its socket is in run.
+func Probe(dir, run string) Report {
 	r := Report{Kernel: KernelRelease()}
 	required := func(name string, err error) bool {
 		c := Check{Name: name, OK: err == nil, Required: true}
-		var u *UnsupportedError
-		if errors.As(err, &u) {
-			c.Detail, c.Do = u.What, u.Do
-			if u.Detail != "" {
-				c.Detail = u.Detail
-			}
+		if u, ok := errors.AsType[*UnsupportedError](err); ok {
+			c.Detail, c.Do = cmp.Or(u.Detail, u.What), u.Do
 		} else if err != nil {
 			c.Detail = err.Error()
 		}
@@ -85,6 +83,8 @@ func Probe(dir string) Report {
 	bpffs := checkBPFFS(dir)
 	if errors.Is(bpffs, ErrNoBPFFS) && mayMount(filepath.Dir(dir)) {
 		bpffs = nil // a daemon mounts one at its start
+	} else if bpffs == nil && ok {
+		bpffs = tryWrite(dir)
 	}
 	ok = required("bpffs", bpffs) && ok
 	ok = required("lockdown", checkLockdown()) && ok
@@ -95,12 +95,22 @@ func Probe(dir string) Report {
 	if !required("kernel "+MinKernel+" or later", err) {
 		return r
 	}
-	if !required("tp_btf programs", k.tpBTF()) {
+	_, err = k.orBaseline(func() error {
+		t := k.tracer(dir)
+		defer t.closeObjects()
+		spec, err := t.tailored(k, DefaultRingSize)
+		if err != nil {
+			return err
+		}
+		return t.instantiate(k, spec)
+	})
+	ok = required("programs", err)
+	if ok = required("run directory", tryWrite(run)) && ok; !ok {
 		return r
 	}
 	r.Level, r.Missing = k.level()
-	optional := func(name string, err error, gives string) {
-		c := Check{Name: name, OK: err == nil}
+	optional := func(name string, err error, gives string, found ...string) {
+		c := Check{Name: name, OK: err == nil, Detail: strings.Join(found, "")}
 		if err != nil {
 			c.Detail, c.Do = reason(err), "without it: "+gives
 		}
@@ -110,17 +120,11 @@ func Probe(dir string) Report {
 	optional("signals from BPF (bpf_send_signal_task, 6.13)", k.signals, "sessions are ended from user space, and every system call of the host costs more while one is")
 	optional("end from the exit hook (6.16)", k.exitHook(), "a root's end is carried out by the daemon, or at the next fork or exec on the host")
 	refuser, err := k.findRefuser()
-	for _, gives := range [...][2]string{
-		{"condemned members may not fork", "at level 2 a fork bomb lives a little longer"},
-		{GuardCheck, "signals: session in the policy only records; lineage run --signals session (Linux 6.12) refuses"},
-	} {
-		optional(gives[0], err, gives[1])
-		if err == nil {
-			r.Checks[len(r.Checks)-1].Detail = "by " + refuser.String()
-		}
-	}
+	optional("condemned members may not fork", err, "at level 2 a fork bomb lives a little longer", "by ", refuser.String())
+	optional(GuardCheck, err, "signals: session in the policy only records; lineage run --signals session (Linux 6.12) refuses", "by ", refuser.String())
 	optional("self_protect", k.selfProtectable(), "members that are root may signal and trace the daemon")
 	optional("fentry programs", k.fentry("kill_orphaned_pgrp"), "new parents come from snapshots, not from events")
+	optional("initial time namespace", checkTimeNamespace(), "the times that a daemon here reports are wrong")
 	return r
 }
 
@@ -142,18 +146,18 @@ func probeKernel() (*kernel, error) {
 		return nil, fmt.Errorf("read kernel BTF: %w", err)
 	}
 	k := &kernel{spec: spec, types: types, realtime: realtime()}
-	if err := k.lacks("bpf_prog_test_run_raw_tp", MinKernel); err != nil {
+	if err := k.lacks("bpf_prog_test_run_raw_tp", MinKernel+"+"); err != nil {
 		return nil, ErrKernelTooOld.with(KernelRelease() + " has no " + err.Error())
 	}
 	for _, name := range []string{"bpf_rcu_read_lock", "bpf_task_acquire", "bpf_task_from_pid", "bpf_iter_task_new"} {
 		if k.tasks == nil {
-			k.tasks = k.lacks(name, "6.7")
+			k.tasks = k.lacks(name, "6.7+")
 		}
 	}
 	if k.tasks == nil {
 		k.tasks = trustedArguments(spec)
 	}
-	if k.signals = k.lacks("bpf_send_signal_task", "6.13"); k.signals == nil {
+	if k.signals = k.lacks("bpf_send_signal_task", "6.13+"); k.signals == nil {
 		k.signals = k.tasks
 	}
 	return k, nil
@@ -170,11 +174,10 @@ func trustedArguments(spec *btf.Spec) error {
 	return errors.New("arg:trusted: kernel 6.9+")
 }
 
-// lacks returns an error with the function and the first kernel that has it, nil if this one does.
-func (k *kernel) lacks(function, since string) error {
-	var f *btf.Func
-	if err := k.spec.TypeByName(function, &f); err != nil {
-		return fmt.Errorf("%s: kernel %s+", function, since)
+// lacks returns an error with the name of a type or function, and the kernels that have it; nil if this one does.
+func (k *kernel) lacks(name, which string) error {
+	if _, err := k.spec.AnyTypeByName(name); err != nil {
+		return fmt.Errorf("%s: kernel %s", name, which)
 	}
 	return nil
 }
@@ -187,12 +190,11 @@ func (k *kernel) exitHook() error {
 	if err := k.spec.TypeByName("btf_trace_sched_process_exit", &t); err != nil {
 		return fmt.Errorf("look up the exit tracepoint: %w", err)
 	}
-	ptr, ok := btf.UnderlyingType(t).(*btf.Pointer)
-	if !ok {
-		return errors.New("the exit tracepoint has no known type")
+	var proto *btf.FuncProto
+	if ptr, ok := btf.As[*btf.Pointer](t); ok {
+		proto, _ = btf.As[*btf.FuncProto](ptr.Target)
 	}
-	proto, ok := btf.UnderlyingType(ptr.Target).(*btf.FuncProto)
-	if !ok || len(proto.Params) < 3 {
+	if proto == nil || len(proto.Params) < 3 {
 		return errors.New("the exit hook runs after exit_mm before 6.16")
 	}
 	if k.realtime {
@@ -212,23 +214,12 @@ func (k *kernel) level() (int, []string) {
 	return 4, nil
 }
 
-func (k *kernel) tpBTF() error {
-	if err := k.tryLoad(ebpf.AttachTraceRawTp, "sched_process_fork"); err != nil {
-		return fmt.Errorf("load a tp_btf program: %w", err)
-	}
-	return nil
-}
-
+// fentry loads an empty program.
 func (k *kernel) fentry(name string) error {
-	return k.tryLoad(ebpf.AttachTraceFEntry, name)
-}
-
-// tryLoad loads an empty program.
-func (k *kernel) tryLoad(attach ebpf.AttachType, to string) error {
 	p, err := k.load(&ebpf.ProgramSpec{
 		Type:         ebpf.Tracing,
-		AttachType:   attach,
-		AttachTo:     to,
+		AttachType:   ebpf.AttachTraceFEntry,
+		AttachTo:     name,
 		License:      "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
 	})
@@ -241,10 +232,8 @@ func (k *kernel) tryLoad(attach ebpf.AttachType, to string) error {
 // load loads a program that needs no map.
 func (k *kernel) load(p *ebpf.ProgramSpec) (*ebpf.Program, error) {
 	const name = "probe"
-	coll, err := ebpf.NewCollectionWithOptions(
-		&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{name: p}},
-		ebpf.CollectionOptions{Cache: k.types},
-	)
+	spec := ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{name: p}}
+	coll, err := ebpf.NewCollectionWithOptions(&spec, ebpf.CollectionOptions{Cache: k.types})
 	if err != nil {
 		return nil, err
 	}
@@ -275,6 +264,15 @@ func checkPIDNamespace() error {
 	}
 	if st.Ino != initialPIDNamespace {
 		return ErrPIDNamespace
+	}
+	return nil
+}
+
+// checkTimeNamespace returns by how much the clocks of this process differ from the kernel's.
+func checkTimeNamespace() error {
+	offsets, _ := os.ReadFile("/proc/self/timens_offsets") // none before Linux 5.6
+	if f := strings.Fields(string(offsets)); len(f) == 6 && (f[1] != "0" || f[4] != "0") {
+		return fmt.Errorf("in a time namespace: monotonic is off by %s s, boottime by %s s", f[1], f[4])
 	}
 	return nil
 }

@@ -4,11 +4,13 @@ package tracer_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // TestTrustedArguments: kernel 6.8 has argument tags, but not the one for a task, and would
@@ -23,6 +25,17 @@ func TestTrustedArguments(t *testing.T) {
 		require.NoError(t, err)
 		if err := tracer.TrustedArguments(spec); (err == nil) != takes {
 			t.Errorf("%s: %v", tag, err)
+		}
+	}
+}
+
+// TestRefusedPrograms: where the kernel refuses the programs of its level, those of level 2 serve.
+func TestRefusedPrograms(t *testing.T) {
+	defer tracer.SpoilPrograms()()
+	f, r := tracertest.New(t, tracer.Options{}).Features(), tracer.Probe(tracertest.Dir(t), t.TempDir())
+	for _, said := range [][]string{f.Degraded, r.Missing} {
+		if f.Level != 2 || r.Level != 2 || r.Err != nil || strings.Contains(strings.Join(said, "\n"), "do not fit this kernel") != tracertest.AtLeast(t, 6, 9) {
+			t.Errorf("levels %d and %d, %q, %v", f.Level, r.Level, said, r.Err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ package tracer
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -26,7 +25,7 @@ func leaveOut(spec *ebpf.CollectionSpec) {
 func (t *Tracer) loadSingle(k *kernel, name string) (*ebpf.Program, link.Link, error) {
 	spec, err := t.object()
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the BPF object: %w", err)
+		return nil, nil, err
 	}
 	if spec.Programs[name] == nil {
 		return nil, nil, errNoProgram

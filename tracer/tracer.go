@@ -79,45 +79,73 @@ func Open(o Options) (*Tracer, error) {
 	if o.Baseline {
 		k.signals, k.tasks = errNotAskedFor, errNotAskedFor
 	}
-	level, missing := k.level()
-	switch {
-	case o.Level == 0 || o.Level >= level:
-	case o.Level >= 2:
-		level, missing = o.Level, []string{fmt.Sprintf("level %d was not requested", o.Level+1)}
-	default:
-		return nil, fmt.Errorf("level %d: this version has levels 2 to 4", o.Level)
-	}
-	if err := raiseMemlock(); err != nil {
+	var t *Tracer
+	refused, err := k.orBaseline(func() error {
+		t = k.tracer(o.Dir)
+		switch f := &t.features; {
+		case o.Level == 0 || o.Level >= f.Level:
+		case o.Level >= 2:
+			f.Level, f.Missing = o.Level, []string{fmt.Sprintf("level %d was not requested", o.Level+1)}
+		default:
+			return fmt.Errorf("level %d: this version has levels 2 to 4", o.Level)
+		}
+		err := t.openOrLoad(k, o.RingSize)
+		if err != nil {
+			t.closeObjects()
+		}
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{
-		dir:      o.Dir,
-		baseline: k.tasks != nil,
-		features: Features{Level: level, Missing: missing, ABI: bpf.ABI()},
-		programs: map[string]*ebpf.Program{},
-		maps:     map[string]*ebpf.Map{},
-	}
-	if err := t.openOrLoad(k, o.RingSize); err != nil {
-		t.closeObjects()
-		return nil, err
-	}
+	t.degrade("only the programs of level 2 could be loaded", refused)
+	t.degrade("all times are wrong", checkTimeNamespace())
 	return t, nil
+}
+
+func (t *Tracer) degrade(what string, why error) {
+	if why != nil {
+		t.features.Degraded = append(t.features.Degraded, what+": "+why.Error())
+	}
+}
+
+// orBaseline lets do load programs, and, if this kernel refuses the programs of its level, once
+// more with the baseline programs. refused says why then.
+func (k *kernel) orBaseline(do func() error) (refused, err error) {
+	err = do()
+	if k.tasks == nil && (errors.Is(err, ErrUnfit) || errors.Is(err, ErrRefused)) {
+		refused = err
+		k.tasks, k.signals = refused, refused
+		err = do()
+	}
+	return refused, err
+}
+
+// tracer is one without programs, of the best level.
+func (k *kernel) tracer(dir string) *Tracer {
+	level, missing := k.level()
+	return &Tracer{
+		dir: dir, programs: map[string]*ebpf.Program{}, maps: map[string]*ebpf.Map{},
+		baseline: k.tasks != nil, features: Features{Level: level, Missing: missing, ABI: bpf.ABI()},
+	}
 }
 
 // object reads the BPF object for this kernel.
 func (t *Tracer) object() (*ebpf.CollectionSpec, error) {
+	load := loadLineage
 	if t.baseline {
-		return loadBaseline()
+		load = loadBaseline
 	}
-	return loadLineage()
+	spec, err := load()
+	if err != nil {
+		return nil, fmt.Errorf("read the BPF object: %w", err)
+	}
+	return spec, nil
 }
 
 func (t *Tracer) openOrLoad(k *kernel, ringSize int) error {
-	spec, err := t.object()
+	spec, err := t.tailored(k, ringSize)
 	if err != nil {
-		return fmt.Errorf("read the BPF object: %w", err)
-	}
-	if err := t.tailor(k, spec, ringSize); err != nil {
 		return err
 	}
 	if t.pins, err = pinsName(spec); err != nil {

@@ -37,7 +37,7 @@ type host struct {
 	commit  string                   // "": not known
 	abi     func() string            // a hash of the kernel side, takes half a millisecond; nil: none
 	objects func() map[string]string // the SHA-256 of each object of the kernel side
-	doctor  func() api.Doctor
+	doctor  func(socket string) api.Doctor
 	// halted is the halt that is in force without a daemon on the socket; nil: none, or not readable.
 	halted func(socket string) *api.Halt
 	// euid is our effective user id.

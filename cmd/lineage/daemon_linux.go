@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -73,7 +74,7 @@ func refused(err error) error {
 	switch {
 	case errors.Is(err, tracer.ErrNotRoot), errors.Is(err, daemon.ErrMember):
 		return exit.Errorf(api.ExitDenied, "daemon: %w", err)
-	case errors.Is(err, tracer.ErrUnsupported):
+	case errors.Is(err, tracer.ErrUnsupported), errors.Is(err, syscall.EROFS): // of the bpffs, or of the socket's directory
 		return exit.Errorf(api.ExitUnsupported, "daemon: %w", err)
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -46,10 +47,10 @@ func thisHost() host {
 	return here
 }
 
-// doctor tests what this kernel can do. All instances pin in the same bpffs, so any
-// name in it works here.
-func doctor() api.Doctor {
-	r := tracer.Probe("/sys/fs/bpf/lineage")
+// doctor tries what the daemon on a socket needs of this host.
+func doctor(socket string) api.Doctor {
+	i, _ := instance.Of(socket) // an error leaves paths that cannot be written
+	r := tracer.Probe(i.Pins, filepath.Dir(i.Socket))
 	d := api.Doctor{Supported: r.Err == nil, Kernel: r.Kernel, Level: r.Level, Missing: r.Missing, Items: []api.DoctorItem{}}
 	for _, c := range r.Checks {
 		d.Items = append(d.Items, api.DoctorItem{Feature: c.Name, OK: c.OK, Required: c.Required, Why: c.Detail, Do: c.Do})

@@ -64,7 +64,7 @@ func newWorld(t *testing.T, c api.Client) *world {
 			commit:   "0123456789abcdef0123456789abcdef01234567",
 			abi:      func() string { return "8f14e45f" },
 			objects:  func() map[string]string { return map[string]string{"lineage": "8f14e45f", "baseline": "c9f0f895"} },
-			doctor:   func() api.Doctor { return goodHost },
+			doctor:   func(string) api.Doctor { return goodHost },
 			commands: func(*app) []*cobra.Command { return nil },
 		},
 	}
@@ -114,7 +114,7 @@ var goodHost = api.Doctor{
 	Supported: true, Kernel: "6.15.5", Level: 3, Missing: []string{"level 4 lacks: the exit hook runs after exit_mm before 6.16"},
 	Items: []api.DoctorItem{
 		{Feature: "BTF", OK: true, Required: true},
-		{Feature: "tp_btf programs", OK: true, Required: true, Why: "/sys/kernel/btf/vmlinux"},
+		{Feature: "programs", OK: true, Required: true, Why: "/sys/kernel/btf/vmlinux"},
 		{Feature: "fentry programs", Why: "refused by this kernel: operation not permitted", Do: "without it: new parents come from snapshots"},
 	},
 }
@@ -343,7 +343,7 @@ func TestErrors(t *testing.T) {
 
 func TestDoctorWithoutKernel(t *testing.T) {
 	w := newWorld(t, nil)
-	w.host.doctor = func() api.Doctor {
+	w.host.doctor = func(string) api.Doctor {
 		return api.Doctor{Kernel: "5.4.0", Items: []api.DoctorItem{
 			{Feature: "root", OK: true, Required: true},
 			{Feature: "BTF", Required: true, Why: "the kernel has no BTF", Do: "use a kernel with CONFIG_DEBUG_INFO_BTF=y"},
@@ -390,21 +390,15 @@ func TestSocketFromEnvironment(t *testing.T) {
 	}
 }
 
-func TestDoctorTellsSandboxes(t *testing.T) {
-	w := newWorld(t, nil)
-	w.host.doctor = func() api.Doctor { return api.Doctor{Supported: true} }
+func TestDoctorTellsSandboxesAndCapabilities(t *testing.T) {
+	w := newWorld(t, &apitest.Client{Has: apitest.Has{Status: &api.Status{Capabilities: []string{"cap_kill", "cap_sys_ptrace"}}}})
+	w.host.doctor = func(string) api.Doctor { return api.Doctor{Supported: true} }
 	w.host.processes = func(int) []api.Process {
 		return []api.Process{{Comm: "qemu-system-x86"}, {Comm: "sh"}, {Comm: "firecracker"}}
 	}
 	code, out, _ := w.run("doctor")
 	require.Equal(t, code, 0)
 	require.Contains(t, out, "no  processes in sandboxes  2 virtual machines or gVisor sandboxes run here: of each, one process is seen")
-}
-
-func TestDoctorTellsTheCapabilities(t *testing.T) {
-	w := newWorld(t, &apitest.Client{Has: apitest.Has{Status: &api.Status{Capabilities: []string{"cap_kill", "cap_sys_ptrace"}}}})
-	w.host.doctor = func() api.Doctor { return api.Doctor{Supported: true} }
-	_, out, _ := w.run("doctor")
 	require.Contains(t, out, "\nthe daemon's capabilities: cap_kill cap_sys_ptrace\n")
 }
 

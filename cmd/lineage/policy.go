@@ -49,7 +49,7 @@ type policyCheck struct {
 }
 
 // take records the contents of a valid policy, and what this host cannot do of it.
-func (c *policyCheck) take(p *policy.Policy, now time.Time, doctor func() api.Doctor) {
+func (c *policyCheck) take(p *policy.Policy, now time.Time, doctor func(string) api.Doctor) {
 	c.OK, c.Mode = true, p.Mode
 	c.Rules = map[string]int{"agents": len(p.Agents), "containers": len(p.Containers), "keep": len(p.Keep)}
 	for _, rule := range p.Keep {
@@ -60,7 +60,7 @@ func (c *policyCheck) take(p *policy.Policy, now time.Time, doctor func() api.Do
 	if !p.Refuses() {
 		return
 	}
-	for _, item := range doctor().Items {
+	for _, item := range doctor("").Items {
 		if item.Feature == tracer.GuardCheck && !item.OK {
 			c.Warnings = append(c.Warnings, policy.Unrefused)
 		}

@@ -29,7 +29,7 @@ func TestPolicyCheckSignals(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte("version: 1\n"+text), 0o600))
 		for _, can := range []bool{false, true} {
 			w := newWorld(t, nil)
-			w.app.host.doctor = func() api.Doctor {
+			w.app.host.doctor = func(string) api.Doctor {
 				return api.Doctor{Items: []api.DoctorItem{{Feature: tracer.GuardCheck, OK: can}}}
 			}
 			code, _, stderr := w.run("policy", "check", file)

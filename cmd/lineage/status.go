@@ -72,11 +72,11 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what this host's kernel supports",
-		Long: `Try every program and feature of the kernel that lineage uses, without changing
-anything. Exits with 0 if sessions can be tracked here, else with 7. "no" marks
-what is missing; only "sessions cannot be tracked" in the first line means that
-lineage does not work. If a daemon answers, its last self-check, its
-capabilities and its problems are shown too.`,
+		Long: `Load the daemon's programs, try the features of the kernel and writes to the
+daemon's directories, and leave nothing behind. Exits with 0 if sessions can be
+tracked here, else with 7. "no" marks what is missing; only "sessions cannot be
+tracked" in the first line means that lineage does not work. If a daemon
+answers, its last self-check, its capabilities and its problems are shown too.`,
 		Example: `  sudo lineage doctor
   sudo lineage doctor --json | jq .level`,
 		Args:              flags.Args(0, 0, ""),
@@ -84,7 +84,7 @@ capabilities and its problems are shown too.`,
 	}
 	format := formatFlag(cmd, text.Documents...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		d := a.host.doctor()
+		d := a.host.doctor(a.socketPath())
 		d.Items = append(d.Items, a.sandboxes()...)
 		answered := false
 		a.briefly(cmd, doctorPatience, func(ctx context.Context, c api.Client) {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -122,20 +121,35 @@ func TestHold7BadHost(t *testing.T) {
 		refused(i, 125, "run", "--", "true")
 		l.Close()
 	})
-	t.Run("no BTF", func(t *testing.T) {
+	in := func(i *stage.Instance, mounts string, args ...string) *stage.Process {
+		cmd := exec.Command("unshare", append([]string{"--mount", "sh", "-c", mounts + ` && exec $ENTER "$@"`, "sh", stage.Lineage}, args...)...)
+		as := i.Command(nil, nil)
+		cmd.Env, cmd.Dir = as.Env, as.Dir
+		return stage.Start(i.T, cmd).Wait()
+	}
+	for name, host := range map[string]struct{ mounts, says string }{
+		"no BTF":           {`mount -t tmpfs lngtest /sys/kernel/btf`, "BTF"},
+		"other structures": {`btf=/sys/kernel/btf/vmlinux; sed 's/\x00start_boottime\x00/\x00renamed_by_tst\x00/' $btf >btf && mount --bind btf $btf`, "this kernel's task_struct has no start_boottime"},
+		"read-only bpffs":  {`mount -t bpf -o ro bpf /sys/fs/bpf`, "mkdir /sys/fs/bpf/"},
+		"read-only run":    {`mount -t tmpfs -o ro lngtest "$PWD"`, "read-only file system"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := stage.New(t)
+			for _, command := range []string{"doctor", "daemon"} {
+				if p := in(i, host.mounts, command); p.Code() != api.ExitUnsupported || !strings.Contains(p.Out.String()+p.Err.String(), host.says) {
+					t.Errorf("want exit %d and %q: %v", api.ExitUnsupported, host.says, p)
+				}
+			}
+			checkRefused(i, in(i, host.mounts, "run", "--", "true"), 125)
+		})
+	}
+	t.Run("time namespace", func(t *testing.T) {
 		i := stage.New(t)
-		hidden := func(args ...string) *stage.Process {
-			cmd := i.Command(nil, nil)
-			shell := `mount -t tmpfs lngtest /sys/kernel/btf && exec "$@"`
-			path, err := exec.LookPath("unshare")
-			require.NoError(t, err)
-			cmd.Path = path
-			cmd.Args = slices.Concat([]string{"unshare", "--mount", "sh", "-c", shell, "sh", stage.Lineage}, args)
-			return stage.Start(t, cmd).Wait()
+		const shifted, says = `ENTER="unshare --time --boottime 500000 --fork"`, "boottime by 500000 s"
+		in(i, shifted, "run", "--", "true") // starts a daemon there
+		said := in(i, shifted, "doctor").String() + strings.Join(i.Status().Degraded, "\n")
+		if strings.Count(said, says) != 3 { // doctor has it from the daemon, and finds it
+			t.Errorf("want %q: %s", says, said)
 		}
-		if p := hidden("doctor"); p.Code() != api.ExitUnsupported || !strings.Contains(p.Out.String(), "BTF") {
-			t.Errorf("doctor: want exit %d and BTF named: %v", api.ExitUnsupported, p)
-		}
-		checkRefused(i, hidden("run", "--", "true"), 125)
 	})
 }

@@ -204,6 +204,7 @@ type Status struct {
 	// promises holds without them.
 	Limits   []string `json:"limits,omitempty"`
 	Degraded []string `json:"degraded,omitempty"` // what does not work as it should
+	History  []string `json:"history,omitempty"`  // of this: why the history is not complete
 	// RefusesForks is what refuses condemned members their forks: lsm, fmod_ret
 	// or none. It makes an end shorter, and proves nothing.
 	RefusesForks string `json:"refuses_forks"`

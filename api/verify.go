@@ -14,13 +14,14 @@ type Verification struct {
 	Head
 	Files      int        `json:"files"`                // of the audit log
 	Records    int        `json:"records"`              // in them
-	Unlinked   int        `json:"unlinked,omitempty"`   // records of older versions, without a hash of the one before
+	Lost       int        `json:"lost,omitempty"`       // records that could not be written
 	Incomplete int        `json:"incomplete,omitempty"` // lines that a killed daemon left unfinished
 	First      *time.Time `json:"first,omitempty"`      // the time of the first record
 	Last       *time.Time `json:"last,omitempty"`       // … of the last one
 	Newest     string     `json:"newest,omitempty"`     // number and hash of the last one
 	Receipts   int        `json:"receipts"`             // that were checked
 	Older      int        `json:"older,omitempty"`      // of them name a record that the log no longer has
+	Unchecked  int        `json:"unchecked,omitempty"`  // ends that only one of log and history has: the other keeps no older ones, or no daemon ran
 	Degraded   []string   `json:"degraded,omitempty"`   // why the daemon's history is not complete
 	Findings   []string   `json:"findings"`             // what does not fit
 }

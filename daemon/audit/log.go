@@ -3,12 +3,11 @@
 package audit
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
 	"github.com/lineage-ebpf/lineage/daemon/ownfile"
 	"github.com/lineage-ebpf/lineage/enforcer"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -201,6 +199,18 @@ func (l *Log) drain() {
 
 // write appends one record, all of it or nothing.
 func (l *Log) write(r *Record) error {
+	if l.file != nil && l.moved() {
+		l.file.Close()
+		l.file = nil
+	}
+	if l.file == nil {
+		if err := l.open(); err != nil {
+			return err
+		}
+	}
+	if l.size == 0 {
+		r.Oldest = api.U64(l.rotated(l.o.Keep, maxTail).First.Head.Seq)
+	}
 	if r.whole != nil && r.Target != nil {
 		r.Receipt = r.whole.Digest(r.Target.UID)
 	}
@@ -215,19 +225,11 @@ func (l *Log) write(r *Record) error {
 		return fmt.Errorf("encode audit record: %w", err)
 	}
 	b = append(b, '\n')
-	if l.moved() {
-		l.file.Close()
-		l.file = nil
-	}
-	if l.file == nil {
-		if err := l.open(); err != nil {
-			return err
-		}
-	}
 	if l.size > 0 && l.size+int64(len(b)) > l.o.MaxBytes {
 		if err := l.rotate(); err != nil {
 			return err
 		}
+		return l.write(r)
 	}
 	if _, err := l.file.Write(b); err != nil {
 		err = fmt.Errorf("write audit log: %w", err)
@@ -238,17 +240,14 @@ func (l *Log) write(r *Record) error {
 	return nil
 }
 
-// moved reports whether another program moved the file, for example logrotate.
+// moved reports whether another program, for example logrotate, moved the file or cut it.
 func (l *Log) moved() bool {
-	if l.file == nil {
-		return false
-	}
 	there, err := os.Lstat(l.path)
 	if err != nil {
 		return true
 	}
 	ours, err := l.file.Stat()
-	return err != nil || !os.SameFile(there, ours)
+	return err != nil || !os.SameFile(there, ours) || ours.Size() < l.size
 }
 
 // open opens the file for appending. It must be only ours: in a directory where others
@@ -289,42 +288,42 @@ func (l *Log) resume(f *os.File) error {
 	return err
 }
 
-// newest reads the head of the last whole record; zero if there is none.
+// newest is the head of the last whole record; zero if there is none.
 func (l *Log) newest() (chain.Head, error) {
+	if l.size == 0 {
+		return l.rotated(1, math.MaxInt64).Last.Head, nil
+	}
+	var tail chain.Log
 	from := max(l.size-maxTail, 0)
-	b, err := io.ReadAll(io.NewSectionReader(l.file, from, l.size-from))
-	if err != nil {
-		return chain.Head{}, fmt.Errorf("read audit log: %w", err)
-	}
-	for len(b) > 0 {
-		b = bytes.TrimRight(b, "\n")
-		line := b[bytes.LastIndexByte(b, '\n')+1:]
-		var r struct{ Seq api.U64 }
-		if json.Unmarshal(line, &r) == nil && r.Seq != 0 {
-			return chain.HeadOf(uint64(r.Seq), line), nil
-		}
-		b = b[:len(b)-len(line)]
-	}
-	if f, err := os.OpenFile(l.older(1), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil && l.size == 0 {
+	err := tail.Read(l.path, io.NewSectionReader(l.file, from, l.size-from), func(chain.Record) {})
+	return tail.Last.Head, err
+}
+
+// rotated reads an older file, up to a limit; one that cannot be read has no records.
+func (l *Log) rotated(n int, limit int64) (log chain.Log) {
+	if f, err := ownfile.Open(l.older(n), os.O_RDONLY); err == nil {
 		defer f.Close()
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			rotated := &Log{file: f, size: info.Size(), path: l.path + ".none"}
-			return rotated.newest()
-		}
+		_ = log.Read("", io.LimitReader(f, limit), func(chain.Record) {})
 	}
-	return chain.Head{}, nil
+	return log
 }
 
 func (l *Log) older(n int) string { return fmt.Sprintf("%s.%d", l.path, n) }
 
-// rotate renames the file to PATH.1, and the older ones to the next number.
+// rotate renames the file to PATH.1, and the older ones to the next number, but for what is too many.
 func (l *Log) rotate() error {
-	for n := l.o.Keep - 1; n >= 0; n-- {
-		from := l.path
-		if n > 0 {
-			from = l.older(n)
+	names := []string{l.path}
+	for there := true; there; {
+		names = append(names, l.older(len(names)))
+		_, err := os.Lstat(names[len(names)-1])
+		there = err == nil
+	}
+	for n := len(names) - 2; n >= 0; n-- {
+		err := os.Rename(names[n], names[n+1])
+		if n >= l.o.Keep {
+			err = os.Remove(names[n+1])
 		}
-		if err := os.Rename(from, l.older(n+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return fmt.Errorf("rotate audit log: %w", err)
 		}
 	}

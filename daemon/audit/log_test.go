@@ -69,7 +69,7 @@ func verified(t *testing.T, path string) (int, string) {
 	files, done, err := chain.Open(path)
 	require.NoError(t, err)
 	defer done()
-	v, err := chain.Verify(files, nil, chain.Expect{Keep: 3})
+	v, err := chain.Verify(files, nil, chain.Expect{})
 	require.NoError(t, err)
 	if len(v.Findings) != 0 {
 		t.Errorf("%q", v.Findings)
@@ -158,6 +158,23 @@ func TestRotation(t *testing.T) {
 		t.Errorf("too many are kept: %v", err)
 	}
 	verified(t, path)
+	// The next daemon keeps more files, another one fewer; one was killed within a rotation.
+	for _, keep := range []int{8, 1} {
+		l, err := begin(path, Options{MaxBytes: 600, Keep: keep})
+		require.NoError(t, err)
+		verified(t, path)
+		require.NoError(t, l.rotate())
+		l.file.Close()
+		l, err = begin(path, Options{MaxBytes: 600, Keep: keep})
+		require.NoError(t, err)
+		l.Add(refusal("x"))
+		l.drain()
+		l.file.Close()
+		verified(t, path)
+		if all, _ := filepath.Glob(path + "*"); len(all) != min(5, 1+keep) {
+			t.Errorf("keep %d: %q", keep, all)
+		}
+	}
 	os.Remove(path)
 	if l = opened(t, path, Options{}); l.seq == 0 {
 		t.Error("after a rotation the numbers begin again")
@@ -300,18 +317,29 @@ func TestOlderFIFO(t *testing.T) {
 	require.NoError(t, require.Soon(t, opened, "it blocks"))
 }
 
-// TestMoved: logrotate may move the file.
+// TestMoved: another program may move the file, or copy and cut it. The log goes on, and its beginning is missing.
 func TestMoved(t *testing.T) {
-	l := begun(t, Options{})
-	path := l.path
-	l.Add(end("a"))
-	l.drain()
-	os.Rename(path, path+"-old")
-	l.Add(end("b"))
-	l.drain()
-	l.file.Close()
-	if all := records(t, path); len(all) != 1 || all[0].Target.Session != "b" {
-		t.Errorf("%+v", all)
+	for name, rotate := range map[string]func(path string) error{
+		"moved": func(path string) error { return os.Rename(path, path+"-old") },
+		"cut":   func(path string) error { return os.Truncate(path, 0) },
+	} {
+		l := begun(t, Options{})
+		l.Add(end("a"))
+		l.drain()
+		require.NoError(t, rotate(l.path))
+		l.Add(end("b"))
+		l.drain()
+		l.file.Close()
+		if all := records(t, l.path); len(all) != 1 || all[0].Target.Session != "b" || l.size > 1000 {
+			t.Errorf("%s: %+v, size %d", name, all, l.size)
+		}
+		files, done, err := chain.Open(l.path)
+		require.NoError(t, err)
+		v, err := chain.Verify(files, nil, chain.Expect{})
+		done()
+		if err != nil || len(v.Findings) != 1 || !strings.Contains(v.Findings[0], "begins with record 2, not 1") {
+			t.Errorf("%s: %v %q", name, err, v.Findings)
+		}
 	}
 }
 

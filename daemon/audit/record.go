@@ -41,6 +41,8 @@ type Record struct {
 	// Count is how many refusals like it the record stands for; absent: one.
 	Count uint64 `json:"count,omitempty"`
 	Lost  uint64 `json:"lost,omitempty"` // records before this one that were not written
+	// Oldest, in the first record of a file, is the first record that rotation has left.
+	Oldest api.U64 `json:"oldest,omitempty"`
 }
 
 // Caller is the process that asked.

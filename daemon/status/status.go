@@ -95,7 +95,7 @@ func (s *Status) Document(c access.Caller) (api.Status, error) {
 		RefusesForks: f.Refuses.String(), RefusesSignals: f.RefusesSignals.String(), SelfProtect: s.o.Start.SelfProtect, SelfCheck: s.o.SelfCheck.Result(),
 		AuditHead: s.o.Audit.Head().String()}
 	err := s.o.Registry.ReadFor(c, func(v registry.View) {
-		d.Degraded = s.degraded(v)
+		d.Degraded, d.History = s.degraded(v), s.o.Recorder.Degraded()
 		d.Lost, d.Sessions = v.Lost(), v.Live()
 		for x := range v.Sessions() {
 			if !x.Closed() && x.Info().Parent == 0 { // nested members count in their ancestors

@@ -54,7 +54,7 @@ var mayImport = map[string]string{
 	"daemon/access":                "api daemon/audit daemon/logging tracer tracer/caught tracer/procfs",
 	"daemon/attribution":           "daemon/audit daemon/broker daemon/container daemon/document daemon/logging daemon/registry daemon/rules enforcer lineage lineage/memory tracer tracer/procfs",
 	"daemon/audit":                 "api daemon/audit/chain daemon/document daemon/ownfile enforcer",
-	"daemon/audit/chain":           "api daemon/ownfile",
+	"daemon/audit/chain":           "api daemon/ownfile enforcer/redact",
 	"daemon/audit/chain/chaintest": "daemon/audit/chain internal/require",
 	"daemon/branch":                "api daemon/registry lineage tracer",
 	"daemon/broker":                "tracer/procfs",

@@ -5,7 +5,6 @@ package e2e
 import (
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -314,36 +313,6 @@ func TestHistoryWithoutDisk(t *testing.T) {
 	}
 }
 
-// A file that is not a history, or a damaged one, is moved aside unchanged.
-func TestHistorySetAside(t *testing.T) {
-	i := stage.New(t)
-	daemon := i.Daemon()
-	session(i, "old")
-	written(i, "old", "ended IS NOT NULL")
-	daemon.Stop()
-	spoiled := []byte(strings.Repeat("this is no history\n", 1000))
-	for _, part := range []string{"-wal", "-shm"} {
-		if err := os.Remove(historyFile(i) + part); err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
-	}
-	require.NoError(t, os.WriteFile(historyFile(i), spoiled, 0o600))
-	i.Daemon()
-	session(i, "new")
-	degraded(i, "a new history was begun, the previous one was set aside: "+historyFile(i)+".foreign-", true)
-	if list := stage.Query[api.Sessions](i, "history"); len(list.Items) != 1 || list.Items[0].Name != "new" {
-		t.Errorf("%+v", list.Items)
-	}
-	aside, err := filepath.Glob(historyFile(i) + ".foreign-*Z")
-	if err != nil || len(aside) != 1 {
-		t.Fatal(aside, err)
-	}
-	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != string(spoiled) {
-		t.Errorf("%s is not what was there: %v", aside[0], err)
-	}
-	written(i, "new", "ended IS NOT NULL")
-}
-
 // After a reboot no previous process is alive, and the history says so.
 func TestHistoryOfAnotherBoot(t *testing.T) {
 	i := stage.New(t)
@@ -390,8 +359,7 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 // TestVerify: what the daemon recorded is checked by its receipts and by the hashes of the audit log, and a
 // change of either is found.
 func TestVerify(t *testing.T) {
-	i := stage.New(t)
-	daemon := i.Daemon()
+	i := stage.NewDaemon(t)
 	session(i, "first")
 	session(i, "second")
 	written(i, "second", "ended IS NOT NULL")
@@ -435,18 +403,4 @@ func TestVerify(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(path, whole, 0o600))
 	verify(api.ExitOK, head)
-
-	// The next daemon reads the history from the file, which another program has changed meanwhile.
-	daemon.Stop()
-	daemon = i.Daemon()
-	verify(api.ExitOK, head)
-	daemon.Stop()
-	db, err := sql.Open("sqlite", historyFile(i))
-	require.NoError(t, err)
-	_, err = db.Exec("DELETE FROM sessions WHERE name = 'first'")
-	require.NoError(t, errors.Join(err, db.Close()))
-	i.Daemon()
-	if v := verify(api.ExitFailed, head); len(v.Findings) != 1 || !strings.Contains(v.Findings[0], "the history has no receipt of this end") {
-		t.Errorf("%q", v.Findings)
-	}
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -25,17 +23,25 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 	// The receipts come first: the log that is read then has all the records that they name.
 	var receipts []*api.Report
 	var changed []string
+	oldest := began
 	x := chain.Expect{Head: head, Until: began, UIDs: map[*api.Report]int{}}
 	for i := range ended.Items {
-		r, err := c.Report(ctx, ended.Items[i].ID, 0)
+		s := &ended.Items[i]
+		r, err := c.Report(ctx, s.ID, 0)
 		if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeNotFound {
 			continue // the history has let it go meanwhile
+		} else if ok && e.Code == api.CodeInternal {
+			changed = append(changed, fmt.Sprintf("receipt %s: %v", s.ID, err))
+			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		receipts, x.UIDs[r] = append(receipts, r), ended.Items[i].UID
-		if s := &ended.Items[i]; s.Name != r.Name || s.EndReason != r.EndReason || s.Verdict != r.Verdict {
+		receipts, x.UIDs[r] = append(receipts, r), s.UID
+		if r.Ended != nil && r.Ended.Before(oldest) {
+			oldest = *r.Ended
+		}
+		if s.ID != r.Session || s.Name != r.Name || s.EndReason != r.EndReason || s.Verdict != r.Verdict {
 			changed = append(changed, fmt.Sprintf("receipt %s: it does not fit its session, %s", r.Session, s.ID))
 		}
 	}
@@ -52,47 +58,27 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 	if err != nil {
 		return nil, err
 	}
-	x.Keep, x.Since = kept(p, began)
+	x.Since = kept(p, began)
 	// A history of this size may have let its oldest sessions go before they were too old.
-	if st.Counters["history.bytes"] > pruned {
-		oldest := began
-		for _, r := range receipts {
-			if r.Ended != nil && r.Ended.Before(oldest) {
-				oldest = *r.Ended
-			}
-		}
-		if oldest.After(x.Since) {
-			x.Since = oldest
-		}
+	if st.Counters["history.bytes"] > pruned && oldest.After(x.Since) {
+		x.Since = oldest
 	}
 	v, err := chain.Verify(files, receipts, x)
 	if err != nil {
 		return nil, err
 	}
-	v.Findings = append(v.Findings, changed...)
-	for _, why := range st.Degraded {
-		if strings.Contains(why, "history") {
-			v.Degraded = append(v.Degraded, why)
-		}
-	}
+	v.Findings, v.Degraded = append(v.Findings, changed...), st.History
 	return v, nil
 }
 
-// kept is how many files of the log are kept, and since when the history has every session, by the policy.
-func kept(p *api.Policy, began time.Time) (files int, since time.Time) {
-	since = began
+// kept is since when the history has every session, by the policy.
+func kept(p *api.Policy, began time.Time) time.Time {
 	for _, item := range p.Items {
-		text := fmt.Sprint(item.Value)
-		switch item.Key {
-		case "daemon.audit.keep":
-			files, _ = strconv.Atoi(text)
-		case "daemon.history.max_age":
-			if age, err := time.ParseDuration(text); err == nil {
-				since = began.Add(-age)
-			}
+		if age, err := time.ParseDuration(fmt.Sprint(item.Value)); item.Key == "daemon.history.max_age" && err == nil {
+			return began.Add(-age)
 		}
 	}
-	return files, since
+	return began
 }
 
 // pruned is less, in bytes, than the smallest history that retention may prune for its size.
@@ -106,8 +92,8 @@ func Text(v *api.Verification) *text.Listing {
 			log += fmt.Sprintf(", %s to %s", v.First.In(p.Now.Location()).Format(time.DateTime), v.Last.In(p.Now.Location()).Format(time.DateTime))
 		}
 		p.Wrap(0, log)
-		if v.Unlinked > 0 {
-			p.Wrap(2, display.Count(v.Unlinked, "record", "records")+" without a hash, of an older version")
+		if v.Lost > 0 {
+			p.Wrap(2, display.Count(v.Lost, "record", "records")+" could not be written")
 		}
 		if v.Incomplete > 0 {
 			p.Wrap(2, display.Count(v.Incomplete, "line", "lines")+" unfinished, where a daemon was killed")
@@ -130,8 +116,11 @@ func Text(v *api.Verification) *text.Listing {
 		case len(v.Findings) > 0:
 		case len(v.Degraded) > 0:
 			p.Line("nothing was changed in the log; the history is not complete")
-		case v.Older > 0:
-			p.Line("nothing was changed in what the log still has")
+		case v.Unchecked > 0:
+			p.Wrap(0, fmt.Sprintf("nothing was changed in what could be compared; %s could not: they are older than what the history or the log keeps, or no daemon ran",
+				display.Count(v.Unchecked, "end", "ends")))
+		case v.Older > 0 || v.Lost > 0:
+			p.Line("nothing was changed in what the log has")
 		default:
 			p.Line("nothing was changed, nothing is missing")
 		}

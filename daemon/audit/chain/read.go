@@ -18,7 +18,7 @@ const maxLine = 1 << 20
 // Record is what is read of a line.
 type Record struct {
 	Head   Head
-	Prev   string // the hash of the record before; empty: it is the first one, or has none
+	Prev   string // the hash of the record before; empty: it is the first one
 	Time   time.Time
 	Report *api.Report // of an end
 	Digest string      // of its whole report; empty: not known
@@ -27,15 +27,12 @@ type Record struct {
 // Log is a log that is being read, the oldest of its files first.
 type Log struct {
 	Records    int
-	Unlinked   int    // records of versions that wrote no hashes, all before the first one with a hash
 	Lost       uint64 // records that were not written
+	Oldest     uint64 // the first record that rotation has left; 0: it has removed none
 	Incomplete int    // lines that a killed daemon left unfinished: no record has their hash
 	First      Record
 	Last       Record
-	Broken     []string // what was changed or is missing: at most maxBroken, then their number
-
-	broken int
-	linked bool
+	Broken     []string // what was changed or is missing: at most maxBroken
 }
 
 // maxBroken bounds the list for a log in which everything is wrong.
@@ -68,32 +65,25 @@ func whole(data []byte, _ bool) (advance int, line []byte, err error) {
 func (l *Log) line(where string, line []byte, each func(Record)) {
 	var r struct {
 		Seq    api.U64     `json:"seq"`
-		Prev   *string     `json:"prev"`
+		Prev   string      `json:"prev"`
 		Time   time.Time   `json:"time"`
 		Report *api.Report `json:"report"`
 		Digest string      `json:"receipt"`
 		Lost   uint64      `json:"lost"`
+		Oldest api.U64     `json:"oldest"`
 	}
 	if json.Unmarshal(line, &r) != nil || r.Seq == 0 {
 		l.Incomplete++
 		return
 	}
-	now := Record{Head: HeadOf(uint64(r.Seq), line), Time: r.Time, Report: r.Report, Digest: r.Digest}
-	l.Lost += r.Lost
-	if r.Prev != nil {
-		now.Prev = *r.Prev
-	}
+	now := Record{Head: HeadOf(uint64(r.Seq), line), Prev: r.Prev, Time: r.Time, Report: r.Report, Digest: r.Digest}
+	l.Lost, l.Oldest = l.Lost+r.Lost, max(l.Oldest, uint64(r.Oldest))
 	switch {
-	case r.Prev == nil && !l.linked:
-		l.Unlinked++
 	case l.Records == 0 && now.Prev == "" && r.Seq > 1:
 		l.wrong("%s: record %d says that it is the first one", where, r.Seq)
-	case r.Prev == nil:
-		l.wrong("%s: record %d has no hash of the one before, record %d", where, r.Seq, l.Last.Head.Seq)
 	case now.Prev != l.Last.Head.Hash && l.Records > 0:
 		l.wrong("%s: record %d does not follow record %d: one was changed, or some between them are missing", where, r.Seq, l.Last.Head.Seq)
 	}
-	l.linked = l.linked || r.Prev != nil
 	if l.Records++; l.Records == 1 {
 		l.First = now
 	}
@@ -102,14 +92,9 @@ func (l *Log) line(where string, line []byte, each func(Record)) {
 }
 
 func (l *Log) wrong(format string, args ...any) {
-	if l.broken++; l.broken <= maxBroken {
+	if n := len(l.Broken); n < maxBroken {
 		l.Broken = append(l.Broken, fmt.Sprintf(format, args...))
-	}
-}
-
-// Close is called after the last file.
-func (l *Log) Close() {
-	if more := l.broken - len(l.Broken); more > 0 {
-		l.Broken = append(l.Broken, fmt.Sprintf("and %d more", more))
+	} else {
+		l.Broken[n-1] = "and more"
 	}
 }

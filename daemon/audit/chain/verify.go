@@ -3,9 +3,12 @@ package chain
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/enforcer/redact"
 )
 
 // File is one file of a log.
@@ -25,15 +28,13 @@ func Verify(files []File, receipts []*api.Report, x Expect) (*api.Verification, 
 			return nil, err
 		}
 	}
-	l.Close()
-	v.Records, v.Unlinked, v.Incomplete = l.Records, l.Unlinked, l.Incomplete
+	v.Records, v.Lost, v.Incomplete = l.Records, int(l.Lost), l.Incomplete
 	if l.Records > 0 {
 		v.First, v.Last, v.Newest = &l.First.Time, &l.Last.Time, l.Last.Head.String()
 	}
 	v.Findings = append(append(v.Findings, l.Broken...), c.wrong...)
-	if first := l.First; len(files) <= x.Keep && first.Head.Seq > 1 && first.Prev != "" {
-		v.Findings = append(v.Findings, fmt.Sprintf("%s begins with record %d, and rotation has removed no file yet: the beginning is missing",
-			files[0].Name, first.Head.Seq))
+	if first := l.First; first.Head.Seq > max(l.Oldest, 1) && first.Prev != "" {
+		v.Findings = append(v.Findings, fmt.Sprintf("the log begins with record %d, not %d: the beginning is missing", first.Head.Seq, max(l.Oldest, 1)))
 	}
 	c.judge(&l, v)
 	return v, nil
@@ -42,46 +43,40 @@ func Verify(files []File, receipts []*api.Report, x Expect) (*api.Verification, 
 // Expect is what the log and the history must have.
 type Expect struct {
 	Head Head // a record; zero: none
-	Keep int  // with this number of files or fewer, rotation has removed none
 	// The history has a receipt of each end in the log between these times. Zero: it is not complete.
 	Since, Until time.Time
 	UIDs         map[*api.Report]int // whose sessions they were
 }
 
-// settled is how long after its end a session has its record.
+// settled is how long after its end a session has its record. A daemon that is killed before the history has
+// the end records it again, at almost the same time.
 const settled = 10 * time.Second
 
 // claims are what receipts and the caller say of a log.
 type claims struct {
-	receipts []*api.Report
 	Expect
-	hashes map[uint64]string // of the records that they name; empty: not met
-	ends   map[end]Record    // what the log says of the receipts' ends
-	wrong  []string          // of the receipts in the log
+	hashes    map[uint64]string // of the records that they name; empty: not met
+	ends      []*end
+	of        map[string][]*end // by session: ids are used again
+	unchecked int
+	wrong     []string // of the receipts in the log
 }
 
-// end is an end of a session: ids are used again.
+// end is a receipt, and what the log says of its end.
 type end struct {
-	session string
-	at      int64
-}
-
-func endOf(r *api.Report) end {
-	e := end{session: r.Session}
-	if r.Ended != nil {
-		e.at = r.Ended.UnixNano()
-	}
-	return e
+	*api.Report
+	logged Record
 }
 
 func newClaims(receipts []*api.Report, x Expect) *claims {
-	c := &claims{receipts: receipts, Expect: x, hashes: map[uint64]string{}, ends: map[end]Record{}}
+	c := &claims{Expect: x, hashes: map[uint64]string{}, of: map[string][]*end{}}
 	c.hashes[x.Head.Seq] = ""
 	for _, r := range receipts {
 		if h, err := ParseHead(r.AuditHead); err == nil {
 			c.hashes[h.Seq] = ""
 		}
-		c.ends[endOf(r)] = Record{}
+		e := &end{Report: r}
+		c.ends, c.of[r.Session] = append(c.ends, e), append(c.of[r.Session], e)
 	}
 	return c
 }
@@ -96,9 +91,18 @@ func (c *claims) met(r Record) {
 	for _, why := range r.Report.Contradictions() {
 		c.wrong = append(c.wrong, fmt.Sprintf("record %d, receipt %s: %s", r.Head.Seq, r.Report.Session, why))
 	}
-	if _, has := c.ends[endOf(r.Report)]; has {
-		c.ends[endOf(r.Report)] = r // the last one counts
-	} else if r.Report.Ended != nil && r.Report.Ended.After(c.Since) && r.Time.Before(c.Until) {
+	if r.Report.Ended == nil {
+		return // it was not over
+	}
+	for _, e := range c.of[r.Report.Session] {
+		if e.Ended != nil && e.Ended.Sub(*r.Report.Ended).Abs() < settled {
+			e.logged = r // the last one counts
+			return
+		}
+	}
+	if !r.Report.Ended.After(c.Since) {
+		c.unchecked++
+	} else if r.Time.Before(c.Until) {
 		c.wrong = append(c.wrong, fmt.Sprintf("record %d, receipt %s: the history has no receipt of this end", r.Head.Seq, r.Report.Session))
 	}
 }
@@ -113,20 +117,21 @@ func (c *claims) judge(l *Log, v *api.Verification) {
 			say("record %d %s", c.Head.Seq, why)
 		}
 	}
-	for _, r := range c.receipts {
-		v.Receipts++
+	v.Receipts, v.Unchecked = len(c.ends), c.unchecked
+	for _, r := range c.ends {
 		for _, why := range r.Contradictions() {
 			say("receipt %s: %s", r.Session, why)
 		}
-		switch there := c.ends[endOf(r)]; {
+		switch there := r.logged; {
 		case there.Report == nil:
-			// A record is written a moment after its end.
-			if r.Ended != nil && l.Lost == 0 && r.Ended.After(l.First.Time) && r.Ended.Before(c.Until.Add(-settled)) && !c.Until.IsZero() {
+			if r.Ended != nil && l.Lost == 0 && r.Ended.After(l.First.Time) && r.Ended.Before(c.Until.Add(-settled)) {
 				say("receipt %s: the audit log has no such end", r.Session)
+			} else {
+				v.Unchecked++
 			}
-		case outcome(there.Report) != outcome(r):
-			say("receipt %s: it says %s, and the audit log %s", r.Session, outcome(r), outcome(there.Report))
-		case there.Digest != "" && c.UIDs != nil && there.Digest != r.Digest(c.UIDs[r]):
+		case outcome(there.Report) != outcome(r.Report):
+			say("receipt %s: it says %s, and the audit log %s", r.Session, outcome(r.Report), outcome(there.Report))
+		case there.Digest != "" && c.UIDs != nil && there.Digest != r.Digest(c.UIDs[r.Report]), rewritten(there.Report.Processes, r.Processes):
 			say("receipt %s: it was changed since record %d of the audit log", r.Session, there.Head.Seq)
 		}
 		if r.AuditHead == "" {
@@ -164,6 +169,16 @@ func (c *claims) against(h Head, l *Log) (why string, known bool) {
 		return "", false
 	}
 	return "is missing", true
+}
+
+// rewritten reports whether a command line is not the one in the log, as far as that has it and shows its secrets.
+func rewritten(logged, now []api.Outcome) bool {
+	for i := range min(len(logged), len(now)) {
+		if was := logged[i].Argv; was != nil && !slices.EqualFunc(was, now[i].Argv, func(a, b string) bool { return a == b || strings.Contains(a, redact.Hidden) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // outcome is what a receipt and its record in the log must agree about.

@@ -26,7 +26,9 @@ func (s *Service) begin() error {
 		cancel()
 		<-s.Registry.Done()
 	}
-	if err := s.Recorder.Remember(s.parts.kernel); err != nil {
+	err := s.Recorder.Remember(s.parts.kernel, s.parts.audit.Receipts)
+	s.parts.audit.Receipts = nil // they may be large
+	if err != nil {
 		s.EndRegistry()
 		return err
 	}

@@ -36,8 +36,9 @@ timeline and tool calls, as far as they are kept; any browser opens it, without
 network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.
 
 With --verify, check each receipt against the kernel's counts and the audit log,
-but for times of sessions and command lines, and the log against missing
-receipts and changed and missing records; exit with 1 if something does not fit.
+and the log for missing receipts and changed and missing records, but not when
+sessions began, their commands and brokered work; exit with 1 if something does
+not fit.
 Who can write the log can replace it or cut its tail: with HASH, which receipts
 and "lineage status" show, check that it still has that record.`,
 		Example: `  lineage history --since 24h         # what ended today

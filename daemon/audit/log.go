@@ -62,6 +62,8 @@ type Log struct {
 	file *os.File // of the writing goroutine, nil: not open
 	size int64
 	last chain.Head // of the record that was written last
+
+	Receipts map[string]*api.Report // that its end had when it was opened, by session, for those who open it
 }
 
 // Open begins to write to path, and makes its directory. The log works even with an
@@ -80,10 +82,10 @@ func begin(path string, o Options) (*Log, error) {
 	if o.Keep == 0 {
 		o.Keep = defaultKeep
 	}
-	l := &Log{path: path, o: o, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
+	l := &Log{path: path, o: o, Receipts: map[string]*api.Report{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	err := l.open()
 	if err == nil {
-		l.last, err = l.newest()
+		l.last = l.newest()
 	}
 	l.seq, l.head, l.err = l.last.Seq, l.last, err
 	return l, err
@@ -209,7 +211,7 @@ func (l *Log) write(r *Record) error {
 		}
 	}
 	if l.size == 0 {
-		r.Oldest = api.U64(l.rotated(l.o.Keep, maxTail).First.Head.Seq)
+		r.Oldest = api.U64(read(l.older(l.o.Keep), 0, maxTail, func(chain.Record) {}).First.Head.Seq)
 	}
 	if r.whole != nil && r.Target != nil {
 		r.Receipt = r.whole.Digest(r.Target.UID)
@@ -289,21 +291,23 @@ func (l *Log) resume(f *os.File) error {
 }
 
 // newest is the head of the last whole record; zero if there is none.
-func (l *Log) newest() (chain.Head, error) {
+func (l *Log) newest() chain.Head {
+	name := l.path
 	if l.size == 0 {
-		return l.rotated(1, math.MaxInt64).Last.Head, nil
+		name = l.older(1)
 	}
-	var tail chain.Log
-	from := max(l.size-maxTail, 0)
-	err := tail.Read(l.path, io.NewSectionReader(l.file, from, l.size-from), func(chain.Record) {})
-	return tail.Last.Head, err
+	return read(name, max(l.size-maxTail, 0), math.MaxInt64, func(r chain.Record) {
+		if r.Report != nil {
+			l.Receipts[r.Report.Session] = r.Report
+		}
+	}).Last.Head
 }
 
-// rotated reads an older file, up to a limit; one that cannot be read has no records.
-func (l *Log) rotated(n int, limit int64) (log chain.Log) {
-	if f, err := ownfile.Open(l.older(n), os.O_RDONLY); err == nil {
+// read reads some of a file; one that cannot be read has no records.
+func read(name string, from, most int64, each func(chain.Record)) (log chain.Log) {
+	if f, err := ownfile.Open(name, os.O_RDONLY); err == nil {
 		defer f.Close()
-		_ = log.Read("", io.LimitReader(f, limit), func(chain.Record) {})
+		_ = log.Read(name, io.NewSectionReader(f, from, most), each)
 	}
 	return log
 }

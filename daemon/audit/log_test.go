@@ -62,15 +62,21 @@ func records(t *testing.T, path string) (all []Record) {
 	return all
 }
 
-// verified reads a log with its older files: no record was changed, none is missing. It gives their number
-// and the newest head.
-func verified(t *testing.T, path string) (int, string) {
+// found reads a log with its older files.
+func found(t *testing.T, path string) *api.Verification {
 	t.Helper()
 	files, done, err := chain.Open(path)
 	require.NoError(t, err)
 	defer done()
 	v, err := chain.Verify(files, nil, chain.Expect{})
 	require.NoError(t, err)
+	return v
+}
+
+// verified reads it: no record was changed, none is missing. It gives their number and the newest head.
+func verified(t *testing.T, path string) (int, string) {
+	t.Helper()
+	v := found(t, path)
 	if len(v.Findings) != 0 {
 		t.Errorf("%q", v.Findings)
 	}
@@ -142,31 +148,22 @@ func TestRotation(t *testing.T) {
 		l.drain()
 	}
 	l.file.Close()
-	next := api.U64(total)
 	for _, name := range []string{path, path + ".1", path + ".2", path + ".3"} {
-		all := records(t, name)
-		if info, _ := os.Stat(name); info.Size() > 600 || info.Mode().Perm() != 0o600 || len(all) == 0 {
-			t.Errorf("%s: %v, %d bytes", name, info.Mode(), info.Size())
-		}
-		for i := len(all) - 1; i >= 0; i, next = i-1, next-1 {
-			if all[i].Seq != next {
-				t.Fatalf("%s has %d where %d belongs", name, all[i].Seq, next)
-			}
+		if info, err := os.Stat(name); err != nil || info.Size() > 600 || info.Mode().Perm() != 0o600 || len(records(t, name)) == 0 {
+			t.Errorf("%s: %+v %v", name, info, err)
 		}
 	}
 	if _, err := os.Stat(path + ".4"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("too many are kept: %v", err)
 	}
-	verified(t, path)
-	// The next daemon keeps more files, another one fewer; one was killed within a rotation.
+	if _, newest := verified(t, path); !strings.HasPrefix(newest, fmt.Sprint(total, ":")) {
+		t.Errorf("the newest is %s", newest)
+	}
+	// The next daemon keeps more files, another one fewer.
 	for _, keep := range []int{8, 1} {
 		l, err := begin(path, Options{MaxBytes: 600, Keep: keep})
 		require.NoError(t, err)
-		verified(t, path)
 		require.NoError(t, l.rotate())
-		l.file.Close()
-		l, err = begin(path, Options{MaxBytes: 600, Keep: keep})
-		require.NoError(t, err)
 		l.Add(refusal("x"))
 		l.drain()
 		l.file.Close()
@@ -333,12 +330,8 @@ func TestMoved(t *testing.T) {
 		if all := records(t, l.path); len(all) != 1 || all[0].Target.Session != "b" || l.size > 1000 {
 			t.Errorf("%s: %+v, size %d", name, all, l.size)
 		}
-		files, done, err := chain.Open(l.path)
-		require.NoError(t, err)
-		v, err := chain.Verify(files, nil, chain.Expect{})
-		done()
-		if err != nil || len(v.Findings) != 1 || !strings.Contains(v.Findings[0], "begins with record 2, not 1") {
-			t.Errorf("%s: %v %q", name, err, v.Findings)
+		if all := found(t, l.path).Findings; len(all) != 1 || !strings.Contains(all[0], "begins with record 2, not 1") {
+			t.Errorf("%s: %q", name, all)
 		}
 	}
 }

@@ -48,9 +48,9 @@ func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Cl
 }
 
 // Remember restores what the previous daemon wrote of the sessions that the kernel
-// still holds, before the kernel is asked for them; the others have ended. It is called
-// before the registry and the recorder are used.
-func (r *Recorder) Remember(k Kernel) error {
+// still holds, before the kernel is asked for them; the others have ended: receipts are those that the
+// audit log has. It is called before the registry and the recorder are used.
+func (r *Recorder) Remember(k Kernel, receipts map[string]*api.Report) error {
 	ctx, cancel := context.WithTimeout(context.Background(), rememberTimeout)
 	defer cancel()
 	infos, err := k.Sessions()
@@ -79,7 +79,7 @@ func (r *Recorder) Remember(k Kernel) error {
 	for i := range live {
 		row := &live[i]
 		if row.Boot != r.boot || !held[row.ID] {
-			r.over = append(r.over, r.overWithoutUs(ctx, row))
+			r.over = append(r.over, r.overWithoutUs(ctx, row, receipts[row.Word]))
 			continue
 		}
 		if !json.Valid(row.State) {
@@ -145,9 +145,10 @@ func share(c *lineage.Claim, met map[string][]*lineage.Call) {
 	}
 }
 
-// overWithoutUs closes a session that ended while no daemon ran. A restart of the host
-// proves that no process of it lives; without one nothing is proven.
-func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) journal.Session {
+// overWithoutUs closes a session that ended while no daemon ran, or of which the previous one was killed before
+// it had written more than the audit log's receipt. A restart of the host proves that no process of it lives;
+// without one nothing is proven.
+func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session, logged *api.Report) journal.Session {
 	reason, verdict := ReasonUntracked, api.VerdictUnknown
 	why := "the kernel's record of it was removed while no daemon ran; whether its members are alive is unknown"
 	if row.Boot != r.boot {
@@ -173,13 +174,18 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session) jour
 	report.Session, report.EndReason, report.EndedBy, report.WouldEnd = row.Word, doc.EndReason, m.EndedBy, m.WouldEnd
 	report.Verdict, report.VerdictWhy, report.ConfirmedEmpty = verdict, why, verdict == api.VerdictClean
 	report.Exited, report.Truncated = 0, true // who else exited is not known
+	if logged != nil && logged.Ended != nil && logged.Ended.After(row.Started.Add(-time.Minute)) { // ids are used again, and clocks are set
+		report, doc.EndReason, doc.Verdict, doc.Ended = logged, logged.EndReason, logged.Verdict, logged.Ended
+	}
 	over := *row
 	over.State = nil
 	over.Doc, _ = json.Marshal(&doc) // plain structs
 	over.Report, _ = json.Marshal(report)
 	over.Ended = row.Started
 	// The time of its end is unknown: it was after the last record of its boot.
-	if last, err := r.journal.Last(ctx, row.Boot); err == nil && last.After(over.Ended) {
+	if last, err := r.journal.Last(ctx, row.Boot); report.Ended != nil {
+		over.Ended = *report.Ended
+	} else if err == nil && last.After(over.Ended) {
 		over.Ended = last
 	}
 	r.log.Warn().Str(logging.KeySession, doc.ID).Str(logging.KeyReason, doc.EndReason).Msg("session had ended before the daemon started")

@@ -68,7 +68,7 @@ func TestAnotherBoot(t *testing.T) {
 	doc := []byte(`{"id":"7"}`)
 	row := journal.Session{Boot: "b0", ID: 7, Word: "7", Name: "old", Zero: time.Unix(1, 0), Started: time.Unix(2, 0), Doc: doc, State: []byte(`{}`)}
 	require.NoError(t, r.journal.Write(t.Context(), &journal.Batch{Sessions: []journal.Session{row}}))
-	require.NoError(t, r.Remember(held{{ID: 7}}))
+	require.NoError(t, r.Remember(held{{ID: 7}}, nil))
 	if len(r.over) != 1 || r.over[0].Boot != "b0" || !bytes.Contains(r.over[0].Report, []byte(ReasonReboot)) {
 		t.Errorf("%+v", r.over)
 	}

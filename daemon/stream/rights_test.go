@@ -116,7 +116,7 @@ func TestPast(t *testing.T) {
 					got += id.String() + " "
 				}
 			}
-			if got != want || strings.Count(w.Body.String(), "\n") != len(x.gets) {
+			if got != want || strings.Count(w.Body.String(), `"boot_id":"`+lastBoot+`"`) != len(x.gets) {
 				t.Errorf("got %s, want %s: %s", got, want, w.Body)
 			}
 		})

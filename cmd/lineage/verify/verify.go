@@ -58,7 +58,12 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 	if err != nil {
 		return nil, err
 	}
-	x.Since = kept(p, began)
+	x.Since = began
+	for _, item := range p.Items {
+		if age, err := time.ParseDuration(fmt.Sprint(item.Value)); item.Key == "daemon.history.max_age" && err == nil {
+			x.Since = began.Add(-age)
+		}
+	}
 	// A history of this size may have let its oldest sessions go before they were too old.
 	if st.Counters["history.bytes"] > pruned && oldest.After(x.Since) {
 		x.Since = oldest
@@ -69,16 +74,6 @@ func Check(ctx context.Context, c api.Client, ended *api.Sessions, open Open, he
 	}
 	v.Findings, v.Degraded = append(v.Findings, changed...), st.History
 	return v, nil
-}
-
-// kept is since when the history has every session, by the policy.
-func kept(p *api.Policy, began time.Time) time.Time {
-	for _, item := range p.Items {
-		if age, err := time.ParseDuration(fmt.Sprint(item.Value)); item.Key == "daemon.history.max_age" && err == nil {
-			return began.Add(-age)
-		}
-	}
-	return began
 }
 
 // pruned is less, in bytes, than the smallest history that retention may prune for its size.

@@ -38,9 +38,8 @@ network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.
 With --verify, check each receipt against the kernel's counts and the audit log,
 and the log for missing receipts and changed and missing records, but not when
 sessions began, their commands and brokered work; exit with 1 if something does
-not fit.
-Who can write the log can replace it or cut its tail: with HASH, which receipts
-and "lineage status" show, check that it still has that record.`,
+not fit. Who can write the log can replace it or cut its tail: with HASH, which
+receipts and "lineage status" show, check that it still has that record.`,
 		Example: `  lineage history --since 24h         # what ended today
   lineage history build               # how it ended, and what had to be ended
   lineage history build --all         # with all its processes

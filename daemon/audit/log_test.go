@@ -314,7 +314,7 @@ func TestOlderFIFO(t *testing.T) {
 	require.NoError(t, require.Soon(t, opened, "it blocks"))
 }
 
-// TestMoved: another program may move the file, or copy and cut it. The log goes on, and its beginning is missing.
+// TestMoved: another program may move the file, or copy and cut it. Records follow, and their beginning is missing.
 func TestMoved(t *testing.T) {
 	for name, rotate := range map[string]func(path string) error{
 		"moved": func(path string) error { return os.Rename(path, path+"-old") },

@@ -146,8 +146,8 @@ func share(c *lineage.Claim, met map[string][]*lineage.Call) {
 }
 
 // overWithoutUs closes a session that ended while no daemon ran, or of which the previous one was killed before
-// it had written more than the audit log's receipt. A restart of the host proves that no process of it lives;
-// without one nothing is proven.
+// it had written more than the audit log's receipt, which may be of an older one with this id. A restart of the
+// host proves that no process of it lives; without one nothing is proven.
 func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session, logged *api.Report) journal.Session {
 	reason, verdict := ReasonUntracked, api.VerdictUnknown
 	why := "the kernel's record of it was removed while no daemon ran; whether its members are alive is unknown"
@@ -174,7 +174,7 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session, logg
 	report.Session, report.EndReason, report.EndedBy, report.WouldEnd = row.Word, doc.EndReason, m.EndedBy, m.WouldEnd
 	report.Verdict, report.VerdictWhy, report.ConfirmedEmpty = verdict, why, verdict == api.VerdictClean
 	report.Exited, report.Truncated = 0, true // who else exited is not known
-	if logged != nil && logged.Ended != nil && logged.Ended.After(row.Started.Add(-time.Minute)) { // ids are used again, and clocks are set
+	if logged != nil && logged.Ended != nil && logged.Ended.After(row.Started.Add(-time.Minute)) {
 		report, doc.EndReason, doc.Verdict, doc.Ended = logged, logged.EndReason, logged.Verdict, logged.Ended
 	}
 	over := *row

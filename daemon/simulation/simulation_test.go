@@ -152,7 +152,7 @@ func (x *sim) start() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go r.Run(ctx)
 	end := func() { cancel(); <-r.Done() }
-	if err := recorder.Remember(x.gate); err != nil {
+	if err := recorder.Remember(x.gate, nil); err != nil {
 		end()
 		return err
 	}

@@ -64,8 +64,8 @@ type claims struct {
 
 // end is a receipt, and what the log says of its end.
 type end struct {
-	*api.Report
-	logged Record
+	receipt *api.Report
+	logged  Record
 }
 
 func newClaims(receipts []*api.Report, x Expect) *claims {
@@ -75,7 +75,7 @@ func newClaims(receipts []*api.Report, x Expect) *claims {
 		if h, err := ParseHead(r.AuditHead); err == nil {
 			c.hashes[h.Seq] = ""
 		}
-		e := &end{Report: r}
+		e := &end{receipt: r}
 		c.ends, c.of[r.Session] = append(c.ends, e), append(c.of[r.Session], e)
 	}
 	return c
@@ -95,7 +95,7 @@ func (c *claims) met(r Record) {
 		return // it was not over
 	}
 	for _, e := range c.of[r.Report.Session] {
-		if e.Ended != nil && e.Ended.Sub(*r.Report.Ended).Abs() < settled {
+		if e.receipt.Ended != nil && e.receipt.Ended.Sub(*r.Report.Ended).Abs() < settled {
 			e.logged = r // the last one counts
 			return
 		}
@@ -118,20 +118,21 @@ func (c *claims) judge(l *Log, v *api.Verification) {
 		}
 	}
 	v.Receipts, v.Unchecked = len(c.ends), c.unchecked
-	for _, r := range c.ends {
+	for _, e := range c.ends {
+		r := e.receipt
 		for _, why := range r.Contradictions() {
 			say("receipt %s: %s", r.Session, why)
 		}
-		switch there := r.logged; {
+		switch there := e.logged; {
 		case there.Report == nil:
 			if r.Ended != nil && l.Lost == 0 && r.Ended.After(l.First.Time) && r.Ended.Before(c.Until.Add(-settled)) {
 				say("receipt %s: the audit log has no such end", r.Session)
 			} else {
 				v.Unchecked++
 			}
-		case outcome(there.Report) != outcome(r.Report):
-			say("receipt %s: it says %s, and the audit log %s", r.Session, outcome(r.Report), outcome(there.Report))
-		case there.Digest != "" && c.UIDs != nil && there.Digest != r.Digest(c.UIDs[r.Report]), rewritten(there.Report.Processes, r.Processes):
+		case outcome(there.Report) != outcome(r):
+			say("receipt %s: it says %s, and the audit log %s", r.Session, outcome(r), outcome(there.Report))
+		case there.Digest != "" && c.UIDs != nil && there.Digest != r.Digest(c.UIDs[r]), rewritten(there.Report.Processes, r.Processes):
 			say("receipt %s: it was changed since record %d of the audit log", r.Session, there.Head.Seq)
 		}
 		if r.AuditHead == "" {

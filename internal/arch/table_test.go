@@ -45,7 +45,7 @@ var mayImport = map[string]string{
 	"cmd/lineage/setup":            "api",
 	"cmd/lineage/signing":          "api api/display cmd/lineage/console cmd/lineage/exit cmd/lineage/hosts cmd/lineage/text cmd/lineage/urgent",
 	"cmd/lineage/supervise/shim":   "cmd/lineage/urgent lineage",
-	"cmd/lineage/supervise":        "api api/display cmd/lineage/html cmd/lineage/outfile cmd/lineage/perfetto cmd/lineage/secrets cmd/lineage/supervise/shim cmd/lineage/timeline lineage tracer/procfs",
+	"cmd/lineage/supervise":        "api api/display cmd/lineage/html cmd/lineage/outfile cmd/lineage/perfetto cmd/lineage/secrets cmd/lineage/supervise/shim cmd/lineage/timeline cmd/lineage/urgent lineage tracer/procfs",
 	"cmd/lineage/text":             "api api/display",
 	"cmd/lineage/timeline":         "api api/past cmd/lineage/outfile cmd/lineage/secrets",
 	"cmd/lineage/verify":           "api api/display cmd/lineage/text daemon/audit/chain",

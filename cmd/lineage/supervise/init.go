@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -69,7 +70,7 @@ func (r *runner) alone(inherited ignores, sigs *caught) (int, error) {
 		child.abort()
 		return 0, &failure{exitSignal + int(sig), fmt.Errorf("%s: %v before %s ran", r.verb, sig, r.command())}
 	}
-	status, err := r.serve(j, child, shim.Order{IgnoreQuit: inherited.quit})
+	status, err := r.serve(j, child, shim.Order{Ignored: uint64(inherited), Blocked: urgent.Blocked})
 	if err != nil {
 		return 0, err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/timeline"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
 
 // Exit codes of our own. All others that Run returns are the command's.
@@ -188,11 +189,12 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	}
 	j.insist = func(terms int) { go r.insisted(context.WithoutCancel(ctx), link, terms) }
 	status, err := r.serve(j, child, shim.Order{
-		Session:    r.session.ID,
-		Token:      r.session.Token,
-		IgnoreQuit: inherited.quit,
-		Account:    account,
-		Confine:    r.Confine,
+		Session: r.session.ID,
+		Token:   r.session.Token,
+		Ignored: uint64(inherited),
+		Blocked: urgent.Blocked,
+		Account: account,
+		Confine: r.Confine,
 	})
 	if err != nil {
 		r.discard(len(r.recorders))
@@ -349,7 +351,7 @@ func (r *runner) request(pid int) api.NewSession {
 // a pipeline another part may need it (a pager reads keys from it), so the command gets
 // it when it asks.
 func (r *runner) handsOver(inherited ignores) bool {
-	return !inherited.interrupt && (r.timed == nil || r.timed.Foreground) && !isPipe(r.Stdin) && !isPipe(r.Stdout)
+	return !inherited.has(unix.SIGINT) && (r.timed == nil || r.timed.Foreground) && !isPipe(r.Stdin) && !isPipe(r.Stdout)
 }
 
 func isPipe(f *os.File) bool {

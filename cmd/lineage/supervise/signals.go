@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
 
 // forwarded are the signals to us that are passed to the command.
@@ -26,28 +28,33 @@ func endsRun(sig unix.Signal) bool {
 	return false
 }
 
-// ignores are the signals that were ignored when we started: HUP by nohup, INT and QUIT
-// for background commands of a shell without job control.
-type ignores struct {
-	interrupt, hangup, quit, stop bool
+// ignores has a bit for each signal that was ignored when we started: HUP by nohup, INT
+// and QUIT for background commands of a shell without job control.
+type ignores uint64
+
+func setOf(signals ...os.Signal) (set ignores) {
+	for _, s := range signals {
+		set |= 1 << (s.(unix.Signal) - 1)
+	}
+	return set
 }
 
-// inheritedIgnores must be called before catchSignals. Of the signals that it handles,
-// the Go runtime keeps inherited ignores of HUP and INT only. QUIT's is lost before
-// main: POSIX's asynchronous lists, which ignore QUIT, ignore INT too, so QUIT is
-// treated like INT.
+func (i ignores) has(sig os.Signal) bool { return i&setOf(sig) != 0 }
+
+// inheritedIgnores must be called before catchSignals. Without the entry point of package
+// urgent, it misses what the Go runtime has replaced: all but HUP, INT and the stops.
 func inheritedIgnores() ignores {
-	interrupt := signal.Ignored(unix.SIGINT)
-	return ignores{
-		interrupt: interrupt,
-		hangup:    signal.Ignored(unix.SIGHUP),
-		quit:      interrupt,
-		stop:      disposition(unix.SIGTSTP) == sigIgn,
+	set := ignores(urgent.Ignored)
+	for sig := unix.Signal(1); sig <= 64; sig++ {
+		if disposition(sig) == sigIgn {
+			set |= setOf(sig)
+		}
 	}
+	return set
 }
 
 // caught receives our signals: children when a child exited or stopped, to what other
-// processes sent us. A signal that was ignored stays ignored and does not arrive.
+// processes sent us.
 type caught struct {
 	children chan os.Signal
 	to       chan os.Signal
@@ -55,26 +62,20 @@ type caught struct {
 
 // catchSignals catches our signals until the process exits. It misses the exit of a
 // child that was forked before: see lookAgain. In children a caught signal is at its
-// default again. others are caught in addition to those that run forwards.
-func catchSignals(inherited ignores, others ...os.Signal) *caught {
+// default again. others are caught in addition to those that run forwards. Signals of stay
+// stay ignored and do not arrive.
+func catchSignals(stay ignores, others ...os.Signal) *caught {
 	c := &caught{
 		children: make(chan os.Signal, 1), // one is enough: it only means "look"
 		to:       make(chan os.Signal, 64),
 	}
 	signal.Notify(c.children, unix.SIGCHLD)
-	ignored := map[os.Signal]bool{
-		unix.SIGINT:  inherited.interrupt,
-		unix.SIGHUP:  inherited.hangup,
-		unix.SIGQUIT: inherited.quit,
-		unix.SIGTSTP: inherited.stop,
-	}
 	for _, s := range slices.Concat([]os.Signal{unix.SIGTSTP, unix.SIGCONT}, forwarded, others) {
-		if !ignored[s] {
+		if stay.has(s) {
+			signal.Ignore(s) // again: the runtime has its own handler of SIGQUIT
+		} else {
 			signal.Notify(c.to, s)
 		}
-	}
-	if inherited.quit {
-		signal.Ignore(unix.SIGQUIT)
 	}
 	return c
 }

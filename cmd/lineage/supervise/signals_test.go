@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -145,24 +144,6 @@ func allStopped(pid int) bool {
 	return err == nil && len(tasks) > 0
 }
 
-// What was ignored when run started is ignored in the command.
-func TestInheritIgnored(t *testing.T) {
-	const grep = ` grep -E '^Sig(Blk|Ign)' /proc/self/status`
-	for _, c := range []struct {
-		name, before string
-		want         []unix.Signal
-	}{
-		{"nothing", "exec $LNG", nil},
-		{"nohup", "exec nohup $LNG", []unix.Signal{unix.SIGHUP}},
-		{"stops", `trap "" TSTP TTIN TTOU; exec $LNG`, []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}},
-	} {
-		t.Run(c.name, func(t *testing.T) { checkIgnored(t, c.before+grep, c.want) })
-	}
-	t.Run("background of a script", func(t *testing.T) {
-		checkIgnored(t, "$LNG"+grep+" & wait", []unix.Signal{unix.SIGINT, unix.SIGQUIT})
-	})
-}
-
 // A signal that was ignored when run started is not forwarded: nohup also protects a
 // command that handles HUP.
 func TestIgnoredIsNotForwarded(t *testing.T) {
@@ -175,25 +156,5 @@ func TestIgnoredIsNotForwarded(t *testing.T) {
 	in.Close()
 	if got := p.wait(); got.code != 0 || strings.Contains(got.stdout, "SIGHUP") {
 		t.Errorf("got %+v", got)
-	}
-}
-
-func checkIgnored(t *testing.T, sh string, want []unix.Signal) {
-	t.Helper()
-	plain := exec.Command("/bin/sh", "-c", strings.ReplaceAll(sh, "$LNG", ""))
-	got, without := finish(t, shell(t, sh)), finish(t, plain)
-	var mask uint64
-	for _, sig := range want {
-		mask |= 1 << (sig - 1)
-	}
-	// make starts its children with the C library's own two signals ignored.
-	const library = 1<<31 | 1<<32
-	var ignored uint64
-	_, hex, _ := strings.Cut(got.stdout, "SigIgn:")
-	if _, err := fmt.Sscanf(hex, "%x", &ignored); err != nil {
-		t.Fatalf("%q: %v", got.stdout, err)
-	}
-	if got.stdout != without.stdout || ignored&^library != mask {
-		t.Errorf("under run:\n%swithout:\n%swant SigIgn %016x", got.stdout, without.stdout, mask)
 	}
 }

@@ -75,12 +75,15 @@ func (t *timed) fallsBack(r *runner, err error) bool {
 func (t *timed) killed() bool { return t != nil && t.kill }
 
 // catch catches our signals, and returns those that the command has to ignore. timeout catches
-// ignored ones, too, as timeout(1) does.
+// ignored ones, too, as timeout(1) does, and then the command has them, and two stops, at their default. run
+// forwards those that a command may handle although they were ignored.
 func (t *timed) catch(others ...os.Signal) (ignores, *caught) {
 	inherited := inheritedIgnores()
-	stay := inherited
+	stay := inherited & setOf(unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP)
 	if t != nil {
-		inherited.quit, stay, others = false, ignores{stop: inherited.stop}, t.catches()
+		others = t.catches()
+		inherited &^= setOf(unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTERM, unix.SIGCHLD, unix.SIGTTIN, unix.SIGTTOU) | setOf(others...)
+		stay &= inherited
 	}
 	return inherited, catchSignals(stay, others...)
 }

@@ -4,7 +4,6 @@ package supervise
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -156,21 +155,5 @@ func TestTimeoutSignalledEarly(t *testing.T) {
 	p.signal(unix.SIGTERM)
 	if got := p.wait(); got.code != 143 || got.stdout != "" {
 		t.Errorf("got %+v", got)
-	}
-}
-
-// What is ignored in the command: as under timeout(1).
-func TestTimeoutIgnores(t *testing.T) {
-	const grep = ` grep -E '^Sig(Blk|Ign)' /proc/self/status`
-	for _, before := range []string{"exec ", `trap "" TSTP; exec `, `trap "" INT HUP; exec `} {
-		asEither(t, func(t *testing.T, daemon bool) {
-			cmd := runCmd(t, limited(Limit{After: time.Minute}, daemon))
-			cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", before + self(t) + grep}
-			want, err := exec.Command("/bin/sh", "-c", before+"timeout 60"+grep).Output()
-			require.NoError(t, err)
-			if got := finish(t, cmd); got.stdout != string(want) {
-				t.Errorf("%s:\n%swant\n%s", before, got.stdout, want)
-			}
-		})
 	}
 }

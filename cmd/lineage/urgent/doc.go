@@ -15,6 +15,6 @@
 // word `run` anywhere in the arguments counts, because flags may precede the command; for
 // another command it changes nothing but the core dump.
 //
-// And it notes which of the standard descriptors are closed: the runtime opens /dev/null in
-// their place, and a command that run starts would have that.
+// And it notes what the runtime changes, and a command that run starts must find unchanged:
+// which of the standard descriptors are closed, and which signals are ignored or blocked.
 package urgent

@@ -32,6 +32,27 @@ hide:
 	XORL	SI, SI			// SUID_DUMP_DISABLE
 	SYSCALL
 done:
+	MOVL	$14, AX			// rt_sigprocmask
+	XORL	DI, DI
+	XORL	SI, SI			// changes nothing
+	LEAQ	·Blocked(SB), DX
+	MOVL	$8, R10
+	SYSCALL
+	MOVL	$64, BX
+signal:
+	MOVL	$13, AX			// rt_sigaction
+	MOVL	BX, DI
+	XORL	SI, SI
+	LEAQ	-32(SP), DX		// struct sigaction
+	SYSCALL
+	SHLQ	$1, R12			// 64 times: nothing is left of what it was
+	CMPQ	-32(SP), $1		// SIG_IGN
+	JNE	heeded
+	ORQ	$1, R12
+heeded:
+	DECL	BX
+	JNE	signal
+	MOVQ	R12, ·Ignored(SB)
 	MOVL	$2, BX
 fd:
 	MOVL	$72, AX			// fcntl

@@ -40,6 +40,31 @@ hide:
 	MOVD	$0, R1			// SUID_DUMP_DISABLE
 	SVC
 done:
+	MOVD	$135, R8		// rt_sigprocmask
+	MOVD	$0, R0
+	MOVD	$0, R1			// changes nothing
+	MOVD	$·Blocked(SB), R2
+	MOVD	$8, R3
+	SVC
+	MOVD	$64, R4
+	MOVD	$0, R5
+	SUB	$32, RSP
+signal:
+	MOVD	$134, R8		// rt_sigaction
+	MOVD	R4, R0
+	MOVD	$0, R1
+	MOVD	RSP, R2			// struct sigaction
+	SVC
+	LSL	$1, R5, R5
+	MOVD	0(RSP), R0
+	CMP	$1, R0			// SIG_IGN
+	BNE	heeded
+	ORR	$1, R5, R5
+heeded:
+	SUBS	$1, R4, R4
+	BNE	signal
+	ADD	$32, RSP
+	MOVD	R5, ·Ignored(SB)
 	MOVD	$2, R4
 fd:
 	MOVD	$25, R8			// fcntl

@@ -11,11 +11,11 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -31,11 +31,12 @@ func init() {
 
 // Order is what the shim waits for. Without one, it exits.
 type Order struct {
-	Session    string   `json:"session"` // "": none
-	Token      string   `json:"token"`
-	IgnoreQuit bool     `json:"ignore_quit"`
-	Confine    bool     `json:"confine"` // its signals to the session
-	Account    *Account `json:"account"` // nil: the caller
+	Session string   `json:"session"` // "": none
+	Token   string   `json:"token"`
+	Ignored uint64   `json:"ignored"` // signals, as in urgent.Ignored
+	Blocked uint64   `json:"blocked"`
+	Confine bool     `json:"confine"` // its signals to the session
+	Account *Account `json:"account"` // nil: the caller
 }
 
 // Refusal is the shim's message if it could not become the command. If it could, there
@@ -77,9 +78,7 @@ func (a *Account) become() error {
 
 // becomeCommand waits for its order, then execs; it returns if it could not.
 //
-// The command inherits what run inherited, except ignored signals that the Go runtime
-// resets before main, which cannot be known: all except HUP, INT, TSTP, TTIN and TTOU.
-// QUIT is treated like INT, see Order.
+// The command inherits what run inherited. Go's runtime has changed signals, see package urgent.
 func becomeCommand(args []string) int {
 	if len(args) < 3 {
 		return failed
@@ -119,9 +118,10 @@ func becomeCommand(args []string) int {
 			return refuse(StepUser, err)
 		}
 	}
-	if o.IgnoreQuit {
-		signal.Ignore(unix.SIGQUIT)
+	for sig := range uintptr(64) { // SIG_IGN or SIG_DFL, by the system call: package signal takes not all
+		unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig+1, uintptr(unsafe.Pointer(&[4]uint64{o.Ignored >> sig & 1})), 0, 8, 0, 0)
 	}
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{Val: [16]uint64{o.Blocked}}, nil)
 	for fd := range 3 {
 		if urgent.Closed(fd) {
 			unix.CloseOnExec(fd) // the runtime's /dev/null

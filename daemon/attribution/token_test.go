@@ -4,12 +4,14 @@ package attribution_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // uids sets the uids of a process: real, and the others.
@@ -67,6 +69,18 @@ func TestTokenOfUIDRestart(t *testing.T) {
 	w.look()
 	w.Until(func() bool { return w.in(301) == w.s.ID })
 	w.outside(300)
+}
+
+// A client that lost the daemon before its reply gets the same session again, with a token that works.
+func TestTokenOfRepeatedRequest(t *testing.T) {
+	w := newWork(t, enforced)
+	first := w.s.ID
+	w.Restart()
+	w.s = daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Name: "work", Root: api.Ref{PID: 100}}), http.StatusCreated)
+	require.Equal(t, w.s.ID, first)
+	w.outsider(300, 1, "lngtest-work", w.token())
+	w.look()
+	w.Until(func() bool { return w.in(300) == first })
 }
 
 // A server that somebody starts in a terminal with the variables of an agent is shown beside the session and

@@ -87,6 +87,9 @@ func (t Tx) Create(spec tracer.SessionSpec) (*Session, error) {
 	r := t.r
 	around := r.around(&spec)
 	for _, x := range r.sessions {
+		if i := &x.info; spec.Requested && !spec.Adopted && i.Root == spec.Root && i.Owner == spec.Owner && i.Name == spec.Name && x.Active() {
+			return x, nil // the caller did not get the reply: the daemon died
+		}
 		if spec.Name != "" && spec.Rule == 0 && !x.closed && x.info.Name == spec.Name && (x.info.UID == spec.UID || slices.Contains(around, x)) {
 			return nil, api.NewError(api.CodeBusyName,
 				fmt.Sprintf("session name %q is in use by %v", spec.Name, x.info.ID), "choose another --name")

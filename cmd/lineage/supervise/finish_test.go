@@ -216,12 +216,12 @@ func readReport(t *testing.T, name string) api.Report {
 
 func TestLostDaemon(t *testing.T) {
 	t.Run("back again", func(t *testing.T) {
-		s := script{Lose: 1, Log: filepath.Join(t.TempDir(), "log"), Verdict: receipt("clean", over(5, "term", "x"))}
+		s := script{DiesOnce: true, Lose: 1, Log: filepath.Join(t.TempDir(), "log"), Verdict: receipt("clean", over(5, "term", "x"))}
 		got := run(t, s, "true")
 		if got.code != 0 || !strings.Contains(got.stderr, "all ended") {
 			t.Errorf("got %+v", got)
 		}
-		require.Equal(t, verbs(s.Log), "connect create report dial report")
+		require.Equal(t, verbs(s.Log), "connect create dial create report dial report")
 	})
 	t.Run("for good", func(t *testing.T) {
 		s := script{Lose: 1, Gone: true, Log: filepath.Join(t.TempDir(), "log")}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -54,6 +55,7 @@ type script struct {
 	Refusal   *api.Error // of a new session
 	NoDaemon  bool       // Connect fails
 	HoldUp    bool       // Create does not answer
+	DiesOnce  bool       // the first Create breaks the connection
 	NoAnswer  bool       // Connect does not answer
 	Lose      int        // this many calls of Report break the connection
 	Gone      bool       // after the first loss the daemon does not answer
@@ -194,6 +196,10 @@ func (f *fake) create(ctx context.Context, req api.NewSession) (*api.Session, er
 	if f.HoldUp {
 		<-ctx.Done()
 		return nil, ctx.Err()
+	}
+	if f.DiesOnce {
+		f.DiesOnce = false
+		return nil, &api.UnreachableError{Err: io.EOF}
 	}
 	if f.Refusal != nil {
 		return nil, f.Refusal

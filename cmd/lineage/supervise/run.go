@@ -169,7 +169,7 @@ func (r *runner) run(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
 	r.session, err = unlessEnded(ctx, r, sigs.to, func(ctx context.Context) (*api.Session, error) {
-		return client.Create(ctx, r.request(child.pid))
+		return ask(ctx, link, func(c api.Client) (*api.Session, error) { return c.Create(ctx, r.request(child.pid)) })
 	})
 	if err != nil {
 		return refused(err)

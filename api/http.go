@@ -35,6 +35,9 @@ const MaxWait = 60 * time.Second
 // MaxGrace bounds the grace of a session and of an end.
 const MaxGrace = 10 * time.Minute
 
+// MaxLimit bounds each limit of a session: ms are 278 years, bytes 8 TiB.
+const MaxLimit = 1 << 43
+
 // answerTime is how long a daemon has to answer Dial. It is enough for a daemon that
 // systemd starts on this connection.
 const answerTime = 5 * time.Second

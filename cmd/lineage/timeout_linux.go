@@ -21,7 +21,7 @@ func (a *app) timeoutCommand(run func(context.Context, supervise.Options, superv
 seconds, or one with the suffix s, m, h or d; 0: no limit. Arguments, signals
 and exit codes are those of timeout(1). In addition, when CMD exits, what it
 started ends: SIGTERM, and SIGKILL after the time of -k, or else the policy's
-grace.
+grace. After DURATION the history has max_lifetime as the reason of the end.
 
 CMD runs in a session, as under "lineage run". Without a daemon, and the right
 to start one, it runs as under "lineage init": what descends from CMD ends, but

@@ -37,8 +37,6 @@ type creations struct {
 	log         zerolog.Logger
 }
 
-const maxLimit = 1 << 43 // ms are 278 years, bytes 8 TiB
-
 // postSession opens a session over the caller's own child, which the caller holds
 // blocked before its exec. The caller is the owner: its death ends the session.
 func (h *creations) postSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
@@ -71,6 +69,7 @@ func (h *creations) postSession(w http.ResponseWriter, r *http.Request, c access
 		if err != nil {
 			return d, err
 		}
+		x.SetTimeout(time.Duration(req.TimeoutMS) * time.Millisecond)
 		h.enforcer.Began(x.ID(), baseline)
 		h.attribution.SetToken(t.View, x.ID(), sha256.Sum256([]byte(token)))
 		t.Save(x)
@@ -104,9 +103,9 @@ func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.Sess
 	case req.MaxProcesses < 0 || req.MaxProcesses > 1<<22:
 		return bad("invalid max_processes %d: must be 0 to 4194304", req.MaxProcesses)
 	}
-	for name, v := range map[string]int64{"max_lifetime_ms": req.MaxLifetimeMS, "max_rss_bytes": req.MaxRSSBytes, "idle_ms": req.IdleMS} {
-		if v < 0 || v > maxLimit {
-			return bad("invalid %s %d: must be 0 to %d", name, v, int64(maxLimit))
+	for name, v := range map[string]int64{"max_lifetime_ms": req.MaxLifetimeMS, "max_rss_bytes": req.MaxRSSBytes, "idle_ms": req.IdleMS, "timeout_ms": req.TimeoutMS} {
+		if v < 0 || v > api.MaxLimit {
+			return bad("invalid %s %d: must be 0 to %d", name, v, int64(api.MaxLimit))
 		}
 	}
 	if req.GraceMS != nil {

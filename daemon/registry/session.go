@@ -49,6 +49,7 @@ type Session struct {
 	report     *api.Report   // with a verdict
 	over       chan struct{} // closed with the first verdict
 	closed     bool          // the kernel's record is released
+	timeout    time.Duration // after which its owner ends its root; 0: never
 
 	usage
 }
@@ -68,6 +69,18 @@ func (s *Session) ID() tracer.SessionID { return s.info.ID }
 
 // Info is the kernel's record as last reported; the counts may be old.
 func (s *Session) Info() tracer.SessionInfo { return s.info }
+
+// SetTimeout sets how long its owner lets its root run.
+func (s *Session) SetTimeout(d time.Duration) { s.timeout = d }
+
+// told is the kernel's record, for users: if its owner ended the root, the time limit is the cause.
+func (s *Session) told() tracer.SessionInfo {
+	info := s.info
+	if info.Cause == tracer.CauseRootExit && s.timeout != 0 && info.EndedAt-info.Created >= uint64(s.timeout) {
+		info.Cause = tracer.CauseMaxLifetime
+	}
+	return info
+}
 
 // Closed reports whether the session has ended, and its record is released.
 func (s *Session) Closed() bool { return s.closed }
@@ -211,6 +224,7 @@ func (r *Registry) sessionEvent(s *Session, ev *tracer.Event) {
 	if s.info.EndedAt == 0 {
 		s.info.EndedAt = ev.Time
 	}
+	ev.Cause = s.told().Cause // for readers
 	if ev.State < tracer.StateEmpty {
 		r.view().notify(s, func(h *Hooks) sessionHook { return h.Ending })
 	}

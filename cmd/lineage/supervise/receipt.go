@@ -150,7 +150,7 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 // endedBefore says why the session ended before the command exited; "" if it
 // did not.
 func (r *runner) endedBefore(rep *api.Report) string {
-	if r.leaks.looked {
+	if r.leaks.looked || r.timed != nil && r.timed.over {
 		return "" // we ended it
 	}
 	switch rep.EndReason {

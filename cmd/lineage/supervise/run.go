@@ -339,6 +339,9 @@ func (r *runner) request(pid int) api.NewSession {
 	if r.Leaks.Action != "" {
 		req.OnRootExit = "owner"
 	}
+	if r.timed != nil {
+		req.TimeoutMS = min(r.timed.After.Milliseconds(), api.MaxLimit)
+	}
 	if r.Grace != nil {
 		ms := r.Grace.Milliseconds()
 		req.GraceMS = &ms

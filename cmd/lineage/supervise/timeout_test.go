@@ -119,6 +119,7 @@ func TestTimeoutAlarm(t *testing.T) {
 	for sig, said := range map[unix.Signal]string{unix.SIGALRM: "TERM", unix.SIGINT: "INT"} {
 		s := limited(Limit{After: time.Hour, KillAfter: tenth, Verbose: true}, true)
 		s.Log, s.UntilEnd = filepath.Join(t.TempDir(), "log"), true
+		s.Verdict = &api.Report{Session: "k3x9q2", State: "ended", EndReason: "max_lifetime", Verdict: api.VerdictClean} // as ever: nothing is said
 		p, _ := piped(t, runCmd(t, s, self(t), "__lngtest", "watch", "root"))
 		p.member("root")
 		p.signal(sig)
@@ -127,7 +128,7 @@ func TestTimeoutAlarm(t *testing.T) {
 			!strings.Contains(got.stderr, "timeout: sending signal KILL to command '") || strings.Count(got.stderr, "\n") != 2 {
 			t.Errorf("%v: %+v", sig, got)
 		}
-		if log, err := os.ReadFile(s.Log); err != nil || !strings.Contains(string(log), `"grace_ms":100`) || !strings.Contains(string(log), "end k3x9q2 now=true") {
+		if log, err := os.ReadFile(s.Log); err != nil || !strings.Contains(string(log), `"grace_ms":100,`) || !strings.Contains(string(log), `"timeout_ms":3600000}`) || !strings.Contains(string(log), "end k3x9q2 now=true") {
 			t.Errorf("%v: %v\n%s", sig, err, log)
 		}
 	}

@@ -15,9 +15,10 @@ import (
 )
 
 // Listeners finds the processes that listen on a port, in every network namespace;
-// proto is tcp or udp. A socket whose holder is not found has no Holder. Waits is how
+// proto is tcp or udp. It looks at the PIDs of first before it looks at all, for which the time may be
+// too short. A socket whose holder is not found has no Holder. Waits is how
 // many connections of that port are in TIME_WAIT.
-func (r *Reader) Listeners(ctx context.Context, proto string, port uint16) (held Held, waits int) {
+func (r *Reader) Listeners(ctx context.Context, proto string, port uint16, first ...string) (held Held, waits int) {
 	found := make(map[uint64]listener)
 	spaces := make(map[uint64]bool)
 	take := func(p *process) error {
@@ -54,6 +55,11 @@ func (r *Reader) Listeners(ctx context.Context, proto string, port uint16) (held
 			held.unknown("ports: %v", err)
 		}
 	})
+	if len(first) > 0 { // what cannot be read of them is told of the host
+		few := &Reader{Root: r.Root, Identify: r.Identify, sameFiles: r.sameFiles, only: first}
+		few.host(ctx, take)
+		few.holders(ctx, found, &held)
+	}
 	networks := r.host(ctx, take)
 	holders := r.holders(ctx, found, &held)
 	held.unread(allHeld(held.Ports), about("ports", networks), about("holders", holders))
@@ -70,18 +76,17 @@ func (r *Reader) holders(ctx context.Context, found map[uint64]listener, held *H
 	for inode := range found {
 		links[fmt.Sprintf("socket:[%d]", inode)] = true
 	}
-	seen := make(map[uint64]bool)
+	held.Ports = slices.DeleteFunc(held.Ports, func(p Port) bool { return p.Looked() && p.Holder.IsZero() }) // of an earlier look
 	err := r.openOn(ctx, func(link string) bool { return links[link] }, func(d *descriptor, id tracer.Identity) {
 		inode, _ := socketInode(d.link)
 		l := found[inode]
 		p := l.port(inode, id)
 		if !slices.Contains(held.Ports, p) && len(held.Ports) < maxFound {
 			held.Ports = append(held.Ports, p)
-			seen[inode] = true
 		}
 	})
 	for inode, l := range found {
-		if !seen[inode] {
+		if !slices.ContainsFunc(held.Ports, func(p Port) bool { return p.inode == inode }) {
 			held.Ports = append(held.Ports, l.port(inode, tracer.Identity{}))
 		}
 	}

@@ -107,6 +107,34 @@ func TestPrivateNetwork(t *testing.T) {
 	}
 }
 
+// expiring is a context whose time is over when it was asked some times.
+type expiring struct {
+	context.Context
+	left int
+}
+
+func (e *expiring) Err() error {
+	if e.left--; e.left < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// TestListenersFirst: the holder of a port is found among the first, although there is no time for the host.
+func TestListenersFirst(t *testing.T) {
+	files := server()
+	for pid := range 300 {
+		files[fmt.Sprintf("%d/ns/net", 1000+pid)] = "->net:[42]"
+	}
+	r := tree(t, files)
+	for _, first := range [][]string{nil, {"10"}} {
+		held, _ := r.Listeners(&expiring{t.Context(), 100}, "tcp", 631, first...)
+		if known := allHeld(held.Ports); known != (first != nil) || len(held.Unknown) == 0 {
+			t.Errorf("%v first: %+v", first, held)
+		}
+	}
+}
+
 func TestFixtures(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -47,6 +47,8 @@ type Reader struct {
 	// kcmp(2).
 	sameFiles func(a, b int) (bool, error)
 
+	only []string // the PIDs that host visits; nil: all
+
 	elsewhere atomic.Int64 // see CPUElsewhere
 }
 
@@ -345,7 +347,10 @@ func (r *Reader) host(ctx context.Context, each func(*process) error) error {
 	}
 	defer d.Close()
 	for {
-		names, err := d.Readdirnames(chunk)
+		names, err := r.only, io.EOF
+		if names == nil {
+			names, err = d.Readdirnames(chunk)
+		}
 		for _, name := range names {
 			pid, err := strconv.ParseUint(name, 10, 32)
 			if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,7 @@ func (a *app) views() []lsView {
 		{flag: "calls", usage: "tool calls that have live processes, of all sessions or of SESSION", columns: text.CallColumns, session: 1, list: query.Of(api.Client.Orphans, text.Calls)},
 		{flag: "growth", usage: "growth per hour, of all sessions or of SESSION", session: 1, list: query.Of(api.Client.Leaks, text.Leaks)},
 		{flag: "outside", usage: "orphans of this host that are in no session", columns: text.HostOrphanColumns, list: func(ctx context.Context, c api.Client, _ string) (*text.Listing, error) {
+			defer a.During(func(time.Time) string { return "lineage: reading /proc" })()
 			return query.Outside(ctx, c, a.host.orphans)
 		}},
 	}

@@ -121,30 +121,56 @@ func (h *host) armed(want map[tracer.Identity]tracer.SessionID) {
 
 var byRule = tracer.SessionSpec{Name: "execs", Rule: policy.ContainerRule}
 
-// TestArm: the kernel knows a client whose end ends its command by the policy in force, if nothing else fits.
+// TestArm: the kernel knows a client whose end ends its command by the policy in force, if the client certainly asked for it.
 func TestArm(t *testing.T) {
+	asks := func(h *host) { h.asks(200) }
 	for _, test := range []struct {
 		name, policy string
 		spec         tracer.SessionSpec
-		others       int // members that ask for the same
+		happen       func(h *host)
 		armed        bool
 	}{
-		{"a rule", ending, byRule, 0, true},
-		{"no rule", "mode: enforce\n", tracer.SessionSpec{}, 0, true},
-		{"observe", strings.Replace(ending, "enforce", "observe", 1), byRule, 0, false},
-		{"report", strings.Replace(ending, "client: end", "client: report", 1), byRule, 0, false},
-		{"brokers end nothing", "mode: enforce\nbrokers: {end: none}\n", tracer.SessionSpec{}, 0, false},
-		{"ambiguous", ending, byRule, 1, false},
+		{"a rule", ending, byRule, asks, true},
+		{"no rule", "mode: enforce\n", tracer.SessionSpec{}, asks, true},
+		{"observe", strings.Replace(ending, "enforce", "observe", 1), byRule, asks, false},
+		{"report", strings.Replace(ending, "client: end", "client: report", 1), byRule, asks, false},
+		{"brokers end nothing", "mode: enforce\nbrokers: {end: none}\n", tracer.SessionSpec{}, asks, false},
+		{"ambiguous", ending, byRule, func(h *host) { h.asks(201); h.asks(200) }, false},
+		{"ambiguous, and the rival has left", ending, byRule, func(h *host) {
+			h.asks(201)
+			h.asks(200)
+			h.runs(299, byRule)
+			h.K.Exit(201, 0)
+			h.K.AllRead()
+		}, false},
+		{"another container", ending, byRule, func(h *host) {
+			h.Session(200, 1000)
+			h.K.Exec(200, "/usr/bin/docker", "docker\x00exec\x00db\x00sleep\x009")
+			h.K.AllRead()
+		}, false},
+		{"an engine without the container", ending, byRule, func(h *host) {
+			require.NoError(h.t, os.Remove(filepath.Join(string(h.Proc), "100/fd/7")))
+			h.asks(200)
+		}, false},
+		{"another process has the engine's PID", ending, byRule, func(h *host) {
+			h.asks(200)
+			h.connect(func(*request) bool { return true })
+			h.K.Edit(engine, func(p *kerneltest.Proc) { p.Start++ })
+		}, false},
+		{"another process has the client's PID", ending, byRule, func(h *host) {
+			h.engines.sockets = func(pid uint32) ([]Socket, error) {
+				h.K.Edit(pid, func(p *kerneltest.Proc) { p.Start++ })
+				return []Socket{{engine, "/run/docker.sock"}}, nil
+			}
+			h.asks(200)
+		}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHost(t, test.policy)
 			want := make(map[tracer.Identity]tracer.SessionID)
-			client := h.asks(200)
-			for n := range test.others {
-				h.asks(201 + uint32(n))
-			}
+			test.happen(h)
 			if id := h.runs(300, test.spec).ID; test.armed {
-				want[client] = id
+				want[h.K.Proc(200).Identity] = id
 			}
 			h.armed(want)
 		})
@@ -185,6 +211,23 @@ func TestDisarm(t *testing.T) {
 	h.armed(nil)
 	if info, err := h.K.Session(id); err != nil || info.State != tracer.StateActive {
 		t.Errorf("a client that has left its command ended it: %+v, %v", info, err)
+	}
+}
+
+// TestRevoked: a command is not its client's if another one fits too. The end of the session that asked spares it, and without a
+// rule it is released.
+func TestRevoked(t *testing.T) {
+	for _, spec := range []tracer.SessionSpec{byRule, {}} {
+		h := newHost(t, ending)
+		h.asks(200)
+		h.runs(300, spec)
+		h.runs(301, byRule)
+		require.NoError(t, h.K.End(h.K.Proc(200).Session, tracer.CauseEnd, 0))
+		h.K.AllRead()
+		h.look()
+		if p := h.K.Proc(300); p == nil || p.Dead || (p.Session != 0) != (spec.Rule != 0) {
+			t.Errorf("rule %v: %+v", spec.Rule, p)
+		}
 	}
 }
 
@@ -309,6 +352,14 @@ func TestEndsWithClient(t *testing.T) {
 		h.K.Edit(200, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 		require.NoError(h.t, h.K.End(h.K.Proc(200).Session, tracer.CauseEnd, time.Hour))
 	}
+	under := func(policy string, happen func(h *host)) func(h *host) {
+		return func(h *host) {
+			h.write(policy)
+			require.NoError(h.t, h.o.Steward.Reload())
+			happen(h)
+		}
+	}
+	killed := func(h *host) { h.K.Exit(200, 137<<8) }
 	for _, test := range []struct {
 		name   string
 		spec   tracer.SessionSpec
@@ -320,8 +371,13 @@ func TestEndsWithClient(t *testing.T) {
 		{"a rule, its session ends", byRule, sessionEnds, true},
 		{"no rule, its session ends", tracer.SessionSpec{}, sessionEnds, true},
 		{"a rule, ended with its session", byRule, func(h *host) { sessionEnds(h); h.K.Advance(1); h.K.Exit(200, 0) }, true},
+		{"a rule, its command has exited", byRule, func(h *host) { h.K.Fork(300, 301, "sh"); h.K.Exit(300, 0); killed(h) }, false},
 		{"a rule, left", byRule, func(h *host) { h.K.Exit(200, 0) }, false},
 		{"no rule, left", tracer.SessionSpec{}, func(h *host) { h.K.Exit(200, 0) }, true},
+		{"no rule, its session lives", tracer.SessionSpec{}, func(*host) {}, false},
+		{"no rule, brokers end nothing", tracer.SessionSpec{}, under("mode: enforce\nbrokers: {end: none}\n", sessionEnds), false},
+		{"a rule that reports", byRule, under(strings.Replace(ending, "client: end", "client: report", 1), killed), false},
+		{"another member exits", byRule, func(h *host) { h.K.Fork(200, 201, "sh"); h.K.Exit(201, 137<<8) }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHost(t, ending)
@@ -340,5 +396,25 @@ func TestEndsWithClient(t *testing.T) {
 				t.Error("it was ended")
 			}
 		})
+	}
+}
+
+// TestWithin: a client waits for its command from its exec to its end, and a little longer if it was interrupted; not forever.
+func TestWithin(t *testing.T) {
+	const asked, left = 100, 200
+	for _, test := range []struct {
+		r    request
+		last uint64
+	}{
+		{request{}, asked + uint64(patience)},
+		{request{Left: left}, left},
+		{request{Left: left, Interrupted: true}, left + uint64(settling)},
+	} {
+		test.r.Asked = asked
+		for at, want := range map[uint64]bool{asked - 1: false, asked: true, test.last: true, test.last + 1: false} {
+			if test.r.within(at) != want {
+				t.Errorf("%+v at %d: %v", test.r, at, !want)
+			}
+		}
 	}
 }

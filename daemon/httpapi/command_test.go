@@ -152,6 +152,9 @@ func TestCommandRefused(t *testing.T) {
 	mine := o.Session("user", 100, api.NewSession{Name: "ci-1"})
 	o.Session("user", 200, api.NewSession{Name: "other"})
 	o.Session("root", 300, api.NewSession{Name: "ci-2"})
+	o.Session("user", 400, api.NewSession{Name: "ci-3"})
+	in := o.K.Proc(400).Session
+	o.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = in }) // it has an ancestor of the daemon
 	for name, c := range map[string]struct {
 		command *api.SignedCommand
 		code    string
@@ -162,6 +165,7 @@ func TestCommandRefused(t *testing.T) {
 		"one that is not":    {o.command("ben", nil, "ci-1", "ci-9"), api.CodeNotFound, `session "ci-9" not found`},
 		"one of two":         {o.command("ben", nil, "ci-1", "other"), api.CodeDenied, "the policy does not let ben"},
 		"a plan that is not": {o.command("ben", func(c *api.Command) { c.Plan = "nonsense" }, mine.ID), api.CodeChanged, "the plan no longer holds"},
+		"a guarded member":   {o.command("ben", nil, "ci-3"), api.CodeGuarded, "refused"},
 		"another host":       {o.command("ben", func(c *api.Command) { c.Hosts[0] = "web2" }, "ci-1"), api.CodeDenied, "for other hosts"},
 		"no signature":       {&api.SignedCommand{Command: o.command("ben", nil, "ci-1").Command}, api.CodeDenied, "it has no signature"},
 		"nine signatures":    {&api.SignedCommand{Signatures: make([]string, 9)}, api.CodeDenied, "more than 8 signatures"},
@@ -177,7 +181,44 @@ func TestCommandRefused(t *testing.T) {
 	}
 	o.Do("100", "POST", "/v1/commands", o.command("ann", nil, "other")).Refused(api.CodeDenied) // a member
 	o.Unsignalled()
-	o.Survive([]uint32{100, 200, 300}, 100, 200, 300)
+	o.Survive([]uint32{100, 200, 300, 400}, 100, 200, 300, 400)
+}
+
+// TestCommandNotRemembered: a command that cannot be remembered ends, halts and keeps nothing.
+func TestCommandNotRemembered(t *testing.T) {
+	o := newOrdered(t)
+	o.Session("user", 100, api.NewSession{Name: "ci-1"})
+	o.Fork(100, 101, 1000, "lngtest-server")
+	in := o.K.Proc(101).Session
+	require.NoError(t, os.Mkdir(o.Instance.Commands+".next", 0o700))
+	until := time.Now().Add(time.Hour)
+	for _, s := range []*api.SignedCommand{
+		o.command("ann", nil, "ci-1"),
+		o.command("ann", func(c *api.Command) { c.Verb, c.Mode = api.VerbHalt, api.ModeDrain }),
+		o.command("ben", func(c *api.Command) { c.Verb, c.Until, c.Processes = api.VerbKeep, &until, []api.Ref{o.RefOf(101)} }),
+	} {
+		o.Do("else", "POST", "/v1/commands", s).Refused(api.CodeDenied)
+	}
+	o.Unsignalled()
+	if h := o.K.Halted(); h != (tracer.Halt{}) || o.K.Proc(101).Session != in {
+		t.Errorf("%+v, %+v", h, o.K.Proc(101))
+	}
+}
+
+// TestCommandIncomplete: the receipt of a command is not complete before each session has its verdict, and in another boot it is
+// not found: other sessions may have the ids.
+func TestCommandIncomplete(t *testing.T) {
+	o := newOrdered(t)
+	o.Session("user", 100, api.NewSession{Name: "ci-1", GraceMS: daemontest.MS(60_000)})
+	o.K.Edit(100, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+	r := o.receipt(daemontest.Into[api.CommandReply](o.Do("else", "POST", "/v1/commands", o.command("ann", nil, "ci-1")), http.StatusAccepted))
+	if r = o.receipt(daemontest.Get[api.CommandReply](o, "else", "/v1/commands/"+r.ID)); r.Complete || len(r.Reports) != 1 || r.Reports[0].Verdict != "" {
+		t.Errorf("%+v", r)
+	}
+	o.Halt()
+	daemontest.WithBoot("another")(o.Daemon)
+	o.Start()
+	o.Do("else", "GET", "/v1/commands/"+r.ID, nil).Refused(api.CodeNotFound)
 }
 
 // TestCommandForAll: all means the sessions that the operator may end, and that are not kept.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/pem"
 	"fmt"
 	"os"
@@ -42,7 +43,7 @@ const rules = `version: 1
 operators:
 - {name: ann, verbs: end}
 - {name: ben, verbs: end, users: root, signatures: 2}
-- {name: cat, verbs: end, users: [root], sessions: ["ci-*"]}
+- {name: cat, verbs: end, users: [no-such-user, root], sessions: ["ci-*"]}
 - {name: old, verbs: end}
 - {name: git, verbs: end}
 `
@@ -313,6 +314,37 @@ func TestMay(t *testing.T) {
 			}
 		}
 	}
+}
+
+// securityKey is a security key in software, which sets these flags.
+type securityKey struct {
+	public ssh.PublicKey
+	secret ed25519.PrivateKey
+	flags  byte
+}
+
+func (k securityKey) sign(text string) *api.SignedCommand {
+	sum := sha256.Sum256([]byte(text))
+	signed := append([]byte("SSHSIG"), ssh.Marshal(struct{ Namespace, Reserved, Hash, Sum string }{api.CommandNamespace, "", "sha256", string(sum[:])})...)
+	app, hashed := sha256.Sum256([]byte("ssh:")), sha256.Sum256(signed)
+	rest := []byte{k.flags, 0, 0, 0, 7} // and a counter
+	signature := &ssh.Signature{Format: k.public.Type(), Blob: ed25519.Sign(k.secret, slices.Concat(app[:], rest, hashed[:])), Rest: rest}
+	armored := sshsig.Armor(&sshsig.Signature{
+		Version: 1, PublicKey: k.public, Namespace: api.CommandNamespace, HashAlgorithm: sshsig.HashSHA256, Signature: signature,
+	})
+	return &api.SignedCommand{Command: text, Signatures: []string{string(armored)}}
+}
+
+// TestTouch: the signature of a security key counts only if its button was touched.
+func TestTouch(t *testing.T) {
+	w := newWorld(t)
+	public, secret, err := ed25519.GenerateKey(nil)
+	require.NoError(t, err)
+	key, err := ssh.ParsePublicKey(ssh.Marshal(struct{ Type, Key, App string }{ssh.KeyAlgoSKED25519, string(public), "ssh:"}))
+	require.NoError(t, err)
+	w.operators("ann " + string(ssh.MarshalAuthorizedKey(key)))
+	w.refusal(securityKey{key, secret, 0}.sign(w.command().Text()), "was not touched")
+	require.NoError(t, w.carryOut(securityKey{key, secret, userPresent}.sign(w.command().Text())))
 }
 
 // TestInterop: ssh-keygen verifies our receipts by known keys, and we verify what it signs.

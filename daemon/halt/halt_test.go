@@ -3,6 +3,7 @@
 package halt_test
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -38,7 +40,8 @@ func set(d *daemontest.Daemon, req api.HaltRequest) *api.Halted {
 	return daemontest.Into[api.Halted](d.Do("root", "POST", "/v1/halt", req), http.StatusOK)
 }
 
-// TestRefused: a request that is wrong, or not by root from outside of every session, changes and ends nothing.
+// TestRefused: a request that is wrong, not by root from outside of every session, or refused by the kernel changes and ends
+// nothing, and says so.
 func TestRefused(t *testing.T) {
 	d := daemontest.New(t)
 	s := d.Session("user", 100, api.NewSession{Name: "lngtest"})
@@ -53,6 +56,10 @@ func TestRefused(t *testing.T) {
 		d.Do("root", "POST", "/v1/halt", bad).Refused(api.CodeBadRequest)
 	}
 	d.Do("root", "POST", "/v1/halt", api.HaltRequest{Mode: api.ModeHalt, Reason: "r", Sessions: []string{s.ID, "nosuch"}}).Refused(api.CodeNotFound)
+	d.K.Fail("SetHalt", errors.New("scripted"))
+	for _, mode := range []string{api.ModeHalt, api.ModeDrain} {
+		d.Do("root", "POST", "/v1/halt", api.HaltRequest{Mode: mode, Reason: "r"}).Refused(api.CodeInternal)
+	}
 	if h := d.K.Halted(); h != (tracer.Halt{}) {
 		t.Errorf("%+v", h)
 	}
@@ -118,7 +125,7 @@ func TestAgents(t *testing.T) {
 }
 
 // TestRefuses: while a halt is in force no session is opened on request; while a drain is, none outside of the others. Both
-// outlive the daemon, and are shown.
+// outlive the daemon, are shown, and are in the audit log.
 func TestRefuses(t *testing.T) {
 	d := daemontest.New(t)
 	s := d.Session("user", 100, api.NewSession{Name: "lngtest"})
@@ -152,4 +159,6 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	daemontest.Into[api.Session](open(false), http.StatusCreated)
+	d.Halt()
+	require.Contains(t, d.Audit(), `"reason":"drain: maintenance"`, `"reason":"halt: case 7"`, `"reason":"off"`)
 }

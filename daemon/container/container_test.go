@@ -103,7 +103,7 @@ func (h *host) pod(id string, pid int) {
 	h.Helper()
 	procfstest.Files(h, h.dir, map[string]string{
 		"b/" + id + "/init.pid": fmt.Sprint(pid),
-		"b/" + id + "/config.json": `{"process":{"env":["A=` + strings.Repeat("x", maxSpec) + `","B=2"]},"annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"agent-7f","io.kubernetes.cri.sandbox-namespace":"build",` +
+		"b/" + id + "/config.json": `{"process":{"env":["A=` + strings.Repeat("x", maxSpec) + `","B=2"]},"mounts":[{"destination":"/etc/hostname","source":"/run/sandboxes/s/hostname"}],"annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"agent-7f","io.kubernetes.cri.sandbox-namespace":"build",` +
 			`"io.kubernetes.cri.container-name":"work","io.kubernetes.cri.image-name":"registry/agent:1"}}`,
 	})
 	require.NoError(h, os.MkdirAll(h.dir+"/b/sandbox", 0o700))
@@ -128,11 +128,15 @@ func TestNames(t *testing.T) {
 	h.link(32, "cwd", h.dir+"/b/"+alone)
 	procfstest.Files(t, h.dir, map[string]string{"b/" + alone + "/config.json": `{"process":{"env":["A=1"]}}`})
 	h.process(320, 32, "sleep", "/default/"+alone, "alone")
+	h.process(33, 300, "containerd-shim", "/docker/"+web, "web") // of an engine in a container
+	h.link(33, "cwd", h.dir+"/b/"+alone)
+	h.process(330, 33, "sleep", "/docker/"+web+"/default/"+alone, "alone")
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	docker := lineage.Container{ID: web, Name: "web", Image: "node:22", Runtime: "docker", Created: at}
 	cri := lineage.Container{ID: db, Name: "work", Image: "registry/agent:1", Runtime: "containerd", Pod: "agent-7f", Namespace: "build"}
 	for pid, want := range map[uint32]lineage.Container{
 		300: docker, 301: docker, 302: docker, 310: cri, 311: cri, 400: {ID: db, Name: "db", Runtime: "podman"}, 500: {ID: db}, 320: {ID: alone, Runtime: "containerd"},
+		330: {ID: alone, Runtime: "containerd"},
 	} {
 		if got := h.f.Of(pid, nil); got == nil || *got != want {
 			t.Errorf("%d: %+v, want %+v", pid, got, want)
@@ -144,6 +148,11 @@ func TestNames(t *testing.T) {
 	near := &lineage.Container{ID: web, Name: "creator's"}
 	if got := h.f.Of(301, near); got != near {
 		t.Errorf("%+v, not what its creator is in", got)
+	}
+	for _, pid := range []uint32{310, 500} {
+		if got := h.f.Of(pid, near); got == nil || got.ID != db {
+			t.Errorf("%d: %+v, what its creator is in", pid, got)
+		}
 	}
 	for _, pid := range []uint32{1, 30, 40} {
 		if got := h.f.Of(pid, nil); got != nil {
@@ -208,6 +217,10 @@ func TestNeverAWrongName(t *testing.T) {
 			procfstest.Files(h, string(h.proc)+"/30", map[string]string{"status": "Name:\tx\nUid:\t1000\t1000\t1000\t1000\n"})
 			return nil
 		},
+		"a set-uid shim": func(h *host) error {
+			procfstest.Files(h, string(h.proc)+"/30", map[string]string{"status": fmt.Sprintf("Name:\tx\nUid:\t1000\t%d\t%[1]d\t%[1]d\n", os.Geteuid())})
+			return nil
+		},
 		"no shim": func(h *host) error { return os.RemoveAll(string(h.proc) + "/30") },
 		"the cgroup of another's container": func(h *host) error { // it may make cgroups, and its shim is another
 			h.pod(db, 310)
@@ -228,6 +241,12 @@ func TestNeverAWrongName(t *testing.T) {
 			h.process(300, 310, "forger", "/kubepods/pod1/"+db+"/"+web, "pod")
 			procfstest.Files(h, h.dir, map[string]string{"b/" + web + "/init.pid": "320"})
 			h.process(320, 31, "work", "/kubepods/pod1/"+web, "pod")
+			return nil
+		},
+		"a conmon of another": func(h *host) error {
+			h.process(40, 1, "conmon", "/machine.slice/x", "host")
+			procfstest.Files(h, string(h.proc)+"/40", map[string]string{"cmdline": "conmon\x00-c\x00" + db + "\x00-n\x00db\x00"})
+			h.process(300, 40, "forger", "/machine.slice/libpod-"+web+".scope", "web")
 			return nil
 		},
 		"no main process": func(h *host) error {
@@ -251,9 +270,18 @@ func TestNeverAWrongName(t *testing.T) {
 	}
 }
 
-// TestKnownOfAnother: what was read for one process is not told of another one that only names the container.
+// TestKnownOfAnother: what was read for one process is not told of another one that only names the container, and not for long
+// of any: a container may get another name.
 func TestKnownOfAnother(t *testing.T) {
 	h := newHost(t)
+	h.docker(web, "web")
+	require.Equal(t, h.f.Of(300, nil).Name, "web")
+	h.docker(web, "shop")
+	for key, x := range h.f.known {
+		x.read = x.read.Add(-fresh)
+		h.f.known[key] = x
+	}
+	require.Equal(t, h.f.Of(300, nil).Name, "shop")
 	h.pod(db, 310)
 	require.Equal(t, h.f.Of(310, nil).Name, "work")
 	h.process(320, 31, "forger", "/kubepods/pod1/"+db, "forger")

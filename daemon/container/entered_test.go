@@ -31,6 +31,7 @@ func TestEntered(t *testing.T) {
 	h.process(305, 300, "left", "/docker/"+web, "its own")
 	h.process(306, 304, "left", "/docker/"+web, "its own")
 	h.process(307, 300, "left", "/user.slice", "web")
+	h.process(313, 1, "left", "/user.slice", "web")
 	h.process(32, 30, "runc", "/user.slice", "host")
 	h.process(308, 32, "exec", "/user.slice", "web")
 	for _, c := range []struct {
@@ -40,7 +41,7 @@ func TestEntered(t *testing.T) {
 	}{
 		{302, 302, "web", nil}, {300, 303, "web", nil}, {311, 311, "work", nil}, {309, 312, "work", nil},
 		{300, 300, "web", nil}, {304, 304, "", ErrInner}, {304, 306, "", ErrInner},
-		{300, 305, "web", nil}, {300, 307, "web", nil}, {308, 308, "web", nil}, // in another PID namespace, or cgroup, by now
+		{300, 305, "web", nil}, {300, 307, "web", nil}, {300, 313, "web", nil}, {308, 308, "web", nil}, // in another PID namespace, or cgroup, by now
 		{401, 401, "", ErrNone}, {500, 500, "", errMoved}, {600, 600, "", ErrNone}, {30, 30, "", ErrNone},
 	} {
 		in, err := h.f.Entered(c.in, c.pid)

@@ -186,8 +186,12 @@ func TestLeft(t *testing.T) {
 	if took := k.Now() - begin; took < defaultLimit || took >= 10*time.Second { // not longer than the commands wait
 		t.Errorf("took %v", took)
 	}
-	if wait, over := e.Step(); len(over) != 0 || wait <= 0 || wait > leftPause {
-		t.Errorf("after the verdict: %v %v", wait, over)
+	for range 2 {
+		wait, over := e.Step()
+		if len(over) != 0 || wait <= 0 || wait > leftPause {
+			t.Errorf("after the verdict: %v %v", wait, over)
+		}
+		k.Advance(wait)
 	}
 	k.Edit(31, func(p *kerneltest.Proc) { p.Stubborn = false })
 	clean(t, k, e)

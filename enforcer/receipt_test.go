@@ -37,8 +37,9 @@ func TestReceipt(t *testing.T) {
 	for range maxOutcomes {
 		r.Died(Death{Flags: tracer.FlagKilled}, take)
 	}
-	if rep := r.Report(tracer.SessionInfo{}, 0, 0, &Result{Verdict: api.VerdictClean}); !rep.Truncated || len(rep.Processes) != maxOutcomes {
-		t.Errorf("%d outcomes, truncated %v", len(rep.Processes), rep.Truncated)
+	res := &Result{Verdict: api.VerdictClean, Info: tracer.SessionInfo{Forks: 10}}
+	if rep := r.Report(tracer.SessionInfo{}, 0, 0, res); !rep.Truncated || len(rep.Processes) != maxOutcomes || rep.Counted == nil || rep.Counted.Births != 10 {
+		t.Errorf("%d outcomes, truncated %v, counted %+v", len(rep.Processes), rep.Truncated, rep.Counted)
 	}
 }
 

@@ -118,6 +118,25 @@ func TestUnknown(t *testing.T) {
 			t.Errorf("result %+v", r)
 		}
 	})
+	t.Run("no answer, minutes after another one", func(t *testing.T) {
+		k, e, id := host(t)
+		k.Edit(31, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+		require.NoError(t, e.End(id, tracer.CauseEnd, time.Hour))
+		for _, err := range []error{errors.New("broken"), nil, errors.New("broken")} {
+			k.Fail("Session", err)
+			if _, over := e.Step(); len(over) > 0 {
+				t.Errorf("%v: %+v", err, over)
+			}
+			k.Advance(time.Minute)
+		}
+		if r := one(t, settle(t, k, e)); r.Verdict != api.VerdictUnknown {
+			t.Errorf("result %+v", r)
+		}
+		k.Advance(time.Minute)
+		if _, over := e.Step(); len(over) > 0 {
+			t.Errorf("again: %+v", over)
+		}
+	})
 	t.Run("record is gone", func(t *testing.T) {
 		_, e, _ := host(t)
 		e.Watch(12345)

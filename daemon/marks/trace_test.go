@@ -35,6 +35,23 @@ func TestAcceptedOnly(t *testing.T) {
 	}
 }
 
+// TestDuring: what an agent starts is of the calls that it had open at that time, however late the event comes.
+func TestDuring(t *testing.T) {
+	agent := tracer.Identity{PID: 2}
+	over, open := &lineage.Call{ID: "over", Agent: agent, Began: 10}, &lineage.Call{ID: "open", Agent: agent, Began: 15}
+	over.End(20)
+	b := &book{past: []*lineage.Call{over}, open: []*lineage.Call{open}}
+	for at, want := range map[uint64]string{9: "", 10: "over", 14: "over", 15: "over open", 19: "over open", 20: "open", 1000: "open"} {
+		got := ""
+		for _, c := range b.during(agent, at) {
+			got += " " + c.ID
+		}
+		if strings.TrimSpace(got) != want || b.during(tracer.Identity{PID: 3}, at) != nil {
+			t.Errorf("at %d:%s, want %s", at, got, want)
+		}
+	}
+}
+
 func TestParse(t *testing.T) {
 	for _, text := range []string{
 		"", "00", traceparent[:54], traceparent + "0", strings.ToUpper(traceparent), "ff" + traceparent[2:], traceparent[:54] + "g", "0g" + traceparent[2:],

@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 func TestPause(t *testing.T) {
@@ -87,6 +88,7 @@ func TestPause(t *testing.T) {
 		}
 	}
 	w.Halt()
+	require.Contains(t, w.Audit(), `"verb":"pause","decision":"refused","reason":"pid 20`)
 	for verb, n := range map[string]int{"pause": 3, "resume": 2} {
 		if got := strings.Count(w.Audit(), `"verb":"`+verb+`","decision":"done"`); got != n {
 			t.Errorf("%d of %s in the audit log, want %d:\n%s", got, verb, n, w.Audit())

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -46,6 +47,8 @@ func TestKeepByMember(t *testing.T) {
 	if !k.Kept || k.KeepRule != "cache" || k.Reason != "shared" || k.Until == nil || k.Until.Before(until) || p.K.Proc(101).Session.String() != k.ID {
 		t.Errorf("%+v", k)
 	}
+	p.Halt()
+	require.Contains(t, p.Audit(), `"verb":"keep","decision":"done","reason":"from session `+s.ID+`, until 2099-01-`, `"target":{"session":"`+k.ID+`","pid":101`)
 }
 
 func TestKeepRulesThatMatchedNothing(t *testing.T) {

@@ -102,15 +102,36 @@ func FuzzPage(f *testing.F) {
 // known are the elements of the page; words in attributes are ours.
 var known = regexp.MustCompile(`^</?(a|b|body|button|code|dd|details|div|dl|dt|em|footer|g|head|h1|h2|h3|header|i|input|li|line|main|nav|output|p|path|pre|rect|section|span|strong|summary|svg|table|tbody|td|text|th|thead|title|tr|ul)( [a-zA-Z0-9-]+(="[a-zA-Z0-9 .,%#/-]*")?)*/?>$`)
 
-// TestSecret: without a redactor there are no arguments.
+// TestSecret: no command of the page shows a secret, and without a redactor there are no arguments.
 func TestSecret(t *testing.T) {
-	s, r := agent(io.Discard, "")
-	s.page.members.redact = nil
-	s.fork(100, 500, "late")
-	s.exec(500, "late", "--password=hunter2")
-	if page := written(t, s, r); strings.Contains(page, "password") || strings.Contains(page, "vite") && strings.Contains(page, "hunter2") {
-		t.Error("arguments are in the page")
+	for _, redact := range []func([]string) []string{hideSecret, nil} {
+		s, r := agent(io.Discard, "")
+		s.page.members.redact = redact
+		s.fork(100, 500, "late")
+		s.exec(500, "late", "--password=hunter2")
+		other := &api.Process{Ref: ref(600), Comm: "other", Argv: []string{"other", "--password=hunter2"}}
+		r.Brokered, r.OutputHeldBy = []api.Brokered{{Broker: "tmux", Asked: other}}, []api.Process{*other}
+		r.Zombies = []api.Zombie{{Ref: ref(601), Comm: "undead", Reaper: other}}
+		if page := written(t, s, r); strings.Contains(page, "hunter2") || strings.Contains(page, "password") != (redact != nil) || !strings.Contains(page, "other") {
+			t.Errorf("with a redactor: %v: a secret, or arguments, are in the page", redact != nil)
+		}
 	}
+}
+
+// TestMore: what members can make many is bounded, and the page says how much is missing.
+func TestMore(t *testing.T) {
+	s := tell(io.Discard, "many")
+	s.fork(0, 100, "sh")
+	for n := range maxCalls + 3 {
+		s.call(100, fmt.Sprint(n), "Bash", false)
+	}
+	for n := range maxPorts + 4 {
+		s.listen("listen", 100, n)
+	}
+	for range maxSteps + 5 {
+		s.state("active", "")
+	}
+	require.Contains(t, written(t, s, nil), "3 more tool calls are not shown.", "4 more sockets are not shown.", "5 more changes of state are not shown.")
 }
 
 // TestTree: a leftover is below its dead creator, equal processes are one line, and what a process

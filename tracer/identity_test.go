@@ -51,18 +51,35 @@ func TestNoSignalWithoutEntry(t *testing.T) {
 	}
 }
 
-// At level 2 a member of a nested session is killed when a session around it is condemned.
-func TestDemandOfChain(t *testing.T) {
-	p := tracer.Process{Session: 3, Since: 10}
+// TestDemand: at level 2 a member gets what the sessions around it ask for, and nothing if that was sent, or if it is protected, or
+// dead, or came after the end had begun.
+func TestDemand(t *testing.T) {
 	for _, c := range []struct {
-		outer tracer.State
+		p     tracer.Process
+		outer tracer.SessionInfo
 		want  unix.Signal
-	}{{tracer.StateActive, 0}, {tracer.StateEnding, unix.SIGTERM}, {tracer.StateCondemned, unix.SIGKILL}, {tracer.StateDissolved, 0}} {
-		got := tracer.Demand(&p, map[tracer.SessionID]*tracer.SessionInfo{
-			1: {ID: 1, State: c.outer}, 2: {ID: 2, Parent: 1, State: tracer.StateActive}, 3: {ID: 3, Parent: 2, State: tracer.StateActive},
+	}{
+		{tracer.Process{}, tracer.SessionInfo{State: tracer.StateActive}, 0},
+		{tracer.Process{}, tracer.SessionInfo{State: tracer.StateEnding}, unix.SIGTERM},
+		{tracer.Process{}, tracer.SessionInfo{State: tracer.StateCondemned}, unix.SIGKILL},
+		{tracer.Process{}, tracer.SessionInfo{State: tracer.StateDissolved}, 0},
+		{tracer.Process{Dead: true}, tracer.SessionInfo{State: tracer.StateCondemned}, 0},
+		{tracer.Process{Killed: true}, tracer.SessionInfo{State: tracer.StateCondemned}, 0},
+		{tracer.Process{Flags: tracer.FlagProtected}, tracer.SessionInfo{State: tracer.StateCondemned}, 0},
+		{tracer.Process{Flags: tracer.FlagTermed}, tracer.SessionInfo{State: tracer.StateEnding}, 0},
+		{tracer.Process{}, tracer.SessionInfo{State: tracer.StateEnding, EndedAt: 9}, 0},
+		{tracer.Process{}, tracer.SessionInfo{State: tracer.StateEnding, EndedAt: 10}, unix.SIGTERM},
+		{tracer.Process{}, tracer.SessionInfo{State: tracer.StateEnding, Paused: 1}, unix.SIGKILL},
+		{tracer.Process{}, tracer.SessionInfo{State: tracer.StateActive, Paused: 1}, unix.SIGSTOP},
+		{tracer.Process{Stops: true}, tracer.SessionInfo{State: tracer.StateActive, Paused: 1}, 0},
+		{tracer.Process{Flags: tracer.FlagStopped}, tracer.SessionInfo{State: tracer.StateActive}, unix.SIGCONT},
+	} {
+		c.p.Session, c.p.Since, c.outer.ID = 3, 10, 1
+		got := tracer.Demand(&c.p, map[tracer.SessionID]*tracer.SessionInfo{
+			1: &c.outer, 2: {ID: 2, Parent: 1, State: tracer.StateActive}, 3: {ID: 3, Parent: 2, State: tracer.StateActive},
 		})
 		if got != c.want {
-			t.Errorf("%v: %v, want %v", c.outer, got, c.want)
+			t.Errorf("%+v in %+v: %v, want %v", c.p, c.outer, got, c.want)
 		}
 	}
 }

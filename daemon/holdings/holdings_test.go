@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -65,6 +66,34 @@ func TestAskedAtEnd(t *testing.T) {
 			t.Errorf("grace %v: %d requests, want %d", grace, got, want)
 		}
 	}
+}
+
+// stuck is a kernel whose walks wait.
+type stuck struct {
+	*kerneltest.Kernel
+	until <-chan struct{}
+}
+
+func (k stuck) Snapshot(tracer.SessionID, func(*tracer.Process) error) error {
+	<-k.until
+	return nil
+}
+
+// TestNobodyWaits: neither the registry nor a signal waits for a look that takes long.
+func TestNobodyWaits(t *testing.T) {
+	f := newFixture(t)
+	over := make(chan struct{})
+	f.o.Kernel = stuck{f.k, over}
+	defer close(over)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range cap(f.ending) + 1 {
+			f.ask(1)
+		}
+		f.CollectBefore(1)
+	}()
+	require.Soon(t, done, "it waits")
 }
 
 // TestHeldAtEnd: a receipt has what a member, or the root, held when the end began: not what the last

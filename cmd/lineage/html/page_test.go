@@ -118,7 +118,7 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// TestMore: what members can make many is bounded, and the page says how much is missing.
+// TestMore: what members can make many is bounded, and the page says what is missing.
 func TestMore(t *testing.T) {
 	s := tell(io.Discard, "many")
 	s.fork(0, 100, "sh")
@@ -128,10 +128,11 @@ func TestMore(t *testing.T) {
 	for n := range maxPorts + 4 {
 		s.listen("listen", 100, n)
 	}
-	for range maxSteps + 5 {
+	s.event(api.Event{Type: api.EventLost, Count: 7, Where: "the ring"})
+	for range maxSteps + 4 {
 		s.state("active", "")
 	}
-	require.Contains(t, written(t, s, nil), "3 more tool calls are not shown.", "4 more sockets are not shown.", "5 more changes of state are not shown.")
+	require.Contains(t, written(t, s, nil), "7 events missing: the ring", "3 more tool calls are not shown.", "4 more sockets are not shown.", "5 more changes of state are not shown.")
 }
 
 // TestTree: a leftover is below its dead creator, equal processes are one line, and what a process
@@ -307,5 +308,8 @@ func TestEverything(t *testing.T) {
 		if !strings.Contains(page, dense(fact)) {
 			t.Errorf("%q is not there", fact)
 		}
+	}
+	if strings.Contains(page, dense("The kernel counts no live member")) { // the verdict is another
+		t.Error("it contradicts itself")
 	}
 }

@@ -149,7 +149,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestContinues: a session that "run --on-exit report" leaves alive was not ended in vain.
+// TestContinues: a session that "run --on-exit report" leaves alive was not ended in vain, and one without a verdict not at all.
 func TestContinues(t *testing.T) {
 	s := tell(io.Discard, "stays")
 	s.fork(0, 100, "sh")
@@ -157,6 +157,7 @@ func TestContinues(t *testing.T) {
 	s.exit(100, 0)
 	page := written(t, s, &api.Report{State: "active", Verdict: "left", Left: 1, Processes: []api.Outcome{{Ref: s.ref(101), Outcome: "left", Why: "--on-exit report", Leftover: true}}})
 	require.Contains(t, page, "processes left", "the session continues with what was left over", `<i class="left">still alive</i>`, "left: --on-exit report")
+	require.Contains(t, written(t, s, &api.Report{State: "active"}), "no verdict", "The session has not ended.")
 }
 
 // TestDeep: a chain of a thousand processes does not nest deeper than browsers can, and has all.

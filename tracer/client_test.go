@@ -20,6 +20,7 @@ func testClientLeft(t *testing.T, tr *tracer.Tracer) {
 		kill         unix.Signal
 		exited       bool // the command's root, before its client
 		unset        bool
+		other        bool // it was another session's client before
 		ends         bool
 	}{
 		{name: "killed", script: ":", kill: unix.SIGKILL, ends: true},
@@ -29,6 +30,7 @@ func testClientLeft(t *testing.T, tr *tracer.Tracer) {
 		{name: "failed", script: "exit 127"},
 		{name: "says what became of it", script: "exit 137", exited: true},
 		{name: "not a client any more", script: ":", kill: unix.SIGKILL, unset: true},
+		{name: "another's client before", script: ":", kill: unix.SIGKILL, other: true, ends: true},
 	} {
 		client := start(t, c.script)
 		its := identify(t, tr, client.pid())
@@ -37,6 +39,9 @@ func testClientLeft(t *testing.T, tr *tracer.Tracer) {
 		id := create(t, tr, command, tracer.SessionSpec{KeepOnRootExit: true})
 		command.goOn()
 		command.reads()
+		if c.other {
+			require.NoError(t, tr.SetClients(map[tracer.Identity]tracer.SessionID{its: in}))
+		}
 		require.NoError(t, tr.SetClients(map[tracer.Identity]tracer.SessionID{its: id}))
 		if c.exited {
 			command.goOn()

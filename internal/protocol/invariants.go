@@ -99,7 +99,7 @@ func (m *Config) complete(s *State, k *side) string {
 	if k.w.due || m.Level < 3 || !s.idle() {
 		return ""
 	}
-	if bad := m.stops(s, k); bad != "" {
+	if bad := m.stops(s, k); bad != "" && !k.w.later {
 		return bad
 	}
 	for i := range k.entries {

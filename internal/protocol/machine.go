@@ -36,7 +36,7 @@ type Move struct {
 // fair moves happen in the end, whatever else does. A state without one is quiet.
 func (v Move) fair() bool {
 	switch v.action {
-	case step, freeTask, die, hear, look, pass, expire:
+	case step, freeTask, die, heed, hear, look, pass, ripen, expire:
 		return true
 	}
 	return false
@@ -158,6 +158,9 @@ func (m *Config) next(s, to *State, visit func(v Move, bad string)) {
 			if s.sides[side].w.attached && s.sides[side].w.due {
 				try(Move{pass, s.host(), uint8(side)})
 			}
+			if s.sides[side].w.later {
+				try(Move{ripen, s.host(), uint8(side)})
+			}
 		}
 	}
 	if s.cpus[daemon].at == idle {
@@ -217,6 +220,9 @@ func (m *Config) ofTask(s *State, t uint8, try func(Move)) {
 		}
 		if s.w.left[exit] > 0 && p.stopped == 0 {
 			try(Move{exit, t, t})
+		}
+		if p.pending {
+			try(Move{heed, t, t})
 		}
 		for _, a := range []action{suspend, wake} {
 			if s.w.left[a] > 0 && !p.killed {
@@ -326,9 +332,11 @@ func (x *run) take(v Move) bool {
 		if s.tasks[v.arg].stopped > 0 {
 			return false
 		}
-		s.tasks[v.arg].stopped = x.stopper(v.arg)
+		s.tasks[v.arg].stopped, s.tasks[v.arg].pending = x.stopper(v.arg), s.w.left[wake] > 0
 	case wake:
 		return x.woken(v.arg)
+	case heed:
+		s.tasks[v.arg].pending = false
 	case defy:
 		s.tasks[v.arg].defiant = true
 	case exit, die:
@@ -354,6 +362,8 @@ func (x *run) take(v Move) bool {
 		x.start(daemon, passTake, s.w.ours, 0)
 	case look:
 		x.start(daemon, passTake, s.w.ours, 0)
+	case ripen:
+		s.sides[v.arg].w.due, s.sides[v.arg].w.later = true, false
 	case expire:
 		s.sides[s.w.ours].sessions[v.arg].late = true
 		s.sides[s.w.ours].w.due = true

@@ -59,6 +59,8 @@ const (
 	OnlyOurs
 	PausedDies
 	ContinueSeen
+	ContinueSoon
+	NoLater
 	BeingCounted
 	RootCounts
 )

@@ -2,7 +2,8 @@ package protocol
 
 // passTake takes what is due: claim() or take_out() of sentence.h.
 func (x *run) passTake() {
-	x.side().w.due = false
+	w := x.side().w
+	w.due, w.later = false, false
 	x.c.walk, x.c.at = 1, passVisit
 	for x.m.Whole && x.c.at == passVisit {
 		x.passVisit()

@@ -55,7 +55,7 @@ func (x *run) stopFlag() {
 // stopSend is SIGSTOP.
 func (x *run) stopSend() {
 	if p := &x.s.tasks[x.c.walk-1]; p.alive() && !p.killed {
-		p.stopped = stoppedByUs
+		p.stopped, p.pending = stoppedByUs, x.s.w.left[wake] > 0
 	}
 	x.c.at = stopAgain
 }
@@ -90,7 +90,7 @@ func (x *run) resumeSend() {
 	if p.stopped == stoppedByOthers {
 		x.bad = "a member that job control has stopped stays stopped"
 	}
-	p.stopped, x.c.at = 0, resumeLook
+	p.stopped, p.pending, x.c.at = 0, false, resumeLook
 }
 
 // resumeLook reads the pause again: it may be a new one, whose pass has met the task stopped.
@@ -142,16 +142,19 @@ func (x *run) stopper(t uint8) uint8 {
 	return stoppedByOthers
 }
 
-// woken is SIGCONT from anybody: the hook on signals makes a pass due.
+// woken is SIGCONT from anybody: the hook on signals makes a pass due in a while, also if the task has not stopped yet.
 func (x *run) woken(t uint8) bool {
 	s := x.s
-	if s.tasks[t].stopped == 0 {
+	p := &s.tasks[t]
+	if p.stopped == 0 {
 		return false
 	}
-	s.tasks[t].stopped = 0
+	unseen := x.off(ContinueSeen) || p.pending && x.off(ContinueSoon)
+	p.stopped, p.pending = 0, false
 	k := &s.sides[s.w.ours]
-	if i := s.entered(k, t); i != none && s.paused(k, k.entries[i].session) && !x.off(ContinueSeen) {
-		k.w.due, s.w.told = true, true
+	if i := s.entered(k, t); i != none && s.paused(k, k.entries[i].session) && !unseen {
+		k.w.due = k.w.due && !x.off(NoLater)
+		k.w.later, s.w.told = !k.w.due, true
 	}
 	return true
 }

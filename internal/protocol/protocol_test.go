@@ -70,7 +70,7 @@ var (
 	halved   = members(1, 3, 3, 3, bounds{outsider: 1, fork: 1, exit: 0, exec: 1, halt: 1, takeOver: 1}).with(agents)
 	pauses   = members(1, 2, 2, 1, bounds{fork: 1, exit: 0, pause: 1, resume: 1})
 	renewed  = members(1, 2, 2, 1, bounds{fork: 1, exit: 0, pause: 2, resume: 1})
-	nudged   = members(2, 2, 2, 1, bounds{fork: 0, exit: 0, pause: 1, resume: 1, suspend: 1, wake: 1})
+	nudged   = members(2, 2, 2, 1, bounds{fork: 0, exit: 1, pause: 1, resume: 1, suspend: 1, wake: 1})
 	retried  = members(1, 1, 1, 1, bounds{fork: 0, exit: 0, pause: 2, resume: 2, wake: 1})
 	dies     = members(1, 2, 2, 1, bounds{fork: 1, exit: 0, endPatient: 1, pause: 1, resume: 1})
 	freed    = members(2, 2, 2, 1, bounds{fork: 0, exit: 1, dissolve: 1, pause: 1, resume: 1})
@@ -204,6 +204,8 @@ var precautions = []struct {
 	{OnlyOurs, 0, &nudged, "a resume continues only what a pause has stopped"},
 	{PausedDies, 0, &dies, "a paused session ends without a grace"},
 	{ContinueSeen, 0, &nudged, "the hook on signals sees SIGCONT to a member of a paused session"},
+	{ContinueSoon, 0, &nudged, "it sees one that comes before the member has stopped"},
+	{NoLater, 0, &nudged, "it puts off no pass that is due"},
 	{RootCounts, 0, &creates, "the death of a root makes a pass due"},
 	{BeingCounted, 0, &unwaited, "a limit waits for the count of a process that was waited for"},
 	{LastExec, 0, &heirs, "a take-over compares execs, not names"},

@@ -232,7 +232,7 @@ func (m *Config) tell(v Move, s *State) string {
 		return fmt.Sprintf("%-8s   its program is skipped%s", who, side)
 	case fork, outsider:
 		return fmt.Sprintf("%-8s %v: task %d with PID %d", who, v.action, s.w.born, v.arg)
-	case create, keep, protect, suspend, wake:
+	case create, keep, protect, suspend, wake, heed:
 		return fmt.Sprintf("%-8s %v task %d", who, v.action, v.arg)
 	case end, endPatient, dissolve, settle, release, expire, pause, resume:
 		return fmt.Sprintf("%-8s %v of session %d", who, v.action, v.arg)

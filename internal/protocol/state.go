@@ -126,6 +126,7 @@ type task struct {
 	barred  bool  // that exec was while a halt was in force
 	defiant bool  // SIGTERM does not end it
 	stopped uint8 // by a signal: by whom
+	pending bool  // and it has not taken the signal yet
 	terms   uint8 // how often it got one
 }
 
@@ -159,7 +160,8 @@ type side struct {
 type sideWords struct {
 	attached bool
 	agents   bool // control.agents
-	due      bool // control.due
+	due      bool // control.due has come
+	later    bool // it has not, and only stops wait for it
 }
 
 // entry is an element of `processes`. After a delete its memory stays, and the next insert may use it.
@@ -303,11 +305,13 @@ const (
 	resume
 	suspend
 	wake
+	heed
 	skip
 	lose
 	hear
 	look
 	pass
+	ripen
 	expire
 	step
 	actions
@@ -315,5 +319,5 @@ const (
 
 func (a action) String() string {
 	return [...]string{"fork", "outsider", "exec", "exit", "reap", "free", "die", "dump", "create", "end", "end with grace",
-		"keep", "dissolve", "settle", "release", "reconcile", "protect", "adopt", "follow", "defy", "exec plain", "exec other", "take over", "halt", "pause", "resume", "job control stops", "SIGCONT to", "skip", "lose", "hear", "look", "pass", "deadline", "step"}[a]
+		"keep", "dissolve", "settle", "release", "reconcile", "protect", "adopt", "follow", "defy", "exec plain", "exec other", "take over", "halt", "pause", "resume", "job control stops", "SIGCONT to", "SIGSTOP stops", "skip", "lose", "hear", "look", "pass", "later has come", "deadline", "step"}[a]
 }

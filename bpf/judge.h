@@ -11,6 +11,7 @@ struct pass {
 	/* u64, as the verifier generalises only whole stack slots in a loop. */
 	u64 visited;
 	u64 sent;
+	u64 stops; /* of these */
 	u64 failed;
 	u64 unsent; /* no signals from BPF here: user space sends them */
 	u64 limit; /* most processes to signal, 0: all */

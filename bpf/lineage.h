@@ -18,7 +18,7 @@
 #define AGENTS_PER_UID 4096 /* open sessions of agents, for each uid but root */
 #define ROOT_SLOTS 512 /* of MAX_SESSIONS, that no other user's agents take */
 #define REASON_LEN 200
-#define HOOK_SIGNALS 512 /* signals that one pass inside a hook may send */
+#define HOOK_SIGNALS 512 /* signals that one pass inside a hook may send, and as many SIGSTOPs */
 
 /*
  * The start of an entry whose process was counted as dead, if the delete failed then: as

@@ -17,7 +17,6 @@
 #include "signal.h"
 
 #define RETRY_NS 1000000
-#define HANDOVER_NS 100000000
 
 /* Note a signal that was sent, or not. False: it has to be sent again. */
 static __always_inline bool tell_sent(struct task_struct *t, int err, struct pass *p)
@@ -54,7 +53,8 @@ __noinline int stop_member(struct task_struct *t __arg_trusted, struct pass *p)
 	if (!e || !p)
 		return 0;
 	note_stop(e);
-	tell_sent(t, signal_process(t, SIGSTOP), p);
+	if (tell_sent(t, signal_process(t, SIGSTOP), p))
+		p->stops++;
 	if (stopped_late(e))
 		signal_process(t, SIGCONT);
 	return 0;
@@ -94,6 +94,11 @@ static __always_inline void visit(struct task_struct *t, struct pass *p)
 		p->unsent++;
 		return;
 	}
+	/* No SIGKILL waits for stops of members that somebody continues all the time. */
+	if (sig == SIGSTOP && p->limit && p->stops >= p->limit) {
+		arm(p->now + HANDOVER_NS);
+		return;
+	}
 	ref = bpf_task_acquire(t);
 	if (!ref)
 		return;
@@ -122,7 +127,7 @@ static __always_inline void pass_all(struct pass *p)
 	while ((t = bpf_iter_task_next(&it))) {
 		p->visited++;
 		visit(t, p);
-		if (p->limit && p->sent >= p->limit) {
+		if (p->limit && p->sent >= p->limit + p->stops) {
 			more = true;
 			break;
 		}

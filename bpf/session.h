@@ -57,6 +57,9 @@ static __always_inline bool earliest(u64 *when, u64 t)
 	return false;
 }
 
+/* How long hooks leave a pass to the daemon. */
+#define HANDOVER_NS 100000000
+
 /* Make a pass due at this time in CLOCK_MONOTONIC ns; 1: now. */
 __noinline int arm(u64 when)
 {

@@ -147,9 +147,14 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 {
 	u32 tgid = t->tgid;
 	struct sent s = {};
+	bool undoes;
 	u64 info = 0;
 
 	if (!to->session || to->start != t->group_leader->start_boottime)
+		return 0;
+	/* It may have taken away a SIGSTOP before that stopped the process. */
+	undoes = sig == SIGCONT && paused(to->session);
+	if (sig == SIGCONT && !undoes && !(t->signal->flags & SIGNAL_CLD_MASK))
 		return 0;
 	if (sig != SIGCONT && handler_of(t, sig)) {
 		if (!is_one_of(sig, ASKS))
@@ -167,8 +172,9 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 	if (is_ours(to, &s))
 		return 0;
 	if (sig == SIGCONT) {
-		/* Of a paused session: a pass stops it again. */
-		admitted(to->session);
+		/* Not now: then a stranger's loop would make each hook of the host pass. */
+		if (undoes)
+			arm(bpf_ktime_get_ns() + HANDOVER_NS);
 		report_stop(EVENT_CONTINUE, tgid, to, &s);
 	} else if (is_one_of(sig, STOPS)) {
 		report_stop(EVENT_STOP, tgid, to, &s);
@@ -200,13 +206,11 @@ static __always_inline bool on_signal(u64 *ctx, int sig, struct task_struct *t, 
 
 	if (is_one_of(sig, NEVER_KILL))
 		return false;
-	if (sig == SIGCONT) {
-		if (!(t->signal->flags & SIGNAL_CLD_MASK))
+	if (sig != SIGCONT) {
+		if (result != TRACE_SIGNAL_DELIVERED && result != TRACE_SIGNAL_LOSE_INFO)
 			return false;
-	} else if (result != TRACE_SIGNAL_DELIVERED && result != TRACE_SIGNAL_LOSE_INFO) {
-		return false;
-	} else if (survives(t, sig)) {
-		return false;
+		if (survives(t, sig))
+			return false;
 	}
 	to = entry_at(t->tgid);
 	if (to)

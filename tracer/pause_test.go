@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -119,7 +120,7 @@ func TestPause(t *testing.T) { onEachSide(t, testPause) }
 
 func testPause(t *testing.T, tr *tracer.Tracer) {
 	for name, test := range map[string]func(*testing.T, *tracer.Tracer){
-		"rounds": testPauseRounds, "ends": testPauseEnds, "lifetime": testPauseLifetime, "inside": testPauseInside,
+		"rounds": testPauseRounds, "ends": testPauseEnds, "lifetime": testPauseLifetime, "inside": testPauseInside, "soon": testPauseSoon,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, tr) })
 	}
@@ -232,6 +233,26 @@ func testPauseInside(t *testing.T, tr *tracer.Tracer) {
 		settled(t, tr, id)
 		require.NoError(t, tr.Release(id))
 	}
+}
+
+// testPauseSoon: SIGCONT that takes SIGSTOP away before that has stopped a member is seen, and undone by hooks from level 3 on.
+func testPauseSoon(t *testing.T, tr *tracer.Tracer) {
+	v := &victim{workload: program(t, "vforkexec", "window"), t: t, tr: tr, events: collect(t, tr)}
+	v.id = create(t, tr, v.workload, tracer.SessionSpec{})
+	v.goOn()
+	v.until("ready")
+	require.NoError(t, tr.Pause(v.id))
+	v.signal(unix.SIGCONT) // it is in vfork, and stops when its child is gone
+	v.next(tracer.EventContinue)
+	until(t, "it is to stop again", func() bool {
+		if tr.Features().Level < 3 {
+			sentence(t, tr)
+		}
+		require.NoError(t, exec.Command("/bin/true").Run())
+		return slices.ContainsFunc(members(t, tr, v.id), func(p tracer.Process) bool { return p.PID == v.pid() && p.Stops })
+	})
+	endAll(t, tr, v.id, v.workload)
+	settled(t, tr, v.id)
 }
 
 // TestPauseRestart: a pause outlasts the tracer that made it.

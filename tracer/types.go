@@ -188,7 +188,7 @@ const (
 	EventTrace // a member's Claim was read
 
 	EventStop     // the kernel's again: a member was sent a signal that stops it
-	EventContinue // a stopped member was sent SIGCONT
+	EventContinue // a stopped member, or one of a paused session, was sent SIGCONT
 	EventCrossing // a signal of a member left its guarded session, or would have
 )
 

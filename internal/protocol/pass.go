@@ -108,7 +108,7 @@ func (x *run) term(t uint8, e *entry) {
 	case x.s.paused(x.side(), e.session):
 		x.bad = "a paused session ends without being resumed"
 	case p.defiant:
-		p.stopped = 0
+		p.stopped, p.pending = 0, false
 		p.terms++
 		e.flags |= flagTermed
 	default:

@@ -18,7 +18,7 @@ enum burial {
 
 /*
  * Does the death of a root change what a pass would find? Not if the sessions of which it
- * was the root end already.
+ * was the root end already. If they end for this death, a pass saw it in its middle.
  */
 __noinline bool root_counts(u64 id, u32 tgid, u64 start)
 {
@@ -31,7 +31,9 @@ __noinline bool root_counts(u64 id, u32 tgid, u64 start)
 		if (!s || !c)
 			break;
 		if (s->root.tgid == tgid && s->root.start == start) {
-			if (STATE(*(volatile u32 *)&c->status) == STATE_ACTIVE)
+			u32 status = *(volatile u32 *)&c->status;
+
+			if (STATE(status) == STATE_ACTIVE || CAUSE(status) == CAUSE_ROOT_EXIT)
 				return true;
 			found = true;
 		}

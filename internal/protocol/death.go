@@ -108,7 +108,7 @@ func (x *run) buryErase() {
 	c, k := x.c, x.side()
 	k.entries[c.elem] = entry{session: k.entries[c.elem].session} // the memory stays as it is
 	if c.last&(flagRoot|flagOwner) != 0 {
-		if c.last&flagOwner != 0 || k.rootCounts(c.took, c.start) && !x.off(RootCounts) {
+		if c.last&flagOwner != 0 || k.rootCounts(c.took, c.start, x.off(MidPass)) && !x.off(RootCounts) {
 			k.w.due = true
 		}
 		if !x.off(ExitCounted) && !c.stale {
@@ -118,8 +118,8 @@ func (x *run) buryErase() {
 	x.buried()
 }
 
-// rootCounts is root_counts() of death.h: a session of which the task was the root has not begun to end.
-func (k *side) rootCounts(id, root uint8) bool {
+// rootCounts is root_counts() of death.h: a session of which the task was the root has not begun to end, or for its death.
+func (k *side) rootCounts(id, root uint8, off bool) bool {
 	found := false
 	for range k.sessions {
 		p := &k.sessions[id]
@@ -127,7 +127,7 @@ func (k *side) rootCounts(id, root uint8) bool {
 			break
 		}
 		if p.root == root {
-			if p.state == active {
+			if p.state == active || p.flags&sessionOrphaned != 0 && !off {
 				return true
 			}
 			found = true

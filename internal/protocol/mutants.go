@@ -63,4 +63,5 @@ const (
 	NoLater
 	BeingCounted
 	RootCounts
+	MidPass
 )

@@ -93,6 +93,7 @@ func (x *run) judge(id uint8) bool {
 			x.c.session, x.c.status, x.c.at = id, ending, storeState
 			return true
 		}
+		p.flags |= sessionOrphaned
 		x.beginEnd(id, p.flags&sessionPatient != 0)
 	}
 	if p.state == ending && p.late {
@@ -104,7 +105,7 @@ func (x *run) judge(id uint8) bool {
 // term sends SIGTERM, and SIGCONT.
 func (x *run) term(t uint8, e *entry) {
 	switch p := &x.s.tasks[t]; {
-	case p.dumping || p.killed:
+	case p.dumping || p.killed || !p.alive():
 	case x.s.paused(x.side(), e.session):
 		x.bad = "a paused session ends without being resumed"
 	case p.defiant:

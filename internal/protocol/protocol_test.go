@@ -73,7 +73,7 @@ var (
 	nudged   = members(2, 2, 2, 1, bounds{fork: 0, exit: 1, pause: 1, resume: 1, suspend: 1, wake: 1})
 	retried  = members(1, 1, 1, 1, bounds{fork: 0, exit: 0, pause: 2, resume: 2, wake: 1})
 	dies     = members(1, 2, 2, 1, bounds{fork: 1, exit: 0, endPatient: 1, pause: 1, resume: 1})
-	freed    = members(2, 2, 2, 1, bounds{fork: 0, exit: 1, dissolve: 1, pause: 1, resume: 1})
+	freed    = members(3, 3, 3, 1, bounds{fork: 0, exit: 1, dissolve: 1, pause: 1, resume: 1})
 	inner    = members(2, 2, 2, 2, bounds{fork: 0, exit: 0, create: 1, endPatient: 1, pause: 1, resume: 1})
 	stills   = members(2, 3, 3, 1, bounds{fork: 1, exit: 0, pause: 1, resume: 1, exec: 1}).with(level2)
 	passes   = members(2, 3, 3, 1, bounds{fork: 1, exit: 1, pause: 2, resume: 1, end: 1, wake: 1}).with(second)
@@ -207,6 +207,7 @@ var precautions = []struct {
 	{ContinueSoon, 0, &nudged, "it sees one that comes before the member has stopped"},
 	{NoLater, 0, &nudged, "it puts off no pass that is due"},
 	{RootCounts, 0, &creates, "the death of a root makes a pass due"},
+	{MidPass, 0, &freed, "also if a pass in between saw it"},
 	{BeingCounted, 0, &unwaited, "a limit waits for the count of a process that was waited for"},
 	{LastExec, 0, &heirs, "a take-over compares execs, not names"},
 }

@@ -225,6 +225,7 @@ const (
 	sessionDrifted
 	sessionOutlasts // its root's exit does not end it
 	sessionPatient  // its members have a grace if nobody asked for its end
+	sessionOrphaned // it ends because its root, or owner, died
 )
 
 type status uint8

@@ -5,6 +5,22 @@ import (
 	"math/bits"
 )
 
+// fork lists a child, unless SIGKILL is pending (copy_process looks under its task list lock). An
+// outsider's child is never in a session, so it runs at once.
+func (x *run) fork(creator, pid uint8) {
+	s := x.s
+	t := s.w.born
+	s.w.born++
+	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: s.tasks[creator].agent, plain: s.tasks[creator].plain, defiant: s.tasks[creator].defiant}
+	s.may[t], s.must[t] = s.may[creator], s.must[creator]
+	if creator == 0 {
+		s.tasks[t].stage = running
+		return
+	}
+	x.s.cpus[creator].child = t
+	x.enter(forkHook, creator)
+}
+
 // birthCreator is creator_entry() of birth.h, and the read of its session in enter_child().
 func (x *run) birthCreator() {
 	c, s := x.c, x.s

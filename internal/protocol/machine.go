@@ -391,19 +391,3 @@ func (x *run) exec(t uint8, agent, plain bool) {
 
 // execNamed: an exec has given a task its name some time before its hooks run.
 func (x *run) execNamed() { x.enter(execHook, x.c.task) }
-
-// fork lists a child, unless SIGKILL is pending (copy_process looks under its task list lock). An
-// outsider's child is never in a session, so it runs at once.
-func (x *run) fork(creator, pid uint8) {
-	s := x.s
-	t := s.w.born
-	s.w.born++
-	s.tasks[t] = task{stage: listed, pid: pid, creator: creator, agent: s.tasks[creator].agent, plain: s.tasks[creator].plain, defiant: s.tasks[creator].defiant}
-	s.may[t], s.must[t] = s.may[creator], s.must[creator]
-	if creator == 0 {
-		s.tasks[t].stage = running
-		return
-	}
-	x.s.cpus[creator].child = t
-	x.enter(forkHook, creator)
-}

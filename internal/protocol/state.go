@@ -126,7 +126,7 @@ type task struct {
 	barred  bool  // that exec was while a halt was in force
 	defiant bool  // SIGTERM does not end it
 	stopped uint8 // by a signal: by whom
-	pending bool  // and it has not taken the signal yet
+	pending bool  // and that signal is pending still
 	terms   uint8 // how often it got one
 }
 

@@ -32,7 +32,7 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 		return h.whyPortAt(w, r, c, uint16(port), proto, q.Get("at"))
 	}
 	return h.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), fmt.Sprintf("no listener found on %d/%s", port, proto), func(ctx context.Context) (held found) {
-		members, _ := registry.AskFor(h.registry, c, func(v registry.View) (pids []string) {
+		members, err := registry.AskFor(h.registry, c, func(v registry.View) (pids []string) {
 			for _, x := range v.Sorted() {
 				for p := range v.Graph().Members(x.ID()) {
 					pids = append(pids, strconv.Itoa(int(p.PID)))
@@ -40,6 +40,10 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 			}
 			return pids
 		})
+		if err != nil {
+			held.Unknown = []string{"members: " + err.Error()}
+			return held
+		}
 		held.Held, held.waits = h.holdings.Reader().Listeners(ctx, proto, uint16(port), members...)
 		if proto == "tcp" {
 			held.Ports = h.reported(c, held.Ports, uint16(port))

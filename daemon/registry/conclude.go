@@ -86,18 +86,18 @@ func (r *Registry) conclude(s *Session) {
 // another verdict; one look comes as soon as the patience is over.
 func (r *Registry) mayBeTold(s *Session) bool {
 	now := max(r.o.Clock.Monotonic(), 1)
-	if s.foundEmpty == 0 {
-		s.foundEmpty = now
+	if s.waits.foundEmpty == 0 {
+		s.waits.foundEmpty = now
 		id := s.info.ID
 		time.AfterFunc(emptyPatience, func() { r.o.Enforcer.Watch(id) })
 	}
-	if s.quietSince == 0 || s.heard != r.counts.heard {
-		s.quietSince, s.heard = now, r.counts.heard
+	if s.waits.quietSince == 0 || s.waits.heard != r.counts.heard {
+		s.waits.quietSince, s.waits.heard = now, r.counts.heard
 	}
 	if r.counts.lost > s.lost {
-		return now-s.foundEmpty < emptyPatience
+		return now-s.waits.foundEmpty < emptyPatience
 	}
-	return now-s.quietSince < emptyPatience && now-s.foundEmpty < lagPatience
+	return now-s.waits.quietSince < emptyPatience && now-s.waits.foundEmpty < lagPatience
 }
 
 // took is how long the end took, up to now if it is not over.

@@ -41,17 +41,21 @@ type Session struct {
 	emptyAt  uint64 // boottime at which the kernel says that it was empty, 0: not yet
 
 	result *enforcer.Result
+	waits  waits
+	report *api.Report   // with a verdict
+	over   chan struct{} // closed with the first verdict
+	closed bool          // the kernel's record is released
+
+	usage
+}
+
+// waits is how long a verdict has waited for the kernel's event that the session is empty.
+type waits struct {
 	// foundEmpty is when a verdict first found it empty and the kernel's event had not
 	// come, 0: never.
 	foundEmpty time.Duration
 	quietSince time.Duration // since then no event came in, as of the last verdict
 	heard      uint64        // of the registry, at that time
-	report     *api.Report   // with a verdict
-	over       chan struct{} // closed with the first verdict
-	closed     bool          // the kernel's record is released
-	timeout    time.Duration // after which its owner ends its root; 0: never
-
-	usage
 }
 
 // usage is what the graph does not have of it.
@@ -62,6 +66,7 @@ type usage struct {
 	continued *lineage.Signal // the last SIGCONT of another process to a member, while paused
 	// lastEvent is the boottime of the last event, 0: none since the daemon began.
 	lastEvent uint64
+	timeout   time.Duration // after which its owner ends its root; 0: never
 }
 
 // ID is the kernel's name of the session.

@@ -55,10 +55,10 @@ func (r *Reader) Listeners(ctx context.Context, proto string, port uint16, first
 			held.unknown("ports: %v", err)
 		}
 	})
-	if len(first) > 0 { // what cannot be read of them is told of the host
+	if len(first) > 0 { // the host's look tells what cannot be read of them
 		few := &Reader{Root: r.Root, Identify: r.Identify, sameFiles: r.sameFiles, only: first}
-		few.host(ctx, take)
-		few.holders(ctx, found, &held)
+		_ = few.host(ctx, take)
+		_ = few.holders(ctx, found, &held)
 	}
 	networks := r.host(ctx, take)
 	holders := r.holders(ctx, found, &held)

@@ -120,7 +120,7 @@ func (e *expiring) Err() error {
 	return nil
 }
 
-// TestListenersFirst: the holder of a port is found among the first, although there is no time for the host.
+// TestListenersFirst: the holder of a port is found among the first, although the time is too short for the host.
 func TestListenersFirst(t *testing.T) {
 	files := server()
 	for pid := range 300 {

@@ -334,13 +334,10 @@ func (r *runner) request(pid int) api.NewSession {
 	req := api.NewSession{
 		Root: api.Ref{PID: pid}, Name: r.Name, OnRootExit: r.OnExit,
 		MaxLifetimeMS: r.MaxLifetime.Milliseconds(), IdleMS: r.Idle.Milliseconds(),
-		MaxProcesses: r.MaxProcesses, MaxRSSBytes: r.MaxRSS,
+		MaxProcesses: r.MaxProcesses, MaxRSSBytes: r.MaxRSS, TimeoutMS: r.timed.ms(),
 	}
 	if r.Leaks.Action != "" {
 		req.OnRootExit = "owner"
-	}
-	if r.timed != nil {
-		req.TimeoutMS = min(r.timed.After.Milliseconds(), api.MaxLimit)
 	}
 	if r.Grace != nil {
 		ms := r.Grace.Milliseconds()

@@ -74,6 +74,14 @@ func (t *timed) fallsBack(r *runner, err error) bool {
 
 func (t *timed) killed() bool { return t != nil && t.kill }
 
+// ms is the deadline for the daemon; 0: none.
+func (t *timed) ms() int64 {
+	if t == nil {
+		return 0
+	}
+	return min(t.After.Milliseconds(), api.MaxLimit)
+}
+
 // catch catches our signals, and returns those that the command has to ignore. timeout catches
 // ignored ones, too, as timeout(1) does, and then the command has them, and two stops, at their default. run
 // forwards those that a command may handle although they were ignored.

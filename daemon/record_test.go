@@ -22,7 +22,7 @@ import (
 func TestAudit(t *testing.T) {
 	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{Name: "x", GraceMS: daemontest.MS(0)})
-	w.Do("else", "POST", "/v1/sessions/x/end", nil).Refused(api.CodeDenied)
+	w.Do("else", "POST", "/v1/sessions/x/end", nil).Refused(api.CodeNotFound)
 	w.Do("100", "POST", "/v1/sessions/x/end", nil).Refused(api.CodeDenied)
 	w.Do("user", "POST", "/v1/sessions/x/end", api.EndRequest{PlanToken: "x"}).Refused(api.CodeChanged)
 	w.Do("user", "POST", "/v1/sessions/x/end", nil)
@@ -30,6 +30,7 @@ func TestAudit(t *testing.T) {
 	other := w.Session("user", 110, api.NewSession{GraceMS: daemontest.MS(0)})
 	w.K.Exit(110, 0)
 	w.Receipt(other.ID)
+	w.Do("else", "POST", "/v1/sessions/"+other.ID+"/end", nil).Refused(api.CodeNotFound) // memory and the history have it
 	w.Stop()
 	f, err := os.Open(filepath.Join(w.Dir, "audit.jsonl"))
 	require.NoError(t, err)
@@ -51,7 +52,7 @@ func TestAudit(t *testing.T) {
 	}
 	want := []string{
 		"create done by 1000/22", "end refused by 1001/23", "end refused by 1000/100 in " + s.ID, "end refused by 1000/22",
-		"end done by 1000/22 " + s.ID + ": end clean 1", "create done by 1000/22", "end done " + other.ID + ": root_exit clean 0",
+		"end done by 1000/22 " + s.ID + ": end clean 1", "create done by 1000/22", "end done " + other.ID + ": root_exit clean 0", "end refused by 1001/23",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

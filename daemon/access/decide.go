@@ -150,13 +150,8 @@ func Decide(c Caller, v Verb, s Scope) Decision {
 			return yes
 		}
 		return Decision{Why: "only root and the group " + ReadGroup + " may", Hint: "run with sudo"}
-	case Read:
-		if c.Group || s.UID == c.UID {
-			return yes
-		}
-		return Decision{Why: fmt.Sprintf("it belongs to uid %d", s.UID), Hint: "run with sudo"}
-	case End, Pause, Resume, Kill, Branch, Keep:
-		if s.UID == c.UID {
+	case Read, End, Pause, Resume, Kill, Branch, Keep:
+		if s.UID == c.UID || v == Read && c.Group {
 			return yes
 		}
 		return Decision{Why: fmt.Sprintf("it belongs to uid %d", s.UID), Hint: "run with sudo"}

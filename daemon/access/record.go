@@ -3,6 +3,7 @@
 package access
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,6 +39,18 @@ func (a *Access) Refuse(c Caller, v Verb, what string, d Decision) error {
 	}
 	return api.NewError(api.CodeDenied, fmt.Sprintf("%v%s: not permitted: %s", v, what, d.Why), d.Hint)
 }
+
+// Hide records a refusal about a session that c may not read, and returns the error of none: names and ids are for readers
+// only. It was recorded if Hide has returned none before.
+func (a *Access) Hide(c Caller, v Verb, what string, d Decision, none error) error {
+	if errors.Is(none, errHidden) {
+		return none
+	}
+	a.Refuse(c, v, what, d)
+	return fmt.Errorf("%w%w", none, errHidden)
+}
+
+var errHidden = errors.New("")
 
 // Refused records a refusal.
 func (a *Access) Refused(c Caller, v Verb, what, why string) {

@@ -27,7 +27,7 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 	daemontest.Into[api.Killed](w.Do("user", "POST", "/v1/processes/"+w.Ref(200)+"/kill", api.KillRequest{Signal: "CONT"}), http.StatusOK)
 	w.Do("else", "POST", "/v1/processes/"+w.Ref(100)+"/kill", api.KillRequest{Signal: "TERM"}).Refused(api.CodeDenied)
 	w.Do("root", "POST", "/v1/processes/"+w.Ref(daemontest.Shell)+"/kill", api.KillRequest{Signal: "TERM"}).Refused(api.CodeDenied)
-	w.Do("else", "GET", "/v1/sessions/"+s.ID, nil).Refused(api.CodeDenied)
+	w.Do("else", "GET", "/v1/sessions/"+s.ID, nil).Refused(api.CodeNotFound)
 	w.Do("100", "POST", "/v1/sessions/"+s.ID+"/end", nil).Refused(api.CodeDenied)
 	w.Halt()
 	log := w.Audit()

@@ -243,7 +243,7 @@ func TestBrokeredByContainer(t *testing.T) {
 		t.Errorf("301 %s 302 %s 303 %s", w.in(301), w.in(302), w.in(303))
 	}
 	// It has no right over another user's work because of a coincidence.
-	w.Do("user", "POST", "/v1/sessions/"+w.in(302)+"/end", api.EndRequest{}).Refused(api.CodeDenied)
+	w.Do("user", "POST", "/v1/sessions/"+w.in(302)+"/end", api.EndRequest{}).Refused(api.CodeNotFound)
 }
 
 // Each container belongs to one request, and is found by its name.

@@ -43,7 +43,7 @@ func TestCompanionOfEachUser(t *testing.T) {
 			t.Errorf("the session of %d is of uid %d, want %d", pid, s.UID, uid)
 		}
 	}
-	w.Do("else", "POST", "/v1/sessions/"+w.in(300)+"/end", nil).Refused(api.CodeDenied)
+	w.Do("else", "POST", "/v1/sessions/"+w.in(300)+"/end", nil).Refused(api.CodeNotFound)
 }
 
 // What a kept session asks of a broker is not its work: the session is kept because nobody waits for its end.

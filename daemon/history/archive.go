@@ -46,8 +46,7 @@ func (a *Archive) Has(v registry.View, s *registry.Session) bool {
 	return !slices.ContainsFunc(v.Family(s.ID()), func(id tracer.SessionID) bool { return !a.r.marks.saved[id] })
 }
 
-// Session is an ended session of this boot that c may read; nil if the history cannot be read, or
-// has removed it.
+// Session is an ended session of this boot that c may read; nil if the history cannot be read, or has removed it.
 func (a *Archive) Session(ctx context.Context, id tracer.SessionID, c access.Caller) *Past {
 	row, err := a.r.journal.Session(ctx, a.r.boot, id)
 	if err != nil {
@@ -63,9 +62,8 @@ func (a *Archive) Session(ctx context.Context, id tracer.SessionID, c access.Cal
 	return p
 }
 
-// Find finds an ended session of the history, by id, else the newest one of that name,
-// preferring those that c may read. missing is the error if there is none, or no
-// history.
+// Find finds an ended session of the history that c may read, by id, else the newest one of that name.
+// missing is the error if there is none, or no history.
 func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v access.Verb, missing error) (*Past, error) {
 	if !api.IsSessionWord(word) {
 		return nil, missing
@@ -91,7 +89,7 @@ func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v acce
 		return decodePast(row, c)
 	}
 	if refused != nil {
-		return nil, a.access.Refuse(c, v, word, access.Decide(c, v, a.Scope(ctx, refused)))
+		missing = a.access.Hide(c, v, word, access.Decide(c, v, a.Scope(ctx, refused)), missing)
 	}
 	return nil, missing
 }
@@ -152,8 +150,7 @@ func (a *Archive) Report(ctx context.Context, word string, c access.Caller, v ac
 	return document.ReadableReport(&r, p.UID, c), nil
 }
 
-// Tree is what is recorded of its processes, nested sessions included: those at and
-// below at, unless that is zero.
+// Tree is what is recorded of its processes, nested sessions included: those at and below at, unless that is zero.
 func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c access.Caller) (*api.Tree, error) {
 	family := []tracer.SessionID{p.ID}
 	for i := 0; i < len(family) && len(family) <= registry.MaxEnded; i++ {
@@ -178,8 +175,7 @@ func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c acces
 	return d, nil
 }
 
-// encoder makes documents of sessions as they were in their own boot, whose boottime 0
-// was at zero.
+// encoder makes documents of sessions as they were in their own boot, whose boottime 0 was at zero.
 func (a *Archive) encoder(ctx context.Context, zero time.Time, boot string, sessions ...tracer.SessionID) (document.Encoder, error) {
 	then := document.Encoder{Graph: lineage.New(lineage.Options{}), Clock: document.Fixed(zero), Kernel: a.kernel}
 	for _, id := range sessions {

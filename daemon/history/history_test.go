@@ -163,10 +163,10 @@ func TestHistory(t *testing.T) {
 		t.Errorf("argv of another uid: %+v", d.Items[0].Root)
 	}
 	for _, path := range []string{"", "/report", "/tree"} {
-		w.Do("else", "GET", "/v1/sessions/job"+path, nil).Refused(api.CodeDenied)
+		w.Do("else", "GET", "/v1/sessions/job"+path, nil).Refused(api.CodeNotFound)
 	}
-	w.Do("else", "POST", "/v1/sessions/job/end", nil).Refused(api.CodeDenied)
-	w.Do("else", "POST", "/v1/sessions/job/plan", nil).Refused(api.CodeDenied)
+	w.Do("else", "POST", "/v1/sessions/job/end", nil).Refused(api.CodeNotFound)
+	w.Do("else", "POST", "/v1/sessions/job/plan", nil).Refused(api.CodeNotFound)
 	w.Do("user", "GET", "/v1/sessions/nosuch", nil).Refused(api.CodeNotFound)
 	w.Halt()
 	files, _ := filepath.Glob(w.Instance.History + "*")
@@ -229,7 +229,7 @@ func TestHistoryOfMembers(t *testing.T) {
 	s := w.Session("user", 100, api.NewSession{Name: "mine"})
 	w.Fork(100, 101, 1000, "lngtest-member")
 	w.Do("101", "GET", "/v1/history", nil).Refused(api.CodeDenied)
-	w.Do("101", "GET", "/v1/sessions/other", nil).Refused(api.CodeDenied)
+	w.Do("101", "GET", "/v1/sessions/other", nil).Refused(api.CodeNotFound)
 	if d := daemontest.Get[api.Sessions](w, "101", "/v1/sessions?state=all"); len(d.Items) != 1 || d.Items[0].ID != s.ID {
 		t.Errorf("%+v", d)
 	}
@@ -242,7 +242,7 @@ func TestHistoryOfMembers(t *testing.T) {
 		}
 	}
 	w.Restart()
-	w.Do("101", "GET", "/v1/sessions/other", nil).Refused(api.CodeDenied)
+	w.Do("101", "GET", "/v1/sessions/other", nil).Refused(api.CodeNotFound)
 }
 
 func TestHistoryPages(t *testing.T) {

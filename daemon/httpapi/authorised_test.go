@@ -16,7 +16,8 @@ import (
 )
 
 // TestRoutesAreAuthorised calls all routes as callers for which access says that they
-// may not. TARGET and REF are the session and the member that they ask about.
+// may not. TARGET and REF are the session and the member that they ask about. Of the session they learn no more than
+// of none.
 func TestRoutesAreAuthorised(t *testing.T) {
 	requests := map[string]struct {
 		about      string // host, target, or the items of a list
@@ -90,10 +91,20 @@ func TestRoutesAreAuthorised(t *testing.T) {
 				}
 				a := w.Do(who, method, path, body)
 				a.T = t
-				if x.about != "items" {
+				switch named := strings.Contains(x.path, "TARGET"); {
+				case x.about != "items" && (!named || c.Lost):
 					a.Refused(api.CodeDenied)
-				} else if a.Status != http.StatusOK || strings.Contains(string(a.Body), s.ID) {
+				case named:
+					a.Refused(api.CodeNotFound)
+				case a.Status != http.StatusOK || strings.Contains(string(a.Body), s.ID):
 					t.Errorf("%s: status %d, %s", who, a.Status, a.Body)
+				}
+				none := w.Do(who, method, strings.ReplaceAll(x.path, "TARGET", "nosuch"), body)
+				for _, word := range []string{s.ID, s.Name} {
+					a := w.Do(who, method, strings.ReplaceAll(x.path, "TARGET", word), body)
+					if none.Status != a.Status || string(none.Body) != strings.ReplaceAll(string(a.Body), word, "nosuch") && x.path != path {
+						t.Errorf("%s of %s: %s\nnone: %s", who, word, a.Body, none.Body)
+					}
 				}
 			}
 		})

@@ -95,7 +95,7 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) 
 		return target{id: x.ID(), begun: x.Info().State != tracer.StateActive, over: x.Closed(), grace: x.Info().Grace}
 	})
 	if to.over || lookup.IsNotFound(err) {
-		return h.receipt(w, r, c, access.End)
+		return h.receipt(w, r, c, access.End, err)
 	}
 	if err != nil {
 		return err
@@ -132,11 +132,15 @@ func unnamed(report *api.Report) api.Report {
 	return d
 }
 
-// receipt sends the receipt of a session as it is now, when it is the caller's turn: it is not made before.
-func (h *ends) receipt(w http.ResponseWriter, r *http.Request, c access.Caller, verb access.Verb) error {
+// receipt sends the receipt of a session as it is now, when it is the caller's turn: it is not made before. An err says that
+// memory has no such session.
+func (h *ends) receipt(w http.ResponseWriter, r *http.Request, c access.Caller, verb access.Verb, err error) error {
 	return inTurn(h.access, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+		var report *api.Report
 		word, status := r.PathValue("s"), http.StatusOK
-		report, err := h.find.Receipt(word, c, verb)
+		if err == nil {
+			report, err = h.find.Receipt(word, c, verb)
+		}
 		if err == nil && report.Verdict == "" && verb == access.Read {
 			status = http.StatusAccepted
 		}
@@ -208,5 +212,5 @@ func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller
 	if err != nil && !lookup.IsNotFound(err) {
 		return err
 	}
-	return h.receipt(w, r, c, access.Read)
+	return h.receipt(w, r, c, access.Read, err)
 }

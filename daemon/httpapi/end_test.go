@@ -222,14 +222,14 @@ func TestEndRefused(t *testing.T) {
 	end := "/v1/sessions/" + s.ID + "/end"
 	w.K.Fork(100, 101, "lngtest-agent")
 	for name, c := range map[string]struct{ who, body, code string }{
-		"another user":     {"else", `{}`, api.CodeDenied},
+		"another user":     {"else", `{}`, api.CodeNotFound},
 		"a reader":         {"reader", `{}`, api.CodeDenied},
 		"a member":         {"101", `{}`, api.CodeDenied},
 		"negative grace":   {"user", `{"grace_ms":-1}`, api.CodeBadRequest},
 		"long grace":       {"user", `{"grace_ms":3600000}`, api.CodeBadRequest},
 		"both":             {"user", `{"grace_ms":5,"now":true}`, api.CodeBadRequest},
 		"unknown field":    {"user", `{"grase_ms":5}`, api.CodeBadRequest},
-		"null is no grace": {"else", `{"grace_ms":null}`, api.CodeDenied},
+		"null is no grace": {"else", `{"grace_ms":null}`, api.CodeNotFound},
 	} {
 		t.Run(name, func(t *testing.T) { w.Do(c.who, "POST", end, c.body).Refused(c.code) })
 	}
@@ -266,7 +266,7 @@ func TestNestedEnd(t *testing.T) {
 	if d.Live != 4 {
 		t.Errorf("live %d", d.Live)
 	}
-	w.Do("103", "GET", "/v1/sessions/"+outer.ID, nil).Refused(api.CodeDenied)
+	w.Do("103", "GET", "/v1/sessions/"+outer.ID, nil).Refused(api.CodeNotFound)
 	w.Do("103", "POST", "/v1/sessions/"+inner.ID+"/end", nil).Refused(api.CodeDenied)
 	daemontest.Into[api.Report](w.Do("101", "POST", "/v1/sessions/"+inner.ID+"/end", nil), http.StatusAccepted)
 	if r := w.Receipt(inner.ID); r.Verdict != "clean" || len(r.Processes) != 2 {

@@ -32,9 +32,9 @@ func TestPause(t *testing.T) {
 	}
 
 	// A caller that may not end it may not pause it: another user, and members of it or of a session inside.
-	for _, who := range []string{"else", "100", "101"} {
+	for who, code := range map[string]string{"else": api.CodeNotFound, "100": api.CodeDenied, "101": api.CodeNotFound} {
 		for _, verb := range []string{"pause", "resume"} {
-			ask(who, s.ID, verb).Refused(api.CodeDenied)
+			ask(who, s.ID, verb).Refused(code)
 		}
 	}
 	if why := ask("100", s.ID, "pause").Refused(api.CodeDenied); !strings.Contains(why.Message, "the caller is a member of it") {

@@ -139,7 +139,7 @@ func TestTurns(t *testing.T) {
 	}
 	routes := s.routes()
 	routes["a receipt"] = onEach(func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-		return (&ends{access: s.o.Access}).receipt(w, r, c, access.Read)
+		return (&ends{access: s.o.Access}).receipt(w, r, c, access.Read, nil)
 	}, access.Read)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -92,8 +92,8 @@ func TestLeaksAccess(t *testing.T) {
 			t.Errorf("%s: %d sessions, host %v", who, len(d.Items), d.Host)
 		}
 	}
-	w.Do("else", "GET", "/v1/leaks?session="+s.ID, nil).Refused(api.CodeDenied)
-	w.Do("else", "GET", "/v1/orphans?session="+s.ID, nil).Refused(api.CodeDenied)
+	w.Do("else", "GET", "/v1/leaks?session="+s.ID, nil).Refused(api.CodeNotFound)
+	w.Do("else", "GET", "/v1/orphans?session="+s.ID, nil).Refused(api.CodeNotFound)
 	w.Do("root", "GET", "/v1/leaks?session=nobody", nil).Refused(api.CodeNotFound)
 	w.Do("root", "GET", "/v1/leaks?sesion=x", nil).Refused(api.CodeBadRequest)
 	w.Do("root", "GET", "/v1/orphans?sesion=x", nil).Refused(api.CodeBadRequest)

@@ -10,30 +10,27 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
-// find finds a session by id, else by name: live ones first, then the newest ended one,
-// and those that the caller may read before others. Among several live ones the
-// caller's own uid is preferred: other users cannot make a name ambiguous for root.
+// find finds a session that the caller may read, by id, else by name: live ones first, then the newest
+// ended one. Among several live ones the caller's own uid is preferred: other users cannot make a name
+// ambiguous for root. With the error there may be one that the caller may not read.
 func find(v registry.View, word string, c access.Caller) (*registry.Session, error) {
-	var live, readable, mine []*registry.Session
-	var ended, named *registry.Session
+	var readable, mine []*registry.Session
+	var named, ended, hidden *registry.Session
 	for _, x := range v.Sorted() {
-		if x.ID().String() == word && (named == nil || named.Closed()) {
-			named = x // an agent's session may have the id of an ended one
-		}
-		if x.Info().Name != word || word == "" {
-			continue
-		}
-		may := access.Decide(c, access.Read, v.Scope(x)).Allow
+		id := x.ID().String() == word
 		switch {
-		case !x.Closed() && may:
+		case !id && (x.Info().Name != word || word == ""):
+		case !access.Decide(c, access.Read, v.Scope(x)).Allow:
+			hidden = x
+		case id && (named == nil || named.Closed()):
+			named = x // an agent's session may have the id of an ended one
+		case x.Closed():
+			ended = x
+		default:
 			readable = append(readable, x)
 			if x.Info().UID == c.UID {
 				mine = append(mine, x)
 			}
-		case !x.Closed():
-			live = append(live, x)
-		case may || ended == nil:
-			ended = x
 		}
 	}
 	switch {
@@ -49,12 +46,8 @@ func find(v registry.View, word string, c access.Caller) (*registry.Session, err
 		return nil, e
 	case len(readable) == 1:
 		return readable[0], nil
-	case ended != nil && access.Decide(c, access.Read, v.Scope(ended)).Allow:
-		return ended, nil
-	case len(live) > 0:
-		return live[0], nil
 	case ended != nil:
 		return ended, nil
 	}
-	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", word), "\"lineage ls\" lists the sessions")
+	return hidden, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", word), `"lineage ls" lists those that you may see`)
 }

@@ -5,7 +5,6 @@ package lookup
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -43,8 +42,11 @@ type Finder struct {
 // New makes a finder.
 func New(o Options) *Finder { return &Finder{o: o, reading: make(chan struct{}, readers)} }
 
-// Session finds a session, decides, and runs use in the registry's goroutine.
+// Session finds a session, decides, and runs use in the registry's goroutine. One that c may not read is not found.
 func (f *Finder) Session(word string, c access.Caller, verb access.Verb, use func(registry.View, *registry.Session)) error {
+	if c.Lost { // for every word, or it could find out which exist
+		return f.o.Access.Refuse(c, verb, word, access.Decide(c, verb, access.Scope{}))
+	}
 	var refused error
 	ask := f.o.Registry.Read
 	if verb == access.Read {
@@ -52,15 +54,18 @@ func (f *Finder) Session(word string, c access.Caller, verb access.Verb, use fun
 	}
 	err := ask(func(v registry.View) {
 		x, err := find(v, word, c)
-		if err != nil {
+		if x == nil {
 			refused = err
 			return
 		}
-		if d := access.Decide(c, verb, v.Scope(x)); !d.Allow {
+		switch d := access.Decide(c, verb, v.Scope(x)); {
+		case d.Allow:
+			use(v, x)
+		case err != nil:
+			refused = f.o.Access.Hide(c, verb, word, d, err)
+		default:
 			refused = f.o.Access.Refuse(c, verb, word, d)
-			return
 		}
-		use(v, x)
 	})
 	if err != nil {
 		return err
@@ -120,7 +125,7 @@ func (f *Finder) DecideChain(c access.Caller, v access.Verb, id tracer.SessionID
 			return access.Decision{Why: err.Error()}
 		}
 		if d := access.Decide(c, v, access.Scope{UID: info.UID, Name: info.Name}); !d.Allow {
-			d.Why = fmt.Sprintf("session %v: %s", id, d.Why)
+			d.Why = "a session around it: " + d.Why // its id may not be c's to know
 			return d
 		}
 		id = info.Parent

@@ -62,7 +62,7 @@ func TestTree(t *testing.T) {
 	}
 	w.Do("user", "GET", "/v1/sessions/x/tree?at=20", nil).Refused(api.CodeNotFound)
 	w.Do("user", "GET", "/v1/sessions/x/tree?dead=some", nil).Refused(api.CodeBadRequest)
-	w.Do("else", "GET", "/v1/sessions/x/tree", nil).Refused(api.CodeDenied)
+	w.Do("else", "GET", "/v1/sessions/x/tree", nil).Refused(api.CodeNotFound)
 	w.Do("away", "GET", "/v1/sessions/x/tree?at=100", nil).Refused(api.CodePIDNamespace)
 }
 

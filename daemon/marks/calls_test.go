@@ -86,7 +86,7 @@ func TestCallsLeft(t *testing.T) {
 	if c := d.Calls[2].Commands[0]; !c.ArgvTruncated || len(c.Argv[0]) > 160 {
 		t.Errorf("%+v", c)
 	}
-	w.Do("else", "GET", "/v1/orphans?session=office", nil).Refused(api.CodeDenied)
+	w.Do("else", "GET", "/v1/orphans?session=office", nil).Refused(api.CodeNotFound)
 	if d := daemontest.Get[api.Orphans](w, "else", "/v1/orphans"); len(d.Calls) != 0 {
 		t.Errorf("another user sees %+v", d.Calls)
 	}

@@ -62,7 +62,7 @@ func TestPlan(t *testing.T) {
 	if r := make("reader"); r.Token != "" || !strings.Contains(r.RefusedBy, "not permitted") || len(r.Processes) != 3 {
 		t.Errorf("a reader's plan: %+v", r)
 	}
-	w.Do("else", "POST", "/v1/sessions/x/plan", nil).Refused(api.CodeDenied)
+	w.Do("else", "POST", "/v1/sessions/x/plan", nil).Refused(api.CodeNotFound)
 	w.Do("user", "POST", "/v1/sessions/x/plan", `{"now":true}`).Refused(api.CodeBadRequest)
 	w.Do("user", "POST", "/v1/sessions/nosuch/plan", nil).Refused(api.CodeNotFound)
 	w.K.Exit(103, 0) // a dead process changes nothing

@@ -38,7 +38,7 @@ func TestMetrics(t *testing.T) {
 	w.K.Fork(100, 101, "lngtest-comm")
 	w.K.Count("signal_failed", 4)
 	w.K.Miss("exec")
-	w.Do("else", "POST", "/v1/sessions/"+s.ID+"/end", nil).Refused(api.CodeDenied)
+	w.Do("else", "POST", "/v1/sessions/"+s.ID+"/end", nil).Refused(api.CodeNotFound)
 	daemontest.Into[api.Resync](w.Do("root", "POST", "/v1/resync", nil), http.StatusOK)
 	w.K.Exit(100, 0)
 	w.Receipt(s.ID)

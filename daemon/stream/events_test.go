@@ -110,7 +110,7 @@ func TestEventsAreFiltered(t *testing.T) {
 func TestEventsRefused(t *testing.T) {
 	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{})
-	w.Do("else", "GET", "/v1/events?session="+s.ID, nil).Refused(api.CodeDenied)
+	w.Do("else", "GET", "/v1/events?session="+s.ID, nil).Refused(api.CodeNotFound)
 	w.Do("user", "GET", "/v1/events?session=nobody", nil).Refused(api.CodeNotFound)
 	e := w.Do("user", "GET", "/v1/events?type=forks", nil).Refused(api.CodeBadRequest)
 	if !strings.Contains(e.Hint, "fork") {

@@ -178,7 +178,7 @@ func TestWatchRefused(t *testing.T) {
 	} {
 		w.Do("user", "GET", "/v1/watch"+query, nil).Refused(code)
 	}
-	w.Do("else", "GET", "/v1/watch?session="+s.ID, nil).Refused(api.CodeDenied)
+	w.Do("else", "GET", "/v1/watch?session="+s.ID, nil).Refused(api.CodeNotFound)
 }
 
 // TestSlowWatcherIsDropped: it delays no other watcher.

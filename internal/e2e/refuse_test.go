@@ -78,9 +78,9 @@ func TestHold7BadInput(t *testing.T) {
 		})
 	}
 
-	t.Run("not permitted", func(t *testing.T) {
+	t.Run("not permitted, so not found", func(t *testing.T) {
 		i := i.In(t)
-		refusedNobody(i, api.ExitDenied, "end", "--yes", "mine")
+		refusedNobody(i, api.ExitNotFound, "end", "--yes", "mine")
 	})
 	t.Run("another user's name", func(t *testing.T) {
 		i := i.In(t)

@@ -43,7 +43,7 @@ func TestSigned(t *testing.T) {
 		}
 		return p
 	}
-	as(api.ExitDenied, "end", id, "--yes")
+	as(api.ExitNotFound, "end", id, "--yes")
 	sign := []string{"end", id, "--yes", "--sign", ann, "--reason", "e2e"}
 	require.Contains(t, as(api.ExitDenied, sign...).String(), "ann needs 2 signatures")
 	as(api.ExitOK, append(sign, "--save", file)...)

@@ -62,8 +62,8 @@ func shown(exe string) func(*trial) func() {
 // refusedToNobody: a user without rights cannot end it, whatever uid its members have.
 func refusedToNobody(x *trial) func() {
 	p := x.StartNobody(nil, "end", "--yes", "--now", x.name).Wait()
-	if p.Code() != api.ExitDenied {
-		x.t.Errorf("want exit %d: %v", api.ExitDenied, p)
+	if p.Code() != api.ExitNotFound {
+		x.t.Errorf("want exit %d: %v", api.ExitNotFound, p)
 	}
 	if !x.m.Drain() {
 		x.t.Error("ended by nobody")

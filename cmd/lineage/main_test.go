@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -119,32 +121,35 @@ var goodHost = api.Doctor{
 	},
 }
 
-func TestFormats(t *testing.T) {
-	for name, args := range map[string][]string{
-		"ls":          {"ls"},
-		"tree":        {"tree", "build"},
-		"tree all":    {"tree"},
-		"why":         {"why", "4130"},
-		"why nobody":  {"why", "900"},
-		"why port":    {"why", ":8080"},
-		"why path":    {"why", "/nonexistent/lngtest"},
-		"dry run":     {"end", "--dry-run", "build"},
-		"events":      {"events", "--snapshot"},
-		"history":     {"history"},
-		"history of":  {"history", "old"},
-		"end":         {"end", "--yes", "build"},
-		"end several": {"end", "--yes", "build", "m8p4z1"},
-		"ls left":     {"ls", "--left"},
-		"ls growth":   {"ls", "--growth"},
-		"nudge":       {"end", "--nudge"},
-		"doctor":      {"doctor"},
-		"version":     {"version"},
-		"status":      {"status"},
+// formatted are shown in each format.
+var formatted = map[string][]string{
+	"ls":          {"ls"},
+	"tree":        {"tree", "build"},
+	"tree all":    {"tree"},
+	"why":         {"why", "4130"},
+	"why nobody":  {"why", "900"},
+	"why port":    {"why", ":8080"},
+	"why path":    {"why", "/nonexistent/lngtest"},
+	"dry run":     {"end", "--dry-run", "build"},
+	"events":      {"events", "--snapshot"},
+	"history":     {"history"},
+	"history of":  {"history", "old"},
+	"end":         {"end", "--yes", "build"},
+	"end several": {"end", "--yes", "build", "m8p4z1"},
+	"ls left":     {"ls", "--left"},
+	"ls growth":   {"ls", "--growth"},
+	"nudge":       {"end", "--nudge"},
+	"doctor":      {"doctor"},
+	"version":     {"version"},
+	"status":      {"status"},
 
-		"policy show":    {"policy", "show"},
-		"policy explain": {"policy", "explain", "4121"},
-		"policy resume":  {"policy", "resume"},
-	} {
+	"policy show":    {"policy", "show"},
+	"policy explain": {"policy", "explain", "4121"},
+	"policy resume":  {"policy", "resume"},
+}
+
+func TestFormats(t *testing.T) {
+	for name, args := range formatted {
 		t.Run(name, func(t *testing.T) {
 			var all strings.Builder
 			for _, format := range []string{"table", "wide", "json", "jsonl", "name"} {
@@ -157,28 +162,50 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// Variants for which the formats need not be shown.
+// variants are those for which the formats need not be shown.
+var variants = map[string][]string{
+	"ls coloured":       {"ls", "--color", "always"},
+	"ls ended too":      {"ls", "--all"},
+	"tree coloured":     {"tree", "build", "--color=always"},
+	"tree plain":        {"tree", "build", "--plain"},
+	"tree of a process": {"tree", "4123"},
+	"tree exact":        {"tree", "4122@4122000"},
+	"tree with exited":  {"tree", "build", "--all"},
+	"dry run several":   {"end", "--dry-run", "--now", "build", "m8p4z1", "old"},
+	"why coloured":      {"why", "4130", "--color", "always"},
+	"doctor coloured":   {"doctor", "--color", "always"},
+	"help":              {},
+	"help end":          {"end", "--help"},
+	"complete sessions": {"__complete", "end", ""},
+	"complete begun":    {"__complete", "tree", "b"},
+	"complete given":    {"__complete", "end", "build", ""},
+	"complete format":   {"__complete", "ls", "-o", ""},
+	"complete type":     {"__complete", "events", "--type", "re"},
+}
+
 func TestText(t *testing.T) {
-	for name, args := range map[string][]string{
-		"ls coloured":       {"ls", "--color", "always"},
-		"ls ended too":      {"ls", "--all"},
-		"tree coloured":     {"tree", "build", "--color=always"},
-		"tree plain":        {"tree", "build", "--plain"},
-		"tree of a process": {"tree", "4123"},
-		"tree exact":        {"tree", "4122@4122000"},
-		"tree with exited":  {"tree", "build", "--all"},
-		"dry run several":   {"end", "--dry-run", "--now", "build", "m8p4z1", "old"},
-		"why coloured":      {"why", "4130", "--color", "always"},
-		"doctor coloured":   {"doctor", "--color", "always"},
-		"help":              {},
-		"help end":          {"end", "--help"},
-		"complete sessions": {"__complete", "end", ""},
-		"complete begun":    {"__complete", "tree", "b"},
-		"complete given":    {"__complete", "end", "build", ""},
-		"complete format":   {"__complete", "ls", "-o", ""},
-		"complete type":     {"__complete", "events", "--type", "re"},
-	} {
+	for name, args := range variants {
 		t.Run(name, func(t *testing.T) { golden(t, name, newWorld(t, newFake()).record(args...)) })
+	}
+}
+
+// In a locale without UTF-8 all text is ASCII.
+func TestASCII(t *testing.T) {
+	other := false
+	for _, all := range []map[string][]string{formatted, variants} {
+		for name, args := range all {
+			w := newWorld(t, newFake())
+			wide := w.record(args...)
+			w.vars["LC_ALL"], w.vars["TERM"] = "C", "dumb"
+			got := w.record(args...)
+			if i := strings.IndexFunc(got, func(r rune) bool { return r >= utf8.RuneSelf }); i >= 0 {
+				t.Errorf("%s: %.20q", name, got[i:])
+			}
+			other = other || wide != got
+		}
+	}
+	if !other {
+		t.Error("no text has other characters elsewhere")
 	}
 }
 
@@ -324,7 +351,6 @@ func TestErrors(t *testing.T) {
 		{newFake(), "top -H web1 --socket /x", 2, "--socket is for the daemon of this host, not with -H"},
 		{newFake(), "top -H w,-x", 2, `top: invalid --host "w,-x": must be hosts or @FILE; "-x" begins with -`},
 		{newFake(), "top -H a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u,v,w,x,y,z,A,B,C,D,E,F,G", 2, "top: 33 hosts are too many: at most 32 can be watched at once"},
-		{refuse(api.CodeDenied, "read build: not permitted", "run with sudo"), "end --yes build", 4, "end build: not permitted; run with sudo"},
 		{refuse(api.CodeDenied, "end k3x9q2: not permitted: it belongs to uid 1001", "run with sudo"), "end --yes build", 4,
 			"end k3x9q2: not permitted: it belongs to uid 1001; run with sudo"},
 		{refuse(api.CodeInternal, "two\nlines \x1b[31m", ""), "ls", 1, `two\nlines \x1b[31m`},
@@ -373,6 +399,29 @@ func TestStatus(t *testing.T) {
 		newWorld(t, newFake()).record("status", "-o", "name"))
 	well := map[string]*apitest.Client{"web1": newFake(), "web2": f}
 	golden(t, "hosts status", fleet(t, well).record("status", "-H", "web1")+fleet(t, well).record("status", "-H", "web1,web2")+fleet(t, well).record("status", "-H", "web2,gone"))
+}
+
+// TestHealthChecks: the commands of MONITORING.md's table fail with the exit codes that it says.
+func TestHealthChecks(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/MONITORING.md")
+	require.NoError(t, err)
+	ill := newFake()
+	ill.Has.Status.Degraded = []string{"lost events"}
+	bad := newWorld(t, nil)
+	bad.host.doctor = func(string) api.Doctor { return api.Doctor{} }
+	rows := regexp.MustCompile("(?m)^\\| `(?:sudo )?lineage (\\w+)` \\| (.*)").FindAllStringSubmatch(string(doc), -1)
+	require.Equal(t, len(rows), 2)
+	for _, row := range rows {
+		failed := ""
+		for _, w := range []*world{newWorld(t, newFake()), newWorld(t, ill), bad} {
+			if code, _, _ := w.run(row[1]); code != 0 {
+				failed += fmt.Sprintf("%d: ", code)
+			}
+		}
+		if said := strings.Join(regexp.MustCompile(`[1-9]: `).FindAllString(row[2], -1), ""); said != failed {
+			t.Errorf("%s fails with %s, not %s", row[1], failed, said)
+		}
+	}
 }
 
 func TestVersionWithoutDaemon(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
@@ -66,7 +67,7 @@ Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
 		session := strings.Join(args, "")
 		o.Input, o.ASCII = a.Stdin, plain
 		if !cmd.Flags().Changed("ascii") {
-			o.ASCII = ink.ASCIILocale(a.Env)
+			o.ASCII = display.ASCIILocale(a.Env)
 		}
 		switch {
 		case input == "" && cmd.Flags().Changed("speed"):

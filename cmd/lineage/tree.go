@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/daemon/replay"
-	"github.com/lineage-ebpf/lineage/tui/ink"
 )
 
 type treeOptions struct {
@@ -53,7 +53,7 @@ always means the process.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		arg := strings.Join(args, "")
 		if !cmd.Flags().Changed("plain") {
-			o.plain = ink.ASCIILocale(a.Env)
+			o.plain = display.ASCIILocale(a.Env)
 		}
 		switch {
 		case len(*remote) > 0 && o.input != "":

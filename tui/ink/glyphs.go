@@ -1,9 +1,6 @@
 package ink
 
-import (
-	"cmp"
-	"strings"
-)
+import "strings"
 
 // Glyphs are the shapes; each glyph of a state is followed by a letter.
 type Glyphs struct {
@@ -60,13 +57,6 @@ func (g *Glyphs) Sparkline(values []float64, columns int, least float64) string 
 		b.WriteString(g.Spark[int(v/most*float64(len(g.Spark)-1)+0.5)])
 	}
 	return b.String()
-}
-
-// ASCIILocale reports whether the locale has no UTF-8. Without a locale the terminal
-// may still have it, so it is false.
-func ASCIILocale(env func(string) string) bool {
-	locale := strings.ToLower(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")))
-	return locale != "" && !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
 }
 
 // SquareTerminal reports whether a terminal of that type has no rounded corners.

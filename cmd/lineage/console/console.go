@@ -33,7 +33,7 @@ type Console struct {
 
 // Say writes one line to stderr.
 func (c *Console) Say(format string, args ...any) {
-	fmt.Fprintf(c.Stderr, "lineage: %s\n", display.Text(fmt.Sprintf(format, args...)))
+	io.WriteString(c.Stderr, display.InLocale(c.Env, "lineage: "+display.Text(fmt.Sprintf(format, args...))+"\n"))
 }
 
 // Complain writes an error as one line.
@@ -57,7 +57,7 @@ func (c *Console) Print(format string, l *text.Listing) error {
 // Page is a page on one of the streams.
 func (c *Console) Page(w io.Writer, wide bool) *text.Page {
 	p := text.NewPage(w, c.Now())
-	p.Wide, p.Width = wide, width(w)
+	p.Wide, p.Width, p.Env = wide, width(w), c.Env
 	p.Columns, p.NoHeaders = c.Columns, c.NoHeaders
 	p.Color = c.Color == "always"
 	if c.Color == "auto" {

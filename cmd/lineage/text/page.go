@@ -19,7 +19,8 @@ type Page struct {
 	Color bool
 	Width int // columns; 0: not a terminal
 	Now   time.Time
-	Host  string // whose answer is shown, of several; "": this one
+	Env   func(string) string // has the locale
+	Host  string              // whose answer is shown, of several; "": this one
 
 	// Tables with headers have only these columns, in this order; none: the default ones.
 	Columns   []string
@@ -52,7 +53,7 @@ func (p *Page) Line(format string, args ...any) {
 	if p.cuts() {
 		line = Fit(line, p.Width)
 	}
-	io.WriteString(p.w, line+"\n")
+	io.WriteString(p.w, display.InLocale(p.Env, line+"\n"))
 }
 
 // cuts reports whether lines are cut to the width of the terminal.
@@ -91,7 +92,7 @@ func (p *Page) hang(label string, column int, text string) {
 		if i > 0 {
 			label = strings.Repeat(" ", column)
 		}
-		io.WriteString(p.w, strings.TrimRight(label+line, " ")+"\n")
+		io.WriteString(p.w, display.InLocale(p.Env, strings.TrimRight(label+line, " ")+"\n"))
 	}
 }
 

@@ -38,7 +38,7 @@ everything from the kernel instead.`,
 		Example: `  sudo lineage daemon
   sudo lineage daemon --policy ./policy.yaml --socket /tmp/test.sock
   sudo lineage daemon --unload`,
-		Args:              flags.Args(0, 0, ""),
+		Args:              flags.Args(0, 0, "the time of --ephemeral is written --ephemeral=TIME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Socket, o.SocketMode = a.socketPath(), os.FileMode(mode)

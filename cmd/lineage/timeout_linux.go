@@ -8,6 +8,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise"
 )
 
@@ -49,5 +50,6 @@ killed, and otherwise CMD's.`,
 	f.BoolVar(&l.Foreground, "foreground", false, "signal CMD alone, not its process group, and let it use the terminal")
 	f.BoolVar(&l.Preserve, "preserve-status", false, "exit with CMD's code after DURATION, too")
 	f.BoolVarP(&l.Verbose, "verbose", "v", false, "report each signal that is sent")
+	flags.Abbreviate(f, "kill-after", "signal", "foreground", "preserve-status", "verbose", "help")
 	return cmd
 }

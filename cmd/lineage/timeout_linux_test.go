@@ -41,6 +41,8 @@ func TestTimeoutLimit(t *testing.T) {
 		"9223372036854775808d true":     {After: most, Signal: term},
 		"1e5000 true":                   {After: most, Signal: term},
 		"inf true":                      {After: most, Signal: term},
+		"0x1d true":                     {After: 29 * time.Second, Signal: term},
+		"0x1p1m true":                   {After: 2 * time.Minute, Signal: term},
 		"-k5 -sINT 1 true":              {After: time.Second, KillAfter: 5 * time.Second, Signal: unix.SIGINT},
 		"-vk 5 --signal=sigusr1 1 true": {After: time.Second, KillAfter: 5 * time.Second, Signal: unix.SIGUSR1, Verbose: true},
 		"--kill-after=1m -s 9 1 true":   {After: time.Second, KillAfter: time.Minute, Signal: unix.SIGKILL},
@@ -50,6 +52,9 @@ func TestTimeoutLimit(t *testing.T) {
 		"-s RTMAX-1 1 true":             {After: time.Second, Signal: 63},
 		"-s SIGRTMIN 1 true":            {After: time.Second, Signal: 34},
 		"--preserve-status -- 1 true":   {After: time.Second, Signal: term, Preserve: true},
+		"--sig INT --kill-aft=.5 --pres --f --ver 1 true": {
+			After: time.Second, KillAfter: time.Second / 2, Signal: unix.SIGINT, Preserve: true, Foreground: true, Verbose: true,
+		},
 	} {
 		code, stderr, args, l := timeoutLine(t, line)
 		if code != 42 || stderr != "" || args != "true" || l != want {
@@ -77,6 +82,8 @@ func TestTimeoutErrors(t *testing.T) {
 		"-s 65 1 true":       `invalid --signal "65": must be a signal such as TERM or 9`,
 		"-s 33 1 true":       `invalid --signal "33": must be a signal such as TERM or 9`,
 		"-s RTMIN+31 1 true": `invalid --signal "RTMIN+31": must be a signal such as TERM or 9`,
+		"--signals 9 1 true": `unknown flag: --signals; see "lineage timeout --help"`,
+		"--kill":             `flag needs an argument: --kill; see "lineage timeout --help"`,
 		"--nope 1 true":      `unknown flag: --nope; see "lineage timeout --help"`,
 	} {
 		code, stderr, args, _ := timeoutLine(t, line)

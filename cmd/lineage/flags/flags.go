@@ -46,6 +46,18 @@ func (c *List) Set(text string) error {
 	return nil
 }
 
+// Abbreviate takes the beginnings of names, no two of which begin alike, as getopt_long(3) does.
+func Abbreviate(f *pflag.FlagSet, names ...string) {
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		for _, whole := range names {
+			if name != "" && strings.HasPrefix(whole, name) {
+				name = whole
+			}
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
 // Error says what is wrong with a flag, in the words of [exit.Invalid] if it is the value.
 // What a value of ours fails with is what it takes.
 func Error(cmd *cobra.Command, err error) error {
@@ -87,12 +99,14 @@ func Grace(f *pflag.FlagSet, grace **time.Duration, unset string) {
 	})
 }
 
-// Args requires between least and most arguments; what names them.
+// Args requires between least and most arguments; what names them, or what an argument was meant for.
 func Args(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < least:
 			return exit.Usage(`%s: %s is missing; see "%s --help"`, cmd.Name(), what, cmd.CommandPath())
+		case len(args) > 0 && most == 0 && what != "":
+			return exit.Usage("%s: unexpected argument %q; %s", cmd.Name(), args[0], what)
 		case len(args) > most:
 			return exit.Usage(`%s: unexpected argument %q; see "%s --help"`, cmd.Name(), args[most], cmd.CommandPath())
 		}

@@ -241,9 +241,6 @@ func (r *runner) done(status unix.WaitStatus, missing error) (int, error) {
 
 // check reports what can be wrong before anything is started.
 func (r *runner) check() (*shim.Account, error) {
-	if len(r.Args) == 0 || r.Args[0] == "" {
-		return nil, fmt.Errorf("%s: no command given; try: lineage %[1]s -- COMMAND", r.verb)
-	}
 	if g := r.Grace; g != nil && (*g < 0 || *g > api.MaxGrace) {
 		return nil, fmt.Errorf("%s: grace %v: want 0s to %v", r.verb, *g, api.MaxGrace)
 	}
@@ -379,7 +376,7 @@ func (r *runner) say(format string, args ...any) {
 	if r.Stderr == nil {
 		return
 	}
-	io.WriteString(r.Stderr, "lineage: "+display.Text(fmt.Sprintf(format, args...))+"\n")
+	io.WriteString(r.Stderr, display.InLocale(os.Getenv, "lineage: "+display.Text(fmt.Sprintf(format, args...))+"\n"))
 }
 
 func exitCode(ws unix.WaitStatus) int {

@@ -96,7 +96,7 @@ func TestExitCode(t *testing.T) {
 		{name: "directory", args: []string{dir}, code: 126, says: "permission denied"},
 		{name: "below a file", args: []string{plain + "/x"}, code: 126, says: "not a directory"},
 		{name: "script without interpreter line", args: []string{bare}, code: 9},
-		{name: "no command", code: 125, says: ": no command given; try: lineage "},
+		{name: "empty name", args: []string{""}, code: 127, says: `: "": no such file or directory`},
 		{name: "grace below", set: func(s *script) { s.Options.GraceMS = &minus }, args: []string{"true"}, code: 125, says: "grace -1s"},
 		{name: "grace above", set: func(s *script) { s.Options.GraceMS = &long }, args: []string{"true"}, code: 125, says: "grace 10m1s"},
 		{name: "no daemon", set: func(s *script) { s.NoDaemon = true }, args: []string{"true"}, code: 125, says: "no daemon"},

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -139,5 +140,5 @@ func execFailure(verb, name string, err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		code = exitNotFound
 	}
-	return &failure{code, fmt.Errorf("%s: %s: %w", verb, name, err)}
+	return &failure{code, fmt.Errorf("%s: %s: %w", verb, cmp.Or(name, `""`), err)}
 }

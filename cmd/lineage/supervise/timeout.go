@@ -5,11 +5,9 @@ package supervise
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"runtime"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -149,15 +147,8 @@ func (t *timed) begin(r *runner, j *job) {
 
 // tell prints timeout(1)'s line.
 func (t *timed) tell(r *runner, sig unix.Signal) {
-	name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
-	switch {
-	case sig == 0:
-		name = "EXIT"
-	case name == "":
-		name = fmt.Sprintf("RTMIN%+d", int(sig)-34)
-	}
 	if r.Stderr != nil {
-		io.WriteString(r.Stderr, "timeout: sending signal "+name+" to command '"+display.Text(r.Args[0])+"'\n")
+		io.WriteString(r.Stderr, "timeout: sending signal "+(*Signal)(&sig).String()+" to command '"+display.Text(r.Args[0])+"'\n")
 	}
 }
 

@@ -14,7 +14,7 @@ const defaultPath = "/bin:/usr/bin"
 
 // candidates are the files that execvp(3) would try for name, in order.
 func candidates(name, path string) []string {
-	if strings.Contains(name, "/") {
+	if name == "" || strings.Contains(name, "/") {
 		return []string{name}
 	}
 	if path == "" {

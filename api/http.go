@@ -42,12 +42,12 @@ const MaxLimit = 1 << 43
 // systemd starts on this connection.
 const answerTime = 5 * time.Second
 
-// UnreachableError says that the daemon cannot be reached: no socket, no process
-// behind it, no permission to connect, a connection that broke, or something that is
-// not a lineage daemon. The command line exits with ExitUnreachable.
+// UnreachableError says that the daemon cannot be reached: no socket, no process behind it, no permission to connect,
+// a connection that broke, or something that is not a lineage daemon. The command line exits with ExitUnreachable.
 type UnreachableError struct {
 	Socket string
 	Err    error
+	Asked  bool // the daemon may have read a request to change something
 }
 
 // ErrNotLineage is the Err of an UnreachableError whose socket is served by something
@@ -61,6 +61,8 @@ var ErrSilent = fmt.Errorf("no answer within %v", answerTime)
 func (e *UnreachableError) Error() string {
 	const start = `start it as root with "lineage daemon" or "lineage run"`
 	switch {
+	case e.Asked:
+		return fmt.Sprintf(`lost the daemon at %s: %v; it may have done what was asked: see "lineage ls", "lineage history" and "lineage status"`, e.Socket, e.Err)
 	case errors.Is(e.Err, fs.ErrNotExist), errors.Is(e.Err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("no daemon at %s; %s", e.Socket, start)
 	case errors.Is(e.Err, fs.ErrPermission):
@@ -80,12 +82,10 @@ type client struct {
 	http   *http.Client
 }
 
-// Dial connects to the daemon that listens on the unix socket and asks for its
-// version. A daemon of another Major is an *Error of CodeVersion, one that does
-// not answer is ErrSilent. The Client is safe for concurrent use.
+// Dial connects to the daemon that listens on the unix socket and asks for its version. A daemon of another Major is
+// an *Error of CodeVersion, one that does not answer is ErrSilent. The Client is safe for concurrent use.
 func Dial(ctx context.Context, socket string) (Client, error) {
-	// The daemon counts connections; a client that waits for hours until a command ends
-	// should not use up one.
+	// The daemon counts connections; a client that waits for hours until a command ends should not use up one.
 	c := newClient(socket, time.Second, func(ctx context.Context) (net.Conn, error) { return dialUnix(ctx, socket) })
 	asking, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -158,7 +158,13 @@ func (c *client) otherMajor(major, version string) error {
 		"use the command and the daemon of the same version")
 }
 
-func (c *client) unreachable(err error) error { return &UnreachableError{c.socket, err} }
+func (c *client) unreachable(err error) error { return &UnreachableError{Socket: c.socket, Err: err} }
+
+// lost is unreachable for a request that may have been sent.
+func (c *client) lost(method string, err error) error {
+	op, ok := errors.AsType[*net.OpError](err)
+	return &UnreachableError{c.socket, err, method != http.MethodGet && !(ok && op.Op == "dial")}
+}
 
 func (c *client) foreign(format string, args ...any) error {
 	return c.unreachable(fmt.Errorf("%w: %s", ErrNotLineage, fmt.Sprintf(format, args...)))
@@ -194,7 +200,7 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 			err = io.EOF
 		}
 		if errors.As(err, new(net.Error)) || errors.Is(err, io.EOF) || ctx.Err() != nil {
-			return nil, c.unreachable(err)
+			return nil, c.lost(method, err)
 		}
 		return nil, c.foreign("%v", err)
 	}
@@ -243,7 +249,7 @@ func (c *client) decode(resp *http.Response, doc any) error {
 	case body.N == 0:
 		return c.foreign("reply of more than %d MiB", maxReply>>20)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(net.Error)):
-		return c.unreachable(err)
+		return c.lost(resp.Request.Method, err)
 	}
 	return c.foreign("malformed reply: %v", err)
 }

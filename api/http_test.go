@@ -250,7 +250,7 @@ func TestUnreachable(t *testing.T) {
 		wantUnreachable(t, socket, nil, `start it as root with "lineage daemon"`)
 	})
 	t.Run("not permitted", func(t *testing.T) {
-		err := &UnreachableError{"/s", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", os.ErrPermission)}}
+		err := &UnreachableError{Socket: "/s", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", os.ErrPermission)}}
 		if !strings.Contains(err.Error(), "run with sudo") {
 			t.Errorf("message %q does not say what to do", err)
 		}
@@ -325,6 +325,29 @@ func TestDaemonThatGoesAwayLater(t *testing.T) {
 	}
 }
 
+// A daemon that dies after it has read a request may have done what it asks.
+func TestDaemonThatDiesInTheMiddle(t *testing.T) {
+	const may = `it may have done what was asked: see "lineage ls", "lineage history" and "lineage status"`
+	for _, reply := range []string{"", "HTTP/1.1 200 OK\r\nLineage-Api: 1\r\nContent-Length: 90\r\n\r\n{\"kind\":\"r"} {
+		c := newClient("/s", 0, func(ctx context.Context) (net.Conn, error) { return dialUnix(ctx, serveRaw(t, reply)) })
+		for verb, ask := range map[string]func() error{
+			"end":    func() error { _, err := c.End(t.Context(), "a", EndRequest{}); return err },
+			"keep":   func() error { _, err := c.Keep(t.Context(), KeepRequest{}); return err },
+			"halt":   func() error { _, err := c.Halt(t.Context(), HaltRequest{}); return err },
+			"report": func() error { _, err := c.Report(t.Context(), "a", 0); return err },
+		} {
+			err := ask()
+			if _, ok := errors.AsType[*UnreachableError](err); !ok || strings.Contains(err.Error(), may) != (verb != "report") {
+				t.Errorf("%s, reply %q: %v", verb, reply, err)
+			}
+		}
+	}
+	gone := newClient("/s", 0, func(ctx context.Context) (net.Conn, error) { return dialUnix(ctx, filepath.Join(t.TempDir(), "none")) })
+	if _, err := gone.End(t.Context(), "a", EndRequest{}); err == nil || strings.Contains(err.Error(), "may") {
+		t.Errorf("nothing was sent: %v", err)
+	}
+}
+
 func TestParseRef(t *testing.T) {
 	for in, want := range map[string]Ref{
 		"1":                      {PID: 1},
@@ -347,6 +370,6 @@ func TestParseRef(t *testing.T) {
 }
 
 func ExampleUnreachableError() {
-	fmt.Println(&UnreachableError{"/run/lineage/lineage.sock", os.ErrNotExist})
+	fmt.Println(&UnreachableError{Socket: "/run/lineage/lineage.sock", Err: os.ErrNotExist})
 	// Output: no daemon at /run/lineage/lineage.sock; start it as root with "lineage daemon" or "lineage run"
 }

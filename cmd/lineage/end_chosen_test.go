@@ -14,6 +14,23 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
+// chosen is what end --yes ends for a user, and how many sessions it spares.
+type chosen struct {
+	uid    int
+	ends   string
+	spared int
+}
+
+func endsChosen(t *testing.T, f *apitest.Client, args string, want chosen) {
+	w := newWorld(t, f)
+	w.host.euid = func() int { return want.uid }
+	code, _, stderr := w.run(strings.Fields("end --yes " + args)...)
+	got := strings.ReplaceAll(strings.Join(f.Got.Ended, " "), " now", "")
+	if code != 0 || got != want.ends || strings.Count(stderr, "not ended") != want.spared {
+		t.Errorf("uid %d, %s: exit %d, ended %q, %s", want.uid, args, code, got, stderr)
+	}
+}
+
 // --all and --mine end the outermost sessions that the caller may end; kept sessions,
 // and sessions with a kept one inside, only with --kept.
 func TestEndChosen(t *testing.T) {
@@ -25,11 +42,7 @@ func TestEndChosen(t *testing.T) {
 	inner := session("kept11", 1000, "around")
 	inner.Kept = true
 	all := []api.Session{session("mine00", 1000, ""), session("nested", 1000, "mine00"), session("other0", 1001, ""), kept, session("around", 1000, ""), inner}
-	for args, want := range map[string]struct {
-		uid    int
-		ends   string
-		spared int
-	}{
+	for args, want := range map[string]chosen{
 		"--all":         {1000, "mine00", 3},
 		"--mine":        {1000, "mine00", 3},
 		"--mine --kept": {1000, "mine00 kept00 around", 0},
@@ -38,13 +51,7 @@ func TestEndChosen(t *testing.T) {
 	} {
 		f := newFake()
 		f.Has.Sessions = all
-		w := newWorld(t, f)
-		w.host.euid = func() int { return want.uid }
-		code, _, stderr := w.run(strings.Fields("end --yes " + args)...)
-		got := strings.ReplaceAll(strings.Join(f.Got.Ended, " "), " now", "")
-		if code != 0 || got != want.ends || strings.Count(stderr, "not ended") != want.spared {
-			t.Errorf("uid %d, %s: exit %d, ended %q, %s", want.uid, args, code, got, stderr)
-		}
+		endsChosen(t, f, args, want)
 	}
 	// A failed end does not stop the others from ending, and sets the exit code.
 	f := newFake()
@@ -144,24 +151,14 @@ func TestEndIdle(t *testing.T) {
 		f.Has.Trees = nil
 		return f
 	}
-	for args, want := range map[string]struct {
-		uid    int
-		ends   string
-		spared int
-	}{
+	for args, want := range map[string]chosen{
 		"--idle 1h":        {1000, "long00", 2},
 		"--idle 1h --kept": {1000, "long00 kept00", 1},
 		"--idle 30s":       {1000, "long00 short0", 2},
 		"--idle=1h":        {0, "long00 other0", 2},
 		"--idle 3h":        {0, "", 0},
 	} {
-		f := fake()
-		w := newWorld(t, f)
-		w.host.euid = func() int { return want.uid }
-		code, _, stderr := w.run(strings.Fields("end --yes " + args)...)
-		if got := strings.Join(f.Got.Ended, " "); code != 0 || got != want.ends || strings.Count(stderr, "not ended") != want.spared {
-			t.Errorf("uid %d, %s: exit %d, ended %q, %s", want.uid, args, code, got, stderr)
-		}
+		endsChosen(t, fake(), args, want)
 	}
 	for answer, ends := range map[string]int{"y\n": 2, "n\n": 0} {
 		f := fake()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -187,29 +186,38 @@ func TestEndLosesTheDaemon(t *testing.T) {
 	f := newFake()
 	f.On.End = begun
 	f.On.Report = func(context.Context, string, time.Duration) (*api.Report, error) {
-		return nil, &api.UnreachableError{Socket: "/s", Err: io.EOF}
+		return nil, &api.UnreachableError{Socket: "/s", Err: syscall.ECONNREFUSED}
 	}
-	code, _, stderr := newWorld(t, f).run("end", "-y", "build")
-	if code != 5 || !strings.Contains(stderr, "lost the daemon at /s") {
-		t.Errorf("exit %d, %s", code, stderr)
+	f.Has.Halted = &api.Halted{Halt: &api.Halt{Mode: api.ModeHalt}, Items: []api.HaltedSession{{ID: "k3x9q2"}, {ID: "q1w2e3"}}}
+	for line, lines := range map[string]int{"end -y build": 1, "halt -y --reason r": 2} { // a halt says first that it is in force
+		code, _, stderr := newWorld(t, f).run(strings.Fields(line)...)
+		if code != 5 || strings.Count(stderr, "\n") != lines || !strings.Contains(stderr, "lost the daemon at /s: connection refused; it may have done what was asked") {
+			t.Errorf("%s: exit %d, %s", line, code, stderr)
+		}
 	}
+}
+
+// waits makes each wait for a receipt last, and says that it has begun.
+func waits(f *apitest.Client) (begun chan struct{}) {
+	begun = make(chan struct{}, 2)
+	f.On.Report = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return begun
 }
 
 // The first Ctrl-C prints that ending continues, the second one kills.
 func TestEndInterrupted(t *testing.T) {
 	f := newFake()
-	waiting := make(chan struct{}, 2)
 	f.On.End = func(id string, req api.EndRequest) (*api.Report, error) {
 		if req.Now {
 			return cleanReport(id), nil
 		}
 		return begun(id, req)
 	}
-	f.On.Report = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
-		waiting <- struct{}{}
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
+	waiting := waits(f)
 	w := newWorld(t, f)
 	go func() {
 		<-waiting
@@ -229,13 +237,8 @@ func TestEndInterrupted(t *testing.T) {
 // SIGTERM ends the command, but the end of the session continues.
 func TestEndTerminated(t *testing.T) {
 	f := newFake()
-	waiting := make(chan struct{}, 1)
 	f.On.End = begun
-	f.On.Report = func(ctx context.Context, _ string, _ time.Duration) (*api.Report, error) {
-		waiting <- struct{}{}
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
+	waiting := waits(f)
 	w := newWorld(t, f)
 	go func() {
 		<-waiting

@@ -14,7 +14,7 @@ import (
 func (e *Ender) endCall(ctx context.Context, session string) error {
 	list, err := e.Client.Orphans(ctx, session)
 	if err != nil {
-		return asEnd(err)
+		return err
 	}
 	agent, err := list.AgentOf(e.Call)
 	if err != nil {
@@ -75,7 +75,7 @@ func memberRef(ctx context.Context, c api.Client, word string) (string, error) {
 	}
 	p, err := c.Process(ctx, word)
 	if err != nil {
-		return "", asEnd(err)
+		return "", err
 	}
 	return p.Ref.String(), nil
 }

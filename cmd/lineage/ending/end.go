@@ -2,7 +2,6 @@ package ending
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -160,7 +159,6 @@ func (e *Ender) endSessions(ctx context.Context, words []string) error {
 	for _, t := range targets {
 		if t.err == nil {
 			t.report, t.err = e.Client.End(ctx, t.word, e.request())
-			t.err = asEnd(t.err)
 		}
 	}
 	for _, t := range targets {
@@ -195,7 +193,7 @@ func resolve(ctx context.Context, c api.Client, o *Options, words []string) []*t
 		if err == nil && seen[s.ID] {
 			continue
 		}
-		t := &target{session: s, err: asEnd(err)}
+		t := &target{session: s, err: err}
 		if err == nil {
 			seen[s.ID] = true
 			t.word = s.ID
@@ -203,20 +201,6 @@ func resolve(ctx context.Context, c api.Client, o *Options, words []string) []*t
 		targets = append(targets, t)
 	}
 	return targets
-}
-
-// asEnd rewords a refusal to read, which end does first, to name the end that the
-// caller asked for.
-func asEnd(err error) error {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok || e.Code != api.CodeDenied {
-		return err
-	}
-	what, ok := strings.CutPrefix(e.Message, "read ")
-	if !ok {
-		return err
-	}
-	return api.NewError(e.Code, "end "+what, e.Hint)
 }
 
 // report prints the receipts, prints errors on stderr, and returns the worst exit code
@@ -234,11 +218,14 @@ func (e *Ender) report(targets []*target) error {
 			return err
 		}
 	}
-	worst := api.ExitOK
+	worst, said := api.ExitOK, ""
 	for _, t := range targets {
 		switch {
 		case t.err != nil:
-			e.Console.Complain(t.err)
+			if t.err.Error() != said { // the daemon is lost for all
+				e.Console.Complain(t.err)
+			}
+			said = t.err.Error()
 			worst = max(worst, exit.Code(t.err))
 		case t.report.Verdict != api.VerdictClean:
 			e.Console.Say("%s", text.Shortfall(t.report))
@@ -290,6 +277,7 @@ func (e *Ender) Halt(ctx context.Context, words []string, reason string) error {
 			t.err = api.NewError(api.CodeGuarded, fmt.Sprintf("halt: session %s is not ended: %s", s.ID, s.Refused), "")
 		} else {
 			t.report, t.err = e.Client.Report(ctx, s.ID, 0)
+			t.err = begun(t.err)
 		}
 		targets = append(targets, t)
 	}

@@ -159,7 +159,7 @@ func endOn(ctx context.Context, c api.Client, o *Options, p *planned) (*text.Lis
 		req.PlanToken = plan.Token
 		r, err := c.End(ctx, plan.Session, req)
 		if err != nil {
-			failed = append(failed, asEnd(err))
+			failed = append(failed, err)
 		}
 		reports[i] = r
 	}

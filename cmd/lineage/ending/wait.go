@@ -24,6 +24,14 @@ func (t *target) grace(ctx context.Context, c api.Client, o *Options) (time.Dura
 	return o.grace(t.session), nil
 }
 
+// begun is an error that came after the end had begun.
+func begun(err error) error {
+	if lost, ok := errors.AsType[*api.UnreachableError](err); ok {
+		lost.Asked = true
+	}
+	return err
+}
+
 // wait returns when every target has a verdict, an error or no time left.
 func (e *Ender) wait(ctx context.Context, targets []*target) {
 	interrupts, stop := e.Console.Interrupts()
@@ -54,7 +62,7 @@ func (e *Ender) wait(ctx context.Context, targets []*target) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			t.err = err
+			t.err = begun(err)
 			if report != nil {
 				t.report = report
 			}

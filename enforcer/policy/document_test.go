@@ -141,7 +141,7 @@ func TestDocument(t *testing.T) {
 
 **A bad value** rejects the whole file, as does an unknown key or a duplicate name.
 ` + "`policy check`" + ` prints ` + "`FILE:LINE:COLUMN`" + ` and the reason, and exits with 1. At a reload the previous policy stays in force. A daemon does not
-start with a bad file. It also refuses a file that a user other than root owns or may write.
+start with a bad file. It also refuses a file that a user other than root owns or may write, and a file below such a directory; in a sticky one, as /tmp, it takes root's.
 
 A duration is ` + "`500ms`, `30s` or `1h30m`" + `, a size ` + "`512MiB` or `8GiB`" + `. A pattern is an RE2 expression: write it in single quotes. In a path,
 ` + "`*`" + ` stops at a slash, and ` + "`**`" + ` does not. A list has at most 1,000 items, the file 1 MiB.

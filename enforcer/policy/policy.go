@@ -87,7 +87,7 @@ type Daemon struct {
 // History bounds the ended sessions that are kept on disk.
 type History struct {
 	MaxAge  Duration `key:"max_age" min:"1h" max:"87600h" doc:"how long ended sessions and events are kept on disk"`
-	MaxSize Size     `key:"max_size" min:"16MiB" max:"1TiB" doc:"how large history.db may become; the oldest sessions and events are deleted first"`
+	MaxSize Size     `key:"max_size" min:"16MiB" max:"1TiB" doc:"how large history.db may become, without its write-ahead log of up to 8 MiB; the oldest sessions and events are deleted first"`
 }
 
 // Audit bounds the audit log.

@@ -47,9 +47,14 @@ const (
 	OutcomeSelf OutcomeKind = "self" // it exited on its own
 	OutcomeTerm OutcomeKind = "term" // by SIGTERM
 	OutcomeKill OutcomeKind = "kill" // by SIGKILL
-	OutcomeKept OutcomeKind = "kept"
 	OutcomeLeft OutcomeKind = "left" // it is still there
+	// Of a process that was in another session when the end began:
+	OutcomeKept   OutcomeKind = "kept"   // it was kept
+	OutcomeBranch OutcomeKind = "branch" // the root of a branch, or of another session nested in this one, that was ended before
 )
+
+// Moved reports whether the process was in another session when the end began.
+func (k OutcomeKind) Moved() bool { return k == OutcomeKept || k == OutcomeBranch }
 
 // Outcome is how one process of a session ended.
 type Outcome struct {
@@ -57,8 +62,9 @@ type Outcome struct {
 	Comm      string      `json:"comm,omitempty"`      // the kernel's name
 	Argv      []string    `json:"argv,omitempty"`      // arguments
 	Container *Container  `json:"container,omitempty"` // that it ran in
-	Outcome   OutcomeKind `json:"outcome"`             // self, term, kill, kept, left
-	Why       string      `json:"why,omitempty"`       // why it is kept, or still alive
+	Outcome   OutcomeKind `json:"outcome"`             // self, term, kill, left, kept, branch
+	Session   string      `json:"session,omitempty"`   // kept, branch: the session that it was moved to
+	Why       string      `json:"why,omitempty"`       // why it is still alive; kept, branch: by whom, until when and why
 	Killer    *Sender     `json:"killer,omitempty"`    // who sent the signal that it died of, or handled, if not lineage
 	Leftover  bool        `json:"leftover,omitempty"`  // was alive when the root of its session was gone, and no end had begun before that
 }
@@ -94,7 +100,7 @@ type Report struct {
 	Verdict        Verdict      `json:"verdict,omitempty"`     // clean, left, unknown; absent while it is not over
 	VerdictWhy     string       `json:"verdict_why,omitempty"` // why it is not clean
 	DurationMS     float64      `json:"duration_ms"`           // from the beginning of the end to the verdict
-	Processes      []Outcome    `json:"processes"`             // that were alive when the end began, and how each ended
+	Processes      []Outcome    `json:"processes"`             // that were alive when the end began, and how each ended; before them what was kept, and branches
 	Started        int          `json:"started,omitempty"`     // members over the session's whole life; absent: unknown
 	Exited         int          `json:"exited"`                // … gone before the end began
 	Killed         int          `json:"killed"`                // … that needed SIGKILL

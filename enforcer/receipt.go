@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxOutcomes bounds the processes that a receipt names. At most maxSelf exited on their own: a process that forks and
+	// maxOutcomes bounds the processes that a receipt names. At most maxSelf were not ended: a process that forks and
 	// exits without pause leaves room for those that are ended.
 	maxOutcomes = 4096
 	maxSelf     = maxOutcomes / 2
@@ -29,7 +29,7 @@ const outcomeSize = int(unsafe.Sizeof(api.Outcome{}))
 type Receipt struct {
 	outcomes  []api.Outcome
 	text      int // bytes of their command lines
-	self      int // exited on their own
+	self      int // exited on their own, or were moved before
 	ended     int // died after the end began
 	members   int // when it began, as far as was seen
 	killed    int
@@ -61,25 +61,30 @@ func (r *Receipt) Died(d Death, take func(bytes int) bool) {
 		outcome = api.OutcomeTerm
 	}
 	r.ended++
-	if len(r.outcomes) == maxOutcomes || outcome == api.OutcomeSelf && r.self == maxSelf {
+	r.Add(api.Outcome{Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover, Killer: d.Killer}, take)
+}
+
+// Add adds an outcome, as Died does.
+func (r *Receipt) Add(o api.Outcome, take func(bytes int) bool) {
+	if len(r.outcomes) == maxOutcomes || !ended(o.Outcome) && r.self == maxSelf {
 		r.truncated = true
 		return
 	}
-	size := memory.ArgvSize(d.Argv) + senderSize(d.Killer)
+	size := textSize(&o)
 	if r.text+size > maxText || !take(outcomeSize+size) {
-		if d.Argv, d.Killer, size = nil, nil, 0; !take(outcomeSize) {
+		if o.Argv, o.Killer, o.Why, size = nil, nil, "", 0; !take(outcomeSize) {
 			r.truncated = true
 			return
 		}
 	}
 	r.text += size
-	if outcome == api.OutcomeSelf {
+	if !ended(o.Outcome) {
 		r.self++
 	}
-	r.outcomes = append(r.outcomes, api.Outcome{
-		Ref: ref(d.ID), Comm: d.Comm, Argv: d.Argv, Outcome: outcome, Leftover: d.Leftover, Killer: d.Killer,
-	})
+	r.outcomes = append(r.outcomes, o)
 }
+
+func ended(k api.OutcomeKind) bool { return k == api.OutcomeTerm || k == api.OutcomeKill }
 
 // Ending notes how many members live while the end runs. Their deaths are added later than the
 // kernel counts them.
@@ -87,6 +92,11 @@ func (r *Receipt) Ending(live int) { r.members = max(r.members, live+r.ended) }
 
 // Size is how many bytes of memory it takes.
 func (r *Receipt) Size() int { return len(r.outcomes)*outcomeSize + r.text }
+
+// textSize is how many bytes of memory an outcome takes besides outcomeSize.
+func textSize(o *api.Outcome) int {
+	return memory.ArgvSize(o.Argv) + containerSize(o.Container) + senderSize(o.Killer) + len(o.Why)
+}
 
 func senderSize(s *api.Sender) int {
 	switch {
@@ -110,7 +120,7 @@ func ReportSize(r *api.Report) int {
 	const process = int(unsafe.Sizeof(api.Process{}))
 	n := len(r.Processes)*outcomeSize + len(r.Zombies)*(int(unsafe.Sizeof(api.Zombie{}))+process) + len(r.OutputHeldBy)*process + memory.ArgvSize(r.HoldsUnknown)
 	for i := range r.Processes {
-		n += memory.ArgvSize(r.Processes[i].Argv) + containerSize(r.Processes[i].Container) + senderSize(r.Processes[i].Killer)
+		n += textSize(&r.Processes[i])
 	}
 	for i := range r.Brokered {
 		n += int(unsafe.Sizeof(r.Brokered[i])) + 2*process
@@ -206,8 +216,8 @@ func Resume(b Booked) Receipt {
 	r := Receipt{outcomes: append([]api.Outcome{}, b.Outcomes[:n]...), ended: b.Ended, killed: b.Killed, truncated: b.Truncated || n < len(b.Outcomes)}
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
-		r.text += memory.ArgvSize(o.Argv) + senderSize(o.Killer)
-		if o.Outcome == api.OutcomeSelf {
+		r.text += textSize(o)
+		if !ended(o.Outcome) {
 			r.self++
 		}
 	}

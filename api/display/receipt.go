@@ -9,14 +9,26 @@ import (
 // Ended is how many of its members an end has reached. Before the verdict it is the kernel's count,
 // and the receipt names only some of the dead.
 func Ended(r *api.Report) (ended, members int) {
-	members = len(r.Processes)
+	members = named(r)
 	switch {
 	case r.Verdict == "":
 		members = max(r.Started-r.Exited, r.Left)
 	case r.Truncated:
-		members = max(r.Started-r.Exited, members)
+		members += Unnamed(r)
 	}
 	return members - r.Left, members
+}
+
+// Unnamed is how many of its members a truncated receipt does not name.
+func Unnamed(r *api.Report) int { return max(r.Started-r.Exited-named(r), 0) }
+
+func named(r *api.Report) (n int) {
+	for i := range r.Processes {
+		if !r.Processes[i].Outcome.Moved() {
+			n++
+		}
+	}
+	return n
 }
 
 // Outcome says how a process ended, and why.

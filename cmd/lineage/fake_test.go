@@ -45,7 +45,7 @@ func newFake() *apitest.Client {
 	stuck.Task, stuck.Session = "D", "m8p4z1"
 	ending := api.Session{ID: "m8p4z1", UID: 0, State: "condemned", Root: &stuck, Live: 1, CPUSeconds: 0.25, RSSBytes: 900,
 		Started: at(-90000), EndReason: "end", GraceSeconds: 0.25, Level: 4, Mode: "observe", Evidence: "adopted"}
-	over := api.Session{ID: "e7d7c7", Name: "old", UID: 1000, State: "ended", Started: at(-7200), Ended: at(-3600), EndReason: "root_exit", Verdict: "clean",
+	over := api.Session{ID: "e7d7c7", Name: "old", Parent: "k3x9q2", UID: 1000, State: "ended", Started: at(-7200), Ended: at(-3600), EndReason: "root_exit", Verdict: "clean",
 		GraceSeconds: 5, Level: 4, Mode: "observe"}
 
 	orphan := by(live(4130, "sleep", "300"), 4122, 4100)
@@ -157,7 +157,7 @@ func cleanReport(id string) *api.Report {
 		Processes: []api.Outcome{
 			{Ref: ref(4121), Comm: "sh", Argv: []string{"sh", "-c", "make & wait"}, Outcome: "term"},
 			{Ref: ref(4123), Comm: "make", Outcome: "self"},
-			{Ref: ref(4128), Comm: "cc", Outcome: "kept", Why: "rule compilers, until 13:00"},
+			{Ref: ref(4128), Comm: "cc", Outcome: "kept", Session: "p4v9zn", Why: "session p4v9zn until 13:00 by rule compilers"},
 			{Ref: ref(4130), Comm: "sleep", Argv: []string{"sleep", "300"}, Outcome: "kill"},
 		},
 		Zombies:       []api.Zombie{{Ref: ref(4127), Comm: "as", Reaper: &api.Process{Ref: ref(4100), Comm: "lineage"}}},

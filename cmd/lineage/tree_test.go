@@ -156,16 +156,16 @@ func TestEventsQuery(t *testing.T) {
 }
 
 // Until an orphan's new parent is known, the dead one is not shown as the current
-// parent.
+// parent; a process whose state is not known is not shown as alive.
 func TestOrphanWithUnknownParent(t *testing.T) {
 	f := newFake()
 	for i := range f.Has.Trees["k3x9q2"].Nodes {
 		if n := &f.Has.Trees["k3x9q2"].Nodes[i]; n.Orphan {
-			n.Parent = n.Creator
+			n.Parent, n.State, n.Task = n.Creator, "", ""
 		}
 	}
 	_, stdout, _ := newWorld(t, f).run("tree", "build")
-	require.Contains(t, stdout, "4130 sleep 300  ↷ orphan\n")
+	require.Contains(t, stdout, "● ? 4130 sleep 300  ↷ orphan\n")
 }
 
 // A locale without UTF-8 gets ASCII, unless the user asks for the other.

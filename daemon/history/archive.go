@@ -162,7 +162,11 @@ func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c acces
 			family = append(family, children[k].ID)
 		}
 	}
-	then, err := a.encoder(ctx, p.Zero, p.Boot, family...)
+	line, err := a.Line(ctx, &p.Session) // dead creators may have been in a session around it
+	if err != nil {
+		return nil, err
+	}
+	then, err := a.encoder(ctx, p.Zero, p.Boot, append(line, family[1:]...)...)
 	if err != nil {
 		return nil, err
 	}

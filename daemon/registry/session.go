@@ -268,6 +268,16 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 	}
 }
 
+// moved notes in the receipt of a session that a process is in another one now.
+func (r *Registry) moved(from tracer.SessionID, id tracer.Identity, o api.Outcome) {
+	if s := r.sessions[from]; s != nil && s.Active() {
+		n, _ := r.graph.Node(id)
+		o.Ref, o.Comm, o.Argv = document.Ref(id), n.Comm, n.Argv
+		s.receipt.Add(o, func(n int) bool { return r.ended.Take(s.info.UID, n) })
+		r.view().Save(s)
+	}
+}
+
 // stirs has the enforcer look at a paused session with a member that may run: one that somebody
 // continued, or that was entered other than by a fork that its hook saw.
 func (r *Registry) stirs(s *Session, ev *tracer.Event) {

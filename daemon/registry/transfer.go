@@ -5,7 +5,11 @@ package registry
 import (
 	"errors"
 	"slices"
+	"strings"
 
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -122,17 +126,20 @@ func (v View) OrphansOf(from tracer.SessionID, root tracer.Identity) (all []trac
 	return all
 }
 
-// HandOver opens a session over members of another one, and moves them there
+// HandOver opens a session over members of another one, whose receipt will name them, and moves them there
 // with their descendants. note runs in the registry's goroutine. If the session is over before all
 // are moved, another one is opened over the rest.
 func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note func(View, *Session)) (info tracer.SessionInfo, err error) {
-	from := spec.KeptFrom
+	from, o := spec.KeptFrom, api.Outcome{Outcome: api.OutcomeKept}
 	info, err = Change(r, func(t Tx) (tracer.SessionInfo, error) {
 		x, err := t.Create(spec)
 		if err != nil {
 			return tracer.SessionInfo{}, err
 		}
 		note(t.View, x)
+		kept := t.Document(x, access.Caller{})
+		o.Session, o.Why = kept.ID, strings.Replace(display.Kept(&kept), "kept", "session "+kept.ID, 1)
+		r.moved(from, spec.Root, o)
 		return x.info, nil
 	})
 	if err != nil {
@@ -140,7 +147,10 @@ func (r *Registry) HandOver(spec tracer.SessionSpec, all []tracer.Identity, note
 	}
 	var late []tracer.Identity
 	for i, id := range all[1:] {
-		_, err := r.Move([]tracer.Identity{id}, from, info.ID)
+		moved, err := r.Move([]tracer.Identity{id}, from, info.ID)
+		for _, id := range moved {
+			r.Do(func(Tx) { r.moved(from, id, o) })
+		}
 		if errors.Is(err, tracer.ErrBusy) {
 			all, late = all[:i+1], all[i+1:] // those before have exited, and the session is over
 			break

@@ -5,11 +5,13 @@ package registry
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -154,6 +156,7 @@ func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
 	s.receipt.Ending(int(s.info.Live))
 	s.endCaller, s.endedBy = record, by
 	t.r.view().Save(s)
+	t.r.moved(s.info.Parent, s.info.Root, api.Outcome{Outcome: api.OutcomeBranch, Session: s.info.ID.String(), Why: fmt.Sprintf("session %v, ended by %s", s.info.ID, display.Caller(by))})
 }
 
 // Repaused takes the kernel's word of a session that was paused, or resumed.

@@ -110,11 +110,12 @@ var outcomes = map[api.OutcomeKind]struct {
 	id           int
 	name, detail string
 }{
-	api.OutcomeSelf: {1, "Success", "exited on its own"},
-	api.OutcomeTerm: {1, "Success", "ended by SIGTERM"},
-	api.OutcomeKill: {1, "Success", "needed SIGKILL"},
-	api.OutcomeKept: {99, "Kept", "moved to a kept session"},
-	api.OutcomeLeft: {2, "Failure", "is still alive"},
+	api.OutcomeSelf:   {1, "Success", "exited on its own"},
+	api.OutcomeTerm:   {1, "Success", "ended by SIGTERM"},
+	api.OutcomeKill:   {1, "Success", "needed SIGKILL"},
+	api.OutcomeKept:   {99, "Kept", "moved to a kept session"},
+	api.OutcomeLeft:   {2, "Failure", "is still alive"},
+	api.OutcomeBranch: {99, "Branch", "was ended before, with what it started"},
 }
 
 // outcome is the event of one process of an end.

@@ -38,7 +38,7 @@ type event struct {
 
 type status struct {
 	// (2004, 7003) 2004: 1 New, 4 Resolved. 7003: 1 Success, 2 Failure, 3 Does Not Exist (there was no process), 4 Partial, 0 Unknown (no
-	// proof), 99 (`Kept`, `Released`, `Untracked`)
+	// proof), 99 (`Kept`, `Branch`, `Released`, `Untracked`)
 	StatusID     *int   `json:"status_id,omitempty"`
 	Status       string `json:"status,omitempty"`        // (2004, 7003) its name
 	StatusDetail string `json:"status_detail,omitempty"` // (7003) why
@@ -180,7 +180,7 @@ type lineageFields struct {
 	Cgroup     string     `json:"cgroup,omitempty"`        // (1007) its cgroup, if that is known
 	Trace      *trace     `json:"trace,omitempty"`         // (1007) its span, as `lineage export --otlp` sends it
 	Calls      []call     `json:"tool_calls,omitempty"`    // (1007) the agent's tool calls that it may belong to, as the agent claims
-	Outcome    string     `json:"outcome,omitempty"`       // (`outcome`) `self`, `term`, `kill`, `kept`, `left`
+	Outcome    string     `json:"outcome,omitempty"`       // (`outcome`) `self`, `term`, `kill`, `left`, `kept`, `branch`
 	Why        string     `json:"why,omitempty"`           // (`outcome`, `budget`) why it is alive or kept; the limit
 	Leftover   bool       `json:"leftover,omitempty"`      // (`outcome`) it was alive when the root was gone, before the end began
 	Receipt    *receipt   `json:"receipt,omitempty"`       // (`end`) numbers are of processes; [end reasons](REFERENCE.md#end-reasons) and [verdicts](REFERENCE.md#verdicts)

@@ -198,7 +198,7 @@ func (v *receipt) outcomes(r *api.Report, redact func([]string) []string) {
 		v.Outcomes[i].Command = clip(v.Outcomes[i].Command, limit)
 	}
 	if r.Truncated {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d more processes ended; the daemon kept no details of them.", max(r.Started-r.Exited-len(r.Processes), 0)))
+		v.Notes = append(v.Notes, fmt.Sprintf("%d more processes ended; the daemon kept no details of them.", display.Unnamed(r)))
 	}
 }
 

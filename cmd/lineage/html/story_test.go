@@ -173,7 +173,7 @@ func everything(s *story) (*api.Report, []string) {
 		Processes: []api.Outcome{
 			{Ref: s.ref(102), Comm: "node", Argv: []string{"node", "vite"}, Outcome: "kill", Leftover: true},
 			{Ref: ref(9001), Comm: "dd", Argv: []string{"dd", "if=/dev/stuck"}, Outcome: "left", Why: "state D: waits for a disk", Container: &api.Container{Name: "crate"}},
-			{Ref: ref(9002), Comm: "keeper", Outcome: "kept", Why: "rule keep.3"},
+			{Ref: ref(9002), Comm: "keeper", Outcome: "kept", Session: "kkkkk1", Why: "session kkkkk1 by rule keep.3"},
 			{Ref: ref(9003), Comm: "polite", Outcome: "term"}, {Ref: ref(9004), Comm: "own", Outcome: "self"},
 		},
 		Started: 7077, Exited: 2022, Killed: 3033, Left: 4044, Zombies: []api.Zombie{{Ref: ref(9100), Comm: "undead", Reaper: process(9101, "reaper", "--busy")}},
@@ -191,8 +191,8 @@ func everything(s *story) (*api.Report, []string) {
 	facts := []string{"k3x9q2", "agent", "ended on request", "processes left", "The end did not reach all of them.", "2 processes in state D", "uid 1234, pid 5678 asker", "9.88s",
 		stamp(r.Ended), "7077 processes", "2022 exited before the end", "3033 needed SIGKILL", "4044 still alive", "Confirmed empty yes", "Reason end",
 		"7076 births, 4041 live, 6 dying, 8 without room, corrected", r.AuditHead,
-		"102 node vite left over SIGKILL", "9001 dd if=/dev/stuck in container crate left: state D: waits for a disk", "9002 keeper kept: rule keep.3", "9003 polite SIGTERM", "9004 own exited",
-		"×40", "9400 9401", "9438 9439", "sleep 99", "9100 undead waits to be reaped by 9101 reaper --busy", "zzzzz2", "max_rss", "5010 more processes ended",
+		"102 node vite left over SIGKILL", "9001 dd if=/dev/stuck in container crate left: state D: waits for a disk", "9002 keeper kept: session kkkkk1 by rule keep.3", "9003 polite SIGTERM", "9004 own exited",
+		"×40", "9400 9401", "9438 9439", "sleep 99", "9100 undead waits to be reaped by 9101 reaper --busy", "zzzzz2", "max_rss", "5011 more processes ended",
 		"brokered: 9201 vim, in session yyyyy3, not ended with this one: 9200 tmux new asked tmux",
 		"freed tcp 127.0.0.1:5173", "still busy: udp 127.0.0.2:5174, by 9300", "tcp 127.0.0.3:5175 has 17 connections in TIME_WAIT",
 		"released flock (write) /srv/lock1", "still held: posix /srv/lock2, by 9301", "its output is still open in 9302 tee log", "not everything could be read: open files of 9303"}

@@ -267,7 +267,7 @@ func (t *tree) lasted(x *process) string {
 
 // ending says how a process ended, and a class of style.css for it.
 func (x *process) ending() (text, kind string) {
-	if o := x.outcome; o != nil && o.Outcome != api.OutcomeSelf {
+	if o := x.outcome; o != nil && o.Outcome != api.OutcomeSelf && o.Outcome != api.OutcomeBranch {
 		short := *o
 		short.Why = ""
 		return cmp.Or(endings[o.Outcome], display.Outcome(&short)), class(o.Outcome)

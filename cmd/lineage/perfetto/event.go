@@ -230,7 +230,7 @@ func (t *Trace) fill(at uint64) {
 func (t *Trace) receipt(r *api.Report) {
 	for i := range r.Processes {
 		p := &r.Processes[i]
-		if p.Outcome == api.OutcomeLeft || p.Outcome == api.OutcomeKept {
+		if p.Outcome == api.OutcomeLeft || p.Outcome.Moved() {
 			about := notes{}
 			about.say("why", p.Why)
 			t.note(t.now, &api.Process{Ref: p.Ref}, "end", string(p.Outcome), about)

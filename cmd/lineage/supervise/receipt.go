@@ -110,7 +110,7 @@ func (r *runner) lines(rep *api.Report, hurry bool) []string {
 	var over []api.Outcome
 	for _, p := range rep.Processes {
 		// If the session was ended as a whole, its leftovers are only the processes that are still alive.
-		if (p.Leftover && why == "" || p.Outcome == api.OutcomeLeft || p.Outcome == api.OutcomeKept) && r.leaks.lists(p) {
+		if (p.Leftover && why == "" || p.Outcome == api.OutcomeLeft) && r.leaks.lists(p) {
 			over = append(over, p)
 		}
 	}

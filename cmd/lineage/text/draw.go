@@ -150,6 +150,8 @@ func (d *drawing) row(s step) {
 		glyph, letter, color = d.g.exited, "X", dim
 	case api.StateZombie:
 		glyph, letter, color = d.g.zombie, "Z", red
+	case "":
+		letter, color = "?", yellow // only another process has named it
 	}
 	pid := fmt.Sprint(n.PID)
 	if p.Wide {

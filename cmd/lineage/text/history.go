@@ -90,6 +90,9 @@ func Past(r *api.Report, t *api.Tree, leftOut int) *Listing {
 			when = fmt.Sprintf("ended %s, lasted %s", p.stamp(s.Ended), lasted(s))
 		}
 		p.Line("started %s, %s", p.stamp(s.Started), when)
+		if s.Parent != "" {
+			p.Line("inside session %s", display.Text(s.Parent))
+		}
 		writeReport(p, Receipt{Report: r})
 		if by := r.EndedBy; by != nil {
 			p.Wrap(2, "ended by "+display.Caller(by))

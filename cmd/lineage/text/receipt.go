@@ -84,7 +84,7 @@ func writeReport(p *Page, receipt Receipt) {
 		}
 	}
 	if r.Truncated {
-		p.Line("  … %d more", max(r.Started-r.Exited-len(r.Processes), 0))
+		p.Line("  … %d more", display.Unnamed(r))
 	}
 	if len(r.WouldEnd) > 0 {
 		p.Line("  the policy would have ended it: %s", display.Text(strings.Join(r.WouldEnd, ", ")))

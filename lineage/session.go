@@ -19,6 +19,7 @@ type Count struct {
 	Zombies int
 	RSS     uint64 // bytes, of the live
 	CPUTime uint64 // ns, of those whose Exit was not reported: it says how much they used in the end
+	Load    int    // thousandths of a CPU that the live used between the last two snapshots
 }
 
 // standing is how a process counts in its session.
@@ -143,6 +144,7 @@ func (c *Count) add(n *node, d int) {
 func (c *Count) use(n *node, d int) {
 	if n.standing&isLive != 0 {
 		c.RSS += uint64(d) * n.rss
+		c.Load += d * int(n.load*1000)
 	}
 	if n.standing&isOpen != 0 {
 		c.CPUTime += uint64(d) * n.cpuTime

@@ -58,7 +58,7 @@ func TestCompletes(t *testing.T) {
 		"daemon --policy ?":            {"", true},
 		"history ?":                    {"old e7d7c7", false},
 		"help exi?":                    {"exit-codes", false},
-		"ls --sort ?":                  {"age cpu id live name orphans rss state", false},
+		"ls --sort ?":                  {"age cpu cpus id live name orphans rss state", false},
 		"ls --columns id,or?":          {"id,orphans", false},
 		"run --user roo?":              {"root", false},
 		"run --user 0:daem?":           {"0:daemon", false},

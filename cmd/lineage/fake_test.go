@@ -43,7 +43,7 @@ func newFake() *apitest.Client {
 		Orphans: 1, Zombies: 1, CPUSeconds: 75.5, RSSBytes: 123 << 20, Started: at(-79), GraceSeconds: 5, Level: 4, Mode: "observe", Evidence: "root"}
 	stuck := live(5000, "dd", "if=/dev/mem")
 	stuck.Task, stuck.Session = "D", "m8p4z1"
-	ending := api.Session{ID: "m8p4z1", UID: 0, State: "condemned", Root: &stuck, Live: 1, CPUSeconds: 0.25, RSSBytes: 900,
+	ending := api.Session{ID: "m8p4z1", UID: 0, State: "condemned", Root: &stuck, Live: 1, CPUSeconds: 0.25, CPUs: 1.75, RSSBytes: 900,
 		Started: at(-90000), EndReason: "end", GraceSeconds: 0.25, Level: 4, Mode: "observe", Evidence: "adopted"}
 	over := api.Session{ID: "e7d7c7", Name: "old", Parent: "k3x9q2", UID: 1000, State: "ended", Started: at(-7200), Ended: at(-3600), EndReason: "root_exit", Verdict: "clean",
 		GraceSeconds: 5, Level: 4, Mode: "observe"}

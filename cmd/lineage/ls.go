@@ -28,6 +28,8 @@ const lsLong = `List the live sessions that you may see: your own, as root those
   LIVE      live processes, nested sessions included
   ORPHANS   those whose creator is dead, nested sessions included
   ZOMBIES   dead processes that their parent has not waited for
+  CPU       time since the start, without nested sessions
+  CPUS      how many CPUs the live processes use now, nested sessions included
   RSS       memory of the live processes, nested sessions included
   AGE       of an ended session: how long it lasted
   ROOT      the process that the session was opened for, and what it ran first

@@ -33,6 +33,7 @@ func TestLsSelects(t *testing.T) {
 		"--all --sort state":                "k3x9q2 m8p4z1 e7d7c7",
 		"--sort rss":                        "k3x9q2 m8p4z1",
 		"--sort cpu --uid 0 --state active": "",
+		"--sort cpus":                       "m8p4z1 k3x9q2", // who used most before is asleep
 	} {
 		for _, command := range []string{"ls", "ps"} {
 			code, out, stderr := newWorld(t, newFake()).run(strings.Fields(command + " -o name " + args)...)
@@ -78,7 +79,7 @@ func TestLsWarns(t *testing.T) {
 		line, _, _ := strings.Cut(onTerminal(t, f, 80, "ls"), "\n")
 		return strings.Join(strings.Fields(line), " ")
 	}
-	require.Equal(t, header(), "ID NAME LIVE ORPHANS ZOMBIES CPU RSS PORTS AGE")
+	require.Equal(t, header(), "ID NAME LIVE ORPHANS ZOMBIES CPUS RSS PORTS AGE")
 	f.Has.Sessions[1].Name = "" // only its root says what it is
 	require.Equal(t, header(), "ID NAME LIVE ORPHANS ZOMBIES PORTS ROOT")
 	f.Has.Sessions[1].Name, f.Has.Sessions[1].Leftovers = "left", 3

@@ -118,7 +118,8 @@ func (e Encoder) Session(s *Session, r Reader) api.Session {
 		d.Ports, d.RSSBytes = s.Ports, s.Used.RSS
 	}
 	for _, id := range s.Family {
-		d.Orphans += e.Graph.Count(id).Orphans
+		n := e.Graph.Count(id)
+		d.Orphans, d.CPUs = d.Orphans+n.Orphans, d.CPUs+float64(n.Load)/1000
 	}
 	if s.LeftOver {
 		d.Leftovers = d.Live

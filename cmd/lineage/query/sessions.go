@@ -25,6 +25,7 @@ var orders = map[string]func(a, b *api.Session) int{
 		return at(a).Compare(at(b))
 	},
 	"cpu":     func(a, b *api.Session) int { return cmp.Compare(b.CPUSeconds, a.CPUSeconds) },
+	"cpus":    func(a, b *api.Session) int { return cmp.Compare(b.CPUs, a.CPUs) },
 	"id":      func(a, b *api.Session) int { return cmp.Compare(a.ID, b.ID) },
 	"live":    func(a, b *api.Session) int { return cmp.Compare(b.Live, a.Live) },
 	"name":    func(a, b *api.Session) int { return cmp.Compare(a.Name, b.Name) },

@@ -41,12 +41,12 @@ func tabular(of func(*Page) table) *Listing {
 }
 
 // SessionColumns are those of the list of sessions.
-var SessionColumns = []string{"id", "name", "state", "live", "orphans", "zombies", "cpu", "rss", "ports", "age", "evidence",
+var SessionColumns = []string{"id", "name", "state", "live", "orphans", "zombies", "cpu", "cpus", "rss", "ports", "age", "evidence",
 	"container", "idle", "event", "uid", "parent", "peak", "forks", "grace", "level", "end", "ended", "root", "command"}
 
 func sessionsTable(p *Page, sessions []api.Session) table {
 	t := table{drop: lessWorth(sessions)}
-	header := []string{"ID", "NAME", "STATE", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "RSS", "PORTS", "AGE", "EVIDENCE"}
+	header := []string{"ID", "NAME", "STATE", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "CPUS", "RSS", "PORTS", "AGE", "EVIDENCE"}
 	if p.all() {
 		header = append(header, "CONTAINER", "IDLE", "EVENT", "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "ENDED")
 	}
@@ -59,7 +59,7 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 	for i := range sessions {
 		s := &sessions[i]
 		row := []string{s.ID, cmp.Or(s.Name, containerName(s), "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
-			display.CPU(s.CPUSeconds), memory(s), ports(s), age(p, s), cmp.Or(s.Evidence, "-")}
+			display.CPU(s.CPUSeconds), fmt.Sprintf("%.1f", s.CPUs), memory(s), ports(s), age(p, s), cmp.Or(s.Evidence, "-")}
 		if p.all() {
 			row = append(row, cmp.Or(s.Container.String(), "-"), idle(s), p.since(s.LastEvent), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
 				grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), p.word(s.Ended))
@@ -82,9 +82,9 @@ func lessWorth(sessions []api.Session) []string {
 		named = named && sessions[i].Name != ""
 		active = active && stateText(&sessions[i]) == string(api.StateActive)
 	}
-	drop := []string{"EVIDENCE", "CPU", "AGE", "RSS", "ROOT", "ZOMBIES", "ORPHANS"}
+	drop := []string{"EVIDENCE", "CPU", "AGE", "CPUS", "RSS", "ROOT", "ZOMBIES", "ORPHANS"}
 	if named {
-		drop = []string{"EVIDENCE", "ROOT", "CPU", "AGE", "RSS", "ZOMBIES", "ORPHANS"}
+		drop = []string{"EVIDENCE", "ROOT", "CPU", "AGE", "CPUS", "RSS", "ZOMBIES", "ORPHANS"}
 	}
 	if active {
 		drop = append([]string{"STATE"}, drop...)

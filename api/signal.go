@@ -31,4 +31,5 @@ type Sender struct {
 	Process *Process   `json:"process,omitempty"` // of kind process, as it was then: PID, user, session, and comm, which the sender chooses
 	Handled bool       `json:"handled,omitempty"` // the process had a handler
 	Raised  bool       `json:"raised,omitempty"`  // … and later sent the same signal to itself, as shells do
+	Passed  bool       `json:"passed,omitempty"`  // it was sent to the session's owner, such as lineage run, and the owner passed it on
 }

@@ -387,6 +387,7 @@ enum sent_flags {
 	SENT_FINAL = 1 << 0, /* with it the kernel decided that the process dies */
 	SENT_HANDLED = 1 << 1, /* the process had a handler */
 	SENT_RAISED = 1 << 2, /* and later sent the same signal to itself */
+	SENT_PASSED = 1 << 3, /* an owner got it first, and passed it on */
 };
 
 /* A signal, and who sent it. */

@@ -351,6 +351,7 @@ const (
 	LineageSentFlagsSENT_FINAL   LineageSentFlags = 1
 	LineageSentFlagsSENT_HANDLED LineageSentFlags = 2
 	LineageSentFlagsSENT_RAISED  LineageSentFlags = 4
+	LineageSentFlagsSENT_PASSED  LineageSentFlags = 8
 )
 
 type LineageSession struct {

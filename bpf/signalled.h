@@ -70,6 +70,7 @@ static __always_inline u8 sender_of(u64 info, int sig, bool itself)
 static __always_inline void describe_sender(struct sent *s)
 {
 	struct task_struct *t = (void *)bpf_get_current_task();
+	struct sent *first;
 	struct entry *e;
 
 	s->by.tgid = current_tgid();
@@ -77,8 +78,21 @@ static __always_inline void describe_sender(struct sent *s)
 	s->uid = BPF_CORE_READ(t, cred, euid.val);
 	bpf_get_current_comm(s->comm, sizeof(s->comm));
 	e = entered(s->by.tgid, s->by.start);
-	if (e)
-		s->session = e->session;
+	if (!e)
+		return;
+	s->session = e->session;
+	/* An owner, as lineage run is one, passes on what it gets: who sent it that? */
+	if (!(e->flags & FLAG_OWNER) || s->by.start == s->start)
+		return;
+	first = signal_to(s->by.tgid, s->by.start);
+	if (!first || first->signal != s->signal || s->time - first->time > HANDLED_NS)
+		return;
+	s->from = first->from;
+	s->by = first->by;
+	s->session = first->session;
+	s->uid = first->uid;
+	__builtin_memcpy(s->comm, first->comm, sizeof(s->comm));
+	s->flags |= SENT_PASSED;
 }
 
 /*
@@ -150,7 +164,10 @@ static __attribute__((noinline)) int signalled(u64 *ctx, int sig, struct task_st
 	bool undoes;
 	u64 info = 0;
 
-	if (!to->session || to->start != t->group_leader->start_boottime)
+	if (to->start != t->group_leader->start_boottime)
+		return 0;
+	/* Of an outsider, an owner, only what it may pass on. */
+	if (!to->session && !(to->flags & FLAG_OWNER && is_one_of(sig, ASKS)))
 		return 0;
 	/* It may have taken away a SIGSTOP before that stopped the process. */
 	undoes = sig == SIGCONT && paused(to->session);

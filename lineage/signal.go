@@ -29,4 +29,5 @@ type Signal struct {
 	Comm    string    // of By, which chooses it: any bytes
 	Handled bool      // the process had a handler
 	Raised  bool      // and later sent the same signal to itself
+	Passed  bool      // an owner of a session got it first, and passed it on
 }

@@ -44,8 +44,8 @@ func Outcome(o *api.Outcome) string {
 	}
 	switch k := o.Killer; {
 	case k == nil:
-	case o.Outcome == api.OutcomeTerm && k.Signal == word && k.Process != nil && k.Process.Ref == o.Ref:
-		word += " by lineage, handled and then sent to itself" // as npm does
+	case k.Kind == "lineage":
+		word = Sender(k, o.Ref)
 	default:
 		word += ": " + Sender(o.Killer, o.Ref)
 	}

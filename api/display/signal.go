@@ -30,6 +30,12 @@ func Sender(s *api.Sender, to api.Ref) string {
 	case s.Kind == "lineage":
 		words += " by lineage"
 	}
+	if s.Passed && s.Kind == "kernel" && s.Signal == "SIGHUP" {
+		words += ": the terminal was closed"
+	}
+	if s.Passed {
+		words += ", passed on by the session's owner"
+	}
 	switch {
 	case s.Raised:
 		words += ", handled and then sent to itself"

@@ -75,7 +75,7 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 			break // how it exited is unknown
 		}
 		p.ExitCode, p.Signal = Exit(e.ExitStatus)
-		p.Killer = killer(c, p.Signal, e.Flags, e.Signal)
+		p.Killer = Killer(c, e.Process, p.Signal, e.Flags, e.Signal)
 		p.CPUSeconds, p.RSSBytes = Seconds(e.CPUTime), e.MaxRSS
 	case tracer.EventReparent:
 		ev.From, ev.To = RefOrNil(e.From), RefOrNil(e.Parent)

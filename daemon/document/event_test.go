@@ -26,6 +26,8 @@ func TestEvent(t *testing.T) {
 			`"type":"exit","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007","state":"zombie","exited":"2026-01-02T03:04:05.00000005Z","evidence":{"kind":"reconciled","source":"iterator","confidence":"strong"}}}`},
 		{tracer.Event{Type: tracer.EventExit, Process: id(101), ExitStatus: 15, Signal: killed},
 			`"type":"exit","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007","state":"zombie","exited":"2026-01-02T03:04:05.00000005Z","signal":"SIGTERM","killer":{"signal":"SIGTERM","kind":"process","time":"2026-01-02T03:04:05.00000004Z","process":{"pid":102,"start_ns":"1020","session":"000007","comm":"pkill","uid":5},"handled":true,"raised":true}}}`},
+		{tracer.Event{Type: tracer.EventExit, Process: id(101), ExitStatus: 15, Flags: tracer.FlagTermed, Signal: &lineage.Signal{Number: 15, Sender: lineage.ByProcess, By: id(101)}},
+			`"type":"exit","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007","state":"zombie","exited":"2026-01-02T03:04:05.00000005Z","signal":"SIGTERM","killer":{"signal":"SIGTERM","kind":"lineage","handled":true,"raised":true}}}`},
 		{tracer.Event{Type: tracer.EventExit, Process: id(101), ExitStatus: 9, Flags: tracer.FlagKilled},
 			`"type":"exit","session":"000007","process":{"pid":101,"start_ns":"1010","session":"000007","state":"zombie","exited":"2026-01-02T03:04:05.00000005Z","signal":"SIGKILL","killer":{"signal":"SIGKILL","kind":"lineage"}}}`},
 		{tracer.Event{Type: tracer.EventStop, Process: id(101), Signal: &lineage.Signal{Number: 40, Sender: lineage.ByKernel, Time: 40}},

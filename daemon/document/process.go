@@ -82,7 +82,7 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	p.Container = Container(n.Container)
 	if n.StatusKnown {
 		p.ExitCode, p.Signal = Exit(n.Status)
-		p.Killer = killer(e.Clock, p.Signal, tracer.EntryFlags(n.Flags), n.Signal)
+		p.Killer = Killer(e.Clock, n.ID, p.Signal, tracer.EntryFlags(n.Flags), n.Signal)
 	} else if n.State == lineage.Live {
 		p.Stopped = Sender(e.Clock, n.Signal)
 	}

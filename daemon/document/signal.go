@@ -14,7 +14,7 @@ func Sender(c Clock, s *lineage.Signal) *api.Sender {
 	if s == nil {
 		return nil
 	}
-	doc := &api.Sender{Signal: signalName(s.Number), Kind: s.Sender.String(), Time: c.Wall(s.Time), Handled: s.Handled, Raised: s.Raised}
+	doc := &api.Sender{Signal: signalName(s.Number), Kind: s.Sender.String(), Time: c.Wall(s.Time), Handled: s.Handled, Raised: s.Raised, Passed: s.Passed}
 	if s.Sender == lineage.ByProcess {
 		doc.Process = &api.Process{Ref: Ref(s.By), Comm: s.Comm, UID: new(int(s.UID))}
 		if s.Session != 0 {
@@ -36,10 +36,13 @@ func crossing(x *tracer.Crossing) *api.Crossing {
 	return &api.Crossing{Signal: signalName(x.Signal), To: to, Refused: x.Refused}
 }
 
-// killer is who sent the signal that a process died of, or that it handled before it exited. The
-// kernel side does not report its own signals: it marks the process before it sends them.
-func killer(c Clock, died string, flags tracer.EntryFlags, s *lineage.Signal) *api.Sender {
+// Killer is who sent the signal that a process died of, or that it handled before it exited. The
+// kernel side does not report its own signals: it marks the process before it sends them. A process
+// that handled ours may send it to itself, as npm does.
+func Killer(c Clock, id lineage.ID, died string, flags tracer.EntryFlags, s *lineage.Signal) *api.Sender {
 	switch {
+	case s != nil && s.By == id && s.Number == uint8(unix.SIGTERM) && flags&tracer.FlagTermed != 0:
+		return &api.Sender{Signal: "SIGTERM", Kind: lineage.ByLineage.String(), Handled: true, Raised: true}
 	case s != nil:
 		return Sender(c, s)
 	case died == "SIGKILL" && flags&tracer.FlagKilled != 0, died == "SIGTERM" && flags&tracer.FlagTermed != 0:

@@ -122,7 +122,7 @@ func TestCodec(t *testing.T) {
 			if r.IntN(2) == 0 {
 				x.Signal = &lineage.Signal{
 					Number: uint8(r.Uint32()), Sender: lineage.Sender(r.IntN(7)), Time: r.Uint64(), By: tracer.Identity{PID: r.Uint32(), Start: r.Uint64()},
-					Session: tracer.SessionID(r.Uint64()), UID: r.Uint32(), Comm: string(text()), Handled: r.IntN(2) == 0, Raised: r.IntN(2) == 0,
+					Session: tracer.SessionID(r.Uint64()), UID: r.Uint32(), Comm: string(text()), Handled: r.IntN(2) == 0, Raised: r.IntN(2) == 0, Passed: r.IntN(2) == 0,
 				}
 			}
 			if r.IntN(2) == 0 {

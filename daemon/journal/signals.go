@@ -17,11 +17,6 @@ const (
 )
 
 // What the byte of a signal says.
-const (
-	handled = 1 << iota
-	raised
-)
-
 func marks(ev *tracer.Event) (b byte) {
 	if ev.ArgvTruncated {
 		b |= truncated
@@ -37,11 +32,10 @@ func marks(ev *tracer.Event) (b byte) {
 
 func appendSignal(b []byte, s *lineage.Signal) []byte {
 	var how byte
-	if s.Handled {
-		how |= handled
-	}
-	if s.Raised {
-		how |= raised
+	for i, is := range []bool{s.Handled, s.Raised, s.Passed} {
+		if is {
+			how |= 1 << i
+		}
 	}
 	b = append(b, s.Number, byte(s.Sender), how)
 	b = binary.AppendUvarint(b, s.Time)
@@ -56,7 +50,7 @@ func (d *decoder) signal() *lineage.Signal {
 	s := new(lineage.Signal)
 	s.Number, s.Sender = d.bytes(1)[0], lineage.Sender(d.bytes(1)[0])
 	how := d.bytes(1)[0]
-	s.Handled, s.Raised = how&handled != 0, how&raised != 0
+	s.Handled, s.Raised, s.Passed = how&1 != 0, how&2 != 0, how&4 != 0
 	s.Time, s.By = d.uint(^uint64(0)), d.identity()
 	s.Session, s.UID, s.Comm = lineage.SessionID(d.uint(^uint64(0))), uint32(d.uint(1<<32-1)), string(d.text())
 	return s

@@ -194,6 +194,7 @@ type sender struct {
 	Signal  string      `json:"signal"`            // that was sent
 	Handled bool        `json:"handled,omitempty"` // the process had a handler
 	Raised  bool        `json:"raised,omitempty"`  // … and later sent the same signal to itself
+	Passed  bool        `json:"passed,omitempty"`  // the session's owner got it first, and passed it on
 	Process *processRef `json:"process,omitempty"` // with the name that it chose
 	Session string      `json:"session,omitempty"` // of that process
 }

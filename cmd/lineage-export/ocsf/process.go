@@ -70,7 +70,7 @@ func (e *Encoder) killed(v *event, r *record.Record) {
 	if k == nil {
 		return
 	}
-	s := &sender{Kind: k.Kind, Signal: k.Signal, Handled: k.Handled, Raised: k.Raised}
+	s := &sender{Kind: k.Kind, Signal: k.Signal, Handled: k.Handled, Raised: k.Raised, Passed: k.Passed}
 	v.Unmapped.Lineage.Sender = s
 	by := k.Process
 	if by == nil {

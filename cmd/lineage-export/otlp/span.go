@@ -207,7 +207,8 @@ func (a attributes) signal(s *api.Sender) attributes {
 	a = a.text("lineage.signal", s.Signal). // of the events `lineage.signal`, `lineage.stop`, `lineage.continue` and `lineage.crossing`: the signal
 						text("lineage.signal.sender", s.Kind).      // who sent it: process, kernel, fault, oom, timer, lineage
 						truth("lineage.signal.handled", s.Handled). // the process had a handler
-						truth("lineage.signal.raised", s.Raised)    // … and later sent the same signal to itself
+						truth("lineage.signal.raised", s.Raised).   // … and later sent the same signal to itself
+						truth("lineage.signal.passed", s.Passed)    // the session's owner got it first, and passed it on
 	if p := s.Process; p != nil {
 		a = a.number("lineage.signal.sender.pid", int64(p.PID)). // of a process
 										text("lineage.signal.sender.comm", p.Comm).         // its name, which it chooses

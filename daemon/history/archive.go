@@ -162,10 +162,7 @@ func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c acces
 			family = append(family, children[k].ID)
 		}
 	}
-	line, err := a.Line(ctx, &p.Session) // dead creators may have been in a session around it
-	if err != nil {
-		return nil, err
-	}
+	line, _ := a.Line(ctx, &p.Session) // dead creators may have been in a session around it
 	then, err := a.encoder(ctx, p.Zero, p.Boot, append(line, family[1:]...)...)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ const callCommand = 40
 
 func callsTable(p *Page, list *api.Orphans) table {
 	t := table{drop: []string{"AGENT", "RSS", "NAME", "AGE", "TOOL"}}
-	t.row("CALL", "TOOL", "SESSION", "NAME", "AGENT", "AGE", "TOOK", "LEFT", "CPUS", "RSS", "PORTS", "RUNS")
+	t.row(header(CallColumns)...)
 	for i := range list.Calls {
 		c := &list.Calls[i]
 		var began *time.Time

@@ -22,32 +22,17 @@ var HistoryColumns = []string{"id", "name", "ended", "duration", "reason", "verd
 	"started", "uid", "parent", "peak", "level", "root", "command"}
 
 func historyTable(p *Page, sessions []api.Session) table {
-	ended, when := "ENDED", p.word
+	when := p.word
+	t := table{drop: []string{"CPU", "PROCESSES", "ROOT", "DURATION", "VERDICT"}, wide: "STARTED UID PARENT PEAK LEVEL COMMAND"}
+	t.row(header(HistoryColumns)...)
 	if p.cuts() {
-		ended, when = p.Now.Format("ENDED (MST)"), p.clock
+		t.rows[0][2], when = p.Now.Format("ENDED (MST)"), p.clock
 	}
-	t := table{drop: []string{"CPU", "PROCESSES", "ROOT", "DURATION", "VERDICT"}}
-	header := []string{"ID", "NAME", ended, "DURATION", "REASON", "VERDICT", "PROCESSES", "CPU"}
-	if p.all() {
-		header = append(header, "STARTED", "UID", "PARENT", "PEAK", "LEVEL")
-	}
-	header = append(header, "ROOT")
-	if p.all() {
-		header = append(header, "COMMAND")
-	}
-	t.row(header...)
 	for i := range sessions {
 		s := &sessions[i]
-		row := []string{s.ID, cmp.Or(s.Name, "-"), when(s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), cmp.Or(string(s.Verdict), "-"),
-			fmt.Sprint(s.Forks + 1 + s.Joined), display.CPU(s.CPUSeconds)}
-		if p.all() {
-			row = append(row, p.word(s.Started), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level))
-		}
-		row = append(row, rootName(p, s))
-		if p.all() {
-			row = append(row, rootCommand(p, s))
-		}
-		t.paintedRow([]string{bold, "", "", "", "", verdictColor(s.Verdict)}, row...)
+		t.paintedRow([]string{bold, "", "", "", "", verdictColor(s.Verdict)}, s.ID, cmp.Or(s.Name, "-"), when(s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), cmp.Or(string(s.Verdict), "-"),
+			fmt.Sprint(s.Forks+1+s.Joined), display.CPU(s.CPUSeconds),
+			p.word(s.Started), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Level), rootName(p, s), rootCommand(p, s))
 	}
 	return t
 }

@@ -41,12 +41,8 @@ var (
 )
 
 func orphansTable(p *Page, items []api.Orphan) table {
-	t := table{drop: []string{"AGE", "NAME", "RSS", "PARENT"}}
-	header := []string{"PID", "WHY", "SESSION", "NAME", "RSS", "AGE", "PARENT"}
-	if p.all() {
-		header = append(header, "UID", "CREATOR", "CGROUP")
-	}
-	t.row(append(header, "COMMAND")...)
+	t := table{drop: []string{"AGE", "NAME", "RSS", "PARENT"}, wide: "UID CREATOR CGROUP"}
+	t.row(header(OrphanColumns)...)
 	for i := range items {
 		o := &items[i]
 		color := yellow
@@ -60,21 +56,15 @@ func orphansTable(p *Page, items []api.Orphan) table {
 		if o.Kept {
 			why += ", kept"
 		}
-		row := []string{o.Ref.String(), why, o.Session, cmp.Or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started), parentText(o)}
-		if !p.Wide {
-			row[0] = fmt.Sprint(o.PID)
+		uid, creator := "-", "-"
+		if o.UID != nil {
+			uid = fmt.Sprint(*o.UID)
 		}
-		if p.all() {
-			uid, creator := "-", "-"
-			if o.UID != nil {
-				uid = fmt.Sprint(*o.UID)
-			}
-			if o.Creator != nil {
-				creator = fmt.Sprint(o.Creator.PID)
-			}
-			row = append(row, uid, creator, cmp.Or(o.Cgroup, "-"))
+		if o.Creator != nil {
+			creator = fmt.Sprint(o.Creator.PID)
 		}
-		t.paintedRow([]string{"", color}, append(row, p.Command(&o.Process))...)
+		t.paintedRow([]string{"", color}, Ref(p, o.Ref), why, o.Session, cmp.Or(o.SessionName, "-"), display.Size(o.RSSBytes), p.since(o.Started),
+			parentText(o), uid, creator, cmp.Or(o.Cgroup, "-"), p.Command(&o.Process))
 	}
 	return t
 }

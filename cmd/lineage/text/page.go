@@ -59,9 +59,6 @@ func (p *Page) Line(format string, args ...any) {
 // cuts reports whether lines are cut to the width of the terminal.
 func (p *Page) cuts() bool { return p.Width > 0 && !p.Wide }
 
-// all reports whether tables are built with every column: -o wide shows all, --columns selects.
-func (p *Page) all() bool { return p.Wide || len(p.Columns) > 0 }
-
 // Wrap writes a text that would be useless in part: on a terminal it is wrapped, with
 // all lines but the first indented by two more. An empty text is left out.
 func (p *Page) Wrap(indent int, text string) {

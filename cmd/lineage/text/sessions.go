@@ -40,35 +40,20 @@ func tabular(of func(*Page) table) *Listing {
 	}}
 }
 
-// SessionColumns are those of the list of sessions.
+// SessionColumns are those of the list of sessions. Root and command may contain blanks, so no column that
+// scripts cut at blanks comes after them.
 var SessionColumns = []string{"id", "name", "state", "live", "orphans", "zombies", "cpu", "cpus", "rss", "ports", "age", "evidence",
 	"container", "idle", "event", "uid", "parent", "peak", "forks", "grace", "level", "end", "ended", "root", "command"}
 
 func sessionsTable(p *Page, sessions []api.Session) table {
-	t := table{drop: lessWorth(sessions)}
-	header := []string{"ID", "NAME", "STATE", "LIVE", "ORPHANS", "ZOMBIES", "CPU", "CPUS", "RSS", "PORTS", "AGE", "EVIDENCE"}
-	if p.all() {
-		header = append(header, "CONTAINER", "IDLE", "EVENT", "UID", "PARENT", "PEAK", "FORKS", "GRACE", "LEVEL", "END", "ENDED")
-	}
-	// ROOT and COMMAND may contain blanks, so no column that scripts cut at blanks comes after them.
-	header = append(header, "ROOT")
-	if p.all() {
-		header = append(header, "COMMAND")
-	}
-	t.row(header...)
+	t := table{drop: lessWorth(sessions), wide: "CONTAINER IDLE EVENT UID PARENT PEAK FORKS GRACE LEVEL END ENDED COMMAND"}
+	t.row(header(SessionColumns)...)
 	for i := range sessions {
 		s := &sessions[i]
-		row := []string{s.ID, cmp.Or(s.Name, containerName(s), "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
-			display.CPU(s.CPUSeconds), fmt.Sprintf("%.1f", s.CPUs), memory(s), ports(s), age(p, s), cmp.Or(s.Evidence, "-")}
-		if p.all() {
-			row = append(row, cmp.Or(s.Container.String(), "-"), idle(s), p.since(s.LastEvent), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
-				grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), p.word(s.Ended))
-		}
-		row = append(row, rootName(p, s))
-		if p.all() {
-			row = append(row, rootCommand(p, s))
-		}
-		t.paintedRow([]string{bold, "", stateColor(s)}, row...)
+		t.paintedRow([]string{bold, "", stateColor(s)}, s.ID, cmp.Or(s.Name, containerName(s), "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
+			display.CPU(s.CPUSeconds), fmt.Sprintf("%.1f", s.CPUs), memory(s), ports(s), age(p, s), cmp.Or(s.Evidence, "-"),
+			cmp.Or(s.Container.String(), "-"), idle(s), p.since(s.LastEvent), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
+			grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), p.word(s.Ended), rootName(p, s), rootCommand(p, s))
 	}
 	return t
 }

@@ -24,8 +24,14 @@ type table struct {
 	rows   [][]string
 	colors [][]string // of cells, by row; a row may have none
 	drop   []string   // by their headers in the first row; nil: it has no headers
+	wide   string     // the headers of columns that only -o wide and --columns show
 	first  bool       // the first column may be long, instead of the last
 	ragged bool       // the columns are not aligned: an agent that reads this pays for blanks
+}
+
+// header is the first row.
+func header(columns []string) []string {
+	return strings.Fields(strings.ToUpper(strings.Join(columns, " ")))
 }
 
 func (t *table) row(cells ...string) { t.paintedRow(nil, cells...) }
@@ -46,6 +52,10 @@ func (t *table) write(p *Page) {
 	if headed && len(p.Columns) > 0 {
 		t.pick(p.Columns)
 		t.drop = nil
+	} else if !p.Wide {
+		for _, name := range strings.Fields(t.wide) {
+			t.remove(name)
+		}
 	}
 	widths := t.widths()
 	if p.cuts() {

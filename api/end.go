@@ -64,7 +64,7 @@ type Outcome struct {
 	Container *Container  `json:"container,omitempty"` // that it ran in
 	Outcome   OutcomeKind `json:"outcome"`             // self, term, kill, left, kept, branch
 	Session   string      `json:"session,omitempty"`   // kept, branch: the session that it was moved to
-	Why       string      `json:"why,omitempty"`       // why it is still alive; kept, branch: by whom, until when and why
+	Why       string      `json:"why,omitempty"`       // why it is still alive; kept, branch: the caller or rule, the time, the reason
 	Killer    *Sender     `json:"killer,omitempty"`    // who sent the signal that it died of, or handled, if not lineage
 	Leftover  bool        `json:"leftover,omitempty"`  // was alive when the root of its session was gone, and no end had begun before that
 }

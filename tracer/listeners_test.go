@@ -80,6 +80,14 @@ func (s *server) event(what tracer.EventType) tracer.Event {
 	return ev
 }
 
+// closed takes the event that the socket of an earlier one was closed.
+func (s *server) closed(began tracer.Event) {
+	s.t.Helper()
+	if over := s.event(tracer.EventUnlisten); !same(over, began) {
+		s.t.Errorf("closed %+v, opened %+v", over, began)
+	}
+}
+
 // silent proves that nothing was reported until now.
 func (s *server) silent() {
 	s.t.Helper()
@@ -122,9 +130,7 @@ func testListen(t *testing.T, o tracer.Options) {
 				t.Errorf("the kernel has %+v", l)
 			}
 			s.close(fd)
-			if over := s.event(tracer.EventUnlisten); !same(over, began) {
-				t.Errorf("closed %+v, opened %+v", over, began)
-			}
+			s.closed(began)
 			if l := s.listeners(); len(l) != 0 {
 				t.Errorf("the kernel still has %+v", l)
 			}
@@ -146,13 +152,9 @@ func TestListenShared(t *testing.T) {
 			t.Fatalf("%+v and %+v", a, b)
 		}
 		s.close(second)
-		if over := s.event(tracer.EventUnlisten); !same(over, b) {
-			t.Errorf("got %+v, want %+v", over, b)
-		}
+		s.closed(b)
 		s.close(first)
-		if over := s.event(tracer.EventUnlisten); !same(over, a) {
-			t.Errorf("got %+v, want %+v", over, a)
-		}
+		s.closed(a)
 	})
 }
 
@@ -175,9 +177,7 @@ func TestListenRefused(t *testing.T) {
 	s.tell(fmt.Sprintf("open 4 tcp %d 0", a.Address.Port()))
 	require.Equal(t, s.until("open"), fmt.Sprintf("open -1 %d", unix.EADDRINUSE))
 	s.close(fd)
-	if over := s.event(tracer.EventUnlisten); !same(over, a) {
-		t.Errorf("got %+v, want %+v", over, a)
-	}
+	s.closed(a)
 }
 
 // The socket is closed with its last reference, in any process: a member that inherited
@@ -196,9 +196,7 @@ func TestListenClosedByAnother(t *testing.T) {
 			t.Fatalf("the child holds the socket, the kernel has %+v", l)
 		}
 		require.NoError(t, unix.Kill(int(child), unix.SIGKILL))
-		if over := s.event(tracer.EventUnlisten); !same(over, inherited) {
-			t.Errorf("got %+v, want %+v", over, inherited)
-		}
+		s.closed(inherited)
 
 		fd, _ = s.open("4 tcp 0 0")
 		passed := s.event(tracer.EventListen)
@@ -212,9 +210,7 @@ func TestListenClosedByAnother(t *testing.T) {
 			t.Fatalf("we hold the socket, the kernel has %+v", l)
 		}
 		unix.Close(ours)
-		if over := s.event(tracer.EventUnlisten); !same(over, passed) {
-			t.Errorf("got %+v, want %+v", over, passed)
-		}
+		s.closed(passed)
 	})
 }
 

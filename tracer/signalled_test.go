@@ -113,13 +113,11 @@ func TestKiller(t *testing.T) {
 // TestPassedOn signals an owner that passes it on: the sender is who sent it to the owner.
 func TestPassedOn(t *testing.T) {
 	onEachSide(t, func(t *testing.T, tr *tracer.Tracer) {
-		v := &victim{workload: start(t, "echo ready; read x"), t: t, tr: tr, events: collect(t, tr)}
+		v := &victim{workload: start(t, "read x"), t: t, tr: tr, events: collect(t, tr)}
 		owner := start(t, fmt.Sprintf("trap 'kill -HUP %d; read y' HUP; echo ready; read x; read y", v.pid()))
 		v.id = create(t, tr, v.workload, tracer.SessionSpec{Owner: tracer.Identity{PID: owner.pid()}})
-		for _, w := range []*workload{v.workload, owner} {
-			w.goOn()
-			w.until("ready")
-		}
+		owner.goOn()
+		owner.until("ready")
 		require.NoError(t, unix.Kill(int(owner.pid()), unix.SIGHUP))
 		owner.tell("x") // a trap runs when the read is over
 		if s := v.next(tracer.EventExit).Signal; !fromUs(s, unix.SIGHUP) || !s.Passed {

@@ -500,8 +500,7 @@ func TestHistoryInside(t *testing.T) {
 	}
 }
 
-// TestHistoryOfWhatLeft: the receipt of a session names what was kept of it, and the branch that was ended before.
-// The tree of the branch begins with the branch, not with a dead creator in the session around it.
+// TestHistoryOfWhatLeft: a receipt names what was kept and which branch was ended before; a branch's tree begins with it.
 func TestHistoryOfWhatLeft(t *testing.T) {
 	w := daemontest.New(t, daemontest.WithBoot("b1"))
 	s := w.Session("user", 100, api.NewSession{Name: "stack"})
@@ -516,14 +515,11 @@ func TestHistoryOfWhatLeft(t *testing.T) {
 	w.End("user", s.ID)
 	w.Restart()
 	r := daemontest.Get[api.Report](w, "user", "/v1/sessions/stack/report")
-	want := fmt.Sprintf("[101 kept %s session %[1]s until %[2]s by uid 1000 (lngtest-user): shared cache] [103 branch %[3]s session %[3]s, ended by uid 0, pid %[4]d lngtest-root] [100 kill  ]",
-		kept.ID, kept.Until.Local().Format("2006-01-02 15:04"), branch.Session, daemontest.Root)
-	var got []string
-	for _, o := range r.Processes {
-		got = append(got, fmt.Sprintf("[%d %s %s %s]", o.PID, o.Outcome, o.Session, o.Why))
-	}
-	if got := strings.Join(got, " "); got != want || len(r.Contradictions()) > 0 {
-		t.Errorf("got  %s\nwant %s\n%v", got, want, r.Contradictions())
+	was := fmt.Sprintf("session %s until %s by uid 1000 (lngtest-user): shared cache", kept.ID, kept.Until.Local().Format("2006-01-02 15:04"))
+	by := fmt.Sprintf("session %s, ended by uid 0, pid %d lngtest-root", branch.Session, daemontest.Root)
+	if o := r.Processes; fmt.Sprint(daemontest.Outcomes(r)) != "map[100:kill 101:kept 103:branch]" || o[0].Session != kept.ID || o[0].Why != was ||
+		o[1].Session != branch.Session || o[1].Why != by || len(r.Contradictions()) > 0 {
+		t.Errorf("%+v, %v", o, r.Contradictions())
 	}
 	tree := daemontest.Get[api.Tree](w, "user", "/v1/sessions/"+branch.Session+"/tree")
 	if len(tree.Nodes) != 2 || tree.Nodes[0].PID != 103 || tree.Nodes[0].Comm != "lngtest-member" || tree.Nodes[1].PID != 104 {

@@ -86,6 +86,9 @@ func TestCallsLeft(t *testing.T) {
 	if c := d.Calls[2].Commands[0]; !c.ArgvTruncated || len(c.Argv[0]) > 160 {
 		t.Errorf("%+v", c)
 	}
+	if x := daemontest.Get[api.Session](w, "user", "/v1/sessions/office"); fmt.Sprintf("%.1f", x.CPUs) != "1.0" {
+		t.Errorf("the session uses %v CPUs", x.CPUs)
+	}
 	w.Do("else", "GET", "/v1/orphans?session=office", nil).Refused(api.CodeNotFound)
 	if d := daemontest.Get[api.Orphans](w, "else", "/v1/orphans"); len(d.Calls) != 0 {
 		t.Errorf("another user sees %+v", d.Calls)

@@ -32,6 +32,15 @@ func session(tb testing.TB, o *Registry, k *kerneltest.Kernel, pid uint32) *Sess
 	return sessionOf(tb, o, k, pid, 1000)
 }
 
+// unheard is a session that the registry does not know.
+func unheard(tb testing.TB, k *kerneltest.Kernel, pid uint32) tracer.SessionID {
+	tb.Helper()
+	k.Add(pid, 1, "lngtest-root")
+	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(pid).Identity})
+	require.NoError(tb, err)
+	return id
+}
+
 func sessionOf(tb testing.TB, o *Registry, k *kerneltest.Kernel, pid, uid uint32) *Session {
 	tb.Helper()
 	k.Add(pid, 1, "lngtest-root")

@@ -21,9 +21,7 @@ func TestForgottenOnce(t *testing.T) {
 	o.Attach(&Hooks{Closed: func(_ View, s *Session) { closed[s.ID()]++ }})
 	s := session(t, o, k, 100)
 	id := s.ID()
-	k.Fork(100, 101, "lngtest-nested")
-	nested, err := Tx{o.view()}.Create(tracer.SessionSpec{Root: k.Proc(101).Identity, UID: 1000})
-	require.NoError(t, err)
+	nested := inside(t, o, k, 100, 101)
 	require.NoError(t, k.End(id, tracer.CauseEnd, 0))
 	over(o, s) // the record of the nested session keeps that of the outer one
 	o.ended = retain.New(MaxEnded, maxReceipts, func(*Session) {})
@@ -62,14 +60,12 @@ func releasedAfter(t *testing.T, looks int) {
 	runs(t, o)
 	s := session(t, o, k, 100)
 	id := s.ID()
-	k.Fork(100, 101, "lngtest-nested")
-	nested, err := Tx{o.view()}.Create(tracer.SessionSpec{Root: k.Proc(101).Identity, UID: 1000})
-	require.NoError(t, err)
+	nested := inside(t, o, k, 100, 101)
 	require.NoError(t, k.End(id, tracer.CauseEnd, 0))
 	if looks > 0 {
 		k.Fail("Settle", errors.New("refused"))
 	} else {
-		_, err = k.Settle(nested.ID())
+		_, err := k.Settle(nested.ID())
 		require.NoError(t, err)
 	}
 	require.NoError(t, o.Update(func(Tx) { over(o, s); over(o, nested) }))
@@ -86,9 +82,7 @@ func releasedAfter(t *testing.T, looks int) {
 // TestNotForgottenByAFailure: a session that the kernel could not be asked for once is held when it can.
 func TestNotForgottenByAFailure(t *testing.T) {
 	o, k := newRegistry(t)
-	k.Add(100, 1, "lngtest-root")
-	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
-	require.NoError(t, err)
+	id := unheard(t, k, 100)
 	k.Fail("Session", errors.New("refused"))
 	if o.sessionOf(id) != nil {
 		t.Error("it is held without its record")
@@ -121,9 +115,7 @@ func TestUndoneCreate(t *testing.T) {
 // that was reported.
 func TestUnheardDeath(t *testing.T) {
 	o, k := newRegistry(t)
-	k.Add(100, 1, "lngtest-root")
-	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
-	require.NoError(t, err)
+	id := unheard(t, k, 100)
 	k.Fail("Session", errors.New("refused"))
 	o.apply([]tracer.Event{{Type: tracer.EventExit, Process: k.Proc(100).Identity, Session: id}})
 	k.Fail("Session", nil)
@@ -139,9 +131,7 @@ func TestUnheardDeath(t *testing.T) {
 // TestLostBeforeItWasHeld: so does one of a session that was opened, and lost a member, before the daemon knew of it.
 func TestLostBeforeItWasHeld(t *testing.T) {
 	o, k := newRegistry(t)
-	k.Add(100, 1, "lngtest-root")
-	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
-	require.NoError(t, err)
+	id := unheard(t, k, 100)
 	k.Advance(time.Second)
 	o.apply([]tracer.Event{{Type: tracer.EventLost, Count: 1, Time: uint64(k.Now())}})
 	s := o.sessionOf(id)

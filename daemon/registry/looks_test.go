@@ -123,9 +123,7 @@ func TestOwed(t *testing.T) {
 	runs(t, o)
 	_, err := o.Resync(CauseStart)
 	require.NoError(t, err)
-	k.Add(100, 1, "lngtest-root")
-	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
-	require.NoError(t, err)
+	id := unheard(t, k, 100)
 	k.Fail("Snapshot", errors.New("refused"))
 	if _, err := o.Resync(CauseLost); err == nil {
 		t.Fatal("a look without the task list")

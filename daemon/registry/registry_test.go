@@ -70,9 +70,7 @@ func TestLetGoInALook(t *testing.T) {
 	for name, held := range map[string]bool{"held": true, "not held yet": false} {
 		t.Run(name, func(t *testing.T) {
 			o, k := newRegistry(t)
-			k.Add(300, 1, "lngtest-agent")
-			id, err := k.Create(tracer.SessionSpec{Root: k.Proc(300).Identity})
-			require.NoError(t, err)
+			id := unheard(t, k, 300)
 			seen, err := k.Sessions()
 			if err != nil || len(seen) != 1 {
 				t.Fatal(err, seen)

@@ -281,6 +281,9 @@ func TestMemory(t *testing.T) {
 	if len(report.HoldsUnknown) != 1 {
 		t.Errorf("a receipt without room: %+v", report)
 	}
+	if f.write(&aftermath{unknown: []string{"a", "b"}}, report); len(report.HoldsUnknown) != 2 {
+		t.Errorf("a receipt after a look that could not read all: %+v", report)
+	}
 	if n := note(1002); n != maxHeld {
 		t.Errorf("another user has room for %d", n)
 	}

@@ -111,12 +111,14 @@ func TestMarksEndWithTheAgent(t *testing.T) {
 	if len(again.Calls) != 1 {
 		t.Errorf("%+v", again)
 	}
-	w.forks(101, 120)
+	w.forks(101, 120, 100, 200, 200, 201)
+	w.mark("201", "begin", "other", 200)
 	w.K.Exit(101, 0)
-	w.forks(100, 130, 103, 140)
+	w.forks(100, 130, 103, 140, 200, 210)
 	w.haveCalls(120, "one")
 	w.haveCalls(130)
 	w.haveCalls(140)
+	w.haveCalls(210, "other") // of another agent
 	if c := daemontest.Get[api.Process](w, "user", "/v1/processes/120").Calls; c[0].Ended == nil {
 		t.Errorf("%+v", c)
 	}

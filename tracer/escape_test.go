@@ -92,6 +92,13 @@ func testMaxProcesses(t *testing.T, tr *tracer.Tracer) {
 	if s := settled(t, tr, id); s.Cause != tracer.CauseMaxProcesses || s.Peak > 21 {
 		t.Errorf("ended by %v with a peak of %d", s.Cause, s.Peak)
 	}
+	full := start(t, ":")
+	id = create(t, tr, full, tracer.SessionSpec{MaxProcesses: 1})
+	sentence(t, tr)
+	if s, err := tr.Session(id); err != nil || s.State != tracer.StateActive {
+		t.Errorf("as many as it may have: %+v, %v", s, err)
+	}
+	endAll(t, tr, id, full)
 }
 
 // Children that were waited for do not count, although the kernel reports them late;

@@ -287,6 +287,13 @@ func (t *Tracer) MarkCondemned(id SessionID) error {
 // Signal sends to a member as a sentence at level 2 does.
 func (t *Tracer) Signal(id Identity, sig unix.Signal) error { return t.signal(id, sig) }
 
+// KillOne kills a process that has no entry.
+func (t *Tracer) KillOne(id Identity) error {
+	t.verbs.Lock()
+	defer t.verbs.Unlock()
+	return t.killOne(id)
+}
+
 // Demand is what the sessions of a process ask for at level 2.
 var Demand = demand
 

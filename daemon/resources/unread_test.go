@@ -22,7 +22,7 @@ func TestUnread(t *testing.T) {
 		{"PID 1, and a holder", true, []error{hiddenError{1}, hiddenError{1}}, nil},
 		{"others, and a holder", true, []error{hiddenError{1, 7}, hiddenError{9, 7, 1}}, []string{"open files of PID 7, PID 9 could not be read"}},
 		{"many", false, []error{hiddenError{1, 2, 3, 4, 5, 6, 7, 8, 9}}, []string{"open files of 9 processes could not be read"}},
-		{"no time", true, []error{errTime, hiddenError{1}}, []string{"holders: "+errTime.Error()}},
+		{"no time", true, []error{errTime, hiddenError{1}}, []string{"holders: " + errTime.Error()}},
 	} {
 		var h Held
 		for i := range c.looks {

@@ -46,7 +46,7 @@ func (a *Access) Hide(c Caller, v Verb, what string, d Decision, none error) err
 	if errors.Is(none, errHidden) {
 		return none
 	}
-	a.Refuse(c, v, what, d)
+	_ = a.Refuse(c, v, what, d)
 	return fmt.Errorf("%w%w", none, errHidden)
 }
 

@@ -15,7 +15,7 @@ const (
 	EventUnlisten EventType = "unlisten"
 	EventLost     EventType = "lost"  // events are missing
 	EventMark     EventType = "mark"  // an agent's tool call began or is over
-	EventTrace    EventType = "trace" // a process was started in a trace
+	EventTrace    EventType = "trace" // a process was started in a trace; without one: it is an agent's hook, and of no tool call
 	EventStop     EventType = "stop"  // it was sent a signal that stops it
 	EventContinue EventType = "continue"
 	EventCrossing EventType = "crossing" // a signal of it left its guarded session, or was refused

@@ -1,6 +1,7 @@
 package display
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -32,7 +33,7 @@ func About(ev *api.Event) string {
 	case ev.Call != nil:
 		return Mark(ev.Call)
 	case ev.Type == api.EventTrace && ev.Process != nil:
-		return Trace(ev.Process.Trace)
+		return cmp.Or(Trace(ev.Process.Trace), "an agent's hook, of no tool call")
 	case ev.Type == api.EventLost:
 		return lost(ev)
 	}

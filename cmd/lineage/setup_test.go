@@ -48,7 +48,7 @@ func TestSetupLink(t *testing.T) {
 	if out, err := patch.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if text, err := os.ReadFile(link); err != nil || strings.Count(string(text), " hook claude-code") != 6 {
+	if text, err := os.ReadFile(link); err != nil || strings.Count(string(text), " hook claude-code") != 7 {
 		t.Errorf("%v: %s", err, text)
 	}
 	if out, complaint, code := setUp(t, home, "claude", "--print"); out != "" && !strings.Contains(complaint+out, "nothing to change") || code != 0 {

@@ -212,7 +212,7 @@ func (h *branches) check(b *branch.Branch, c access.Caller) error {
 // ambiguous refuses to end processes that the branch's call, or another one, started.
 func ambiguous(b *branch.Branch, shared int) *enforcer.Refusal {
 	return &enforcer.Refusal{Kind: enforcer.ErrGuarded, Process: b.Of,
-		Why: fmt.Sprintf("has reported several calls that may have started these %d processes: end each with --branch", shared)}
+		Why: fmt.Sprintf("has reported several calls that may have started the same processes (%d): end each with --branch", shared)}
 }
 
 // checkSeparated runs right before the first signal. A caller that is not the session's

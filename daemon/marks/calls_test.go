@@ -157,7 +157,7 @@ func TestEndCallRefused(t *testing.T) {
 		{"an unknown call", "user", 101, api.EndRequest{Call: "none"}, api.CodeNotFound, "what call none of pid 101 started: no process of it is alive"},
 		{"a call of another agent", "user", 122, api.EndRequest{Call: "one"}, api.CodeNotFound, "no process of it"},
 		{"that of a dead agent", "user", 102, api.EndRequest{Call: "one"}, api.CodeNotFound, "no process of it"},
-		{"parallel calls only, by the agent", "150", 101, api.EndRequest{Call: "three"}, api.CodeGuarded, "several calls that may have started these 1 processes"},
+		{"parallel calls only, by the agent", "150", 101, api.EndRequest{Call: "three"}, api.CodeGuarded, "several calls that may have started the same processes (1)"},
 		{"parallel calls only, by root", "root", 101, api.EndRequest{Call: "four"}, api.CodeGuarded, "several calls"},
 		{"a caller of the call", "127", 101, api.EndRequest{Call: "one"}, api.CodeGuarded, "the caller"},
 		{"another user", "else", 101, api.EndRequest{Call: "one"}, api.CodeDenied, "uid 1000"},
@@ -240,5 +240,29 @@ func TestCallsAfterRestart(t *testing.T) {
 	w.mark("103", "end", "one", 101)
 	if got := ended(); got != "old 2 true one 2 true " {
 		t.Errorf("after the end: %s", got)
+	}
+}
+
+// A hook, and the shell below which it runs, belong to no call, whichever was open when the agent started them:
+// a call has not left what reports its end.
+func TestHooksAreOfNoCall(t *testing.T) {
+	w, s := office(t, daemontest.WithBoot("b1"))
+	w.mark("103", "begin", "one", 101)
+	w.forks(101, 120, 101, 130, 130, 131)
+	w.haveCalls(131, "one")
+	w.mark("131", "end", "", 101)
+	w.haveCalls(131)
+	w.haveCalls(130)
+	w.haveCalls(120, "one")
+	if c := w.left("user").Calls; len(c) != 1 || c[0].Processes != 1 {
+		t.Errorf("%+v", c)
+	}
+	w.K.Exit(100, 0)
+	w.Receipt(s.ID)
+	w.Restart()
+	for _, n := range daemontest.Get[api.Tree](w, "user", "/v1/sessions/office/tree?dead=all").Nodes {
+		if (n.PID == 120) != (len(n.Calls) == 1) {
+			t.Errorf("the history has %d in %+v", n.PID, n.Calls)
+		}
 	}
 }

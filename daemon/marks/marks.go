@@ -220,7 +220,7 @@ func fits(text string, most int) bool {
 // Mark notes that a call begins or ends, of an agent that is the caller or its ancestor. The
 // caller is a member.
 func (m *Marks) Mark(c access.Caller, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {
-	return registry.Change(m.o.Registry, func(t registry.Tx) (*api.Mark, error) { return m.mark(t, c.Member, agent, q) })
+	return registry.Change(m.o.Registry, func(t registry.Tx) (*api.Mark, error) { return m.mark(t, c, agent, q) })
 }
 
 // Agent finds the process that a request names, if it is the caller or has started it, with
@@ -241,7 +241,8 @@ func (m *Marks) Agent(c access.Caller, named api.Ref) (agent tracer.Identity, ok
 	return agent, false
 }
 
-func (m *Marks) mark(t registry.Tx, id tracer.SessionID, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {
+func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity, q *api.MarkRequest) (*api.Mark, error) {
+	id := caller.Member
 	s := t.Ask(id)
 	if s == nil || s.Closed() {
 		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %v not found", id), "")
@@ -252,6 +253,7 @@ func (m *Marks) mark(t registry.Tx, id tracer.SessionID, agent tracer.Identity, 
 		return nil, api.NewError(api.CodeTooMany, fmt.Sprintf("more than %d marks a second in session %v", perSecond, id), "")
 	}
 	b.last = now
+	m.exempt(t, caller, agent, now)
 	if !b.named(agent) {
 		b.agents = append(b.agents, agent)
 		if len(b.agents) > maxAgents {
@@ -282,6 +284,27 @@ func (m *Marks) mark(t registry.Tx, id tracer.SessionID, agent tracer.Identity, 
 		return reply(t, id, began), nil
 	}
 	return reply(t, id, ended), nil
+}
+
+// exempt notes that a hook, with the shell below which it runs, belongs to none of the agent's calls, although
+// the agent started it while one was open.
+func (m *Marks) exempt(t registry.Tx, hook access.Caller, agent tracer.Identity, now uint64) {
+	top, claim := tracer.Identity{}, (*lineage.Claim)(nil)
+	for id, steps := hook.ID, 0; id != agent && !id.IsZero() && steps < maxSteps; steps++ {
+		top = id
+		claim, id = t.Graph().Claim(id)
+	}
+	if claim == nil || len(claim.Calls) == 0 || claim.Calls[0].Agent != agent {
+		return
+	}
+	ev := tracer.Event{Type: tracer.EventTrace, Time: now, Process: top, Session: hook.Member}
+	if claim.Trace != (lineage.Trace{}) {
+		ev.Claim = &lineage.Claim{Trace: claim.Trace}
+	}
+	if n, known := t.Graph().Node(top); known {
+		copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
+		t.Apply([]tracer.Event{ev})
+	}
 }
 
 // publish sends marks to the readers of the events.

@@ -75,12 +75,14 @@ type verb struct {
 // verbs maps events to verbs; each agent has its own names of events.
 var verbs = map[string]verb{
 	"SessionStart":       {do: (*Hook).start, start: true},
+	"UserPromptSubmit":   {do: (*Hook).cut, often: true},
 	"Stop":               {do: (*Hook).sum},
 	"PreToolUse":         {do: (*Hook).begin, often: true},
 	"PostToolUse":        {do: (*Hook).end, often: true},
 	"PostToolUseFailure": {do: (*Hook).end, often: true}, // claude-code's: the tool failed, or was not allowed
 	"PermissionDenied":   {do: (*Hook).end, often: true},
-	"AfterAgent":         {do: (*Hook).sum}, // gemini-cli's names
+	"BeforeAgent":        {do: (*Hook).cut, often: true}, // gemini-cli's names
+	"AfterAgent":         {do: (*Hook).sum},
 	"BeforeTool":         {do: (*Hook).begin, often: true},
 	"AfterTool":          {do: (*Hook).end, often: true},
 }
@@ -231,6 +233,25 @@ func fitting(name string, most int) string {
 	return name
 }
 
+// cut ends the calls that the user has interrupted: a new turn begins.
+func (h *Hook) cut(ctx context.Context, c api.Client, _ *event) error {
+	a := h.agent()
+	if a == nil {
+		return nil
+	}
+	_, err := h.endAll(ctx, c, a)
+	return err
+}
+
+// endAll ends the agent's open calls: agents report no end of a call that was interrupted.
+func (h *Hook) endAll(ctx context.Context, c api.Client, a *agent) (adopted bool, err error) {
+	_, err = c.Mark(ctx, api.MarkRequest{Phase: api.PhaseEnd, Agent: a.Ref})
+	if is(err, api.CodeDenied) {
+		return h.adopt(ctx, c, a)
+	}
+	return false, err
+}
+
 const (
 	mostCalls   = 4  // are named in one answer
 	mostPorts   = 8  // are, too
@@ -245,12 +266,8 @@ func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
 	if a == nil {
 		return nil
 	}
-	// A call that the user has interrupted has no end of its own.
-	_, err := c.Mark(ctx, api.MarkRequest{Phase: api.PhaseEnd, Agent: a.Ref})
-	if is(err, api.CodeDenied) {
-		if adopted, err := h.adopt(ctx, c, a); adopted || err != nil {
-			return err
-		}
+	if adopted, err := h.endAll(ctx, c, a); adopted || err != nil {
+		return err
 	}
 	p, err := c.Process(ctx, a.Ref.String())
 	if err != nil || p.Session == "" {

@@ -132,6 +132,9 @@ func (p *Page) apply(at uint64, ev *api.Event) {
 	case api.EventTrace:
 		if m != nil {
 			m.trace = p.members.intern(display.Trace(ev.Process.Trace))
+			if len(ev.Process.Calls) == 0 {
+				m.calls = ""
+			}
 		}
 	case api.EventListen, api.EventUnlisten:
 		p.port(at, ev)

@@ -61,7 +61,9 @@ func (t *Trace) apply(ev *api.Event) {
 	case api.EventTrace:
 		about := notes{}
 		about.claims(p)
-		t.note(at, p, "trace", "trace context", about)
+		if p.Trace != nil {
+			t.note(at, p, "trace", "trace context", about)
+		}
 	case api.EventListen, api.EventUnlisten:
 		what := string(ev.Type)
 		if ev.Port != nil {

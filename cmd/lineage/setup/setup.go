@@ -28,11 +28,11 @@ type Agent struct {
 // Agents are the agents that setup supports.
 var Agents = []Agent{
 	{Name: "claude-code", Command: "claude", below: []string{"/claude/versions/", "/@anthropic-ai/claude-"}, dir: ".claude", dirEnv: "CLAUDE_CONFIG_DIR", file: "settings.json",
-		events: []string{"SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied", "Stop"}},
+		events: []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied", "Stop"}},
 	{Name: "codex", Command: "codex", below: []string{"/@openai/codex"}, dir: ".codex", dirEnv: "CODEX_HOME", file: "hooks.json", Next: "codex runs new hooks once you have trusted them: /hooks",
-		events: []string{"SessionStart", "PreToolUse", "PostToolUse", "Stop"}},
+		events: []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"}},
 	{Name: "gemini-cli", Command: "gemini", below: []string{"/@google/gemini-cli/"}, dir: ".gemini", file: "settings.json",
-		events: []string{"SessionStart", "BeforeTool", "AfterTool", "AfterAgent"}},
+		events: []string{"SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent"}},
 	{Name: "opencode", Command: "opencode", below: []string{"/opencode-ai/"}, dir: ".config/opencode", file: "plugins/lineage.js", plugin: plugin},
 }
 

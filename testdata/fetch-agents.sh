@@ -6,8 +6,8 @@ set -euo pipefail
 dir=$1
 shift
 declare -A packages=(
-	[claude-code]=@anthropic-ai/claude-code@2.1.330
-	[codex]=@openai/codex@0.169.0
+	[claude-code]=@anthropic-ai/claude-code@2.1.332
+	[codex]=@openai/codex@0.171.0
 	[gemini-cli]=@google/gemini-cli@0.61.0
 	[opencode]=opencode-ai@1.18.33
 )

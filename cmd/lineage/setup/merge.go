@@ -22,19 +22,19 @@ type hook struct {
 	Command string `json:"command"`
 }
 
-// command is what the agent's shell runs. The path is absolute, because the agent's PATH may
-// differ from the user's.
+// command is what the agent's shell runs, and becomes: one process for each hook, which a tree shows on one row.
+// The path is absolute, because the agent's PATH may differ from the user's.
 func (a Agent) command(program string) string {
 	if !regexp.MustCompile(`^[A-Za-z0-9/._+-]+$`).MatchString(program) {
 		program = "'" + strings.ReplaceAll(program, "'", `'\''`) + "'"
 	}
-	return program + " hook " + a.Name
+	return "exec " + program + " hook " + a.Name
 }
 
 // ours reports whether a command is one that a setup wrote, with any path.
 func (a Agent) ours(command string) bool {
 	program, found := strings.CutSuffix(command, " hook "+a.Name)
-	program = strings.Trim(program, "'")
+	program = strings.Trim(strings.TrimPrefix(program, "exec "), "'")
 	return found && (program == "lineage" || strings.HasSuffix(program, "/lineage"))
 }
 

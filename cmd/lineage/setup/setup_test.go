@@ -76,7 +76,7 @@ func TestSetupAndUndo(t *testing.T) {
 			for _, event := range claude.events {
 				n := 0
 				for _, g := range got.Hooks[event] {
-					if g.Hooks[0].Command == "/usr/local/bin/lineage hook claude-code" {
+					if g.Hooks[0].Command == "exec /usr/local/bin/lineage hook claude-code" {
 						n++
 					}
 				}
@@ -122,7 +122,7 @@ func TestSetupOfAnOlderVersion(t *testing.T) {
 		dir, path := home(t, a, text)
 		apply(t, a, dir, false)
 		after := require.ReadFile(t, path)
-		if n := strings.Count(string(after), "/usr/local/bin/lineage hook "+a.Name); n != len(a.events) || strings.Contains(string(after), "/old/") ||
+		if n := strings.Count(string(after), "exec /usr/local/bin/lineage hook "+a.Name); n != len(a.events) || strings.Contains(string(after), "/old/") ||
 			!strings.Contains(string(after), "notify-send") {
 			t.Errorf("%s: %d hooks:\n%s", a.Name, n, after)
 		}

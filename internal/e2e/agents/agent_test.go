@@ -27,7 +27,7 @@ type agent struct {
 
 var (
 	claude = &agent{
-		name: "claude-code", version: "2.1.330", bin: "claude",
+		name: "claude-code", version: "2.1.332", bin: "claude",
 		once:     func(p string) []string { return append([]string{"-p", p}, claudeFlags...) },
 		terminal: func(p string) []string { return append([]string{p}, claudeFlags...) },
 		env: func(url string) []string {
@@ -46,7 +46,7 @@ var (
 		},
 	}
 	codex = &agent{
-		name: "codex", version: "0.169.0", bin: "codex",
+		name: "codex", version: "0.171.0", bin: "codex",
 		once: func(p string) []string {
 			return []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", p}
 		},

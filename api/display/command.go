@@ -50,9 +50,9 @@ const longPath = 20
 // an interpreter, of its script, without their directories; then its arguments, long
 // absolute paths as "…/" and their last element. A process that goes by another name than
 // its program and its script has that first: "vite · python3 srv.py". Otherwise it is as
-// Command.
+// Command, of what is in [api.Unwrapped].
 func Brief(argv []string, comm string, truncated bool, limit int) string {
-	argv = withoutPadding(argv)
+	argv = api.Unwrapped(withoutPadding(argv))
 	if len(argv) == 0 {
 		return Command(nil, comm, truncated, limit)
 	}

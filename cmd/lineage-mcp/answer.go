@@ -151,7 +151,7 @@ func processItem(p *api.Process) item {
 }
 
 func command(p *api.Process) string {
-	return display.Command(p.Argv, p.Comm, p.ArgvTruncated, commandBytes)
+	return display.Command(api.Unwrapped(p.Argv), p.Comm, p.ArgvTruncated, commandBytes)
 }
 
 func (x *item) line() string {

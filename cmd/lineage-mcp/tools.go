@@ -153,7 +153,7 @@ func step(e *api.Edge) string {
 	if !e.Creator.Alive {
 		state = ", which has exited"
 	}
-	return fmt.Sprintf("%d was started by %s %s%s", e.Child.PID, e.Creator.Ref, display.Command(e.Creator.Argv, e.Creator.Comm, false, stepCommand), state)
+	return fmt.Sprintf("%d was started by %s %s%s", e.Child.PID, e.Creator.Ref, display.Command(api.Unwrapped(e.Creator.Argv), e.Creator.Comm, false, stepCommand), state)
 }
 
 func ports(ctx context.Context, c api.Client, session string, _ nothing) (*answer, error) {
@@ -219,7 +219,7 @@ func endBranch(ctx context.Context, c api.Client, session string, e ending) (*an
 		for i := range r.Processes {
 			o := &r.Processes[i]
 			out.Items = append(out.Items, item{
-				Process: o.Ref.String(), Command: display.Command(o.Argv, o.Comm, false, commandBytes), Outcome: string(o.Outcome), Why: display.Text(o.Why),
+				Process: o.Ref.String(), Command: display.Command(api.Unwrapped(o.Argv), o.Comm, false, commandBytes), Outcome: string(o.Outcome), Why: display.Text(o.Why),
 			})
 		}
 	}

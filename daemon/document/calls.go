@@ -117,7 +117,7 @@ func (g *callLeft) add(n *lineage.Node, r Reader) {
 	g.CPUs += n.Load
 	g.CPUSeconds += Seconds(n.CPUTime)
 	g.RSSBytes += n.RSS
-	argv, cut := shortened(r.Argv(n.UID, n.Argv))
+	argv, cut := shortened(api.Unwrapped(r.Argv(n.UID, n.Argv)))
 	key := n.Comm
 	if argv != nil {
 		key = fmt.Sprintf("%q", argv)

@@ -122,7 +122,7 @@ func (m *members) runs(x *process, doc *api.Process) {
 		limit = maxShort
 	}
 	show := func(argv []string) string {
-		return m.intern(clip(display.Command(argv, doc.Comm, doc.ArgvTruncated, limit), limit))
+		return m.intern(clip(display.Command(api.Unwrapped(argv), doc.Comm, doc.ArgvTruncated, limit), limit))
 	}
 	if m.redact != nil && len(doc.Argv) > 0 {
 		x.command, x.execed = show(m.redact(doc.Argv)), true

@@ -175,7 +175,7 @@ func shown(redact func([]string) []string, argv []string, comm string, cut bool)
 	} else {
 		argv = redact(argv)
 	}
-	return display.Command(argv, comm, cut, maxCommand)
+	return display.Command(api.Unwrapped(argv), comm, cut, maxCommand)
 }
 
 // outcomes lists how processes ended, those with the same command and end as one.

@@ -67,7 +67,7 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 		}
 		if c.Empty() {
 			a.Say("%s: nothing to change", c.Path)
-			return nil
+			return a.next(c)
 		}
 		for line := range strings.Lines(c.Diff()) {
 			words := strings.Split(strings.TrimSuffix(line, "\n"), "\t") // of which a patch needs the tabs
@@ -89,12 +89,16 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 			return fmt.Errorf("setup: left alone: %w", err)
 		}
 		a.Say("%s: written", c.Path)
-		if agent.Next != "" && !undo {
-			a.Say("%s", agent.Next)
-		}
-		return nil
+		return a.next(c)
 	}
 	return cmd
+}
+
+func (a *app) next(c *setup.Change) error {
+	if c.Next != "" {
+		a.Say("%s", c.Next)
+	}
+	return nil
 }
 
 func (a *app) hookCommand() *cobra.Command {

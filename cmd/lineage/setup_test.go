@@ -69,3 +69,26 @@ func TestSetupNames(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, complaint)
 	}
 }
+
+// Codex runs no hook that its user has not trusted, and its exec does not ask. A setup says so until all are trusted.
+func TestSetupUntrusted(t *testing.T) {
+	home := t.TempDir()
+	says := func(want bool, args ...string) {
+		t.Helper()
+		if _, complaint, code := setUp(t, home, args...); strings.Contains(complaint, "codex exec does not ask") != want || code != 0 {
+			t.Errorf("%v: exit code %d, %s", args, code, complaint)
+		}
+	}
+	says(true, "codex", "--yes")
+	says(true, "codex", "--yes")
+	hooks, text := filepath.Join(home, ".codex/hooks.json"), "model = \"x\"\n"
+	for _, event := range []string{"session_start", "user_prompt_submit", "pre_tool_use", "post_tool_use", "stop"} {
+		require.NoError(t, os.WriteFile(filepath.Join(home, ".codex/config.toml"), []byte(text), 0o600))
+		says(true, "codex", "--yes")
+		text += "[hooks.state.\"" + hooks + ":" + event + ":0:0\"]\ntrusted_hash = \"sha256:1\"\n"
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".codex/config.toml"), []byte(text), 0o600))
+	says(false, "codex", "--yes")
+	says(false, "codex", "--undo", "--yes")
+	says(false, "claude", "--yes")
+}

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
 )
@@ -16,20 +18,22 @@ import (
 type Agent struct {
 	Name    string
 	Command string   // what people type, and the name of its program
-	Next    string   // what the user has to do after a setup, if anything
 	below   []string // directories of its package: a program in one of them has another name
 	dir     string   // of its configuration, below the user's home
 	dirEnv  string   // the variable that names another directory
 	file    string   // in that directory
 	events  []string // of a JSON file
 	plugin  string   // the whole file, if it is a program
+	trusts  string   // the file, beside it, in which the agent notes the hooks that its user trusts
+	next    string   // what the user has to do until then
 }
 
 // Agents are the agents that setup supports.
 var Agents = []Agent{
 	{Name: "claude-code", Command: "claude", below: []string{"/claude/versions/", "/@anthropic-ai/claude-"}, dir: ".claude", dirEnv: "CLAUDE_CONFIG_DIR", file: "settings.json",
 		events: []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied", "Stop"}},
-	{Name: "codex", Command: "codex", below: []string{"/@openai/codex"}, dir: ".codex", dirEnv: "CODEX_HOME", file: "hooks.json", Next: "codex runs new hooks once you have trusted them: /hooks",
+	{Name: "codex", Command: "codex", below: []string{"/@openai/codex"}, dir: ".codex", dirEnv: "CODEX_HOME", file: "hooks.json", trusts: "config.toml",
+		next:   "codex does not run these hooks until you trust them: it asks on a terminal, or: /hooks. codex exec does not ask, and is not tracked until then",
 		events: []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"}},
 	{Name: "gemini-cli", Command: "gemini", below: []string{"/@google/gemini-cli/"}, dir: ".gemini", file: "settings.json",
 		events: []string{"SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent"}},
@@ -49,6 +53,7 @@ func Find(name string) (Agent, bool) {
 type Change struct {
 	Path          string
 	before, after []byte // nil: the file does not exist
+	Next          string // what the user has to do then, if anything
 }
 
 // Plan reads an agent's file and plans the change. program is the path of lineage. The file may
@@ -79,7 +84,21 @@ func (a Agent) Plan(home string, env func(string) string, program string, undo, 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Path, err)
 	}
+	if !undo && !(c.Empty() && a.trusted(dir)) {
+		c.Next = a.next
+	}
 	return c, nil
+}
+
+var word = regexp.MustCompile("([a-z])([A-Z])")
+
+// trusted reports whether the agent's user has trusted a hook of each event.
+func (a Agent) trusted(dir string) bool {
+	text, err := read(filepath.Join(dir, a.trusts))
+	return err == nil && !slices.ContainsFunc(a.events, func(event string) bool {
+		event = strings.ToLower(word.ReplaceAllString(event, "${1}_$2"))
+		return !strings.Contains(string(text), filepath.Join(filepath.Base(dir), a.file)+":"+event+":")
+	})
 }
 
 // Empty reports whether there is nothing to change.

@@ -58,3 +58,7 @@ type Brokered struct {
 	// Observed: it is not ended with that session because the policy is only observed.
 	Observed bool `json:"observed,omitempty"`
 }
+
+// Shared reports whether a server that the user's other terminals share runs all that the process asks for. None of it is
+// known to be the session's.
+func (b *Brokered) Shared() bool { return b.Broker == "codex" && b.Process == nil }

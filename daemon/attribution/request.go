@@ -135,6 +135,10 @@ func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Even
 		return
 	}
 	s := a.of(x.ID())
+	if found.Serves {
+		s.serve(found.Kind)
+		return
+	}
 	e := &request{Request: found, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Asked: ev.Time, Inside: s.inside(&found)}
 	e.Argv, e.Cut = memory.ShortArgv(argv)
 	for _, name := range []*string{&e.Server, &e.Unit, &e.Container} {
@@ -189,6 +193,13 @@ func (s *brokered) forked(ev *tracer.Event) {
 		if e.Kind.Forks && e.Client == ev.Creator {
 			e.Inside = true
 		}
+	}
+}
+
+// serve notes that a member is the server for what the session has asked.
+func (s *brokered) serve(kind *broker.Kind) {
+	for _, e := range s.Requests {
+		e.Inside = e.Inside || e.Kind.Name == kind.Name && e.Left == 0
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
@@ -58,4 +59,29 @@ func TestSharedServer(t *testing.T) {
 		d := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+w.in(102))
 		return d.Shared == "cache" && d.KeepRule == "cache" && d.Reason != ""
 	})
+}
+
+// What codex has on a terminal is done by a server that all terminals of the user share. The session says so, however codex
+// exits, unless its own members are that server.
+func TestAgentsSharedServer(t *testing.T) {
+	w := newWork(t, enforced)
+	w.runs(101, "/opt/bin/codex", "do it")
+	w.runs(102, "/opt/bin/codex", "--no-daemon", "do it")
+	w.runs(103, "/opt/bin/codex", "exec", "do it")
+	w.outsider(30, 1, "codex")
+	w.outsider(300, 30, "lngtest-call")
+	w.look()
+	w.outside(30, 300) // the other terminals' as well
+	w.K.Exit(101, 1<<8)
+	w.K.Advance(3 * time.Second)
+	if b := w.brokered(1)[0]; b.State != "unattributed" || b.Asked.PID != 101 || !b.Shared() {
+		t.Errorf("%+v", b)
+	}
+	w.runs(104, "/opt/bin/codex")
+	w.brokered(2)
+	w.runs(105, "/opt/bin/codex", "app-server", "--listen", "unix://", "--managed-daemon")
+	w.runs(106, "/opt/bin/codex", "resume")
+	if b := w.brokered(1)[0]; b.Asked.PID != 101 {
+		t.Errorf("%+v", b)
+	}
 }

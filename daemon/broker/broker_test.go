@@ -111,6 +111,13 @@ func TestRequest(t *testing.T) {
 		"ssh localhost true":                                   "sshd",
 		"ssh -p 22 me@127.0.0.1 true":                          "sshd",
 		"ssh example.org true":                                 "",
+		"/opt/codex/bin/codex":                                 "codex",
+		"codex -m x resume":                                    "codex",
+		"codex --no-daemon":                                    "",
+		"codex resume --last --no-daemon":                      "",
+		"codex -C exec exec fix":                               "",
+		"codex --version":                                      "",
+		"codex app-server --listen unix:// --managed-daemon":   "codex serves",
 	} {
 		argv := strings.Fields(command)
 		e, ok := RequestOf(argv[0], argv)
@@ -123,6 +130,9 @@ func TestRequest(t *testing.T) {
 			if e.NewContainer {
 				got += " new"
 			}
+			if e.Serves {
+				got += " serves"
+			}
 			if e.Container != "" {
 				got += " container " + e.Container
 			}
@@ -133,6 +143,9 @@ func TestRequest(t *testing.T) {
 		if ok && !IsClient([]byte(argv[0])) {
 			t.Errorf("%s: no client", command)
 		}
+	}
+	if _, ok := RequestOf("/bin/codex", []string{"/usr/bin/env", "node", "/bin/codex", "exec", "fix"}); ok {
+		t.Error("a script that starts the client is none")
 	}
 	if _, ok := RequestOf("tmux", nil); ok {
 		t.Error("no words ask for nothing")

@@ -86,6 +86,15 @@ var clients = []client{{
 	kind:  Kind{Name: "sshd", Servers: []string{"sshd", "sshd-session"}, Relays: true},
 	names: []string{"ssh"},
 	idle:  []string{"-V", "-G", "-Q"},
+}, {
+	// On a terminal a server that outlives it runs its tool calls, those of the user's other terminals too. None is
+	// attributed: a request is only reported.
+	kind:  Kind{Name: "codex", Relays: true},
+	names: []string{"codex"},
+	idle: []string{"exec", "e", "review", "login", "logout", "mcp", "plugin", "app-server", "remote-control", "completion", "update", "doctor",
+		"sandbox", "debug", "apply", "a", "queue", "archive", "delete", "unarchive", "cloud", "exec-server", "features", "help", "--help", "-h", "--version", "-V"},
+	takes: []string{"-c", "--config", "--enable", "--disable", "--remote", "--remote-auth-token-env", "-i", "--image", "-m", "--model",
+		"--local-provider", "-p", "--profile", "-s", "--sandbox", "-C", "--cd", "--add-dir", "-a", "--ask-for-approval"},
 }}
 
 // Request is what a command line asks a broker for.
@@ -97,6 +106,8 @@ type Request struct {
 	// NewContainer: it makes the container that it names. Otherwise the container may
 	// belong to others too.
 	NewContainer bool
+	// Serves: it is the server itself. What clients ask of it is not handed to another session.
+	Serves bool `json:"-"`
 }
 
 // maxWords bounds how much of a command line is looked at.
@@ -122,14 +133,17 @@ var byName = func() map[string]*client {
 // its words: they are a claim, not evidence.
 func RequestOf(exe string, argv []string) (e Request, ok bool) {
 	c := byName[path.Base(exe)]
-	if c == nil || len(argv) == 0 {
+	if c == nil || len(argv) == 0 || slices.Index(argv, exe) > 0 { // a script only starts the client
 		return e, false
 	}
 	words := argv[1:min(len(argv), maxWords)]
-	if !c.asks(words) {
-		return e, false
-	}
 	e = Request{Kind: &c.kind}
+	if e.Serves = c.kind.Name == "codex" && slices.Contains(words, "--managed-daemon"); e.Serves {
+		return e, true
+	}
+	if !c.asks(words) || c.kind.Name == "codex" && slices.Contains(words, "--no-daemon") {
+		return Request{}, false
+	}
 	for _, name := range c.server {
 		if value := option(words, name, ""); value != "" {
 			e.Server = name + " " + value

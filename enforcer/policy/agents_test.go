@@ -12,6 +12,7 @@ func TestBuildDaemonsFile(t *testing.T) {
 	p, err := Load("../../packaging/build-daemons.yaml")
 	require.NoError(t, err)
 	matched := map[string]bool{}
+	const codex = "/home/u/.codex/packages/app-server-daemon/releases/0.171.0-x86_64-unknown-linux-musl/bin/codex"
 	for _, tt := range []struct {
 		facts Facts
 		rule  string
@@ -23,6 +24,8 @@ func TestBuildDaemonsFile(t *testing.T) {
 		{Facts{Exe: "/usr/bin/sccache", Argv: []string{"sccache", "gcc", "-c", "a.c"}}, ""},
 		{Facts{Exe: "/usr/local/bin/watchman", Argv: []string{"/usr/local/bin/watchman", "--foreground", "--logfile=/x"}}, "watchman"},
 		{Facts{Exe: "/usr/local/bin/watchman", Argv: []string{"watchman", "watch-list"}}, ""},
+		{Facts{Exe: codex, Argv: []string{codex, "app-server", "--listen", "unix://", "--managed-daemon"}}, "codex"},
+		{Facts{Exe: codex, Argv: []string{codex, "app-server", "daemon", "pid-update-loop"}}, ""},
 	} {
 		got := ""
 		tt.facts.Runs = proven

@@ -5,6 +5,7 @@ package supervise
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -55,7 +56,8 @@ func (k *leaks) judge(action string, rep *api.Report) {
 	if action == "" {
 		return
 	}
-	if rep.Verdict == api.VerdictUnknown || k.looked && k.nodes == nil {
+	shared := slices.ContainsFunc(rep.Brokered, func(b api.Brokered) bool { return b.Shared() })
+	if rep.Verdict == api.VerdictUnknown || k.looked && k.nodes == nil || shared {
 		k.code = exitFailed
 	}
 	for _, p := range rep.Processes {

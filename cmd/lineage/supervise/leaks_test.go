@@ -38,6 +38,8 @@ func TestLeaks(t *testing.T) {
 		"lineage:   9 python3  SIGTERM, tcp 127.0.0.1:8123, started by 7 npm\n"
 	quiet := leaking(LeaksReport, root, server)
 	quiet.Options.Quiet = true
+	shared := leaking(LeaksFail, root)
+	shared.Verdict.Brokered = []api.Brokered{{Broker: "codex", State: "unattributed", Asked: &api.Process{Ref: api.Ref{PID: 8}, Comm: "codex"}}}
 	for _, c := range []struct {
 		name   string
 		script script
@@ -52,6 +54,7 @@ func TestLeaks(t *testing.T) {
 		{"kept", leaking(LeaksFail, root, kept), "exit 0", 0, ""},
 		{"nothing", leaking(LeaksFail, root), "exit 0", 0, ""},
 		{"gone in time", leaking(LeaksFail, root, gone), "exit 0", 0, ""},
+		{"what was asked of a shared server", shared, "exit 0", exitFailed, "lineage: session k3x9q2: brokered, unattributed: 8 codex asked codex: its shared server is not in this session; use --no-daemon\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.script.Log = filepath.Join(t.TempDir(), "log")

@@ -66,8 +66,8 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 			return fmt.Errorf("setup: left alone: %w", err)
 		}
 		if c.Empty() {
-			a.Say("%s: nothing to change", c.Path)
-			return a.next(c)
+			a.Say("%s: nothing to change%s", c.Path, c.Next)
+			return nil
 		}
 		for line := range strings.Lines(c.Diff()) {
 			words := strings.Split(strings.TrimSuffix(line, "\n"), "\t") // of which a patch needs the tabs
@@ -88,17 +88,10 @@ who called sudo. The names of the commands, such as claude, are accepted too.`,
 		if err := c.Write(); err != nil {
 			return fmt.Errorf("setup: left alone: %w", err)
 		}
-		a.Say("%s: written", c.Path)
-		return a.next(c)
+		a.Say("%s: written%s", c.Path, c.Next)
+		return nil
 	}
 	return cmd
-}
-
-func (a *app) next(c *setup.Change) error {
-	if c.Next != "" {
-		a.Say("%s", c.Next)
-	}
-	return nil
 }
 
 func (a *app) hookCommand() *cobra.Command {

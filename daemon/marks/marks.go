@@ -253,7 +253,7 @@ func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity,
 		return nil, api.NewError(api.CodeTooMany, fmt.Sprintf("more than %d marks a second in session %v", perSecond, id), "")
 	}
 	b.last = now
-	m.exempt(t, caller, agent, now)
+	m.exempt(t, caller, agent)
 	if !b.named(agent) {
 		b.agents = append(b.agents, agent)
 		if len(b.agents) > maxAgents {
@@ -288,22 +288,14 @@ func (m *Marks) mark(t registry.Tx, caller access.Caller, agent tracer.Identity,
 
 // exempt notes that a hook, with the shell below which it runs, belongs to none of the agent's calls, although
 // the agent started it while one was open.
-func (m *Marks) exempt(t registry.Tx, hook access.Caller, agent tracer.Identity, now uint64) {
+func (m *Marks) exempt(t registry.Tx, hook access.Caller, agent tracer.Identity) {
 	top, claim := tracer.Identity{}, (*lineage.Claim)(nil)
 	for id, steps := hook.ID, 0; id != agent && !id.IsZero() && steps < maxSteps; steps++ {
 		top = id
 		claim, id = t.Graph().Claim(id)
 	}
-	if claim == nil || len(claim.Calls) == 0 || claim.Calls[0].Agent != agent {
-		return
-	}
-	ev := tracer.Event{Type: tracer.EventTrace, Time: now, Process: top, Session: hook.Member}
-	if claim.Trace != (lineage.Trace{}) {
-		ev.Claim = &lineage.Claim{Trace: claim.Trace}
-	}
-	if n, known := t.Graph().Node(top); known {
-		copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
-		t.Apply([]tracer.Event{ev})
+	if claim != nil && len(claim.Calls) > 0 && claim.Calls[0].Agent == agent {
+		m.claim(t, program{top, hook.Member}, &lineage.Claim{Trace: claim.Trace})
 	}
 }
 

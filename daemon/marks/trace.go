@@ -99,15 +99,20 @@ func (m *Marks) read(ctx context.Context) {
 			if claim, _ := t.Graph().Claim(p.id); claim != nil {
 				c.Calls = claim.Calls
 			}
-			ev := tracer.Event{Type: tracer.EventTrace, Time: m.o.Clock.Boottime(), Process: p.id, Session: p.session, Claim: c}
-			if n, known := t.Graph().Node(p.id); known {
-				copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
-				t.Apply([]tracer.Event{ev})
-			}
+			m.claim(t, p, c)
 		})
 		if err != nil {
 			return // the daemon stops
 		}
+	}
+}
+
+// claim changes what is claimed of a process, and of what has that from it.
+func (m *Marks) claim(t registry.Tx, p program, c *lineage.Claim) {
+	ev := tracer.Event{Type: tracer.EventTrace, Time: m.o.Clock.Boottime(), Process: p.id, Session: p.session, Claim: c}
+	if n, known := t.Graph().Node(p.id); known {
+		copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
+		t.Apply([]tracer.Event{ev})
 	}
 }
 

@@ -75,17 +75,20 @@ type verb struct {
 // verbs maps events to verbs; each agent has its own names of events.
 var verbs = map[string]verb{
 	"SessionStart":       {do: (*Hook).start, start: true},
-	"UserPromptSubmit":   {do: (*Hook).cut, often: true},
+	"UserPromptSubmit":   {do: (*Hook).sum, often: true},
 	"Stop":               {do: (*Hook).sum},
 	"PreToolUse":         {do: (*Hook).begin, often: true},
 	"PostToolUse":        {do: (*Hook).end, often: true},
 	"PostToolUseFailure": {do: (*Hook).end, often: true}, // claude-code's: the tool failed, or was not allowed
 	"PermissionDenied":   {do: (*Hook).end, often: true},
-	"BeforeAgent":        {do: (*Hook).cut, often: true}, // gemini-cli's names
+	"BeforeAgent":        {do: (*Hook).sum, often: true}, // gemini-cli's names
 	"AfterAgent":         {do: (*Hook).sum},
 	"BeforeTool":         {do: (*Hook).begin, often: true},
 	"AfterTool":          {do: (*Hook).end, often: true},
 }
+
+// prompts are the events of a new turn, which only ends calls.
+var prompts = []string{"UserPromptSubmit", "BeforeAgent"}
 
 // Run never fails: an agent may show an error of its hooks, or stop.
 func (h *Hook) Run(ctx context.Context) {
@@ -233,25 +236,6 @@ func fitting(name string, most int) string {
 	return name
 }
 
-// cut ends the calls that the user has interrupted: a new turn begins.
-func (h *Hook) cut(ctx context.Context, c api.Client, _ *event) error {
-	a := h.agent()
-	if a == nil {
-		return nil
-	}
-	_, err := h.endAll(ctx, c, a)
-	return err
-}
-
-// endAll ends the agent's open calls: agents report no end of a call that was interrupted.
-func (h *Hook) endAll(ctx context.Context, c api.Client, a *agent) (adopted bool, err error) {
-	_, err = c.Mark(ctx, api.MarkRequest{Phase: api.PhaseEnd, Agent: a.Ref})
-	if is(err, api.CodeDenied) {
-		return h.adopt(ctx, c, a)
-	}
-	return false, err
-}
-
 const (
 	mostCalls   = 4  // are named in one answer
 	mostPorts   = 8  // are, too
@@ -261,12 +245,19 @@ const (
 // sum names what the agent's calls have left when a turn is over, and the other processes of its
 // session that listen on a port; and how to end each of them: not the session, which is the agent's
 // own.
-func (h *Hook) sum(ctx context.Context, c api.Client, _ *event) error {
+func (h *Hook) sum(ctx context.Context, c api.Client, e *event) error {
 	a := h.agent()
 	if a == nil {
 		return nil
 	}
-	if adopted, err := h.endAll(ctx, c, a); adopted || err != nil {
+	// A call that the user has interrupted has no end of its own.
+	_, err := c.Mark(ctx, api.MarkRequest{Phase: api.PhaseEnd, Agent: a.Ref})
+	if is(err, api.CodeDenied) {
+		if adopted, err := h.adopt(ctx, c, a); adopted || err != nil {
+			return err
+		}
+	}
+	if slices.Contains(prompts, e.Name) {
 		return err
 	}
 	p, err := c.Process(ctx, a.Ref.String())

@@ -84,7 +84,7 @@ func (p *Page) Close(r *api.Report) error {
 	c.ID, c.Name = p.session.ID, cmp.Or(display.Text(p.session.Name), p.session.ID)
 	c.Verdict = map[string]string{"clean": "ended, clean", "left": "processes left", "unknown": "verdict unknown"}[c.Receipt.Verdict]
 	c.Verdict = cmp.Or(c.Verdict, "no verdict")
-	c.Title = "lineage: session " + c.Name + ": " + c.Verdict
+	c.Title = "lineage: session " + cmp.Or(display.Text(p.session.Name), clip(c.Command, maxName), c.ID) + ": " + c.Verdict
 	p.rows(&c, s)
 	p.notes(&c, r, len(sorted))
 	out := bufio.NewWriterSize(p.out, 64<<10)

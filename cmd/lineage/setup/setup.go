@@ -33,7 +33,7 @@ var Agents = []Agent{
 	{Name: "claude-code", Command: "claude", below: []string{"/claude/versions/", "/@anthropic-ai/claude-"}, dir: ".claude", dirEnv: "CLAUDE_CONFIG_DIR", file: "settings.json",
 		events: []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied", "Stop"}},
 	{Name: "codex", Command: "codex", below: []string{"/@openai/codex"}, dir: ".codex", dirEnv: "CODEX_HOME", file: "hooks.json", trusts: "config.toml",
-		next:   "codex does not run these hooks until you trust them: it asks on a terminal, or: /hooks. codex exec does not ask, and is not tracked until then",
+		next:   "; codex does not run these hooks until you trust them: it asks on a terminal, or: /hooks. codex exec does not ask, and is not tracked until then",
 		events: []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"}},
 	{Name: "gemini-cli", Command: "gemini", below: []string{"/@google/gemini-cli/"}, dir: ".gemini", file: "settings.json",
 		events: []string{"SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent"}},
@@ -53,7 +53,7 @@ func Find(name string) (Agent, bool) {
 type Change struct {
 	Path          string
 	before, after []byte // nil: the file does not exist
-	Next          string // what the user has to do then, if anything
+	Next          string // what the user has to do then, after "written"
 }
 
 // Plan reads an agent's file and plans the change. program is the path of lineage. The file may

@@ -48,17 +48,17 @@ func Why(why *WhyDocument) *Listing {
 	return l
 }
 
-// writeWhy shows one process: what it is, the steps from its session's root to it, what
+// writeWhy shows one process: what it is, what started it as it says, the steps from its session's root to it, what
 // it holds.
 func writeWhy(p *Page, why *api.Why, what string) {
 	p.Line("%s", p.paint(bold, what+" — "+membership(why.Session)))
+	if claimed := claims(p, &why.Process); claimed != "" {
+		p.Wrap(2, claimed)
+	}
 	if why.Session != nil && len(why.Edges) > 0 {
 		writeSteps(p, why.Edges)
 	}
 	p.Wrap(2, facts(p, why))
-	if claimed := claims(p, &why.Process); claimed != "" {
-		p.Wrap(2, claimed)
-	}
 	writeHolds(p, why.Holds)
 	if b := why.Brokered; b != nil && why.Session != nil {
 		p.Wrap(2, display.Brokered(b, why.Session.ID))

@@ -48,7 +48,7 @@ var (
 	codex = &agent{
 		name: "codex", version: "0.171.0", bin: "codex",
 		once: func(p string) []string {
-			return []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", p}
+			return []string{"exec", "--dangerously-bypass-hook-trust", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", p}
 		},
 		env: func(string) []string { return nil },
 		files: func(x *trial, servers map[string][]string) map[string]any {

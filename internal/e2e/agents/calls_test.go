@@ -80,11 +80,7 @@ func endCalls(t *testing.T, a *agent) (ambiguous int) {
 	script = append(script, model.Turn{Calls: []model.Call{subagent}}, model.Turn{Calls: []model.Call{plan}, Hold: checked}, model.Turn{Calls: []model.Call{act}}, model.Turn{Text: "done", Hold: ended})
 	x.script(script...)
 	x.model.Sub(model.Run(leaves(305)), model.Say("left"))
-	args := append([]string{x.bin}, a.once("do it")...)
-	if a == codex {
-		args = slices.Insert(args, 2, "--dangerously-bypass-hook-trust")
-	}
-	command := x.command("agent", nil, args...)
+	command := x.once("agent")
 	x.setup(a.name, "--yes")
 	p := x.exec(command)
 	for seconds := range want {

@@ -60,11 +60,7 @@ func TestClaims(t *testing.T) {
 				turns = append(turns, model.Run(fmt.Sprintf("sh burst.sh %d", n)))
 			}
 			x.script(turns...)
-			args := append([]string{x.bin}, tt.agent.once("do it")...)
-			if tt.agent == codex {
-				args = slices.Insert(args, 2, "--dangerously-bypass-hook-trust")
-			}
-			command := x.command("agent", nil, args...)
+			command := x.once("agent")
 			x.setup(tt.agent.name, "--yes")
 			x.exec(command).Wait()
 			calls := x.burstsOf("agent")

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,11 +93,7 @@ func meet(t *testing.T, a *agent, o outage, moment string) {
 	require.NoError(t, os.Mkdir(g.dir, 0o700))
 	g.listen()
 	g.script(model.Run("sleep 0.1"), model.Run("sleep 0.1"), model.Say("one"), model.Run("sleep 0.1"), model.Run("sleep 0.1"), model.Say("two"))
-	args := append([]string{g.bin}, a.once("do it")...)
-	if a == codex {
-		args = slices.Insert(args, 2, "--dangerously-bypass-hook-trust")
-	}
-	command := g.command("", nil, args...)
+	command := g.once("")
 	g.setup(a.name, "--yes")
 	g.gate()
 	o.before(g)

@@ -24,7 +24,7 @@ func TestMCP(t *testing.T) {
 	)
 	var asked bytes.Buffer
 	x.model.Trace = &asked // of one conversation, a request at a time
-	command := x.command("agent", nil, append([]string{x.bin}, claude.once("do it")...)...)
+	command := x.once("agent")
 	x.traced = false
 	added := x.exec(x.commandAgain("", nil, x.bin, "mcp", "add", "--scope", "user", "lineage", "--", stage.Lineage, "mcp"))
 	x.traced = true

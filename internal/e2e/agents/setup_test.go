@@ -5,7 +5,6 @@ package agents
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -25,11 +24,7 @@ func TestSetup(t *testing.T) {
 			x.Daemon()
 			x.file("server.js", server)
 			x.script(model.Run(apart("node server.js")), x.wait())
-			args := append([]string{x.bin}, a.once("do it")...)
-			if a == codex { // on a terminal it asks; the user trusts the hooks with /hooks
-				args = slices.Insert(args, 2, "--dangerously-bypass-hook-trust")
-			}
-			command := x.command("", nil, args...)
+			command := x.once("")
 			x.setup(a.name, "--yes")
 			if files := x.hooked(); len(files) != 1 {
 				t.Errorf("hooks are in %v", files)

@@ -103,7 +103,13 @@ func (x *trial) receiptOf(name string) string { return filepath.Join(x.Dir, name
 // start runs the agent on one prompt, without a terminal.
 func (x *trial) start(name string, flags ...string) *stage.Process {
 	x.T.Helper()
-	return x.exec(x.command(name, flags, append([]string{x.bin}, x.agent.once("do it")...)...))
+	return x.exec(x.once(name, flags...))
+}
+
+// once is the command of the agent on one prompt.
+func (x *trial) once(name string, flags ...string) []string {
+	x.T.Helper()
+	return x.command(name, flags, append([]string{x.bin}, x.agent.once("do it")...)...)
 }
 
 func (x *trial) exec(command []string) *stage.Process {

@@ -55,12 +55,14 @@ func TestLeaks(t *testing.T) {
 }
 
 func TestClaudeFunction(t *testing.T) {
-	k := newKitchen(t, "claude")
-	p := k.start(nil, "bash", "-c", recipe(t, "claude-function")+`claude -p "two words"`).Wait()
-	k.marker.MustBeGone()
-	k.ran("claude -p two words")
-	if p.Code() != 3 || p.Err.Len() != 0 {
-		t.Errorf("%v", p)
+	for name, want := range map[string]string{"claude": "claude -p two words", "codex": "codex --no-daemon -p two words"} {
+		k := newKitchen(t, name)
+		p := k.start(nil, "bash", "-c", recipe(t, "claude-function")+name+` -p "two words"`).Wait()
+		k.marker.MustBeGone()
+		k.ran(want)
+		if p.Code() != 3 || p.Err.Len() != 0 {
+			t.Errorf("%v", p)
+		}
 	}
 }
 

@@ -35,7 +35,8 @@ least 1s later ends the session, and a third one ends it without grace.
 
 --leaks fail finds what a test forgot: a process that is alive 200ms after CMD
 exited, and not kept by the policy, is named with its ports and its creator, and
-the exit code is 123 if CMD's is 0. All of it is ended, as without the flag.
+the exit code is 123 if CMD's is 0, 125 if it cannot be known. All of it is
+ended, as without the flag.
 
 --signals session lets CMD, and what it starts, signal only one another: kill,
 pkill and kill -1 reach nothing else, root or not (Linux 6.12, Landlock). Unless

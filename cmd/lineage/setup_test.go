@@ -80,14 +80,12 @@ func TestSetupUntrusted(t *testing.T) {
 		}
 	}
 	says(true, "codex", "--yes")
-	says(true, "codex", "--yes")
-	hooks, text := filepath.Join(home, ".codex/hooks.json"), "model = \"x\"\n"
+	text := ""
 	for _, event := range []string{"session_start", "user_prompt_submit", "pre_tool_use", "post_tool_use", "stop"} {
-		require.NoError(t, os.WriteFile(filepath.Join(home, ".codex/config.toml"), []byte(text), 0o600))
 		says(true, "codex", "--yes")
-		text += "[hooks.state.\"" + hooks + ":" + event + ":0:0\"]\ntrusted_hash = \"sha256:1\"\n"
+		text += "[hooks.state.\"" + home + "/.codex/hooks.json:" + event + ":0:0\"]\ntrusted_hash = \"sha256:1\"\n"
+		require.NoError(t, os.WriteFile(filepath.Join(home, ".codex/config.toml"), []byte(text), 0o600))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(home, ".codex/config.toml"), []byte(text), 0o600))
 	says(false, "codex", "--yes")
 	says(false, "codex", "--undo", "--yes")
 	says(false, "claude", "--yes")

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,12 +29,16 @@ func TestAdopts(t *testing.T) {
 	}
 }
 
-// An agent that is in a session is left where it is.
+// An agent that is in a session is left where it is. A new prompt only ends the calls that the user has interrupted.
 func TestInSession(t *testing.T) {
 	for _, name := range events {
 		f := newFake(inClaude, "older1")
 		if message := f.call(t, name); message != "" || len(f.Got.Created) > 0 {
 			t.Errorf("%s created %+v and the message %q", name, f.Got.Created, message)
+		}
+		want := []api.MarkRequest{{Phase: api.PhaseEnd, Agent: api.Ref{PID: 40, StartNS: 7}}}
+		if slices.Contains(prompts, name) && (!slices.Equal(f.Got.Marks, want) || f.Got.Sessions > 0) {
+			t.Errorf("%s marked %+v", name, f.Got.Marks)
 		}
 	}
 }

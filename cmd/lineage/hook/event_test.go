@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/silence"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -101,17 +100,6 @@ func TestSubagent(t *testing.T) {
 			if len(f.Got.Marks) != marks {
 				t.Errorf("%s of %s: marked %+v", name, tool, f.Got.Marks)
 			}
-		}
-	}
-}
-
-// A new prompt ends the calls that the user has interrupted, which the agent does not report, and says nothing.
-func TestPrompt(t *testing.T) {
-	for _, name := range []string{"UserPromptSubmit", "BeforeAgent"} {
-		f := newFake(inClaude, "mine00")
-		message := f.call(t, name)
-		if want := (api.MarkRequest{Phase: api.PhaseEnd, Agent: api.Ref{PID: 40, StartNS: 7}}); message != "" || len(f.Got.Marks) != 1 || f.Got.Marks[0] != want {
-			t.Errorf("%s: marked %+v, message %q", name, f.Got.Marks, message)
 		}
 	}
 }

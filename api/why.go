@@ -61,4 +61,4 @@ type Brokered struct {
 
 // Shared reports whether a server that the user's other terminals share runs all that the process asks for. None of it is
 // known to be the session's.
-func (b *Brokered) Shared() bool { return b.Broker == "codex" && b.Process == nil }
+func (b Brokered) Shared() bool { return b.Broker == "codex" && b.Process == nil }

@@ -56,8 +56,7 @@ func (k *leaks) judge(action string, rep *api.Report) {
 	if action == "" {
 		return
 	}
-	shared := slices.ContainsFunc(rep.Brokered, func(b api.Brokered) bool { return b.Shared() })
-	if rep.Verdict == api.VerdictUnknown || k.looked && k.nodes == nil || shared {
+	if rep.Verdict == api.VerdictUnknown || k.looked && k.nodes == nil || slices.ContainsFunc(rep.Brokered, api.Brokered.Shared) {
 		k.code = exitFailed
 	}
 	for _, p := range rep.Processes {

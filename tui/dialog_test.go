@@ -87,7 +87,7 @@ func TestEnd(t *testing.T) {
 		s.later(time.Second)
 		s.press(keys)
 		sent(t, s, want)
-		s.says("k3x9q2 build ended, clean: 4 of 4 processes in 12ms")
+		s.says("k3x9q2 build ended, clean: 3 of 3 processes in 12ms")
 		s.press("enter")
 		if s.dialog == nil {
 			t.Error("the key that confirmed closes the result too")

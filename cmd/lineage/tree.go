@@ -52,8 +52,17 @@ always means the process.`,
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		arg := strings.Join(args, "")
-		if !cmd.Flags().Changed("plain") {
+		switch {
+		case !cmd.Flags().Changed("plain"):
 			o.plain = display.ASCIILocale(a.Env)
+		case !o.plain: // in any locale
+			env := a.Env
+			a.Env = func(name string) string {
+				if name == "LC_ALL" {
+					return "C.UTF-8"
+				}
+				return env(name)
+			}
 		}
 		switch {
 		case len(*remote) > 0 && o.input != "":

@@ -85,9 +85,6 @@ func byCall(t *api.Tree) (parts []api.Tree, about []string) {
 // Trees shows trees, with calls grouped by tool call; one: the document is the tree itself, not a list.
 func Trees(trees []api.Tree, one, ascii, calls bool) *Listing {
 	l := &Listing{Text: func(p *Page) {
-		if !ascii {
-			p.Env = nil // --plain=false is for any locale
-		}
 		for i := range trees {
 			if i > 0 {
 				p.Line("")

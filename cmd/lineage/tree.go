@@ -56,13 +56,7 @@ always means the process.`,
 		case !cmd.Flags().Changed("plain"):
 			o.plain = display.ASCIILocale(a.Env)
 		case !o.plain: // in any locale
-			env := a.Env
-			a.Env = func(name string) string {
-				if name == "LC_ALL" {
-					return "C.UTF-8"
-				}
-				return env(name)
-			}
+			a.UTF8()
 		}
 		switch {
 		case len(*remote) > 0 && o.input != "":

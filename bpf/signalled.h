@@ -147,6 +147,10 @@ static __always_inline void remember_signal(struct task_struct *t, u32 tgid, str
 		old->flags |= SENT_RAISED | s->flags;
 		return;
 	}
+	/* Who sends it again, while the process shuts down, has not caused that. */
+	if (old && old->flags & s->flags & SENT_HANDLED && old->signal == s->signal &&
+	    s->time - old->time < HANDLED_NS)
+		return;
 	set_flags(to, FLAG_SIGNALLED);
 	if (bpf_map_update_elem(&killers, &tgid, s, BPF_ANY))
 		count(COUNT_SENDER_FAILED);

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -77,6 +78,8 @@ func TestKiller(t *testing.T) {
 			func(_ *victim, s *tracer.Signal) bool { return fromUs(s, unix.SIGTERM) && s.Handled && !s.Raised }},
 		{"handled and raised", "trap 'trap - TERM; kill -TERM $$' TERM; echo ready; read x; sleep 600", []unix.Signal{unix.SIGTERM},
 			func(_ *victim, s *tracer.Signal) bool { return fromUs(s, unix.SIGTERM) && s.Handled && s.Raised }},
+		{"handled and sent again", "trap 'trap : TERM; (kill -TERM $$); exit 3' TERM; echo ready; read x; sleep 600", []unix.Signal{unix.SIGTERM},
+			func(_ *victim, s *tracer.Signal) bool { return fromUs(s, unix.SIGTERM) && s.Handled && !s.Raised }},
 		{"itself", "echo ready; kill -USR1 $$", nil, func(v *victim, s *tracer.Signal) bool { return itself(v, s) && s.Number == uint8(unix.SIGUSR1) }},
 		{"ignored", "trap '' TERM; echo ready; read x; exit 0", []unix.Signal{unix.SIGTERM}, func(v *victim, s *tracer.Signal) bool { return s == nil }},
 		{"its own fault", "exec " + fault + " segv", nil,
@@ -99,7 +102,7 @@ func TestKiller(t *testing.T) {
 				}
 				v.signal(sig)
 			}
-			if c.name == "ignored" || c.name == "handled" || c.name == "handled and raised" {
+			if c.name == "ignored" || strings.HasPrefix(c.name, "handled") {
 				_, _ = v.in.Write([]byte("x\n")) // a trap runs when the read is over; if the signal ended that, it has exited by now
 			}
 			ev := v.next(tracer.EventExit)

@@ -49,5 +49,5 @@ func find(v registry.View, word string, c access.Caller) (*registry.Session, err
 	case ended != nil:
 		return ended, nil
 	}
-	return hidden, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", word), `"lineage ls" lists those that you may see`)
+	return hidden, api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", word), `"lineage ls -a" lists those that you may see`)
 }

@@ -50,7 +50,11 @@ func (f *Finder) Identity(text string, c access.Caller) (id tracer.Identity, liv
 	case ref.PID == 1: // some kernels hide it from iterators
 		return id, false, api.NewError(api.CodeNotFound, "pid 1 is not in a session: it is the host's init", "")
 	}
-	return id, false, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s: no such process", ref), `it may belong to an ended session: see "lineage history"`)
+	hint := `it may belong to an ended session: see "lineage history"`
+	if ref.PID > 1<<22 {
+		hint = "the kernel gives no PID above 4194304"
+	}
+	return id, false, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %s: no such process", ref), hint)
 }
 
 // Process returns what is known of a process, if c may read it: from the graph if it is

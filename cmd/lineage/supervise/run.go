@@ -256,7 +256,7 @@ func (r *runner) check() (*shim.Account, error) {
 	if r.User != "" {
 		var err error
 		if who, err = lookupAccount(r.User); err != nil {
-			return nil, fmt.Errorf("run: user %s: %w", r.User, err)
+			return nil, fmt.Errorf("run: --user %s: %s", r.User, strings.TrimPrefix(err.Error(), "user: "))
 		}
 		r.Env = environ(who, r.Env)
 	} else if name, uid := lookupEnv(r.Env, "SUDO_USER"), lookupEnv(r.Env, "SUDO_UID"); uid != "" && uid != "0" && name != "root" && os.Geteuid() == 0 && !r.Quiet {

@@ -62,7 +62,7 @@ func TestCompletes(t *testing.T) {
 		"ls --columns id,or?":          {"id,orphans", false},
 		"run --user roo?":              {"root", false},
 		"run --user 0:daem?":           {"0:daemon", false},
-		"ls --state ?":                 {"active paused leftover ending condemned ended", false},
+		"ls --state ?":                 {"active paused leftover kept ending condemned ended", false},
 		"events --session nothing ls?": {"", false},
 	} {
 		f := newFake()

@@ -65,7 +65,7 @@ such a process a session that can be ended.`
 func (a *app) lsCommand() *cobra.Command {
 	var o query.Sessions
 	var watch bool
-	sort, state := flags.Choice{Value: "", Words: query.Orders()}, flags.Choice{Value: "", Words: []string{"active", text.Paused, text.Leftover, "ending", "condemned", "ended"}}
+	sort, state := flags.Choice{Value: "", Words: query.Orders()}, flags.Choice{Value: "", Words: []string{"active", text.Paused, text.Leftover, "kept", "ending", "condemned", "ended"}}
 	views := a.views()
 	cmd := &cobra.Command{
 		Use:     "ls [--left | --calls | --growth] [SESSION]",

@@ -89,7 +89,8 @@ func TestLsWarns(t *testing.T) {
 			t.Errorf("%s: %q, %s", columns, out, stderr)
 		}
 	}
-	for state, want := range map[string]string{"leftover": "m8p4z1\n", "active": "k3x9q2\nm8p4z1\n"} {
+	f.Has.Sessions[0].Kept = true
+	for state, want := range map[string]string{"kept": f.Has.Sessions[0].ID + "\n", "leftover": "m8p4z1\n", "active": "k3x9q2\nm8p4z1\n"} {
 		if _, out, _ := newWorld(t, f).run("ls", "-o", "name", "--state", state); out != want {
 			t.Errorf("--state %s: %q", state, out)
 		}

@@ -41,7 +41,7 @@ func Orders() []string { return slices.Sorted(maps.Keys(orders)) }
 type Sessions struct {
 	All   bool          // ended ones, too
 	Sort  string        // one of [Orders]; "": as the daemon lists them
-	State string        // "": in any state; a state of package api, [text.Leftover] or [text.Paused]
+	State string        // "": in any state; a state of package api, [text.Leftover], [text.Paused] or kept
 	UID   int           // of this user; negative: of all
 	Idle  time.Duration // 0: idle or not
 	Where ending.Where  // of its root
@@ -75,11 +75,13 @@ func (o *Sessions) List(ctx context.Context, c api.Client) (*text.Listing, error
 	return l, nil
 }
 
-// inState reports whether a session is in the wanted state. A leftover, and a paused one, is active, too.
+// inState reports whether a session is in the wanted state. A leftover, a paused and a kept one is active, too.
 func (o *Sessions) inState(s *api.Session) bool {
 	switch o.State {
 	case "":
 		return true
+	case "kept":
+		return s.Kept
 	case text.Leftover:
 		return text.IsLeftover(s)
 	case text.Paused:

@@ -52,7 +52,8 @@ func TestWhoKilled(t *testing.T) {
 	i.Until("the last deaths", func() bool {
 		return strings.Contains(i.Must("history", "victims", "--all").Out.String(), "killed by SIGKILL by lineage")
 	})
-	d.Stop()
+	require.NoError(t, d.Process.Signal(unix.SIGTERM)) // it writes what it knows
+	d.Wait()
 	i.Daemon()
 	require.Contains(t, i.Must("history", "victims", "--all").Out.String(), "killed by SIGTERM"+from, "killed by SIGKILL by lineage")
 	require.Contains(t, i.Must("events", "--since", "10m", "--until", "0s", "--type", "exit", "--session", "victims").Out.String(), "killed by SIGTERM"+from)

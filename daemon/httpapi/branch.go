@@ -30,11 +30,7 @@ type branches struct {
 
 // postPlan shows what the end of a branch would do. It sends nothing and moves no
 // process.
-func (h *branches) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	var req api.PlanRequest
-	if err := h.ends.bodies.decode(w, r, &req); err != nil {
-		return err
-	}
+func (h *branches) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.PlanRequest) error {
 	b, scope, err := h.find(r.PathValue("ref"), req.Call, c, access.Read)
 	if err != nil {
 		return err
@@ -70,12 +66,8 @@ func (h *branches) postPlan(w http.ResponseWriter, r *http.Request, c access.Cal
 // postEnd ends a member and everything that it ever started: they are separated from
 // their session, which signals nothing, checked by the guards, and then ended as a
 // session.
-func (h *branches) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	var req api.EndRequest
-	if err := h.ends.bodies.decode(w, r, &req); err != nil {
-		return err
-	}
-	grace, err := graceAsked(&req)
+func (h *branches) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.EndRequest) error {
+	grace, err := graceAsked(req)
 	if err != nil {
 		return err
 	}

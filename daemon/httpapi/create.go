@@ -33,24 +33,19 @@ type creations struct {
 	rules       *rules.Policy
 	steward     *rules.Steward
 	attribution *attribution.Attribution
-	bodies      bodies
 	log         zerolog.Logger
 }
 
 // postSession opens a session over the caller's own child, which the caller holds
 // blocked before its exec. The caller is the owner: its death ends the session.
-func (h *creations) postSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	var req api.NewSession
-	if err := h.bodies.decode(w, r, &req); err != nil {
-		return err
-	}
+func (h *creations) postSession(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.NewSession) error {
 	if req.Adopt {
-		return h.postAdopted(w, &req, c)
+		return h.postAdopted(w, req, c)
 	}
 	if d := access.Decide(c, access.Create, access.Scope{UID: c.UID}); !d.Allow {
 		return h.access.Refuse(c, access.Create, "session", d)
 	}
-	spec, err := h.spec(&req, c)
+	spec, err := h.spec(req, c)
 	if err != nil {
 		return err
 	}

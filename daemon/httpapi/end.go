@@ -34,17 +34,12 @@ type ends struct {
 	enforcer *enforcer.Enforcer
 	plans    *plan.Planner
 	holdings *holdings.Holdings
-	bodies   bodies
 	stopping <-chan struct{}
 	log      zerolog.Logger
 }
 
 // postPlan shows what an end would do. It sends nothing.
-func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	var req struct{}
-	if err := h.bodies.decode(w, r, &req); err != nil {
-		return err
-	}
+func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller, _ *struct{}) error {
 	var id tracer.SessionID
 	d := api.Plan{Head: api.NewHead("plan"), Processes: []api.PlanProcess{}}
 	over := false
@@ -78,12 +73,8 @@ func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller)
 // postEnd begins the end of a session. The guards come first, and the caller is noted
 // before the first process dies of it; a repeat cannot make the end longer, as the
 // kernel sees to that. With a grace of 0 ports and locks are not read before.
-func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	var req api.EndRequest
-	if err := h.bodies.decode(w, r, &req); err != nil {
-		return err
-	}
-	grace, err := graceAsked(&req)
+func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.EndRequest) error {
+	grace, err := graceAsked(req)
 	if err != nil {
 		return err
 	}
@@ -194,11 +185,7 @@ func waitOf(q url.Values) (wait time.Duration, err error) {
 }
 
 // getReport waits for the verdict if the request says so.
-func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	q, err := query(r, "wait")
-	if err != nil {
-		return err
-	}
+func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	wait, err := waitOf(q)
 	if err != nil {
 		return err

@@ -11,21 +11,14 @@ import (
 )
 
 // keeps hands members over to sessions that outlive their own.
-type keeps struct {
-	keeper *keep.Keeper
-	bodies bodies
-}
+type keeps struct{ keeper *keep.Keeper }
 
 // postKeep hands members over to a kept session.
-func (h *keeps) postKeep(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	var req api.KeepRequest
-	if err := h.bodies.decode(w, r, &req); err != nil {
-		return err
-	}
+func (h *keeps) postKeep(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.KeepRequest) error {
 	if req.Name != "" && !api.IsSessionWord(req.Name) {
 		return badName(req.Name)
 	}
-	checked, err := h.keeper.Check(&req, c)
+	checked, err := h.keeper.Check(req, c)
 	if err != nil {
 		return err
 	}

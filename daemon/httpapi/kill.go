@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -36,10 +37,7 @@ type kills struct {
 
 // postKill signals one member. It has to be named by its identity: a PID alone may be
 // reused by the time that the request is read.
-func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	if _, err := query(r); err != nil {
-		return err
-	}
+func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
 	var req api.KillRequest
 	if err := h.bodies.decode(w, r, &req); err != nil {
 		return err
@@ -99,19 +97,10 @@ func (h *kills) unkilled(c access.Caller, session string, ref api.Ref, err error
 	return err
 }
 
-// pausing answers the requests for a pause and a resume.
-type pausing struct {
-	of     *pause.Pauses
-	bodies bodies
-}
-
-func (h pausing) post(verb access.Verb) route {
-	return onTarget(func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-		var req struct{}
-		if err := h.bodies.decode(w, r, &req); err != nil {
-			return err
-		}
-		d, err := h.of.Do(r.Context(), r.PathValue("s"), c, verb)
+// pausing answers the requests for a pause, or a resume.
+func pausing(of *pause.Pauses, none reader[*struct{}], verb access.Verb) route {
+	return onTarget(none, func(w http.ResponseWriter, r *http.Request, c access.Caller, _ *struct{}) error {
+		d, err := of.Do(r.Context(), r.PathValue("s"), c, verb)
 		return send(w, http.StatusOK, d, refused(verb.String()+" "+r.PathValue("s"), err))
 	}, verb)
 }

@@ -5,6 +5,7 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -27,11 +28,7 @@ type growth struct {
 }
 
 // getLeaks reports what sessions hold and how it grows.
-func (h *growth) getLeaks(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	q, err := query(r, "session")
-	if err != nil {
-		return err
-	}
+func (h *growth) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) (err error) {
 	d := api.Leaks{Head: api.NewHead("leaks"), Items: []api.Leak{}}
 	rooms := leaks.Rooms(h.proc)
 	if word := q.Get("session"); word != "" {

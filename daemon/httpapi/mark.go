@@ -16,16 +16,11 @@ import (
 type marking struct {
 	access *access.Access
 	marks  *marks.Marks
-	bodies bodies
 }
 
 // postMark notes the beginning or the end of a tool call.
-func (h marking) postMark(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	var req api.MarkRequest
-	if err := h.bodies.decode(w, r, &req); err != nil {
-		return err
-	}
-	if err := marks.Check(&req); err != nil {
+func (h marking) postMark(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.MarkRequest) error {
+	if err := marks.Check(req); err != nil {
 		return err
 	}
 	if d := access.Decide(c, access.Mark, c.Scope()); !d.Allow {
@@ -39,6 +34,6 @@ func (h marking) postMark(w http.ResponseWriter, r *http.Request, c access.Calle
 		what := fmt.Sprintf("pid %d", req.Agent.PID)
 		return h.access.Refuse(c, access.Mark, what, access.Decision{Why: "it is not an ancestor of the caller in the caller's session"})
 	}
-	d, err := h.marks.Mark(c, agent, &req)
+	d, err := h.marks.Mark(c, agent, req)
 	return send(w, http.StatusOK, d, err)
 }

@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -24,11 +25,7 @@ type orphans struct {
 // getOrphans lists the live processes whose creator or root is dead, what was
 // handed to other daemons, and the zombies with the parent that has to reap them; and what is alive
 // of each tool call.
-func (h *orphans) getOrphans(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	q, err := query(r, "session")
-	if err != nil {
-		return err
-	}
+func (h *orphans) getOrphans(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) (err error) {
 	d := api.Orphans{Head: api.NewHead("orphans"), Items: []api.Orphan{}, Calls: []api.CallLeft{}}
 	if word := q.Get("session"); word != "" {
 		err = h.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {

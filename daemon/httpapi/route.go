@@ -17,6 +17,22 @@ import (
 // answer handles one request of a caller; an error is its reply.
 type answer func(w http.ResponseWriter, r *http.Request, c access.Caller) error
 
+// reader reads what a request says, in its parameters or its body.
+type reader[T any] func(w http.ResponseWriter, r *http.Request) (T, error)
+
+// handler is an answer to what was read.
+type handler[T any] func(w http.ResponseWriter, r *http.Request, c access.Caller, req T) error
+
+func reading[T any](read reader[T], f handler[T]) answer {
+	return func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+		req, err := read(w, r)
+		if err != nil {
+			return err
+		}
+		return f(w, r, c, req)
+	}
+}
+
 // route is one route of the API: its verbs, and its answer. It is made by onHost,
 // onTarget or onEach, which differ in where the decision about the caller is made.
 type route struct {
@@ -27,24 +43,19 @@ type route struct {
 // onHost is a route about the daemon, or about no session in particular. Only permitted
 // callers reach its answer; errors that read finds in a request are sent before that.
 // what names the target in a refusal.
-func onHost[T any](a *access.Access, v access.Verb, what string, read func(http.ResponseWriter, *http.Request) (T, error),
-	f func(http.ResponseWriter, *http.Request, access.Caller, T) error,
-) route {
-	return route{[]access.Verb{v}, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-		req, err := read(w, r)
-		if err != nil {
-			return err
-		}
+func onHost[T any](a *access.Access, v access.Verb, what string, read reader[T], f handler[T]) route {
+	return route{[]access.Verb{v}, reading(read, func(w http.ResponseWriter, r *http.Request, c access.Caller, req T) error {
 		if d := access.Decide(c, v, access.Scope{UID: c.UID}); !d.Allow {
 			return a.Refuse(c, v, what, d)
 		}
 		return f(w, r, c, req)
-	}}
+	})}
 }
 
 // onTarget is a route about one session or process. Its answer finds it and decides
 // about one of the verbs; a reply without a decision is not sent.
-func onTarget(a answer, verbs ...access.Verb) route {
+func onTarget[T any](read reader[T], f handler[T], verbs ...access.Verb) route {
+	a := reading(read, f)
 	return route{verbs, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		c, asked := c.Noting()
 		return a(&deciding{ResponseWriter: w, verbs: verbs, asked: asked}, r, c)
@@ -53,7 +64,9 @@ func onTarget(a answer, verbs ...access.Verb) route {
 
 // onEach is a route about everything to which the caller may do v. Its answer decides
 // about each item, and so about nothing if there is none.
-func onEach(a answer, v access.Verb) route { return route{[]access.Verb{v}, a} }
+func onEach[T any](read reader[T], f handler[T], v access.Verb) route {
+	return route{[]access.Verb{v}, reading(read, f)}
+}
 
 // deciding panics instead of sending a reply without a decision: the caller gets an internal
 // error. It cannot detect an answer that ignores a decision. Errors are sent past it.
@@ -83,12 +96,12 @@ func (d *deciding) check() {
 }
 
 // params reads the parameters of a request that has no body.
-func params(known ...string) func(http.ResponseWriter, *http.Request) (url.Values, error) {
+func params(known ...string) reader[url.Values] {
 	return func(_ http.ResponseWriter, r *http.Request) (url.Values, error) { return query(r, known...) }
 }
 
 // bodyOf reads a request's body.
-func bodyOf[T any](b bodies) func(http.ResponseWriter, *http.Request) (*T, error) {
+func bodyOf[T any](b bodies) reader[*T] {
 	return func(w http.ResponseWriter, r *http.Request) (*T, error) {
 		req := new(T)
 		return req, b.decode(w, r, req)

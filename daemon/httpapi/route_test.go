@@ -58,21 +58,25 @@ func TestForgottenDecision(t *testing.T) {
 		return rec.Code
 	}
 	for name, x := range map[string]struct {
-		answer answer
+		answer handler[url.Values]
 		status int
 	}{
-		"none": {func(out http.ResponseWriter, _ *http.Request, _ access.Caller) error { return secret(out) }, http.StatusInternalServerError},
-		"of a read": {func(out http.ResponseWriter, _ *http.Request, c access.Caller) error {
+		"none": {func(out http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
+			return secret(out)
+		}, http.StatusInternalServerError},
+		"of a read": {func(out http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
 			access.Decide(c, access.Read, c.Scope())
 			return secret(out)
 		}, http.StatusInternalServerError},
-		"of an end": {func(out http.ResponseWriter, _ *http.Request, c access.Caller) error {
+		"of an end": {func(out http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
 			access.Decide(c, access.End, c.Scope())
 			return secret(out)
 		}, http.StatusOK},
-		"an error": {func(_ http.ResponseWriter, _ *http.Request, c access.Caller) error { return lookup.Foreign(c) }, http.StatusBadRequest},
+		"an error": {func(_ http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
+			return lookup.Foreign(c)
+		}, http.StatusBadRequest},
 	} {
-		if status := ask(onTarget(x.answer, access.End)); status != x.status {
+		if status := ask(onTarget(params(), x.answer, access.End)); status != x.status {
 			t.Errorf("%s: status %d", name, status)
 		}
 	}
@@ -91,7 +95,7 @@ func TestLargeReplies(t *testing.T) {
 	s := newServer(t, Options{})
 	started, held := make(chan struct{}, 9), make(chan struct{})
 	defer close(held)
-	rt := large(s.o.Access, onEach(func(out http.ResponseWriter, r *http.Request, _ access.Caller) error {
+	rt := large(s.o.Access, onEach(params(), func(out http.ResponseWriter, r *http.Request, _ access.Caller, _ url.Values) error {
 		started <- struct{}{}
 		if r.Method == http.MethodPost {
 			<-held
@@ -138,7 +142,7 @@ func TestTurns(t *testing.T) {
 		require.NoError(t, err)
 	}
 	routes := s.routes()
-	routes["a receipt"] = onEach(func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	routes["a receipt"] = onEach(params(), func(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
 		return (&ends{access: s.o.Access}).receipt(w, r, c, access.Read, nil)
 	}, access.Read)
 	gone, cancel := context.WithCancel(t.Context())

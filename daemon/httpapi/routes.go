@@ -14,19 +14,19 @@ func (s *Server) routes() map[string]route {
 	var (
 		daemon  = host{o.Registry, a, o.Status, o.SelfCheck, o.Metrics, o.Halts, o.Managed, o.Stop}
 		session = sessions{o.Find, o.Registry, o.Archive, o.Holdings, o.Status}
-		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Steward, o.Attribution, b, o.Log}
-		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, o.Holdings, b, o.Stopping, o.Log}
+		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Steward, o.Attribution, o.Log}
+		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, o.Holdings, o.Stopping, o.Log}
 		order   = orders{o.Signed}
-		paused  = pausing{&pause.Pauses{Find: o.Find, Registry: o.Registry, Access: a, Enforcer: o.Enforcer, Log: o.Log}, b}
+		paused  = &pause.Pauses{Find: o.Find, Registry: o.Registry, Access: a, Enforcer: o.Enforcer, Log: o.Log}
 		branch  = branches{&end, o.Branches, o.Kernel}
-		keep    = keeps{o.Keeper, b}
+		keep    = keeps{o.Keeper}
 		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
 		process = processes{o.Registry, o.Find, o.Archive, o.Holdings}
 		orphan  = orphans{o.Find, o.Registry, o.Holdings}
 		leak    = growth{o.Find, o.Registry, o.Proc, o.Rules, o.Growth, o.Holdings}
 		stream  = streams{o.Events, o.Feed}
 		ended   = past{o.Archive}
-		mark    = marking{a, o.Marks, b}
+		mark    = marking{a, o.Marks}
 		policy  = policies{o.Find, o.Registry, a, o.Kernel, o.Rules, o.Steward, o.Log}
 	)
 	fresh := func(rt route) route { return abreast(o.Registry, rt) }
@@ -36,24 +36,24 @@ func (s *Server) routes() map[string]route {
 		"GET /v1/version":               onHost(a, access.Hello, "", params(), daemon.getVersion),
 		"GET /v1/status":                onHost(a, access.Hello, "", params(), daemon.getStatus),
 		"GET /healthz":                  onHost(a, access.Hello, "", params(), daemon.getHealth),
-		"GET /v1/sessions":              all(onEach(session.getSessions, access.Read)),
-		"POST /v1/sessions":             onTarget(create.postSession, access.Create, access.Adopt),
-		"GET /v1/sessions/{s}":          fresh(onTarget(session.getSession, access.Read)),
-		"GET /v1/sessions/{s}/tree":     all(onTarget(session.getTree, access.Read)),
-		"GET /v1/sessions/{s}/report":   onTarget(end.getReport, access.Read),
-		"POST /v1/marks":                onTarget(mark.postMark, access.Mark),
-		"POST /v1/keep":                 onTarget(keep.postKeep, access.Keep),
-		"POST /v1/sessions/{s}/end":     onTarget(end.postEnd, access.End),
-		"POST /v1/sessions/{s}/pause":   paused.post(access.Pause),
-		"POST /v1/sessions/{s}/resume":  paused.post(access.Resume),
-		"POST /v1/sessions/{s}/plan":    all(onTarget(end.postPlan, access.Read)),
-		"GET /v1/processes/{ref}":       all(onTarget(process.getProcess, access.Read)),
-		"GET /v1/why":                   all(onEach(process.getWhy, access.Read)),
-		"GET /v1/orphans":               all(onEach(orphan.getOrphans, access.Read)),
-		"GET /v1/leaks":                 all(onEach(leak.getLeaks, access.Read)),
-		"GET /v1/events":                fresh(onTarget(stream.getEvents, access.Read)),
+		"GET /v1/sessions":              all(onEach(params("state", "name"), session.getSessions, access.Read)),
+		"POST /v1/sessions":             onTarget(bodyOf[api.NewSession](b), create.postSession, access.Create, access.Adopt),
+		"GET /v1/sessions/{s}":          fresh(onTarget(params(), session.getSession, access.Read)),
+		"GET /v1/sessions/{s}/tree":     all(onTarget(params("dead", "at"), session.getTree, access.Read)),
+		"GET /v1/sessions/{s}/report":   onTarget(params("wait"), end.getReport, access.Read),
+		"POST /v1/marks":                onTarget(bodyOf[api.MarkRequest](b), mark.postMark, access.Mark),
+		"POST /v1/keep":                 onTarget(bodyOf[api.KeepRequest](b), keep.postKeep, access.Keep),
+		"POST /v1/sessions/{s}/end":     onTarget(bodyOf[api.EndRequest](b), end.postEnd, access.End),
+		"POST /v1/sessions/{s}/pause":   pausing(paused, none, access.Pause),
+		"POST /v1/sessions/{s}/resume":  pausing(paused, none, access.Resume),
+		"POST /v1/sessions/{s}/plan":    all(onTarget(none, end.postPlan, access.Read)),
+		"GET /v1/processes/{ref}":       all(onTarget(params(), process.getProcess, access.Read)),
+		"GET /v1/why":                   all(onEach(params("ref", "port", "proto", "at", "path", "device", "inode"), process.getWhy, access.Read)),
+		"GET /v1/orphans":               all(onEach(params("session"), orphan.getOrphans, access.Read)),
+		"GET /v1/leaks":                 all(onEach(params("session"), leak.getLeaks, access.Read)),
+		"GET /v1/events":                fresh(onTarget(params("session", "type", "from", "since", "until", "snapshot"), stream.getEvents, access.Read)),
 		"GET /v1/history":               large(a, onHost(a, access.Read, "history", params("since", "until", "limit", "next"), ended.getHistory)),
-		"GET /v1/watch":                 onTarget(stream.getWatch, access.Read),
+		"GET /v1/watch":                 onTarget(params("session", "hz"), stream.getWatch, access.Read),
 		"POST /v1/daemon/stop":          onHost(a, access.Manage, "daemon", bodyOf[api.StopRequest](b), daemon.postStop),
 		"POST /v1/halt":                 large(a, onHost(a, access.Halt, "host", bodyOf[api.HaltRequest](b), daemon.postHalt)),
 		"POST /v1/resync":               onHost(a, access.Manage, "graph", none, daemon.postResync),
@@ -65,9 +65,9 @@ func (s *Server) routes() map[string]route {
 		"POST /v1/policy/resume":        onHost(a, access.Manage, "policy", none, policy.postResume),
 		"POST /v1/commands":             onHost(a, access.Order, "", bodyOf[api.SignedCommand](b), order.postCommand),
 		"GET /v1/commands/{id}":         large(a, onHost(a, access.Order, "", params("wait"), order.getCommand)),
-		"POST /v1/processes/{ref}/kill": onTarget(kill.postKill, access.Kill),
-		"POST /v1/processes/{ref}/end":  onTarget(branch.postEnd, access.Branch),
-		"POST /v1/processes/{ref}/plan": all(onTarget(branch.postPlan, access.Read)),
+		"POST /v1/processes/{ref}/kill": onTarget(params(), kill.postKill, access.Kill),
+		"POST /v1/processes/{ref}/end":  onTarget(bodyOf[api.EndRequest](b), branch.postEnd, access.Branch),
+		"POST /v1/processes/{ref}/plan": all(onTarget(bodyOf[api.PlanRequest](b), branch.postPlan, access.Read)),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -29,11 +30,7 @@ type sessions struct {
 	status   *status.Status
 }
 
-func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	q, err := query(r, "state", "name")
-	if err != nil {
-		return err
-	}
+func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	state := cmp.Or(q.Get("state"), "live")
 	if !slices.Contains([]string{"live", "ended", "all", "idle"}, state) {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown state %q", state), "known: live, ended, all, idle")
@@ -44,7 +41,7 @@ func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.
 		}
 	}
 	d := api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}, Halt: h.status.Halt()}
-	err = h.registry.ReadFor(c, func(v registry.View) {
+	err := h.registry.ReadFor(c, func(v registry.View) {
 		for _, x := range v.Sorted() {
 			if x.Closed() || state == "ended" ||
 				q.Get("name") != "" && x.Info().Name != q.Get("name") ||
@@ -86,10 +83,7 @@ func (h *sessions) lookForWork(ctx context.Context, c access.Caller) error {
 	return err
 }
 
-func (h *sessions) getSession(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	if _, err := query(r); err != nil {
-		return err
-	}
+func (h *sessions) getSession(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
 	var saved tracer.SessionID
 	d, err := lookup.Ask(h.find, r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) api.Session {
 		saved = h.saved(v, x)
@@ -128,11 +122,7 @@ func (h *sessions) past(r *http.Request, saved tracer.SessionID, c access.Caller
 
 // getTree sends a session's processes, nested sessions included. Of an ended session it
 // sends all that is remembered.
-func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	q, err := query(r, "dead", "at")
-	if err != nil {
-		return err
-	}
+func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
 	dead := cmp.Or(q.Get("dead"), "ancestors")
 	if dead != "ancestors" && dead != "all" {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("unknown dead %q", dead), "known: ancestors, all")

@@ -5,6 +5,7 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,11 +27,7 @@ type streams struct {
 
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
 // present processes first.
-func (h *streams) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	q, err := query(r, "session", "type", "from", "since", "until", "snapshot")
-	if err != nil {
-		return err
-	}
+func (h *streams) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
 	req := stream.Request{Session: q.Get("session"), From: stream.Now, Snapshot: q.Get("snapshot") == "1"}
 	if text := q.Get("type"); text != "" {
 		for t := range strings.SplitSeq(text, ",") {
@@ -57,11 +54,7 @@ func (h *streams) getEvents(w http.ResponseWriter, r *http.Request, c access.Cal
 const maxHz = 10
 
 // getWatch streams the picture, and then its changes.
-func (h *streams) getWatch(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	q, err := query(r, "session", "hz")
-	if err != nil {
-		return err
-	}
+func (h *streams) getWatch(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
 	hz := maxHz
 	if text := q.Get("hz"); text != "" {
 		if hz, err = strconv.Atoi(text); err != nil || hz < 1 || hz > maxHz {

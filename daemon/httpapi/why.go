@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -24,10 +25,7 @@ type processes struct {
 }
 
 // getProcess describes one process.
-func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	if _, err := query(r); err != nil {
-		return err
-	}
+func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
 	id, live, err := h.find.Identity(r.PathValue("ref"), c)
 	d, err := h.past(r, r.PathValue("ref"), id, live, c, err)
 	if err != nil {
@@ -67,11 +65,7 @@ func (h *processes) past(r *http.Request, text string, id tracer.Identity, live 
 
 // getWhy shows to which session a process belongs: every edge from it to the root. Of a
 // port or a path it shows that for each process that holds it.
-func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller) error {
-	q, err := query(r, "ref", "port", "proto", "at", "path", "device", "inode")
-	if err != nil {
-		return err
-	}
+func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	switch {
 	case q.Has("port") && !q.Has("ref") && !q.Has("path"):
 		return h.whyPort(w, r, c, q)

@@ -74,14 +74,13 @@ func protect(k Kernel, pid uint32) (tracer.Identity, error) {
 // become an agent while it was. A shell that started the daemon is one: it is an ancestor until
 // "lineage run" exits.
 func guard(ctx context.Context, k Kernel, proc procfs.FS, pid uint32, freed func(), log zerolog.Logger) {
-	tick := time.NewTicker(guardPeriod)
-	defer tick.Stop()
+	tick := time.Tick(guardPeriod)
 	var last []tracer.Identity
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 		}
 		now := ancestors(proc, pid)
 		if len(now) == 0 || slices.Equal(now, last) {

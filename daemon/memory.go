@@ -14,8 +14,7 @@ const releasePeriod = 5 * time.Minute
 // releaseMemory gives the free part of the heap back to the system when the start is
 // over, and then once a period if no session lives.
 func (s *Service) releaseMemory(ctx context.Context) {
-	tick := time.NewTicker(releasePeriod)
-	defer tick.Stop()
+	tick := time.Tick(releasePeriod)
 	for busy := false; ; busy = s.Count() > 0 {
 		if !busy {
 			debug.FreeOSMemory()
@@ -23,7 +22,7 @@ func (s *Service) releaseMemory(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

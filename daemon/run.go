@@ -139,8 +139,7 @@ func (s *Service) leave() {
 // for another reason.
 func (s *Service) waitIdle(ctx context.Context, i instance.Instance) (*instance.Lock, error) {
 	linger := s.linger
-	tick := time.NewTicker(min(max(linger/10, instance.PollPause), idlePeriod))
-	defer tick.Stop()
+	tick := time.Tick(min(max(linger/10, instance.PollPause), idlePeriod))
 	busy := s.host.Clock.Monotonic()
 	for {
 		select {
@@ -148,7 +147,7 @@ func (s *Service) waitIdle(ctx context.Context, i instance.Instance) (*instance.
 			return nil, nil
 		case err := <-s.Registry.Failed():
 			return nil, err
-		case <-tick.C:
+		case <-tick:
 		}
 		now := s.host.Clock.Monotonic()
 		if s.Count() > 0 {

@@ -24,8 +24,7 @@ func (s *Service) reportStatus(ctx context.Context, m *instance.Manager) {
 	if m.Watchdog > 0 {
 		period = min(period, m.Watchdog/3)
 	}
-	tick := time.NewTicker(period)
-	defer tick.Stop()
+	tick := time.Tick(period)
 	for {
 		if err := s.Registry.Read(func(v registry.View) { m.Notify(instance.Alive, instance.StatusField(s.status.Line(v))) }); err != nil {
 			return
@@ -33,7 +32,7 @@ func (s *Service) reportStatus(ctx context.Context, m *instance.Manager) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

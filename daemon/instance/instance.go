@@ -101,8 +101,7 @@ func (i Instance) Prepare() error {
 
 // Poll calls done until it reports true or an error, or ctx is done.
 func Poll(ctx context.Context, done func() (bool, error)) error {
-	tick := time.NewTicker(PollPause)
-	defer tick.Stop()
+	tick := time.Tick(PollPause)
 	for {
 		if ok, err := done(); ok || err != nil {
 			return err
@@ -110,7 +109,7 @@ func Poll(ctx context.Context, done func() (bool, error)) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

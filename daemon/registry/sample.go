@@ -80,14 +80,13 @@ func (r *Registry) Fresh() error {
 }
 
 func (p *sampler) run(ctx context.Context) {
-	tick := time.NewTicker(p.registry.o.Period)
-	defer tick.Stop()
+	tick := time.Tick(p.registry.o.Period)
 	for {
 		look, period, cause := true, false, CauseNone
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 			period, look = true, p.sleep.Awake()
 		case <-p.hurry:
 		case cause = <-p.asked:

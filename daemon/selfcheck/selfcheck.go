@@ -87,13 +87,12 @@ func (c *Check) Run(ctx context.Context) {
 	if len(c.Command) == 0 || c.Every == 0 {
 		return
 	}
-	tick := time.NewTicker(c.Every)
-	defer tick.Stop()
+	tick := time.Tick(c.Every)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 			c.Now(ctx)
 		}
 	}
@@ -198,8 +197,7 @@ func (c *Check) watch(ctx context.Context, bird *canary.Canary, id tracer.Sessio
 	case orphan.Evidence != tracer.EvidenceFork || orphan.Creator.PID != uint32(middle):
 		return fmt.Errorf("the kernel has the orphan by %v from pid %d, not by a fork of %d", orphan.Evidence, orphan.Creator.PID, middle)
 	}
-	tick := time.NewTicker(askPause)
-	defer tick.Stop()
+	tick := time.Tick(askPause)
 	patience := time.After(growLimit / 4)
 	for {
 		wrong, err := registry.Ask(c.Registry, func(v registry.View) string { return lacks(v, id, orphan, root, lost) })
@@ -211,7 +209,7 @@ func (c *Check) watch(ctx context.Context, bird *canary.Canary, id tracer.Sessio
 			return errors.New(wrong)
 		case <-patience:
 			c.Registry.AskResync(registry.CauseMember) // an event may have been lost
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

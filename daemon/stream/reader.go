@@ -47,8 +47,7 @@ func (r *reader) run(ctx context.Context, from uint64) {
 		defer timer.Stop()
 		until = timer.C
 	}
-	beat := time.NewTicker(r.e.o.Heartbeat)
-	defer beat.Stop()
+	beat := time.Tick(r.e.o.Heartbeat)
 	for {
 		next, wake, reason := r.gather(from)
 		if reason != "" {
@@ -70,7 +69,7 @@ func (r *reader) run(ctx context.Context, from uint64) {
 		case <-until:
 			r.finish(ReasonUntil)
 			return
-		case <-beat.C:
+		case <-beat:
 			r.out.Encode(heartbeat{"heartbeat", api.U64(r.e.o.Clock.Boottime())})
 		case <-wake:
 		}

@@ -114,8 +114,7 @@ func (f *Feed) watched(ctx context.Context) {
 	if f.o.Registry.Read(func(v registry.View) { f.track(v, true) }) != nil {
 		return
 	}
-	tick := time.NewTicker(viewPeriod)
-	defer tick.Stop()
+	tick := time.Tick(viewPeriod)
 	for {
 		for f.batch.more = true; f.batch.more; {
 			if f.o.Registry.Read(func(v registry.View) { f.turn(v) }) != nil {
@@ -133,7 +132,7 @@ func (f *Feed) watched(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 		}
 		if f.idle() {
 			break

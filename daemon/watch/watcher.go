@@ -70,8 +70,7 @@ func (f *Feed) Serve(ctx context.Context, rw http.ResponseWriter, c access.Calle
 
 // run sends until the reader, the session or the daemon goes.
 func (w *watcher) run(ctx context.Context) {
-	beat := time.NewTicker(w.feed.o.Heartbeat)
-	defer beat.Stop()
+	beat := time.Tick(w.feed.o.Heartbeat)
 	for {
 		over, wake, ok := w.catchUp()
 		if !ok {
@@ -89,7 +88,7 @@ func (w *watcher) run(ctx context.Context) {
 			case <-w.feed.o.Stopping:
 				w.out.End(api.Frame{Head: api.Head{Kind: "end"}, Reason: stream.ReasonStopping})
 				return
-			case <-beat.C:
+			case <-beat:
 				w.out.Encode(api.Frame{Head: api.Head{Kind: "heartbeat"}, TimeNS: api.U64(w.feed.o.Clock.Boottime())})
 				if !w.out.Flush() {
 					return

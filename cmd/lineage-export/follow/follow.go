@@ -189,12 +189,9 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 			}
 		})
 	}()
-	flush := time.NewTicker(batchTime / 2)
-	defer flush.Stop()
-	tick := time.NewTicker(tickTime)
-	defer tick.Stop()
-	look := time.NewTicker(lookTime)
-	defer look.Stop()
+	flush := time.Tick(batchTime / 2)
+	tick := time.Tick(tickTime)
+	look := time.Tick(lookTime)
 	quiet := false // no event came since the last tick
 	for {
 		select {
@@ -213,7 +210,7 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 			if len(f.batch) < batchRecords {
 				continue
 			}
-		case <-tick.C:
+		case <-tick:
 			now := f.at.Time
 			if quiet {
 				now = time.Now()
@@ -223,12 +220,12 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 				return err
 			}
 			continue
-		case <-look.C:
+		case <-look:
 			if f.model != nil && f.model.Boot() == boot {
 				f.look(ctx, c)
 			}
 			continue
-		case <-flush.C:
+		case <-flush:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -60,14 +60,13 @@ func (b *Bus) Ask(ctx context.Context, subject string, body []byte, again time.D
 		return fmt.Errorf("ask %s: %w", subject, err)
 	}
 	if again > 0 {
-		ticks := time.NewTicker(again)
-		defer ticks.Stop()
+		ticks := time.Tick(again)
 		asking, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go func() {
 			for {
 				select {
-				case <-ticks.C:
+				case <-ticks:
 					_ = b.nc.PublishRequest(subject, reply, body) // else the stream ends
 				case <-asking.Done():
 					return

@@ -24,11 +24,10 @@ func (c *Console) During(what func(now time.Time) string) (done func()) {
 	over := make(chan struct{})
 	var shown sync.WaitGroup
 	shown.Go(func() {
-		ticks := time.NewTicker(Patience)
-		defer ticks.Stop()
+		ticks := time.Tick(Patience)
 		for {
 			select {
-			case now := <-ticks.C:
+			case now := <-ticks:
 				line.Show(what(now))
 			case <-over:
 				line.Clear()

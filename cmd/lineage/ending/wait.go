@@ -72,13 +72,12 @@ func (e *Ender) wait(ctx context.Context, targets []*target) {
 	if line.Possible() && len(counts.ending) > 0 {
 		go counts.count(ctx)
 	}
-	ticks := time.NewTicker(console.Patience)
-	defer ticks.Stop()
+	ticks := time.Tick(console.Patience)
 	for asked := false; ; {
 		select {
 		case <-over:
 			return
-		case now := <-ticks.C:
+		case now := <-ticks:
 			if hurried.Err() == nil {
 				line.Show(counts.text(now))
 			}

@@ -82,8 +82,7 @@ func (e *ending) run(grace time.Duration) *api.Report {
 func (e *ending) await(d time.Duration, enough func() bool) (empty bool) {
 	over := time.NewTimer(d)
 	defer over.Stop()
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	look := time.Tick(lookEvery)
 	for {
 		if e.family.empty(e.j.reap()) {
 			return true
@@ -92,7 +91,7 @@ func (e *ending) await(d time.Duration, enough func() bool) (empty bool) {
 		case <-e.j.sigs.children:
 		case s := <-e.j.sigs.to:
 			e.asked(s.(unix.Signal))
-		case <-look.C:
+		case <-look:
 			if enough() {
 				return e.family.empty(e.j.reap())
 			}

@@ -63,11 +63,7 @@ func (e *Enforcer) CheckMembers(all []tracer.Process, caller tracer.Identity) er
 }
 
 func (e *Enforcer) check(caller tracer.Identity, members func(each func(*tracer.Process) error) error) error {
-	host, err := e.host()
-	if err != nil {
-		return err
-	}
-	spared, err := host.spared(e.self, caller)
+	_, spared, err := e.look(caller)
 	if err != nil {
 		return err
 	}
@@ -92,11 +88,7 @@ func (e *Enforcer) check(caller tracer.Identity, members func(each func(*tracer.
 // kernel thread, the daemon and its ancestors. It also refuses the caller and its
 // ancestors.
 func (e *Enforcer) CheckRoot(root, caller tracer.Identity) error {
-	host, err := e.host()
-	if err != nil {
-		return err
-	}
-	spared, err := host.spared(e.self, caller)
+	host, spared, err := e.look(caller)
 	if err != nil {
 		return err
 	}
@@ -127,16 +119,18 @@ func (e *Enforcer) CheckTarget(named tracer.Identity) error {
 // hostProcs is a snapshot of the host by PID.
 type hostProcs map[uint32]tracer.Process
 
-func (e *Enforcer) host() (hostProcs, error) {
+// look takes a snapshot of the host, and finds what in it must live.
+func (e *Enforcer) look(caller tracer.Identity) (hostProcs, spared, error) {
 	host := make(hostProcs)
 	err := e.kernel.Snapshot(0, func(p *tracer.Process) error {
 		host[p.PID] = *p
 		return nil
 	})
 	if err != nil {
-		return nil, &Refusal{Kind: ErrUnknown, Why: "cannot read the process list", Err: err}
+		return nil, nil, &Refusal{Kind: ErrUnknown, Why: "cannot read the process list", Err: err}
 	}
-	return host, nil
+	spared, err := host.spared(e.self, caller)
+	return host, spared, err
 }
 
 // spared says why a process must live.

@@ -10,11 +10,7 @@ import (
 
 // CheckEnds is CheckEnd for many sessions, with one snapshot: the refusal of each that must not end.
 func (e *Enforcer) CheckEnds(sessions []tracer.SessionInfo, caller tracer.Identity) (map[tracer.SessionID]error, error) {
-	host, err := e.host()
-	if err != nil {
-		return nil, err
-	}
-	spared, err := host.spared(e.self, caller)
+	host, spared, err := e.look(caller)
 	if err != nil {
 		return nil, err
 	}

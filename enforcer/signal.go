@@ -56,11 +56,7 @@ func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal, nudge
 		return e.absent(target, err)
 	}
 	defer held.Close()
-	host, err := e.host()
-	if err != nil {
-		return 0, err
-	}
-	spared, err := host.spared(e.self, caller)
+	host, spared, err := e.look(caller)
 	if err != nil {
 		return 0, err
 	}

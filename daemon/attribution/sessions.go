@@ -13,14 +13,7 @@ import (
 )
 
 // of returns what a held session has handed over.
-func (a *Attribution) of(id tracer.SessionID) *brokered {
-	its := a.sessions[id]
-	if its == nil {
-		its = new(brokered)
-		a.sessions[id] = its
-	}
-	return its
-}
+func (a *Attribution) of(id tracer.SessionID) *brokered { return registry.Known(a.sessions, id) }
 
 // SetToken notes the SHA-256 of a session's token.
 func (a *Attribution) SetToken(_ registry.View, id tracer.SessionID, sum [32]byte) {

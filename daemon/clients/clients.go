@@ -121,14 +121,7 @@ func (c *Clients) Hooks() *registry.Hooks {
 }
 
 // of returns what is known of a held session.
-func (c *Clients) of(id tracer.SessionID) *known {
-	its := c.sessions[id]
-	if its == nil {
-		its = new(known)
-		c.sessions[id] = its
-	}
-	return its
-}
+func (c *Clients) of(id tracer.SessionID) *known { return registry.Known(c.sessions, id) }
 
 // began notes the command of a session. Of one that was cut nothing is certain.
 func (c *Clients) began(v registry.View, x *registry.Session, ev *tracer.Event) {

@@ -130,14 +130,7 @@ func (h *Holdings) forget(_ registry.View, s *registry.Session) {
 }
 
 // of is what a session holds, that is not over.
-func (h *Holdings) of(id tracer.SessionID) *held {
-	its := h.sessions[id]
-	if its == nil {
-		its = new(held)
-		h.sessions[id] = its
-	}
-	return its
-}
+func (h *Holdings) of(id tracer.SessionID) *held { return registry.Known(h.sessions, id) }
 
 func (h *Holdings) opened(_ registry.View, s *registry.Session) {
 	its := h.of(s.ID())

@@ -6,6 +6,7 @@ import (
 	"cmp"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // Ask calls f in the registry's goroutine, as Read does, and returns its answer.
@@ -25,4 +26,14 @@ func Change[T any](r *Registry, f func(Tx) (T, error)) (answer T, err error) {
 	var failed error
 	err = r.Update(func(t Tx) { answer, failed = f(t) })
 	return answer, cmp.Or(err, failed)
+}
+
+// Known is what is known of a session, which may be nothing yet.
+func Known[T any](of map[tracer.SessionID]*T, id tracer.SessionID) *T {
+	its := of[id]
+	if its == nil {
+		its = new(T)
+		of[id] = its
+	}
+	return its
 }

@@ -141,14 +141,7 @@ type ruledSession struct {
 }
 
 // of returns what is remembered of a held session.
-func (s *Steward) of(id tracer.SessionID) *ruledSession {
-	its := s.sessions[id]
-	if its == nil {
-		its = new(ruledSession)
-		s.sessions[id] = its
-	}
-	return its
-}
+func (s *Steward) of(id tracer.SessionID) *ruledSession { return registry.Known(s.sessions, id) }
 
 // Hooks are what the rules attach to the registry.
 func (s *Steward) Hooks() *registry.Hooks {

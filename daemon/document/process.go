@@ -1,6 +1,7 @@
 package document
 
 import (
+	"encoding/hex"
 	"syscall"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -113,4 +114,32 @@ func evidence(e lineage.Evidence, source tracer.Source) *api.Evidence {
 		v.Confidence = "weak"
 	}
 	return v
+}
+
+// Call is a tool call as a member reported it.
+func Call(k Clock, c *lineage.Call) api.Call {
+	return api.Call{ID: c.ID, Tool: c.Tool, Agent: RefOrNil(c.Agent), Began: k.Wall(c.Began), Ended: k.Wall(c.Ended()), Claimed: true}
+}
+
+// claims adds to a process what members say of it.
+func claims(k Clock, p *api.Process, c *lineage.Claim) {
+	if c == nil {
+		return
+	}
+	if t := &c.Trace; *t != (lineage.Trace{}) {
+		p.Trace = &api.Trace{
+			TraceID: hex.EncodeToString(t.ID[:]), SpanID: hex.EncodeToString(t.Span[:]), Sampled: t.Sampled, From: Ref(t.From), Claimed: true,
+		}
+	}
+	for _, x := range c.Calls {
+		p.Calls = append(p.Calls, Call(k, x))
+	}
+}
+
+// Container is a container in documents; nil stays nil.
+func Container(c *lineage.Container) *api.Container {
+	if c == nil {
+		return nil
+	}
+	return &api.Container{ID: c.ID, Name: c.Name, Image: c.Image, Runtime: c.Runtime, Pod: c.Pod, Namespace: c.Namespace}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -166,5 +167,51 @@ func (s *Service) waitIdle(ctx context.Context, i instance.Instance) (*instance.
 			return lock, nil
 		}
 		lock.Release()
+	}
+}
+
+// releasePeriod is how often the daemon checks whether it has nothing to do.
+const releasePeriod = 5 * time.Minute
+
+// releaseMemory gives the free part of the heap back to the system when the start is
+// over, and then once a period if no session lives.
+func (s *Service) releaseMemory(ctx context.Context) {
+	tick := time.Tick(releasePeriod)
+	for busy := false; ; busy = s.Count() > 0 {
+		if !busy {
+			debug.FreeOSMemory()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		}
+	}
+}
+
+// statusPeriod is how often the service manager gets the status.
+const statusPeriod = 10 * time.Second
+
+// reportStatus keeps the service manager informed. The watchdog's message is sent from
+// the registry's goroutine, because everything depends on that: if it is stuck, the
+// message is missing.
+func (s *Service) reportStatus(ctx context.Context, m *instance.Manager) {
+	if !m.Present {
+		return
+	}
+	period := statusPeriod
+	if m.Watchdog > 0 {
+		period = min(period, m.Watchdog/3)
+	}
+	tick := time.Tick(period)
+	for {
+		if err := s.Registry.Read(func(v registry.View) { m.Notify(instance.Alive, instance.StatusField(s.status.Line(v))) }); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		}
 	}
 }

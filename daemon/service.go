@@ -9,7 +9,9 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/clients"
 	"github.com/lineage-ebpf/lineage/daemon/history"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
@@ -72,4 +74,18 @@ type Service struct {
 	stopping    chan struct{}     // closed when streams have to end
 	stop        func(unload bool) // begins to stop; may be called often
 	EndRegistry func()
+}
+
+// Kernel is what the daemon needs of the tracer; *tracer.Tracer has it.
+type Kernel interface {
+	attribution.Kernel
+	clients.Kernel
+	holdings.Kernel
+	rules.Kernel
+	Protect(pid uint32) error
+	Unprotect(id tracer.Identity) error
+	SelfProtect(on bool) error
+	SetHalt(h tracer.Halt, ends []tracer.SessionID) error
+	CloseRead() error
+	Close() error
 }

@@ -5,10 +5,12 @@ package tracer
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"unsafe"
 
 	"github.com/lineage-ebpf/lineage/bpf"
+	"golang.org/x/sys/unix"
 )
 
 // ErrMalformed says that this version does not know a record of the ring buffer. The record must
@@ -155,4 +157,15 @@ func decodeListen(b []byte, ev *Event) bool {
 	ev.Socket, ev.Since = e.Socket, e.Listener.Since
 	ev.Address = addrPort(&e.Listener)
 	return ok
+}
+
+// addrPort is the address that l listens on; not valid if that is neither IPv4 nor IPv6.
+func addrPort(l *bpf.LineageListener) netip.AddrPort {
+	switch l.Family {
+	case unix.AF_INET:
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(l.Address[:])), l.Port)
+	case unix.AF_INET6:
+		return netip.AddrPortFrom(netip.AddrFrom16(l.Address), l.Port)
+	}
+	return netip.AddrPort{}
 }

@@ -1,9 +1,12 @@
 package metrics
 
 import (
+	"net/http"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // Prefix is in front of every name.
@@ -157,4 +160,13 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		}
 		m.read(s, func(v float64, labels ...string) { to <- prometheus.MustNewConstMetric(d, of, v, labels...) })
 	}
+}
+
+// Handler serves the metrics. read is called once a scrape, from any
+// goroutine; its error is the reply's, with status 500.
+func Handler(read func() (*Snapshot, error)) http.Handler {
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(newCollector(read), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{DisableCompression: true})
 }

@@ -16,28 +16,23 @@ const (
 	crossed
 )
 
-// What the byte of a signal says.
-func marks(ev *tracer.Event) (b byte) {
-	if ev.ArgvTruncated {
-		b |= truncated
-	}
-	if ev.Signal != nil {
-		b |= signalled
-	}
-	if ev.Crossing != nil {
-		b |= crossed
+// marks is that byte.
+func marks(ev *tracer.Event) byte {
+	return bits(ev.ArgvTruncated, ev.Signal != nil, ev.Crossing != nil)
+}
+
+// bits has a bit for each, the lowest first.
+func bits(all ...bool) (b byte) {
+	for i, is := range all {
+		if is {
+			b |= 1 << i
+		}
 	}
 	return b
 }
 
 func appendSignal(b []byte, s *lineage.Signal) []byte {
-	var how byte
-	for i, is := range []bool{s.Handled, s.Raised, s.Passed} {
-		if is {
-			how |= 1 << i
-		}
-	}
-	b = append(b, s.Number, byte(s.Sender), how)
+	b = append(b, s.Number, byte(s.Sender), bits(s.Handled, s.Raised, s.Passed))
 	b = binary.AppendUvarint(b, s.Time)
 	b = appendIdentity(b, s.By)
 	b = binary.AppendUvarint(b, uint64(s.Session))

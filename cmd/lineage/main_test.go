@@ -317,6 +317,7 @@ func TestErrors(t *testing.T) {
 		{newFake(), "history --since yesterday", 2, `history: invalid --since "yesterday": must be a duration such as 10m, or a time such as 2026-03-04T12:03:20Z (RFC 3339)`},
 		{newFake(), "history --since 1m --until 2m", 2, "history: --since 1m is after --until 2m"},
 		{newFake(), "history --limit -1", 2, `history: invalid --limit "-1": must be 0 or more`},
+		{newFake(), "history --limit x", 2, `history: invalid --limit "x": must be a number`},
 		{newFake(), "history --limit 2 old", 2, "history: --since, --until and --limit are for the list, not for one SESSION"},
 		{newFake(), "history build", 3, `history build: the session is active; see "lineage tree k3x9q2"`},
 		{newFake(), "history nosuch", 3, "session nosuch: not found"},

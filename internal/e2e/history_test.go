@@ -219,37 +219,6 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-func TestHistoryRefuses(t *testing.T) {
-	i := stage.NewDaemon(t)
-	for _, tt := range []struct {
-		args string
-		code int
-		want string
-	}{
-		{"history nosuch", 3, `session "nosuch" not found`},
-		{"history a/b", 3, "not found"},
-		{"history --since yesterday", 2, `invalid --since "yesterday"`},
-		{"history --until -5m", 2, `invalid --until "-5m"`},
-		{"history --since 1m --until 2m", 2, "--since 1m is after --until 2m"},
-		{"history --since 0001-01-01T00:00:00Z", 2, "must be a time in the years 1970 to 2261"},
-		{"history --limit -1", 2, `invalid --limit "-1": must be 0 or more`},
-		{"history --limit x", 2, `invalid --limit "x": must be a number`},
-		{"history --limit 2 nosuch", 2, "for the list, not for one SESSION"},
-		{"history one two", 2, `unexpected argument "two"`},
-		{"events --since tomorrow", 2, `invalid --since "tomorrow"`},
-		{"events --since 1m --until 2m", 2, "--since 1m is after --until 2m"},
-		{"events --session nosuch --since 10m", 3, `session "nosuch" not found`},
-		{"why 4194300", 3, "lineage history"},
-		{fmt.Sprintf("why %d@5", os.Getpid()), 3, "is not the process you named"},
-	} {
-		p := i.Lineage(strings.Fields(tt.args)...)
-		text := p.Err.String()
-		if p.Code() != tt.code || p.Out.Len() != 0 || strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, "lineage: ") || !strings.Contains(text, tt.want) {
-			t.Errorf("want exit %d and %q: %v", tt.code, tt.want, p)
-		}
-	}
-}
-
 // degraded waits until the daemon reports, or no longer reports, a problem.
 func degraded(i *stage.Instance, what string, want bool) {
 	i.T.Helper()

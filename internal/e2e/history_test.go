@@ -14,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // to read the daemon's file
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -216,69 +215,6 @@ func TestHistory(t *testing.T) {
 		if st, err := os.Stat(f); err != nil || st.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v %v", f, st.Mode(), err)
 		}
-	}
-}
-
-// degraded waits until the daemon reports, or no longer reports, a problem.
-func degraded(i *stage.Instance, what string, want bool) {
-	i.T.Helper()
-	i.Agrees("status", func() error {
-		all := strings.Join(i.Status().Degraded, "\n")
-		if strings.Contains(all, what) != want {
-			return fmt.Errorf("degraded: %q; %q is wanted: %v", all, what, want)
-		}
-		return nil
-	})
-	if p := i.Must("doctor"); strings.Contains(p.Out.String(), "the daemon is degraded: "+what) != want {
-		i.T.Errorf("%q is wanted: %v: %v", what, want, p)
-	}
-}
-
-// A daemon whose disk is full, or read-only, ends sessions as usual, and reports that
-// it forgets them; it writes again as soon as it can.
-func TestHistoryWithoutDisk(t *testing.T) {
-	for name, tt := range map[string]struct {
-		flags uintptr
-		data  string
-		spoil func(dir string) error
-		mend  func(dir string) error
-	}{
-		"full": {0, "size=256k,mode=0700", func(dir string) error {
-			f, err := os.Create(filepath.Join(dir, "ballast"))
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			for err == nil {
-				_, err = f.Write(make([]byte, 4096))
-			}
-			return nil // the disk is full
-		}, func(dir string) error { return os.Remove(filepath.Join(dir, "ballast")) }},
-		"read-only": {unix.MS_RDONLY, "size=4m,mode=0700", func(string) error { return nil },
-			func(dir string) error { return unix.Mount("", dir, "", unix.MS_REMOUNT, "size=4m") }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			i := stage.New(t)
-			dir := filepath.Dir(historyFile(i))
-			require.NoError(t, os.Mkdir(dir, 0o700))
-			require.NoError(t, unix.Mount("lngtest", dir, "tmpfs", tt.flags, tt.data))
-			t.Cleanup(func() {
-				require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
-			})
-			require.NoError(t, tt.spoil(dir))
-			i.Daemon()
-			session(i, "here")
-			degraded(i, "history is kept in memory only", true)
-			if list := stage.Query[api.Sessions](i, "history"); len(list.Items) != 1 || list.Items[0].Name != "here" || list.Items[0].Verdict != "clean" {
-				t.Errorf("%+v", list.Items)
-			}
-			if st := i.Status(); st.Counters["history.failed"] == 0 && st.Counters["history.batches"] != 0 {
-				t.Errorf("%v", st.Counters)
-			}
-			require.NoError(t, tt.mend(dir))
-			degraded(i, "history is kept in memory only", false)
-			written(i, "here", "ended IS NOT NULL")
-		})
 	}
 }
 

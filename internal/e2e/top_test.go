@@ -142,43 +142,6 @@ func folded(screen string) bool {
 	return hasAll("db 300", "+2")(screen) && !strings.Contains(tree(screen), "job 3")
 }
 
-func TestTopMoves(t *testing.T) {
-	w := newTop(t, nil)
-	jobs := []string{"job 301", "job 302"}
-
-	w.find("boss jobs")
-	w.Press("Left")
-	w.See("fold", folded)
-	w.Press("Right")
-	w.See("unfolded row", hasAll(jobs...))
-
-	w.Press("f")
-	w.Type("comm:db")
-	w.Press("Enter")
-	w.See("filter with the ancestors of what matches", both(hasAll("filter comm:db", "db 300", "exit 0"), hasNone("web 300", "boss jobs")))
-	w.Press("Escape")
-	w.See("all rows again", hasAll("web 300", "boss jobs"))
-
-	first, _ := selected(w.find("job 30"))
-	w.Press("n")
-	w.See("next match", func(s string) bool { row, _ := selected(s); return on("job 30")(s) && row != first })
-	w.Press("N")
-	w.See("match before", func(s string) bool { row, _ := selected(s); return row == first })
-
-	w.find("boss jobs")
-	w.Press(".")
-	w.See("view from the row", both(hasAll(append(jobs, "from ")...), hasNone("web 300")))
-	w.Press("BSpace")
-	w.See("view from one up", hasAll("web 300"))
-
-	w.Press("L")
-	w.order("late")
-	w.See("newest process", on("late 300"))
-	w.Press("Up")
-	w.See("end of following", both(hasNone("follows the newest"), func(s string) bool { return !on("late 300")(s) }))
-	w.close("q")
-}
-
 // tree is the screen without the details.
 func tree(screen string) string {
 	var b strings.Builder
@@ -186,25 +149,6 @@ func tree(screen string) string {
 		b.WriteString(string([]rune(line)[:min(47, len([]rune(line)))]) + "\n")
 	}
 	return b.String()
-}
-
-// A terminal that becomes tiny and large again shows the same row, selected.
-func TestTopResized(t *testing.T) {
-	w := newTop(t, nil)
-	w.Resize(120, 30)
-	row, _ := selected(w.find("db 300"))
-	pid := regexp.MustCompile(`\d+`).FindString(row)
-	w.See("the details beside the tree", hasAll("creators", "command   ./db 300"))
-	w.Resize(40, 10)
-	w.See("small screen", func(s string) bool { return on(pid)(s) && wide(s) <= 40 && strings.Count(s, "\n") == 10 })
-	w.Press("Enter")
-	w.See("details on a small screen", hasAll("creators"))
-	w.Press("Escape")
-	w.Resize(120, 30)
-	w.See("large screen", both(on(pid), hasAll("creators", "timeline")))
-	w.Resize(80, 24)
-	w.See("the first size", both(on(pid), hasAll("AGE─╮\n")))
-	w.close("C-c")
 }
 
 // However often the terminal changes its size, each line is drawn, and a repaint

@@ -23,7 +23,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 )
 
 // lngtestDaemon starts this test binary as the daemon.
@@ -310,36 +309,6 @@ func TestConnectToASilentDaemon(t *testing.T) {
 	_, err = instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()})
 	if !errors.Is(err, api.ErrSilent) || starts(t, dir) != 0 {
 		t.Errorf("%v, %d starts", err, starts(t, dir))
-	}
-}
-
-// TestSecondDaemon: a daemon that does not answer just now keeps its socket.
-func TestSecondDaemon(t *testing.T) {
-	require.Root(t)
-	socket := filepath.Join(t.TempDir(), "s")
-	first := lngtestDaemon("LNGTEST_HOST=1")(socket)
-	require.NoError(t, first.Start())
-	t.Cleanup(func() {
-		first.Process.Kill()
-		first.Wait()
-	})
-	answers := func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		c, err := api.Dial(ctx, socket)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), daemontest.Patience)
-	defer cancel()
-	require.NoError(t, instance.Poll(ctx, func() (bool, error) { return answers(), nil }))
-	require.NoError(t, first.Process.Signal(unix.SIGSTOP))
-	oneMore(t, socket)
-	require.NoError(t, first.Process.Signal(unix.SIGCONT))
-	if err := instance.Poll(ctx, func() (bool, error) { return answers(), nil }); err != nil {
-		t.Error("the first daemon has no socket any more")
 	}
 }
 

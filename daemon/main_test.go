@@ -32,8 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(daemontest.Main(m))
 }
 
-// fakeDaemon serves socket until a signal, or until it is idle unless it is the host's.
-// It notes each start in a file beside the socket.
+// fakeDaemon serves socket until a signal, or until it is idle. It notes each start in a file beside the socket.
 func fakeDaemon(socket string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -62,11 +61,7 @@ func fakeDaemon(socket string) int {
 	h.Unload = func(string) error {
 		return os.WriteFile(filepath.Join(filepath.Dir(socket), "unloaded"), nil, 0o600)
 	}
-	linger := time.Second
-	if os.Getenv("LNGTEST_HOST") != "" {
-		linger = 0
-	}
-	err = h.Serve(ctx, daemon.Options{Socket: socket, Ephemeral: linger, Version: "lngtest"}, ready, zerolog.New(os.Stderr))
+	err = h.Serve(ctx, daemon.Options{Socket: socket, Ephemeral: time.Second, Version: "lngtest"}, ready, zerolog.New(os.Stderr))
 	ready.Report(err)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

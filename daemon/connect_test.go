@@ -255,6 +255,20 @@ func TestMemberMayNotServe(t *testing.T) {
 	}
 }
 
+// A wrong descriptor from a service manager is refused before anything is loaded.
+func TestPassedSocketRefused(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer w.Close()
+	h := daemon.ThisHost()
+	h.Manager.Sockets = []*os.File{r}
+	h.Open = func(tracer.Options) (daemon.Kernel, error) { return nil, errors.New("it was loaded") }
+	err = h.Serve(t.Context(), daemon.Options{Socket: filepath.Join(t.TempDir(), "s")}, nil, zerolog.Nop())
+	if err == nil || !strings.Contains(err.Error(), ": not a socket") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestUnload(t *testing.T) {
 	require.Root(t)
 	dir := t.TempDir()

@@ -118,32 +118,6 @@ func TestSocketActivationTakesOver(t *testing.T) {
 	os.Remove(i.Socket)
 }
 
-// A wrong descriptor from a manager is named, and nothing is loaded.
-func TestSocketActivationRefused(t *testing.T) {
-	i := stage.New(t)
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	defer w.Close()
-	defer r.Close()
-	other := socketFor(t, i.Socket+".other", 0o600)
-	for name, tt := range map[string]struct {
-		files []*os.File
-		want  string
-	}{
-		"a pipe":        {[]*os.File{r}, "descriptor 3: not a socket"},
-		"another path":  {[]*os.File{other}, "it is " + i.Socket + ".other, not " + i.Socket},
-		"more than one": {[]*os.File{other, other}, "it passed 2 sockets; set one ListenStream="},
-	} {
-		p := activated(t, i, tt.files...).Wait()
-		if p.Code() != api.ExitFailed || !strings.Contains(p.Err.String(), tt.want) || strings.Count(p.Err.String(), "\n") != 1 {
-			t.Errorf("%s: %v, want %s", name, p, tt.want)
-		}
-		if _, err := os.Stat(i.Pins()); !os.IsNotExist(err) {
-			t.Errorf("%s: pins: %v", name, err)
-		}
-	}
-}
-
 // READY comes when the daemon answers, not before.
 func TestNotify(t *testing.T) {
 	i := stage.New(t)

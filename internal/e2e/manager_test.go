@@ -48,8 +48,17 @@ func activated(t *testing.T, i *stage.Instance, files ...*os.File) *stage.Proces
 	return stage.Start(t, cmd)
 }
 
+// A socket unit that starts while a daemon of `lineage run` is running replaces its
+// socket. Two daemons would read one ring: the old one goes, its sessions stay.
 func TestSocketActivation(t *testing.T) {
 	i := stage.New(t)
+	kept := stage.NewMarker(t, i.Dir)
+	before := i.Run(kept, []string{"--name", "before"}, "daemonise", "stay")
+	kept.Ready()
+	old, stays := i.Version(), i.Session("before").ID
+	if old == nil || !old.Ephemeral {
+		t.Fatalf("version %+v", old)
+	}
 	f := socketFor(t, i.Socket, 0o600)
 	m := stage.NewMarker(t, i.Dir)
 	// A client that connects before there is a daemon waits for it, and is checked by its own credentials.
@@ -59,6 +68,12 @@ func TestSocketActivation(t *testing.T) {
 	if s := i.Session("early"); s.UID != os.Getuid() || s.Owner.PID != early.Process.Pid {
 		t.Errorf("session %+v of %d", s, early.Process.Pid)
 	}
+	if s, v := i.Session("before"), i.Version(); s.ID != stays || s.State != "active" || v == nil || v.PID != d.Process.Pid {
+		t.Errorf("session %+v, was %s; version %+v of %d", s, stays, v, d.Process.Pid)
+	}
+	i.Until("end of the old daemon", func() bool {
+		return stage.ProcStatus(old.PID, "Pid") == "" || strings.HasPrefix(stage.ProcStatus(old.PID, "State"), "Z")
+	})
 	if info, err := os.Stat(i.Socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket's mode is not its maker's: %v %v", info, err)
 	}
@@ -83,35 +98,7 @@ func TestSocketActivation(t *testing.T) {
 		t.Errorf("session %s was %s", s.ID, id)
 	}
 	i.Finish(m, early, "early")
-	d.Process.Signal(unix.SIGTERM)
-	d.Wait()
-	f.Close()
-	os.Remove(i.Socket)
-}
-
-// A socket unit that starts while a daemon of `lineage run` is running replaces its
-// socket. Two daemons would read one ring: the old one goes, its sessions stay.
-func TestSocketActivationTakesOver(t *testing.T) {
-	i := stage.New(t)
-	m := stage.NewMarker(t, i.Dir)
-	run := i.Run(m, []string{"--name", "before"}, "daemonise", "stay")
-	m.Ready()
-	old, id := i.Version(), i.Session("before").ID
-	if old == nil || !old.Ephemeral {
-		t.Fatalf("version %+v", old)
-	}
-	f := socketFor(t, i.Socket, 0o666)
-	d := activated(t, i, f)
-	if s := i.Session("before"); s.ID != id || s.State != "active" {
-		t.Errorf("session %+v, was %s", s, id)
-	}
-	if v := i.Version(); v == nil || v.PID != d.Process.Pid {
-		t.Errorf("version %+v of %d", v, d.Process.Pid)
-	}
-	i.Until("end of the old daemon", func() bool {
-		return stage.ProcStatus(old.PID, "Pid") == "" || strings.HasPrefix(stage.ProcStatus(old.PID, "State"), "Z")
-	})
-	i.Finish(m, run, "before")
+	i.Finish(kept, before, "before")
 	d.Process.Signal(unix.SIGTERM)
 	d.Wait()
 	f.Close()

@@ -24,6 +24,7 @@ type stormer struct {
 	m      *stage.Marker
 	orders *os.File
 	storms int
+	forks  int // of all storms: two are the process that stays
 }
 
 const storming = `exec 9>%s 3<%s
@@ -49,7 +50,7 @@ func (s *stormer) storm(forks int) {
 	s.T.Helper()
 	_, err := fmt.Fprintln(s.orders, forks)
 	require.NoError(s.T, err)
-	s.storms++
+	s.storms, s.forks = s.storms+1, s.forks+forks+2
 }
 
 // calm waits for the end of every storm that was ordered.
@@ -78,8 +79,9 @@ func (s *stormer) picture(i *stage.Instance, name string) error {
 	return nil
 }
 
-// The daemon is killed repeatedly, at any moment of a fork storm and of its own start:
-// each time the next one has the same session, with everything that was born meanwhile.
+// The daemon is killed repeatedly, at any moment of a fork storm and of its own start, or stopped:
+// each time the next one has the same session, with everything that was born meanwhile. When things
+// have settled, the counts are the kernel's.
 func TestDaemonKilledInStorms(t *testing.T) {
 	kills := stage.FromEnv(t, "LNGTEST_KILLS", 10)
 	seed := uint64(time.Now().UnixNano())
@@ -97,6 +99,10 @@ func TestDaemonKilledInStorms(t *testing.T) {
 		for range min(batch, kills-done) {
 			s.storm(50)
 			<-moment(60 * time.Millisecond)
+			if done%3 == 0 {
+				require.NoError(t, daemon.Process.Signal(unix.SIGTERM))
+				require.Equal(t, daemon.Wait().Code(), 0)
+			}
 			daemon.Stop()
 			done++
 			if done%5 == 0 { // once more during its start
@@ -111,6 +117,9 @@ func TestDaemonKilledInStorms(t *testing.T) {
 				t.Fatalf("kill %d: sessions %+v, want %s", done, all, id)
 			}
 			i.Agrees("tree", func() error { return s.picture(i, "tenacious") })
+		}
+		if x := i.Session("tenacious"); x.Forks != s.forks || x.Live != s.storms+1 {
+			t.Errorf("%d forks and %d live, want %d and %d", x.Forks, x.Live, s.forks, s.storms+1)
 		}
 		i.End("--now", "tenacious")
 		s.m.MustBeGone()
@@ -165,30 +174,4 @@ func TestEndsWithoutDaemon(t *testing.T) {
 			require.Equal(t, r.EndReason, tt.want)
 		})
 	}
-}
-
-// Daemons come and go while a session forks: when things have settled, the picture
-// matches the kernel's, with no process missing and no dead one shown as alive.
-func TestDaemonRestarts(t *testing.T) {
-	starts := stage.FromEnv(t, "LNGTEST_KILLS", 10) * 2 / 5
-	i := stage.New(t)
-	daemon := i.Daemon()
-	s := newStormer(i, "steady")
-	for range starts {
-		s.storm(30)
-		require.NoError(t, daemon.Process.Signal(unix.SIGTERM))
-		if p := daemon.Wait(); p.Code() != 0 {
-			t.Fatal(p)
-		}
-		daemon = i.Daemon()
-	}
-	s.calm()
-	i.Agrees("tree", func() error { return s.picture(i, "steady") })
-	if x := i.Session("steady"); x.Forks != starts*(30+2) || x.Live != starts+1 {
-		t.Errorf("%d forks and %d live, want %d and %d", x.Forks, x.Live, starts*(30+2), starts+1)
-	}
-	i.End("--now", "steady")
-	s.m.MustBeGone()
-	s.Wait()
-	t.Logf("figure: %d restarts of the daemon, the counts are exact", starts)
 }

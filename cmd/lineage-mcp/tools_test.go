@@ -176,6 +176,16 @@ func TestBounds(t *testing.T) {
 	if text, doc := both(t, out, err); len(doc.Items) != 1 || doc.More != 49 || !strings.Contains(text, "… and 49 more") {
 		t.Errorf("%+v", doc)
 	}
+	f.Has.Trees = map[string]*api.Tree{"s": {Nodes: slices.Repeat([]api.Node{{Process: node(60, name)}}, 800)}}
+	out, err = listRunning(t.Context(), f, "s", nothing{})
+	if text, doc := both(t, out, err); doc.More < 500 || !strings.Contains(text, "session s: 800 live processes") {
+		t.Errorf("%s, %d more", text, doc.More)
+	}
+	f.Has.Plan = &api.Plan{Token: "token", Processes: slices.Repeat([]api.PlanProcess{{Process: node(60, name)}}, 800)}
+	out, err = endBranch(t.Context(), f, "s", ending{Process: "60"})
+	if _, doc := both(t, out, err); doc.More < 500 || doc.Plan != "token" {
+		t.Errorf("%+v", doc)
+	}
 }
 
 // What runs is summed by call, and a call is ended by its id: with its agent, its plan, and in this session.

@@ -178,21 +178,6 @@ func TestMCP(t *testing.T) {
 	i.End("--now", "agent", "other")
 }
 
-// Many processes do not make an answer longer.
-func TestMCPBounded(t *testing.T) {
-	i := stage.NewDaemon(t)
-	program, sibling := stage.NewMarker(t, i.Dir), stage.NewMarker(t, i.Dir)
-	a := serveIn(i, "agent", program, sibling, "bomb", "800")
-	text, f, _, _ := a.call("list_running", nil)
-	if f.More < 500 || !strings.Contains(text, " more") {
-		t.Errorf("%d left out: %s", f.More, text)
-	}
-	if _, f, _, _ := a.call("end_branch", map[string]any{"process": a.process("bomb")}); f.More < 500 || f.Plan == "" {
-		t.Errorf("plan: %d left out", f.More)
-	}
-	i.End("--now", "agent")
-}
-
 // end_branch against 50 constantly forking threads: LNGTEST_BRANCHES rounds.
 func TestMCPEndsForkers(t *testing.T) {
 	i := stage.NewDaemon(t)

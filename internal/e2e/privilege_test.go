@@ -92,7 +92,8 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
-// A daemon that a command started unloads its programs, without a capability for it.
+// A daemon that a command started exits when it is not needed and unloads its programs, without a
+// capability for it: nothing is left.
 func TestPrivilegesEphemeral(t *testing.T) {
 	i := stage.New(t)
 	i.Daemon("--ephemeral=3s")
@@ -104,8 +105,14 @@ func TestPrivilegesEphemeral(t *testing.T) {
 		t.Fatalf("version %+v", v)
 	}
 	checkCaps(t, v.PID, daemonCaps)
+	if p := i.Must("run", "--", "true"); p.Out.Len()+p.Err.Len() != 0 {
+		t.Errorf("run true is not silent: %v", p)
+	}
 	i.Finish(m, run, "first")
-	i.Until("end of the pins", func() bool { _, err := os.Stat(i.Pins()); return os.IsNotExist(err) })
+	for _, path := range []string{i.Pins(), i.Socket} {
+		i.Until("end of "+path, func() bool { _, err := os.Stat(path); return os.IsNotExist(err) })
+	}
+	i.Until("exit of the ephemeral daemon", func() bool { return stage.ProcStatus(v.PID, "Pid") == "" })
 }
 
 // In another user's directory, root may write only with CAP_DAC_OVERRIDE. There the history

@@ -45,18 +45,20 @@ func TestLargeEvent(t *testing.T) {
 	}
 }
 
-// A pipe that stays open delays nothing once the event is there.
+// A pipe that stays open delays nothing once the event is there, and nobody waits for an event for long.
 func TestOpenPipe(t *testing.T) {
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	defer r.Close()
-	defer w.Close()
-	_, err = io.WriteString(w, `{"hook_event_name": "SessionStart"}`)
-	require.NoError(t, err)
-	f := newFake(inClaude, "")
-	f.call(t, "", func(h *Hook) { h.In = r })
-	if len(f.Got.Created) != 1 {
-		t.Errorf("created %+v", f.Got.Created)
+	for event, created := range map[string]int{`{"hook_event_name": "SessionStart"}`: 1, "": 0} {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		defer r.Close()
+		defer w.Close()
+		_, err = io.WriteString(w, event)
+		require.NoError(t, err)
+		f := newFake(inClaude, "")
+		f.call(t, "", func(h *Hook) { h.In = r })
+		if len(f.Got.Created) != created {
+			t.Errorf("%q: created %+v", event, f.Got.Created)
+		}
 	}
 }
 

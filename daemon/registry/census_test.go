@@ -19,18 +19,27 @@ import (
 func TestUnheardDeaths(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
+		spec   api.NewSession
+		heard  bool // the root's death before
 		dies   []uint32
 		reason string
 	}{
-		{"root", []uint32{100}, "root_exit"},
-		{"owner", []uint32{daemontest.Callers["user"]}, "owner_exit"},
-		{"everybody", []uint32{101, 100}, "root_exit"},
+		{"root", api.NewSession{}, false, []uint32{100}, "root_exit"},
+		{"owner", api.NewSession{}, false, []uint32{daemontest.Callers["user"]}, "owner_exit"},
+		{"everybody", api.NewSession{}, false, []uint32{101, 100}, "root_exit"},
+		{"last member", api.NewSession{OnRootExit: "report"}, true, []uint32{101}, "root_exit"},
+		{"last member, in its grace", api.NewSession{GraceMS: daemontest.MS(60_000)}, true, []uint32{101}, "root_exit"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := daemontest.New(t)
 			w.K.Feature.Level = 2 // no hook acts on a death
-			s := w.Session("user", 100, api.NewSession{})
+			s := w.Session("user", 100, tt.spec)
 			w.K.Fork(100, 101, "lngtest-a")
+			w.K.Edit(101, func(p *kerneltest.Proc) { p.IgnoreTerm = tt.heard })
+			if tt.heard {
+				w.K.Exit(100, 0)
+				w.Applied()
+			}
 			unheard(w, func() {
 				for _, pid := range tt.dies {
 					w.K.Exit(pid, 0)

@@ -30,9 +30,6 @@ func TestUnheardDeaths(t *testing.T) {
 				{"root", "root_exit", (*deafened).root},
 				{"owner", "owner_exit", (*deafened).owner},
 				{"nested root", "root_exit", (*deafened).nestedRoot},
-				{"last member", "root_exit", (*deafened).lastMember},
-				{"last member, in its grace", "root_exit", (*deafened).lastInGrace},
-				{"root of a stubborn leftover", "root_exit", (*deafened).stubborn},
 			} {
 				t.Run(tt.name, func(t *testing.T) { d.in(t).check(tt.start, tt.reason) })
 			}
@@ -200,54 +197,4 @@ func (d *deafened) nestedRoot() *doomed {
 		}
 		d.Finish(outer, run, "--now", "outer")
 	}}
-}
-
-// lastMember is the last of a session that outlives its root.
-func (d *deafened) lastMember() *doomed {
-	m := stage.NewMarker(d.T, d.Dir)
-	run := d.Run(m, []string{"--name", "last", "--on-exit", "report"}, "daemonise")
-	x := &doomed{m: m, after: func() {}}
-	for x.dies = range m.Members(1) {
-	}
-	run.Wait()
-	s := d.Session("last")
-	if x.id = s.ID; s.State != "active" || s.Live != 1 {
-		d.T.Fatalf("%+v", s)
-	}
-	return x
-}
-
-// stubborn has a member that must be killed. Its death event arrives, and run must report it
-// as a leftover, although the root's death event was lost.
-func (d *deafened) stubborn() *doomed {
-	x := d.ignoring("stubborn", require.Slowed(3*time.Second)) // the ring is read meanwhile
-	x.after = func() {
-		if x.run.Wait(); !strings.Contains(x.run.Err.String(), "1 process was left over when sh exited; all ended") {
-			d.T.Errorf("%v", x.run)
-		}
-	}
-	return x
-}
-
-// lastInGrace is the last member of a session that is already in its grace.
-func (d *deafened) lastInGrace() *doomed {
-	x := d.ignoring("grace", time.Minute)
-	d.kill(x.dies)
-	d.Until("end that waits for its last member", func() bool {
-		s := d.Record(x.id)
-		return s.State == "ending" && s.Live == 1
-	})
-	for x.dies = range x.m.Members(1) {
-	}
-	return x
-}
-
-// ignoring is a session of a root that waits, and a member that ignores SIGTERM.
-func (d *deafened) ignoring(name string, grace time.Duration) *doomed {
-	m := stage.NewMarker(d.T, d.Dir)
-	run := d.Start([]string{"run", "--name", name, "--grace", grace.String(),
-		"--", "sh", "-c", stage.Program("ignoreterm") + " & exec sleep 60"}, m.Env())
-	m.Ready()
-	s := d.Session(name)
-	return &doomed{id: s.ID, m: m, run: run, dies: s.Root.PID, after: func() { run.Wait() }}
 }

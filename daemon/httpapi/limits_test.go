@@ -29,6 +29,7 @@ func TestMalformedRequests(t *testing.T) {
 		"no HTTP":          {"hello\r\n\r\n", http.StatusBadRequest},
 		"no host":          {"GET /v1/version HTTP/1.1\r\n\r\n", http.StatusBadRequest},
 		"two lengths":      {"POST /v1/resync HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", http.StatusBadRequest},
+		"no escape":        {"GET /v1/%zz HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest},
 		"control bytes":    {"GET /\x1b[2J HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -103,13 +103,11 @@ func (s *sender) up(to time.Duration) time.Duration { return time.Duration(s.Int
 func one[T any](s *sender, all ...T) T { return all[s.IntN(len(all))] }
 
 func (s *sender) next(ctx context.Context) {
-	switch s.IntN(8) {
+	switch s.IntN(7) {
 	case 0, 1:
 		s.race(ctx)
 	case 2:
 		s.overlap(ctx)
-	case 3:
-		s.garbage()
 	default:
 		method, path, _ := strings.Cut(one(s, s.routes...), " ")
 		s.request(ctx, method, path)
@@ -241,26 +239,6 @@ func (s *sender) body() any {
 		api.KeepRequest{Refs: []api.Ref{ref, ref}, Reason: s.text(), Until: time.Now().Add(time.Duration(n))},
 		map[string]any{"x": s.text()}, []int{1}, "x", map[string]any{"root": map[string]any{"pid": s.text()}},
 		json.RawMessage(strings.Repeat(`{"root":`, 1000)+"1"+strings.Repeat("}", 1000)))
-}
-
-// garbage is hardly a request.
-func (s *sender) garbage() {
-	conn, err := net.Dial("unix", s.socket) // it connects at once or fails
-	if err != nil {
-		s.count("broken: " + err.Error())
-		return
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(s.up(200 * time.Millisecond)))
-	noise := make([]byte, s.IntN(2000))
-	for i := range noise {
-		noise[i] = byte(s.IntN(256))
-	}
-	_, _ = conn.Write([]byte(one(s, "GET /v1/watch HTTP/1.1\r\nHost: x\r\n\r\n", "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{",
-		"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "HEAD /v1/events HTTP/1.1\r\nHost: x\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /v1/%zz HTTP/1.1\r\n\r\n",
-		"POST /v1/marks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n", string(noise))))
-	_, _ = conn.Read(noise[:min(1, len(noise))])
-	s.count("garbage")
 }
 
 // do sends a request and counts the answer. A stream is cut off after a moment.

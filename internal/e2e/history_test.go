@@ -192,20 +192,12 @@ func TestVerify(t *testing.T) {
 		if p.Code() != code {
 			t.Fatal(p)
 		}
-		if code <= api.ExitFailed {
-			require.NoError(t, json.Unmarshal(p.Out.Bytes(), &v))
-		}
+		require.NoError(t, json.Unmarshal(p.Out.Bytes(), &v))
 		return v
 	}
 	head := i.Status().AuditHead
 	if v := verify(api.ExitOK, head); v.Records < 2 || v.Receipts != 2 || v.Newest != head {
 		t.Errorf("%+v, the status says %s", v, head)
-	}
-	for _, bad := range []string{"x", "1:" + strings.Repeat("0", 63)} {
-		verify(api.ExitUsage, bad)
-	}
-	if p := i.StartNobody(nil, "history", "--verify"); p.Wait().Code() != api.ExitDenied {
-		t.Error(p)
 	}
 
 	// Another program that changes the log moves it away from the daemon, as logrotate does.

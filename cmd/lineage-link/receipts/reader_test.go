@@ -38,40 +38,29 @@ func reading(t *testing.T, h *host, f func()) {
 }
 
 // TestSettles: a daemon that has just begun has not written yet what ended while none ran, and no event is to
-// come. It is found soon after.
+// come. It is found soon after; also if the daemon is restarted between two looks, so that only the stream of
+// events ends.
 func TestSettles(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, dir)
 		defer h.dir.Close()
 		reading(t, h, func() {
+			found := func(n int, within time.Duration) {
+				t.Helper()
+				time.Sleep(within)
+				require.Equal(t, h.reader.Box.Has(fmt.Sprintf("s%05d-10@7", n)), true)
+			}
+			ends := func() { h.begin(); h.end(time.Now()) }
 			time.Sleep(time.Second)
-			h.begin()
-			h.end(time.Now())
-			time.Sleep(settleTime)
-			require.Equal(t, h.reader.Box.Has("s00000-10@7"), true)
-		})
-	})
-}
-
-// TestRestarted: the daemon is restarted between two looks, so that only the stream of events ends. What ended
-// meanwhile is found soon after.
-func TestRestarted(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t, dir)
-		defer h.dir.Close()
-		reading(t, h, func() {
+			ends()
+			found(0, settleTime)
 			time.Sleep(wholeTime / 2)
-			h.begin()
-			h.end(time.Now())
+			ends()
 			h.events <- struct{}{}
-			time.Sleep(2 * soonTime)
-			require.Equal(t, h.reader.Box.Has("s00000-10@7"), true)
-			h.begin()
-			h.end(time.Now())
-			time.Sleep(settleTime)
-			require.Equal(t, h.reader.Box.Has("s00001-10@7"), true)
+			found(1, 2*soonTime)
+			ends()
+			found(2, settleTime)
 		})
 	})
 }

@@ -142,11 +142,12 @@ func TestServiceUnderInit(t *testing.T) {
 	})
 
 	t.Run("left, found and ended", func(t *testing.T) {
-		i, m, run, pids := start(t, "--on-exit", "report")
+		file := filepath.Join(t.TempDir(), "report.json")
+		i, m, run, pids := start(t, "--on-exit", "report", "--report", file)
 		kill(t, i.Session("pool").Root.PID)
 		run.Wait()
-		if !strings.Contains(run.Err.String(), "nothing was ended") {
-			t.Errorf("%v", run)
+		if r := stage.Report(t, file); r.Verdict != "left" || r.Left != workers+1 || !strings.Contains(run.Err.String(), "nothing was ended") {
+			t.Errorf("verdict %q, %d left: %v", r.Verdict, r.Left, run)
 		}
 		i.Agrees("leftovers", func() error {
 			if s := i.Session("pool"); s.Live != workers+1 || s.Leftovers != workers+1 {

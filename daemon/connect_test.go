@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,17 +131,6 @@ func TestConnectErrors(t *testing.T) {
 		}
 		if b, _ := os.ReadFile(socket); string(b) != "precious" {
 			t.Errorf("the file is %q now", b)
-		}
-	})
-	t.Run("something else serves it", func(t *testing.T) {
-		socket := filepath.Join(t.TempDir(), "s")
-		ln, err := net.Listen("unix", socket)
-		require.NoError(t, err)
-		other := &http.Server{Handler: http.NotFoundHandler()}
-		go other.Serve(ln)
-		defer other.Close()
-		if _, err := instance.Connect(t.Context(), instance.ConnectOptions{Socket: socket, Command: lngtestDaemon()}); !errors.Is(err, api.ErrNotLineage) {
-			t.Errorf("got %v", err)
 		}
 	})
 }

@@ -194,6 +194,12 @@ func TestSearch(t *testing.T) {
 	found = append(found, fmt.Sprint(s.view.Selected().Process.PID))
 	// bash is shown once found: its group opens.
 	require.Equal(t, strings.Join(found, " "), "5000 5001 5002 5003 5003")
+	s.press(".")
+	root := s.view.Root()
+	s.press("backspace")
+	if root == nil || s.view.Root() == root {
+		t.Error("backspace shows no level more")
+	}
 }
 
 func TestFollow(t *testing.T) {

@@ -33,7 +33,7 @@ with what happens.
 
 "lineage events -o jsonl --snapshot > FILE" makes a recording, which "lineage
 tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
-"-o json" is the same as "-o jsonl"; "-o yaml" has a document for each event.`,
+"-o json" is the same as "-o jsonl".`,
 		Example: `  lineage events --session build --type exec    # what it runs, live
   lineage events --since 20m                    # the last 20 minutes
   lineage events --since 20m --follow           # and what happens from now on
@@ -117,10 +117,6 @@ func (a *app) writeEvent(p *text.Page, format string, ev *api.Event) error {
 	case "json", "jsonl":
 		ev.Kind = cmp.Or(ev.Kind, "event")
 		return p.JSON().Encode(ev)
-	case "yaml":
-		ev.Kind = cmp.Or(ev.Kind, "event")
-		p.Line("---")
-		return p.YAML(ev)
 	case "name":
 		if ev.Process != nil {
 			p.Line("%s", ev.Process.Ref)

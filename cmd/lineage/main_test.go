@@ -285,7 +285,7 @@ func TestErrors(t *testing.T) {
 		{newFake(), "completion bash extra", 2, `unknown command "extra" for "lineage completion bash"`},
 		{newFake(), "ls extra", 2, `ls: unexpected argument "extra"; see "lineage ls --help"`},
 		{newFake(), "ls --nope", 2, `ls: unknown flag: --nope; see "lineage ls --help"`},
-		{newFake(), "ls -o xml", 2, `ls: invalid --output "xml": must be one of table, wide, json, jsonl, yaml, name`},
+		{newFake(), "ls -o xml", 2, `ls: invalid --output "xml": must be one of table, wide, json, jsonl, name`},
 		{newFake(), "ls --color maybe", 2, `ls: invalid --color "maybe": must be one of auto, always, never`},
 		{newFake(), "tree nosuch", 3, "session nosuch: not found"},
 		{newFake(), "tree 9999", 3, "pid 9999: not found"},

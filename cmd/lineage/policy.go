@@ -102,7 +102,7 @@ guards signals and this kernel cannot refuse them.`,
 		default:
 			doc.take(p, a.Now(), a.host.doctor)
 		}
-		if doc.OK || format.Value == "json" || format.Value == "jsonl" || format.Value == "yaml" {
+		if doc.OK || format.Value == "json" || format.Value == "jsonl" {
 			err = a.Print(format.Value, &text.Listing{
 				Doc: doc, Items: []any{doc}, Names: []string{doc.File},
 				Text: func(p *text.Page) { p.Line("%s", doc.String()) },

@@ -16,14 +16,14 @@ import (
 )
 
 // Formats are the values of -o.
-var Formats = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
+var Formats = []string{"table", "wide", "json", "jsonl", "name"}
 
 // Documents are the formats of an answer without columns and names.
-var Documents = []string{"table", "json", "jsonl", "yaml"}
+var Documents = []string{"table", "json", "jsonl"}
 
 // Listing is one answer in all formats.
 type Listing struct {
-	Doc   any               // json, yaml: the document
+	Doc   any               // json: the document
 	Items []any             // jsonl: its items, each with its kind
 	Names []string          // name
 	Text  func(*Page)       // table, wide
@@ -40,10 +40,6 @@ func (l *Listing) Write(p *Page, format string) error {
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(l.Doc); err != nil {
 			return fmt.Errorf("encode document: %w", err)
-		}
-	case "yaml":
-		if err := p.YAML(l.Doc); err != nil {
-			return err
 		}
 	case "jsonl":
 		enc := p.JSON()
@@ -67,7 +63,7 @@ func Head(kind string) api.Head { return api.Head{Schema: api.Schema, Kind: kind
 
 // JSON is an encoder of values that are safe on a terminal.
 func (p *Page) JSON() *json.Encoder {
-	enc := json.NewEncoder(visible{p.w, jsonEscape})
+	enc := json.NewEncoder(visible{p.w})
 	enc.SetEscapeHTML(false)
 	return enc
 }
@@ -75,10 +71,7 @@ func (p *Page) JSON() *json.Encoder {
 // visible escapes what an encoder leaves unchanged and a terminal would interpret: DEL,
 // C1 controls, bidirectional overrides. They occur only in strings. Each Write is a
 // whole value, as encoders write.
-type visible struct {
-	w      io.Writer
-	escape func(out []byte, r rune) []byte
-}
+type visible struct{ w io.Writer }
 
 func hidden(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
 
@@ -97,7 +90,7 @@ func (v visible) Write(b []byte) (int, error) {
 	out := make([]byte, 0, len(b)+64)
 	for _, r := range string(b) {
 		if hidden(r) {
-			out = v.escape(out, r)
+			out = jsonEscape(out, r)
 		} else {
 			out = utf8.AppendRune(out, r)
 		}

@@ -48,9 +48,9 @@ type SelfCheck struct {
 	Why string     `json:"why,omitempty"` // why it failed
 }
 
-// KillRequest signals one member. Signal is TERM, KILL, CONT or CHLD.
+// KillRequest signals one member. Signal is TERM, KILL or CONT.
 type KillRequest struct {
-	Signal string `json:"signal"` // TERM, KILL, CONT, CHLD
+	Signal string `json:"signal"` // TERM, KILL, CONT
 }
 
 // Killed is the reply to a KillRequest. Outcome is sent, gone or refused.

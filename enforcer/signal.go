@@ -10,14 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var (
-	// ErrStranger: the process is not a member of a session.
-	ErrStranger = errors.New("not a member")
-	// ErrNoZombie: SIGCHLD goes only to the parent of a zombie.
-	ErrNoZombie = errors.New("not a zombie")
-	// ErrForbidden: the process belongs to a uid that the caller may not signal.
-	ErrForbidden = errors.New("another uid")
-)
+// ErrStranger: the process is not a member of a session.
+var ErrStranger = errors.New("not a member")
 
 // Outcome is the result of a signal.
 type Outcome uint8
@@ -37,20 +31,10 @@ type Handle interface {
 	Close()
 }
 
-// Nudge is the uid whose processes may be reminded to reap, see Signal.
-type Nudge struct {
-	UID uint32
-	All bool
-}
-
-// Signal sends a signal to one member, or SIGCHLD to the parent that must reap it. It
-// holds the process before it checks it, so that only the checked process can get the
-// signal, even if the PID is reused. A [Refusal] wraps ErrGuarded, ErrIdentity,
-// ErrUnknown, ErrStranger, ErrNoZombie or ErrForbidden; nothing was sent then.
-//
-// The parent need not be a member. SIGCHLD only repeats what the kernel sent it, but
-// the parent may be another user's: nudge limits the uid.
-func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal, nudge Nudge) (Outcome, error) {
+// Signal sends a signal to one member. It holds the process before it checks it, so that
+// only the checked process can get the signal, even if the PID is reused. A [Refusal]
+// wraps ErrGuarded, ErrIdentity, ErrUnknown or ErrStranger; nothing was sent then.
+func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal) (Outcome, error) {
 	held, err := e.hold(target.PID)
 	if err != nil {
 		return e.absent(target, err)
@@ -68,9 +52,6 @@ func (e *Enforcer) Signal(target, caller tracer.Identity, sig unix.Signal, nudge
 		return 0, &Refusal{Kind: ErrIdentity, Process: target, Why: "is another process now"}
 	case p.Session == 0:
 		return 0, Outsider(target, p.Comm.String())
-	}
-	if sig == unix.SIGCHLD {
-		return e.nudge(host, spared, &p, nudge)
 	}
 	if err := spared.refuse(&p); err != nil {
 		return 0, err
@@ -107,33 +88,6 @@ func (e *Enforcer) Wake(owner tracer.Identity) error {
 	}
 	_, err = send(held, owner, unix.SIGCONT)
 	return err
-}
-
-// nudge reminds the parent of a zombie to reap it.
-func (e *Enforcer) nudge(host hostProcs, spared spared, p *tracer.Process, whose Nudge) (Outcome, error) {
-	if !p.Zombie {
-		return 0, &Refusal{Kind: ErrNoZombie, Process: p.Identity, Comm: p.Comm.String(), Why: "is not a zombie"}
-	}
-	parent, ok := host[p.Parent.PID]
-	if !ok { // some kernels hide PID 1 from iterators
-		parent = tracer.Process{Identity: p.Parent}
-	}
-	if err := spared.refuse(&parent); err != nil {
-		return 0, err
-	}
-	if !whose.All && parent.UID != whose.UID {
-		return 0, &Refusal{Kind: ErrForbidden, Process: parent.Identity, Comm: parent.Comm.String(),
-			Why: fmt.Sprintf("has to reap it and belongs to uid %d", parent.UID)}
-	}
-	held, err := e.hold(parent.PID)
-	if err != nil {
-		return e.absent(parent.Identity, err)
-	}
-	defer held.Close()
-	if err := e.CheckTarget(parent.Identity); err != nil {
-		return 0, err
-	}
-	return send(held, parent.Identity, unix.SIGCHLD)
 }
 
 // absent handles a process that could not be held.

@@ -54,18 +54,6 @@ func TestSignal(t *testing.T) {
 		{"it cannot be held", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Fail("Hold", unix.EMFILE) }, 31, unix.SIGKILL, 0, ErrUnknown, nil},
 		{"a dead one", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Exit(31, 0) }, 31, unix.SIGKILL, Gone, nil, nil},
 		{"a zombie", func(k *kerneltest.Kernel, _ tracer.SessionID) { zombie(k, 30) }, 31, unix.SIGKILL, Gone, nil, nil},
-		{"a nudge for a zombie", func(k *kerneltest.Kernel, _ tracer.SessionID) { zombie(k, 30) }, 31, unix.SIGCHLD, Sent, nil, sent(30, unix.SIGCHLD)},
-		{"a nudge to a parent outside", func(k *kerneltest.Kernel, _ tracer.SessionID) {
-			k.Add(40, 1, "other")
-			zombie(k, 40)
-		}, 31, unix.SIGCHLD, Sent, nil, sent(40, unix.SIGCHLD)},
-		{"a nudge to another uid's parent", func(k *kerneltest.Kernel, _ tracer.SessionID) {
-			k.Add(40, 1, "other")
-			k.Edit(40, func(p *kerneltest.Proc) { p.UID = 7 })
-			zombie(k, 40)
-		}, 31, unix.SIGCHLD, 0, ErrForbidden, nil},
-		{"a nudge to init", func(k *kerneltest.Kernel, _ tracer.SessionID) { zombie(k, 1) }, 31, unix.SIGCHLD, 0, ErrGuarded, nil},
-		{"a nudge for who lives", nil, 31, unix.SIGCHLD, 0, ErrNoZombie, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k, e, id := host(t)
@@ -77,7 +65,7 @@ func TestSignal(t *testing.T) {
 			if target == nil {
 				target = k.Proc(c.target)
 			}
-			outcome, err := e.Signal(target.Identity, k.Proc(21).Identity, c.sig, Nudge{})
+			outcome, err := e.Signal(target.Identity, k.Proc(21).Identity, c.sig)
 			if outcome != c.outcome || !errors.Is(err, c.refused) || c.refused == nil && err != nil {
 				t.Errorf("got %v, %v; want %v, %v", outcome, err, c.outcome, c.refused)
 			}
@@ -155,7 +143,7 @@ func TestSignalNeverHitsAnother(t *testing.T) {
 				}
 				return h, err
 			}
-			if _, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL, Nudge{}); !errors.Is(err, c.refused) {
+			if _, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL); !errors.Is(err, c.refused) {
 				t.Errorf("got %v, want %v", err, c.refused)
 			}
 			if len(k.Sent()) != 0 {
@@ -170,7 +158,7 @@ func TestSignalNeverHitsAnother(t *testing.T) {
 			h, err := k.Hold(pid)
 			return late{h, func() { reuse(k) }}, err
 		}
-		if o, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL, Nudge{}); o != Gone || err != nil {
+		if o, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL); o != Gone || err != nil {
 			t.Errorf("%v %v", o, err)
 		}
 		if len(k.Sent()) != 0 {
@@ -180,39 +168,19 @@ func TestSignalNeverHitsAnother(t *testing.T) {
 }
 
 // TestSignalOfTheLookedAt: the PID is reused right after the host was looked at. The
-// new process is not hit, be it in place of the target or of the parent.
+// new process is not hit.
 func TestSignalOfTheLookedAt(t *testing.T) {
-	for name, c := range map[string]struct {
-		reused  uint32
-		sig     unix.Signal
-		outcome Outcome
-		refused error
-	}{
-		"the target": {31, unix.SIGKILL, Gone, nil},
-		"the parent": {40, unix.SIGCHLD, 0, ErrIdentity},
-	} {
-		t.Run(name, func(t *testing.T) {
-			k, e, _ := host(t)
-			e.hold = func(pid uint32) (Handle, error) { return k.Hold(pid) }
-			target := k.Proc(31).Identity
-			k.Add(40, 1, "reaper")
-			if c.sig == unix.SIGCHLD {
-				reaper := k.Proc(40).Identity
-				k.Edit(31, func(p *kerneltest.Proc) { p.Unreaped, p.Parent = true, reaper })
-				k.Exit(31, 0)
-			}
-			e.kernel = looked{k, func() {
-				k.Exit(c.reused, 0)
-				k.Add(c.reused, 1, "another")
-			}}
-			o, err := e.Signal(target, k.Proc(21).Identity, c.sig, Nudge{All: true})
-			if o != c.outcome || !errors.Is(err, c.refused) {
-				t.Errorf("got %v, %v; want %v, %v", o, err, c.outcome, c.refused)
-			}
-			if len(k.Sent()) != 0 {
-				t.Errorf("sent %v", k.Sent())
-			}
-		})
+	k, e, _ := host(t)
+	e.hold = func(pid uint32) (Handle, error) { return k.Hold(pid) }
+	target := k.Proc(31).Identity
+	e.kernel = looked{k, func() {
+		k.Exit(31, 0)
+		k.Add(31, 1, "another")
+	}}
+	o, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL)
+	require.NoError(t, err)
+	if o != Gone || len(k.Sent()) != 0 {
+		t.Errorf("%v, sent %v", o, k.Sent())
 	}
 }
 

@@ -73,7 +73,7 @@ type On struct {
 }
 
 // Got is what was requested, in order. A request to end or to signal is a line of its
-// arguments: "k3x9q2 grace=500 now plan=5f3a", "4127@9 CHLD".
+// arguments: "k3x9q2 grace=500 now plan=5f3a", "4127@9 TERM".
 type Got struct {
 	Created  []api.NewSession
 	Kept     []api.KeepRequest

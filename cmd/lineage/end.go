@@ -50,10 +50,6 @@ of each. What works again when the question is answered is left alone.
 nothing else: no orphan whose session's root lives, no kept session, and no
 session with a nested session whose root lives.
 
---nudge sends SIGCHLD to the parents of zombies in SESSION... or in all
-sessions, once to each. Parents that wait for their children on that signal reap
-them; others are not affected.
-
 With -H the sessions with these names end on many hosts: each host makes a plan,
 and one question is asked. Then they end on one host, on ten more, and on the
 others; if something is left on a host, the later ones are spared. If a host has

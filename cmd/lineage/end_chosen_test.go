@@ -189,7 +189,7 @@ func TestEndIdle(t *testing.T) {
 	}
 	require.Contains(t, shown(), "session long00 is no longer idle, and was not ended")
 	for _, line := range []string{"--idle 0", "--idle 0s", "--idle 5", "--idle=-1h", "--idle soon", "--idle=", "--idle 1h build", "--idle 1h --all", "--idle 1h --mine",
-		"--idle 1h --left", "--idle 1h --branch 5", "--idle 1h --if-plan x", "--idle 1h -H web1", "--idle 1h --nudge", "--idle 1h"} {
+		"--idle 1h --left", "--idle 1h --branch 5", "--idle 1h --if-plan x", "--idle 1h -H web1", "--idle 1h"} {
 		f := fake()
 		args := append([]string{"end"}, strings.Fields(line)...)
 		if line != "--idle 1h" { // that one cannot ask

@@ -65,9 +65,6 @@ func hostileFake() *apitest.Client {
 	poison(reflect.ValueOf(f.Has.Events))
 	poison(reflect.ValueOf(f.Has.Leaks))
 	poison(reflect.ValueOf(f.Has.Orphans))
-	for i, tame := range orphans().Items {
-		f.Has.Orphans.Items[i].Why = tame.Why // --nudge decides by it
-	}
 	f.On.End = func(id string, _ api.EndRequest) (*api.Report, error) {
 		r := cleanReport(id)
 		r.Name = "x"
@@ -83,7 +80,7 @@ func hostileFake() *apitest.Client {
 // extra lines, and valid JSON.
 func TestHostileStrings(t *testing.T) {
 	for _, line := range []string{"ls", "ls --all", "tree", "tree k3x9q2", "tree --plain", "why 4130", "why 900", "events --snapshot",
-		"end -y k3x9q2 m8p4z1", "ls --left", "end --nudge", "ls --outside", "ls --growth", "history e7d7c7", "doctor", "version"} {
+		"end -y k3x9q2 m8p4z1", "ls --left", "ls --outside", "ls --growth", "history e7d7c7", "doctor", "version"} {
 		for _, format := range []string{"table", "wide", "name", "json", "jsonl"} {
 			args := append(strings.Fields(line), "-o", format)
 			_, stdout, stderr := newWorld(t, hostileFake()).run(args...)

@@ -42,7 +42,8 @@ session's root is gone (leftover), and dead ones that their parent has not
 waited for (zombie). Work that members handed to other daemons, such as tmux or
 docker, is listed with the evidence for it (brokered); or, if no process was
 found, with the process that asked (brokered, unattributed). "lineage end
---left" ends leftovers, "lineage end --nudge" is for zombies.
+--left" ends leftovers. PARENT has to wait for a zombie, which holds only its
+PID; if the parent does not, mend it, restart it or end it.
 
 --calls lists live processes by the tool call of an agent that started them, as
 the agent's hooks reported it: how long it took, what it has left, and how many

@@ -108,9 +108,9 @@ func TestEndLeftovers(t *testing.T) {
 	if code, out, _ := newWorld(t, f).run("end", "--left", "--dry-run"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(out, "k3x9q2") {
 		t.Errorf("--dry-run: exit %d, %s, ended %v", code, out, f.Got.Ended)
 	}
-	for _, line := range []string{"orphans --end --nudge", "orphans --yes", "orphans a b", "report a b", "report --nope", "end --left --all", "end --left --mine",
+	for _, line := range []string{"orphans --yes", "orphans a b", "report a b", "report --nope", "end --left --all", "end --left --mine",
 		"end --left --kept", "end --left --branch 5", "end --left --if-plan x", "end --left -H web1",
-		"end --nudge --now", "end --nudge --left", "end --nudge --grace 1s", "end --nudge --if-plan x", "end --nudge -H web1", "ls --left --left=maybe", "ls --left a b",
+		"ls --left --left=maybe", "ls --left a b",
 		"ls --growth --watch", "ls --left --state active", "orphans --host --end", "orphans --host build"} {
 		if code, _, stderr := newWorld(t, f).run(strings.Fields(line)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 || len(f.Got.Ended) != 0 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
@@ -126,7 +126,6 @@ func TestFormerCommands(t *testing.T) {
 		"orphans --columns pid":                 "ls --left --columns pid",
 		"--color never orphans --no-headers":    "--color never ls --left --no-headers",
 		"orphans --host -o name":                "ls --outside -o name",
-		"orphans --nudge":                       "end --nudge",
 		"orphans --end -y":                      "end --left -y",
 		"report":                                "ls --growth",
 		"report build --json":                   "ls --growth build --json",
@@ -146,23 +145,6 @@ func TestFormerCommands(t *testing.T) {
 	}
 	if _, out, _ := newWorld(t, newFake()).run("--help"); strings.Contains(out, "\n  orphans ") || strings.Contains(out, "\n  report ") {
 		t.Errorf("the help shows a former command:\n%s", out)
-	}
-}
-
-// Each parent is signalled once, by one of its zombies; a failure is reported.
-func TestNudge(t *testing.T) {
-	f := newFake()
-	w := newWorld(t, f)
-	if code, _, stderr := w.run("end", "--nudge"); code != 0 || stderr != "" || !slices.Equal(f.Got.Killed, []string{"4127@4127000 CHLD", "4131@4131000 CHLD"}) {
-		t.Errorf("exit %d, %s, killed %v", code, stderr, f.Got.Killed)
-	}
-	f.Got.Killed = nil
-	if code, out, _ := w.run("end", "--nudge", "build", "build"); code != 0 || len(f.Got.Killed) != 2 || !strings.Contains(out, "2 zombies are children of it") {
-		t.Errorf("of one session, named twice: exit %d, %s, killed %v", code, out, f.Got.Killed)
-	}
-	f.Refuse = api.NewError(api.CodeDenied, "kill 4127: not permitted", "")
-	if code, _, stderr := w.run("end", "--nudge"); code != api.ExitDenied || strings.Count(stderr, "\n") != 1 {
-		t.Errorf("exit %d, %s", code, stderr)
 	}
 }
 

@@ -21,9 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signals are those that a member can be sent. CHLD goes to the parent that has to reap
-// it.
-var signals = map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL, "CONT": unix.SIGCONT, "CHLD": unix.SIGCHLD}
+// signals are those that a member can be sent.
+var signals = map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL, "CONT": unix.SIGCONT}
 
 // kills signals members.
 type kills struct {
@@ -81,7 +80,7 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 	if v == access.Read { // it may become a member now, and Kill was not decided
 		return h.unkilled(c, "", ref, refused("kill "+ref.String(), enforcer.Outsider(id, p.Comm)))
 	}
-	outcome, err := h.enforcer.Signal(id, c.ID, sig, enforcer.Nudge{UID: c.UID, All: c.Root()})
+	outcome, err := h.enforcer.Signal(id, c.ID, sig)
 	if err != nil {
 		return h.unkilled(c, p.Session, ref, refused("kill "+ref.String(), err))
 	}

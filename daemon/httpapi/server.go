@@ -218,10 +218,8 @@ func refusalError(r *enforcer.Refusal) *api.Error {
 		return api.NewError(api.CodeGuarded, r.Error(), "")
 	case errors.Is(r, enforcer.ErrIdentity):
 		return api.NewError(api.CodeIdentity, r.Error(), "")
-	case errors.Is(r, enforcer.ErrStranger), errors.Is(r, enforcer.ErrForbidden):
+	case errors.Is(r, enforcer.ErrStranger):
 		return api.NewError(api.CodeDenied, r.Error(), "")
-	case errors.Is(r, enforcer.ErrNoZombie):
-		return api.NewError(api.CodeBadRequest, r.Error(), "")
 	}
 	return api.NewError(api.CodeInternal, r.Error(), "try again")
 }

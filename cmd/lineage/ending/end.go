@@ -26,9 +26,6 @@ type Ender struct {
 // End ends what the options and words name: sessions, or a process with its branch. On a
 // terminal it asks first; elsewhere it fails unless no question is needed.
 func (e *Ender) End(ctx context.Context, words []string) (err error) {
-	if e.Nudge {
-		return e.nudge(ctx, words)
-	}
 	if e.chooses() {
 		if words, err = e.choose(ctx, words); err != nil {
 			return err

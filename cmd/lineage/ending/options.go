@@ -30,7 +30,6 @@ type Options struct {
 	Left            bool          // the sessions whose root is gone
 	Where           Where         // the sessions whose root is in these containers
 	Idle            time.Duration // the sessions that were idle for so long; 0: not by that
-	Nudge           bool          // end nothing: only signal parents that have zombies
 	Branch          bool          // a process with what it started, not a session
 	Call            string        // the id of a tool call: what it started and is alive
 	Many            Many
@@ -56,7 +55,6 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Left, "left", false, "end what is left over: sessions whose root is gone")
 	IdleFlag(f, &o.Idle, "end every session that was idle for this `TIME`")
 	o.Where.Flags(f, "end every session whose root is")
-	f.BoolVar(&o.Nudge, "nudge", false, "end nothing; send SIGCHLD to parents that have zombies to reap")
 	f.BoolVar(&o.Kept, "kept", false, "with flags that choose: kept sessions, too")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
 	o.HostsFlag(f)
@@ -86,8 +84,6 @@ func (o *Options) chooses() bool { return o.All || o.Mine || o.Left || o.Idle > 
 // Check returns what is wrong with the flags, for that number of named sessions.
 func (o *Options) Check(sessions int, remote hosts.List) error {
 	switch {
-	case o.Nudge && *o != (Options{Nudge: true, Yes: o.Yes, Timeout: o.Timeout, Many: o.Many}):
-		return exit.Usage("end: --nudge ends nothing, and takes no flag that is about an end")
 	case o.Branch && (o.chooses() || o.Kept || sessions != 1):
 		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine, --left, --idle, --container, --pod or --kept")
 	case o.Call != "" && (o.Branch || o.chooses() || o.Kept || sessions > 1):
@@ -102,7 +98,7 @@ func (o *Options) Check(sessions int, remote hosts.List) error {
 		return exit.Usage("end: --left ends no kept session; name it to end it")
 	case o.Kept && !o.chooses():
 		return exit.Usage("end: --kept belongs to --all, --mine, --idle, --container and --pod; a SESSION that is named is ended in any case")
-	case !o.chooses() && !o.Nudge && o.Call == "" && sessions == 0:
+	case !o.chooses() && o.Call == "" && sessions == 0:
 		return exit.Usage(`end: SESSION is missing; see "lineage end --help"`)
 	case o.DryRun && o.Plan != "":
 		return exit.Usage("end: --dry-run makes a plan, --if-plan carries one out; give only one of them")
@@ -153,8 +149,8 @@ func (o *Options) checkHosts(remote hosts.List) error {
 	switch {
 	case len(remote) == 0 && o.Many.AllOrNone:
 		return exit.Usage("end: --all-or-none belongs to -H")
-	case len(remote) > 0 && (o.chooses() || o.Nudge):
-		return exit.Usage("end: --all, --mine, --left, --idle, --container, --pod and --nudge are for this host; with -H name the sessions")
+	case len(remote) > 0 && o.chooses():
+		return exit.Usage("end: --all, --mine, --left, --idle, --container and --pod are for this host; with -H name the sessions")
 	case len(remote) > 0 && (o.Branch || o.Call != ""):
 		return exit.Usage("end: --branch and --call are for this host, not with -H")
 	case len(remote) > 0 && o.Plan != "":

@@ -20,7 +20,7 @@ func former() []*cobra.Command {
 		}}
 	}
 	return []*cobra.Command{
-		command("orphans", []string{"ls", "--left"}, map[string][]string{"--end": {"end", "--left"}, "--nudge": {"end", "--nudge"}, "--host": {"ls", "--outside"}}),
+		command("orphans", []string{"ls", "--left"}, map[string][]string{"--end": {"end", "--left"}, "--host": {"ls", "--outside"}}),
 		command("report", []string{"ls", "--growth"}, nil),
 	}
 }

@@ -20,6 +20,7 @@ func Orphans(list *api.Orphans) *Listing {
 	}
 	l := tabular(func(p *Page) table { return orphansTable(p, list.Items) })
 	l.Doc = list
+	l.Also = unreaped(list.Items)
 	if len(list.Items) == 0 {
 		l.Empty = "no orphan, leftover or zombie"
 	}
@@ -31,6 +32,33 @@ func Orphans(list *api.Orphans) *Listing {
 		}
 	}
 	return l
+}
+
+// mostParents is how many parents of zombies are named.
+const mostParents = 3
+
+// unreaped says which parents have zombies, and what to do about them; "" without any.
+func unreaped(items []api.Orphan) string {
+	var parents []*api.Process
+	zombies := make(map[api.Ref]int)
+	for i := range items {
+		if r := items[i].Reaper; r != nil {
+			if zombies[r.Ref]++; zombies[r.Ref] == 1 {
+				parents = append(parents, r)
+			}
+		}
+	}
+	if len(parents) == 0 {
+		return ""
+	}
+	var names []string
+	for _, r := range parents[:min(len(parents), mostParents)] {
+		names = append(names, fmt.Sprintf("%d %s (%d)", r.PID, display.Text(r.Comm), zombies[r.Ref]))
+	}
+	if n := len(parents) - mostParents; n > 0 {
+		names = append(names, fmt.Sprintf("%d more", n))
+	}
+	return "zombies go when their parent waits for them: mend, restart or end " + strings.Join(names, ", ")
 }
 
 // OrphanColumns are the columns of the list of orphans, and HostOrphanColumns of the

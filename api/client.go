@@ -45,7 +45,7 @@ type Client interface {
 	PlanBranch(ctx context.Context, ref, call string) (*Plan, error)
 	EndBranch(ctx context.Context, ref string, req EndRequest) (*Report, error)
 	// Orphans lists the orphans, leftovers and zombies of a session, and what its tool
-	// calls have started and is alive; Leaks reports how it grows. For "": of every session that the caller may read.
+	// calls have started and is alive; Leaks reports what it holds. For "": of every session that the caller may read.
 	Orphans(ctx context.Context, session string) (*Orphans, error)
 	Leaks(ctx context.Context, session string) (*Leaks, error)
 	Why(ctx context.Context, ref string) (*Why, error)

@@ -20,6 +20,9 @@ type Policy struct {
 	// NeedsRestart names the keys that are read at start only and have changed
 	// since.
 	NeedsRestart []string `json:"needs_restart,omitempty"`
+	// KeepUnmatched are the names of the keep rules that have matched nothing
+	// since the daemon began or they were read.
+	KeepUnmatched []string `json:"keep_unmatched,omitempty"`
 }
 
 // PolicyValue is one effective value.

@@ -23,7 +23,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
 	"github.com/lineage-ebpf/lineage/daemon/keep"
-	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/marks"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
@@ -83,10 +82,10 @@ func (h Host) build(p parts, o Options) *Service {
 	lines := stream.Lines{
 		Stall: h.Limits.Stall, Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Clock: h.Clock, Tally: &stream.Tally{}, Log: log,
 	}
-	started, growth := time.Now().UTC(), new(leaks.Growth)
+	started := time.Now().UTC()
 	s.status = status.New(status.Options{
 		Registry: reg, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Kernel: k, Tally: lines.Tally,
-		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit, Clock: h.Clock.Clock,
+		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit, Proc: h.Proc, Clock: h.Clock.Clock,
 	},
 		r.Degraded, steward.Unrefused, steward.Unread, s.selfCheck.Degraded,
 		status.Failing("audit records are being lost", p.audit.Err),
@@ -110,12 +109,12 @@ func (h Host) build(p parts, o Options) *Service {
 		Events: stream.New(stream.Options{
 			Lines: lines, Registry: reg, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
-		Halts: halts, Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution, Growth: growth,
+		Halts: halts, Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution,
 		SelfCheck: s.selfCheck, Keeper: keeper, Signed: orders, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
 	hooks := []*registry.Hooks{
-		claims.Hooks(), held.Hooks(), commands.New(reg, k, h.Proc).Hooks(), container.NewReader(reg, k, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), asked.Hooks(), s.Ring.Hooks(), growth.Hooks(),
+		claims.Hooks(), held.Hooks(), commands.New(reg, k, h.Proc).Hooks(), container.NewReader(reg, k, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), asked.Hooks(), s.Ring.Hooks(),
 		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner},
 	}
 	if h.Reversed {

@@ -75,7 +75,6 @@ func newFake() *apitest.Client {
 			Sessions: 2, Live: 6},
 		Report:   cleanReport(""),
 		Orphans:  orphans(),
-		Leaks:    leaks(),
 		Policy:   loadedPolicy(),
 		PageSize: 2,
 		Sessions: []api.Session{build, ending, over},

@@ -63,7 +63,6 @@ func hostileFake() *apitest.Client {
 		poison(reflect.ValueOf(w))
 	}
 	poison(reflect.ValueOf(f.Has.Events))
-	poison(reflect.ValueOf(f.Has.Leaks))
 	poison(reflect.ValueOf(f.Has.Orphans))
 	f.On.End = func(id string, _ api.EndRequest) (*api.Report, error) {
 		r := cleanReport(id)
@@ -80,7 +79,7 @@ func hostileFake() *apitest.Client {
 // extra lines, and valid JSON.
 func TestHostileStrings(t *testing.T) {
 	for _, line := range []string{"ls", "ls --all", "tree", "tree k3x9q2", "tree --plain", "why 4130", "why 900", "events --snapshot",
-		"end -y k3x9q2 m8p4z1", "ls --left", "ls --outside", "ls --growth", "history e7d7c7", "doctor", "version"} {
+		"end -y k3x9q2 m8p4z1", "ls --left", "ls --outside", "history e7d7c7", "doctor", "version"} {
 		for _, format := range []string{"table", "wide", "name", "json", "jsonl"} {
 			args := append(strings.Fields(line), "-o", format)
 			_, stdout, stderr := newWorld(t, hostileFake()).run(args...)

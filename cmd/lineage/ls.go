@@ -50,14 +50,6 @@ the agent's hooks reported it: how long it took, what it has left, and how many
 CPUs that uses now. "a or b": these calls were open at once, and each process is
 of one of them. "lineage end --call ID" ends what one call has left.
 
---growth shows, per session and (if permitted) for the host, the processes and
-their memory, the growth per hour, and when that exhausts the nearest limit: the
-host's memory or PIDs, or the session's max_rss or max_processes. The same per
-command, and the ports and locks held. Growth is the median slope over the last
-three hours at most, sampled once a minute while there is a session; in the
-first ten minutes there is not enough data. Memory that processes share is
-counted in each of them.
-
 --outside lists orphans that are in no session: children of PID 1 that belong to
 no system service and hold a deleted directory, a dead terminal or a port. A
 port that one of their descendants holds counts, too. "lineage adopt PID" makes
@@ -69,14 +61,13 @@ func (a *app) lsCommand() *cobra.Command {
 	sort, state := flags.Choice{Value: "", Words: query.Orders()}, flags.Choice{Value: "", Words: []string{"active", text.Paused, text.Leftover, "kept", "ending", "condemned", "ended"}}
 	views := a.views()
 	cmd := &cobra.Command{
-		Use:     "ls [--left | --calls | --growth] [SESSION]",
+		Use:     "ls [--left | --calls] [SESSION]",
 		Aliases: []string{"ps"},
-		Short:   "List sessions, what they left behind, and how they grow",
+		Short:   "List sessions, and what they left behind",
 		Long:    lsLong,
 		Example: `  lineage ls --all --sort rss       # ended ones too, most memory first
   lineage ls --watch --state active # redraw every second
-  lineage ls --left build           # what is left of one session
-  lineage ls --growth --json | jq '.items[].hours_to_exhaustion'`,
+  lineage ls --left build           # what is left of one session`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()

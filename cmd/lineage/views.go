@@ -26,7 +26,6 @@ func (a *app) views() []lsView {
 	return []lsView{
 		{flag: "left", usage: "orphans, leftovers and zombies, of all sessions or of SESSION", columns: text.OrphanColumns, session: 1, list: query.Of(api.Client.Orphans, text.Orphans)},
 		{flag: "calls", usage: "tool calls that have live processes, of all sessions or of SESSION", columns: text.CallColumns, session: 1, list: query.Of(api.Client.Orphans, text.Calls)},
-		{flag: "growth", usage: "growth per hour, of all sessions or of SESSION", session: 1, list: query.Of(api.Client.Leaks, text.Leaks)},
 		{flag: "outside", usage: "orphans of this host that are in no session", columns: text.HostOrphanColumns, list: func(ctx context.Context, c api.Client, _ string) (*text.Listing, error) {
 			defer a.During(func(time.Time) string { return "lineage: reading /proc" })()
 			return query.Outside(ctx, c, a.host.orphans)

@@ -32,27 +32,6 @@ func orphans() *api.Orphans {
 	}}
 }
 
-// leaks has a session that grows, and one with too little data.
-func leaks() *api.Leaks {
-	known := func(n, b, over float64) api.Growth {
-		return api.Growth{Known: true, OverSeconds: over, ProcessesPerHour: &n, BytesPerHour: &b}
-	}
-	unknown := api.Growth{Why: "not enough data yet", OverSeconds: 180}
-	hours, days := 2.25, 600.0
-	return &api.Leaks{
-		Host: &api.Leak{Head: api.Head{Kind: "leak"}, Processes: 400, RSSBytes: 60 << 30, Growth: known(20, 7<<30, 7200)},
-		Items: []api.Leak{
-			{Session: "k3x9q2", Name: "build", State: "active", Processes: 122, Leftovers: 121, Zombies: 2, RSSBytes: 44 << 30, Growth: known(20, 7<<30, 7200),
-				HoursToExhaustion: &hours, Exhausts: "memory",
-				Commands: []api.LeakCommand{{Comm: "agent", Processes: 121, RSSBytes: 44 << 30, Growth: known(20, 7<<30, 7200)}, {Comm: "\x1b[2J", Processes: 1, Growth: known(0, -3<<20, 7200)}},
-				Ports:    []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 3000, PID: 4121}}, Locks: []api.Lock{{Type: "file", Path: "/tmp/index.lock", PID: 4121}}},
-			{Session: "m8p4z1", State: "active", Processes: 1, RSSBytes: 900, Growth: unknown},
-			{Session: "n2b6c4", State: "active", Processes: 1, RSSBytes: 900, Growth: known(0.01, 900<<10, 7200), HoursToExhaustion: &days, Exhausts: "memory"},
-		},
-		KeepUnmatched: []string{"cachee"},
-	}
-}
-
 // What is left over ends by two names, of one meaning: nothing else, and not without a yes.
 func TestEndLeftovers(t *testing.T) {
 	for _, command := range []string{"end --left", "orphans --end"} {
@@ -108,10 +87,10 @@ func TestEndLeftovers(t *testing.T) {
 	if code, out, _ := newWorld(t, f).run("end", "--left", "--dry-run"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(out, "k3x9q2") {
 		t.Errorf("--dry-run: exit %d, %s, ended %v", code, out, f.Got.Ended)
 	}
-	for _, line := range []string{"orphans --yes", "orphans a b", "report a b", "report --nope", "end --left --all", "end --left --mine",
+	for _, line := range []string{"orphans --yes", "orphans a b", "end --left --all", "end --left --mine",
 		"end --left --kept", "end --left --branch 5", "end --left --if-plan x", "end --left -H web1",
 		"ls --left --left=maybe", "ls --left a b",
-		"ls --growth --watch", "ls --left --state active", "orphans --host --end", "orphans --host build"} {
+		"ls --left --watch", "ls --left --state active", "orphans --host --end", "orphans --host build"} {
 		if code, _, stderr := newWorld(t, f).run(strings.Fields(line)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 || len(f.Got.Ended) != 0 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
@@ -127,9 +106,6 @@ func TestFormerCommands(t *testing.T) {
 		"--color never orphans --no-headers":    "--color never ls --left --no-headers",
 		"orphans --host -o name":                "ls --outside -o name",
 		"orphans --end -y":                      "end --left -y",
-		"report":                                "ls --growth",
-		"report build --json":                   "ls --growth build --json",
-		"report nosuch":                         "ls --growth nosuch",
 		"orphans a b":                           "ls --left a b",
 		"orphans --nope":                        "ls --left --nope",
 		"orphans --help":                        "ls --help",
@@ -143,17 +119,8 @@ func TestFormerCommands(t *testing.T) {
 			t.Errorf("%s\n%s\n%s\n%s", former, a, now, b)
 		}
 	}
-	if _, out, _ := newWorld(t, newFake()).run("--help"); strings.Contains(out, "\n  orphans ") || strings.Contains(out, "\n  report ") {
+	if _, out, _ := newWorld(t, newFake()).run("--help"); strings.Contains(out, "\n  orphans ") {
 		t.Errorf("the help shows a former command:\n%s", out)
-	}
-}
-
-// A caller without sessions gets a message.
-func TestReportOfNothing(t *testing.T) {
-	f := newFake()
-	f.Has.Leaks = &api.Leaks{}
-	if code, stdout, _ := newWorld(t, f).run("ls", "--growth"); code != 0 || stdout != "no session to report on\n" {
-		t.Errorf("exit %d, %q", code, stdout)
 	}
 }
 

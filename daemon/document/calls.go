@@ -115,7 +115,7 @@ func edge(a, b *time.Time, first func(a, b time.Time) bool) *time.Time {
 func (g *callLeft) add(n *lineage.Node, r Reader) {
 	g.Processes++
 	g.CPUs += n.Load
-	g.CPUSeconds += Seconds(n.CPUTime)
+	g.CPUSeconds += seconds(n.CPUTime)
 	g.RSSBytes += n.RSS
 	argv, cut := shortened(api.Unwrapped(r.Argv(n.UID, n.Argv)))
 	key := n.Comm

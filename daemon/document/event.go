@@ -76,7 +76,7 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 		}
 		p.ExitCode, p.Signal = Exit(e.ExitStatus)
 		p.Killer = Killer(c, e.Process, p.Signal, e.Flags, e.Signal)
-		p.CPUSeconds, p.RSSBytes = Seconds(e.CPUTime), e.MaxRSS
+		p.CPUSeconds, p.RSSBytes = seconds(e.CPUTime), e.MaxRSS
 	case tracer.EventReparent:
 		ev.From, ev.To = RefOrNil(e.From), RefOrNil(e.Parent)
 	case tracer.EventReaped:

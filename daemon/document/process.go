@@ -58,7 +58,7 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 		State: api.ProcessState(n.State.String()),
 		UID:   new(int(n.UID)), Creator: RefOrNil(n.Creator), Parent: RefOrNil(n.Parent),
 		Orphan:     n.Orphan,
-		CPUSeconds: Seconds(n.CPUTime),
+		CPUSeconds: seconds(n.CPUTime),
 		RSSBytes:   n.RSS,
 		Started:    e.Clock.Wall(n.ID.Start),
 		Exited:     e.Clock.Wall(n.Exited),
@@ -90,8 +90,8 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	return p
 }
 
-// Seconds converts nanoseconds for documents.
-func Seconds(ns uint64) float64 { return float64(ns) / 1e9 }
+// seconds converts nanoseconds for documents.
+func seconds(ns uint64) float64 { return float64(ns) / 1e9 }
 
 // Exit splits a wait status.
 func Exit(status uint32) (code *int, signal string) {

@@ -62,9 +62,8 @@ func TestOrphans(t *testing.T) {
 	if got = items("user"); got[51].Why != api.WhyLeftover {
 		t.Errorf("%+v", got)
 	}
-	d := daemontest.Get[api.Leaks](w, "user", "/v1/leaks?session=lngtest")
-	if l := d.Items[0]; l.Leftovers != 1 {
-		t.Errorf("%+v", l)
+	if s := daemontest.Get[api.Session](w, "user", "/v1/sessions/lngtest"); s.Leftovers != 1 {
+		t.Errorf("%+v", s)
 	}
 }
 

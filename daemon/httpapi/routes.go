@@ -23,7 +23,7 @@ func (s *Server) routes() map[string]route {
 		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
 		process = processes{o.Registry, o.Find, o.Archive, o.Holdings}
 		orphan  = orphans{o.Find, o.Registry, o.Holdings}
-		leak    = growth{o.Find, o.Registry, o.Proc, o.Rules, o.Growth, o.Holdings}
+		leak    = leaks{o.Find, o.Registry, o.Holdings}
 		stream  = streams{o.Events, o.Feed}
 		ended   = past{o.Archive}
 		mark    = marking{a, o.Marks}

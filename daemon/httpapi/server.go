@@ -22,7 +22,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/keep"
-	"github.com/lineage-ebpf/lineage/daemon/leaks"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/marks"
@@ -61,7 +60,6 @@ type Options struct {
 	Rules       *rules.Policy
 	Steward     *rules.Steward
 	Attribution *attribution.Attribution
-	Growth      *leaks.Growth
 	SelfCheck   *selfcheck.Check
 	Keeper      *keep.Keeper
 	Signed      *signed.Orders

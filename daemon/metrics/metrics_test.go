@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the metrics into docs/MONITORING.
 func full() *Snapshot {
 	ok := true
 	return &Snapshot{
-		Build: [2]string{"1.2.3", "abc"}, Level: 4, Degraded: 2, Sessions: map[string]int{"active": 3}, Processes: 40,
+		Build: [2]string{"1.2.3", "abc"}, Level: 4, Degraded: 2, Sessions: map[string]int{"active": 3}, Host: Host{40, new(uint64(1024)), new(uint64(12))},
 		Rules:  map[Rule]Use{{"claude", false}: {2, 3, 4, 5 << 20}, {NoRule, true}: {Leftovers: 1}},
 		Events: map[string]uint64{"fork": 7}, Lost: map[string]uint64{"ring": 0, "reader": 5},
 		HelperErrors:    map[Helper]uint64{{"birth", "map_update_elem"}: 1},
@@ -47,6 +47,7 @@ func TestScrape(t *testing.T) {
 		`lineage_sessions{state="active"} 3`, `lineage_processes 40`, `lineage_events_total{type="fork"} 7`,
 		`lineage_leftovers{kept="false",rule="claude"} 2`, `lineage_leftovers{kept="true",rule="-"} 1`,
 		`lineage_orphans{kept="false",rule="claude"} 3`, `lineage_zombies{kept="false",rule="claude"} 4`, `lineage_rss_bytes{kept="false",rule="claude"} 5.24288e+06`,
+		`lineage_memory_available_bytes 1024`, `lineage_pids_available 12`,
 		`lineage_events_lost_total{where="reader"} 5`, `lineage_helper_errors_total{helper="map_update_elem",program="birth"} 1`,
 		`lineage_recursion_misses_total{program="fork_birth"} 2`, `lineage_resyncs_total{cause="lost"} 1`,
 		`lineage_ends_total{reason="root_exit",verdict="clean"} 9`, `lineage_end_duration_seconds_bucket{le="1"} 2`,
@@ -68,7 +69,7 @@ func TestScrape(t *testing.T) {
 // TestUnknownIsAbsent: an unknown value is not reported as 0.
 func TestUnknownIsAbsent(t *testing.T) {
 	code, text := scrape(func() (*Snapshot, error) { return &Snapshot{}, nil })
-	if code != http.StatusOK || strings.Contains(text, "self_check_ok") {
+	if code != http.StatusOK || strings.Contains(text, "self_check_ok") || strings.Contains(text, "_available") {
 		t.Errorf("%d %s", code, text)
 	}
 }
@@ -86,7 +87,7 @@ func TestLint(t *testing.T) {
 
 // TestNames: the documented names, and no label for a process, session or user.
 func TestNames(t *testing.T) {
-	const contract = `build_info level degraded sessions{state} processes leftovers{rule,kept} orphans{rule,kept} zombies{rule,kept} rss_bytes{rule,kept} events_total{type} events_lost_total{where}
+	const contract = `build_info level degraded sessions{state} processes leftovers{rule,kept} orphans{rule,kept} zombies{rule,kept} rss_bytes{rule,kept} memory_available_bytes pids_available events_total{type} events_lost_total{where}
 		helper_errors_total{program,helper} recursion_misses_total{program} resyncs_total{cause}
 		ends_total{reason,verdict} containers_released_total end_duration_seconds refusals_total{verb} readers_dropped_total self_check_ok
 		breaker_open halted{mode} agents_halted_total crossings_total{signal}`

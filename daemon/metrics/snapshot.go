@@ -4,12 +4,12 @@ package metrics
 // daemon began, except those of the kernel: they are since its programs were loaded,
 // and survive a restart of the daemon.
 type Snapshot struct {
-	Build     [2]string // version and ABI
-	Level     int
-	Degraded  int            // in how many ways
-	Sessions  map[string]int // by state
-	Processes int            // live members
-	Rules     map[Rule]Use
+	Build    [2]string // version and ABI
+	Level    int
+	Degraded int            // in how many ways
+	Sessions map[string]int // by state
+	Host     Host
+	Rules    map[Rule]Use
 
 	Events          map[string]uint64 // by type
 	Lost            map[string]uint64 // events, by where
@@ -26,6 +26,12 @@ type Snapshot struct {
 	BreakerOpen bool
 	Halted      map[string]int    // by mode, 1: in force
 	Kernel      map[string]uint64 // counters of the kernel side
+}
+
+// Host is how many members live, and what is left for more processes.
+type Host struct {
+	Processes                      int
+	MemoryAvailable, PIDsAvailable *uint64 // nil: could not be read
 }
 
 // Rule is the rule that sessions belong to, or NoRule, and whether they were kept.

@@ -43,7 +43,7 @@ var table = []metric{
 	{"sessions", gauge, []string{"state"}, "Sessions by state: active, paused, ending, condemned, and ended ones in memory (ended).",
 		func(s *Snapshot, p put) { each(s.Sessions, p) }},
 	{"processes", gauge, nil, "Live members of all sessions.",
-		func(s *Snapshot, p put) { p(float64(s.Processes)) }},
+		func(s *Snapshot, p put) { p(float64(s.Host.Processes)) }},
 	{"leftovers", gauge, []string{"rule", "kept"}, "Live members of sessions whose root is gone, and that nothing ends. rule: the rule that opened the session or one around it, - without a rule. kept: true for sessions that were kept.",
 		perRule(func(u Use) float64 { return float64(u.Leftovers) })},
 	{"orphans", gauge, []string{"rule", "kept"}, "Live members whose creator is dead, labelled likewise.",
@@ -52,6 +52,10 @@ var table = []metric{
 		perRule(func(u Use) float64 { return float64(u.Zombies) })},
 	{"rss_bytes", gauge, []string{"rule", "kept"}, "Memory of the live members, labelled likewise. Shared memory counts in each process.",
 		perRule(func(u Use) float64 { return float64(u.RSS) })},
+	{"memory_available_bytes", gauge, nil, "Memory that the host has left, for processes of any kind (MemAvailable).",
+		known(func(s *Snapshot) *uint64 { return s.Host.MemoryAvailable })},
+	{"pids_available", gauge, nil, "PIDs that the host has left, for processes of any kind.",
+		known(func(s *Snapshot) *uint64 { return s.Host.PIDsAvailable })},
 	{"events_total", counter, []string{"type"}, "Events sent to readers, by type.",
 		func(s *Snapshot, p put) { each(s.Events, p) }},
 	{"events_lost_total", counter, []string{"where"}, "Events lost because the kernel's ring was full (ring), or because a reader was too slow (reader).",
@@ -108,6 +112,15 @@ func perRule(of func(Use) float64) func(*Snapshot, put) {
 	return func(s *Snapshot, p put) {
 		for r, u := range s.Rules {
 			p(of(u), r.Name, strconv.FormatBool(r.Kept))
+		}
+	}
+}
+
+// known reports a value unless it is nil.
+func known(of func(*Snapshot) *uint64) func(*Snapshot, put) {
+	return func(s *Snapshot, p put) {
+		if v := of(s); v != nil {
+			p(float64(*v))
 		}
 	}
 }

@@ -83,7 +83,6 @@ const (
 // Look is what one walk over all processes of the host saw.
 type Look struct {
 	Resync
-	At   uint64 // boottime
 	Seen []lineage.Seen
 
 	failed error

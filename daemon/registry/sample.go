@@ -188,7 +188,7 @@ func (p *sampler) look(done *Resync, period bool) error {
 		r.known(infos)
 		r.mourn(&p.census)
 		p.repaired(done, now, r.sampled(now, seen))
-		look := &Look{Resync: *done, At: now, Seen: seen}
+		look := &Look{Resync: *done, Seen: seen}
 		after = r.view().looked(look)
 		failed = look.failed
 	})

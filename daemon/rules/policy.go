@@ -185,8 +185,8 @@ func (r *Policy) Matched(keep string) {
 	r.keeps[keep] = true
 }
 
-// KeepUnmatched names the keep rules that never have matched: misspelt, or not needed.
-func (r *Policy) KeepUnmatched() (names []string) {
+// keepUnmatched names the keep rules that never have matched: misspelt, or not needed.
+func (r *Policy) keepUnmatched() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.current.Keep {
@@ -235,7 +235,7 @@ func (r *Policy) Document() api.Policy {
 	r.mu.Unlock()
 	d := api.Policy{
 		Head: api.NewHead("policy"), File: p.File(), Mode: r.Mode(), Loaded: &loaded, Items: []api.PolicyValue{},
-		Breaker: r.BreakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started),
+		Breaker: r.BreakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started), KeepUnmatched: r.keepUnmatched(),
 	}
 	for _, v := range p.Values() {
 		d.Items = append(d.Items, api.PolicyValue{Kind: "policy_value", Key: v.Key, Value: v.Value, Origin: v.Origin})

@@ -4,6 +4,10 @@ package status
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // measureAge is how old a snapshot may be: scrapes that come together share it.
@@ -53,6 +58,7 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		Ends:         make(map[metrics.End]uint64),
 		Halted:       map[string]int{api.ModeHalt: 0, api.ModeDrain: 0},
 	}
+	m.Host.MemoryAvailable, m.Host.PIDsAvailable = available(s.o.Proc)
 	if h := s.Halt(); h != nil {
 		m.Halted[h.Mode] = 1
 	}
@@ -70,7 +76,7 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 			}
 			m.Sessions[state]++
 			if !x.Closed() && x.Info().Parent == 0 { // nested members count in their ancestors
-				m.Processes += int(max(x.Info().Live, 0))
+				m.Host.Processes += int(max(x.Info().Live, 0))
 			}
 		}
 		m.Rules = s.use(v)
@@ -96,6 +102,30 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		m.HelperErrors[metrics.Helper{Program: e.Program, Helper: e.Helper}] = e.Count
 	}
 	return m, err
+}
+
+// available is what the host has left: MemAvailable of /proc/meminfo, and the PIDs that no
+// task has.
+func available(proc procfs.FS) (memory, pids *uint64) {
+	text := func(name string) string {
+		b, _ := os.ReadFile(filepath.Join(string(proc), name))
+		return string(b)
+	}
+	for line := range strings.Lines(text("meminfo")) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "MemAvailable:" {
+			if kb, err := strconv.ParseUint(f[1], 10, 53); err == nil {
+				memory = new(kb << 10)
+			}
+		}
+	}
+	most, err := strconv.ParseUint(strings.TrimSpace(text("sys/kernel/pid_max")), 10, 32)
+	if f := strings.Fields(text("loadavg")); err == nil && len(f) > 3 {
+		_, tasks, _ := strings.Cut(f[3], "/")
+		if n, err := strconv.ParseUint(tasks, 10, 32); err == nil {
+			pids = new(most - min(n, most))
+		}
+	}
+	return memory, pids
 }
 
 // use sums up the live sessions by rule of the policy that opens sessions: at most two rows for each rule, however

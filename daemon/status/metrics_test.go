@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
 
 // scraped returns our own lines, without the library's.
@@ -32,6 +33,9 @@ func scraped(w *daemontest.Daemon) map[string]string {
 
 func TestMetrics(t *testing.T) {
 	w := daemontest.New(t)
+	procfstest.Files(t, string(w.Host.Proc), map[string]string{
+		"meminfo": "MemTotal:  99 kB\nMemAvailable: 12 kB\nHugePages_Total: 0\n", "loadavg": "0.1 0.2 0.3 1/30000 4711\n", "sys/kernel/pid_max": "32768\n",
+	})
 	w.K.Feature.Level = 3
 	s := w.Session("user", 100, api.NewSession{Name: "lngtest-name", GraceMS: daemontest.MS(0)})
 	w.Session("root", 110, api.NewSession{})
@@ -46,7 +50,7 @@ func TestMetrics(t *testing.T) {
 	got := scraped(w)
 	for name, want := range map[string]string{
 		`lineage_level`: "3", `lineage_sessions{state="active"}`: "1", `lineage_sessions{state="ended"}`: "1",
-		`lineage_sessions{state="ending"}`: "0", `lineage_processes`: "1",
+		`lineage_sessions{state="ending"}`: "0", `lineage_processes`: "1", `lineage_memory_available_bytes`: "12288", `lineage_pids_available`: "2768",
 		`lineage_events_total{type="exit"}`: "2", `lineage_events_lost_total{where="ring"}`: "3",
 		`lineage_events_lost_total{where="reader"}`:                                      "0",
 		`lineage_helper_errors_total{helper="send_signal_task",program="sentence"}`:      "4",

@@ -20,6 +20,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // Kernel is what a status asks the kernel.
@@ -38,6 +39,7 @@ type Options struct {
 	Tally     *stream.Tally
 	Recorder  *history.Recorder
 	Audit     *audit.Log
+	Proc      procfs.FS
 	Version   string
 	Ephemeral bool
 	Started   time.Time

@@ -84,7 +84,7 @@ var routes = []route{
 	{pattern: "POST /v1/keep", id: "keep", does: "Move processes to a kept session", body: api.KeepRequest{},
 		answers: map[int][]any{http.StatusCreated: {api.Session{}}}},
 	{pattern: "GET /v1/orphans", id: "orphans", does: "List orphans, leftovers, zombies and brokered work", query: []parameter{inSession}, answers: ok(api.Orphans{})},
-	{pattern: "GET /v1/leaks", id: "leaks", does: "Say what sessions hold, and how it grows", query: []parameter{inSession}, answers: ok(api.Leaks{})},
+	{pattern: "GET /v1/leaks", id: "leaks", does: "List the ports and locks that sessions hold", query: []parameter{inSession}, answers: ok(api.Leaks{})},
 	{pattern: "GET /v1/history", id: "history", does: "List sessions that ended, the last first",
 		query: []parameter{since, until, {name: "limit", does: "at most this many, 1 to 1000; 100 if absent"}, {name: "next", does: "the next of the previous page"}}, answers: ok(api.Sessions{})},
 	{pattern: "GET /v1/events", id: "events", does: "Stream events", stream: true,

@@ -21,6 +21,5 @@ func former() []*cobra.Command {
 	}
 	return []*cobra.Command{
 		command("orphans", []string{"ls", "--left"}, map[string][]string{"--end": {"end", "--left"}, "--host": {"ls", "--outside"}}),
-		command("report", []string{"ls", "--growth"}, nil),
 	}
 }

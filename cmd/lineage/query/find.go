@@ -54,10 +54,6 @@ func (f Finder) Orphans(ctx context.Context, word string) (*api.Orphans, error) 
 	return find(ctx, f, word, func(word string) (*api.Orphans, error) { return f.Client.Orphans(ctx, word) })
 }
 
-func (f Finder) Leaks(ctx context.Context, word string) (*api.Leaks, error) {
-	return find(ctx, f, word, func(word string) (*api.Leaks, error) { return f.Client.Leaks(ctx, word) })
-}
-
 func (f Finder) Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
 	_, err := find(ctx, f, q.Session, func(word string) (struct{}, error) {
 		q.Session = word

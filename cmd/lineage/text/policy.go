@@ -28,6 +28,9 @@ func writePolicy(p *Page, doc *api.Policy) {
 	if len(doc.NeedsRestart) > 0 {
 		p.Wrap(0, p.paint(yellow, "needs restart: "+display.Text(strings.Join(doc.NeedsRestart, ", "))))
 	}
+	if len(doc.KeepUnmatched) > 0 {
+		p.Wrap(0, "keep rules that have matched nothing yet: "+display.Text(strings.Join(doc.KeepUnmatched, ", ")))
+	}
 	if doc.Breaker.Open {
 		since := ""
 		if doc.Breaker.Since != nil {

@@ -215,3 +215,11 @@ func Title(s *api.Session) string {
 	}
 	return display.Text(name + "  " + strings.Join(parts, ", "))
 }
+
+// anyOf counts processes of a kind, if there are any.
+func anyOf(n int, kind string) []string {
+	if n <= 0 {
+		return nil
+	}
+	return []string{display.Count(n, kind, kind+"s")}
+}

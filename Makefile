@@ -471,7 +471,7 @@ lint: programs
 	test -z "$$(git ls-files '*testdata/*.go' | tee -a /dev/stderr)" # ./... does not see testdata
 	go vet -tags man ./cmd/lineage
 	GOOS=linux GOARCH=arm64 go vet ./bpf ./tracer/... ./cmd/lineage/urgent
-	GOOS=darwin go vet ./api/... ./lineage ./tracer ./tui/... ./daemon/document ./daemon/replay
+	GOOS=darwin go vet ./api/... ./lineage ./tracer ./tui/... ./daemon/document
 	.cache/bin/$(GOLANGCI) run ./...
 	clang-format-19 --dry-run -Werror $$(git ls-files '*.c' '*.h')
 	shellcheck -x .ci/run $$(git ls-files '*.sh')

@@ -278,7 +278,7 @@ type Event struct {
 	SinceNS U64 `json:"since_ns,omitempty"`
 	UntilNS U64 `json:"until_ns,omitempty"` // the end of the gap, in boottime
 
-	// Of the first line of a recording.
+	// Of the first line of a stream with a snapshot.
 	BootID  string     `json:"boot_id,omitempty"`
 	Version string     `json:"version,omitempty"` // of the daemon
 	Started *time.Time `json:"started,omitempty"` // when the daemon started

@@ -38,7 +38,7 @@ type WatchStatus struct {
 	Breaker   Breaker    `json:"breaker"`              // the circuit breaker
 	Halt      *Halt      `json:"halt,omitempty"`       // that is in force
 	SelfCheck *SelfCheck `json:"self_check,omitempty"` // absent: none was made yet
-	ReadOnly  bool       `json:"read_only,omitempty"`  // the caller may end nothing: a recording, a member
+	ReadOnly  bool       `json:"read_only,omitempty"`  // the caller may end nothing: a member
 }
 
 // SelfCheck is the result of the daemon's last canary session.

@@ -132,8 +132,6 @@ func (m *model) readOnly() string {
 	switch {
 	case m.opts.ReadOnly:
 		return "read-only: started with --read-only"
-	case m.opts.Source != "":
-		return "read-only: this is a recording"
 	case m.link.status.ReadOnly:
 		return "read-only: from inside a session nothing is ended; run it from outside"
 	}

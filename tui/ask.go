@@ -79,7 +79,7 @@ func (m *model) askWhy() tea.Cmd {
 // askPorts asks which process listens on which port, if any session has one.
 func (m *model) askPorts() tea.Cmd {
 	a, now := &m.asked, m.opts.Now()
-	if a.open.ports || now.Sub(a.at.ports) < portsEvery || m.opts.Source != "" {
+	if a.open.ports || now.Sub(a.at.ports) < portsEvery {
 		return nil
 	}
 	some := false
@@ -125,7 +125,7 @@ func portsOf(l *api.Leaks) map[api.Ref][]int {
 // names of their users; for all processes if the list is sorted by threads.
 func (m *model) askTasks() tea.Cmd {
 	a, now := &m.asked, m.opts.Now()
-	if a.open.tasks || now.Sub(a.at.tasks) < tasksEvery || m.opts.Tasks == nil || m.opts.Source != "" {
+	if a.open.tasks || now.Sub(a.at.tasks) < tasksEvery || m.opts.Tasks == nil {
 		return nil
 	}
 	var refs []api.Ref

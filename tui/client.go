@@ -9,17 +9,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/feed"
 )
 
-// Player is what a recording can answer.
-type Player interface {
-	feed.Watcher
-	dialog.Client
-	Why(ctx context.Context, ref string) (*api.Why, error)
-}
-
 // Client is what the view needs from an api.Client.
 type Client interface {
-	Player
+	feed.Watcher
+	dialog.Client
 	events.Client
+	Why(ctx context.Context, ref string) (*api.Why, error)
 	Tree(ctx context.Context, s, dead string) (*api.Tree, error)
 	Leaks(ctx context.Context, session string) (*api.Leaks, error)
 }

@@ -148,9 +148,8 @@ func TestMarked(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	for name, change := range map[string]func(*screen){
-		"flag":      func(s *screen) { s.opts.ReadOnly = true },
-		"recording": func(s *screen) { s.opts.Source = "FILE" },
-		"member":    func(s *screen) { s.link.status.ReadOnly = true },
+		"flag":   func(s *screen) { s.opts.ReadOnly = true },
+		"member": func(s *screen) { s.link.status.ReadOnly = true },
 	} {
 		for _, open := range []string{"x", "X"} {
 			s := onOrphan(t, newFake())

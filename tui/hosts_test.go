@@ -87,6 +87,10 @@ func TestHostIsDown(t *testing.T) {
 	s.view.Select(s.view.Picture.Session("db1.example.com"))
 	s.press("esc esc x")
 	s.says("db1.example.com is a host: select one of its sessions")
+	none := fleet()
+	none.Status = &api.WatchStatus{}
+	s.frames(none)
+	s.says("!level 0")
 	s = on(t, Options{}, 80, 24, "db1.example.com")
 	s.press("i")
 	s.says("unreachable: ssh: connect to host db1.example.com port 22: No route to host", "!0s", "!policy")

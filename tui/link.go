@@ -20,18 +20,19 @@ type link struct {
 	over   string    // why the stream has ended for good
 	done   bool      // … it has
 
-	boot     time.Time // when the clock of the pictures was 0
-	recorded time.Time // the last picture's time, of a recording
+	boot time.Time // when the clock of the pictures was 0
 }
 
 // take stores what the feed delivered, except the picture itself.
-func (k *link) take(msg feed.Msg, now time.Time, recording bool) {
+func (k *link) take(msg feed.Msg, now time.Time) {
 	if b := msg.Batch; b != nil {
 		k.known, k.fresh = true, now
 		if b.Status != nil {
 			k.status = *b.Status
 		}
-		k.date(b, now, recording)
+		if b.TimeNS != 0 {
+			k.boot = now.Add(-time.Duration(b.TimeNS))
+		}
 	}
 	if msg.Away != nil && k.away == nil {
 		k.since = now
@@ -39,26 +40,6 @@ func (k *link) take(msg feed.Msg, now time.Time, recording bool) {
 	k.away = msg.Away
 	if msg.Over {
 		k.over, k.done = msg.Reason, true
-	}
-}
-
-// date finds when the picture's clock was 0: for a daemon from now; in a recording, a
-// process has its start by both clocks.
-func (k *link) date(b *picture.Batch, now time.Time, recording bool) {
-	switch {
-	case b.TimeNS == 0:
-		return
-	case !recording:
-		k.boot = now.Add(-time.Duration(b.TimeNS))
-		return
-	}
-	for _, p := range b.Upsert {
-		if k.boot.IsZero() && p.Started != nil {
-			k.boot = p.Started.Add(-time.Duration(p.StartNS))
-		}
-	}
-	if !k.boot.IsZero() {
-		k.recorded = k.boot.Add(time.Duration(b.TimeNS))
 	}
 }
 

@@ -182,17 +182,9 @@ func (m *model) background(dark bool) {
 	}
 }
 
-// present is the time of the picture: for a recording, in the past.
-func (m *model) present() time.Time {
-	if m.opts.Source == "" || m.link.recorded.IsZero() {
-		return m.opts.Now()
-	}
-	return m.link.recorded
-}
-
 // labels are what panes need to name things.
 func (m *model) labels() *label.Labels {
-	return &label.Labels{Theme: *m.term.theme, Picture: m.view.Picture, Now: m.present(), Boot: m.link.boot, Users: m.asked.users, Limit: m.term.width}
+	return &label.Labels{Theme: *m.term.theme, Picture: m.view.Picture, Now: m.opts.Now(), Boot: m.link.boot, Users: m.asked.users, Limit: m.term.width}
 }
 
 // fed handles what the feed delivered.
@@ -200,7 +192,7 @@ func (m *model) fed(msg feed.Msg) {
 	if c, ok := msg.Connected.(connected); ok {
 		m.link.client, m.link.only = c.Client, c.only
 	}
-	m.link.take(msg, m.opts.Now(), m.opts.Source != "")
+	m.link.take(msg, m.opts.Now())
 	if msg.Batch == nil {
 		return
 	}
@@ -236,7 +228,7 @@ func (m *model) second() tea.Cmd {
 }
 
 func (m *model) updateTimeline() {
-	m.timeline.Update(m.view.Picture, m.present(), m.labels().Born)
+	m.timeline.Update(m.view.Picture, m.opts.Now(), m.labels().Born)
 }
 
 func (m *model) say(format string, args ...any) {

@@ -224,16 +224,6 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Ages in a recording are relative to the time of the recording.
-func TestRecordingTime(t *testing.T) {
-	s := newScreen(t, newFake(), Options{Source: "build.jsonl"}, 80, 24)
-	s.clock = noon.AddDate(1, 0, 0)
-	s.frames(scene())
-	s.says("exit 0 † 12s", "the recording build.jsonl")
-	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, TimeNS: 4230e9})
-	s.says("exit 0 † 42s")
-}
-
 // TestHostsAreNotCounted: the row of a host is not counted as a session. It has the sums of its sessions.
 func TestHostsAreNotCounted(t *testing.T) {
 	for hosts, want := range map[bool]string{false: "2 sessions 6 live", true: "1 session 3 live"} {

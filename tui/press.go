@@ -155,7 +155,7 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
 		keys.On(k.FollowRow, func() { v.ToggleFollow(picture.FollowRow) }),
 		keys.On(k.FollowNewest, func() { v.ToggleFollow(picture.FollowNewest) }),
 		keys.On(k.Tree.Timeline, func() { m.openTimeline(r) }),
-		keys.Start(k.Events, func() tea.Cmd { return m.openEvents(r) }).If(m.opts.Source == "", "a recording is played as the tree; lineage events shows its lines"),
+		keys.Start(k.Events, func() tea.Cmd { return m.openEvents(r) }),
 		keys.On(k.Pane, m.nextPane),
 		keys.Start(k.EndSession, func() tea.Cmd { return m.askEnd(r) }).If(refusal == "", refusal),
 		keys.On(k.Kill, func() { m.askKill(r) }).If(refusal == "", refusal),

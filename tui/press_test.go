@@ -54,8 +54,6 @@ func TestEveryKeyHasARow(t *testing.T) {
 // A key that has no effect says why.
 func TestRefusedKeys(t *testing.T) {
 	nothing := newScreen(t, newFake(), Options{}, 80, 24)
-	recording := newScreen(t, newFake(), Options{Source: "FILE"}, 80, 24)
-	recording.frames(scene())
 	live := shown(t)
 	for _, tt := range []struct {
 		s         *screen
@@ -63,8 +61,6 @@ func TestRefusedKeys(t *testing.T) {
 	}{
 		{nothing, "x", "nothing is selected"},
 		{nothing, "t", "nothing is selected"},
-		{recording, "v", "a recording is played as the tree; lineage events shows its lines"},
-		{recording, "X", "read-only: this is a recording"},
 		{live, "S", "S locks the order of the flat list; t shows it"},
 	} {
 		tt.s.press(tt.key)

@@ -20,7 +20,6 @@ type Options struct {
 	// Connect finds the daemon, and the one session to watch; nil: all. It is tried
 	// again until it succeeds.
 	Connect  func(ctx context.Context) (Client, *api.Session, error)
-	Source   string // what is watched, if not a daemon: the recording's name
 	Hosts    bool   // several hosts are watched: the sessions at the top are hosts, times are wall time
 	ReadOnly bool   // nothing can be ended
 	Theme    string // see ink.Themes
@@ -33,7 +32,7 @@ type Options struct {
 	// known. Both may take time.
 	Tasks   func([]api.Ref) map[api.Ref]picture.Task
 	User    func(uid int) string
-	Input   io.Reader // nil: the terminal that controls us
+	Input   io.Reader
 	Output  *os.File
 	Environ []string
 }
@@ -51,11 +50,8 @@ func Run(ctx context.Context, o Options) error {
 		}
 		m.restore(state)
 	}
-	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(o.Output), tea.WithEnvironment(o.Environ)}
-	if o.Input != nil {
-		opts = append(opts, tea.WithInput(o.Input))
-	}
-	if _, err := tea.NewProgram(m, opts...).Run(); err != nil && !errors.Is(err, tea.ErrInterrupted) {
+	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.Input), tea.WithOutput(o.Output), tea.WithEnvironment(o.Environ))
+	if _, err := program.Run(); err != nil && !errors.Is(err, tea.ErrInterrupted) {
 		return fmt.Errorf("draw on the terminal: %w", err)
 	}
 	if o.State != "" {

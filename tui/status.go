@@ -120,12 +120,11 @@ func (m *model) totals() (sessions, live, orphans string) {
 // policy is the level of the kernel side, and whether rules only log.
 func (m *model) policy() part {
 	s := &m.link.status
-	mode := display.Text(s.Mode)
-	p := part{long: fmt.Sprintf("level %d, policy: %s", s.Level, mode), middle: fmt.Sprintf("L%d %s", s.Level, mode), Paint: m.term.theme.Dim}
-	if s.Level == 0 { // of a recording
-		p.long, p.middle = mode, mode
+	if s.Level == 0 { // none of the hosts can be reached
+		return part{}
 	}
-	return p
+	mode := display.Text(s.Mode)
+	return part{long: fmt.Sprintf("level %d, policy: %s", s.Level, mode), middle: fmt.Sprintf("L%d %s", s.Level, mode), Paint: m.term.theme.Dim}
 }
 
 func (m *model) joined(parts []part) string {
@@ -145,10 +144,7 @@ func (m *model) joined(parts []part) string {
 // title says what is watched.
 func (m *model) title() part {
 	what := "lineage"
-	switch {
-	case m.opts.Source != "":
-		what += " " + display.Text(m.opts.Source)
-	case m.link.only != nil:
+	if m.link.only != nil {
 		what += ": " + label.Session(m.link.only)
 	}
 	return part{long: what, middle: what, short: m.term.theme.Fit(what, 14), Paint: m.term.theme.Session}
@@ -163,7 +159,7 @@ func (m *model) freshness() part {
 		return part{long: text, middle: text, short: text, Paint: t.Bad}
 	}
 	switch {
-	case m.opts.Source != "", m.opts.Hosts && c == nil:
+	case m.opts.Hosts && c == nil:
 		return part{}
 	case c == nil:
 		return part{long: "no self-check yet", middle: "check -", Paint: t.Dim}
@@ -176,7 +172,7 @@ func (m *model) freshness() part {
 		return part{long: "self-" + text, middle: text, Paint: t.Dim}
 	}
 	if c.At != nil {
-		long += " " + display.Age(m.present().Sub(*c.At)) + " ago"
+		long += " " + display.Age(m.opts.Now().Sub(*c.At)) + " ago"
 	}
 	return part{long: long, middle: "check ok", Paint: t.Dim}
 }
@@ -227,10 +223,7 @@ func (m *model) warnings() (all []banner) {
 	if m.held.on {
 		add(t.Warn, fmt.Sprintf("PAUSED, %d new", m.held.fresh), "paused, %d new; p continues", m.held.fresh)
 	}
-	switch {
-	case m.opts.Source != "":
-		add(t.Key, "READ-ONLY", "read-only: the recording %s", m.opts.Source)
-	case m.opts.ReadOnly || s.ReadOnly:
+	if m.opts.ReadOnly || s.ReadOnly {
 		add(t.Key, "READ-ONLY", "read-only: nothing can be ended from here")
 	}
 	return all

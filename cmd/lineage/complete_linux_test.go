@@ -50,8 +50,6 @@ func TestCompletes(t *testing.T) {
 		"status ?":                     {"", false},
 		"policy explain 50?":           {"5000", false},
 		"policy check ?":               {"", true},
-		"tree --input ?":               {"", true},
-		"top --input ?":                {"", true},
 		"run --report ?":               {"", true},
 		"run -- ?":                     {"", true},
 		"init -- ?":                    {"", true},

@@ -31,13 +31,10 @@ they open and close, as they happen, until the session is over or Ctrl-C. With
 --since, show what has happened since then and exit; with --follow, continue
 with what happens.
 
-"lineage events -o jsonl --snapshot > FILE" makes a recording, which "lineage
-tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
-"-o json" is the same as "-o jsonl".`,
+As a stream has no end, "-o json" is the same as "-o jsonl".`,
 		Example: `  lineage events --session build --type exec    # what it runs, live
   lineage events --since 20m                    # the last 20 minutes
-  lineage events --since 20m --follow           # and what happens from now on
-  lineage events -o jsonl --snapshot > build.jsonl`,
+  lineage events --since 20m --follow           # and what happens from now on`,
 		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -45,7 +42,6 @@ tree -i FILE" and "lineage top -i FILE" show anywhere. As a stream has no end,
 	f.StringVar(&q.Session, "session", "", "only of this `SESSION`, by id or name")
 	where.Flags(f, "only of processes")
 	f.StringSliceVar(&types, "type", nil, "only of `TYPE,...`: "+strings.Join(known, ", "))
-	f.BoolVar(&q.Snapshot, "snapshot", false, "the present sessions and processes first")
 	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
 	rangeFlags(cmd, &since, &until, "what happened")
 	cmd.RegisterFlagCompletionFunc("session", a.completeSession("live"))
@@ -105,7 +101,6 @@ func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery,
 			return err
 		}
 		a.Say("%v: resuming at event %d", api.ErrBroken, q.From)
-		q.Snapshot = false
 	}
 }
 
@@ -124,15 +119,12 @@ func (a *app) writeEvent(p *text.Page, format string, ev *api.Event) error {
 		return nil
 	}
 	switch ev.Kind {
-	case "recording":
 	case "end":
 		if ev.Reason != "session_over" && ev.Reason != "until" {
 			a.Say("events: the daemon ended the stream: %s", ev.Reason)
 		}
-	case "process":
-		p.Line("%s", text.Event(p, "present", ev))
 	default:
-		p.Line("%s", text.Event(p, string(ev.Type), ev))
+		p.Line("%s", text.Event(p, ev))
 	}
 	return nil
 }

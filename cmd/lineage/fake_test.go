@@ -90,9 +90,6 @@ func newFake() *apitest.Client {
 			}},
 		},
 		Events: []api.Event{
-			{Head: text.Head("recording"), BootID: "b0", Version: "v1.2.4", Started: at(-1)},
-			{Head: api.Head{Kind: "process"}, Process: &root},
-			{Head: api.Head{Kind: "process"}, Process: &orphan},
 			{Head: api.Head{Kind: "heartbeat"}, TimeNS: 5},
 			{Seq: 7, TimeNS: 12_500_000_000, Type: "fork", Process: new(by(live(4140, "sh"), 4121, 4121)), Session: "k3x9q2"},
 			{Seq: 8, Time: at(0), Type: "fork", Process: new(by(live(4141, "sh"), 4140, 4121)), Session: "k3x9q2"},

@@ -15,7 +15,7 @@ func TestPrefix(t *testing.T) {
 		"history e7d -o name":            "e7d7c7\n",
 		"end --dry-run k3x":              "k3x9q2 build: 4 processes would get",
 		"end --yes --if-plan x k3x":      "k3x9q2: ended, clean",
-		"events --session k3x -o name":   "4121@4121000\n",
+		"events --session k3x -o name":   "4140@4140000\n",
 		"end --yes --now k3x9q2 -o name": "k3x9q2\n",
 	} {
 		if code, out, stderr := newWorld(t, newFake()).run(strings.Fields(line)...); code != 0 || !strings.HasPrefix(out, want) {

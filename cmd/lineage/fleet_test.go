@@ -79,7 +79,6 @@ func TestHostsExit(t *testing.T) {
 		{"ls -H web1,", api.ExitUsage},
 		{"ls -H web1 --watch", api.ExitUsage},
 		{"ls -H web1 --socket /run/x", api.ExitUsage},
-		{"tree -i x -H web1", api.ExitUsage},
 		{"why relative -H web1", api.ExitUsage},
 		{"end build -H web1", api.ExitUsage}, // no terminal to ask on
 		{"end --all -H web1 --yes", api.ExitUsage},

@@ -11,8 +11,8 @@ import (
 
 func dispatch([]string) {}
 
-// thisHost is a host on which nothing can be traced. It can render recordings, and ask
-// a daemon behind a forwarded socket.
+// thisHost is a host on which nothing can be traced. It can ask a daemon behind a
+// forwarded socket.
 func thisHost() host {
 	return host{version: version, euid: os.Geteuid, doctor: func(string) api.Doctor {
 		return api.Doctor{Kernel: runtime.GOOS, Items: []api.DoctorItem{{

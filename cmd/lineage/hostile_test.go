@@ -78,7 +78,7 @@ func hostileFake() *apitest.Client {
 // Whatever a process is called, a terminal gets safe text: no controls but newline, no
 // extra lines, and valid JSON.
 func TestHostileStrings(t *testing.T) {
-	for _, line := range []string{"ls", "ls --all", "tree", "tree k3x9q2", "tree --plain", "why 4130", "why 900", "events --snapshot",
+	for _, line := range []string{"ls", "ls --all", "tree", "tree k3x9q2", "tree --plain", "why 4130", "why 900", "events",
 		"end -y k3x9q2 m8p4z1", "ls --left", "ls --outside", "history e7d7c7", "doctor", "version"} {
 		for _, format := range []string{"table", "wide", "name", "json", "jsonl"} {
 			args := append(strings.Fields(line), "-o", format)

@@ -41,11 +41,6 @@ func TestProgram(t *testing.T) {
 		"end some",
 		"end --yes some",
 		"nonsense",
-		"tree -i testdata/recording.jsonl",
-		"tree -i testdata/recording.jsonl --plain 30",
-		"tree -i testdata/recording.jsonl -o name build0",
-		"tree -i testdata/recording.jsonl 31@1",
-		"tree -i testdata/tree.golden",
 		"__complete end",
 	} {
 		stdout, stderr, code := program(t, strings.Fields(line), "LINEAGE_SOCKET="+socket)

@@ -43,7 +43,6 @@ func TestTopOnATerminal(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}, 0, ""},
-		{"recording", "read-only: the recording", "q", nil, 0, ""},
 	} {
 		t.Run(tt.name, tt.run)
 	}
@@ -56,12 +55,7 @@ func (tt sitting) run(t *testing.T) {
 	w, y := newWorld(t, f), newTypist(t, 80, tt.see, tt.keys, nil)
 	before := settings(t, y.tty)
 	w.Stdin, w.Stdout = y.tty, y.tty
-	args := []string{"top"}
-	if tt.watch == nil {
-		file, _ := recording(t)
-		args = append(args, "--speed", "0", "-i", file)
-	}
-	code, _, stderr := w.run(args...)
+	code, _, stderr := w.run("top")
 	if code != tt.code || !strings.HasPrefix(stderr, tt.says) || strings.Count(stderr, "\n") != tt.code {
 		t.Errorf("exit %d: %s", code, stderr)
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,52 +39,5 @@ func TestTopTheme(t *testing.T) {
 	want := "lineage: top: LINEAGE_THEME: invalid theme \"night\": must be one of auto, dark, light, contrast, mono\n"
 	if code, stdout, stderr := w.run("top"); code != 2 || stdout != "" || stderr != want {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
-	}
-}
-
-// recording is a file, and what is in it.
-func recording(t *testing.T) (file, recorded string) {
-	code, recorded, stderr := newWorld(t, newFake()).run("events", "-o", "jsonl", "--snapshot")
-	if code != 0 {
-		t.Fatalf("exit %d: %s", code, stderr)
-	}
-	file = filepath.Join(t.TempDir(), "recording")
-	require.NoError(t, os.WriteFile(file, []byte(recorded), 0o600))
-	return file, recorded
-}
-
-// A recording needs no daemon. Without a terminal it is drawn as by tree.
-func TestTopRecording(t *testing.T) {
-	file, _ := recording(t)
-	w := newWorld(t, nil)
-	code, top, stderr := w.run("top", "-i", file)
-	_, tree, _ := w.run("tree", "-i", file)
-	if code != 0 || top != tree || top == "" {
-		t.Errorf("exit %d: %s%s", code, top, stderr)
-	}
-	bad := filepath.Join(t.TempDir(), "bad")
-	require.NoError(t, os.WriteFile(bad, []byte("root:x:0:0\n"), 0o600))
-	for _, onTerminal := range []bool{false, true} {
-		for line, want := range map[string]struct {
-			code int
-			says string
-		}{
-			"top -i " + bad:                   {1, "not a recording"},
-			"top -i /nosuch/lngtest":          {3, "/nosuch/lngtest: no such file"},
-			"top -i " + file + " nosuch":      {3, "nosuch: not "},
-			"top --speed 2":                   {2, "--speed is for a recording"},
-			"top --speed -1 -i " + file:       {2, "must be 0 or more"},
-			"top --speed NaN --input " + file: {2, "must be 0 or more"},
-		} {
-			w := newWorld(t, nil)
-			if onTerminal {
-				y := newTypist(t, 80, "", "", nil)
-				w.Stdin, w.Stdout = y.tty, y.tty
-			}
-			code, stdout, stderr := w.run(strings.Fields(line)...)
-			if code != want.code || stdout != "" || !strings.Contains(stderr, want.says) || strings.Count(stderr, "\n") != 1 {
-				t.Errorf("%s, terminal %t: exit %d, %s%s", line, onTerminal, code, stdout, stderr)
-			}
-		}
 	}
 }

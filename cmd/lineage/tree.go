@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,14 +13,11 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
-	"github.com/lineage-ebpf/lineage/daemon/replay"
 )
 
 type treeOptions struct {
-	input      string
-	plain, all bool
-	calls      bool
-	where      ending.Where
+	plain, all, calls bool
+	where             ending.Where
 }
 
 func (a *app) treeCommand() *cobra.Command {
@@ -43,7 +38,6 @@ always means the process.`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.input, "input", "i", "", "show a recording `FILE` (lineage events -o jsonl --snapshot > FILE); - is stdin")
 	f.BoolVar(&o.plain, "plain", false, "ASCII only (default: as the locale says)")
 	f.BoolVarP(&o.all, "all", "a", false, "exited processes too that have no live descendant")
 	f.BoolVar(&o.calls, "calls", false, "group processes by the tool call that started them")
@@ -58,13 +52,8 @@ always means the process.`,
 		case !o.plain: // in any locale
 			a.UTF8()
 		}
-		switch {
-		case len(*remote) > 0 && o.input != "":
-			return exit.Usage("tree: --input is for this host, not with -H")
-		case o.where.Given() && (arg != "" || o.input != ""):
+		if o.where.Given() && arg != "" {
 			return exit.Usage("tree: --container and --pod choose live sessions; name none")
-		case o.input != "":
-			return a.recordedTree(o, arg, format.Value)
 		}
 		return a.answer(cmd.Context(), *remote, format.Value, o.ask(arg))
 	}
@@ -84,40 +73,4 @@ func (o treeOptions) ask(arg string) query.Asker {
 		}
 		return l, nil
 	}
-}
-
-func (a *app) recordedTree(o treeOptions, arg, format string) error {
-	r, done, err := a.recording(o.input, 0)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if r.Cut() {
-		a.Say("%s: the last line is cut off and was left out", o.input)
-	}
-	trees := r.Trees()
-	if arg != "" {
-		if trees, err = query.Pick(trees, arg); err != nil {
-			return err
-		}
-	}
-	return a.Print(format, text.Trees(trees, arg != "", o.plain, o.calls))
-}
-
-// recording plays a recording from a file, or from stdin, until done is called. With a speed of 0
-// all of it has been played.
-func (a *app) recording(input string, speed float64) (r *replay.Player, done func(), err error) {
-	in, closed := a.Stdin, func() {}
-	if input != "-" {
-		f, err := os.Open(input)
-		if err != nil {
-			return nil, nil, exit.File(fmt.Errorf("recording: %w", err))
-		}
-		in, closed = f, func() { f.Close() }
-	}
-	if r, err = replay.Open(in, speed); err != nil {
-		closed()
-		return nil, nil, fmt.Errorf("read recording %s: %w", input, err)
-	}
-	return r, func() { r.Close(); closed() }, nil
 }

@@ -14,81 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// `tree -i` reads what `events` writes, without a daemon.
-func TestRecording(t *testing.T) {
-	file, recorded := recording(t)
-	golden(t, "recording", strings.ReplaceAll(newWorld(t, nil).record("tree", "-i", file), file, "FILE"))
-
-	t.Run("stdin", func(t *testing.T) {
-		_, want, _ := newWorld(t, nil).run("tree", "-i", file, "k3x9q2")
-		w := newWorld(t, nil)
-		w.Stdin = strings.NewReader(recorded)
-		if code, got, stderr := w.run("tree", "-i", "-", "k3x9q2"); code != 0 || got != want {
-			t.Errorf("exit %d, %s%s", code, got, stderr)
-		}
-	})
-	t.Run("a process", func(t *testing.T) {
-		_, got, _ := newWorld(t, nil).run("tree", "-i", file, "4140@4140000", "-o", "name")
-		require.Equal(t, got, "4140@4140000\n4141@4141000\n")
-	})
-	t.Run("not in it", func(t *testing.T) {
-		code, _, stderr := newWorld(t, nil).run("tree", "-i", file, "nosuch")
-		if code != 3 || stderr != "lineage: nosuch: not in the recording\n" {
-			t.Errorf("exit %d: %s", code, stderr)
-		}
-	})
-	t.Run("every prefix", func(t *testing.T) {
-		for n := range len(recorded) {
-			w := newWorld(t, nil)
-			w.Stdin = strings.NewReader(recorded[:n])
-			code, _, stderr := w.run("tree", "-i", "-")
-			switch cut := recorded[:n]; {
-			case !strings.Contains(cut, "\n"):
-				if code != 1 || !strings.Contains(stderr, "not a recording") {
-					t.Fatalf("%d bytes: exit %d, %s", n, code, stderr)
-				}
-			case strings.HasSuffix(cut, "\n"):
-				if code != 0 || stderr != "" {
-					t.Fatalf("%d bytes: exit %d, %s", n, code, stderr)
-				}
-			default:
-				if code != 0 || stderr != "lineage: -: the last line is cut off and was left out\n" {
-					t.Fatalf("%d bytes: exit %d, %s", n, code, stderr)
-				}
-			}
-		}
-	})
-	for name, text := range map[string]string{
-		"another file":   "root:x:0:0\n",
-		"other JSON":     `{"a":1}` + "\n",
-		"empty":          "",
-		"a damaged line": `{"kind":"recording"}` + "\n{{{\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nil)
-			w.Stdin = strings.NewReader(text)
-			if code, stdout, stderr := w.run("tree", "-i", "-"); code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
-				t.Errorf("exit %d, %s%s", code, stdout, stderr)
-			}
-		})
-	}
-}
-
-func FuzzRecording(f *testing.F) {
-	f.Add(`{"kind":"process","pid":2,"start_ns":"2","session":"a","creator":{"pid":2,"start_ns":"2"}}`)
-	f.Add(`{"type":"fork","session":"a","process":{"pid":2,"start_ns":"2","creator":{"pid":3,"start_ns":"1"}}}` + "\n" +
-		`{"type":"fork","session":"a","process":{"pid":3,"start_ns":"1","creator":{"pid":2,"start_ns":"2"}}}` + "\n" +
-		`{"type":"reparent","process":{"pid":3,"start_ns":"1"}}`)
-	f.Fuzz(func(t *testing.T, lines string) {
-		w := newWorld(t, nil)
-		w.Stdin = strings.NewReader(`{"kind":"recording"}` + "\n" + lines + "\n")
-		code, stdout, stderr := w.run("tree", "-i", "-")
-		if bad := unprintable(stdout + stderr); bad != "" || code != 0 && code != 1 {
-			t.Errorf("exit %d, prints %q: %s%s", code, bad, stdout, stderr)
-		}
-	})
-}
-
 // A chain of thousands must not be drawn with thousands of bars a line, and a cycle
 // must end.
 func TestDeepTree(t *testing.T) {
@@ -115,9 +40,6 @@ func TestEventsResume(t *testing.T) {
 	var asked []uint64
 	f.On.Events = func(_ context.Context, q api.EventsQuery, each func(*api.Event) error) error {
 		asked = append(asked, q.From)
-		if q.Snapshot != (len(asked) == 1) {
-			t.Errorf("question %d: snapshot %t", len(asked), q.Snapshot)
-		}
 		switch len(asked) {
 		case 1, 2:
 			if err := each(&api.Event{Seq: api.U64(100 * len(asked)), Type: "lost", Count: 1, Where: "ring"}); err != nil {
@@ -126,7 +48,7 @@ func TestEventsResume(t *testing.T) {
 		}
 		return broken
 	}
-	code, stdout, stderr := newWorld(t, f).run("events", "--snapshot")
+	code, stdout, stderr := newWorld(t, f).run("events")
 	if fmt.Sprint(asked) != "[0 101 201]" || strings.Count(stdout, "\n") != 2 {
 		t.Errorf("asked from %v, got %s", asked, stdout)
 	}
@@ -148,8 +70,8 @@ func TestEventsQuery(t *testing.T) {
 	enough := errors.New("enough")
 	var got api.EventsQuery
 	f.On.Events = func(_ context.Context, q api.EventsQuery, _ func(*api.Event) error) error { got = q; return enough }
-	newWorld(t, f).run("events", "--session", "build", "--type", "fork,exit", "--type", "lost", "--snapshot")
-	want := api.EventsQuery{Session: "build", Types: []api.EventType{"fork", "exit", "lost"}, Snapshot: true}
+	newWorld(t, f).run("events", "--session", "build", "--type", "fork,exit", "--type", "lost")
+	want := api.EventsQuery{Session: "build", Types: []api.EventType{"fork", "exit", "lost"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("asked %v, want %v", got, want)
 	}

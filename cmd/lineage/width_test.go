@@ -19,7 +19,7 @@ import (
 // shown are the command lines that print something for people.
 var shown = []string{
 	"ls", "ls --all", "tree", "tree build --all", "why 4130", "why 900", "why :8080", "why /nonexistent/lngtest", "end --dry-run build m8p4z1",
-	"end -y build m8p4z1", "end -y old", "events --snapshot", "history", "history old", "ls --left", "doctor", "version", "status",
+	"end -y build m8p4z1", "end -y old", "events", "history", "history old", "ls --left", "doctor", "version", "status",
 	"policy show", "policy explain 4130", "adopt 4130 --name x", "ls --outside",
 }
 

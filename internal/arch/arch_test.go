@@ -305,7 +305,6 @@ func TestGoroutines(t *testing.T) {
 		"daemon/logging/queue.go":                "writes lines",
 		"daemon/logging/ratelimit.go":            "counts lines",
 		"daemon/registry/conclude.go":            "wakes the enforcer",
-		"daemon/replay/player.go":                "is a client",
 		"daemon/run.go":                          "is the registry's own",
 		"daemon/serve.go":                        "raises the priority",
 		"tracer/procfs/bounded.go":               "hands a panic to the goroutine that waits",

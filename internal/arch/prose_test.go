@@ -25,7 +25,7 @@ var phrases = map[string]int{
 	"is no":        18,
 	"is none":      34,
 	"is told":      1,
-	"no more":      5,
+	"no more":      4,
 	"not taken":    1,
 	"of before":    0,
 	"others than":  0,

@@ -37,7 +37,7 @@ func TestStores(t *testing.T) {
 	met := make(map[string]bool)
 	nodes(t, []string{"daemon", "lineage"}, func(path string, at token.Position, n ast.Node) {
 		s, ok := n.(*ast.TypeSpec)
-		if !ok || strings.Contains(path, "test/") || strings.HasPrefix(path, "daemon/simulation") || strings.HasPrefix(path, "daemon/replay") {
+		if !ok || strings.Contains(path, "test/") || strings.HasPrefix(path, "daemon/simulation") {
 			return
 		}
 		fields, ok := s.Type.(*ast.StructType)

@@ -21,7 +21,7 @@ import (
 type Labels struct {
 	ink.Theme
 	Picture *picture.Picture
-	Now     time.Time      // the time of the picture: for a recording, in the past
+	Now     time.Time
 	Boot    time.Time      // when the clock of the picture was 0
 	Users   map[int]string // names of users, as far as they are known
 	Limit   int            // bytes of a command that is shown on one line

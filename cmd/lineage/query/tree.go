@@ -11,28 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Pick selects the session or the process that arg names.
-func Pick(trees []api.Tree, arg string) ([]api.Tree, error) {
-	for _, t := range trees {
-		if t.Session.ID == arg || t.Session.Name == arg {
-			return []api.Tree{t}, nil
-		}
-	}
-	if ref, err := api.ParseRef(arg); err == nil {
-		// PIDs are reused: the newest process with this PID is meant.
-		var newest *api.Tree
-		for i := range trees {
-			if t, ok := text.Subtree(&trees[i], ref); ok && (newest == nil || t.Roots[0].StartNS > newest.Roots[0].StartNS) {
-				newest = t
-			}
-		}
-		if newest != nil {
-			return []api.Tree{*newest}, nil
-		}
-	}
-	return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("%s: not in the recording", arg), "")
-}
-
 var (
 	exactRef = regexp.MustCompile(`^[0-9]+@[0-9]+$`)
 	digits   = regexp.MustCompile(`^[0-9]+$`)

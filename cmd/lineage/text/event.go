@@ -11,7 +11,7 @@ import (
 )
 
 // Event is an event on one line: time, type, session, process, details.
-func Event(p *Page, kind string, ev *api.Event) string {
+func Event(p *Page, ev *api.Event) string {
 	when := ""
 	if ev.Time != nil {
 		when = ev.Time.In(p.Now.Location()).Format("15:04:05.000")
@@ -25,7 +25,7 @@ func Event(p *Page, kind string, ev *api.Event) string {
 	if pr := ev.Process; pr != nil {
 		session = cmp.Or(session, pr.Session)
 	}
-	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, display.Text(kind), display.Text(cmp.Or(session, "-")))}
+	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, display.Text(string(ev.Type)), display.Text(cmp.Or(session, "-")))}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	pr := ev.Process
 	if pr != nil {

@@ -1,5 +1,5 @@
-// Package view is what `lineage top` shows: a daemon, which may not run yet, or a
-// recording; and more details from this machine's kernel.
+// Package view is what `lineage top` shows: a daemon, which may not run yet, or those of
+// other hosts; and more details from this machine's kernel.
 package view
 
 import (
@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/replay"
 	"github.com/lineage-ebpf/lineage/tui"
 )
 
@@ -41,39 +40,6 @@ func Daemon(ctx context.Context, dial func(context.Context) (api.Client, error),
 	}
 	return nil, err
 }
-
-// Recording shows a recording, with only one session unless session is "".
-func Recording(ctx context.Context, p *replay.Player, session string) (Connect, error) {
-	var s *api.Session
-	if session != "" {
-		var err error
-		if s, err = p.Session(ctx, session); err != nil {
-			return nil, err
-		}
-	}
-	return func(context.Context) (tui.Client, *api.Session, error) { return recorded{p, p.Trees}, s, nil }, nil
-}
-
-// recorded is a recording as the view's client. It has no ports, and its events are
-// those that the view draws.
-type recorded struct {
-	tui.Player
-	trees func() []api.Tree
-}
-
-// Tree returns every process of a session.
-func (r recorded) Tree(_ context.Context, s, _ string) (*api.Tree, error) {
-	for _, t := range r.trees() {
-		if t.Session.ID == s {
-			return &t, nil
-		}
-	}
-	return nil, api.NewError(api.CodeNotFound, s+": not in the recording", "")
-}
-
-func (r recorded) Leaks(context.Context, string) (*api.Leaks, error) { return &api.Leaks{}, nil }
-
-func (r recorded) Events(context.Context, api.EventsQuery, func(*api.Event) error) error { return nil }
 
 // User names a user, "" if this host does not know the uid.
 func User(uid int) string {

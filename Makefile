@@ -66,7 +66,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-link crowd churn test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo site pictures recording fuzz fuzz-requests bench bench-vm scale pairs idle idle-link fresh nightly bugs model simulate slices size clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench bench-vm scale pairs idle idle-link fresh nightly bugs model simulate slices size clean fmt
 
 ## help: list the targets
 help:
@@ -521,10 +521,6 @@ pictures: deps build programs
 	testdata/pictures.sh
 	@$(call install,$(PICTURE_PACKAGES))
 	testdata/page.sh
-
-## recording: docs/pictures/recording.svg, of a real run (root)
-recording: deps build
-	testdata/recording.sh
 
 ## fuzz: each fuzz target for FUZZTIME (20s); FUZZ is an expression of their names
 fuzz:

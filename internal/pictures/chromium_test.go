@@ -64,7 +64,7 @@ func dump(t *testing.T, address string, flags ...string) string {
 	return string(out)
 }
 
-// picture is what draw and play write: the film's lines have an element g of their own.
+// picture is what draw writes, or the README's animated one: its lines have an element g each.
 type picture struct {
 	Width  float64 `xml:"width,attr"`
 	Height float64 `xml:"height,attr"`

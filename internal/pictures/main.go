@@ -1,5 +1,5 @@
 // pictures draws a terminal's text and colours, as "tmux capture-pane -e" prints them,
-// from stdin, as an SVG on stdout; with -film several screens as an animated SVG.
+// from stdin, as an SVG on stdout.
 package main
 
 import (
@@ -29,35 +29,26 @@ var phrase = regexp.MustCompile(`\S+( \S+)*`)
 
 func main() {
 	title := flag.String("title", "", "what the picture shows, in `words`")
-	film := flag.Bool("film", false, "draw frames, each after a line of a form feed and its milliseconds")
 	flag.Parse()
-	if err := copyPicture(os.Stdout, os.Stdin, *title, *film); err != nil {
+	if err := copyPicture(os.Stdout, os.Stdin, *title); err != nil {
 		fmt.Fprintln(os.Stderr, "pictures:", err)
 		os.Exit(1)
 	}
 }
 
 // copyPicture draws what it reads.
-func copyPicture(w io.Writer, r io.Reader, title string, film bool) error {
-	out := bufio.NewWriter(w)
-	if film {
-		frames, err := readFrames(r)
-		if err != nil {
-			return fmt.Errorf("read the frames: %w", err)
-		}
-		play(out, title, frames)
-	} else {
-		var lines []string
-		in := bufio.NewScanner(r)
-		for in.Scan() {
-			lines = append(lines, in.Text())
-		}
-		if err := in.Err(); err != nil {
-			return fmt.Errorf("read the screen: %w", err)
-		}
-		whole(lines)
-		draw(out, title, lines)
+func copyPicture(w io.Writer, r io.Reader, title string) error {
+	var lines []string
+	in := bufio.NewScanner(r)
+	for in.Scan() {
+		lines = append(lines, in.Text())
 	}
+	if err := in.Err(); err != nil {
+		return fmt.Errorf("read the screen: %w", err)
+	}
+	whole(lines)
+	out := bufio.NewWriter(w)
+	draw(out, title, lines)
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write the picture: %w", err)
 	}
@@ -70,24 +61,17 @@ func draw(w io.Writer, title string, lines []string) {
 	for _, l := range lines {
 		columns = max(columns, ansi.StringWidth(l))
 	}
-	open(w, title, columns, len(lines))
-	for row, l := range lines {
-		drawLine(w, row, l)
-	}
-	shut(w)
-}
-
-// open writes what comes before the lines.
-func open(w io.Writer, title string, columns, rows int) {
-	width, height := float64(columns)*cellWidth+2*margin, rows*cellHeight+2*margin
+	width, height := float64(columns)*cellWidth+2*margin, len(lines)*cellHeight+2*margin
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" role="img">
 <title>%s</title>
 <rect x="0.5" y="0.5" width="%.0f" height="%d" rx="6" fill="%s" stroke="%s"/>
 <g font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="%d" fill="%s">
 `, width, height, width, height, text(title), width-1, height-1, background, border, fontSize, foreground)
+	for row, l := range lines {
+		drawLine(w, row, l)
+	}
+	fmt.Fprint(w, "</g>\n</svg>\n")
 }
-
-func shut(w io.Writer) { fmt.Fprint(w, "</g>\n</svg>\n") }
 
 // drawLine writes one line of the terminal.
 func drawLine(w io.Writer, row int, line string) {

@@ -10,19 +10,16 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/html"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/timeline"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/verify"
 	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
 )
 
 func (a *app) historyCommand() *cobra.Command {
 	var q api.HistoryQuery
-	var since, until string
+	var since, until, page string
 	var everybody, check bool
-	var files timeline.Files
 	cmd := &cobra.Command{
 		Use:   "history [SESSION | HASH]",
 		Short: "List ended sessions, or show how one ended",
@@ -33,7 +30,7 @@ this name: the last one.
 
 With --html, write SESSION to FILE as one page with its receipt, processes,
 timeline and tool calls, as far as they are kept; any browser opens it, without
-network. With --perfetto, write a timeline: https://ui.perfetto.dev opens it.
+network.
 
 With --verify, check each receipt against the kernel's counts and the audit log,
 and the log for missing receipts and changed and missing records, but not when
@@ -50,18 +47,18 @@ receipts and "lineage status" show, check that it still has that record.`,
 	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "at most `N` sessions; 0: all")
 	cmd.Flags().BoolVarP(&everybody, "all", "a", false, "with SESSION: show all its processes")
 	cmd.Flags().BoolVar(&check, "verify", false, "check all receipts and the audit log of this host")
-	cmd.Flags().Func("html", "with SESSION: write it to `FILE` as a page for browsers", files.Add(timeline.With(html.New)))
-	cmd.Flags().Func("perfetto", "with SESSION: write a timeline of it to `FILE`, for Perfetto", files.Add(timeline.With(perfetto.New)))
+	cmd.Flags().StringVar(&page, "html", "", "with SESSION: write it to `FILE` as a page for browsers")
 	rangeFlags(cmd, &since, &until, "ended")
 	format := formatFlag(cmd)
 	remote := hostFlag(cmd)
 	takeColumns := a.columnFlags(cmd, format, text.HistoryColumns...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		paged := cmd.Flags().Changed("html")
 		if q.Since, q.Until, err = timeRange("history", since, until, a.Now()); err != nil {
 			return err
 		}
 		if check {
-			if everybody || len(files) > 0 || len(*remote) > 0 || since+until != "" || cmd.Flags().Changed("limit") {
+			if everybody || paged || len(*remote) > 0 || since+until != "" || cmd.Flags().Changed("limit") {
 				return exit.Usage("history: --verify is for all of this host, only with HASH and -o")
 			}
 			return verifyHistory(cmd.Context(), a, format.Value, args)
@@ -75,15 +72,15 @@ receipts and "lineage status" show, check that it still has that record.`,
 		if len(args) == 0 && everybody {
 			return exit.Usage("history: --all is for one SESSION, not for the list")
 		}
-		if len(files) > 0 && (len(args) == 0 || everybody || len(*remote) > 0 || cmd.Flags().Changed("output")) {
-			return exit.Usage("history: --html and --perfetto are for one SESSION of this host, without --all and -o")
+		if paged && (len(args) == 0 || everybody || len(*remote) > 0 || cmd.Flags().Changed("output")) {
+			return exit.Usage("history: --html is for one SESSION of this host, without --all and -o")
 		}
 		if err := takeColumns(len(args) == 0, text.HistoryColumns); err != nil {
 			return err
 		}
 		return a.answer(cmd.Context(), *remote, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
-			if len(files) > 0 {
-				return &text.Listing{Text: func(*text.Page) {}}, writeHistory(ctx, c, args[0], files)
+			if paged {
+				return &text.Listing{Text: func(*text.Page) {}}, writePage(ctx, c, args[0], page)
 			}
 			if len(args) > 0 {
 				return query.Past(ctx, c, args[0], everybody)
@@ -136,13 +133,13 @@ func verifyHistory(ctx context.Context, a *app, format string, args []string) (e
 	return err
 }
 
-// writeHistory draws a session that is over in files.
-func writeHistory(ctx context.Context, c api.Client, name string, files timeline.Files) error {
-	s, err := query.Ended(ctx, c, name)
+// writePage writes the page of a session that is over to a file.
+func writePage(ctx context.Context, c api.Client, session, name string) error {
+	s, err := query.Ended(ctx, c, session)
 	if err != nil {
 		return err
 	}
-	return files.Write(ctx, c, s)
+	return html.Save(ctx, c, s, name)
 }
 
 func rangeFlags(cmd *cobra.Command, since, until *string, what string) {

@@ -43,16 +43,16 @@ pkill and kill -1 reach nothing else, root or not (Linux 6.12, Landlock). Unless
 lineage runs as root, sudo does not work in such a session.
 
 --report writes the receipt; to a FILE that ends in .html, a page for browsers
-with the receipt, all processes, a timeline and the tool calls. --trace writes a
-timeline while CMD runs: Chrome trace events, for https://ui.perfetto.dev.
+with the receipt, all processes, a timeline and the tool calls, as far as the
+daemon's history has them: the page says if something is missing.
 
 The exit code is CMD's, 128 + N if it died of signal N, 127 if it does not
 exist, 126 if it cannot be executed, 125 if something else failed before CMD
 ran or the receipt of --report could not be written, and 124 instead of 0 if a
 limit ended the session.`,
-		Annotations: map[string]string{help.Manual: `--report and --trace open FILE, or its directory, before CMD starts, with the
-rights of --user. A regular file is replaced as a whole; a FIFO, a device,
-/dev/stdout or /dev/fd/N is written to. A symbolic link is refused.`},
+		Annotations: map[string]string{help.Manual: `--report opens FILE, or its directory, before CMD starts, with the rights of
+--user. A regular file is replaced as a whole; a FIFO, a device, /dev/stdout or
+/dev/fd/N is written to. A symbolic link is refused.`},
 		Example: `  sudo lineage run -- make -j8
   sudo lineage run --name agent --user dev -- claude
   sudo lineage run --max-lifetime 30m --max-rss 8GiB -- ./ci.sh
@@ -100,7 +100,6 @@ rights of --user. A regular file is replaced as a whole; a FIFO, a device,
 	f.Var(&leaks, "leaks", "what a process means that CMD leaves: `ACTION`, fail or report")
 	cmd.RegisterFlagCompletionFunc("leaks", cobra.FixedCompletions(leaks.Words, cobra.ShellCompDirectiveNoFileComp))
 	f.DurationVar(&o.Leaks.After, "leaks-after", 200*time.Millisecond, "how long after CMD's exit it has to be alive: `TIME`")
-	f.StringVar(&o.Trace, "trace", "", "write a timeline of the session to `FILE`, for Perfetto")
 	f.BoolVar(&o.Subreaper, "subreaper", true, "make orphans children of run, not of PID 1")
 	return cmd
 }

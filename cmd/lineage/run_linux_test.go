@@ -49,7 +49,6 @@ func TestRunOptions(t *testing.T) {
 		{"run --leaks fail --leaks-after 1s true", "true", with(func(o *supervise.Options) { o.Leaks = supervise.LeakCheck{Action: "fail", After: time.Second} })},
 		{"run --signals session true", "true", with(func(o *supervise.Options) { o.Confine = true })},
 		{"run --signals any true", "true", plain},
-		{"run --trace t.json true", "true", with(func(o *supervise.Options) { o.Trace = "t.json" })},
 		{"run --on-exit report --subreaper=false --quiet true", "true", with(func(o *supervise.Options) { o.OnExit, o.Subreaper, o.Quiet = "report", false, true })},
 	} {
 		w, got := runWorld(t)

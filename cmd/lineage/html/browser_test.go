@@ -278,7 +278,7 @@ func TestScripts(t *testing.T) {
 		return problems
 	}
 	for i, text := range hostile {
-		s, r := agent(io.Discard, text)
+		s, r := agent(text)
 		page := written(t, s, r)
 		if problems := check(t, page); problems != nil {
 			t.Errorf("%.60q: %q", text, problems)
@@ -291,7 +291,7 @@ func TestScripts(t *testing.T) {
 		}
 	}
 	// What would be seen, if there were a hole: with the policy the script does not run, without it does.
-	s, r := agent(io.Discard, "")
+	s, r := agent("")
 	page := strings.Replace(written(t, s, r), "<main>", `<main><script>document.title="canary"</script><img src=x onerror="document.title='canary'">`, 1)
 	if problems := check(t, page); problems == nil || c.eval("document.title") == "canary" {
 		t.Errorf("behind the policy: %q, title %s", problems, c.eval("document.title"))
@@ -306,7 +306,7 @@ func TestScripts(t *testing.T) {
 // words the tree is as it was. The buttons fold and unfold.
 func TestFind(t *testing.T) {
 	c := browse(t)
-	s, r := agent(io.Discard, "")
+	s, r := agent("")
 	c.open(written(t, s, r))
 	const visible = `[...document.querySelectorAll("#tree li")].filter(e => e.checkVisibility()).map(e => e.querySelector("b").textContent).join(" ")`
 	find := func(words string) string {
@@ -337,7 +337,7 @@ func allIn(text string, words []string) bool {
 func TestFacts(t *testing.T) {
 	c := browse(t)
 	c.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
-	s, _ := agent(io.Discard, "")
+	s, _ := agent("")
 	r, facts := everything(s)
 	page := written(t, s, r)
 	for _, scheme := range []string{"dark", "light"} {

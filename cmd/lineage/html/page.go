@@ -1,7 +1,6 @@
 package html
 
 import (
-	"io"
 	"os"
 	"time"
 
@@ -16,10 +15,8 @@ const (
 	maxSteps = 200  // changes of state, and gaps
 )
 
-// Page is the page of one session while it happens. Nothing is written before Close. It is not
-// safe for concurrent use.
+// Page is what the page of one session shows. It is not safe for concurrent use.
 type Page struct {
-	out     io.Writer
 	session *api.Session
 	host    string
 	members members
@@ -30,6 +27,7 @@ type Page struct {
 	steps   []step
 	more    struct{ calls, ports, steps int } // that are not listed
 	load    load
+	gaps    bool // events are missing
 	clock   clock
 	ending  bool   // for another reason than the exit of the root
 	rootEnd uint64 // ns; 0: the root is alive, its end was not seen, or the session ended it
@@ -50,41 +48,34 @@ type step struct {
 }
 
 // New begins the page of a session. redact hides secrets in arguments; nil leaves arguments out.
-func New(w io.Writer, s *api.Session, redact func(argv []string) []string) *Page {
+func New(s *api.Session, redact func(argv []string) []string) *Page {
 	host, _ := os.Hostname() // a page without the name of its host is still true
-	return &Page{out: w, session: s, host: host, members: members{redact: redact, all: make(map[api.Ref]*process)},
+	return &Page{session: s, host: host, members: members{redact: redact, all: make(map[api.Ref]*process)},
 		byID: make(map[callKey]*call), listens: make(map[portKey]*port)}
 }
 
-// Flush does nothing: the page is written by Close.
-func (p *Page) Flush() error { return nil }
+// Missing notes that nothing was recorded from the newest event to the next one.
+func (p *Page) Missing(why string) { p.gap("events are missing: " + why) }
 
-// Usage notes what the session is now.
-func (p *Page) Usage(s *api.Session, _ time.Time) error {
-	p.session = s
-	return nil
+func (p *Page) gap(text string) {
+	p.gaps = true
+	p.step(p.clock.now, text, "gap")
 }
 
-// Missing notes that nothing was recorded from the newest event to the next one.
-func (p *Page) Missing(why string) { p.step(p.clock.now, "events are missing: "+why, "gap") }
-
-// Event adds a line of the event stream.
-func (p *Page) Event(ev *api.Event) error {
+// Event adds an event.
+func (p *Page) Event(ev *api.Event) {
 	switch {
-	case ev.Kind == "process":
-		p.known(ev.Process)
 	case ev.Type == api.EventLost:
 		what := "events"
 		if ev.Count > 0 {
 			what = display.Count(int(ev.Count), "event", "events")
 		}
 		p.clock.tick(uint64(ev.UntilNS), ev.Time)
-		p.step(p.clock.now, what+" missing: "+ev.Where, "gap")
+		p.gap(what + " missing: " + ev.Where)
 	case ev.TimeNS != 0 && ev.Type != "":
 		p.clock.tick(uint64(ev.TimeNS), ev.Time)
 		p.apply(uint64(ev.TimeNS), ev)
 	}
-	return nil
 }
 
 // tick advances the time.
@@ -173,7 +164,7 @@ func (p *Page) step(at uint64, text, kind string) {
 	p.steps = append(p.steps, step{at, clip(display.Text(text), maxName), kind})
 }
 
-// known adds a process that was alive before the events, or that the history has.
+// known adds a process of which the history has no events.
 func (p *Page) known(doc *api.Process) {
 	if doc == nil || doc.StartNS == 0 {
 		return

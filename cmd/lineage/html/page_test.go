@@ -50,9 +50,9 @@ func skeleton(page string) string { return strings.Join(tags.FindAllString(page,
 // a page of harmless names.
 func TestHostile(t *testing.T) {
 	for _, text := range hostile {
-		s, r := agent(io.Discard, text)
+		s, r := agent(text)
 		got := written(t, s, r)
-		s, r = agent(io.Discard, strings.Repeat("x", len(display.Text(text))))
+		s, r = agent(strings.Repeat("x", len(display.Text(text))))
 		if got, want := skeleton(got), skeleton(written(t, s, r)); got != want {
 			t.Errorf("%.60q: the markup is\n%.2000s\nwant\n%.2000s", text, got, want)
 		}
@@ -74,7 +74,7 @@ func FuzzPage(f *testing.F) {
 		f.Add(text, text, text)
 	}
 	f.Fuzz(func(t *testing.T, comm, arg, reason string) {
-		s := tell(io.Discard, comm)
+		s := tell(comm)
 		s.fork(0, 100, comm)
 		p := &api.Process{Ref: s.ref(100), Comm: comm, Exe: arg, Argv: []string{arg, comm}, Container: &api.Container{Name: reason}, Session: reason,
 			Calls: []api.Call{{ID: arg, Tool: reason}}, Trace: &api.Trace{TraceID: arg, SpanID: reason}, Evidence: &api.Evidence{Kind: reason, Source: arg}}
@@ -83,7 +83,7 @@ func FuzzPage(f *testing.F) {
 		s.event(api.Event{Type: "session", Session: arg, State: api.SessionState(reason), Reason: reason})
 		s.event(api.Event{Type: "listen", Process: p, Port: &api.Port{Proto: reason, Addr: arg}})
 		s.event(api.Event{Type: "mark", Process: p, Call: &p.Calls[0]})
-		_ = s.page.Event(&api.Event{Type: "lost", Where: reason})
+		s.page.Event(&api.Event{Type: "lost", Where: reason})
 		p.Signal = reason
 		s.event(api.Event{Type: "exit", Process: p})
 		page := written(t, s, &api.Report{Verdict: api.Verdict(reason), VerdictWhy: reason, EndReason: reason, EndedBy: &api.Caller{Comm: comm}, Also: []string{arg},
@@ -105,7 +105,7 @@ var known = regexp.MustCompile(`^</?(a|b|body|button|code|dd|details|div|dl|dt|e
 // TestSecret: no command of the page shows a secret, and without a redactor there are no arguments.
 func TestSecret(t *testing.T) {
 	for _, redact := range []func([]string) []string{hideSecret, nil} {
-		s, r := agent(io.Discard, "")
+		s, r := agent("")
 		s.page.members.redact = redact
 		s.fork(100, 500, "late")
 		s.exec(500, "late", "--password=hunter2")
@@ -120,7 +120,7 @@ func TestSecret(t *testing.T) {
 
 // TestMore: what members can make many is bounded, and the page says what is missing.
 func TestMore(t *testing.T) {
-	s := tell(io.Discard, "many")
+	s := tell("many")
 	s.fork(0, 100, "sh")
 	for n := range maxCalls + 3 {
 		s.call(100, fmt.Sprint(n), "Bash", false)
@@ -138,7 +138,7 @@ func TestMore(t *testing.T) {
 // TestTree: a leftover is below its dead creator, equal processes are one line, and what a process
 // ran before is said.
 func TestTree(t *testing.T) {
-	s, r := agent(io.Discard, "")
+	s, r := agent("")
 	page := written(t, s, r)
 	require.Contains(t, page,
 		`<b>101</b><code>/bin/bash -lc &#39;npm run dev &amp;&#39;</code>`, `<em class="leftover">left over</em>`,
@@ -151,7 +151,7 @@ func TestTree(t *testing.T) {
 
 // TestContinues: a session that "run --on-exit report" leaves alive was not ended in vain, and one without a verdict not at all.
 func TestContinues(t *testing.T) {
-	s := tell(io.Discard, "stays")
+	s := tell("stays")
 	s.fork(0, 100, "sh")
 	s.fork(100, 101, "server")
 	s.exit(100, 0)
@@ -162,7 +162,7 @@ func TestContinues(t *testing.T) {
 
 // TestDeep: a chain of a thousand processes does not nest deeper than browsers can, and has all.
 func TestDeep(t *testing.T) {
-	s := tell(io.Discard, "deep")
+	s := tell("deep")
 	s.fork(0, 100, "chain")
 	for pid := 101; pid < 1100; pid++ {
 		s.wait(1).fork(pid-1, pid, "chain")
@@ -192,7 +192,7 @@ func TestDeep(t *testing.T) {
 // TestRoom: of more processes than there is room for, those that live and those that died last are
 // shown, and the page says how many are not.
 func TestRoom(t *testing.T) {
-	s := tell(io.Discard, "storm")
+	s := tell("storm")
 	s.fork(0, 100, "sh")
 	s.fork(100, 101, "server")
 	born := func(n int) {
@@ -212,7 +212,7 @@ func TestRoom(t *testing.T) {
 
 // many is a session of a hundred thousand processes; text gives the arguments of each.
 func many(text func(i int) []string) (*story, *api.Report) {
-	s := tell(io.Discard, "many")
+	s := tell("many")
 	s.fork(0, 100, "sh")
 	for i := range 100_000 {
 		s.at += 10_000
@@ -265,9 +265,8 @@ func TestManyProcesses(t *testing.T) {
 			s, r := many(text)
 			after := heap()
 			var size counting
-			s.page.out = &size
 			start := time.Now()
-			require.NoError(t, s.page.Close(r))
+			require.NoError(t, s.page.Write(&size, r))
 			took := time.Since(start)
 			t.Logf("figure: %s: %d bytes, %d MiB of memory, written in %v", name, size, (int64(after)-int64(before))>>20, took.Round(time.Millisecond))
 			if size > 20_000_000 || after > before+160<<20 {
@@ -286,9 +285,8 @@ func (c *counting) Write(b []byte) (int, error) { *c += counting(len(b)); return
 
 // TestWriteError: the error of the writer is returned.
 func TestWriteError(t *testing.T) {
-	s, r := agent(io.Discard, "")
-	s.page.out = failing{}
-	require.ErrorIs(t, s.page.Close(r), io.ErrShortWrite, "closed")
+	s, r := agent("")
+	require.ErrorIs(t, s.page.Write(failing{}, r), io.ErrShortWrite, "closed")
 }
 
 type failing struct{}
@@ -297,7 +295,7 @@ func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 // TestEverything: each fact of a receipt is on the page. A new field of api.Report has to be there, too.
 func TestEverything(t *testing.T) {
-	s, _ := agent(io.Discard, "")
+	s, _ := agent("")
 	r, facts := everything(s)
 	for field, v := range reflect.ValueOf(r).Elem().Fields() {
 		if v.IsZero() {

@@ -3,7 +3,6 @@ package html
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -38,9 +37,9 @@ type story struct {
 	newest map[int]api.Ref // by PID
 }
 
-func tell(w io.Writer, name string) *story {
+func tell(name string) *story {
 	s := &api.Session{ID: "k3x9q2", Name: name, UID: 1000, State: "active", Root: &api.Process{Ref: ref(100)}, Started: &began, Level: 4, Mode: "observe"}
-	st := &story{page: New(w, s, hideSecret), at: 1000 * second, newest: make(map[int]api.Ref)}
+	st := &story{page: New(s, hideSecret), at: 1000 * second, newest: make(map[int]api.Ref)}
 	st.page.host = "build7"
 	return st
 }
@@ -53,9 +52,7 @@ func (s *story) wait(ms uint64) *story {
 
 func (s *story) event(ev api.Event) {
 	ev.TimeNS, ev.Time = api.U64(s.at), wall(s.at)
-	if err := s.page.Event(&ev); err != nil {
-		panic(err)
-	}
+	s.page.Event(&ev)
 }
 
 func (s *story) fork(creator, child int, comm string, calls ...api.Call) {
@@ -102,8 +99,8 @@ func (s *story) listen(kind api.EventType, pid, port int) {
 
 // agent is a coding agent with two tool calls, of which the first leaves a server and the second
 // compiles; text is what its members call themselves.
-func agent(w io.Writer, text string) (*story, *api.Report) {
-	s := tell(w, "agent"+text)
+func agent(text string) (*story, *api.Report) {
+	s := tell("agent" + text)
 	s.page.session.Root.Ref = api.Ref{PID: 100, StartNS: api.U64(s.at)}
 	s.state("active", "")
 	s.fork(0, 100, "exe")
@@ -158,8 +155,7 @@ func agent(w io.Writer, text string) (*story, *api.Report) {
 func written(t testing.TB, s *story, r *api.Report) string {
 	t.Helper()
 	var out bytes.Buffer
-	s.page.out = &out
-	require.NoError(t, s.page.Close(r))
+	require.NoError(t, s.page.Write(&out, r))
 	return out.String()
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
+	"io"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -74,8 +75,8 @@ type portRow struct {
 	PID                          int
 }
 
-// Close writes the page, with the receipt, if there is one.
-func (p *Page) Close(r *api.Report) error {
+// Write writes the page, with the receipt, if there is one.
+func (p *Page) Write(w io.Writer, r *api.Report) error {
 	p.settle(r)
 	sorted, s := p.members.sorted(), p.scale()
 	t := newTree(sorted, s, p.rootEnd)
@@ -87,7 +88,7 @@ func (p *Page) Close(r *api.Report) error {
 	c.Title = "lineage: session " + cmp.Or(display.Text(p.session.Name), clip(c.Command, maxName), c.ID) + ": " + c.Verdict
 	p.rows(&c, s)
 	p.notes(&c, r, len(sorted))
-	out := bufio.NewWriterSize(p.out, 64<<10)
+	out := bufio.NewWriterSize(w, 64<<10)
 	_, err := out.WriteString(head)
 	if err == nil {
 		err = page.Execute(out, &c)
@@ -162,9 +163,20 @@ func (p *Page) notes(c *content, r *api.Report, shown int) {
 	note(p.more.calls, "tool calls")
 	note(p.more.ports, "sockets")
 	note(p.more.steps, "changes of state")
-	hidden := "Secrets in arguments are hidden as in the history."
-	if p.members.redact == nil {
-		hidden = "Arguments are left out, because the patterns of secrets could not be read."
+	c.Notes = append(c.Notes, p.Lacks()...)
+	if p.members.redact != nil {
+		c.Notes = append(c.Notes, "Secrets in arguments are hidden as in the history.")
 	}
-	c.Notes = append(c.Notes, hidden+" Times are since the session began. This file loads nothing, and runs no script but its own.")
+	c.Notes = append(c.Notes, "Times are since the session began. This file loads nothing, and runs no script but its own.")
+}
+
+// Lacks says what the page should have and has not.
+func (p *Page) Lacks() (lacks []string) {
+	if p.gaps {
+		lacks = append(lacks, "The history does not have all events of this session; the timeline marks the gaps.")
+	}
+	if p.members.redact == nil {
+		lacks = append(lacks, "Arguments are left out, because the patterns of secrets could not be read.")
+	}
+	return lacks
 }

@@ -43,13 +43,13 @@ func TestMain(m *testing.M) {
 type script struct {
 	ShowEnd bool // say when the end begins, and when it is over
 	Options struct {
-		Name, OnExit, Report, Trace, User string
-		GraceMS                           *int64
-		NoSubreaper, Quiet                bool
-		Leaks                             LeakCheck
-		MaxLifetime, Idle                 time.Duration
-		MaxProcesses                      int
-		MaxRSS                            int64
+		Name, OnExit, Report, User string
+		GraceMS                    *int64
+		NoSubreaper, Quiet         bool
+		Leaks                      LeakCheck
+		MaxLifetime, Idle          time.Duration
+		MaxProcesses               int
+		MaxRSS                     int64
 	}
 	Log       string     // file for one line a call
 	Refusal   *api.Error // of a new session
@@ -66,7 +66,6 @@ type script struct {
 	Times     int // how often to call Run, to see what it leaves behind
 	GraceSecs float64
 	Streams   [][]string // the lines of each stream of events in turn; a stream without an end line breaks
-	Forks     int        // of the first stream, before its last line
 	NoPolicy  bool
 	Limit     *Limit        // run as timeout
 	Waits     time.Duration // for the readers of files; 0: as in the product
@@ -81,7 +80,7 @@ func runFake() int {
 	os.Unsetenv("LNGTEST_RUN")
 	f := newFake(s)
 	o := Options{
-		Name: s.Options.Name, OnExit: s.Options.OnExit, Report: s.Options.Report, Trace: s.Options.Trace, User: s.Options.User,
+		Name: s.Options.Name, OnExit: s.Options.OnExit, Report: s.Options.Report, User: s.Options.User,
 		Subreaper: !s.Options.NoSubreaper, Quiet: s.Options.Quiet,
 		Leaks:       s.Options.Leaks,
 		MaxLifetime: s.Options.MaxLifetime, Idle: s.Options.Idle, MaxProcesses: s.Options.MaxProcesses, MaxRSS: s.Options.MaxRSS,
@@ -100,7 +99,7 @@ func runFake() int {
 		o.Grace = &d
 	}
 	if s.Waits > 0 {
-		receiptWait, traceWait, pageWait = s.Waits, s.Waits, s.Waits
+		receiptWait, pageWait = s.Waits, s.Waits
 	}
 	if s.Limit != nil {
 		return Timeout(context.Background(), o, *s.Limit)
@@ -242,9 +241,9 @@ func (f *fake) report(ctx context.Context, s string, wait time.Duration) (*api.R
 	return f.Verdict, nil
 }
 
-// events sends the next stream. After the last one nothing comes.
+// events sends the next stream. After the last one none answers.
 func (f *fake) events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
-	f.log("events from=%d snapshot=%v", q.From, q.Snapshot)
+	f.log("events")
 	f.Lock()
 	n := len(f.Got.Events) - 1
 	f.Unlock()
@@ -252,13 +251,7 @@ func (f *fake) events(ctx context.Context, q api.EventsQuery, each func(*api.Eve
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	lines := f.Streams[n]
-	if n == 0 {
-		for i := range f.Forks {
-			lines = slices.Insert(lines, len(lines)-1, forkLine(5+i, 101+i))
-		}
-	}
-	return api.ReadEvents(strings.NewReader(strings.Join(lines, "\n")+"\n"), each)
+	return api.ReadEvents(strings.NewReader(strings.Join(f.Streams[n], "\n")+"\n"), each)
 }
 
 // command is one of the commands that tests run.

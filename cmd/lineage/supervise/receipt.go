@@ -3,9 +3,12 @@
 package supervise
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/html"
 )
 
 const (
@@ -20,89 +24,86 @@ const (
 	maxCommand = 72 // bytes of a command line shown
 )
 
-// receiptWait is how long the reader of a receipt that is a FIFO may take; tests shorten it.
-var receiptWait = 5 * time.Second
+// receiptWait is how long the reader of a receipt that is a FIFO may take, and pageWait how long
+// the page of a large session may take, half of it to be read; tests shorten them.
+var receiptWait, pageWait = 5 * time.Second, 30 * time.Second
 
-// traceWait is how long the last events of the session, or the reader of a timeline that
-// is a FIFO, may take; tests shorten it.
-var traceWait = 10 * time.Second
-
-// pageWait is how long the last events and the page of a large session may take together; tests
-// shorten it.
-var pageWait = 30 * time.Second
-
-// tell prints what was left over, and writes the receipt and the end of the timeline. It
-// prints nothing if the command left nothing, and with quiet nothing about processes that were
-// ended. hurried: a signal has already asked us to end, and the next one stops the writing.
-// The error says that a receipt was requested and is not written: a timeline proves
-// nothing, and without it a line on stderr is enough.
-func (r *runner) tell(rep *api.Report, hurry, hurried bool, signals <-chan os.Signal) (err error) {
+// tell prints what was left over, and writes the receipt. It prints nothing if the command left
+// nothing, and with quiet nothing about processes that were ended. hurried: a signal has already
+// asked us to end, and the next one stops the writing. The error says that a receipt was requested
+// and is not written. read reads the page, if that is requested.
+func (r *runner) tell(rep *api.Report, read func() *html.Page, hurry, hurried bool, signals <-chan os.Signal) error {
 	for _, line := range r.lines(rep, hurry) {
 		r.say("%s", line)
 	}
-	if r.receipt != nil {
-		hurried, err = finishFile(receiptWait, hurried, signals, func() error { return r.writeReceipt(rep) })
+	if r.receipt == nil {
+		return nil
+	}
+	var lacks []string
+	limit, write := receiptWait, func() error {
+		return r.receipt.Write(func(w io.Writer) error { return json.NewEncoder(w).Encode(rep) })
+	}
+	if isPage(r.Report) {
+		limit, write = pageWait, func() error {
+			page := read()
+			lacks = page.Lacks()
+			return r.receipt.Write(func(w io.Writer) error { return page.Write(w, rep) })
+		}
+	}
+	if err := finishFile(limit, hurried, signals, write); err != nil {
+		return fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
+	}
+	for _, what := range lacks {
+		r.say("%s: report %s: %s", r.verb, r.Report, what)
+	}
+	return nil
+}
+
+// isPage reports whether a receipt is to be a page.
+func isPage(report string) bool { return strings.EqualFold(filepath.Ext(report), ".html") }
+
+// page is the page of the session, from the history.
+func (r *runner) page(ctx context.Context, l *link) *html.Page {
+	ctx, cancel := context.WithTimeout(ctx, pageWait/2)
+	defer cancel()
+	page, err := ask(ctx, l, func(c api.Client) (*html.Page, error) {
+		s, err := c.Session(ctx, r.session.ID)
 		if err != nil {
-			err = fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
+			return nil, err
 		}
+		return html.History(ctx, c, s)
+	})
+	if page == nil {
+		page = html.New(r.session, nil)
 	}
-	for _, c := range r.recorders {
-		var missing string
-		var failed error
-		limit := traceWait
-		if c.isReceipt() {
-			limit = pageWait
-		}
-		hurried, failed = finishFile(limit, hurried, signals, func() (err error) { missing, err = c.close(rep); return err })
-		switch {
-		case failed != nil && c.isReceipt():
-			err = fmt.Errorf("%s: report %s: %w", r.verb, r.Report, failed)
-		case failed != nil:
-			c.say("%v", failed)
-		case missing != "":
-			c.say("%s", missing)
-		}
+	if err != nil {
+		page.Missing(err.Error())
 	}
-	return err
+	return page
 }
 
 // finishFile writes a file, but gives up after limit, or when two signals have asked us
 // to end.
-func finishFile(limit time.Duration, hurried bool, signals <-chan os.Signal, write func() error) (bool, error) {
+func finishFile(limit time.Duration, hurried bool, signals <-chan os.Signal, write func() error) error {
 	written := make(chan error, 1)
 	go func() { written <- write() }()
 	late := time.After(limit)
 	for {
 		select {
 		case err := <-written:
-			return hurried, err
+			return err
 		case <-late:
-			return hurried, fmt.Errorf("not written within %v", limit)
+			return fmt.Errorf("not written within %v", limit)
 		case s := <-signals:
 			if !endsRun(s.(unix.Signal)) {
 				continue
 			}
 			if hurried {
-				return true, fmt.Errorf("not written: %v", s)
+				return fmt.Errorf("not written: %v", s)
 			}
 			hurried = true
 		}
 	}
-}
-
-// writeReceipt writes rep, so that a reader of a regular file sees all of it or nothing. It
-// may block while no process reads the other end.
-func (r *runner) writeReceipt(rep *api.Report) error {
-	b, err := json.Marshal(rep)
-	if err != nil {
-		return err
-	}
-	out, err := r.receipt.Create()
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(append(b, '\n'))
-	return r.receipt.Publish(out, err)
 }
 
 func (r *runner) lines(rep *api.Report, hurry bool) []string {

@@ -17,11 +17,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/html"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/timeline"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
 
@@ -50,7 +47,6 @@ type Options struct {
 	OnExit    string         // OnExitEnd (also "") or OnExitReport
 	Leaks     LeakCheck      // not with OnExitReport
 	Report    string         // file for the receipt as JSON, or as a page if it ends in .html; "": none
-	Trace     string         // file for the timeline of the session; "": none
 	Confine   bool           // the session's signals do not reach other processes
 	Subreaper bool           // orphans of the session become ours, not PID 1's
 	Quiet     bool           // print nothing about leftovers that were ended
@@ -124,12 +120,11 @@ func (r *runner) code(code int, err error) int {
 
 type runner struct {
 	Options
-	tty       *terminal     // nil: no controlling terminal
-	receipt   *outfile.File // as JSON; nil: not requested
-	recorders []*recorder   // of a timeline and a page
-	session   *api.Session
-	timed     *timed // of timeout; nil: none
-	leaks     leaks
+	tty     *terminal     // nil: no controlling terminal
+	receipt *outfile.File // nil: not requested
+	session *api.Session
+	timed   *timed // of timeout; nil: none
+	leaks   leaks
 }
 
 func (r *runner) run(ctx context.Context) (int, error) {
@@ -180,13 +175,6 @@ func (r *runner) run(ctx context.Context) (int, error) {
 		}
 	}
 	j := newJob(child.pid, r.tty, r.handsOver(inherited), sigs)
-	for i, c := range r.recorders {
-		if err := c.record(ctx); err != nil {
-			r.discard(i)
-			child.abort()
-			return 0, fmt.Errorf("%s: %s %s: %w", r.verb, c.what, c.name, err)
-		}
-	}
 	j.insist = func(terms int) { go r.insisted(context.WithoutCancel(ctx), link, terms) }
 	status, err := r.serve(j, child, shim.Order{
 		Session: r.session.ID,
@@ -197,7 +185,6 @@ func (r *runner) run(ctx context.Context) (int, error) {
 		Confine: r.Confine,
 	})
 	if err != nil {
-		r.discard(len(r.recorders))
 		return 0, err
 	}
 	return r.done(status, r.finish(context.WithoutCancel(ctx), link, j))
@@ -269,29 +256,13 @@ func (r *runner) check() (*shim.Account, error) {
 	if r.verb == "init" && isPage(r.Report) {
 		return nil, fmt.Errorf("init: report %s: a page needs the daemon; init writes JSON", r.Report)
 	}
-	for _, c := range []*recorder{{what: "report", name: r.Report, start: timeline.With(html.New)}, {what: "trace", name: r.Trace, start: timeline.With(perfetto.New)}} {
-		if c.name == "" {
-			continue
+	if r.Report != "" {
+		var err error
+		if r.receipt, err = outfile.Open(r.Report, writer(who)); err != nil {
+			return nil, fmt.Errorf("%s: report %s: %w", r.verb, r.Report, err)
 		}
-		f, err := outfile.Open(c.name, writer(who))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s %s: %w", r.verb, c.what, c.name, err)
-		}
-		if c.isReceipt() && !isPage(c.name) {
-			r.receipt = f
-			continue
-		}
-		c.r, c.file = r, f
-		r.recorders = append(r.recorders, c)
 	}
 	return who, nil
-}
-
-// discard gives up the first n drawings.
-func (r *runner) discard(n int) {
-	for _, c := range r.recorders[:n] {
-		c.discard()
-	}
 }
 
 // writer is the user whose rights are used to write our files; nil: our own rights.

@@ -1,26 +1,16 @@
-package timeline
+package html
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/perfetto/perfettotest"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
-
-const second = 1e9
-
-// began is when the session of a test began, at boottime 1000 s.
-var began = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-
-func wall(at uint64) *time.Time {
-	return new(began.Add(time.Duration(int64(at) - 1000*second)))
-}
 
 // kept is a daemon that has the history of a session.
 func kept(events []api.Event, nodes []api.Node) *apitest.Client {
@@ -28,13 +18,12 @@ func kept(events []api.Event, nodes []api.Node) *apitest.Client {
 		Sessions: []api.Session{{ID: "k3x9q2"}},
 		Trees:    map[string]*api.Tree{"k3x9q2": {Nodes: nodes}},
 		Events:   events,
-		Report:   &api.Report{Verdict: api.VerdictClean},
 		Policy:   &api.Policy{Items: []api.PolicyValue{{Key: "redact.0", Value: "hunter[0-9]"}, {Key: "mode", Value: "observe"}}},
 	}}
 }
 
-// TestHistory: dropped events of the session become a gap, and its known processes are
-// shown; dropped events of other sessions do not.
+// TestHistory: dropped events of the session become a gap, of which the page speaks, and its known
+// processes are shown; dropped events of other sessions do not.
 func TestHistory(t *testing.T) {
 	at := func(seconds uint64) api.Event {
 		return api.Event{TimeNS: api.U64(seconds * second), Time: wall(seconds * second)}
@@ -64,29 +53,34 @@ func TestHistory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		daemon    *apitest.Client
 		processes int
-		gaps      string
+		gap       string
 	}{
 		"whole":                 {kept([]api.Event{opened, event(1025, "fork", &late)}, nil), 1, ""},
 		"others were dropped":   {kept([]api.Event{old, opened, event(1025, "fork", &late)}, nil), 1, ""},
 		"its root was born":     {kept([]api.Event{old, born, event(1025, "fork", &late)}, nil), 2, ""},
 		"its beginning is gone": {kept([]api.Event{old, event(1025, "fork", &late), event(1030, "exit", &nodes[1].Process)}, append(nodes, lateNode)), 4, "events missing: history"},
-		"all of it is gone":     {kept([]api.Event{old}, nodes), 3, "events missing: history"},
+		"all of it is gone":     {kept([]api.Event{old}, nodes), 3, "events are missing: history"},
 	} {
-		var out bytes.Buffer
 		ended := *wall(1040 * second)
-		require.NoError(t, history(t.Context(), tt.daemon, &api.Session{ID: "k3x9q2", Started: &began, Ended: &ended}, &out, With(perfetto.New)))
-		r := perfettotest.Decode(t, out.Bytes())
-		if r.Processes != tt.processes || strings.Join(r.Gaps, ",") != tt.gaps || r.Marks["receipt: clean"] != 1 {
-			t.Errorf("%s: %d processes, want %d; gaps %q, marks %v\n%s", name, r.Processes, tt.processes, r.Gaps, r.Marks, r.Text())
+		p, err := History(t.Context(), tt.daemon, &api.Session{ID: "k3x9q2", Started: &began, Ended: &ended})
+		require.NoError(t, err)
+		var out bytes.Buffer
+		require.NoError(t, p.Write(&out, &api.Report{Verdict: api.VerdictClean}))
+		page := out.String()
+		require.Contains(t, page, fmt.Sprintf("All %s,", display.Count(tt.processes, "process", "processes")), tt.gap)
+		if gaps := tt.gap != ""; strings.Contains(page, "does not have all events") != gaps || strings.Contains(page, "missing") != gaps {
+			t.Errorf("%s: it speaks of gaps, or not\n%s", name, page)
 		}
-		if strings.Contains(r.Text(), "hunter2") || tt.processes > 2 && !strings.Contains(r.Text(), "[redacted]") {
-			t.Errorf("%s: a secret is in\n%s", name, r.Text())
+		if strings.Contains(page, "hunter2") || tt.processes > 2 && !strings.Contains(page, "[redacted]") {
+			t.Errorf("%s: a secret is in\n%s", name, page)
 		}
 		if q := tt.daemon.Got.Events[0]; q.Since.After(began) || q.Until.Before(ended) {
 			t.Errorf("%s: asked for %+v", name, q)
 		}
-		if tt.processes == 4 && !strings.Contains(r.Text(), "creator=101") {
-			t.Errorf("%s: a dead creator is lost\n%s", name, r.Text())
+		if tt.processes == 4 {
+			if c := p.members.get(late.Ref).creator; c == nil || c.ref != nodes[1].Ref {
+				t.Errorf("%s: a dead creator is lost: %+v", name, c)
+			}
 		}
 	}
 }

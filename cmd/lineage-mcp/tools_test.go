@@ -176,6 +176,7 @@ func TestBounds(t *testing.T) {
 	if text, doc := both(t, out, err); len(doc.Items) != 1 || doc.More != 49 || !strings.Contains(text, "… and 49 more") {
 		t.Errorf("%+v", doc)
 	}
+	f.Has.Sessions = []api.Session{{ID: "s"}}
 	f.Has.Trees = map[string]*api.Tree{"s": {Nodes: slices.Repeat([]api.Node{{Process: node(60, name)}}, 800)}}
 	out, err = listRunning(t.Context(), f, "s", nothing{})
 	if text, doc := both(t, out, err); doc.More < 500 || !strings.Contains(text, "session s: 800 live processes") {

@@ -158,7 +158,8 @@ func TestHistory(t *testing.T) {
 			fmt.Fprintf(&events, "session:%s ", ev.State)
 		}
 	}
-	rest, ok := events.String(), true
+	var ok bool
+	rest := events.String()
 	for _, word := range []string{"exec:sh", "exec:sleep", "session:ended", "exec:lngtest-ignoret", "end:until"} {
 		if _, rest, ok = strings.Cut(rest, word); !ok {
 			t.Errorf("no %s, in this order: %s", word, &events)

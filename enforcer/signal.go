@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrStranger: the process is not a member of a session.
+// ErrStranger says that the process is not a member of a session.
 var ErrStranger = errors.New("not a member")
 
 // Outcome is the result of a signal.

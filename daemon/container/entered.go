@@ -29,12 +29,16 @@ func (f *Finder) Entered(in, pid uint32) (found Found, err error) {
 		by = f.shimsMain(pid)
 	}
 	if by != 0 {
-		if other, e := f.entered(in, by); e == nil || errors.Is(e, ErrInner) {
+		// The sandbox of a pod says nothing about its containers, and may be in another PID namespace than they.
+		if other, e := f.entered(in, by); e == nil && !other.Sandbox() || errors.Is(e, ErrInner) && errors.Is(err, ErrNone) {
 			return other, e
 		}
 	}
 	return found, err
 }
+
+// Sandbox reports whether it is the sandbox of a pod, in which no container of the pod runs.
+func (f Found) Sandbox() bool { return f.Container.Pod != "" && f.Container.Name == "" }
 
 // shimsMain is the main process of the container in whose bundle the shim above a process works, 0: not found.
 func (f *Finder) shimsMain(pid uint32) uint32 {

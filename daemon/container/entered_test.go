@@ -5,6 +5,7 @@ package container
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -34,6 +35,16 @@ func TestEntered(t *testing.T) {
 	h.process(313, 1, "left", "/user.slice", "web")
 	h.process(32, 30, "runc", "/user.slice", "host")
 	h.process(308, 32, "exec", "/user.slice", "web")
+	procfstest.Files(t, h.dir, map[string]string{"b/" + alone + "/init.pid": "309", "b/" + alone + "/config.json": `{"annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"agent-7f","io.kubernetes.cri.sandbox-namespace":"build"}}`})
+	h.link(31, "cwd", h.dir+"/b/"+alone)
+	h.process(314, 999, "left", "/kubepods/pod1/"+db, "pod") // it gets another parent now
+	h.process(315, 31, "exec", "/kubepods/pod1/"+strings.Repeat("09", 32), "its own")
+	for _, pid := range []uint32{314, 315} { // what is not known yet: the sandbox is no answer
+		in := map[uint32]uint32{314: 309, 315: 315}[pid]
+		if found, err := h.f.Entered(in, pid); err == nil || errors.Is(err, ErrNone) || errors.Is(err, ErrInner) {
+			t.Errorf("%d, by %d: %+v, %v, which is final", in, pid, found, err)
+		}
+	}
 	for _, c := range []struct {
 		in, pid uint32
 		name    string

@@ -96,7 +96,7 @@ func (j joined) judge(p *policy.Policy) {
 // ruleFor returns the rule for a container, nil if none matches. None is for a pod's sandbox.
 func ruleFor(p *policy.Policy, in container.Found) *policy.Container {
 	c := in.Container
-	if c.Pod != "" && c.Name == "" {
+	if in.Sandbox() {
 		return nil
 	}
 	return p.Container(policy.Room{

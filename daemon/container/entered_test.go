@@ -39,7 +39,7 @@ func TestEntered(t *testing.T) {
 	h.link(31, "cwd", h.dir+"/b/"+alone)
 	h.process(314, 999, "left", "/kubepods/pod1/"+db, "pod") // it gets another parent now
 	h.process(315, 31, "exec", "/kubepods/pod1/"+strings.Repeat("09", 32), "its own")
-	for _, pid := range []uint32{314, 315} { // what is not known yet: the sandbox is no answer
+	for _, pid := range []uint32{314, 315} { // what is not known yet, and not the sandbox
 		in := map[uint32]uint32{314: 309, 315: 315}[pid]
 		if found, err := h.f.Entered(in, pid); err == nil || errors.Is(err, ErrNone) || errors.Is(err, ErrInner) {
 			t.Errorf("%d, by %d: %+v, %v, which is final", in, pid, found, err)

@@ -31,7 +31,7 @@ GOTEST  := testdata/gotest.sh
 ALONE := -vet off -exec 'flock -o $(CURDIR)/bin/test.lock'
 
 # What the tests need of the system, and what only the C side needs.
-TEST_PACKAGES := at gcc jq libc6-dev logrotate mandoc nodejs python3 tmux
+TEST_PACKAGES := at gcc jq libc6-dev logrotate mandoc nodejs openssh-client python3 tmux
 LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 AGENT_PACKAGES := nodejs npm tmux
@@ -39,7 +39,7 @@ FRESH_PACKAGES := mmdebstrap
 DOCKER_PACKAGES := docker.io iptables busybox-static
 BROKER_PACKAGES := tmux at cron crun $(DOCKER_PACKAGES)
 MODEL_PACKAGES := spin gcc libc6-dev
-PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap openssh-client
+PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap
 PICTURE_PACKAGES := chromium fonts-dejavu-core poppler-utils
 SITE_PACKAGES := $(PICTURE_PACKAGES) furo python3-myst-parser python3-sphinx
 SERVER_PACKAGES := python3 nodejs nginx-light redis-server # RUNLEVEL=1: not started by their installation

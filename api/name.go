@@ -13,8 +13,10 @@ var (
 	refused     = regexp.MustCompile(`[^A-Za-z0-9._]+`)
 )
 
-// IsSessionWord reports whether s can be the id or the name of a session: a
-// letter or digit, then up to 63 of A-Z a-z 0-9 . _ -
+// ASessionWord is what can be the id or the name of a session, for messages.
+const ASessionWord = "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"
+
+// IsSessionWord reports whether s is [ASessionWord].
 func IsSessionWord(s string) bool { return sessionWord.MatchString(s) }
 
 // SessionWord makes a session name from a program's name: what IsSessionWord refuses is

@@ -113,7 +113,7 @@ guards signals and this kernel cannot refuse them.`,
 		}
 		if mistaken {
 			// Editors find the place by this line, so it has no prefix.
-			for _, e := range append([]*policy.Error{bad}, bad.More...) {
+			for _, e := range bad.All() {
 				fmt.Fprintln(a.Stderr, display.Text(e.Error()))
 			}
 			return exit.Silent(api.ExitFailed)

@@ -62,7 +62,7 @@ limit ended the session.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		take(args)
 		if o.Name != "" && !api.IsSessionWord(o.Name) {
-			return before("run: %w", exit.Invalid("--name", o.Name, "a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -"))
+			return before("run: %w", exit.Invalid("--name", o.Name, api.ASessionWord))
 		}
 		for name, d := range map[string]time.Duration{"max-lifetime": o.MaxLifetime, "idle": o.Idle} {
 			if cmd.Flags().Changed(name) && d < time.Millisecond {

@@ -42,6 +42,8 @@ type client struct {
 	server []string
 	// unit and container are options whose value names the unit or container.
 	unit, container string
+	// serves is an option of the server itself, alone one of a client that asks no server; "": none.
+	serves, alone string
 }
 
 var clients = []client{{
@@ -90,7 +92,7 @@ var clients = []client{{
 	// On a terminal a server that outlives it runs its tool calls, those of the user's other terminals too. None is
 	// attributed: a request is only reported.
 	kind:  Kind{Name: "codex", Relays: true},
-	names: []string{"codex"},
+	names: []string{"codex"}, serves: "--managed-daemon", alone: "--no-daemon",
 	idle: []string{"exec", "e", "review", "login", "logout", "mcp", "plugin", "app-server", "remote-control", "completion", "update", "doctor",
 		"sandbox", "debug", "apply", "a", "queue", "archive", "delete", "unarchive", "cloud", "exec-server", "features", "help", "--help", "-h", "--version", "-V"},
 	takes: []string{"-c", "--config", "--enable", "--disable", "--remote", "--remote-auth-token-env", "-i", "--image", "-m", "--model",
@@ -138,10 +140,10 @@ func RequestOf(exe string, argv []string) (e Request, ok bool) {
 	}
 	words := argv[1:min(len(argv), maxWords)]
 	e = Request{Kind: &c.kind}
-	if e.Serves = c.kind.Name == "codex" && slices.Contains(words, "--managed-daemon"); e.Serves {
+	if e.Serves = c.serves != "" && slices.Contains(words, c.serves); e.Serves {
 		return e, true
 	}
-	if !c.asks(words) || c.kind.Name == "codex" && slices.Contains(words, "--no-daemon") {
+	if !c.asks(words) || c.alone != "" && slices.Contains(words, c.alone) {
 		return Request{}, false
 	}
 	for _, name := range c.server {

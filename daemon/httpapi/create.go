@@ -128,7 +128,7 @@ func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.Sess
 }
 
 func badName(name string) error {
-	return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid name %q: must be a letter or digit, then up to 63 of A-Z a-z 0-9 . _ -", name), "")
+	return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid name %q: must be %s", name, api.ASessionWord), "")
 }
 
 func graceOf(ms int64) (time.Duration, error) {

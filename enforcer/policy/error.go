@@ -17,6 +17,9 @@ type Error struct {
 	More []*Error `json:"more,omitempty"` // further mistakes, in the order of the file; 19 at most
 }
 
+// All are this mistake and the further ones.
+func (e *Error) All() []*Error { return append([]*Error{e}, e.More...) }
+
 // Error is one line, of the first mistake: FILE:LINE:COLUMN: what; hint.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.What)

@@ -57,7 +57,7 @@ func TestBad(t *testing.T) {
 		if bad.Line < 1 || bad.Line > len(lines) || bad.Column < 1 || bad.Column > len(lines[bad.Line-1])+1 {
 			t.Errorf("%s: line %d, column %d are not in the file", file, bad.Line, bad.Column)
 		}
-		for _, e := range append([]*Error{bad}, bad.More...) {
+		for _, e := range bad.All() {
 			fmt.Fprintln(&all, filepath.Base(e.File)+strings.TrimPrefix(e.Error(), e.File))
 		}
 	}

@@ -66,7 +66,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-link crowd churn test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench bench-vm scale pairs idle idle-link fresh nightly bugs model simulate slices size clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench bench-vm scale pairs idle idle-link fresh nightly bugs model simulate slices size size-update size-check clean fmt
 
 ## help: list the targets
 help:
@@ -568,9 +568,17 @@ bench-vm: vm
 		bin/bench -bench growth/processes -live '1000 10000 30000 60000' > bin/bench-vm.txt
 	bin/bench -page bin/bench-vm.txt
 
-## size: lines of Go and C and words of Markdown that are written by hand; AT=COMMIT
+## size: lines of code that are written by hand, by capability, words of Markdown, and flags; AT=COMMIT
 size:
 	@testdata/size.sh $(AT)
+
+## size-update: lower the numbers of testdata/size.tsv to what there is
+size-update:
+	go test ./internal/arch -count=1 -run '^TestSize$$' -args -update
+
+## size-check: compare the sums of testdata/size.tsv with those of main, or of the last tag
+size-check:
+	testdata/size-check.sh
 
 ## fmt: format Go and C
 fmt:

@@ -1,28 +1,20 @@
 #!/bin/bash
-# size.sh [COMMIT]: how much is written by hand: lines of Go of the product, the tools (internal/), the
-# fakes and the tests, lines of C, and words of Markdown outside what targets of make write.
+# size.sh [COMMIT]: how much is written by hand: lines of code of each row of size.tsv, words of
+# Markdown outside what targets of make write, and flags of the commands.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-commit=${1:-HEAD}
 
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-git archive "$commit" | tar -x -C "$dir"
-cd "$dir"
+tree=$PWD
+if [ $# -gt 0 ]; then
+	tree=$(mktemp -d)
+	trap 'rm -rf "$tree"' EXIT
+	git archive "$1" | tar -x -C "$tree"
+fi
+(cd internal/arch && go test -count=1 -run '^TestSize$' -args -size.tree="$tree" -size.print) | grep -vE '^(PASS|ok )'
 
-count() { # NAME, files on stdin
-	printf '%-10s %7d\n' "$1" "$(xargs -r cat | wc -l)"
-}
-find . -name '*.go' -print0 | xargs -0 grep -LE '^// Code generated .* DO NOT EDIT' | sed 's|^\./||' | sort >go
-test='_test\.go$'
-fake='^(api|cmd|daemon|enforcer|tracer|tui|lineage)/.*test/[^/]*\.go$'
-grep -vE "$test|$fake|^internal/" go | count product
-grep -vE "$test" go | grep '^internal/' | count tools
-grep -vE "$test" go | grep -E "$fake" | count fakes
-grep -E "$test" go | count tests
-find . -name '*.[ch]' ! -name vmlinux.h | grep '^./bpf/' | count 'C (bpf/)'
-
+cd "$tree"
 # What stands between the marks, and the pages that say so in their first lines, are written by make.
-find . -name '*.md' ! -path './.github/*' | sort | while read -r page; do
+find . -name '*.md' ! -path './.*' ! -path './bin/*' | sort | while read -r page; do
 	head -n 5 "$page" | grep -qE '^(<!-- )?Written (by|from) ' || sed '/<!-- begin /,/<!-- end /d' "$page"
-done | wc -w | xargs printf '%-10s %7d\n' words
+done | wc -w | xargs printf '%7d words\n'
+grep -E '^ +(-[a-zA-Z], )?--[a-z]' docs/COMMANDS.md | grep -vc -- --help | xargs printf '%7d flags\n'

@@ -26,7 +26,7 @@ const (
 	fileLines    = 400
 	funcLines    = 90
 	packageFiles = 25
-	packageLines = 3000 // in overLimit, rounded up to hundreds
+	packageLines = 4000 // in overLimit, rounded up to hundreds
 	structFields = 20
 	methodFiles  = 6 // files with methods of one type
 )

@@ -14,7 +14,7 @@ fi
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/lngtest-page-XXXXXX")
 picture=$PWD/docs/pictures/session.png
-export PATH=$PWD/bin:/usr/local/bin:/usr/bin:/bin LINEAGE_SOCKET=$dir/lineage.sock XDG_STATE_HOME=$dir/state
+export PATH=$PWD/bin:/usr/local/bin:/usr/bin:/bin LINEAGE_SOCKET=$dir/lineage.sock
 clean() {
 	lineage daemon --unload --force >/dev/null 2>&1 || true
 	rm -rf "$dir"

@@ -19,7 +19,7 @@ lineage=$PWD/bin/lineage
 draw=$dir/draw
 go build -o "$draw" ./internal/pictures
 unset TMUX TMUX_PANE NO_COLOR LINEAGE_THEME LC_ALL
-export LINEAGE_SOCKET=$dir/lineage.sock XDG_STATE_HOME=$dir/state LANG=C.UTF-8
+export LINEAGE_SOCKET=$dir/lineage.sock LANG=C.UTF-8
 tmux() { command tmux -u -S "$dir/tmux" -f /dev/null "$@"; }
 
 clean() {

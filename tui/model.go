@@ -18,7 +18,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/keys"
 	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
-	"github.com/lineage-ebpf/lineage/tui/saved"
 	"github.com/lineage-ebpf/lineage/tui/timeline"
 )
 
@@ -238,20 +237,4 @@ func (m *model) say(format string, args ...any) {
 func (m *model) complain(format string, args ...any) {
 	m.say(format, args...)
 	m.message.bad = true
-}
-
-// restore arranges the view as it was in another run.
-func (m *model) restore(s saved.State) {
-	if by, ok := picture.ParseSort(s.Sort); ok {
-		m.view.SetOrder(picture.Order{By: by, Reverse: s.Reverse})
-	}
-	m.view.HideExited(!s.Exited)
-	m.setColumns(s.Columns)
-	m.view.Picture.SetFolds(s.Folds)
-}
-
-// arrangement is what the next run restores.
-func (m *model) arrangement() saved.State {
-	o, _ := m.view.Order()
-	return saved.State{Sort: o.By.String(), Reverse: o.Reverse, Exited: !m.view.HidesExited(), Columns: m.columns, Folds: m.view.Picture.Folds()}
 }

@@ -140,12 +140,6 @@ func (p *prompt) enter(m *model) {
 	}
 }
 
-func (m *model) setColumns(names []string) {
-	if known, err := columns.Parse(strings.Join(names, " ")); err == nil {
-		m.columns = known
-	}
-}
-
 func (m *model) columnsText() string { return strings.Join(m.columns, " ") }
 
 // goTo selects the process that has a PID, wherever it is.

@@ -18,7 +18,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tui/feed"
 	"github.com/lineage-ebpf/lineage/tui/picture"
-	"github.com/lineage-ebpf/lineage/tui/saved"
 )
 
 // click clicks on the first occurrence of text on the screen.
@@ -307,34 +306,6 @@ func TestStatusLineShrinks(t *testing.T) {
 			t.Errorf("%d columns: %q, want %q", width, got, want)
 		}
 	}
-}
-
-// The reader's arrangement is restored the next time.
-func TestArrangement(t *testing.T) {
-	s := shown(t)
-	s.press("e M r C")
-	s.typed("rss age")
-	s.press("enter j h")
-	want := saved.State{Sort: "rss", Reverse: true, Exited: true, Columns: []string{"rss", "age"}}
-	got := s.arrangement()
-	if len(got.Folds) != 1 || got.Folds[0] != s.view.Selected().Key().Process.String() && got.Folds[0] != s.view.Selected().SessionID() {
-		t.Errorf("folds %q", got.Folds)
-	}
-	again := newScreen(t, newFake(), Options{}, 80, 24)
-	again.restore(got)
-	again.frames(scene())
-	again.frames(scene())
-	folds := got.Folds
-	if got.Folds = nil; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got := again.arrangement(); !reflect.DeepEqual(got.Folds, folds) || got.Sort != "rss" || !got.Exited {
-		t.Errorf("restored %+v", got)
-	}
-	// What a file may contain.
-	again.restore(saved.State{Sort: "nonsense", Columns: []string{"nosuch"}, Folds: []string{"", "x@y", "@", "7@"}})
-	again.frames(scene())
-	fits(t, again.draw(), 80, 24)
 }
 
 // A session that is ending counts down in its dialog.

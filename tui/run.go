@@ -12,7 +12,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tui/picture"
-	"github.com/lineage-ebpf/lineage/tui/saved"
 )
 
 // Options are from the command line and the environment.
@@ -26,7 +25,6 @@ type Options struct {
 	ASCII    bool
 	Square   bool // the terminal has no rounded corners
 	Mouse    bool
-	State    string // file that stores the arrangement; "": none
 	Now      func() time.Time
 	// Tasks reads the state of processes from the kernel, User names a user; nil: not
 	// known. Both may take time.
@@ -42,22 +40,9 @@ type Options struct {
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m := newModel(ctx, o)
-	if o.State != "" {
-		state, err := saved.Load(o.State)
-		if err != nil {
-			m.complain("the remembered arrangement is ignored: %v", err)
-		}
-		m.restore(state)
-	}
-	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(o.Input), tea.WithOutput(o.Output), tea.WithEnvironment(o.Environ))
+	program := tea.NewProgram(newModel(ctx, o), tea.WithContext(ctx), tea.WithInput(o.Input), tea.WithOutput(o.Output), tea.WithEnvironment(o.Environ))
 	if _, err := program.Run(); err != nil && !errors.Is(err, tea.ErrInterrupted) {
 		return fmt.Errorf("draw on the terminal: %w", err)
-	}
-	if o.State != "" {
-		if err := saved.Save(o.State, m.arrangement()); err != nil {
-			return fmt.Errorf("remember the arrangement: %w", err)
-		}
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/view"
 	"github.com/lineage-ebpf/lineage/tui"
 	"github.com/lineage-ebpf/lineage/tui/ink"
-	"github.com/lineage-ebpf/lineage/tui/saved"
 )
 
 func (a *app) topCommand() *cobra.Command {
@@ -34,9 +33,7 @@ cannot be reached says why, and is tried again.
 
 Off a terminal it prints the tree once, as "lineage tree" does. For a screen
 reader, "lineage tree --plain" draws it in ASCII, and "lineage events" writes
-one line for each change.
-
-Folds, order and columns are remembered in $XDG_STATE_HOME/lineage/top.json.`,
+one line for each change.`,
 		Example: `  sudo lineage top                     # all sessions
   sudo lineage top web --mouse         # one session, with the mouse
   lineage top -H web1,web2             # two hosts, over ssh`,
@@ -104,7 +101,6 @@ func (a *app) top(ctx context.Context, o tui.Options) error {
 	o.Now, o.Environ = a.Now, os.Environ()
 	o.Output, _ = a.Stdout.(*os.File)
 	o.Square = ink.SquareTerminal(a.Env("TERM"))
-	o.State = saved.File(a.Env)
 	return tui.Run(ctx, o)
 }
 

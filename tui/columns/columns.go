@@ -80,7 +80,7 @@ func Title(by picture.Sort) string {
 			return c.head
 		}
 	}
-	return by.String()
+	return "name"
 }
 
 // ports is the column of ports in a width.

@@ -295,6 +295,14 @@ func (p *Picture) Fold(r *Row, folded bool) {
 	}
 }
 
+// foldSessions folds or unfolds all sessions.
+func (p *Picture) foldSessions(folded bool) {
+	for _, r := range p.sessions {
+		r.folded = folded
+		delete(p.turned, r.Key())
+	}
+}
+
 // Degraded lists what does not work for sessions, with their ids.
 func (p *Picture) Degraded() (all []string) {
 	for _, id := range slices.Sorted(maps.Keys(p.degraded)) {

@@ -28,16 +28,6 @@ const (
 	sorts
 )
 
-var sortNames = [sorts]string{"age", "name", "live", "orphans", "cpu", "rss", "ports", "user", "threads", "leftovers", "zombies", "session"}
-
-func (s Sort) String() string { return sortNames[s] }
-
-// ParseSort is the inverse of String.
-func ParseSort(name string) (Sort, bool) {
-	i := slices.Index(sortNames[:], name)
-	return Sort(max(i, 0)), i >= 0
-}
-
 // Order is how rows are sorted.
 type Order struct {
 	By      Sort

@@ -140,16 +140,17 @@ func (v *View) hides() bool { return v.hidden && (v.Picture.filter == nil || !v.
 // FoldSessions folds all sessions, or unfolds them if all are folded. Sessions that come
 // later look the same.
 func (v *View) FoldSessions() {
-	folded := !v.SessionsFolded()
+	v.foldSessions(!v.SessionsFolded())
+}
+
+func (v *View) foldSessions(folded bool) {
 	v.Picture.folding = folded
-	for _, r := range v.Picture.sessions {
-		v.Picture.Fold(r, folded)
-	}
+	v.Picture.foldSessions(folded)
 	v.refill()
 }
 
 // FoldIfTooMany folds all sessions, and those that come later, if the last one is below
-// the window. Folds does not name them: the reader folded nothing.
+// the window.
 func (v *View) FoldIfTooMany() {
 	sessions, rows, last := 0, 0, 0
 	for r := v.First(); r != nil; r = v.Next(r) {
@@ -158,12 +159,9 @@ func (v *View) FoldIfTooMany() {
 			sessions, last = sessions+1, rows
 		}
 	}
-	if sessions < 2 || last <= v.height {
-		return
+	if sessions > 1 && last > v.height {
+		v.foldSessions(true)
 	}
-	v.Picture.folding = true
-	v.Picture.foldSessions(true)
-	v.refill()
 }
 
 // SessionsFolded reports whether only folded sessions are shown.

@@ -57,8 +57,6 @@ LC_ALL, LC_CTYPE, LANG
                   without UTF-8: "lineage tree" and "lineage top" draw ASCII
 TERM              dumb: no colours, and "lineage top" prints the tree once
 TZ                the zone in which times are shown
-XDG_STATE_HOME    where "lineage top" remembers what it showed (default
-                  ~/.local/state)
 STATE_DIRECTORY   state of "lineage export" and "link"; --state takes precedence
 LINEAGE_SERVER, LINEAGE_NKEY, LINEAGE_CREDS, LINEAGE_CA
                   for "lineage fleet"; its flags take precedence

@@ -31,7 +31,7 @@ func (i *Instance) TerminalOf(width, height int, command ...string) *Terminal {
 	t.server = Start(i.T, t.tmux("-D")) // in the foreground, so that the test reaps it
 	i.Until("tmux that answers", func() bool { return t.server.Exited() || t.tmux("-N", "show-options", "-g").Run() == nil })
 	t.do(slices.Concat([]string{"new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), "-c", i.Dir,
-		"-e", "LINEAGE_SOCKET=" + i.Socket, "-e", "XDG_STATE_HOME=" + i.Dir, "--", "sh", "-c", wrapper, "sh"}, command)...)
+		"-e", "LINEAGE_SOCKET=" + i.Socket, "--", "sh", "-c", wrapper, "sh"}, command)...)
 	i.T.Cleanup(func() {
 		if t.server.Exited() {
 			return

@@ -32,7 +32,7 @@ var states = []struct {
 	{"ended sessions", func(s *screen) { s.frames(ended()) }},
 	{"search being typed", func(s *screen) { s.press("/"); s.typed("s") }},
 	{"search found", func(s *screen) { s.press("e / CPP enter") }},
-	{"columns being typed", func(s *screen) { s.press("C"); s.typed("rss user") }},
+	{"columns being typed", func(s *screen) { s.press("C"); s.typed("rss threads") }},
 	{"no such column", func(s *screen) { s.press("C size") }},
 	{"columns asked", func(s *screen) { s.press("C") }},
 	{"filter asked", func(s *screen) { s.press("f") }},

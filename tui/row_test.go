@@ -59,26 +59,6 @@ func TestGraphs(t *testing.T) {
 	s.says("█ 1521 forks/s", "!activity none")
 }
 
-// The column of users is there only if it tells rows apart.
-func TestUsers(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 200, 50)
-	s.frames(scene())
-	s.says("USER")
-	f := scene()
-	f.Sessions = f.Sessions[:2] // without the one of root
-	s = newScreen(t, newFake(), Options{}, 200, 50)
-	s.frames(f)
-	s.says("!USER")
-	daemon := live(4140, 4123, 4123, "db")
-	daemon.UID = new(70)
-	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{daemon}})
-	s.says("USER", " 70 ")
-	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Remove: []api.Ref{daemon.Ref}})
-	s.says("!USER")
-	s.press("C user enter")
-	s.says("USER")
-}
-
 // How a process died and when stand in one place at every width, not in a note.
 func TestFate(t *testing.T) {
 	for _, width := range []int{40, 60, 80, 100, 120, 200} {
@@ -138,7 +118,7 @@ func TestCallOnTheRow(t *testing.T) {
 		"sleep 9 ⟨Bash …Cd4 +1⟩ ")
 	open(120, Options{}, "").says("bash -c './serve &' ⟨Bash …Cd4⟩ exit 0", "serve ↷4131 bash ", "sleep 9 ⟨Bash …Cd4 +1⟩ ")
 	open(120, Options{ASCII: true}, "").says("bash -c './serve &' <Bash ~Cd4> exit 0")
-	open(140, Options{}, "t").says("serve ↷4131 bash ⟨Bash …Cd4⟩ ")
+	open(180, Options{}, "o").says("serve ↷4131 bash ⟨Bash …Cd4⟩ ")
 
 	hostile := live(4135, 4123, 4123, "x")
 	hostile.Calls = []api.Call{{ID: "\x1b[31m\u202e名前名前名前", Tool: strings.Repeat("名", 64)}}

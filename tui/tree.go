@@ -29,7 +29,7 @@ func (m *model) columnSet() columns.Set {
 	case m.view.SessionsFolded():
 		rows = columns.Table
 	}
-	return columns.Fit(m.layout().inner(), m.columns, rows, m.view.Picture.Users())
+	return columns.Fit(m.layout().inner(), m.columns, rows)
 }
 
 // rows is the window of rows while it is drawn.

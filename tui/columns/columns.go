@@ -68,7 +68,6 @@ var all = []column{
 	{"rss", "RSS", 5, picture.ByRSS, everyRow, rss},
 	ports(7),
 	{"age", "AGE", 6, picture.ByAge, everyRow, age},
-	{"user", "USER", 8, picture.ByUser, everyRow, func(l *Facts, r *picture.Row) string { return l.User(r.UID()) }},
 	{"threads", "THR", 4, picture.ByThreads, everyRow, threads},
 	{"activity", "ACTIVITY", 8, picture.ByCPU, everyRow, activity},
 }
@@ -94,9 +93,9 @@ const morePorts = 10
 // ratings are the orders in which columns get room. Leftovers and zombies without a
 // column are named in the text of their row.
 var ratings = [...][]string{
-	Tree:  {"cpu", "rss", "live", "orphans", "leftovers", "age", "ports", "zombies", "user", "threads", "activity"},
-	Table: {"live", "orphans", "leftovers", "zombies", "cpu", "rss", "ports", "age", "activity", "user"},
-	List:  {"cpu", "rss", "session", "age", "ports", "user", "threads"},
+	Tree:  {"cpu", "rss", "live", "orphans", "leftovers", "age", "ports", "zombies", "threads", "activity"},
+	Table: {"live", "orphans", "leftovers", "zombies", "cpu", "rss", "ports", "age", "activity"},
+	List:  {"cpu", "rss", "session", "age", "ports", "threads"},
 }
 
 // Names are what Parse takes.
@@ -127,10 +126,8 @@ const (
 
 // Fit chooses columns beside rows of that width. wanted are the reader's columns, the
 // most important first. The text of a process keeps most of the width. Columns of
-// sessions take nothing from it, and leave a session the room for its name. users: the
-// rows are of more than one user.
-func Fit(width int, wanted []string, rows Rows, users bool) Set {
-	chosen := wanted
+// sessions take nothing from it, and leave a session the room for its name.
+func Fit(width int, wanted []string, rows Rows) Set {
 	names, share := width-1-leastName, width-1-min(max(width*9/20, leastText), mostText)
 	switch {
 	case rows == Table:
@@ -148,7 +145,7 @@ func Fit(width int, wanted []string, rows Rows, users bool) Set {
 	}
 	for _, name := range wanted {
 		c := &all[slices.IndexFunc(all, func(c column) bool { return c.name == name })]
-		if in[name] || !c.suits(rows, width) || name == "user" && !users && !slices.Contains(chosen, name) {
+		if in[name] || !c.suits(rows, width) {
 			continue
 		}
 		if name == "threads" {
@@ -283,7 +280,7 @@ const busy = 80
 // look is the style of a cell: zero is faint, a value worth noticing is not.
 func (c *column) look(l *Facts, text string) ink.Paint {
 	switch {
-	case text == "0" || text == "0.0" || text == "-" || c.name == "age" || c.name == "user":
+	case text == "0" || text == "0.0" || text == "-" || c.name == "age":
 		return l.Dim
 	case c.name == "session":
 		return l.Session

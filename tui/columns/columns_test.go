@@ -29,32 +29,29 @@ func TestFit(t *testing.T) {
 		width  int
 		wanted string
 		rows   Rows
-		users  bool
 		want   string
 	}{
-		{20, "", Tree, false, ""},
-		{40, "", Tree, false, "cpu rss"},
-		{64, "", Tree, false, "live orphans leftovers cpu rss age"},
-		{70, "", Tree, false, "live orphans leftovers cpu rss ports age"},
-		{78, "", Tree, false, "live orphans leftovers zombies cpu rss ports age"},
-		{126, "", Tree, false, "live orphans leftovers zombies cpu rss PORTS age threads"},
-		{126, "", Tree, true, "live orphans leftovers zombies cpu rss PORTS age user threads"},
-		{198, "", Tree, true, "live orphans leftovers zombies cpu rss PORTS age user threads activity"},
-		{40, "", Table, false, "live orphans leftovers"},
-		{78, "", Table, false, "live orphans leftovers zombies cpu rss ports age"},
-		{118, "", Table, false, "live orphans leftovers zombies cpu rss PORTS age activity"},
-		{118, "", Table, true, "live orphans leftovers zombies cpu rss PORTS age user activity"},
-		{40, "", List, false, "cpu rss"},
-		{70, "", List, false, "session cpu rss ports age"},
-		{126, "", List, true, "session cpu rss PORTS age user threads"},
-		{78, "user rss", Tree, false, "rss user"},
-		{78, "session rss live", Tree, false, "live rss"},
-		{78, "session rss live", List, false, "session rss"},
-		{198, "threads", Tree, false, "threads"},
+		{20, "", Tree, ""},
+		{40, "", Tree, "cpu rss"},
+		{64, "", Tree, "live orphans leftovers cpu rss age"},
+		{70, "", Tree, "live orphans leftovers cpu rss ports age"},
+		{78, "", Tree, "live orphans leftovers zombies cpu rss ports age"},
+		{126, "", Tree, "live orphans leftovers zombies cpu rss PORTS age threads"},
+		{198, "", Tree, "live orphans leftovers zombies cpu rss PORTS age threads activity"},
+		{40, "", Table, "live orphans leftovers"},
+		{78, "", Table, "live orphans leftovers zombies cpu rss ports age"},
+		{118, "", Table, "live orphans leftovers zombies cpu rss PORTS age activity"},
+		{40, "", List, "cpu rss"},
+		{70, "", List, "session cpu rss ports age"},
+		{126, "", List, "session cpu rss PORTS age threads"},
+		{78, "threads rss", Tree, "rss threads"},
+		{78, "session rss live", Tree, "live rss"},
+		{78, "session rss live", List, "session rss"},
+		{198, "threads", Tree, "threads"},
 	} {
 		wanted, err := Parse(tt.wanted)
 		require.NoError(t, err)
-		s := Fit(tt.width, wanted, tt.rows, tt.users)
+		s := Fit(tt.width, wanted, tt.rows)
 		if got := names(s); got != tt.want {
 			t.Errorf("%d %q %d: %s, want %s", tt.width, tt.wanted, tt.rows, got, tt.want)
 		}
@@ -66,9 +63,9 @@ func TestFit(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		"size":    "invalid column size: want cpu rss live orphans leftovers age ports zombies user threads activity session",
+		"size":    "invalid column size: want cpu rss live orphans leftovers age ports zombies threads activity session",
 		"cpu,CPU": "column cpu is listed twice",
-		"\x1b[2J": `invalid column \x1b[2j: want cpu rss live orphans leftovers age ports zombies user threads activity session`,
+		"\x1b[2J": `invalid column \x1b[2j: want cpu rss live orphans leftovers age ports zombies threads activity session`,
 	} {
 		if _, err := Parse(text); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", text, err)
@@ -78,9 +75,9 @@ func TestParse(t *testing.T) {
 
 // One key goes through every column and back to the first.
 func TestNext(t *testing.T) {
-	s := Fit(198, nil, Tree, true)
+	s := Fit(198, nil, Tree)
 	o, seen := picture.Order{}, map[picture.Sort]bool{}
-	for range 11 {
+	for range 10 {
 		seen[o.By] = true
 		next := s.Next(o, false)
 		if back := s.Next(next, true); back != o {
@@ -88,14 +85,14 @@ func TestNext(t *testing.T) {
 		}
 		o = next
 	}
-	if len(seen) != 11 || o != (picture.Order{}) {
+	if len(seen) != 10 || o != (picture.Order{}) {
 		t.Errorf("%v, and then %v", seen, o)
 	}
 }
 
 // The arrow is on the sort column, and a click there finds it.
 func TestHead(t *testing.T) {
-	s, theme := Fit(78, nil, Tree, false), ink.New(ink.Options{Name: "mono"})
+	s, theme := Fit(78, nil, Tree), ink.New(ink.Options{Name: "mono"})
 	for _, tt := range []struct {
 		order picture.Order
 		want  string

@@ -252,9 +252,6 @@ func (l *Labels) Row(r *picture.Row) string {
 
 // User names a user.
 func (l *Labels) User(uid int) string {
-	if uid < 0 {
-		return ""
-	}
 	return display.Text(cmp.Or(l.Users[uid], fmt.Sprint(uid)))
 }
 

@@ -27,9 +27,8 @@ type Picture struct {
 	astray  []*Row // rows without a place while others were being moved
 	filter  *Filter
 	newest  *Row
-	now     api.U64     // boottime
-	sorted  bool        // the reader has sorted the sessions
-	users   map[int]int // the processes of each user that are not over, by uid plus 1
+	now     api.U64 // boottime
+	sorted  bool    // the reader has sorted the sessions
 	// listening has the processes that are known to listen on ports.
 	listening map[api.Ref][]int
 	// degraded are the sessions with degraded guarantees.
@@ -43,7 +42,7 @@ type Picture struct {
 func New() *Picture {
 	return &Picture{
 		top: &Row{Kind: topRow}, processes: map[api.Ref]*Row{}, sessions: map[string]*Row{},
-		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{}, turned: map[Key]bool{}, users: map[int]int{}, marked: map[*Row]bool{}, degraded: map[string]*Row{},
+		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{}, turned: map[Key]bool{}, marked: map[*Row]bool{}, degraded: map[string]*Row{},
 		dropped: func(_, _ *Row) {},
 	}
 }
@@ -123,7 +122,6 @@ func (p *Picture) Apply(b *Batch) {
 			r.Process = pr
 			r.usage.note(pr.CPUSeconds, b.TimeNS)
 			p.countLive(r)
-			p.countUser(r)
 			if moved {
 				changed = append(changed, p.dependants(r)...)
 			}
@@ -134,7 +132,6 @@ func (p *Picture) Apply(b *Batch) {
 		r.usage.note(pr.CPUSeconds, b.TimeNS)
 		r.Ports = p.listening[ref]
 		p.countLive(r)
-		p.countUser(r)
 		p.processes[ref] = r
 		fresh = append(fresh, r)
 	}
@@ -270,9 +267,6 @@ func (p *Picture) remove(r *Row) {
 func (p *Picture) drop(r *Row) {
 	p.dropped(r, nil)
 	r.gone = true
-	if r.Kind == ProcessRow {
-		p.countUser(r)
-	}
 	p.setMark(r, false)
 	if p.held == r {
 		p.held = nil

@@ -85,15 +85,6 @@ func check(t interface{ Fatalf(string, ...any) }, p *Picture) {
 			t.Fatalf("%s is not in the tree", label(r))
 		}
 	}
-	users := map[int]bool{}
-	for r := range seen {
-		if uid := r.UID(); uid >= 0 && (r.Kind == ProcessRow && r.Process.State != "exited" || r.Kind == SessionRow && r.known && r.Session.State != "ended") {
-			users[uid] = true
-		}
-	}
-	if several := len(users) > 1; several != p.Users() {
-		t.Fatalf("several users: %t, of %v\n%s", p.Users(), users, dump(p))
-	}
 	if want := len(p.processes) + len(p.sessions); len(seen) < want {
 		t.Fatalf("%d rows for %d", len(seen), want)
 	}
@@ -130,7 +121,6 @@ func (h *host) step(t *rapid.T) *api.Frame {
 					s.Parent = parent
 				}
 			}
-			s.UID = rapid.IntRange(0, 1).Draw(t, "uid")
 			if rapid.Bool().Draw(t, "rooted") {
 				root := process(t)
 				s.Root = &root
@@ -168,9 +158,6 @@ func process(t *rapid.T) api.Process {
 	p := api.Process{Ref: ref("pid"), Session: rapid.SampledFrom(ids).Draw(t, "in"),
 		Comm:  rapid.SampledFrom([]string{"sh", "cc"}).Draw(t, "comm"),
 		State: rapid.SampledFrom([]api.ProcessState{api.StateLive, api.StateExited, api.StateExited, api.StateZombie}).Draw(t, "state")}
-	if uid := rapid.IntRange(-1, 1).Draw(t, "uid"); uid >= 0 {
-		p.UID = &uid
-	}
 	if rapid.IntRange(0, 4).Draw(t, "created") > 0 {
 		p.Creator = new(ref("creator"))
 	}

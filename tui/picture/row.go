@@ -47,7 +47,6 @@ type Row struct {
 	size           int32 // processes at and below it
 	live           int32 // … that have not exited, and the held row
 	counted        bool  // it counts as one of live
-	user           int   // for which it counts, plus 1; 0: for none
 	hits           int32 // rows at and below it that the filter wants
 	index          int32 // in the flat list
 	rank           int32 // of a session: orders siblings before all else
@@ -123,6 +122,17 @@ func (r *Row) SessionID() string {
 		return r.first.SessionID()
 	}
 	return ""
+}
+
+// UID is the user of a session or a process, -1 if that is not known: a host has none.
+func (r *Row) UID() int {
+	switch {
+	case r.Kind == SessionRow && !r.Host:
+		return r.Session.UID
+	case r.Kind == ProcessRow && r.Process.UID != nil:
+		return *r.Process.UID
+	}
+	return -1
 }
 
 // SameCalls reports whether two processes were started by the same tool calls.

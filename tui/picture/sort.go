@@ -20,7 +20,6 @@ const (
 	ByCPU
 	ByRSS
 	ByPorts
-	ByUser
 	ByThreads
 	ByLeftovers
 	ByZombies
@@ -103,8 +102,6 @@ func (p *Picture) compare(o Order, a, b *Row) int {
 		c = cmp.Compare(b.RSS(), a.RSS())
 	case ByPorts:
 		c = comparePorts(a.Listens(), b.Listens())
-	case ByUser:
-		c = cmp.Compare(a.UID(), b.UID())
 	case ByThreads:
 		c = cmp.Compare(b.Threads, a.Threads)
 	}
@@ -156,56 +153,4 @@ func (r *Row) name() string {
 		return cmp.Or(r.Session.Name, r.Session.ID)
 	}
 	return r.Process.Comm
-}
-
-// UID is the user of a session or a process, -1 if that is not known: a host has none.
-func (r *Row) UID() int {
-	switch {
-	case r.Kind == SessionRow && !r.Host:
-		return r.Session.UID
-	case r.Kind == ProcessRow && r.Process.UID != nil:
-		return *r.Process.UID
-	case r.Kind == GroupRow:
-		return r.first.UID()
-	}
-	return -1
-}
-
-// countUser updates for which user a process counts, as long as it is not over.
-func (p *Picture) countUser(r *Row) {
-	now := 0
-	if !r.gone && r.Process.State != api.StateExited {
-		now = r.UID() + 1
-	}
-	if r.user == now {
-		return
-	}
-	if p.users[r.user]--; p.users[r.user] <= 0 {
-		delete(p.users, r.user)
-	}
-	if r.user = now; now != 0 {
-		p.users[now]++
-	}
-}
-
-// Users reports whether what is not over is of more than one user.
-func (p *Picture) Users() bool {
-	first := 0
-	for user := range p.users {
-		if first != 0 {
-			return true
-		}
-		first = user
-	}
-	for _, r := range p.sessions {
-		if !r.known || r.Host || r.Session.State == api.StateEnded {
-			continue
-		}
-		user := r.UID() + 1
-		if first != 0 && user != first {
-			return true
-		}
-		first = user
-	}
-	return false
 }

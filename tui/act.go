@@ -18,7 +18,7 @@ import (
 func (m *model) sort(o picture.Order) {
 	m.view.SetOrder(o)
 	if m.view.Mode() == picture.Tree {
-		m.say("sessions sorted by %s; t: sort all processes in one list", columns.Title(o.By))
+		m.say("sessions sorted by %s", columns.Title(o.By))
 	}
 }
 

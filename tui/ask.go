@@ -25,9 +25,6 @@ const (
 // have ended: the picture has no news of exited processes.
 const mostForCalls = 2000
 
-// mostTasks limits the processes whose state is read at once.
-const mostTasks = 4096
-
 // asked is what is known beyond the picture, and which requests are open. There is one
 // of each kind at a time: while a key is held down over 1,000 rows, only the row where
 // it stops is requested.
@@ -122,7 +119,7 @@ func portsOf(l *api.Leaks) map[api.Ref][]int {
 }
 
 // askTasks asks the kernel for the states of the processes on the screen, and for the
-// names of their users; for all processes if the list is sorted by threads.
+// names of their users.
 func (m *model) askTasks() tea.Cmd {
 	a, now := &m.asked, m.opts.Now()
 	if a.open.tasks || now.Sub(a.at.tasks) < tasksEvery || m.opts.Tasks == nil {
@@ -130,11 +127,11 @@ func (m *model) askTasks() tea.Cmd {
 	}
 	var refs []api.Ref
 	var uids []int
-	look := func(r *picture.Row) {
+	for _, r := range m.view.Window() {
 		if r.Kind == picture.GroupRow {
 			r = r.First()
 		}
-		if r.Kind == picture.ProcessRow && r.Process.State == api.StateLive && len(refs) < mostTasks {
+		if r.Kind == picture.ProcessRow && r.Process.State == api.StateLive {
 			refs = append(refs, r.Process.Ref)
 		}
 		if uid := r.UID(); uid >= 0 && !slices.Contains(uids, uid) {
@@ -142,12 +139,6 @@ func (m *model) askTasks() tea.Cmd {
 				uids = append(uids, uid)
 			}
 		}
-	}
-	for _, r := range m.view.Window() {
-		look(r)
-	}
-	if o, _ := m.view.Order(); o.By == picture.ByThreads {
-		m.view.Picture.All(look)
 	}
 	if len(refs)+len(uids) == 0 {
 		return nil

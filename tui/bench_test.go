@@ -57,15 +57,12 @@ func BenchmarkKey(b *testing.B) {
 // BenchmarkFrame is 200 births and 200 exits, as with each picture at 2,000 forks/s,
 // and the frame that they cause.
 func BenchmarkFrame(b *testing.B) {
-	for _, mode := range []string{"tree", "filter", "flat"} {
+	for _, mode := range []string{"tree", "filter"} {
 		for _, n := range crowds {
 			b.Run(fmt.Sprintf("%s/%d", mode, n), func(b *testing.B) {
 				s := benchScreen(b, n)
-				switch mode {
-				case "filter":
+				if mode == "filter" {
 					s.press("f true enter")
-				case "flat":
-					s.press("t s e")
 				}
 				frames := make([]*api.Frame, 64)
 				for i := range frames {

@@ -24,7 +24,7 @@ func TestProgramFirst(t *testing.T) {
 		return s
 	}
 	brief := "vite · python3 srv.py"
-	for _, keys := range []string{"", "t", "o", "x wait", "x wait tab enter"} {
+	for _, keys := range []string{"", "o", "x wait", "x wait tab enter"} {
 		s := open(Options{})
 		s.press(keys)
 		s.says(brief, "!pyenv")

@@ -53,8 +53,8 @@ var states = []struct {
 	{"details of a group", func(s *screen) { s.press("e / cpp enter left i") }},
 	{"calls", func(s *screen) { s.frames(calls()) }},
 	{"timeline of calls", func(s *screen) { s.frames(calls()); s.press("T") }},
-	{"calls in a list", func(s *screen) { s.frames(calls()); s.press("t") }},
 	{"by tool call", func(s *screen) { s.frames(calls()); s.press("b") }},
+	{"by tool call with exited", func(s *screen) { s.frames(calls()); s.press("b e M r") }},
 	{"end of the list", func(s *screen) { s.press("G") }},
 	{"filter", func(s *screen) { s.press("e f comm:cpp enter") }},
 	{"filter being typed", func(s *screen) { s.press("f state:zom") }},
@@ -73,11 +73,6 @@ var states = []struct {
 		s.press("p")
 		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(6001, 4123, 4123, "new"), live(6002, 4123, 4123, "new")}})
 	}},
-	{"flat", func(s *screen) { s.press("t s") }},
-	{"flat locked", func(s *screen) { s.press("t M S") }},
-	{"flat by CPU", func(s *screen) { s.busy(); s.press("t P") }},
-	{"flat reversed", func(s *screen) { s.press("t M r") }},
-	{"flat with exited", func(s *screen) { s.press("t e M") }},
 	{"sort in the tree", func(s *screen) { s.press("s") }},
 	{"orphans", func(s *screen) { s.press("o") }},
 	{"timeline", func(s *screen) { s.press("T") }},

@@ -20,7 +20,7 @@ func fleet() *api.Frame {
 		Status: &api.WatchStatus{Level: 4, Mode: "enforce", SelfCheck: &api.SelfCheck{OK: true, At: at(-30)}}}
 	for i, host := range []string{"web1", "web2"} {
 		p := live(4121+i, 4100, 4100, "npm", "run", "dev")
-		p.Session = host + "/k3x9q2"
+		p.Session, p.Orphan = host+"/k3x9q2", i == 0
 		s := api.Session{ID: p.Session, Parent: host, Name: "shop", State: api.StateActive, Root: &p, Live: 1, Leftovers: 2, UID: 1000, Started: at(-79)}
 		f.Upsert = append(f.Upsert, p)
 		f.Sessions = append(f.Sessions, s, api.Session{ID: host, State: api.StateActive, Live: 1, Leftovers: 2, Forks: 9647, Level: 4, Mode: "enforce"})
@@ -40,7 +40,7 @@ func on(t *testing.T, o Options, width, height int, host string) *screen {
 
 func TestHostFrames(t *testing.T) {
 	for _, size := range []struct{ width, height int }{{80, 24}, {120, 30}} {
-		for _, tt := range []struct{ host, keys string }{{"web1", ""}, {"web1", "i"}, {"db1.example.com", ""}, {"db1.example.com", "i"}, {"web1", "z"}, {"web1", "t"}} {
+		for _, tt := range []struct{ host, keys string }{{"web1", ""}, {"web1", "i"}, {"db1.example.com", ""}, {"db1.example.com", "i"}, {"web1", "z"}, {"web1", "o"}} {
 			t.Run(fmt.Sprintf("%s_%s_%dx%d", tt.host, tt.keys, size.width, size.height), func(t *testing.T) {
 				s := on(t, Options{}, size.width, size.height, tt.host)
 				s.press(tt.keys)

@@ -119,7 +119,7 @@ func (m *model) timelineKeys(tea.KeyPressMsg) []keys.Row {
 // treeKeys are the keys while the tree has the focus.
 func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
 	k, v, r, set := m.keys, m.view, m.view.Selected(), m.columnSet()
-	o, locked := v.Order()
+	o := v.Order()
 	sort := func(o picture.Order) func() { return func() { m.sort(o) } }
 	refusal := m.refusal()
 	rows := []keys.Row{
@@ -160,7 +160,6 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
 		keys.Start(k.EndSession, func() tea.Cmd { return m.askEnd(r) }).If(refusal == "", refusal),
 		keys.On(k.Kill, func() { m.askKill(r) }).If(refusal == "", refusal),
 
-		keys.On(k.Flat, func() { v.Toggle(picture.Flat) }),
 		keys.On(k.Orphans, func() { v.Toggle(picture.Orphans) }),
 		keys.On(k.Calls, func() { v.Toggle(picture.Calls) }),
 		keys.On(k.FoldAll, func() { v.Toggle(picture.Tree); v.FoldSessions() }),
@@ -170,7 +169,6 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
 		keys.On(k.SortCPU, sort(picture.Order{By: picture.ByCPU})),
 		keys.On(k.SortRSS, sort(picture.Order{By: picture.ByRSS})),
 		keys.On(k.Reverse, sort(picture.Order{By: o.By, Reverse: !o.Reverse})),
-		keys.On(k.Lock, func() { v.Lock(!locked) }).If(v.Mode() == picture.Flat, "S locks the order of the flat list; t shows it"),
 	)
 }
 
@@ -246,7 +244,7 @@ func (m *model) click(at tea.Mouse) {
 		m.timeline.At(y - 1)
 	case y == -1:
 		if by, ok := m.columnSet().At(x - (l.inner() - m.columnSet().Width())); ok {
-			o, _ := m.view.Order()
+			o := m.view.Order()
 			m.sort(picture.Order{By: by, Reverse: o.By == by && !o.Reverse})
 		}
 	default:

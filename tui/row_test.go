@@ -62,9 +62,12 @@ func TestGraphs(t *testing.T) {
 // How a process died and when stand in one place at every width, not in a note.
 func TestFate(t *testing.T) {
 	for _, width := range []int{40, 60, 80, 100, 120, 200} {
-		for _, mode := range []string{"e", "e t"} {
+		for _, mode := range []string{"e", "e b"} {
 			s := newScreen(t, newFake(), Options{}, width, 24)
 			s.frames(scene())
+			f := calls()
+			f.Upsert[0].Exited, f.Upsert[3].Exited = at(-12), at(-12)
+			s.frames(f)
 			s.press(mode)
 			var ends []int // of ages, times of death, and codes
 			var codes []int

@@ -82,8 +82,6 @@ func (m *model) empty(width int) []string {
 		text = "no orphans and no zombies; o goes back"
 	case m.view.Mode() == picture.Calls:
 		text = "no live process is of a tool call; b goes back"
-	case m.view.Mode() == picture.Flat && m.view.Picture.Len() > 0:
-		text = "no live processes; e shows the exited ones"
 	case m.link.only == nil && m.link.status.Live > 0: // members of all sessions
 		text = "sessions of other users are hidden; run with sudo to see them"
 	}

@@ -260,11 +260,6 @@ func (m *model) treeFrame(l layout) ink.Frame {
 	f := ink.Frame{Title: "Sessions", Focused: m.focus == onTree}
 	var how []string
 	switch v.Mode() {
-	case picture.Flat:
-		f.Title = "Processes"
-		if _, locked := v.Order(); locked {
-			how = append(how, "order locked")
-		}
 	case picture.Orphans:
 		f.Title = "Orphans and zombies"
 	case picture.Calls:
@@ -285,12 +280,11 @@ func (m *model) treeFrame(l layout) ink.Frame {
 	if len(how) > 0 {
 		f.Title += ": " + strings.Join(how, ", ")
 	}
-	order, _ := v.Order()
 	gap := " "
 	if l.framed {
 		gap = t.Horizontal
 	}
-	f.Head = m.columnSet().Head(t, order, gap)
+	f.Head = m.columnSet().Head(t, v.Order(), gap)
 	f.Foot = m.note(m.notShown())
 	return f
 }

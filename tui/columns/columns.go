@@ -19,10 +19,12 @@ import (
 type column struct {
 	name, head string
 	width      int
-	sort       picture.Sort
+	sort       picture.Sort // none: rows are not sorted by it
 	of         owner
 	cell       func(l *Facts, r *picture.Row) string
 }
+
+const none = picture.Sort(0xff)
 
 // owner is the rows that a column is for.
 type owner uint8
@@ -68,8 +70,8 @@ var all = []column{
 	{"rss", "RSS", 5, picture.ByRSS, everyRow, rss},
 	ports(7),
 	{"age", "AGE", 6, picture.ByAge, everyRow, age},
-	{"threads", "THR", 4, picture.ByThreads, everyRow, threads},
-	{"activity", "ACTIVITY", 8, picture.ByCPU, everyRow, activity},
+	{"threads", "THR", 4, none, everyRow, threads},
+	{"activity", "ACTIVITY", 8, none, everyRow, activity},
 }
 
 // Title names an order as the head of its column does.
@@ -220,7 +222,7 @@ func (s Set) Head(t *ink.Theme, o picture.Order, gap string) string {
 	var b strings.Builder
 	for _, c := range s {
 		name, p := c.head, t.Dim
-		if c.sort == o.By && c.name != "activity" {
+		if c.sort == o.By {
 			arrow := t.Falling
 			if o.Reverse {
 				arrow = t.Rising
@@ -245,7 +247,7 @@ func (s Set) Head(t *ink.Theme, o picture.Order, gap string) string {
 func (s Set) At(x int) (picture.Sort, bool) {
 	for _, c := range s {
 		if x -= c.width + 1; x < 0 {
-			return c.sort, true
+			return c.sort, c.sort != none
 		}
 	}
 	return 0, false
@@ -304,7 +306,7 @@ func (c *column) look(l *Facts, text string) ink.Paint {
 func (s Set) Next(o picture.Order, back bool) picture.Order {
 	var sorts []picture.Sort
 	for _, c := range s {
-		if !slices.Contains(sorts, c.sort) {
+		if c.sort != none {
 			sorts = append(sorts, c.sort)
 		}
 	}

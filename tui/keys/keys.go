@@ -10,18 +10,18 @@ import (
 
 // Tree are the keys of the tree of sessions, and the keys that work everywhere.
 type Tree struct {
-	Up, Down, Home, End, PageUp, PageDown           key.Binding
-	Left, Right, FoldAll                            key.Binding
-	Details, Events, PID, Pane                      key.Binding
-	Mark, MarkAll, Unmark, Copy                     key.Binding
-	Search, Next, Prev, Filter                      key.Binding
-	Root, Back                                      key.Binding
-	FollowRow, FollowNewest                         key.Binding
-	Pause, Flat, Timeline, Orphans, Calls, Exited   key.Binding
-	Sort, SortBack, SortCPU, SortRSS, Reverse, Lock key.Binding
-	Columns                                         key.Binding
-	EndSession, Kill                                key.Binding
-	Help, Escape, Quit, Suspend, Redraw             key.Binding
+	Up, Down, Home, End, PageUp, PageDown     key.Binding
+	Left, Right, FoldAll                      key.Binding
+	Details, Events, PID, Pane                key.Binding
+	Mark, MarkAll, Unmark, Copy               key.Binding
+	Search, Next, Prev, Filter                key.Binding
+	Root, Back                                key.Binding
+	FollowRow, FollowNewest                   key.Binding
+	Pause, Timeline, Orphans, Calls, Exited   key.Binding
+	Sort, SortBack, SortCPU, SortRSS, Reverse key.Binding
+	Columns                                   key.Binding
+	EndSession, Kill                          key.Binding
+	Help, Escape, Quit, Suspend, Redraw       key.Binding
 }
 
 // Timeline are the keys of the timeline.
@@ -81,7 +81,6 @@ func New() Map {
 			FollowRow:    bind("F", "follow the row", "F"),
 			FollowNewest: bind("L", "follow the newest process", "L"),
 			Pause:        bind("p", "pause the display", "p"),
-			Flat:         bind("t", "tree or flat list", "t"),
 			Timeline:     bind("T", "timeline of the session", "T"),
 			Orphans:      bind("o", "orphans and zombies only", "o"),
 			Calls:        bind("b", "list by tool call: what each has started", "b"),
@@ -91,7 +90,6 @@ func New() Map {
 			SortCPU:      bind("P", "sort by CPU%", "P"),
 			SortRSS:      bind("M", "sort by memory (RSS)", "M"),
 			Reverse:      bind("r", "reverse the order", "r"),
-			Lock:         bind("S", "lock the order of the flat list", "S"),
 			Columns:      bind("C", "choose the columns", "C"),
 			EndSession:   bind("x", "end the session of the row, or the marked ones", "x"),
 			Kill:         bind("X", "kill only this process, or the marked ones", "X"),
@@ -142,7 +140,7 @@ func (m Map) Groups() []Group {
 		{"Look", []key.Binding{t.Details, t.Timeline, t.Events, t.Orphans, t.Calls, t.Exited, t.Pane, t.Pause, t.FollowRow, t.FollowNewest}},
 		{"Move", []key.Binding{t.Up, t.Down, t.Left, t.Right, t.FoldAll, t.Home, t.End, t.PageUp, t.PageDown, t.PID}},
 		{"Find", []key.Binding{t.Filter, t.Search, t.Next, t.Prev, t.Root, t.Back}},
-		{"Arrange", []key.Binding{t.Flat, t.Sort, t.SortBack, t.SortCPU, t.SortRSS, t.Reverse, t.Lock, t.Columns}},
+		{"Arrange", []key.Binding{t.Sort, t.SortBack, t.SortCPU, t.SortRSS, t.Reverse, t.Columns}},
 		{"Leave", []key.Binding{t.Help, t.Escape, t.Quit, t.Suspend, t.Redraw}},
 		{"In the timeline", bindings(m.Timeline)},
 		{"In the dialog that ends", bindings(m.Dialog)},
@@ -167,7 +165,7 @@ func (t Tree) Short(folded bool) []key.Binding {
 	return []key.Binding{
 		Named(t.EndSession, "x", "end"), Named(t.Details, "Enter", "why"), t.Help, Named(t.Quit, "q", "quit"),
 		Named(t.Search, "/", "search"), Named(t.Filter, "f", "filter"), Named(t.FoldAll, "z", fold), Named(t.Exited, "e", "exited"),
-		Named(t.Timeline, "T", "timeline"), Named(t.Events, "v", "events"), Named(t.Sort, "s", "sort"), Named(t.Flat, "t", "list"),
+		Named(t.Timeline, "T", "timeline"), Named(t.Events, "v", "events"), Named(t.Sort, "s", "sort"),
 		Named(t.Orphans, "o", "orphans"), Named(t.Mark, "Space", "mark"), Named(t.Pause, "p", "pause"),
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Order is how rows are sorted, and whether the order of the flat list is locked.
-func (v *View) Order() (o Order, locked bool) { return v.order, v.locked }
+// Order is how rows are sorted.
+func (v *View) Order() Order { return v.order }
 
 // SetOrder sorts the rows: the sessions, and in a list the processes. It shows the first
 // of them, which is what the reader wants to see, unless a row is followed.
 func (v *View) SetOrder(o Order) {
-	v.order, v.locked, v.sorted = o, false, false
+	v.order, v.sorted = o, false
 	v.Picture.sortSessions(o)
 	v.refill()
 	if v.sel != nil && v.follow == FollowNothing {
@@ -68,12 +68,6 @@ func (v *View) settle() {
 	}
 }
 
-// Lock keeps the current order: new rows come last.
-func (v *View) Lock(on bool) {
-	v.locked = on
-	v.restore()
-}
-
 func (v *View) at(i int) *Row {
 	if i < 0 || i >= len(v.flat) {
 		return nil
@@ -81,17 +75,15 @@ func (v *View) at(i int) *Row {
 	return v.flat[i]
 }
 
-// lists reports whether r belongs in the flat list.
+// lists reports whether r belongs in the list.
 func (v *View) lists(r *Row) bool {
 	if r.gone || r.Kind != ProcessRow || v.Picture.filter != nil && !r.match {
 		return false
 	}
 	switch {
-	case v.mode == Calls && len(r.Process.Calls) == 0:
+	case v.mode == Calls && (len(r.Process.Calls) == 0 || v.hides() && !r.counted):
 		return false
 	case v.mode == Orphans && (r.Process.State == api.StateExited || !r.Process.Orphan && r.Process.State != api.StateZombie):
-		return false
-	case v.hides() && !r.counted:
 		return false
 	}
 	return v.root == v.Picture.top || r.below(v.root)
@@ -110,12 +102,12 @@ func byCall(rows []*Row) {
 	slices.SortStableFunc(rows, func(a, b *Row) int { return place[a] - place[b] })
 }
 
-// listed reports whether r is in the flat list.
+// listed reports whether r is in the list.
 func (v *View) listed(r *Row) bool {
 	return r.index >= 0 && int(r.index) < len(v.flat) && v.flat[r.index] == r
 }
 
-// list rebuilds the flat list. The selected row keeps its line; if it is gone from the
+// list rebuilds the list. The selected row keeps its line; if it is gone from the
 // list, the row at its place is selected.
 func (v *View) list() {
 	at := -1
@@ -136,7 +128,7 @@ func (v *View) list() {
 		}
 	}
 	slices.SortFunc(fresh[kept:], (*Row).compare)
-	if !v.sorted && !v.locked {
+	if !v.sorted {
 		slices.SortFunc(fresh, func(a, b *Row) int { return v.Picture.compare(v.order, a, b) })
 		if v.mode == Calls {
 			byCall(fresh)

@@ -48,7 +48,7 @@ type Row struct {
 	live           int32 // … that have not exited, and the held row
 	counted        bool  // it counts as one of live
 	hits           int32 // rows at and below it that the filter wants
-	index          int32 // in the flat list
+	index          int32 // in the list of a view
 	rank           int32 // of a session: orders siblings before all else
 	order          int32 // of a session: its place as the reader sorted them, 0: none
 	sig            uint64

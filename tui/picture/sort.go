@@ -8,7 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Sort is what rows are sorted by: sessions always, processes in a flat list.
+// Sort is what rows are sorted by: sessions always, processes in a list.
 type Sort uint8
 
 // The sort orders: largest first, but by age and by a name the first comes first.
@@ -20,7 +20,6 @@ const (
 	ByCPU
 	ByRSS
 	ByPorts
-	ByThreads
 	ByLeftovers
 	ByZombies
 	BySession
@@ -102,8 +101,6 @@ func (p *Picture) compare(o Order, a, b *Row) int {
 		c = cmp.Compare(b.RSS(), a.RSS())
 	case ByPorts:
 		c = comparePorts(a.Listens(), b.Listens())
-	case ByThreads:
-		c = cmp.Compare(b.Threads, a.Threads)
 	}
 	if o.By > ByName {
 		if over := compareOver(a, b); over != 0 {

@@ -8,7 +8,6 @@ type Mode uint8
 // The modes of a view.
 const (
 	Tree    Mode = iota
-	Flat         // every process, in the order of View.Sort
 	Orphans      // live processes whose creator is dead, and zombies
 	Calls        // what tool calls started, that of each call together
 )
@@ -25,11 +24,10 @@ type View struct {
 	follow  Follow
 	order   Order
 	hidden  bool // exited processes, unless something alive is below them
-	locked  bool
 	moved   bool // the reader chose the selected row
 	calm    int  // how often in a row Resort found as many rows as before
 	rows    int  // … that many
-	sorted  bool // the flat list is sorted, or was a moment ago
+	sorted  bool // the list is sorted, or was a moment ago
 	flat    []*Row
 }
 
@@ -180,7 +178,7 @@ func (v *View) SessionsFolded() bool {
 // SetMode changes the layout of the rows.
 func (v *View) SetMode(m Mode) {
 	v.mode = m
-	v.locked, v.sorted = false, false
+	v.sorted = false
 	v.flat = nil
 	v.refill()
 }

@@ -77,7 +77,7 @@ func act(t *rapid.T, v *View) {
 	case 8:
 		v.SetRoot(nil)
 	case 9:
-		v.SetMode(rapid.SampledFrom([]Mode{Tree, Flat, Orphans, Calls}).Draw(t, "mode"))
+		v.SetMode(rapid.SampledFrom([]Mode{Tree, Orphans, Calls}).Draw(t, "mode"))
 	case 10:
 		v.SetFollow(rapid.SampledFrom([]Follow{FollowNothing, FollowRow, FollowNewest}).Draw(t, "follow"))
 	case 11:
@@ -231,13 +231,12 @@ func TestFilterTerms(t *testing.T) {
 	}
 }
 
-// The flat list is sorted after each Resort; between two, and while it is locked, no
-// rows change places.
-func TestFlat(t *testing.T) {
+// A list is sorted after each Resort; between two no rows change places.
+func TestList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, v := newHost(), NewView(New())
 		v.SetHeight(4)
-		v.SetMode(Flat)
+		v.SetMode(Orphans)
 		for range rapid.IntRange(0, 4).Draw(t, "sort") {
 			v.SetOrder(Order{Sort(rapid.IntRange(0, int(sorts)-1).Draw(t, "by")), rapid.Bool().Draw(t, "reverse")})
 		}
@@ -245,14 +244,21 @@ func TestFlat(t *testing.T) {
 			before := slices.Clone(v.flat)
 			f := h.step(t)
 			for i := range f.Upsert {
+				f.Upsert[i].Orphan = true
 				f.Upsert[i].CPUSeconds = float64(rapid.IntRange(0, 9).Draw(t, "cpu"))
 			}
 			v.Apply(batch(f))
-			stayed := slices.DeleteFunc(before, func(r *Row) bool { return r.gone })
+			stayed := slices.DeleteFunc(before, func(r *Row) bool { return r.gone || r.Process.State == "exited" })
 			if len(stayed) > len(v.flat) || !slices.Equal(stayed, v.flat[:len(stayed)]) {
 				t.Fatalf("rows changed places")
 			}
-			require.Equal(t, len(v.flat), v.Picture.Len())
+			orphans := 0
+			v.Picture.All(func(r *Row) {
+				if r.Process.State != "exited" {
+					orphans++
+				}
+			})
+			require.Equal(t, len(v.flat), orphans)
 			checkView(t, v)
 			if rapid.Bool().Draw(t, "second") {
 				v.Resort()
@@ -314,7 +320,7 @@ func TestFillsWhenCalm(t *testing.T) {
 // sized is a session of one process with so much memory.
 func sized(pid, mib int) *api.Frame {
 	root := born(at(pid, pid), nil, "sh")
-	root.Session, root.RSSBytes = fmt.Sprint("s", pid), uint64(mib)<<20
+	root.Session, root.Orphan, root.RSSBytes = fmt.Sprint("s", pid), true, uint64(mib)<<20
 	return &api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{root},
 		Sessions: []api.Session{{ID: root.Session, State: "active", Root: &root, RSSBytes: root.RSSBytes}}}
 }
@@ -323,7 +329,7 @@ func sized(pid, mib int) *api.Frame {
 // while the ranking changes: with the selected row if the reader chose that, else with
 // the first one. A row that is followed stays selected.
 func TestRankingIsInSight(t *testing.T) {
-	for _, mode := range []Mode{Tree, Flat} {
+	for _, mode := range []Mode{Tree, Orphans} {
 		v := NewView(New())
 		v.SetHeight(5)
 		v.SetMode(mode)

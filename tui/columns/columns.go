@@ -54,18 +54,10 @@ type Facts struct {
 // all are the columns in the order of a row, from the left.
 var all = []column{
 	{"session", "SESSION", 10, picture.BySession, listed, func(l *Facts, r *picture.Row) string { return display.Text(l.Picture.SessionName(r)) }},
-	{"live", "LIVE", 5, picture.ByLive, sessions, func(_ *Facts, r *picture.Row) string {
-		return ofSession(r, func(s *api.Session) int { return s.Live })
-	}},
-	{"orphans", "ORPH", 4, picture.ByOrphans, sessions, func(_ *Facts, r *picture.Row) string {
-		return warning(r, func(s *api.Session) int { return s.Orphans })
-	}},
-	{"leftovers", "LEFT", 4, picture.ByLeftovers, sessions, func(_ *Facts, r *picture.Row) string {
-		return warning(r, func(s *api.Session) int { return s.Leftovers })
-	}},
-	{"zombies", "ZOMB", 4, picture.ByZombies, sessions, func(_ *Facts, r *picture.Row) string {
-		return warning(r, func(s *api.Session) int { return s.Zombies })
-	}},
+	{"live", "LIVE", 5, picture.ByLive, sessions, figure("0", func(s *api.Session) int { return s.Live })},
+	{"orphans", "ORPH", 4, picture.ByOrphans, sessions, figure("", func(s *api.Session) int { return s.Orphans })},
+	{"leftovers", "LEFT", 4, picture.ByLeftovers, sessions, figure("", func(s *api.Session) int { return s.Leftovers })},
+	{"zombies", "ZOMB", 4, picture.ByZombies, sessions, figure("", func(s *api.Session) int { return s.Zombies })},
 	{"cpu", "CPU%", 5, picture.ByCPU, everyRow, func(l *Facts, r *picture.Row) string { return percent(l.Picture.CPU(r)) }},
 	{"rss", "RSS", 5, picture.ByRSS, everyRow, rss},
 	ports(7),
@@ -330,19 +322,17 @@ func Over(r *picture.Row) bool {
 	return r.Process.State == api.StateExited
 }
 
-func ofSession(r *picture.Row, figure func(*api.Session) int) string {
-	if r.Kind != picture.SessionRow || Over(r) {
-		return ""
+// figure is a column of a number that only sessions have; zero is how none is shown.
+func figure(zero string, of func(*api.Session) int) func(*Facts, *picture.Row) string {
+	return func(_ *Facts, r *picture.Row) string {
+		switch {
+		case r.Kind != picture.SessionRow || Over(r):
+			return ""
+		case of(r.Session) == 0:
+			return zero
+		}
+		return quantity(of(r.Session))
 	}
-	return quantity(figure(r.Session))
-}
-
-// warning is a figure of a session that is worth noticing: it is shown unless it is 0.
-func warning(r *picture.Row, figure func(*api.Session) int) string {
-	if s := ofSession(r, figure); s != "0" {
-		return s
-	}
-	return ""
 }
 
 func quantity(n int) string {

@@ -272,19 +272,15 @@ func (l *Labels) Clock(t time.Time) string {
 	return t.Format(time.TimeOnly)
 }
 
-// HowEnded says how a process exited.
-func HowEnded(p *api.Process) string {
-	switch {
-	case p.Signal != "":
-		return display.Text(p.Signal)
-	case p.ExitCode != nil:
-		return fmt.Sprintf("exit %d", *p.ExitCode)
-	}
-	return "exited"
-}
-
-// WhoEnded is HowEnded with who sent the signal, if that is known.
+// WhoEnded says how a process exited, with who sent the signal, if that is known.
 func WhoEnded(p *api.Process) string { return display.Exited(p, "", "exit ") }
+
+// HowEnded is WhoEnded without the sender.
+func HowEnded(p *api.Process) string {
+	alone := *p
+	alone.Killer = nil
+	return WhoEnded(&alone)
+}
 
 // Session is the id of a session and, if it has one, the name.
 func Session(s *api.Session) string {

@@ -275,9 +275,6 @@ func (v *View) restore() {
 	if v.mode == Tree && v.sel != nil {
 		v.sel = v.visible(v.sel)
 	}
-	if v.mode != Tree && v.sel != nil && !v.listed(v.sel) {
-		v.sel = nil
-	}
 	if v.sel == nil {
 		v.sel = v.First()
 	}

@@ -259,11 +259,15 @@ func (m *Model) latest(l *lane, born func(*api.Process) time.Time) (start, end t
 	if n := len(l.calls); n > 0 {
 		return m.during(l.calls[n-1])
 	}
-	start, end = born(l.last()), m.now
-	if exited := l.last().Exited; exited != nil {
-		end = *exited
+	return m.life(l.last(), born)
+}
+
+// life is when a process was alive, up to now.
+func (m *Model) life(p *api.Process, born func(*api.Process) time.Time) (start, end time.Time) {
+	if p.Exited != nil {
+		return born(p), *p.Exited
 	}
-	return start, end
+	return born(p), m.now
 }
 
 func latest(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }

@@ -167,14 +167,11 @@ func (m *Model) cells(l *label.Labels, ln *lane, columns int) []cell {
 	cells := make([]cell, columns)
 	from, to := m.Span()
 	for _, p := range ln.processes {
-		born, end := l.Born(p), m.now
-		if p.Exited != nil {
-			end = *p.Exited
-		}
+		born, end := m.life(p, l.Born)
 		if end.Before(from) || born.After(to) {
 			continue
 		}
-		look, mark, rank := m.life(l, p)
+		look, mark, rank := painted(l, p)
 		start, stop := span(born, end, from, to, columns)
 		for x := start; x <= stop; x++ {
 			text, rank := l.Lane, rank
@@ -201,10 +198,10 @@ func span(begin, end, from, to time.Time, columns int) (start, stop int) {
 	return min(max(start, 0), columns-1), min(stop, columns-1)
 }
 
-// life is how the lifetime of a process is painted, the mark at its end, and its rank: an
+// painted is how the lifetime of a process is painted, the mark at its end, and its rank: an
 // end or a failure covers a live process, which covers a normal exit. A mark has the rank
 // above.
-func (m *Model) life(l *label.Labels, p *api.Process) (paint ink.Paint, mark string, rank int) {
+func painted(l *label.Labels, p *api.Process) (paint ink.Paint, mark string, rank int) {
 	look := l.Process(p, "")
 	switch {
 	case p.State == api.StateLive:

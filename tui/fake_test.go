@@ -54,9 +54,9 @@ func newScreen(t testing.TB, f *apitest.Client, o Options, width, height int) *s
 	return s
 }
 
-// shown is a screen of 80 columns with the scene.
-func shown(t testing.TB) *screen {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
+// shown is a screen with the scene.
+func shown(t testing.TB, width, height int) *screen {
+	s := newScreen(t, newFake(), Options{}, width, height)
 	s.frames(scene())
 	return s
 }

@@ -272,8 +272,7 @@ func TestFrames(t *testing.T) {
 // process belongs to it, and both keys work as shown.
 func TestNewUser(t *testing.T) {
 	for _, size := range []struct{ width, height int }{{40, 10}, {80, 24}, {200, 50}} {
-		s := newScreen(t, newFake(), Options{}, size.width, size.height)
-		s.frames(scene())
+		s := shown(t, size.width, size.height)
 		s.says("x end", "Enter why", "? help", "q quit")
 		s.press("?")
 		s.says("To end a session: select it or any of its processes and press x.",
@@ -287,8 +286,7 @@ func TestNewUser(t *testing.T) {
 
 // No word of the help is cut off.
 func TestHelpIsWhole(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 40, 10)
-	s.frames(scene())
+	s := shown(t, 40, 10)
 	if text := strings.Join(s.helpLines(40), "\n"); strings.Contains(text, s.term.theme.Dots) {
 		t.Errorf("cut off:\n%s", text)
 	}

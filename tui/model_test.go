@@ -36,20 +36,18 @@ func TestReconnect(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
-	s := shown(t)
+	s := shown(t, 80, 24)
 	had := s.view.Picture.Len()
 	s.press("p")
 	for i := range 37 {
 		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(6000+i, 4123, 4123, "new")}})
 	}
 	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(4123, 4121, 4121, "make", "all")}})
-	if s.view.Picture.Len() != had || !strings.Contains(s.draw(), "paused, 37 new") || strings.Contains(s.draw(), "make all") {
-		t.Errorf("%d processes\n%s", s.view.Picture.Len(), s.draw())
-	}
+	require.Equal(t, s.view.Picture.Len(), had)
+	s.says("paused, 37 new", "!make all")
 	s.press("p")
-	if s.view.Picture.Len() != had+37 || strings.Contains(s.draw(), "paused") || !strings.Contains(s.draw(), "make all") {
-		t.Errorf("%d processes\n%s", s.view.Picture.Len(), s.draw())
-	}
+	require.Equal(t, s.view.Picture.Len(), had+37)
+	s.says("!paused", "make all")
 }
 
 // If the kernel does not report reparenting, the picture has the dead parent for a
@@ -74,8 +72,7 @@ func TestCreatorExits(t *testing.T) {
 
 // One request at a time: moving over many rows requests only the row where it stops.
 func TestWhyIsAskedOnce(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 120, 30)
-	s.frames(scene())
+	s := shown(t, 120, 30)
 	_, first := s.Update(stroke("down"))
 	for range 5 {
 		s.Update(stroke("down"))
@@ -173,17 +170,13 @@ func TestAnyKeys(t *testing.T) {
 }
 
 func TestSearch(t *testing.T) {
-	s := shown(t)
+	s := shown(t, 80, 24)
 	s.press("e j h k / SLEEP enter")
-	if r := s.view.Selected(); r.Process == nil || r.Process.PID != 4130 {
-		t.Errorf("search does not find what is folded away")
-	}
+	require.Equal(t, s.selected(), "4130 sleep") // it was folded away
 	s.press("g /")
 	s.typed("sleep 30") // as the row shows it: two arguments
 	s.press("enter")
-	if r := s.view.Selected(); r.Process == nil || r.Process.PID != 4130 {
-		t.Errorf("search does not find what is in two arguments")
-	}
+	require.Equal(t, s.selected(), "4130 sleep")
 	s.press("/ sh enter")
 	var found []string
 	for range 4 {
@@ -207,9 +200,7 @@ func TestFollow(t *testing.T) {
 	s.press("L")
 	for i := range 5 {
 		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(7000+i, 4123, 4123, "new")}})
-		if r := s.view.Selected(); r.Process == nil || r.Process.PID != 7000+i {
-			t.Fatalf("the newest is not selected")
-		}
+		require.Equal(t, s.selected(), fmt.Sprint(7000+i, " new"))
 	}
 	s.press("k")
 	if s.view.Following() != picture.FollowNothing {

@@ -16,7 +16,7 @@ var everywhere = []string{"q", "ctrl+z", "ctrl+l"}
 
 // Every key that the help names has an effect in its pane, and no pane has another.
 func TestEveryKeyHasARow(t *testing.T) {
-	s := shown(t)
+	s := shown(t, 80, 24)
 	s.timeline = timeline.New("k3x9q2")
 	help := map[string][]string{}
 	for _, g := range s.keys.Groups() {

@@ -24,8 +24,7 @@ func TestLetters(t *testing.T) {
 		s.frames(f)
 		s.says(want)
 	}
-	s := newScreen(t, newFake(), Options{}, 120, 30)
-	s.frames(scene())
+	s := shown(t, 120, 30)
 	s.says("● 4123 make")
 	s.press("4 123 enter")
 	s.says("● sleeping")
@@ -50,8 +49,7 @@ func TestDeadIsFaint(t *testing.T) {
 
 // What does not happen is blank, and a graph stands beside its unit.
 func TestGraphs(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 200, 50)
-	s.frames(scene())
+	s := shown(t, 200, 50)
 	s.later(time.Second)
 	s.press("z")
 	s.says("!▁", "activity none")
@@ -63,8 +61,7 @@ func TestGraphs(t *testing.T) {
 func TestFate(t *testing.T) {
 	for _, width := range []int{40, 60, 80, 100, 120, 200} {
 		for _, mode := range []string{"e", "e b"} {
-			s := newScreen(t, newFake(), Options{}, width, 24)
-			s.frames(scene())
+			s := shown(t, width, 24)
 			f := calls()
 			f.Upsert[0].Exited, f.Upsert[3].Exited = at(-12), at(-12)
 			s.frames(f)
@@ -98,8 +95,7 @@ func TestFate(t *testing.T) {
 
 // Whose orphan it is stands behind the command, whole; the details have the words.
 func TestCreatorOnTheRow(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 120, 30)
-	s.frames(scene())
+	s := shown(t, 120, 30)
 	s.says("sleep 300 ↷4122 sh ", "as SIGSEGV ↑4123 make ", "!orphan of")
 	s.press("4 130 enter")
 	s.says("its creator 4122 sh is ")
@@ -158,8 +154,7 @@ func TestEndOfACallIsAsked(t *testing.T) {
 // The details draw the tree of lineage why: from the root down, evidence only if it is
 // not the fork, and the whole of it without an answer of the daemon too.
 func TestCreators(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 200, 50)
-	s.frames(scene())
+	s := shown(t, 200, 50)
 	s.press("4 130 enter i")
 	s.says("creators", "4121 sh -c 'make & wait'", "└─ 4122 sh exited 12:03:08", "└─ 4130 sleep 300", "4130 sleep: reparented from 4122 sh to 4100 at 12:03:08", "!evidence", "!fork by")
 	first, last := strings.LastIndex(s.draw(), "4121"), strings.LastIndex(s.draw(), "4130 sleep:")
@@ -174,8 +169,7 @@ func TestCreators(t *testing.T) {
 		deep.Upsert = append(deep.Upsert, live(4200+i, 4199+i, 4199+i, "sh"))
 	}
 	deep.Upsert[0].Creator = new(ref(4123))
-	s = newScreen(t, newFake(), Options{}, 80, 100)
-	s.frames(scene())
+	s = shown(t, 80, 100)
 	s.frames(&deep)
 	s.press("4 239 enter i")
 	s.says("[20] 4218 sh", "[41] 4239 sh")
@@ -185,8 +179,7 @@ func TestCreators(t *testing.T) {
 // In little room a note is short, then it is left out: no part of a PID is shown.
 func TestNotesAreWhole(t *testing.T) {
 	for width := 24; width < 200; width++ {
-		s := newScreen(t, newFake(), Options{}, width, 40)
-		s.frames(scene())
+		s := shown(t, width, 40)
 		s.frames(calls())
 		for _, line := range strings.Split(ansi.Strip(s.draw()), "\n") {
 			if _, note, found := strings.Cut(line, "  ↷"); found && !strings.HasPrefix(note+" ", "4122 ") && !strings.HasPrefix(note+" ", "4131 ") {

@@ -48,7 +48,7 @@ func (s *search) word() string { return strings.ToLower(s.text) }
 // count counts the matches.
 func (s *search) count(v *picture.View) {
 	if s.text != "" {
-		s.at, s.all = v.Matches(s.text)
+		s.at, s.all = v.Matches(s.word())
 	}
 }
 
@@ -118,7 +118,7 @@ func (p *prompt) update(m *model, msg tea.Msg) (cmd tea.Cmd) {
 		m.columns = names
 	case searchPrompt:
 		m.search.text = strings.TrimSpace(now)
-		if !m.view.Seek(m.search.text, m.search.from) && m.search.text != "" {
+		if !m.view.Seek(m.search.word(), m.search.from) && m.search.text != "" {
 			p.bad = "not found"
 		}
 		m.search.count(m.view)
@@ -178,7 +178,7 @@ func (m *model) find(back bool) {
 	switch {
 	case m.search.text == "":
 		m.complain("nothing was searched for yet: /")
-	case !m.view.Find(m.search.text, back):
+	case !m.view.Find(m.search.word(), back):
 		m.complain("%s: not found", display.Text(m.search.text))
 	}
 	m.search.count(m.view)

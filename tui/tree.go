@@ -147,7 +147,7 @@ func (w *rows) indent(l *ink.Line, r *picture.Row) {
 		case i < len(flags)-1 && more:
 			l.Put(w.Border, w.Bar)
 		case i < len(flags)-1:
-			l.Put(w.Border, w.Gap)
+			l.Put(w.Border, "  ")
 		case more:
 			l.Put(w.Border, w.Tee)
 		default:

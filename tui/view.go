@@ -257,25 +257,16 @@ func overlay(lines, box []string, width int) {
 // are not shown.
 func (m *model) treeFrame(l layout) ink.Frame {
 	v, t := m.view, m.term.theme
-	f := ink.Frame{Title: "Sessions", Focused: m.focus == onTree}
+	f := ink.Frame{Title: [...]string{"Sessions", "Orphans and zombies", "Processes by tool call"}[v.Mode()], Focused: m.focus == onTree}
 	var how []string
-	switch v.Mode() {
-	case picture.Orphans:
-		f.Title = "Orphans and zombies"
-	case picture.Calls:
-		f.Title = "Processes by tool call"
-	}
 	if root := v.Root(); root != nil {
 		how = append(how, "from "+m.labels().Row(root))
 	}
 	if filter := v.Picture.Filter(); filter != nil {
 		how = append(how, "filter "+display.Text(filter.String()))
 	}
-	switch v.Following() {
-	case picture.FollowRow:
-		how = append(how, "follows the row")
-	case picture.FollowNewest:
-		how = append(how, "follows the newest")
+	if f := v.Following(); f != picture.FollowNothing {
+		how = append(how, [...]string{"", "follows the row", "follows the newest"}[f])
 	}
 	if len(how) > 0 {
 		f.Title += ": " + strings.Join(how, ", ")
@@ -353,7 +344,7 @@ func (m *model) helpLines(width int) []string {
 		{label.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: " "}, "live; R running, D waiting for I/O, T stopped, else sleeping"},
 		{label.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: " "}, "live, and its parent is not its creator; " + t.MovedGlyph + "7 sh: an orphan, its creator 7 sh is dead"},
 		{label.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"}, "exited: its code or signal, and " + t.Died + " how long ago"},
-		{label.Look{Paint: t.Zombie, Glyph: " ", Letter: t.ZombieLetter}, "zombie: exited, but " + t.Up + "7 sh, its parent, has not reaped it"},
+		{label.Look{Paint: t.Zombie, Glyph: " ", Letter: "Z"}, "zombie: exited, but " + t.Up + "7 sh, its parent, has not reaped it"},
 		{label.Look{Paint: t.Ended, Glyph: t.EndedGlyph, Letter: "E"}, "ended by us"},
 	} {
 		entry(s.Paint, s.String(), s.means)

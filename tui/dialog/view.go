@@ -178,10 +178,7 @@ func (t *Target) write(l *label.Labels, d *Dialog, put func(ink.Paint, string), 
 		}
 	case t.report != nil && t.report.Verdict != "":
 		t.receipt(l, put)
-	case t.report != nil:
-		text, _ := t.outcome()
-		put(ink.Paint{}, text)
-	case t.killed != nil:
+	case t.report != nil, t.killed != nil:
 		text, _ := t.outcome()
 		put(ink.Paint{}, text)
 	case d.kill:

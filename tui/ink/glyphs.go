@@ -4,35 +4,35 @@ import "strings"
 
 // Glyphs are the shapes; each glyph of a state is followed by a letter.
 type Glyphs struct {
-	LiveGlyph, ExitedGlyph, ZombieLetter, EndedGlyph, MovedGlyph string
-	Died                                                         string // before how long ago
-	Cursor, Mark, Open, Shut                                     string
-	Tee, Elbow, Bar, Gap                                         string
-	Times, Dots, Up, Down, Sep, Side                             string
-	Lane, LaneNow, LaneDot                                       string
-	Horizontal, Corners                                          string
-	OpenClaim, CloseClaim                                        string // around what a member says
-	Rising, Falling                                              string
-	Spark                                                        []string
-	Keys                                                         *strings.Replacer // names of keys
+	LiveGlyph, ExitedGlyph, EndedGlyph, MovedGlyph string
+	Died                                           string // before how long ago
+	Cursor, Mark, Open, Shut                       string
+	Tee, Elbow, Bar                                string
+	Times, Dots, Up, Down, Sep, Side               string
+	Lane, LaneNow, LaneDot                         string
+	Horizontal, Corners                            string
+	OpenClaim, CloseClaim                          string // around what a member says
+	Rising, Falling                                string
+	Spark                                          []string
+	Keys                                           *strings.Replacer // names of keys
 }
 
 const squareCorners = "┌┐└┘"
 
 var (
 	unicodeGlyphs = Glyphs{
-		LiveGlyph: "●", ExitedGlyph: "○", ZombieLetter: "Z", EndedGlyph: "⚑", MovedGlyph: "↷", Died: "†",
+		LiveGlyph: "●", ExitedGlyph: "○", EndedGlyph: "⚑", MovedGlyph: "↷", Died: "†",
 		Cursor: "›", Mark: "✓", Open: "▾ ", Shut: "▸ ",
-		Tee: "├─", Elbow: "└─", Bar: "│ ", Gap: "  ",
+		Tee: "├─", Elbow: "└─", Bar: "│ ",
 		Times: "×", Dots: "…", Up: "↑", Down: "↓", Sep: "·", Side: "│",
 		Lane: "━", LaneNow: "▶", LaneDot: "•", Horizontal: "─", Corners: "╭╮╰╯",
 		Rising: "▲", Falling: "▼", OpenClaim: "⟨", CloseClaim: "⟩",
 		Spark: strings.Split("▁▂▃▄▅▆▇█", ""), Keys: strings.NewReplacer(),
 	}
 	asciiGlyphs = Glyphs{
-		LiveGlyph: "*", ExitedGlyph: "o", ZombieLetter: "Z", EndedGlyph: "!", MovedGlyph: ">", Died: "x",
+		LiveGlyph: "*", ExitedGlyph: "o", EndedGlyph: "!", MovedGlyph: ">", Died: "x",
 		Cursor: ">", Mark: "+", Open: "- ", Shut: "+ ",
-		Tee: "|-", Elbow: "`-", Bar: "| ", Gap: "  ",
+		Tee: "|-", Elbow: "`-", Bar: "| ",
 		Times: "x", Dots: "~", Up: "^", Down: "v", Sep: "-", Side: "|",
 		Lane: "=", LaneNow: ">", LaneDot: ".", Horizontal: "-", Corners: "++++",
 		Rising: "^", Falling: "v", OpenClaim: "<", CloseClaim: ">",

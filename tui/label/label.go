@@ -67,7 +67,7 @@ func (l *Labels) Process(p *api.Process, task string) Look {
 	case p.State == api.StateExited:
 		return Look{l.Exited, l.ExitedGlyph, "X"}
 	case p.State == api.StateZombie:
-		return Look{l.Zombie, " ", l.ZombieLetter}
+		return Look{l.Zombie, " ", "Z"}
 	case Moved(p):
 		return Look{l.Moved, l.MovedGlyph, letter}
 	}

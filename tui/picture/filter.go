@@ -139,7 +139,7 @@ func yesOrNo(value string) (matcher, error) {
 		return nil, wanted("yes or no")
 	}
 	return func(_ *Picture, r *Row) bool {
-		return r.Kind == ProcessRow && (r.Process.Orphan && r.Process.State != api.StateExited) == (value == "yes")
+		return r.Kind == ProcessRow && (r.Process.Orphan && !r.exited()) == (value == "yes")
 	}, nil
 }
 

@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Find selects the next row that has text, in the order of the view, wrapping at its
-// end, including folded rows; back: the previous one.
+// Find selects the next row that has text, in lower case, in the order of the view,
+// wrapping at its end, including folded rows; back: the previous one.
 func (v *View) Find(text string, back bool) bool {
-	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" || v.sel == nil {
 		return false
 	}
@@ -41,7 +39,6 @@ func (v *View) Seek(text string, from *Row) bool {
 	if from != nil && !from.gone {
 		v.Select(from)
 	}
-	text = strings.ToLower(strings.TrimSpace(text))
 	if v.sel != nil && text != "" && v.sel.has(text) {
 		return true
 	}
@@ -51,10 +48,6 @@ func (v *View) Seek(text string, from *Row) bool {
 // Matches counts the rows that have text, and returns the number of the selected row
 // among them, 0 if it is not a match.
 func (v *View) Matches(text string) (at, all int) {
-	text = strings.ToLower(strings.TrimSpace(text))
-	if text == "" {
-		return 0, 0
-	}
 	for r := v.First(); r != nil; r = v.after(r, anything) {
 		if r.has(text) {
 			all++
@@ -94,7 +87,7 @@ func (p *Picture) Mark(r *Row, all, on bool) {
 	switch {
 	case r.Kind == SessionRow && !all && (r.Session.State != api.StateEnded || !on):
 		p.setMark(r, on)
-	case r.Kind == ProcessRow && (r.Process.State != api.StateExited || !on):
+	case r.Kind == ProcessRow && (!r.exited() || !on):
 		p.setMark(r, on)
 	}
 	if !all && r.Kind != GroupRow {

@@ -83,7 +83,7 @@ func (v *View) lists(r *Row) bool {
 	switch {
 	case v.mode == Calls && (len(r.Process.Calls) == 0 || v.hides() && !r.counted):
 		return false
-	case v.mode == Orphans && (r.Process.State == api.StateExited || !r.Process.Orphan && r.Process.State != api.StateZombie):
+	case v.mode == Orphans && (r.exited() || !r.Process.Orphan && r.Process.State != api.StateZombie):
 		return false
 	}
 	return v.root == v.Picture.top || r.below(v.root)

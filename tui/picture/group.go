@@ -22,7 +22,7 @@ func (p *Picture) signature(r *Row) uint64 {
 	switch {
 	case r.Kind == SessionRow && r.Session.State == api.StateEnded && r.Session.Parent == "" && !p.looksAt(r):
 		return endedSignature
-	case r.Kind != ProcessRow || r.Process.State == api.StateExited && r.live > 0 || p.looksAt(r):
+	case r.Kind != ProcessRow || r.exited() && r.live > 0 || p.looksAt(r):
 		return 0
 	}
 	var h maphash.Hash
@@ -141,7 +141,7 @@ func (p *Picture) regroup(r *Row) {
 		up := r.up
 		switch {
 		case r.Kind == GroupRow:
-		case up == nil || r.Kind == ProcessRow && r.sig == p.signature(r) && r.Process.State != api.StateExited:
+		case up == nil || r.Kind == ProcessRow && r.sig == p.signature(r) && !r.exited():
 			return
 		case r.sig != p.signature(r):
 			at := p.take(r)
@@ -192,7 +192,7 @@ func (p *Picture) countLive(r *Row) {
 	if r == nil {
 		return
 	}
-	switch live := r == p.held || r.Kind == ProcessRow && r.Process.State != api.StateExited; {
+	switch live := r == p.held || r.Kind == ProcessRow && !r.exited(); {
 	case live == r.counted:
 	case live:
 		r.counted = true

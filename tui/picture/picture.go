@@ -1,7 +1,6 @@
 package picture
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -31,8 +30,6 @@ type Picture struct {
 	sorted  bool    // the reader has sorted the sessions
 	// listening has the processes that are known to listen on ports.
 	listening map[api.Ref][]int
-	// degraded are the sessions with degraded guarantees.
-	degraded map[string]*Row
 	// dropped is called for a row that is about to be removed, with the row that
 	// replaces it, if any.
 	dropped func(r, instead *Row)
@@ -42,7 +39,7 @@ type Picture struct {
 func New() *Picture {
 	return &Picture{
 		top: &Row{Kind: topRow}, processes: map[api.Ref]*Row{}, sessions: map[string]*Row{},
-		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{}, turned: map[Key]bool{}, marked: map[*Row]bool{}, degraded: map[string]*Row{},
+		waiting: map[api.Ref]map[*Row]bool{}, nested: map[string]map[*Row]bool{}, turned: map[Key]bool{}, marked: map[*Row]bool{},
 		dropped: func(_, _ *Row) {},
 	}
 }
@@ -109,11 +106,6 @@ func (p *Picture) Apply(b *Batch) {
 		}
 		r.Session = s
 		r.usage.note(s.CPUSeconds, b.TimeNS)
-		if len(s.Degraded) > 0 {
-			p.degraded[id] = r
-		} else {
-			delete(p.degraded, id)
-		}
 		sessions = append(sessions, r)
 	}
 	for ref, pr := range b.Upsert {
@@ -299,10 +291,11 @@ func (p *Picture) foldSessions(folded bool) {
 
 // Degraded lists what does not work for sessions, with their ids.
 func (p *Picture) Degraded() (all []string) {
-	for _, id := range slices.Sorted(maps.Keys(p.degraded)) {
-		for _, d := range p.degraded[id].Session.Degraded {
+	for id, r := range p.sessions {
+		for _, d := range r.Session.Degraded {
 			all = append(all, "session "+id+": "+d)
 		}
 	}
+	slices.Sort(all)
 	return all
 }

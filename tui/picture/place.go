@@ -176,7 +176,6 @@ func (p *Picture) close(r *Row) {
 	if r.gone {
 		return
 	}
-	delete(p.degraded, r.Session.ID)
 	if nested := p.nested[r.Session.Parent]; nested != nil {
 		delete(nested, r)
 		if len(nested) == 0 {

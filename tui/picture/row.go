@@ -67,6 +67,9 @@ const (
 // Down reports whether it is a host of which nothing is known.
 func (r *Row) Down() bool { return r.Host && r.Session.State != api.StateActive }
 
+// exited reports whether it is an exited process.
+func (r *Row) exited() bool { return r.Kind == ProcessRow && r.Process.State == api.StateExited }
+
 // Up is the row above it, nil at the top.
 func (r *Row) Up() *Row {
 	if r.up == nil || r.up.Kind == topRow {

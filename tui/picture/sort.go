@@ -102,25 +102,16 @@ func (p *Picture) compare(o Order, a, b *Row) int {
 	case ByPorts:
 		c = comparePorts(a.Listens(), b.Listens())
 	}
-	if o.By > ByName {
-		if over := compareOver(a, b); over != 0 {
-			return over
+	if over := a.exited(); o.By > ByName && over != b.exited() {
+		if over {
+			return 1
 		}
+		return -1
 	}
 	if c = cmp.Or(c, cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)); o.Reverse {
 		c = -c
 	}
 	return cmp.Or(c, a.compare(b))
-}
-
-func compareOver(a, b *Row) int {
-	over := func(r *Row) int {
-		if r.Kind == ProcessRow && r.Process.State == api.StateExited {
-			return 1
-		}
-		return 0
-	}
-	return over(a) - over(b)
 }
 
 // comparePorts puts rows that listen before those that do not, and the lowest port first.

@@ -77,7 +77,6 @@ func TestHostsExit(t *testing.T) {
 		{"end none --yes -H web1,web2", api.ExitNotFound},
 		{"ls -H -x", api.ExitUsage},
 		{"ls -H web1,", api.ExitUsage},
-		{"ls -H web1 --watch", api.ExitUsage},
 		{"ls -H web1 --socket /run/x", api.ExitUsage},
 		{"why relative -H web1", api.ExitUsage},
 		{"end build -H web1", api.ExitUsage}, // no terminal to ask on

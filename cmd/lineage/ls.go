@@ -4,21 +4,16 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
-
-// refresh is how often a watched list is requested.
-const refresh = time.Second
 
 // lsLong is the help of ls.
 const lsLong = `List the live sessions that you may see: your own, as root those of all users.
@@ -57,7 +52,6 @@ such a process a session that can be ended.`
 
 func (a *app) lsCommand() *cobra.Command {
 	var o query.Sessions
-	var watch bool
 	sort, state := flags.Choice{Value: "", Words: query.Orders()}, flags.Choice{Value: "", Words: []string{"active", text.Paused, text.Leftover, "kept", "ending", "condemned", "ended"}}
 	views := a.views()
 	cmd := &cobra.Command{
@@ -66,13 +60,11 @@ func (a *app) lsCommand() *cobra.Command {
 		Short:   "List sessions, and what they left behind",
 		Long:    lsLong,
 		Example: `  lineage ls --all --sort rss       # ended ones too, most memory first
-  lineage ls --watch --state active # redraw every second
   lineage ls --left build           # what is left of one session`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&o.All, "all", "a", false, "ended sessions too")
-	f.BoolVarP(&watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
 	f.Var(&sort, "sort", "sort by `COLUMN`: "+strings.Join(sort.Words, ", "))
 	f.Var(&state, "state", "only sessions in this `STATE`: "+strings.Join(state.Words, ", "))
 	ending.IdleFlag(f, &o.Idle, "only sessions that were idle for this `TIME`; see \"lineage end --help\"")
@@ -105,56 +97,15 @@ func (a *app) lsCommand() *cobra.Command {
 			return exit.Usage("ls: %w", exit.Invalid("--uid", o.UID, "0 or more"))
 		case o.Idle > 0 && (o.All || o.State == "ended"):
 			return exit.Usage("ls: --idle is for live sessions, not with --all or --state ended")
-		case watch && format.Value != "table" && format.Value != "wide":
-			return exit.Usage(`ls: --watch draws for people; use "lineage events -o jsonl"`)
 		case v.flag == "outside" && len(*remote) > 0:
 			return exit.Usage("ls: --outside is for this host, not with -H")
 		}
 		if err := takeColumns(v.columns != nil, v.columns); err != nil {
 			return err
 		}
-		switch {
-		case watch && len(*remote) > 0:
-			return exit.Usage("ls: --watch is for this host, not with -H")
-		case watch:
-			return a.watchSessions(cmd.Context(), &o, format.Value)
-		}
 		return a.answer(cmd.Context(), *remote, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			return v.list(ctx, c, strings.Join(args, ""))
 		})
 	}
 	return cmd
-}
-
-// watchSessions shows the list again and again.
-func (a *app) watchSessions(ctx context.Context, o *query.Sessions, format string) error {
-	c, err := a.client(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ctx, stop := a.UntilInterrupt(ctx)
-	defer stop()
-	screen := a.Screen(format == "wide")
-	for {
-		l, err := o.List(ctx, c)
-		if ctx.Err() != nil {
-			return nil // the user interrupted
-		}
-		if err != nil {
-			return err
-		}
-		draw := l.Text
-		if _, tty := console.Terminal(a.Stdout); tty && l.Empty != "" {
-			draw = func(p *text.Page) { p.Line("%s", l.Empty) }
-		}
-		if err := screen.Draw(draw); err != nil {
-			return err
-		}
-		select {
-		case <-time.After(refresh):
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }

@@ -2,14 +2,8 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"github.com/creack/pty"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
@@ -123,60 +117,6 @@ func TestLsContainer(t *testing.T) {
 		if code, out, stderr := newWorld(t, f).run(strings.Fields(line)...); code != 0 || out != want {
 			t.Errorf("%s: exit %d, %s\n%s", line, code, stderr, out)
 		}
-	}
-}
-
-// A watched list is shown again when it has changed.
-func TestLsWatch(t *testing.T) { synctest.Test(t, testLsWatch) }
-
-func testLsWatch(t *testing.T) {
-	f := newFake()
-	w := newWorld(t, f)
-	first := make(chan struct{}, 1)
-	var out strings.Builder
-	w.Stdout = writerFunc(func(b []byte) {
-		out.Write(b)
-		select {
-		case first <- struct{}{}:
-		default:
-		}
-	})
-	go func() {
-		<-first
-		f.Lock()
-		f.Has.Sessions = f.Has.Sessions[:1]
-		f.Unlock()
-		time.Sleep(3 * refresh) // time for a third list, which must not come
-		w.signals <- os.Interrupt
-	}()
-	code, _, stderr := w.run("ls", "--watch")
-	parts := strings.Split(out.String(), "\n\n")
-	if code != 0 || stderr != "" || len(parts) != 2 || strings.Count(parts[0], "\n") != 2 || strings.Count(parts[1], "\n") != 2 {
-		t.Errorf("exit %d, %d lists, %s\n%s", code, len(parts), stderr, out.String())
-	}
-}
-
-// On a terminal a list is drawn over the previous one, cut to its rows.
-func TestLsWatchSmall(t *testing.T) {
-	w := newWorld(t, newFake())
-	master, tty, err := pty.Open()
-	require.NoError(t, err)
-	defer master.Close()
-	pty.Setsize(tty, &pty.Winsize{Rows: 3, Cols: 40})
-	w.Stdout = tty
-	shown := make(chan string)
-	go func() {
-		b := make([]byte, 4096)
-		n, _ := master.Read(b)
-		w.signals <- os.Interrupt
-		rest, _ := io.ReadAll(master)
-		shown <- string(b[:n]) + string(rest)
-	}()
-	code, _, stderr := w.run("ls", "--watch", "--color", "never")
-	tty.Close()
-	golden(t, "watch small", fmt.Sprintf("%q\n", <-shown))
-	if code != 0 || stderr != "" {
-		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
 

@@ -261,7 +261,6 @@ func TestErrors(t *testing.T) {
 		{newFake(), "ls --outside --columns why", 2, "ls: invalid --columns \"why\": must be some of pid,uid,rss,age,holds,command"},
 		{newFake(), "ls --sort size", 2, `ls: invalid --sort "size": must be one of age, cpu, cpus, id, live, name, orphans, rss, state`},
 		{newFake(), "ls --state live", 2, `ls: invalid --state "live": must be one of active, paused, leftover, kept, ending, condemned, ended`},
-		{newFake(), "ls -w --json", 2, `ls: --watch draws for people; use "lineage events -o jsonl"`},
 		{newFake(), "tree k3", 3, "session k3: not found"},
 		{newFake(), "end --yes k3x", 3, "session k3x: not found"},
 		{newFake(), "end --yes k3x m8p", 3, "session k3x: not found; to end k3x9q2 name it in full\nlineage: session m8p: not found; to end m8p4z1 name it in full"},

@@ -40,13 +40,6 @@ func (p *Page) there() string {
 	return " -H " + display.Text(p.Host)
 }
 
-// On is the same page on another writer.
-func (p *Page) On(w io.Writer) *Page {
-	q := *p
-	q.w = bufio.NewWriter(w)
-	return &q
-}
-
 // Line writes a line, cut to the terminal if the page is not wide.
 func (p *Page) Line(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)

@@ -69,8 +69,6 @@ func (a *app) lsCommand() *cobra.Command {
 	f.Var(&state, "state", "only sessions in this `STATE`: "+strings.Join(state.Words, ", "))
 	ending.IdleFlag(f, &o.Idle, "only sessions that were idle for this `TIME`; see \"lineage end --help\"")
 	o.Where.Flags(f, "only sessions whose root is")
-	f.IntVar(&o.UID, "uid", -1, "only sessions of this `UID` (default all)")
-	f.Lookup("uid").DefValue = "0" // no "(default -1)" in the help
 	cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(sort.Words, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(state.Words, cobra.ShellCompDirectiveNoFileComp))
 	known := text.SessionColumns
@@ -93,8 +91,6 @@ func (a *app) lsCommand() *cobra.Command {
 			return err
 		}
 		switch {
-		case o.UID < 0 && cmd.Flags().Changed("uid"):
-			return exit.Usage("ls: %w", exit.Invalid("--uid", o.UID, "0 or more"))
 		case o.Idle > 0 && (o.All || o.State == "ended"):
 			return exit.Usage("ls: --idle is for live sessions, not with --all or --state ended")
 		case v.flag == "outside" && len(*remote) > 0:

@@ -12,22 +12,19 @@ import (
 
 func TestLsSelects(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                  "k3x9q2 m8p4z1",
-		"--all":                             "k3x9q2 m8p4z1 e7d7c7",
-		"--state active":                    "k3x9q2",
-		"--state condemned":                 "m8p4z1",
-		"--state ended":                     "e7d7c7",
-		"--state ending":                    "",
-		"--uid 0":                           "m8p4z1",
-		"--uid 1000":                        "k3x9q2",
-		"--uid 1000 --all":                  "k3x9q2 e7d7c7",
-		"--all --sort age":                  "m8p4z1 e7d7c7 k3x9q2",
-		"--all --sort id":                   "e7d7c7 k3x9q2 m8p4z1",
-		"--all --sort name":                 "m8p4z1 k3x9q2 e7d7c7",
-		"--all --sort state":                "k3x9q2 m8p4z1 e7d7c7",
-		"--sort rss":                        "k3x9q2 m8p4z1",
-		"--sort cpu --uid 0 --state active": "",
-		"--sort cpus":                       "m8p4z1 k3x9q2", // who used most before is asleep
+		"":                          "k3x9q2 m8p4z1",
+		"--all":                     "k3x9q2 m8p4z1 e7d7c7",
+		"--state active":            "k3x9q2",
+		"--state condemned":         "m8p4z1",
+		"--state ended":             "e7d7c7",
+		"--state ending":            "",
+		"--all --sort age":          "m8p4z1 e7d7c7 k3x9q2",
+		"--all --sort id":           "e7d7c7 k3x9q2 m8p4z1",
+		"--all --sort name":         "m8p4z1 k3x9q2 e7d7c7",
+		"--all --sort state":        "k3x9q2 m8p4z1 e7d7c7",
+		"--sort rss":                "k3x9q2 m8p4z1",
+		"--sort cpu --state ending": "",
+		"--sort cpus":               "m8p4z1 k3x9q2", // who used most before is asleep
 	} {
 		for _, command := range []string{"ls", "ps"} {
 			code, out, stderr := newWorld(t, newFake()).run(strings.Fields(command + " -o name " + args)...)

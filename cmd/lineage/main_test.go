@@ -254,7 +254,6 @@ func TestErrors(t *testing.T) {
 		{newFake(), "completion bsh", 2, `unknown command "bsh"; did you mean "bash"?`},
 		{newFake(), "policy chekc", 2, `unknown command "chekc"; did you mean "check"?`},
 		{newFake(), "ls --json=maybe", 2, `ls: invalid --json "maybe": must be true or false`},
-		{newFake(), "ls --uid -2", 2, `ls: invalid --uid "-2": must be 0 or more`},
 		{newFake(), "ls --columns id,size", 2, `ls: invalid --columns "size": must be some of ` + strings.Join(text.SessionColumns, ",")},
 		{newFake(), "ls --columns id --json", 2, "ls: --columns and --no-headers are for lists with -o table or wide"},
 		{newFake(), "history old --no-headers", 2, "history: --columns and --no-headers are for lists with -o table or wide"},

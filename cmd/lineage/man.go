@@ -156,7 +156,7 @@ func option(b *strings.Builder, f *pflag.Flag) {
 		name += ` \fI` + roff(value) + `\fR`
 	}
 	switch f.DefValue {
-	case "", "false", "0", "0s", "[]", "-1":
+	case "", "false", "0", "0s", "[]":
 	case "true":
 		name = `\fB` + roff("--"+f.Name) + `\fR[=false]`
 		usage += " (default true)"

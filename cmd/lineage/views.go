@@ -44,7 +44,7 @@ func chosenView(cmd *cobra.Command, sessions lsView, views []lsView) (lsView, er
 			return v, exit.Usage("ls: give only one of --%s and --%s", v.flag, other.flag)
 		}
 		v = other
-		for _, flag := range []string{"all", "sort", "state", "uid", "idle", "container", "pod"} {
+		for _, flag := range []string{"all", "sort", "state", "idle", "container", "pod"} {
 			if cmd.Flags().Changed(flag) {
 				return v, exit.Usage("ls: --%s is for the list of sessions, not with --%s", flag, v.flag)
 			}

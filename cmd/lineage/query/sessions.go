@@ -42,7 +42,6 @@ type Sessions struct {
 	All   bool          // ended ones, too
 	Sort  string        // one of [Orders]; "": as the daemon lists them
 	State string        // "": in any state; a state of package api, [text.Leftover], [text.Paused] or kept
-	UID   int           // of this user; negative: of all
 	Idle  time.Duration // 0: idle or not
 	Where ending.Where  // of its root
 }
@@ -60,7 +59,7 @@ func (o *Sessions) List(ctx context.Context, c api.Client) (*text.Listing, error
 		return nil, err
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
-		return !o.inState(&s) || s.IdleSeconds < o.Idle.Seconds() || o.UID >= 0 && s.UID != o.UID || !o.Where.Holds(s.Container)
+		return !o.inState(&s) || s.IdleSeconds < o.Idle.Seconds() || !o.Where.Holds(s.Container)
 	})
 	if order := orders[o.Sort]; order != nil {
 		slices.SortStableFunc(list.Items, func(a, b api.Session) int { return order(&a, &b) })

@@ -78,12 +78,17 @@ func hostileFake() *apitest.Client {
 // Whatever a process is called, a terminal gets safe text: no controls but newline, no
 // extra lines, and valid JSON.
 func TestHostileStrings(t *testing.T) {
-	for _, line := range []string{"ls", "ls --all", "tree", "tree k3x9q2", "tree --plain", "why 4130", "why 900", "events",
+	for _, line := range []string{"ls", "ls --all", "tree", "tree k3x9q2", "LC_ALL=C tree", "why 4130", "why 900", "events",
 		"end -y k3x9q2 m8p4z1", "ls --left", "ls --outside", "history e7d7c7", "doctor", "version"} {
 		for _, format := range []string{"table", "wide", "name", "json", "jsonl"} {
-			args := append(strings.Fields(line), "-o", format)
-			_, stdout, stderr := newWorld(t, hostileFake()).run(args...)
-			_, tame, _ := newWorld(t, newFake()).run(args...)
+			rest, ascii := strings.CutPrefix(line, "LC_ALL=C ")
+			args := append(strings.Fields(rest), "-o", format)
+			w, other := newWorld(t, hostileFake()), newWorld(t, newFake())
+			if ascii {
+				w.vars["LC_ALL"], other.vars["LC_ALL"] = "C", "C"
+			}
+			_, stdout, stderr := w.run(args...)
+			_, tame, _ := other.run(args...)
 			for _, got := range []string{stdout, stderr} {
 				if bad := unprintable(got); bad != "" {
 					t.Errorf("%v: prints %q: %q", args, bad, got)

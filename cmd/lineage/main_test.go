@@ -165,7 +165,6 @@ var variants = map[string][]string{
 	"ls coloured":       {"ls", "--color", "always"},
 	"ls ended too":      {"ls", "--all"},
 	"tree coloured":     {"tree", "build", "--color=always"},
-	"tree plain":        {"tree", "build", "--plain"},
 	"tree of a process": {"tree", "4123"},
 	"tree exact":        {"tree", "4122@4122000"},
 	"tree with exited":  {"tree", "build", "--all"},
@@ -205,6 +204,9 @@ func TestASCII(t *testing.T) {
 	if !other {
 		t.Error("no text has other characters elsewhere")
 	}
+	w := newWorld(t, newFake())
+	w.vars["LC_ALL"] = "C"
+	golden(t, "tree in ASCII", w.record("tree", "build"))
 }
 
 func TestNoColor(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 
 func (a *app) topCommand() *cobra.Command {
 	var o tui.Options
-	var plain bool
 	theme := flags.Choice{Value: "auto", Words: ink.Themes}
 	cmd := &cobra.Command{
 		Use:   "top [SESSION]",
@@ -32,7 +31,7 @@ With -H it shows several hosts, each as a row around its sessions. A host that
 cannot be reached says why, and is tried again.
 
 Off a terminal it prints the tree once, as "lineage tree" does. For a screen
-reader, "lineage tree --plain" draws it in ASCII, and "lineage events" writes
+reader, "LC_ALL=C lineage tree" draws it in ASCII, and "lineage events" writes
 one line for each change.`,
 		Example: `  sudo lineage top                     # all sessions
   sudo lineage top web --mouse         # one session, with the mouse
@@ -45,7 +44,6 @@ one line for each change.`,
 	f.BoolVar(&o.Mouse, "mouse", false, "select, fold, sort and scroll with the mouse")
 	f.Var(&theme, "theme", "`THEME`: auto, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
 	f.Lookup("theme").DefValue = "" // the usage names it
-	f.BoolVar(&plain, "ascii", false, "ASCII only (default: as the locale says)")
 	cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(ink.Themes, cobra.ShellCompDirectiveNoFileComp))
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -53,17 +51,14 @@ one line for each change.`,
 			return err
 		}
 		session := strings.Join(args, "")
-		o.Input, o.ASCII = a.Stdin, plain
-		if !cmd.Flags().Changed("ascii") {
-			o.ASCII = display.ASCIILocale(a.Env)
-		}
+		o.Input, o.ASCII = a.Stdin, display.ASCIILocale(a.Env)
 		switch {
 		case len(*remote) > 0 && session != "":
 			return exit.Usage("top: SESSION is for one host, not with -H")
 		case len(*remote) > view.MostHosts:
 			return exit.Usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
 		case !a.fullScreen():
-			return a.answer(cmd.Context(), *remote, "table", treeOptions{plain: o.ASCII}.ask(session))
+			return a.answer(cmd.Context(), *remote, "table", a.askTree(treeOptions{}, session))
 		case len(*remote) > 0:
 			return a.topOnHosts(cmd.Context(), *remote, o)
 		}

@@ -10,7 +10,7 @@ import (
 // Without a terminal, top prints the current state once.
 func TestTopOffATerminal(t *testing.T) {
 	w := newWorld(t, newFake())
-	golden(t, "top", w.record("top", "build")+w.record("top", "--ascii", "build"))
+	golden(t, "top", w.record("top", "build"))
 	_, tree, _ := w.run("tree")
 	if _, top, _ := w.run("top"); top != tree {
 		t.Errorf("top prints\n%s\ntree prints\n%s", top, tree)

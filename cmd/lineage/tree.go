@@ -16,8 +16,8 @@ import (
 )
 
 type treeOptions struct {
-	plain, all, calls bool
-	where             ending.Where
+	all, calls bool
+	where      ending.Where
 }
 
 func (a *app) treeCommand() *cobra.Command {
@@ -38,7 +38,6 @@ always means the process.`,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.plain, "plain", false, "ASCII only (default: as the locale says)")
 	f.BoolVarP(&o.all, "all", "a", false, "exited processes too that have no live descendant")
 	f.BoolVar(&o.calls, "calls", false, "group processes by the tool call that started them")
 	o.where.Flags(f, "live sessions whose root is")
@@ -46,28 +45,22 @@ always means the process.`,
 	remote := hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		arg := strings.Join(args, "")
-		switch {
-		case !cmd.Flags().Changed("plain"):
-			o.plain = display.ASCIILocale(a.Env)
-		case !o.plain: // in any locale
-			a.UTF8()
-		}
 		if o.where.Given() && arg != "" {
 			return exit.Usage("tree: --container and --pod choose live sessions; name none")
 		}
-		return a.answer(cmd.Context(), *remote, format.Value, o.ask(arg))
+		return a.answer(cmd.Context(), *remote, format.Value, a.askTree(o, arg))
 	}
 	return cmd
 }
 
-// ask asks for the trees that arg names.
-func (o treeOptions) ask(arg string) query.Asker {
+// askTree asks for the trees that arg names. A locale without UTF-8 gets ASCII.
+func (a *app) askTree(o treeOptions, arg string) query.Asker {
 	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 		trees, err := query.Trees(ctx, c, arg, o.all, o.where)
 		if err != nil {
 			return nil, err
 		}
-		l := text.Trees(trees, arg != "", o.plain, o.calls)
+		l := text.Trees(trees, arg != "", display.ASCIILocale(a.Env), o.calls)
 		if len(trees) == 0 {
 			l.Empty = `no live session; "lineage run -- CMD" starts one`
 		}

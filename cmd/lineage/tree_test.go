@@ -90,13 +90,13 @@ func TestOrphanWithUnknownParent(t *testing.T) {
 	require.Contains(t, stdout, "● ? 4130 sleep 300  ↷ orphan\n")
 }
 
-// A locale without UTF-8 gets ASCII, unless the user asks for the other.
+// A locale without UTF-8 gets ASCII.
 func TestTreeLocale(t *testing.T) {
 	for _, tt := range []struct {
 		locale, line string
 		ascii        bool
 	}{
-		{"", "tree", false}, {"C.UTF-8", "tree", false}, {"C", "tree", true}, {"C", "tree --plain=false", false}, {"", "tree --plain", true},
+		{"", "tree", false}, {"C.UTF-8", "tree", false}, {"C", "tree", true},
 		{"C", "top", true}, {"", "top", false}, // off a terminal it is the tree
 	} {
 		w := newWorld(t, newFake())
@@ -139,13 +139,13 @@ func TestTreeByCall(t *testing.T) {
 		}
 	}
 	f.Has.Trees = map[string]*api.Tree{f.Has.Sessions[0].ID: {Session: &f.Has.Sessions[0], Roots: []api.Ref{ref(1)}, Nodes: nodes}}
-	code, stdout, stderr := newWorld(t, f).run("tree", f.Has.Sessions[0].ID, "--calls", "--plain")
+	code, stdout, stderr := newWorld(t, f).run("tree", f.Has.Sessions[0].ID, "--calls")
 	var got []string
 	for line := range strings.Lines(stdout) {
 		if w := strings.Fields(line); strings.Contains(line, "tool call") && !strings.Contains(line, " p") {
 			got = append(got, strings.TrimSpace(line))
 		} else if at := strings.Index(line, " p"); at >= 0 && len(w) > 2 {
-			got = append(got, strings.TrimLeft(line[:at], "`|- LRSX"))
+			got = append(got, strings.TrimLeft(line[:at], "│├└─●○? LRSX"))
 		}
 	}
 	want := []string{"1", "2", "tool call Bash one (claimed)", "3", "4", "8", "tool call Bash two (claimed)", "5",

@@ -66,17 +66,6 @@ func (c *Console) Page(w io.Writer, wide bool) *text.Page {
 	return p
 }
 
-// UTF8 lets pages have all characters, whatever the locale is.
-func (c *Console) UTF8() {
-	env := c.Env
-	c.Env = func(name string) string {
-		if name == "LC_ALL" {
-			return "C.UTF-8"
-		}
-		return env(name)
-	}
-}
-
 // UntilInterrupt is ctx, cancelled by the first SIGINT or SIGTERM.
 func (c *Console) UntilInterrupt(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)

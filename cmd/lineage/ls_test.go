@@ -75,8 +75,8 @@ func TestLsWarns(t *testing.T) {
 	require.Equal(t, header(), "ID NAME LIVE ORPHANS ZOMBIES PORTS ROOT")
 	f.Has.Sessions[1].Name, f.Has.Sessions[1].Leftovers = "left", 3
 	require.Equal(t, header(), "ID NAME STATE LIVE ORPHANS ZOMBIES RSS PORTS")
-	for columns, want := range map[string]string{"state": "active\nleftover\n", "name": "nightly-backup-0\nleft\n"} {
-		if _, out, stderr := newWorld(t, f).run("ls", "--no-headers", "--columns", columns); out != want {
+	for columns, want := range map[string]string{"state": "STATE\nactive\nleftover\n", "name": "NAME\nnightly-backup-0\nleft\n"} {
+		if _, out, stderr := newWorld(t, f).run("ls", "--columns", columns); out != want {
 			t.Errorf("%s: %q, %s", columns, out, stderr)
 		}
 	}
@@ -94,8 +94,8 @@ func TestLsRoot(t *testing.T) {
 	f.Has.Sessions = f.Has.Sessions[:1]
 	root := f.Has.Sessions[0].Root
 	root.FirstArgv, root.Argv, root.Comm = []string{"bash", "-c", "sleep 99 && x"}, []string{"sleep", "99"}, "sleep"
-	_, out, stderr := newWorld(t, f).run("ls", "--no-headers", "--columns", "root,command")
-	if want := "4121 bash -c 'sleep 99 && x'  bash -c 'sleep 99 && x'\n"; out != want {
+	_, out, stderr := newWorld(t, f).run("ls", "--columns", "root,command")
+	if want := "ROOT                          COMMAND\n4121 bash -c 'sleep 99 && x'  bash -c 'sleep 99 && x'\n"; out != want {
 		t.Errorf("%q, %s", out, stderr)
 	}
 }
@@ -108,9 +108,9 @@ func TestLsContainer(t *testing.T) {
 		f.Has.Sessions[i].Container = &api.Container{Name: "aa\x1b", Pod: "p", Namespace: "n"}
 	}
 	f.Has.Sessions[0].Container = &api.Container{ID: "0123456789ab", Name: "web"}
-	for line, want := range map[string]string{"ls --columns name --no-headers": "build\n(n/p/aa\\x1b)\n", "ls -o name": "k3x9q2\nm8p4z1\n",
+	for line, want := range map[string]string{"ls --columns name": "NAME\nbuild\n(n/p/aa\\x1b)\n", "ls -o name": "k3x9q2\nm8p4z1\n",
 		"ls -o name --container web": "k3x9q2\n", "ls -o name --pod n/p": "m8p4z1\n", "ls -o name --container no": "",
-		"ls --columns container --no-headers": "web\nn/p/aa\\x1b\n"} {
+		"ls --columns container": "CONTAINER\nweb\nn/p/aa\\x1b\n"} {
 		if code, out, stderr := newWorld(t, f).run(strings.Fields(line)...); code != 0 || out != want {
 			t.Errorf("%s: exit %d, %s\n%s", line, code, stderr, out)
 		}

@@ -46,14 +46,13 @@ func formatFlag(cmd *cobra.Command, formats ...string) *flags.Choice {
 func (a *app) columnFlags(cmd *cobra.Command, format *flags.Choice, known ...string) (take func(table bool, known []string) error) {
 	var c flags.List
 	cmd.Flags().Var(&c, "columns", "only these columns, `COLUMN,...`, in this order: "+strings.Join(known, ", "))
-	cmd.Flags().BoolVar(&a.NoHeaders, "no-headers", false, "no line with the names of the columns")
 	cmd.RegisterFlagCompletionFunc("columns", flags.OfList(known))
 	return func(table bool, known []string) error {
-		if len(c.Names) == 0 && !a.NoHeaders {
+		if len(c.Names) == 0 {
 			return nil
 		}
 		if !table || format.Value != "table" && format.Value != "wide" {
-			return exit.Usage("%s: --columns and --no-headers are for lists with -o table or wide", cmd.Name())
+			return exit.Usage("%s: --columns is for lists with -o table or wide", cmd.Name())
 		}
 		for _, name := range c.Names {
 			if !slices.Contains(known, name) {

@@ -103,7 +103,7 @@ func TestFormerCommands(t *testing.T) {
 		"orphans":                               "ls --left",
 		"orphans build -o json":                 "ls --left build -o json",
 		"orphans --columns pid":                 "ls --left --columns pid",
-		"--color never orphans --no-headers":    "--color never ls --left --no-headers",
+		"--color never orphans --json":          "--color never ls --left --json",
 		"orphans --host -o name":                "ls --outside -o name",
 		"orphans --end -y":                      "end --left -y",
 		"orphans a b":                           "ls --left a b",

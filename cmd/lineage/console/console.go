@@ -25,10 +25,8 @@ type Console struct {
 	// Interrupts gives the SIGINTs and SIGTERMs from now on, until stop.
 	Interrupts func() (c <-chan os.Signal, stop func())
 
-	Color string // auto, always or never
-	// What tables show, if a command has these flags.
-	Columns   []string
-	NoHeaders bool
+	Color   string   // auto, always or never
+	Columns []string // that tables show, if a command has the flag
 }
 
 // Say writes one line to stderr.
@@ -58,7 +56,7 @@ func (c *Console) Print(format string, l *text.Listing) error {
 func (c *Console) Page(w io.Writer, wide bool) *text.Page {
 	p := text.NewPage(w, c.Now())
 	p.Wide, p.Width, p.Env = wide, width(w), c.Env
-	p.Columns, p.NoHeaders = c.Columns, c.NoHeaders
+	p.Columns = c.Columns
 	p.Color = c.Color == "always"
 	if c.Color == "auto" {
 		p.Color = p.Width > 0 && c.Env("NO_COLOR") == "" && c.Env("TERM") != "dumb"

@@ -23,8 +23,7 @@ type Page struct {
 	Host  string              // whose answer is shown, of several; "": this one
 
 	// Tables with headers have only these columns, in this order; none: the default ones.
-	Columns   []string
-	NoHeaders bool
+	Columns []string
 
 	w *bufio.Writer
 }

@@ -72,9 +72,6 @@ func (t *table) write(p *Page) {
 			widths[i] = min(w, maxCell)
 		}
 	}
-	if headed && p.NoHeaders {
-		t.rows, t.colors = t.rows[1:], t.colors[1:]
-	}
 	for n, row := range t.rows {
 		var b strings.Builder
 		for i, cell := range row {

@@ -79,8 +79,8 @@ func TestEndBranchRefused(t *testing.T) {
 		"--branch --yes build":                  "must be PID or PID@START",
 		"--branch --yes 1 2":                    "one PID@START",
 		"--branch --yes":                        "one PID@START",
-		"--branch --all":                        "not --all, --mine, --left, --idle, --container, --pod or --kept",
-		"--branch --mine --kept":                "not --all, --mine, --left, --idle, --container, --pod or --kept",
+		"--branch --all":                        "not --all, --mine, --left, --idle, --container or --pod",
+		"--branch --mine":                       "not --all, --mine, --left, --idle, --container or --pod",
 		"--branch MEMBER":                       "cannot ask for confirmation",
 		"--branch --dry-run --if-plan x MEMBER": "only one of them",
 	} {

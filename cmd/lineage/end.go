@@ -36,7 +36,7 @@ keeps running.
 
 --all ends every live session that you may end (as root: of all users), --mine
 only those of your user. Kept sessions, and sessions with a kept one in them,
-are left alone unless --kept is given.
+are left alone: name them to end them.
 
 --idle TIME ends the live sessions, which --all would end, that were idle for so
 long: no new process, under 1s of CPU (the policy's idle_cpu), no open or new

@@ -31,8 +31,8 @@ func endsChosen(t *testing.T, f *apitest.Client, args string, want chosen) {
 	}
 }
 
-// --all and --mine end the outermost sessions that the caller may end; kept sessions,
-// and sessions with a kept one inside, only with --kept.
+// --all and --mine end the outermost sessions that the caller may end, but no kept
+// session and none with a kept one inside.
 func TestEndChosen(t *testing.T) {
 	session := func(id string, uid int, parent string) api.Session {
 		return api.Session{ID: id, UID: uid, Parent: parent, State: "active", Live: 1}
@@ -43,11 +43,9 @@ func TestEndChosen(t *testing.T) {
 	inner.Kept = true
 	all := []api.Session{session("mine00", 1000, ""), session("nested", 1000, "mine00"), session("other0", 1001, ""), kept, session("around", 1000, ""), inner}
 	for args, want := range map[string]chosen{
-		"--all":         {1000, "mine00", 3},
-		"--mine":        {1000, "mine00", 3},
-		"--mine --kept": {1000, "mine00 kept00 around", 0},
-		"--all --now":   {0, "mine00 other0", 3},
-		"--all --kept":  {0, "mine00 other0 kept00 around", 0},
+		"--all":       {1000, "mine00", 3},
+		"--mine":      {1000, "mine00", 3},
+		"--all --now": {0, "mine00 other0", 3},
 	} {
 		f := newFake()
 		f.Has.Sessions = all
@@ -134,7 +132,7 @@ func TestEndProgress(t *testing.T) {
 	}
 }
 
-// --idle ends what is idle for long enough and may be ended: kept sessions only with --kept, those
+// --idle ends what is idle for long enough and may be ended: no kept session, those
 // of other users only as root, none with a busy one inside. The plan shows how they are used.
 func TestEndIdle(t *testing.T) {
 	session := func(id string, uid int, parent string, idle time.Duration) api.Session {
@@ -152,11 +150,10 @@ func TestEndIdle(t *testing.T) {
 		return f
 	}
 	for args, want := range map[string]chosen{
-		"--idle 1h":        {1000, "long00", 2},
-		"--idle 1h --kept": {1000, "long00 kept00", 1},
-		"--idle 30s":       {1000, "long00 short0", 2},
-		"--idle=1h":        {0, "long00 other0", 2},
-		"--idle 3h":        {0, "", 0},
+		"--idle 1h":  {1000, "long00", 2},
+		"--idle 30s": {1000, "long00 short0", 2},
+		"--idle=1h":  {0, "long00 other0", 2},
+		"--idle 3h":  {0, "", 0},
 	} {
 		endsChosen(t, fake(), args, want)
 	}

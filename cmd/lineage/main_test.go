@@ -269,7 +269,6 @@ func TestErrors(t *testing.T) {
 		{nil, "end build", 5, `no daemon at /run/lineage/lineage.sock; start it as root with "lineage daemon" or "lineage run"`},
 		{newFake(), "end --all --mine", 2, "end: give only one of --all, --mine, --left, --idle and --container or --pod"},
 		{newFake(), "end --all build", 2, "end: --all, --mine, --idle, --container and --pod choose the sessions; name none"},
-		{newFake(), "end --kept build", 2, "end: --kept belongs to --all, --mine, --idle, --container and --pod; a SESSION that is named is ended in any case"},
 		{newFake(), "end --mine --if-plan x", 2, "end: --if-plan is for one SESSION, the plan's own"},
 		{newFake(), "end --all", 2, "end: cannot ask for confirmation (not a terminal); use --yes"},
 		{newFake(), "events --follow --until 1m", 2, "events: --follow has no end; give only one of --follow and --until"},

@@ -88,7 +88,7 @@ func TestEndLeftovers(t *testing.T) {
 		t.Errorf("--dry-run: exit %d, %s, ended %v", code, out, f.Got.Ended)
 	}
 	for _, line := range []string{"orphans --yes", "orphans a b", "end --left --all", "end --left --mine",
-		"end --left --kept", "end --left --branch 5", "end --left --if-plan x", "end --left -H web1",
+		"end --left --branch 5", "end --left --if-plan x", "end --left -H web1",
 		"ls --left --left=maybe", "ls --left a b",
 		"ls --left --state active", "orphans --host --end", "orphans --host build"} {
 		if code, _, stderr := newWorld(t, f).run(strings.Fields(line)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 || len(f.Got.Ended) != 0 {

@@ -7,10 +7,10 @@ import (
 )
 
 // chosen selects the live sessions of uid, or of all users, and says which are spared:
-// kept sessions, and sessions with a kept one inside, unless mayEndKept. Only those are selected
-// whose root is where it says. If idle is not nil, only these are selected, and none with another one inside. Of nested sessions only the
-// outermost is named: the others end with it.
-func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool, where Where, idle map[string]bool) (ids, spared []string) {
+// kept sessions, and sessions with a kept one inside. Only those are selected whose root is where it
+// says. If idle is not nil, only these are selected, and none with another one inside. Of nested
+// sessions only the outermost is named: the others end with it.
+func chosen(sessions []api.Session, uid int, everybody bool, where Where, idle map[string]bool) (ids, spared []string) {
 	within := nesting(sessions)
 	ending := map[string]bool{}
 	for i := range sessions {
@@ -23,10 +23,10 @@ func chosen(sessions []api.Session, uid int, everybody, mayEndKept bool, where W
 		switch {
 		case busy != nil:
 			spared = append(spared, fmt.Sprintf("session %s is not ended: it contains session %s, which is not idle", s.ID, busy.ID))
-		case s.Kept && !mayEndKept:
-			spared = append(spared, fmt.Sprintf("session %s is kept and not ended; --kept ends it, too", s.ID))
-		case kept != nil && !mayEndKept:
-			spared = append(spared, fmt.Sprintf("session %s is not ended: it contains session %s, which is kept; --kept ends both", s.ID, kept.ID))
+		case s.Kept:
+			spared = append(spared, fmt.Sprintf("session %s is kept and not ended; \"lineage end %[1]s\" ends it", s.ID))
+		case kept != nil:
+			spared = append(spared, fmt.Sprintf("session %s is not ended: it contains session %s, which is kept; \"lineage end %[1]s\" ends both", s.ID, kept.ID))
 		default:
 			ending[s.ID] = true
 		}

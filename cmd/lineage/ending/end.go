@@ -71,7 +71,7 @@ func (e *Ender) choose(ctx context.Context, words []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		ids, spared = chosen(list.Items, e.UID, e.UID == 0, e.Kept, Where{}, idle)
+		ids, spared = chosen(list.Items, e.UID, e.UID == 0, Where{}, idle)
 	case e.Left:
 		only := map[string]bool{}
 		for _, word := range words {
@@ -83,7 +83,7 @@ func (e *Ender) choose(ctx context.Context, words []string) ([]string, error) {
 		}
 		ids, spared = leftBehind(list.Items, only)
 	default:
-		ids, spared = chosen(list.Items, e.UID, (e.All || e.Where.Given()) && e.UID == 0, e.Kept, e.Where, nil)
+		ids, spared = chosen(list.Items, e.UID, (e.All || e.Where.Given()) && e.UID == 0, e.Where, nil)
 	}
 	for _, why := range spared {
 		e.Console.Say("end: %s", why)

@@ -26,13 +26,13 @@ type Options struct {
 	Plan    string        // the token of the plan that must still hold
 	Timeout time.Duration // how long to wait after SIGKILL
 
-	All, Mine, Kept bool
-	Left            bool          // the sessions whose root is gone
-	Where           Where         // the sessions whose root is in these containers
-	Idle            time.Duration // the sessions that were idle for so long; 0: not by that
-	Branch          bool          // a process with what it started, not a session
-	Call            string        // the id of a tool call: what it started and is alive
-	Many            Many
+	All, Mine bool
+	Left      bool          // the sessions whose root is gone
+	Where     Where         // the sessions whose root is in these containers
+	Idle      time.Duration // the sessions that were idle for so long; 0: not by that
+	Branch    bool          // a process with what it started, not a session
+	Call      string        // the id of a tool call: what it started and is alive
+	Many      Many
 }
 
 // Many are the flags for many hosts.
@@ -55,7 +55,6 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.Left, "left", false, "end what is left over: sessions whose root is gone")
 	IdleFlag(f, &o.Idle, "end every session that was idle for this `TIME`")
 	o.Where.Flags(f, "end every session whose root is")
-	f.BoolVar(&o.Kept, "kept", false, "with flags that choose: kept sessions, too")
 	f.BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
 	o.HostsFlag(f)
 	f.BoolVar(&o.Many.AllOrNone, "all-or-none", false, "with -H: send nothing unless every host can be asked")
@@ -84,20 +83,16 @@ func (o *Options) chooses() bool { return o.All || o.Mine || o.Left || o.Idle > 
 // Check returns what is wrong with the flags, for that number of named sessions.
 func (o *Options) Check(sessions int, remote hosts.List) error {
 	switch {
-	case o.Branch && (o.chooses() || o.Kept || sessions != 1):
-		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine, --left, --idle, --container, --pod or --kept")
-	case o.Call != "" && (o.Branch || o.chooses() || o.Kept || sessions > 1):
-		return exit.Usage("end: --call takes at most one SESSION, and not --branch, --all, --mine, --left, --idle or --kept")
+	case o.Branch && (o.chooses() || sessions != 1):
+		return exit.Usage("end: --branch takes one PID@START, and not --all, --mine, --left, --idle, --container or --pod")
+	case o.Call != "" && (o.Branch || o.chooses() || sessions > 1):
+		return exit.Usage("end: --call takes at most one SESSION, and not --branch, --all, --mine, --left or --idle")
 	case several(o.All, o.Mine, o.Left, o.Idle > 0, o.Where.Given()):
 		return exit.Usage("end: give only one of --all, --mine, --left, --idle and --container or --pod")
 	case o.chooses() && !o.Left && sessions > 0:
 		return exit.Usage("end: --all, --mine, --idle, --container and --pod choose the sessions; name none")
 	case o.chooses() && o.Plan != "":
 		return exit.Usage("end: --if-plan is for one SESSION, the plan's own")
-	case o.Kept && o.Left:
-		return exit.Usage("end: --left ends no kept session; name it to end it")
-	case o.Kept && !o.chooses():
-		return exit.Usage("end: --kept belongs to --all, --mine, --idle, --container and --pod; a SESSION that is named is ended in any case")
 	case !o.chooses() && o.Call == "" && sessions == 0:
 		return exit.Usage(`end: SESSION is missing; see "lineage end --help"`)
 	case o.DryRun && o.Plan != "":

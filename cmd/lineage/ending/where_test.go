@@ -22,7 +22,7 @@ func TestWhere(t *testing.T) {
 		"":              {{Container: "we"}, {Container: "0123456789a"}, {Container: "0123456789ac"}, {Container: "aaaa"}, {Pod: "agent"}, {Pod: "/agent-7f"}, {Container: "web", Pod: "agent-7f"}, {Pod: "/"}},
 	} {
 		for _, w := range w {
-			ids, _ := chosen(sessions, 0, true, false, w, nil)
+			ids, _ := chosen(sessions, 0, true, w, nil)
 			require.Equal(t, strings.Join(ids, " "), want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // DefaultFile is where the policy of a host is.

@@ -6,7 +6,7 @@ import (
 )
 
 // Error says why a policy is refused, and where. Line and Column count from 1;
-// columns are bytes, as compilers count them.
+// columns are characters.
 type Error struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // maxFile bounds a policy file, in bytes.
@@ -53,71 +52,26 @@ func parseYAML(file string, data []byte) (*yaml.Node, *Error) {
 			return nil, &Error{file, second.Line, second.Column, "a second document begins", "a policy is one document", nil}
 		}
 	}
-	what, offset := syntax(err), problem(data)
-	hint := hints[what]
-	if offset < len(data) && data[offset] == '\t' {
+	bad, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok || bad.Mark.Line < 1 {
+		return at(0, "invalid YAML: "+err.Error(), "")
+	}
+	mark, hint, lines := bad.Mark, hints[bad.Message], strings.Split(string(data), "\n")
+	mark.Line = min(mark.Line, len(lines)) // the end of a file without a last newline is in a line of its own
+	switch {
+	case strings.HasSuffix(hint, "is not closed"), bad.ContextMsg == "while scanning a simple key":
+		mark = bad.ContextMark // where it begins
+	case strings.HasPrefix(strings.TrimLeft(lines[mark.Line-1], " "), "\t"):
 		hint = "indent with spaces"
 	}
-	return at(offset, "invalid YAML: "+what, hint)
-}
-
-// padding is appended to the file, so that the parser can always read ahead of a
-// problem.
-var padding = bytes.Repeat([]byte("\n"), 8)
-
-// lookahead is how many bytes the parser has read ahead when it looks at a token.
-const lookahead = 4
-
-// counted gives a parser one byte at a time. The parser reports the line of a syntax
-// error only sometimes, often that of the surrounding block, and never the column. The
-// position where it stopped reading is closer.
-type counted struct {
-	data []byte
-	n    int
-}
-
-func (c *counted) Read(b []byte) (int, error) {
-	if c.n == len(c.data) {
-		return 0, io.EOF
-	}
-	if len(b) == 0 {
-		return 0, nil
-	}
-	b[0] = c.data[c.n]
-	c.n++
-	return 1, nil
-}
-
-// problem is the offset of the word that the parser stops at.
-func problem(data []byte) int {
-	size := len(data)
-	c := &counted{data: append(data[:size:size], padding...)}
-	for d := yaml.NewDecoder(c); d.Decode(new(yaml.Node)) == nil; {
-	}
-	i := min(max(c.n-lookahead, 0), size)
-	blank := func(i int) bool { return strings.IndexByte(" \t\r\n", c.data[i]) >= 0 }
-	if i < size && c.data[i] == '\t' {
-		return i // the problem itself: words do not begin with a blank
-	}
-	for i > 0 && (i == size || blank(i)) {
-		i--
-	}
-	for i > 0 && !blank(i-1) {
-		i--
-	}
-	return i
+	return nil, &Error{file, mark.Line, mark.Column, "invalid YAML: " + bad.Message, hint, nil}
 }
 
 // position returns line and column of an offset, both from 1.
 func position(data []byte, offset int) (line, column int) {
-	before := data[:min(offset, len(data))]
-	return 1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')
+	before := data[:offset]
+	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[1+bytes.LastIndexByte(before, '\n'):])
 }
-
-var prefix = regexp.MustCompile(`^yaml: (line \d+: )?`)
-
-// syntax is the parser's message, without its line number.
-func syntax(err error) string { return prefix.ReplaceAllString(err.Error(), "") }
 
 // hints for frequent mistakes.
 var hints = map[string]string{

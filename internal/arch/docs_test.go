@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 )

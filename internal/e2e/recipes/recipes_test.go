@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"

@@ -292,7 +292,7 @@ test-link: build programs bin/testdata/nats-server
 	MODULE=internal/nats $(GOTEST) ./...
 	$(PRIVATE) $(GOTEST) -timeout 4h ./cmd/lineage-link
 
-## crowd: what 2,000 links cost a NATS server with packaging/nats, how they come back after its restart, and whether lineage fleet names those cut off (2 min, root); HOSTS=2000
+## crowd: what 2,000 links cost a NATS server with packaging/nats, how they come back after its restart, and whether -H names those cut off (2 min, root); HOSTS=2000
 crowd: export LNGTEST = 1
 crowd: export LNGTEST_HOSTS = $(or $(HOSTS),2000)
 crowd: build programs bin/testdata/nats-server

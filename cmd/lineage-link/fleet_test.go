@@ -58,18 +58,28 @@ func (f *fleet) known() {
 		os.WriteFile(filepath.Join(f.bin, "ssh"), fmt.Appendf(nil, "#!/bin/sh\nprintf 'hostname %%s\\nport 22\\nuserknownhostsfile %s\\nglobalknownhostsfile %s\\n' \"$3\"\n", known, known), 0o755))
 }
 
-// command is lineage fleet with args, as the operator.
-func (f *fleet) command(args ...string) *exec.Cmd {
-	return f.Command(append([]string{"fleet"}, args...), []string{
-		"LINEAGE_SOCKET=", "LINEAGE_SERVER=" + f.url(), "LINEAGE_NKEY=" + filepath.Join(f.dir, "ann.seed"), "LINEAGE_CA=" + filepath.Join(f.dir, "cert.pem"),
-		"PATH=" + f.bin + ":" + os.Getenv("PATH"), "TMPDIR=" + f.bin,
-	})
+// groups writes a file of groups for -H, with the hosts that are there as @all, and returns the variable that names it.
+func (w *world) groups(dir string) string {
+	file := filepath.Join(dir, "hosts.yaml")
+	text := fmt.Sprintf("all: {transport: nats, servers: [%q], nkey: %q, ca: %q, name: ann}\n", w.url(), filepath.Join(w.dir, "ann.seed"), filepath.Join(w.dir, "cert.pem"))
+	require.NoError(w.T, os.WriteFile(file, []byte(text), 0o600))
+	return "LINEAGE_HOSTS=" + file
 }
 
-// fleet runs lineage fleet, and checks its exit code. With a code below 0 any is good.
+// command is lineage with args, as the operator. Without -H it asks all hosts.
+func (f *fleet) command(args ...string) *exec.Cmd {
+	if i := slices.Index(args, "-H"); i < 0 {
+		args = append(args, "-H", "@all")
+	} else {
+		args[i+1] = "@all:" + strings.ReplaceAll(args[i+1], ",", ",@all:")
+	}
+	return f.Command(args, []string{"LINEAGE_SOCKET=", f.groups(f.bin), "PATH=" + f.bin + ":" + os.Getenv("PATH"), "TMPDIR=" + f.bin})
+}
+
+// fleet runs a command, and checks its exit code. With a code below 0 any is good.
 func (f *fleet) fleet(code int, args ...string) *stage.Process {
 	f.T.Helper()
-	p := stage.Start(f.T, f.command(append(args, "--name", "ann")...)).Wait()
+	p := stage.Start(f.T, f.command(args...)).Wait()
 	if code >= 0 && p.Code() != code {
 		f.T.Fatalf("exit %d, want %d: %v", p.Code(), code, p)
 	}
@@ -131,7 +141,7 @@ func TestFleet(t *testing.T) {
 	}
 	began := time.Now()
 	f.fleet(api.ExitOK, "ls")
-	t.Logf("figure: fleet ls over three hosts in %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("figure: ls over three hosts in %v", time.Since(began).Round(time.Millisecond))
 
 	// A host that never was there, and one whose link hangs.
 	all := f.answers(api.ExitLeft, "ls", "-H", "web1,web9")
@@ -260,8 +270,8 @@ func TestFleetTop(t *testing.T) {
 		}
 	}
 	f.run("lngtest-one")
-	cmd := f.command("top", "--name", "ann")
-	screen := f.TerminalOf(110, 40, slices.Concat([]string{"env"}, cmd.Env[len(cmd.Env)-6:], []string{stage.Lineage, "fleet", "top", "--name", "ann"})...)
+	cmd := f.command("top")
+	screen := f.TerminalOf(110, 40, slices.Concat([]string{"env"}, cmd.Env[len(cmd.Env)-4:], []string{stage.Lineage, "top", "-H", "@all"})...)
 	screen.See("three hosts", has("web1", "web2", "web3", "lngtest-one"))
 	f.hosts[1].Start([]string{"run", "--name", "lngtest-two", "--", "sleep", "600"}, nil)
 	screen.See("a new session of another host", has("lngtest-one", "lngtest-two"))
@@ -280,11 +290,11 @@ func TestFleetTop(t *testing.T) {
 func leaves(t *testing.T, f *fleet) {
 	t.Helper()
 	f.Until("end of the programs", func() bool {
-		left, err := filepath.Glob(filepath.Join(f.bin, "lineage-fleet-*"))
+		left, err := filepath.Glob(filepath.Join(f.bin, "lineage-nats-*"))
 		return err == nil && len(left) == 0
 	})
 	// A command that is killed: its program notices.
-	cmd := f.command("top", "--name", "ann")
+	cmd := f.command("top")
 	cmd.Env = append(cmd.Env, "TERM=dumb")
 	require.NoError(t, cmd.Start())
 	cmd.Process.Kill()
@@ -292,7 +302,7 @@ func leaves(t *testing.T, f *fleet) {
 		t.Error(err)
 	}
 	f.Until("end of the program of a command that was killed", func() bool {
-		left, err := filepath.Glob(filepath.Join(f.bin, "lineage-fleet-*"))
+		left, err := filepath.Glob(filepath.Join(f.bin, "lineage-nats-*"))
 		return err == nil && len(left) == 0
 	})
 }

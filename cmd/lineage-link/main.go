@@ -3,7 +3,7 @@
 // Lineage-link connects this host to NATS servers: it brings signed commands to the daemon, and the
 // receipts of ended sessions and of commands into a stream.
 //
-// For "lineage fleet" it brings an operator's requests to such hosts.
+// For -H of an operator's command it brings an operator's requests to such hosts.
 //
 // It is a program of its own because it is a network client, and the daemon's binary, which
 // runs as root, has none. It decides nothing: the daemon checks who signed a command.
@@ -31,11 +31,11 @@ const memory = 32 << 20
 
 func main() { os.Exit(run()) }
 
-// run is the link of this host, or what "lineage fleet" starts.
+// run is the link of this host, or what a command with -H starts.
 func run() int {
 	if len(os.Args) > 1 && os.Args[1] == link.Operator {
 		os.Args = append(os.Args[:1], os.Args[2:]...)
-		return service.Run("fleet", operate)
+		return service.Run("NATS", operate)
 	}
 	return service.Run("link", start)
 }

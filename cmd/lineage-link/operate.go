@@ -31,7 +31,7 @@ func operate(ctx context.Context, args []string, _ zerolog.Logger) error {
 	flags := pflag.NewFlagSet(link.Program, pflag.ContinueOnError)
 	var o link.Options
 	o.OperatorFlags(flags)
-	socket, err := service.Parse("fleet", flags, args)
+	socket, err := service.Parse("NATS", flags, args)
 	if err == nil {
 		if err = o.Check(); err != nil {
 			err = service.UsageError{Err: err}

@@ -109,7 +109,7 @@ host. Without the right to see the processes there name them as PID@START_NS.`,
 	signs.AddSigning(f)
 	yes := f.BoolP("yes", "y", false, "with --sign: do not ask")
 	format := formatFlag(cmd)
-	remote := hostFlag(cmd)
+	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		for _, name := range []string{"reason", "until"} {

@@ -27,8 +27,8 @@ type app struct {
 	host     host
 
 	socket string
-	begun  bool           // the command line was understood
-	link   *natslink.Link // to the hosts of "lineage fleet"; nil: none
+	begun  bool             // the command line was understood
+	links  []*natslink.Link // to the servers of the groups of -H
 }
 
 // host has the functions that need this machine instead of a daemon.
@@ -61,7 +61,9 @@ func (a *app) main(ctx context.Context, args []string) int {
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	err := root.ExecuteContext(ctx)
-	a.link.Close()
+	for _, l := range a.links {
+		l.Close()
+	}
 	if _, ok := errors.AsType[*exit.Error](err); err != nil && !ok && !a.begun {
 		err = exit.Usage("%w", err)
 	}
@@ -111,12 +113,15 @@ of them.`,
   lineage ls                                   # live sessions
   lineage why :8080                            # which session has this port?
   lineage end build                            # end all of it`,
-		Version:          a.host.version,
-		SilenceErrors:    true,
-		SilenceUsage:     true,
-		Args:             help.Subcommand,
-		RunE:             func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRun: func(*cobra.Command, []string) { a.begun, a.Color = true, color.Value },
+		Version:       a.host.version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          help.Subcommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			a.begun, a.Color = true, color.Value
+			return a.reach(cmd)
+		},
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
@@ -131,7 +136,7 @@ of them.`,
 	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(color.Words, cobra.ShellCompDirectiveNoFileComp))
 	root.Flags().BoolP("version", "V", false, "print the version of this command")
 	root.SetVersionTemplate("lineage {{.Version}}\n")
-	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.haltCommand(), a.pauseCommand(), a.resumeCommand(), a.commandCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), programs.MCP(a.socketPath), programs.Export(a.socketPath), programs.Link(a.socketPath), a.fleetCommand(),
+	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.haltCommand(), a.pauseCommand(), a.resumeCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), programs.MCP(a.socketPath), programs.Export(a.socketPath), programs.Link(a.socketPath),
 		a.policyCommand(), a.setupCommand(), a.hookCommand(), a.doctorCommand(), a.statusCommand(), a.stdioCommand(), a.versionCommand())
 	if a.host.commands != nil {
 		root.AddCommand(a.host.commands(a)...)

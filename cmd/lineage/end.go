@@ -59,7 +59,10 @@ reached or did not end everything.
 --sign KEY makes a command of it that the host checks against the keys of its
 operators, so that it needs no rights of the user that brings it, there or over
 ssh. It names SESSION..., where a name means every session that has it, or
---all; --reason is needed. --save FILE writes it for the next signer.
+--all; --reason is needed. --save FILE writes it for the next signer, and
+"lineage end --from FILE", which may add a --sign, sends it to this host or with
+-H to others, after a question. It is valid for five minutes, only for the hosts
+that it names, and acts once on each.
 
 On a terminal the state is shown while it takes longer than a second; Ctrl-C
 then kills at once. Elsewhere the first Ctrl-C prints the state, and the second
@@ -81,13 +84,21 @@ func (a *app) endCommand() *cobra.Command {
 	o.Flags(cmd.Flags())
 	var signs signing.Flags
 	signs.Add(cmd.Flags())
+	var from string
+	cmd.Flags().StringVar(&from, "from", "", "send the signed command in this `FILE`, which --save has written")
 	format := formatFlag(cmd)
-	remote := hostFlag(cmd)
+	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if signs.Given() {
+		if signs.Given() || from != "" {
 			s, err := a.sender(signs, o, *remote, format.Value)
 			if err != nil {
 				return err
+			}
+			if from != "" {
+				if err := o.CheckSaved(len(args)); err != nil {
+					return err
+				}
+				return s.Pass(cmd.Context(), from)
 			}
 			c, err := o.Command(args)
 			if err != nil {
@@ -99,6 +110,9 @@ func (a *app) endCommand() *cobra.Command {
 			return err
 		}
 		if len(*remote) > 0 {
+			if len(a.links) > 0 {
+				return exit.Usage("end: over NATS hosts take only signed commands; give --sign")
+			}
 			dial, err := a.hostDialer()
 			if err != nil {
 				return err
@@ -112,40 +126,6 @@ func (a *app) endCommand() *cobra.Command {
 		}
 		defer c.Close()
 		return a.end(cmd.Context(), c, o, args, format.Value)
-	}
-	return cmd
-}
-
-// commandCommand sends a command that "end --save" has written.
-func (a *app) commandCommand() *cobra.Command {
-	var o ending.Options
-	var signs signing.Flags
-	cmd := &cobra.Command{
-		Use:   "command FILE",
-		Short: "Sign and send a command that another operator has saved",
-		Long: `Send the signed command in FILE, which "lineage end --save" has written, to this
-host, or with -H to others. --sign adds a signature first: for commands that the
-policy wants several operators to sign. It is shown before; --yes does not ask.
-
-A command is valid for five minutes, only for the hosts that it names, and acts
-once on each. Returns when each session has a verdict; a receipt whose signature
-is not by a key of its host is an error.`,
-		Example: `  lineage end --all --sign ~/.ssh/id_ed25519 --reason "case 7" --save c -H web1
-  lineage command c --sign ~/.ssh/id_ed25519 -H web1   # the second operator`,
-		Args: flags.Args(1, 1, "FILE"),
-	}
-	signs.AddSigning(cmd.Flags())
-	o.HostsFlag(cmd.Flags())
-	cmd.Flags().DurationVar(&o.Timeout, "timeout", ending.Timeout, "how much `TIME` dying processes have after SIGKILL")
-	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "do not ask")
-	format := formatFlag(cmd)
-	remote := hostFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := a.sender(signs, o, *remote, format.Value)
-		if err != nil {
-			return err
-		}
-		return s.Pass(cmd.Context(), args[0])
 	}
 	return cmd
 }
@@ -211,7 +191,7 @@ func (a *app) haltCommand() *cobra.Command {
 	var signs signing.Flags
 	signs.AddSigning(f)
 	format := formatFlag(cmd)
-	remote := hostFlag(cmd)
+	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		signed := signs.Given()

@@ -50,7 +50,7 @@ receipts and "lineage status" show, check that it still has that record.`,
 	cmd.Flags().StringVar(&page, "html", "", "with SESSION: write it to `FILE` as a page for browsers")
 	rangeFlags(cmd, &since, &until, "ended")
 	format := formatFlag(cmd)
-	remote := hostFlag(cmd)
+	remote := a.hostFlag(cmd)
 	takeColumns := a.columnFlags(cmd, format, text.HistoryColumns...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		paged := cmd.Flags().Changed("html")

@@ -78,7 +78,7 @@ func (a *app) lsCommand() *cobra.Command {
 		known = append(known[:len(known):len(known)], slices.DeleteFunc(slices.Clone(v.columns), func(c string) bool { return slices.Contains(known, c) })...)
 	}
 	format := formatFlag(cmd)
-	remote := hostFlag(cmd)
+	remote := a.hostFlag(cmd)
 	takeColumns := a.columnFlags(cmd, format, known...)
 	sessions := lsView{columns: text.SessionColumns, list: func(ctx context.Context, c api.Client, _ string) (*text.Listing, error) { return o.List(ctx, c) }}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -343,7 +343,7 @@ func TestErrors(t *testing.T) {
 		{newFake(), "top --theme night", 2, `top: invalid --theme "night": must be one of auto, dark, light, contrast, mono`},
 		{newFake(), "top -H web1 build", 2, "top: SESSION is for one host, not with -H"},
 		{newFake(), "top -H web1 --socket /x", 2, "--socket is for the daemon of this host, not with -H"},
-		{newFake(), "top -H w,-x", 2, `top: invalid --host "w,-x": must be hosts or @FILE; "-x" begins with -`},
+		{newFake(), "top -H w,-x", 2, `top: invalid --host "w,-x": must be hosts, @FILE or @GROUP; "-x" begins with -`},
 		{newFake(), "top -H a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u,v,w,x,y,z,A,B,C,D,E,F,G", 2, "top: 33 hosts are too many: at most 32 can be watched at once"},
 		{refuse(api.CodeDenied, "end k3x9q2: not permitted: it belongs to uid 1001", "run with sudo"), "end --yes build", 4,
 			"end k3x9q2: not permitted: it belongs to uid 1001; run with sudo"},

@@ -30,7 +30,7 @@ daemon is degraded, and with 5 if none answers.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd, text.Documents...)
-	remote := hostFlag(cmd)
+	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var degraded atomic.Bool
 		err := a.answer(cmd.Context(), *remote, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {

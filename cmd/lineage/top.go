@@ -45,7 +45,7 @@ one line for each change.`,
 	f.Var(&theme, "theme", "`THEME`: auto, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
 	f.Lookup("theme").DefValue = "" // the usage names it
 	cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(ink.Themes, cobra.ShellCompDirectiveNoFileComp))
-	remote := hostFlag(cmd)
+	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if o.Theme, err = a.topTheme(theme.Value, cmd.Flags().Changed("theme")); err != nil {
 			return err
@@ -79,6 +79,7 @@ func (a *app) topOnHosts(ctx context.Context, list hosts.List, o tui.Options) er
 		return errSocketWithHosts
 	}
 	o.Connect, o.Hosts = view.Hosts(list, a.dialHost), true
+	o.ReadOnly = o.ReadOnly || len(a.links) > 0 // over NATS hosts take only signed commands
 	return a.top(ctx, o)
 }
 

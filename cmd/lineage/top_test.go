@@ -28,7 +28,7 @@ func TestTopTheme(t *testing.T) {
 		cmd, args, err := root.Find(strings.Fields("top " + tt.line))
 		require.NoError(t, err)
 		require.NoError(t, cmd.ParseFlags(args))
-		root.PersistentPreRun(cmd, args)
+		require.NoError(t, root.PersistentPreRunE(cmd, args))
 		got, err := w.topTheme(cmd.Flag("theme").Value.String(), cmd.Flags().Changed("theme"))
 		if err != nil || got != tt.want {
 			t.Errorf("%+v: %s, %v", tt, got, err)

@@ -42,7 +42,7 @@ always means the process.`,
 	f.BoolVar(&o.calls, "calls", false, "group processes by the tool call that started them")
 	o.where.Flags(f, "live sessions whose root is")
 	format := formatFlag(cmd)
-	remote := hostFlag(cmd)
+	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		arg := strings.Join(args, "")
 		if o.where.Given() && arg != "" {

@@ -32,46 +32,45 @@ func orphans() *api.Orphans {
 	}}
 }
 
-// What is left over ends by two names, of one meaning: nothing else, and not without a yes.
+// What is left over ends, nothing else, and not without a yes.
 func TestEndLeftovers(t *testing.T) {
-	for _, command := range []string{"end --left", "orphans --end"} {
+	const command = "end --left"
+	f := newFake()
+	w := newWorld(t, f)
+	run := func(more string) (code int, out, stderr string) { return w.run(strings.Fields(command + more)...) }
+	if code, _, stderr := run(" --yes"); code != 0 || len(f.Got.Ended) != 0 || stderr != "lineage: end: no session to end\n" {
+		t.Errorf("%s with nothing to end: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
+	}
+	build := &f.Has.Sessions[0]
+	build.Leftovers = build.Live
+	if code, _, stderr := run(""); code != api.ExitUsage || len(f.Got.Ended) != 0 || !strings.Contains(stderr, "use --yes") {
+		t.Errorf("%s without a terminal: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
+	}
+	if code, _, stderr := run(" --yes nobody"); code != api.ExitNotFound || len(f.Got.Ended) != 0 {
+		t.Errorf("%s of nobody: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
+	}
+	if code, _, stderr := run(" --yes m8p4z1"); code != 0 || len(f.Got.Ended) != 0 {
+		t.Errorf("%s of one that has its root: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
+	}
+	build.Kept = true
+	if code, _, stderr := run(" --yes"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(stderr, "session k3x9q2 is kept and not ended") {
+		t.Errorf("%s of a kept one: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
+	}
+	build.Kept = false
+	if code, out, stderr := run(" --yes"); code != 0 || len(f.Got.Ended) != 1 || !strings.HasPrefix(f.Got.Ended[0], "k3x9q2") {
+		t.Errorf("%s: exit %d, %s%s, ended %v", command, code, out, stderr, f.Got.Ended)
+	}
+	for answer, ends := range map[string]int{"y\n": 1, "n\n": 0, "\n": 0} {
 		f := newFake()
+		f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
 		w := newWorld(t, f)
-		run := func(more string) (code int, out, stderr string) { return w.run(strings.Fields(command + more)...) }
-		if code, _, stderr := run(" --yes"); code != 0 || len(f.Got.Ended) != 0 || stderr != "lineage: end: no session to end\n" {
-			t.Errorf("%s with nothing to end: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
-		}
-		build := &f.Has.Sessions[0]
-		build.Leftovers = build.Live
-		if code, _, stderr := run(""); code != api.ExitUsage || len(f.Got.Ended) != 0 || !strings.Contains(stderr, "use --yes") {
-			t.Errorf("%s without a terminal: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
-		}
-		if code, _, stderr := run(" --yes nobody"); code != api.ExitNotFound || len(f.Got.Ended) != 0 {
-			t.Errorf("%s of nobody: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
-		}
-		if code, _, stderr := run(" --yes m8p4z1"); code != 0 || len(f.Got.Ended) != 0 {
-			t.Errorf("%s of one that has its root: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
-		}
-		build.Kept = true
-		if code, _, stderr := run(" --yes"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(stderr, "session k3x9q2 is kept and not ended") {
-			t.Errorf("%s of a kept one: exit %d, %s, ended %v", command, code, stderr, f.Got.Ended)
-		}
-		build.Kept = false
-		if code, out, stderr := run(" --yes"); code != 0 || len(f.Got.Ended) != 1 || !strings.HasPrefix(f.Got.Ended[0], "k3x9q2") {
-			t.Errorf("%s: exit %d, %s%s, ended %v", command, code, out, stderr, f.Got.Ended)
-		}
-		for answer, ends := range map[string]int{"y\n": 1, "n\n": 0, "\n": 0} {
-			f := newFake()
-			f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
-			w := newWorld(t, f)
-			shown := w.terminal(answer)
-			code, _, _ := w.run(strings.Fields(command)...)
-			if len(f.Got.Ended) != ends || (code == 0) != (ends == 1) || !strings.Contains(shown(), "End it? [y/N] ") {
-				t.Errorf("%s, %q: exit %d, ended %v", command, answer, code, f.Got.Ended)
-			}
+		shown := w.terminal(answer)
+		code, _, _ := w.run(strings.Fields(command)...)
+		if len(f.Got.Ended) != ends || (code == 0) != (ends == 1) || !strings.Contains(shown(), "End it? [y/N] ") {
+			t.Errorf("%s, %q: exit %d, ended %v", command, answer, code, f.Got.Ended)
 		}
 	}
-	f := newFake()
+	f = newFake()
 	f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: "q1w2e3", State: api.StateActive, Live: 2, Leftovers: 2, UID: 1000},
 		api.Session{ID: "r4t5z6", State: api.StateActive, Live: 2, Leftovers: 2, UID: 1000})
 	f.Has.Sessions[0].Leftovers = f.Has.Sessions[0].Live
@@ -87,40 +86,13 @@ func TestEndLeftovers(t *testing.T) {
 	if code, out, _ := newWorld(t, f).run("end", "--left", "--dry-run"); code != 0 || len(f.Got.Ended) != 0 || !strings.Contains(out, "k3x9q2") {
 		t.Errorf("--dry-run: exit %d, %s, ended %v", code, out, f.Got.Ended)
 	}
-	for _, line := range []string{"orphans --yes", "orphans a b", "end --left --all", "end --left --mine",
+	for _, line := range []string{"end --left --all", "end --left --mine",
 		"end --left --branch 5", "end --left --if-plan x", "end --left -H web1",
 		"ls --left --left=maybe", "ls --left a b",
-		"ls --left --state active", "orphans --host --end", "orphans --host build"} {
+		"ls --left --state active"} {
 		if code, _, stderr := newWorld(t, f).run(strings.Fields(line)...); code != api.ExitUsage || strings.Count(stderr, "\n") != 1 || len(f.Got.Ended) != 0 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
-	}
-}
-
-// The former commands are what they have become, whatever comes before and after their names.
-func TestFormerCommands(t *testing.T) {
-	for former, now := range map[string]string{
-		"orphans":                               "ls --left",
-		"orphans build -o json":                 "ls --left build -o json",
-		"orphans --columns pid":                 "ls --left --columns pid",
-		"--color never orphans --json":          "--color never ls --left --json",
-		"orphans --host -o name":                "ls --outside -o name",
-		"orphans --end -y":                      "end --left -y",
-		"orphans a b":                           "ls --left a b",
-		"orphans --nope":                        "ls --left --nope",
-		"orphans --help":                        "ls --help",
-		"--socket /nonexistent/lngtest orphans": "--socket /nonexistent/lngtest ls --left",
-	} {
-		was, is := newFake(), newFake()
-		a, b := newWorld(t, was).record(strings.Fields(former)...), newWorld(t, is).record(strings.Fields(now)...)
-		_, a, _ = strings.Cut(a, "\n")
-		_, b, _ = strings.Cut(b, "\n")
-		if a != b || !slices.Equal(was.Got.Ended, is.Got.Ended) || !slices.Equal(was.Got.Killed, is.Got.Killed) {
-			t.Errorf("%s\n%s\n%s\n%s", former, a, now, b)
-		}
-	}
-	if _, out, _ := newWorld(t, newFake()).run("--help"); strings.Contains(out, "\n  orphans ") {
-		t.Errorf("the help shows a former command:\n%s", out)
 	}
 }
 

@@ -31,7 +31,7 @@ safe against reused PIDs.`,
 	var at string
 	cmd.Flags().StringVar(&at, "at", "", "the members that listened on the TCP port at this `TIME`: 2h ago, or RFC 3339")
 	format := formatFlag(cmd)
-	remote := hostFlag(cmd)
+	remote := a.hostFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		why := query.Why{Remote: len(*remote) > 0}
 		if !why.Remote {

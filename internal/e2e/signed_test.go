@@ -47,8 +47,8 @@ func TestSigned(t *testing.T) {
 	sign := []string{"end", id, "--yes", "--sign", ann, "--reason", "e2e"}
 	require.Contains(t, as(api.ExitDenied, sign...).String(), "ann needs 2 signatures")
 	as(api.ExitOK, append(sign, "--save", file)...)
-	require.Contains(t, as(api.ExitDenied, "command", file, "--yes").String(), "ann needs 2 signatures")
-	out := as(api.ExitOK, "command", file, "--yes", "--sign", ben, "-o", "json").String()
+	require.Contains(t, as(api.ExitDenied, "end", "--from", file, "--yes").String(), "ann needs 2 signatures")
+	out := as(api.ExitOK, "end", "--from", file, "--yes", "--sign", ben, "-o", "json").String()
 	var reply api.CommandReply
 	var r api.CommandReceipt
 	require.NoError(t, json.Unmarshal([]byte(out[strings.Index(out, "{"):strings.LastIndex(out, "}")+1]), &reply), json.Unmarshal([]byte(reply.Receipt), &r))
@@ -60,7 +60,7 @@ func TestSigned(t *testing.T) {
 	}
 	m.MustBeGone()
 	run.Wait()
-	as(api.ExitDenied, "command", file, "--yes") // one signature; and with both it was accepted before
+	as(api.ExitDenied, "end", "--from", file, "--yes") // one signature; and with both it was accepted before
 	require.Contains(t, i.Must("history", id).String(), "ended by ann and ben in signed command")
 	halt := []string{"--yes", "--reason", "upgrade", "--sign", ann, "--sign", ben}
 	require.Contains(t, as(api.ExitOK, append([]string{"halt", "--drain"}, halt...)...).String(), "(halt: drain), ordered by ann, ben")

@@ -128,6 +128,14 @@ func (o *Options) Command(words []string) (api.Command, error) {
 	return c, nil
 }
 
+// CheckSaved returns what is wrong with the flags for a command that is saved.
+func (o *Options) CheckSaved(words int) error {
+	if words > 0 || *o != (Options{Yes: o.Yes, Timeout: o.Timeout, Many: Many{Most: o.Many.Most}}) {
+		return exit.Usage("end: the command in --from says what ends; of the other flags it takes --sign, --save, --timeout, --max-hosts and --yes")
+	}
+	return nil
+}
+
 // several reports whether more than one is true.
 func several(flags ...bool) bool {
 	n := 0

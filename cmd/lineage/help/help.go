@@ -27,8 +27,8 @@ var groups = []struct {
 	commands string
 }{
 	{"Run", "run timeout adopt init"},
-	{"Inspect", "ls tree top why events history fleet"},
-	{"End", "command end halt keep pause resume"},
+	{"Inspect", "ls tree top why events history"},
+	{"End", "end halt keep pause resume"},
 	{"Agents", "setup mcp"},
 	{"Host", "daemon status export link doctor policy version"},
 }
@@ -41,7 +41,7 @@ var otherNames = map[string][]string{
 	"kill": {"end"}, "stop": {"end"}, "rm": {"end"}, "delete": {"end"}, "terminate": {"end"},
 	"log": {"events", "history"}, "logs": {"events", "history"},
 	"inspect": {"why"}, "show": {"tree"}, "stats": {"top"}, "attach": {"top"},
-	"exec": {"run"}, "start": {"run"}, "list": {"ls"},
+	"exec": {"run"}, "start": {"run"}, "list": {"ls"}, "orphans": {"ls"}, "fleet": {"ls"}, "command": {"end"},
 }
 
 // Topics are pages of help that belong to no command.
@@ -58,8 +58,8 @@ LC_ALL, LC_CTYPE, LANG
 TERM              dumb: no colours, and "lineage top" prints the tree once
 TZ                the zone in which times are shown
 STATE_DIRECTORY   state of "lineage export" and "link"; --state takes precedence
-LINEAGE_SERVER, LINEAGE_NKEY, LINEAGE_CREDS, LINEAGE_CA
-                  for "lineage fleet"; its flags take precedence
+LINEAGE_HOSTS     the groups of -H (default ~/.config/lineage/hosts.yaml, else
+                  /etc/lineage/hosts.yaml)
 
 "lineage run" sets LINEAGE_SESSION, the id of the session, and LINEAGE_TOKEN,
 by which its processes are recognised, for the command.`},
@@ -123,7 +123,6 @@ func Add(root *cobra.Command) {
 		child(root, name).Hidden = true
 	}
 	root.AddCommand(Topics()...)
-	root.AddCommand(former()...)
 	root.SetHelpCommandGroupID("Host")
 	root.SetHelpCommand(&cobra.Command{
 		Use:     "help [COMMAND|TOPIC]",

@@ -192,7 +192,7 @@ func TestList(t *testing.T) {
 		"web1\n":                               "contains blanks",
 		"web\x1b[0m":                           "control characters",
 		strings.Repeat("a", 256):               "longer than 255 bytes",
-		"@" + dir + "/none":                    "hosts or @FILE; open",
+		"@" + dir + "/none":                    "hosts, @FILE or @GROUP; open",
 		"@" + fifo:                             "no host is in",
 		"@/dev/zero":                           "/dev/zero is larger than 1 MiB",
 		"@" + write("empty", "#\n"):            "no host is in",
@@ -203,6 +203,57 @@ func TestList(t *testing.T) {
 		if err := l.Set(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// TestGroups: @NAME is a group of hosts.yaml, if that has one; a file of others is refused.
+func TestGroups(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const text = `web: {hosts: [web1, root@web2]}
+far:
+  transport: nats
+  servers: [tls://nats.example.org:4222]
+  nkey: ann.nk
+`
+	for _, tt := range []struct {
+		file string
+		mode os.FileMode
+		arg  string
+		want string // the hosts and groups, or the error
+	}{
+		{text, 0o644, "@web,web3,web1", "web1,root@web2,web3"},
+		{text, 0o644, "web3,@far", "web3 far[]"},
+		{text, 0o644, "@far:web1,@far:web2", " far[web1] far[web2]"},
+		{text, 0o644, "@./list", "of-list"},
+		{text, 0o644, "@list", "of-list"}, // a file, but no group
+		{"", 0o644, "@list", "of-list"},
+		{text, 0o644, "@none", `hosts.yaml has no group "none", only far, web`},
+		{text, 0o666, "@web", "others can write it; use chmod go-w "},
+		{text, 0o644, "@web:-x", `group web: invalid host "-x"`},
+		{text, 0o644, "@far:", `group far: invalid host ""`},
+		{"a: {}", 0o644, "@a", "group a: hosts is missing"},
+		{"a: {transport: nats}", 0o644, "@a", "group a: servers is missing"},
+		{"a: {transport: bus}", 0o644, "@a", `group a: invalid transport "bus": must be ssh or nats`},
+		{"a: {hosts: [b], nkey: k}", 0o644, "@a", "group a: servers, nkey, creds, ca and name need transport: nats"},
+		{"a: {transport: nats, servers: [tls://a], hosts: ['b,c']}", 0o644, "@a", `group a: invalid host "b,c"`},
+		{"a: {host: b}", 0o644, "@a", "field host not found"},
+		{"- a", 0o644, "@a", "cannot construct"},
+	} {
+		require.NoError(t, os.WriteFile("hosts.yaml", []byte(tt.file), 0o600), os.Chmod("hosts.yaml", tt.mode), os.WriteFile("list", []byte("of-list\n"), 0o600))
+		f := Flag{Env: func(string) string { return "hosts.yaml" }}
+		err := f.Set(tt.arg)
+		got := f.String()
+		for _, g := range f.Groups {
+			got += fmt.Sprintf(" %s%v", g.Key, g.Hosts)
+		}
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "hosts, @FILE or @GROUP; ") {
+				t.Errorf("%s: %v", tt.arg, err)
+			}
+			got = tt.want
+			require.Contains(t, err.Error(), tt.want)
+		}
+		require.Equal(t, got, tt.want)
 	}
 }
 

@@ -46,6 +46,9 @@ func (l *List) Set(text string) error {
 	return nil
 }
 
+// Bare is a host without the user that ssh logs in as.
+func Bare(host string) string { return host[strings.LastIndexByte(host, '@')+1:] }
+
 // mostBytes is how large a file of hosts may be.
 const mostBytes = 1 << 20
 
@@ -53,15 +56,15 @@ const mostBytes = 1 << 20
 func read(file string) (names []string, err error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
 	if err != nil {
-		return nil, fmt.Errorf("hosts or @FILE; %w", err)
+		return nil, fmt.Errorf("hosts, @FILE or @GROUP; %w", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("hosts or @FILE; %w", err)
+		return nil, fmt.Errorf("hosts, @FILE or @GROUP; %w", err)
 	case len(text) > mostBytes:
-		return nil, fmt.Errorf("hosts or @FILE; %s is larger than 1 MiB", file)
+		return nil, fmt.Errorf("hosts, @FILE or @GROUP; %s is larger than 1 MiB", file)
 	}
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
@@ -70,7 +73,7 @@ func read(file string) (names []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("hosts or @FILE; no host is in %s", file)
+		return nil, fmt.Errorf("hosts, @FILE or @GROUP; no host is in %s", file)
 	}
 	return names, nil
 }
@@ -100,13 +103,13 @@ func Known() (names []string) {
 func check(name string) error {
 	switch {
 	case name == "":
-		return errors.New("hosts or @FILE; one is empty")
+		return errors.New("hosts, @FILE or @GROUP; one is empty")
 	case name[0] == '-':
-		return fmt.Errorf("hosts or @FILE; %q begins with -", name)
+		return fmt.Errorf("hosts, @FILE or @GROUP; %q begins with -", name)
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
-		return fmt.Errorf("hosts or @FILE; %q contains blanks or control characters", name)
+		return fmt.Errorf("hosts, @FILE or @GROUP; %q contains blanks or control characters", name)
 	case len(name) > 255:
-		return fmt.Errorf("hosts or @FILE; %.20q… is longer than 255 bytes", name)
+		return fmt.Errorf("hosts, @FILE or @GROUP; %.20q… is longer than 255 bytes", name)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 // Program is a separate binary, with dependencies that the daemon's binary must not have.
 const Program = "lineage-link"
 
-// Operator is the first argument of the program as "lineage fleet" starts it.
-const Operator = "fleet"
+// Operator is the first argument of the program as -H with a group starts it.
+const Operator = "operator"
 
 // Options are what the flags set.
 type Options struct {
@@ -38,7 +38,7 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.Name, "name", "", "the host's `NAME` in subjects (default the host name, with _ for each dot)")
 	f.StringVar(&o.State, "state", "", "`DIR` for receipts that wait (default $STATE_DIRECTORY)")
 	f.StringVar(&o.Metrics, "metrics", "", "serve metrics of the link on this TCP `ADDRESS`, as 127.0.0.1:9751")
-	f.BoolVar(&o.Answer, "answer", false, "answer \"lineage fleet\": what users of the group lineage may read")
+	f.BoolVar(&o.Answer, "answer", false, "answer -H: what users of the group lineage may read")
 }
 
 // OperatorFlags adds those of an operator's command to a set.

@@ -14,14 +14,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
@@ -30,9 +27,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
 
-// Variables are the defaults of flags.
-var Variables = map[string]string{"server": "LINEAGE_SERVER", "nkey": "LINEAGE_NKEY", "creds": "LINEAGE_CREDS", "ca": "LINEAGE_CA"}
-
 // Link is the other program.
 type Link struct {
 	cmd    *exec.Cmd
@@ -40,36 +34,11 @@ type Link struct {
 	socket string
 }
 
-// FromEnv takes the flags that were not given from variables, and the operator's name from the system.
-func FromEnv(flags *pflag.FlagSet, o *link.Options, env func(string) string) error {
-	identified := o.Nkey != "" || o.Creds != ""
-	for name, variable := range Variables {
-		if value := env(variable); value != "" && !flags.Changed(name) && !(identified && (name == "nkey" || name == "creds")) {
-			if err := flags.Set(name, value); err != nil {
-				return exit.Usage("fleet: %s: %w", variable, err)
-			}
-		}
-	}
-	if err := o.Check(); err != nil {
-		return exit.Usage("fleet: %w", err)
-	}
-	if o.Name != "" {
-		return nil
-	}
-	if u, err := user.Current(); err == nil {
-		o.Name = link.NameOf(u.Username)
-	}
-	if !link.IsName(o.Name) {
-		return exit.Usage("fleet: the user name %q cannot be part of a subject; give --name", o.Name)
-	}
-	return nil
-}
-
 // Start starts the program, and returns when it is connected.
 func Start(ctx context.Context, program string, o *link.Options) (*Link, error) {
-	dir, err := os.MkdirTemp("", "lineage-fleet-") // with mode 0700
+	dir, err := os.MkdirTemp("", "lineage-nats-") // with mode 0700
 	if err != nil {
-		return nil, fmt.Errorf("fleet: %w", err)
+		return nil, fmt.Errorf("NATS: %w", err)
 	}
 	l := &Link{socket: filepath.Join(dir, "sock")}
 	args := []string{link.Operator, "--socket=" + l.socket, "--server=" + strings.Join(o.Servers, ","), "--name=" + o.Name}
@@ -89,7 +58,7 @@ func Start(ctx context.Context, program string, o *link.Options) (*Link, error) 
 		err = l.cmd.Start()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("fleet: %w", err), os.RemoveAll(dir))
+		return nil, errors.Join(fmt.Errorf("NATS: %w", err), os.RemoveAll(dir))
 	}
 	l.stdin = stdin
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err == nil && line == "ready\n" {
@@ -102,7 +71,7 @@ func Start(ctx context.Context, program string, o *link.Options) (*Link, error) 
 	}
 	code := l.cmd.ProcessState.ExitCode()
 	if code <= 0 || why == "" {
-		return nil, fmt.Errorf("fleet: %s has failed: %v", program, l.cmd.ProcessState)
+		return nil, fmt.Errorf("NATS: %s has failed: %v", program, l.cmd.ProcessState)
 	}
 	return nil, exit.Errorf(code, "%s", strings.TrimPrefix(why, "lineage: "))
 }
@@ -158,19 +127,19 @@ func (l *Link) Hosts(ctx context.Context) (list hosts.List, err error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, exit.Errorf(api.ExitUnreachable, "fleet: no list of the hosts: %w", err)
+		return nil, exit.Errorf(api.ExitUnreachable, "NATS: no list of the hosts: %w", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		var doc api.ErrorDocument
 		if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil || doc.Error == nil {
-			return nil, exit.Errorf(api.ExitUnreachable, "fleet: no list of the hosts: %s", resp.Status)
+			return nil, exit.Errorf(api.ExitUnreachable, "NATS: no list of the hosts: %s", resp.Status)
 		}
-		return nil, exit.Errorf(api.ExitUnreachable, "fleet: no list of the hosts: %w", doc.Error)
+		return nil, exit.Errorf(api.ExitUnreachable, "NATS: no list of the hosts: %w", doc.Error)
 	}
 	var names []string
 	if err := json.NewDecoder(resp.Body).Decode(&names); err != nil {
-		return nil, exit.Errorf(api.ExitUnreachable, "fleet: no list of the hosts: %w", err)
+		return nil, exit.Errorf(api.ExitUnreachable, "NATS: no list of the hosts: %w", err)
 	}
 	slices.Sort(names)
 	names = slices.Compact(names) // a host that said so meanwhile is in it again
@@ -178,7 +147,7 @@ func (l *Link) Hosts(ctx context.Context) (list hosts.List, err error) {
 		list = append(list, link.HostOf(name))
 	}
 	if len(list) == 0 {
-		return nil, exit.Errorf(api.ExitNotFound, "fleet: no host is there; a host is while its link is connected")
+		return nil, exit.Errorf(api.ExitNotFound, "NATS: no host is there; a host is while its link is connected")
 	}
 	return list, nil
 }

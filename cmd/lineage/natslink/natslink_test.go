@@ -2,55 +2,19 @@ package natslink
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
-
-func TestFromEnv(t *testing.T) {
-	for _, tt := range []struct{ args, env, want string }{
-		{"", "", "fleet: --server is missing; give the URL of a NATS server"},
-		{"", "LINEAGE_SERVER=tls://a,tls://b LINEAGE_NKEY=k LINEAGE_CA=c", "[tls://a tls://b] k  c"},
-		{"--server=tls://c --creds=d", "LINEAGE_SERVER=tls://a LINEAGE_NKEY=k", "[tls://c]  d "},
-		{"--server=tls://c", "LINEAGE_CREDS=d LINEAGE_NKEY=k", "fleet: give one of --nkey and --creds"},
-		{"", "LINEAGE_SERVER=nats://example.org", `fleet: invalid --server "nats://example.org": nats:// is without TLS, and only for 127.0.0.1, ::1 and localhost; use tls://`},
-		{"--server=tls://c --name=a.b", "", `fleet: invalid --name "a.b": use at most 64 letters, digits, - and _`},
-	} {
-		var o link.Options
-		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		o.OperatorFlags(flags)
-		require.NoError(t, flags.Parse(strings.Fields(tt.args)))
-		err := FromEnv(flags, &o, func(name string) string {
-			for word := range strings.FieldsSeq(tt.env) {
-				if value, ok := strings.CutPrefix(word, name+"="); ok {
-					return value
-				}
-			}
-			return ""
-		})
-		got := fmt.Sprintln(o.Servers, o.Nkey, o.Creds, o.CA)
-		if err != nil {
-			got = err.Error() + "\n"
-		}
-		require.Equal(t, got, tt.want+"\n")
-		if err == nil && o.Name == "" {
-			t.Error("the operator has no name")
-		}
-	}
-}
 
 // program is a script that gets the path of the socket as $socket.
 func program(t *testing.T, script string) string {
@@ -72,11 +36,11 @@ func TestStart(t *testing.T) {
 	}
 	o := &link.Options{Servers: []string{"tls://a"}, Nkey: "k", Name: "ann"}
 	log := filepath.Join(t.TempDir(), "log")
-	_, err := Start(t.Context(), program(t, `echo "$*" >`+log+"\necho 'a log line' >&2\necho 'lineage: fleet: not connected' >&2\nexit 5\n"), o)
-	if err == nil || err.Error() != "fleet: not connected" || hosts.Code(err) != 5 {
+	_, err := Start(t.Context(), program(t, `echo "$*" >`+log+"\necho 'a log line' >&2\necho 'lineage: NATS: not connected' >&2\nexit 5\n"), o)
+	if err == nil || err.Error() != "NATS: not connected" || hosts.Code(err) != 5 {
 		t.Errorf("%v", err)
 	}
-	require.Contains(t, string(require.ReadFile(t, log)), "fleet --socket=", " --server=tls://a --name=ann --nkey=k\n")
+	require.Contains(t, string(require.ReadFile(t, log)), "operator --socket=", " --server=tls://a --name=ann --nkey=k\n")
 	for _, script := range []string{"exit 0", "echo hello; cat", "kill -9 $$"} {
 		if _, err := Start(t.Context(), program(t, script), o); err == nil || hosts.Code(err) != 1 || err.Error() == "" {
 			t.Errorf("%s: %v", script, err)

@@ -40,7 +40,7 @@ func (f *Flags) Add(set *pflag.FlagSet) {
 // AddSigning adds those that a command that exists takes, too.
 func (f *Flags) AddSigning(set *pflag.FlagSet) {
 	set.StringArrayVar(&f.Keys, "sign", nil, "sign with this SSH `KEY`, a file; of a key that an agent has, its .pub file; repeatable")
-	set.StringVar(&f.Save, "save", "", "write the signed command to `FILE` and send nothing; see \"lineage command\"")
+	set.StringVar(&f.Save, "save", "", "write the signed command to `FILE` and send nothing; see --from")
 }
 
 // Given reports whether a command is to be signed.
@@ -99,13 +99,13 @@ func (s *Sender) Pass(ctx context.Context, file string) error {
 	}
 	c, err := api.ParseCommand(signed.Command)
 	if err != nil {
-		return exit.Usage("command: %s: %w", file, err)
+		return exit.Usage("end: %s: %w", file, err)
 	}
 	if !c.NotAfter.After(s.Console.Now()) {
-		return exit.Errorf(api.ExitFailed, "command: %s: it expired at %s; nothing was sent", file, c.NotAfter.Format(time.RFC3339))
+		return exit.Errorf(api.ExitFailed, "end: %s: it expired at %s; nothing was sent", file, c.NotAfter.Format(time.RFC3339))
 	}
 	if s.Save != "" && len(s.Keys) == 0 {
-		return exit.Usage("command: --save belongs to --sign")
+		return exit.Usage("end: --save belongs to --sign")
 	}
 	marks, err := s.marks(ctx)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Sender) deliver(ctx context.Context, verb string, c *api.Command, signe
 		if err := write(s.Save, signed); err != nil {
 			return err
 		}
-		s.Console.Say("%s: saved; nothing was sent. It is valid until %s: lineage command %s", verb, c.NotAfter.Local().Format(time.TimeOnly), s.Save)
+		s.Console.Say("%s: saved; nothing was sent. It is valid until %s: lineage end --from %s", verb, c.NotAfter.Local().Format(time.TimeOnly), s.Save)
 		return nil
 	}
 	send := func(ctx context.Context, host string, client api.Client) (*text.Listing, error) {
@@ -379,7 +379,7 @@ func read(file string) (*api.SignedCommand, error) {
 	}
 	var s api.SignedCommand
 	if len(content) > maxFile || json.Unmarshal(content, &s) != nil || s.Command == "" {
-		return nil, exit.Usage("command: %s is not a command that --save has written", file)
+		return nil, exit.Usage("end: %s is not a command that --save has written", file)
 	}
 	return &s, nil
 }

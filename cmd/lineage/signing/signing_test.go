@@ -134,7 +134,7 @@ func TestFile(t *testing.T) {
 		},
 	}
 	require.NoError(t, s.Order(t.Context(), api.Command{Verb: api.VerbEnd, Sessions: []string{"build"}}))
-	require.Contains(t, said.String(), "saved; nothing was sent", "lineage command "+file)
+	require.Contains(t, said.String(), "saved; nothing was sent", "lineage end --from "+file)
 	require.NoError(t, s.Pass(t.Context(), file))
 	s.Save = ""
 	if err := s.Pass(t.Context(), file); err == nil || err.Error() != "command refused" {

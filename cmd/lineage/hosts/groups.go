@@ -1,0 +1,160 @@
+package hosts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Group is an entry of hosts.yaml: how some hosts are reached.
+type Group struct {
+	Transport string   `yaml:"transport"` // ssh, the default, or nats
+	Servers   []string `yaml:"servers"`   // of NATS, as tls://nats.example.org:4222
+	Nkey      string   `yaml:"nkey"`      // a file with the seed of the operator's nkey
+	Creds     string   `yaml:"creds"`     // a file with the operator's JWT and seed, in place of nkey
+	CA        string   `yaml:"ca"`        // a file with the certificates that are trusted, in place of the system's
+	Name      string   `yaml:"name"`      // the operator's in subjects; default the user name
+	Hosts     []string `yaml:"hosts"`     // of nats: default those that are there
+
+	Key string `yaml:"-"` // its name in the file
+}
+
+// Flag is the value of -H: hosts separated by commas, files with one host a line, and groups: @NAME, or
+// @NAME:HOST for one host over the servers of the group.
+type Flag struct {
+	List           // hosts that ssh reaches, each once
+	Groups []Group // whose hosts NATS servers reach
+
+	Env func(string) string
+}
+
+// Set adds what text names.
+func (f *Flag) Set(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		name, ok := strings.CutPrefix(word, "@")
+		if !ok || strings.Contains(name, "/") {
+			if err := f.List.Set(word); err != nil {
+				return err
+			}
+			continue
+		}
+		name, host, one := strings.Cut(name, ":")
+		g, err := group(groupsFile(f.Env), name)
+		if one && err == nil {
+			g.Hosts = []string{host}
+			err = g.check(groupsFile(f.Env))
+		}
+		switch {
+		case err == nil && g.Transport == "nats":
+			f.Groups = append(f.Groups, g)
+		case err == nil:
+			err = f.List.Set(strings.Join(g.Hosts, ","))
+		case errors.Is(err, fs.ErrNotExist):
+			err = f.List.Set(word)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groupsFile is the user's file, and else that of the host.
+func groupsFile(env func(string) string) string {
+	if file := env("LINEAGE_HOSTS"); file != "" {
+		return file
+	}
+	if dir, err := os.UserConfigDir(); err == nil {
+		if file := filepath.Join(dir, "lineage/hosts.yaml"); exists(file) {
+			return file
+		}
+	}
+	return "/etc/lineage/hosts.yaml"
+}
+
+func exists(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
+}
+
+// group is the group of a file with this name; ErrNotExist: the file is missing, or it has no such group, but there is a
+// file of that name.
+func group(file, name string) (Group, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
+	if errors.Is(err, fs.ErrNotExist) {
+		return Group{}, err
+	}
+	var all map[string]Group
+	if err == nil {
+		defer f.Close()
+		if err = trusted(f); err == nil {
+			var text []byte
+			if text, err = io.ReadAll(io.LimitReader(f, mostBytes)); err == nil && len(bytes.TrimSpace(text)) > 0 {
+				err = yaml.Load(text, &all, yaml.WithKnownFields())
+			}
+		}
+	}
+	if err != nil {
+		return Group{}, fmt.Errorf("hosts, @FILE or @GROUP; %s: %w", file, err)
+	}
+	g, ok := all[name]
+	switch {
+	case !ok && exists(name):
+		return Group{}, fs.ErrNotExist
+	case !ok:
+		return Group{}, fmt.Errorf("hosts, @FILE or @GROUP; %s has no group %q, only %s", file, name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	}
+	g.Key = name
+	return g, g.check(file)
+}
+
+// trusted refuses a file that others could have written: it names servers, and what is run there.
+func trusted(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	switch {
+	case !info.Mode().IsRegular():
+		return errors.New("not a regular file")
+	case owner != 0 && int(owner) != os.Geteuid():
+		return fmt.Errorf("belongs to uid %d; must be yours or root's", owner)
+	case info.Mode()&0o022 != 0:
+		return fmt.Errorf("others can write it; use chmod go-w %s", f.Name())
+	}
+	return nil
+}
+
+// check says what is wrong with a group.
+func (g *Group) check(file string) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("hosts, @FILE or @GROUP; %s: group %s: %s", file, g.Key, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case g.Transport == "nats" && len(g.Servers) == 0:
+		return bad("servers is missing")
+	case g.Transport != "nats" && g.Transport != "ssh" && g.Transport != "":
+		return bad("invalid transport %q: must be ssh or nats", g.Transport)
+	case g.Transport != "nats" && (len(g.Servers) > 0 || g.Nkey+g.Creds+g.CA+g.Name != ""):
+		return bad("servers, nkey, creds, ca and name need transport: nats")
+	case g.Transport != "nats" && len(g.Hosts) == 0:
+		return bad("hosts is missing")
+	}
+	for _, name := range g.Hosts {
+		if check(name) != nil || name[0] == '@' || strings.Contains(name, ",") {
+			return bad("invalid host %q", name)
+		}
+	}
+	return nil
+}

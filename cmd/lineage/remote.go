@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/user"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/natslink"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/programs"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
+)
+
+var errSocketWithHosts = exit.Usage("--socket is for the daemon of this host, not with -H")
+
+// hostFlag adds -H to a command. The hosts of its groups are in the list when the command runs.
+func (a *app) hostFlag(cmd *cobra.Command) *hosts.List {
+	f := &hosts.Flag{Env: a.Env}
+	cmd.Flags().VarP(f, "host", "H", "ask the daemons of `HOST,...` over ssh; @FILE has a host on each line, @GROUP is of hosts.yaml")
+	cmd.RegisterFlagCompletionFunc("host", func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return flags.OfList(hosts.Known())(cmd, args, begun)
+	})
+	return &f.List
+}
+
+// reach connects to the servers of the groups that -H names. A host that ssh reaches, or another group, is asked once.
+func (a *app) reach(cmd *cobra.Command) error {
+	set := cmd.Flag("host")
+	if set == nil {
+		return nil
+	}
+	f, ok := set.Value.(*hosts.Flag)
+	if !ok || len(f.Groups) == 0 {
+		return nil
+	}
+	over := make(map[string]*natslink.Link)
+	for _, host := range f.List {
+		over[hosts.Bare(host)] = nil
+	}
+	joined := make(map[string]*natslink.Link)
+	for i := range f.Groups {
+		g := &f.Groups[i]
+		if joined[g.Key] == nil {
+			l, err := a.join(cmd.Context(), g)
+			if err != nil {
+				return err
+			}
+			joined[g.Key] = l
+		}
+		l := joined[g.Key]
+		list, err := hosts.List(g.Hosts), error(nil)
+		if len(list) == 0 {
+			if list, err = l.Hosts(cmd.Context()); err != nil {
+				return err
+			}
+		}
+		for _, host := range list {
+			if _, twice := over[host]; !twice {
+				over[host] = l
+				f.List = append(f.List, host)
+			}
+		}
+	}
+	ssh := a.dialHost
+	a.dialHost = func(ctx context.Context, host string) (api.Client, error) {
+		if l := over[host]; l != nil {
+			return l.Dial(ctx, host)
+		}
+		return ssh(ctx, host)
+	}
+	return nil
+}
+
+// join connects to the servers of a group.
+func (a *app) join(ctx context.Context, g *hosts.Group) (*natslink.Link, error) {
+	o := link.Options{Servers: g.Servers, Nkey: g.Nkey, Creds: g.Creds, CA: g.CA, Name: g.Name}
+	if o.Name == "" {
+		if u, err := user.Current(); err == nil {
+			o.Name = link.NameOf(u.Username)
+		}
+	}
+	if err := o.Check(); err != nil {
+		return nil, exit.Usage("hosts.yaml: %s", strings.ReplaceAll(err.Error(), "--", ""))
+	}
+	program, err := programs.Find(link.Program)
+	if err != nil {
+		return nil, fmt.Errorf("NATS: %w", err)
+	}
+	l, err := natslink.Start(ctx, program, &o)
+	if err == nil {
+		a.links = append(a.links, l)
+	}
+	return l, err
+}
+
+// hostDialer connects to the daemons of other hosts, which accept the beginnings of ids.
+func (a *app) hostDialer() (hosts.Dialer, error) {
+	if a.socket != "" {
+		return nil, errSocketWithHosts
+	}
+	return func(ctx context.Context, host string) (api.Client, error) {
+		c, err := a.dialHost(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		return query.Finder{Client: c}, nil
+	}, nil
+}
+
+// onHosts asks the daemons of other hosts, and prints what they say.
+func (a *app) onHosts(ctx context.Context, list hosts.List, format string, ask query.Asker) error {
+	dial, err := a.hostDialer()
+	if err != nil {
+		return err
+	}
+	answers := hosts.Each(ctx, dial, list, hosts.Time, func(ctx context.Context, _ string, c api.Client) (*text.Listing, error) {
+		return ask(ctx, c)
+	})
+	if !slices.ContainsFunc(answers, func(answer text.HostAnswer) bool { return answer.Listing == nil || answer.Listing.Empty == "" }) {
+		a.explain(format, answers[0].Listing.Empty)
+	}
+	return hosts.Print(&a.Console, format, answers)
+}

@@ -21,6 +21,7 @@ import (
 const (
 	HeaderVersion = "Lineage-Version" // the daemon's version
 	HeaderAPI     = "Lineage-Api"     // its Major
+	HeaderRemote  = "Lineage-Remote"  // a link passes a request on: only some routes answer it
 )
 
 // DefaultSocket is where the host's daemon listens.

@@ -138,16 +138,14 @@ func (h *hostile) deliver(n int) map[string]int {
 			m, err := answers.NextMsg(stage.Patience)
 			require.NoError(h.T, err)
 			last = plain(h.T, m)
-			var a link.Answer
-			require.NoError(h.T, json.Unmarshal(last, &a))
-			switch a.State {
-			case link.Accepted:
-				accepted[receipt(h.T, a.Reply).ID]++
-				waiting--
-			case link.Refused:
+			waiting--
+			if m.Header.Get(link.StatusHeader) != "202" {
 				refused++
-				waiting--
+				continue
 			}
+			var d api.CommandReply
+			require.NoError(h.T, json.Unmarshal(last, &d))
+			accepted[receipt(h.T, &d).ID]++
 		}
 	}
 	send := func(m []byte) {

@@ -33,7 +33,7 @@ type linked struct {
 	publisher *receipts.Publisher
 	carrier   *orders.Carrier
 	presence  *presence.Presence
-	asks      *asks.Asks   // nil: questions are not answered
+	asks      *asks.Asks
 	metrics   net.Listener // nil: none
 }
 
@@ -53,7 +53,9 @@ func build(ctx context.Context, o *link.Options, socket string, log zerolog.Logg
 		dir:     dir,
 		reader:  &receipts.Reader{Dial: dial, Dir: dir, Box: box, Host: o.Name, Log: log, Changed: changed},
 		carrier: &orders.Carrier{Dial: dial, Dir: dir, Box: box, Host: o.Name, Log: log},
+		asks:    asks.New(socket),
 	}
+	l.asks.All = o.Answer
 	if err := errors.Join(l.reader.Open(), l.carrier.Open()); err != nil {
 		return nil, service.UsageError{Err: err}
 	}
@@ -62,9 +64,6 @@ func build(ctx context.Context, o *link.Options, socket string, log zerolog.Logg
 	}
 	l.publisher = &receipts.Publisher{Stream: l.bus, Reader: l.reader}
 	l.presence = &presence.Presence{Dial: dial, Keys: l.bus, Host: o.Name, Changed: changed, Log: log}
-	if o.Answer {
-		l.asks = asks.New(socket)
-	}
 	if o.Metrics != "" {
 		if l.metrics, err = service.ListenMetrics(ctx, o.Metrics, log); err != nil {
 			return nil, err
@@ -78,14 +77,15 @@ func (l *linked) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer l.bus.Close()
-	err := l.bus.Subscribe(link.CommandSubject(l.reader.Host), func(m *bus.Message) {
-		l.carrier.Take(ctx, m.Body, func(a *link.Answer) { l.answer(m, a) })
-	})
-	if err == nil && l.asks != nil {
-		err = l.bus.Subscribe(link.AskSubject(l.reader.Host), func(m *bus.Message) {
-			l.asks.Take(ctx, m.Body, m.Asker(), func(answer *bus.Message) error { return l.bus.Answer(m, answer) })
-		})
+	to := func(m *bus.Message) func(*bus.Message) error {
+		return func(answer *bus.Message) error { return l.bus.Answer(m, answer) }
 	}
+	err := errors.Join(
+		l.bus.Subscribe(link.CommandSubject(l.reader.Host), func(m *bus.Message) {
+			post := func(ctx context.Context) (int, error) { return l.asks.Post(ctx, m.Body, to(m)) }
+			l.carrier.Take(ctx, m.Body, post, func(err error) { asks.Refuse(err, to(m)) })
+		}),
+		l.bus.Subscribe(link.AskSubject(l.reader.Host), func(m *bus.Message) { l.asks.Take(ctx, m.Body, m.Asker(), to(m)) }))
 	if err != nil {
 		return errors.Join(err, l.dir.Close())
 	}
@@ -112,17 +112,6 @@ func (l *linked) run(ctx context.Context) error {
 	return errors.Join(err, gone, l.dir.Close())
 }
 
-// answer answers a message. Who asked may be gone, and the receipt is in the stream, too.
-func (l *linked) answer(m *bus.Message, a *link.Answer) {
-	body, encoding, err := receipts.EncodeAnswer(a)
-	if err == nil {
-		err = l.bus.Answer(m, &bus.Message{Body: body, Encoding: encoding})
-	}
-	if err != nil {
-		l.reader.Log.Warn().Err(err).Msg("a command is not answered")
-	}
-}
-
 // measure writes what the link reports to Prometheus.
 func (l *linked) measure(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
@@ -130,10 +119,6 @@ func (l *linked) measure(w http.ResponseWriter, _ *http.Request) {
 	up := 0
 	if l.bus.Up() {
 		up = 1
-	}
-	var answered, refused uint64
-	if l.asks != nil {
-		answered, refused = l.asks.Answered.Load(), l.asks.Refused.Load()
 	}
 	for _, m := range []struct {
 		name, kind, help string
@@ -146,8 +131,8 @@ func (l *linked) measure(w http.ResponseWriter, _ *http.Request) {
 		{"lineage_link_commands_accepted_total", "counter", "Commands that the daemon accepted.", l.carrier.Accepted.Load()},
 		{"lineage_link_commands_refused_total", "counter", "Messages that were refused as commands.", l.carrier.Refused.Load()},
 		{"lineage_link_commands_dropped_total", "counter", "Times that messages were dropped because they came too fast.", l.bus.Dropped()},
-		{"lineage_link_questions_answered_total", "counter", "Questions that the daemon was asked.", answered},
-		{"lineage_link_questions_refused_total", "counter", "Questions that were refused.", refused},
+		{"lineage_link_questions_answered_total", "counter", "Questions that the daemon was asked.", l.asks.Answered.Load()},
+		{"lineage_link_questions_refused_total", "counter", "Questions that were refused.", l.asks.Refused.Load()},
 	} {
 		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", m.name, m.help, m.name, m.kind, m.name, m.value)
 	}

@@ -3,6 +3,7 @@
 package httpapi_test
 
 import (
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -114,5 +116,25 @@ func TestRoutesAreAuthorised(t *testing.T) {
 	}
 	if all, _ := w.K.Sessions(); len(all) != 2 {
 		t.Errorf("sessions %+v", all)
+	}
+}
+
+// TestRemote: what a link passes on is answered on these routes only; a new route is not among them.
+func TestRemote(t *testing.T) {
+	w := daemontest.New(t)
+	remote := strings.Fields(`GET/v1/status GET/v1/sessions GET/v1/sessions/{s} GET/v1/sessions/{s}/tree GET/v1/sessions/{s}/report GET/v1/processes/{ref}
+		GET/v1/why GET/v1/orphans GET/v1/leaks GET/v1/history GET/v1/watch POST/v1/commands GET/v1/commands/{id}`)
+	for pattern := range w.Service.API.Routes() {
+		method, path, _ := strings.Cut(pattern, " ")
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://lineage"+path, nil)
+		require.NoError(t, err)
+		req.Header.Set(api.HeaderRemote, "1")
+		resp, err := w.Client("119").Do(req) // has lost its identity, and may do nothing
+		require.NoError(t, err)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err, resp.Body.Close())
+		if passed := !strings.Contains(string(text), "is not for other hosts"); passed != slices.Contains(remote, method+path) {
+			t.Errorf("%s: %d %s", pattern, resp.StatusCode, text)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
@@ -38,13 +39,31 @@ func reading[T any](read reader[T], f handler[T]) answer {
 type route struct {
 	verbs  []access.Verb
 	answer answer
+	remote bool // a link may pass its requests on
+}
+
+// remote marks a route that changes nothing, or only what a signature allows, and that ends: links pass on its
+// requests from other hosts.
+func remote(rt route) route {
+	rt.remote = true
+	return rt
+}
+
+// here refuses what a link passes on.
+func here(a answer) answer {
+	return func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+		if r.Header.Get(api.HeaderRemote) != "" {
+			return api.NewError(api.CodeDenied, fmt.Sprintf("%s %s is not for other hosts", r.Method, r.URL.Path), "")
+		}
+		return a(w, r, c)
+	}
 }
 
 // onHost is a route about the daemon, or about no session in particular. Only permitted
 // callers reach its answer; errors that read finds in a request are sent before that.
 // what names the target in a refusal.
 func onHost[T any](a *access.Access, v access.Verb, what string, read reader[T], f handler[T]) route {
-	return route{[]access.Verb{v}, reading(read, func(w http.ResponseWriter, r *http.Request, c access.Caller, req T) error {
+	return route{verbs: []access.Verb{v}, answer: reading(read, func(w http.ResponseWriter, r *http.Request, c access.Caller, req T) error {
 		if d := access.Decide(c, v, access.Scope{UID: c.UID}); !d.Allow {
 			return a.Refuse(c, v, what, d)
 		}
@@ -56,7 +75,7 @@ func onHost[T any](a *access.Access, v access.Verb, what string, read reader[T],
 // about one of the verbs; a reply without a decision is not sent.
 func onTarget[T any](read reader[T], f handler[T], verbs ...access.Verb) route {
 	a := reading(read, f)
-	return route{verbs, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	return route{verbs: verbs, answer: func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		c, asked := c.Noting()
 		return a(&deciding{ResponseWriter: w, verbs: verbs, asked: asked}, r, c)
 	}}
@@ -65,7 +84,7 @@ func onTarget[T any](read reader[T], f handler[T], verbs ...access.Verb) route {
 // onEach is a route about everything to which the caller may do v. Its answer decides
 // about each item, and so about nothing if there is none.
 func onEach[T any](read reader[T], f handler[T], v access.Verb) route {
-	return route{[]access.Verb{v}, reading(read, f)}
+	return route{verbs: []access.Verb{v}, answer: reading(read, f)}
 }
 
 // deciding panics instead of sending a reply without a decision: the caller gets an internal
@@ -115,7 +134,7 @@ const abreastWait = 100 * time.Millisecond
 // abreast answers after every event that the kernel had sent when the request came: a
 // process that the caller has just started is in the answer.
 func abreast(o *registry.Registry, rt route) route {
-	return route{rt.verbs, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	return route{verbs: rt.verbs, answer: func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		ctx, cancel := context.WithTimeout(r.Context(), abreastWait)
 		o.CatchUp(ctx)
 		cancel()
@@ -124,7 +143,9 @@ func abreast(o *registry.Registry, rt route) route {
 }
 
 // large is a route whose reply may have any size, so that a caller gets few at once.
-func large(a *access.Access, rt route) route { return route{rt.verbs, inTurn(a, rt.answer)} }
+func large(a *access.Access, rt route) route {
+	return route{verbs: rt.verbs, answer: inTurn(a, rt.answer)}
+}
 
 func inTurn(a *access.Access, f answer) answer {
 	return func(w http.ResponseWriter, r *http.Request, c access.Caller) error {

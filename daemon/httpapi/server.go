@@ -129,6 +129,9 @@ func WithConnection(ctx context.Context, c *access.Connection) context.Context {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, r := range s.routes() {
+		if !r.remote {
+			r.answer = here(r.answer)
+		}
 		mux.Handle(pattern, s.serve(r.answer))
 	}
 	none := s.serve(func(w http.ResponseWriter, r *http.Request, _ access.Caller) error {

@@ -1,9 +1,11 @@
 //go:build linux
 
-// Package asks answers what operators ask about this host, with what the daemon tells the link's user.
+// Package asks is the daemon's API over the bus, with what the daemon tells the link's user: requests come as messages,
+// and answers leave in parts.
 package asks
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +16,7 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,19 +31,23 @@ const (
 	maxQuestion  = 16 << 10         // bytes of a message
 	maxDocuments = 8                // questions that are answered at the same time
 	maxStreams   = 8                // … with a stream
+	maxReceipts  = 64               // … with the receipt of a command, which may be waited for
 	maxAnswer    = 64 << 20         // bytes of a document
 	askTime      = 20 * time.Second // the daemon has for a document
+	postTime     = 10 * time.Second // … and for a command
 )
 
-// documents are what may be asked for. None of them changes anything, and each ends.
-var documents = regexp.MustCompile(`^/v1/(status|sessions|sessions/[^/]+|sessions/[^/]+/(tree|report)|processes/[^/]+|why|orphans|leaks|history)$`)
+// receipt is what a link always answers: about a command, to those who know its 128 bits of id.
+var receipt = regexp.MustCompile(`^/v1/commands/[0-9a-f]{32}$`)
 
-// Asks answers questions. The daemon decides what the link's user may read, and hides what it must.
+// Asks answers questions. The daemon decides what is for remote callers, what the link's user may read, and hides what it must.
 type Asks struct {
+	All               bool          // questions of any kind, not only about commands
 	Answered, Refused atomic.Uint64 // since the start
 
 	daemon             http.Client
 	documents, streams chan struct{}
+	receipts           chan struct{} // questions that wait for a receipt
 	mu                 sync.Mutex
 	read               map[string]*time.Timer // streams, by who asked: they end with the timer
 }
@@ -57,7 +64,8 @@ func New(socket string) *Asks {
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		documents: make(chan struct{}, maxDocuments), streams: make(chan struct{}, maxStreams), read: make(map[string]*time.Timer),
+		documents: make(chan struct{}, maxDocuments), streams: make(chan struct{}, maxStreams), receipts: make(chan struct{}, maxReceipts),
+		read: make(map[string]*time.Timer),
 	}
 }
 
@@ -66,13 +74,17 @@ func (a *Asks) Take(ctx context.Context, question []byte, asker string, answer f
 	if asker == "" {
 		return
 	}
-	path, stream, err := read(question)
-	if err == nil && stream && a.again(asker) {
+	u, err := a.parse(question)
+	stream := err == nil && u.Path == link.StreamPath
+	if stream && a.again(asker) {
 		return
 	}
 	room := a.documents
-	if stream {
+	switch {
+	case stream:
 		room = a.streams
+	case err == nil && receipt.MatchString(u.Path):
+		room = a.receipts
 	}
 	if err == nil {
 		select {
@@ -83,7 +95,7 @@ func (a *Asks) Take(ctx context.Context, question []byte, asker string, answer f
 	}
 	if err != nil {
 		a.Refused.Add(1)
-		_ = answer(refusal(err)) // who asked may be gone
+		Refuse(err, answer)
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -101,7 +113,7 @@ func (a *Asks) Take(ctx context.Context, question []byte, asker string, answer f
 			defer over()
 		}
 		a.Answered.Add(1)
-		a.pass(ctx, path, stream, answer)
+		_, _ = a.pass(ctx, http.MethodGet, u.RequestURI(), nil, stream, answer)
 	}()
 }
 
@@ -130,32 +142,44 @@ func (a *Asks) end(asker string) {
 	delete(a.read, asker)
 }
 
-// read reads a question.
-func read(question []byte) (path string, stream bool, err error) {
+// parse reads a question.
+func (a *Asks) parse(question []byte) (*url.URL, error) {
 	var q link.Question
 	if len(question) > maxQuestion || json.Unmarshal(question, &q) != nil {
-		return "", false, api.NewError(api.CodeBadRequest, "not a question", "")
+		return nil, api.NewError(api.CodeBadRequest, "not a question", "")
 	}
 	u, err := url.ParseRequestURI(q.Path)
-	if err != nil || u.Host != "" || u.EscapedPath() != u.Path || u.Path != link.StreamPath && !documents.MatchString(u.Path) {
-		return "", false, api.NewError(api.CodeDenied, fmt.Sprintf("the link does not answer %.100q", q.Path), "")
+	if err != nil || u.Host != "" || u.EscapedPath() != u.Path || !strings.HasPrefix(u.Path, "/") || !a.All && !receipt.MatchString(u.Path) {
+		return nil, api.NewError(api.CodeDenied, fmt.Sprintf("the link does not answer %.100q", q.Path), "")
 	}
-	if u.Query().Has("wait") {
-		return "", false, api.NewError(api.CodeBadRequest, "the link does not wait for an end", "")
+	if u.Query().Has("wait") && !receipt.MatchString(u.Path) {
+		return nil, api.NewError(api.CodeBadRequest, "the link does not wait for an end", "")
 	}
-	return u.Path + "?" + u.RawQuery, u.Path == link.StreamPath, nil
+	return u, nil
 }
 
-// pass passes on what the daemon answers.
-func (a *Asks) pass(ctx context.Context, path string, stream bool, answer func(*bus.Message) error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://lineage"+path, nil)
+// Post passes a signed command on, and returns the daemon's status.
+func (a *Asks) Post(ctx context.Context, command []byte, answer func(*bus.Message) error) (status int, err error) {
+	ctx, over := context.WithTimeout(ctx, postTime)
+	defer over()
+	return a.pass(ctx, http.MethodPost, "/v1/commands", command, false, answer)
+}
+
+// pass passes a request on, and what the daemon answers.
+func (a *Asks) pass(ctx context.Context, method, path string, body []byte, stream bool, answer func(*bus.Message) error) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://lineage"+path, bytes.NewReader(body))
 	var resp *http.Response
 	if err == nil {
+		req.Header.Set(api.HeaderRemote, "1")
 		resp, err = a.daemon.Do(req)
 	}
 	if err != nil {
-		_ = answer(refusal(api.NewError(api.CodeStopping, "the daemon does not answer", "")))
-		return
+		why := "the daemon does not answer"
+		if body != nil {
+			why += "; whether it took the command is not known"
+		}
+		Refuse(api.NewError(api.CodeStopping, why, ""), answer)
+		return 0, err
 	}
 	defer resp.Body.Close()
 	head := map[string]string{
@@ -178,7 +202,7 @@ func (a *Asks) pass(ctx context.Context, path string, stream bool, answer func(*
 		}
 		body, encoding, packed := receipts.Pack(buffer[:n])
 		if m.Body, m.Encoding = body, encoding; packed != nil || answer(m) != nil || m.Head[link.MoreHeader] == "" {
-			return
+			return resp.StatusCode, nil
 		}
 	}
 }
@@ -193,14 +217,14 @@ func fill(r io.Reader, buffer []byte, whole bool) (n int, err error) {
 	return n, err
 }
 
-// refusal is an answer of the link itself, as the daemon would give it.
-func refusal(err error) *bus.Message {
+// Refuse is an answer of the link itself, as the daemon would give it.
+func Refuse(err error, answer func(*bus.Message) error) {
 	refused, ok := errors.AsType[*api.Error](err)
 	if !ok {
 		refused = api.NewError(api.CodeInternal, err.Error(), "")
 	}
 	body, _ := json.Marshal(api.ErrorDocument{Head: api.NewHead("error"), Error: refused}) // it is texts
-	return &bus.Message{Body: body, Head: map[string]string{
+	_ = answer(&bus.Message{Body: body, Head: map[string]string{
 		link.PartHeader: "0", link.StatusHeader: strconv.Itoa(refused.Status()), api.HeaderAPI: strconv.Itoa(api.Major),
-	}}
+	}}) // the asker may be gone
 }

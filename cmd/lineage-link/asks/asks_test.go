@@ -30,7 +30,9 @@ func serve(t *testing.T, handler http.HandlerFunc) *Asks {
 	s := &http.Server{Handler: handler}
 	go s.Serve(ln)
 	t.Cleanup(func() { s.Close() })
-	return New(socket)
+	a := New(socket)
+	a.All = true
+	return a
 }
 
 // ask asks for a path, and returns what is answered, in a channel that is closed when nothing more comes.
@@ -48,13 +50,14 @@ func ask(ctx context.Context, a *Asks, path, asker string) <-chan *bus.Message {
 	return all
 }
 
-// TestRefused: what is not on the list reaches no daemon.
+// TestRefused: what is no path of the API reaches no daemon, nor without All anything but the receipt of a command.
 func TestRefused(t *testing.T) {
 	a := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the daemon was asked for %s", r.URL) })
-	for _, path := range []string{
-		"", "/v1/policy", "/v1/events", "/v1/version", "/metrics", "/v1/sessions/", "/v1/sessions/a/b", "/v1/sessions/../policy", "/v1/sessions/%2e%2e/tree", "/v1/sessions/a/end",
-		"/v1/sessions/a%2Fend", "//v1/status", "http://web1/v1/status", "/v1/commands/0123", "/v1/status/", "/v1/sessions/a/report?wait=60", "/v1/daemon/stop", "/v1/watch/x", "*", "/v1/sessions\n",
+	for i, path := range []string{
+		"", "/v1/sessions/%2e%2e/tree", "/v1/sessions/a%2Fend", "http://web1/v1/status", "/v1/sessions/a/report?wait=60", "*", "/v1/sessions\n",
+		"/v1/status", "/v1/watch", "/v1/commands/0123", "/v1/commands/" + strings.Repeat("0", 32) + "/x",
 	} {
+		a.All = i < 7
 		m := <-ask(t.Context(), a, path, "_INBOX.x")
 		var doc api.ErrorDocument
 		require.NoError(t, json.Unmarshal(m.Body, &doc))
@@ -77,6 +80,7 @@ func TestParts(t *testing.T) {
 		case "/v1/sessions":
 			fmt.Fprint(w, large)
 		case "/v1/status":
+			require.Equal(t, r.Header.Get(api.HeaderRemote), "1")
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, "no"+r.URL.RawQuery)
 		case "/v1/leaks":
@@ -112,6 +116,7 @@ func TestParts(t *testing.T) {
 	}
 	require.Equal(t, m.Head[link.BrokenHeader], "it is larger than 64 MiB")
 	none := New(filepath.Join(t.TempDir(), "none"))
+	none.All = true
 	require.Equal(t, (<-ask(t.Context(), none, "/v1/status", "_INBOX.x")).Head[link.StatusHeader], "503")
 }
 
@@ -129,6 +134,23 @@ func TestTooMany(t *testing.T) {
 		require.Equal(t, (<-c).Head[link.StatusHeader], "200")
 	}
 	require.Eventually(t, "free places", func() bool { return (<-ask(t.Context(), a, "/v1/status", "_INBOX.x")).Head[link.StatusHeader] == "200" })
+}
+
+// TestPost: the daemon gets a command as it is, and its status decides; without a daemon nothing is known.
+func TestPost(t *testing.T) {
+	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		require.Equal(t, fmt.Sprint(r.Method, r.URL.Path, string(body), r.Header.Get(api.HeaderRemote)), "POST/v1/commandssigned1")
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, "no")
+	})
+	for socket, want := range map[*Asks]string{a: "403 no", New(filepath.Join(t.TempDir(), "none")): "0 whether the host took"} {
+		var got string
+		status, _ := socket.Post(t.Context(), []byte("signed"), func(m *bus.Message) error { got += string(m.Body); return nil })
+		if want, text, _ := strings.Cut(want, " "); fmt.Sprint(status) != want || !strings.Contains(strings.ReplaceAll(got, "it took", "the host took"), text) {
+			t.Errorf("%d %s", status, got)
+		}
+	}
 }
 
 // TestStream: each line is a part of its own as soon as it is there; who asks again gets no second stream;

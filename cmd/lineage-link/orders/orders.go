@@ -1,15 +1,17 @@
 //go:build linux
 
-// Package orders hands signed commands to the daemon, which alone decides about them, and brings the
+// Package orders has signed commands posted to the daemon, which alone decides about them, and brings the
 // receipts into the outbox.
 package orders
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -22,7 +24,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/outbox"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/receipts"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/statedir"
 )
 
@@ -96,71 +97,49 @@ func (c *Carrier) clean() {
 func (c *Carrier) Run(ctx context.Context) {
 	c.mu.Lock()
 	for _, id := range c.earlier { // the others are waited for since they came
-		c.await(ctx, id, func(*link.Answer) {})
+		c.await(ctx, id)
 	}
 	c.mu.Unlock()
 	<-ctx.Done()
 	c.all.Wait()
 }
 
-// Take hands a message to the daemon if it can be a command, and answers. That its receipt is to come is on
+// Take has a message posted to the daemon if it can be a command, or refused. That its receipt is to come is on
 // the disk before: it must come also if this program is killed now.
-func (c *Carrier) Take(ctx context.Context, message []byte, answer func(*link.Answer)) {
-	signed, id, err := read(message)
+func (c *Carrier) Take(ctx context.Context, message []byte, post func(ctx context.Context) (status int, err error), refuse func(error)) {
+	id, err := read(message)
 	fresh := false
 	if err == nil {
 		fresh, err = c.note(id)
 	}
-	var reply *api.CommandReply
-	if err == nil {
-		reply, err = c.post(ctx, signed)
+	if err != nil {
+		c.Refused.Add(1)
+		c.quiet.refused(err)
+		refuse(err)
+		return
 	}
-	a := &link.Answer{Head: api.NewHead("answer"), Host: c.Host, State: link.Accepted, Reply: reply}
-	if err == nil {
+	status, err := post(ctx)
+	if status == http.StatusAccepted {
 		c.Accepted.Add(1)
 	} else {
 		c.Refused.Add(1)
-		c.quiet.refused(err)
-		a.State, a.Why = link.Refused, whyOf(err)
+		c.quiet.refused(cmp.Or(err, fmt.Errorf("the daemon answers %d", status)))
 	}
-	answer(a)
 	switch {
 	case !fresh:
-	case errors.As(err, new(*api.Error)):
+	case status != 0 && status != http.StatusAccepted:
 		c.forget(id)
 	default: // accepted, or not known
 		c.mu.Lock()
-		c.await(ctx, id, answer)
+		c.await(ctx, id)
 		c.mu.Unlock()
 	}
 }
 
-// whyOf is the error that an answer has. What the daemon said is passed on.
-func whyOf(err error) *api.Error {
-	if said, ok := errors.AsType[*api.Error](err); ok {
-		return said
-	}
-	if errors.As(err, new(*api.UnreachableError)) {
-		return api.NewError(api.CodeStopping, "the daemon does not answer; whether it took the command is not known", "look at the receipts")
-	}
-	return api.NewError(api.CodeInternal, err.Error(), "")
-}
-
-func (c *Carrier) post(ctx context.Context, signed *api.SignedCommand) (*api.CommandReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, handTime)
-	defer cancel()
-	client, err := c.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	return client.Command(ctx, *signed)
-}
-
 // read reads what can be a command. More than its id is not looked at: the daemon judges it.
-func read(message []byte) (*api.SignedCommand, string, error) {
-	bad := func(why string) (*api.SignedCommand, string, error) {
-		return nil, "", api.NewError(api.CodeBadRequest, "not a signed command: "+why, "")
+func read(message []byte) (id string, err error) {
+	bad := func(why string) (string, error) {
+		return "", api.NewError(api.CodeBadRequest, "not a signed command: "+why, "")
 	}
 	if len(message) > maxMessage {
 		return bad(fmt.Sprintf("more than %d KiB", maxMessage>>10))
@@ -186,7 +165,7 @@ func read(message []byte) (*api.SignedCommand, string, error) {
 	if b, err := hex.DecodeString(named.ID); err != nil || len(b) != 16 || named.ID != strings.ToLower(named.ID) {
 		return bad("its id is not 32 hexadecimal digits")
 	}
-	return &signed, named.ID, nil
+	return named.ID, nil
 }
 
 // note writes that the receipt of a command is to come. Not fresh: that was noted before.
@@ -238,11 +217,11 @@ func (c *Carrier) remove(note string) {
 }
 
 // await brings the receipt of a command into the outbox when it is complete. The caller holds the lock.
-func (c *Carrier) await(ctx context.Context, id string, answer func(*link.Answer)) {
+func (c *Carrier) await(ctx context.Context, id string) {
 	came := c.awaited[id]
 	c.all.Go(func() {
 		for ctx.Err() == nil {
-			over, err := c.ask(ctx, id, came, answer)
+			over, err := c.ask(ctx, id, came)
 			if over {
 				return
 			}
@@ -255,7 +234,7 @@ func (c *Carrier) await(ctx context.Context, id string, answer func(*link.Answer
 }
 
 // ask asks once for a receipt.
-func (c *Carrier) ask(ctx context.Context, id string, came time.Time, answer func(*link.Answer)) (over bool, err error) {
+func (c *Carrier) ask(ctx context.Context, id string, came time.Time) (over bool, err error) {
 	select {
 	case c.asking <- struct{}{}:
 		defer func() { <-c.asking }()
@@ -295,6 +274,5 @@ func (c *Carrier) ask(ctx context.Context, id string, came time.Time, answer fun
 		return false, err
 	}
 	c.came(id)
-	answer(&link.Answer{Head: api.NewHead("answer"), Host: c.Host, State: link.Over, Reply: reply})
 	return true, nil
 }

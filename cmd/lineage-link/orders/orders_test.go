@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/outbox"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/statedir"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -45,9 +45,6 @@ type world struct {
 	known    sync.Map // ids of accepted commands
 	complete atomic.Bool
 	away     atomic.Bool
-
-	mu      sync.Mutex
-	answers []*link.Answer
 }
 
 func newWorld(t *testing.T) *world {
@@ -118,21 +115,30 @@ func (w *world) run() {
 	w.stop = sync.OnceFunc(func() { cancel(); <-over; w.dir.Close() })
 }
 
-// take has a message taken, and returns the first answer.
-func (w *world) take(message []byte) *link.Answer {
+// take has a message taken, and returns why it was refused; nil: it was accepted.
+func (w *world) take(message []byte) (why *api.Error) {
 	w.Helper()
-	var first *link.Answer
-	w.Take(w.ctx, message, func(a *link.Answer) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if first == nil {
-			first = a
+	w.Take(w.ctx, message, func(ctx context.Context) (int, error) {
+		if w.away.Load() {
+			why = api.NewError(api.CodeStopping, "away", "")
+			return 0, errors.New("away")
 		}
-		w.answers = append(w.answers, a)
-	})
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return first
+		var s api.SignedCommand
+		require.NoError(w, json.Unmarshal(message, &s))
+		if _, err := w.daemon.Command(ctx, s); errors.As(err, &why) {
+			return why.Status(), nil
+		}
+		return http.StatusAccepted, nil
+	}, func(err error) { errors.As(err, &why) })
+	return why
+}
+
+// accepted fails unless a message is accepted.
+func (w *world) accepted(message []byte) {
+	w.Helper()
+	if why := w.take(message); why != nil {
+		w.Fatal(why)
+	}
 }
 
 func message(t *testing.T, id string, edit func(*api.SignedCommand)) []byte {
@@ -147,28 +153,18 @@ func message(t *testing.T, id string, edit func(*api.SignedCommand)) []byte {
 
 const id = "00112233445566778899aabbccddeeff"
 
-// TestTake: a command is accepted, its receipt is answered and goes into the outbox, once; a repeat is
-// refused with the words of the daemon.
+// TestTake: the receipt of a command goes into the outbox, once; a repeat is refused with the words of the daemon.
 func TestTake(t *testing.T) {
 	w := newWorld(t)
-	a := w.take(message(t, id, nil))
-	if a.State != link.Accepted || a.Host != "web1" || a.Reply == nil || a.Why != nil {
-		t.Fatalf("%+v", a)
-	}
+	w.accepted(message(t, id, nil))
 	require.Eventually(t, "receipt", func() bool { return w.box.Has("command-" + id) })
 	require.Eventually(t, "note removed", func() bool { notes, _ := filepath.Glob(w.path + "/*.await"); return len(notes) == 0 })
-	w.mu.Lock()
-	over := w.answers[len(w.answers)-1]
-	w.mu.Unlock()
-	if over.State != link.Over || !strings.Contains(over.Reply.Receipt, `"complete":true`) || over.Reply.Signature != "signed" {
-		t.Errorf("%+v", over)
-	}
-	if a = w.take(message(t, id, nil)); a.State != link.Refused || a.Why.Code != api.CodeDenied || !strings.Contains(a.Why.Message, "accepted before") {
-		t.Errorf("repeat: %+v", a.Why)
+	if why := w.take(message(t, id, nil)); why == nil || why.Code != api.CodeDenied || !strings.Contains(why.Message, "accepted before") {
+		t.Errorf("repeat: %+v", why)
 	}
 	item, err := w.box.First()
 	require.NoError(t, err)
-	require.Contains(t, string(item.Body), `"kind":"receipt"`, `"host":"web1"`, `"signature":"signed"`)
+	require.Contains(t, string(item.Body), `"kind":"receipt"`, `"host":"web1"`, `"signature":"signed"`, `\"complete\":true`)
 	if n, _ := w.box.Size(); n != 1 {
 		t.Errorf("%d receipts", n)
 	}
@@ -178,19 +174,16 @@ func TestTake(t *testing.T) {
 func TestKilled(t *testing.T) {
 	w := newWorld(t)
 	w.complete.Store(false)
-	require.Equal(t, w.take(message(t, id, nil)).State, link.Accepted)
-	if a := w.take(message(t, id, nil)); a.State != link.Refused { // a repeat must not take the note away
-		t.Errorf("repeat: %+v", a)
+	w.accepted(message(t, id, nil))
+	if w.take(message(t, id, nil)) == nil { // a repeat must not take the note away
+		t.Error("a repeat is accepted")
 	}
 	w.stop()
 	w.away.Store(true)
 	w.complete.Store(true)
 	w.start()
 	other := strings.Repeat("ab", 16)
-	a := w.take(message(t, other, nil))
-	if a.State != link.Refused || a.Why.Code != api.CodeStopping || !strings.Contains(a.Why.Message, "not known") {
-		t.Errorf("without a daemon: %+v", a.Why)
-	}
+	w.take(message(t, other, nil))
 	w.known.Store(other, true) // it had been accepted after all
 	w.away.Store(false)
 	require.Eventually(t, "receipts", func() bool { return w.box.Has("command-"+id) && w.box.Has("command-"+other) })
@@ -201,13 +194,13 @@ func TestKilled(t *testing.T) {
 func TestRepeatedWithoutDaemon(t *testing.T) {
 	w := newWorld(t)
 	notes := func(kind string) int { all, _ := filepath.Glob(w.path + "/*." + kind); return len(all) }
-	require.Equal(t, w.take(message(t, id, nil)).State, link.Accepted)
+	w.accepted(message(t, id, nil))
 	require.Eventually(t, "receipt", func() bool { return w.box.Has("command-"+id) && notes("await") == 0 })
 	_, err := w.box.First()
 	require.NoError(t, err, w.box.Remove())
 	for range 2 {
 		w.away.Store(true)
-		require.Equal(t, w.take(message(t, id, nil)).State, link.Refused)
+		w.take(message(t, id, nil))
 		w.away.Store(false)
 		time.Sleep(retryTime + retryTime/2) // nothing is to be seen
 		if w.box.Has("command-" + id) {
@@ -232,7 +225,7 @@ func TestTakenFirst(t *testing.T) {
 		w.complete.Store(false)
 		w.open()
 		w.ctx = t.Context()
-		require.Equal(t, w.take(message(t, id, nil)).State, link.Accepted)
+		w.accepted(message(t, id, nil))
 		w.run()
 		time.Sleep(10*retryTime + retryTime/2)
 		require.Equal(t, w.asked.Load(), 11)
@@ -246,7 +239,7 @@ func TestUnknown(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fresh, true)
 	for _, age := range []time.Duration{0, unknownTime + time.Second} {
-		over, err := w.ask(t.Context(), id, time.Now().Add(-age), func(*link.Answer) { t.Error("an answer") })
+		over, err := w.ask(t.Context(), id, time.Now().Add(-age))
 		require.NoError(t, err)
 		require.Equal(t, over, age > 0)
 	}
@@ -274,15 +267,15 @@ func TestHostile(t *testing.T) {
 		"an array":          {[]byte(`[{}]`), "it is not JSON"},
 		"deep":              {[]byte(strings.Repeat("[", 20000)), "it is not JSON"},
 	} {
-		if a := w.take(c.message); a.State != link.Refused || a.Why.Code != api.CodeBadRequest || !strings.Contains(a.Why.Message, c.why) {
-			t.Errorf("%s: %+v", name, a.Why)
+		if why := w.take(c.message); why == nil || why.Code != api.CodeBadRequest || !strings.Contains(why.Message, c.why) {
+			t.Errorf("%s: %+v", name, why)
 		}
 	}
 	require.Equal(t, w.posts.Load(), 0)
 	for n := range 2000 {
 		unsigned := message(t, fmt.Sprintf("%032x", n), func(s *api.SignedCommand) { s.Signatures = nil })
-		if a := w.take(unsigned); a.State != link.Refused || a.Why.Code != api.CodeDenied {
-			t.Fatalf("%+v", a)
+		if why := w.take(unsigned); why == nil || why.Code != api.CodeDenied {
+			t.Fatalf("%+v", why)
 		}
 	}
 	require.Equal(t, w.posts.Load(), 2000)
@@ -302,9 +295,9 @@ func TestTooMany(t *testing.T) {
 	w := newWorld(t)
 	w.complete.Store(false)
 	for n := range maxAwaited {
-		require.Equal(t, w.take(message(t, fmt.Sprintf("%032x", n), nil)).State, link.Accepted)
+		w.accepted(message(t, fmt.Sprintf("%032x", n), nil))
 	}
-	if a := w.take(message(t, id, nil)); a.State != link.Refused || a.Why.Code != api.CodeTooMany || w.posts.Load() != maxAwaited {
-		t.Errorf("%+v after %d", a.Why, w.posts.Load())
+	if why := w.take(message(t, id, nil)); why == nil || why.Code != api.CodeTooMany || w.posts.Load() != maxAwaited {
+		t.Errorf("%+v after %d", why, w.posts.Load())
 	}
 }

@@ -25,9 +25,11 @@ import (
 )
 
 const (
-	helloTime  = 5 * time.Second // a client has to name a host
-	answerTime = 8 * time.Second // a link has for each part
-	maxNamed   = 256             // bytes of the line with the host
+	helloTime  = 5 * time.Second  // a client has to name a host
+	answerTime = 8 * time.Second  // a link has for each part
+	acceptTime = 15 * time.Second // … and to accept a command
+	maxNamed   = 256              // bytes of the line with the host
+	maxCommand = 64 << 10         // bytes, as a link takes them
 )
 
 // Bus is what brings requests to hosts: a [bus.Bus].
@@ -39,14 +41,13 @@ type Bus interface {
 // Proxy answers requests. The first line of a connection is the host that its requests are for; if it is
 // empty, for the bus itself.
 type Proxy struct {
-	bus      Bus
-	version  string
-	commands commands
+	bus     Bus
+	version string
 }
 
 // New makes a proxy of that version.
 func New(b Bus, version string) *Proxy {
-	return &Proxy{bus: b, version: version, commands: commands{sent: map[string]*command{}}}
+	return &Proxy{b, version}
 }
 
 // Serve answers until ctx is done.
@@ -138,6 +139,26 @@ func (p *Proxy) hello(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, api.Version{Head: api.NewHead("version"), Version: p.version, API: api.Major})
 }
 
+// order brings a signed command to the host.
+func (p *Proxy) order(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxCommand+1))
+	if err != nil || len(body) > maxCommand {
+		fail(w, api.NewError(api.CodeBadRequest, "not a signed command", ""))
+		return
+	}
+	p.ask(w, r, link.CommandSubject(r.Host), body, acceptTime)
+}
+
+// receipt asks for the receipt of a command. The host waits for it no longer than an answer may take.
+func (p *Proxy) receipt(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if wait, err := time.ParseDuration(q.Get("wait")); err == nil {
+		q.Set("wait", min(wait, answerTime/2).String())
+		r.URL.RawQuery = q.Encode()
+	}
+	p.read(w, r)
+}
+
 // read asks the host.
 func (p *Proxy) read(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || r.Host == "" {
@@ -149,16 +170,21 @@ func (p *Proxy) read(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+	p.ask(w, r, link.AskSubject(r.Host), question, answerTime)
+}
+
+// ask sends a message to a host, and passes its answer on. The first part may take that long.
+func (p *Proxy) ask(w http.ResponseWriter, r *http.Request, subject string, message []byte, first time.Duration) {
 	patience, again := answerTime, time.Duration(0)
 	if r.URL.Path == link.StreamPath {
 		patience, again = link.StreamTime, link.StreamTime/3
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	late := time.AfterFunc(answerTime, cancel)
+	late := time.AfterFunc(first, cancel)
 	defer late.Stop()
 	part := 0
-	err = p.bus.Ask(ctx, link.AskSubject(r.Host), question, again, func(m *bus.Message) (more bool, err error) {
+	err := p.bus.Ask(ctx, subject, message, again, func(m *bus.Message) (more bool, err error) {
 		late.Reset(patience)
 		if m.Head[link.PartHeader] != strconv.Itoa(part) {
 			return false, errors.New("a part of the answer is missing")
@@ -193,9 +219,11 @@ func (p *Proxy) read(w http.ResponseWriter, r *http.Request) {
 	case part > 0:
 		panic(http.ErrAbortHandler) // the client sees that it is not whole
 	case errors.Is(err, bus.ErrNobody):
-		fail(w, errors.New("no link of this host is on the bus, or it runs without --answer"))
+		fail(w, errors.New("no link of this host is on the bus; nothing was sent"))
+	case ctx.Err() != nil && r.Method == http.MethodPost:
+		fail(w, fmt.Errorf("no answer within %v; whether the host took the command is not known", first))
 	case ctx.Err() != nil:
-		fail(w, fmt.Errorf("no answer within %v", answerTime))
+		fail(w, fmt.Errorf("no answer within %v", patience))
 	default:
 		fail(w, err)
 	}

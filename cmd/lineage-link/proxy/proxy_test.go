@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +84,7 @@ func link1(t *testing.T, handler http.HandlerFunc) func(context.Context, []byte,
 	go s.Serve(ln)
 	t.Cleanup(func() { s.Close() })
 	a := asks.New(socket)
+	a.All = true
 	return func(ctx context.Context, body []byte, send func(*bus.Message) error) {
 		a.Take(ctx, body, "_INBOX.x", send)
 	}
@@ -131,7 +133,7 @@ func TestRead(t *testing.T) {
 	require.Contains(t, err.Error(), "only asked", "use --sign")
 	_, err = to("web2").Status(t.Context())
 	refused, ok := errors.AsType[*api.Error](err)
-	if !ok || refused.Exit != api.ExitUnreachable || !strings.Contains(refused.Message, "--answer") {
+	if !ok || refused.Exit != api.ExitUnreachable || !strings.Contains(refused.Message, "no link of this host") {
 		t.Errorf("a host without a link: %v", err)
 	}
 }
@@ -167,46 +169,42 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestCommand: a command is accepted, its receipt comes on the same subject; what is refused says why.
+// TestCommand: a command and the question for its receipt reach the daemon, which waits no longer than an answer may
+// take; what is refused says why.
 func TestCommand(t *testing.T) {
-	over := make(chan struct{})
-	say := func(send func(*bus.Message) error, a link.Answer) {
-		body, _ := json.Marshal(a)
-		send(&bus.Message{Body: body})
+	const id = "00112233445566778899aabbccddeeff"
+	answer := func(status int, doc any) func(context.Context, []byte, func(*bus.Message) error) {
+		body, err := json.Marshal(doc)
+		require.NoError(t, err)
+		return func(_ context.Context, _ []byte, send func(*bus.Message) error) {
+			send(&bus.Message{Body: body, Head: map[string]string{link.PartHeader: "0", link.StatusHeader: strconv.Itoa(status), api.HeaderAPI: "1"}})
+		}
 	}
 	to := dial(t, fakeBus{
-		link.CommandSubject("web1"): func(_ context.Context, body []byte, send func(*bus.Message) error) {
+		link.CommandSubject("web1"): func(ctx context.Context, body []byte, send func(*bus.Message) error) {
 			require.Contains(t, string(body), `\"id\":\"c1\"`)
-			say(send, link.Answer{State: link.Accepted, Reply: &api.CommandReply{Receipt: "begun"}})
-			<-over
-			say(send, link.Answer{State: link.Over, Reply: &api.CommandReply{Receipt: "over"}})
+			answer(200, &api.CommandReply{Receipt: "begun"})(ctx, body, send)
 		},
-		link.CommandSubject("web2"): func(_ context.Context, _ []byte, send func(*bus.Message) error) {
-			say(send, link.Answer{State: link.Refused, Why: api.NewError(api.CodeDenied, "command refused: it has expired", "")})
-		},
-		link.CommandSubject("web3"): func(_ context.Context, _ []byte, send func(*bus.Message) error) { // hostile
-			say(send, link.Answer{State: link.Over, Reply: &api.CommandReply{Receipt: "over"}})
-		},
+		link.AskSubject("web1"): link1(t, func(w http.ResponseWriter, r *http.Request) {
+			require.Equal(t, r.URL.RequestURI(), "/v1/commands/"+id+"?wait=4s")
+			w.Header().Set(api.HeaderAPI, "1")
+			json.NewEncoder(w).Encode(&api.CommandReply{Receipt: "over"})
+		}),
+		link.CommandSubject("web2"): answer(403, api.ErrorDocument{Error: api.NewError(api.CodeDenied, "command refused: it has expired", "")}),
+		link.CommandSubject("web3"): answer(99, &api.CommandReply{Receipt: "over"}), // hostile
 	})
 	signed := api.SignedCommand{Command: `{"id":"c1"}`, Signatures: []string{"s"}}
 	c := to("web1")
 	d, err := c.Command(t.Context(), signed)
 	require.NoError(t, err)
 	require.Equal(t, d.Receipt, "begun")
-	d, err = c.CommandReceipt(t.Context(), "c1", time.Millisecond)
-	require.NoError(t, err)
-	require.Equal(t, d.Receipt, "begun")
-	close(over)
-	d, err = c.CommandReceipt(t.Context(), "c1", time.Minute)
+	d, err = c.CommandReceipt(t.Context(), id, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, d.Receipt, "over")
 	for host, why := range map[string]string{"web2": "command refused: it has expired", "web3": "not that of a link", "web4": "nothing was sent"} {
 		_, err := to(host).Command(t.Context(), signed)
 		if err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %s", host, err, why)
-		}
-		if _, err := to(host).CommandReceipt(t.Context(), "c1", 0); err == nil {
-			t.Errorf("%s has a receipt", host)
 		}
 	}
 }

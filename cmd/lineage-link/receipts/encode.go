@@ -52,18 +52,6 @@ func shortened(d *api.CommandReply) (*api.CommandReply, error) {
 	return &api.CommandReply{Head: d.Head, Receipt: string(text)}, err
 }
 
-// EncodeAnswer makes the body of an answer, with a shortened receipt if it is too large.
-func EncodeAnswer(a *link.Answer) (body []byte, encoding string, err error) {
-	body, encoding, err = Encode(a)
-	if err == nil && len(body) > mostBytes && a.Reply != nil {
-		short := *a
-		if short.Reply, err = shortened(a.Reply); err == nil {
-			body, encoding, err = Encode(&short)
-		}
-	}
-	return body, encoding, err
-}
-
 // item encodes a message, and again after it was shortened if it is too large.
 func item(m *link.Receipt, ended time.Time, shorten func() error) (*outbox.Item, error) {
 	body, encoding, err := Encode(m)

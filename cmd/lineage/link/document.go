@@ -15,10 +15,11 @@ const HostsStream = "KV_LIN_HOSTS"
 // HostSubject is the key of a host.
 func HostSubject(host string) string { return "$KV.LIN_HOSTS." + host }
 
-// CommandSubject is where a host takes signed commands.
+// CommandSubject is where a host takes signed commands. The answer is that of POST /v1/commands, in parts.
 func CommandSubject(host string) string { return "lin.h." + host + ".cmd" }
 
-// AskSubject is where a host answers questions, if its link runs with --answer.
+// AskSubject is where a host answers questions: about a command that came over it, and if its link runs with
+// --answer, all that GET answers for remote callers.
 func AskSubject(host string) string { return "lin.h." + host + ".ask" }
 
 // Question asks what GET of a path of the daemon's socket answers. The answer comes in parts, whose bodies
@@ -52,23 +53,6 @@ const (
 	EncodingHeader = "Content-Encoding"
 	Gzip           = "gzip"
 )
-
-// The states of an answer.
-const (
-	Accepted = "accepted" // what the command orders has begun
-	Refused  = "refused"
-	Over     = "over" // each end has a verdict, or none came in time
-)
-
-// Answer is what a host answers to a signed command: first that it is accepted or refused; if it is
-// accepted, then the receipt.
-type Answer struct {
-	api.Head
-	Host  string            `json:"host"`            // its name in subjects
-	State string            `json:"state"`           // accepted, refused, over
-	Why   *api.Error        `json:"why,omitempty"`   // refused
-	Reply *api.CommandReply `json:"reply,omitempty"` // accepted: its receipt is without reports; over: the receipt
-}
 
 // Receipt is a message of the stream: what became of a session or of a command. One of the two is there.
 type Receipt struct {

@@ -17,4 +17,4 @@ cd "$tree"
 find . -name '*.md' ! -path './.*' ! -path './bin/*' | sort | while read -r page; do
 	head -n 5 "$page" | grep -qE '^(<!-- )?Written (by|from) ' || sed '/<!-- begin /,/<!-- end /d' "$page"
 done | wc -w | xargs printf '%7d words\n'
-grep -E '^ +(-[a-zA-Z], )?--[a-z]' docs/COMMANDS.md | grep -vc -- --help | xargs printf '%7d flags\n'
+grep -E '^(  -., |      )--' docs/COMMANDS.md | grep -vc -- '--help ' | xargs printf '%7d flags\n'

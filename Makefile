@@ -66,7 +66,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
 	test-install test-alerts test-systemd test-e2e test-export test-link crowd churn test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench bench-vm scale pairs idle idle-link fresh nightly bugs model simulate slices size size-update size-check clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench pairs idle idle-link fresh nightly bugs model simulate slices size size-update size-check clean fmt
 
 ## help: list the targets
 help:
@@ -533,8 +533,8 @@ fuzz-requests: build programs
 ## bench: every figure of BENCHMARKS.md, which it writes (5 min, root); BENCH=expression: only these parts, into bin/bench.txt
 bench: deps build programs
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
-	$(PRIVATE) bin/bench -bench '$(BENCH)' > bin/bench.txt
-	$(if $(BENCH),cat bin/bench.txt,bin/bench -page bin/bench.txt)
+	$(PRIVATE) bin/bench -bench '$(BENCH)' $(if $(BENCH),,-page) > bin/bench.txt
+	$(if $(BENCH),cat bin/bench.txt)
 
 ## idle: CPU time of a quiet daemon, in pairs with another binary: OLD=path, PAIRS=3, SECONDS=60 (PAIRS x 5 min, root)
 idle: build
@@ -547,26 +547,10 @@ idle-link: export LNGTEST_SECONDS = $(or $(SECONDS),60)
 idle-link: build programs bin/testdata/nats-server
 	$(PRIVATE) $(GOTEST) -timeout 4h -run TestIdle ./cmd/lineage-link
 
-## scale: 1,000 sessions of 100 processes each, emulated, into BENCHMARKS.md (16 GiB of memory); samples in bin/scale.txt
-scale: KERNEL = 6.18
-scale: vm
-	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
-	LNGTEST_SECONDS=7200 bin/vmrun -kernel .cache/kernels/$(KERNEL) -smp 2 -m 16384 -pid-max 262144 -timeout 110m \
-		bin/bench -bench scale -live '1000 10000 100000' > bin/scale.txt
-	bin/bench -page bin/scale.txt
-
 ## pairs: this build beside an older binary, OLD=path: ends, events, answers and memory as ratios (4 min, root)
 pairs: build programs
 	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
 	$(PRIVATE) bin/bench -old $(OLD)
-
-## bench-vm: growth up to 60,000 live processes, emulated, into BENCHMARKS.md (6 min, 8 GiB of memory); samples in bin/bench-vm.txt
-bench-vm: KERNEL = 6.18
-bench-vm: vm
-	CGO_ENABLED=0 go build -o bin/bench ./internal/bench
-	LNGTEST_SECONDS=900 bin/vmrun -kernel .cache/kernels/$(KERNEL) -smp 2 -m 8192 -pid-max 131072 -timeout 15m \
-		bin/bench -bench growth/processes -live '1000 10000 30000 60000' > bin/bench-vm.txt
-	bin/bench -page bin/bench-vm.txt
 
 ## size: lines of code that are written by hand, by capability, words of Markdown, and flags; AT=COMMIT
 size:

@@ -121,7 +121,6 @@ var mayImport = map[string]string{
 // down.
 var overLimit = map[string]int{
 	"embedded pointer internal/bench.kernel *Tracer":         1,
-	"embedded pointer internal/bench.stand *kernel":          1,
 	"embedded pointer internal/e2e/stage.Bystander *Process": 1,
 	"embedded pointer internal/e2e/stage.Terminal *Instance": 1,
 	"methods in files cmd/lineage.app":                       21,

@@ -17,24 +17,25 @@ import (
 // Each measurement of one is directly followed by one of the other, and they take turns
 // in being first: other load on the host affects both.
 type builds struct {
-	ctx   context.Context
-	paths [2]string // old, new
-	both  [2]*daemon
-	ratio map[string][]float64 // new / old, by what was measured
-	order []string
+	ctx    context.Context
+	paths  [2]string // old, new
+	both   [2]*daemon
+	order  []string
+	ratio  map[string][]float64 // new / old, by what was measured
+	latest map[string][]float64 // the new one's
 }
 
-func compareBuilds(ctx context.Context, older string) (err error) {
-	b := &builds{ctx: ctx, paths: [2]string{older, lineageBin}, ratio: make(map[string][]float64)}
+func compareBuilds(ctx context.Context, older string) (failed error) {
+	b := &builds{ctx: ctx, paths: [2]string{older, lineageBin}, ratio: map[string][]float64{}, latest: map[string][]float64{}}
 	for range 7 {
 		if err := errors.Join(b.start(), b.idle(), b.stop()); err != nil {
 			return err
 		}
 	}
+	defer func() { failed = errors.Join(failed, b.stop()) }()
 	if err := b.start(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.stop()) }()
 	for _, n := range []int{1, 100, 1000} {
 		for range 15 {
 			if err := b.ends(n); err != nil {
@@ -53,13 +54,14 @@ func compareBuilds(ctx context.Context, older string) (err error) {
 	return b.print()
 }
 
-func (b *builds) start() error {
+func (b *builds) start() (err error) {
 	for i := range b.both {
-		d, err := startDaemon(b.ctx, b.paths[i])
-		if err != nil {
-			return errors.Join(err, b.stop())
+		if b.both[i], err = newDaemon(b.paths[i]); err == nil {
+			err = b.both[i].run(b.ctx)
 		}
-		b.both[i] = d
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -88,46 +90,63 @@ func (b *builds) pair(what string, measure func(*daemon) (float64, error)) error
 	if b.ratio[what] == nil {
 		b.order = append(b.order, what)
 	}
-	b.ratio[what] = append(b.ratio[what], v[1]/v[0])
+	b.ratio[what], b.latest[what] = append(b.ratio[what], v[1]/v[0]), append(b.latest[what], v[1])
 	return nil
 }
 
+// timed is a measurement in ms.
 func timed(do func(*daemon) error) func(*daemon) (float64, error) {
 	return func(d *daemon) (float64, error) {
 		began := time.Now()
 		err := do(d)
-		return time.Since(began).Seconds(), err
+		return time.Since(began).Seconds() * 1e3, err
 	}
 }
 
 // idle is the private memory without a session, after the memory that the start needed was freed.
 func (b *builds) idle() error {
-	if b.both[1] == nil {
+	if b.both[1] == nil || b.both[1].Client == nil {
 		return nil // start has returned the error
 	}
 	time.Sleep(3 * time.Second)
-	return b.pair("RssAnon, idle", func(d *daemon) (float64, error) { return d.kilobytes("RssAnon") })
+	return b.pair("RssAnon, idle, kB", (*daemon).memory)
 }
 
 // ends makes each end a session of n members.
 func (b *builds) ends(n int) error {
-	return b.pair(fmt.Sprintf("end of %d", n), func(d *daemon) (float64, error) {
+	return b.pair(fmt.Sprintf("end of %d, ms", n), func(d *daemon) (float64, error) {
 		w, err := start(b.ctx, -1, "crowd")
 		if err != nil {
 			return 0, err
 		}
 		defer w.stop()
-		s, err := d.adopt(b.ctx, w)
+		id, err := b.filled(w, n-1, d)
 		if err != nil {
 			return 0, err
 		}
-		if n > 1 {
-			if err := errors.Join(fill(w, n-1), d.knows(b.ctx, s.ID, n-1)); err != nil {
-				return 0, err
-			}
-		}
-		return timed(func(d *daemon) error { return d.end(b.ctx, s.ID) })(d)
+		return timed(func(d *daemon) error { return d.end(b.ctx, id[d]) })(d)
 	})
+}
+
+// filled makes the worker a session of each daemon, with n more processes that they know.
+func (b *builds) filled(w *worker, n int, all ...*daemon) (ids map[*daemon]string, err error) {
+	ids = map[*daemon]string{}
+	for _, d := range all {
+		s, err := d.adopt(b.ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		ids[d] = s.ID
+	}
+	if err := w.fill(n); err != nil {
+		return nil, err
+	}
+	for d, id := range ids {
+		if err := d.knows(b.ctx, id, n); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
 }
 
 // events compares the CPU time that each needs for the same 5,000 forks a second.
@@ -151,9 +170,9 @@ func (b *builds) events() error {
 			}
 		}
 		if window > 0 {
-			if err := b.pair("CPU time of 5,000 forks", func(d *daemon) (float64, error) {
+			if err := b.pair("CPU time of 5,000 forks, ms", func(d *daemon) (float64, error) {
 				i := slices.Index(b.both[:], d)
-				return (now[i] - used[i]).Seconds(), nil
+				return (now[i] - used[i]).Seconds() * 1e3, nil
 			}); err != nil {
 				return err
 			}
@@ -171,25 +190,17 @@ func (b *builds) requests(n int) error {
 		return err
 	}
 	defer w.stop()
-	ids := make(map[*daemon]string)
-	for _, d := range b.both {
-		s, err := d.adopt(b.ctx, w)
-		if err != nil {
-			return err
-		}
-		ids[d] = s.ID
-	}
-	if err := fill(w, n); err != nil {
+	ids, err := b.filled(w, n, b.both[:]...)
+	if err != nil {
 		return err
 	}
-	for _, d := range b.both {
-		if err := d.knows(b.ctx, ids[d], n); err != nil {
-			return err
-		}
-	}
 	for range 25 {
-		for i, what := range []string{"ls", "tree", "why"} {
-			if err := b.pair(fmt.Sprintf("%s of %d", what, n), timed(func(d *daemon) error { return d.questions(b.ctx, ids[d], w.pid())[i].ask() })); err != nil {
+		for what, ask := range map[string]func(*daemon) error{
+			"ls":   func(d *daemon) error { _, err := d.Sessions(b.ctx, "", ""); return err },
+			"tree": func(d *daemon) error { _, err := d.Tree(b.ctx, ids[d], ""); return err },
+			"why":  func(d *daemon) error { _, err := d.Why(b.ctx, fmt.Sprint(w.pid())); return err },
+		} {
+			if err := b.pair(fmt.Sprintf("%s of %d, ms", what, n), timed(ask)); err != nil {
 				return err
 			}
 		}
@@ -200,12 +211,12 @@ func (b *builds) requests(n int) error {
 // print shows the median of each ratio and, by order statistics, its 95 % interval.
 func (b *builds) print() error {
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "WHAT\tPAIRS\tNEW/OLD\t95 % INTERVAL")
+	fmt.Fprintln(t, "WHAT\tPAIRS\tNEW/OLD\t95 % INTERVAL\tNEW")
 	for _, what := range b.order {
 		v := slices.Sorted(slices.Values(b.ratio[what]))
 		n := float64(len(v))
 		low := max(0, int((n-1.96*math.Sqrt(n))/2))
-		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f to %.3f\n", what, len(v), quantile(v, 0.5), v[low], v[len(v)-1-low])
+		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f to %.3f\t%s\n", what, len(v), quantile(v, 0.5), v[low], v[len(v)-1-low], plain(quantile(b.latest[what], 0.5)))
 	}
 	return t.Flush()
 }

@@ -17,29 +17,23 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// A daemon is bin/lineage on a socket of its own, with the history on.
+// A daemon is a lineage on a socket of its own, with the history on.
 type daemon struct {
 	api.Client
 	dir, socket string
+	flags       []string
 	cmd         *exec.Cmd
 }
 
-// startDaemon starts one of that binary and waits until it answers and its self-check is done.
-func startDaemon(ctx context.Context, binary string, flags ...string) (*daemon, error) {
+// newDaemon makes one of that binary, which is not started yet.
+func newDaemon(binary string, flags ...string) (*daemon, error) {
 	dir, err := os.MkdirTemp("", "lngtest-bench-")
-	if err != nil {
-		return nil, err
-	}
-	d := &daemon{dir: dir, socket: filepath.Join(dir, "l.sock")}
-	if err := d.run(ctx, binary, flags...); err != nil {
-		return nil, errors.Join(err, d.close())
-	}
-	return d, nil
+	return &daemon{dir: dir, socket: filepath.Join(dir, "l.sock"), flags: flags, cmd: exec.Command(binary)}, err
 }
 
 // run starts it and waits until it answers and its self-check is done.
-func (d *daemon) run(ctx context.Context, binary string, flags ...string) error {
-	d.cmd = exec.Command(binary, append([]string{"daemon", "--socket", d.socket}, flags...)...)
+func (d *daemon) run(ctx context.Context) error {
+	d.cmd = exec.Command(d.cmd.Path, append([]string{"daemon", "--socket", d.socket}, d.flags...)...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGTERM} // as a service manager does
 	log, err := os.Create(filepath.Join(d.dir, "log"))
 	if err != nil {
@@ -50,22 +44,33 @@ func (d *daemon) run(ctx context.Context, binary string, flags ...string) error 
 	if err := d.cmd.Start(); err != nil {
 		return err
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		var err error
+	err = until(ctx, "daemon that has checked itself", func() (err error) {
 		if d.Client == nil {
-			d.Client, err = api.Dial(ctx, d.socket)
-		}
-		if err == nil {
-			var st *api.Status
-			if st, err = d.Status(ctx); err == nil && st.SelfCheck != nil {
-				return nil
+			if d.Client, err = api.Dial(ctx, d.socket); err != nil {
+				return err
 			}
 		}
-		if time.Now().After(end) || ctx.Err() != nil {
-			text, _ := os.ReadFile(log.Name())
-			return errors.Join(fmt.Errorf("the daemon did not start:\n%s", text), err, ctx.Err())
+		st, err := d.Status(ctx)
+		if err == nil && st.SelfCheck == nil {
+			err = errors.New("no self-check yet")
+		}
+		return err
+	})
+	if err != nil {
+		text, _ := os.ReadFile(log.Name())
+		err = fmt.Errorf("%w:\n%s", err, text)
+	}
+	return err
+}
+
+// until polls for what no event announces.
+func until(ctx context.Context, what string, done func() error) (err error) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
+		if err = done(); err == nil {
+			return nil
 		}
 	}
+	return fmt.Errorf("no %s within a minute: %w", what, errors.Join(err, ctx.Err()))
 }
 
 // close stops it and unloads its kernel side.
@@ -87,31 +92,13 @@ func (d *daemon) close() error {
 
 // knows waits until the daemon's picture has all of them.
 func (d *daemon) knows(ctx context.Context, id string, n int) error {
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	return until(ctx, "picture of all", func() error {
 		t, err := d.Tree(ctx, id, "")
-		if err != nil {
-			return err
+		if err == nil && len(t.Nodes) != n+1 {
+			err = fmt.Errorf("session %s: %d processes, not %d", id, len(t.Nodes), n+1)
 		}
-		if len(t.Nodes) == n+1 {
-			return nil
-		}
-	}
-	return fmt.Errorf("session %s: not %d processes after 30 s", id, n)
-}
-
-// question is a request of which the time is measured.
-type question struct {
-	what string
-	ask  func() error
-}
-
-// questions are about all sessions, about one, and about one process.
-func (d *daemon) questions(ctx context.Context, id string, pid int) []question {
-	return []question{
-		{"ls", func() error { _, err := d.Sessions(ctx, "", ""); return err }},
-		{"tree", func() error { _, err := d.Tree(ctx, id, ""); return err }},
-		{"why", func() error { _, err := d.Why(ctx, fmt.Sprint(pid)); return err }},
-	}
+		return err
+	})
 }
 
 // adopt makes the worker, with its descendants, a session.
@@ -132,23 +119,10 @@ func (d *daemon) end(ctx context.Context, id string) error {
 	return err
 }
 
-// memory samples its resident memory, and the private part of that: only its own,
-// without pages of files and the ring.
-func (d *daemon) memory(r *report, live int) error {
-	for field, unit := range map[string]string{"VmRSS": "B-rss", "RssAnon": "B-anon"} {
-		kb, err := d.kilobytes(field)
-		if err != nil {
-			return err
-		}
-		r.sample(fmt.Sprintf("Daemon/live=%d", live), 1, kb*1024, unit)
-	}
-	return nil
-}
-
-// kilobytes is a field of its status.
-func (d *daemon) kilobytes(field string) (kb float64, err error) {
-	if _, err := fmt.Sscan(fieldOf(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid), field), &kb); err != nil {
-		return 0, fmt.Errorf("%s of the daemon: %w", field, err)
+// memory is its private memory, in kB: without pages of files and the ring.
+func (d *daemon) memory() (kb float64, err error) {
+	if _, err := fmt.Sscan(fieldOf(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid), "RssAnon"), &kb); err != nil {
+		return 0, fmt.Errorf("memory of the daemon: %w", err)
 	}
 	return kb, nil
 }

@@ -10,65 +10,43 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
 )
 
 const (
-	deadRounds  = 10
 	deadMembers = 10
 	deadLimit   = 20 * time.Second // a session that has members then did not end
+	// restartSec is how long systemd waits before it starts the daemon again: packaging/systemd.
+	restartSec = 100 * time.Millisecond
 )
 
-// A deadCase is a session whose root exits when its daemon dies.
-type deadCase struct {
-	name, says string
-	begin      func(context.Context, *daemon) (*worker, error)
-	restarted  bool // the daemon, as by the unit
-}
-
-var deadCases = []deadCase{
-	{"run", "`lineage run`", beginRun, true},
-	{"rule", "an agent rule", beginRule, true},
-	{"adopted", "`lineage adopt`", beginAdopted, true},
-	{"ephemeral", "`lineage run` that starts a daemon itself", beginRun, false},
-}
+// The sessions whose root exits when their daemon dies. The unit starts it again, or for the last lineage run.
+const (
+	byRun     = "lineage_run"
+	byRule    = "an_agent_rule"
+	byAdopt   = "lineage_adopt"
+	ephemeral = "lineage_run_that_starts_a_daemon_itself"
+)
 
 // dead kills the daemon and, at the same moment, the root of a session. The time is from then to the
 // exit of its last member.
 func dead(ctx context.Context, r *report) error {
-	pause, err := restartSec("packaging/systemd/lineage.service.in")
-	if err != nil {
-		return err
-	}
 	for level := 4; level >= 2; level-- {
-		for _, c := range deadCases {
-			for range deadRounds {
-				took, err := c.measure(ctx, level, pause)
+		for _, session := range []string{byRun, byRule, byAdopt, ephemeral} {
+			for range 10 {
+				took, err := deadDaemon(ctx, level, session)
 				if err != nil {
-					return fmt.Errorf("level %d, %s: %w", level, c.name, err)
+					return fmt.Errorf("level %d, %s: %w", level, session, err)
 				}
-				r.took(fmt.Sprintf("Dead/level=%d/session=%s", level, c.name), took)
+				r.took(fmt.Sprintf("Dead/session=%s/level=level_%d", session, level), took)
 			}
 		}
 	}
 	return nil
-}
-
-// restartSec is how long systemd waits before it starts the daemon of a unit again.
-func restartSec(unit string) (time.Duration, error) {
-	text, err := os.ReadFile(unit)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(strings.TrimSpace(line), "RestartSec="); found {
-			return time.ParseDuration(value)
-		}
-	}
-	return 0, fmt.Errorf("%s: no RestartSec=", unit)
 }
 
 // deadPolicy lets a rule open a session for a copy of the program that only this round has.
@@ -81,22 +59,21 @@ agents:
     grace: 0s
 `
 
-func (c *deadCase) measure(ctx context.Context, level int, pause time.Duration) (took time.Duration, err error) {
-	dir, err := os.MkdirTemp("", "lngtest-bench-")
+func deadDaemon(ctx context.Context, level int, session string) (took time.Duration, failed error) {
+	d, err := newDaemon(lineageBin, "--level", strconv.Itoa(level))
 	if err != nil {
 		return 0, err
 	}
-	d := &daemon{dir: dir, socket: filepath.Join(dir, "l.sock")}
-	policy := filepath.Join(dir, "policy.yaml")
+	defer func() { failed = errors.Join(failed, d.close()) }()
+	policy := filepath.Join(d.dir, "policy.yaml")
 	if err := os.WriteFile(policy, fmt.Appendf(nil, deadPolicy, d.copied()), 0o600); err != nil {
-		return 0, errors.Join(err, os.RemoveAll(dir))
-	}
-	flags := []string{"--level", strconv.Itoa(level), "--policy", policy}
-	defer func() { err = errors.Join(err, d.close()) }()
-	if err := d.run(ctx, lineageBin, flags...); err != nil {
 		return 0, err
 	}
-	w, err := c.begin(ctx, d)
+	d.flags = append(d.flags, "--policy", policy)
+	if err := d.run(ctx); err != nil {
+		return 0, err
+	}
+	w, err := d.crowd(ctx, session)
 	if err != nil {
 		return 0, err
 	}
@@ -104,28 +81,31 @@ func (c *deadCase) measure(ctx context.Context, level int, pause time.Duration) 
 	if err := w.grow(deadMembers - 1); err != nil {
 		return 0, err
 	}
-	m, err := d.members(ctx)
-	defer m.close()
+	root, members, err := d.members(ctx)
+	defer func() {
+		for _, fd := range members {
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			_ = unix.Close(fd)
+		}
+	}()
 	if err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	if err := errors.Join(d.kill(), unix.PidfdSendSignal(m.root, unix.SIGKILL, nil, 0)); err != nil {
+	if err := errors.Join(d.kill(), unix.PidfdSendSignal(root, unix.SIGKILL, nil, 0)); err != nil {
 		return 0, err
 	}
 	gone := make(chan error, 1)
 	go func() {
-		err := m.gone(deadLimit)
+		err := exited(members...)
 		took = time.Since(began)
 		gone <- err
 	}()
-	if c.restarted {
-		time.Sleep(pause)
-		if err := d.run(ctx, lineageBin, flags...); err != nil {
-			return 0, errors.Join(err, <-gone)
-		}
+	if session != ephemeral {
+		time.Sleep(restartSec)
+		err = d.run(ctx)
 	}
-	if err := <-gone; err != nil {
+	if err := errors.Join(err, <-gone); err != nil {
 		return 0, err
 	}
 	return took, w.gone() // run starts a daemon if none answers, which close has to find
@@ -142,102 +122,70 @@ func (d *daemon) kill() error {
 // copied is the path of a copy of the program crowd, for a rule to match.
 func (d *daemon) copied() string { return filepath.Join(d.dir, "lngtest-crowd") }
 
-func beginAdopted(ctx context.Context, d *daemon) (*worker, error) {
-	w, err := start(ctx, -1, "crowd")
-	if err != nil {
-		return nil, err
+// crowd starts the program so that it is a session.
+func (d *daemon) crowd(ctx context.Context, session string) (*worker, error) {
+	cmd := exec.CommandContext(ctx, program("crowd"))
+	switch session {
+	case byRule:
+		if err := exec.Command("cp", program("crowd"), d.copied()).Run(); err != nil {
+			return nil, err
+		}
+		cmd = exec.CommandContext(ctx, d.copied())
+	case byRun, ephemeral:
+		cmd = exec.CommandContext(ctx, lineageBin, "run", "--quiet", "--socket", d.socket, "--grace", "0s", "--", program("crowd"))
 	}
-	if _, err := d.adopt(ctx, w); err != nil {
-		w.stop()
-		return nil, err
+	w, err := begin(cmd, -1)
+	if err == nil && session == byAdopt {
+		if _, err = d.adopt(ctx, w); err != nil {
+			w.stop()
+		}
 	}
-	return w, nil
+	return w, err
 }
 
-func beginRule(ctx context.Context, d *daemon) (*worker, error) {
-	text, err := os.ReadFile(program("crowd"))
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(d.copied(), text, 0o755); err != nil {
-		return nil, err
-	}
-	return begin(exec.CommandContext(ctx, d.copied()), -1)
-}
-
-func beginRun(ctx context.Context, d *daemon) (*worker, error) {
-	return begin(exec.CommandContext(ctx, lineageBin, "run", "--quiet", "--socket", d.socket, "--grace", "0s", "--", program("crowd")), -1)
-}
-
-// members are descriptors of all members of a daemon's only session.
-type members struct {
-	root int
-	all  []unix.PollFd
-}
-
-// members waits until the daemon knows all of them.
-func (d *daemon) members(ctx context.Context) (m members, err error) {
-	for end := time.Now().Add(deadLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+// members are descriptors of the root and of all members of a daemon's only session, once it knows them.
+func (d *daemon) members(ctx context.Context) (root int, all []int, err error) {
+	var s api.Session
+	if err := until(ctx, "session of all members", func() error {
 		l, err := d.Sessions(ctx, "", "")
-		if err != nil {
-			return m, err
+		if err == nil && (len(l.Items) != 1 || l.Items[0].Live != deadMembers) {
+			err = fmt.Errorf("%d sessions", len(l.Items))
 		}
-		if len(l.Items) != 1 || l.Items[0].Live != deadMembers {
-			continue
+		if err == nil {
+			s = l.Items[0]
 		}
-		t, err := d.Tree(ctx, l.Items[0].ID, "")
-		if err != nil {
-			return m, err
-		}
-		for _, n := range t.Nodes {
-			fd, err := unix.PidfdOpen(n.PID, unix.PIDFD_NONBLOCK)
-			if err != nil {
-				return m, err
-			}
-			m.all = append(m.all, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
-			if n.Ref == l.Items[0].Root.Ref {
-				m.root = fd
-			}
-		}
-		return m, nil
+		return err
+	}); err != nil {
+		return 0, nil, err
 	}
-	return m, errors.New("no session of all members")
+	t, err := d.Tree(ctx, s.ID, "")
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, n := range t.Nodes {
+		fd, err := unix.PidfdOpen(n.PID, unix.PIDFD_NONBLOCK)
+		if err != nil {
+			return 0, all, err
+		}
+		all = append(all, fd)
+		if n.Ref == s.Root.Ref {
+			root = fd
+		}
+	}
+	return root, all, nil
 }
 
-// gone waits until all have exited.
-func (m *members) gone(limit time.Duration) error {
-	end := time.Now().Add(limit)
-	for _, fd := range m.all {
-		one := []unix.PollFd{fd}
-		for {
-			n, err := unix.Poll(one, int(max(time.Until(end), 0).Milliseconds()))
-			if errors.Is(err, unix.EINTR) {
-				continue
+// exited waits until the processes of these descriptors have exited.
+func exited(pidfds ...int) error {
+	end := time.Now().Add(deadLimit)
+	for _, fd := range pidfds {
+		for n := 0; n < 1; { // a signal interrupts it
+			left := time.Until(end)
+			if left <= 0 {
+				return fmt.Errorf("alive after %v", deadLimit)
 			}
-			if err == nil && n == 0 {
-				err = fmt.Errorf("alive after %v", limit)
-			}
-			if err != nil {
-				return err
-			}
-			break
+			n, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
 		}
 	}
 	return nil
-}
-
-// close ends what is left.
-func (m *members) close() {
-	for _, fd := range m.all {
-		_ = unix.PidfdSendSignal(int(fd.Fd), unix.SIGKILL, nil, 0)
-		_ = unix.Close(int(fd.Fd))
-	}
-}
-
-func (s *samples) deadTable() string {
-	rows := make([][2]string, len(deadCases))
-	for i, c := range deadCases {
-		rows[i] = [2]string{"session=" + c.name, c.says}
-	}
-	return s.levelTable("Dead", "session", rows)
 }

@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
-	"golang.org/x/sys/unix"
 )
 
 // A load is how often something happens: caches are cold when it is rare.
@@ -19,150 +17,100 @@ var loads = []struct {
 	count int
 	pause time.Duration
 }{
-	{"idle", 60, 3 * time.Millisecond},
 	{"busy", 2000, 0},
+	{"idle", 60, 3 * time.Millisecond},
 }
 
-// hooks: a process on each CPU execs a program, with and without a pause, and the
-// kernel counts the time of each program (bpf_stats). Outsiders and members take turns.
-// Then members on a host with such a large pid_max, as systemd sets it, that the memory
-// of an entry is only allocated with the entry.
-func hooks(ctx context.Context, r *report) error {
-	if err := hooksOf(ctx, r, "stranger", "member"); err != nil {
-		return err
-	}
-	return withPIDMax(4194304, func() error { return hooksOf(ctx, r, "large") })
+// events are what the programs of a hook do, and the empty program whose time is not theirs.
+var events = []struct {
+	name, empty string
+	programs    []string
+}{
+	{"fork", "none_fork", []string{"fork_birth", "fork_sentence"}},
+	{"exec", "none_exec", []string{"exec_event", "exec_sentence"}},
+	{"exit", "none_exit", []string{"exit_death", "exit_sentence"}},
+	{"reaped", "none_free", []string{"free_reaped"}},
 }
 
-func hooksOf(ctx context.Context, r *report, all ...string) (err error) {
-	const rounds = 10
+// pulses has do measure processes: outsiders, and as many members.
+func pulses(ctx context.Context, each int, do func(k *kernel, teams map[string][]*worker) error) (failed error) {
 	k, err := trace()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, k.close()) }()
+	defer func() { failed = errors.Join(failed, k.close()) }()
 	teams := map[string][]*worker{}
-	for _, who := range all {
-		for range 2 {
+	for range each {
+		for _, who := range []string{"outsider", "member"} {
 			w, err := start(ctx, -1, "pulse")
 			if err != nil {
 				return err
 			}
 			defer w.stop()
 			teams[who] = append(teams[who], w)
-			if who == "stranger" {
+			if who == "outsider" {
 				continue
 			}
 			id, err := k.session(w)
 			if err != nil {
 				return err
 			}
-			defer func() { w.stop(); err = errors.Join(err, k.release(id)) }()
+			defer func() { w.stop(); failed = errors.Join(failed, k.release(id)) }()
 		}
 	}
-	for range rounds {
-		for _, load := range loads {
-			for _, who := range all {
-				err := k.during(r, "Hooks/who="+who+"/load="+load.name, func() error { return together(teams[who], "exec", load.count, load.pause) })
-				if err != nil {
-					return err
+	return do(k, teams)
+}
+
+// hooks: a process on each CPU execs a program, with and without a pause, and the
+// kernel counts the time of each program (bpf_stats). Outsiders and members take turns.
+func hooks(ctx context.Context, r *report) error {
+	return pulses(ctx, 2, func(k *kernel, teams map[string][]*worker) error {
+		for range 10 {
+			for _, load := range loads {
+				for _, who := range []string{"outsider", "member"} {
+					name := "/who=" + who + "/load=" + load.name
+					ns, err := k.during(r, "Hooks"+name, func() error { return together(teams[who], "exec", load.count, load.pause) })
+					if err != nil {
+						return err
+					}
+					var all float64
+					for _, e := range events {
+						var sum float64
+						for _, program := range e.programs {
+							sum += ns[program] - ns[e.empty]
+						}
+						r.sample("Events"+name+"/event="+e.name, 1, sum, "ns/op")
+						all += sum
+					}
+					r.sample("Events"+name+"/event=all_of_a_process", 1, all, "ns/op")
 				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // signals: an outsider and a member send themselves a signal that they handle: SIGUSR1, or SIGTERM,
 // for which the hook has to know whether the process is a member. With a guard it has to know that of
 // the sender, too.
-func signals(ctx context.Context, r *report) (err error) {
-	const rounds = 20
-	k, err := trace()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, k.close()) }()
-	teams := map[string]*worker{}
-	for _, who := range []string{"stranger", "member"} {
-		w, err := start(ctx, -1, "pulse")
-		if err != nil {
-			return err
-		}
-		defer w.stop()
-		teams[who] = w
-	}
-	id, err := k.session(teams["member"])
-	if err != nil {
-		return err
-	}
-	defer func() { teams["member"].stop(); err = errors.Join(err, k.release(id)) }()
-	for range rounds {
-		for _, guard := range []string{"none", "all"} {
-			k.SetGuard(tracer.Guarding{All: guard == "all", Refuse: true})
+func signals(ctx context.Context, r *report) error {
+	return pulses(ctx, 1, func(k *kernel, teams map[string][]*worker) error {
+		for round := range 40 {
+			guard := round%2 == 1
+			k.SetGuard(tracer.Guarding{All: guard, Refuse: true})
 			for _, load := range loads {
-				for who, w := range teams {
+				for who, team := range teams {
 					for _, kind := range []string{"signal", "ask"} {
-						err := k.during(r, "Signals/who="+who+"/kind="+kind+"/guard="+guard+"/load="+load.name, func() error { return w.do(kind, load.count, load.pause) })
-						if err != nil {
+						name := fmt.Sprintf("Signals/who=%s/kind=%s/guard=%v/load=%s", who, kind, guard, load.name)
+						if _, err := k.during(r, name, func() error { return together(team, kind, load.count, load.pause) }); err != nil {
 							return err
 						}
 					}
 				}
 			}
 		}
-	}
-	return nil
-}
-
-// joins: an outsider execs, in pairs with and without a rule for containers: the kernel then looks whether the process was
-// put into one.
-func joins(ctx context.Context, r *report) (err error) {
-	const rounds, less = 200, 4 // many short pairs: what else runs on the host is longer than one
-	k, err := trace()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, k.close()) }()
-	w, err := start(ctx, -1, "pulse")
-	if err != nil {
-		return err
-	}
-	defer w.stop()
-	for round := range rounds {
-		for i := range 2 {
-			rule := (i+round)%2 == 0 // in turn which is first
-			k.SetJoins(rule, rule)
-			for _, load := range loads {
-				name, count := fmt.Sprintf("Joins/rule=%v/load=%s", rule, load.name), load.count/less
-				var took time.Duration
-				if err := k.during(r, name, func() (err error) { took, err = w.timed("exec", count, load.pause); return err }); err != nil {
-					return err
-				}
-				r.sample(name, uint64(count), float64(took.Nanoseconds())/float64(count), "ns/op")
-			}
-		}
-	}
-	return nil
-}
-
-// withPIDMax makes our mount namespace show a limit other than the kernel's.
-func withPIDMax(n int, do func() error) (err error) {
-	const path = "/proc/sys/kernel/pid_max"
-	f, err := os.CreateTemp("", "lngtest-pid_max")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = fmt.Fprintln(f, n)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := unix.Mount(f.Name(), path, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("mount on %s: %w", path, err)
-	}
-	defer func() { err = errors.Join(err, unix.Unmount(path, unix.MNT_DETACH)) }()
-	return do()
+		return nil
+	})
 }
 
 // together makes all of them do something at once.

@@ -3,11 +3,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -122,58 +122,51 @@ func (k *kernel) session(w *worker) (tracer.SessionID, error) {
 
 // release waits until the session is empty and releases it.
 func (k *kernel) release(id tracer.SessionID) error {
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	if err := until(context.Background(), "empty session", func() error {
 		s, err := k.Settle(id)
-		if err != nil {
-			return err
+		if err == nil && s.State != tracer.StateEmpty {
+			err = fmt.Errorf("session %v is %v", id, s.State)
 		}
-		if s.State == tracer.StateEmpty {
-			return k.Release(id)
-		}
+		return err
+	}); err != nil {
+		return err
 	}
-	return fmt.Errorf("session %v is not empty after 30 s", id)
+	return k.Release(id)
 }
 
 // runs is what the kernel counted for each program: its runs and their time.
-type runs map[string]ebpf.ProgramStats
-
-func (k *kernel) runs() (runs, error) {
-	ours, err := k.Stats()
+func (k *kernel) runs() (map[string]*ebpf.ProgramStats, error) {
+	all, err := k.Stats()
 	if err != nil {
 		return nil, err
 	}
-	all := runs{}
-	for name, s := range ours {
-		all[name] = *s
-	}
 	for name, p := range k.empty {
-		s, err := p.Stats()
-		if err != nil {
+		if all[name], err = p.Stats(); err != nil {
 			return nil, err
 		}
-		all[name] = *s
 	}
 	return all, nil
 }
 
-// during reports the mean ns of a run of each program while do ran.
-func (k *kernel) during(r *report, name string, do func() error) error {
+// during samples the mean ns of a run of each program while do ran, and returns them.
+func (k *kernel) during(r *report, name string, do func() error) (map[string]float64, error) {
 	before, err := k.runs()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := do(); err != nil {
-		return err
+		return nil, err
 	}
 	after, err := k.runs()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	means := map[string]float64{}
 	for program, s := range after {
 		if n := s.RunCount - before[program].RunCount; n > 0 {
-			ns := (s.Runtime - before[program].Runtime).Nanoseconds()
-			r.sample(name+"/program="+program, n, float64(ns)/float64(n), "ns/run")
+			means[program] = float64((s.Runtime - before[program].Runtime).Nanoseconds()) / float64(n)
+			r.sample(name+"/program="+program, n, means[program], "ns/run")
 		}
 	}
-	return nil
+	return means, nil
 }

@@ -2,7 +2,7 @@
 
 // Bench measures what lineage costs. It measures each figure several times, in turn
 // with what it is compared with, and prints one line of Go's benchmark format for each
-// sample. benchstat reads them, and -page makes the tables of BENCHMARKS.md from them.
+// sample, for benchstat. With -page it writes the tables of BENCHMARKS.md.
 // It runs as root in a mount namespace with a bpffs of its own, see testdata/bpffs.sh.
 package main
 
@@ -13,32 +13,31 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
 // A part is what BENCH selects.
 type part struct {
 	name string
-	does string
 	run  func(context.Context, *report) error
+	of   string // the benchmark in its table; "" for no table
+	rows string // the key of the table's rows
+	unit string
 }
 
 // In the order in which they run: those that most need a quiet machine come first.
 var parts = []part{
-	{"hooks", "kernel time per event", hooks},
-	{"joins", "an outsider's exec with and without a rule for containers", joins},
-	{"signals", "kernel time per signal", signals},
-	{"kill", "end against cgroup.kill", kill},
-	{"dead", "root's exit while the daemon is dead, until the last member is", dead},
-	{"halt", "a halt of many sessions, against cgroup.kill", halt},
-	{"growth/processes", "kernel cost against live processes", grow(amongProcesses)},
-	{"growth/sessions", "kernel cost against sessions", grow(amongSessions)},
-	{"growth/depth", "kernel cost against ancestors", grow(amongAncestors)},
-	{"scale", "answers, ends, a new daemon and memory against sessions of 100 processes", scale},
+	{"hooks", hooks, "Events", "event", "ns"},
+	{"signals", signals, "", "", ""},
+	{"kill", kill, "Kill", "members", "ms"},
+	{"dead", dead, "Dead", "session", "ms"},
+	{"halt", halt, "Halt", "by", "ms"},
+	{"pass", pass, "Pass", "processes", "ms"},
 }
 
 func main() {
@@ -49,31 +48,13 @@ func main() {
 }
 
 func run() error {
-	only := flag.String("bench", "", "only the parts that this expression matches")
-	list := flag.Bool("list", false, "list the parts")
+	only := flag.String("bench", "", "only the parts that this expression matches: hooks, signals, kill, dead, halt, pass")
 	older := flag.String("old", "", "compare bin/lineage with this older binary, and nothing else")
-	raw := flag.String("page", "", "write the tables of BENCHMARKS.md from the samples in this file")
-	counts := flag.String("live", "100 1000 10000 20000", "among how many live processes growth is measured, in ascending order")
+	pages := flag.Bool("page", false, "write the tables of what was measured into BENCHMARKS.md")
 	flag.Parse()
-	for word := range strings.FieldsSeq(*counts) {
-		n, err := strconv.Atoi(word)
-		if err != nil {
-			return err
-		}
-		live = append(live, n)
-	}
-	if *raw != "" {
-		return writePages(*raw)
-	}
 	choose, err := regexp.Compile(*only)
 	if err != nil {
 		return err
-	}
-	if *list {
-		for _, p := range parts {
-			fmt.Printf("%-18s%s\n", p.name, p.does)
-		}
-		return nil
 	}
 	if err := prepare(); err != nil {
 		return err
@@ -83,20 +64,37 @@ func run() error {
 	if *older != "" {
 		return compareBuilds(ctx, *older)
 	}
-	r := &report{out: os.Stdout}
-	if err := r.host(); err != nil {
+	r := &report{out: os.Stdout, values: map[string][]float64{}}
+	host, err := r.host()
+	if err != nil {
 		return err
+	}
+	write := func(name, text string) error {
+		if !*pages {
+			return nil
+		}
+		return page.Write("BENCHMARKS.md", name, text)
+	}
+	if *only == "" {
+		if err := write("host", host); err != nil {
+			return err
+		}
 	}
 	for _, p := range parts {
 		if !choose.MatchString(p.name) {
 			continue
 		}
 		began := time.Now()
-		fmt.Fprintf(os.Stderr, "bench: %s: %s\n", p.name, p.does)
 		if err := p.run(ctx, r); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		fmt.Fprintf(os.Stderr, "bench: %s: %.0f s\n", p.name, time.Since(began).Seconds())
+		if p.of == "" {
+			continue
+		}
+		if err := write(p.name, r.table(p.of, p.rows, p.unit)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -113,24 +111,11 @@ func prepare() error {
 	if host, err := os.Readlink("/proc/1/ns/mnt"); err == nil && ours == host {
 		return fmt.Errorf("in the host's mount namespace; run make bench")
 	}
-	for _, path := range []string{lineageBin, program("pulse"), program("crowd"), program("vforkstorm")} {
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("%w; run make bench", err)
-		}
-	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	// The deadline of all programs that are started here; an emulated host needs a longer one.
-	if os.Getenv("LNGTEST_SECONDS") != "" {
-		return nil
-	}
-	return os.Setenv("LNGTEST_SECONDS", "300")
+	return os.Setenv("LNGTEST_SECONDS", "300") // the deadline of all programs that are started here
 }
-
-// live are the numbers of processes among which growth is measured. pid_max bounds them,
-// which is 32,768 unless it was raised.
-var live []int
 
 const lineageBin = "bin/lineage"
 
@@ -140,19 +125,11 @@ func program(name string) string { return "bin/testdata/lngtest-" + name }
 func roomFor(n int) error {
 	const reserve = 4000
 	var limit, tasks int
-	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Sscan(string(text), &limit); err != nil {
-		return fmt.Errorf("read pid_max: %w", err)
-	}
-	if text, err = os.ReadFile("/proc/loadavg"); err != nil {
-		return err
-	}
-	_, rest, _ := strings.Cut(string(text), "/") // "… running/all last"
-	if _, err := fmt.Sscan(rest, &tasks); err != nil {
-		return fmt.Errorf("read loadavg: %w", err)
+	most, _ := os.ReadFile("/proc/sys/kernel/pid_max")
+	load, _ := os.ReadFile("/proc/loadavg") // "… running/all last"
+	_, all, _ := strings.Cut(string(load), "/")
+	if _, err := fmt.Sscan(string(most)+all, &limit, &tasks); err != nil {
+		return fmt.Errorf("read pid_max and loadavg: %w", err)
 	}
 	if tasks+n+reserve > limit {
 		return fmt.Errorf("no room for %d processes beside the %d that there are", n, tasks)

@@ -92,38 +92,35 @@ func (w *worker) stop() {
 
 // do makes a pulse do count operations of a kind, with pauses.
 func (w *worker) do(kind string, count int, pause time.Duration) error {
-	_, err := w.timed(kind, count, pause)
-	return err
-}
-
-// timed is do, and returns how long they took without the pauses.
-func (w *worker) timed(kind string, count int, pause time.Duration) (took time.Duration, err error) {
-	if _, err := fmt.Fprintf(w.in, "%s %d %d\n", kind, count, pause.Microseconds()); err != nil {
-		return 0, err
-	}
-	line, err := w.line()
-	if err == nil {
-		if _, failed := fmt.Sscanf(line, fmt.Sprintf("%s %d %%d", kind, count), &took); failed != nil {
-			err = fmt.Errorf("answer %q", line)
-		}
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", kind, err)
-	}
-	return took, nil
+	_, err := fmt.Fprintf(w.in, "%s %d %d\n", kind, count, pause.Microseconds())
+	return w.answered(err, fmt.Sprintf("%s %d", kind, count))
 }
 
 // grow makes a crowd fork n children.
 func (w *worker) grow(n int) error {
-	if _, err := fmt.Fprintln(w.in, n); err != nil {
+	_, err := fmt.Fprintln(w.in, n)
+	return w.answered(err, fmt.Sprintf("crowd %d", n))
+}
+
+// fill is grow, if there is room on this host.
+func (w *worker) fill(n int) error {
+	if err := roomFor(n); err != nil {
 		return err
 	}
-	line, err := w.line()
-	if err == nil && line != fmt.Sprintf("crowd %d", n) {
+	return w.grow(n)
+}
+
+// answered waits for that answer, unless there was an error.
+func (w *worker) answered(err error, want string) error {
+	var line string
+	if err == nil {
+		line, err = w.line()
+	}
+	if err == nil && line != want {
 		err = fmt.Errorf("answer %q", line)
 	}
 	if err != nil {
-		return fmt.Errorf("crowd of %d: %w", n, err)
+		return fmt.Errorf("%s: %w", want, err)
 	}
 	return nil
 }

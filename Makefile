@@ -43,7 +43,7 @@ PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap
 PICTURE_PACKAGES := chromium fonts-dejavu-core poppler-utils
 SITE_PACKAGES := $(PICTURE_PACKAGES) furo python3-myst-parser python3-sphinx
 SERVER_PACKAGES := python3 nodejs nginx-light redis-server # RUNLEVEL=1: not started by their installation
-VM_PACKAGES   := qemu-system-x86 runc seabios xz-utils zstd lz4
+VM_PACKAGES   := qemu-system-x86 runc seabios
 ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
 # Where install.sh and uninstall.sh put things.

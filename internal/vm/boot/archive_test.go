@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,66 +98,5 @@ func TestArchiveReportsTheFirstError(t *testing.T) {
 		if err := a.close(); !errors.Is(err, errFull) {
 			t.Errorf("with room for %d bytes: %v", after, err)
 		}
-	}
-}
-
-// A minimal bzImage.
-func bzImage(payload []byte) []byte {
-	image := make([]byte, 1024, 1024+len(payload))
-	image[0x1f1] = 1 // one sector of setup after the first
-	copy(image[0x202:], "HdrS")
-	image[0x24c], image[0x24d] = byte(len(payload)), byte(len(payload)>>8)
-	return append(image, payload...)
-}
-
-func TestPayload(t *testing.T) {
-	want := []byte("payload and its size")
-	got, err := payload(bzImage(want))
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("payload %q, %v", got, err)
-	}
-	whole := bzImage(want)
-	for name, image := range map[string][]byte{
-		"empty":         {},
-		"short":         whole[:0x230],
-		"no header":     make([]byte, 4096),
-		"cut off":       whole[:len(whole)-1],
-		"payload of 4":  bzImage([]byte("1234")),
-		"payload of 0":  bzImage(nil),
-		"header of ELF": append([]byte("\x7fELF"), make([]byte, 4096)...),
-	} {
-		if _, err := payload(image); err == nil {
-			t.Errorf("%s: taken for a kernel", name)
-		}
-	}
-}
-
-func TestDecompress(t *testing.T) {
-	kernel := []byte("\x7fELF" + strings.Repeat("kernel", 1000))
-	for _, c := range compressions {
-		if _, err := exec.LookPath(c.tool); err != nil {
-			t.Logf("%s is not installed", c.tool)
-			continue
-		}
-		args := []string{"-c"}
-		if c.tool == "lz4" {
-			args = append(args, "-l") // the kernel's own format
-		}
-		cmd := exec.Command(c.tool, args...)
-		cmd.Stdin = bytes.NewReader(kernel)
-		packed, err := cmd.Output()
-		require.NoError(t, err)
-		size := []byte{byte(len(kernel)), byte(len(kernel) >> 8), 0, 0}
-		got, err := decompress(append(packed, size...))
-		if err != nil || !bytes.Equal(got, kernel) {
-			t.Errorf("%s: %d bytes, %v", c.tool, len(got), err)
-		}
-		size[2] = 1 // more than it has
-		if _, err := decompress(append(packed, size...)); err == nil {
-			t.Errorf("%s: a truncated kernel was taken", c.tool)
-		}
-	}
-	if _, err := decompress([]byte("something else")); err == nil {
-		t.Error("no compression was taken for one")
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -62,10 +61,6 @@ var boards = map[string]board{
 // Run boots the machine with an initramfs and waits until it ends. With ErrUnfinished
 // the result holds what there is.
 func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
-	kernel, err := m.unpacked()
-	if err != nil {
-		return nil, err
-	}
 	cpu, err := m.cpu()
 	if err != nil {
 		return nil, err
@@ -87,7 +82,7 @@ func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-M", boards[m.Arch].machine, "-accel", accel, "-cpu", cpu,
 		"-smp", strconv.Itoa(m.CPUs), "-m", fmt.Sprintf("%dM", m.MemoryMB),
-		"-kernel", kernel, "-initrd", initrd, "-append", boards[m.Arch].append + commandLine + m.Append,
+		"-kernel", m.Kernel, "-initrd", initrd, "-append", boards[m.Arch].append + commandLine + m.Append,
 		"-serial", "file:" + console, "-serial", "file:" + output,
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.Timeout)
@@ -115,23 +110,6 @@ func (m *Machine) Run(ctx context.Context, initramfs []byte) (*Result, error) {
 		err = fmt.Errorf("%w: out of time after %v", err, r.Took.Round(time.Second))
 	}
 	return r, err
-}
-
-var unpacking sync.Mutex
-
-// unpacked is the path of the kernel as ELF, in the directory of the given one. For
-// arm64 QEMU takes the given one.
-func (m *Machine) unpacked() (string, error) {
-	if m.Arch != "" {
-		return m.Kernel, nil
-	}
-	unpacking.Lock()
-	defer unpacking.Unlock()
-	elf := strings.TrimSuffix(m.Kernel, "vmlinuz") + "vmlinux"
-	if _, err := os.Stat(elf); err == nil {
-		return elf, nil
-	}
-	return elf, Unpack(m.Kernel, elf)
 }
 
 var version = regexp.MustCompile(`version (\d+)\.`)

@@ -477,10 +477,11 @@ lint: programs
 	shellcheck -x .ci/run $$(git ls-files '*.sh')
 	.cache/bin/$(ACTIONLINT)
 
-## docs: write COMMANDS.md, POLICY.md, openapi.json and the tables of TOP, MONITORING, SIEM, TELEMETRY and CODEBASE.md from the code itself
+## docs: write COMMANDS.md, POLICY.md, openapi.json and the tables of TOP, MONITORING, SIEM, TELEMETRY, CODEBASE.md and results/kernels.md
 docs: build
 	docs/commands.sh > docs/COMMANDS.md
 	go test ./tui/keys -run TestDocument -update
+	go run ./internal/vm/matrix -pages
 	go test ./daemon/metrics -run TestDocument -update
 	go test ./enforcer/policy -run 'TestDocument|TestSchema' -update
 	go test ./internal/openapi -run TestDocument -update

@@ -10,39 +10,27 @@ import (
 )
 
 // Write replaces the text between the marks of that name in a file.
-func Write(path, name, text string) error {
-	before, after, err := Replaced(path, name, text)
-	if err != nil || before == after {
-		return err
-	}
-	return os.WriteFile(path, []byte(after), 0o644)
-}
+func Write(path, name, text string) error { return Keep(path, name, text, true) }
 
-// Replaced returns the file as it is, and with the text replaced.
-func Replaced(path, name, text string) (before, after string, err error) {
+// Keep writes the text if update is set, and fails if the file has another one.
+func Keep(path, name, text string, update bool) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
-		return "", "", err
+		return err
 	}
 	begin, end := fmt.Sprintf("<!-- begin %s -->\n", name), fmt.Sprintf("<!-- end %s -->\n", name)
 	head, rest, found := strings.Cut(string(old), begin)
 	_, tail, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		return "", "", fmt.Errorf("%s has no place for %q", path, name)
+		return fmt.Errorf("%s has no place for %q", path, name)
 	}
-	return string(old), head + begin + "\n" + text + "\n" + end + tail, nil
-}
-
-// Keep writes the text if update is set, and fails if the file has another one.
-func Keep(path, name, text string, update bool) error {
-	if update {
-		return Write(path, name, text)
+	switch after := head + begin + "\n" + text + "\n" + end + tail; {
+	case after == string(old):
+		return nil
+	case update:
+		return os.WriteFile(path, []byte(after), 0o644)
 	}
-	before, after, err := Replaced(path, name, text)
-	if err == nil && before != after {
-		err = fmt.Errorf("%q of %s is out of date: run make docs", name, path)
-	}
-	return err
+	return fmt.Errorf("%q of %s is out of date: run make docs", name, path)
 }
 
 // A Table is a Markdown table.

@@ -50,11 +50,8 @@ func run() error {
 	pages := flag.Bool("pages", false, "only write docs/results/kernels.md from the results")
 	check := flag.Bool("check", false, "only compare them with the results")
 	flag.Parse()
-	switch {
-	case *pages:
-		return writePages()
-	case *check:
-		return checkPages()
+	if *pages || *check {
+		return keepPages(*pages)
 	}
 	match, err := regexp.Compile(*only)
 	if err != nil {
@@ -119,7 +116,7 @@ func runAll(chosen []*cell, jobs int, o options) error {
 	if o.quick {
 		return nil
 	}
-	return writePages()
+	return keepPages(true)
 }
 
 func report(r *result, took, cpu time.Duration) {

@@ -10,33 +10,17 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/page"
 )
 
-// writePages writes the results into the documents, between the lines "<!-- begin NAME
-// -->" and "<!-- end NAME -->".
-func writePages() error { return eachPlace(page.Write) }
-
-// checkPages fails if a document differs from the results.
-func checkPages() error {
-	return eachPlace(func(path, name, text string) error {
-		before, after, err := page.Replaced(path, name, text)
-		if err == nil && before != after {
-			err = fmt.Errorf("%s: %q is not what testdata/vm/results says; run: bin/matrix -pages", path, name)
-		}
-		return err
-	})
-}
-
-func eachPlace(do func(path, name, text string) error) error {
+// keepPages writes the results into the documents, between the lines "<!-- begin NAME
+// -->" and "<!-- end NAME -->", or fails if a document differs from them.
+func keepPages(update bool) error {
 	all, err := loadResults()
 	if err != nil {
 		return err
 	}
-	for _, p := range []struct{ path, name, text string }{
-		{"docs/results/kernels.md", "cells", cellTable(all)},
-		{"docs/results/kernels.md", "dead", deadTable(all)},
-		{"docs/results/kernels.md", "missing", missingTable(all)},
-		{"docs/results/kernels.md", "kernels", levelTable(all)},
+	for _, p := range []struct{ name, text string }{
+		{"cells", cellTable(all)}, {"dead", deadTable(all)}, {"missing", missingTable(all)}, {"kernels", levelTable(all)},
 	} {
-		if err := do(p.path, p.name, p.text); err != nil {
+		if err := page.Keep("docs/results/kernels.md", p.name, p.text, update); err != nil {
 			return err
 		}
 	}

@@ -9,21 +9,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"golang.org/x/sys/unix"
 )
 
-// Containerd is the test's own containerd, without docker. Client is the command line of ctr, Image what a pod begins
-// with, and Group the cgroup that containers are to be put below.
+// Containerd is the test's own containerd, without docker. Its client is ctr, Image what a pod begins with, and
+// Group the cgroup that containers are to be put below.
 type Containerd struct {
-	i                    *Instance
+	engine
 	Socket, Image, Group string
-	Client               []string
 }
 
 const containerdConfig = `version = 2
@@ -42,60 +39,26 @@ bin_dir = "%[1]s"
 conf_dir = "%[1]s"
 `
 
-// NewContainerd starts a containerd with all its files in the test's directory. It ends with its containers when the test ends,
-// even if the test binary dies.
+// NewContainerd starts a containerd.
 func NewContainerd(i *Instance) *Containerd {
 	i.T.Helper()
 	Need(i.T, "test-brokers", "containerd", "ctr", "runc", "/bin/busybox")
 	require.NoError(i.T, PrivateRun())
 	socket, config := filepath.Join(i.Dir, "containerd.sock"), filepath.Join(i.Dir, "containerd.toml")
-	c := &Containerd{i, socket, "docker.io/library/lngtest:latest", "", []string{"ctr", "-a", socket}}
+	c := &Containerd{engine{i, []string{"ctr", "-a", socket}}, socket, "docker.io/library/lngtest:latest", "/" + filepath.Base(NewCgroup(i.T).Dir)}
 	require.NoError(i.T, os.WriteFile(config, fmt.Appendf(nil, containerdConfig, i.Dir, socket, c.Image), 0o600))
-	engine, containers := NewCgroup(i.T), NewCgroup(i.T)
-	c.Group = "/" + filepath.Base(containers.Dir)
-	command := engine.Wrap("containerd", "-c", config)
-	p := Start(i.T, exec.Command(command[0], command[1:]...))
-	i.T.Cleanup(func() { c.stop(p) })
-	i.Until("containerd that answers", func() bool {
-		if p.Exited() {
-			i.T.Fatal(p)
-		}
-		return c.Command("version").Run() == nil
-	})
+	c.serve("version", c.stop, "containerd", "-c", config)
 	return c
 }
 
-// stop ends the containers, then containerd, and unmounts what they leave.
-func (c *Containerd) stop(p *Process) {
+// stop ends the containers.
+func (c *Containerd) stop() {
 	for _, namespace := range []string{"default", "k8s.io"} {
 		out, _ := c.Command("-n", namespace, "tasks", "list", "-q").Output() // it may have none
 		for _, id := range strings.Fields(string(out)) {
 			_ = c.Command("-n", namespace, "tasks", "delete", "-f", id).Run() // its cgroup is killed later
 		}
 	}
-	_ = p.Process.Signal(os.Interrupt) // it may have exited already
-	p.Wait()
-	text, _ := os.ReadFile("/proc/mounts")
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 1 && strings.HasPrefix(f[1], c.i.Dir+"/") {
-			_ = unix.Unmount(f[1], unix.MNT_DETACH)
-		}
-	}
-}
-
-// Command is ctr with args.
-func (c *Containerd) Command(args ...string) *exec.Cmd {
-	return exec.Command(c.Client[0], append(c.Client[1:len(c.Client):len(c.Client)], args...)...)
-}
-
-// Must runs a command, which must succeed, and returns what it printed.
-func (c *Containerd) Must(cmd *exec.Cmd) string {
-	c.i.T.Helper()
-	p := Start(c.i.T, cmd).Wait()
-	if p.Code() != 0 {
-		c.i.T.Fatal(p)
-	}
-	return strings.TrimSpace(p.Out.String())
 }
 
 // Import makes the image of pods, as docker save writes one: busybox, by these names.

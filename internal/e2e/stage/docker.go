@@ -17,12 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Docker is the test's own dockerd, without a network. Client is the command line of
-// its client, LNGTEST_DOCKER or the packaged one: since 28 the client exits with 0 after SIGTERM.
-type Docker struct {
-	i      *Instance
-	Client []string
-}
+// Docker is the test's own dockerd, without a network. Its client is LNGTEST_DOCKER or the packaged one: since 28
+// the client exits with 0 after SIGTERM.
+type Docker struct{ engine }
 
 // Need skips a test whose programs are not installed. The target of make installs them.
 func Need(t *testing.T, target string, programs ...string) {
@@ -34,27 +31,18 @@ func Need(t *testing.T, target string, programs ...string) {
 	}
 }
 
-// Docker starts a dockerd with all its files in the test's directory. It ends with its
-// containers when the test ends, even if the test binary dies. Its command line follows the words of within.
+// Docker starts a dockerd. Its command line follows the words of within.
 func (i *Instance) Docker(within ...string) *Docker {
 	i.T.Helper()
 	client := cmp.Or(os.Getenv("LNGTEST_DOCKER"), "/usr/bin/docker")
 	Need(i.T, "test-brokers", "dockerd", client, "containerd", "runc", "iptables")
 	require.NoError(i.T, errors.Join(PrivateRun(), hideDockerConfig(i.T)))
 	socket := "unix://" + filepath.Join(i.Dir, "docker.sock")
-	d := &Docker{i, []string{client, "-H", socket}}
-	engine, containers := NewCgroup(i.T), NewCgroup(i.T)
-	command := engine.Wrap(append(within, "dockerd", "--iptables=false", "--ip-forward=false", "--bridge=none", "--add-runtime", "crun=/usr/bin/crun", "-H", socket,
+	d := &Docker{engine{i, []string{client, "-H", socket}}}
+	containers := NewCgroup(i.T)
+	d.serve("info", d.stop, append(within, "dockerd", "--iptables=false", "--ip-forward=false", "--bridge=none", "--add-runtime", "crun=/usr/bin/crun", "-H", socket,
 		"--data-root", filepath.Join(i.Dir, "docker"), "--exec-root", filepath.Join(i.Dir, "exec"),
 		"--pidfile", filepath.Join(i.Dir, "docker.pid"), "--storage-driver", "vfs", "--cgroup-parent", "/"+filepath.Base(containers.Dir))...)
-	p := Start(i.T, exec.Command(command[0], command[1:]...))
-	i.T.Cleanup(func() { d.stop(p) })
-	i.Until("dockerd that answers", func() bool {
-		if p.Exited() {
-			i.T.Fatal(p)
-		}
-		return d.Command("info").Run() == nil
-	})
 	return d
 }
 
@@ -71,31 +59,17 @@ func hideDockerConfig(t *testing.T) error {
 	return hide(dir)
 }
 
-// stop ends the containers, then dockerd, and unmounts what they leave.
-func (d *Docker) stop(p *Process) {
+// stop ends the containers.
+func (d *Docker) stop() {
 	if out, err := d.Command("ps", "-aq").Output(); err == nil && len(out) > 0 {
 		_ = d.Command(append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).Run()
 	}
-	_ = p.Process.Signal(os.Interrupt) // it may have exited already
-	p.Wait()
-	for _, dir := range []string{"docker", "exec"} {
-		_ = exec.Command("umount", "-R", filepath.Join(d.i.Dir, dir)).Run() // most of it is unmounted already
-	}
-}
-
-// Command is the client with args.
-func (d *Docker) Command(args ...string) *exec.Cmd {
-	return exec.Command(d.Client[0], append(d.Client[1:len(d.Client):len(d.Client)], args...)...)
 }
 
 // Must runs the client, which must succeed, and returns what it printed.
 func (d *Docker) Must(args ...string) string {
 	d.i.T.Helper()
-	p := Start(d.i.T, d.Command(args...)).Wait()
-	if p.Code() != 0 {
-		d.i.T.Fatal(p)
-	}
-	return strings.TrimSpace(p.Out.String())
+	return d.engine.Must(d.Command(args...))
 }
 
 // Import makes an image of these files: their names in the image's root, and their paths

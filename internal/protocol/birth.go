@@ -112,7 +112,7 @@ func (x *run) birthDoomed() {
 	case x.m.Level >= 3:
 		x.kill(c.child)
 	case i == none:
-		s.eachAround(k, k.entries[c.by].session, func(p *session) { p.unentered = 1 })
+		s.count(k, k.entries[c.by].session, func(p *session) { p.unentered = 1 }, false)
 		k.w.due = true
 	default:
 		k.w.due = true

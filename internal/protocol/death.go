@@ -121,18 +121,13 @@ func (x *run) buryErase() {
 // rootCounts is root_counts() of death.h: a session of which the task was the root has not begun to end, or for its death.
 func (k *side) rootCounts(id, root uint8, off bool) bool {
 	found := false
-	for range k.sessions {
-		p := &k.sessions[id]
-		if id == 0 || !p.present {
-			break
-		}
+	for _, p := range k.around(id) {
 		if p.root == root {
 			if p.state == active || p.flags&sessionOrphaned != 0 && !off {
 				return true
 			}
 			found = true
 		}
-		id = p.parent
 	}
 	return !found
 }

@@ -110,10 +110,8 @@ func (m *Config) complete(s *State, k *side) string {
 		if s.condemned(k, e.session) {
 			return fmt.Sprintf("a child that the walk did not meet is killed by its own birth: task %d", e.start)
 		}
-		for id := e.session; id != 0 && k.sessions[id].present; id = k.sessions[id].parent {
-			if p := &k.sessions[id]; p.state == active && s.orphaned(k, p) {
-				return fmt.Sprintf("the death of a root makes a pass due: task %d lives", e.start)
-			}
+		if k.some(e.session, func(p *session) bool { return p.state == active && s.orphaned(k, p) }) {
+			return fmt.Sprintf("the death of a root makes a pass due: task %d lives", e.start)
 		}
 	}
 	return ""
@@ -286,13 +284,10 @@ func (m *Config) stops(s *State, k *side) string {
 }
 
 // hasGrace: no session that the task is in is beyond its grace.
-func (s *State) hasGrace(k *side, t uint8) (yes bool) {
+func (s *State) hasGrace(k *side, t uint8) bool {
 	i := s.entered(k, t)
-	if i == none || s.condemned(k, k.entries[i].session) {
-		return false
-	}
-	s.eachAround(k, k.entries[i].session, func(p *session) { yes = yes || p.state == ending && !p.late })
-	return yes
+	return i != none && !s.condemned(k, k.entries[i].session) &&
+		k.some(k.entries[i].session, func(p *session) bool { return p.state == ending && !p.late })
 }
 
 // wasDissolved: a session over the task was dissolved.

@@ -1,5 +1,7 @@
 package protocol
 
+import "iter"
+
 // at is entry_at() of classes.h: the element that has this PID.
 func (k *side) at(pid uint8) uint8 {
 	for i := range k.entries {
@@ -37,16 +39,27 @@ func (s *State) entered(k *side, t uint8) uint8 {
 // has is alive() of death.h.
 func (s *State) has(k *side, t uint8) bool { return s.entered(k, t) != none }
 
-// eachAround calls do for the session and those that it is nested in.
-func (s *State) eachAround(k *side, id uint8, do func(*session)) {
-	for range k.sessions {
-		p := &k.sessions[id]
-		if id == 0 || !p.present {
-			return
+// around are the session and those that it is nested in, as long as their records are there.
+func (k *side) around(id uint8) iter.Seq2[uint8, *session] {
+	return func(yield func(uint8, *session) bool) {
+		for range k.sessions {
+			p := &k.sessions[id]
+			if id == 0 || !p.present || !yield(id, p) {
+				return
+			}
+			id = p.parent
 		}
-		do(p)
-		id = p.parent
 	}
+}
+
+// some reports whether it holds of one of them.
+func (k *side) some(id uint8, holds func(*session) bool) bool {
+	for _, p := range k.around(id) {
+		if holds(p) {
+			return true
+		}
+	}
+	return false
 }
 
 // The changes of session.h: BORN, JOINED, LEFT and FOUND_DEAD.
@@ -57,83 +70,68 @@ func (p *session) mourn() { p.held++; p.dying++ }
 
 // count is chain_count() of session.h.
 func (s *State) count(k *side, id uint8, by func(*session), innermost bool) {
-	if innermost {
-		if id > 0 && k.sessions[id].present {
-			by(&k.sessions[id])
+	for _, p := range k.around(id) {
+		if by(p); innermost {
+			return
 		}
-		return
 	}
-	s.eachAround(k, id, by)
 }
 
 // countApart is count_apart() of session.h.
 func (x *run) countApart(id, other uint8, by func(*session)) {
 	k := x.side()
-	for id > 0 && k.sessions[id].present && (!x.s.within(k, other, id) || x.off(CountApart)) {
-		by(&k.sessions[id])
-		id = k.sessions[id].parent
+	for id, p := range k.around(id) {
+		if x.s.within(k, other, id) && !x.off(CountApart) {
+			return
+		}
+		by(p)
 	}
 }
 
 // within is chain_has() of session.h.
 func (s *State) within(k *side, id, wanted uint8) bool {
-	for range len(k.sessions) {
-		if id == wanted {
+	for at, p := range k.around(id) {
+		if id = p.parent; at == wanted {
 			return true
 		}
-		if id == 0 || !k.sessions[id].present {
-			return false
-		}
-		id = k.sessions[id].parent
 	}
-	return false
+	return id == wanted
 }
 
 // condemned is chain_condemned() of session.h.
-func (s *State) condemned(k *side, id uint8) (yes bool) {
-	s.eachAround(k, id, func(p *session) { yes = yes || p.state.kills() })
-	return yes
+func (s *State) condemned(k *side, id uint8) bool {
+	return k.some(id, func(p *session) bool { return p.state.kills() })
 }
 
 // paused is paused() of pause.h: the session, or one around it, is.
-func (s *State) paused(k *side, id uint8) (yes bool) {
-	s.eachAround(k, id, func(p *session) { yes = yes || p.paused })
-	return yes
+func (s *State) paused(k *side, id uint8) bool {
+	return k.some(id, func(p *session) bool { return p.paused })
 }
 
 // depth is depth_of() of session.h.
 func (s *State) depth(k *side, id uint8) (n int) {
-	s.eachAround(k, id, func(*session) { n++ })
+	for range k.around(id) {
+		n++
+	}
 	return n
 }
 
 // home is home_of() of session.h.
 func (s *State) home(k *side, id uint8) uint8 {
-	for range k.sessions {
-		p := &k.sessions[id]
-		if id == 0 || !p.present {
-			return 0
-		}
+	for id, p := range k.around(id) {
 		if p.state != dissolved {
 			return id
 		}
-		id = p.parent
 	}
 	return 0
 }
 
 // sessionAt is session_at() of session.h.
 func (x *run) sessionAt(id, t uint8) uint8 {
-	k := x.side()
-	for range k.sessions {
-		p := &k.sessions[id]
-		if id == 0 || !p.present {
-			return 0
-		}
+	for id, p := range x.side().around(id) {
 		if p.created <= t || p.flags&sessionKept != 0 || x.off(BornInside) {
 			return id
 		}
-		id = p.parent
 	}
 	return 0
 }

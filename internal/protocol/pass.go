@@ -22,13 +22,8 @@ func (x *run) passVisit() {
 	if i == none || k.entries[i].session == 0 || k.entries[i].flags&flagProtected != 0 {
 		return
 	}
-	id := k.entries[i].session
 	kill, stopped := false, false
-	for range k.sessions {
-		p := &k.sessions[id]
-		if id == 0 || !p.present {
-			break
-		}
+	for id, p := range k.around(k.entries[i].session) {
 		if x.judge(id) {
 			return
 		}
@@ -42,7 +37,6 @@ func (x *run) passVisit() {
 		if p.state == ending && k.entries[i].flags&flagTermed == 0 && k.entries[i].since <= p.ended {
 			x.term(t, &k.entries[i])
 		}
-		id = p.parent
 	}
 	if kill && !(x.off(CoreDump) && s.tasks[t].dumping) {
 		x.kill(t)

@@ -22,9 +22,8 @@ func init() {
 
 // pauseVerb is pause() and resume() of pause.h: the word of the record. A pass follows.
 func (x *run) pauseVerb(id uint8, on bool) bool {
-	s, k := x.s, x.side()
-	begun := false
-	s.eachAround(k, id, func(p *session) { begun = begun || p.state != active && p.state != dissolved })
+	k := x.side()
+	begun := k.some(id, func(p *session) bool { return p.state != active && p.state != dissolved })
 	p := &k.sessions[id]
 	if p.paused == on || on && (begun || p.state != active) {
 		return false

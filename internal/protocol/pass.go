@@ -57,16 +57,18 @@ func (x *run) walk(there func(t uint8) bool) (uint8, bool) {
 	return 0, false
 }
 
-// walkAgain is walk, but a walk that moved a task is followed by another one. over: the last one moved none.
-func (x *run) walkAgain(there func(t uint8) bool) (t uint8, more, over bool) {
+// walkAgain is walk, but a walk that moved a task is followed by another one. After the last one, which moved none, it calls over.
+func (x *run) walkAgain(there func(t uint8) bool, over func()) (t uint8, more bool) {
 	c := x.c
 	c.met = c.met || c.moved
 	c.moved = false
 	if t, more = x.walk(there); !more {
-		over = !c.met
-		c.walk, c.met = 1, false
+		last := !c.met
+		if c.walk, c.met = 1, false; last {
+			over()
+		}
 	}
-	return t, more, over
+	return t, more
 }
 
 func (x *run) alive(t uint8) bool { return x.s.tasks[t].alive() }

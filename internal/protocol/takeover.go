@@ -60,13 +60,11 @@ func (x *run) takeOverWait() {
 // carryVisit is carry_task() of verbs.h for one task. Walks are repeated until one finds none.
 func (x *run) carryVisit() {
 	c, s, k := x.c, x.s, x.side()
-	t, more, over := x.walkAgain(x.alive)
-	switch {
-	case over && c.passed:
-		c.at = takeOverStates
-	case over:
-		c.at = takeOverStop
-	}
+	t, more := x.walkAgain(x.alive, func() {
+		if c.at = takeOverStop; c.passed {
+			c.at = takeOverStates
+		}
+	})
 	if !more {
 		return
 	}

@@ -161,13 +161,12 @@ func (x *run) protectGone() {
 // followVisit is follow_member() of verbs.h for one task; walks are repeated until one moves no task.
 func (x *run) followVisit() {
 	c, s, k := x.c, x.s, x.side()
-	t, more, over := x.walkAgain(x.hashed)
-	if over {
+	t, more := x.walkAgain(x.hashed, func() {
 		if s.truths[c.session].kept {
 			s.followed(k, c.child, c.from, c.session)
 		}
 		x.rest()
-	}
+	})
 	if !more {
 		return
 	}
@@ -184,10 +183,7 @@ func (x *run) followVisit() {
 // adoptVisit is adopt_child() of verbs.h for one task, and adopt() of adopt.h; walks are repeated, too.
 func (x *run) adoptVisit() {
 	c, s, k := x.c, x.s, x.side()
-	t, more, over := x.walkAgain(x.alive)
-	if over {
-		x.rest()
-	}
+	t, more := x.walkAgain(x.alive, x.rest)
 	if !more {
 		return
 	}
@@ -217,10 +213,7 @@ func (x *run) adoptVisit() {
 // dissolveVisit is let_member_go() of verbs.h for one task; walks are repeated, too.
 func (x *run) dissolveVisit() {
 	c, s, k := x.c, x.s, x.side()
-	t, more, over := x.walkAgain(x.hashed)
-	if over {
-		x.rest()
-	}
+	t, more := x.walkAgain(x.hashed, x.rest)
 	if !more {
 		return
 	}

@@ -6,9 +6,9 @@ import (
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 )
@@ -18,17 +18,13 @@ type object = map[string]any
 // writeImage writes an image that contains only the program, as /lineage: an archive as "docker save" wrote it before
 // version 25, which docker, podman and containerd load.
 func writeImage(w io.Writer, version, epoch, binary string) error {
-	at, err := seconds(epoch)
+	at, program, err := built(epoch, binary)
 	if err != nil {
 		return err
 	}
-	arch, err := architecture(binary)
+	arch, err := architecture(program)
 	if err != nil {
-		return err
-	}
-	program, err := os.ReadFile(binary)
-	if err != nil {
-		return fmt.Errorf("read the program: %w", err)
+		return fmt.Errorf("%s: %w", binary, err)
 	}
 	var layer bytes.Buffer
 	if err := writeTar(&layer, at, file{"lineage", 0o755, program}); err != nil {
@@ -64,15 +60,14 @@ func writeImage(w io.Writer, version, epoch, binary string) error {
 
 // architecture is the architecture of a program, as Go and OCI name it. One that needs
 // a dynamic linker does not run in an empty image.
-func architecture(binary string) (string, error) {
-	f, err := elf.Open(binary)
+func architecture(program []byte) (string, error) {
+	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
-		return "", fmt.Errorf("read the program: %w", err)
+		return "", err
 	}
-	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return "", fmt.Errorf("%s is not static: build it with CGO_ENABLED=0", binary)
+			return "", errors.New("not static: build it with CGO_ENABLED=0")
 		}
 	}
 	switch f.Machine {
@@ -81,7 +76,7 @@ func architecture(binary string) (string, error) {
 	case elf.EM_AARCH64:
 		return "arm64", nil
 	}
-	return "", fmt.Errorf("%s is for %v: want x86-64 or arm64", binary, f.Machine)
+	return "", fmt.Errorf("for %v: want x86-64 or arm64", f.Machine)
 }
 
 type file struct {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,7 +18,7 @@ const ownLicense = "Apache-2.0 AND (GPL-2.0-only OR BSD-2-Clause)"
 // writeSBOM lists what is in a program, as CycloneDX 1.5. It has neither a serial number nor the time of the
 // build: the same program has the same list.
 func writeSBOM(w io.Writer, version, epoch, binary string) error {
-	at, err := seconds(epoch)
+	at, program, err := built(epoch, binary)
 	if err != nil {
 		return err
 	}
@@ -27,11 +26,6 @@ func writeSBOM(w io.Writer, version, epoch, binary string) error {
 	if err != nil {
 		return err
 	}
-	program, err := os.ReadFile(binary)
-	if err != nil {
-		return fmt.Errorf("read the program: %w", err)
-	}
-	sum := sha256.Sum256(program)
 	licensed := func(expression string) []object { return []object{{"expression": expression}} }
 	name, components := filepath.Base(binary), []object{}
 	for _, m := range all {
@@ -46,7 +40,7 @@ func writeSBOM(w io.Writer, version, epoch, binary string) error {
 		"timestamp": at.Format(time.RFC3339),
 		"component": object{
 			"bom-ref": name + "@" + version, "type": "application", "name": name, "version": version,
-			"hashes": []object{{"alg": "SHA-256", "content": hex.EncodeToString(sum[:])}}, "licenses": licensed(ownLicense),
+			"hashes": []object{{"alg": "SHA-256", "content": fmt.Sprintf("%x", sha256.Sum256(program))}}, "licenses": licensed(ownLicense),
 		},
 	}}
 	enc := json.NewEncoder(w)
@@ -57,11 +51,14 @@ func writeSBOM(w io.Writer, version, epoch, binary string) error {
 	return nil
 }
 
-// seconds is SOURCE_DATE_EPOCH as a time.
-func seconds(epoch string) (time.Time, error) {
+// built is a program, and SOURCE_DATE_EPOCH as a time.
+func built(epoch, binary string) (at time.Time, program []byte, err error) {
 	n, err := strconv.ParseInt(epoch, 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("invalid SOURCE_DATE_EPOCH %q: must be seconds since 1970", epoch)
+		return at, nil, fmt.Errorf("invalid SOURCE_DATE_EPOCH %q: must be seconds since 1970", epoch)
 	}
-	return time.Unix(n, 0).UTC(), nil
+	if program, err = os.ReadFile(binary); err != nil {
+		return at, nil, fmt.Errorf("read the program: %w", err)
+	}
+	return time.Unix(n, 0).UTC(), program, nil
 }

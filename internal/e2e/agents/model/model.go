@@ -160,27 +160,24 @@ func (s *Server) next(r *http.Request, f format, request string) Turn {
 
 // shells are the agents' tools that run a command, with the arguments of each.
 var shells = map[string]func(Call) map[string]any{
-	"Bash": func(c Call) map[string]any { // Claude Code
-		args := map[string]any{"command": c.Command, "description": "run it"}
-		if c.Background {
-			args["run_in_background"] = true
-		}
-		return args
-	},
-	"bash": func(c Call) map[string]any { // opencode
-		return map[string]any{"command": c.Command, "description": "run it"}
-	},
-	"run_shell_command": func(c Call) map[string]any { // gemini-cli
-		args := map[string]any{"command": c.Command, "description": "run it"}
-		if c.Background {
-			args["is_background"] = true
-		}
-		return args
-	},
+	"Bash":              described("run_in_background"), // Claude Code
+	"bash":              described(""),                  // opencode
+	"run_shell_command": described("is_background"),     // gemini-cli
 	"exec_command": func(c Call) map[string]any { // codex
 		return map[string]any{"cmd": c.Command, "yield_time_ms": 20000}
 	},
 	"shell_command": func(c Call) map[string]any { return map[string]any{"command": c.Command, "timeout_ms": 60000} },
+}
+
+// described is a tool that wants a description, and has this argument for a command in the background.
+func described(background string) func(Call) map[string]any {
+	return func(c Call) map[string]any {
+		args := map[string]any{"command": c.Command, "description": "run it"}
+		if c.Background && background != "" {
+			args[background] = true
+		}
+		return args
+	}
 }
 
 func shellOf(tools []string) string {
@@ -218,11 +215,7 @@ func (e events) send(kind string, data map[string]any) {
 		data["type"] = kind
 		fmt.Fprintf(e.w, "event: %s\n", kind)
 	}
-	b, err := json.Marshal(data)
-	if err != nil {
-		panic(err) // the arguments of a script can be encoded
-	}
-	fmt.Fprintf(e.w, "data: %s\n\n", b)
+	fmt.Fprintf(e.w, "data: %s\n\n", encoded(data))
 	if f, ok := e.w.(http.Flusher); ok {
 		f.Flush()
 	}
@@ -231,7 +224,7 @@ func (e events) send(kind string, data map[string]any) {
 func encoded(args map[string]any) string {
 	b, err := json.Marshal(args)
 	if err != nil {
-		panic(err)
+		panic(err) // the arguments of a script can be encoded
 	}
 	return string(b)
 }

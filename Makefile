@@ -390,20 +390,19 @@ compare-systemd: build programs
 	@$(call install,$(VM_PACKAGES))
 	$(GOTEST) -timeout 40m -run TestCompare ./internal/vm/systemd
 
-## vm: bin/vmrun, which runs a test under another kernel of .cache/kernels, in QEMU
+## vm: bin/matrix, which runs tests under other kernels, in QEMU
 vm: build programs
 	@$(call install,$(VM_PACKAGES))
 	testdata/vm/fetch-qemu.sh .cache/qemu
 	testdata/vm/fetch-kernels.sh .cache/kernels $(or $(KERNEL),$(KERNELS))
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/vminit ./internal/vm/init
-	go build -o bin/vmrun ./internal/vm/vmrun
 	go build -o bin/matrix ./internal/vm/matrix
 
-## test-kernels: the tests under other kernels, in QEMU (hours); KERNEL="6.1 7", CELL and SUITE=expression, JOBS=2, KVM=1
+## test-kernels: the tests under other kernels, in QEMU (hours); KERNEL="6.1 7", CELL, SUITE and RUN=expression, JOBS=2, KVM=1
 test-kernels: vm
 	@mkdir -p bin/tests
 	for p in $(VM_TESTS); do CGO_ENABLED=0 go test -c -ldflags '-s -w' -o bin/tests/$${p//\//_}.test ./$$p; done
-	bin/matrix -j $(or $(JOBS),1) -kernel '$(KERNEL)' -cell '$(CELL)' -suite '$(SUITE)' $(if $(KVM),-kvm) $(MATRIX_FLAGS)
+	bin/matrix -j $(or $(JOBS),1) -kernel '$(KERNEL)' -cell '$(CELL)' -suite '$(SUITE)' -run '$(RUN)' $(if $(KVM),-kvm) $(MATRIX_FLAGS)
 
 ## test-kernels-quick: few of them under one old and one new kernel
 test-kernels-quick: VM_TESTS = tracer internal/e2e

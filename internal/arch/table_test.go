@@ -97,7 +97,6 @@ var mayImport = map[string]string{
 	"internal/vm/boot":             "internal/vm/guest",
 	"internal/vm/init":             "internal/vm/guest",
 	"internal/vm/matrix":           "api internal/page internal/vm/boot internal/vm/guest",
-	"internal/vm/vmrun":            "internal/vm/boot internal/vm/guest",
 	"tracer":                       "bpf lineage tracer/bpfmap tracer/procfs tracer/takeover",
 	"tracer/procfs":                "tracer/caught",
 	"tracer/procfs/procfstest":     "internal/require",

@@ -64,13 +64,6 @@ func (s suite) tests(only ...string) suite {
 	return s
 }
 
-// anyFailure is the suite of escapes, also with the root killed and with the daemon
-// killed.
-func (s suite) anyFailure() suite {
-	s.only = "^TestEscapes$"
-	return s
-}
-
 func oneOf(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
 
 var (
@@ -168,8 +161,9 @@ var cells = []cell{
 }
 
 var (
-	cgroupRows = escapes.named("cgroup rows").anyFailure().with("LNGTEST_ROWS=1,5,25,26,28,29,36")
-	races      = escapes.named("races").anyFailure().with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
+	// Also with the root killed, and with the daemon killed.
+	cgroupRows = escapes.named("cgroup rows").tests("TestEscapes").with("LNGTEST_ROWS=1,5,25,26,28,29,36")
+	races      = escapes.named("races").tests("TestEscapes").with("LNGTEST_ROWS=11,14,20,21,22,38", "LNGTEST_ROUNDS=3")
 	storms     = tracer.named("storms").tests("TestCountsDoNotDrift").with("LNGTEST_ROUNDS=60")
 	mixed      = tracer.named("mixed").tests("TestEverythingAtOnce", "TestTakeOverInStorm", "TestAdoptWhileForking").with("LNGTEST_ROUNDS=10")
 	refusers   = tracer.named("refusers").tests("TestRefuser", "TestForkOfTheCondemned", "TestSelfProtect.*", "TestGuard.*", "TestCrossing.*", "TestPdeathsig", "TestReparent", "TestDeathToldTwice")

@@ -27,6 +27,7 @@ type options struct {
 	update     bool // write doctor's golden files
 	qemu       string
 	suites     *regexp.Regexp // nil: all
+	tests      string         // of the suites, instead of their own; the results are not kept
 }
 
 func main() {
@@ -46,6 +47,7 @@ func run() error {
 	flag.BoolVar(&o.quick, "quick", false, "the cells of every change, with fewer tests")
 	flag.BoolVar(&o.kvm, "kvm", false, "use KVM, do not emulate")
 	flag.BoolVar(&o.update, "update", false, "write what doctor prints as what is expected")
+	flag.StringVar(&o.tests, "run", "", "of the suites only the tests that this expression of go test matches; nothing is kept")
 	flag.StringVar(&o.qemu, "qemu", ".cache/qemu/qemu-system-x86_64", "QEMU program")
 	pages := flag.Bool("pages", false, "only write docs/results/kernels.md from the results")
 	check := flag.Bool("check", false, "only compare them with the results")
@@ -99,7 +101,7 @@ func runAll(chosen []*cell, jobs int, o options) error {
 			if len(r.problems()) > 0 {
 				failed = append(failed, c.name)
 			}
-			if !o.quick && ctx.Err() == nil {
+			if !o.quick && o.tests == "" && ctx.Err() == nil {
 				if err := c.save(r); err != nil {
 					failed = append(failed, err.Error())
 				}
@@ -113,7 +115,7 @@ func runAll(chosen []*cell, jobs int, o options) error {
 	if len(failed) > 0 {
 		return fmt.Errorf("failed: %s", strings.Join(failed, ", "))
 	}
-	if o.quick {
+	if o.quick || o.tests != "" {
 		return nil
 	}
 	return keepPages(true)

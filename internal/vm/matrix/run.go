@@ -168,6 +168,9 @@ func (c *cell) chosen(o options) []suite {
 	var chosen []suite
 	for _, s := range all {
 		if o.suites == nil || o.suites.MatchString(s.name()) {
+			if o.tests != "" {
+				s.only, s.except = o.tests, ""
+			}
 			chosen = append(chosen, s)
 		}
 	}

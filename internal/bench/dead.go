@@ -145,21 +145,19 @@ func (d *daemon) crowd(ctx context.Context, session string) (*worker, error) {
 
 // members are descriptors of the root and of all members of a daemon's only session, once it knows them.
 func (d *daemon) members(ctx context.Context) (root int, all []int, err error) {
+	t := &api.Tree{}
 	var s api.Session
 	if err := until(ctx, "session of all members", func() error {
 		l, err := d.Sessions(ctx, "", "")
-		if err == nil && (len(l.Items) != 1 || l.Items[0].Live != deadMembers) {
-			err = fmt.Errorf("%d sessions", len(l.Items))
-		}
-		if err == nil {
+		if err == nil && len(l.Items) == 1 {
 			s = l.Items[0]
+			t, err = d.Tree(ctx, s.ID, "")
+		}
+		if err == nil && len(t.Nodes) != deadMembers {
+			err = fmt.Errorf("%d sessions, %d members", len(l.Items), len(t.Nodes))
 		}
 		return err
 	}); err != nil {
-		return 0, nil, err
-	}
-	t, err := d.Tree(ctx, s.ID, "")
-	if err != nil {
 		return 0, nil, err
 	}
 	for _, n := range t.Nodes {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -35,10 +36,9 @@ const firstSignal = "first_signal"
 // empty program on each tracepoint: its time is the statistics' own cost.
 type kernel struct {
 	*tracer.Tracer
-	read  chan error
-	stats io.Closer
-	empty map[string]*ebpf.Program
-	links []link.Link
+	read    chan error
+	empty   map[string]*ebpf.Program
+	closers []io.Closer
 }
 
 // trace loads the programs.
@@ -49,9 +49,11 @@ func trace() (_ *kernel, err error) {
 			err = errors.Join(err, k.close())
 		}
 	}()
-	if k.stats, err = ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME)); err != nil {
+	stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
+	if err != nil {
 		return nil, err
 	}
+	k.closers = append(k.closers, stats)
 	if err := k.attach(firstSignal, tracepoints["none_signal"]); err != nil {
 		return nil, err
 	}
@@ -84,26 +86,19 @@ func (k *kernel) attach(name, tracepoint string) error {
 	if err != nil {
 		return err
 	}
-	k.empty[name] = p
+	k.empty[name], k.closers = p, append(k.closers, p)
 	l, err := link.AttachTracing(link.TracingOptions{Program: p})
-	if err != nil {
-		return err
+	if err == nil {
+		k.closers = append(k.closers, l)
 	}
-	k.links = append(k.links, l)
-	return nil
+	return err
 }
 
 // close unloads the kernel side.
 func (k *kernel) close() error {
 	var errs []error
-	for _, l := range k.links {
-		errs = append(errs, l.Close())
-	}
-	for _, p := range k.empty {
-		errs = append(errs, p.Close())
-	}
-	if k.stats != nil {
-		errs = append(errs, k.stats.Close())
+	for _, c := range slices.Backward(k.closers) {
+		errs = append(errs, c.Close())
 	}
 	if k.Tracer == nil {
 		return errors.Join(errs...)

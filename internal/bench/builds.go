@@ -136,7 +136,7 @@ func (b *builds) filled(w *worker, n int, all ...*daemon) (ids map[*daemon]strin
 		}
 		ids[d] = s.ID
 	}
-	if err := w.fill(n); err != nil {
+	if err := w.grow(n); err != nil {
 		return nil, err
 	}
 	for d, id := range ids {

@@ -20,8 +20,8 @@ import (
 const (
 	deadMembers = 10
 	deadLimit   = 20 * time.Second // a session that has members then did not end
-	// restartSec is how long systemd waits before it starts the daemon again: packaging/systemd.
-	restartSec = 100 * time.Millisecond
+	// restartAfter is how long systemd waits before it starts the daemon again: packaging/systemd.
+	restartAfter = 100 * time.Millisecond
 )
 
 // The sessions whose root exits when their daemon dies. The unit starts it again, or for the last lineage run.
@@ -102,7 +102,7 @@ func deadDaemon(ctx context.Context, level int, session string) (took time.Durat
 		gone <- err
 	}()
 	if session != ephemeral {
-		time.Sleep(restartSec)
+		time.Sleep(restartAfter)
 		err = d.run(ctx)
 	}
 	if err := errors.Join(err, <-gone); err != nil {

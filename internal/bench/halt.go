@@ -68,7 +68,7 @@ func (c crowded) halted(ctx context.Context, r *report, name string, level int, 
 		if err := errors.Join(exited(fd), d.kill()); err != nil {
 			return err
 		}
-		time.Sleep(restartSec)
+		time.Sleep(restartAfter)
 		return d.run(ctx)
 	})
 	return err

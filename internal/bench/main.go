@@ -101,9 +101,6 @@ func run() error {
 
 // prepare refuses to run where it could leave something behind.
 func prepare() error {
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("needs root; run make bench with sudo")
-	}
 	ours, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
 		return err

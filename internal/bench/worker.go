@@ -92,35 +92,25 @@ func (w *worker) stop() {
 
 // do makes a pulse do count operations of a kind, with pauses.
 func (w *worker) do(kind string, count int, pause time.Duration) error {
-	_, err := fmt.Fprintf(w.in, "%s %d %d\n", kind, count, pause.Microseconds())
-	return w.answered(err, fmt.Sprintf("%s %d", kind, count))
+	return w.ask(fmt.Sprintf("%s %d %d", kind, count, pause.Microseconds()), fmt.Sprintf("%s %d", kind, count))
 }
 
-// grow makes a crowd fork n children.
+// grow makes a crowd fork n children, if there is room on this host.
 func (w *worker) grow(n int) error {
-	_, err := fmt.Fprintln(w.in, n)
-	return w.answered(err, fmt.Sprintf("crowd %d", n))
-}
-
-// fill is grow, if there is room on this host.
-func (w *worker) fill(n int) error {
 	if err := roomFor(n); err != nil {
 		return err
 	}
-	return w.grow(n)
+	return w.ask(fmt.Sprint(n), fmt.Sprintf("crowd %d", n))
 }
 
-// answered waits for that answer, unless there was an error.
-func (w *worker) answered(err error, want string) error {
-	var line string
-	if err == nil {
-		line, err = w.line()
-	}
-	if err == nil && line != want {
-		err = fmt.Errorf("answer %q", line)
-	}
+// ask tells a program what to do, and waits until it is done.
+func (w *worker) ask(what, answer string) error {
+	_, err := fmt.Fprintln(w.in, what)
 	if err != nil {
-		return fmt.Errorf("%s: %w", want, err)
+		return err
+	}
+	if line, err := w.line(); err != nil || line != answer {
+		return fmt.Errorf("%s: %q, %w", what, line, err)
 	}
 	return nil
 }

@@ -114,13 +114,9 @@ func Report(t *testing.T, file string) (r api.Report) {
 // get fetches a document from the daemon.
 func get[T any](i *Instance, path string) (*T, error) {
 	i.T.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*Patience)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://lineage"+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := i.Client().Do(request)
+	client := i.Client()
+	client.Timeout = 2 * Patience
+	answer, err := client.Get("http://lineage" + path)
 	if err != nil {
 		return nil, err
 	}

@@ -41,8 +41,8 @@ func NewImage(bin string) *Image {
 	i.cpio.char("dev/console", 5, 1) // init's first output
 	i.cpio.link("usr/bin", "/bin")
 	i.File("init", filepath.Join(bin, "vminit"))
-	i.Text("etc/passwd", "root:x:0:0:root:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n")
-	i.Text("etc/group", "root:x:0:\nnogroup:x:65534:\n")
+	i.cpio.file("etc/passwd", []byte("root:x:0:0:root:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"))
+	i.cpio.file("etc/group", []byte("root:x:0:\nnogroup:x:65534:\n"))
 	busybox := filepath.Join(bin, "busybox")
 	if _, err := os.Stat(busybox); err == nil {
 		i.File("bin/busybox", busybox)
@@ -74,9 +74,6 @@ func (i *Image) fail(err error) {
 	}
 }
 
-// Text adds a small file with this text to the image.
-func (i *Image) Text(name, text string) { i.cpio.file(name, []byte(text)) }
-
 // File adds a file of the host to the image.
 func (i *Image) File(name, host string) {
 	if i.added[name] {
@@ -106,19 +103,19 @@ func (i *Image) Tree(name, host string) {
 	}
 }
 
-// Checkout adds what the tests need of the checkout at root to the image: what is
+// Checkout adds what the tests need of the checkout to the image: what is
 // built, and the test data of the packages in dirs. Each of dirs is a directory in the
 // guest too.
-func (i *Image) Checkout(root string, dirs ...string) {
+func (i *Image) Checkout(dirs ...string) {
 	for _, program := range []string{"lineage", "lineage-mcp", "lineage-export", "lineage-link"} {
 		i.File(filepath.Join(guest.Root, "bin", program), filepath.Join(i.bin, program))
 	}
-	i.File(guest.Root+"/docs/openapi.json", filepath.Join(root, "docs/openapi.json"))
+	i.File(guest.Root+"/docs/openapi.json", "docs/openapi.json")
 	i.Tree(guest.Root+"/bin/testdata", filepath.Join(i.bin, "testdata"))
 	for _, dir := range dirs {
 		at := filepath.Join(guest.Root, dir)
 		i.cpio.dir(at)
-		i.Tree(filepath.Join(at, "testdata"), filepath.Join(root, dir, "testdata"))
+		i.Tree(filepath.Join(at, "testdata"), filepath.Join(dir, "testdata"))
 	}
 }
 

@@ -24,8 +24,7 @@ import (
 
 type options struct {
 	quick, kvm bool
-	update     bool // write doctor's golden files
-	qemu       string
+	update     bool           // write doctor's golden files
 	suites     *regexp.Regexp // nil: all
 	tests      string         // of the suites, instead of their own; the results are not kept
 }
@@ -48,7 +47,6 @@ func run() error {
 	flag.BoolVar(&o.kvm, "kvm", false, "use KVM, do not emulate")
 	flag.BoolVar(&o.update, "update", false, "write what doctor prints as what is expected")
 	flag.StringVar(&o.tests, "run", "", "of the suites only the tests that this expression of go test matches; nothing is kept")
-	flag.StringVar(&o.qemu, "qemu", ".cache/qemu/qemu-system-x86_64", "QEMU program")
 	pages := flag.Bool("pages", false, "only write docs/results/kernels.md from the results")
 	check := flag.Bool("check", false, "only compare them with the results")
 	flag.Parse()

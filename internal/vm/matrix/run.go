@@ -25,18 +25,18 @@ const (
 )
 
 // places are the paths of the cell's kernels, its QEMU and what is built for it.
-func (c *cell) places(o options) (kernels, qemu, bin string) {
+func (c *cell) places() (kernels, qemu, bin string) {
 	if c.arch == "arm64" {
 		return armDir, filepath.Join(armDir, "qemu-system-aarch64"), filepath.Join(binDir, c.arch)
 	}
-	return kernelsDir, o.qemu, binDir
+	return kernelsDir, ".cache/qemu/qemu-system-x86_64", binDir
 }
 
 // run boots the cell's machine, runs everything in it and judges it. The result is
 // never nil; cpu is the host CPU time that the machine used.
 func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration, err error) {
 	r = &result{Cell: c.name, Why: c.why, Verified: map[string]int{}}
-	kernels, qemu, bin := c.places(o)
+	kernels, qemu, bin := c.places()
 	dir, err := filepath.EvalSymlinks(filepath.Join(kernels, c.series))
 	if err != nil {
 		return r, 0, err
@@ -44,7 +44,7 @@ func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration
 	r.Release = filepath.Base(dir)
 	suites := c.chosen(o)
 	image := boot.NewImage(bin)
-	image.Checkout(".")
+	image.Checkout()
 	m := boot.Machine{
 		QEMU: qemu, Arch: c.arch, KVM: o.kvm, Kernel: filepath.Join(dir, "vmlinuz"),
 		CPUs: max(c.cpus, 1), MemoryMB: c.memory, Append: c.append, Timeout: time.Minute,
@@ -57,7 +57,7 @@ func (c *cell) run(ctx context.Context, o options) (r *result, cpu time.Duration
 	}
 	plan := guest.Plan{Cgroup: c.cgroup, PIDMax: c.pidMax, Jobs: c.doctorJobs()}
 	for _, s := range suites {
-		image.Checkout(".", s.dir)
+		image.Checkout(s.dir)
 		image.Programs(s.needs...)
 		binary := filepath.Join(bin, "tests", strings.ReplaceAll(s.dir, "/", "_")+".test")
 		image.File("tests/"+filepath.Base(binary), binary)

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// builds compares two builds of lineage. Both run at once and trace the same processes.
-// Each measurement of one is directly followed by one of the other, and they take turns
-// in being first: other load on the host affects both.
+// builds compares two builds of lineage, which run at once. Each measurement of one is followed by one of the
+// other, and they take turns in being first: other load on the host affects both.
 type builds struct {
 	ctx    context.Context
 	paths  [2]string // old, new

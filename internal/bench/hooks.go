@@ -61,8 +61,8 @@ func pulses(ctx context.Context, each int, do func(k *kernel, teams map[string][
 	return do(k, teams)
 }
 
-// hooks: a process on each CPU execs a program, with and without a pause, and the
-// kernel counts the time of each program (bpf_stats). Outsiders and members take turns.
+// hooks: two processes exec a program, with and without a pause, and the kernel counts the time of each
+// BPF program. Outsiders and members take turns.
 func hooks(ctx context.Context, r *report) error {
 	return pulses(ctx, 2, func(k *kernel, teams map[string][]*worker) error {
 		for range 10 {
@@ -90,9 +90,8 @@ func hooks(ctx context.Context, r *report) error {
 	})
 }
 
-// signals: an outsider and a member send themselves a signal that they handle: SIGUSR1, or SIGTERM,
-// for which the hook has to know whether the process is a member. With a guard it has to know that of
-// the sender, too.
+// signals: an outsider and a member send themselves a signal that they handle: SIGUSR1, or SIGTERM, for which the hook
+// has to know whether the process is a member; with a guard also the sender.
 func signals(ctx context.Context, r *report) error {
 	return pulses(ctx, 1, func(k *kernel, teams map[string][]*worker) error {
 		for round := range 40 {

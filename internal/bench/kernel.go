@@ -20,8 +20,8 @@ import (
 
 const pins = "/sys/fs/bpf/lngtest-bench"
 
-// tracepoints of the hooks, by the names of their empty programs. They are attached after the
-// hooks; first_signal is attached before, and pays for what is cold whatever comes first.
+// tracepoints of the hooks, by the names of their empty programs, which are attached after the hooks. first_signal is
+// attached before: it pays for what is cold.
 var tracepoints = map[string]string{
 	"none_fork":   "sched_process_fork",
 	"none_exec":   "sched_process_exec",

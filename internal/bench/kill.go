@@ -16,15 +16,14 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// A crowded is how many processes are ended at once: groups of members, and with a storm one more
-// group that forks.
+// A crowded is what is ended at once: groups of members, and with a storm one that forks.
 type crowded struct {
 	groups, members int
 	storm           bool
 }
 
-// ended starts the groups, in a cgroup or without, and samples how long their end takes: from its call
-// to the end of file on the pipes that all of a group hold, also those born meanwhile.
+// ended starts the groups, in a cgroup or without, and samples the time from the end's call to the end of
+// file on the pipes that all of a group hold.
 func (c crowded) ended(ctx context.Context, r *report, name string, cgroup int, made, end func(*worker) error) (took time.Duration, err error) {
 	var all []*worker
 	defer func() {

@@ -70,8 +70,8 @@ func (r *report) took(name string, d time.Duration) {
 	r.sample(name, 1, float64(d.Nanoseconds()), "ns/op")
 }
 
-// table has a row for each value that the key has in a benchmark's names, and a column for the
-// other values: of times in that unit, and of ratios. Names have _ for a blank.
+// table has a row for each value of the key in a benchmark's names, and columns by the other values: of
+// times in that unit, and of ratios. Names have _ for a blank.
 func (r *report) table(of, key, unit string) string {
 	per := map[string]float64{"ns": 1, "µs": 1e3, "ms": 1e6}[unit]
 	var rows, heads []string

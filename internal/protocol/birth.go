@@ -139,7 +139,7 @@ func (x *run) stopNewborn() {
 	x.leave()
 }
 
-// birthLimit is a look at the counts in over_limit() of birth.h, for session 1: before recount(), or after it.
+// birthLimit is a look at the counts in over_limit() of birth.h, before recount() or after it.
 func (x *run) birthLimit() {
 	c, s, p := x.c, x.s, &x.side().sessions[1]
 	c.seen |= s.holders()

@@ -38,7 +38,7 @@ func (x *run) deathLook() {
 	}
 }
 
-// deathEnd is the end of on_exit(): the sentence looks afterwards whether something is due.
+// deathEnd is the end of on_exit().
 func (x *run) deathEnd() { x.leave() }
 
 // burySeize is the swap of the start in seize() of arbiter.h: only one caller succeeds.
@@ -103,7 +103,7 @@ func (x *run) buryLive() {
 	}
 }
 
-// buryErase is erase(), and what the death of a root or an owner makes due. The event of the exit is shown after it.
+// buryErase is erase(), and what the death of a root or an owner makes due.
 func (x *run) buryErase() {
 	c, k := x.c, x.side()
 	k.entries[c.elem] = entry{session: k.entries[c.elem].session} // the memory stays as it is
@@ -118,7 +118,7 @@ func (x *run) buryErase() {
 	x.buried()
 }
 
-// rootCounts is root_counts() of death.h: a session of which the task was the root has not begun to end, or for its death.
+// rootCounts is root_counts() of death.h: a session of that root has not begun to end, or for its death.
 func (k *side) rootCounts(id, root uint8, off bool) bool {
 	found := false
 	for _, p := range k.around(id) {

@@ -93,8 +93,8 @@ func (m *Config) always(s *State) string {
 	return m.complete(s, k)
 }
 
-// complete is section 4, "Why is this complete?": when no program runs and nothing is due, each member
-// of a condemned session has its SIGKILL, and no active session has lost its root. Level 2 leaves the rest to the daemon's passes.
+// complete is section 4, "Why is this complete?": when nothing runs or is due, each member of a condemned session has its
+// SIGKILL, and no active session has lost its root. Level 2 leaves that to the daemon's passes.
 func (m *Config) complete(s *State, k *side) string {
 	if k.w.due || m.Level < 3 || !s.idle() {
 		return ""
@@ -181,8 +181,8 @@ func (s *State) member(k *side, t uint8) string {
 	return ""
 }
 
-// agentsOnce checks the sessions that execs opened: section 7, Agent rules, and trap 21. If the PID of a root that exited before it
-// was entered is another process's by then, who counts that death cannot be told: the session stands, without a member, until the daemon settles it.
+// agentsOnce checks the sessions that execs opened: section 7, Agent rules, and trap 21. Of a root that exited before it was
+// entered, and whose PID is used again, nobody can tell who counts the death: the session stands until a settle.
 func (m *Config) agentsOnce(s *State, k *side) string {
 	for id := range k.sessions {
 		p := &k.sessions[id]

@@ -36,7 +36,7 @@ func (x *run) execAgent() {
 	x.open(c.task, s.tasks[c.task].agentFlags(), after)
 }
 
-// afterAgent is what follows in an exec. A run without a halt leaves out the look at its flag.
+// afterAgent is what follows in an exec: without a halt no look at its flag.
 func (m *Config) afterAgent() label {
 	if m.Times[halt] == 0 {
 		return execCondemned
@@ -51,8 +51,8 @@ func (x *run) goOn() {
 	}
 }
 
-// execHalted is the look at the flag of a halt, which ends an agent and the session whose root it is. The record of
-// that session is there by now: the halt's list has it, or this sees the flag.
+// execHalted is the look at the flag of a halt, which ends an agent and its session: the halt's list has the record, or
+// this sees the flag.
 func (x *run) execHalted() {
 	c, s, k := x.c, x.s, x.side()
 	c.at = execCondemned
@@ -147,7 +147,7 @@ func (x *run) openRecord() {
 	}
 }
 
-// enterOwner is the entry of the owner in create_in(): a process that is in no session has one, too.
+// enterOwner is the entry of the owner in create_in(), also if it is in no session.
 func (x *run) enterOwner() {
 	s, k, owner := x.s, x.side(), x.c.owner
 	if owner == 0 {
@@ -227,7 +227,7 @@ func (x *run) openCount() {
 	x.opened()
 }
 
-// openJoin is chain_count_cold(JOINED) for a root that has no entry: its death may come right after the insert.
+// openJoin is chain_count_cold(JOINED): the root's death may come right after the insert.
 func (x *run) openJoin() {
 	x.s.count(x.side(), x.c.session, (*session).join, false)
 	x.c.at = openInsert
@@ -244,7 +244,7 @@ func (x *run) openInsert() {
 	c.elem, c.at = k.at(e.pid), openAlive
 }
 
-// openAlive is the look at signal->live in enter(): the exit hook sees the entry, or this sees the exit.
+// openAlive is the look at signal->live in enter(): the exit hook or this sees the other.
 func (x *run) openAlive() {
 	c, s, k := x.c, x.s, x.side()
 	if i := s.entered(k, c.child); !s.tasks[c.child].alive() && i != none && !x.off(LiveAfterInsert) {
@@ -254,8 +254,8 @@ func (x *run) openAlive() {
 	x.opened()
 }
 
-// openGone is the end of enter_root() for a root that has exited: forget() has counted it. The session stands if it was another
-// one that counted it, or the root forked meanwhile.
+// openGone is the end of enter_root() for a root that has exited: the session stands if another one counted that, or the
+// root forked meanwhile.
 func (x *run) openGone() {
 	alone := x.c.met && x.side().sessions[x.c.session].forks == 0
 	if x.c.met = false; x.off(RootStands) || alone && !x.off(RootAlone) {

@@ -57,7 +57,7 @@ func (x *run) walk(there func(t uint8) bool) (uint8, bool) {
 	return 0, false
 }
 
-// walkAgain is walk, but a walk that moved a task is followed by another one. After the last one, which moved none, it calls over.
+// walkAgain is walk, repeated until a walk has moved no task: then it calls over.
 func (x *run) walkAgain(there func(t uint8) bool, over func()) (t uint8, more bool) {
 	c := x.c
 	c.met = c.met || c.moved
@@ -77,7 +77,7 @@ func (x *run) hashed(t uint8) bool { return x.s.tasks[t].hashed() }
 
 func (x *run) isDead(t uint8) bool { return x.side().dead[t].mark != absent }
 
-// judge is judge() of judge.h. True: a program that does not swap has read a state, and writes later.
+// judge is judge() of judge.h. True: it writes a state later, without a swap.
 func (x *run) judge(id uint8) bool {
 	s, k := x.s, x.side()
 	p := &k.sessions[id]

@@ -9,14 +9,15 @@ const (
 )
 
 func init() {
+	type x = *run
 	tell([]stepRow{
-		{stopFlag, rRet, "notes that it stops a task", (*run).stopFlag},
-		{stopSend, rRet, "sends SIGSTOP to a task", (*run).stopSend},
-		{stopAgain, rRet, "notes it again", (*run).stopFlag},
-		{stopLook, rRet, "reads the pause again, after SIGSTOP", (*run).stopLook},
-		{resumeFlag, rRet, "takes the note away", (*run).resumeFlag},
-		{resumeSend, rRet, "sends SIGCONT to a task", (*run).resumeSend},
-		{resumeLook, rRet, "reads the pause again, after SIGCONT", (*run).resumeLook},
+		{stopFlag, rRet, "notes that it stops a task", x.stopFlag},
+		{stopSend, rRet, "sends SIGSTOP to a task", x.stopSend},
+		{stopAgain, rRet, "notes it again", x.stopFlag},
+		{stopLook, rRet, "reads the pause again, after SIGSTOP", x.stopLook},
+		{resumeFlag, rRet, "takes the note away", x.resumeFlag},
+		{resumeSend, rRet, "sends SIGCONT to a task", x.resumeSend},
+		{resumeLook, rRet, "reads the pause again, after SIGCONT", x.resumeLook},
 	})
 }
 
@@ -37,7 +38,7 @@ func (x *run) stop(t uint8, then label) {
 	x.c.walk, x.c.after, x.c.at = t+1, then, stopFlag
 }
 
-// stopFlag is set_flags() ahead of SIGSTOP, and again after it: a resume may have taken the flag away in between.
+// stopFlag is set_flags() ahead of SIGSTOP, and again after it: a resume may have taken the flag away.
 func (x *run) stopFlag() {
 	c, s, k := x.c, x.s, x.side()
 	if i := s.entered(k, c.walk-1); i != none && !(c.at == stopAgain && x.off(FlagAgain)) {

@@ -36,14 +36,13 @@ func (x *run) takeOverAttach() {
 	x.c.at = takeOverShow
 }
 
-// takeOverShow puts the old processes into the map `elder`. It waits for hooks that did not see them.
+// takeOverShow puts the old processes into the map `elder`, and waits for hooks.
 func (x *run) takeOverShow() {
 	x.s.w.shown = true
 	x.c.at, x.c.walk, x.c.ret = takeOverWait, 1, carryVisit
 }
 
-// takeOverWait is the update of a map of maps, which waits for programs that run. Here the hooks that
-// may open a session are waited for.
+// takeOverWait is the update of a map of maps, which waits for programs: here hooks that may open a session.
 func (x *run) takeOverWait() {
 	s := x.s
 	for t := uint8(1); t < s.w.born; t++ {

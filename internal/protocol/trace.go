@@ -29,9 +29,8 @@ const (
 	SeenTurn
 )
 
-// Slice is all that was reported of one session, from its creation until it is empty and its dead are reaped, at level 4 or 2.
-// The steps of a CPU are in their order. Nothing is known of the order of two CPUs, as a CPU may be stopped between a
-// look at the clock and a step.
+// Slice is all that was reported of one session, until its dead are reaped, at level 4 or 2. The steps of a CPU are in
+// their order. That of two CPUs is not known: one may be stopped between a look at the clock and a step.
 type Slice struct {
 	Level     int
 	Processes int
@@ -47,9 +46,9 @@ type match struct {
 	said status // the last state that was reported
 }
 
-// Explain searches, depth first, for a run of the machine that has the visible steps of the slice in an order that each CPU's
-// order allows. It returns how many states it visited; more than most: it has given up. A task has the number of its process, whatever the
-// order of births, so that orders that come to the same are one state.
+// Explain searches, depth first, for a run of the machine that has the visible steps in an order that each CPU's order
+// allows. visited more than most: it has given up. A task has its process's number, so that orders that come to the same
+// are one state.
 func (l *Slice) Explain(most int) (legal bool, visited int) {
 	m := &Config{Level: l.Level, Tasks: l.Processes, PIDs: l.Processes, Sessions: 1, Entries: l.Processes, Members: 1}
 	var cpus [][]Seen
@@ -100,11 +99,10 @@ func (p *match) key() uint64 {
 	return h.Sum64()
 }
 
-// advance takes the steps of the machine that one visible step stands for. False: it cannot be, or the machine does not agree.
+// advance takes the steps that one visible step stands for. False: it cannot be, or the machine does not agree.
 //
-// A hook touches its own task alone until it looks for what is due, but for a birth's last look at the states: it leaves the same as
-// if all of it had happened then. A pass only adds signals, and so fewer births: it ends as late as it can, before the next
-// step of its task.
+// A hook touches its own task alone until it looks for what is due, but for a birth's last look at the states. A pass only
+// adds signals, and so fewer births: it ends as late as it can, before the next step of its task.
 func (p *match) advance(x *run, e *Seen) bool {
 	if e.Kind == SeenTurn {
 		return p.turn(x, status(e.State))
@@ -160,8 +158,7 @@ func finish(x *run, cpu uint8) {
 	}
 }
 
-// turn is a new state of the session. A request may condemn it at any time; a settle is of a session where nothing happens any
-// more.
+// turn is a new state. A request may condemn a session at any time; a settle is of one where nothing happens any more.
 func (p *match) turn(x *run, to status) bool {
 	id := &p.s.sides[0].sessions[1]
 	switch {

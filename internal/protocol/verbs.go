@@ -70,7 +70,7 @@ func (x *run) nextRecord() (id uint8) {
 	return 0
 }
 
-// haltMark marks one of the sessions whose records are there. It has no effect until the flag is set.
+// haltMark marks one of the sessions: without effect until the flag is set.
 func (x *run) haltMark() {
 	if id := x.nextRecord(); id != 0 {
 		x.side().sessions[id].halts = true
@@ -82,8 +82,7 @@ func (x *run) haltMark() {
 	}
 }
 
-// haltFlag is the step that puts a halt in force: agents die at their exec from now on, and the sessions that
-// were marked are due.
+// haltFlag puts a halt in force: agents die at their exec from now on, and marked sessions are due.
 func (x *run) haltFlag() {
 	s, k := x.s, x.side()
 	s.w.halted = true
@@ -98,7 +97,7 @@ func (x *run) haltFlag() {
 	}
 }
 
-// haltList ends one of the sessions that are listed after the flag was set, as another halt with the same time does.
+// haltList ends one of the sessions that are listed after the flag was set.
 func (x *run) haltList() {
 	if id := x.nextRecord(); id != 0 {
 		if !x.side().sessions[id].halts {
@@ -152,13 +151,13 @@ func (x *run) protectAlive() {
 	x.rest()
 }
 
-// protectGone is the end of enter(): a pass in between took the process for a root that lives.
+// protectGone is the end of enter(): a pass took the process for a root that lives.
 func (x *run) protectGone() {
 	x.side().w.due = true
 	x.rest()
 }
 
-// followVisit is follow_member() of verbs.h for one task; walks are repeated until one moves no task.
+// followVisit is follow_member() of verbs.h for one task.
 func (x *run) followVisit() {
 	c, s, k := x.c, x.s, x.side()
 	t, more := x.walkAgain(x.hashed, func() {
@@ -180,7 +179,7 @@ func (x *run) followVisit() {
 	}
 }
 
-// adoptVisit is adopt_child() of verbs.h for one task, and adopt() of adopt.h; walks are repeated, too.
+// adoptVisit is adopt_child() of verbs.h for one task, and adopt() of adopt.h.
 func (x *run) adoptVisit() {
 	c, s, k := x.c, x.s, x.side()
 	t, more := x.walkAgain(x.alive, x.rest)
@@ -210,7 +209,7 @@ func (x *run) adoptVisit() {
 	}
 }
 
-// dissolveVisit is let_member_go() of verbs.h for one task; walks are repeated, too.
+// dissolveVisit is let_member_go() of verbs.h for one task.
 func (x *run) dissolveVisit() {
 	c, s, k := x.c, x.s, x.side()
 	t, more := x.walkAgain(x.hashed, x.rest)

@@ -15,8 +15,8 @@ import (
 
 type object = map[string]any
 
-// writeImage writes an image that contains only the program, as /lineage: an archive as "docker save" wrote it before
-// version 25, which docker, podman and containerd load.
+// writeImage writes an image of the program alone, as "docker save" did before version 25: docker, podman and
+// containerd load it.
 func writeImage(w io.Writer, version, epoch, binary string) error {
 	at, program, err := built(epoch, binary)
 	if err != nil {

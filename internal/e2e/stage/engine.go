@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An engine runs containers: the test's own, with all its files in the test's directory. Client is the command line
-// of its client.
+// An engine runs containers, with all its files in the test's directory. Client is the command line of its client.
 type engine struct {
 	i      *Instance
 	Client []string
 }
 
-// serve starts the engine and waits until its client has an answer to that. When the test ends, even if the test
-// binary dies, stop ends the containers, the engine ends, and what they leave is unmounted.
+// serve starts the engine and waits until its client gets an answer. At the test's end stop ends the containers, then
+// the engine ends, even if the test binary dies, and what they leave is unmounted.
 func (e *engine) serve(answers string, stop func(), command ...string) {
 	e.i.T.Helper()
 	command = NewCgroup(e.i.T).Wrap(command...)

@@ -83,7 +83,7 @@ func (x *run) birthFollow() {
 	}
 }
 
-// birthDoomed is doomed() and kill_newborn() of birth.h; in a second writer, the end of on_attach().
+// birthDoomed is doomed() and kill_newborn() of birth.h, or the end of on_attach().
 func (x *run) birthDoomed() {
 	c, s, k := x.c, x.s, x.side()
 	i := s.entered(k, c.child)

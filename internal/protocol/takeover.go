@@ -102,7 +102,7 @@ func (x *run) carry(t uint8, ret label) bool {
 	return true
 }
 
-// carryCount is chain_count_cold(JOINED) in carry(): its death may come right after the insert.
+// carryCount is chain_count_cold(JOINED) in carry().
 func (x *run) carryCount() {
 	x.s.count(x.side(), x.c.session, (*session).join, false)
 	x.c.at = carryInsert
@@ -130,7 +130,7 @@ func (x *run) carryUndo() {
 	x.c.at = x.c.ret
 }
 
-// carryAlive is the end of carry_task(): if it died before the insert, our exit hook did not count it.
+// carryAlive is the end of carry_task(): of a death before the insert our exit hook knows nothing.
 func (x *run) carryAlive() {
 	c, s := x.c, x.s
 	t := c.walk - 1
@@ -184,7 +184,7 @@ func (x *run) takeOverAgents() {
 	}
 }
 
-// lateVisit is openOne() of tracer/agents.go for one task: an agent whose exec no hook looked at.
+// lateVisit is openOne() of tracer/agents.go for one task.
 func (x *run) lateVisit() {
 	c, s, k := x.c, x.s, x.side()
 	c.moved = false

@@ -288,7 +288,7 @@ func (x *run) releaseState() {
 	p.state = free
 }
 
-// releaseNested is the look at the counts in release(); the unreaped dead are handed to the parent.
+// releaseNested is the look at the counts in release().
 func (x *run) releaseNested() {
 	c, k := x.c, x.side()
 	p := &k.sessions[c.session]
@@ -348,7 +348,7 @@ func (x *run) reconcileVisit() {
 	}
 }
 
-// reconcileCount is chain_count_cold(BORN), and what follows it: the task may have exited.
+// reconcileCount is chain_count_cold(BORN): the task may have exited.
 func (x *run) reconcileCount() {
 	c, s, k := x.c, x.s, x.side()
 	s.count(k, c.session, (*session).bear, false)

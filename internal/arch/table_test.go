@@ -20,7 +20,7 @@ var mayImport = map[string]string{
 	"cmd/lineage-link":             "api cmd/lineage-link/asks cmd/lineage-link/bus cmd/lineage-link/orders cmd/lineage-link/outbox cmd/lineage-link/presence cmd/lineage-link/proxy cmd/lineage-link/receipts cmd/lineage/link cmd/lineage/service cmd/lineage/statedir",
 	"cmd/lineage-link/asks":        "api cmd/lineage-link/bus cmd/lineage-link/receipts cmd/lineage/link",
 	"cmd/lineage-link/bus":         "cmd/lineage/link",
-	"cmd/lineage-link/orders":      "api cmd/lineage-link/outbox cmd/lineage-link/receipts cmd/lineage/link cmd/lineage/statedir",
+	"cmd/lineage-link/orders":      "api cmd/lineage-link/outbox cmd/lineage-link/receipts cmd/lineage/statedir",
 	"cmd/lineage-link/outbox":      "cmd/lineage/statedir",
 	"cmd/lineage-link/presence":    "api cmd/lineage-link/bus cmd/lineage/link",
 	"cmd/lineage-link/proxy":       "api cmd/lineage-link/bus cmd/lineage/link",

@@ -33,13 +33,14 @@ const (
 type host struct {
 	*registrytest.Fixture
 	*Clients
-	t    *testing.T
-	file string // of the policy
+	t     *testing.T
+	file  string // of the policy
+	found func() // runs before a command is judged, whose client was looked for
 }
 
 func newHost(t *testing.T, policy string) *host {
 	t.Helper()
-	h := &host{Fixture: registrytest.New(t), t: t, file: filepath.Join(t.TempDir(), "policy.yaml")}
+	h := &host{Fixture: registrytest.New(t), t: t, file: filepath.Join(t.TempDir(), "policy.yaml"), found: func() {}}
 	h.write(policy)
 	p, err := rules.Load(h.file, true, h.Clock)
 	require.NoError(t, err)
@@ -101,12 +102,13 @@ func (h *host) runs(pid uint32, spec tracer.SessionSpec) tracer.SessionInfo {
 	if !ready {
 		h.t.Errorf("%v is not ready", id)
 	}
+	h.found()
 	spec.KeepOnRootExit = true
 	if spec.Rule == 0 {
 		spec.For = asker
 	}
 	require.NoError(h.t, h.K.SetTerms(id, spec))
-	h.Update(func(tx registry.Tx) { tx.Refresh(tx.Session(id)) })
+	h.Update(func(tx registry.Tx) { tx.Refresh(tx.Session(id)); tx.Changed(id) })
 	h.Arm()
 	return info
 }
@@ -228,6 +230,25 @@ func TestRevoked(t *testing.T) {
 		if p := h.K.Proc(300); p == nil || p.Dead || (p.Session != 0) != (spec.Rule != 0) {
 			t.Errorf("rule %v: %+v", spec.Rule, p)
 		}
+	}
+}
+
+// TestInterruptedBefore: a command whose client was interrupted before it was judged ends when it is, with a rule and without one.
+func TestInterruptedBefore(t *testing.T) {
+	for _, spec := range []tracer.SessionSpec{byRule, {}} {
+		h := newHost(t, ending)
+		h.asks(200)
+		h.found = func() {
+			h.K.Exit(200, 9)
+			h.K.AllRead()
+			require.NoError(t, h.R.Read(func(registry.View) {}))
+			for _, ch := range []chan struct{}{h.due, h.asked} { // Run has found nothing due, and does something else
+				signal(ch)
+				registrytest.Until(t, func() bool { return len(ch) == 0 })
+			}
+		}
+		h.runs(300, spec)
+		registrytest.Until(t, func() bool { p := h.K.Proc(300); return p == nil || p.Dead })
 	}
 }
 

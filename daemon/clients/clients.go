@@ -207,7 +207,7 @@ func (c *Clients) interrupt(v registry.View, r *request) {
 // changed ends a command that is judged now, if its client was interrupted before.
 func (c *Clients) changed(v registry.View, id tracer.SessionID) {
 	if its := c.sessions[id]; its != nil && its.waits {
-		if x := v.Session(id); x != nil && x.Info().Rule != 0 {
+		if x := v.Session(id); x != nil && (x.Info().Rule != 0 || x.Info().For != 0) {
 			its.waits = false
 			signal(c.due)
 		}

@@ -46,8 +46,9 @@ func (h *house) root(name string) (pid int) {
 	return h.Session(name).Root.PID
 }
 
-// asked waits for what a session's only request for a command came to.
-func (h *house) asked(name, state string) (b api.Brokered, s api.Session) {
+// asked waits for what a session's only request for a command came to. If judged, it waits too for what its end is to do to that:
+// whose a command is is known before.
+func (h *house) asked(name, state string, judged bool) (b api.Brokered, s api.Session) {
 	h.Instance.T.Helper()
 	defer func() {
 		if h.Instance.T.Failed() {
@@ -65,7 +66,7 @@ func (h *house) asked(name, state string) (b api.Brokered, s api.Session) {
 			return false
 		}
 		b = s.Brokered[0]
-		return b.State == state
+		return b.State == state && (b.Ends || b.Observed || !judged)
 	})
 	return b, s
 }
@@ -101,7 +102,7 @@ func testClient(t *testing.T, h *house) {
 			for box, rule := range map[string]string{"lngtest-box": "lngtest-execs", "lngtest-plain": ""} {
 				client := h.Start(slices.Concat([]string{"run", "--name", "asks", "--grace", "5s"}, way.run, h.command(box, tree.script+"\nsleep 99")), nil)
 				h.ups(client)
-				b, by := h.asked("asks", "attributed")
+				b, by := h.asked("asks", "attributed", true)
 				is(t, b, "docker", "container", "strong", true)
 				s := h.Record(b.Session)
 				if s.ContainerRule != rule || s.BrokeredBy != by.ID || s.Container.String() != box {
@@ -127,7 +128,7 @@ func TestClientObserved(t *testing.T) {
 	for _, box := range []string{"lngtest-box", "lngtest-plain"} {
 		client := h.run("asks", h.command(box, "sleep 125 & sleep 126; :")...)
 		h.ups(client)
-		b, _ := h.asked("asks", "attributed")
+		b, _ := h.asked("asks", "attributed", true)
 		if b.Ends || !b.Observed {
 			t.Errorf("in %s: %+v", box, b)
 		}
@@ -152,7 +153,7 @@ func TestBriefClient(t *testing.T) {
 	h.start("lngtest-brief", "--label", "lngtest.kind=brief", "-e", "LNGTEST=/a/b")
 	client := h.run("asks", h.command("lngtest-brief", "sleep 98 & sleep 99; :")...)
 	h.ups(client)
-	b, _ := h.asked("asks", "attributed")
+	b, _ := h.asked("asks", "attributed", false)
 	require.NoError(t, syscall.Kill(h.root("asks"), syscall.SIGKILL))
 	client.Wait()
 	h.left.Wait("end of the command", func(alive bool) bool { return !alive })
@@ -170,7 +171,7 @@ func TestClientWithoutDaemon(t *testing.T) {
 	for _, box := range []string{"lngtest-box", "lngtest-plain"} {
 		client := h.run("asks", h.command(box, leftovers[0].script+"\nsleep 99")...)
 		h.ups(client)
-		b, _ := h.asked("asks", "attributed")
+		b, _ := h.asked("asks", "attributed", true)
 		is(t, b, "docker", "container", "strong", true)
 		root, level := h.root("asks"), h.Status().Level
 		h.daemon.Stop()
@@ -203,7 +204,7 @@ func TestUnsureClient(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(fake, "docker"), shell, 0o700))
 	forged := h.run("forged", "sh", "-c", "cd "+fake+`; exec ./docker "$@"`, "-", "exec", script[len(script)-4], "/bin/sh", "-c", script[len(script)-1])
-	h.asked("forged", "pending")
+	h.asked("forged", "pending", false)
 	real := stage.Start(t, h.Docker.Command(script[len(h.Docker.Client):]...))
 	h.ups(real)
 	h.Until("session of a command", func() bool { return len(h.opened("lngtest-execs")) == 1 })
@@ -225,8 +226,8 @@ func TestUnsureClient(t *testing.T) {
 	require.NoError(t, os.WriteFile(went, nil, 0o600))
 	h.ups(one, two)
 	require.NoError(t, h.daemon.Process.Signal(syscall.SIGCONT))
-	h.asked("one", "ambiguous")
-	h.asked("two", "ambiguous")
+	h.asked("one", "ambiguous", false)
+	h.asked("two", "ambiguous", false)
 	require.NoError(t, syscall.Kill(h.root("one"), syscall.SIGKILL))
 	one.Wait()
 	for _, s := range h.opened("lngtest-execs") {

@@ -28,7 +28,7 @@ const (
 	// MaxEnded is how many ended sessions are remembered.
 	MaxEnded = 1000
 	// maxReceipts bounds the memory of their receipts and of those of live sessions, in bytes.
-	maxReceipts = 32 << 20
+	maxReceipts = 24 << 20
 )
 
 // ErrStopping means that the registry takes no more calls.

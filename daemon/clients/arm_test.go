@@ -33,14 +33,13 @@ const (
 type host struct {
 	*registrytest.Fixture
 	*Clients
-	t     *testing.T
-	file  string // of the policy
-	found func() // runs before a command is judged, whose client was looked for
+	t    *testing.T
+	file string // of the policy
 }
 
 func newHost(t *testing.T, policy string) *host {
 	t.Helper()
-	h := &host{Fixture: registrytest.New(t), t: t, file: filepath.Join(t.TempDir(), "policy.yaml"), found: func() {}}
+	h := &host{Fixture: registrytest.New(t), t: t, file: filepath.Join(t.TempDir(), "policy.yaml")}
 	h.write(policy)
 	p, err := rules.Load(h.file, true, h.Clock)
 	require.NoError(t, err)
@@ -88,8 +87,9 @@ func (h *host) asks(pid uint32) tracer.Identity {
 	return h.K.Proc(pid).Identity
 }
 
-// runs begins the command, and judges it as the steward does: by the rule, or, with an empty spec, as the client's work.
-func (h *host) runs(pid uint32, spec tracer.SessionSpec) tracer.SessionInfo {
+// runs begins the command, and judges it as the steward does: by the rule, or, with an empty spec, as the client's work. What
+// happens between, found does.
+func (h *host) runs(pid uint32, spec tracer.SessionSpec, found ...func()) tracer.SessionInfo {
 	h.t.Helper()
 	h.K.Add(pid, engine, "runc")
 	h.K.Edit(pid, func(p *kerneltest.Proc) { p.UID = 1000 })
@@ -102,7 +102,9 @@ func (h *host) runs(pid uint32, spec tracer.SessionSpec) tracer.SessionInfo {
 	if !ready {
 		h.t.Errorf("%v is not ready", id)
 	}
-	h.found()
+	for _, happen := range found {
+		happen()
+	}
 	spec.KeepOnRootExit = true
 	if spec.Rule == 0 {
 		spec.For = asker
@@ -238,7 +240,7 @@ func TestInterruptedBefore(t *testing.T) {
 	for _, spec := range []tracer.SessionSpec{byRule, {}} {
 		h := newHost(t, ending)
 		h.asks(200)
-		h.found = func() {
+		h.runs(300, spec, func() {
 			h.K.Exit(200, 9)
 			h.K.AllRead()
 			require.NoError(t, h.R.Read(func(registry.View) {}))
@@ -246,8 +248,7 @@ func TestInterruptedBefore(t *testing.T) {
 				signal(ch)
 				registrytest.Until(t, func() bool { return len(ch) == 0 })
 			}
-		}
-		h.runs(300, spec)
+		})
 		registrytest.Until(t, func() bool { p := h.K.Proc(300); return p == nil || p.Dead })
 	}
 }

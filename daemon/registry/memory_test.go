@@ -96,8 +96,10 @@ func TestMemoryIsBack(t *testing.T) {
 		for range registry.MaxEnded {
 			pid++
 			root := w.K.Add(pid, 1, "lngtest")
-			create := func(tx registry.Tx) { _, err := tx.Create(tracer.SessionSpec{Root: root.Identity, UID: 1000}); require.NoError(t, err) }
-			require.NoError(t, w.Service.Registry.Update(create))
+			require.NoError(t, w.Service.Registry.Update(func(tx registry.Tx) {
+				_, err := tx.Create(tracer.SessionSpec{Root: root.Identity, UID: 1000})
+				require.NoError(t, err)
+			}))
 			for range recent.Size / 2 / registry.MaxEnded {
 				pid++
 				w.K.Fork(root.PID, pid, "lngtest")

@@ -17,9 +17,6 @@ type Guarding struct {
 	Refuse bool // signals that leave a guarded session are refused, where the kernel allows that
 }
 
-// GuardCheck is the name of the [Check] that says whether signals of guarded members can be refused.
-const GuardCheck = "guarded members may not signal others"
-
 // Guarded reports whether it is a boundary for its members' signals. all: [Guarding].All.
 func (s *SessionInfo) Guarded(all bool) bool {
 	switch {

@@ -121,11 +121,25 @@ func Probe(dir, run string) Report {
 	optional("end from the exit hook (6.16)", k.exitHook(), "a root's end is carried out by the daemon, or at the next fork or exec on the host")
 	refuser, err := k.findRefuser()
 	optional("condemned members may not fork", err, "at level 2 a fork bomb lives a little longer", "by ", refuser.String())
-	optional(GuardCheck, err, "signals: session in the policy only records; lineage run --signals session (Linux 6.12) refuses", "by ", refuser.String())
+	optional("guarded members may not signal others", err, "signals: session in the policy only records; lineage run --signals session (Linux 6.12) refuses", "by ", refuser.String())
 	optional("self_protect", k.selfProtectable(), "members that are root may signal and trace the daemon")
 	optional("fentry programs", k.fentry("kill_orphaned_pgrp"), "new parents come from snapshots, not from events")
 	optional("initial time namespace", checkTimeNamespace(), "the times that a daemon here reports are wrong")
 	return r
+}
+
+// Unrefused reports whether this kernel is known not to refuse signals of guarded members. It loads
+// nothing else; root only knows.
+func Unrefused() bool {
+	if checkRoot() != nil {
+		return false
+	}
+	k, err := probeKernel()
+	if err != nil {
+		return false
+	}
+	_, err = k.findRefuser()
+	return err != nil
 }
 
 // kernel is what the running kernel's BTF says.

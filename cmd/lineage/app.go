@@ -38,6 +38,8 @@ type host struct {
 	abi     func() string            // a hash of the kernel side, takes half a millisecond; nil: none
 	objects func() map[string]string // the SHA-256 of each object of the kernel side
 	doctor  func(socket string) api.Doctor
+	// unrefused reports whether the kernel is known not to refuse signals; nil: none is.
+	unrefused func() bool
 	// halted is the halt that is in force without a daemon on the socket; nil: none, or not readable.
 	halted func(socket string) *api.Halt
 	// euid is our effective user id.

@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/help"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
-	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 func (a *app) policyCommand() *cobra.Command {
@@ -49,7 +48,7 @@ type policyCheck struct {
 }
 
 // take records the contents of a valid policy, and what this host cannot do of it.
-func (c *policyCheck) take(p *policy.Policy, now time.Time, doctor func(string) api.Doctor) {
+func (c *policyCheck) take(p *policy.Policy, now time.Time, unrefused func() bool) {
 	c.OK, c.Mode = true, p.Mode
 	c.Rules = map[string]int{"agents": len(p.Agents), "containers": len(p.Containers), "keep": len(p.Keep)}
 	for _, rule := range p.Keep {
@@ -57,13 +56,8 @@ func (c *policyCheck) take(p *policy.Policy, now time.Time, doctor func(string) 
 			c.Warnings = append(c.Warnings, fmt.Sprintf("keep rule %q has no effect: until %s is over", rule.Name, rule.Until))
 		}
 	}
-	if !p.Refuses() {
-		return
-	}
-	for _, item := range doctor("").Items {
-		if item.Feature == tracer.GuardCheck && !item.OK {
-			c.Warnings = append(c.Warnings, policy.Unrefused)
-		}
+	if p.Refuses() && unrefused != nil && unrefused() {
+		c.Warnings = append(c.Warnings, policy.Unrefused)
 	}
 }
 
@@ -78,7 +72,7 @@ func (a *app) policyCheckCommand() *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Check a policy file; needs no daemon and no root",
 		Long: `Read a policy file as the daemon would (default ` + policy.DefaultFile + `), and
-change nothing. The first mistake is reported as FILE:LINE:COLUMN, and the exit
+change nothing. Each mistake is reported as FILE:LINE:COLUMN, and the exit
 code is 1; it is 3 if there is no such file. Root is also told if the file
 guards signals and this kernel cannot refuse them.`,
 		Example: `  lineage policy check
@@ -100,7 +94,7 @@ guards signals and this kernel cannot refuse them.`,
 		case err != nil:
 			return exit.File(err)
 		default:
-			doc.take(p, a.Now(), a.host.doctor)
+			doc.take(p, a.Now(), a.host.unrefused)
 		}
 		if doc.OK || format.Value == "json" || format.Value == "jsonl" {
 			err = a.Print(format.Value, &text.Listing{

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/require"
-	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // An expired keep rule keeps nothing, and is worth a warning.
@@ -29,9 +28,7 @@ func TestPolicyCheckSignals(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte("version: 1\n"+text), 0o600))
 		for _, can := range []bool{false, true} {
 			w := newWorld(t, nil)
-			w.app.host.doctor = func(string) api.Doctor {
-				return api.Doctor{Items: []api.DoctorItem{{Feature: tracer.GuardCheck, OK: can}}}
-			}
+			w.app.host.unrefused = func() bool { return !can }
 			code, _, stderr := w.run("policy", "check", file)
 			if code != 0 || strings.Contains(stderr, "policy check: signals that leave a session are only recorded: ") != (warned && !can) {
 				t.Errorf("%q, %v: exit %d, %q", text, can, code, stderr)

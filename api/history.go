@@ -29,14 +29,20 @@ func (c *client) History(ctx context.Context, q HistoryQuery) (*Sessions, error)
 // The times that int64 nanoseconds can hold, a little less.
 var earliest, latest = time.Unix(0, 0), time.Date(2261, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ParseTime reads a point in time: in RFC 3339, or as a duration before now,
-// as 10m. The error is what text must be.
+// ParseTime reads a point in time: in RFC 3339, as a duration before now, as 10m, or as the
+// beginning of today or yesterday where now is. The error is what text must be.
 func ParseTime(text string, now time.Time) (time.Time, error) {
+	switch y, m, d := now.Date(); text {
+	case "today":
+		return time.Date(y, m, d, 0, 0, 0, 0, now.Location()), nil
+	case "yesterday":
+		return time.Date(y, m, d-1, 0, 0, 0, 0, now.Location()), nil
+	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
-			return t, fmt.Errorf("a duration such as 10m, or a time such as %s (RFC 3339)", now.UTC().Format(time.RFC3339))
+			return t, fmt.Errorf("a duration such as 10m, today, yesterday, or a time such as %s (RFC 3339)", now.UTC().Format(time.RFC3339))
 		}
 		t = now.Add(-d)
 	}

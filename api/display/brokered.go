@@ -39,5 +39,8 @@ func Brokered(b *api.Brokered, session string) string {
 			s += ": its shared server is not in this session; use --no-daemon"
 		}
 	}
+	if b.Process != nil && !b.Ends && b.Session != session {
+		s += "; to end it: lineage end " + Text(b.Session)
+	}
 	return s
 }

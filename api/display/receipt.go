@@ -46,8 +46,10 @@ func Outcome(o *api.Outcome) string {
 	case k == nil:
 	case k.Kind == "lineage":
 		word = Sender(k, o.Ref)
-	default:
-		word += ": " + Sender(o.Killer, o.Ref)
+	case o.Outcome == api.OutcomeSelf:
+		word += ": " + Sender(k, o.Ref)
+	default: // it died of another signal than ours
+		word = Sender(k, o.Ref) + "; sent " + word + " by lineage"
 	}
 	if o.Why != "" {
 		word += ": " + o.Why

@@ -51,7 +51,7 @@ func TestSentOn(t *testing.T) {
 	self := api.Ref{PID: 7, StartNS: 1}
 	for want, o := range map[string]api.Outcome{
 		"SIGTERM by lineage, handled and then sent to itself": {Outcome: api.OutcomeTerm, Killer: &api.Sender{Signal: "SIGTERM", Kind: "lineage", Handled: true, Raised: true}},
-		"SIGTERM: SIGABRT from itself":                        {Outcome: api.OutcomeTerm, Killer: &api.Sender{Signal: "SIGABRT", Kind: "process", Process: &api.Process{Ref: self}}},
+		"SIGABRT from itself; sent SIGTERM by lineage":        {Outcome: api.OutcomeTerm, Killer: &api.Sender{Signal: "SIGABRT", Kind: "process", Process: &api.Process{Ref: self}}},
 	} {
 		if o.Ref = self; Outcome(&o) != want {
 			t.Errorf("%q, want %q", Outcome(&o), want)

@@ -23,7 +23,7 @@ func TestHaltCommand(t *testing.T) {
 			t.Errorf("%v: exit %d, %s", args, code, stderr)
 		}
 	}
-	if code, out, _ := newWorld(t, f).run("halt", "--dry-run"); code != 0 || !strings.Contains(out, "k3x9q2") {
+	if code, out, _ := newWorld(t, f).run("halt", "--dry-run"); code != 0 || !strings.Contains(out, "k3x9q2") || strings.Contains(out, "--if-plan") {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	if len(f.Got.Halts) != 0 {

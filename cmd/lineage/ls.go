@@ -82,7 +82,7 @@ func (a *app) lsCommand() *cobra.Command {
 	takeColumns := a.columnFlags(cmd, format, known...)
 	sessions := lsView{columns: text.SessionColumns, list: func(ctx context.Context, c api.Client, _ string) (*text.Listing, error) { return o.List(ctx, c) }}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o.Sort, o.State = sort.Value, state.Value
+		o.Sort, o.State, o.Now = sort.Value, state.Value, a.Now()
 		v, err := chosenView(cmd, sessions, views)
 		if err != nil {
 			return err

@@ -35,6 +35,15 @@ func TestLsSelects(t *testing.T) {
 	}
 }
 
+// An ended session is as old as it became.
+func TestLsAge(t *testing.T) {
+	f := newFake()
+	f.Has.Sessions = append(f.Has.Sessions, api.Session{ID: "b5hort", State: "ended", Started: at(-7200), Ended: at(-7190)})
+	if _, out, _ := newWorld(t, f).run("ls", "--all", "--sort", "age", "-o", "name"); out != "m8p4z1\ne7d7c7\nk3x9q2\nb5hort\n" {
+		t.Errorf("%q", out)
+	}
+}
+
 // Without a terminal, columns do not depend on their content.
 func TestLsColumns(t *testing.T) {
 	header := func(f *apitest.Client) string {

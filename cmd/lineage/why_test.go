@@ -40,7 +40,7 @@ func TestWhyOutside(t *testing.T) {
 		if pid != 900 {
 			t.Errorf("asked for the ancestors of %d", pid)
 		}
-		return []api.Process{{Ref: api.Ref{PID: 20}, Comm: "ssh\x1bd", Started: at(-90)}, {Ref: api.Ref{PID: 1}, Comm: "init", Argv: []string{"/sbin/init"}, Started: at(-90000)}}
+		return []api.Process{{Ref: api.Ref{PID: 20}, Comm: "ssh\x1bd", Started: at(-90)}, {Ref: api.Ref{PID: 1}, Comm: "init", Argv: []string{"/sbin/init", strings.Repeat("y", 300)}, Started: at(-90000)}}
 	}
 	golden(t, "why outside", w.record("why", "900")+w.record("why", "900", "-o", "json"))
 }
@@ -70,7 +70,7 @@ func TestWhyHolderOutside(t *testing.T) {
 			require.NoError(t, os.WriteFile(file, nil, 0o600))
 		}
 		out := w.record("why", what)
-		for _, want := range []string{"  1  init  parent", "  └─ 20  sh  parent", "     └─ 900  ", "To make a session of it and of what it started: lineage adopt 900\n"} {
+		for _, want := range []string{"  1  init  parent", "  └─ 20  sh  parent", "     └─ 900  ", "To make a session of it and of what it started: lineage adopt 900, or a parent's PID\n"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%s does not say %q: %s", what, want, out)
 			}
@@ -113,7 +113,7 @@ func TestWhyPortAt(t *testing.T) {
 		!strings.Contains(stdout, " until ") {
 		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
 	}
-	for _, args := range []string{":8080/udp --at 2h", "4130 --at 2h", "/var/x --at 2h", ":8080 --at yesterday"} {
+	for _, args := range []string{":8080/udp --at 2h", "4130 --at 2h", "/var/x --at 2h", ":8080 --at tomorrow"} {
 		if code, stdout, stderr := w.run(append([]string{"why"}, strings.Fields(args)...)...); code != 2 || stdout != "" || !strings.Contains(stderr, "--at") {
 			t.Errorf("why %s: exit %d\n%s%s", args, code, stdout, stderr)
 		}

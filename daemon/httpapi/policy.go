@@ -126,7 +126,7 @@ func (h *policies) containerEffect(p *policy.Policy, r *policy.Container, id tra
 	case ruled && in.Root == id:
 		return fmt.Sprintf("opened session %v", in.ID) + h.termsOf(p, p.Opener(in.Rule, in.Name), uid), nil
 	case ruled:
-		return fmt.Sprintf("no effect: in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
+		return fmt.Sprintf("in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
 	case in.Joined && in.Rule == 0 && in.Root == id && r.Brief > 0:
 		return fmt.Sprintf("opens a session once it has run for %v, or has left something", r.Brief), nil
 	}
@@ -148,7 +148,7 @@ func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Iden
 	case ruled && in.Root == id:
 		does = fmt.Sprintf("opened session %v", in.ID)
 	case ruled && !r.Nests():
-		return fmt.Sprintf("no effect: in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
+		return fmt.Sprintf("in session %v, which this rule opened for pid %d", in.ID, in.Root.PID), nil
 	case in.ID != 0 && !r.Nests():
 		return fmt.Sprintf("no effect: already in session %v, and the rule is for processes outside any", in.ID), nil
 	}

@@ -93,7 +93,7 @@ func TestAgents(t *testing.T) {
 		t.Errorf("explained as %+v", x)
 	}
 	p.Fork(300, 301, 1000, "lngtest-agent")
-	if x := p.explained(301); x.Effect != "no effect: in session "+id.String()+", which this rule opened for pid 300" {
+	if x := p.explained(301); x.Effect != "in session "+id.String()+", which this rule opened for pid 300" {
 		t.Errorf("explained as %+v", x)
 	}
 	p.Add(305, daemontest.Shell, 1000, "lngtest-agent")

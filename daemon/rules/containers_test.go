@@ -170,7 +170,7 @@ func TestWholeContainers(t *testing.T) {
 	command := w.K.PutIn(340, "sh")
 	w.gone(command)
 	w.Until(func() bool { return w.K.Proc(340).Session == id })
-	for pid, effect := range map[uint32]string{311: "opened session ", 312: "no effect: in session ", 340: "no effect: in session "} {
+	for pid, effect := range map[uint32]string{311: "opened session ", 312: "in session ", 340: "in session "} {
 		if x := w.explained(pid); x.Rule != "containers.boxes" || !strings.HasPrefix(x.Effect, effect) {
 			t.Errorf("explained as %+v", x)
 		}

@@ -45,7 +45,7 @@ func (e *Ender) End(ctx context.Context, words []string) (err error) {
 	case e.Call != "":
 		return e.endCall(ctx, strings.Join(words, ""))
 	case e.DryRun:
-		return e.dryRun(ctx, words)
+		return e.dryRun(ctx, words, false)
 	case !e.Yes && !e.Console.CanAsk():
 		for _, t := range resolve(ctx, e.Client, &e.Options, words) {
 			if t.err != nil {
@@ -253,7 +253,7 @@ func (e *Ender) Halt(ctx context.Context, words []string, reason string) error {
 			}
 		}
 		if e.DryRun {
-			return e.dryRun(ctx, chosen)
+			return e.dryRun(ctx, chosen, true)
 		}
 		if !e.Console.CanAsk() {
 			return errCannotAskHalts

@@ -8,8 +8,8 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// dryRun shows what an end would do.
-func (e *Ender) dryRun(ctx context.Context, words []string) error {
+// dryRun shows what an end would do, or a halt, which carries out no plan.
+func (e *Ender) dryRun(ctx context.Context, words []string, halt bool) error {
 	targets := resolve(ctx, e.Client, &e.Options, words)
 	var plans []*api.Plan
 	how := map[*api.Plan]string{}
@@ -23,6 +23,9 @@ func (e *Ender) dryRun(ctx context.Context, words []string) error {
 			e.Console.Complain(t.err)
 			worst = max(worst, exit.Code(t.err))
 			continue
+		}
+		if halt {
+			plan.Token = ""
 		}
 		plans = append(plans, plan)
 		how[plan] = e.signals(t.session) + e.activity(t.session, e.Console.Now())

@@ -15,15 +15,7 @@ import (
 // orders are the ways to sort sessions: text in ascending order, numbers and ages with the
 // largest first.
 var orders = map[string]func(a, b *api.Session) int{
-	"age": func(a, b *api.Session) int {
-		at := func(s *api.Session) time.Time {
-			if s.Started == nil {
-				return time.Time{}
-			}
-			return *s.Started
-		}
-		return at(a).Compare(at(b))
-	},
+	"age":     nil, // see [Sessions.age]
 	"cpu":     func(a, b *api.Session) int { return cmp.Compare(b.CPUSeconds, a.CPUSeconds) },
 	"cpus":    func(a, b *api.Session) int { return cmp.Compare(b.CPUs, a.CPUs) },
 	"id":      func(a, b *api.Session) int { return cmp.Compare(a.ID, b.ID) },
@@ -44,6 +36,7 @@ type Sessions struct {
 	State string        // "": in any state; a state of package api, [text.Leftover], [text.Paused] or kept
 	Idle  time.Duration // 0: idle or not
 	Where ending.Where  // of its root
+	Now   time.Time
 }
 
 // List requests the wanted sessions, in the wanted order.
@@ -61,7 +54,11 @@ func (o *Sessions) List(ctx context.Context, c api.Client) (*text.Listing, error
 	list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
 		return !o.inState(&s) || s.IdleSeconds < o.Idle.Seconds() || !o.Where.Holds(s.Container)
 	})
-	if order := orders[o.Sort]; order != nil {
+	order := orders[o.Sort]
+	if o.Sort == "age" {
+		order = func(a, b *api.Session) int { return cmp.Compare(o.age(b), o.age(a)) }
+	}
+	if order != nil {
 		slices.SortStableFunc(list.Items, func(a, b api.Session) int { return order(&a, &b) })
 	}
 	l := text.Sessions(list)
@@ -72,6 +69,11 @@ func (o *Sessions) List(ctx context.Context, c api.Client) (*text.Listing, error
 		}
 	}
 	return l, nil
+}
+
+// age is how old a session is, or how long it lasted.
+func (o *Sessions) age(s *api.Session) time.Duration {
+	return cmp.Or(s.Ended, &o.Now).Sub(*cmp.Or(s.Started, &time.Time{}))
 }
 
 // inState reports whether a session is in the wanted state. A leftover, a paused and a kept one is active, too.

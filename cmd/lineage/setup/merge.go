@@ -73,6 +73,7 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 		return nil, nil // nothing else was in it
 	}
 	l := layout{unit: indentation(top)}
+	flat := len(top.Members) > 0 && !bytes.ContainsRune(bytes.TrimSpace(text), '\n') // then each line break will be ours
 	hooks, err := objectIn(top, "hooks")
 	if err != nil {
 		return nil, err
@@ -91,6 +92,9 @@ func (a Agent) merge(text []byte, program string, undo bool) ([]byte, error) {
 			l.insertMember(hooks, event, list, 2)
 		}
 		l.insertElement(list, group{[]hook{{"command", a.command(program)}}}, 3)
+	}
+	if flat {
+		return append(regexp.MustCompile("\n *").ReplaceAll(root.Pack(), nil), text[len(bytes.TrimRight(text, "\n")):]...), nil
 	}
 	return root.Pack(), nil
 }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -61,6 +62,9 @@ func TestSetupAndUndo(t *testing.T) {
 				if line = strings.TrimSpace(line); strings.Contains(line, "//") && !strings.Contains(string(after), line) {
 					t.Errorf("%q is not there any longer:\n%s", line, after)
 				}
+			}
+			if name == "one line" && bytes.ContainsRune(after, '\n') {
+				t.Errorf("it was one line, and is not now:\n%s", after)
 			}
 			if json.Valid([]byte(text)) && !json.Valid(after) {
 				t.Errorf("it was standard JSON, and is not now:\n%s", after)

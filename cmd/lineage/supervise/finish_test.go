@@ -281,6 +281,12 @@ func TestCalledOff(t *testing.T) {
 			s.Log = filepath.Join(t.TempDir(), "log")
 			p := start(t, runCmd(t, s, "echo", "never"))
 			require.Eventually(t, last+" is asked for", func() bool { return strings.HasSuffix(verbs(s.Log), last) })
+			require.Eventually(t, "the root is called like our program", func() bool {
+				_, root, created := strings.Cut(string(require.ReadFile(t, s.Log)), `"pid":`)
+				pid, _, _ := strings.Cut(root, "}")
+				comm, _ := os.ReadFile("/proc/" + pid + "/comm")
+				return !created || string(comm) == filepath.Base(self(t))+"\n"
+			})
 			p.signal(unix.SIGTERM)
 			if got := p.wait(); got.code != 143 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 {
 				t.Errorf("got %+v", got)

@@ -51,7 +51,7 @@ func startShim(o *Options) (*child, error) {
 			unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 		}
 		argv := append([]string{"lineage", lineage.Shim, strconv.Itoa(orders[0]), strconv.Itoa(refusals[1])}, o.Args...)
-		s.pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{
+		s.pid, err = syscall.ForkExec(program(), argv, &syscall.ProcAttr{
 			Env:   o.Env,
 			Files: files,
 			Sys:   &syscall.SysProcAttr{Setpgid: true},
@@ -65,6 +65,18 @@ func startShim(o *Options) (*child, error) {
 		return nil, fmt.Errorf("%s: start shim: %w", o.verb, err)
 	}
 	return s, nil
+}
+
+// program is the path of what this process runs, by which a session's root is called until its command
+// runs; /proc/self/exe if another file is there now, which may know other orders.
+func program() string {
+	const self = "/proc/self/exe"
+	path, _ := os.Executable()
+	now, err := os.Stat(path)
+	if mine, bad := os.Stat(self); err != nil || bad != nil || !os.SameFile(now, mine) {
+		return self
+	}
+	return path
 }
 
 // stdio returns the descriptors. File.Fd may change their file status flags, which

@@ -61,15 +61,15 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 	for _, s := range plan.Unknown {
 		p.Wrap(2, string(display.NotKnown)+" "+display.Text(s))
 	}
-	if plan.RefusedBy != "" {
+	switch {
+	case plan.RefusedBy != "":
 		p.Wrap(2, "refused by a guard: "+display.Text(plan.RefusedBy))
-		return
-	}
-	if p.Host != "" { // a plan is carried out by the command that made it
+	case plan.Token == "":
+	case p.Host != "": // a plan is carried out by the command that made it
 		p.Wrap(2, "to end it: lineage end "+again+p.there())
-		return
+	default:
+		p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), again))
 	}
-	p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), again))
 }
 
 // BranchOf names what the plan of a branch is about.

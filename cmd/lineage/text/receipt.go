@@ -50,38 +50,32 @@ const (
 	// shownOutcomes limits the rows of a receipt on a page that is not wide. Processes
 	// that are left always have a row.
 	shownOutcomes = 20
-	// equalRows is how many equal processes, and how many zombies of one reaper, have a row
-	// each.
+	// equalRows is how many equal processes have a row each, and how many zombies of one reaper a name.
 	equalRows = 3
 )
 
 func writeReport(p *Page, receipt Receipt) {
 	r := receipt.Report
 	p.Line("%s", p.paint(bold, display.Text(receiptTitle(p, receipt))))
+	zombies := map[string][]string{} // by their reaper
+	for i := range r.Zombies {
+		z, reaper := r.Zombies[i], "?"
+		if z.Reaper != nil {
+			reaper = fmt.Sprintf("%d %s", z.Reaper.PID, p.Command(z.Reaper))
+		}
+		zombies[reaper] = append(zombies[reaper], Ref(p, z.Ref)+" "+display.Text(cmp.Or(z.Comm, "?")))
+	}
 	var t table
 	rest := t.alike(p, outcomeRows(p, r.Processes), shownOutcomes)
-	zombies := map[string]int{} // by their reaper
-	reapers := make([]string, len(r.Zombies))
-	for i, z := range r.Zombies {
-		reapers[i] = "?"
-		if z.Reaper != nil {
-			reapers[i] = fmt.Sprintf("%d %s", z.Reaper.PID, p.Command(z.Reaper))
-		}
-		zombies[reapers[i]]++
-	}
-	for i, z := range r.Zombies {
-		if p.Wide || zombies[reapers[i]] <= equalRows {
-			t.row("", Ref(p, z.Ref), "zombie", cmp.Or(z.Comm, "?")+", waits to be reaped by "+reapers[i])
-		}
-	}
 	t.write(p)
 	for _, how := range slices.Sorted(maps.Keys(rest)) {
 		p.Line("  … %d more: %s", rest[how], how)
 	}
 	for _, reaper := range slices.Sorted(maps.Keys(zombies)) {
-		if !p.Wide && zombies[reaper] > equalRows {
-			p.Line("  ×%d  zombies, wait to be reaped by %s", zombies[reaper], reaper)
+		if n := len(zombies[reaper]); n > equalRows && !p.Wide {
+			zombies[reaper] = []string{fmt.Sprintf("×%d", n)}
 		}
+		p.Wrap(2, fmt.Sprintf("zombies, to be reaped by %s: %s", reaper, strings.Join(zombies[reaper], ", ")))
 	}
 	if r.Truncated {
 		p.Line("  … %d more", display.Unnamed(r))

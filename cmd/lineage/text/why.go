@@ -179,13 +179,17 @@ func writeOutside(p *Page, why *WhyDocument) {
 		if i == 0 {
 			kind = ""
 		}
-		t.row(fmt.Sprintf("%s%s  %s", prefix, Ref(p, pr.Ref), p.Command(&pr)), kind, p.clock(pr.Started))
+		command := p.Command(&pr)
+		if !p.Wide && pr.Ref != why.Process.Ref {
+			command = display.Brief(pr.Argv, pr.Comm, pr.ArgvTruncated, roomForTimes)
+		}
+		t.row(fmt.Sprintf("%s%s  %s", prefix, Ref(p, pr.Ref), command), kind, p.clock(pr.Started))
 		prefix = "  " + strings.Repeat("   ", min(len(t.rows), maxIndent)-1) + "└─ "
 	}
 	t.write(p)
 	p.Line("These are its present parents, as in ps. The process that started it may have exited.")
 	if len(why.Owns) == 0 && !p.Wide {
-		p.Line("To make a session of it and of what it started: lineage adopt %d", why.Process.PID)
+		p.Line("To make a session of it and of what it started: lineage adopt %d, or a parent's PID", why.Process.PID)
 	}
 }
 

@@ -201,6 +201,8 @@ func TestPkill(t *testing.T) {
 			t.Skip("no program here refuses signals")
 		}
 		newPkill(i, true).all(t)
-		require.Contains(t, i.Must("events", "--since", "10m", "--until", "0s", "--type", "crossing").Out.String(), ", refused")
+		i.Until("event", func() bool {
+			return strings.Contains(i.Must("events", "--since", "10m", "--until", "0s", "--type", "crossing").Out.String(), ", refused")
+		})
 	})
 }

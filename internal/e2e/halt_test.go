@@ -157,7 +157,7 @@ func TestHalt(t *testing.T) {
 		}
 		p.Stop()
 	}
-	audit, err := os.ReadFile(filepath.Join(s.Dir, "audit.jsonl"))
-	require.NoError(t, err)
-	require.Contains(t, string(audit), `"verb":"halt"`, "drain: maintenance", "halt: case 7", `"reason":"off"`)
+	for _, want := range []string{`"verb":"halt"`, "drain: maintenance", "halt: case 7", `"reason":"off"`} {
+		s.Until(want+" in the audit log", func() bool { return strings.Contains(string(require.ReadFile(t, filepath.Join(s.Dir, "audit.jsonl"))), want) })
+	}
 }

@@ -187,6 +187,8 @@ func TestVerify(t *testing.T) {
 	session(i, "first")
 	session(i, "second")
 	written(i, "second", "ended IS NOT NULL")
+	path := filepath.Join(i.Dir, "audit.jsonl")
+	i.Until("the record of each end", func() bool { return strings.Count(string(require.ReadFile(t, path)), `"report":`) == 2 })
 	verify := func(code int, args ...string) (v api.Verification) {
 		t.Helper()
 		p := i.Lineage(append([]string{"history", "--verify", "-o", "json"}, args...)...)
@@ -196,13 +198,14 @@ func TestVerify(t *testing.T) {
 		require.NoError(t, json.Unmarshal(p.Out.Bytes(), &v))
 		return v
 	}
-	head := i.Status().AuditHead
-	if v := verify(api.ExitOK, head); v.Records < 2 || v.Receipts != 2 || v.Newest != head {
-		t.Errorf("%+v, the status says %s", v, head)
-	}
+	var head string
+	i.Until("a status with the newest record", func() bool {
+		head = i.Status().AuditHead
+		v := verify(api.ExitOK, head)
+		return v.Records >= 2 && v.Receipts == 2 && v.Newest == head
+	})
 
 	// Another program that changes the log moves it away from the daemon, as logrotate does.
-	path := filepath.Join(i.Dir, "audit.jsonl")
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	found := func(text string) string {

@@ -106,6 +106,9 @@ func TestTimeoutSignals(t *testing.T) {
 		}
 		p.signal(unix.SIGUSR1) // to the command, whatever the flags
 		p.stdout.expect(t, "root got SIGUSR1")
+		for _, late := range []string{"child got SIGQUIT", "root got SIGCONT"} { // nobody has waited for these
+			require.Eventually(t, late, func() bool { return alone || strings.Contains(p.stdout.String(), late) })
+		}
 		in.Close()
 		if got := p.wait(); got.code != 0 || strings.Contains(got.stdout, "child got") == alone || strings.Contains(got.stdout, "root got SIGCONT") == alone || strings.Contains(got.stdout, "child got SIGUSR1") {
 			t.Errorf("foreground %v: %+v", alone, got)

@@ -122,7 +122,9 @@ func TestHistoryEdits(t *testing.T) {
 		w.K.Fork(pid, pid+1, "lngtest-child")
 		w.K.Exec(pid+1, "/bin/lngtest-child", "child\x00--token=hunter2\x00")
 		w.End("user", s.ID)
-		w.Until(func() bool { return w.Status().AuditHead != "" }) // which the next receipts have
+		w.Until(func() bool { // a record is written a moment later; the next receipts have the head
+			return w.Status().AuditHead != "" && strings.Count(w.Audit(), `"report":`) == int(pid/10)-9
+		})
 	}
 	if found := checked(w); found != "" {
 		t.Fatalf("of what the daemon remembers: %q", found)

@@ -24,6 +24,9 @@ func TestBuildDaemonsFile(t *testing.T) {
 		{Facts{Exe: "/usr/bin/sccache", Argv: []string{"sccache", "gcc", "-c", "a.c"}}, ""},
 		{Facts{Exe: "/usr/local/bin/watchman", Argv: []string{"/usr/local/bin/watchman", "--foreground", "--logfile=/x"}}, "watchman"},
 		{Facts{Exe: "/usr/local/bin/watchman", Argv: []string{"watchman", "watch-list"}}, ""},
+		{Facts{Exe: "/usr/lib/git-core/git", Argv: []string{"/usr/lib/git-core/git", "credential-cache--daemon", "/home/u/.cache/git/credential/socket"}}, "git-credential-cache"},
+		{Facts{Exe: "/usr/lib/git-core/git", Argv: []string{"/usr/lib/git-core/git", "credential-cache", "store"}}, ""},
+		{Facts{Exe: "/usr/bin/gpg-agent", Argv: []string{"gpg-agent", "--homedir", "/home/u/.gnupg", "--use-standard-socket", "--daemon"}}, "gpg-agent"},
 		{Facts{Exe: codex, Argv: []string{codex, "app-server", "--listen", "unix://", "--managed-daemon"}}, "codex"},
 		{Facts{Exe: codex, Argv: []string{codex, "app-server", "daemon", "pid-update-loop"}}, ""},
 	} {

@@ -158,6 +158,8 @@ func TestHalt(t *testing.T) {
 		p.Stop()
 	}
 	for _, want := range []string{`"verb":"halt"`, "drain: maintenance", "halt: case 7", `"reason":"off"`} {
-		s.Until(want+" in the audit log", func() bool { return strings.Contains(string(require.ReadFile(t, filepath.Join(s.Dir, "audit.jsonl"))), want) })
+		s.Until(want+" in the audit log", func() bool {
+			return strings.Contains(string(require.ReadFile(t, filepath.Join(s.Dir, "audit.jsonl"))), want)
+		})
 	}
 }

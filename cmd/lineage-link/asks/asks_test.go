@@ -50,7 +50,7 @@ func ask(ctx context.Context, a *Asks, path, asker string) <-chan *bus.Message {
 	return all
 }
 
-// TestRefused: what is no path of the API reaches no daemon, nor without All anything but the receipt of a command.
+// TestRefused: only paths of the API reach the daemon, and without All only the receipt of a command.
 func TestRefused(t *testing.T) {
 	a := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the daemon was asked for %s", r.URL) })
 	for i, path := range []string{

@@ -241,6 +241,14 @@ func TestCallsAfterRestart(t *testing.T) {
 	if got := ended(); got != "old 2 true one 2 true " {
 		t.Errorf("after the end: %s", got)
 	}
+	w.mark("103", "begin", "two", 101)
+	w.forks(101, 140)
+	w.haveCalls(140, "two")
+	daemontest.Into[api.Session](w.Do("101", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 140}}), http.StatusCreated)
+	w.Restart()
+	if c := daemontest.Get[api.Process](w, "user", "/v1/processes/140").Calls; len(c) != 1 || c[0].Ended != nil {
+		t.Errorf("a call of the session around: %+v", c)
+	}
 }
 
 // A hook, and the shell below which it runs, belong to no call, whichever was open when the agent started them:

@@ -144,6 +144,13 @@ func TestMarksRefused(t *testing.T) {
 	w.forks(300, 301, 101, 104)
 	nested := daemontest.Into[api.Session](w.Do("101", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 104}}), http.StatusCreated)
 	w.forks(104, 105)
+	w.forks(101, 107, 107, 108, 101, 109)
+	w.K.Exit(107, 0)
+	w.forks(109, 107) // the PID of the creator of 108
+	w.forks(101, 400)
+	for pid := uint32(400); pid < 415; pid++ {
+		w.forks(pid, pid+1)
+	}
 	good := api.MarkRequest{Phase: "begin", ID: "x", Tool: "Bash", Agent: w.RefOf(101)}
 	of := func(pid uint32) api.MarkRequest { q := good; q.Agent = w.RefOf(pid); return q }
 	stale := good
@@ -162,6 +169,8 @@ func TestMarksRefused(t *testing.T) {
 		{"for the owner", "103", of(daemontest.User), api.CodeDenied},
 		{"from a nested session", "105", of(101), api.CodeDenied},
 		{"another start", "103", stale, api.CodeDenied},
+		{"for one whose child has an ancestor's PID", "108", of(109), api.CodeDenied},
+		{"too far below", "415", of(101), api.CodeDenied},
 		{"no PID", "103", `{"phase":"begin","id":"x","agent":{"start_ns":"1"}}`, api.CodeBadRequest},
 		{"a negative PID", "103", `{"phase":"begin","id":"x","agent":{"pid":-101}}`, api.CodeBadRequest},
 		{"a PID of more than 32 bits", "103", `{"phase":"begin","id":"x","agent":{"pid":4294967397}}`, api.CodeDenied},
@@ -211,6 +220,12 @@ func TestMarksFlood(t *testing.T) {
 		t.Errorf("%d calls are open", len(got))
 	}
 	w.mark("301", "begin", "x", 300)
+	for pid := uint32(1000); pid < 1000+64; pid++ { // more agents than one session may have
+		w.forks(301, pid)
+		w.mark(fmt.Sprint(pid), "end", "", pid)
+	}
+	w.forks(300, 302)
+	w.haveCalls(302)
 }
 
 // Marks and what they are about outlive the daemon and the session: in the events, the tree and
@@ -290,6 +305,17 @@ func TestTrace(t *testing.T) {
 			t.Errorf("%d: %+v", pid, got)
 		}
 		w.haveCalls(pid, "one")
+	}
+	w.forks(123, 124)
+	w.mark("124", "begin", "two", 123) // of an agent in the call
+	w.forks(123, 125, 123, 126)
+	w.haveCalls(125, "two")
+	w.mark("126", "end", "", 123)
+	w.haveCalls(126)
+	for _, pid := range []uint32{125, 126} {
+		if got := w.trace(pid); got == nil || *got != want {
+			t.Errorf("%d: %+v", pid, got)
+		}
 	}
 	if got := w.trace(101); got != nil {
 		t.Errorf("the agent: %+v", got)

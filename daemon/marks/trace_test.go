@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
@@ -35,12 +36,41 @@ func TestAcceptedOnly(t *testing.T) {
 	}
 }
 
+// What waits for an exec, or for readers that members delay, is bounded, and holds up nothing. A child that exits
+// no longer waits, and a session that is over leaves nothing behind.
+func TestBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := policy.Default()
+		p.Trace = "accept"
+		m, s := New(Options{Policy: func() *policy.Policy { return p }}), new(registry.Session)
+		child := tracer.Event{}
+		for n := range uint32(3 * maxBorn) {
+			child.Process.PID = n + 2
+			if m.born(s, nil, &child); n%2 == 0 {
+				m.execed(registry.View{}, nil, &child)
+			}
+		}
+		waiting := len(m.unread)
+		m.exited(registry.View{}, s, &child)
+		if waiting > maxBorn || len(m.unread) != waiting-1 || len(m.asked) != maxWait {
+			t.Errorf("%d wait for an exec, %d after an exit, %d for a reader", waiting, len(m.unread), len(m.asked))
+		}
+		for _, over := range []func(registry.View, *registry.Session){m.Hooks().Closed, m.Hooks().Forgotten} {
+			m.book(s.ID())
+			if over(registry.View{}, s); len(m.books) != 0 {
+				t.Error("a session that is over has a book")
+			}
+		}
+	})
+}
+
 // TestDuring: what an agent starts is of the calls that it had open at that time, however late the event comes.
 func TestDuring(t *testing.T) {
 	agent := tracer.Identity{PID: 2}
 	over, open := &lineage.Call{ID: "over", Agent: agent, Began: 10}, &lineage.Call{ID: "open", Agent: agent, Began: 15}
-	over.End(20)
-	b := &book{past: []*lineage.Call{over}, open: []*lineage.Call{open}}
+	b := &book{open: []*lineage.Call{over, open}}
+	b.end(20, func(c *lineage.Call) bool { return c == over })
+	b.end(20+uint64(lateBirth), func(*lineage.Call) bool { return false }) // nothing is forgotten yet
 	for at, want := range map[uint64]string{9: "", 10: "over", 14: "over", 15: "over open", 19: "over open", 20: "open", 1000: "open"} {
 		got := ""
 		for _, c := range b.during(agent, at) {

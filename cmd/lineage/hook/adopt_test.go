@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,13 @@ func TestStrangers(t *testing.T) {
 			}
 		}
 		f := newFake(above, "older1") // of "lineage run", with an agent of another name
+		ask := f.On.Process
+		f.On.Process = func(ref string) (*api.Process, error) {
+			if ref != fmt.Sprint(self) {
+				t.Errorf("%s: is %s in a session?", what, ref)
+			}
+			return ask(ref)
+		}
 		if message := f.call(t, "SessionStart"); message != "" {
 			t.Errorf("%s in a session: %q", what, message)
 		}
@@ -147,6 +155,17 @@ func TestSum(t *testing.T) {
 	if len(f.Got.Marks) != 1 || f.Got.Marks[0].Phase != api.PhaseEnd || f.Got.Marks[0].ID != "" {
 		t.Errorf("marked %+v: an interrupted call does not end", f.Got.Marks)
 	}
+	asked := 0
+	f.Has.Sessions[0].Ports = slices.Repeat([]int{8080}, mostPorts+2)
+	f.On.WhyPort = func(string, int) (*api.Holders, error) {
+		asked++
+		return &api.Holders{Items: []api.Why{holder(30, "mine00"), holder(70, "mine00")}}, nil
+	}
+	if message := f.call(t, "Stop"); asked != mostPorts || !strings.Contains(message, "; 2 more ports are in use. Keep it") {
+		t.Errorf("asked about %d ports: %s", asked, message)
+	}
+	f.On.Why = func(string) (*api.Why, error) { return nil, api.NewError(api.CodeNotFound, "gone", "") }
+	require.Equal(t, f.call(t, "Stop"), "") // the editor may be what it would offer to end
 }
 
 // What the agent's own calls have left is named with the command that ends it, and without one where
@@ -167,6 +186,9 @@ func TestSumOfCalls(t *testing.T) {
 	f := newFake(inClaude, "mine00")
 	f.Has.Sessions = []api.Session{{ID: "mine00", Ports: []int{8080}}}
 	f.On.Why = func(string) (*api.Why, error) { return &api.Why{}, nil }
+	f.On.WhyPort = func(string, int) (*api.Holders, error) {
+		return &api.Holders{Items: []api.Why{{Process: process(60, "yes"), Session: &api.Session{ID: "mine00"}}}}, nil
+	}
 	f.Has.Orphans = &api.Orphans{Calls: []api.CallLeft{busy, both, kept, call(30, "other")}}
 	want := "lineage: still running: call Bash tool'u, 8h0m ago, left 39 × yes, 7.0 CPUs, port 8080; " +
 		`one of 2 calls (a or b), 8h0m ago, left 1 × node, 1 more. Keep it, or end it: lineage end --call 'tool'\''u' mine00`
@@ -174,4 +196,8 @@ func TestSumOfCalls(t *testing.T) {
 	f.Has.Orphans.Calls = []api.CallLeft{both}
 	f.Has.Sessions[0].Ports = nil
 	require.Equal(t, f.call(t, "Stop"), `lineage: still running: one of 2 calls (a or b), 8h0m ago, left 1 × node, 1 more. What it is: "lineage ls --calls"`)
+	f.Has.Orphans = &api.Orphans{Calls: slices.Repeat([]api.CallLeft{both}, mostCalls+1), MoreCalls: 2}
+	if message := f.call(t, "Stop"); strings.Count(message, "one of 2 calls") != mostCalls || !strings.Contains(message, "; 3 more calls have live processes. ") {
+		t.Error(message)
+	}
 }

@@ -82,7 +82,9 @@ func TestID(t *testing.T) {
 	end.Name = "PostToolUse"
 	other := begin
 	other.Input = []byte(`{}`)
-	if id := begin.id(); id != end.id() || id == other.id() || strings.Contains(id, "secret") || len(id) > mostID {
+	elsewhere := begin
+	elsewhere.Session = "t"
+	if id := begin.id(); id != end.id() || id == other.id() || id == elsewhere.id() || strings.Contains(id, "secret") || len(id) > mostID {
 		t.Errorf("%q, %q, %q", id, end.id(), other.id())
 	}
 	begin.Call = strings.Repeat("ü\n", 100)
@@ -91,15 +93,16 @@ func TestID(t *testing.T) {
 	}
 }
 
-// A tool that starts a subagent has no mark: what the subagent starts would belong to two calls.
+// A tool that starts a subagent has no mark: what the subagent starts would belong to two calls. Any other has one,
+// however long its name is.
 func TestSubagent(t *testing.T) {
-	for tool, marks := range map[string]int{"Bash": 1, "Agent": 0, "Task": 0, "mcp__one__Agent": 1} {
+	for tool, marks := range map[string]int{"Bash": 1, "Agent": 0, "Task": 0, "mcp__one__Agent": 1, strings.Repeat("x", 2*mostTool): 1} {
 		for _, name := range []string{"PreToolUse", "PostToolUse"} {
 			f := newFake(inClaude, "mine00")
 			f.call(t, name, func(h *Hook) {
 				h.In = strings.NewReader(`{"hook_event_name": "` + name + `", "tool_name": "` + tool + `", "tool_use_id": "one"}`)
 			})
-			if len(f.Got.Marks) != marks {
+			if len(f.Got.Marks) != marks || marks > 0 && len(f.Got.Marks[0].Tool) > mostTool {
 				t.Errorf("%s of %s: marked %+v", name, tool, f.Got.Marks)
 			}
 		}

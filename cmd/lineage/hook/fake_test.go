@@ -3,12 +3,14 @@ package hook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
@@ -36,8 +38,11 @@ func newFake(above []api.Process, member string) *fake {
 			r, err := api.ParseRef(ref)
 			return &api.Process{Ref: api.Ref{PID: r.PID, StartNS: 7}, Session: f.member}, err
 		},
-		Create: func(context.Context, api.NewSession) (*api.Session, error) {
+		Create: func(ctx context.Context, _ api.NewSession) (*api.Session, error) {
+			end, limited := ctx.Deadline()
 			switch {
+			case !limited || time.Until(end) > startPatience:
+				return nil, errors.New("the agent would wait for ever")
 			case f.Refuse != nil:
 				return nil, f.Refuse
 			case f.busy > 0:

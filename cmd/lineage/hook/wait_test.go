@@ -30,6 +30,7 @@ func TestWaits(t *testing.T) {
 		{"SessionStart", starting, 4},
 		{"SessionStart", nobody(syscall.ENOENT), 1},
 		{"SessionStart", nobody(syscall.EACCES), 1},
+		{"SessionStart", &api.UnreachableError{Socket: "sock", Err: api.ErrNotLineage}, 1},
 		{"PreToolUse", nobody(syscall.ECONNREFUSED), 1},
 		{"PostToolUse", starting, 1},
 		{"Stop", nobody(syscall.ECONNREFUSED), 1},

@@ -3,10 +3,13 @@
 package holdings
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -14,34 +17,48 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"golang.org/x/sys/unix"
 )
 
 // TestLook: a port that a process outside shares stays busy until that closes it; a
-// receipt waits for that, but not longer than it may.
+// receipt waits for that, but not longer than it may. A lock that another process has is held, unless that is the owner.
 func TestLook(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
+	file, err := os.Create(filepath.Join(t.TempDir(), "db"))
+	require.NoError(t, err, unix.Flock(int(file.Fd()), unix.LOCK_EX))
+	defer file.Close()
 	me := tracer.Identity{PID: uint32(os.Getpid()), Start: 1}
 	h := newFixture(t)
 	h.reader = resources.New("/proc", func(pid uint32) (tracer.Identity, error) { return tracer.Identity{PID: pid, Start: 1}, nil })
 	held := h.reader.Of(t.Context(), []tracer.Identity{me})
 	held.Ports = slices.DeleteFunc(held.Ports, func(p resources.Port) bool { return p.Local.String() != l.Addr().String() })
-	held.Locks = nil
-	if len(held.Ports) != 1 {
+	held.Locks = slices.DeleteFunc(held.Locks, func(l resources.Lock) bool { return l.Path != file.Name() })
+	if len(held.Ports) != 1 || len(held.Locks) != 1 {
 		t.Fatalf("%+v", held)
 	}
 	a := h.look(held, "", nil, tracer.Identity{}, 0)
 	if len(a.freed.Busy) != 1 || len(a.freed.Ports) != 0 {
 		t.Errorf("while it is shared: %+v", a.freed)
 	}
+	for owner, want := range map[tracer.Identity]int{{PID: 1, Start: 1}: 1, me: 0} {
+		if a := h.look(resources.Held{Locks: held.Locks}, "", nil, owner, time.Minute); len(a.still) != want {
+			t.Errorf("locks that are held, with the owner %v: %+v", owner, a.still)
+		}
+	}
 	// A machine that had no time to find the holder reports that.
 	if len(a.freed.Unknown) == 0 && a.freed.Busy[0].Holder != me {
 		t.Errorf("shared by %v, want %v", a.freed.Busy[0].Holder, me)
+	}
+	beside := resources.Port{Proto: "tcp", Local: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), held.Ports[0].Local.Port())}
+	if busy, _ := h.holders(t.Context(), []resources.Port{beside}); !slices.Equal(busy, []resources.Port{beside}) {
+		t.Errorf("another address: %+v", busy)
 	}
 	waited := make(chan *aftermath)
 	go func() { waited <- h.look(held, "", nil, tracer.Identity{}, time.Minute) }()
@@ -51,8 +68,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestAskedAtEnd: what a session holds is read at once when its end begins, unless its members are killed
-// already: they need the CPU to exit.
+// TestAskedAtEnd: what a session holds is read at once when its end begins, also amid a pass, unless its members are
+// killed already: they need the CPU to exit.
 func TestAskedAtEnd(t *testing.T) {
 	for grace, want := range map[time.Duration]int{0: 0, time.Second: 1} {
 		f := newFixture(t)
@@ -65,7 +82,45 @@ func TestAskedAtEnd(t *testing.T) {
 		if got := len(f.ending); got != want {
 			t.Errorf("grace %v: %d requests, want %d", grace, got, want)
 		}
+		f.registry.Session(200, 1000)
+		if f.pass(t.Context()); len(f.ending) != 0 {
+			t.Error("it waits for a look at a session that goes on")
+		}
 	}
+}
+
+// TestConcluding: while a look after the end goes on no second one begins, and the next receipt needs a new one. It waits
+// for no port while members are left. The output is known to a daemon that was restarted, too.
+func TestConcluding(t *testing.T) {
+	f := newFixture(t)
+	walks := make(chan struct{}, 100)
+	f.o.Kernel = walking{f.k, walks}
+	f.o.PortsWait = func() time.Duration { t.Error("it waits for ports"); return 0 }
+	s := f.registry.Session(100, 1000)
+	its := f.sessions[s.ID()]
+	its.output = "pipe:[1]"
+	for _, unread := range []error{nil, errors.New("not now")} {
+		f.k.Fail("Snapshot", unread)
+		f.registry.Update(func(tx registry.Tx) {
+			if f.Hooks().Reported(tx.View, s); !f.concluding(tx.View, s, &api.Report{Started: 2}) || !f.concluding(tx.View, s, &api.Report{}) {
+				t.Error("it does not wait for the look")
+			}
+		})
+		registrytest.Until(t, func() (over bool) {
+			f.registry.Update(func(registry.Tx) { over = its.after != nil })
+			return over
+		})
+	}
+	if !slices.Equal(its.after.unknown, []string{"output: not now"}) || len(walks) != 2 {
+		t.Errorf("not known: %q, %d looks", its.after.unknown, len(walks))
+	}
+	f.registry.Update(func(tx registry.Tx) {
+		part := f.Remember(tx.View, s)[0]
+		text, err := json.Marshal(part.Value)
+		its.output = ""
+		require.NoError(t, err, f.Restore(tx.View, s, registry.Parts{part.Name: text}))
+	})
+	require.Equal(t, its.output, "pipe:[1]")
 }
 
 // stuck is a kernel whose walks wait.
@@ -281,7 +336,9 @@ func TestMemory(t *testing.T) {
 	if len(report.HoldsUnknown) != 1 {
 		t.Errorf("a receipt without room: %+v", report)
 	}
-	if f.write(&aftermath{unknown: []string{"a", "b"}}, report); len(report.HoldsUnknown) != 2 {
+	left := resources.Freed{Busy: make([]resources.Port, 1), Waits: make([]resources.Wait, 1)}
+	f.write(&aftermath{freed: left, still: many[:1], unknown: []string{"a", "b"}}, report)
+	if len(report.HoldsUnknown) != 2 || len(report.PortsBusy)+len(report.PortsTimeWait)+len(report.LocksHeld) != 3 {
 		t.Errorf("a receipt after a look that could not read all: %+v", report)
 	}
 	if n := note(1002); n != maxHeld {

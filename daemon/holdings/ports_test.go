@@ -167,4 +167,8 @@ func TestWhyPortTold(t *testing.T) {
 	w.Do("user", "GET", "/v1/why?port=80&proto=udp", nil).Refused(api.CodeNotFound)
 	w.K.Unlisten(1)
 	w.Do("user", "GET", "/v1/why?port=80", nil).Refused(api.CodeNotFound)
+	w.Fork(100, 101, 1000, "lngtest-dead")
+	w.K.Listen(101, 2, "127.0.0.1:81")
+	w.K.Exit(101, 0) // the socket lives on elsewhere
+	w.Do("user", "GET", "/v1/why?port=81", nil).Refused(api.CodeNotFound)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -40,6 +41,12 @@ func TestPass(t *testing.T) {
 		return slices.ContainsFunc(f.now(s).Ports, func(p resources.Port) bool { return p.Proto == "udp" && int(p.Local.Port()) == port })
 	}
 	runs := func(pid uint32) { k.Edit(pid, func(p *kerneltest.Proc) { p.CPUTime++ }) }
+	file, err := os.Create(filepath.Join(t.TempDir(), "x.lock"))
+	require.NoError(t, err)
+	defer file.Close()
+	locks := func() bool {
+		return slices.ContainsFunc(f.now(s).Locks, func(l resources.Lock) bool { return l.Path == file.Name() })
+	}
 
 	first, a := open()
 	defer first.Close()
@@ -51,7 +58,7 @@ func TestPass(t *testing.T) {
 		t.Error("a process was read that has not run")
 	}
 	runs(other)
-	if holds(b) || !holds(a) {
+	if holds(b) || !holds(a) || !locks() {
 		t.Error("another process has run, and what this one holds changed")
 	}
 	if runs(me); !holds(b) || !holds(a) {
@@ -71,7 +78,7 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// What a member of a nested session holds, the session around it holds, too. What could not be read
+// What a member of a nested session holds, the session around it holds, too. What could not be read, or kept,
 // is read again, although its process has not run since.
 func TestPassAgain(t *testing.T) {
 	f := newFixture(t)
@@ -90,9 +97,11 @@ func TestPassAgain(t *testing.T) {
 	defer c.Close()
 	for _, step := range []struct {
 		refused error
+		booked  int
 		want    string
-	}{{errors.New("lngtest: not now"), "outer false, inner false"}, {nil, "outer true, inner true"}} {
+	}{{errors.New("lngtest: not now"), 0, "outer false, inner false"}, {nil, maxMemory, "outer false, inner false"}, {nil, 0, "outer true, inner true"}} {
 		k.Fail("Identify", step.refused)
+		f.registry.Update(func(registry.Tx) { f.memory.Book(0, step.booked-f.memory.Of(0)) })
 		if !f.pass(t.Context()) {
 			t.Error("no session")
 		}
@@ -101,7 +110,7 @@ func TestPassAgain(t *testing.T) {
 			holds[i] = slices.ContainsFunc(f.now(s).Ports, func(p resources.Port) bool { return p.Local.String() == c.LocalAddr().String() })
 		}
 		if got := fmt.Sprintf("outer %v, inner %v", holds[0], holds[1]); got != step.want {
-			t.Errorf("identified: %v: %s, want %s", step.refused, got, step.want)
+			t.Errorf("identified: %v, %d bytes booked: %s, want %s", step.refused, step.booked, got, step.want)
 		}
 	}
 }
@@ -191,4 +200,8 @@ func TestClientsOfPorts(t *testing.T) {
 	f.LookForClients(t.Context(), s.ID())
 	idle("a look was asked for", 0)
 	end()
+	l.Close()
+	runs()
+	k.Advance(time.Hour)
+	idle("without a port", time.Hour)
 }

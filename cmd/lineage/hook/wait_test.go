@@ -120,16 +120,3 @@ func TestUnansweredAnywhere(t *testing.T) {
 		}
 	}
 }
-
-// A daemon that refuses is one that answers.
-func TestRefusalIsAnAnswer(t *testing.T) {
-	note := noteIn(t.TempDir())
-	f := newFake(inClaude, "")
-	f.deaf, f.deafWith = 1, nobody(syscall.ENOENT)
-	f.call(t, "SessionStart", with(note, silence.Gone))
-	f.Refuse = api.NewError(api.CodeTooMany, "too many", "")
-	f.call(t, "Stop", with(note, silence.Running))
-	if _, there := note.Read(); there {
-		t.Error("the note is still there")
-	}
-}

@@ -39,6 +39,12 @@ func TestEntered(t *testing.T) {
 	h.link(31, "cwd", h.dir+"/b/"+alone)
 	h.process(314, 999, "left", "/kubepods/pod1/"+db, "pod") // it gets another parent now
 	h.process(315, 31, "exec", "/kubepods/pod1/"+strings.Repeat("09", 32), "its own")
+	bare := strings.Repeat("ba", 32) // of ctr: it has no name
+	procfstest.Files(t, h.dir, map[string]string{"b/" + bare + "/init.pid": "330", "b/" + bare + "/config.json": `{}`})
+	h.process(33, 1, "containerd-shim", "/system.slice/containerd.service", "host")
+	h.link(33, "cwd", h.dir+"/b/"+bare)
+	h.process(330, 33, "sleep", "/default/"+bare, "bare")
+	h.process(331, 33, "left", "/user.slice", "bare")
 	for _, pid := range []uint32{314, 315} { // what is not known yet, and not the sandbox
 		in := map[uint32]uint32{314: 309, 315: 315}[pid]
 		if found, err := h.f.Entered(in, pid); err == nil || errors.Is(err, ErrNone) || errors.Is(err, ErrInner) {
@@ -51,7 +57,7 @@ func TestEntered(t *testing.T) {
 		err     error
 	}{
 		{302, 302, "web", nil}, {300, 303, "web", nil}, {311, 311, "work", nil}, {309, 312, "work", nil},
-		{300, 300, "web", nil}, {304, 304, "", ErrInner}, {304, 306, "", ErrInner},
+		{300, 300, "web", nil}, {304, 304, "", ErrInner}, {304, 306, "", ErrInner}, {300, 310, "", ErrInner}, {331, 331, "", nil},
 		{300, 305, "web", nil}, {300, 307, "web", nil}, {300, 313, "web", nil}, {308, 308, "web", nil}, // in another PID namespace, or cgroup, by now
 		{401, 401, "", ErrNone}, {500, 500, "", errMoved}, {600, 600, "", ErrNone}, {30, 30, "", ErrNone},
 	} {

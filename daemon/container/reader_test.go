@@ -19,7 +19,8 @@ func TestReader(t *testing.T) {
 	r := registrytest.New(t)
 	h := &host{T: t, proc: r.Proc, dir: t.TempDir(), f: NewFinder(r.Proc, zerolog.Nop())}
 	h.process(30, 1, "containerd-shim", "/system.slice/docker.service", "host")
-	r.R.Attach(NewReader(r.R, r.K, h.f).Hooks())
+	reader := NewReader(r.R, r.K, h.f)
+	r.R.Attach(reader.Hooks())
 	r.Run()
 	r.Ingest()
 	look := func() {
@@ -42,7 +43,7 @@ func TestReader(t *testing.T) {
 	}
 	h.docker(web, "web") // 300
 	r.K.Add(300, 1, "node")
-	r.Session(300, 1000)
+	s := r.Session(300, 1000).ID()
 	look()
 	in(300, "ab web")
 	r.K.Fork(300, 301, "sh") // no look has met it
@@ -63,4 +64,19 @@ func TestReader(t *testing.T) {
 	look()
 	in(301, "cd db")
 	in(300, "ab web")
+	was := r.K.Proc(301).Identity
+	r.K.Exit(301, 0)
+	r.K.AllRead()
+	r.K.Add(301, 1, "other") // another process has the PID
+	h.process(301, 300, "other", "/docker/"+web, "web")
+	reader.read([]place{{id: was}})
+	many := registry.Look{}
+	for n := range uint32(2 * perLook) {
+		many.Seen = append(many.Seen, lineage.Seen{ID: lineage.ID{PID: 1000 + n}, Session: s})
+	}
+	r.Update(func(tx registry.Tx) {
+		require.Equal(t, tx.Graph().Container(was).Name, "db")
+		reader.sampled(tx.View, &many)
+	})
+	require.Equal(t, len(reader.asked), perLook) // no look has more read
 }

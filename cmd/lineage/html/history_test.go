@@ -83,4 +83,14 @@ func TestHistory(t *testing.T) {
 			}
 		}
 	}
+	s := &api.Session{ID: "k3x9q2"}
+	if opens(&api.Session{ID: "nested"}, &opened) || !opens(s, &opened) {
+		t.Error("another session begins with it, or this one not")
+	}
+	if _, err := History(t.Context(), kept([]api.Event{opened, {Head: api.NewHead("end"), Reason: "stopping"}}, nil), s); err == nil {
+		t.Error("a history that broke off is whole")
+	}
+	if err := Save(t.Context(), kept([]api.Event{opened}, nil), s, "/dev/full"); err == nil {
+		t.Error("a page is written to a full disk")
+	}
 }

@@ -101,7 +101,11 @@ func testNoRoomBelowLevel3(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
 	outsider := start(t, "exec sleep 60")
 	outsider.goOn()
-	w, id := startIn(t, tr, fmt.Sprintf("i=0; while [ $i -lt %d ]; do (sleep 60 & echo born; exec sleep 60) & i=$((i+1)); done; read go; echo made; read never", forks))
+	w := start(t, fmt.Sprintf("sleep 60 >/dev/null & echo $!; read go; i=0; while [ $i -lt %d ]; do (sleep 60 & echo born; exec sleep 60) & i=$((i+1)); done; read go; echo made; read never", forks))
+	w.goOn()
+	older := parse(t, w.line()) // than the session
+	t.Cleanup(func() { unix.Kill(int(older), unix.SIGKILL) })
+	id := create(t, tr, w, tracer.SessionSpec{Adopted: true})
 	w.goOn()
 	for range forks {
 		w.until("born")
@@ -124,8 +128,8 @@ func testNoRoomBelowLevel3(t *testing.T, o tracer.Options) {
 	if s := settled(t, tr, id); s.Unentered == 0 || s.Drifted {
 		t.Errorf("%+v", s)
 	}
-	if !outsider.held() {
-		t.Error("an outsider is dead")
+	if !outsider.held() || len(require.ReadFile(t, fmt.Sprintf("/proc/%d/cmdline", older))) == 0 {
+		t.Error("an outsider is dead, or a child that the root had before")
 	}
 }
 

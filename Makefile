@@ -507,7 +507,7 @@ demo: build
 test-pictures:
 	@$(call install,$(PICTURE_PACKAGES))
 	$(GOTEST) -run 'TestColumns|TestDiagrams' ./internal/pictures
-	LNGTEST_BROWSER=1 $(GOTEST) -run 'TestScripts|TestFind|TestFacts|TestPaint' ./cmd/lineage/html
+	LNGTEST_BROWSER=1 $(GOTEST) -run 'TestScripts|TestFind|TestFacts' ./cmd/lineage/html
 
 ## site: the documentation as pages with search, to open from a folder, in bin/site; checks its links and searches it in Chromium (1 min, root)
 site:

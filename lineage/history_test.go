@@ -67,12 +67,9 @@ func TestTextIsBounded(t *testing.T) {
 
 // hops makes a chain in which each process forks the next one and exits. PIDs wrap
 // around.
-func hops(g *Graph, n int) (last ID) {
-	e := root(10, 9, 1, 100)
-	g.Apply(&e)
-	last = id(10)
+func hops(g *Graph, last ID, from uint64, n int) ID {
 	for i := range n {
-		at := 1000 + uint64(i)*10
+		at := from + uint64(i)*10
 		child := ID{100 + uint32(i%30000), at}
 		apply(g, []Event{
 			{Type: Birth, Time: at, ID: child, Session: 1, Evidence: Fork, Creator: last, Parent: last, Comm: []byte("hop")},
@@ -87,7 +84,8 @@ func hops(g *Graph, n int) (last ID) {
 func TestLongChainsAreCollapsed(t *testing.T) {
 	const n = 1_000_000
 	g := New(Options{})
-	last := hops(g, n)
+	apply(g, []Event{root(10, 9, 1, 100)})
+	last := hops(g, id(10), 1000, n)
 	if s := g.Stats(); s.Nodes > 2*collapseMin {
 		t.Fatalf("%+v", s)
 	}
@@ -126,22 +124,13 @@ func TestLongChainsAreCollapsed(t *testing.T) {
 // A branch in the chain is not a hop: a process with two remembered children stays.
 func TestBranchesAreNotCollapsed(t *testing.T) {
 	g := New(Options{})
-	last := hops(g, 3000)
-	a := Event{Type: Birth, Time: 1 << 30, ID: ID{40000, 1 << 30}, Session: 1, Evidence: Fork, Creator: last, Parent: last}
+	apply(g, []Event{root(10, 9, 1, 100)})
+	branch := hops(g, id(10), 1000, 3000)
+	a := Event{Type: Birth, Time: 1 << 30, ID: ID{40000, 1 << 30}, Session: 1, Evidence: Fork, Creator: branch, Parent: branch}
 	b := a
 	b.ID.PID++
-	apply(g, []Event{a, b, {Type: Exit, Time: 1<<30 + 1, ID: last, Session: 1}, {Type: Reaped, Time: 1<<30 + 2, ID: last}})
-	branch := last
-	last = a.ID
-	for i := range uint64(3000) {
-		at := 1<<31 + i*10
-		child := ID{100 + uint32(i%30000), at}
-		apply(g, []Event{
-			{Type: Birth, Time: at, ID: child, Session: 1, Evidence: Fork, Creator: last, Parent: last},
-			{Type: Exit, Time: at + 1, ID: last, Session: 1}, {Type: Reaped, Time: at + 2, ID: last},
-		})
-		last = child
-	}
+	apply(g, []Event{a, b, {Type: Exit, Time: 1<<30 + 1, ID: branch, Session: 1}, {Type: Reaped, Time: 1<<30 + 2, ID: branch}})
+	hops(g, a.ID, 1<<31, 3000)
 	if g.Stats().Collapsed == 0 {
 		t.Fatal("nothing was collapsed")
 	}

@@ -365,35 +365,3 @@ func TestFacts(t *testing.T) {
 		c.shoot("facts-" + scheme)
 	}
 }
-
-// TestPaint compares a page of 100,000 processes with the same without our script, in pairs: the script
-// is at its end, and does nothing until it is used.
-func TestPaint(t *testing.T) {
-	c := browse(t)
-	s, r := many(distinct)
-	with := written(t, s, r)
-	without := strings.Replace(with, script, strings.Repeat(" ", len(script)), 1)
-	measure := func(page string) (paint, load float64) {
-		c.open(page)
-		require.Eventually(t, "the page is painted", func() bool {
-			return c.eval(`performance.getEntriesByName("first-contentful-paint").length`) == "1"
-		})
-		require.NoError(t, json.Unmarshal([]byte(c.eval(`JSON.stringify([performance.getEntriesByName("first-contentful-paint")[0].startTime,
-			performance.getEntriesByType("navigation")[0].loadEventEnd])`)), &[]*float64{&paint, &load}))
-		return paint, load
-	}
-	const pairs = 3
-	var painted, bare, loaded, bareLoaded []float64
-	for range pairs {
-		p, l := measure(with)
-		painted, loaded = append(painted, p), append(loaded, l)
-		p, l = measure(without)
-		bare, bareLoaded = append(bare, p), append(bareLoaded, l)
-	}
-	median := func(all []float64) float64 { return slices.Sorted(slices.Values(all))[pairs/2] }
-	t.Logf("figure: %d bytes: first paint after %.0f ms, without our script %.0f; loaded after %.0f ms, without %.0f; medians of %d pairs: %.0f and %.0f",
-		len(with), median(painted), median(bare), median(loaded), median(bareLoaded), pairs, painted, bare)
-	if median(painted) > 1.5*median(bare)+100 {
-		t.Errorf("the script delays the first paint: %.0f ms, %.0f without", painted, bare)
-	}
-}

@@ -68,13 +68,15 @@ func testAgents(t *testing.T, tr *tracer.Tracer) {
 	if e, err := tr.Lookup(child); err != nil || e.Session != s.ID {
 		t.Errorf("%+v, %v", e, err)
 	}
-	// Without agents the kernel opens nothing, and open sessions stay.
-	require.NoError(t, tr.SetAgents(nil))
-	other := agent(t, agentName, "echo up; read go")
-	other.goOn()
-	other.until("up")
-	_, err := tr.Lookup(other.pid())
-	require.ErrorIs(t, err, tracer.ErrNotFound, "opened without a rule")
+	// Without this agent the kernel opens nothing, and open sessions stay.
+	for _, others := range [][]tracer.Agent{{{Comm: "lngtest-other"}}, nil} {
+		require.NoError(t, tr.SetAgents(others))
+		other := agent(t, agentName, "echo up; read go")
+		other.goOn()
+		other.until("up")
+		_, err := tr.Lookup(other.pid())
+		require.ErrorIs(t, err, tracer.ErrNotFound, "opened without a rule")
+	}
 	tr.End(s.ID, tracer.CauseEnd, 0)
 	w.gone()
 	w.wait()
@@ -150,13 +152,15 @@ func TestMissedAgentInside(t *testing.T) {
 		outer string
 		known bool // the child was seen under the name
 	}{
-		"renamed": {`exec /bin/sh -c "echo up; read go; \$inner -c \"echo \\\$\\\$; sleep 60; :\" & wait"`, false},
-		"forked":  {"(echo up; read go; " + exec + "); wait", true},
-		"born":    {"echo up; read go; (" + exec + "); wait", false},
+		"renamed":  {`exec /bin/sh -c "echo up; read go; \$inner -c \"echo \\\$\\\$; sleep 60; :\" & wait"`, false},
+		"forked":   {"(echo up; read go; " + exec + "); wait", true},
+		"born":     {"echo up; read go; (" + exec + "); wait", false},
+		"no nests": {"echo up; read go; (" + exec + "); wait", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := tracertest.New(t, tracer.Options{})
-			require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: true}}))
+			nests := name != "no nests"
+			require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName, Nests: nests}}))
 			path := shellNamed(t, agentName)
 			w := start(t, "export inner="+path+"; exec "+path+" -c '"+x.outer+"'")
 			w.goOn()
@@ -169,10 +173,13 @@ func TestMissedAgentInside(t *testing.T) {
 			w.goOn()
 			pid := parse(t, w.line())
 			back()
-			if n, err := tr.OpenMissedAgents(); n != 1 || err != nil {
+			if n, err := tr.OpenMissedAgents(); (n == 1) != nests || err != nil {
 				t.Errorf("%d opened, %v", n, err)
 			}
-			if s := opened(t, tr, pid); s.Parent != outer.ID || !s.Agent {
+			if !nests {
+				pid = w.pid()
+			}
+			if s := opened(t, tr, pid); (s.Parent == outer.ID) != nests || !s.Agent {
 				t.Errorf("%+v", s)
 			}
 			require.NoError(t, tr.End(outer.ID, tracer.CauseEnd, 0))

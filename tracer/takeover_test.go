@@ -174,7 +174,7 @@ func TestTakeOverInStorm(t *testing.T) {
 // What a crash left half made, or half removed, is not a kernel side.
 func TestOpenStalePins(t *testing.T) {
 	o := tracer.Options{Dir: tracertest.Dir(t)}
-	for _, name := range []string{"unfinished", "retired", "0badab1e", "0badab1e-00000000"} {
+	for _, name := range []string{"unfinished/map_counters", "retired", "0badab1e", "0badab1e-00000000"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(o.Dir, name), 0o700))
 	}
 	tr := tracertest.New(t, o)

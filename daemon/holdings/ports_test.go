@@ -74,17 +74,21 @@ func receiveListener(t *testing.T, conn *net.UnixConn) net.Listener {
 }
 
 // TestRealPorts: a server's port is known as soon as it listens, and reported with its process. It is
-// not in the receipt if the server closed it before its exit began the end. No read of procfs is needed.
+// not in the receipt if the server closed it before its exit began the end. No read of procfs is needed. The history
+// knows which process listened, and when.
 func TestRealPorts(t *testing.T) {
 	ctx := t.Context()
 	c := new(daemontest.Real).Serve(t)
+	before := time.Now()
 	s, port, in, cmd := listening(t, c, "exec /proc/%d/exe lngtest-server")
+	then := time.Now()
 	now, err := c.Session(ctx, s.ID)
 	if err != nil || !slices.Equal(now.Ports, []int{port}) {
 		t.Errorf("while it listens: %v %v, want %d", now, err, port)
 	}
 	in.Close()
 	r := daemontest.Receipt(t, c, s.ID)
+	after := time.Now()
 	if len(r.PortsFreed) != 0 || len(r.PortsBusy) != 0 {
 		t.Errorf("freed %+v, busy %+v, want none", r.PortsFreed, r.PortsBusy)
 	}
@@ -99,20 +103,8 @@ func TestRealPorts(t *testing.T) {
 	if err != nil || !slices.Equal(reported, []string{"listen" + want, "unlisten" + want}) {
 		t.Errorf("reported %s %v, want%s", strings.Join(reported, ", "), err, want)
 	}
-}
-
-// TestRealPortAt: the history knows which process listened on a port, and when.
-func TestRealPortAt(t *testing.T) {
-	ctx := t.Context()
-	c := new(daemontest.Real).Serve(t)
-	before := time.Now()
-	s, port, in, cmd := listening(t, c, "exec /proc/%d/exe lngtest-server")
-	then := time.Now()
-	in.Close()
-	daemontest.Receipt(t, c, s.ID)
-	after := time.Now()
 	var d *api.Holders
-	err := instance.Poll(ctx, func() (_ bool, err error) { // the history is a moment behind
+	err = instance.Poll(ctx, func() (_ bool, err error) { // the history is a moment behind
 		d, err = c.WhyPortAt(ctx, port, then)
 		if code(err, api.CodeNotFound) {
 			return false, nil

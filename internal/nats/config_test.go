@@ -1,17 +1,12 @@
 package nats
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,19 +100,14 @@ func (w *world) key(user string) string {
 	return public
 }
 
+// certificate takes that of a test server, which is for 127.0.0.1.
 func (w *world) certificate() {
 	w.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	from := httptest.NewTLSServer(nil)
+	defer from.Close()
+	private, err := x509.MarshalPKCS8PrivateKey(from.TLS.Certificates[0].PrivateKey)
 	w.must(err)
-	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "lngtest"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
-	w.must(err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	w.must(err)
-	w.write("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	w.write("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: from.Certificate().Raw})))
 	w.write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
 }
 

@@ -5,17 +5,13 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -163,19 +159,13 @@ func free(t *testing.T) int {
 
 func (w *world) url() string { return "tls://127.0.0.1:" + strconv.Itoa(w.port) }
 
-// certificate makes a certificate for the server.
+// certificate takes that of a test server, which is for 127.0.0.1.
 func (w *world) certificate() {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(w.T, err)
-	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "lngtest"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
-	require.NoError(w.T, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
+	from := httptest.NewTLSServer(nil)
+	defer from.Close()
+	private, err := x509.MarshalPKCS8PrivateKey(from.TLS.Certificates[0].PrivateKey)
 	require.NoError(w.T, err,
-		os.WriteFile(filepath.Join(w.dir, "cert.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644),
+		os.WriteFile(filepath.Join(w.dir, "cert.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: from.Certificate().Raw}), 0o644),
 		os.WriteFile(filepath.Join(w.dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 }
 

@@ -3,7 +3,6 @@
 package holdings
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -90,7 +89,7 @@ func TestAskedAtEnd(t *testing.T) {
 }
 
 // TestConcluding: while a look after the end goes on no second one begins, and the next receipt needs a new one. It waits
-// for no port while members are left. The output is known to a daemon that was restarted, too.
+// for no port while members are left.
 func TestConcluding(t *testing.T) {
 	f := newFixture(t)
 	walks := make(chan struct{}, 100)
@@ -114,13 +113,6 @@ func TestConcluding(t *testing.T) {
 	if !slices.Equal(its.after.unknown, []string{"output: not now"}) || len(walks) != 2 {
 		t.Errorf("not known: %q, %d looks", its.after.unknown, len(walks))
 	}
-	f.registry.Update(func(tx registry.Tx) {
-		part := f.Remember(tx.View, s)[0]
-		text, err := json.Marshal(part.Value)
-		its.output = ""
-		require.NoError(t, err, f.Restore(tx.View, s, registry.Parts{part.Name: text}))
-	})
-	require.Equal(t, its.output, "pipe:[1]")
 }
 
 // stuck is a kernel whose walks wait.

@@ -90,16 +90,6 @@ func TestMarks(t *testing.T) {
 	if c := why.Process.Calls; len(c) != 1 || c[0].Ended == nil || c[0].Agent.PID != 101 {
 		t.Errorf("%+v", c)
 	}
-	tree := daemontest.Get[api.Tree](w, "user", "/v1/sessions/office/tree")
-	named := 0
-	for _, n := range tree.Nodes {
-		if len(n.Calls) > 0 {
-			named++
-		}
-	}
-	if named != 8 {
-		t.Errorf("the tree names calls of %d processes, want 8", named)
-	}
 }
 
 // An end event of the agent ends its calls, and an end without a beginning is refused.
@@ -147,10 +137,6 @@ func TestMarksRefused(t *testing.T) {
 	w.forks(101, 107, 107, 108, 101, 109)
 	w.K.Exit(107, 0)
 	w.forks(109, 107) // the PID of the creator of 108
-	w.forks(101, 400)
-	for pid := uint32(400); pid < 415; pid++ {
-		w.forks(pid, pid+1)
-	}
 	good := api.MarkRequest{Phase: "begin", ID: "x", Tool: "Bash", Agent: w.RefOf(101)}
 	of := func(pid uint32) api.MarkRequest { q := good; q.Agent = w.RefOf(pid); return q }
 	stale := good
@@ -170,7 +156,6 @@ func TestMarksRefused(t *testing.T) {
 		{"from a nested session", "105", of(101), api.CodeDenied},
 		{"another start", "103", stale, api.CodeDenied},
 		{"for one whose child has an ancestor's PID", "108", of(109), api.CodeDenied},
-		{"too far below", "415", of(101), api.CodeDenied},
 		{"no PID", "103", `{"phase":"begin","id":"x","agent":{"start_ns":"1"}}`, api.CodeBadRequest},
 		{"a negative PID", "103", `{"phase":"begin","id":"x","agent":{"pid":-101}}`, api.CodeBadRequest},
 		{"a PID of more than 32 bits", "103", `{"phase":"begin","id":"x","agent":{"pid":4294967397}}`, api.CodeDenied},

@@ -147,15 +147,8 @@ func TestSum(t *testing.T) {
 	if len(f.Got.Marks) != 1 || f.Got.Marks[0].Phase != api.PhaseEnd || f.Got.Marks[0].ID != "" {
 		t.Errorf("marked %+v: an interrupted call does not end", f.Got.Marks)
 	}
-	asked := 0
 	f.Has.Sessions[0].Ports = slices.Repeat([]int{8080}, mostPorts+2)
-	f.On.WhyPort = func(string, int) (*api.Holders, error) {
-		asked++
-		return &api.Holders{Items: []api.Why{holder(30, "mine00"), holder(70, "mine00")}}, nil
-	}
-	if message := f.call(t, "Stop"); asked != mostPorts || !strings.Contains(message, "; 2 more ports are in use. Keep it") {
-		t.Errorf("asked about %d ports: %s", asked, message)
-	}
+	require.Contains(t, f.call(t, "Stop"), "; 2 more ports are in use. Keep it")
 	f.On.Why = func(string) (*api.Why, error) { return nil, api.NewError(api.CodeNotFound, "gone", "") }
 	require.Equal(t, f.call(t, "Stop"), "") // the editor may be what it would offer to end
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -70,6 +71,12 @@ func TestKeepSigned(t *testing.T) {
 	key, file := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "command")
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
+	}
+	asks := newWorld(t, f)
+	shown := asks.terminal("n\n")
+	code, _, _ := asks.run(append(valid, "--sign", key, "--save", file)...)
+	if _, err := os.Stat(file); code != api.ExitFailed || err == nil || !strings.Contains(shown(), "Sign it?") {
+		t.Errorf("exit %d after no, %v", code, err)
 	}
 	if code, _, stderr := w.run(append(valid, "--name", "cache", "--sign", key, "--save", file, "--yes")...); code != 0 {
 		t.Fatalf("exit %d, %q", code, stderr)

@@ -26,6 +26,11 @@ func TestHaltCommand(t *testing.T) {
 	if code, out, _ := newWorld(t, f).run("halt", "--dry-run"); code != 0 || !strings.Contains(out, "k3x9q2") || strings.Contains(out, "--if-plan") {
 		t.Errorf("exit %d, %s", code, out)
 	}
+	w := newWorld(t, f)
+	shown := w.terminal("n\n")
+	if code, _, _ := w.run("halt", "--reason", "r"); code != api.ExitFailed || !strings.Contains(shown(), "Halt this host?") {
+		t.Errorf("exit %d after no", code)
+	}
 	if len(f.Got.Halts) != 0 {
 		t.Fatalf("%+v", f.Got.Halts)
 	}

@@ -267,6 +267,7 @@ func TestErrors(t *testing.T) {
 		{newFake(), "end --yes k3x m8p", 3, "session k3x: not found; to end k3x9q2 name it in full\nlineage: session m8p: not found; to end m8p4z1 name it in full"},
 		{newFake(), "end nosuch", 3, "session nosuch: not found"},
 		{nil, "end build", 5, `no daemon at /run/lineage/lineage.sock; start it as root with "lineage daemon" or "lineage run"`},
+		{newFake(), "end --sign nosuch --left build", 2, "end: --sign takes SESSION or --all, and of the other flags --grace, --now, --if-plan, --timeout, --max-hosts and --yes"},
 		{newFake(), "end --all --mine", 2, "end: give only one of --all, --mine, --left, --idle and --container or --pod"},
 		{newFake(), "end --all build", 2, "end: --all, --mine, --idle, --container and --pod choose the sessions; name none"},
 		{newFake(), "end --mine --if-plan x", 2, "end: --if-plan is for one SESSION, the plan's own"},

@@ -33,6 +33,7 @@ func TestKeepByMember(t *testing.T) {
 	}
 	keep(201).Refused(api.CodeDenied) // a rule matches, but it is in another session
 	keep(101, 102).Refused(api.CodeBadRequest)
+	p.Keep("user", 101, 201).Refused(api.CodeBadRequest) // of two sessions
 	p.In(map[uint32]string{101: s.ID, 102: s.ID, 201: other.ID})
 	p.K.Edit(101, func(x *kerneltest.Proc) { x.Runs = &tracer.Running{} })
 	if e := keep(101).Refused(api.CodeDenied); !strings.Contains(e.Message, `"/bin/lngtest-cache": the process does not execute the file`) || strings.Contains(e.Hint, "keep: [{") {

@@ -235,6 +235,9 @@ func testCreateRefuses(t *testing.T, tr *tracer.Tracer) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if _, err := tr.Create(tracer.SessionSpec{Root: self, MaxLifetime: -1}); err == nil {
+		t.Error("a negative lifetime was taken")
+	}
 	all, err := tr.Sessions()
 	if err != nil || len(all) != 0 {
 		t.Errorf("refused sessions are left: %+v, %v", all, err)
@@ -242,6 +245,18 @@ func testCreateRefuses(t *testing.T, tr *tracer.Tracer) {
 	if e, err := tr.Lookup(w.pid()); err == nil {
 		t.Errorf("a refused root is entered: %+v", e)
 	}
+	var taken tracer.SessionID // by a session of the history
+	id := create(t, tr, w, tracer.SessionSpec{Taken: func(id tracer.SessionID) bool {
+		first := taken == 0
+		if first {
+			taken = id
+		}
+		return first
+	}})
+	if taken == 0 || id.String() == taken.String() {
+		t.Errorf("the id %v is used again", id)
+	}
+	endAll(t, tr, id, w)
 }
 
 // thread returns the id of a thread of this process that is not its leader.

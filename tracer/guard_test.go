@@ -219,13 +219,18 @@ func TestGuardOfAgents(t *testing.T) {
 	tr.SetGuard(tracer.Guarding{All: true})
 	w := agent(t, agentName, obeys)
 	w.goOn()
-	id := opened(t, tr, w.pid()).ID
+	s := opened(t, tr, w.pid())
+	id := s.ID
+	require.Equal(t, s.Guarded(true), false)
 	c := &crossings{t: t, tr: tr}
 	c.after("not judged", w, fmt.Sprintf("kill -KILL %d", outsider(t, ":").pid()), false)
 	require.NoError(t, tr.SetTerms(id, tracer.SessionSpec{Rule: 1, KeepOnRootExit: true}))
 	c.after("judged", w, fmt.Sprintf("kill -KILL %d", outsider(t, ":").pid()), true)
 	_, err := tr.Dissolve(id)
 	require.NoError(t, err)
+	s, err = tr.Session(id)
+	require.NoError(t, err)
+	require.Equal(t, s.Guarded(true), false)
 	c.after("dissolved", w, fmt.Sprintf("kill -KILL %d", outsider(t, ":").pid()), false)
 }
 

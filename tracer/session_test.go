@@ -93,7 +93,7 @@ func TestSessionLife(t *testing.T) { onEachSide(t, testSessionLife) }
 func testSessionLife(t *testing.T, tr *tracer.Tracer) {
 	w := start(t, `(sleep 60 & echo $!); read go; wait`)
 	id := create(t, tr, w, tracer.SessionSpec{Name: "life", UID: 7, Grace: 3 * time.Second})
-
+	sentence(t, tr) // nothing is due
 	s, err := tr.Session(id)
 	require.NoError(t, err)
 	if s.Name != "life" || s.UID != 7 || s.State != tracer.StateActive || s.Live != 1 || s.Root.PID != w.pid() || s.Grace != 3*time.Second {

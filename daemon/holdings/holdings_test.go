@@ -88,7 +88,7 @@ func TestAskedAtEnd(t *testing.T) {
 	}
 }
 
-// TestConcluding: while a look after the end goes on no second one begins, and the next receipt needs a new one. It waits
+// TestConcluding: until a look after the end is over no second one begins, and the next receipt needs a new one. It waits
 // for no port while members are left.
 func TestConcluding(t *testing.T) {
 	f := newFixture(t)

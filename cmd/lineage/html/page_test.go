@@ -163,7 +163,7 @@ func TestContinues(t *testing.T) {
 }
 
 // TestUnseen: what was not seen is not said: the end of a call, of a port, of a process, and what the kernel counted. What is
-// told twice was so at first.
+// reported twice was so at first.
 func TestUnseen(t *testing.T) {
 	s := tell("unseen")
 	s.fork(0, 100, "sh")

@@ -65,7 +65,7 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	steward.AskClients(asked)
 	s.Attribution = attribution.New(attribution.Options{
-		Registry: reg, Rules: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Containers: containers, Files: cmp.Or(h.Files, "/"), Self: p.self,
+		Registry: reg, Rules: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Containers: containers, Sockets: h.Sockets, Files: cmp.Or(h.Files, "/"), Self: p.self,
 		Clock: h.Clock, Log: log,
 	})
 	held := holdings.New(holdings.Options{

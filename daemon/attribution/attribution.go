@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/clients"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -43,8 +44,9 @@ type Options struct {
 	Proc     procfs.FS
 	// Containers finds the containers of processes.
 	Containers *container.Finder
-	Files      string          // the root of the host's files
-	Self       tracer.Identity // the daemon
+	Sockets    func(pid uint32) ([]clients.Socket, error) // of a process
+	Files      string                                     // the root of the host's files
+	Self       tracer.Identity                            // the daemon
 	Clock      registry.Clock
 	Log        zerolog.Logger
 }
@@ -95,6 +97,7 @@ func (a *Attribution) Run(ctx context.Context) {
 			return
 		case met := <-a.met:
 			a.judge(met)
+			a.meetServers()
 			a.endDue()
 		case id := <-a.unsure:
 			if len(unsure) == 0 {
@@ -315,7 +318,7 @@ func (a *Attribution) endDue() {
 				due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseAncestor, Grace: x.Info().Grace, ByPolicy: true})
 			case a.o.Steward.Shared(v, x.ID()) != "":
 				if r := policy.SharedNamed(a.o.Steward.Shared(v, x.ID())); (r == nil || !r.Lasts()) && !a.used(v, x) {
-					due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseExpired, Grace: x.Info().Grace, ByPolicy: true})
+					due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseExpired, Grace: x.Info().Grace, ByPolicy: r != nil})
 				}
 			}
 		}

@@ -40,6 +40,8 @@ type request struct {
 	Failed bool     // the client exited with an error
 	Inside bool     // its server is a member
 	Found  bool     // a process was found for it
+
+	look uint64 // boottime at which it is next asked for its server
 }
 
 // attributed is a process that was found to be brokered.
@@ -136,7 +138,7 @@ func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Even
 	}
 	s := a.of(x.ID())
 	if found.Serves {
-		s.serve(found.Kind)
+		a.serve(v, x, found.Kind, true)
 		return
 	}
 	e := &request{Request: found, Client: ev.Process, Comm: ev.Comm.String(), UID: ev.UID, Asked: ev.Time, Inside: s.inside(&found)}
@@ -196,10 +198,14 @@ func (s *brokered) forked(ev *tracer.Event) {
 	}
 }
 
-// serve notes that a member is the server for what the session has asked.
-func (s *brokered) serve(kind *broker.Kind) {
-	for _, e := range s.Requests {
-		e.Inside = e.Inside || e.Kind.Name == kind.Name && e.Left == 0
+// serve notes that the server for what the session asks is one of its members, or not.
+func (a *Attribution) serve(v registry.View, x *registry.Session, kind *broker.Kind, inside bool) {
+	for _, e := range a.of(x.ID()).Requests {
+		if e.Kind.Name == kind.Name && e.Inside != inside && (e.Left == 0 || !inside) {
+			e.Inside = inside
+			v.Save(x)
+			v.Changed(x.ID())
+		}
 	}
 }
 

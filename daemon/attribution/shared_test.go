@@ -3,12 +3,16 @@
 package attribution_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/clients"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -83,5 +87,82 @@ func TestAgentsSharedServer(t *testing.T) {
 	w.runs(106, "/opt/bin/codex", "resume")
 	if b := w.brokered(1)[0]; b.Asked.PID != 101 {
 		t.Errorf("%+v", b)
+	}
+}
+
+// A server of codex's leaves the session of the first terminal once a client in another session is connected to it, by the kernel's
+// word, and ends with the last one. Neither a name, nor arguments, nor a client of its own session let a member leave.
+func TestServerOfTerminals(t *testing.T) {
+	w := newWork(t, "mode: observe\n")
+	var to atomic.Uint32 // where each client is connected
+	w.Stop()
+	w.Host.Sockets = func(uint32) ([]clients.Socket, error) {
+		return []clients.Socket{{Path: "/own"}, {Listener: to.Load(), Path: "/s"}}, nil
+	}
+	w.Start()
+	server := func(pid, parent uint32, file string, words ...string) {
+		w.Fork(parent, pid, 1000, "codex")
+		w.Exe(pid, file)
+		argv := strings.Join(append([]string{file, "app-server"}, words...), "\x00") + "\x00"
+		w.File(pid, "cmdline", argv)
+		w.K.Exec(pid, file, argv)
+	}
+	asks := func(pid, root uint32) {
+		w.Fork(root, pid, 1000, "codex")
+		w.K.Exec(pid, "/opt/codex", "/opt/codex\x00")
+		w.K.Advance(time.Hour)
+		w.look()
+	}
+	second := w.Session("user", 200, api.NewSession{GraceMS: daemontest.MS(0)})
+	asks(101, 100)
+	server(102, 100, "/opt/codex", "--managed-daemon")
+	server(103, 100, "/opt/codex")                            // not shared
+	server(104, 100, "/opt/lngtest-perl", "--managed-daemon") // not codex
+	w.K.Fork(102, 105, "lngtest-call")
+	w.brokered(0)
+	w.Fork(100, 106, 1000, "lngtest-shell")
+	if inner := daemontest.Into[api.Session](w.Adopt("user", 106), http.StatusCreated); inner.Parent != w.s.ID {
+		t.Fatalf("%+v", inner)
+	}
+	for _, pid := range []uint32{102, 103, 104} { // from its own session, and from one inside it
+		to.Store(pid)
+		w.K.Advance(time.Hour)
+		w.look()
+		asks(110+pid, 106)
+	}
+	for pid := uint32(103); pid <= 104; pid++ {
+		to.Store(pid)
+		asks(200+pid, 200)
+	}
+	for _, pid := range []uint32{102, 103, 104, 105} {
+		if w.in(pid) != w.s.ID {
+			t.Fatalf("%d left its session for %s", pid, w.in(pid))
+		}
+	}
+	to.Store(102)
+	asks(202, 200)
+	w.Until(func() bool { return w.in(102) != w.s.ID && w.in(105) == w.in(102) })
+	doc := daemontest.Get[api.Session](w, "user", "/v1/sessions/"+w.in(102))
+	if !doc.Kept || doc.Shared != "codex" || doc.KeepRule != "" || doc.Parent != "" {
+		t.Errorf("%+v", doc)
+	}
+	if b := w.brokered(1)[0]; b.Asked.PID != 101 || !b.Shared() { // what the first terminal asks is no longer in its session
+		t.Errorf("%+v", b)
+	}
+	w.K.Exit(100, 0)
+	if r := w.Receipt(w.s.ID); r.Verdict != "clean" {
+		t.Errorf("%+v", r)
+	}
+	w.Survive([]uint32{102, 103, 104, 105}, 102, 105)
+	w.Stop() // and is killed before it has written what it knows
+	require.NoError(t, os.RemoveAll(filepath.Dir(w.Instance.History)))
+	w.Start()
+	w.look()
+	w.Survive([]uint32{102, 105}, 102, 105)
+	w.K.Exit(200, 0)
+	w.Receipt(second.ID)
+	w.look()
+	if r := w.Receipt(doc.ID); r.Verdict != "clean" || !w.Dead(105) {
+		t.Errorf("%+v", r)
 	}
 }

@@ -21,6 +21,8 @@ type Kind struct {
 	Later bool
 	// Forks: where no server runs, the client forks one.
 	Forks bool
+	// Shared: its server outlives the clients, and serves those of several sessions.
+	Shared bool
 	// Relays: the client's exit code is that of the work. Otherwise it shows whether
 	// the broker accepted the work.
 	Relays bool
@@ -91,7 +93,7 @@ var clients = []client{{
 }, {
 	// On a terminal a server that outlives it runs its tool calls, those of the user's other terminals too. None is
 	// attributed: a request is only reported.
-	kind:  Kind{Name: "codex", Relays: true},
+	kind:  Kind{Name: "codex", Shared: true, Relays: true},
 	names: []string{"codex"}, serves: "--managed-daemon", alone: "--no-daemon",
 	idle: []string{"exec", "e", "review", "login", "logout", "mcp", "plugin", "app-server", "remote-control", "completion", "update", "doctor",
 		"sandbox", "debug", "apply", "a", "queue", "archive", "delete", "unarchive", "cloud", "exec-server", "features", "help", "--help", "-h", "--version", "-V"},

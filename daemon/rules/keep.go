@@ -85,10 +85,10 @@ func (s *Steward) KeepByRule(ctx context.Context) {
 
 // keepRunning applies the keep rules to all members.
 func (s *Steward) keepRunning(p *policy.Policy) {
+	s.shareAgain(p)
 	if len(p.Keep) == 0 && len(p.Brokers.Shared) == 0 {
 		return
 	}
-	s.shareAgain(p)
 	var members []tracer.Identity
 	err := s.o.Kernel.Snapshot(0, func(t *tracer.Process) error {
 		if t.Session != 0 && !t.Dead && t.Flags&tracer.FlagRoot == 0 {
@@ -127,7 +127,7 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		return
 	}
 	if rule == nil {
-		if err := s.share(from, id, p, shared); err != nil && !errors.Is(err, tracer.ErrNotFound) {
+		if err := s.Share(from, id, shared.Name, fmt.Sprintf("rule %s (%s): %s", shared.Name, p.Origin(shared), several)); err != nil && !errors.Is(err, tracer.ErrNotFound) {
 			s.o.Log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, shared.Name).Msg("shared server not moved out of its session")
 		}
 		return

@@ -3,7 +3,7 @@
 package rules
 
 import (
-	"fmt"
+	"cmp"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
@@ -13,8 +13,11 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// share moves a server that several sessions use to a session of its own.
-func (s *Steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.Policy, rule *policy.Shared) error {
+// several is why a server leaves the session that started it.
+const several = "a server of several sessions"
+
+// Share moves a server that several sessions use to a session of its own: by a rule, or, if that is "", on evidence.
+func (s *Steward) Share(from tracer.SessionInfo, id tracer.Identity, rule, why string) error {
 	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
 	info, err := s.handOver(spec, []tracer.Identity{id}, func(v registry.View, x *registry.Session) {
 		s.noteShared(v, x, rule, from.ID)
@@ -22,22 +25,22 @@ func (s *Steward) share(from tracer.SessionInfo, id tracer.Identity, p *policy.P
 	if err != nil {
 		return err
 	}
-	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, id.PID).Msg("shared server moved out of its session")
-	s.Record(access.Keep.String(), audit.Done, fmt.Sprintf("rule %s (%s): a server of several sessions", rule.Name, p.Origin(rule)), info.ID, id)
+	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule).Uint32(logging.KeyPID, id.PID).Msg("shared server moved out of its session")
+	s.Record(access.Keep.String(), audit.Done, why, info.ID, id)
 	return nil
 }
 
 // noteShared notes that a session holds a server of several sessions.
-func (s *Steward) noteShared(v registry.View, x *registry.Session, rule *policy.Shared, from tracer.SessionID) {
+func (s *Steward) noteShared(v registry.View, x *registry.Session, rule string, from tracer.SessionID) {
 	its := s.of(x.ID())
-	its.kept = &Kept{Reason: "a server of several sessions", From: from, Rule: rule.Name}
-	its.shared = rule.Name
+	its.kept = &Kept{Reason: several, From: from, Rule: rule}
+	its.shared = cmp.Or(rule, "codex") // no other one is found by evidence
 	v.Save(x)
 	v.Changed(x.ID())
 }
 
 // shareAgain finds the rules of kept sessions without a remembered reason and without
-// an end: a killed daemon may not have written it.
+// an end: a killed daemon may not have written it. Without a rule, too, they end with the last session.
 func (s *Steward) shareAgain(p *policy.Policy) {
 	lost, err := registry.Ask(s.o.Registry, func(v registry.View) (lost []tracer.SessionInfo) {
 		for x := range v.Sessions() {
@@ -51,13 +54,13 @@ func (s *Steward) shareAgain(p *policy.Policy) {
 		return
 	}
 	for _, info := range lost {
-		rule := p.SharedServer(s.RootFacts(info.Root))
-		if rule == nil {
-			continue
+		name := ""
+		if rule := p.SharedServer(s.RootFacts(info.Root)); rule != nil {
+			name = rule.Name
 		}
 		s.o.Registry.Do(func(t registry.Tx) {
 			if x := t.Session(info.ID); x != nil && s.of(info.ID).kept == nil {
-				s.noteShared(t.View, x, rule, 0)
+				s.noteShared(t.View, x, name, 0)
 			}
 		})
 	}

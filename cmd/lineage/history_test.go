@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,23 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 	}
 	golden(t, "history rebooted", newWorld(t, f).record("history")+newWorld(t, f).record("history", "-o", "wide")+
 		newWorld(t, f).record("history", "lost"))
+}
+
+// A session that is about to end is awaited: its grace is when one looks. Many locks that it has released have three rows.
+func TestHistoryOfTheEnding(t *testing.T) {
+	f := newFake()
+	f.Has.Sessions[0].State = api.StateEnding
+	f.On.Report = func(_ context.Context, id string, wait time.Duration) (*api.Report, error) {
+		if wait > 0 {
+			f.Has.Sessions[0].State = api.StateEnded
+		}
+		r := cleanReport(id)
+		r.LocksReleased = slices.Repeat([]api.Lock{{Type: "posix", Path: "/logs.sqlite-shm"}}, 10)
+		return r, nil
+	}
+	if code, stdout, stderr := newWorld(t, f).run("history", "build"); code != 0 || !strings.Contains(stdout, "k3x9q2: ended, clean") || strings.Count(stdout, "released posix") != 3 || !strings.Contains(stdout, "… released 7 more") {
+		t.Errorf("%d %q %q", code, stdout, stderr)
+	}
 }
 
 // What is to be verified is this host's, whole, and as root.

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
@@ -33,6 +34,11 @@ func Past(ctx context.Context, c api.Client, name string, everybody bool) (*text
 // Ended is the session that is over with that id, or the last one with that name.
 func Ended(ctx context.Context, c api.Client, name string) (*api.Session, error) {
 	s, err := c.Session(ctx, name)
+	if err == nil && s.State == api.StateEnding { // its grace is when it is asked for
+		if _, err = c.Report(ctx, s.ID, time.Minute); err == nil {
+			s, err = c.Session(ctx, s.ID)
+		}
+	}
 	if err != nil || s.State == api.StateEnded {
 		return s, err
 	}

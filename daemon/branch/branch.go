@@ -266,10 +266,15 @@ func (s *Branches) Separate(ctx context.Context, b *Branch) error {
 	return nil
 }
 
-// open opens the branch's session over one of its processes, unless that has exited.
+// open opens the branch's session over one of its processes, unless that has exited. That of a call has its id as its name.
 func (s *Branches) open(b *Branch, root tracer.Identity) error {
 	id, err := registry.Change(s.registry, func(t registry.Tx) (tracer.SessionID, error) {
-		x, err := t.Create(tracer.SessionSpec{Root: root, UID: b.UID, Grace: b.Grace, KeepOnRootExit: true, Adopted: true})
+		spec := tracer.SessionSpec{Name: api.SessionWord(b.Call), Root: root, UID: b.UID, Grace: b.Grace, KeepOnRootExit: true, Adopted: true}
+		x, err := t.Create(spec)
+		if spec.Name != "" && err != nil { // another session may have it
+			spec.Name = ""
+			x, err = t.Create(spec)
+		}
 		if err != nil {
 			return 0, err
 		}

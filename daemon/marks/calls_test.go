@@ -201,7 +201,7 @@ func TestEndCall(t *testing.T) {
 			}
 			w.In(map[uint32]string{121: s.ID, 125: s.ID}) // a plan moves nothing
 			r := daemontest.Into[api.Report](w.Do(who, "POST", path+"/end", api.EndRequest{Call: "one", PlanToken: plan.Token}), http.StatusAccepted)
-			if r = w.Receipt(r.Session); r.Verdict != api.VerdictClean || len(r.Processes) != 5 {
+			if r = w.Receipt(r.Session); r.Name != "one" || r.Verdict != api.VerdictClean || len(r.Processes) != 5 {
 				t.Errorf("%+v", r)
 			}
 			w.Survive(household, 100, 101, 102, 103, 130, 140, 141, 150)

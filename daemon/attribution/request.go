@@ -3,6 +3,7 @@
 package attribution
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,9 +11,11 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // How many requests, and how many processes found for it, a session remembers. More are
@@ -40,8 +43,7 @@ type request struct {
 	Failed bool     // the client exited with an error
 	Inside bool     // its server is a member
 	Found  bool     // a process was found for it
-
-	look uint64 // boottime at which it is next asked for its server
+	look   uint64   // boottime at which it is next asked for its server
 }
 
 // attributed is a process that was found to be brokered.
@@ -198,13 +200,69 @@ func (s *brokered) forked(ev *tracer.Event) {
 	}
 }
 
-// serve notes that the server for what the session asks is one of its members, or not.
+// serve notes whether the server for what a session asks is one of its members.
 func (a *Attribution) serve(v registry.View, x *registry.Session, kind *broker.Kind, inside bool) {
 	for _, e := range a.of(x.ID()).Requests {
-		if e.Kind.Name == kind.Name && e.Inside != inside && (e.Left == 0 || !inside) {
+		if e.Kind.Name == kind.Name && (e.Left == 0 || !inside) {
 			e.Inside = inside
-			v.Save(x)
-			v.Changed(x.ID())
+		}
+	}
+	v.Save(x)
+}
+
+// meetServers asks the kernel to what the clients of shared servers are connected: each one again when it is twice as old, as a user
+// may have many, with many files.
+func (a *Attribution) meetServers() {
+	now := a.o.Clock.Boottime()
+	due, err := registry.Ask(a.o.Registry, func(v registry.View) map[tracer.Identity]tracer.SessionID {
+		due := make(map[tracer.Identity]tracer.SessionID)
+		for x := range v.Sessions() {
+			for _, e := range a.of(x.ID()).Requests {
+				if e.Kind.Shared && e.Left == 0 && !x.Closed() && now >= e.look {
+					e.look, due[e.Client] = 2*now-e.Asked, x.ID()
+				}
+			}
+		}
+		return due
+	})
+	for client, session := range due {
+		sockets, _ := a.o.Sockets(client.PID)
+		for _, s := range sockets {
+			if id, gone := a.o.Kernel.Identify(client.PID); err == nil && gone == nil && id == client && s.Listener != 0 {
+				a.connected(session, s.Listener)
+			}
+		}
+	}
+}
+
+// connected lets a shared server leave the session that started it when a client in another one is connected to it: its end would
+// take that client's work. It ends with the last session of its user. No rule allows that, but passing for a server gains a member
+// nothing: a real one runs whatever the processes of the user ask, in the session of that server.
+func (a *Attribution) connected(client tracer.SessionID, pid uint32) {
+	argv, _ := broker.Argv(a.o.Proc, pid)
+	server, ok := broker.RequestOf(procfs.Base(a.o.Proc.Link(pid, "exe")), argv)
+	in, err := a.o.Kernel.Lookup(pid)
+	if !ok || !server.Serves || err != nil {
+		return
+	}
+	from, err := registry.Ask(a.o.Registry, func(v registry.View) (from tracer.SessionInfo) {
+		x, of := v.Session(client), v.Session(in.Session)
+		if x != nil {
+			a.serve(v, x, server.Kind, x == of)
+		}
+		if x == nil || of == nil || !of.Active() || v.Within(client, in.Session) || v.Within(in.Session, client) || in.Flags&tracer.FlagRoot != 0 {
+			return from
+		}
+		// Where a rule's session would end, but the policy is observed, nothing ends.
+		if i := of.Info(); !i.Kept && a.of(i.ID).For == 0 && i.UID == x.Info().UID && (i.Rule == 0 || a.o.Rules.Enforced(i.UID)) {
+			a.serve(v, of, server.Kind, false)
+			from = i
+		}
+		return from
+	})
+	if err == nil && from.ID != 0 {
+		if err := a.o.Steward.Share(from, in.Identity, "", fmt.Sprintf("session %v is connected to it", client)); err != nil {
+			a.o.Log.Error().Err(err).Str(logging.KeySession, from.ID.String()).Uint32(logging.KeyPID, pid).Msg("shared server not moved out of its session")
 		}
 	}
 }

@@ -20,6 +20,8 @@ type agent struct {
 	name, version  string
 	bin            string // the command, as npm links it
 	once, terminal func(prompt string) []string
+	quit           string   // what its user types to leave it; "": Ctrl-D
+	stop           []string // the keys that interrupt a call
 	env            func(url string) []string
 	// files configure it: the model, and the MCP servers by name. Paths are below its home.
 	files func(x *trial, servers map[string][]string) map[string]any
@@ -27,7 +29,7 @@ type agent struct {
 
 var (
 	claude = &agent{
-		name: "claude-code", version: "2.1.332", bin: "claude",
+		name: "claude-code", version: "2.1.332", bin: "claude", quit: "/exit", stop: []string{"Escape"},
 		once:     func(p string) []string { return append([]string{"-p", p}, claudeFlags...) },
 		terminal: func(p string) []string { return append([]string{p}, claudeFlags...) },
 		env: func(url string) []string {
@@ -46,9 +48,12 @@ var (
 		},
 	}
 	codex = &agent{
-		name: "codex", version: "0.171.0", bin: "codex",
+		name: "codex", version: "0.171.0", bin: "codex", stop: []string{"Escape"},
 		once: func(p string) []string {
 			return []string{"exec", "--dangerously-bypass-hook-trust", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", p}
+		},
+		terminal: func(p string) []string {
+			return []string{"--no-daemon", "--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox", p}
 		},
 		env: func(string) []string { return nil },
 		files: func(x *trial, servers map[string][]string) map[string]any {
@@ -62,8 +67,9 @@ var (
 		},
 	}
 	gemini = &agent{
-		name: "gemini-cli", version: "0.61.0", bin: "gemini",
-		once: func(p string) []string { return []string{"--yolo", "-m", "gemini-2.5-pro", "-p", p} },
+		name: "gemini-cli", version: "0.61.0", bin: "gemini", quit: "/quit", stop: []string{"Escape"},
+		once:     func(p string) []string { return []string{"--yolo", "-m", "gemini-2.5-pro", "-p", p} },
+		terminal: func(p string) []string { return []string{"--yolo", "-m", "gemini-2.5-pro", "-i", p} },
 		env: func(url string) []string {
 			return []string{"GEMINI_API_KEY=none", "GOOGLE_GEMINI_BASE_URL=" + url, "GEMINI_CLI_TRUST_WORKSPACE=true"}
 		},
@@ -81,7 +87,7 @@ var (
 		},
 	}
 	opencode = &agent{
-		name: "opencode", version: "1.18.33", bin: "opencode",
+		name: "opencode", version: "1.18.33", bin: "opencode", quit: "/exit", stop: []string{"Escape", "Escape"},
 		once:     func(p string) []string { return []string{"run", p} },
 		terminal: func(p string) []string { return []string{"--prompt", p} },
 		env: func(string) []string {

@@ -5,7 +5,6 @@ package agents
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -61,42 +60,34 @@ func TestInterrupted(t *testing.T) {
 // terminal opens codex on a terminal; its one tool call leaves a server, the n-th.
 func (x *trial) terminal(n int, name string, args ...string) *stage.Terminal {
 	x.T.Helper()
-	at := *x.Instance // each terminal has a tmux, and files, of its own
-	at.Dir = filepath.Join(x.Dir, fmt.Sprint("terminal", n))
-	require.NoError(x.T, os.Mkdir(at.Dir, 0o755))
-	args = append(append([]string{x.bin, "--dangerously-bypass-approvals-and-sandbox"}, args...), "do it")
-	screen := at.TerminalOf(140, 45, x.commandAgain(name, []string{"--leaks", "fail"}, args...)...)
+	screen := x.screen(name, []string{"--leaks", "fail"}, append(append([]string{"--dangerously-bypass-approvals-and-sandbox"}, args...), "do it")...)
 	x.m.Line("up", n)
 	screen.See("answer", func(s string) bool { return strings.Contains(s, "all done") })
 	return screen
 }
 
-// quit ends codex, and returns what is then on the terminal.
-func quit(screen *stage.Terminal) string {
-	screen.T.Helper()
-	s := screen.Insist("end of codex", func(s string) bool { return strings.Contains(s, "lngtest-after") }, "C-d")
-	return strings.Join(strings.Fields(s), " ")
+// screen runs the agent on a terminal that has a tmux, and files, of its own.
+func (x *trial) screen(name string, flags []string, args ...string) *stage.Terminal {
+	x.T.Helper()
+	at, err := *x.Instance, error(nil)
+	at.Dir, err = os.MkdirTemp(x.Dir, "t")
+	require.NoError(x.T, err)
+	return at.TerminalOf(140, 45, x.commandAgain(name, flags, append([]string{x.bin}, args...)...)...)
 }
 
 // TestSharedServer: on a terminal codex lets a server that outlives it run its tool calls. A session that was not first says
 // that they are not in it. With --no-daemon each terminal has its own, and the end of one leaves the other alone.
 func TestSharedServer(t *testing.T) {
-	x := newTrial(t, codex, false)
-	x.Daemon()
-	x.file("server.js", server)
-	x.script(model.Run("unlink up; "+apart("node server.js")+"; until [ -e up ]; do sleep 0.1; done"), model.Say("all done"))
-	x.configure()
-	quit(x.terminal(1, ""))
+	x := shared(t)
+	x.leave(x.terminal(1, ""))
 	x.traced = true
-	if said := quit(x.terminal(2, "asks")); !strings.Contains(said, "its shared server is not in this session; use --no-daemon") || !strings.Contains(said, "lngtest-after 125") {
-		t.Error(said)
-	}
+	x.unfound(x.leave(x.terminal(2, "asks")), 125)
 	one, two := x.terminal(3, "one", "--no-daemon"), x.terminal(4, "two", "--no-daemon")
-	quit(one)
+	x.leave(one)
 	if s := x.Session("two"); s.Live != 3 {
 		t.Errorf("%+v", s)
 	}
-	quit(two)
+	x.leave(two)
 	for _, name := range []string{"one", "two"} {
 		if r := x.receipt(name); len(r.Brokered) > 0 || named(r, "server.js") != 1 {
 			t.Errorf("%s: %+v", name, r)
@@ -106,4 +97,41 @@ func TestSharedServer(t *testing.T) {
 		t.Errorf("%d servers live", n)
 	}
 	x.bystander.MustBeUntouched()
+}
+
+// TestSharedServerMoves: without --no-daemon, too, the end of one codex does not take another's work. The server of the first session
+// leaves it for the second, and ends with that; each session says that its work is not in it.
+func TestSharedServerMoves(t *testing.T) {
+	x := shared(t)
+	x.traced = true
+	one, two := x.terminal(1, "one"), x.terminal(2, "two")
+	x.Until("session of the server", func() bool { return x.why(x.running("--managed-daemon")[0]).Shared == "codex" })
+	x.unfound(x.leave(one), 123) // what keeps the server up to date is left over
+	if n := len(x.running("node server.js")); n != 2 {
+		t.Errorf("%d servers live", n)
+	}
+	two.Type("again")
+	two.Insist("second turn", func(string) bool { return len(x.running("node server.js")) == 3 }, "Enter")
+	x.unfound(x.leave(two), 125)
+	x.over([]string{"node server.js"})
+	x.bystander.MustBeUntouched()
+}
+
+// shared is a trial of codex, whose call leaves a server.
+func shared(t *testing.T) *trial {
+	x := newTrial(t, codex, false)
+	x.Daemon()
+	x.file("server.js", server)
+	leave := model.Run("unlink up; " + apart("node server.js") + "; until [ -e up ]; do sleep 0.1; done")
+	x.script(leave, model.Say("all done"), leave, model.Say("all done"))
+	x.configure()
+	return x
+}
+
+// unfound demands that a session did not find what its codex has asked for.
+func (x *trial) unfound(said string, code int) {
+	x.T.Helper()
+	if !strings.Contains(said, "its shared server is not in this session; use --no-daemon") || !strings.Contains(said, fmt.Sprint("lngtest-after ", code)) {
+		x.T.Error(said)
+	}
 }

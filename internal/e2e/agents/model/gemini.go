@@ -3,12 +3,16 @@ package model
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 )
 
 // gemini is a request of the Gemini format, of gemini-cli.
 type gemini struct {
-	Contents []struct{ Role string }
-	Tools    []struct {
+	Contents []struct {
+		Role  string
+		Parts []struct{ Text string }
+	}
+	Tools []struct {
 		FunctionDeclarations []struct{ Name string }
 	}
 	stream bool
@@ -25,7 +29,8 @@ func (g *gemini) tools() (names []string) {
 
 func (g *gemini) answered() (n int) {
 	for _, c := range g.Contents {
-		if c.Role == "model" {
+		interrupted := len(c.Parts) > 0 && strings.HasPrefix(c.Parts[0].Text, "[The previous response was interrupted") // says the agent
+		if c.Role == "model" && !interrupted {
 			n++
 		}
 	}

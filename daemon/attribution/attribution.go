@@ -70,6 +70,7 @@ type Attribution struct {
 	cookieSets map[tracer.SessionID]*cookieSet
 	groups     *groups // as of this look; nil: not needed yet
 	crowd      crowd   // of the goroutine that looks
+	looked     uint64  // when the clients of shared servers were last looked at
 
 	met    chan []tracer.Process // in the last looks
 	asked  chan struct{}         // a member asked a broker for something
@@ -97,7 +98,6 @@ func (a *Attribution) Run(ctx context.Context) {
 			return
 		case met := <-a.met:
 			a.judge(met)
-			a.meetServers()
 			a.endDue()
 		case id := <-a.unsure:
 			if len(unsure) == 0 {
@@ -131,6 +131,11 @@ func (a *Attribution) judge(met []tracer.Process) {
 	a.groups = nil
 	policy := a.o.Rules.Policy()
 	byCookie := slices.Contains(policy.Brokers.Adopt, tracer.SourceCookie.String())
+	now := a.o.Clock.Boottime()
+	for i := range all {
+		a.meetServers(&all[i], now)
+	}
+	a.looked = now
 	for i := range met {
 		t := &met[i]
 		if k := slices.IndexFunc(all, func(c claimant) bool { return c.info.ID == t.Session }); k >= 0 && byCookie {

@@ -4,6 +4,7 @@ package attribution
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -43,7 +43,6 @@ type request struct {
 	Failed bool     // the client exited with an error
 	Inside bool     // its server is a member
 	Found  bool     // a process was found for it
-	look   uint64   // boottime at which it is next asked for its server
 }
 
 // attributed is a process that was found to be brokered.
@@ -210,26 +209,18 @@ func (a *Attribution) serve(v registry.View, x *registry.Session, kind *broker.K
 	v.Save(x)
 }
 
-// meetServers asks the kernel to what the clients of shared servers are connected: each one again when it is twice as old, as a user
-// may have many, with many files.
-func (a *Attribution) meetServers() {
-	now := a.o.Clock.Boottime()
-	due, err := registry.Ask(a.o.Registry, func(v registry.View) map[tracer.Identity]tracer.SessionID {
-		due := make(map[tracer.Identity]tracer.SessionID)
-		for x := range v.Sessions() {
-			for _, e := range a.of(x.ID()).Requests {
-				if e.Kind.Shared && e.Left == 0 && !x.Closed() && now >= e.look {
-					e.look, due[e.Client] = 2*now-e.Asked, x.ID()
-				}
-			}
+// meetServers asks the kernel to what a session's clients of shared servers are connected: each one again when it is twice as old,
+// as a user may have many, with many files.
+func (a *Attribution) meetServers(c *claimant, now uint64) {
+	for i := range c.requests {
+		e := &c.requests[i]
+		if !e.Kind.Shared || e.Left != 0 || bits.Len64(now-e.Asked) == bits.Len64(a.looked-e.Asked) {
+			continue
 		}
-		return due
-	})
-	for client, session := range due {
-		sockets, _ := a.o.Sockets(client.PID)
+		sockets, _ := a.o.Sockets(e.Client.PID)
 		for _, s := range sockets {
-			if id, gone := a.o.Kernel.Identify(client.PID); err == nil && gone == nil && id == client && s.Listener != 0 {
-				a.connected(session, s.Listener)
+			if id, err := a.o.Kernel.Identify(e.Client.PID); err == nil && id == e.Client && s.Listener != 0 {
+				a.connected(c.info.ID, s.Listener)
 			}
 		}
 	}
@@ -261,9 +252,7 @@ func (a *Attribution) connected(client tracer.SessionID, pid uint32) {
 		return from
 	})
 	if err == nil && from.ID != 0 {
-		if err := a.o.Steward.Share(from, in.Identity, "", fmt.Sprintf("session %v is connected to it", client)); err != nil {
-			a.o.Log.Error().Err(err).Str(logging.KeySession, from.ID.String()).Uint32(logging.KeyPID, pid).Msg("shared server not moved out of its session")
-		}
+		a.o.Steward.Share(from, in.Identity, "", fmt.Sprintf("session %v is connected to it", client))
 	}
 }
 

@@ -127,9 +127,7 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		return
 	}
 	if rule == nil {
-		if err := s.Share(from, id, shared.Name, fmt.Sprintf("rule %s (%s): %s", shared.Name, p.Origin(shared), several)); err != nil && !errors.Is(err, tracer.ErrNotFound) {
-			s.o.Log.Error().Err(err).Uint32(logging.KeyPID, id.PID).Str(logging.KeyRule, shared.Name).Msg("shared server not moved out of its session")
-		}
+		s.Share(from, id, shared.Name, fmt.Sprintf("rule %s (%s): %s", shared.Name, p.Origin(shared), several))
 		return
 	}
 	info, err := s.Keep(from, []tracer.Identity{id}, "", Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())

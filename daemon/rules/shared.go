@@ -4,6 +4,7 @@ package rules
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
@@ -17,17 +18,18 @@ import (
 const several = "a server of several sessions"
 
 // Share moves a server that several sessions use to a session of its own: by a rule, or, if that is "", on evidence.
-func (s *Steward) Share(from tracer.SessionInfo, id tracer.Identity, rule, why string) error {
+func (s *Steward) Share(from tracer.SessionInfo, id tracer.Identity, rule, why string) {
 	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
 	info, err := s.handOver(spec, []tracer.Identity{id}, func(v registry.View, x *registry.Session) {
 		s.noteShared(v, x, rule, from.ID)
 	})
-	if err != nil {
-		return err
+	log := s.o.Log.With().Str(logging.KeyRule, rule).Uint32(logging.KeyPID, id.PID).Logger()
+	if err == nil {
+		log.Info().Str(logging.KeySession, info.ID.String()).Msg("shared server moved out of its session")
+		s.Record(access.Keep.String(), audit.Done, why, info.ID, id)
+	} else if !errors.Is(err, tracer.ErrNotFound) {
+		log.Error().Err(err).Msg("shared server not moved out of its session")
 	}
-	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule).Uint32(logging.KeyPID, id.PID).Msg("shared server moved out of its session")
-	s.Record(access.Keep.String(), audit.Done, why, info.ID, id)
-	return nil
 }
 
 // noteShared notes that a session holds a server of several sessions.

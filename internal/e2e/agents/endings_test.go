@@ -15,9 +15,12 @@ import (
 
 // endings are the ways in which a user's work with an agent on a terminal ends.
 var endings = map[string]func(*trial, *stage.Terminal){
-	"exit":            func(x *trial, s *stage.Terminal) { x.leave(s) },
-	"interrupted":     func(x *trial, s *stage.Terminal) { x.leave(s) },
-	"Ctrl-C":          func(_ *trial, s *stage.Terminal) { s.Insist("end by Ctrl-C", gone, "C-c") },
+	"exit":        func(x *trial, s *stage.Terminal) { x.leave(s) },
+	"interrupted": func(x *trial, s *stage.Terminal) { x.leave(s) },
+	"Ctrl-C twice": func(_ *trial, s *stage.Terminal) {
+		s.Press("C-c", "C-c")
+		s.See("end by Ctrl-C", gone)
+	},
 	"SIGKILL":         (*trial).murder,
 	"closed terminal": func(_ *trial, s *stage.Terminal) { s.Close() },
 	"restart": func(x *trial, s *stage.Terminal) {

@@ -78,6 +78,25 @@ func (x *trial) works(name string, interrupted bool) *stage.Terminal {
 	return s
 }
 
+// tidy demands that hooks are of no call, and share one row of the tree, in which a shell shows its call's command; and that what
+// a call has left can be ended alone.
+func (x *trial) tidy(s *stage.Terminal) {
+	if said := s.See("what is left", func(s string) bool { return strings.Contains(s, "still running") }); strings.Contains(said, "hook") {
+		x.T.Error(said)
+	}
+	tree := x.Must("tree", "agent", "--all").Out.String()
+	for _, want := range []string{"lineage hook", "lineage hook claude-code ×", "bash -c '… unlink up; (setsid node server.js two"} {
+		if n := strings.Count(tree, want); n == 0 || n > 1 && want == "lineage hook" {
+			x.T.Errorf("%d × %s:\n%s", n, want, tree)
+		}
+	}
+	x.Must("end", "--call", "toolu_1_0", "--yes")
+	x.Until("end of the second server", func() bool { return len(x.running("server.js two")) == 0 })
+	if len(x.running("server.js one")) != 1 || x.Session("agent").State != api.StateActive {
+		x.T.Errorf("alive: %v", x.alive())
+	}
+}
+
 // TestEndings: whatever ends an agent's work, each process that its calls left is under its own call before, and none lives
 // after. LNGTEST_ROUNDS repeats it.
 func TestEndings(t *testing.T) {

@@ -50,7 +50,7 @@ var mayImport = map[string]string{
 	"cmd/lineage/view":             "api cmd/lineage/hosts tracer/procfs tui tui/picture",
 	"daemon":                       "api daemon/access daemon/attribution daemon/audit daemon/branch daemon/clients daemon/commands daemon/container daemon/document daemon/halt daemon/history daemon/holdings daemon/httpapi daemon/instance daemon/keep daemon/logging daemon/lookup daemon/marks daemon/metrics daemon/plan daemon/privilege daemon/recent daemon/registry daemon/rules daemon/selfcheck daemon/signed daemon/status daemon/stream daemon/watch enforcer enforcer/policy tracer tracer/procfs",
 	"daemon/access":                "api daemon/audit daemon/logging tracer tracer/caught tracer/procfs",
-	"daemon/attribution":           "daemon/audit daemon/broker daemon/container daemon/document daemon/logging daemon/registry daemon/rules enforcer lineage lineage/memory tracer tracer/procfs",
+	"daemon/attribution":           "daemon/audit daemon/broker daemon/clients daemon/container daemon/document daemon/logging daemon/registry daemon/rules enforcer lineage lineage/memory tracer tracer/procfs",
 	"daemon/audit":                 "api daemon/audit/chain daemon/document daemon/ownfile enforcer",
 	"daemon/audit/chain":           "api daemon/ownfile enforcer/redact",
 	"daemon/audit/chain/chaintest": "daemon/audit/chain internal/require",

@@ -15,17 +15,19 @@ import (
 
 // endings are the ways in which a user's work with an agent on a terminal ends.
 var endings = map[string]func(*trial, *stage.Terminal){
-	"exit":        func(x *trial, s *stage.Terminal) { x.leave(s) },
-	"interrupted": func(x *trial, s *stage.Terminal) { x.leave(s) },
+	"exit": func(x *trial, s *stage.Terminal) { x.leave(s) },
+	"interrupted": func(x *trial, s *stage.Terminal) {
+		if x.agent == claude {
+			x.tidy(s)
+		}
+		x.leave(s)
+	},
 	"Ctrl-C twice": func(x *trial, s *stage.Terminal) {
-		n := 0
-		x.Until("end by Ctrl-C", func() bool {
-			over := gone(s.Screen())
-			if n++; !over && n%50 == 1 { // an agent that is still busy takes them for an interruption
-				s.Press("C-c", "C-c")
-			}
-			return over
-		})
+		if x.agent != opencode { // its word of what is left does not stay
+			s.See("end of the turn", left)
+		}
+		s.Press("C-c", "C-c")
+		s.See("end by Ctrl-C", gone)
 	},
 	"SIGKILL":         (*trial).murder,
 	"closed terminal": func(_ *trial, s *stage.Terminal) { s.Close() },
@@ -36,6 +38,7 @@ var endings = map[string]func(*trial, *stage.Terminal){
 }
 
 func gone(screen string) bool { return strings.Contains(screen, "lngtest-after") }
+func left(screen string) bool { return strings.Contains(screen, "still running") }
 
 // leave types what ends the agent, and returns what is then on the terminal.
 func (x *trial) leave(s *stage.Terminal) string {
@@ -67,17 +70,17 @@ func (x *trial) works(name string, interrupted bool) *stage.Terminal {
 	x.m.Line("up", n+2)
 	s.See("answer", func(s string) bool { return strings.Contains(s, "all done") })
 	x.Agrees("calls", func() error {
-		left := map[string]*api.Call{}
+		found := map[string]*api.Call{}
 		for _, c := range stage.Query[api.Orphans](x.Instance, "ls", "--calls").Calls {
 			for _, run := range c.Commands {
 				if len(run.Argv) == 3 {
-					left[fmt.Sprint(len(c.Calls), run.Processes, run.Argv)] = &c.Calls[0]
+					found[fmt.Sprint(len(c.Calls), run.Processes, run.Argv)] = &c.Calls[0]
 				}
 			}
 		}
-		one, two := left["1 1 [node server.js one]"], left["1 1 [node server.js two]"]
-		if len(left) != 2 || one == nil || two == nil || !one.Began.Before(*two.Began) {
-			return fmt.Errorf("%+v", left)
+		one, two := found["1 1 [node server.js one]"], found["1 1 [node server.js two]"]
+		if len(found) != 2 || one == nil || two == nil || !one.Began.Before(*two.Began) {
+			return fmt.Errorf("%+v", found)
 		}
 		return nil
 	})
@@ -87,7 +90,7 @@ func (x *trial) works(name string, interrupted bool) *stage.Terminal {
 // tidy demands that hooks are of no call, and share one row of the tree, in which a shell shows its call's command; and that what
 // a call has left can be ended alone.
 func (x *trial) tidy(s *stage.Terminal) {
-	if said := s.See("what is left", func(s string) bool { return strings.Contains(s, "still running") }); strings.Contains(said, "hook") {
+	if said := s.See("what is left", left); strings.Contains(said, "hook") {
 		x.T.Error(said)
 	}
 	tree := x.Must("tree", "agent", "--all").Out.String()

@@ -25,9 +25,10 @@ func (x *trial) terminal(n int, name string, args ...string) *stage.Terminal {
 // screen runs the agent on a terminal that has a tmux, and files, of its own.
 func (x *trial) screen(name string, flags []string, args ...string) *stage.Terminal {
 	x.T.Helper()
-	at, err := *x.Instance, error(nil)
-	at.Dir, err = os.MkdirTemp(x.Dir, "t")
+	at := *x.Instance
+	dir, err := os.MkdirTemp(x.Dir, "t")
 	require.NoError(x.T, err)
+	at.Dir = dir
 	return at.TerminalOf(140, 45, x.commandAgain(name, flags, append([]string{x.bin}, args...)...)...)
 }
 

@@ -238,18 +238,16 @@ func (a *Attribution) connected(client tracer.SessionID, pid uint32) {
 	}
 	from, err := registry.Ask(a.o.Registry, func(v registry.View) (from tracer.SessionInfo) {
 		x, of := v.Session(client), v.Session(in.Session)
-		if x != nil {
-			a.serve(v, x, server.Kind, x == of)
-		}
-		if x == nil || of == nil || !of.Active() || v.Within(client, in.Session) || v.Within(in.Session, client) || in.Flags&tracer.FlagRoot != 0 {
+		if x == nil {
 			return from
 		}
-		// Where a rule's session would end, but the policy is observed, nothing ends.
-		if i := of.Info(); !i.Kept && a.of(i.ID).For == 0 && i.UID == x.Info().UID && (i.Rule == 0 || a.o.Rules.Enforced(i.UID)) {
-			a.serve(v, of, server.Kind, false)
-			from = i
+		a.serve(v, x, server.Kind, x == of)
+		if of == nil || !of.Active() || of.Info().Kept || a.of(in.Session).For != 0 || of.Info().UID != x.Info().UID || in.Flags&tracer.FlagRoot != 0 ||
+			v.Within(client, in.Session) || v.Within(in.Session, client) || of.Info().Rule != 0 && !a.o.Rules.Enforced(of.Info().UID) { // that one never ends
+			return from
 		}
-		return from
+		a.serve(v, of, server.Kind, false)
+		return of.Info()
 	})
 	if err == nil && from.ID != 0 {
 		a.o.Steward.Share(from, in.Identity, "", fmt.Sprintf("session %v is connected to it", client))

@@ -20,8 +20,7 @@ type agent struct {
 	name, version  string
 	bin            string // the command, as npm links it
 	once, terminal func(prompt string) []string
-	quit           string   // what its user types to leave it; "": Ctrl-D
-	stop           []string // the keys that interrupt a call
+	quit           string // what its user types to leave it; "": Ctrl-D
 	env            func(url string) []string
 	// files configure it: the model, and the MCP servers by name. Paths are below its home.
 	files func(x *trial, servers map[string][]string) map[string]any
@@ -29,7 +28,7 @@ type agent struct {
 
 var (
 	claude = &agent{
-		name: "claude-code", version: "2.1.332", bin: "claude", quit: "/exit", stop: []string{"Escape"},
+		name: "claude-code", version: "2.1.332", bin: "claude", quit: "/exit",
 		once:     func(p string) []string { return append([]string{"-p", p}, claudeFlags...) },
 		terminal: func(p string) []string { return append([]string{p}, claudeFlags...) },
 		env: func(url string) []string {
@@ -48,7 +47,7 @@ var (
 		},
 	}
 	codex = &agent{
-		name: "codex", version: "0.171.0", bin: "codex", stop: []string{"Escape"},
+		name: "codex", version: "0.171.0", bin: "codex",
 		once: func(p string) []string {
 			return []string{"exec", "--dangerously-bypass-hook-trust", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", p}
 		},
@@ -67,7 +66,7 @@ var (
 		},
 	}
 	gemini = &agent{
-		name: "gemini-cli", version: "0.61.0", bin: "gemini", quit: "/quit", stop: []string{"Escape"},
+		name: "gemini-cli", version: "0.61.0", bin: "gemini", quit: "/quit",
 		once:     func(p string) []string { return []string{"--yolo", "-m", "gemini-2.5-pro", "-p", p} },
 		terminal: func(p string) []string { return []string{"--yolo", "-m", "gemini-2.5-pro", "-i", p} },
 		env: func(url string) []string {
@@ -87,7 +86,7 @@ var (
 		},
 	}
 	opencode = &agent{
-		name: "opencode", version: "1.18.33", bin: "opencode", quit: "/exit", stop: []string{"Escape", "Escape"},
+		name: "opencode", version: "1.18.33", bin: "opencode", quit: "/exit",
 		once:     func(p string) []string { return []string{"run", p} },
 		terminal: func(p string) []string { return []string{"--prompt", p} },
 		env: func(string) []string {

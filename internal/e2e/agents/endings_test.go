@@ -62,7 +62,9 @@ func (x *trial) works(name string, interrupted bool) *stage.Terminal {
 	s := x.screen(name, nil, x.agent.terminal("do it")...)
 	if interrupted {
 		x.m.Line("waiting", 1)
-		s.Press(x.agent.stop...)
+		if s.Press("Escape"); x.agent == opencode {
+			s.Press("Escape")
+		}
 		s.See("end of the call", func(s string) bool { return len(x.running("sleep 300")) == 0 || strings.Contains(s, "nterrupted") })
 		s.Type("go on")
 		s.Insist("second turn", func(string) bool { return len(x.running("server.js two")) == 1 }, "Enter")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +32,7 @@ func TestHistoryOfAnotherBoot(t *testing.T) {
 		newWorld(t, f).record("history", "lost"))
 }
 
-// A session that is about to end is awaited: its grace is when one looks. Many locks that it has released have three rows.
+// A session that is about to end is awaited: its grace is when one looks.
 func TestHistoryOfTheEnding(t *testing.T) {
 	f := newFake()
 	f.Has.Sessions[0].State = api.StateEnding
@@ -41,11 +40,9 @@ func TestHistoryOfTheEnding(t *testing.T) {
 		if wait > 0 {
 			f.Has.Sessions[0].State = api.StateEnded
 		}
-		r := cleanReport(id)
-		r.LocksReleased = slices.Repeat([]api.Lock{{Type: "posix", Path: "/logs.sqlite-shm"}}, 10)
-		return r, nil
+		return cleanReport(id), nil
 	}
-	if code, stdout, stderr := newWorld(t, f).run("history", "build"); code != 0 || !strings.Contains(stdout, "k3x9q2: ended, clean") || strings.Count(stdout, "released posix") != 3 || !strings.Contains(stdout, "… released 7 more") {
+	if code, stdout, stderr := newWorld(t, f).run("history", "build"); code != 0 || !strings.Contains(stdout, "k3x9q2: ended, clean") {
 		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
 }

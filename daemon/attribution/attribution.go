@@ -131,11 +131,7 @@ func (a *Attribution) judge(met []tracer.Process) {
 	a.groups = nil
 	policy := a.o.Rules.Policy()
 	byCookie := slices.Contains(policy.Brokers.Adopt, tracer.SourceCookie.String())
-	now := a.o.Clock.Boottime()
-	for i := range all {
-		a.meetServers(&all[i], now)
-	}
-	a.looked = now
+	a.meetServers(all)
 	for i := range met {
 		t := &met[i]
 		if k := slices.IndexFunc(all, func(c claimant) bool { return c.info.ID == t.Session }); k >= 0 && byCookie {

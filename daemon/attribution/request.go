@@ -209,21 +209,24 @@ func (a *Attribution) serve(v registry.View, x *registry.Session, kind *broker.K
 	v.Save(x)
 }
 
-// meetServers asks the kernel to what a session's clients of shared servers are connected: each one again when it is twice as old,
+// meetServers asks the kernel to what the sessions' clients of shared servers are connected: each one again when it is twice as old,
 // as a user may have many, with many files.
-func (a *Attribution) meetServers(c *claimant, now uint64) {
-	for i := range c.requests {
-		e := &c.requests[i]
-		if !e.Kind.Shared || e.Left != 0 || bits.Len64(now-e.Asked) == bits.Len64(a.looked-e.Asked) {
-			continue
-		}
-		sockets, _ := a.o.Sockets(e.Client.PID)
-		for _, s := range sockets {
-			if id, err := a.o.Kernel.Identify(e.Client.PID); err == nil && id == e.Client && s.Listener != 0 {
-				a.connected(c.info.ID, s.Listener)
+func (a *Attribution) meetServers(all []claimant) {
+	now := a.o.Clock.Boottime()
+	for i := range all {
+		for _, e := range all[i].requests {
+			if !e.Kind.Shared || e.Left != 0 || bits.Len64(now-e.Asked) == bits.Len64(a.looked-e.Asked) {
+				continue
+			}
+			sockets, _ := a.o.Sockets(e.Client.PID)
+			for _, s := range sockets {
+				if id, err := a.o.Kernel.Identify(e.Client.PID); err == nil && id == e.Client && s.Listener != 0 {
+					a.connected(all[i].info.ID, s.Listener)
+				}
 			}
 		}
 	}
+	a.looked = now
 }
 
 // connected lets a shared server leave the session that started it when a client in another one is connected to it: its end would

@@ -127,7 +127,7 @@ func (s *Steward) keepIfRuled(p *policy.Policy, id tracer.Identity) {
 		return
 	}
 	if rule == nil {
-		s.Share(from, id, shared.Name, fmt.Sprintf("rule %s (%s): %s", shared.Name, p.Origin(shared), several))
+		s.Share(from, id, shared.Name, fmt.Sprintf("rule %s (%s): a server of several sessions", shared.Name, p.Origin(shared)))
 		return
 	}
 	info, err := s.Keep(from, []tracer.Identity{id}, "", Kept{Reason: rule.Reason, Rule: rule.Name}, rule.Until.Time())

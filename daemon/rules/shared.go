@@ -14,9 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// several is why a server leaves the session that started it.
-const several = "a server of several sessions"
-
 // Share moves a server that several sessions use to a session of its own: by a rule, or, if that is "", on evidence.
 func (s *Steward) Share(from tracer.SessionInfo, id tracer.Identity, rule, why string) {
 	spec := tracer.SessionSpec{Root: id, UID: from.UID, Grace: from.Grace, KeptFrom: from.ID}
@@ -35,7 +32,7 @@ func (s *Steward) Share(from tracer.SessionInfo, id tracer.Identity, rule, why s
 // noteShared notes that a session holds a server of several sessions.
 func (s *Steward) noteShared(v registry.View, x *registry.Session, rule string, from tracer.SessionID) {
 	its := s.of(x.ID())
-	its.kept = &Kept{Reason: several, From: from, Rule: rule}
+	its.kept = &Kept{Reason: "a server of several sessions", From: from, Rule: rule}
 	its.shared = cmp.Or(rule, "codex") // no other one is found by evidence
 	v.Save(x)
 	v.Changed(x.ID())

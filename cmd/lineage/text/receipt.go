@@ -83,13 +83,7 @@ func writeReport(p *Page, receipt Receipt) {
 	if len(r.WouldEnd) > 0 {
 		p.Line("  the policy would have ended it: %s", display.Text(strings.Join(r.WouldEnd, ", ")))
 	}
-	released := 0 // a database has many locks
 	for _, h := range display.AfterEnd(r, func(o *api.Process) string { return Ref(p, o.Ref) + " " + p.Command(o) }) {
-		if h.State == display.Released && len(h.Lock.Waiting) == 0 {
-			if released++; released > equalRows {
-				continue
-			}
-		}
 		switch {
 		case h.Bad():
 			p.Line("  %s", p.paint(yellow, h.String()))
@@ -98,9 +92,6 @@ func writeReport(p *Page, receipt Receipt) {
 		default:
 			p.Line("  %s", h)
 		}
-	}
-	if released > equalRows {
-		p.Line("  … released %d more", released-equalRows)
 	}
 	for i := range r.Brokered {
 		p.Line("  %s", display.Brokered(&r.Brokered[i], r.Session))

@@ -142,7 +142,7 @@ func TestServerOfTerminals(t *testing.T) {
 	if !doc.Kept || doc.Shared != "codex" || doc.KeepRule != "" || doc.Parent != "" {
 		t.Errorf("%+v", doc)
 	}
-	if b := w.brokered(1)[0]; b.Asked.PID != 101 || !b.Shared() { // what the first terminal asks is no longer in its session
+	if b := w.brokered(1)[0]; b.Asked.PID != 101 || !b.Shared() { // the server has left the first terminal
 		t.Errorf("%+v", b)
 	}
 	w.K.Exit(100, 0)

@@ -49,15 +49,15 @@ func (a *app) reach(cmd *cobra.Command) error {
 	joined := make(map[string]*natslink.Link)
 	for i := range f.Groups {
 		g := &f.Groups[i]
-		if joined[g.Key] == nil {
-			l, err := a.join(cmd.Context(), g)
-			if err != nil {
+		var err error
+		l := joined[g.Key]
+		if l == nil {
+			if l, err = a.join(cmd.Context(), g); err != nil {
 				return err
 			}
 			joined[g.Key] = l
 		}
-		l := joined[g.Key]
-		list, err := hosts.List(g.Hosts), error(nil)
+		list := hosts.List(g.Hosts)
 		if len(list) == 0 {
 			if list, err = l.Hosts(cmd.Context()); err != nil {
 				return err

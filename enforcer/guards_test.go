@@ -3,6 +3,7 @@
 package enforcer
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -78,6 +79,10 @@ func TestCheckEnd(t *testing.T) {
 			err := e.CheckEnd(id, caller)
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
+			}
+			all, err := e.CheckEnds([]tracer.SessionID{id}, caller)
+			if err = cmp.Or(err, all[id]); !errors.Is(err, c.want) {
+				t.Errorf("among many: %v, want %v", err, c.want)
 			}
 			var r *Refusal
 			if c.want != nil && (!errors.As(err, &r) || r.Error() == "") {

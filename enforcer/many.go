@@ -3,30 +3,36 @@
 package enforcer
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // CheckEnds is CheckEnd for many sessions, with one snapshot: the refusal of each that must not end.
-func (e *Enforcer) CheckEnds(sessions []tracer.SessionInfo, caller tracer.Identity) (map[tracer.SessionID]error, error) {
+func (e *Enforcer) CheckEnds(ids []tracer.SessionID, caller tracer.Identity) (map[tracer.SessionID]error, error) {
 	host, spared, err := e.look(caller)
 	if err != nil {
 		return nil, err
-	}
-	parents := make(map[tracer.SessionID]tracer.SessionID, len(sessions))
-	for i := range sessions {
-		parents[sessions[i].ID] = sessions[i].Parent
 	}
 	refused := make(map[tracer.SessionID]error)
 	for _, p := range host {
 		if p.Session == 0 || p.Zombie {
 			continue
 		}
-		if err := spared.refuse(&p); err != nil {
-			for id, n := p.Session, 0; id != 0 && n < tracer.MaxDepth; id, n = parents[id], n+1 {
-				refused[id] = err
+		why := spared.refuse(&p)
+		for id := p.Session; why != nil && id != 0; {
+			refused[id] = why
+			info, err := e.kernel.Session(id)
+			switch gone := errors.Is(err, tracer.ErrNotFound); {
+			case err != nil && !gone:
+				return nil, &Refusal{Kind: ErrUnknown, Why: "cannot read the session of a process", Err: err}
+			case gone && id == p.Session: // it was moved since: it may be in any of them now
+				for _, id := range ids {
+					refused[id] = why
+				}
 			}
+			id = info.Parent
 		}
 	}
 	return refused, nil

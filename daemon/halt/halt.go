@@ -146,12 +146,16 @@ func (h *Halt) end(to tracer.Halt, req *api.HaltRequest, first []tracer.SessionI
 
 // endThese puts the halt in force, and with it ends those of the sessions that no guard spares.
 func (h *Halt) endThese(to tracer.Halt, sessions []tracer.SessionInfo, c access.Caller) ([]api.HaltedSession, error) {
-	refused, err := h.o.Enforcer.CheckEnds(sessions, c.ID)
+	ids := make([]tracer.SessionID, len(sessions))
+	for i := range sessions {
+		ids[i] = sessions[i].ID
+	}
+	refused, err := h.o.Enforcer.CheckEnds(ids, c.ID)
 	if err != nil {
 		return nil, err
 	}
 	items := []api.HaltedSession{}
-	var ids []tracer.SessionID
+	ids = nil
 	for i := range sessions {
 		s := &sessions[i]
 		item := api.HaltedSession{ID: s.ID.String(), Name: s.Name}

@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
-	"github.com/lineage-ebpf/lineage/daemon/branch"
 	"github.com/lineage-ebpf/lineage/daemon/clients"
 	"github.com/lineage-ebpf/lineage/daemon/commands"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/halt"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
@@ -26,7 +25,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/marks"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
-	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
@@ -95,21 +93,22 @@ func (h Host) build(p parts, o Options) *Service {
 		status.Failing("capabilities are missing", func() error { return s.start.Lacking }),
 	)
 	claims := marks.New(marks.Options{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Policy: r.Policy})
-	plans := plan.New(plan.Options{Registry: reg, Find: find, Enforcer: e, Kernel: k, Holdings: held, Proc: h.Proc, Clock: h.Clock})
-	halts := halt.New(halt.Options{Registry: reg, Kernel: k, Enforcer: e, Access: s.Access, Clock: h.Clock, Hidden: selfcheck.Hidden, Log: log})
+	does := acts.New(acts.Options{
+		Registry: reg, Find: find, Access: s.Access, Enforcer: e, Kernel: k, Holdings: held, Proc: h.Proc, Clock: h.Clock, Hidden: selfcheck.Hidden, Log: log,
+	})
 	keeper := &keep.Keeper{Find: find, Registry: reg, Access: s.Access, Kernel: k, Proc: h.Proc, Rules: r, Steward: steward, Log: log}
 	orders := signed.New(signed.Options{
 		Settings: h.signing(p),
-		Registry: reg, Find: find, Archive: archive, Access: s.Access, Enforcer: e, Halt: halts, Keep: keeper, Plans: plans, Holdings: held, Stopping: s.stopping, Log: log,
+		Registry: reg, Find: find, Archive: archive, Access: s.Access, Acts: does, Keep: keeper, Stopping: s.stopping, Log: log,
 	})
 	feed := watch.New(watch.Options{Lines: lines, Registry: reg, Find: find, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
 		Registry: reg, Access: s.Access, Enforcer: e, Kernel: k, Proc: h.Proc, Find: find, Archive: archive, Holdings: held,
-		Plans: plans, Branches: branch.New(reg, k), Marks: claims,
+		Acts: does, Marks: claims,
 		Events: stream.New(stream.Options{
 			Lines: lines, Registry: reg, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
-		Halts: halts, Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution,
+		Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution,
 		SelfCheck: s.selfCheck, Keeper: keeper, Signed: orders, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})

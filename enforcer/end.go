@@ -145,7 +145,7 @@ func (e *Enforcer) Forget(id tracer.SessionID) {
 
 // End begins the end of a session: SIGTERM and SIGCONT now and SIGKILL after grace, or
 // SIGKILL at once if grace is 0. A repeated call can only shorten the grace. It does
-// not check the guards: call CheckEnd first.
+// not check the guards: call CheckEnds first.
 func (e *Enforcer) End(id tracer.SessionID, cause tracer.Cause, grace time.Duration) error {
 	info, err := e.kernel.Session(id)
 	e.reconcile(err == nil && info.Unentered > 0)

@@ -43,45 +43,16 @@ func (r *Refusal) Unwrap() []error { return []error{r.Kind, r.Err} }
 // maxAncestors bounds a walk to PID 1.
 const maxAncestors = 4096
 
-// CheckEnd refuses to end a session whose members include PID 1, a kernel thread, the
-// daemon, the caller or an ancestor of either. It uses one snapshot of the host; if the
-// kernel cannot answer, it refuses with ErrUnknown.
-func (e *Enforcer) CheckEnd(id tracer.SessionID, caller tracer.Identity) error {
-	return e.check(caller, func(each func(*tracer.Process) error) error { return e.kernel.Snapshot(id, each) })
-}
-
-// CheckMembers is CheckEnd for some processes of a session.
+// CheckMembers refuses to end processes of which one is PID 1, a kernel thread, the daemon, the caller or an ancestor of
+// either. If the kernel cannot answer, it refuses with ErrUnknown.
 func (e *Enforcer) CheckMembers(all []tracer.Process, caller tracer.Identity) error {
-	return e.check(caller, func(each func(*tracer.Process) error) error {
-		for i := range all {
-			if err := each(&all[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (e *Enforcer) check(caller tracer.Identity, members func(each func(*tracer.Process) error) error) error {
 	_, spared, err := e.look(caller)
-	if err != nil {
-		return err
-	}
-	var refusal error
-	err = members(func(p *tracer.Process) error {
-		if p.Zombie {
-			return nil // a zombie cannot receive a signal
+	for i := range all {
+		if err == nil && !all[i].Zombie { // which cannot receive a signal
+			err = spared.refuse(&all[i])
 		}
-		refusal = spared.refuse(p)
-		return refusal
-	})
-	switch {
-	case refusal != nil:
-		return refusal
-	case err != nil:
-		return &Refusal{Kind: ErrUnknown, Why: "cannot read the session's members", Err: err}
 	}
-	return nil
+	return err
 }
 
 // CheckRoot refuses to make a session of a process that could never be ended: PID 1, a

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -36,7 +35,7 @@ func join(k *kerneltest.Kernel, pid uint32, id tracer.SessionID) {
 	k.Edit(pid, func(p *kerneltest.Proc) { p.Session = id })
 }
 
-func TestCheckEnd(t *testing.T) {
+func TestCheckEnds(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct {
 		name   string
@@ -61,6 +60,8 @@ func TestCheckEnd(t *testing.T) {
 		{"query fails", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Fail("Snapshot", broken) }, 21, ErrUnknown},
 		{"caller not in the snapshot", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Edit(21, func(p *kerneltest.Proc) { p.Start++ }) }, 0, ErrUnknown},
 		{"ancestor not in the snapshot", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Edit(20, func(p *kerneltest.Proc) { p.Start++ }) }, 21, ErrUnknown},
+		{"caller's session is gone", func(k *kerneltest.Kernel, _ tracer.SessionID) { join(k, 21, 99) }, 21, ErrGuarded},
+		{"sessions fail", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Fail("Session", broken) }, 31, ErrUnknown},
 		{"nested session", func(k *kerneltest.Kernel, _ tracer.SessionID) {
 			if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(31).Identity}); err != nil {
 				panic(err)
@@ -76,13 +77,9 @@ func TestCheckEnd(t *testing.T) {
 			if c.set != nil {
 				c.set(k, id)
 			}
-			err := e.CheckEnd(id, caller)
-			if !errors.Is(err, c.want) {
-				t.Errorf("got %v, want %v", err, c.want)
-			}
 			all, err := e.CheckEnds([]tracer.SessionID{id}, caller)
 			if err = cmp.Or(err, all[id]); !errors.Is(err, c.want) {
-				t.Errorf("among many: %v, want %v", err, c.want)
+				t.Errorf("got %v, want %v", err, c.want)
 			}
 			var r *Refusal
 			if c.want != nil && (!errors.As(err, &r) || r.Error() == "") {
@@ -118,18 +115,4 @@ func TestCheckRoot(t *testing.T) {
 	other := child.Identity
 	other.Start++
 	require.ErrorIs(t, e.CheckRoot(other, k.Proc(21).Identity), ErrIdentity, "another process")
-}
-
-// TestEndAfterRefusal: a refused end changes nothing.
-func TestEndAfterRefusal(t *testing.T) {
-	k, e, id := host(t)
-	if err := e.CheckEnd(id, k.Proc(31).Identity); !errors.Is(err, ErrGuarded) {
-		t.Fatal(err)
-	}
-	if s, _ := k.Session(id); s.State != tracer.StateActive || s.Live != 2 {
-		t.Errorf("session is %+v", s)
-	}
-	if wait, over := e.Step(); wait != -1*time.Nanosecond || len(over) != 0 {
-		t.Errorf("step: %v %v", wait, over)
-	}
 }

@@ -25,7 +25,7 @@ type awake struct {
 
 // Pause stops the members of a session, and returns those that have not stopped after a
 // while, with the reason. They cannot return to their program, and stop when they would. It
-// does not check the guards: call CheckEnd first.
+// does not check the guards: call CheckEnds first.
 func (e *Enforcer) Pause(ctx context.Context, id tracer.SessionID) ([]Leftover, error) {
 	if err := e.kernel.Pause(id); err != nil {
 		return nil, fmt.Errorf("pause session %v: %w", id, err)

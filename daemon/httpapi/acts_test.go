@@ -84,7 +84,7 @@ func (x *scene) post(who, path string, body any) string {
 	return text
 }
 
-// states are what S is in. undo is for what all cells share. deeds are those that the state concerns, all if there is none.
+// states are what S is in. undo is for what all cells share. deeds are those that the state concerns, empty: all.
 var states = []struct {
 	name, deeds string
 	set         func(*scene) (undo func())

@@ -11,45 +11,26 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/holdings"
-	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
-	"github.com/lineage-ebpf/lineage/daemon/plan"
-	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 )
 
 // maxWait bounds ?wait=.
 const maxWait = time.Minute
 
-// ends plans ends, ends sessions, and sends their receipts.
+// ends plans ends, ends sessions and branches, and sends receipts.
 type ends struct {
+	acts     *acts.Acts
 	find     *lookup.Finder
-	registry *registry.Registry
 	archive  *history.Archive
 	access   *access.Access
-	enforcer *enforcer.Enforcer
-	plans    *plan.Planner
-	holdings *holdings.Holdings
 	stopping <-chan struct{}
-	log      zerolog.Logger
 }
 
 // postPlan shows what an end would do. It sends nothing.
 func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller, _ *struct{}) error {
-	var id tracer.SessionID
-	d := api.Plan{Head: api.NewHead("plan"), Processes: []api.PlanProcess{}}
-	over := false
-	err := h.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
-		id, over = x.ID(), x.Closed()
-		d.Session, d.Name, d.State = id.String(), x.Info().Name, x.State()
-		if end := access.Decide(c, access.End, v.Scope(x)); !end.Allow {
-			d.RefusedBy = "not permitted: " + end.Why
-		}
-	})
+	d, err := h.acts.PlanSession(r.Context(), r.PathValue("s"), c)
 	if lookup.IsNotFound(err) {
 		p, err := h.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
@@ -58,69 +39,37 @@ func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller,
 		d.Session, d.Name, d.State = p.Word, p.Name, p.Document().State
 		return reply(w, http.StatusOK, d)
 	}
-	if err != nil {
-		return err
-	}
-	if over {
-		return reply(w, http.StatusOK, d)
-	}
-	if err := h.plans.Make(r.Context(), id, c, &d); err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, d)
+	return send(w, http.StatusOK, d, err)
 }
 
-// postEnd begins the end of a session. The guards come first, and the caller is noted
-// before the first process dies of it; a repeat cannot make the end longer, as the
-// kernel sees to that. With a grace of 0 ports and locks are not read before.
+func (h *ends) postBranchPlan(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.PlanRequest) error {
+	d, err := h.acts.PlanBranch(r.Context(), r.PathValue("ref"), req.Call, c)
+	return send(w, http.StatusOK, d, err)
+}
+
+// postEnd begins the end of a session. A repeat cannot make the end longer, as the kernel sees to that.
 func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.EndRequest) error {
-	grace, err := graceAsked(req)
+	order, err := orderOf(req, c)
 	if err != nil {
 		return err
 	}
 	if req.Call != "" {
 		return api.NewError(api.CodeBadRequest, "call is of a process: end what its agent started in it", "")
 	}
-	word := r.PathValue("s")
-	to, err := lookup.Ask(h.find, word, c, access.End, func(v registry.View, x *registry.Session) (to target) {
-		return target{id: x.ID(), begun: x.Info().State != tracer.StateActive, over: x.Closed(), grace: x.Info().Grace}
-	})
-	if to.over || lookup.IsNotFound(err) {
+	report, err := h.acts.EndSession(r.PathValue("s"), order)
+	if report == nil && (err == nil || lookup.IsNotFound(err)) {
 		return h.receipt(w, r, c, access.End, err)
 	}
-	if err != nil {
-		return err
-	}
-	if grace < 0 {
-		grace = to.grace
-	}
-	if err := h.enforcer.CheckEnd(to.id, c.ID); err != nil {
-		return h.unended(c, access.End, to.id.String(), word, err)
-	}
-	if !to.begun && grace > 0 {
-		h.holdings.CollectBefore(to.id)
-	}
-	if req.PlanToken != "" {
-		if err := h.plans.Check(req.PlanToken, to.id); err != nil {
-			h.access.Refused(c, access.End, to.id.String(), err.Error())
-			return err
-		}
-	}
-	if err := h.registry.End(to.id, grace, c); err != nil {
-		return err
-	}
-	report, err := h.find.Receipt(to.id.String(), c, access.End)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusAccepted, unnamed(report))
+	return send(w, http.StatusAccepted, report, err)
 }
 
-// unnamed is a receipt that names no process: the reply to an end must not wait for a turn.
-func unnamed(report *api.Report) api.Report {
-	d := *report
-	d.Processes, d.Truncated = []api.Outcome{}, d.Truncated || len(d.Processes) > 0
-	return d
+func (h *ends) postBranchEnd(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.EndRequest) error {
+	order, err := orderOf(req, c)
+	if err != nil {
+		return err
+	}
+	report, err := h.acts.EndBranch(r.Context(), r.PathValue("ref"), req.Call, order)
+	return send(w, http.StatusAccepted, report, err)
 }
 
 // receipt sends the receipt of a session as it is now, when it is the caller's turn: it is not made before. An err says that
@@ -142,34 +91,18 @@ func (h *ends) receipt(w http.ResponseWriter, r *http.Request, c access.Caller, 
 	})(w, r, c)
 }
 
-// target is the session of a request, as it was found.
-type target struct {
-	id    tracer.SessionID
-	begun bool // its end
-	over  bool
-	grace time.Duration
-}
-
-// graceAsked is the grace of a request; negative: the session's own.
-func graceAsked(req *api.EndRequest) (time.Duration, error) {
+// orderOf is what a request orders.
+func orderOf(req *api.EndRequest, c access.Caller) (o *acts.Order, err error) {
+	o = &acts.Order{Caller: c, Plan: req.PlanToken, Grace: -1}
 	switch {
 	case req.Now && req.GraceMS != nil:
-		return 0, api.NewError(api.CodeBadRequest, "now and grace_ms cannot be used together", "")
+		err = api.NewError(api.CodeBadRequest, "now and grace_ms cannot be used together", "")
 	case req.GraceMS != nil:
-		return graceOf(*req.GraceMS)
+		o.Grace, err = graceOf(*req.GraceMS)
 	case req.Now:
-		return 0, nil
+		o.Grace = 0
 	}
-	return -1, nil
-}
-
-// unended records that a guard refuses an end, and returns why. word is what the caller
-// named.
-func (h *ends) unended(c access.Caller, v access.Verb, target, word string, err error) error {
-	h.log.Warn().Err(err).Str(logging.KeyVerb, v.String()).Str(logging.KeySession, target).
-		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("refused")
-	h.access.Refused(c, v, target, err.Error())
-	return refused("end "+word, err)
+	return o, err
 }
 
 // waitOf is how long a request waits for a verdict.

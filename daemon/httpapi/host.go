@@ -9,8 +9,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/halt"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/daemon/status"
@@ -24,7 +24,7 @@ type host struct {
 	status    *status.Status
 	selfCheck *selfcheck.Check
 	metrics   http.Handler
-	halt      *halt.Halt
+	acts      *acts.Acts
 	managed   bool
 	stop      func(unload bool)
 }
@@ -70,7 +70,7 @@ func (h *host) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller,
 
 // postHalt halts or drains the host, or lifts that.
 func (h *host) postHalt(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.HaltRequest) error {
-	d, err := h.halt.Set(req, c)
+	d, err := h.acts.Halt(req, c, nil)
 	return send(w, http.StatusOK, d, err)
 }
 

@@ -18,11 +18,7 @@ func (h *keeps) postKeep(w http.ResponseWriter, _ *http.Request, c access.Caller
 	if req.Name != "" && !api.IsSessionWord(req.Name) {
 		return badName(req.Name)
 	}
-	checked, err := h.keeper.Check(req, c)
-	if err != nil {
-		return err
-	}
-	kept, err := h.keeper.HandOver(checked, c)
+	kept, err := h.keeper.Keep(req, c, nil)
 	if err != nil {
 		return err
 	}

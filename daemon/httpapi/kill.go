@@ -12,10 +12,10 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
-	"github.com/lineage-ebpf/lineage/daemon/pause"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
@@ -60,7 +60,7 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	id := document.ID(ref)
 	if now, err := h.kernel.Identify(id.PID); err == nil && now != id {
-		return h.unkilled(c, "", ref, unsent(lookup.OtherProcess(ref)))
+		return h.unkilled(c, "", ref, acts.Unsent(lookup.OtherProcess(ref)))
 	}
 	_, live, err := h.find.Identity(word, c)
 	if err != nil {
@@ -78,11 +78,11 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 		return h.access.Refuse(c, access.Kill, ref.String(), d)
 	}
 	if v == access.Read { // it may become a member now, and Kill was not decided
-		return h.unkilled(c, "", ref, refused("kill "+ref.String(), enforcer.Outsider(id, p.Comm)))
+		return h.unkilled(c, "", ref, acts.Refused("kill "+ref.String(), enforcer.Outsider(id, p.Comm)))
 	}
 	outcome, err := h.enforcer.Signal(id, c.ID, sig)
 	if err != nil {
-		return h.unkilled(c, p.Session, ref, refused("kill "+ref.String(), err))
+		return h.unkilled(c, p.Session, ref, acts.Refused("kill "+ref.String(), err))
 	}
 	h.log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
 		Int(logging.KeyTarget, ref.PID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
@@ -97,9 +97,9 @@ func (h *kills) unkilled(c access.Caller, session string, ref api.Ref, err error
 }
 
 // pausing answers the requests for a pause, or a resume.
-func pausing(of *pause.Pauses, none reader[*struct{}], verb access.Verb) route {
+func pausing(of *acts.Acts, none reader[*struct{}], verb access.Verb) route {
 	return onTarget(none, func(w http.ResponseWriter, r *http.Request, c access.Caller, _ *struct{}) error {
-		d, err := of.Do(r.Context(), r.PathValue("s"), c, verb)
-		return send(w, http.StatusOK, d, refused(verb.String()+" "+r.PathValue("s"), err))
+		d, err := of.Pause(r.Context(), r.PathValue("s"), c, verb)
+		return send(w, http.StatusOK, d, acts.Refused(verb.String()+" "+r.PathValue("s"), err))
 	}, verb)
 }

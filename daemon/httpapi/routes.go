@@ -5,20 +5,17 @@ package httpapi
 import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/pause"
 )
 
 // routes are all routes of the API, by method and path.
 func (s *Server) routes() map[string]route {
 	o, a, b := &s.o, s.o.Access, bodies{s.o.Send}
 	var (
-		daemon  = host{o.Registry, a, o.Status, o.SelfCheck, o.Metrics, o.Halts, o.Managed, o.Stop}
+		daemon  = host{o.Registry, a, o.Status, o.SelfCheck, o.Metrics, o.Acts, o.Managed, o.Stop}
 		session = sessions{o.Find, o.Registry, o.Archive, o.Holdings, o.Status}
 		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Steward, o.Attribution, o.Log}
-		end     = ends{o.Find, o.Registry, o.Archive, a, o.Enforcer, o.Plans, o.Holdings, o.Stopping, o.Log}
+		end     = ends{o.Acts, o.Find, o.Archive, a, o.Stopping}
 		order   = orders{o.Signed}
-		paused  = &pause.Pauses{Find: o.Find, Registry: o.Registry, Access: a, Enforcer: o.Enforcer, Log: o.Log}
-		branch  = branches{&end, o.Branches, o.Kernel}
 		keep    = keeps{o.Keeper}
 		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
 		process = processes{o.Registry, o.Find, o.Archive, o.Holdings}
@@ -44,8 +41,8 @@ func (s *Server) routes() map[string]route {
 		"POST /v1/marks":                onTarget(bodyOf[api.MarkRequest](b), mark.postMark, access.Mark),
 		"POST /v1/keep":                 onTarget(bodyOf[api.KeepRequest](b), keep.postKeep, access.Keep),
 		"POST /v1/sessions/{s}/end":     onTarget(bodyOf[api.EndRequest](b), end.postEnd, access.End),
-		"POST /v1/sessions/{s}/pause":   pausing(paused, none, access.Pause),
-		"POST /v1/sessions/{s}/resume":  pausing(paused, none, access.Resume),
+		"POST /v1/sessions/{s}/pause":   pausing(o.Acts, none, access.Pause),
+		"POST /v1/sessions/{s}/resume":  pausing(o.Acts, none, access.Resume),
 		"POST /v1/sessions/{s}/plan":    all(onTarget(none, end.postPlan, access.Read)),
 		"GET /v1/processes/{ref}":       remote(all(onTarget(params(), process.getProcess, access.Read))),
 		"GET /v1/why":                   remote(all(onEach(params("ref", "port", "proto", "at", "path", "device", "inode"), process.getWhy, access.Read))),
@@ -66,8 +63,8 @@ func (s *Server) routes() map[string]route {
 		"POST /v1/commands":             remote(onHost(a, access.Order, "", bodyOf[api.SignedCommand](b), order.postCommand)),
 		"GET /v1/commands/{id}":         remote(large(a, onHost(a, access.Order, "", params("wait"), order.getCommand))),
 		"POST /v1/processes/{ref}/kill": onTarget(params(), kill.postKill, access.Kill),
-		"POST /v1/processes/{ref}/end":  onTarget(bodyOf[api.EndRequest](b), branch.postEnd, access.Branch),
-		"POST /v1/processes/{ref}/plan": all(onTarget(bodyOf[api.PlanRequest](b), branch.postPlan, access.Read)),
+		"POST /v1/processes/{ref}/end":  onTarget(bodyOf[api.EndRequest](b), end.postBranchEnd, access.Branch),
+		"POST /v1/processes/{ref}/plan": all(onTarget(bodyOf[api.PlanRequest](b), end.postBranchPlan, access.Read)),
 	}
 }
 

@@ -16,16 +16,14 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
-	"github.com/lineage-ebpf/lineage/daemon/branch"
-	"github.com/lineage-ebpf/lineage/daemon/halt"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/keep"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/marks"
-	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
@@ -49,8 +47,7 @@ type Options struct {
 	Proc        procfs.FS
 	Find        *lookup.Finder
 	Archive     *history.Archive
-	Plans       *plan.Planner
-	Branches    *branch.Branches
+	Acts        *acts.Acts
 	Marks       *marks.Marks
 	Holdings    *holdings.Holdings
 	Events      *stream.Events
@@ -63,7 +60,6 @@ type Options struct {
 	SelfCheck   *selfcheck.Check
 	Keeper      *keep.Keeper
 	Signed      *signed.Orders
-	Halts       *halt.Halt
 	Version     string
 	Send        time.Duration     // that a caller has to send headers, and a body
 	Stall       time.Duration     // that a caller may read nothing of a reply; 0: forever
@@ -193,7 +189,7 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &e):
 	case errors.As(err, &refusal):
-		e = refusalError(refusal)
+		e = acts.RefusalError(refusal)
 	case errors.Is(err, registry.ErrStopping):
 		e = api.NewError(api.CodeStopping, "the daemon is stopping", "try again")
 	case errors.Is(err, tracer.ErrNotFound):
@@ -211,40 +207,6 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	if err := reply(w, e.Status(), api.ErrorDocument{Head: api.NewHead("error"), Error: e}); err != nil {
 		s.o.Log.Error().Err(err).Msg("refusal not sent")
 	}
-}
-
-func refusalError(r *enforcer.Refusal) *api.Error {
-	switch {
-	case errors.Is(r, enforcer.ErrGuarded):
-		return api.NewError(api.CodeGuarded, r.Error(), "")
-	case errors.Is(r, enforcer.ErrIdentity):
-		return api.NewError(api.CodeIdentity, r.Error(), "")
-	case errors.Is(r, enforcer.ErrStranger):
-		return api.NewError(api.CodeDenied, r.Error(), "")
-	}
-	return api.NewError(api.CodeInternal, r.Error(), "try again")
-}
-
-// refused is the reply to a verb, on what it is about, that a guard of the enforcer may have refused.
-func refused(verb string, err error) error {
-	refusal, ok := errors.AsType[*enforcer.Refusal](err)
-	if !ok {
-		return err
-	}
-	e := refusalError(refusal)
-	e.Message = verb + ": " + e.Message
-	return unsent(e)
-}
-
-// unsent is the error of a verb that signals: no process has got one.
-func unsent(err error) error {
-	e, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		return err
-	}
-	said := *e
-	said.Message += "; nothing was sent"
-	return &said
 }
 
 // reply sends a document.

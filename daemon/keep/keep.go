@@ -38,8 +38,8 @@ type Keeper struct {
 	Log      zerolog.Logger
 }
 
-// Handover is a request that was checked.
-type Handover struct {
+// handover is a request that was checked.
+type handover struct {
 	processes []tracer.Identity
 	from      tracer.SessionInfo
 	name      string
@@ -53,10 +53,22 @@ type Kept struct {
 	Warnings []string
 }
 
-// Check returns what a request hands over, or why it is refused. A member may not decide what outlives its
+// Keep hands over what a request names. accept remembers the request on the disk, once nothing refuses it; nil: it needs not be.
+func (k *Keeper) Keep(req *api.KeepRequest, c access.Caller, accept func() error) (*Kept, error) {
+	h, err := k.check(req, c)
+	if err == nil && accept != nil {
+		err = accept()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return k.handOver(h, c)
+}
+
+// check returns what a request hands over, or why it is refused. A member may not decide what outlives its
 // session: a keep rule of the policy decides, and sets until when.
-func (k *Keeper) Check(req *api.KeepRequest, c access.Caller) (*Handover, error) {
-	bad := func(format string, args ...any) (*Handover, error) {
+func (k *Keeper) check(req *api.KeepRequest, c access.Caller) (*handover, error) {
+	bad := func(format string, args ...any) (*handover, error) {
 		return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
 	}
 	switch {
@@ -72,7 +84,7 @@ func (k *Keeper) Check(req *api.KeepRequest, c access.Caller) (*Handover, error)
 	if c.Member != 0 {
 		return k.byRule(req, c)
 	}
-	h := &Handover{name: req.Name, why: rules.Kept{Reason: req.Reason, By: c.Document()}, until: req.Until}
+	h := &handover{name: req.Name, why: rules.Kept{Reason: req.Reason, By: c.Document()}, until: req.Until}
 	for _, ref := range req.Refs {
 		if ref.StartNS == 0 {
 			return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("keep %v: must be PID@START_NS", ref), `"lineage tree -o name" prints it`)
@@ -143,8 +155,8 @@ func (k *Keeper) former(id tracer.Identity, live bool, c access.Caller) (info tr
 	return info, nil
 }
 
-// byRule is Check for a member. If no rule matches, the refusal names the missing rule.
-func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*Handover, error) {
+// byRule is check for a member. If no rule matches, the refusal names the missing rule.
+func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*handover, error) {
 	if len(req.Refs) != 1 || req.Refs[0].StartNS == 0 {
 		return nil, api.NewError(api.CodeBadRequest, "invalid refs: a member names one process, as PID@START_NS", "")
 	}
@@ -157,7 +169,7 @@ func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*Handover, error
 		return nil, err
 	}
 	refused := access.Decide(c, access.Keep, scope)
-	refuse := func() (*Handover, error) {
+	refuse := func() (*handover, error) {
 		return nil, k.Access.Refuse(c, access.Keep, fmt.Sprintf("pid %d", id.PID), refused)
 	}
 	if !access.Decide(c, access.Read, scope).Allow || !live {
@@ -183,11 +195,11 @@ func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*Handover, error
 		return nil, err
 	}
 	why := rules.Kept{Reason: rule.Reason, Rule: rule.Name, By: c.Document()}
-	return &Handover{[]tracer.Identity{id}, from, req.Name, why, rule.Until.Time()}, k.room(from.UID)
+	return &handover{[]tracer.Identity{id}, from, req.Name, why, rule.Until.Time()}, k.room(from.UID)
 }
 
-// HandOver opens the kept session.
-func (k *Keeper) HandOver(h *Handover, c access.Caller) (*Kept, error) {
+// handOver opens the kept session.
+func (k *Keeper) handOver(h *handover, c access.Caller) (*Kept, error) {
 	first := h.processes[0]
 	info, err := k.Steward.Keep(h.from, h.processes, h.name, h.why, h.until)
 	switch {
@@ -223,7 +235,7 @@ func errProtected(id tracer.Identity) error {
 
 // losesTerminal names the processes whose terminal is lost when members of their former
 // session end.
-func (k *Keeper) losesTerminal(h *Handover) (warnings []string) {
+func (k *Keeper) losesTerminal(h *handover) (warnings []string) {
 	for _, id := range h.processes {
 		st, err := k.Proc.Stat(id.PID)
 		if err != nil || st.TTY == 0 || uint32(st.SID) == id.PID {

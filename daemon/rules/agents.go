@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -149,7 +150,7 @@ func (s *Steward) bar(info tracer.SessionInfo) {
 	if !h.Bars(info.Parent != 0) || info.Created < h.Since {
 		return
 	}
-	err := s.o.Enforcer.CheckEnd(info.ID, tracer.Identity{})
+	err := acts.Guarded(s.o.Enforcer, info.ID, tracer.Identity{})
 	if err == nil {
 		by := api.Caller{UID: int(h.UID), Reason: h.Reason}
 		err = s.o.Registry.Bar(info.ID, &by)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -119,7 +120,7 @@ func (s *Steward) EndOver(x Excess) {
 			return
 		}
 	}
-	if err := s.o.Enforcer.CheckEnd(x.Session, tracer.Identity{}); err != nil {
+	if err := acts.Guarded(s.o.Enforcer, x.Session, tracer.Identity{}); err != nil {
 		log.Error().Err(err).Msg("over its limit, but not ended: refused")
 		s.o.Audit(audit.Record{
 			Time: time.Now().UTC(), Verb: access.End.String(), Decision: audit.Refused, Reason: err.Error(),

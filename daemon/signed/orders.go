@@ -14,13 +14,11 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/halt"
+	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/keep"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
-	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 )
@@ -55,11 +53,8 @@ type Options struct {
 	Find     *lookup.Finder
 	Archive  *history.Archive
 	Access   *access.Access
-	Enforcer *enforcer.Enforcer
-	Halt     *halt.Halt
+	Acts     *acts.Acts
 	Keep     *keep.Keeper
-	Plans    *plan.Planner
-	Holdings *holdings.Holdings
 	Stopping <-chan struct{}
 	Log      zerolog.Logger
 }
@@ -84,95 +79,73 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 	if err != nil {
 		return nil, s.refused(c, order.ID, err)
 	}
+	var a accepted
+	accept := func(sessions []string) func() error {
+		return func() error {
+			now, err := s.checker.accept(order, s.o.BootID, c.UID, sessions)
+			if err != nil {
+				return err
+			}
+			a = now
+			s.o.Log.Info().Str(logging.KeyCommand, order.ID).Strs(logging.KeyOperators, order.Operators).Str(logging.KeyReason, order.Reason).
+				Strs(logging.KeySessions, sessions).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("signed command accepted")
+			s.o.Access.Did(c, access.Order, order.Reason)
+			return nil
+		}
+	}
 	switch order.Verb {
 	case api.VerbHalt:
-		return s.halt(order, c)
+		if err = s.halt(order, c, &a, accept([]string{})); err != nil && a.ID != "" {
+			return nil, err
+		}
 	case api.VerbKeep:
-		return s.keep(order, c)
+		var kept *keep.Kept
+		kept, err = s.o.Keep.Keep(&api.KeepRequest{Refs: order.Processes, Name: order.Name, Reason: order.Reason, Until: *order.Until}, c, accept([]string{}))
+		if err == nil {
+			a.Kept = kept.Session.String()
+			s.carried(&a)
+		}
+	default:
+		err = s.end(order, c, accept)
 	}
-	targets, err := s.selected(order, c)
 	if err != nil {
+		if a.ID != "" { // so that its receipt is complete
+			a.Sessions, a.Spared = []string{}, []string{err.Error()}
+			s.carried(&a)
+		}
 		return nil, s.refused(c, order.ID, err)
-	}
-	ids := make([]string, len(targets))
-	for i, to := range targets {
-		ids[i] = to.id.String()
-		if err := s.o.Enforcer.CheckEnd(to.id, c.ID); err != nil {
-			return nil, s.refused(c, order.ID, err)
-		}
-	}
-	if err := s.planned(order, targets, c); err != nil {
-		return nil, err
-	}
-	a, err := s.accept(order, ids, c)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.planned(order, targets, c); err != nil { // the disk may have taken long
-		s.undone(&a, err)
-		return nil, err
-	}
-	for _, to := range targets {
-		if order.GraceMS != nil {
-			to.grace = time.Duration(*order.GraceMS) * time.Millisecond
-		}
-		if !to.begun && to.grace > 0 {
-			s.o.Holdings.CollectBefore(to.id)
-		}
-		if err := s.o.Registry.End(to.id, to.grace, c); err != nil { // the other sessions are still to be ended
-			s.o.Log.Error().Err(err).Str(logging.KeySession, to.id.String()).Msg("end of a signed command not begun")
-		}
 	}
 	return s.reply(&a, receiptOf(&a))
 }
 
-// planned returns an error if an order has a plan that no longer holds.
-func (s *Orders) planned(order *order, targets []target, c access.Caller) error {
-	if order.Plan == "" {
-		return nil
-	}
-	err := s.o.Plans.Check(order.Plan, targets[0].id)
+// end carries out a command that ends sessions.
+func (s *Orders) end(order *order, c access.Caller, accept func(sessions []string) func() error) (refused error) {
+	targets, err := s.selected(order, c)
 	if err != nil {
-		s.o.Access.Refused(c, access.Order, order.ID, err.Error())
+		return err
 	}
-	return err
-}
-
-// undone remembers why an accepted command did nothing, so that its receipt is complete.
-func (s *Orders) undone(a *accepted, why error) {
-	a.Sessions, a.Spared = []string{}, []string{why.Error()}
-	s.carried(a)
-}
-
-// accept remembers an order, and says so.
-func (s *Orders) accept(order *order, sessions []string, c access.Caller) (accepted, error) {
-	a, err := s.checker.accept(order, s.o.BootID, c.UID, sessions)
-	if err != nil {
-		return a, s.refused(c, order.ID, err)
+	ids := make([]string, len(targets))
+	for i := range targets {
+		ids[i] = targets[i].ID.String()
 	}
-	s.o.Log.Info().Str(logging.KeyCommand, order.ID).Strs(logging.KeyOperators, order.Operators).Str(logging.KeyReason, order.Reason).
-		Strs(logging.KeySessions, sessions).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("signed command accepted")
-	s.o.Access.Did(c, access.Order, order.Reason)
-	return a, nil
+	o := &acts.Order{Caller: c, Grace: -1, Plan: order.Plan, Accept: accept(ids), Refuse: func(err error) error { refused = err; return err }}
+	if order.GraceMS != nil {
+		o.Grace = time.Duration(*order.GraceMS) * time.Millisecond
+	}
+	_, _ = s.o.Acts.End(&acts.Target{Sessions: targets}, o) // what could not begin is in the log, and its receipt has no verdict
+	return refused
 }
 
 // halt carries out a command that halts the host, or lifts that. Which sessions it ends is known after
 // that, so the receipt of a daemon that dies between has none, and is never complete.
-func (s *Orders) halt(order *order, c access.Caller) (*api.CommandReply, error) {
+func (s *Orders) halt(order *order, c access.Caller, a *accepted, accept func() error) error {
 	req := api.HaltRequest{Mode: order.Mode, Reason: order.Reason, Sessions: order.Sessions}
 	if req.Mode == api.ModeOff {
 		req.Reason = ""
 	}
-	if err := s.o.Halt.Check(&req, c); err != nil {
-		return nil, s.refused(c, order.ID, err)
-	}
-	a, err := s.accept(order, []string{}, c)
+	d, err := s.o.Acts.Halt(&req, c, accept)
 	if err != nil {
-		return nil, err
-	}
-	d, err := s.o.Halt.Set(&req, c)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, x := range d.Items {
 		if x.Refused == "" {
@@ -181,29 +154,8 @@ func (s *Orders) halt(order *order, c access.Caller) (*api.CommandReply, error) 
 			a.Spared = append(a.Spared, fmt.Sprintf("session %s: %s", x.ID, x.Refused))
 		}
 	}
-	s.carried(&a)
-	return s.reply(&a, receiptOf(&a))
-}
-
-// keep carries out a command that hands processes over. The kept session is known after that, so a daemon
-// that dies between has none in its receipt, which is never complete.
-func (s *Orders) keep(order *order, c access.Caller) (*api.CommandReply, error) {
-	checked, err := s.o.Keep.Check(&api.KeepRequest{Refs: order.Processes, Name: order.Name, Reason: order.Reason, Until: *order.Until}, c)
-	if err != nil {
-		return nil, s.refused(c, order.ID, err)
-	}
-	a, err := s.accept(order, []string{}, c)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := s.o.Keep.HandOver(checked, c)
-	if err != nil {
-		s.undone(&a, err)
-		return nil, s.refused(c, order.ID, err)
-	}
-	a.Kept = kept.Session.String()
-	s.carried(&a)
-	return s.reply(&a, receiptOf(&a))
+	s.carried(a)
+	return nil
 }
 
 // carried remembers what a command came to.
@@ -218,7 +170,9 @@ func (s *Orders) refused(c access.Caller, id string, err error) error {
 	s.o.Log.Warn().Err(err).Str(logging.KeyCommand, id).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("signed command refused")
 	s.o.Access.Refused(c, access.Order, id, err.Error())
 	code, hint := api.CodeDenied, ""
-	if e, ok := errors.AsType[*api.Error](err); ok {
+	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeChanged { // a plan that no longer holds
+		return err
+	} else if ok {
 		code, hint = e.Code, e.Hint
 	} else if errors.Is(err, enforcer.ErrGuarded) {
 		code = api.CodeGuarded

@@ -5,7 +5,6 @@ package signed
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -16,16 +15,9 @@ import (
 // maxOrdered bounds the sessions that one command ends.
 const maxOrdered = 1024
 
-// target is a session that a command ends.
-type target struct {
-	id    tracer.SessionID
-	begun bool // its end
-	grace time.Duration
-}
-
 // selected are the live sessions that an order names, and that its signers may end. A word without one
 // is an error. A name, and all, pass over the sessions that they may not end.
-func (s *Orders) selected(o *order, c access.Caller) (all []target, err error) {
+func (s *Orders) selected(o *order, c access.Caller) (all []tracer.SessionInfo, err error) {
 	rerr := s.o.Registry.Read(func(v registry.View) {
 		found := map[string]bool{}
 		var denied access.Decision
@@ -39,7 +31,7 @@ func (s *Orders) selected(o *order, c access.Caller) (all []target, err error) {
 				continue
 			}
 			found[info.ID.String()], found[info.Name] = true, true
-			all = append(all, target{id: x.ID(), begun: info.State != tracer.StateActive, grace: info.Grace})
+			all = append(all, info)
 		}
 		missing := slices.IndexFunc(o.Sessions, func(word string) bool { return !found[word] })
 		switch {

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package pause stops the members of a session for a caller, and continues them.
-package pause
+package acts
 
 import (
 	"context"
@@ -15,24 +14,14 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 )
 
-// Pauses is what pauses need of a daemon.
-type Pauses struct {
-	Find     *lookup.Finder
-	Registry *registry.Registry
-	Access   *access.Access
-	Enforcer *enforcer.Enforcer
-	Log      zerolog.Logger
-}
-
-// Do pauses or resumes the session that word names, and returns it as it is then. Its warnings
+// Pause pauses or resumes the session that word names, and returns it as it is then. Its warnings
 // name the members that have not stopped yet. The guards of a pause are those of an end, as a
 // caller that is stopped gets no reply: an [enforcer.Refusal].
-func (p *Pauses) Do(ctx context.Context, word string, c access.Caller, verb access.Verb) (*api.Session, error) {
+func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb access.Verb) (*api.Session, error) {
 	over, paused := false, false
-	id, err := lookup.Ask(p.Find, word, c, verb, func(v registry.View, x *registry.Session) tracer.SessionID {
+	id, err := lookup.Ask(a.o.Find, word, c, verb, func(v registry.View, x *registry.Session) tracer.SessionID {
 		if over = x.Closed(); !over {
 			v.Refresh(x)
 			paused = v.Paused(x.ID()) != 0
@@ -49,12 +38,12 @@ func (p *Pauses) Do(ctx context.Context, word string, c access.Caller, verb acce
 	}
 	var left []enforcer.Leftover
 	if verb == access.Resume {
-		err = p.Enforcer.Resume(id)
-	} else if err = p.Enforcer.CheckEnd(id, c.ID); err != nil {
-		p.Access.Refused(c, verb, id.String(), err.Error())
+		err = a.o.Enforcer.Resume(id)
+	} else if err = Guarded(a.o.Enforcer, id, c.ID); err != nil {
+		a.o.Access.Refused(c, verb, id.String(), err.Error())
 		return nil, err
 	} else {
-		left, err = p.Enforcer.Pause(ctx, id)
+		left, err = a.o.Enforcer.Pause(ctx, id)
 	}
 	switch {
 	case errors.Is(err, tracer.ErrBusy):
@@ -64,15 +53,15 @@ func (p *Pauses) Do(ctx context.Context, word string, c access.Caller, verb acce
 	case err != nil:
 		return nil, err
 	}
-	p.Log.Info().Str(logging.KeyVerb, verb.String()).Str(logging.KeySession, id.String()).Int(logging.KeyLeft, len(left)).
+	a.o.Log.Info().Str(logging.KeyVerb, verb.String()).Str(logging.KeySession, id.String()).Int(logging.KeyLeft, len(left)).
 		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("session paused or resumed")
-	p.Access.Done(c, verb, id.String())
-	return p.document(id, c, verb, left)
+	a.o.Access.Done(c, verb, id.String())
+	return a.paused(id, c, verb, left)
 }
 
-// document is the session as the kernel has it now.
-func (p *Pauses) document(id tracer.SessionID, c access.Caller, verb access.Verb, left []enforcer.Leftover) (*api.Session, error) {
-	d, err := registry.Change(p.Registry, func(t registry.Tx) (*api.Session, error) {
+// paused is the session as the kernel has it now.
+func (a *Acts) paused(id tracer.SessionID, c access.Caller, verb access.Verb, left []enforcer.Leftover) (*api.Session, error) {
+	d, err := registry.Change(a.o.Registry, func(t registry.Tx) (*api.Session, error) {
 		x := t.Session(id)
 		if x == nil {
 			return nil, hasEnded(verb, id)

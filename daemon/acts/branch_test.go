@@ -1,6 +1,6 @@
 //go:build linux
 
-package branch
+package acts
 
 import (
 	"context"
@@ -30,12 +30,12 @@ func (s *stage) refused(err error, code string) {
 // separate and rejoin must not fail.
 func (s *stage) separate(b *Branch) {
 	s.Helper()
-	require.NoError(s, s.of.Separate(s.Context(), b))
+	require.NoError(s, s.of.separate(s.Context(), b))
 }
 
 func (s *stage) rejoin(b *Branch) {
 	s.Helper()
-	require.NoError(s, s.of.Rejoin(b))
+	require.NoError(s, s.of.rejoin(b))
 }
 
 func TestSeparate(t *testing.T) {
@@ -57,10 +57,10 @@ func TestGone(t *testing.T) {
 	s := newStage(t)
 	s.k.creating = func() { s.k.Exit(102, 0); s.k.Exit(101, 0) }
 	b := s.branch(101)
-	if err := s.of.Separate(t.Context(), b); !errors.Is(err, ErrEmpty) || len(b.Sessions()) > 0 {
+	if err := s.of.separate(t.Context(), b); !errors.Is(err, errEmpty) || len(b.Sessions()) > 0 {
 		t.Errorf("%v, sessions %v", err, b.Sessions())
 	}
-	if err := s.of.Separate(t.Context(), s.deadBranch(101)); !errors.Is(err, ErrEmpty) {
+	if err := s.of.separate(t.Context(), s.deadBranch(101)); !errors.Is(err, errEmpty) {
 		t.Error(err)
 	}
 	s.in(s.from, 100, 105)
@@ -68,8 +68,8 @@ func TestGone(t *testing.T) {
 
 // deadBranch is the branch of a process that was reaped.
 func (s *stage) deadBranch(pid uint32) *Branch {
-	b := &Branch{From: s.from, UID: 1000}
-	require.NoError(s, s.of.registry.Read(func(v registry.View) { b.Of, _ = v.Graph().ByPID(pid) }))
+	b := &Branch{Subject: Subject{Session: s.from}, UID: 1000}
+	require.NoError(s, s.of.o.Registry.Read(func(v registry.View) { b.Root, _ = v.Graph().ByPID(pid) }))
 	return b
 }
 
@@ -89,7 +89,7 @@ func TestOverMeanwhile(t *testing.T) {
 			t.Errorf("%+v, %v", info, err)
 		}
 	}
-	if err := s.of.Separate(t.Context(), b); err != nil || b.ID == 0 || b.ID == first {
+	if err := s.of.separate(t.Context(), b); err != nil || b.ID == 0 || b.ID == first {
 		t.Fatalf("session %v, first %v, %v", b.ID, first, err)
 	}
 	s.in(b.ID, 102)
@@ -107,7 +107,7 @@ func TestElsewhere(t *testing.T) {
 	outer, inner := s.branch(101), s.branch(102)
 	s.separate(outer)
 	began := time.Now()
-	s.refused(s.of.Separate(t.Context(), inner), api.CodeChanged)
+	s.refused(s.of.separate(t.Context(), inner), api.CodeChanged)
 	if took := time.Since(began); took >= settleTime {
 		t.Errorf("after %v", took)
 	}
@@ -118,7 +118,7 @@ func TestElsewhere(t *testing.T) {
 	// The other way round the inner one is in a session that the branch opened.
 	s = newStage(t)
 	outer, inner = s.branch(101), s.branch(102)
-	require.NoError(t, errors.Join(s.of.Separate(t.Context(), inner), s.of.Separate(t.Context(), outer)))
+	require.NoError(t, errors.Join(s.of.separate(t.Context(), inner), s.of.separate(t.Context(), outer)))
 	s.in(inner.ID, 102)
 	s.in(outer.ID, 101)
 	if !slices.Equal(outer.Nested, []tracer.SessionID{inner.ID}) {
@@ -138,30 +138,30 @@ func TestEndsMeanwhile(t *testing.T) {
 		}
 		s.k.Fail("Follow", tracer.ErrBusy)
 	}
-	s.refused(s.of.Separate(t.Context(), b), api.CodeNotFound)
+	s.refused(s.of.separate(t.Context(), b), api.CodeNotFound)
 }
 
 // TestAlone: branches of one session are separated one after the other, those of others
 // need not wait.
 func TestAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Branches{busy: make(map[tracer.SessionID]chan struct{})}
-		done, err := s.Alone(t.Context(), 1)
+		s := &Acts{busy: make(map[tracer.SessionID]chan struct{})}
+		done, err := s.alone(t.Context(), 1)
 		require.NoError(t, err)
-		if other, err := s.Alone(t.Context(), 2); err != nil {
+		if other, err := s.alone(t.Context(), 2); err != nil {
 			t.Error(err)
 		} else {
 			other()
 		}
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Alone(impatient, 1); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.alone(impatient, 1); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		turns := make(chan func(), 2)
 		for range cap(turns) {
 			go func() {
-				next, err := s.Alone(t.Context(), 1)
+				next, err := s.alone(t.Context(), 1)
 				if err != nil {
 					t.Error(err)
 				}
@@ -195,7 +195,7 @@ func TestTooFast(t *testing.T) {
 			pid++
 		}
 		b := s.branch(101)
-		s.refused(s.of.Separate(t.Context(), b), api.CodeTooMany)
+		s.refused(s.of.separate(t.Context(), b), api.CodeTooMany)
 		if pid < 205 {
 			t.Errorf("%d rounds", pid-200)
 		}
@@ -214,7 +214,7 @@ func TestAheadOfTheGraph(t *testing.T) {
 	s.k.Fork(102, 103, "lngtest-new")
 	s.k.Fork(103, 104, "lngtest-new")
 	s.k.Fork(105, 106, "lngtest-new")
-	members, err := s.of.Members(s.branch(101))
+	members, err := s.of.branchMembers(s.branch(101))
 	if got := pids(members); err != nil || !slices.Equal(got, []uint32{101, 102, 103, 104}) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -254,7 +254,7 @@ func TestBrokeredWork(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.k.Enter(companion, s.k.Proc(302).Identity, s.k.Proc(102).Identity, tracer.SourceUnit))
 	b := s.branch(101)
-	members, err := s.of.Members(b)
+	members, err := s.of.branchMembers(b)
 	if got := pids(members); err != nil || !slices.Equal(got, []uint32{101, 102, 300}) {
 		t.Errorf("%v, %v", got, err)
 	}

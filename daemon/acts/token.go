@@ -1,6 +1,6 @@
 //go:build linux
 
-package plan
+package acts
 
 import (
 	"crypto/sha256"

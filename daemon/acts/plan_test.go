@@ -1,6 +1,6 @@
 //go:build linux
 
-package plan
+package acts
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func TestCommands(t *testing.T) {
 func TestOutsidersInNoTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	p := &Planner{o: Options{Proc: "/proc"}}
+	p := &Acts{o: Options{Proc: "/proc"}}
 	if _, err := p.outsiders(ctx, nil); err == nil || err.Error() != "the search for traced processes timed out" {
 		t.Error(err)
 	}

@@ -1,11 +1,10 @@
 //go:build linux
 
-package halt_test
+package acts_test
 
 import (
 	"errors"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -16,8 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
-
-func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 const rules = `mode: observe
 agents:

@@ -1,6 +1,6 @@
 //go:build linux
 
-package branch
+package acts
 
 import (
 	"testing"
@@ -25,7 +25,7 @@ func (g nodes) Node(id lineage.ID) (lineage.Node, bool) {
 // between: the kernel has the one next to it, and the graph the nearest that it remembers.
 func TestDescent(t *testing.T) {
 	id := func(pid uint32) tracer.Identity { return tracer.Identity{PID: pid, Start: 1} }
-	d := descent{b: &Branch{Of: id(10)}, known: make(map[tracer.Identity]bool),
+	d := descent{b: &Branch{Subject: Subject{Root: id(10)}}, known: make(map[tracer.Identity]bool),
 		creators: map[tracer.Identity]tracer.Identity{id(11): id(10), id(13): id(12), id(14): id(10), id(23): id(22), id(31): id(30), id(32): id(31)},
 		graph: nodes{all: map[tracer.Identity]lineage.Node{
 			id(13): {Creator: id(12), Under: id(11), Hops: 1}, // 12 is forgotten

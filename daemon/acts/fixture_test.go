@@ -1,6 +1,6 @@
 //go:build linux
 
-package branch
+package acts
 
 import (
 	"sync"
@@ -41,7 +41,7 @@ func (k *scripted) Read(ev *tracer.Event) error {
 type stage struct {
 	*testing.T
 	k    *scripted
-	of   *Branches
+	of   *Acts
 	from tracer.SessionID
 }
 
@@ -51,7 +51,7 @@ func newStage(t *testing.T) *stage {
 	f := registrytest.New(t, func(o *registry.Options) { k.Kernel, o.Kernel = o.Kernel.(*kerneltest.Kernel), k })
 	f.Run()
 	f.Ingest()
-	s := &stage{t, k, New(f.R, k), f.Session(100, 1000).ID()}
+	s := &stage{t, k, New(Options{Registry: f.R, Kernel: k}), f.Session(100, 1000).ID()}
 	for _, p := range []struct{ creator, pid uint32 }{{100, 101}, {101, 102}, {100, 105}} {
 		k.Fork(p.creator, p.pid, "lngtest-member")
 	}
@@ -60,7 +60,7 @@ func newStage(t *testing.T) *stage {
 
 // branch is that of a process of the session.
 func (s *stage) branch(pid uint32) *Branch {
-	return &Branch{Of: s.k.Proc(pid).Identity, From: s.from, UID: 1000}
+	return &Branch{Subject: Subject{Root: s.k.Proc(pid).Identity, Session: s.from}, UID: 1000}
 }
 
 // in checks the session of live processes.

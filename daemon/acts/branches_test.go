@@ -1,6 +1,6 @@
 //go:build linux
 
-package branch_test
+package acts_test
 
 import (
 	"fmt"

@@ -1,14 +1,12 @@
 //go:build linux
 
-package branch
+package acts
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -27,43 +25,23 @@ const (
 	catchUp = 100 * time.Millisecond
 )
 
-// Kernel is what separating asks the kernel.
-type Kernel interface {
-	Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error
-	Dissolve(id tracer.SessionID) (int, error)
-}
-
-// Branches separates branches. It may be used from any goroutine.
-type Branches struct {
-	registry *registry.Registry
-	kernel   Kernel
-
-	mu   sync.Mutex
-	busy map[tracer.SessionID]chan struct{} // sessions of which a branch is being separated; closed when that is over
-}
-
-// New makes Branches.
-func New(r *registry.Registry, k Kernel) *Branches {
-	return &Branches{registry: r, kernel: k, busy: make(map[tracer.SessionID]chan struct{})}
-}
-
-// Alone waits until no other branch of a session is being separated, at the latest until ctx is
+// alone waits until no other branch of a session is being separated, at the latest until ctx is
 // done; done lets the next one in. Two branches that overlap would take processes from each other,
 // and if the end of one is refused, its processes would escape the end of the other.
-func (s *Branches) Alone(ctx context.Context, from tracer.SessionID) (done func(), err error) {
+func (a *Acts) alone(ctx context.Context, from tracer.SessionID) (done func(), err error) {
 	mine := make(chan struct{})
 	for {
-		s.mu.Lock()
-		other := s.busy[from]
+		a.mu.Lock()
+		other := a.busy[from]
 		if other == nil {
-			s.busy[from] = mine
+			a.busy[from] = mine
 		}
-		s.mu.Unlock()
+		a.mu.Unlock()
 		if other == nil {
 			return func() {
-				s.mu.Lock()
-				delete(s.busy, from)
-				s.mu.Unlock()
+				a.mu.Lock()
+				delete(a.busy, from)
+				a.mu.Unlock()
 				close(mine)
 			}, nil
 		}
@@ -75,28 +53,19 @@ func (s *Branches) Alone(ctx context.Context, from tracer.SessionID) (done func(
 	}
 }
 
-// Branch is a process of a session with everything that it ever started, or what it started in one
-// tool call.
+// Branch is a process of a session, alive or dead, with everything that it ever started, or what it started in one tool
+// call. Its session is the innermost that the process is in.
 type Branch struct {
-	Of   tracer.Identity  // the process, alive or dead
-	Call string           // the id of the call, as Of claims it; empty: everything, and Of itself
-	From tracer.SessionID // the innermost session that Of is in
+	Subject
 
-	Grace time.Duration // of From
-	UID   uint32        // of From
+	Grace time.Duration // of its session
+	UID   uint32        // of its session
 
 	// These are set once it is separated:
-	ID tracer.SessionID // of the session that holds it, nested in From; 0: Nested hold all of it
-	// Nested are sessions that its processes opened. They were nested in From
+	ID tracer.SessionID // of the session that holds it, nested in its own; 0: Nested hold all of it
+	// Nested are sessions that its processes opened. They were nested in its own
 	// already, so they are not in ID, and have to be ended with it.
 	Nested []tracer.SessionID
-}
-
-func (b *Branch) String() string {
-	if b.Call != "" {
-		return fmt.Sprintf("what call %s of pid %d started", b.Call, b.Of.PID)
-	}
-	return fmt.Sprintf("pid %d and what it started", b.Of.PID)
 }
 
 // Sessions are all sessions that hold the branch.
@@ -107,18 +76,18 @@ func (b *Branch) Sessions() []tracer.SessionID {
 	return append([]tracer.SessionID{b.ID}, b.Nested...)
 }
 
-// Members are the live processes of a branch, the oldest first. Creators decide: those
+// branchMembers are the live processes of a branch, the oldest first. Creators decide: those
 // that the kernel has with each member, and for dead creators those of the graph.
-func (s *Branches) Members(b *Branch) ([]tracer.Process, error) {
-	x, err := s.look(b, func() {})
+func (a *Acts) branchMembers(b *Branch) ([]tracer.Process, error) {
+	x, err := a.look(b, func() {})
 	return x.members, err
 }
 
-// Shared are the live processes that its call may have started, or another call that was open at
+// shared are the live processes that its call may have started, or another call that was open at
 // the same time. They are not of the branch.
-func (s *Branches) Shared(b *Branch) (n int, err error) {
-	err = s.registry.Read(func(v registry.View) {
-		for _, id := range v.Family(b.From) {
+func (a *Acts) shared(b *Branch) (n int, err error) {
+	err = a.o.Registry.Read(func(v registry.View) {
+		for _, id := range v.Family(b.Session) {
 			for m := range v.Graph().Members(id) {
 				if c, _ := v.Graph().Claim(m); b.Call != "" && c != nil && len(c.Calls) > 1 && slices.ContainsFunc(c.Calls, b.claims) {
 					n++
@@ -130,12 +99,12 @@ func (s *Branches) Shared(b *Branch) (n int, err error) {
 }
 
 // claims reports whether a call is the branch's.
-func (b *Branch) claims(c *lineage.Call) bool { return c.Agent == b.Of && c.ID == b.Call }
+func (b *Branch) claims(c *lineage.Call) bool { return c.Agent == b.Root && c.ID == b.Call }
 
 // found is the result of one look.
 type found struct {
 	members []tracer.Process
-	// opened are the sessions nested in From that processes of the branch opened, with those
+	// opened are the sessions nested in its session that processes of the branch opened, with those
 	// nested in them, and outer those that are neither in another one nor the branch's own.
 	opened map[tracer.SessionID]bool
 	outer  []tracer.SessionID
@@ -143,10 +112,10 @@ type found struct {
 
 // look finds the branch's processes and sessions. between runs after the kernel's
 // processes were read, and before the graph is asked about them.
-func (s *Branches) look(b *Branch, between func()) (x found, err error) {
+func (a *Acts) look(b *Branch, between func()) (x found, err error) {
 	var all []tracer.Process
 	creators := make(map[tracer.Identity]tracer.Identity)
-	err = s.kernel.Snapshot(b.From, func(p *tracer.Process) error {
+	err = a.o.Kernel.Snapshot(b.Session, func(p *tracer.Process) error {
 		creators[p.Identity] = p.Creator
 		if !p.Dead && !p.Zombie {
 			all = append(all, *p)
@@ -154,18 +123,18 @@ func (s *Branches) look(b *Branch, between func()) (x found, err error) {
 		return nil
 	})
 	if err != nil {
-		return x, fmt.Errorf("read the members of session %v: %w", b.From, err)
+		return x, fmt.Errorf("read the members of session %v: %w", b.Session, err)
 	}
 	between()
 	x.opened = make(map[tracer.SessionID]bool)
-	err = s.registry.Read(func(v registry.View) {
+	err = a.o.Registry.Read(func(v registry.View) {
 		d := descent{b: b, creators: creators, graph: v.Graph(), known: make(map[tracer.Identity]bool)}
 		for i := range all {
 			if d.has(all[i].Identity) {
 				x.members = append(x.members, all[i])
 			}
 		}
-		for _, id := range v.Family(b.From)[1:] { // from the outside in
+		for _, id := range v.Family(b.Session)[1:] { // from the outside in
 			n := v.Session(id)
 			if n == nil || n.Closed() {
 				continue
@@ -176,9 +145,7 @@ func (s *Branches) look(b *Branch, between func()) (x found, err error) {
 			}
 		}
 	})
-	slices.SortFunc(x.members, func(a, b tracer.Process) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID))
-	})
+	oldestFirst(x.members)
 	return x, err
 }
 
@@ -217,7 +184,7 @@ func (d *descent) has(id tracer.Identity) (found bool) {
 // begins reports whether a process is of the branch, whatever its creator is.
 func (d *descent) begins(id tracer.Identity) bool {
 	if d.b.Call == "" {
-		return id == d.b.Of
+		return id == d.b.Root
 	}
 	c, _ := d.graph.Claim(id)
 	return c != nil && len(c.Calls) == 1 && d.b.claims(c.Calls[0])
@@ -226,49 +193,49 @@ func (d *descent) begins(id tracer.Identity) bool {
 // creator is the nearest creator that is known.
 func (d *descent) creator(id tracer.Identity) tracer.Identity {
 	n, ok := d.graph.Node(id)
-	if above := d.creators[id]; !above.IsZero() && (above == d.b.Of || !ok || n.Hops == 0) {
+	if above := d.creators[id]; !above.IsZero() && (above == d.b.Root || !ok || n.Hops == 0) {
 		return above
 	}
-	if n.Creator == d.b.Of {
-		return d.b.Of
+	if n.Creator == d.b.Root {
+		return d.b.Root
 	}
 	return n.Under
 }
 
-// ErrEmpty means that no process of the branch is alive.
-var ErrEmpty = errors.New("no process of it is alive")
+// errEmpty means that no process of the branch is alive.
+var errEmpty = errors.New("no process of it is alive")
 
-// Separate opens a session nested in b.From, and moves the branch there. Nothing is
+// separate opens a session nested in b.Session, and moves the branch there. Nothing is
 // signalled. From then on what its processes fork is born in that session. The session
 // outlives its root, so that nothing ends before the end is decided. Without an error
-// there is a session that holds the branch. Errors are ErrEmpty, and an *api.Error if
+// there is a session that holds the branch. Errors are errEmpty, and an *api.Error if
 // the processes fork and exit faster than they are found, or were moved to a session
 // that is not of the branch, or if their session ends meanwhile.
-func (s *Branches) Separate(ctx context.Context, b *Branch) error {
-	members, err := s.Members(b)
+func (a *Acts) separate(ctx context.Context, b *Branch) error {
+	members, err := a.branchMembers(b)
 	switch {
 	case err != nil:
 		return err
 	case len(members) == 0:
-		return ErrEmpty
+		return errEmpty
 	}
-	if err := s.gather(ctx, b); err != nil {
-		rejoined := s.Rejoin(b)
+	if err := a.gather(ctx, b); err != nil {
+		rejoined := a.rejoin(b)
 		if errors.Is(err, tracer.ErrBusy) { // what was separated ends with the session around it
-			return api.NewError(api.CodeNotFound, fmt.Sprintf("end %v: session %v is ending: nothing to end", b, b.From), "")
+			return api.NewError(api.CodeNotFound, fmt.Sprintf("end %v: session %v is ending: nothing to end", b, b.Session), "")
 		}
 		return errors.Join(err, rejoined)
 	}
 	if len(b.Sessions()) == 0 {
-		return ErrEmpty // the last of them has exited since it was found
+		return errEmpty // the last of them has exited since it was found
 	}
-	s.registry.AskResync(registry.CauseMoved)
+	a.o.Registry.AskResync(registry.CauseMoved)
 	return nil
 }
 
 // open opens the branch's session over one of its processes, unless that has exited. That of a call has its id as its name.
-func (s *Branches) open(b *Branch, root tracer.Identity) error {
-	id, err := registry.Change(s.registry, func(t registry.Tx) (tracer.SessionID, error) {
+func (a *Acts) open(b *Branch, root tracer.Identity) error {
+	id, err := registry.Change(a.o.Registry, func(t registry.Tx) (tracer.SessionID, error) {
 		spec := tracer.SessionSpec{Name: api.SessionWord(b.Call), Root: root, UID: b.UID, Grace: b.Grace, KeepOnRootExit: true, Adopted: true}
 		x, err := t.Create(spec)
 		if spec.Name != "" && err != nil { // another session may have it
@@ -290,10 +257,10 @@ func (s *Branches) open(b *Branch, root tracer.Identity) error {
 }
 
 // gather moves members until none is left outside the branch's session.
-func (s *Branches) gather(ctx context.Context, b *Branch) error {
+func (a *Acts) gather(ctx context.Context, b *Branch) error {
 	end := time.Now().Add(settleTime)
 	for calm := 0; calm < calmRounds; {
-		moved, err := s.round(ctx, b)
+		moved, err := a.round(ctx, b)
 		if err != nil {
 			return err
 		}
@@ -303,7 +270,7 @@ func (s *Branches) gather(ctx context.Context, b *Branch) error {
 		if time.Now().After(end) || ctx.Err() != nil {
 			return api.NewError(api.CodeTooMany,
 				fmt.Sprintf("end %v: these processes fork and exit faster than they are found; nothing was sent", b),
-				fmt.Sprintf("end session %v", b.From))
+				fmt.Sprintf("end session %v", b.Session))
 		}
 	}
 	return nil
@@ -313,9 +280,9 @@ func (s *Branches) gather(ctx context.Context, b *Branch) error {
 // the moves: it catches processes that live only for a moment. If there is nothing to move,
 // a second one waits for the events of all processes that it met: then all their creators
 // are known, and a process that it does not find is not in the branch.
-func (s *Branches) round(ctx context.Context, b *Branch) (moved bool, err error) {
+func (a *Acts) round(ctx context.Context, b *Branch) (moved bool, err error) {
 	if b.ID != 0 {
-		n, err := s.registry.Follow(b.From, b.ID)
+		n, err := a.o.Registry.Follow(b.Session, b.ID)
 		if err != nil {
 			return false, err
 		}
@@ -325,42 +292,42 @@ func (s *Branches) round(ctx context.Context, b *Branch) (moved bool, err error)
 	abreast := func() {
 		limited, cancel := context.WithTimeout(ctx, catchUp)
 		defer cancel()
-		s.registry.CatchUp(limited)
+		a.o.Registry.CatchUp(limited)
 		late = limited.Err() != nil
 	}
 	abreast()
-	x, err := s.look(b, func() {})
+	x, err := a.look(b, func() {})
 	if err != nil {
 		return moved, err
 	}
-	more, err := s.take(b, &x)
+	more, err := a.take(b, &x)
 	if moved = moved || more; moved || err != nil {
 		return moved, err
 	}
-	if x, err = s.look(b, abreast); err != nil {
+	if x, err = a.look(b, abreast); err != nil {
 		return false, err
 	}
-	moved, err = s.take(b, &x)
+	moved, err = a.take(b, &x)
 	return moved || late, err
 }
 
-// take moves what a look found in b.From to the branch's session. The first process becomes
+// take moves what a look found in b.Session to the branch's session. The first process becomes
 // the root of that session; the next round finds the others again.
-func (s *Branches) take(b *Branch, x *found) (moved bool, err error) {
+func (a *Acts) take(b *Branch, x *found) (moved bool, err error) {
 	b.Nested = x.outer
 	for i := range x.members {
 		switch p := &x.members[i]; {
 		case x.opened[p.Session]:
 			continue
-		case p.Session != b.From:
+		case p.Session != b.Session:
 			return moved, api.NewError(api.CodeChanged, fmt.Sprintf("end %v: pid %d was moved to session %v meanwhile; nothing was sent",
 				b, p.PID, p.Session), "try again")
 		case b.ID == 0:
-			if err := s.open(b, p.Identity); err != nil || b.ID != 0 {
+			if err := a.open(b, p.Identity); err != nil || b.ID != 0 {
 				return true, err
 			}
 		default:
-			_, err := s.registry.Move([]tracer.Identity{p.Identity}, b.From, b.ID)
+			_, err := a.o.Registry.Move([]tracer.Identity{p.Identity}, b.Session, b.ID)
 			if errors.Is(err, tracer.ErrBusy) { // all that it held has exited, and it is over
 				b.ID, err = 0, nil
 			}
@@ -373,18 +340,18 @@ func (s *Branches) take(b *Branch, x *found) (moved bool, err error) {
 	return moved, nil
 }
 
-// Rejoin gives the processes back to the session that they were taken from.
-func (s *Branches) Rejoin(b *Branch) error {
+// rejoin gives the processes back to the session that they were taken from.
+func (a *Acts) rejoin(b *Branch) error {
 	if b.ID == 0 {
 		return nil
 	}
-	if _, err := s.kernel.Dissolve(b.ID); err != nil {
-		return fmt.Errorf("give the processes back to session %v: %w", b.From, err)
+	if _, err := a.o.Kernel.Dissolve(b.ID); err != nil {
+		return fmt.Errorf("give the processes back to session %v: %w", b.Session, err)
 	}
-	if err := s.registry.Update(func(t registry.Tx) { t.LetGo(b.ID) }); err != nil {
+	if err := a.o.Registry.Update(func(t registry.Tx) { t.LetGo(b.ID) }); err != nil {
 		return err
 	}
 	// Until the graph knows where they are, their own session could not ask about them.
-	_, err := s.registry.Resync(registry.CauseMoved)
+	_, err := a.o.Registry.Resync(registry.CauseMoved)
 	return err
 }

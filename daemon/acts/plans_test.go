@@ -1,6 +1,6 @@
 //go:build linux
 
-package plan_test
+package acts_test
 
 import (
 	"fmt"
@@ -10,14 +10,12 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
-	"github.com/lineage-ebpf/lineage/daemon/plan"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
-
-func TestMain(m *testing.M) { os.Exit(daemontest.Main(m)) }
 
 func TestPlan(t *testing.T) {
 	w := daemontest.New(t)
@@ -55,7 +53,7 @@ func TestPlan(t *testing.T) {
 	if next.Token == p.Token {
 		t.Error("another plan has the same token")
 	}
-	w.K.Advance(plan.Memory)
+	w.K.Advance(acts.Memory)
 	end(next.Token).Refused(api.CodeChanged)
 	next = make("user")
 	// A reader may plan, and sees that it may not end.

@@ -1,0 +1,251 @@
+//go:build linux
+
+// Package acts carries out what is done to sessions: ends of them and of branches, plans of ends, halts and pauses. It has
+// the one order of steps of every end, and nothing else asks the guards of the enforcer.
+package acts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/holdings"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/lookup"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+// Kernel is what acts ask the kernel, beside the enforcer.
+type Kernel interface {
+	Sessions() ([]tracer.SessionInfo, error)
+	Session(id tracer.SessionID) (tracer.SessionInfo, error)
+	Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error
+	Dissolve(id tracer.SessionID) (int, error)
+	SetHalt(h tracer.Halt, ends []tracer.SessionID) error
+}
+
+// Options of New.
+type Options struct {
+	Registry *registry.Registry
+	Find     *lookup.Finder
+	Access   *access.Access
+	Enforcer *enforcer.Enforcer
+	Kernel   Kernel
+	Holdings *holdings.Holdings
+	Proc     procfs.FS
+	Clock    registry.Clock
+	Hidden   func(tracer.SessionInfo) bool // sessions that no user sees
+	Log      zerolog.Logger
+}
+
+// Acts carries out acts. Its methods may be called from any goroutine.
+type Acts struct {
+	o       Options
+	plans   plans
+	halting sync.Mutex // one halt after the other
+
+	mu   sync.Mutex
+	busy map[tracer.SessionID]chan struct{} // sessions of which a branch is being separated; closed when that is over
+}
+
+// New makes the acts of a daemon.
+func New(o Options) *Acts { return &Acts{o: o, busy: make(map[tracer.SessionID]chan struct{})} }
+
+// Order is an end that somebody asks for.
+type Order struct {
+	Caller access.Caller
+	Grace  time.Duration     // negative: each session's own
+	Plan   string            // token of the plan that has to hold, empty: none
+	Accept func() error      // remembers the order on the disk; nil: it needs not be
+	Refuse func(error) error // records that nothing is sent, and returns what the caller is to read; nil: that error
+	Halt   *tracer.Halt      // comes into force with the ends, and spares what a guard refuses to end
+}
+
+// Target is what ends together: sessions, which somebody has found and decided about, or the one with a branch and those
+// that it opened.
+type Target struct {
+	Sessions []tracer.SessionInfo
+	branch   *Branch // nil: all of the sessions
+}
+
+// subject is what a plan for the target is about.
+func (t *Target) subject() Subject {
+	if b := t.branch; b != nil {
+		return b.Subject
+	}
+	return Subject{Session: t.Sessions[0].ID}
+}
+
+// End carries out an order, in the one order in which no step has to be taken back: what refuses it, then the disk, then what
+// the members hold, which takes time, so that the plan is asked again right before the first signal. It returns what a halt
+// spares, and why. An error that Refuse has not seen is of the signals.
+func (a *Acts) End(t *Target, o *Order) (spared map[tracer.SessionID]error, err error) {
+	due := slices.Clone(t.Sessions)
+	spared, err = a.guards(t, o)
+	if o.Halt != nil {
+		due = slices.DeleteFunc(due, func(s tracer.SessionInfo) bool { return spared[s.ID] != nil })
+	}
+	if err == nil {
+		err = a.holds(t, o.Plan)
+	}
+	if err == nil && o.Accept != nil {
+		err = o.Accept()
+	}
+	if err == nil {
+		for i := range due {
+			if o.Grace >= 0 {
+				due[i].Grace = o.Grace
+			}
+			if due[i].State == tracer.StateActive && due[i].Grace > 0 && o.Halt == nil {
+				a.o.Holdings.CollectBefore(due[i].ID)
+			}
+		}
+		err = a.holds(t, o.Plan)
+	}
+	if err != nil {
+		if o.Refuse != nil {
+			err = o.Refuse(err)
+		}
+		return nil, err
+	}
+	return spared, a.signal(due, o)
+}
+
+// guards returns why guards spare sessions of a target, and an error if the order may not spare them.
+func (a *Acts) guards(t *Target, o *Order) (spared map[tracer.SessionID]error, err error) {
+	spared, err = a.o.Enforcer.CheckEnds(idsOf(t.Sessions), o.Caller.ID)
+	for _, s := range t.Sessions {
+		if err == nil && o.Halt == nil {
+			err = spared[s.ID]
+		}
+	}
+	if err == nil && t.branch != nil {
+		err = a.owns(t.branch, o.Caller)
+	}
+	return spared, err
+}
+
+func idsOf(sessions []tracer.SessionInfo) []tracer.SessionID {
+	ids := make([]tracer.SessionID, len(sessions))
+	for i := range sessions {
+		ids[i] = sessions[i].ID
+	}
+	return ids
+}
+
+// signal has the kernel begin the ends: all at once for a halt, else one after the other, although one could not be begun.
+func (a *Acts) signal(due []tracer.SessionInfo, o *Order) (err error) {
+	if o.Halt != nil {
+		by := o.Caller.Document()
+		by.Reason = o.Halt.Reason
+		return a.o.Registry.Halt(*o.Halt, idsOf(due), by, o.Caller.Audited())
+	}
+	for _, s := range due {
+		if failed := a.o.Registry.End(s.ID, s.Grace, o.Caller); failed != nil {
+			a.o.Log.Error().Err(failed).Str(logging.KeySession, s.ID.String()).Msg("end not begun")
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+// Guarded returns why a guard refuses to end a session, or to stop it. A rule asks as nobody.
+func Guarded(e *enforcer.Enforcer, id tracer.SessionID, caller tracer.Identity) error {
+	refused, err := e.CheckEnds([]tracer.SessionID{id}, caller)
+	return cmp.Or(err, refused[id])
+}
+
+// EndSession ends the session that word names. Without a receipt there is nothing to end: it is over.
+func (a *Acts) EndSession(word string, o *Order) (*api.Report, error) {
+	over := false
+	info, err := lookup.Ask(a.o.Find, word, o.Caller, access.End, func(v registry.View, x *registry.Session) tracer.SessionInfo {
+		over = x.Closed()
+		return x.Info()
+	})
+	if err != nil || over {
+		return nil, err
+	}
+	o.Refuse = func(err error) error { return a.refused(o.Caller, access.End, info.ID.String(), err) }
+	if _, err := a.End(&Target{Sessions: []tracer.SessionInfo{info}}, o); err != nil {
+		return nil, Refused("end "+word, err)
+	}
+	return a.receipt([]tracer.SessionID{info.ID}, o.Caller)
+}
+
+// refused records that an act is refused.
+func (a *Acts) refused(c access.Caller, v access.Verb, target string, err error) error {
+	a.o.Log.Warn().Err(err).Str(logging.KeyVerb, v.String()).Str(logging.KeySession, target).
+		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("refused")
+	a.o.Access.Refused(c, v, target, err.Error())
+	return err
+}
+
+// receipt is that of the first of the sessions, which names the others. It names no process: the reply to an end must not
+// wait for a turn.
+func (a *Acts) receipt(ids []tracer.SessionID, c access.Caller) (*api.Report, error) {
+	report, err := registry.Ask(a.o.Registry, func(v registry.View) *api.Report {
+		x := v.Session(ids[0])
+		if x == nil {
+			return nil
+		}
+		v.Refresh(x)
+		return v.Report(x, c)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case report == nil:
+		return nil, fmt.Errorf("session %v: %w", ids[0], tracer.ErrNotFound)
+	}
+	d := *report
+	d.Processes, d.Truncated = []api.Outcome{}, d.Truncated || len(d.Processes) > 0
+	for _, id := range ids[1:] {
+		d.Also = append(d.Also, id.String())
+	}
+	return &d, nil
+}
+
+// RefusalError is what a guard's refusal is to a caller.
+func RefusalError(r *enforcer.Refusal) *api.Error {
+	switch {
+	case errors.Is(r, enforcer.ErrGuarded):
+		return api.NewError(api.CodeGuarded, r.Error(), "")
+	case errors.Is(r, enforcer.ErrIdentity):
+		return api.NewError(api.CodeIdentity, r.Error(), "")
+	case errors.Is(r, enforcer.ErrStranger):
+		return api.NewError(api.CodeDenied, r.Error(), "")
+	}
+	return api.NewError(api.CodeInternal, r.Error(), "try again")
+}
+
+// Refused is the error of a verb, on what it is about, that a guard of the enforcer may have refused.
+func Refused(verb string, err error) error {
+	refusal, ok := errors.AsType[*enforcer.Refusal](err)
+	if !ok {
+		return err
+	}
+	e := RefusalError(refusal)
+	e.Message = verb + ": " + e.Message
+	return Unsent(e)
+}
+
+// Unsent is the error of a verb that signals: no process has got one.
+func Unsent(err error) error {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		return err
+	}
+	said := *e
+	said.Message += "; nothing was sent"
+	return &said
+}

@@ -1,0 +1,159 @@
+//go:build linux
+
+package acts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
+)
+
+// Halt halts or drains the host, or lifts that. accept remembers the request on the disk, once nothing refuses it; nil: it
+// needs not be.
+func (a *Acts) Halt(req *api.HaltRequest, c access.Caller, accept func() error) (*api.Halted, error) {
+	to, err := a.halt(req, c)
+	if err == nil {
+		_, err = a.named(req.Sessions)
+	}
+	if err == nil && accept != nil {
+		err = accept()
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.halting.Lock()
+	defer a.halting.Unlock()
+	d := &api.Halted{Head: api.NewHead("halted"), Halt: document.Halt(to, a.o.Clock.Clock), Items: []api.HaltedSession{}}
+	if to.Mode == tracer.HaltAll {
+		d.Items, err = a.haltAll(to, req, c)
+		return d, err
+	}
+	if err := a.o.Kernel.SetHalt(to, nil); err != nil {
+		return nil, err
+	}
+	a.recordHalt(req, c)
+	return d, nil
+}
+
+// recordHalt says that a request was carried out.
+func (a *Acts) recordHalt(req *api.HaltRequest, c access.Caller) {
+	a.o.Log.Warn().Str(logging.KeyMode, req.Mode).Str(logging.KeyReason, req.Reason).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("halt")
+	a.o.Access.Did(c, access.Halt, strings.TrimSuffix(req.Mode+": "+req.Reason, ": "))
+}
+
+// halt is the halt that a request asks for.
+func (a *Acts) halt(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err error) {
+	to = tracer.Halt{Since: a.o.Clock.Boottime(), UID: c.UID, Reason: req.Reason}
+	bad := func(format string, args ...any) (tracer.Halt, error) {
+		return to, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
+	}
+	switch req.Mode {
+	case api.ModeHalt:
+		to.Mode = tracer.HaltAll
+	case api.ModeDrain:
+		to.Mode = tracer.HaltDrain
+	case api.ModeOff:
+		to = tracer.Halt{}
+		if req.Reason != "" {
+			return bad("reason is not for mode off")
+		}
+	default:
+		return bad("invalid mode %q: must be halt, drain or off", req.Mode)
+	}
+	switch {
+	case len(req.Sessions) > 0 && to.Mode != tracer.HaltAll:
+		return bad("sessions are for mode halt: the others end none")
+	case to.Mode != tracer.HaltNone && strings.TrimSpace(req.Reason) == "":
+		return bad("reason is missing")
+	case len(req.Reason) > api.MaxHaltReason:
+		return bad("reason of %d bytes: at most %d", len(req.Reason), api.MaxHaltReason)
+	case !api.Plain(req.Reason):
+		return bad("reason is not one line of text")
+	}
+	return to, nil
+}
+
+// haltAll halts, and ends sessions, except those that a guard spares: first these, with the halt itself, so that
+// the kernel continues if this daemon is killed; then, once, those that were opened meanwhile. An agent that
+// execs after that sees the halt, and what a rule opens after that the rule ends.
+func (a *Acts) haltAll(to tracer.Halt, req *api.HaltRequest, c access.Caller) ([]api.HaltedSession, error) {
+	first, err := a.named(req.Sessions)
+	if err != nil {
+		return nil, err
+	}
+	items, err := a.haltThese(to, first, c)
+	if err != nil {
+		return nil, err
+	}
+	a.recordHalt(req, c)
+	// After this every session that was being opened is in the kernel's list.
+	if err := a.o.Registry.Update(func(registry.Tx) {}); err != nil {
+		return nil, err
+	}
+	later, _, err := a.chosen(req.Sessions)
+	if err != nil {
+		return nil, err
+	}
+	later = slices.DeleteFunc(later, func(s tracer.SessionInfo) bool {
+		return slices.ContainsFunc(items, func(i api.HaltedSession) bool { return i.ID == s.ID.String() })
+	})
+	if len(later) == 0 {
+		return items, nil
+	}
+	more, err := a.haltThese(to, later, c)
+	return append(items, more...), err
+}
+
+// haltThese puts the halt in force, and with it ends those of the sessions that no guard spares.
+func (a *Acts) haltThese(to tracer.Halt, sessions []tracer.SessionInfo, c access.Caller) ([]api.HaltedSession, error) {
+	spared, err := a.End(&Target{Sessions: sessions}, &Order{Caller: c, Halt: &to})
+	items := []api.HaltedSession{}
+	for _, s := range sessions {
+		item := api.HaltedSession{ID: s.ID.String(), Name: s.Name}
+		if why := spared[s.ID]; why != nil {
+			item.Refused = why.Error()
+			a.o.Access.Refused(c, access.End, item.ID, item.Refused)
+		}
+		items = append(items, item)
+	}
+	return items, err
+}
+
+// named is chosen, and an error if a word names none.
+func (a *Acts) named(words []string) ([]tracer.SessionInfo, error) {
+	all, missing, err := a.chosen(words)
+	if err == nil && missing != "" {
+		err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", missing), "")
+	}
+	return all, err
+}
+
+// chosen are the live sessions that words name by id or name, or all. missing is a word without one.
+func (a *Acts) chosen(words []string) (all []tracer.SessionInfo, missing string, err error) {
+	all, err = a.o.Kernel.Sessions()
+	if err != nil {
+		return nil, "", err
+	}
+	found := map[string]bool{}
+	all = slices.DeleteFunc(all, func(s tracer.SessionInfo) bool {
+		live := s.State == tracer.StateActive || s.State == tracer.StateEnding || s.State == tracer.StateCondemned
+		if len(words) > 0 && !s.Among(words) || !live || a.o.Hidden(s) {
+			return true
+		}
+		found[s.ID.String()], found[s.Name] = true, true
+		return false
+	})
+	for _, word := range words {
+		if !found[word] {
+			missing = word
+		}
+	}
+	return all, missing, nil
+}

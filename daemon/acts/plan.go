@@ -1,0 +1,342 @@
+//go:build linux
+
+package acts
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/resources"
+	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/lineage-ebpf/lineage/tracer/procfs"
+)
+
+// alive returns the members that a signal could reach.
+func (a *Acts) alive(id tracer.SessionID) (all []tracer.Process, err error) {
+	err = a.o.Kernel.Snapshot(id, func(m *tracer.Process) error {
+		if !m.Dead && !m.Zombie {
+			all = append(all, *m)
+		}
+		return nil
+	})
+	oldestFirst(all)
+	return all, err
+}
+
+func oldestFirst(all []tracer.Process) {
+	slices.SortFunc(all, func(a, b tracer.Process) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID))
+	})
+}
+
+// Subject is what a plan is about: a session, or the branch of one of its processes.
+type Subject struct {
+	Session tracer.SessionID
+	Root    tracer.Identity // of the branch; zero: all of the session
+	Call    string          // only what Root started in this tool call
+}
+
+func (s Subject) String() string {
+	switch {
+	case s.Root.IsZero():
+		return s.Session.String()
+	case s.Call != "":
+		return fmt.Sprintf("what call %s of pid %d started", s.Call, s.Root.PID)
+	}
+	return fmt.Sprintf("pid %d and what it started", s.Root.PID)
+}
+
+// members are the live processes of a target, the oldest first.
+func (a *Acts) members(t *Target) (now []tracer.Process, err error) {
+	if t.branch == nil {
+		now, err = a.alive(t.Sessions[0].ID)
+	} else {
+		now, err = a.branchMembers(t.branch)
+	}
+	if err != nil {
+		err = fmt.Errorf("read the session's members: %w", err)
+	}
+	return now, err
+}
+
+// holds refuses an end that does not match its plan. What a member forks after that is ended too.
+func (a *Acts) holds(t *Target, token string) error {
+	if token == "" {
+		return nil
+	}
+	now, err := a.members(t)
+	if err != nil {
+		return err
+	}
+	of, why := t.subject(), "it is unknown or has expired"
+	if n := a.plans.find(token, of, a.o.Clock.Monotonic()); n != nil {
+		var run map[tracer.Identity]command
+		if !of.Root.IsZero() {
+			run, err = registry.Ask(a.o.Registry, func(v registry.View) map[tracer.Identity]command { return commandsOf(v.Graph(), now) })
+		}
+		why = n.broken(now, func(id tracer.Identity) [16]byte { return run[id].sum() })
+	}
+	if err != nil || why == "" {
+		return err
+	}
+	return api.NewError(api.CodeChanged, fmt.Sprintf("end %v: the plan no longer holds: %s; nothing was sent", of, why),
+		"make a new one with --dry-run")
+}
+
+// command is what a process runs.
+type command struct {
+	exe  string
+	argv []string
+}
+
+// sum is its hash, because a plan is remembered, and members choose how long a command line is.
+func (c command) sum() (sum [16]byte) {
+	if c.exe == "" {
+		return sum // unknown
+	}
+	all := sha256.Sum256(fmt.Appendf(nil, "%q %q", c.exe, c.argv))
+	return [16]byte(all[:])
+}
+
+// commandsOf finds what processes run: until its first exec, what the creator runs. A process that
+// was just born may not be in the graph yet: it runs what its creator runs. The registry waits for
+// this, so it takes no longer for each of many processes.
+func commandsOf(g registry.Graph, now []tracer.Process) map[tracer.Identity]command {
+	creators := make(map[tracer.Identity]tracer.Identity, len(now))
+	for i := range now {
+		creators[now[i].Identity] = now[i].Creator
+	}
+	run := make(map[tracer.Identity]command, len(now))
+	for i := range now {
+		at, known := now[i].Identity, true
+		for step := 0; known && step < maxNewborn; step++ {
+			if n, ok := g.Node(at); ok && n.Exe != "" {
+				run[now[i].Identity] = command{n.Exe, n.Argv}
+				break
+			}
+			at, known = creators[at]
+		}
+	}
+	return run
+}
+
+// maxNewborn bounds the steps up to a process that the graph has.
+const maxNewborn = 16
+
+// PlanSession shows what an end of the session that word names would do. It sends nothing.
+func (a *Acts) PlanSession(ctx context.Context, word string, c access.Caller) (*api.Plan, error) {
+	d := &api.Plan{Head: api.NewHead("plan"), Processes: []api.PlanProcess{}}
+	t, over := &Target{}, false
+	err := a.o.Find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
+		over, t.Sessions = x.Closed(), []tracer.SessionInfo{x.Info()}
+		d.Session, d.Name, d.State = x.ID().String(), x.Info().Name, x.State()
+		if end := access.Decide(c, access.End, v.Scope(x)); !end.Allow {
+			d.RefusedBy = "not permitted: " + end.Why
+		}
+	})
+	if err != nil || over {
+		return d, err
+	}
+	return d, a.plan(ctx, t, c, d)
+}
+
+// plan adds to d what an end of a target would do.
+func (a *Acts) plan(ctx context.Context, t *Target, c access.Caller, d *api.Plan) error {
+	ctx, done, err := a.o.Find.Collect(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	now, err := a.members(t)
+	if err != nil {
+		return err
+	}
+	if d.RefusedBy == "" {
+		if err := a.o.Enforcer.CheckMembers(now, c.ID); err != nil {
+			var refusal *enforcer.Refusal
+			if !errors.As(err, &refusal) {
+				return err
+			}
+			d.RefusedBy = refusal.Error()
+		}
+	}
+	ids := make([]tracer.Identity, len(now))
+	for i := range now {
+		ids[i] = now[i].Identity
+	}
+	began := a.o.Clock.Boottime()
+	held := a.o.Holdings.Reader().Of(ctx, ids)
+	d.Unknown = held.Unknown
+	traced, err := a.outsiders(ctx, now)
+	if err != nil {
+		d.Unknown = append(d.Unknown, err.Error())
+	}
+	of := t.subject()
+	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags), commands: make(map[[16]byte]bool), made: a.o.Clock.Monotonic(),
+		by: owner{c.UID, c.Member}}
+	for i := range now {
+		n.members[now[i].Identity] = now[i].Flags & sparing
+	}
+	var run map[tracer.Identity]command
+	err = c.RedactAfter(func() error {
+		return a.o.Registry.Update(func(v registry.Tx) {
+			d.Processes = v.Encoder().Plan(of.Session, now, c)
+			if !of.Root.IsZero() {
+				run = commandsOf(v.Graph(), now)
+			}
+			x := v.Session(of.Session)
+			if x != nil {
+				d.Name, d.State = x.Info().Name, x.State()
+			}
+			if x != nil && !x.Closed() && of.Root.IsZero() {
+				a.o.Holdings.Note(v.View, x, held, began) // an immediate end has no time to look again
+			}
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range run {
+		n.commands[c.sum()] = true
+	}
+	var shown []*api.Process
+	for i := range d.Processes {
+		x := &d.Processes[i]
+		x.Killable, x.Reason = a.killable(&now[i])
+		x.Reason = tracing(x.Reason, a.tracedBy(now[i].PID), traced[now[i].PID])
+		x.Ports, x.Locks = heldBy(held, now[i].Identity)
+		shown = append(shown, &x.Process)
+	}
+	a.o.Find.Enrich(c, shown...)
+	if d.RefusedBy == "" && len(now) > 0 {
+		n.token = token(of, now, held)
+		a.plans.add(n)
+		d.Token = n.token
+	}
+	return nil
+}
+
+func heldBy(held resources.Held, id tracer.Identity) (ports []api.Port, locks []api.Lock) {
+	for i := range held.Ports {
+		if held.Ports[i].Holder == id {
+			ports = append(ports, document.Port(&held.Ports[i]))
+		}
+	}
+	for i := range held.Locks {
+		if held.Locks[i].Holder == id {
+			locks = append(locks, document.Lock(&held.Locks[i]))
+		}
+	}
+	return ports, locks
+}
+
+// killable reports whether SIGKILL would end a member soon, and what else its death
+// means. It comes from procfs, so it is only for display.
+func (a *Acts) killable(t *tracer.Process) (bool, string) {
+	if t.Flags&sparing != 0 {
+		return false, "protected"
+	}
+	stat, err := a.o.Proc.Stat(t.PID)
+	if err != nil {
+		return true, ""
+	}
+	b, _ := a.o.Proc.Read(t.PID, "wchan", procfs.MaxFile)
+	wchan := strings.TrimSpace(string(b))
+	switch {
+	case wchan == "__refrigerator":
+		return false, "frozen: dies when it is thawed"
+	case stat.State == 'D' && wchan != "kernel_clone": // that one waits for a vfork, and can be killed
+		if wchan == "" || wchan == "0" {
+			return false, "state D: dies when its wait in the kernel is over"
+		}
+		return false, fmt.Sprintf("state D (%s): dies when that wait is over", wchan)
+	case t.NSPID == 1:
+		return true, "PID 1 of a namespace: everything in the namespace dies with it"
+	}
+	return true, ""
+}
+
+// A tracer can delay the exit of a process (PTRACE_O_TRACEEXIT), and its death can kill
+// the processes that it traces (PTRACE_O_EXITKILL). The kernel does not show which of
+// these it has set: a plan names both sides.
+
+// maxTraced bounds how many traced processes are named for one tracer.
+const maxTraced = 8
+
+// tracedBy names the process that traces another one, "" if there is none.
+func (a *Acts) tracedBy(pid uint32) string {
+	st, err := a.o.Proc.Status(pid)
+	if err != nil || st.Tracer == 0 {
+		return ""
+	}
+	return a.called(st.Tracer)
+}
+
+// called is a PID with the present name of its process.
+func (a *Acts) called(pid uint32) string {
+	st, err := a.o.Proc.Status(pid)
+	if err != nil {
+		return fmt.Sprint(pid)
+	}
+	return fmt.Sprintf("%d %s", st.TGID, st.Name)
+}
+
+// outsiders are the outsiders that members trace, by the PID of the tracer. It reads all
+// processes of the host, as long as ctx allows.
+func (a *Acts) outsiders(ctx context.Context, members []tracer.Process) (map[uint32][]string, error) {
+	names, err := os.ReadDir(string(a.o.Proc))
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	is := func(pid uint32) bool {
+		return slices.ContainsFunc(members, func(m tracer.Process) bool { return m.PID == pid })
+	}
+	traced := make(map[uint32][]string)
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return traced, errors.New("the search for traced processes timed out")
+		}
+		pid, err := strconv.ParseUint(name.Name(), 10, 32)
+		if err != nil {
+			continue
+		}
+		st, err := a.o.Proc.Status(uint32(pid))
+		if err != nil || st.Tracer == 0 || is(uint32(pid)) {
+			continue
+		}
+		if by, err := a.o.Proc.Status(st.Tracer); err == nil && is(by.TGID) { // one of its threads traces
+			traced[by.TGID] = append(traced[by.TGID], fmt.Sprintf("%d %s", pid, st.Name))
+		}
+	}
+	return traced, nil
+}
+
+// tracing adds to a plan's reason what tracing means for the end of a process.
+func tracing(reason, by string, traces []string) string {
+	var all []string
+	if reason != "" {
+		all = append(all, reason)
+	}
+	if by != "" {
+		all = append(all, "traced by "+by+", which may delay its exit")
+	}
+	if n := len(traces); n > 0 {
+		if n > maxTraced {
+			traces = append(traces[:maxTraced:maxTraced], fmt.Sprintf("%d more", n-maxTraced))
+		}
+		all = append(all, "it traces "+strings.Join(traces, ", ")+" outside the session, which may die with it")
+	}
+	return strings.Join(all, "; ")
+}

@@ -144,17 +144,26 @@ func idsOf(sessions []tracer.SessionInfo) []tracer.SessionID {
 }
 
 // signal has the kernel begin the ends: all at once for a halt, else one after the other, although one could not be begun.
-func (a *Acts) signal(due []tracer.SessionInfo, o *Order) (err error) {
+func (a *Acts) signal(due []tracer.SessionInfo, o *Order) error {
+	by := o.Caller.Document()
 	if o.Halt != nil {
-		by := o.Caller.Document()
 		by.Reason = o.Halt.Reason
-		return a.o.Registry.Halt(*o.Halt, idsOf(due), by, o.Caller.Audited())
+	}
+	err := a.o.Registry.Asked(idsOf(due), by, o.Caller.Audited())
+	switch {
+	case err != nil:
+		return err
+	case o.Halt != nil:
+		return a.o.Enforcer.Halt(*o.Halt, idsOf(due))
 	}
 	for _, s := range due {
-		if failed := a.o.Registry.End(s.ID, s.Grace, o.Caller); failed != nil {
-			a.o.Log.Error().Err(failed).Str(logging.KeySession, s.ID.String()).Msg("end not begun")
-			err = errors.Join(err, failed)
+		failed := a.o.Enforcer.End(s.ID, tracer.CauseEnd, s.Grace)
+		if errors.Is(failed, tracer.ErrNotFound) { // it is over
+			failed = nil
 		}
+		err = errors.Join(err, failed)
+		a.o.Log.Info().AnErr(logging.KeyWhy, failed).Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, s.ID.String()).
+			Int64(logging.KeyGrace, s.Grace.Milliseconds()).Uint32(logging.KeyUID, o.Caller.UID).Uint32(logging.KeyPID, o.Caller.ID.PID).Msg("ending")
 	}
 	return err
 }

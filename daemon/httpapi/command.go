@@ -8,23 +8,22 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/signed"
 )
 
 // orders carries out commands that operators have signed.
-type orders struct{ signed *signed.Orders }
+type orders Options
 
-func (h orders) postCommand(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.SignedCommand) error {
-	d, err := h.signed.Carry(req, c)
+func (h *orders) postCommand(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.SignedCommand) error {
+	d, err := h.Signed.Carry(req, c)
 	return send(w, http.StatusAccepted, d, err)
 }
 
 // getCommand waits for the verdicts if the request says so.
-func (h orders) getCommand(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
+func (h *orders) getCommand(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	wait, err := waitOf(q)
 	if err != nil {
 		return err
 	}
-	d, err := h.signed.Receipt(r.Context(), r.PathValue("id"), wait, c)
+	d, err := h.Signed.Receipt(r.Context(), r.PathValue("id"), wait, c)
 	return send(w, http.StatusOK, d, err)
 }

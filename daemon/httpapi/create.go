@@ -13,28 +13,14 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/rules"
-	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 )
 
 // creations opens sessions, over new processes and over running ones.
-type creations struct {
-	find        *lookup.Finder
-	registry    *registry.Registry
-	access      *access.Access
-	kernel      lookup.Kernel
-	enforcer    *enforcer.Enforcer
-	rules       *rules.Policy
-	steward     *rules.Steward
-	attribution *attribution.Attribution
-	log         zerolog.Logger
-}
+type creations Options
 
 // postSession opens a session over the caller's own child, which the caller holds
 // blocked before its exec. The caller is the owner: its death ends the session.
@@ -43,7 +29,7 @@ func (h *creations) postSession(w http.ResponseWriter, _ *http.Request, c access
 		return h.postAdopted(w, req, c)
 	}
 	if d := access.Decide(c, access.Create, access.Scope{UID: c.UID}); !d.Allow {
-		return h.access.Refuse(c, access.Create, "session", d)
+		return h.Access.Refuse(c, access.Create, "session", d)
 	}
 	spec, err := h.spec(req, c)
 	if err != nil {
@@ -52,31 +38,31 @@ func (h *creations) postSession(w http.ResponseWriter, _ *http.Request, c access
 	if spec.Root, err = h.child(c, req.Root); err != nil {
 		return err
 	}
-	if err := h.enforcer.CheckRoot(spec.Root, c.ID); err != nil {
+	if err := h.Enforcer.CheckRoot(spec.Root, c.ID); err != nil {
 		return err
 	}
-	baseline := h.enforcer.Begin()
+	baseline := h.Enforcer.Begin()
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	token := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
-	d, err := registry.Change(h.registry, func(t registry.Tx) (d api.Session, err error) {
+	d, err := registry.Change(h.Registry, func(t registry.Tx) (d api.Session, err error) {
 		x, err := t.Create(spec)
 		if err != nil {
 			return d, err
 		}
 		x.SetTimeout(time.Duration(req.TimeoutMS) * time.Millisecond)
-		h.enforcer.Began(x.ID(), baseline)
-		h.attribution.SetToken(t.View, x.ID(), sha256.Sum256([]byte(token)))
+		h.Enforcer.Began(x.ID(), baseline)
+		h.Attribution.SetToken(t.View, x.ID(), sha256.Sum256([]byte(token)))
 		t.Save(x)
 		return t.Document(x, c), nil
 	})
 	if err != nil {
 		return err
 	}
-	h.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
+	h.Log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
 		Msg("session created")
-	h.access.Done(c, access.Create, d.ID)
-	d.Head, d.Token, d.Warnings = api.NewHead("session"), token, h.steward.Unrefused()
+	h.Access.Done(c, access.Create, d.ID)
+	d.Head, d.Token, d.Warnings = api.NewHead("session"), token, h.Steward.Unrefused()
 	return reply(w, http.StatusCreated, d)
 }
 
@@ -123,7 +109,7 @@ func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.Sess
 	spec.MaxLifetime = time.Duration(req.MaxLifetimeMS) * time.Millisecond
 	spec.MaxRSS = uint64(req.MaxRSSBytes)
 	spec.Idle = time.Duration(req.IdleMS) * time.Millisecond
-	h.rules.Complete(&spec, req.GraceMS != nil)
+	h.Rules.Complete(&spec, req.GraceMS != nil)
 	return spec, nil
 }
 
@@ -141,12 +127,12 @@ func graceOf(ms int64) (time.Duration, error) {
 // child names the caller's own live child. The caller has not reaped it, so its PID
 // cannot be reused unseen.
 func (h *creations) child(c access.Caller, ref api.Ref) (tracer.Identity, error) {
-	p, err := h.find.Running(ref)
+	p, err := h.Find.Running(ref)
 	if err != nil {
 		return p.ID, err
 	}
 	deny := func(why string) (tracer.Identity, error) {
-		return p.ID, h.access.Refuse(c, access.Create, fmt.Sprintf("session of pid %d", ref.PID), access.Decision{Why: why})
+		return p.ID, h.Access.Refuse(c, access.Create, fmt.Sprintf("session of pid %d", ref.PID), access.Decision{Why: why})
 	}
 	if p.Parent != c.ID.PID {
 		return deny("it is not the caller's child")
@@ -161,7 +147,7 @@ func (h *creations) child(c access.Caller, ref api.Ref) (tracer.Identity, error)
 // descendants.
 func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c access.Caller) error {
 	if d := access.Decide(c, access.Adopt, access.Scope{UID: c.UID}); !d.Allow {
-		return h.access.Refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
+		return h.Access.Refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
 	}
 	spec, err := h.spec(req, c)
 	if err != nil {
@@ -171,34 +157,34 @@ func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c ac
 		return api.NewError(api.CodeBadRequest, "invalid on_root_exit owner: an adopted session has no owner", "")
 	}
 	spec.Owner, spec.Adopted = tracer.Identity{}, true
-	root, err := h.find.Running(req.Root)
+	root, err := h.Find.Running(req.Root)
 	if err != nil {
 		return err
 	}
 	if d := h.mayAdopt(&root, c); !d.Allow {
-		return h.access.Refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
+		return h.Access.Refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
 	}
 	spec.Root, spec.UID = root.ID, root.UIDs[1]
 	// An ancestor of the caller may be named: an agent's hook adopts the agent. It
 	// makes the caller a member, and ends no process.
-	if err := h.enforcer.CheckRoot(spec.Root, tracer.Identity{}); err != nil {
+	if err := h.Enforcer.CheckRoot(spec.Root, tracer.Identity{}); err != nil {
 		return err
 	}
-	info, n, err := h.registry.Adopt(spec, c.UID)
+	info, n, err := h.Registry.Adopt(spec, c.UID)
 	if err != nil {
 		return err
 	}
 	// From now on each answer says what the members use, hold and run.
-	if _, err := h.registry.Resync(registry.CauseMoved); err != nil {
-		h.log.Error().Err(err).Msg("state of the kernel side not read")
+	if _, err := h.Registry.Resync(registry.CauseMoved); err != nil {
+		h.Log.Error().Err(err).Msg("state of the kernel side not read")
 	}
-	d, err := documentOf(h.registry, info.ID, c)
+	d, err := documentOf(h.Registry, info.ID, c)
 	if err != nil {
 		return err
 	}
-	h.log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
+	h.Log.Info().Str(logging.KeySession, d.ID).Str(logging.KeyName, d.Name).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, spec.Root.PID).
 		Int(logging.KeyAdded, n).Msg("process adopted")
-	h.access.Done(c, access.Adopt, d.ID)
+	h.Access.Done(c, access.Adopt, d.ID)
 	d.Head, d.Warnings = api.NewHead("session"), h.leftOut(c, info.ID)
 	return reply(w, http.StatusCreated, d)
 }
@@ -219,8 +205,8 @@ func (h *creations) mayAdopt(p *lookup.Running, c access.Caller) access.Decision
 	if uid, foreign := p.ForeignTo(c); foreign {
 		return access.Decision{Why: fmt.Sprintf("it runs as uid %d", uid), Hint: "run with sudo"}
 	}
-	if e, err := h.kernel.Lookup(p.ID.PID); err == nil && e.Identity == p.ID {
-		return h.find.DecideChain(c, access.End, e.Session)
+	if e, err := h.Kernel.Lookup(p.ID.PID); err == nil && e.Identity == p.ID {
+		return h.Find.DecideChain(c, access.End, e.Session)
 	}
 	return access.Decision{Allow: true}
 }

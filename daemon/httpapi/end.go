@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
-	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 )
 
@@ -20,19 +19,13 @@ import (
 const maxWait = time.Minute
 
 // ends plans ends, ends sessions and branches, and sends receipts.
-type ends struct {
-	acts     *acts.Acts
-	find     *lookup.Finder
-	archive  *history.Archive
-	access   *access.Access
-	stopping <-chan struct{}
-}
+type ends Options
 
 // postPlan shows what an end would do. It sends nothing.
 func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller, _ *struct{}) error {
-	d, err := h.acts.PlanSession(r.Context(), r.PathValue("s"), c)
+	d, err := h.Acts.PlanSession(r.Context(), r.PathValue("s"), c)
 	if lookup.IsNotFound(err) {
-		p, err := h.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
+		p, err := h.Archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 		if err != nil {
 			return err
 		}
@@ -43,7 +36,7 @@ func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller,
 }
 
 func (h *ends) postBranchPlan(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.PlanRequest) error {
-	d, err := h.acts.PlanBranch(r.Context(), r.PathValue("ref"), req.Call, c)
+	d, err := h.Acts.PlanBranch(r.Context(), r.PathValue("ref"), req.Call, c)
 	return send(w, http.StatusOK, d, err)
 }
 
@@ -56,7 +49,7 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller, 
 	if req.Call != "" {
 		return api.NewError(api.CodeBadRequest, "call is of a process: end what its agent started in it", "")
 	}
-	report, err := h.acts.EndSession(r.PathValue("s"), order)
+	report, err := h.Acts.EndSession(r.PathValue("s"), order)
 	if report == nil && (err == nil || lookup.IsNotFound(err)) {
 		return h.receipt(w, r, c, access.End, err)
 	}
@@ -68,24 +61,24 @@ func (h *ends) postBranchEnd(w http.ResponseWriter, r *http.Request, c access.Ca
 	if err != nil {
 		return err
 	}
-	report, err := h.acts.EndBranch(r.Context(), r.PathValue("ref"), req.Call, order)
+	report, err := h.Acts.EndBranch(r.Context(), r.PathValue("ref"), req.Call, order)
 	return send(w, http.StatusAccepted, report, err)
 }
 
 // receipt sends the receipt of a session as it is now, when it is the caller's turn: it is not made before. An err says that
 // memory has no such session.
 func (h *ends) receipt(w http.ResponseWriter, r *http.Request, c access.Caller, verb access.Verb, err error) error {
-	return inTurn(h.access, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
+	return inTurn(h.Access, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		var report *api.Report
 		word, status := r.PathValue("s"), http.StatusOK
 		if err == nil {
-			report, err = h.find.Receipt(word, c, verb)
+			report, err = h.Find.Receipt(word, c, verb)
 		}
 		if err == nil && report.Verdict == "" && verb == access.Read {
 			status = http.StatusAccepted
 		}
 		if lookup.IsNotFound(err) {
-			report, err = h.archive.Report(r.Context(), word, c, verb, err)
+			report, err = h.Archive.Report(r.Context(), word, c, verb, err)
 		}
 		return send(w, status, report, err)
 	})(w, r, c)
@@ -125,7 +118,7 @@ func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller
 	}
 	waiting, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	err = h.find.Await(waiting, r.PathValue("s"), c, h.stopping)
+	err = h.Find.Await(waiting, r.PathValue("s"), c, h.Stopping)
 	if r.Context().Err() != nil {
 		return nil // the caller has gone
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // past lists ended sessions.
-type past struct{ archive *history.Archive }
+type past Options
 
 // getHistory lists ended sessions, the newest first, page by page.
 func (h *past) getHistory(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
@@ -34,7 +34,7 @@ func (h *past) getHistory(w http.ResponseWriter, r *http.Request, c access.Calle
 			return err
 		}
 	}
-	d, err := h.archive.Ended(r.Context(), x, c)
+	d, err := h.Archive.Ended(r.Context(), x, c)
 	return send(w, http.StatusOK, d, err)
 }
 

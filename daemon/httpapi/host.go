@@ -9,77 +9,65 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
-	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/lineage"
 )
 
 // host answers about the daemon.
-type host struct {
-	registry  *registry.Registry
-	access    *access.Access
-	status    *status.Status
-	selfCheck *selfcheck.Check
-	metrics   http.Handler
-	acts      *acts.Acts
-	managed   bool
-	stop      func(unload bool)
-}
+type host Options
 
 func (h *host) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
-	return reply(w, http.StatusOK, h.status.Version())
+	return reply(w, http.StatusOK, h.Status.Version())
 }
 
 func (h *host) getStatus(w http.ResponseWriter, _ *http.Request, c access.Caller, _ url.Values) error {
-	d, err := h.status.Document(c)
+	d, err := h.Status.Document(c)
 	return send(w, http.StatusOK, d, err)
 }
 
 // getHealth is for probes: short, and not about the host's sessions.
 func (h *host) getHealth(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
-	d, err := h.status.Health()
+	d, err := h.Status.Health()
 	return send(w, http.StatusOK, d, err)
 }
 
 // getMetrics is /metrics on the socket.
 func (h *host) getMetrics(w http.ResponseWriter, r *http.Request, _ access.Caller, _ url.Values) error {
-	h.metrics.ServeHTTP(w, r)
+	h.Metrics.ServeHTTP(w, r)
 	return nil
 }
 
 func (h *host) postStop(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.StopRequest) error {
-	if req.Unload && h.managed {
+	if req.Unload && h.Managed {
 		return api.NewError(api.CodeDenied, "not permitted: a service manager runs the daemon, and would start it again",
 			"systemctl stop lineage.socket lineage.service, then lineage daemon --unload")
 	}
-	live, err := registry.Ask(h.registry, registry.View.Live)
+	live, err := registry.Ask(h.Registry, registry.View.Live)
 	if err != nil {
 		return err
 	}
 	if req.Unload && live > 0 && !req.Force {
 		return api.NewError(api.CodeLiveSessions, fmt.Sprintf("live sessions: %d", live), "end them, or use --force")
 	}
-	h.access.Did(c, access.Manage, "stop")
+	h.Access.Did(c, access.Manage, "stop")
 	err = reply(w, http.StatusAccepted, api.NewHead("stop"))
-	h.stop(req.Unload)
+	h.Stop(req.Unload)
 	return err
 }
 
 // postHalt halts or drains the host, or lifts that.
 func (h *host) postHalt(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.HaltRequest) error {
-	d, err := h.acts.Halt(req, c, nil)
+	d, err := h.Acts.Halt(req, c, nil)
 	return send(w, http.StatusOK, d, err)
 }
 
 // postSelfCheck runs a check now.
 func (h *host) postSelfCheck(w http.ResponseWriter, r *http.Request, _ access.Caller, _ *struct{}) error {
-	if len(h.selfCheck.Command) == 0 {
+	if len(h.SelfCheck.Command) == 0 {
 		return api.NewError(api.CodeInternal, "this daemon was started without a canary", "")
 	}
-	d := h.selfCheck.Now(r.Context())
+	d := h.SelfCheck.Now(r.Context())
 	if d == nil {
 		return registry.ErrStopping
 	}
@@ -91,15 +79,15 @@ const maxFindings = 1000
 
 // postResync looks at the kernel now.
 func (h *host) postResync(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
-	done, err := h.registry.Resync(registry.CauseRequest)
+	done, err := h.Registry.Resync(registry.CauseRequest)
 	if err != nil {
 		return err
 	}
 	doc := resyncDocument(done)
-	if doc.Lost, err = registry.Ask(h.registry, registry.View.Lost); err != nil {
+	if doc.Lost, err = registry.Ask(h.Registry, registry.View.Lost); err != nil {
 		return err
 	}
-	h.access.Did(c, access.Manage, "resync")
+	h.Access.Did(c, access.Manage, "resync")
 	return reply(w, http.StatusOK, doc)
 }
 

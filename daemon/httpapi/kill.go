@@ -17,7 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/enforcer"
-	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,20 +24,13 @@ import (
 var signals = map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL, "CONT": unix.SIGCONT}
 
 // kills signals members.
-type kills struct {
-	find     *lookup.Finder
-	access   *access.Access
-	kernel   lookup.Kernel
-	enforcer *enforcer.Enforcer
-	bodies   bodies
-	log      zerolog.Logger
-}
+type kills Options
 
 // postKill signals one member. It has to be named by its identity: a PID alone may be
 // reused by the time that the request is read.
 func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
 	var req api.KillRequest
-	if err := h.bodies.decode(w, r, &req); err != nil {
+	if err := (bodies{h.Send}).decode(w, r, &req); err != nil {
 		return err
 	}
 	sig, ok := signals[req.Signal]
@@ -59,14 +51,14 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 		return lookup.Foreign(c)
 	}
 	id := document.ID(ref)
-	if now, err := h.kernel.Identify(id.PID); err == nil && now != id {
+	if now, err := h.Kernel.Identify(id.PID); err == nil && now != id {
 		return h.unkilled(c, "", ref, acts.Unsent(lookup.OtherProcess(ref)))
 	}
-	_, live, err := h.find.Identity(word, c)
+	_, live, err := h.Find.Identity(word, c)
 	if err != nil {
 		return err
 	}
-	p, t, err := h.find.Look(id, live, c)
+	p, t, err := h.Find.Look(id, live, c)
 	if err != nil {
 		return err
 	}
@@ -75,24 +67,24 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 		v = access.Read // nothing to signal; may the caller know that?
 	}
 	if d := access.Decide(c, v, t); !d.Allow {
-		return h.access.Refuse(c, access.Kill, ref.String(), d)
+		return h.Access.Refuse(c, access.Kill, ref.String(), d)
 	}
 	if v == access.Read { // it may become a member now, and Kill was not decided
 		return h.unkilled(c, "", ref, acts.Refused("kill "+ref.String(), enforcer.Outsider(id, p.Comm)))
 	}
-	outcome, err := h.enforcer.Signal(id, c.ID, sig)
+	outcome, err := h.Enforcer.Signal(id, c.ID, sig)
 	if err != nil {
 		return h.unkilled(c, p.Session, ref, acts.Refused("kill "+ref.String(), err))
 	}
-	h.log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
+	h.Log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
 		Int(logging.KeyTarget, ref.PID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
-	h.access.Signalled(c, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
+	h.Access.Signalled(c, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
 	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})
 }
 
 // unkilled records that a signal was not sent, and returns why.
 func (h *kills) unkilled(c access.Caller, session string, ref api.Ref, err error) error {
-	h.access.Unsignalled(c, err.Error(), session, ref)
+	h.Access.Unsignalled(c, err.Error(), session, ref)
 	return err
 }
 

@@ -10,17 +10,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/holdings"
-	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // leaks reports what sessions hold.
-type leaks struct {
-	find     *lookup.Finder
-	registry *registry.Registry
-	holdings *holdings.Holdings
-}
+type leaks Options
 
 // getLeaks reports the ports and locks of live sessions.
 func (h *leaks) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) (err error) {
@@ -30,17 +24,17 @@ func (h *leaks) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Caller
 			return
 		}
 		l := api.Leak{Head: api.Head{Kind: "leak"}, Session: x.ID().String(), Name: x.Info().Name}
-		if held := document.Holds(h.holdings.Held(v, x), nil); held != nil {
+		if held := document.Holds(h.Holdings.Held(v, x), nil); held != nil {
 			l.Ports, l.Locks = held.Ports, held.Locks
 		}
 		d.Items = append(d.Items, l)
 	}
 	if word := q.Get("session"); word != "" {
-		if err = h.find.Session(word, c, access.Read, add); err == nil && len(d.Items) == 0 {
+		if err = h.Find.Session(word, c, access.Read, add); err == nil && len(d.Items) == 0 {
 			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %s has ended", word), "see \"lineage history\"")
 		}
 	} else {
-		err = h.registry.ReadFor(c, func(v registry.View) {
+		err = h.Registry.ReadFor(c, func(v registry.View) {
 			for _, x := range v.Sorted() {
 				if access.Decide(c, access.Read, v.Scope(x)).Allow {
 					add(v, x)

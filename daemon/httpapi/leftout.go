@@ -19,7 +19,7 @@ func (h *creations) leftOut(c access.Caller, id tracer.SessionID) (warnings []st
 		return nil
 	}
 	members, left := make(map[tracer.Identity]bool), []tracer.Process(nil)
-	if err := h.kernel.Snapshot(0, func(p *tracer.Process) error {
+	if err := h.Kernel.Snapshot(0, func(p *tracer.Process) error {
 		switch {
 		case p.Dead:
 		case p.Session == id:

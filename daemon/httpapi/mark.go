@@ -13,27 +13,24 @@ import (
 )
 
 // marking records what members report about their own session.
-type marking struct {
-	access *access.Access
-	marks  *marks.Marks
-}
+type marking Options
 
 // postMark notes the beginning or the end of a tool call.
-func (h marking) postMark(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.MarkRequest) error {
+func (h *marking) postMark(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.MarkRequest) error {
 	if err := marks.Check(req); err != nil {
 		return err
 	}
 	if d := access.Decide(c, access.Mark, c.Scope()); !d.Allow {
-		return h.access.Refuse(c, access.Mark, "session", d)
+		return h.Access.Refuse(c, access.Mark, "session", d)
 	}
 	if c.Foreign {
 		return lookup.Foreign(c)
 	}
-	agent, ok := h.marks.Agent(c, req.Agent)
+	agent, ok := h.Marks.Agent(c, req.Agent)
 	if !ok {
 		what := fmt.Sprintf("pid %d", req.Agent.PID)
-		return h.access.Refuse(c, access.Mark, what, access.Decision{Why: "it is not an ancestor of the caller in the caller's session"})
+		return h.Access.Refuse(c, access.Mark, what, access.Decision{Why: "it is not an ancestor of the caller in the caller's session"})
 	}
-	d, err := h.marks.Mark(c, agent, req)
+	d, err := h.Marks.Mark(c, agent, req)
 	return send(w, http.StatusOK, d, err)
 }

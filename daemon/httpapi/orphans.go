@@ -10,17 +10,11 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/holdings"
-	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
 // orphans lists what was left behind.
-type orphans struct {
-	find     *lookup.Finder
-	registry *registry.Registry
-	holdings *holdings.Holdings
-}
+type orphans Options
 
 // getOrphans lists the live processes whose creator or root is dead, what was
 // handed to other daemons, and the zombies with the parent that has to reap them; and what is alive
@@ -28,13 +22,13 @@ type orphans struct {
 func (h *orphans) getOrphans(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) (err error) {
 	d := api.Orphans{Head: api.NewHead("orphans"), Items: []api.Orphan{}, Calls: []api.CallLeft{}}
 	if word := q.Get("session"); word != "" {
-		err = h.find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
+		err = h.Find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
 			for _, id := range v.Family(x.ID()) {
 				h.add(v, &d, v.Session(id), c)
 			}
 		})
 	} else {
-		err = h.registry.ReadFor(c, func(v registry.View) {
+		err = h.Registry.ReadFor(c, func(v registry.View) {
 			for _, x := range v.Sorted() {
 				if access.Decide(c, access.Read, v.Scope(x)).Allow {
 					h.add(v, &d, x, c)
@@ -49,11 +43,11 @@ func (h *orphans) getOrphans(w http.ResponseWriter, _ *http.Request, c access.Ca
 	for i := range d.Items {
 		ps[i] = &d.Items[i].Process
 	}
-	h.find.Enrich(c, ps...)
+	h.Find.Enrich(c, ps...)
 	d.Items = slices.DeleteFunc(d.Items, func(o api.Orphan) bool { return o.Why == api.WhyZombie && o.State == api.StateExited })
 	for i := range d.Items {
 		if p := &d.Items[i]; p.Why == api.WhyZombie && p.Parent != nil {
-			p.Reaper = h.find.Reaper(*p.Parent)
+			p.Reaper = h.Find.Reaper(*p.Parent)
 		}
 	}
 	return reply(w, http.StatusOK, d)
@@ -66,6 +60,6 @@ func (h *orphans) add(v registry.View, d *api.Orphans, x *registry.Session, c ac
 	}
 	record := v.Record(x)
 	d.Items = v.Encoder().Orphans(d.Items, record, c)
-	calls, more := document.Calls(v.Encoder(), record, document.PortNumbers(h.holdings.Held(v, x).Ports), c)
+	calls, more := document.Calls(v.Encoder(), record, document.PortNumbers(h.Holdings.Held(v, x).Ports), c)
 	d.Calls, d.MoreCalls = append(d.Calls, calls...), d.MoreCalls+more
 }

@@ -17,50 +17,41 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 )
 
 // policies answers about the policy in force.
-type policies struct {
-	find     *lookup.Finder
-	registry *registry.Registry
-	access   *access.Access
-	kernel   lookup.Kernel
-	rules    *rules.Policy
-	steward  *rules.Steward
-	log      zerolog.Logger
-}
+type policies Options
 
 // getPolicy is not for members: they may not know what their host's policy ends.
 func (h *policies) getPolicy(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
-	return reply(w, http.StatusOK, h.rules.Document())
+	return reply(w, http.StatusOK, h.Rules.Document())
 }
 
 func (h *policies) postReload(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
-	if err := h.steward.Reload(); err != nil {
+	if err := h.Steward.Reload(); err != nil {
 		return api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
-	h.access.Did(c, access.Manage, "policy reload")
-	return reply(w, http.StatusOK, h.rules.Document())
+	h.Access.Did(c, access.Manage, "policy reload")
+	return reply(w, http.StatusOK, h.Rules.Document())
 }
 
 func (h *policies) postResume(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
-	if h.rules.Resume() {
-		h.steward.Reterm()
-		h.log.Warn().Str(logging.KeyVerb, access.Manage.String()).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).
+	if h.Rules.Resume() {
+		h.Steward.Reterm()
+		h.Log.Warn().Str(logging.KeyVerb, access.Manage.String()).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).
 			Msg("circuit breaker closed")
 	}
-	h.access.Did(c, access.Manage, "policy resume")
-	return reply(w, http.StatusOK, h.rules.Document())
+	h.Access.Did(c, access.Manage, "policy resume")
+	return reply(w, http.StatusOK, h.Rules.Document())
 }
 
 // getExplain shows which rules match a process now.
 func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) error {
-	id, live, err := h.find.Identity(q.Get("ref"), c)
+	id, live, err := h.Find.Identity(q.Get("ref"), c)
 	if err != nil {
 		return err
 	}
-	p, err := h.find.Process(id, live, c)
+	p, err := h.Find.Process(id, live, c)
 	if err != nil {
 		return err
 	}
@@ -68,8 +59,8 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 	if !live {
 		return reply(w, http.StatusOK, d) // rules apply only to live processes
 	}
-	facts := h.steward.Facts(id.PID, rules.MaxFacts)
-	if now, err := h.kernel.Identify(id.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
+	facts := h.Steward.Facts(id.PID, rules.MaxFacts)
+	if now, err := h.Kernel.Identify(id.PID); errors.Is(err, tracer.ErrNotFound) || err == nil && now != id {
 		return lookup.OtherProcess(p.Ref)
 	} else if err != nil {
 		return err
@@ -81,11 +72,11 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 	add := func(rule, reason, origin, effect string) {
 		d.Items = append(d.Items, api.PolicyRule{Kind: "policy_rule", Rule: rule, Reason: reason, Origin: origin, Effect: effect})
 	}
-	in := h.rules.Policy()
+	in := h.Rules.Policy()
 	for _, rule := range in.Protected(facts) {
 		add(rule.Key, rule.Reason, rule.Origin, effect)
 	}
-	facts = h.steward.RootFacts(id) // as agent and keep rules see it: with the creator, not the parent
+	facts = h.Steward.RootFacts(id) // as agent and keep rules see it: with the creator, not the parent
 	if r := rules.RanAs(in, facts); r != nil {
 		effect, err := h.agentEffect(in, r, id, p.UID)
 		if err != nil {
@@ -93,7 +84,7 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 		}
 		add("agents."+r.Name, "", in.Origin(r), effect)
 	}
-	r, err := h.steward.ContainerRule(in, id.PID)
+	r, err := h.Steward.ContainerRule(in, id.PID)
 	if err != nil {
 		add("containers", "", "", "no effect: its container cannot be read: "+err.Error())
 	}
@@ -158,7 +149,7 @@ func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Iden
 // termsOf describes the terms that a rule gives to a user's sessions.
 func (h *policies) termsOf(p *policy.Policy, r *policy.Agent, uid *int) string {
 	text := termsText(p.Terms(r))
-	if uid == nil || !h.rules.Enforced(uint32(*uid)) {
+	if uid == nil || !h.Rules.Enforced(uint32(*uid)) {
 		text += "; mode observe: ends are only logged"
 	}
 	return text
@@ -166,7 +157,7 @@ func (h *policies) termsOf(p *policy.Policy, r *policy.Agent, uid *int) string {
 
 // sessionWith is the session that a process is in, zero if it is in none.
 func (h *policies) sessionWith(id tracer.Identity) (tracer.SessionInfo, error) {
-	return registry.Ask(h.registry, func(v registry.View) (in tracer.SessionInfo) {
+	return registry.Ask(h.Registry, func(v registry.View) (in tracer.SessionInfo) {
 		if n, ok := v.Graph().Node(id); ok {
 			if x := v.Session(n.Session); x != nil {
 				in = x.Info()

@@ -11,20 +11,20 @@ import (
 func (s *Server) routes() map[string]route {
 	o, a, b := &s.o, s.o.Access, bodies{s.o.Send}
 	var (
-		daemon  = host{o.Registry, a, o.Status, o.SelfCheck, o.Metrics, o.Acts, o.Managed, o.Stop}
-		session = sessions{o.Find, o.Registry, o.Archive, o.Holdings, o.Status}
-		create  = creations{o.Find, o.Registry, a, o.Kernel, o.Enforcer, o.Rules, o.Steward, o.Attribution, o.Log}
-		end     = ends{o.Acts, o.Find, o.Archive, a, o.Stopping}
-		order   = orders{o.Signed}
-		keep    = keeps{o.Keeper}
-		kill    = kills{o.Find, a, o.Kernel, o.Enforcer, b, o.Log}
-		process = processes{o.Registry, o.Find, o.Archive, o.Holdings}
-		orphan  = orphans{o.Find, o.Registry, o.Holdings}
-		leak    = leaks{o.Find, o.Registry, o.Holdings}
-		stream  = streams{o.Events, o.Feed}
-		ended   = past{o.Archive}
-		mark    = marking{a, o.Marks}
-		policy  = policies{o.Find, o.Registry, a, o.Kernel, o.Rules, o.Steward, o.Log}
+		daemon  = (*host)(o)
+		session = (*sessions)(o)
+		create  = (*creations)(o)
+		end     = (*ends)(o)
+		order   = (*orders)(o)
+		keep    = (*keeps)(o)
+		kill    = (*kills)(o)
+		process = (*processes)(o)
+		orphan  = (*orphans)(o)
+		leak    = (*leaks)(o)
+		stream  = (*streams)(o)
+		ended   = (*past)(o)
+		mark    = (*marking)(o)
+		policy  = (*policies)(o)
 	)
 	fresh := func(rt route) route { return abreast(o.Registry, rt) }
 	all := func(rt route) route { return large(a, fresh(rt)) }

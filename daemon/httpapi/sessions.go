@@ -14,21 +14,13 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/status"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // sessions answers about sessions, live and ended.
-type sessions struct {
-	find     *lookup.Finder
-	registry *registry.Registry
-	archive  *history.Archive
-	holdings *holdings.Holdings
-	status   *status.Status
-}
+type sessions Options
 
 func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	state := cmp.Or(q.Get("state"), "live")
@@ -40,8 +32,8 @@ func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.
 			return err
 		}
 	}
-	d := api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}, Halt: h.status.Halt()}
-	err := h.registry.ReadFor(c, func(v registry.View) {
+	d := api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}, Halt: h.Status.Halt()}
+	err := h.Registry.ReadFor(c, func(v registry.View) {
 		for _, x := range v.Sorted() {
 			if x.Closed() || state == "ended" ||
 				q.Get("name") != "" && x.Info().Name != q.Get("name") ||
@@ -58,7 +50,7 @@ func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.
 		}
 	})
 	if err == nil && (state == "ended" || state == "all") {
-		err = h.archive.AddEnded(r.Context(), &d, q.Get("name"), c)
+		err = h.Archive.AddEnded(r.Context(), &d, q.Get("name"), c)
 	}
 	return send(w, http.StatusOK, d, err)
 }
@@ -66,11 +58,11 @@ func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.
 // lookForWork looks at what the sessions of a caller that may be idle use now, and at the clients of
 // their ports.
 func (h *sessions) lookForWork(ctx context.Context, c access.Caller) error {
-	if err := h.registry.Fresh(); err != nil {
+	if err := h.Registry.Fresh(); err != nil {
 		return err
 	}
 	var idle []tracer.SessionID
-	err := h.registry.ReadFor(c, func(v registry.View) {
+	err := h.Registry.ReadFor(c, func(v registry.View) {
 		for x := range v.Sessions() {
 			if !x.Closed() && access.Decide(c, access.Read, v.Scope(x)).Allow && v.Record(x).Used.Idle > 0 {
 				idle = append(idle, x.ID())
@@ -78,14 +70,14 @@ func (h *sessions) lookForWork(ctx context.Context, c access.Caller) error {
 		}
 	})
 	for _, id := range idle {
-		h.holdings.LookForClients(ctx, id)
+		h.Holdings.LookForClients(ctx, id)
 	}
 	return err
 }
 
 func (h *sessions) getSession(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
 	var saved tracer.SessionID
-	d, err := lookup.Ask(h.find, r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) api.Session {
+	d, err := lookup.Ask(h.Find, r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) api.Session {
 		saved = h.saved(v, x)
 		v.Refresh(x)
 		d := v.Document(x, c)
@@ -101,7 +93,7 @@ func (h *sessions) getSession(w http.ResponseWriter, r *http.Request, c access.C
 
 // saved is the id of a session that the history has, 0 if it has not ended, or is to be written.
 func (h *sessions) saved(v registry.View, x *registry.Session) tracer.SessionID {
-	if !h.archive.Has(v, x) {
+	if !h.Archive.Has(v, x) {
 		return 0
 	}
 	return x.ID()
@@ -113,9 +105,9 @@ func (h *sessions) saved(v registry.View, x *registry.Session) tracer.SessionID 
 func (h *sessions) past(r *http.Request, saved tracer.SessionID, c access.Caller, err error) (*history.Past, error) {
 	switch {
 	case lookup.IsNotFound(err):
-		return h.archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
+		return h.Archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
 	case err == nil && saved != 0:
-		return h.archive.Session(r.Context(), saved, c), nil
+		return h.Archive.Session(r.Context(), saved, c), nil
 	}
 	return nil, err
 }
@@ -129,8 +121,8 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 	}
 	var at tracer.Identity
 	if text := q.Get("at"); text != "" {
-		if at, _, err = h.find.Identity(text, c); lookup.IsForgotten(err) {
-			at, err = h.archive.Identity(r.Context(), text, err)
+		if at, _, err = h.Find.Identity(text, c); lookup.IsForgotten(err) {
+			at, err = h.Archive.Identity(r.Context(), text, err)
 		}
 		if err != nil {
 			return err
@@ -138,7 +130,7 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 	}
 	d := api.Tree{Head: api.NewHead("tree")}
 	var saved tracer.SessionID
-	err = h.find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
+	err = h.Find.Session(r.PathValue("s"), c, access.Read, func(v registry.View, x *registry.Session) {
 		saved = h.saved(v, x)
 		v.Refresh(x)
 		doc := v.Document(x, c)
@@ -154,7 +146,7 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 		return err
 	}
 	if p != nil {
-		d, err := h.archive.Tree(r.Context(), p, at, c)
+		d, err := h.Archive.Tree(r.Context(), p, at, c)
 		if err != nil {
 			return err
 		}
@@ -172,7 +164,7 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 			ps = append(ps, &d.Nodes[i].Process)
 		}
 	}
-	h.find.Enrich(c, ps...)
+	h.Find.Enrich(c, ps...)
 	return reply(w, http.StatusOK, d)
 }
 

@@ -20,10 +20,7 @@ import (
 )
 
 // streams sends events, and the live picture.
-type streams struct {
-	events *stream.Events
-	feed   *watch.Feed
-}
+type streams Options
 
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
 // present processes first.
@@ -48,7 +45,7 @@ func (h *streams) getEvents(w http.ResponseWriter, r *http.Request, c access.Cal
 	if text := q.Get("snapshot"); text != "" && text != "0" && text != "1" {
 		return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid snapshot %q: must be 0 or 1", text), "")
 	}
-	return h.events.Serve(r.Context(), w, c, req)
+	return h.Events.Serve(r.Context(), w, c, req)
 }
 
 const maxHz = 10
@@ -61,5 +58,5 @@ func (h *streams) getWatch(w http.ResponseWriter, r *http.Request, c access.Call
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid hz %q: must be 1 to %d", text, maxHz), "")
 		}
 	}
-	return h.feed.Serve(r.Context(), w, c, watch.Request{Session: q.Get("session"), Interval: time.Second / time.Duration(hz)})
+	return h.Feed.Serve(r.Context(), w, c, watch.Request{Session: q.Get("session"), Interval: time.Second / time.Duration(hz)})
 }

@@ -9,24 +9,17 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
-	"github.com/lineage-ebpf/lineage/daemon/history"
-	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // processes describes processes, and why they belong to a session.
-type processes struct {
-	registry *registry.Registry
-	find     *lookup.Finder
-	archive  *history.Archive
-	holdings *holdings.Holdings
-}
+type processes Options
 
 // getProcess describes one process.
 func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
-	id, live, err := h.find.Identity(r.PathValue("ref"), c)
+	id, live, err := h.Find.Identity(r.PathValue("ref"), c)
 	d, err := h.past(r, r.PathValue("ref"), id, live, c, err)
 	if err != nil {
 		return err
@@ -35,7 +28,7 @@ func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.
 		d.Process.Head = api.NewHead("process")
 		return reply(w, http.StatusOK, &d.Process)
 	}
-	p, err := h.find.Process(id, live, c)
+	p, err := h.Find.Process(id, live, c)
 	if err != nil {
 		return err
 	}
@@ -48,19 +41,19 @@ func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.
 func (h *processes) past(r *http.Request, text string, id tracer.Identity, live bool, c access.Caller, err error) (*api.Why, error) {
 	switch {
 	case lookup.IsForgotten(err):
-		return h.archive.Why(r.Context(), text, c, err)
+		return h.Archive.Why(r.Context(), text, c, err)
 	case err != nil || live:
 		return nil, err
 	}
-	saved, err := registry.Ask(h.registry, func(v registry.View) bool {
+	saved, err := registry.Ask(h.Registry, func(v registry.View) bool {
 		n, ok := v.Graph().Node(id)
 		x := v.Session(n.Session)
-		return ok && x != nil && h.archive.Has(v, x)
+		return ok && x != nil && h.Archive.Has(v, x)
 	})
 	if err != nil || !saved {
 		return nil, err
 	}
-	return h.archive.Why(r.Context(), document.Ref(id).String(), c, nil)
+	return h.Archive.Why(r.Context(), document.Ref(id).String(), c, nil)
 }
 
 // getWhy shows to which session a process belongs: every edge from it to the root. Of a
@@ -74,7 +67,7 @@ func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Call
 	case len(q) != 1:
 		return api.NewError(api.CodeBadRequest, "give one of ref, port and path", "")
 	}
-	id, live, err := h.find.Identity(q.Get("ref"), c)
+	id, live, err := h.Find.Identity(q.Get("ref"), c)
 	found, err := h.past(r, q.Get("ref"), id, live, c, err)
 	if err != nil {
 		return err
@@ -83,20 +76,20 @@ func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Call
 		found.Head = api.NewHead("why")
 		return reply(w, http.StatusOK, found)
 	}
-	p, err := h.find.Process(id, live, c)
+	p, err := h.Find.Process(id, live, c)
 	if err != nil {
 		return err
 	}
-	d, err := h.find.Why(id, live, p, c)
+	d, err := h.Find.Why(id, live, p, c)
 	if err != nil {
 		return err
 	}
 	if live {
-		ctx, done, err := h.find.Collect(r.Context())
+		ctx, done, err := h.Find.Collect(r.Context())
 		if err != nil {
 			return err
 		}
-		d.Holds = document.Holds(h.holdings.Reader().Of(ctx, []tracer.Identity{id}), nil)
+		d.Holds = document.Holds(h.Holdings.Reader().Of(ctx, []tracer.Identity{id}), nil)
 		done()
 	}
 	d.Head = api.NewHead("why")

@@ -28,7 +28,7 @@ func (h *processes) whyPortAt(w http.ResponseWriter, r *http.Request, c access.C
 		return lookup.Foreign(c)
 	}
 	d := api.Holders{Head: api.NewHead("holders"), Items: []api.Why{}}
-	found := h.archive.Listeners(r.Context(), port, at)
+	found := h.Archive.Listeners(r.Context(), port, at)
 	for i := range found {
 		l := &found[i]
 		why, err := h.whyListener(r.Context(), l, c)
@@ -59,20 +59,20 @@ func (h *processes) whyPortAt(w http.ResponseWriter, r *http.Request, c access.C
 
 // whyListener answers from memory, else from the history.
 func (h *processes) whyListener(ctx context.Context, l *journal.Listener, c access.Caller) (*api.Why, error) {
-	if !h.archive.Current(l) {
-		return h.archive.WhyListener(ctx, l, c)
+	if !h.Archive.Current(l) {
+		return h.Archive.WhyListener(ctx, l, c)
 	}
-	id, live, err := h.find.Identity(document.Ref(l.Process).String(), c)
+	id, live, err := h.Find.Identity(document.Ref(l.Process).String(), c)
 	if lookup.IsForgotten(err) {
-		return h.archive.WhyListener(ctx, l, c)
+		return h.Archive.WhyListener(ctx, l, c)
 	}
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.find.Process(id, live, c)
+	p, err := h.Find.Process(id, live, c)
 	if err != nil {
 		return nil, err
 	}
-	why, err := h.find.Why(id, live, p, c)
+	why, err := h.Find.Why(id, live, p, c)
 	return &why, err
 }

@@ -32,7 +32,7 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 		return h.whyPortAt(w, r, c, uint16(port), proto, q.Get("at"))
 	}
 	return h.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), fmt.Sprintf("no listener found on %d/%s", port, proto), func(ctx context.Context) (held found) {
-		members, err := registry.AskFor(h.registry, c, func(v registry.View) (pids []string) {
+		members, err := registry.AskFor(h.Registry, c, func(v registry.View) (pids []string) {
 			for _, x := range v.Sorted() {
 				for p := range v.Graph().Members(x.ID()) {
 					pids = append(pids, strconv.Itoa(int(p.PID)))
@@ -44,7 +44,7 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 			held.Unknown = []string{"members: " + err.Error()}
 			return held
 		}
-		held.Held, held.waits = h.holdings.Reader().Listeners(ctx, proto, uint16(port), members...)
+		held.Held, held.waits = h.Holdings.Reader().Listeners(ctx, proto, uint16(port), members...)
 		if proto == "tcp" {
 			held.Ports = h.reported(c, held.Ports, uint16(port))
 		}
@@ -55,7 +55,7 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 // reported adds members that listen but that procfs did not show: there was no time, or a process
 // may not be read.
 func (h *processes) reported(c access.Caller, found []resources.Port, port uint16) []resources.Port {
-	listening, err := registry.AskFor(h.registry, c, func(v registry.View) []resources.Port { return h.holdings.Listening(v, port) })
+	listening, err := registry.AskFor(h.Registry, c, func(v registry.View) []resources.Port { return h.Holdings.Listening(v, port) })
 	if err != nil {
 		return found
 	}
@@ -83,7 +83,7 @@ func (h *processes) whyPath(w http.ResponseWriter, r *http.Request, c access.Cal
 	}
 	f.Path = filepath.Clean(f.Path)
 	return h.whyHeld(w, r, c, "path "+f.Path, "no process found that has "+f.Path+" open or locked", func(ctx context.Context) (held found) {
-		held.files, held.Held = h.holdings.Reader().Holders(ctx, f)
+		held.files, held.Held = h.Holdings.Reader().Holders(ctx, f)
 		return held
 	})
 }
@@ -101,7 +101,7 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 	if c.Foreign {
 		return lookup.Foreign(c)
 	}
-	ctx, done, err := h.find.Collect(r.Context())
+	ctx, done, err := h.Find.Collect(r.Context())
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 			d.Items = append(d.Items, api.Why{Holds: document.Holds(x.Held, nil)})
 			continue
 		}
-		p, t, err := h.find.Look(x.id, true, c)
+		p, t, err := h.Find.Look(x.id, true, c)
 		if p == nil || err != nil {
 			continue // it is gone by now
 		}
@@ -122,8 +122,8 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 			d.Hidden++
 			continue
 		}
-		h.find.Enrich(c, p)
-		why, err := h.find.Why(x.id, true, p, c)
+		h.Find.Enrich(c, p)
+		why, err := h.Find.Why(x.id, true, p, c)
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@
 package registry
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -153,43 +152,13 @@ func (s *Session) by() *api.Caller {
 	return s.endedBy
 }
 
-// Halt puts a halt in force, which ends sessions, and notes who asked for that, and why. The guards come
-// before.
-func (r *Registry) Halt(h tracer.Halt, ids []tracer.SessionID, by *api.Caller, record *audit.Caller) error {
-	if err := r.asked(ids, by, record); err != nil {
-		return err
-	}
-	return r.o.Enforcer.Halt(h, ids)
-}
-
-// Bar ends a session that was opened while a halt is in force.
-func (r *Registry) Bar(id tracer.SessionID, by *api.Caller) error {
-	if err := r.asked([]tracer.SessionID{id}, by, nil); err != nil {
-		return err
-	}
-	return r.o.Enforcer.End(id, tracer.CauseHalt, 0)
-}
-
-func (r *Registry) asked(ids []tracer.SessionID, by *api.Caller, record *audit.Caller) error {
+// Asked notes who has asked for the ends of sessions, and why. The guards come before, and the kernel is asked to begin after.
+func (r *Registry) Asked(ids []tracer.SessionID, by *api.Caller, record *audit.Caller) error {
 	return r.Update(func(t Tx) {
 		for _, id := range ids {
 			if x := t.Session(id); x != nil {
-				t.Asked(x, by, record)
+				t.asked(x, by, record)
 			}
 		}
 	})
-}
-
-// End notes the caller that asked for the end of a session, and has the kernel begin. The guards come
-// before.
-func (r *Registry) End(id tracer.SessionID, grace time.Duration, c access.Caller) error {
-	r.o.Log.Info().Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, id.String()).Int64(logging.KeyGrace, grace.Milliseconds()).
-		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("ending")
-	if err := r.asked([]tracer.SessionID{id}, c.Document(), c.Audited()); err != nil {
-		return err
-	}
-	if err := r.o.Enforcer.End(id, tracer.CauseEnd, grace); err != nil && !errors.Is(err, tracer.ErrNotFound) {
-		return err
-	}
-	return nil
 }

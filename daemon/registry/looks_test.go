@@ -99,7 +99,7 @@ func TestEndedBy(t *testing.T) {
 	for cause, named := range map[tracer.Cause]bool{tracer.CauseEnd: true, tracer.CauseHalt: true, tracer.CauseMaxLifetime: false} {
 		o, k := newRegistry(t)
 		s := session(t, o, k, 100)
-		Tx{o.view()}.Asked(s, &api.Caller{UID: 5}, nil)
+		Tx{o.view()}.asked(s, &api.Caller{UID: 5}, nil)
 		s.info.State, s.info.Cause, s.info.EndedAt = tracer.StateEnding, cause, 1
 		s.receipt.Died(enforcer.Death{ID: s.info.Root, Comm: "lngtest-root", Argv: []string{"lngtest-root", "--token=x"}}, func(int) bool { return true })
 		check := func(when string) {

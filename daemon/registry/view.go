@@ -147,8 +147,8 @@ func (v View) Take(limit int, c *lineage.Changes) { v.r.graph.Take(limit, c) }
 // Tx is a View that may change what it shows.
 type Tx struct{ View }
 
-// Asked notes the caller that asked for the end of a session first, and how many it will end.
-func (t Tx) Asked(s *Session, by *api.Caller, record *audit.Caller) {
+// asked notes the caller that asked for the end of a session first, and how many it will end.
+func (t Tx) asked(s *Session, by *api.Caller, record *audit.Caller) {
 	if s.endedBy != nil || s.info.State != tracer.StateActive {
 		return
 	}

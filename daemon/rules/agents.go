@@ -152,8 +152,10 @@ func (s *Steward) bar(info tracer.SessionInfo) {
 	}
 	err := acts.Guarded(s.o.Enforcer, info.ID, tracer.Identity{})
 	if err == nil {
-		by := api.Caller{UID: int(h.UID), Reason: h.Reason}
-		err = s.o.Registry.Bar(info.ID, &by)
+		err = s.o.Registry.Asked([]tracer.SessionID{info.ID}, &api.Caller{UID: int(h.UID), Reason: h.Reason}, nil)
+	}
+	if err == nil {
+		err = s.o.Enforcer.End(info.ID, tracer.CauseHalt, 0)
 	}
 	if err != nil {
 		s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("agent not halted")

@@ -156,6 +156,22 @@ func (e *Enforcer) End(id tracer.SessionID, cause tracer.Cause, grace time.Durat
 	return nil
 }
 
+// Halt puts a halt in force, and ends sessions with it. It does not check the guards: call CheckEnds
+// first.
+func (e *Enforcer) Halt(h tracer.Halt, ends []tracer.SessionID) error {
+	began := e.clock()
+	e.reconcile(false)
+	if err := e.kernel.SetHalt(h, ends); err != nil {
+		return fmt.Errorf("halt %d sessions: %w", len(ends), err)
+	}
+	looks := make([]*ending, len(ends))
+	for i, id := range ends {
+		looks[i] = e.watch(id)
+	}
+	e.pauseAfter(looks, began)
+	return nil
+}
+
 // Watch makes Step look at a session now and, if it is ending, until it is empty. Call
 // it when the kernel reports a new state, or the death of a member of an ending
 // session.

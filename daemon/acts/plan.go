@@ -58,43 +58,6 @@ func (s Subject) String() string {
 	return fmt.Sprintf("pid %d and what it started", s.Root.PID)
 }
 
-// members are the live processes of a target, the oldest first.
-func (a *Acts) members(t *Target) (now []tracer.Process, err error) {
-	if t.branch == nil {
-		now, err = a.alive(t.Sessions[0].ID)
-	} else {
-		now, err = a.branchMembers(t.branch)
-	}
-	if err != nil {
-		err = fmt.Errorf("read the session's members: %w", err)
-	}
-	return now, err
-}
-
-// holds refuses an end that does not match its plan. What a member forks after that is ended too.
-func (a *Acts) holds(t *Target, token string) error {
-	if token == "" {
-		return nil
-	}
-	now, err := a.members(t)
-	if err != nil {
-		return err
-	}
-	of, why := t.subject(), "it is unknown or has expired"
-	if n := a.plans.find(token, of, a.o.Clock.Monotonic()); n != nil {
-		var run map[tracer.Identity]command
-		if !of.Root.IsZero() {
-			run, err = registry.Ask(a.o.Registry, func(v registry.View) map[tracer.Identity]command { return commandsOf(v.Graph(), now) })
-		}
-		why = n.broken(now, func(id tracer.Identity) [16]byte { return run[id].sum() })
-	}
-	if err != nil || why == "" {
-		return err
-	}
-	return api.NewError(api.CodeChanged, fmt.Sprintf("end %v: the plan no longer holds: %s; nothing was sent", of, why),
-		"make a new one with --dry-run")
-}
-
 // command is what a process runs.
 type command struct {
 	exe  string

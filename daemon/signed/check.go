@@ -247,13 +247,3 @@ func (o *order) may(v access.Verb, s access.Scope) access.Decision {
 	}
 	return access.Decision{Why: fmt.Sprintf("the policy does not let %s %v sessions of this user and name", strings.Join(o.Operators, " and "), does)}
 }
-
-// accept remembers the order on the disk, before it is carried out. An error: it may not be.
-func (c *checker) accept(o *order, boot string, uid uint32, sessions []string) (accepted, error) {
-	now := c.now()
-	a := accepted{
-		ID: o.ID, UID: uid, Verb: o.Verb, Mode: o.Mode, Operators: o.Operators, Reason: o.Reason, Hosts: []string{o.host},
-		At: now, Boot: boot, NotAfter: o.NotAfter, Sessions: sessions, Pending: o.Verb != api.VerbEnd,
-	}
-	return a, c.memory.accept(&o.Command, a, now)
-}

@@ -146,6 +146,16 @@ func (m *memory) reason(c *api.Command, now time.Time) string {
 	return ""
 }
 
+// accept remembers the order on the disk, before it is carried out. An error: it may not be.
+func (c *checker) accept(o *order, boot string, uid uint32, sessions []string) (accepted, error) {
+	now := c.now()
+	a := accepted{
+		ID: o.ID, UID: uid, Verb: o.Verb, Mode: o.Mode, Operators: o.Operators, Reason: o.Reason, Hosts: []string{o.host},
+		At: now, Boot: boot, NotAfter: o.NotAfter, Sessions: sessions, Pending: o.Verb != api.VerbEnd,
+	}
+	return a, c.memory.accept(&o.Command, a, now)
+}
+
 // accept writes a command to the disk. An error: it may not be carried out.
 func (m *memory) accept(c *api.Command, a accepted, now time.Time) error {
 	m.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -21,6 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // room bounds what one receipt of a command says of its sessions, so that a link can send it as the host has signed
@@ -45,6 +47,9 @@ func (r *room) name(report *api.Report) {
 		}
 	}
 }
+
+// maxOrdered bounds the sessions that one command ends.
+const maxOrdered = 1024
 
 // Options of New.
 type Options struct {
@@ -82,11 +87,11 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 	var a accepted
 	accept := func(sessions []string) func() error {
 		return func() error {
-			now, err := s.checker.accept(order, s.o.BootID, c.UID, sessions)
+			next, err := s.checker.accept(order, s.o.BootID, c.UID, sessions)
 			if err != nil {
 				return err
 			}
-			a = now
+			a = next
 			s.o.Log.Info().Str(logging.KeyCommand, order.ID).Strs(logging.KeyOperators, order.Operators).Str(logging.KeyReason, order.Reason).
 				Strs(logging.KeySessions, sessions).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("signed command accepted")
 			s.o.Access.Did(c, access.Order, order.Reason)
@@ -134,6 +139,50 @@ func (s *Orders) end(order *order, c access.Caller, accept func(sessions []strin
 	}
 	_, _ = s.o.Acts.End(&acts.Target{Sessions: targets}, o) // what could not begin is in the log, and its receipt has no verdict
 	return refused
+}
+
+// selected are the live sessions that an order names, and that its signers may end. A word without one
+// is an error. A name, and all, pass over the sessions that they may not end.
+func (s *Orders) selected(o *order, c access.Caller) (all []tracer.SessionInfo, err error) {
+	rerr := s.o.Registry.Read(func(v registry.View) {
+		found := map[string]bool{}
+		var denied access.Decision
+		for _, x := range v.Sorted() {
+			info := x.Info()
+			if x.Closed() || !(o.All && !holdsKept(v, x.ID())) && !info.Among(o.Sessions) {
+				continue
+			}
+			if d := access.Decide(c, access.End, v.Scope(x)); !d.Allow {
+				denied = d
+				continue
+			}
+			found[info.ID.String()], found[info.Name] = true, true
+			all = append(all, info)
+		}
+		missing := slices.IndexFunc(o.Sessions, func(word string) bool { return !found[word] })
+		switch {
+		case missing >= 0 && denied.Why != "":
+			err = api.NewError(api.CodeDenied, denied.Why, "")
+		case missing >= 0:
+			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", o.Sessions[missing]), "")
+		case len(all) > maxOrdered:
+			err = api.NewError(api.CodeBadRequest, fmt.Sprintf("it would end %d sessions, more than %d", len(all), maxOrdered), "")
+		case o.Plan != "" && len(all) != 1:
+			err = api.NewError(api.CodeAmbiguous, fmt.Sprintf("%d sessions have that name, and the plan is of one", len(all)), "use the id")
+		}
+	})
+	if rerr != nil {
+		return nil, rerr
+	}
+	return all, err
+}
+
+// holdsKept reports whether a session, or one that is nested in it, is kept.
+func holdsKept(v registry.View, id tracer.SessionID) bool {
+	return slices.ContainsFunc(v.Family(id), func(id tracer.SessionID) bool {
+		x := v.Session(id)
+		return x != nil && x.Info().Kept
+	})
 }
 
 // halt carries out a command that halts the host, or lifts that. Which sessions it ends is known after

@@ -65,27 +65,38 @@ func TestPaths(t *testing.T) {
 }
 
 // TestWalks: each name in the walks of docs/CODEBASE.md is in the code of the file that is named
-// last before it.
+// last before it. Those of an end have a bounded number of names and of files.
 func TestWalks(t *testing.T) {
-	_, walks, found := strings.Cut(read(t, "docs/CODEBASE.md"), "\n## Two walks\n")
+	_, walks, found := strings.Cut(read(t, "docs/CODEBASE.md"), "\n## Walks\n")
 	if !found {
 		t.Fatal("no walks")
 	}
-	path, names := regexp.MustCompile(`^[a-z0-9_/]+\.(go|h)$`), map[string]bool(nil)
-	for line := range strings.Lines(walks) {
-		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(line, -1) {
+	most := map[string][2]int{"An `end`": {12, 8}, "A signed command": {15, 8}}
+	path := regexp.MustCompile(`^[a-z0-9_/]+\.(go|h)$`)
+	for walk := range strings.SplitSeq(walks, "\n**") {
+		title, text, _ := strings.Cut(walk, "**")
+		stops, files, names := 0, make(map[string]bool), map[string]bool(nil)
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
 			switch word := m[1]; {
 			case path.MatchString(word):
-				names = namesIn(t, word)
-			case strings.HasPrefix(line, "**"): // what the user does
-			default:
+				names, files[word] = namesIn(t, word), true
+			case names != nil: // else it is what the user does
+				stops++
 				for part := range strings.SplitSeq(word, ".") {
 					if !names[part] {
-						t.Errorf("%q is not in the file that is named before it: %s", word, line)
+						t.Errorf("%s: %q is not in the file that is named before it", title, word)
 					}
 				}
 			}
 		}
+		what, _, _ := strings.Cut(title, ",")
+		if at, ok := most[what]; ok && (stops > at[0] || len(files) > at[1]) {
+			t.Errorf("%s: %d names in %d files, at most %v", title, stops, len(files), at)
+		}
+		delete(most, what)
+	}
+	if len(most) > 0 {
+		t.Errorf("no walk %v", most)
 	}
 }
 

@@ -22,6 +22,24 @@ func TestOneReceipt(t *testing.T) {
 	})
 }
 
+// TestOneEnd: only daemon/acts asks the guards of ends, and reads what members hold before a signal, so that every end
+// has its one order of steps.
+func TestOneEnd(t *testing.T) {
+	left := map[string]bool{"CheckEnds": true, "CollectBefore": true}
+	nodes(t, []string{"cmd", "daemon", "enforcer"}, func(path string, at token.Position, n ast.Node) {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok || s.Sel.Name != "CheckEnds" && s.Sel.Name != "CollectBefore" {
+			return
+		}
+		if delete(left, s.Sel.Name); !strings.HasPrefix(path, "daemon/acts/") {
+			t.Errorf("%s: calls %s; daemon/acts does", at, s.Sel.Name)
+		}
+	})
+	if len(left) > 0 {
+		t.Errorf("nothing calls %v", left)
+	}
+}
+
 // TestOneClient: tests have one implementation of api.Client, so that a new method is added
 // to one. A test that wants another answer gives it to apitest.Client.
 func TestOneClient(t *testing.T) {

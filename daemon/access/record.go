@@ -24,15 +24,8 @@ func (c Caller) Audited() *audit.Caller {
 	return a
 }
 
-// Refuse is the error of a decision against a caller. It is recorded in the log and in
-// the audit log. what names the target in the caller's words.
+// Refuse is the error of a decision against a caller, recorded. what names the target in the caller's words.
 func (a *Access) Refuse(c Caller, v Verb, what string, d Decision) error {
-	e := a.o.Log.Warn().Str(logging.KeyVerb, v.String()).Str(logging.KeyName, what).Str(logging.KeyWhy, d.Why).
-		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID)
-	if c.Member != 0 {
-		e = e.Str(logging.KeyMember, c.Member.String())
-	}
-	e.Msg("refused")
 	a.Refused(c, v, what, d.Why)
 	if what != "" {
 		what = " " + what
@@ -52,8 +45,14 @@ func (a *Access) Hide(c Caller, v Verb, what string, d Decision, none error) err
 
 var errHidden = errors.New("")
 
-// Refused records a refusal.
+// Refused records a refusal in the log and in the audit log.
 func (a *Access) Refused(c Caller, v Verb, what, why string) {
+	e := a.o.Log.Warn().Str(logging.KeyVerb, v.String()).Str(logging.KeyName, what).Str(logging.KeyWhy, why).
+		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID)
+	if c.Member != 0 {
+		e = e.Str(logging.KeyMember, c.Member.String())
+	}
+	e.Msg("refused")
 	a.count(v.String())
 	a.refusals.Add(a.record(c, v, audit.Refused, why, &audit.Target{Session: what}))
 }

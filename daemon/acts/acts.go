@@ -230,8 +230,6 @@ func (a *Acts) EndSession(word string, o *Order) (*api.Report, error) {
 
 // refused records that an act is refused.
 func (a *Acts) refused(c access.Caller, v access.Verb, target string, err error) error {
-	a.o.Log.Warn().Err(err).Str(logging.KeyVerb, v.String()).Str(logging.KeySession, target).
-		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("refused")
 	a.o.Access.Refused(c, v, target, err.Error())
 	return err
 }

@@ -29,18 +29,9 @@ func (h *leaks) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Caller
 		}
 		d.Items = append(d.Items, l)
 	}
-	if word := q.Get("session"); word != "" {
-		if err = h.Find.Session(word, c, access.Read, add); err == nil && len(d.Items) == 0 {
-			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %s has ended", word), "see \"lineage history\"")
-		}
-	} else {
-		err = h.Registry.ReadFor(c, func(v registry.View) {
-			for _, x := range v.Sorted() {
-				if access.Decide(c, access.Read, v.Scope(x)).Allow {
-					add(v, x)
-				}
-			}
-		})
+	word := q.Get("session")
+	if err = (*orphans)(h).each(word, c, add); err == nil && word != "" && len(d.Items) == 0 {
+		err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %s has ended", word), "see \"lineage history\"")
 	}
 	return send(w, http.StatusOK, d, err)
 }

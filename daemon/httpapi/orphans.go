@@ -11,31 +11,41 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 // orphans lists what was left behind.
 type orphans Options
+
+// each runs f for the session that word names, else for each that the caller may read.
+func (h *orphans) each(word string, c access.Caller, f func(registry.View, *registry.Session)) error {
+	if word != "" {
+		return h.Find.Session(word, c, access.Read, f)
+	}
+	return h.Registry.ReadFor(c, func(v registry.View) {
+		for _, x := range v.Sorted() {
+			if access.Decide(c, access.Read, v.Scope(x)).Allow {
+				f(v, x)
+			}
+		}
+	})
+}
 
 // getOrphans lists the live processes whose creator or root is dead, what was
 // handed to other daemons, and the zombies with the parent that has to reap them; and what is alive
 // of each tool call.
 func (h *orphans) getOrphans(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) (err error) {
 	d := api.Orphans{Head: api.NewHead("orphans"), Items: []api.Orphan{}, Calls: []api.CallLeft{}}
-	if word := q.Get("session"); word != "" {
-		err = h.Find.Session(word, c, access.Read, func(v registry.View, x *registry.Session) {
-			for _, id := range v.Family(x.ID()) {
-				h.add(v, &d, v.Session(id), c)
-			}
-		})
-	} else {
-		err = h.Registry.ReadFor(c, func(v registry.View) {
-			for _, x := range v.Sorted() {
-				if access.Decide(c, access.Read, v.Scope(x)).Allow {
-					h.add(v, &d, x, c)
-				}
-			}
-		})
-	}
+	word := q.Get("session")
+	err = h.each(word, c, func(v registry.View, x *registry.Session) {
+		family := []tracer.SessionID{x.ID()}
+		if word != "" {
+			family = v.Family(x.ID())
+		}
+		for _, id := range family {
+			h.add(v, &d, v.Session(id), c)
+		}
+	})
 	if err != nil {
 		return err
 	}

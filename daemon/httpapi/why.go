@@ -19,21 +19,24 @@ type processes Options
 
 // getProcess describes one process.
 func (h *processes) getProcess(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
-	id, live, err := h.Find.Identity(r.PathValue("ref"), c)
-	d, err := h.past(r, r.PathValue("ref"), id, live, c, err)
-	if err != nil {
-		return err
-	}
+	_, _, p, d, err := h.named(r, r.PathValue("ref"), c)
 	if d != nil {
-		d.Process.Head = api.NewHead("process")
-		return reply(w, http.StatusOK, &d.Process)
+		p = &d.Process
 	}
-	p, err := h.Find.Process(id, live, c)
 	if err != nil {
 		return err
 	}
 	p.Head = api.NewHead("process")
 	return reply(w, http.StatusOK, p)
+}
+
+// named is the process that a text names, by memory, or else why it belongs to a session, by the history.
+func (h *processes) named(r *http.Request, text string, c access.Caller) (id tracer.Identity, live bool, p *api.Process, past *api.Why, err error) {
+	id, live, err = h.Find.Identity(text, c)
+	if past, err = h.past(r, text, id, live, c, err); past == nil && err == nil {
+		p, err = h.Find.Process(id, live, c)
+	}
+	return id, live, p, past, err
 }
 
 // past answers for a process of an ended session, if the history has it: memory has forgotten it,
@@ -67,18 +70,13 @@ func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Call
 	case len(q) != 1:
 		return api.NewError(api.CodeBadRequest, "give one of ref, port and path", "")
 	}
-	id, live, err := h.Find.Identity(q.Get("ref"), c)
-	found, err := h.past(r, q.Get("ref"), id, live, c, err)
+	id, live, p, found, err := h.named(r, q.Get("ref"), c)
 	if err != nil {
 		return err
 	}
 	if found != nil {
 		found.Head = api.NewHead("why")
 		return reply(w, http.StatusOK, found)
-	}
-	p, err := h.Find.Process(id, live, c)
-	if err != nil {
-		return err
 	}
 	d, err := h.Find.Why(id, live, p, c)
 	if err != nil {

@@ -216,7 +216,6 @@ func (s *Orders) carried(a *accepted) {
 
 // refused records why a command is not carried out, and returns the error that says so.
 func (s *Orders) refused(c access.Caller, id string, err error) error {
-	s.o.Log.Warn().Err(err).Str(logging.KeyCommand, id).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("signed command refused")
 	s.o.Access.Refused(c, access.Order, id, err.Error())
 	code, hint := api.CodeDenied, ""
 	if e, ok := errors.AsType[*api.Error](err); ok && e.Code == api.CodeChanged { // a plan that no longer holds

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -27,34 +26,30 @@ var updateActs = flag.Bool("update", false, "write testdata/acts.txt")
 // scene is a session S of the user, whose root P has started M, which is in it, and the root I of a session N in it.
 type scene struct {
 	*ordered
-	n       uint32
-	p, m, i uint32
-	s, in   string // ids
-	plan    string // token
-	spent   bool   // something has been done to it
-	refs    map[uint32]api.Ref
-	ids     map[string]bool // of all sessions so far
+	n, p, m, i uint32
+	s, in      string // ids
+	plan       string // token
+	spent      bool   // something has been done to it
+	refs       map[uint32]api.Ref
+	ids        map[string]bool // of all sessions so far
 }
 
-func (x *scene) path(pid uint32) string { return "/v1/processes/" + x.refs[pid].String() }
-
 func (x *scene) fresh() {
-	x.n, x.spent = x.n+1, false
+	x.n, x.spent, x.plan, x.refs = x.n+1, false, "", make(map[uint32]api.Ref)
 	x.p, x.m, x.i = 100*x.n+10_000, 100*x.n+10_001, 100*x.n+10_002
 	x.K.Advance(time.Minute) // as the number of refusals in a minute is bounded
 	x.s = x.Session("user", x.p, api.NewSession{Name: fmt.Sprint("ci-", x.n), GraceMS: daemontest.MS(60_000), MaxRSSBytes: 1 << 30}).ID
-	for _, pid := range []uint32{x.m, x.i} {
-		x.Fork(x.p, pid, 1000, "lngtest-member")
-	}
-	x.refs = make(map[uint32]api.Ref)
+	x.Fork(x.p, x.m, 1000, "lngtest-member")
+	x.Fork(x.p, x.i, 1000, "lngtest-member")
 	for _, pid := range []uint32{x.p, x.m, x.i} {
 		x.K.Edit(pid, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
 		x.refs[pid] = x.RefOf(pid)
 	}
 	x.in = daemontest.Into[api.Session](x.Do(fmt.Sprint(x.p), "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: int(x.i)}}), 201).ID
-	x.plan, x.ids[x.s], x.ids[x.in] = "", true, true
+	x.ids[x.s], x.ids[x.in] = true, true
 }
 
+// post returns what a caller is told.
 func (x *scene) post(who, path string, body any) string {
 	a := x.Do(who, "POST", path, body)
 	var d struct {
@@ -64,24 +59,30 @@ func (x *scene) post(who, path string, body any) string {
 		Receipt string
 		State   api.SessionState
 	}
+	var r api.CommandReceipt
 	require.NoError(x, json.Unmarshal(a.Body, &d))
-	x.spent = x.spent || a.Status < 300 && !strings.HasSuffix(path, "/plan")
-	if e := d.Error; e != nil {
-		return fmt.Sprintf("%d %s exit %d: %s", a.Status, e.Code, e.Exit, e.Message)
+	if x.spent = x.spent || a.Status < 300 && !strings.HasSuffix(path, "/plan"); d.Error != nil {
+		return fmt.Sprintf("%d %s exit %d: %s", a.Status, d.Error.Code, d.Error.Exit, d.Error.Message)
 	}
 	if d.State == api.StateCondemned {
 		d.State = api.StateEnded // soon
 	}
-	text := fmt.Sprint(a.Status, " ", d.Kind, " ", d.State, " ", d.Spared)
-	for _, i := range d.Items {
-		text += fmt.Sprintf(" %s %q", i.ID, i.Refused)
-	}
 	if d.Receipt != "" {
-		var r api.CommandReceipt
 		require.NoError(x, json.Unmarshal([]byte(d.Receipt), &r))
-		text += fmt.Sprintf(" %v %v kept %q", r.Sessions, r.Spared, r.Kept)
 	}
-	return text
+	return fmt.Sprintf("%d %s %s %s%q %q %q %q", a.Status, d.Kind, d.State, d.Spared, d.Items, r.Sessions, r.Spared, r.Kept)
+}
+
+func (x *scene) makePlan() {
+	x.plan = daemontest.Into[api.Plan](x.Do("root", "POST", "/v1/sessions/"+x.s+"/plan", nil), 200).Token
+}
+
+// guard puts the shell of all callers, which is an ancestor of each and of the daemon, into a session.
+func (x *scene) guard(session string) (undo func()) {
+	id := x.ID(session)
+	x.Under(daemontest.Shell)
+	x.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = id })
+	return func() { x.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = 0 }) }
 }
 
 // states are what S is in. undo is for what all cells share. deeds are those that the state concerns, empty: all.
@@ -108,85 +109,59 @@ var states = []struct {
 		x.K.Fail("Snapshot", errors.New("scripted"))
 		return func() { x.K.Fail("Snapshot", nil) }
 	}},
-	{"planned", "end|end now|end branch", func(x *scene) func() {
-		x.plan = daemontest.Into[api.Plan](x.Do("root", "POST", "/v1/sessions/"+x.s+"/plan", nil), 200).Token
-		return nil
-	}},
+	{"planned", "end|end now|end branch", func(x *scene) func() { x.makePlan(); return nil }},
 	{"planned before", "end|end now|end branch", func(x *scene) func() {
-		x.plan = daemontest.Into[api.Plan](x.Do("root", "POST", "/v1/sessions/"+x.s+"/plan", nil), 200).Token
+		x.makePlan()
 		x.Fork(x.p, x.i+1, 1000, "lngtest-new")
 		return nil
 	}},
 	{"not remembered", "end|keep|halt|drain", func(x *scene) func() {
-		dir := x.Instance.Commands + ".next"
-		require.NoError(x, os.Mkdir(dir, 0o700))
-		return func() { os.Remove(dir) }
+		require.NoError(x, os.Mkdir(x.Instance.Commands+".next", 0o700))
+		return func() { os.Remove(x.Instance.Commands + ".next") }
 	}},
 }
 
-// guard puts the shell of all callers, which is an ancestor of each and of the daemon, into a session.
-func (x *scene) guard(session string) (undo func()) {
-	id := x.ID(session)
-	x.Under(daemontest.Shell)
-	x.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = id })
-	return func() { x.K.Edit(daemontest.Shell, func(p *kerneltest.Proc) { p.Session = 0 }) }
-}
-
-// deeds are what callers do to S, I and M.
+// deeds are what callers do to S, M and N.
 var deeds = []struct {
-	name   string
-	do     func(x *scene, who string) string
-	signed func(x *scene, c *api.Command)
+	name, path string
+	body       func(x *scene) any
+	signed     func(x *scene, c *api.Command)
 }{
-	{"end", func(x *scene, who string) string {
-		return x.post(who, "/v1/sessions/"+x.s+"/end", api.EndRequest{PlanToken: x.plan})
-	}, func(x *scene, c *api.Command) { c.Verb, c.Sessions, c.Plan = api.VerbEnd, []string{x.s}, x.plan }},
-	{"end now", func(x *scene, who string) string {
-		return x.post(who, "/v1/sessions/"+x.s+"/end", api.EndRequest{Now: true, PlanToken: x.plan})
-	}, func(x *scene, c *api.Command) {
-		c.Verb, c.Sessions, c.Plan, c.GraceMS = api.VerbEnd, []string{x.s}, x.plan, daemontest.MS(0)
-	}},
-	{"end inside", func(x *scene, who string) string { return x.post(who, "/v1/sessions/"+x.in+"/end", nil) }, nil},
-	{"plan", func(x *scene, who string) string { return x.post(who, "/v1/sessions/"+x.s+"/plan", nil) }, nil},
-	{"pause", func(x *scene, who string) string { return x.post(who, "/v1/sessions/"+x.s+"/pause", nil) }, nil},
-	{"resume", func(x *scene, who string) string { return x.post(who, "/v1/sessions/"+x.s+"/resume", nil) }, nil},
-	{"end branch", func(x *scene, who string) string {
-		return x.post(who, x.path(x.m)+"/end", api.EndRequest{PlanToken: x.plan})
-	}, nil},
-	{"end root", func(x *scene, who string) string { return x.post(who, x.path(x.p)+"/end", nil) }, nil},
-	{"plan branch", func(x *scene, who string) string { return x.post(who, x.path(x.m)+"/plan", nil) }, nil},
-	{"kill", func(x *scene, who string) string {
-		return x.post(who, x.path(x.m)+"/kill", kill("TERM"))
-	}, nil},
-	{"keep", func(x *scene, who string) string {
-		return x.post(who, "/v1/keep", api.KeepRequest{Refs: []api.Ref{x.refs[x.m]}, Reason: "r", Until: time.Now().Add(time.Hour)})
+	{"end", "/v1/sessions/S/end", func(x *scene) any { return api.EndRequest{PlanToken: x.plan} },
+		func(x *scene, c *api.Command) { c.Sessions, c.Plan = []string{x.s}, x.plan }},
+	{"end now", "/v1/sessions/S/end", func(x *scene) any { return api.EndRequest{Now: true, PlanToken: x.plan} },
+		func(x *scene, c *api.Command) {
+			c.Sessions, c.Plan, c.GraceMS = []string{x.s}, x.plan, daemontest.MS(0)
+		}},
+	{"end inside", "/v1/sessions/N/end", nil, nil},
+	{"plan", "/v1/sessions/S/plan", nil, nil},
+	{"pause", "/v1/sessions/S/pause", nil, nil},
+	{"resume", "/v1/sessions/S/resume", nil, nil},
+	{"end branch", "/v1/processes/M/end", func(x *scene) any { return api.EndRequest{PlanToken: x.plan} }, nil},
+	{"end root", "/v1/processes/P/end", nil, nil},
+	{"plan branch", "/v1/processes/M/plan", nil, nil},
+	{"kill", "/v1/processes/M/kill", func(*scene) any { return kill("TERM") }, nil},
+	{"keep", "/v1/keep", func(x *scene) any {
+		return api.KeepRequest{Refs: []api.Ref{x.refs[x.m]}, Reason: "r", Until: time.Now().Add(time.Hour)}
 	}, func(x *scene, c *api.Command) {
 		c.Verb, c.Processes, c.Until = api.VerbKeep, []api.Ref{x.refs[x.m]}, new(time.Now().Add(time.Hour))
 	}},
-	{"halt", func(x *scene, who string) string {
-		return x.post(who, "/v1/halt", api.HaltRequest{Mode: api.ModeHalt, Reason: "r", Sessions: []string{x.s}})
-	}, func(x *scene, c *api.Command) { c.Verb, c.Mode, c.Sessions = api.VerbHalt, api.ModeHalt, []string{x.s} }},
-	{"drain", func(x *scene, who string) string {
-		return x.post(who, "/v1/halt", api.HaltRequest{Mode: api.ModeDrain, Reason: "r"})
-	}, func(x *scene, c *api.Command) { c.Verb, c.Mode = api.VerbHalt, api.ModeDrain }},
+	{"halt", "/v1/halt", func(x *scene) any { return api.HaltRequest{Mode: api.ModeHalt, Reason: "r", Sessions: []string{x.s}} },
+		func(x *scene, c *api.Command) { c.Verb, c.Mode, c.Sessions = api.VerbHalt, api.ModeHalt, []string{x.s} }},
+	{"drain", "/v1/halt", func(*scene) any { return api.HaltRequest{Mode: api.ModeDrain, Reason: "r"} },
+		func(x *scene, c *api.Command) { c.Verb, c.Mode = api.VerbHalt, api.ModeDrain }},
 }
 
 // TestActs: who may do what to whom, in which state, what they are told and what is sent: every act by every caller is as
 // testdata/acts.txt has it, which leaves out what is as it is for an active session. ann may end and halt everything, ben may
 // end and keep what the user has.
 func TestActs(t *testing.T) {
-	var got strings.Builder
+	var all []string
 	active := make(map[string]bool)
 	for _, state := range states {
 		x := &scene{ordered: newOrdered(t), ids: make(map[string]bool)}
-		fmt.Fprintf(&got, "# %s\n", state.name)
-		line := func(text string) {
-			if !active[text] {
-				got.WriteString(text + "\n")
-			}
-			active[text] = active[text] || state.name == "active"
-		}
-		for _, deed := range deeds {
+		var lines []string
+		for at, deed := range deeds {
 			if state.deeds != "" && !slices.Contains(strings.Split(state.deeds, "|"), deed.name) {
 				continue
 			}
@@ -194,17 +169,14 @@ func TestActs(t *testing.T) {
 			var results []string
 			by := make(map[string][]string)
 			for _, who := range []string{"root", "user", "member", "inner", "else", "reader", "ann", "ben", "rule"} {
-				if who == "rule" && deed.name != "end" || (who == "ann" || who == "ben") && deed.signed == nil {
+				if who == "rule" && at > 0 || (who == "ann" || who == "ben") && deed.signed == nil {
 					continue
 				}
 				if x.spent {
 					x.fresh()
 				}
 				undo := state.set(x)
-				x.met()
-				before := len(x.K.Signals())
-				result := x.does(who, deed.do, deed.signed)
-				result = x.relative(result + x.effects(before))
+				result := x.does(who, at)
 				if by[result] = append(by[result], who); len(by[result]) == 1 {
 					results = append(results, result)
 				}
@@ -214,66 +186,55 @@ func TestActs(t *testing.T) {
 				x.spent = x.spent || !slices.Contains([]string{"active", "guarded", "unknown", "not remembered"}, state.name)
 			}
 			for _, result := range results {
-				line(deed.name + " by " + strings.Join(by[result], ", ") + ": " + result)
+				lines = append(lines, deed.name+" by "+strings.Join(by[result], ", ")+": "+result)
 			}
 		}
 		x.Halt()
-		for _, text := range x.recorded() {
-			line(text)
+		all = append(all, "# "+state.name)
+		for _, line := range append(lines, x.recorded()...) {
+			if !active[line] {
+				all = append(all, line)
+			}
+			active[line] = active[line] || state.name == "active"
 		}
 	}
-	const path = "testdata/acts.txt"
 	if *updateActs {
-		require.NoError(t, os.WriteFile(path, []byte(got.String()), 0o644))
+		require.NoError(t, os.WriteFile("testdata/acts.txt", []byte(strings.Join(all, "\n")), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	is, was := strings.Split(got.String(), "\n"), strings.Split(string(want), "\n")
-	for _, text := range is {
-		if !slices.Contains(was, text) {
-			t.Errorf("new: %s", text)
+	want := strings.Split(string(require.ReadFile(t, "testdata/acts.txt")), "\n")
+	for _, line := range all {
+		if !slices.Contains(want, line) {
+			t.Errorf("new: %s", line)
 		}
 	}
-	require.Equal(t, len(is), len(was))
+	require.Equal(t, len(all), len(want))
 }
 
-// met notes the sessions that there are.
-func (x *scene) met() {
-	all, err := x.K.Sessions()
-	require.NoError(x, err)
-	for _, s := range all {
-		x.ids[s.ID.String()] = true
-	}
-}
-
-func (x *scene) does(who string, do func(*scene, string) string, signed func(*scene, *api.Command)) string {
-	switch who {
-	case "member":
-		return do(x, fmt.Sprint(x.p))
-	case "inner":
-		return do(x, fmt.Sprint(x.i))
-	case "ann", "ben":
-		return x.post("else", "/v1/commands", x.command(who, func(c *api.Command) { signed(x, c) }))
-	case "rule":
-		if x.spent = true; x.K.Proc(x.p) == nil {
-			return "gone"
+// does carries out a deed, and returns what the caller is told, and what became of the scene.
+func (x *scene) does(who string, at int) (text string) {
+	who = map[string]string{"member": fmt.Sprint(x.p), "inner": fmt.Sprint(x.i)}[who] + strings.NewReplacer("member", "", "inner", "").Replace(who)
+	deed, before := deeds[at], len(x.K.Signals())
+	switch {
+	case who == "rule":
+		for _, rss := range []uint64{2 << 30, 0} {
+			if x.K.Proc(x.p) != nil {
+				x.K.Edit(x.p, func(p *kerneltest.Proc) { p.RSS = rss })
+				_, _ = x.Service.Registry.Resync("test")
+			}
 		}
-		x.K.Edit(x.p, func(p *kerneltest.Proc) { p.RSS = 2 << 30 })
-		_, err := x.Service.Registry.Resync("test")
-		if x.K.Proc(x.p) != nil {
-			x.K.Edit(x.p, func(p *kerneltest.Proc) { p.RSS = 0 })
+		x.spent = true
+	case who == "ann" || who == "ben":
+		text = x.post("else", "/v1/commands", x.command(who, func(c *api.Command) { deed.signed(x, c) }))
+	default:
+		var body any
+		if deed.body != nil {
+			body = deed.body(x)
 		}
-		return fmt.Sprint(err)
+		text = x.post(who, strings.NewReplacer("S", x.s, "N", x.in, "M", x.refs[x.m].String(), "P", x.refs[x.p].String()).Replace(deed.path), body)
 	}
-	return do(x, who)
-}
-
-// effects are what a deed did to the scene. They undo a halt.
-func (x *scene) effects(before int) (text string) {
-	x.met()
-	mine := []uint32{x.p, x.m, x.i, x.i + 1, daemontest.Shell}
+	pids := []uint32{x.p, x.m, x.i, x.i + 1, daemontest.Shell}
 	for _, s := range x.K.Signals()[before:] {
-		if slices.Contains(mine, s.To.PID) {
+		if slices.Contains(pids, s.To.PID) {
 			text += fmt.Sprintf("; %d %s", s.To.PID, map[bool]string{true: "KILL", false: "TERM"}[s.Kill])
 		}
 	}
@@ -282,52 +243,35 @@ func (x *scene) effects(before int) (text string) {
 		require.NoError(x, x.K.SetHalt(tracer.Halt{}, nil))
 		x.spent = true
 	}
-	for _, pid := range mine[:3] {
-		switch p := x.K.Proc(pid); {
-		case p == nil || p.Dead:
-		case p.Stopped:
-			text += fmt.Sprintf("; %d stopped", pid)
-		case p.Session.String() != x.s && pid != x.i:
-			text += fmt.Sprintf("; %d in %v", pid, p.Session)
+	for _, pid := range pids[:3] {
+		if p := x.K.Proc(pid); p != nil && !p.Dead {
+			text += fmt.Sprintf("; %d in %v", pid, p.Session) + map[bool]string{true: " stopped"}[p.Stopped]
 		}
 	}
-	return text
-}
-
-// relative names processes and sessions as the scene does.
-func (x *scene) relative(text string) string {
+	sessions, err := x.K.Sessions()
+	require.NoError(x, err)
+	for _, s := range sessions {
+		x.ids[s.ID.String()] = true
+	}
 	text = regexp.MustCompile(`@[0-9]+`).ReplaceAllString(text, "")
-	text = strings.NewReplacer(x.s, "S", x.in, "N", fmt.Sprint(x.p), "P", fmt.Sprint(x.m), "M", fmt.Sprint(x.i), "I", fmt.Sprint(x.i+1), "NEW").Replace(text)
-	return x.vague(text)
+	return x.vague(strings.NewReplacer(x.s, "S", x.in, "N", fmt.Sprint(x.p), "P", fmt.Sprint(x.m), "M", fmt.Sprint(x.i), "I", fmt.Sprint(x.i+1), "NEW").Replace(text))
 }
 
 // vague leaves out what differs from one run to the next.
 func (x *scene) vague(text string) string {
 	text = regexp.MustCompile(`[0-9]*@[0-9]+|pid [0-9]+|[0-9]{4}-[0-9T:.Z-]+|[0-9a-f]{32}`).ReplaceAllString(strings.ReplaceAll(text, x.Dir, "DIR"), "…")
 	return regexp.MustCompile(`\b[0-9a-z]{6}\b`).ReplaceAllStringFunc(text, func(word string) string {
-		if x.ids[word] {
-			return "…"
-		}
-		return word
+		return map[bool]string{true: "…", false: word}[x.ids[word]]
 	})
 }
 
 // recorded are the lines of the audit log, without those that come when an end is over, or differ by that.
 func (x *scene) recorded() (all []string) {
+	what := regexp.MustCompile(`"verb":"(end|create|kill)","decision":"done"|"verb":.*?"uid":[0-9]+|"verb":.*?"reason":"[^"]*"`)
 	for line := range strings.Lines(x.Audit()) {
-		var r audit.Record
-		require.NoError(x, json.Unmarshal([]byte(line), &r))
-		if r.Decision == audit.Done && slices.Contains([]string{"end", "create", "kill"}, r.Verb) {
-			continue
+		if text := x.vague(what.FindString(line)); !strings.HasSuffix(text, `"done"`) {
+			all = append(all, text+regexp.MustCompile(`"operators":[^,]*`).FindString(line))
 		}
-		text := fmt.Sprintf("%s %s: %s", r.Verb, r.Decision, r.Reason)
-		if r.Caller != nil {
-			text = fmt.Sprintf("uid %d %v %s", r.Caller.UID, r.Caller.Operators, text)
-		}
-		if r.Target != nil {
-			text += fmt.Sprintf(" (%s)", r.Target.Session)
-		}
-		all = append(all, x.vague("recorded: "+text))
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -44,26 +44,6 @@ func TestBudgetCountsNested(t *testing.T) {
 	}
 }
 
-// TestBudgetGuarded: a limit does not end what a guard would refuse to end by name.
-func TestBudgetGuarded(t *testing.T) {
-	p := newWorld(t, daemontest.WithPolicy(""))
-	s := p.Session("user", 40, api.NewSession{MaxRSSBytes: 100 << 20, GraceMS: daemontest.MS(0)})
-	id := p.ID(s.ID)
-	for name, pid := range map[string]uint32{"init": 1, "the daemon": daemontest.Self} {
-		p.K.Edit(pid, func(x *kerneltest.Proc) { x.Session, x.RSS = id, 101<<20 })
-		p.Look()
-		if r := p.soFar(s.ID); r.State != "active" || len(p.K.Signals()) != 0 {
-			t.Errorf("%s: %s, signals %+v", name, r.State, p.K.Signals())
-		}
-		p.K.Edit(pid, func(x *kerneltest.Proc) { x.Session, x.RSS = 0, 0 })
-	}
-	p.K.Edit(40, func(x *kerneltest.Proc) { x.RSS = 101 << 20 })
-	p.Look()
-	if r := p.Receipt(s.ID); r.EndReason != "max_rss" {
-		t.Errorf("without them: %+v", r)
-	}
-}
-
 func TestBudgetOfPolicyObserved(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy("defaults: {max_rss: 64MiB, idle: 10s}\n"))
 	s := p.Session("user", 40, api.NewSession{})

@@ -62,13 +62,4 @@ func TestSigned(t *testing.T) {
 	run.Wait()
 	as(api.ExitDenied, "end", "--from", file, "--yes") // one signature; and with both it was accepted before
 	require.Contains(t, i.Must("history", id).String(), "ended by ann and ben in signed command")
-	halt := []string{"--yes", "--reason", "upgrade", "--sign", ann, "--sign", ben}
-	require.Contains(t, as(api.ExitOK, append([]string{"halt", "--drain"}, halt...)...).String(), "(halt: drain), ordered by ann, ben")
-	if h := i.Status().Halt; h == nil || h.Mode != api.ModeDrain || h.Reason != "upgrade" || h.UID != stage.Nobody {
-		t.Errorf("%+v", h)
-	}
-	as(api.ExitOK, append([]string{"halt", "--off"}, halt...)...)
-	if h := i.Status().Halt; h != nil {
-		t.Errorf("%+v", h)
-	}
 }

@@ -60,9 +60,7 @@ func TestBranchRefused(t *testing.T) {
 		{"an outsider", "root", w.Ref(daemontest.Shell), api.EndRequest{}, api.CodeNotFound, "not in a session"},
 		{"a PID alone", "user", "101", api.EndRequest{}, api.CodeBadRequest, "PID@START_NS"},
 		{"another process of that PID", "user", stale, api.EndRequest{}, api.CodeIdentity, "not the process"},
-		{"an unknown plan", "user", w.Ref(101), api.EndRequest{PlanToken: "x"}, api.CodeChanged, "unknown"},
 		{"a plan that has changed", "user", w.Ref(101), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "pid 107 is not in the plan"},
-		{"the plan of another process", "user", w.Ref(103), api.EndRequest{PlanToken: plan.Token}, api.CodeChanged, "unknown"},
 		{"bad grace", "user", w.Ref(101), api.EndRequest{Now: true, GraceMS: daemontest.MS(1)}, api.CodeBadRequest, "cannot be used together"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {

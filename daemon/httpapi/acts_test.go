@@ -4,7 +4,6 @@ package httpapi_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -13,14 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/exp/golden"
+
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
-
-var updateActs = flag.Bool("update", false, "write testdata/acts.txt")
 
 // scene is a session S of the user, whose root P has started M, which is in it, and the root I of a session N in it.
 type scene struct {
@@ -138,7 +137,7 @@ var deeds = []struct {
 }
 
 // TestActs: who may do what to whom, in which state, what they are told and what is sent: every act by every caller is as
-// testdata/acts.txt has it, which leaves out what is as it is for an active session. ann may end and halt everything, ben may
+// testdata/TestActs.golden has it, which leaves out what is as it is for an active session. ann may end and halt everything, ben may
 // end and keep what the user has.
 func TestActs(t *testing.T) {
 	var all []string
@@ -183,16 +182,7 @@ func TestActs(t *testing.T) {
 			active[line] = active[line] || state.name == "active"
 		}
 	}
-	if *updateActs {
-		require.NoError(t, os.WriteFile("testdata/acts.txt", []byte(strings.Join(all, "\n")), 0o644))
-	}
-	want := strings.Split(string(require.ReadFile(t, "testdata/acts.txt")), "\n")
-	for _, line := range all {
-		if !slices.Contains(want, line) {
-			t.Errorf("new: %s", line)
-		}
-	}
-	require.Equal(t, len(all), len(want))
+	golden.RequireEqual(t, strings.Join(all, "\n"))
 }
 
 // does carries out a deed, and returns what the caller is told, and what became of the scene.

@@ -148,15 +148,6 @@ func TestRootExit(t *testing.T) {
 	}
 }
 
-func TestOwnerExit(t *testing.T) {
-	w := daemontest.New(t)
-	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0)})
-	w.K.Exit(daemontest.User, 0)
-	if r := w.Receipt(s.ID); r.Verdict != "clean" || r.EndReason != "owner_exit" || daemontest.Outcomes(r)[100] != "kill" {
-		t.Errorf("%+v", r)
-	}
-}
-
 func TestOnRootExitReport(t *testing.T) {
 	w := daemontest.New(t)
 	s := w.Session("user", 100, api.NewSession{GraceMS: daemontest.MS(0), OnRootExit: "report"})

@@ -3,9 +3,7 @@
 package httpapi_test
 
 import (
-	"fmt"
 	"os"
-	"slices"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -64,30 +62,5 @@ func TestOrphans(t *testing.T) {
 	}
 	if s := daemontest.Get[api.Session](w, "user", "/v1/sessions/lngtest"); s.Leftovers != 1 {
 		t.Errorf("%+v", s)
-	}
-}
-
-// TestOrphansAccess: without a session named, each caller sees what that caller may
-// read.
-func TestOrphansAccess(t *testing.T) {
-	w := daemontest.New(t)
-	w.Session("user", 40, api.NewSession{})
-	w.Session("else", 50, api.NewSession{})
-	w.Session("root", 60, api.NewSession{})
-	for _, root := range []uint32{40, 50, 60} {
-		w.K.Fork(root, root+1, "lngtest-gone")
-		w.K.Fork(root+1, root+2, "lngtest-orphan")
-		w.K.Exit(root+1, 0)
-	}
-	for who, want := range map[string][]int{
-		"root": {42, 52, 62}, "reader": {42, 52, 62}, "user": {42}, "else": {52}, "40": {42}, "60": {62},
-	} {
-		var got []int
-		for _, o := range daemontest.Get[api.Orphans](w, who, "/v1/orphans").Items {
-			got = append(got, o.PID)
-		}
-		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("%s is told of %s, want %s", who, fmt.Sprint(got), fmt.Sprint(want))
-		}
 	}
 }

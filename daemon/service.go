@@ -85,7 +85,6 @@ type Kernel interface {
 	Protect(pid uint32) error
 	Unprotect(id tracer.Identity) error
 	SelfProtect(on bool) error
-	SetHalt(h tracer.Halt, ends []tracer.SessionID) error
 	CloseRead() error
 	Close() error
 }

@@ -55,8 +55,7 @@ func (e *Enforcer) CheckMembers(all []tracer.Process, caller tracer.Identity) er
 	return err
 }
 
-// CheckEnds is CheckMembers for all members of sessions, those of nested ones included, with one snapshot of the host: the
-// refusal of each session that must not end.
+// CheckEnds is CheckMembers for sessions, nested ones included, with one snapshot: the refusal of each that must not end.
 func (e *Enforcer) CheckEnds(ids []tracer.SessionID, caller tracer.Identity) (map[tracer.SessionID]error, error) {
 	host, spared, err := e.look(caller)
 	if err != nil {

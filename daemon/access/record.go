@@ -10,6 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/rs/zerolog"
 )
 
 // Audited is c in a record of the audit log.
@@ -22,6 +23,11 @@ func (c Caller) Audited() *audit.Caller {
 		a.Command, a.Operators = c.Signed.Command, c.Signed.Operators
 	}
 	return a
+}
+
+// MarshalZerologObject is c in the daemon's log.
+func (c Caller) MarshalZerologObject(e *zerolog.Event) {
+	e.Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID)
 }
 
 // Refuse is the error of a decision against a caller, recorded. what names the target in the caller's words.
@@ -47,8 +53,7 @@ var errHidden = errors.New("")
 
 // Refused records a refusal in the log and in the audit log.
 func (a *Access) Refused(c Caller, v Verb, what, why string) {
-	e := a.o.Log.Warn().Str(logging.KeyVerb, v.String()).Str(logging.KeyName, what).Str(logging.KeyWhy, why).
-		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID)
+	e := a.o.Log.Warn().Str(logging.KeyVerb, v.String()).Str(logging.KeyName, what).Str(logging.KeyWhy, why).EmbedObject(c)
 	if c.Member != 0 {
 		e = e.Str(logging.KeyMember, c.Member.String())
 	}

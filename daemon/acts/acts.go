@@ -25,22 +25,13 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// Kernel is what acts ask the kernel, beside the enforcer.
-type Kernel interface {
-	Sessions() ([]tracer.SessionInfo, error)
-	Session(id tracer.SessionID) (tracer.SessionInfo, error)
-	Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error
-	Dissolve(id tracer.SessionID) (int, error)
-	SetHalt(h tracer.Halt, ends []tracer.SessionID) error
-}
-
 // Options of New.
 type Options struct {
 	Registry *registry.Registry
 	Find     *lookup.Finder
 	Access   *access.Access
 	Enforcer *enforcer.Enforcer
-	Kernel   Kernel
+	Kernel   registry.Kernel
 	Holdings *holdings.Holdings
 	Proc     procfs.FS
 	Clock    registry.Clock
@@ -64,15 +55,14 @@ func New(o Options) *Acts { return &Acts{o: o, busy: make(map[tracer.SessionID]c
 // Order is an end that somebody asks for.
 type Order struct {
 	Caller access.Caller
-	Grace  time.Duration     // negative: each session's own
-	Plan   string            // token of the plan that has to hold, empty: none
-	Accept func() error      // remembers the order on the disk; nil: it needs not be
-	Refuse func(error) error // records that nothing is sent, and returns what the caller is to read; nil: that error
-	Halt   *tracer.Halt      // comes into force with the ends, and spares what a guard refuses to end
+	Grace  time.Duration // negative: each session's own
+	Plan   string        // token of the plan that has to hold, empty: none
+	Accept func() error  // remembers the order on the disk, if not nil
+	Refuse func(error)   // records why nothing is sent, if not nil
+	Halt   *tracer.Halt  // comes into force with the ends, and spares what a guard refuses to end
 }
 
-// Target is what ends together: sessions, which somebody has found and decided about, or the one with a branch and those
-// that it opened.
+// Target is what ends together: sessions that a caller may end, or those of a branch.
 type Target struct {
 	Sessions []tracer.SessionInfo
 	branch   *Branch // nil: all of the sessions
@@ -86,9 +76,8 @@ func (t *Target) subject() Subject {
 	return Subject{Session: t.Sessions[0].ID}
 }
 
-// End carries out an order, in the one order in which no step has to be taken back: what refuses it, then the disk, then what
-// the members hold, which takes time, so that the plan is asked again right before the first signal. It returns what a halt
-// spares, and why. An error that Refuse has not seen is of the signals.
+// End carries out an order: what refuses it, then the disk, then what the members hold, which takes time, so that the plan is
+// asked again right before the first signal. It returns what a halt spares, and why. What Refuse has not seen is of the signals.
 func (a *Acts) End(t *Target, o *Order) (spared map[tracer.SessionID]error, err error) {
 	due := slices.Clone(t.Sessions)
 	spared, err = a.guards(t, o)
@@ -114,14 +103,14 @@ func (a *Acts) End(t *Target, o *Order) (spared map[tracer.SessionID]error, err 
 	}
 	if err != nil {
 		if o.Refuse != nil {
-			err = o.Refuse(err)
+			o.Refuse(err)
 		}
 		return nil, err
 	}
 	return spared, a.signal(due, o)
 }
 
-// guards returns why guards spare sessions of a target, and an error if the order may not spare them.
+// guards returns why guards spare sessions, and an error if the order may not.
 func (a *Acts) guards(t *Target, o *Order) (spared map[tracer.SessionID]error, err error) {
 	spared, err = a.o.Enforcer.CheckEnds(idsOf(t.Sessions), o.Caller.ID)
 	for _, s := range t.Sessions {
@@ -180,7 +169,7 @@ func (a *Acts) holds(t *Target, token string) error {
 		"make a new one with --dry-run")
 }
 
-// signal has the kernel begin the ends: all at once for a halt, else one after the other, although one could not be begun.
+// signal has the kernel begin the ends: for a halt all at once, else each, also if another fails.
 func (a *Acts) signal(due []tracer.SessionInfo, o *Order) error {
 	by := o.Caller.Document()
 	if o.Halt != nil {
@@ -200,7 +189,7 @@ func (a *Acts) signal(due []tracer.SessionInfo, o *Order) error {
 		}
 		err = errors.Join(err, failed)
 		a.o.Log.Info().AnErr(logging.KeyWhy, failed).Str(logging.KeyVerb, access.End.String()).Str(logging.KeySession, s.ID.String()).
-			Int64(logging.KeyGrace, s.Grace.Milliseconds()).Uint32(logging.KeyUID, o.Caller.UID).Uint32(logging.KeyPID, o.Caller.ID.PID).Msg("ending")
+			Int64(logging.KeyGrace, s.Grace.Milliseconds()).EmbedObject(o.Caller).Msg("ending")
 	}
 	return err
 }
@@ -211,7 +200,7 @@ func Guarded(e *enforcer.Enforcer, id tracer.SessionID, caller tracer.Identity) 
 	return cmp.Or(err, refused[id])
 }
 
-// EndSession ends the session that word names. Without a receipt there is nothing to end: it is over.
+// EndSession ends the session that word names. Without a receipt it is over.
 func (a *Acts) EndSession(word string, o *Order) (*api.Report, error) {
 	over := false
 	info, err := lookup.Ask(a.o.Find, word, o.Caller, access.End, func(v registry.View, x *registry.Session) tracer.SessionInfo {
@@ -221,21 +210,14 @@ func (a *Acts) EndSession(word string, o *Order) (*api.Report, error) {
 	if err != nil || over {
 		return nil, err
 	}
-	o.Refuse = func(err error) error { return a.refused(o.Caller, access.End, info.ID.String(), err) }
+	o.Refuse = func(err error) { a.o.Access.Refused(o.Caller, access.End, info.ID.String(), err.Error()) }
 	if _, err := a.End(&Target{Sessions: []tracer.SessionInfo{info}}, o); err != nil {
 		return nil, Refused("end "+word, err)
 	}
 	return a.receipt([]tracer.SessionID{info.ID}, o.Caller)
 }
 
-// refused records that an act is refused.
-func (a *Acts) refused(c access.Caller, v access.Verb, target string, err error) error {
-	a.o.Access.Refused(c, v, target, err.Error())
-	return err
-}
-
-// receipt is that of the first of the sessions, which names the others. It names no process: the reply to an end must not
-// wait for a turn.
+// receipt is that of the first session, which names the others, and no process: the reply must not wait for a turn.
 func (a *Acts) receipt(ids []tracer.SessionID, c access.Caller) (*api.Report, error) {
 	report, err := registry.Ask(a.o.Registry, func(v registry.View) *api.Report {
 		x := v.Session(ids[0])
@@ -261,18 +243,14 @@ func (a *Acts) receipt(ids []tracer.SessionID, c access.Caller) (*api.Report, er
 
 // RefusalError is what a guard's refusal is to a caller.
 func RefusalError(r *enforcer.Refusal) *api.Error {
-	switch {
-	case errors.Is(r, enforcer.ErrGuarded):
-		return api.NewError(api.CodeGuarded, r.Error(), "")
-	case errors.Is(r, enforcer.ErrIdentity):
-		return api.NewError(api.CodeIdentity, r.Error(), "")
-	case errors.Is(r, enforcer.ErrStranger):
-		return api.NewError(api.CodeDenied, r.Error(), "")
+	codes := map[error]string{enforcer.ErrGuarded: api.CodeGuarded, enforcer.ErrIdentity: api.CodeIdentity, enforcer.ErrStranger: api.CodeDenied}
+	if code, ok := codes[r.Kind]; ok {
+		return api.NewError(code, r.Error(), "")
 	}
 	return api.NewError(api.CodeInternal, r.Error(), "try again")
 }
 
-// Refused is the error of a verb, on what it is about, that a guard of the enforcer may have refused.
+// Refused is the error of a verb, on what it is about, that a guard may have refused.
 func Refused(verb string, err error) error {
 	refusal, ok := errors.AsType[*enforcer.Refusal](err)
 	if !ok {

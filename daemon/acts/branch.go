@@ -19,8 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// EndBranch ends a member and everything that it ever started, or what it started in one tool call: they are separated from
-// their session, which signals nothing, and then ended as a session.
+// EndBranch ends a branch: it is separated from its session, which signals nothing, and then ended as a session.
 func (a *Acts) EndBranch(ctx context.Context, word, call string, o *Order) (*api.Report, error) {
 	b, _, err := a.findBranch(word, call, o.Caller, access.Branch)
 	if err != nil {
@@ -31,16 +30,18 @@ func (a *Acts) EndBranch(ctx context.Context, word, call string, o *Order) (*api
 		return nil, err
 	}
 	defer over()
-	o.Refuse = func(err error) error { return a.refused(o.Caller, access.Branch, word, err) }
+	refuse := func(err error) { a.o.Access.Refused(o.Caller, access.Branch, word, err.Error()) }
 	if err := a.checkBranch(b, o.Caller); err != nil {
-		return nil, Refused("end "+word, o.Refuse(err))
+		refuse(err)
+		return nil, Refused("end "+word, err)
 	}
 	if err := a.separate(ctx, b); errors.Is(err, errEmpty) {
 		switch shared, serr := a.shared(b); {
 		case serr != nil:
 			return nil, serr
 		case shared > 0:
-			return nil, Refused("end call "+b.Call, o.Refuse(ambiguous(b, shared)))
+			refuse(ambiguous(b, shared))
+			return nil, Refused("end call "+b.Call, ambiguous(b, shared))
 		}
 		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("end %v: %v", b, err), "")
 	} else if err != nil {
@@ -50,11 +51,11 @@ func (a *Acts) EndBranch(ctx context.Context, word, call string, o *Order) (*api
 	for _, id := range b.Sessions() {
 		t.Sessions = append(t.Sessions, tracer.SessionInfo{ID: id, State: tracer.StateActive, Grace: b.Grace})
 	}
-	o.Refuse = func(err error) error {
+	o.Refuse = func(err error) {
 		if rerr := a.rejoin(b); rerr != nil {
 			a.o.Log.Error().Err(rerr).Str(logging.KeySession, b.ID.String()).Msg("branch not given back")
 		}
-		return a.refused(o.Caller, access.Branch, word, err)
+		refuse(err)
 	}
 	if _, err := a.End(t, o); err != nil {
 		return nil, Refused("end "+word, err)
@@ -168,8 +169,7 @@ func ambiguous(b *Branch, shared int) *enforcer.Refusal {
 		Why: fmt.Sprintf("has reported several calls that may have started the same processes (%d): end each with --branch", shared)}
 }
 
-// owns refuses to end what runs as another user: a caller that is not the session's user must own every process, as the
-// session may be root's.
+// owns refuses to end what runs as another user: who is not the session's user must own every process, as that may be root.
 func (a *Acts) owns(b *Branch, c access.Caller) error {
 	members, err := a.branchMembers(b)
 	for i := range members {

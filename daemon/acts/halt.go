@@ -15,12 +15,11 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// Halt halts or drains the host, or lifts that. accept remembers the request on the disk, once nothing refuses it; nil: it
-// needs not be.
+// Halt halts or drains the host, or lifts that. accept remembers the request, if not nil.
 func (a *Acts) Halt(req *api.HaltRequest, c access.Caller, accept func() error) (*api.Halted, error) {
 	to, err := a.halt(req, c)
 	if err == nil {
-		_, err = a.named(req.Sessions)
+		_, err = a.named(req.Sessions, true)
 	}
 	if err == nil && accept != nil {
 		err = accept()
@@ -44,7 +43,7 @@ func (a *Acts) Halt(req *api.HaltRequest, c access.Caller, accept func() error) 
 
 // recordHalt says that a request was carried out.
 func (a *Acts) recordHalt(req *api.HaltRequest, c access.Caller) {
-	a.o.Log.Warn().Str(logging.KeyMode, req.Mode).Str(logging.KeyReason, req.Reason).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("halt")
+	a.o.Log.Warn().Str(logging.KeyMode, req.Mode).Str(logging.KeyReason, req.Reason).EmbedObject(c).Msg("halt")
 	a.o.Access.Did(c, access.Halt, strings.TrimSuffix(req.Mode+": "+req.Reason, ": "))
 }
 
@@ -84,7 +83,7 @@ func (a *Acts) halt(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err 
 // the kernel continues if this daemon is killed; then, once, those that were opened meanwhile. An agent that
 // execs after that sees the halt, and what a rule opens after that the rule ends.
 func (a *Acts) haltAll(to tracer.Halt, req *api.HaltRequest, c access.Caller) ([]api.HaltedSession, error) {
-	first, err := a.named(req.Sessions)
+	first, err := a.named(req.Sessions, true)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +96,7 @@ func (a *Acts) haltAll(to tracer.Halt, req *api.HaltRequest, c access.Caller) ([
 	if err := a.o.Registry.Update(func(registry.Tx) {}); err != nil {
 		return nil, err
 	}
-	later, _, err := a.chosen(req.Sessions)
+	later, err := a.named(req.Sessions, false)
 	if err != nil {
 		return nil, err
 	}
@@ -126,34 +125,17 @@ func (a *Acts) haltThese(to tracer.Halt, sessions []tracer.SessionInfo, c access
 	return items, err
 }
 
-// named is chosen, and an error if a word names none.
-func (a *Acts) named(words []string) ([]tracer.SessionInfo, error) {
-	all, missing, err := a.chosen(words)
-	if err == nil && missing != "" {
-		err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", missing), "")
-	}
-	return all, err
-}
-
-// chosen are the live sessions that words name by id or name, or all. missing is a word without one.
-func (a *Acts) chosen(words []string) (all []tracer.SessionInfo, missing string, err error) {
-	all, err = a.o.Kernel.Sessions()
-	if err != nil {
-		return nil, "", err
-	}
-	found := map[string]bool{}
+// named are the live sessions that words name by id or name, or all. each: a word without one is an error.
+func (a *Acts) named(words []string, each bool) ([]tracer.SessionInfo, error) {
+	all, err := a.o.Kernel.Sessions()
 	all = slices.DeleteFunc(all, func(s tracer.SessionInfo) bool {
 		live := s.State == tracer.StateActive || s.State == tracer.StateEnding || s.State == tracer.StateCondemned
-		if len(words) > 0 && !s.Among(words) || !live || a.o.Hidden(s) {
-			return true
-		}
-		found[s.ID.String()], found[s.Name] = true, true
-		return false
+		return len(words) > 0 && !s.Among(words) || !live || a.o.Hidden(s)
 	})
-	for _, word := range words {
-		if !found[word] {
-			missing = word
+	for i, word := range words {
+		if each && err == nil && !slices.ContainsFunc(all, func(s tracer.SessionInfo) bool { return s.Among(words[i : i+1]) }) {
+			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", word), "")
 		}
 	}
-	return all, missing, nil
+	return all, err
 }

@@ -54,7 +54,7 @@ func (a *Acts) Pause(ctx context.Context, word string, c access.Caller, verb acc
 		return nil, err
 	}
 	a.o.Log.Info().Str(logging.KeyVerb, verb.String()).Str(logging.KeySession, id.String()).Int(logging.KeyLeft, len(left)).
-		Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("session paused or resumed")
+		EmbedObject(c).Msg("session paused or resumed")
 	a.o.Access.Done(c, verb, id.String())
 	return a.paused(id, c, verb, left)
 }

@@ -53,8 +53,8 @@ func (a *Acts) alone(ctx context.Context, from tracer.SessionID) (done func(), e
 	}
 }
 
-// Branch is a process of a session, alive or dead, with everything that it ever started, or what it started in one tool
-// call. Its session is the innermost that the process is in.
+// Branch is a process, alive or dead, with everything that it ever started, or what it started in one tool call. Its session
+// is the innermost that the process is in.
 type Branch struct {
 	Subject
 

@@ -49,7 +49,7 @@ func (x *scene) fresh() {
 
 var told = regexp.MustCompile(`\\?"(?:code|exit|message|hint|state|refused_by|refused|sessions|spared|kept)\\?":(?:"(?:\\.|[^"\\])*"|\\"[^"]*"|\[.*?\]|[0-9]+)`)
 
-// post returns what a caller is told.
+// post returns what a caller reads.
 func (x *scene) post(who, path string, body any) string {
 	a := x.Do(who, "POST", path, body)
 	x.spent = x.spent || a.Status < 300 && !strings.HasSuffix(path, "/plan")
@@ -185,7 +185,7 @@ func TestActs(t *testing.T) {
 	golden.RequireEqual(t, strings.Join(all, "\n"))
 }
 
-// does carries out a deed, and returns what the caller is told, and what became of the scene.
+// does carries out a deed, and returns what the caller reads, and what became of the scene.
 func (x *scene) does(who string, at int) (text string) {
 	who = map[string]string{"member": fmt.Sprint(x.p), "inner": fmt.Sprint(x.i)}[who] + strings.NewReplacer("member", "", "inner", "").Replace(who)
 	deed, before := deeds[at], len(x.K.Signals())

@@ -10,16 +10,13 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
 
-// orders carries out commands that operators have signed.
-type orders Options
-
-func (h *orders) postCommand(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.SignedCommand) error {
+func (h *acting) postCommand(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.SignedCommand) error {
 	d, err := h.Signed.Carry(req, c)
 	return send(w, http.StatusAccepted, d, err)
 }
 
 // getCommand waits for the verdicts if the request says so.
-func (h *orders) getCommand(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
+func (h *acting) getCommand(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	wait, err := waitOf(q)
 	if err != nil {
 		return err

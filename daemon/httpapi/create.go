@@ -19,12 +19,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// creations opens sessions, over new processes and over running ones.
-type creations Options
-
 // postSession opens a session over the caller's own child, which the caller holds
 // blocked before its exec. The caller is the owner: its death ends the session.
-func (h *creations) postSession(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.NewSession) error {
+func (h *acting) postSession(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.NewSession) error {
 	if req.Adopt {
 		return h.postAdopted(w, req, c)
 	}
@@ -67,7 +64,7 @@ func (h *creations) postSession(w http.ResponseWriter, _ *http.Request, c access
 }
 
 // spec checks the request, except for the root.
-func (h *creations) spec(req *api.NewSession, c access.Caller) (spec tracer.SessionSpec, err error) {
+func (h *acting) spec(req *api.NewSession, c access.Caller) (spec tracer.SessionSpec, err error) {
 	bad := func(format string, args ...any) (tracer.SessionSpec, error) {
 		return spec, api.NewError(api.CodeBadRequest, fmt.Sprintf(format, args...), "")
 	}
@@ -126,7 +123,7 @@ func graceOf(ms int64) (time.Duration, error) {
 
 // child names the caller's own live child. The caller has not reaped it, so its PID
 // cannot be reused unseen.
-func (h *creations) child(c access.Caller, ref api.Ref) (tracer.Identity, error) {
+func (h *acting) child(c access.Caller, ref api.Ref) (tracer.Identity, error) {
 	p, err := h.Find.Running(ref)
 	if err != nil {
 		return p.ID, err
@@ -145,7 +142,7 @@ func (h *creations) child(c access.Caller, ref api.Ref) (tracer.Identity, error)
 
 // postAdopted opens a session over a process that runs already, with its present
 // descendants.
-func (h *creations) postAdopted(w http.ResponseWriter, req *api.NewSession, c access.Caller) error {
+func (h *acting) postAdopted(w http.ResponseWriter, req *api.NewSession, c access.Caller) error {
 	if d := access.Decide(c, access.Adopt, access.Scope{UID: c.UID}); !d.Allow {
 		return h.Access.Refuse(c, access.Adopt, fmt.Sprintf("pid %d", req.Root.PID), d)
 	}
@@ -201,7 +198,7 @@ func documentOf(r *registry.Registry, id tracer.SessionID, c access.Caller) (api
 
 // mayAdopt decides about a process and the sessions that it is in: once adopted it
 // could be kept, and would be out of their reach.
-func (h *creations) mayAdopt(p *lookup.Running, c access.Caller) access.Decision {
+func (h *acting) mayAdopt(p *lookup.Running, c access.Caller) access.Decision {
 	if uid, foreign := p.ForeignTo(c); foreign {
 		return access.Decision{Why: fmt.Sprintf("it runs as uid %d", uid), Hint: "run with sudo"}
 	}
@@ -209,4 +206,43 @@ func (h *creations) mayAdopt(p *lookup.Running, c access.Caller) access.Decision
 		return h.Find.DecideChain(c, access.End, e.Session)
 	}
 	return access.Decision{Allow: true}
+}
+
+// maxLeftOut bounds the processes that a reply names.
+const maxLeftOut = 16
+
+// leftOut names the children of members that were not adopted with them: an end would signal them, which their uid forbids
+// to the caller.
+func (h *acting) leftOut(c access.Caller, id tracer.SessionID) (warnings []string) {
+	if c.UID == 0 {
+		return nil
+	}
+	members, left := make(map[tracer.Identity]bool), []tracer.Process(nil)
+	if err := h.Kernel.Snapshot(0, func(p *tracer.Process) error {
+		switch {
+		case p.Dead:
+		case p.Session == id:
+			members[p.Identity] = true
+		case p.Session == 0 && !p.Kernel && p.Flags&tracer.FlagProtected == 0:
+			left = append(left, *p)
+		}
+		return nil
+	}); err != nil {
+		return []string{"processes of other users are not adopted, and their names are not known"}
+	}
+	more := 0
+	for _, p := range left {
+		switch {
+		case !members[p.Parent]:
+		case len(warnings) < maxLeftOut:
+			warnings = append(warnings, fmt.Sprintf("pid %d (%s) and its descendants are not adopted: it runs as uid %d; run with sudo to adopt them",
+				p.PID, p.Comm, p.UID))
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		warnings = append(warnings, fmt.Sprintf("%d more processes of other users are not adopted", more))
+	}
+	return warnings
 }

@@ -18,11 +18,11 @@ import (
 // maxWait bounds ?wait=.
 const maxWait = time.Minute
 
-// ends plans ends, ends sessions and branches, and sends receipts.
-type ends Options
+// acting answers the requests for acts, and sends receipts.
+type acting Options
 
 // postPlan shows what an end would do. It sends nothing.
-func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller, _ *struct{}) error {
+func (h *acting) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller, _ *struct{}) error {
 	d, err := h.Acts.PlanSession(r.Context(), r.PathValue("s"), c)
 	if lookup.IsNotFound(err) {
 		p, err := h.Archive.Find(r.Context(), r.PathValue("s"), c, access.Read, err)
@@ -35,13 +35,13 @@ func (h *ends) postPlan(w http.ResponseWriter, r *http.Request, c access.Caller,
 	return send(w, http.StatusOK, d, err)
 }
 
-func (h *ends) postBranchPlan(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.PlanRequest) error {
+func (h *acting) postBranchPlan(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.PlanRequest) error {
 	d, err := h.Acts.PlanBranch(r.Context(), r.PathValue("ref"), req.Call, c)
 	return send(w, http.StatusOK, d, err)
 }
 
 // postEnd begins the end of a session. A repeat cannot make the end longer, as the kernel sees to that.
-func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.EndRequest) error {
+func (h *acting) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.EndRequest) error {
 	order, err := orderOf(req, c)
 	if err != nil {
 		return err
@@ -56,18 +56,21 @@ func (h *ends) postEnd(w http.ResponseWriter, r *http.Request, c access.Caller, 
 	return send(w, http.StatusAccepted, report, err)
 }
 
-func (h *ends) postBranchEnd(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.EndRequest) error {
+func (h *acting) postBranchEnd(w http.ResponseWriter, r *http.Request, c access.Caller, req *api.EndRequest) error {
 	order, err := orderOf(req, c)
 	if err != nil {
 		return err
 	}
 	report, err := h.Acts.EndBranch(r.Context(), r.PathValue("ref"), req.Call, order)
+	if r.Context().Err() != nil {
+		return nil // the caller has gone
+	}
 	return send(w, http.StatusAccepted, report, err)
 }
 
 // receipt sends the receipt of a session as it is now, when it is the caller's turn: it is not made before. An err says that
 // memory has no such session.
-func (h *ends) receipt(w http.ResponseWriter, r *http.Request, c access.Caller, verb access.Verb, err error) error {
+func (h *acting) receipt(w http.ResponseWriter, r *http.Request, c access.Caller, verb access.Verb, err error) error {
 	return inTurn(h.Access, func(w http.ResponseWriter, r *http.Request, c access.Caller) error {
 		var report *api.Report
 		word, status := r.PathValue("s"), http.StatusOK
@@ -111,7 +114,7 @@ func waitOf(q url.Values) (wait time.Duration, err error) {
 }
 
 // getReport waits for the verdict if the request says so.
-func (h *ends) getReport(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
+func (h *acting) getReport(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {
 	wait, err := waitOf(q)
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func TestStopAnswers(t *testing.T) {
 	w.Until(func() bool { // a request that has not been read when the daemon stops gets no answer
 		var stacks strings.Builder
 		pprof.Lookup("goroutine").WriteTo(&stacks, 1)
-		return strings.Contains(stacks.String(), "httpapi.(*ends).getReport")
+		return strings.Contains(stacks.String(), "httpapi.(*acting).getReport")
 	})
 	w.Halt()
 	answer, ok := <-got

@@ -15,11 +15,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 )
 
-// past lists ended sessions.
-type past Options
-
 // getHistory lists ended sessions, the newest first, page by page.
-func (h *past) getHistory(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
+func (h *sessions) getHistory(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
 	x := journal.Query{Limit: api.DefaultPage}
 	if x.Since, x.Until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {
 		return err

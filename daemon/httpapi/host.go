@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/lineage"
 )
 
-// host answers about the daemon.
+// host answers about the daemon, and the policy in force.
 type host Options
 
 func (h *host) getVersion(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {

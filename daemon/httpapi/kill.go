@@ -23,12 +23,9 @@ import (
 // signals are those that a member can be sent.
 var signals = map[string]unix.Signal{"TERM": unix.SIGTERM, "KILL": unix.SIGKILL, "CONT": unix.SIGCONT}
 
-// kills signals members.
-type kills Options
-
 // postKill signals one member. It has to be named by its identity: a PID alone may be
 // reused by the time that the request is read.
-func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
+func (h *acting) postKill(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
 	var req api.KillRequest
 	if err := (bodies{h.Send}).decode(w, r, &req); err != nil {
 		return err
@@ -77,13 +74,13 @@ func (h *kills) postKill(w http.ResponseWriter, r *http.Request, c access.Caller
 		return h.unkilled(c, p.Session, ref, acts.Refused("kill "+ref.String(), err))
 	}
 	h.Log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
-		Int(logging.KeyTarget, ref.PID).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
+		Int(logging.KeyTarget, ref.PID).EmbedObject(c).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
 	h.Access.Signalled(c, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
 	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})
 }
 
 // unkilled records that a signal was not sent, and returns why.
-func (h *kills) unkilled(c access.Caller, session string, ref api.Ref, err error) error {
+func (h *acting) unkilled(c access.Caller, session string, ref api.Ref, err error) error {
 	h.Access.Unsignalled(c, err.Error(), session, ref)
 	return err
 }

@@ -13,11 +13,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
-// leaks reports what sessions hold.
-type leaks Options
-
 // getLeaks reports the ports and locks of live sessions.
-func (h *leaks) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) (err error) {
+func (h *processes) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) (err error) {
 	d := api.Leaks{Head: api.NewHead("leaks"), Items: []api.Leak{}}
 	add := func(v registry.View, x *registry.Session) {
 		if x.Closed() {
@@ -30,7 +27,7 @@ func (h *leaks) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Caller
 		d.Items = append(d.Items, l)
 	}
 	word := q.Get("session")
-	if err = (*orphans)(h).each(word, c, add); err == nil && word != "" && len(d.Items) == 0 {
+	if err = h.each(word, c, add); err == nil && word != "" && len(d.Items) == 0 {
 		err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %s has ended", word), "see \"lineage history\"")
 	}
 	return send(w, http.StatusOK, d, err)

@@ -12,11 +12,8 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/marks"
 )
 
-// marking records what members report about their own session.
-type marking Options
-
 // postMark notes the beginning or the end of a tool call.
-func (h *marking) postMark(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.MarkRequest) error {
+func (h *acting) postMark(w http.ResponseWriter, _ *http.Request, c access.Caller, req *api.MarkRequest) error {
 	if err := marks.Check(req); err != nil {
 		return err
 	}

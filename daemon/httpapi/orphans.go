@@ -14,11 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// orphans lists what was left behind.
-type orphans Options
-
 // each runs f for the session that word names, else for each that the caller may read.
-func (h *orphans) each(word string, c access.Caller, f func(registry.View, *registry.Session)) error {
+func (h *processes) each(word string, c access.Caller, f func(registry.View, *registry.Session)) error {
 	if word != "" {
 		return h.Find.Session(word, c, access.Read, f)
 	}
@@ -34,7 +31,7 @@ func (h *orphans) each(word string, c access.Caller, f func(registry.View, *regi
 // getOrphans lists the live processes whose creator or root is dead, what was
 // handed to other daemons, and the zombies with the parent that has to reap them; and what is alive
 // of each tool call.
-func (h *orphans) getOrphans(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) (err error) {
+func (h *processes) getOrphans(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) (err error) {
 	d := api.Orphans{Head: api.NewHead("orphans"), Items: []api.Orphan{}, Calls: []api.CallLeft{}}
 	word := q.Get("session")
 	err = h.each(word, c, func(v registry.View, x *registry.Session) {
@@ -64,7 +61,7 @@ func (h *orphans) getOrphans(w http.ResponseWriter, _ *http.Request, c access.Ca
 }
 
 // add adds those of one live session, nested ones excluded.
-func (h *orphans) add(v registry.View, d *api.Orphans, x *registry.Session, c access.Caller) {
+func (h *processes) add(v registry.View, d *api.Orphans, x *registry.Session, c access.Caller) {
 	if x == nil || x.Closed() {
 		return
 	}

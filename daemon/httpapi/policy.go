@@ -19,15 +19,12 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// policies answers about the policy in force.
-type policies Options
-
 // getPolicy is not for members: they may not know what their host's policy ends.
-func (h *policies) getPolicy(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
+func (h *host) getPolicy(w http.ResponseWriter, _ *http.Request, _ access.Caller, _ url.Values) error {
 	return reply(w, http.StatusOK, h.Rules.Document())
 }
 
-func (h *policies) postReload(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
+func (h *host) postReload(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
 	if err := h.Steward.Reload(); err != nil {
 		return api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
@@ -35,18 +32,17 @@ func (h *policies) postReload(w http.ResponseWriter, _ *http.Request, c access.C
 	return reply(w, http.StatusOK, h.Rules.Document())
 }
 
-func (h *policies) postResume(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
+func (h *host) postResume(w http.ResponseWriter, _ *http.Request, c access.Caller, _ *struct{}) error {
 	if h.Rules.Resume() {
 		h.Steward.Reterm()
-		h.Log.Warn().Str(logging.KeyVerb, access.Manage.String()).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).
-			Msg("circuit breaker closed")
+		h.Log.Warn().Str(logging.KeyVerb, access.Manage.String()).EmbedObject(c).Msg("circuit breaker closed")
 	}
 	h.Access.Did(c, access.Manage, "policy resume")
 	return reply(w, http.StatusOK, h.Rules.Document())
 }
 
 // getExplain shows which rules match a process now.
-func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) error {
+func (h *host) getExplain(w http.ResponseWriter, _ *http.Request, c access.Caller, q url.Values) error {
 	id, live, err := h.Find.Identity(q.Get("ref"), c)
 	if err != nil {
 		return err
@@ -106,7 +102,7 @@ func (h *policies) getExplain(w http.ResponseWriter, _ *http.Request, c access.C
 }
 
 // containerEffect describes what a rule did with a process in a container that it matches.
-func (h *policies) containerEffect(p *policy.Policy, r *policy.Container, id tracer.Identity, uid *int) (string, error) {
+func (h *host) containerEffect(p *policy.Policy, r *policy.Container, id tracer.Identity, uid *int) (string, error) {
 	in, err := h.sessionWith(id)
 	if err != nil {
 		return "", err
@@ -129,7 +125,7 @@ func (h *policies) containerEffect(p *policy.Policy, r *policy.Container, id tra
 
 // agentEffect describes what an agent rule does, or did, with a process that it
 // matches.
-func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity, uid *int) (string, error) {
+func (h *host) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Identity, uid *int) (string, error) {
 	in, err := h.sessionWith(id)
 	if err != nil {
 		return "", err
@@ -147,7 +143,7 @@ func (h *policies) agentEffect(p *policy.Policy, r *policy.Agent, id tracer.Iden
 }
 
 // termsOf describes the terms that a rule gives to a user's sessions.
-func (h *policies) termsOf(p *policy.Policy, r *policy.Agent, uid *int) string {
+func (h *host) termsOf(p *policy.Policy, r *policy.Agent, uid *int) string {
 	text := termsText(p.Terms(r))
 	if uid == nil || !h.Rules.Enforced(uint32(*uid)) {
 		text += "; mode observe: ends are only logged"
@@ -156,7 +152,7 @@ func (h *policies) termsOf(p *policy.Policy, r *policy.Agent, uid *int) string {
 }
 
 // sessionWith is the session that a process is in, zero if it is in none.
-func (h *policies) sessionWith(id tracer.Identity) (tracer.SessionInfo, error) {
+func (h *host) sessionWith(id tracer.Identity) (tracer.SessionInfo, error) {
 	return registry.Ask(h.Registry, func(v registry.View) (in tracer.SessionInfo) {
 		if n, ok := v.Graph().Node(id); ok {
 			if x := v.Session(n.Session); x != nil {

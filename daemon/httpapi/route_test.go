@@ -143,7 +143,7 @@ func TestTurns(t *testing.T) {
 	}
 	routes := s.routes()
 	routes["a receipt"] = onEach(params(), func(w http.ResponseWriter, r *http.Request, c access.Caller, _ url.Values) error {
-		return (*ends)(&s.o).receipt(w, r, c, access.Read, nil)
+		return (*acting)(&s.o).receipt(w, r, c, access.Read, nil)
 	}, access.Read)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

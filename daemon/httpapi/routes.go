@@ -13,18 +13,8 @@ func (s *Server) routes() map[string]route {
 	var (
 		daemon  = (*host)(o)
 		session = (*sessions)(o)
-		create  = (*creations)(o)
-		end     = (*ends)(o)
-		order   = (*orders)(o)
-		keep    = (*keeps)(o)
-		kill    = (*kills)(o)
+		act     = (*acting)(o)
 		process = (*processes)(o)
-		orphan  = (*orphans)(o)
-		leak    = (*leaks)(o)
-		stream  = (*streams)(o)
-		ended   = (*past)(o)
-		mark    = (*marking)(o)
-		policy  = (*policies)(o)
 	)
 	fresh := func(rt route) route { return abreast(o.Registry, rt) }
 	all := func(rt route) route { return large(a, fresh(rt)) }
@@ -34,37 +24,37 @@ func (s *Server) routes() map[string]route {
 		"GET /v1/status":                remote(onHost(a, access.Hello, "", params(), daemon.getStatus)),
 		"GET /healthz":                  onHost(a, access.Hello, "", params(), daemon.getHealth),
 		"GET /v1/sessions":              remote(all(onEach(params("state", "name"), session.getSessions, access.Read))),
-		"POST /v1/sessions":             onTarget(bodyOf[api.NewSession](b), create.postSession, access.Create, access.Adopt),
+		"POST /v1/sessions":             onTarget(bodyOf[api.NewSession](b), act.postSession, access.Create, access.Adopt),
 		"GET /v1/sessions/{s}":          remote(fresh(onTarget(params(), session.getSession, access.Read))),
 		"GET /v1/sessions/{s}/tree":     remote(all(onTarget(params("dead", "at"), session.getTree, access.Read))),
-		"GET /v1/sessions/{s}/report":   remote(onTarget(params("wait"), end.getReport, access.Read)),
-		"POST /v1/marks":                onTarget(bodyOf[api.MarkRequest](b), mark.postMark, access.Mark),
-		"POST /v1/keep":                 onTarget(bodyOf[api.KeepRequest](b), keep.postKeep, access.Keep),
-		"POST /v1/sessions/{s}/end":     onTarget(bodyOf[api.EndRequest](b), end.postEnd, access.End),
+		"GET /v1/sessions/{s}/report":   remote(onTarget(params("wait"), act.getReport, access.Read)),
+		"POST /v1/marks":                onTarget(bodyOf[api.MarkRequest](b), act.postMark, access.Mark),
+		"POST /v1/keep":                 onTarget(bodyOf[api.KeepRequest](b), act.postKeep, access.Keep),
+		"POST /v1/sessions/{s}/end":     onTarget(bodyOf[api.EndRequest](b), act.postEnd, access.End),
 		"POST /v1/sessions/{s}/pause":   pausing(o.Acts, none, access.Pause),
 		"POST /v1/sessions/{s}/resume":  pausing(o.Acts, none, access.Resume),
-		"POST /v1/sessions/{s}/plan":    all(onTarget(none, end.postPlan, access.Read)),
+		"POST /v1/sessions/{s}/plan":    all(onTarget(none, act.postPlan, access.Read)),
 		"GET /v1/processes/{ref}":       remote(all(onTarget(params(), process.getProcess, access.Read))),
 		"GET /v1/why":                   remote(all(onEach(params("ref", "port", "proto", "at", "path", "device", "inode"), process.getWhy, access.Read))),
-		"GET /v1/orphans":               remote(all(onEach(params("session"), orphan.getOrphans, access.Read))),
-		"GET /v1/leaks":                 remote(all(onEach(params("session"), leak.getLeaks, access.Read))),
-		"GET /v1/events":                fresh(onTarget(params("session", "type", "from", "since", "until", "snapshot"), stream.getEvents, access.Read)),
-		"GET /v1/history":               remote(large(a, onHost(a, access.Read, "history", params("since", "until", "limit", "next"), ended.getHistory))),
-		"GET /v1/watch":                 remote(onTarget(params("session", "hz"), stream.getWatch, access.Read)),
+		"GET /v1/orphans":               remote(all(onEach(params("session"), process.getOrphans, access.Read))),
+		"GET /v1/leaks":                 remote(all(onEach(params("session"), process.getLeaks, access.Read))),
+		"GET /v1/events":                fresh(onTarget(params("session", "type", "from", "since", "until", "snapshot"), session.getEvents, access.Read)),
+		"GET /v1/history":               remote(large(a, onHost(a, access.Read, "history", params("since", "until", "limit", "next"), session.getHistory))),
+		"GET /v1/watch":                 remote(onTarget(params("session", "hz"), session.getWatch, access.Read)),
 		"POST /v1/daemon/stop":          onHost(a, access.Manage, "daemon", bodyOf[api.StopRequest](b), daemon.postStop),
 		"POST /v1/halt":                 large(a, onHost(a, access.Halt, "host", bodyOf[api.HaltRequest](b), daemon.postHalt)),
 		"POST /v1/resync":               onHost(a, access.Manage, "graph", none, daemon.postResync),
 		"GET /metrics":                  onHost(a, access.Metrics, "", params(), daemon.getMetrics),
 		"POST /v1/selfcheck":            onHost(a, access.Manage, "daemon", none, daemon.postSelfCheck),
-		"GET /v1/policy":                onHost(a, access.Read, "policy", params(), policy.getPolicy),
-		"GET /v1/policy/explain":        fresh(onHost(a, access.Read, "policy", params("ref"), policy.getExplain)),
-		"POST /v1/policy/reload":        onHost(a, access.Manage, "policy", none, policy.postReload),
-		"POST /v1/policy/resume":        onHost(a, access.Manage, "policy", none, policy.postResume),
-		"POST /v1/commands":             remote(onHost(a, access.Order, "", bodyOf[api.SignedCommand](b), order.postCommand)),
-		"GET /v1/commands/{id}":         remote(large(a, onHost(a, access.Order, "", params("wait"), order.getCommand))),
-		"POST /v1/processes/{ref}/kill": onTarget(params(), kill.postKill, access.Kill),
-		"POST /v1/processes/{ref}/end":  onTarget(bodyOf[api.EndRequest](b), end.postBranchEnd, access.Branch),
-		"POST /v1/processes/{ref}/plan": all(onTarget(bodyOf[api.PlanRequest](b), end.postBranchPlan, access.Read)),
+		"GET /v1/policy":                onHost(a, access.Read, "policy", params(), daemon.getPolicy),
+		"GET /v1/policy/explain":        fresh(onHost(a, access.Read, "policy", params("ref"), daemon.getExplain)),
+		"POST /v1/policy/reload":        onHost(a, access.Manage, "policy", none, daemon.postReload),
+		"POST /v1/policy/resume":        onHost(a, access.Manage, "policy", none, daemon.postResume),
+		"POST /v1/commands":             remote(onHost(a, access.Order, "", bodyOf[api.SignedCommand](b), act.postCommand)),
+		"GET /v1/commands/{id}":         remote(large(a, onHost(a, access.Order, "", params("wait"), act.getCommand))),
+		"POST /v1/processes/{ref}/kill": onTarget(params(), act.postKill, access.Kill),
+		"POST /v1/processes/{ref}/end":  onTarget(bodyOf[api.EndRequest](b), act.postBranchEnd, access.Branch),
+		"POST /v1/processes/{ref}/plan": all(onTarget(bodyOf[api.PlanRequest](b), act.postBranchPlan, access.Read)),
 	}
 }
 

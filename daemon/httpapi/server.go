@@ -43,7 +43,7 @@ type Options struct {
 	Registry    *registry.Registry
 	Access      *access.Access
 	Enforcer    *enforcer.Enforcer
-	Kernel      lookup.Kernel
+	Kernel      registry.Kernel
 	Proc        procfs.FS
 	Find        *lookup.Finder
 	Archive     *history.Archive

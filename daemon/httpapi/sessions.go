@@ -19,7 +19,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// sessions answers about sessions, live and ended.
+// sessions answers about sessions, live and ended: with documents, events and the live picture.
 type sessions Options
 
 func (h *sessions) getSessions(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) error {

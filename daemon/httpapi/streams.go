@@ -19,12 +19,9 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// streams sends events, and the live picture.
-type streams Options
-
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
 // present processes first.
-func (h *streams) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
+func (h *sessions) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
 	req := stream.Request{Session: q.Get("session"), From: stream.Now, Snapshot: q.Get("snapshot") == "1"}
 	if text := q.Get("type"); text != "" {
 		for t := range strings.SplitSeq(text, ",") {
@@ -51,7 +48,7 @@ func (h *streams) getEvents(w http.ResponseWriter, r *http.Request, c access.Cal
 const maxHz = 10
 
 // getWatch streams the picture, and then its changes.
-func (h *streams) getWatch(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
+func (h *sessions) getWatch(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
 	hz := maxHz
 	if text := q.Get("hz"); text != "" {
 		if hz, err = strconv.Atoi(text); err != nil || hz < 1 || hz > maxHz {

@@ -14,7 +14,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// processes describes processes, and why they belong to a session.
+// processes describes processes, why they belong to a session, and what was left behind.
 type processes Options
 
 // getProcess describes one process.

@@ -31,7 +31,7 @@ type Keeper struct {
 	Find     *lookup.Finder
 	Registry *registry.Registry
 	Access   *access.Access
-	Kernel   lookup.Kernel
+	Kernel   registry.Kernel
 	Proc     procfs.FS
 	Rules    *rules.Policy
 	Steward  *rules.Steward
@@ -47,22 +47,19 @@ type handover struct {
 	until     time.Time
 }
 
-// Kept is a session that was made, with warnings for the caller.
-type Kept struct {
-	Session  tracer.SessionID
-	Warnings []string
-}
-
-// Keep hands over what a request names. accept remembers the request on the disk, once nothing refuses it; nil: it needs not be.
-func (k *Keeper) Keep(req *api.KeepRequest, c access.Caller, accept func() error) (*Kept, error) {
+// Keep hands over what a request names, to a kept session. accept remembers the request, if not nil.
+func (k *Keeper) Keep(req *api.KeepRequest, c access.Caller, accept func() error) (kept tracer.SessionID, warnings []string, err error) {
 	h, err := k.check(req, c)
 	if err == nil && accept != nil {
 		err = accept()
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		kept, err = k.handOver(h, c)
 	}
-	return k.handOver(h, c)
+	if err == nil {
+		warnings = k.losesTerminal(h)
+	}
+	return kept, warnings, err
 }
 
 // check returns what a request hands over, or why it is refused. A member may not decide what outlives its
@@ -185,9 +182,9 @@ func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*handover, error
 		refused.Why += fmt.Sprintf(", and no keep rule of the policy matches exe %q", exe)
 		if why := facts.Unproven(); why != "" {
 			refused.Why += ": " + why
-			return refuse()
+		} else {
+			refused.Hint = fmt.Sprintf("ask an operator to add to the policy: keep: [{name: NAME, match: {exe: %q}, reason: %q, until: DATE}]", exe, req.Reason)
 		}
-		refused.Hint = fmt.Sprintf("ask an operator to add to the policy: keep: [{name: NAME, match: {exe: %q}, reason: %q, until: DATE}]", exe, req.Reason)
 		return refuse()
 	}
 	from, err := k.Kernel.Session(scope.Chain[0])
@@ -199,18 +196,18 @@ func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*handover, error
 }
 
 // handOver opens the kept session.
-func (k *Keeper) handOver(h *handover, c access.Caller) (*Kept, error) {
+func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error) {
 	first := h.processes[0]
 	info, err := k.Steward.Keep(h.from, h.processes, h.name, h.why, h.until)
 	switch {
 	case errors.Is(err, tracer.ErrRoot):
-		return nil, errRoot(first)
+		return 0, errRoot(first)
 	case errors.Is(err, tracer.ErrNotFound):
-		return nil, api.NewError(api.CodeNotFound, fmt.Sprintf("keep pid %d: it has exited or left its session", first.PID), "")
+		return 0, api.NewError(api.CodeNotFound, fmt.Sprintf("keep pid %d: it has exited or left its session", first.PID), "")
 	case errors.Is(err, tracer.ErrProtected):
-		return nil, errProtected(first)
+		return 0, errProtected(first)
 	case err != nil:
-		return nil, err
+		return 0, err
 	}
 	// From now on each answer says what the members of both sessions use and hold.
 	if _, err := k.Registry.Resync(registry.CauseMoved); err != nil {
@@ -222,7 +219,7 @@ func (k *Keeper) handOver(h *handover, c access.Caller) (*Kept, error) {
 		why := fmt.Sprintf("from session %v, until %s: %s", h.from.ID, h.until.UTC().Format(time.RFC3339), h.why.Reason)
 		k.Access.Kept(c, why, info.ID.String(), api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)})
 	}
-	return &Kept{info.ID, k.losesTerminal(h)}, nil
+	return info.ID, nil
 }
 
 func errRoot(id tracer.Identity) error {

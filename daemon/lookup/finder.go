@@ -16,19 +16,11 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// Kernel is what a finder asks the kernel.
-type Kernel interface {
-	Identify(pid uint32) (tracer.Identity, error)
-	Lookup(pid uint32) (tracer.Entry, error)
-	Session(id tracer.SessionID) (tracer.SessionInfo, error)
-	Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error
-}
-
 // Options are what a [Finder] depends on.
 type Options struct {
 	Registry *registry.Registry
 	Access   *access.Access
-	Kernel   Kernel
+	Kernel   registry.Kernel
 	Proc     procfs.FS
 	// Containers finds the containers of processes.
 	Containers *container.Finder

@@ -23,7 +23,7 @@ import (
 // shifting is a kernel in which a PID is reused: at each question the next process has
 // it.
 type shifting struct {
-	Kernel
+	registry.Kernel
 	next []tracer.Identity
 }
 

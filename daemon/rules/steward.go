@@ -45,7 +45,6 @@ type Kernel interface {
 	SetAgents(agents []tracer.Agent) error
 	SetJoins(commands, mains bool)
 	SetGuard(g tracer.Guarding)
-	Dissolve(id tracer.SessionID) (int, error)
 	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Runs(p tracer.Identity, path string) (tracer.Running, error)
 }

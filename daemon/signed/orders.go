@@ -93,7 +93,7 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 			}
 			a = next
 			s.o.Log.Info().Str(logging.KeyCommand, order.ID).Strs(logging.KeyOperators, order.Operators).Str(logging.KeyReason, order.Reason).
-				Strs(logging.KeySessions, sessions).Uint32(logging.KeyUID, c.UID).Uint32(logging.KeyPID, c.ID.PID).Msg("signed command accepted")
+				Strs(logging.KeySessions, sessions).EmbedObject(c).Msg("signed command accepted")
 			s.o.Access.Did(c, access.Order, order.Reason)
 			return nil
 		}
@@ -104,10 +104,10 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 			return nil, err
 		}
 	case api.VerbKeep:
-		var kept *keep.Kept
-		kept, err = s.o.Keep.Keep(&api.KeepRequest{Refs: order.Processes, Name: order.Name, Reason: order.Reason, Until: *order.Until}, c, accept([]string{}))
+		var kept tracer.SessionID
+		kept, _, err = s.o.Keep.Keep(&api.KeepRequest{Refs: order.Processes, Name: order.Name, Reason: order.Reason, Until: *order.Until}, c, accept([]string{}))
 		if err == nil {
-			a.Kept = kept.Session.String()
+			a.Kept = kept.String()
 			s.carried(&a)
 		}
 	default:
@@ -133,11 +133,11 @@ func (s *Orders) end(order *order, c access.Caller, accept func(sessions []strin
 	for i := range targets {
 		ids[i] = targets[i].ID.String()
 	}
-	o := &acts.Order{Caller: c, Grace: -1, Plan: order.Plan, Accept: accept(ids), Refuse: func(err error) error { refused = err; return err }}
+	o := &acts.Order{Caller: c, Grace: -1, Plan: order.Plan, Accept: accept(ids), Refuse: func(err error) { refused = err }}
 	if order.GraceMS != nil {
 		o.Grace = time.Duration(*order.GraceMS) * time.Millisecond
 	}
-	_, _ = s.o.Acts.End(&acts.Target{Sessions: targets}, o) // what could not begin is in the log, and its receipt has no verdict
+	_, _ = s.o.Acts.End(&acts.Target{Sessions: targets}, o) // what could not begin is in the log
 	return refused
 }
 

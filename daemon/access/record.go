@@ -67,19 +67,14 @@ func (a *Access) Done(c Caller, v Verb, session string) {
 	a.o.Audit(a.record(c, v, audit.Done, "", &audit.Target{Session: session}))
 }
 
-// Kept records that a process was handed over to a kept session, from which one and why.
-func (a *Access) Kept(c Caller, why, session string, ref api.Ref) {
-	a.o.Audit(a.record(c, Keep, audit.Done, why, &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
+// DoneTo records what was done to one process of a session, and its result.
+func (a *Access) DoneTo(c Caller, v Verb, result, session string, ref api.Ref) {
+	a.o.Audit(a.record(c, v, audit.Done, result, &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
 }
 
 // Did records a verb that is about no one session: the daemon, or a signed command.
 func (a *Access) Did(c Caller, v Verb, what string) {
 	a.o.Audit(a.record(c, v, audit.Done, what, nil))
-}
-
-// Signalled records that a signal was sent to one process, and its result.
-func (a *Access) Signalled(c Caller, result, session string, ref api.Ref) {
-	a.o.Audit(a.record(c, Kill, audit.Done, result, &audit.Target{Session: session, PID: ref.PID, StartNS: ref.StartNS}))
 }
 
 // Unsignalled records that a signal was not sent.

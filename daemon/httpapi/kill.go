@@ -75,7 +75,7 @@ func (h *acting) postKill(w http.ResponseWriter, r *http.Request, c access.Calle
 	}
 	h.Log.Info().Str(logging.KeyVerb, access.Kill.String()).Str(logging.KeySession, p.Session).Str(logging.KeySignal, req.Signal).
 		Int(logging.KeyTarget, ref.PID).EmbedObject(c).Str(logging.KeyReason, outcome.String()).Msg("member signalled")
-	h.Access.Signalled(c, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
+	h.Access.DoneTo(c, access.Kill, "SIG"+req.Signal+": "+outcome.String(), p.Session, ref)
 	return reply(w, http.StatusOK, api.Killed{Head: api.NewHead("killed"), Process: *p, Outcome: outcome.String()})
 }
 

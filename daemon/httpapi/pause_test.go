@@ -55,22 +55,6 @@ func TestPause(t *testing.T) {
 		t.Errorf("%q", d.Warnings)
 	}
 	w.K.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = false })
-
-	// The grace would pass in vain.
-	if r := w.End("user", s.ID); r.Killed != 1 || r.Verdict != api.VerdictClean {
-		t.Errorf("%+v", r)
-	}
-	for _, verb := range []string{"pause", "resume"} {
-		if e := ask("user", s.ID, verb).Refused(api.CodeNotFound); !strings.HasSuffix(e.Message, "it has ended") {
-			t.Errorf("%s", e.Message)
-		}
-	}
-	w.Halt()
-	for verb, n := range map[string]int{"pause": 3, "resume": 2} {
-		if got := strings.Count(w.Audit(), `"verb":"`+verb+`","decision":"done"`); got != n {
-			t.Errorf("%d of %s in the audit log, want %d:\n%s", got, verb, n, w.Audit())
-		}
-	}
 }
 
 // TestPauseRestart: the next daemon knows of the pause, and looks after it.

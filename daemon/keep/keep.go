@@ -217,7 +217,7 @@ func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error
 		Msg("process kept")
 	for _, id := range h.processes {
 		why := fmt.Sprintf("from session %v, until %s: %s", h.from.ID, h.until.UTC().Format(time.RFC3339), h.why.Reason)
-		k.Access.Kept(c, why, info.ID.String(), api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)})
+		k.Access.DoneTo(c, access.Keep, why, info.ID.String(), api.Ref{PID: int(id.PID), StartNS: api.U64(id.Start)})
 	}
 	return info.ID, nil
 }

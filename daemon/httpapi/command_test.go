@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,6 +173,32 @@ func TestCommandRefused(t *testing.T) {
 	o.Do("100", "POST", "/v1/commands", o.command("ann", nil, "other")).Refused(api.CodeDenied) // a member
 	o.Unsignalled()
 	o.Survive([]uint32{100, 200}, 100, 200)
+}
+
+// TestCommandPlanAfterDisk: a plan that no longer holds once the command is on the disk ends nothing, and the receipt says why.
+func TestCommandPlanAfterDisk(t *testing.T) {
+	o := newOrdered(t)
+	clock := o.Host.Clock.Clock
+	var late atomic.Bool
+	o.Host.Clock.Clock = func() time.Time {
+		if late.Load() && strings.Contains(string(debug.Stack()), "checker).accept") {
+			o.Fork(100, 101, 1000, "lngtest-late")
+		}
+		return clock()
+	}
+	o.Restart()
+	s := o.Session("user", 100, api.NewSession{Name: "ci-1"})
+	plan := daemontest.Into[api.Plan](o.Do("root", "POST", "/v1/sessions/"+s.ID+"/plan", nil), http.StatusOK)
+	command := o.command("ann", func(c *api.Command) { c.Plan = plan.Token }, s.ID)
+	late.Store(true)
+	o.Do("else", "POST", "/v1/commands", command).Refused(api.CodeChanged)
+	o.Unsignalled()
+	var c api.Command
+	require.NoError(t, json.Unmarshal([]byte(command.Command), &c))
+	r := o.receipt(daemontest.Get[api.CommandReply](o, "else", "/v1/commands/"+c.ID))
+	if !r.Complete || len(r.Sessions) > 0 || len(r.Spared) != 1 || !strings.Contains(r.Spared[0], "pid 101 is not in the plan") {
+		t.Errorf("%+v", r)
+	}
 }
 
 // TestCommandIncomplete: the receipt of a command is not complete before each session has its verdict, and in another boot it is

@@ -249,6 +249,10 @@ func TestCallsAfterRestart(t *testing.T) {
 	if c := daemontest.Get[api.Process](w, "user", "/v1/processes/140").Calls; len(c) != 1 || c[0].Ended != nil {
 		t.Errorf("a call of the session around: %+v", c)
 	}
+	w.mark("103", "end", "two", 101)
+	if c := daemontest.Get[api.Process](w, "user", "/v1/processes/140").Calls; len(c) != 1 || c[0].Ended == nil {
+		t.Errorf("a call of the session around, after its end: %+v", c)
+	}
 }
 
 // A hook, and the shell below which it runs, belong to no call, whichever was open when the agent started them:

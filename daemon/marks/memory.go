@@ -29,12 +29,31 @@ func (m *Marks) Restore(v registry.View, s *registry.Session, was registry.Parts
 		return err
 	}
 	m.rejoin(v, s.ID(), open)
+	m.share(v, s.ID())
 	if len(agents) == 0 {
 		return nil
 	}
 	b := m.book(s.ID())
 	b.agents, b.open = agents[:min(len(agents), maxAgents)], open[:min(len(open), maxOpen)]
+	for _, nested := range v.Family(s.ID()) {
+		m.share(v, nested)
+	}
 	return nil
+}
+
+// share makes the members of a session share the open calls of the sessions around it.
+func (m *Marks) share(v registry.View, id tracer.SessionID) {
+	for member := range v.Graph().Members(id) {
+		claim, _ := v.Graph().Claim(member)
+		for i := 0; claim != nil && i < len(claim.Calls); i++ {
+			agent, _ := v.Graph().Node(claim.Calls[i].Agent)
+			if b := m.books[agent.Session]; b != nil && agent.Session != id {
+				if at := slices.IndexFunc(b.open, claim.Calls[i].Same); at >= 0 {
+					claim.Calls[i] = b.open[at]
+				}
+			}
+		}
+	}
 }
 
 // rejoin makes the members of a session share its open calls, so that they learn of their ends. A

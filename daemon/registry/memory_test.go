@@ -124,7 +124,7 @@ func TestMemoryIsBack(t *testing.T) {
 	small()
 	// What tests before this one have left running also allocates.
 	w.Until(func() bool { return heap(w)-before < ended/2 })
-	if ended < 16<<10 {
+	if ended < 8<<10 {
 		t.Errorf("200 sessions take only %d KiB when they have ended", ended)
 	}
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# size-check.sh: fails if size.tsv allows more in a sum than in the merge base of main, or in the last tag
-# where there is no such commit, or more than there is. Shows what changed in the table.
+# size-check.sh: compares size.tsv with that of the merge base of main, else of the last tag, else of the
+# parent. Fails if a sum rose, or if the table allows more lines than there are. Shows the difference.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/user"
@@ -82,11 +83,9 @@ func (a *app) reach(cmd *cobra.Command) error {
 
 // join connects to the servers of a group.
 func (a *app) join(ctx context.Context, g *hosts.Group) (*natslink.Link, error) {
-	o := link.Options{Servers: g.Servers, Nkey: g.Nkey, Creds: g.Creds, CA: g.CA, Name: g.Name}
-	if o.Name == "" {
-		if u, err := user.Current(); err == nil {
-			o.Name = link.NameOf(u.Username)
-		}
+	o := link.Options{Servers: g.Servers, Nkey: g.Nkey, Creds: g.Creds, CA: g.CA, Name: cmp.Or(g.Name, "?")} // which Check refuses
+	if u, err := user.Current(); err == nil && g.Name == "" {
+		o.Name = link.NameOf(u.Username)
 	}
 	if err := o.Check(); err != nil {
 		return nil, exit.Usage("hosts.yaml: %s", strings.ReplaceAll(err.Error(), "--", ""))

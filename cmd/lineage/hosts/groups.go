@@ -49,10 +49,11 @@ func (f *Flag) Set(text string) error {
 			continue
 		}
 		name, host, one := strings.Cut(name, ":")
-		g, err := group(groupsFile(f.Env), name)
+		file := groupsFile(f.Env)
+		g, err := group(file, name)
 		if one && err == nil {
 			g.Hosts = []string{host}
-			err = g.check(groupsFile(f.Env))
+			err = g.check(file)
 		}
 		switch {
 		case err == nil && g.Transport == "nats":

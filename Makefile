@@ -31,7 +31,7 @@ GOTEST  := testdata/gotest.sh
 ALONE := -vet off -exec 'flock -o $(CURDIR)/bin/test.lock'
 
 # What the tests need of the system, and what only the C side needs.
-TEST_PACKAGES := at gcc jq libc6-dev logrotate mandoc nodejs openssh-client python3 tmux
+TEST_PACKAGES := at gcc jq libc6-dev logrotate mandoc nodejs openssh-client procps python3 tmux
 LINT_PACKAGES := clang-format-19 shellcheck
 C_PACKAGES    := clang-19 llvm-19 libbpf-dev
 AGENT_PACKAGES := nodejs npm tmux
@@ -346,9 +346,7 @@ test-e2e-long: E2E_TIMEOUT = 1h
 test-e2e-long: test-e2e leftovers
 
 ## test-recipes: what docs/RECIPES.md, docs/AGENTS.md and docs/TUTORIAL.md show, as root
-test-recipes: build programs
-	@command -v python3 >/dev/null || { $(call install,python3); }
-	@command -v ps >/dev/null || { $(call install,procps); }
+test-recipes: deps build programs
 	$(PRIVATE) $(GOTEST) ./internal/e2e/recipes
 
 ## test-agents: real coding agents with a scripted model, as root; writes docs/AGENTS.md; AGENTS="claude-code codex", ROWS=expression; LNGTEST_MEETINGS, LNGTEST_LOAD

@@ -14,8 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
-	"github.com/lineage-ebpf/lineage/daemon/clients"
-	"github.com/lineage-ebpf/lineage/daemon/commands"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/history"
@@ -55,16 +53,12 @@ func (h Host) build(p parts, o Options) *Service {
 		Clock: h.Clock.Monotonic, Limits: h.Limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Redact: r.Redact, Log: log,
 	})
 	containers := container.NewFinder(h.Proc, log)
-	steward := rules.New(rules.Options{
+	ground := rules.Options{
 		Rules: r, Registry: reg, Kernel: k, Enforcer: e, Proc: h.Proc, Containers: containers, Clock: h.Clock, Audit: p.audit.Add, Log: log,
-	})
-	asked := clients.New(clients.Options{
-		Registry: reg, Rules: r, Steward: steward, Kernel: k, Proc: h.Proc, Sockets: h.Sockets, Self: p.self, Clock: h.Clock, Log: log,
-	})
-	steward.AskClients(asked)
+	}
+	steward := rules.New(ground)
 	s.Attribution = attribution.New(attribution.Options{
-		Registry: reg, Rules: r, Steward: steward, Kernel: k, Enforcer: e, Proc: h.Proc, Containers: containers, Sockets: h.Sockets, Files: cmp.Or(h.Files, "/"), Self: p.self,
-		Clock: h.Clock, Log: log,
+		Options: ground, Steward: steward, Sockets: h.Sockets, Files: cmp.Or(h.Files, "/"), Self: p.self,
 	})
 	held := holdings.New(holdings.Options{
 		Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},
@@ -113,7 +107,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
 	})
 	hooks := []*registry.Hooks{
-		claims.Hooks(), held.Hooks(), commands.New(reg, k, h.Proc).Hooks(), container.NewReader(reg, k, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), asked.Hooks(), s.Ring.Hooks(),
+		claims.Hooks(), held.Hooks(), container.NewReader(reg, k, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),
 		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner},
 	}
 	if h.Reversed {
@@ -124,8 +118,8 @@ func (h Host) build(p parts, o Options) *Service {
 		func(ctx context.Context) { e.Run(ctx, reg.Judged) }, reg.Look, held.Run,
 		func(ctx context.Context) { reloadOn(ctx, h.Hup, steward, h.Manager) },
 		func(ctx context.Context) { guard(ctx, k, h.Proc, p.self.PID, steward.FindRunning, p.log) },
-		steward.JudgeAgents, steward.KeepByRule, func(context.Context) { steward.Apply() },
-		s.Attribution.Run, asked.Run, feed.Run, claims.Run,
+		func(ctx context.Context) { steward.JudgeAgents(ctx, s.Attribution.Find) }, steward.KeepByRule, func(context.Context) { steward.Apply() },
+		s.Attribution.Run, feed.Run, claims.Run,
 	}
 	steward.CarryOut(r.Policy())
 	return s

@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/clients"
+	"github.com/lineage-ebpf/lineage/daemon/attribution"
 )
 
 // Options of Serve.
@@ -80,7 +80,7 @@ type Host struct {
 	Files       string // the root of its files, default /
 	Group       int    // gid of users that may read everything, -1: none
 	PeerOf      func(net.Conn) (access.Peer, error)
-	Sockets     func(pid uint32) ([]clients.Socket, error) // of a process; default: as the kernel has them
+	Sockets     func(pid uint32) ([]attribution.Socket, error) // of a process; default: as the kernel has them
 	Clock       registry.Clock
 	Limits      Limits
 	Period      time.Duration // of the sampler
@@ -100,7 +100,7 @@ func ThisHost() Host {
 	h := Host{
 		Open:   func(o tracer.Options) (Kernel, error) { return tracer.Open(o) },
 		Unload: tracer.Unload, Live: tracer.Live, Memberships: tracer.Memberships, Proc: "/proc",
-		Sockets: func(pid uint32) ([]clients.Socket, error) { return clients.Sockets("/proc", pid) },
+		Sockets: func(pid uint32) ([]attribution.Socket, error) { return attribution.Sockets("/proc", pid) },
 		Group:   access.Group(), PeerOf: access.PeerOf,
 		Clock: systemClock(), Limits: DefaultLimits, Period: time.Second,
 		Manager: &instance.Manager{},

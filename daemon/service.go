@@ -9,7 +9,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/clients"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
 	"github.com/lineage-ebpf/lineage/daemon/httpapi"
@@ -78,8 +77,6 @@ type Service struct {
 
 // Kernel is what the daemon needs of the tracer; *tracer.Tracer has it.
 type Kernel interface {
-	attribution.Kernel
-	clients.Kernel
 	holdings.Kernel
 	rules.Kernel
 	Protect(pid uint32) error

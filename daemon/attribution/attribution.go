@@ -8,54 +8,32 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/broker"
-	"github.com/lineage-ebpf/lineage/daemon/clients"
-	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
-	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 )
-
-// Kernel is what attribution needs of the tracer.
-type Kernel interface {
-	registry.Kernel
-	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
-	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
-	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
-	Dissolve(id tracer.SessionID) (int, error)
-	Runs(p tracer.Identity, path string) (tracer.Running, error)
-}
 
 // Options of New.
 type Options struct {
-	Registry *registry.Registry
-	Rules    *rules.Policy
-	Steward  *rules.Steward
-	Kernel   Kernel
-	Enforcer *enforcer.Enforcer
-	Proc     procfs.FS
-	// Containers finds the containers of processes.
-	Containers *container.Finder
-	Sockets    func(pid uint32) ([]clients.Socket, error) // of a process
-	Files      string                                     // the root of the host's files
-	Self       tracer.Identity                            // the daemon
-	Clock      registry.Clock
-	Log        zerolog.Logger
+	rules.Options // of the steward
+	Steward       *rules.Steward
+	Sockets       func(pid uint32) ([]Socket, error) // of a process
+	Files         string                             // the root of the host's files
+	Self          tracer.Identity                    // the daemon
 }
 
 // New makes an attribution; attach its hooks.
 func New(o Options) *Attribution {
 	return &Attribution{
-		o: o, cookieSets: make(map[tracer.SessionID]*cookieSet),
-		met: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
+		o: o, engines: engines{o.Proc, o.Self.PID, o.Sockets}, cookieSets: make(map[tracer.SessionID]*cookieSet),
+		met: make(chan []tracer.Process, 1), asked: make(chan struct{}, 1), due: make(chan struct{}, 1), unsure: make(chan tracer.Identity, maxUnsure),
 		sessions: make(map[tracer.SessionID]*brokered), memory: memory.NewShare(maxMemory),
 	}
 }
@@ -63,9 +41,11 @@ func New(o Options) *Attribution {
 // Attribution finds the work of brokers. What a member hands to another daemon is not forked
 // by the session but by that daemon. Each process born since a session began is examined, and
 // attributed on evidence. What strong evidence shows enters the session itself, if the policy
-// ends it; the rest is shown beside it, in a companion session.
+// ends it; the rest is shown beside it, in a companion session. A command in a container is in a
+// session already, and is joined with the member that asked for it.
 type Attribution struct {
-	o Options
+	o       Options
+	engines engines
 
 	cookieSets map[tracer.SessionID]*cookieSet
 	groups     *groups // as of this look; nil: not needed yet
@@ -73,15 +53,18 @@ type Attribution struct {
 	looked     uint64  // when the clients of shared servers were last looked at
 
 	met    chan []tracer.Process // in the last looks
-	asked  chan struct{}         // a member asked a broker for something
+	asked  chan struct{}         // a member asked for something
+	due    chan struct{}         // the client of a command was interrupted
 	unsure chan tracer.Identity  // held on weak evidence, and have execed since
+
+	joining sync.Mutex
 
 	// Of the registry's goroutine.
 	sessions map[tracer.SessionID]*brokered
 	memory   *memory.Share // of requests and of what was found
 }
 
-// Pauses between looks: after a request the host is looked at more often for a while.
+// Pauses between looks: after a request the host is looked at more often for a while, and its client is asked for its engine.
 var pollDelays = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
 	time.Second, time.Second, time.Second, time.Second}
 
@@ -109,10 +92,15 @@ func (a *Attribution) Run(ctx context.Context) {
 		case <-soon.C:
 			a.again(unsure)
 			unsure = unsure[:0]
+		case <-a.due:
+			a.endDue()
 		case <-a.asked:
+			a.wantJoins()
 			next = 0
 			hurry.Reset(pollDelays[0])
 		case <-hurry.C:
+			now := a.o.Clock.Boottime()
+			a.connect(func(r *request) bool { return r.within(now, false) })
 			a.o.Registry.AskLook()
 			if next++; next < len(pollDelays) {
 				hurry.Reset(pollDelays[next])
@@ -189,14 +177,9 @@ func (a *Attribution) claimants() (all []claimant, companions map[tracer.Session
 			if x.Info().Kept || its.For != 0 || x.Closed() && !its.awaits() {
 				continue
 			}
-			c := claimant{info: x.Info(), token: its.token, word: broker.SumOf(x.ID().String()), uids: uidsOf(x, its), began: its.Began || its.token == [32]byte{}, over: x.Closed(), asked: slices.Clone(its.Requests)}
-			for _, job := range its.Found {
-				if job.Terminal {
-					c.terminals = append(c.terminals, job.Process)
-				}
-			}
-			for _, e := range its.Requests {
-				c.requests = append(c.requests, *e)
+			c := claimant{info: x.Info(), brokered: its.clone(), word: broker.SumOf(x.ID().String()), over: x.Closed()}
+			if c.info.UID != 0 { // a user's own session has a root of that user
+				c.UIDs = append(c.UIDs, c.info.UID)
 			}
 			all = append(all, c)
 		}
@@ -226,7 +209,7 @@ func (a *Attribution) take(x *candidate, p *proof) {
 	into := p.claimant.info.ID
 	err := tracer.ErrBusy
 	if p.source.Strong() && a.ends(p) && !p.claimant.over {
-		err = a.o.Kernel.Enter(into, x.Identity, p.client, p.source)
+		err = a.o.Kernel.Enter(into, x.Identity, p.client(), p.source)
 	}
 	if errors.Is(err, tracer.ErrBusy) { // or the session is over by now, and would kill the process
 		into, err = a.companion(x, p)
@@ -247,8 +230,8 @@ func (a *Attribution) take(x *candidate, p *proof) {
 
 // book records that a process, and n of its descendants, was entered.
 func (a *Attribution) book(x *candidate, p *proof, into tracer.SessionID, n int) {
-	if k := slices.Index(p.claimant.asked, p.asked); k >= 0 {
-		p.claimant.requests[k].Found = true // for the candidates that follow
+	if p.asked != nil {
+		p.asked.Found = true // for the candidates that follow
 	}
 	a.o.Registry.Do(func(t registry.Tx) {
 		if x.container != nil {
@@ -274,7 +257,7 @@ func (a *Attribution) companion(x *candidate, p *proof) (id tracer.SessionID, er
 	if err != nil || made {
 		return id, err
 	}
-	if err = a.o.Kernel.Enter(id, x.Identity, p.client, p.source); errors.Is(err, tracer.ErrBusy) {
+	if err = a.o.Kernel.Enter(id, x.Identity, p.client(), p.source); errors.Is(err, tracer.ErrBusy) {
 		id, _, err = a.openCompanion(x, p, true)
 	}
 	return id, err
@@ -304,23 +287,36 @@ func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tr
 	return id, made, errors.Join(err, refused)
 }
 
-// endDue ends what has to end with another session: work that was found for it, as far
-// as the policy goes, and servers that no session is left to use.
+// endDue ends what has to end with another session, as far as the policy goes: work that was found for it, and commands
+// that it asked for; commands whose client was interrupted; and servers that no session is left to use. With a rule, a
+// command that its client has left on purpose outlives the session that asked for it.
 func (a *Attribution) endDue() {
 	policy := a.o.Rules.Policy()
-	word := policy.Brokers.End
 	due, err := registry.Ask(a.o.Registry, func(v registry.View) (due []rules.Excess) {
 		for x := range v.Sessions() {
-			if x.Closed() || x.Info().State != tracer.StateActive {
+			if !x.Active() {
 				continue
 			}
-			switch its := a.of(x.ID()); {
-			case its.For != 0 && a.over(v, its.For) && enough(word, !its.Weak):
-				due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseAncestor, Grace: x.Info().Grace, ByPolicy: true})
-			case a.o.Steward.Shared(v, x.ID()) != "":
-				if r := policy.SharedNamed(a.o.Steward.Shared(v, x.ID())); (r == nil || !r.Lasts()) && !a.used(v, x) {
-					due = append(due, rules.Excess{Session: x.ID(), Cause: tracer.CauseExpired, Grace: x.Info().Grace, ByPolicy: r != nil})
+			its, info, shared := a.of(x.ID()), x.Info(), a.o.Steward.Shared(v, x.ID())
+			over := rules.Excess{Session: info.ID, UID: info.UID, Grace: info.Grace, ByPolicy: true}
+			asked := its.command.Asker != 0 && rules.EndsWithClient(policy, info)
+			switch {
+			case asked && its.command.Interrupted:
+				over.Cause = tracer.CauseOwnerExit
+			case its.For != 0 && a.over(v, its.For) && enough(policy.Brokers.End, !its.Weak),
+				asked && (info.For != 0 || !its.command.Detached) && a.over(v, its.command.Asker):
+				over.Cause = tracer.CauseAncestor
+			case shared != "" && !a.used(v, x):
+				r := policy.SharedNamed(shared)
+				if r != nil && r.Lasts() {
+					continue
 				}
+				over.Cause, over.ByPolicy = tracer.CauseExpired, r != nil
+			default:
+				continue
+			}
+			if v.Refresh(x); x.Active() { // the kernel may have been first
+				due = append(due, over)
 			}
 		}
 		return due

@@ -29,11 +29,13 @@ func TestBrokeredByToken(t *testing.T) {
 	w.outsiderOf(1001, 310, 30, "lngtest-other", w.token())                            // of another uid
 	w.outsider(311, 30, "lngtest-wrong", "LINEAGE_TOKEN=x"+w.s.Token)                  // nearly
 	w.outsider(312, 30, "lngtest-false", "LINEAGE_SESSION="+w.s.ID, "LINEAGE_TOKEN=1") // a false secret
+	second := w.Session("user", 200, api.NewSession{Name: "second"})
+	w.outsider(313, 1, "lngtest-job", "LINEAGE_TOKEN="+second.Token)
 	w.look()
-	w.Until(func() bool { return w.in(301) == w.s.ID })
-	if w.in(300) != w.s.ID || w.in(30) != "" || w.in(310) != "" || w.in(311) != "" || w.in(312) != "" {
-		t.Errorf("30 %s 300 %s 310 %s 311 %s 312 %s", w.in(30), w.in(300), w.in(310), w.in(311), w.in(312))
-	}
+	w.members(300, 301)
+	w.beside(313)
+	w.outside(30, 310, 311, 312)
+	require.Equal(t, w.in(313), second.ID)
 	all := w.brokered(1)
 	if b := all[0]; b.State != "attributed" || b.Process.PID != 300 || b.Evidence.Kind != "adopted" || b.Evidence.Source != "env" ||
 		b.Evidence.Confidence != "strong" || !b.Ends || b.Session != w.s.ID || b.Asked != nil {
@@ -196,6 +198,16 @@ func TestBrokersSpare(t *testing.T) {
 	w.look()
 	w.Until(func() bool { return w.in(301) != "" && w.in(302) != "" && w.in(303) != "" })
 	w.outside(300) // it is protected
+
+	w = newWork(t, enforced)
+	w.outsider(300, 1, "lngtest-login", w.token()) // an ancestor of the daemon
+	w.outsider(301, 1, "lngtest-sshd", w.token())
+	w.Exe(301, "/usr/sbin/sshd") // protected by default
+	w.outsider(302, 1, "lngtest-job", w.token())
+	w.Under(300)
+	w.look()
+	w.members(302)
+	w.outside(300, 301)
 }
 
 // What a process lost before it was adopted is found by groups that contain only its
@@ -260,15 +272,10 @@ func TestAdoptedOrphans(t *testing.T) {
 }
 
 // A daemon that remembers nothing learns from the kernel for which session a companion
-// session works.
+// session works. The end of that counts for its user.
 func TestBrokersForgotten(t *testing.T) {
-	w := newWork(t, enforced+"brokers: {end: all}\n")
-	w.outsider(30, 1, "tmux")
-	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
-	w.outsider(300, 30, "lngtest-pane")
-	w.look()
-	w.Until(func() bool { return w.in(300) != "" })
-	companion := w.in(300)
+	w := newWork(t, enforced+"brokers: {end: all}\nbreaker: {ends_per_minute: 1}\n")
+	companion := w.panes(300)
 	w.Stop()
 	require.NoError(t, os.RemoveAll(filepath.Dir(w.Instance.History)))
 	w.Start()
@@ -281,6 +288,9 @@ func TestBrokersForgotten(t *testing.T) {
 	if r := w.Receipt(companion); r.EndReason != "ancestor" || r.Verdict != "clean" || !w.Dead(300) {
 		t.Errorf("%+v", r)
 	}
+	if may, _ := w.Service.Rules.MayEnd(1000); may {
+		t.Error("the user's breaker has not counted it")
+	}
 }
 
 // A restarted daemon knows the secrets, and the requests.
@@ -290,11 +300,18 @@ func TestBrokersRestart(t *testing.T) {
 	w.outsider(300, 1, "lngtest-job", w.token())
 	w.look()
 	w.brokered(2)
+	first := w.s.ID
 	w.Restart()
 	w.outsider(301, 1, "lngtest-job", w.token())
 	w.look()
-	w.Until(func() bool { return w.in(301) == w.s.ID })
-	if all := w.brokered(3); all[0].State != "pending" || all[0].Broker != "cron" || strings.Contains(fmt.Sprint(all[0].Asked.Argv), "lngtest-secret") {
+	w.members(301)
+	// A client that lost the daemon before its reply gets the same session again, with a token that works.
+	w.s = daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Name: "work", Root: api.Ref{PID: 100}}), http.StatusCreated)
+	require.Equal(t, w.s.ID, first)
+	w.outsider(302, 1, "lngtest-job", w.token())
+	w.look()
+	w.members(302)
+	if all := w.brokered(4); all[0].State != "pending" || all[0].Broker != "cron" || strings.Contains(fmt.Sprint(all[0].Asked.Argv), "lngtest-secret") {
 		t.Errorf("%+v", all)
 	}
 }
@@ -303,17 +320,12 @@ func TestBrokersRestart(t *testing.T) {
 // evidence gets another companion session, and one on strong evidence a companion session.
 func TestBrokeredLate(t *testing.T) {
 	w := newWork(t, enforced)
-	w.outsider(30, 1, "tmux")
-	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
-	w.outsider(300, 30, "lngtest-early")
-	w.look()
-	w.Until(func() bool { return w.in(300) != "" })
+	early := w.panes(300)
 	w.K.Fail("Enter", tracer.ErrBusy)
 	w.outsider(310, 30, "lngtest-late")
 	w.outsider(320, 1, "lngtest-strong", w.token())
 	w.look()
-	w.Until(func() bool { return w.in(310) != "" && w.in(320) != "" })
-	if w.in(310) == w.in(300) || w.in(320) == w.s.ID || w.in(320) == w.in(310) {
-		t.Errorf("300 %s, 310 %s, 320 %s", w.in(300), w.in(310), w.in(320))
+	if late := w.beside(310); late == early || late == w.beside(320) {
+		t.Errorf("300 %s, 310 %s, 320 %s", early, late, w.in(320))
 	}
 }

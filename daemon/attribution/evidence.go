@@ -4,9 +4,13 @@ package attribution
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/container"
@@ -37,25 +41,26 @@ type candidate struct {
 // claimant is a session that an outsider may work for: a copy, owned by the goroutine
 // that judges.
 type claimant struct {
-	info tracer.SessionInfo
-	// terminals are the processes that were found to work for it, but were started in a terminal.
-	terminals []tracer.Identity
-	token     broker.Sum
-	word      broker.Sum // of its id, which is not secret
-	uids      []uint32
-	began     bool // the root has executed a program
-	over      bool
-	requests  []request
-	asked     []*request // the originals, for the registry
-	cookies   map[broker.Cookie]bool
+	brokered
+	info    tracer.SessionInfo
+	word    broker.Sum // of its id, which is not secret
+	over    bool
+	cookies map[broker.Cookie]bool
 }
 
 // proof is why an outsider works for a session.
 type proof struct {
 	claimant *claimant
 	source   tracer.Source
-	asked    *request // the registry's; nil: no request was seen
-	client   tracer.Identity
+	asked    *request // the claimant's; nil: no request was seen
+}
+
+// client is the process that asked for the work, zero if no request was seen.
+func (p *proof) client() (id tracer.Identity) {
+	if p.asked != nil {
+		id = p.asked.Client
+	}
+	return id
 }
 
 // read reads a candidate from procfs; false if it is gone or cannot be read.
@@ -135,7 +140,7 @@ func (a *Attribution) prove(x *candidate, all []claimant, takes []string) *proof
 		}
 		return slices.Contains(takes, word)
 	}
-	for _, find := range []func(*candidate, []claimant) *proof{a.byToken, a.byUnit, a.byContainer, a.bySocket, a.byCookie, a.byPosix} {
+	for _, find := range []func(*candidate, []claimant) *proof{a.byToken, a.byUnit, a.byContainer, a.bySocket, a.byCookie} {
 		if p := find(x, all); p != nil && allowed(p.source) {
 			return p
 		}
@@ -152,19 +157,18 @@ func (a *Attribution) byToken(x *candidate, all []claimant) *proof {
 		if c.token != x.marks.Token || c.token == (broker.Sum{}) || !had(a, c, x.UID) {
 			continue
 		}
-		if x.terminal || slices.Contains(c.terminals, x.Identity) {
+		inTerminal := func(job attributed) bool { return job.Terminal && job.Process == x.Identity }
+		if x.terminal || slices.ContainsFunc(c.Found, inTerminal) {
 			return &proof{claimant: c, source: tracer.SourceCookie}
 		}
 		p := &proof{claimant: c, source: tracer.SourceEnv}
-		for k := range c.requests { // of those that match, the first for which no process was found
-			e := &c.requests[k]
+		for _, e := range c.Requests { // of those that match, the first for which no process was found
 			// A process that has left its shell has no sshd above it any longer.
 			served := slices.Contains(e.Kind.Servers, x.server) || e.Kind.Name == "sshd" && x.marks.LocalSSH
 			if !served || !e.Kind.Later && !e.within(x.Start, true) {
 				continue
 			}
-			p.asked, p.client = c.asked[k], e.Client
-			if !e.Found {
+			if p.asked = e; !e.Found {
 				break
 			}
 		}
@@ -177,9 +181,9 @@ func (a *Attribution) byToken(x *candidate, all []claimant) *proof {
 func byRequest(all []claimant, source tracer.Source, matches func(*request) bool) *proof {
 	for i := range all {
 		c := &all[i]
-		for k := range c.requests {
-			if e := &c.requests[k]; !c.over && matches(e) {
-				return &proof{c, source, c.asked[k], e.Client}
+		for _, e := range c.Requests {
+			if !c.over && matches(e) {
+				return &proof{c, source, e}
 			}
 		}
 	}
@@ -220,11 +224,10 @@ func (a *Attribution) bySocket(x *candidate, all []claimant) (p *proof) {
 		if c.over {
 			continue
 		}
-		for k := range c.requests {
-			e := &c.requests[k]
+		for _, e := range c.Requests {
 			later := best != nil && (e.Found && !best.Found || e.Found == best.Found && e.Asked >= best.Asked)
 			if !later && a.serves(x, e) {
-				p, best = &proof{c, tracer.SourceSocket, c.asked[k], e.Client}, e
+				p, best = &proof{c, tracer.SourceSocket, e}, e
 			}
 		}
 	}
@@ -285,29 +288,6 @@ func (a *Attribution) byCookie(x *candidate, all []claimant) (p *proof) {
 	return p
 }
 
-// byPosix accepts a process in the POSIX session or process group that a member leads:
-// while the member lives the number belongs to it.
-func (a *Attribution) byPosix(x *candidate, all []claimant) *proof {
-	for _, by := range []struct {
-		leader uint32
-		source tracer.Source
-	}{{x.SID, tracer.SourceSID}, {x.PGID, tracer.SourcePGRP}} {
-		if by.leader <= 1 || by.leader == x.PID {
-			continue
-		}
-		e, err := a.o.Kernel.Lookup(by.leader)
-		if err != nil || e.Session == 0 || e.Start > x.Start {
-			continue
-		}
-		for i := range all {
-			if c := &all[i]; c.info.ID == e.Session && !c.over && had(a, c, x.UID) {
-				return &proof{claimant: c, source: by.source}
-			}
-		}
-	}
-	return nil
-}
-
 // cookieSet holds the variables by which one session's members can be known.
 type cookieSet struct {
 	outside map[broker.Cookie]bool // that the processes around it have too
@@ -353,4 +333,22 @@ func (a *Attribution) cookies(id tracer.Identity) []broker.Cookie {
 		return nil
 	}
 	return m.Cookies
+}
+
+// made returns when a unit was made on request, by systemd-run or over D-Bus: systemd
+// writes its description then, and not again when it starts the unit later or anew. It
+// is false if it was not. The unit's name is that of a cgroup, so it has no slash.
+func (a *Attribution) made(p broker.Place) (boottime uint64, ok bool) {
+	dir, uid := "/run/systemd/transient", uint32(0)
+	if p.User >= 0 {
+		dir, uid = fmt.Sprintf("/run/user/%d/systemd/transient", p.User), uint32(p.User)
+	}
+	// The user may have mounted a dead file server there.
+	dir = filepath.Join(a.o.Files, dir)
+	st, err := procfs.Bounded(procfs.UserKey(dir, uid), func() (os.FileInfo, error) { return os.Lstat(filepath.Join(dir, p.Unit)) })
+	if err != nil {
+		return 0, false
+	}
+	// The file's time is that of the last clock tick.
+	return uint64(max(0, st.ModTime().Add(20*time.Millisecond).Sub(a.o.Clock.Zero()))), true
 }

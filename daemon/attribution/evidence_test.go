@@ -9,20 +9,13 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 )
-
-// held is a kernel in which a PID belongs to one process, regardless of procfs.
-type held struct {
-	*kerneltest.Kernel
-	by tracer.Identity
-}
-
-func (k *held) Identify(uint32) (tracer.Identity, error) { return k.by, nil }
 
 // What procfs said of a PID is dropped if the PID was reused meanwhile.
 func TestPIDChangesHands(t *testing.T) {
@@ -32,8 +25,8 @@ func TestPIDChangesHands(t *testing.T) {
 		"cgroup":  "0::/lngtest\n",
 		"environ": "BUILD_ID=7\x00",
 	})
-	is, was := tracer.Identity{PID: 300, Start: 2}, tracer.Identity{PID: 300, Start: 1}
-	b := &Attribution{o: Options{Kernel: &held{kerneltest.New(), is}, Proc: proc}}
+	is, was := tracer.Identity{PID: 300, Start: 1}, tracer.Identity{PID: 300, Start: 2}
+	b := &Attribution{o: Options{Options: rules.Options{Kernel: seen{kerneltest.New()}, Proc: proc}}}
 	for name, shown := range map[string]func(id tracer.Identity) bool{
 		"candidate": func(id tracer.Identity) bool {
 			_, ok := b.read(&tracer.Process{Identity: id})
@@ -67,7 +60,7 @@ func TestDeadFileServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each waits until the server is given up
 			files := t.TempDir()
-			a := &Attribution{o: Options{Proc: procfs.FS(filepath.Join(files, "proc")), Files: files}}
+			a := &Attribution{o: Options{Options: rules.Options{Proc: procfs.FS(filepath.Join(files, "proc"))}, Files: files}}
 			dir := filepath.Join(files, c.dir)
 			for _, d := range []string{dir, a.o.Proc.Path(300, "fd")} {
 				require.NoError(t, os.MkdirAll(d, 0o700))

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +118,39 @@ func (w *work) outside(pids ...uint32) {
 			w.Errorf("%d is in %s", pid, in)
 		}
 	}
+}
+
+// members waits until processes are members of the session.
+func (w *work) members(pids ...uint32) {
+	w.Helper()
+	for _, pid := range pids {
+		w.Until(func() bool { return w.in(pid) == w.s.ID })
+	}
+}
+
+// beside waits until processes are in one other session, and returns it.
+func (w *work) beside(pids ...uint32) (companion string) {
+	w.Helper()
+	w.Until(func() bool {
+		companion = w.in(pids[0])
+		return companion != "" && !slices.ContainsFunc(pids, func(pid uint32) bool { return w.in(pid) != companion })
+	})
+	if companion == w.s.ID {
+		w.Errorf("%v are members", pids)
+	}
+	return companion
+}
+
+// panes has a tmux server begin processes right after a member has asked it.
+func (w *work) panes(pids ...uint32) (companion string) {
+	w.Helper()
+	w.outsider(30, 1, "tmux")
+	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
+	for _, pid := range pids {
+		w.outsider(pid, 30, "lngtest-pane")
+	}
+	w.look()
+	return w.beside(pids...)
 }
 
 // doc is the session now.

@@ -45,7 +45,7 @@ func groupsOf(t *tracer.Process) []groupKey {
 
 // meetGroups walks over all processes. Members of sessions that are not claimants, such
 // as companion sessions, do not count.
-func (a *Attribution) meetGroups(all []claimant) (*groups, error) {
+func (a *Attribution) meetGroups(all []claimant) *groups {
 	roots := make(map[tracer.SessionID]tracer.Identity, len(all))
 	for i := range all {
 		roots[all[i].info.ID] = all[i].info.Root
@@ -73,36 +73,47 @@ func (a *Attribution) meetGroups(all []claimant) (*groups, error) {
 		}
 		return nil
 	})
-	return g, err
+	if err != nil {
+		a.o.Log.Error().Err(err).Msg("process groups not read")
+		return new(groups)
+	}
+	return g
 }
 
-// byGroup accepts a process in a group of members whose leader is dead, or in the
-// cgroup of a session's root. A group that the root was already in, or that has an
-// outsider older than the root, belongs to the surroundings.
+// byGroup accepts a process in the POSIX session or process group that a member leads, as the number belongs to that while it lives;
+// in one of members whose leader is dead; and in the cgroup of a session's root. A group that the root was already in, or that has
+// an outsider older than the root, belongs to the surroundings.
 func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.Source) bool) *proof {
 	for _, k := range groupsOf(&x.Process) {
-		if !allowed(k.by) || k.by != tracer.SourceCgroup && (k.number <= 1 || !a.noLeader(uint32(k.number))) {
+		if !allowed(k.by) || k.by != tracer.SourceCgroup && k.number <= 1 {
 			continue
 		}
-		if a.groups == nil {
-			var err error
-			if a.groups, err = a.meetGroups(all); err != nil {
-				a.o.Log.Error().Err(err).Msg("process groups not read")
-				return nil
+		var in group
+		lives := k.by != tracer.SourceCgroup && !a.noLeader(uint32(k.number))
+		if lives {
+			if leader, err := a.o.Kernel.Lookup(uint32(k.number)); err == nil && leader.PID != x.PID && leader.Start <= x.Start {
+				in.session = leader.Session
 			}
+		} else {
+			if a.groups == nil {
+				a.groups = a.meetGroups(all)
+			}
+			in = a.groups.all[k]
 		}
-		in := a.groups.all[k]
 		i := slices.IndexFunc(all, func(c claimant) bool { return c.info.ID == in.session })
-		if i < 0 || in.mixed {
+		if i < 0 || in.mixed || all[i].over {
 			continue
 		}
 		c := &all[i]
-		rooted := a.groups.roots[in.session]
-		if len(rooted) == 0 || slices.Contains(rooted, k) != (k.by == tracer.SourceCgroup) ||
-			in.eldest != 0 && in.eldest < c.info.Root.Start || c.over || !had(a, c, x.UID) {
-			continue
+		if !lives {
+			rooted := a.groups.roots[in.session]
+			if len(rooted) == 0 || slices.Contains(rooted, k) != (k.by == tracer.SourceCgroup) || in.eldest != 0 && in.eldest < c.info.Root.Start {
+				continue
+			}
 		}
-		return &proof{claimant: c, source: k.by}
+		if had(a, c, x.UID) {
+			return &proof{claimant: c, source: k.by}
+		}
 	}
 	return nil
 }

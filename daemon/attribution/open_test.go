@@ -4,16 +4,18 @@ package attribution
 
 import (
 	"errors"
-	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
+	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
 	"golang.org/x/sys/unix"
 )
 
@@ -69,35 +71,20 @@ func (seen) Identify(pid uint32) (tracer.Identity, error) {
 func below(t *testing.T, owner int, namespace string) (*Attribution, *tracer.Process) {
 	t.Helper()
 	require.Root(t)
-	a := &Attribution{o: Options{Kernel: seen{kerneltest.New()}, Proc: procfs.FS(t.TempDir()), Self: tracer.Identity{PID: 3}}}
-	for pid, text := range map[uint32]string{
-		3: "", 30: "30 (atd) S 1 1 1 0", 300: "300 (sh) S 30 1 1 0",
-	} {
-		var all error
-		for _, dir := range []string{"fd", "ns"} {
-			all = errors.Join(all, os.MkdirAll(a.o.Proc.Path(pid, dir), 0o755))
-		}
-		for _, name := range []string{"user", "pid"} {
-			in := name + ":[1]"
-			if pid == 30 && name == namespace {
-				in = name + ":[2]"
-			}
-			all = errors.Join(all, os.Symlink(in, a.o.Proc.Path(pid, "ns/"+name)))
-		}
-		if text != "" {
-			all = errors.Join(all, os.WriteFile(a.o.Proc.Path(pid, "stat"), []byte(text+strings.Repeat(" 0", 20)), 0o600),
-				os.WriteFile(a.o.Proc.Path(pid, "cgroup"), []byte("0::/lngtest\n"), 0o600),
-				os.WriteFile(a.o.Proc.Path(pid, "status"), fmt.Appendf(nil, "Name:\tatd\nUid:\t%d\t1\t1\t1\n", owner), 0o600),
-				os.WriteFile(a.o.Proc.Path(pid, "environ"), []byte("A=1\x00"), 0o600),
-				os.Symlink(map[uint32]string{30: "/usr/sbin/atd", 300: "/bin/sh"}[pid], a.o.Proc.Path(pid, "exe")))
-		}
-		if all != nil {
-			t.Fatal(all)
-		}
+	dir := t.TempDir()
+	for pid, exe := range map[uint32]string{3: "/bin/lineage", 30: "/usr/sbin/atd", 300: "/bin/sh"} {
+		process(t, dir, pid, owner, exe, "pid:[1]")
+	}
+	procfstest.Files(t, dir, map[string]string{
+		"300/stat": "300 (sh) S 30 1 1 0" + strings.Repeat(" 0", 20), "300/cgroup": "0::/lngtest\n", "300/environ": "A=1\x00",
+	})
+	if namespace != "" {
+		link := filepath.Join(dir, "30/ns", namespace)
+		require.NoError(t, os.Remove(link), os.Symlink(namespace+":[2]", link))
 	}
 	p := &tracer.Process{Identity: tracer.Identity{PID: 300, Start: 1}, UID: user}
 	p.Parent = tracer.Identity{PID: 30}
-	return a, p
+	return &Attribution{o: Options{Options: rules.Options{Kernel: seen{kerneltest.New()}, Proc: procfs.FS(dir)}, Self: tracer.Identity{PID: 3}}}, p
 }
 
 // Of what a process has as its standard input, only a job of its own user is opened, and only below root's atd on the host.

@@ -62,7 +62,7 @@ func (a *Attribution) raise(x *candidate, p *proof) {
 		}
 		into = from
 	}
-	switch err := a.o.Kernel.Raise(from, into, x.Identity, p.client, p.source); {
+	switch err := a.o.Kernel.Raise(from, into, x.Identity, p.client(), p.source); {
 	case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		return // it is gone, or somewhere else by now, or the session is over
 	case err != nil:

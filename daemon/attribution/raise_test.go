@@ -9,27 +9,20 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
+	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // Weak evidence gives way to strong: the work moves from the companion session to the
 // session, with what it forked, and nothing shows where it was.
 func TestBrokeredRaised(t *testing.T) {
 	w := newWork(t, enforced)
-	w.outsider(30, 1, "tmux")
-	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
-	w.outsider(300, 30, "lngtest-sh")
-	w.outsider(310, 30, "lngtest-stays")
+	companion := w.panes(300, 310)
 	w.K.Exit(101, 0)
-	w.look()
-	w.Until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) })
-	companion := w.in(300)
 	w.K.Fork(300, 301, "lngtest-child")
 	w.Environ(300, w.token())
-	w.K.Exec(300, "/bin/lngtest-sh", "lngtest-sh\x00") // under the same name: only its exec shows it
-	w.Until(func() bool { return w.in(300) == w.s.ID && w.in(301) == w.s.ID })
-	if w.in(310) != companion {
-		t.Errorf("310 is in %s", w.in(310))
-	}
+	w.K.Exec(300, "/bin/lngtest-pane", "lngtest-pane\x00") // under the same name: only its exec shows it
+	w.members(300, 301)
+	require.Equal(t, w.in(310), companion)
 	w.Until(func() bool { return strings.Contains(w.Audit(), "adopted(env)") }) // it is noted after the move
 	for _, b := range w.brokered(2) {
 		want := map[int]string{300: "env strong " + w.s.ID, 310: "socket weak " + companion}[b.Process.PID]
@@ -37,8 +30,8 @@ func TestBrokeredRaised(t *testing.T) {
 			t.Errorf("%s: %+v", got, b)
 		}
 	}
-	w.become(310, "lngtest-stays", w.token())
-	w.Until(func() bool { return w.in(310) == w.s.ID })
+	w.become(310, "lngtest-pane", w.token())
+	w.members(310)
 	w.Until(func() bool { return w.Do("user", "GET", "/v1/sessions/"+companion, nil).Status == http.StatusNotFound })
 	why := daemontest.Get[api.Why](w, "user", "/v1/why?ref=301")
 	if why.Session.ID != w.s.ID || why.Brokered == nil || why.Brokered.Evidence.Source != "env" {
@@ -63,16 +56,13 @@ func TestRaisedAlone(t *testing.T) {
 	w.outsider(302, 300, "lngtest-d") // is entered by its parent
 	w.outsider(310, 30, "lngtest-b")
 	w.look()
-	w.Until(func() bool { return w.in(300) != "" && w.in(300) == w.in(310) && w.in(300) == w.in(302) })
-	companion := w.in(310)
+	companion := w.beside(300, 302, 310)
 	w.K.Fork(310, 311, "lngtest-c")
-	w.become(300, "lngtest-a", w.token())
-	w.Until(func() bool { return w.in(300) == w.s.ID })
+	w.become(300, "lngtest-pane", w.token())
+	w.members(300)
 	w.look()
 	w.Until(func() bool { return strings.Contains(w.Audit(), "adopted(env)") })
-	if w.in(310) != companion || w.in(311) != companion || w.in(302) != companion {
-		t.Errorf("310 is in %s, 311 in %s, 302 in %s, want %s", w.in(310), w.in(311), w.in(302), companion)
-	}
+	require.Equal(t, w.beside(310, 311, 302), companion)
 	w.K.Exit(100, 0)
 	if r := w.Receipt(w.s.ID); r.Verdict != "clean" || !w.Dead(300) || w.Dead(302) || w.Dead(310) || w.Dead(311) {
 		t.Errorf("300, 310, 311 dead: %v %v %v; %+v", w.Dead(300), w.Dead(310), w.Dead(311), r)
@@ -82,12 +72,7 @@ func TestRaisedAlone(t *testing.T) {
 // With observe it stays where it is, with the better evidence.
 func TestBrokeredRaisedObserved(t *testing.T) {
 	w := newWork(t, "mode: observe\n")
-	w.outsider(30, 1, "tmux")
-	w.runs(101, "/usr/bin/tmux", "new-session", "-d", "sleep 9")
-	w.outsider(300, 30, "lngtest-sh")
-	w.look()
-	w.Until(func() bool { return w.in(300) != "" })
-	companion := w.in(300)
+	companion := w.panes(300)
 	w.become(300, "lngtest-job", w.token())
 	w.Until(func() bool { return w.brokered(1)[0].Evidence.Confidence == "strong" })
 	if b := w.brokered(1)[0]; b.Session != companion || w.in(300) != companion || b.Ends || b.Evidence.Source != "env" {

@@ -18,7 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
-// How many requests, and how many processes found for it, a session remembers. More are
+// How many requests to brokers, how many to engines, and how many processes found for it, a session remembers. More are
 // attributed as well, but not shown.
 const (
 	maxRequests = 64
@@ -27,10 +27,17 @@ const (
 	maxMemory = 16 << 20
 )
 
-// settling is how long after its client exited a broker may take to begin.
-const settling = 2 * time.Second
+const (
+	// settling is how long after its client exited a broker may take to begin, and after it was interrupted an engine.
+	settling = 2 * time.Second
+	// patience is how long after the request an engine may take to begin a command.
+	patience = 30 * time.Second
 
-// request is what a member asked a broker for.
+	// interrupted is the least exit code that says that a client has caught a signal.
+	interrupted = 128
+)
+
+// request is what a member asked a broker for, or a container's engine.
 type request struct {
 	broker.Request
 	Client tracer.Identity
@@ -43,6 +50,20 @@ type request struct {
 	Failed bool     // the client exited with an error
 	Inside bool     // its server is a member
 	Found  bool     // a process was found for it
+
+	// Of a command in a container. Interrupted: a signal has ended the client, or the end of its session.
+	Interrupted bool `json:",omitempty"`
+	// Engine is the daemon that the client is connected to, zero: none was found.
+	Engine tracer.Identity `json:",omitzero"`
+	// Session is that of the command, with its root; 0: not found.
+	Session tracer.SessionID `json:",omitempty"`
+	Root    tracer.Identity  `json:",omitzero"`
+	// Unsure: another request, or another command, fits too.
+	Unsure bool `json:",omitempty"`
+	// Brief: the command has left no record.
+	Brief bool `json:",omitempty"`
+
+	By tracer.SessionID `json:"-"` // the session that it belongs to
 }
 
 // attributed is a process that was found to be brokered.
@@ -77,13 +98,28 @@ type brokered struct {
 	UIDs  []uint32
 	Began bool
 
-	token  [32]byte // sha256 of the session's
-	booked int      // bytes
+	command command
+	token   [32]byte // sha256 of the session's
+	booked  int      // bytes
+}
+
+// command is what is known of the command that a session holds, if it was put into a container.
+type command struct {
+	Requests []*request `json:",omitempty"` // the session's own, to engines: only on disk
+	Began    bool       `json:",omitempty"`
+	Command  string     `json:",omitempty"` // its sum, "" if it is not known
+	// Asker is the session whose member certainly asked for it, 0: not known.
+	Asker tracer.SessionID `json:",omitempty"`
+	// Interrupted: its client has been, while the command ran.
+	Interrupted bool `json:",omitempty"`
+	// Detached: its client has left it on purpose, or was answered.
+	Detached bool `json:",omitempty"`
+	waits    bool // Interrupted, and no rule was found yet
 }
 
 // size is roughly the memory of e.
 func (e *request) size() int {
-	return int(unsafe.Sizeof(*e)) + memory.ArgvSize(e.Argv) + len(e.Server) + len(e.Unit) + len(e.Container)
+	return int(unsafe.Sizeof(*e)) + memory.ArgvSize(e.Argv) + len(e.Server) + len(e.Unit) + len(e.Container) + len(e.Command)
 }
 
 func (a *attributed) size() int { return int(unsafe.Sizeof(*a)) }
@@ -97,44 +133,52 @@ func (a *Attribution) room(x *registry.Session, s *brokered, bytes int) bool {
 	return true
 }
 
-// clone is for an encoder outside the registry's goroutine.
+// clone is for use outside the registry's goroutine. The requests to engines are those of its command.
 func (b *brokered) clone() brokered {
 	c := *b
-	c.Requests, c.Found = make([]*request, len(b.Requests)), slices.Clone(b.Found)
-	c.UIDs = slices.Clone(b.UIDs)
-	for i, e := range b.Requests {
-		n := *e
-		c.Requests[i] = &n
-	}
-	for i := range c.Found {
-		if k := slices.Index(b.Requests, c.Found[i].Asked); k >= 0 {
-			c.Found[i].Asked = c.Requests[k]
+	c.Requests, c.Found, c.UIDs = nil, slices.Clone(b.Found), slices.Clone(b.UIDs)
+	for _, e := range b.Requests {
+		n := new(*e)
+		if e.Command != "" {
+			c.command.Requests = append(c.command.Requests, n)
+			continue
+		}
+		c.Requests = append(c.Requests, n)
+		for i := range c.Found {
+			if c.Found[i].Asked == e {
+				c.Found[i].Asked = n
+			}
 		}
 	}
 	return c
 }
 
-// within reports whether the broker may have begun the process for the request. Without
-// an exact name, it must have begun soon after the request.
+// within reports whether a process that began at that boottime may have been begun for the request. A client waits for
+// its command; without an exact name, a broker's process must have begun soon after the request.
 func (e *request) within(start uint64, named bool) bool {
-	until := e.Asked + uint64(5*settling)
-	if e.Left != 0 {
-		until = min(until, e.Left+uint64(settling))
+	until, after := e.Asked+uint64(5*settling), uint64(settling)
+	if e.Command != "" {
+		if until = e.Asked + uint64(patience); !e.Interrupted {
+			after = 0
+		}
 	}
-	if named {
-		until = e.Left + uint64(settling)
+	switch {
+	case named:
+		until = e.Left + after
+	case e.Left != 0:
+		until = min(until, e.Left+after)
 	}
 	return start >= e.Asked && (start <= until || named && e.Left == 0)
 }
 
-// asks notes the request if the program is a broker's client.
+// asks notes the request if the program is the client of a broker or an engine.
 func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Event) {
 	if !broker.IsClient(ev.Filename) || x.Closed() {
 		return
 	}
 	argv := ev.Args()
 	found, ok := broker.RequestOf(string(ev.Filename), argv)
-	if !ok {
+	if !ok || found.Command != "" && ev.ArgvTruncated {
 		return
 	}
 	s := a.of(x.ID())
@@ -147,8 +191,8 @@ func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Even
 	for _, name := range []*string{&e.Server, &e.Unit, &e.Container} {
 		*name = strings.Clone(*name) // not a part of the whole command line
 	}
-	if len(s.Requests) == maxRequests || !a.room(x, s, e.size()) {
-		s.Overflow = true
+	if !a.free(v, x, s, e) || !a.room(x, s, e.size()) {
+		s.Overflow = s.Overflow || e.Command == ""
 		return
 	}
 	s.Requests = append(s.Requests, e)
@@ -156,20 +200,56 @@ func (a *Attribution) asks(v registry.View, x *registry.Session, ev *tracer.Even
 	a.pollFaster()
 }
 
+// free reports whether a session may remember one more request of that sort. It forgets the oldest one to an engine that
+// is over.
+func (a *Attribution) free(v registry.View, x *registry.Session, s *brokered, like *request) bool {
+	n, over := 0, -1
+	for i, e := range s.Requests {
+		if (e.Command == "") != (like.Command == "") {
+			continue
+		}
+		n++
+		if command := v.Session(e.Session); over < 0 && e.Command != "" && e.Left != 0 && (command == nil || command.Closed()) {
+			over = i
+		}
+	}
+	if n == maxRequests && over >= 0 {
+		size := s.Requests[over].size()
+		s.booked -= size
+		a.memory.Book(x.Info().UID, -size)
+		s.Requests = slices.Delete(s.Requests, over, over+1)
+		return true
+	}
+	return n < maxRequests
+}
+
 // pollFaster requests a quick series of looks at the host.
-func (a *Attribution) pollFaster() {
+func (a *Attribution) pollFaster() { signal(a.asked) }
+
+// signal wakes a goroutine.
+func signal(ch chan struct{}) {
 	select {
-	case a.asked <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
 
 // left notes that the client of a request has exited.
-func (s *brokered) left(ev *tracer.Event) {
-	for _, e := range s.Requests {
-		if e.Client == ev.Process {
-			code, signal := document.Exit(ev.ExitStatus)
-			e.Left, e.Failed = ev.Time, !e.Kind.Relays && (signal != "" || *code != 0)
+func (a *Attribution) left(v registry.View, x *registry.Session, ev *tracer.Event) {
+	for _, e := range a.of(x.ID()).Requests {
+		if e.Client != ev.Process {
+			continue
+		}
+		code, signal := document.Exit(ev.ExitStatus)
+		e.Left, e.Failed = ev.Time, !e.Kind.Relays && (signal != "" || *code != 0)
+		if e.Command != "" {
+			v.Refresh(x)
+			ended := x.Info().EndedAt
+			// It may handle the signal that ends it, and exit with 0. Of one that its session's end sends the event tells nothing.
+			e.Interrupted = signal != "" || *code >= interrupted || ev.Signal != nil || ended != 0 && ended < ev.Time
+			v.Save(x)
+			a.tell(v, e)
+			a.interrupt(v, e)
 		}
 	}
 }
@@ -177,8 +257,10 @@ func (s *brokered) left(ev *tracer.Event) {
 // found records a process that was attributed to a session.
 func (a *Attribution) found(v registry.View, x *registry.Session, job attributed) {
 	s := a.of(x.ID())
-	if job.Asked != nil {
-		job.Asked.Found = true
+	for _, e := range s.Requests {
+		if job.Asked != nil && e.Client == job.Asked.Client && e.Asked == job.Asked.Asked {
+			e.Found, job.Asked = true, e
+		}
 	}
 	if len(s.Found) == maxFound || !a.room(x, s, job.size()) {
 		s.Overflow = true
@@ -191,8 +273,8 @@ func (a *Attribution) found(v registry.View, x *registry.Session, job attributed
 
 // forked notes that a client has forked. A client that starts its server because none
 // runs does so: what that server starts is forked by the session.
-func (s *brokered) forked(ev *tracer.Event) {
-	for _, e := range s.Requests {
+func (a *Attribution) forked(_ registry.View, x *registry.Session, ev *tracer.Event) {
+	for _, e := range a.of(x.ID()).Requests {
 		if e.Kind.Forks && e.Client == ev.Creator {
 			e.Inside = true
 		}
@@ -214,7 +296,7 @@ func (a *Attribution) serve(v registry.View, x *registry.Session, kind *broker.K
 func (a *Attribution) meetServers(all []claimant) {
 	now := a.o.Clock.Boottime()
 	for i := range all {
-		for _, e := range all[i].requests {
+		for _, e := range all[i].Requests {
 			if !e.Kind.Shared || e.Left != 0 || bits.Len64(now-e.Asked) == bits.Len64(a.looked-e.Asked) {
 				continue
 			}

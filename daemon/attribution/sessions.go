@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 
+	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -30,25 +32,20 @@ func (a *Attribution) LookAnew() { a.crowd.anew.Store(true) }
 // Hooks are what attribution attaches to the registry.
 func (a *Attribution) Hooks() *registry.Hooks {
 	return &registry.Hooks{
-		Forked: func(_ registry.View, x *registry.Session, ev *tracer.Event) {
-			if its := a.sessions[x.ID()]; its != nil {
-				its.forked(ev)
-			}
-		},
+		Forked: a.forked,
 		Execed: func(v registry.View, x *registry.Session, ev *tracer.Event) {
 			a.of(x.ID()).began(v, x, ev)
 			a.asks(v, x, ev)
 			a.askAgain(x, ev.Process)
 		},
-		Exited: func(_ registry.View, x *registry.Session, ev *tracer.Event) {
-			if its := a.sessions[x.ID()]; its != nil {
-				its.left(ev)
-			}
-		},
-		Opened: func(_ registry.View, x *registry.Session) {
+		Exited: a.left,
+		Opened: func(v registry.View, x *registry.Session) {
 			if x.Info().For != 0 { // what is remembered may be older, or lost
 				its := a.of(x.ID())
 				its.For, its.Weak = x.Info().For, x.Info().Weak
+			}
+			for _, r := range a.commands(v, func(r *request) bool { return r.Session != 0 }) {
+				a.tell(v, r) // as remembered
 			}
 		},
 		Adopted: func(_ registry.View, x *registry.Session) {
@@ -57,11 +54,13 @@ func (a *Attribution) Hooks() *registry.Hooks {
 				a.pollFaster()
 			}
 		},
-		Forgotten: func(_ registry.View, x *registry.Session) {
-			if its := a.sessions[x.ID()]; its != nil {
-				a.memory.Book(x.Info().UID, -its.booked)
-				delete(a.sessions, x.ID())
+		Forgotten: func(v registry.View, x *registry.Session) {
+			its := a.of(x.ID())
+			if x.RootDied() != 0 {
+				a.answered(v, &its.command, x.Info().Created)
 			}
+			a.memory.Book(x.Info().UID, -its.booked)
+			delete(a.sessions, x.ID())
 		},
 		Walking: func(v registry.View) registry.Want {
 			a.crowd.horizon = a.horizon(v)
@@ -77,13 +76,14 @@ func (a *Attribution) Hooks() *registry.Hooks {
 			}
 			a.crowd.meet(p)
 		},
-		Sampled: func(registry.View, *registry.Look) func() { return func() { a.crowd.hand(a.met) } },
-		Describe: func(v registry.View, x *registry.Session, d *document.Session) {
-			w := a.work(v, x)
-			d.For = cmp.Or(d.For, a.of(x.ID()).For)
-			d.Work.Open, d.Work.Found = append(d.Work.Open, w.Open...), append(d.Work.Found, w.Found...)
-			d.Work.Brought = append(d.Work.Brought, w.Brought...)
+		Sampled: func(registry.View, *registry.Look) func() {
+			return func() {
+				a.crowd.hand(a.met)
+				a.look()
+			}
 		},
+		Changed:    a.changed,
+		Describe:   a.describe,
 		Persistent: a,
 	}
 }
@@ -93,39 +93,45 @@ func (a *Attribution) Origin(_ registry.View, x *registry.Session) tracer.Sessio
 	return a.of(x.ID()).For
 }
 
-// work is what a session has handed to brokers.
-func (a *Attribution) work(v registry.View, x *registry.Session) document.Work {
-	s := a.of(x.ID())
-	w := document.Work{Found: s.brought()}
+// describe adds what a session has handed to brokers, what it asked for, and for which session it works.
+func (a *Attribution) describe(v registry.View, x *registry.Session, d *document.Session) {
+	s, w := a.of(x.ID()), &d.Work
 	over := x.Closed() || x.Info().State == tracer.StateEmpty
 	for _, e := range s.Requests {
-		if !e.Found && !e.Failed && !e.Inside {
+		if !e.Found && !e.Failed && !e.Inside && !e.Brief && e.Session == 0 {
 			q := e.document()
-			q.Over = over || !e.Kind.Later && e.Left != 0 && a.o.Clock.Boottime() > e.Left+uint64(settling)
+			q.Over, q.Unsure = over || !e.Kind.Later && e.Left != 0 && a.o.Clock.Boottime() > e.Left+uint64(settling), e.Unsure
 			w.Open = append(w.Open, *q)
 		}
 	}
-	w.Brought = w.Found
-	if s.For != 0 {
-		w.Brought = nil
-		if v.Session(s.For) != nil {
-			w.Brought = a.of(s.For).brought()
-		}
+	w.Found = a.brought(v, x)
+	if s.For == 0 {
+		w.Brought = w.Found
 	}
-	return w
+	if d.For = cmp.Or(s.command.Asker, s.For); v.Session(d.For) != nil {
+		w.Brought = append(w.Brought, a.brought(v, v.Session(d.For))...)
+	}
 }
 
-// brought are the processes that brokers started for the session.
-func (s *brokered) brought() []document.Found {
-	all := make([]document.Found, len(s.Found))
-	for i, a := range s.Found {
-		all[i] = document.Found{
-			Process: a.Process, Comm: a.Comm, Source: a.Source, Session: a.Session,
-			Ends: a.Ends, Observed: a.Observed,
+// brought are the processes that brokers started for the session, and the commands in containers.
+func (a *Attribution) brought(v registry.View, x *registry.Session) (all []document.Found) {
+	for _, f := range a.of(x.ID()).Found {
+		found := document.Found{Process: f.Process, Comm: f.Comm, Source: f.Source, Session: f.Session, Ends: f.Ends, Observed: f.Observed}
+		if f.Asked != nil {
+			found.Request = f.Asked.document()
 		}
-		if a.Asked != nil {
-			all[i].Request = a.Asked.document()
+		all = append(all, found)
+	}
+	for _, e := range a.of(x.ID()).Requests {
+		if e.Session == 0 {
+			continue
 		}
+		found := document.Found{Process: e.Root, Source: tracer.SourceContainer, Request: e.document(), Session: e.Session}
+		if of := v.Session(e.Session); of != nil && rules.EndsWithClient(a.o.Rules.Policy(), of.Info()) {
+			found.Ends = a.o.Rules.Enforced(of.Info().UID)
+			found.Observed = !found.Ends
+		}
+		all = append(all, found)
 	}
 	return all
 }
@@ -136,7 +142,12 @@ func (e *request) document() *document.Request {
 
 // Redact implements [registry.Redactor].
 func (b brokered) Redact(redact func([]string) []string) {
-	for _, e := range b.Requests {
+	command{Requests: b.Requests}.Redact(redact)
+}
+
+// Redact implements [registry.Redactor].
+func (c command) Redact(redact func([]string) []string) {
+	for _, e := range c.Requests {
 		e.Argv = redact(e.Argv)
 	}
 }
@@ -145,21 +156,27 @@ func (b brokered) Redact(redact func([]string) []string) {
 // token is 256 random bits, so a slower hash would gain nothing, and reading the file does not let a
 // process pass for a member.
 func (a *Attribution) Remember(v registry.View, x *registry.Session) []registry.Part {
-	its := a.of(x.ID())
-	work, token := its.clone(), ""
-	work.Shared, work.token = a.o.Steward.Shared(v, x.ID()), [32]byte{}
-	if its.token != [32]byte{} {
-		token = hex.EncodeToString(its.token[:])
+	work, token := a.of(x.ID()).clone(), ""
+	if work.token != [32]byte{} {
+		token = hex.EncodeToString(work.token[:])
 	}
-	return []registry.Part{{Name: "token", Value: token}, {Name: "brokered", Value: work}}
+	commands := work.command
+	work.Shared, work.command = a.o.Steward.Shared(v, x.ID()), command{}
+	return []registry.Part{{Name: "token", Value: token}, {Name: "brokered", Value: work}, {Name: "clients", Value: commands}}
 }
 
 // Restore implements [registry.Persistent].
 func (a *Attribution) Restore(v registry.View, x *registry.Session, was registry.Parts) error {
 	its, token := a.of(x.ID()), ""
 	*its = brokered{}
-	err := errors.Join(was.Decode("token", &token), was.Decode("brokered", its))
+	err := errors.Join(was.Decode("token", &token), was.Decode("brokered", its), was.Decode("clients", &its.command))
 	a.o.Steward.SetShared(v, x.ID(), its.Shared)
+	for _, e := range its.command.Requests {
+		if its.Requests = append(its.Requests, e); e.Kind == nil { // written before there was one store
+			e.Kind = &broker.Kind{Name: "docker", Relays: true}
+		}
+	}
+	its.command.Requests = nil
 	for _, e := range its.Requests {
 		its.booked += e.size()
 	}

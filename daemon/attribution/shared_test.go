@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/clients"
+	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -96,8 +96,8 @@ func TestServerOfTerminals(t *testing.T) {
 	w := newWork(t, "mode: observe\n")
 	var to atomic.Uint32 // where each client is connected
 	w.Stop()
-	w.Host.Sockets = func(uint32) ([]clients.Socket, error) {
-		return []clients.Socket{{Path: "/own"}, {Listener: to.Load(), Path: "/s"}}, nil
+	w.Host.Sockets = func(uint32) ([]attribution.Socket, error) {
+		return []attribution.Socket{{Path: "/own"}, {Listener: to.Load(), Path: "/s"}}, nil
 	}
 	w.Start()
 	server := func(pid, parent uint32, file string, words ...string) {

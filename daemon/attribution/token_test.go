@@ -4,14 +4,12 @@ package attribution_test
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
-	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // uids sets the uids of a process: real, and the others.
@@ -71,18 +69,6 @@ func TestTokenOfUIDRestart(t *testing.T) {
 	w.outside(300)
 }
 
-// A client that lost the daemon before its reply gets the same session again, with a token that works.
-func TestTokenOfRepeatedRequest(t *testing.T) {
-	w := newWork(t, enforced)
-	first := w.s.ID
-	w.Restart()
-	w.s = daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions", api.NewSession{Name: "work", Root: api.Ref{PID: 100}}), http.StatusCreated)
-	require.Equal(t, w.s.ID, first)
-	w.outsider(300, 1, "lngtest-work", w.token())
-	w.look()
-	w.Until(func() bool { return w.in(300) == first })
-}
-
 // A server that somebody starts in a terminal with the variables of an agent is shown beside the session and
 // outlives it, also when the terminal has been closed.
 func TestTokenInTerminal(t *testing.T) {
@@ -122,30 +108,4 @@ func TestTokenInTerminal(t *testing.T) {
 	w.K.Exit(100, 0)
 	w.Receipt(w.s.ID)
 	w.Survive([]uint32{300, 302, 303, 304}, 300, 302, 303)
-}
-
-// TestGuardedBrokered: an ancestor of the daemon, and a process that a protect rule
-// names, stay outside even if they have the secret.
-func TestGuardedBrokered(t *testing.T) {
-	w := newWork(t, enforced)
-	w.outsider(300, 1, "lngtest-login", w.token())
-	w.outsider(301, 1, "lngtest-sshd", w.token())
-	w.Exe(301, "/usr/sbin/sshd")
-	w.outsider(302, 1, "lngtest-job", w.token())
-	w.Under(300)
-	w.look()
-	w.Until(func() bool { return w.in(302) == w.s.ID })
-	w.outside(300, 301)
-}
-
-// TestTokenOfAnotherSession: the secret decides to which session the work belongs.
-func TestTokenOfAnotherSession(t *testing.T) {
-	w := newWork(t, enforced)
-	second := w.Session("user", 200, api.NewSession{Name: "second"})
-	w.outsider(300, 1, "lngtest-job", "LINEAGE_TOKEN="+second.Token)
-	w.look()
-	w.Until(func() bool { return w.in(300) != "" })
-	if got := w.in(300); got != second.ID {
-		t.Errorf("it is in %s, want %s", got, second.ID)
-	}
 }

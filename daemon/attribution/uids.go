@@ -5,6 +5,7 @@ package attribution
 import (
 	"slices"
 
+	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -16,13 +17,18 @@ import (
 // maxUIDs bounds how many uids of members a session remembers.
 const maxUIDs = 16
 
-// began notes the uid of the root when it executes its first program: before, it may be lineage's own, as root.
+// began notes the uid of the root when it executes its first program: before, it may be lineage's own, as root. Of one that was put
+// into a container that is the command. Of a command line that was cut nothing is certain.
 func (s *brokered) began(v registry.View, x *registry.Session, ev *tracer.Event) {
-	if ev.Process == x.Info().Root && !s.Began {
-		s.Began = true
-		s.remember(ev.UID)
-		v.Save(x)
+	if ev.Process != x.Info().Root || s.Began {
+		return
 	}
+	s.Began = true
+	s.remember(ev.UID)
+	if s.command.Began = x.Info().Joined; s.command.Began && !ev.ArgvTruncated {
+		s.command.Command = broker.CommandOf(string(ev.Filename), ev.Args())
+	}
+	v.Save(x)
 }
 
 func (s *brokered) remember(uid uint32) {
@@ -31,24 +37,15 @@ func (s *brokered) remember(uid uint32) {
 	}
 }
 
-// uidsOf are the uids that members are known to have had. A user's own session has a root of that user.
-func uidsOf(x *registry.Session, s *brokered) []uint32 {
-	uids := slices.Clone(s.UIDs)
-	if uid := x.Info().UID; uid != 0 {
-		uids = append(uids, uid)
-	}
-	return uids
-}
-
 // had reports whether a member of the session has or had a uid. A member that only runs a set-uid program does not
 // have its uid.
 func had(a *Attribution, c *claimant, uid uint32) bool {
-	if slices.Contains(c.uids, uid) {
+	if slices.Contains(c.UIDs, uid) {
 		return true
 	}
 	found := false
 	shim := tracer.Identity{}
-	if !c.began {
+	if !c.Began && c.token != [32]byte{} {
 		shim = c.info.Root
 	}
 	_ = a.o.Kernel.Snapshot(c.info.ID, func(p *tracer.Process) error {
@@ -56,7 +53,7 @@ func had(a *Attribution, c *claimant, uid uint32) bool {
 		return nil
 	})
 	if found {
-		c.uids = append(c.uids, uid)
+		c.UIDs = append(c.UIDs, uid)
 		a.o.Registry.Do(func(t registry.Tx) {
 			if x := t.Session(c.info.ID); x != nil {
 				a.of(x.ID()).remember(uid)

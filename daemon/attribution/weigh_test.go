@@ -7,6 +7,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -25,7 +26,7 @@ func TestWeigh(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := registrytest.New(t)
-			a := New(Options{Kernel: f.K, Registry: f.R})
+			a := New(Options{Options: rules.Options{Kernel: f.K, Registry: f.R}})
 			f.Run()
 			s, companion := f.Session(100, 1000), f.Session(200, 1000)
 			for i := range c.found {

@@ -103,21 +103,35 @@ func TestRequest(t *testing.T) {
 		"crontab -u me -l":                                  "",
 		"docker ps":                                         "",
 		"docker run alpine":                                 "docker new",
-		"docker -H unix:///x run -d --name n -e A=b alpine sh": "docker new container n",
-		"docker container run --name=n alpine":                 "docker new container n",
-		"docker run alpine sh --name n":                        "docker new",
-		"docker exec run sh":                                   "",
-		"docker -H run ps":                                     "",
-		"ssh localhost true":                                   "sshd",
-		"ssh -p 22 me@127.0.0.1 true":                          "sshd",
-		"ssh example.org true":                                 "",
-		"/opt/codex/bin/codex":                                 "codex",
-		"codex -m x resume":                                    "codex",
-		"codex --no-daemon":                                    "",
-		"codex resume --last --no-daemon":                      "",
-		"codex -C exec exec fix":                               "",
-		"codex --version":                                      "",
-		"codex app-server --listen unix:// --managed-daemon":   "codex serves",
+		"docker -H unix:///x run -d --name n -e A=b alpine sh":  "docker new container n",
+		"docker container run --name=n alpine":                  "docker new container n",
+		"docker run alpine sh --name n":                         "docker new",
+		"docker exec run sh":                                    "docker container run: sh",
+		"/usr/bin/docker -H unix:///x exec -it web sh":          "docker container web: sh",
+		"docker --host=x container exec -e A=b -w /x web ls -l": "docker container web: ls -l",
+		"docker exec -eA=b -itu root web id":                    "docker container web: id",
+		"docker exec --user root --env A=b --detach web id":     "docker container web: id",
+		"docker exec -- web id":                                 "docker container web: id",
+		"docker exec --detach-keys ctrl-a web -v":               "docker container web: -v",
+		"docker exec web":                                       "",
+		"docker exec -u":                                        "",
+		"docker exec":                                           "",
+		"docker container":                                      "",
+		"docker":                                                "",
+		"docker -H":                                             "",
+		"podman exec web true":                                  "",
+		"docker ps exec web true":                               "",
+		"docker -H run ps":                                      "",
+		"ssh localhost true":                                    "sshd",
+		"ssh -p 22 me@127.0.0.1 true":                           "sshd",
+		"ssh example.org true":                                  "",
+		"/opt/codex/bin/codex":                                  "codex",
+		"codex -m x resume":                                     "codex",
+		"codex --no-daemon":                                     "",
+		"codex resume --last --no-daemon":                       "",
+		"codex -C exec exec fix":                                "",
+		"codex --version":                                       "",
+		"codex app-server --listen unix:// --managed-daemon":    "codex serves",
 	} {
 		argv := strings.Fields(command)
 		e, ok := RequestOf(argv[0], argv)
@@ -136,6 +150,11 @@ func TestRequest(t *testing.T) {
 			if e.Container != "" {
 				got += " container " + e.Container
 			}
+			for i := 1; i < len(argv) && e.Command != ""; i++ {
+				if CommandOf(argv[i], argv[i:]) == e.Command {
+					got += ": " + strings.Join(argv[i:], " ")
+				}
+			}
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", command, got, want)
@@ -147,8 +166,34 @@ func TestRequest(t *testing.T) {
 	if _, ok := RequestOf("/bin/codex", []string{"/usr/bin/env", "node", "/bin/codex", "exec", "fix"}); ok {
 		t.Error("a script that starts the client is none")
 	}
-	if _, ok := RequestOf("tmux", nil); ok {
-		t.Error("no words ask for nothing")
+	for _, argv := range [][]string{nil, {"docker", "exec", "", "true"}} {
+		if _, ok := RequestOf("docker", argv); ok {
+			t.Errorf("%q asks for nothing", argv)
+		}
+	}
+	long := append(strings.Fields("docker exec web"), make([]string, 2*maxWords)...)
+	long[3] = "true"
+	if e, _ := RequestOf("docker", long); e.Command != CommandOf("true", long[3:]) {
+		t.Error("a part of a long command")
+	}
+}
+
+// A command is the same with another path to its file, and as the script that it is.
+func TestCommandOf(t *testing.T) {
+	sum := func(file, argv string) string { return CommandOf(file, strings.Split(argv, " ")) }
+	want := sum("ls", "ls -l")
+	for file, argv := range map[string]string{"/bin/ls": "ls -l", "/work/ls": "/bin/sh /work/ls -l", "ls": "/usr/bin/env -S ls -l"} {
+		if sum(file, argv) != want {
+			t.Errorf("%s, %s is another command", file, argv)
+		}
+	}
+	for file, argv := range map[string]string{"/bin/ls": "ls -a", "/bin/cat": "cat -l", "ls": "ls -l -l"} {
+		if sum(file, argv) == want {
+			t.Errorf("%s, %s is the same command", file, argv)
+		}
+	}
+	if CommandOf("/bin/ls", nil) != "" || sum("/bin/ls", "a b c ls -l") != "" {
+		t.Error("a command that is not known has no sum")
 	}
 }
 
@@ -172,6 +217,7 @@ func FuzzHostile(f *testing.F) {
 	f.Add("tmux", "new\x00-L", []byte("LINEAGE_TOKEN=a\x00SSH_CONNECTION= "))
 	f.Add("docker", "docker\x00container", []byte("0::/user@/x.service"))
 	f.Add("docker", "docker\x00run\x00--name", []byte{0, '=', 0})
+	f.Add("docker", "docker\x00exec\x00-e\x00--\x00-", []byte{})
 	f.Fuzz(func(t *testing.T, exe, words string, b []byte) {
 		if e, ok := RequestOf(exe, strings.Split(words, "\x00")); ok && (e.Kind == nil || !IsClient([]byte(exe))) {
 			t.Errorf("%+v", e)
@@ -179,6 +225,7 @@ func FuzzHostile(f *testing.F) {
 		if m := MarksOf(b); len(m.Cookies) > len(cookies) {
 			t.Errorf("%d cookies", len(m.Cookies))
 		}
+		CommandOf(exe, strings.Split(words, "\x00"))
 		JobToken(b)
 		Hush(b)
 		PlaceOf(string(b))

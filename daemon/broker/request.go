@@ -2,6 +2,8 @@ package broker
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"path"
 	"regexp"
 	"slices"
@@ -112,7 +114,12 @@ type Request struct {
 	NewContainer bool
 	// Serves: it is the server itself. What clients ask of it is not handed to another session.
 	Serves bool `json:"-"`
+	// Command is the sum of a command that is to be put into the container; "": none.
+	Command string `json:",omitempty"`
 }
+
+// execTakes are the options of docker's exec that have a value of their own.
+var execTakes = []string{"-e", "-u", "-w", "--detach-keys", "--env", "--env-file", "--user", "--workdir"}
 
 // maxWords bounds how much of a command line is looked at.
 const maxWords = 256
@@ -139,6 +146,9 @@ func RequestOf(exe string, argv []string) (e Request, ok bool) {
 	c := byName[path.Base(exe)]
 	if c == nil || len(argv) == 0 || slices.Index(argv, exe) > 0 { // a script only starts the client
 		return e, false
+	}
+	if container, command := c.exec(argv[1:]); len(command) > 0 {
+		return Request{Kind: &c.kind, Container: container, Command: CommandOf(command[0], command)}, true
 	}
 	words := argv[1:min(len(argv), maxWords)]
 	e = Request{Kind: &c.kind}
@@ -199,15 +209,59 @@ func (c *client) asks(words []string) bool {
 // verb is the first word that is neither an option nor an option's value; after
 // "container" the next word belongs to it.
 func (c *client) verb(words []string) string {
-	for i := 0; i < len(words); i++ {
-		switch w := words[i]; {
-		case slices.Contains(c.takes, w):
-			i++
-		case strings.HasPrefix(w, "-"):
-		case w == "container" && i+1 < len(words):
-			return w + " " + words[i+1]
-		default:
-			return w
+	words = behind(words, c.takes)
+	if len(words) > 1 && words[0] == "container" {
+		return "container " + words[1]
+	}
+	return strings.Join(words[:min(len(words), 1)], "")
+}
+
+// exec reads the command line of docker's client: the container, as it is named, and the
+// command that exec has to run in it.
+func (c *client) exec(words []string) (container string, command []string) {
+	words = behind(words, c.takes)
+	if len(words) > 0 && words[0] == "container" {
+		words = words[1:]
+	}
+	if c.kind.Name != "docker" || len(words) == 0 || words[0] != "exec" {
+		return "", nil
+	}
+	if words = behind(words[1:], execTakes); len(words) < 2 || words[0] == "" {
+		return "", nil
+	}
+	return words[0], words[1:]
+}
+
+// behind returns what follows the options with which words begin. Those that takes lists
+// have a value of their own.
+func behind(words, takes []string) []string {
+	for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' {
+		w := words[0]
+		if words = words[1:]; w == "--" {
+			break
+		}
+		value := slices.Contains(takes, w)
+		for i := 1; i < len(w) && w[1] != '-' && !value; i++ {
+			if slices.Contains(takes, "-"+w[i:i+1]) { // the value of a letter is the rest of its word, unless that is empty
+				value = i == len(w)-1
+				break
+			}
+		}
+		if value && len(words) > 0 {
+			words = words[1:]
+		}
+	}
+	return words
+}
+
+// CommandOf names a command line: only sums are compared, so that none is kept. file is
+// what was executed. Of a script, argv begins with its interpreter, and one option of that.
+func CommandOf(file string, argv []string) string {
+	name := path.Base(file)
+	for i := range argv[:min(len(argv), 3)] {
+		if path.Base(argv[i]) == name {
+			sum := sha256.Sum256([]byte(name + "\x00" + strings.Join(argv[i+1:], "\x00")))
+			return hex.EncodeToString(sum[:])
 		}
 	}
 	return ""

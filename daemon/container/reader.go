@@ -3,6 +3,7 @@
 package container
 
 import (
+	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -19,9 +20,10 @@ type Kernel interface {
 	Identify(pid uint32) (tracer.Identity, error)
 }
 
-// Reader tells the graph in which containers the members of sessions are. A process has its creator's container until a
-// look meets it, and is read once, and again when it has executed another program: it may have been put into a container
-// before that.
+// Reader tells the graph what no event reports of the members of sessions: their containers, and the command lines of those that
+// were adopted, or are older than the daemon. A process has its creator's container until a look meets it, and is read once, and
+// again when it has executed another program: it may have been put into a container before that. A command line is for display:
+// procfs shows what the process wants.
 type Reader struct {
 	registry *registry.Registry
 	kernel   Kernel
@@ -42,16 +44,17 @@ func (r *Reader) Hooks() *registry.Hooks {
 	}
 }
 
-// place is a member, and the container in which the graph has it.
-type place struct {
-	id lineage.ID
-	in *lineage.Container
+// member is a process to read, and what the graph has of it.
+type member struct {
+	lineage.Seen
+	in  *lineage.Container
+	ran bool // its command line is known
 }
 
 // sampled finds the members that are to be read after the look.
 func (r *Reader) sampled(v registry.View, l *registry.Look) (after func()) {
 	asked := make(map[lineage.ID]int)
-	var due []place
+	var due []member
 	for i := range l.Seen {
 		p := &l.Seen[i]
 		if p.Session == 0 || p.Dead || p.Zombie {
@@ -63,7 +66,7 @@ func (r *Reader) sampled(v registry.View, l *registry.Look) (after func()) {
 		}
 		in := v.Graph().Container(p.ID)
 		if unnamed := in != nil && in.Name == ""; (!known || unnamed && left > 0) && len(due) < perLook {
-			due = append(due, place{p.ID, in})
+			due = append(due, member{*p, in, v.Graph().HasCommand(p.ID)})
 			left, known = left-1, true
 		}
 		if known {
@@ -76,20 +79,37 @@ func (r *Reader) sampled(v registry.View, l *registry.Look) (after func()) {
 	return func() { r.read(due) }
 }
 
-func (r *Reader) read(due []place) {
-	var moved []place
+func (r *Reader) read(due []member) {
+	var changes []func(registry.Tx)
 	for _, p := range due {
-		c := r.finder.Of(p.id.PID, p.in)
-		if now, err := r.kernel.Identify(p.id.PID); err == nil && now == p.id && c != p.in && (c == nil || p.in == nil || *c != *p.in) {
-			moved = append(moved, place{p.id, c})
+		in := r.finder.Of(p.ID.PID, p.in)
+		var argv []byte
+		var truncated bool
+		if !p.ran {
+			argv, truncated = r.finder.proc.Cmdline(p.ID.PID)
+			broker.Hush(argv)
+		}
+		exe := r.finder.proc.Link(p.ID.PID, "exe")
+		if now, err := r.kernel.Identify(p.ID.PID); err != nil || now != p.ID {
+			continue
+		}
+		if in != p.in && (in == nil || p.in == nil || *in != *p.in) {
+			changes = append(changes, func(t registry.Tx) { t.Contain(p.ID, in) })
+		}
+		if len(argv) > 0 { // as run since the process was entered: an exec after that would have been reported
+			ran := &lineage.Event{
+				Type: lineage.Exec, Time: max(p.Since, p.ID.Start), ID: p.ID, Comm: p.Comm, UID: p.UID, Cgroup: p.Cgroup,
+				Exe: []byte(exe), Argv: argv, ArgvTruncated: truncated,
+			}
+			changes = append(changes, func(t registry.Tx) { t.Ran(ran) })
 		}
 	}
-	if len(moved) == 0 {
+	if len(changes) == 0 {
 		return
 	}
 	r.registry.Do(func(t registry.Tx) {
-		for _, p := range moved {
-			t.Contain(p.id, p.in)
+		for _, change := range changes {
+			change(t)
 		}
 	})
 }

@@ -69,6 +69,6 @@ func TestReader(t *testing.T) {
 	r.K.AllRead()
 	r.K.Add(301, 1, "other") // another process has the PID
 	h.process(301, 300, "other", "/docker/"+web, "web")
-	reader.read([]place{{id: was}})
+	reader.read([]member{{Seen: lineage.Seen{ID: was}}})
 	r.Update(func(tx registry.Tx) { require.Equal(t, tx.Graph().Container(was).Name, "db") })
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon"
+	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/audit/chain/chaintest"
-	"github.com/lineage-ebpf/lineage/daemon/clients"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
@@ -111,7 +111,7 @@ func New(t *testing.T, options ...Option) *Daemon {
 		Open:    func(tracer.Options) (daemon.Kernel, error) { d.K.Reopen(); return &fenced{d.K, &d.Gates}, nil },
 		Unload:  func(string) error { return os.WriteFile(filepath.Join(d.Dir, "unloaded"), nil, 0o600) },
 		Proc:    procfs.FS(filepath.Join(d.Dir, "proc")), Group: grouped, PeerOf: d.peerOf, Hup: d.Hup,
-		Sockets: func(uint32) ([]clients.Socket, error) { return nil, nil },
+		Sockets: func(uint32) ([]attribution.Socket, error) { return nil, nil },
 		PID:     Self,
 		Hold:    func(pid uint32) (enforcer.Handle, error) { return d.K.Hold(pid) },
 		Clock: registry.Clock{

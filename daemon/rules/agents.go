@@ -83,18 +83,18 @@ func (s *Steward) judgeLater(id tracer.SessionID, after time.Duration) {
 }
 
 // JudgeAgents judges the sessions that the kernel opened, one after the other.
-func (s *Steward) JudgeAgents(ctx context.Context) {
+func (s *Steward) JudgeAgents(ctx context.Context, find FindAsker) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case id := <-s.unjudged:
-			s.judgeAgent(id)
+			s.judgeAgent(id, find)
 		}
 	}
 }
 
-func (s *Steward) judgeAgent(id tracer.SessionID) {
+func (s *Steward) judgeAgent(id tracer.SessionID, find FindAsker) {
 	info, err := s.o.Kernel.Session(id)
 	if err != nil || judged(info) || info.State != tracer.StateActive {
 		delete(s.tries, id)
@@ -121,7 +121,7 @@ func (s *Steward) judgeAgent(id tracer.SessionID) {
 	}
 	switch {
 	case rule == nil && info.Joined:
-		joined{s, info}.judge(p)
+		joined{s, info}.judge(p, find)
 	case rule == nil:
 		s.dissolve(info, facts)
 	case s.openFor(p, info, policy.AgentRule, rule.Name):
@@ -199,7 +199,7 @@ func (s *Steward) terms(p *policy.Policy, list uint32, rule string, uid uint32) 
 // Reterm sets the limits of rules' sessions again, after the policy was read again, or
 // the breaker opened or was closed.
 func (s *Steward) Reterm() {
-	s.clients.Arm()
+	s.Arm()
 	due, err := registry.Ask(s.o.Registry, func(v registry.View) (due []tracer.SessionInfo) {
 		for x := range v.Sessions() {
 			if x.Info().Rule != 0 && !x.Closed() && x.Info().State == tracer.StateActive {

@@ -44,6 +44,18 @@ const (
 	askTimes = 7 // after that the session is dissolved
 )
 
+// FindAsker finds the session of the member that certainly asked for a command, 0: not known, and whether its client was interrupted
+// while the command ran; ready is false if a later answer may be another one.
+type FindAsker func(tracer.SessionInfo, *lineage.Container) (asker tracer.SessionID, interrupted, ready bool)
+
+// EndsWithClient reports whether a command is to end with its client.
+func EndsWithClient(p *policy.Policy, command tracer.SessionInfo) bool {
+	if command.Rule == policy.ContainerRule {
+		return p.EndsWithClient(command.Name)
+	}
+	return command.For != 0 && p.Brokers.End != "none"
+}
+
 // joined is a session to be judged whose root was put into a container, or is its main process, and which no agent rule
 // wants.
 type joined struct {
@@ -51,13 +63,13 @@ type joined struct {
 	info tracer.SessionInfo
 }
 
-func (j joined) judge(p *policy.Policy) {
+func (j joined) judge(p *policy.Policy, find FindAsker) {
 	in, rootLives, err := j.container()
 	main := in.Main == j.info.Root.PID
 	asker, interrupted, ready := tracer.SessionID(0), false, main || err != nil && final(err, rootLives)
 	if err == nil && !main {
-		asker, interrupted, ready = j.by.clients.Find(j.info, in.Container)
-		defer j.by.clients.Arm()
+		asker, interrupted, ready = find(j.info, in.Container)
+		defer j.by.Arm()
 	}
 	if n := j.by.tries[j.info.ID]; !ready && n < askTimes {
 		j.by.tries[j.info.ID] = n + 1

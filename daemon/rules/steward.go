@@ -4,6 +4,7 @@ package rules
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/rs/zerolog"
@@ -33,19 +33,21 @@ type Steward struct {
 	execs    chan tracer.Identity     // members that have execed, for the keep rules
 	keeping  atomic.Bool              // there are keep rules
 	joins    joins
-	clients  Clients
+	arming   sync.Mutex
 
 	sessions map[tracer.SessionID]*ruledSession // of the registry's goroutine
 }
 
-// Kernel is what the rules need of the tracer.
+// Kernel is what the rules, and what goes by them, need of the tracer.
 type Kernel interface {
 	registry.Kernel
 	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
 	SetAgents(agents []tracer.Agent) error
 	SetJoins(commands, mains bool)
+	SetClients(all map[tracer.Identity]tracer.SessionID) error
 	SetGuard(g tracer.Guarding)
 	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
+	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
 	Runs(p tracer.Identity, path string) (tracer.Running, error)
 }
 
@@ -56,7 +58,7 @@ type Options struct {
 	Kernel   Kernel
 	Enforcer *enforcer.Enforcer
 	Proc     procfs.FS
-	// Containers finds the containers of the processes that are put into one.
+	// Containers finds the containers of processes.
 	Containers *container.Finder
 	Clock      registry.Clock
 	Audit      func(audit.Record)
@@ -72,17 +74,33 @@ func New(o Options) *Steward {
 	}
 }
 
-// Clients knows the clients of commands in containers.
-type Clients interface {
-	// Find returns the session of the member that certainly asked for a command, 0: not known, and whether the client was
-	// interrupted while the command ran; ready is false if a later answer may be another one.
-	Find(tracer.SessionInfo, *lineage.Container) (asker tracer.SessionID, interrupted, ready bool)
-	// Arm has the kernel know the clients with which commands end: another one is found, or the policy says something else.
-	Arm()
+// SetClient notes the client that waits for the command in a session; zero: none does.
+func (s *Steward) SetClient(v registry.View, command tracer.SessionID, client tracer.Identity) {
+	if v.Session(command) != nil {
+		s.of(command).client = client
+	}
 }
 
-// AskClients sets who is asked, before anything is judged.
-func (s *Steward) AskClients(c Clients) { s.clients = c }
+// Arm has the kernel know the clients with which commands end. Where it does not know one, only the daemon ends its command.
+func (s *Steward) Arm() {
+	s.arming.Lock() // the kernel gets what is true last
+	defer s.arming.Unlock()
+	p, all := s.o.Rules.Policy(), make(map[tracer.Identity]tracer.SessionID)
+	err := s.o.Registry.Read(func(v registry.View) {
+		for x := range v.Sessions() {
+			client := s.of(x.ID()).client
+			if client.PID != 0 && x.Active() && EndsWithClient(p, x.Info()) && s.o.Rules.Enforced(x.Info().UID) {
+				all[client] = x.ID()
+			}
+		}
+	})
+	if err != nil {
+		return
+	}
+	if err := s.o.Kernel.SetClients(all); err != nil {
+		s.o.Log.Error().Err(err).Msg("commands in containers do not end with their clients without the daemon")
+	}
+}
 
 // WantJoins has the kernel look for commands in containers although no rule wants them, or no longer.
 func (s *Steward) WantJoins(on bool) { s.joins.set(s.o.Kernel, func(j *joins) { j.wanted = on }) }
@@ -137,6 +155,7 @@ type ruledSession struct {
 	shared   string   // the rule by which it holds a server of several sessions
 	wouldEnd []string // causes for which the policy would end it, were it enforced
 	budget   enforcer.Budget
+	client   tracer.Identity // that waits for its command, if it was put into a container
 }
 
 // of returns what is remembered of a held session.

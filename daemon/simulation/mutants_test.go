@@ -85,7 +85,7 @@ var mutants = []struct {
 	},
 	{
 		"work does not end with its session", "daemon/attribution/attribution.go",
-		"case its.For != 0 && a.over(v, its.For) && enough(word, !its.Weak):", "case its.For != 0 && enough(word, !its.Weak) && false:", "",
+		"case its.For != 0 && a.over(v, its.For) && enough(policy.Brokers.End, !its.Weak),", "case its.For != 0 && enough(policy.Brokers.End, !its.Weak) && false,", "",
 	},
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/attribution"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
-	"github.com/lineage-ebpf/lineage/daemon/clients"
 	"github.com/lineage-ebpf/lineage/daemon/history"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
@@ -137,17 +136,14 @@ func (x *sim) start() error {
 	hold := func(pid uint32) (enforcer.Handle, error) { return x.k.Hold(pid) }
 	e := enforcer.New(x.gate, enforcer.Options{Self: self, Clock: x.clock.Monotonic, Proc: proc, Hold: hold})
 	r := registry.New(registry.Options{Kernel: x.gate, Enforcer: e, Clock: x.clock, Proc: proc, Log: log, Period: time.Second})
-	steward := rules.New(rules.Options{
+	ground := rules.Options{
 		Rules: p, Registry: r, Kernel: x.gate, Enforcer: e, Proc: proc, Clock: x.clock, Audit: func(audit.Record) {}, Log: log,
-	})
-	asked := clients.New(clients.Options{Registry: r, Rules: p, Steward: steward, Kernel: x.gate, Proc: proc, Self: self, Clock: x.clock, Log: log})
-	steward.AskClients(asked)
-	handed := attribution.New(attribution.Options{
-		Registry: r, Rules: p, Steward: steward, Kernel: x.gate, Enforcer: e, Proc: proc, Files: x.dir, Self: self, Clock: x.clock, Log: log,
-	})
+	}
+	steward := rules.New(ground)
+	handed := attribution.New(attribution.Options{Options: ground, Steward: steward, Files: x.dir, Self: self})
 	ring := recent.New(x.clock.Boottime()/1000, recent.Size)
 	recorder := history.New(r, ring, x.store, "boot", x.clock, func(argv []string) []string { return argv }, log)
-	r.Attach(steward.Hooks(), handed.Hooks(), asked.Hooks(), ring.Hooks(), recorder.Hooks(), x.hooks())
+	r.Attach(steward.Hooks(), handed.Hooks(), ring.Hooks(), recorder.Hooks(), x.hooks())
 	steward.CarryOut(p.Policy())
 	ctx, cancel := context.WithCancel(context.Background())
 	go r.Run(ctx)
@@ -164,7 +160,7 @@ func (x *sim) start() error {
 	var wg sync.WaitGroup
 	for _, job := range []func(context.Context){
 		func(ctx context.Context) { e.Run(ctx, r.Judged) }, r.Look, func(ctx context.Context) { ring.Pace(ctx, 5*time.Millisecond) },
-		steward.JudgeAgents, steward.KeepByRule, func(context.Context) { steward.Apply() }, handed.Run,
+		func(ctx context.Context) { steward.JudgeAgents(ctx, handed.Find) }, steward.KeepByRule, func(context.Context) { steward.Apply() }, handed.Run,
 		func(context.Context) { _ = r.Ingest() },
 	} {
 		wg.Go(func() { r.Guard(func() { job(working) }) })

@@ -5,28 +5,12 @@ package brokers
 import (
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
-
-// A job of at(1) carries the environment of the process that asked for it.
-func TestAt(t *testing.T) {
-	stage.Need(t, "test-brokers", "at", "atd")
-	i := policed(t, "end: strong")
-	stage.Start(t, exec.Command("atd", "-f"))
-	i.Until("atd", func() bool { _, err := os.Stat("/run/atd.pid"); return err == nil })
-	a := ask(i, "echo 'sleep 131; sleep 132' | at now")
-	b := a.brokered("attributed", "env")
-	is(t, b, "atd", "env", "strong", true)
-	i.End("work")
-	if alive(b) {
-		t.Error("the job lives")
-	}
-}
 
 // What cron starts has nothing of the process that asked for it, unless that was put
 // there, so only the request is reported. This takes until the next full minute.
@@ -52,16 +36,5 @@ func TestCron(t *testing.T) {
 	i.End("work")
 	if alive(b) {
 		t.Error("the job lives")
-	}
-
-	a.run.Wait()
-	a = ask(i, `echo '0 0 1 1 * true' | crontab -`)
-	a.brokered("pending", "")
-	if text := i.Must("ls", "--left").Out.String(); !strings.Contains(text, "brokered, not found yet") {
-		t.Errorf("ls --left: %s", text)
-	}
-	i.End("work")
-	if r := a.receipt(); len(r.Brokered) != 1 || r.Brokered[0].State != "unattributed" {
-		t.Errorf("%+v", r.Brokered)
 	}
 }

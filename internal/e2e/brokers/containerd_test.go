@@ -3,88 +3,20 @@
 package brokers
 
 import (
-	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
-	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 const containerdRules = `mode: enforce
 breaker: {ends_per_minute: 10000}
 containers:
-  - {name: lngtest-ctr, match: {runtime: containerd, env: LNGTEST=ctr}, grace: 100ms}
   - {name: lngtest-pods, match: {namespace: lngtest, pod: 'box-*', container: work, env: LINEAGE_EXEC=end}, grace: 100ms}
 `
-
-// TestCtr: as TestExec, with containerd alone. Who asked for a command is not known: it outlives its client.
-func TestCtr(t *testing.T) {
-	i := stage.New(t)
-	others, left := stage.NewMarker(t, i.Dir), stage.NewMarker(t, i.Dir)
-	i.Daemon("--policy", i.Policy(containerdRules))
-	c := stage.NewContainerd(i)
-	root := filepath.Join(i.Dir, "root")
-	require.NoError(t, os.MkdirAll(filepath.Join(root, "bin"), 0o755))
-	for _, name := range []string{"sh", "sleep", "setsid", "env"} {
-		require.NoError(t, os.WriteFile(filepath.Join(root, "bin", name), require.ReadFile(t, "/bin/busybox"), 0o755))
-	}
-	box := strings.Repeat("c0", 32)
-	c.Must(c.Command("run", "-d", "--rootfs", "--cgroup", c.Group+"/"+box, "--env", "LNGTEST=ctr",
-		"--mount", "type=bind,src="+i.Dir+",dst="+i.Dir+",options=rbind:rw", root, box,
-		"/bin/sh", "-c", "exec 9>"+others.Path+"; sleep 300 & sleep 301"))
-	others.Wait("process in the container", func(alive bool) bool { return alive })
-	before := c.Must(c.Command("tasks", "ps", box))
-
-	events := filepath.Join(i.Dir, "events")
-	stage.Start(t, exec.Command("sh", "-c", `exec "$@" >"$0"`, events, c.Client[0], c.Client[1], c.Client[2], "events"))
-	i.Until("file of events", func() bool { _, err := os.Stat(events); return err == nil })
-
-	up := 0
-	for range tracertest.FromEnv(t, "LNGTEST_ROUNDS", 1) {
-		for _, tree := range leftovers {
-			for _, killed := range []bool{false, true} {
-				script := "exec 9>" + left.Path + "; echo up >&9; " + tree.script + "\n"
-				if killed {
-					script += "sleep 99"
-				}
-				up++
-				client := stage.Start(t, c.Command("tasks", "exec", "--exec-id", fmt.Sprint("e", up), box, "/bin/sh", "-c", script))
-				left.Line("up", up)
-				if killed {
-					// Sooner, its death would disturb the shim.
-					i.Until("start of the command", func() bool {
-						return regexp.MustCompile(fmt.Sprintf("exec-started.*\"e%d\"", up)).Match(require.ReadFile(t, events))
-					})
-					require.NoError(t, client.Process.Kill())
-				}
-				client.Wait()
-				if killed {
-					var id string
-					i.Until("session of the command", func() bool {
-						for _, s := range stage.Query[api.Sessions](i, "ls", "--container", box[:12]).Items {
-							if s.State == api.StateActive && s.ContainerRule == "lngtest-ctr" && s.Live > 1 {
-								id = s.ID
-							}
-						}
-						return id != ""
-					})
-					i.End(id) // it lived
-				}
-				left.Wait("end of "+tree.name, func(alive bool) bool { return !alive })
-			}
-		}
-	}
-	if now := c.Must(c.Command("tasks", "ps", box)); now != before {
-		t.Errorf("the container had\n%s\nand has\n%s", before, now)
-	}
-}
 
 // TestPods: a kubelet's exec in a pod is a session with the names of pod and container, also where the containers of the pod
 // share a PID namespace. What it left ends with it, and nothing of the pod does; one that takes too long is ended by the runtime.

@@ -27,7 +27,6 @@ containers:
   - {name: lngtest-briefs, match: {runtime: docker, label: lngtest.kind=brief, env: LNGTEST=/**}, brief: 1m, grace: 0s, client: end}
   - {name: lngtest-execs, match: {container: 'lngtest-b*', image: lngtest}, grace: 100ms, client: end}
   - {name: lngtest-whole, match: {container: 'lngtest-whole*'}, session: container, grace: 100ms}
-  - {name: lngtest-off, match: {container: lngtest-off}, session: off}
 `
 
 // house is a daemon with rules for containers, and a dockerd.
@@ -153,63 +152,5 @@ func testExec(t *testing.T, h *house) {
 		t.Errorf("a process of the container: %q", x)
 	}
 	h.End(s.ID)
-	h.untouched()
-}
-
-// TestExecs: what is in no session, or leaves no record.
-func TestExecs(t *testing.T) {
-	h := newHouse(t, "enforce", "runc")
-	h.start("lngtest-brief", "--label", "lngtest.kind=brief", "-e", "LNGTEST=/a/b")
-	h.start("lngtest-off")
-	h.start("lngtest-bshared", "--pid", "container:lngtest-box")
-	for range 10 {
-		h.Docker.Must("exec", "lngtest-brief", "/bin/true")
-	}
-	h.exec("lngtest-off", "sleep 121 & exec sleep 122")
-	h.left.Line("up", 1)
-	// Then a command of which there is a record: what was to be judged before is.
-	h.exec("lngtest-brief", "sleep 123 & exit 0").Wait()
-	h.Until("a receipt of the last command", func() bool {
-		all := h.opened("lngtest-briefs")
-		return len(all) == 1 && all[0].State == api.StateEnded
-	})
-	for _, command := range []string{"ls", "history"} {
-		for _, s := range stage.Query[api.Sessions](h.Instance, command).Items {
-			if s.ContainerRule != "lngtest-briefs" {
-				t.Errorf("%s: %s %s, rule %q, container %v", command, s.ID, s.Name, s.ContainerRule, s.Container)
-			}
-		}
-	}
-	if n := len(h.left.Holders()); n != 2 {
-		t.Errorf("of the command without a session %d processes live", n)
-	}
-	h.left.Kill()
-	// What a command leaves where two containers share a PID namespace has a process of the other one as parent.
-	h.exec("lngtest-bshared", "sleep 124 & exit 0").Wait()
-	h.left.Wait("end of what a command left", func(alive bool) bool { return !alive })
-	h.Docker.Must("kill", "lngtest-bshared")
-	h.untouched()
-}
-
-// TestExecObserved: in observe a command's leftovers live, and the receipt says why they would have ended.
-func TestExecObserved(t *testing.T) {
-	h := newHouse(t, "observe", "runc")
-	client := h.exec("lngtest-box", "sleep 124 & exit 0")
-	var s api.Session
-	h.Until("what the command left, alone in its session", func() bool {
-		if all := h.opened("lngtest-execs"); len(all) == 1 {
-			s = all[0]
-		}
-		return s.Live == 1
-	})
-	if !h.left.Drain() || client.Exited() || s.State != api.StateActive {
-		t.Errorf("%+v, %v", s, client)
-	}
-	h.End(s.ID)
-	if r := h.Receipt(s.ID); !slices.Contains(r.WouldEnd, "root_exit") {
-		t.Errorf("%+v", r)
-	}
-	h.left.Gone()
-	client.Wait()
 	h.untouched()
 }

@@ -232,7 +232,7 @@ func testRuncJoins(t *testing.T, mains bool, want ...string) {
 	b.untouched()
 }
 
-// TestRuncExec: as TestExec and TestCtr. What a command leaves ends with it; a command outlives its runc exec.
+// TestRuncExec: as TestExec, with an engine that does not tell who asked. What a command leaves ends with it; a command outlives its runc exec.
 func TestRuncExec(t *testing.T) {
 	i := stage.New(t)
 	left := stage.NewMarker(t, i.Dir)
@@ -305,74 +305,6 @@ func testRuncLeft(t *testing.T, flags ...string) {
 			}
 			left.Wait("end of "+way.script+" as "+way.user, func(alive bool) bool { return !alive })
 		}
-	}
-	b.untouched()
-}
-
-// TestRuncEscapes: programs that leave their session in every way end with it when their command is killed, as an engine does; at level 4
-// also while no daemon runs, below it when the next one starts.
-func TestRuncEscapes(t *testing.T) {
-	i := stage.New(t)
-	daemon := i.Daemon("--policy", i.Policy(runcRules))
-	level := i.Status().Level
-	b := newBox(i, "")
-	type running struct {
-		stage.Escape
-		*stage.Marker
-		pid int
-		id  string
-	}
-	start := func(e stage.Escape) running {
-		m, argv := stage.NewMarker(t, i.Dir), e.Argv()
-		argv[0] = i.Copy(argv[0])
-		if words := strings.Fields(e.Program); words[0] == "under" {
-			i.Copy(stage.Program(words[1]))
-		}
-		pid := b.exec([]string{"-d", "-e", m.Env()[0], "-e", "LNGTEST_SECONDS=600"}, argv...)
-		m.Ready()
-		if e.Members > 0 {
-			m.Members(e.Members)
-		}
-		return running{e, m, pid, b.session(pid)}
-	}
-	kill := func(r running) { require.NoError(t, unix.Kill(r.pid, unix.SIGKILL)) }
-	clean := func(r running) {
-		t.Helper()
-		if receipt := i.Receipt(r.id); receipt.Verdict != "clean" || receipt.Left != 0 || receipt.EndReason != "root_exit" {
-			t.Errorf("%s: %+v", r.Program, receipt)
-		}
-	}
-	for _, e := range stage.Escapes() {
-		r := start(e)
-		kill(r)
-		r.Wait("end of "+e.Program, func(alive bool) bool { return !alive })
-		clean(r)
-		b.untouched()
-	}
-	var all []running
-	// Those without members at rest end when their time is over: they are started last.
-	for _, e := range slices.SortedStableFunc(slices.Values(stage.Escapes()[:6]), func(a, b stage.Escape) int { return b.Members - a.Members }) {
-		all = append(all, start(e))
-	}
-	require.NoError(t, daemon.Process.Kill())
-	daemon.Wait()
-	for _, r := range all {
-		kill(r)
-	}
-	if level == 4 {
-		for _, r := range all {
-			r.Wait("end of "+r.Program+" without a daemon", func(alive bool) bool {
-				require.NoError(t, exec.Command("true").Run()) // the next event carries the deadline out
-				return !alive
-			})
-		}
-	} else if !all[0].Drain() {
-		t.Errorf("level %d: %s ended without a daemon", level, all[0].Program)
-	}
-	i.Daemon("--policy", filepath.Join(i.Dir, "policy.yaml"))
-	for _, r := range all {
-		r.Wait("end of "+r.Program+" with the next daemon", func(alive bool) bool { return !alive })
-		clean(r)
 	}
 	b.untouched()
 }

@@ -4,7 +4,6 @@ package brokers
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -29,69 +28,34 @@ func server(t *testing.T, i *stage.Instance) (command string) {
 	return "tmux -S " + socket
 }
 
+// What a window runs is shown with the evidence for it, which is weak, and outlives the session. That it ends where the policy
+// says so, and with the session's secret, is in the table of escapes.
 func TestTmux(t *testing.T) {
-	for end, dies := range map[string]bool{"strong": false, "all": true} {
-		t.Run(end, func(t *testing.T) {
-			i := policed(t, "end: "+end)
-			tmux := server(t, i)
-			a := ask(i, tmux+" new-window -d 'exec sleep 131'")
-			b := a.brokered("attributed", "socket")
-			is(t, b, "tmux", "socket", "weak", dies)
-			why := stage.Query[api.Why](i, "why", fmt.Sprint(b.Process.PID))
-			if why.Session == nil || why.Session.BrokeredBy != i.Record("work").ID || why.Brokered == nil || why.Edges[len(why.Edges)-1].Evidence.Confidence != "weak" {
-				t.Errorf("%+v", why)
-			}
-			beside := b.Session
-			if text := i.Must("end", "--dry-run", beside).Out.String(); !strings.Contains(text, "root (socket), weak") {
-				t.Errorf("dry run: %s", text)
-			}
-			if text := i.Must("ls", "--left").Out.String(); !strings.Contains(text, "brokered (socket), weak") {
-				t.Errorf("ls --left: %s", text)
-			}
-			i.End("work")
-			if dies {
-				i.Until("end of the window", func() bool { return !alive(b) })
-			} else {
-				if !alive(b) {
-					t.Error("weak evidence ended it")
-				}
-				a.run.Wait()
-				if text := a.run.Err.String(); !strings.Contains(text, "adopted(socket), weak, in session "+beside+", not ended with this one") {
-					t.Errorf("stderr %q", text)
-				}
-				i.End(beside)
-			}
-			if out, err := exec.Command("sh", "-c", tmux+" list-windows").CombinedOutput(); err != nil || strings.Count(string(out), "\n") != 1 {
-				t.Errorf("the server and its first window: %v %s", err, out)
-			}
-		})
-	}
-}
-
-// The passed-on secret is proof; a server that the session started needs none.
-func TestTmuxToken(t *testing.T) {
 	i := policed(t, "end: strong")
 	tmux := server(t, i)
-	a := ask(i, tmux+` new-window -d -e LINEAGE_TOKEN="$LINEAGE_TOKEN" 'sleep 132; :'`)
-	b := a.brokered("attributed", "env")
-	is(t, b, "tmux", "env", "strong", true)
+	a := ask(i, tmux+" new-window -d 'exec sleep 131'")
+	b := a.brokered("attributed", "socket")
+	is(t, b, "tmux", "socket", "weak", false)
+	why := stage.Query[api.Why](i, "why", fmt.Sprint(b.Process.PID))
+	if why.Session == nil || why.Session.BrokeredBy != i.Record("work").ID || why.Brokered == nil || why.Edges[len(why.Edges)-1].Evidence.Confidence != "weak" {
+		t.Errorf("%+v", why)
+	}
+	if text := i.Must("end", "--dry-run", b.Session).Out.String(); !strings.Contains(text, "root (socket), weak") {
+		t.Errorf("dry run: %s", text)
+	}
+	if text := i.Must("ls", "--left").Out.String(); !strings.Contains(text, "brokered (socket), weak") {
+		t.Errorf("ls --left: %s", text)
+	}
 	i.End("work")
-	if alive(b) {
-		t.Error("it lives")
+	if !alive(b) {
+		t.Error("weak evidence ended it")
 	}
 	a.run.Wait()
-
-	own := filepath.Join(i.Dir, "own")
-	a = ask(i, "tmux -f /dev/null -S "+own+" new-session -d 'exec sleep 133'; tmux -S "+own+" new-window -d 'exec sleep 134'; tmux -S "+own+" list-windows")
-	i.Until("windows of the own server", func() bool { return strings.Count(a.run.Out.String(), "\n") == 2 })
-	i.Until("members", func() bool { return i.Record("work").Live >= 4 })
-	if all := i.Record("work").Brokered; len(all) != 0 {
-		t.Errorf("%+v", all)
+	if text := a.run.Err.String(); !strings.Contains(text, "adopted(socket), weak, in session "+b.Session+", not ended with this one") {
+		t.Errorf("stderr %q", text)
 	}
-	i.End("work")
-	if _, err := os.Stat(own); err == nil {
-		if err := exec.Command("tmux", "-S", own, "list-windows").Run(); err == nil {
-			t.Error("the session's own server lives")
-		}
+	i.End(b.Session)
+	if out, err := exec.Command("sh", "-c", tmux+" list-windows").CombinedOutput(); err != nil || strings.Count(string(out), "\n") != 1 {
+		t.Errorf("the server and its first window: %v %s", err, out)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package clients
+package attribution
 
 import (
 	"errors"
@@ -82,15 +82,11 @@ func TestEngines(t *testing.T) {
 		14: {{1, "/run/dbus"}, {1, "/run/docker.sock"}}, 15: {{1, "/run/dbus"}}, 100: {{0, "/run/docker.sock"}},
 	}
 	e := engines{procfs.FS(dir), 1, func(pid uint32) ([]Socket, error) { return connected[pid], nil }}
-	process := func(pid uint32, uid int, exe, pidNamespace string) {
-		t.Helper()
-		process(t, dir, pid, uid, exe, pidNamespace)
-	}
-	process(1, os.Geteuid(), "/sbin/init", "pid:[1]")
-	process(100, os.Geteuid(), "/usr/bin/dockerd", "pid:[1]")
-	process(101, 1001, "/home/x/dockerd", "pid:[1]")
-	process(102, os.Geteuid(), "/usr/bin/nginx", "pid:[1]")
-	process(103, os.Geteuid(), "/usr/bin/dockerd", "pid:[2]")
+	process(t, dir, 1, os.Geteuid(), "/sbin/init", "pid:[1]")
+	process(t, dir, 100, os.Geteuid(), "/usr/bin/dockerd", "pid:[1]")
+	process(t, dir, 101, 1001, "/home/x/dockerd", "pid:[1]")
+	process(t, dir, 102, os.Geteuid(), "/usr/bin/nginx", "pid:[1]")
+	process(t, dir, 103, os.Geteuid(), "/usr/bin/dockerd", "pid:[2]")
 	for client, want := range map[uint32]uint32{10: 100, 11: 0, 12: 0, 13: 0, 14: 100, 15: 0, 16: 0} {
 		if got := e.of(client, e.listening); got != want {
 			t.Errorf("client %d: engine %d, want %d", client, got, want)

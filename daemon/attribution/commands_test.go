@@ -1,18 +1,19 @@
 //go:build linux
 
-package clients
+package attribution
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
@@ -32,7 +33,7 @@ const (
 // host has an engine with the container web, and whatever asks it is connected.
 type host struct {
 	*registrytest.Fixture
-	*Clients
+	*Attribution
 	t    *testing.T
 	file string // of the policy
 }
@@ -43,24 +44,24 @@ func newHost(t *testing.T, policy string) *host {
 	h.write(policy)
 	p, err := rules.Load(h.file, true, h.Clock)
 	require.NoError(t, err)
-	steward := rules.New(rules.Options{
+	ground := rules.Options{
 		Rules: p, Registry: h.R, Kernel: h.K, Enforcer: h.Enforcer, Proc: h.Proc, Clock: h.Clock, Audit: func(audit.Record) {}, Log: h.Log,
-	})
-	h.Clients = New(Options{
-		Registry: h.R, Rules: p, Steward: steward, Kernel: h.K, Proc: h.Proc, Self: tracer.Identity{PID: 1}, Clock: h.Clock, Log: h.Log,
+	}
+	steward := rules.New(ground)
+	h.Attribution = New(Options{
+		Options: ground, Steward: steward, Self: tracer.Identity{PID: 1},
 		Sockets: func(uint32) ([]Socket, error) { return []Socket{{engine, "/run/docker.sock"}}, nil },
 	})
-	steward.AskClients(h.Clients)
 	for pid, exe := range map[uint32]string{1: "/sbin/init", engine: "/usr/bin/dockerd"} {
 		process(t, string(h.Proc), pid, os.Geteuid(), exe, "pid:[1]")
 	}
 	has(t, string(h.Proc), engine, web().ID)
 	h.K.Add(engine, 1, "dockerd")
-	h.K.SetJoins(true, false)
+	steward.CarryOut(p.Policy())
 	h.R.Attach(h.Hooks(), steward.Hooks())
 	h.Fixture.Run()
 	h.Ingest()
-	for _, job := range []func(context.Context){h.Clients.Run, func(ctx context.Context) { h.Enforcer.Run(ctx, h.R.Judged) }} {
+	for _, job := range []func(context.Context){h.Attribution.Run, func(ctx context.Context) { h.Enforcer.Run(ctx, h.R.Judged) }} {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); job(ctx) }()
@@ -84,6 +85,7 @@ func (h *host) asks(pid uint32) tracer.Identity {
 	h.Session(pid, 1000)
 	h.K.Exec(pid, "/usr/bin/docker", "docker\x00exec\x00web\x00sleep\x009")
 	h.K.AllRead()
+	h.wantJoins()
 	return h.K.Proc(pid).Identity
 }
 
@@ -111,7 +113,7 @@ func (h *host) runs(pid uint32, spec tracer.SessionSpec, found ...func()) tracer
 	}
 	require.NoError(h.t, h.K.SetTerms(id, spec))
 	h.Update(func(tx registry.Tx) { tx.Refresh(tx.Session(id)); tx.Changed(id) })
-	h.Arm()
+	h.o.Steward.Arm()
 	return info
 }
 
@@ -177,6 +179,13 @@ func TestArm(t *testing.T) {
 				want[h.K.Proc(200).Identity] = id
 			}
 			h.armed(want)
+			h.Update(func(tx registry.Tx) {
+				for x := range tx.Sessions() {
+					for _, b := range tx.Document(x, access.Caller{}).Brokered {
+						require.Equal(t, b.State == "ambiguous", strings.HasPrefix(test.name, "ambiguous"))
+					}
+				}
+			})
 		})
 	}
 }
@@ -313,32 +322,25 @@ func TestBriefCommand(t *testing.T) {
 // a socket.
 func TestAsked(t *testing.T) {
 	h := newHost(t, ending)
-	var mu sync.Mutex
-	asked := make(map[uint32]int)
+	asked := make(chan uint32, 1000)
 	h.engines.sockets = func(pid uint32) ([]Socket, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		asked[pid]++
+		asked <- pid
 		if pid == engine {
 			return []Socket{{0, "/run/docker.sock"}}, nil
 		}
 		return []Socket{{1, "/run/a"}, {1, "/run/b"}, {1, "/run/c"}}, nil
 	}
-	often := func(pid uint32) int {
-		mu.Lock()
-		defer mu.Unlock()
-		return asked[pid]
-	}
-	h.asks(200)
-	registrytest.Until(t, func() bool { return often(200) == len(pauses) })
-	h.K.Advance(patience + 1)
-	h.asks(201)
-	registrytest.Until(t, func() bool { return often(201) == len(pauses) })
-	if often(200) != len(pauses) {
-		t.Errorf("asked %d times", often(200))
-	}
-	if n := often(engine); n > often(200)+often(201) {
-		t.Errorf("searched for %d times", n)
+	for _, pid := range []uint32{200, 201} {
+		h.asks(pid)
+		for i := range 3 {
+			of, searched := <-asked, <-asked
+			for ; i == 0 && of != pid; of, searched = <-asked, <-asked { // the last time for the one before
+			}
+			if of != pid || searched != engine {
+				t.Errorf("%d and %d were asked for %d", of, searched, pid)
+			}
+		}
+		h.K.Advance(patience + 1)
 	}
 }
 
@@ -360,6 +362,37 @@ func TestJoinsAfterRestart(t *testing.T) {
 	h.K.Add(301, engine, "runc")
 	if id := h.K.PutIn(301, "sleep"); id != 0 {
 		t.Errorf("%v opened although nobody waits", id)
+	}
+}
+
+// TestClientsRestart: a daemon knows the clients of commands that run, also as earlier versions have written them: then the kernel
+// knows them, and the command ends with its client.
+func TestClientsRestart(t *testing.T) {
+	for _, with := range []string{"", `"Kind":{"Name":"docker","Relays":true},`} {
+		h := newHost(t, ending)
+		client := h.asks(200)
+		info := h.runs(300, byRule)
+		by := h.K.Proc(200).Session
+		h.Update(func(tx registry.Tx) {
+			for id, text := range map[tracer.SessionID]string{
+				by: fmt.Sprintf(`{"Requests":[{%s"Client":{"PID":200,"Start":%d},"Asked":1,"Container":"web","Command":"c0","Session":%d,"Root":{"PID":300,"Start":%d}}]}`,
+					with, client.Start, info.ID, info.Root.Start),
+				info.ID: fmt.Sprintf(`{"Began":true,"Command":"c0","Asker":%d}`, by),
+			} {
+				h.o.Steward.SetClient(tx.View, id, tracer.Identity{})
+				require.NoError(t, h.Restore(tx.View, tx.Session(id), registry.Parts{"clients": []byte(text)}))
+			}
+		})
+		h.o.Steward.Arm()
+		h.armed(nil) // before the rules were told
+		for _, id := range []tracer.SessionID{info.ID, by} {
+			h.Update(func(tx registry.Tx) { h.Hooks().Opened(tx.View, tx.Session(id)) })
+		}
+		h.o.Steward.Arm()
+		h.armed(map[tracer.Identity]tracer.SessionID{client: info.ID})
+		h.K.Exit(200, 9)
+		h.K.AllRead()
+		registrytest.Until(t, func() bool { p := h.K.Proc(300); return p == nil || p.Dead })
 	}
 }
 
@@ -418,25 +451,5 @@ func TestEndsWithClient(t *testing.T) {
 				t.Error("it was ended")
 			}
 		})
-	}
-}
-
-// TestWithin: a client waits for its command from its exec to its end, and a little longer if it was interrupted; not forever.
-func TestWithin(t *testing.T) {
-	const asked, left = 100, 200
-	for _, test := range []struct {
-		r    request
-		last uint64
-	}{
-		{request{}, asked + uint64(patience)},
-		{request{Left: left}, left},
-		{request{Left: left, Interrupted: true}, left + uint64(settling)},
-	} {
-		test.r.Asked = asked
-		for at, want := range map[uint64]bool{asked - 1: false, asked: true, test.last: true, test.last + 1: false} {
-			if test.r.within(at) != want {
-				t.Errorf("%+v at %d: %v", test.r, at, !want)
-			}
-		}
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package clients
+package attribution
 
 import (
 	"errors"

@@ -229,6 +229,7 @@ func (w *work) asksDocker(pid, uid uint32, words ...string) {
 // A container that root named is the session's, according to docker's own record.
 func TestBrokeredByContainer(t *testing.T) {
 	w := newWork(t, enforced)
+	w.asksDocker(103, 0, "exec", "theirs", "sh") // which begins no container
 	w.asksDocker(101, 0, "run", "-d", "--name", "mine", "alpine")
 	w.asksDocker(102, 1000, "run", "-d", "--name", "users", "alpine")
 	w.docks(300, 1, "mine", 0)
@@ -238,10 +239,9 @@ func TestBrokeredByContainer(t *testing.T) {
 	w.K.Exit(101, 0)
 	w.K.Exit(102, 0)
 	w.look()
-	w.Until(func() bool { return w.in(300) == w.s.ID && w.in(302) != "" && w.in(303) != "" })
-	if w.in(301) != "" || w.in(302) == w.s.ID || w.in(303) == w.s.ID {
-		t.Errorf("301 %s 302 %s 303 %s", w.in(301), w.in(302), w.in(303))
-	}
+	w.members(300)
+	w.beside(302, 303)
+	w.outside(301)
 	// It has no right over another user's work because of a coincidence.
 	w.Do("user", "POST", "/v1/sessions/"+w.in(302)+"/end", api.EndRequest{}).Refused(api.CodeNotFound)
 }

@@ -17,9 +17,7 @@ import (
 
 func (m *model) sort(o picture.Order) {
 	m.view.SetOrder(o)
-	if m.view.Mode() == picture.Tree {
-		m.say("sessions sorted by %s", columns.Title(o.By))
-	}
+	m.say("sessions sorted by %s", columns.Title(o.By))
 }
 
 // mark marks the row, or takes its mark away, and goes to the next.
@@ -120,8 +118,6 @@ func (m *model) escape() {
 		m.closeEvents()
 	case m.view.Picture.Filter() != nil:
 		m.view.SetFilter(nil)
-	case m.view.Mode() != picture.Tree:
-		m.view.SetMode(picture.Tree)
 	case m.view.Root() != nil:
 		m.view.SetRoot(nil)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
+	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/tui/dialog"
 )
 
@@ -81,14 +82,28 @@ func TestEnd(t *testing.T) {
 		s := onOrphan(t, newFake())
 		s.press("x wait " + keys)
 		sent(t, s, want)
-		s.says("k3x9q2 build ended, clean: 3 of 3 processes in 12ms")
+		s.says("k3x9q2 build: ended, clean: 3 processes in 12")
 		s.press("enter")
 		if s.dialog == nil {
 			t.Error("the key that confirmed closes the result too")
 		}
 		s.press("wait enter")
-		s.says("!Enter closes", "k3x9q2 build ended, clean")
+		s.says("!Enter closes", "k3x9q2 build: ended, clean")
 		sent(t, s, want)
+	}
+}
+
+// TestResult: the dialog has the words of the other faces.
+func TestResult(t *testing.T) {
+	s := shown(t, 120, 50)
+	s.press("4 130 enter x wait tab enter")
+	words := display.Receipted(s.fake.Has.Report, display.Names{Command: func(p *api.Process) string { return display.Brief(p.Argv, p.Comm, false, 0) }})
+	s.says(words.String())
+	for _, row := range words.Rows {
+		s.says(row.PID + " " + row.Command + " " + row.How)
+	}
+	for _, n := range words.Notes {
+		s.says(n.Text)
 	}
 }
 
@@ -183,7 +198,7 @@ func TestResultAfterTheDialog(t *testing.T) {
 		t.Fatal("Esc does not leave it")
 	}
 	s.run(cmd)
-	s.says("k3x9q2 build ended, clean")
+	s.says("k3x9q2 build: ended, clean")
 }
 
 // During an end its dialog shows the progress.
@@ -202,7 +217,7 @@ func TestEndGoesOn(t *testing.T) {
 			_, more = s.Update(msg)
 		}
 	}
-	s.says("k3x9q2 build is still ending: 4 of 7 processes dead")
+	s.says("k3x9q2 build: still ending: 4 of 7 processes dead")
 	s.run(more)
 	s.says("ended, clean")
 }

@@ -45,7 +45,6 @@ var states = []struct {
 		s.forget()
 		s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: fs.ErrNotExist}})
 	}},
-	{"orphans by memory", func(s *screen) { s.press("o M") }},
 	{"folded", func(s *screen) { s.press("j h") }},
 	{"orphan", func(s *screen) { s.press("4 130 enter") }},
 	{"details", func(s *screen) { s.press("4 130 enter i") }},
@@ -54,7 +53,6 @@ var states = []struct {
 	{"calls", func(s *screen) { s.frames(calls()) }},
 	{"timeline of calls", func(s *screen) { s.frames(calls()); s.press("T") }},
 	{"by tool call", func(s *screen) { s.frames(calls()); s.press("b") }},
-	{"by tool call with exited", func(s *screen) { s.frames(calls()); s.press("b e M r") }},
 	{"end of the list", func(s *screen) { s.press("G") }},
 	{"filter", func(s *screen) { s.press("e f comm:cpp enter") }},
 	{"filter being typed", func(s *screen) { s.press("f state:zom") }},

@@ -98,7 +98,7 @@ type connected struct {
 }
 
 func (m *model) setTheme(name string) {
-	t := ink.New(ink.Options{Name: name, ASCII: m.opts.ASCII, Square: m.opts.Square})
+	t := ink.New(ink.Options{Name: name, Square: m.opts.Square})
 	f := help.New()
 	f.Styles = help.Styles{ShortKey: t.KeyStyle}
 	f.ShortSeparator = "  "

@@ -160,9 +160,9 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
 		keys.Start(k.EndSession, func() tea.Cmd { return m.askEnd(r) }).If(refusal == "", refusal),
 		keys.On(k.Kill, func() { m.askKill(r) }).If(refusal == "", refusal),
 
-		keys.On(k.Orphans, func() { v.Toggle(picture.Orphans) }),
-		keys.On(k.Calls, func() { v.Toggle(picture.Calls) }),
-		keys.On(k.FoldAll, func() { v.Toggle(picture.Tree); v.FoldSessions() }),
+		keys.On(k.Orphans, func() { v.ToggleFilter(picture.Strays) }),
+		keys.On(k.Calls, func() { v.ToggleFilter(picture.Calls) }),
+		keys.On(k.FoldAll, v.FoldSessions),
 		keys.On(k.Exited, m.toggleExited),
 		keys.On(k.Sort, sort(set.Next(o, false))),
 		keys.On(k.SortBack, sort(set.Next(o, true))),
@@ -260,7 +260,7 @@ func (m *model) clickRow(x, y int) {
 	}
 	r := rows[y]
 	switch again := r == m.view.Selected(); {
-	case m.view.Mode() == picture.Tree && m.view.Child(r) != nil && m.foldAt(r, x):
+	case m.view.Child(r) != nil && m.foldAt(r, x):
 		m.view.Fold(r, !r.Folded())
 	case again:
 		m.open(onDetails)

@@ -162,7 +162,6 @@ func (m *model) show(r *picture.Row) {
 	if v.Select(r) {
 		return
 	}
-	v.SetMode(picture.Tree)
 	v.SetRoot(nil)
 	if !v.Select(r) && v.HidesExited() {
 		v.HideExited(false)

@@ -60,35 +60,33 @@ func TestGraphs(t *testing.T) {
 // How a process died and when stand in one place at every width, not in a note.
 func TestFate(t *testing.T) {
 	for _, width := range []int{40, 60, 80, 100, 120, 200} {
-		for _, mode := range []string{"e", "e b"} {
-			s := shown(t, width, 24)
-			f := calls()
-			f.Upsert[0].Exited, f.Upsert[3].Exited = at(-12), at(-12)
-			s.frames(f)
-			s.press(mode)
-			var ends []int // of ages, times of death, and codes
-			var codes []int
-			for _, line := range strings.Split(ansi.Strip(s.draw()), "\n") {
-				line = string([]rune(line)[:min(s.layout().tree, len([]rune(line)))])
-				if head, _, found := strings.Cut(line, "AGE─"); found {
-					ends = append(ends, ansi.StringWidth(head+"AGE"))
-				}
-				if head, _, found := strings.Cut(line, "† 12s"); found {
-					ends = append(ends, ansi.StringWidth(head+"† 12s"))
-				}
-				for _, code := range []string{"exit 0", "exit 1", "SIGKILL"} {
-					if i := strings.Index(line, code); i >= 0 && !strings.Contains(line, "condemned") {
-						codes = append(codes, ansi.StringWidth(line[:i]+code))
-					}
-				}
-				if strings.Contains(line, " 12s") && !strings.Contains(line, "† 12s") {
-					t.Errorf("%d: %s", width, line)
+		s := shown(t, width, 24)
+		f := calls()
+		f.Upsert[0].Exited, f.Upsert[3].Exited = at(-12), at(-12)
+		s.frames(f)
+		s.press("e")
+		var ends []int // of ages, times of death, and codes
+		var codes []int
+		for _, line := range strings.Split(ansi.Strip(s.draw()), "\n") {
+			line = string([]rune(line)[:min(s.layout().tree, len([]rune(line)))])
+			if head, _, found := strings.Cut(line, "AGE─"); found {
+				ends = append(ends, ansi.StringWidth(head+"AGE"))
+			}
+			if head, _, found := strings.Cut(line, "† 12s"); found {
+				ends = append(ends, ansi.StringWidth(head+"† 12s"))
+			}
+			for _, code := range []string{"exit 0", "exit 1", "SIGKILL"} {
+				if i := strings.Index(line, code); i >= 0 && !strings.Contains(line, "condemned") {
+					codes = append(codes, ansi.StringWidth(line[:i]+code))
 				}
 			}
-			ends, codes = slices.Compact(ends), slices.Compact(codes)
-			if len(ends) != 1 || len(codes) != 1 {
-				t.Errorf("%d %s: they end at %v and %v\n%s", width, mode, ends, codes, s.draw())
+			if strings.Contains(line, " 12s") && !strings.Contains(line, "† 12s") {
+				t.Errorf("%d: %s", width, line)
 			}
+		}
+		ends, codes = slices.Compact(ends), slices.Compact(codes)
+		if len(ends) != 1 || len(codes) != 1 {
+			t.Errorf("%d: they end at %v and %v\n%s", width, ends, codes, s.draw())
 		}
 	}
 }
@@ -106,22 +104,20 @@ func TestCreatorOnTheRow(t *testing.T) {
 // The tool call of a process is on its row, in few cells if there is little room, but not
 // again on the rows below it.
 func TestCallOnTheRow(t *testing.T) {
-	open := func(width int, o Options, keys string) *screen {
+	open := func(width int, o Options) *screen {
 		s := newScreen(t, newFake(), o, width, 50)
 		s.frames(scene())
 		s.frames(calls())
-		s.press(keys)
 		return s
 	}
-	open(200, Options{}, "").says("bash -c './serve &' tool call Bash toolu_01Rx7LwCd4 (claimed) exit 0", "serve ↷4131 bash ",
+	open(200, Options{}).says("bash -c './serve &' tool call Bash toolu_01Rx7LwCd4 (claimed) exit 0", "serve ↷4131 bash ",
 		"sleep 9 ⟨Bash …Cd4 +1⟩ ")
-	open(120, Options{}, "").says("bash -c './serve &' ⟨Bash …Cd4⟩ exit 0", "serve ↷4131 bash ", "sleep 9 ⟨Bash …Cd4 +1⟩ ")
-	open(120, Options{ASCII: true}, "").says("bash -c './serve &' <Bash ~Cd4> exit 0")
-	open(180, Options{}, "o").says("serve ↷4131 bash ⟨Bash …Cd4⟩ ")
+	open(120, Options{}).says("bash -c './serve &' ⟨Bash …Cd4⟩ exit 0", "serve ↷4131 bash ", "sleep 9 ⟨Bash …Cd4 +1⟩ ")
+	open(120, Options{ASCII: true}).says("bash -c './serve &' <Bash ~Cd4> exit 0")
 
 	hostile := live(4135, 4123, 4123, "x")
 	hostile.Calls = []api.Call{{ID: "\x1b[31m\u202e名前名前名前", Tool: strings.Repeat("名", 64)}}
-	s := open(120, Options{}, "")
+	s := open(120, Options{})
 	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{hostile}})
 	fits(t, s.draw(), 120, 50)
 	s.says("⟨名名名名名… …名前⟩ ")

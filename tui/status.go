@@ -292,7 +292,7 @@ func (m *model) bottom() []string {
 		case m.prompt.kind == filterPrompt && m.prompt.input.Value() == "":
 			l.Put(t.Dim, "  "+picture.FilterHelp)
 		case m.prompt.kind == columnsPrompt && m.prompt.input.Value() == "":
-			l.Put(t.Dim, "  empty: as many as fit; "+strings.Join(columns.Names(), " "))
+			l.Put(t.Dim, "  empty: as many as fit; "+strings.Join(columns.Names, " "))
 		}
 	case m.message.text != "" && m.message.bad:
 		return m.wrapped(t.Bad, "! "+display.Text(m.message.text))
@@ -331,16 +331,10 @@ func (m *model) hints() []key.Binding {
 
 // keysThatFit is the footer: the first hints, whole ones.
 func (m *model) keysThatFit() string {
-	hints := m.hints()
-	for i := range hints {
-		h := hints[i].Help()
-		hints[i].SetHelp(m.term.theme.Keys.Replace(h.Key), h.Desc)
-	}
-	for {
+	for hints := m.hints(); ; hints = hints[:len(hints)-1] {
 		s := m.term.footer.ShortHelpView(hints)
 		if w := ansi.StringWidth(s); w <= m.term.width {
 			return s + strings.Repeat(" ", m.term.width-w)
 		}
-		hints = hints[:len(hints)-1]
 	}
 }

@@ -22,14 +22,7 @@ const (
 
 // columnSet is the figures that fit beside the rows.
 func (m *model) columnSet() columns.Set {
-	rows := columns.Tree
-	switch {
-	case m.view.Mode() != picture.Tree:
-		rows = columns.List
-	case m.view.SessionsFolded():
-		rows = columns.Table
-	}
-	return columns.Fit(m.layout().inner(), m.columns, rows)
+	return columns.Fit(m.layout().inner(), m.columns, m.view.SessionsFolded())
 }
 
 // rows is the window of rows while it is drawn.
@@ -40,7 +33,6 @@ type rows struct {
 	guides  *picture.Guides
 	columns int
 	table   bool // only folded sessions are shown
-	above   *picture.Row
 }
 
 // tree draws the window of rows.
@@ -64,7 +56,6 @@ func (m *model) tree(l layout) []string {
 			edge = w.Down
 		}
 		lines = append(lines, w.line(r, edge))
-		w.above = r
 	}
 	return lines
 }
@@ -78,10 +69,6 @@ func (m *model) empty(width int) []string {
 		text = ""
 	case m.view.Picture.Filter() != nil:
 		text = "nothing matches the filter; Esc clears it"
-	case m.view.Mode() == picture.Orphans:
-		text = "no orphans and no zombies; o goes back"
-	case m.view.Mode() == picture.Calls:
-		text = "no live process is of a tool call; b goes back"
 	case m.link.only == nil && m.link.status.Live > 0: // members of all sessions
 		text = "sessions of other users are hidden; run with sudo to see them"
 	}
@@ -113,9 +100,7 @@ func (w *rows) line(r *picture.Row, edge string) string {
 	} else {
 		l.Put(w.Dim, edge)
 	}
-	if w.m.view.Mode() == picture.Tree {
-		w.indent(l, r)
-	}
+	w.indent(l, r)
 	switch {
 	case r.OfSessions():
 		w.text(l, r, w.Exited, w.Labels.Row(r), "")
@@ -184,23 +169,11 @@ func (w *rows) process(l *ink.Line, r *picture.Row, p *api.Process, times string
 		w.text(l, r, text, w.Command(p), times)
 		return
 	}
-	tree := w.m.view.Mode() == picture.Tree
-	pid := "%7d "
-	if tree {
-		pid = "%d "
-	}
-	l.Put(w.Dim, fmt.Sprintf(pid, p.PID))
+	l.Put(w.Dim, fmt.Sprintf("%d ", p.PID))
 	about, call := note{Paint: look.Paint, leaves: most}, note{Paint: w.Key, leaves: half}
 	about.long, about.text = w.Note(p)
-	call.long, call.text = w.Call(p, !tree)
-	if w.m.view.Mode() != picture.Calls {
-		w.text(l, r, text, w.Command(p), "", about, call)
-		return
-	}
-	if call.leaves = quarter; w.above != nil && r.SameCalls(w.above) {
-		call = note{}
-	}
-	w.text(l, r, text, w.Command(p), "", call, about)
+	call.long, call.text = w.Call(p)
+	w.text(l, r, text, w.Command(p), "", about, call)
 }
 
 // note stands behind a command, longer if there is room.
@@ -210,7 +183,7 @@ type note struct {
 	leaves     float64 // of the room, to the command
 }
 
-const quarter, half, most = 0.25, 0.5, 0.9 // of the room
+const half, most = 0.5, 0.9 // of the room
 
 // text writes a command, its count, and notes. The command is cut to what a note leaves to
 // it; then the note is left out, as a part of it would mislead. Last come the figures.

@@ -138,7 +138,9 @@ func (m *model) View() tea.View {
 	if len(lines) > m.term.height {
 		lines = lines[:m.term.height]
 	}
-	v.Content = strings.Join(lines, "\n")
+	if v.Content = strings.Join(lines, "\n"); m.opts.ASCII {
+		v.Content = display.ASCII(v.Content)
+	}
 	if m.prompt != nil && m.dialog == nil {
 		if c := m.prompt.input.Cursor(); c != nil && c.X < m.term.width {
 			c.Y = m.term.height - 1
@@ -257,7 +259,7 @@ func overlay(lines, box []string, width int) {
 // are not shown.
 func (m *model) treeFrame(l layout) ink.Frame {
 	v, t := m.view, m.term.theme
-	f := ink.Frame{Title: [...]string{"Sessions", "Orphans and zombies", "Processes by tool call"}[v.Mode()], Focused: m.focus == onTree}
+	f := ink.Frame{Title: "Sessions", Focused: m.focus == onTree}
 	var how []string
 	if root := v.Root(); root != nil {
 		how = append(how, "from "+m.labels().Row(root))
@@ -354,7 +356,7 @@ func (m *model) helpLines(width int) []string {
 	for _, g := range m.keys.Groups() {
 		put(t.Strong, " "+g.Title)
 		for _, k := range g.Keys {
-			entry(t.Key, t.Keys.Replace(k.Help().Key), k.Help().Desc)
+			entry(t.Key, k.Help().Key, k.Help().Desc)
 		}
 	}
 	return lines

@@ -13,7 +13,14 @@ func ASCIILocale(env func(string) string) bool {
 	return locale != "" && !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
 }
 
-var ascii = map[rune]rune{'·': '-', '—': '-', '─': '-', '×': 'x', '…': '~', '└': '`', '├': '|', '│': '|', '●': '*', '○': 'o', '↷': '>'}
+// glyphs are ours, each with what stands for it in ASCII. "~/" would be a home directory.
+var glyphs = strings.NewReplacer("…/", "*/", "·", "-", "—", "-", "─", "-", "×", "x", "…", "~", "└", "`", "├", "|", "│", "|", "●", "*", "○", "o", "↷", ">",
+	"⚑", "!", "†", "x", "›", ">", "✓", "+", "▾", "-", "▸", "+", "↑", "^", "↓", "v", "←", "<", "→", ">", "━", "=", "▶", ">", "•", ".",
+	"╭", "+", "╮", "+", "╰", "+", "╯", "+", "┌", "+", "┐", "+", "┘", "+", "▲", "^", "▼", "v", "⟨", "<", "⟩", ">",
+	"▁", "_", "▂", ".", "▃", ":", "▄", "-", "▅", "=", "▆", "+", "▇", "*", "█", "#")
+
+// ASCII is text with our glyphs in ASCII, as wide as before.
+func ASCII(s string) string { return glyphs.Replace(s) }
 
 // InLocale is s as the locale shows it: without UTF-8, one byte for each character.
 func InLocale(env func(string) string, s string) string {
@@ -24,6 +31,6 @@ func InLocale(env func(string) string, s string) string {
 		if r < utf8.RuneSelf {
 			return r
 		}
-		return cmp.Or(ascii[r], '?')
-	}, s)
+		return '?'
+	}, ASCII(s))
 }

@@ -10,8 +10,11 @@ import (
 // Caller says who asked for something.
 func Caller(c *api.Caller) string {
 	by := fmt.Sprintf("uid %d, pid %d %s", c.UID, c.PID, Text(c.Comm))
-	if c.Command == "" {
-		return by
+	if c.Command != "" {
+		by = fmt.Sprintf("%s in signed command %.8s, sent by %s", Text(strings.Join(c.Operators, " and ")), Text(c.Command), by)
 	}
-	return fmt.Sprintf("%s in signed command %.8s, sent by %s", Text(strings.Join(c.Operators, " and ")), Text(c.Command), by)
+	if c.Reason != "" {
+		by += ": " + Text(c.Reason)
+	}
+	return by
 }

@@ -2,6 +2,7 @@ package display
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -20,22 +21,40 @@ func lost(ev *api.Event) string {
 	return what + ", " + Text(ev.Where)
 }
 
-// About is what an event says besides its process, "" if that is all. Names of other processes, and
-// what a session's state is called, differ from view to view: they are not in it.
-func About(ev *api.Event) string {
+// About is what an event says besides its process, "" if that is all; name names other processes.
+func About(ev *api.Event, name func(api.Ref) string) string {
+	var words []string
+	add := func(what string, ref *api.Ref) {
+		if ref != nil {
+			words = append(words, what+" "+name(*ref))
+		}
+	}
+	p := ev.Process
 	switch {
+	case ev.Type == api.EventFork && p != nil:
+		add("by", p.Creator)
+		if p.Creator != nil && p.Parent != nil && *p.Parent != *p.Creator {
+			add("parent", p.Parent)
+		}
+	case ev.Type == api.EventReparent:
+		add("from", ev.From)
+		add("to", ev.To)
+	case ev.Type == api.EventSession:
+		words = strings.Fields(ev.Name + " " + string(ev.State) + " " + ev.Reason)
+	case ev.Type == api.EventExit && p != nil:
+		return HowEnded(p)
 	case ev.Port != nil:
 		return Port(ev.Port)
-	case ev.Sent != nil && ev.Process != nil:
-		return Sender(ev.Sent, ev.Process.Ref)
+	case ev.Sent != nil && p != nil:
+		return Sender(ev.Sent, p.Ref)
 	case ev.Crossing != nil && ev.Crossing.To != nil:
 		return Crossing(ev.Crossing)
 	case ev.Call != nil:
 		return Mark(ev.Call)
-	case ev.Type == api.EventTrace && ev.Process != nil:
-		return cmp.Or(Trace(ev.Process.Trace), "an agent's hook, of no tool call")
+	case ev.Type == api.EventTrace && p != nil:
+		return cmp.Or(Trace(p.Trace), "an agent's hook, of no tool call")
 	case ev.Type == api.EventLost:
 		return lost(ev)
 	}
-	return ""
+	return Text(strings.Join(words, " "))
 }

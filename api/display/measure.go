@@ -19,6 +19,15 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
+// Clock shows a time as hour, minute and second in the zone of now, with its date unless it is today.
+func Clock(t, now time.Time) string {
+	t = t.In(now.Location())
+	if t.Format(time.DateOnly) != now.Format(time.DateOnly) {
+		return t.Format(time.DateTime)
+	}
+	return t.Format(time.TimeOnly)
+}
+
 // Duration shows how long something took, to three digits.
 func Duration(d time.Duration) string {
 	d = max(d, 0)

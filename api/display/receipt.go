@@ -1,7 +1,10 @@
 package display
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
@@ -31,6 +34,96 @@ func named(r *api.Report) (n int) {
 	return n
 }
 
+// Receipt is the receipt of an end in words.
+type Receipt struct {
+	Verdict, Sum string // "ended, clean", and "3 processes in 12ms"
+	Rows         []Row  // how each process ended
+	Notes        []Note // everything else
+}
+
+func (r *Receipt) String() string { return r.Verdict + ": " + r.Sum }
+
+// Receipted puts a receipt into words.
+func Receipted(r *api.Report, n Names) (words Receipt) {
+	words.Verdict, words.Sum = verdict(r)
+	words.Rows, words.Notes = Outcomes(r.Processes, n)
+	note := func(when bool, text string) {
+		if when {
+			words.Notes = append(words.Notes, Note{Text: text})
+		}
+	}
+	reapers, zombies := []string{}, map[string][]string{}
+	for i := range r.Zombies {
+		z, reaper := &r.Zombies[i], "its parent"
+		if z.Reaper != nil {
+			reaper = n.process(z.Reaper)
+		}
+		if zombies[reaper] == nil {
+			reapers = append(reapers, reaper)
+		}
+		zombies[reaper] = append(zombies[reaper], n.PID(z.Ref)+" "+Text(cmp.Or(z.Comm, "?")))
+	}
+	for _, reaper := range reapers {
+		of := zombies[reaper]
+		if len(of) > Equal && !n.Exact {
+			of = []string{fmt.Sprintf("×%d", len(of))}
+		}
+		note(true, fmt.Sprintf("zombies, to be reaped by %s: %s", reaper, strings.Join(of, ", ")))
+	}
+	note(r.Truncated, fmt.Sprintf("… %d more processes ended; the daemon kept no details of them", Unnamed(r)))
+	note(len(r.WouldEnd) > 0, "the policy would have ended it: "+Text(strings.Join(r.WouldEnd, ", ")))
+	words.Notes = append(words.Notes, AfterEnd(r, &n)...)
+	for i := range r.Brokered {
+		note(true, Brokered(&r.Brokered[i], r.Session))
+	}
+	return words
+}
+
+// Verdict is the receipt on one line, without processes.
+func Verdict(r *api.Report) string {
+	verdict, sum := verdict(r)
+	return verdict + ": " + sum
+}
+
+func verdict(r *api.Report) (verdict, sum string) {
+	ended, members := Ended(r)
+	all, took := Count(members, "process", "processes"), Duration(time.Duration(r.DurationMS*float64(time.Millisecond)))
+	verdict = "ended, " + Text(r.Verdict)
+	switch {
+	case r.Verdict == "" && r.State == api.StateActive:
+		return "no verdict", "the session has not ended"
+	case r.Verdict == "":
+		return "still ending", fmt.Sprintf("%d of %s dead after %s", ended, all, took)
+	case r.State == api.StateActive && r.Verdict == api.VerdictLeft: // run --on-exit report
+		return "nothing was ended", fmt.Sprintf("the session continues with %s", Count(r.Left, "process", "processes"))
+	case r.Verdict == api.VerdictUnknown:
+		return verdict, "no proof that nothing is left: " + Text(cmp.Or(r.VerdictWhy, "the daemon does not say why"))
+	case r.Verdict != api.VerdictClean:
+		sum = fmt.Sprintf("%d of %s in %s", ended, all, took)
+	case members == 0:
+		sum = "no process was left over"
+	default:
+		sum = all + " in " + took
+	}
+	if r.VerdictWhy != "" {
+		sum += "; " + Text(r.VerdictWhy)
+	}
+	return verdict, sum
+}
+
+// Outcomes are rows of how processes ended, and notes on those without a row.
+func Outcomes(processes []api.Outcome, n Names) ([]Row, []Note) {
+	tones := map[api.OutcomeKind]Tone{api.OutcomeSelf: Faint, api.OutcomeKill: Warn, api.OutcomeLeft: Bad}
+	rows := make([]Row, len(processes))
+	for i := range processes {
+		o := &processes[i]
+		rows[i] = n.row(&api.Process{Ref: o.Ref, Argv: o.Argv, Comm: o.Comm, Container: o.Container}, Said{
+			Tone: tones[o.Outcome], How: Outcome(o), Leftover: o.Leftover, alone: o.Outcome == api.OutcomeLeft,
+		})
+	}
+	return n.together(rows)
+}
+
 // Outcome says how a process ended, and why.
 func Outcome(o *api.Outcome) string {
 	word := string(o.Outcome)
@@ -41,6 +134,8 @@ func Outcome(o *api.Outcome) string {
 		word = "SIGTERM"
 	case api.OutcomeKill:
 		word = "SIGKILL"
+	case api.OutcomeLeft:
+		word = "still alive"
 	}
 	switch k := o.Killer; {
 	case k == nil:
@@ -57,79 +152,47 @@ func Outcome(o *api.Outcome) string {
 	return Text(word)
 }
 
-// HoldState is what became of something that an ended session held, in words.
-type HoldState string
-
-const (
-	Freed     HoldState = "freed"
-	TimeWait  HoldState = "in TIME_WAIT"
-	Busy      HoldState = "still busy:"
-	Released  HoldState = "released"
-	StillHeld HoldState = "still held:"
-	StillOpen HoldState = "its output is still open in"
-	NotKnown  HoldState = "note: not everything could be read:"
-)
-
-// Held is something that an ended session held.
-type Held struct {
-	State HoldState
-	Name  string
-	By    string    // who has it now, for Busy and StillHeld
-	Lock  *api.Lock // that it is, or nil
-}
-
-// Bad reports whether another program may fail because of it.
-func (h Held) Bad() bool { return h.State == Busy || h.State == StillHeld || h.State == StillOpen }
-
-func (h Held) String() string {
-	name := h.Name
-	if h.Lock != nil {
-		name = Lock(h.Lock)
-	}
-	switch {
-	case h.State == TimeWait:
-		return name
-	case h.By != "":
-		return fmt.Sprintf("%s %s, %s", h.State, name, h.By)
-	}
-	return fmt.Sprintf("%s %s", h.State, name)
-}
-
-// AfterEnd is the state of all that an ended session held; name names a process.
-func AfterEnd(r *api.Report, name func(*api.Process) string) (all []Held) {
-	ports := func(state HoldState, ports []api.Port) {
+// AfterEnd is what became of all that an ended session held; n names who has it now.
+func AfterEnd(r *api.Report, n *Names) (notes []Note) {
+	ports := func(tone Tone, what string, ports []api.Port) {
 		for i := range ports {
-			h := Held{State: state, Name: Port(&ports[i])}
-			switch state {
-			case Busy:
-				h.By = by(ports[i].PID)
-			case TimeWait:
-				h.Name += fmt.Sprintf(" has %s in TIME_WAIT", Count(ports[i].Connections, "connection", "connections"))
+			p := &ports[i]
+			note := Note{Tone: tone, Text: what + " " + Port(p)}
+			switch {
+			case tone == Warn:
+				note.Text += by(p.PID)
+			case what == "":
+				note.Text = fmt.Sprintf("%s has %s in TIME_WAIT", Port(p), Count(p.Connections, "connection", "connections"))
 			}
-			all = append(all, h)
+			notes = append(notes, note)
 		}
 	}
-	locks := func(state HoldState, locks []api.Lock) {
+	locks := func(tone Tone, what string, locks []api.Lock) {
 		for i := range locks {
-			h := Held{State: state, Name: lockName(&locks[i]), Lock: &locks[i]}
-			if state == StillHeld {
-				h.By = by(locks[i].PID)
+			note := Note{Tone: tone, Text: what + " " + Lock(&locks[i]), Lock: &locks[i]}
+			if tone == Warn {
+				note.Text += by(locks[i].PID)
 			}
-			all = append(all, h)
+			notes = append(notes, note)
 		}
 	}
-	ports(Freed, r.PortsFreed)
-	ports(TimeWait, r.PortsTimeWait)
-	ports(Busy, r.PortsBusy)
-	locks(Released, r.LocksReleased)
-	locks(StillHeld, r.LocksHeld)
+	ports(Faint, "freed", r.PortsFreed)
+	ports(Plain, "", r.PortsTimeWait)
+	ports(Warn, "still busy:", r.PortsBusy)
+	locks(Faint, "released", r.LocksReleased)
+	locks(Warn, "still held:", r.LocksHeld)
 	for i := range r.OutputHeldBy {
-		all = append(all, Held{State: StillOpen, Name: name(&r.OutputHeldBy[i])})
+		notes = append(notes, Note{Tone: Warn, Text: "its output is still open in " + n.process(&r.OutputHeldBy[i])})
 	}
-	for _, s := range r.HoldsUnknown {
-		all = append(all, Held{State: NotKnown, Name: Text(s)})
+	return append(notes, unknown(r.HoldsUnknown)...)
+}
+
+// unknown says what could not be read of what processes hold.
+func unknown(what []string) (notes []Note) {
+	for _, s := range what {
+		notes = append(notes, Note{Text: "note: not everything could be read: " + Text(s)})
 	}
-	return all
+	return notes
 }
 
 // PortsOf names the ports that a process had when the end began, each after a comma.
@@ -146,7 +209,7 @@ func PortsOf(r *api.Report, pid int) (text string) {
 
 func by(pid int) string {
 	if pid == 0 {
-		return "by an unknown process"
+		return ", by an unknown process"
 	}
-	return fmt.Sprintf("by %d", pid)
+	return fmt.Sprintf(", by %d", pid)
 }

@@ -158,7 +158,7 @@ func TestEndCall(t *testing.T) {
 		w := newWorld(t, f)
 		shown := w.terminal(answer)
 		code, _, _ := w.run("end", "--call", "toolu_1")
-		if text := strings.Join(strings.Fields(shown()), " "); code != 1-ends || len(f.Got.Branches) != ends || !strings.Contains(text, "2 more processes may be of it") {
+		if text := strings.Join(strings.Fields(shown()), " "); code != 1-ends || len(f.Got.Branches) != ends || !strings.Contains(text, "2 more processes may be of this call, or of another one") {
 			t.Errorf("%q: exit %d, asked the daemon %q, shown:\n%s", answer, code, f.Got.Branches, text)
 		}
 	}

@@ -85,12 +85,12 @@ func TestEndVerdicts(t *testing.T) {
 		code int
 		want string
 	}{
-		{"left", left, "build", 6, "lineage: session k3x9q2: 39 of 42 processes ended, 3 left in state D (4417 4420), exiting (nfs_wait) (4421); they die when their I/O returns\n"},
-		{"unknown", unknown, "build", 6, "lineage: session k3x9q2: no proof that nothing is left: a birth was missed\n"},
+		{"left", left, "build", 6, "lineage: session k3x9q2: ended, left: 39 of 42 processes in 10s; they die when their I/O returns\n"},
+		{"unknown", unknown, "build", 6, "lineage: session k3x9q2: ended, unknown: no proof that nothing is left: a birth was missed\n"},
 		{"the worst counts", unknown, "nosuch build old", 6,
 			"lineage: session nosuch: not found\n" +
-				"lineage: session k3x9q2: no proof that nothing is left: a birth was missed\n" +
-				"lineage: session e7d7c7: no proof that nothing is left: a birth was missed\n"},
+				"lineage: session k3x9q2: ended, unknown: no proof that nothing is left: a birth was missed\n" +
+				"lineage: session e7d7c7: ended, unknown: no proof that nothing is left: a birth was missed\n"},
 		{"one is unknown", nil, "nosuch build", 3, "lineage: session nosuch: not found\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -176,8 +176,8 @@ func TestEndTimeout(t *testing.T) {
 		return begun(id, api.EndRequest{})
 	}
 	code, stdout, stderr := newWorld(t, f).run("end", "-y", "--now", "--timeout", "1ms", "build")
-	want := "lineage: session k3x9q2: not over yet, 8486 of 10001 processes ended; it continues, see \"lineage tree k3x9q2\"\n"
-	if code != 6 || stderr != want || !strings.Contains(stdout, "k3x9q2: still ending after 0s: 8486 of 10001 processes dead\n") {
+	want := "lineage: session k3x9q2: still ending: 8486 of 10001 processes dead after 0s; it continues, see \"lineage tree k3x9q2\"\n"
+	if code != 6 || stderr != want || !strings.Contains(stdout, "k3x9q2: still ending: 8486 of 10001 processes dead after 0s\n") {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 }
@@ -356,7 +356,7 @@ func TestEndOfMany(t *testing.T) {
 	f.On.End = endOf(1500, func(pid int) string { return fmt.Sprint("w", pid) })
 	_, out, _ := newWorld(t, f).run("end", "-y", "build")
 	require.Equal(t, strings.Count(out, "\n"), 1+20+1+3)
-	require.Contains(t, out, "  9999  left", "  … 740 more: SIGTERM\n", "  … 740 more: SIGKILL\n", "\n  zombies, to be reaped by 4100 lineage: ×1500\n")
+	require.Contains(t, out, "  9999  still alive", "  … 740 more: SIGTERM\n", "  … 740 more: SIGKILL\n", "\n  zombies, to be reaped by 4100 lineage: ×1500\n")
 	if _, out, _ = newWorld(t, f).run("end", "-y", "-o", "wide", "build"); strings.Count(out, "\n") != 1+1501+1 {
 		t.Errorf("wide: %d lines", strings.Count(out, "\n"))
 	}
@@ -367,7 +367,7 @@ func TestEndOfEqual(t *testing.T) {
 	f := newFake()
 	f.On.End = endOf(600, func(int) string { return "sleep" })
 	_, out, _ := newWorld(t, f).run("end", "-y", "build")
-	require.Contains(t, out, "\n  ×300  SIGTERM  sleep\n", "\n  ×300  SIGKILL  sleep\n", "\n  9999  left     stuck\n")
+	require.Contains(t, out, "\n  ×300  SIGTERM      sleep\n", "\n  ×300  SIGKILL      sleep\n", "\n  9999  still alive  stuck\n")
 	f.On.End = endOf(6, func(int) string { return "sleep" })
 	if _, out, _ := newWorld(t, f).run("end", "-y", "build"); strings.Contains(out, "×3") {
 		t.Errorf("three processes share a row:\n%s", out)

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
@@ -53,14 +52,14 @@ always means the process.`,
 	return cmd
 }
 
-// askTree asks for the trees that arg names. A locale without UTF-8 gets ASCII.
+// askTree asks for the trees that arg names.
 func (a *app) askTree(o treeOptions, arg string) query.Asker {
 	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
 		trees, err := query.Trees(ctx, c, arg, o.all, o.where)
 		if err != nil {
 			return nil, err
 		}
-		l := text.Trees(trees, arg != "", display.ASCIILocale(a.Env), o.calls)
+		l := text.Trees(trees, arg != "", o.calls)
 		if len(trees) == 0 {
 			l.Empty = `no live session; "lineage run -- CMD" starts one`
 		}

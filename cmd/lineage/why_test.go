@@ -186,14 +186,14 @@ func TestWhySharedSocket(t *testing.T) {
 		chains int
 		want   []string
 	}{
-		{"a child", []api.Why{chain(10, 20), chain(10, 20, 30)}, 1, []string{"held by 20 node", "\n  and 1 child that holds it, too: 30\n"}},
-		{"children first", []api.Why{chain(10, 20, 30), chain(10, 20, 31), chain(10, 20)}, 1, []string{"held by 20 node", "and 2 children that hold it, too: 30 31\n"}},
-		{"a grandchild", []api.Why{chain(10, 20), chain(10, 20, 30), chain(10, 20, 30, 40)}, 1, []string{"and 2 descendants that hold it, too: 30 40\n"}},
+		{"a child", []api.Why{chain(10, 20), chain(10, 20, 30)}, 1, []string{"held by 20 node", "\n  and 1 process that holds it, too: 30\n"}},
+		{"children first", []api.Why{chain(10, 20, 30), chain(10, 20, 31), chain(10, 20)}, 1, []string{"held by 20 node", "and 2 processes that hold it, too: 30 31\n"}},
+		{"a grandchild", []api.Why{chain(10, 20), chain(10, 20, 30), chain(10, 20, 30, 40)}, 1, []string{"and 2 processes that hold it, too: 30 40\n"}},
 		{"of a dead server", []api.Why{chain(10, 20, 30), chain(10, 20, 31), chain(10, 20, 31, 41)}, 1, []string{"held by 30 node", "and 2 processes that hold it, too: 31 41\n"}},
-		{"many", many, 1, []string{"and 20 children that hold it, too: 30 31 32 33 34 35 36 37 38 39 40 41 …\n"}},
+		{"many", many, 1, []string{"and 20 processes that hold it, too: 30 31 32 33 34 35 36 37 38 39 40 41 …\n"}},
 		{"of two programs", []api.Why{chain(10, 20, 30), chain(10, 21, 31)}, 2, []string{"held by 30 node", "held by 31 node"}},
 		{"with another port", []api.Why{chain(10, 20), both}, 2, []string{"tcp6 [::1]:8080"}},
-		{"in no session", []api.Why{outside(50, 1), outside(60, 50), outside(61, 50)}, 1, []string{"held by 50 sh", "and 2 children that hold it, too: 60 61\n"}},
+		{"in no session", []api.Why{outside(50, 1), outside(60, 50), outside(61, 50)}, 1, []string{"held by 50 sh", "and 2 processes that hold it, too: 60 61\n"}},
 		{"a service and the init that opened its socket", []api.Why{outside(1, 0), outside(60, 1)}, 2, []string{"held by 1 sh", "held by 60 sh"}},
 		{"two services", []api.Why{outside(50, 1), outside(60, 1)}, 2, nil},
 	} {

@@ -11,13 +11,13 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// TestOneReceipt: only api/display puts what became of ports and locks into words. The
-// commands and the live tree show its words.
+// TestOneReceipt: only api/display puts a receipt into words: what became of processes, ports and locks. The
+// commands, the page and the live tree show its words.
 func TestOneReceipt(t *testing.T) {
 	fields := []string{"PortsFreed", "PortsTimeWait", "PortsBusy", "LocksReleased", "LocksHeld", "OutputHeldBy", "HoldsUnknown"}
 	nodes(t, []string{"cmd", "tui"}, func(_ string, at token.Position, n ast.Node) {
 		if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains(fields, s.Sel.Name) {
-			t.Errorf("%s: reads %s of a report; display.AfterEnd has it in words", at, s.Sel.Name)
+			t.Errorf("%s: reads %s of a report; display.Receipted has it in words", at, s.Sel.Name)
 		}
 	})
 }

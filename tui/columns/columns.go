@@ -32,17 +32,6 @@ type owner uint8
 const (
 	everyRow owner = iota
 	sessions       // sessions only: elsewhere it is empty, and a row's text may use its room
-	listed         // processes that do not stand below their session
-)
-
-// Rows is what a set of columns stands beside.
-type Rows uint8
-
-// The layouts of rows.
-const (
-	Tree  Rows = iota // sessions with their processes
-	Table             // sessions only, whose names are short
-	List              // processes only
 )
 
 // Facts are what cells are written from.
@@ -53,7 +42,6 @@ type Facts struct {
 
 // all are the columns in the order of a row, from the left.
 var all = []column{
-	{"session", "SESSION", 10, picture.BySession, listed, func(l *Facts, r *picture.Row) string { return display.Text(l.Picture.SessionName(r)) }},
 	{"live", "LIVE", 5, picture.ByLive, sessions, figure("0", func(s *api.Session) int { return s.Live })},
 	{"orphans", "ORPH", 4, picture.ByOrphans, sessions, figure("", func(s *api.Session) int { return s.Orphans })},
 	{"leftovers", "LEFT", 4, picture.ByLeftovers, sessions, figure("", func(s *api.Session) int { return s.Leftovers })},
@@ -84,16 +72,12 @@ func ports(width int) column {
 // morePorts is how much wider it is where there is room: for three ports.
 const morePorts = 10
 
-// ratings are the orders in which columns get room. Leftovers and zombies without a
-// column are named in the text of their row.
-var ratings = [...][]string{
-	Tree:  {"cpu", "rss", "live", "orphans", "leftovers", "age", "ports", "zombies", "threads", "activity"},
-	Table: {"live", "orphans", "leftovers", "zombies", "cpu", "rss", "ports", "age", "activity"},
-	List:  {"cpu", "rss", "session", "age", "ports", "threads"},
-}
-
-// Names are what Parse takes.
-func Names() []string { return append(slices.Clone(ratings[Tree]), "session") }
+// Names are what Parse takes, in the order in which columns get room; inTable is that of a table of sessions, whose
+// names are short. Leftovers and zombies without a column are named in the text of their row.
+var (
+	Names   = []string{"cpu", "rss", "live", "orphans", "leftovers", "age", "ports", "zombies", "threads", "activity"}
+	inTable = []string{"live", "orphans", "leftovers", "zombies", "cpu", "rss", "ports", "age", "activity"}
+)
 
 // Set is the shown columns, in the order of a row.
 type Set []column
@@ -102,8 +86,8 @@ type Set []column
 func Parse(text string) ([]string, error) {
 	names := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return r == ' ' || r == ',' })
 	for i, name := range names {
-		if !slices.Contains(Names(), name) {
-			return nil, fmt.Errorf("invalid column %s: want %s", display.Text(name), strings.Join(Names(), " "))
+		if !slices.Contains(Names, name) {
+			return nil, fmt.Errorf("invalid column %s: want %s", display.Text(name), strings.Join(Names, " "))
 		}
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("column %s is listed twice", name)
@@ -118,18 +102,18 @@ const (
 	leastName           = 25     // of a session above its processes
 )
 
-// Fit chooses columns beside rows of that width. wanted are the reader's columns, the
+// Fit chooses columns beside rows of that width; table: beside sessions only. wanted are the reader's columns, the
 // most important first. The text of a process keeps most of the width. Columns of
 // sessions take nothing from it, and leave a session the room for its name.
-func Fit(width int, wanted []string, rows Rows) Set {
+func Fit(width int, wanted []string, table bool) Set {
 	names, share := width-1-leastName, width-1-min(max(width*9/20, leastText), mostText)
 	switch {
-	case rows == Table:
+	case table:
 		names = width - 1 - min(max(width/4, leastText-2), mostText)
 		share = names
-		wanted = append(slices.Clone(wanted), ratings[Table]...)
+		wanted = append(slices.Clone(wanted), inTable...)
 	case len(wanted) == 0:
-		wanted = ratings[rows]
+		wanted = Names
 	}
 	in, wider := map[string]bool{}, 0
 	widen := func() {
@@ -139,7 +123,7 @@ func Fit(width int, wanted []string, rows Rows) Set {
 	}
 	for _, name := range wanted {
 		c := &all[slices.IndexFunc(all, func(c column) bool { return c.name == name })]
-		if in[name] || !c.suits(rows, width) {
+		if in[name] || name == "activity" && !table && width < 130 {
 			continue
 		}
 		if name == "threads" {
@@ -156,17 +140,6 @@ func Fit(width int, wanted []string, rows Rows) Set {
 	}
 	widen()
 	return pick(in, wider)
-}
-
-// suits reports whether the column has figures for such rows.
-func (c *column) suits(rows Rows, width int) bool {
-	switch {
-	case c.name == "activity":
-		return rows == Table || rows == Tree && width >= 130
-	case rows == List:
-		return c.of != sessions
-	}
-	return c.of != listed
 }
 
 // pick is the columns of those names, that of ports wider than usual.
@@ -221,13 +194,8 @@ func (s Set) Head(t *ink.Theme, o picture.Order, gap string) string {
 			}
 			name, p = arrow+name, t.Key
 		}
-		before, after := max(c.width+1-ink.Width(name), 0), 0
-		if c.of == listed {
-			before, after = 1, before-1
-		}
-		b.WriteString(t.Border.Of(strings.Repeat(gap, before)))
+		b.WriteString(t.Border.Of(strings.Repeat(gap, max(c.width+1-ink.Width(name), 0))))
 		b.WriteString(p.Of(name))
-		b.WriteString(t.Border.Of(strings.Repeat(gap, after)))
 	}
 	if len(s) > 0 {
 		b.WriteString(t.Border.Of(gap))
@@ -252,20 +220,10 @@ func (s Set) Put(line *ink.Line, l *Facts, r *picture.Row, skip int) {
 			skip -= c.width + 1
 			continue
 		}
-		text := c.text(l, r)
+		text := c.cell(l, r)
 		line.Skip(1)
 		line.PutRight(c.look(l, text), text, c.width)
 	}
-}
-
-// text is the cell of a row. That of a list begins at the left.
-func (c *column) text(l *Facts, r *picture.Row) string {
-	text := c.cell(l, r)
-	if c.of == listed {
-		text = l.Fit(text, c.width)
-		text += strings.Repeat(" ", c.width-ink.Width(text))
-	}
-	return text
 }
 
 // busy is the CPU% from which a cell is marked.
@@ -276,8 +234,6 @@ func (c *column) look(l *Facts, text string) ink.Paint {
 	switch {
 	case text == "0" || text == "0.0" || text == "-" || c.name == "age":
 		return l.Dim
-	case c.name == "session":
-		return l.Session
 	case c.name == "orphans":
 		return l.Moved
 	case c.name == "leftovers":

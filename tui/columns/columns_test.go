@@ -28,32 +28,28 @@ func TestFit(t *testing.T) {
 	for _, tt := range []struct {
 		width  int
 		wanted string
-		rows   Rows
+		table  bool
 		want   string
 	}{
-		{20, "", Tree, ""},
-		{40, "", Tree, "cpu rss"},
-		{64, "", Tree, "live orphans leftovers cpu rss age"},
-		{70, "", Tree, "live orphans leftovers cpu rss ports age"},
-		{78, "", Tree, "live orphans leftovers zombies cpu rss ports age"},
-		{126, "", Tree, "live orphans leftovers zombies cpu rss PORTS age threads"},
-		{198, "", Tree, "live orphans leftovers zombies cpu rss PORTS age threads activity"},
-		{40, "", Table, "live orphans leftovers"},
-		{78, "", Table, "live orphans leftovers zombies cpu rss ports age"},
-		{118, "", Table, "live orphans leftovers zombies cpu rss PORTS age activity"},
-		{40, "", List, "cpu rss"},
-		{70, "", List, "session cpu rss ports age"},
-		{126, "", List, "session cpu rss PORTS age threads"},
-		{78, "threads rss", Tree, "rss threads"},
-		{78, "session rss live", Tree, "live rss"},
-		{78, "session rss live", List, "session rss"},
-		{198, "threads", Tree, "threads"},
+		{20, "", false, ""},
+		{40, "", false, "cpu rss"},
+		{64, "", false, "live orphans leftovers cpu rss age"},
+		{70, "", false, "live orphans leftovers cpu rss ports age"},
+		{78, "", false, "live orphans leftovers zombies cpu rss ports age"},
+		{126, "", false, "live orphans leftovers zombies cpu rss PORTS age threads"},
+		{198, "", false, "live orphans leftovers zombies cpu rss PORTS age threads activity"},
+		{40, "", true, "live orphans leftovers"},
+		{78, "", true, "live orphans leftovers zombies cpu rss ports age"},
+		{118, "", true, "live orphans leftovers zombies cpu rss PORTS age activity"},
+		{78, "threads rss", false, "rss threads"},
+		{78, "rss live", false, "live rss"},
+		{198, "threads", false, "threads"},
 	} {
 		wanted, err := Parse(tt.wanted)
 		require.NoError(t, err)
-		s := Fit(tt.width, wanted, tt.rows)
+		s := Fit(tt.width, wanted, tt.table)
 		if got := names(s); got != tt.want {
-			t.Errorf("%d %q %d: %s, want %s", tt.width, tt.wanted, tt.rows, got, tt.want)
+			t.Errorf("%d %q %t: %s, want %s", tt.width, tt.wanted, tt.table, got, tt.want)
 		}
 		if w := ink.Width(ansi.Strip(s.Head(ink.New(ink.Options{}), picture.Order{}, " "))); w != s.Width() {
 			t.Errorf("%d: the head is %d wide, the set %d", tt.width, w, s.Width())
@@ -63,9 +59,9 @@ func TestFit(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		"size":    "invalid column size: want cpu rss live orphans leftovers age ports zombies threads activity session",
+		"size":    "invalid column size: want cpu rss live orphans leftovers age ports zombies threads activity",
 		"cpu,CPU": "column cpu is listed twice",
-		"\x1b[2J": `invalid column \x1b[2j: want cpu rss live orphans leftovers age ports zombies threads activity session`,
+		"\x1b[2J": `invalid column \x1b[2j: want cpu rss live orphans leftovers age ports zombies threads activity`,
 	} {
 		if _, err := Parse(text); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", text, err)
@@ -75,7 +71,7 @@ func TestParse(t *testing.T) {
 
 // One key goes through every column and back to the first.
 func TestNext(t *testing.T) {
-	s := Fit(198, nil, Tree)
+	s := Fit(198, nil, false)
 	o, seen := picture.Order{}, map[picture.Sort]bool{}
 	for range 9 {
 		seen[o.By] = true
@@ -92,7 +88,7 @@ func TestNext(t *testing.T) {
 
 // The arrow is on the sort column, and a click there finds it.
 func TestHead(t *testing.T) {
-	s, theme := Fit(78, nil, Tree), ink.New(ink.Options{Name: "mono"})
+	s, theme := Fit(78, nil, false), ink.New(ink.Options{Name: "mono"})
 	for _, tt := range []struct {
 		order picture.Order
 		want  string

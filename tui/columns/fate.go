@@ -12,12 +12,10 @@ import (
 const whenColumns = 8
 
 // Fate is what a dead process has instead of figures. How long ago it died ends where the
-// living have their age, and before that is how it ended; in a list its session is where
-// all have theirs.
+// living have their age, and before that is how it ended.
 type Fate struct {
-	session, how, when string
-	width              int // of the set, if it begins with the session
-	after              int // columns of the screen behind it
+	how, when string
+	after     int // columns of the screen behind it
 }
 
 // Fate is that of a row, in the columns of the set; with room for less than all of it, only
@@ -32,9 +30,6 @@ func (s Set) Fate(l *Facts, r *picture.Row, room int) Fate {
 	if i := slices.IndexFunc(s, func(c column) bool { return c.name == "age" }); i >= 0 {
 		f.after = max(s[i+1:].Width(), 1)
 	}
-	if len(s) > 0 && s[0].of == listed {
-		f.session, f.width = s[0].text(l, r), s.Width()
-	}
 	if f.Width() > room {
 		f.how = ""
 	}
@@ -46,14 +41,6 @@ func (s Set) Fate(l *Facts, r *picture.Row, room int) Fate {
 
 // Width is how many columns of the screen it takes, with a blank at both ends.
 func (f Fate) Width() int {
-	if f.session == "" {
-		return f.ending()
-	}
-	return max(f.width, 1+ink.Width(f.session)+f.ending())
-}
-
-// ending is the width without the session.
-func (f Fate) ending() int {
 	if f.how+f.when == "" {
 		return 0
 	}
@@ -67,13 +54,9 @@ func (f Fate) ending() int {
 // Put writes it at the end of the line.
 func (f Fate) Put(line *ink.Line, p ink.Paint) {
 	line.Skip(line.Left - f.Width())
-	if f.session != "" {
-		line.Put(p, " "+f.session)
-	}
-	line.Skip(line.Left - f.ending())
 	if f.how != "" {
 		line.Put(p, " "+f.how)
 	}
-	line.Skip(min(1, f.ending()))
-	line.PutRight(p, f.when, min(whenColumns, f.ending()))
+	line.Skip(min(1, f.Width()))
+	line.PutRight(p, f.when, min(whenColumns, f.Width()))
 }

@@ -314,9 +314,9 @@ func (p *pane) group(r *picture.Row) {
 		p.colored(p.Key, "ports", strings.Trim(fmt.Sprint(ports), "[]"))
 	}
 	p.blank()
-	p.text(p.Dim, "", p.Keys.Replace("→")+" shows each of them")
+	p.text(p.Dim, "", "→ shows each of them")
 }
 
 func (p *pane) ended(r *picture.Row) {
-	p.text(p.Dim, "", display.Count(r.Count(), "session", "sessions")+" ended within the last 30s; "+p.Keys.Replace("→")+" shows each of them. Older ones: lineage history")
+	p.text(p.Dim, "", display.Count(r.Count(), "session", "sessions")+" ended within the last 30s; → shows each of them. Older ones: lineage history")
 }

@@ -215,25 +215,24 @@ func (t *Target) planned(l *label.Labels, put func(ink.Paint, string)) {
 		head += fmt.Sprintf(", %d cannot be killed", spared)
 	}
 	put(l.Warn, head)
-	for i := range p.Processes {
-		pr := &p.Processes[i]
-		look, why := ink.Paint{}, display.Text(pr.Why)
-		switch {
-		case !pr.Killable:
-			look, why = l.Bad, why+"; could not be killed: "+display.Text(pr.Reason)
-		case pr.Reason != "":
-			look, why = l.Warn, why+"; "+display.Text(pr.Reason)
-		}
-		put(look, fmt.Sprintf("  %d %s  (%s)", pr.PID, l.Fit(l.Command(&pr.Process), 48), why))
-		for j := range pr.Ports {
-			put(l.Dim, "    holds "+display.Port(&pr.Ports[j]))
-		}
-		for j := range pr.Locks {
-			put(l.Dim, "    holds "+display.Lock(&pr.Locks[j]))
-		}
+	rows, notes := display.Plan(p, named(l))
+	list(l, put, rows, notes)
+}
+
+// named names processes as the dialog does.
+func named(l *label.Labels) display.Names {
+	return display.Names{Command: func(p *api.Process) string { return l.Fit(l.Command(p), 48) }}
+}
+
+// list writes rows about processes, and what there is to say about all of them.
+func list(l *label.Labels, put func(ink.Paint, string), rows []display.Row, notes []display.Note) {
+	paints := [...]ink.Paint{display.Plain: {}, display.Faint: l.Dim, display.Warn: l.Warn, display.Bad: l.Bad}
+	for i := range rows {
+		r := &rows[i]
+		put(paints[r.Tone], fmt.Sprintf("  %s %s  %s", r.PID, r.Command, r.How))
 	}
-	for _, s := range p.Unknown {
-		put(l.Dim, "  "+string(display.NotKnown)+" "+display.Text(s))
+	for _, n := range notes {
+		put(paints[n.Tone], "  "+n.Text)
 	}
 }
 
@@ -248,17 +247,7 @@ func (t *Target) outcome() (text string, ok bool) {
 	case t.report == nil:
 		return t.Name + ": nothing was sent", true
 	}
-	r := t.report
-	ended, all := display.Ended(r)
-	if r.Verdict == "" {
-		return fmt.Sprintf("%s is still ending: %d of %s dead", t.Name, ended, display.Count(all, "process", "processes")), false
-	}
-	took := time.Duration(r.DurationMS * float64(time.Millisecond)).Round(time.Millisecond)
-	text = fmt.Sprintf("%s ended, %s: %d of %s in %v", t.Name, display.Text(r.Verdict), ended, display.Count(all, "process", "processes"), took)
-	if r.VerdictWhy != "" {
-		text += "; " + display.Text(r.VerdictWhy)
-	}
-	return text, r.Verdict == "clean"
+	return t.Name + ": " + display.Verdict(t.report), t.report.Verdict == api.VerdictClean
 }
 
 // receipt lists how each process ended.
@@ -269,30 +258,6 @@ func (t *Target) receipt(l *label.Labels, put func(ink.Paint, string)) {
 		look = l.Bad
 	}
 	put(look, text)
-	for i := range t.report.Processes {
-		o := &t.report.Processes[i]
-		look := ink.Paint{}
-		if o.Outcome == api.OutcomeLeft {
-			look = l.Bad
-		}
-		command := l.Fit(l.Command(&api.Process{Argv: o.Argv, Comm: o.Comm}), 48)
-		put(look, fmt.Sprintf("  %d %s  %s", o.PID, display.InContainer(command, o.Container), display.Outcome(o)))
-	}
-	for _, z := range t.report.Zombies {
-		put(l.Zombie, fmt.Sprintf("  %d %s  zombie, to be reaped by %s", z.PID, display.Text(z.Comm), reaper(z.Reaper)))
-	}
-	for _, h := range display.AfterEnd(t.report, label.Process) {
-		look := l.Dim
-		if h.Bad() {
-			look = l.Warn
-		}
-		put(look, "  "+h.String())
-	}
-}
-
-func reaper(p *api.Process) string {
-	if p == nil {
-		return "its parent"
-	}
-	return label.Process(p)
+	words := display.Receipted(t.report, named(l))
+	list(l, put, words.Rows, words.Notes)
 }

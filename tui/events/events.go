@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -182,34 +181,15 @@ func (p *Pane) line(l *label.Labels, i, columns int) string {
 		when = ev.Time.In(l.Now.Location()).Format("15:04:05.000")
 	}
 	out.Put(l.Dim, " "+when+"  ")
-	paint, about := l.Dim, display.About(ev)
+	about := display.About(ev, func(ref api.Ref) string { return p.named(l, ref, i) })
 	pr := ev.Process
-	switch ev.Type {
-	case api.EventFork:
-		paint = l.Live
-		if pr != nil && pr.Creator != nil {
-			about = "by " + p.named(l, *pr.Creator, i)
-		}
-	case api.EventExec:
-		paint = l.Key
-	case api.EventExit:
-		if pr != nil {
-			about = label.WhoEnded(pr)
-			if pr.Signal != "" || pr.ExitCode != nil && *pr.ExitCode != 0 {
-				paint = l.Bad
-			}
-		}
-	case api.EventReparent:
-		paint = l.Moved
-		if ev.To != nil {
-			about = "to " + p.named(l, *ev.To, i)
-		}
-	case api.EventSession:
-		paint = l.Session
-		about = display.Text(strings.TrimSpace(string(ev.State) + " " + strings.ReplaceAll(ev.Reason, "_", " ")))
-	case api.EventLost:
+	paint, known := map[api.EventType]ink.Paint{api.EventFork: l.Live, api.EventExec: l.Key, api.EventReparent: l.Moved,
+		api.EventSession: l.Session, api.EventLost: l.Bad}[ev.Type]
+	switch {
+	case ev.Type == api.EventExit && pr != nil && (pr.Signal != "" || pr.ExitCode != nil && *pr.ExitCode != 0):
 		paint = l.Bad
-	default:
+	case !known:
+		paint = l.Dim
 	}
 	out.Put(paint, fmt.Sprintf("%-8s  ", display.Text(ev.Type)))
 	if pr != nil {

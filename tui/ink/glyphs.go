@@ -14,31 +14,19 @@ type Glyphs struct {
 	OpenClaim, CloseClaim                          string // around what a member says
 	Rising, Falling                                string
 	Spark                                          []string
-	Keys                                           *strings.Replacer // names of keys
 }
 
 const squareCorners = "┌┐└┘"
 
-var (
-	unicodeGlyphs = Glyphs{
-		LiveGlyph: "●", ExitedGlyph: "○", EndedGlyph: "⚑", MovedGlyph: "↷", Died: "†",
-		Cursor: "›", Mark: "✓", Open: "▾ ", Shut: "▸ ",
-		Tee: "├─", Elbow: "└─", Bar: "│ ",
-		Times: "×", Dots: "…", Up: "↑", Down: "↓", Sep: "·", Side: "│",
-		Lane: "━", LaneNow: "▶", LaneDot: "•", Horizontal: "─", Corners: "╭╮╰╯",
-		Rising: "▲", Falling: "▼", OpenClaim: "⟨", CloseClaim: "⟩",
-		Spark: strings.Split("▁▂▃▄▅▆▇█", ""), Keys: strings.NewReplacer(),
-	}
-	asciiGlyphs = Glyphs{
-		LiveGlyph: "*", ExitedGlyph: "o", EndedGlyph: "!", MovedGlyph: ">", Died: "x",
-		Cursor: ">", Mark: "+", Open: "- ", Shut: "+ ",
-		Tee: "|-", Elbow: "`-", Bar: "| ",
-		Times: "x", Dots: "~", Up: "^", Down: "v", Sep: "-", Side: "|",
-		Lane: "=", LaneNow: ">", LaneDot: ".", Horizontal: "-", Corners: "++++",
-		Rising: "^", Falling: "v", OpenClaim: "<", CloseClaim: ">",
-		Spark: strings.Split("_.:-=+*#", ""), Keys: strings.NewReplacer("←→", "Left, Right", "↑", "Up", "↓", "Down", "←", "Left", "→", "Right"),
-	}
-)
+var glyphs = Glyphs{
+	LiveGlyph: "●", ExitedGlyph: "○", EndedGlyph: "⚑", MovedGlyph: "↷", Died: "†",
+	Cursor: "›", Mark: "✓", Open: "▾ ", Shut: "▸ ",
+	Tee: "├─", Elbow: "└─", Bar: "│ ",
+	Times: "×", Dots: "…", Up: "↑", Down: "↓", Sep: "·", Side: "│",
+	Lane: "━", LaneNow: "▶", LaneDot: "•", Horizontal: "─", Corners: "╭╮╰╯",
+	Rising: "▲", Falling: "▼", OpenClaim: "⟨", CloseClaim: "⟩",
+	Spark: strings.Split("▁▂▃▄▅▆▇█", ""),
+}
 
 // Sparkline draws the last values, at most as many as columns, scaled from 0 to the
 // largest, or to least if that is greater; 0 is blank. Without values it is "".

@@ -57,8 +57,7 @@ type bar struct {
 // Options choose a theme.
 type Options struct {
 	Name   string // one of Themes
-	ASCII  bool
-	Square bool // the terminal has no rounded corners
+	Square bool   // the terminal has no rounded corners
 }
 
 // DarkByEnvironment reports what the environment's COLORFGBG says of the background, if
@@ -76,12 +75,9 @@ func DarkByEnvironment(environ []string) (dark, known bool) {
 // New makes a theme. Auto uses the terminal's own sixteen colours, which suit any
 // background.
 func New(o Options) *Theme {
-	t := &Theme{Glyphs: unicodeGlyphs}
+	t := &Theme{Glyphs: glyphs}
 	if o.Square {
 		t.Corners = squareCorners
-	}
-	if o.ASCII {
-		t.Glyphs = asciiGlyphs
 	}
 	switch o.Name {
 	case "mono":

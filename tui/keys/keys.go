@@ -83,7 +83,7 @@ func New() Map {
 			Pause:        bind("p", "pause the display", "p"),
 			Timeline:     bind("T", "timeline of the session", "T"),
 			Orphans:      bind("o", "orphans and zombies only", "o"),
-			Calls:        bind("b", "list by tool call: what each has started", "b"),
+			Calls:        bind("b", "only what tool calls started", "b"),
 			Exited:       bind("e", "show or hide exited processes", "e"),
 			Sort:         bind("s >", "sort by the next column", "s", ">"),
 			SortBack:     bind("<", "sort by the previous column", "<"),

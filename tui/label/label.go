@@ -127,14 +127,14 @@ func (l *Labels) Fate(p *api.Process) (how, when string) {
 	return HowEnded(p), when
 }
 
-// Call names the tool calls that a process may belong to, in words and in few cells. With
-// alone false it is "" if its creator's row says the same.
-func (l *Labels) Call(p *api.Process, alone bool) (long, short string) {
+// Call names the tool calls that a process may belong to, in words and in few cells; "" if its
+// creator's row says the same.
+func (l *Labels) Call(p *api.Process) (long, short string) {
 	if len(p.Calls) == 0 {
 		return "", ""
 	}
 	long = display.Calls(p.Calls)
-	if !alone && p.Creator != nil {
+	if p.Creator != nil {
 		if c := l.Picture.Process(*p.Creator); c != nil && display.Calls(c.Process.Calls) == long {
 			return "", ""
 		}
@@ -227,15 +227,8 @@ func (l *Labels) Command(p *api.Process) string {
 func (l *Labels) Began(root *api.Process) string { return l.brief(display.Began(root)) }
 
 func (l *Labels) brief(argv []string, comm string, truncated bool) string {
-	s := display.Brief(argv, comm, truncated, max(l.Limit, 1))
-	if l.Dots != "…" {
-		s = asciiBrief.Replace(s)
-	}
-	return s
+	return display.Brief(argv, comm, truncated, max(l.Limit, 1))
 }
-
-// asciiBrief replaces what display.Brief adds. "~/" would be a home directory.
-var asciiBrief = strings.NewReplacer("…/", ".../", "…", "~", " · ", " - ")
 
 // Row names a row.
 func (l *Labels) Row(r *picture.Row) string {
@@ -264,13 +257,7 @@ func (l *Labels) Born(p *api.Process) time.Time {
 }
 
 // Clock shows a time as hour, minute and second, with its date unless it is today.
-func (l *Labels) Clock(t time.Time) string {
-	t = t.In(l.Now.Location())
-	if y, mo, d := l.Now.Date(); t.Year() != y || t.Month() != mo || t.Day() != d {
-		return t.Format(time.DateTime)
-	}
-	return t.Format(time.TimeOnly)
-}
+func (l *Labels) Clock(t time.Time) string { return display.Clock(t, l.Now) }
 
 // WhoEnded says how a process exited, with who sent the signal, if that is known.
 func WhoEnded(p *api.Process) string { return display.Exited(p, "", "exit ") }

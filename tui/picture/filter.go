@@ -29,6 +29,12 @@ type matcher func(p *Picture, r *Row) bool
 // FilterStates are the values of state:, which may be abbreviated.
 var FilterStates = []string{"live", "exited", "zombie", "orphan"}
 
+// The filters that have a key.
+const (
+	Strays = "state:orphan,zombie"
+	Calls  = "call:any"
+)
+
 // filterKeys make matchers of values, which are in lower case. Those of a process match
 // no session.
 var filterKeys = map[string]func(value string) (matcher, error){
@@ -39,11 +45,11 @@ var filterKeys = map[string]func(value string) (matcher, error){
 	"comm":    anyOf(func(r *Row, value string) bool { return r.Kind == ProcessRow && contains(r.Process.Comm, value) }),
 	"argv":    anyOf(func(r *Row, value string) bool { return r.Kind == ProcessRow && containsAny(r.Process.Argv, value) }),
 	"exe":     anyOf(func(r *Row, value string) bool { return r.Kind == ProcessRow && contains(r.Process.Exe, value) }),
-	"state":   state, "orphan": yesOrNo, "age": age, "rss": size,
+	"state":   state, "age": age, "rss": size, "call": anyOf(called),
 }
 
 // FilterHelp names the keys.
-const FilterHelp = "comm: argv: exe: port: uid: state: orphan: age: rss: session:"
+const FilterHelp = "comm: argv: exe: port: uid: state: age: rss: call: session:"
 
 // ParseFilter reads terms: KEY:VALUE, or a word that is in the command, the PID or the
 // session's name; ! before a term negates it. age and rss take a least value, or < and
@@ -87,7 +93,7 @@ func (f *Filter) add(word string) error {
 	f.text = strings.TrimSpace(f.text + " " + word)
 	f.terms = append(f.terms, term{not, match})
 	f.timed = f.timed || key == "age"
-	f.exited = f.exited || key == "state" && strings.HasPrefix(string(api.StateExited), value) != not
+	f.exited = f.exited || key == "state" && strings.Contains(","+value, ",e") != not
 	return nil
 }
 
@@ -121,25 +127,16 @@ type wanted string
 func (w wanted) Error() string { return string(w) }
 
 func state(value string) (matcher, error) {
-	i := slices.IndexFunc(FilterStates, func(s string) bool { return strings.HasPrefix(s, value) })
-	switch {
-	case i < 0:
-		return nil, wanted("one of " + strings.Join(FilterStates, ", "))
-	case FilterStates[i] == "orphan":
-		return yesOrNo("yes")
+	var of []string
+	for word := range strings.SplitSeq(value, ",") {
+		i := slices.IndexFunc(FilterStates, func(s string) bool { return strings.HasPrefix(s, word) })
+		if i < 0 {
+			return nil, wanted("some of " + strings.Join(FilterStates, ","))
+		}
+		of = append(of, FilterStates[i])
 	}
 	return func(_ *Picture, r *Row) bool {
-		return r.Kind == ProcessRow && r.Process.State == api.ProcessState(FilterStates[i])
-	}, nil
-}
-
-// yesOrNo is about orphans.
-func yesOrNo(value string) (matcher, error) {
-	if value != "yes" && value != "no" {
-		return nil, wanted("yes or no")
-	}
-	return func(_ *Picture, r *Row) bool {
-		return r.Kind == ProcessRow && (r.Process.Orphan && !r.exited()) == (value == "yes")
+		return r.Kind == ProcessRow && (slices.Contains(of, string(r.Process.State)) || slices.Contains(of, "orphan") && r.Process.Orphan && !r.exited())
 	}, nil
 }
 
@@ -218,6 +215,13 @@ func (p *Picture) rematch(r *Row) {
 func (f *Filter) wants(p *Picture, r *Row) bool {
 	return !slices.ContainsFunc(f.terms, func(t term) bool {
 		return t.match(p, r) == t.not || t.not && r.Kind == SessionRow
+	})
+}
+
+// called reports whether a tool call with value in its tool or id started the process.
+func called(r *Row, value string) bool {
+	return r.Kind == ProcessRow && slices.ContainsFunc(r.Process.Calls, func(c api.Call) bool {
+		return value == "any" || contains(c.Tool, value) || contains(c.ID, value)
 	})
 }
 

@@ -75,7 +75,7 @@ func (p *Picture) put(r, at *Row) {
 		r.link(other)
 		p.arrange(other)
 	default:
-		g := &Row{Kind: GroupRow, sig: r.sig, index: -1}
+		g := &Row{Kind: GroupRow, sig: r.sig}
 		other.unlink()
 		other.link(g)
 		r.link(g)

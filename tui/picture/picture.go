@@ -120,7 +120,7 @@ func (p *Picture) Apply(b *Batch) {
 			changed = append(changed, r)
 			continue
 		}
-		r := &Row{Kind: ProcessRow, Process: pr, start: p.started(pr), pid: int32(ref.PID), size: 1, index: -1}
+		r := &Row{Kind: ProcessRow, Process: pr, start: p.started(pr), pid: int32(ref.PID), size: 1}
 		r.usage.note(pr.CPUSeconds, b.TimeNS)
 		r.Ports = p.listening[ref]
 		p.countLive(r)

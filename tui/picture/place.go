@@ -119,7 +119,7 @@ func (p *Picture) settle(r *Row) {
 }
 
 func (p *Picture) newSession(s *api.Session) *Row {
-	r := &Row{Kind: SessionRow, Session: s, index: -1}
+	r := &Row{Kind: SessionRow, Session: s}
 	p.sessions[s.ID] = r
 	r.folded = p.folding && p.filter == nil || p.turned[r.Key()]
 	if p.sorted {

@@ -2,7 +2,6 @@ package picture
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
@@ -48,7 +47,6 @@ type Row struct {
 	live           int32 // … that have not exited, and the held row
 	counted        bool  // it counts as one of live
 	hits           int32 // rows at and below it that the filter wants
-	index          int32 // in the list of a view
 	rank           int32 // of a session: orders siblings before all else
 	order          int32 // of a session: its place as the reader sorted them, 0: none
 	sig            uint64
@@ -136,19 +134,6 @@ func (r *Row) UID() int {
 		return *r.Process.UID
 	}
 	return -1
-}
-
-// SameCalls reports whether two processes were started by the same tool calls.
-func (r *Row) SameCalls(o *Row) bool { return r.calls() == o.calls() }
-
-// calls identifies the tool calls that may have started a process.
-func (r *Row) calls() string {
-	id := r.Process.Session
-	for i := range r.Process.Calls {
-		c := &r.Process.Calls[i]
-		id += fmt.Sprintf(" %v %q", c.Agent, c.ID)
-	}
-	return id
 }
 
 func (r *Row) compare(o *Row) int {

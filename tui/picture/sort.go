@@ -8,7 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 )
 
-// Sort is what rows are sorted by: sessions always, processes in a list.
+// Sort is what sessions are sorted by.
 type Sort uint8
 
 // The sort orders: largest first, but by age and by a name the first comes first.
@@ -22,7 +22,6 @@ const (
 	ByPorts
 	ByLeftovers
 	ByZombies
-	BySession
 	sorts
 )
 
@@ -78,35 +77,26 @@ func (p *Picture) rank(r *Row, order int32) {
 	p.put(r, at)
 }
 
-// compare compares a and b by the order. A row without a figure, because it is over,
-// comes last.
+// compare compares two sessions by the order.
 func (p *Picture) compare(o Order, a, b *Row) int {
 	c := 0
 	switch o.By {
 	case ByName:
-		c = strings.Compare(a.name(), b.name())
+		c = strings.Compare(cmp.Or(a.Session.Name, a.Session.ID), cmp.Or(b.Session.Name, b.Session.ID))
 	case ByLive:
-		c = cmp.Compare(b.session().Live, a.session().Live)
+		c = cmp.Compare(b.Session.Live, a.Session.Live)
 	case ByOrphans:
-		c = cmp.Compare(b.session().Orphans, a.session().Orphans)
+		c = cmp.Compare(b.Session.Orphans, a.Session.Orphans)
 	case ByLeftovers:
-		c = cmp.Compare(b.session().Leftovers, a.session().Leftovers)
+		c = cmp.Compare(b.Session.Leftovers, a.Session.Leftovers)
 	case ByZombies:
-		c = cmp.Compare(b.session().Zombies, a.session().Zombies)
-	case BySession:
-		c = strings.Compare(p.SessionName(a), p.SessionName(b))
+		c = cmp.Compare(b.Session.Zombies, a.Session.Zombies)
 	case ByCPU:
 		c = cmp.Or(cmp.Compare(p.CPU(b), p.CPU(a)), cmp.Compare(b.usage.seconds, a.usage.seconds))
 	case ByRSS:
 		c = cmp.Compare(b.RSS(), a.RSS())
 	case ByPorts:
 		c = comparePorts(a.Listens(), b.Listens())
-	}
-	if over := a.exited(); o.By > ByName && over != b.exited() {
-		if over {
-			return 1
-		}
-		return -1
 	}
 	if c = cmp.Or(c, cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)); o.Reverse {
 		c = -c
@@ -122,23 +112,62 @@ func comparePorts(a, b []int) int {
 	return cmp.Compare(a[0], b[0])
 }
 
-// SessionName is the name of a row's session, behind its host if it has one; else its id.
-func (p *Picture) SessionName(r *Row) string {
-	id := r.SessionID()
-	if s := p.sessions[id]; s != nil && s.Session.Name != "" {
-		return id[:strings.LastIndexByte(id, '/')+1] + s.Session.Name
+// Order is how rows are sorted.
+func (v *View) Order() Order { return v.order }
+
+// SetOrder sorts the sessions. It shows the first of them, which is what the reader wants to see,
+// unless a row is followed.
+func (v *View) SetOrder(o Order) {
+	v.order = o
+	v.Picture.sortSessions(o)
+	v.refill()
+	if v.sel != nil && v.follow == FollowNothing {
+		v.Home()
+		v.moved = false
 	}
-	return id
 }
 
-var noSession api.Session
-
-// session has the figures that only sessions have; those of other rows are 0.
-func (r *Row) session() *api.Session { return cmp.Or(r.Session, &noSession) }
-
-func (r *Row) name() string {
-	if r.Kind == SessionRow {
-		return cmp.Or(r.Session.Name, r.Session.ID)
+// Resort puts the rows in order again. Between two calls new rows come last: a list
+// that is resorted with each picture is unreadable.
+func (v *View) Resort() {
+	top := v.line == v.above(v.height)
+	if v.Picture.sorted {
+		v.Picture.sortSessions(v.order)
 	}
-	return r.Process.Comm
+	if f := v.Picture.filter; f != nil && f.timed {
+		v.Picture.SetFilter(f)
+	}
+	v.restore()
+	if top && v.follow == FollowNothing && v.order != (Order{}) {
+		v.stayOnTop()
+	}
+	v.settle()
+}
+
+// stayOnTop keeps the first rows of a ranking in sight, and the selected row with them,
+// wherever it is now. A row that the reader did not choose gives way to the first one.
+func (v *View) stayOnTop() {
+	line := v.above(v.height)
+	if line == v.height && !v.moved {
+		v.choose(v.First())
+		line = 0
+	}
+	if line < v.height {
+		v.place(line)
+	}
+}
+
+// calmAfter is how many seconds without a change pass before the window is filled.
+const calmAfter = 3
+
+// settle fills the window when no row has come or gone for a while: until then the
+// selected row keeps its line.
+func (v *View) settle() {
+	rows := int(v.Picture.top.size) + len(v.Picture.sessions)
+	if v.calm++; rows != v.rows {
+		v.rows, v.calm = rows, 0
+	}
+	if v.calm >= calmAfter && v.sel != nil {
+		v.place(v.line)
+	}
 }

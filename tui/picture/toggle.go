@@ -1,13 +1,12 @@
 package picture
 
-// Toggle switches to a layout, or from it back to the tree.
-func (v *View) Toggle(to Mode) {
-	if v.mode == to {
-		to = Tree
+// ToggleFilter shows only what the filter wants; again: everything.
+func (v *View) ToggleFilter(text string) {
+	if v.Picture.filter.String() == text {
+		text = ""
 	}
-	if v.mode != to {
-		v.SetMode(to)
-	}
+	f, _ := ParseFilter(text) // it is ours
+	v.SetFilter(f)
 }
 
 // ToggleFollow begins to follow, or stops.
@@ -21,7 +20,6 @@ func (v *View) ToggleFollow(f Follow) {
 // Out folds r, or goes to the row above it in the tree.
 func (v *View) Out(r *Row) {
 	switch {
-	case v.mode != Tree:
 	case v.Child(r) != nil && !r.Folded():
 		v.Fold(r, true)
 	case r.Up() != nil:
@@ -32,7 +30,7 @@ func (v *View) Out(r *Row) {
 // In unfolds r, or goes to its first child.
 func (v *View) In(r *Row) {
 	switch {
-	case v.mode != Tree || v.Child(r) == nil:
+	case v.Child(r) == nil:
 	case r.Folded():
 		v.Fold(r, false)
 	default:

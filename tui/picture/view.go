@@ -2,21 +2,10 @@ package picture
 
 import "github.com/lineage-ebpf/lineage/api"
 
-// Mode is how rows are laid out.
-type Mode uint8
-
-// The modes of a view.
-const (
-	Tree    Mode = iota
-	Orphans      // live processes whose creator is dead, and zombies
-	Calls        // what tool calls started, that of each call together
-)
-
 // View is a reader's place in a picture. The selected row keeps its line on the screen
 // while the picture changes around it: drawing starts from it.
 type View struct {
 	Picture *Picture
-	mode    Mode
 	root    *Row // only rows at and below it are shown; top: everything
 	sel     *Row
 	line    int // of the selected row, from the top of the window
@@ -27,8 +16,6 @@ type View struct {
 	moved   bool // the reader chose the selected row
 	calm    int  // how often in a row Resort found as many rows as before
 	rows    int  // … that many
-	sorted  bool // the list is sorted, or was a moment ago
-	flat    []*Row
 }
 
 // Follow is what moves the selection automatically.
@@ -59,9 +46,6 @@ func (v *View) Root() *Row {
 	return v.root
 }
 
-// Mode is how rows are laid out.
-func (v *View) Mode() Mode { return v.mode }
-
 // Following is what moves the selection automatically.
 func (v *View) Following() Follow { return v.follow }
 
@@ -78,7 +62,7 @@ func (v *View) Apply(b *Batch) {
 // keepInSight unfolds groups that the selected row was put into by a change: only the
 // reader may hide it.
 func (v *View) keepInSight() {
-	if v.mode != Tree || v.sel == nil || v.sel.gone {
+	if v.sel == nil || v.sel.gone {
 		return
 	}
 	for up := v.sel.up; up != nil; up = up.up {
@@ -164,7 +148,7 @@ func (v *View) FoldIfTooMany() {
 
 // SessionsFolded reports whether only folded sessions are shown.
 func (v *View) SessionsFolded() bool {
-	if v.mode != Tree || v.root != v.Picture.top {
+	if v.root != v.Picture.top {
 		return false
 	}
 	for r := v.First(); r != nil; r = v.skip(r.next, (*Row).Next) {
@@ -173,14 +157,6 @@ func (v *View) SessionsFolded() bool {
 		}
 	}
 	return true
-}
-
-// SetMode changes the layout of the rows.
-func (v *View) SetMode(m Mode) {
-	v.mode = m
-	v.sorted = false
-	v.flat = nil
-	v.refill()
 }
 
 // SetRoot shows only rows at and below r; nil: everything.
@@ -218,9 +194,6 @@ func (v *View) choose(r *Row) {
 
 // reveal unfolds what hides r.
 func (v *View) reveal(r *Row) {
-	if v.mode != Tree {
-		return
-	}
 	for up := r.up; up != nil && r != v.root; r, up = up, up.up {
 		v.Picture.Fold(up, false)
 	}
@@ -228,9 +201,6 @@ func (v *View) reveal(r *Row) {
 
 // holds reports whether r would be shown if nothing were folded.
 func (v *View) holds(r *Row) bool {
-	if v.mode != Tree {
-		return v.listed(r)
-	}
 	return v.shown(r) && r.below(v.root) && r.Kind != topRow
 }
 
@@ -256,9 +226,6 @@ func (v *View) dropped(r, instead *Row) {
 // restore finds the selected row again after a change; if it is hidden, the row that
 // hides it. It keeps its line, though other rows come and go.
 func (v *View) restore() {
-	if v.mode != Tree {
-		v.list()
-	}
 	if n := v.Picture.Newest(); v.follow == FollowNewest && n != nil && v.holds(n) {
 		v.line = v.height - 1
 		v.Picture.pull(n)
@@ -272,7 +239,7 @@ func (v *View) restore() {
 	if v.sel != nil && v.follow == FollowRow && v.holds(v.sel) {
 		v.reveal(v.sel)
 	}
-	if v.mode == Tree && v.sel != nil {
+	if v.sel != nil {
 		v.sel = v.visible(v.sel)
 	}
 	if v.sel == nil {

@@ -77,7 +77,7 @@ func act(t *rapid.T, v *View) {
 	case 8:
 		v.SetRoot(nil)
 	case 9:
-		v.SetMode(rapid.SampledFrom([]Mode{Tree, Orphans, Calls}).Draw(t, "mode"))
+		v.ToggleFilter(rapid.SampledFrom([]string{Strays, Calls}).Draw(t, "strays or calls"))
 	case 10:
 		v.SetFollow(rapid.SampledFrom([]Follow{FollowNothing, FollowRow, FollowNewest}).Draw(t, "follow"))
 	case 11:
@@ -178,12 +178,11 @@ func TestParseFilter(t *testing.T) {
 	for text, want := range map[string]string{
 		"nosuch:1":     "invalid filter nosuch:1: use one of " + FilterHelp + " with a value",
 		"uid:x":        "invalid filter uid:x: must be a number",
-		"state:dead":   "invalid filter state:dead: must be one of live, exited, zombie, orphan",
+		"state:dead":   "invalid filter state:dead: must be some of live,exited,zombie,orphan",
 		"!":            "filter ! has no value",
 		"comm:":        "filter comm: has no value",
 		"age:soon":     "invalid filter age:soon: must be a duration: 90s, 5m, <2h, 3d",
 		"rss:big":      "invalid filter rss:big: must be a size: 100M, <2G",
-		"orphan:maybe": "invalid filter orphan:maybe: must be yes or no",
 		"\x1b[2J:\x1b": `invalid filter \x1b[2J:\x1b: use one of ` + FilterHelp + ` with a value`,
 	} {
 		if _, err := ParseFilter(text); err == nil || err.Error() != want {
@@ -202,12 +201,14 @@ func TestFilterTerms(t *testing.T) {
 	p := New()
 	uid := 1000
 	live := api.Process{Ref: at(41, 1), Session: "a", Comm: "Bash", Argv: []string{"/bin/Bash", "-c", "make ALL"}, State: "live", UID: &uid, Orphan: true}
+	live.Calls = []api.Call{{ID: "toolu_Ab3", Tool: "Bash"}}
 	dead := api.Process{Ref: at(42, 2), Session: "b", Comm: "cc", State: "exited", Orphan: true}
-	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{live, dead},
+	zombie := api.Process{Ref: at(43, 3), Session: "b", Comm: "as", State: "zombie"}
+	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{live, dead, zombie},
 		Sessions: []api.Session{{ID: "a", Name: "Build", State: "active", UID: 7}, {ID: "b", State: "active"}}}))
 	for text, want := range map[string]string{
-		"comm:bash": "41", "bash": "41", "make all": "41", "42": "42", "4": "", "!comm:bash": "42", "uid:1000": "41", "uid:7": "a",
-		"state:orphan": "41", "state:exited": "42", "session:build": "a 41", "session:b": "a b 41 42", "session:a !bash": "", "!cc !bash": "",
+		"comm:bash": "41", "bash": "41", "make all": "41", "42": "42", "4": "", "!comm:bash": "42 43", "uid:1000": "41", "uid:7": "a",
+		"state:orphan": "41", "state:exited": "42", Strays: "41 43", Calls: "41", "call:bash": "41", "call:b3": "41", "call:web": "", "session:build": "a 41", "session:b": "a b 41 42 43", "session:a !bash": "", "!cc !bash": "43",
 		"build": "a", "CC": "42",
 	} {
 		f, err := ParseFilter(text)
@@ -229,45 +230,6 @@ func TestFilterTerms(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, got, want)
 		}
 	}
-}
-
-// A list is sorted after each Resort; between two no rows change places.
-func TestList(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		h, v := newHost(), NewView(New())
-		v.SetHeight(4)
-		v.SetMode(Orphans)
-		for range rapid.IntRange(0, 4).Draw(t, "sort") {
-			v.SetOrder(Order{Sort(rapid.IntRange(0, int(sorts)-1).Draw(t, "by")), rapid.Bool().Draw(t, "reverse")})
-		}
-		for range rapid.IntRange(1, 20).Draw(t, "frames") {
-			before := slices.Clone(v.flat)
-			f := h.step(t)
-			for i := range f.Upsert {
-				f.Upsert[i].Orphan = true
-				f.Upsert[i].CPUSeconds = float64(rapid.IntRange(0, 9).Draw(t, "cpu"))
-			}
-			v.Apply(batch(f))
-			stayed := slices.DeleteFunc(before, func(r *Row) bool { return r.gone || r.Process.State == "exited" })
-			if len(stayed) > len(v.flat) || !slices.Equal(stayed, v.flat[:len(stayed)]) {
-				t.Fatalf("rows changed places")
-			}
-			orphans := 0
-			v.Picture.All(func(r *Row) {
-				if r.Process.State != "exited" {
-					orphans++
-				}
-			})
-			require.Equal(t, len(v.flat), orphans)
-			checkView(t, v)
-			if rapid.Bool().Draw(t, "second") {
-				v.Resort()
-				if !slices.IsSortedFunc(v.flat, func(a, b *Row) int { return v.Picture.compare(v.order, a, b) }) {
-					t.Fatalf("not sorted by %v", v.order)
-				}
-			}
-		}
-	})
 }
 
 // Actions of the reader, also a higher window, fill the window if there are enough rows.
@@ -325,48 +287,45 @@ func sized(pid, mib int) *api.Frame {
 		Sessions: []api.Session{{ID: root.Session, State: "active", Root: &root, RSSBytes: root.RSSBytes}}}
 }
 
-// A new order shows the top of the ranking, in every layout, and its top stays in sight
+// A new order shows the top of the ranking, and its top stays in sight
 // while the ranking changes: with the selected row if the reader chose that, else with
 // the first one. A row that is followed stays selected.
 func TestRankingIsInSight(t *testing.T) {
-	for _, mode := range []Mode{Tree, Orphans} {
-		v := NewView(New())
-		v.SetHeight(5)
-		v.SetMode(mode)
-		for pid := range 20 {
-			v.Apply(batch(sized(10+pid, pid)))
-		}
-		for range 12 {
-			v.Move(1)
-		}
-		followed := v.sel
-		v.SetOrder(Order{By: ByRSS})
-		first := func(want int) {
-			t.Helper()
-			if w := v.Window(); w[0] != v.First() || w[0].SessionID() != fmt.Sprint("s", want) || w[v.line] != v.sel {
-				t.Errorf("mode %d: the first row is %s, %s is selected, want s%d", mode, label(w[0]), label(v.sel), want)
-			}
-		}
-		first(29)
-		for i := range 8 { // each of them overtakes all others
-			v.Apply(batch(sized(10+i, 100+i)))
-			v.Resort()
-			first(10 + i)
-		}
-		v.Home()
-		chosen := v.sel
-		for i := range 2 {
-			v.Apply(batch(sized(20+i, 200+i)))
-			v.Resort()
-			first(20 + i)
-		}
-		require.Equal(t, v.sel, chosen)
-
-		v.Select(followed)
-		v.SetFollow(FollowRow)
-		v.SetOrder(Order{By: ByRSS, Reverse: true})
-		require.Equal(t, v.sel, followed)
+	v := NewView(New())
+	v.SetHeight(5)
+	for pid := range 20 {
+		v.Apply(batch(sized(10+pid, pid)))
 	}
+	for range 12 {
+		v.Move(1)
+	}
+	followed := v.sel
+	v.SetOrder(Order{By: ByRSS})
+	first := func(want int) {
+		t.Helper()
+		if w := v.Window(); w[0] != v.First() || w[0].SessionID() != fmt.Sprint("s", want) || w[v.line] != v.sel {
+			t.Errorf("the first row is %s, %s is selected, want s%d", label(w[0]), label(v.sel), want)
+		}
+	}
+	first(29)
+	for i := range 8 { // each of them overtakes all others
+		v.Apply(batch(sized(10+i, 100+i)))
+		v.Resort()
+		first(10 + i)
+	}
+	v.Home()
+	chosen := v.sel
+	for i := range 2 {
+		v.Apply(batch(sized(20+i, 200+i)))
+		v.Resort()
+		first(20 + i)
+	}
+	require.Equal(t, v.sel, chosen)
+
+	v.Select(followed)
+	v.SetFollow(FollowRow)
+	v.SetOrder(Order{By: ByRSS, Reverse: true})
+	require.Equal(t, v.sel, followed)
 }
 
 // Sessions that do not fit are folded at first, and so are those that come later, until
@@ -419,33 +378,5 @@ func TestOneSessionIsNotFolded(t *testing.T) {
 	v.FoldIfTooMany()
 	if v.SessionsFolded() {
 		t.Error("it is folded")
-	}
-}
-
-// The rows of a call are together, and its place is that of the first of them.
-func TestByCall(t *testing.T) {
-	v := NewView(New())
-	v.SetHeight(9)
-	f := &api.Frame{Head: api.Head{Kind: "snapshot"}, Sessions: []api.Session{{ID: "a", State: "active"}}}
-	agent := at(1, 1)
-	for i, ids := range []string{"", "one", "two", "one", "one two", "two", "one two"} {
-		p := born(at(10+i, 10+i), &agent, "sh")
-		for _, id := range strings.Fields(ids) {
-			p.Calls = append(p.Calls, api.Call{ID: id, Agent: &agent})
-		}
-		p.RSSBytes = uint64(i)
-		f.Upsert = append(f.Upsert, p)
-	}
-	v.Apply(batch(f))
-	v.SetMode(Calls)
-	for by, want := range map[Sort]string{ByAge: "11 13 12 15 14 16", ByRSS: "16 14 15 12 13 11"} {
-		v.SetOrder(Order{By: by})
-		var pids []string
-		for i, r := range v.flat {
-			if pids = append(pids, fmt.Sprint(r.Process.PID)); i%2 == 1 && !r.SameCalls(v.flat[i-1]) {
-				t.Errorf("%v: %v is not of the call above it", by, r.Process.Ref)
-			}
-		}
-		require.Equal(t, strings.Join(pids, " "), want)
 	}
 }

@@ -37,9 +37,6 @@ func (v *View) Hidden() int {
 
 // First is the topmost row, or nil.
 func (v *View) First() *Row {
-	if v.mode != Tree {
-		return v.at(0)
-	}
 	if v.root != v.Picture.top {
 		return v.root
 	}
@@ -63,9 +60,6 @@ func unfolded(r *Row) bool { return !r.folded }
 func anything(*Row) bool   { return true }
 
 func (v *View) after(r *Row, enter open) *Row {
-	if v.mode != Tree {
-		return v.at(int(r.index) + 1)
-	}
 	if c := v.Child(r); c != nil && enter(r) {
 		return c
 	}
@@ -78,9 +72,6 @@ func (v *View) after(r *Row, enter open) *Row {
 }
 
 func (v *View) before(r *Row, enter open) *Row {
-	if v.mode != Tree {
-		return v.at(int(r.index) - 1)
-	}
 	if r == v.root {
 		return nil
 	}
@@ -91,9 +82,6 @@ func (v *View) before(r *Row, enter open) *Row {
 }
 
 func (v *View) lowest(enter open) *Row {
-	if v.mode != Tree {
-		return v.at(len(v.flat) - 1)
-	}
 	if r := v.deepest(v.root, enter); r.Kind != topRow {
 		return r
 	}

@@ -3,8 +3,8 @@ package html
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -12,70 +12,59 @@ import (
 
 // Limits of the lists of a receipt.
 const (
-	maxHeld      = 2000
+	maxNotes     = 5000
 	receiptBytes = 2 << 20 // of all commands
 )
 
-// receipt is how the session ended, as the template shows it. With no report it is empty.
+// receipt is how the session ended, as the template shows it. With no report it is nearly empty.
 type receipt struct {
-	Verdict  string // clean, left, unknown or open: a class of style.css, too
-	Says     string
-	Why      string
-	Figures  []fact
-	Facts    []fact
-	Outcomes []outcome
-	Zombies  []string
-	Held     []held
-	Handed   []string
-	Notes    []string
+	display.Receipt
+	Class   string // of style.css
+	Figures []fact
+	Facts   []fact
+	More    []string // what is not shown
 }
 
 // fact is a name and a value.
 type fact struct{ Name, Value string }
 
-// held is what became of something that the session held; Class is a class of style.css.
-type held struct{ Class, Text string }
-
-// outcome is how processes with one command ended, in one way.
-type outcome struct {
-	Command  string
-	End      string
-	Class    string // of style.css
-	Leftover bool
-	PIDs     []int
+// Tone is the class of style.css of a row or note.
+func (v *receipt) Tone(t display.Tone) string {
+	return [...]string{display.Plain: "", display.Faint: "", display.Warn: "open", display.Bad: "bad"}[t]
 }
 
-// Few reports whether the PIDs are shown instead of their number.
-func (o outcome) Few() bool { return len(o.PIDs) < fewest }
-
-// verdicts say what a verdict means.
-var verdicts = map[api.Verdict]string{
-	api.VerdictClean: "No process is left.", api.VerdictLeft: "The end did not reach all of them.", api.VerdictUnknown: "It is not known whether a process is left.",
-}
-
-// receipt describes a report; redact hides secrets in arguments, nil leaves them out.
-func (p *Page) receipt(r *api.Report, s scale) receipt {
+// receipt describes a report.
+func (p *Page) receipt(r *api.Report, s scale) *receipt {
+	v := &receipt{Class: "open", Receipt: display.Receipt{Verdict: "no verdict", Sum: "this session has no receipt"}}
 	if r == nil {
-		return receipt{Verdict: "open", Says: "This session has no receipt."}
+		return v
 	}
-	v := receipt{Verdict: string(r.Verdict), Says: verdicts[r.Verdict], Why: display.Text(r.VerdictWhy)}
-	if v.Says == "" {
-		v.Verdict, v.Says = "open", "The session has not ended."
+	asked := *r
+	asked.Brokered = slices.Clone(r.Brokered)
+	for i := range asked.Brokered {
+		if b := &asked.Brokered[i]; b.Asked != nil {
+			b.Asked = new(*b.Asked)
+			b.Asked.Argv = p.members.hidden(b.Asked.Argv)
+		}
 	}
-	if r.Verdict == api.VerdictClean && r.ConfirmedEmpty {
-		v.Says += " The kernel counts no live member, and a walk over its tasks found none."
+	v.Receipt = display.Receipted(&asked, display.Names{Command: p.members.shown})
+	limit := share(receiptBytes, len(v.Rows), func(i int) string { return v.Rows[i].Command })
+	for i := range v.Rows {
+		v.Rows[i].Command = clip(v.Rows[i].Command, limit)
 	}
-	took := display.Duration(time.Duration(r.DurationMS * float64(time.Millisecond)))
+	if n := len(v.Notes) - maxNotes; n > 0 {
+		v.Notes, v.More = v.Notes[:maxNotes], []string{fmt.Sprintf("%d more lines of the receipt are not shown.", n)}
+	}
+	for i := range v.Notes {
+		v.Notes[i].Text = clip(v.Notes[i].Text, 4*maxName)
+	}
+	v.Class = cmp.Or(class(r.Verdict), v.Class)
 	doc := *p.session
 	doc.State, doc.EndReason = cmp.Or(r.State, doc.State), cmp.Or(r.EndReason, doc.EndReason)
-	if r.Verdict == api.VerdictLeft && doc.EndReason == "" { // run --on-exit report
-		v.Says = "No end was asked for: the session continues with what was left over."
-	}
-	ended, members := display.Ended(r)
 	v.figures(r, &doc, p.load.peak, lasted(s.from, s.until))
-	asked := "no request"
-	if by := r.EndedBy; by != nil {
-		asked = display.Caller(by)
+	by := "no request"
+	if r.EndedBy != nil {
+		by = display.Caller(r.EndedBy)
 	}
 	v.say("Session", strings.TrimSpace(doc.ID+" "+display.Text(doc.Name)))
 	v.say("Host", display.Text(p.host))
@@ -83,17 +72,12 @@ func (p *Page) receipt(r *api.Report, s scale) receipt {
 	v.say("Ended", stamp(cmp.Or(r.Ended, doc.Ended)))
 	v.say("State", display.State(&doc))
 	v.say("Reason", display.Text(doc.EndReason))
-	v.say("Asked for by", asked)
-	v.say("End took", took)
-	v.say("Ended by it", fmt.Sprintf("%d of %s", ended, display.Count(members, "process", "processes")))
+	v.say("Asked for by", by)
 	v.say("Confirmed empty", map[bool]string{true: "yes, by the kernel", false: "no"}[r.ConfirmedEmpty])
 	v.say("The kernel counted", counted(r.Counted))
 	v.say("Audit log before it", display.Text(r.AuditHead))
 	v.session(&doc)
 	v.say("Also ended", display.Text(strings.Join(r.Also, ", ")))
-	v.say("Would have ended it", display.Text(strings.Join(r.WouldEnd, ", ")))
-	v.outcomes(r, p.members.redact)
-	v.rest(r, p.members.redact)
 	return v
 }
 
@@ -165,88 +149,17 @@ func (p *Page) began() string {
 		return m.command
 	}
 	argv, comm, cut := display.Began(root)
-	return shown(p.members.redact, argv, comm, cut)
+	return p.members.shown(&api.Process{Argv: argv, Comm: comm, ArgvTruncated: cut})
 }
 
-// shown is a command, with its secrets hidden; without its arguments if that is not possible.
-func shown(redact func([]string) []string, argv []string, comm string, cut bool) string {
-	if redact == nil {
-		argv = nil
-	} else {
-		argv = redact(argv)
-	}
-	return display.Command(api.Unwrapped(argv), comm, cut, maxCommand)
+// shown is what a process runs, with secrets hidden; without its arguments if that is not possible.
+func (m *members) shown(p *api.Process) string {
+	return display.Command(api.Unwrapped(m.hidden(p.Argv)), p.Comm, p.ArgvTruncated, maxCommand)
 }
 
-// outcomes lists how processes ended, those with the same command and end as one.
-func (v *receipt) outcomes(r *api.Report, redact func([]string) []string) {
-	at := make(map[outcomeKey]int)
-	for i := range r.Processes {
-		o := &r.Processes[i]
-		command := display.InContainer(shown(redact, o.Argv, o.Comm, false), o.Container)
-		key := outcomeKey{command, display.Outcome(o), o.Leftover}
-		n, known := at[key]
-		if !known {
-			n = len(v.Outcomes)
-			at[key] = n
-			v.Outcomes = append(v.Outcomes, outcome{Command: command, End: key.end, Class: class(o.Outcome), Leftover: o.Leftover})
-		}
-		v.Outcomes[n].PIDs = append(v.Outcomes[n].PIDs, o.PID)
+func (m *members) hidden(argv []string) []string {
+	if m.redact == nil {
+		return nil
 	}
-	limit := share(receiptBytes, len(v.Outcomes), func(i int) string { return v.Outcomes[i].Command })
-	for i := range v.Outcomes {
-		v.Outcomes[i].Command = clip(v.Outcomes[i].Command, limit)
-	}
-	if r.Truncated {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d more processes ended; the daemon kept no details of them.", display.Unnamed(r)))
-	}
-}
-
-type outcomeKey struct {
-	command, end string
-	leftover     bool
-}
-
-// rest adds what the session held, what it handed to others, and zombies.
-func (v *receipt) rest(r *api.Report, redact func([]string) []string) {
-	for i := range r.Zombies[:min(len(r.Zombies), maxHeld)] {
-		z := &r.Zombies[i]
-		text := fmt.Sprintf("%d %s waits to be reaped", z.PID, display.Text(z.Comm))
-		if z.Reaper != nil {
-			text += fmt.Sprintf(" by %d %s", z.Reaper.PID, shown(redact, z.Reaper.Argv, z.Reaper.Comm, z.Reaper.ArgvTruncated))
-		}
-		v.Zombies = append(v.Zombies, clip(text, maxName))
-	}
-	if n := len(r.Zombies) - len(v.Zombies); n > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d more zombies are not shown.", n))
-	}
-	after := display.AfterEnd(r, func(x *api.Process) string {
-		return fmt.Sprintf("%d %s", x.PID, shown(redact, x.Argv, x.Comm, x.ArgvTruncated))
-	})
-	for _, h := range after[:min(len(after), maxHeld)] {
-		class := ""
-		if h.Bad() {
-			class = "bad"
-		}
-		v.Held = append(v.Held, held{class, clip(h.String(), 4*maxName)})
-	}
-	if n := len(after) - len(v.Held); n > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d more ports and locks are not shown.", n))
-	}
-	for i := range r.Brokered[:min(len(r.Brokered), maxHeld)] {
-		b := r.Brokered[i]
-		if b.Asked != nil {
-			asked := *b.Asked
-			if redact == nil {
-				asked.Argv = nil
-			} else {
-				asked.Argv = redact(asked.Argv)
-			}
-			b.Asked = &asked
-		}
-		v.Handed = append(v.Handed, clip(display.Brokered(&b, r.Session), 4*maxName))
-	}
-	if n := len(r.Brokered) - len(v.Handed); n > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d more pieces of handed-over work are not shown.", n))
-	}
+	return m.redact(argv)
 }

@@ -75,7 +75,7 @@ func stamp(t *time.Time) string {
 // attribute has only words of ours.
 func class[S ~string](word S) string {
 	switch word {
-	case "active", "ending", "condemned", "ended", "root", "gap", "term", "kill", "left", "kept", "branch":
+	case "clean", "active", "ending", "condemned", "ended", "root", "gap", "term", "kill", "left", "kept", "branch":
 		return string(word)
 	}
 	return ""

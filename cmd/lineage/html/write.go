@@ -50,9 +50,9 @@ func hash(source string) string {
 
 // content is what the template shows.
 type content struct {
-	Title, ID, Name, Command, Verdict string
+	Title, ID, Name, Command string
 
-	Receipt  receipt
+	Receipt  *receipt
 	Timeline timeline
 	Steps    []stepRow
 	Calls    []callRow
@@ -83,9 +83,7 @@ func (p *Page) Write(w io.Writer, r *api.Report) error {
 	c := content{Tree: t, Receipt: p.receipt(r, s), Timeline: p.draw(t, sorted)}
 	c.Command = p.began()
 	c.ID, c.Name = p.session.ID, cmp.Or(display.Text(p.session.Name), p.session.ID)
-	c.Verdict = map[string]string{"clean": "ended, clean", "left": "processes left", "unknown": "verdict unknown"}[c.Receipt.Verdict]
-	c.Verdict = cmp.Or(c.Verdict, "no verdict")
-	c.Title = "lineage: session " + cmp.Or(display.Text(p.session.Name), clip(c.Command, maxName), c.ID) + ": " + c.Verdict
+	c.Title = "lineage: session " + cmp.Or(display.Text(p.session.Name), clip(c.Command, maxName), c.ID) + ": " + c.Receipt.Verdict
 	p.rows(&c, s)
 	p.notes(&c, r, len(sorted))
 	out := bufio.NewWriterSize(w, 64<<10)

@@ -65,7 +65,7 @@ func (r *runner) finish(ctx context.Context, l *link, j *job) error {
 			j.reap() // the last to die
 			r.leaks.judge(r.Leaks.Action, rep)
 			r.session.EndReason = rep.EndReason
-			return r.tell(rep, func() *html.Page { return r.page(ctx, l) }, hurried || grace == 0, hurried, j.sigs.to)
+			return r.tell(rep, func() *html.Page { return r.page(ctx, l) }, hurried, j.sigs.to)
 		case <-j.sigs.children:
 			j.reap()
 		case s := <-j.sigs.to:

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -31,9 +30,10 @@ func receipt(verdict api.Verdict, processes ...api.Outcome) *api.Report {
 
 func TestLeftovers(t *testing.T) {
 	two := receipt("clean", over(4121, "term", "/bin/bash", "-c", `trap "" TERM; sleep 300`), over(4124, "kill", "sleep", "301"))
-	many := receipt("clean")
+	many, others := receipt("clean"), receipt("clean")
 	for i := range 23 {
 		many.Processes = append(many.Processes, over(100+i, "term", "sleep"))
+		others.Processes = append(others.Processes, over(100+i, "term", "sleep", fmt.Sprint(i)))
 	}
 	stuck := over(9, "left", "dd")
 	stuck.Why = "state D (nfs_wait)"
@@ -55,8 +55,9 @@ func TestLeftovers(t *testing.T) {
 	busy.PortsBusy = []api.Port{{Proto: "tcp6", Addr: "::", Port: 81, PID: 77}}
 	busy.LocksHeld = []api.Lock{{Type: "ofd", Path: "/db"}}
 	busy.OutputHeldBy = []api.Process{{Ref: api.Ref{PID: 78}, Comm: "tmux"}}
-	const busyLine = "lineage: session k3x9q2: still busy: tcp6 [::]:81 by 77; still held: ofd /db by an unknown process; its output is still open in 78 tmux\n"
-	const two0 = "lineage: session k3x9q2: 2 processes were left over when sh exited; "
+	const about = "lineage: session k3x9q2: "
+	const busyLines = about + "still busy: tcp6 [::]:81, by 77\n" + about + "still held: ofd /db, by an unknown process\n" + about + "its output is still open in 78 tmux\n"
+	const one, two0 = about + "1 process was left over when sh exited; ended, clean: 1 process in 0s\n", about + "2 processes were left over when sh exited; ended, "
 
 	for _, c := range []struct {
 		name  string
@@ -66,33 +67,31 @@ func TestLeftovers(t *testing.T) {
 	}{
 		{name: "none", s: script{Verdict: receipt("clean", root)}},
 		{name: "two", s: script{Verdict: two, GraceSecs: 5},
-			want: two0 + "all ended\nlineage:   4121 bash -c 'trap \"\" TERM; sleep 300'  SIGTERM\nlineage:   4124 sleep 301  SIGKILL after the grace\n"},
-		{name: "without grace", s: script{Verdict: two},
-			want: two0 + "all ended\nlineage:   4121 bash -c 'trap \"\" TERM; sleep 300'  SIGTERM\nlineage:   4124 sleep 301  SIGKILL\n"},
+			want: two0 + "clean: 2 processes in 0s\nlineage:   4121 bash -c 'trap \"\" TERM; sleep 300'  SIGTERM\nlineage:   4124 sleep 301  SIGKILL\n"},
 		{name: "one, and what it is called is no terminal's",
 			s:    script{Verdict: receipt("clean", over(5, "self", "a\x1b]0;x\a", "\u202eb\nc", "\xff", "", ""))},
-			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 'a\\x1b]0;x\\x07' '\\u202eb\\nc' \ufffd  exited\n"},
+			want: one + "lineage:   5 'a\\x1b]0;x\\x07' '\\u202eb\\nc' \ufffd  exited\n"},
 		{name: "of a container", s: script{Verdict: receipt("clean", boxed), GraceSecs: 5},
-			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   6 lngtest in container db  SIGKILL after the grace\n"},
+			want: one + "lineage:   6 lngtest in container db  SIGKILL\n"},
 		{name: "quiet", s: script{Verdict: two}, quiet: true},
 		{name: "quiet, but not all ended", s: script{Verdict: left}, quiet: true,
-			want: two0 + "1 could not be ended\n"},
+			want: two0 + "left: 0 of 1 process in 0s\n"},
 		{name: "quiet, but not proven", s: script{Verdict: unproven}, quiet: true,
-			want: "lineage: session k3x9q2: verdict unknown: the task list could not be read\n"},
+			want: about + "ended, unknown: no proof that nothing is left: the task list could not be read\n"},
 		{name: "not all ended", s: script{Verdict: left},
-			want: two0 + "1 could not be ended\nlineage:   9 dd  still alive: state D (nfs_wait)\nlineage:   10 lngtest  kept\n"},
+			want: two0 + "left: 0 of 1 process in 0s\nlineage:   9 dd  still alive: state D (nfs_wait)\nlineage:   10 lngtest  kept\n"},
 		{name: "ports and locks", s: script{Verdict: held, GraceSecs: 5},
-			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 x  SIGTERM\n" +
-				"lineage: session k3x9q2: freed tcp 127.0.0.1:8080, unix /run/a\\x1b; released flock /db, lock file /r/index.lock\n"},
+			want: one + "lineage:   5 x  SIGTERM\n" + about + "freed tcp 127.0.0.1:8080\n" + about + "freed unix /run/a\\x1b\n" +
+				about + "released flock /db\n" + about + "released lock file /r/index.lock\n"},
 		{name: "locks of the root", s: script{Verdict: locked, GraceSecs: 5},
-			want: "lineage: session k3x9q2: 1 process was left over when sh exited; all ended\nlineage:   5 x  SIGTERM\n" +
-				"lineage: session k3x9q2: released posix /awaited, flock /db\n"},
+			want: one + "lineage:   5 x  SIGTERM\n" + about + "released posix /awaited, waited for by 77\n" + about + "released flock /db\n"},
 		{name: "quiet, ports and locks", s: script{Verdict: held}, quiet: true},
-		{name: "others keep some", s: script{Verdict: busy}, want: busyLine},
-		{name: "quiet, others keep some", s: script{Verdict: busy}, quiet: true, want: busyLine},
+		{name: "others keep some", s: script{Verdict: busy}, want: busyLines},
+		{name: "quiet, others keep some", s: script{Verdict: busy}, quiet: true, want: busyLines},
 		{name: "many", s: script{Verdict: many},
-			want: "lineage: session k3x9q2: 23 processes were left over when sh exited; all ended\n" +
-				manyLines(20) + "lineage:   and 3 more\n"},
+			want: about + "23 processes were left over when sh exited; ended, clean: 23 processes in 0s\nlineage:   ×23 sleep  SIGTERM\n"},
+		{name: "many others", s: script{Verdict: others},
+			want: about + "23 processes were left over when sh exited; ended, clean: 23 processes in 0s\n" + manyLines(20) + "lineage:   and 3 more\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.s.Options.Quiet = c.quiet
@@ -127,35 +126,33 @@ func TestEndedBefore(t *testing.T) {
 	}
 	asked := ended("end", over(5, "kill", "x"))
 	asked.EndedBy = &api.Caller{UID: 7, PID: 99, Comm: "cu\x1brl"}
+	halted := ended("halt")
+	halted.EndedBy = &api.Caller{UID: 7, PID: 99, Comm: "cu\x1brl", Reason: "breach"}
 	left := ended("max_rss", over(5, "kill", "x"), over(6, "left", "dd"))
 	left.Verdict, left.Left = "left", 1
 	freed := ended("idle")
 	freed.PortsFreed = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8080, PID: 5}}
-	const line = "lineage: session k3x9q2: ended: "
+	const line = "lineage: session k3x9q2: ended"
 
 	for _, c := range []struct {
 		rep         *api.Report
-		limits      bool
 		want, quiet string // quiet "": the same
 	}{
 		{rep: ended("root_exit")},
-		{rep: ended("max_processes", over(5, "term", "x")), limits: true, want: line + "max_processes 20 reached\n"},
-		{rep: ended("max_processes"), want: line + "max_processes reached\n"}, // of the policy
-		{rep: ended("max_lifetime"), limits: true, want: line + "max_lifetime 3s reached\n"},
-		{rep: ended("max_rss"), limits: true, want: line + "max_rss 64M reached\n"},
-		{rep: ended("idle"), limits: true, want: line + "idle 1m0s\n"},
-		{rep: ended("ancestor"), want: line + "the session around it ended\n"},
-		{rep: asked, want: line + "requested by uid 7, pid 99 cu\\x1brl\n"},
-		{rep: ended("end"), want: line + "requested\n"},
-		{rep: ended("of the future"), want: line + "of the future\n"},
-		{rep: left, want: line + "max_rss reached; 1 could not be ended\nlineage:   6 dd  still alive\n",
-			quiet: line + "max_rss reached; 1 could not be ended\n"},
-		{rep: freed, want: line + "idle\nlineage: session k3x9q2: freed tcp 127.0.0.1:8080\n", quiet: line + "idle\n"},
+		{rep: ended("max_processes", over(5, "term", "x")), want: line + ": max_processes reached\n"},
+		{rep: ended("max_lifetime"), want: line + ": max_lifetime reached\n"},
+		{rep: ended("max_rss"), want: line + ": max_rss reached\n"},
+		{rep: ended("idle"), want: line + ": it was idle\n"},
+		{rep: ended("ancestor"), want: line + " with the session around it\n"},
+		{rep: asked, want: line + " on request by uid 7, pid 99 cu\\x1brl\n"},
+		{rep: halted, want: line + ": the host was halted by uid 7, pid 99 cu\\x1brl: breach\n"},
+		{rep: ended("end"), want: line + " on request\n"},
+		{rep: ended("of the future"), want: line + ": of the future\n"},
+		{rep: left, want: line + ": max_rss reached; ended, left: 1 of 2 processes in 0s\nlineage:   6 dd  still alive\n",
+			quiet: line + ": max_rss reached; ended, left: 1 of 2 processes in 0s\n"},
+		{rep: freed, want: line + ": it was idle\nlineage: session k3x9q2: freed tcp 127.0.0.1:8080\n", quiet: line + ": it was idle\n"},
 	} {
 		s := script{Verdict: c.rep, GraceSecs: 5}
-		if c.limits {
-			s.Options.MaxLifetime, s.Options.Idle, s.Options.MaxProcesses, s.Options.MaxRSS = 3*time.Second, time.Minute, 20, 64<<20
-		}
 		for _, s.Options.Quiet = range []bool{false, true} {
 			want := c.want
 			if s.Options.Quiet && c.quiet != "" {
@@ -178,7 +175,7 @@ func TestEndedBefore(t *testing.T) {
 func manyLines(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "lineage:   %d sleep  SIGTERM\n", 100+i)
+		fmt.Fprintf(&b, "lineage:   %d sleep %d  SIGTERM\n", 100+i, i)
 	}
 	return b.String()
 }
@@ -194,7 +191,7 @@ func TestOnExitReport(t *testing.T) {
 	s.Options.OnExit = OnExitReport
 	s.Options.Report = filepath.Join(t.TempDir(), "r.json")
 	got := run(t, s, "true")
-	const want = "lineage: session k3x9q2: 1 process was left over when true exited; nothing was ended\n" +
+	const want = "lineage: session k3x9q2: 1 process was left over when true exited; nothing was ended: the session continues with 1 process\n" +
 		"lineage:   1000002 sleep 9  still alive: --on-exit report\n"
 	if got.code != 0 || got.stderr != want {
 		t.Errorf("got %+v, want stderr %q", got, want)
@@ -218,7 +215,7 @@ func TestLostDaemon(t *testing.T) {
 	t.Run("back again", func(t *testing.T) {
 		s := script{DiesOnce: true, Lose: 1, Log: filepath.Join(t.TempDir(), "log"), Verdict: receipt("clean", over(5, "term", "x"))}
 		got := run(t, s, "true")
-		if got.code != 0 || !strings.Contains(got.stderr, "all ended") {
+		if got.code != 0 || !strings.Contains(got.stderr, "ended, clean") {
 			t.Errorf("got %+v", got)
 		}
 		require.Equal(t, verbs(s.Log), "connect create dial create report dial report")
@@ -227,7 +224,7 @@ func TestLostDaemon(t *testing.T) {
 		s := script{Lose: 1, Gone: true, Log: filepath.Join(t.TempDir(), "log")}
 		s.Options.Report = filepath.Join(t.TempDir(), "r.json")
 		got := run(t, s, "sh", "-c", "exit 6")
-		if got.code != 6 || !strings.HasPrefix(got.stderr, "lineage: session k3x9q2: verdict unknown: ") || strings.Count(got.stderr, "\n") != 1 {
+		if got.code != 6 || !strings.HasPrefix(got.stderr, "lineage: session k3x9q2: ended, unknown: ") || strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("got %+v", got)
 		}
 		require.Equal(t, verbs(s.Log), "connect create report dial dial dial connect")
@@ -268,7 +265,7 @@ func TestNow(t *testing.T) {
 		p.signal(unix.SIGTERM)
 		require.Eventually(t, "it is hurried", func() bool { return strings.HasSuffix(verbs(s.Log), "end") })
 		p.signal(unix.SIGTERM)
-		if got := p.wait(); got.code != 0 || !strings.Contains(got.stderr, "verdict unknown: the wait was interrupted") {
+		if got := p.wait(); got.code != 0 || !strings.Contains(got.stderr, "no proof that nothing is left: the wait was interrupted") {
 			t.Errorf("got %+v", got)
 		}
 	})

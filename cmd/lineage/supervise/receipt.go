@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,8 @@ import (
 )
 
 const (
-	maxLines   = 20 // leftovers named on stderr
+	maxLines   = 20 // about leftovers on stderr
+	maxHeld    = 8  // about ports and locks that are free again
 	maxCommand = 72 // bytes of a command line shown
 )
 
@@ -32,8 +34,8 @@ var receiptWait, pageWait = 5 * time.Second, 30 * time.Second
 // nothing, and with quiet nothing about processes that were ended. hurried: a signal has already
 // asked us to end, and the next one stops the writing. The error says that a receipt was requested
 // and is not written. read reads the page, if that is requested.
-func (r *runner) tell(rep *api.Report, read func() *html.Page, hurry, hurried bool, signals <-chan os.Signal) error {
-	for _, line := range r.lines(rep, hurry) {
+func (r *runner) tell(rep *api.Report, read func() *html.Page, hurried bool, signals <-chan os.Signal) error {
+	for _, line := range r.lines(rep) {
 		r.say("%s", line)
 	}
 	if r.receipt == nil {
@@ -106,170 +108,102 @@ func finishFile(limit time.Duration, hurried bool, signals <-chan os.Signal, wri
 	}
 }
 
-func (r *runner) lines(rep *api.Report, hurry bool) []string {
+// lines are what is said of an end: what was left over, and what others may wait for.
+func (r *runner) lines(rep *api.Report) []string {
 	why := r.endedBefore(rep)
 	var over []api.Outcome
 	for _, p := range rep.Processes {
 		// If the session was ended as a whole, its leftovers are only the processes that are still alive.
 		if (p.Leftover && why == "" || p.Outcome == api.OutcomeLeft) && r.leaks.lists(p) {
+			p.Why = strings.TrimPrefix(p.Why+r.leaks.origin(rep, p), ", ")
 			over = append(over, p)
 		}
 	}
-	freed := append(freed(rep, (len(over) > 0 || why != "") && !r.Quiet, r.session), handed(rep)...)
+	about := "init: "
+	if rep.Session != "" {
+		about = fmt.Sprintf("session %s: ", rep.Session)
+	}
+	names := display.Names{Command: func(p *api.Process) string { return display.Brief(p.Argv, p.Comm, p.ArgvTruncated, maxCommand) }}
+	others := r.others(rep, about, &names, (len(over) > 0 || why != "") && !r.Quiet)
 	clean, quiet := rep.Verdict == api.VerdictClean, r.Quiet && r.leaks.code == 0
 	if why == "" && clean && (len(over) == 0 || quiet) {
-		return freed
-	}
-	head := "init: "
-	if rep.Session != "" {
-		head = fmt.Sprintf("session %s: ", rep.Session)
+		return others
 	}
 	var parts []string
 	if why != "" {
-		parts = append(parts, "ended: "+why)
+		parts = append(parts, why)
 	} else if len(over) > 0 {
-		parts = append(parts, count(over, rep)+" "+r.leaks.when(&r.Options)+" "+r.command()+" exited")
-	}
-	if why == "" || !clean {
-		parts = append(parts, r.summary(rep))
-	}
-	head += strings.Join(parts, "; ")
-	if quiet {
-		return append([]string{head}, freed...)
-	}
-	lines := []string{head}
-	for i, p := range over {
-		if i == maxLines {
-			lines = append(lines, fmt.Sprintf("  and %d more", len(over)-i))
-			break
+		more := ""
+		if rep.Truncated {
+			more = "at least "
 		}
-		lines = append(lines, fmt.Sprintf("  %d %s  %s", p.PID, display.InContainer(display.Brief(p.Argv, p.Comm, false, maxCommand), p.Container), fate(p, hurry)+r.leaks.origin(rep, p)))
+		parts = append(parts, more+display.Count(len(over), "process was", "processes were")+" "+r.leaks.when(&r.Options)+" "+r.command()+" exited")
 	}
-	return append(lines, freed...)
+	if verdict := *rep; why == "" || !clean {
+		if clean {
+			verdict.VerdictWhy = "" // it has been said what init does not see
+		}
+		parts = append(parts, display.Verdict(&verdict))
+	}
+	head := []string{about + strings.Join(parts, "; ")}
+	if quiet {
+		return append(head, others...)
+	}
+	rows, _ := display.Outcomes(over, names)
+	lines := make([]string, len(rows))
+	for i := range rows {
+		lines[i] = fmt.Sprintf("  %s %s  %s", rows[i].PID, rows[i].Command, rows[i].How)
+	}
+	return slices.Concat(head, first(maxLines, lines), others)
+}
+
+// first leaves out lines after so many.
+func first(most int, lines []string) []string {
+	if n := len(lines) - most; n > 0 {
+		return append(lines[:most], fmt.Sprintf("  and %d more", n))
+	}
+	return lines
 }
 
 // endedBefore says why the session ended before the command exited; "" if it
 // did not.
 func (r *runner) endedBefore(rep *api.Report) string {
-	if r.leaks.looked || r.timed != nil && r.timed.over {
-		return "" // we ended it
+	if r.leaks.looked || r.timed != nil && r.timed.over || rep.EndReason == "" || rep.EndReason == "root_exit" {
+		return "" // for another reason than ours
 	}
-	switch rep.EndReason {
-	case "", "root_exit":
-		return ""
-	case "max_lifetime":
-		return "max_lifetime" + limit(r.MaxLifetime > 0, r.MaxLifetime) + " reached"
-	case "max_processes":
-		return "max_processes" + limit(r.MaxProcesses > 0, r.MaxProcesses) + " reached"
-	case "max_rss":
-		return "max_rss" + limit(r.MaxRSS > 0, display.Size(uint64(r.MaxRSS))) + " reached"
-	case "idle":
-		return "idle" + limit(r.Idle > 0, r.Idle)
-	case "ancestor":
-		return "the session around it ended"
-	case "end":
-		return "requested" + requester(rep.EndedBy)
-	case "halt":
-		if by := rep.EndedBy; by != nil && by.Reason != "" {
-			return "the host was halted: " + display.Text(by.Reason)
-		}
-		return "the host was halted"
+	why := display.State(&api.Session{State: api.StateEnded, EndReason: rep.EndReason})
+	switch by := rep.EndedBy; {
+	case by == nil:
+		return why
+	case by.PID == os.Getpid():
+		return why + " by a repeated SIGTERM"
+	default:
+		return why + " by " + display.Caller(by)
 	}
-	return rep.EndReason
 }
 
-// limit describes a limit that we set; the value of one from the policy is not known here.
-func limit(ours bool, value any) string {
-	if !ours {
-		return ""
-	}
-	return fmt.Sprintf(" %v", value)
-}
-
-func requester(c *api.Caller) string {
-	switch {
-	case c == nil:
-		return ""
-	case c.PID == os.Getpid():
-		return " by a repeated SIGTERM"
-	}
-	return " by " + display.Caller(c)
-}
-
-// handed names the work that was handed to other daemons and that the end did
-// not reach.
-func handed(rep *api.Report) (lines []string) {
-	for i := range rep.Brokered {
-		if b := &rep.Brokered[i]; !b.Ends {
-			lines = append(lines, fmt.Sprintf("session %s: %s", rep.Session, display.Brokered(b, rep.Session)))
-		}
-	}
-	return lines
-}
-
-const maxHeld = 8 // ports and locks named on stderr
-
-// freed is one line about ports and locks that others may wait for, above all those that
-// are still held; none if there is nothing to report. all: also those that are free now, without
+// others are lines about ports, locks and output that others have now, and about work that was handed
+// to other daemons and that the end did not reach. all: also about ports and locks that are free now, without
 // locks of the root for which no process waits: a program that opens a database has many, and
 // every program that exits releases its locks.
-func freed(rep *api.Report, all bool, s *api.Session) []string {
+func (r *runner) others(rep *api.Report, about string, names *display.Names, all bool) []string {
 	root := 0
-	if s != nil && s.Root != nil {
-		root = s.Root.PID
+	if r.session != nil && r.session.Root != nil {
+		root = r.session.Root.PID
 	}
-	held := map[display.HoldState][]string{}
-	for _, h := range display.AfterEnd(rep, func(p *api.Process) string { return fmt.Sprintf("%d %s", p.PID, p.Comm) }) {
-		if h.Bad() || all && (h.Lock == nil || len(h.Lock.Waiting) > 0 || h.Lock.PID != root) {
-			held[h.State] = append(held[h.State], strings.TrimSuffix(h.Name+" "+h.By, " "))
+	var held, freed []string
+	for _, n := range display.AfterEnd(rep, names) {
+		switch {
+		case n.Tone == display.Warn:
+			held = append(held, about+n.Text)
+		case all && n.Tone == display.Faint && (n.Lock == nil || len(n.Lock.Waiting) > 0 || n.Lock.PID != root):
+			freed = append(freed, about+n.Text)
 		}
 	}
-	var parts []string
-	for _, state := range []display.HoldState{display.Freed, display.Released, display.Busy, display.StillHeld, display.StillOpen} {
-		names := held[state]
-		if n := len(names); n > maxHeld {
-			names = append(names[:maxHeld:maxHeld], fmt.Sprintf("%d more", n-maxHeld))
-		}
-		if len(names) > 0 {
-			parts = append(parts, string(state)+" "+strings.Join(names, ", "))
+	for i := range rep.Brokered {
+		if b := &rep.Brokered[i]; !b.Ends {
+			held = append(held, about+display.Brokered(b, rep.Session))
 		}
 	}
-	if len(parts) == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("session %s: %s", rep.Session, strings.Join(parts, "; "))}
-}
-
-func count(over []api.Outcome, rep *api.Report) string {
-	more := ""
-	if rep.Truncated {
-		more = "at least "
-	}
-	if len(over) == 1 {
-		return more + "1 process was"
-	}
-	return fmt.Sprintf("%s%d processes were", more, len(over))
-}
-
-func (r *runner) summary(rep *api.Report) string {
-	switch {
-	case rep.Verdict == api.VerdictUnknown:
-		return strings.TrimSuffix("verdict unknown: "+rep.VerdictWhy, ": ")
-	case r.OnExit == OnExitReport:
-		return "nothing was ended"
-	case rep.Verdict == api.VerdictLeft:
-		return strings.TrimSuffix(fmt.Sprintf("%d could not be ended: %s", rep.Left, rep.VerdictWhy), ": ")
-	}
-	return "all ended"
-}
-
-// fate says how a leftover ended. hurry: SIGKILL came without a grace.
-func fate(p api.Outcome, hurry bool) string {
-	switch {
-	case p.Outcome == api.OutcomeKill && !hurry:
-		p.Outcome = "SIGKILL after the grace"
-	case p.Outcome == api.OutcomeLeft:
-		p.Outcome = "still alive"
-	}
-	return display.Outcome(&p)
+	return slices.Concat(first(maxLines, held), first(maxHeld, freed))
 }

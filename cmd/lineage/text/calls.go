@@ -52,7 +52,7 @@ func callsTable(p *Page, list *api.Orphans) table {
 		}
 		t.paintedRow([]string{"", "", "", "", "", "", "", "", color}, display.CallNames(c.Calls), cmp.Or(c.Calls[0].Tool, "-"), c.Session,
 			cmp.Or(c.SessionName, "-"), agent, p.since(began), took, fmt.Sprint(c.Processes), fmt.Sprintf("%.1f", c.CPUs), display.Size(c.RSSBytes),
-			cmp.Or(strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Ports), " ", ","), "[]"), "-"), display.Runs(c, callCommand))
+			ports(c.Ports), display.Runs(c, callCommand))
 	}
 	if list.MoreCalls > 0 {
 		t.row("…", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", display.Count(list.MoreCalls, "more call", "more calls"))

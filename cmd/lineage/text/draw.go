@@ -14,33 +14,22 @@ import (
 // instead. A chain of 5,000 processes would be 75 MB of bars.
 const maxIndent = 32
 
-// glyphs are the characters that draw a tree. Letters always accompany them.
-type glyphs struct {
-	tee, elbow, bar, gap string
-	live, exited, zombie string
-	moved, times         string
-}
-
-var (
-	unicodeGlyphs = glyphs{"├─ ", "└─ ", "│  ", "   ", "● ", "○ ", "  ", "↷ ", "×"}
-	asciiGlyphs   = glyphs{"|- ", "`- ", "|  ", "   ", "", "", "", "> ", "x"}
+// The characters that draw a tree. Letters always accompany those of states.
+const (
+	tee, elbow, bar, indented = "├─ ", "└─ ", "│  ", "   "
+	moved                     = "↷ "
 )
 
 // drawing is one tree on a page.
 type drawing struct {
 	p     *Page
 	t     *api.Tree
-	g     glyphs
 	nodes map[api.Ref]*api.Node
 	drawn map[api.Ref]bool // a node with its ancestor as child must not make us loop
 }
 
-func newDrawing(p *Page, t *api.Tree, ascii bool) *drawing {
-	d := &drawing{p: p, t: t, g: unicodeGlyphs, nodes: index(t), drawn: map[api.Ref]bool{}}
-	if ascii {
-		d.g = asciiGlyphs
-	}
-	return d
+func newDrawing(p *Page, t *api.Tree) *drawing {
+	return &drawing{p: p, t: t, nodes: index(t), drawn: map[api.Ref]bool{}}
 }
 
 // step is a group of equal rows to draw.
@@ -63,9 +52,9 @@ func (d *drawing) draw() {
 		d.row(s)
 		lines := s.lines
 		if s.depth > 0 {
-			indent := d.g.bar
+			indent := bar
 			if s.last {
-				indent = d.g.gap
+				indent = indented
 			}
 			lines = append(lines[max(0, len(lines)-maxIndent+1):len(lines):len(lines)], indent)
 		}
@@ -90,7 +79,7 @@ func (d *drawing) steps(refs []api.Ref, depth int, lines []string) []step {
 			continue
 		}
 		d.drawn[ref] = true
-		if same := d.leaf(n); equal[same] > equalRows || equal[same] > 1 && n.State == api.StateExited {
+		if same := d.leaf(n); equal[same] > display.Equal || equal[same] > 1 && n.State == api.StateExited {
 			if at, ok := first[same]; ok {
 				steps[at].times++
 				continue
@@ -138,18 +127,18 @@ func (d *drawing) row(s step) {
 		prefix = fmt.Sprintf("[%d] ", s.depth) + prefix
 	}
 	if s.depth > 0 {
-		branch := d.g.tee
+		branch := tee
 		if s.last {
-			branch = d.g.elbow
+			branch = elbow
 		}
 		prefix += branch
 	}
-	glyph, letter, color := d.g.live, cmp.Or(display.Text(n.Task), "L"), green
+	glyph, letter, color := "● ", cmp.Or(display.Text(n.Task), "L"), green
 	switch n.State {
 	case api.StateExited:
-		glyph, letter, color = d.g.exited, "X", dim
+		glyph, letter, color = "○ ", "X", dim
 	case api.StateZombie:
-		glyph, letter, color = d.g.zombie, "Z", red
+		glyph, letter, color = "  ", "Z", red
 	case "":
 		letter, color = "?", yellow // only another process has named it
 	}
@@ -162,7 +151,7 @@ func (d *drawing) row(s step) {
 	}
 	command, times := p.Command(&n.Process), ""
 	if s.times > 1 {
-		times = fmt.Sprintf(" %s%d", d.g.times, s.times)
+		times = fmt.Sprintf(" ×%d", s.times)
 	}
 	notes := d.notes(&n.Process)
 	if p.Width > 0 && !p.Wide {
@@ -194,11 +183,11 @@ func (d *drawing) notes(n *api.Process) string {
 	case n.State == api.StateZombie:
 		note("%s, its parent %s has to reap it", display.HowEnded(n), d.parent(n.Parent))
 	case n.Orphan && n.Parent != nil && !d.dead(*n.Parent):
-		note("%sorphan, parent %s", d.g.moved, d.parent(n.Parent))
+		note("%sorphan, parent %s", moved, d.parent(n.Parent))
 	case n.Orphan:
-		note("%sorphan", d.g.moved)
+		note("%sorphan", moved)
 	case n.Parent != nil && n.Creator != nil && n.Parent.PID != n.Creator.PID:
-		note("%sparent %s", d.g.moved, d.parent(n.Parent))
+		note("%sparent %s", moved, d.parent(n.Parent))
 	}
 	if n.Stopped != nil {
 		note("%s", display.Stopped(n))

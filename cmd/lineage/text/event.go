@@ -26,36 +26,11 @@ func Event(p *Page, ev *api.Event) string {
 		session = cmp.Or(session, pr.Session)
 	}
 	parts := []string{fmt.Sprintf("%-12s  %-8s  %-6s", when, display.Text(string(ev.Type)), display.Text(cmp.Or(session, "-")))}
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	pr := ev.Process
-	if pr != nil {
-		add("%s", strings.TrimSuffix(Ref(p, pr.Ref)+" "+p.Command(pr), " ?")) // a name may be unknown
+	if pr := ev.Process; pr != nil {
+		parts = append(parts, strings.TrimSuffix(Ref(p, pr.Ref)+" "+p.Command(pr), " ?")) // a name may be unknown
 	}
-	switch ev.Type {
-	case api.EventFork:
-		if pr != nil && pr.Creator != nil {
-			add("by %s", Ref(p, *pr.Creator))
-			if pr.Parent != nil && *pr.Parent != *pr.Creator {
-				add("parent %s", Ref(p, *pr.Parent))
-			}
-		}
-	case api.EventExit:
-		if pr != nil {
-			add("%s", display.HowEnded(pr))
-		}
-	case api.EventReparent:
-		if ev.From != nil {
-			add("from %s", Ref(p, *ev.From))
-		}
-		if ev.To != nil {
-			add("to %s", Ref(p, *ev.To))
-		}
-	case api.EventSession:
-		add("%s", display.Text(strings.Join(strings.Fields(ev.Name+" "+string(ev.State)+" "+ev.Reason), " ")))
-	default:
-		if about := display.About(ev); about != "" {
-			add("%s", about)
-		}
+	if about := display.About(ev, func(r api.Ref) string { return Ref(p, r) }); about != "" {
+		parts = append(parts, about)
 	}
 	line := strings.Join(parts, "  ")
 	if p.Width > 0 && !p.Wide {

@@ -15,17 +15,6 @@ func fileText(f *api.File) string {
 	return strings.TrimSpace(display.Text(f.Path) + " open " + how)
 }
 
-// heldTexts describes held ports and locks, one text for each.
-func heldTexts(ports []api.Port, locks []api.Lock) (all []string) {
-	for i := range ports {
-		all = append(all, display.Port(&ports[i]))
-	}
-	for i := range locks {
-		all = append(all, display.Lock(&locks[i]))
-	}
-	return all
-}
-
 // portText says that a process listens on a port, or when it did.
 func portText(p *Page, port *api.Port) string {
 	if port.Since == nil {
@@ -45,8 +34,8 @@ func writeHolds(p *Page, h *api.Holds) {
 	for i := range h.Ports {
 		p.Line("  %s", portText(p, &h.Ports[i]))
 	}
-	for _, s := range heldTexts(nil, h.Locks) {
-		p.Line("  holds %s", s)
+	for i := range h.Locks {
+		p.Line("  holds %s", display.Lock(&h.Locks[i]))
 	}
 	for i := range h.Files {
 		p.Line("  has %s", fileText(&h.Files[i]))
@@ -100,7 +89,7 @@ func writeHolders(p *Page, h *HoldersDocument, what string) {
 			holds = "was"
 		}
 		writeWhy(p, &w.Why, fmt.Sprintf("%s %s held by %s %s", what, holds, Ref(p, w.Process.Ref), display.Name(&w.Process)))
-		writeOthers(p, h.Items, i, others)
+		writeOthers(p, h.Items, others)
 		writeOutside(p, w)
 	}
 	if h.TimeWait > 0 {
@@ -136,26 +125,18 @@ func (p *Page) note(unknown []string) {
 const mostNamed = 12
 
 // writeOthers names the holders that hold the same as the first.
-func writeOthers(p *Page, items []WhyDocument, first int, others []int) {
+func writeOthers(p *Page, items []WhyDocument, others []int) {
 	if len(others) == 0 {
 		return
 	}
-	rank := 0
 	var names []string
 	for _, i := range others {
 		names = append(names, Ref(p, items[i].Process.Ref))
-		switch {
-		case !above(&items[first], &items[i]):
-			rank = 2
-		case !created(&items[first], &items[i]):
-			rank = max(rank, 1)
-		}
 	}
 	if len(names) > mostNamed && !p.Wide {
 		names = append(names[:mostNamed:mostNamed], "…")
 	}
-	kind := [][]string{{"child that holds", "children that hold"}, {"descendant that holds", "descendants that hold"}, {"process that holds", "processes that hold"}}[rank]
-	p.Wrap(2, fmt.Sprintf("and %s it, too: %s", display.Count(len(others), kind[0], kind[1]), strings.Join(names, " ")))
+	p.Wrap(2, fmt.Sprintf("and %s it, too: %s", display.Count(len(others), "process that holds", "processes that hold"), strings.Join(names, " ")))
 }
 
 // together has for each holder that is shown the others that are named with it: they hold the

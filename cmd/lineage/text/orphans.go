@@ -168,14 +168,14 @@ func OutsideOrphans(doc *HostOrphans) *Listing {
 
 func writeHostOrphans(p *Page, doc *HostOrphans) {
 	t := table{drop: []string{"AGE", "RSS", "UID"}}
-	t.row("PID", "UID", "RSS", "AGE", "HOLDS", "COMMAND")
+	t.row(header(HostOrphanColumns)...)
 	for i := range doc.Items {
 		o := &doc.Items[i]
 		uid := "-"
 		if o.UID != nil {
 			uid = fmt.Sprint(*o.UID)
 		}
-		holds := heldTexts(o.Ports, nil)
+		holds := display.Holding(o.Ports, nil)
 		if o.DeletedDir != "" {
 			holds = append(holds, "deleted directory "+o.DeletedDir)
 		}

@@ -130,11 +130,7 @@ func (p *Page) clock(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}
-	local := t.In(p.Now.Location())
-	if y, m, d := p.Now.Date(); local.Year() != y || local.Month() != m || local.Day() != d {
-		return local.Format(time.DateTime)
-	}
-	return local.Format(time.TimeOnly)
+	return display.Clock(*t, p.Now)
 }
 
 // stamp is a date with time and zone, even for today.

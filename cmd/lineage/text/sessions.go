@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,21 +40,47 @@ func tabular(of func(*Page) table) *Listing {
 	}}
 }
 
-// SessionColumns are those of the list of sessions. Root and command may contain blanks, so no column that
-// scripts cut at blanks comes after them.
-var SessionColumns = []string{"id", "name", "state", "live", "orphans", "zombies", "cpu", "cpus", "rss", "ports", "age", "evidence",
-	"container", "idle", "event", "uid", "parent", "peak", "forks", "grace", "level", "end", "ended", "root", "command"}
+// SessionColumns are those of the list of sessions, HistoryColumns those of the list of ended ones. Root and
+// command may contain blanks, so no column that scripts cut at blanks comes after them.
+var (
+	SessionColumns = []string{"id", "name", "state", "live", "orphans", "zombies", "cpu", "cpus", "rss", "ports", "age", "evidence",
+		"container", "idle", "event", "uid", "parent", "peak", "forks", "grace", "level", "started", "ended", "duration", "reason", "verdict", "processes", "root", "command"}
+	HistoryColumns = []string{"id", "name", "ended", "duration", "reason", "verdict", "processes", "cpu",
+		"started", "uid", "parent", "peak", "level", "root", "command"}
+)
 
 func sessionsTable(p *Page, sessions []api.Session) table {
-	t := table{drop: lessWorth(sessions), wide: "CONTAINER IDLE EVENT UID PARENT PEAK FORKS GRACE LEVEL END ENDED COMMAND"}
+	t := table{drop: lessWorth(sessions), wide: "CONTAINER IDLE EVENT UID PARENT PEAK FORKS GRACE LEVEL STARTED ENDED DURATION REASON VERDICT PROCESSES COMMAND"}
 	t.row(header(SessionColumns)...)
+	ended := p.word
+	if p.cuts() {
+		ended = p.clock
+	}
 	for i := range sessions {
 		s := &sessions[i]
-		t.paintedRow([]string{bold, "", stateColor(s)}, s.ID, cmp.Or(s.Name, containerName(s), "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
-			display.CPU(s.CPUSeconds), fmt.Sprintf("%.1f", s.CPUs), memory(s), ports(s), age(p, s), cmp.Or(s.Evidence, "-"),
+		root, command := "-", "-"
+		if s.Root != nil {
+			root, command = rootName(p, s.Root), p.command(display.Began(s.Root))
+		}
+		colors := make([]string, len(SessionColumns))
+		colors[0], colors[2], colors[slices.Index(SessionColumns, "verdict")] = bold, stateColor(s), verdictColors[s.Verdict]
+		t.paintedRow(colors, s.ID, cmp.Or(s.Name, containerName(s), "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
+			display.CPU(s.CPUSeconds), fmt.Sprintf("%.1f", s.CPUs), memory(s), ports(s.Ports), age(p, s), cmp.Or(s.Evidence, "-"),
 			cmp.Or(s.Container.String(), "-"), idle(s), p.since(s.LastEvent), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
-			grace(s), fmt.Sprint(s.Level), cmp.Or(s.EndReason, "-"), p.word(s.Ended), rootName(p, s), rootCommand(p, s))
+			grace(s), fmt.Sprint(s.Level), p.word(s.Started), ended(s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), cmp.Or(string(s.Verdict), "-"),
+			fmt.Sprint(s.Forks+1+s.Joined), root, command)
 	}
+	return t
+}
+
+// verdictColors mark what is not as it should be.
+var verdictColors = map[api.Verdict]string{api.VerdictLeft: red, api.VerdictUnknown: yellow}
+
+// historyTable has the columns that tell how sessions ended.
+func historyTable(p *Page, sessions []api.Session) table {
+	t := sessionsTable(p, sessions)
+	t.pick(HistoryColumns)
+	t.drop, t.wide = []string{"CPU", "PROCESSES", "ROOT", "DURATION", "VERDICT"}, "STARTED UID PARENT PEAK LEVEL COMMAND"
 	return t
 }
 
@@ -106,12 +132,8 @@ func stateText(s *api.Session) string {
 // IsLeftover reports whether a session has lost its root, and nothing ends it.
 func IsLeftover(s *api.Session) bool { return s.State == api.StateActive && s.Leftovers > 0 }
 
-func ports(s *api.Session) string {
-	all := make([]string, len(s.Ports))
-	for i, port := range s.Ports {
-		all[i] = strconv.Itoa(port)
-	}
-	return cmp.Or(strings.Join(all, ","), "-")
+func ports(all []int) string {
+	return cmp.Or(strings.Trim(strings.ReplaceAll(fmt.Sprint(all), " ", ","), "[]"), "-")
 }
 
 // idle is for how long a session has been idle, "-" if it is not.
@@ -124,13 +146,18 @@ func idle(s *api.Session) string {
 
 // age is the age of a session, for an ended one at its end.
 func age(p *Page, s *api.Session) string {
-	switch {
-	case s.State != api.StateEnded:
-		return p.since(s.Started)
-	case s.Started == nil || s.Ended == nil:
+	if s.State == api.StateEnded {
+		return lasted(s)
+	}
+	return p.since(s.Started)
+}
+
+// lasted is the time from a session's start to its end.
+func lasted(s *api.Session) string {
+	if s.Started == nil || s.Ended == nil {
 		return "-"
 	}
-	return display.Age(s.Ended.Sub(*s.Started))
+	return display.Duration(s.Ended.Sub(*s.Started))
 }
 
 // memory is unknown until the daemon has looked at the members once. An ended session
@@ -145,28 +172,15 @@ func memory(s *api.Session) string {
 // rootWidth is how much of its root's command says which session it is.
 const rootWidth = 40
 
-func rootName(p *Page, s *api.Session) string {
-	if s.Root == nil {
-		return "-"
-	}
-	pid, name := fmt.Sprint(s.Root.PID), s.Root.Comm
-	if len(s.Root.FirstArgv) > 0 {
-		name = path.Base(s.Root.FirstArgv[0])
-	}
+func rootName(p *Page, root *api.Process) string {
+	name := root.Comm
 	switch {
-	case p.Wide: // COMMAND is beside it
-		return strings.TrimSpace(pid + " " + name)
-	case len(s.Root.Argv) == 0:
-		return strings.TrimSpace(pid + " " + s.Root.Comm)
+	case p.Wide && len(root.FirstArgv) > 0: // COMMAND is beside it
+		name = path.Base(root.FirstArgv[0])
+	case !p.Wide && len(root.Argv) > 0:
+		name = Fit(p.command(display.Began(root)), rootWidth)
 	}
-	return pid + " " + Fit(p.command(display.Began(s.Root)), rootWidth)
-}
-
-func rootCommand(p *Page, s *api.Session) string {
-	if s.Root == nil {
-		return "-"
-	}
-	return p.command(display.Began(s.Root))
+	return strings.TrimSpace(fmt.Sprint(root.PID, " ", name))
 }
 
 func grace(s *api.Session) string {

@@ -1,11 +1,9 @@
 package text
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
@@ -91,15 +89,11 @@ func (t *table) write(p *Page) {
 	}
 }
 
-// pick keeps only the columns with these headers, in this order. A header may have more
-// text after its name.
+// pick keeps only these columns, in this order.
 func (t *table) pick(names []string) {
 	var from []int
 	for _, name := range names {
-		from = append(from, slices.IndexFunc(t.rows[0], func(header string) bool {
-			word, _, _ := strings.Cut(header, " ")
-			return strings.EqualFold(word, name)
-		}))
+		from = append(from, slices.Index(t.rows[0], strings.ToUpper(name)))
 	}
 	for n := range t.rows {
 		row, colors := make([]string, len(from)), make([]string, len(from))
@@ -171,43 +165,4 @@ func shrink(widths []int, long, room int) {
 		}
 		widths[i]--
 	}
-}
-
-// alike is a row about a process, which it shares with all of the same sort.
-type alike struct {
-	api.Ref
-	alone bool // it has its own row
-	sort
-}
-
-// sort is what is shown of a process besides its PID: in its row, and what it holds below.
-type sort struct{ how, color, command, holds string }
-
-// alike adds rows, and counts processes without a row by how; more than most rows have only
-// those that stand alone. On a wide page each process has a row.
-func (t *table) alike(p *Page, rows []alike, most int) (rest map[string]int) {
-	equal := map[sort]int{}
-	for _, r := range rows {
-		if !r.alone {
-			equal[r.sort]++
-		}
-	}
-	rest = map[string]int{}
-	for _, r := range rows {
-		who, n := Ref(p, r.Ref), 1
-		switch {
-		case r.alone || p.Wide:
-		case equal[r.sort] == 0:
-			continue // it shares a row
-		case equal[r.sort] > equalRows:
-			n = equal[r.sort]
-			who, equal[r.sort] = fmt.Sprintf("×%d", n), 0
-		}
-		if len(t.rows) >= most && !p.Wide && !r.alone {
-			rest[r.how] += n
-			continue
-		}
-		t.paintedRow([]string{"", "", r.color}, "", who, r.how, r.command)
-	}
-	return rest
 }

@@ -83,7 +83,7 @@ func byCall(t *api.Tree) (parts []api.Tree, about []string) {
 }
 
 // Trees shows trees, with calls grouped by tool call; one: the document is the tree itself, not a list.
-func Trees(trees []api.Tree, one, ascii, calls bool) *Listing {
+func Trees(trees []api.Tree, one, calls bool) *Listing {
 	l := &Listing{Text: func(p *Page) {
 		for i := range trees {
 			if i > 0 {
@@ -97,7 +97,7 @@ func Trees(trees []api.Tree, one, ascii, calls bool) *Listing {
 				if about[j] != "" {
 					p.Wrap(0, p.paint(bold, about[j]))
 				}
-				newDrawing(p, &parts[j], ascii).draw()
+				newDrawing(p, &parts[j]).draw()
 			}
 		}
 	}}

@@ -33,7 +33,7 @@ func TestLeaksFound(t *testing.T) {
 			require.NoError(t, in.Close())
 			p.Wait()
 			m.MustBeGone()
-			if p.Code() != 123 || !strings.Contains(p.Err.String(), "alive 200ms after sh exited; all ended") {
+			if p.Code() != 123 || !strings.Contains(p.Err.String(), "alive 200ms after sh exited; ended, clean: ") {
 				t.Errorf("%v", p)
 				return
 			}

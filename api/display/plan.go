@@ -62,7 +62,7 @@ func Live(processes []*api.Process, n Names) ([]Row, []Note) {
 	return n.together(rows)
 }
 
-// Holding describes held ports and locks, each by itself.
+// Holding describes held ports and locks, one text for each.
 func Holding(ports []api.Port, locks []api.Lock) (all []string) {
 	for i := range ports {
 		all = append(all, Port(&ports[i]))

@@ -157,7 +157,7 @@ func (r *runner) lines(rep *api.Report) []string {
 	return slices.Concat(head, first(maxLines, lines), others)
 }
 
-// first leaves out lines after so many.
+// first is the first lines, and how many more there are.
 func first(most int, lines []string) []string {
 	if n := len(lines) - most; n > 0 {
 		return append(lines[:most], fmt.Sprintf("  and %d more", n))

@@ -250,18 +250,13 @@ test-e2e: build programs
 	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./internal/e2e
 	$(PRIVATE) $(GOTEST) -timeout 20m -skip '^Test(Delivery|OCSFDisk|Logrotate|Lookalike|BusyCall)$$' ./internal/e2e/export # make test-export has them
 
-## test-library: six escape programs through the libraries of api/run (2 min, root)
+## test-library: escape programs through the libraries of api/run (1 min, root)
 test-library: deps build programs
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/library
 
-## library: every escape program through the libraries (4 min, root); writes docs/results/escapes.md
-library: export LNGTEST_PROGRAMS = all
-library: export LNGTEST_PAGE = $(CURDIR)/docs/results/escapes.md
-library: test-library leftovers
-
-## test-timeout: six escape programs under lineage timeout and run --leaks, beside timeout(1) (1 min, root); LNGTEST_PROGRAMS=all, LNGTEST_LEAKS=200
+## test-timeout: six escape programs under lineage timeout and run --leaks (1 min, root); LNGTEST_PROGRAMS=all
 test-timeout: build programs
-	$(PRIVATE) $(GOTEST) -timeout 30m -parallel 4 ./internal/e2e/timeout
+	$(PRIVATE) $(GOTEST) -timeout 30m ./internal/e2e/timeout
 
 ## coreutils: every escape program, and coreutils' own tests of timeout(1), from Debian's source package (10 min, root)
 coreutils: export LNGTEST_PROGRAMS = all

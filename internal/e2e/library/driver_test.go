@@ -4,8 +4,6 @@ package library
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -25,8 +23,8 @@ import (
 // A library starts a program. Its process is a caller like one that a user would write.
 type library struct {
 	name string
-	// start starts argv with environment env. lineage is the path of the program.
-	start func(t *testing.T, i *stage.Instance, lineage string, env, argv []string) started
+	// start starts argv with environment env.
+	start func(t *testing.T, i *stage.Instance, env, argv []string) started
 }
 
 // started is a program under a library.
@@ -42,7 +40,6 @@ type result struct {
 	Guarantee string
 	Verdict   api.Verdict
 	Why       string // why it is not clean
-	Hangs     bool   // of a driver without the library: the wait did not return within 2 s
 
 	took time.Duration
 }
@@ -54,45 +51,16 @@ var libraries = []library{
 	{"node", script("node", "node", "driver.mjs", "spawn")},
 }
 
-// startPlain uses os/exec alone.
-func startPlain(t *testing.T, _ *stage.Instance, _ string, env, argv []string) started {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env, cmd.Stdout = env, new(bytes.Buffer)
-	require.NoError(t, cmd.Start())
-	return &plainRun{cmd, cancel}
-}
-
-type plainRun struct {
-	cmd    *exec.Cmd
-	cancel context.CancelFunc
-}
-
-func (p *plainRun) session() string { return "" }
-
-func (p *plainRun) finish(bool) result {
-	p.cancel()
-	done := make(chan error, 1)
-	go func() { done <- p.cmd.Wait() }()
-	select {
-	case <-done:
-		return result{}
-	case <-time.After(2 * time.Second):
-		return result{Hangs: true}
-	}
-}
-
 type goRun struct {
 	t   *testing.T
 	cmd *run.Cmd
 	out io.ReadCloser
 }
 
-func startGo(t *testing.T, i *stage.Instance, lineage string, env, argv []string) started {
+func startGo(t *testing.T, i *stage.Instance, env, argv []string) started {
 	t.Helper()
 	cmd := run.Command(argv[0], argv[1:]...)
-	cmd.Lineage, cmd.Socket, cmd.Grace, cmd.Name = lineage, i.Socket, time.Second/2, "library"
+	cmd.Lineage, cmd.Socket, cmd.Grace, cmd.Name = stage.Lineage, i.Socket, time.Second/2, "library"
 	cmd.Env, cmd.Dir, cmd.Stderr = env, i.Dir, os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -139,8 +107,8 @@ type driver struct {
 
 // script makes a library of a script that loads api/run/FOLDER. It skips a test on a
 // host without the interpreter.
-func script(interpreter, folder, file, shape string) func(*testing.T, *stage.Instance, string, []string, []string) started {
-	return func(t *testing.T, i *stage.Instance, lineage string, env, argv []string) started {
+func script(interpreter, folder, file, shape string) func(*testing.T, *stage.Instance, []string, []string) started {
+	return func(t *testing.T, i *stage.Instance, env, argv []string) started {
 		t.Helper()
 		path, err := exec.LookPath(interpreter)
 		if err != nil {
@@ -149,7 +117,7 @@ func script(interpreter, folder, file, shape string) func(*testing.T, *stage.Ins
 		of, err := filepath.Abs(filepath.Join("../../../api/run", folder))
 		require.NoError(t, err)
 		d := &driver{t: t}
-		cmd := exec.Command(path, slices.Concat([]string{filepath.Join("testdata", file), shape, lineage}, argv)...)
+		cmd := exec.Command(path, slices.Concat([]string{filepath.Join("testdata", file), shape, stage.Lineage}, argv)...)
 		cmd.Env = append(env, "LNGTEST_LIBRARY="+of, "LINEAGE_SOCKET="+i.Socket)
 		cmd.Stderr, d.cmd = os.Stderr, cmd
 		d.stdin, err = cmd.StdinPipe()

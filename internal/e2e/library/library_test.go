@@ -5,11 +5,9 @@ package library
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/run"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
-	"github.com/lineage-ebpf/lineage/internal/page"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -27,156 +24,55 @@ const soon = 15 * time.Second
 
 func environ(m *stage.Marker) []string { return slices.Concat(os.Environ(), m.Env()) }
 
-// TestEscapes: nothing of an escape program is alive when the library has waited.
-// LNGTEST_PAGE=FILE: where the table goes.
-func TestEscapes(t *testing.T) {
-	tried := stage.Escapes()
-	i := stage.NewDaemon(t)
-	other := stage.NewBystander(i, "library", 0)
-	table := page.NewTable("library", "programs:", "left something behind:", "longest wait:")
-	for _, l := range libraries {
-		var slowest time.Duration
-		done, left := 0, 0
-		for _, e := range tried {
-			t.Run(l.name+"/"+e.Program, func(t *testing.T) {
-				i := i.In(t)
+// TestLibraries: nothing that a program leaves is alive when the library has waited: in a session, with lineage init
+// where no daemon answers, and with the daemon that root's lineage run starts. A process that holds the command's
+// output does not make the wait hang.
+func TestLibraries(t *testing.T) {
+	served, silent := stage.NewDaemon(t), stage.New(t)
+	silent.Listen() // something that is not a daemon
+	other := stage.NewBystander(served, "library", 0)
+	for _, tt := range []struct {
+		name string
+		stage.Escape
+		in        *stage.Instance // nil: where no daemon runs
+		end       bool
+		guarantee string
+	}{
+		{"hoppers", stage.Escape{Program: "hop 8 20 200"}, served, true, "session"},
+		{"deaf", stage.Escape{Program: "under ignoreterm", Members: 1}, served, true, "session"},
+		{"pipe", stage.Escape{Program: "holdpipe"}, served, false, "session"},
+		{"without", stage.Escape{Program: "daemonise stay", Members: 1}, silent, true, "subreaper"},
+		{"deaf without", stage.Escape{Program: "under ignoreterm", Members: 1}, silent, true, "subreaper"},
+		{"started", stage.Escape{Program: "daemonise stay", Members: 1}, nil, true, "session"},
+	} {
+		for _, l := range libraries {
+			t.Run(tt.name+"/"+l.name, func(t *testing.T) {
+				i := tt.in
+				if i == nil {
+					i = stage.New(t)
+				}
+				i = i.In(t)
 				m := stage.NewMarker(t, i.Dir)
-				s := l.start(t, i, stage.Lineage, environ(m), e.Argv())
+				s := l.start(t, i, environ(m), tt.Argv())
 				m.Ready()
-				if e.Members > 0 {
-					m.Members(e.Members)
+				if tt.Members > 0 {
+					m.Members(tt.Members)
 				}
-				require.Equal(t, s.session(), i.Session("library").ID)
-				r := s.finish(true)
-				done++
-				slowest = max(slowest, r.took)
-				if m.Drain() {
-					left++
+				switch {
+				case tt.guarantee == "subreaper":
+					require.Equal(t, s.session(), "")
+				case tt.in == served && tt.end:
+					require.Equal(t, s.session(), i.Session("library").ID)
 				}
+				r := s.finish(tt.end)
 				m.MustBeGone()
-				r.mustBeClean(t)
+				if r.Guarantee != tt.guarantee || r.Verdict != api.VerdictClean || !tt.end && r.Code != 0 || r.took > soon {
+					t.Errorf("%+v", r)
+				}
 			})
-		}
-		if done > 0 {
-			t.Logf("figure: %s: %d programs, %d left something; the wait took %v at most", l.name, done, left, slowest.Round(time.Millisecond))
-			table.Row(l.name, strconv.Itoa(done), strconv.Itoa(left), slowest.Round(time.Millisecond).String())
 		}
 	}
 	other.MustBeUntouched()
-	if path := os.Getenv("LNGTEST_PAGE"); path != "" && !t.Failed() {
-		head := fmt.Sprintf("%s, %d programs of testdata/programs, each with every library:\n\n", time.Now().UTC().Format(time.DateOnly), len(tried))
-		require.NoError(t, page.Write(path, "libraries", head+table.String()))
-	}
-}
-
-func (r *result) mustBeClean(t *testing.T) {
-	t.Helper()
-	require.Equal(t, r.Guarantee, "session")
-	if r.Verdict != api.VerdictClean {
-		t.Errorf("verdict %q: %s", r.Verdict, r.Why)
-	}
-}
-
-// TestPipeHolder: a command that has exited leaves a process that holds its standard
-// output. The wait ends that process, and returns.
-func TestPipeHolder(t *testing.T) {
-	i := stage.NewDaemon(t)
-	for _, l := range libraries {
-		t.Run(l.name, func(t *testing.T) {
-			i := i.In(t)
-			m := stage.NewMarker(t, i.Dir)
-			s := l.start(t, i, stage.Lineage, environ(m), []string{stage.Program("holdpipe")})
-			r := s.finish(false)
-			m.MustBeGone()
-			r.mustBeClean(t)
-			require.Equal(t, r.Code, 0)
-			t.Logf("figure: %s: returned after %v", l.name, r.took.Round(time.Millisecond))
-		})
-	}
-}
-
-// TestWithout: what os/exec, asyncio (python/cpython issue 119710) and child_process
-// (nodejs/node issue 64406) leave behind, and these libraries end.
-func TestWithout(t *testing.T) {
-	i := stage.NewDaemon(t)
-	// A shell that has a child, which holds the pipes.
-	command := []string{"/bin/sh", "-c", stage.Program("detach") + " & wait"}
-	for _, tt := range []struct {
-		issue         string
-		without, with library
-		command       []string
-	}{
-		{"os-exec", library{start: startPlain}, libraries[0], command},
-		{"cpython-119710", library{start: script("python3", "python", "driver.py", "plain")}, libraries[2], command},
-		{"node-64406", library{start: script("node", "node", "driver.mjs", "plain")}, libraries[3], command[2:]}, // it starts the shell
-	} {
-		t.Run(tt.issue+"/without", func(t *testing.T) {
-			i := i.In(t)
-			m := stage.NewMarker(t, i.Dir)
-			s := tt.without.start(t, i, stage.Lineage, environ(m), tt.command)
-			m.Ready()
-			r := s.finish(true)
-			left := m.Holders()
-			m.Kill()
-			m.Gone()
-			if len(left) == 0 {
-				t.Error("nothing is left: the library is not needed")
-			}
-			t.Logf("figure: %s: %d left; the wait hangs: %v", tt.issue, len(left), r.Hangs)
-		})
-		t.Run(tt.issue+"/with", func(t *testing.T) {
-			i := i.In(t)
-			m := stage.NewMarker(t, i.Dir)
-			s := tt.with.start(t, i, stage.Lineage, environ(m), command)
-			m.Ready()
-			r := s.finish(true)
-			m.MustBeGone()
-			r.mustBeClean(t)
-			if r.took > soon {
-				t.Errorf("the wait took %v", r.took)
-			}
-		})
-	}
-}
-
-// TestSubreaper: without a daemon each library uses lineage init, and reports this.
-func TestSubreaper(t *testing.T) {
-	i := stage.New(t)
-	i.Listen() // something that is not a daemon
-	for _, tt := range []stage.Escape{{Program: "daemonise stay", Members: 1}, {Program: "under ignoreterm", Members: 1}, {Program: "ignoreterm", Members: 1}} {
-		for _, l := range libraries {
-			t.Run(l.name+"/"+tt.Program, func(t *testing.T) {
-				i := i.In(t)
-				m := stage.NewMarker(t, i.Dir)
-				s := l.start(t, i, stage.Lineage, environ(m), tt.Argv())
-				m.Members(tt.Members)
-				require.Equal(t, s.session(), "")
-				r := s.finish(true)
-				m.MustBeGone()
-				if r.Guarantee != "subreaper" || r.Verdict != api.VerdictClean {
-					t.Errorf("guarantee %s, verdict %q: %s", r.Guarantee, r.Verdict, r.Why)
-				}
-				if r.took > soon {
-					t.Errorf("the wait took %v", r.took)
-				}
-			})
-		}
-	}
-}
-
-// TestStartsDaemon: where no daemon runs, root's lineage run starts one.
-func TestStartsDaemon(t *testing.T) {
-	for _, l := range libraries {
-		t.Run(l.name, func(t *testing.T) {
-			i := stage.New(t)
-			m := stage.NewMarker(t, i.Dir)
-			s := l.start(t, i, stage.Lineage, environ(m), stage.Escape{Program: "daemonise stay", Members: 1}.Argv())
-			m.Members(1)
-			r := s.finish(true)
-			m.MustBeGone()
-			r.mustBeClean(t)
-		})
-	}
 }
 
 // TestContext: the end of the context ends everything, even if lineage run is killed:

@@ -1,3 +1,3 @@
-// Package timeout runs the escape programs under lineage timeout and lineage run --leaks, beside timeout(1),
-// and coreutils' own tests of it.
+// Package timeout runs the escape programs under lineage timeout and lineage run --leaks, and coreutils' own tests
+// of timeout(1).
 package timeout

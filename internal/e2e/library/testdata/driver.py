@@ -1,6 +1,6 @@
 """driver.py SHAPE LINEAGE PROGRAM ARGS...: starts the program through lineage_run, with
 its output in a pipe. It prints a line when that is done, ends everything when it reads
-one, and prints what it knows. SHAPE is subprocess, asyncio, or plain: asyncio alone."""
+one, and prints what it knows. SHAPE is subprocess or asyncio."""
 
 import asyncio
 import json
@@ -47,20 +47,7 @@ async def by_asyncio():
     result(p)
 
 
-async def plain():
-    p = await asyncio.create_subprocess_exec(*argv, stdout=PIPE, stderr=PIPE)
-    say({})
-    await asyncio.to_thread(told)
-    p.kill()
-    try:
-        await asyncio.wait_for(p.wait(), 2)
-        say({"code": p.returncode})
-    except asyncio.TimeoutError:
-        say({"hangs": True})
-    os._exit(0)  # its pipes are still held
-
-
 if shape == "subprocess":
     by_subprocess()
 else:
-    asyncio.run(by_asyncio() if shape == "asyncio" else plain())
+    asyncio.run(by_asyncio())

@@ -270,12 +270,11 @@ test-fleet: build programs
 	@$(call install,openssh-server openssh-client)
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/fleet
 
-## test-export: lineage export against a Collector, ClickHouse's engine and Jaeger, which it builds or fetches (10 min the first time), and a storm of forks (6 min, root); SECONDS=3600: each outage for 10 min (2 h)
+## test-export: lineage export against a Collector and ClickHouse's engine, which it builds or fetches (10 min the first time), and a storm of forks (6 min, root); SECONDS=3600: each outage for 10 min (2 h)
 test-export: export LNGTEST_TELEMETRY = $(CURDIR)/.cache/telemetry
 test-export: export LNGTEST_SECONDS = $(or $(SECONDS),30)
 test-export: build programs
 	testdata/fetch-collector.sh $(LNGTEST_TELEMETRY)
-	testdata/fetch-jaeger.sh $(LNGTEST_TELEMETRY)
 	@command -v npm >/dev/null || { $(call install,$(AGENT_PACKAGES)); }
 	testdata/fetch-chdb.sh $(LNGTEST_TELEMETRY)
 	$(PRIVATE) $(GOTEST) -timeout 4h ./internal/e2e/export

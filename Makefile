@@ -495,18 +495,16 @@ docs-check: build
 demo: build
 	@testdata/demo.sh
 
-## test-pictures: docs/pictures and the page of a session in Chromium, which it installs (120 MB), dark and light (3 min, root)
+## test-pictures: the page of a session in Chromium, which it installs (120 MB) (2 min, root)
 test-pictures:
 	@$(call install,$(PICTURE_PACKAGES))
-	$(GOTEST) -run 'TestColumns|TestDiagrams' ./internal/pictures
 	LNGTEST_BROWSER=1 $(GOTEST) -run 'TestScripts|TestFind|TestFacts' ./cmd/lineage/html
 
-## site: the documentation as pages with search, to open from a folder, in bin/site; checks its links and searches it in Chromium (1 min, root)
+## site: the documentation as pages with search, to open from a folder, in bin/site (1 min, root)
 site:
 	@$(call install,$(SITE_PACKAGES))
 	rm -rf bin/site
 	sphinx-build -q -W --keep-going -E -d bin/doctrees -c packaging/site . bin/site
-	LNGTEST_SITE=$(CURDIR)/bin/site $(GOTEST) -run TestSite ./internal/pictures
 
 ## pictures: docs/pictures, of lineage top and of a page, on real sessions (root)
 pictures: deps build programs

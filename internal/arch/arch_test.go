@@ -33,12 +33,11 @@ const (
 
 // pkg is a package as go list describes it, with its name made short.
 type pkg struct {
-	ImportPath                string
-	Dir                       string
-	Doc                       string // the first sentence
-	GoFiles                   []string
-	TestGoFiles, XTestGoFiles []string
-	Imports                   []string
+	ImportPath string
+	Dir        string
+	Doc        string // the first sentence
+	GoFiles    []string
+	Imports    []string
 }
 
 // TestSizes compares sizes over a limit with the table, in both directions: nothing
@@ -96,7 +95,8 @@ func TestImports(t *testing.T) {
 func TestHTTP(t *testing.T) {
 	may := []string{"daemon/daemontest", "daemon/httpapi", "daemon/stream", "daemon/watch", "daemon/metrics"}
 	for _, p := range packages(t) {
-		if strings.HasPrefix(p.ImportPath+"/", "daemon/") && slices.Contains(p.Imports, "net/http") && !slices.Contains(may, p.ImportPath) {
+		if strings.HasPrefix(p.ImportPath+"/", "daemon/") && slices.Contains(p.Imports, "net/http") &&
+			!slices.Contains(may, p.ImportPath) {
 			t.Errorf("%s imports net/http", p.ImportPath)
 		}
 	}
@@ -106,7 +106,7 @@ func short(path string) (string, bool) { return strings.CutPrefix(path, module+"
 
 func packages(t *testing.T) (all []pkg) {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,TestGoFiles,XTestGoFiles,Imports", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports", "./...")
 	cmd.Dir, cmd.Env = "../..", append(cmd.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	require.NoError(t, err)
@@ -200,28 +200,6 @@ func fieldsOf(s *ast.StructType, path string, structs map[string]*ast.StructType
 		}
 	}
 	return n
-}
-
-// TestFieldsOf: embedded structs of the package count by their fields.
-func TestFieldsOf(t *testing.T) {
-	f, err := parser.ParseFile(token.NewFileSet(), "", `package p
-		type whole struct { part; other; io.Reader; x, y int; named part }
-		type part struct { a, b int; inner }
-		type inner struct { c int }
-		type other interface { f() }`, 0)
-	require.NoError(t, err)
-	structs := make(map[string]*ast.StructType)
-	ast.Inspect(f, func(n ast.Node) bool {
-		if spec, ok := n.(*ast.TypeSpec); ok {
-			if s, ok := spec.Type.(*ast.StructType); ok {
-				structs[spec.Name.Name] = s
-			}
-		}
-		return true
-	})
-	if n := fieldsOf(structs["whole"], "p", structs); n != 8 {
-		t.Errorf("%d fields, want 3 of part and inner, other, Reader, x, y, named", n)
-	}
 }
 
 // TestQuestions: no error of a question to the registry is dropped. It says that the daemon is

@@ -59,7 +59,8 @@ func TestQueries(t *testing.T) {
 				t.Errorf("docs/MONITORING.md has no %s: %s", name, q)
 			}
 			asked := regexp.MustCompile(`(\w+)(?:=|!=|=~|!~)`).FindAllStringSubmatch(m[2], -1)
-			if by := regexp.MustCompile(`by \(([^)]*)\)`).FindStringSubmatch(q); by != nil && strings.Count(q, "by (") == 1 {
+			if by := regexp.MustCompile(`by \(([^)]*)\)`).FindStringSubmatch(q); by != nil &&
+				strings.Count(q, "by (") == 1 {
 				for label := range strings.SplitSeq(by[1], ", ") {
 					asked = append(asked, []string{"", label})
 				}
@@ -83,7 +84,8 @@ func TestQueries(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(read(t, "packaging/alerts.yml")) {
-		if !strings.Contains(line, "alert:") && !strings.Contains(line, "summary:") && !strings.Contains(line, "description:") {
+		if !strings.Contains(line, "alert:") && !strings.Contains(line, "summary:") &&
+			!strings.Contains(line, "description:") {
 			check(line)
 		}
 	}

@@ -94,13 +94,3 @@ func TestLinks(t *testing.T) {
 		}
 	}
 }
-
-// TestMenu: the menu of the pages that make site writes has each document.
-func TestMenu(t *testing.T) {
-	menu := strings.Fields(strings.ReplaceAll(read(t, "packaging/site/conf.py"), `"`, " "))
-	for _, path := range pages(t) {
-		if page := strings.TrimSuffix(path, ".md"); page != "README" && !slices.Contains(menu, page) {
-			t.Errorf("%s is in no menu of packaging/site/conf.py", path)
-		}
-	}
-}

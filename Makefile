@@ -343,7 +343,7 @@ test-e2e-long: test-e2e leftovers
 test-recipes: deps build programs
 	$(PRIVATE) $(GOTEST) ./internal/e2e/recipes
 
-## test-agents: real coding agents with a scripted model, as root; writes docs/AGENTS.md; AGENTS="claude-code codex", ROWS=expression; LNGTEST_MEETINGS, LNGTEST_LOAD
+## test-agents: real coding agents with a scripted model, as root; writes docs/AGENTS.md; AGENTS="claude-code codex", ROWS=expression
 AGENTS := claude-code codex gemini-cli opencode
 test-agents: export LNGTEST_PAGE = $(if $(ROWS),,$(if $(filter-out $(AGENTS),claude-code codex gemini-cli opencode),,$(CURDIR)/docs/AGENTS.md))
 test-agents: build programs

@@ -41,8 +41,7 @@ BROKER_PACKAGES := tmux at cron crun $(DOCKER_PACKAGES)
 MODEL_PACKAGES := spin gcc libc6-dev
 PACKAGE_PACKAGES := lintian rpm cpio mmdebstrap
 PICTURE_PACKAGES := chromium fonts-dejavu-core poppler-utils
-SITE_PACKAGES := $(PICTURE_PACKAGES) furo python3-myst-parser python3-sphinx
-SERVER_PACKAGES := python3 nodejs nginx-light redis-server # RUNLEVEL=1: not started by their installation
+SITE_PACKAGES := furo python3-myst-parser python3-sphinx
 VM_PACKAGES   := qemu-system-x86 runc seabios
 ARM_PACKAGES  := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 
@@ -64,8 +63,8 @@ ARCHS := amd64 arm64
 HERE  := $(shell PATH='$(PATH)' go env GOARCH)
 EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || date +%s))
 
-.PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image test-servers \
-	test-install test-alerts test-systemd test-e2e test-export test-link crowd churn test-library library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
+.PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image \
+	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
 	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench pairs idle idle-link fresh nightly bugs model simulate slices size size-update size-check clean fmt
 
 ## help: list the targets
@@ -245,7 +244,7 @@ test-reverse:
 cover:
 	$(PRIVATE) testdata/cover.sh
 
-## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_STORM, LNGTEST_KILLS, LNGTEST_SOAK, LNGTEST_REQUESTS
+## test-e2e: bin/lineage against the test programs, as root; LNGTEST_ROUNDS, LNGTEST_KILLS, LNGTEST_SOAK, LNGTEST_REQUESTS
 test-e2e: build programs
 	$(PRIVATE) $(GOTEST) -timeout $(or $(E2E_TIMEOUT),20m) ./internal/e2e
 	$(PRIVATE) $(GOTEST) -timeout 20m -skip '^Test(Delivery|OCSFDisk|Logrotate|Lookalike|BusyCall)$$' ./internal/e2e/export # make test-export has them
@@ -292,13 +291,6 @@ crowd: export LNGTEST_HOSTS = $(or $(HOSTS),2000)
 crowd: build programs bin/testdata/nats-server
 	$(PRIVATE) $(GOTEST) -timeout 5m -run 'TestCrowd|TestSilent' ./cmd/lineage-link
 
-## churn: containers and commands in them as fast as runc and dockerd start them, and ten commands a second: slots, records and memory of the daemon (13 min, root); SECONDS=600
-churn: export LNGTEST = 1
-churn: export LNGTEST_CHURN = $(or $(SECONDS),600)
-churn: build programs
-	@$(call install,$(DOCKER_PACKAGES))
-	$(PRIVATE) $(GOTEST) -timeout 30m -run 'Churn$$' ./internal/e2e
-
 # Modules of their own: what they need is not what lineage needs.
 bin/testdata/cri: internal/cri/main.go internal/cri/go.mod internal/cri/go.sum
 	CGO_ENABLED=0 go build -C internal/cri -trimpath -ldflags '-s -w' -o ../../$@ .
@@ -318,19 +310,8 @@ test-image: programs
 	$(MAKE) image ARCHS=$(HERE)
 	$(PRIVATE) $(GOTEST) -timeout 10m ./internal/e2e/image
 
-## test-servers: twenty servers, nginx and redis too, at load 0 and 10: is the port in each receipt (4 min, root)
-test-servers: export LNGTEST = 1
-test-servers: export LNGTEST_SERVERS = 20
-test-servers: export LNGTEST_SECONDS = 600
-test-servers: export RUNLEVEL = 1
-test-servers: build programs
-	@$(call install,$(SERVER_PACKAGES))
-	$(PRIVATE) $(GOTEST) -timeout 10m -run 'TestServers$$' ./internal/e2e
-	LNGTEST_LOAD=10 $(PRIVATE) $(GOTEST) -timeout 10m -run 'TestServers$$' ./internal/e2e
-
-## test-e2e-long: the same, 200 rounds, a storm of 60 s, 500 kills of the daemon, 5 M forks
+## test-e2e-long: the same, 200 rounds, 500 kills of the daemon, 5 M forks
 test-e2e-long: export LNGTEST_ROUNDS = 200
-test-e2e-long: export LNGTEST_STORM = 60
 test-e2e-long: export LNGTEST_KILLS = 500
 test-e2e-long: export LNGTEST_SOAK = 5000000
 test-e2e-long: export LNGTEST_DEPTH = 5000

@@ -148,11 +148,8 @@ func TestForkers(t *testing.T) {
 	k, e, id := host(t)
 	pid := uint32(100)
 	k.Newborn = func() {
-		if pid < 400 {
-			if s, ok := k.SessionLocked(id); ok && s.State == tracer.StateCondemned {
-				pid++
-				k.EnterLocked(pid, 1, id) // linked before it was entered: born alive, not killed at birth
-			}
+		if pid < 400 && k.SlipIn(pid+1, 1, id) { // linked before it was entered: born alive, not killed at birth
+			pid++
 		}
 	}
 	require.NoError(t, e.End(id, tracer.CauseEnd, 0))

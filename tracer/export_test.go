@@ -326,29 +326,3 @@ func (t *Tracer) TakeFreeSlots() (slots []uint32, err error) {
 		slots = append(slots, slot)
 	}
 }
-
-// Guard returns the program that refuses signals, and attaches an empty one beside it; nil: there is none.
-func (t *Tracer) Guard() (guard, empty *ebpf.Program, link io.Closer, err error) {
-	r := t.features.RefusesSignals
-	if r == RefuserNone {
-		return nil, nil, nil, nil
-	}
-	k, err := probeKernel()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	spec := ebpf.ProgramSpec{
-		Type: ebpf.LSM, AttachType: ebpf.AttachLSMMac, AttachTo: "task_kill", License: "GPL",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
-	}
-	if r == RefuserFmodRet {
-		spec.Type, spec.AttachType, spec.AttachTo = ebpf.Tracing, ebpf.AttachModifyReturn, "security_task_kill"
-	}
-	if empty, err = k.load(&spec); err != nil {
-		return nil, nil, nil, err
-	}
-	if link, err = attachSingle(empty); err != nil {
-		return nil, nil, nil, err
-	}
-	return t.programs[signalRefusal.programs[r-1]], empty, link, nil
-}

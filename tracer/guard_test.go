@@ -5,11 +5,9 @@ package tracer_test
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/cilium/ebpf"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -255,7 +253,8 @@ func TestCrossing(t *testing.T) {
 	self, err := tr.Identify(w.pid())
 	require.NoError(t, err)
 	x := ev.Crossing
-	if ev.Process != self || ev.Session != id || x.Signal != uint8(unix.SIGTERM) || x.Refused || x.To.PID != to.pid() || x.To.Start == 0 ||
+	if ev.Process != self || ev.Session != id || x.Signal != uint8(unix.SIGTERM) || x.Refused ||
+		x.To.PID != to.pid() || x.To.Start == 0 ||
 		x.Session != 0 || x.UID != 0 || x.Comm != "sh" {
 		t.Errorf("%+v of %+v", x, ev)
 	}
@@ -297,46 +296,8 @@ func TestCrossingFlood(t *testing.T) {
 	all, err := tr.Counters()
 	require.NoError(t, err)
 	// A stop that the next SIGCONT overtook does not count.
-	if n := all["signals_outside"] + all["signals_refused"]; n < 2000 || all["events"] > 2*512+100 || all["crossing_limited"] == 0 {
+	if n := all["signals_outside"] + all["signals_refused"]; n < 2000 || all["events"] > 2*512+100 ||
+		all["crossing_limited"] == 0 {
 		t.Errorf("%d signals, %d events, %d left out", n, all["events"], all["crossing_limited"])
-	}
-}
-
-// TestGuardCost: what the program that refuses signals costs outsiders, as a multiple of an empty one.
-func TestGuardCost(t *testing.T) {
-	tr := tracertest.New(t, tracer.Options{Dir: tracertest.Dir(t)})
-	guard, empty, link, err := tr.Guard()
-	require.NoError(t, err)
-	if guard == nil {
-		tracertest.Lacks(t, !forbidden(tr.Features().Limits...), tr.Features().Limits)
-	}
-	defer empty.Close()
-	defer link.Close()
-	on, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
-	require.NoError(t, err)
-	defer on.Close()
-	w := program(t, "pulse")
-	w.goOn()
-	w.until("ready")
-	total := func(p *ebpf.Program) uint64 {
-		s, err := p.Stats()
-		require.NoError(t, err)
-		return uint64(s.Runtime)
-	}
-	for _, g := range []tracer.Guarding{{}, {All: true, Refuse: true}} {
-		tr.SetGuard(g)
-		var times []float64
-		for range 21 {
-			a, b := total(guard), total(empty)
-			w.tell("ask 2000 0")
-			w.until("ask ")
-			times = append(times, float64(total(guard)-a)/float64(max(total(empty)-b, 1)))
-		}
-		slices.Sort(times)
-		median := times[len(times)/2]
-		t.Logf("figure: a signal between outsiders, guard %v: %.2f times an empty program", g.All, median)
-		if median > 3 {
-			t.Errorf("guard %v: %.2f times an empty program", g.All, median)
-		}
 	}
 }

@@ -62,8 +62,14 @@ func TestPauseRestart(t *testing.T) {
 	w := daemontest.New(t)
 	w.Session("user", 100, api.NewSession{Name: "x"})
 	daemontest.Into[api.Session](w.Do("user", "POST", "/v1/sessions/x/pause", nil), http.StatusOK)
+	sigcont := func(p *kerneltest.Proc) { p.Stopped = false } // anybody may send it: its sender is named, and it is undone
+	w.K.Edit(100, sigcont)
+	w.Until(func() bool {
+		c := daemontest.Get[api.Session](w, "user", "/v1/sessions/x").Continued
+		return c != nil && c.By != nil && c.By.Process != nil && w.K.Proc(100).Stopped
+	})
 	w.Halt()
-	w.K.Edit(100, func(p *kerneltest.Proc) { p.Stopped = false }) // as by SIGCONT from anybody
+	w.K.Edit(100, sigcont)
 	w.Start()
 	if d := daemontest.Get[api.Session](w, "user", "/v1/sessions/x"); d.Paused == nil {
 		t.Errorf("%+v", d)

@@ -124,9 +124,10 @@ func TestRuleGauges(t *testing.T) {
 		w.Fork(pid+100, pid+200, 1000, "lngtest-child")
 		w.K.Exit(pid+100, 0)
 	}
-	orphans := func(name string) string {
-		return scraped(w)[fmt.Sprintf(`lineage_orphans{kept="false",rule="%s"}`, name)]
+	gauge := func(what, kept, name string) string {
+		return scraped(w)[fmt.Sprintf(`lineage_%s{kept="%s",rule="%s"}`, what, kept, name)]
 	}
+	orphans := func(name string) string { return gauge("orphans", "false", name) }
 	w.Until(func() bool { return orphans("lngtest") == fmt.Sprint(sessions) })
 	rows := func() (n int) {
 		for name := range scraped(w) {
@@ -139,6 +140,16 @@ func TestRuleGauges(t *testing.T) {
 	if n := rows(); n != 2 || orphans("-") != "0" {
 		t.Errorf("%d rows of one enabled rule, %s orphans without a rule", n, orphans("-"))
 	}
+	// A session inside counts in the row of the rule around it, and what is kept in a row of its own.
+	daemontest.Into[api.Session](w.Do("root", "POST", "/v1/sessions", api.NewSession{Root: api.Ref{PID: 500}, Adopt: true, OnRootExit: "report"}), http.StatusCreated)
+	w.Fork(500, 600, 1000, "lngtest-left")
+	w.K.Exit(500, 0)
+	w.Until(func() bool { return gauge("leftovers", "false", "lngtest") == "1" })
+	daemontest.Into[api.Session](w.Keep("user", 600), http.StatusCreated)
+	w.Look()
+	w.Until(func() bool {
+		return gauge("leftovers", "false", "lngtest") == "0" && gauge("rss_bytes", "true", "-") == "4096" && orphans("lngtest") == fmt.Sprint(sessions-1)
+	})
 	w.Reload("mode: observe\n")
-	w.Until(func() bool { return orphans("-") == fmt.Sprint(sessions) && rows() == 1 })
+	w.Until(func() bool { return orphans("-") == fmt.Sprint(sessions-1) && rows() == 2 })
 }

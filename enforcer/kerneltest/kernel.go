@@ -142,8 +142,13 @@ func (k *Kernel) Edit(pid uint32, f func(*Proc)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.procs[pid]
+	stopped := p.Stopped
 	if f(p); p.Flags&tracer.FlagKilled != 0 {
 		k.obey(p)
+	} else if stopped && !p.Stopped {
+		ev := tracer.Event{Type: tracer.EventContinue, Process: p.Identity, Session: p.Session}
+		ev.Signal = &tracer.Signal{Sender: tracer.ByProcess, By: p.Parent, Time: uint64(k.now)}
+		k.emit(ev)
 	}
 }
 
@@ -312,19 +317,14 @@ func (k *Kernel) condemned(id tracer.SessionID) (yes bool) {
 	return yes
 }
 
-// SessionLocked and EnterLocked are for Newborn: EnterLocked adds a live member that no
-// pass has met yet.
-func (k *Kernel) SessionLocked(id tracer.SessionID) (tracer.SessionInfo, bool) {
-	s, ok := k.sessions[id]
-	if !ok {
-		return tracer.SessionInfo{}, false
+// SlipIn is for Newborn: it adds a member that no pass has met, if the session is condemned.
+func (k *Kernel) SlipIn(pid, parent uint32, id tracer.SessionID) bool {
+	s := k.sessions[id]
+	if s == nil || s.State != tracer.StateCondemned {
+		return false
 	}
-	return *s, true
-}
-
-// EnterLocked adds a member whose creator is parent.
-func (k *Kernel) EnterLocked(pid, parent uint32, id tracer.SessionID) {
 	k.enter(k.add(pid, parent, "newborn"), id, tracer.EvidenceFork, k.procs[parent].Identity)
+	return true
 }
 
 // Reach moves the clock on to a time, unless that is past, and returns what it is then.

@@ -8,11 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
@@ -115,79 +111,6 @@ func shell(m *stage.Marker, path, script string) *exec.Cmd {
 	return cmd
 }
 
-// A server that its agent left behind keeps port and parent; the agent is a session
-// from its exec on, though it was not started by "lineage run".
-func TestAgentCrashes(t *testing.T) {
-	i := stage.New(t)
-	agent := filepath.Join(i.Dir, "lngtest-agent")
-	require.NoError(t, os.Symlink("/bin/sh", agent))
-	exe, err := filepath.EvalSymlinks("/bin/sh")
-	require.NoError(t, err)
-	i.Daemon("--policy", i.Policy(fmt.Sprintf("mode: enforce\nagents:\n  - {name: lngtest-agent, enabled: true, match: {comm: lngtest-agent, exe: %s}, grace: 200ms}\n", exe)))
-	m := stage.NewMarker(t, i.Dir)
-	cmd := shell(m, agent, "(setsid "+stage.Program("port")+" &); exec 9>"+m.Path+"; sleep 60")
-	p := stage.Start(t, cmd)
-	m.Ready()
-	var s []api.Session
-	i.Until("the agent's session", func() bool { s = byRule(i, "lngtest-agent"); return len(s) > 0 }) // checked after its start
-	if len(s) != 1 || s[0].Root == nil || s[0].Root.PID != p.Process.Pid {
-		t.Fatalf("sessions %+v", s)
-	}
-	i.Agrees("members", func() error {
-		if s := i.Record(s[0].ID); s.Live < 2 {
-			return fmt.Errorf("live %d", s.Live)
-		}
-		return nil
-	})
-	began := time.Now()
-	require.NoError(t, p.Process.Kill())
-	m.Gone()
-	t.Logf("figure: the port's holder was gone %v after its agent, with a grace of 200ms", time.Since(began).Round(time.Millisecond))
-	p.Wait()
-}
-
-// A running process is adopted by name and ends like any session; its kept processes
-// stay alive.
-func TestAdoptAndKeep(t *testing.T) {
-	i := stage.NewDaemon(t)
-	m := stage.NewMarker(t, i.Dir)
-	p := stage.Start(t, shell(m, "/bin/sh", "exec 9>"+m.Path+"; sleep 300 & echo $! >&9; (setsid sleep 301 & echo $! >&9); sleep 302 & echo started >&9; wait"))
-	m.Line("started", 1)
-	i.Must("adopt", fmt.Sprint(p.Process.Pid), "--name", "found", "--grace", "0s")
-	s := i.Session("found")
-	if s.Live != 3 { // the orphan was orphaned before the adoption
-		t.Errorf("%+v", s)
-	}
-	var kept int
-	i.Until("adopted child in the tree", func() bool { // it has its arguments from its exec on
-		for _, n := range stage.Query[api.Tree](i, "tree", "found").Nodes {
-			if n.Evidence != nil && n.Evidence.Kind == "adopted" && len(n.Argv) == 2 && n.Argv[1] == "300" {
-				kept = n.PID
-			}
-		}
-		return kept != 0
-	})
-	k := stage.Query[api.Session](i, "keep", fmt.Sprint(kept), "--reason", "a test wants it", "--until", "1h")
-	if !k.Kept || k.Reason == "" {
-		t.Errorf("%+v", k)
-	}
-	if text := i.Must("tree", k.ID).Out.String(); !strings.Contains(text, "kept until ") || !strings.Contains(text, " by uid 0 (") || !strings.Contains(text, "): a test wants it") {
-		t.Error(text)
-	}
-	require.Contains(t, i.Must("ls").Out.String(), "active,kept")
-	i.End("found")
-	p.Wait()
-	if err := unix.Kill(kept, 0); err != nil {
-		t.Errorf("the kept process: %v", err)
-	}
-	if left := m.Holders(); len(left) != 2 {
-		t.Errorf("alive: %v, want the kept one and the orphan", left)
-	}
-	i.End(k.ID)
-	m.Kill()
-	m.Gone()
-}
-
 // A script that runs when the daemon starts already has its interpreter's name.
 // Processes that it lost before are found by a variable that only its descendants have;
 // they get a companion session, and stay alive.
@@ -218,7 +141,8 @@ wait
 		return slices.ContainsFunc(stage.Query[api.Sessions](i, "ls").Items, func(s api.Session) bool { return s.BrokeredBy == found[0].ID })
 	})
 	why := stage.Query[api.Why](i, "why", fmt.Sprint(lost))
-	if b := why.Brokered; why.Session.BrokeredBy != found[0].ID || b == nil || b.Ends || b.Evidence.Source != "cookie" || b.Evidence.Confidence != "weak" {
+	if b := why.Brokered; why.Session.BrokeredBy != found[0].ID || b == nil || b.Ends ||
+		b.Evidence.Source != "cookie" || b.Evidence.Confidence != "weak" {
 		t.Errorf("%+v, %+v", why.Session, b)
 	}
 	i.End(found[0].ID)

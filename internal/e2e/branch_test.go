@@ -5,7 +5,6 @@ package e2e
 import (
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
@@ -72,53 +71,14 @@ func (b *branching) finish(name string) {
 func TestBranchForkers(t *testing.T) {
 	i := stage.NewDaemon(t)
 	n := stage.FromEnv(t, "LNGTEST_BRANCHES", 3)
-	var total, slowest time.Duration
-	ended := 0
 	for round := range n {
 		name := "branch-" + strconv.Itoa(round)
 		b := branch(i, name, "forkers", "50", "60", "50000")
 		end := i.End("--branch", "--now", b.of)
 		b.mustBeAlone(name)
-		total, slowest = total+end.Took, max(slowest, end.Took)
 		b.finish(name)
 		if t.Failed() {
 			t.Fatalf("round %d of %d: %v", round+1, n, end)
 		}
-		ended++
-	}
-	t.Logf("figure: %d of %d rounds: the branch is empty, its siblings are untouched; end took %v on average, %v at most",
-		ended, n, (total / time.Duration(n)).Round(time.Millisecond), slowest.Round(time.Millisecond))
-}
-
-// Eight chains of processes that fork a successor and exit: each creator is dead when
-// its child is read.
-func TestBranchHoppers(t *testing.T) {
-	i := stage.NewDaemon(t)
-	for _, pause := range []string{"5000", "200", "0"} {
-		t.Run(pause, func(t *testing.T) {
-			i := i.In(t)
-			n := stage.FromEnv(t, "LNGTEST_BRANCHES", 6)
-			var slowest time.Duration
-			refused := 0
-			for round := range n {
-				name := "hop-" + pause + "-" + strconv.Itoa(round)
-				b := branch(i, name, "hop", "8", "60", pause)
-				end := i.Lineage("end", "--yes", "--branch", "--now", b.of)
-				slowest = max(slowest, end.Took)
-				switch {
-				case end.Code() == 0:
-					b.mustBeAlone(name)
-				case end.Code() == api.ExitFailed: // it says so, and has sent nothing
-					refused++
-				default:
-					t.Error(end)
-				}
-				b.finish(name)
-				if t.Failed() {
-					t.Fatalf("round %d of %d: %v", round+1, n, end)
-				}
-			}
-			t.Logf("figure: pause %s us: %d of %d rounds ended, %d refused; %v at most", pause, n-refused, n, refused, slowest.Round(time.Millisecond))
-		})
 	}
 }

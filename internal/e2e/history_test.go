@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,38 +56,6 @@ func session(i *stage.Instance, name string) {
 	m.MustBeGone()
 }
 
-// ages are what the text of a page says of the time since then.
-var ages = regexp.MustCompile(`\d+\w+ ago`)
-
-// TestHistoryInAStorm: what is said of ended sessions is the same, byte for byte, after more deaths
-// of another session than the daemon remembers.
-func TestHistoryInAStorm(t *testing.T) {
-	i := stage.NewDaemon(t)
-	for _, name := range []string{"first", "second"} {
-		session(i, name)
-		written(i, name, "ended IS NOT NULL")
-	}
-	said := func() string {
-		var b strings.Builder
-		for _, args := range [][]string{
-			{"history", "-o", "json"}, {"__complete", "history", ""}, {"tree", "first", "-o", "json"},
-			{"history", "first", "-o", "json"}, {"history", "second", "--all", "-o", "json"}, {"history", "second", "--all"},
-		} {
-			fmt.Fprintln(&b, i.Must(args...).Out.String())
-		}
-		return ages.ReplaceAllString(b.String(), "ago")
-	}
-	before := said()
-	require.Contains(t, before, "--password")
-	m := stage.NewMarker(t, i.Dir)
-	run := i.Start([]string{"run", "--name", "storm", "--", stage.Program("vforkstorm"), "max", "60", "4", "20000"}, append(m.Env(), "LNGTEST_SECONDS=120"))
-	m.Ready()
-	m.Wait("end of the storm", func(bool) bool { return len(m.Lines("storm")) > 0 })
-	i.Until("all deaths", func() bool { return i.Session("storm").Live == 1 })
-	require.Equal(t, said(), before)
-	i.Finish(m, run, "--now", "storm")
-}
-
 // The next daemon reports what a killed daemon knew about ended sessions: the list, the
 // receipt, the processes and the events.
 func TestHistory(t *testing.T) {
@@ -120,7 +87,8 @@ func TestHistory(t *testing.T) {
 		t.Fatalf("history has %v", names)
 	}
 	first := stage.Query[api.Past](i, "history", "first")
-	if first.Session.ID != list.Items[1].ID || first.Report.Verdict != "clean" || first.Report.EndReason != "root_exit" || !first.Report.ConfirmedEmpty {
+	if first.Session.ID != list.Items[1].ID || first.Report.Verdict != "clean" ||
+		first.Report.EndReason != "root_exit" || !first.Report.ConfirmedEmpty {
 		t.Errorf("%+v %+v", first.Session, first.Report)
 	}
 	var sleep *api.Node
@@ -135,7 +103,8 @@ func TestHistory(t *testing.T) {
 	if sleep == nil || sleep.Signal != "SIGKILL" || fmt.Sprint(sleep.Argv) != "[sleep 300]" {
 		t.Fatalf("the leftover is %+v of %+v", sleep, first.Nodes)
 	}
-	if root := first.Session.Root; root == nil || !slices.Equal(root.Argv[len(root.Argv)-2:], []string{"--password", "[redacted]"}) {
+	if root := first.Session.Root; root == nil ||
+		!slices.Equal(root.Argv[len(root.Argv)-2:], []string{"--password", "[redacted]"}) {
 		t.Errorf("root %+v", root)
 	}
 	second := stage.Query[api.Past](i, "history", "second")
@@ -178,44 +147,4 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%s: %v %v", f, st.Mode(), err)
 		}
 	}
-}
-
-// TestVerify: what the daemon recorded is checked by its receipts and by the hashes of the audit log, and a
-// change of either is found.
-func TestVerify(t *testing.T) {
-	i := stage.NewDaemon(t)
-	session(i, "first")
-	session(i, "second")
-	written(i, "second", "ended IS NOT NULL")
-	path := filepath.Join(i.Dir, "audit.jsonl")
-	i.Until("the record of each end", func() bool { return strings.Count(string(require.ReadFile(t, path)), `"report":`) == 2 })
-	verify := func(code int, args ...string) (v api.Verification) {
-		t.Helper()
-		p := i.Lineage(append([]string{"history", "--verify", "-o", "json"}, args...)...)
-		if p.Code() != code {
-			t.Fatal(p)
-		}
-		require.NoError(t, json.Unmarshal(p.Out.Bytes(), &v))
-		return v
-	}
-	var head string
-	i.Until("a status with the newest record", func() bool {
-		head = i.Status().AuditHead
-		v := verify(api.ExitOK, head)
-		return v.Records >= 2 && v.Receipts == 2 && v.Newest == head
-	})
-
-	// Another program that changes the log moves it away from the daemon, as logrotate does.
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
-	found := func(text string) string {
-		t.Helper()
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		return strings.Join(verify(api.ExitFailed, head).Findings, "\n")
-	}
-	if why := found(strings.Replace(string(whole), `"killed":1`, `"killed":0`, 1)); !strings.Contains(why, "was changed") || !strings.Contains(why, "0 killed") {
-		t.Errorf("a changed record: %s", why)
-	}
-	require.NoError(t, os.WriteFile(path, whole, 0o600))
-	verify(api.ExitOK, head)
 }

@@ -3,12 +3,10 @@
 package e2e
 
 import (
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
-	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
 // Each limit of run ends the session, and the receipt says which one.
@@ -30,31 +28,9 @@ func TestLimits(t *testing.T) {
 			m.Gone()
 			run.Wait()
 			if r := stage.Report(t, file); r.EndReason != tt.want || r.Verdict != "clean" {
-				t.Errorf("end_reason %q, verdict %q (%s), want %q and clean", r.EndReason, r.Verdict, r.VerdictWhy, tt.want)
+				t.Errorf("end_reason %q, verdict %q (%s), want %q and clean",
+					r.EndReason, r.Verdict, r.VerdictWhy, tt.want)
 			}
 		})
-	}
-}
-
-// The lifetime needs no daemon: the kernel ends the session at the first fork,
-// exec or exit after it.
-func TestLifetimeWithoutDaemon(t *testing.T) {
-	i := stage.New(t)
-	daemon := i.Daemon()
-	tracertest.NeedsLevel(t, 3, i.Status().Level)
-	m := stage.NewMarker(t, i.Dir)
-	run := i.Run(m, []string{"--name", "brief", "--grace", "0s", "--max-lifetime", "5s"}, "ignoreterm") // it starts meanwhile
-	m.Ready()
-	daemon.Stop()
-	m.Wait("end of the session", func(alive bool) bool {
-		if alive {
-			_ = exec.Command("/bin/true").Run() // an event of an outsider
-		}
-		return !alive
-	})
-	i.Daemon()
-	run.Wait()
-	if got := i.Record("brief"); got.EndReason != "max_lifetime" {
-		t.Errorf("end_reason %q", got.EndReason)
 	}
 }

@@ -13,9 +13,6 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-inside" {
 		os.Exit(inside(os.Args[2]))
 	}
-	if len(os.Args) > 1 && os.Args[1] == "lngtest-serve" {
-		os.Exit(goServer())
-	}
 	if len(os.Args) > 2 && os.Args[1] == "lngtest-signals" {
 		os.Exit(sendSignals(os.Args[2]))
 	}
@@ -25,5 +22,3 @@ func TestMain(m *testing.M) {
 	stage.Begin("test-e2e", "../..")
 	os.Exit(m.Run())
 }
-
-func rounds(t *testing.T) int { return stage.FromEnv(t, "LNGTEST_ROUNDS", 20) }

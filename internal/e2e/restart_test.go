@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -44,6 +45,17 @@ func newStormer(i *stage.Instance, name string, flags ...string) *stormer {
 	s.Process = i.Start(args, nil)
 	s.m.Ready()
 	return s
+}
+
+// fifo makes a FIFO on which neither side must wait.
+func fifo(i *stage.Instance, name string) (string, *os.File) {
+	i.T.Helper()
+	path := filepath.Join(i.Dir, name)
+	require.NoError(i.T, unix.Mkfifo(path, 0o600))
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(i.T, err)
+	i.T.Cleanup(func() { f.Close() })
+	return path, f
 }
 
 func (s *stormer) storm(forks int) {
@@ -113,7 +125,8 @@ func TestDaemonKilledInStorms(t *testing.T) {
 			}
 			daemon = i.Daemon()
 			s.calm()
-			if all := stage.Query[api.Sessions](i, "ls").Items; len(all) != 1 || all[0].ID != id || all[0].State != "active" {
+			if all := stage.Query[api.Sessions](i, "ls").Items; len(all) != 1 || all[0].ID != id ||
+				all[0].State != "active" {
 				t.Fatalf("kill %d: sessions %+v, want %s", done, all, id)
 			}
 			i.Agrees("tree", func() error { return s.picture(i, "tenacious") })

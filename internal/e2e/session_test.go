@@ -85,24 +85,6 @@ func TestHold2SeenFromOutside(t *testing.T) {
 	}
 }
 
-// An answer reflects everything before the request: no caller must ask twice.
-func TestAnswersAreAbreast(t *testing.T) {
-	i := stage.NewDaemon(t)
-	for n := range 10 {
-		name := fmt.Sprintf("abreast-%d", n)
-		m := stage.NewMarker(t, i.Dir)
-		run := i.Run(m, []string{"--name", name}, "daemonise", "stay")
-		members := m.Members(1)
-		nodes := stage.NodesOf(i.Tree(name))
-		for pid, creator := range members {
-			if p := nodes[pid]; p.State != "live" || p.Creator == nil || p.Creator.PID != creator || nodes[creator].State == "live" {
-				t.Errorf("round %d: %d is %s by %v, its creator %s", n, pid, p.State, p.Creator, nodes[creator].State)
-			}
-		}
-		i.Finish(m, run, name)
-	}
-}
-
 func lookAtTree(tree *api.Tree, pid, middle, root int) error {
 	nodes := stage.NodesOf(tree)
 	if len(tree.Roots) != 1 || tree.Roots[0].PID != root {

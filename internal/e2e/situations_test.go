@@ -96,108 +96,6 @@ setTimeout(() => process.exit(1), 60000);
 	return "node " + filepath.Join(dir, "run.js")
 }
 
-// The root is killed by SIGKILL and leaves a daemonised service with a pool of workers
-// under PID 1. Only our records lead back to the root.
-func TestServiceUnderInit(t *testing.T) {
-	const workers = 8
-	start := func(t *testing.T, flags ...string) (*stage.Instance, *stage.Marker, *stage.Process, map[int]int) {
-		i := stage.NewDaemon(t)
-		m := stage.NewMarker(t, i.Dir)
-		run := i.Run(m, append([]string{"--name", "pool", "--subreaper=false"}, flags...), "pool", fmt.Sprint(workers))
-		m.Ready()
-		service, pids := m.Line("service", 1), m.Members(workers)
-		if parent := stage.ProcStatus(stage.Number(t, service[0]), "PPid"); parent == service[1] || parent == fmt.Sprint(run.Process.Pid) {
-			t.Fatalf("the service's parent is %s", parent)
-		}
-		return i, m, run, pids
-	}
-	kill := func(t *testing.T, pid int) {
-		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
-	}
-
-	t.Run("ended with the root", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "report.json")
-		i, m, run, pids := start(t, "--grace", "200ms", "--report", file)
-		kill(t, i.Session("pool").Root.PID)
-		run.Wait()
-		m.MustBeGone()
-		r := stage.Report(t, file)
-		if r.Verdict != "clean" || !r.ConfirmedEmpty || r.EndReason != "root_exit" {
-			t.Errorf("%+v", r)
-		}
-		for pid := range pids {
-			if !slices.ContainsFunc(r.Processes, func(p api.Outcome) bool { return p.PID == pid && p.Leftover }) {
-				t.Errorf("worker %d is not named as a leftover", pid)
-			}
-		}
-	})
-
-	t.Run("run killed with it", func(t *testing.T) {
-		i, m, run, _ := start(t, "--grace", "0s")
-		root := i.Session("pool").Root.PID
-		kill(t, run.Process.Pid)
-		_ = unix.Kill(root, unix.SIGKILL) // the session's end may have come first
-		m.Gone()
-		run.Wait()
-	})
-
-	t.Run("left, found and ended", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "report.json")
-		i, m, run, pids := start(t, "--on-exit", "report", "--report", file)
-		kill(t, i.Session("pool").Root.PID)
-		run.Wait()
-		if r := stage.Report(t, file); r.Verdict != "left" || r.Left != workers+1 || !strings.Contains(run.Err.String(), "nothing was ended") {
-			t.Errorf("verdict %q, %d left: %v", r.Verdict, r.Left, run)
-		}
-		i.Agrees("leftovers", func() error {
-			if s := i.Session("pool"); s.Live != workers+1 || s.Leftovers != workers+1 {
-				return fmt.Errorf("%d live, %d leftovers", s.Live, s.Leftovers)
-			}
-			return nil
-		})
-		for pid := range pids {
-			why := stage.Query[api.Why](i, "why", fmt.Sprint(pid))
-			if why.Session == nil || why.Session.Name != "pool" || len(why.Edges) != 4 {
-				t.Errorf("%d: session %+v, %d edges", pid, why.Session, len(why.Edges))
-			}
-		}
-		i.End("--grace", "200ms", "pool")
-		m.MustBeGone()
-	})
-}
-
-// A command prints its JSON and exits; its background sync holds a lock, takes two
-// seconds to finish, and writes another line to the same output. When run returns, all
-// of it is over, and the lock was named.
-func TestBackgroundSync(t *testing.T) {
-	i := stage.NewDaemon(t)
-	m := stage.NewMarker(t, i.Dir)
-	file, lock := filepath.Join(i.Dir, "report.json"), filepath.Join(i.Dir, "sync.lock")
-	const sync = `trap "sleep 2; echo late; exit" TERM; echo there >in; echo ready >&9; while :; do sleep 1 & wait; done`
-	script := "exec 9>" + m.Path + `; mkfifo in
-(setsid flock sync.lock sh -c '` + sync + `' &)
-read there <in
-echo '{"ok": true}'`
-	run := i.Start([]string{"run", "--grace", "10s", "--report", file, "--", "sh", "-c", script}, nil).Wait()
-	m.MustBeGone()
-	// The late line came before run returned: a reader of the whole output has it.
-	if run.Held || run.Code() != 0 || run.Out.String() != "{\"ok\": true}\nlate\n" {
-		t.Errorf("output held after the end: %v; %v", run.Held, run)
-	}
-	require.Contains(t, run.Err.String(), "released flock (write) "+lock)
-	r := stage.Report(t, file)
-	of := func(l api.Lock) bool { return l.Path == lock && l.Type == "flock" }
-	if r.Verdict != "clean" || !slices.ContainsFunc(r.LocksReleased, of) || len(r.LocksHeld)+len(r.OutputHeldBy) != 0 {
-		t.Errorf("verdict %q, released %+v, held %+v, output %+v", r.Verdict, r.LocksReleased, r.LocksHeld, r.OutputHeldBy)
-	}
-	f, err := os.Open(lock)
-	require.NoError(t, err)
-	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		t.Errorf("the lock is held: %v", err)
-	}
-}
-
 // A lock that the caller has taken and its command inherits is the caller's: no
 // receipt calls it still held.
 func TestInheritedLock(t *testing.T) {
@@ -217,7 +115,8 @@ read there <in; readlink /proc/self/fd/3`
 	m.MustBeGone()
 	require.Equal(t, strings.TrimSpace(run.Out.String()), lock.Name())
 	r := stage.Report(t, file)
-	if len(r.LocksReleased) != 1 || filepath.Base(r.LocksReleased[0].Path) != "own.lock" || len(r.LocksHeld) != 0 {
+	if len(r.LocksReleased) != 1 || filepath.Base(r.LocksReleased[0].Path) != "own.lock" ||
+		len(r.LocksHeld) != 0 {
 		t.Errorf("released %+v, held %+v; %s", r.LocksReleased, r.LocksHeld, run.Err.String())
 	}
 }

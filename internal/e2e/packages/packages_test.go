@@ -123,20 +123,6 @@ func TestLintian(t *testing.T) {
 	require.Equal(t, strings.TrimSpace(command(t, "lintian", args...)), "")
 }
 
-// rpm has the scripts, and accepts the package.
-func TestRPM(t *testing.T) {
-	for _, kind := range kinds[2:] {
-		file := made(t, kind.pattern)
-		command(t, "rpm", "-K", "--nosignature", file)
-		scripts := command(t, "rpm", "-qp", "--nosignature", "--scripts", file)
-		for _, want := range []string{"postinstall scriptlet", "preuninstall scriptlet", "postuninstall scriptlet", "systemd-sysusers lineage.conf", "refuse_live"} {
-			if !strings.Contains(scripts, want) {
-				t.Errorf("%s: no %q in\n%s", file, want, scripts)
-			}
-		}
-	}
-}
-
 // The bill of materials of a program matches Go's build information and the program's hash.
 func TestSBOM(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -18,11 +17,8 @@ type Terminal struct {
 	server *Process
 }
 
-// wrapper runs a command on the terminal and records the terminal's modes before and
-// after.
-const wrapper = `stty -a >before; echo lngtest-before
-sh -c 'echo $$ >pid; exec "$@"' sh "$@"
-code=$?; stty -a >after; echo "lngtest-after $code"; exec sleep 300`
+// wrapper runs a command on the terminal, and says when it has ended.
+const wrapper = `"$@"; echo "lngtest-after $?"; exec sleep 300`
 
 // TerminalOf runs a command on a terminal of that size, which is closed at the test's end.
 func (i *Instance) TerminalOf(width, height int, command ...string) *Terminal {
@@ -77,18 +73,6 @@ func (t *Terminal) Press(keys ...string) {
 func (t *Terminal) Type(text string) {
 	t.T.Helper()
 	t.do("send-keys", "-l", "--", text)
-}
-
-// Resize changes the terminal's size.
-func (t *Terminal) Resize(width, height int) {
-	t.T.Helper()
-	t.do("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
-}
-
-// State is a property of the terminal, by tmux's name for it.
-func (t *Terminal) State(name string) string {
-	t.T.Helper()
-	return strings.TrimSpace(t.do("display-message", "-p", "#{"+name+"}"))
 }
 
 // Screen is the text on the screen now.

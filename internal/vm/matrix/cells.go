@@ -76,8 +76,8 @@ var (
 	holdings  = suite{dir: "daemon/holdings", only: "^TestReal", timeout: 20 * time.Minute}
 	selfcheck = suite{dir: "daemon/selfcheck", only: "Real$", timeout: 20 * time.Minute}
 	// What the commands promise on every kernel.
-	e2e = suite{dir: "internal/e2e", only: "^TestHold[1-68]|^TestEndsWithoutDaemon$|^TestLimits$|^TestLifetimeWithoutDaemon$",
-		timeout: time.Hour, env: []string{"LNGTEST_ROUNDS=2", "LNGTEST_STORM=2"}}
+	e2e = suite{dir: "internal/e2e", only: "^TestHold[1-3]|^TestEndsWithoutDaemon$|^TestLimits$",
+		timeout: time.Hour}
 	// What a dead daemon means for its sessions.
 	dead = e2e.named("dead daemon").tests("TestDeadDaemon").with("LNGTEST_ROUNDS=3")
 	// Every row, at the kernel's own level, with a requested end.

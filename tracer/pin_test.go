@@ -139,7 +139,8 @@ func TestUnload(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	tracertest.Dir(t)
-	if _, err := tracer.Open(tracer.Options{Dir: "/tmp/lngtest-pins"}); !errors.Is(err, tracer.ErrNoBPFFS) || !errors.Is(err, tracer.ErrUnsupported) {
+	if _, err := tracer.Open(tracer.Options{Dir: "/tmp/lngtest-pins"}); !errors.Is(err, tracer.ErrNoBPFFS) ||
+		!errors.Is(err, tracer.ErrUnsupported) {
 		t.Errorf("no bpffs: %v", err)
 	}
 	for _, size := range []int{1, 4095, 12288, -4096} {

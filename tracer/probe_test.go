@@ -34,7 +34,8 @@ func TestRefusedPrograms(t *testing.T) {
 	defer tracer.SpoilPrograms()()
 	f, r := tracertest.New(t, tracer.Options{}).Features(), tracer.Probe(tracertest.Dir(t), t.TempDir())
 	for _, said := range [][]string{f.Degraded, r.Missing} {
-		if f.Level != 2 || r.Level != 2 || r.Err != nil || strings.Contains(strings.Join(said, "\n"), "do not fit this kernel") != tracertest.AtLeast(t, 6, 9) {
+		if f.Level != 2 || r.Level != 2 || r.Err != nil ||
+			strings.Contains(strings.Join(said, "\n"), "do not fit this kernel") != tracertest.AtLeast(t, 6, 9) {
 			t.Errorf("levels %d and %d, %q, %v", f.Level, r.Level, said, r.Err)
 		}
 	}

@@ -113,7 +113,8 @@ func testNoRoomBelowLevel3(t *testing.T, o tracer.Options) {
 	w.goOn()
 	w.until("made")
 	s, err := tr.Session(id)
-	if n := counter(t, tr, "enter_failed"); err != nil || s.Unentered == 0 || uint64(s.Unentered) > n || s.State != tracer.StateActive {
+	if n := counter(t, tr, "enter_failed"); err != nil || s.Unentered == 0 || uint64(s.Unentered) > n ||
+		s.State != tracer.StateActive {
 		t.Fatalf("%d could not be entered: %+v, %v", n, s, err)
 	}
 	_, _, err = tr.Reconcile()

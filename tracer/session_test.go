@@ -96,7 +96,8 @@ func testSessionLife(t *testing.T, tr *tracer.Tracer) {
 	sentence(t, tr) // nothing is due
 	s, err := tr.Session(id)
 	require.NoError(t, err)
-	if s.Name != "life" || s.UID != 7 || s.State != tracer.StateActive || s.Live != 1 || s.Root.PID != w.pid() || s.Grace != 3*time.Second {
+	if s.Name != "life" || s.UID != 7 || s.State != tracer.StateActive || s.Live != 1 || s.Root.PID != w.pid() ||
+		s.Grace != 3*time.Second {
 		t.Errorf("new session is %+v", s)
 	}
 	w.goOn()

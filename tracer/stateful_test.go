@@ -32,7 +32,8 @@ func testStateful(t *testing.T, o tracer.Options) {
 			}
 		})
 	}
-	t.Logf("figure: level %d: %d sequences, %d steps, %d take-overs, %d agents started during one", s.tr.Features().Level, s.sequences, s.steps, s.takenOver, s.agents)
+	t.Logf("figure: level %d: %d sequences, %d steps, %d take-overs, %d agents started during one",
+		s.tr.Features().Level, s.sequences, s.steps, s.takenOver, s.agents)
 }
 
 // stage is what all sequences share.

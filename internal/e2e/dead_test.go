@@ -58,7 +58,8 @@ func TestDeadDaemon(t *testing.T) {
 	daemon.Stop()
 	i.Daemon() // one that stops as it should
 	slices.Sort(ratios)
-	t.Logf("figure: %d members, killed with their daemon: ended in %d of %d rounds, in %.0f times what %s takes", deadMembers, len(ratios), rounds, ratios[len(ratios)/2], by)
+	t.Logf("figure: %d members, killed with their daemon: ended in %d of %d rounds, in %.0f times what %s takes",
+		deadMembers, len(ratios), rounds, ratios[len(ratios)/2], by)
 }
 
 // endOfTree is how long the kernel takes to end such a tree: by cgroup.kill, or before 5.14 by

@@ -57,7 +57,8 @@ $LNGTEST_LINEAGE ${advice%%\"*} --yes >/dev/null; echo "ended $?"; exit 0`)
 	name := fmt.Sprintf("lngtest-agent-%d", p.Process.Pid)
 	i.Agrees("the agent's session", func() error {
 		items := stage.Query[api.Sessions](i, "ls").Items
-		if len(items) != 1 || items[0].Name != name || items[0].Root.PID != p.Process.Pid || fmt.Sprint(items[0].Ports) != "["+port+"]" {
+		if len(items) != 1 || items[0].Name != name || items[0].Root.PID != p.Process.Pid ||
+			fmt.Sprint(items[0].Ports) != "["+port+"]" {
 			return fmt.Errorf("%+v", items)
 		}
 		return nil
@@ -66,7 +67,8 @@ $LNGTEST_LINEAGE ${advice%%\"*} --yes >/dev/null; echo "ended $?"; exit 0`)
 	p.Wait()
 	m.Gone()
 	out := p.Out.String()
-	if !strings.Contains(out, "lngtest-port") || !strings.Contains(out, "listens on port "+port) || strings.Count(out, "systemMessage") != 1 || strings.Count(out, "exit 0") != 4 {
+	if !strings.Contains(out, "lngtest-port") || !strings.Contains(out, "listens on port "+port) ||
+		strings.Count(out, "systemMessage") != 1 || strings.Count(out, "exit 0") != 4 {
 		t.Errorf("%v", p)
 	}
 	if !strings.Contains(out, " --branch\"") || !strings.HasSuffix(out, "ended 0\n") {
@@ -110,7 +112,8 @@ read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 	p.Wait()
 	m.Gone()
 	i.Receipt(id)
-	if out := i.Must("history", id).Out.String(); strings.Count(out, said) != 1 || strings.Contains(out, "tool call Bash interrupted") {
+	if out := i.Must("history", id).Out.String(); strings.Count(out, said) != 1 ||
+		strings.Contains(out, "tool call Bash interrupted") {
 		t.Error(out)
 	}
 	var marks []string
@@ -123,7 +126,8 @@ read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 	if !slices.Equal(marks, want) {
 		t.Errorf("%q, want %q", marks, want)
 	}
-	if out := p.Out.String(); strings.Count(out, "exit 0") != 5 || strings.Contains(out, "systemMessage\":\"lineage: no daemon") || p.Err.Len() != 0 {
+	if out := p.Out.String(); strings.Count(out, "exit 0") != 5 ||
+		strings.Contains(out, "systemMessage\":\"lineage: no daemon") || p.Err.Len() != 0 {
 		t.Errorf("%v", p)
 	}
 }
@@ -139,7 +143,8 @@ func TestHooksWithoutDaemon(t *testing.T) {
 		p.Wait()
 		took := time.Since(began) / 5
 		t.Logf("figure: a hook returned after %v, daemon %s", took.Round(time.Millisecond), what)
-		if out := p.Out.String(); strings.Count(out, "no daemon answers") != 1 || strings.Count(out, "exit 0") != 5 || p.Err.Len() != 0 {
+		if out := p.Out.String(); strings.Count(out, "no daemon answers") != 1 ||
+			strings.Count(out, "exit 0") != 5 || p.Err.Len() != 0 {
 			t.Errorf("daemon %s: %v", what, p)
 		}
 		m.Gone()
@@ -160,7 +165,8 @@ func TestHooksWithoutDaemon(t *testing.T) {
 	// When the daemon answers again, the next outage is reported again.
 	require.NoError(t, os.WriteFile(filepath.Join(i.Dir, "lineage-hook-unreachable"), nil, 0o600))
 	p := hooked(i, m, `hook SessionStart`).Wait()
-	if _, err := os.Stat(filepath.Join(i.Dir, "lineage-hook-unreachable")); !os.IsNotExist(err) || p.Out.String() != "exit 0\n" {
+	if _, err := os.Stat(filepath.Join(i.Dir, "lineage-hook-unreachable")); !os.IsNotExist(err) ||
+		p.Out.String() != "exit 0\n" {
 		t.Errorf("%v %v", err, p)
 	}
 	m.Gone()
@@ -207,7 +213,8 @@ read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 				proceed()
 				p.Wait()
 				m.Gone()
-				if out := p.Out.String(); strings.Count(out, "no daemon answers") != 1 || strings.Count(out, "exit 0") != 3 || p.Err.Len() != 0 {
+				if out := p.Out.String(); strings.Count(out, "no daemon answers") != 1 ||
+					strings.Count(out, "exit 0") != 3 || p.Err.Len() != 0 {
 					t.Errorf("%v", p)
 				}
 			})
@@ -221,7 +228,8 @@ func TestHookByHand(t *testing.T) {
 	cmd := exec.Command("/bin/bash", "-c", `exec -a tmux /bin/bash -c 'echo "{\"hook_event_name\":\"SessionStart\"}" | `+stage.Lineage+` hook lngtest-agent; exit $?'`)
 	cmd.Env = append(os.Environ(), "LINEAGE_SOCKET="+i.Socket, "XDG_RUNTIME_DIR="+i.Dir)
 	p := stage.Start(t, cmd).Wait()
-	if n := len(stage.Query[api.Sessions](i, "ls").Items); n != 0 || p.Code() != 0 || !strings.Contains(p.Out.String(), "no program of this agent is above its hook") {
+	if n := len(stage.Query[api.Sessions](i, "ls").Items); n != 0 || p.Code() != 0 ||
+		!strings.Contains(p.Out.String(), "no program of this agent is above its hook") {
 		t.Errorf("%d sessions, %v", n, p)
 	}
 }
@@ -238,7 +246,8 @@ func TestSetupUnderSudo(t *testing.T) {
 	require.NoError(t, os.Mkdir(home, 0o755))
 	env := []string{"SUDO_UID=65534", "SUDO_USER=nobody"}
 	p := i.Start([]string{"setup", "claude-code", "--yes"}, env).Wait()
-	if p.Code() != 1 || !strings.Contains(p.Err.String(), "permission denied") || strings.Count(p.Err.String(), "\n") != 1 {
+	if p.Code() != 1 || !strings.Contains(p.Err.String(), "permission denied") ||
+		strings.Count(p.Err.String(), "\n") != 1 {
 		t.Errorf("%v", p)
 	}
 	require.NoError(t, os.Chown(home, stage.Nobody, stage.Nobody))
@@ -246,7 +255,8 @@ func TestSetupUnderSudo(t *testing.T) {
 		t.Errorf("%v", p)
 	}
 	var st unix.Stat_t
-	if err := unix.Stat(filepath.Join(home, ".claude/settings.json"), &st); err != nil || st.Uid != stage.Nobody || st.Gid != stage.Nobody {
+	if err := unix.Stat(filepath.Join(home, ".claude/settings.json"), &st); err != nil ||
+		st.Uid != stage.Nobody || st.Gid != stage.Nobody {
 		t.Errorf("%v, of %d:%d", err, st.Uid, st.Gid)
 	}
 }

@@ -68,11 +68,13 @@ func TestSocketActivation(t *testing.T) {
 	if s := i.Session("early"); s.UID != os.Getuid() || s.Owner.PID != early.Process.Pid {
 		t.Errorf("session %+v of %d", s, early.Process.Pid)
 	}
-	if s, v := i.Session("before"), i.Version(); s.ID != stays || s.State != "active" || v == nil || v.PID != d.Process.Pid {
+	if s, v := i.Session("before"), i.Version(); s.ID != stays || s.State != "active" || v == nil ||
+		v.PID != d.Process.Pid {
 		t.Errorf("session %+v, was %s; version %+v of %d", s, stays, v, d.Process.Pid)
 	}
 	i.Until("end of the old daemon", func() bool {
-		return stage.ProcStatus(old.PID, "Pid") == "" || strings.HasPrefix(stage.ProcStatus(old.PID, "State"), "Z")
+		return stage.ProcStatus(old.PID, "Pid") == "" ||
+			strings.HasPrefix(stage.ProcStatus(old.PID, "State"), "Z")
 	})
 	if info, err := os.Stat(i.Socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket's mode is not its maker's: %v %v", info, err)
@@ -81,7 +83,8 @@ func TestSocketActivation(t *testing.T) {
 	if p.Code() != api.ExitDenied || !strings.Contains(p.Err.String(), "systemctl stop") {
 		t.Errorf("unload under a service manager: %v", p)
 	}
-	if p := i.Lineage("daemon", "--socket", i.Socket); p.Code() != api.ExitFailed || !strings.Contains(p.Err.String(), "a daemon is running as pid") {
+	if p := i.Lineage("daemon", "--socket", i.Socket); p.Code() != api.ExitFailed ||
+		!strings.Contains(p.Err.String(), "a daemon is running as pid") {
 		t.Errorf("a second daemon: %v", p)
 	}
 

@@ -23,8 +23,9 @@ import (
 
 // never lists documented fields that this test cannot make the daemon send, with what they need.
 var never = map[string]string{
-	"Process.container": docker, "Outcome.container": docker, "Session.container": docker, "Session.container_rule": docker,
-	"Container.id": docker, "Container.name": docker, "Container.image": docker, "Container.runtime": docker,
+	"Process.container": docker, "Outcome.container": docker, "Session.container": docker,
+	"Session.container_rule": docker,
+	"Container.id":           docker, "Container.name": docker, "Container.image": docker, "Container.runtime": docker,
 	"Container.pod": "a pod: daemon/container", "Container.namespace": "a pod: daemon/container",
 	"Brokered.observed": "a verdict while strong evidence is only observed: internal/e2e/brokers",
 	"Resync.truncated":  large,
@@ -45,8 +46,10 @@ var never = map[string]string{
 	"Session.warnings":   "a member that keeps its terminal",
 	"Leak.schema":        "a leak as a document; leaks are items",
 	"CallLeft.schema":    "a call as a document; calls are items",
-	"CallLeft.ambiguous": otherCalls, "CallLeft.kept": otherCalls, "CallLeft.ports": otherCalls, "CallLeft.more_run": otherCalls,
-	"CallCommand.argv_truncated": otherCalls, "Orphans.more_calls": otherCalls, "Plan.ambiguous": otherCalls, "Plan.call": otherCalls,
+	"CallLeft.ambiguous": otherCalls, "CallLeft.kept": otherCalls, "CallLeft.ports": otherCalls,
+	"CallLeft.more_run":          otherCalls,
+	"CallCommand.argv_truncated": otherCalls, "Orphans.more_calls": otherCalls, "Plan.ambiguous": otherCalls,
+	"Plan.call":      otherCalls,
 	"Caller.command": "a signed command: TestSigned", "Caller.operators": "a signed command: TestSigned",
 	"Mark.schema": member, "Mark.kind": member, "Mark.session": member, "Mark.calls": member,
 }
@@ -60,8 +63,10 @@ var perhaps = map[string]string{
 	"Counted.corrected":  lostEvent,
 	"Counted.unentered":  "more children at once than the kernel side has room for",
 	"Event.count":        lostEvent, "Event.since_ns": lostEvent,
-	"Finding.kind": lostEvent, "Finding.process": lostEvent, "Finding.session": lostEvent, "Finding.from": lostEvent, "Finding.to": lostEvent,
-	"Holders.unknown": unreadable, "Holds.unknown": unreadable, "Plan.unknown": unreadable, "Report.holds_unknown": unreadable,
+	"Finding.kind": lostEvent, "Finding.process": lostEvent, "Finding.session": lostEvent,
+	"Finding.from": lostEvent, "Finding.to": lostEvent,
+	"Holders.unknown": unreadable, "Holds.unknown": unreadable, "Plan.unknown": unreadable,
+	"Report.holds_unknown": unreadable,
 }
 
 const (

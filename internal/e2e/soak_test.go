@@ -78,12 +78,14 @@ func TestSoak(t *testing.T) {
 		thirds[n] = footprintOf(i, kernel, daemon.Process.Pid)
 		t.Logf("figure: after %d forks: %v", total, thirds[n])
 		if f := thirds[n]; f.history > historyLimit || f.log > historyLimit {
-			t.Errorf("the history has a file of %d bytes and a log of %d, its limit is %d", f.history, f.log, historyLimit)
+			t.Errorf("the history has a file of %d bytes and a log of %d, its limit is %d",
+				f.history, f.log, historyLimit)
 		}
 	}
 	early, late := thirds[0], thirds[2]
 	// One or two connections of the commands may still be open.
-	if late.open > early.open+4 || late.kernel != early.kernel || late.resident > early.resident+grows || late.heap > early.heap+grows {
+	if late.open > early.open+4 || late.kernel != early.kernel || late.resident > early.resident+grows ||
+		late.heap > early.heap+grows {
 		t.Errorf("grown: %v after a third, %v in the end", early, late)
 	}
 	var edges int

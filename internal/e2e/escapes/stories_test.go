@@ -75,7 +75,8 @@ func refusedToNobody(x *trial) func() {
 func leftUntilThawed(x *trial) func() {
 	freezer := x.expanded["{freezer}"]
 	thaw := func() {
-		if err := os.WriteFile(filepath.Join(freezer, "freezer.state"), []byte("THAWED"), 0); err != nil && !os.IsNotExist(err) {
+		if err := os.WriteFile(filepath.Join(freezer, "freezer.state"), []byte("THAWED"), 0); err != nil &&
+			!os.IsNotExist(err) {
 			x.t.Error(err)
 		}
 	}
@@ -88,7 +89,8 @@ func leftUntilThawed(x *trial) func() {
 				reasons = append(reasons, p.Why)
 			}
 		}
-		if r.Verdict != "left" || r.Left != 1 || len(reasons) != 1 || !strings.Contains(reasons[0], "frozen") {
+		if r.Verdict != "left" || r.Left != 1 || len(reasons) != 1 ||
+			!strings.Contains(reasons[0], "frozen") {
 			x.t.Errorf("want one left, frozen: %s", x.inShort())
 		}
 		if asked := x.host.failure == rootAlive; asked && x.code != api.ExitLeft {
@@ -115,7 +117,8 @@ func zombiesNamed(x *trial) func() {
 			}
 		}
 		if named < 500 {
-			x.t.Errorf("%d of %d zombies are named with reaper %d, want 500: %s", named, len(x.report.Zombies), reaper, x.inShort())
+			x.t.Errorf("%d of %d zombies are named with reaper %d, want 500: %s",
+				named, len(x.report.Zombies), reaper, x.inShort())
 		}
 	}
 }
@@ -198,7 +201,8 @@ func locksReleased(x *trial) func() {
 			path := filepath.Join(x.Dir, name)
 			named := func(l api.Lock) bool { return l.Path == path }
 			// Without a grace, signals do not wait until holds are read.
-			if x.host.failure == rootAlive && x.grace > 0 && !slices.ContainsFunc(x.report.LocksReleased, named) {
+			if x.host.failure == rootAlive && x.grace > 0 &&
+				!slices.ContainsFunc(x.report.LocksReleased, named) {
 				x.t.Errorf("the receipt does not name %s: %s", path, x.inShort())
 			}
 		}

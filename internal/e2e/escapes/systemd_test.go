@@ -20,11 +20,14 @@ import (
 // managed are the ways to let systemd contain everything. Each sends SIGKILL to the whole
 // unit, which systemd repeats until the cgroup is empty.
 var managed = []*tool{
-	{name: "`systemd-run --scope`", leaves: "what moved to another cgroup",
-		wrap: func(x *match) []string { return x.inUnit("scope", "--scope") }, end: func(x *match) { x.stopUnit() }},
-	{name: "`systemd-run --user --scope`", leaves: "the same",
-		wrap: func(x *match) []string { return x.inUnit("scope", "--user", "--scope") }, end: func(x *match) { x.stopUnit("--user") }},
-	{name: "`systemd-run`, a service", leaves: "the same; the command does not run in the caller's terminal, environment and limits", service: true,
+	{name: "`systemd-run --scope`",
+		leaves: "what moved to another cgroup",
+		wrap:   func(x *match) []string { return x.inUnit("scope", "--scope") }, end: func(x *match) { x.stopUnit() }},
+	{name: "`systemd-run --user --scope`",
+		leaves: "the same",
+		wrap:   func(x *match) []string { return x.inUnit("scope", "--user", "--scope") }, end: func(x *match) { x.stopUnit("--user") }},
+	{name: "`systemd-run`, a service",
+		leaves: "the same; the command does not run in the caller's terminal, environment and limits", service: true,
 		wrap: func(x *match) []string { return x.inUnit("service", "--service-type=exec") }, end: func(x *match) { x.stopUnit() }},
 }
 

@@ -76,7 +76,8 @@ func (h *host) try(t *testing.T, r *row) {
 		t.Logf("%v: the kernel refused forks: %v", h.cell, refused)
 	}
 	if result.took > r.grace+second && !r.left {
-		t.Logf("figure: %v, %v: %v from the cause to the receipt: %s", h.cell, x.name, result.took.Round(time.Millisecond), x.inShort())
+		t.Logf("figure: %v, %v: %v from the cause to the receipt: %s",
+			h.cell, x.name, result.took.Round(time.Millisecond), x.inShort())
 	}
 	for _, s := range h.outsiders {
 		if err := s.Untouched(); err != nil {

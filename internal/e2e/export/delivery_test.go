@@ -58,7 +58,8 @@ func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up
 	time.Sleep(max(phase, 5*time.Second)) // it writes every 2 s
 	i.Until("report of the full disk", func() bool { return strings.Contains(x.Err.String(), "cursor cannot be written") })
 	x.Process.Signal(syscall.SIGKILL)
-	if said := x.Wait().Err.String(); !strings.Contains(said, "cursor cannot be written") || !strings.Contains(said, "does not take records") {
+	if said := x.Wait().Err.String(); !strings.Contains(said, "cursor cannot be written") ||
+		!strings.Contains(said, "does not take records") {
 		t.Errorf("what went wrong is not reported: %s", said)
 	}
 	time.Sleep(phase / 2)
@@ -68,7 +69,8 @@ func outages(t *testing.T, i *stage.Instance, r *receiver, addr string, down, up
 	load.Wait()
 	i.Receipt(i.Record("load").ID)
 	compare(t, i, r, began, stage.Patience+phase)
-	t.Logf("figure: %d spans, of which some came again, %d times in all; %s of memory", len(r.all()), r.repeated, peak(t, x))
+	t.Logf("figure: %d spans, of which some came again, %d times in all; %s of memory",
+		len(r.all()), r.repeated, peak(t, x))
 	if s := i.Status(); s.Lost != 0 {
 		t.Errorf("the daemon lost %d events", s.Lost)
 	}
@@ -150,7 +152,8 @@ func difference(want []string, r *receiver) (missing, other []string) {
 		left[w]++
 	}
 	for _, s := range r.all() {
-		if attribute(s.Attributes, "lineage.process.running") != "" || attribute(s.Attributes, "lineage.session.running") != "" {
+		if attribute(s.Attributes, "lineage.process.running") != "" ||
+			attribute(s.Attributes, "lineage.session.running") != "" {
 			continue
 		}
 		left[describe(s)]--

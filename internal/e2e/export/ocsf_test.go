@@ -311,7 +311,8 @@ func found(t *testing.T, log, rule, session string) bool {
 		}
 		for line := range bytes.Lines(text) {
 			e := new(event)
-			if json.Unmarshal(line, e) == nil && e.Class == 2004 && e.Metadata.Code == rule && (session == "" || e.Unmapped.Lineage.Session.Name == session) {
+			if json.Unmarshal(line, e) == nil && e.Class == 2004 && e.Metadata.Code == rule && (session == "" ||
+				e.Unmapped.Lineage.Session.Name == session) {
 				return true
 			}
 		}

@@ -54,7 +54,8 @@ func TestLookalike(t *testing.T) {
 	r := newReceiver(t)
 	exporter(i, r.addr, "traces", filepath.Join(i.Dir, "state"))
 	require.NoError(t, exec.Command(lookalike, "1").Run())
-	if spans := r.ended(""); len(spans) != 1 || attribute(spans[0].Attributes, "lineage.session.end_reason") != "untracked" {
+	if spans := r.ended(""); len(spans) != 1 ||
+		attribute(spans[0].Attributes, "lineage.session.end_reason") != "untracked" {
 		t.Errorf("%d spans: %v", len(spans), spans)
 	}
 }
@@ -62,7 +63,8 @@ func TestLookalike(t *testing.T) {
 // ended waits for spans of a session itself; if id is empty, of any session. Every 15 s the daemon
 // says that it has sent everything.
 func (r *receiver) ended(id string) (all []*trace.Span) {
-	for deadline := time.Now().Add(2 * stage.Patience); len(all) == 0 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * stage.Patience); len(all) == 0 &&
+		time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		for _, s := range r.all() {
 			if s.Name == "lineage.session" && (id == "" || attribute(s.Attributes, "lineage.session.id") == id) {
 				all = append(all, s)

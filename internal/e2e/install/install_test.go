@@ -259,7 +259,8 @@ func TestPages(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 		source, err := os.ReadFile(page)
-		if err != nil || strings.HasSuffix(page, ".1") && !bytes.Contains(source, []byte(".TP\n\\fB6\\fR\na session was ended")) {
+		if err != nil || strings.HasSuffix(page, ".1") &&
+			!bytes.Contains(source, []byte(".TP\n\\fB6\\fR\na session was ended")) {
 			t.Errorf("%s: the exit codes are no list: %v", page, err)
 		}
 		text, err := exec.Command(mandoc, "-T", "ascii", page).Output()

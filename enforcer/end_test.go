@@ -325,14 +325,6 @@ func TestReapedInTime(t *testing.T) {
 	}
 }
 
-func TestWatchOfAnActiveSession(t *testing.T) {
-	_, e, id := host(t)
-	e.Watch(id)
-	if wait, over := e.Step(); wait >= 0 || len(over) != 0 {
-		t.Errorf("step: %v %v", wait, over)
-	}
-}
-
 func TestRun(t *testing.T) {
 	_, e, id := host(t)
 	ctx, cancel := context.WithCancel(context.Background())

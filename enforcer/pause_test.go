@@ -4,6 +4,7 @@ package enforcer
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,29 +68,17 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// restless continues a member before the second look of a pause.
-type restless struct {
-	*kerneltest.Kernel
-	looks int
-}
-
-func (k *restless) Snapshot(id tracer.SessionID, each func(*tracer.Process) error) error {
-	if k.looks++; k.looks == 2 {
-		k.Edit(101, func(p *kerneltest.Proc) { p.Stopped = false })
-	}
-	return k.Kernel.Snapshot(id, each)
-}
-
-// TestPauseAgrees: a pause does not return with a member that was stopped for a moment only.
+// TestPauseAgrees: a pause does not return with a member that was stopped for a moment only: it is continued after the first look.
 func TestPauseAgrees(t *testing.T) {
-	k := &restless{Kernel: kerneltest.New()}
+	k := kerneltest.New()
 	k.Add(100, 1, "lngtest-root")
 	id, err := k.Create(tracer.SessionSpec{Root: k.Proc(100).Identity})
 	require.NoError(t, err)
 	k.Fork(100, 101, "lngtest-a")
 	ctx, cancel := context.WithTimeout(t.Context(), 4*maxPause)
 	defer cancel()
-	if left, err := New(k, Options{Clock: k.Now}).Pause(ctx, id); err != nil || len(left) != 1 || left[0].PID != 101 {
+	first := sync.OnceFunc(func() { k.Edit(101, func(p *kerneltest.Proc) { p.Stopped = false }) })
+	if left, err := New(looked{k, first}, Options{Clock: k.Now}).Pause(ctx, id); err != nil || len(left) != 1 || left[0].PID != 101 {
 		t.Errorf("left %v: %v", left, err)
 	}
 }

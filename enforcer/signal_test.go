@@ -116,71 +116,34 @@ func TestWake(t *testing.T) {
 	}
 }
 
-// TestSignalNeverHitsAnother: the PID is reused at every moment at which it can be.
+// TestSignalNeverHitsAnother: the PID is reused at every moment at which it can be. The new process is not hit.
 func TestSignalNeverHitsAnother(t *testing.T) {
-	reuse := func(k *kerneltest.Kernel) {
-		k.Exit(31, 0)
-		k.Fork(30, 31, "another")
-	}
 	for name, c := range map[string]struct {
-		before, held bool // when the PID is reused
-		outcome      Outcome
-		refused      error
+		when    func(k *kerneltest.Kernel, e *Enforcer, reuse func())
+		outcome Outcome
+		refused error
 	}{
-		"before it is held": {before: true, refused: ErrIdentity},
-		"when it is held":   {held: true, refused: ErrIdentity},
+		"before it is held": {func(_ *kerneltest.Kernel, _ *Enforcer, reuse func()) { reuse() }, 0, ErrIdentity},
+		"when it is held": {func(k *kerneltest.Kernel, e *Enforcer, reuse func()) {
+			e.hold = func(pid uint32) (Handle, error) { defer reuse(); return k.Hold(pid) }
+		}, 0, ErrIdentity},
+		"when the host was looked at": {func(k *kerneltest.Kernel, e *Enforcer, reuse func()) { e.kernel = looked{k, reuse} }, Gone, nil},
+		"when it is signalled": {func(k *kerneltest.Kernel, e *Enforcer, reuse func()) {
+			e.hold = func(pid uint32) (Handle, error) { h, err := k.Hold(pid); return late{h, reuse}, err }
+		}, Gone, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, e, _ := host(t)
+			e.hold = func(pid uint32) (Handle, error) { return k.Hold(pid) }
 			target := k.Proc(31).Identity
-			if c.before {
-				reuse(k)
-			}
-			e.hold = func(pid uint32) (Handle, error) {
-				h, err := k.Hold(pid)
-				if c.held {
-					reuse(k)
-				}
-				return h, err
-			}
-			if _, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL); !errors.Is(err, c.refused) {
-				t.Errorf("got %v, want %v", err, c.refused)
-			}
-			if len(k.Sent()) != 0 {
-				t.Errorf("sent %v", k.Sent())
+			c.when(k, e, func() {
+				k.Exit(31, 0)
+				k.Fork(30, 31, "another")
+			})
+			if o, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL); o != c.outcome || !errors.Is(err, c.refused) || len(k.Sent()) != 0 {
+				t.Errorf("got %v, %v, want %v, %v; sent %v", o, err, c.outcome, c.refused, k.Sent())
 			}
 		})
-	}
-	t.Run("after it was looked at", func(t *testing.T) {
-		k, e, _ := host(t)
-		target := k.Proc(31).Identity
-		e.hold = func(pid uint32) (Handle, error) {
-			h, err := k.Hold(pid)
-			return late{h, func() { reuse(k) }}, err
-		}
-		if o, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL); o != Gone || err != nil {
-			t.Errorf("%v %v", o, err)
-		}
-		if len(k.Sent()) != 0 {
-			t.Errorf("sent %v", k.Sent())
-		}
-	})
-}
-
-// TestSignalOfTheLookedAt: the PID is reused right after the host was looked at. The
-// new process is not hit.
-func TestSignalOfTheLookedAt(t *testing.T) {
-	k, e, _ := host(t)
-	e.hold = func(pid uint32) (Handle, error) { return k.Hold(pid) }
-	target := k.Proc(31).Identity
-	e.kernel = looked{k, func() {
-		k.Exit(31, 0)
-		k.Add(31, 1, "another")
-	}}
-	o, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL)
-	require.NoError(t, err)
-	if o != Gone || len(k.Sent()) != 0 {
-		t.Errorf("%v, sent %v", o, k.Sent())
 	}
 }
 

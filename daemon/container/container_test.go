@@ -290,10 +290,18 @@ func TestKnownOfAnother(t *testing.T) {
 	}
 }
 
-// TestBounds: what is known of containers, and of those whose record cannot be read, is bounded.
+// TestBounds: what is known of containers, and of those whose record cannot be read, is bounded. A record that can be read again is not told.
 func TestBounds(t *testing.T) {
 	h := newHost(t)
 	h.docker(web, "web")
+	record := h.dir + "/r/" + web + "/config.v2.json"
+	for i, move := range [][2]string{{record, record + ".away"}, {record + ".away", record}} {
+		require.NoError(t, os.Rename(move[0], move[1]))
+		if h.f.Of(300, nil); len(h.f.Unread()) != 1-i {
+			t.Errorf("%s: %q", move[0], h.f.Unread())
+		}
+	}
+	clear(h.f.known)
 	h.f.noteUnread(lives{web, 30, 8}, errOther) // its supervisor is gone
 	for n := range maxKnown + 1 {
 		h.f.known[lives{pid: uint32(n)}] = known{}

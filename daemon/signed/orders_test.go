@@ -14,20 +14,8 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// TestRoomForHoldings: what a session held goes first, and leaves room for its processes.
-func TestRoomForHoldings(t *testing.T) {
-	left := maxNamed
-	report := api.Report{
-		Processes:     []api.Outcome{{Comm: "sh"}},
-		LocksReleased: slices.Repeat([]api.Lock{{Path: strings.Repeat("x", 1000)}}, 1024),
-	}
-	left.name(&report)
-	if text, err := json.Marshal(&report); err != nil || len(text) > maxNamed.bytes || !report.Truncated || len(report.Processes) != 1 {
-		t.Errorf("%d bytes, %v", len(text), err)
-	}
-}
-
-// TestRoom: all reports together name a bounded number of processes, in bounded bytes. A report without some of them is truncated.
+// TestRoom: all reports together name a bounded number of processes, in bounded bytes. A report without some of them is truncated. What
+// a session held goes first, and leaves room for its processes.
 func TestRoom(t *testing.T) {
 	argv := make([]byte, 3<<10)
 	rand.Read(argv)
@@ -36,17 +24,19 @@ func TestRoom(t *testing.T) {
 		outcome api.Outcome
 		n       int // processes of each of two reports
 		most    int
+		held    []api.Lock
 	}{
-		"few":  {short, 10, 20},
-		"many": {short, 3000, 4096},
-		"long": {long, 100, 128},
+		"few":  {short, 10, 20, nil},
+		"many": {short, 3000, 4096, nil},
+		"long": {long, 100, 128, nil},
+		"held": {short, 1, 2, slices.Repeat([]api.Lock{{Path: strings.Repeat("x", 1000)}}, 1024)},
 	} {
 		left := maxNamed
 		d, named := &api.CommandReceipt{}, 0
 		for range 2 {
-			report := api.Report{Processes: slices.Repeat([]api.Outcome{tt.outcome}, tt.n)}
+			report := api.Report{Processes: slices.Repeat([]api.Outcome{tt.outcome}, tt.n), LocksReleased: tt.held}
 			left.name(&report)
-			if named += len(report.Processes); report.Truncated != (len(report.Processes) < tt.n) {
+			if named += len(report.Processes); report.Truncated != (len(report.Processes) < tt.n || tt.held != nil) {
 				t.Errorf("%s: %d of %d, truncated %v", name, len(report.Processes), tt.n, report.Truncated)
 			}
 			d.Reports = append(d.Reports, report)

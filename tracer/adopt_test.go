@@ -12,13 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A running process with children: one is another session's owner, one is protected.
+// A running process with children: one is protected, and one has started a process whose PID is lower, which a walk by PIDs meets first.
 func TestAdopt(t *testing.T) { onEachSide(t, testAdopt) }
 
 func testAdopt(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, `sleep 60 & echo $!; sh -c 'sleep 61 & echo $!; wait' & echo $!; sleep 62 & echo $!; while read go; do sleep 63 & echo $!; done`)
+	w := start(t, `sleep 60 & echo $!; sh -c 'echo 300 >/proc/sys/kernel/ns_last_pid; sleep 61 & echo $!; wait' & echo $!; read go; sleep 62 & echo $!; while read go; do sleep 63 & echo $!; done`)
 	w.goOn()
-	child, a, b, guarded := parse(t, w.line()), parse(t, w.line()), parse(t, w.line()), parse(t, w.line())
+	child, a, b := parse(t, w.line()), parse(t, w.line()), parse(t, w.line())
+	w.goOn()
+	guarded := parse(t, w.line())
 	require.NoError(t, tr.Protect(guarded))
 	t.Cleanup(func() { unix.Kill(int(guarded), unix.SIGKILL) })
 	id := create(t, tr, w, tracer.SessionSpec{Adopted: true, Name: "found"})

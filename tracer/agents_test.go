@@ -219,13 +219,17 @@ func TestAgentLimit(t *testing.T) {
 	dir := tracertest.Dir(t)
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
 	require.NoError(t, tr.SetAgents([]tracer.Agent{{Comm: agentName}}))
-	found, err := filepath.Glob(filepath.Join(dir, "*", "map_agent_uids"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%v, %v", found, err)
+	counts := func() *ebpf.Map {
+		found, err := filepath.Glob(filepath.Join(dir, "*", "map_agent_uids"))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%v, %v", found, err)
+		}
+		m, err := ebpf.LoadPinnedMap(found[0], nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { m.Close() })
+		return m
 	}
-	m, err := ebpf.LoadPinnedMap(found[0], nil)
-	require.NoError(t, err)
-	defer m.Close()
+	m := counts()
 	const uid = 65534
 	require.NoError(t, m.Put(uint32(uid), int64(4096)))
 	root := agent(t, agentName, "read go")
@@ -235,7 +239,7 @@ func TestAgentLimit(t *testing.T) {
 	w := agentOf(t, uid, "echo up; read go")
 	w.goOn()
 	w.until("up")
-	_, err = tr.Lookup(w.pid())
+	_, err := tr.Lookup(w.pid())
 	require.ErrorIs(t, err, tracer.ErrNotFound, "opened above the limit")
 	if c, err := tr.Counters(); err != nil || c["agent_refused"] != 1 {
 		t.Errorf("%v, %v", c, err)
@@ -262,7 +266,11 @@ func TestAgentLimit(t *testing.T) {
 	}
 	next := agentOf(t, uid-1, "read go")
 	next.goOn()
-	tr.End(opened(t, tr, next.pid()).ID, tracer.CauseEnd, 0)
+	second := tracertest.New(t, other(tracer.Options{Dir: dir})) // counts what it takes over
+	if err := counts().Lookup(uint32(uid-1), &left); err != nil || left != 1 {
+		t.Errorf("%d are counted after a take-over, %v", left, err)
+	}
+	second.End(opened(t, second, next.pid()).ID, tracer.CauseEnd, 0)
 	next.gone()
 }
 

@@ -69,6 +69,13 @@ func (t *Tracer) Bury(id Identity) (removed bool, err error) {
 	return args.Removed > 0, err
 }
 
+// Impatient makes sentences at level 2 keep the closer for one pass only, until the returned function is called.
+func Impatient() (back func()) {
+	before := closerLimit
+	closerLimit = -1
+	return func() { closerLimit = before }
+}
+
 // LoadFaults makes tracers that are opened until the returned function is called load the
 // programs in which a helper can be made to fail.
 func LoadFaults() (back func()) {

@@ -212,6 +212,10 @@ func testHaltAtOnce(t *testing.T, tr *tracer.Tracer) {
 		w.wait()
 		settled(t, tr, ids[i])
 	}
+	require.NoError(t, tr.Close())
+	if err := tr.MarkHalted(halt, ids); err == nil {
+		t.Error("sessions that could not be marked are marked")
+	}
 }
 
 // Another kernel side has the same halt, and no agent starts while it takes over.

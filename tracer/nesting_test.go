@@ -70,7 +70,7 @@ func testDissolveWithNested(t *testing.T, tr *tracer.Tracer) {
 		t.Errorf("let go %d: %v", n, err)
 	}
 	inSession(t, tr, outerPID, around)
-	inSession(t, tr, innerPID, b.ID)
+	require.Equal(t, opened(t, tr, innerPID).Parent, around)
 	live(t, tr, map[tracer.SessionID]int64{around: 4, a.ID: 2, b.ID: 2})
 	require.ErrorIs(t, tr.Release(a.ID), tracer.ErrBusy, "released with a session nested in it")
 	if s, err := tr.Session(a.ID); err != nil || s.State != tracer.StateDissolved {

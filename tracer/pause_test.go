@@ -251,6 +251,25 @@ func testPauseSoon(t *testing.T, tr *tracer.Tracer) {
 	endAll(t, tr, v.id, v.workload)
 }
 
+// TestPauseAgain: a member that one pass could not stop is stopped by the next.
+func TestPauseAgain(t *testing.T) {
+	defer tracer.LoadFaults()()
+	defer tracer.SentenceOnlyIn("")()
+	tr := tracertest.New(t, tracer.Options{})
+	tracertest.NeedsLevel(t, 3, tr.Features().Level)
+	w, id := startIn(t, tr, "sleep 60 & echo up; wait")
+	w.goOn()
+	w.until("up")
+	require.NoError(t, tr.FailCalls(0, 1))
+	require.NoError(t, tr.Pause(id))
+	for _, p := range members(t, tr, id) {
+		if !p.Stops {
+			t.Errorf("%v runs", p.Identity)
+		}
+	}
+	endAll(t, tr, id, w)
+}
+
 // TestPauseRestart: a pause outlasts the tracer that made it.
 func TestPauseRestart(t *testing.T) {
 	dir := tracertest.Dir(t)

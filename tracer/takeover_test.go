@@ -275,10 +275,11 @@ func TestTakeOverOtherLayout(t *testing.T) {
 	old.put("processes", "entry", root.PID, map[string]any{"start": root.Start, "session": uint64(id), "since": root.Start, "flags": uint32(tracer.FlagRoot), "evidence": uint32(tracer.EvidenceRoot)})
 	old.put("processes", "entry", kid.PID, map[string]any{"start": kid.Start, "session": uint64(id), "since": kid.Start, "evidence": uint32(tracer.EvidenceFork), "creator": root})
 	old.put("sessions", "session", uint32(id&0xffff), map[string]any{"id": uint64(id), "root": root, "created": root.Start, "forks": uint64(9), "live": int64(2), "peak": uint64(2)})
-	old.put("session_ctl", "ctl", uint32(id&0xffff), map[string]any{"id": uint64(id), "status": uint32(tracer.StateActive), "grace": uint64(time.Minute), "uid": uint32(1234)})
-
-	if n, err := tracer.Live(dir, ""); err != nil || n != 1 {
-		t.Fatalf("live %d, %v", n, err)
+	for i, state := range []tracer.State{tracer.StateDissolved, tracer.StateActive} {
+		old.put("session_ctl", "ctl", uint32(id&0xffff), map[string]any{"id": uint64(id), "status": uint32(state), "grace": uint64(time.Minute), "uid": uint32(1234)})
+		if n, err := tracer.Live(dir, ""); err != nil || n != i {
+			t.Fatalf("%v: live %d, %v", state, n, err)
+		}
 	}
 	tr := tracertest.New(t, tracer.Options{Dir: dir})
 	s, err := tr.Session(id)
@@ -310,6 +311,21 @@ func TestTakeOverUnreadable(t *testing.T) {
 	if names := sides(t, dir); !slices.Equal(names, []string{"0badab1e"}) {
 		t.Errorf("pinned: %v", names)
 	}
+}
+
+// A take-over that fails leaves opening sessions to the programs before.
+func TestTakeOverFails(t *testing.T) {
+	o := tracer.Options{Dir: tracertest.Dir(t)}
+	first := tracertest.New(t, o)
+	require.NoError(t, first.SetAgents([]tracer.Agent{{Comm: agentName}}))
+	spoiled := &oldSide{t: t, dir: filepath.Join(o.Dir, sides(t, o.Dir)[0]), maps: map[string]*ebpf.Map{}}
+	spoiled.make(&ebpf.MapSpec{Name: "listeners", Type: ebpf.Hash, MaxEntries: 10, KeySize: 4, ValueSize: 8})
+	if _, err := tracer.Open(other(o)); err == nil {
+		t.Error("listeners of an unknown layout were taken over")
+	}
+	w := agent(t, agentName, "read never")
+	w.goOn()
+	endAll(t, first, opened(t, first, w.pid()).ID, w)
 }
 
 // openOnly in the environment makes this binary only open a directory of pins; it is

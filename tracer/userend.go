@@ -14,7 +14,7 @@ import (
 
 // closerLimit bounds how long the syscall closer may stay attached in one
 // sentence: it costs about 0.1 µs on every syscall of the host.
-const closerLimit = 2 * time.Second
+var closerLimit = 2 * time.Second
 
 // sentenceFromUser is the sentence at level 2, where BPF cannot signal another process:
 // passes over the task list signal by pidfd, while a program on sys_enter kills each

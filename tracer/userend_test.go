@@ -96,7 +96,7 @@ func fifo(t *testing.T) string {
 }
 
 // A process that may not be signalled, because CAP_KILL is missing, is not entered as
-// killed: its receipt would say that it was.
+// killed: its receipt would say that it was. And a pass that sends for too long is left to the next one.
 func TestNotSignalled(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{Level: 2})
 	w := startAs(t, 65534, "echo up; exec sleep 30")
@@ -116,6 +116,11 @@ func TestNotSignalled(t *testing.T) {
 			t.Errorf("%+v %v", e, err)
 		}
 	})
+	back := tracer.Impatient()
+	if pass, err := tr.Sentence(); err != nil || pass.Sent != 1 || !pass.More {
+		t.Errorf("%+v %v", pass, err)
+	}
+	back()
 	sentenced(t, tr, id)
 	w.wait()
 	settled(t, tr, id)

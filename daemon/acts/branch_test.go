@@ -5,14 +5,17 @@ package acts
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -49,6 +52,10 @@ func TestSeparate(t *testing.T) {
 	}
 	s.rejoin(b)
 	s.in(s.from, 100, 101, 102, 105)
+	s.k.Fail("Snapshot", errors.New("scripted"))
+	if err := s.of.holds(&Target{branch: b}, "token"); err == nil {
+		t.Error("a plan of members that cannot be read holds")
+	}
 }
 
 // TestGone: if the last process exits right before the session is opened over it, there is
@@ -60,17 +67,22 @@ func TestGone(t *testing.T) {
 	if err := s.of.separate(t.Context(), b); !errors.Is(err, errEmpty) || len(b.Sessions()) > 0 {
 		t.Errorf("%v, sessions %v", err, b.Sessions())
 	}
-	if err := s.of.separate(t.Context(), s.deadBranch(101)); !errors.Is(err, errEmpty) {
-		t.Error(err)
-	}
 	s.in(s.from, 100, 105)
 }
 
-// deadBranch is the branch of a process that was reaped.
-func (s *stage) deadBranch(pid uint32) *Branch {
-	b := &Branch{Subject: Subject{Session: s.from}, UID: 1000}
-	require.NoError(s, s.of.o.Registry.Read(func(v registry.View) { b.Root, _ = v.Graph().ByPID(pid) }))
-	return b
+// TestEndsTheOthers: a session whose end could not begin is said, and keeps none of the others alive.
+func TestEndsTheOthers(t *testing.T) {
+	s := newStage(t)
+	s.k.Fail("End", errors.New("scripted"))
+	s.of.o.Enforcer = enforcer.New(s.k, enforcer.Options{Clock: s.k.Now})
+	s.of.o.Log = zerolog.New(io.Discard).Hook(zerolog.HookFunc(func(*zerolog.Event, zerolog.Level, string) { s.k.Fail("End", nil) }))
+	b := s.branch(101)
+	s.separate(b)
+	err := s.of.signal([]tracer.SessionInfo{{ID: s.from}, {ID: b.ID}}, &Order{})
+	if p := s.k.Proc(102); err == nil || p != nil && !p.Dead {
+		t.Errorf("%v, %+v", err, p)
+	}
+	s.in(s.from, 100, 105)
 }
 
 // TestOverMeanwhile: if all processes of the branch's session exit before the others are moved,

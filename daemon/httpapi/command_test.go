@@ -153,14 +153,16 @@ func TestCommandRefused(t *testing.T) {
 	o := newOrdered(t)
 	o.Session("user", 100, api.NewSession{Name: "ci-1"})
 	o.Session("user", 200, api.NewSession{Name: "other"})
+	o.K.Edit(200, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
 	for name, c := range map[string]struct {
 		command *api.SignedCommand
 		code    string
 		why     string
 	}{
-		"another name":    {o.command("ben", nil, "other"), api.CodeDenied, "the policy does not let ben end sessions of this user and name"},
-		"one of two":      {o.command("ben", nil, "ci-1", "other"), api.CodeDenied, "the policy does not let ben"},
-		"nine signatures": {&api.SignedCommand{Signatures: make([]string, 9)}, api.CodeDenied, "more than 8 signatures"},
+		"another name":        {o.command("ben", nil, "other"), api.CodeDenied, "the policy does not let ben end sessions of this user and name"},
+		"one of two":          {o.command("ben", nil, "ci-1", "other"), api.CodeDenied, "the policy does not let ben"},
+		"one of two, guarded": {o.command("ann", nil, "ci-1", "other"), api.CodeGuarded, "is protected"},
+		"nine signatures":     {&api.SignedCommand{Signatures: make([]string, 9)}, api.CodeDenied, "more than 8 signatures"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := o.Do("else", "POST", "/v1/commands", c.command)
@@ -175,7 +177,8 @@ func TestCommandRefused(t *testing.T) {
 	o.Survive([]uint32{100, 200}, 100, 200)
 }
 
-// TestCommandPlanAfterDisk: a plan that no longer holds once the command is on the disk ends nothing, and the receipt says why.
+// TestCommandPlanAfterDisk: a plan that no longer holds once the command is on the disk ends nothing, and the receipt says why. One that
+// did not hold before is not remembered.
 func TestCommandPlanAfterDisk(t *testing.T) {
 	o := newOrdered(t)
 	clock := o.Host.Clock.Clock
@@ -199,6 +202,10 @@ func TestCommandPlanAfterDisk(t *testing.T) {
 	if !r.Complete || len(r.Sessions) > 0 || len(r.Spared) != 1 || !strings.Contains(r.Spared[0], "pid 101 is not in the plan") {
 		t.Errorf("%+v", r)
 	}
+	again := o.command("ann", func(c *api.Command) { c.Plan = plan.Token }, s.ID)
+	o.Do("else", "POST", "/v1/commands", again).Refused(api.CodeChanged)
+	require.NoError(t, json.Unmarshal([]byte(again.Command), &c))
+	o.Do("else", "GET", "/v1/commands/"+c.ID, nil).Refused(api.CodeNotFound)
 }
 
 // TestCommandIncomplete: the receipt of a command is not complete before each session has its verdict, and in another boot it is

@@ -18,11 +18,12 @@ type HistoryQuery struct {
 	Since, Until time.Time // when it ended
 	Limit        int       // at most MaxPage; 0: DefaultPage
 	Next         string    // of the page before
+	After        string    // a place, which is the Next of an answer, or now: the receipt after it instead of sessions
 }
 
 // History lists ended sessions. CodeBadRequest: the query makes no sense.
 func (c *client) History(ctx context.Context, q HistoryQuery) (*Sessions, error) {
-	v := values("next", q.Next, "limit", number(uint64(q.Limit)), "since", stamp(q.Since), "until", stamp(q.Until))
+	v := values("next", q.Next, "limit", number(uint64(q.Limit)), "since", stamp(q.Since), "until", stamp(q.Until), "after", q.After)
 	return fetch[Sessions](c, ctx, http.MethodGet, "/v1/history", v, nil)
 }
 

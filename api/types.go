@@ -177,9 +177,17 @@ type Tree struct {
 // Sessions is a list of sessions.
 type Sessions struct {
 	Head
-	Items []Session `json:"items"`          // the sessions
-	Halt  *Halt     `json:"halt,omitempty"` // that is in force
-	Next  string    `json:"next,omitempty"` // for the next page; absent: this is the last
+	Items   []Session `json:"items"`             // the sessions
+	Halt    *Halt     `json:"halt,omitempty"`    // that is in force
+	Next    string    `json:"next,omitempty"`    // for the next page; absent: this is the last
+	Receipt *Receipt  `json:"receipt,omitempty"` // the first one after a place
+}
+
+// Receipt is what became of a session or of a command. One of the two is there.
+type Receipt struct {
+	ID      string        `json:"id"`                // unique on the host
+	Report  *Report       `json:"report,omitempty"`  // of a session
+	Command *CommandReply `json:"command,omitempty"` // of a command, signed by the host
 }
 
 // Version is GET /v1/version.

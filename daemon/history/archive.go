@@ -142,12 +142,58 @@ func (a *Archive) Report(ctx context.Context, word string, c access.Caller, v ac
 	if err != nil {
 		return nil, err
 	}
+	return p.report(c)
+}
+
+func (p *Past) report(c access.Caller) (*api.Report, error) {
 	var r api.Report
 	if err := json.Unmarshal(p.Report, &r); err != nil {
 		return nil, fmt.Errorf("read receipt of session %s of the history: %w", p.Word, err)
 	}
 	r.Head = api.NewHead("report")
 	return document.ReadableReport(&r, p.UID, c), nil
+}
+
+// ReceiptOf is the receipt of a session of a boot, as c may read it; nil: the history does not have the session. It has
+// no verdict before the end of the session is written.
+func (a *Archive) ReceiptOf(ctx context.Context, boot, word string, c access.Caller) (*api.Report, error) {
+	rows, err := a.r.journal.Find(ctx, word)
+	for i := range rows {
+		switch row := &rows[i]; {
+		case row.Boot != boot || row.Word != word:
+		case row.Ended.IsZero():
+			return &api.Report{Head: api.NewHead("report"), Session: word, Processes: []api.Outcome{}}, nil
+		default:
+			return (&Past{Session: *row}).report(c)
+		}
+	}
+	return nil, err
+}
+
+// Newest is the number of the receipt that was written last.
+func (a *Archive) Newest(ctx context.Context) (int64, error) { return a.r.journal.Newest(ctx) }
+
+// After is the receipt that was written first after that of a number, as c may read it, and its number. nil: that
+// was the last one, or if the number is another one, it cannot be read.
+func (a *Archive) After(ctx context.Context, number int64, c access.Caller) (*api.Receipt, int64, error) {
+	row, number, err := a.r.journal.After(ctx, number)
+	if row == nil || err != nil {
+		return nil, number, err
+	}
+	p, err := decodePast(row, c)
+	var report *api.Report
+	if err == nil {
+		report, err = p.report(c)
+	}
+	if err != nil { // another version wrote it
+		a.r.log.Error().Err(err).Msg("receipt not read")
+		return nil, number, nil
+	}
+	var root api.Ref // the ids of sessions are random and short; with it they are unique
+	if p.doc.Root != nil {
+		root = p.doc.Root.Ref
+	}
+	return &api.Receipt{ID: row.Word + "-" + root.String(), Report: report}, number, nil
 }
 
 // Tree is what is recorded of its processes, nested sessions included: those at and below at, unless that is zero.

@@ -22,6 +22,8 @@ type Store interface {
 
 	Live(ctx context.Context) ([]journal.Session, error)
 	Ended(ctx context.Context, q journal.Query) ([]journal.Session, error)
+	After(ctx context.Context, number int64) (*journal.Session, int64, error)
+	Newest(ctx context.Context) (int64, error)
 	Find(ctx context.Context, word string) ([]journal.Session, error)
 	Session(ctx context.Context, boot string, id tracer.SessionID) (*journal.Session, error)
 	Nested(ctx context.Context, boot string, parent tracer.SessionID) ([]journal.Session, error)

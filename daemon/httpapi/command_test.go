@@ -224,6 +224,60 @@ func TestCommandIncomplete(t *testing.T) {
 	o.Do("else", "GET", "/v1/commands/"+r.ID, nil).Refused(api.CodeNotFound)
 }
 
+// TestReceipts: one request after the other gives each receipt of sessions and of commands, once: also after a restart, and in another boot
+// those of the boot before. They are for root and the group, not for other users, members, or who brought a command.
+func TestReceipts(t *testing.T) {
+	o := newOrdered(t)
+	place, seen := "0.0", map[string]*api.Receipt{}
+	next := func() *api.Receipt {
+		d := daemontest.Get[api.Sessions](o, "reader", "/v1/history?after="+place)
+		place = d.Next
+		if r := d.Receipt; r != nil {
+			if seen[r.ID] != nil {
+				t.Errorf("again: %+v", r)
+			}
+			seen[r.ID] = r
+		}
+		return d.Receipt
+	}
+	ends := func(pid uint32, name string, grace int64) (session, command string) {
+		s := o.Session("user", pid, api.NewSession{Name: name, GraceMS: daemontest.MS(grace)})
+		o.K.Edit(pid, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+		c := daemontest.Into[api.CommandReply](o.Do("else", "POST", "/v1/commands", o.command("ann", nil, name)), http.StatusAccepted)
+		return s.ID + "-" + s.Root.Ref.String(), "command-" + o.receipt(c).ID
+	}
+	over := func(session, command, why string) {
+		t.Helper()
+		o.Until(func() bool { next(); return seen[session] != nil && seen[command] != nil })
+		r := o.receipt(seen[command].Command)
+		if d := seen[session].Report; d.VerdictWhy != why || d.Verdict != api.VerdictClean || !r.Complete || len(r.Reports) != 1 || r.Reports[0].VerdictWhy != why {
+			t.Errorf("%+v, %+v", d, r)
+		}
+	}
+	session, command := ends(100, "ci-0", 0)
+	over(session, command, "")
+	o.Restart()
+	session, command = ends(200, "ci-1", 0)
+	over(session, command, "")
+	for _, after := range []string{place, "now"} {
+		if d := daemontest.Get[api.Sessions](o, "root", "/v1/history?after="+after); d.Receipt != nil || d.Next != place {
+			t.Errorf("%s: %+v", after, d)
+		}
+	}
+	o.Session("user", 300, api.NewSession{Name: "ci-2"})
+	for _, who := range []string{"else", "user", "300"} {
+		o.Do(who, "GET", "/v1/history?after="+place, nil).Refused(api.CodeDenied)
+	}
+	for _, bad := range []string{"", "x", "1", "1.2.3", "+1.2", "1.2x"} {
+		o.Do("root", "GET", "/v1/history?after="+bad, nil).Refused(api.CodeBadRequest)
+	}
+	session, command = ends(400, "ci-3", 60_000)
+	o.Halt()
+	daemontest.WithBoot("another")(o.Daemon)
+	o.Start()
+	over(session, command, "the host was restarted: no process survives that")
+}
+
 // TestCommandForAll: all means the sessions that the operator may end, and that are not kept.
 func TestCommandForAll(t *testing.T) {
 	o := newOrdered(t)

@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,8 +16,12 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 )
 
-// getHistory lists ended sessions, the newest first, page by page.
+// getHistory lists ended sessions, the newest first, page by page; or it gives one receipt after the other.
 func (h *sessions) getHistory(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
+	if q.Has("after") {
+		d, err := h.receiptAfter(r.Context(), q.Get("after"), c)
+		return send(w, http.StatusOK, d, err)
+	}
 	x := journal.Query{Limit: api.DefaultPage}
 	if x.Since, x.Until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {
 		return err
@@ -33,6 +38,29 @@ func (h *sessions) getHistory(w http.ResponseWriter, r *http.Request, c access.C
 	}
 	d, err := h.Archive.Ended(r.Context(), x, c)
 	return send(w, http.StatusOK, d, err)
+}
+
+// receiptAfter is the receipt after a place, of a session before those of commands. A place is the number of a session
+// and that of a command.
+func (h *sessions) receiptAfter(ctx context.Context, place string, c access.Caller) (d *api.Sessions, err error) {
+	if d := access.Decide(c, access.Read, access.Scope{}); !d.Allow { // they are of all users
+		return nil, h.Access.Refuse(c, access.Read, "receipts", d)
+	}
+	var session, command int64
+	if place == "now" {
+		if session, err = h.Archive.Newest(ctx); err != nil {
+			return nil, err
+		}
+		command = h.Signed.Newest(ctx, c)
+	} else if _, err := fmt.Sscanf(place, "%d.%d", &session, &command); err != nil || fmt.Sprintf("%d.%d", session, command) != place {
+		return nil, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid after %.100q: must be now, or the next of an answer", place), "")
+	}
+	d = &api.Sessions{Head: api.NewHead("sessions"), Items: []api.Session{}}
+	if d.Receipt, session, err = h.Archive.After(ctx, session, c); d.Receipt == nil && err == nil {
+		d.Receipt, command, err = h.Signed.After(ctx, command, c)
+	}
+	d.Next = fmt.Sprintf("%d.%d", session, command)
+	return d, err
 }
 
 // between reads the ends of a time range; absent ones are zero.

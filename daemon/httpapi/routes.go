@@ -39,7 +39,7 @@ func (s *Server) routes() map[string]route {
 		"GET /v1/orphans":               remote(all(onEach(params("session"), process.getOrphans, access.Read))),
 		"GET /v1/leaks":                 remote(all(onEach(params("session"), process.getLeaks, access.Read))),
 		"GET /v1/events":                fresh(onTarget(params("session", "type", "from", "since", "until", "snapshot"), session.getEvents, access.Read)),
-		"GET /v1/history":               remote(large(a, onHost(a, access.Read, "history", params("since", "until", "limit", "next"), session.getHistory))),
+		"GET /v1/history":               remote(large(a, onHost(a, access.Read, "history", params("since", "until", "limit", "next", "after"), session.getHistory))),
 		"GET /v1/watch":                 remote(onTarget(params("session", "hz"), session.getWatch, access.Read)),
 		"POST /v1/daemon/stop":          onHost(a, access.Manage, "daemon", bodyOf[api.StopRequest](b), daemon.postStop),
 		"POST /v1/halt":                 large(a, onHost(a, access.Halt, "host", bodyOf[api.HaltRequest](b), daemon.postHalt)),

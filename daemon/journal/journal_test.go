@@ -245,6 +245,47 @@ func TestEndedPages(t *testing.T) {
 	}
 }
 
+// TestNumbers: the ends of sessions are read in the order in which they were written first, whenever they were; each once, also if
+// it is written again, if another one is damaged, and in a file that replaces this one.
+func TestNumbers(t *testing.T) {
+	path, now, last := history(t), noon, int64(0)
+	j := journalAt(t, path, &now)
+	read := func(after int64, want ...tracer.SessionID) {
+		t.Helper()
+		for _, id := range want {
+			s, number, err := j.After(t.Context(), after)
+			if err != nil || s == nil || s.ID != id {
+				t.Fatalf("%+v, %v, want %d", s, err, id)
+			}
+			after = number
+		}
+		if s, number, err := j.After(t.Context(), after); s != nil || number != after || err != nil {
+			t.Errorf("%+v, %d, %v", s, number, err)
+		}
+		newest, err := j.Newest(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, newest, after)
+		last = after
+	}
+	early := session(9, noon)
+	early.Report = nil
+	write(t, j, Batch{Sessions: []Session{session(1, time.Time{}), session(2, noon), session(3, noon), early}})
+	read(0, 2, 3)
+	write(t, j, Batch{Sessions: []Session{session(3, noon), session(1, noon.Add(-time.Hour)), session(2, noon.Add(time.Hour))}})
+	read(last, 1)
+	now = now.Add(-time.Hour)
+	write(t, j, Batch{Sessions: []Session{session(9, noon)}})
+	read(last, 9)
+	read(0, 2, 3, 1, 9)
+	alter(t, path, "UPDATE sessions SET word = 'x' WHERE id IN (2, 3)")
+	read(0, 1, 9)
+	j.Close()
+	now = noon.Add(time.Second)
+	j = journalAt(t, history(t), &now)
+	write(t, j, Batch{Sessions: []Session{session(4, noon)}})
+	read(last, 4)
+}
+
 func TestFind(t *testing.T) {
 	j := open(t, history(t))
 	other := session(4, noon)

@@ -110,6 +110,30 @@ func (j *Journal) Ended(ctx context.Context, q Query) ([]Session, error) {
 	return j.sessions(ctx, where+" ORDER BY ended DESC, id DESC LIMIT ?", append(args, q.Limit)...)
 }
 
+// After is the session whose end was written first after that of a number, with its number; nil: this was the last one.
+// Those that are damaged, or were removed, are left out.
+func (j *Journal) After(ctx context.Context, number int64) (*Session, int64, error) {
+	for last := number; ; {
+		var boot string
+		var id tracer.SessionID
+		err := j.rows(ctx, "SELECT number, boot, id FROM ends WHERE number > ? ORDER BY number LIMIT 1", []any{last}, func(rows *sql.Rows) error {
+			return rows.Scan(&last, &boot, &id)
+		})
+		if err != nil || boot == "" {
+			return nil, number, err
+		}
+		if s, err := j.Session(ctx, boot, id); s != nil || err != nil {
+			return s, last, err
+		}
+	}
+}
+
+// Newest is the number of the end that was written last; 0: not one was.
+func (j *Journal) Newest(ctx context.Context) (number int64, err error) {
+	err = j.rows(ctx, "SELECT coalesce(max(number), 0) FROM ends", nil, func(rows *sql.Rows) error { return rows.Scan(&number) })
+	return number, err
+}
+
 // Find returns the sessions that a word may name: by id, else by name, the last that
 // ended first. There may be many of one name; it returns the last 256.
 func (j *Journal) Find(ctx context.Context, word string) ([]Session, error) {

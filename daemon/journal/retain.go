@@ -97,6 +97,7 @@ func removeEnded(ctx context.Context, tx *sql.Tx, before int64) (removed int64, 
 		// Of a session its ports and processes first.
 		`DELETE FROM listeners WHERE (boot, session) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)`,
 		`DELETE FROM processes WHERE (boot, session) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)`,
+		"DELETE FROM ends WHERE (boot, id) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)",
 		"DELETE FROM sessions WHERE (boot, id) IN (SELECT boot, id FROM sessions WHERE ended < ?1 ORDER BY ended, id LIMIT ?2)",
 	} {
 		r, err := tx.ExecContext(ctx, q, before, pruneStep)

@@ -15,12 +15,13 @@ import (
 const application = 0x6c6e6765
 
 // version is the user_version of our files. Older ones were never released.
-const version = 3
+const version = 4
 
 // tables is the schema, which a released version never changes: it needs a migration then.
 //
 // Times are wall time in ns; sum is the CRC-32 of what the row was written with. ended is NULL
-// while the session lives. An event block holds the records first..last of one boot, whose boottime
+// while the session lives. The number of an end says when it was first written with its receipt, in the order of these
+// writes, also over several files: the time in µs, or one more than the last. An event block holds the records first..last of one boot, whose boottime
 // 0 was at zero. A listener is a TCP port; its ended is NULL if the end is unknown.
 const tables = `CREATE TABLE sessions (
 	boot TEXT NOT NULL, id INTEGER NOT NULL, word TEXT NOT NULL, name TEXT NOT NULL, uid INTEGER NOT NULL,
@@ -30,6 +31,8 @@ const tables = `CREATE TABLE sessions (
 CREATE INDEX sessions_ended ON sessions (ended, id);
 CREATE INDEX sessions_word ON sessions (word);
 CREATE INDEX sessions_name ON sessions (name, ended);
+CREATE TABLE ends (number INTEGER PRIMARY KEY, boot TEXT NOT NULL, id INTEGER NOT NULL);
+CREATE UNIQUE INDEX ends_session ON ends (boot, id);
 CREATE TABLE processes (
 	boot TEXT NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL, session INTEGER NOT NULL,
 	doc BLOB NOT NULL, sum INTEGER NOT NULL,

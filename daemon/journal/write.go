@@ -195,6 +195,13 @@ func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) er
 		if err != nil {
 			return err
 		}
+		if s.Ended.IsZero() || s.Report == nil {
+			continue
+		}
+		const number = "INSERT OR IGNORE INTO ends SELECT max(?, coalesce(max(number), 0) + 1), ?, ? FROM ends"
+		if _, err := tx.ExecContext(ctx, number, j.o.Now().UnixMicro(), s.Boot, int64(s.ID)); err != nil {
+			return err
+		}
 	}
 	if len(b.Processes) > 0 {
 		put, err := tx.PrepareContext(ctx, "INSERT OR REPLACE INTO processes (boot, pid, start, session, doc, sum) VALUES (?,?,?,?,?,?)")

@@ -18,8 +18,10 @@ import (
 )
 
 const (
-	// remembered is how long a command is remembered after it has expired, so that its receipt can be read.
-	remembered = time.Hour
+	// remembered is how long a command is remembered after it has expired, so that its receipt can be read, and
+	// atLeast how long if others need the room.
+	remembered = 7 * 24 * time.Hour
+	atLeast    = time.Hour
 	// maxMemory bounds the file, in bytes. A full memory refuses commands.
 	maxMemory = 1 << 20
 	// forHalts are those that only halts may use.
@@ -44,6 +46,7 @@ type accepted struct {
 	Spared    []string  `json:"spared,omitempty"`
 	Kept      string    `json:"kept,omitempty"`
 	Pending   bool      `json:"pending,omitempty"` // what it came to is not known: it failed, or the daemon died
+	Number    int64     `json:"number,omitempty"`  // of its receipt, in the order in which commands were over; 0: it has none
 }
 
 // memory knows every command that could be valid still and was accepted: it has it, or the command
@@ -74,6 +77,8 @@ type made struct {
 	Boot string        `json:"boot"`
 	At   time.Duration `json:"at_ns"`
 }
+
+var errNoRoom = errors.New("too many commands within an hour")
 
 // forgotten is after how long no command is valid that a lost record had.
 const forgotten = api.MaxValidity + skew
@@ -163,27 +168,95 @@ func (m *memory) accept(c *api.Command, a accepted, now time.Time) error {
 	if why := m.reason(c, now); why != "" {
 		return errors.New(why)
 	}
+	room := maxMemory
+	if c.Verb != api.VerbHalt {
+		room -= forHalts
+	}
+	next := m.next(a, now, remembered)
+	err := m.write(next, room)
+	if errors.Is(err, errNoRoom) {
+		next = m.next(a, now, atLeast)
+		err = m.write(next, room)
+	}
+	if err != nil {
+		return fmt.Errorf("it cannot be remembered: %w", err)
+	}
+	m.state = next
+	return nil
+}
+
+// next is the state with one more command, without those that expired longer ago.
+func (m *memory) next(a accepted, now time.Time, ago time.Duration) state {
 	next := state{Floor: m.state.Floor, Latest: now}
 	if m.state.Latest.After(now) { // within skew: it must not sink by that with each restart
 		next.Latest = m.state.Latest
 	}
 	for _, old := range m.state.Commands {
-		if old.NotAfter.Add(remembered).After(now) {
+		if old.NotAfter.Add(ago).After(now) {
 			next.Commands = append(next.Commands, old)
 		} else if old.NotAfter.After(next.Floor) {
 			next.Floor = old.NotAfter
 		}
 	}
 	next.Commands = append(next.Commands, a)
-	room := maxMemory
-	if c.Verb != api.VerbHalt {
-		room -= forHalts
+	return next
+}
+
+// open are the commands that were carried out and have no number.
+func (m *memory) open() (all []accepted) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.state.Commands {
+		if !a.Pending && a.Number == 0 {
+			all = append(all, a)
+		}
 	}
-	if err := m.write(next, room); err != nil {
-		return fmt.Errorf("it cannot be remembered: %w", err)
+	return all
+}
+
+// after is the command with the least number above one.
+func (m *memory) after(number int64) (next accepted, found bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.state.Commands {
+		if a.Number > number && (!found || a.Number < next.Number) {
+			next, found = a, true
+		}
+	}
+	return next, found
+}
+
+// newest is the greatest number.
+func (m *memory) newest() (number int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.state.Commands {
+		number = max(number, a.Number)
+	}
+	return number
+}
+
+// over gives a command that is over its number, the time in µs or one more than the last, once that is on the disk.
+func (m *memory) over(a accepted, now time.Time) error {
+	a.Number = max(now.UnixMicro(), m.newest()+1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := m.with(a)
+	if err := m.write(next, maxMemory); err != nil {
+		return err
 	}
 	m.state = next
 	return nil
+}
+
+// with is the state with another record of a command.
+func (m *memory) with(a accepted) state {
+	next := m.state
+	next.Commands = slices.Clone(m.state.Commands)
+	if i := slices.IndexFunc(next.Commands, func(x accepted) bool { return x.ID == a.ID }); i >= 0 {
+		next.Commands[i] = a
+	}
+	return next
 }
 
 // carried replaces the record of a command that was accepted and carried out. An error: the next daemon will not
@@ -191,16 +264,9 @@ func (m *memory) accept(c *api.Command, a accepted, now time.Time) error {
 func (m *memory) carried(a accepted) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	next := m.state
-	next.Commands = slices.Clone(m.state.Commands)
-	for i := range next.Commands {
-		if next.Commands[i].ID == a.ID {
-			a.Pending = false
-			next.Commands[i] = a
-		}
-	}
-	m.state = next
-	return m.write(next, maxMemory)
+	a.Pending = false
+	m.state = m.with(a)
+	return m.write(m.state, maxMemory)
 }
 
 // write replaces the file, and returns when the new one is on the disk.
@@ -210,7 +276,7 @@ func (m *memory) write(s state, room int) error {
 		return err
 	}
 	if len(text) > room {
-		return errors.New("too many commands within an hour")
+		return errNoRoom
 	}
 	dir := filepath.Dir(m.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -197,7 +197,44 @@ func TestCarried(t *testing.T) {
 	}
 }
 
-// TestForgets: commands are forgotten an hour after they have expired, and do not act then either.
+// TestForgetsForRoom: commands that expired more than an hour ago give way to others.
+func TestForgetsForRoom(t *testing.T) {
+	w := newWorld(t)
+	carry := func() error {
+		o, err := w.check(w.sign(w.command().Text(), "ann"))
+		require.NoError(t, err)
+		_, err = w.accept(o, "boot", 0, make([]string, (maxMemory-forHalts)/3-1000))
+		return err
+	}
+	require.NoError(t, carry())
+	w.pass(api.MaxValidity + atLeast/2)
+	require.Contains(t, carry().Error(), "too many commands")
+	w.pass(atLeast)
+	require.NoError(t, carry())
+	require.Equal(t, len(w.memory.state.Commands), 1)
+}
+
+// TestOver: a command that is over has a number once that is on the disk, and a later one a greater one whatever the clock does.
+func TestOver(t *testing.T) {
+	w := newWorld(t)
+	for range 2 {
+		require.NoError(t, w.carryOut(w.sign(w.command().Text(), "ann")))
+	}
+	open := w.memory.open()
+	require.NoError(t, os.Mkdir(w.file()+".next", 0o700))
+	if _, found := w.memory.after(0); w.memory.over(open[1], w.wall) == nil || found || len(w.memory.open()) != 2 {
+		t.Error("numbered, and not written")
+	}
+	require.NoError(t, os.Remove(w.file()+".next"), w.memory.over(open[1], w.wall), w.memory.over(open[0], w.wall.Add(-time.Hour)))
+	w.start()
+	first, _ := w.memory.after(0)
+	second, _ := w.memory.after(first.Number)
+	if _, more := w.memory.after(w.memory.newest()); first.ID != open[1].ID || second.ID != open[0].ID || more || len(w.memory.open()) != 0 {
+		t.Errorf("%+v, %+v", first, second)
+	}
+}
+
+// TestForgets: commands are forgotten a week after they have expired, and do not act then either.
 func TestForgets(t *testing.T) {
 	w := newWorld(t)
 	first := w.sign(w.command().Text(), "ann")

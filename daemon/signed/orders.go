@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -66,12 +67,13 @@ type Options struct {
 
 // Orders carries out commands. It may be used from any goroutine.
 type Orders struct {
-	o       Options
-	checker *checker
+	o        Options
+	checker  *checker
+	counting sync.Mutex // commands that are over get their numbers
 }
 
 // New makes the orders of a daemon, with what is remembered on the disk.
-func New(o Options) *Orders { return &Orders{o, newChecker(o.Settings)} }
+func New(o Options) *Orders { return &Orders{o: o, checker: newChecker(o.Settings)} }
 
 // Carry carries out a command that c has brought. All that could refuse it comes first; then it is
 // remembered on the disk; then the first process gets a signal.
@@ -235,33 +237,83 @@ func (s *Orders) Receipt(ctx context.Context, id string, wait time.Duration, c a
 	if !ok || a.UID != c.UID && !c.Root() || a.Boot != s.o.BootID {
 		return nil, api.NewError(api.CodeNotFound, "command not found", "")
 	}
+	d, err := s.receipt(ctx, &a, wait, c)
+	if err != nil {
+		return nil, err
+	}
+	return s.reply(&a, d)
+}
+
+// receipt waits for the verdicts of a command. Sessions of another boot are in the history only: others may have their
+// ids now.
+func (s *Orders) receipt(ctx context.Context, a *accepted, wait time.Duration, c access.Caller) (*api.CommandReceipt, error) {
 	c.Signed = &access.Signed{Command: a.ID, Operators: a.Operators, May: func(v access.Verb, _ access.Scope) access.Decision {
 		return access.Decision{Allow: v == access.Read, Why: "only its receipt may be read"}
 	}}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	d := receiptOf(&a)
+	d := receiptOf(a)
 	d.Complete = !a.Pending
 	left := maxNamed
 	for _, id := range a.Sessions {
-		report, err := s.o.Find.Verdict(waiting, id, c, s.o.Stopping)
-		if lookup.IsNotFound(err) {
-			report, err = s.o.Archive.Report(ctx, id, c, access.Read, err)
+		report, err := (*api.Report)(nil), error(nil)
+		if a.Boot == s.o.BootID {
+			report, err = s.o.Find.Verdict(waiting, id, c, s.o.Stopping)
 		}
-		if lookup.IsNotFound(err) { // the disk was full, or the history was removed
-			report, err = &api.Report{
-				Head: api.NewHead("report"), Session: id, State: api.StateEnded, Verdict: api.VerdictUnknown, VerdictWhy: "the history does not have the session",
-				Processes: []api.Outcome{},
-			}, nil
+		if a.Boot != s.o.BootID || lookup.IsNotFound(err) {
+			report, err = s.o.Archive.ReceiptOf(ctx, a.Boot, id, c)
 		}
 		if err != nil {
 			return nil, err
+		}
+		if report == nil { // the disk was full, or the history was removed
+			report = &api.Report{
+				Head: api.NewHead("report"), Session: id, State: api.StateEnded, Verdict: api.VerdictUnknown, VerdictWhy: "the history does not have the session",
+				Processes: []api.Outcome{},
+			}
 		}
 		left.name(report)
 		d.Complete = d.Complete && report.Verdict != ""
 		d.Reports = append(d.Reports, *report)
 	}
-	return s.reply(&a, d)
+	return d, nil
+}
+
+// After is the receipt of the command that was over first after that of a number, and its number; nil: that was the last one.
+// The caller may read those of all commands.
+func (s *Orders) After(ctx context.Context, number int64, c access.Caller) (*api.Receipt, int64, error) {
+	s.count(ctx, c)
+	a, ok := s.checker.memory.after(number)
+	if !ok {
+		return nil, number, nil
+	}
+	d, err := s.receipt(ctx, &a, 0, c)
+	if err != nil {
+		return nil, number, err
+	}
+	reply, err := s.reply(&a, d)
+	return &api.Receipt{ID: "command-" + a.ID, Command: reply}, a.Number, err
+}
+
+// Newest is the number of the command that was over last.
+func (s *Orders) Newest(ctx context.Context, c access.Caller) int64 {
+	s.count(ctx, c)
+	return s.checker.memory.newest()
+}
+
+// count numbers the commands that are over.
+func (s *Orders) count(ctx context.Context, c access.Caller) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	for _, a := range s.checker.memory.open() {
+		d, err := s.receipt(ctx, &a, 0, c)
+		if err == nil && d.Complete {
+			err = s.checker.memory.over(a, s.checker.now())
+		}
+		if err != nil {
+			s.o.Log.Error().Err(err).Str(logging.KeyCommand, a.ID).Msg("whether a signed command is over is not known, or not remembered")
+		}
+	}
 }
 
 func receiptOf(a *accepted) *api.CommandReceipt {

@@ -51,7 +51,8 @@ var never = map[string]string{
 	"CallCommand.argv_truncated": otherCalls, "Orphans.more_calls": otherCalls, "Plan.ambiguous": otherCalls,
 	"Plan.call":      otherCalls,
 	"Caller.command": "a signed command: TestSigned", "Caller.operators": "a signed command: TestSigned",
-	"Mark.schema": member, "Mark.kind": member, "Mark.session": member, "Mark.calls": member,
+	"Receipt.command": "a signed command: TestSigned",
+	"Mark.schema":     member, "Mark.kind": member, "Mark.session": member, "Mark.calls": member,
 }
 
 // perhaps lists fields that depend on the kernel, the host or chance.
@@ -214,6 +215,7 @@ func TestOpenAPI(t *testing.T) {
 	d.Wait()
 	i.Daemon()
 	get("/v1/history?limit=2")
+	get("/v1/history?after=0.0")
 	get("/v1/why?port=" + all.port + "&at=" + url.QueryEscape(listening.Format(time.RFC3339Nano)))
 	post("/v1/halt", api.HaltRequest{Mode: api.ModeHalt, Reason: "r"})
 	get("/v1/sessions/over/report?wait=30s")

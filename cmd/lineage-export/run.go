@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/metrics"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
@@ -25,6 +27,8 @@ import (
 type exporter struct {
 	store     *follow.Store
 	followers []*follow.Follower
+	bus       *bus.Bus // nil: none
+	receipts  *follow.Receipts
 	metrics   *metrics.Server // nil: none
 }
 
@@ -42,15 +46,24 @@ func build(ctx context.Context, o *export.Options, socket string, log zerolog.Lo
 		log.Warn().Msg("no --state: after a restart, events in between are not sent")
 	}
 	e := &exporter{store: store}
+	dial := func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) }
 	for _, s := range sinks {
-		f := &follow.Follower{
-			Sink: s, Store: store, Host: host(), Log: log.With().Str("sink", s.Name()).Logger(),
-			Dial: func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) },
-		}
+		f := &follow.Follower{Sink: s, Store: store, Host: host(), Log: log.With().Str("sink", s.Name()).Logger(), Dial: dial}
 		if err := f.Open(); err != nil {
 			return nil, service.UsageError{Err: err}
 		}
 		e.followers = append(e.followers, f)
+	}
+	if o.NATS != "" {
+		log := log.With().Str("sink", "nats").Logger()
+		e.receipts = &follow.Receipts{Store: store, Dial: dial, Log: log}
+		if e.bus, e.receipts.Host, err = servers(o, log); err != nil {
+			return nil, service.UsageError{Err: fmt.Errorf("--nats: %w", err)}
+		}
+		e.receipts.Stream = e.bus
+		if err := e.receipts.Open(); err != nil {
+			return nil, service.UsageError{Err: err}
+		}
 	}
 	if o.Metrics != "" {
 		if e.metrics, err = metrics.Listen(ctx, o.Metrics, socket, log); err != nil {
@@ -74,8 +87,17 @@ func (e *exporter) run(ctx context.Context) (err error) {
 			stop() // exit: the service manager restarts the whole program
 		})
 	}
+	var gone error
+	if e.bus != nil {
+		all.Go(func() { e.receipts.Run(ctx) })
+		all.Go(func() {
+			defer e.bus.Close()
+			gone = e.bus.Wait(ctx)
+			stop()
+		})
+	}
 	all.Wait()
-	return errors.Join(err, e.store.Close())
+	return errors.Join(err, gone, e.store.Close())
 }
 
 // host describes this host.

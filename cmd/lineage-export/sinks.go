@@ -23,7 +23,10 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/ocsf"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/otlp"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 )
 
 // sinksOf makes a sink for each receiver. An error is about an option, or a file that an option
@@ -48,6 +51,29 @@ func sinksOf(o *export.Options, log zerolog.Logger) (all []record.Sink, err erro
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// servers connects to the NATS servers of a group, and is the host's name in subjects.
+func servers(o *export.Options, log zerolog.Logger) (b *bus.Bus, name string, err error) {
+	if o.State == "" {
+		return nil, "", errors.New("needs --state, else receipts would be missing after a restart")
+	}
+	f := hosts.Flag{Env: os.Getenv}
+	if err := f.Set(o.NATS); err != nil {
+		return nil, "", err
+	}
+	if len(f.Groups) != 1 || len(f.List) > 0 {
+		return nil, "", fmt.Errorf("the group %s must have transport: nats", o.NATS)
+	}
+	if name, err = link.HostName(); err != nil && f.Groups[0].Name == "" {
+		return nil, "", err
+	}
+	l, err := f.Groups[0].Link(name)
+	if err != nil {
+		return nil, "", err
+	}
+	b, err = bus.Connect(l, version, log)
+	return b, l.Name, err
 }
 
 func otlpClient(o *export.Options) (c otlp.Client, err error) {

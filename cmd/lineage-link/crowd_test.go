@@ -5,16 +5,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +19,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-link/asks"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/presence"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
@@ -31,19 +26,16 @@ import (
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// crowd is a server of packaging/nats with LNGTEST_HOSTS hosts: the link's connection, subscriptions and presence, without
-// a daemon.
+// crowd is a server of packaging/nats with LNGTEST_HOSTS hosts: the link's connection, and its answers with what the daemon of the
+// world tells root.
 type crowd struct {
 	*world
-	http    int // port
-	names   []string
-	buses   []*bus.Bus
-	changed []chan struct{}
-	asked   bool // the hosts answer questions, with what the daemon of the world tells root
+	names []string
+	buses []*bus.Bus
 }
 
-// TestCrowd measures what hosts cost a server: memory, messages and bytes a second, and how they come back.
-func TestCrowd(t *testing.T) {
+// TestSilent: of many hosts those that are cut off are named, and no other, and once they are back all answer.
+func TestSilent(t *testing.T) {
 	n := stage.FromEnv(t, "LNGTEST_HOSTS", 0)
 	if n == 0 {
 		t.Skip("LNGTEST_HOSTS is not set: make crowd")
@@ -54,48 +46,14 @@ func TestCrowd(t *testing.T) {
 		t.Fatalf("%d hosts: at most 5,000, and 500 fewer than ulimit -Hn, which is %d", n, files.Max)
 	}
 	c := newCrowd(t, n)
-	empty := c.rss()
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	defer func() { stop(); running.Wait() }()
-	began := time.Now()
-	c.link(ctx, &running)
-	c.present(n)
-	t.Logf("figure: %d hosts connected in %.1f s; server VmRSS %d MiB before, %d MiB after", n, time.Since(began).Seconds(), empty>>10, c.rss()>>10)
-
-	c.measure("no host changes", presence.TTL*2/3)
-	var busy atomic.Bool
-	busy.Store(true)
-	running.Go(func() { c.change(ctx, &busy) })
-	c.measure("each host changes all the time", 20*time.Second)
-	busy.Store(false)
-
-	began = time.Now()
-	require.Equal(t, c.list(), n)
-	t.Logf("figure: an operator reads the presence of %d hosts in %d ms", n, time.Since(began).Milliseconds())
-	c.askAll()
-
-	c.stopServer()
-	c.serve()
-	c.comeBack()
-	c.present(n)
-}
-
-// TestSilent: of many hosts those that are cut off are named, and no other, and once they are back all answer.
-func TestSilent(t *testing.T) {
-	n := stage.FromEnv(t, "LNGTEST_HOSTS", 0)
-	if n == 0 {
-		t.Skip("LNGTEST_HOSTS is not set: make crowd")
-	}
-	n = min(n, 500)
-	c := newCrowd(t, n)
-	c.asked = true
 	c.daemon()
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer func() { stop(); running.Wait() }()
+	empty, connecting := c.rss(), time.Now()
 	c.link(ctx, &running)
 	c.present(n)
+	t.Logf("figure: %d hosts connected in %.1f s; server VmRSS %d MiB before, %d MiB after", n, time.Since(connecting).Seconds(), empty>>10, c.rss()>>10)
 	// silent asks all hosts, and returns those that do not answer.
 	silent := func(what string) (names []string) {
 		t.Helper()
@@ -140,11 +98,11 @@ func TestSilent(t *testing.T) {
 
 func newCrowd(t *testing.T, n int) *crowd {
 	t.Helper()
-	c := &crowd{world: &world{Instance: stage.New(t), port: free(t)}, http: free(t)}
+	c := &crowd{world: &world{Instance: stage.New(t), port: free(t)}}
 	for i := range n {
 		c.names = append(c.names, fmt.Sprintf("host%04d_example_org", i))
 	}
-	c.open(c.names, fmt.Sprintf("http: \"127.0.0.1:%d\"\n", c.http))
+	c.open(c.names)
 	return c
 }
 
@@ -155,7 +113,7 @@ func (c *crowd) link(ctx context.Context, running *sync.WaitGroup) {
 		Version: &api.Version{Version: "1.2.3"}, Status: &api.Status{Level: 4, Mode: "enforce"},
 		Sessions: []api.Session{{ID: "0a1b2c3d", State: api.StateActive, Live: 7}, {ID: "1a2b3c4d", State: api.StateActive, Live: 3}},
 	}}
-	c.buses, c.changed = make([]*bus.Bus, len(c.names)), make([]chan struct{}, len(c.names))
+	c.buses = make([]*bus.Bus, len(c.names))
 	places := make(chan struct{}, 32)
 	var connecting sync.WaitGroup
 	for i, name := range c.names {
@@ -168,38 +126,19 @@ func (c *crowd) link(ctx context.Context, running *sync.WaitGroup) {
 				return
 			}
 			c.T.Cleanup(b.Close)
-			back := func(m *bus.Message) { _ = b.Answer(m, &bus.Message{Body: m.Body}) }
-			tell := back
-			if c.asked {
-				a := asks.New(c.Socket)
-				tell = func(m *bus.Message) {
-					a.Take(ctx, m.Body, m.Asker(), func(answer *bus.Message) error { return b.Answer(m, answer) })
-				}
-			}
-			if err := errors.Join(b.Subscribe(link.CommandSubject(name), back), b.Subscribe(link.AskSubject(name), tell)); err != nil {
+			h := bus.NewHost(c.Socket, zerolog.Nop())
+			h.All = true
+			if err := h.Serve(ctx, b, name); err != nil {
 				c.T.Error(err)
 			}
-			c.buses[i], c.changed[i] = b, make(chan struct{}, 1)
-			p := &presence.Presence{Keys: b, Host: name, Changed: c.changed[i], Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) { return daemon, nil }}
+			c.buses[i] = b
+			p := &presence.Presence{Keys: b, Host: name, Changed: make(chan struct{}), Log: zerolog.Nop(), Dial: func(context.Context) (api.Client, error) { return daemon, nil }}
 			running.Go(func() { p.Run(ctx) })
 		})
 	}
 	connecting.Wait()
 	if c.T.Failed() {
 		c.T.FailNow()
-	}
-}
-
-// change has each host change, until ctx is done, while busy says so.
-func (c *crowd) change(ctx context.Context, busy *atomic.Bool) {
-	for busy.Load() && ctx.Err() == nil {
-		for _, changed := range c.changed {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		}
-		time.Sleep(100 * time.Millisecond)
 	}
 }
 
@@ -236,94 +175,6 @@ func (c *crowd) list() (n int) {
 			break
 		}
 	}
-}
-
-// askAll sends each host a message, and measures until all have answered.
-func (c *crowd) askAll() {
-	c.T.Helper()
-	answers, err := c.ann.SubscribeSync(c.ann.NewInbox())
-	require.NoError(c.T, err)
-	defer answers.Unsubscribe()
-	began := time.Now()
-	for _, name := range c.names {
-		require.NoError(c.T, c.ann.PublishRequest(link.CommandSubject(name), answers.Subject, make([]byte, 1024)))
-	}
-	for range c.names {
-		_, err := answers.NextMsg(stage.Patience)
-		require.NoError(c.T, err)
-	}
-	c.T.Logf("figure: %d hosts have answered a message of 1 KiB after %d ms", len(c.names), time.Since(began).Milliseconds())
-}
-
-// comeBack waits until each host has a connection again, and says when they had.
-func (c *crowd) comeBack() {
-	c.T.Helper()
-	began := time.Now()
-	after := make([]float64, 0, len(c.buses))
-	seen := make([]bool, len(c.buses))
-	for len(after) < len(c.buses) {
-		for i, b := range c.buses {
-			if !seen[i] && b.Up() {
-				seen[i] = true
-				after = append(after, time.Since(began).Seconds())
-			}
-		}
-		if time.Since(began) > 3*bus.Longest {
-			c.T.Fatalf("%d of %d hosts are back after %v", len(after), len(c.buses), time.Since(began))
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	slices.Sort(after)
-	most := 0
-	for i := range after {
-		second := 0
-		for _, at := range after[i:] {
-			if at < after[i]+1 {
-				second++
-			}
-		}
-		most = max(most, second)
-	}
-	at := func(share float64) float64 { return after[int(share*float64(len(after)-1))] }
-	c.T.Logf("figure: after a restart of the server back: half after %.1f s, 99 of 100 after %.1f s, the last after %.1f s; at most %d in a second", at(0.5), at(0.99), at(1), most)
-}
-
-// counters are those of the server.
-type counters struct {
-	InMsgs   int64   `json:"in_msgs"`
-	OutMsgs  int64   `json:"out_msgs"`
-	InBytes  int64   `json:"in_bytes"`
-	OutBytes int64   `json:"out_bytes"`
-	Links    int     `json:"connections"`
-	cpu      float64 // seconds
-}
-
-func (c *crowd) counters() (now counters) {
-	c.T.Helper()
-	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/varz", c.http))
-	require.NoError(c.T, err)
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	require.NoError(c.T, err, json.Unmarshal(text, &now))
-	stat := strings.Fields(string(require.ReadFile(c.T, fmt.Sprintf("/proc/%d/stat", c.server.Process.Pid))))
-	for _, ticks := range stat[13:15] {
-		n, err := strconv.Atoi(ticks)
-		require.NoError(c.T, err)
-		now.cpu += float64(n) / 100
-	}
-	return now
-}
-
-// measure says what the server has to do for a while.
-func (c *crowd) measure(what string, d time.Duration) {
-	c.T.Helper()
-	before := c.counters()
-	time.Sleep(d)
-	after, s := c.counters(), d.Seconds()
-	rate := func(a, b int64) float64 { return float64(b-a) / s }
-	c.T.Logf("figure: %s: %d connections, %.0f messages/s and %.0f KiB/s in, %.0f messages/s and %.0f KiB/s out, %.1f %% of a CPU, VmRSS %d MiB", what, after.Links,
-		rate(before.InMsgs, after.InMsgs), rate(before.InBytes, after.InBytes)/1024, rate(before.OutMsgs, after.OutMsgs), rate(before.OutBytes, after.OutBytes)/1024,
-		(after.cpu-before.cpu)/s*100, c.rss()>>10)
 }
 
 // rss is the server's memory in KiB.

@@ -36,13 +36,14 @@ type world struct {
 	name    string // of the host
 	policy  string // of the daemon; empty: none
 	dir     string // of the server and the keys
-	state   string // of the link
+	state   string // of the exporter
 	metrics string // its address
 	port    int
-	built   bool // the link is the program as it is built, which comes back later than that of tests
+	built   bool // the link is the program as it is built, which comes back later than that of tests, without an exporter
 	server  *exec.Cmd
 	serves  *stage.Process // the daemon
 	links   *exec.Cmd
+	exports *exec.Cmd
 	admin   *nats.Conn // of the account of the streams
 	ann     *nats.Conn // an operator
 }
@@ -53,14 +54,13 @@ var names = []string{"web1", "web2", "web3"}
 func newWorld(t *testing.T, policy string, prepare ...func(*world)) *world {
 	t.Helper()
 	w := &world{Instance: stage.New(t), name: names[0], port: free(t)}
-	w.open(names, "")
+	w.open(names)
 	w.join(policy, prepare...)
 	return w
 }
 
-// open starts a server of packaging/nats as it is, except for the folders, the port, the users and more
-// configuration, and makes the streams.
-func (w *world) open(hosts []string, more string) {
+// open starts a server of packaging/nats as it is, except for the folders, the port, the users, and makes the streams.
+func (w *world) open(hosts []string) {
 	w.T.Helper()
 	var err error
 	w.dir, err = os.MkdirTemp("", "lngtest-link-")
@@ -81,7 +81,7 @@ func (w *world) open(hosts []string, more string) {
 	write("users.conf", users.String()+"]\n")
 	write("admin.conf", key.ReplaceAllString(read("admin.conf"), w.nkey("admin", os.Getuid(), os.Getgid())))
 	write("accounts.conf", read("accounts.conf"))
-	write("nats.conf", more+strings.NewReplacer("/etc/nats-server", w.dir, "/var/lib/nats-server", w.dir,
+	write("nats.conf", strings.NewReplacer("/etc/nats-server", w.dir, "/var/lib/nats-server", w.dir,
 		"0.0.0.0:4222", fmt.Sprint("127.0.0.1:", w.port)).Replace(read("nats-server.conf")))
 	w.serve()
 	w.T.Cleanup(w.stopServer)
@@ -125,10 +125,12 @@ func (w *world) join(policy string, prepare ...func(*world)) {
 	}
 	w.daemon()
 	w.start()
+	w.export()
 	w.T.Cleanup(func() {
 		w.kill()
+		w.killExport()
 		if w.T.Failed() {
-			w.T.Logf("link of %s: %s", w.name, w.log())
+			w.T.Logf("link of %s: %s%s", w.name, w.log(), require.ReadFile(w.T, w.path("export")))
 		}
 	})
 }
@@ -202,30 +204,47 @@ func (w *world) daemon() {
 	w.serves = w.GroupDaemon(args...)
 }
 
-// start starts the link as its unit does: as a user whose only right is that of the group.
+// start starts the link.
 func (w *world) start() {
 	w.T.Helper()
 	program := []string{w.Copy("/proc/self/exe"), "lngtest-link"}
 	if w.built {
 		program = []string{w.Copy(stage.Lineage + "-link")}
 	}
-	cmd := exec.Command(program[0], append(program[1:], "--socket", w.Socket, "--server", w.url(), "--ca", filepath.Join(w.dir, "cert.pem"),
-		"--nkey", w.path("seed"), "--name", w.name, "--state", w.state, "--metrics", w.metrics, "--answer")...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stage.Nobody, Gid: stage.Group}, Pdeathsig: syscall.SIGKILL}
-	log, err := os.Create(w.path("log"))
-	require.NoError(w.T, err)
-	defer log.Close()
-	cmd.Stderr = log
-	require.NoError(w.T, cmd.Start())
-	w.links = cmd
+	w.links = w.service("log", append(program, "--socket", w.Socket, "--server", w.url(), "--ca", filepath.Join(w.dir, "cert.pem"),
+		"--nkey", w.path("seed"), "--name", w.name, "--metrics", w.metrics, "--answer")...)
 }
 
-// kill sends the link SIGKILL.
-func (w *world) kill() {
-	if w.links != nil {
-		w.links.Process.Kill()
-		w.links.Wait()
-		w.links = nil
+// export starts the exporter's part that stores receipts.
+func (w *world) export() {
+	w.T.Helper()
+	if !w.built {
+		w.exports = w.service("export", w.Copy("/proc/self/exe"), "lngtest-export", w.Socket, w.url(), filepath.Join(w.dir, "cert.pem"), w.path("seed"), w.name, w.state)
+	}
+}
+
+// service starts a program as its unit does: as a user whose only right is that of the group.
+func (w *world) service(log string, command ...string) *exec.Cmd {
+	w.T.Helper()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stage.Nobody, Gid: stage.Group}, Pdeathsig: syscall.SIGKILL}
+	to, err := os.Create(w.path(log))
+	require.NoError(w.T, err)
+	defer to.Close()
+	cmd.Stderr = to
+	require.NoError(w.T, cmd.Start())
+	return cmd
+}
+
+// kill sends the link SIGKILL, and killExport the exporter.
+func (w *world) kill()       { kill(&w.links) }
+func (w *world) killExport() { kill(&w.exports) }
+
+func kill(cmd **exec.Cmd) {
+	if *cmd != nil {
+		(*cmd).Process.Kill()
+		(*cmd).Wait()
+		*cmd = nil
 	}
 }
 

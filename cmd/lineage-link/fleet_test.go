@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -182,83 +180,6 @@ func TestFleet(t *testing.T) {
 	}
 	f.hosts[2].Must("end", "shared", "--now", "--yes")
 	leaves(t, f)
-}
-
-// TestFleetStops: a member of the first host cannot die, because it is frozen. Nothing is sent to the other hosts.
-func TestFleetStops(t *testing.T) {
-	root := stage.Mounted("cgroup", "freezer")
-	if root == "" {
-		t.Skip("no version 1 freezer is mounted")
-	}
-	freezer, err := os.MkdirTemp(root, "lngtest-")
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.Eventually(t, "empty freezer", func() bool { err := os.Remove(freezer); return err == nil || os.IsNotExist(err) })
-	})
-	thaw := func() {
-		require.NoError(t, os.WriteFile(filepath.Join(freezer, "freezer.state"), []byte("THAWED"), 0))
-	}
-	f := newFleet(t, true)
-	m := stage.NewMarker(t, t.TempDir())
-	t.Cleanup(thaw)
-	f.hosts[0].Run(m, []string{"--name", "lngtest-stops", "--grace", "0s"}, "cgroup", "frozen1", freezer)
-	m.Ready()
-	for _, h := range f.hosts[1:] {
-		h.Run(m, []string{"--name", "lngtest-stops", "--grace", "0s"}, "daemonise", "stay")
-		h.Until("session", func() bool { return h.Lineage("tree", "lngtest-stops").Code() == 0 })
-	}
-	all := f.answers(api.ExitLeft, "end", "lngtest-stops", "--sign", f.key, "--reason", "case 7", "--yes", "--timeout", "5s", "-H", "web1,web2,web3")
-	for n, a := range all {
-		if n == 0 && a.Exit != api.ExitLeft || n > 0 && (a.Exit != api.ExitFailed || !strings.Contains(a.Error, "something is left on web1")) {
-			t.Errorf("%+v", a)
-		}
-		if s := f.hosts[n].Record("lngtest-stops"); (s.State == api.StateActive) != (n > 0) {
-			t.Errorf("%s: the session is %s", a.Host, s.State)
-		}
-	}
-	thaw()
-	f.Until("end of what was left", func() bool { return f.Record("lngtest-stops").State == api.StateEnded })
-	f.answers(api.ExitOK, "end", "lngtest-stops", "--sign", f.key, "--reason", "case 7", "--yes", "-H", "web2,web3")
-	m.MustBeGone()
-}
-
-// TestShipped: with the server as packaging/nats configures it a host is found, asked, and ends what is signed.
-func TestShipped(t *testing.T) {
-	const shipped = "../../packaging/nats/"
-	dir, err := os.MkdirTemp("", "lngtest-link-")
-	require.NoError(t, err, os.Chmod(dir, 0o755))
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	c := &commanded{key: newKey(t), world: &world{Instance: stage.New(t), name: "web1", dir: dir, port: free(t)}}
-	f := &fleet{commanded: c, bin: t.TempDir()}
-	f.known()
-	f.certificate()
-	replaced := strings.NewReplacer(
-		"UKEYOFAHOST"+strings.Repeat("X", 45), f.nkey("web1", stage.Nobody, stage.Group), "UKEYOFANOPERATOR"+strings.Repeat("X", 40), f.nkey("ann", 0, 0),
-		"UKEYOFANADMIN"+strings.Repeat("X", 43), f.nkey("admin", 0, 0),
-		"/etc/nats-server", dir, "/var/lib/nats-server", filepath.Join(dir, "store"), "0.0.0.0:4222", fmt.Sprint("127.0.0.1:", f.port))
-	for from, to := range map[string]string{"nats-server.conf": "nats.conf", "accounts.conf": "accounts.conf", "users.conf": "users.conf", "admin.conf": "admin.conf"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, to), []byte(replaced.Replace(string(require.ReadFile(t, shipped+from)))), 0o600))
-	}
-	f.serve()
-	t.Cleanup(f.stopServer)
-	admin, err := nats.NkeyOptionFromSeed(filepath.Join(dir, "admin.seed"))
-	require.NoError(t, err)
-	f.admin, err = nats.Connect(f.url(), admin, nats.RootCAs(filepath.Join(dir, "cert.pem")))
-	require.NoError(t, err)
-	t.Cleanup(f.admin.Close)
-	for _, stream := range []string{"LIN_RECEIPTS", "KV_LIN_HOSTS"} {
-		f.api("STREAM.CREATE."+stream, string(require.ReadFile(t, shipped+stream+".json")))
-	}
-	p := f.fleet(api.ExitNotFound, "ls")
-	require.Contains(t, p.Err.String(), "no host is there")
-	f.join(operated, f.knows)
-	id := f.run("lngtest-shipped", "--grace", "0s")
-	f.Until("the host", func() bool { return f.fleet(-1, "ls").Code() == 0 })
-	if all := f.answers(api.ExitOK, "tree", id); len(all) != 1 || all[0].Host != "web1" || !bytes.Contains(all[0].Document, []byte(id)) {
-		t.Errorf("%+v", all)
-	}
-	f.answers(api.ExitOK, "end", id, "--sign", f.key, "--reason", "case 7", "--yes")
-	require.Equal(t, f.Receipt(id).Verdict, api.VerdictClean)
 }
 
 // TestFleetTop: the view shows the sessions of all hosts, as they change.

@@ -70,6 +70,12 @@ func TestHostileDelivery(t *testing.T) {
 	if len(accepted) > 0 {
 		t.Errorf("accepted: %v", accepted)
 	}
+	peak, now := h.memory()
+	lines := strings.Count(h.log(), "\n")
+	t.Logf("figure: link VmHWM %d KiB, VmRSS %d KiB, %d lines", peak, now, lines)
+	if peak > 64<<10 || lines > 400 {
+		t.Errorf("%d KiB, %d lines: %.2000s", peak, lines, h.log())
+	}
 	h.Until("receipts in the stream", func() bool { return len(h.receipts()) == 16 })
 	seen := make(map[string]int)
 	for _, r := range h.receipts() {
@@ -206,6 +212,9 @@ func (h *hostile) message(last []byte) []byte {
 	case 4: // a receipt as a command
 		return last
 	case 5:
+		if rand.N(50) == 0 {
+			return bytes.Repeat([]byte("["), 1+rand.N(900<<10))
+		}
 		m := make([]byte, rand.N(300))
 		for i := range m {
 			m[i] = byte(rand.N(256))

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Lineage-link connects this host to NATS servers: it brings signed commands to the daemon, and the
-// receipts of ended sessions and of commands into a stream.
+// Lineage-link connects this host to NATS servers: it brings signed commands and questions to the daemon, and says that
+// the host is there.
 //
 // For -H of an operator's command it brings an operator's requests to such hosts.
 //
@@ -11,8 +11,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"runtime/debug"
 
@@ -49,10 +47,10 @@ func start(ctx context.Context, args []string, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if o.State == "" {
-		o.State = os.Getenv("STATE_DIRECTORY")
+	if err = o.Check(); err == nil && o.Name == "" {
+		o.Name, err = link.HostName()
 	}
-	if err := complete(&o); err != nil {
+	if err != nil {
 		return service.UsageError{Err: err}
 	}
 	debug.SetMemoryLimit(memory)
@@ -61,25 +59,4 @@ func start(ctx context.Context, args []string, log zerolog.Logger) error {
 		return err
 	}
 	return l.run(ctx)
-}
-
-// complete checks the options, and fills in what the host knows.
-func complete(o *link.Options) error {
-	if err := o.Check(); err != nil {
-		return err
-	}
-	if o.State == "" {
-		return errors.New("--state is missing: receipts wait there")
-	}
-	if o.Name != "" {
-		return nil
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("the host's name is unknown: %w", err)
-	}
-	if o.Name = link.NameOf(host); !link.IsName(o.Name) {
-		return fmt.Errorf("the host name %q cannot be part of a subject; give --name", host)
-	}
-	return nil
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,49 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
-// TestIDTaken: another host uses the id of a receipt that is to come, so that the stream takes the receipt for
-// a repeat. It is stored all the same, once.
-func TestIDTaken(t *testing.T) {
-	c := newCommanded(t)
-	c.connected()
-	web2 := c.connect("web2")
-	session := c.run("lngtest-taken", "--grace", "0s")
-	message := c.sign(session)
-	var signed api.SignedCommand
-	var command api.Command
-	require.NoError(t, json.Unmarshal(message, &signed), json.Unmarshal([]byte(signed.Command), &command))
-	taken := nats.NewMsg(link.ReceiptSubject("web2"))
-	taken.Header.Set(nats.MsgIdHdr, "web1/command-"+command.ID)
-	for began, sent := time.Now(), false; time.Since(began) < 3*time.Second; time.Sleep(20 * time.Millisecond) {
-		require.NoError(t, web2.PublishMsg(taken), web2.Flush())
-		if !sent {
-			sent = true
-			c.send(message)
-		}
-	}
-	count := func() (n int) {
-		var info struct {
-			State struct {
-				Subjects map[string]int `json:"subjects"`
-			} `json:"state"`
-		}
-		require.NoError(t, json.Unmarshal(c.api("STREAM.INFO.LIN_RECEIPTS", `{"subjects_filter":"lin.h.web1.receipt"}`), &info))
-		return info.State.Subjects["lin.h.web1.receipt"]
-	}
-	c.Until("receipts of the session and of the command", func() bool { return count() == 2 })
-	time.Sleep(time.Second) // a repeat may come
-	require.Equal(t, count(), 2)
-}
-
-// TestEachReceiptOnce: sessions end while the server is killed, the link is killed, the disk is full and the
+// TestEachReceiptOnce: sessions end while the server is killed, the exporter is killed, the disk is full and the
 // daemon is restarted, also at the same time. In the end the stream has the receipt of each, once.
 func TestEachReceiptOnce(t *testing.T) {
 	longest := time.Second
@@ -66,14 +28,14 @@ func TestEachReceiptOnce(t *testing.T) {
 		longest = d
 	}
 	w := newWorld(t, "")
-	w.kill()
+	w.killExport()
 	require.NoError(t, syscall.Mount("lngtest", w.state, "tmpfs", 0, fmt.Sprintf("size=256k,mode=0700,uid=%d,gid=%d", stage.Nobody, stage.Group)))
 	t.Cleanup(func() {
-		w.kill()
+		w.killExport()
 		require.NoError(t, syscall.Unmount(w.state, 0))
 	})
-	w.start()
-	w.Until("state of the link", func() bool { _, err := os.Stat(filepath.Join(w.state, "receipts.state")); return err == nil })
+	w.export()
+	w.Until("cursor", func() bool { _, err := os.Stat(filepath.Join(w.state, "nats.cursor")); return err == nil })
 	var names []string
 	run := func(n int) {
 		for range n {
@@ -88,7 +50,7 @@ func TestEachReceiptOnce(t *testing.T) {
 		begin, over func()
 	}{
 		{"server", w.stopServer, w.serve},
-		{"link", w.kill, w.start},
+		{"exporter", w.killExport, w.export},
 		{"disk", func() { os.WriteFile(full, bytes.Repeat([]byte("x"), 1<<20), 0o600) }, func() { os.Remove(full) }},
 		{"daemon stops", func() { w.serves.Process.Signal(syscall.SIGTERM); w.serves.Wait() }, w.daemon},
 		{"daemon is killed", func() { w.serves.Process.Kill(); w.serves.Wait() }, w.daemon},
@@ -146,8 +108,5 @@ func TestEachReceiptOnce(t *testing.T) {
 			t.Errorf("receipt %s came %d times: %+v", r.ID, seen[r.ID], r.Report)
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(w.state, "*.receipt"))
-	require.NoError(t, err)
-	require.Equal(t, len(left), 0)
 	t.Logf("figure: %d sessions, %d receipts", len(want), len(all))
 }

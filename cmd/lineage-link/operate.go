@@ -17,7 +17,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-link/proxy"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
@@ -64,5 +63,5 @@ func operate(ctx context.Context, args []string, _ zerolog.Logger) error {
 		_, _ = io.Copy(io.Discard, os.Stdin) // it ends with the command
 	}()
 	fmt.Println("ready")
-	return proxy.New(b, version).Serve(ctx, ln)
+	return b.Proxy(ctx, ln, version)
 }

@@ -76,7 +76,6 @@ func newFake() *apitest.Client {
 		Report:   cleanReport(""),
 		Orphans:  orphans(),
 		Policy:   loadedPolicy(),
-		PageSize: 2,
 		Sessions: []api.Session{build, ending, over},
 		Trees: map[string]*api.Tree{"k3x9q2": tree, "m8p4z1": {Session: &ending, Roots: []api.Ref{ref(5000)}, Nodes: []api.Node{node(stuck)}},
 			"e7d7c7": {Session: &over, Roots: []api.Ref{ref(4121)}, Nodes: []api.Node{node(by(exited(4121, "sh", 3), 4100, 4100), 4123), node(by(exited(4123, "make", 2), 4121, 4121))}}},

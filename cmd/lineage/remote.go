@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os/user"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -83,18 +81,19 @@ func (a *app) reach(cmd *cobra.Command) error {
 
 // join connects to the servers of a group.
 func (a *app) join(ctx context.Context, g *hosts.Group) (*natslink.Link, error) {
-	o := link.Options{Servers: g.Servers, Nkey: g.Nkey, Creds: g.Creds, CA: g.CA, Name: cmp.Or(g.Name, "?")} // which Check refuses
-	if u, err := user.Current(); err == nil && g.Name == "" {
-		o.Name = link.NameOf(u.Username)
+	name := "?" // which is refused
+	if u, err := user.Current(); err == nil {
+		name = link.NameOf(u.Username)
 	}
-	if err := o.Check(); err != nil {
-		return nil, exit.Usage("hosts.yaml: %s", strings.ReplaceAll(err.Error(), "--", ""))
+	o, err := g.Link(name)
+	if err != nil {
+		return nil, err
 	}
 	program, err := programs.Find(link.Program)
 	if err != nil {
 		return nil, fmt.Errorf("NATS: %w", err)
 	}
-	l, err := natslink.Start(ctx, program, &o)
+	l, err := natslink.Start(ctx, program, o)
 	if err == nil {
 		a.links = append(a.links, l)
 	}

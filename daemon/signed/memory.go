@@ -107,11 +107,16 @@ func openMemory(path string, now time.Time, boot string, counted func() time.Dur
 	return m
 }
 
-// find returns a command that is remembered.
-func (m *memory) find(id string) (accepted, bool) {
+// all are the commands that are remembered.
+func (m *memory) all() []accepted {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, a := range m.state.Commands {
+	return slices.Clone(m.state.Commands)
+}
+
+// find returns a command that is remembered.
+func (m *memory) find(id string) (accepted, bool) {
+	for _, a := range m.all() {
 		if a.ID == id {
 			return a, true
 		}
@@ -202,45 +207,14 @@ func (m *memory) next(a accepted, now time.Time, ago time.Duration) state {
 	return next
 }
 
-// open are the commands that were carried out and have no number.
-func (m *memory) open() (all []accepted) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, a := range m.state.Commands {
-		if !a.Pending && a.Number == 0 {
-			all = append(all, a)
-		}
-	}
-	return all
-}
-
-// after is the command with the least number above one.
-func (m *memory) after(number int64) (next accepted, found bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, a := range m.state.Commands {
-		if a.Number > number && (!found || a.Number < next.Number) {
-			next, found = a, true
-		}
-	}
-	return next, found
-}
-
-// newest is the greatest number.
-func (m *memory) newest() (number int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, a := range m.state.Commands {
-		number = max(number, a.Number)
-	}
-	return number
-}
-
 // over gives a command that is over its number, the time in µs or one more than the last, once that is on the disk.
 func (m *memory) over(a accepted, now time.Time) error {
-	a.Number = max(now.UnixMicro(), m.newest()+1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	a.Number = now.UnixMicro()
+	for i := range m.state.Commands {
+		a.Number = max(a.Number, m.state.Commands[i].Number+1)
+	}
 	next := m.with(a)
 	if err := m.write(next, maxMemory); err != nil {
 		return err

@@ -279,33 +279,42 @@ func (s *Orders) receipt(ctx context.Context, a *accepted, wait time.Duration, c
 	return d, nil
 }
 
-// After is the receipt of the command that was over first after that of a number, and its number; nil: that was the last one.
-// The caller may read those of all commands.
+// After is the receipt of the command that was over first after that of a number, and its number; nil: that was the
+// last one. The caller may read those of all commands.
 func (s *Orders) After(ctx context.Context, number int64, c access.Caller) (*api.Receipt, int64, error) {
-	s.count(ctx, c)
-	a, ok := s.checker.memory.after(number)
-	if !ok {
+	var next accepted
+	for _, a := range s.counted(ctx, c) {
+		if a.Number > number && (next.Number == 0 || a.Number < next.Number) {
+			next = a
+		}
+	}
+	if next.Number == 0 {
 		return nil, number, nil
 	}
-	d, err := s.receipt(ctx, &a, 0, c)
+	d, err := s.receipt(ctx, &next, 0, c)
 	if err != nil {
 		return nil, number, err
 	}
-	reply, err := s.reply(&a, d)
-	return &api.Receipt{ID: "command-" + a.ID, Command: reply}, a.Number, err
+	reply, err := s.reply(&next, d)
+	return &api.Receipt{ID: "command-" + next.ID, Command: reply}, next.Number, err
 }
 
 // Newest is the number of the command that was over last.
-func (s *Orders) Newest(ctx context.Context, c access.Caller) int64 {
-	s.count(ctx, c)
-	return s.checker.memory.newest()
+func (s *Orders) Newest(ctx context.Context, c access.Caller) (number int64) {
+	for _, a := range s.counted(ctx, c) {
+		number = max(number, a.Number)
+	}
+	return number
 }
 
-// count numbers the commands that are over.
-func (s *Orders) count(ctx context.Context, c access.Caller) {
+// counted are the commands that are remembered, after those that are over have got their numbers.
+func (s *Orders) counted(ctx context.Context, c access.Caller) []accepted {
 	s.counting.Lock()
 	defer s.counting.Unlock()
-	for _, a := range s.checker.memory.open() {
+	for _, a := range s.checker.memory.all() {
+		if a.Pending || a.Number != 0 {
+			continue
+		}
 		d, err := s.receipt(ctx, &a, 0, c)
 		if err == nil && d.Complete {
 			err = s.checker.memory.over(a, s.checker.now())
@@ -314,6 +323,7 @@ func (s *Orders) count(ctx context.Context, c access.Caller) {
 			s.o.Log.Error().Err(err).Str(logging.KeyCommand, a.ID).Msg("whether a signed command is over is not known, or not remembered")
 		}
 	}
+	return s.checker.memory.all()
 }
 
 func receiptOf(a *accepted) *api.CommandReceipt {

@@ -9,13 +9,13 @@ import (
 )
 
 // TestLinked: what must not be in a binary. The daemon's binary runs as root and uses
-// no network; the MCP server, the exporter and the link are clients, without code of the daemon. Only the
-// link knows NATS.
+// no network; the MCP server, the exporter and the link are clients, without code of the daemon. Only the last two
+// know NATS.
 func TestLinked(t *testing.T) {
 	for binary, without := range map[string][]string{
 		"./cmd/lineage":        {"github.com/modelcontextprotocol/", "golang.org/x/oauth2", "github.com/golang-jwt/", "go.opentelemetry.io/", "github.com/nats-io/", module + "/cmd/lineage-mcp", module + "/cmd/lineage-export", module + "/cmd/lineage-link"},
 		"./cmd/lineage-mcp":    {"github.com/nats-io/", module + "/daemon", module + "/tracer", module + "/enforcer", module + "/bpf", "github.com/cilium/ebpf"},
-		"./cmd/lineage-export": {"github.com/nats-io/", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", "google.golang.org/grpc"},
+		"./cmd/lineage-export": {"github.com/nats-io/nats-server", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", "google.golang.org/grpc"},
 		"./cmd/lineage-link":   {"github.com/nats-io/nats-server", "go.opentelemetry.io/", module + "/daemon", module + "/tracer", module + "/bpf", "github.com/cilium/ebpf", module + "/cmd/lineage-export"},
 		"./api/run":            {"github.com/", "golang.org/x/"}, // except our own
 	} {

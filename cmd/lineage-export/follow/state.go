@@ -63,25 +63,34 @@ func (s *Store) Close() error {
 
 // cursor reads how far a sink is; nil: it has none.
 func (s *Store) cursor(sink string) (*place, error) {
-	if s.dir == nil {
-		return nil, nil
-	}
-	path := s.dir.Path(sink + ".cursor")
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	var p place
+	found, err := s.read(sink, &p, func() bool { return p.Schema == schema && p.Boot != "" && p.TimeNS != 0 && !p.Time.IsZero() }, schema+" with boot, time_ns and time")
+	if err != nil || !found {
 		return nil, err
 	}
-	var p place
-	if err := json.Unmarshal(b, &p); err != nil {
-		return nil, fmt.Errorf("invalid cursor %s: %w; remove it to begin with what happens now", path, err)
-	}
-	if p.Schema != schema || p.Boot == "" || p.TimeNS == 0 || p.Time.IsZero() {
-		return nil, fmt.Errorf("invalid cursor %s: want %s with boot, time_ns and time; remove it to begin with what happens now", path, schema)
-	}
 	return &p, nil
+}
+
+// read reads the cursor of that name, which must be valid: what says how it would be. Not found: the sink begins.
+func (s *Store) read(name string, to any, valid func() bool, what string) (found bool, err error) {
+	if s.dir == nil {
+		return false, nil
+	}
+	path := s.dir.Path(name + ".cursor")
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err = json.Unmarshal(b, to); err == nil && !valid() {
+		err = errors.New("want " + what)
+	}
+	if err != nil {
+		return false, fmt.Errorf("invalid cursor %s: %w; remove it to begin with what happens now", path, err)
+	}
+	return true, nil
 }
 
 // keptModel is the first line of a sink's model: where it was.
@@ -132,7 +141,7 @@ func (s *Store) model(sink string, cursor *place, host *record.Host) (*model.Mod
 }
 
 // writeCursor saves how far a sink is.
-func (s *Store) writeCursor(sink string, at *place) error {
+func (s *Store) writeCursor(sink string, at any) error {
 	return s.replace(sink+".cursor", func(w io.Writer) error { return json.NewEncoder(w).Encode(at) })
 }
 

@@ -29,7 +29,7 @@ var ErrNobody = errors.New("no program on the bus takes it")
 
 // Reach connects as an operator, or says why it cannot.
 func Reach(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
-	b := &Bus{log: log, name: o.Name, gone: make(chan error, 1)}
+	b := newBus(o, log)
 	opts, err := b.options(o, version)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 //go:build linux
 
-// Package bus is the connection to the NATS servers. Only this package knows nats.go.
+// Package bus is the connection to the NATS servers, and the daemon's API over it: a host answers requests that come as
+// messages, and an operator's proxy sends them. Only this package knows nats.go.
 package bus
 
 import (
@@ -15,6 +16,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -40,11 +42,10 @@ var Longest = 30 * time.Second
 // Bus is a connection, which is made again whenever it is lost.
 type Bus struct {
 	nc      *nats.Conn
-	name    string // of an operator
+	name    string // in subjects
 	log     zerolog.Logger
 	dropped atomic.Uint64 // messages that came too fast
-	errors  atomic.Uint64
-	said    atomic.Int64 // when an error was logged, Unix ns
+	quiet   quiet
 	closing atomic.Bool
 	gone    chan error // why the client gave up
 }
@@ -52,7 +53,7 @@ type Bus struct {
 // Connect begins to connect. An error is about an option, or a file that an option names: servers that
 // cannot be reached are tried again.
 func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
-	b := &Bus{log: log, gone: make(chan error, 1)}
+	b := newBus(o, log)
 	opts, err := b.options(o, version)
 	if err != nil {
 		return nil, err
@@ -63,6 +64,10 @@ func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) 
 		return nil, fmt.Errorf("connect to the bus: %w", err)
 	}
 	return b, nil
+}
+
+func newBus(o *link.Options, log zerolog.Logger) *Bus {
+	return &Bus{name: o.Name, log: log, quiet: quiet{log: log, message: "the bus refuses, or cannot be reached"}, gone: make(chan error, 1)}
 }
 
 // options are what links and operators have in common.
@@ -145,8 +150,7 @@ func (b *Bus) connected(nc *nats.Conn) {
 	b.log.Info().Str("server", nc.ConnectedUrlRedacted()).Msg("connected to the bus")
 }
 
-// failed logs an error. A flood is one line, or one now and then: servers, and those who send commands, can
-// cause errors.
+// failed logs an error, which servers and those who send commands can cause.
 func (b *Bus) failed(err error) {
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		if b.dropped.Add(1) == 1 {
@@ -154,10 +158,28 @@ func (b *Bus) failed(err error) {
 		}
 		return
 	}
-	n, last, now := b.errors.Add(1), b.said.Load(), time.Now().UnixNano()
-	if now-last > int64(quietTime) && b.said.CompareAndSwap(last, now) {
-		b.log.Warn().Err(err).Uint64("errors", n).Msg("the bus refuses, or cannot be reached")
+	b.quiet.say(err)
+}
+
+// quiet logs what others can cause as often as they like: a line stands for all in some time.
+type quiet struct {
+	log     zerolog.Logger
+	message string
+
+	mu   sync.Mutex
+	last time.Time
+	more uint64 // since the last line
+}
+
+func (q *quiet) say(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if time.Since(q.last) < quietTime {
+		q.more++
+		return
 	}
+	q.log.Warn().Err(err).Uint64("more", q.more).Msg(q.message)
+	q.last, q.more = time.Now(), 0
 }
 
 // Close ends the connection.
@@ -166,34 +188,21 @@ func (b *Bus) Close() {
 	b.nc.Close()
 }
 
-// Gone has an error once the client will not connect again. A new one has to be made.
-func (b *Bus) Gone() <-chan error { return b.gone }
+// Wait waits until ctx is done, or with an error until the client will not connect again: a new one has to be made.
+func (b *Bus) Wait(ctx context.Context) error {
+	select {
+	case err := <-b.gone:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
 
 // Dropped is how often messages were dropped because they came too fast.
 func (b *Bus) Dropped() uint64 { return b.dropped.Load() }
 
 // Up reports whether the connection exists now.
 func (b *Bus) Up() bool { return b.nc.IsConnected() }
-
-// Message is what came, or is to be sent.
-type Message struct {
-	Subject  string
-	Body     []byte
-	Encoding string            // of the body
-	Head     map[string]string // other headers
-	ID       string            // by which a stream knows repeats, if they come soon
-	TTL      time.Duration     // how long a stream keeps it; 0: as it keeps others
-	After    *Place            // what the stream has last of the subject, or it refuses; nil: whatever it has
-	reply    string            // where an answer goes; empty: nowhere
-}
-
-// Asker tells senders apart that want an answer; empty: it wants none.
-func (m *Message) Asker() string {
-	if !strings.HasPrefix(m.reply, inbox) {
-		return ""
-	}
-	return m.reply
-}
 
 // Subscribe has each called for each message, one after the other. Of more than a few it drops the rest.
 func (b *Bus) Subscribe(subject string, each func(*Message)) error {
@@ -207,28 +216,12 @@ func (b *Bus) Subscribe(subject string, each func(*Message)) error {
 	return nil
 }
 
-// inbox begins the subjects that an answer may go to. Others could be those of servers: who may send a
-// command must not use this host's rights for them.
-const inbox = "_INBOX."
-
 // Answer sends a message to the sender of m. It is not sent if that wants none.
 func (b *Bus) Answer(m *Message, answer *Message) error {
 	if m.Asker() == "" {
 		return nil
 	}
-	msg := nats.NewMsg(m.reply)
-	fill(msg, answer)
-	return b.nc.PublishMsg(msg)
-}
-
-func fill(msg *nats.Msg, m *Message) {
-	msg.Data = m.Body
-	for key, value := range m.Head {
-		msg.Header.Set(key, value)
-	}
-	if m.Encoding != "" {
-		msg.Header.Set(link.EncodingHeader, m.Encoding)
-	}
+	return b.nc.PublishMsg(answer.message(m.reply))
 }
 
 // stored is what a stream answers.
@@ -243,8 +236,7 @@ type stored struct {
 
 // Store publishes a message, and returns nil when the stream has stored it.
 func (b *Bus) Store(ctx context.Context, stream string, m *Message) error {
-	msg := nats.NewMsg(m.Subject)
-	fill(msg, m)
+	msg := m.message(m.Subject)
 	msg.Header.Set(nats.ExpectedStreamHdr, stream)
 	if m.ID != "" {
 		msg.Header.Set(nats.MsgIdHdr, m.ID)

@@ -3,11 +3,22 @@
 package bus
 
 import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
 
@@ -37,7 +48,11 @@ func TestKey(t *testing.T) {
 	user := text(nkeys.CreateUser)
 	require.Equal(t, connect(0o600, user), "")
 	require.Equal(t, connect(0o400, user), "")
-	for _, mode := range []os.FileMode{0o644, 0o604, 0o620, 0o602} {
+	if os.Getuid() == 0 {
+		require.Equal(t, connect(0o440, user), "") // as the service manager gives it: of root's group
+		require.NoError(t, os.Chown(seed, 0, 1000))
+	}
+	for _, mode := range []os.FileMode{0o644, 0o604, 0o620, 0o602, 0o640} {
 		require.Contains(t, connect(mode, user), "others may read the key; chmod 600")
 	}
 	for _, text := range []string{"", "SUAxxxx", "secret", text(nkeys.CreateAccount)} {
@@ -48,4 +63,163 @@ func TestKey(t *testing.T) {
 	if _, err := Connect(&link.Options{Servers: []string{"nats://127.0.0.1:1"}, Creds: seed + "x"}, "test", zerolog.Nop()); err == nil {
 		t.Error("credentials that are not there")
 	}
+}
+
+// TestTLS: a server needs a certificate for its name, of an authority that is trusted.
+func TestTLS(t *testing.T) {
+	from := httptest.NewTLSServer(nil) // whose certificate is for 127.0.0.1
+	defer from.Close()
+	ca := filepath.Join(t.TempDir(), "ca")
+	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: from.Certificate().Raw}), 0o600))
+	s := newServer(t, &tls.Config{Certificates: from.TLS.Certificates})
+	_, port, _ := strings.Cut(strings.TrimPrefix(s.url, "nats://"), ":")
+	for name, c := range map[string]struct{ host, ca, why string }{
+		"good":       {"127.0.0.1", ca, ""},
+		"other name": {"localhost", ca, "not localhost"},
+		"no trust":   {"127.0.0.1", "", "unknown authority"},
+	} {
+		b, err := Reach(&link.Options{Servers: []string{"tls://" + c.host + ":" + port}, Name: "ann", CA: c.ca}, "test", zerolog.Nop())
+		if err == nil {
+			b.Close()
+		}
+		if (err == nil) != (c.why == "") || err != nil && (!errors.Is(err, ErrDown) || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestStore: a message is stored when its stream says so, and says what the stream needs to know of it.
+func TestStore(t *testing.T) {
+	s := newServer(t, nil)
+	var ack string
+	s.client("lin.h.web1.receipt", func(m *nats.Msg) {
+		for key, want := range map[string]string{
+			nats.ExpectedStreamHdr: "S", nats.MsgIdHdr: "web1/1", nats.ExpectedLastSubjSeqHdr: "6", "Nats-TTL": "1m30s", link.EncodingHeader: link.Gzip,
+		} {
+			if got := m.Header.Get(key); got != want {
+				t.Errorf("%s: %q", key, got)
+			}
+		}
+		m.Respond([]byte(ack))
+	})
+	b := s.bus("web1")
+	m := &Message{Subject: "lin.h.web1.receipt", Body: []byte("x"), Encoding: link.Gzip, ID: "web1/1", TTL: 90 * time.Second, After: &Place{Seq: 6}}
+	for _, c := range [][2]string{
+		{`{"stream":"S","seq":7}`, ""},
+		{`{"stream":"other","seq":7}`, `stored in stream "other"`},
+		{`{"stream":"S"}`, "stored in stream"},
+		{`{"stream":"S","seq":7,"duplicate":true}`, "has a message with this id already"},
+		{`{"stream":"S","seq":7,"error":{"description":"wrong last sequence"}}`, `the stream refuses: "wrong last sequence"`},
+		{`+OK`, "something else than a stream does"},
+	} {
+		ack = c[0]
+		if err := b.Store(t.Context(), "S", m); (err == nil) != (c[1] == "") || err != nil && !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s: %v", ack, err)
+		}
+	}
+	m.Subject = "nobody"
+	require.Contains(t, fmt.Sprint(b.Store(t.Context(), "S", m)), "the bus has no stream for nobody")
+	b.nc.Close()
+	require.ErrorIs(t, b.Store(t.Context(), "S", m), ErrDown, "without a connection")
+}
+
+// TestLast: what a stream has last, if it says so.
+func TestLast(t *testing.T) {
+	s := newServer(t, nil)
+	var head nats.Header
+	s.client("$JS.API.DIRECT.GET.S.x", func(m *nats.Msg) { m.RespondMsg(&nats.Msg{Header: head}) })
+	b := s.bus("web1")
+	for want, answer := range map[string]nats.Header{
+		"{web1/1 7} <nil>":                     {"Nats-Sequence": {"7"}, nats.MsgIdHdr: {"web1/1"}},
+		"{ 0} <nil>":                           {"Status": {"404"}},
+		`the stream answers 408 "Bad Request"`: {"Status": {"408"}, "Description": {"Bad Request"}, "Nats-Sequence": {"7"}},
+		"the bus answers something else than a stream does": {nats.MsgIdHdr: {"web1/1"}},
+	} {
+		head = answer
+		got, err := b.Last(t.Context(), "S", "x")
+		text := fmt.Sprint(err)
+		if err == nil {
+			text = fmt.Sprint(*got, err)
+		}
+		require.Equal(t, text, want)
+	}
+}
+
+// hostsOf has a stream of hosts, of which each request gets one.
+func hostsOf(s *server, names ...string) {
+	s.client("$JS.API.DIRECT.GET."+link.HostsStream, func(m *nats.Msg) {
+		var q struct{ Seq int }
+		json.Unmarshal(m.Data, &q)
+		if q.Seq <= len(names) {
+			m.RespondMsg(&nats.Msg{Header: nats.Header{"Nats-Sequence": {strconv.Itoa(q.Seq)}, "Nats-Subject": {link.HostSubject(names[q.Seq-1])}}})
+		}
+		m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"204"}, "Nats-Num-Pending": {strconv.Itoa(max(0, len(names)-q.Seq))}}})
+	})
+}
+
+// TestHosts: all that are there, from several answers; and not one from anything but a stream.
+func TestHosts(t *testing.T) {
+	s := newServer(t, nil)
+	hostsOf(s, "web1", "web2", "web.3", "web4")
+	names, err := s.bus("ann").Hosts(t.Context())
+	if err != nil || !slices.Equal(names, []string{"web1", "web2", "web4"}) {
+		t.Errorf("%v, %v", names, err)
+	}
+	for why, head := range map[string]nats.Header{
+		"something else":           {"Nats-Sequence": {"0"}, "Nats-Subject": {link.HostSubject("web1")}},
+		"the stream answers 408":   {"Status": {"408"}},
+		"something else than":      {"Status": {"204"}, "Nats-Num-Pending": {"1"}},
+		"the bus has no stream of": nil,
+	} {
+		s := newServer(t, nil)
+		if head != nil {
+			s.client("$JS.API.DIRECT.GET."+link.HostsStream, func(m *nats.Msg) { m.RespondMsg(&nats.Msg{Header: head}) })
+		}
+		if names, err := s.bus("ann").Hosts(t.Context()); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, %v, want %s", names, err, why)
+		}
+	}
+}
+
+// TestAgain: what is asked for a stream is asked again while somebody reads, and not after. Nobody guesses where answers go.
+func TestAgain(t *testing.T) {
+	s := newServer(t, nil)
+	asked, replies := make(chan struct{}, 1000), make(chan string, 1000)
+	s.client("x", func(m *nats.Msg) {
+		replies <- m.Reply
+		asked <- struct{}{}
+		if len(replies) == 3 {
+			m.Respond(nil)
+		}
+	})
+	b := s.bus("ann")
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		require.NoError(t, b.Ask(ctx, "x", nil, time.Millisecond, func(*Message) (bool, error) { return false, nil }))
+		cancel()
+		first := <-replies
+		if !strings.HasPrefix(first, "_INBOX.ann.") || len(first) < len("_INBOX.ann.")+26 || <-replies != first || <-replies != first {
+			t.Error(first)
+		}
+		for len(replies) > 0 { // sent meanwhile
+			<-replies
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, b.Ask(ctx, "x", nil, 0, nil), context.Canceled, "a question that nobody waits for")
+}
+
+// TestDropped: of messages that come faster than they are handled the rest is dropped, and counted.
+func TestDropped(t *testing.T) {
+	s := newServer(t, nil)
+	hold := make(chan struct{})
+	b := s.bus("web1")
+	require.NoError(t, b.Subscribe("x", func(*Message) { <-hold }), b.nc.Flush())
+	defer close(hold)
+	ann := s.client("", nil)
+	for range maxPending + 10 {
+		require.NoError(t, ann.Publish("x", nil))
+	}
+	require.Eventually(t, "dropped messages", func() bool { return b.Dropped() > 0 })
 }

@@ -5,6 +5,8 @@ package bus
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -74,12 +76,9 @@ func TestServerError(t *testing.T) {
 			b, err := Connect(&link.Options{Servers: []string{hostile(t, func(w io.Writer) { io.WriteString(w, text) })}, Name: "web1"}, "test", zerolog.New(log))
 			require.NoError(t, err)
 			defer b.Close()
-			select {
-			case err := <-b.Gone():
-				require.Contains(t, err.Error(), "the server ended the connection: nats: ")
-			case <-time.After(10 * time.Second):
-				t.Fatalf("it neither connects again nor ends: %s", log)
-			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			require.Contains(t, fmt.Sprint(b.Wait(ctx), log), "the server ended the connection: nats: ")
 		})
 	}
 }
@@ -93,7 +92,11 @@ func TestManyErrors(t *testing.T) {
 	b, err := Connect(&link.Options{Servers: []string{url}, Name: "web1"}, "test", zerolog.New(log))
 	require.NoError(t, err)
 	defer b.Close()
-	require.Eventually(t, "refusals", func() bool { return b.errors.Load() == 1000 })
+	require.Eventually(t, "refusals", func() bool {
+		b.quiet.mu.Lock()
+		defer b.quiet.mu.Unlock()
+		return b.quiet.more == 999
+	})
 	if n := strings.Count(log.String(), "the bus refuses"); n != 1 {
 		t.Errorf("%d lines", n)
 	}

@@ -25,6 +25,7 @@ var TTL = 90 * time.Second
 const (
 	leastPause = 5 * time.Second // between two messages
 	askTime    = 5 * time.Second
+	streamTime = 10 * time.Second // from a stream of events to the next one
 )
 
 // Keys is where it is said: a [bus.Bus].
@@ -36,8 +37,8 @@ type Keys interface {
 type Presence struct {
 	Dial    func(context.Context) (api.Client, error)
 	Keys    Keys
-	Host    string          // its name in subjects
-	Changed <-chan struct{} // receives when a session began or changed
+	Host    string        // its name in subjects
+	Changed chan struct{} // receives, if it has room, when a session began or changed
 	Log     zerolog.Logger
 
 	said string // the last error that was logged
@@ -45,6 +46,7 @@ type Presence struct {
 
 // Run says it until ctx is done.
 func (p *Presence) Run(ctx context.Context) {
+	go p.listen(ctx)
 	for ctx.Err() == nil {
 		p.log(p.tell(ctx))
 		again := time.After(TTL / 3)
@@ -56,6 +58,28 @@ func (p *Presence) Run(ctx context.Context) {
 		select {
 		case <-again:
 		case <-p.Changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// listen waits for the events of sessions until ctx is done. Those that are missed are seen later.
+func (p *Presence) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		if c, err := p.Dial(ctx); err == nil {
+			_ = c.Events(ctx, api.EventsQuery{Types: []api.EventType{api.EventSession}}, func(e *api.Event) error {
+				if e.Kind == "event" {
+					select {
+					case p.Changed <- struct{}{}:
+					default:
+					}
+				}
+				return nil
+			}) // it is asked again
+			c.Close()
+		}
+		select {
+		case <-time.After(streamTime):
 		case <-ctx.Done():
 		}
 	}

@@ -25,6 +25,7 @@ type Options struct {
 	OTLP       string
 	Signals    []string
 	OCSF       string
+	NATS       string
 	CA         string
 	HeaderFile string
 	State      string
@@ -37,6 +38,7 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.Signals, "signals", Signals, "`SIGNAL,...` that --otlp sends: "+strings.Join(Signals, ", "))
 	f.Lookup("signals").DefValue = strings.Join(Signals, ",") // without brackets
 	f.StringVar(&o.OCSF, "ocsf", "", "append OCSF records to this `FILE`, one JSON object per line; - is stdout")
+	f.StringVar(&o.NATS, "nats", "", "store receipts, as this host, at the servers of this `@GROUP` of hosts.yaml")
 	f.StringVar(&o.CA, "ca", "", "`FILE` with the certificates that --otlp trusts, in place of the system's")
 	f.StringVar(&o.HeaderFile, "header-file", "", "`FILE` with headers for --otlp, one \"Name: value\" per line")
 	f.StringVar(&o.State, "state", "", "`DIR` for the cursors (default $STATE_DIRECTORY); none: after a restart, the events in between are not sent")
@@ -45,8 +47,11 @@ func (o *Options) Flags(f *pflag.FlagSet) {
 
 // Check says what is wrong with the flags, without reading a file.
 func (o *Options) Check() error {
-	if o.OTLP == "" && o.OCSF == "" && o.Metrics == "" {
-		return errors.New("nothing to export to: give one of --otlp, --ocsf and --metrics")
+	if o.OTLP == "" && o.OCSF == "" && o.NATS == "" && o.Metrics == "" {
+		return errors.New("nothing to export to: give one of --otlp, --ocsf, --nats and --metrics")
+	}
+	if o.NATS != "" && !strings.HasPrefix(o.NATS, "@") {
+		return fmt.Errorf("invalid --nats %q: must be @GROUP", o.NATS)
 	}
 	if o.OTLP != "" {
 		if err := checkURL(o.OTLP); err != nil {

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,9 @@ import (
 	"syscall"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 )
 
 // Group is an entry of hosts.yaml: how some hosts are reached.
@@ -158,4 +162,13 @@ func (g *Group) check(file string) error {
 		}
 	}
 	return nil
+}
+
+// Link is how the servers of a group are reached, by that name if the group has none.
+func (g *Group) Link(name string) (*link.Options, error) {
+	o := &link.Options{Servers: g.Servers, Nkey: g.Nkey, Creds: g.Creds, CA: g.CA, Name: cmp.Or(g.Name, name)}
+	if err := o.Check(); err != nil {
+		return nil, exit.Usage("hosts.yaml: %s", strings.ReplaceAll(err.Error(), "--", ""))
+	}
+	return o, nil
 }

@@ -54,14 +54,12 @@ const (
 	Gzip           = "gzip"
 )
 
-// Receipt is a message of the stream: what became of a session or of a command. One of the two is there.
+// Receipt is a message of the stream.
 type Receipt struct {
 	api.Head
-	Host      string            `json:"host"`                // its name in subjects
-	ID        string            `json:"id"`                  // unique on the host; the header Nats-Msg-Id has it after the host and a slash
-	Report    *api.Report       `json:"report,omitempty"`    // of a session
-	Command   *api.CommandReply `json:"command,omitempty"`   // of a command, signed by the host
-	Shortened bool              `json:"shortened,omitempty"` // it was too large: the report without processes, the command without reports and signature
+	Host string `json:"host"` // its name in subjects; the header Nats-Msg-Id has it before a slash and the id
+	api.Receipt
+	Shortened bool `json:"shortened,omitempty"` // it was too large: the report without processes, the command without reports and signature
 }
 
 // Host is how a host is. Without an answer of its daemon the figures are 0, and Degraded says so.

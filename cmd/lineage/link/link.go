@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -27,7 +28,6 @@ type Options struct {
 	Creds   string
 	CA      string
 	Name    string
-	State   string
 	Metrics string
 	Answer  bool
 }
@@ -36,7 +36,6 @@ type Options struct {
 func (o *Options) Flags(f *pflag.FlagSet) {
 	o.Connection(f, "this host")
 	f.StringVar(&o.Name, "name", "", "the host's `NAME` in subjects (default the host name, with _ for each dot)")
-	f.StringVar(&o.State, "state", "", "`DIR` for receipts that wait (default $STATE_DIRECTORY)")
 	f.StringVar(&o.Metrics, "metrics", "", "serve metrics of the link on this TCP `ADDRESS`, as 127.0.0.1:9751")
 	f.BoolVar(&o.Answer, "answer", false, "answer -H: what users of the group lineage may read")
 }
@@ -125,6 +124,19 @@ func IsName(text string) bool {
 // NameOf is the name in subjects of a host with this host name. Host names have no _, so that two of them
 // do not become one.
 func NameOf(hostname string) string { return strings.ReplaceAll(hostname, ".", "_") }
+
+// HostName is the name in subjects that this host has by default.
+func HostName() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("the host's name is unknown: %w", err)
+	}
+	name := NameOf(host)
+	if !IsName(name) {
+		return "", fmt.Errorf("the host name %q cannot be part of a subject; choose a name", host)
+	}
+	return name, nil
+}
 
 // HostOf is the host name that has this name in subjects.
 func HostOf(name string) string { return strings.ReplaceAll(name, "_", ".") }

@@ -50,7 +50,8 @@ func Export(socket func() string) *cobra.Command {
 		Short: "Send events as traces, logs and findings to other systems",
 		Long: `Send what the daemon reports to an OpenTelemetry Collector (--otlp), and as OCSF
 records to a file (--ocsf), until Ctrl-C. It needs no privilege: run it as a
-user of the group lineage.
+user of the group lineage. With --nats it stores the receipts of ended sessions
+and of commands in a stream, each once; docs/FLEET.md has what a host needs.
 
 Each receiver has a cursor in the state directory, which moves when the receiver
 has taken the records. A receiver that was down gets the missed events later, as
@@ -87,18 +88,14 @@ func Link(socket func() string) *cobra.Command {
 	var o link.Options
 	cmd := &cobra.Command{
 		Use:   "link",
-		Short: "Connect this host to NATS: signed commands in, receipts out",
-		Long: `Take signed commands from NATS servers, and store receipts in a stream there,
-until Ctrl-C. It needs no privilege: run it as a user of the group lineage. The
-daemon decides about each command by its signatures, as with --sign; the link
-and the servers can neither make one nor change one.
-
-Receipts of ended sessions and of commands wait in the state directory until the
-stream has stored them, each once. The first start sends new receipts only.
-Secrets in command lines are hidden as in the history. docs/FLEET.md has the
-subjects, the streams and the rights that a host needs.`,
-		Example: `  lineage link --server tls://nats.example.org:4222 --nkey host.nk --state dir
-  lineage link --server nats://127.0.0.1:4222 --name web1 --state /tmp/link`,
+		Short: "Connect this host to NATS, for signed commands and -H",
+		Long: `Take signed commands from NATS servers, and questions of -H, until Ctrl-C. It
+needs no privilege: run it as a user of the group lineage. The daemon decides
+about each command by its signatures, as with --sign; the link and the servers
+can neither make one nor change one. docs/FLEET.md has the subjects, the
+streams and the rights that a host needs.`,
+		Example: `  lineage link --server tls://nats.example.org:4222 --nkey host.nk
+  lineage link --server nats://127.0.0.1:4222 --name web1`,
 		Args:              flags.Args(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -5,6 +5,7 @@
 package statedir
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -87,6 +88,13 @@ func (d *Dir) Replace(name string, write func(io.Writer) error) error {
 	}
 	if err != nil {
 		os.Remove(f.Name())
+		return fmt.Errorf("write state: %w", err)
+	}
+	dir, err := os.Open(d.path) // else a crash of the host could bring the file back as it was
+	if err == nil {
+		err = errors.Join(dir.Sync(), dir.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
 	return nil

@@ -1,13 +1,9 @@
 //go:build linux
 
-// Package proxy is the API of many daemons on one socket, for an operator's commands: it brings each request
-// to its host over the bus.
-package proxy
+package bus
 
 import (
 	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +16,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 )
 
@@ -29,29 +24,18 @@ const (
 	answerTime = 8 * time.Second  // a link has for each part
 	acceptTime = 15 * time.Second // … and to accept a command
 	maxNamed   = 256              // bytes of the line with the host
-	maxCommand = 64 << 10         // bytes, as a link takes them
 )
 
-// Bus is what brings requests to hosts: a [bus.Bus].
-type Bus interface {
-	Ask(ctx context.Context, subject string, body []byte, again time.Duration, each func(*bus.Message) (more bool, err error)) error
-	Hosts(ctx context.Context) ([]string, error)
-}
-
-// Proxy answers requests. The first line of a connection is the host that its requests are for; if it is
-// empty, for the bus itself.
-type Proxy struct {
-	bus     Bus
+// proxy answers requests, of an operator's commands. The first line of a connection is the host that its requests are
+// for; if it is empty, for the bus itself.
+type proxy struct {
+	bus     *Bus
 	version string
 }
 
-// New makes a proxy of that version.
-func New(b Bus, version string) *Proxy {
-	return &Proxy{b, version}
-}
-
-// Serve answers until ctx is done.
-func (p *Proxy) Serve(ctx context.Context, ln net.Listener) error {
+// Proxy is the API of many daemons on one socket, until ctx is done.
+func (b *Bus) Proxy(ctx context.Context, ln net.Listener, version string) error {
+	p := &proxy{b, version}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /hosts", p.hosts)
 	mux.HandleFunc("GET /v1/version", p.hello)
@@ -125,7 +109,7 @@ func reply(w http.ResponseWriter, status int, doc any) {
 	_ = json.NewEncoder(w).Encode(doc) // the client may be gone
 }
 
-func (p *Proxy) hosts(w http.ResponseWriter, r *http.Request) {
+func (p *proxy) hosts(w http.ResponseWriter, r *http.Request) {
 	names, err := p.bus.Hosts(r.Context())
 	if err != nil {
 		fail(w, err)
@@ -135,14 +119,14 @@ func (p *Proxy) hosts(w http.ResponseWriter, r *http.Request) {
 }
 
 // hello says that the proxy is there: whether the host is, the first question tells.
-func (p *Proxy) hello(w http.ResponseWriter, _ *http.Request) {
+func (p *proxy) hello(w http.ResponseWriter, _ *http.Request) {
 	reply(w, http.StatusOK, api.Version{Head: api.NewHead("version"), Version: p.version, API: api.Major})
 }
 
 // order brings a signed command to the host.
-func (p *Proxy) order(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxCommand+1))
-	if err != nil || len(body) > maxCommand {
+func (p *proxy) order(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxOrder+1))
+	if err != nil || len(body) > maxOrder {
 		fail(w, api.NewError(api.CodeBadRequest, "not a signed command", ""))
 		return
 	}
@@ -150,7 +134,7 @@ func (p *Proxy) order(w http.ResponseWriter, r *http.Request) {
 }
 
 // receipt asks for the receipt of a command. The host waits for it no longer than an answer may take.
-func (p *Proxy) receipt(w http.ResponseWriter, r *http.Request) {
+func (p *proxy) receipt(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if wait, err := time.ParseDuration(q.Get("wait")); err == nil {
 		q.Set("wait", min(wait, answerTime/2).String())
@@ -160,7 +144,7 @@ func (p *Proxy) receipt(w http.ResponseWriter, r *http.Request) {
 }
 
 // read asks the host.
-func (p *Proxy) read(w http.ResponseWriter, r *http.Request) {
+func (p *proxy) read(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || r.Host == "" {
 		fail(w, api.NewError(api.CodeMethod, "over NATS hosts are only asked, and take signed commands", "use --sign"))
 		return
@@ -174,7 +158,7 @@ func (p *Proxy) read(w http.ResponseWriter, r *http.Request) {
 }
 
 // ask sends a message to a host, and passes its answer on. The first part may take that long.
-func (p *Proxy) ask(w http.ResponseWriter, r *http.Request, subject string, message []byte, first time.Duration) {
+func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string, message []byte, first time.Duration) {
 	patience, again := answerTime, time.Duration(0)
 	if r.URL.Path == link.StreamPath {
 		patience, again = link.StreamTime, link.StreamTime/3
@@ -184,12 +168,12 @@ func (p *Proxy) ask(w http.ResponseWriter, r *http.Request, subject string, mess
 	late := time.AfterFunc(first, cancel)
 	defer late.Stop()
 	part := 0
-	err := p.bus.Ask(ctx, subject, message, again, func(m *bus.Message) (more bool, err error) {
+	err := p.bus.Ask(ctx, subject, message, again, func(m *Message) (more bool, err error) {
 		late.Reset(patience)
 		if m.Head[link.PartHeader] != strconv.Itoa(part) {
 			return false, errors.New("a part of the answer is missing")
 		}
-		body, err := unpack(m, link.PartBytes)
+		body, err := m.unpack(link.PartBytes)
 		if err != nil {
 			return false, err
 		}
@@ -218,7 +202,7 @@ func (p *Proxy) ask(w http.ResponseWriter, r *http.Request, subject string, mess
 	case err == nil:
 	case part > 0:
 		panic(http.ErrAbortHandler) // the client sees that it is not whole
-	case errors.Is(err, bus.ErrNobody):
+	case errors.Is(err, ErrNobody):
 		fail(w, errors.New("no link of this host is on the bus; nothing was sent"))
 	case ctx.Err() != nil && r.Method == http.MethodPost:
 		fail(w, fmt.Errorf("no answer within %v; whether the host took the command is not known", first))
@@ -227,22 +211,4 @@ func (p *Proxy) ask(w http.ResponseWriter, r *http.Request, subject string, mess
 	default:
 		fail(w, err)
 	}
-}
-
-// unpack is the body of a message. It may have at most that many bytes.
-func unpack(m *bus.Message, most int) ([]byte, error) {
-	body := m.Body
-	if m.Encoding == link.Gzip {
-		r, err := gzip.NewReader(bytes.NewReader(m.Body))
-		if err == nil {
-			body, err = io.ReadAll(io.LimitReader(r, int64(most)+1))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("an answer cannot be read: %w", err)
-		}
-	}
-	if len(body) > most {
-		return nil, errors.New("an answer is too large")
-	}
-	return body, nil
 }

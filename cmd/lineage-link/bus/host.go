@@ -1,0 +1,234 @@
+//go:build linux
+
+package bus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+)
+
+const (
+	maxQuestion  = 16 << 10         // bytes of a message
+	maxOrder     = 64 << 10         // … with a signed command, as the daemon takes it
+	maxDocuments = 8                // questions that are answered at the same time
+	maxStreams   = 8                // … with a stream
+	maxReceipts  = 64               // … with the receipt of a command, which may be waited for
+	maxAnswer    = 64 << 20         // bytes of a document
+	askTime      = 20 * time.Second // the daemon has for a document
+	postTime     = 10 * time.Second // … and for a command
+)
+
+// receipt is what a link always answers: about a command, to those who know its 128 bits of id.
+var receipt = regexp.MustCompile(`^/v1/commands/[0-9a-f]{32}$`)
+
+// Host answers for the daemon. The daemon decides what is for other hosts, who signed a command and what the link's user
+// may read, and hides what it must.
+type Host struct {
+	All                bool          // it answers questions of any kind, not only about commands
+	Answered, Refused  atomic.Uint64 // questions, since the start
+	Accepted, Unsigned atomic.Uint64 // commands that the daemon accepted, and other messages that were to be one
+
+	daemon                       http.Client
+	documents, streams, receipts chan struct{} // questions that are answered
+	read                         sync.Map      // timers with which streams end, by who asked
+	quiet                        quiet
+}
+
+// NewHost answers for the daemon on that socket.
+func NewHost(socket string, log zerolog.Logger) *Host {
+	return &Host{
+		daemon: http.Client{
+			Transport: &http.Transport{
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, "unix", socket)
+				},
+				IdleConnTimeout: time.Second, DisableCompression: true,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		documents: make(chan struct{}, maxDocuments), streams: make(chan struct{}, maxStreams), receipts: make(chan struct{}, maxReceipts),
+		quiet: quiet{log: log, message: "command refused"},
+	}
+}
+
+// Serve answers what comes for the host of that name, until the connection is closed.
+func (h *Host) Serve(ctx context.Context, b *Bus, name string) error {
+	to := func(m *Message) func(*Message) error {
+		return func(answer *Message) error { return b.Answer(m, answer) }
+	}
+	return errors.Join(
+		b.Subscribe(link.CommandSubject(name), func(m *Message) { h.order(ctx, m.Body, to(m)) }),
+		b.Subscribe(link.AskSubject(name), func(m *Message) { h.ask(ctx, m.Body, m.Asker(), to(m)) }))
+}
+
+// order passes a signed command on. What cannot be one does not reach the daemon, which answers few requests a second.
+func (h *Host) order(ctx context.Context, command []byte, answer func(*Message) error) {
+	var signed api.SignedCommand
+	var status int
+	err := error(api.NewError(api.CodeBadRequest, "not a signed command", ""))
+	if len(command) <= maxOrder && json.Unmarshal(command, &signed) == nil {
+		if _, err = api.ParseCommand(signed.Command); err != nil {
+			err = api.NewError(api.CodeBadRequest, "not a signed command: "+err.Error(), "")
+		}
+	}
+	if err == nil {
+		ctx, over := context.WithTimeout(ctx, postTime)
+		defer over()
+		status, err = h.pass(ctx, http.MethodPost, "/v1/commands", command, false, answer)
+	} else {
+		refuse(err, answer)
+	}
+	switch {
+	case status == http.StatusAccepted:
+		h.Accepted.Add(1)
+		return
+	case err == nil:
+		err = fmt.Errorf("the daemon answers %d", status)
+	}
+	h.Unsigned.Add(1)
+	h.quiet.say(err)
+}
+
+// ask begins to answer a question, in the background, until ctx is done. asker tells apart who asks.
+func (h *Host) ask(ctx context.Context, question []byte, asker string, answer func(*Message) error) {
+	if asker == "" {
+		return
+	}
+	u, err := h.parse(question)
+	room, limit, stream := h.documents, askTime, false
+	switch {
+	case err != nil:
+	case u.Path == link.StreamPath:
+		if timer, again := h.read.Load(asker); again {
+			timer.(*time.Timer).Reset(link.StreamTime)
+			return
+		}
+		room, limit, stream = h.streams, link.StreamTime, true
+	case receipt.MatchString(u.Path):
+		room = h.receipts
+	}
+	if err == nil {
+		select {
+		case room <- struct{}{}:
+		default:
+			err = api.NewError(api.CodeTooMany, "the host answers many questions now", "try again")
+		}
+	}
+	if err != nil {
+		h.Refused.Add(1)
+		refuse(err, answer)
+		return
+	}
+	h.Answered.Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(limit, cancel)
+	if stream {
+		h.read.Store(asker, timer)
+	}
+	go func() {
+		_, _ = h.pass(ctx, http.MethodGet, u.RequestURI(), nil, stream, answer)
+		if stream {
+			h.read.Delete(asker)
+		}
+		timer.Stop()
+		cancel()
+		<-room
+	}()
+}
+
+// parse reads a question.
+func (h *Host) parse(question []byte) (*url.URL, error) {
+	var q link.Question
+	if len(question) > maxQuestion || json.Unmarshal(question, &q) != nil {
+		return nil, api.NewError(api.CodeBadRequest, "not a question", "")
+	}
+	u, err := url.ParseRequestURI(q.Path)
+	if err != nil || u.Host != "" || u.EscapedPath() != u.Path || !strings.HasPrefix(u.Path, "/") || !h.All && !receipt.MatchString(u.Path) {
+		return nil, api.NewError(api.CodeDenied, fmt.Sprintf("the link does not answer %.100q", q.Path), "")
+	}
+	if u.Query().Has("wait") && !receipt.MatchString(u.Path) {
+		return nil, api.NewError(api.CodeBadRequest, "the link does not wait for an end", "")
+	}
+	return u, nil
+}
+
+// pass passes a request on, and what the daemon answers, in parts. An error says that it does not answer.
+func (h *Host) pass(ctx context.Context, method, path string, body []byte, stream bool, answer func(*Message) error) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://lineage"+path, bytes.NewReader(body))
+	var resp *http.Response
+	if err == nil {
+		req.Header.Set(api.HeaderRemote, "1")
+		resp, err = h.daemon.Do(req)
+	}
+	if err != nil {
+		why := "the daemon does not answer"
+		if body != nil {
+			why += "; whether it took the command is not known"
+		}
+		refuse(api.NewError(api.CodeStopping, why, ""), answer)
+		return 0, err
+	}
+	defer resp.Body.Close()
+	head := map[string]string{
+		link.StatusHeader: strconv.Itoa(resp.StatusCode), api.HeaderAPI: resp.Header.Get(api.HeaderAPI), api.HeaderVersion: resp.Header.Get(api.HeaderVersion),
+	}
+	buffer := make([]byte, link.PartBytes)
+	for part, size := 0, 0; ; part++ {
+		n, err := read(resp.Body, buffer, !stream)
+		size += n
+		m := &Message{Head: head}
+		head = map[string]string{} // of the next part
+		m.Head[link.PartHeader] = strconv.Itoa(part)
+		switch {
+		case err == nil && !stream && size > maxAnswer:
+			m.Head[link.BrokenHeader], n = fmt.Sprintf("it is larger than %d MiB", maxAnswer>>20), 0
+		case err == nil:
+			m.Head[link.MoreHeader] = "1"
+		case !errors.Is(err, io.EOF):
+			m.Head[link.BrokenHeader] = "the daemon has broken off"
+		}
+		if err := m.pack(buffer[:n]); err != nil || answer(m) != nil || m.Head[link.MoreHeader] == "" {
+			return resp.StatusCode, nil
+		}
+	}
+}
+
+// read reads what there is, or with whole until the buffer is full.
+func read(r io.Reader, buffer []byte, whole bool) (n int, err error) {
+	for n < len(buffer) && err == nil && (n == 0 || whole) {
+		var more int
+		more, err = r.Read(buffer[n:])
+		n += more
+	}
+	return n, err
+}
+
+// refuse is an answer of the link itself, as the daemon would give it.
+func refuse(err error, answer func(*Message) error) {
+	refused, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		refused = api.NewError(api.CodeInternal, err.Error(), "")
+	}
+	body, _ := json.Marshal(api.ErrorDocument{Head: api.NewHead("error"), Error: refused}) // it is texts
+	_ = answer(&Message{Body: body, Head: map[string]string{
+		link.PartHeader: "0", link.StatusHeader: strconv.Itoa(refused.Status()), api.HeaderAPI: strconv.Itoa(api.Major),
+	}}) // the asker may be gone
+}

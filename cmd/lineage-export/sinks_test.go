@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
+	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
@@ -39,4 +43,31 @@ func TestHeaders(t *testing.T) {
 	if h, err := readHeader(""); len(h) != 0 || err != nil {
 		t.Errorf("without a file: %v, %v", h, err)
 	}
+}
+
+// TestServers: receipts go to the servers of a group, under the name that it or this host has, and need a cursor.
+func TestServers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hosts.yaml")
+	t.Setenv("LINEAGE_HOSTS", file)
+	require.NoError(t, os.WriteFile(file, []byte(`
+named: {transport: nats, servers: ["nats://127.0.0.1:1"], name: web1}
+host: {transport: nats, servers: ["nats://127.0.0.1:1"]}
+other: {transport: nats, servers: ["nats://nats.example.org"]}
+ssh: {hosts: [web1]}
+`), 0o600))
+	own, err := link.HostName()
+	require.NoError(t, err)
+	for group, want := range map[string]string{
+		"@named": "web1", "@host": own, "@other": "hosts.yaml: invalid server", "@ssh": "must have transport: nats", "@none": "has no group", "@named,@host": "must have",
+	} {
+		b, name, err := servers(&export.Options{NATS: group, State: "x"}, zerolog.Nop())
+		if err != nil {
+			name = err.Error()
+		} else {
+			b.Close()
+		}
+		require.Contains(t, name, want)
+	}
+	_, _, err = servers(&export.Options{NATS: "@named"}, zerolog.Nop())
+	require.Contains(t, err.Error(), "needs --state")
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	freshTime = 2 * time.Second // between two questions for a receipt, if there was none
+	freshTime = 5 * time.Second // between two questions for a receipt, if there was none
 	mostBytes = 768 << 10       // of a message; a server takes 1 MiB by default
 )
 

@@ -1,6 +1,9 @@
 package export
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestMetricsAddress(t *testing.T) {
 	for address, ok := range map[string]bool{
@@ -10,6 +13,15 @@ func TestMetricsAddress(t *testing.T) {
 		o := Options{Metrics: address}
 		if err := o.Check(); (err == nil) != ok {
 			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+// TestGroup: the servers of NATS are those of a group.
+func TestGroup(t *testing.T) {
+	for text, ok := range map[string]bool{"@receipts": true, "tls://nats.example.org:4222": false, "receipts": false} {
+		if err := (&Options{NATS: text}).Check(); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "must be @GROUP") {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

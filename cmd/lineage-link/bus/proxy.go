@@ -36,18 +36,19 @@ type proxy struct {
 // Proxy is the API of many daemons on one socket, until ctx is done.
 func (b *Bus) Proxy(ctx context.Context, ln net.Listener, version string) error {
 	p := &proxy{b, version}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /hosts", p.hosts)
-	mux.HandleFunc("GET /v1/version", p.hello)
-	mux.HandleFunc("POST /v1/commands", p.order)
-	mux.HandleFunc("GET /v1/commands/{id}", p.receipt)
-	mux.HandleFunc("/", p.read)
 	type key struct{}
 	s := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.Host, _ = r.Context().Value(key{}).(string)
 			w.Header().Set(api.HeaderAPI, strconv.Itoa(api.Major))
-			mux.ServeHTTP(w, r)
+			if err := p.answer(w, r); err != nil {
+				said, ok := errors.AsType[*api.Error](err)
+				if !ok {
+					said = &api.Error{Code: api.CodeStopping, Message: err.Error(), Exit: api.ExitUnreachable}
+				}
+				w.WriteHeader(said.Status())
+				_ = json.NewEncoder(w).Encode(api.ErrorDocument{Head: api.NewHead("error"), Error: said}) // the client may be gone
+			}
 		}),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, key{}, c.(*named).host)
@@ -95,70 +96,42 @@ func (n *naming) Accept() (net.Conn, error) {
 
 func (n *named) Read(b []byte) (int, error) { return n.rest.Read(b) }
 
-// fail answers with an error.
-func fail(w http.ResponseWriter, err error) {
-	said, ok := errors.AsType[*api.Error](err)
-	if !ok {
-		said = &api.Error{Code: api.CodeStopping, Message: err.Error(), Exit: api.ExitUnreachable}
+// answer answers a request. After an error nothing of an answer was written.
+func (p *proxy) answer(w http.ResponseWriter, r *http.Request) error {
+	get := r.Method == http.MethodGet
+	switch {
+	case get && r.URL.Path == "/hosts":
+		names, err := p.bus.Hosts(r.Context())
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(w).Encode(names)
+	case get && r.URL.Path == "/v1/version": // the proxy is there: whether the host is, the first question tells
+		return json.NewEncoder(w).Encode(api.Version{Head: api.NewHead("version"), Version: p.version, API: api.Major})
+	case r.Host == "":
+	case r.Method == http.MethodPost && r.URL.Path == "/v1/commands":
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxOrder+1))
+		if err != nil || len(body) > maxOrder {
+			return api.NewError(api.CodeBadRequest, "not a signed command", "")
+		}
+		return p.ask(w, r, link.CommandSubject(r.Host), body, acceptTime)
+	case get:
+		q := r.URL.Query()
+		if wait, err := time.ParseDuration(q.Get("wait")); err == nil { // no longer than an answer may take
+			q.Set("wait", min(wait, answerTime/2).String())
+			r.URL.RawQuery = q.Encode()
+		}
+		question, err := json.Marshal(link.Question{Path: r.URL.RequestURI()})
+		if err != nil {
+			return err
+		}
+		return p.ask(w, r, link.AskSubject(r.Host), question, answerTime)
 	}
-	reply(w, said.Status(), api.ErrorDocument{Head: api.NewHead("error"), Error: said})
-}
-
-func reply(w http.ResponseWriter, status int, doc any) {
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(doc) // the client may be gone
-}
-
-func (p *proxy) hosts(w http.ResponseWriter, r *http.Request) {
-	names, err := p.bus.Hosts(r.Context())
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	reply(w, http.StatusOK, names)
-}
-
-// hello says that the proxy is there: whether the host is, the first question tells.
-func (p *proxy) hello(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, api.Version{Head: api.NewHead("version"), Version: p.version, API: api.Major})
-}
-
-// order brings a signed command to the host.
-func (p *proxy) order(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxOrder+1))
-	if err != nil || len(body) > maxOrder {
-		fail(w, api.NewError(api.CodeBadRequest, "not a signed command", ""))
-		return
-	}
-	p.ask(w, r, link.CommandSubject(r.Host), body, acceptTime)
-}
-
-// receipt asks for the receipt of a command. The host waits for it no longer than an answer may take.
-func (p *proxy) receipt(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	if wait, err := time.ParseDuration(q.Get("wait")); err == nil {
-		q.Set("wait", min(wait, answerTime/2).String())
-		r.URL.RawQuery = q.Encode()
-	}
-	p.read(w, r)
-}
-
-// read asks the host.
-func (p *proxy) read(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet || r.Host == "" {
-		fail(w, api.NewError(api.CodeMethod, "over NATS hosts are only asked, and take signed commands", "use --sign"))
-		return
-	}
-	question, err := json.Marshal(link.Question{Path: r.URL.RequestURI()})
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	p.ask(w, r, link.AskSubject(r.Host), question, answerTime)
+	return api.NewError(api.CodeMethod, "over NATS hosts are only asked, and take signed commands", "use --sign")
 }
 
 // ask sends a message to a host, and passes its answer on. The first part may take that long.
-func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string, message []byte, first time.Duration) {
+func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string, message []byte, first time.Duration) error {
 	patience, again := answerTime, time.Duration(0)
 	if r.URL.Path == link.StreamPath {
 		patience, again = link.StreamTime, link.StreamTime/3
@@ -203,12 +176,11 @@ func (p *proxy) ask(w http.ResponseWriter, r *http.Request, subject string, mess
 	case part > 0:
 		panic(http.ErrAbortHandler) // the client sees that it is not whole
 	case errors.Is(err, ErrNobody):
-		fail(w, errors.New("no link of this host is on the bus; nothing was sent"))
+		return errors.New("no link of this host is on the bus; nothing was sent")
 	case ctx.Err() != nil && r.Method == http.MethodPost:
-		fail(w, fmt.Errorf("no answer within %v; whether the host took the command is not known", first))
+		return fmt.Errorf("no answer within %v; whether the host took the command is not known", first)
 	case ctx.Err() != nil:
-		fail(w, fmt.Errorf("no answer within %v", patience))
-	default:
-		fail(w, err)
+		return fmt.Errorf("no answer within %v", patience)
 	}
+	return err
 }

@@ -94,6 +94,7 @@ type EventsQuery struct {
 	// Since is the time of the first event wanted, Until that of the last; zero:
 	// from now on, without end.
 	Since, Until time.Time
+	Compressed   bool // by gzip on the way, if the daemon does not do that for many others
 }
 
 // PathRef names a file: by its absolute path and, so that its other names and

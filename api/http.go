@@ -171,8 +171,9 @@ func (c *client) foreign(format string, args ...any) error {
 	return c.unreachable(fmt.Errorf("%w: %s", ErrNotLineage, fmt.Sprintf(format, args...)))
 }
 
-// do sends one request and returns the reply if it is a 2xx; the caller closes its body.
-func (c *client) do(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+// do sends one request and returns the reply, in one of the accepted encodings, if it is a 2xx; the caller
+// closes its body.
+func (c *client) do(ctx context.Context, method, path string, query url.Values, body any, accept ...string) (*http.Response, error) {
 	var r io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)
@@ -188,6 +189,9 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	}
 	if r != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, encoding := range accept {
+		req.Header.Add("Accept-Encoding", encoding)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

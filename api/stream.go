@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,11 @@ func (c *client) Events(ctx context.Context, q EventsQuery, each func(*Event) er
 	if q.Snapshot {
 		v.Set("snapshot", "1")
 	}
-	return c.stream(ctx, "/v1/events", v, func(r io.Reader) error { return ReadEvents(r, each) })
+	var accept []string
+	if q.Compressed {
+		accept = []string{"gzip"}
+	}
+	return c.stream(ctx, "/v1/events", v, func(r io.Reader) error { return ReadEvents(r, each) }, accept...)
 }
 
 // Watch calls each as Events does.
@@ -43,13 +48,19 @@ func (c *client) Watch(ctx context.Context, q WatchQuery, each func(*Frame) erro
 	})
 }
 
-func (c *client) stream(ctx context.Context, path string, q url.Values, read func(io.Reader) error) error {
-	resp, err := c.do(ctx, http.MethodGet, path, q, nil)
+func (c *client) stream(ctx context.Context, path string, q url.Values, read func(io.Reader) error, accept ...string) error {
+	resp, err := c.do(ctx, http.MethodGet, path, q, nil, accept...)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	err = read(resp.Body)
+	if body := io.Reader(resp.Body); resp.Header.Get("Content-Encoding") != "gzip" {
+		err = read(body)
+	} else if body, err = gzip.NewReader(body); err == nil {
+		err = read(body)
+	} else {
+		err = fmt.Errorf("%w: %w", ErrBroken, err)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -6,6 +6,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -57,6 +58,11 @@ func (r Ref) String() string {
 		return strconv.Itoa(r.PID)
 	}
 	return fmt.Sprintf("%d@%d", r.PID, r.StartNS)
+}
+
+// Compare orders processes by their starts.
+func (r Ref) Compare(other Ref) int {
+	return cmp.Or(cmp.Compare(r.StartNS, other.StartNS), cmp.Compare(r.PID, other.PID))
 }
 
 // Session is an agent session.
@@ -266,9 +272,10 @@ type Event struct {
 	TimeNS   U64          `json:"time_ns,omitempty"`   // boottime
 	Time     *time.Time   `json:"time,omitempty"`      // wall time
 	Type     EventType    `json:"type,omitempty"`      // fork, exec, exit, reparent, reaped, session, listen, unlisten, lost, trace, mark, stop, continue, crossing
-	Process  *Process     `json:"process,omitempty"`   // that it happened to; a live process in a snapshot; mark: the agent; trace: the process whose TRACEPARENT was read
+	Process  *Process     `json:"process,omitempty"`   // that it happened to, as it is after the event, without what only a question has: ns_pid, cgroup, cwd, task, first_argv, orphan; use of a live one. mark: the agent; trace: the process whose TRACEPARENT was read
+	Was      *Process     `json:"was,omitempty"`       // exec: with the program and the user that it had before; absent: not known
 	Session  string       `json:"session,omitempty"`   // id of the session
-	Name     string       `json:"name,omitempty"`      // session: its name; absent in events from the history on disk
+	Subject  *Session     `json:"subject,omitempty"`   // session: it, as it is after the event
 	State    SessionState `json:"state,omitempty"`     // session
 	Reason   string       `json:"reason,omitempty"`    // session; of the stream's end
 	From     *Ref         `json:"from,omitempty"`      // reparent
@@ -282,7 +289,8 @@ type Event struct {
 	Count    uint64       `json:"count,omitempty"`     // lost
 	Where    string       `json:"where,omitempty"`     // lost: ring, reader, restart
 	// Of a loss in the ring, and of a restart: events between these boottimes are
-	// missing. SinceNS may be unknown.
+	// missing. SinceNS may be unknown. Of an exec since is when the program before was
+	// executed; absent: it was forked with that.
 	SinceNS U64 `json:"since_ns,omitempty"`
 	UntilNS U64 `json:"until_ns,omitempty"` // the end of the gap, in boottime
 

@@ -93,7 +93,7 @@ func (n *node) edge(root bool) Edge {
 	}
 	switch {
 	case ran != nil:
-		e.CreatorComm, e.CreatorArgv = ran.comm(), ran.argv()
+		e.CreatorComm, e.CreatorArgv = ran.Comm, ran.Argv
 	case n.birthComm[0] != 0: // a fork copies the comm
 		e.CreatorComm = text(n.birthComm)
 	case n.creator != nil && n.hops == 0:

@@ -33,6 +33,30 @@ func (g *Graph) Apply(e *Event) {
 	g.trim()
 }
 
+// Complete adds to an event what the graph knows of its process, as it is after the event: it is
+// called before the next one is applied. What a look found stays marked as reconciled.
+func (g *Graph) Complete(e *Event) {
+	n := g.index.find(e.ID)
+	if n == nil {
+		return
+	}
+	if e.Evidence != Reconciled {
+		e.Evidence, e.Source = n.evidence, n.source
+	}
+	if e.Type != Reparent {
+		e.Parent = n.parent
+	}
+	if e.Type != Continue && e.Signal == nil {
+		e.Signal = n.signal
+	}
+	if n.exit {
+		e.Status, e.Flags, e.CPUTime, e.MaxRSS = n.status, n.flags, n.cpuTime, n.maxRSS
+	}
+	e.Creator, e.Comm, e.UID, e.Cgroup, e.Claim = n.creatorID, n.comm[:], n.uid, n.cgroup, n.claim
+	e.Image, e.Container, e.Exited = n.imageAt(^uint64(0)), n.container, n.exited
+	e.StatusKnown, e.Met = n.exit, n.known
+}
+
 // birth enters a process, or enters it again: a member that is made root of a nested
 // session, or adopted, is born twice. The latest Birth decides the evidence, the
 // earliest the creator.
@@ -70,6 +94,10 @@ func (g *Graph) exec(e *Event) {
 	g.meet(n)
 	if e.Session != 0 {
 		g.enter(n, e.Session, e.Time)
+	}
+	e.Was, e.WasUID = n.imageAt(e.Time-1), n.uid
+	if k := len(n.execs); k > 0 && n.execs[k-1].at < e.Time {
+		e.Before = n.execs[k-1].at
 	}
 	n.describe(e.Comm, e.UID, e.Cgroup, e.Time)
 	g.run(n, e)

@@ -9,24 +9,29 @@ import (
 	"github.com/lineage-ebpf/lineage/lineage/memory"
 )
 
-// image is one distinct command line, shared by all processes that run or ran it. Its
-// key is "comm NUL exe NUL flag argv" with argv as the kernel gives it.
-type image struct {
-	key    string
-	exeAt  int
-	argvAt int // behind the flag
-	args   []string
-	uid    uint32 // that the memory is booked for
-	refs   int
+// Image is one distinct command line, shared by all processes that run or ran it, and by their
+// events. What it shows never changes.
+type Image struct {
+	Comm, Exe string
+	Argv      []string // the same for all who ask: of 4,095 empty arguments each copy would take 64 KiB
+	Truncated bool     // Argv is only the beginning
+
+	key  string // "comm NUL exe NUL flag argv" with argv as the kernel gives it
+	uid  uint32 // that the memory is booked for
+	refs int
+	bare *Image
 }
 
-func (i *image) comm() string    { return i.key[:i.exeAt-1] }
-func (i *image) exe() string     { return i.key[i.exeAt : i.argvAt-2] }
-func (i *image) truncated() bool { return i.key[i.argvAt-1] == 't' }
+// Size is roughly the memory of i: text, arguments, struct and map slot.
+func (i *Image) Size() int { return len(i.Comm) + len(i.Exe) + memory.ArgvSize(i.Argv) + 170 }
 
-// argv is the same slice for all who ask: of 4,095 empty arguments each copy would take
-// 64 KiB.
-func (i *image) argv() []string { return i.args }
+// Bare is i without its arguments, made once: for who keeps many. Only the owner of its graph calls it.
+func (i *Image) Bare() *Image {
+	if i.bare == nil {
+		i.bare = &Image{Comm: i.Comm, Exe: memory.ShortPath(i.Exe), Truncated: i.Truncated || len(i.Argv) > 0}
+	}
+	return i.bare
+}
 
 // join is the opposite of split.
 func join(argv []string) []byte {
@@ -46,20 +51,20 @@ func split(args string) []string {
 // images holds every command line once. Those of live processes have to stay, so of a user with
 // too many only the beginnings are kept.
 type images struct {
-	byKey   map[string]*image
+	byKey   map[string]*Image
 	scratch []byte
 	share   *memory.Share
 }
 
 // intern returns the image of a command, with a reference for the caller. It is booked for the
 // first user that ran the command.
-func (t *images) intern(uid uint32, comm, exe, argv []byte, truncated bool) *image {
+func (t *images) intern(uid uint32, comm, exe, argv []byte, truncated bool) *Image {
 	i := t.find(comm, exe, argv, truncated)
-	if i.refs == 0 && !t.share.Take(uid, i.size()) {
-		short, cut := memory.ShortArgv(i.args)
+	if i.refs == 0 && !t.share.Take(uid, i.Size()) {
+		short, cut := memory.ShortArgv(i.Argv)
 		i = t.find(comm, exe, join(short), truncated || cut)
 		if i.refs == 0 {
-			t.share.Book(uid, i.size())
+			t.share.Book(uid, i.Size())
 		}
 	}
 	if i.refs == 0 {
@@ -71,7 +76,7 @@ func (t *images) intern(uid uint32, comm, exe, argv []byte, truncated bool) *ima
 }
 
 // find returns the image of a command: a new one without references, unless there is one.
-func (t *images) find(comm, exe, argv []byte, truncated bool) *image {
+func (t *images) find(comm, exe, argv []byte, truncated bool) *Image {
 	key := append(t.scratch[:0], untilNUL(comm)...)
 	key = append(key, 0)
 	exeAt := len(key)
@@ -86,36 +91,33 @@ func (t *images) find(comm, exe, argv []byte, truncated bool) *image {
 	t.scratch = key
 	i := t.byKey[string(key)]
 	if i == nil {
-		i = &image{key: string(key), exeAt: exeAt, argvAt: argvAt}
-		i.args = split(i.key[argvAt:])
+		text := string(key)
+		i = &Image{Comm: text[:exeAt-1], Exe: text[exeAt : argvAt-2], Argv: split(text[argvAt:]), Truncated: truncated, key: text}
 	}
 	return i
 }
 
-// size is roughly the memory of i: text, arguments, struct and map slot.
-func (i *image) size() int { return i.argvAt + memory.ArgvSize(i.args) + 120 }
-
-func (t *images) hold(i *image) *image {
+func (t *images) hold(i *Image) *Image {
 	if i != nil {
 		i.refs++
 	}
 	return i
 }
 
-func (t *images) release(i *image) {
+func (t *images) release(i *Image) {
 	if i == nil {
 		return
 	}
 	if i.refs--; i.refs == 0 {
 		delete(t.byKey, i.key)
-		t.share.Book(i.uid, -i.size())
+		t.share.Book(i.uid, -i.Size())
 	}
 }
 
 // exec is one exec of a process.
 type exec struct {
 	at    uint64
-	image *image
+	image *Image
 }
 
 // maxExecs bounds the execs that a process remembers.
@@ -141,7 +143,7 @@ func (g *Graph) run(n *node, e *Event) {
 }
 
 // imageAt returns what n ran at a time, nil if unknown.
-func (n *node) imageAt(at uint64) *image {
+func (n *node) imageAt(at uint64) *Image {
 	for i := len(n.execs) - 1; i >= 0; i-- {
 		if n.execs[i].at <= at {
 			return n.execs[i].image
@@ -172,7 +174,7 @@ func (g *Graph) inherit(n *node) {
 		if n.hops > 0 || n.evidence == Adopted { // the creator in memory did not fork it
 			continue
 		}
-		var img *image
+		var img *Image
 		if n.creator != nil && !n.unseen {
 			img = n.creator.imageAt(n.id.Start)
 		}
@@ -214,8 +216,8 @@ func (n *node) commands() []Command {
 	return list
 }
 
-func (i *image) command(at uint64) Command {
-	return Command{Time: at, Comm: i.comm(), Exe: i.exe(), Argv: i.argv(), ArgvTruncated: i.truncated()}
+func (i *Image) command(at uint64) Command {
+	return Command{Time: at, Comm: i.Comm, Exe: i.Exe, Argv: i.Argv, ArgvTruncated: i.Truncated}
 }
 
 func untilNUL(b []byte) []byte {

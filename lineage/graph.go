@@ -68,7 +68,7 @@ func New(o Options) *Graph {
 		options:    o,
 		index:      newIndex(),
 		sessions:   make(map[SessionID]*session),
-		images:     images{byKey: make(map[string]*image), share: memory.NewShare(o.Text + o.Text/2)},
+		images:     images{byKey: make(map[string]*Image), share: memory.NewShare(o.Text + o.Text/2)},
 		history:    list{k: shelf},
 		kept:       list{k: shelf},
 		dirty:      list{k: change},

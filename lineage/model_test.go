@@ -306,7 +306,7 @@ func audit(g *Graph) error {
 	}
 	var live, ghosts, kept, history int
 	counts := map[SessionID]Count{}
-	refs := map[*image]int{}
+	refs := map[*Image]int{}
 	holders := map[uint32]ID{}
 	for _, id := range ids {
 		n := g.index.find(id)

@@ -120,7 +120,7 @@ type node struct {
 	claim     *Claim
 	container *Container
 	signal    *Signal
-	inherited *image // the creator's command at the fork
+	inherited *Image // the creator's command at the fork
 	execs     []exec
 	moves     []Move
 
@@ -217,7 +217,7 @@ func (n *node) view() Node {
 		v.Under = n.creator.id
 	}
 	if img := n.imageAt(^uint64(0)); img != nil {
-		v.Exe, v.Argv, v.ArgvTruncated = img.exe(), img.argv(), img.truncated()
+		v.Exe, v.Argv, v.ArgvTruncated = img.Exe, img.Argv, img.Truncated
 	}
 	if len(n.moves) > 0 {
 		v.Reparents = append([]Move(nil), n.moves...)

@@ -71,8 +71,8 @@ func (e Evidence) String() string {
 	return [...]string{"", "root", "fork", "adopted", "reconciled"}[min(e, Reconciled)]
 }
 
-// Event is one change. Which fields count depends on Type. Argv, Exe and Comm
-// are copied if they are kept.
+// Event is one change. Which fields count for Apply depends on Type; Complete adds the others. Argv,
+// Exe and Comm are copied if they are kept.
 type Event struct {
 	Type     EventType
 	Time     uint64 // boottime, ns
@@ -99,6 +99,21 @@ type Event struct {
 	Signal *Signal // Exit: that ended it; Stop, Continue; nil: none, or not known
 
 	Claim *Claim // Birth, Claimed; nil: no claim of its own, only its creator's
+
+	After // by Complete; Was and Before by Apply
+}
+
+// After is what the kernel does not say with an event: the process as it is after it.
+type After struct {
+	Image       *Image // what it runs, or ran last; nil: not known
+	Container   *Container
+	Exited      uint64 // boottime of its end, 0: it lives
+	StatusKnown bool   // its Exit was reported: status, flags, CPU time and memory are known
+	Met         bool   // user and cgroup are known
+
+	Was    *Image // Exec: what it ran before; nil: not known
+	WasUID uint32 // Exec: the user that it was before
+	Before uint64 // Exec: since when it ran that by an exec of its own; 0: since its fork
 }
 
 // Seen is one live or unreaped process of a snapshot.

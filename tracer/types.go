@@ -237,10 +237,12 @@ type Event struct {
 	// for Listen and Unlisten when the process began to listen; for Mark when the call began.
 	Since uint64
 
-	// Claim is what members claim about Process; for Mark its one call. The kernel knows nothing of it.
+	// Claim is what members claim about Process. The kernel knows nothing of it.
 	Claim *lineage.Claim
-	// Container that Process is in, as user space read it; nil: none, or not known.
-	Container *lineage.Container
+	Call  *lineage.Call // Mark
+	// After is what user space knows: with it, and with the fields of other types, an event that
+	// readers get has its process as it is after the event. Filename and Argv are in its Image.
+	lineage.After
 }
 
 // Args splits Argv.

@@ -40,7 +40,11 @@ func About(ev *api.Event, name func(api.Ref) string) string {
 		add("from", ev.From)
 		add("to", ev.To)
 	case ev.Type == api.EventSession:
-		words = strings.Fields(ev.Name + " " + string(ev.State) + " " + ev.Reason)
+		name := ""
+		if ev.Subject != nil {
+			name = ev.Subject.Name
+		}
+		words = strings.Fields(name + " " + string(ev.State) + " " + ev.Reason)
 	case ev.Type == api.EventExit && p != nil:
 		return HowEnded(p)
 	case ev.Port != nil:

@@ -20,7 +20,7 @@ func TestAbout(t *testing.T) {
 		"by 7 x parent 1 x":                     {Type: api.EventFork, Process: &api.Process{Creator: &api.Ref{PID: 7}, Parent: &api.Ref{PID: 1}}},
 		"from 7 x to 1 x":                       {Type: api.EventReparent, From: &api.Ref{PID: 7}, To: &api.Ref{PID: 1}},
 		"exited 3":                              {Type: api.EventExit, Process: &api.Process{ExitCode: new(3)}},
-		"web ended root_exit":                   {Type: api.EventSession, Name: "web", State: api.StateEnded, Reason: "root_exit"},
+		"web ended root_exit":                   {Type: api.EventSession, Subject: &api.Session{Name: "web"}, State: api.StateEnded, Reason: "root_exit"},
 		"no events are kept from before this time (restart)": {Type: api.EventLost, Where: "restart"},
 	} {
 		if got := About(&ev, func(r api.Ref) string { return fmt.Sprint(r.PID, " x") }); got != want {

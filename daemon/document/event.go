@@ -4,7 +4,6 @@ import (
 	"net/netip"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -46,57 +45,76 @@ func Event(c Clock, seq uint64, e *tracer.Event, r Reader) api.Event {
 	case tracer.EventSession:
 		ev.State, ev.Reason = api.SessionState(e.State.String()), e.Cause.String()
 		return ev
-	}
-	p := &api.Process{Ref: Ref(e.Process), Comm: e.Comm.String(), Session: ev.Session}
-	ev.Process = p
-	if e.Type == tracer.EventMark {
-		ev.Call = mark(c, e)
-		return ev
-	}
-	claims(c, p, e.Claim)
-	p.Container = Container(e.Container)
-	reconciled := e.Evidence == tracer.EvidenceReconciled
-	if reconciled {
-		p.Evidence = evidence(lineage.Reconciled, 0)
-	}
-	switch e.Type {
-	case tracer.EventBirth:
-		p.State, p.Creator, p.Parent = api.StateLive, RefOrNil(e.Creator), RefOrNil(e.Parent)
-		p.Evidence, p.Started = evidence(e.Evidence, e.Source), c.Wall(e.Process.Start)
-		p.UID = new(int(e.UID))
 	case tracer.EventExec:
-		p.State, p.Exe, p.UID = api.StateLive, string(e.Filename), new(int(e.UID))
-		if p.Argv = r.Argv(e.UID, e.Args()); p.Argv != nil {
-			p.ArgvTruncated = e.ArgvTruncated
-		}
-	case tracer.EventExit:
-		p.State, p.Exited = api.StateZombie, c.Wall(e.Time)
-		if reconciled {
-			break // how it exited is unknown
-		}
-		p.ExitCode, p.Signal = Exit(e.ExitStatus)
-		p.Killer = Killer(c, e.Process, p.Signal, e.Flags, e.Signal)
-		p.CPUSeconds, p.RSSBytes = seconds(e.CPUTime), e.MaxRSS
+		ev.Was, ev.SinceNS = was(e, r), api.U64(e.Before)
 	case tracer.EventReparent:
 		ev.From, ev.To = RefOrNil(e.From), RefOrNil(e.Parent)
-	case tracer.EventReaped:
-		p.State = api.StateExited
 	case tracer.EventStop, tracer.EventContinue:
 		ev.Sent = Sender(c, e.Signal)
 	case tracer.EventCrossing:
 		ev.Crossing = crossing(e.Crossing)
 	case tracer.EventListen, tracer.EventUnlisten:
 		ev.Port = listened(e.Address)
+	case tracer.EventMark:
+		ev.Call = mark(c, e)
 	}
+	ev.Process = process(c, e, r)
 	return ev
+}
+
+// process is the process of an event, as it is after it.
+func process(c Clock, e *tracer.Event, r Reader) *api.Process {
+	p := &api.Process{
+		Ref: Ref(e.Process), Comm: e.Comm.String(), State: api.StateLive, Creator: RefOrNil(e.Creator), Parent: RefOrNil(e.Parent),
+		Container: Container(e.Container), Evidence: evidence(e.Evidence, e.Source), Started: c.Wall(e.Process.Start),
+	}
+	if e.Session != 0 {
+		p.Session = e.Session.String()
+	}
+	if e.Met || e.Type == tracer.EventBirth || e.Type == tracer.EventExec {
+		p.UID = new(int(e.UID))
+	}
+	if i := e.Image; i != nil {
+		p.Exe, p.Argv = i.Exe, KnownArgv(p, i.Argv, r)
+		p.ArgvTruncated = i.Truncated && p.Argv != nil
+	}
+	claims(c, p, e.Claim, e.Time)
+	exited := e.Exited
+	if e.Type == tracer.EventExit && exited == 0 {
+		exited = e.Time
+	}
+	switch p.Exited = c.Wall(exited); {
+	case e.Type == tracer.EventReaped:
+		p.State = api.StateExited
+	case exited != 0:
+		p.State = api.StateZombie
+	case e.Type != tracer.EventContinue:
+		p.Stopped = Sender(c, e.Signal)
+	}
+	if e.StatusKnown || e.Type == tracer.EventExit && e.Evidence != tracer.EvidenceReconciled {
+		p.ExitCode, p.Signal = Exit(e.ExitStatus)
+		p.Killer = Killer(c, e.Process, p.Signal, e.Flags, e.Signal)
+		p.CPUSeconds, p.RSSBytes = seconds(e.CPUTime), e.MaxRSS
+	}
+	return p
+}
+
+// was is a process before it executed another program; nil: what it was is not known.
+func was(e *tracer.Event, r Reader) *api.Process {
+	if e.Was == nil {
+		return nil
+	}
+	p := &api.Process{Ref: Ref(e.Process), Comm: e.Was.Comm, Exe: e.Was.Exe, UID: new(int(e.WasUID)), Argv: r.Argv(e.WasUID, e.Was.Argv)}
+	p.ArgvTruncated = e.Was.Truncated && p.Argv != nil
+	return p
 }
 
 // mark is the call that a mark is about, as it was then.
 func mark(k Clock, e *tracer.Event) *api.Call {
-	if e.Claim == nil || len(e.Claim.Calls) != 1 {
-		return nil // another version wrote it
+	if e.Call == nil {
+		return nil
 	}
-	call := Call(k, e.Claim.Calls[0])
+	call := Call(k, e.Call)
 	call.Ended = nil
 	if e.Since < e.Time {
 		call.Ended = k.Wall(e.Time)

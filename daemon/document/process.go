@@ -79,7 +79,7 @@ func (e Encoder) Process(n *lineage.Node, r Reader) api.Process {
 	if p.Argv = r.Argv(n.UID, n.Argv); p.Argv != nil {
 		p.ArgvTruncated = n.ArgvTruncated
 	}
-	claims(e.Clock, &p, n.Claim)
+	claims(e.Clock, &p, n.Claim, ^uint64(0))
 	p.Container = Container(n.Container)
 	if n.StatusKnown {
 		p.ExitCode, p.Signal = Exit(n.Status)
@@ -121,8 +121,8 @@ func Call(k Clock, c *lineage.Call) api.Call {
 	return api.Call{ID: c.ID, Tool: c.Tool, Agent: RefOrNil(c.Agent), Began: k.Wall(c.Began), Ended: k.Wall(c.Ended()), Claimed: true}
 }
 
-// claims adds to a process what members say of it.
-func claims(k Clock, p *api.Process, c *lineage.Claim) {
+// claims adds to a process what members had said of it at a time: the ends of calls come later.
+func claims(k Clock, p *api.Process, c *lineage.Claim, at uint64) {
 	if c == nil {
 		return
 	}
@@ -132,7 +132,11 @@ func claims(k Clock, p *api.Process, c *lineage.Claim) {
 		}
 	}
 	for _, x := range c.Calls {
-		p.Calls = append(p.Calls, Call(k, x))
+		call := Call(k, x)
+		if x.Ended() > at {
+			call.Ended = nil
+		}
+		p.Calls = append(p.Calls, call)
 	}
 }
 

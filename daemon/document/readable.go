@@ -20,10 +20,25 @@ func ReadableProcess(p *api.Process, r Reader) api.Process {
 	return d
 }
 
-// RedactedRoot is a copy without secrets.
-func RedactedRoot(p *api.Process, redact func([]string) []string) *api.Process {
-	d := *p
-	d.Argv, d.FirstArgv = redact(d.Argv), redact(d.FirstArgv)
+// RedactedSession is a copy without secrets.
+func RedactedSession(s *api.Session, redact func([]string) []string) *api.Session {
+	d := *s
+	if s.Root != nil {
+		d.Root = new(*s.Root)
+		d.Root.Argv, d.Root.FirstArgv = redact(d.Root.Argv), redact(d.Root.FirstArgv)
+	}
+	d.Brokered = RedactedBrokered(d.Brokered, redact)
+	return &d
+}
+
+// ReadableSession is a copy as r may read it.
+func ReadableSession(s *api.Session, r Reader) *api.Session {
+	d := *s
+	if s.Root != nil {
+		d.Root = new(*s.Root)
+		d.Root.Argv, d.Root.FirstArgv = KnownArgv(d.Root, d.Root.Argv, r), KnownArgv(d.Root, d.Root.FirstArgv, r)
+	}
+	d.Brokered, d.Token = ReadableBrokered(d.Brokered, r), ""
 	return &d
 }
 

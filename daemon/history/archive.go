@@ -100,11 +100,7 @@ func decodePast(row *journal.Session, c access.Caller) (*Past, error) {
 	if err := json.Unmarshal(row.Doc, &p.doc); err != nil {
 		return nil, fmt.Errorf("read session %s of the history: %w", row.Word, err)
 	}
-	if r := p.doc.Root; r != nil {
-		r.Argv, r.FirstArgv = document.KnownArgv(r, r.Argv, c), document.KnownArgv(r, r.FirstArgv, c)
-	}
-	p.doc.Brokered = document.ReadableBrokered(p.doc.Brokered, c)
-	p.doc.Token = ""
+	p.doc = *document.ReadableSession(&p.doc, c)
 	return p, nil
 }
 

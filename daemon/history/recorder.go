@@ -4,10 +4,11 @@ package history
 
 import (
 	"context"
-	"strings"
+	"encoding/json"
 	"sync/atomic"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
@@ -233,8 +234,9 @@ func (r *Recorder) batch(most uint64) (b *batch, more bool) {
 		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
 		b.Events = append(b.Events, gap)
 	}
+	hidden := make(map[*lineage.Image]*lineage.Image)
 	for i := range buf[:n] {
-		b.Events = append(b.Events, r.record(&buf[i]))
+		b.Events = append(b.Events, r.record(&buf[i], hidden))
 	}
 	b.next = first + uint64(n)
 	b.Sessions = r.over
@@ -242,8 +244,9 @@ func (r *Recorder) batch(most uint64) (b *batch, more bool) {
 	return b, uint64(n) == most || len(r.sessions) > 0
 }
 
-// record converts an event for the file, and notes what it changes.
-func (r *Recorder) record(x *recent.Event) journal.Record {
+// record converts an event for the file, without its secrets, and notes what it changes. Events that share
+// a command line share it in hidden, too.
+func (r *Recorder) record(x *recent.Event, hidden map[*lineage.Image]*lineage.Image) journal.Record {
 	ev := x.Event
 	if ev.Session != 0 {
 		switch ev.Type {
@@ -257,10 +260,18 @@ func (r *Recorder) record(x *recent.Event) journal.Record {
 			}
 		}
 	}
-	if len(ev.Argv) > 0 {
-		ev.Argv = []byte(strings.Join(r.redact(ev.Args()), "\x00") + "\x00")
+	hide := func(img *lineage.Image) *lineage.Image {
+		if img != nil && hidden[img] == nil {
+			hidden[img] = &lineage.Image{Comm: img.Comm, Exe: img.Exe, Argv: r.redact(img.Argv), Truncated: img.Truncated}
+		}
+		return hidden[img]
 	}
-	return journal.Record{Seq: x.Seq, Event: ev}
+	ev.Image, ev.Was = hide(ev.Image), hide(ev.Was)
+	rec := journal.Record{Seq: x.Seq, Event: ev}
+	if x.Subject != nil {
+		rec.Subject, _ = json.Marshal(document.RedactedSession(x.Subject, r.redact)) // plain structs
+	}
+	return rec
 }
 
 // written notes that a batch is in the file.

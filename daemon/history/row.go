@@ -45,11 +45,7 @@ func (x *row) session(r *Recorder) (s journal.Session, err error) {
 		Boot: r.boot, ID: x.id, Word: x.doc.ID, Name: x.doc.Name, UID: uint32(x.doc.UID), Parent: x.parent,
 		Zero: x.zero, Started: x.zero.Add(time.Duration(x.created)),
 	}
-	if x.doc.Root != nil {
-		x.doc.Root = document.RedactedRoot(x.doc.Root, r.redact)
-	}
-	x.doc.Brokered = document.RedactedBrokered(x.doc.Brokered, r.redact)
-	if s.Doc, err = json.Marshal(&x.doc); err != nil {
+	if s.Doc, err = json.Marshal(document.RedactedSession(&x.doc, r.redact)); err != nil {
 		return s, fmt.Errorf("encode session: %w", err)
 	}
 	if x.report != nil {

@@ -22,7 +22,8 @@ import (
 // getEvents streams events from ?from= or from now on, with ?snapshot=1 the
 // present processes first.
 func (h *sessions) getEvents(w http.ResponseWriter, r *http.Request, c access.Caller, q url.Values) (err error) {
-	req := stream.Request{Session: q.Get("session"), From: stream.Now, Snapshot: q.Get("snapshot") == "1"}
+	req := stream.Request{Session: q.Get("session"), From: stream.Now, Snapshot: q.Get("snapshot") == "1",
+		Gzip: strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")}
 	if text := q.Get("type"); text != "" {
 		for t := range strings.SplitSeq(text, ",") {
 			if !slices.Contains(api.EventTypes, api.EventType(t)) {

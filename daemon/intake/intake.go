@@ -20,6 +20,15 @@ func Event(ev *tracer.Event) lineage.Event {
 	}
 }
 
+// Complete gives an event what the graph has added to le, which was made of it.
+func Complete(ev *tracer.Event, le *lineage.Event) {
+	ev.Evidence, ev.Source, ev.Creator, ev.Parent = le.Evidence, tracer.Source(le.Source), le.Creator, le.Parent
+	ev.UID, ev.Cgroup, ev.Claim, ev.Signal, ev.After = le.UID, le.Cgroup, le.Claim, le.Signal, le.After
+	ev.ExitStatus, ev.Flags, ev.CPUTime, ev.MaxRSS = le.Status, tracer.EntryFlags(le.Flags), le.CPUTime, le.MaxRSS
+	ev.Filename, ev.Argv, ev.ArgvTruncated = nil, nil, false
+	copy(ev.Comm[:], le.Comm)
+}
+
 var types = [...]lineage.EventType{
 	tracer.EventBirth:    lineage.Birth,
 	tracer.EventExec:     lineage.Exec,

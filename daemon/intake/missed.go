@@ -10,16 +10,11 @@ import (
 // Missed is the events that should have reported a change that a look found at that boottime, without
 // the fields that are unknown. An event that has come since is left out, as the graph's node shows.
 func Missed(c *lineage.Change, n *lineage.Node, at uint64) (all []tracer.Event) {
-	ev := tracer.Event{
-		Time: at, Process: c.ID, Session: c.Session,
-		Evidence: tracer.EvidenceReconciled, UID: n.UID, Cgroup: n.Cgroup,
-	}
-	copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
+	ev := tracer.Event{Time: at, Process: c.ID, Session: c.Session, Evidence: tracer.EvidenceReconciled}
 	add := func(t tracer.EventType) { ev.Type = t; all = append(all, ev) }
 	switch c.Kind {
 	case lineage.Found:
 		if n.Reconciled {
-			ev.Creator, ev.Parent = n.Creator, n.Parent
 			add(tracer.EventBirth)
 		}
 	case lineage.Reparented:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/lineage"
 )
 
 // An unusable file is set aside, whole, and another one begun.
@@ -108,7 +109,7 @@ func TestDamagedRow(t *testing.T) {
 	write(t, j, Batch{Events: records(20, 5, 0), Zero: noon})
 	j.Close()
 	other := records(10, 5, 0)
-	other[2].Argv = []byte("a\x00-c\x00")
+	other[2].Image = &lineage.Image{Comm: "a", Exe: "/bin/a", Argv: []string{"a", "-c"}}
 	data, err := encode(other)
 	require.NoError(t, err)
 	alter(t, path, `UPDATE sessions SET uid = 'x' WHERE id = 1; UPDATE sessions SET doc = '{"a":2}' WHERE id = 3;

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/lineage-ebpf/lineage/lineage"
 )
 
 func TestMaxAge(t *testing.T) {
@@ -76,10 +78,11 @@ func bulky(first uint64, at time.Duration) []Record {
 	r := rand.New(rand.NewPCG(first, 2))
 	rs := records(first, 100, at)
 	for i := range rs {
-		rs[i].Argv = make([]byte, 2000)
-		for k := range rs[i].Argv {
-			rs[i].Argv[k] = byte(r.Uint32())
+		text := make([]byte, 2000)
+		for k := range text {
+			text[k] = byte(r.Uint32())
 		}
+		rs[i].Image = &lineage.Image{Exe: string(text)}
 	}
 	return rs
 }

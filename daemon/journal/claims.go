@@ -55,18 +55,10 @@ func (t claims) trace(b []byte, x *lineage.Trace) []byte {
 }
 
 func (t claims) call(b []byte, x *lineage.Call) []byte {
-	n, written := t.calls[x]
-	if written {
-		return binary.AppendUvarint(b, n)
-	}
-	n = uint64(len(t.calls) + 1)
-	t.calls[x] = n
-	b = binary.AppendUvarint(b, n)
-	for _, text := range [...]string{x.ID, x.Tool} {
-		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
-	}
-	b = appendIdentity(b, x.Agent)
-	return binary.AppendUvarint(binary.AppendUvarint(b, x.Began), x.Ended())
+	return once(b, t.calls, x, func(b []byte, x *lineage.Call) []byte {
+		b = appendIdentity(appendText(appendText(b, x.ID), x.Tool), x.Agent)
+		return binary.AppendUvarint(binary.AppendUvarint(b, x.Began), x.Ended())
+	})
 }
 
 func appendIdentity(b []byte, id tracer.Identity) []byte {
@@ -89,20 +81,21 @@ func (d *decoder) claim(t *unpacked) *lineage.Claim {
 		c.Trace = t.traces[n-1]
 	}
 	for range d.uint(maxCalls) {
-		n := d.uint(uint64(len(t.calls) + 1))
-		if n == 0 {
-			d.b, d.bad = nil, true
-			return nil
-		}
-		if n > uint64(len(t.calls)) {
-			t.calls = append(t.calls, d.call())
-		}
-		c.Calls = append(c.Calls, t.calls[n-1])
+		c.Calls = append(c.Calls, d.callOf(t))
 	}
 	if c.Calls == nil && c.Trace == (lineage.Trace{}) {
 		return nil
 	}
 	return &c
+}
+
+// callOf is the inverse of call.
+func (d *decoder) callOf(t *unpacked) *lineage.Call {
+	x := shared(d, &t.calls, d.call)
+	if x == nil {
+		d.b, d.bad = nil, true
+	}
+	return x
 }
 
 func (d *decoder) trace() (x lineage.Trace) {

@@ -20,6 +20,7 @@ import (
 type Record struct {
 	Seq uint64
 	tracer.Event
+	Subject []byte // of an event of a session: its document, opaque here
 }
 
 const (
@@ -29,7 +30,7 @@ const (
 	// up the memory.
 	maxPlain = 64 << 20
 	// format is the first byte of a block. Older formats were never released.
-	format = 4
+	format = 5
 )
 
 // errBlock is a block of events that cannot be read.
@@ -48,12 +49,12 @@ func encode(records []Record) ([]byte, error) {
 	plain := binary.AppendUvarint([]byte{format}, uint64(len(records)))
 	var seq, at uint64
 	claimed := newClaims()
-	contained := make(map[*lineage.Container]uint64)
+	contained, ran := make(map[*lineage.Container]uint64), make(map[*lineage.Image]uint64)
 	for i := range records {
 		r := &records[i]
 		for _, v := range [...]uint64{
 			r.Seq - seq, uint64(r.Type), r.Time - at, uint64(r.Session), uint64(r.Flags), uint64(r.Evidence) | uint64(r.Source)<<8,
-			uint64(r.UID), r.Cgroup, uint64(r.ExitStatus), r.CPUTime, r.MaxRSS, uint64(r.State), uint64(r.Cause), r.Count, r.Since,
+			uint64(r.UID), r.Cgroup, uint64(r.ExitStatus), r.CPUTime, r.MaxRSS, uint64(r.State), uint64(r.Cause), r.Count, r.Since, ago(&r.Event),
 		} {
 			plain = binary.AppendUvarint(plain, v)
 		}
@@ -61,11 +62,18 @@ func encode(records []Record) ([]byte, error) {
 			plain = appendIdentity(plain, id)
 		}
 		plain = append(plain, marks(&r.Event))
-		for _, b := range [...][]byte{bytes.TrimRight(r.Comm[:], "\x00"), r.Filename, r.Argv, address(r.Address)} {
-			plain = append(binary.AppendUvarint(plain, uint64(len(b))), b...)
+		for _, b := range [...][]byte{bytes.TrimRight(r.Comm[:], "\x00"), address(r.Address), r.Subject} {
+			plain = appendText(plain, b)
 		}
 		plain = claimed.append(plain, r.Claim)
 		plain = appendContainer(plain, contained, r.Container)
+		plain = appendImage(plain, ran, r.Image)
+		if r.Was != nil {
+			plain = appendImage(binary.AppendUvarint(binary.AppendUvarint(plain, uint64(r.WasUID)), r.Before), ran, r.Was)
+		}
+		if r.Call != nil {
+			plain = claimed.call(plain, r.Call)
+		}
 		if r.Signal != nil {
 			plain = appendSignal(plain, r.Signal)
 		}
@@ -102,6 +110,7 @@ func decode(packed []byte) ([]Record, error) {
 	var seq, at uint64
 	var claimed unpacked
 	var contained []*lineage.Container
+	var ran []*lineage.Image
 	for range n {
 		var r Record
 		r.Seq = seq + d.uint(^uint64(0))
@@ -118,16 +127,27 @@ func decode(packed []byte) ([]Record, error) {
 		r.State = tracer.State(d.uint(1<<32 - 1))
 		r.Cause = tracer.Cause(d.uint(1<<32 - 1))
 		r.Count, r.Since = d.uint(^uint64(0)), d.uint(^uint64(0))
+		if ago := d.uint(r.Time + 1); ago > 0 {
+			r.Exited = r.Time + 1 - ago
+		}
 		for _, id := range [...]*tracer.Identity{&r.Process, &r.Creator, &r.Parent, &r.From} {
 			*id = d.identity()
 		}
 		mark := d.bytes(1)[0]
-		r.ArgvTruncated = mark&truncated != 0
+		r.Met, r.StatusKnown = mark&met != 0, mark&statusKnown != 0
 		copy(r.Comm[:len(r.Comm)-1], d.text())
-		r.Filename, r.Argv = d.text(), d.text()
 		d.address(&r.Address)
+		r.Subject = d.text()
 		r.Claim = d.claim(&claimed)
 		r.Container = d.container(&contained)
+		r.Image = d.image(&ran)
+		if mark&replaced != 0 {
+			r.WasUID, r.Before = uint32(d.uint(1<<32-1)), d.uint(^uint64(0))
+			r.Was = d.image(&ran)
+		}
+		if mark&called != 0 {
+			r.Call = d.callOf(&claimed)
+		}
 		if mark&signalled != 0 {
 			r.Signal = d.signal()
 		}
@@ -144,6 +164,14 @@ func decode(packed []byte) ([]Record, error) {
 		return nil, errBlock
 	}
 	return records, nil
+}
+
+// ago is how long before an event its process had exited, in ns plus one; 0: it lives.
+func ago(e *tracer.Event) uint64 {
+	if e.Exited == 0 {
+		return 0
+	}
+	return e.Time - min(e.Exited, e.Time) + 1
 }
 
 // address is empty for events without one: most of them.

@@ -69,7 +69,7 @@ func records(first uint64, n int, at time.Duration) (all []Record) {
 	for i := range n {
 		all = append(all, Record{Seq: first + uint64(i), Event: tracer.Event{
 			Type: tracer.EventExec, Time: uint64(at) + uint64(i), Session: 7, Process: tracer.Identity{PID: 9, Start: 8},
-			Comm: tracer.Comm{'a'}, Filename: []byte("/bin/a"), Argv: []byte("a\x00-b\x00"),
+			Comm: tracer.Comm{'a'}, After: lineage.After{Image: &lineage.Image{Comm: "a", Exe: "/bin/a", Argv: []string{"a", "-b"}}},
 		}})
 	}
 	return all
@@ -90,6 +90,7 @@ func TestCodec(t *testing.T) {
 	calls := []*lineage.Call{{ID: "toolu_1", Tool: "Bash", Agent: tracer.Identity{PID: 1, Start: 2}, Began: 3}, {ID: "2"}}
 	calls[1].End(1 << 63)
 	traces := []lineage.Trace{{ID: [16]byte{1}, Span: [8]byte{7: 2}, Sampled: true, From: tracer.Identity{PID: 3, Start: 4}}, {Span: [8]byte{1}}}
+	images := []*lineage.Image{{Comm: "a", Exe: "/bin/a", Argv: []string{"a", "", "c"}, Truncated: true}, {Comm: "b"}, nil}
 	for range 10 {
 		var all []Record
 		seq := r.Uint64() >> 1
@@ -102,9 +103,15 @@ func TestCodec(t *testing.T) {
 			x.Flags, x.Evidence, x.UID, x.Cgroup = tracer.EntryFlags(r.Uint32()), tracer.Evidence(r.Uint32()&0xff), r.Uint32(), r.Uint64()
 			x.Source = tracer.Source(r.Uint32() & 0xff)
 			x.ExitStatus, x.CPUTime, x.MaxRSS, x.Count, x.Since = r.Uint32(), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()
-			x.State, x.Cause, x.ArgvTruncated = tracer.State(r.Uint32()), tracer.Cause(r.Uint32()), r.Uint32()&1 == 0
+			x.State, x.Cause, x.Met, x.StatusKnown = tracer.State(r.Uint32()), tracer.Cause(r.Uint32()), r.Uint32()&1 == 0, r.Uint32()&1 == 0
 			copy(x.Comm[:15], "comm"[:r.IntN(5)])
-			x.Filename, x.Argv = text(), text()
+			x.Subject, x.Image = text(), images[r.IntN(3)]
+			if r.IntN(2) == 0 {
+				x.Exited = x.Time - uint64(r.IntN(2))
+			}
+			if r.IntN(3) == 0 {
+				x.Was, x.WasUID, x.Before, x.Call = images[r.IntN(2)], r.Uint32(), r.Uint64(), calls[r.IntN(2)]
+			}
 			switch r.IntN(3) {
 			case 0:
 				x.Address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(r.Uint32())}), uint16(r.Uint32()))

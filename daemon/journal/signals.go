@@ -9,16 +9,19 @@ import (
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
-// What the byte of an event says. Most events have no signal, which then takes no room.
+// What the byte of an event says. What most events have not takes no room.
 const (
-	truncated = 1 << iota
+	met = 1 << iota
+	statusKnown
 	signalled
 	crossed
+	replaced
+	called
 )
 
 // marks is that byte.
 func marks(ev *tracer.Event) byte {
-	return bits(ev.ArgvTruncated, ev.Signal != nil, ev.Crossing != nil)
+	return bits(ev.Met, ev.StatusKnown, ev.Signal != nil, ev.Crossing != nil, ev.Was != nil, ev.Call != nil)
 }
 
 // bits has a bit for each, the lowest first.
@@ -37,7 +40,7 @@ func appendSignal(b []byte, s *lineage.Signal) []byte {
 	b = appendIdentity(b, s.By)
 	b = binary.AppendUvarint(b, uint64(s.Session))
 	b = binary.AppendUvarint(b, uint64(s.UID))
-	return append(binary.AppendUvarint(b, uint64(len(s.Comm))), s.Comm...)
+	return appendText(b, s.Comm)
 }
 
 // signal is the inverse of appendSignal.
@@ -59,7 +62,7 @@ func appendCrossing(b []byte, c *tracer.Crossing) []byte {
 	b = appendIdentity(append(b, c.Signal, refused), c.To)
 	b = binary.AppendUvarint(b, uint64(c.Session))
 	b = binary.AppendUvarint(b, uint64(c.UID))
-	return append(binary.AppendUvarint(b, uint64(len(c.Comm))), c.Comm...)
+	return appendText(b, c.Comm)
 }
 
 // crossing is the inverse of appendCrossing.

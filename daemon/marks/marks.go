@@ -303,11 +303,7 @@ func (m *Marks) exempt(t registry.Tx, hook access.Caller, agent tracer.Identity)
 func (m *Marks) publish(t registry.Tx, id tracer.SessionID, at uint64, calls []*lineage.Call) {
 	var events []tracer.Event
 	for _, c := range calls {
-		ev := tracer.Event{Type: tracer.EventMark, Time: at, Session: id, Process: c.Agent, Since: c.Began, Claim: &lineage.Claim{Calls: []*lineage.Call{c}}}
-		if n, ok := t.Graph().Node(c.Agent); ok {
-			copy(ev.Comm[:len(ev.Comm)-1], n.Comm)
-		}
-		events = append(events, ev)
+		events = append(events, tracer.Event{Type: tracer.EventMark, Time: at, Session: id, Process: c.Agent, Since: c.Began, Call: c})
 	}
 	t.Apply(events)
 }

@@ -8,15 +8,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lineage-ebpf/lineage/tracer"
-
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/lineage"
+	"github.com/lineage-ebpf/lineage/lineage/memory"
+	"github.com/lineage-ebpf/lineage/tracer"
 )
 
 const (
 	Size  = 32768    // events that the daemon's ring holds
-	Bytes = 16 << 20 // of their command lines, at most
+	Bytes = 16 << 20 // of their command lines; users share one half, and of a user with too many only the programs are kept, in the other
 	block = 1024     // events that are allocated together
 )
 
@@ -24,7 +26,8 @@ const (
 type Event struct {
 	Seq uint64
 	tracer.Event
-	About *About // nil: its session is unknown
+	About   *About       // nil: its session is unknown
+	Subject *api.Session // of an event of a session: as root may read it, after the event
 }
 
 // About is what readers of a session's events have to know of it. It is attached to
@@ -32,7 +35,6 @@ type Event struct {
 // changes.
 type About struct {
 	Scope access.Scope
-	Name  string      // of the session
 	Over  atomic.Bool // the session's last event has been added
 }
 
@@ -41,7 +43,7 @@ type About struct {
 func (r *Ring) Of(v registry.View, s *registry.Session) *About {
 	a := r.sessions[s.ID()]
 	if a == nil {
-		a = &About{Scope: v.Scope(s), Name: s.Info().Name}
+		a = &About{Scope: v.Scope(s)}
 		r.sessions[s.ID()] = a
 	}
 	return a
@@ -57,11 +59,20 @@ func (r *Ring) Hooks() *registry.Hooks {
 }
 
 func (r *Ring) publish(v registry.View, events []tracer.Event) {
-	r.add(events, func(id tracer.SessionID) *About {
-		if s := v.Session(id); s != nil {
-			return r.Of(v, s)
+	r.add(events, func(ev *tracer.Event) (*About, *api.Session) {
+		s := v.Session(ev.Session)
+		switch {
+		case s == nil:
+			return nil, nil
+		case ev.Type != tracer.EventSession:
+			return r.Of(v, s), nil
 		}
-		return nil
+		d := v.Document(s, access.Caller{})
+		d.State, d.EndReason = api.SessionState(ev.State.String()), ev.Cause.String()
+		if ev.State != tracer.StateEmpty { // the next event of the batch may be its end
+			d.Ended, d.Verdict = nil, ""
+		}
+		return r.Of(v, s), &d
 	})
 }
 
@@ -77,9 +88,16 @@ type Ring struct {
 	first uint64    // oldest sequence number that is still here
 	next  uint64    // the next number
 	began uint64    // the first number of this ring; it does not change
-	bytes int
+	texts map[*lineage.Image]text
+	share *memory.Share // of texts
 	wake  chan struct{} // closed when something was added
 	added chan struct{} // wakes Pace
+}
+
+// text is a command line that events have.
+type text struct {
+	events int
+	uid    uint32 // that its memory is booked for
 }
 
 // New starts at seq. Sequence numbers continue across daemons: they start at the
@@ -88,8 +106,8 @@ type Ring struct {
 // the events: most hosts have few.
 func New(seq uint64, size int) *Ring {
 	return &Ring{
-		sessions: make(map[tracer.SessionID]*About),
-		size:     uint64(size), buf: make([][]Event, (size+block-1)/block),
+		sessions: make(map[tracer.SessionID]*About), texts: make(map[*lineage.Image]text), share: memory.NewShare(Bytes / 2),
+		size: uint64(size), buf: make([][]Event, (size+block-1)/block),
 		first: seq, next: seq, began: seq, wake: make(chan struct{}), added: make(chan struct{}, 1),
 	}
 }
@@ -106,7 +124,7 @@ func (r *Ring) slot(seq uint64) *Event {
 // add appends events, in order, and gives them their numbers; of returns what is known
 // of their sessions. It copies nothing but the events themselves. Its cost does not
 // depend on the readers: Pace wakes them.
-func (r *Ring) add(events []tracer.Event, of func(tracer.SessionID) *About) {
+func (r *Ring) add(events []tracer.Event, of func(*tracer.Event) (*About, *api.Session)) {
 	if len(events) == 0 {
 		return
 	}
@@ -114,22 +132,56 @@ func (r *Ring) add(events []tracer.Event, of func(tracer.SessionID) *About) {
 	defer r.mu.Unlock()
 	for i := range events {
 		ev := &events[i]
-		r.bytes += len(ev.Filename) + len(ev.Argv)
-		for r.next-r.first == r.size || r.bytes > Bytes && r.first < r.next {
+		ev.Image, ev.Was = r.hold(ev.UID, ev.Image), r.hold(ev.WasUID, ev.Was)
+		for r.next-r.first == r.size || r.share.Used() > Bytes && r.first < r.next {
 			old := r.slot(r.first)
-			r.bytes -= len(old.Filename) + len(old.Argv)
-			old.Filename, old.Argv, old.About = nil, nil, nil
+			r.drop(old.Image)
+			r.drop(old.Was)
+			*old = Event{}
 			r.first++
 		}
 		slot := r.slot(r.next)
-		slot.Seq, slot.About = r.next, of(ev.Session)
-		slot.Event = *ev
+		slot.Seq, slot.Event = r.next, *ev
+		slot.About, slot.Subject = of(ev)
 		r.next++
 	}
 	select {
 	case r.added <- struct{}{}:
 	default:
 	}
+}
+
+// hold counts a command line once for all events that have it.
+func (r *Ring) hold(uid uint32, img *lineage.Image) *lineage.Image {
+	if img == nil {
+		return nil
+	}
+	x := r.texts[img]
+	if x.events == 0 && !r.share.Take(uid, img.Size()) {
+		if img = img.Bare(); r.texts[img].events == 0 {
+			r.share.Book(uid, img.Size())
+		}
+		x = r.texts[img]
+	}
+	if x.events == 0 {
+		x.uid = uid
+	}
+	x.events++
+	r.texts[img] = x
+	return img
+}
+
+func (r *Ring) drop(img *lineage.Image) {
+	if img == nil {
+		return
+	}
+	x := r.texts[img]
+	if x.events--; x.events > 0 {
+		r.texts[img] = x
+		return
+	}
+	delete(r.texts, img)
+	r.share.Book(x.uid, -img.Size())
 }
 
 // Pace wakes the readers after something was added: all at once, and only after it has

@@ -203,21 +203,12 @@ func (r *Registry) apply(batch []tracer.Event) {
 		case tracer.EventListen, tracer.EventUnlisten:
 			r.view().notifyEvent(s, ev, func(h *Hooks) eventHook { return h.Listened })
 		}
-		r.name(ev)
-		if ev.Type == tracer.EventListen || ev.Type == tracer.EventUnlisten {
-			continue
-		}
 		le := intake.Event(ev)
 		r.graph.Apply(&le)
+		r.complete(ev, &le)
 	}
 	if hidden {
 		batch = slices.DeleteFunc(batch, func(ev tracer.Event) bool { return r.canaries.find(ev.Session) != nil })
-	}
-	for i := range batch {
-		if ev := &batch[i]; ev.Type != tracer.EventMark { // a mark event carries the claim of one call
-			ev.Claim, _ = r.graph.Claim(ev.Process)
-			ev.Container = r.graph.Container(ev.Process)
-		}
 	}
 	r.counts.meter.published(batch)
 	r.view().publish(batch...)
@@ -239,16 +230,11 @@ func (r *Registry) missed(ev *tracer.Event) {
 	r.AskResync(CauseLost)
 }
 
-// name gives an event the comm, if events of its type do not carry it.
-func (r *Registry) name(ev *tracer.Event) {
-	switch ev.Type {
-	case tracer.EventExit, tracer.EventReaped, tracer.EventListen, tracer.EventUnlisten, tracer.EventStop, tracer.EventContinue, tracer.EventCrossing:
-	default:
-		return
-	}
-	if comm, ok := r.graph.Comm(ev.Process); ok {
-		ev.Comm = comm
-	}
+// complete gives an event, of which le was made, its process as it is now: the next event of the batch
+// may change it.
+func (r *Registry) complete(ev *tracer.Event, le *lineage.Event) {
+	r.graph.Complete(le)
+	intake.Complete(ev, le)
 }
 
 // Run is the goroutine that owns graph and sessions, until ctx is done. A panic in a call

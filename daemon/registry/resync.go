@@ -91,6 +91,10 @@ func (p *sampler) settleDoubts() {
 		}
 		missed = append(missed, intake.Missed(&d.Change, &n, d.at)...)
 	}
+	for i := range missed {
+		le := intake.Event(&missed[i])
+		r.complete(&missed[i], &le)
+	}
 	if n := r.doubts.dropped; n > 0 {
 		missed = append(missed, tracer.Event{Type: tracer.EventLost, Time: r.o.Clock.Boottime(), Count: n})
 	}

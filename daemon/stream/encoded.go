@@ -8,7 +8,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
-	"github.com/lineage-ebpf/lineage/tracer"
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 )
@@ -33,10 +32,13 @@ type line struct {
 }
 
 // line is an event, with the time of a clock, as a caller may see it. Callers differ only in what
-// they see of command lines.
+// they see of command lines: of one user, else it is made for each of them.
 func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller) ([]byte, error) {
+	if r.Subject != nil || r.Was != nil && r.WasUID != r.UID {
+		return encode(k, r, c)
+	}
 	sight := access.Whole
-	if r.Type == tracer.EventExec {
+	if r.Image != nil {
 		sight = c.Sees(r.UID)
 	}
 	slot := &l.lines[sight][r.Seq%recentLines]
@@ -44,19 +46,20 @@ func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller)
 	if held != nil && held.seq == r.Seq {
 		return held.text, nil
 	}
-	ev := document.Event(k, r.Seq, &r.Event, c)
-	if r.Type == tracer.EventSession && r.About != nil {
-		ev.Name = r.About.Name
-	}
-	text, err := ev.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
+	text, err := encode(k, r, c)
 	// A reader that is behind does not replace a line that others still need.
-	if len(text) <= maxLine && (held == nil || held.seq < r.Seq) {
+	if err == nil && len(text) <= maxLine && (held == nil || held.seq < r.Seq) {
 		slot.CompareAndSwap(held, &line{r.Seq, text})
 	}
-	return text, nil
+	return text, err
+}
+
+func encode(k document.Clock, r *recent.Event, c access.Caller) ([]byte, error) {
+	ev := document.Event(k, r.Seq, &r.Event, c)
+	if r.Subject != nil {
+		ev.Subject = document.ReadableSession(r.Subject, c)
+	}
+	return ev.MarshalJSON()
 }
 
 // turns are taken by readers of the events before they read and encode, and returned

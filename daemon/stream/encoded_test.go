@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/internal/require"
+	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -24,7 +25,7 @@ func TestRecentLines(t *testing.T) {
 	redacted := 0
 	group := access.Caller{UID: 2, Group: true, Redact: func([]string) []string { redacted++; return []string{"x", "--hidden"} }}
 	r := recent.Event{Seq: 7}
-	r.Type, r.UID, r.Filename, r.Argv = tracer.EventExec, 1000, []byte("/bin/x"), []byte("x\x00--secret\x00")
+	r.Type, r.UID, r.Image = tracer.EventBirth, 1000, &lineage.Image{Exe: "/bin/x", Argv: []string{"x", "--secret"}}
 	get := func(c access.Caller) []byte {
 		b, err := lines.line(clock, &r, c)
 		require.NoError(t, err)
@@ -62,5 +63,14 @@ func TestRecentLines(t *testing.T) {
 	r.Seq += recentLines
 	if newer := get(root); !bytes.Contains(newer, []byte(`"seq":"`+strconv.Itoa(7+recentLines)+`"`)) {
 		t.Errorf("%s", newer)
+	}
+	// Of two users each caller gets what it may see of both.
+	r.Seq++
+	r.Was, r.WasUID, r.Type = &lineage.Image{Argv: []string{"su", "--other"}}, 5, tracer.EventExec
+	for uid, want := range map[uint32][2]bool{0: {true, true}, 1000: {true, false}, 5: {false, true}, 1: {}} {
+		text := get(access.Caller{UID: uid})
+		if got := [2]bool{bytes.Contains(text, []byte("--secret")), bytes.Contains(text, []byte("--other"))}; got != want {
+			t.Errorf("uid %d gets %s", uid, text)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -37,7 +38,11 @@ type Events struct {
 	turns      turns
 	presenting sync.Mutex // held while a reader gets the present processes
 	replaying  sync.Mutex // held while one gets a block of the history
+	packed     atomic.Int32
 }
+
+// maxPacked is how many readers get compressed lines at once: each takes a megabyte.
+const maxPacked = 8
 
 // New makes the streams of a daemon.
 func New(o Options) *Events { return &Events{o: o, turns: newTurns()} }
@@ -52,6 +57,7 @@ type Request struct {
 	From         uint64          // the first number, or Now
 	Since, Until time.Time
 	Snapshot     bool // send the present sessions and processes first
+	Gzip         bool // the reader can unpack it
 }
 
 // Serve streams events until the reader, the session or the daemon goes.
@@ -72,6 +78,12 @@ func (e *Events) Serve(ctx context.Context, w http.ResponseWriter, c access.Call
 	from, present, err := rd.join(from, q.Snapshot)
 	if err != nil {
 		return err
+	}
+	if q.Gzip {
+		defer e.packed.Add(-1)
+		if e.packed.Add(1) <= maxPacked {
+			rd.out.pack()
+		}
 	}
 	rd.out.Begin()
 	if q.Snapshot && !rd.snapshot(present) {

@@ -24,7 +24,7 @@ func TestEvents(t *testing.T) {
 	s := w.Session("user", 100, api.NewSession{Name: "web", GraceMS: daemontest.MS(0)})
 	l := w.Events("user", "?session="+s.ID+"&snapshot=1")
 	l.Want("recording")
-	if ev := l.Next(); ev.Type != "session" || ev.Session != s.ID || ev.Name != "web" || ev.State != "active" || ev.Time != nil {
+	if ev := l.Next(); ev.Type != "session" || ev.Session != s.ID || ev.Subject.Name != "web" || ev.State != "active" || ev.Time != nil {
 		t.Errorf("%+v", ev)
 	}
 	l.Want("process 100")
@@ -55,7 +55,7 @@ func TestEvents(t *testing.T) {
 	}
 	w.K.Exit(100, 0)
 	l.Want("exit 100")
-	if ev = l.Next(); ev.Type != "session" || ev.State != "condemned" || ev.Name != "web" {
+	if ev = l.Next(); ev.Type != "session" || ev.State != "condemned" || ev.Subject.Name != "web" {
 		t.Errorf("%+v", ev)
 	}
 	l.Want("exit 102")
@@ -173,7 +173,7 @@ func TestReaderFellOff(t *testing.T) {
 	w.Until(func() bool {
 		buf := make([]recent.Event, 64)
 		n, first, _ := w.Service.Ring.Read(w.Service.Ring.Began(), buf)
-		i := slices.IndexFunc(buf[:n], func(r recent.Event) bool { return string(r.Filename) == "/bin/mark" })
+		i := slices.IndexFunc(buf[:n], func(r recent.Event) bool { return r.Image != nil && r.Image.Exe == "/bin/mark" })
 		from = first + uint64(i) + 1
 		return i >= 0
 	})

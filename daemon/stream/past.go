@@ -5,6 +5,7 @@ package stream
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -168,6 +169,9 @@ func (r *reader) sendPast(ctx context.Context, b *journal.Block, then document.C
 	d := document.Event(then, x.Seq, ev, r.caller)
 	if b.Boot != r.e.o.BootID {
 		d.Seq, d.BootID = 0, b.Boot
+	}
+	if subject := new(api.Session); len(x.Subject) > 0 && json.Unmarshal(x.Subject, subject) == nil {
+		d.Subject = document.ReadableSession(subject, r.caller)
 	}
 	r.append(d.MarshalJSON())
 }

@@ -179,7 +179,7 @@ func (r *reader) present(v registry.View) (all []any) {
 		}
 		all = append(all, &api.Event{
 			Head: api.Head{Kind: "event"}, Type: document.EventNames[tracer.EventSession],
-			Session: x.ID().String(), Name: x.Info().Name, State: x.State(),
+			Session: x.ID().String(), State: x.State(), Subject: new(v.Document(x, r.caller)),
 		})
 		for _, b := range v.Graph().Tree(false, x.ID()) {
 			if n, ok := v.Graph().Node(b.ID); ok && n.State != lineage.Unknown {

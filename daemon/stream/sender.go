@@ -4,6 +4,8 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -52,11 +54,18 @@ type Sender struct {
 	w   http.ResponseWriter
 	rc  *http.ResponseController
 	out *bytes.Buffer // nil: nothing to write
+	gz  *gzip.Writer  // nil: the reader gets plain lines
 }
 
 // To makes the sender of a reply.
 func (l *Lines) To(w http.ResponseWriter, c access.Caller) *Sender {
 	return &Sender{caller: c, stall: l.Stall, tally: l.Tally, log: l.Log, w: w, rc: http.NewResponseController(w)}
+}
+
+// pack compresses what is sent.
+func (s *Sender) pack() {
+	s.w.Header().Set("Content-Encoding", "gzip")
+	s.gz, _ = gzip.NewWriterLevel(s.w, gzip.BestSpeed) // the level is gzip's own
 }
 
 // Begin sends the header.
@@ -94,7 +103,7 @@ func (s *Sender) Flush() bool {
 		return true
 	}
 	s.rc.SetWriteDeadline(time.Now().Add(s.stall))
-	_, err := s.w.Write(s.out.Bytes())
+	err := s.write(s.out.Bytes())
 	if s.out.Reset(); s.out.Cap() <= 2*WriteSize {
 		buffers.Put(s.out)
 	}
@@ -112,8 +121,19 @@ func (s *Sender) Flush() bool {
 	return false // else it disconnected
 }
 
+func (s *Sender) write(b []byte) error {
+	if s.gz == nil {
+		_, err := s.w.Write(b)
+		return err
+	}
+	_, err := s.gz.Write(b)
+	return cmp.Or(err, s.gz.Flush())
+}
+
 // End sends the last line.
 func (s *Sender) End(doc any) {
 	s.Encode(doc)
-	s.Flush()
+	if s.Flush() && s.gz != nil && s.gz.Close() == nil {
+		s.rc.Flush()
+	}
 }

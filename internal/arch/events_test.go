@@ -8,10 +8,14 @@ import (
 	"go/types"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
+
+// eventSwitches is how many switches over types of events there may be: each has to learn of a new type. It only goes down.
+const eventSwitches = 8
 
 // TestEventTypes: only package api spells the types of events, and every switch over one
 // names all of them or has a default.
@@ -35,6 +39,7 @@ func TestEventTypes(t *testing.T) {
 			all[constant.StringVal(c.Val())] = true
 		}
 	}
+	var switches []string
 	for _, f := range c.files {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -43,7 +48,14 @@ func TestEventTypes(t *testing.T) {
 					t.Errorf("%s: name the constant of package api", c.fset.Position(n.Pos()))
 				}
 			case *ast.SwitchStmt:
-				if n.Tag == nil || c.info.Types[n.Tag].Type != eventType {
+				if n.Tag == nil {
+					break
+				}
+				tag := c.info.Types[n.Tag].Type
+				if named, ok := tag.(*types.Named); ok && named.Obj().Name() == "EventType" {
+					switches = append(switches, c.fset.Position(n.Pos()).String())
+				}
+				if tag != eventType {
 					break
 				}
 				if missing := missing(n, c.info, all); len(missing) > 0 {
@@ -52,6 +64,10 @@ func TestEventTypes(t *testing.T) {
 			}
 			return true
 		})
+	}
+	switches = slices.DeleteFunc(switches, func(at string) bool { return strings.Contains(at, "/internal/") || strings.Contains(at, "test/") })
+	if len(switches) != eventSwitches {
+		t.Errorf("%d switches over types of events, want %d: %q", len(switches), eventSwitches, switches)
 	}
 }
 

@@ -6,14 +6,12 @@ package arch
 var mayImport = map[string]string{
 	"api/apitest":                  "api",
 	"api/display":                  "api",
-	"api/past":                     "api",
 	"api/run":                      "api",
 	"cmd/lineage":                  "api api/display cmd/lineage/console cmd/lineage/ending cmd/lineage/exit cmd/lineage/flags cmd/lineage/help cmd/lineage/hook cmd/lineage/hosts cmd/lineage/html cmd/lineage/link cmd/lineage/natslink cmd/lineage/outside cmd/lineage/programs cmd/lineage/query cmd/lineage/setup cmd/lineage/signing cmd/lineage/silence cmd/lineage/supervise cmd/lineage/text cmd/lineage/urgent cmd/lineage/verify cmd/lineage/view daemon daemon/audit/chain daemon/canary daemon/document daemon/instance enforcer/policy tracer tui tui/ink",
 	"cmd/lineage-export":           "api cmd/lineage-export/file cmd/lineage-export/follow cmd/lineage-export/metrics cmd/lineage-export/ocsf cmd/lineage-export/otlp cmd/lineage-export/record cmd/lineage-link/bus cmd/lineage/export cmd/lineage/hosts cmd/lineage/link cmd/lineage/service",
 	"cmd/lineage-export/file":      "cmd/lineage-export/record",
 	"cmd/lineage-export/follow":    "api api/display cmd/lineage-export/model cmd/lineage-export/record cmd/lineage-link/bus cmd/lineage/link cmd/lineage/secrets cmd/lineage/statedir enforcer/redact",
 	"cmd/lineage-export/metrics":   "api cmd/lineage/service",
-	"cmd/lineage-export/model":     "api api/past cmd/lineage-export/record",
 	"cmd/lineage-export/ocsf":      "api api/display cmd/lineage-export/record",
 	"cmd/lineage-export/otlp":      "api cmd/lineage-export/follow cmd/lineage-export/record",
 	"cmd/lineage-export/record":    "api",
@@ -32,7 +30,7 @@ var mayImport = map[string]string{
 	"cmd/lineage/hosts":            "api cmd/lineage/console cmd/lineage/exit cmd/lineage/link cmd/lineage/text cmd/lineage/urgent",
 	"cmd/lineage/natslink":         "api cmd/lineage/exit cmd/lineage/hosts cmd/lineage/link cmd/lineage/urgent",
 	"cmd/lineage/outside":          "api cmd/lineage/text daemon/document daemon/resources tracer tracer/procfs",
-	"cmd/lineage/html":             "api api/display api/past cmd/lineage/outfile cmd/lineage/secrets",
+	"cmd/lineage/html":             "api api/display cmd/lineage/outfile cmd/lineage/secrets",
 	"cmd/lineage/secrets":          "api enforcer/redact",
 	"cmd/lineage/link":             "api cmd/lineage/export",
 	"cmd/lineage/service":          "api",
@@ -101,7 +99,7 @@ var mayImport = map[string]string{
 	"tui/keys":                     "tui/picture",
 	"tui/label":                    "api api/display tui/ink tui/picture",
 	"tui/picture":                  "api api/display",
-	"tui/timeline":                 "api api/display api/past tui/ink tui/label tui/picture",
+	"tui/timeline":                 "api api/display tui/ink tui/label tui/picture",
 
 	"daemon/registry/registrytest": "daemon/registry enforcer enforcer/kerneltest internal/require tracer tracer/procfs",
 }

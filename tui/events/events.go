@@ -194,7 +194,7 @@ func (p *Pane) line(l *label.Labels, i, columns int) string {
 	out.Put(paint, fmt.Sprintf("%-8s  ", display.Text(ev.Type)))
 	if pr != nil {
 		name := p.named(l, pr.Ref, i)
-		if len(pr.Argv) > 0 {
+		if ev.Type == api.EventExec && len(pr.Argv) > 0 {
 			name = fmt.Sprintf("%d %s", pr.PID, l.Command(pr))
 		}
 		if about != "" {

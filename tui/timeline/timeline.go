@@ -4,12 +4,12 @@
 package timeline
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/past"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -25,7 +25,7 @@ type Model struct {
 	Err     error     // why earlier processes are missing
 	Asked   time.Time // when they were requested
 
-	known past.Processes // of the history and the picture
+	known map[api.Ref]*api.Process // of the history and the picture
 	calls map[callKey]*api.Call
 	lanes []lane
 	sel   int
@@ -63,7 +63,7 @@ func (l *lane) key() (k laneKey) {
 
 // New is the timeline of a session.
 func New(session string) *Model {
-	return &Model{Session: session, known: past.Processes{}, calls: map[callKey]*api.Call{}, rows: 1}
+	return &Model{Session: session, known: map[api.Ref]*api.Process{}, calls: map[callKey]*api.Call{}, rows: 1}
 }
 
 // Remember adds the session's tree from the history.
@@ -95,7 +95,7 @@ func (m *Model) Update(p *picture.Picture, now time.Time, born func(*api.Process
 			m.first = b
 		}
 	}
-	m.arrange(m.bounded(m.known.Sorted()))
+	m.arrange(m.bounded(slices.SortedFunc(maps.Values(m.known), func(a, b *api.Process) int { return a.Ref.Compare(b.Ref) })))
 }
 
 func (m *Model) learn(p *api.Process) {
@@ -125,8 +125,9 @@ func (m *Model) arrange(all []*api.Process) {
 	children := map[api.Ref][]*api.Process{}
 	var roots []*api.Process
 	for _, p := range all {
-		if c := m.known.Creator(p); c != nil {
-			children[c.Ref] = append(children[c.Ref], p)
+		// A creator is older: two that name each other would have no root.
+		if c := p.Creator; c != nil && c.Compare(p.Ref) < 0 && m.known[*c] != nil {
+			children[*c] = append(children[*c], p)
 		} else {
 			roots = append(roots, p)
 		}

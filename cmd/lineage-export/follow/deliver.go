@@ -86,23 +86,15 @@ func (f *Follower) deliverOnce(ctx context.Context) error {
 	return nil
 }
 
-// save writes how far the sink is, and from time to time the model. Both are at the same event
-// here, because everything that was read has been delivered. At the end both are written.
+// save writes how far the sink is. At the end it is always written.
 func (f *Follower) save(last bool) {
-	if f.acked.Boot == "" || f.acked == f.early && !last {
+	if f.acked.Boot == "" || f.acked == f.saved && !last {
 		return
 	}
-	now := time.Now()
-	modelDue := f.model != nil && (last || now.Sub(f.wrote.model) >= modelTime)
-	if modelDue || last || now.Sub(f.wrote.cursor) >= cursorTime {
-		f.wrote.cursor = now
+	if now := time.Now(); last || now.Sub(f.wrote) >= cursorTime {
+		f.wrote, f.saved = now, f.acked
 		f.written(f.Store.writeCursor(f.Sink.Name(), &f.acked))
 	}
-	if !modelDue {
-		return
-	}
-	f.wrote.model = now
-	f.written(f.Store.writeModel(f.Sink.Name(), &f.acked, f.model))
 }
 
 // written logs once that the state cannot be written. Records are delivered all the same.

@@ -14,18 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
 const (
 	batchRecords = 1024
 	batchTime    = time.Second      // how long a record waits for others
-	tickTime     = 5 * time.Second  // between two checks for long-lived processes and sessions
 	lookTime     = 10 * time.Second // between two requests for what no event reports
-	modelTime    = 30 * time.Second // between two copies of the model
 	cursorTime   = 2 * time.Second  // between two writes of the cursor
-	readAhead    = 1024             // events between the stream and the model
+	readAhead    = 1024             // events between the stream and the records
 	lagTime      = 30 * time.Second // see patience
 )
 
@@ -38,17 +35,18 @@ type Follower struct {
 	Store *Store
 	Log   zerolog.Logger
 
-	model  *model.Model
+	known  *record.Known
 	source *source
-	at     place // the last event that was read
-	acked  place // the last event that the sink has accepted
-	early  place // up to here records were delivered before this program started
-	passed bool  // early was passed
-	from   place // where this stream began to read; no boot: it was passed
+	at     place     // the last event that was read
+	acked  place     // the last event that the sink has accepted
+	saved  place     // the cursor
+	from   place     // where this stream began to read; no boot: it was passed
+	gap    bool      // events were lost since this program started
+	unseen time.Time // since then, sessions may have ended that no event reported; zero: looked for
 	batch  []*record.Record
-	lag    patience // with the history, which may not have yet what the ring has lost
-	asking patience // with a daemon that does not answer
-	wrote  struct{ cursor, model time.Time }
+	lag    patience  // with the history, which may not have yet what the ring has lost
+	asking patience  // with a daemon that does not answer
+	wrote  time.Time // the cursor
 	seen   seen
 	unsaid bool // it was logged that the state cannot be written
 }
@@ -76,13 +74,12 @@ func (f *Follower) Open() error {
 	if err != nil || cursor == nil {
 		return err
 	}
-	f.early, f.acked, f.at = *cursor, *cursor, *cursor
+	f.acked, f.at, f.saved, f.unseen = *cursor, *cursor, *cursor, cursor.Time
 	return nil
 }
 
 // Run follows until ctx is done.
 func (f *Follower) Run(ctx context.Context) {
-	f.restore()
 	wait, logged := firstPause, false
 	for ctx.Err() == nil {
 		before := f.at
@@ -109,20 +106,6 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// restore loads the saved model, if it is not ahead of the cursor.
-func (f *Follower) restore() {
-	if f.early.Boot == "" {
-		return
-	}
-	m, at, err := f.Store.model(f.Sink.Name(), &f.early, f.Host)
-	switch {
-	case err != nil:
-		f.Log.Warn().Err(err).Msg("the kept model is not used")
-	case m != nil:
-		f.model, f.at = m, *at
-	}
-}
-
 // connect reads from the daemon until the connection, the sink or ctx ends.
 func (f *Follower) connect(ctx context.Context) error {
 	c, err := f.Dial(ctx)
@@ -137,17 +120,17 @@ func (f *Follower) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f.model != nil {
-		f.model.Ask(f.source)
+	if f.known != nil {
+		f.known.From = f.source
 	}
-	q := api.EventsQuery{Types: record.Types}
+	q := api.EventsQuery{Types: record.Types, Compressed: true}
 	switch {
 	case f.at.Boot == "": // nothing was ever read
 		q.Snapshot = true
 	case f.at.Boot == boot && f.at.Seq != 0:
-		q.From, q.Snapshot = uint64(f.at.Seq), f.model == nil
+		q.From, q.Snapshot = uint64(f.at.Seq), f.known == nil
 	default:
-		q.Since, q.Snapshot = f.at.Time.Add(-time.Second), f.at.Boot == boot && f.model == nil
+		q.Since, q.Snapshot = f.at.Time.Add(-time.Second), f.at.Boot == boot && f.known == nil
 	}
 	f.from = f.at
 	return f.stream(ctx, c, q, boot)
@@ -190,9 +173,7 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 		})
 	}()
 	flush := time.Tick(batchTime / 2)
-	tick := time.Tick(tickTime)
 	look := time.Tick(lookTime)
-	quiet := false // no event came since the last tick
 	for {
 		select {
 		case e, more := <-events:
@@ -203,25 +184,14 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 				}
 				return err
 			}
-			quiet = false
 			if err := f.take(ctx, e, boot); err != nil {
 				return err
 			}
 			if len(f.batch) < batchRecords {
 				continue
 			}
-		case <-tick:
-			now := f.at.Time
-			if quiet {
-				now = time.Now()
-			}
-			quiet = true
-			if err := f.tick(ctx, stop, now); err != nil {
-				return err
-			}
-			continue
 		case <-look:
-			if f.model != nil && f.model.Boot() == boot {
+			if f.known != nil && f.known.Boot == boot {
 				f.look(ctx, c)
 			}
 			continue
@@ -235,24 +205,7 @@ func (f *Follower) stream(ctx context.Context, c api.Client, q api.EventsQuery, 
 	}
 }
 
-// tick adds to the batch what is due at a time, and delivers when the batch is full: every process
-// may be due.
-func (f *Follower) tick(ctx context.Context, stopReading context.CancelFunc, now time.Time) error {
-	if f.model == nil {
-		return nil
-	}
-	for r := range f.model.Tick(now) {
-		if f.batch = append(f.batch, r); len(f.batch) < batchRecords {
-			continue
-		}
-		if err := f.deliver(ctx, stopReading); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// take gives an event to the model, and its records to the batch.
+// take adds the record of an event to the batch.
 func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 	switch e.Kind {
 	case "recording", "process":
@@ -262,23 +215,18 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 			f.acked = f.at
 			f.written(f.Store.writeCursor(f.Sink.Name(), &f.acked))
 		}
-		f.model.Prime(e)
+		f.known.Prime(e)
 		return nil
 	case "event":
 	case "heartbeat": // is sent when nothing is left to send
 		caught := time.Now().Add(-time.Duration(boottime() - e.TimeNS))
-		f.of(boot)
-		if f.at.Boot != boot { // nothing has happened since the host was restarted
-			f.at = place{Schema: schema, Boot: boot, TimeNS: 1, Time: caught}
-		}
-		f.overlooked(ctx, caught)
-		return nil
+		return f.caughtUp(ctx, boot, caught)
 	default:
 		return nil
 	}
 	if e.Type == api.EventSession && e.TimeNS == 0 { // of the snapshot
 		f.of(boot)
-		f.model.Prime(e)
+		f.known.Prime(e)
 		return nil
 	}
 	if e.Type == api.EventLost {
@@ -304,12 +252,6 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		return nil
 	}
 	f.of(boot)
-	if placed && f.delivered(&here) {
-		f.model.Session(e.Session)
-		f.at = here
-		f.model.Apply(e)
-		return nil
-	}
 	if err := f.apply(e); err != nil {
 		return err
 	}
@@ -332,49 +274,29 @@ func (f *Follower) read(here *place) bool {
 	return false
 }
 
-// delivered reports whether the records of an event were delivered before this program started.
-func (f *Follower) delivered(here *place) bool {
-	if f.passed || here.Boot != f.early.Boot {
-		return false
-	}
-	f.passed = !here.behind(&f.early)
-	return !f.passed
-}
-
-// apply adds the records of an event to the batch. On an error the daemon has to be asked again about
+// apply adds the record of an event to the batch. On an error the daemon has to be asked again about
 // the session, and the event has to be read again.
 func (f *Follower) apply(e *api.Event) error {
-	f.model.Session(e.Session)
-	var report *api.Report
-	if e.Type == api.EventSession && e.State == api.StateEnded {
-		report = f.source.report(e.Session)
-	}
-	if err := f.source.unanswered; err != nil && !f.asking.over(f.at) {
-		return err
-	}
-	f.source.unanswered = nil
 	if e.Time == nil {
 		e.Time = new(f.at.Time)
 	}
-	records := f.model.Apply(e)
-	for _, r := range records {
-		if r.Kind == record.End {
-			r.Report = report
-		}
+	r, err := f.known.Take(e)
+	if r.Kind == record.End && err == nil {
+		r.Report, err = f.source.report(e.Session)
 	}
-	f.batch = append(f.batch, records...)
+	if err != nil && !f.asking.over(f.at) {
+		return err
+	}
+	f.gap = f.gap || r.Kind == record.Lost
+	f.batch = append(f.batch, r)
 	return nil
 }
 
-// of makes the model that of a boot. What was alive in the previous boot has ended.
+// of makes what is known that of a boot.
 func (f *Follower) of(boot string) {
-	if f.model != nil && f.model.Boot() == boot {
-		return
+	if f.known == nil || f.known.Boot != boot {
+		f.known = record.New(f.Host, boot, f.source)
 	}
-	if f.model != nil {
-		f.batch = append(f.batch, f.model.Reboot()...)
-	}
-	f.model = model.New(f.Host, boot, f.source)
 }
 
 // missing reports whether the history may still have the events that this reader was too slow to get.

@@ -25,14 +25,15 @@ import (
 // daemon is a fake made of a list of events: what the ring still has, and what the history has.
 type daemon struct {
 	*apitest.Client
-	boot   string
-	events []api.Event // of this boot; an event's number is its index plus one
-	past   []api.Event // of a previous boot
-	ring   int         // the first number that the ring still has
-	kept   int         // the last number that the history has
-	added  chan struct{}
-	beats  bool // it sends heartbeats
-	reads  int  // how many streams began
+	boot    string
+	events  []api.Event // of this boot; an event's number is its index plus one
+	past    []api.Event // of a previous boot
+	present []api.Event // of the snapshot
+	ring    int         // the first number that the ring still has
+	kept    int         // the last number that the history has
+	added   chan struct{}
+	beats   bool // it sends heartbeats
+	reads   int  // how many streams began
 }
 
 func newDaemon(t *testing.T) *daemon {
@@ -108,8 +109,10 @@ func (d *daemon) stream(ctx context.Context, q api.EventsQuery, each func(*api.E
 	past, at := d.past, len(d.events)
 	d.Unlock()
 	if q.Snapshot {
-		if err := each(&api.Event{Head: api.Head{Kind: "recording"}, BootID: d.boot}); err != nil {
-			return err
+		for _, e := range append([]api.Event{{Head: api.Head{Kind: "recording"}, BootID: d.boot}}, d.present...) {
+			if err := each(&e); err != nil {
+				return err
+			}
 		}
 	}
 	if q.From != 0 {
@@ -190,7 +193,7 @@ func (l *list) pids() (all []int) {
 	defer l.mu.Unlock()
 	for _, r := range l.records {
 		if r.Kind == record.Exit {
-			all = append(all, r.Process.Image.PID)
+			all = append(all, r.Process().PID)
 		}
 	}
 	return all
@@ -299,12 +302,10 @@ func TestHistoryBehind(t *testing.T) {
 func TestRestart(t *testing.T) {
 	d, l, dir := newDaemon(t), &list{}, t.TempDir()
 	_, stop := follower(t, d, l, dir)
-	d.add(fork(10), func(e *api.Event) {
-		fork(10)(e)
-		e.Type, e.Process.Exe, e.Process.Argv = "exec", "/bin/agent", []string{"agent", "hush"}
-	})
-	require.Eventually(t, "records", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) == 2 })
+	d.add(fork(10))
+	require.Eventually(t, "record", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.records) == 1 })
 	stop()
+	d.present = []api.Event{{Head: api.Head{Kind: "process"}, Process: &api.Process{Ref: api.Ref{PID: 10, StartNS: 10}, Exe: "/bin/agent", Argv: []string{"agent", "hush"}}}}
 	d.add(func(e *api.Event) {
 		fork(11)(e)
 		e.Process.Creator = &api.Ref{PID: 10, StartNS: 10}
@@ -312,11 +313,11 @@ func TestRestart(t *testing.T) {
 	again := &list{}
 	follower(t, d, again, dir)
 	require.Eventually(t, "records", func() bool { return len(again.pids()) == 1 })
-	p := again.records[1].Process
-	if len(again.records) != 2 || p.Image.Creator == nil || p.Image.Creator.Exe != "/bin/agent" {
-		t.Fatalf("%d records, of %+v", len(again.records), p.Image)
+	by := again.records[0].Known.Ancestry(again.records[0].Process())
+	if len(again.records) != 2 || len(by) != 1 || by[0].Exe != "/bin/agent" {
+		t.Fatalf("%d records, by %+v", len(again.records), by)
 	}
-	require.Equal(t, strings.Join(p.Image.Creator.Argv, " "), "agent [redacted]")
+	require.Equal(t, strings.Join(by[0].Argv, " "), "agent [redacted]")
 }
 
 // TestFirst: what happens between the first connection and a restart is not missed, even if

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (f *Follower) look(ctx context.Context, c api.Client) {
 	}
 	if s, err := c.Status(ctx); err == nil {
 		if worthTelling(f.seen.status, s) {
-			f.batch = append(f.batch, f.model.Status(f.seen.status, s, now))
+			f.batch = append(f.batch, f.known.Changed(f.seen.status, s, now))
 		}
 		f.seen.status = s
 	}
@@ -55,13 +56,17 @@ func (f *Follower) look(ctx context.Context, c api.Client) {
 			left[o.Session] = make(map[api.Ref]bool)
 		}
 		left[o.Session][o.Ref] = true
+		o.Argv = f.source.Redact(o.Argv)
+		if b := o.Brokered; b != nil && b.Asked != nil {
+			b.Asked.Argv = f.source.Redact(b.Asked.Argv)
+		}
 		if !f.seen.left[o.Session][o.Ref] {
 			fresh[o.Session] = append(fresh[o.Session], o)
 		}
 	}
 	f.seen.left = left
 	for session, orphans := range fresh {
-		f.batch = append(f.batch, f.model.Orphans(session, orphans, now))
+		f.batch = append(f.batch, f.known.Orphaned(session, orphans, now))
 	}
 	busy := make(map[string]bool)
 	for i := range all.Calls {
@@ -71,7 +76,10 @@ func (f *Follower) look(ctx context.Context, c api.Client) {
 		}
 		key := fmt.Sprintf("%s %s %q", c.Session, c.Calls[0].Agent, c.Calls[0].ID)
 		if busy[key] = true; !f.seen.busy[key] {
-			f.batch = append(f.batch, f.model.Busy(c, now))
+			for i := range c.Commands {
+				c.Commands[i].Argv = f.source.Redact(c.Commands[i].Argv)
+			}
+			f.batch = append(f.batch, f.known.Runaway(c, now))
 		}
 	}
 	f.seen.busy = busy
@@ -85,12 +93,58 @@ func worthTelling(before, now *api.Status) bool {
 	return before.Level != now.Level || before.Mode != now.Mode || before.Breaker.Open != now.Breaker.Open || !slices.Equal(before.Degraded, now.Degraded)
 }
 
+// caughtUp is called when everything up to the time caught was read.
+func (f *Follower) caughtUp(ctx context.Context, boot string, caught time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	if !f.unseen.IsZero() {
+		f.of(cmp.Or(f.at.Boot, boot))
+		if err := f.ended(ctx); err != nil {
+			return err
+		}
+		f.unseen = time.Time{}
+	}
+	f.of(boot)
+	if f.at.Boot != boot { // nothing has happened since the host was restarted
+		f.at = place{Schema: schema, Boot: boot, TimeNS: 1, Time: caught}
+	}
+	f.overlooked(ctx, caught)
+	return nil
+}
+
+// ended makes records of sessions that have ended since the cursor without an event: the host was restarted,
+// or no daemon ran, or the event was lost.
+func (f *Follower) ended(ctx context.Context) error {
+	for q := (api.HistoryQuery{Since: f.unseen, Limit: api.MaxPage}); ; {
+		page, err := f.source.client.History(ctx, q)
+		if err != nil {
+			return unanswered(err)
+		}
+		for i := range page.Items {
+			d := &page.Items[i]
+			silent := d.EndReason == "reboot" || d.EndReason == "untracked"
+			if !silent && (!f.gap || f.known.Over(d.ID) || d.Ended == nil || !d.Ended.After(f.unseen)) {
+				continue
+			}
+			if err := f.apply(over(d.ID, d)); err != nil {
+				return err
+			}
+		}
+		if q.Next = page.Next; q.Next == "" {
+			return nil
+		}
+	}
+}
+
+// over is the event that the end of a session should have had.
+func over(id string, d *api.Session) *api.Event {
+	return &api.Event{Head: api.Head{Kind: "event"}, Type: api.EventSession, Session: id, State: api.StateEnded, Reason: d.EndReason, Time: d.Ended}
+}
+
 // overlooked makes records of sessions that ended without an event: the ring had no room for it,
 // the kernel's record was removed while no daemon ran, or the daemon let the session go.
 // Everything up to the time caught has been read.
 func (f *Follower) overlooked(ctx context.Context, caught time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
 	list, err := f.source.client.Sessions(ctx, "live", "")
 	if err != nil {
 		return
@@ -100,7 +154,7 @@ func (f *Follower) overlooked(ctx context.Context, caught time.Time) {
 		live[list.Items[i].ID] = true
 	}
 	before := caught.Add(-settleTime)
-	for _, id := range f.model.Live() {
+	for _, id := range f.known.Live() {
 		if live[id] {
 			continue
 		}
@@ -111,7 +165,7 @@ func (f *Follower) overlooked(ctx context.Context, caught time.Time) {
 		if err != nil || d.State != api.StateEnded || d.Ended != nil && d.Ended.After(before) {
 			continue // try again at the next heartbeat
 		}
-		if f.apply(&api.Event{Head: api.Head{Kind: "event"}, Type: api.EventSession, Session: id, State: d.State, Reason: d.EndReason, Time: d.Ended}) != nil {
+		if f.apply(over(id, d)) != nil {
 			return
 		}
 	}

@@ -52,8 +52,8 @@ func TestOverlooked(t *testing.T) {
 			got := ""
 			for _, r := range f.batch[2:] {
 				got += r.Event.Reason
-				if r.Kind != record.End || len(r.Ended) != 1 || r.Ended[0].ExitCode != nil || r.Time.IsZero() {
-					t.Errorf("%s with %d ends at %v", r.Kind, len(r.Ended), r.Time)
+				if r.Kind != record.End || r.Session.Ended == nil || r.Time.IsZero() {
+					t.Errorf("%s of %+v at %v", r.Kind, r.Session, r.Time)
 				}
 			}
 			require.Equal(t, got, tt.wants)

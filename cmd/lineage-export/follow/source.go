@@ -17,13 +17,11 @@ const (
 	reportTime = 10 * time.Second
 )
 
-// source answers the model's questions by asking the daemon.
+// source answers questions by asking the daemon, without secrets.
 type source struct {
 	ctx    context.Context
 	client api.Client
 	hide   []*regexp.Regexp // secrets, by the daemon's policy
-
-	unanswered error // of the last question that got no answer
 }
 
 // newSource asks for the policy: what it redacts must not leave the host.
@@ -40,44 +38,51 @@ func newSource(ctx context.Context, c api.Client) (*source, error) {
 // Redact hides secrets in a command line.
 func (s *source) Redact(argv []string) []string { return redact.Argv(argv, s.hide...) }
 
-// Session is what the daemon knows of a session, or its history.
-func (s *source) Session(id string) (*api.Session, error) {
-	d, err := ask(s, func(ctx context.Context) (*api.Session, error) { return s.client.Session(ctx, id) })
-	switch {
-	case err == nil:
-	case errors.As(err, new(*api.Error)):
-		return nil, nil
-	default:
-		s.unanswered = err
-		return nil, err
+// Hide takes the secrets out of an event.
+func (s *source) Hide(e *api.Event) {
+	for _, p := range []*api.Process{e.Process, e.Was} {
+		if p != nil {
+			p.Argv = s.Redact(p.Argv)
+		}
 	}
+	if e.Subject != nil {
+		s.hideIn(e.Subject)
+	}
+}
+
+func (s *source) hideIn(d *api.Session) {
 	if d.Root != nil {
 		d.Root.Argv, d.Root.FirstArgv = s.Redact(d.Root.Argv), nil
 	}
 	d.Token = ""
+}
+
+// Session is what the daemon knows of a session, or its history.
+func (s *source) Session(id string) (*api.Session, error) {
+	d, err := ask(s, func(ctx context.Context) (*api.Session, error) { return s.client.Session(ctx, id) })
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	s.hideIn(d)
 	return d, nil
 }
 
-// Tree is the processes of a session.
-func (s *source) Tree(id string) []api.Node {
-	d, err := ask(s, func(ctx context.Context) (*api.Tree, error) { return s.client.Tree(ctx, id, "ancestors") })
-	if err != nil {
-		return nil
-	}
-	return d.Nodes
-}
-
 // report is the receipt of a session that has ended; nil: the daemon has none.
-func (s *source) report(id string) *api.Report {
+func (s *source) report(id string) (*api.Report, error) {
 	d, err := ask(s, func(ctx context.Context) (*api.Report, error) { return s.client.Report(ctx, id, reportTime) })
-	if err != nil && !errors.As(err, new(*api.Error)) {
-		s.unanswered = err
-	}
 	if err != nil || d.Verdict == "" {
-		return nil
+		return nil, unanswered(err)
 	}
 	secrets.HideIn(d, s.Redact)
-	return d
+	return d, nil
+}
+
+// unanswered is an error that is no answer of the daemon.
+func unanswered(err error) error {
+	if errors.As(err, new(*api.Error)) {
+		return nil
+	}
+	return err
 }
 
 // errStopping does not count as an answer: the next daemon is asked.

@@ -35,13 +35,16 @@ func TestSourceHides(t *testing.T) {
 	require.NoError(t, err)
 	d, err := s.Session("aaaaaa")
 	require.NoError(t, err)
-	r := s.report("aaaaaa")
-	for what, argv := range map[string][]string{"root": d.Root.Argv, "receipt": r.Processes[0].Argv, "request": r.Brokered[1].Asked.Argv} {
+	r, err := s.report("aaaaaa")
+	require.NoError(t, err)
+	e := &api.Event{Process: &api.Process{Argv: secretArgv}, Was: &api.Process{Argv: secretArgv}, Subject: &api.Session{Root: &api.Process{Argv: secretArgv, FirstArgv: secretArgv}, Token: "x"}}
+	s.Hide(e)
+	for what, argv := range map[string][]string{"root": d.Root.Argv, "process": e.Process.Argv, "before": e.Was.Argv, "subject": e.Subject.Root.Argv, "receipt": r.Processes[0].Argv, "request": r.Brokered[1].Asked.Argv} {
 		if !slices.Equal(argv, hiddenArgv) {
 			t.Errorf("%s: %q, want %q", what, argv, hiddenArgv)
 		}
 	}
-	if d.Token != "" {
+	if d.Token != "" || e.Subject.Token != "" || e.Subject.Root.FirstArgv != nil {
 		t.Error("the session has its token")
 	}
 }

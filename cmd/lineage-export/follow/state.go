@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/statedir"
 )
 
@@ -46,7 +43,7 @@ func OpenStore(path string) (*Store, error) {
 	if path == "" {
 		return &Store{}, nil
 	}
-	dir, err := statedir.Open(path, "cursor", "model")
+	dir, err := statedir.Open(path, "cursor")
 	if err != nil {
 		return nil, err
 	}
@@ -91,53 +88,6 @@ func (s *Store) read(name string, to any, valid func() bool, what string) (found
 		return false, fmt.Errorf("invalid cursor %s: %w; remove it to begin with what happens now", path, err)
 	}
 	return true, nil
-}
-
-// keptModel is the first line of a sink's model: where it was.
-type keptModel struct {
-	Schema string `json:"schema"`
-	At     place  `json:"at"`
-}
-
-const modelSchema = "lineage-export-model/1"
-
-// writeModel saves a sink's model.
-func (s *Store) writeModel(sink string, at *place, m *model.Model) error {
-	return s.replace(sink+".model", func(w io.Writer) error {
-		if err := json.NewEncoder(w).Encode(&keptModel{modelSchema, *at}); err != nil {
-			return err
-		}
-		return m.Save(w)
-	})
-}
-
-// model reads the model of a sink, if it is not ahead of the cursor; nil: it was never saved.
-func (s *Store) model(sink string, cursor *place, host *record.Host) (*model.Model, *place, error) {
-	if s.dir == nil {
-		return nil, nil, nil
-	}
-	f, err := os.Open(s.dir.Path(sink + ".model"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	r := bufio.NewReader(f)
-	var kept keptModel
-	first, err := r.ReadSlice('\n')
-	if err != nil || json.Unmarshal(first, &kept) != nil || kept.Schema != modelSchema {
-		return nil, nil, fmt.Errorf("%s is damaged, or has another format than %s", f.Name(), modelSchema)
-	}
-	if kept.At.Boot != cursor.Boot || kept.At.TimeNS > cursor.TimeNS {
-		return nil, nil, errors.New("it does not belong to the cursor")
-	}
-	m, err := model.Load(r, host, nil)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return m, &kept.At, nil
 }
 
 // writeCursor saves how far a sink is.

@@ -140,8 +140,8 @@ func (e *Encoder) outcome(r *record.Record, o *api.Outcome) *event {
 	}
 	x := &v.Unmapped.Lineage
 	x.Outcome, x.Why, x.Leftover = string(o.Outcome), o.Why, o.Leftover
-	if p := r.Members[o.Ref]; p != nil {
-		x.Creator = creatorOf(r, p.Image)
+	if p := r.Known.Process(o.Ref); p != nil {
+		x.Creator = creatorOf(r, p)
 	}
 	return v
 }
@@ -155,7 +155,7 @@ func (e *Encoder) evident(r *record.Record, ref api.Ref, comm string, argv []str
 
 // member is a process of the session: as events described it, else as the daemon names it.
 func (e *Encoder) member(r *record.Record, ref api.Ref, comm string, argv []string) (*process, bool) {
-	if p := r.Members[ref]; p != nil {
+	if p := r.Known.Process(ref); p != nil {
 		return e.process(r, p)
 	}
 	d := &process{entity: entityOf(r, ref)}

@@ -177,7 +177,6 @@ type lineageFields struct {
 	Sender     *sender    `json:"sender,omitempty"`        // (`exit`) who sent that signal, or the one that it handled before it exited
 	CPUSeconds float64    `json:"cpu_seconds,omitempty"`   // (`exit`) CPU time
 	MaxRSS     uint64     `json:"max_rss_bytes,omitempty"` // (`exit`) the largest resident size
-	Cgroup     string     `json:"cgroup,omitempty"`        // (1007) its cgroup, if that is known
 	Trace      *trace     `json:"trace,omitempty"`         // (1007) its span, as `lineage export --otlp` sends it
 	Calls      []call     `json:"tool_calls,omitempty"`    // (1007) the agent's tool calls that it may belong to, as the agent claims
 	Outcome    string     `json:"outcome,omitempty"`       // (`outcome`) `self`, `term`, `kill`, `left`, `kept`, `branch`

@@ -175,12 +175,12 @@ func (e *Encoder) brokered(r *record.Record, b *api.Brokered) []*event {
 
 // crossing is the finding of a signal that kills or stops, from a member to a process outside.
 func (e *Encoder) crossing(r *record.Record) []*event {
-	x, i := r.Event.Crossing, r.Process.Image
+	x, p := r.Event.Crossing, r.Process()
 	if x == nil || x.To == nil {
 		return nil
 	}
-	v := find(r, created, medium, crossingRule, fmt.Sprintf("%s%s: %s", named(i, nil), ofSession(r), display.Crossing(x)), r.Session.ID, i.Ref, x.To.Ref, x.Signal)
-	by, cut := e.evident(r, i.Ref, i.Comm, i.Argv)
+	v := find(r, created, medium, crossingRule, fmt.Sprintf("%s%s: %s", named(p), ofSession(r), display.Crossing(x)), r.Session.ID, p.Ref, x.To.Ref, x.Signal)
+	by, cut := e.evident(r, p.Ref, p.Comm, p.Argv)
 	to, _ := e.evident(r, x.To.Ref, x.To.Comm, nil)
 	v.Metadata.IsTruncated = cut
 	what := map[string]string{"signal": x.Signal}

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/ocsf"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -39,7 +38,7 @@ func TestHostile(t *testing.T) {
 		if rapid.Bool().Draw(t, "unknown session") {
 			*session = api.Session{ID: session.ID}
 		}
-		s := &story{m: model.New(sampleHost, sampleBoot, oneSession{session})}
+		s := storyOf(session)
 		refs := []api.Ref{agentRef}
 		now := 110 * second
 		var all []*record.Record
@@ -142,8 +141,8 @@ func TestLineBound(t *testing.T) {
 		outcomes = append(outcomes, api.Outcome{Ref: ref, Comm: word(15), Argv: []string{word(4000)}, Leftover: true, Outcome: api.OutcomeLeft})
 		creator = ref
 	}
-	for _, members := range []map[api.Ref]*record.Process{nil, s.m.Members("k3x9q2")} {
-		longest(&record.Record{ID: "left", Kind: record.Orphans, Host: sampleHost, Time: *at(1), Session: s.m.Session("k3x9q2"), Orphans: left, Members: members})
+	for _, known := range []*record.Known{nil, s.k} {
+		longest(&record.Record{ID: "left", Kind: record.Orphans, Host: sampleHost, Time: *at(1), Session: &record.SessionInfo{Session: *sampleSession()}, Orphans: left, Known: known})
 	}
 	end := s.event(200*second, "session", api.Event{Session: "k3x9q2", State: api.StateEnded})
 	end.Report = &api.Report{Verdict: api.VerdictLeft, Processes: outcomes}

@@ -16,23 +16,22 @@ const commandBytes = 160
 // The messages: one line each, safe to print.
 
 func launchMessage(r *record.Record) string {
-	i := r.Process.Image
+	p := r.Process()
 	if r.Kind == record.Exec {
-		return fmt.Sprintf("%s executed %s%s", named(r.Was, &i.Ref), command(i), ofSession(r))
+		return fmt.Sprintf("%s executed %s%s", named(was(r)), command(p), ofSession(r))
 	}
-	return fmt.Sprintf("%s forked process %d%s", named(i.Creator, i.CreatorRef), i.PID, ofSession(r))
+	return fmt.Sprintf("%s forked process %d%s", named(known(r, p.Creator)), p.PID, ofSession(r))
 }
 
 func setUserMessage(r *record.Record, v *event) string {
-	return fmt.Sprintf("%s became user %s, before %s%s", named(r.Process.Image, nil), userName(v.Process.User), userName(v.Actor.Process.User), ofSession(r))
+	return fmt.Sprintf("%s became user %s, before %s%s", named(r.Process()), userName(v.Process.User), userName(v.Actor.Process.User), ofSession(r))
 }
 
 func userName(u *account) string { return display.Text(cmp.Or(u.Name, u.UID)) }
 
 func exitMessage(r *record.Record) string {
-	p := r.Process
-	how := display.Exited(&api.Process{Ref: p.Image.Ref, Signal: p.Signal, ExitCode: p.ExitCode, Killer: p.Killer}, "was killed by ", "exited with code ")
-	return fmt.Sprintf("%s %s%s", named(p.Image, nil), how, ofSession(r))
+	how := display.Exited(r.Process(), "was killed by ", "exited with code ")
+	return fmt.Sprintf("%s %s%s", named(r.Process()), how, ofSession(r))
 }
 
 func endMessage(r *record.Record, reason string) string {
@@ -82,20 +81,16 @@ func are(n uint64) string {
 	return fmt.Sprintf("%d events are", n)
 }
 
-// command is the program of an image with its arguments.
-func command(i *record.Image) string {
-	return display.Command(i.Argv, cmp.Or(i.Exe, i.Comm), i.ArgvTruncated, commandBytes)
+// command is the program of a process with its arguments.
+func command(p *api.Process) string {
+	return display.Command(p.Argv, cmp.Or(p.Exe, p.Comm), p.ArgvTruncated, commandBytes)
 }
 
-// named is an image, or a process whose id alone is known.
-func named(i *record.Image, ref *api.Ref) string {
-	switch {
-	case i != nil:
-		return nameOf(i.Ref, i.Comm)
-	case ref != nil:
-		return fmt.Sprintf("process %d", ref.PID)
+func named(p *api.Process) string {
+	if p == nil {
+		return "a process that is not known"
 	}
-	return "a process that is not known"
+	return nameOf(p.Ref, p.Comm)
 }
 
 func nameOf(p api.Ref, comm string) string {

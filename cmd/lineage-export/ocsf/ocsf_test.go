@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/internal/ocsf"
 	"github.com/lineage-ebpf/lineage/internal/page"
@@ -99,7 +98,7 @@ func addRows(t *testing.T, table *page.Table, comments map[string]string, path, 
 
 // TestNothing: records that OCSF has no event for give none.
 func TestNothing(t *testing.T) {
-	for _, k := range []record.Kind{record.Reparent, record.Listen, record.Unlisten, record.Session, record.Open} {
+	for _, k := range []record.Kind{record.Reparent, record.Listen, record.Unlisten, record.Session} {
 		if logs := encoded(t, New(), &record.Record{Kind: k, Host: sampleHost}); len(logs) > 0 {
 			t.Errorf("%s gives %s", k, logs[0].JSON)
 		}
@@ -177,7 +176,7 @@ func ended(processes ...api.Outcome) *record.Record {
 
 // TestUnknownSession: the user of a session that the daemon does not know is not root.
 func TestUnknownSession(t *testing.T) {
-	s := &story{m: model.New(sampleHost, sampleBoot, oneSession{})}
+	s := storyOf(nil)
 	r := s.event(110*second, "fork", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "sh"}})
 	if v := events(t, r)[0]; v.Unmapped.Lineage.Session.ID != "k3x9q2" || v.Unmapped.Lineage.Session.UserUID != "" {
 		t.Errorf("%+v", v.Unmapped.Lineage.Session)

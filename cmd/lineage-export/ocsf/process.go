@@ -1,11 +1,11 @@
 package ocsf
 
 import (
+	"cmp"
 	"os/user"
 	"path"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
@@ -25,18 +25,38 @@ func (e *Encoder) launch(r *record.Record) *event {
 	e.describe(v, r)
 	if r.Kind == record.Exec {
 		v.LaunchTypeID, v.LaunchType = 3, "Exec"
-		v.Actor.Process = e.image(r, r.Was, &r.Process.Image.Ref)
+		v.Actor.Process = e.image(r, was(r))
 		return v
 	}
 	v.LaunchTypeID, v.LaunchType = 2, "Fork"
-	v.Actor.Process = e.image(r, r.Process.Image.Creator, r.Process.Image.CreatorRef)
+	v.Actor.Process = e.image(r, known(r, r.Process().Creator))
 	return v
+}
+
+// was is the process of an exec before it.
+func was(r *record.Record) *api.Process {
+	p := &api.Process{Ref: r.Process().Ref, Started: r.Process().Started}
+	if w := r.Event.Was; w != nil {
+		p.Comm, p.Exe, p.UID = w.Comm, w.Exe, w.UID
+		args, cut := record.Cut(strings.Join(w.Argv, " "), record.MaxArgs)
+		p.Argv, p.ArgvTruncated = []string{args}, cut || w.ArgvTruncated
+	}
+	return p
+}
+
+// known is a process as it was read last, or by its identity alone; nil stays nil.
+func known(r *record.Record, ref *api.Ref) *api.Process {
+	if ref == nil {
+		return nil
+	}
+	return cmp.Or(r.Known.Process(*ref), &api.Process{Ref: *ref})
 }
 
 // changed reports whether a process has another effective user since its last program began: it
 // executed a set-user-ID program, or called setuid before.
 func changed(r *record.Record) bool {
-	return r.Was != nil && r.Was.UID != nil && r.Process.Image.UID != nil && *r.Was.UID != *r.Process.Image.UID
+	w, p := r.Event.Was, r.Process()
+	return w != nil && w.UID != nil && p.UID != nil && *w.UID != *p.UID
 }
 
 // setUser is the event of a process that has another user. Its actor is the process with the
@@ -44,7 +64,7 @@ func changed(r *record.Record) bool {
 func (e *Encoder) setUser(r *record.Record) *event {
 	v := newEvent(r, setUserID, informational, record.DerivedID("setuid", r.ID), "setuid", "")
 	e.describe(v, r)
-	v.Actor.Process = e.image(r, r.Was, nil)
+	v.Actor.Process = e.image(r, was(r))
 	v.Message = setUserMessage(r, v)
 	return v
 }
@@ -52,21 +72,19 @@ func (e *Encoder) setUser(r *record.Record) *event {
 // exit is the event of the exit of a process's last thread. OCSF wants the process as its own
 // actor where it exits on its own, and where the origin of a signal is unknown.
 func (e *Encoder) exit(r *record.Record) *event {
+	p := r.Process()
 	v := newEvent(r, terminated, informational, r.ID, string(r.Kind), exitMessage(r))
 	e.describe(v, r)
 	v.Actor.Process = &process{entity: v.Process.entity}
-	v.ExitCode = r.Process.ExitCode
-	v.Unmapped.Lineage.Signal = r.Process.Signal
+	v.ExitCode = p.ExitCode
+	v.Unmapped.Lineage.Signal, v.Unmapped.Lineage.CPUSeconds, v.Unmapped.Lineage.MaxRSS = p.Signal, p.CPUSeconds, p.RSSBytes
 	e.killed(v, r)
-	if d := r.Event.Process; d != nil {
-		v.Unmapped.Lineage.CPUSeconds, v.Unmapped.Lineage.MaxRSS = d.CPUSeconds, d.RSSBytes
-	}
 	return v
 }
 
 // killed adds who sent the signal that a process died of.
 func (e *Encoder) killed(v *event, r *record.Record) {
-	k := r.Process.Killer
+	k := r.Process().Killer
 	if k == nil {
 		return
 	}
@@ -77,10 +95,10 @@ func (e *Encoder) killed(v *event, r *record.Record) {
 		return
 	}
 	s.Process, s.Session = &processRef{UID: record.ProcessUID(r, by.Ref), PID: by.PID, Name: by.Comm}, by.Session
-	if by.Ref == r.Process.Image.Ref {
+	if by.Ref == r.Process().Ref {
 		return
 	}
-	v.Actor.Process = e.image(r, nil, &by.Ref)
+	v.Actor.Process = &process{entity: entityOf(r, by.Ref)}
 	v.Actor.Process.Name = by.Comm
 	if by.UID != nil {
 		v.Actor.Process.User = e.users.user(*by.UID)
@@ -89,19 +107,19 @@ func (e *Encoder) killed(v *event, r *record.Record) {
 
 // describe adds what every event of a process has.
 func (e *Encoder) describe(v *event, r *record.Record) {
-	p := r.Process
+	p := r.Process()
 	v.Actor = &actor{AppUID: v.Metadata.CorrelationUID}
 	if r.Session != nil {
 		v.Actor.AppName = r.Session.Name
 	}
 	v.Process, v.Metadata.IsTruncated = e.process(r, p)
 	x := &v.Unmapped.Lineage
-	x.Creator, x.Cgroup = creatorOf(r, p.Image), p.Cgroup
+	x.Creator = creatorOf(r, p)
 	if p.Evidence != nil {
 		x.Evidence, x.Confidence = p.Evidence.Kind, p.Evidence.Confidence
 	}
-	if p.Span.TraceID != (record.TraceID{}) {
-		x.Trace = &trace{p.Span.TraceID.String(), p.Span.SpanID.String(), p.Trace != nil && p.Trace.TraceID == p.Span.TraceID.String()}
+	if at := r.Span(); at.TraceID != (record.TraceID{}) {
+		x.Trace = &trace{at.TraceID.String(), at.SpanID.String(), p.Trace != nil && p.Trace.TraceID == at.TraceID.String()}
 	}
 	for _, c := range p.Calls {
 		x.Calls = append(x.Calls, call{c.ID, c.Tool})
@@ -117,18 +135,21 @@ func containerOf(c *api.Container) *container {
 }
 
 // process is a process with its parent and its ancestors, and whether something was cut.
-func (e *Encoder) process(r *record.Record, p *record.Process) (d *process, cut bool) {
-	d = e.image(r, p.Image, nil)
-	d.CreatedTime, cut = millisOf(p.Created), p.Image.ArgvTruncated
-	if r.Kind == record.Exec && r.Event.Process.Argv != nil { // the model may have less of it
-		d.CmdLine, cut = strings.Join(r.Event.Process.Argv, " "), r.Event.Process.ArgvTruncated
+func (e *Encoder) process(r *record.Record, p *api.Process) (d *process, cut bool) {
+	d, cut = e.image(r, p), p.ArgvTruncated
+	if r.Kind != record.Exec { // that has told all of it
+		var more bool
+		d.CmdLine, more = record.Cut(d.CmdLine, record.MaxArgs)
+		cut = cut || more
 	}
 	d.Container = containerOf(p.Container)
-	d.TerminatedTime = millisOf(p.Exited)
-	ancestors := p.Image.Ancestry()
-	if p.Parent != nil {
-		d.Parent = e.image(r, imageOf(*p.Parent, ancestors), p.Parent)
+	if p.Exited != nil {
+		d.TerminatedTime = millis(*p.Exited)
 	}
+	if p.Parent != nil {
+		d.Parent = e.image(r, known(r, p.Parent))
+	}
+	ancestors := r.Known.Ancestry(p)
 	if len(ancestors) > maxAncestry {
 		ancestors, cut = ancestors[:maxAncestry], true
 	}
@@ -139,8 +160,8 @@ func (e *Encoder) process(r *record.Record, p *record.Process) (d *process, cut 
 		}
 		d.Ancestry = append(d.Ancestry, x)
 	}
-	if len(ancestors) == 0 && p.Image.CreatorRef != nil {
-		d.Ancestry = []entity{entityOf(r, *p.Image.CreatorRef)}
+	if len(ancestors) == 0 && p.Creator != nil {
+		d.Ancestry = []entity{entityOf(r, *p.Creator)}
 	}
 	return d, cut
 }
@@ -150,73 +171,48 @@ func (d *entity) shorten() bool {
 	if len(d.CmdLine) <= maxShortArgs {
 		return false
 	}
-	d.CmdLine = strings.ToValidUTF8(d.CmdLine[:maxShortArgs], "")
+	d.CmdLine, _ = record.Cut(d.CmdLine, maxShortArgs)
 	return true
 }
 
-// imageOf finds a process among images; nil: it is not among them.
-func imageOf(ref api.Ref, among []*record.Image) *record.Image {
-	for _, i := range among {
-		if i.Ref == ref {
-			return i
-		}
+// creatorOf is the process that forked p; nil: not known.
+func creatorOf(r *record.Record, p *api.Process) *processRef {
+	if p.Creator == nil {
+		return nil
 	}
-	return nil
-}
-
-// creatorOf is the process that forked the process of i; nil: not known.
-func creatorOf(r *record.Record, i *record.Image) *processRef {
-	switch {
-	case i.Creator != nil:
-		return refOf(r, i.Creator.Ref, i.Creator.Comm)
-	case i.CreatorRef != nil:
-		return refOf(r, *i.CreatorRef, "")
-	}
-	return nil
+	return refOf(r, *p.Creator, known(r, p.Creator).Comm)
 }
 
 func refOf(r *record.Record, p api.Ref, comm string) *processRef {
 	return &processRef{record.ProcessUID(r, p), p.PID, comm}
 }
 
-// image is a process that ran a program; if the program is not known, the process alone. Nil:
-// the process is not known either.
-func (e *Encoder) image(r *record.Record, i *record.Image, ref *api.Ref) *process {
-	if i == nil {
-		if ref == nil {
-			return nil
-		}
-		return &process{entity: entityOf(r, *ref)}
+// image is a process with the program that it runs, as far as that is known; nil stays nil.
+func (e *Encoder) image(r *record.Record, p *api.Process) *process {
+	if p == nil {
+		return nil
 	}
-	d := &process{entity: entityOfImage(r, i)}
-	if i.Exe != "" {
-		d.File = &file{Name: path.Base(i.Exe), Path: i.Exe, TypeID: 1, Type: "Regular File"}
+	d := &process{entity: entityOfImage(r, p)}
+	if p.Exe != "" {
+		d.File = &file{Name: path.Base(p.Exe), Path: p.Exe, TypeID: 1, Type: "Regular File"}
 	}
-	if i.UID != nil {
-		d.User = e.users.user(*i.UID)
+	if p.UID != nil {
+		d.User = e.users.user(*p.UID)
 	}
 	return d
 }
 
-func entityOfImage(r *record.Record, i *record.Image) entity {
-	d := entityOf(r, i.Ref)
-	d.Name, d.Path, d.CmdLine = i.Comm, i.Exe, strings.Join(i.Argv, " ")
-	if i.BeganNS >= uint64(i.StartNS) && i.StartNS != 0 { // both of one clock
-		d.CreatedTime = millisOf(i.Began.Add(-time.Duration(i.BeganNS - uint64(i.StartNS))))
+func entityOfImage(r *record.Record, p *api.Process) entity {
+	d := entityOf(r, p.Ref)
+	d.Name, d.Path, d.CmdLine = p.Comm, p.Exe, strings.Join(p.Argv, " ")
+	if p.Started != nil {
+		d.CreatedTime = millis(*p.Started)
 	}
 	return d
 }
 
 func entityOf(r *record.Record, p api.Ref) entity {
 	return entity{UID: record.ProcessUID(r, p), PID: p.PID}
-}
-
-// millisOf is 0 for a time that is not known.
-func millisOf(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return millis(t)
 }
 
 func number(n int) string { return strconv.Itoa(n) }

@@ -1,13 +1,13 @@
 package ocsf
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage-export/model"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 	"github.com/lineage-ebpf/lineage/enforcer/redact"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -46,17 +46,25 @@ func at(ns uint64) *time.Time { return new(booted.Add(time.Duration(ns))) }
 type oneSession struct{ session *api.Session }
 
 func (s oneSession) Session(string) (*api.Session, error) { return s.session, nil }
-func (s oneSession) Tree(string) []api.Node               { return nil }
-func (s oneSession) Redact(argv []string) []string        { return redact.Argv(argv) }
-
-// story gives events numbers and times.
-type story struct {
-	seq uint64
-	m   *model.Model
+func (s oneSession) Hide(e *api.Event) {
+	for _, p := range []*api.Process{e.Process, e.Was} {
+		if p != nil {
+			p.Argv = redact.Argv(p.Argv)
+		}
+	}
 }
 
-func newStory() *story {
-	return &story{m: model.New(sampleHost, sampleBoot, oneSession{sampleSession()})}
+// story gives events numbers, times, and their processes whole.
+type story struct {
+	seq uint64
+	k   *record.Known
+	now map[api.Ref]*api.Process
+}
+
+func newStory() *story { return storyOf(sampleSession()) }
+
+func storyOf(session *api.Session) *story {
+	return &story{k: record.New(sampleHost, sampleBoot, oneSession{session}), now: make(map[api.Ref]*api.Process)}
 }
 
 func (s *story) event(ns uint64, kind api.EventType, e api.Event) *record.Record {
@@ -64,9 +72,34 @@ func (s *story) event(ns uint64, kind api.EventType, e api.Event) *record.Record
 	e.Head, e.Seq, e.TimeNS, e.Time, e.Type = api.Head{Kind: "event"}, api.U64(s.seq), api.U64(ns), at(ns), kind
 	if e.Process != nil {
 		e.Session = e.Process.Session
+		s.whole(&e)
 	}
-	all := s.m.Apply(&e)
-	return all[len(all)-1]
+	r, _ := s.k.Take(&e) // the source has no error
+	return r
+}
+
+// whole adds to an event's process what earlier events said of it, or of its creator.
+func (s *story) whole(e *api.Event) {
+	p := e.Process
+	before := s.now[p.Ref]
+	if before == nil {
+		if before = new(api.Process); p.Creator != nil && s.now[*p.Creator] != nil {
+			c := s.now[*p.Creator]
+			before = &api.Process{Exe: c.Exe, Argv: c.Argv, UID: c.UID, Trace: c.Trace, Calls: c.Calls}
+		}
+	} else if e.Type == api.EventExec {
+		e.Was = &api.Process{Ref: p.Ref, Comm: before.Comm, Exe: before.Exe, Argv: before.Argv, UID: before.UID}
+	}
+	p.Comm, p.Exe, p.UID = cmp.Or(p.Comm, before.Comm), cmp.Or(p.Exe, before.Exe), cmp.Or(p.UID, before.UID)
+	p.Creator, p.Parent, p.Started = cmp.Or(p.Creator, before.Creator), cmp.Or(e.To, p.Parent, before.Parent), cmp.Or(p.Started, before.Started)
+	p.Evidence, p.Trace, p.Exited = cmp.Or(p.Evidence, before.Evidence), cmp.Or(p.Trace, before.Trace), cmp.Or(p.Exited, before.Exited)
+	if p.Argv == nil {
+		p.Argv = before.Argv
+	}
+	if p.Calls == nil {
+		p.Calls = before.Calls
+	}
+	s.now[p.Ref] = new(*p)
 }
 
 // sample is a record and what its events are samples of.
@@ -82,6 +115,7 @@ func samples() (all []sample) {
 		return r
 	}
 	strong := &api.Evidence{Kind: "fork", Confidence: "strong"}
+	s.now[agentRef] = sampleSession().Root
 	add("a fork", s.event(110*second, "fork", api.Event{Process: &api.Process{Ref: shellRef, Session: "k3x9q2", Comm: "claude", UID: new(1000),
 		Creator: &agentRef, Parent: &agentRef, Started: at(110 * second), Evidence: strong,
 		Calls: []api.Call{{ID: "toolu_01", Tool: "Bash", Agent: &agentRef, Began: at(109 * second), Claimed: true}},
@@ -100,9 +134,9 @@ func samples() (all []sample) {
 	s.event(200*second, "exit", api.Event{Process: &api.Process{Ref: agentRef, Session: "k3x9q2", Comm: "claude", Exited: at(200 * second), ExitCode: new(0)}})
 
 	info := &record.SessionInfo{Session: *sampleSession()}
-	add("leftovers that are alive", &record.Record{ID: "leftovers", Kind: record.Orphans, Host: sampleHost, Boot: sampleBoot, Time: *at(205 * second), Session: info,
+	add("leftovers that are alive", &record.Record{ID: "leftovers", Kind: record.Orphans, Host: sampleHost, Boot: sampleBoot, Time: *at(205 * second), Session: info, Known: s.k,
 		Orphans: []api.Orphan{{Why: api.WhyLeftover, Process: api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}}})
-	add("brokered work that was not found", &record.Record{ID: "brokered", Kind: record.Orphans, Host: sampleHost, Boot: sampleBoot, Time: *at(206 * second), Session: info,
+	add("brokered work that was not found", &record.Record{ID: "brokered", Kind: record.Orphans, Host: sampleHost, Boot: sampleBoot, Time: *at(206 * second), Session: info, Known: s.k,
 		Orphans: []api.Orphan{{Why: api.WhyBrokered, Process: api.Process{Ref: serverRef, Session: "k3x9q2"}, Brokered: &api.Brokered{Broker: "tmux", State: "unattributed", Time: at(150 * second),
 			Asked: &api.Process{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}}}})
 

@@ -31,13 +31,17 @@ import (
 
 var began = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
+// about is the record of an event of a process.
+func about(kind api.EventType, p *api.Process) *record.Record {
+	return &record.Record{ID: "id", Kind: record.Kind(kind), Time: began.Add(time.Second), Host: &record.Host{},
+		Event:   &api.Event{Type: kind, TimeNS: 5e9, Session: "aaaaaa", Process: p},
+		Session: &record.SessionInfo{Session: api.Session{ID: "aaaaaa", Rule: "agent"}, Span: record.Span{Trace: record.Trace{TraceID: record.TraceID{1}, SpanID: record.SpanID{2}}}}}
+}
+
 // exited is the record of a process that ran a program and exited.
 func exited(pid int, argv ...string) *record.Record {
-	i := &record.Image{Ref: api.Ref{PID: pid, StartNS: 7}, Exe: "/usr/bin/" + argv[0], Argv: argv, UID: new(1000), Began: began, CreatorRef: &api.Ref{PID: 1, StartNS: 1}}
-	run := &record.Run{Image: i, Session: "aaaaaa", Until: began.Add(time.Second), Created: began, ExitCode: new(0),
-		Span: record.Span{Trace: record.Trace{TraceID: record.TraceID{1}, SpanID: record.ImageSpan("h", "b", i.Ref, 0)}, Parent: record.SpanID{9}}}
-	return &record.Record{ID: "id", Kind: record.Exit, Time: run.Until, Host: &record.Host{}, Ended: []*record.Run{run},
-		Session: &record.SessionInfo{Session: api.Session{ID: "aaaaaa", Rule: "agent"}}, Process: &record.Process{Image: i, Span: run.Span}}
+	return about(api.EventExit, &api.Process{Ref: api.Ref{PID: pid, StartNS: 7}, Session: "aaaaaa", Exe: "/usr/bin/" + argv[0], Argv: argv, UID: new(1000),
+		Started: &began, Creator: &api.Ref{PID: 1, StartNS: 1}, ExitCode: new(0)})
 }
 
 // stub is a receiver whose answer depends on what a request contains.
@@ -163,16 +167,18 @@ func TestRejected(t *testing.T) {
 
 // TestEvents: a span has a bounded number of events, and counts the others.
 func TestEvents(t *testing.T) {
-	r := exited(42, "x")
-	r.Kind, r.Session.Ended = record.End, &began
-	r.Session.Marks = slices.Repeat([]api.Event{{Type: "session"}}, record.MaxMarks)
-	r.Report = &api.Report{Processes: make([]api.Outcome, 100)}
-	r.Ended[0].Marks, r.Ended[0].Signal, r.Ended[0].Dropped = r.Session.Marks, "SIGKILL", 5
-	for i, dropped := range []uint32{5 + 1, 100} {
-		if s := spans(r)[i]; len(s.Events) != record.MaxMarks || s.DroppedEventsCount != dropped {
-			t.Errorf("%s: %d events, %d dropped; want %d", s.Name, len(s.Events), s.DroppedEventsCount, dropped)
-		}
+	r := ended()
+	r.Report.Processes = make([]api.Outcome, 100)
+	if s := spansOf(r)[0]; len(s.Events) != maxEvents || s.DroppedEventsCount != 100-maxEvents {
+		t.Errorf("%s: %d events, %d dropped", s.Name, len(s.Events), s.DroppedEventsCount)
 	}
+}
+
+// ended is the record of the end of a session.
+func ended() *record.Record {
+	r := exited(42, "x")
+	r.Kind, r.Event.Process, r.Event.Type, r.Session.Ended, r.Report = record.End, nil, api.EventSession, &began, new(api.Report)
+	return r
 }
 
 // TestNotOTLP: a server that says 200 to everything is not a receiver.
@@ -243,81 +249,107 @@ func TestAttributes(t *testing.T) {
 	require.NoError(t, page.Keep("../../../docs/TELEMETRY.md", "attributes", table.String(), *update))
 }
 
-func spans(r *record.Record) []*trace.Span { return slices.Collect(spansOf(r)) }
-
-// TestSpan: the convention for the execution of programs.
-func TestSpan(t *testing.T) {
-	r := exited(42, "make", "-j8")
-	r.Ended[0].ExitCode = new(2)
-	r.Ended[0].Marks = []api.Event{{Type: "reparent", To: &api.Ref{PID: 1}, Time: &began}, {Type: "listen", Port: &api.Port{Addr: "::", Port: 80}}}
-	s := spans(r)[0]
+func attributesOf(s *trace.Span) map[string]string {
 	got := map[string]string{}
 	for _, a := range s.Attributes {
-		got[a.Key] = strings.TrimSpace(a.Value.String())
+		got[a.Key] = strings.Join(strings.Fields(a.Value.String()), "")
 	}
+	return got
+}
+
+// TestSpan: the convention for the execution of programs. The span is that of the process, from its fork on.
+func TestSpan(t *testing.T) {
+	r := exited(42, "make", "-j8")
+	r.Process().ExitCode = new(2)
+	s := spansOf(r)[0]
+	got := attributesOf(s)
 	for key, want := range map[string]string{
 		"process.pid": "int_value:42", "process.executable.name": `string_value:"make"`, "process.executable.path": `string_value:"/usr/bin/make"`,
 		"process.exit.code": "int_value:2", "error.type": `string_value:"2"`, "gen_ai.agent.name": `string_value:"agent"`,
 		"lineage.session.id": `string_value:"aaaaaa"`, "process.user.id": "int_value:1000", "process.creation.time": `string_value:"2026-11-22T12:00:00Z"`,
 		"lineage.process.creator.pid": "int_value:1",
 	} {
-		if strings.ReplaceAll(got[key], " ", "") != want {
+		if got[key] != want {
 			t.Errorf("%s is %s, want %s", key, got[key], want)
 		}
 	}
-	if s.Name != "make" || s.Kind != trace.Span_SPAN_KIND_INTERNAL || s.Status.Code != trace.Status_STATUS_CODE_ERROR || len(s.ParentSpanId) != 8 {
+	if s.Name != "make" || s.Kind != trace.Span_SPAN_KIND_INTERNAL || s.Status.Code != trace.Status_STATUS_CODE_ERROR || len(s.ParentSpanId) != 8 ||
+		s.EndTimeUnixNano-s.StartTimeUnixNano != 1e9 {
 		t.Errorf("%v", s)
 	}
 	if _, there := got["gen_ai.operation.name"]; there {
 		t.Error("a process is counted as an operation of a model")
-	}
-	if len(s.Events) != 2 || s.Events[0].Name != "lineage.reparent" || s.Events[1].Name != "lineage.listen" {
-		t.Errorf("%v", s.Events)
 	}
 }
 
 // TestSignal: a process that died of a signal has no exit code.
 func TestSignal(t *testing.T) {
 	r := exited(42, "sleep")
-	r.Ended[0].ExitCode, r.Ended[0].Signal = nil, "SIGKILL"
-	s := spans(r)[0]
+	r.Process().ExitCode, r.Process().Signal = nil, "SIGKILL"
+	s := spansOf(r)[0]
 	if s.Status.GetMessage() != "killed by SIGKILL" || len(s.Events) != 1 || s.Events[0].Name != "lineage.signal" {
 		t.Errorf("%v", s)
 	}
 }
 
-// TestCrossing: the event of a signal that left a guarded session says who it was sent to.
-func TestCrossing(t *testing.T) {
-	r := exited(42, "sh")
+// TestMoments: what happens to a process or a session that goes on is a span of its own, below; a fork and the beginning
+// of a session are none.
+func TestMoments(t *testing.T) {
+	process := spansOf(exited(42, "sh"))[0].SpanId
+	session := ended()
+	session.Kind, session.Event.State, session.Event.Reason = record.Session, api.StateEnding, "idle"
+	active := ended()
+	active.Kind, active.Event.State = record.Session, api.StateActive
+	of := func(kind api.EventType, change func(*api.Event)) *record.Record {
+		r := exited(42, "sh")
+		r.Kind, r.Event.Type = record.Kind(kind), kind
+		change(r.Event)
+		return r
+	}
 	to := &api.Process{Ref: api.Ref{PID: 7}, Comm: "db", Session: "x", UID: new(5)}
-	r.Ended[0].Marks = []api.Event{{Type: api.EventCrossing, Crossing: &api.Crossing{Signal: "SIGTERM", To: to, Refused: true}}}
-	e := spans(r)[0].Events[0]
-	got := map[string]string{}
-	for _, a := range e.Attributes {
-		got[a.Key] = strings.Join(strings.Fields(a.Value.String()), "")
-	}
-	want := map[string]string{
-		"lineage.signal": `string_value:"SIGTERM"`, "lineage.signal.refused": "bool_value:true", "lineage.signal.receiver.pid": "int_value:7",
-		"lineage.signal.receiver.comm": `string_value:"db"`, "lineage.signal.receiver.session.id": `string_value:"x"`, "lineage.signal.receiver.user.id": "int_value:5",
-	}
-	if e.Name != "lineage.crossing" || !maps.Equal(got, want) {
-		t.Errorf("%s: %v", e.Name, got)
+	for name, c := range map[string]struct {
+		record *record.Record
+		parent []byte
+		want   map[string]string
+	}{
+		"lineage.crossing": {of(api.EventCrossing, func(e *api.Event) { e.Crossing = &api.Crossing{Signal: "SIGTERM", To: to, Refused: true} }), process, map[string]string{
+			"lineage.signal": `string_value:"SIGTERM"`, "lineage.signal.refused": "bool_value:true", "lineage.signal.receiver.pid": "int_value:7",
+			"lineage.signal.receiver.comm": `string_value:"db"`, "lineage.signal.receiver.session.id": `string_value:"x"`, "lineage.signal.receiver.user.id": "int_value:5",
+		}},
+		"lineage.reparent":       {of(api.EventReparent, func(e *api.Event) { e.To = &api.Ref{PID: 1} }), process, map[string]string{"process.parent_pid": "int_value:1"}},
+		"lineage.listen":         {of(api.EventListen, func(e *api.Event) { e.Port = &api.Port{Addr: "::", Port: 80} }), process, map[string]string{"server.port": "int_value:80"}},
+		"lineage.session.ending": {session, session.Session.Span.SpanID[:], map[string]string{"lineage.session.end_reason": `string_value:"idle"`}},
+		"none":                   {active, nil, nil},
+		"none of a fork":         {of(api.EventFork, func(*api.Event) {}), nil, nil},
+	} {
+		all := spansOf(c.record)
+		if len(all) == 0 && c.want == nil {
+			continue
+		}
+		got := attributesOf(all[0])
+		if all[0].Name != name || string(all[0].ParentSpanId) != string(c.parent) || string(all[0].SpanId) == string(c.parent) {
+			t.Errorf("%v, want %s below %x", all[0], name, c.parent)
+		}
+		for key, want := range c.want {
+			if got[key] != want {
+				t.Errorf("%s: %s is %s, want %s", name, key, got[key], want)
+			}
+		}
 	}
 }
 
-// TestOpened: a long-lived image has two spans, the second below the first.
-func TestOpened(t *testing.T) {
+// TestReplaced: a program that an exec ended has a span below that of its process; the copy of the creator has none.
+func TestReplaced(t *testing.T) {
 	r := exited(42, "agent")
-	r.Ended[0].Opened = true
-	closing := spans(r)[0]
-	r = exited(42, "agent")
-	r.Kind, r.Ended[0].Running = record.Open, true
-	opening := spans(r)[0]
-	if string(closing.ParentSpanId) != string(opening.SpanId) || string(closing.SpanId) == string(opening.SpanId) || string(closing.TraceId) != string(opening.TraceId) {
-		t.Errorf("opening %v, closing %v", opening, closing)
-	}
-	if opening.Status != nil || len(opening.Events) != 0 {
-		t.Errorf("opening %v", opening)
+	r.Kind, r.Event.Type = record.Exec, api.EventExec
+	r.Event.Was = &api.Process{Comm: "sh", Exe: "/bin/sh", Argv: []string{"sh", "agent"}, UID: new(0)}
+	require.Equal(t, len(spansOf(r)), 0)
+	r.Event.SinceNS = r.Event.TimeNS - 1e6
+	s := spansOf(r)[0]
+	got := attributesOf(s)
+	if s.Name != "sh" || s.EndTimeUnixNano-s.StartTimeUnixNano != 1e6 || got["process.user.id"] != "int_value:0" || got["process.pid"] != "int_value:42" ||
+		string(s.ParentSpanId) != string(spansOf(exited(42, "agent"))[0].SpanId) {
+		t.Errorf("%v", s)
 	}
 }
 
@@ -325,12 +357,10 @@ func TestOpened(t *testing.T) {
 func FuzzNames(f *testing.F) {
 	f.Add("\xff\xfe", "a\x00b", "SIG\x80")
 	f.Fuzz(func(t *testing.T, exe, arg, why string) {
-		r := exited(42, "x"+exe, arg)
-		r.Ended[0].Image.Comm, r.Session.Name = why, arg
-		r.Kind = record.End
-		r.Session.Ended = &began
+		p, r := exited(42, "x"+exe, arg), ended()
+		p.Process().Comm, p.Session.Name, r.Session.Name = why, arg, arg
 		r.Report = &api.Report{Verdict: api.VerdictLeft, VerdictWhy: why, Processes: []api.Outcome{{Comm: exe, Why: arg}}}
-		_, err := proto.Marshal(&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: spans(r)}}}}})
+		_, err := proto.Marshal(&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: append(spansOf(r), spansOf(p)...)}}}}})
 		require.NoError(t, err)
 		_, err = proto.Marshal(logOf(r, &record.Log{Line: arg, JSON: []byte(exe)}))
 		require.NoError(t, err)

@@ -58,7 +58,7 @@ func (s *Sink) Deliver(ctx context.Context, batch []*record.Record) error {
 func (s *Sink) sendSpans(ctx context.Context, batch []*record.Record) error {
 	all := func(yield func(*trace.Span) bool) {
 		for _, r := range batch {
-			for span := range spansOf(r) {
+			for _, span := range spansOf(r) {
 				if !yield(span) {
 					return
 				}

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"cmp"
-	"iter"
 	"path"
 	"strconv"
 	"strings"
@@ -16,38 +15,51 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// sessionName is the name of the span of a session.
-const sessionName = "lineage.session"
+const (
+	sessionName = "lineage.session" // of the span of a session
+	maxEvents   = 32                // of one span
+)
 
 // spansOf are the spans that a record ends.
-func spansOf(r *record.Record) iter.Seq[*trace.Span] {
-	return func(yield func(*trace.Span) bool) {
-		for _, run := range r.Ended {
-			if !yield(imageSpan(r, run)) {
-				return
-			}
-		}
-		switch {
-		case r.Kind == record.End:
-			yield(sessionSpan(r))
-		case r.Kind == record.Open && r.Process == nil:
-			yield(openSession(r))
-		}
+func spansOf(r *record.Record) (all []*trace.Span) {
+	p := r.Process()
+	switch {
+	case r.Kind == record.End:
+		return append(all, sessionSpan(r))
+	case r.Kind == record.Session && r.Event.State != api.StateActive:
+		all = append(all, moment(r, "lineage.session."+string(r.Event.State)))
+	case p == nil || r.Kind == record.Fork:
+	case r.Kind == record.Exit:
+		all = append(all, processSpan(r))
+	case r.Kind != record.Exec:
+		all = append(all, moment(r, "lineage."+string(r.Kind)))
+	case r.Event.Was != nil && r.Event.SinceNS != 0:
+		all = append(all, replacedSpan(r))
 	}
+	return all
 }
 
-// placed is a span at its place in a trace. A span that closes an opened one is below it,
-// because a receiver cannot change a span that it has.
-func placed(at record.Span, closes bool, name string, from, to time.Time) *trace.Span {
+// span is a span at its place in a trace.
+func span(at record.Span, name string, from, to time.Time) *trace.Span {
 	s := &trace.Span{TraceId: at.TraceID[:], SpanId: at.SpanID[:], Kind: trace.Span_SPAN_KIND_INTERNAL, Name: valid(name), Flags: 1,
 		StartTimeUnixNano: nanos(from), EndTimeUnixNano: max(nanos(to), nanos(from))}
-	switch {
-	case closes:
-		id := record.ClosingSpan(at.SpanID)
-		s.SpanId, s.ParentSpanId = id[:], at.SpanID[:]
-	case at.Parent != record.SpanID{}:
+	if at.Parent != (record.SpanID{}) {
 		s.ParentSpanId = at.Parent[:]
 	}
+	return s
+}
+
+// below is the place of a span of what a record reports, below that of its process or session.
+func below(r *record.Record) record.Span {
+	at := r.Span()
+	at.Parent, at.SpanID = at.SpanID, record.SpanOf(r)
+	return at
+}
+
+// moment is what happened to a process or a session that goes on: a receiver cannot add to a span later.
+func moment(r *record.Record, name string) *trace.Span {
+	s := span(below(r), name, r.Time, r.Time)
+	s.Attributes = eventAttributes(r)
 	return s
 }
 
@@ -61,115 +73,103 @@ func nanos(t time.Time) uint64 {
 // Where an attribute is added, a comment at the end of the line says what it is: the table of
 // docs/TELEMETRY.md is made of them. Those without one are as in OpenTelemetry's conventions.
 
-// imageSpan is the span of a program, by the convention for the execution of programs.
-func imageSpan(r *record.Record, run *record.Run) *trace.Span {
-	i := run.Image
-	s := placed(run.Span, run.Opened, programName(i), i.Began, run.Until)
-	s.Attributes = imageAttributes(r, run)
-	if run.Running {
-		return s
+// processSpan is the span of a process that has exited, by the convention for the execution of programs.
+func processSpan(r *record.Record) *trace.Span {
+	p := r.Process()
+	began := r.Time
+	if p.Started != nil {
+		began = *p.Started
 	}
-	replaced := r.Kind == record.Exec
+	s := span(r.Span(), programName(p), began, r.Time)
+	s.Attributes = processAttributes(r, p)
 	switch {
-	case replaced:
-		s.Attributes = append(s.Attributes, attributes{}.truth("lineage.process.replaced", true)...) // the program ended by an exec
-	case run.Signal != "":
-		s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: "killed by " + run.Signal}
-		s.Attributes = append(s.Attributes, attributes{}.text("error.type", run.Signal)...) // the signal or the exit code; of a session its verdict
-	case run.ExitCode != nil:
-		s.Attributes = append(s.Attributes, attributes{}.number("process.exit.code", int64(*run.ExitCode))...)
-		if *run.ExitCode != 0 {
-			s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: "exit code " + strconv.Itoa(*run.ExitCode)}
-			s.Attributes = append(s.Attributes, attributes{}.text("error.type", strconv.Itoa(*run.ExitCode))...)
+	case p.Signal != "":
+		s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: "killed by " + p.Signal}
+		s.Attributes = attributes(s.Attributes).text("error.type", p.Signal) // the signal or the exit code; of a session its verdict
+	case p.ExitCode != nil:
+		s.Attributes = attributes(s.Attributes).number("process.exit.code", int64(*p.ExitCode))
+		if *p.ExitCode != 0 {
+			s.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR, Message: "exit code " + strconv.Itoa(*p.ExitCode)}
+			s.Attributes = attributes(s.Attributes).text("error.type", strconv.Itoa(*p.ExitCode))
 		}
 	}
-	s.DroppedEventsCount = uint32(run.Dropped)
-	for k := range run.Marks {
-		addEvent(s, spanEvent(&run.Marks[k]))
-	}
-	if run.Signal != "" || run.Killer != nil {
-		killer := cmp.Or(run.Killer, &api.Sender{Signal: run.Signal})
-		addEvent(s, &trace.Span_Event{TimeUnixNano: nanos(run.Until), Name: "lineage.signal", Attributes: attributes{}.signal(killer)})
+	if p.Signal != "" || p.Killer != nil {
+		killer := cmp.Or(p.Killer, &api.Sender{Signal: p.Signal})
+		s.Events = append(s.Events, &trace.Span_Event{TimeUnixNano: nanos(r.Time), Name: "lineage.signal", Attributes: attributes{}.signal(killer)})
 	}
 	return s
 }
 
-// addEvent adds an event, or counts it as dropped.
-func addEvent(s *trace.Span, e *trace.Span_Event) {
-	if len(s.Events) == record.MaxMarks {
-		s.DroppedEventsCount++
-		return
-	}
-	s.Events = append(s.Events, e)
+// replacedSpan is the span of a program that its process replaced by an exec, below that of the process.
+func replacedSpan(r *record.Record) *trace.Span {
+	e := r.Event
+	s := span(below(r), programName(e.Was), r.Time.Add(-time.Duration(e.TimeNS-min(e.SinceNS, e.TimeNS))), r.Time)
+	s.Attributes = append(processAttributes(r, e.Was), attributes{}.truth("lineage.process.replaced", true)...) // the program ended by an exec
+	return s
 }
 
 // programName is the name of the file, or the kernel's name of the process.
-func programName(i *record.Image) string {
-	if i.Exe != "" {
-		return path.Base(i.Exe)
+func programName(p *api.Process) string {
+	if p.Exe != "" {
+		return path.Base(p.Exe)
 	}
-	return i.Comm
+	return p.Comm
 }
 
-func imageAttributes(r *record.Record, run *record.Run) attributes {
-	i := run.Image
+// processAttributes are those of the process of a record with what it ran, which runs has.
+func processAttributes(r *record.Record, runs *api.Process) attributes {
+	p := r.Process()
 	a := attributes{}.
-		number("process.pid", int64(i.PID)).
-		text("process.executable.name", programName(i)).text("process.executable.path", i.Exe).
-		list("process.command_args", i.Argv).
-		time("process.creation.time", run.Created).
-		text("lineage.session.id", run.Session).                                     // as the commands of lineage take it
-		text("lineage.process.start_ns", strconv.FormatUint(uint64(i.StartNS), 10)). // with the PID its identity
-		truth("lineage.process.running", run.Running).                               // alive after a minute: the first of its two spans
-		truth("lineage.process.forked", i.Forked).                                   // the copy of its creator, before an exec
-		truth("lineage.process.command_args.truncated", i.ArgvTruncated)             // the command line is longer
-	if i.UID != nil {
-		a = a.number("process.user.id", int64(*i.UID))
+		number("process.pid", int64(p.PID)).
+		text("process.executable.name", programName(runs)).text("process.executable.path", runs.Exe).
+		list("process.command_args", runs.Argv).
+		text("lineage.session.id", p.Session).                                       // as the commands of lineage take it
+		text("lineage.process.start_ns", strconv.FormatUint(uint64(p.StartNS), 10)). // with the PID its identity
+		truth("lineage.process.command_args.truncated", runs.ArgvTruncated)          // the command line is longer
+	if p.Started != nil {
+		a = a.time("process.creation.time", *p.Started)
 	}
-	if i.CreatorRef != nil {
-		a = a.number("lineage.process.creator.pid", int64(i.CreatorRef.PID)) // the process that forked it
+	if runs.UID != nil {
+		a = a.number("process.user.id", int64(*runs.UID))
 	}
-	if p := r.Process; p != nil {
-		if p.Parent != nil {
-			a = a.number("process.parent_pid", int64(p.Parent.PID))
-		}
-		a = a.text("process.linux.cgroup", p.Cgroup)
-		if c := p.Container; c != nil {
-			a = a.text("container.id", c.ID).text("k8s.pod.name", c.Pod).text("k8s.namespace.name", c.Namespace)
-			if c.Pod == "" {
-				a = a.text("container.name", c.Name)
-			} else {
-				a = a.text("k8s.container.name", c.Name)
-			}
-		}
-		if p.Evidence != nil {
-			a = a.text("lineage.evidence", p.Evidence.Kind) // why it is a member
-		}
-		if p.Trace != nil {
-			a = a.truth("lineage.trace.claimed", true) // the trace is from a member's `TRACEPARENT`
-		}
-		if len(p.Calls) == 1 { // with several, it is unknown which one it belongs to
-			a = a.text("gen_ai.tool.call.id", p.Calls[0].ID) // the tool call that started it, as the agent's hooks reported; absent if several calls were open
-			a = a.text("gen_ai.tool.name", p.Calls[0].Tool)  // its tool
+	if p.Creator != nil {
+		a = a.number("lineage.process.creator.pid", int64(p.Creator.PID)) // the process that forked it
+	}
+	if p.Parent != nil {
+		a = a.number("process.parent_pid", int64(p.Parent.PID))
+	}
+	if c := p.Container; c != nil {
+		a = a.text("container.id", c.ID).text("k8s.pod.name", c.Pod).text("k8s.namespace.name", c.Namespace)
+		if c.Pod == "" {
+			a = a.text("container.name", c.Name)
+		} else {
+			a = a.text("k8s.container.name", c.Name)
 		}
 	}
-	if r.Session != nil {
-		a = a.text("lineage.session.name", r.Session.Name) // its name, if it has one
-		a = a.text("gen_ai.agent.name", r.Session.Rule)    // the agent rule of the policy that opened the session
+	if p.Evidence != nil {
+		a = a.text("lineage.evidence", p.Evidence.Kind) // why it is a member
 	}
-	return a
+	if p.Trace != nil {
+		a = a.truth("lineage.trace.claimed", true) // the trace is from a member's `TRACEPARENT`
+	}
+	if len(p.Calls) == 1 { // with several, it is unknown which one it belongs to
+		a = a.text("gen_ai.tool.call.id", p.Calls[0].ID) // the tool call that started it, as the agent's hooks reported; absent if several calls were open
+		a = a.text("gen_ai.tool.name", p.Calls[0].Tool)  // its tool
+	}
+	a = a.text("lineage.session.name", r.Session.Name) // its name, if it has one
+	return a.text("gen_ai.agent.name", r.Session.Rule) // the agent rule of the policy that opened the session
 }
 
-// spanEvent is an event of a process or a session other than its beginning and end.
-func spanEvent(e *api.Event) *trace.Span_Event {
-	ev := &trace.Span_Event{Name: "lineage." + string(e.Type)}
-	if e.Time != nil {
-		ev.TimeUnixNano = nanos(*e.Time)
+// eventAttributes are those of what happened to a process or a session that goes on.
+func eventAttributes(r *record.Record) attributes {
+	e := r.Event
+	a := attributes{}.text("lineage.session.id", e.Session).
+		text("lineage.session.end_reason", e.Reason) // why it ended, see [end reasons](REFERENCE.md#end-reasons)
+	if e.Process != nil {
+		a = a.number("process.pid", int64(e.Process.PID)).text("process.executable.name", programName(e.Process))
 	}
-	a := attributes{}.text("lineage.session.state", string(e.State)) // of the event `lineage.session`: the new state
-	a = a.text("lineage.session.end_reason", e.Reason)               // why it ended, see [end reasons](REFERENCE.md#end-reasons)
 	if e.From != nil {
-		a = a.number("lineage.reparent.from_pid", int64(e.From.PID)) // of the event `lineage.reparent`: the parent before
+		a = a.number("lineage.reparent.from_pid", int64(e.From.PID)) // of `lineage.reparent`: the parent before
 	}
 	if e.To != nil {
 		a = a.number("process.parent_pid", int64(e.To.PID))
@@ -177,8 +177,7 @@ func spanEvent(e *api.Event) *trace.Span_Event {
 	if e.Port != nil {
 		a = a.text("network.transport", "tcp").text("server.address", e.Port.Addr).number("server.port", int64(e.Port.Port))
 	}
-	ev.Attributes = a.signal(e.Sent).crossing(e.Crossing)
-	return ev
+	return a.signal(e.Sent).crossing(e.Crossing)
 }
 
 // crossing adds a signal that left a guarded session, or was refused.
@@ -187,7 +186,7 @@ func (a attributes) crossing(x *api.Crossing) attributes {
 		return a
 	}
 	a = a.text("lineage.signal", x.Signal).
-		truth("lineage.signal.refused", x.Refused) // of the event `lineage.crossing`: it was not sent
+		truth("lineage.signal.refused", x.Refused) // of `lineage.crossing`: it was not sent
 	if p := x.To; p != nil {
 		a = a.number("lineage.signal.receiver.pid", int64(p.PID)). // who it was sent to
 										text("lineage.signal.receiver.comm", p.Comm).         // its name, which it chooses
@@ -204,7 +203,7 @@ func (a attributes) signal(s *api.Sender) attributes {
 	if s == nil {
 		return a
 	}
-	a = a.text("lineage.signal", s.Signal). // of the events `lineage.signal`, `lineage.stop`, `lineage.continue` and `lineage.crossing`: the signal
+	a = a.text("lineage.signal", s.Signal). // of `lineage.signal`, `lineage.stop`, `lineage.continue` and `lineage.crossing`: the signal
 						text("lineage.signal.sender", s.Kind).      // who sent it: process, kernel, fault, oom, timer, lineage
 						truth("lineage.signal.handled", s.Handled). // the process had a handler
 						truth("lineage.signal.raised", s.Raised).   // … and later sent the same signal to itself
@@ -236,14 +235,6 @@ func sessionAttributes(d *record.SessionInfo) attributes {
 	return a
 }
 
-// openSession is the first span of a long-lived session.
-func openSession(r *record.Record) *trace.Span {
-	d := r.Session
-	s := placed(d.Span, false, sessionName, *d.Started, r.Time)
-	s.Attributes = sessionAttributes(d).truth("lineage.session.running", true) // alive after a minute: the first of its two spans
-	return s
-}
-
 // sessionSpan is the span of a session that has ended, with its receipt.
 func sessionSpan(r *record.Record) *trace.Span {
 	d := r.Session
@@ -251,11 +242,8 @@ func sessionSpan(r *record.Record) *trace.Span {
 	if d.Started != nil {
 		began = *d.Started
 	}
-	s := placed(d.Span, d.Opened, sessionName, began, *d.Ended)
+	s := span(d.Span, sessionName, began, *d.Ended)
 	a := sessionAttributes(d).text("lineage.session.end_reason", d.EndReason)
-	for i := range d.Marks {
-		addEvent(s, spanEvent(&d.Marks[i]))
-	}
 	if p := r.Report; p != nil {
 		a = a.text("lineage.session.verdict", string(p.Verdict)) // of its receipt, see [verdicts](REFERENCE.md#verdicts)
 		a = a.count("lineage.session.started", p.Started)        // processes that ever started
@@ -268,7 +256,11 @@ func sessionSpan(r *record.Record) *trace.Span {
 			a = a.text("error.type", string(p.Verdict))
 		}
 		for i := range p.Processes {
-			addEvent(s, outcomeEvent(*d.Ended, &p.Processes[i]))
+			if len(s.Events) == maxEvents {
+				s.DroppedEventsCount++
+				continue
+			}
+			s.Events = append(s.Events, outcomeEvent(*d.Ended, &p.Processes[i]))
 		}
 	}
 	s.Attributes = a
@@ -291,14 +283,7 @@ func logOf(r *record.Record, l *record.Log) *logs.LogRecord {
 		SeverityNumber: severity, SeverityText: strings.TrimPrefix(severity.String(), "SEVERITY_NUMBER_"),
 		Body: textValue(l.Line), Attributes: []*common.KeyValue{{Key: "ocsf.raw", Value: textValue(string(l.JSON))}},
 	}
-	at := record.Span{}
-	switch {
-	case r.Process != nil:
-		at = r.Process.Span
-	case r.Session != nil:
-		at = r.Session.Span
-	}
-	if at.TraceID != (record.TraceID{}) {
+	if at := r.Span(); at.TraceID != (record.TraceID{}) {
 		out.TraceId, out.SpanId, out.Flags = at.TraceID[:], at.SpanID[:], 1
 	}
 	return out

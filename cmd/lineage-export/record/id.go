@@ -31,10 +31,6 @@ type Span struct {
 func (t TraceID) String() string { return hex.EncodeToString(t[:]) }
 func (s SpanID) String() string  { return hex.EncodeToString(s[:]) }
 
-// MarshalText and UnmarshalText are the hexadecimal form.
-func (t TraceID) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
-func (s SpanID) MarshalText() ([]byte, error)  { return []byte(s.String()), nil }
-
 // UnmarshalText reads the hexadecimal form.
 func (t *TraceID) UnmarshalText(b []byte) error { return unhex(t[:], b) }
 
@@ -81,14 +77,38 @@ func SessionSpan(host, boot, session string) SpanID {
 	return SpanID(digest("session", host, boot, session)[:8])
 }
 
-// ImageSpan is the span of a program image. Its start time tells it from others of its
-// process: a number would change if an earlier exec event is lost.
-func ImageSpan(host, boot string, p api.Ref, began uint64) SpanID {
-	return SpanID(digest("image", host, boot, p.PID, uint64(p.StartNS), began)[:8])
+// ProcessSpan is the span of a process.
+func ProcessSpan(host, boot string, p api.Ref) SpanID {
+	return SpanID(digest("process", host, boot, p.PID, uint64(p.StartNS))[:8])
 }
 
-// ClosingSpan is the second span of an image or session that had an Open.
-func ClosingSpan(s SpanID) SpanID { return SpanID(digest("closing", s)[:8]) }
+// SpanOf is a span of what one record reports.
+func SpanOf(r *Record) SpanID { return SpanID(digest("record", r.ID)[:8]) }
+
+// Span is the place of a record in a trace: its process's, else its session's. A process is below its
+// creator, if that is in the same trace, else below what the agent claims, else below the session.
+func (r *Record) Span() Span {
+	p := r.Process()
+	if r.Session == nil || p == nil {
+		if r.Session == nil {
+			return Span{}
+		}
+		return r.Session.Span
+	}
+	s := r.Session
+	sp := Span{Trace: Trace{TraceID: s.Span.TraceID, SpanID: ProcessSpan(r.Host.ID, r.Boot, p.Ref)}, Parent: s.Span.SpanID}
+	first := s.Root != nil && s.Root.Ref == p.Ref || p.Evidence != nil && p.Evidence.Kind == "adopted"
+	if t := p.Trace; t != nil {
+		var claimed Trace
+		if claimed.TraceID.UnmarshalText([]byte(t.TraceID)) == nil && claimed.SpanID.UnmarshalText([]byte(t.SpanID)) == nil {
+			sp.TraceID, sp.Parent, first = claimed.TraceID, claimed.SpanID, t.From == p.Ref
+		}
+	}
+	if p.Creator != nil && !first {
+		sp.Parent = ProcessSpan(r.Host.ID, r.Boot, *p.Creator)
+	}
+	return sp
+}
 
 // ProcessUID names a process, whatever program it runs.
 func ProcessUID(r *Record, p api.Ref) string {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/api/past"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/outfile"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
 )
@@ -94,7 +93,7 @@ func before(ctx context.Context, c api.Client, p *Page, oldest *time.Time) error
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(tree.Nodes, func(a, b api.Node) int { return past.Compare(a.Ref, b.Ref) })
+	slices.SortFunc(tree.Nodes, func(a, b api.Node) int { return a.Ref.Compare(b.Ref) })
 	later := func(at *time.Time) bool { return oldest != nil && at != nil && !at.Before(*oldest) }
 	for i := range tree.Nodes {
 		x := &tree.Nodes[i].Process
@@ -102,7 +101,7 @@ func before(ctx context.Context, c api.Client, p *Page, oldest *time.Time) error
 			continue
 		}
 		if later(x.Exited) {
-			x.State = api.StateLive // its exit event will come
+			x.Exited = nil // its exit event will come
 		}
 		p.known(x)
 	}

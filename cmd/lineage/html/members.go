@@ -7,7 +7,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/api/past"
 )
 
 // Limits of what is kept of members, and of what they choose.
@@ -25,12 +24,10 @@ type process struct {
 	ref     api.Ref
 	creator *process // nil: it is not on the page
 	command string   // as it can be shown
-	comm    string
 	earlier []string // commands before this one
 	about   *about   // what is unusual about it; nil: nothing
 	exe     string
-	execed  bool // command is its own, not its creator's
-	uid     int  // -1: not known
+	uid     int // -1: not known
 	calls   string
 	session string // of a nested session
 	trace   string
@@ -83,17 +80,13 @@ func (m *members) born(doc *api.Process) *process {
 		m.unseen++
 		return nil
 	}
-	x := &process{ref: doc.Ref, uid: -1, comm: m.intern(display.Text(doc.Comm))}
+	x := &process{ref: doc.Ref, uid: -1}
 	// A creator is older than the process. A record that says otherwise is wrong, and could close a loop.
-	if doc.Creator != nil && past.Compare(*doc.Creator, doc.Ref) < 0 {
+	if doc.Creator != nil && doc.Creator.Compare(doc.Ref) < 0 {
 		x.creator = m.all[*doc.Creator]
 	}
-	if c := x.creator; c != nil {
-		c.kept++
-		x.uid = c.uid
-		if len(doc.Argv) == 0 && c.comm == x.comm { // until it execs
-			x.command, x.exe = c.command, c.exe
-		}
+	if x.creator != nil {
+		x.creator.kept++
 	}
 	if e := doc.Evidence; doc.NSPID != 0 || doc.Container != nil || e != nil && e.Kind != "fork" && e.Kind != "root" {
 		x.about = &about{inside: doc.NSPID, container: m.name(doc.Container.String())}
@@ -101,37 +94,34 @@ func (m *members) born(doc *api.Process) *process {
 			x.about.evidence = m.name(display.Evidence(e))
 		}
 	}
-	m.runs(x, doc)
 	m.all[x.ref] = x
 	return x
 }
 
-// exec notes another program of a process.
-func (m *members) exec(x *process, doc *api.Process) {
-	if x.execed && len(x.earlier) < maxEarlier {
-		x.earlier = append(x.earlier, x.command)
+// replaced notes what a process ran before, by an exec of its own.
+func (m *members) replaced(x *process, was *api.Process) {
+	if len(x.earlier) < maxEarlier {
+		x.earlier = append(x.earlier, m.show(was))
 	}
-	x.command, x.comm, x.exe = "", m.intern(display.Text(doc.Comm)), ""
-	m.runs(x, doc)
 }
 
-// runs notes what a process runs.
-func (m *members) runs(x *process, doc *api.Process) {
+// show is the command of a process as it can be shown.
+func (m *members) show(doc *api.Process) string {
 	limit := maxCommand
 	if m.used > maxText {
 		limit = maxShort
 	}
-	show := func(argv []string) string {
-		return m.intern(clip(display.Command(api.Unwrapped(argv), doc.Comm, doc.ArgvTruncated, limit), limit))
+	var argv []string
+	if m.redact != nil {
+		argv = api.Unwrapped(m.redact(doc.Argv))
 	}
-	if m.redact != nil && len(doc.Argv) > 0 {
-		x.command, x.execed = show(m.redact(doc.Argv)), true
-	} else if x.command == "" {
-		x.command = show(nil)
-	}
-	if doc.Exe != "" {
-		x.exe = m.name(doc.Exe)
-	}
+	return m.intern(clip(display.Command(argv, doc.Comm, doc.ArgvTruncated, limit), limit))
+}
+
+// is notes what a process is now.
+func (m *members) is(x *process, doc *api.Process) {
+	x.command, x.exe = m.show(doc), m.name(doc.Exe)
+	x.calls, x.trace = m.intern(display.Calls(doc.Calls)), m.intern(display.Trace(doc.Trace))
 	if doc.UID != nil {
 		x.uid = *doc.UID
 	}
@@ -184,7 +174,7 @@ func (m *members) room() bool {
 
 // sorted are the processes in the order of their starts.
 func (m *members) sorted() []*process {
-	return slices.SortedFunc(maps.Values(m.all), func(a, b *process) int { return past.Compare(a.ref, b.ref) })
+	return slices.SortedFunc(maps.Values(m.all), func(a, b *process) int { return a.ref.Compare(b.ref) })
 }
 
 // exited says how a process ended, as the kernel reported it.

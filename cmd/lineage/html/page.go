@@ -109,27 +109,16 @@ func (p *Page) apply(at uint64, ev *api.Event) {
 	if ev.Process == nil {
 		return
 	}
-	switch m := p.members.get(ev.Process.Ref); ev.Type {
-	case api.EventFork:
-		p.born(at, ev.Process)
-	case api.EventExec:
-		p.exec(at, ev.Process)
-	case api.EventExit:
-		p.exit(at, ev.Process)
-	case api.EventReparent:
-		if m != nil && ev.To != nil {
-			m.adopter = ev.To.PID
-		}
-	case api.EventTrace:
-		if m != nil {
-			m.trace = p.members.intern(display.Trace(ev.Process.Trace))
-			if len(ev.Process.Calls) == 0 {
-				m.calls = ""
-			}
-		}
-	case api.EventListen, api.EventUnlisten:
+	m := p.saw(at, at, ev.Process)
+	switch {
+	case m == nil:
+	case ev.Was != nil && ev.SinceNS != 0:
+		p.members.replaced(m, ev.Was)
+	case ev.To != nil:
+		m.adopter = ev.To.PID
+	}
+	if ev.Port != nil {
 		p.port(at, ev)
-	default: // changes nothing that is shown
 	}
 }
 
@@ -171,62 +160,49 @@ func (p *Page) known(doc *api.Process) {
 	}
 	at := uint64(doc.StartNS)
 	p.clock.tick(at, doc.Started)
-	p.born(at, doc)
-	if doc.State == api.StateLive {
-		return
-	}
 	end := at
 	if doc.Exited != nil && doc.Started != nil {
 		end += uint64(max(doc.Exited.Sub(*doc.Started), 0))
 	}
-	p.clock.tick(end, doc.Exited)
-	p.exit(end, doc)
+	if doc.Exited != nil {
+		p.clock.tick(end, doc.Exited)
+	}
+	p.saw(at, end, doc)
 }
 
-func (p *Page) born(at uint64, doc *api.Process) *process {
-	if m := p.members.get(doc.Ref); m != nil {
+// saw takes a process as it is at a time, or was at its end; nil: there are too many.
+func (p *Page) saw(at, end uint64, doc *api.Process) *process {
+	m := p.members.get(doc.Ref)
+	if m == nil {
+		if m = p.members.born(doc); m == nil {
+			return nil
+		}
+		if doc.Session != p.session.ID {
+			m.session = p.members.intern(display.Text(doc.Session))
+		}
+		for i := range doc.Calls {
+			if c := p.byID[keyOf(&doc.Calls[i])]; c != nil {
+				c.processes++
+			}
+		}
+		p.load.add(at, 1)
+	}
+	p.members.is(m, doc)
+	if doc.Exited == nil || m.dead {
 		return m
 	}
-	m := p.members.born(doc)
-	if m == nil {
-		return nil
-	}
-	if doc.Session != p.session.ID {
-		m.session = p.members.intern(display.Text(doc.Session))
-	}
-	for i := range doc.Calls {
-		if c := p.byID[keyOf(&doc.Calls[i])]; c != nil {
-			c.processes++
-		}
-	}
-	m.calls = p.members.intern(display.Calls(doc.Calls))
-	p.load.add(at, 1)
-	return m
-}
-
-func (p *Page) exec(at uint64, doc *api.Process) {
-	m := p.born(at, doc)
-	if m != nil {
-		p.members.exec(m, doc)
-	}
-}
-
-func (p *Page) exit(at uint64, doc *api.Process) {
-	m := p.born(at, doc)
-	if m == nil || m.dead {
-		return
-	}
-	m.dead, m.end = true, max(at, m.start())
+	m.dead, m.end = true, max(end, m.start())
 	m.last = last{
 		how: p.members.name(display.Exited(doc, "", "exit ")), bad: doc.Signal != "" || doc.ExitCode != nil && *doc.ExitCode != 0,
 		cpu: doc.CPUSeconds, memory: doc.RSSBytes,
 	}
 	p.members.died(m)
-	p.load.add(at, -1)
+	p.load.add(end, -1)
 	if root := p.session.Root; root != nil && root.Ref == m.ref {
 		if !p.ending {
 			p.rootEnd = m.end
 		}
 		p.step(m.end, "its root exits: "+m.exited(), "root")
 	}
+	return m
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/api/past"
 )
 
 // The form of the timeline, in pixels.
@@ -121,7 +120,7 @@ func longest(t *tree, sorted []*process) []*process {
 		slices.SortStableFunc(shown, func(a, b *process) int { return cmp.Compare(t.weight(b), t.weight(a)) })
 		shown = shown[:min(len(shown), maxLanes)]
 	}
-	slices.SortFunc(shown, func(a, b *process) int { return past.Compare(a.ref, b.ref) })
+	slices.SortFunc(shown, func(a, b *process) int { return a.ref.Compare(b.ref) })
 	return shown
 }
 

@@ -48,12 +48,13 @@ type Known struct {
 // known is what others show of a process. Processes share what they run.
 type known struct {
 	creator  api.Ref
+	parent   api.Ref
 	runs     unique.Handle[program]
 	started  int64 // ns; 0: not known
+	exited   int64 // ns; 0: it lives
 	uid      int   // -1: not known
 	text     int   // that it has for itself
-	children int32 // that are in processes
-	dead     bool
+	children int   // that are in processes
 }
 
 type program struct {
@@ -74,19 +75,28 @@ func (k *Known) Process(ref api.Ref) *api.Process {
 	x := k.processes[ref]
 	runs := x.runs.Value()
 	p := &api.Process{Ref: ref, Comm: runs.comm, Exe: runs.exe, ArgvTruncated: runs.cut}
-	if x.creator.PID != 0 {
-		p.Creator = new(x.creator)
-	}
+	p.Creator, p.Parent, p.Started, p.Exited = refOf(x.creator), refOf(x.parent), timeOf(x.started), timeOf(x.exited)
 	if x.uid >= 0 {
 		p.UID = new(x.uid)
-	}
-	if x.started != 0 {
-		p.Started = new(time.Unix(0, x.started).UTC())
 	}
 	if runs.args != "" {
 		p.Argv = []string{runs.args}
 	}
 	return p
+}
+
+func refOf(r api.Ref) *api.Ref {
+	if r.PID == 0 {
+		return nil
+	}
+	return &r
+}
+
+func timeOf(ns int64) *time.Time {
+	if ns == 0 {
+		return nil
+	}
+	return new(time.Unix(0, ns).UTC())
 }
 
 // Ancestry is the creators of a process, the newest first.
@@ -129,11 +139,17 @@ func (k *Known) remember(p *api.Process) {
 	if p.Creator != nil {
 		x.creator = *p.Creator
 	}
+	if p.Parent != nil {
+		x.parent = *p.Parent
+	}
 	if p.UID != nil {
 		x.uid = *p.UID
 	}
 	if p.Started != nil {
 		x.started = p.Started.UnixNano()
+	}
+	if p.Exited != nil {
+		x.exited = p.Exited.UnixNano()
 	}
 	c := k.processes[x.creator]
 	if c != nil && c.runs == x.runs {
@@ -141,14 +157,13 @@ func (k *Known) remember(p *api.Process) {
 	}
 	if before != nil {
 		k.text -= before.text
-		x.dead, x.children = before.dead, before.children
+		x.children, x.exited = before.children, max(x.exited, before.exited)
 	} else if c != nil {
 		c.children++
 	}
 	k.text += x.text
 	k.processes[p.Ref] = x
-	if p.Exited != nil && !x.dead {
-		x.dead = true
+	if x.exited != 0 && (before == nil || before.exited == 0) {
 		k.bury(p.Ref)
 	}
 }

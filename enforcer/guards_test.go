@@ -66,7 +66,8 @@ func TestCheckEnds(t *testing.T) {
 			if _, err := k.Create(tracer.SessionSpec{Root: k.Proc(31).Identity}); err != nil {
 				panic(err)
 			}
-		}, 31, ErrGuarded},
+			k.Edit(31, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
+		}, 21, ErrGuarded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k, e, id := host(t)
@@ -80,6 +81,16 @@ func TestCheckEnds(t *testing.T) {
 			all, err := e.CheckEnds([]tracer.SessionID{id}, caller)
 			if err = cmp.Or(err, all[id]); !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
+			}
+			var members []tracer.Process
+			_ = k.Snapshot(0, func(p *tracer.Process) error {
+				if p.Session != 0 {
+					members = append(members, *p)
+				}
+				return nil
+			})
+			if err := e.CheckMembers(members, caller); (err == nil) != (c.want == nil) {
+				t.Errorf("as a branch: %v", err)
 			}
 			var r *Refusal
 			if c.want != nil && (!errors.As(err, &r) || r.Error() == "") {
@@ -115,4 +126,5 @@ func TestCheckRoot(t *testing.T) {
 	other := child.Identity
 	other.Start++
 	require.ErrorIs(t, e.CheckRoot(other, k.Proc(21).Identity), ErrIdentity, "another process")
+	require.ErrorIs(t, e.CheckRoot(tracer.Identity{PID: 4000}, k.Proc(21).Identity), ErrIdentity, "nobody")
 }

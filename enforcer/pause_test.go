@@ -63,8 +63,8 @@ func TestPause(t *testing.T) {
 	k.Edit(101, func(p *kerneltest.Proc) { p.Stubborn = false })
 	require.NoError(t, e.End(id, tracer.CauseEnd, time.Minute))
 	clean(t, k, e)
-	if err := k.Pause(id); err == nil {
-		t.Error("paused when it was over")
+	if _, err := e.Pause(t.Context(), id); err == nil || e.Resume(99) == nil {
+		t.Error("paused or resumed what is over, or no session")
 	}
 }
 

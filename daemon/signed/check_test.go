@@ -46,6 +46,8 @@ operators:
 - {name: cat, verbs: end, users: [no-such-user, root], sessions: ["ci-*"]}
 - {name: old, verbs: end}
 - {name: git, verbs: end}
+- {name: hal, verbs: halt, sessions: ["ci-*"]}
+- {name: una, verbs: [end, halt], users: no-such-user}
 `
 
 // newWorld makes a host whose record of commands is older than every command.
@@ -54,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, dir: t.TempDir(), keys: map[string]ssh.Signer{}, wall: time.Now().UTC().Truncate(time.Second)}
 	w.host = w.hostKey("ed25519")
 	var lines strings.Builder
-	for _, name := range []string{"ann", "ben", "cat", "nobody", "old", "git"} {
+	for _, name := range []string{"ann", "ben", "cat", "nobody", "old", "git", "hal", "una"} {
 		options := map[string]string{
 			"old": fmt.Sprintf("valid-before=%q ", w.wall.Format("20060102150405Z")), "git": `namespaces="git" `,
 		}[name]
@@ -155,7 +157,7 @@ func TestRefused(t *testing.T) {
 	text := func(f func(string) string) func() *api.SignedCommand {
 		return func() *api.SignedCommand { return w.sign(f(w.command().Text()), "ann") }
 	}
-	none := func(*api.Command) {}
+	none, halt := func(*api.Command) {}, func(c *api.Command) { c.Verb, c.Mode = api.VerbHalt, api.ModeHalt }
 	for _, c := range []struct {
 		name string
 		make func() *api.SignedCommand
@@ -169,6 +171,7 @@ func TestRefused(t *testing.T) {
 		{"expired key", edit(none, "old"), "no longer valid"},
 		{"key for something else", edit(none, "git"), "not for namespace"},
 		{"one signature of two", edit(none, "ben"), "ben needs 2 signatures"},
+		{"a second signer who may not", edit(none, "ben", "hal"), "ben needs 2 signatures"},
 		{"one signer twice", edit(none, "ben", "ben"), "ben signed twice"},
 		{"a bad signature beside a good one", func() *api.SignedCommand {
 			s := w.sign(w.command().Text(), "ann")
@@ -207,7 +210,9 @@ func TestRefused(t *testing.T) {
 		{"sessions and all", edit(func(c *api.Command) { c.All = true }, "ann"), "1 to 64 sessions"},
 		{"a plan of two", edit(func(c *api.Command) { c.Plan, c.Sessions = "x", []string{"a", "b"} }, "ann"), "a plan is of one session"},
 		{"a negative grace", edit(func(c *api.Command) { c.GraceMS = new(int64(-1)) }, "ann"), "grace must be"},
-		{"a right that it lacks", edit(func(c *api.Command) { c.Verb, c.Mode = api.VerbHalt, api.ModeHalt }, "ann"), "ann may not halt"},
+		{"a right that it lacks", edit(halt, "ann"), "ann may not halt"},
+		{"a halt by a signer of some sessions", edit(halt, "hal"), "that concerns every session"},
+		{"a halt by a signer of some users", edit(halt, "una"), "that concerns every session"},
 		{"a halt without a mode", edit(func(c *api.Command) { c.Verb = api.VerbHalt }, "ann"), `halt has no mode ""`},
 		{"an end with a mode", edit(func(c *api.Command) { c.Mode = api.ModeDrain }, "ann"), `end has no mode "drain"`},
 		{"a drain with sessions", edit(func(c *api.Command) { c.Verb, c.Mode = api.VerbHalt, api.ModeDrain }, "ann"), "mode drain ends no session"},
@@ -297,6 +302,7 @@ func TestMay(t *testing.T) {
 	}{
 		{[]string{"ann"}, []access.Scope{root, ci, other}},
 		{[]string{"cat"}, []access.Scope{ci}},
+		{[]string{"una"}, nil},
 		{[]string{"ben", "cat"}, []access.Scope{ci}}, // cat has no right to another session of root, so ben is alone
 		{[]string{"ben", "ann"}, []access.Scope{root, ci, other}},
 	} {

@@ -213,7 +213,7 @@ func (h *hostile) message(last []byte) []byte {
 		return last
 	case 5:
 		if rand.N(50) == 0 {
-			return bytes.Repeat([]byte("["), 1+rand.N(900<<10))
+			return bytes.Repeat([]byte("["), 1+rand.N(9<<10)) // of larger ones the link drops some
 		}
 		m := make([]byte, rand.N(300))
 		for i := range m {

@@ -52,3 +52,14 @@ func State(s *api.Session) string {
 	}
 	return Text(string(s.State) + why)
 }
+
+// Living counts the live processes of a session, and those that should be gone.
+func Living(s *api.Session) []string {
+	parts := []string{fmt.Sprintf("%d live", s.Live)}
+	for i, n := range []int{s.Orphans, s.Leftovers, s.Zombies} {
+		if what := []string{"orphan", "leftover", "zombie"}[i]; n > 0 {
+			parts = append(parts, Count(n, what, what+"s"))
+		}
+	}
+	return parts
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -73,4 +74,26 @@ func sourced(e api.Evidence) string {
 		return e.Kind
 	}
 	return e.Kind + " (" + e.Source + ")"
+}
+
+// Indent stands before a step of a chain: its depth instead of lines if that is more than most.
+func Indent(depth, most int) string {
+	switch {
+	case depth > most:
+		return fmt.Sprintf("[%d] ", depth)
+	case depth > 0:
+		return strings.Repeat("   ", depth-1) + "└─ "
+	}
+	return ""
+}
+
+// Gone says that a creator in a chain has exited, and when; "" if it is alive.
+func Gone(p *api.Process, clock func(*time.Time) string) string {
+	switch {
+	case p.State != api.StateExited:
+		return ""
+	case p.Exited == nil:
+		return "exited"
+	}
+	return "exited " + clock(p.Exited)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -61,19 +60,8 @@ func TestEndFirst(t *testing.T) {
 
 func TestEndVerdicts(t *testing.T) {
 	left := func(id string, _ api.EndRequest) (*api.Report, error) {
-		r := &api.Report{Session: id, State: "condemned", Verdict: "left", DurationMS: 10000, Started: 42, Left: 3}
-		for pid := 4401; pid <= 4442; pid++ {
-			o := api.Outcome{Ref: ref(pid), Comm: "w", Outcome: "kill"}
-			switch pid {
-			case 4417, 4420:
-				o.Outcome, o.Why = "left", "in state D"
-			case 4421:
-				o.Outcome, o.Why = "left", "exiting (nfs_wait)"
-			}
-			r.Processes = append(r.Processes, o)
-		}
-		r.VerdictWhy = "they die when their I/O returns"
-		return r, nil
+		return &api.Report{Session: id, State: "condemned", Verdict: "left", VerdictWhy: "1 process in state D", DurationMS: 10000, Left: 1,
+			Processes: []api.Outcome{{Ref: ref(4401), Outcome: "kill"}, {Ref: ref(4417), Outcome: "left", Why: "in state D"}}}, nil
 	}
 	unknown := func(id string, _ api.EndRequest) (*api.Report, error) {
 		return &api.Report{Session: id, State: "ended", Verdict: "unknown", VerdictWhy: "a birth was missed"}, nil
@@ -85,7 +73,7 @@ func TestEndVerdicts(t *testing.T) {
 		code int
 		want string
 	}{
-		{"left", left, "build", 6, "lineage: session k3x9q2: ended, left: 39 of 42 processes in 10s; they die when their I/O returns\n"},
+		{"left", left, "build", 6, "lineage: session k3x9q2: ended, left: 1 of 2 processes in 10s; 1 process in state D\n"},
 		{"unknown", unknown, "build", 6, "lineage: session k3x9q2: ended, unknown: no proof that nothing is left: a birth was missed\n"},
 		{"the worst counts", unknown, "nosuch build old", 6,
 			"lineage: session nosuch: not found\n" +
@@ -331,45 +319,4 @@ type writerFunc func([]byte)
 func (w writerFunc) Write(b []byte) (int, error) {
 	w(b)
 	return len(b), nil
-}
-
-// endOf fakes an end of this number of processes, with names made by comm.
-func endOf(processes int, comm func(pid int) string) func(string, api.EndRequest) (*api.Report, error) {
-	return func(id string, _ api.EndRequest) (*api.Report, error) {
-		r := &api.Report{Session: id, State: "condemned", Verdict: "left", Left: 1}
-		for pid := 1000; pid < 1000+processes; pid++ {
-			outcome := api.Outcome{Ref: ref(pid), Comm: comm(pid), Outcome: api.OutcomeTerm}
-			if pid%2 == 1 {
-				outcome.Outcome = api.OutcomeKill
-			}
-			r.Processes = append(r.Processes, outcome)
-			r.Zombies = append(r.Zombies, api.Zombie{Ref: ref(pid), Reaper: &api.Process{Ref: ref(4100), Comm: "lineage"}})
-		}
-		r.Processes = append(r.Processes, api.Outcome{Ref: ref(9999), Comm: "stuck", Outcome: api.OutcomeLeft})
-		return r, nil
-	}
-}
-
-// For very many processes the receipt is a summary, but names those that are left.
-func TestEndOfMany(t *testing.T) {
-	f := newFake()
-	f.On.End = endOf(1500, func(pid int) string { return fmt.Sprint("w", pid) })
-	_, out, _ := newWorld(t, f).run("end", "-y", "build")
-	require.Equal(t, strings.Count(out, "\n"), 1+20+1+3)
-	require.Contains(t, out, "  9999  still alive", "  … 740 more: SIGTERM\n", "  … 740 more: SIGKILL\n", "\n  zombies, to be reaped by 4100 lineage: ×1500\n")
-	if _, out, _ = newWorld(t, f).run("end", "-y", "-o", "wide", "build"); strings.Count(out, "\n") != 1+1501+1 {
-		t.Errorf("wide: %d lines", strings.Count(out, "\n"))
-	}
-}
-
-// Many processes with the same command and outcome share a row; if there are few, they do not.
-func TestEndOfEqual(t *testing.T) {
-	f := newFake()
-	f.On.End = endOf(600, func(int) string { return "sleep" })
-	_, out, _ := newWorld(t, f).run("end", "-y", "build")
-	require.Contains(t, out, "\n  ×300  SIGTERM      sleep\n", "\n  ×300  SIGKILL      sleep\n", "\n  9999  still alive  stuck\n")
-	f.On.End = endOf(6, func(int) string { return "sleep" })
-	if _, out, _ := newWorld(t, f).run("end", "-y", "build"); strings.Contains(out, "×3") {
-		t.Errorf("three processes share a row:\n%s", out)
-	}
 }

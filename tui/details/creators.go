@@ -26,13 +26,14 @@ func (p *pane) creators(pr *api.Process, why *api.Why) {
 	for i := range chain {
 		p.creator(&chain[i], i, i == len(chain)-1)
 	}
-	clock := func(t *time.Time) string { return p.Clock(*t) }
 	for i := range chain {
-		for _, note := range display.StepNotes(&chain[i], p.Named, clock) {
+		for _, note := range display.StepNotes(&chain[i], p.Named, p.clock) {
 			p.text(p.Moved, " ", note)
 		}
 	}
 }
+
+func (p *pane) clock(t *time.Time) string { return p.Clock(*t) }
 
 // creator writes a process of a chain; last: it is the one that is shown.
 func (p *pane) creator(e *api.Edge, depth int, last bool) {
@@ -41,24 +42,14 @@ func (p *pane) creator(e *api.Edge, depth int, last bool) {
 	if e.Kind != "fork" && e.Kind != "root" {
 		facts = append(facts, display.Text(e.Kind))
 	}
-	switch dead := c.State == api.StateExited && !last; {
-	case dead && c.Exited != nil:
-		facts, paint = append(facts, "exited "+p.Clock(*c.Exited)), p.Exited
-	case dead:
-		facts, paint = append(facts, "exited"), p.Exited
-	case e.Time != nil:
+	if gone := display.Gone(c, p.clock); gone != "" && !last {
+		facts, paint = append(facts, gone), p.Exited
+	} else if e.Time != nil {
 		facts = append(facts, p.Clock(*e.Time))
-	}
-	prefix := " "
-	switch indent := 3 * (depth - 1); {
-	case indent > p.columns/3:
-		prefix += fmt.Sprintf("[%d] ", depth)
-	case depth > 0:
-		prefix += strings.Repeat(" ", indent) + p.Elbow + " "
 	}
 	const leastCommand = 12
 	l, right := p.Line(p.columns), strings.Join(facts, " ")
-	l.Put(p.Border, " "+prefix)
+	l.Put(p.Border, "  "+display.Indent(depth, p.columns/9+1))
 	l.Put(p.Dim, fmt.Sprintf("%d ", c.PID))
 	room := l.Left - ink.Width(right) - 3
 	if room < leastCommand {

@@ -254,7 +254,7 @@ func (p *pane) session(r *picture.Row) {
 		p.text(p.Look(r).Paint, "", p.Joined(notes))
 	}
 	if s.State != api.StateEnded {
-		p.processes(s)
+		p.fact("processes", strings.Join(display.Living(s), ", "))
 	}
 	p.fact("peak", fmt.Sprintf("%d live, %s in all", s.Peak, display.Count(s.Forks, "fork", "forks")))
 	if len(s.Ports) > 0 {

@@ -3,6 +3,7 @@ package details
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
@@ -27,7 +28,7 @@ func (p *pane) host(r *picture.Row) {
 		}
 	}
 	p.fact("sessions", fmt.Sprint(sessions))
-	p.processes(s)
+	p.fact("processes", strings.Join(display.Living(s), ", "))
 	p.fact("forks", fmt.Sprint(s.Forks))
 	p.fact("CPU, RSS", fmt.Sprintf("%.1f%%, %s in all, %s", p.Picture.CPU(r), display.CPU(s.CPUSeconds), display.Size(s.RSSBytes)))
 	p.colored(p.Key, "activity", p.Sparkline(p.Activity, p.columns-nameColumns-4, 10))
@@ -42,18 +43,4 @@ func mode(s *api.Session) string {
 		return s.Mode + ": automatic rules only log"
 	}
 	return cmp.Or(s.Mode, "not known")
-}
-
-// processes counts the live processes, and those that should be gone.
-func (p *pane) processes(s *api.Session) {
-	text := fmt.Sprintf("%d live", s.Live)
-	for _, more := range []struct {
-		n         int
-		one, many string
-	}{{s.Orphans, "orphan", "orphans"}, {s.Leftovers, "leftover", "leftovers"}, {s.Zombies, "zombie", "zombies"}} {
-		if more.n > 0 {
-			text += ", " + display.Count(more.n, more.one, more.many)
-		}
-	}
-	p.fact("processes", text)
 }

@@ -140,13 +140,8 @@ func TestEndedBefore(t *testing.T) {
 	}{
 		{rep: ended("root_exit")},
 		{rep: ended("max_processes", over(5, "term", "x")), want: line + ": max_processes reached\n"},
-		{rep: ended("max_lifetime"), want: line + ": max_lifetime reached\n"},
-		{rep: ended("max_rss"), want: line + ": max_rss reached\n"},
-		{rep: ended("idle"), want: line + ": it was idle\n"},
-		{rep: ended("ancestor"), want: line + " with the session around it\n"},
 		{rep: asked, want: line + " on request by uid 7, pid 99 cu\\x1brl\n"},
 		{rep: halted, want: line + ": the host was halted by uid 7, pid 99 cu\\x1brl: breach\n"},
-		{rep: ended("end"), want: line + " on request\n"},
 		{rep: ended("of the future"), want: line + ": of the future\n"},
 		{rep: left, want: line + ": max_rss reached; ended, left: 1 of 2 processes in 0s\nlineage:   6 dd  still alive\n",
 			quiet: line + ": max_rss reached; ended, left: 1 of 2 processes in 0s\n"},

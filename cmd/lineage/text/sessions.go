@@ -205,13 +205,10 @@ func Title(s *api.Session) string {
 	if s.Name != "" {
 		name += " " + s.Name
 	}
-	parts := []string{display.State(s)}
-	if s.Live > 0 || s.State == api.StateActive {
-		parts = append(parts, fmt.Sprintf("%d live", s.Live))
+	parts := append([]string{display.State(s)}, display.Living(s)...)
+	if s.Live == 0 && s.State != api.StateActive {
+		parts = slices.Delete(parts, 1, 2)
 	}
-	parts = append(parts, anyOf(s.Orphans, "orphan")...)
-	parts = append(parts, anyOf(s.Leftovers, "leftover")...)
-	parts = append(parts, anyOf(s.Zombies, "zombie")...)
 	if s.BrokeredBy != "" {
 		parts = append(parts, "brokered by "+s.BrokeredBy)
 	}
@@ -228,12 +225,4 @@ func Title(s *api.Session) string {
 		parts = append(parts, "degraded: "+strings.Join(s.Degraded, ", "))
 	}
 	return display.Text(name + "  " + strings.Join(parts, ", "))
-}
-
-// anyOf counts processes of a kind, if there are any.
-func anyOf(n int, kind string) []string {
-	if n <= 0 {
-		return nil
-	}
-	return []string{display.Count(n, kind, kind+"s")}
 }

@@ -74,14 +74,7 @@ func membership(s *api.Session) string {
 	if s.Name != "" {
 		name = fmt.Sprintf("%s (%s)", s.Name, s.ID)
 	}
-	return display.Text(fmt.Sprintf("session %s, %s", name, stateOf(s)))
-}
-
-func stateOf(s *api.Session) string {
-	if s.IsPaused() {
-		return display.Paused(s)
-	}
-	return string(s.State)
+	return display.Text(fmt.Sprintf("session %s, %s", name, display.State(s)))
 }
 
 // roomForTimes is the least width of a terminal that shows more than the commands of the steps.
@@ -93,21 +86,13 @@ func writeSteps(p *Page, edges []api.Edge) {
 	chain := display.Chain(edges)
 	for depth := range chain {
 		e := &chain[depth]
-		prefix := "  "
-		switch {
-		case depth > maxIndent:
-			prefix += fmt.Sprintf("[%d] ", depth)
-		case depth > 0:
-			prefix += strings.Repeat("   ", depth-1) + "└─ "
-		}
 		fate, color := "", ""
-		if depth < len(chain)-1 && e.Child.State == api.StateExited {
-			fate, color = "exited", dim
-			if e.Child.Exited != nil {
-				fate += " " + p.clock(e.Child.Exited)
+		if depth < len(chain)-1 {
+			if fate = display.Gone(&e.Child, p.clock); fate != "" {
+				color = dim
 			}
 		}
-		row := []string{fmt.Sprintf("%s%s  %s", prefix, Ref(p, e.Child.Ref), p.Command(&e.Child)), display.Text(e.Kind), p.clock(e.Time), fate}
+		row := []string{fmt.Sprintf("  %s%s  %s", display.Indent(depth, maxIndent), Ref(p, e.Child.Ref), p.Command(&e.Child)), display.Text(e.Kind), p.clock(e.Time), fate}
 		if p.cuts() && p.Width < roomForTimes {
 			row = row[:1]
 		}
@@ -174,7 +159,7 @@ func writeOutside(p *Page, why *WhyDocument) {
 		return
 	}
 	t := table{first: true, ragged: !p.cuts()}
-	prefix, kind := "  ", "parent"
+	kind := "parent"
 	for i, pr := range slices.Backward(append([]api.Process{why.Process}, why.Ancestors...)) {
 		if i == 0 {
 			kind = ""
@@ -183,8 +168,7 @@ func writeOutside(p *Page, why *WhyDocument) {
 		if !p.Wide && pr.Ref != why.Process.Ref {
 			command = display.Brief(pr.Argv, pr.Comm, pr.ArgvTruncated, roomForTimes)
 		}
-		t.row(fmt.Sprintf("%s%s  %s", prefix, Ref(p, pr.Ref), command), kind, p.clock(pr.Started))
-		prefix = "  " + strings.Repeat("   ", min(len(t.rows), maxIndent)-1) + "└─ "
+		t.row(fmt.Sprintf("  %s%s  %s", display.Indent(len(t.rows), maxIndent), Ref(p, pr.Ref), command), kind, p.clock(pr.Started))
 	}
 	t.write(p)
 	p.Line("These are its present parents, as in ps. The process that started it may have exited.")

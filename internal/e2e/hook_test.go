@@ -7,11 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -74,102 +72,6 @@ $LNGTEST_LINEAGE ${advice%%\"*} --yes >/dev/null; echo "ended $?"; exit 0`)
 	if !strings.Contains(out, " --branch\"") || !strings.HasSuffix(out, "ended 0\n") {
 		t.Errorf("the advice: %v", p)
 	}
-}
-
-// A process started in a tool call names the call, while the session is live and in its history.
-// A process started after an interrupted call does not.
-func TestHookMarks(t *testing.T) {
-	i := stage.NewDaemon(t)
-	m := stage.NewMarker(t, i.Dir)
-	p := hooked(i, m, `hook SessionStart; call PreToolUse toolu_1
-(setsid sh -c '`+stage.Program("port")+` 0' &)
-read -r go <"$LNGTEST_MARKER.go"
-call PostToolUse toolu_1; call PreToolUse interrupted; hook Stop
-(setsid `+stage.Program("port")+` 0 &)
-read -r go <"$LNGTEST_MARKER.go"; exit 0`)
-	hold := m.Path + ".go"
-	require.NoError(t, unix.Mkfifo(hold, 0o600))
-	proceed := func() {
-		require.NoError(t, os.WriteFile(hold, []byte("go\n"), 0))
-	}
-	inside := m.Line("port", 1)[0]
-	const said = "tool call Bash toolu_1 (claimed)"
-	if out := i.Must("why", ":"+inside).Out.String(); !strings.Contains(out, "started by "+said) {
-		t.Error(out)
-	}
-	proceed()
-	outside := m.Line("port", 2)[0]
-	if out := i.Must("why", ":"+outside).Out.String(); strings.Contains(out, "claimed") {
-		t.Error(out)
-	}
-	require.Contains(t, i.Must("why", ":"+inside).Out.String(), said+", which ended")
-	name := fmt.Sprintf("lngtest-agent-%d", p.Process.Pid)
-	id := i.Session(name).ID
-	if out := i.Must("tree", name).Out.String(); strings.Count(out, said) != 1 {
-		t.Error(out)
-	}
-	proceed()
-	p.Wait()
-	m.Gone()
-	i.Receipt(id)
-	if out := i.Must("history", id).Out.String(); strings.Count(out, said) != 1 ||
-		strings.Contains(out, "tool call Bash interrupted") {
-		t.Error(out)
-	}
-	var marks []string
-	for line := range strings.Lines(i.Must("events", "--since", "1h", "--type", "mark").Out.String()) {
-		if _, what, mark := strings.Cut(strings.TrimSpace(line), "lngtest-agent  "); mark { // else the beginning of the history
-			marks = append(marks, what)
-		}
-	}
-	want := []string{said, "end of " + said, "tool call Bash interrupted (claimed)", "end of tool call Bash interrupted (claimed)"}
-	if !slices.Equal(marks, want) {
-		t.Errorf("%q, want %q", marks, want)
-	}
-	if out := p.Out.String(); strings.Count(out, "exit 0") != 5 ||
-		strings.Contains(out, "systemMessage\":\"lineage: no daemon") || p.Err.Len() != 0 {
-		t.Errorf("%v", p)
-	}
-}
-
-// Whatever the daemon does, the agent continues, and the hook says once that no daemon answers.
-func TestHooksWithoutDaemon(t *testing.T) {
-	i := stage.New(t)
-	calls := func(what string) {
-		t.Helper()
-		m := stage.NewMarker(t, i.Dir)
-		p := hooked(i, m, `call PreToolUse one; hook SessionStart; call PostToolUse one; hook SessionStart; hook Stop`)
-		began := time.Now()
-		p.Wait()
-		took := time.Since(began) / 5
-		t.Logf("figure: a hook returned after %v, daemon %s", took.Round(time.Millisecond), what)
-		if out := p.Out.String(); strings.Count(out, "no daemon answers") != 1 ||
-			strings.Count(out, "exit 0") != 5 || p.Err.Len() != 0 {
-			t.Errorf("daemon %s: %v", what, p)
-		}
-		m.Gone()
-		if err := os.Remove(filepath.Join(i.Dir, "lineage-hook-unreachable")); err != nil {
-			t.Error(err)
-		}
-	}
-	calls("absent")
-	d := i.Daemon()
-	require.NoError(t, d.Process.Signal(syscall.SIGSTOP))
-	calls("stopped")
-	require.NoError(t, d.Process.Signal(syscall.SIGCONT))
-	require.NoError(t, d.Process.Kill())
-	d.Wait()
-	calls("dead")
-	i.Daemon()
-	m := stage.NewMarker(t, i.Dir)
-	// When the daemon answers again, the next outage is reported again.
-	require.NoError(t, os.WriteFile(filepath.Join(i.Dir, "lineage-hook-unreachable"), nil, 0o600))
-	p := hooked(i, m, `hook SessionStart`).Wait()
-	if _, err := os.Stat(filepath.Join(i.Dir, "lineage-hook-unreachable")); !os.IsNotExist(err) ||
-		p.Out.String() != "exit 0\n" {
-		t.Errorf("%v %v", err, p)
-	}
-	m.Gone()
 }
 
 // An agent that started while the daemon was stopped, or before it, is in a session after the first

@@ -7,11 +7,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/e2e/stage"
@@ -106,43 +103,6 @@ func TestSocketActivation(t *testing.T) {
 	d.Wait()
 	f.Close()
 	os.Remove(i.Socket)
-}
-
-// READY comes when the daemon answers, not before.
-func TestNotify(t *testing.T) {
-	i := stage.New(t)
-	path := filepath.Join(i.Dir, "notify")
-	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	require.NoError(t, err)
-	defer c.Close()
-	d := stage.Start(t, i.Command([]string{"daemon", "--socket", i.Socket}, []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=60000000"}))
-	notified := func(want string) {
-		t.Helper()
-		b := make([]byte, 4096)
-		for {
-			c.SetReadDeadline(time.Now().Add(stage.Patience))
-			n, err := c.Read(b)
-			if err != nil {
-				t.Fatalf("no %s: %v; %s", want, err, d.Err.String())
-			}
-			if slices.Contains(strings.Split(string(b[:n]), "\n"), want) {
-				return
-			}
-		}
-	}
-	notified("READY=1")
-	if v := i.Version(); v == nil || v.PID != d.Process.Pid {
-		t.Errorf("ready, and version %+v", v)
-	}
-	notified("WATCHDOG=1")
-	d.Process.Signal(unix.SIGHUP)
-	notified("RELOADING=1")
-	notified("READY=1")
-	d.Process.Signal(unix.SIGTERM)
-	notified("STOPPING=1")
-	if d.Wait(); d.Code() != 0 {
-		t.Error(d)
-	}
 }
 
 // A service manager that hardens a daemon gives it its own mount namespace. A path is

@@ -120,24 +120,3 @@ read there <in; readlink /proc/self/fd/3`
 		t.Errorf("released %+v, held %+v; %s", r.LocksReleased, r.LocksHeld, run.Err.String())
 	}
 }
-
-// A run that its shell has suspended is continued when its session ends, so that the
-// shell notices it.
-func TestSuspendedRun(t *testing.T) {
-	i := stage.NewDaemon(t)
-	// We are the shell: in the same sid, in another group.
-	cmd := i.Command([]string{"run", "--name", "suspended", "--", "sleep", "60"}, nil)
-	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
-	run := stage.Start(t, cmd)
-	i.Until("session", func() bool { return strings.Contains(i.Must("ls", "-o", "json").Out.String(), "suspended") })
-	root := i.Session("suspended").Root.PID
-	state := func() string { return stage.ProcStatus(run.Process.Pid, "State") }
-	i.Until("command", func() bool { return stage.ProcStatus(root, "Name") == "sleep" })
-	require.NoError(t, unix.Kill(root, unix.SIGTSTP))
-	i.Until("suspended run", func() bool { return strings.HasPrefix(state(), "T") })
-	i.Must("end", "suspended", "--yes")
-	i.Until("exit of the suspended run", run.Exited)
-	if run.Code() != 143 {
-		t.Errorf("exit code %d: %s", run.Code(), run.Err.String())
-	}
-}

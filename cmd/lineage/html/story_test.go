@@ -2,6 +2,7 @@ package html
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,11 +36,12 @@ type story struct {
 	page   *Page
 	at     uint64
 	newest map[int]api.Ref // by PID
+	live   map[api.Ref]*api.Process
 }
 
 func tell(name string) *story {
 	s := &api.Session{ID: "k3x9q2", Name: name, UID: 1000, State: "active", Root: &api.Process{Ref: ref(100)}, Started: &began, Level: 4, Mode: "observe"}
-	st := &story{page: New(s, hideSecret), at: 1000 * second, newest: make(map[int]api.Ref)}
+	st := &story{page: New(s, hideSecret), at: 1000 * second, newest: make(map[int]api.Ref), live: make(map[api.Ref]*api.Process)}
 	st.page.host = "build7"
 	return st
 }
@@ -52,7 +54,34 @@ func (s *story) wait(ms uint64) *story {
 
 func (s *story) event(ev api.Event) {
 	ev.TimeNS, ev.Time = api.U64(s.at), wall(s.at)
+	if ev.Process != nil {
+		s.whole(&ev)
+	}
 	s.page.Event(&ev)
+}
+
+// whole gives an event its process with what earlier events said of it, or of its creator.
+func (s *story) whole(ev *api.Event) {
+	p := new(*ev.Process)
+	before := s.live[p.Ref]
+	if before == nil {
+		if before = new(api.Process); p.Creator != nil && s.live[*p.Creator] != nil {
+			c := s.live[*p.Creator]
+			before = &api.Process{Exe: c.Exe, Argv: c.Argv, UID: c.UID}
+		}
+	}
+	p.Session, p.Comm, p.Exe, p.UID, p.Creator = cmp.Or(p.Session, before.Session, "k3x9q2"), cmp.Or(p.Comm, before.Comm), cmp.Or(p.Exe, before.Exe), cmp.Or(p.UID, before.UID), cmp.Or(p.Creator, before.Creator)
+	if p.Argv == nil {
+		p.Argv = before.Argv
+	}
+	if p.Calls == nil {
+		p.Calls = before.Calls
+	}
+	ev.Process = p
+	if s.live[p.Ref] = p; ev.Type == api.EventExit {
+		p.Exited = ev.Time
+		delete(s.live, p.Ref)
+	}
 }
 
 func (s *story) fork(creator, child int, comm string, calls ...api.Call) {

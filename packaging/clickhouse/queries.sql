@@ -20,7 +20,7 @@ WHERE Port = {port:UInt16} AND Since < {until:DateTime} AND Until >= {since:Date
 -- 4. Which sessions did not end clean?
 SELECT Host, Session, Name, Agent, Ended, Reason, Verdict, Left, Error
 FROM lineage.sessions
-WHERE NOT Running AND Verdict != 'clean' AND Ended >= {since:DateTime} ORDER BY Ended DESC;
+WHERE Verdict != 'clean' AND Ended >= {since:DateTime} ORDER BY Ended DESC;
 
 -- 5. What did a session run, in which order?
 SELECT Began, Ended, Pid, Creator, Program, Args, ExitCode, Error
@@ -30,8 +30,9 @@ FROM lineage.programs WHERE Host = {host:String} AND Session = {session:String} 
 SELECT Host, Session, Name, Agent, User, Began, Args
 FROM lineage.programs WHERE Path LIKE {path:String} AND Began >= {since:DateTime} ORDER BY Began DESC LIMIT 100;
 
--- 7. Which sessions are alive? Those that are younger than a minute do not show.
-SELECT Host, Session, Name, Agent, User, Began FROM lineage.sessions WHERE Running ORDER BY Began;
+-- 7. Which sessions are alive? Their spans come when they end; logs come at once.
+SELECT Host, Session, any(JSONExtractString(Json, 'unmapped', 'lineage', 'session', 'name')) AS Name, min(Time) AS Began
+FROM lineage.events WHERE Session != '' GROUP BY Host, Session HAVING countIf(Code = 'end') = 0 ORDER BY Began;
 
 -- 8. What did agents do to processes outside of their sessions?
 SELECT Time, Host, Session, Agent, Message FROM lineage.events WHERE Code = 'crossing' AND Time >= {since:DateTime} ORDER BY Time DESC;

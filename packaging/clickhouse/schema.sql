@@ -23,7 +23,6 @@ CREATE TABLE IF NOT EXISTS lineage.otel_traces (
     Host LowCardinality(String) MATERIALIZED ResourceAttributes['host.name'],
     Session String MATERIALIZED SpanAttributes['lineage.session.id'],
     Agent LowCardinality(String) MATERIALIZED SpanAttributes['gen_ai.agent.name'],
-    Running Bool MATERIALIZED SpanAttributes['lineage.process.running'] = 'true' OR SpanAttributes['lineage.session.running'] = 'true',
     INDEX by_session Session TYPE bloom_filter GRANULARITY 1
 ) ENGINE = ReplacingMergeTree
 PARTITION BY toDate(Timestamp)
@@ -63,9 +62,9 @@ ORDER BY (Host, Code, Timestamp, Uid)
 TTL TimestampTime + INTERVAL 90 DAY
 SETTINGS ttl_only_drop_parts = 1;
 
--- A row for each program that a process ran. Of one that lives longer than a minute there are two spans; the later one counts.
+-- A row for each process that has exited, and for each program that it had replaced by an exec.
 CREATE OR REPLACE VIEW lineage.programs AS SELECT
-    Host, Session, Agent, SpanName AS Program, Running,
+    Host, Session, Agent, SpanName AS Program,
     SpanAttributes['lineage.session.name'] AS Name,
     toUInt32OrZero(SpanAttributes['process.pid']) AS Pid,
     toUInt64OrZero(SpanAttributes['lineage.process.start_ns']) AS StartNs,
@@ -75,22 +74,19 @@ CREATE OR REPLACE VIEW lineage.programs AS SELECT
     SpanAttributes['process.command_args'] AS Args,
     SpanAttributes['lineage.evidence'] AS Evidence,
     Timestamp AS Began,
-    if(Running, NULL, addNanoseconds(Timestamp, Duration)) AS Ended,
+    addNanoseconds(Timestamp, Duration) AS Ended,
     SpanAttributes['process.exit.code'] AS ExitCode,
-    StatusMessage AS Error,
-    Events.Timestamp AS At, Events.Name AS What, Events.Attributes AS How
+    StatusMessage AS Error
 FROM lineage.otel_traces FINAL
-WHERE SpanName != 'lineage.session'
-ORDER BY Running
-LIMIT 1 BY Host, Pid, StartNs, Began;
+WHERE NOT startsWith(SpanName, 'lineage.');
 
--- A row for each session.
+-- A row for each session that has ended.
 CREATE OR REPLACE VIEW lineage.sessions AS SELECT
-    Host, Session, Agent, Running,
+    Host, Session, Agent,
     SpanAttributes['lineage.session.name'] AS Name,
     toUInt32OrZero(SpanAttributes['process.user.id']) AS User,
     Timestamp AS Began,
-    if(Running, NULL, addNanoseconds(Timestamp, Duration)) AS Ended,
+    addNanoseconds(Timestamp, Duration) AS Ended,
     SpanAttributes['lineage.session.end_reason'] AS Reason,
     SpanAttributes['lineage.session.verdict'] AS Verdict,
     toUInt32OrZero(SpanAttributes['lineage.session.started']) AS Started,
@@ -98,20 +94,23 @@ CREATE OR REPLACE VIEW lineage.sessions AS SELECT
     toUInt32OrZero(SpanAttributes['lineage.session.left']) AS Left,
     StatusMessage AS Error
 FROM lineage.otel_traces FINAL
-WHERE SpanName = 'lineage.session'
-ORDER BY Running
-LIMIT 1 BY Host, Session;
+WHERE SpanName = 'lineage.session';
 
--- A row for each TCP port that a program had open. A program shows its ports when it has ended.
+-- A row for each TCP port that a process had open.
 CREATE OR REPLACE VIEW lineage.ports AS SELECT
-    Host, Session, Agent, Name, Pid, Program, Args,
-    Event.3['server.address'] AS Address,
-    toUInt16OrZero(Event.3['server.port']) AS Port,
-    minIf(Event.1, Event.2 = 'lineage.listen') AS Since,
-    if(countIf(Event.2 = 'lineage.unlisten') = 0, any(Ended), maxIf(Event.1, Event.2 = 'lineage.unlisten')) AS Until
-FROM lineage.programs ARRAY JOIN arrayZip(At, What, How) AS Event
-WHERE Event.2 IN ('lineage.listen', 'lineage.unlisten')
-GROUP BY Host, Session, Agent, Name, Pid, StartNs, Began, Program, Args, Address, Port;
+    Host, Session, Agent,
+    SpanAttributes['lineage.session.name'] AS Name,
+    toUInt32OrZero(SpanAttributes['process.pid']) AS Pid,
+    SpanAttributes['lineage.process.start_ns'] AS StartNs,
+    SpanAttributes['process.executable.name'] AS Program,
+    SpanAttributes['process.command_args'] AS Args,
+    SpanAttributes['server.address'] AS Address,
+    toUInt16OrZero(SpanAttributes['server.port']) AS Port,
+    minIf(Timestamp, SpanName = 'lineage.listen') AS Since,
+    if(countIf(SpanName = 'lineage.unlisten') = 0, now64(9), maxIf(Timestamp, SpanName = 'lineage.unlisten')) AS Until
+FROM lineage.otel_traces FINAL
+WHERE SpanName IN ('lineage.listen', 'lineage.unlisten')
+GROUP BY Host, Session, Agent, Name, Pid, StartNs, Program, Args, Address, Port;
 
 -- A row for each OCSF event (docs/SIEM.md).
 CREATE OR REPLACE VIEW lineage.events AS SELECT

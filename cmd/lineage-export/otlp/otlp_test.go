@@ -316,7 +316,7 @@ func TestMoments(t *testing.T) {
 			"lineage.signal": `string_value:"SIGTERM"`, "lineage.signal.refused": "bool_value:true", "lineage.signal.receiver.pid": "int_value:7",
 			"lineage.signal.receiver.comm": `string_value:"db"`, "lineage.signal.receiver.session.id": `string_value:"x"`, "lineage.signal.receiver.user.id": "int_value:5",
 		}},
-		"lineage.reparent":       {of(api.EventReparent, func(e *api.Event) { e.To = &api.Ref{PID: 1} }), process, map[string]string{"process.parent_pid": "int_value:1"}},
+		"lineage.reparent":       {of(api.EventReparent, func(e *api.Event) { e.From = &api.Ref{PID: 5} }), process, map[string]string{"lineage.reparent.from_pid": "int_value:5"}},
 		"lineage.listen":         {of(api.EventListen, func(e *api.Event) { e.Port = &api.Port{Addr: "::", Port: 80} }), process, map[string]string{"server.port": "int_value:80"}},
 		"lineage.session.ending": {session, session.Session.Span.SpanID[:], map[string]string{"lineage.session.end_reason": `string_value:"idle"`}},
 		"none":                   {active, nil, nil},

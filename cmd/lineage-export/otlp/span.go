@@ -163,16 +163,12 @@ func processAttributes(r *record.Record, runs *api.Process) attributes {
 // eventAttributes are those of what happened to a process or a session that goes on.
 func eventAttributes(r *record.Record) attributes {
 	e := r.Event
-	a := attributes{}.text("lineage.session.id", e.Session).
-		text("lineage.session.end_reason", e.Reason) // why it ended, see [end reasons](REFERENCE.md#end-reasons)
-	if e.Process != nil {
-		a = a.number("process.pid", int64(e.Process.PID)).text("process.executable.name", programName(e.Process))
+	if e.Process == nil {
+		return sessionAttributes(r.Session).text("lineage.session.end_reason", e.Reason) // why it ended, see [end reasons](REFERENCE.md#end-reasons)
 	}
+	a := processAttributes(r, e.Process)
 	if e.From != nil {
 		a = a.number("lineage.reparent.from_pid", int64(e.From.PID)) // of `lineage.reparent`: the parent before
-	}
-	if e.To != nil {
-		a = a.number("process.parent_pid", int64(e.To.PID))
 	}
 	if e.Port != nil {
 		a = a.text("network.transport", "tcp").text("server.address", e.Port.Addr).number("server.port", int64(e.Port.Port))

@@ -152,11 +152,9 @@ func difference(want []string, r *receiver) (missing, other []string) {
 		left[w]++
 	}
 	for _, s := range r.all() {
-		if attribute(s.Attributes, "lineage.process.running") != "" ||
-			attribute(s.Attributes, "lineage.session.running") != "" {
-			continue
+		if !moment(s.Name) {
+			left[describe(s)]--
 		}
-		left[describe(s)]--
 	}
 	for text, n := range left {
 		switch {
@@ -171,12 +169,9 @@ func difference(want []string, r *receiver) (missing, other []string) {
 	return missing, other
 }
 
-// process is a process in an independent reading of the events.
-type process struct {
-	ref        api.Ref
-	name       string
-	forked     bool // it runs its creator's program
-	referredTo bool // it created others, or something happened to it
+// moment reports whether a span is of something that happened to a process or a session that went on.
+func moment(name string) bool {
+	return strings.HasPrefix(name, "lineage.") && name != "lineage.session"
 }
 
 // images reads the history, and describes what has ended in the same form as describe.
@@ -185,42 +180,29 @@ func images(t *testing.T, i *stage.Instance, since time.Time) (want []string) {
 	c, err := api.Dial(t.Context(), i.Socket)
 	require.NoError(t, err)
 	defer c.Close()
-	live := make(map[api.Ref]*process)
-	add := func(p *process, end string) {
-		want = append(want, fmt.Sprintf("%s %d %d %s", p.name, p.ref.PID, p.ref.StartNS, end))
+	add := func(p, ran *api.Process, end string) {
+		name := ran.Comm
+		if ran.Exe != "" {
+			name = path.Base(ran.Exe)
+		}
+		want = append(want, fmt.Sprintf("%s %d %d %s", name, p.PID, p.StartNS, end))
 	}
 	err = c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now()}, func(e *api.Event) error {
-		var p *process
-		if e.Process != nil {
-			if p = live[e.Process.Ref]; p == nil {
-				p = &process{ref: e.Process.Ref, name: e.Process.Comm}
-				live[p.ref] = p
-			}
-		}
+		p := e.Process
 		switch e.Type {
-		case "fork":
-			p.forked = true
-			if c := e.Process.Creator; c != nil && live[*c] != nil {
-				live[*c].referredTo = true
-				p.name = live[*c].name
-			}
 		case "exec":
-			if !p.forked || p.referredTo {
-				add(p, "  true STATUS_CODE_UNSET")
+			if e.Was != nil && e.SinceNS != 0 {
+				add(p, e.Was, "  true STATUS_CODE_UNSET")
 			}
-			p.name, p.forked, p.referredTo = path.Base(e.Process.Exe), false, false
-		case "reparent", "listen", "unlisten":
-			p.referredTo = true
 		case "exit":
 			switch {
-			case e.Process.Signal != "":
-				add(p, " "+e.Process.Signal+"  STATUS_CODE_ERROR")
-			case e.Process.ExitCode != nil && *e.Process.ExitCode != 0:
-				add(p, fmt.Sprintf("%[1]d %[1]d  STATUS_CODE_ERROR", *e.Process.ExitCode))
+			case p.Signal != "":
+				add(p, p, " "+p.Signal+"  STATUS_CODE_ERROR")
+			case p.ExitCode != nil && *p.ExitCode != 0:
+				add(p, p, fmt.Sprintf("%[1]d %[1]d  STATUS_CODE_ERROR", *p.ExitCode))
 			default:
-				add(p, "0   STATUS_CODE_UNSET")
+				add(p, p, "0   STATUS_CODE_UNSET")
 			}
-			delete(live, p.ref)
 		case "session":
 			if e.State == api.StateEnded {
 				root := i.Record(e.Session).Root

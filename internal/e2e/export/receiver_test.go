@@ -174,7 +174,7 @@ func (r *receiver) orphans() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.spans {
-		if len(s.ParentSpanId) > 0 && r.spans[hex.EncodeToString(s.TraceId)+hex.EncodeToString(s.ParentSpanId)] == nil {
+		if !moment(s.Name) && len(s.ParentSpanId) > 0 && r.spans[hex.EncodeToString(s.TraceId)+hex.EncodeToString(s.ParentSpanId)] == nil {
 			all = append(all, describe(s))
 		}
 	}

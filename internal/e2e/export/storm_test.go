@@ -59,15 +59,15 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// history counts the forks that the history has, and the events that it lacks.
+// history counts the exits that the history has, and the events that it lacks.
 func history(t *testing.T, i *stage.Instance, since time.Time) (forks int, lost uint64) {
 	t.Helper()
 	c, err := api.Dial(t.Context(), i.Socket)
 	require.NoError(t, err)
 	defer c.Close()
-	require.NoError(t, c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now(), Types: []api.EventType{"fork", "lost"}}, func(e *api.Event) error {
+	require.NoError(t, c.Events(t.Context(), api.EventsQuery{Since: since, Until: time.Now(), Types: []api.EventType{"exit", "lost"}}, func(e *api.Event) error {
 		switch e.Type {
-		case "fork":
+		case "exit":
 			forks++
 		case "lost":
 			lost += e.Count

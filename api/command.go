@@ -45,12 +45,12 @@ type Command struct {
 	Verb      string     `json:"verb"`                // end, halt or keep
 	Mode      string     `json:"mode,omitempty"`      // of a halt: halt, drain or off
 	Hosts     []string   `json:"hosts"`               // fingerprints of SSH host keys, as SHA256:…; of a host that has none its name
-	Sessions  []string   `json:"sessions,omitempty"`  // ids, or names: a name is of every live session that has it
+	Sessions  []string   `json:"sessions,omitempty"`  // ids, names or patterns of names: of every live session that the host has then
 	All       bool       `json:"all,omitempty"`       // every live session that is not kept, for a halt the kept ones too, instead of Sessions
 	Processes []Ref      `json:"processes,omitempty"` // of one session, with their starts: those that a keep hands over
 	Name      string     `json:"name,omitempty"`      // of the kept session; empty: as the first of the processes
 	Until     *time.Time `json:"until,omitempty"`     // when the kept session ends
-	Plan      string     `json:"plan,omitempty"`      // token of the Plan that must still hold; only with one session
+	Plan      string     `json:"plan,omitempty"`      // tokens of the Plans, with commas, one of which must still hold for each session
 	GraceMS   *int64     `json:"grace_ms,omitempty"`  // from SIGTERM to SIGKILL; absent: each session's own
 	Reason    string     `json:"reason"`              // for people
 	Issued    time.Time  `json:"issued"`              // when it was made
@@ -152,8 +152,8 @@ func (c *Command) checkVerb() error {
 		}
 	case c.All == (len(c.Sessions) > 0) || len(c.Sessions) > maxSelected:
 		return fmt.Errorf("the command must name 1 to %d sessions, or all", maxSelected)
-	case c.Plan != "" && len(c.Sessions) != 1:
-		return errors.New("a plan is of one session")
+	case slices.ContainsFunc(c.Sessions, func(word string) bool { return !isPattern(word) && !IsSessionWord(word) }):
+		return errors.New("the command must name sessions by ids, names or patterns")
 	case c.GraceMS != nil && (*c.GraceMS < 0 || *c.GraceMS > MaxGrace.Milliseconds()):
 		return fmt.Errorf("the grace must be 0 to %v", MaxGrace)
 	}

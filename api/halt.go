@@ -16,7 +16,8 @@ const MaxHaltReason = 200
 type HaltRequest struct {
 	Mode     string   `json:"mode"`               // halt, drain or off
 	Reason   string   `json:"reason,omitempty"`   // one line, up to 200 bytes; not with off
-	Sessions []string `json:"sessions,omitempty"` // ids or names of what a halt ends; absent: every session
+	Sessions []string `json:"sessions,omitempty"` // ids, names or patterns of names of what a halt ends
+	All      bool     `json:"all,omitempty"`      // instead: every session
 }
 
 // Halt is a halt that is in force on a host.

@@ -122,6 +122,22 @@ type Continued struct {
 	By      *Sender `json:"by,omitempty"` // who continued one last, if that is known
 }
 
+// In reports whether a session is in one of [SelectionStates].
+func (s *Session) In(state string) bool {
+	switch state {
+	case "kept":
+		return s.Kept
+	case "leftover":
+		return s.IsLeftover()
+	case "paused":
+		return s.IsPaused()
+	}
+	return string(s.State) == state
+}
+
+// IsLeftover reports whether a session has lost its root, and nothing ends it.
+func (s *Session) IsLeftover() bool { return s.State == StateActive && s.Leftovers > 0 }
+
 // IsPaused reports whether it is active, and its members are stopped by a pause.
 func (s *Session) IsPaused() bool { return s.State == StateActive && s.Paused != nil }
 

@@ -15,7 +15,7 @@ cat <<'EOF'
 EOF
 section lineage "$overview"
 
-commands() { awk '/^(Run|Inspect|End|Agents|Host|Available Commands):/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'; }
+commands() { awk '/^(Start here|Run|Inspect|End|Agents|Host|Many hosts|Available Commands):/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'; }
 topics() { awk '/^Topics:/ { on = 1; next } /^$/ { on = 0 } on { print $2 }'; }
 
 # What programs call is not in the overview.

@@ -3,7 +3,6 @@ package tracer
 import (
 	"bytes"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/bpf"
@@ -382,11 +381,6 @@ type SessionInfo struct {
 	Forks    uint64
 	Peak     uint64
 	Emptied  uint64 // boottime ns at which Live last fell to 0, 0: never
-}
-
-// Among reports whether one of words is its id or its name.
-func (s *SessionInfo) Among(words []string) bool {
-	return slices.Contains(words, s.ID.String()) || s.Name != "" && slices.Contains(words, s.Name)
 }
 
 // PassResult is what a pass over the members did.

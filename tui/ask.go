@@ -41,7 +41,7 @@ type answer func()
 // ask requests what is shown but not known, or outdated.
 func (m *model) ask() tea.Cmd {
 	var cmds []tea.Cmd
-	if m.link.client != nil && m.link.away == nil && !m.link.done {
+	if m.link.client != nil && m.link.away == nil {
 		cmds = append(cmds, m.askWhy(), m.askPorts(), m.askTree())
 	}
 	return tea.Batch(append(cmds, m.askTasks())...)
@@ -85,13 +85,9 @@ func (m *model) askPorts() tea.Cmd {
 		return nil
 	}
 	a.open.ports, a.at.ports = true, now
-	session := ""
-	if m.link.only != nil {
-		session = m.link.only.ID
-	}
 	ctx, c := m.ctx, m.link.client
 	return func() tea.Msg {
-		l, err := c.Leaks(ctx, session)
+		l, err := c.Leaks(ctx, "")
 		return answer(func() {
 			a.open.ports = false
 			if err == nil { // else keep what is known until the next answer

@@ -62,7 +62,7 @@ func BenchmarkFrame(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", mode, n), func(b *testing.B) {
 				s := benchScreen(b, n)
 				if mode == "filter" {
-					s.press("f true enter")
+					s.press("f s* enter")
 				}
 				frames := make([]*api.Frame, 64)
 				for i := range frames {

@@ -2,6 +2,8 @@ package tui
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,11 +47,17 @@ func newScreen(t testing.TB, f *apitest.Client, o Options, width, height int) *s
 		return tasks
 	}
 	o.User = func(uid int) string { return map[int]string{0: "root", 1000: "ada"}[uid] }
+	o.Select = func(words []string) (*api.Selection, error) {
+		if i := slices.IndexFunc(words, func(w string) bool { return w[0] == '-' }); i >= 0 {
+			return nil, errors.New("invalid selection: no such flag " + words[i])
+		}
+		return &api.Selection{Words: words}, nil
+	}
 	if o.Theme == "" {
 		o.Theme = "mono"
 	}
 	s.model = newModel(ctx, o)
-	s.send(feed.Msg{Connected: connected{f, nil}})
+	s.send(feed.Msg{Connected: f})
 	s.send(tea.WindowSizeMsg{Width: width, Height: height})
 	return s
 }

@@ -54,10 +54,10 @@ var states = []struct {
 	{"timeline of calls", func(s *screen) { s.frames(calls()); s.press("T") }},
 	{"by tool call", func(s *screen) { s.frames(calls()); s.press("b") }},
 	{"end of the list", func(s *screen) { s.press("G") }},
-	{"filter", func(s *screen) { s.press("e f comm:cpp enter") }},
-	{"filter being typed", func(s *screen) { s.press("f state:zom") }},
-	{"filter wrong", func(s *screen) { s.press("f"); s.typed("comm:sleep sizes:") }},
-	{"filter without match", func(s *screen) { s.press("f comm:nosuch enter") }},
+	{"filter", func(s *screen) { s.press("e f n0n0n0 enter") }},
+	{"filter being typed", func(s *screen) { s.press("f neste") }},
+	{"filter wrong", func(s *screen) { s.press("f"); s.typed("4130 --state x") }},
+	{"filter without match", func(s *screen) { s.press("f nosuch enter") }},
 	{"search not found", func(s *screen) { s.press("/ nosuch enter") }},
 	{"PID not found", func(s *screen) { s.press("9 99 enter") }},
 	{"rooted", func(s *screen) {
@@ -127,7 +127,6 @@ var states = []struct {
 		s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: errors.New("connection refused")}})
 		s.later(7 * time.Second)
 	}},
-	{"over", func(s *screen) { s.send(feed.Msg{Over: true, Reason: "session_over"}) }},
 	{"empty", func(s *screen) {
 		s.frames(&api.Frame{Head: api.Head{Kind: "snapshot"}, Status: &api.WatchStatus{Level: 4, Mode: "enforce"}})
 	}},

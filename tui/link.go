@@ -10,15 +10,12 @@ import (
 
 // link is what is known about the daemon and its stream.
 type link struct {
-	client Client       // nil: not found yet
-	only   *api.Session // the watched session; nil: all
+	client Client // nil: not found yet
 	status api.WatchStatus
 	known  bool      // a picture has arrived
 	fresh  time.Time // when the last one came
 	away   error     // the stream is broken
 	since  time.Time // … since then
-	over   string    // why the stream has ended for good
-	done   bool      // … it has
 
 	boot time.Time // when the clock of the pictures was 0
 }
@@ -38,9 +35,6 @@ func (k *link) take(msg feed.Msg, now time.Time) {
 		k.since = now
 	}
 	k.away = msg.Away
-	if msg.Over {
-		k.over, k.done = msg.Reason, true
-	}
 }
 
 // stale is the age of the picture while nothing new arrives, else 0.

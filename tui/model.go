@@ -10,7 +10,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
-	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tui/dialog"
 	"github.com/lineage-ebpf/lineage/tui/events"
 	"github.com/lineage-ebpf/lineage/tui/feed"
@@ -73,28 +72,15 @@ type message struct {
 
 func newModel(ctx context.Context, o Options) *model {
 	m := &model{ctx: ctx, opts: o, keys: keys.New(), view: picture.NewView(picture.New()), scroll: viewport.New()}
-	m.feed = feed.New(func(ctx context.Context) (feed.Watcher, api.WatchQuery, error) {
-		c, only, err := o.Connect(ctx)
-		if err != nil {
-			return nil, api.WatchQuery{}, err
-		}
-		var q api.WatchQuery
-		if only != nil {
-			q.Session = only.ID
-		}
-		return connected{c, only}, q, nil
-	})
+	m.feed = feed.New(func(ctx context.Context) (feed.Watcher, error) { return o.Connect(ctx) })
+	if f, err := m.filter(o.Filter); err == nil {
+		m.view.SetFilter(f)
+	}
 	m.asked.users = map[int]string{}
 	m.view.Picture.Wall = o.Hosts
 	m.view.HideExited(true)
 	m.setTheme(o.Theme)
 	return m
-}
-
-// connected is a connected client, with the watched session.
-type connected struct {
-	Client
-	only *api.Session
 }
 
 func (m *model) setTheme(name string) {
@@ -188,8 +174,8 @@ func (m *model) labels() *label.Labels {
 
 // fed handles what the feed delivered.
 func (m *model) fed(msg feed.Msg) {
-	if c, ok := msg.Connected.(connected); ok {
-		m.link.client, m.link.only = c.Client, c.only
+	if c, ok := msg.Connected.(Client); ok {
+		m.link.client = c
 	}
 	m.link.take(msg, m.opts.Now())
 	if msg.Batch == nil {
@@ -197,24 +183,14 @@ func (m *model) fed(msg feed.Msg) {
 	}
 	m.held.take(m.view, msg.Batch)
 	if !m.rates.primed {
-		m.rates.sample(m.opts.Now(), m.forks(), m.view.Picture)
+		m.rates.sample(m.opts.Now(), m.link.status.Forks, m.view.Picture)
 	}
-}
-
-// forks counts the forks of the host, or of the one watched session.
-func (m *model) forks() uint64 {
-	if m.link.only == nil {
-		return m.link.status.Forks
-	}
-	n := 0
-	m.view.Picture.AllSessions(func(r *picture.Row) { n += r.Session.Forks })
-	return uint64(n)
 }
 
 // second does the work of each second.
 func (m *model) second() tea.Cmd {
 	if m.link.known && m.link.away == nil {
-		m.rates.sample(m.opts.Now(), m.forks(), m.view.Picture)
+		m.rates.sample(m.opts.Now(), m.link.status.Forks, m.view.Picture)
 	}
 	if !m.held.on {
 		m.view.Resort()

@@ -130,7 +130,7 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
 		keys.On(k.Home, v.Home),
 		keys.On(k.End, v.End),
 		keys.Start(k.Search, func() tea.Cmd { return m.prompted(searchPrompt, "") }),
-		keys.Start(k.Filter, func() tea.Cmd { return m.prompted(filterPrompt, v.Picture.Filter().String()) }),
+		keys.Start(k.Filter, func() tea.Cmd { return m.prompted(filterPrompt, v.Picture.Filter().Typed()) }),
 		keys.Start(k.Columns, func() tea.Cmd { return m.prompted(columnsPrompt, m.columnsText()) }),
 		keys.Start(k.PID, func() tea.Cmd { return m.prompted(pidPrompt, msg.String()) }),
 		keys.On(k.Next, func() { m.find(false) }),

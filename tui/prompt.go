@@ -104,9 +104,10 @@ func (p *prompt) update(m *model, msg tea.Msg) (cmd tea.Cmd) {
 	p.bad = ""
 	switch p.kind {
 	case filterPrompt:
-		f, err := picture.ParseFilter(now)
+		f, err := m.filter(now)
 		if err != nil {
-			p.bad = err.Error()
+			p.bad = display.Error(err)
+			break
 		}
 		m.view.SetFilter(f)
 	case columnsPrompt:
@@ -138,6 +139,16 @@ func (p *prompt) enter(m *model) {
 		m.complain("%s: not found", display.Text(m.search.text))
 		m.search = search{}
 	}
+}
+
+// filter is the filter that a text says; nil: none.
+func (m *model) filter(text string) (*picture.Filter, error) {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return nil, nil
+	}
+	sel, err := m.opts.Select(words)
+	return &picture.Filter{Text: text, Selection: sel}, err
 }
 
 func (m *model) columnsText() string { return strings.Join(m.columns, " ") }

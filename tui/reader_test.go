@@ -202,7 +202,7 @@ func TestPorts(t *testing.T) {
 	if s.asked.open.ports || s.opts.Now().Sub(s.asked.at.ports) != 0 {
 		t.Errorf("%+v", s.asked)
 	}
-	s.press("f port:8080 enter")
+	s.press("f :8080 enter")
 	s.says("4130 ", "!4128 ")
 }
 
@@ -216,22 +216,22 @@ func TestWaitsForADaemon(t *testing.T) {
 	s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: api.ErrSilent}})
 	s.says("the daemon at /run/lineage/lineage.sock hangs or is stopped: no answer │", "restart it", "!sudo")
 	s.press("x X T v i esc j z b / esc")
-	s.send(feed.Msg{Connected: connected{s.fake, nil}})
+	s.send(feed.Msg{Connected: s.fake})
 	s.frames(scene())
 	s.says("!waiting", "build")
 }
 
-// A filter that is wrong shows what the terms before it find, and all of its error.
+// A filter that is wrong shows what was found before, and all of its error.
 func TestWrongFilter(t *testing.T) {
 	for _, size := range []struct{ width, height int }{{80, 24}, {60, 16}, {200, 50}} {
 		s := shown(t, size.width, size.height)
-		s.press("f comm:sleep")
+		s.press("f 4130")
 		good := s.view.Window()
-		s.typed(" sizes:")
-		s.says("4130 sleep", "filter: comm:sleep sizes:")
+		s.typed(" --state x")
+		s.says("4130 sleep", "filter: 4130 --state x")
 		require.Equal(t, fmt.Sprint(s.view.Window()), fmt.Sprint(good))
 		all := strings.Join(strings.Fields(strings.NewReplacer("│", "", "╰", "").Replace(ansi.Strip(s.draw()))), " ")
-		if want := "invalid filter sizes:: use one of " + picture.FilterHelp + " with a value"; !strings.Contains(all, want) {
+		if want := "invalid selection: no such flag --state"; !strings.Contains(all, want) {
 			t.Errorf("%v: the error is not whole:\n%s", size, s.draw())
 		}
 		s.press("esc")
@@ -251,39 +251,23 @@ func TestStale(t *testing.T) {
 // The empty tree says that there are sessions which the reader may not see.
 func TestHiddenSessions(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
-	s.send(feed.Msg{Connected: connected{s.fake, nil}})
+	s.send(feed.Msg{Connected: s.fake})
 	s.frames(&api.Frame{Head: api.Head{Kind: "snapshot"}, Status: &api.WatchStatus{Live: 90}})
 	s.says("sessions of other users are hidden; run with sudo to see them", "!no sessions yet")
 	s.status(func(st *api.WatchStatus) { st.Live = 0 })
 	s.says("no sessions yet")
 }
 
-// With one session the counts are its own.
-func TestOneSession(t *testing.T) {
-	s := newScreen(t, newFake(), Options{}, 80, 24)
-	b := build()
-	s.send(feed.Msg{Connected: connected{s.fake, &b}})
-	f := scene()
-	f.Sessions, f.Status.Live, f.Status.Forks = f.Sessions[:1], 1529, 999_999
-	s.frames(f)
-	s.later(time.Second)
-	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Status: &api.WatchStatus{Live: 1600, Forks: 1_999_999}})
-	s.later(time.Second)
-	s.says("lineage: k3x9q2 build 3 sessions 6 live", "!1600", " 0 forks/s")
-}
-
 // The status line is shortened from its end, as far as it must be.
 func TestStatusLineShrinks(t *testing.T) {
 	s := newScreen(t, newFake(), Options{}, 80, 24)
-	b := build()
-	s.send(feed.Msg{Connected: connected{s.fake, &b}})
 	s.frames(scene())
 	for width, want := range map[int]string{
-		96: "lineage: k3x9q2 build 3 sessions 8 live 1 orphan 0 forks/s L4 enforce check ok",
-		80: "lineage: k3x9q2 build 3 sessions 8 live 1 orphan 0 forks/s L4 enforce",
-		60: "lineage: k3x9q2 build 3 sessions 8 live 1 orphan 0/s",
-		48: "lineage: k3x9q2 build 3 sessions 8 live 0/s",
-		30: "lineage: k3x9… 8 live 0/s",
+		80: "lineage 3 sessions 8 live 1 orphan 0 forks/s L4 enforce check ok",
+		66: "lineage 3 sessions 8 live 1 orphan 0 forks/s L4 enforce",
+		46: "lineage 3 sessions 8 live 1 orphan 0/s",
+		34: "lineage 3 sessions 8 live 0/s",
+		24: "lineage 8 live 0/s",
 	} {
 		s.send(tea.WindowSizeMsg{Width: width, Height: 24})
 		line, _, _ := strings.Cut(ansi.Strip(s.draw()), "\n")

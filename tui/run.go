@@ -16,16 +16,18 @@ import (
 
 // Options are from the command line and the environment.
 type Options struct {
-	// Connect finds the daemon, and the one session to watch; nil: all. It is tried
-	// again until it succeeds.
-	Connect  func(ctx context.Context) (Client, *api.Session, error)
+	// Connect finds the daemon. It is tried again until it succeeds.
+	Connect  func(ctx context.Context) (Client, error)
+	Filter   string // the first selection; empty: none
 	Hosts    bool   // several hosts are watched: the sessions at the top are hosts, times are wall time
 	ReadOnly bool   // nothing can be ended
 	Theme    string // see ink.Themes
 	ASCII    bool
 	Square   bool // the terminal has no rounded corners
 	Mouse    bool
-	Now      func() time.Time
+	// Select reads a selection of sessions, in words and flags.
+	Select func(words []string) (*api.Selection, error)
+	Now    func() time.Time
 	// Tasks reads the state of processes from the kernel, User names a user; nil: not
 	// known. Both may take time.
 	Tasks   func([]api.Ref) map[api.Ref]picture.Task

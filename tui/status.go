@@ -15,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/columns"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/keys"
-	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
@@ -100,7 +99,7 @@ func (m *model) watched() (all, down int) {
 	return all, down
 }
 
-// totals counts what is shown: of the one watched session, or of the host.
+// totals counts the sessions and their members.
 func (m *model) totals() (sessions, live, orphans string) {
 	var n, alive, lost int
 	m.view.Picture.AllSessions(func(r *picture.Row) {
@@ -143,11 +142,7 @@ func (m *model) joined(parts []part) string {
 
 // title says what is watched.
 func (m *model) title() part {
-	what := "lineage"
-	if m.link.only != nil {
-		what += ": " + label.Session(m.link.only)
-	}
-	return part{long: what, middle: what, short: m.term.theme.Fit(what, 14), Paint: m.term.theme.Session}
+	return part{long: "lineage", middle: "lineage", short: "lineage", Paint: m.term.theme.Session}
 }
 
 // freshness says how old the picture is while the daemon is away, else the result of
@@ -196,8 +191,6 @@ func (m *model) warnings() (all []banner) {
 	case k.away != nil:
 		add(t.Bad, "DAEMON AWAY", "the daemon is away for %s, trying again; everything here is from %s: %s",
 			display.Age(m.opts.Now().Sub(k.since).Round(time.Second)), m.labels().Clock(k.fresh), display.Error(k.away))
-	case k.done:
-		add(t.Warn, "OVER", "%s", ending(k.over))
 	case !k.known:
 		add(t.Warn, "WAITING", "waiting for the daemon's first picture")
 	}
@@ -227,16 +220,6 @@ func (m *model) warnings() (all []banner) {
 		add(t.Key, "READ-ONLY", "read-only: nothing can be ended from here")
 	}
 	return all
-}
-
-func ending(reason string) string {
-	switch reason {
-	case "session_over":
-		return "the session has ended; this is the last picture of it"
-	case "":
-		return "the stream has ended; this is the last picture"
-	}
-	return "the stream has ended (" + reason + "); this is the last picture"
 }
 
 // banners are the lines of the warnings: one each if there is room, else short ones on
@@ -290,7 +273,7 @@ func (m *model) bottom() []string {
 		case m.prompt.kind == searchPrompt && m.search.text != "":
 			l.Put(t.Key, fmt.Sprintf("  %d/%d", m.search.at, m.search.all))
 		case m.prompt.kind == filterPrompt && m.prompt.input.Value() == "":
-			l.Put(t.Dim, "  "+picture.FilterHelp)
+			l.Put(t.Dim, "  as in ls: web ci-* :8080 4130 --state paused --idle 1h")
 		case m.prompt.kind == columnsPrompt && m.prompt.input.Value() == "":
 			l.Put(t.Dim, "  empty: as many as fit; "+strings.Join(columns.Names, " "))
 		}

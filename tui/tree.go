@@ -69,7 +69,7 @@ func (m *model) empty(width int) []string {
 		text = ""
 	case m.view.Picture.Filter() != nil:
 		text = "nothing matches the filter; Esc clears it"
-	case m.link.only == nil && m.link.status.Live > 0: // members of all sessions
+	case m.link.status.Live > 0: // members of all sessions
 		text = "sessions of other users are hidden; run with sudo to see them"
 	}
 	return []string{m.term.theme.Text(m.term.theme.Dim, " "+text, width)}

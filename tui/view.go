@@ -80,7 +80,7 @@ func (m *model) arrange() {
 	l := m.layout()
 	m.view.SetHeight(l.lines(l.body))
 	if !m.opened && m.link.known && m.term.height > 0 {
-		if m.opened = true; m.link.only == nil && !m.opts.Hosts {
+		if m.opened = true; !m.opts.Hosts {
 			m.view.FoldIfTooMany()
 		}
 	}
@@ -265,7 +265,7 @@ func (m *model) treeFrame(l layout) ink.Frame {
 		how = append(how, "from "+m.labels().Row(root))
 	}
 	if filter := v.Picture.Filter(); filter != nil {
-		how = append(how, "filter "+display.Text(filter.String()))
+		how = append(how, "filter "+display.Text(filter.Text))
 	}
 	if f := v.Following(); f != picture.FollowNothing {
 		how = append(how, [...]string{"", "follows the row", "follows the newest"}[f])

@@ -66,16 +66,13 @@ PID@START, which "-o name" prints, is safe against reused PIDs.`,
 		}
 		req.Root, req.Adopt, req.OnRootExit = ref, true, onExit.Value
 		req.MaxLifetimeMS, req.IdleMS = lifetime.Milliseconds(), idle.Milliseconds()
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		s, err := c.Create(cmd.Context(), req)
-		if err != nil {
-			return err
-		}
-		return a.printOpened(cmd, format.Value, s, "adopted")
+		return a.with(cmd.Context(), func(c api.Client) error {
+			s, err := c.Create(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			return a.printOpened(cmd, format.Value, s, "adopted")
+		})
 	}
 	return cmd
 }
@@ -84,7 +81,7 @@ func (a *app) keepCommand() *cobra.Command {
 	var req api.KeepRequest
 	var until string
 	cmd := &cobra.Command{
-		Use:   "keep PID...",
+		Use:   "keep PID|:PORT...",
 		Short: "Move processes to a session that outlives their own",
 		Long: `Move members of a session, with their descendants, to a new, kept session. It
 does not end with their former session, but at the given time. It is listed like
@@ -96,9 +93,9 @@ root of a session cannot be kept.
 --sign KEY makes a command of it, as "lineage end" does, which -H takes to one
 host. Without the right to see the processes there name them as PID@START_NS.`,
 		Example: `  lineage keep 4130 --name preview --reason "dev server" --until 8h
-  lineage keep 4130 4131 --reason cache --until 2027-06-30
+  lineage keep :3000 4131 --reason cache --until 2027-06-30  # what has the port
   lineage keep 4130 --reason cache --until 8h --sign ~/.ssh/id_ed25519 -H web1`,
-		Args:              flags.Args(1, 256, "PID"),
+		Args:              flags.Args(1, 256, "PID or :PORT"),
 		ValidArgsFunction: a.completeMember,
 	}
 	f := cmd.Flags()
@@ -137,18 +134,11 @@ host. Without the right to see the processes there name them as PID@START_NS.`,
 		}
 		defer c.Close()
 		for _, arg := range args {
-			ref, err := api.ParseRef(arg)
+			refs, err := api.Processes(ctx, c, arg)
 			if err != nil {
-				return exit.Usage("keep: %w", exit.Invalid("PID", arg, "PID or PID@START"))
+				return err
 			}
-			if ref.StartNS == 0 {
-				p, err := c.Process(ctx, arg)
-				if err != nil {
-					return err
-				}
-				ref = p.Ref
-			}
-			req.Refs = append(req.Refs, ref)
+			req.Refs = append(req.Refs, refs...)
 		}
 		if signs.Given() {
 			sender.Reason = req.Reason

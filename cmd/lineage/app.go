@@ -85,11 +85,17 @@ func (a *app) exit(err error) int {
 
 // client connects to the daemon.
 func (a *app) client(ctx context.Context) (api.Client, error) {
-	c, err := a.dial(ctx, a.socketPath())
+	return a.dial(ctx, a.socketPath())
+}
+
+// with connects to the daemon as long as do takes.
+func (a *app) with(ctx context.Context, do func(api.Client) error) error {
+	c, err := a.client(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return query.Finder{Client: c}, nil
+	defer c.Close()
+	return do(c)
 }
 
 func (a *app) socketPath() string {

@@ -61,26 +61,13 @@ func TestEndBranchRequests(t *testing.T) {
 	}
 }
 
-// On a terminal it asks, and only a yes ends the branch.
-func TestEndBranchAsks(t *testing.T) {
-	for answer, ends := range map[string]int{"y\n": 1, "n\n": 0, "\n": 0, "\x04": 0} {
-		f := newFake()
-		w := newWorld(t, f)
-		shown := w.terminal(answer)
-		code, _, _ := w.run("end", "--branch", member(f).String())
-		if text := shown(); code != 1-ends || len(f.Got.Branches) != ends || !strings.Contains(text, "End them? [y/N]") {
-			t.Errorf("%q: exit %d, asked the daemon %q, shown:\n%s", answer, code, f.Got.Branches, text)
-		}
-	}
-}
-
 func TestEndBranchRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"--branch --yes build":                  "must be PID or PID@START",
+		"--branch --yes build":                  "must be PID, PID@START or :PORT",
 		"--branch --yes 1 2":                    "one PID@START",
 		"--branch --yes":                        "one PID@START",
-		"--branch --all":                        "not --all, --mine, --left, --idle, --container or --pod",
-		"--branch --mine":                       "not --all, --mine, --left, --idle, --container or --pod",
+		"--branch --all":                        "no flag that selects sessions",
+		"--branch --mine":                       "no flag that selects sessions",
 		"--branch MEMBER":                       "cannot ask for confirmation",
 		"--branch --dry-run --if-plan x MEMBER": "only one of them",
 	} {
@@ -158,7 +145,7 @@ func TestEndCall(t *testing.T) {
 		w := newWorld(t, f)
 		shown := w.terminal(answer)
 		code, _, _ := w.run("end", "--call", "toolu_1")
-		if text := strings.Join(strings.Fields(shown()), " "); code != 1-ends || len(f.Got.Branches) != ends || !strings.Contains(text, "2 more processes may be of this call, or of another one") {
+		if text := strings.Join(strings.Fields(shown()), " "); code != 1-ends || len(f.Got.Branches) != ends || !strings.Contains(text, "2 more processes may be of this call, or of another one") || !strings.Contains(text, "End them? [y/N]") {
 			t.Errorf("%q: exit %d, asked the daemon %q, shown:\n%s", answer, code, f.Got.Branches, text)
 		}
 	}
@@ -173,9 +160,7 @@ func TestEndCallRefused(t *testing.T) {
 		"--call none --yes":            {api.ExitNotFound, "call none: none of that id has a live process"},
 		"--call twice --yes":           {api.ExitUsage, "have one of that id"},
 		"--call toolu_1":               {api.ExitUsage, "cannot ask for confirmation"},
-		"--call toolu_1 --yes a b":     {api.ExitUsage, "at most one SESSION"},
-		"--call toolu_1 --branch 1":    {api.ExitUsage, "not --branch"},
-		"--call toolu_1 --left":        {api.ExitUsage, "not --branch, --all, --mine, --left"},
+		"--call toolu_1 --branch 1":    {api.ExitUsage, "only one of --branch and --call"},
 		"--call toolu_1 -H web1 --yes": {api.ExitUsage, "for this host, not with -H"},
 		"--call toolu_1 --yes nosuch":  {api.ExitNotFound, "nosuch"},
 	} {

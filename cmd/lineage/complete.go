@@ -12,7 +12,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/query"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -21,12 +20,12 @@ import (
 // completionTime bounds how long a TAB waits for the daemon.
 const completionTime = time.Second
 
-// completeSession completes ids and names of sessions in state, the last that ended first.
+// completeSession completes ids and names of sessions in state, the last that ended first, and ports.
 func (a *app) completeSession(state string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
-		if cmd.Name() != "end" && len(args) > 0 {
-			return nil, none
+		if strings.HasPrefix(begun, ":") {
+			return a.ports(cmd, begun), none
 		}
 		var words []cobra.Completion
 		a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
@@ -79,11 +78,16 @@ func completeFiles(root *cobra.Command) {
 	}
 }
 
-// completeMember completes PIDs of live members, with what they run.
+// completeMember completes PIDs of live members, with what they run, ports of sessions, and for why files.
 func (a *app) completeMember(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
-	if cmd.Name() != "keep" && len(args) > 0 {
+	switch {
+	case cmd.Name() != "keep" && len(args) > 0:
 		return nil, none
+	case strings.HasPrefix(begun, ":"):
+		return a.ports(cmd, begun), none
+	case cmd.Name() == "why":
+		return a.members(cmd, args, begun), cobra.ShellCompDirectiveDefault
 	}
 	return a.members(cmd, args, begun), none
 }
@@ -96,14 +100,7 @@ func (a *app) completeAdopted(cmd *cobra.Command, args []string, begun string) (
 		return nil, none
 	}
 	members := map[int]bool{}
-	a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
-		trees, _ := query.LiveTrees(ctx, c, "ancestors", ending.Where{})
-		for _, t := range trees {
-			for i := range t.Nodes {
-				members[t.Nodes[i].PID] = members[t.Nodes[i].PID] || t.Nodes[i].State == api.StateLive
-			}
-		}
-	})
+	a.eachMember(cmd, func(p *api.Process) { members[p.PID] = true })
 	for _, p := range a.host.processes(a.host.euid()) {
 		if pid := strconv.Itoa(p.PID); !members[p.PID] && strings.HasPrefix(pid, begun) {
 			words = append(words, processWord(&p))
@@ -116,34 +113,27 @@ func processWord(p *api.Process) cobra.Completion {
 	return cobra.CompletionWithDesc(strconv.Itoa(p.PID), text.Fit(display.Brief(p.Argv, p.Comm, p.ArgvTruncated, display.CommandBytes), 60))
 }
 
-// completeWhy completes PIDs of members, ports of sessions, and files.
-func (a *app) completeWhy(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	switch {
-	case len(args) > 0:
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	case strings.HasPrefix(begun, ":"):
-		return a.ports(cmd, begun), cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.members(cmd, args, begun), cobra.ShellCompDirectiveDefault
+func (a *app) members(cmd *cobra.Command, given []string, begun string) (words []cobra.Completion) {
+	a.eachMember(cmd, func(p *api.Process) {
+		if pid := strconv.Itoa(p.PID); strings.HasPrefix(pid, begun) && !slices.Contains(given, pid) {
+			words = append(words, processWord(p))
+		}
+	})
+	return words
 }
 
-func (a *app) members(cmd *cobra.Command, given []string, begun string) (words []cobra.Completion) {
+// eachMember calls each for the live members of all sessions.
+func (a *app) eachMember(cmd *cobra.Command, each func(*api.Process)) {
 	a.briefly(cmd, completionTime, func(ctx context.Context, c api.Client) {
-		trees, err := query.LiveTrees(ctx, c, "ancestors", ending.Where{})
-		if err != nil {
-			return
-		}
+		trees, _ := query.Trees(ctx, c, &api.Selection{All: true}, false)
 		for _, t := range trees {
 			for i := range t.Nodes {
-				n := &t.Nodes[i]
-				pid := strconv.Itoa(n.PID)
-				if n.State == api.StateLive && strings.HasPrefix(pid, begun) && !slices.Contains(given, pid) {
-					words = append(words, processWord(&n.Process))
+				if t.Nodes[i].State == api.StateLive {
+					each(&t.Nodes[i].Process)
 				}
 			}
 		}
 	})
-	return words
 }
 
 func (a *app) ports(cmd *cobra.Command, begun string) (words []cobra.Completion) {

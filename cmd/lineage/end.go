@@ -17,70 +17,31 @@ import (
 )
 
 const endLong = `End sessions: SIGTERM to every member, SIGKILL when the grace is over, and
-SIGKILL to every process that is born after that. Returns when the kernel
-counts no live member, and reports how each one ended; exits with 6 if one is
-left.
+SIGKILL to every process that is born after that. Returns when the kernel counts
+no live member, with a receipt; exits with 6 if one is left. Ctrl-C shows the
+state, and the second one kills at once.
 
---dry-run sends nothing and shows which processes an end would signal and why,
-what they hold, and what could not be killed. It prints a token: --if-plan TOKEN
-ends only what was listed. If a process is new, nothing is sent.
+--dry-run shows what would be signalled and why. --if-plan takes the token that
+it prints, and ends only that: if a process is new, nothing is sent. --branch
+ends a process and all that it started, --call what a tool call has left.
 
---branch ends one member of a session and every process that it ever started,
-also through dead ones. The rest of the session keeps running. A member may end
-branches of its own session, except itself, its ancestors, the root and owners.
-With --branch, a plan also covers new processes that run a listed command.
-
---call ends what one tool call of an agent has left ("lineage ls --calls"), and
-nothing that another call, open at the same time, may have started. The agent
-keeps running.
-
---all ends every live session that you may end (as root: of all users), --mine
-only those of your user. Kept sessions, and sessions with a kept one in them,
-are left alone: name them to end them.
-
---idle TIME ends the live sessions, which --all would end, that were idle for so
-long: no new process, under 1s of CPU (the policy's idle_cpu), no open or new
-tool call, and no client at a TCP port or unix socket, nested sessions included.
-The daemon must have run all that time. A client that comes and goes within
-seconds may not be seen, nor one by datagrams (UDP, unix), nor work of so little
-CPU that starts no process. The plan shows the CPU, the ports and the last event
-of each. What works again when the question is answered is left alone.
-
---left ends the sessions whose root is gone, or those among SESSION..., and
-nothing else: no orphan whose session's root lives, no kept session, and no
-session with a nested session whose root lives.
-
-With -H the sessions with these names end on many hosts: each host makes a plan,
-and one question is asked. Then they end on one host, on ten more, and on the
-others; if something is left on a host, the later ones are spared. If a host has
-a new process, it ends nothing and says so. Exits with 6 if a host was not
-reached or did not end everything.
-
---sign KEY makes a command of it that the host checks against the keys of its
-operators, so that it needs no rights of the user that brings it, there or over
-ssh. It names SESSION..., where a name means every session that has it, or
---all; --reason is needed. --save FILE writes it for the next signer, and
-"lineage end --from FILE", which may add a --sign, sends it to this host or with
--H to others, after a question. It is valid for five minutes, only for the hosts
-that it names, and acts once on each.
-
-On a terminal the state is shown while it takes longer than a second; Ctrl-C
-then kills at once. Elsewhere the first Ctrl-C prints the state, and the second
-kills.`
+With -H sessions with these names end on many hosts, after one question: on one,
+on ten more, then on the others, unless something is left on a host. What --sign
+makes is valid for five minutes, on its hosts, once on each.`
 
 func (a *app) endCommand() *cobra.Command {
 	var o ending.Options
 	cmd := &cobra.Command{
-		Use:   "end SESSION...",
+		Use:   "end SESSION... | --all",
 		Short: "End sessions, or a process with everything that it ever started",
 		Long:  endLong,
-		Example: `  lineage end build                  # shows what will be ended, and asks
-  lineage end build web --now --yes  # SIGKILL at once, without asking
+		Example: `  lineage end build :3000            # shows what will be ended, and asks
+  lineage end 'nightly-*' --idle 1h  # those that do nothing
   lineage end 4130@36995259200030 --branch --dry-run
   lineage end claude --sign ~/.ssh/id_ed25519.pub --reason "case 7" -H web1`,
-		Args:              flags.Args(0, 1<<20, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}
+	sel := flags.Selection(cmd, a.host.euid)
 	o.Flags(cmd.Flags())
 	var signs signing.Flags
 	signs.Add(cmd.Flags())
@@ -88,25 +49,25 @@ func (a *app) endCommand() *cobra.Command {
 	cmd.Flags().StringVar(&from, "from", "", "send the signed command in this `FILE`, which --save has written")
 	format := formatFlag(cmd)
 	remote := a.hostFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if signs.Given() || from != "" {
 			s, err := a.sender(signs, o, *remote, format.Value)
 			if err != nil {
 				return err
 			}
 			if from != "" {
-				if err := o.CheckSaved(len(args)); err != nil {
+				if err := o.CheckSaved(sel); err != nil {
 					return err
 				}
 				return s.Pass(cmd.Context(), from)
 			}
-			c, err := o.Command(args)
+			c, err := o.Command(sel)
 			if err != nil {
 				return err
 			}
 			return s.Order(cmd.Context(), c)
 		}
-		if err := o.Check(len(args), *remote); err != nil {
+		if err := o.Check(sel, *remote); err != nil {
 			return err
 		}
 		if len(*remote) > 0 {
@@ -117,15 +78,10 @@ func (a *app) endCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f := ending.Fleet{Options: o, Console: &a.Console, Dial: dial, Hosts: *remote, Format: format.Value}
-			return f.End(cmd.Context(), args)
+			f := ending.Fleet{Ender: *a.ender(nil, o, sel, format.Value), Dial: dial, Hosts: *remote}
+			return f.End(cmd.Context())
 		}
-		c, err := a.client(cmd.Context())
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		return a.end(cmd.Context(), c, o, args, format.Value)
+		return a.with(cmd.Context(), func(c api.Client) error { return a.ender(c, o, sel, format.Value).End(cmd.Context()) })
 	}
 	return cmd
 }
@@ -144,10 +100,9 @@ func (a *app) sender(signs signing.Flags, o ending.Options, remote hosts.List, f
 	return s, err
 }
 
-// end ends the sessions or processes that words name, and prints the receipts.
-func (a *app) end(ctx context.Context, c api.Client, o ending.Options, words []string, format string) error {
-	e := ending.Ender{Options: o, Console: &a.Console, Client: c, UID: a.host.euid(), Format: format}
-	return e.End(ctx, words)
+// ender ends the selected sessions, and prints the receipts.
+func (a *app) ender(c api.Client, o ending.Options, sel *api.Selection, format string) *ending.Ender {
+	return &ending.Ender{Options: o, Sessions: *sel, Console: &a.Console, Client: c, UID: a.host.euid(), Format: format}
 }
 
 const haltLong = `Stop the agents of this host: end SESSION..., or every session without one, kept
@@ -178,9 +133,9 @@ func (a *app) haltCommand() *cobra.Command {
 		Example: `  sudo lineage halt --reason "case 7"         # shows what will end, and asks
   sudo lineage halt --drain --reason upgrade  # nothing new; what runs continues
   sudo lineage halt --off`,
-		Args:              flags.Args(0, 1<<20, "SESSION"),
 		ValidArgsFunction: a.completeSession("live"),
 	}
+	sel := flags.Selection(cmd, a.host.euid)
 	f := cmd.Flags()
 	f.StringVar(&reason, "reason", "", "why, in one `LINE` that every refusal shows")
 	f.BoolVar(&drain, "drain", false, "refuse what is new, and end nothing")
@@ -209,8 +164,10 @@ func (a *app) haltCommand() *cobra.Command {
 			return exit.Usage("halt: -H needs --sign")
 		case drain && off:
 			return exit.Usage("halt: give only one of --drain and --off")
-		case (drain || off) && (len(args) > 0 || o.DryRun):
-			return exit.Usage("halt: --drain and --off end nothing; name no SESSION, and no --dry-run")
+		case signed && sel.Filters():
+			return exit.Usage("halt: --sign takes names, ids or --all")
+		case (drain || off) && (sel.Given() || o.DryRun):
+			return exit.Usage("halt: --drain and --off end nothing; select no session, and no --dry-run")
 		case off && reason != "" && !signed:
 			return exit.Usage("halt: --off takes no --reason")
 		case !off && !o.DryRun && strings.TrimSpace(reason) == "":
@@ -226,7 +183,7 @@ func (a *app) haltCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.Order(ctx, api.Command{Verb: api.VerbHalt, Mode: mode, Sessions: args, All: mode == api.ModeHalt && len(args) == 0})
+			return s.Order(ctx, api.Command{Verb: api.VerbHalt, Mode: mode, Sessions: args, All: mode == api.ModeHalt && sel.OrAll().All})
 		}
 		if mode != api.ModeHalt {
 			return a.answer(ctx, nil, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
@@ -237,13 +194,7 @@ func (a *app) haltCommand() *cobra.Command {
 				return halted(d), nil
 			})
 		}
-		c, err := a.client(ctx)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		e := ending.Ender{Options: o, Console: &a.Console, Client: c, UID: a.host.euid(), Format: format.Value}
-		return e.Halt(ctx, args, reason)
+		return a.with(ctx, func(c api.Client) error { return a.ender(c, o, sel.OrAll(), format.Value).Halt(ctx, reason) })
 	}
 	return cmd
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -22,9 +21,8 @@ func (a *app) eventsCommand() *cobra.Command {
 	var types []string
 	known := api.TypeNames(api.EventTypes)
 	var follow bool
-	var where ending.Where
 	cmd := &cobra.Command{
-		Use:   "events",
+		Use:   "events [SESSION...]",
 		Short: "Show events live, one line or one JSON object each",
 		Long: `Show births, execs, exits and new parents of processes, and the TCP ports that
 they open and close, as they happen, until the session is over or Ctrl-C. With
@@ -32,19 +30,16 @@ they open and close, as they happen, until the session is over or Ctrl-C. With
 with what happens.
 
 As a stream has no end, "-o json" is the same as "-o jsonl".`,
-		Example: `  lineage events --session build --type exec    # what it runs, live
+		Example: `  lineage events build --type exec              # what it runs, live
   lineage events --since 20m                    # the last 20 minutes
   lineage events --since 20m --follow           # and what happens from now on`,
-		Args:              flags.Args(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
-	f.StringVar(&q.Session, "session", "", "only of this `SESSION`, by id or name")
-	where.Flags(f, "only of processes")
+	sel := flags.Selection(cmd, a.host.euid)
 	f.StringSliceVar(&types, "type", nil, "only of `TYPE,...`: "+strings.Join(known, ", "))
 	f.BoolVarP(&follow, "follow", "f", false, "with --since: continue with what happens from now on")
 	rangeFlags(cmd, &since, &until, "what happened")
-	cmd.RegisterFlagCompletionFunc("session", a.completeSession("live"))
 	cmd.RegisterFlagCompletionFunc("type", flags.OfList(known))
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -70,7 +65,11 @@ As a stream has no end, "-o json" is the same as "-o jsonl".`,
 		defer c.Close()
 		ctx, stop := a.UntilInterrupt(cmd.Context())
 		defer stop()
-		err = a.streamEvents(ctx, c, q, where, format.Value)
+		wanted, err := wantedEvents(ctx, c, &q, sel)
+		if err != nil {
+			return err
+		}
+		err = a.streamEvents(ctx, c, q, wanted, format.Value)
 		if ctx.Err() != nil {
 			return nil // the user interrupted
 		}
@@ -79,9 +78,30 @@ As a stream has no end, "-o json" is the same as "-o jsonl".`,
 	return cmd
 }
 
+// wantedEvents selects events: the daemon, those of one session; else we, those of sessions that are meant.
+func wantedEvents(ctx context.Context, c api.Client, q *api.EventsQuery, sel *api.Selection) (func(*api.Event) bool, error) {
+	found, err := sel.OrAll().Resolve(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{"": true}
+	for _, x := range found.Choices {
+		if known[x.Session.ID] = true; x.Named && sel.One() {
+			q.Session = x.Session.ID
+		}
+	}
+	return func(ev *api.Event) bool {
+		if _, asked := known[ev.Session]; !asked && !sel.All { // it is new, or over
+			s, err := c.Session(ctx, ev.Session)
+			known[ev.Session] = err == nil && sel.Matches(s)
+		}
+		return sel.All || known[ev.Session]
+	}, nil
+}
+
 // streamEvents writes events until the stream ends. A broken stream is resumed where it
 // broke, as long as there is progress.
-func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery, where ending.Where, format string) error {
+func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery, wanted func(*api.Event) bool, format string) error {
 	p := a.Page(a.Stdout, format == "wide")
 	for {
 		from := q.From
@@ -89,7 +109,7 @@ func (a *app) streamEvents(ctx context.Context, c api.Client, q api.EventsQuery,
 			if ev.Seq != 0 {
 				q.From = uint64(ev.Seq) + 1
 			}
-			if ev.Process != nil && !where.Holds(ev.Process.Container) {
+			if !wanted(ev) {
 				return nil
 			}
 			if err := a.writeEvent(p, format, ev); err != nil {

@@ -80,8 +80,7 @@ func TestHostsExit(t *testing.T) {
 		{"ls -H web1 --socket /run/x", api.ExitUsage},
 		{"why relative -H web1", api.ExitUsage},
 		{"end build -H web1", api.ExitUsage}, // no terminal to ask on
-		{"end --all -H web1 --yes", api.ExitUsage},
-		{"end --left -H web1 --yes", api.ExitUsage},
+		{"end :9 -H web1 --yes", api.ExitNotFound},
 		{"end build --if-plan x -H web1 --yes", api.ExitUsage},
 		{"end build --all-or-none --yes", api.ExitUsage},
 		{"end build --max-hosts 0 -H web1 --yes", api.ExitUsage},

@@ -51,5 +51,5 @@ func TestHaltCommand(t *testing.T) {
 	if code, out, _ := newWorld(t, f).run("halt", "--off", "-o", "json"); code != 0 || !strings.Contains(out, text.Head("halted").Kind) {
 		t.Errorf("exit %d, %s", code, out)
 	}
-	require.Equal(t, fmt.Sprint(f.Got.Halts), "[{halt case 7 []} {drain m []} {off  []}]")
+	require.Equal(t, fmt.Sprint(f.Got.Halts), "[{halt case 7 [] true} {drain m [] false} {off  [] false}]")
 }

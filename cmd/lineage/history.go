@@ -21,12 +21,12 @@ func (a *app) historyCommand() *cobra.Command {
 	var since, until, page string
 	var everybody, check bool
 	cmd := &cobra.Command{
-		Use:   "history [SESSION | HASH]",
+		Use:   "history [SESSION... | HASH]",
 		Short: "List ended sessions, or show how one ended",
 		Long: `List the ended sessions that the daemon keeps on disk, the last one first. With
 SESSION, show one: its receipt, and the processes that its end had to end, with
 their ancestors; with --all, every process that is remembered. If several had
-this name: the last one.
+this name: the last one. A pattern, several names or flags list those.
 
 With --html, write SESSION to FILE as one page with its receipt, processes,
 timeline and tool calls, as far as they are kept; any browser opens it, without
@@ -41,7 +41,6 @@ receipts and "lineage status" show, check that it still has that record.`,
   lineage history build               # how it ended, and what had to be ended
   lineage history build --all         # with all its processes
   sudo lineage history --verify       # can what is recorded be true?`,
-		Args:              flags.Args(0, 1, "SESSION"),
 		ValidArgsFunction: a.completeSession("ended"),
 	}
 	cmd.Flags().IntVar(&q.Limit, "limit", api.DefaultPage, "at most `N` sessions; 0: all")
@@ -49,43 +48,44 @@ receipts and "lineage status" show, check that it still has that record.`,
 	cmd.Flags().BoolVar(&check, "verify", false, "check all receipts and the audit log of this host")
 	cmd.Flags().StringVar(&page, "html", "", "with SESSION: write it to `FILE` as a page for browsers")
 	rangeFlags(cmd, &since, &until, "ended")
+	sel := flags.Selection(cmd, a.host.euid)
 	format := formatFlag(cmd)
 	remote := a.hostFlag(cmd)
 	takeColumns := a.columnFlags(cmd, format, text.HistoryColumns...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		paged := cmd.Flags().Changed("html")
+		one, paged := sel.One(), cmd.Flags().Changed("html")
 		if q.Since, q.Until, err = timeRange("history", since, until, a.Now()); err != nil {
 			return err
 		}
 		if check {
-			if everybody || paged || len(*remote) > 0 || since+until != "" || cmd.Flags().Changed("limit") {
-				return exit.Usage("history: --verify is for all of this host, only with HASH and -o")
+			if everybody || paged || len(*remote) > 0 || since+until != "" || cmd.Flags().Changed("limit") || len(args) > 1 || sel.Filters() {
+				return exit.Usage("history: --verify is for all of this host, only with one HASH and -o")
 			}
 			return verifyHistory(cmd.Context(), a, format.Value, args)
 		}
 		if q.Limit < 0 {
 			return exit.Usage("history: %w", exit.Invalid("--limit", q.Limit, "0 or more"))
 		}
-		if len(args) > 0 && (since != "" || until != "" || cmd.Flags().Changed("limit")) {
+		if one && (since != "" || until != "" || cmd.Flags().Changed("limit")) {
 			return exit.Usage("history: --since, --until and --limit are for the list, not for one SESSION")
 		}
-		if len(args) == 0 && everybody {
+		if !one && everybody {
 			return exit.Usage("history: --all is for one SESSION, not for the list")
 		}
-		if paged && (len(args) == 0 || everybody || len(*remote) > 0 || cmd.Flags().Changed("output")) {
+		if paged && (!one || everybody || len(*remote) > 0 || cmd.Flags().Changed("output")) {
 			return exit.Usage("history: --html is for one SESSION of this host, without --all and -o")
 		}
-		if err := takeColumns(len(args) == 0, text.HistoryColumns); err != nil {
+		if err := takeColumns(!one, text.HistoryColumns); err != nil {
 			return err
 		}
 		return a.answer(cmd.Context(), *remote, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			if paged {
 				return &text.Listing{Text: func(*text.Page) {}}, writePage(ctx, c, args[0], page)
 			}
-			if len(args) > 0 {
+			if one {
 				return query.Past(ctx, c, args[0], everybody)
 			}
-			list, err := query.History(ctx, c, q)
+			list, err := query.History(ctx, c, q, sel)
 			if err != nil {
 				return nil, err
 			}
@@ -119,7 +119,7 @@ func verifyHistory(ctx context.Context, a *app, format string, args []string) (e
 	}
 	defer c.Close()
 	began := a.Now()
-	past, err := query.History(ctx, c, api.HistoryQuery{})
+	past, err := query.History(ctx, c, api.HistoryQuery{}, &api.Selection{All: true})
 	if err != nil {
 		return err
 	}

@@ -50,8 +50,8 @@ func TestHistoryOfTheEnding(t *testing.T) {
 // What is to be verified is this host's, whole, and as root.
 func TestHistoryVerifies(t *testing.T) {
 	for args, want := range map[string]string{
-		"--verify --all": "history: --verify is for all of this host, only with HASH and -o", "--verify --limit 3": "--verify is for all", "--verify --since 1h": "--verify is for all",
-		"--verify -H web1": "--verify is for all", "--verify 12:abc": `HASH "12:abc"`, "--verify a b": `unexpected argument "b"`,
+		"--verify --all": "history: --verify is for all of this host, only with one HASH and -o", "--verify --limit 3": "--verify is for all", "--verify --since 1h": "--verify is for all",
+		"--verify -H web1": "--verify is for all", "--verify 12:abc": `HASH "12:abc"`, "--verify a b": "only with one HASH",
 	} {
 		if code, stdout, stderr := newWorld(t, newFake()).run(strings.Fields("history " + args)...); code != api.ExitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%q: %d %q %q", args, code, stdout, stderr)

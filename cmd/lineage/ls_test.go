@@ -14,8 +14,6 @@ func TestLsSelects(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                          "k3x9q2 m8p4z1",
 		"--all":                     "k3x9q2 m8p4z1 e7d7c7",
-		"--state active":            "k3x9q2",
-		"--state condemned":         "m8p4z1",
 		"--state ended":             "e7d7c7",
 		"--state ending":            "",
 		"--all --sort age":          "m8p4z1 e7d7c7 k3x9q2",
@@ -89,12 +87,6 @@ func TestLsWarns(t *testing.T) {
 			t.Errorf("%s: %q, %s", columns, out, stderr)
 		}
 	}
-	f.Has.Sessions[0].Kept = true
-	for state, want := range map[string]string{"kept": f.Has.Sessions[0].ID + "\n", "leftover": "m8p4z1\n", "active": "k3x9q2\nm8p4z1\n"} {
-		if _, out, _ := newWorld(t, f).run("ls", "-o", "name", "--state", state); out != want {
-			t.Errorf("--state %s: %q", state, out)
-		}
-	}
 }
 
 // A root is shown with what the session began with, not with what it runs now.
@@ -118,7 +110,6 @@ func TestLsContainer(t *testing.T) {
 	}
 	f.Has.Sessions[0].Container = &api.Container{ID: "0123456789ab", Name: "web"}
 	for line, want := range map[string]string{"ls --columns name": "NAME\nbuild\n(n/p/aa\\x1b)\n", "ls -o name": "k3x9q2\nm8p4z1\n",
-		"ls -o name --container web": "k3x9q2\n", "ls -o name --pod n/p": "m8p4z1\n", "ls -o name --container no": "",
 		"ls --columns container": "CONTAINER\nweb\nn/p/aa\\x1b\n"} {
 		if code, out, stderr := newWorld(t, f).run(strings.Fields(line)...); code != 0 || out != want {
 			t.Errorf("%s: exit %d, %s\n%s", line, code, stderr, out)

@@ -7,12 +7,14 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/ending"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 )
 
 func (a *app) pauseCommand() *cobra.Command {
 	return a.repauses(&cobra.Command{
-		Use:   "pause SESSION",
+		Use:   "pause SESSION...",
 		Short: "Stop a session, to look at it before ending it",
 		Long: `Stop every member of a session, and of those nested in it, with SIGSTOP. New
 ones stop at birth. A process that may signal a member can continue it: a pause
@@ -32,7 +34,7 @@ once, as stopped processes would not see SIGTERM. It does not become idle.`,
 
 func (a *app) resumeCommand() *cobra.Command {
 	return a.repauses(&cobra.Command{
-		Use:   "resume SESSION",
+		Use:   "resume SESSION...",
 		Short: "Continue a session that was paused",
 		Long: `Continue the members that "lineage pause" has stopped. One that was stopped
 before, by job control, stays stopped. If a session around this one is paused,
@@ -43,28 +45,36 @@ too, all stay stopped until that one is resumed.`,
 
 // repauses makes cmd a command that asks for one of the two.
 func (a *app) repauses(cmd *cobra.Command, how string, ask func(api.Client, context.Context, string) (*api.Session, error)) *cobra.Command {
-	cmd.Args, cmd.ValidArgsFunction = flags.Args(1, 1, "SESSION"), a.completeSession("live")
+	cmd.ValidArgsFunction = a.completeSession("live")
+	sel := flags.Selection(cmd, a.host.euid)
+	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	format := formatFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.repause(cmd, args[0], format.Value, how, ask) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !sel.Given() {
+			return exit.Usage(`%s: SESSION is missing; see "%s --help"`, cmd.Name(), cmd.CommandPath())
+		}
+		ctx := cmd.Context()
+		fits := func(s *api.Session) bool { return s.State == api.StateActive && s.IsPaused() == (how == "continued") }
+		return a.with(ctx, func(c api.Client) error {
+			return a.ender(c, ending.Options{Yes: *yes}, sel, "").Each(ctx, cmd.Name(), fits, func(id string) error {
+				s, err := ask(c, ctx, id)
+				if err != nil {
+					return err
+				}
+				return a.printOpened(cmd, format.Value, s, repaused(s, how))
+			})
+		})
+	}
 	return cmd
 }
 
-// repause asks for one of the two, and prints the session.
-func (a *app) repause(cmd *cobra.Command, word, format, how string, ask func(api.Client, context.Context, string) (*api.Session, error)) error {
-	c, err := a.client(cmd.Context())
-	if err != nil {
-		return err
+// repaused says what a session does after a request that its processes are stopped or continued.
+func repaused(s *api.Session, how string) string {
+	switch {
+	case how == "stopped" && s.Continued != nil:
+		return display.Paused(s)
+	case how == "continued" && s.Paused != nil:
+		return "still stopped, by the session around it"
 	}
-	defer c.Close()
-	s, err := ask(c, cmd.Context(), word)
-	if err != nil {
-		return err
-	}
-	if how == "stopped" && s.Continued != nil {
-		how = display.Paused(s)
-	}
-	if how == "continued" && s.Paused != nil {
-		how = "still stopped, by the session around it"
-	}
-	return a.printOpened(cmd, format, s, how)
+	return how
 }

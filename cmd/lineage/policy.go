@@ -123,8 +123,6 @@ func (a *app) policyShowCommand() *cobra.Command {
 		Short: "Print the policy in force, and where each value came from",
 		Example: `  lineage policy show
   lineage policy show -o json | jq '.items[] | select(.origin != "default")'`,
-		Args:              flags.Args(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = asking(a, format, text.Policy, func(ctx context.Context, c api.Client, _ []string) (*api.Policy, error) {
@@ -167,8 +165,6 @@ breaker.ends_per_minute allows. Ends that are due then begin at once: look at
 "lineage policy show" and the audit log first.`,
 		Example: `  lineage policy show      # is it open, and since when?
   sudo lineage policy resume`,
-		Args:              flags.Args(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
 	closed := func(doc *api.Policy) *text.Listing {

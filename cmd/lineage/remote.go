@@ -100,18 +100,12 @@ func (a *app) join(ctx context.Context, g *hosts.Group) (*natslink.Link, error) 
 	return l, err
 }
 
-// hostDialer connects to the daemons of other hosts, which accept the beginnings of ids.
+// hostDialer connects to the daemons of other hosts, that -H names.
 func (a *app) hostDialer() (hosts.Dialer, error) {
 	if a.socket != "" {
 		return nil, errSocketWithHosts
 	}
-	return func(ctx context.Context, host string) (api.Client, error) {
-		c, err := a.dialHost(ctx, host)
-		if err != nil {
-			return nil, err
-		}
-		return query.Finder{Client: c}, nil
-	}, nil
+	return a.dialHost, nil
 }
 
 // onHosts asks the daemons of other hosts, and prints what they say.

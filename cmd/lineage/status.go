@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -26,8 +25,6 @@ daemon is degraded, and with 5 if none answers.`,
 		Example: `  lineage status
   lineage status -o json | jq '.status.degraded[]?'
   lineage status -H web1,web2`,
-		Args:              flags.Args(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd, text.Documents...)
 	remote := a.hostFlag(cmd)
@@ -79,8 +76,6 @@ tracked" in the first line means that lineage does not work. If a daemon
 answers, its last self-check, its capabilities and its problems are shown too.`,
 		Example: `  sudo lineage doctor
   sudo lineage doctor --json | jq .level`,
-		Args:              flags.Args(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd, text.Documents...)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -143,8 +138,6 @@ daemon. Commands and a daemon with the same api number work together. A daemon
 that replaces one with another abi takes its sessions over.`,
 		Example: `  lineage version
   lineage version -o name      # only this command's`,
-		Args:              flags.Args(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	format := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 )
 
 func (a *app) stdioCommand() *cobra.Command {
@@ -16,9 +15,7 @@ func (a *app) stdioCommand() *cobra.Command {
 		Short: "Connect stdin and stdout to the daemon, for -H",
 		Long: `Connect stdin and stdout to the daemon's socket. "lineage ls -H HOST" runs this
 command on HOST over ssh. It has the rights of the user that ssh logs in as.`,
-		Example:           `  ssh web1 lineage stdio    # what "lineage ls -H web1" runs`,
-		Args:              flags.Args(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: `  ssh web1 lineage stdio    # what "lineage ls -H web1" runs`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var d net.Dialer
 			conn, err := d.DialContext(cmd.Context(), "unix", a.socketPath())

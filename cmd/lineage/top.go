@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
@@ -18,17 +19,18 @@ import (
 )
 
 func (a *app) topCommand() *cobra.Command {
-	var o tui.Options
+	o := tui.Options{Select: func(words []string) (*api.Selection, error) { return flags.ParseSelection(words, a.host.euid) }}
 	theme := flags.Choice{Value: "auto", Words: ink.Themes}
 	cmd := &cobra.Command{
-		Use:   "top [SESSION]",
+		Use:   "top [SESSION...]",
 		Short: "Show sessions as a live tree, and end them from it",
 		Long: `Show the tree of sessions as it changes, full screen: why each process belongs
 to its session, what it holds, and how to end it. "?" lists the keys; q quits
 and ends nothing. Without a daemon it waits for one.
 
-With -H it shows several hosts, each as a row around its sessions. A host that
-cannot be reached says why, and is tried again.
+With SESSION it begins with a filter, which f changes. With -H it shows several
+hosts, each as a row around its sessions. A host that cannot be reached says
+why, and is tried again.
 
 Off a terminal it prints the tree once, as "lineage tree" does. For a screen
 reader, "LC_ALL=C lineage tree" draws it in ASCII, and "lineage events" writes
@@ -36,7 +38,7 @@ one line for each change.`,
 		Example: `  sudo lineage top                     # all sessions
   sudo lineage top web --mouse         # one session, with the mouse
   lineage top -H web1,web2             # two hosts, over ssh`,
-		Args:              flags.Args(0, 1, ""),
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
@@ -50,19 +52,20 @@ one line for each change.`,
 		if o.Theme, err = a.topTheme(theme.Value, cmd.Flags().Changed("theme")); err != nil {
 			return err
 		}
-		session := strings.Join(args, "")
-		o.Input, o.ASCII = a.Stdin, display.ASCIILocale(a.Env)
+		sel, err := o.Select(args)
+		if err != nil {
+			return exit.Usage("top: %w", err)
+		}
+		o.Filter, o.Input, o.ASCII = strings.Join(args, " "), a.Stdin, display.ASCIILocale(a.Env)
 		switch {
-		case len(*remote) > 0 && session != "":
-			return exit.Usage("top: SESSION is for one host, not with -H")
 		case len(*remote) > view.MostHosts:
 			return exit.Usage("top: %d hosts are too many: at most %d can be watched at once", len(*remote), view.MostHosts)
 		case !a.fullScreen():
-			return a.answer(cmd.Context(), *remote, "table", a.askTree(treeOptions{}, session))
+			return a.answer(cmd.Context(), *remote, "table", a.askTree(sel.OrAll(), false, false))
 		case len(*remote) > 0:
 			return a.topOnHosts(cmd.Context(), *remote, o)
 		}
-		return a.liveTop(cmd.Context(), session, o)
+		return a.liveTop(cmd.Context(), o)
 	}
 	return cmd
 }
@@ -84,8 +87,8 @@ func (a *app) topOnHosts(ctx context.Context, list hosts.List, o tui.Options) er
 }
 
 // liveTop shows a daemon.
-func (a *app) liveTop(ctx context.Context, session string, o tui.Options) (err error) {
-	if o.Connect, err = view.Daemon(ctx, a.client, session); err != nil {
+func (a *app) liveTop(ctx context.Context, o tui.Options) (err error) {
+	if o.Connect, err = view.Daemon(ctx, a.client); err != nil {
 		return err
 	}
 	o.Tasks, o.User = view.Tasks, view.User

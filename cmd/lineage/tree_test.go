@@ -70,8 +70,8 @@ func TestEventsQuery(t *testing.T) {
 	enough := errors.New("enough")
 	var got api.EventsQuery
 	f.On.Events = func(_ context.Context, q api.EventsQuery, _ func(*api.Event) error) error { got = q; return enough }
-	newWorld(t, f).run("events", "--session", "build", "--type", "fork,exit", "--type", "lost")
-	want := api.EventsQuery{Session: "build", Types: []api.EventType{"fork", "exit", "lost"}}
+	newWorld(t, f).run("events", "build", "--type", "fork,exit", "--type", "lost")
+	want := api.EventsQuery{Session: "k3x9q2", Types: []api.EventType{"fork", "exit", "lost"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("asked %v, want %v", got, want)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
@@ -16,39 +17,37 @@ import (
 type lsView struct {
 	flag, usage string
 	chosen      bool
-	columns     []string // that its table can have; nil: it has no table
-	session     int      // 1: it may be of one SESSION
-	list        func(ctx context.Context, c api.Client, session string) (*text.Listing, error)
+	columns     []string // that its table can have
+	list        func(ctx context.Context, c api.Client, sel *api.Selection) (*text.Listing, error)
 }
 
 // views are the lists other than that of sessions.
 func (a *app) views() []lsView {
 	return []lsView{
-		{flag: "left", usage: "orphans, leftovers and zombies, of all sessions or of SESSION", columns: text.OrphanColumns, session: 1, list: query.Of(api.Client.Orphans, text.Orphans)},
-		{flag: "calls", usage: "tool calls that have live processes, of all sessions or of SESSION", columns: text.CallColumns, session: 1, list: query.Of(api.Client.Orphans, text.Calls)},
-		{flag: "outside", usage: "orphans of this host that are in no session", columns: text.HostOrphanColumns, list: func(ctx context.Context, c api.Client, _ string) (*text.Listing, error) {
+		{flag: "left", usage: "orphans, leftovers and zombies of the sessions", columns: text.OrphanColumns, list: query.Left(text.Orphans)},
+		{flag: "calls", usage: "tool calls of the sessions that have live processes", columns: text.CallColumns, list: query.Left(text.Calls)},
+		{flag: "outside", usage: "orphans of this host that are in no session", columns: text.HostOrphanColumns, list: func(ctx context.Context, c api.Client, _ *api.Selection) (*text.Listing, error) {
 			defer a.During(func(time.Time) string { return "lineage: reading /proc" })()
 			return query.Outside(ctx, c, a.host.orphans)
 		}},
 	}
 }
 
-// chosenView is the view whose flag was given, or the list of sessions.
-func chosenView(cmd *cobra.Command, sessions lsView, views []lsView) (lsView, error) {
-	v := sessions
-	for _, other := range views {
+// chosenView is the view whose flag was given; nil: the list of sessions.
+func chosenView(cmd *cobra.Command, views []lsView) (v *lsView, err error) {
+	for i := range views {
 		switch {
-		case !other.chosen:
+		case !views[i].chosen:
 			continue
-		case v.flag != "":
-			return v, exit.Usage("ls: give only one of --%s and --%s", v.flag, other.flag)
+		case v != nil:
+			return nil, exit.Usage("ls: give only one of --%s and --%s", v.flag, views[i].flag)
 		}
-		v = other
-		for _, flag := range []string{"all", "sort", "state", "idle", "container", "pod"} {
-			if cmd.Flags().Changed(flag) {
-				return v, exit.Usage("ls: --%s is for the list of sessions, not with --%s", flag, v.flag)
+		v = &views[i]
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if f.Name == "all" || f.Name == "sort" {
+				err = exit.Usage("ls: --%s is for the list of sessions, not with --%s", f.Name, v.flag)
 			}
-		}
+		})
 	}
-	return v, nil
+	return v, err
 }

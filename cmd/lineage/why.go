@@ -26,7 +26,7 @@ safe against reused PIDs.`,
   lineage why :8080 --at 2h   # what listened on it two hours ago
   lineage why /srv/app.lock   # what has the file open or locked`,
 		Args:              flags.Args(1, 1, "PID, :PORT or PATH"),
-		ValidArgsFunction: a.completeWhy,
+		ValidArgsFunction: a.completeMember,
 	}
 	var at string
 	cmd.Flags().StringVar(&at, "at", "", "the members that listened on the TCP port at this `TIME`: 2h ago, or RFC 3339")

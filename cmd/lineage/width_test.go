@@ -119,7 +119,7 @@ func TestPlumbing(t *testing.T) {
 				t.Errorf("%s: exit %d, %s", args, code, out)
 			}
 		}
-		require.Contains(t, overview, "\nAgents:\n  mcp ", "\n  setup ")
+		require.Contains(t, overview, "\nStart here:\n  ls ", "\nAgents:\n  setup ", "\n  mcp ", "\nMany hosts:\n  link ")
 	}
 }
 

@@ -145,17 +145,24 @@ func (a *Acts) members(t *Target) (now []tracer.Process, err error) {
 	return now, err
 }
 
-// holds refuses an end that does not match its plan. What a member forks after that is ended too.
-func (a *Acts) holds(t *Target, token string) error {
-	if token == "" {
+// holds refuses an end that does not match its plans: of each session one of the tokens is. What a member forks after that is
+// ended too.
+func (a *Acts) holds(t *Target, tokens string) (err error) {
+	if tokens == "" {
 		return nil
+	}
+	if t.branch == nil && len(t.Sessions) != 1 {
+		for i := range t.Sessions {
+			err = cmp.Or(err, a.holds(&Target{Sessions: t.Sessions[i : i+1]}, tokens))
+		}
+		return err
 	}
 	now, err := a.members(t)
 	if err != nil {
 		return err
 	}
 	of, why := t.subject(), "it is unknown or has expired"
-	if n := a.plans.find(token, of, a.o.Clock.Monotonic()); n != nil {
+	if n := a.plans.find(tokens, of, a.o.Clock.Monotonic()); n != nil {
 		var run map[tracer.Identity]command
 		if !of.Root.IsZero() {
 			run, err = registry.Ask(a.o.Registry, func(v registry.View) map[tracer.Identity]command { return commandsOf(v.Graph(), now) })

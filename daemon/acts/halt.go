@@ -67,8 +67,10 @@ func (a *Acts) halt(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err 
 		return bad("invalid mode %q: must be halt, drain or off", req.Mode)
 	}
 	switch {
-	case len(req.Sessions) > 0 && to.Mode != tracer.HaltAll:
+	case (len(req.Sessions) > 0 || req.All) && to.Mode != tracer.HaltAll:
 		return bad("sessions are for mode halt: the others end none")
+	case to.Mode == tracer.HaltAll && req.All == (len(req.Sessions) > 0):
+		return bad("name sessions, or all")
 	case to.Mode != tracer.HaltNone && strings.TrimSpace(req.Reason) == "":
 		return bad("reason is missing")
 	case len(req.Reason) > api.MaxHaltReason:
@@ -125,17 +127,29 @@ func (a *Acts) haltThese(to tracer.Halt, sessions []tracer.SessionInfo, c access
 	return items, err
 }
 
-// named are the live sessions that words name by id or name, or all. each: a word without one is an error.
+// named are the live sessions that words name, or all without words. each: a word without one is an error.
 func (a *Acts) named(words []string, each bool) ([]tracer.SessionInfo, error) {
 	all, err := a.o.Kernel.Sessions()
+	found := map[string]bool{}
 	all = slices.DeleteFunc(all, func(s tracer.SessionInfo) bool {
 		live := s.State == tracer.StateActive || s.State == tracer.StateEnding || s.State == tracer.StateCondemned
-		return len(words) > 0 && !s.Among(words) || !live || a.o.Hidden(s)
+		return !live || a.o.Hidden(s) || !Named(&s, words, found) && len(words) > 0
 	})
-	for i, word := range words {
-		if each && err == nil && !slices.ContainsFunc(all, func(s tracer.SessionInfo) bool { return s.Among(words[i : i+1]) }) {
+	for _, word := range words {
+		if each && err == nil && !found[word] {
 			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", word), "")
 		}
 	}
 	return all, err
+}
+
+// Named reports whether one of words names a session: by id, name, or a pattern of names. It notes those that do in found.
+func Named(s *tracer.SessionInfo, words []string, found map[string]bool) (named bool) {
+	x := &api.Session{ID: s.ID.String(), Name: s.Name}
+	for _, word := range words {
+		if api.Means(word, x) {
+			named, found[word] = true, true
+		}
+	}
+	return named
 }

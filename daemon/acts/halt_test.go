@@ -43,15 +43,16 @@ func TestRefused(t *testing.T) {
 	s := d.Session("user", 100, api.NewSession{Name: "lngtest"})
 	long := strings.Repeat("r", api.MaxHaltReason+1)
 	for _, bad := range []api.HaltRequest{
-		{}, {Mode: "stop", Reason: "r"}, {Mode: api.ModeHalt}, {Mode: api.ModeHalt, Reason: " "}, {Mode: api.ModeHalt, Reason: "a\nb"},
-		{Mode: api.ModeHalt, Reason: long}, {Mode: api.ModeDrain, Reason: "r", Sessions: []string{s.ID}}, {Mode: api.ModeOff, Reason: "r"},
+		{}, {Mode: "stop", Reason: "r"}, {Mode: api.ModeHalt, All: true}, {Mode: api.ModeHalt, Reason: " ", All: true}, {Mode: api.ModeHalt, Reason: "a\nb", All: true},
+		{Mode: api.ModeHalt, Reason: long, All: true}, {Mode: api.ModeDrain, Reason: "r", Sessions: []string{s.ID}}, {Mode: api.ModeOff, Reason: "r"},
+		{Mode: api.ModeHalt, Reason: "r"}, {Mode: api.ModeHalt, Reason: "r", Sessions: []string{s.ID}, All: true}, {Mode: api.ModeDrain, Reason: "r", All: true}, // no zero value means all
 	} {
 		d.Do("root", "POST", "/v1/halt", bad).Refused(api.CodeBadRequest)
 	}
 	d.Do("root", "POST", "/v1/halt", api.HaltRequest{Mode: api.ModeHalt, Reason: "r", Sessions: []string{s.ID, "nosuch"}}).Refused(api.CodeNotFound)
 	d.K.Fail("SetHalt", errors.New("scripted"))
 	for _, mode := range []string{api.ModeHalt, api.ModeDrain} {
-		d.Do("root", "POST", "/v1/halt", api.HaltRequest{Mode: mode, Reason: "r"}).Refused(api.CodeInternal)
+		d.Do("root", "POST", "/v1/halt", api.HaltRequest{Mode: mode, Reason: "r", All: mode == api.ModeHalt}).Refused(api.CodeInternal)
 	}
 	if h := d.K.Halted(); h != (tracer.Halt{}) {
 		t.Errorf("%+v", h)
@@ -65,7 +66,7 @@ func TestSelects(t *testing.T) {
 	web := d.Session("user", 100, api.NewSession{Name: "web"})
 	d.Session("user", 110, api.NewSession{Name: "other"})
 	d.Add(300, 1, 0, "lngtest-outsider")
-	h := set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "r", Sessions: []string{"web"}})
+	h := set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "r", Sessions: []string{"w?b"}})
 	if len(h.Items) != 1 || h.Items[0] != (api.HaltedSession{ID: web.ID, Name: "web"}) || h.Halt == nil || h.Halt.Mode != api.ModeHalt {
 		t.Errorf("%+v", h)
 	}
@@ -138,7 +139,7 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 	d.Unsignalled()
-	set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "case 7"})
+	set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "case 7", All: true})
 	d.Receipt(s.ID)
 	open(false).Refused(api.CodeHalted)
 	if h := set(d, api.HaltRequest{Mode: api.ModeOff}); h.Halt != nil || len(h.Items) != 0 {

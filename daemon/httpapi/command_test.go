@@ -305,6 +305,37 @@ func TestCommandForAll(t *testing.T) {
 	o.Survive([]uint32{300, 400, 401}, 401)
 }
 
+// TestCommandPattern: a pattern means the sessions with such names that the host has then, without kept ones, and with plans
+// only if each of them has one.
+func TestCommandPattern(t *testing.T) {
+	o := newOrdered(t)
+	var ids, tokens []string
+	planned := func(c *api.Command) { c.Plan = strings.Join(tokens, ",") }
+	send := func(sessions ...string) daemontest.Reply {
+		return o.Do("else", "POST", "/v1/commands", o.command("ann", planned, sessions...))
+	}
+	open := func(pid uint32, name string) {
+		s := o.Session("user", pid, api.NewSession{Name: name, GraceMS: daemontest.MS(0)})
+		plan := daemontest.Into[api.Plan](o.Do("root", "POST", "/v1/sessions/"+s.ID+"/plan", nil), http.StatusOK)
+		ids, tokens = append(ids, s.ID), append(tokens, plan.Token)
+	}
+	open(100, "ci-1")
+	open(200, "ci-2")
+	o.Session("user", 300, api.NewSession{Name: "work"})
+	o.Fork(300, 301, 1000, "lngtest-kept")
+	daemontest.Into[api.Session](o.Keep("user", 301), http.StatusCreated)
+	o.Session("user", 400, api.NewSession{Name: "ci-late"})
+	send("ci-*").Refused(api.CodeChanged)
+	send("ci-?", "lngtest-*").Refused(api.CodeNotFound)
+	send("ci-?", "none*").Refused(api.CodeNotFound)
+	o.Unsignalled()
+	if r := o.receipt(daemontest.Into[api.CommandReply](send("ci-?"), http.StatusAccepted)); !slices.Equal(r.Sessions, ids) {
+		t.Errorf("ends %v, want %v", r.Sessions, ids)
+	}
+	o.Until(func() bool { return o.Dead(100) && o.Dead(200) })
+	o.Survive([]uint32{100, 200, 300, 301, 400}, 300, 301, 400)
+}
+
 // TestCommandHalt: a signed halt ends what it names, and holds until a signed command lifts it.
 func TestCommandHalt(t *testing.T) {
 	o := newOrdered(t)

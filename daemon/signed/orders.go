@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -48,9 +49,6 @@ func (r *room) name(report *api.Report) {
 		}
 	}
 }
-
-// maxOrdered bounds the sessions that one command ends.
-const maxOrdered = 1024
 
 // Options of New.
 type Options struct {
@@ -144,21 +142,22 @@ func (s *Orders) end(order *order, c access.Caller, accept func(sessions []strin
 }
 
 // selected are the live sessions that an order names, and that its signers may end. A word without one
-// is an error. A name, and all, pass over the sessions that they may not end.
+// is an error. Names, patterns and all pass over the sessions that they may not end; patterns and all over kept ones.
 func (s *Orders) selected(o *order, c access.Caller) (all []tracer.SessionInfo, err error) {
 	rerr := s.o.Registry.Read(func(v registry.View) {
 		found := map[string]bool{}
 		var denied access.Decision
 		for _, x := range v.Sorted() {
-			info := x.Info()
-			if x.Closed() || !(o.All && !holdsKept(v, x.ID())) && !info.Among(o.Sessions) {
+			info, by := x.Info(), map[string]bool{}
+			named := acts.Named(&info, o.Sessions, by)
+			if x.Closed() || !named && !o.All || !by[info.ID.String()] && !by[info.Name] && holdsKept(v, x.ID()) {
 				continue
 			}
 			if d := access.Decide(c, access.End, v.Scope(x)); !d.Allow {
 				denied = d
 				continue
 			}
-			found[info.ID.String()], found[info.Name] = true, true
+			maps.Copy(found, by)
 			all = append(all, info)
 		}
 		missing := slices.IndexFunc(o.Sessions, func(word string) bool { return !found[word] })
@@ -167,10 +166,8 @@ func (s *Orders) selected(o *order, c access.Caller) (all []tracer.SessionInfo, 
 			err = api.NewError(api.CodeDenied, denied.Why, "")
 		case missing >= 0:
 			err = api.NewError(api.CodeNotFound, fmt.Sprintf("session %q not found", o.Sessions[missing]), "")
-		case len(all) > maxOrdered:
-			err = api.NewError(api.CodeBadRequest, fmt.Sprintf("it would end %d sessions, more than %d", len(all), maxOrdered), "")
-		case o.Plan != "" && len(all) != 1:
-			err = api.NewError(api.CodeAmbiguous, fmt.Sprintf("%d sessions have that name, and the plan is of one", len(all)), "use the id")
+		case len(all) > api.MaxMatched:
+			err = api.NewError(api.CodeBadRequest, fmt.Sprintf("it would end %d sessions, more than %d", len(all), api.MaxMatched), "")
 		}
 	})
 	if rerr != nil {
@@ -190,7 +187,7 @@ func holdsKept(v registry.View, id tracer.SessionID) bool {
 // halt carries out a command that halts the host, or lifts that. Which sessions it ends is known after
 // that, so the receipt of a daemon that dies between has none, and is never complete.
 func (s *Orders) halt(order *order, c access.Caller, a *accepted, accept func() error) error {
-	req := api.HaltRequest{Mode: order.Mode, Reason: order.Reason, Sessions: order.Sessions}
+	req := api.HaltRequest{Mode: order.Mode, Reason: order.Reason, Sessions: order.Sessions, All: order.All}
 	if req.Mode == api.ModeOff {
 		req.Reason = ""
 	}

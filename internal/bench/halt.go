@@ -52,7 +52,7 @@ func (c crowded) halted(ctx context.Context, r *report, name string, level int, 
 		return err
 	}
 	ask := func() error {
-		_, err := d.Halt(ctx, api.HaltRequest{Mode: api.ModeHalt, Reason: "bench"})
+		_, err := d.Halt(ctx, api.HaltRequest{Mode: api.ModeHalt, Reason: "bench", All: true})
 		return err
 	}
 	_, err = c.ended(ctx, r, name, -1, made, func(first *worker) error {

@@ -217,7 +217,7 @@ func TestOpenAPI(t *testing.T) {
 	get("/v1/history?limit=2")
 	get("/v1/history?after=0.0")
 	get("/v1/why?port=" + all.port + "&at=" + url.QueryEscape(listening.Format(time.RFC3339Nano)))
-	post("/v1/halt", api.HaltRequest{Mode: api.ModeHalt, Reason: "r"})
+	post("/v1/halt", api.HaltRequest{Mode: api.ModeHalt, Reason: "r", All: true})
 	get("/v1/sessions/over/report?wait=30s")
 	c.open("/v1/events?since=10m&until=0s").read()
 	c.open("/v1/events?from=1&until=0s").read()

@@ -27,7 +27,7 @@ func TestTraceOfShortProcesses(t *testing.T) {
 		i.Must("run", "--name", name, "--", "bash", "-c", fmt.Sprintf(
 			`for n in $(seq 1000 %d); do TRACEPARENT=00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920$n-01 %s; done`, 1000+children-1, command))
 		caught, all := 0, 0
-		scan := i.Must("events", "--since", "10m", "--type", "trace,exec", "--session", name, "-o", "jsonl").Out.String()
+		scan := i.Must("events", "--since", "10m", "--type", "trace,exec", name, "-o", "jsonl").Out.String()
 		for line := range strings.Lines(scan) {
 			if strings.Contains(line, `"type":"trace"`) {
 				caught++

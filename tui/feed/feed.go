@@ -25,8 +25,8 @@ type Watcher interface {
 	Watch(ctx context.Context, q api.WatchQuery, each func(*api.Frame) error) error
 }
 
-// Connect finds the daemon and what is to be watched.
-type Connect func(ctx context.Context) (Watcher, api.WatchQuery, error)
+// Connect finds the daemon.
+type Connect func(ctx context.Context) (Watcher, error)
 
 // Feed reads the daemon's frames. Frames that wait for the view are one batch, in which later
 // frames win: a slow terminal loses frames, but costs no memory and never shows a wrong picture.
@@ -45,8 +45,6 @@ type Msg struct {
 	Connected Watcher        // the daemon that was found, once
 	Batch     *picture.Batch // nil: no frame came
 	Away      error          // the stream is broken, and is requested again
-	Over      bool           // the stream has ended for good
-	Reason    string         // … why
 }
 
 // New makes a feed that reads nothing before Run.
@@ -66,25 +64,20 @@ func Pause(ctx context.Context, d time.Duration) {
 // stream begins with a whole picture.
 func (f *Feed) Run(ctx context.Context) tea.Cmd {
 	return func() tea.Msg {
-		w, q := f.find(ctx)
+		w := f.find(ctx)
 		for ctx.Err() == nil {
 			reason := ""
-			err := w.Watch(ctx, q, func(frame *api.Frame) error {
+			err := w.Watch(ctx, api.WatchQuery{}, func(frame *api.Frame) error {
 				if frame.Kind == "end" {
 					reason = frame.Reason
 				}
 				f.Add(frame)
 				return nil
 			})
-			if err == nil && reason == "stopping" {
+			if err == nil && reason != "slow" {
 				err = errors.New("the daemon is stopping")
 			}
-			switch {
-			case ctx.Err() != nil, err == nil && reason == "slow":
-			case err == nil:
-				f.send(Msg{Over: true, Reason: reason})
-				return nil
-			default:
+			if ctx.Err() == nil && err != nil {
 				f.send(Msg{Away: err})
 				f.pause(ctx, retryEvery)
 			}
@@ -94,17 +87,17 @@ func (f *Feed) Run(ctx context.Context) tea.Cmd {
 }
 
 // find waits for a daemon.
-func (f *Feed) find(ctx context.Context) (w Watcher, q api.WatchQuery) {
+func (f *Feed) find(ctx context.Context) (w Watcher) {
 	for ctx.Err() == nil {
 		var err error
-		if w, q, err = f.connect(ctx); err == nil {
+		if w, err = f.connect(ctx); err == nil {
 			f.send(Msg{Connected: w})
-			return w, q
+			return w
 		}
 		f.send(Msg{Away: err})
 		f.pause(ctx, retryEvery)
 	}
-	return w, q
+	return w
 }
 
 // Add adds a frame.
@@ -114,7 +107,7 @@ func (f *Feed) Add(frame *api.Frame) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next.Away, f.next.Over, f.next.Reason = nil, false, ""
+	f.next.Away = nil
 	if f.next.Batch == nil {
 		f.next.Batch = picture.NewBatch()
 	}

@@ -19,9 +19,7 @@ func live(pid int, comm string) api.Process {
 // startFeed runs a feed whose pauses take no time.
 func startFeed(t *testing.T, watch func(ctx context.Context, each func(*api.Frame) error) error) *Feed {
 	ctx, cancel := context.WithCancel(t.Context())
-	f := New(func(context.Context) (Watcher, api.WatchQuery, error) {
-		return &apitest.Client{On: apitest.On{Watch: watch}}, api.WatchQuery{}, nil
-	})
+	f := New(func(context.Context) (Watcher, error) { return &apitest.Client{On: apitest.On{Watch: watch}}, nil })
 	f.pause = func(context.Context, time.Duration) {}
 	over := make(chan struct{})
 	go func() { f.Run(ctx)(); close(over) }()
@@ -106,15 +104,6 @@ func TestFeedAsksAgain(t *testing.T) {
 	}
 	gone <- struct{}{}
 	if msg := news(f); msg.Away != nil || msg.Batch == nil || !msg.Batch.Reset || msg.Batch.Upsert[ref(2)] == nil {
-		t.Errorf("got %+v", msg)
-	}
-}
-
-func TestFeedEnds(t *testing.T) {
-	f := startFeed(t, func(_ context.Context, each func(*api.Frame) error) error {
-		return each(&api.Frame{Head: api.Head{Kind: "end"}, Reason: "session_over"})
-	})
-	if msg := next(t, f); !msg.Over || msg.Reason != "session_over" {
 		t.Errorf("got %+v", msg)
 	}
 }

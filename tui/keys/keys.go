@@ -4,8 +4,6 @@ import (
 	"reflect"
 
 	"charm.land/bubbles/v2/key"
-
-	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // Tree are the keys of the tree of sessions, and the keys that work everywhere.
@@ -75,7 +73,7 @@ func New() Map {
 			Search:       bind("/", "search, while you type", "/"),
 			Next:         bind("n", "next match", "n"),
 			Prev:         bind("N", "previous match", "N"),
-			Filter:       bind("f", "filter: words, "+picture.FilterHelp+", ! for not", "f"),
+			Filter:       bind("f", "filter: select sessions in the words of \"lineage ls\"", "f"),
 			Root:         bind(".", "show only the row and what is below it", "."),
 			Back:         bind("Backspace", "show one level more", "backspace"),
 			FollowRow:    bind("F", "follow the row", "F"),

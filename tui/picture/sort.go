@@ -134,7 +134,7 @@ func (v *View) Resort() {
 	if v.Picture.sorted {
 		v.Picture.sortSessions(v.order)
 	}
-	if f := v.Picture.filter; f != nil && f.timed {
+	if f := v.Picture.filter; f != nil { // time has passed, and sessions have changed
 		v.Picture.SetFilter(f)
 	}
 	v.restore()

@@ -1,11 +1,10 @@
 package picture
 
 // ToggleFilter shows only what the filter wants; again: everything.
-func (v *View) ToggleFilter(text string) {
-	if v.Picture.filter.String() == text {
-		text = ""
+func (v *View) ToggleFilter(f *Filter) {
+	if v.Picture.filter == f {
+		f = nil
 	}
-	f, _ := ParseFilter(text) // it is ours
 	v.SetFilter(f)
 }
 

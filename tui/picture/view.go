@@ -116,9 +116,6 @@ func (v *View) HideExited(on bool) {
 // HidesExited reports whether exited processes are hidden.
 func (v *View) HidesExited() bool { return v.hidden }
 
-// hides is HidesExited, unless the filter asks for exited processes.
-func (v *View) hides() bool { return v.hidden && (v.Picture.filter == nil || !v.Picture.filter.exited) }
-
 // FoldSessions folds all sessions, or unfolds them if all are folded. Sessions that come
 // later look the same.
 func (v *View) FoldSessions() {

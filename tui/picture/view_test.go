@@ -1,10 +1,12 @@
 package picture
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -32,6 +34,9 @@ func checkView(t interface{ Fatalf(string, ...any) }, v *View) {
 	}
 	for i, r := range rows {
 		prev := v.Prev(r)
+		if v.Picture.filter != nil && r != v.root && r.hits == 0 {
+			t.Fatalf("the filter wants nothing at and below %s", label(r))
+		}
 		if i == 0 && prev != nil || i > 0 && prev != rows[i-1] {
 			t.Fatalf("before %s is not what %s is after", label(r), label(r))
 		}
@@ -69,15 +74,13 @@ func act(t *rapid.T, v *View) {
 			v.restore()
 		}
 	case 6:
-		f, err := ParseFilter(rapid.SampledFrom([]string{"", "comm:sh", "state:zombie", "!comm:sh", "session:a"}).Draw(t, "filter"))
-		require.NoError(t, err)
-		v.SetFilter(f)
+		v.SetFilter(rapid.SampledFrom([]*Filter{nil, words("a"), words("3"), {Selection: &api.Selection{State: "ending"}}}).Draw(t, "filter"))
 	case 7:
 		v.SetRoot(v.sel)
 	case 8:
 		v.SetRoot(nil)
 	case 9:
-		v.ToggleFilter(rapid.SampledFrom([]string{Strays, Calls}).Draw(t, "strays or calls"))
+		v.ToggleFilter(rapid.SampledFrom([]*Filter{Strays, Calls}).Draw(t, "strays or calls"))
 	case 10:
 		v.SetFollow(rapid.SampledFrom([]Follow{FollowNothing, FollowRow, FollowNewest}).Draw(t, "follow"))
 	case 11:
@@ -131,103 +134,43 @@ func TestAnchor(t *testing.T) {
 	})
 }
 
-// A filter shows the rows that it wants, the rows above them, and nothing else.
-func TestFilterKeepsAncestors(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		h, v := newHost(), NewView(New())
-		f, _ := ParseFilter("comm:sh")
-		if rapid.Bool().Draw(t, "at once") {
-			v.SetFilter(f)
-		}
-		for range rapid.IntRange(1, 20).Draw(t, "frames") {
-			v.Apply(batch(h.step(t)))
-		}
-		v.SetFilter(f)
-		for _, r := range v.Picture.processes {
-			if grouped(r) {
-				v.Picture.Fold(r.up, false)
-			}
-		}
-		for _, r := range v.Picture.sessions {
-			if grouped(r) {
-				v.Picture.Fold(r.up, false)
-			}
-		}
-		shown := map[*Row]bool{}
-		for r := v.First(); r != nil; r = v.Next(r) {
-			shown[r] = true
-		}
-		want := map[*Row]bool{}
-		for _, r := range v.Picture.processes {
-			if r.Process.Comm == "sh" {
-				for ; r != v.Picture.top; r = r.up {
-					want[r] = true
+// words is a filter of words.
+func words(all ...string) *Filter {
+	return &Filter{Text: strings.Join(all, " "), Selection: &api.Selection{Words: all}}
+}
+
+// TestFilter: a selected session is shown with its processes; of a word that names a process, only that.
+func TestFilter(t *testing.T) {
+	p := New()
+	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{
+		{Ref: at(41, 1), Session: "aaa1"}, {Ref: at(43, 3), Session: "aaa1"}, {Ref: at(42, 2), Session: "web1/bbb2", State: "exited", Orphan: true}, {Ref: at(44, 4), Session: "ccc3", Calls: []api.Call{{ID: "x"}}, Orphan: true}, {Ref: at(45, 5), Session: "ccc3", State: "zombie"},
+	}, Sessions: []api.Session{{ID: "aaa1", Name: "build", State: "active", UID: 7}, {ID: "web1/bbb2", Name: "43", State: "active", Kept: true}}}))
+	p.SetPorts(map[api.Ref][]int{at(41, 1): {80}})
+	p.Session("aaa1").Session.Paused = new(time.Now())
+	for want, all := range map[string][]*Filter{
+		"aaa1 41 43":      {words("build"), words("aaa"), words("b*"), {Selection: &api.Selection{State: "paused"}}, {Selection: &api.Selection{UID: new(7)}}, words("build", "41")},
+		"41":              {words("41"), words("41@1"), words(":80"), words(":80/tcp", "41")},
+		"web1/bbb2 42 43": {words("43")}, // a name, and a PID
+		"web1/bbb2 42":    {words("bbb2"), words("bbb"), {Selection: &api.Selection{State: "kept"}}},
+		"44":              {words("44"), Calls},
+		"44 45":           {Strays},
+		"":                {words("41@2"), words(":81"), words("bui"), words("aa"), {Selection: &api.Selection{Words: []string{"build", "41"}, UID: new(0)}}},
+	} {
+		for _, f := range all {
+			p.SetFilter(f)
+			var got []string
+			for _, r := range p.sessions {
+				if r.match {
+					got = append(got, r.Session.ID)
 				}
 			}
-		}
-		require.Equal(t, len(shown), len(want))
-		for r := range want {
-			if !shown[r] {
-				t.Fatalf("%s is not shown", label(r))
+			for _, r := range p.processes {
+				if r.match {
+					got = append(got, fmt.Sprint(r.Process.PID))
+				}
 			}
-		}
-	})
-}
-
-func TestParseFilter(t *testing.T) {
-	for text, want := range map[string]string{
-		"nosuch:1":     "invalid filter nosuch:1: use one of " + FilterHelp + " with a value",
-		"uid:x":        "invalid filter uid:x: must be a number",
-		"state:dead":   "invalid filter state:dead: must be some of live,exited,zombie,orphan",
-		"!":            "filter ! has no value",
-		"comm:":        "filter comm: has no value",
-		"age:soon":     "invalid filter age:soon: must be a duration: 90s, 5m, <2h, 3d",
-		"rss:big":      "invalid filter rss:big: must be a size: 100M, <2G",
-		"\x1b[2J:\x1b": `invalid filter \x1b[2J:\x1b: use one of ` + FilterHelp + ` with a value`,
-	} {
-		if _, err := ParseFilter(text); err == nil || err.Error() != want {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-	if f, err := ParseFilter("a !comm:b  rss: c"); err == nil || f.String() != "a !comm:b" {
-		t.Errorf("the terms before a wrong one: %s, %v", f, err)
-	}
-	if f, err := ParseFilter("  "); f != nil || err != nil {
-		t.Errorf("blanks: %v, %v", f, err)
-	}
-}
-
-func TestFilterTerms(t *testing.T) {
-	p := New()
-	uid := 1000
-	live := api.Process{Ref: at(41, 1), Session: "a", Comm: "Bash", Argv: []string{"/bin/Bash", "-c", "make ALL"}, State: "live", UID: &uid, Orphan: true}
-	live.Calls = []api.Call{{ID: "toolu_Ab3", Tool: "Bash"}}
-	dead := api.Process{Ref: at(42, 2), Session: "b", Comm: "cc", State: "exited", Orphan: true}
-	zombie := api.Process{Ref: at(43, 3), Session: "b", Comm: "as", State: "zombie"}
-	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{live, dead, zombie},
-		Sessions: []api.Session{{ID: "a", Name: "Build", State: "active", UID: 7}, {ID: "b", State: "active"}}}))
-	for text, want := range map[string]string{
-		"comm:bash": "41", "bash": "41", "make all": "41", "42": "42", "4": "", "!comm:bash": "42 43", "uid:1000": "41", "uid:7": "a",
-		"state:orphan": "41", "state:exited": "42", Strays: "41 43", Calls: "41", "call:bash": "41", "call:b3": "41", "call:web": "", "session:build": "a 41", "session:b": "a b 41 42 43", "session:a !bash": "", "!cc !bash": "43",
-		"build": "a", "CC": "42",
-	} {
-		f, err := ParseFilter(text)
-		require.NoError(t, err)
-		p.SetFilter(f)
-		var got []string
-		for _, r := range p.sessions {
-			if r.match {
-				got = append(got, r.Session.ID)
-			}
-		}
-		for _, r := range p.processes {
-			if r.match {
-				got = append(got, fmt.Sprint(r.Process.PID))
-			}
-		}
-		slices.SortFunc(got, func(a, b string) int { return len(a)*100 - len(b)*100 + strings.Compare(a, b) })
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: %v, want %s", text, got, want)
+			slices.SortFunc(got, func(a, b string) int { return cmp.Or(len(b)/3-len(a)/3, strings.Compare(a, b)) })
+			require.Equal(t, strings.Join(got, " "), want)
 		}
 	}
 }
@@ -345,9 +288,7 @@ func TestFoldedAtFirst(t *testing.T) {
 		if !folded {
 			continue
 		}
-		f, err := ParseFilter("13")
-		require.NoError(t, err)
-		v.SetFilter(f)
+		v.SetFilter(words("13"))
 		if w := v.Window(); len(w) != 2 || w[1].pid != 13 {
 			t.Errorf("the filter's match is hidden in a folded session: %d rows", len(w))
 		}

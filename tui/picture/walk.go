@@ -7,7 +7,7 @@ func (v *View) shown(r *Row) bool {
 	if v.Picture.filter != nil && r.hits == 0 {
 		return false
 	}
-	return r.live > 0 || r.Kind == SessionRow || !v.hides() || r.OfSessions()
+	return r.live > 0 || r.Kind == SessionRow || !v.hidden || r.OfSessions()
 }
 
 // Child is the first row right below r that would be shown, or nil.
@@ -15,7 +15,7 @@ func (v *View) Child(r *Row) *Row { return v.skip(r.first, (*Row).Next) }
 
 // Below is how many processes below r would be shown.
 func (v *View) Below(r *Row) int {
-	if v.hides() {
+	if v.hidden {
 		if r.counted {
 			return int(r.live) - 1
 		}
@@ -29,7 +29,7 @@ func (v *View) Below(r *Row) int {
 
 // Hidden is how many processes are hidden as exited.
 func (v *View) Hidden() int {
-	if !v.hides() {
+	if !v.hidden {
 		return 0
 	}
 	return int(v.root.size - v.root.live)

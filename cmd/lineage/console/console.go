@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
@@ -45,6 +46,21 @@ func (c *Console) Complain(err error) {
 		text += ": " + strings.Join(ids, ", ")
 	}
 	c.Say("%s", text)
+}
+
+// Failed complains of the errors that are not nil, and returns the worst of their exit codes as an error without text.
+func (c *Console) Failed(errs ...error) error {
+	worst, said := api.ExitOK, ""
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if err.Error() != said { // else it is the same of all: the daemon is lost
+			c.Complain(err)
+		}
+		worst, said = max(worst, exit.Code(err)), err.Error()
+	}
+	return exit.Silent(worst)
 }
 
 // Print writes l to stdout: all of it, or nothing.

@@ -7,6 +7,10 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
 // Terminal gives the size of w if it is a terminal.
@@ -36,6 +40,20 @@ func (c *Console) CanAsk() bool {
 	_, in := Terminal(c.Stdin)
 	_, out := Terminal(c.Stderr)
 	return in && out
+}
+
+// Confirm shows a page and asks a question below it. Anything but a yes is an error of the command.
+func (c *Console) Confirm(command string, p *text.Page, question string) error {
+	if !c.CanAsk() {
+		return exit.Usage("%s: cannot ask for confirmation (not a terminal); use --yes", command)
+	}
+	if err := p.Flush(); err != nil {
+		return err
+	}
+	if !c.Agreed(question) {
+		return exit.Errorf(api.ExitFailed, "%s: not confirmed, nothing was sent", command)
+	}
+	return nil
 }
 
 // Agreed asks a question, and reports whether the answer is yes.

@@ -4,43 +4,24 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-var (
-	errNotConfirmed = exit.Errorf(api.ExitFailed, "end: not confirmed, nothing was sent")
-	errCannotAsk    = exit.Usage("end: cannot ask for confirmation (not a terminal); use --yes")
-)
-
-// ask shows what will die and asks for a yes. It asks nothing if everything is over
-// already.
-func (e *Ender) ask(ctx context.Context, targets []*target) (bool, error) {
+// ask shows what will die, and returns an error unless the user agrees. If everything is over already it asks only about a halt.
+func (e *Ender) ask(ctx context.Context, targets []*target, halt bool) error {
 	p := e.Console.Page(e.Console.Stderr, false)
-	sessions, processes := e.list(ctx, p, targets)
-	if sessions == 0 {
-		return true, nil
-	}
-	what := "it"
-	if sessions > 1 {
-		what = fmt.Sprintf("these %d sessions with %s", sessions, display.Count(processes, "process", "processes"))
-	}
-	return confirm(e.Console, p, what)
-}
-
-// list writes what will die, and counts it.
-func (e *Ender) list(ctx context.Context, p *text.Page, targets []*target) (sessions, processes int) {
+	sessions, processes := 0, 0
 	for _, t := range targets {
 		if t.err != nil || t.session.State == api.StateEnded {
 			continue
 		}
 		sessions++
 		processes += t.session.Live
-		p.Wrap(0, fmt.Sprintf("session %s: %s will get %s%s", display.Text(strings.TrimSpace(t.session.ID+" "+t.session.Name)),
+		p.Wrap(0, fmt.Sprintf("session %s: %s will get %s%s", name(t.session),
 			display.Count(t.session.Live, "process", "processes"), e.signals(t.session), listening(t.session)+e.activity(t.session, e.Console.Now())))
 		tree, err := e.Client.Tree(ctx, t.session.ID, "ancestors")
 		if err != nil {
@@ -55,8 +36,21 @@ func (e *Ender) list(ctx context.Context, p *text.Page, targets []*target) (sess
 		}
 		text.WriteListed(p, live)
 	}
-	return sessions, processes
+	count := display.Count(processes, "process", "processes")
+	switch {
+	case halt:
+		p.Wrap(0, fmt.Sprintf(`%s with %s will end, and known agents die at their exec until "lineage halt --off"`, display.Count(sessions, "session", "sessions"), count))
+		return e.Console.Confirm("halt", p, "Halt this host?")
+	case sessions == 0:
+		return nil
+	case sessions == 1:
+		return e.Console.Confirm("end", p, "End it?")
+	}
+	return e.Console.Confirm("end", p, fmt.Sprintf("End these %d sessions with %s?", sessions, count))
 }
+
+// name is how a line names a session.
+func name(s *api.Session) string { return display.Text(strings.TrimSpace(s.ID + " " + s.Name)) }
 
 // listening says on which ports a session listens.
 func listening(s *api.Session) string {
@@ -66,10 +60,41 @@ func listening(s *api.Session) string {
 	return "; it listens on " + strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Ports), " ", ", "), "[]")
 }
 
-// confirm prints the page, and asks for a yes below it.
-func confirm(c *console.Console, p *text.Page, what string) (bool, error) {
-	if err := p.Flush(); err != nil {
-		return false, err
+// activity says what is known about the use of a session that ends because it is idle.
+func (e *Ender) activity(s *api.Session, now time.Time) string {
+	if e.Sessions.Idle == 0 {
+		return ""
 	}
-	return c.Agreed("End " + what + "?"), nil
+	last := "no event since the daemon started"
+	if s.LastEvent != nil {
+		last = "last event " + display.Age(now.Sub(*s.LastEvent)) + " ago"
+	}
+	return fmt.Sprintf("; idle for %s, %s of CPU so far, %s", display.Age(time.Duration(s.IdleSeconds*float64(time.Second))), display.CPU(s.CPUSeconds), last)
+}
+
+// Each does something else than an end to each selected session. Those that no word names alone are left out unless they
+// fit, and are listed before a question. If a word names none, nothing is done.
+func (e *Ender) Each(ctx context.Context, verb string, fits func(*api.Session) bool, do func(id string) error) error {
+	found, err := e.selection().Resolve(ctx, e.Client)
+	if err != nil {
+		return err
+	}
+	p := e.Console.Page(e.Console.Stderr, false)
+	ask, ids := false, []string{}
+	for _, c := range found.Choices {
+		if c.Named || fits(c.Session) {
+			ask, ids = ask || !c.Named && !e.Yes, append(ids, c.Session.ID)
+			p.Wrap(0, name(c.Session))
+		}
+	}
+	if ask {
+		if err := e.Console.Confirm(verb, p, fmt.Sprintf("Do you want to %s these %d sessions?", verb, len(ids))); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, len(ids))
+	for i, id := range ids {
+		errs[i] = do(id)
+	}
+	return e.Console.Failed(errs...)
 }

@@ -10,21 +10,35 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// endCall ends what a tool call has left, of one session if that is named.
-func (e *Ender) endCall(ctx context.Context, session string) error {
-	list, err := e.Client.Orphans(ctx, session)
+// process is that of which a branch ends: named, or the agent of a tool call, of the selected sessions.
+func (e *Ender) process(ctx context.Context) (string, error) {
+	if e.Branch {
+		refs, err := api.Processes(ctx, e.Client, e.Sessions.Words[0])
+		switch {
+		case err != nil:
+			return "", err
+		case len(refs) != 1:
+			return "", exit.Usage("end: %d processes have %s; name one of them", len(refs), e.Sessions.Words[0])
+		}
+		return refs[0].String(), nil
+	}
+	list, err := e.Sessions.OrAll().LeftBy(ctx, e.Client)
 	if err != nil {
-		return err
+		return "", err
 	}
 	agent, err := list.AgentOf(e.Call)
 	if err != nil {
-		return fmt.Errorf("end: %w", err)
+		return "", fmt.Errorf("end: %w", err)
 	}
-	return e.endBranch(ctx, agent.String())
+	return agent.String(), nil
 }
 
 // endBranch ends one process and everything that it ever started, or what it started in a tool call.
-func (e *Ender) endBranch(ctx context.Context, ref string) error {
+func (e *Ender) endBranch(ctx context.Context) error {
+	ref, err := e.process(ctx)
+	if err != nil {
+		return err
+	}
 	if e.DryRun || !e.Yes {
 		plan, err := e.Client.PlanBranch(ctx, ref, e.Call)
 		if err != nil {
@@ -35,17 +49,14 @@ func (e *Ender) endBranch(ctx context.Context, ref string) error {
 			return err
 		}
 		if e.DryRun {
-			return e.showPlans([]*api.Plan{plan}, map[*api.Plan]string{plan: e.signals(s)}, false)
+			err := refused(plan)
+			if failed := e.Console.Print(e.Format, text.Plans([]*api.Plan{plan}, map[*api.Plan]string{plan: e.signals(s)}, false)); failed != nil {
+				return failed
+			}
+			return e.Console.Failed(err)
 		}
-		if !e.Console.CanAsk() {
-			return errCannotAsk
-		}
-		goOn, err := e.askBranch(plan, e.signals(s))
-		if err != nil {
+		if err := e.askBranch(plan, e.signals(s)); err != nil {
 			return err
-		}
-		if !goOn {
-			return errNotConfirmed
 		}
 	}
 	answered := e.sayIfSlow()
@@ -64,26 +75,10 @@ func (e *Ender) endBranch(ctx context.Context, ref string) error {
 	return e.report(targets)
 }
 
-// memberRef returns PID@START; for a PID alone, of the process that has it now.
-func memberRef(ctx context.Context, c api.Client, word string) (string, error) {
-	ref, err := api.ParseRef(word)
-	if err != nil {
-		return "", exit.Usage("end: %w", exit.Invalid("PID", word, "PID or PID@START"))
-	}
-	if ref.StartNS != 0 {
-		return ref.String(), nil
-	}
-	p, err := c.Process(ctx, word)
-	if err != nil {
-		return "", err
-	}
-	return p.Ref.String(), nil
-}
-
-// askBranch shows what will die and asks for a yes.
-func (e *Ender) askBranch(plan *api.Plan, how string) (bool, error) {
+// askBranch shows what will die, and returns an error unless the user agrees.
+func (e *Ender) askBranch(plan *api.Plan, how string) error {
 	if plan.RefusedBy != "" || len(plan.Processes) == 0 {
-		return true, nil // the daemon will say what is wrong
+		return nil // the daemon will say what is wrong
 	}
 	p := e.Console.Page(e.Console.Stderr, false)
 	p.Wrap(0, fmt.Sprintf("%s in session %s: %s will get %s", text.BranchOf(plan),
@@ -94,5 +89,5 @@ func (e *Ender) askBranch(plan *api.Plan, how string) (bool, error) {
 	}
 	text.WriteListed(p, branch)
 	text.WriteAmbiguous(p, plan)
-	return confirm(e.Console, p, "them")
+	return e.Console.Confirm("end", p, "End them?")
 }

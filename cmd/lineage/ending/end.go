@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -17,147 +16,69 @@ import (
 // Ender ends sessions of one daemon, and reports on the console.
 type Ender struct {
 	Options
-	Console *console.Console
-	Client  api.Client
-	UID     int    // the caller's
-	Format  string // of plans and receipts
+	Sessions api.Selection
+	Console  *console.Console
+	Client   api.Client
+	UID      int    // the caller's
+	Format   string // of plans and receipts
+	at       string // the host, for messages; empty: this one
 }
 
-// End ends what the options and words name: sessions, or a process with its branch. On a
+// End ends what the options and the selection say: sessions, or a process with its branch. On a
 // terminal it asks first; elsewhere it fails unless no question is needed.
-func (e *Ender) End(ctx context.Context, words []string) (err error) {
-	if e.chooses() {
-		if words, err = e.choose(ctx, words); err != nil {
-			return err
-		}
-		if len(words) == 0 {
-			e.Console.Say("end: no session to end")
-			return e.Console.Print(e.Format, text.Receipts([]text.Receipt{}, true))
-		}
+func (e *Ender) End(ctx context.Context) error {
+	if e.Branch || e.Call != "" {
+		return e.endBranch(ctx)
+	}
+	asked, words := e.Console.Now(), e.Sessions.Words
+	// A single session that need not be shown is ended without any other request first:
+	// in a fork storm each answer may take long.
+	if e.Yes && !e.DryRun && e.Plan == "" && len(words) == 1 && e.Sessions.Plain() {
+		return e.endAll(ctx, []*target{{word: words[0]}}, asked)
+	}
+	answered := e.sayIfSlow()
+	targets, err := e.choose(ctx)
+	answered()
+	if err != nil {
+		return err
 	}
 	switch {
-	case e.Branch:
-		ref, err := memberRef(ctx, e.Client, words[0])
-		if err != nil {
-			return err
-		}
-		return e.endBranch(ctx, ref)
-	case e.Call != "":
-		return e.endCall(ctx, strings.Join(words, ""))
+	case len(targets) == 0:
+		e.Console.Say("end: no session to end")
+		return e.Console.Print(e.Format, text.Receipts([]text.Receipt{}, true))
 	case e.DryRun:
-		return e.dryRun(ctx, words, false)
-	case !e.Yes && !e.Console.CanAsk():
-		for _, t := range resolve(ctx, e.Client, &e.Options, words) {
-			if t.err != nil {
-				return t.err // this error matters more
-			}
+		return e.dryRun(ctx, targets, false)
+	case !e.Yes:
+		if err := e.ask(ctx, targets, false); err != nil {
+			return err
 		}
-		return errCannotAsk
+		if targets, err = e.stillChosen(ctx, targets); err != nil {
+			return err
+		}
 	}
-	return e.endSessions(ctx, words)
+	return e.endAll(ctx, targets, asked)
 }
 
-// choose returns the sessions that --all, --mine, --idle or --left select; --left only those that
-// words name, if there are any.
-func (e *Ender) choose(ctx context.Context, words []string) ([]string, error) {
-	list, err := e.Client.Sessions(ctx, "live", "")
-	if err != nil {
-		return nil, err
+// stillChosen drops the sessions that are no longer selected since the question: those that work again, for example.
+func (e *Ender) stillChosen(ctx context.Context, targets []*target) ([]*target, error) {
+	if e.Sessions.Plain() {
+		return targets, nil
 	}
-	var ids, spared []string
-	switch {
-	case e.Idle > 0:
-		idle, err := e.idle(ctx)
-		if err != nil {
-			return nil, err
-		}
-		ids, spared = chosen(list.Items, e.UID, e.UID == 0, Where{}, idle)
-	case e.Left:
-		only := map[string]bool{}
-		for _, word := range words {
-			s, err := e.Client.Session(ctx, word)
-			if err != nil {
-				return nil, err
-			}
-			only[s.ID] = true
-		}
-		ids, spared = leftBehind(list.Items, only)
-	default:
-		ids, spared = chosen(list.Items, e.UID, (e.All || e.Where.Given()) && e.UID == 0, e.Where, nil)
-	}
-	for _, why := range spared {
-		e.Console.Say("end: %s", why)
-	}
-	return ids, nil
-}
-
-// idle has the sessions that are idle for the wanted time, as of a look that the daemon makes now.
-func (e *Ender) idle(ctx context.Context) (map[string]bool, error) {
-	list, err := e.Client.Sessions(ctx, "idle", "")
-	if err != nil {
-		return nil, err
-	}
-	idle := make(map[string]bool)
-	for _, s := range list.Items {
-		idle[s.ID] = s.IdleSeconds >= e.Idle.Seconds()
-	}
-	return idle, nil
-}
-
-// stillIdle drops the sessions that have begun to work while the question was open.
-func (e *Ender) stillIdle(ctx context.Context, targets []*target) ([]*target, error) {
-	idle, err := e.idle(ctx)
+	now, err := e.selection().Find(ctx, e.Client)
 	return slices.DeleteFunc(targets, func(t *target) bool {
-		busy := err == nil && t.err == nil && !idle[t.word]
-		if busy {
-			e.Console.Say("end: session %s is no longer idle, and was not ended", t.word)
+		gone := err == nil && t.err == nil && !slices.Contains(now.IDs(), t.word)
+		if gone {
+			e.Console.Say("end: session %s is no longer selected, and was not ended", t.word)
 		}
-		return busy
+		return gone
 	}), err
 }
 
-// target is one session to end.
-type target struct {
-	word    string       // by which the daemon finds it
-	session *api.Session // nil: not requested yet
-	report  *api.Report
-	before  *time.Time // when it ended, if that was before our request
-	err     error
-}
-
-// endSessions ends the sessions that words name. A session that cannot be ended does
-// not stop the others from ending; the worst exit code counts.
-func (e *Ender) endSessions(ctx context.Context, words []string) error {
+// endAll ends the targets, and reports. A session that cannot be ended does not stop the others from ending; the
+// worst exit code counts.
+func (e *Ender) endAll(ctx context.Context, targets []*target, asked time.Time) error {
 	answered := e.sayIfSlow()
-	asked := e.Console.Now()
-	targets := []*target{{word: words[0]}}
-	// A single session that need not be shown is ended without any other request first:
-	// in a fork storm each answer may take long.
-	if !e.Yes || len(words) > 1 || e.Plan != "" {
-		targets = resolve(ctx, e.Client, &e.Options, words)
-	}
-	answered()
-	if !e.Yes {
-		goOn, err := e.ask(ctx, targets)
-		if err != nil {
-			return err
-		}
-		if !goOn {
-			return errNotConfirmed
-		}
-		if e.Idle > 0 {
-			if targets, err = e.stillIdle(ctx, targets); err != nil {
-				return err
-			}
-		}
-	}
-	answered = e.sayIfSlow()
-	// All ends begin before the first wait, so that their graces run in parallel.
-	for _, t := range targets {
-		if t.err == nil {
-			t.report, t.err = e.Client.End(ctx, t.word, e.request())
-		}
-	}
+	e.begin(ctx, targets)
 	for _, t := range targets {
 		if t.err == nil && t.report.Ended != nil && t.report.Ended.Before(asked) {
 			t.before = t.report.Ended
@@ -166,6 +87,19 @@ func (e *Ender) endSessions(ctx context.Context, words []string) error {
 	answered()
 	e.wait(ctx, targets)
 	return e.report(targets)
+}
+
+// begin begins all ends before the first wait, so that their graces run in parallel.
+func (e *Ender) begin(ctx context.Context, targets []*target) {
+	for _, t := range targets {
+		req := e.request()
+		if t.plan != nil {
+			req.PlanToken = t.plan.Token
+		}
+		if t.err == nil {
+			t.report, t.err = e.Client.End(ctx, t.word, req)
+		}
+	}
 }
 
 // slow is how long the daemon may take before the caller gets a message.
@@ -177,92 +111,61 @@ func (e *Ender) sayIfSlow() (answered func()) {
 	return func() { t.Stop() }
 }
 
-// resolve asks for the sessions that words name, each of them once. The beginning of an id
-// is enough only with --dry-run or --if-plan.
-func resolve(ctx context.Context, c api.Client, o *Options, words []string) []*target {
-	var targets []*target
-	seen := map[string]bool{}
-	for _, word := range words {
-		s, err := c.Session(ctx, word)
-		if err == nil && s.ID != word && s.Name != word && !o.DryRun && o.Plan == "" {
-			s, err = nil, api.NewError(api.CodeNotFound, fmt.Sprintf("session %s: not found", word), fmt.Sprintf("to end %s name it in full", s.ID))
-		}
-		if err == nil && seen[s.ID] {
-			continue
-		}
-		t := &target{session: s, err: err}
-		if err == nil {
-			seen[s.ID] = true
-			t.word = s.ID
-		}
-		targets = append(targets, t)
-	}
-	return targets
-}
-
 // report prints the receipts, prints errors on stderr, and returns the worst exit code
 // as an error without text.
 func (e *Ender) report(targets []*target) error {
-	var reports []text.Receipt
-	for _, t := range targets {
-		if t.report != nil {
-			t.report.Head = text.Head("report")
-			reports = append(reports, text.Receipt{Report: t.report, Before: t.before})
-		}
-	}
-	if len(reports) > 0 {
-		if err := e.Console.Print(e.Format, text.Receipts(reports, len(targets) > 1)); err != nil {
+	if receipts := receiptsOf(targets); len(receipts) > 0 {
+		if err := e.Console.Print(e.Format, text.Receipts(receipts, len(targets) > 1)); err != nil {
 			return err
 		}
 	}
-	worst, said := api.ExitOK, ""
-	for _, t := range targets {
-		switch {
-		case t.err != nil:
-			if t.err.Error() != said { // the daemon is lost for all
-				e.Console.Complain(t.err)
-			}
-			said = t.err.Error()
-			worst = max(worst, exit.Code(t.err))
-		case t.report.Verdict != api.VerdictClean:
-			e.Console.Say("%s", text.Shortfall(t.report))
-			worst = max(worst, api.ExitLeft)
-		}
-	}
-	return exit.Silent(worst)
+	return e.Console.Failed(errorsOf(targets)...)
 }
 
-var (
-	errNotHalted      = exit.Errorf(api.ExitFailed, "halt: not confirmed, nothing was changed")
-	errCannotAskHalts = exit.Usage("halt: cannot ask for confirmation (not a terminal); use --yes")
-)
-
-// Halt halts the host, and waits until the sessions that words name are over; all of them without words. On
-// a terminal it asks first. Sessions that start meanwhile end, too.
-func (e *Ender) Halt(ctx context.Context, words []string, reason string) error {
-	e.Now = true
-	if e.DryRun || !e.Yes {
-		chosen := words
-		if len(words) == 0 {
-			list, err := e.Client.Sessions(ctx, "live", "")
-			if err != nil {
-				return err
-			}
-			for i := range list.Items {
-				chosen = append(chosen, list.Items[i].ID)
-			}
+// receiptsOf are the receipts of targets. One that is not clean is an error of its target.
+func receiptsOf(targets []*target) (receipts []text.Receipt) {
+	for _, t := range targets {
+		if t.report == nil {
+			continue
 		}
-		if e.DryRun {
-			return e.dryRun(ctx, chosen, true)
-		}
-		if !e.Console.CanAsk() {
-			return errCannotAskHalts
-		}
-		if agreed, err := e.askHalt(ctx, resolve(ctx, e.Client, &e.Options, chosen)); !agreed {
-			return err
+		t.report.Head = text.Head("report")
+		receipts = append(receipts, text.Receipt{Report: t.report, Before: t.before})
+		if t.err == nil && t.report.Verdict != api.VerdictClean {
+			t.err = exit.Errorf(api.ExitLeft, "%s", text.Shortfall(t.report))
 		}
 	}
-	done, err := e.Client.Halt(ctx, api.HaltRequest{Mode: api.ModeHalt, Reason: reason, Sessions: words})
+	return receipts
+}
+
+// Halt halts the host, and waits until the selected sessions are over. On a terminal it asks first. With
+// all, sessions that start meanwhile end, too.
+func (e *Ender) Halt(ctx context.Context, reason string) error {
+	e.Now = true
+	req := api.HaltRequest{Mode: api.ModeHalt, Reason: reason, All: e.Sessions.All}
+	if e.DryRun || !e.Yes || !req.All {
+		found, err := e.selection().Resolve(ctx, e.Client)
+		if err != nil {
+			return err
+		}
+		targets := make([]*target, len(found.Choices))
+		for i, c := range found.Choices {
+			targets[i] = &target{word: c.Session.ID, session: c.Session}
+		}
+		switch {
+		case e.DryRun:
+			return e.dryRun(ctx, targets, true)
+		case len(targets) == 0 && !req.All:
+			return exit.Errorf(api.ExitNotFound, "halt: no session is selected, nothing was changed")
+		case !e.Yes:
+			if err := e.ask(ctx, targets, true); err != nil {
+				return err
+			}
+		}
+		if !req.All {
+			req.Sessions = found.IDs()
+		}
+	}
+	done, err := e.Client.Halt(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -283,24 +186,4 @@ func (e *Ender) Halt(ctx context.Context, words []string, reason string) error {
 	}
 	e.wait(ctx, targets)
 	return e.report(targets)
-}
-
-// askHalt shows what will die and asks for a yes.
-func (e *Ender) askHalt(ctx context.Context, targets []*target) (bool, error) {
-	for _, t := range targets {
-		if t.err != nil {
-			return false, t.err
-		}
-	}
-	p := e.Console.Page(e.Console.Stderr, false)
-	sessions, processes := e.list(ctx, p, targets)
-	p.Wrap(0, fmt.Sprintf(`%s with %s will end, and known agents die at their exec until "lineage halt --off"`,
-		display.Count(sessions, "session", "sessions"), display.Count(processes, "process", "processes")))
-	if err := p.Flush(); err != nil {
-		return false, err
-	}
-	if !e.Console.Agreed("Halt this host?") {
-		return false, errNotHalted
-	}
-	return true, nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
@@ -17,18 +16,9 @@ import (
 
 // Fleet ends the sessions of the same names on many hosts.
 type Fleet struct {
-	Options
-	Console *console.Console
-	Dial    hosts.Dialer
-	Hosts   hosts.List
-	Format  string // of plans and receipts
-}
-
-// planned is what an end would do on one host.
-type planned struct {
-	plans []*api.Plan // of the sessions that can be ended
-	how   map[*api.Plan]string
-	grace time.Duration // the longest
+	Ender
+	Dial  hosts.Dialer
+	Hosts hosts.List
 }
 
 // listing shows the plans of a host.
@@ -41,11 +31,13 @@ func (p *planned) listing() *text.Listing {
 
 // End makes a plan on every host, asks once, and ends under the plan of each host, on one host first:
 // processes that came later are not hit.
-func (f *Fleet) End(ctx context.Context, words []string) error {
+func (f *Fleet) End(ctx context.Context) error {
 	var mu sync.Mutex
 	plans := map[string]*planned{} // of the hosts that answer
 	shown := hosts.Each(ctx, f.Dial, f.Hosts, hosts.Time, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
-		p, err := planOn(ctx, c, &f.Options, words)
+		e := f.Ender
+		e.Client, e.UID, e.at = c, 0, " on "+host // the host decides what its user may end
+		p, err := planOn(ctx, &e)
 		mu.Lock()
 		defer mu.Unlock()
 		plans[host] = p
@@ -70,13 +62,9 @@ func (f *Fleet) End(ctx context.Context, words []string) error {
 		return err
 	case len(ready) > f.Many.Most:
 		return hosts.TooMany("end", len(ready), f.Many.Most)
-	case !f.Yes && !f.Console.CanAsk():
-		return errCannotAsk
 	case !f.Yes:
-		if goOn, err := f.ask(shown, ready, plans); err != nil {
+		if err := f.ask(shown, ready, plans); err != nil {
 			return err
-		} else if !goOn {
-			return errNotConfirmed
 		}
 	}
 	for _, ended := range f.end(ctx, ready, plans) {
@@ -89,15 +77,15 @@ func (f *Fleet) End(ctx context.Context, words []string) error {
 	return hosts.Print(f.Console, f.Format, shown)
 }
 
-// ask shows the plans of all hosts and asks for a yes.
-func (f *Fleet) ask(shown []text.HostAnswer, ready hosts.List, plans map[string]*planned) (bool, error) {
+// ask shows the plans of all hosts, and returns an error unless the user agrees.
+func (f *Fleet) ask(shown []text.HostAnswer, ready hosts.List, plans map[string]*planned) error {
 	p := f.Console.Page(f.Console.Stderr, false)
 	text.Hosts(shown).Text(p)
 	sessions := 0
 	for _, host := range ready {
 		sessions += len(plans[host].plans)
 	}
-	return confirm(f.Console, p, display.Count(sessions, "session", "sessions")+" on "+display.Count(len(ready), "host", "hosts"))
+	return f.Console.Confirm("end", p, "End "+display.Count(sessions, "session", "sessions")+" on "+display.Count(len(ready), "host", "hosts")+"?")
 }
 
 // end ends what is planned, and returns each host's answer.
@@ -107,33 +95,26 @@ func (f *Fleet) end(ctx context.Context, ready hosts.List, plans map[string]*pla
 		grace = max(grace, p.grace)
 	}
 	return hosts.Waves(ctx, f.Dial, ready, hosts.Time+grace+f.Timeout, func(ctx context.Context, host string, c api.Client) (*text.Listing, error) {
-		return endOn(ctx, c, &f.Options, plans[host])
+		e := f.Ender
+		e.Client = c
+		return endOn(ctx, &e, plans[host])
 	})
 }
 
 // planOn makes the plans of one host. The error names what cannot be ended; the rest is in the plans.
-func planOn(ctx context.Context, c api.Client, o *Options, words []string) (*planned, error) {
-	p := &planned{how: map[*api.Plan]string{}}
-	var failed []error
-	for _, t := range resolve(ctx, c, o, words) {
-		plan := &api.Plan{}
-		if t.err == nil {
-			plan, t.err = c.Plan(ctx, t.session.ID)
-		}
-		if t.err == nil && plan.RefusedBy != "" {
-			t.err = exit.Errorf(api.ExitDenied, "end %s: it would be refused: %s", t.session.ID, plan.RefusedBy)
-		}
-		switch {
-		case t.err != nil:
-			failed = append(failed, t.err)
-		case t.session.State != api.StateEnded:
-			plan.Head = text.Head("plan")
-			p.plans = append(p.plans, plan)
-			p.how[plan] = o.signals(t.session)
-			p.grace = max(p.grace, o.grace(t.session))
+func planOn(ctx context.Context, e *Ender) (*planned, error) {
+	targets, err := e.choose(ctx)
+	if err != nil {
+		return &planned{}, err
+	}
+	p := e.plan(ctx, targets)
+	p.plans = nil
+	for _, t := range targets {
+		if t.err == nil && t.session.State != api.StateEnded {
+			p.targets, p.plans = append(p.targets, t), append(p.plans, t.plan)
 		}
 	}
-	return p, worstOf(failed)
+	return p, worstOf(errorsOf(targets))
 }
 
 // worstOf joins errors into one with the worst of their exit codes.
@@ -150,40 +131,17 @@ func worstOf(failed []error) error {
 }
 
 // endOn ends what is planned on one host, and waits for the verdicts.
-func endOn(ctx context.Context, c api.Client, o *Options, p *planned) (*text.Listing, error) {
-	var receipts []text.Receipt
-	var failed []error
-	reports := make([]*api.Report, len(p.plans))
-	for i, plan := range p.plans { // all ends begin before the first wait
-		req := o.request()
-		req.PlanToken = plan.Token
-		r, err := c.End(ctx, plan.Session, req)
-		if err != nil {
-			failed = append(failed, err)
-		}
-		reports[i] = r
-	}
-	for _, r := range reports {
-		if r == nil {
-			continue
-		}
-		if r.Verdict == "" {
-			w := waiting{c: c, id: r.Session, hurried: ctx, timeout: o.Timeout}
-			last, err := w.report(ctx, p.grace)
-			if err != nil {
-				failed = append(failed, err)
-				continue
-			}
-			r = last
-		}
-		r.Head = text.Head("report")
-		receipts = append(receipts, text.Receipt{Report: r})
-		if r.Verdict != api.VerdictClean {
-			failed = append(failed, exit.Errorf(api.ExitLeft, "%s", text.Shortfall(r)))
+func endOn(ctx context.Context, e *Ender, p *planned) (*text.Listing, error) {
+	e.begin(ctx, p.targets)
+	for _, t := range p.targets {
+		if t.err == nil && t.report.Verdict == "" {
+			w := waiting{c: e.Client, id: t.report.Session, hurried: ctx, timeout: e.Timeout}
+			t.report, t.err = w.report(ctx, p.grace)
 		}
 	}
+	receipts := receiptsOf(p.targets)
 	if len(receipts) == 0 {
-		return nil, worstOf(failed)
+		return nil, worstOf(errorsOf(p.targets))
 	}
-	return text.Receipts(receipts, true), worstOf(failed)
+	return text.Receipts(receipts, true), worstOf(errorsOf(p.targets))
 }

@@ -2,55 +2,71 @@ package ending
 
 import (
 	"context"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// dryRun shows what an end would do, or a halt, which carries out no plan.
-func (e *Ender) dryRun(ctx context.Context, words []string, halt bool) error {
-	targets := resolve(ctx, e.Client, &e.Options, words)
-	var plans []*api.Plan
-	how := map[*api.Plan]string{}
-	worst := api.ExitOK
+// planned is what an end would do on one host.
+type planned struct {
+	targets []*target // on many hosts
+	plans   []*api.Plan
+	how     map[*api.Plan]string
+	grace   time.Duration // the longest
+}
+
+// plan asks what the ends would do. A target that could not end has an error, also if it has a plan.
+func (e *Ender) plan(ctx context.Context, targets []*target) *planned {
+	p := &planned{how: map[*api.Plan]string{}}
 	for _, t := range targets {
-		var plan *api.Plan
-		if t.err == nil {
-			plan, t.err = e.Client.Plan(ctx, t.session.ID)
-		}
 		if t.err != nil {
-			e.Console.Complain(t.err)
-			worst = max(worst, exit.Code(t.err))
 			continue
 		}
+		plan, err := e.Client.Plan(ctx, t.word)
+		if err == nil {
+			t.plan, p.plans = plan, append(p.plans, plan)
+			p.how[plan] = e.signals(t.session) + e.activity(t.session, e.Console.Now())
+			p.grace = max(p.grace, e.grace(t.session))
+			err = refused(plan)
+		}
+		t.err = err
+	}
+	return p
+}
+
+// refused is the error of a plan that a guard would refuse.
+func refused(plan *api.Plan) error {
+	plan.Head = text.Head("plan")
+	if plan.RefusedBy == "" {
+		return nil
+	}
+	return exit.Errorf(api.ExitDenied, "end %s: it would be refused: %s", plan.Session, plan.RefusedBy)
+}
+
+// errorsOf are the errors of targets.
+func errorsOf(targets []*target) (errs []error) {
+	for _, t := range targets {
+		if t.err != nil {
+			errs = append(errs, t.err)
+		}
+	}
+	return errs
+}
+
+// dryRun shows what an end would do, or a halt, which carries out no plan.
+func (e *Ender) dryRun(ctx context.Context, targets []*target, halt bool) error {
+	p := e.plan(ctx, targets)
+	for _, plan := range p.plans {
 		if halt {
 			plan.Token = ""
 		}
-		plans = append(plans, plan)
-		how[plan] = e.signals(t.session) + e.activity(t.session, e.Console.Now())
 	}
-	err := e.showPlans(plans, how, len(targets) > 1)
-	if worst == api.ExitOK || exit.Code(err) > worst {
-		return err
-	}
-	return exit.Silent(worst)
-}
-
-// showPlans prints plans. If a guard would refuse one, showPlans fails as the end would.
-func (e *Ender) showPlans(plans []*api.Plan, how map[*api.Plan]string, several bool) error {
-	worst := api.ExitOK
-	for _, plan := range plans {
-		plan.Head = text.Head("plan")
-		if plan.RefusedBy != "" {
-			e.Console.Say("end %s: it would be refused: %s", plan.Session, plan.RefusedBy)
-			worst = max(worst, api.ExitDenied)
-		}
-	}
-	if len(plans) > 0 {
-		if err := e.Console.Print(e.Format, text.Plans(plans, how, several)); err != nil {
+	if len(p.plans) > 0 {
+		if err := e.Console.Print(e.Format, text.Plans(p.plans, p.how, len(targets) > 1)); err != nil {
 			return err
 		}
 	}
-	return exit.Silent(worst)
+	return e.Console.Failed(errorsOf(targets)...)
 }

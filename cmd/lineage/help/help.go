@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/exit"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/flags"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
@@ -26,11 +27,13 @@ var groups = []struct {
 	title    string
 	commands string
 }{
-	{"Run", "run timeout adopt init"},
-	{"Inspect", "ls tree top why events history"},
-	{"End", "end halt keep pause resume"},
+	{"Start here", "run ls why top end"},
+	{"Run", "timeout adopt init"},
+	{"Inspect", "tree events history"},
+	{"End", "pause resume keep halt"},
 	{"Agents", "setup mcp"},
-	{"Host", "daemon status export link doctor policy version"},
+	{"Host", "daemon status doctor policy export version"},
+	{"Many hosts", "link"},
 }
 
 // Plumbing is what programs call, not people: the overview does not show it, the manual does.
@@ -47,6 +50,24 @@ var otherNames = map[string][]string{
 // Topics are pages of help that belong to no command.
 func Topics() []*cobra.Command {
 	return []*cobra.Command{
+		{Use: "selection", Short: "How to say which sessions are meant", Long: `SESSION is one of
+
+  web              a name or an id
+  k3x              how an id begins; what ends or pauses sessions wants it whole
+  'nightly-*'      names that match: *, ? and [a-z]; of at most 1024 sessions
+  :3000, :53/udp   what has this port
+  4130             what has this process, by PID or PID@START
+
+Of these, or of all sessions without SESSION, flags select those
+
+` + flags.Selecting(&api.Selection{}, nil).FlagUsagesWrapped(Columns) + `
+"ls --all" and "history --all" show more instead, and "ls --left" processes.
+
+Commands that show sessions show all if nothing is selected; halt ends all; the
+others refuse that. What "ls" shows of a selection is what "end" ends, except
+what it spares and says so, unless a word alone names it: sessions of others,
+kept ones and those with one inside that is kept or does not rest. What a
+pattern or a flag selects is shown before a question.`},
 		{Use: "environment", Short: "Variables that the commands read", Long: `LINEAGE_SOCKET    the daemon's socket (default ` + api.DefaultSocket + `);
                   --socket takes precedence
 LINEAGE_THEME     the theme of "lineage top": auto, dark, light, contrast or
@@ -97,16 +118,29 @@ only with --policy.`},
 // templateFuncs adds template functions, which all of cobra's commands share.
 var templateFuncs = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("flags", func(f *pflag.FlagSet) string {
-		return strings.TrimRight(f.FlagUsagesWrapped(Columns), " \n")
+		shown, selects := pflag.NewFlagSet("", pflag.ContinueOnError), ""
+		f.VisitAll(func(x *pflag.Flag) {
+			if _, ok := x.Annotations[flags.Selects]; ok {
+				selects += " --" + x.Name
+			} else {
+				shown.AddFlag(x)
+			}
+		})
+		text := strings.TrimRight(shown.FlagUsagesWrapped(Columns), " \n")
+		if selects != "" {
+			text += "\n " + selects + "\n                  which sessions: lineage help selection"
+		}
+		return text
 	})
+	cobra.EnableCommandSorting = false
 })
 
 // Add gives the commands of root their groups, topics, and help that fits a terminal.
 func Add(root *cobra.Command) {
 	templateFuncs()
 	usage := root.UsageTemplate()
-	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
-		usage = strings.ReplaceAll(usage, flags+".FlagUsages | trimTrailingWhitespaces", "flags "+flags)
+	for _, set := range []string{".LocalFlags", ".InheritedFlags"} {
+		usage = strings.ReplaceAll(usage, set+".FlagUsages | trimTrailingWhitespaces", "flags "+set)
 	}
 	usage = strings.ReplaceAll(usage, "Additional help topics:", "Topics:")
 	root.SetUsageTemplate(usage)
@@ -114,8 +148,10 @@ func Add(root *cobra.Command) {
 	for _, group := range groups {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
 		for _, name := range strings.Fields(group.commands) {
-			if cmd, _, err := root.Find([]string{name}); err == nil && cmd.HasParent() {
+			if cmd := child(root, name); cmd != nil { // and in this order
 				cmd.GroupID = group.title
+				root.RemoveCommand(cmd)
+				root.AddCommand(cmd)
 			}
 		}
 	}
@@ -154,12 +190,23 @@ func Add(root *cobra.Command) {
 			return at.Help()
 		},
 	})
+	withoutArgs(root)
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
 			cmd.Args, cmd.SuggestionsMinimumDistance = Subcommand, 2
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 			cmd.Example = "  lineage completion bash > /etc/bash_completion.d/lineage\n  lineage completion zsh > \"${fpath[1]}/_lineage\""
 		}
+	}
+}
+
+// withoutArgs has the commands that say nothing of arguments refuse them.
+func withoutArgs(cmd *cobra.Command) {
+	if cmd.Args == nil && cmd.ValidArgsFunction == nil && cmd.Runnable() && cmd.HasParent() {
+		cmd.Args, cmd.ValidArgsFunction = flags.Args(0, 0, ""), cobra.NoFileCompletions
+	}
+	for _, sub := range cmd.Commands() {
+		withoutArgs(sub)
 	}
 }
 

@@ -34,8 +34,6 @@ the daemon gives it a member's rights, and nothing about other sessions.
 Without a daemon, tools answer at once that none runs.`,
 		Example: `  claude mcp add --scope user lineage -- lineage mcp
   codex mcp add lineage -- lineage mcp`,
-		Args:              flags.Args(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return become(cmd, mcpProgram, "-socket", socket())
 		},
@@ -67,8 +65,6 @@ the history.`,
   lineage export --otlp https://otlp.example.com --header-file otlp-headers
   lineage export --ocsf - | jq .
   lineage export --metrics 127.0.0.1:9750`,
-		Args:              flags.Args(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.Flags(set)
@@ -96,8 +92,6 @@ can neither make one nor change one. docs/FLEET.md has the subjects, the
 streams and the rights that a host needs.`,
 		Example: `  lineage link --server tls://nats.example.org:4222 --nkey host.nk
   lineage link --server nats://127.0.0.1:4222 --name web1`,
-		Args:              flags.Args(0, 0, ""),
-		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.Flags(set)

@@ -33,7 +33,7 @@ func Past(ctx context.Context, c api.Client, name string, everybody bool) (*text
 
 // Ended is the session that is over with that id, or the last one with that name.
 func Ended(ctx context.Context, c api.Client, name string) (*api.Session, error) {
-	s, err := c.Session(ctx, name)
+	s, err := api.SessionOf(ctx, c, name)
 	if err == nil && s.State == api.StateEnding { // its grace is when it is asked for
 		if _, err = c.Report(ctx, s.ID, time.Minute); err == nil {
 			s, err = c.Session(ctx, s.ID)
@@ -64,20 +64,25 @@ func lastEnded(ctx context.Context, c api.Client, live *api.Session, name string
 	return last, nil
 }
 
-// History asks for pages until it has as many sessions as wanted.
-func History(ctx context.Context, c api.Client, q api.HistoryQuery) (*api.Sessions, error) {
+// History asks for pages until it has as many of the selected sessions as wanted.
+func History(ctx context.Context, c api.Client, q api.HistoryQuery, sel *api.Selection) (*api.Sessions, error) {
 	all := &api.Sessions{}
 	want := q.Limit
 	for {
 		q.Limit = api.MaxPage
-		if want > 0 {
+		if want > 0 && sel.OrAll().All {
 			q.Limit = min(want-len(all.Items), api.MaxPage)
 		}
 		page, err := c.History(ctx, q)
 		if err != nil {
 			return nil, err
 		}
-		all.Items, all.Next = append(all.Items, page.Items...), page.Next
+		for i := range page.Items {
+			if sel.Matches(&page.Items[i]) && (want == 0 || len(all.Items) < want) {
+				all.Items = append(all.Items, page.Items[i])
+			}
+		}
+		all.Next = page.Next
 		if page.Next == "" || want > 0 && len(all.Items) >= want {
 			return all, nil
 		}

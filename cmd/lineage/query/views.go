@@ -11,10 +11,10 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
 )
 
-// Of lists what the daemon answers about a session, or about all sessions.
-func Of[T any](ask func(api.Client, context.Context, string) (*T, error), list func(*T) *text.Listing) func(context.Context, api.Client, string) (*text.Listing, error) {
-	return func(ctx context.Context, c api.Client, session string) (*text.Listing, error) {
-		doc, err := ask(c, ctx, session)
+// Left lists what the selected sessions have left behind.
+func Left(list func(*api.Orphans) *text.Listing) func(context.Context, api.Client, *api.Selection) (*text.Listing, error) {
+	return func(ctx context.Context, c api.Client, sel *api.Selection) (*text.Listing, error) {
+		doc, err := sel.LeftBy(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +44,7 @@ func Outside(ctx context.Context, c api.Client, find HostOrphans) (*text.Listing
 			continue // the daemon itself
 		}
 		p, err := c.Process(ctx, o.Ref.String())
-		if NotFound(err) || err == nil && p.Session != "" {
+		if api.IsNotFound(err) || err == nil && p.Session != "" {
 			continue // it is gone, or "lineage ls --left" lists it
 		}
 		if err == nil {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,22 +26,14 @@ type Why struct {
 
 // Of turns an argument, PID, :PORT or PATH, into a request.
 func (w Why) Of(arg string) (Asker, error) {
-	if port, ok := strings.CutPrefix(arg, ":"); ok {
-		number, proto, _ := strings.Cut(port, "/")
-		n, err := strconv.ParseUint(number, 10, 16)
-		if proto == "" {
-			proto = "tcp"
+	if strings.HasPrefix(arg, ":") {
+		proto, n, err := api.ParsePort(arg)
+		if err != nil {
+			return nil, exit.Usage("why: %w; a file with that name is ./%s", err, arg)
 		}
-		if err != nil || n == 0 || proto != "tcp" && proto != "udp" {
-			return nil, exit.Usage("why: %w", exit.Invalid(":PORT", arg, ":PORT, :PORT/tcp or :PORT/udp, PORT 1 to 65535; a file with that name is ./"+arg))
-		}
-		return func(ctx context.Context, c api.Client) (*text.Listing, error) {
-			h, err := c.WhyPort(ctx, proto, int(n))
-			if err != nil {
-				return nil, err
-			}
-			return text.Holders(h, fmt.Sprintf(":%d/%s", n, proto), w.Ancestors), nil
-		}, nil
+		return holders(fmt.Sprintf(":%d/%s", n, proto), w.Ancestors, func(ctx context.Context, c api.Client) (*api.Holders, error) {
+			return c.WhyPort(ctx, proto, n)
+		}), nil
 	}
 	if ref, err := api.ParseRef(arg); err == nil {
 		return w.process(ref), nil
@@ -62,18 +53,24 @@ func PortAt(arg, when string, now time.Time) (Asker, error) {
 	if err != nil {
 		return nil, exit.Usage("why: %w", exit.Invalid("--at", when, err.Error()))
 	}
-	port, isPort := strings.CutPrefix(arg, ":")
-	n, err := strconv.ParseUint(strings.TrimSuffix(port, "/tcp"), 10, 16)
-	if !isPort || err != nil {
+	proto, n, err := api.ParsePort(arg)
+	if err != nil || proto != "tcp" || !strings.HasPrefix(arg, ":") {
 		return nil, exit.Usage("why %s: --at belongs to a TCP port, as in :8080", arg)
 	}
+	return holders(fmt.Sprintf(":%d/tcp", n), nil, func(ctx context.Context, c api.Client) (*api.Holders, error) {
+		return c.WhyPortAt(ctx, n, at)
+	}), nil
+}
+
+// holders asks for the processes that hold something.
+func holders(what string, ancestors func(pid int) []api.Process, ask func(context.Context, api.Client) (*api.Holders, error)) Asker {
 	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
-		h, err := c.WhyPortAt(ctx, int(n), at)
+		h, err := ask(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		return text.Holders(h, fmt.Sprintf(":%d/tcp", n), nil), nil
-	}, nil
+		return text.Holders(h, what, ancestors), nil
+	}
 }
 
 // process asks which session a process belongs to. The daemon knows little about a
@@ -109,13 +106,9 @@ func remotePath(arg string) (Asker, error) {
 	if !filepath.IsAbs(arg) {
 		return nil, exit.Usage("why %s: with -H, want an absolute path", arg)
 	}
-	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
-		h, err := c.WhyPath(ctx, api.PathRef{Path: filepath.Clean(arg)})
-		if err != nil {
-			return nil, err
-		}
-		return text.Holders(h, arg, nil), nil
-	}, nil
+	return holders(arg, nil, func(ctx context.Context, c api.Client) (*api.Holders, error) {
+		return c.WhyPath(ctx, api.PathRef{Path: filepath.Clean(arg)})
+	}), nil
 }
 
 // path asks which processes hold a file.
@@ -124,16 +117,13 @@ func (w Why) path(arg string) (Asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, c api.Client) (*text.Listing, error) {
+	return holders(arg, w.Ancestors, func(ctx context.Context, c api.Client) (*api.Holders, error) {
 		h, err := c.WhyPath(ctx, file)
-		if NotFound(err) {
-			return nil, noHolder(ctx, c, arg, err)
+		if api.IsNotFound(err) {
+			err = noHolder(ctx, c, arg, err)
 		}
-		if err != nil {
-			return nil, err
-		}
-		return text.Holders(h, arg, w.Ancestors), nil
-	}, nil
+		return h, err
+	}), nil
 }
 
 // noHolder explains why no process has the file: it may not exist, because the argument

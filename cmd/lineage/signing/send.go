@@ -143,24 +143,18 @@ func (s *Sender) deliver(ctx context.Context, verb string, c *api.Command, signe
 		}
 	}
 	if !s.Yes {
-		if !s.Console.CanAsk() {
-			return exit.Usage("%s: cannot ask for confirmation (not a terminal); use --yes", verb)
-		}
 		p := s.Console.Page(s.Console.Stderr, false)
 		if len(s.Hosts) > 0 && (c.All || len(c.Sessions) > 0) {
 			text.Hosts(hosts.Each(ctx, s.Dial, s.Hosts, hosts.Time, planned(c))).Text(p)
 		}
 		p.Wrap(0, display.Text(describe(c)))
 		p.Wrap(0, display.Text("hosts: "+strings.Join(c.Hosts, ", ")))
-		if err := p.Flush(); err != nil {
-			return err
-		}
 		question := "Send it?"
 		if len(s.Keys) > 0 {
 			question = "Sign it?"
 		}
-		if !s.Console.Agreed(question) {
-			return exit.Errorf(api.ExitFailed, "%s: not confirmed, nothing was sent", verb)
+		if err := s.Console.Confirm(verb, p, question); err != nil {
+			return err
 		}
 	}
 	for _, key := range s.Keys {
@@ -211,17 +205,10 @@ func planned(c *api.Command) hosts.Asker {
 		if err != nil {
 			return nil, err
 		}
-		parents, kept := map[string]string{}, map[string]bool{}
-		for i := range list.Items {
-			parents[list.Items[i].ID] = list.Items[i].Parent
-		}
-		for i := range list.Items {
-			for id := list.Items[i].ID; list.Items[i].Kept && id != "" && !kept[id]; id = parents[id] {
-				kept[id] = true // and what is around it
-			}
-		}
-		list.Items = slices.DeleteFunc(list.Items, func(s api.Session) bool {
-			return !slices.Contains(c.Sessions, s.ID) && !slices.Contains(c.Sessions, s.Name) && (!c.All || kept[s.ID] && c.Verb == api.VerbEnd)
+		all, sel := slices.Clone(list.Items), &api.Selection{Words: c.Sessions}
+		list.Items = slices.DeleteFunc(list.Items, func(x api.Session) bool {
+			named := slices.Contains(c.Sessions, x.ID) || slices.Contains(c.Sessions, x.Name)
+			return !sel.Matches(&x) || !named && c.Verb == api.VerbEnd && sel.Spares(&x, all, 0) != ""
 		})
 		if len(list.Items) == 0 {
 			return nil, exit.Errorf(api.ExitNotFound, "no session that you may see would end")

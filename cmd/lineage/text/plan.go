@@ -20,6 +20,9 @@ func Plans(plans []*api.Plan, how map[*api.Plan]string, several bool) *Listing {
 		for _, plan := range plans {
 			writePlan(p, plan, how[plan])
 		}
+		if several && p.Host == "" {
+			writeTogether(p, plans)
+		}
 	}}
 	for _, plan := range plans {
 		for _, pr := range plan.Processes {
@@ -61,6 +64,19 @@ func writePlan(p *Page, plan *api.Plan, how string) {
 		p.Wrap(2, "to end it: lineage end "+again+p.there())
 	default:
 		p.Wrap(2, fmt.Sprintf("to end this and nothing else: lineage end --if-plan %s %s", display.Text(plan.Token), again))
+	}
+}
+
+// writeTogether says how to end several sessions under their plans.
+func writeTogether(p *Page, plans []*api.Plan) {
+	var tokens, ids []string
+	for _, plan := range plans {
+		if plan.RefusedBy == "" && plan.Token != "" {
+			tokens, ids = append(tokens, plan.Token), append(ids, plan.Session)
+		}
+	}
+	if len(ids) > 1 {
+		p.Wrap(0, fmt.Sprintf("to end all of these and nothing else: lineage end --if-plan %s %s", display.Text(strings.Join(tokens, ",")), strings.Join(ids, " ")))
 	}
 }
 

@@ -123,14 +123,11 @@ func stateText(s *api.Session) string {
 		return stateText(&api.Session{State: s.State, Paused: s.Paused, Continued: s.Continued}) + ",kept"
 	case s.IsPaused():
 		return display.Paused(s)
-	case IsLeftover(s):
+	case s.IsLeftover():
 		return Leftover
 	}
 	return string(s.State)
 }
-
-// IsLeftover reports whether a session has lost its root, and nothing ends it.
-func IsLeftover(s *api.Session) bool { return s.State == api.StateActive && s.Leftovers > 0 }
 
 func ports(all []int) string {
 	return cmp.Or(strings.Trim(strings.ReplaceAll(fmt.Sprint(all), " ", ","), "[]"), "-")
@@ -189,7 +186,7 @@ func grace(s *api.Session) string {
 
 func stateColor(s *api.Session) string {
 	switch {
-	case s.IsPaused(), IsLeftover(s) && !s.Kept:
+	case s.IsPaused(), s.IsLeftover() && !s.Kept:
 		return yellow
 	case s.State == api.StateActive:
 		return green

@@ -34,7 +34,7 @@ func Hosts(list []string, dial hosts.Dialer) Connect {
 		h.forget()
 		f.hosts[name], f.inOrder = h, append(f.inOrder, h)
 	}
-	return func(context.Context) (tui.Client, *api.Session, error) { return f, nil, nil }
+	return func(context.Context) (tui.Client, error) { return f, nil }
 }
 
 // fleet is several daemons as one client of the view.

@@ -82,7 +82,7 @@ func newFleet(t *testing.T, down string, names ...string) *fleetOf {
 		return &d.Client, nil
 	}
 	var err error
-	f.client, _, err = Hosts(names, dial)(t.Context())
+	f.client, err = Hosts(names, dial)(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})

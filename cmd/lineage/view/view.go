@@ -13,30 +13,18 @@ import (
 	"github.com/lineage-ebpf/lineage/tui"
 )
 
-// Connect returns a client for what is to be shown, and the one session to show; nil: all.
-type Connect func(context.Context) (tui.Client, *api.Session, error)
+// Connect returns a client for what is to be shown.
+type Connect func(context.Context) (tui.Client, error)
 
-// Daemon shows a daemon, with only one session unless session is "". If no daemon runs
-// yet, the view waits for one; every other failure is an error now.
-func Daemon(ctx context.Context, dial func(context.Context) (api.Client, error), session string) (Connect, error) {
-	connect := func(ctx context.Context) (tui.Client, *api.Session, error) {
-		c, err := dial(ctx)
-		if err != nil || session == "" {
-			return c, nil, err
-		}
-		s, err := c.Session(ctx, session)
-		if err != nil {
-			c.Close()
-		}
-		return c, s, err
-	}
-	c, s, err := connect(ctx)
+// Daemon shows a daemon. If none runs yet, the view waits for one; every other failure is an error now.
+func Daemon(ctx context.Context, dial func(context.Context) (api.Client, error)) (Connect, error) {
+	c, err := dial(ctx)
 	away, ok := errors.AsType[*api.UnreachableError](err)
 	switch {
 	case err == nil:
-		return func(context.Context) (tui.Client, *api.Session, error) { return c, s, nil }, nil
+		return func(context.Context) (tui.Client, error) { return c, nil }, nil
 	case ok && !errors.Is(away, fs.ErrPermission) && !errors.Is(away, api.ErrNotLineage):
-		return connect, nil
+		return func(ctx context.Context) (tui.Client, error) { return dial(ctx) }, nil
 	}
 	return nil, err
 }

@@ -24,13 +24,13 @@ func TestDaemon(t *testing.T) {
 		{"not permitted", os.ErrPermission, false},
 		{"something else", api.ErrNotLineage, false},
 	} {
-		d, tries := &apitest.Client{Has: apitest.Has{Sessions: []api.Session{{ID: "web"}}}}, 0
+		d, tries := &apitest.Client{}, 0
 		connect, err := Daemon(t.Context(), func(context.Context) (api.Client, error) {
 			if tries++; tries == 1 {
 				return nil, &api.UnreachableError{Socket: "/s", Err: tt.first}
 			}
 			return d, nil
-		}, "web")
+		})
 		if waits := err == nil; waits != tt.waits {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -40,16 +40,8 @@ func TestDaemon(t *testing.T) {
 			}
 			continue
 		}
-		if _, s, err := connect(t.Context()); err != nil || s.ID != "web" || tries != 2 {
-			t.Errorf("%s: then %v, %v", tt.name, s, err)
+		if c, err := connect(t.Context()); err != nil || c != d || tries != 2 {
+			t.Errorf("%s: then %v", tt.name, err)
 		}
-	}
-}
-
-func TestDaemonWithoutTheSession(t *testing.T) {
-	d := &apitest.Client{}
-	_, err := Daemon(t.Context(), func(context.Context) (api.Client, error) { return d, nil }, "web")
-	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeNotFound || !d.Got.Closed {
-		t.Errorf("%v, closed %t", err, d.Got.Closed)
 	}
 }

@@ -176,6 +176,25 @@ func TestOnce(t *testing.T) {
 	})
 }
 
+// TestUnwritten: a receipt that is stored while the cursor cannot be written is not stored again.
+func TestUnwritten(t *testing.T) {
+	p := newPast(t, t.TempDir())
+	defer func() { p.Store.Close() }()
+	_, err := p.look()
+	require.NoError(t, err)
+	p.end()
+	require.NoError(t, os.Rename(p.dir, p.dir+".gone"))
+	if _, err := p.look(); err == nil || len(p.stream.ids) != 1 {
+		t.Errorf("%v, %v", p.stream.ids, err)
+	}
+	require.NoError(t, os.Rename(p.dir+".gone", p.dir))
+	more, err := p.look()
+	require.NoError(t, err)
+	if !more || len(p.stream.ids) != 1 {
+		t.Error(p.stream.ids)
+	}
+}
+
 // TestReceipt: the message is what the daemon says, without secrets.
 func TestReceipt(t *testing.T) {
 	p := newPast(t, t.TempDir())

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unique"
 
 	"github.com/lineage-ebpf/lineage/api"
 )
@@ -49,7 +48,7 @@ type Known struct {
 type known struct {
 	creator  api.Ref
 	parent   api.Ref
-	runs     unique.Handle[program]
+	runs     *program
 	started  int64 // ns; 0: not known
 	exited   int64 // ns; 0: it lives
 	uid      int   // -1: not known
@@ -73,7 +72,7 @@ func (k *Known) Process(ref api.Ref) *api.Process {
 		return nil
 	}
 	x := k.processes[ref]
-	runs := x.runs.Value()
+	runs := x.runs
 	p := &api.Process{Ref: ref, Comm: runs.comm, Exe: runs.exe, ArgvTruncated: runs.cut}
 	p.Creator, p.Parent, p.Started, p.Exited = refOf(x.creator), refOf(x.parent), timeOf(x.started), timeOf(x.exited)
 	if x.uid >= 0 {
@@ -135,7 +134,7 @@ func (k *Known) remember(p *api.Process) {
 		}
 	}
 	args, cut := Cut(strings.Join(p.Argv, " "), room)
-	x := &known{runs: unique.Make(program{p.Comm, exe, args, cut || p.ArgvTruncated}), uid: -1, text: len(exe) + len(args)}
+	x := &known{uid: -1}
 	if p.Creator != nil {
 		x.creator = *p.Creator
 	}
@@ -151,9 +150,15 @@ func (k *Known) remember(p *api.Process) {
 	if p.Exited != nil {
 		x.exited = p.Exited.UnixNano()
 	}
-	c := k.processes[x.creator]
-	if c != nil && c.runs == x.runs {
-		x.text = 0
+	c, runs := k.processes[x.creator], program{p.Comm, exe, args, cut || p.ArgvTruncated}
+	switch {
+	case before != nil && *before.runs == runs:
+		x.runs, x.text = before.runs, before.text
+	case c != nil && *c.runs == runs:
+		x.runs = c.runs
+	default:
+		runs.args = strings.Clone(args) // the rest of it shall not stay in memory
+		x.runs, x.text = &runs, len(exe)+len(args)
 	}
 	if before != nil {
 		k.text -= before.text
@@ -198,8 +203,8 @@ func Cut(args string, room int) (string, bool) {
 // Session is a session as it was read last, else as the daemon knows it. With an error the daemon did not
 // answer: only its id is known until it is asked again.
 func (k *Known) Session(id string) (*SessionInfo, error) {
-	if s := k.sessions[id]; s != nil {
-		return s, nil
+	if s := k.sessions[id]; s != nil || id == "" {
+		return cmp.Or(s, &SessionInfo{Unknown: true}), nil
 	}
 	d, err := k.From.Session(id)
 	if d != nil {

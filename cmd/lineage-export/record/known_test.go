@@ -100,7 +100,7 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
-	for id, parent := range map[string]SpanID{"in": span(2), "for": session, "self": {}, "unknown": {}} {
+	for id, parent := range map[string]SpanID{"in": span(2), "for": session, "self": {}, "unknown": {}, "": {}} {
 		s, err := k.Session(id)
 		if outer := id == "in" || id == "for"; err != nil || s.Span.Parent != parent || (s.Span.TraceID == trace) != outer {
 			t.Errorf("%s: %+v, %v", id, s.Span, err)

@@ -116,7 +116,7 @@ func (k *Known) Prime(e *api.Event) {
 	case e.Kind == "process" && e.Process != nil:
 		k.remember(e.Process)
 	case e.Subject != nil:
-		k.put(e.Subject)
+		_, _ = k.put(e.Subject) // what the daemon does not say is asked again
 	}
 }
 

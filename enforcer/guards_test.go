@@ -103,18 +103,6 @@ func TestCheckEnds(t *testing.T) {
 	}
 }
 
-func TestCheckTarget(t *testing.T) {
-	k, e, _ := host(t)
-	named := k.Proc(31).Identity
-	if err := e.CheckTarget(named); err != nil {
-		t.Errorf("the process itself: %v", err)
-	}
-	require.ErrorIs(t, e.CheckTarget(tracer.Identity{PID: 31, Start: named.Start - 1}), ErrIdentity, "another start")
-	require.ErrorIs(t, e.CheckTarget(tracer.Identity{PID: 4000, Start: 1}), ErrIdentity, "nobody")
-	k.Fail("Identify", errors.New("broken"))
-	require.ErrorIs(t, e.CheckTarget(named), ErrUnknown, "query fails")
-}
-
 func TestCheckRoot(t *testing.T) {
 	k, e, _ := host(t)
 	child := k.Add(22, 21, "shim")

@@ -17,18 +17,17 @@ import (
 // TestMissedBirth: a member unknown to the kernel side is found before its parent dies,
 // once for each time that births were missed.
 func TestMissedBirth(t *testing.T) {
-	for name, end := range map[string]func(*Enforcer, tracer.SessionID) error{
-		"now":          func(e *Enforcer, id tracer.SessionID) error { return e.End(id, tracer.CauseEnd, 0) },
-		"with a grace": func(e *Enforcer, id tracer.SessionID) error { return e.End(id, tracer.CauseEnd, time.Second) },
-		"halted": func(e *Enforcer, id tracer.SessionID) error {
-			return e.Halt(tracer.Halt{Mode: tracer.HaltAll}, []tracer.SessionID{id})
-		},
-	} {
+	const halted = -1
+	for name, grace := range map[string]time.Duration{"now": 0, "with a grace": time.Second, "by a halt": halted} {
 		t.Run(name, func(t *testing.T) {
 			k, e, id := host(t)
 			k.Add(50, 31, "missed")
 			k.Miss("fork_birth")
-			require.NoError(t, end(e, id))
+			if grace == halted {
+				require.NoError(t, e.Halt(tracer.Halt{Mode: tracer.HaltAll}, []tracer.SessionID{id}))
+			} else {
+				require.NoError(t, e.End(id, tracer.CauseEnd, grace))
+			}
 			r := one(t, settle(t, k, e))
 			if p := k.Proc(50); p != nil && !p.Dead {
 				t.Errorf("it lives: %+v", p)

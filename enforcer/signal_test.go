@@ -41,12 +41,7 @@ func TestSignal(t *testing.T) {
 		{"CONT", nil, 31, unix.SIGCONT, Sent, nil, sent(31, unix.SIGCONT)},
 		{"the root", nil, 30, unix.SIGTERM, Sent, nil, sent(30, unix.SIGTERM)},
 		{"a stranger", func(k *kerneltest.Kernel, _ tracer.SessionID) { k.Add(40, 1, "other") }, 40, unix.SIGKILL, 0, ErrStranger, nil},
-		{"init", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 1, id) }, 1, unix.SIGKILL, 0, ErrGuarded, nil},
-		{"a kernel thread", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 2, id) }, 2, unix.SIGKILL, 0, ErrGuarded, nil},
-		{"the daemon", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 10, id) }, 10, unix.SIGKILL, 0, ErrGuarded, nil},
-		{"the daemon's ancestor", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 9, id) }, 9, unix.SIGKILL, 0, ErrGuarded, nil},
 		{"the caller", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 21, id) }, 21, unix.SIGKILL, 0, ErrGuarded, nil},
-		{"the caller's ancestor", func(k *kerneltest.Kernel, id tracer.SessionID) { join(k, 20, id) }, 20, unix.SIGKILL, 0, ErrGuarded, nil},
 		{"a protected member", func(k *kerneltest.Kernel, _ tracer.SessionID) {
 			k.Edit(31, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
 		}, 31, unix.SIGKILL, 0, ErrGuarded, nil},
@@ -95,6 +90,7 @@ func TestWake(t *testing.T) {
 		"dead":               {"T", func(k *kerneltest.Kernel) { k.Exit(21, 0) }, 0},
 		"another process":    {"T", func(k *kerneltest.Kernel) { k.Exit(21, 0); k.Fork(20, 21, "another") }, 0},
 		"nothing of it read": {"", nil, 0},
+		"query fails":        {"T", func(k *kerneltest.Kernel) { k.Fail("Identify", unix.EIO) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k, e, _ := host(t)
@@ -107,7 +103,9 @@ func TestWake(t *testing.T) {
 			if c.set != nil {
 				c.set(k)
 			}
-			require.NoError(t, e.Wake(owner))
+			if err := e.Wake(owner); (err != nil) != (name == "query fails") {
+				t.Error(err)
+			}
 			got := k.Sent()
 			if len(got) != c.want || c.want == 1 && (got[0].To != owner || got[0].Signal != unix.SIGCONT) {
 				t.Errorf("sent %v", got)
@@ -118,30 +116,34 @@ func TestWake(t *testing.T) {
 
 // TestSignalNeverHitsAnother: the PID is reused at every moment at which it can be. The new process is not hit.
 func TestSignalNeverHitsAnother(t *testing.T) {
-	for name, c := range map[string]struct {
-		when    func(k *kerneltest.Kernel, e *Enforcer, reuse func())
-		outcome Outcome
-		refused error
-	}{
-		"before it is held": {func(_ *kerneltest.Kernel, _ *Enforcer, reuse func()) { reuse() }, 0, ErrIdentity},
-		"when it is held": {func(k *kerneltest.Kernel, e *Enforcer, reuse func()) {
-			e.hold = func(pid uint32) (Handle, error) { defer reuse(); return k.Hold(pid) }
-		}, 0, ErrIdentity},
-		"when the host was looked at": {func(k *kerneltest.Kernel, e *Enforcer, reuse func()) { e.kernel = looked{k, reuse} }, Gone, nil},
-		"when it is signalled": {func(k *kerneltest.Kernel, e *Enforcer, reuse func()) {
-			e.hold = func(pid uint32) (Handle, error) { h, err := k.Hold(pid); return late{h, reuse}, err }
-		}, Gone, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
+	const early, held, seen, sent = "before it is held", "when it is held", "when it was seen", "when it is sent"
+	for when, refused := range map[string]error{early: ErrIdentity, held: ErrIdentity, seen: nil, sent: nil} {
+		t.Run(when, func(t *testing.T) {
 			k, e, _ := host(t)
-			e.hold = func(pid uint32) (Handle, error) { return k.Hold(pid) }
 			target := k.Proc(31).Identity
-			c.when(k, e, func() {
+			reuse := func() {
 				k.Exit(31, 0)
 				k.Fork(30, 31, "another")
-			})
-			if o, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL); o != c.outcome || !errors.Is(err, c.refused) || len(k.Sent()) != 0 {
-				t.Errorf("got %v, %v, want %v, %v; sent %v", o, err, c.outcome, c.refused, k.Sent())
+			}
+			e.hold = func(pid uint32) (Handle, error) {
+				h, err := k.Hold(pid)
+				if when == sent {
+					return late{h, reuse}, err
+				}
+				if when == held {
+					reuse()
+				}
+				return h, err
+			}
+			switch when {
+			case early:
+				reuse()
+			case seen:
+				e.kernel = looked{k, reuse}
+			}
+			o, err := e.Signal(target, k.Proc(21).Identity, unix.SIGKILL)
+			if !errors.Is(err, refused) || (o == Gone) != (refused == nil) || len(k.Sent()) != 0 {
+				t.Errorf("%v, %v, sent %v", o, err, k.Sent())
 			}
 		})
 	}

@@ -4,7 +4,6 @@ package tracer_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -177,21 +176,6 @@ func testNested(t *testing.T, tr *tracer.Tracer) {
 	endAll(t, tr, outer, w)
 }
 
-// Ending the outer session ends what is nested in it.
-func TestNestedEndsWithAncestor(t *testing.T) { onEachSide(t, testNestedEndsWithAncestor) }
-
-func testNestedEndsWithAncestor(t *testing.T, tr *tracer.Tracer) {
-	w, outer := startIn(t, tr, `sh -c 'echo $$; sleep 60 & wait' & wait`)
-	w.goOn()
-	inner, err := tr.Create(tracer.SessionSpec{Root: tracer.Identity{PID: parse(t, w.line())}})
-	require.NoError(t, err)
-	require.NoError(t, tr.End(outer, tracer.CauseEnd, 0))
-	w.gone()
-	w.wait()
-	settled(t, tr, inner)
-	settled(t, tr, outer)
-}
-
 func TestProtected(t *testing.T) { onEachSide(t, testProtected) }
 
 func testProtected(t *testing.T, tr *tracer.Tracer) {
@@ -271,30 +255,6 @@ func thread(t *testing.T) uint32 {
 	}
 	t.Fatal("this process has one thread")
 	return 0
-}
-
-// A process that was born before its parent became a member is not a member: no birth was missed.
-func TestReconcileLeavesOlderChildren(t *testing.T) { onEachSide(t, testReconcileLeavesOlderChildren) }
-
-func testReconcileLeavesOlderChildren(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, "sleep 60 & echo $!; wait")
-	w.goOn()
-	older := parse(t, w.line())
-	t.Cleanup(func() { unix.Kill(int(older), unix.SIGKILL) })
-	id := create(t, tr, w, tracer.SessionSpec{Adopted: true})
-	added, removed, err := tr.Reconcile()
-	if err != nil || added != 0 || removed != 0 {
-		t.Errorf("added %d, removed %d: %v", added, removed, err)
-	}
-	if e, err := tr.Lookup(older); !errors.Is(err, tracer.ErrNotFound) {
-		t.Errorf("the older child is entered: %+v, %v", e, err)
-	}
-	require.NoError(t, tr.End(id, tracer.CauseEnd, 0))
-	w.wait()
-	settled(t, tr, id)
-	if len(require.ReadFile(t, fmt.Sprintf("/proc/%d/cmdline", older))) == 0 {
-		t.Error("the older child is dead")
-	}
 }
 
 // The baseline's reconcile asks about entries that a walk did not meet. If the process

@@ -99,7 +99,7 @@ func TestBranchOfAnotherUID(t *testing.T) {
 	w.Survive([]uint32{100, 101, 105}, 100, 105)
 }
 
-// joining is a kernel in which something happens right before a session is created.
+// joining is a kernel in which something happens right before a session is created, and right after a halt is in force.
 type joining struct {
 	*kerneltest.Kernel
 	join *func()
@@ -110,6 +110,11 @@ func (k *joining) Create(spec tracer.SessionSpec) (tracer.SessionID, error) {
 		join()
 	}
 	return k.Kernel.Create(spec)
+}
+
+func (k *joining) SetHalt(h tracer.Halt, ends []tracer.SessionID) error {
+	defer (*k.join)()
+	return k.Kernel.SetHalt(h, ends)
 }
 
 // The guards are asked again right before the first signal: a process that must not be

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/daemon"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -75,6 +78,24 @@ func TestSelects(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	d.Survive([]uint32{100, 110, 300}, 110, 300)
+}
+
+// TestOpenedMeanwhile: a halt ends sessions that were being opened when it came into force, and not what no user sees.
+func TestOpenedMeanwhile(t *testing.T) {
+	join := func() {}
+	d := daemontest.New(t, func(w *daemontest.Daemon) {
+		w.Host.Open = func(tracer.Options) (daemon.Kernel, error) { return &joining{w.K, &join}, nil }
+	})
+	join = sync.OnceFunc(func() {
+		for pid, name := range map[uint32]string{300: "late", 301: selfcheck.Name} {
+			d.Add(pid, daemontest.Shell, 1000, "lngtest-late")
+			if _, err := d.K.Create(tracer.SessionSpec{Root: d.K.Proc(pid).Identity, Name: name}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	require.Equal(t, len(set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "r"}).Items), 1)
+	d.Survive([]uint32{300, 301}, 301)
 }
 
 // TestAgents: the daemon ends an agent that its name alone does not make one, and an exact one whose exec the kernel side

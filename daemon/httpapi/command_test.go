@@ -82,6 +82,14 @@ func (o *ordered) command(signer string, edit func(*api.Command), sessions ...st
 	return &api.SignedCommand{Command: c.Text(), Signatures: []string{string(sshsig.Armor(s))}}
 }
 
+// forgotten fails the test if a command that was refused is remembered.
+func (o *ordered) forgotten(s *api.SignedCommand) {
+	o.Helper()
+	var c api.Command
+	require.NoError(o, json.Unmarshal([]byte(s.Command), &c))
+	o.Do("else", "GET", "/v1/commands/"+c.ID, nil).Refused(api.CodeNotFound)
+}
+
 // receipt checks the host's signature, and returns what it signed.
 func (o *ordered) receipt(d *api.CommandReply) (r api.CommandReceipt) {
 	o.Helper()
@@ -148,21 +156,27 @@ func TestCommand(t *testing.T) {
 	require.Contains(t, o.Audit(), `"verb":"command","decision":"done","reason":"a test"`, `"operators":["ann"]`, `"decision":"refused","reason":"it was accepted before`)
 }
 
-// TestCommandRefused: what a command may not do it does not do in part either.
+// TestCommandRefused: what a command may not do it does not do in part either, and it is not remembered.
 func TestCommandRefused(t *testing.T) {
 	o := newOrdered(t)
 	o.Session("user", 100, api.NewSession{Name: "ci-1"})
 	o.Session("user", 200, api.NewSession{Name: "other"})
+	o.Session("root", 300, api.NewSession{Name: "other"})
+	plan := func(c *api.Command) { c.Plan = "none" }
 	o.K.Edit(200, func(p *kerneltest.Proc) { p.Flags |= tracer.FlagProtected })
 	for name, c := range map[string]struct {
 		command *api.SignedCommand
 		code    string
 		why     string
 	}{
-		"another name":        {o.command("ben", nil, "other"), api.CodeDenied, "the policy does not let ben end sessions of this user and name"},
-		"one of two":          {o.command("ben", nil, "ci-1", "other"), api.CodeDenied, "the policy does not let ben"},
-		"one of two, guarded": {o.command("ann", nil, "ci-1", "other"), api.CodeGuarded, "is protected"},
-		"nine signatures":     {&api.SignedCommand{Signatures: make([]string, 9)}, api.CodeDenied, "more than 8 signatures"},
+		"another name":         {o.command("ben", nil, "other"), api.CodeDenied, "the policy does not let ben end sessions of this user and name"},
+		"one of two":           {o.command("ben", nil, "ci-1", "other"), api.CodeDenied, "the policy does not let ben"},
+		"one of two, guarded":  {o.command("ann", nil, "ci-1", "other"), api.CodeGuarded, "is protected"},
+		"one of two, missing":  {o.command("ann", nil, "ci-1", "nosuch"), api.CodeNotFound, "not found"},
+		"no plan of anybody":   {o.command("ann", plan, "ci-1"), api.CodeChanged, "no longer holds"},
+		"a plan of two":        {o.command("ann", plan, "other"), api.CodeAmbiguous, "the plan is of one"},
+		"a halt of no session": {o.command("ann", func(c *api.Command) { c.Verb, c.Mode = api.VerbHalt, api.ModeHalt }, "nosuch"), api.CodeNotFound, "not found"},
+		"nine signatures":      {&api.SignedCommand{Command: o.command("ann", nil, "ci-1").Command, Signatures: make([]string, 9)}, api.CodeDenied, "more than 8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := o.Do("else", "POST", "/v1/commands", c.command)
@@ -170,6 +184,7 @@ func TestCommandRefused(t *testing.T) {
 			if e := a.Refused(c.code); !strings.Contains(e.Message, c.why) {
 				t.Errorf("message %q, want %q", e.Message, c.why)
 			}
+			o.forgotten(c.command)
 		})
 	}
 	o.Do("100", "POST", "/v1/commands", o.command("ann", nil, "other")).Refused(api.CodeDenied) // a member
@@ -177,8 +192,7 @@ func TestCommandRefused(t *testing.T) {
 	o.Survive([]uint32{100, 200}, 100, 200)
 }
 
-// TestCommandPlanAfterDisk: a plan that no longer holds once the command is on the disk ends nothing, and the receipt says why. One that
-// did not hold before is not remembered.
+// TestCommandPlanAfterDisk: a plan that no longer holds once the command is on the disk ends nothing, and the receipt says why.
 func TestCommandPlanAfterDisk(t *testing.T) {
 	o := newOrdered(t)
 	clock := o.Host.Clock.Clock
@@ -202,10 +216,6 @@ func TestCommandPlanAfterDisk(t *testing.T) {
 	if !r.Complete || len(r.Sessions) > 0 || len(r.Spared) != 1 || !strings.Contains(r.Spared[0], "pid 101 is not in the plan") {
 		t.Errorf("%+v", r)
 	}
-	again := o.command("ann", func(c *api.Command) { c.Plan = plan.Token }, s.ID)
-	o.Do("else", "POST", "/v1/commands", again).Refused(api.CodeChanged)
-	require.NoError(t, json.Unmarshal([]byte(again.Command), &c))
-	o.Do("else", "GET", "/v1/commands/"+c.ID, nil).Refused(api.CodeNotFound)
 }
 
 // TestCommandIncomplete: the receipt of a command is not complete before each session has its verdict, and in another boot it is
@@ -417,9 +427,7 @@ func TestCommandKeep(t *testing.T) {
 		if e := a.Refused(x.code); !strings.Contains(e.Message, x.why) {
 			t.Errorf("%s: message %q, want %q", name, e.Message, x.why)
 		}
-		var c api.Command
-		require.NoError(t, json.Unmarshal([]byte(x.command.Command), &c))
-		o.Do("else", "GET", "/v1/commands/"+c.ID, nil).Refused(api.CodeNotFound) // it was refused before it was accepted
+		o.forgotten(x.command)
 	}
 	command := o.command("ben", keep(101))
 	r := o.receipt(daemontest.Into[api.CommandReply](o.Do("else", "POST", "/v1/commands", command), http.StatusAccepted))

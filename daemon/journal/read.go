@@ -114,12 +114,13 @@ func (j *Journal) Ended(ctx context.Context, q Query) ([]Session, error) {
 // Those that are damaged, or were removed, are left out.
 func (j *Journal) After(ctx context.Context, number int64) (*Session, int64, error) {
 	for last := number; ; {
+		before := last
 		var boot string
 		var id tracer.SessionID
 		err := j.rows(ctx, "SELECT number, boot, id FROM ends WHERE number > ? ORDER BY number LIMIT 1", []any{last}, func(rows *sql.Rows) error {
 			return rows.Scan(&last, &boot, &id)
 		})
-		if err != nil || boot == "" {
+		if err != nil || last == before {
 			return nil, number, err
 		}
 		if s, err := j.Session(ctx, boot, id); s != nil || err != nil {

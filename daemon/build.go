@@ -53,24 +53,23 @@ func (h Host) build(p parts, o Options) *Service {
 		Clock: h.Clock.Monotonic, Limits: h.Limits.Limits, Audit: p.audit.Add, Mode: r.Mode, Redact: r.Redact, Log: log,
 	})
 	containers := container.NewFinder(h.Proc, log)
-	ground := rules.Options{
-		Rules: r, Registry: reg, Kernel: k, Enforcer: e, Proc: h.Proc, Containers: containers, Clock: h.Clock, Audit: p.audit.Add, Log: log,
-	}
-	steward := rules.New(ground)
+	ground := registry.Ground{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Log: log}
+	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e, Containers: containers, Audit: p.audit.Add}
+	steward := rules.New(ruled)
 	s.Attribution = attribution.New(attribution.Options{
-		Options: ground, Steward: steward, Sockets: h.Sockets, Files: cmp.Or(h.Files, "/"), Self: p.self,
+		Options: ruled, Steward: steward, Sockets: h.Sockets, Files: cmp.Or(h.Files, "/"), Self: p.self,
 	})
 	held := holdings.New(holdings.Options{
 		Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},
 		PortsWait: func() time.Duration { return r.Policy().Wait.Ports.Std() }, Every: h.HeldPeriod, Log: log,
 	})
 	s.selfCheck = selfcheck.New(selfcheck.Options{
-		Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Kernel: k, Self: p.self, Registry: reg, Clock: h.Clock, Proc: h.Proc, Log: log,
+		Ground: ground, Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Self: p.self,
 	})
 	s.Ring = recent.New(h.Clock.Boottime()/1000, recent.Size)
 	s.Recorder = history.New(reg, s.Ring, p.journal, p.bootID, h.Clock, r.Redact, log)
 	archive := history.NewArchive(s.Recorder, s.Access, k)
-	find := lookup.New(lookup.Options{Registry: reg, Access: s.Access, Kernel: k, Proc: h.Proc, Containers: containers, Clock: h.Clock})
+	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{
 		Stall: h.Limits.Stall, Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Clock: h.Clock, Tally: &stream.Tally{}, Log: log,
 	}
@@ -86,25 +85,25 @@ func (h Host) build(p parts, o Options) *Service {
 		status.Failing("privileges were not given up", func() error { return s.start.CapabilitiesErr }),
 		status.Failing("capabilities are missing", func() error { return s.start.Lacking }),
 	)
-	claims := marks.New(marks.Options{Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Policy: r.Policy})
+	claims := marks.New(marks.Options{Ground: ground, Policy: r.Policy})
 	does := acts.New(acts.Options{
-		Registry: reg, Find: find, Access: s.Access, Enforcer: e, Kernel: k, Holdings: held, Proc: h.Proc, Clock: h.Clock, Hidden: selfcheck.Hidden, Log: log,
+		Ground: ground, Find: find, Access: s.Access, Enforcer: e, Holdings: held, Hidden: selfcheck.Hidden,
 	})
-	keeper := &keep.Keeper{Find: find, Registry: reg, Access: s.Access, Kernel: k, Proc: h.Proc, Rules: r, Steward: steward, Log: log}
+	keeper := &keep.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{
 		Settings: h.signing(p),
 		Registry: reg, Find: find, Archive: archive, Access: s.Access, Acts: does, Keep: keeper, Stopping: s.stopping, Log: log,
 	})
 	feed := watch.New(watch.Options{Lines: lines, Registry: reg, Find: find, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
-		Registry: reg, Access: s.Access, Enforcer: e, Kernel: k, Proc: h.Proc, Find: find, Archive: archive, Holdings: held,
+		Ground: ground, Access: s.Access, Enforcer: e, Find: find, Archive: archive, Holdings: held,
 		Acts: does, Marks: claims,
 		Events: stream.New(stream.Options{
 			Lines: lines, Registry: reg, Ring: s.Ring, Find: find, Archive: archive, BootID: p.bootID, Version: o.Version, Started: started,
 		}),
 		Feed: feed, Status: s.status, Metrics: metrics.Handler(s.status.Snapshot), Rules: r, Steward: steward, Attribution: s.Attribution,
 		SelfCheck: s.selfCheck, Keeper: keeper, Signed: orders, Version: o.Version, Send: h.Limits.Send, Stall: h.Limits.Stall, Managed: h.Manager.Present,
-		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) }, Log: log,
+		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) },
 	})
 	hooks := []*registry.Hooks{
 		claims.Hooks(), held.Hooks(), container.NewReader(reg, k, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),

@@ -78,7 +78,7 @@ type Service struct {
 // Kernel is what the daemon needs of the tracer; *tracer.Tracer has it.
 type Kernel interface {
 	holdings.Kernel
-	rules.Kernel
+	registry.Kernel
 	Protect(pid uint32) error
 	Unprotect(id tracer.Identity) error
 	SelfProtect(on bool) error

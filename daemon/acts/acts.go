@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/holdings"
@@ -22,21 +20,16 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // Options of New.
 type Options struct {
-	Registry *registry.Registry
+	registry.Ground
 	Find     *lookup.Finder
 	Access   *access.Access
 	Enforcer *enforcer.Enforcer
-	Kernel   registry.Kernel
 	Holdings *holdings.Holdings
-	Proc     procfs.FS
-	Clock    registry.Clock
 	Hidden   func(tracer.SessionInfo) bool // sessions that no user sees
-	Log      zerolog.Logger
 }
 
 // Acts carries out acts. Its methods may be called from any goroutine.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -41,7 +42,7 @@ func TestCommands(t *testing.T) {
 func TestOutsidersInNoTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	p := &Acts{o: Options{Proc: "/proc"}}
+	p := &Acts{o: Options{Ground: registry.Ground{Proc: "/proc"}}}
 	if _, err := p.outsiders(ctx, nil); err == nil || err.Error() != "the search for traced processes timed out" {
 		t.Error(err)
 	}

@@ -108,10 +108,8 @@ func TestBrokeredBefore(t *testing.T) {
 		w.become(301, "lngtest-box", "A=1")
 	})
 	w.look()
-	w.Until(func() bool { return w.in(300) == w.s.ID && w.in(303) == w.s.ID && w.in(301) != "" })
-	if w.in(301) == w.s.ID {
-		t.Error("weak evidence made a member of 301")
-	}
+	w.members(300, 303)
+	w.beside(301)
 }
 
 // A process whose parent has changed since the walk is attributed by the new parent.
@@ -176,10 +174,9 @@ func TestBrokeredByUnit(t *testing.T) {
 	unit(315, "/system.slice/run-r8.service")
 	begins(316, "/system.slice/lngtest-standing.service")
 	w.look()
-	w.Until(func() bool { return w.in(300) == w.s.ID && w.in(314) != "" && w.in(315) != "" })
-	if w.in(310)+w.in(311)+w.in(312)+w.in(313)+w.in(316)+w.in(317) != "" || w.in(314) == w.s.ID || w.in(315) == w.s.ID {
-		t.Errorf("310 %s 311 %s 312 %s 313 %s 314 %s 315 %s 316 %s 317 %s", w.in(310), w.in(311), w.in(312), w.in(313), w.in(314), w.in(315), w.in(316), w.in(317))
-	}
+	w.members(300)
+	w.beside(314, 315)
+	w.outside(310, 311, 312, 313, 316, 317)
 
 	// What the unit starts later, or again, is the session's too; a unit of that name
 	// that another user makes later is not.
@@ -378,23 +375,16 @@ func TestBrokeredByCookie(t *testing.T) {
 // likely its own.
 func TestBrokeredByPosix(t *testing.T) {
 	w := newWork(t, enforced)
-	place := func(pid, sid, pgid uint32) {
-		w.unseen(func() {
-			w.outsider(pid, 1, "lngtest-x")
-			w.K.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = sid, pgid })
-		})
-	}
 	for pid, sid := range map[uint32]uint32{300: 100, 301: 1, 302: daemontest.Shell} {
-		place(pid, sid, sid)
+		w.placed(pid, 1, sid, sid, 0)
 	}
-	place(303, daemontest.Shell, 100)
+	w.placed(303, 1, daemontest.Shell, 100, 0)
 	w.look()
 	for _, b := range w.brokered(2) {
 		if want := map[int]string{300: "sid", 303: "pgrp"}[b.Process.PID]; b.Evidence.Source != want || b.Evidence.Confidence != "weak" {
 			t.Errorf("%+v", b)
 		}
 	}
-	if w.in(300) != w.in(303) || w.in(300) == w.s.ID || w.in(301)+w.in(302) != "" {
-		t.Errorf("300 %s 303 %s", w.in(300), w.in(303))
-	}
+	w.beside(300, 303)
+	w.outside(301, 302)
 }

@@ -214,13 +214,7 @@ func TestBrokersSpare(t *testing.T) {
 // own processes and whose leaders are dead, and by the name of the session.
 func TestAdoptedOrphans(t *testing.T) {
 	w := newWork(t, enforced)
-	place := func(pid, parent, sid, pgid uint32, cgroup uint64, environ ...string) {
-		t.Helper()
-		w.unseen(func() {
-			w.outsider(pid, parent, "lngtest-p", environ...)
-			w.K.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID, p.Cgroup = sid, pgid, cgroup })
-		})
-	}
+	place := w.placed
 	const before, its = 7, 8 // cgroups
 	place(390, 1, daemontest.Shell, 490, before)
 	place(391, 1, 491, 491, its)

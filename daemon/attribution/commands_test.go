@@ -44,12 +44,11 @@ func newHost(t *testing.T, policy string) *host {
 	h.write(policy)
 	p, err := rules.Load(h.file, true, h.Clock)
 	require.NoError(t, err)
-	ground := rules.Options{
-		Rules: p, Registry: h.R, Kernel: h.K, Enforcer: h.Enforcer, Proc: h.Proc, Clock: h.Clock, Audit: func(audit.Record) {}, Log: h.Log,
-	}
-	steward := rules.New(ground)
+	ground := registry.Ground{Registry: h.R, Kernel: h.K, Proc: h.Proc, Clock: h.Clock, Log: h.Log}
+	ruled := rules.Options{Ground: ground, Rules: p, Enforcer: h.Enforcer, Audit: func(audit.Record) {}}
+	steward := rules.New(ruled)
 	h.Attribution = New(Options{
-		Options: ground, Steward: steward, Self: tracer.Identity{PID: 1},
+		Options: ruled, Steward: steward, Self: tracer.Identity{PID: 1},
 		Sockets: func(uint32) ([]Socket, error) { return []Socket{{engine, "/run/docker.sock"}}, nil },
 	})
 	for pid, exe := range map[uint32]string{1: "/sbin/init", engine: "/usr/bin/dockerd"} {

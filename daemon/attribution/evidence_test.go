@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -26,7 +27,7 @@ func TestPIDChangesHands(t *testing.T) {
 		"environ": "BUILD_ID=7\x00",
 	})
 	is, was := tracer.Identity{PID: 300, Start: 1}, tracer.Identity{PID: 300, Start: 2}
-	b := &Attribution{o: Options{Options: rules.Options{Kernel: seen{kerneltest.New()}, Proc: proc}}}
+	b := &Attribution{o: Options{Options: rules.Options{Ground: registry.Ground{Kernel: seen{kerneltest.New()}, Proc: proc}}}}
 	for name, shown := range map[string]func(id tracer.Identity) bool{
 		"candidate": func(id tracer.Identity) bool {
 			_, ok := b.read(&tracer.Process{Identity: id})
@@ -60,7 +61,7 @@ func TestDeadFileServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // each waits until the server is given up
 			files := t.TempDir()
-			a := &Attribution{o: Options{Options: rules.Options{Proc: procfs.FS(filepath.Join(files, "proc"))}, Files: files}}
+			a := &Attribution{o: Options{Options: rules.Options{Ground: registry.Ground{Proc: procfs.FS(filepath.Join(files, "proc"))}}, Files: files}}
 			dir := filepath.Join(files, c.dir)
 			for _, d := range []string{dir, a.o.Proc.Path(300, "fd")} {
 				require.NoError(t, os.MkdirAll(d, 0o700))

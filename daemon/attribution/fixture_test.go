@@ -3,6 +3,7 @@
 package attribution_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -81,6 +82,15 @@ func (w *work) runs(pid uint32, command ...string) {
 	w.Fork(100, pid, 1000, filepath.Base(command[0]))
 	w.K.Exec(pid, command[0], strings.Join(command, "\x00")+"\x00")
 	w.K.AllRead()
+}
+
+// placed makes an outsider of the user in a POSIX session, a process group and a cgroup, if that is not 0.
+func (w *work) placed(pid, parent, sid, pgid uint32, cgroup uint64, environ ...string) {
+	w.Helper()
+	w.unseen(func() {
+		w.outsider(pid, parent, "lngtest-p", environ...)
+		w.K.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID, p.Cgroup = sid, pgid, cmp.Or(cgroup, p.Cgroup) })
+	})
 }
 
 // look makes the daemon look at every process, however often it has done so, and waits

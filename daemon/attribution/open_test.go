@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -84,7 +85,7 @@ func below(t *testing.T, owner int, namespace string) (*Attribution, *tracer.Pro
 	}
 	p := &tracer.Process{Identity: tracer.Identity{PID: 300, Start: 1}, UID: user}
 	p.Parent = tracer.Identity{PID: 30}
-	return &Attribution{o: Options{Options: rules.Options{Kernel: seen{kerneltest.New()}, Proc: procfs.FS(dir)}, Self: tracer.Identity{PID: 3}}}, p
+	return &Attribution{o: Options{Options: rules.Options{Ground: registry.Ground{Kernel: seen{kerneltest.New()}, Proc: procfs.FS(dir)}}, Self: tracer.Identity{PID: 3}}}, p
 }
 
 // Of what a process has as its standard input, only a job of its own user is opened, and only below root's atd on the host.

@@ -17,22 +17,14 @@ func TestEvidenceOfSeveral(t *testing.T) {
 	w := newWork(t, enforced)
 	w.Session("user", 200, api.NewSession{GraceMS: daemontest.MS(0)})
 	third := w.Session("user", 220, api.NewSession{GraceMS: daemontest.MS(0), OnRootExit: "report"})
-	in := func(pid, group uint32) {
-		w.K.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = group, group })
-	}
 	member := func(pid, parent, group uint32, environ ...string) {
 		w.unseen(func() {
 			w.Fork(parent, pid, 1000, "lngtest-member")
 			w.Environ(pid, environ...)
-			in(pid, group)
+			w.K.Edit(pid, func(p *kerneltest.Proc) { p.SID, p.PGID = group, group })
 		})
 	}
-	outsider := func(pid, group uint32, environ ...string) {
-		w.unseen(func() {
-			w.outsider(pid, 1, "lngtest-x", environ...)
-			in(pid, group)
-		})
-	}
+	outsider := func(pid, group uint32, environ ...string) { w.placed(pid, 1, group, group, 0, environ...) }
 	outsider(315, 483)
 	w.K.Advance(time.Second)
 	w.Session("user", 230, api.NewSession{GraceMS: daemontest.MS(0)})
@@ -52,7 +44,8 @@ func TestEvidenceOfSeveral(t *testing.T) {
 	outsider(303, 482)
 	outsider(314, 483)
 	w.look()
-	w.Until(func() bool { return w.in(300) != "" && w.in(301) != "" && w.in(302) != "" && w.in(303) != "" })
+	w.beside(300, 301, 302)
+	w.beside(303)
 	w.K.Exit(220, 0)
 	w.K.AllRead()
 	outsider(313, 482) // the root's groups can no longer be seen

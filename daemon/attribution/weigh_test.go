@@ -26,7 +26,7 @@ func TestWeigh(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := registrytest.New(t)
-			a := New(Options{Options: rules.Options{Kernel: f.K, Registry: f.R}})
+			a := New(Options{Options: rules.Options{Ground: registry.Ground{Kernel: f.K, Registry: f.R}}})
 			f.Run()
 			s, companion := f.Session(100, 1000), f.Session(200, 1000)
 			for i := range c.found {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/rs/zerolog"
 )
 
@@ -20,7 +21,7 @@ import (
 // with the stack. A reply that was begun is cut off.
 func TestPanic(t *testing.T) {
 	var log bytes.Buffer
-	s := newServer(t, Options{Log: zerolog.New(&log)})
+	s := newServer(t, Options{Ground: registry.Ground{Log: zerolog.New(&log)}})
 	for name, x := range map[string]struct {
 		answer answer
 		aborts bool

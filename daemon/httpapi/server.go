@@ -34,17 +34,13 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/caught"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 )
 
 // Options are what the API depends on.
 type Options struct {
-	Registry    *registry.Registry
+	registry.Ground
 	Access      *access.Access
 	Enforcer    *enforcer.Enforcer
-	Kernel      registry.Kernel
-	Proc        procfs.FS
 	Find        *lookup.Finder
 	Archive     *history.Archive
 	Acts        *acts.Acts
@@ -66,7 +62,6 @@ type Options struct {
 	Managed     bool              // a service manager runs the daemon
 	Stopping    <-chan struct{}   // closed when the daemon stops
 	Stop        func(unload bool) // begins to stop it
-	Log         zerolog.Logger
 }
 
 // Server answers the API.

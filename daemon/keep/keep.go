@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
@@ -17,7 +15,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 const (
@@ -28,14 +25,11 @@ const (
 
 // Keeper hands members over. Its methods may be called from any goroutine.
 type Keeper struct {
-	Find     *lookup.Finder
-	Registry *registry.Registry
-	Access   *access.Access
-	Kernel   registry.Kernel
-	Proc     procfs.FS
-	Rules    *rules.Policy
-	Steward  *rules.Steward
-	Log      zerolog.Logger
+	registry.Ground
+	Find    *lookup.Finder
+	Access  *access.Access
+	Rules   *rules.Policy
+	Steward *rules.Steward
 }
 
 // handover is a request that was checked.

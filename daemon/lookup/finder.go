@@ -13,18 +13,13 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // Options are what a [Finder] depends on.
 type Options struct {
-	Registry *registry.Registry
-	Access   *access.Access
-	Kernel   registry.Kernel
-	Proc     procfs.FS
-	// Containers finds the containers of processes.
-	Containers *container.Finder
-	Clock      registry.Clock
+	registry.Ground
+	Access     *access.Access
+	Containers *container.Finder // finds the containers of processes
 }
 
 // Finder finds sessions and processes for callers. It may be used from any goroutine.

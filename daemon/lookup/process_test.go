@@ -47,7 +47,7 @@ func TestPIDChangesHands(t *testing.T) {
 	was.Start--
 	clock := registry.Clock{Clock: func() time.Time { return time.Unix(0, 0) }}
 	over := func(next ...tracer.Identity) *Finder {
-		return New(Options{Kernel: &shifting{k, next}, Proc: proc, Containers: container.NewFinder(proc, zerolog.Nop()), Clock: clock})
+		return New(Options{Ground: registry.Ground{Kernel: &shifting{k, next}, Proc: proc, Clock: clock}, Containers: container.NewFinder(proc, zerolog.Nop())})
 	}
 	for name, shown := range map[string]func(who ...tracer.Identity) bool{
 		"root": func(who ...tracer.Identity) bool {
@@ -79,7 +79,7 @@ func TestRunningExits(t *testing.T) {
 	k := kerneltest.New()
 	k.Add(300, 20, "lngtest-x")
 	proc := procfs.FS(t.TempDir())
-	f := New(Options{Kernel: k, Proc: proc, Containers: container.NewFinder(proc, zerolog.Nop())})
+	f := New(Options{Ground: registry.Ground{Kernel: k, Proc: proc}, Containers: container.NewFinder(proc, zerolog.Nop())})
 	refused := func() {
 		t.Helper()
 		var e *api.Error

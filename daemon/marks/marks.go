@@ -18,7 +18,6 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // Limits for the members of one session.
@@ -39,19 +38,10 @@ const (
 	maxSteps = 16
 )
 
-// Kernel knows the live processes.
-type Kernel interface {
-	Identify(pid uint32) (tracer.Identity, error)
-	Lookup(pid uint32) (tracer.Entry, error)
-}
-
 // Options are what Marks depend on.
 type Options struct {
-	Registry *registry.Registry
-	Kernel   Kernel
-	Proc     procfs.FS
-	Clock    registry.Clock
-	Policy   func() *policy.Policy
+	registry.Ground
+	Policy func() *policy.Policy
 }
 
 // Marks are the claims of all sessions. Mark may be called from any goroutine.

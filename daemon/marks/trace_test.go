@@ -115,7 +115,7 @@ func FuzzParse(f *testing.F) {
 
 // holder is a kernel in which one process has every PID.
 type holder struct {
-	Kernel
+	registry.Kernel
 	now tracer.Identity
 }
 
@@ -145,7 +145,7 @@ func TestEnvironment(t *testing.T) {
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			procfstest.Files(t, proc.Path(7, ""), map[string]string{"environ": strings.Join(tt.environ, "\x00") + "\x00"})
-			m := Marks{o: Options{Proc: proc, Kernel: holder{now: tt.now}}}
+			m := Marks{o: Options{Ground: registry.Ground{Proc: proc, Kernel: holder{now: tt.now}}}}
 			got := m.traceOf(id, buffer)
 			if (got != nil) != tt.ok || tt.ok && (got.From != id || fmt.Sprintf("%x", got.ID) != traceparent[3:35]) {
 				t.Errorf("%+v", got)

@@ -34,8 +34,8 @@ const (
 // ErrStopping means that the registry takes no more calls.
 var ErrStopping = errors.New("the daemon is stopping")
 
-// Kernel is what the registry needs of the tracer. Read is called from one goroutine,
-// everything else from any.
+// Kernel is what the registry, and what is attached to it, needs of the tracer. Read is called from one
+// goroutine, everything else from any.
 type Kernel interface {
 	document.Kernel
 	enforcer.Kernel
@@ -53,6 +53,23 @@ type Kernel interface {
 	RecursionMisses() (map[string]uint64, error)
 	OpenMissedAgents() (int, error)
 	Halted() tracer.Halt
+	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
+	SetAgents(agents []tracer.Agent) error
+	SetJoins(commands, mains bool)
+	SetClients(all map[tracer.Identity]tracer.SessionID) error
+	SetGuard(g tracer.Guarding)
+	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
+	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
+	Runs(p tracer.Identity, path string) (tracer.Running, error)
+}
+
+// Ground is what the features of the daemon stand on.
+type Ground struct {
+	Registry *Registry
+	Kernel   Kernel
+	Proc     procfs.FS
+	Clock    Clock
+	Log      zerolog.Logger
 }
 
 // Clock tells the time: CLOCK_MONOTONIC, boottime in ns, and wall time for it.

@@ -30,7 +30,7 @@ type joins struct {
 	whole         bool // containers
 }
 
-func (j *joins) set(k Kernel, change func(*joins)) {
+func (j *joins) set(k registry.Kernel, change func(*joins)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	change(j)

@@ -36,7 +36,10 @@ func newHost(t *testing.T, policy string) *host {
 	h.write(policy)
 	p, err := Load(h.file, true, f.Clock)
 	require.NoError(t, err)
-	h.Steward = New(Options{Rules: p, Registry: f.R, Kernel: f.K, Enforcer: f.Enforcer, Proc: f.Proc, Clock: f.Clock, Audit: func(audit.Record) {}, Log: f.Log})
+	h.Steward = New(Options{
+		Ground: registry.Ground{Registry: f.R, Kernel: f.K, Proc: f.Proc, Clock: f.Clock, Log: f.Log},
+		Rules:  p, Enforcer: f.Enforcer, Audit: func(audit.Record) {},
+	})
 	f.Run()
 	return h
 }

@@ -17,8 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 )
 
 // Steward applies the policy in force to sessions: it gives the sessions of agents
@@ -38,31 +36,13 @@ type Steward struct {
 	sessions map[tracer.SessionID]*ruledSession // of the registry's goroutine
 }
 
-// Kernel is what the rules, and what goes by them, need of the tracer.
-type Kernel interface {
-	registry.Kernel
-	SetTerms(id tracer.SessionID, spec tracer.SessionSpec) error
-	SetAgents(agents []tracer.Agent) error
-	SetJoins(commands, mains bool)
-	SetClients(all map[tracer.Identity]tracer.SessionID) error
-	SetGuard(g tracer.Guarding)
-	Enter(id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
-	Raise(from, id tracer.SessionID, p, creator tracer.Identity, source tracer.Source) error
-	Runs(p tracer.Identity, path string) (tracer.Running, error)
-}
-
 // Options of New.
 type Options struct {
-	Rules    *Policy
-	Registry *registry.Registry
-	Kernel   Kernel
-	Enforcer *enforcer.Enforcer
-	Proc     procfs.FS
-	// Containers finds the containers of processes.
-	Containers *container.Finder
-	Clock      registry.Clock
+	registry.Ground
+	Rules      *Policy
+	Enforcer   *enforcer.Enforcer
+	Containers *container.Finder // finds the containers of processes
 	Audit      func(audit.Record)
-	Log        zerolog.Logger
 }
 
 // New makes a steward; attach its hooks.

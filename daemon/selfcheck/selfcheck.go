@@ -17,8 +17,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
-	"github.com/rs/zerolog"
 )
 
 // How long a tree may take to grow and to be attributed, and its session to become
@@ -36,26 +34,12 @@ const Name = "~canary"
 // Hidden reports whether a session belongs to a check.
 func Hidden(info tracer.SessionInfo) bool { return info.Name == Name }
 
-// Kernel is what a check needs of the tracer.
-type Kernel interface {
-	enforcer.Kernel
-	Identify(pid uint32) (tracer.Identity, error)
-	Lookup(pid uint32) (tracer.Entry, error)
-	Sessions() ([]tracer.SessionInfo, error)
-	Create(spec tracer.SessionSpec) (tracer.SessionID, error)
-	Release(id tracer.SessionID) error
-}
-
 // Options of New.
 type Options struct {
-	Command  []string      // that calls canary.Main; empty: no checks
-	Every    time.Duration // 0: at start only
-	Kernel   Kernel
-	Self     tracer.Identity
-	Registry *registry.Registry
-	Clock    registry.Clock
-	Proc     procfs.FS
-	Log      zerolog.Logger
+	registry.Ground
+	Command []string      // that calls canary.Main; empty: no checks
+	Every   time.Duration // 0: at start only
+	Self    tracer.Identity
 }
 
 // New makes a Check; First and Run run it.

@@ -73,7 +73,7 @@ func checker(t *testing.T) (*Check, *learning) {
 	})
 	f.Run()
 	f.Ingest()
-	return New(Options{Command: []string{"/proc/self/exe", canary.Arg}, Kernel: k, Registry: f.R, Clock: f.Clock, Proc: f.Proc, Log: f.Log}), k
+	return New(Options{Ground: registry.Ground{Registry: f.R, Kernel: k, Proc: f.Proc, Clock: f.Clock, Log: f.Log}, Command: []string{"/proc/self/exe", canary.Arg}}), k
 }
 
 // A check passes only if the kernel has the orphan in its session, by the right creator, and the end is clean.

@@ -136,11 +136,10 @@ func (x *sim) start() error {
 	hold := func(pid uint32) (enforcer.Handle, error) { return x.k.Hold(pid) }
 	e := enforcer.New(x.gate, enforcer.Options{Self: self, Clock: x.clock.Monotonic, Proc: proc, Hold: hold})
 	r := registry.New(registry.Options{Kernel: x.gate, Enforcer: e, Clock: x.clock, Proc: proc, Log: log, Period: time.Second})
-	ground := rules.Options{
-		Rules: p, Registry: r, Kernel: x.gate, Enforcer: e, Proc: proc, Clock: x.clock, Audit: func(audit.Record) {}, Log: log,
-	}
-	steward := rules.New(ground)
-	handed := attribution.New(attribution.Options{Options: ground, Steward: steward, Files: x.dir, Self: self})
+	ground := registry.Ground{Registry: r, Kernel: x.gate, Proc: proc, Clock: x.clock, Log: log}
+	ruled := rules.Options{Ground: ground, Rules: p, Enforcer: e, Audit: func(audit.Record) {}}
+	steward := rules.New(ruled)
+	handed := attribution.New(attribution.Options{Options: ruled, Steward: steward, Files: x.dir, Self: self})
 	ring := recent.New(x.clock.Boottime()/1000, recent.Size)
 	recorder := history.New(r, ring, x.store, "boot", x.clock, func(argv []string) []string { return argv }, log)
 	r.Attach(steward.Hooks(), handed.Hooks(), ring.Hooks(), recorder.Hooks(), x.hooks())

@@ -426,7 +426,15 @@ func TestEndsWithClient(t *testing.T) {
 		{"no rule, its session ends", tracer.SessionSpec{}, sessionEnds, true},
 		{"a rule, ended with its session", byRule, func(h *host) { sessionEnds(h); h.K.Advance(1); h.K.Exit(200, 0) }, true},
 		{"a rule, its command has exited", byRule, func(h *host) { h.K.Fork(300, 301, "sh"); h.K.Exit(300, 0); killed(h) }, false},
-		{"a rule, left", byRule, func(h *host) { h.K.Exit(200, 0) }, false},
+		{"a rule, left", byRule, func(h *host) {
+			asker := h.K.Proc(200).Session
+			h.K.Exit(200, 0)
+			registrytest.Until(h.t, func() (over bool) {
+				_, err := h.R.Resync(registry.CauseRequest)
+				h.Update(func(tx registry.Tx) { over = h.over(tx.View, asker) })
+				return over && err == nil
+			})
+		}, false},
 		{"no rule, left", tracer.SessionSpec{}, func(h *host) { h.K.Exit(200, 0) }, true},
 		{"no rule, its session lives", tracer.SessionSpec{}, func(*host) {}, false},
 		{"no rule, brokers end nothing", tracer.SessionSpec{}, under("mode: enforce\nbrokers: {end: none}\n", sessionEnds), false},

@@ -52,3 +52,23 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 	}
 	return t, nil
 }
+
+// ParseRange reads where a range of times begins and ends; what is not given is zero. The error names
+// both with dashes in front.
+func ParseRange(dashes, since, until string, now time.Time) (from, to time.Time, err error) {
+	for _, x := range []struct {
+		name, text string
+		t          *time.Time
+	}{{"since", since, &from}, {"until", until, &to}} {
+		if x.text == "" {
+			continue
+		}
+		if *x.t, err = ParseTime(x.text, now); err != nil {
+			return from, to, fmt.Errorf("invalid %s%s %q: must be %w", dashes, x.name, x.text, err)
+		}
+	}
+	if !from.IsZero() && !to.IsZero() && from.After(to) {
+		return from, to, fmt.Errorf("%ssince %s is after %suntil %s", dashes, since, dashes, until)
+	}
+	return from, to, nil
+}

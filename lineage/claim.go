@@ -8,7 +8,7 @@ import (
 // Claim is what a member says about a process and all its descendants. It proves nothing and
 // decides nothing. Once the graph has it, only the ends of its calls change.
 type Claim struct {
-	Trace Trace
+	Trace Trace `json:",omitzero"`
 	// Calls are the tool calls that were open when the process was started. It belongs to one of
 	// them; if there are several, it is unknown to which.
 	Calls []*Call `json:",omitempty"`

@@ -44,7 +44,7 @@ func TestClaimIsRestored(t *testing.T) {
 		n, _ := g.Node(id(pid))
 		doc, err := json.Marshal(n)
 		require.NoError(t, err)
-		var back Node
+		back := Node{ID: n.ID, Session: n.Session}
 		require.NoError(t, json.Unmarshal(doc, &back))
 		again.Restore(&back)
 	}

@@ -32,10 +32,10 @@ const Shim = "__shim"
 // creator at the fork, then one for each exec.
 type Command struct {
 	Time          uint64
-	Comm          string
-	Exe           string
-	Argv          []string // shared, not to be changed
-	ArgvTruncated bool
+	Comm          string   `json:",omitzero"`
+	Exe           string   `json:",omitzero"`
+	Argv          []string `json:",omitempty"` // shared, not to be changed
+	ArgvTruncated bool     `json:",omitzero"`
 }
 
 // Move is a change of parent. Inferred moves come from a snapshot: Time is the
@@ -43,51 +43,51 @@ type Command struct {
 type Move struct {
 	Time     uint64 // boottime, ns
 	From, To ID
-	Inferred bool
+	Inferred bool `json:"-"`
 }
 
 // Node is a copy of what the graph knows of one process: it does not change with the
-// graph. Times are boottime nanoseconds, 0 if unknown.
+// graph. Times are boottime nanoseconds, 0 if unknown. As JSON it has what Restore takes, each
+// command line once; ID and Session are the keys of what is kept.
 type Node struct {
-	ID       ID
-	Session  SessionID // now, or the last; 0: none
-	Evidence Evidence
-	Source   uint8 // as in the event or the snapshot
-	Creator  ID    // never changes, also when that process is forgotten
-	Under    ID    // the nearest creator in memory; zero: none
-	Parent   ID    // now, or the last
-	State    State
-	Orphan   bool // live, not a root, and its creator is dead
+	ID       ID        `json:"-"`
+	Session  SessionID `json:"-"` // now, or the last; 0: none
+	Evidence Evidence  `json:",omitzero"`
+	Source   uint8     `json:",omitzero"` // as in the event or the snapshot
+	Creator  ID        `json:",omitzero"` // never changes, also when that process is forgotten
+	Under    ID        `json:"-"`         // the nearest creator in memory; zero: none
+	Parent   ID        `json:",omitzero"` // now, or the last
+	State    State     `json:",omitzero"`
+	Orphan   bool      `json:"-"` // live, not a root, and its creator is dead
 
-	Comm          string
-	Exe           string
-	Argv          []string // shared, not to be changed
-	ArgvTruncated bool
-	Commands      []Command // by time; at most 32 execs: the first and the latest
-	UID           uint32
-	Cgroup        uint64
+	Comm          string    `json:",omitzero"`
+	Exe           string    `json:"-"`
+	Argv          []string  `json:"-"` // shared, not to be changed
+	ArgvTruncated bool      `json:"-"`
+	Commands      []Command `json:",omitempty"` // by time; at most 32 execs: the first and the latest
+	UID           uint32    `json:",omitzero"`
+	Cgroup        uint64    `json:",omitzero"`
 
-	Born   uint64
-	Exited uint64 // an upper bound unless StatusKnown
+	Born   uint64 `json:"-"`
+	Exited uint64 `json:",omitzero"` // an upper bound unless StatusKnown
 
-	Reaped      bool // a Reaped event reported that its PID is free
-	StatusKnown bool // an Exit event reported Status, Flags, CPUTime and MaxRSS
-	Status      uint32
-	Flags       uint32
-	CPUTime     uint64 // ns; of a live process at the last snapshot
-	MaxRSS      uint64 // bytes
-	RSS         uint64 // bytes at the last snapshot
+	Reaped        bool   `json:"-"`         // a Reaped event reported that its PID is free
+	StatusKnown   bool   `json:",omitzero"` // an Exit event reported Status, Flags, CPUTime and MaxRSS
+	Status, Flags uint32 `json:",omitzero"`
+	CPUTime       uint64 `json:",omitzero"` // ns; of a live process at the last snapshot
+	MaxRSS        uint64 `json:",omitzero"` // bytes
+	RSS           uint64 `json:"-"`         // bytes at the last snapshot
 	// Load is how many CPUs it used between the last two snapshots, or since its start.
 	Load float64 `json:"-"`
 
-	Reparents  []Move     // by time; at most 64: the first and the latest
-	Reconciled bool       // known from a snapshot, its Birth was never seen
-	Ghost      bool       // no Birth, Exec or snapshot named it
-	Claim      *Claim     // its own or an ancestor's; nil: none
+	Reparents  []Move     `json:",omitempty"` // by time; at most 64: the first and the latest
+	Reconciled bool       `json:"-"`          // known from a snapshot, its Birth was never seen
+	Ghost      bool       `json:",omitzero"`  // no Birth, Exec or snapshot named it
+	Claim      *Claim     `json:",omitempty"` // its own or an ancestor's; nil: none
 	Container  *Container `json:",omitempty"` // its own, or its creator's at the fork; nil: none, or not known
 	// Hops counts the dead creators that were left out between this process and the
 	// nearest remembered one (see Options). Creator is the first of them.
-	Hops uint32
+	Hops uint32 `json:"-"`
 	// Signal is what ended a dead process, if a signal did, or what stopped a live one; nil: none, or not known.
 	Signal *Signal `json:",omitempty"`
 }

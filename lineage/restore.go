@@ -7,6 +7,15 @@ func (g *Graph) Needed(id ID) bool {
 	return n != nil && n.held && n.known
 }
 
+// Shorten leaves out the command that a process had of its creator before its first exec. Restore takes it
+// from the creator, which is in the same session, and kept longer than what it created.
+func (n *Node) Shorten() {
+	c := n.Commands
+	if n.Evidence == Fork && n.Under == n.Creator && len(c) > 1 && c[0].Time == n.ID.Start && c[1].Time != n.ID.Start {
+		n.Commands = c[1:]
+	}
+}
+
 // Restore adds what another graph knew of a process, as if its events came again: in
 // any order, more than once, before or after the real ones. What n says of a live
 // process may be outdated; a snapshot updates it.
@@ -22,8 +31,12 @@ func (g *Graph) Restore(n *Node) {
 	if len(n.Reparents) > 0 {
 		birth.Parent = n.Reparents[0].From
 	}
-	if len(n.Commands) > 0 {
+	switch {
+	case len(n.Commands) == 0:
+	case n.Commands[0].Time == n.ID.Start:
 		birth.Comm = []byte(n.Commands[0].Comm)
+	default:
+		birth.Comm = nil // its creator's
 	}
 	g.Apply(&birth)
 	if n.Container != nil {

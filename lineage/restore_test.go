@@ -1,6 +1,7 @@
 package lineage
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"testing"
@@ -8,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A graph that is restored from another one's nodes knows the same of each.
+// A graph that is restored from another one's nodes, as they are kept, knows the same of each.
 func TestRestore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -29,7 +30,12 @@ func TestRestore(t *testing.T) {
 		got := New(Options{})
 		for range rapid.IntRange(1, 2).Draw(t, "times") {
 			for i := range nodes {
-				got.Restore(&nodes[i])
+				kept, short := Node{ID: nodes[i].ID, Session: nodes[i].Session}, nodes[i]
+				short.Shorten()
+				if text, err := json.Marshal(&short); err != nil || json.Unmarshal(text, &kept) != nil {
+					t.Fatal(err)
+				}
+				got.Restore(&kept)
 			}
 		}
 		for i := range nodes {

@@ -21,13 +21,13 @@ func (s Sender) String() string {
 // Signal is a signal that a process got, and who sent it. It is never changed.
 type Signal struct {
 	Number  uint8
-	Sender  Sender
+	Sender  Sender    `json:",omitzero"`
 	Time    uint64    // boottime ns at which it was sent
-	By      ID        // ByProcess
-	Session SessionID // of By, at that time; 0: none
-	UID     uint32    // of By, effective
-	Comm    string    // of By, which chooses it: any bytes
-	Handled bool      // the process had a handler
-	Raised  bool      // and later sent the same signal to itself
-	Passed  bool      // an owner of a session got it first, and passed it on
+	By      ID        `json:",omitzero"` // ByProcess
+	Session SessionID `json:",omitzero"` // of By, at that time; 0: none
+	UID     uint32    `json:",omitzero"` // of By, effective
+	Comm    string    `json:",omitzero"` // of By, which chooses it: any bytes
+	Handled bool      `json:",omitzero"` // the process had a handler
+	Raised  bool      `json:",omitzero"` // and later sent the same signal to itself
+	Passed  bool      `json:",omitzero"` // an owner of a session got it first, and passed it on
 }

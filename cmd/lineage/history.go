@@ -53,26 +53,23 @@ receipts and "lineage status" show, check that it still has that record.`,
 	remote := a.hostFlag(cmd)
 	takeColumns := a.columnFlags(cmd, format, text.HistoryColumns...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		one, paged := sel.One(), cmd.Flags().Changed("html")
+		paged, picked := cmd.Flags().Changed("html"), since+until != "" || cmd.Flags().Changed("limit")
 		if q.Since, q.Until, err = timeRange("history", since, until, a.Now()); err != nil {
 			return err
 		}
-		if check {
-			if everybody || paged || len(*remote) > 0 || since+until != "" || cmd.Flags().Changed("limit") || len(args) > 1 || sel.Filters() {
-				return exit.Usage("history: --verify is for all of this host, only with one HASH and -o")
-			}
+		one := sel.One()
+		switch {
+		case check && (everybody || paged || picked || len(*remote) > 0 || len(args) > 1 || sel.Filters()):
+			return exit.Usage("history: --verify is for all of this host, only with one HASH and -o")
+		case check:
 			return verifyHistory(cmd.Context(), a, format.Value, args)
-		}
-		if q.Limit < 0 {
+		case q.Limit < 0:
 			return exit.Usage("history: %w", exit.Invalid("--limit", q.Limit, "0 or more"))
-		}
-		if one && (since != "" || until != "" || cmd.Flags().Changed("limit")) {
+		case one && picked:
 			return exit.Usage("history: --since, --until and --limit are for the list, not for one SESSION")
-		}
-		if !one && everybody {
+		case !one && everybody:
 			return exit.Usage("history: --all is for one SESSION, not for the list")
-		}
-		if paged && (!one || everybody || len(*remote) > 0 || cmd.Flags().Changed("output")) {
+		case paged && (!one || everybody || len(*remote) > 0 || cmd.Flags().Changed("output")):
 			return exit.Usage("history: --html is for one SESSION of this host, without --all and -o")
 		}
 		if err := takeColumns(!one, text.HistoryColumns); err != nil {
@@ -149,19 +146,8 @@ func rangeFlags(cmd *cobra.Command, since, until *string, what string) {
 
 // timeRange reads --since and --until.
 func timeRange(command, since, until string, now time.Time) (from, to time.Time, err error) {
-	for _, x := range []struct {
-		flag, text string
-		t          *time.Time
-	}{{"since", since, &from}, {"until", until, &to}} {
-		if x.text == "" {
-			continue
-		}
-		if *x.t, err = api.ParseTime(x.text, now); err != nil {
-			return from, to, exit.Usage("%s: %w", command, exit.Invalid("--"+x.flag, x.text, err.Error()))
-		}
+	if from, to, err = api.ParseRange("--", since, until, now); err != nil {
+		err = exit.Usage("%s: %w", command, err)
 	}
-	if !from.IsZero() && !to.IsZero() && from.After(to) {
-		return from, to, exit.Usage("%s: --since %s is after --until %s", command, since, until)
-	}
-	return from, to, nil
+	return from, to, err
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -198,7 +199,7 @@ func (a *Attribution) interrupt(v registry.View, r *request) {
 		a.o.Steward.Judge(x.Info()) // it is not to grow old first
 	}
 	v.Save(x)
-	signal(a.due)
+	pace.Offer(a.due, struct{}{})
 }
 
 // changed ends a command that is judged now, if its client was interrupted before.
@@ -206,7 +207,7 @@ func (a *Attribution) changed(v registry.View, id tracer.SessionID) {
 	its, x := a.sessions[id], v.Session(id)
 	if its != nil && its.command.waits && x != nil && (x.Info().Rule != 0 || x.Info().For != 0) {
 		its.command.waits = false
-		signal(a.due)
+		pace.Offer(a.due, struct{}{})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
@@ -253,7 +254,7 @@ func TestInterruptedBefore(t *testing.T) {
 			h.K.AllRead()
 			require.NoError(t, h.R.Read(func(registry.View) {}))
 			for _, ch := range []chan struct{}{h.due, h.asked} { // Run has found nothing due, and does something else
-				signal(ch)
+				pace.Offer(ch, struct{}{})
 				registrytest.Until(t, func() bool { return len(ch) == 0 })
 			}
 		})

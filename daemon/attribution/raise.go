@@ -9,6 +9,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -30,10 +31,7 @@ func (a *Attribution) askAgain(s *registry.Session, id tracer.Identity) {
 	if its := a.of(s.ID()); its.For == 0 || !its.Weak {
 		return
 	}
-	select {
-	case a.unsure <- id:
-	default:
-	}
+	pace.Offer(a.unsure, id)
 }
 
 // again judges the processes that have execed other programs.

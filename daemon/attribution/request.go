@@ -12,6 +12,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/document"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -224,14 +225,8 @@ func (a *Attribution) free(v registry.View, x *registry.Session, s *brokered, li
 }
 
 // pollFaster requests a quick series of looks at the host.
-func (a *Attribution) pollFaster() { signal(a.asked) }
-
-// signal wakes a goroutine.
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
+func (a *Attribution) pollFaster() {
+	pace.Offer(a.asked, struct{}{})
 }
 
 // left notes that the client of a request has exited.

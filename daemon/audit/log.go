@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/audit/chain"
 	"github.com/lineage-ebpf/lineage/daemon/ownfile"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/enforcer"
 )
 
@@ -130,10 +131,7 @@ func (l *Log) Add(r Record) {
 	l.seq++
 	r.Seq = api.U64(l.seq)
 	l.queue = append(l.queue, r)
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	pace.Offer(l.wake, struct{}{})
 }
 
 // Close writes what is queued.

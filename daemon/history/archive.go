@@ -34,6 +34,14 @@ func NewArchive(r *Recorder, a *access.Access, k document.Kernel) *Archive {
 // Journal is the file, for readers of its events.
 func (a *Archive) Journal() Store { return a.r.journal }
 
+// unread reports whether err means that the history could not be read, and logs it; the status says why.
+func (a *Archive) unread(err error) bool {
+	if err != nil {
+		a.r.log.Error().Err(err).Msg("history not read")
+	}
+	return err != nil
+}
+
 // Past is an ended session.
 type Past struct {
 	journal.Session
@@ -49,10 +57,7 @@ func (a *Archive) Has(v registry.View, s *registry.Session) bool {
 // Session is an ended session of this boot that c may read; nil if the history cannot be read, or has removed it.
 func (a *Archive) Session(ctx context.Context, id tracer.SessionID, c access.Caller) *Past {
 	row, err := a.r.journal.Session(ctx, a.r.boot, id)
-	if err != nil {
-		a.r.log.Error().Err(err).Msg("history not read") // the status says why
-	}
-	if row == nil || row.Ended.IsZero() {
+	if a.unread(err) || row == nil || row.Ended.IsZero() {
 		return nil
 	}
 	p, err := decodePast(row, c)
@@ -69,9 +74,8 @@ func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v acce
 		return nil, missing
 	}
 	rows, err := a.r.journal.Find(ctx, word)
-	if err != nil {
-		a.r.log.Error().Err(err).Msg("history not read")
-		return nil, missing // the status says why
+	if a.unread(err) {
+		return nil, missing
 	}
 	var refused *journal.Session
 	for i := range rows {
@@ -226,7 +230,7 @@ func (a *Archive) encoder(ctx context.Context, zero time.Time, boot string, sess
 		if err != nil {
 			return then, err
 		}
-		nodes := DecodeNodes(processes)
+		nodes := decodeNodes(processes)
 		for i := range nodes {
 			then.Graph.Restore(&nodes[i])
 		}

@@ -40,10 +40,8 @@ func (r *Recorder) ask(b *batch) {
 				continue
 			}
 			v.Refresh(x)
-			b.sessions = append(b.sessions, id)
-			rows = append(rows, rowOf(v, x))
+			rows = append(rows, r.rowOf(v, x))
 			if x.Closed() {
-				b.ended = append(b.ended, id)
 				for _, t := range v.Graph().Tree(true, id) {
 					ids = append(ids, t.ID)
 				}
@@ -55,17 +53,14 @@ func (r *Recorder) ask(b *batch) {
 	}
 	for i := range rows {
 		r.keepRoot(&rows[i])
-		if s, err := rows[i].session(r); err != nil {
-			r.log.Error().Err(err).Str(logging.KeySession, rows[i].doc.ID).Msg("session not recorded")
-		} else {
-			b.Sessions = append(b.Sessions, s)
+		if err := rows[i].encode(r.redact); err != nil {
+			r.log.Error().Err(err).Str(logging.KeySession, rows[i].Word).Msg("session not recorded")
+			continue
 		}
+		b.Sessions = append(b.Sessions, rows[i].Session)
 	}
 	r.askProcesses(b, ids, true)
-	var touched []lineage.ID
-	for id := range r.touched {
-		touched = append(touched, id)
-	}
+	touched := slices.Collect(maps.Keys(r.touched))
 	clear(r.touched)
 	r.askProcesses(b, touched, false)
 }
@@ -76,7 +71,7 @@ func (r *Recorder) keepRoot(x *row) {
 	if x.doc.Root == nil || x.doc.Root.Comm != "" {
 		return
 	}
-	before, err := r.journal.Session(context.Background(), r.boot, x.id) // which bounds itself
+	before, err := r.journal.Session(context.Background(), r.boot, x.ID) // which bounds itself
 	if err != nil || before == nil {
 		return
 	}
@@ -120,25 +115,23 @@ func (r *Recorder) askProcesses(b *batch, ids []lineage.ID, all bool) {
 // processes on disk, as the graph does.
 func (r *Recorder) process(b *batch, n *lineage.Node, needed, all bool) {
 	p := journal.Process{PID: n.ID.PID, Start: n.ID.Start, Session: n.Session}
-	id := n.Session
-	if !needed && !all {
-		b.past[n.ID] = id
-		if r.dead[id] >= lineage.DefaultHistory {
+	if needed {
+		r.rows[n.ID] = true
+	} else if !all {
+		b.past = append(b.past, p)
+		if r.dead[n.Session] >= lineage.DefaultHistory {
 			b.Gone = append(b.Gone, p)
 			return
 		}
-	} else if needed {
-		b.live = append(b.live, n.ID)
 	}
-	n.Argv = r.redact(n.Argv)
+	n.Shorten()
 	for i := range n.Commands {
 		n.Commands[i].Argv = r.redact(n.Commands[i].Argv)
 	}
-	doc, err := json.Marshal(n)
-	if err != nil {
+	var err error
+	if p.Doc, err = json.Marshal(n); err != nil {
 		r.log.Error().Err(err).Uint32(logging.KeyPID, n.ID.PID).Msg("process not recorded")
 		return
 	}
-	p.Doc = doc
 	b.Processes = append(b.Processes, p)
 }

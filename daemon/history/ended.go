@@ -55,9 +55,8 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 	if c.Member == 0 {
 		page := q
 		page.Limit++ // to see whether there are more
-		if rows, err = a.r.journal.Ended(ctx, page); err != nil {
-			a.r.log.Error().Err(err).Msg("history not read") // the status says why; memory is what there is
-		}
+		rows, err = a.r.journal.Ended(ctx, page)
+		a.unread(err) // memory is what there is
 	}
 	for i := range rows {
 		row := &rows[i]

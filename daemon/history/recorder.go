@@ -11,6 +11,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -18,19 +19,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-const (
-	// recordPeriod is the time between two batches of the history: a daemon that is
-	// killed loses that much of it.
-	recordPeriod = 250 * time.Millisecond
-	// After a batch it rests recordShare times as long as that used a CPU: in a storm it takes
-	// at most a fifth of a CPU, because the rest is for the registry. Events that fall off the
-	// ring meanwhile are reported as a gap.
-	recordShare = 4
-	// recordChunk bounds what one call asks of the registry, which must not wait.
-	recordChunk = 256
-	// recordClose bounds the last batch, when the daemon stops.
-	recordClose = 5 * time.Second
-)
+// recordChunk bounds what one call asks of the registry, which must not wait.
+const recordChunk = 256
 
 // Kernel is what a start needs of the tracer: what it holds.
 type Kernel interface {
@@ -65,11 +55,16 @@ type Recorder struct {
 	cancel   context.CancelFunc
 }
 
-// pauses are recordPeriod, recordShare and recordClose.
+// pauses are how the recorder spares others.
 type pauses struct {
+	// period is the time between two batches of the history: a daemon that is
+	// killed loses that much of it.
 	period time.Duration
-	share  int
-	limit  time.Duration
+	// After a batch it rests share times as long as that used a CPU: in a storm it takes
+	// at most a fifth of a CPU, because the rest is for the registry. Events that fall off the
+	// ring meanwhile are reported as a gap.
+	share int
+	limit time.Duration // of the last batch, when the daemon stops
 }
 
 // marks are notes about sessions, of the registry's goroutine.
@@ -83,7 +78,7 @@ type marks struct {
 // New makes a recorder of what the registry has; attach its hooks.
 func New(o *registry.Registry, g *recent.Ring, j Store, boot string, c registry.Clock, redact func(argv []string) []string, log zerolog.Logger) *Recorder {
 	return &Recorder{
-		registry: o, ring: g, journal: j, boot: boot, clock: c, redact: redact, log: log, pauses: pauses{recordPeriod, recordShare, recordClose}, next: g.End(),
+		registry: o, ring: g, journal: j, boot: boot, clock: c, redact: redact, log: log, pauses: pauses{250 * time.Millisecond, 4, 5 * time.Second}, next: g.End(),
 		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
 		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
 		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),
@@ -114,10 +109,7 @@ func (r *Recorder) Hooks() *registry.Hooks {
 
 // wake signals the recorder that marks were made.
 func (r *Recorder) wake() {
-	select {
-	case r.saving <- struct{}{}:
-	default:
-	}
+	pace.Offer(r.saving, struct{}{})
 }
 
 // Begin runs the recorder until End.
@@ -135,12 +127,10 @@ func (r *Recorder) End() {
 		return
 	}
 	r.cancel()
-	timer := time.NewTimer(r.pauses.limit)
-	defer timer.Stop()
 	select {
 	case <-r.done:
 		r.journal.Close()
-	case <-timer.C:
+	case <-time.After(r.pauses.limit):
 		r.log.Error().Str(logging.KeyPath, r.journal.Path()).Msg("the end of the history was not written in time")
 		go func() {
 			<-r.done
@@ -167,7 +157,7 @@ func (r *Recorder) turn(events uint64) (more bool) {
 	if b.Empty() {
 		return false
 	}
-	if r.write(&b.Batch, b.live) != nil {
+	if r.write(&b.Batch) != nil {
 		r.keep(b)
 		return false // already reported
 	}
@@ -180,10 +170,7 @@ const maxPiece = 4 << 20
 
 // write writes a batch in pieces, which are not cancelled half-way: the journal bounds itself. The
 // first one has the receipts, so that no process has the room that they need.
-func (r *Recorder) write(b *journal.Batch, live []lineage.ID) error {
-	for _, id := range live {
-		r.rows[id] = true
-	}
+func (r *Recorder) write(b *journal.Batch) error {
 	pieces := []journal.Batch{{Sessions: b.Sessions, LetGo: b.LetGo}}
 	for left := b.Processes; len(left) > 0; {
 		n, bytes := 0, 0
@@ -216,18 +203,14 @@ func (r *Recorder) spare(pid uint32, start uint64, session tracer.SessionID) boo
 // batch is what is written together, and what to note afterwards.
 type batch struct {
 	journal.Batch
-	next     uint64
-	lost     uint64
-	sessions []tracer.SessionID
-	live     []lineage.ID // processes with a row from now on
-	past     map[lineage.ID]tracer.SessionID
-	ended    []tracer.SessionID
+	next uint64
+	lost uint64
+	past []journal.Process // of live sessions, and dead from now on
 }
 
 // batch gathers what is new; more: there is more than one batch takes.
 func (r *Recorder) batch(most uint64) (b *batch, more bool) {
-	b = &batch{past: make(map[lineage.ID]tracer.SessionID)}
-	b.Zero = r.clock.Zero()
+	b = &batch{Batch: journal.Batch{Zero: r.clock.Zero(), Sessions: r.over}}
 	buf := make([]recent.Event, min(r.ring.End()-r.next, most))
 	n, first, _ := r.ring.Read(r.next, buf)
 	if b.lost = first - r.next; b.lost > 0 && n > 0 {
@@ -239,7 +222,6 @@ func (r *Recorder) batch(most uint64) (b *batch, more bool) {
 		b.Events = append(b.Events, r.record(&buf[i], hidden))
 	}
 	b.next = first + uint64(n)
-	b.Sessions = r.over
 	r.ask(b)
 	return b, uint64(n) == most || len(r.sessions) > 0
 }
@@ -278,22 +260,28 @@ func (r *Recorder) record(x *recent.Event, hidden map[*lineage.Image]*lineage.Im
 func (r *Recorder) written(b *batch) {
 	r.next, r.over = b.next, nil
 	r.lost.Add(b.lost)
-	for id, session := range b.past {
-		if r.rows[id] {
+	for _, p := range b.past {
+		if id := (lineage.ID{PID: p.PID, Start: p.Start}); r.rows[id] {
 			delete(r.rows, id)
-			r.dead[session]++
+			r.dead[p.Session]++
 		}
 	}
 	for _, id := range b.LetGo {
 		delete(r.dead, id)
 	}
-	if len(b.ended)+len(b.LetGo) == 0 {
+	var ended []tracer.SessionID
+	for i := range b.Sessions {
+		if x := &b.Sessions[i]; x.Boot == r.boot && !x.Ended.IsZero() {
+			ended = append(ended, x.ID)
+			delete(r.dead, x.ID)
+		}
+	}
+	if len(ended)+len(b.LetGo) == 0 {
 		return
 	}
 	r.registry.Do(func(v registry.Tx) {
 		r.marks.letGo = r.marks.letGo[len(b.LetGo):]
-		for _, id := range b.ended {
-			delete(r.dead, id)
+		for _, id := range ended {
 			if v.Session(id) != nil && !r.marks.unsaved[id] {
 				r.marks.saved[id] = true
 			}
@@ -303,8 +291,8 @@ func (r *Recorder) written(b *batch) {
 
 // keep notes what a batch that was not written was about.
 func (r *Recorder) keep(b *batch) {
-	for _, id := range b.sessions {
-		r.sessions[id] = true
+	for i := range b.Sessions {
+		r.sessions[b.Sessions[i].ID] = true
 	}
 	for i := range b.Processes {
 		if len(r.touched) < recent.Size {

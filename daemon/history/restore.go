@@ -90,7 +90,7 @@ func (r *Recorder) Remember(k Kernel, receipts map[string]*api.Report) error {
 		if err != nil {
 			r.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("processes not restored from the history")
 		}
-		nodes := DecodeNodes(processes)
+		nodes := decodeNodes(processes)
 		err = r.registry.Update(func(t registry.Tx) { t.Remember(row.ID, row.State, nodes) })
 		if err != nil {
 			return err
@@ -106,24 +106,25 @@ func (r *Recorder) Remember(k Kernel, receipts map[string]*api.Report) error {
 	return nil
 }
 
-// DecodeNodes leaves out what cannot be decoded: its checksum was right, so another
+// decodeNodes leaves out what cannot be decoded: its checksum was right, so another
 // version wrote it. Processes of one tool call share it, as they did, so that all learn of its end.
-func DecodeNodes(processes []journal.Process) []lineage.Node {
+func decodeNodes(processes []journal.Process) []lineage.Node {
 	nodes := make([]lineage.Node, 0, len(processes))
 	calls := make(map[string][]*lineage.Call) // by id
 	containers := make(map[lineage.Container]*lineage.Container)
-	for i := range processes {
-		var n lineage.Node
-		if json.Unmarshal(processes[i].Doc, &n) == nil && n.ID.PID == processes[i].PID && n.ID.Start == processes[i].Start {
-			if c := n.Container; c != nil { // processes share it
-				if containers[*c] == nil {
-					containers[*c] = c
-				}
-				n.Container = containers[*c]
-			}
-			nodes = append(nodes, n)
-			share(n.Claim, calls)
+	for _, p := range processes {
+		n := lineage.Node{ID: lineage.ID{PID: p.PID, Start: p.Start}, Session: p.Session}
+		if json.Unmarshal(p.Doc, &n) != nil {
+			continue
 		}
+		if c := n.Container; c != nil { // processes share it
+			if containers[*c] == nil {
+				containers[*c] = c
+			}
+			n.Container = containers[*c]
+		}
+		nodes = append(nodes, n)
+		share(n.Claim, calls)
 	}
 	return nodes
 }

@@ -29,33 +29,23 @@ func (r *Recorder) run(ctx context.Context) {
 			r.flush(r.pauses.period)
 		}
 		rest := work.End()
-		rested := time.Now().Add(rest)
-		period := time.NewTimer(max(rest, r.pauses.period))
+		rested := time.After(rest)
 		var more bool
-		more, marked = r.wait(ctx, period.C)
-		period.Stop()
+		more, marked = r.wait(ctx, time.After(max(rest, r.pauses.period)))
 		if more && !marked && !r.pending() {
 			more, marked = r.wait(ctx, nil)
 		}
-		if more && marked {
-			more = r.sleep(ctx, time.Until(rested))
+		if more && marked { // marks cut the pause short, but not the rest
+			select {
+			case <-ctx.Done():
+				more = false
+			case <-rested:
+			}
 		}
 		if !more {
-			r.flush(recordClose)
+			r.flush(r.pauses.limit)
 			return
 		}
-	}
-}
-
-// sleep ends the rest that marks have cut short. False: the recorder has to stop.
-func (r *Recorder) sleep(ctx context.Context, rest time.Duration) bool {
-	timer := time.NewTimer(rest)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

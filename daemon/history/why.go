@@ -33,10 +33,7 @@ func (a *Archive) Identity(ctx context.Context, text string, missing error) (tra
 		return tracer.Identity{}, missing
 	}
 	found, err := a.r.journal.Process(ctx, a.r.boot, uint32(ref.PID), uint64(ref.StartNS))
-	if err != nil {
-		a.r.log.Error().Err(err).Msg("history not read") // the status says why
-	}
-	if found == nil {
+	if a.unread(err) || found == nil {
 		return tracer.Identity{}, missing
 	}
 	return tracer.Identity{PID: found.PID, Start: found.Start}, nil
@@ -50,10 +47,7 @@ func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c ac
 	if err == nil && found != nil {
 		row, err = j.Session(ctx, boot, found.Session)
 	}
-	if err != nil {
-		a.r.log.Error().Err(err).Msg("history not read") // the status says why
-	}
-	if row == nil || row.Ended.IsZero() {
+	if a.unread(err) || row == nil || row.Ended.IsZero() {
 		return nil, missing // do not show part of a live session that memory forgot
 	}
 	if d := access.Decide(c, access.Read, a.Scope(ctx, row)); !d.Allow {
@@ -84,9 +78,7 @@ func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c ac
 // Listeners returns the members that listened on a TCP port at a time, the last that began first.
 func (a *Archive) Listeners(ctx context.Context, port uint16, at time.Time) []journal.Listener {
 	all, err := a.r.journal.Listeners(ctx, port, at)
-	if err != nil {
-		a.r.log.Error().Err(err).Msg("history not read") // the status says why
-	}
+	a.unread(err)
 	return all
 }
 

@@ -5,6 +5,7 @@ package history
 import (
 	"bytes"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func TestWriteFails(t *testing.T) {
 	r.journal = journal.Open(filepath.Join("/proc/self/nothing", "history.db"), journal.Options{Boot: "boot", Now: func() time.Time { return time.Time{} }})
 	if b, _ := r.batch(recordChunk); len(b.Sessions) != 1 {
 		t.Fatalf("%d sessions to write", len(b.Sessions))
-	} else if err := r.write(&b.Batch, b.live); err == nil {
+	} else if err := r.write(&b.Batch); err == nil {
 		t.Fatal("it was written")
 	} else {
 		r.keep(b)
@@ -82,15 +83,25 @@ func TestSecretsOfRequests(t *testing.T) {
 		doc:    api.Session{Root: &api.Process{Argv: argv}, Brokered: asked},
 		report: &api.Report{Processes: []api.Outcome{{Argv: argv}}, Brokered: asked},
 	}
-	s, err := x.session(&Recorder{redact: policy.Default().Redact})
-	require.NoError(t, err)
-	for name, text := range map[string][]byte{"document": s.Doc, "receipt": s.Report, "state": s.State} {
+	require.NoError(t, x.encode(policy.Default().Redact))
+	for name, text := range map[string][]byte{"document": x.Doc, "receipt": x.Report, "state": x.State} {
 		if bytes.Contains(text, []byte("hunter2")) || name != "state" && !bytes.Contains(text, []byte("tmux")) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
 	if asked[0].Asked.Argv[3] != "hunter2" {
 		t.Error("the receipt itself was changed")
+	}
+}
+
+// TestCommandOnce: the row of a process has its command line once, without secrets, and not the one of its creator.
+func TestCommandOnce(t *testing.T) {
+	ran := lineage.Command{Time: 2, Argv: []string{"lngtest", "--password", "hunter2"}}
+	n := lineage.Node{ID: lineage.ID{PID: 5, Start: 1}, Evidence: lineage.Fork, Argv: ran.Argv, Commands: []lineage.Command{{Time: 1, Argv: []string{"creator"}}, ran}}
+	var b batch
+	(&Recorder{redact: policy.Default().Redact}).process(&b, &n, false, true)
+	if doc := string(b.Processes[0].Doc); strings.Count(doc, "--password") != 1 || strings.Contains(doc, "hunter2") || strings.Contains(doc, "creator") || len(doc) > 100 {
+		t.Error(doc)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -23,10 +24,7 @@ const (
 // ask requests that the holdings of a session are read at once: it begins to end, or running
 // processes were entered.
 func (h *Holdings) ask(id tracer.SessionID) {
-	select {
-	case h.ending <- id:
-	default: // many end at once: the result of the last look has to do
-	}
+	pace.Offer(h.ending, id) // many end at once: the result of the last look has to do
 }
 
 // CollectBefore reads what the members of a session hold before the first signal. The signal waits at most

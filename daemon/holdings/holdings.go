@@ -137,10 +137,7 @@ func (h *Holdings) opened(_ registry.View, s *registry.Session) {
 	if output, err := h.reader.Output(s.Info().Root); err == nil && output != "" {
 		its.output = output
 	}
-	select {
-	case h.newSession <- struct{}{}:
-	default:
-	}
+	pace.Offer(h.newSession, struct{}{})
 }
 
 // Remember implements [registry.Persistent].

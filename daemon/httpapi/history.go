@@ -23,7 +23,7 @@ func (h *sessions) getHistory(w http.ResponseWriter, r *http.Request, c access.C
 		return send(w, http.StatusOK, d, err)
 	}
 	x := journal.Query{Limit: api.DefaultPage}
-	if x.Since, x.Until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {
+	if x.Since, x.Until, err = between(q); err != nil {
 		return err
 	}
 	if text := q.Get("limit"); text != "" {
@@ -64,20 +64,9 @@ func (h *sessions) receiptAfter(ctx context.Context, place string, c access.Call
 }
 
 // between reads the ends of a time range; absent ones are zero.
-func between(since, until string, now time.Time) (from, to time.Time, err error) {
-	for _, x := range []struct {
-		name, text string
-		t          *time.Time
-	}{{"since", since, &from}, {"until", until, &to}} {
-		if x.text == "" {
-			continue
-		}
-		if *x.t, err = api.ParseTime(x.text, now); err != nil {
-			return from, to, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid %s %q: must be %v", x.name, x.text, err), "")
-		}
+func between(q url.Values) (from, to time.Time, err error) {
+	if from, to, err = api.ParseRange("", q.Get("since"), q.Get("until"), time.Now()); err != nil {
+		err = api.NewError(api.CodeBadRequest, err.Error(), "")
 	}
-	if !from.IsZero() && !to.IsZero() && from.After(to) {
-		return from, to, api.NewError(api.CodeBadRequest, fmt.Sprintf("since %s is after until %s", since, until), "")
-	}
-	return from, to, nil
+	return from, to, err
 }

@@ -37,7 +37,7 @@ func (h *sessions) getEvents(w http.ResponseWriter, r *http.Request, c access.Ca
 			return api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid from %q: must be a sequence number", text), "")
 		}
 	}
-	if req.Since, req.Until, err = between(q.Get("since"), q.Get("until"), time.Now()); err != nil {
+	if req.Since, req.Until, err = between(q); err != nil {
 		return err
 	}
 	if text := q.Get("snapshot"); text != "" && text != "0" && text != "1" {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/lineage-ebpf/lineage/daemon/broker"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -86,10 +87,7 @@ func (b *Inbox) put(ev *tracer.Event) bool {
 	closed := b.closed
 	b.mu.Unlock()
 	if first {
-		select {
-		case b.ready <- struct{}{}:
-		default:
-		}
+		pace.Offer(b.ready, struct{}{})
 	}
 	return !closed
 }

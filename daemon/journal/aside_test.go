@@ -62,9 +62,7 @@ func TestSetAside(t *testing.T) {
 			}})
 			defer j.Close()
 			write(t, j, Batch{Sessions: []Session{session(77, noon)}})
-			if got, err := j.Ended(t.Context(), Query{Limit: 10}); err != nil || len(got) != 1 || got[0].ID != 77 {
-				t.Errorf("%+v %v", got, err)
-			}
+			require.Equal(t, listed(j.Ended(t.Context(), Query{Limit: 10})), "77 <nil>")
 			if len(renamed) != 1 || !strings.HasPrefix(renamed[0], path+"."+tt.kind+"-") || j.Err() != nil {
 				t.Fatalf("aside %q, err %v", renamed, j.Err())
 			}
@@ -116,18 +114,10 @@ func TestDamagedRow(t *testing.T) {
 		UPDATE processes SET doc = x'02' WHERE pid = 5; UPDATE events SET data = x'01' WHERE first = 1`)
 	alter(t, path, `UPDATE events SET data = ? WHERE first = 10`, data)
 	j = open(t, path)
-	if got, err := j.Ended(t.Context(), Query{Limit: 9}); err != nil || len(got) != 1 || got[0].ID != 2 {
-		t.Errorf("%+v %v", got, err)
-	}
-	if got, err := j.Processes(t.Context(), "b1", 1); err != nil || len(got) != 1 || got[0].PID != 6 {
-		t.Errorf("%+v %v", got, err)
-	}
-	if b, err := j.Next(t.Context(), 0, time.Time{}, "", 0); err != nil || b == nil || b.Records[0].Seq != 20 {
-		t.Errorf("%+v %v", b, err)
-	}
-	if n := j.Stats().Damaged; n != 5 {
-		t.Errorf("%d are counted", n)
-	}
+	require.Equal(t, listed(j.Ended(t.Context(), Query{Limit: 9})), "2 <nil>")
+	require.Equal(t, listed(j.Processes(t.Context(), "b1", 1)), "6 <nil>")
+	require.Equal(t, seq(j.Next(t.Context(), 0, time.Time{}, "", 0)), "20")
+	require.Equal(t, j.Stats().Damaged, 5)
 }
 
 // TestMovedAway: if the file is moved away while it is written, another one is begun.
@@ -141,9 +131,7 @@ func TestMovedAway(t *testing.T) {
 	write(t, j, Batch{Sessions: []Session{session(2, noon)}})
 	j.Close()
 	j = open(t, path)
-	if got, err := j.Ended(t.Context(), Query{Limit: 9}); err != nil || len(got) != 1 || got[0].ID != 2 {
-		t.Errorf("%+v %v", got, err)
-	}
+	require.Equal(t, listed(j.Ended(t.Context(), Query{Limit: 9})), "2 <nil>")
 }
 
 // TestDoubtful: after an error that has no other cause the file is read as a whole before it is
@@ -156,62 +144,30 @@ func TestDoubtful(t *testing.T) {
 	if err := j.Write(t.Context(), &Batch{Processes: []Process{{PID: 5, Start: 1, Session: 1, Doc: []byte(`{}`)}}}); err == nil {
 		t.Fatal("it was written")
 	}
-	if j.checked != (file{}) {
+	if j.checked {
 		t.Error("it counts as checked")
 	}
 }
 
-// What is not only ours is not touched.
-func TestNotOurs(t *testing.T) {
-	for name, make := range map[string]func(path string) error{
-		"link": func(path string) error {
-			os.WriteFile(path+".target", nil, 0o600)
-			return os.Symlink(path+".target", path)
-		},
-		"second name": func(path string) error {
-			os.WriteFile(path, nil, 0o600)
-			return os.Link(path, path+".link")
-		},
-		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "history.db")
-			require.NoError(t, make(path))
-			j := open(t, path)
-			if j.Err() == nil || j.Write(t.Context(), &Batch{Sessions: []Session{session(1, noon)}}) == nil {
-				t.Error("it was taken")
-			}
-		})
-	}
-}
-
-// TestReplaceable: the history is not kept where another user could replace its directory.
+// TestReplaceable: the history is not kept where another user could replace its directory. A directory that others may
+// read is made private; one that belongs to another user is not used.
 func TestReplaceable(t *testing.T) {
-	for mode, kept := range map[os.FileMode]bool{0o755: true, 0o777: false, 0o775: false, os.ModeSticky | 0o777: true} {
-		parent := t.TempDir()
-		require.NoError(t, os.Chmod(parent, mode))
-		j := open(t, filepath.Join(parent, "s.state", "history.db"))
-		if err := j.Err(); (err == nil) != kept {
-			t.Errorf("%v: %v", mode, err)
-		}
-	}
-}
-
-// TestDirectoryTaken: a directory that others may read is made private; one that belongs to another
-// user is not used.
-func TestDirectoryTaken(t *testing.T) {
 	require.Root(t)
-	for uid, kept := range map[int]bool{0: true, 1000: false} {
-		dir := filepath.Join(t.TempDir(), "s.state")
-		require.NoError(t, errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o755), os.Chown(dir, uid, uid)))
+	for _, x := range []struct {
+		parent, mode os.FileMode
+		uid          int
+		kept         bool
+	}{
+		{0o755, 0o755, 0, true}, {0o777, 0o700, 0, false}, {0o775, 0o700, 0, false}, {os.ModeSticky | 0o777, 0o700, 0, true}, {0o755, 0o755, 1000, false},
+	} {
+		parent := t.TempDir()
+		dir := filepath.Join(parent, "s.state")
+		require.NoError(t, errors.Join(os.Chmod(parent, x.parent), os.Mkdir(dir, 0o700), os.Chmod(dir, x.mode), os.Chown(dir, x.uid, x.uid)))
 		j := open(t, filepath.Join(dir, "history.db"))
-		if err := j.Err(); (err == nil) != kept {
-			t.Errorf("of uid %d: %v", uid, err)
-		}
 		st, err := os.Stat(dir)
 		require.NoError(t, err)
-		if private := st.Mode().Perm() == 0o700; private != kept {
-			t.Errorf("of uid %d: mode %v", uid, st.Mode())
+		if kept, private := j.Err() == nil, st.Mode().Perm() == 0o700; kept != x.kept || private != (x.uid == 0) {
+			t.Errorf("%+v: kept %v, private %v: %v", x, kept, private, j.Err())
 		}
 	}
 }

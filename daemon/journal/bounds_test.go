@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
 )
 
@@ -21,20 +22,11 @@ func TestMaxAge(t *testing.T) {
 		Events:    records(1, 5, 0), Zero: noon})
 	now = noon.Add(2 * time.Hour)
 	write(t, j, Batch{Events: records(10, 5, 2*time.Hour), Zero: noon})
-	ended, err := j.Ended(t.Context(), Query{Limit: 10})
-	live, err2 := j.Live(t.Context())
-	if err != nil || err2 != nil || len(ended) != 1 || ended[0].ID != 3 || len(live) != 1 {
-		t.Errorf("%+v %+v %v %v", ended, live, err, err2)
-	}
-	if p, err := j.Processes(t.Context(), "b1", 1); err != nil || len(p) != 0 {
-		t.Errorf("%+v %v", p, err)
-	}
-	if p, err := j.Processes(t.Context(), "b1", 2); err != nil || len(p) != 1 {
-		t.Errorf("%+v %v", p, err)
-	}
-	if b, err := j.Next(t.Context(), 0, time.Time{}, "", 0); err != nil || b == nil || b.Records[0].Seq != 10 {
-		t.Errorf("%+v %v", b, err)
-	}
+	require.Equal(t, listed(j.Ended(t.Context(), Query{Limit: 10})), "3 <nil>")
+	require.Equal(t, listed(j.Live(t.Context())), "2 <nil>")
+	require.Equal(t, listed(j.Processes(t.Context(), "b1", 1)), "<nil>")
+	require.Equal(t, listed(j.Processes(t.Context(), "b1", 2)), "5 <nil>")
+	require.Equal(t, seq(j.Next(t.Context(), 0, time.Time{}, "", 0)), "10")
 	if j.Stats().Pruned == 0 {
 		t.Error("nothing was counted")
 	}
@@ -42,34 +34,30 @@ func TestMaxAge(t *testing.T) {
 
 // The file does not grow beyond its limit, and keeps the newest.
 func TestMaxSize(t *testing.T) {
-	for name, pause := range map[string]time.Duration{"usual": time.Minute, "storm": time.Millisecond} {
-		t.Run(name, func(t *testing.T) { testMaxSize(t, pause) })
-	}
-}
-
-func testMaxSize(t *testing.T, pause time.Duration) {
-	now := noon
-	path := history(t)
-	const limit = 4 << 20
-	j := Open(path, Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return now }})
-	defer j.Close()
-	var last uint64
-	for i := range 60 {
-		rs := bulky(last+1, time.Duration(i)*pause)
-		last = rs[99].Seq
-		write(t, j, Batch{Events: rs, Zero: noon, Sessions: []Session{session(uint64(i)+1, noon.Add(time.Duration(i)*pause))}})
-		now = now.Add(pause)
-		if st, err := os.Stat(path); err != nil || st.Size() > limit {
-			t.Fatalf("%d bytes %v", st.Size(), err)
+	for _, pause := range []time.Duration{time.Minute, time.Millisecond} { // usual, and in a storm
+		now := noon
+		path := history(t)
+		const limit = 4 << 20
+		j := Open(path, Options{Boot: "b1", MaxBytes: limit, Now: func() time.Time { return now }})
+		defer j.Close()
+		var last uint64
+		for i := range 60 {
+			rs := bulky(last+1, time.Duration(i)*pause)
+			last = rs[99].Seq
+			write(t, j, Batch{Events: rs, Zero: noon, Sessions: []Session{session(uint64(i)+1, noon.Add(time.Duration(i)*pause))}})
+			now = now.Add(pause)
+			if st, err := os.Stat(path); err != nil || st.Size() > limit {
+				t.Fatalf("%d bytes %v", st.Size(), err)
+			}
 		}
-	}
-	j.Close()
-	j = open(t, path)
-	if b, err := j.Next(t.Context(), 0, time.Time{}, "b1", last); err != nil || b == nil {
-		t.Errorf("the newest is gone: %v", err)
-	}
-	if b, err := j.Next(t.Context(), 0, time.Time{}, "", 0); err != nil || b == nil || b.Records[0].Seq == 1 {
-		t.Errorf("the oldest is there: %v", err)
+		j.Close()
+		j = open(t, path)
+		if b, err := j.Next(t.Context(), 0, time.Time{}, "b1", last); err != nil || b == nil {
+			t.Errorf("the newest is gone: %v", err)
+		}
+		if first := seq(j.Next(t.Context(), 0, time.Time{}, "", 0)); first == "1" {
+			t.Error("the oldest is there")
+		}
 	}
 }
 

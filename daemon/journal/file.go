@@ -61,9 +61,18 @@ func take(path string) error {
 		}
 	}
 	for _, part := range parts {
-		if err := takeFile(path+part, part == ""); err != nil {
-			return err
+		flags := os.O_RDWR
+		if part == "" {
+			flags |= os.O_CREATE
 		}
+		f, err := ownfile.Take(path+part, flags)
+		if errors.Is(err, os.ErrNotExist) && part != "" {
+			continue
+		}
+		if err != nil {
+			return err // it names the path
+		}
+		f.Close()
 	}
 	return nil
 }
@@ -83,84 +92,69 @@ func lasting(dir string) error {
 	return nil
 }
 
-func takeFile(path string, create bool) error {
-	flags := os.O_RDWR
-	if create {
-		flags |= os.O_CREATE
-	}
-	f, err := ownfile.Take(path, flags)
-	if errors.Is(err, os.ErrNotExist) && !create {
-		return nil
-	}
-	if err != nil {
-		return err // it names the path
-	}
-	return f.Close()
-}
-
-// access is how a file is opened.
-type access struct {
-	conns   int
-	pragmas []string
-	txlock  string // how transactions begin
-}
-
-// readers never write the file.
-var readers = access{conns: 4, pragmas: []string{"query_only(1)"}}
-
-// writer is one connection. The layout of pages is set for a new file only.
-func writer(fresh bool, maxBytes int64) access {
-	a := access{conns: 1, txlock: "immediate"}
-	if fresh {
-		a.pragmas = append(a.pragmas, fmt.Sprintf("page_size(%d)", pageSize), "auto_vacuum(2)")
-	}
-	a.pragmas = append(a.pragmas, "journal_mode(WAL)", "synchronous(NORMAL)",
-		fmt.Sprintf("journal_size_limit(%d)", maxWAL), fmt.Sprintf("max_page_count(%d)", maxBytes/pageSize))
-	return a
-}
-
-// connect prepares to open the file; the first use opens it.
-func connect(path string, a access) (*sql.DB, error) {
-	q := url.Values{"_pragma": append([]string{
+// connect prepares to open the file with at most conns connections; the first use opens it. txlock is how transactions begin.
+func connect(path string, conns int, txlock string, pragmas ...string) (*sql.DB, error) {
+	q := url.Values{"_txlock": {txlock}, "_pragma": append([]string{
 		"busy_timeout(2000)", "trusted_schema(0)", "cell_size_check(1)", "mmap_size(0)", "cache_size(-2048)", "temp_store(2)",
-	}, a.pragmas...)}
-	if a.txlock != "" {
-		q.Set("_txlock", a.txlock)
-	}
+	}, pragmas...)}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
 	db, err := sql.Open("sqlite", u.String())
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	db.SetMaxOpenConns(a.conns)
+	db.SetMaxOpenConns(conns)
 	return db, nil
 }
 
-// damaged reports whether err means that the file cannot be used, even with enough disk
-// and permissions.
-func damaged(err error) bool {
-	for _, e := range []error{errNotOurs, errOlder, errNewer, errDamaged} {
-		if errors.Is(err, e) {
-			return true
-		}
+// readers never write the file.
+func readers(path string) (*sql.DB, error) { return connect(path, 4, "deferred", "query_only(1)") }
+
+// writer is one connection. The layout of pages is set for a new file only.
+func writer(path string, fresh bool, maxBytes int64) (*sql.DB, error) {
+	var layout []string
+	if fresh {
+		layout = []string{fmt.Sprintf("page_size(%d)", pageSize), "auto_vacuum(2)"}
+	}
+	return connect(path, 1, "immediate", append(layout, "journal_mode(WAL)", "synchronous(NORMAL)",
+		fmt.Sprintf("journal_size_limit(%d)", maxWAL), fmt.Sprintf("max_page_count(%d)", maxBytes/pageSize))...)
+}
+
+// spoiled is why a file is set aside, under a name with its kind.
+type spoiled struct{ kind, why string }
+
+func (s *spoiled) Error() string { return s.why }
+
+// The reasons.
+var (
+	errNotOurs = &spoiled{"foreign", "it is not a history of lineage"}
+	errOlder   = &spoiled{"older", "a version of lineage before the first release wrote it"}
+	errNewer   = &spoiled{"newer", "a newer version of lineage wrote it"}
+	errDamaged = &spoiled{"damaged", "it is damaged"}
+)
+
+// kindOf is the kind of an error that means that the file cannot be used, even with enough disk
+// and permissions; of any other it is empty.
+func kindOf(err error) string {
+	if s, ok := errors.AsType[*spoiled](err); ok {
+		return s.kind
 	}
 	switch code(err) {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT:
-		return true
+	case sqlite3.SQLITE_NOTADB:
+		return errNotOurs.kind
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT:
+		return errDamaged.kind
 	}
-	return false
+	return ""
 }
 
 // doubtful reports whether err means neither that the file is damaged nor that disk,
 // permissions or time were short: our queries are fixed, so the file may not be what it
 // seems.
 func doubtful(err error) bool {
-	switch code(err) {
-	case 0, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY,
-		sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH:
-		return false
-	}
-	return true
+	return !slices.Contains([]int{
+		0, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY,
+		sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH,
+	}, code(err))
 }
 
 // code is SQLite's primary result code, 0 for any other error.
@@ -183,17 +177,8 @@ func check(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// setAside renames the file and returns its new name, which shows why and when.
-func setAside(path string, why error, now time.Time) (string, error) {
-	kind := "damaged"
-	switch {
-	case errors.Is(why, errOlder):
-		kind = "older"
-	case errors.Is(why, errNewer):
-		kind = "newer"
-	case errors.Is(why, errNotOurs), code(why) == sqlite3.SQLITE_NOTADB:
-		kind = "foreign"
-	}
+// setAside renames a file of that kind and returns its new name, which shows the kind and the time.
+func setAside(path, kind string, now time.Time) (string, error) {
 	to := fmt.Sprintf("%s.%s-%s", path, kind, now.UTC().Format("20060102T150405.000000000Z"))
 	for _, part := range parts {
 		if err := os.Rename(path+part, to+part); err != nil && (part == "" || !errors.Is(err, os.ErrNotExist)) {
@@ -201,32 +186,20 @@ func setAside(path string, why error, now time.Time) (string, error) {
 		}
 	}
 	var old []string
-	for _, kind := range []string{"damaged", "newer", "foreign"} {
-		names, _ := filepath.Glob(globEscape(path) + "." + kind + "-*Z")
+	for _, err := range []*spoiled{errDamaged, errNewer, errNotOurs} {
+		names, _ := filepath.Glob(globEscape(path) + "." + err.kind + "-*Z")
 		old = append(old, names...)
 	}
 	when := func(name string) string { return name[strings.LastIndexByte(name, '-'):] }
 	slices.SortFunc(old, func(a, b string) int { return strings.Compare(when(a), when(b)) })
-	for len(old) > maxAside {
+	for _, name := range old[:max(0, len(old)-maxAside)] {
 		for _, part := range parts {
-			os.Remove(old[0] + part)
+			os.Remove(name + part)
 		}
-		old = old[1:]
 	}
 	return to, nil
 }
 
 func globEscape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-}
-
-// file distinguishes a file from another that gets its name.
-type file struct{ dev, ino uint64 }
-
-func fileAt(path string) (file, error) {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return file{}, fmt.Errorf("stat %s: %w", path, err)
-	}
-	return file{st.Dev, st.Ino}, nil
 }

@@ -58,8 +58,8 @@ type Journal struct {
 	full   bool   // processes and events have no room
 	stats  Stats
 
-	opened  file // that writer and reader are about
-	checked file // its structure was read: it may be written
+	opened  os.FileInfo // the file that writer and reader are about, or were
+	checked bool        // its structure was read: it may be written
 	tried   time.Time
 	pause   time.Duration
 	pruned  time.Time
@@ -103,41 +103,37 @@ func (j *Journal) Degraded() (why []string) {
 }
 
 // Stats returns the counters.
-func (j *Journal) Stats() Stats {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.stats
+func (j *Journal) Stats() (st Stats) {
+	j.locked(func() { st = j.stats })
+	return st
 }
 
 // open opens the file, or another one in its place.
 func (j *Journal) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	err := j.connect(ctx)
-	if err != nil && damaged(err) {
-		err = j.replace(ctx, err)
-	}
-	return err
+	return j.replace(ctx, j.connect(ctx))
 }
 
-// replace sets the file aside and begins another one.
+// replace sets the file aside and begins another one if why means that it cannot be used. It returns what is wrong then.
 func (j *Journal) replace(ctx context.Context, why error) error {
+	kind := kindOf(why)
+	if kind == "" {
+		return why
+	}
 	j.disconnect()
-	to, err := setAside(j.path, why, j.o.Now())
+	to, err := setAside(j.path, kind, j.o.Now())
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	j.mu.Lock()
-	j.aside = fmt.Sprintf("%s: %v", to, why)
-	j.stats.Aside++
-	j.mu.Unlock()
+	j.locked(func() { j.aside, j.stats.Aside = fmt.Sprintf("%s: %v", to, why), j.stats.Aside+1 })
 	j.o.Changed(why, to)
 	err = j.connect(ctx)
-	j.checked = j.opened // there is nothing in it
+	j.checked = err == nil // there is nothing in it
 	return err
 }
 
-func (j *Journal) connect(ctx context.Context) (err error) {
+func (j *Journal) connect(ctx context.Context) error {
 	if err := take(j.path); err != nil {
 		return err
 	}
@@ -146,60 +142,56 @@ func (j *Journal) connect(ctx context.Context) (err error) {
 		return err // it names the path
 	}
 	// An existing file is not written before it is known to be ours.
-	r, err := connect(j.path, readers)
+	r, err := readers(j.path)
 	if err != nil {
 		return err
 	}
 	var w *sql.DB
-	defer func() {
-		if err == nil {
-			return
-		}
-		r.Close()
-		if w != nil {
-			w.Close()
-		}
-	}()
 	fresh := true
 	if st.Size() > 0 {
-		if fresh, err = known(ctx, r); err != nil {
-			return err
-		}
+		fresh, err = known(ctx, r)
 	}
-	if w, err = connect(j.path, writer(fresh, j.o.MaxBytes)); err != nil {
+	if err == nil {
+		w, err = writer(j.path, fresh, j.o.MaxBytes)
+	}
+	if err == nil && fresh {
+		err = makeSchema(ctx, w)
+	}
+	if err != nil {
+		closeBoth(r, w)
 		return err
 	}
-	if fresh {
-		if err := makeSchema(ctx, w); err != nil {
-			return err
-		}
-	}
-	if j.opened, err = fileAt(j.path); err != nil {
-		return err
-	}
-	j.mu.Lock()
-	j.writer, j.reader = w, r
-	j.mu.Unlock()
+	j.checked = j.checked && os.SameFile(j.opened, st)
+	j.opened = st
+	j.locked(func() { j.writer, j.reader = w, r })
 	return nil
 }
 
 func (j *Journal) disconnect() {
-	j.mu.Lock()
-	w, r := j.writer, j.reader
-	j.writer, j.reader, j.opened = nil, nil, file{}
-	j.mu.Unlock()
-	if r != nil {
-		r.Close()
-		w.Close()
+	var w, r *sql.DB
+	j.locked(func() { w, r, j.writer, j.reader = j.writer, j.reader, nil, nil })
+	closeBoth(r, w)
+}
+
+func closeBoth(all ...*sql.DB) {
+	for _, db := range all {
+		if db != nil {
+			db.Close()
+		}
 	}
+}
+
+// locked calls f with the lock.
+func (j *Journal) locked(f func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f()
 }
 
 // note notes the result of a try, and reports it if it changed.
 func (j *Journal) note(err error) {
-	j.mu.Lock()
-	before := j.err
-	j.err = err
-	j.mu.Unlock()
+	before := j.err // only this goroutine writes it
+	j.locked(func() { j.err = err })
 	j.tried = j.o.Now()
 	if err == nil {
 		j.pause = 0
@@ -223,22 +215,17 @@ func (j *Journal) Check(ctx context.Context) error {
 	switch {
 	case w == nil:
 		return ErrUnusable
-	case j.checked == j.opened:
+	case j.checked:
 		return nil
 	}
-	err := check(ctx, w)
-	if err != nil && damaged(err) {
-		err = j.replace(ctx, err)
-	}
-	if err == nil {
-		j.checked = j.opened
-	}
+	err := j.replace(ctx, check(ctx, w))
+	j.checked = err == nil
 	return err
 }
 
 // Close ends the writing. What Write accepted is on disk.
 func (j *Journal) Close() {
-	if w := j.writing(); w != nil && j.checked == j.opened {
+	if w := j.writing(); w != nil && j.checked {
 		// The log is emptied into the file; if it cannot be, it stays and is
 		// read at the next open.
 		_, _ = w.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -247,43 +234,22 @@ func (j *Journal) Close() {
 }
 
 // size gives the bytes in use in the file.
-func size(ctx context.Context, db *sql.DB) (int64, error) {
-	var pages, free int64
-	if err := db.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
-		return 0, fmt.Errorf("read size: %w", err)
+func size(ctx context.Context, db *sql.DB) (bytes int64, err error) {
+	const q = "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+	if err = db.QueryRowContext(ctx, q).Scan(&bytes); err != nil {
+		err = fmt.Errorf("read size: %w", err)
 	}
-	if err := db.QueryRowContext(ctx, "PRAGMA freelist_count").Scan(&free); err != nil {
-		return 0, fmt.Errorf("read size: %w", err)
-	}
-	return (pages - free) * pageSize, nil
+	return bytes, err
 }
 
 // writing gives the writer's connection, nil if the journal is not usable.
-func (j *Journal) writing() *sql.DB {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.writer
-}
-
-// db gives the readers' connections.
-func (j *Journal) db() (*sql.DB, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.reader == nil {
-		return nil, ErrUnusable
-	}
-	return j.reader, nil
-}
-
-// unread counts a row that could not be read back.
-func (j *Journal) unread() {
-	j.mu.Lock()
-	j.stats.Damaged++
-	j.mu.Unlock()
+func (j *Journal) writing() (w *sql.DB) {
+	j.locked(func() { w = j.writer })
+	return w
 }
 
 // moved reports whether the file was removed, or replaced by another one.
 func (j *Journal) moved() bool {
-	now, err := fileAt(j.path)
-	return err != nil || now != j.opened
+	now, err := os.Lstat(j.path)
+	return err != nil || !os.SameFile(now, j.opened)
 }

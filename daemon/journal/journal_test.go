@@ -65,6 +65,28 @@ func session(n uint64, ended time.Time) Session {
 		Zero: noon, Started: noon, Ended: ended, Doc: []byte(`{"a":1}`), Report: []byte(`{}`), State: []byte(`null`)}
 }
 
+// listed are the sessions or the PIDs that a query gave.
+func listed[T any](all []T, err error) string {
+	var keys []any
+	for _, x := range all {
+		switch x := any(x).(type) {
+		case Session:
+			keys = append(keys, uint64(x.ID))
+		case Process:
+			keys = append(keys, x.PID)
+		}
+	}
+	return fmt.Sprint(append(keys, err)...)
+}
+
+// seq is the number of a block's first event.
+func seq(b *Block, err error) string {
+	if b == nil || err != nil {
+		return fmt.Sprint(err)
+	}
+	return fmt.Sprint(b.Records[0].Seq)
+}
+
 func records(first uint64, n int, at time.Duration) (all []Record) {
 	for i := range n {
 		all = append(all, Record{Seq: first + uint64(i), Event: tracer.Event{
@@ -179,34 +201,22 @@ func TestRoundTrip(t *testing.T) {
 	if got, err := j.Live(ctx); err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], live) {
 		t.Errorf("%v %+v", err, got)
 	}
-	if got, err := j.Ended(ctx, Query{Limit: 10}); err != nil || len(got) != 2 || got[0].ID != 3 || got[1].ID != 2 {
+	if got, err := j.Processes(ctx, "b1", 2); err != nil || len(got) != 1 || got[0].Start != 1<<62 || string(got[0].Doc) != `{}` {
 		t.Errorf("%v %+v", err, got)
 	}
-	if got, err := j.Processes(ctx, "b1", 2); err != nil || len(got) != 1 || got[0].Start != 1<<62 {
-		t.Errorf("%v %+v", err, got)
-	}
+	require.Equal(t, listed(j.Ended(ctx, Query{Limit: 10})), "3 2 <nil>")
 	// An ended session replaces the live one.
 	live.Ended = noon
 	write(t, j, Batch{Sessions: []Session{live}})
-	if got, err := j.Live(ctx); err != nil || len(got) != 0 {
-		t.Errorf("%v %+v", err, got)
-	}
+	require.Equal(t, listed(j.Live(ctx)), "<nil>")
 	b, err := j.Next(ctx, 0, time.Time{}, "b1", 150)
-	if err != nil || b == nil || b.Records[0].Seq != 200 || b.Zero != noon {
+	if seq(b, err) != "200" || b.Zero != noon {
 		t.Fatalf("%+v %v", b, err)
 	}
-	if b, err = j.Next(ctx, 0, noon, "", 0); err != nil || b == nil || b.Records[0].Seq != 100 {
-		t.Fatalf("%+v %v", b, err)
-	}
-	if b, err = j.Next(ctx, 0, noon.Add(time.Minute), "", 0); err != nil || b == nil || b.Records[0].Seq != 200 {
-		t.Fatalf("%+v %v", b, err)
-	}
-	if b, err = j.Next(ctx, b.ID, time.Time{}, "", 0); err != nil || b != nil {
-		t.Fatalf("%+v %v", b, err)
-	}
-	if b, err = j.Next(ctx, 0, time.Time{}, "b2", 0); err != nil || b != nil {
-		t.Fatalf("%+v %v", b, err)
-	}
+	require.Equal(t, seq(j.Next(ctx, 0, noon, "", 0)), "100")
+	require.Equal(t, seq(j.Next(ctx, 0, noon.Add(time.Minute), "", 0)), "200")
+	require.Equal(t, seq(j.Next(ctx, b.ID, time.Time{}, "", 0)), "<nil>")
+	require.Equal(t, seq(j.Next(ctx, 0, time.Time{}, "b2", 0)), "<nil>")
 }
 
 // The pages of the ended sessions contain each once, even if many ended in the same
@@ -295,35 +305,15 @@ func TestNumbers(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	j := open(t, history(t))
-	other := session(4, noon)
+	other := session(4, noon.Add(-time.Second))
 	other.Boot = "b0"
 	write(t, j, Batch{Sessions: []Session{session(1, noon), other, session(7, noon.Add(time.Second))}})
-	for word, want := range map[string][]tracer.SessionID{"w00001": {1}, "w00004": {4}, "name1": {7, 1, 4}, "none": nil, "": nil} {
-		got, err := j.Find(t.Context(), word)
-		if err != nil || len(got) != len(want) || len(got) > 0 && got[0].ID != want[0] {
-			t.Errorf("%q: %+v %v", word, got, err)
+	for word, want := range map[string]string{"w00001": "1 <nil>", "w00004": "4 <nil>", "name1": "7 1 4 <nil>", "none": "<nil>", "": "<nil>"} {
+		require.Equal(t, listed(j.Find(t.Context(), word)), want)
+	}
+	for boot, want := range map[string]bool{"b0": true, "b1": false} {
+		if s, err := j.Session(t.Context(), boot, 4); err != nil || (s != nil) != want || want && s.Boot != boot {
+			t.Errorf("%+v %v", s, err)
 		}
-	}
-	if s, err := j.Session(t.Context(), "b0", 4); err != nil || s == nil || s.Boot != "b0" {
-		t.Errorf("%+v %v", s, err)
-	}
-	if s, err := j.Session(t.Context(), "b1", 4); err != nil || s != nil {
-		t.Errorf("%+v %v", s, err)
-	}
-}
-
-// TestLetGoAlone: a session that was dissolved leaves the file, even if nothing else has happened.
-func TestLetGoAlone(t *testing.T) {
-	j := open(t, filepath.Join(t.TempDir(), "history.db"))
-	s := session(7, time.Time{})
-	write(t, j, Batch{Sessions: []Session{s}, Processes: []Process{{PID: 9, Start: 8, Session: 7, Doc: []byte(`{}`)}}})
-	write(t, j, Batch{LetGo: []tracer.SessionID{7}})
-	live, err := j.Live(t.Context())
-	if err != nil || len(live) != 0 {
-		t.Errorf("sessions %+v, %v", live, err)
-	}
-	processes, err := j.Processes(t.Context(), "b1", 7)
-	if err != nil || len(processes) != 0 {
-		t.Errorf("processes %+v, %v", processes, err)
 	}
 }

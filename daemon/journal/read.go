@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -16,20 +15,18 @@ import (
 // readTimeout bounds one query.
 const readTimeout = 10 * time.Second
 
-const sessionColumns = "boot, id, word, name, uid, parent, zero, started, ended, doc, report, state, sum"
-
 // rows runs a query of the readers and passes each of its rows to scan; a damaged one is counted.
 func (j *Journal) rows(ctx context.Context, q string, args []any, scan func(*sql.Rows) error) error {
-	db, err := j.db()
-	if err != nil {
-		return err
+	var db *sql.DB
+	if j.locked(func() { db = j.reader }); db == nil {
+		return ErrUnusable
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	err = each(ctx, db, q, args, func(rows *sql.Rows) error {
+	err := each(ctx, db, q, args, func(rows *sql.Rows) error {
 		err := scan(rows)
 		if errors.Is(err, errDamaged) {
-			j.unread()
+			j.locked(func() { j.stats.Damaged++ })
 			return nil
 		}
 		return err
@@ -40,20 +37,8 @@ func (j *Journal) rows(ctx context.Context, q string, args []any, scan func(*sql
 	return nil
 }
 
-// sessions reads sessions; damaged ones are left out and counted.
-func (j *Journal) sessions(ctx context.Context, where string, args ...any) (all []Session, err error) {
-	err = j.rows(ctx, "SELECT "+sessionColumns+" FROM sessions WHERE "+where, args, func(rows *sql.Rows) error {
-		var s Session
-		var sum uint32
-		err := rows.Scan(&s.Boot, &s.ID, &s.Word, &s.Name, &s.UID, &s.Parent, wall{&s.Zero}, wall{&s.Started}, wall{&s.Ended},
-			&s.Doc, &s.Report, &s.State, &sum)
-		if err != nil || s.sum() != sum {
-			return errDamaged
-		}
-		all = append(all, s)
-		return nil
-	})
-	return all, err
+func (j *Journal) sessions(ctx context.Context, where string, args ...any) ([]Session, error) {
+	return read[Session](ctx, j, sessionTable, where, args...)
 }
 
 // Live returns the sessions that had not ended when they were last written, of every
@@ -105,7 +90,7 @@ func (j *Journal) Ended(ctx context.Context, q Query) ([]Session, error) {
 		and("name = ?", q.Name)
 	}
 	if q.Before.Ended != 0 {
-		and("(ended, id) < (?, ?)", q.Before.Ended, int64(q.Before.ID))
+		and("(ended, id) < (?, ?)", q.Before.Ended, q.Before.ID)
 	}
 	return j.sessions(ctx, where+" ORDER BY ended DESC, id DESC LIMIT ?", append(args, q.Limit)...)
 }
@@ -147,7 +132,11 @@ func (j *Journal) Find(ctx context.Context, word string) ([]Session, error) {
 
 // Session gives the row of one session.
 func (j *Journal) Session(ctx context.Context, boot string, id tracer.SessionID) (*Session, error) {
-	all, err := j.sessions(ctx, "boot = ? AND id = ?", boot, int64(id))
+	return one(j.sessions(ctx, "boot = ? AND id = ?", boot, id))
+}
+
+// one is the first row, if there is any.
+func one[T any](all []T, err error) (*T, error) {
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
@@ -177,40 +166,19 @@ func (j *Journal) time(ctx context.Context, q string, args ...any) (at time.Time
 
 // Nested lists the sessions of a boot that are nested in one.
 func (j *Journal) Nested(ctx context.Context, boot string, parent tracer.SessionID) ([]Session, error) {
-	return j.sessions(ctx, "boot = ? AND parent = ? ORDER BY started LIMIT 1024", boot, int64(parent))
+	return j.sessions(ctx, "boot = ? AND parent = ? ORDER BY started LIMIT 1024", boot, parent)
 }
 
 // Processes gives the processes of a session in the order of their start.
 func (j *Journal) Processes(ctx context.Context, boot string, session tracer.SessionID) ([]Process, error) {
-	return j.processes(ctx, boot, "boot = ? AND session = ? ORDER BY start LIMIT 131072", boot, int64(session))
-}
-
-// processes reads processes of a boot; damaged ones are left out and counted.
-func (j *Journal) processes(ctx context.Context, boot, where string, args ...any) (all []Process, err error) {
-	err = j.rows(ctx, "SELECT pid, start, session, doc, sum FROM processes WHERE "+where, args, func(rows *sql.Rows) error {
-		var p Process
-		var sum uint32
-		if err := rows.Scan(&p.PID, &p.Start, &p.Session, &p.Doc, &sum); err != nil || p.sum(boot) != sum {
-			return errDamaged
-		}
-		all = append(all, p)
-		return nil
-	})
-	return all, err
+	return read[Process](ctx, j, processTable, "boot = ? AND session = ? ORDER BY start LIMIT 131072", boot, session)
 }
 
 // Process returns a process of a boot, with start 0 the youngest that had the PID; nil
 // if there is none.
 func (j *Journal) Process(ctx context.Context, boot string, pid uint32, start uint64) (*Process, error) {
-	where, args := "boot = ? AND pid = ?", []any{boot, pid}
-	if start != 0 {
-		where, args = where+" AND start = ?", append(args, int64(start))
-	}
-	all, err := j.processes(ctx, boot, where+" ORDER BY start DESC LIMIT 1", args...)
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
-	return &all[0], nil
+	const q = "boot = ?1 AND pid = ?2 AND ?3 IN (0, start) ORDER BY start DESC LIMIT 1"
+	return one(read[Process](ctx, j, processTable, q, boot, pid, int64(start)))
 }
 
 // Block is a run of events of one boot.
@@ -225,19 +193,17 @@ type Block struct {
 	data         []byte // Records, encoded
 }
 
-func (b *Block) sum() uint32 {
-	h := crc32.NewIEEE()
-	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%d\x00%d\x00%d\x00", b.Boot, b.Zero.UnixNano(), b.first, b.last, b.began, b.ended)
-	h.Write(b.data)
-	return h.Sum32()
+var eventTable = table{"events", "id, boot, zero, first, last, began, ended, data"}
+
+func (b *Block) fields() []any {
+	return []any{&b.ID, &b.Boot, wall{&b.Zero}, &b.first, &b.last, &b.began, &b.ended, &b.data}
 }
 
 // scan reads a row. One that is damaged has no records.
 func (b *Block) scan(rows *sql.Rows) error {
-	var sum uint32
-	err := rows.Scan(&b.ID, &b.Boot, wall{&b.Zero}, &b.first, &b.last, &b.began, &b.ended, &b.data, &sum)
-	if err != nil || b.sum() != sum {
-		return errDamaged
+	err := scan(rows, b.fields())
+	if err != nil {
+		return err
 	}
 	if b.Records, err = decode(b.data); err != nil {
 		return errDamaged
@@ -261,7 +227,7 @@ func (j *Journal) Next(ctx context.Context, after int64, since time.Time, boot s
 	}
 	for {
 		var b *Block
-		err := j.rows(ctx, "SELECT id, boot, zero, first, last, began, ended, data, sum FROM events WHERE "+where+" ORDER BY id LIMIT 1", args,
+		err := j.rows(ctx, "SELECT "+eventTable.columns+", sum FROM events WHERE "+where+" ORDER BY id LIMIT 1", args,
 			func(rows *sql.Rows) error {
 				b = new(Block)
 				return b.scan(rows)

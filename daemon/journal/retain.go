@@ -5,6 +5,7 @@ package journal
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,10 +25,11 @@ const pruneStep = 64
 func (j *Journal) retain(ctx context.Context, w *sql.DB, b *Batch, bytes int64) (used int64, err error) {
 	room := min(max(j.o.MaxBytes/8, bytes+j.reserved()), j.o.MaxBytes/2)
 	now := j.o.Now()
-	if d := now.Sub(j.pruned); d < 0 || d >= pruneEvery {
+	old := func(tx *sql.Tx) (int64, error) { return removeEnded(ctx, tx, now.Add(-j.o.MaxAge).UnixNano()) }
+	if d := now.Sub(j.pruned); j.o.MaxAge > 0 && (d < 0 || d >= pruneEvery) {
 		j.pruned = now
-		if j.o.MaxAge > 0 {
-			if err := j.pruneEnded(ctx, w, now.Add(-j.o.MaxAge).UnixNano()); err != nil {
+		for n := int64(1); n > 0; {
+			if n, err = j.prune(ctx, w, old); err != nil {
 				return 0, err
 			}
 		}
@@ -36,27 +38,13 @@ func (j *Journal) retain(ctx context.Context, w *sql.DB, b *Batch, bytes int64) 
 		if used, err = size(ctx, w); err != nil {
 			return 0, err
 		}
-		j.mu.Lock()
-		j.stats.Bytes = used
-		j.mu.Unlock()
+		j.locked(func() { j.stats.Bytes = used })
 		if used <= j.o.MaxBytes-room {
 			return used, nil
 		}
-		var until sql.NullInt64
-		err = w.QueryRowContext(ctx, `SELECT max(ended) FROM (SELECT ended FROM
-			(SELECT ended FROM events UNION ALL SELECT ended FROM sessions WHERE ended IS NOT NULL) ORDER BY ended LIMIT ?)`, pruneStep).Scan(&until)
-		if err != nil {
-			return 0, fmt.Errorf("prune history: %w", err)
-		}
-		if !until.Valid { // only live sessions are left
-			n, err := j.prune(ctx, w, func(tx *sql.Tx) (int64, error) { return j.removeDead(ctx, tx, b.Spare) })
-			if n == 0 || err != nil {
-				return used, err
-			}
-			continue
-		}
-		if err := j.pruneEnded(ctx, w, until.Int64+1); err != nil {
-			return 0, err
+		n, err := j.prune(ctx, w, func(tx *sql.Tx) (int64, error) { return j.removeOldest(ctx, tx, b) })
+		if n == 0 || err != nil {
+			return used, err
 		}
 	}
 }
@@ -73,20 +61,24 @@ func (j *Journal) prune(ctx context.Context, w *sql.DB, remove func(*sql.Tx) (in
 	if err != nil {
 		return 0, fmt.Errorf("prune history: %w", err)
 	}
-	j.mu.Lock()
-	j.stats.Pruned += uint64(removed)
-	j.mu.Unlock()
+	j.locked(func() { j.stats.Pruned += uint64(removed) })
 	return removed, nil
 }
 
-// pruneEnded removes what ended before a time, in small transactions.
-func (j *Journal) pruneEnded(ctx context.Context, w *sql.DB, before int64) error {
-	for {
-		removed, err := j.prune(ctx, w, func(tx *sql.Tx) (int64, error) { return removeEnded(ctx, tx, before) })
-		if err != nil || removed == 0 {
-			return err
-		}
+// removeOldest removes what ended first or, if only live sessions are left, of their dead processes.
+func (j *Journal) removeOldest(ctx context.Context, tx *sql.Tx, b *Batch) (int64, error) {
+	var until sql.NullInt64
+	err := tx.QueryRowContext(ctx, `SELECT max(ended) FROM (SELECT ended FROM
+		(SELECT ended FROM events UNION ALL SELECT ended FROM sessions WHERE ended IS NOT NULL) ORDER BY ended LIMIT ?)`, pruneStep).Scan(&until)
+	switch {
+	case err != nil:
+		return 0, err
+	case until.Valid:
+		return removeEnded(ctx, tx, until.Int64+1)
+	case b.Spare == nil:
+		return 0, nil
 	}
+	return j.removeDead(ctx, tx, b.Spare)
 }
 
 func removeEnded(ctx context.Context, tx *sql.Tx, before int64) (removed int64, err error) {
@@ -104,10 +96,7 @@ func removeEnded(ctx context.Context, tx *sql.Tx, before int64) (removed int64, 
 		if err != nil {
 			return 0, err
 		}
-		n, err := r.RowsAffected()
-		if err != nil {
-			return 0, err
-		}
+		n, _ := r.RowsAffected() // it never fails
 		removed += n
 	}
 	return removed, nil
@@ -119,54 +108,29 @@ const pruneDead = 1024
 // removeDead removes the oldest dead processes of a live session: of the user whose live sessions take
 // the most, the largest one that has some.
 func (j *Journal) removeDead(ctx context.Context, tx *sql.Tx, spare func(uint32, uint64, tracer.SessionID) bool) (removed int64, err error) {
-	if spare == nil {
-		return 0, nil
-	}
-	ids, err := liveBySize(ctx, tx)
-	if err != nil {
-		return 0, err
-	}
-	for _, id := range ids {
-		dead, err := j.spared(ctx, tx, id, spare)
-		if err != nil {
-			return 0, err
+	const q = `WITH live AS (SELECT s.boot, s.id, s.uid, sum(length(p.doc)) AS size FROM sessions s
+		JOIN processes p ON p.boot = s.boot AND p.session = s.id WHERE s.boot = ? AND s.ended IS NULL GROUP BY s.id)
+		SELECT p.pid, p.start, p.session FROM live JOIN processes p ON p.boot = live.boot AND p.session = live.id
+		WHERE uid = (SELECT uid FROM live GROUP BY uid ORDER BY sum(size) DESC LIMIT 1) ORDER BY size DESC, id, start`
+	var dead []Process
+	err = each(ctx, tx, q, []any{j.o.Boot}, func(rows *sql.Rows) error {
+		var p Process
+		if err := rows.Scan(&p.PID, &p.Start, &p.Session); err != nil {
+			return err
 		}
-		if len(dead) > 0 {
-			return int64(len(dead)), j.put(ctx, tx, &Batch{Gone: dead}, nil)
+		if n := len(dead); n == pruneDead || n > 0 && p.Session != dead[0].Session {
+			return errEnough
 		}
-	}
-	return 0, nil
-}
-
-// liveBySize lists the live sessions of the user whose live sessions take the most, the largest first.
-func liveBySize(ctx context.Context, tx *sql.Tx) (ids []tracer.SessionID, err error) {
-	const q = `WITH live AS (SELECT s.id, s.uid, sum(length(p.doc)) AS size FROM sessions s
-		JOIN processes p ON p.boot = s.boot AND p.session = s.id WHERE s.ended IS NULL GROUP BY s.boot, s.id)
-		SELECT id FROM live WHERE uid = (SELECT uid FROM live GROUP BY uid ORDER BY sum(size) DESC LIMIT 1) ORDER BY size DESC`
-	err = each(ctx, tx, q, nil, func(rows *sql.Rows) error {
-		var id tracer.SessionID
-		err := rows.Scan(&id)
-		ids = append(ids, id)
-		return err
-	})
-	return ids, err
-}
-
-// spared are the oldest processes of a session that may be deleted.
-func (j *Journal) spared(ctx context.Context, tx *sql.Tx, id tracer.SessionID, spare func(uint32, uint64, tracer.SessionID) bool) (dead []Process, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT pid, start FROM processes WHERE boot = ? AND session = ? ORDER BY start", j.o.Boot, int64(id))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for len(dead) < pruneDead && rows.Next() {
-		p := Process{Session: id}
-		if err := rows.Scan(&p.PID, &p.Start); err != nil {
-			return nil, err
-		}
-		if spare(p.PID, p.Start, id) {
+		if spare(p.PID, p.Start, p.Session) {
 			dead = append(dead, p)
 		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return 0, err
 	}
-	return dead, rows.Err()
+	return int64(len(dead)), j.put(ctx, tx, &Batch{Gone: dead}, nil)
 }
+
+// errEnough ends a query.
+var errEnough = errors.New("enough rows")

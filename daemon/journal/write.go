@@ -7,8 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"strconv"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -31,23 +29,12 @@ type Session struct {
 	State   []byte
 }
 
-func (s *Session) sum() uint32 {
-	h := crc32.NewIEEE()
-	fmt.Fprintf(h, "%s\x00%d\x00%s\x00%s\x00%d\x00%d\x00%d\x00%d\x00%d\x00", s.Boot, s.ID, s.Word, s.Name, s.UID, s.Parent,
-		s.Zero.UnixNano(), s.Started.UnixNano(), nano(s.Ended))
-	for _, b := range [][]byte{s.Doc, s.Report, s.State} {
-		h.Write(strconv.AppendInt(nil, int64(len(b)), 10))
-		h.Write(b)
-	}
-	return h.Sum32()
-}
+var sessionTable = table{"sessions", "boot, id, word, name, uid, parent, zero, started, ended, doc, report, state"}
 
-// nano is t for the file: 0 if it is zero.
-func nano(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
+func (s *Session) fields() []any {
+	return []any{
+		&s.Boot, &s.ID, &s.Word, &s.Name, &s.UID, &s.Parent, wall{&s.Zero}, wall{&s.Started}, wall{&s.Ended}, &s.Doc, &s.Report, &s.State,
 	}
-	return t.UnixNano()
 }
 
 // Process is a process's row, of this boot when it is written. Doc is opaque here.
@@ -56,14 +43,13 @@ type Process struct {
 	Start   uint64
 	Session tracer.SessionID
 	Doc     []byte
+
+	boot string
 }
 
-func (p *Process) sum(boot string) uint32 {
-	h := crc32.NewIEEE()
-	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%d\x00", boot, p.PID, p.Start, p.Session)
-	h.Write(p.Doc)
-	return h.Sum32()
-}
+var processTable = table{"processes", "boot, pid, start, session, doc"}
+
+func (p *Process) fields() []any { return []any{&p.boot, &p.PID, &p.Start, &p.Session, &p.Doc} }
 
 // Batch is what is written together.
 type Batch struct {
@@ -113,7 +99,7 @@ func (j *Journal) Write(ctx context.Context, b *Batch) error {
 		return nil
 	}
 	err := j.write(ctx, b)
-	if err != nil && damaged(err) {
+	if kindOf(err) != "" {
 		if err = j.replace(ctx, err); err == nil {
 			err = j.write(ctx, b)
 		}
@@ -125,7 +111,7 @@ func (j *Journal) Write(ctx context.Context, b *Batch) error {
 	if err != nil {
 		j.disconnect()
 		if doubtful(err) {
-			j.checked = file{}
+			j.checked = false
 		}
 	}
 	j.mu.Lock()
@@ -175,67 +161,63 @@ func (j *Journal) write(ctx context.Context, b *Batch) error {
 }
 
 func (j *Journal) put(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) error {
+	remove := func(q string, args ...any) error {
+		_, err := tx.ExecContext(ctx, q, append([]any{j.o.Boot}, args...)...)
+		return err
+	}
 	for _, id := range b.LetGo {
 		for _, q := range []string{
 			"DELETE FROM listeners WHERE boot = ? AND session = ?",
 			"DELETE FROM processes WHERE boot = ? AND session = ?",
 			"DELETE FROM sessions WHERE boot = ? AND id = ?",
 		} {
-			if _, err := tx.ExecContext(ctx, q, j.o.Boot, int64(id)); err != nil {
+			if err := remove(q, id); err != nil {
 				return err
 			}
 		}
+	}
+	if err := sessionTable.put(ctx, tx, len(b.Sessions), func(i int) []any { return b.Sessions[i].fields() }); err != nil {
+		return err
 	}
 	for i := range b.Sessions {
-		s := &b.Sessions[i]
-		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO sessions
-			(boot, id, word, name, uid, parent, zero, started, ended, doc, report, state, sum) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-			s.Boot, int64(s.ID), s.Word, s.Name, s.UID, int64(s.Parent), s.Zero.UnixNano(), s.Started.UnixNano(), wall{&s.Ended},
-			s.Doc, s.Report, s.State, s.sum())
-		if err != nil {
-			return err
-		}
-		if s.Ended.IsZero() || s.Report == nil {
-			continue
-		}
-		const number = "INSERT OR IGNORE INTO ends SELECT max(?, coalesce(max(number), 0) + 1), ?, ? FROM ends"
-		if _, err := tx.ExecContext(ctx, number, j.o.Now().UnixMicro(), s.Boot, int64(s.ID)); err != nil {
-			return err
-		}
-	}
-	if len(b.Processes) > 0 {
-		put, err := tx.PrepareContext(ctx, "INSERT OR REPLACE INTO processes (boot, pid, start, session, doc, sum) VALUES (?,?,?,?,?,?)")
-		if err != nil {
-			return err
-		}
-		defer put.Close()
-		for i := range b.Processes {
-			p := &b.Processes[i]
-			if _, err := put.ExecContext(ctx, j.o.Boot, p.PID, int64(p.Start), int64(p.Session), p.Doc, p.sum(j.o.Boot)); err != nil {
+		if s := &b.Sessions[i]; !s.Ended.IsZero() && s.Report != nil {
+			const number = "INSERT OR IGNORE INTO ends SELECT max(?, coalesce(max(number), 0) + 1), ?, ? FROM ends"
+			if _, err := tx.ExecContext(ctx, number, j.o.Now().UnixMicro(), s.Boot, s.ID); err != nil {
 				return err
 			}
 		}
 	}
-	for i := range b.Gone {
-		p := &b.Gone[i]
-		if _, err := tx.ExecContext(ctx, "DELETE FROM processes WHERE boot = ? AND pid = ? AND start = ?", j.o.Boot, p.PID, int64(p.Start)); err != nil {
+	processes := func(i int) []any { b.Processes[i].boot = j.o.Boot; return b.Processes[i].fields() }
+	if err := processTable.put(ctx, tx, len(b.Processes), processes); err != nil {
+		return err
+	}
+	for _, p := range b.Gone {
+		if err := remove("DELETE FROM processes WHERE boot = ? AND pid = ? AND start = ?", p.PID, p.Start); err != nil {
 			return err
 		}
 	}
-	if err := j.putListeners(ctx, tx, b); err != nil {
+	listeners := b.listeners(j.o.Boot)
+	if err := listenerTable.put(ctx, tx, len(listeners), func(i int) []any { return listeners[i].fields() }); err != nil {
 		return err
 	}
-	if n := len(b.Events); n > 0 {
-		first, last := &b.Events[0], &b.Events[n-1]
-		began, ended := first.Time, first.Time
-		for i := range b.Events {
-			began, ended = min(began, b.Events[i].Time), max(ended, b.Events[i].Time)
-		}
-		zero := b.Zero.UnixNano()
-		x := Block{Boot: j.o.Boot, Zero: b.Zero, first: first.Seq, last: last.Seq, began: zero + int64(began), ended: zero + int64(ended), data: data}
-		_, err := tx.ExecContext(ctx, "INSERT INTO events (boot, zero, first, last, began, ended, data, sum) VALUES (?,?,?,?,?,?,?,?)",
-			x.Boot, zero, int64(x.first), int64(x.last), x.began, x.ended, x.data, x.sum())
+	return j.putEvents(ctx, tx, b, data)
+}
+
+// putEvents writes the events of a batch, if it has some.
+func (j *Journal) putEvents(ctx context.Context, tx *sql.Tx, b *Batch, data []byte) error {
+	n := len(b.Events)
+	if n == 0 {
+		return nil
+	}
+	x := Block{Boot: j.o.Boot, Zero: b.Zero, first: b.Events[0].Seq, last: b.Events[n-1].Seq, data: data}
+	began, ended := b.Events[0].Time, b.Events[0].Time
+	for i := range b.Events {
+		began, ended = min(began, b.Events[i].Time), max(ended, b.Events[i].Time)
+	}
+	zero := b.Zero.UnixNano()
+	x.began, x.ended = zero+int64(began), zero+int64(ended)
+	if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(id), 0) + 1 FROM events").Scan(&x.ID); err != nil {
 		return err
 	}
-	return nil
+	return eventTable.put(ctx, tx, 1, func(int) []any { return x.fields() })
 }

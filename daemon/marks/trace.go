@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -61,10 +62,7 @@ func (m *Marks) execed(_ registry.View, _ *registry.Session, ev *tracer.Event) {
 		return
 	}
 	m.forget(ev.Process)
-	select {
-	case m.asked <- program{ev.Process, ev.Session}:
-	default:
-	}
+	pace.Offer(m.asked, program{ev.Process, ev.Session})
 }
 
 // Run reads until ctx is done. It does not wait for a reader that a member delays.

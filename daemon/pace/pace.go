@@ -11,6 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Offer sends to a goroutine that works in the background, unless its channel is full: false.
+func Offer[T any](to chan<- T, v T) bool {
+	select {
+	case to <- v:
+		return true
+	default:
+		return false
+	}
+}
+
 // Work is repeated work of one goroutine. After each turn it rests, Share times as long as it
 // used a CPU, and at least Least.
 type Work struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/lineage/memory"
@@ -145,10 +146,7 @@ func (r *Ring) add(events []tracer.Event, of func(*tracer.Event) (*About, *api.S
 		slot.About, slot.Subject = of(ev)
 		r.next++
 	}
-	select {
-	case r.added <- struct{}{}:
-	default:
-	}
+	pace.Offer(r.added, struct{}{})
 }
 
 // hold counts a command line once for all events that have it.

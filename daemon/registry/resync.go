@@ -5,6 +5,7 @@ package registry
 import (
 	"github.com/lineage-ebpf/lineage/daemon/intake"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -54,10 +55,7 @@ func (d *doubts) add(c lineage.Change, at uint64) {
 		return
 	}
 	d.all = append(d.all, doubt{c, at})
-	select {
-	case d.some <- struct{}{}:
-	default:
-	}
+	pace.Offer(d.some, struct{}{})
 }
 
 // repaired takes the result of a look.

@@ -45,19 +45,13 @@ type sampler struct {
 
 // AskLook asks for a look out of turn.
 func (r *Registry) AskLook() {
-	select {
-	case r.looks.hurry <- struct{}{}:
-	default:
-	}
+	pace.Offer(r.looks.hurry, struct{}{})
 }
 
 // AskResync requests a look at the kernel now. One that waits already serves later
 // requests too.
 func (r *Registry) AskResync(why Cause) {
-	select {
-	case r.looks.asked <- why:
-	default:
-	}
+	pace.Offer(r.looks.asked, why)
 }
 
 // Look looks at the kernel once a period, if that may show something, and when it is asked to, until

@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/container"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -61,10 +62,7 @@ func (s *Steward) askJudge(info tracer.SessionInfo) {
 	if judged(info) || info.State != tracer.StateActive && !unasked(info) {
 		return
 	}
-	select {
-	case s.unjudged <- info.ID:
-	default:
-	}
+	pace.Offer(s.unjudged, info.ID)
 }
 
 // judged reports whether a session was not opened by an exec, or has its terms already.
@@ -74,10 +72,7 @@ func judged(info tracer.SessionInfo) bool { return !info.Agent || info.Rule != 0
 func (s *Steward) judgeLater(id tracer.SessionID, after time.Duration) {
 	time.AfterFunc(after, func() {
 		s.o.Registry.Guard(func() {
-			select {
-			case s.unjudged <- id:
-			default: // the next look asks
-			}
+			pace.Offer(s.unjudged, id) // the next look asks
 		})
 	})
 }

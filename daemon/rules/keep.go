@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/audit"
 	"github.com/lineage-ebpf/lineage/daemon/logging"
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
@@ -63,9 +64,7 @@ func (s *Steward) handOver(spec tracer.SessionSpec, all []tracer.Identity, note 
 
 // askKeep requests a check whether a rule keeps a member that has execed another program.
 func (s *Steward) askKeep(v registry.View, id tracer.Identity) {
-	select {
-	case s.execs <- id:
-	default:
+	if !pace.Offer(s.execs, id) {
 		v.Degrade("keep rules were not applied to every program: too many at once")
 	}
 }

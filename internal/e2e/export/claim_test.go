@@ -52,7 +52,7 @@ func TestClaim(t *testing.T) {
 				return fmt.Errorf("%s is in a trace of its own", s.Name)
 			}
 		}
-		if claimed != 4 || others != 3 || tool == "" || len(byName["ls"]) != 1 || len(byName["sleep"]) != 2 {
+		if claimed != 4 || others != 4 || tool == "" || len(byName["ls"]) != 1 || len(byName["sleep"]) != 2 {
 			return fmt.Errorf("%d spans in the agent's trace, %d in the session's: %v", claimed, others, byName)
 		}
 		for _, s := range byName["sleep"] {

@@ -57,7 +57,7 @@ func (c *commanded) sign(session string, flags ...string) []byte {
 // run starts a session that lives until it is ended.
 func (c *commanded) run(name string, flags ...string) (id string) {
 	c.T.Helper()
-	c.Start(append(append([]string{"run", "--name", name}, flags...), "--", "sleep", "600"), nil)
+	c.Start(append(append([]string{"run", "--name", name}, flags...), "--", "sleep", "6000"), nil)
 	c.Until("session "+name, func() bool { return c.Lineage("tree", name).Code() == 0 })
 	return c.Session(name).ID
 }

@@ -23,7 +23,19 @@ const (
 
 // EventTypes are all types of events.
 var EventTypes = []EventType{
-	EventFork, EventExec, EventExit, EventReparent, EventReaped, EventSession, EventListen, EventUnlisten, EventLost, EventMark, EventTrace, EventStop, EventContinue,
+	EventFork,
+	EventExec,
+	EventExit,
+	EventReparent,
+	EventReaped,
+	EventSession,
+	EventListen,
+	EventUnlisten,
+	EventLost,
+	EventMark,
+	EventTrace,
+	EventStop,
+	EventContinue,
 	EventCrossing,
 }
 

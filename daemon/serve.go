@@ -203,7 +203,14 @@ func (h Host) Serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 
 // prepare makes a service that has read the kernel's state, and its socket, unless it
 // has one.
-func (h Host) prepare(k Kernel, i instance.Instance, o Options, r *rules.Policy, d *instance.Listener, log zerolog.Logger) (*Service, *instance.Listener, error) {
+func (h Host) prepare(
+	k Kernel,
+	i instance.Instance,
+	o Options,
+	r *rules.Policy,
+	d *instance.Listener,
+	log zerolog.Logger,
+) (*Service, *instance.Listener, error) {
 	if err := h.outside(k, i); err != nil {
 		return nil, nil, err
 	}

@@ -50,7 +50,8 @@ func TestClaimIsRestored(t *testing.T) {
 	}
 	for _, pid := range []uint32{30, 40} {
 		c, creator := again.Claim(id(pid))
-		if c == nil || c.Trace != child.Claim.Trace || len(c.Calls) != 1 || c.Calls[0].Tool != "Bash" || c.Calls[0].Agent != id(20) || c.Calls[0].Ended() != 450 || creator != id(pid-10) {
+		if c == nil || c.Trace != child.Claim.Trace || len(c.Calls) != 1 || c.Calls[0].Tool != "Bash" || c.Calls[0].Agent != id(20) || c.Calls[0].Ended() != 450 ||
+			creator != id(pid-10) {
 			t.Errorf("%d: %+v", pid, c)
 		}
 	}

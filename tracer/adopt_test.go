@@ -16,7 +16,10 @@ import (
 func TestAdopt(t *testing.T) { onEachSide(t, testAdopt) }
 
 func testAdopt(t *testing.T, tr *tracer.Tracer) {
-	w := start(t, `sleep 60 & echo $!; sh -c 'echo 300 >/proc/sys/kernel/ns_last_pid; sleep 61 & echo $!; wait' & echo $!; read go; sleep 62 & echo $!; while read go; do sleep 63 & echo $!; done`)
+	w := start(
+		t,
+		`sleep 60 & echo $!; sh -c 'echo 300 >/proc/sys/kernel/ns_last_pid; sleep 61 & echo $!; wait' & echo $!; read go; sleep 62 & echo $!; while read go; do sleep 63 & echo $!; done`,
+	)
 	w.goOn()
 	child, a, b := parse(t, w.line()), parse(t, w.line()), parse(t, w.line())
 	w.goOn()

@@ -160,7 +160,8 @@ func (t *Tracer) handDead(id SessionID) error {
 	var s bpf.LineageSession
 	var c bpf.LineageCtl
 	err := errors.Join(t.maps[bpf.LineageMapSessions].Lookup(slotOf(id), &s), t.maps[bpf.LineageMapSessionCtl].Lookup(slotOf(id), &c))
-	if err != nil || SessionID(s.Id) != id || s.Parent == 0 || s.Held <= s.Live || s.Live > 0 || s.Dying > 0 || c.Nested > 0 || State(c.Status&0xff) < StateEmpty {
+	if err != nil || SessionID(s.Id) != id || s.Parent == 0 || s.Held <= s.Live || s.Live > 0 || s.Dying > 0 || c.Nested > 0 ||
+		State(c.Status&0xff) < StateEmpty {
 		return err
 	}
 	t.verbs.Lock()

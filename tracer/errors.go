@@ -14,15 +14,24 @@ var (
 	ErrUnsupported = errors.New("this host cannot be traced")
 
 	ErrNotRoot      = &UnsupportedError{What: "not root", Do: "run with sudo"}
-	ErrNoCapability = &UnsupportedError{What: "no capability to load tracing programs", Do: "run with CAP_SYS_ADMIN, or with CAP_BPF and CAP_PERFMON; in a container: --privileged --pid=host"}
+	ErrNoCapability = &UnsupportedError{
+		What: "no capability to load tracing programs",
+		Do:   "run with CAP_SYS_ADMIN, or with CAP_BPF and CAP_PERFMON; in a container: --privileged --pid=host",
+	}
 	ErrNoBTF        = &UnsupportedError{What: "the kernel has no BTF (/sys/kernel/btf/vmlinux)", Do: "use a kernel with CONFIG_DEBUG_INFO_BTF=y"}
 	ErrKernelTooOld = &UnsupportedError{What: "the kernel is too old", Do: "use Linux " + MinKernel + " or later"}
 	ErrLockdown     = &UnsupportedError{What: "the kernel is locked down to confidentiality", Do: "boot without lockdown=confidentiality"}
-	ErrRefused      = &UnsupportedError{What: "the kernel refuses a program that tracing needs", Do: "boot without lockdown=confidentiality, and look for a security module that restricts bpf(2)"}
+	ErrRefused      = &UnsupportedError{
+		What: "the kernel refuses a program that tracing needs",
+		Do:   "boot without lockdown=confidentiality, and look for a security module that restricts bpf(2)",
+	}
 	ErrUnfit        = &UnsupportedError{What: "the programs do not fit this kernel", Do: "use Linux " + MinKernel + " or later, or a later version of lineage"}
 	ErrPIDNamespace = &UnsupportedError{What: "not in the initial PID namespace", Do: "run on the host, or in a container with --pid=host"}
 	ErrNoBPFFS      = &UnsupportedError{What: "no bpffs", Do: "run: mount -t bpf -o mode=0700 bpf /sys/fs/bpf; in a container: give it the host's /sys/fs/bpf"}
-	ErrUnsafePins   = &UnsupportedError{What: "users other than root could replace the pins", Do: "remove what root does not own, and run: chmod 0700 /sys/fs/bpf"}
+	ErrUnsafePins   = &UnsupportedError{
+		What: "users other than root could replace the pins",
+		Do:   "remove what root does not own, and run: chmod 0700 /sys/fs/bpf",
+	}
 
 	// ErrOtherABI: the pins were made by another version.
 	ErrOtherABI = errors.New("pins of another version")

@@ -291,7 +291,12 @@ func TestCrossingFlood(t *testing.T) {
 	tr := tracertest.New(t, tracer.Options{Dir: tracertest.Dir(t)})
 	tr.SetGuard(tracer.Guarding{All: true, Refuse: true})
 	to := outsider(t, "trap : TERM")
-	w, _ := member(t, tr, fmt.Sprintf(`i=0; while [ $i -lt 3000 ]; do kill -STOP %[1]d; kill -CONT %[1]d; i=$((i+1)); done 2>/dev/null; echo done; read x`, to.pid()), tracer.SessionSpec{})
+	w, _ := member(
+		t,
+		tr,
+		fmt.Sprintf(`i=0; while [ $i -lt 3000 ]; do kill -STOP %[1]d; kill -CONT %[1]d; i=$((i+1)); done 2>/dev/null; echo done; read x`, to.pid()),
+		tracer.SessionSpec{},
+	)
 	w.until("done")
 	all, err := tr.Counters()
 	require.NoError(t, err)

@@ -117,11 +117,21 @@ func Probe(dir, run string) Report {
 		r.Checks = append(r.Checks, c)
 	}
 	optional("tasks from BPF (bpf_iter_task_new, 6.7)", k.tasks, "other programs that walk all tasks for each request, level 2")
-	optional("signals from BPF (bpf_send_signal_task, 6.13)", k.signals, "sessions are ended from user space, and every system call of the host costs more while one is")
+	optional(
+		"signals from BPF (bpf_send_signal_task, 6.13)",
+		k.signals,
+		"sessions are ended from user space, and every system call of the host costs more while one is",
+	)
 	optional("end from the exit hook (6.16)", k.exitHook(), "a root's end is carried out by the daemon, or at the next fork or exec on the host")
 	refuser, err := k.findRefuser()
 	optional("condemned members may not fork", err, "at level 2 a fork bomb lives a little longer", "by ", refuser.String())
-	optional("guarded members may not signal others", err, "signals: session in the policy only records; lineage run --signals session (Linux 6.12) refuses", "by ", refuser.String())
+	optional(
+		"guarded members may not signal others",
+		err,
+		"signals: session in the policy only records; lineage run --signals session (Linux 6.12) refuses",
+		"by ",
+		refuser.String(),
+	)
 	optional("self_protect", k.selfProtectable(), "members that are root may signal and trace the daemon")
 	optional("fentry programs", k.fentry("kill_orphaned_pgrp"), "new parents come from snapshots, not from events")
 	optional("initial time namespace", checkTimeNamespace(), "the times that a daemon here reports are wrong")

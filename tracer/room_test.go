@@ -101,7 +101,13 @@ func testNoRoomBelowLevel3(t *testing.T, o tracer.Options) {
 	tr := tracertest.New(t, o)
 	outsider := start(t, "exec sleep 60")
 	outsider.goOn()
-	w := start(t, fmt.Sprintf("sleep 60 >/dev/null & echo $!; read go; i=0; while [ $i -lt %d ]; do (sleep 60 & echo born; exec sleep 60) & i=$((i+1)); done; read go; echo made; read never", forks))
+	w := start(
+		t,
+		fmt.Sprintf(
+			"sleep 60 >/dev/null & echo $!; read go; i=0; while [ $i -lt %d ]; do (sleep 60 & echo born; exec sleep 60) & i=$((i+1)); done; read go; echo made; read never",
+			forks,
+		),
+	)
 	w.goOn()
 	older := parse(t, w.line()) // than the session
 	t.Cleanup(func() { unix.Kill(int(older), unix.SIGKILL) })

@@ -272,7 +272,12 @@ func TestTakeOverOtherLayout(t *testing.T) {
 	require.NoError(t, err)
 	const id = tracer.SessionID(77 | 0x1234567<<32)
 	old := newOldSide(t, filepath.Join(dir, "0badab1e"))
-	old.put("processes", "entry", root.PID, map[string]any{"start": root.Start, "session": uint64(id), "since": root.Start, "flags": uint32(tracer.FlagRoot), "evidence": uint32(tracer.EvidenceRoot)})
+	old.put(
+		"processes",
+		"entry",
+		root.PID,
+		map[string]any{"start": root.Start, "session": uint64(id), "since": root.Start, "flags": uint32(tracer.FlagRoot), "evidence": uint32(tracer.EvidenceRoot)},
+	)
 	old.put("processes", "entry", kid.PID, map[string]any{"start": kid.Start, "session": uint64(id), "since": kid.Start, "evidence": uint32(tracer.EvidenceFork), "creator": root})
 	old.put("sessions", "session", uint32(id&0xffff), map[string]any{"id": uint64(id), "root": root, "created": root.Start, "forks": uint64(9), "live": int64(2), "peak": uint64(2)})
 	for i, state := range []tracer.State{tracer.StateDissolved, tracer.StateActive} {

@@ -40,7 +40,14 @@ func load() *api.Frame {
 			f.Upsert = append(f.Upsert, p)
 		}
 	}
-	add("web-dev", func(s *api.Session) { s.Ports, s.RSSBytes = []int{5173, 24678}, 233<<20 }, "/usr/local/bin/node", "/home/ada/projects/shop/node_modules/.bin/vite", "--port", "5173")
+	add(
+		"web-dev",
+		func(s *api.Session) { s.Ports, s.RSSBytes = []int{5173, 24678}, 233<<20 },
+		"/usr/local/bin/node",
+		"/home/ada/projects/shop/node_modules/.bin/vite",
+		"--port",
+		"5173",
+	)
 	add("agent", func(s *api.Session) { s.Leftovers, s.Orphans = 2, 2 }, "/opt/agents/claude/bin/claude", "--resume")
 	add("ci-loop", func(s *api.Session) { s.Zombies, s.Forks = 6, 9647 }, "bash", "/srv/ci/runner/loop.sh")
 	add("integration-tests-of-shop", func(s *api.Session) { s.Leftovers, s.Zombies, s.Orphans = 12, 3, 14 }, pyenv, "-m", "pytest", "-x", "tests/integration")

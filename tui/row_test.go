@@ -152,7 +152,15 @@ func TestEndOfACallIsAsked(t *testing.T) {
 func TestCreators(t *testing.T) {
 	s := shown(t, 200, 50)
 	s.press("4 130 enter i")
-	s.says("creators", "4121 sh -c 'make & wait'", "└─ 4122 sh exited 12:03:08", "└─ 4130 sleep 300", "4130 sleep: reparented from 4122 sh to 4100 at 12:03:08", "!evidence", "!fork by")
+	s.says(
+		"creators",
+		"4121 sh -c 'make & wait'",
+		"└─ 4122 sh exited 12:03:08",
+		"└─ 4130 sleep 300",
+		"4130 sleep: reparented from 4122 sh to 4100 at 12:03:08",
+		"!evidence",
+		"!fork by",
+	)
 	first, last := strings.LastIndex(s.draw(), "4121"), strings.LastIndex(s.draw(), "4130 sleep:")
 	if first > last {
 		t.Errorf("the root is not the first:\n%s", s.draw())

@@ -211,7 +211,12 @@ func (m *model) warnings() (all []banner) {
 		add(t.Bad, "BREAKER OPEN", "%s until \"lineage policy resume\": the policy ends none of their sessions", display.Breaker(s.Breaker))
 	}
 	if s.Lost > 0 {
-		add(t.Warn, fmt.Sprintf("LOST %d", s.Lost), "%s lost: the history has gaps; which session a process belongs to is still right", display.Count(int(s.Lost), "event", "events"))
+		add(
+			t.Warn,
+			fmt.Sprintf("LOST %d", s.Lost),
+			"%s lost: the history has gaps; which session a process belongs to is still right",
+			display.Count(int(s.Lost), "event", "events"),
+		)
 	}
 	if m.held.on {
 		add(t.Warn, fmt.Sprintf("PAUSED, %d new", m.held.fresh), "paused, %d new; p continues", m.held.fresh)

@@ -40,7 +40,9 @@ func (g Guarantee) String() string {
 }
 
 // ErrNotInstalled is the error of Start on a host without the lineage program.
-var ErrNotInstalled = errors.New("run: the lineage program is not installed: install the package lineage (https://github.com/lineage-ebpf/lineage), or name its path")
+var ErrNotInstalled = errors.New(
+	"run: the lineage program is not installed: install the package lineage (https://github.com/lineage-ebpf/lineage), or name its path",
+)
 
 // GuaranteeError says that the host offers less than [Cmd.Require] asks for.
 // Nothing was started.

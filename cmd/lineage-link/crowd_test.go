@@ -120,7 +120,11 @@ func (c *crowd) link(ctx context.Context, running *sync.WaitGroup) {
 		places <- struct{}{}
 		connecting.Go(func() {
 			defer func() { <-places }()
-			b, err := bus.Connect(&link.Options{Servers: []string{c.url()}, Name: name, CA: filepath.Join(c.dir, "cert.pem"), Nkey: filepath.Join(c.dir, name+".seed")}, "test", zerolog.Nop())
+			b, err := bus.Connect(
+				&link.Options{Servers: []string{c.url()}, Name: name, CA: filepath.Join(c.dir, "cert.pem"), Nkey: filepath.Join(c.dir, name+".seed")},
+				"test",
+				zerolog.Nop(),
+			)
 			if err != nil {
 				c.T.Error(err)
 				return

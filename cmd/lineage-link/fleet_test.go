@@ -51,9 +51,15 @@ func newFleet(t *testing.T, all bool) *fleet {
 func (f *fleet) known() {
 	f.T.Helper()
 	known := filepath.Join(f.bin, "known")
-	require.NoError(f.T,
+	require.NoError(
+		f.T,
 		os.WriteFile(known, append([]byte("web1,web2,web3,web9 "), require.ReadFile(f.T, hostKey)...), 0o600),
-		os.WriteFile(filepath.Join(f.bin, "ssh"), fmt.Appendf(nil, "#!/bin/sh\nprintf 'hostname %%s\\nport 22\\nuserknownhostsfile %s\\nglobalknownhostsfile %s\\n' \"$3\"\n", known, known), 0o755))
+		os.WriteFile(
+			filepath.Join(f.bin, "ssh"),
+			fmt.Appendf(nil, "#!/bin/sh\nprintf 'hostname %%s\\nport 22\\nuserknownhostsfile %s\\nglobalknownhostsfile %s\\n' \"$3\"\n", known, known),
+			0o755,
+		),
+	)
 }
 
 // groups writes a file of groups for -H, with the hosts that are there as @all, and returns the variable that names it.

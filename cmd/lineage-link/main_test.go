@@ -27,7 +27,13 @@ func export(args []string) int {
 		b, err = bus.Connect(&link.Options{Servers: args[1:2], CA: args[2], Nkey: args[3], Name: args[4]}, version, zerolog.New(os.Stderr))
 	}
 	if err == nil {
-		r := &follow.Receipts{Stream: b, Store: store, Host: args[4], Log: zerolog.New(os.Stderr), Dial: func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, args[0]) }}
+		r := &follow.Receipts{
+			Stream: b,
+			Store:  store,
+			Host:   args[4],
+			Log:    zerolog.New(os.Stderr),
+			Dial:   func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, args[0]) },
+		}
 		if err = r.Open(); err == nil {
 			r.Run(context.Background())
 		}

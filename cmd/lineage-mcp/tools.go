@@ -24,14 +24,20 @@ const endWait = 30 * time.Second
 func newServer(d *daemon) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "lineage", Title: "lineage", Version: version}, &mcp.ServerOptions{Instructions: instructions})
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(false)}
-	add(s, d, &mcp.Tool{Name: "list_running", Annotations: reads,
-		Description: "List the live processes of this session: everything that this agent started and that is still running, and a sum for each tool call. Changes nothing."}, listRunning)
+	add(s, d, &mcp.Tool{
+		Name:        "list_running",
+		Annotations: reads,
+		Description: "List the live processes of this session: everything that this agent started and that is still running, and a sum for each tool call. Changes nothing.",
+	}, listRunning)
 	add(s, d, &mcp.Tool{Name: "explain", Annotations: reads,
 		Description: "Explain who started a process, or who listens on a port or holds a file, through parents that are dead. Changes nothing."}, explain)
 	add(s, d, &mcp.Tool{Name: "ports", Annotations: reads,
 		Description: "List the ports that processes of this session listen on. Changes nothing."}, ports)
-	add(s, d, &mcp.Tool{Name: "end_branch", Annotations: &mcp.ToolAnnotations{DestructiveHint: new(true), OpenWorldHint: new(false)},
-		Description: "End one process of this session and everything that it ever started, or everything that one tool call started. Without a plan it only shows the plan, with its token; with the token it ends them. Never ends this agent."}, endBranch)
+	add(s, d, &mcp.Tool{
+		Name:        "end_branch",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: new(true), OpenWorldHint: new(false)},
+		Description: "End one process of this session and everything that it ever started, or everything that one tool call started. Without a plan it only shows the plan, with its token; with the token it ends them. Never ends this agent.",
+	}, endBranch)
 	add(s, d, &mcp.Tool{Name: "keep", Annotations: &mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(false)},
 		Description: "Let a process outlive this session, if a keep rule of the host's policy allows it; else the answer says which rule is missing."}, keep)
 	return s
@@ -110,7 +116,11 @@ func explain(ctx context.Context, c api.Client, _ string, q question) (*answer, 
 		}
 	case q.Path != "" && q.Process == "" && q.Port == 0:
 		if holders, err = c.WhyPath(ctx, api.PathRef{Path: q.Path}); err == nil {
-			out.note("%s: %s", display.Text(q.Path), display.Count(len(holders.Items), "process of this session has it open or locked", "processes of this session have it open or locked"))
+			out.note(
+				"%s: %s",
+				display.Text(q.Path),
+				display.Count(len(holders.Items), "process of this session has it open or locked", "processes of this session have it open or locked"),
+			)
 		}
 	default:
 		err = errors.New("explain: give one of process, port and path")
@@ -153,7 +163,13 @@ func step(e *api.Edge) string {
 	if !e.Creator.Alive {
 		state = ", which has exited"
 	}
-	return fmt.Sprintf("%d was started by %s %s%s", e.Child.PID, e.Creator.Ref, display.Command(api.Unwrapped(e.Creator.Argv), e.Creator.Comm, false, stepCommand), state)
+	return fmt.Sprintf(
+		"%d was started by %s %s%s",
+		e.Child.PID,
+		e.Creator.Ref,
+		display.Command(api.Unwrapped(e.Creator.Argv), e.Creator.Comm, false, stepCommand),
+		state,
+	)
 }
 
 func ports(ctx context.Context, c api.Client, session string, _ nothing) (*answer, error) {
@@ -219,7 +235,10 @@ func endBranch(ctx context.Context, c api.Client, session string, e ending) (*an
 		for i := range r.Processes {
 			o := &r.Processes[i]
 			out.Items = append(out.Items, item{
-				Process: o.Ref.String(), Command: display.Command(api.Unwrapped(o.Argv), o.Comm, false, commandBytes), Outcome: string(o.Outcome), Why: display.Text(o.Why),
+				Process: o.Ref.String(),
+				Command: display.Command(api.Unwrapped(o.Argv), o.Comm, false, commandBytes),
+				Outcome: string(o.Outcome),
+				Why:     display.Text(o.Why),
 			})
 		}
 	}

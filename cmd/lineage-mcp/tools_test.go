@@ -27,7 +27,8 @@ func both(t *testing.T, out *answer, err error) (text string, doc answer) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		has := func(s string) bool { return strings.TrimSpace(s) == line }
-		if slices.ContainsFunc(doc.Notes, has) || slices.ContainsFunc(doc.Calls, func(x callItem) bool { return has(x.Left) }) || slices.ContainsFunc(doc.Items, func(x item) bool { return has(x.line()) || slices.ContainsFunc(x.Steps, has) }) {
+		if slices.ContainsFunc(doc.Notes, has) || slices.ContainsFunc(doc.Calls, func(x callItem) bool { return has(x.Left) }) ||
+			slices.ContainsFunc(doc.Items, func(x item) bool { return has(x.line()) || slices.ContainsFunc(x.Steps, has) }) {
 			continue
 		}
 		if line != fmt.Sprintf("… and %d more", doc.More) {
@@ -114,7 +115,8 @@ func TestVerdict(t *testing.T) {
 		f.Has.Reports["branch"].Also = ids[1:]
 		out, err := endBranch(t.Context(), f, "s", ending{Process: "60@9", Plan: "token"})
 		text, doc := both(t, out, err)
-		if doc.Verdict != want || len(doc.Notes) != len(ids) || len(doc.Items) != len(ids) || !slices.Equal(f.Got.Branches, []string{"60@9 plan=token"}) || !strings.Contains(text, "verdict: "+want) {
+		if doc.Verdict != want || len(doc.Notes) != len(ids) || len(doc.Items) != len(ids) || !slices.Equal(f.Got.Branches, []string{"60@9 plan=token"}) ||
+			!strings.Contains(text, "verdict: "+want) {
 			t.Errorf("%v: %+v, %s", verdicts, doc, text)
 		}
 	}
@@ -142,7 +144,12 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%s, %+v", text, doc)
 	}
 	out, err = endBranch(t.Context(), f, "mine00", ending{Process: "60@9"})
-	if text, doc := both(t, out, err); f.Got.Branches != nil || doc.Plan != "token" || len(doc.Items) != 2 || !*doc.Items[0].Killable || *doc.Items[1].Killable || !strings.Contains(text, `with plan "token"`) {
+	if text, doc := both(
+		t,
+		out,
+		err,
+	); f.Got.Branches != nil || doc.Plan != "token" || len(doc.Items) != 2 || !*doc.Items[0].Killable || *doc.Items[1].Killable ||
+		!strings.Contains(text, `with plan "token"`) {
 		t.Errorf("%s, %+v", text, doc)
 	}
 	f.Has.Plan.RefusedBy = "it is an ancestor of the caller"
@@ -169,7 +176,12 @@ func TestBounds(t *testing.T) {
 	}
 	f := &apitest.Client{Has: apitest.Has{Whys: map[int]*api.Why{60: &w}, Holders: &api.Holders{Items: slices.Repeat([]api.Why{w}, 50), Unknown: slices.Repeat([]string{name}, 50)}}}
 	out, err := explain(t.Context(), f, "s", question{Process: "60"})
-	if _, doc := both(t, out, err); len(doc.Items) != 1 || doc.Items[0].Steps[len(doc.Items[0].Steps)-1] != "40 is the root of the session" || !strings.HasPrefix(doc.Items[0].Steps[0], "1000 was started by 999@8") {
+	if _, doc := both(
+		t,
+		out,
+		err,
+	); len(doc.Items) != 1 || doc.Items[0].Steps[len(doc.Items[0].Steps)-1] != "40 is the root of the session" ||
+		!strings.HasPrefix(doc.Items[0].Steps[0], "1000 was started by 999@8") {
 		t.Errorf("%+v", doc)
 	}
 	out, err = explain(t.Context(), f, "s", question{Port: 80})

@@ -144,8 +144,30 @@ of them.`,
 	root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(color.Words, cobra.ShellCompDirectiveNoFileComp))
 	root.Flags().BoolP("version", "V", false, "print the version of this command")
 	root.SetVersionTemplate("lineage {{.Version}}\n")
-	root.AddCommand(a.lsCommand(), a.treeCommand(), a.whyCommand(), a.eventsCommand(), a.historyCommand(), a.endCommand(), a.haltCommand(), a.pauseCommand(), a.resumeCommand(), a.adoptCommand(), a.keepCommand(), a.topCommand(), programs.MCP(a.socketPath), programs.Export(a.socketPath), programs.Link(a.socketPath),
-		a.policyCommand(), a.setupCommand(), a.hookCommand(), a.doctorCommand(), a.statusCommand(), a.stdioCommand(), a.versionCommand())
+	root.AddCommand(
+		a.lsCommand(),
+		a.treeCommand(),
+		a.whyCommand(),
+		a.eventsCommand(),
+		a.historyCommand(),
+		a.endCommand(),
+		a.haltCommand(),
+		a.pauseCommand(),
+		a.resumeCommand(),
+		a.adoptCommand(),
+		a.keepCommand(),
+		a.topCommand(),
+		programs.MCP(a.socketPath),
+		programs.Export(a.socketPath),
+		programs.Link(a.socketPath),
+		a.policyCommand(),
+		a.setupCommand(),
+		a.hookCommand(),
+		a.doctorCommand(),
+		a.statusCommand(),
+		a.stdioCommand(),
+		a.versionCommand(),
+	)
 	if a.host.commands != nil {
 		root.AddCommand(a.host.commands(a)...)
 	}

@@ -92,8 +92,16 @@ func leftCalls(f *apitest.Client) *api.Orphans {
 	return &api.Orphans{Calls: []api.CallLeft{
 		{Session: id, SessionName: "build", Agent: "claude", Calls: []api.Call{call("toolu_1", "Bash", agent, &ended)}, Processes: 41, CPUs: 7.04, RSSBytes: 40 << 20,
 			Commands: []api.CallCommand{{Processes: 39, Comm: "yes", Argv: []string{"yes"}}}, MoreRun: 2},
-		{Session: id, SessionName: "build", Agent: "claude", Calls: []api.Call{call("call\x1b[2J", "", agent, nil), call("call 3", "Bash", agent, &ended)}, Ambiguous: true, Processes: 1,
-			Ports: []int{80, 8080}, Commands: []api.CallCommand{{Processes: 1, Comm: "no\nde"}}},
+		{
+			Session:     id,
+			SessionName: "build",
+			Agent:       "claude",
+			Calls:       []api.Call{call("call\x1b[2J", "", agent, nil), call("call 3", "Bash", agent, &ended)},
+			Ambiguous:   true,
+			Processes:   1,
+			Ports:       []int{80, 8080},
+			Commands:    []api.CallCommand{{Processes: 1, Comm: "no\nde"}},
+		},
 		{Session: id, Calls: []api.Call{call("twice", "Bash", agent, nil)}},
 		{Session: id, Calls: []api.Call{call("twice", "Bash", agent+1, nil)}},
 	}, MoreCalls: 3}
@@ -135,7 +143,9 @@ func TestEndCall(t *testing.T) {
 	f.Has.Orphans = leftCalls(f)
 	code, stdout, stderr := newWorld(t, f).run("end", "--call", "toolu_1", "--dry-run")
 	text := strings.Join(strings.Fields(stdout), " ")
-	if code != 0 || !strings.Contains(text, fmt.Sprintf("what call toolu_1 of pid %d has left: 1 process would get", member(f).PID)) || !strings.Contains(text, "lineage end --if-plan 5f3a9c01 --call toolu_1 k3x9q2") || len(f.Got.Branches) != 0 {
+	if code != 0 || !strings.Contains(text, fmt.Sprintf("what call toolu_1 of pid %d has left: 1 process would get", member(f).PID)) ||
+		!strings.Contains(text, "lineage end --if-plan 5f3a9c01 --call toolu_1 k3x9q2") ||
+		len(f.Got.Branches) != 0 {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 	for answer, ends := range map[string]int{"y\n": 1, "n\n": 0} {
@@ -145,7 +155,11 @@ func TestEndCall(t *testing.T) {
 		w := newWorld(t, f)
 		shown := w.terminal(answer)
 		code, _, _ := w.run("end", "--call", "toolu_1")
-		if text := strings.Join(strings.Fields(shown()), " "); code != 1-ends || len(f.Got.Branches) != ends || !strings.Contains(text, "2 more processes may be of this call, or of another one") || !strings.Contains(text, "End them? [y/N]") {
+		if text := strings.Join(
+			strings.Fields(shown()),
+			" ",
+		); code != 1-ends || len(f.Got.Branches) != ends || !strings.Contains(text, "2 more processes may be of this call, or of another one") ||
+			!strings.Contains(text, "End them? [y/N]") {
 			t.Errorf("%q: exit %d, asked the daemon %q, shown:\n%s", answer, code, f.Got.Branches, text)
 		}
 	}

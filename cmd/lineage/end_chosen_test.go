@@ -70,6 +70,13 @@ func TestEndIdle(t *testing.T) {
 	if code, _, _ := w.run("end", "--idle", "1m"); code != 0 || !slices.Equal(f.Got.Ended, []string{"short0"}) {
 		t.Errorf("exit %d, ended %v", code, f.Got.Ended)
 	}
-	require.Contains(t, strings.ReplaceAll(shown(), "\n  ", " "), "session long00: 2 processes will get SIGKILL; it listens on 3000; idle for 2h0m, 12.50s of CPU so far, last event 3h0m ago",
-		"session short0: 2 processes", "no event since the daemon started", "End these 2 sessions with 4 processes? [y/N] ", "session long00 is no longer selected, and was not ended")
+	require.Contains(
+		t,
+		strings.ReplaceAll(shown(), "\n  ", " "),
+		"session long00: 2 processes will get SIGKILL; it listens on 3000; idle for 2h0m, 12.50s of CPU so far, last event 3h0m ago",
+		"session short0: 2 processes",
+		"no event since the daemon started",
+		"End these 2 sessions with 4 processes? [y/N] ",
+		"session long00 is no longer selected, and was not ended",
+	)
 }

@@ -77,14 +77,33 @@ func newFake() *apitest.Client {
 		Orphans:  orphans(),
 		Policy:   loadedPolicy(),
 		Sessions: []api.Session{build, ending, over},
-		Trees: map[string]*api.Tree{"k3x9q2": tree, "m8p4z1": {Session: &ending, Roots: []api.Ref{ref(5000)}, Nodes: []api.Node{node(stuck)}},
-			"e7d7c7": {Session: &over, Roots: []api.Ref{ref(4121)}, Nodes: []api.Node{node(by(exited(4121, "sh", 3), 4100, 4100), 4123), node(by(exited(4123, "make", 2), 4121, 4121))}}},
+		Trees: map[string]*api.Tree{
+			"k3x9q2": tree,
+			"m8p4z1": {Session: &ending, Roots: []api.Ref{ref(5000)}, Nodes: []api.Node{node(stuck)}},
+			"e7d7c7": {
+				Session: &over,
+				Roots:   []api.Ref{ref(4121)},
+				Nodes:   []api.Node{node(by(exited(4121, "sh", 3), 4100, 4100), 4123), node(by(exited(4123, "make", 2), 4121, 4121))},
+			},
+		},
 		Whys: map[int]*api.Why{
 			900: {Process: api.Process{Ref: ref(900), Comm: "cron", State: "live"}, Parent: &api.Process{Ref: api.Ref{PID: 1, StartNS: 5}, Comm: "init"}},
 			4130: {Process: orphan, Parent: &init, Session: &build, Edges: []api.Edge{
-				{Child: orphan, Creator: &api.EdgeEnd{Ref: ref(4122), Comm: "sh", Argv: []string{"sh", "-c", "sleep 300 &"}, Exited: at(-12)}, Kind: "fork", Time: at(-13), Evidence: fork,
-					Reparented: []api.Reparents{{Time: at(-12), From: new(ref(4122)), To: new(ref(4100))}}},
-				{Child: middle, Creator: &api.EdgeEnd{Ref: ref(4121), Comm: "sh", Alive: true}, Kind: "clone_parent", Time: at(-90000), Evidence: api.Evidence{Kind: "adopted", Source: "ppid", Confidence: "weak"}},
+				{
+					Child:      orphan,
+					Creator:    &api.EdgeEnd{Ref: ref(4122), Comm: "sh", Argv: []string{"sh", "-c", "sleep 300 &"}, Exited: at(-12)},
+					Kind:       "fork",
+					Time:       at(-13),
+					Evidence:   fork,
+					Reparented: []api.Reparents{{Time: at(-12), From: new(ref(4122)), To: new(ref(4100))}},
+				},
+				{
+					Child:    middle,
+					Creator:  &api.EdgeEnd{Ref: ref(4121), Comm: "sh", Alive: true},
+					Kind:     "clone_parent",
+					Time:     at(-90000),
+					Evidence: api.Evidence{Kind: "adopted", Source: "ppid", Confidence: "weak"},
+				},
 				{Child: root, Kind: "root", Time: at(-79), Evidence: api.Evidence{Kind: "root", Confidence: "strong"}},
 			}},
 		},

@@ -53,7 +53,12 @@ func TestHistoryVerifies(t *testing.T) {
 		"--verify --all": "history: --verify is for all of this host, only with one HASH and -o", "--verify --limit 3": "--verify is for all", "--verify --since 1h": "--verify is for all",
 		"--verify -H web1": "--verify is for all", "--verify 12:abc": `HASH "12:abc"`, "--verify a b": "only with one HASH",
 	} {
-		if code, stdout, stderr := newWorld(t, newFake()).run(strings.Fields("history " + args)...); code != api.ExitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		if code, stdout, stderr := newWorld(
+			t,
+			newFake(),
+		).run(
+			strings.Fields("history " + args)...); code != api.ExitUsage || stdout != "" || !strings.Contains(stderr, want) ||
+			strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%q: %d %q %q", args, code, stdout, stderr)
 		}
 	}
@@ -189,7 +194,10 @@ func TestHistoryInAFile(t *testing.T) {
 	f.Has.Sessions[0].State, f.Has.Sessions[0].Started = api.StateEnded, at(-60)
 	page := filepath.Join(t.TempDir(), "t.html")
 	code, stdout, stderr := newWorld(t, f).run("history", "k3x9q2", "--html", page)
-	if b, err := os.ReadFile(page); code != 0 || stdout+stderr != "" || err != nil || !strings.Contains(string(b), "<h1>build</h1>") || !strings.Contains(string(b), "<b>4140</b><code>sh</code>") {
+	if b, err := os.ReadFile(
+		page,
+	); code != 0 || stdout+stderr != "" || err != nil || !strings.Contains(string(b), "<h1>build</h1>") ||
+		!strings.Contains(string(b), "<b>4140</b><code>sh</code>") {
 		t.Errorf("exit %d, %v, %s%s", code, err, stdout, stderr)
 	}
 	link := filepath.Join(filepath.Dir(page), "link")

@@ -32,7 +32,20 @@ func dispatch(args []string) {
 
 // thisHost describes this machine.
 func thisHost() host {
-	here := host{version: version, commit: commit, abi: tracer.ABI, objects: tracer.Objects, doctor: doctor, unrefused: tracer.Unrefused, euid: os.Geteuid, ancestors: outside.This.Ancestors, processes: outside.This.Processes, orphans: orphansHere, audit: auditOf, halted: pinnedHalt}
+	here := host{
+		version:   version,
+		commit:    commit,
+		abi:       tracer.ABI,
+		objects:   tracer.Objects,
+		doctor:    doctor,
+		unrefused: tracer.Unrefused,
+		euid:      os.Geteuid,
+		ancestors: outside.This.Ancestors,
+		processes: outside.This.Processes,
+		orphans:   orphansHere,
+		audit:     auditOf,
+		halted:    pinnedHalt,
+	}
 	here.commands = func(a *app) []*cobra.Command {
 		connect := func(ctx context.Context, socket string) (api.Client, error) {
 			return instance.Connect(ctx, instance.ConnectOptions{Socket: socket})

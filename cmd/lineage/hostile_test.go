@@ -35,7 +35,9 @@ func poison(v reflect.Value) {
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Name
 			// Ids, and the fields that commands decide by, are chosen by the daemon.
-			if name == "Kind" || name == "Schema" || name == "Type" || name == "State" && v.Type() != reflect.TypeFor[api.Report]() || name == "ID" || name == "Outcome" && v.Field(i).Kind() == reflect.String || name == "Verdict" {
+			if name == "Kind" || name == "Schema" || name == "Type" || name == "State" && v.Type() != reflect.TypeFor[api.Report]() || name == "ID" ||
+				name == "Outcome" && v.Field(i).Kind() == reflect.String ||
+				name == "Verdict" {
 				continue
 			}
 			poison(v.Field(i))

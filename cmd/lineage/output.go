@@ -122,7 +122,12 @@ func (a *app) briefly(cmd *cobra.Command, limit time.Duration, ask func(context.
 }
 
 // asking asks the daemon, with the command's arguments, and prints the answer.
-func asking[T any](a *app, format *flags.Choice, list func(*T) *text.Listing, ask func(context.Context, api.Client, []string) (*T, error)) func(*cobra.Command, []string) error {
+func asking[T any](
+	a *app,
+	format *flags.Choice,
+	list func(*T) *text.Listing,
+	ask func(context.Context, api.Client, []string) (*T, error),
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return a.answer(cmd.Context(), nil, format.Value, func(ctx context.Context, c api.Client) (*text.Listing, error) {
 			doc, err := ask(ctx, c, args)

@@ -13,7 +13,14 @@ import (
 // An expired keep rule keeps nothing, and is worth a warning.
 func TestPolicyCheckExpired(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("version: 1\ncontainers:\n  - {name: c, match: {container: x}}\nkeep:\n  - {name: cache, match: {exe: /bin/x}, reason: r, until: 2020-01-01}\n"), 0o600))
+	require.NoError(
+		t,
+		os.WriteFile(
+			file,
+			[]byte("version: 1\ncontainers:\n  - {name: c, match: {container: x}}\nkeep:\n  - {name: cache, match: {exe: /bin/x}, reason: r, until: 2020-01-01}\n"),
+			0o600,
+		),
+	)
 	code, out, stderr := newWorld(t, nil).run("policy", "check", file)
 	if code != 0 || out != file+": ok, mode observe, 0 agent rules, 1 rule for containers, 1 keep rule\n" ||
 		stderr != "lineage: policy check: keep rule \"cache\" has no effect: until 2020-01-01 is over\n" {
@@ -74,7 +81,11 @@ func loadedPolicy() *api.Policy {
 			{Key: "mode", Value: "enforce", Origin: "/etc/lineage/policy.yaml:3"},
 			{Key: "defaults.grace", Value: "5s", Origin: "built-in"},
 			{Key: "defaults.signals", Value: []any{"TERM"}, Origin: "built-in"},
-			{Key: "protect.db", Value: map[string]any{"match": map[string]any{"exe": "/usr/lib/postgresql/*/bin/postgres"}, "name": "db", "reason": "\x1b[31m"}, Origin: "/etc/lineage/policy.yaml:9"},
+			{
+				Key:    "protect.db",
+				Value:  map[string]any{"match": map[string]any{"exe": "/usr/lib/postgresql/*/bin/postgres"}, "name": "db", "reason": "\x1b[31m"},
+				Origin: "/etc/lineage/policy.yaml:9",
+			},
 		},
 	}
 }

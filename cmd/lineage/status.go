@@ -116,10 +116,17 @@ func (a *app) sandboxes() []api.DoctorItem {
 	if n == 0 {
 		return nil
 	}
-	return []api.DoctorItem{{
-		Feature: "processes in sandboxes", Why: display.Count(n, "virtual machine or gVisor sandbox runs", "virtual machines or gVisor sandboxes run") + " here: of each, one process is seen",
-		Do: "it ends as a whole; a virtual machine can have a daemon of its own",
-	}}
+	return []api.DoctorItem{
+		{
+			Feature: "processes in sandboxes",
+			Why: display.Count(
+				n,
+				"virtual machine or gVisor sandbox runs",
+				"virtual machines or gVisor sandboxes run",
+			) + " here: of each, one process is seen",
+			Do: "it ends as a whole; a virtual machine can have a daemon of its own",
+		},
+	}
 }
 
 // doctorPatience is how long a daemon has to answer.

@@ -13,7 +13,10 @@ import (
 )
 
 // timeoutCommand is the command line of timeout; run does the work and returns the exit code.
-func (a *app) timeoutCommand(run func(context.Context, supervise.Options, supervise.Limit) int, connect func(context.Context, string) (api.Client, error)) *cobra.Command {
+func (a *app) timeoutCommand(
+	run func(context.Context, supervise.Options, supervise.Limit) int,
+	connect func(context.Context, string) (api.Client, error),
+) *cobra.Command {
 	o, l := supervise.Options{}, supervise.Limit{Signal: unix.SIGTERM}
 	cmd := &cobra.Command{
 		Use:   "timeout [flags] DURATION CMD [ARG...]",

@@ -26,10 +26,15 @@ func (a *app) views() []lsView {
 	return []lsView{
 		{flag: "left", usage: "orphans, leftovers and zombies of the sessions", columns: text.OrphanColumns, list: query.Left(text.Orphans)},
 		{flag: "calls", usage: "tool calls of the sessions that have live processes", columns: text.CallColumns, list: query.Left(text.Calls)},
-		{flag: "outside", usage: "orphans of this host that are in no session", columns: text.HostOrphanColumns, list: func(ctx context.Context, c api.Client, _ *api.Selection) (*text.Listing, error) {
-			defer a.During(func(time.Time) string { return "lineage: reading /proc" })()
-			return query.Outside(ctx, c, a.host.orphans)
-		}},
+		{
+			flag:    "outside",
+			usage:   "orphans of this host that are in no session",
+			columns: text.HostOrphanColumns,
+			list: func(ctx context.Context, c api.Client, _ *api.Selection) (*text.Listing, error) {
+				defer a.During(func(time.Time) string { return "lineage: reading /proc" })()
+				return query.Outside(ctx, c, a.host.orphans)
+			},
+		},
 	}
 }
 

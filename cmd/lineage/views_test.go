@@ -38,7 +38,10 @@ func hostOrphans() []text.HostOrphan {
 		return text.HostOrphan{Process: api.Process{Ref: api.Ref{PID: pid}, Comm: "vi\x1bte", UID: new(1000), Started: at(-7200), RSSBytes: 5 << 20}}
 	}
 	listed := orphan(900)
-	listed.Ports, listed.DeletedDir, listed.Terminal = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 5173}, {Proto: "tcp", Addr: "127.0.0.1", Port: 5174, PID: 4130}}, "/tmp/a\nb", "/dev/pts/3"
+	listed.Ports, listed.DeletedDir, listed.Terminal = []api.Port{
+		{Proto: "tcp", Addr: "127.0.0.1", Port: 5173},
+		{Proto: "tcp", Addr: "127.0.0.1", Port: 5174, PID: 4130},
+	}, "/tmp/a\nb", "/dev/pts/3"
 	return []text.HostOrphan{listed, orphan(4130), orphan(9999), orphan(700)}
 }
 

@@ -40,7 +40,10 @@ func TestWhyOutside(t *testing.T) {
 		if pid != 900 {
 			t.Errorf("asked for the ancestors of %d", pid)
 		}
-		return []api.Process{{Ref: api.Ref{PID: 20}, Comm: "ssh\x1bd", Started: at(-90)}, {Ref: api.Ref{PID: 1}, Comm: "init", Argv: []string{"/sbin/init", strings.Repeat("y", 300)}, Started: at(-90000)}}
+		return []api.Process{
+			{Ref: api.Ref{PID: 20}, Comm: "ssh\x1bd", Started: at(-90)},
+			{Ref: api.Ref{PID: 1}, Comm: "init", Argv: []string{"/sbin/init", strings.Repeat("y", 300)}, Started: at(-90000)},
+		}
 	}
 	golden(t, "why outside", w.record("why", "900")+w.record("why", "900", "-o", "json"))
 }

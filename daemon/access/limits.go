@@ -78,7 +78,13 @@ type queue struct {
 
 func newConns(l Limits, clock func() time.Duration) *conns {
 	return &conns{
-		limits: l, clock: clock, open: make(map[slot]int), by: make(map[uint32][]*Connection), rates: make(map[slot]*bucket), large: make(map[slot]*queue), left: clock(),
+		limits:  l,
+		clock:   clock,
+		open:    make(map[slot]int),
+		by:      make(map[uint32][]*Connection),
+		rates:   make(map[slot]*bucket),
+		large:   make(map[slot]*queue),
+		left:    clock(),
 		leaving: make(chan struct{}, maxLeaving),
 	}
 }

@@ -271,7 +271,10 @@ func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tr
 	var refused error
 	err = a.o.Registry.Update(func(t registry.Tx) {
 		for s := range t.Sessions() {
-			if its := a.of(s.ID()); !another && its.For == p.claimant.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() && s.Info().State == tracer.StateActive {
+			if its := a.of(
+				s.ID(),
+			); !another && its.For == p.claimant.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() &&
+				s.Info().State == tracer.StateActive {
 				id = s.ID()
 				return
 			}

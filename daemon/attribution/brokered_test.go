@@ -134,7 +134,14 @@ func TestUnattributed(t *testing.T) {
 			listed = append(listed, fmt.Sprintf("%d %s %s %s %s", o.PID, o.Comm, o.State, o.Session, o.Brokered.State))
 		}
 	}
-	if got, want := strings.Join(listed, ", "), strings.ReplaceAll("101 crontab exited S pending, 102 tmux exited S unattributed, 107 docker exited S unattributed", "S", w.s.ID); got != want {
+	if got, want := strings.Join(
+		listed,
+		", ",
+	), strings.ReplaceAll(
+		"101 crontab exited S pending, 102 tmux exited S unattributed, 107 docker exited S unattributed",
+		"S",
+		w.s.ID,
+	); got != want {
 		t.Errorf("orphans: %s, want %s", got, want)
 	}
 	w.K.Exit(100, 0)

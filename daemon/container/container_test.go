@@ -103,7 +103,10 @@ func (h *host) pod(id string, pid int) {
 	h.Helper()
 	procfstest.Files(h, h.dir, map[string]string{
 		"b/" + id + "/init.pid": fmt.Sprint(pid),
-		"b/" + id + "/config.json": `{"process":{"env":["A=` + strings.Repeat("x", maxSpec) + `","B=2"]},"mounts":[{"destination":"/etc/hostname","source":"/run/sandboxes/s/hostname"}],"annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"agent-7f","io.kubernetes.cri.sandbox-namespace":"build",` +
+		"b/" + id + "/config.json": `{"process":{"env":["A=` + strings.Repeat(
+			"x",
+			maxSpec,
+		) + `","B=2"]},"mounts":[{"destination":"/etc/hostname","source":"/run/sandboxes/s/hostname"}],"annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"agent-7f","io.kubernetes.cri.sandbox-namespace":"build",` +
 			`"io.kubernetes.cri.container-name":"work","io.kubernetes.cri.image-name":"registry/agent:1"}}`,
 	})
 	require.NoError(h, os.MkdirAll(h.dir+"/b/sandbox", 0o700))

@@ -35,7 +35,14 @@ func TestEntered(t *testing.T) {
 	h.process(313, 1, "left", "/user.slice", "web")
 	h.process(32, 30, "runc", "/user.slice", "host")
 	h.process(308, 32, "exec", "/user.slice", "web")
-	procfstest.Files(t, h.dir, map[string]string{"b/" + alone + "/init.pid": "309", "b/" + alone + "/config.json": `{"annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"agent-7f","io.kubernetes.cri.sandbox-namespace":"build"}}`})
+	procfstest.Files(
+		t,
+		h.dir,
+		map[string]string{
+			"b/" + alone + "/init.pid":    "309",
+			"b/" + alone + "/config.json": `{"annotations":{"io.kubernetes.cri.sandbox-id":"s","io.kubernetes.cri.sandbox-name":"agent-7f","io.kubernetes.cri.sandbox-namespace":"build"}}`,
+		},
+	)
 	h.link(31, "cwd", h.dir+"/b/"+alone)
 	h.process(314, 999, "left", "/kubepods/pod1/"+db, "pod") // it gets another parent now
 	h.process(315, 31, "exec", "/kubepods/pod1/"+strings.Repeat("09", 32), "its own")

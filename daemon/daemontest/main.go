@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"strings"
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/daemon/instance"
@@ -40,7 +41,7 @@ func Main(m *testing.M) int {
 func Descriptors() (open []string) {
 	links, _ := filepath.Glob("/proc/self/fd/*")
 	for _, l := range links {
-		if to, err := os.Readlink(l); err == nil && filepath.Base(to) != "fd" && to != "anon_inode:[eventpoll]" && to != "anon_inode:[eventfd]" {
+		if to, err := os.Readlink(l); err == nil && filepath.Base(to) != "fd" && !strings.HasPrefix(to, "anon_inode:[event") {
 			open = append(open, to)
 		}
 	}

@@ -17,7 +17,9 @@ func TestSession(t *testing.T) {
 		State: "ending", Family: []tracer.SessionID{session}, Ports: []int{80}, Used: Used{RSS: 9}, LeftOver: true, Deadline: 60,
 	}
 	d := e.Session(&s, user(6))
-	if d.State != "ending" || d.Orphans != 1 || d.Leftovers != 2 || d.RSSBytes != 9 || len(d.Ports) != 1 || !d.Deadline.Equal(zero.Add(60)) || d.Root.Comm != "agent" || d.Root.Argv != nil || d.Owner != nil {
+	if d.State != "ending" || d.Orphans != 1 || d.Leftovers != 2 || d.RSSBytes != 9 || len(d.Ports) != 1 || !d.Deadline.Equal(zero.Add(60)) || d.Root.Comm != "agent" ||
+		d.Root.Argv != nil ||
+		d.Owner != nil {
 		t.Errorf("%+v", d)
 	}
 	s.Ended, s.Verdict = 70, "clean"
@@ -85,7 +87,14 @@ func TestBrokered(t *testing.T) {
 	request := `"broker":"tmux","state":"%s","asked":{"pid":50,"start_ns":"500","comm":"tmux","argv":["tmux","new"],"uid":5},"time":"2026-01-02T03:04:05.00000004Z"`
 	same(t, b[0], fmt.Sprintf("{"+request+"}", "pending"))
 	same(t, b[1], fmt.Sprintf("{"+request+"}", "unattributed"))
-	same(t, b[2], fmt.Sprintf("{"+request+`,"process":{"pid":102,"start_ns":"1020","comm":"agent","container":{"id":"c0","name":"web"}},"evidence":{"kind":"adopted","source":"socket","confidence":"weak"},"session":"000007"}`, "attributed"))
+	same(
+		t,
+		b[2],
+		fmt.Sprintf(
+			"{"+request+`,"process":{"pid":102,"start_ns":"1020","comm":"agent","container":{"id":"c0","name":"web"}},"evidence":{"kind":"adopted","source":"socket","confidence":"weak"},"session":"000007"}`,
+			"attributed",
+		),
+	)
 	for i, x := range e.Brokered(&w, user(6)) {
 		if x.Asked.Argv != nil || text(t, x) != text(t, ReadableBrokered(b, user(6))[i]) {
 			t.Errorf("%+v", x)

@@ -78,10 +78,21 @@ type marks struct {
 // New makes a recorder of what the registry has; attach its hooks.
 func New(o *registry.Registry, g *recent.Ring, j Store, boot string, c registry.Clock, redact func(argv []string) []string, log zerolog.Logger) *Recorder {
 	return &Recorder{
-		registry: o, ring: g, journal: j, boot: boot, clock: c, redact: redact, log: log, pauses: pauses{250 * time.Millisecond, 4, 5 * time.Second}, next: g.End(),
-		sessions: make(map[tracer.SessionID]bool), touched: make(map[lineage.ID]bool),
-		rows: make(map[lineage.ID]bool), dead: make(map[tracer.SessionID]int),
-		marks: marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)}, saving: make(chan struct{}, 1),
+		registry: o,
+		ring:     g,
+		journal:  j,
+		boot:     boot,
+		clock:    c,
+		redact:   redact,
+		log:      log,
+		pauses:   pauses{250 * time.Millisecond, 4, 5 * time.Second},
+		next:     g.End(),
+		sessions: make(map[tracer.SessionID]bool),
+		touched:  make(map[lineage.ID]bool),
+		rows:     make(map[lineage.ID]bool),
+		dead:     make(map[tracer.SessionID]int),
+		marks:    marks{unsaved: make(map[tracer.SessionID]bool), saved: make(map[tracer.SessionID]bool)},
+		saving:   make(chan struct{}, 1),
 	}
 }
 

@@ -31,25 +31,32 @@ func (h *processes) whyPort(w http.ResponseWriter, r *http.Request, c access.Cal
 	if q.Has("at") {
 		return h.whyPortAt(w, r, c, uint16(port), proto, q.Get("at"))
 	}
-	return h.whyHeld(w, r, c, fmt.Sprintf("port %d/%s", port, proto), fmt.Sprintf("no listener found on %d/%s", port, proto), func(ctx context.Context) (held found) {
-		members, err := registry.AskFor(h.Registry, c, func(v registry.View) (pids []string) {
-			for _, x := range v.Sorted() {
-				for p := range v.Graph().Members(x.ID()) {
-					pids = append(pids, strconv.Itoa(int(p.PID)))
+	return h.whyHeld(
+		w,
+		r,
+		c,
+		fmt.Sprintf("port %d/%s", port, proto),
+		fmt.Sprintf("no listener found on %d/%s", port, proto),
+		func(ctx context.Context) (held found) {
+			members, err := registry.AskFor(h.Registry, c, func(v registry.View) (pids []string) {
+				for _, x := range v.Sorted() {
+					for p := range v.Graph().Members(x.ID()) {
+						pids = append(pids, strconv.Itoa(int(p.PID)))
+					}
 				}
+				return pids
+			})
+			if err != nil {
+				held.Unknown = []string{"members: " + err.Error()}
+				return held
 			}
-			return pids
-		})
-		if err != nil {
-			held.Unknown = []string{"members: " + err.Error()}
+			held.Held, held.waits = h.Holdings.Reader().Listeners(ctx, proto, uint16(port), members...)
+			if proto == "tcp" {
+				held.Ports = h.reported(c, held.Ports, uint16(port))
+			}
 			return held
-		}
-		held.Held, held.waits = h.Holdings.Reader().Listeners(ctx, proto, uint16(port), members...)
-		if proto == "tcp" {
-			held.Ports = h.reported(c, held.Ports, uint16(port))
-		}
-		return held
-	})
+		},
+	)
 }
 
 // reported adds members that listen but that procfs did not show: there was no time, or a process

@@ -217,7 +217,11 @@ func (k *Keeper) handOver(h *handover, c access.Caller) (tracer.SessionID, error
 }
 
 func errRoot(id tracer.Identity) error {
-	return api.NewError(api.CodeGuarded, fmt.Sprintf("keep pid %d: it is the root of its session, which lasts as long as it runs", id.PID), "keep what it started")
+	return api.NewError(
+		api.CodeGuarded,
+		fmt.Sprintf("keep pid %d: it is the root of its session, which lasts as long as it runs", id.PID),
+		"keep what it started",
+	)
 }
 
 func errProtected(id tracer.Identity) error {

@@ -44,8 +44,13 @@ var table = []metric{
 		func(s *Snapshot, p put) { each(s.Sessions, p) }},
 	{"processes", gauge, nil, "Live members of all sessions.",
 		func(s *Snapshot, p put) { p(float64(s.Host.Processes)) }},
-	{"leftovers", gauge, []string{"rule", "kept"}, "Live members of sessions whose root is gone, and that nothing ends. rule: the rule that opened the session or one around it, - without a rule. kept: true for sessions that were kept.",
-		perRule(func(u Use) float64 { return float64(u.Leftovers) })},
+	{
+		"leftovers",
+		gauge,
+		[]string{"rule", "kept"},
+		"Live members of sessions whose root is gone, and that nothing ends. rule: the rule that opened the session or one around it, - without a rule. kept: true for sessions that were kept.",
+		perRule(func(u Use) float64 { return float64(u.Leftovers) }),
+	},
 	{"orphans", gauge, []string{"rule", "kept"}, "Live members whose creator is dead, labelled likewise.",
 		perRule(func(u Use) float64 { return float64(u.Orphans) })},
 	{"zombies", gauge, []string{"rule", "kept"}, "Dead members that their parent has not waited for, labelled likewise.",
@@ -60,24 +65,39 @@ var table = []metric{
 		func(s *Snapshot, p put) { each(s.Events, p) }},
 	{"events_lost_total", counter, []string{"where"}, "Events lost because the kernel's ring was full (ring), or because a reader was too slow (reader).",
 		func(s *Snapshot, p put) { each(s.Lost, p) }},
-	{"helper_errors_total", counter, []string{"program", "helper"}, "Failures of kernel helpers since the programs were loaded, by part of the kernel side and helper.",
+	{
+		"helper_errors_total",
+		counter,
+		[]string{"program", "helper"},
+		"Failures of kernel helpers since the programs were loaded, by part of the kernel side and helper.",
 		func(s *Snapshot, p put) {
 			for h, n := range s.HelperErrors {
 				p(float64(n), h.Program, h.Helper)
 			}
-		}},
+		},
+	},
 	{"recursion_misses_total", counter, []string{"program"}, "Times that the kernel skipped a program, since the programs were loaded.",
 		func(s *Snapshot, p put) { each(s.RecursionMisses, p) }},
-	{"resyncs_total", counter, []string{"cause"}, "Extra comparisons with the kernel's task list, by cause: start, lost (events), misses (skipped programs), births (births or deaths not counted as usual), member (an unknown member), moved (members that changed their session), request.",
-		func(s *Snapshot, p put) { each(s.Resyncs, p) }},
+	{
+		"resyncs_total",
+		counter,
+		[]string{"cause"},
+		"Extra comparisons with the kernel's task list, by cause: start, lost (events), misses (skipped programs), births (births or deaths not counted as usual), member (an unknown member), moved (members that changed their session), request.",
+		func(s *Snapshot, p put) { each(s.Resyncs, p) },
+	},
 	{"ends_total", counter, []string{"reason", "verdict"}, "Sessions that ended, by reason and first verdict.",
 		func(s *Snapshot, p put) {
 			for e, n := range s.Ends {
 				p(float64(n), e.Reason, e.Verdict)
 			}
 		}},
-	{"containers_released_total", counter, nil, "Commands and main processes in containers that were in no rule's session in the end: no rule wanted them, or their container could not be read (then the audit log says so).",
-		func(s *Snapshot, p put) { p(float64(s.Released)) }},
+	{
+		"containers_released_total",
+		counter,
+		nil,
+		"Commands and main processes in containers that were in no rule's session in the end: no rule wanted them, or their container could not be read (then the audit log says so).",
+		func(s *Snapshot, p put) { p(float64(s.Released)) },
+	},
 	{"end_duration_seconds", histogram, nil, "From the beginning of a session's end to its first verdict, the grace included.", nil},
 	{"refusals_total", counter, []string{"verb"}, "Refused requests, by what was asked for; limit: too many requests.",
 		func(s *Snapshot, p put) { each(s.Refusals, p) }},
@@ -95,11 +115,16 @@ var table = []metric{
 		func(s *Snapshot, p put) { each(s.Halted, p) }},
 	{"agents_halted_total", counter, nil, "Agents that died at their exec because of a halt or a drain, since the programs were loaded.",
 		func(s *Snapshot, p put) { p(float64(s.Kernel["agents_halted"])) }},
-	{"crossings_total", counter, []string{"signal"}, "Signals that kill or stop, from members of guarded sessions to processes outside, since the programs were loaded: sent, refused.",
+	{
+		"crossings_total",
+		counter,
+		[]string{"signal"},
+		"Signals that kill or stop, from members of guarded sessions to processes outside, since the programs were loaded: sent, refused.",
 		func(s *Snapshot, p put) {
 			p(float64(s.Kernel["signals_outside"]), "sent")
 			p(float64(s.Kernel["signals_refused"]), "refused")
-		}},
+		},
+	},
 }
 
 func each[N int | uint64](values map[string]N, p put) {

@@ -253,7 +253,12 @@ func (r *Registry) died(s *Session, ev *tracer.Event) {
 		!(root && s.info.Cause == tracer.CauseRootExit)
 	leftover := s.LeftOver() && ev.Time >= s.rootDied && !root
 	if ending || signalled || leftover {
-		d := enforcer.Death{ID: ev.Process, Flags: ev.Flags, Leftover: leftover, Killer: document.Killer(r.view().Encoder().Clock, ev.Process, "", ev.Flags, ev.Signal)}
+		d := enforcer.Death{
+			ID:       ev.Process,
+			Flags:    ev.Flags,
+			Leftover: leftover,
+			Killer:   document.Killer(r.view().Encoder().Clock, ev.Process, "", ev.Flags, ev.Signal),
+		}
 		if n, ok := r.graph.Node(ev.Process); ok {
 			d.Comm, d.Argv = n.Comm, n.Argv
 		}

@@ -156,7 +156,11 @@ func (t Tx) asked(s *Session, by *api.Caller, record *audit.Caller) {
 	s.receipt.Ending(int(s.info.Live))
 	s.endCaller, s.endedBy = record, by
 	t.r.view().Save(s)
-	t.r.moved(s.info.Parent, s.info.Root, api.Outcome{Outcome: api.OutcomeBranch, Session: s.info.ID.String(), Why: fmt.Sprintf("session %v, ended by %s", s.info.ID, display.Caller(by))})
+	t.r.moved(
+		s.info.Parent,
+		s.info.Root,
+		api.Outcome{Outcome: api.OutcomeBranch, Session: s.info.ID.String(), Why: fmt.Sprintf("session %v, ended by %s", s.info.ID, display.Caller(by))},
+	)
 }
 
 // Repaused takes the kernel's word of a session that was paused, or resumed.

@@ -170,7 +170,21 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	if facts != nil {
 		what = fmt.Sprintf("no rule matches comm %q, exe %q", facts.Comm, facts.Exe)
 	}
-	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike released")
+	s.o.Log.Info().Str(
+		logging.KeySession,
+		info.ID.String(),
+	).Uint32(
+		logging.KeyPID,
+		info.Root.PID,
+	).Int(
+		logging.KeyRemoved,
+		n,
+	).Str(
+		logging.KeyWhy,
+		what,
+	).Msg(
+		"lookalike released",
+	)
 	s.Record("agent", audit.Refused, what, info.ID, info.Root)
 	s.o.Registry.Do(func(t registry.Tx) { t.LetGo(info.ID) })
 }
@@ -211,7 +225,11 @@ func (s *Steward) Reterm() {
 		if r := p.Opener(info.Rule, info.Name); r == nil || !r.Enabled {
 			continue // its rule is gone: its limits stay
 		}
-		if err := s.o.Kernel.SetTerms(info.ID, s.terms(p, info.Rule, info.Name, info.UID)); err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+		if err := s.o.Kernel.SetTerms(
+			info.ID,
+			s.terms(p, info.Rule, info.Name, info.UID),
+		); err != nil && !errors.Is(err, tracer.ErrBusy) &&
+			!errors.Is(err, tracer.ErrNotFound) {
 			s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("limits of the rule's session not set")
 			continue
 		}
@@ -339,6 +357,20 @@ func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, facts *policy.Facts
 		return
 	}
 	s.reread(info.ID)
-	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).Uint32(logging.KeyPID, t.PID).Int(logging.KeyAdded, n).Msg("running process adopted")
+	s.o.Log.Info().Str(
+		logging.KeySession,
+		info.ID.String(),
+	).Str(
+		logging.KeyRule,
+		rule.Name,
+	).Uint32(
+		logging.KeyPID,
+		t.PID,
+	).Int(
+		logging.KeyAdded,
+		n,
+	).Msg(
+		"running process adopted",
+	)
 	s.Record("agent", audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)), info.ID, info.Root)
 }

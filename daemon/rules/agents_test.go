@@ -344,7 +344,12 @@ func TestKeep(t *testing.T) {
 	}
 	w.Survive([]uint32{101, 103, 104}, 101, 103) // the kept ones
 	w.Restart()                                  // the reason for keeping is remembered
-	if d := daemontest.Get[api.Session](w, "user", "/v1/sessions/lngtest-member"); d.ID != k.ID || !d.Kept || d.Reason != "shared cache" || d.Until == nil || d.KeptBy == nil || d.KeptBy.UID != 1000 {
+	if d := daemontest.Get[api.Session](
+		w,
+		"user",
+		"/v1/sessions/lngtest-member",
+	); d.ID != k.ID || !d.Kept || d.Reason != "shared cache" || d.Until == nil || d.KeptBy == nil ||
+		d.KeptBy.UID != 1000 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -240,7 +240,18 @@ func (j joined) letGo(why string) bool {
 		}
 		return false
 	}
-	j.by.o.Log.Debug().Str(logging.KeySession, j.info.ID.String()).Uint32(logging.KeyPID, j.info.Root.PID).Str(logging.KeyWhy, why).Msg("process in a container released")
+	j.by.o.Log.Debug().Str(
+		logging.KeySession,
+		j.info.ID.String(),
+	).Uint32(
+		logging.KeyPID,
+		j.info.Root.PID,
+	).Str(
+		logging.KeyWhy,
+		why,
+	).Msg(
+		"process in a container released",
+	)
 	j.by.o.Registry.Do(func(t registry.Tx) { t.Meter().Released++ })
 	j.forget()
 	return true

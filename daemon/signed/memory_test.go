@@ -263,7 +263,12 @@ func TestHostileBus(t *testing.T) {
 		acts := map[string]int{}
 		genuine := map[string]time.Time{} // text → until when
 		draw := rapid.Custom(func(t *rapid.T) [4]int {
-			return [4]int{rapid.IntRange(0, 99).Draw(t, "what"), rapid.IntRange(0, 1<<20).Draw(t, "which"), rapid.IntRange(0, 600).Draw(t, "seconds"), rapid.IntRange(0, 1<<20).Draw(t, "where")}
+			return [4]int{
+				rapid.IntRange(0, 99).Draw(t, "what"),
+				rapid.IntRange(0, 1<<20).Draw(t, "which"),
+				rapid.IntRange(0, 600).Draw(t, "seconds"),
+				rapid.IntRange(0, 1<<20).Draw(t, "where"),
+			}
 		})
 		for step := 0; step < 500 && delivered < messages; step++ {
 			d := draw.Example(seed*500 + step)

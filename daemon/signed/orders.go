@@ -105,7 +105,11 @@ func (s *Orders) Carry(req *api.SignedCommand, c access.Caller) (*api.CommandRep
 		}
 	case api.VerbKeep:
 		var kept tracer.SessionID
-		kept, _, err = s.o.Keep.Keep(&api.KeepRequest{Refs: order.Processes, Name: order.Name, Reason: order.Reason, Until: *order.Until}, c, accept([]string{}))
+		kept, _, err = s.o.Keep.Keep(
+			&api.KeepRequest{Refs: order.Processes, Name: order.Name, Reason: order.Reason, Until: *order.Until},
+			c,
+			accept([]string{}),
+		)
 		if err == nil {
 			a.Kept = kept.String()
 			s.carried(&a)
@@ -265,8 +269,14 @@ func (s *Orders) receipt(ctx context.Context, a *accepted, wait time.Duration, c
 		}
 		if report == nil { // the disk was full, or the history was removed
 			report = &api.Report{
-				Head: api.NewHead("report"), Session: id, State: api.StateEnded, Verdict: api.VerdictUnknown, VerdictWhy: "the history does not have the session",
-				Processes: []api.Outcome{},
+				Head: api.NewHead(
+					"report",
+				),
+				Session:    id,
+				State:      api.StateEnded,
+				Verdict:    api.VerdictUnknown,
+				VerdictWhy: "the history does not have the session",
+				Processes:  []api.Outcome{},
 			}
 		}
 		left.name(report)
@@ -326,7 +336,16 @@ func (s *Orders) counted(ctx context.Context, c access.Caller) []accepted {
 func receiptOf(a *accepted) *api.CommandReceipt {
 	host, _ := os.Hostname() // a receipt without it is still of the key that signs it
 	return &api.CommandReceipt{
-		ID: a.ID, Verb: a.Verb, Mode: a.Mode, Host: host, Operators: a.Operators, Reason: a.Reason, Accepted: a.At, Sessions: a.Sessions, Spared: a.Spared, Kept: a.Kept,
+		ID:        a.ID,
+		Verb:      a.Verb,
+		Mode:      a.Mode,
+		Host:      host,
+		Operators: a.Operators,
+		Reason:    a.Reason,
+		Accepted:  a.At,
+		Sessions:  a.Sessions,
+		Spared:    a.Spared,
+		Kept:      a.Kept,
 	}
 }
 

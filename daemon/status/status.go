@@ -93,9 +93,21 @@ func (s *Status) Version() api.Version {
 // Document is the status as c may read it.
 func (s *Status) Document(c access.Caller) (api.Status, error) {
 	f := s.o.Kernel.Features()
-	d := api.Status{Head: api.NewHead("status"), Level: f.Level, Capabilities: s.o.Start.Capabilities, Missing: f.Missing, Limits: f.Limits, Mode: s.o.Rules.Mode(), Breaker: s.o.Rules.BreakerState(), Halt: s.Halt(),
-		RefusesForks: f.Refuses.String(), RefusesSignals: f.RefusesSignals.String(), SelfProtect: s.o.Start.SelfProtect, SelfCheck: s.o.SelfCheck.Result(),
-		AuditHead: s.o.Audit.Head().String()}
+	d := api.Status{
+		Head:           api.NewHead("status"),
+		Level:          f.Level,
+		Capabilities:   s.o.Start.Capabilities,
+		Missing:        f.Missing,
+		Limits:         f.Limits,
+		Mode:           s.o.Rules.Mode(),
+		Breaker:        s.o.Rules.BreakerState(),
+		Halt:           s.Halt(),
+		RefusesForks:   f.Refuses.String(),
+		RefusesSignals: f.RefusesSignals.String(),
+		SelfProtect:    s.o.Start.SelfProtect,
+		SelfCheck:      s.o.SelfCheck.Result(),
+		AuditHead:      s.o.Audit.Head().String(),
+	}
 	err := s.o.Registry.ReadFor(c, func(v registry.View) {
 		d.Degraded, d.History = s.degraded(v), s.o.Recorder.Degraded()
 		d.Lost, d.Sessions = v.Lost(), v.Live()

@@ -146,9 +146,8 @@ func (k *Kernel) Edit(pid uint32, f func(*Proc)) {
 	if f(p); p.Flags&tracer.FlagKilled != 0 {
 		k.obey(p)
 	} else if stopped && !p.Stopped {
-		ev := tracer.Event{Type: tracer.EventContinue, Process: p.Identity, Session: p.Session}
-		ev.Signal = &tracer.Signal{Sender: tracer.ByProcess, By: p.Parent, Time: uint64(k.now)}
-		k.emit(ev)
+		by := &tracer.Signal{Sender: tracer.ByProcess, By: p.Parent, Time: uint64(k.now)}
+		k.emit(tracer.Event{Type: tracer.EventContinue, Process: p.Identity, Session: p.Session, Signal: by})
 	}
 }
 
@@ -245,7 +244,8 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 	}
 	id := p.Session
 	if id != 0 {
-		k.emit(tracer.Event{Type: tracer.EventExit, Process: p.Identity, Session: id, Flags: p.Flags, ExitStatus: status, CPUTime: p.CPUTime, Signal: p.Signal})
+		k.emit(tracer.Event{Type: tracer.EventExit, Process: p.Identity, Session: id, Flags: p.Flags, ExitStatus: status,
+			CPUTime: p.CPUTime, Signal: p.Signal})
 		k.chain(id, func(s *tracer.SessionInfo) {
 			s.Live--
 			s.Unreaped++
@@ -367,5 +367,6 @@ func (k *Kernel) Records() (all []tracer.SessionInfo) {
 
 // records are all sessions in the order of their slots.
 func (k *Kernel) records() []*tracer.SessionInfo {
-	return slices.SortedFunc(maps.Values(k.sessions), func(a, b *tracer.SessionInfo) int { return cmp.Compare(uint32(a.ID), uint32(b.ID)) })
+	byID := func(a, b *tracer.SessionInfo) int { return cmp.Compare(uint32(a.ID), uint32(b.ID)) }
+	return slices.SortedFunc(maps.Values(k.sessions), byID)
 }

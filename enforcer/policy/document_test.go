@@ -109,15 +109,24 @@ var samples = map[string]sample{
 var sections = []struct{ key, text string }{
 	{"", ""},
 	{"defaults", "Flags of `lineage run` come before them."},
-	{"agents", "A process is looked at when it executes a program, however it was started. A rule with `parent` also applies inside sessions. [Rules for known agents](AGENTS.md#rules)."},
-	{"containers", "With `session: exec` the first process of the command, and what it starts, are the session, and what else runs in the container is in none. [How to](HOWTO.md#end-what-a-docker-exec-left), [limits](../KNOWN_ISSUES.md#brokered-work)."},
+	{
+		"agents",
+		"A process is looked at when it executes a program, however it was started. A rule with `parent` also applies inside sessions. [Rules for known agents](AGENTS.md#rules).",
+	},
+	{
+		"containers",
+		"With `session: exec` the first process of the command, and what it starts, are the session, and what else runs in the container is in none. [How to](HOWTO.md#end-what-a-docker-exec-left), [limits](../KNOWN_ISSUES.md#brokered-work).",
+	},
 	{"operators", "[How to set it up](FLEET.md)."},
 	{"keep", "When a member becomes a program that a rule matches, it moves to a [kept session](HOWTO.md#keep-a-development-server)."},
 	{"protect", "What a session forked itself is not protected."},
 	{"brokers", "The daemons are tmux, systemd, at, cron, docker and the like: [kinds of evidence](REFERENCE.md#evidence), [limits](../KNOWN_ISSUES.md#brokered-work)."},
 	{"breaker", "`lineage policy resume` closes it."},
 	{"wait", ""},
-	{"daemon", "After a reload `lineage policy show` names the keys that need a restart. **How large is the history?** By default at most 1 GiB, and at most 30 days old: `history` bounds `/var/lib/lineage/history.db`, `audit` the log `/var/log/lineage/audit.jsonl`."},
+	{
+		"daemon",
+		"After a reload `lineage policy show` names the keys that need a restart. **How large is the history?** By default at most 1 GiB, and at most 30 days old: `history` bounds `/var/lib/lineage/history.db`, `audit` the log `/var/log/lineage/audit.jsonl`.",
+	},
 	{"match", "What rules of `agents`, `keep`, `protect` and `brokers.shared` select. All given keys must hold; a list means any of its items."},
 }
 

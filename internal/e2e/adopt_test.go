@@ -24,7 +24,11 @@ func TestAdoptOfUser(t *testing.T) {
 	defer func() { _ = unix.Kill(rootd, unix.SIGKILL) }()
 	m.Line("started", 1)
 	adopted := i.StartNobody(nil, "adopt", fmt.Sprint(p.Process.Pid), "--name", "mine", "--grace", "0s").Wait()
-	if want := fmt.Sprintf("lineage: adopt: pid %d (sleep) and its descendants are not adopted: it runs as uid 0; ", rootd); adopted.Code() != 0 || !strings.Contains(adopted.Err.String(), want) {
+	if want := fmt.Sprintf(
+		"lineage: adopt: pid %d (sleep) and its descendants are not adopted: it runs as uid 0; ",
+		rootd,
+	); adopted.Code() != 0 ||
+		!strings.Contains(adopted.Err.String(), want) {
 		t.Errorf("want %s: %v", want, adopted)
 	}
 	if end := i.StartNobody(nil, "end", "--yes", "mine").Wait(); end.Code() != 0 {

@@ -109,7 +109,8 @@ read -r go <"$LNGTEST_MARKER.go"; exit 0`)
 				stage.Urgent(proceed)
 				port := m.Line("port", 1)[0]
 				out := i.Must("why", ":"+port).Out.String()
-				if begins := name == "PreToolUse"; !strings.Contains(out, fmt.Sprintf("lngtest-agent-%d", p.Process.Pid)) || strings.Contains(out, "started by tool call Bash two") != begins {
+				if begins := name == "PreToolUse"; !strings.Contains(out, fmt.Sprintf("lngtest-agent-%d", p.Process.Pid)) ||
+					strings.Contains(out, "started by tool call Bash two") != begins {
 					t.Error(out)
 				}
 				proceed()

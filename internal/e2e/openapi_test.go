@@ -223,7 +223,19 @@ func TestOpenAPI(t *testing.T) {
 	c.open("/v1/events?from=1&until=0s").read()
 	ended()
 
-	unsent := c.unsent("NewSession", "EndRequest", "HaltRequest", "KeepRequest", "KillRequest", "MarkRequest", "StopRequest", "SignedCommand", "Command", "CommandReceipt", "CommandReply")
+	unsent := c.unsent(
+		"NewSession",
+		"EndRequest",
+		"HaltRequest",
+		"KeepRequest",
+		"KillRequest",
+		"MarkRequest",
+		"StopRequest",
+		"SignedCommand",
+		"Command",
+		"CommandReceipt",
+		"CommandReply",
+	)
 	for _, field := range unsent {
 		if never[field] == "" && perhaps[field] == "" {
 			t.Errorf("%s is documented, and was not sent", field)
@@ -279,8 +291,17 @@ func sessionsOfEverySort(t *testing.T, i *stage.Instance) (s started) {
 	kept := named(t, i.Dir, "daemonise", "lngtest-kept")
 	plain("keeping", "sh", "-c", kept+" stay & sleep 60")
 	stage.Urgent(func() { // a hook gives up after 200 ms
-		plain("calling", "env", "TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "timeout", "100", "sh", "-c", `hook() { echo "{\"hook_event_name\":\"$1\",\"tool_name\":\"Bash\",\"tool_use_id\":\"one\"}" | `+stage.Lineage+` hook claude-code; }
-		hook PreToolUse; sleep 60 & hook PostToolUse; wait`)
+		plain(
+			"calling",
+			"env",
+			"TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+			"timeout",
+			"100",
+			"sh",
+			"-c",
+			`hook() { echo "{\"hook_event_name\":\"$1\",\"tool_name\":\"Bash\",\"tool_use_id\":\"one\"}" | `+stage.Lineage+` hook claude-code; }
+		hook PreToolUse; sleep 60 & hook PostToolUse; wait`,
+		)
 	})
 	agent := named(t, i.Dir, "port", "lngtest-oapi")
 	cmd := exec.Command(agent, "10")

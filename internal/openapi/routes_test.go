@@ -40,7 +40,11 @@ var routes = []route{
 	{pattern: "GET /healthz", id: "health", does: "Say that the daemon works, and what is degraded; 200 whenever it answers", answers: ok(api.Health{})},
 	{pattern: "GET /v1/sessions", id: "sessions", does: "List sessions",
 		query: []parameter{
-			{name: "state", does: "which sessions; live if absent; idle: those with idle_seconds, as of a look that the request makes", values: []string{"live", "ended", "all", "idle"}},
+			{
+				name:   "state",
+				does:   "which sessions; live if absent; idle: those with idle_seconds, as of a look that the request makes",
+				values: []string{"live", "ended", "all", "idle"},
+			},
 			{name: "name", does: "only sessions with this name"},
 		}, answers: ok(api.Sessions{})},
 	{pattern: "POST /v1/sessions", id: "createSession", does: "Open a session over a child of the caller, or adopt a running process",
@@ -86,8 +90,16 @@ var routes = []route{
 	{pattern: "GET /v1/orphans", id: "orphans", does: "List orphans, leftovers, zombies and brokered work", query: []parameter{inSession}, answers: ok(api.Orphans{})},
 	{pattern: "GET /v1/leaks", id: "leaks", does: "List the ports and locks that sessions hold", query: []parameter{inSession}, answers: ok(api.Leaks{})},
 	{pattern: "GET /v1/history", id: "history", does: "List sessions that ended, the last first; or give the next receipt",
-		query: []parameter{since, until, {name: "limit", does: "at most this many, 1 to 1000; 100 if absent"}, {name: "next", does: "the next of the previous page"},
-			{name: "after", does: "no sessions: the receipt after this place, which is the next of an answer with a receipt; now: after all that there are"}}, answers: ok(api.Sessions{})},
+		query: []parameter{
+			since,
+			until,
+			{name: "limit", does: "at most this many, 1 to 1000; 100 if absent"},
+			{name: "next", does: "the next of the previous page"},
+			{
+				name: "after",
+				does: "no sessions: the receipt after this place, which is the next of an answer with a receipt; now: after all that there are",
+			},
+		}, answers: ok(api.Sessions{})},
 	{pattern: "GET /v1/events", id: "events", does: "Stream events", stream: true,
 		query: []parameter{inSession, {name: "type", does: "only these types, separated by commas"}, {name: "from", does: "from this sequence number on"},
 			since, until, {name: "snapshot", does: "1: send the present sessions and processes first"}}, answers: ok(api.Event{}, api.Process{})},

@@ -63,7 +63,11 @@ func TestReleaseRefuses(t *testing.T) {
 		}
 	}
 	out, err := run("make", "release")
-	if line, rest, _ := strings.Cut(out, "\n"); err == nil || line != "release: the tree has changes: ?? new" || !strings.HasPrefix(rest, "make: ***") || strings.Count(rest, "\n") != 1 {
+	if line, rest, _ := strings.Cut(
+		out,
+		"\n",
+	); err == nil || line != "release: the tree has changes: ?? new" || !strings.HasPrefix(rest, "make: ***") ||
+		strings.Count(rest, "\n") != 1 {
 		t.Errorf("make release: %v\n%s", err, out)
 	}
 	require.NoError(t, os.Remove(filepath.Join(dir, "new")))

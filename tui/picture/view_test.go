@@ -143,7 +143,14 @@ func words(all ...string) *Filter {
 func TestFilter(t *testing.T) {
 	p := New()
 	p.Apply(batch(&api.Frame{Head: api.Head{Kind: "snapshot"}, Upsert: []api.Process{
-		{Ref: at(41, 1), Session: "aaa1"}, {Ref: at(43, 3), Session: "aaa1"}, {Ref: at(42, 2), Session: "web1/bbb2", State: "exited", Orphan: true}, {Ref: at(44, 4), Session: "ccc3", Calls: []api.Call{{ID: "x"}}, Orphan: true}, {Ref: at(45, 5), Session: "ccc3", State: "zombie"},
+		{
+			Ref:     at(41, 1),
+			Session: "aaa1",
+		},
+		{Ref: at(43, 3), Session: "aaa1"},
+		{Ref: at(42, 2), Session: "web1/bbb2", State: "exited", Orphan: true},
+		{Ref: at(44, 4), Session: "ccc3", Calls: []api.Call{{ID: "x"}}, Orphan: true},
+		{Ref: at(45, 5), Session: "ccc3", State: "zombie"},
 	}, Sessions: []api.Session{{ID: "aaa1", Name: "build", State: "active", UID: 7}, {ID: "web1/bbb2", Name: "43", State: "active", Kept: true}}}))
 	p.SetPorts(map[api.Ref][]int{at(41, 1): {80}})
 	p.Session("aaa1").Session.Paused = new(time.Now())

@@ -37,7 +37,11 @@ func TestSourceHides(t *testing.T) {
 	require.NoError(t, err)
 	r, err := s.report("aaaaaa")
 	require.NoError(t, err)
-	e := &api.Event{Process: &api.Process{Argv: secretArgv}, Was: &api.Process{Argv: secretArgv}, Subject: &api.Session{Root: &api.Process{Argv: secretArgv, FirstArgv: secretArgv}, Token: "x"}}
+	e := &api.Event{
+		Process: &api.Process{Argv: secretArgv},
+		Was:     &api.Process{Argv: secretArgv},
+		Subject: &api.Session{Root: &api.Process{Argv: secretArgv, FirstArgv: secretArgv}, Token: "x"},
+	}
 	s.Hide(e)
 	for what, argv := range map[string][]string{"root": d.Root.Argv, "process": e.Process.Argv, "before": e.Was.Argv, "subject": e.Subject.Root.Argv, "receipt": r.Processes[0].Argv, "request": r.Brokered[1].Asked.Argv} {
 		if !slices.Equal(argv, hiddenArgv) {

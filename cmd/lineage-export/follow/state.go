@@ -61,7 +61,12 @@ func (s *Store) Close() error {
 // cursor reads how far a sink is; nil: it has none.
 func (s *Store) cursor(sink string) (*place, error) {
 	var p place
-	found, err := s.read(sink, &p, func() bool { return p.Schema == schema && p.Boot != "" && p.TimeNS != 0 && !p.Time.IsZero() }, schema+" with boot, time_ns and time")
+	found, err := s.read(
+		sink,
+		&p,
+		func() bool { return p.Schema == schema && p.Boot != "" && p.TimeNS != 0 && !p.Time.IsZero() },
+		schema+" with boot, time_ns and time",
+	)
 	if err != nil || !found {
 		return nil, err
 	}

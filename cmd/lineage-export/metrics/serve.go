@@ -109,7 +109,11 @@ func (s *Server) ask(ctx context.Context, accept string) (reply, error) {
 	defer got.Body.Close()
 	switch {
 	case got.StatusCode == http.StatusForbidden:
-		return reply{}, api.NewError(api.CodeDenied, "the daemon refuses its metrics: only root and the group lineage may read them", "run as a member of the group")
+		return reply{}, api.NewError(
+			api.CodeDenied,
+			"the daemon refuses its metrics: only root and the group lineage may read them",
+			"run as a member of the group",
+		)
 	case got.StatusCode != http.StatusOK:
 		return reply{}, s.unreachable(ctx, fmt.Errorf("%w: /metrics: %s", api.ErrNotLineage, got.Status))
 	}

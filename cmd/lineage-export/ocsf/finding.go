@@ -194,7 +194,16 @@ func (e *Encoder) crossing(r *record.Record) []*event {
 // busy is the finding of processes that use the CPU long after the tool call that started them is over.
 func (e *Encoder) busy(r *record.Record) []*event {
 	c := r.Call
-	v := find(r, created, medium, busyRule, fmt.Sprintf("%s: %s", sessionName(r), display.Left(c, r.Time, callCommand)), r.Session.ID, c.Calls[0].Agent, c.Calls[0].ID)
+	v := find(
+		r,
+		created,
+		medium,
+		busyRule,
+		fmt.Sprintf("%s: %s", sessionName(r), display.Left(c, r.Time, callCommand)),
+		r.Session.ID,
+		c.Calls[0].Agent,
+		c.Calls[0].ID,
+	)
 	v.Count = uint64(c.Processes)
 	v.Evidences = []evidence{{Data: map[string]string{"call": display.CallNames(c.Calls), "tool": c.Calls[0].Tool}}}
 	return []*event{v}

@@ -83,8 +83,17 @@ func receiptOf(t *rapid.T, refs []api.Ref) *api.Report {
 		Brokered: []api.Brokered{{Broker: hostile(t, "broker"), State: "unattributed"}, {State: "unattributed", Asked: &api.Process{Ref: refs[0], Comm: hostile(t, "comm")}}},
 	}
 	for _, ref := range refs {
-		d.Processes = append(d.Processes, api.Outcome{Ref: ref, Comm: hostile(t, "comm"), Why: hostile(t, "why"), Container: &api.Container{ID: hostile(t, "container"), Name: hostile(t, "container")}, Leftover: true,
-			Outcome: rapid.SampledFrom([]api.OutcomeKind{"self", "term", "kill", "kept", "left", "new in v9"}).Draw(t, "outcome")})
+		d.Processes = append(
+			d.Processes,
+			api.Outcome{
+				Ref:       ref,
+				Comm:      hostile(t, "comm"),
+				Why:       hostile(t, "why"),
+				Container: &api.Container{ID: hostile(t, "container"), Name: hostile(t, "container")},
+				Leftover:  true,
+				Outcome:   rapid.SampledFrom([]api.OutcomeKind{"self", "term", "kill", "kept", "left", "new in v9"}).Draw(t, "outcome"),
+			},
+		)
 	}
 	return d
 }
@@ -135,8 +144,20 @@ func TestLineBound(t *testing.T) {
 	creator := agentRef
 	for n := range 2 * maxAncestry {
 		ref := api.Ref{PID: 5000 + n, StartNS: api.U64(110*second) + api.U64(n)}
-		longest(s.event(110*second+uint64(2*n), "fork", api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000), Creator: &creator, Parent: &creator, Started: at(110 * second)}}))
-		longest(s.event(110*second+uint64(2*n)+1, "exec", api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000), Exe: word(255), Argv: []string{word(900), word(3100)}}}))
+		longest(
+			s.event(
+				110*second+uint64(2*n),
+				"fork",
+				api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000), Creator: &creator, Parent: &creator, Started: at(110 * second)}},
+			),
+		)
+		longest(
+			s.event(
+				110*second+uint64(2*n)+1,
+				"exec",
+				api.Event{Process: &api.Process{Ref: ref, Session: "k3x9q2", Comm: word(15), UID: new(1000), Exe: word(255), Argv: []string{word(900), word(3100)}}},
+			),
+		)
 		left = append(left, api.Orphan{Why: api.WhyLeftover, Process: api.Process{Ref: ref, Comm: word(15), Argv: []string{word(4000)}}})
 		outcomes = append(outcomes, api.Outcome{Ref: ref, Comm: word(15), Argv: []string{word(4000)}, Leftover: true, Outcome: api.OutcomeLeft})
 		creator = ref

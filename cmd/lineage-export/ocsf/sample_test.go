@@ -134,11 +134,31 @@ func samples() (all []sample) {
 	s.event(200*second, "exit", api.Event{Process: &api.Process{Ref: agentRef, Session: "k3x9q2", Comm: "claude", Exited: at(200 * second), ExitCode: new(0)}})
 
 	info := &record.SessionInfo{Session: *sampleSession()}
-	add("leftovers that are alive", &record.Record{ID: "leftovers", Kind: record.Orphans, Host: sampleHost, Boot: sampleBoot, Time: *at(205 * second), Session: info, Known: s.k,
-		Orphans: []api.Orphan{{Why: api.WhyLeftover, Process: api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}}})
-	add("brokered work that was not found", &record.Record{ID: "brokered", Kind: record.Orphans, Host: sampleHost, Boot: sampleBoot, Time: *at(206 * second), Session: info, Known: s.k,
-		Orphans: []api.Orphan{{Why: api.WhyBrokered, Process: api.Process{Ref: serverRef, Session: "k3x9q2"}, Brokered: &api.Brokered{Broker: "tmux", State: "unattributed", Time: at(150 * second),
-			Asked: &api.Process{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}}}})
+	add("leftovers that are alive", &record.Record{
+		ID:      "leftovers",
+		Kind:    record.Orphans,
+		Host:    sampleHost,
+		Boot:    sampleBoot,
+		Time:    *at(205 * second),
+		Session: info,
+		Known:   s.k,
+		Orphans: []api.Orphan{
+			{Why: api.WhyLeftover, Process: api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}},
+		},
+	})
+	add("brokered work that was not found", &record.Record{
+		ID:      "brokered",
+		Kind:    record.Orphans,
+		Host:    sampleHost,
+		Boot:    sampleBoot,
+		Time:    *at(206 * second),
+		Session: info,
+		Known:   s.k,
+		Orphans: []api.Orphan{
+			{Why: api.WhyBrokered, Process: api.Process{Ref: serverRef, Session: "k3x9q2"}, Brokered: &api.Brokered{Broker: "tmux", State: "unattributed", Time: at(150 * second),
+				Asked: &api.Process{Ref: serverRef, Comm: "python3", Argv: []string{"python3", "-m", "http.server", "8123"}}}},
+		},
+	})
 
 	add("a signal out of a guarded session", s.event(210*second, "crossing", api.Event{Process: &api.Process{Ref: serverRef, Session: "k3x9q2", Comm: "python3"},
 		Crossing: &api.Crossing{Signal: "SIGKILL", Refused: true, To: &api.Process{Ref: outerRef, Comm: "postgres", UID: new(0)}}}))

@@ -360,7 +360,9 @@ func FuzzNames(f *testing.F) {
 		p, r := exited(42, "x"+exe, arg), ended()
 		p.Process().Comm, p.Session.Name, r.Session.Name = why, arg, arg
 		r.Report = &api.Report{Verdict: api.VerdictLeft, VerdictWhy: why, Processes: []api.Outcome{{Comm: exe, Why: arg}}}
-		_, err := proto.Marshal(&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: append(spansOf(r), spansOf(p)...)}}}}})
+		_, err := proto.Marshal(
+			&coltrace.ExportTraceServiceRequest{ResourceSpans: []*trace.ResourceSpans{{ScopeSpans: []*trace.ScopeSpans{{Spans: append(spansOf(r), spansOf(p)...)}}}}},
+		)
 		require.NoError(t, err)
 		_, err = proto.Marshal(logOf(r, &record.Log{Line: arg, JSON: []byte(exe)}))
 		require.NoError(t, err)

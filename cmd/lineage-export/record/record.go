@@ -33,7 +33,17 @@ const (
 
 // Types are the types of the daemon's events that become records.
 var Types = []api.EventType{
-	api.EventFork, api.EventExec, api.EventExit, api.EventReparent, api.EventSession, api.EventListen, api.EventUnlisten, api.EventStop, api.EventContinue, api.EventCrossing, api.EventLost,
+	api.EventFork,
+	api.EventExec,
+	api.EventExit,
+	api.EventReparent,
+	api.EventSession,
+	api.EventListen,
+	api.EventUnlisten,
+	api.EventStop,
+	api.EventContinue,
+	api.EventCrossing,
+	api.EventLost,
 }
 
 // Record is one thing that happened. A sink has it until it has delivered the batch.

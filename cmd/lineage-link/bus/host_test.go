@@ -123,7 +123,16 @@ func TestTooMany(t *testing.T) {
 // flood is a line.
 func TestOrder(t *testing.T) {
 	now := time.Now()
-	text := api.Command{V: 1, ID: api.NewCommandID(), Verb: api.VerbEnd, Hosts: []string{"h"}, Sessions: []string{"x"}, Reason: "a test", Issued: now, NotAfter: now.Add(time.Minute)}.Text()
+	text := api.Command{
+		V:        1,
+		ID:       api.NewCommandID(),
+		Verb:     api.VerbEnd,
+		Hosts:    []string{"h"},
+		Sessions: []string{"x"},
+		Reason:   "a test",
+		Issued:   now,
+		NotAfter: now.Add(time.Minute),
+	}.Text()
 	good, err := json.Marshal(&api.SignedCommand{Command: text})
 	require.NoError(t, err)
 	s := newServer(t, nil)

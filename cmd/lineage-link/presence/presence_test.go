@@ -76,7 +76,9 @@ func TestPresence(t *testing.T) {
 		}
 		require.Contains(t, strings.Join(at, " "), "0s 5s 10s 15s 20s")
 		h := s.hosts[0]
-		if h.Host != "web1" || h.Version != "1.2" || h.Level != 3 || h.Mode != "enforce" || h.Sessions != 2 || h.Live != 7 || h.Leftovers != 1 || strings.Join(h.Degraded, "") != "history" || len(h.Boot) != 36 {
+		if h.Host != "web1" || h.Version != "1.2" || h.Level != 3 || h.Mode != "enforce" || h.Sessions != 2 || h.Live != 7 || h.Leftovers != 1 ||
+			strings.Join(h.Degraded, "") != "history" ||
+			len(h.Boot) != 36 {
 			t.Errorf("%+v", h)
 		}
 		if h := s.hosts[len(s.hosts)-1]; h.Sessions != 0 || !strings.Contains(strings.Join(h.Degraded, ""), "the daemon does not answer: away") {

@@ -39,7 +39,14 @@ func (e *Ender) ask(ctx context.Context, targets []*target, halt bool) error {
 	count := display.Count(processes, "process", "processes")
 	switch {
 	case halt:
-		p.Wrap(0, fmt.Sprintf(`%s with %s will end, and known agents die at their exec until "lineage halt --off"`, display.Count(sessions, "session", "sessions"), count))
+		p.Wrap(
+			0,
+			fmt.Sprintf(
+				`%s with %s will end, and known agents die at their exec until "lineage halt --off"`,
+				display.Count(sessions, "session", "sessions"),
+				count,
+			),
+		)
 		return e.Console.Confirm("halt", p, "Halt this host?")
 	case sessions == 0:
 		return nil

@@ -47,9 +47,18 @@ func (e *Ender) choose(ctx context.Context) (targets []*target, err error) {
 			e.Console.Say("end: session %s%s is not ended: %s", t.word, e.at, why)
 			continue
 		case c.Within != "" && e.Yes && !e.DryRun && e.Plan == "":
-			t.err = exit.Usage("end: %s belongs to session %s; --yes ends a session that is named, or the process and its descendants with --branch", c.Within, name(c.Session))
+			t.err = exit.Usage(
+				"end: %s belongs to session %s; --yes ends a session that is named, or the process and its descendants with --branch",
+				c.Within,
+				name(c.Session),
+			)
 		case c.Within != "":
-			e.Console.Say("end: %s belongs to session %s%s: this ends the session; for the process and its descendants use --branch", c.Within, name(c.Session), e.at)
+			e.Console.Say(
+				"end: %s belongs to session %s%s: this ends the session; for the process and its descendants use --branch",
+				c.Within,
+				name(c.Session),
+				e.at,
+			)
 		}
 		targets = append(targets, t)
 		api.Within(found.List.Items, t.word, func(n *api.Session) bool { inside[n.ID] = true; return false })

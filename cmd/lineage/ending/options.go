@@ -78,7 +78,9 @@ func (o *Options) Check(sel *api.Selection, remote hosts.List) error {
 func (o *Options) Command(sel *api.Selection) (api.Command, error) {
 	signable := Options{Grace: o.Grace, Now: o.Now, Yes: o.Yes, Plan: o.Plan, Timeout: o.Timeout, Many: Many{Most: o.Many.Most}}
 	if *o != signable || sel.Filters() {
-		return api.Command{}, exit.Usage("end: --sign takes names, patterns, ids or --all, and of the other flags --grace, --now, --if-plan, --timeout, --max-hosts and --yes")
+		return api.Command{}, exit.Usage(
+			"end: --sign takes names, patterns, ids or --all, and of the other flags --grace, --now, --if-plan, --timeout, --max-hosts and --yes",
+		)
 	}
 	if err := o.Check(sel, nil); err != nil {
 		return api.Command{}, err

@@ -68,13 +68,21 @@ func Selecting(s *api.Selection, euid func() int) *pflag.FlagSet {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.BoolVar(&s.All, "all", false, "every session")
 	f.StringVar(&s.Container, "container", "", "whose root is in the container with this `NAME` or id")
-	f.Func("idle", "that were idle for this `TIME`: no new process, under 1s of CPU (the policy's idle_cpu), no open or new tool call, and no client seen at a TCP port or unix socket, nested sessions included", func(text string) (err error) {
-		if s.Idle, err = time.ParseDuration(text); err != nil || s.Idle <= 0 {
-			return errors.New(exit.ADuration + ", above 0")
-		}
-		return nil
-	})
-	f.BoolFunc("left", "whose root is gone; the same as --state leftover", func(text string) error { return state(map[string]string{"true": "leftover"}[text]) })
+	f.Func(
+		"idle",
+		"that were idle for this `TIME`: no new process, under 1s of CPU (the policy's idle_cpu), no open or new tool call, and no client seen at a TCP port or unix socket, nested sessions included",
+		func(text string) (err error) {
+			if s.Idle, err = time.ParseDuration(text); err != nil || s.Idle <= 0 {
+				return errors.New(exit.ADuration + ", above 0")
+			}
+			return nil
+		},
+	)
+	f.BoolFunc(
+		"left",
+		"whose root is gone; the same as --state leftover",
+		func(text string) error { return state(map[string]string{"true": "leftover"}[text]) },
+	)
 	f.BoolFunc("mine", "of your user", func(text string) error { return of(euid(), text == "true") })
 	f.StringVar(&s.Pod, "pod", "", "whose root is in the pod with this `NAME`, or NAMESPACE/NAME")
 	f.Func("state", "in this `STATE`: "+strings.Join(api.SelectionStates, ", "), state)

@@ -99,7 +99,9 @@ func FuzzPage(f *testing.F) {
 }
 
 // known are the elements of the page; words in attributes are ours.
-var known = regexp.MustCompile(`^</?(a|b|body|button|code|dd|details|div|dl|dt|em|footer|g|head|h1|h2|h3|header|i|input|li|line|main|nav|output|p|path|pre|rect|section|span|strong|summary|svg|table|tbody|td|text|th|thead|title|tr|ul)( [a-zA-Z0-9-]+(="[a-zA-Z0-9 .,%#/-]*")?)*/?>$`)
+var known = regexp.MustCompile(
+	`^</?(a|b|body|button|code|dd|details|div|dl|dt|em|footer|g|head|h1|h2|h3|header|i|input|li|line|main|nav|output|p|path|pre|rect|section|span|strong|summary|svg|table|tbody|td|text|th|thead|title|tr|ul)( [a-zA-Z0-9-]+(="[a-zA-Z0-9 .,%#/-]*")?)*/?>$`,
+)
 
 // TestSecret: no command of the page shows a secret, and without a redactor there are no arguments.
 func TestSecret(t *testing.T) {
@@ -182,9 +184,21 @@ func TestUnseen(t *testing.T) {
 	s.call(101, "id", "", true)
 	r := &api.Report{Verdict: "clean", Started: 10, Processes: []api.Outcome{{Ref: ref(1), Comm: "x", Outcome: "kill"}, {Ref: ref(2), Comm: "x", Outcome: "kill", Leftover: true}}}
 	page := written(t, s, r)
-	require.Contains(t, page, `<td class="n">101</td><td class="n">5ms</td>`, `<td class="n">102</td><td class="n">end not reported</td>`,
-		`<td class="n">0.005s</td><td class="n">0.005s</td>`, `<td class="n">0.005s</td><td class="n">end not seen</td>`,
-		`<i class="bad">SIGKILL</i>`, `<i class="open">its end was not seen</i>`, "<b>×4</b>", "<b>107</b>", `<td class="n">1</td>`, "<dt>Confirmed empty</dt><dd>no</dd>", "Not shown: 2.")
+	require.Contains(
+		t,
+		page,
+		`<td class="n">101</td><td class="n">5ms</td>`,
+		`<td class="n">102</td><td class="n">end not reported</td>`,
+		`<td class="n">0.005s</td><td class="n">0.005s</td>`,
+		`<td class="n">0.005s</td><td class="n">end not seen</td>`,
+		`<i class="bad">SIGKILL</i>`,
+		`<i class="open">its end was not seen</i>`,
+		"<b>×4</b>",
+		"<b>107</b>",
+		`<td class="n">1</td>`,
+		"<dt>Confirmed empty</dt><dd>no</dd>",
+		"Not shown: 2.",
+	)
 }
 
 // TestLeftover: without a receipt a leftover is what outlived the root, if nothing else had begun the end of the session;
@@ -254,7 +268,13 @@ func TestRoom(t *testing.T) {
 	born(maxMembers + 1000)
 	require.Equal(t, len(s.page.members.all), maxMembers)
 	page := written(t, s, nil)
-	require.Contains(t, page, "<b>101</b><code>server</code>", "1002 processes below it not shown", fmt.Sprintf("%d of %d processes, below the process that created each. Not shown: 1002.", maxMembers, maxMembers+1002))
+	require.Contains(
+		t,
+		page,
+		"<b>101</b><code>server</code>",
+		"1002 processes below it not shown",
+		fmt.Sprintf("%d of %d processes, below the process that created each. Not shown: 1002.", maxMembers, maxMembers+1002),
+	)
 }
 
 // many is a session of a hundred thousand processes; text gives the arguments of each.

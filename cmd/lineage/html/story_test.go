@@ -70,7 +70,23 @@ func (s *story) whole(ev *api.Event) {
 			before = &api.Process{Exe: c.Exe, Argv: c.Argv, UID: c.UID}
 		}
 	}
-	p.Session, p.Comm, p.Exe, p.UID, p.Creator = cmp.Or(p.Session, before.Session, "k3x9q2"), cmp.Or(p.Comm, before.Comm), cmp.Or(p.Exe, before.Exe), cmp.Or(p.UID, before.UID), cmp.Or(p.Creator, before.Creator)
+	p.Session, p.Comm, p.Exe, p.UID, p.Creator = cmp.Or(
+		p.Session,
+		before.Session,
+		"k3x9q2",
+	), cmp.Or(
+		p.Comm,
+		before.Comm,
+	), cmp.Or(
+		p.Exe,
+		before.Exe,
+	), cmp.Or(
+		p.UID,
+		before.UID,
+	), cmp.Or(
+		p.Creator,
+		before.Creator,
+	)
 	if p.Argv == nil {
 		p.Argv = before.Argv
 	}
@@ -213,13 +229,43 @@ func everything(s *story) (*api.Report, []string) {
 	for pid := 9400; pid < 9440; pid++ { // folded
 		r.Processes = append(r.Processes, api.Outcome{Ref: ref(pid), Comm: "sleep", Argv: []string{"sleep", "99"}, Outcome: "kill"})
 	}
-	facts := []string{"k3x9q2", "agent", "ended on request", "ended, left", "1011 of 5055 processes in 9.88s; 2 processes in state D", "uid 1234, pid 5678 asker",
-		stamp(r.Ended), "7077 processes", "2022 exited before the end", "3033 needed SIGKILL", "4044 still alive", "Confirmed empty yes", "Reason end",
-		"7076 births in it, 4041 live, 6 dying, 8 without room, corrected", r.AuditHead,
-		"102 node vite left over SIGKILL", "9001 dd if=/dev/stuck in container crate still alive: state D: waits for a disk", "9002 keeper kept: session kkkkk1 by rule keep.3", "9003 polite SIGTERM", "9004 own exited",
-		"×40", "9400 9401", "9438 9439", "sleep 99", "zombies, to be reaped by 9101 reaper --busy: 9100 undead", "zzzzz2", "max_rss", "5011 more processes ended",
+	facts := []string{
+		"k3x9q2",
+		"agent",
+		"ended on request",
+		"ended, left",
+		"1011 of 5055 processes in 9.88s; 2 processes in state D",
+		"uid 1234, pid 5678 asker",
+		stamp(r.Ended),
+		"7077 processes",
+		"2022 exited before the end",
+		"3033 needed SIGKILL",
+		"4044 still alive",
+		"Confirmed empty yes",
+		"Reason end",
+		"7076 births in it, 4041 live, 6 dying, 8 without room, corrected",
+		r.AuditHead,
+		"102 node vite left over SIGKILL",
+		"9001 dd if=/dev/stuck in container crate still alive: state D: waits for a disk",
+		"9002 keeper kept: session kkkkk1 by rule keep.3",
+		"9003 polite SIGTERM",
+		"9004 own exited",
+		"×40",
+		"9400 9401",
+		"9438 9439",
+		"sleep 99",
+		"zombies, to be reaped by 9101 reaper --busy: 9100 undead",
+		"zzzzz2",
+		"max_rss",
+		"5011 more processes ended",
 		"brokered: 9201 vim, in session yyyyy3, not ended with this one: 9200 tmux new asked tmux",
-		"freed tcp 127.0.0.1:5173", "still busy: udp 127.0.0.2:5174, by 9300", "tcp 127.0.0.3:5175 has 17 connections in TIME_WAIT",
-		"released flock (write) /srv/lock1", "still held: posix /srv/lock2, by 9301", "its output is still open in 9302 tee log", "not everything could be read: open files of 9303"}
+		"freed tcp 127.0.0.1:5173",
+		"still busy: udp 127.0.0.2:5174, by 9300",
+		"tcp 127.0.0.3:5175 has 17 connections in TIME_WAIT",
+		"released flock (write) /srv/lock1",
+		"still held: posix /srv/lock2, by 9301",
+		"its output is still open in 9302 tee log",
+		"not everything could be read: open files of 9303",
+	}
 	return r, facts
 }

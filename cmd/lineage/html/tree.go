@@ -32,8 +32,14 @@ type tree struct {
 
 // newTree is the tree of processes in the order of their starts.
 func newTree(sorted []*process, s scale, rootEnd uint64) *tree {
-	t := &tree{scale: s, rootEnd: rootEnd, children: make(map[*process][]*process), limit: share(treeBytes, len(sorted), func(i int) string { return sorted[i].command }), shown: len(sorted),
-		anchors: make(map[*process]int)}
+	t := &tree{
+		scale:    s,
+		rootEnd:  rootEnd,
+		children: make(map[*process][]*process),
+		limit:    share(treeBytes, len(sorted), func(i int) string { return sorted[i].command }),
+		shown:    len(sorted),
+		anchors:  make(map[*process]int),
+	}
 	for _, x := range sorted {
 		t.children[x.creator] = append(t.children[x.creator], x)
 	}

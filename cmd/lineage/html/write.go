@@ -116,7 +116,14 @@ func (p *Page) rows(c *content, s scale) {
 		c.Steps = append(c.Steps, stepRow{s.after(x.at), stamp(p.clock.wall(x.at)), x.text, x.kind})
 	}
 	for _, x := range p.calls {
-		row := callRow{After: s.after(x.began), Tool: x.tool, ID: display.Text(x.key.id), Agent: x.key.agent.PID, Processes: x.processes, Lasted: "end not reported"}
+		row := callRow{
+			After:     s.after(x.began),
+			Tool:      x.tool,
+			ID:        display.Text(x.key.id),
+			Agent:     x.key.agent.PID,
+			Processes: x.processes,
+			Lasted:    "end not reported",
+		}
 		if x.ended != 0 {
 			row.Lasted = lasted(x.began, x.ended)
 		}

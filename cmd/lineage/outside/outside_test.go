@@ -209,7 +209,8 @@ func realOrphan(t *testing.T, script string) {
 		t.Fatalf("%d is not among %+v: %v, %v", pid, orphans, unknown, err)
 	}
 	o := orphans[at]
-	if o.DeletedDir != dir || !slices.ContainsFunc(o.Ports, func(p api.Port) bool { return p.Port == port && p.PID == holder }) || !strings.Contains(strings.Join(o.Argv, " "), "listener") {
+	if o.DeletedDir != dir || !slices.ContainsFunc(o.Ports, func(p api.Port) bool { return p.Port == port && p.PID == holder }) ||
+		!strings.Contains(strings.Join(o.Argv, " "), "listener") {
 		t.Errorf("%+v", o)
 	}
 }

@@ -30,11 +30,26 @@ type Agent struct {
 
 // Agents are the agents that setup supports.
 var Agents = []Agent{
-	{Name: "claude-code", Command: "claude", below: []string{"/claude/versions/", "/@anthropic-ai/claude-"}, dir: ".claude", dirEnv: "CLAUDE_CONFIG_DIR", file: "settings.json",
-		events: []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied", "Stop"}},
-	{Name: "codex", Command: "codex", below: []string{"/@openai/codex"}, dir: ".codex", dirEnv: "CODEX_HOME", file: "hooks.json", trusts: "config.toml",
-		next:   "; codex does not run these hooks until you trust them: it asks on a terminal, or: /hooks. codex exec does not ask, and is not tracked until then",
-		events: []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"}},
+	{
+		Name:    "claude-code",
+		Command: "claude",
+		below:   []string{"/claude/versions/", "/@anthropic-ai/claude-"},
+		dir:     ".claude",
+		dirEnv:  "CLAUDE_CONFIG_DIR",
+		file:    "settings.json",
+		events:  []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied", "Stop"},
+	},
+	{
+		Name:    "codex",
+		Command: "codex",
+		below:   []string{"/@openai/codex"},
+		dir:     ".codex",
+		dirEnv:  "CODEX_HOME",
+		file:    "hooks.json",
+		trusts:  "config.toml",
+		next:    "; codex does not run these hooks until you trust them: it asks on a terminal, or: /hooks. codex exec does not ask, and is not tracked until then",
+		events:  []string{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"},
+	},
 	{Name: "gemini-cli", Command: "gemini", below: []string{"/@google/gemini-cli/"}, dir: ".gemini", file: "settings.json",
 		events: []string{"SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent"}},
 	{Name: "opencode", Command: "opencode", below: []string{"/opencode-ai/"}, dir: ".config/opencode", file: "plugins/lineage.js", plugin: plugin},

@@ -218,7 +218,8 @@ func TestManyHosts(t *testing.T) {
 		err := s.deliver(t.Context(), "end", &tt.c, &api.SignedCommand{}, map[string][]string{})
 		slices.Sort(got)
 		require.Equal(t, strings.Join(got, " "), tt.want)
-		if (err == nil) != (tt.verdict == api.VerdictClean && tt.want != "") || tt.want == "h0" && !strings.Contains(said.String(), "nothing was sent, because something is left on h0") {
+		if (err == nil) != (tt.verdict == api.VerdictClean && tt.want != "") ||
+			tt.want == "h0" && !strings.Contains(said.String(), "nothing was sent, because something is left on h0") {
 			t.Errorf("%s: %v\n%s", name, err, &said)
 		}
 	}

@@ -49,7 +49,11 @@ func TestLeftovers(t *testing.T) {
 	held.PortsFreed = []api.Port{{Proto: "tcp", Addr: "127.0.0.1", Port: 8080, PID: 5}, {Proto: "unix", Addr: "/run/a\x1b"}}
 	held.LocksReleased = []api.Lock{{Type: "flock", Path: "/db", PID: 5}, {Type: "file", Path: "/r/index.lock"}}
 	locked := receipt("clean", over(5, "term", "x"))
-	locked.LocksReleased = []api.Lock{{Type: "posix", Path: "/logs.sqlite-shm", PID: rootPID}, {Type: "posix", Path: "/awaited", PID: rootPID, Waiting: []int{77}}, {Type: "flock", Path: "/db", PID: 5}}
+	locked.LocksReleased = []api.Lock{
+		{Type: "posix", Path: "/logs.sqlite-shm", PID: rootPID},
+		{Type: "posix", Path: "/awaited", PID: rootPID, Waiting: []int{77}},
+		{Type: "flock", Path: "/db", PID: 5},
+	}
 	busy := receipt("clean", root)
 	busy.PortsFreed = held.PortsFreed // held by the root: nothing was left over
 	busy.PortsBusy = []api.Port{{Proto: "tcp6", Addr: "::", Port: 81, PID: 77}}

@@ -23,7 +23,12 @@ const (
 )
 
 func forkLine(seq, pid int) string {
-	return fmt.Sprintf(`{"kind":"event","seq":"%d","time_ns":"%d","type":"fork","process":{"pid":%d,"start_ns":"800","comm":"c%[3]d","creator":{"pid":7,"start_ns":"700"}}}`, seq, 1000+seq, pid)
+	return fmt.Sprintf(
+		`{"kind":"event","seq":"%d","time_ns":"%d","type":"fork","process":{"pid":%d,"start_ns":"800","comm":"c%[3]d","creator":{"pid":7,"start_ns":"700"}}}`,
+		seq,
+		1000+seq,
+		pid,
+	)
 }
 
 func paged(t *testing.T, streams ...[]string) script {
@@ -82,7 +87,8 @@ func TestPageUnwritten(t *testing.T) {
 	s := paged(t, []string{rootLine, overLine})
 	dir := filepath.Dir(s.Options.Report)
 	got := run(t, s, "sh", "-c", "rmdir "+dir+"; exit 3")
-	if got.code != 125 || !strings.HasPrefix(got.stderr, "lineage: run: report "+s.Options.Report+": ") || !strings.Contains(got.stderr, "; the exit code of sh was 3\n") || strings.Count(got.stderr, "\n") != 1 {
+	if got.code != 125 || !strings.HasPrefix(got.stderr, "lineage: run: report "+s.Options.Report+": ") || !strings.Contains(got.stderr, "; the exit code of sh was 3\n") ||
+		strings.Count(got.stderr, "\n") != 1 {
 		t.Errorf("%+v", got)
 	}
 	got = run(t, s, "echo", "never")

@@ -110,7 +110,8 @@ func TestTimeoutSignals(t *testing.T) {
 			require.Eventually(t, late, func() bool { return alone || strings.Contains(p.stdout.String(), late) })
 		}
 		in.Close()
-		if got := p.wait(); got.code != 0 || strings.Contains(got.stdout, "child got") == alone || strings.Contains(got.stdout, "root got SIGCONT") == alone || strings.Contains(got.stdout, "child got SIGUSR1") {
+		if got := p.wait(); got.code != 0 || strings.Contains(got.stdout, "child got") == alone || strings.Contains(got.stdout, "root got SIGCONT") == alone ||
+			strings.Contains(got.stdout, "child got SIGUSR1") {
 			t.Errorf("foreground %v: %+v", alone, got)
 		}
 	}
@@ -131,7 +132,10 @@ func TestTimeoutAlarm(t *testing.T) {
 			!strings.Contains(got.stderr, "timeout: sending signal KILL to command '") || strings.Count(got.stderr, "\n") != 2 {
 			t.Errorf("%v: %+v", sig, got)
 		}
-		if log, err := os.ReadFile(s.Log); err != nil || !strings.Contains(string(log), `"grace_ms":100,`) || !strings.Contains(string(log), `"timeout_ms":3600000}`) || !strings.Contains(string(log), "end k3x9q2 now=true") {
+		if log, err := os.ReadFile(
+			s.Log,
+		); err != nil || !strings.Contains(string(log), `"grace_ms":100,`) || !strings.Contains(string(log), `"timeout_ms":3600000}`) ||
+			!strings.Contains(string(log), "end k3x9q2 now=true") {
 			t.Errorf("%v: %v\n%s", sig, err, log)
 		}
 	}

@@ -43,14 +43,46 @@ func tabular(of func(*Page) table) *Listing {
 // SessionColumns are those of the list of sessions, HistoryColumns those of the list of ended ones. Root and
 // command may contain blanks, so no column that scripts cut at blanks comes after them.
 var (
-	SessionColumns = []string{"id", "name", "state", "live", "orphans", "zombies", "cpu", "cpus", "rss", "ports", "age", "evidence",
-		"container", "idle", "event", "uid", "parent", "peak", "forks", "grace", "level", "started", "ended", "duration", "reason", "verdict", "processes", "root", "command"}
+	SessionColumns = []string{
+		"id",
+		"name",
+		"state",
+		"live",
+		"orphans",
+		"zombies",
+		"cpu",
+		"cpus",
+		"rss",
+		"ports",
+		"age",
+		"evidence",
+		"container",
+		"idle",
+		"event",
+		"uid",
+		"parent",
+		"peak",
+		"forks",
+		"grace",
+		"level",
+		"started",
+		"ended",
+		"duration",
+		"reason",
+		"verdict",
+		"processes",
+		"root",
+		"command",
+	}
 	HistoryColumns = []string{"id", "name", "ended", "duration", "reason", "verdict", "processes", "cpu",
 		"started", "uid", "parent", "peak", "level", "root", "command"}
 )
 
 func sessionsTable(p *Page, sessions []api.Session) table {
-	t := table{drop: lessWorth(sessions), wide: "CONTAINER IDLE EVENT UID PARENT PEAK FORKS GRACE LEVEL STARTED ENDED DURATION REASON VERDICT PROCESSES COMMAND"}
+	t := table{
+		drop: lessWorth(sessions),
+		wide: "CONTAINER IDLE EVENT UID PARENT PEAK FORKS GRACE LEVEL STARTED ENDED DURATION REASON VERDICT PROCESSES COMMAND",
+	}
 	t.row(header(SessionColumns)...)
 	ended := p.word
 	if p.cuts() {

@@ -92,7 +92,12 @@ func writeSteps(p *Page, edges []api.Edge) {
 				color = dim
 			}
 		}
-		row := []string{fmt.Sprintf("  %s%s  %s", display.Indent(depth, maxIndent), Ref(p, e.Child.Ref), p.Command(&e.Child)), display.Text(e.Kind), p.clock(e.Time), fate}
+		row := []string{
+			fmt.Sprintf("  %s%s  %s", display.Indent(depth, maxIndent), Ref(p, e.Child.Ref), p.Command(&e.Child)),
+			display.Text(e.Kind),
+			p.clock(e.Time),
+			fate,
+		}
 		if p.cuts() && p.Width < roomForTimes {
 			row = row[:1]
 		}

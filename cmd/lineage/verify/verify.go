@@ -112,8 +112,13 @@ func Text(v *api.Verification) *text.Listing {
 		case len(v.Degraded) > 0:
 			p.Line("nothing was changed in the log; the history is not complete")
 		case v.Unchecked > 0:
-			p.Wrap(0, fmt.Sprintf("nothing was changed in what could be compared; %s could not: they are older than what the history or the log keeps, or no daemon ran",
-				display.Count(v.Unchecked, "end", "ends")))
+			p.Wrap(
+				0,
+				fmt.Sprintf(
+					"nothing was changed in what could be compared; %s could not: they are older than what the history or the log keeps, or no daemon ran",
+					display.Count(v.Unchecked, "end", "ends"),
+				),
+			)
 		case v.Older > 0 || v.Lost > 0:
 			p.Line("nothing was changed in what the log has")
 		default:

@@ -175,7 +175,8 @@ func (c *claims) against(h Head, l *Log) (why string, known bool) {
 // rewritten reports whether a command line is not the one in the log, as far as that has it and shows its secrets.
 func rewritten(logged, now []api.Outcome) bool {
 	for i := range min(len(logged), len(now)) {
-		if was := logged[i].Argv; was != nil && !slices.EqualFunc(was, now[i].Argv, func(a, b string) bool { return a == b || strings.Contains(a, redact.Hidden) }) {
+		if was := logged[i].Argv; was != nil &&
+			!slices.EqualFunc(was, now[i].Argv, func(a, b string) bool { return a == b || strings.Contains(a, redact.Hidden) }) {
 			return true
 		}
 	}

@@ -56,7 +56,10 @@ var (
 		},
 		env: func(string) []string { return nil },
 		files: func(x *trial, servers map[string][]string) map[string]any {
-			text := fmt.Sprintf("model = \"scripted\"\nmodel_provider = \"local\"\n[model_providers.local]\nname = \"local\"\nbase_url = %q\nwire_api = \"responses\"\n", x.model.URL+"/v1")
+			text := fmt.Sprintf(
+				"model = \"scripted\"\nmodel_provider = \"local\"\n[model_providers.local]\nname = \"local\"\nbase_url = %q\nwire_api = \"responses\"\n",
+				x.model.URL+"/v1",
+			)
 			for name, command := range servers {
 				args, err := json.Marshal(command[1:])
 				require.NoError(x.T, err)

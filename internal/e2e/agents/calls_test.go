@@ -77,7 +77,13 @@ func endCalls(t *testing.T, a *agent) (ambiguous int) {
 	}
 	script := []model.Turn{model.Run(leaves(301)), model.Run(leaves(302)), {Calls: []model.Call{{Command: leaves(303)}, {Command: leaves(304)}}}}
 	want := map[int]int{302: 2, 303: 20, 304: 20, 305: 3}
-	script = append(script, model.Turn{Calls: []model.Call{subagent}}, model.Turn{Calls: []model.Call{plan}, Hold: checked}, model.Turn{Calls: []model.Call{act}}, model.Turn{Text: "done", Hold: ended})
+	script = append(
+		script,
+		model.Turn{Calls: []model.Call{subagent}},
+		model.Turn{Calls: []model.Call{plan}, Hold: checked},
+		model.Turn{Calls: []model.Call{act}},
+		model.Turn{Text: "done", Hold: ended},
+	)
 	x.script(script...)
 	x.model.Sub(model.Run(leaves(305)), model.Say("left"))
 	command := x.once("agent")

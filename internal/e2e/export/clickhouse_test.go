@@ -88,7 +88,10 @@ func TestClickHouse(t *testing.T) {
 
 	addr, config := freeAddr(t), filepath.Join(i.Dir, "collector.yaml")
 	text := string(require.ReadFile(t, filepath.Join(repository, "packaging/clickhouse/collector.yaml")))
-	require.NoError(t, os.WriteFile(config, []byte(strings.NewReplacer("127.0.0.1:4318", addr, "service:\n", "service:\n  telemetry: {metrics: {level: none}}\n").Replace(text)), 0o600))
+	require.NoError(
+		t,
+		os.WriteFile(config, []byte(strings.NewReplacer("127.0.0.1:4318", addr, "service:\n", "service:\n  telemetry: {metrics: {level: none}}\n").Replace(text)), 0o600),
+	)
 	run := exec.Command(program, "--config", "file:"+config)
 	run.Env = append(os.Environ(), "CLICKHOUSE=http://"+c.addr+"?compress=none", "CLICKHOUSE_USER=default", "CLICKHOUSE_PASSWORD=")
 	collector := stage.Start(t, run)
@@ -104,7 +107,15 @@ func TestClickHouse(t *testing.T) {
 	m, ready := stage.NewMarker(t, i.Dir), filepath.Join(i.Dir, "ready")
 	outsider := stage.Start(t, exec.Command("sleep", "600"))
 	left := i.Command(nil, m.Env())
-	left.Path, left.Args = agent, []string{agent, "-c", `"$1"; until [ -e "$3" ]; do sleep 0.1; done; kill "$2"`, "sh", stage.Program("daemonise"), fmt.Sprint(outsider.Process.Pid), ready}
+	left.Path, left.Args = agent, []string{
+		agent,
+		"-c",
+		`"$1"; until [ -e "$3" ]; do sleep 0.1; done; kill "$2"`,
+		"sh",
+		stage.Program("daemonise"),
+		fmt.Sprint(outsider.Process.Pid),
+		ready,
+	}
 	root := stage.Start(t, left)
 	m.Ready()
 	i.Until("guard of the agent's session", func() bool {

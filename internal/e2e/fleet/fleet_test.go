@@ -64,7 +64,14 @@ func start(t *testing.T) *fleet {
 	var config, known strings.Builder
 	add := func(name string, settings ...string) {
 		port := freePort(t)
-		fmt.Fprintf(&config, "Host %s\n HostName 127.0.0.1\n Port %d\n User root\n IdentityFile %s\n IdentitiesOnly yes\n UserKnownHostsFile %s\n", name, port, f.path("user"), f.path("known"))
+		fmt.Fprintf(
+			&config,
+			"Host %s\n HostName 127.0.0.1\n Port %d\n User root\n IdentityFile %s\n IdentitiesOnly yes\n UserKnownHostsFile %s\n",
+			name,
+			port,
+			f.path("user"),
+			f.path("known"),
+		)
 		fmt.Fprintf(&known, "[127.0.0.1]:%d %s", port, host)
 		if settings != nil {
 			f.sshd(name, port, settings)
@@ -233,7 +240,8 @@ func TestTenHosts(t *testing.T) {
 	only := f.hosts[2].Record("shared")
 	f.answers(f.lineage(api.ExitOK, "tree", only.ID, "-o", "json", "-H", f.names(false)))
 	f.answers(f.lineage(api.ExitOK, "why", fmt.Sprint(only.Root.PID), "-o", "json", "-H", f.names(false)))
-	if a := f.answers(f.lineage(api.ExitOK, "why", fmt.Sprint(only.Root.PID), "-o", "json", "-H", f.names(false)))["h2"]; a.Document.Session == nil || a.Document.Session.Name != "shared" {
+	if a := f.answers(f.lineage(api.ExitOK, "why", fmt.Sprint(only.Root.PID), "-o", "json", "-H", f.names(false)))["h2"]; a.Document.Session == nil ||
+		a.Document.Session.Name != "shared" {
 		t.Errorf("why: %+v", a)
 	}
 

@@ -90,7 +90,10 @@ func TestMissing(t *testing.T) {
 	i := stage.NewDaemon(t)
 	good := filepath.Join(i.Dir, "good")
 	plain := filepath.Join(i.Dir, "plain")
-	require.NoError(t, errors.Join(os.WriteFile(plain, []byte("#!/bin/sh\nexit 7\n"), 0o644), os.Mkdir(good, 0o755), os.WriteFile(filepath.Join(good, "plain"), []byte("#!/bin/sh\nexit 7\n"), 0o755)))
+	require.NoError(
+		t,
+		errors.Join(os.WriteFile(plain, []byte("#!/bin/sh\nexit 7\n"), 0o644), os.Mkdir(good, 0o755), os.WriteFile(filepath.Join(good, "plain"), []byte("#!/bin/sh\nexit 7\n"), 0o755)),
+	)
 	for name, command := range map[string][]string{"python": {"python3", "-c", missingPython}, "node": {"node", "--input-type=module", "-e", missingNode}} {
 		t.Run(name, func(t *testing.T) {
 			library, err := filepath.Abs("../../../api/run/" + name)

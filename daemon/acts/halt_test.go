@@ -94,7 +94,7 @@ func TestOpenedMeanwhile(t *testing.T) {
 			}
 		}
 	})
-	require.Equal(t, len(set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "r"}).Items), 1)
+	require.Equal(t, len(set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "r", All: true}).Items), 1)
 	d.Survive([]uint32{300, 301}, 301)
 }
 

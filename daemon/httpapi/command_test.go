@@ -174,7 +174,6 @@ func TestCommandRefused(t *testing.T) {
 		"one of two, guarded":  {o.command("ann", nil, "ci-1", "other"), api.CodeGuarded, "is protected"},
 		"one of two, missing":  {o.command("ann", nil, "ci-1", "nosuch"), api.CodeNotFound, "not found"},
 		"no plan of anybody":   {o.command("ann", plan, "ci-1"), api.CodeChanged, "no longer holds"},
-		"a plan of two":        {o.command("ann", plan, "other"), api.CodeAmbiguous, "the plan is of one"},
 		"a halt of no session": {o.command("ann", func(c *api.Command) { c.Verb, c.Mode = api.VerbHalt, api.ModeHalt }, "nosuch"), api.CodeNotFound, "not found"},
 		"nine signatures":      {&api.SignedCommand{Command: o.command("ann", nil, "ci-1").Command, Signatures: make([]string, 9)}, api.CodeDenied, "more than 8"},
 	} {

@@ -103,7 +103,10 @@ func before(ctx context.Context, c api.Client, p *Page, oldest *time.Time) error
 		if later(x.Exited) {
 			x.Exited = nil // its exit event will come
 		}
-		p.known(x)
+		p.clock.tick(uint64(x.StartNS), x.Started)
+		if m := p.saw(x); m != nil {
+			p.clock.tick(m.end(), x.Exited)
+		}
 	}
 	return nil
 }

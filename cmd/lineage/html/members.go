@@ -1,6 +1,7 @@
 package html
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"unsafe"
@@ -19,43 +20,20 @@ const (
 	maxName    = 256      // bytes of other texts
 )
 
-// process is a member.
+// process is a member: what the last event says of it, without its arguments.
 type process struct {
-	ref     api.Ref
+	api.Process
 	creator *process // nil: it is not on the page
 	command string   // as it can be shown
 	earlier []string // commands before this one
-	about   *about   // what is unusual about it; nil: nothing
-	exe     string
-	uid     int // -1: not known
 	calls   string
-	session string // of a nested session
 	trace   string
 	adopter int // PID of the new parent
-
-	dead bool
-	end  uint64 // ns
-	last last
 
 	outcome *api.Outcome // of the receipt; nil: it is not there
 	kept    int          // processes on the page that it created
 	dropped int          // processes that it created, and those below, that are not on the page
 	waits   bool         // it leaves the page after the last process that it created
-}
-
-// last is what the kernel reported of the end of a process.
-type last struct {
-	how    string // it ended
-	bad    bool   // it died of a signal, or its exit code is not 0
-	cpu    float64
-	memory uint64 // bytes
-}
-
-// about is what is seldom known of a process.
-type about struct {
-	inside    int // PID in its namespace
-	container string
-	evidence  string
 }
 
 // members are the processes of the session that the page shows.
@@ -72,7 +50,15 @@ type members struct {
 func (m *members) get(ref api.Ref) *process { return m.all[ref] }
 
 // start is when a process was forked, in ns of boottime.
-func (x *process) start() uint64 { return uint64(x.ref.StartNS) }
+func (x *process) start() uint64 { return uint64(x.StartNS) }
+
+// end is when its last thread exited; 0: its end was not seen.
+func (x *process) end() uint64 {
+	if x.Exited == nil {
+		return 0
+	}
+	return x.start() + uint64(max(x.Exited.Sub(*x.Started), 0))
+}
 
 // born adds a process; nil: there are too many that live.
 func (m *members) born(doc *api.Process) *process {
@@ -80,7 +66,7 @@ func (m *members) born(doc *api.Process) *process {
 		m.unseen++
 		return nil
 	}
-	x := &process{ref: doc.Ref, uid: -1}
+	x := new(process)
 	// A creator is older than the process. A record that says otherwise is wrong, and could close a loop.
 	if doc.Creator != nil && doc.Creator.Compare(doc.Ref) < 0 {
 		x.creator = m.all[*doc.Creator]
@@ -88,13 +74,7 @@ func (m *members) born(doc *api.Process) *process {
 	if x.creator != nil {
 		x.creator.kept++
 	}
-	if e := doc.Evidence; doc.NSPID != 0 || doc.Container != nil || e != nil && e.Kind != "fork" && e.Kind != "root" {
-		x.about = &about{inside: doc.NSPID, container: m.name(doc.Container.String())}
-		if e != nil {
-			x.about.evidence = m.name(display.Evidence(e))
-		}
-	}
-	m.all[x.ref] = x
+	m.all[doc.Ref] = x
 	return x
 }
 
@@ -118,13 +98,13 @@ func (m *members) show(doc *api.Process) string {
 	return m.intern(clip(display.Command(argv, doc.Comm, doc.ArgvTruncated, limit), limit))
 }
 
-// is notes what a process is now.
+// is notes what a process is now. What a member chooses is kept once, and not all of it.
 func (m *members) is(x *process, doc *api.Process) {
-	x.command, x.exe = m.show(doc), m.name(doc.Exe)
+	x.Process = api.Process{Ref: doc.Ref, NSPID: doc.NSPID, Session: m.name(doc.Session), Exe: m.name(doc.Exe), UID: cmp.Or(doc.UID, x.UID),
+		Container: doc.Container, Started: cmp.Or(doc.Started, doc.Exited), Exited: doc.Exited, ExitCode: doc.ExitCode, Signal: doc.Signal, Killer: doc.Killer,
+		Evidence: doc.Evidence, CPUSeconds: doc.CPUSeconds, RSSBytes: doc.RSSBytes}
+	x.command = m.show(doc)
 	x.calls, x.trace = m.intern(display.Calls(doc.Calls)), m.intern(display.Trace(doc.Trace))
-	if doc.UID != nil {
-		x.uid = *doc.UID
-	}
 }
 
 func (m *members) name(text string) string { return m.intern(clip(display.Text(text), maxName)) }
@@ -160,7 +140,7 @@ func (m *members) room() bool {
 			x.waits = true
 			continue
 		}
-		delete(m.all, x.ref)
+		delete(m.all, x.Ref)
 		m.dropped++
 		if c := x.creator; c != nil {
 			c.dropped += 1 + x.dropped
@@ -174,13 +154,5 @@ func (m *members) room() bool {
 
 // sorted are the processes in the order of their starts.
 func (m *members) sorted() []*process {
-	return slices.SortedFunc(maps.Values(m.all), func(a, b *process) int { return a.ref.Compare(b.ref) })
-}
-
-// exited says how a process ended, as the kernel reported it.
-func (x *process) exited() string {
-	if !x.dead {
-		return "its end was not seen"
-	}
-	return x.last.how
+	return slices.SortedFunc(maps.Values(m.all), func(a, b *process) int { return a.Compare(b.Ref) })
 }

@@ -26,8 +26,7 @@ type Page struct {
 	listens map[portKey]*port // that are open
 	steps   []step
 	more    struct{ calls, ports, steps int } // that are not listed
-	load    load
-	gaps    bool // events are missing
+	gaps    bool                              // events are missing
 	clock   clock
 	ending  bool   // for another reason than the exit of the root
 	rootEnd uint64 // ns; 0: the root is alive, its end was not seen, or the session ended it
@@ -109,7 +108,7 @@ func (p *Page) apply(at uint64, ev *api.Event) {
 	if ev.Process == nil {
 		return
 	}
-	m := p.saw(at, at, ev.Process)
+	m := p.saw(ev.Process)
 	switch {
 	case m == nil:
 	case ev.Was != nil && ev.SinceNS != 0:
@@ -153,56 +152,31 @@ func (p *Page) step(at uint64, text, kind string) {
 	p.steps = append(p.steps, step{at, clip(display.Text(text), maxName), kind})
 }
 
-// known adds a process of which the history has no events.
-func (p *Page) known(doc *api.Process) {
-	if doc == nil || doc.StartNS == 0 {
-		return
-	}
-	at := uint64(doc.StartNS)
-	p.clock.tick(at, doc.Started)
-	end := at
-	if doc.Exited != nil && doc.Started != nil {
-		end += uint64(max(doc.Exited.Sub(*doc.Started), 0))
-	}
-	if doc.Exited != nil {
-		p.clock.tick(end, doc.Exited)
-	}
-	p.saw(at, end, doc)
-}
-
-// saw takes a process as it is at a time, or was at its end; nil: there are too many.
-func (p *Page) saw(at, end uint64, doc *api.Process) *process {
+// saw takes a process as it is now, or was at its end; nil: there are too many.
+func (p *Page) saw(doc *api.Process) *process {
 	m := p.members.get(doc.Ref)
 	if m == nil {
 		if m = p.members.born(doc); m == nil {
 			return nil
-		}
-		if doc.Session != p.session.ID {
-			m.session = p.members.intern(display.Text(doc.Session))
 		}
 		for i := range doc.Calls {
 			if c := p.byID[keyOf(&doc.Calls[i])]; c != nil {
 				c.processes++
 			}
 		}
-		p.load.add(at, 1)
 	}
-	p.members.is(m, doc)
-	if doc.Exited == nil || m.dead {
+	if m.Exited != nil {
 		return m
 	}
-	m.dead, m.end = true, max(end, m.start())
-	m.last = last{
-		how: p.members.name(display.Exited(doc, "", "exit ")), bad: doc.Signal != "" || doc.ExitCode != nil && *doc.ExitCode != 0,
-		cpu: doc.CPUSeconds, memory: doc.RSSBytes,
+	if p.members.is(m, doc); m.Exited == nil {
+		return m
 	}
 	p.members.died(m)
-	p.load.add(end, -1)
-	if root := p.session.Root; root != nil && root.Ref == m.ref {
+	if root := p.session.Root; root != nil && root.Ref == m.Ref {
 		if !p.ending {
-			p.rootEnd = m.end
+			p.rootEnd = m.end()
 		}
-		p.step(m.end, "its root exits: "+m.exited(), "root")
+		p.step(m.end(), "its root exits: "+m.exited(), "root")
 	}
 	return m
 }

@@ -34,7 +34,7 @@ func (v *receipt) Tone(t display.Tone) string {
 }
 
 // receipt describes a report.
-func (p *Page) receipt(r *api.Report, s scale) *receipt {
+func (p *Page) receipt(r *api.Report, s scale, peak int) *receipt {
 	v := &receipt{Class: "open", Receipt: display.Receipt{Verdict: "no verdict", Sum: "this session has no receipt"}}
 	if r == nil {
 		return v
@@ -61,7 +61,7 @@ func (p *Page) receipt(r *api.Report, s scale) *receipt {
 	v.Class = cmp.Or(class(r.Verdict), v.Class)
 	doc := *p.session
 	doc.State, doc.EndReason = cmp.Or(r.State, doc.State), cmp.Or(r.EndReason, doc.EndReason)
-	v.figures(r, &doc, p.load.peak, lasted(s.from, s.until))
+	v.figures(r, &doc, peak, lasted(s.from, s.until))
 	by := "no request"
 	if r.EndedBy != nil {
 		by = display.Caller(r.EndedBy)

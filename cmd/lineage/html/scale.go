@@ -11,15 +11,15 @@ import (
 type scale struct{ from, until uint64 }
 
 // scale is from when the session began to the newest event.
-func (p *Page) scale() scale {
+func (p *Page) scale(sorted []*process) scale {
 	s := scale{until: p.clock.now}
 	switch doc := p.session; {
 	case doc.Started != nil && p.clock.known:
 		s.from = uint64(max(doc.Started.UnixNano()-p.clock.offset, 0))
 	case doc.Root != nil:
 		s.from = uint64(doc.Root.StartNS)
-	case len(p.load.samples) > 0:
-		s.from = p.load.samples[0].at
+	case len(sorted) > 0:
+		s.from = sorted[0].start()
 	}
 	s.until = max(s.until, s.from+1)
 	return s

@@ -94,7 +94,7 @@ func (s *story) whole(ev *api.Event) {
 		p.Calls = before.Calls
 	}
 	ev.Process = p
-	if s.live[p.Ref] = p; ev.Type == api.EventExit {
+	if s.live[p.Ref], p.Started = p, wall(uint64(p.StartNS)); ev.Type == api.EventExit {
 		p.Exited = ev.Time
 		delete(s.live, p.Ref)
 	}

@@ -57,7 +57,7 @@ type laneRow struct {
 
 // draw draws the timeline, and gives anchors to the processes that have a lane.
 func (p *Page) draw(t *tree, sorted []*process) timeline {
-	v := timeline{LoadTop: loadTop, LoadHigh: loadHigh, LoadPeak: p.load.peak}
+	v := timeline{LoadTop: loadTop, LoadHigh: loadHigh}
 	for i := range 5 {
 		at := t.scale.from + uint64(float64(t.scale.until-t.scale.from)*float64(i)/4)
 		text := t.scale.after(at)
@@ -66,7 +66,7 @@ func (p *Page) draw(t *tree, sorted []*process) timeline {
 		}
 		v.Axis = append(v.Axis, mark{X: fmt.Sprint(25 * i), Text: text, End: i == 4})
 	}
-	v.Load = p.load.path(t.scale)
+	v.LoadPeak, v.Load = load(t.scale, sorted)
 	for _, s := range p.steps {
 		x := t.scale.percent(s.at)
 		m := mark{X: fmt.Sprintf("%.2f", x), Text: s.text, Class: s.kind}
@@ -84,12 +84,9 @@ func (p *Page) draw(t *tree, sorted []*process) timeline {
 	v.Left = len(sorted) - len(shown)
 	for i, x := range shown {
 		t.anchors[x] = i + 1
-		until := t.scale.until
-		if x.dead {
-			until = x.end
-		}
+		until := cmp.Or(x.end(), t.scale.until)
 		_, class := x.ending()
-		l := v.add(t.scale, x.start(), until, fmt.Sprintf("%d %s", x.ref.PID, x.command), class)
+		l := v.add(t.scale, x.start(), until, fmt.Sprintf("%d %s", x.PID, x.command), class)
 		l.Anchor = i + 1
 		if t.leftover(x) && t.rootEnd != 0 && x.start() < t.rootEnd {
 			l.LateX, l.LateWidth = t.scale.bar(t.rootEnd, until)
@@ -120,39 +117,52 @@ func longest(t *tree, sorted []*process) []*process {
 		slices.SortStableFunc(shown, func(a, b *process) int { return cmp.Compare(t.weight(b), t.weight(a)) })
 		shown = shown[:min(len(shown), maxLanes)]
 	}
-	slices.SortFunc(shown, func(a, b *process) int { return a.ref.Compare(b.ref) })
+	slices.SortFunc(shown, func(a, b *process) int { return a.Compare(b.Ref) })
 	return shown
 }
 
 // weight is how much a process deserves a lane.
 func (t *tree) weight(x *process) uint64 {
-	until := t.scale.until
-	if x.dead {
-		until = x.end
-	}
-	w := max(until, x.start()) - x.start()
+	w := max(cmp.Or(x.end(), t.scale.until), x.start()) - x.start()
 	if t.leftover(x) || x.outcome != nil {
 		w |= 1 << 63
 	}
 	return w
 }
 
-// path draws the curve of live processes as an area of SVG.
-func (l *load) path(s scale) string {
-	if l.peak == 0 {
-		return ""
+// load draws how many processes were alive, over time, as an area of SVG.
+func load(s scale, sorted []*process) (peak int, path string) {
+	type change struct {
+		at   uint64
+		live int
+	}
+	var all []change
+	for _, x := range sorted {
+		if all = append(all, change{x.start(), 1}); x.Exited != nil {
+			all = append(all, change{x.end(), -1})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	for i := range all {
+		if i > 0 {
+			all[i].live += all[i-1].live
+		}
+		peak = max(peak, all[i].live)
+	}
+	if peak == 0 {
+		return 0, ""
 	}
 	var b strings.Builder
-	x := func(at uint64) float64 { return s.percent(at) / 100 * loadWide }
-	y := func(live int) float64 { return float64(loadHigh) * (1 - float64(live)/float64(l.peak)) }
+	x := func(c change) int { return int(s.percent(c.at) / 100 * loadWide) }
+	y := func(live int) float64 { return float64(loadHigh) * (1 - float64(live)/float64(peak)) }
 	fmt.Fprintf(&b, "M0 %d", loadHigh)
-	last := -1.0
-	for _, sample := range l.samples {
-		if x := x(sample.at); x >= last {
-			fmt.Fprintf(&b, "H%.1fV%.1f", x, y(sample.live))
-			last = x
+	top := 0 // of a column
+	for i, c := range all {
+		if top = max(top, c.live); i+1 == len(all) || x(all[i+1]) > x(c) {
+			fmt.Fprintf(&b, "H%dV%.1fV%.1f", x(c), y(top), y(c.live))
+			top = 0
 		}
 	}
 	fmt.Fprintf(&b, "H%dV%dZ", loadWide, loadHigh)
-	return b.String()
+	return peak, b.String()
 }

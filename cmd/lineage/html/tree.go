@@ -22,6 +22,7 @@ const (
 
 // tree is the processes by creator.
 type tree struct {
+	session  string
 	scale    scale
 	rootEnd  uint64
 	children map[*process][]*process // nil: those without a creator on the page
@@ -31,8 +32,9 @@ type tree struct {
 }
 
 // newTree is the tree of processes in the order of their starts.
-func newTree(sorted []*process, s scale, rootEnd uint64) *tree {
+func newTree(session string, sorted []*process, s scale, rootEnd uint64) *tree {
 	t := &tree{
+		session:  session,
 		scale:    s,
 		rootEnd:  rootEnd,
 		children: make(map[*process][]*process),
@@ -108,7 +110,7 @@ func (t *tree) rows(list []item, depth int) []row {
 			n += max(len(part[i].equal), 1)
 		}
 		first, last := part[0], part[len(part)-1]
-		rows = append(rows, row{Head: fmt.Sprintf("%d … %d", first.x.ref.PID, last.x.ref.PID), Command: display.Count(n, "process", "processes"),
+		rows = append(rows, row{Head: fmt.Sprintf("%d … %d", first.x.PID, last.x.PID), Command: display.Count(n, "process", "processes"),
 			At: t.scale.after(first.x.start()), Fold: true, tree: t, list: part, depth: depth})
 	}
 	return rows
@@ -152,20 +154,20 @@ type likeness struct{ command, end, calls, session string }
 // likeness reports also whether a process may be one of several.
 func (t *tree) likeness(x *process) (likeness, bool) {
 	end, _ := x.ending()
-	return likeness{x.command, end, x.calls, x.session},
-		len(t.children[x]) == 0 && x.dropped == 0 && x.about == nil && !t.leftover(x)
+	return likeness{x.command, end, x.calls, x.Session},
+		len(t.children[x]) == 0 && x.dropped == 0 && !x.unusual() && !t.leftover(x)
 }
 
 // row describes a process, or several equal ones.
 func (t *tree) row(it *item, depth int) row {
 	x := it.x
-	r := row{Head: fmt.Sprint(x.ref.PID), Command: clip(x.command, t.limit), At: t.scale.after(x.start()), tree: t, depth: depth, Anchor: t.anchors[x]}
+	r := row{Head: fmt.Sprint(x.PID), Command: clip(x.command, t.limit), At: t.scale.after(x.start()), tree: t, depth: depth, Anchor: t.anchors[x]}
 	r.End, r.Class = x.ending()
 	if n := len(it.equal); n > 0 {
 		r.Head, r.Fold = fmt.Sprintf("×%d", n), true
 		r.Anchor, r.Equal = 0, make([]equal, n)
 		for i, e := range it.equal {
-			r.Equal[i] = equal{t.anchors[e], fmt.Sprintf("%d  %s  %s", e.ref.PID, t.scale.after(e.start()), t.lasted(e))}
+			r.Equal[i] = equal{t.anchors[e], fmt.Sprintf("%d  %s  %s", e.PID, t.scale.after(e.start()), t.lasted(e))}
 		}
 		return r
 	}
@@ -183,7 +185,7 @@ func (t *tree) row(it *item, depth int) row {
 		r.list = single(t.below(x))
 		r.Notes = append(r.Notes, "All below it in one list: the tree is deeper than can be shown.")
 	} else if c := x.creator; c != nil {
-		r.Tags = append(r.Tags, tag{"", fmt.Sprintf("by %d", c.ref.PID)})
+		r.Tags = append(r.Tags, tag{"", fmt.Sprintf("by %d", c.PID)})
 	}
 	r.Fold = len(r.list) > 0 || len(r.Notes) > 0 || len(r.Command) > oneLine
 	r.Open = len(r.list) > 0 && (t.shown <= openUpTo || depth == 0)
@@ -211,19 +213,17 @@ func (t *tree) notes(x *process) (notes []string) {
 	for _, was := range x.earlier {
 		say("ran before: %s", clip(was, min(t.limit, oneLine)))
 	}
-	if a := x.about; a != nil {
-		if a.evidence != "" {
-			say("evidence: %s", a.evidence)
-		}
-		if a.inside != 0 {
-			say("PID %d in its namespace", a.inside)
-		}
-		if a.container != "" {
-			say("in container %s", a.container)
-		}
+	if x.unusual() && x.Evidence != nil {
+		say("evidence: %s", clip(display.Text(display.Evidence(x.Evidence)), maxName))
 	}
-	if x.session != "" {
-		say("in session %s", x.session)
+	if x.NSPID != 0 {
+		say("PID %d in its namespace", x.NSPID)
+	}
+	if x.Container != nil {
+		say("in container %s", clip(display.Text(x.Container.String()), maxName))
+	}
+	if x.Session != "" && x.Session != t.session {
+		say("in session %s", x.Session)
 	}
 	if x.adopter != 0 {
 		say("its creator died; its parent was then %d", x.adopter)
@@ -240,19 +240,25 @@ func (t *tree) notes(x *process) (notes []string) {
 	if t.shown > fullUpTo {
 		return notes
 	}
-	if x.exe != "" {
-		say("program %s", x.exe)
+	if x.Exe != "" {
+		say("program %s", x.Exe)
 	}
-	if x.uid >= 0 {
-		say("uid %d", x.uid)
+	if x.UID != nil {
+		say("uid %d", *x.UID)
 	}
-	if x.last.cpu > 0 {
-		say("CPU %s", display.CPU(x.last.cpu))
+	if x.CPUSeconds > 0 {
+		say("CPU %s", display.CPU(x.CPUSeconds))
 	}
-	if x.last.memory > 0 {
-		say("peak memory %s", display.Size(x.last.memory))
+	if x.RSSBytes > 0 {
+		say("peak memory %s", display.Size(x.RSSBytes))
 	}
 	return notes
+}
+
+// unusual reports whether something other than how it ended tells a process from its like.
+func (x *process) unusual() bool {
+	e := x.Evidence
+	return x.NSPID != 0 || x.Container != nil || e != nil && e.Kind != "fork" && e.Kind != "root"
 }
 
 // leftover reports whether a process was alive when the root of its session was gone.
@@ -260,15 +266,15 @@ func (t *tree) leftover(x *process) bool {
 	if x.outcome != nil {
 		return x.outcome.Leftover
 	}
-	return t.rootEnd != 0 && x.start() < t.rootEnd && (!x.dead || x.end > t.rootEnd)
+	return t.rootEnd != 0 && x.start() < t.rootEnd && (x.Exited == nil || x.end() > t.rootEnd)
 }
 
 // lasted is how long a process lived.
 func (t *tree) lasted(x *process) string {
-	if !x.dead {
+	if x.Exited == nil {
 		return ""
 	}
-	return lasted(x.start(), x.end)
+	return lasted(x.start(), x.end())
 }
 
 // ending says how a process ended, and a class of style.css for it.
@@ -278,13 +284,18 @@ func (x *process) ending() (text, kind string) {
 		short.Why = ""
 		return cmp.Or(endings[o.Outcome], display.Outcome(&short)), class(o.Outcome)
 	}
-	switch {
-	case !x.dead:
-		return x.exited(), "open"
-	case x.last.bad:
-		return x.exited(), "bad"
+	if x.Exited == nil {
+		return "its end was not seen", "open"
 	}
-	return x.exited(), ""
+	if x.Signal != "" || x.ExitCode != nil && *x.ExitCode != 0 {
+		kind = "bad"
+	}
+	return x.exited(), kind
+}
+
+// exited says how a process ended, as the kernel reported it.
+func (x *process) exited() string {
+	return clip(display.Text(display.Exited(&x.Process, "", "exit ")), maxName)
 }
 
 // endings are words for outcomes that package display names otherwise.

@@ -78,9 +78,11 @@ type portRow struct {
 // Write writes the page, with the receipt, if there is one.
 func (p *Page) Write(w io.Writer, r *api.Report) error {
 	p.settle(r)
-	sorted, s := p.members.sorted(), p.scale()
-	t := newTree(sorted, s, p.rootEnd)
-	c := content{Tree: t, Receipt: p.receipt(r, s), Timeline: p.draw(t, sorted)}
+	sorted := p.members.sorted()
+	s := p.scale(sorted)
+	t := newTree(p.session.ID, sorted, s, p.rootEnd)
+	c := content{Tree: t, Timeline: p.draw(t, sorted)}
+	c.Receipt = p.receipt(r, s, c.Timeline.LoadPeak)
 	c.Command = p.began()
 	c.ID, c.Name = p.session.ID, cmp.Or(display.Text(p.session.Name), p.session.ID)
 	c.Title = "lineage: session " + cmp.Or(display.Text(p.session.Name), clip(c.Command, maxName), c.ID) + ": " + c.Receipt.Verdict

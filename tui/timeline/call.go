@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,47 +31,32 @@ func keyOf(c *api.Call) callKey {
 	return k
 }
 
-// learnCalls remembers the calls of a process. That one has ended may be known from
-// another process first: an exited one stays as it was.
-func (m *Model) learnCalls(p *api.Process) {
-	for i := range p.Calls {
-		c := &p.Calls[i]
-		if known := m.calls[keyOf(c)]; c.Began != nil && (known == nil || known.Ended == nil) {
-			m.calls[keyOf(c)] = c
-		}
-	}
-}
-
 // Open reports whether a call has no end yet, as far as is known, in a session of at most
 // that many processes.
 func (m *Model) Open(most int) bool {
-	for _, c := range m.calls {
-		if c.Ended == nil {
-			return !m.over && len(m.known) <= most
-		}
-	}
-	return false
+	return !m.over && len(m.known) <= most && slices.ContainsFunc(callLanes(slices.Collect(maps.Values(m.known))), func(l lane) bool {
+		return slices.ContainsFunc(l.calls, func(c *api.Call) bool { return c.Ended == nil })
+	})
 }
 
 // callLanes makes the lanes of the calls, in the order of their beginnings. A lane's
-// processes are the first of each call.
-func (m *Model) callLanes(all []*api.Process) (lanes []lane) {
-	first := map[callKey]*api.Process{}
+// processes are the first of each call. That a call has ended may be known from any of
+// its processes: an exited one stays as it was.
+func callLanes(all []*api.Process) (lanes []lane) {
+	first, last := map[callKey]*api.Process{}, map[callKey]*api.Call{}
 	for _, p := range all {
 		for i := range p.Calls {
-			if k := keyOf(&p.Calls[i]); first[k] == nil && m.calls[k] != nil {
+			c := &p.Calls[i]
+			k := keyOf(c)
+			if first[k] == nil && c.Began != nil {
 				first[k] = p
+			}
+			if c.Began != nil && (last[k] == nil || last[k].Ended == nil) {
+				last[k] = c
 			}
 		}
 	}
-	var calls []*api.Call
-	for k, c := range m.calls {
-		if first[k] == nil {
-			delete(m.calls, k) // its processes have been dropped
-			continue
-		}
-		calls = append(calls, c)
-	}
+	calls := slices.Collect(maps.Values(last))
 	slices.SortFunc(calls, func(a, b *api.Call) int { return cmp.Or(a.Began.Compare(*b.Began), strings.Compare(a.ID, b.ID)) })
 	at := map[string]int{}
 	for _, c := range calls {

@@ -26,7 +26,6 @@ type Model struct {
 	Asked   time.Time // when they were requested
 
 	known map[api.Ref]*api.Process // of the history and the picture
-	calls map[callKey]*api.Call
 	lanes []lane
 	sel   int
 	top   int
@@ -63,13 +62,13 @@ func (l *lane) key() (k laneKey) {
 
 // New is the timeline of a session.
 func New(session string) *Model {
-	return &Model{Session: session, known: map[api.Ref]*api.Process{}, calls: map[callKey]*api.Call{}, rows: 1}
+	return &Model{Session: session, known: map[api.Ref]*api.Process{}, rows: 1}
 }
 
 // Remember adds the session's tree from the history.
 func (m *Model) Remember(t *api.Tree) {
 	for i := range t.Nodes {
-		m.learn(&t.Nodes[i].Process)
+		m.known[t.Nodes[i].Ref] = &t.Nodes[i].Process
 	}
 }
 
@@ -77,7 +76,7 @@ func (m *Model) Remember(t *api.Tree) {
 func (m *Model) Update(p *picture.Picture, now time.Time, born func(*api.Process) time.Time) {
 	p.All(func(r *picture.Row) {
 		if r.Process.Session == m.Session {
-			m.learn(r.Process)
+			m.known[r.Process.Ref] = r.Process
 		}
 	})
 	m.now, m.over = now, false
@@ -96,11 +95,6 @@ func (m *Model) Update(p *picture.Picture, now time.Time, born func(*api.Process
 		}
 	}
 	m.arrange(m.bounded(slices.SortedFunc(maps.Values(m.known), func(a, b *api.Process) int { return a.Ref.Compare(b.Ref) })))
-}
-
-func (m *Model) learn(p *api.Process) {
-	m.known[p.Ref] = p
-	m.learnCalls(p)
 }
 
 // bounded drops the oldest exited processes if there are too many.
@@ -132,7 +126,7 @@ func (m *Model) arrange(all []*api.Process) {
 			roots = append(roots, p)
 		}
 	}
-	m.lanes = m.callLanes(all)
+	m.lanes = callLanes(all)
 	var add func(processes []*api.Process, depth int, again bool)
 	add = func(processes []*api.Process, depth int, again bool) {
 		times := map[string]int{}

@@ -109,6 +109,21 @@ func TestLanesOfPrograms(t *testing.T) {
 	}
 }
 
+// A creator is older: of two processes that name each other the older is a root, and both have a lane.
+func TestYoungerCreator(t *testing.T) {
+	m, l := loop(600)
+	m.Remember(&api.Tree{Nodes: []api.Node{{Process: process(200, 201, 1, 2, "older")}, {Process: process(201, 200, 1, 2, "younger")}}})
+	m.Update(l.Picture, *at(1200), born)
+	depths := map[string]int{}
+	for i := range m.lanes {
+		depths[m.lanes[i].last().Comm] = m.lanes[i].depth
+	}
+	older, found := depths["older"]
+	if !found || older != 0 || depths["younger"] != 1 {
+		t.Errorf("lanes at %v", depths)
+	}
+}
+
 func TestZoomAndPan(t *testing.T) {
 	m, l := loop(10)
 	span := func() time.Duration { from, to := m.Span(); return to.Sub(from) }

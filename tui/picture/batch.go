@@ -1,6 +1,10 @@
 package picture
 
-import "github.com/lineage-ebpf/lineage/api"
+import (
+	"cmp"
+
+	"github.com/lineage-ebpf/lineage/api"
+)
 
 // Batch is the content of one or more frames; later ones win. Its size is limited by
 // that of the picture, however many frames there were.
@@ -30,26 +34,22 @@ func (b *Batch) Whole() bool { return !b.partial }
 // incomplete; further parts of a snapshot come as diffs. Add copies what it keeps: one
 // long-lived process must not keep the whole frame in memory.
 func (b *Batch) Add(f *api.Frame) {
-	if f.Kind == "snapshot" {
-		*b = *NewBatch()
-		b.Reset = true
-	}
-	if f.Kind == "snapshot" || f.Kind == "diff" {
-		b.partial = f.Partial
-	}
+	later := NewBatch()
+	later.Reset, later.Status, later.TimeNS = f.Kind == "snapshot", f.Status, f.TimeNS
+	later.partial = f.Partial || b.partial && f.Kind == "heartbeat"
 	for i := range f.Upsert {
-		b.upsert(new(f.Upsert[i]))
+		later.Upsert[f.Upsert[i].Ref] = new(f.Upsert[i])
 	}
 	for _, ref := range f.Remove {
-		b.remove(ref)
+		later.Remove[ref] = true
 	}
 	for i := range f.Sessions {
-		b.session(new(f.Sessions[i]))
+		later.Sessions[f.Sessions[i].ID] = new(f.Sessions[i])
 	}
 	for _, id := range f.Closed {
-		b.closed(id)
+		later.Closed[id] = true
 	}
-	b.finish(f.Status, f.TimeNS)
+	b.Merge(later)
 }
 
 // Merge puts a later batch on top; later must not be used afterwards.
@@ -58,49 +58,23 @@ func (b *Batch) Merge(later *Batch) {
 		*b = *later
 		return
 	}
-	for _, p := range later.Upsert {
-		b.upsert(p)
-	}
-	for ref := range later.Remove {
-		b.remove(ref)
-	}
-	for _, s := range later.Sessions {
-		b.session(s)
-	}
-	for id := range later.Closed {
-		b.closed(id)
-	}
-	b.finish(later.Status, later.TimeNS)
+	put(b.Upsert, b.Remove, later.Upsert, later.Remove, b.Reset)
+	put(b.Sessions, b.Closed, later.Sessions, later.Closed, b.Reset)
+	b.Status = cmp.Or(later.Status, b.Status)
+	b.TimeNS = max(b.TimeNS, later.TimeNS)
 	b.partial = later.partial
 }
 
-func (b *Batch) upsert(p *api.Process) {
-	delete(b.Remove, p.Ref)
-	b.Upsert[p.Ref] = p
-}
-
-func (b *Batch) remove(ref api.Ref) {
-	delete(b.Upsert, ref)
-	if !b.Reset {
-		b.Remove[ref] = true
+// put puts what is there later, and what is gone, on top. A whole picture does not need what is gone.
+func put[K comparable, V any](there map[K]V, gone map[K]bool, later map[K]V, left map[K]bool, whole bool) {
+	for k, v := range later {
+		delete(gone, k)
+		there[k] = v
 	}
-}
-
-func (b *Batch) session(s *api.Session) {
-	delete(b.Closed, s.ID)
-	b.Sessions[s.ID] = s
-}
-
-func (b *Batch) closed(id string) {
-	delete(b.Sessions, id)
-	if !b.Reset {
-		b.Closed[id] = true
+	for k := range left {
+		delete(there, k)
+		if !whole {
+			gone[k] = true
+		}
 	}
-}
-
-func (b *Batch) finish(s *api.WatchStatus, t api.U64) {
-	if s != nil {
-		b.Status = s
-	}
-	b.TimeNS = max(b.TimeNS, t)
 }

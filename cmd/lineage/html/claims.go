@@ -24,9 +24,6 @@ type call struct {
 
 // call notes that a tool call begins or ends.
 func (p *Page) call(at uint64, ev *api.Event) {
-	if ev.Call == nil {
-		return
-	}
 	key := keyOf(ev.Call)
 	c := p.byID[key]
 	running := c != nil && c.ended == 0
@@ -66,9 +63,6 @@ type portKey struct {
 
 // port notes that a member listens, or no longer.
 func (p *Page) port(at uint64, ev *api.Event) {
-	if ev.Port == nil {
-		return
-	}
 	key := portKey{ev.Process.Ref, clip(display.Port(ev.Port), maxName)}
 	o := p.listens[key]
 	switch {
@@ -82,7 +76,7 @@ func (p *Page) port(at uint64, ev *api.Event) {
 		p.more.ports++
 	default:
 		o = &port{portKey: key, from: at}
-		if m := p.members.get(key.ref); m != nil {
+		if m := p.members.all[key.ref]; m != nil {
 			o.runs = m.command
 		}
 		p.ports = append(p.ports, o)

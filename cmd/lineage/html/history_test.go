@@ -78,7 +78,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%s: asked for %+v", name, q)
 		}
 		if tt.processes == 4 {
-			if c := p.members.get(late.Ref).creator; c == nil || c.Ref != nodes[1].Ref {
+			if c := p.members.all[late.Ref].creator; c == nil || c.Ref != nodes[1].Ref {
 				t.Errorf("%s: a dead creator is lost: %+v", name, c)
 			}
 		}

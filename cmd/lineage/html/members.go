@@ -41,13 +41,10 @@ type members struct {
 	redact  func(argv []string) []string
 	all     map[api.Ref]*process
 	dead    []*process // in the order of their deaths, those that are still on the page
-	dropped int        // were on the page
-	unseen  int        // never were
+	dropped int        // were on the page, or would have been
 	texts   map[string]string
 	used    int // bytes of texts
 }
-
-func (m *members) get(ref api.Ref) *process { return m.all[ref] }
 
 // start is when a process was forked, in ns of boottime.
 func (x *process) start() uint64 { return uint64(x.StartNS) }
@@ -63,7 +60,7 @@ func (x *process) end() uint64 {
 // born adds a process; nil: there are too many that live.
 func (m *members) born(doc *api.Process) *process {
 	if !m.room() {
-		m.unseen++
+		m.dropped++
 		return nil
 	}
 	x := new(process)

@@ -71,7 +71,8 @@ func (p *Page) Event(ev *api.Event) {
 		}
 		p.clock.tick(uint64(ev.UntilNS), ev.Time)
 		p.gap(what + " missing: " + ev.Where)
-	case ev.TimeNS != 0 && ev.Type != "":
+	case ev.TimeNS == 0:
+	default:
 		p.clock.tick(uint64(ev.TimeNS), ev.Time)
 		p.apply(uint64(ev.TimeNS), ev)
 	}
@@ -97,27 +98,22 @@ func (c *clock) wall(at uint64) *time.Time {
 }
 
 func (p *Page) apply(at uint64, ev *api.Event) {
-	if ev.Type == api.EventSession {
-		p.state(at, ev)
-		return
-	}
-	if ev.Type == api.EventMark {
-		p.call(at, ev)
-		return
-	}
-	if ev.Process == nil {
-		return
-	}
-	m := p.saw(ev.Process)
 	switch {
-	case m == nil:
-	case ev.Was != nil && ev.SinceNS != 0:
-		p.members.replaced(m, ev.Was)
-	case ev.To != nil:
-		m.adopter = ev.To.PID
-	}
-	if ev.Port != nil {
-		p.port(at, ev)
+	case ev.Type == api.EventSession:
+		p.state(at, ev)
+	case ev.Type == api.EventMark && ev.Call != nil:
+		p.call(at, ev)
+	case ev.Process != nil:
+		m := p.saw(ev.Process)
+		if m != nil && ev.Was != nil && ev.SinceNS != 0 {
+			p.members.replaced(m, ev.Was)
+		}
+		if m != nil && ev.To != nil {
+			m.adopter = ev.To.PID
+		}
+		if ev.Port != nil {
+			p.port(at, ev)
+		}
 	}
 }
 
@@ -154,7 +150,7 @@ func (p *Page) step(at uint64, text, kind string) {
 
 // saw takes a process as it is now, or was at its end; nil: there are too many.
 func (p *Page) saw(doc *api.Process) *process {
-	m := p.members.get(doc.Ref)
+	m := p.members.all[doc.Ref]
 	if m == nil {
 		if m = p.members.born(doc); m == nil {
 			return nil

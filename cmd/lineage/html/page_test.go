@@ -147,7 +147,7 @@ func TestTree(t *testing.T) {
 	require.Contains(t, page,
 		`<b>101</b><code>/bin/bash -lc &#39;npm run dev &amp;&#39;</code>`, `<em class="leftover">left over</em>`,
 		`<b>×30</b><code>test -e out</code>`, `<i class="kill">SIGKILL</i>`, `<em class="call">Bash toolu_01</em>`, `its creator died; its parent was then 99`,
-		"All 46 processes, below the process that created each.", "<td>tcp 127.0.0.1:5173</td>", "no request", "level 4, policy mode observe")
+		`codex exec &#39;--token=[redacted]&#39;`, "All 46 processes, below the process that created each.", "<td>tcp 127.0.0.1:5173</td>", "no request", "level 4, policy mode observe")
 	if strings.Index(page, "<b>101</b>") > strings.Index(page, "<b>102</b>") || strings.Contains(page, "ran before") {
 		t.Error("the leftover is not below its creator, or the root has run lineage")
 	}

@@ -142,12 +142,6 @@ func (p *Page) began() string {
 	if root == nil {
 		return ""
 	}
-	if m := p.members.get(root.Ref); m != nil {
-		if len(m.earlier) > 0 {
-			return m.earlier[0]
-		}
-		return m.command
-	}
 	argv, comm, cut := display.Began(root)
 	return p.members.shown(&api.Process{Argv: argv, Comm: comm, ArgvTruncated: cut})
 }

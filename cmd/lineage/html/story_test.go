@@ -146,7 +146,7 @@ func (s *story) listen(kind api.EventType, pid, port int) {
 // compiles; text is what its members call themselves.
 func agent(text string) (*story, *api.Report) {
 	s := tell("agent" + text)
-	s.page.session.Root.Ref = api.Ref{PID: 100, StartNS: api.U64(s.at)}
+	s.page.session.Root = &api.Process{Ref: api.Ref{PID: 100, StartNS: api.U64(s.at)}, Argv: []string{"codex", "exec", "--token=hunter2" + text}}
 	s.state("active", "")
 	s.fork(0, 100, "exe")
 	s.wait(3).exec(100, "/usr/bin/codex", "exec", "fix the failing test"+text)

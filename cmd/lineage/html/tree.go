@@ -1,7 +1,6 @@
 package html
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -282,7 +281,7 @@ func (x *process) ending() (text, kind string) {
 	if o := x.outcome; o != nil && o.Outcome != api.OutcomeSelf && o.Outcome != api.OutcomeBranch {
 		short := *o
 		short.Why = ""
-		return cmp.Or(endings[o.Outcome], display.Outcome(&short)), class(o.Outcome)
+		return display.Outcome(&short), class(o.Outcome)
 	}
 	if x.Exited == nil {
 		return "its end was not seen", "open"
@@ -297,6 +296,3 @@ func (x *process) ending() (text, kind string) {
 func (x *process) exited() string {
 	return clip(display.Text(display.Exited(&x.Process, "", "exit ")), maxName)
 }
-
-// endings are words for outcomes that package display names otherwise.
-var endings = map[api.OutcomeKind]string{api.OutcomeLeft: "still alive"}

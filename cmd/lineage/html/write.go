@@ -103,7 +103,7 @@ func (p *Page) settle(r *api.Report) {
 		return
 	}
 	for i := range r.Processes {
-		if m := p.members.get(r.Processes[i].Ref); m != nil {
+		if m := p.members.all[r.Processes[i].Ref]; m != nil {
 			m.outcome = &r.Processes[i]
 		}
 	}
@@ -152,7 +152,7 @@ func (p *Page) notes(c *content, r *api.Report, shown int) {
 	}
 	c.Parts = append(c.Parts, fact{"tree", "Processes"})
 	c.Shown = "All " + display.Count(shown, "process", "processes") + ", below the process that created each."
-	all := shown + p.members.dropped + p.members.unseen
+	all := shown + p.members.dropped
 	if r != nil {
 		all = max(all, started(r, p.session))
 	}

@@ -75,10 +75,7 @@ func (p *Page) port(at uint64, ev *api.Event) {
 	case len(p.ports) == maxPorts:
 		p.more.ports++
 	default:
-		o = &port{portKey: key, from: at}
-		if m := p.members.all[key.ref]; m != nil {
-			o.runs = m.command
-		}
+		o = &port{portKey: key, from: at, runs: p.members.show(ev.Process)}
 		p.ports = append(p.ports, o)
 		p.listens[key] = o
 	}

@@ -75,13 +75,6 @@ func (m *members) born(doc *api.Process) *process {
 	return x
 }
 
-// replaced notes what a process ran before, by an exec of its own.
-func (m *members) replaced(x *process, was *api.Process) {
-	if len(x.earlier) < maxEarlier {
-		x.earlier = append(x.earlier, m.show(was))
-	}
-}
-
 // show is the command of a process as it can be shown.
 func (m *members) show(doc *api.Process) string {
 	limit := maxCommand
@@ -121,9 +114,6 @@ func (m *members) intern(text string) string {
 	m.used += len(text) + int(unsafe.Sizeof(text))
 	return text
 }
-
-// died notes that a process may leave the page, if room is needed.
-func (m *members) died(x *process) { m.dead = append(m.dead, x) }
 
 // room makes room for a process: the one that died first leaves the page.
 func (m *members) room() bool {

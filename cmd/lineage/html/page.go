@@ -105,8 +105,8 @@ func (p *Page) apply(at uint64, ev *api.Event) {
 		p.call(at, ev)
 	case ev.Process != nil:
 		m := p.saw(ev.Process)
-		if m != nil && ev.Was != nil && ev.SinceNS != 0 {
-			p.members.replaced(m, ev.Was)
+		if m != nil && ev.Was != nil && ev.SinceNS != 0 && len(m.earlier) < maxEarlier {
+			m.earlier = append(m.earlier, p.members.show(ev.Was))
 		}
 		if m != nil && ev.To != nil {
 			m.adopter = ev.To.PID
@@ -167,7 +167,7 @@ func (p *Page) saw(doc *api.Process) *process {
 	if p.members.is(m, doc); m.Exited == nil {
 		return m
 	}
-	p.members.died(m)
+	p.members.dead = append(p.members.dead, m)
 	if root := p.session.Root; root != nil && root.Ref == m.Ref {
 		if !p.ending {
 			p.rootEnd = m.end()

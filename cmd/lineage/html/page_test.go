@@ -151,6 +151,9 @@ func TestTree(t *testing.T) {
 	if strings.Index(page, "<b>101</b>") > strings.Index(page, "<b>102</b>") || strings.Contains(page, "ran before") {
 		t.Error("the leftover is not below its creator, or the root has run lineage")
 	}
+	s.fork(100, 600, "sh")
+	s.event(api.Event{Type: "exec", SinceNS: 1, Process: &api.Process{Ref: s.ref(600), Argv: []string{"make"}}, Was: &api.Process{Argv: []string{"sh", "hunter2"}}})
+	require.Contains(t, written(t, s, r), "ran before: sh &#39;[redacted]&#39;")
 }
 
 // TestContinues: a session that "run --on-exit report" leaves alive was not ended in vain, and one without a verdict not at all.

@@ -22,7 +22,6 @@ var forms = map[string]string{
 	"lineage.Node":             "a copy of it, for other goroutines and the disk",
 	"tracer.Process":           "a process in a walk over the kernel's tasks",
 	"lineage.Seen":             "the same as the graph takes it",
-	"cmd/lineage/html.process": "a process of a page of 131,072, as it can be shown",
 }
 
 const maxForms = 7 // it only goes down

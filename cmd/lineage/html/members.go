@@ -27,7 +27,6 @@ type process struct {
 	command string   // as it can be shown
 	earlier []string // commands before this one
 	calls   string
-	trace   string
 	adopter int // PID of the new parent
 
 	outcome *api.Outcome // of the receipt; nil: it is not there
@@ -90,11 +89,13 @@ func (m *members) show(doc *api.Process) string {
 
 // is notes what a process is now. What a member chooses is kept once, and not all of it.
 func (m *members) is(x *process, doc *api.Process) {
-	x.Process = api.Process{Ref: doc.Ref, NSPID: doc.NSPID, Session: m.name(doc.Session), Exe: m.name(doc.Exe), UID: cmp.Or(doc.UID, x.UID),
-		Container: doc.Container, Started: cmp.Or(doc.Started, doc.Exited), Exited: doc.Exited, ExitCode: doc.ExitCode, Signal: doc.Signal, Killer: doc.Killer,
-		Evidence: doc.Evidence, CPUSeconds: doc.CPUSeconds, RSSBytes: doc.RSSBytes}
-	x.command = m.show(doc)
-	x.calls, x.trace = m.intern(display.Calls(doc.Calls)), m.intern(display.Trace(doc.Trace))
+	uid := cmp.Or(doc.UID, x.UID)
+	x.command, x.calls = m.show(doc), m.intern(display.Calls(doc.Calls))
+	x.Process = *doc
+	x.UID, x.Started = uid, cmp.Or(doc.Started, doc.Exited)
+	x.Session, x.Exe = m.name(doc.Session), m.name(doc.Exe)
+	x.Argv, x.FirstArgv, x.Calls = nil, nil, nil
+	x.Cgroup, x.Cwd = "", ""
 }
 
 func (m *members) name(text string) string { return m.intern(clip(display.Text(text), maxName)) }

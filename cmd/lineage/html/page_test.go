@@ -187,9 +187,7 @@ func TestUnseen(t *testing.T) {
 	s.call(101, "id", "", true)
 	r := &api.Report{Verdict: "clean", Started: 10, Processes: []api.Outcome{{Ref: ref(1), Comm: "x", Outcome: "kill"}, {Ref: ref(2), Comm: "x", Outcome: "kill", Leftover: true}}}
 	page := written(t, s, r)
-	require.Contains(
-		t,
-		page,
+	require.Contains(t, page,
 		`<td class="n">101</td><td class="n">5ms</td>`,
 		`<td class="n">102</td><td class="n">end not reported</td>`,
 		`<td class="n">0.005s</td><td class="n">0.005s</td>`,
@@ -271,9 +269,7 @@ func TestRoom(t *testing.T) {
 	born(maxMembers + 1000)
 	require.Equal(t, len(s.page.members.all), maxMembers)
 	page := written(t, s, nil)
-	require.Contains(
-		t,
-		page,
+	require.Contains(t, page,
 		"<b>101</b><code>server</code>",
 		"1002 processes below it not shown",
 		fmt.Sprintf("%d of %d processes, below the process that created each. Not shown: 1002.", maxMembers, maxMembers+1002),

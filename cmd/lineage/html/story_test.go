@@ -70,23 +70,9 @@ func (s *story) whole(ev *api.Event) {
 			before = &api.Process{Exe: c.Exe, Argv: c.Argv, UID: c.UID}
 		}
 	}
-	p.Session, p.Comm, p.Exe, p.UID, p.Creator = cmp.Or(
-		p.Session,
-		before.Session,
-		"k3x9q2",
-	), cmp.Or(
-		p.Comm,
-		before.Comm,
-	), cmp.Or(
-		p.Exe,
-		before.Exe,
-	), cmp.Or(
-		p.UID,
-		before.UID,
-	), cmp.Or(
-		p.Creator,
-		before.Creator,
-	)
+	p.Session, p.Comm = cmp.Or(p.Session, before.Session, "k3x9q2"), cmp.Or(p.Comm, before.Comm)
+	p.Exe, p.UID = cmp.Or(p.Exe, before.Exe), cmp.Or(p.UID, before.UID)
+	p.Creator = cmp.Or(p.Creator, before.Creator)
 	if p.Argv == nil {
 		p.Argv = before.Argv
 	}

@@ -227,8 +227,8 @@ func (t *tree) notes(x *process) (notes []string) {
 	if x.adopter != 0 {
 		say("its creator died; its parent was then %d", x.adopter)
 	}
-	if x.trace != "" {
-		say("%s", x.trace)
+	if x.Trace != nil {
+		say("%s", display.Trace(x.Trace))
 	}
 	if x.outcome != nil && x.outcome.Why != "" {
 		say("%s", clip(display.Text(x.outcome.Why), maxName))

@@ -48,6 +48,7 @@ type Known struct {
 type known struct {
 	creator  api.Ref
 	parent   api.Ref
+	in       string // its session
 	runs     *program
 	started  int64 // ns; 0: not known
 	exited   int64 // ns; 0: it lives
@@ -134,7 +135,7 @@ func (k *Known) remember(p *api.Process) {
 		}
 	}
 	args, cut := Cut(strings.Join(p.Argv, " "), room)
-	x := &known{uid: -1}
+	x := &known{in: p.Session, uid: -1}
 	if p.Creator != nil {
 		x.creator = *p.Creator
 	}
@@ -298,6 +299,12 @@ func (k *Known) end(was *SessionInfo, e *api.Event) *SessionInfo {
 		return s
 	}
 	s.over = true
+	for ref, x := range k.processes {
+		if x.in == s.ID && x.exited == 0 { // its exit was lost
+			x.exited = s.Ended.UnixNano()
+			k.bury(ref)
+		}
+	}
 	if k.ended = append(k.ended, s.ID); len(k.ended) > maxEnded {
 		delete(k.sessions, k.ended[0])
 		k.ended = k.ended[1:]

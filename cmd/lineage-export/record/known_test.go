@@ -170,11 +170,12 @@ func TestBounds(t *testing.T) {
 	if len(k.processes) != maxProcesses || k.text > maxText+maxProcesses*(shortArgs+1) {
 		t.Errorf("%d processes with %d bytes", len(k.processes), k.text)
 	}
-	for n := range maxProcesses {
+	for n := range maxProcesses / 2 {
 		take(t, k, of(n+10, 0, exited))
 	}
+	take(t, k, &api.Event{Type: api.EventSession, Session: "a", State: api.StateEnded, Time: new(time.Unix(3, 0))}) // the other exits were lost
 	take(t, k, of(1<<20, 0))
-	if n := len(k.processes); n > maxDead+2 || k.Process(ref(1<<20)) == nil || k.text != 0 {
+	if n := len(k.processes); n > maxDead+2 || k.Process(ref(1<<20)) == nil || k.text > maxDead*(shortArgs+1) {
 		t.Errorf("%d processes with %d bytes after they exited", n, k.text)
 	}
 }

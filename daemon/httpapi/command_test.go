@@ -3,6 +3,7 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
 	"encoding/pem"
@@ -234,18 +235,21 @@ func TestCommandIncomplete(t *testing.T) {
 }
 
 // TestReceipts: one request after the other gives each receipt of sessions and of commands, once: also after a restart, and in another boot
-// those of the boot before. They are for root and the group, not for other users, members, or who brought a command.
+// those of the boot before. No secret is in them, whoever asks. They are for root and the group, not for other users, members, or who brought a command.
 func TestReceipts(t *testing.T) {
 	o := newOrdered(t)
-	place, seen := "0.0", map[string]*api.Receipt{}
+	place, seen, who := "0.0", map[string]*api.Receipt{}, "reader"
 	next := func() *api.Receipt {
-		answer := o.Do("reader", "GET", "/v1/history?after="+place, nil)
+		answer := o.Do(who, "GET", "/v1/history?after="+place, nil)
 		if answer.Status == http.StatusTooManyRequests {
 			return nil
 		}
 		d := daemontest.Into[api.Sessions](answer, http.StatusOK)
 		place = d.Next
 		if r := d.Receipt; r != nil {
+			if bytes.Contains(answer.Body, []byte("hunter2")) || bytes.Contains(answer.Body, []byte("argv")) != bytes.Contains(answer.Body, []byte("[redacted]")) {
+				t.Errorf("%s gets %s", who, answer.Body)
+			}
 			if seen[r.ID] != nil {
 				t.Errorf("again: %+v", r)
 			}
@@ -256,6 +260,7 @@ func TestReceipts(t *testing.T) {
 	ends := func(pid uint32, name string, grace int64) (session, command string) {
 		s := o.Session("user", pid, api.NewSession{Name: name, GraceMS: daemontest.MS(grace)})
 		o.K.Edit(pid, func(p *kerneltest.Proc) { p.IgnoreTerm = true })
+		o.K.Exec(pid, "/bin/a", "a\x00--password=hunter2\x00")
 		c := daemontest.Into[api.CommandReply](o.Do("else", "POST", "/v1/commands", o.command("ann", nil, name)), http.StatusAccepted)
 		return s.ID + "-" + s.Root.Ref.String(), "command-" + o.receipt(c).ID
 	}
@@ -270,6 +275,7 @@ func TestReceipts(t *testing.T) {
 	session, command := ends(100, "ci-0", 0)
 	over(session, command, "")
 	o.Restart()
+	who = "root"
 	session, command = ends(200, "ci-1", 0)
 	over(session, command, "")
 	for _, after := range []string{place, "now"} {

@@ -138,12 +138,17 @@ func (r *Ring) add(events []tracer.Event, of func(*tracer.Event) (*About, *api.S
 			old := r.slot(r.first)
 			r.drop(old.Image)
 			r.drop(old.Was)
+			r.share.Book(room(old.Subject, -1))
 			*old = Event{}
 			r.first++
 		}
 		slot := r.slot(r.next)
 		slot.Seq, slot.Event = r.next, *ev
 		slot.About, slot.Subject = of(ev)
+		if d := slot.Subject; d != nil && !r.share.Take(room(d, 1)) {
+			d.Root = &api.Process{Ref: d.Root.Ref, Comm: d.Root.Comm, UID: d.Root.UID, Started: d.Root.Started, ArgvTruncated: true}
+			d.Ports, d.Brokered = nil, nil
+		}
 		r.next++
 	}
 	pace.Offer(r.added, struct{}{})
@@ -180,6 +185,15 @@ func (r *Ring) drop(img *lineage.Image) {
 	}
 	delete(r.texts, img)
 	r.share.Book(x.uid, -img.Size())
+}
+
+// room is how much of a session, and of whose, an event of it keeps: what members make long, times that.
+func room(d *api.Session, times int) (uid uint32, bytes int) {
+	if d == nil || d.Root == nil {
+		return 0, 0
+	}
+	n := memory.ArgvSize(d.Root.Argv) + memory.ArgvSize(d.Root.FirstArgv) + 8*len(d.Ports) + 1536*len(d.Brokered) // whose command lines are short
+	return uint32(d.UID), times * n
 }
 
 // Pace wakes the readers after something was added: all at once, and only after it has

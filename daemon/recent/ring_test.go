@@ -80,6 +80,17 @@ func TestShared(t *testing.T) {
 	if cut := buf[n-2].Image; !cut.Truncated || cut.Comm != "x" || len(cut.Argv) != 0 {
 		t.Errorf("%+v of the user with too many", cut)
 	}
+	var shown []*api.Session // of events of sessions, whose documents have command lines too
+	for uid := range Size {
+		r.add(make([]tracer.Event, 1), func(*tracer.Event) (*About, *api.Session) {
+			d := &api.Session{UID: 7 + uid/(Size-1), Root: &api.Process{Argv: []string{much}, FirstArgv: []string{much}}}
+			shown = append(shown, d)
+			return nil, d
+		})
+	}
+	if used := r.share.Used(); used > Bytes || shown[Size-2].Root.Argv != nil || shown[Size-1].Root.FirstArgv == nil {
+		t.Errorf("%d bytes, the first user's %+v, the second one's %+v", used, shown[Size-2].Root, shown[Size-1].Root)
+	}
 	r.add(make([]tracer.Event, Size), nobody)
 	if r.share.Used() != 0 || len(r.texts) != 0 {
 		t.Errorf("%d bytes of %d command lines at the end", r.share.Used(), len(r.texts))

@@ -38,7 +38,7 @@ func (l *encodedEvents) line(k document.Clock, r *recent.Event, c access.Caller)
 		return encode(k, r, c)
 	}
 	sight := access.Whole
-	if r.Image != nil {
+	if r.Image != nil || r.Was != nil {
 		sight = c.Sees(r.UID)
 	}
 	slot := &l.lines[sight][r.Seq%recentLines]

@@ -64,9 +64,16 @@ func TestRecentLines(t *testing.T) {
 	if newer := get(root); !bytes.Contains(newer, []byte(`"seq":"`+strconv.Itoa(7+recentLines)+`"`)) {
 		t.Errorf("%s", newer)
 	}
+	// What a process was counts if it is not known what it is now.
+	r.Seq++
+	r.Was, r.WasUID, r.Image, r.Type = r.Image, r.UID, nil, tracer.EventExec
+	if text := get(root); !bytes.Contains(text, []byte("--secret")) || bytes.Contains(get(other), []byte("--secret")) {
+		t.Errorf("root gets %s, another uid %s", text, get(other))
+	}
+	r.Image = r.Was
 	// Of two users each caller gets what it may see of both.
 	r.Seq++
-	r.Was, r.WasUID, r.Type = &lineage.Image{Argv: []string{"su", "--other"}}, 5, tracer.EventExec
+	r.Was, r.WasUID = &lineage.Image{Argv: []string{"su", "--other"}}, 5
 	for uid, want := range map[uint32][2]bool{0: {true, true}, 1000: {true, false}, 5: {false, true}, 1: {}} {
 		text := get(access.Caller{UID: uid})
 		if got := [2]bool{bytes.Contains(text, []byte("--secret")), bytes.Contains(text, []byte("--other"))}; got != want {

@@ -228,13 +228,16 @@ func (r *Recorder) batch(most uint64) (b *batch, more bool) {
 		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
 		b.Events = append(b.Events, gap)
 	}
-	hidden := make(map[*lineage.Image]*lineage.Image)
-	for i := range buf[:n] {
+	hidden, full := make(map[*lineage.Image]*lineage.Image), uint64(n) == most
+	for i, bytes := 0, 0; i < n; i++ {
 		b.Events = append(b.Events, r.record(&buf[i], hidden))
+		if bytes += len(b.Events[len(b.Events)-1].Subject); bytes > maxPiece { // members choose how long they are, and a block has a bound
+			n, full = i+1, true
+		}
 	}
 	b.next = first + uint64(n)
 	r.ask(b)
-	return b, uint64(n) == most || len(r.sessions) > 0
+	return b, full || len(r.sessions) > 0
 }
 
 // record converts an event for the file, without its secrets, and notes what it changes. Events that share

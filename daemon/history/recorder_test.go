@@ -3,9 +3,11 @@
 package history
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,6 +89,26 @@ func TestRecorderTurn(t *testing.T) {
 	}
 	if r.flush(time.Minute); r.next-first < 3*journal.MaxBlock {
 		t.Errorf("%d events when there was time for all", r.next-first)
+	}
+}
+
+// TestLongSubjects: a block has few events of sessions with long command lines, so that it stays within its bound.
+func TestLongSubjects(t *testing.T) {
+	r, _ := newRecorder(t)
+	r.flush(time.Minute)
+	first := r.next
+	require.NoError(t, r.registry.Update(func(tx registry.Tx) {
+		for s := range tx.Sessions() {
+			long := tracer.Event{Type: tracer.EventExec, Time: 2, Process: s.Info().Root, Session: s.ID(), Argv: append(bytes.Repeat([]byte{1}, 4094), 0)}
+			active := tracer.Event{Type: tracer.EventSession, Time: 3, Session: s.ID(), State: tracer.StateActive}
+			tx.Apply(append([]tracer.Event{long}, slices.Repeat([]tracer.Event{active}, 400)...))
+		}
+	}))
+	if more := r.turn(journal.MaxBlock - 1); !more || r.next-first > 200 {
+		t.Errorf("more %v, %d events", more, r.next-first)
+	}
+	if r.flush(time.Minute); r.next-first != 401 {
+		t.Errorf("%d events", r.next-first)
 	}
 }
 

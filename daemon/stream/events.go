@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -38,14 +37,16 @@ type Events struct {
 	turns      turns
 	presenting sync.Mutex // held while a reader gets the present processes
 	replaying  sync.Mutex // held while one gets a block of the history
-	packed     atomic.Int32
+	packed     chan struct{}
 }
 
 // maxPacked is how many readers get compressed lines at once: each takes a megabyte.
 const maxPacked = 8
 
 // New makes the streams of a daemon.
-func New(o Options) *Events { return &Events{o: o, turns: newTurns()} }
+func New(o Options) *Events {
+	return &Events{o: o, turns: newTurns(), packed: make(chan struct{}, maxPacked)}
+}
 
 // Now as a first number means: only new events.
 const Now = math.MaxUint64
@@ -80,9 +81,11 @@ func (e *Events) Serve(ctx context.Context, w http.ResponseWriter, c access.Call
 		return err
 	}
 	if q.Gzip {
-		defer e.packed.Add(-1)
-		if e.packed.Add(1) <= maxPacked {
+		select {
+		case e.packed <- struct{}{}:
+			defer func() { <-e.packed }()
 			rd.out.pack()
+		default:
 		}
 	}
 	rd.out.Begin()

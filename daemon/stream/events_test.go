@@ -3,6 +3,7 @@
 package stream_test
 
 import (
+	"bufio"
 	"fmt"
 	"net/http"
 	"os"
@@ -119,6 +120,28 @@ func TestEventsRefused(t *testing.T) {
 	w.Do("user", "GET", "/v1/events?from=x", nil).Refused(api.CodeBadRequest)
 	w.Do("user", "GET", "/v1/events?snapshot=yes", nil).Refused(api.CodeBadRequest)
 	w.Do("user", "GET", "/v1/events?sesion=x", nil).Refused(api.CodeBadRequest)
+}
+
+// TestPacked: eight readers at once get compressed lines, each with a megabyte of the daemon; others get them plain.
+func TestPacked(t *testing.T) {
+	w := daemontest.New(t)
+	open := func() *http.Response {
+		resp, err := w.Client("root").Get("http://lineage/v1/events?snapshot=1")
+		require.NoError(t, err)
+		t.Cleanup(func() { resp.Body.Close() })
+		if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.Contains(line, `"kind":"recording"`) {
+			t.Errorf("%s, %v", line, err)
+		}
+		return resp
+	}
+	oldest := open()
+	for n := range 8 {
+		if resp := open(); resp.Uncompressed != (n < 7) || !oldest.Uncompressed {
+			t.Errorf("%d: compressed %v", n, resp.Uncompressed)
+		}
+	}
+	oldest.Body.Close()
+	w.Until(func() bool { return open().Uncompressed })
 }
 
 func TestEventsLost(t *testing.T) {

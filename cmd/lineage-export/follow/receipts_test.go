@@ -11,7 +11,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -257,17 +256,17 @@ func TestSaidOnce(t *testing.T) {
 		defer p.Store.Close()
 		var log bytes.Buffer
 		p.Receipts.Log = zerolog.New(&log)
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { p.Run(ctx) })
-		time.Sleep(time.Second)
+		run := func(d time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			p.Run(ctx)
+		}
+		run(time.Second)
 		p.stream.away = true
 		p.end()
-		time.Sleep(10 * time.Minute)
+		run(10 * time.Minute)
 		p.stream.away = false
-		time.Sleep(longestPause * 2)
-		cancel()
-		running.Wait()
+		run(longestPause * 2)
 		if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "stored again") || len(p.stream.ids) != 1 {
 			t.Errorf("%v, %s", p.stream.ids, text)
 		}

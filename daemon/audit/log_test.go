@@ -366,7 +366,7 @@ func TestRedact(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l := opened(t, path, Options{Redact: policy.Default().Redact})
 	r := end("k3x9q2")
-	r.Report.Brokered = []api.Brokered{{Asked: &api.Process{Argv: []string{"docker", "--token=secret"}}}, {}}
+	r.Report.Brokered = []api.Brokered{{Asked: &api.Process{UID: new(0), Argv: []string{"docker", "--token=secret"}}}, {}}
 	l.Add(r)
 	require.NoError(t, l.Close())
 	all := records(t, path)

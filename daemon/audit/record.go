@@ -89,8 +89,7 @@ func (r *Record) redact(hide func([]string) []string) {
 	if hide == nil {
 		hide = func([]string) []string { return nil }
 	}
-	r.Report.Processes = document.Redacted(r.Report.Processes, hide)
-	r.Report.Brokered = document.RedactedBrokered(r.Report.Brokered, hide)
+	r.Report = document.RedactedReport(r.Report, hide)
 }
 
 // lessen leaves out of a report what members can make long.

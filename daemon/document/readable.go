@@ -20,15 +20,14 @@ func ReadableProcess(p *api.Process, r Reader) api.Process {
 	return d
 }
 
+// hiding reads all command lines, without secrets.
+type hiding func([]string) []string
+
+func (hide hiding) Argv(_ uint32, argv []string) []string { return hide(argv) }
+
 // RedactedSession is a copy without secrets.
 func RedactedSession(s *api.Session, redact func([]string) []string) *api.Session {
-	d := *s
-	if s.Root != nil {
-		d.Root = new(*s.Root)
-		d.Root.Argv, d.Root.FirstArgv = redact(d.Root.Argv), redact(d.Root.FirstArgv)
-	}
-	d.Brokered = RedactedBrokered(d.Brokered, redact)
-	return &d
+	return ReadableSession(s, hiding(redact))
 }
 
 // ReadableSession is a copy as r may read it.
@@ -53,28 +52,21 @@ func KnownArgv(p *api.Process, argv []string, r Reader) []string {
 
 // ReadableBrokered is a copy with the command lines as r gets them.
 func ReadableBrokered(all []api.Brokered, r Reader) []api.Brokered {
-	return brokered(all, func(p *api.Process) {
-		p.Argv = KnownArgv(p, p.Argv, r)
-		p.ArgvTruncated = p.ArgvTruncated && p.Argv != nil
-	})
-}
-
-// RedactedBrokered is a copy without secrets.
-func RedactedBrokered(all []api.Brokered, redact func([]string) []string) []api.Brokered {
-	return brokered(all, func(p *api.Process) { p.Argv = redact(p.Argv) })
-}
-
-// brokered is a copy with other command lines.
-func brokered(all []api.Brokered, change func(*api.Process)) []api.Brokered {
 	out := slices.Clone(all)
 	for i := range out {
-		if out[i].Asked != nil {
-			asked := *out[i].Asked
-			change(&asked)
+		if p := out[i].Asked; p != nil {
+			asked := *p
+			asked.Argv = KnownArgv(p, p.Argv, r)
+			asked.ArgvTruncated = p.ArgvTruncated && asked.Argv != nil
 			out[i].Asked = &asked
 		}
 	}
 	return out
+}
+
+// RedactedReport is a copy without secrets.
+func RedactedReport(d *api.Report, redact func([]string) []string) *api.Report {
+	return ReadableReport(d, 0, hiding(redact))
 }
 
 // ReadableReport is the receipt of a session of uid as r may read it.

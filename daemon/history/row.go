@@ -42,10 +42,7 @@ func (x *row) encode(redact func(argv []string) []string) (err error) {
 		return fmt.Errorf("encode session: %w", err)
 	}
 	if x.report != nil {
-		shown := *x.report
-		shown.Processes = document.Redacted(shown.Processes, redact)
-		shown.Brokered = document.RedactedBrokered(shown.Brokered, redact)
-		if x.Report, err = json.Marshal(&shown); err != nil {
+		if x.Report, err = json.Marshal(document.RedactedReport(x.report, redact)); err != nil {
 			return fmt.Errorf("encode receipt: %w", err)
 		}
 	}

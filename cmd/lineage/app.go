@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/console"
@@ -126,8 +127,16 @@ of them.`,
 		SilenceUsage:  true,
 		Args:          help.Subcommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) (err error) {
 			a.begun, a.Color = true, color.Value
+			cmd.Flags().Visit(func(f *pflag.Flag) {
+				if f.Value.Type() == "string" && f.Value.String() == "" { // as of a variable that is not set: not the same as without it
+					err = exit.Usage("%s: %w", cmd.Name(), exit.Invalid("--"+f.Name, "", "a text, or left out"))
+				}
+			})
+			if err != nil {
+				return err
+			}
 			return a.reach(cmd)
 		},
 	}

@@ -210,7 +210,7 @@ func TestHistoryInAFile(t *testing.T) {
 		"history k3x9q2 -H web1 --html " + page:        2,
 		"history nosuch --html " + page:                3,
 		"history k3x9q2 --html " + link:                1,
-		"history k3x9q2 --html=":                       1,
+		"history k3x9q2 --html=":                       2,
 		"history m8p4z1 --html " + page:                3,
 	} {
 		if code, stdout, stderr := newWorld(t, f).run(strings.Fields(line)...); code != want || stdout != "" || strings.Count(stderr, "\n") != 1 {

@@ -168,10 +168,8 @@ func (s *Selection) Find(ctx context.Context, c Client) (*Found, error) {
 		}
 		found.List = list
 	}
-	for i := range found.List.Items {
-		if len(s.Words) == 0 {
-			found.add(s, Choice{Session: &found.List.Items[i]})
-		}
+	for i := 0; len(s.Words) == 0 && i < len(found.List.Items); i++ {
+		found.add(s, Choice{Session: &found.List.Items[i]})
 	}
 	for _, word := range s.Words {
 		choices, err := s.named(ctx, c, word, found.List.Items)
@@ -198,7 +196,7 @@ func (f *Found) add(s *Selection, c Choice) {
 	if i := slices.IndexFunc(f.Choices, same); i >= 0 {
 		had := &f.Choices[i]
 		if had.Process = nil; c.Within == "" { // two words: the whole session
-			had.Within, had.Named = "", had.Named || c.Named
+			had.Within, had.Named = "", had.Named && had.Within == "" || c.Named
 		}
 	} else if c.Err != nil || s.Allows(c.Session) {
 		f.Choices = append(f.Choices, c)

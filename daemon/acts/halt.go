@@ -3,6 +3,7 @@
 package acts
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,52 +86,46 @@ func (a *Acts) halt(req *api.HaltRequest, c access.Caller) (to tracer.Halt, err 
 // the kernel continues if this daemon is killed; then, once, those that were opened meanwhile. An agent that
 // execs after that sees the halt, and what a rule opens after that the rule ends.
 func (a *Acts) haltAll(to tracer.Halt, req *api.HaltRequest, c access.Caller) ([]api.HaltedSession, error) {
-	first, err := a.named(req.Sessions, true)
-	if err != nil {
-		return nil, err
-	}
-	items, err := a.haltThese(to, first, c)
-	if err != nil {
-		return nil, err
-	}
-	a.recordHalt(req, c)
-	// After this every session that was being opened is in the kernel's list.
-	if err := a.o.Registry.Update(func(registry.Tx) {}); err != nil {
-		return nil, err
-	}
-	later, err := a.named(req.Sessions, false)
-	if err != nil {
-		return nil, err
-	}
-	later = slices.DeleteFunc(later, func(s tracer.SessionInfo) bool {
-		return slices.ContainsFunc(items, func(i api.HaltedSession) bool { return i.ID == s.ID.String() })
-	})
-	if len(later) == 0 {
-		return items, nil
-	}
-	more, err := a.haltThese(to, later, c)
-	return append(items, more...), err
-}
-
-// haltThese puts the halt in force, and with it ends those of the sessions that no guard spares.
-func (a *Acts) haltThese(to tracer.Halt, sessions []tracer.SessionInfo, c access.Caller) ([]api.HaltedSession, error) {
-	spared, err := a.End(&Target{Sessions: sessions}, &Order{Caller: c, Halt: &to})
 	items := []api.HaltedSession{}
-	for _, s := range sessions {
-		item := api.HaltedSession{ID: s.ID.String(), Name: s.Name}
-		if why := spared[s.ID]; why != nil {
-			item.Refused = why.Error()
-			a.o.Access.Refused(c, access.End, item.ID, item.Refused)
+	for _, first := range []bool{true, false} {
+		due, err := a.named(req.Sessions, first)
+		due = slices.DeleteFunc(due, func(s tracer.SessionInfo) bool {
+			return slices.ContainsFunc(items, func(i api.HaltedSession) bool { return i.ID == s.ID.String() })
+		})
+		if err != nil || !first && len(due) == 0 {
+			return items, err
 		}
-		items = append(items, item)
+		spared, err := a.End(&Target{Sessions: due}, &Order{Caller: c, Halt: &to})
+		for _, s := range due {
+			item := api.HaltedSession{ID: s.ID.String(), Name: s.Name}
+			if why := spared[s.ID]; why != nil {
+				item.Refused = why.Error()
+				a.o.Access.Refused(c, access.End, item.ID, item.Refused)
+			}
+			items = append(items, item)
+		}
+		if err != nil || !first {
+			return items, err
+		}
+		a.recordHalt(req, c)
+		// After this every session that was being opened is in the kernel's list.
+		if err := a.o.Registry.Update(func(registry.Tx) {}); err != nil {
+			return items, err
+		}
 	}
-	return items, err
+	return items, nil
 }
 
-// named are the live sessions that words name, or all without words. each: a word without one is an error.
+// named are the live sessions that words name, or all without words. each: a word without one is an error, but not the id
+// of one that is over: it may have ended since it was selected, and the others must not live for that.
 func (a *Acts) named(words []string, each bool) ([]tracer.SessionInfo, error) {
 	all, err := a.o.Kernel.Sessions()
 	found := map[string]bool{}
+	err = cmp.Or(err, a.o.Registry.Read(func(v registry.View) {
+		for x := range v.Sessions() {
+			found[x.ID().String()] = true
+		}
+	}))
 	all = slices.DeleteFunc(all, func(s tracer.SessionInfo) bool {
 		live := s.State == tracer.StateActive || s.State == tracer.StateEnding || s.State == tracer.StateCondemned
 		return !live || a.o.Hidden(s) || !Named(&s, words, found) && len(words) > 0

@@ -63,13 +63,16 @@ func TestRefused(t *testing.T) {
 	d.Unsignalled()
 }
 
-// TestSelects: a halt ends the sessions that it selects, and no other.
+// TestSelects: a halt ends the sessions that it selects, and no other, also if one of them is over since.
 func TestSelects(t *testing.T) {
 	d := daemontest.New(t)
 	web := d.Session("user", 100, api.NewSession{Name: "web"})
 	d.Session("user", 110, api.NewSession{Name: "other"})
 	d.Add(300, 1, 0, "lngtest-outsider")
-	h := set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "r", Sessions: []string{"w?b"}})
+	over := d.Session("user", 120, api.NewSession{Name: "over"})
+	d.K.Exit(120, 0)
+	d.Receipt(over.ID)
+	h := set(d, api.HaltRequest{Mode: api.ModeHalt, Reason: "r", Sessions: []string{over.ID, "w?b"}})
 	if len(h.Items) != 1 || h.Items[0] != (api.HaltedSession{ID: web.ID, Name: "web"}) || h.Halt == nil || h.Halt.Mode != api.ModeHalt {
 		t.Errorf("%+v", h)
 	}

@@ -18,7 +18,10 @@ import (
 // Memory is how long a plan can be used.
 const Memory = 15 * time.Minute
 
-const maxPlans = 64
+const (
+	maxPlans  = 131072 // the price of all plans: enough for as many sessions as a pattern may name, of 32 processes
+	planPrice = 96
+)
 
 // plan is what a token stands for.
 type plan struct {
@@ -51,20 +54,23 @@ func (p *plans) add(n *plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all = slices.DeleteFunc(p.all, func(o *plan) bool { return o.token == n.token && o.by == n.by })
-	if len(p.all) == maxPlans {
-		i := p.spare()
+	for i, price := p.spare(); len(p.all) > 0 && price+n.price() > maxPlans; i, price = p.spare() {
 		p.all = slices.Delete(p.all, i, i+1)
 	}
 	p.all = append(p.all, n)
 }
 
-// spare is the oldest plan of the owner that has the most, and root's only if there are no others:
-// by making plans, no user and no member can make those of others expire.
-func (p *plans) spare() (at int) {
+// price is what a plan takes: for itself, and for each process and command.
+func (n *plan) price() int { return planPrice + len(n.members) + len(n.commands) }
+
+// spare is the oldest plan of the owner whose plans take the most, and root's only if there are no others:
+// by making plans, no user and no member can make those of others expire. price is that of all.
+func (p *plans) spare() (at, price int) {
 	count := make(map[owner]int)
 	for _, n := range p.all {
+		price += n.price()
 		if n.by != (owner{}) {
-			count[n.by]++
+			count[n.by] += n.price()
 		}
 	}
 	for i, n := range p.all {
@@ -72,14 +78,15 @@ func (p *plans) spare() (at int) {
 			at = i
 		}
 	}
-	return at
+	return at, price
 }
 
 func (p *plans) find(tokens string, of Subject, now time.Duration) *plan {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	named := strings.Split(tokens, ",")
 	for _, n := range p.all {
-		if slices.Contains(strings.Split(tokens, ","), n.token) && n.of == of && now-n.made < Memory {
+		if slices.Contains(named, n.token) && n.of == of && now-n.made < Memory {
 			return n
 		}
 	}

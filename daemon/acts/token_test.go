@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -14,29 +15,38 @@ import (
 // processes.
 func TestPlansOfOthers(t *testing.T) {
 	var p plans
+	const most = maxPlans / planPrice
 	root, alice, agent := owner{}, owner{uid: 1000}, owner{member: 7}
 	add := func(by owner, token string) { p.add(&plan{token: token, by: by}) }
 	found := func(token string) bool { return p.find(token, Subject{}, 0) != nil }
 	add(root, "of root")
 	add(alice, "of alice")
 	add(agent, "of root")
-	for n := range 3 * maxPlans {
+	for n := range most + 1 {
 		add(agent, fmt.Sprint(n))
 	}
-	if !found("of root") || !found("of alice") || len(p.all) != maxPlans {
+	if !found("of root") || !found("of alice") || len(p.all) != most {
 		t.Errorf("of root: %v, of alice: %v, of %d", found("of root"), found("of alice"), len(p.all))
 	}
-	for uid := range uint32(maxPlans) {
+	for uid := range uint32(most) {
 		add(owner{uid: 2000 + uid}, fmt.Sprint("one of ", uid))
 	}
-	if !found("of root") || !found(fmt.Sprint("one of ", maxPlans-1)) {
+	if !found("of root") || !found(fmt.Sprint("one of ", most-1)) {
 		t.Error("many users make root's expire, or the last one is not kept")
 	}
-	for n := range maxPlans + 1 {
+	for n := range most + 1 {
 		add(root, fmt.Sprint("root ", n))
 	}
-	if len(p.all) != maxPlans || found("root 0") || !found(fmt.Sprint("root ", maxPlans)) {
+	if most < api.MaxMatched || len(p.all) != most || found("root 0") || !found(fmt.Sprint("root ", most)) {
 		t.Errorf("%d plans of root", len(p.all))
+	}
+	large := &plan{by: alice, members: map[tracer.Identity]tracer.EntryFlags{}}
+	for pid := range uint32(maxPlans / 2) {
+		large.members[tracer.Identity{PID: pid}] = 0
+	}
+	p.add(large)
+	if _, price := p.spare(); price > maxPlans || len(p.all) < most/3 {
+		t.Errorf("%d plans of price %d", len(p.all), price)
 	}
 }
 

@@ -2,6 +2,7 @@ package ending
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -46,19 +47,13 @@ func (e *Ender) choose(ctx context.Context) (targets []*target, err error) {
 		case !c.Named && why != "":
 			e.Console.Say("end: session %s%s is not ended: %s", t.word, e.at, why)
 			continue
-		case c.Within != "" && e.Yes && !e.DryRun && e.Plan == "":
-			t.err = exit.Usage(
-				"end: %s belongs to session %s; --yes ends a session that is named, or the process and its descendants with --branch",
-				c.Within,
-				name(c.Session),
-			)
 		case c.Within != "":
-			e.Console.Say(
-				"end: %s belongs to session %s%s: this ends the session; for the process and its descendants use --branch",
-				c.Within,
-				name(c.Session),
-				e.at,
-			)
+			said := fmt.Sprintf("end: %s belongs to session %s%s", c.Within, name(c.Session), e.at)
+			if e.Yes && !e.DryRun && e.Plan == "" {
+				t.err = exit.Usage("%s; --yes ends a session that is named, or the process and its descendants with --branch", said)
+			} else {
+				e.Console.Say("%s: this ends the session; for the process and its descendants use --branch", said)
+			}
 		}
 		targets = append(targets, t)
 		api.Within(found.List.Items, t.word, func(n *api.Session) bool { inside[n.ID] = true; return false })

@@ -58,10 +58,8 @@ func errorsOf(targets []*target) (errs []error) {
 // dryRun shows what an end would do, or a halt, which carries out no plan.
 func (e *Ender) dryRun(ctx context.Context, targets []*target, halt bool) error {
 	p := e.plan(ctx, targets)
-	for _, plan := range p.plans {
-		if halt {
-			plan.Token = ""
-		}
+	for i := 0; halt && i < len(p.plans); i++ {
+		p.plans[i].Token = ""
 	}
 	if len(p.plans) > 0 {
 		if err := e.Console.Print(e.Format, text.Plans(p.plans, p.how, len(targets) > 1)); err != nil {

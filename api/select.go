@@ -30,6 +30,7 @@ type Selection struct {
 	Words     []string      // ids and their beginnings, names, patterns of names, :PORT, PID, PID@START
 	State     string        // one of [SelectionStates]
 	UID       *int          // of the creator
+	Local     bool          // UID was looked up on this host, and may be somebody else's on others
 	Container string        // of the root: its name, or its id, at least what docker prints of it
 	Pod       string        // of the root: its name, or NAMESPACE/NAME
 	Idle      time.Duration // at least so long

@@ -129,6 +129,16 @@ func TestHostsEndInPart(t *testing.T) {
 	}
 }
 
+// TestEndOfUsersOverHosts: a number that this host has for a user may be another user's elsewhere.
+func TestEndOfUsersOverHosts(t *testing.T) {
+	for _, who := range []string{"--mine", "--user=root"} {
+		code, _, stderr := fleet(t, twoHosts()).run("end", who, "--yes", "-H", "web1,web2")
+		if code != api.ExitUsage || !strings.Contains(stderr, "with -H give --user UID") {
+			t.Errorf("%s: exit %d, %s", who, code, stderr)
+		}
+	}
+}
+
 // TestHostsEndWaits: a host has the grace of its sessions besides the time to answer.
 func TestHostsEndWaits(t *testing.T) {
 	on := twoHosts()

@@ -70,6 +70,8 @@ func (o *Options) Check(sel *api.Selection, remote hosts.List) error {
 		return exit.Usage("end: --all-or-none belongs to -H")
 	case len(remote) > 0 && (o.Branch || o.Call != "" || o.Plan != ""):
 		return exit.Usage("end: --branch, --call and --if-plan are for this host, not with -H")
+	case len(remote) > 0 && sel.Local:
+		return exit.Usage("end: --mine and the names of users are this host's; with -H give --user UID")
 	}
 	return nil
 }

@@ -83,12 +83,15 @@ func Selecting(s *api.Selection, euid func() int) *pflag.FlagSet {
 		"whose root is gone; the same as --state leftover",
 		func(text string) error { return state(map[string]string{"true": "leftover"}[text]) },
 	)
-	f.BoolFunc("mine", "of your user", func(text string) error { return of(euid(), text == "true") })
+	f.BoolFunc("mine", "of your user", func(text string) error {
+		s.Local = s.Local || text == "true"
+		return of(euid(), text == "true")
+	})
 	f.StringVar(&s.Pod, "pod", "", "whose root is in the pod with this `NAME`, or NAMESPACE/NAME")
 	f.Func("state", "in this `STATE`: "+strings.Join(api.SelectionStates, ", "), state)
 	f.Func("user", "of this `USER`, by name or uid", func(text string) error {
 		if u, err := user.Lookup(text); err == nil {
-			text = u.Uid
+			text, s.Local = u.Uid, true
 		}
 		uid, err := strconv.Atoi(text)
 		if err != nil || uid < 0 {

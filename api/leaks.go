@@ -50,14 +50,22 @@ func (o *Orphans) AgentOf(call string) (agent Ref, err error) {
 			switch {
 			case c.ID != call || c.Agent == nil:
 			case agent.PID != 0 && agent != *c.Agent:
-				return Ref{}, NewError(CodeAmbiguous, fmt.Sprintf("call %s: agents %s and %s have one of that id", call, agent, *c.Agent), "name the session")
+				return Ref{}, NewError(
+					CodeAmbiguous,
+					fmt.Sprintf("call %s: agents %s and %s have one of that id", call, agent, *c.Agent),
+					"name the session",
+				)
 			default:
 				agent = *c.Agent
 			}
 		}
 	}
 	if agent.PID == 0 {
-		return Ref{}, NewError(CodeNotFound, fmt.Sprintf("call %s: none of that id has a live process", call), `"lineage ls --calls" lists those that have`)
+		return Ref{}, NewError(
+			CodeNotFound,
+			fmt.Sprintf("call %s: none of that id has a live process", call),
+			`"lineage ls --calls" lists those that have`,
+		)
 	}
 	return agent, nil
 }

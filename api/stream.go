@@ -29,7 +29,18 @@ var ErrNoEnd = fmt.Errorf("%w without a last line", ErrBroken)
 // "end", included; after that it returns nil. A stream without a last line is
 // ErrBroken, in an UnreachableError.
 func (c *client) Events(ctx context.Context, q EventsQuery, each func(*Event) error) error {
-	v := values("session", q.Session, "type", strings.Join(TypeNames(q.Types), ","), "from", number(q.From), "since", stamp(q.Since), "until", stamp(q.Until))
+	v := values(
+		"session",
+		q.Session,
+		"type",
+		strings.Join(TypeNames(q.Types), ","),
+		"from",
+		number(q.From),
+		"since",
+		stamp(q.Since),
+		"until",
+		stamp(q.Until),
+	)
 	if q.Snapshot {
 		v.Set("snapshot", "1")
 	}

@@ -60,9 +60,20 @@ func (t *Tracer) SetAgents(agents []Agent) error {
 			return fmt.Errorf("set agents: comm %q is listed twice", a.Comm)
 		}
 		wanted[comm] = bpf.LineageAgent{
-			Grace: uint64(a.Grace), MaxLifetime: uint64(a.MaxLifetime), MaxProcesses: a.MaxProcesses,
-			MaxRss: a.MaxRSS, Idle: uint64(a.Idle), Rule: a.Rule,
-			Flags: flag[uint32](a.Nests, agentNests) | flag[uint32](a.Exact, agentExact), SessionFlags: flag[uint32](a.KeepOnRootExit, sessionKeepOnRootExit),
+			Grace:        uint64(a.Grace),
+			MaxLifetime:  uint64(a.MaxLifetime),
+			MaxProcesses: a.MaxProcesses,
+			MaxRss:       a.MaxRSS,
+			Idle:         uint64(a.Idle),
+			Rule:         a.Rule,
+			Flags: flag[uint32](
+				a.Nests,
+				agentNests,
+			) | flag[uint32](
+				a.Exact,
+				agentExact,
+			),
+			SessionFlags: flag[uint32](a.KeepOnRootExit, sessionKeepOnRootExit),
 		}
 	}
 	m := t.maps[bpf.LineageMapAgents]

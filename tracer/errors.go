@@ -25,10 +25,16 @@ var (
 		What: "the kernel refuses a program that tracing needs",
 		Do:   "boot without lockdown=confidentiality, and look for a security module that restricts bpf(2)",
 	}
-	ErrUnfit        = &UnsupportedError{What: "the programs do not fit this kernel", Do: "use Linux " + MinKernel + " or later, or a later version of lineage"}
+	ErrUnfit = &UnsupportedError{
+		What: "the programs do not fit this kernel",
+		Do:   "use Linux " + MinKernel + " or later, or a later version of lineage",
+	}
 	ErrPIDNamespace = &UnsupportedError{What: "not in the initial PID namespace", Do: "run on the host, or in a container with --pid=host"}
-	ErrNoBPFFS      = &UnsupportedError{What: "no bpffs", Do: "run: mount -t bpf -o mode=0700 bpf /sys/fs/bpf; in a container: give it the host's /sys/fs/bpf"}
-	ErrUnsafePins   = &UnsupportedError{
+	ErrNoBPFFS      = &UnsupportedError{
+		What: "no bpffs",
+		Do:   "run: mount -t bpf -o mode=0700 bpf /sys/fs/bpf; in a container: give it the host's /sys/fs/bpf",
+	}
+	ErrUnsafePins = &UnsupportedError{
 		What: "users other than root could replace the pins",
 		Do:   "remove what root does not own, and run: chmod 0700 /sys/fs/bpf",
 	}

@@ -35,7 +35,11 @@ func build(ctx context.Context, o *link.Options, socket string, log zerolog.Logg
 		return nil, service.UsageError{Err: err}
 	}
 	l := &linked{bus: b, host: bus.NewHost(socket, log), presence: &presence.Presence{
-		Dial: func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) }, Keys: b, Host: o.Name, Changed: make(chan struct{}, 1), Log: log,
+		Dial:    func(ctx context.Context) (api.Client, error) { return api.Dial(ctx, socket) },
+		Keys:    b,
+		Host:    o.Name,
+		Changed: make(chan struct{}, 1),
+		Log:     log,
 	}}
 	l.host.All = o.Answer
 	if o.Metrics != "" {

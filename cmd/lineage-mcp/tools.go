@@ -38,8 +38,11 @@ func newServer(d *daemon) *mcp.Server {
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: new(true), OpenWorldHint: new(false)},
 		Description: "End one process of this session and everything that it ever started, or everything that one tool call started. Without a plan it only shows the plan, with its token; with the token it ends them. Never ends this agent.",
 	}, endBranch)
-	add(s, d, &mcp.Tool{Name: "keep", Annotations: &mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(false)},
-		Description: "Let a process outlive this session, if a keep rule of the host's policy allows it; else the answer says which rule is missing."}, keep)
+	add(s, d, &mcp.Tool{
+		Name:        "keep",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(false)},
+		Description: "Let a process outlive this session, if a keep rule of the host's policy allows it; else the answer says which rule is missing.",
+	}, keep)
 	return s
 }
 
@@ -260,7 +263,11 @@ func planBranch(ctx context.Context, c api.Client, e ending) (*answer, error) {
 		x.Why, x.Killable, x.Ports = display.Text(p.Why), &p.Killable, portsOf(p.Ports)
 		out.Items = append(out.Items, x)
 	}
-	out.note("%s would be ended; nothing was sent. To end them: end_branch with plan %q", display.Count(len(out.Items), "process", "processes"), plan.Token)
+	out.note(
+		"%s would be ended; nothing was sent. To end them: end_branch with plan %q",
+		display.Count(len(out.Items), "process", "processes"),
+		plan.Token,
+	)
 	if n := plan.Ambiguous; n > 0 {
 		out.note("%s may be of this call, or of another one that was open at the same time: not ended", display.Count(n, "more process", "more processes"))
 	}

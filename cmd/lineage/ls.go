@@ -52,7 +52,9 @@ func (a *app) lsCommand() *cobra.Command {
 	for i := range views {
 		v := &views[i]
 		f.BoolVar(&v.chosen, v.flag, false, v.usage)
-		known = append(known[:len(known):len(known)], slices.DeleteFunc(slices.Clone(v.columns), func(c string) bool { return slices.Contains(known, c) })...)
+		known = append(
+			known[:len(known):len(known)],
+			slices.DeleteFunc(slices.Clone(v.columns), func(c string) bool { return slices.Contains(known, c) })...)
 	}
 	sel := flags.Selection(cmd, a.host.euid)
 	format := formatFlag(cmd)

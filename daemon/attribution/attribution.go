@@ -141,7 +141,8 @@ func (a *Attribution) judge(met []tracer.Process) {
 			continue
 		}
 		p := a.prove(&x, all, policy.Brokers.Adopt)
-		if p == nil || len(policy.Protected(a.o.Steward.Facts(t.PID, rules.MaxFacts))) > 0 || a.o.Enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
+		if p == nil || len(policy.Protected(a.o.Steward.Facts(t.PID, rules.MaxFacts))) > 0 ||
+			a.o.Enforcer.CheckRoot(t.Identity, tracer.Identity{}) != nil {
 			continue
 		}
 		switch {

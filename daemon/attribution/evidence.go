@@ -207,7 +207,8 @@ func (a *Attribution) byUnit(x *candidate, all []claimant) *proof {
 
 func (a *Attribution) byContainer(x *candidate, all []claimant) *proof {
 	return byRequest(all, tracer.SourceContainer, func(e *request) bool {
-		if x.container == nil || !e.NewContainer || e.Container == "" || e.UID != 0 || !slices.Contains(e.Kind.Servers, x.server) || !e.within(x.Start, true) {
+		if x.container == nil || !e.NewContainer || e.Container == "" || e.UID != 0 || !slices.Contains(e.Kind.Servers, x.server) ||
+			!e.within(x.Start, true) {
 			return false
 		}
 		return x.container.Name == e.Container && uint64(x.container.Created.Sub(a.o.Clock.Zero())) >= e.Asked

@@ -323,7 +323,10 @@ func (a *Attribution) connected(client tracer.SessionID, pid uint32) {
 		}
 		a.serve(v, x, server.Kind, x == of)
 		if of == nil || !of.Active() || of.Info().Kept || a.of(in.Session).For != 0 || of.Info().UID != x.Info().UID || in.Flags&tracer.FlagRoot != 0 ||
-			v.Within(client, in.Session) || v.Within(in.Session, client) || of.Info().Rule != 0 && !a.o.Rules.Enforced(of.Info().UID) { // that one never ends
+			v.Within(
+				client,
+				in.Session,
+			) || v.Within(in.Session, client) || of.Info().Rule != 0 && !a.o.Rules.Enforced(of.Info().UID) { // that one never ends
 			return from
 		}
 		a.serve(v, of, server.Kind, false)

@@ -35,7 +35,11 @@ func ParsePlace(text string) (p journal.Place, err error) {
 		}
 	}
 	if err != nil || p.Ended <= 0 || formatPlace(p) != text {
-		return p, api.NewError(api.CodeBadRequest, fmt.Sprintf("invalid next %.100q: it is not from a page", text), "omit it to begin with the newest session")
+		return p, api.NewError(
+			api.CodeBadRequest,
+			fmt.Sprintf("invalid next %.100q: it is not from a page", text),
+			"omit it to begin with the newest session",
+		)
 	}
 	return p, nil
 }

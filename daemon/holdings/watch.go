@@ -109,7 +109,10 @@ func (h *Holdings) active() (ids []tracer.SessionID, around map[tracer.SessionID
 
 // cpuOf returns the CPU time of the live members of each session, nested ones included: one
 // walk serves all sessions.
-func (h *Holdings) cpuOf(active []tracer.SessionID, around map[tracer.SessionID]tracer.SessionID) (map[tracer.SessionID]map[tracer.Identity]uint64, error) {
+func (h *Holdings) cpuOf(
+	active []tracer.SessionID,
+	around map[tracer.SessionID]tracer.SessionID,
+) (map[tracer.SessionID]map[tracer.Identity]uint64, error) {
 	now := make(map[tracer.SessionID]map[tracer.Identity]uint64, len(active))
 	for _, id := range active {
 		now[id] = make(map[tracer.Identity]uint64)

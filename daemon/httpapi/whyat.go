@@ -51,10 +51,17 @@ func (h *processes) whyPortAt(w http.ResponseWriter, r *http.Request, c access.C
 	case len(d.Items) > 0:
 		return reply(w, http.StatusOK, d)
 	case d.Hidden > 0:
-		return api.NewError(api.CodeDenied, fmt.Sprintf("why port %d/tcp: not permitted: %s it", port, ofOthers(d.Hidden, "held", "held")), "run with sudo")
+		return api.NewError(
+			api.CodeDenied,
+			fmt.Sprintf("why port %d/tcp: not permitted: %s it", port, ofOthers(d.Hidden, "held", "held")),
+			"run with sudo",
+		)
 	}
-	return api.NewError(api.CodeNotFound, fmt.Sprintf("no member listened on %d/tcp at %s, as far as the history goes", port, at.UTC().Format(time.RFC3339)),
-		"see \"lineage history\" for how far that is")
+	return api.NewError(
+		api.CodeNotFound,
+		fmt.Sprintf("no member listened on %d/tcp at %s, as far as the history goes", port, at.UTC().Format(time.RFC3339)),
+		"see \"lineage history\" for how far that is",
+	)
 }
 
 // whyListener answers from memory, else from the history.

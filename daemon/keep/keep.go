@@ -89,7 +89,13 @@ func (k *Keeper) check(req *api.KeepRequest, c access.Caller) (*handover, error)
 			return nil, err
 		}
 		if len(h.processes) > 0 && info.ID != h.from.ID {
-			return bad("pid %d is in session %v, pid %d in %v: keep them with one request for each session", id.PID, info.ID, h.processes[0].PID, h.from.ID)
+			return bad(
+				"pid %d is in session %v, pid %d in %v: keep them with one request for each session",
+				id.PID,
+				info.ID,
+				h.processes[0].PID,
+				h.from.ID,
+			)
 		}
 		h.processes, h.from = append(h.processes, id), info
 	}
@@ -177,7 +183,11 @@ func (k *Keeper) byRule(req *api.KeepRequest, c access.Caller) (*handover, error
 		if why := facts.Unproven(); why != "" {
 			refused.Why += ": " + why
 		} else {
-			refused.Hint = fmt.Sprintf("ask an operator to add to the policy: keep: [{name: NAME, match: {exe: %q}, reason: %q, until: DATE}]", exe, req.Reason)
+			refused.Hint = fmt.Sprintf(
+				"ask an operator to add to the policy: keep: [{name: NAME, match: {exe: %q}, reason: %q, until: DATE}]",
+				exe,
+				req.Reason,
+			)
 		}
 		return refuse()
 	}

@@ -133,7 +133,18 @@ func (s *Steward) openFor(p *policy.Policy, info tracer.SessionInfo, list uint32
 		return false
 	}
 	s.reread(info.ID)
-	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule).Uint32(logging.KeyPID, info.Root.PID).Msg("session opened by a rule")
+	s.o.Log.Info().Str(
+		logging.KeySession,
+		info.ID.String(),
+	).Str(
+		logging.KeyRule,
+		rule,
+	).Uint32(
+		logging.KeyPID,
+		info.Root.PID,
+	).Msg(
+		"session opened by a rule",
+	)
 	s.bar(info)
 	return true
 }
@@ -261,7 +272,12 @@ func (s *Steward) countRuled(x *registry.Session) {
 
 // tripped tells the operator that the breaker has opened for a user.
 func (s *Steward) tripped(uid uint32) {
-	s.o.Log.Error().Uint32(logging.KeyUID, uid).Msg("circuit breaker open: too many automatic ends of the user's sessions, from now on they are only logged")
+	s.o.Log.Error().Uint32(
+		logging.KeyUID,
+		uid,
+	).Msg(
+		"circuit breaker open: too many automatic ends of the user's sessions, from now on they are only logged",
+	)
 }
 
 // reread takes the kernel's record of a session, which has a rule or new terms now: its root may

@@ -159,7 +159,17 @@ func (j joined) enter(in container.Found) {
 		switch err := k.Enter(main.Session, m, tracer.Identity{}, tracer.SourceJoin); {
 		case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		case err != nil:
-			j.by.o.Log.Error().Err(err).Str(logging.KeySession, main.Session.String()).Uint32(logging.KeyPID, m.PID).Msg("command in a container not entered")
+			j.by.o.Log.Error().Err(
+				err,
+			).Str(
+				logging.KeySession,
+				main.Session.String(),
+			).Uint32(
+				logging.KeyPID,
+				m.PID,
+			).Msg(
+				"command in a container not entered",
+			)
 		}
 	}
 	if _, err := k.Adopt(main.Session, 0); err != nil {

@@ -93,7 +93,8 @@ func (r *Row) has(value string) bool {
 		return strings.HasPrefix(r.Session.ID, value) || contains(r.Session.Name, value)
 	case ProcessRow:
 		pr := r.Process
-		return contains(pr.Comm, value) || strconv.Itoa(pr.PID) == value || slices.ContainsFunc(pr.Argv, func(s string) bool { return contains(s, value) }) ||
+		return contains(pr.Comm, value) || strconv.Itoa(pr.PID) == value ||
+			slices.ContainsFunc(pr.Argv, func(s string) bool { return contains(s, value) }) ||
 			strings.Contains(value, " ") && contains(strings.Join(pr.Argv, " "), value)
 	}
 	return false

@@ -179,7 +179,17 @@ func (e *Encoder) crossing(r *record.Record) []*event {
 	if x == nil || x.To == nil {
 		return nil
 	}
-	v := find(r, created, medium, crossingRule, fmt.Sprintf("%s%s: %s", named(p), ofSession(r), display.Crossing(x)), r.Session.ID, p.Ref, x.To.Ref, x.Signal)
+	v := find(
+		r,
+		created,
+		medium,
+		crossingRule,
+		fmt.Sprintf("%s%s: %s", named(p), ofSession(r), display.Crossing(x)),
+		r.Session.ID,
+		p.Ref,
+		x.To.Ref,
+		x.Signal,
+	)
 	by, cut := e.evident(r, p.Ref, p.Comm, p.Argv)
 	to, _ := e.evident(r, x.To.Ref, x.To.Comm, nil)
 	v.Metadata.IsTruncated = cut

@@ -188,7 +188,11 @@ func (h *Host) pass(ctx context.Context, method, path string, body []byte, strea
 	}
 	defer resp.Body.Close()
 	head := map[string]string{
-		link.StatusHeader: strconv.Itoa(resp.StatusCode), api.HeaderAPI: resp.Header.Get(api.HeaderAPI), api.HeaderVersion: resp.Header.Get(api.HeaderVersion),
+		link.StatusHeader: strconv.Itoa(
+			resp.StatusCode,
+		),
+		api.HeaderAPI:     resp.Header.Get(api.HeaderAPI),
+		api.HeaderVersion: resp.Header.Get(api.HeaderVersion),
 	}
 	buffer := make([]byte, link.PartBytes)
 	for part, size := 0, 0; ; part++ {

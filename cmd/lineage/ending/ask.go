@@ -76,7 +76,12 @@ func (e *Ender) activity(s *api.Session, now time.Time) string {
 	if s.LastEvent != nil {
 		last = "last event " + display.Age(now.Sub(*s.LastEvent)) + " ago"
 	}
-	return fmt.Sprintf("; idle for %s, %s of CPU so far, %s", display.Age(time.Duration(s.IdleSeconds*float64(time.Second))), display.CPU(s.CPUSeconds), last)
+	return fmt.Sprintf(
+		"; idle for %s, %s of CPU so far, %s",
+		display.Age(time.Duration(s.IdleSeconds*float64(time.Second))),
+		display.CPU(s.CPUSeconds),
+		last,
+	)
 }
 
 // Each does something else than an end to each selected session. Those that no word names alone are left out unless they

@@ -288,7 +288,10 @@ func (h *Hook) sum(ctx context.Context, c api.Client, e *event) error {
 		}
 		for _, w := range holders.Items {
 			if q := w.Process; !above[q.Ref] && w.Session != nil && w.Session.ID == s.ID && !shares(&w, holders) {
-				lines = append(lines, fmt.Sprintf("%s (PID %d) listens on port %d", display.Brief(q.Argv, q.Comm, q.ArgvTruncated, mostCommand), q.PID, port))
+				lines = append(
+					lines,
+					fmt.Sprintf("%s (PID %d) listens on port %d", display.Brief(q.Argv, q.Comm, q.ArgvTruncated, mostCommand), q.PID, port),
+				)
 				if end := "lineage end " + q.Ref.String() + " --branch"; !slices.Contains(ends, end) {
 					ends = append(ends, end)
 				}

@@ -78,7 +78,11 @@ func writeTogether(p *Page, plans []*api.Plan) {
 	if len(ids) > 1 {
 		p.Wrap(
 			0,
-			fmt.Sprintf("to end all of these and nothing else: lineage end --if-plan %s %s", display.Text(strings.Join(tokens, ",")), strings.Join(ids, " ")),
+			fmt.Sprintf(
+				"to end all of these and nothing else: lineage end --if-plan %s %s",
+				display.Text(strings.Join(tokens, ",")),
+				strings.Join(ids, " "),
+			),
 		)
 	}
 }

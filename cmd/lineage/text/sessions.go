@@ -96,11 +96,41 @@ func sessionsTable(p *Page, sessions []api.Session) table {
 		}
 		colors := make([]string, len(SessionColumns))
 		colors[0], colors[2], colors[slices.Index(SessionColumns, "verdict")] = bold, stateColor(s), verdictColors[s.Verdict]
-		t.paintedRow(colors, s.ID, cmp.Or(s.Name, containerName(s), "-"), stateText(s), fmt.Sprint(s.Live), fmt.Sprint(s.Orphans), fmt.Sprint(s.Zombies),
-			display.CPU(s.CPUSeconds), fmt.Sprintf("%.1f", s.CPUs), memory(s), ports(s.Ports), age(p, s), cmp.Or(s.Evidence, "-"),
-			cmp.Or(s.Container.String(), "-"), idle(s), p.since(s.LastEvent), fmt.Sprint(s.UID), cmp.Or(s.Parent, "-"), fmt.Sprint(s.Peak), fmt.Sprint(s.Forks),
-			grace(s), fmt.Sprint(s.Level), p.word(s.Started), ended(s.Ended), lasted(s), cmp.Or(s.EndReason, "-"), cmp.Or(string(s.Verdict), "-"),
-			fmt.Sprint(s.Forks+1+s.Joined), root, command)
+		t.paintedRow(
+			colors,
+			s.ID,
+			cmp.Or(s.Name, containerName(s), "-"),
+			stateText(s),
+			fmt.Sprint(s.Live),
+			fmt.Sprint(s.Orphans),
+			fmt.Sprint(s.Zombies),
+			display.CPU(s.CPUSeconds),
+			fmt.Sprintf("%.1f", s.CPUs),
+			memory(s),
+			ports(s.Ports),
+			age(p, s),
+			cmp.Or(s.Evidence, "-"),
+			cmp.Or(
+				s.Container.String(),
+				"-",
+			),
+			idle(s),
+			p.since(s.LastEvent),
+			fmt.Sprint(s.UID),
+			cmp.Or(s.Parent, "-"),
+			fmt.Sprint(s.Peak),
+			fmt.Sprint(s.Forks),
+			grace(s),
+			fmt.Sprint(s.Level),
+			p.word(s.Started),
+			ended(s.Ended),
+			lasted(s),
+			cmp.Or(s.EndReason, "-"),
+			cmp.Or(string(s.Verdict), "-"),
+			fmt.Sprint(s.Forks+1+s.Joined),
+			root,
+			command,
+		)
 	}
 	return t
 }

@@ -122,18 +122,19 @@ func (i Instance) start(ctx context.Context, cmd *exec.Cmd) error {
 	if err != nil {
 		return err
 	}
-	// This process may run for long: do not leave a zombie.
-	go func() { _ = cmd.Wait() }()
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
+	// This process may run for long: do not leave a zombie. Nor does it get a child that it does not know: where a
+	// daemon that failed is still about to exit, a subreaper could not tell it from the command's.
+	gone, exited := context.WithCancel(ctx)
+	go func() { _ = cmd.Wait(); exited() }()
 	stop := context.AfterFunc(ctx, func() { r.SetReadDeadline(time.Now()) })
 	defer stop()
-	switch err := awaitReport(r); {
-	case err == nil:
-		return nil
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, ErrDied):
-		return fmt.Errorf("%w; see %s", err, i.Log)
-	default:
-		return err
+	if err = awaitReport(r); err != nil {
+		<-gone.Done()
 	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ErrDied) {
+		return fmt.Errorf("%w; see %s", err, i.Log)
+	}
+	return err
 }

@@ -74,6 +74,15 @@ func TestStartedApart(t *testing.T) {
 	}
 }
 
+// TestFailedStart: a daemon that failed is no child any more when that is said, although it takes its time to exit.
+func TestFailedStart(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "echo refused >&3; exec 3>&-; sleep 0.3")
+	if err := at(t, filepath.Join(t.TempDir(), "s")).start(t.Context(), cmd); err == nil || err.Error() != "refused" {
+		t.Error(err)
+	}
+	require.ErrorIs(t, unix.Kill(cmd.Process.Pid, 0), unix.ESRCH, "the process of the daemon")
+}
+
 // TestConnectAgain: a daemon whose queue of callers is full, or that hangs up because it is stopping
 // or has no room, is asked again, and no other one is started.
 func TestConnectAgain(t *testing.T) {

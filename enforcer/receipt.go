@@ -118,15 +118,8 @@ func containerSize(c *api.Container) int {
 // ReportSize is how many bytes of memory a report takes, of what members can make long.
 func ReportSize(r *api.Report) int {
 	const process = int(unsafe.Sizeof(api.Process{}))
-	n := len(
-		r.Processes,
-	)*outcomeSize + len(
-		r.Zombies,
-	)*(int(unsafe.Sizeof(api.Zombie{}))+process) + len(
-		r.OutputHeldBy,
-	)*process + memory.ArgvSize(
-		r.HoldsUnknown,
-	)
+	n := len(r.Processes)*outcomeSize + len(r.Zombies)*(int(unsafe.Sizeof(api.Zombie{}))+process) +
+		len(r.OutputHeldBy)*process + memory.ArgvSize(r.HoldsUnknown)
 	for i := range r.Processes {
 		n += textSize(&r.Processes[i])
 	}

@@ -194,9 +194,7 @@ func TestHistoryInAFile(t *testing.T) {
 	f.Has.Sessions[0].State, f.Has.Sessions[0].Started = api.StateEnded, at(-60)
 	page := filepath.Join(t.TempDir(), "t.html")
 	code, stdout, stderr := newWorld(t, f).run("history", "k3x9q2", "--html", page)
-	if b, err := os.ReadFile(
-		page,
-	); code != 0 || stdout+stderr != "" || err != nil || !strings.Contains(string(b), "<h1>build</h1>") ||
+	if b, err := os.ReadFile(page); code != 0 || stdout+stderr != "" || err != nil || !strings.Contains(string(b), "<h1>build</h1>") ||
 		!strings.Contains(string(b), "<b>4140</b><code>sh</code>") {
 		t.Errorf("exit %d, %v, %s%s", code, err, stdout, stderr)
 	}

@@ -272,10 +272,9 @@ func (a *Attribution) openCompanion(x *candidate, p *proof, another bool) (id tr
 	var refused error
 	err = a.o.Registry.Update(func(t registry.Tx) {
 		for s := range t.Sessions() {
-			if its := a.of(
-				s.ID(),
-			); !another && its.For == p.claimant.info.ID && its.Weak == weak && s.Info().UID == x.UID && !s.Closed() &&
-				s.Info().State == tracer.StateActive {
+			its, info := a.of(s.ID()), s.Info()
+			if !another && its.For == p.claimant.info.ID && its.Weak == weak &&
+				info.UID == x.UID && !s.Closed() && info.State == tracer.StateActive {
 				id = s.ID()
 				return
 			}

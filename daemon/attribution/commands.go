@@ -51,7 +51,8 @@ func (a *Attribution) Find(info tracer.SessionInfo, in *lineage.Container) (aske
 
 // fits reports whether a client may have asked for a command, which began at that boottime in that container.
 func (e *request) fits(command string, in *lineage.Container, at uint64) bool {
-	return !e.Brief && e.Command == command && e.within(at, false) && (e.Container == in.Name || strings.HasPrefix(in.ID, e.Container))
+	return !e.Brief && e.Command == command && e.within(at, false) &&
+		(e.Container == in.Name || strings.HasPrefix(in.ID, e.Container))
 }
 
 // connect asks the living clients of requests for their engine, and returns the engines.

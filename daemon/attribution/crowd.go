@@ -113,7 +113,8 @@ func (s *brokered) awaits() bool {
 // build.
 func (a *Attribution) used(v registry.View, x *registry.Session) bool {
 	for s := range v.Sessions() {
-		if s != x && !s.Closed() && s.Info().State == tracer.StateActive && s.Info().UID == x.Info().UID && !s.Info().Kept && a.of(s.ID()).For == 0 {
+		if s != x && !s.Closed() && s.Info().State == tracer.StateActive && s.Info().UID == x.Info().UID &&
+			!s.Info().Kept && a.of(s.ID()).For == 0 {
 			return true
 		}
 	}

@@ -278,7 +278,8 @@ func (a *Attribution) byCookie(x *candidate, all []claimant) (p *proof) {
 	}
 	for i := range all {
 		c := &all[i]
-		if c.over || !slices.ContainsFunc(x.marks.Cookies, func(k broker.Cookie) bool { return c.cookies[k] }) || !had(a, c, x.UID) {
+		if c.over || !slices.ContainsFunc(x.marks.Cookies, func(k broker.Cookie) bool { return c.cookies[k] }) ||
+			!had(a, c, x.UID) {
 			continue
 		}
 		if p != nil {

@@ -107,7 +107,8 @@ func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.
 		c := &all[i]
 		if !lives {
 			rooted := a.groups.roots[in.session]
-			if len(rooted) == 0 || slices.Contains(rooted, k) != (k.by == tracer.SourceCgroup) || in.eldest != 0 && in.eldest < c.info.Root.Start {
+			if len(rooted) == 0 || slices.Contains(rooted, k) != (k.by == tracer.SourceCgroup) ||
+				in.eldest != 0 && in.eldest < c.info.Root.Start {
 				continue
 			}
 		}

@@ -322,7 +322,8 @@ func (a *Attribution) connected(client tracer.SessionID, pid uint32) {
 			return from
 		}
 		a.serve(v, x, server.Kind, x == of)
-		if of == nil || !of.Active() || of.Info().Kept || a.of(in.Session).For != 0 || of.Info().UID != x.Info().UID || in.Flags&tracer.FlagRoot != 0 ||
+		if of == nil || !of.Active() || of.Info().Kept || a.of(in.Session).For != 0 ||
+			of.Info().UID != x.Info().UID || in.Flags&tracer.FlagRoot != 0 ||
 			v.Within(
 				client,
 				in.Session,

@@ -124,7 +124,8 @@ func (a *Archive) endedInMemory(q journal.Query, c access.Caller) (all []Past, e
 		for _, x := range v.Ended() {
 			ended := a.r.clock.Wall(x.Emptied())
 			p := Past{Session: journal.Session{Boot: a.r.boot, ID: x.ID(), Ended: *ended}}
-			if !p.Place().Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) || !q.Until.IsZero() && ended.After(q.Until) ||
+			if !p.Place().Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) ||
+				!q.Until.IsZero() && ended.After(q.Until) ||
 				q.Name != "" && x.Info().Name != q.Name || !access.Decide(c, access.Read, v.Scope(x)).Allow {
 				continue
 			}

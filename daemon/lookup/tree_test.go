@@ -146,14 +146,8 @@ func TestInitIsHidden(t *testing.T) {
 	if e := w.Do("user", "GET", "/v1/why?ref=1", nil).Refused(api.CodeNotFound); e.Message != "pid 1 is not in a session: it is the host's init" {
 		t.Errorf("%+v", e)
 	}
-	if e := w.Do(
-		"root",
-		"POST",
-		"/v1/sessions",
-		api.NewSession{Adopt: true, Root: api.Ref{PID: 1}},
-	).Refused(
-		api.CodeGuarded,
-	); e.Message != "pid 1 is the host's init: it is never adopted" {
+	if e := w.Do("root", "POST", "/v1/sessions", api.NewSession{Adopt: true, Root: api.Ref{PID: 1}}).
+		Refused(api.CodeGuarded); e.Message != "pid 1 is the host's init: it is never adopted" {
 		t.Errorf("%+v", e)
 	}
 }

@@ -142,15 +142,8 @@ func (p *sampler) look(done *Resync, period bool) error {
 		if done.Added, done.Removed, err = r.o.Kernel.Reconcile(); err != nil {
 			r.o.Log.Error().Err(err).Msg("members not reconciled")
 		} else {
-			r.o.Log.Warn().Int(
-				logging.KeyAdded,
-				done.Added,
-			).Int(
-				logging.KeyRemoved,
-				done.Removed,
-			).Msg(
-				"births or deaths may have been missed, members reconciled",
-			)
+			r.o.Log.Warn().Int(logging.KeyAdded, done.Added).Int(logging.KeyRemoved, done.Removed).
+				Msg("births or deaths may have been missed, members reconciled")
 		}
 	}
 	if grown == CauseMisses {

@@ -133,18 +133,8 @@ func (s *Steward) openFor(p *policy.Policy, info tracer.SessionInfo, list uint32
 		return false
 	}
 	s.reread(info.ID)
-	s.o.Log.Info().Str(
-		logging.KeySession,
-		info.ID.String(),
-	).Str(
-		logging.KeyRule,
-		rule,
-	).Uint32(
-		logging.KeyPID,
-		info.Root.PID,
-	).Msg(
-		"session opened by a rule",
-	)
+	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule).
+		Uint32(logging.KeyPID, info.Root.PID).Msg("session opened by a rule")
 	s.bar(info)
 	return true
 }
@@ -181,21 +171,8 @@ func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	if facts != nil {
 		what = fmt.Sprintf("no rule matches comm %q, exe %q", facts.Comm, facts.Exe)
 	}
-	s.o.Log.Info().Str(
-		logging.KeySession,
-		info.ID.String(),
-	).Uint32(
-		logging.KeyPID,
-		info.Root.PID,
-	).Int(
-		logging.KeyRemoved,
-		n,
-	).Str(
-		logging.KeyWhy,
-		what,
-	).Msg(
-		"lookalike released",
-	)
+	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Uint32(logging.KeyPID, info.Root.PID).
+		Int(logging.KeyRemoved, n).Str(logging.KeyWhy, what).Msg("lookalike released")
 	s.Record("agent", audit.Refused, what, info.ID, info.Root)
 	s.o.Registry.Do(func(t registry.Tx) { t.LetGo(info.ID) })
 }
@@ -272,12 +249,7 @@ func (s *Steward) countRuled(x *registry.Session) {
 
 // tripped tells the operator that the breaker has opened for a user.
 func (s *Steward) tripped(uid uint32) {
-	s.o.Log.Error().Uint32(
-		logging.KeyUID,
-		uid,
-	).Msg(
-		"circuit breaker open: too many automatic ends of the user's sessions, from now on they are only logged",
-	)
+	s.o.Log.Error().Uint32(logging.KeyUID, uid).Msg("circuit breaker open: too many automatic ends of the user's sessions, from now on they are only logged")
 }
 
 // reread takes the kernel's record of a session, which has a rule or new terms now: its root may
@@ -373,20 +345,7 @@ func (s *Steward) adopt(p *policy.Policy, t *tracer.Process, facts *policy.Facts
 		return
 	}
 	s.reread(info.ID)
-	s.o.Log.Info().Str(
-		logging.KeySession,
-		info.ID.String(),
-	).Str(
-		logging.KeyRule,
-		rule.Name,
-	).Uint32(
-		logging.KeyPID,
-		t.PID,
-	).Int(
-		logging.KeyAdded,
-		n,
-	).Msg(
-		"running process adopted",
-	)
+	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule.Name).
+		Uint32(logging.KeyPID, t.PID).Int(logging.KeyAdded, n).Msg("running process adopted")
 	s.Record("agent", audit.Done, fmt.Sprintf("rule %s (%s): it was running", rule.Name, p.Origin(rule)), info.ID, info.Root)
 }

@@ -159,17 +159,8 @@ func (j joined) enter(in container.Found) {
 		switch err := k.Enter(main.Session, m, tracer.Identity{}, tracer.SourceJoin); {
 		case errors.Is(err, tracer.ErrNotFound), errors.Is(err, tracer.ErrProtected), errors.Is(err, tracer.ErrBusy):
 		case err != nil:
-			j.by.o.Log.Error().Err(
-				err,
-			).Str(
-				logging.KeySession,
-				main.Session.String(),
-			).Uint32(
-				logging.KeyPID,
-				m.PID,
-			).Msg(
-				"command in a container not entered",
-			)
+			j.by.o.Log.Error().Err(err).Str(logging.KeySession, main.Session.String()).Uint32(logging.KeyPID, m.PID).
+				Msg("command in a container not entered")
 		}
 	}
 	if _, err := k.Adopt(main.Session, 0); err != nil {
@@ -250,18 +241,8 @@ func (j joined) letGo(why string) bool {
 		}
 		return false
 	}
-	j.by.o.Log.Debug().Str(
-		logging.KeySession,
-		j.info.ID.String(),
-	).Uint32(
-		logging.KeyPID,
-		j.info.Root.PID,
-	).Str(
-		logging.KeyWhy,
-		why,
-	).Msg(
-		"process in a container released",
-	)
+	j.by.o.Log.Debug().Str(logging.KeySession, j.info.ID.String()).Uint32(logging.KeyPID, j.info.Root.PID).
+		Str(logging.KeyWhy, why).Msg("process in a container released")
 	j.by.o.Registry.Do(func(t registry.Tx) { t.Meter().Released++ })
 	j.forget()
 	return true

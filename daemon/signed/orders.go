@@ -269,9 +269,7 @@ func (s *Orders) receipt(ctx context.Context, a *accepted, wait time.Duration, c
 		}
 		if report == nil { // the disk was full, or the history was removed
 			report = &api.Report{
-				Head: api.NewHead(
-					"report",
-				),
+				Head:       api.NewHead("report"),
 				Session:    id,
 				State:      api.StateEnded,
 				Verdict:    api.VerdictUnknown,

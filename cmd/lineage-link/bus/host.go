@@ -188,9 +188,7 @@ func (h *Host) pass(ctx context.Context, method, path string, body []byte, strea
 	}
 	defer resp.Body.Close()
 	head := map[string]string{
-		link.StatusHeader: strconv.Itoa(
-			resp.StatusCode,
-		),
+		link.StatusHeader: strconv.Itoa(resp.StatusCode),
 		api.HeaderAPI:     resp.Header.Get(api.HeaderAPI),
 		api.HeaderVersion: resp.Header.Get(api.HeaderVersion),
 	}

@@ -119,11 +119,10 @@ func TestTooMany(t *testing.T) {
 	require.Eventually(t, "free places", func() bool { return status() == "200" })
 }
 
-// TestOrder: the daemon gets what can be a command as it is, and its answer is that of the host; anything else it does not get, and a
-// flood is a line.
-func TestOrder(t *testing.T) {
+// aCommand ends a session, and holds for a minute.
+func aCommand() api.Command {
 	now := time.Now()
-	text := api.Command{
+	return api.Command{
 		V:        1,
 		ID:       api.NewCommandID(),
 		Verb:     api.VerbEnd,
@@ -132,7 +131,13 @@ func TestOrder(t *testing.T) {
 		Reason:   "a test",
 		Issued:   now,
 		NotAfter: now.Add(time.Minute),
-	}.Text()
+	}
+}
+
+// TestOrder: the daemon gets what can be a command as it is, and its answer is that of the host; anything else it does not get, and a
+// flood is a line.
+func TestOrder(t *testing.T) {
+	text := aCommand().Text()
 	good, err := json.Marshal(&api.SignedCommand{Command: text})
 	require.NoError(t, err)
 	s := newServer(t, nil)

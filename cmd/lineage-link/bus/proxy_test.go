@@ -110,17 +110,7 @@ func TestHostileAnswers(t *testing.T) {
 // TestCommand: a command and the question for its receipt reach the daemon, which waits no longer than an answer may
 // take; what is refused says why.
 func TestCommand(t *testing.T) {
-	now := time.Now()
-	command := api.Command{
-		V:        1,
-		ID:       api.NewCommandID(),
-		Verb:     api.VerbEnd,
-		Hosts:    []string{"h"},
-		Sessions: []string{"x"},
-		Reason:   "a test",
-		Issued:   now,
-		NotAfter: now.Add(time.Minute),
-	}
+	command := aCommand()
 	s := newServer(t, nil)
 	s.host("web1", func(w http.ResponseWriter, r *http.Request) {
 		d := api.CommandReply{Receipt: "begun"}

@@ -131,7 +131,8 @@ func unreachable(err error) bool {
 
 // starting reports whether a daemon may answer soon: its socket is there.
 func starting(err error) bool {
-	return unreachable(err) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, api.ErrNotLineage)
+	return unreachable(err) && !errors.Is(err, fs.ErrNotExist) &&
+		!errors.Is(err, fs.ErrPermission) && !errors.Is(err, api.ErrNotLineage)
 }
 
 // is reports whether the daemon has refused with this code.

@@ -132,9 +132,7 @@ func TestTimeoutAlarm(t *testing.T) {
 			!strings.Contains(got.stderr, "timeout: sending signal KILL to command '") || strings.Count(got.stderr, "\n") != 2 {
 			t.Errorf("%v: %+v", sig, got)
 		}
-		if log, err := os.ReadFile(
-			s.Log,
-		); err != nil || !strings.Contains(string(log), `"grace_ms":100,`) || !strings.Contains(string(log), `"timeout_ms":3600000}`) ||
+		if log, err := os.ReadFile(s.Log); err != nil || !strings.Contains(string(log), `"grace_ms":100,`) || !strings.Contains(string(log), `"timeout_ms":3600000}`) ||
 			!strings.Contains(string(log), "end k3x9q2 now=true") {
 			t.Errorf("%v: %v\n%s", sig, err, log)
 		}

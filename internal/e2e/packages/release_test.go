@@ -69,12 +69,8 @@ func TestRelease(t *testing.T) {
 	if len(second) != len(first) || len(first) < 12 || first["SHA256SUMS.sig"] == "" || !strings.Contains(first["notes"], "first release") {
 		t.Errorf("first %v, second %v", first, second)
 	}
-	named := regexp.MustCompile(
-		`\blineage[-_]`+regexp.QuoteMeta(version)+`[-_.a-z0-9]*\.(deb|rpm|tar\.gz|tar)\b`,
-	).FindAllString(
-		string(require.ReadFile(t, repository+"/docs/INSTALL.md")),
-		-1,
-	)
+	named := regexp.MustCompile(`\blineage[-_]`+regexp.QuoteMeta(version)+`[-_.a-z0-9]*\.(deb|rpm|tar\.gz|tar)\b`).
+		FindAllString(string(require.ReadFile(t, repository+"/docs/INSTALL.md")), -1)
 	for _, name := range named {
 		if first[name] == "" {
 			t.Errorf("INSTALL.md names %s", name)

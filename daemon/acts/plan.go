@@ -15,7 +15,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
@@ -194,12 +193,12 @@ func (a *Acts) plan(ctx context.Context, t *Target, c access.Caller, d *api.Plan
 func heldBy(held resources.Held, id tracer.Identity) (ports []api.Port, locks []api.Lock) {
 	for i := range held.Ports {
 		if held.Ports[i].Holder == id {
-			ports = append(ports, document.Port(&held.Ports[i]))
+			ports = append(ports, held.Ports[i].Document())
 		}
 	}
 	for i := range held.Locks {
 		if held.Locks[i].Holder == id {
-			locks = append(locks, document.Lock(&held.Locks[i]))
+			locks = append(locks, held.Locks[i].Document())
 		}
 	}
 	return ports, locks

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"slices"
 
+	"github.com/lineage-ebpf/lineage/enforcer/redact"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
@@ -23,9 +24,6 @@ func SumOf(value string) Sum { return sha256.Sum256([]byte(value)) }
 
 // session is the session's id, which `lineage run` gives to its members too.
 const session = "LINEAGE_SESSION"
-
-// token is what `lineage run` gives to its members, a secret of the session.
-const token = "LINEAGE_TOKEN"
 
 // cookies are set by GitHub's runner, Jenkins and Claude Code.
 var cookies = []string{"RUNNER_TRACKING_ID", "BUILD_ID", "JENKINS_NODE_COOKIE", "CLAUDE_CODE_SESSION_ID"}
@@ -49,7 +47,7 @@ func MarksOf(environ []byte) (m Marks) {
 			continue
 		}
 		switch {
-		case string(name) == token:
+		case string(name) == redact.TokenName:
 			m.Token = sha256.Sum256(value)
 		case string(name) == session:
 			m.Session = sha256.Sum256(value)
@@ -75,7 +73,7 @@ func local(connection []byte) bool {
 // of the process that asked for it, one variable per line.
 func JobToken(script []byte) Sum {
 	for line := range bytes.Lines(script) {
-		rest, ok := bytes.CutPrefix(line, []byte(token+"="))
+		rest, ok := bytes.CutPrefix(line, []byte(redact.TokenName+"="))
 		if value, _, ends := bytes.Cut(rest, []byte{';'}); ok && ends && len(value) > 0 {
 			return sha256.Sum256(value)
 		}
@@ -83,28 +81,10 @@ func JobToken(script []byte) Sum {
 	return Sum{}
 }
 
-// Hush overwrites the token in a command line, in place: a token that is passed as an
-// argument would be shown with the command.
-func Hush(argv []byte) {
-	for {
-		_, value, ok := bytes.Cut(argv, []byte(token+"="))
-		if !ok {
-			return
-		}
-		argv = bytes.TrimLeft(value, `'"`)
-		for i := 0; i < len(argv) && isTokens(argv[i]); i++ {
-			argv[i] = '*'
-		}
-	}
-}
-
-// isTokens reports whether c may be in a token.
-func isTokens(c byte) bool { return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' }
-
 // Argv is the command line of a process, without the token that marks
 // brokered work.
 func Argv(proc procfs.FS, pid uint32) (argv []string, truncated bool) {
 	b, truncated := proc.Cmdline(pid)
-	Hush(b)
+	redact.Token(b)
 	return procfs.SplitArgv(b), truncated
 }

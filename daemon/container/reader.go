@@ -3,8 +3,8 @@
 package container
 
 import (
-	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
+	"github.com/lineage-ebpf/lineage/enforcer/redact"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -87,7 +87,7 @@ func (r *Reader) read(due []member) {
 		var truncated bool
 		if !p.ran {
 			argv, truncated = r.finder.proc.Cmdline(p.ID.PID)
-			broker.Hush(argv)
+			redact.Token(argv)
 		}
 		exe := r.finder.proc.Link(p.ID.PID, "exe")
 		if now, err := r.kernel.Identify(p.ID.PID); err != nil || now != p.ID {

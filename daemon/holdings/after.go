@@ -150,13 +150,13 @@ func (h *Holdings) write(a *aftermath, report *api.Report) {
 	}
 	for _, p := range a.freed.Ports {
 		p.Holder = had[p.String()]
-		report.PortsFreed = append(report.PortsFreed, document.Port(&p))
+		report.PortsFreed = append(report.PortsFreed, p.Document())
 	}
 	for _, p := range a.freed.Busy {
-		report.PortsBusy = append(report.PortsBusy, document.Port(&p))
+		report.PortsBusy = append(report.PortsBusy, p.Document())
 	}
 	for _, w := range a.freed.Waits {
-		p := document.Port(&w.Port)
+		p := w.Port.Document()
 		p.Connections = w.Connections
 		report.PortsTimeWait = append(report.PortsTimeWait, p)
 	}
@@ -165,10 +165,10 @@ func (h *Holdings) write(a *aftermath, report *api.Report) {
 		if i >= 0 {
 			l.Holder, l.Waiting = a.held.Locks[i].Holder, a.held.Locks[i].Waiting
 		}
-		report.LocksReleased = append(report.LocksReleased, document.Lock(&l))
+		report.LocksReleased = append(report.LocksReleased, l.Document())
 	}
 	for _, l := range a.still {
-		report.LocksHeld = append(report.LocksHeld, document.Lock(&l))
+		report.LocksHeld = append(report.LocksHeld, l.Document())
 	}
 	for _, w := range a.writers {
 		p := api.Process{Ref: document.Ref(w)}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 )
 
@@ -21,8 +20,9 @@ func (h *processes) getLeaks(w http.ResponseWriter, _ *http.Request, c access.Ca
 			return
 		}
 		l := api.Leak{Head: api.Head{Kind: "leak"}, Session: x.ID().String(), Name: x.Info().Name}
-		if held := document.Holds(h.Holdings.Held(v, x), nil); held != nil {
-			l.Ports, l.Locks = held.Ports, held.Locks
+		held := h.Holdings.Held(v, x)
+		if holds := held.Document(nil); holds != nil {
+			l.Ports, l.Locks = holds.Ports, holds.Locks
 		}
 		d.Items = append(d.Items, l)
 	}

@@ -87,7 +87,8 @@ func (h *processes) getWhy(w http.ResponseWriter, r *http.Request, c access.Call
 		if err != nil {
 			return err
 		}
-		d.Holds = document.Holds(h.Holdings.Reader().Of(ctx, []tracer.Identity{id}), nil)
+		held := h.Holdings.Reader().Of(ctx, []tracer.Identity{id})
+		d.Holds = held.Document(nil)
 		done()
 	}
 	d.Head = api.NewHead("why")

@@ -15,7 +15,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
@@ -118,7 +117,7 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 	d := api.Holders{Head: api.NewHead("holders"), Items: []api.Why{}, TimeWait: held.waits, Unknown: held.Unknown}
 	for _, x := range holders {
 		if x.id.IsZero() {
-			d.Items = append(d.Items, api.Why{Holds: document.Holds(x.Held, nil)})
+			d.Items = append(d.Items, api.Why{Holds: x.Document(nil)})
 			continue
 		}
 		p, t, err := h.Find.Look(x.id, true, c)
@@ -134,7 +133,7 @@ func (h *processes) whyHeld(w http.ResponseWriter, r *http.Request, c access.Cal
 		if err != nil {
 			return err
 		}
-		why.Holds = document.Holds(x.Held, x.files)
+		why.Holds = x.Document(x.files)
 		d.Items = append(d.Items, why)
 	}
 	switch {

@@ -9,8 +9,8 @@ import (
 	"os"
 	"sync"
 
-	"github.com/lineage-ebpf/lineage/daemon/broker"
 	"github.com/lineage-ebpf/lineage/daemon/pace"
+	"github.com/lineage-ebpf/lineage/enforcer/redact"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -69,7 +69,7 @@ func (b *Inbox) Ingest() error {
 		if len(ev.Filename)+len(ev.Argv) > 0 {
 			text := append(append(make([]byte, 0, len(ev.Filename)+len(ev.Argv)), ev.Filename...), ev.Argv...)
 			ev.Filename, ev.Argv = text[:len(ev.Filename):len(ev.Filename)], text[len(ev.Filename):]
-			broker.Hush(ev.Argv)
+			redact.Token(ev.Argv)
 		}
 		if !b.put(&ev) {
 			return nil

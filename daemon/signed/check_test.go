@@ -39,7 +39,7 @@ type world struct {
 	*checker
 }
 
-const rules = `version: 1
+const operatorRules = `version: 1
 operators:
 - {name: ann, verbs: end}
 - {name: ben, verbs: end, users: root, signatures: 2}
@@ -63,7 +63,7 @@ func newWorld(t *testing.T) *world {
 		fmt.Fprintf(&lines, "%s,%s@example.org %s%s", name, name, options, ssh.MarshalAuthorizedKey(w.key(name).PublicKey()))
 	}
 	w.operators("# the operators\n\n" + lines.String())
-	w.rules(rules)
+	w.rules(operatorRules)
 	w.start()
 	w.pass(api.MaxValidity + 2*skew) // above the floor of a new record
 	return w

@@ -3,6 +3,7 @@
 package redact
 
 import (
+	"bytes"
 	"path"
 	"regexp"
 	"strings"
@@ -11,6 +12,9 @@ import (
 
 // Hidden replaces a secret.
 const Hidden = "[redacted]"
+
+// TokenName is the variable with a secret of the session, which `lineage run` gives to its members.
+const TokenName = "LINEAGE_TOKEN"
 
 const secretName = `[\w.-]*(?:token|key|secret|passwd|password|passphrase)[\w.-]*`
 
@@ -130,3 +134,21 @@ func hide(re *regexp.Regexp, argv []string) []string {
 	}
 	return out
 }
+
+// Token overwrites the session's token in a command line, in place: a token that is passed
+// as an argument would be shown with the command.
+func Token(argv []byte) {
+	for {
+		_, value, ok := bytes.Cut(argv, []byte(TokenName+"="))
+		if !ok {
+			return
+		}
+		argv = bytes.TrimLeft(value, `'"`)
+		for i := 0; i < len(argv) && isTokens(argv[i]); i++ {
+			argv[i] = '*'
+		}
+	}
+}
+
+// isTokens reports whether c may be in a token.
+func isTokens(c byte) bool { return c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' }

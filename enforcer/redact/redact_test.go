@@ -70,3 +70,16 @@ func FuzzArgv(f *testing.F) {
 		}
 	})
 }
+
+func TestToken(t *testing.T) {
+	for argv, want := range map[string]string{
+		"": "", "tmux\x00new": "tmux\x00new", "LINEAGE_TOKEN=": "LINEAGE_TOKEN=",
+		"tmux\x00-e\x00LINEAGE_TOKEN=ABC234\x00sleep":             "tmux\x00-e\x00LINEAGE_TOKEN=******\x00sleep",
+		"sh\x00-c\x00LINEAGE_TOKEN='A' x; LINEAGE_TOKEN=AB y\x00": "sh\x00-c\x00LINEAGE_TOKEN='*' x; LINEAGE_TOKEN=** y\x00",
+	} {
+		b := []byte(argv)
+		if Token(b); string(b) != want {
+			t.Errorf("%q: %q, want %q", argv, b, want)
+		}
+	}
+}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/text"
-	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
@@ -141,7 +140,7 @@ func (h Host) Orphans(ctx context.Context) (orphans []text.HostOrphan, unknown [
 		if !ok || held.Ports[i].Proto == "unix" {
 			continue
 		}
-		p := document.Port(&held.Ports[i])
+		p := held.Ports[i].Document()
 		p.StartNS = 0 // /proc has it in clock ticks only
 		if !slices.ContainsFunc(orphans[at].Ports, func(q api.Port) bool { return same(&p, &q) }) {
 			orphans[at].Ports = append(orphans[at].Ports, p)

@@ -23,9 +23,9 @@ import (
 )
 
 // TestMain also runs this binary as a process that holds something: first word
-// lngtest-holder. It prints "up" and stays until its standard input ends.
+// lngtest-resources. It prints "up" and stays until its standard input ends.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "lngtest-holder" {
+	if len(os.Args) > 1 && os.Args[1] == "lngtest-resources" {
 		if err := hold(os.Args[2], os.Args[3:]); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -112,7 +112,7 @@ func hold(what string, args []string) error {
 			return err
 		}
 		// All of the process must be replaced: exec it.
-		return unix.Exec("/proc/self/exe", append([]string{"lngtest", "lngtest-holder"}, args...), os.Environ())
+		return unix.Exec("/proc/self/exe", append([]string{"lngtest", "lngtest-resources"}, args...), os.Environ())
 	case "nothing":
 	}
 	fmt.Println(line)
@@ -131,7 +131,7 @@ type holder struct {
 
 func start(t *testing.T, args ...string) *holder {
 	t.Helper()
-	h := &holder{T: t, cmd: exec.Command("/proc/self/exe", append([]string{"lngtest-holder"}, args...)...)}
+	h := &holder{T: t, cmd: exec.Command("/proc/self/exe", append([]string{"lngtest-resources"}, args...)...)}
 	in, err := h.cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := h.cmd.StdoutPipe()

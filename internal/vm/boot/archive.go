@@ -9,7 +9,7 @@ import (
 )
 
 // An archive writes the newc format of cpio, which the kernel unpacks into its initial
-// root. A directory is written before the first file in it.
+// root. A directory is written once, before the first file in it.
 type archive struct {
 	w    io.Writer
 	ino  int
@@ -26,18 +26,17 @@ const (
 	modeChar = 0o020600
 )
 
-func (a *archive) dir(name string) {
-	name = path.Clean("/" + name)
-	if a.dirs[name] {
-		return
-	}
-	a.dirs[name] = true
-	a.entry(name, modeDir, nil, 0, 0)
-}
-
+func (a *archive) dir(name string)                    { a.entry(name, modeDir, nil, 0, 0) }
 func (a *archive) file(name string, body []byte)      { a.entry(name, modeFile, body, 0, 0) }
 func (a *archive) link(name, to string)               { a.entry(name, modeLink, []byte(to), 0, 0) }
 func (a *archive) char(name string, major, minor int) { a.entry(name, modeChar, nil, major, minor) }
+
+// fail notes the first error.
+func (a *archive) fail(err error) {
+	if a.err == nil {
+		a.err = err
+	}
+}
 
 // close writes the end of the archive.
 func (a *archive) close() error {
@@ -47,6 +46,12 @@ func (a *archive) close() error {
 
 func (a *archive) entry(name string, mode int, body []byte, major, minor int) {
 	name = path.Clean("/" + name)
+	if mode&^0o7777 == modeDir&^0o7777 {
+		if a.dirs[name] {
+			return
+		}
+		a.dirs[name] = true
+	}
 	a.dir(path.Dir(name))
 	a.put(name[1:], mode, body, major, minor)
 }

@@ -18,11 +18,10 @@ import (
 
 // An Image is the guest's file system under construction.
 type Image struct {
+	*archive
 	bin   string // directory of built programs on the host
 	data  bytes.Buffer
-	cpio  *archive
 	added map[string]bool
-	err   error
 }
 
 // tools are the host's own programs that the tests call.
@@ -34,20 +33,20 @@ var tools = strings.Fields("sh bash cat chmod cp cut date dd echo env false gete
 // architecture bin has a busybox instead.
 func NewImage(bin string) *Image {
 	i := &Image{bin: bin, added: map[string]bool{}}
-	i.cpio = newArchive(&i.data)
+	i.archive = newArchive(&i.data)
 	for _, dir := range []string{"dev", "proc", "sys", "tmp", "run", "bin", "usr"} {
-		i.cpio.dir(dir)
+		i.dir(dir)
 	}
-	i.cpio.char("dev/console", 5, 1) // init's first output
-	i.cpio.link("usr/bin", "/bin")
+	i.char("dev/console", 5, 1) // init's first output
+	i.link("usr/bin", "/bin")
 	i.File("init", filepath.Join(bin, "vminit"))
-	i.cpio.file("etc/passwd", []byte("root:x:0:0:root:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"))
-	i.cpio.file("etc/group", []byte("root:x:0:\nnogroup:x:65534:\n"))
+	i.file("etc/passwd", []byte("root:x:0:0:root:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"))
+	i.file("etc/group", []byte("root:x:0:\nnogroup:x:65534:\n"))
 	busybox := filepath.Join(bin, "busybox")
 	if _, err := os.Stat(busybox); err == nil {
 		i.File("bin/busybox", busybox)
 		for _, name := range tools {
-			i.cpio.link("bin/"+name, "busybox")
+			i.link("bin/"+name, "busybox")
 		}
 		return i
 	}
@@ -68,12 +67,6 @@ func (i *Image) Programs(names ...string) {
 	}
 }
 
-func (i *Image) fail(err error) {
-	if i.err == nil {
-		i.err = err
-	}
-}
-
 // File adds a file of the host to the image.
 func (i *Image) File(name, host string) {
 	if i.added[name] {
@@ -85,7 +78,7 @@ func (i *Image) File(name, host string) {
 		i.fail(err)
 		return
 	}
-	i.cpio.file(name, body)
+	i.file(name, body)
 }
 
 // Tree adds a directory of the host to the image; a missing one is not an error.
@@ -114,7 +107,7 @@ func (i *Image) Checkout(dirs ...string) {
 	i.Tree(guest.Root+"/bin/testdata", filepath.Join(i.bin, "testdata"))
 	for _, dir := range dirs {
 		at := filepath.Join(guest.Root, dir)
-		i.cpio.dir(at)
+		i.dir(at)
 		i.Tree(filepath.Join(at, "testdata"), filepath.Join(dir, "testdata"))
 	}
 }
@@ -150,12 +143,9 @@ func (i *Image) Build(plan guest.Plan) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	i.cpio.file(guest.PlanPath, text)
-	if err := i.cpio.close(); err != nil {
-		i.fail(err)
-	}
-	if i.err != nil {
-		return nil, fmt.Errorf("build the initramfs: %w", i.err)
+	i.file(guest.PlanPath, text)
+	if err := i.close(); err != nil {
+		return nil, fmt.Errorf("build the initramfs: %w", err)
 	}
 	return i.data.Bytes(), nil
 }

@@ -49,10 +49,7 @@ func (a *archive) add(name, path string, d fs.DirEntry) error {
 	}
 	switch {
 	case d.IsDir():
-		if at := filepath.Clean("/" + name); !a.dirs[at] {
-			a.dirs[at] = true
-			a.entry(name, modeDir&^0o7777|permissions, nil, 0, 0)
-		}
+		a.entry(name, modeDir&^0o7777|permissions, nil, 0, 0)
 	case d.Type()&fs.ModeSymlink != 0:
 		to, err := os.Readlink(path)
 		if err != nil {

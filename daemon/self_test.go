@@ -16,17 +16,17 @@ import (
 func TestSelfProtection(t *testing.T) {
 	p := daemontest.New(t, daemontest.WithPolicy("self_protect: true\n"))
 	p.K.Feature.Refuses = tracer.RefuserFmodRet
-	if st := p.Status(); !p.K.SelfProtected() || !st.SelfProtect || st.RefusesForks != "fmod_ret" || len(st.Degraded) != 0 {
-		t.Errorf("asked for: %v, status %+v", p.K.SelfProtected(), st)
+	if st := p.Status(); !p.K.Settings().SelfProtect || !st.SelfProtect || st.RefusesForks != "fmod_ret" || len(st.Degraded) != 0 {
+		t.Errorf("asked for: %v, status %+v", p.K.Settings().SelfProtect, st)
 	}
 
 	doc := p.Reload("self_protect: false\n")
-	if !slices.Equal(doc.NeedsRestart, []string{"self_protect"}) || !p.K.SelfProtected() {
-		t.Errorf("a reload: needs restart %q, in force %v", doc.NeedsRestart, p.K.SelfProtected())
+	if !slices.Equal(doc.NeedsRestart, []string{"self_protect"}) || !p.K.Settings().SelfProtect {
+		t.Errorf("a reload: needs restart %q, in force %v", doc.NeedsRestart, p.K.Settings().SelfProtect)
 	}
 	p.Restart()
-	if st := p.Status(); p.K.SelfProtected() || st.SelfProtect {
-		t.Errorf("not asked for any more: %v, status %+v", p.K.SelfProtected(), st)
+	if st := p.Status(); p.K.Settings().SelfProtect || st.SelfProtect {
+		t.Errorf("not asked for any more: %v, status %+v", p.K.Settings().SelfProtect, st)
 	}
 
 	p.WritePolicy("self_protect: true\n")

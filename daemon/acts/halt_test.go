@@ -105,7 +105,7 @@ func TestOpenedMeanwhile(t *testing.T) {
 // missed, once it has recognised them; and none that is older than the halt, or no agent.
 func TestAgents(t *testing.T) {
 	d := daemontest.New(t, daemontest.WithPolicy(rules))
-	for _, a := range d.K.Agents() {
+	for _, a := range d.K.Settings().Agents {
 		if a.Exact != (a.Comm == "lngtest-exact") {
 			t.Errorf("%+v", a)
 		}

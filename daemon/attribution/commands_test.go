@@ -120,7 +120,7 @@ func (h *host) runs(pid uint32, spec tracer.SessionSpec, found ...func()) tracer
 // armed checks what the kernel knows.
 func (h *host) armed(want map[tracer.Identity]tracer.SessionID) {
 	h.t.Helper()
-	if got := h.K.Clients(); !maps.Equal(got, want) {
+	if got := h.K.Settings().Clients; !maps.Equal(got, want) {
 		h.t.Errorf("the kernel has %v, want %v", got, want)
 	}
 }

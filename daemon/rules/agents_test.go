@@ -79,7 +79,7 @@ func (w *world) explained(pid uint32) api.PolicyRule {
 
 func TestAgents(t *testing.T) {
 	p := newWorld(t, daemontest.WithPolicy(agentRules))
-	if all := p.K.Agents(); len(all) != 1 || all[0].Comm != "lngtest-agent" || !all[0].Nests || !all[0].KeepOnRootExit {
+	if all := p.K.Settings().Agents; len(all) != 1 || all[0].Comm != "lngtest-agent" || !all[0].Nests || !all[0].KeepOnRootExit {
 		t.Fatalf("the kernel looks for %+v", all)
 	}
 	p.Add(300, daemontest.Shell, 1000, "lngtest-sh")

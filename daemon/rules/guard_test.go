@@ -19,7 +19,7 @@ func TestSignals(t *testing.T) {
 	const rule = "agents:\n  - {name: lngtest, enabled: true, match: {comm: lngtest-agent}, signals: "
 	p := newWorld(t, daemontest.WithPolicy("mode: enforce\nsignals: session\n"+rule+"any}\n"))
 	p.K.Feature.RefusesSignals = tracer.RefuserLSM
-	require.Equal(t, p.K.Guarding(), tracer.Guarding{All: true, Refuse: true})
+	require.Equal(t, p.K.Settings().Guarding, tracer.Guarding{All: true, Refuse: true})
 	s := p.Session("root", 100, api.NewSession{})
 	p.Add(300, daemontest.Shell, 1000, "lngtest-sh")
 	id := p.becomes(300, daemontest.Shell, 1000, "lngtest-agent")
@@ -34,14 +34,14 @@ func TestSignals(t *testing.T) {
 	}
 	are(api.SignalsRefused, "")
 	p.Reload("signals: session\n" + rule + "any}\n")
-	require.Equal(t, p.K.Guarding(), tracer.Guarding{All: true})
+	require.Equal(t, p.K.Settings().Guarding, tracer.Guarding{All: true})
 	are(api.SignalsRecorded, "")
 	p.Reload("mode: enforce\n" + rule + "session}\n")
-	require.Equal(t, p.K.Guarding(), tracer.Guarding{Some: true, Refuse: true})
+	require.Equal(t, p.K.Settings().Guarding, tracer.Guarding{Some: true, Refuse: true})
 	are("", api.SignalsRefused)
 	require.Equal(t, p.explained(300).Effect, "opened session "+id.String()+", grace 5s, signals session")
 	p.Reload("mode: enforce\n")
-	require.Equal(t, p.K.Guarding(), tracer.Guarding{})
+	require.Equal(t, p.K.Settings().Guarding, tracer.Guarding{})
 }
 
 // TestUnrefused: if the kernel cannot refuse, the operator and the caller that opens a session get to know.

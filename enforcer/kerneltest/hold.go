@@ -24,25 +24,22 @@ type Handle struct {
 
 // Hold returns a handle on the process that has pid now.
 func (k *Kernel) Hold(pid uint32) (*Handle, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	if err := k.fail["Hold"]; err != nil {
 		return nil, err
 	}
-	p := k.procs[pid]
-	if p == nil {
-		return nil, unix.ESRCH
+	if p := k.procs[pid]; p != nil {
+		return &Handle{k, p.Identity}, nil
 	}
-	return &Handle{k, p.Identity}, nil
+	return nil, unix.ESRCH
 }
 
 // Signal sends sig: SIGTERM and SIGKILL end the process as passes do.
 func (h *Handle) Signal(sig unix.Signal) error {
 	k := h.k
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	p := k.procs[h.id.PID]
-	if p == nil || p.Identity != h.id || p.Dead {
+	defer k.lock()()
+	p := k.of(h.id)
+	if p == nil || p.Dead {
 		return unix.ESRCH
 	}
 	k.sent = append(k.sent, Sent{h.id, sig})
@@ -57,15 +54,13 @@ func (h *Handle) Close() {}
 
 // Sent returns the signals that were sent by handle, oldest first.
 func (k *Kernel) Sent() []Sent {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	return slices.Clone(k.sent)
 }
 
 // Runs says of a process what a test has set, else that its link is true.
 func (k *Kernel) Runs(who tracer.Identity, _ string) (tracer.Running, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	p := k.procs[who.PID]
 	switch {
 	case p == nil || p.Dead || who.Start != 0 && p.Identity != who:

@@ -7,6 +7,7 @@ package kerneltest
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -29,16 +30,15 @@ type Proc struct {
 	Init       uint32          // gets what it leaves, 0: PID 1
 }
 
-// looks is what execs and exits are compared with.
-type looks struct {
-	agents []tracer.Agent
-	joins  bool // commands in containers
-	mains  bool // and containers
-	halt   tracer.Halt
-	// guarding is the last request.
-	guarding tracer.Guarding
-	clients  map[tracer.Identity]tracer.SessionID
-	left     map[tracer.SessionID]bool // its client was interrupted
+// Settings are what was requested last.
+type Settings struct {
+	Agents      []tracer.Agent // whose names Become looks for
+	Commands    bool           // PutIn opens sessions
+	Mains       bool           // and so does Begin
+	Halt        tracer.Halt
+	Guarding    tracer.Guarding
+	Clients     map[tracer.Identity]tracer.SessionID // whose interruption ends a session
+	SelfProtect bool
 }
 
 // Kernel is safe for concurrent use.
@@ -49,8 +49,8 @@ type Kernel struct {
 	now      time.Duration
 	procs    map[uint32]*Proc
 	sessions map[tracer.SessionID]*tracer.SessionInfo
-	keep     map[tracer.SessionID]bool // KeepOnRootExit
-	looks    looks
+	left     map[tracer.SessionID]bool // its client was interrupted
+	asked    Settings
 	nextSlot uint64
 	reports
 
@@ -64,8 +64,7 @@ type Kernel struct {
 	Newborn func()
 	Feature tracer.Features
 
-	selfProtect bool
-	reconciled  int
+	reconciled int
 }
 
 // Signal is one that was sent.
@@ -78,8 +77,7 @@ type Signal struct {
 func New() *Kernel {
 	k := &Kernel{
 		now: time.Hour, procs: make(map[uint32]*Proc),
-		sessions: make(map[tracer.SessionID]*tracer.SessionInfo), keep: make(map[tracer.SessionID]bool),
-		looks:   looks{left: make(map[tracer.SessionID]bool)},
+		sessions: make(map[tracer.SessionID]*tracer.SessionInfo), left: make(map[tracer.SessionID]bool),
 		reports: reports{sockets: make(map[uint64]tracer.Event)},
 		fail:    make(map[string]error), misses: make(map[string]uint64), counts: make(map[string]uint64),
 	}
@@ -91,24 +89,69 @@ func New() *Kernel {
 	return k
 }
 
+// lock locks the kernel; its result unlocks it.
+func (k *Kernel) lock() (unlock func()) {
+	k.mu.Lock()
+	return k.mu.Unlock
+}
+
+// call carries out a request, unless a test has made the method fail.
+func (k *Kernel) call(method string, do func() error) error {
+	defer k.lock()()
+	if err := k.fail[method]; err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	return nil
+}
+
+// on is call with the record of a session.
+func (k *Kernel) on(method string, id tracer.SessionID, do func(*tracer.SessionInfo) error) error {
+	return k.call(method, func() error {
+		if s := k.sessions[id]; s != nil {
+			return do(s)
+		}
+		return fmt.Errorf("session %v: %w", id, tracer.ErrNotFound)
+	})
+}
+
+// of is the process with that identity, nil if it is gone.
+func (k *Kernel) of(id tracer.Identity) *Proc {
+	if p := k.procs[id.PID]; p != nil && p.Identity == id {
+		return p
+	}
+	return nil
+}
+
+// dead: it has exited, or is gone.
+func (k *Kernel) dead(id tracer.Identity) bool {
+	p := k.of(id)
+	return p == nil || p.Dead
+}
+
+// Settings returns what was requested last.
+func (k *Kernel) Settings() Settings {
+	defer k.lock()()
+	return k.asked
+}
+
 // Now is the fake CLOCK_MONOTONIC; boottime is the same.
 func (k *Kernel) Now() time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	return k.now
 }
 
 // Advance moves the clock.
 func (k *Kernel) Advance(d time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	k.now += d
 }
 
 // Add adds a process to the host without a birth event.
 func (k *Kernel) Add(pid, parent uint32, comm string) Proc {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	return *k.add(pid, parent, comm)
 }
 
@@ -127,8 +170,7 @@ func (k *Kernel) add(pid, parent uint32, comm string) *Proc {
 
 // Proc returns a copy of a process, nil if there is none.
 func (k *Kernel) Proc(pid uint32) *Proc {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	p := k.procs[pid]
 	if p == nil {
 		return nil
@@ -139,8 +181,7 @@ func (k *Kernel) Proc(pid uint32) *Proc {
 
 // Edit changes a process. A SIGKILL that was sent to it has its effect as soon as it may.
 func (k *Kernel) Edit(pid uint32, f func(*Proc)) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	p := k.procs[pid]
 	stopped := p.Stopped
 	if f(p); p.Flags&tracer.FlagKilled != 0 {
@@ -153,34 +194,26 @@ func (k *Kernel) Edit(pid uint32, f func(*Proc)) {
 
 // Fail makes the named method fail, or, with nil, work again.
 func (k *Kernel) Fail(method string, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	k.fail[method] = err
 }
 
 // Count adds to a counter.
 func (k *Kernel) Count(name string, n uint64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	k.counts[name] += n
 }
 
 // Signals returns those that were sent, oldest first.
 func (k *Kernel) Signals() []Signal {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	return slices.Clone(k.signals)
 }
 
 // Fork is a fork by creator: children of members are members, and die at birth if their
 // session is condemned.
 func (k *Kernel) Fork(creator, pid uint32, comm string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.fork(creator, pid, comm)
-}
-
-func (k *Kernel) fork(creator, pid uint32, comm string) {
+	defer k.lock()()
 	c := k.procs[creator]
 	p := k.add(pid, creator, comm)
 	p.UID = c.UID
@@ -195,22 +228,25 @@ func (k *Kernel) fork(creator, pid uint32, comm string) {
 }
 
 func (k *Kernel) enter(p *Proc, id tracer.SessionID, why tracer.Evidence, creator tracer.Identity) {
-	p.Session, p.Since, p.Evidence, p.Creator, p.Entered = id, uint64(k.now), why, creator, true
-	k.chain(id, func(s *tracer.SessionInfo) {
-		s.Live++
-		if why == tracer.EvidenceFork || why == tracer.EvidenceReconciled {
-			s.Forks++
-		}
-		s.Peak = max(s.Peak, uint64(s.Live))
-	})
+	k.move(p, id)
+	p.Since, p.Evidence, p.Creator, p.Entered = uint64(k.now), why, creator, true
+	if why == tracer.EvidenceFork || why == tracer.EvidenceReconciled {
+		k.chain(id, func(s *tracer.SessionInfo) { s.Forks++ })
+	}
 	k.emit(tracer.Event{Type: tracer.EventBirth, Process: p.Identity, Session: id, Evidence: why,
 		Source: p.Source, Creator: creator, Parent: p.Parent, Comm: p.Comm, UID: p.UID, Flags: p.Flags})
 }
 
+// move makes a process a member of another session.
+func (k *Kernel) move(p *Proc, to tracer.SessionID) {
+	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live-- })
+	p.Session = to
+	k.chain(to, func(s *tracer.SessionInfo) { s.Live++; s.Peak = max(s.Peak, uint64(s.Live)) })
+}
+
 // Exec replaces the program of pid.
 func (k *Kernel) Exec(pid uint32, filename string, argv string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	p := k.procs[pid]
 	if p.Session != 0 {
 		k.emit(tracer.Event{Type: tracer.EventExec, Process: p.Identity, Session: p.Session, Comm: p.Comm,
@@ -220,15 +256,13 @@ func (k *Kernel) Exec(pid uint32, filename string, argv string) {
 
 // Exit makes a process exit on its own.
 func (k *Kernel) Exit(pid uint32, status uint32) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	k.exit(k.procs[pid], status)
 }
 
 // Finish ends the teardown of a Slow process.
 func (k *Kernel) Finish(pid uint32) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	p := k.procs[pid]
 	k.chain(p.Session, func(s *tracer.SessionInfo) { s.Dying-- })
 	k.bury(p)
@@ -239,8 +273,8 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 		return
 	}
 	p.Dead = true
-	if s := k.sessions[k.looks.clients[p.Identity]]; s != nil && (status&0x7f != 0 || status>>8 >= 128) && !k.dead(s.Root) {
-		k.looks.left[s.ID] = true
+	if s := k.sessions[k.asked.Clients[p.Identity]]; s != nil && (status&0x7f != 0 || status>>8 >= 128) && !k.dead(s.Root) {
+		k.left[s.ID] = true
 	}
 	id := p.Session
 	if id != 0 {
@@ -283,8 +317,7 @@ func (k *Kernel) bury(p *Proc) {
 
 // Reap makes the parent of a zombie wait for it at last.
 func (k *Kernel) Reap(pid uint32) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	k.reap(k.procs[pid])
 }
 
@@ -329,19 +362,22 @@ func (k *Kernel) SlipIn(pid, parent uint32, id tracer.SessionID) bool {
 
 // Reach moves the clock on to a time, unless that is past, and returns what it is then.
 func (k *Kernel) Reach(at time.Duration) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	k.now = max(k.now, at)
 	return k.now
+}
+
+// in are the members of a session and of those in it; 0: all processes.
+func (k *Kernel) in(id tracer.SessionID) []*Proc {
+	return slices.DeleteFunc(k.tasks(), func(p *Proc) bool { return id != 0 && !k.within(p.Session, id) })
 }
 
 // Alive are the live members of a session and of those in it, in the order of their birth; 0: all live processes. No
 // fault affects it.
 func (k *Kernel) Alive(id tracer.SessionID) (all []tracer.Identity) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, p := range k.tasks() {
-		if !p.Dead && (id == 0 || k.within(p.Session, id)) {
+	defer k.lock()()
+	for _, p := range k.in(id) {
+		if !p.Dead {
 			all = append(all, p.Identity)
 		}
 	}
@@ -350,23 +386,16 @@ func (k *Kernel) Alive(id tracer.SessionID) (all []tracer.Identity) {
 
 // Opened is how many sessions there were so far.
 func (k *Kernel) Opened() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	return int(k.nextSlot)
 }
 
 // Records are the sessions, dissolved ones included, in the order of their slots. No fault affects it.
 func (k *Kernel) Records() (all []tracer.SessionInfo) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, s := range k.records() {
+	defer k.lock()()
+	for _, s := range k.sessions {
 		all = append(all, k.info(s))
 	}
+	slices.SortFunc(all, func(a, b tracer.SessionInfo) int { return cmp.Compare(uint32(a.ID), uint32(b.ID)) })
 	return all
-}
-
-// records are all sessions in the order of their slots.
-func (k *Kernel) records() []*tracer.SessionInfo {
-	byID := func(a, b *tracer.SessionInfo) int { return cmp.Compare(uint32(a.ID), uint32(b.ID)) }
-	return slices.SortedFunc(maps.Values(k.sessions), byID)
 }

@@ -177,7 +177,7 @@ func TestMachine(t *testing.T) {
 	for seed := range uint64(tracertest.FromEnv(t, "LNGTEST_SEEDS", 500)) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		p := &pair{k: New(), m: protocol.NewHost(4, rooms, 0), procs: []tracer.Identity{{PID: 1}}, ids: []tracer.SessionID{0}}
-		p.k.looks.agents = []tracer.Agent{{Comm: agent, Nests: true}}
+		p.k.asked.Agents = []tracer.Agent{{Comm: agent, Nests: true}}
 		for range 60 {
 			name, arg := p.next(rnd)
 			if name == "" {

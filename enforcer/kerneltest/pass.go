@@ -3,7 +3,6 @@
 package kerneltest
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -62,16 +61,11 @@ func (k *Kernel) judge(s *tracer.SessionInfo) {
 	case s.State != tracer.StateActive:
 	case s.Expires != 0 && s.Expires <= uint64(k.now):
 		k.end(s, tracer.CauseMaxLifetime, s.Grace)
-	case !k.keep[s.ID] && k.dead(s.Root):
+	case !s.KeepOnRootExit && k.dead(s.Root):
 		k.end(s, tracer.CauseRootExit, s.Grace)
-	case !s.Owner.IsZero() && k.dead(s.Owner), k.looks.left[s.ID]:
+	case !s.Owner.IsZero() && k.dead(s.Owner), k.left[s.ID]:
 		k.end(s, tracer.CauseOwnerExit, s.Grace)
 	}
-}
-
-func (k *Kernel) dead(id tracer.Identity) bool {
-	p := k.procs[id.PID]
-	return p == nil || p.Identity != id || p.Dead
 }
 
 // end begins an end, shortens its grace or condemns the session.
@@ -123,47 +117,50 @@ func (k *Kernel) obey(p *Proc) {
 // Reconcile moves members of a session without a record to their creator's, or to none. It
 // enters the processes that Add made below a member, as if their birth had been missed.
 func (k *Kernel) Reconcile() (added, removed int, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	k.reconciled++
 	if err := k.fail["Reconcile"]; err != nil {
 		return 0, 0, err
 	}
-	added = k.repair()
-	for more := true; more; {
-		more = false
-		for _, p := range k.tasks() {
-			parent := k.procs[p.Parent.PID]
-			if p.Entered || p.Dead || parent == nil || parent.Identity != p.Parent || p.Start <= parent.Since {
-				continue
-			}
-			at := k.sessions[parent.Session]
-			for at != nil && at.Created >= p.Start && !at.Kept {
-				at = k.sessions[at.Parent]
-			}
-			if at == nil {
-				continue
-			}
-			k.enter(p, at.ID, tracer.EvidenceReconciled, parent.Identity)
-			p.Since = p.Start
-			added, more = added+1, true
+	added = k.walk(func(p *Proc) bool {
+		if p.Session == 0 || p.Dead || k.sessions[p.Session] != nil {
+			return false
 		}
-	}
-	return added, 0, nil
+		home := tracer.SessionID(0)
+		if c := k.of(p.Creator); c != nil {
+			home = k.home(c.Session)
+		}
+		k.move(p, home)
+		k.counts["no_session"]++
+		return true
+	})
+	return added + k.walk(func(p *Proc) bool {
+		parent := k.of(p.Parent)
+		if p.Entered || p.Dead || parent == nil || p.Start <= parent.Since {
+			return false
+		}
+		at := k.sessions[parent.Session]
+		for at != nil && at.Created >= p.Start && !at.Kept {
+			at = k.sessions[at.Parent]
+		}
+		if at == nil {
+			return false
+		}
+		k.enter(p, at.ID, tracer.EvidenceReconciled, parent.Identity)
+		p.Since = p.Start
+		return true
+	}), 0, nil
 }
 
-func (k *Kernel) repair() (n int) {
-	for _, p := range k.tasks() {
-		if p.Session == 0 || p.Dead || k.sessions[p.Session] != nil {
-			continue
+// walk visits all processes until it has changed none, and returns how many it has changed.
+func (k *Kernel) walk(changes func(*Proc) bool) (n int) {
+	for before := -1; n != before; {
+		before = n
+		for _, p := range k.tasks() {
+			if changes(p) {
+				n++
+			}
 		}
-		p.Session = 0
-		if c := k.procs[p.Creator.PID]; c != nil && c.Identity == p.Creator {
-			p.Session = k.home(c.Session)
-		}
-		k.chain(p.Session, func(s *tracer.SessionInfo) { s.Live++ })
-		k.counts["no_session"]++
-		n++
 	}
 	return n
 }
@@ -190,35 +187,23 @@ func (k *Kernel) paused(id tracer.SessionID) (yes bool) {
 
 // Pause stops the members of a session. A Stubborn one does not stop.
 func (k *Kernel) Pause(id tracer.SessionID) error {
-	return k.setPause("Pause", id, func(s *tracer.SessionInfo) error {
+	return k.on("Pause", id, func(s *tracer.SessionInfo) error {
 		if s.State != tracer.StateActive {
 			return tracer.ErrBusy
 		}
 		if s.Paused == 0 {
 			s.Paused = uint64(k.now)
 		}
+		k.stop()
 		return nil
 	})
 }
 
 // Resume undoes it.
 func (k *Kernel) Resume(id tracer.SessionID) error {
-	return k.setPause("Resume", id, func(s *tracer.SessionInfo) error { s.Paused = 0; return nil })
-}
-
-func (k *Kernel) setPause(method string, id tracer.SessionID, set func(*tracer.SessionInfo) error) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err := k.fail[method]; err != nil {
-		return err
-	}
-	s := k.sessions[id]
-	if s == nil {
-		return fmt.Errorf("session %v: %w", id, tracer.ErrNotFound)
-	}
-	if err := set(s); err != nil {
-		return err
-	}
-	k.stop()
-	return nil
+	return k.on("Resume", id, func(s *tracer.SessionInfo) error {
+		s.Paused = 0
+		k.stop()
+		return nil
+	})
 }

@@ -21,8 +21,7 @@ type reports struct {
 // Listen makes a process listen at an address on a socket. The kernel reports it if the
 // process is a member.
 func (k *Kernel) Listen(pid uint32, socket uint64, address string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	k.now++
 	p := k.procs[pid]
 	if p.Session == 0 {
@@ -38,8 +37,7 @@ func (k *Kernel) Listen(pid uint32, socket uint64, address string) {
 
 // Unlisten closes a socket.
 func (k *Kernel) Unlisten(socket uint64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	k.now++
 	ev, open := k.sockets[socket]
 	if !open {
@@ -74,15 +72,13 @@ func (k *Kernel) emit(ev tracer.Event) {
 
 // Lose reports n lost events.
 func (k *Kernel) Lose(n uint64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	k.emit(tracer.Event{Type: tracer.EventLost, Count: n})
 }
 
 // AllRead waits until every event was read and the reader waits for more.
 func (k *Kernel) AllRead() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	for !k.closed && (len(k.events) > 0 || k.flushed || !k.waiting) {
 		k.cond.Wait()
 	}
@@ -90,8 +86,7 @@ func (k *Kernel) AllRead() {
 
 // DropEvents drops what was emitted and not yet read, and returns how many events that were.
 func (k *Kernel) DropEvents() (n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	defer k.lock()()
 	n, k.events = len(k.events), nil
 	return n
 }

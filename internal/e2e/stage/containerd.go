@@ -3,8 +3,6 @@
 package stage
 
 import (
-	"archive/tar"
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -65,29 +63,18 @@ func (c *Containerd) stop() {
 func (c *Containerd) Import(names ...string) {
 	c.i.T.Helper()
 	busybox := require.ReadFile(c.i.T, "/bin/busybox")
-	var layer, image bytes.Buffer
-	w := tar.NewWriter(&layer)
+	programs := map[string][]byte{}
 	for _, name := range names {
-		require.NoError(c.i.T, w.WriteHeader(&tar.Header{Name: "bin/" + name, Mode: 0o755, Size: int64(len(busybox))}))
-		_, _ = w.Write(busybox) // into memory
+		programs["bin/"+name] = busybox
 	}
-	require.NoError(c.i.T, w.Close())
+	layer := archive(c.i.T, programs).Bytes()
 	config, err := json.Marshal(map[string]any{
 		"os": "linux", "architecture": runtime.GOARCH, "config": map[string]any{"Entrypoint": []string{"/bin/sleep", "300"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer.Bytes()))}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
 	})
 	require.NoError(c.i.T, err)
 	manifest := `[{"Config":"config.json","RepoTags":["` + c.Image + `"],"Layers":["layer.tar"]}]`
-	w = tar.NewWriter(&image)
-	for _, f := range []struct {
-		name    string
-		content []byte
-	}{{"layer.tar", layer.Bytes()}, {"config.json", config}, {"manifest.json", []byte(manifest)}} {
-		require.NoError(c.i.T, w.WriteHeader(&tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content))}))
-		_, _ = w.Write(f.content)
-	}
-	require.NoError(c.i.T, w.Close())
 	load := c.Command("-n", "k8s.io", "images", "import", "--snapshotter", "native", "-")
-	load.Stdin = &image
+	load.Stdin = archive(c.i.T, map[string][]byte{"layer.tar": layer, "config.json": config, "manifest.json": []byte(manifest)})
 	c.Must(load)
 }

@@ -3,8 +3,6 @@
 package stage
 
 import (
-	"archive/tar"
-	"bytes"
 	"cmp"
 	"errors"
 	"os"
@@ -76,22 +74,11 @@ func (d *Docker) Must(args ...string) string {
 // here. Everyone may read them.
 func (d *Docker) Import(name string, files map[string]string) {
 	d.i.T.Helper()
-	var image bytes.Buffer
-	w := tar.NewWriter(&image)
+	contents := map[string][]byte{}
 	for to, from := range files {
-		content, err := os.ReadFile(from)
-		if err == nil {
-			err = w.WriteHeader(&tar.Header{Name: to, Mode: 0o755, Size: int64(len(content))})
-		}
-		if err == nil {
-			_, err = w.Write(content)
-		}
-		require.NoError(d.i.T, err)
+		contents[to] = require.ReadFile(d.i.T, from)
 	}
-	_ = w.Close() // into memory
 	load := d.Command("import", "-", name)
-	load.Stdin = &image
-	if out, err := load.CombinedOutput(); err != nil {
-		d.i.T.Fatalf("import: %v: %s", err, out)
-	}
+	load.Stdin = archive(d.i.T, contents)
+	d.engine.Must(load)
 }

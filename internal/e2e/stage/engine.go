@@ -3,10 +3,14 @@
 package stage
 
 import (
+	"archive/tar"
+	"bytes"
 	"os"
 	"os/exec"
 	"strings"
+	"testing"
 
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,4 +58,17 @@ func (e *engine) Must(cmd *exec.Cmd) string {
 		e.i.T.Fatal(p)
 	}
 	return strings.TrimSpace(p.Out.String())
+}
+
+// archive is a tar of files that everyone may run.
+func archive(t *testing.T, files map[string][]byte) *bytes.Buffer {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for name, content := range files {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}))
+		_, _ = w.Write(content) // into memory
+	}
+	require.NoError(t, w.Close())
+	return &b
 }

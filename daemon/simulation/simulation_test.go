@@ -246,7 +246,7 @@ func TestSimulation(t *testing.T) {
 				name, _, _ := strings.Cut(line, ":")
 				did[name]++
 			}
-			did["sessions"] += x.k.Opened()
+			did["sessions"] += len(x.all)
 			for verdict, n := range x.verdicts {
 				did[string(verdict)] += n
 			}

@@ -384,12 +384,6 @@ func (k *Kernel) Alive(id tracer.SessionID) (all []tracer.Identity) {
 	return all
 }
 
-// Opened is how many sessions there were so far.
-func (k *Kernel) Opened() int {
-	defer k.lock()()
-	return int(k.nextSlot)
-}
-
 // Records are the sessions, dissolved ones included, in the order of their slots. No fault affects it.
 func (k *Kernel) Records() (all []tracer.SessionInfo) {
 	defer k.lock()()

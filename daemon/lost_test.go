@@ -48,9 +48,9 @@ func (h *listener) take(ev *api.Event) error {
 // a reader of the events knows every survivor. The receipt is marked as truncated.
 func TestRealConsumerStopped(t *testing.T) {
 	ctx := t.Context()
-	gate := make(chan struct{})
-	open := sync.OnceFunc(func() { close(gate) })
-	real := daemontest.Real{Ring: os.Getpagesize(), Gate: gate}
+	real := daemontest.Real{Ring: os.Getpagesize()}
+	real.Gates.Reading.Lock()
+	open := sync.OnceFunc(real.Gates.Reading.Unlock)
 	c := real.Serve(t)
 	t.Cleanup(open)
 	reading, stop := context.WithCancel(ctx)

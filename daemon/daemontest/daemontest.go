@@ -20,14 +20,12 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/audit/chain/chaintest"
 	"github.com/lineage-ebpf/lineage/daemon/instance"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 	"github.com/lineage-ebpf/lineage/tracer/procfs"
 	"github.com/lineage-ebpf/lineage/tracer/procfs/procfstest"
-	"github.com/rs/zerolog"
 )
 
 // Daemon is a daemon over a kernel made of Go. Callers are distinguished by the address
@@ -70,9 +68,6 @@ var Callers = map[string]uint32{"root": Root, "user": User, "else": Else, "reade
 
 // Reverse is the variable with which these daemons attach their hooks in reverse.
 const Reverse = "LNGTEST_REVERSE"
-
-// Patience bounds every wait of these tests; reaching it is a failure.
-var Patience = registrytest.Patience
 
 // Option changes a daemon before it starts.
 type Option func(*Daemon)
@@ -154,9 +149,8 @@ func (d *Daemon) Forget() {
 // Start serves; Stop may be called again after it.
 func (d *Daemon) Start() {
 	d.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
 	var applied chan struct{}
-	serving, done, h := make(chan *daemon.Service, 1), make(chan error, 1), d.Host
+	h := d.Host
 	h.Serving = func(s *daemon.Service) {
 		applied = make(chan struct{}, len(s.Jobs))
 		for n, job := range s.Jobs {
@@ -165,19 +159,8 @@ func (d *Daemon) Start() {
 				applied <- struct{}{}
 			}
 		}
-		serving <- s
 	}
-	go func() {
-		done <- h.Serve(ctx, d.Options, nil, zerolog.Nop())
-		close(done)
-	}()
-	d.Done, d.Stop = done, func() error { cancel(); return <-done }
-	select {
-	case d.Service = <-serving:
-	case err := <-done:
-		cancel()
-		d.Fatal(err)
-	}
+	d.Service, d.Stop, d.Done = serve(d.T, h, d.Options)
 	// Only one job returns before the daemon stops: it applies the policy to what runs
 	// already, which is not to be what the test starts.
 	<-applied
@@ -330,13 +313,13 @@ func (d *Daemon) Under(pid uint32) {
 // Until tries again until the condition holds.
 func (d *Daemon) Until(holds func() bool) {
 	d.Helper()
-	registrytest.Until(d, holds)
+	require.Until(d, holds)
 }
 
 // Hold stops the reader of the events while f runs.
 func (d *Daemon) Hold(f func()) {
-	d.Gates.reading.Lock()
-	defer d.Gates.reading.Unlock()
+	d.Gates.Reading.Lock()
+	defer d.Gates.Reading.Unlock()
 	f()
 }
 
@@ -365,7 +348,7 @@ func (d *Daemon) Audit() string {
 
 // Gates can keep the daemon from its kernel.
 type Gates struct {
-	reading sync.Mutex   // held: events that were read do not arrive
+	Reading sync.Mutex   // held: events that were read do not arrive
 	Looking sync.RWMutex // held while all processes are walked over
 }
 
@@ -376,8 +359,8 @@ type fenced struct {
 
 func (g *fenced) Read(ev *tracer.Event) error {
 	err := g.Kernel.Read(ev)
-	g.gates.reading.Lock()
-	defer g.gates.reading.Unlock()
+	g.gates.Reading.Lock()
+	defer g.gates.Reading.Unlock()
 	return err
 }
 

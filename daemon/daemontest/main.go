@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lineage-ebpf/lineage/daemon/instance"
+	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer/tracertest"
 )
 
@@ -22,7 +23,7 @@ func Main(m *testing.M) int {
 	before, goroutines := Descriptors(), runtime.NumGoroutine()
 	code := tracertest.Main(m)
 	// Connections that were just closed need a moment, and a full history that is being written longer.
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), require.Patience)
 	err := instance.Poll(ctx, func() (bool, error) { return runtime.NumGoroutine() <= goroutines, nil })
 	cancel()
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != "" // which leaves a goroutine

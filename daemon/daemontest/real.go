@@ -24,22 +24,9 @@ import (
 // Real are the options of a daemon over this kernel.
 type Real struct {
 	daemon.Options
-	Dir  string          // its pins; default one of its own
-	Ring int             // bytes of events; default what the policy says
-	Gate <-chan struct{} // events are read when it is closed; nil: at once
-}
-
-// gated is a kernel whose events are read once the gate is open.
-type gated struct {
-	daemon.Kernel
-	gate <-chan struct{}
-}
-
-func (k gated) Read(ev *tracer.Event) error {
-	if k.gate != nil {
-		<-k.gate
-	}
-	return k.Kernel.Read(ev)
+	Dir   string // its pins; default one of its own
+	Ring  int    // bytes of events; default what the policy says
+	Gates Gates
 }
 
 // Serve serves this kernel to its own client until the test ends.
@@ -52,7 +39,7 @@ func (r *Real) Serve(t *testing.T) (c api.Client) {
 	h := daemon.ThisHost()
 	h.Open = func(o tracer.Options) (daemon.Kernel, error) {
 		k, err := tracer.Open(tracer.Options{Dir: r.Dir, Level: o.Level, RingSize: cmp.Or(r.Ring, o.RingSize)})
-		return gated{k, r.Gate}, err
+		return &fenced{k, &r.Gates}, err
 	}
 	h.Unload = func(string) error { return tracer.Unload(r.Dir) }
 	c, _ = Serve(t, h, r.Options)
@@ -62,26 +49,42 @@ func (r *Real) Serve(t *testing.T) (c api.Client) {
 // Serve runs the daemon of a host until stop, or the end of the test, and connects to it.
 func Serve(t *testing.T, h daemon.Host, o daemon.Options) (c api.Client, stop func() error) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	serving, done := make(chan struct{}), make(chan error, 1)
-	h.Serving = func(*daemon.Service) { close(serving) }
-	go func() { done <- h.Serve(ctx, o, nil, zerolog.Nop()) }()
-	stop = sync.OnceValue(func() error { cancel(); return <-done })
+	_, end, _ := serve(t, h, o)
+	stop = sync.OnceValue(end)
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	select {
-	case <-serving:
-	case err := <-done:
-		done <- nil // for stop
-		t.Fatalf("the daemon ended: %v", err)
-	}
-	c, err := api.Dial(ctx, o.Socket)
+	c, err := api.Dial(context.Background(), o.Socket)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c, stop
+}
+
+// serve begins to serve a host, and says at last why it has stopped.
+func serve(t *testing.T, h daemon.Host, o daemon.Options) (s *daemon.Service, stop func() error, ended <-chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	serving, done, prepare := make(chan *daemon.Service, 1), make(chan error, 1), h.Serving
+	h.Serving = func(s *daemon.Service) {
+		if prepare != nil {
+			prepare(s)
+		}
+		serving <- s
+	}
+	go func() {
+		done <- h.Serve(ctx, o, nil, zerolog.Nop())
+		close(done)
+	}()
+	stop = func() error { cancel(); return <-done }
+	select {
+	case s = <-serving:
+	case err := <-done:
+		cancel()
+		t.Fatal("the daemon ended: ", err)
+	}
+	return s, stop, done
 }
 
 // Blocked starts a shell that waits for a line, with a session over it. Its

@@ -53,7 +53,7 @@ func (d *Daemon) Do(who, method, path string, body any) Reply {
 		require.NoError(d, err)
 		r = bytes.NewReader(text)
 	}
-	ctx, cancel := context.WithTimeout(d.Context(), api.MaxWait+Patience)
+	ctx, cancel := context.WithTimeout(d.Context(), api.MaxWait+require.Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://lineage"+path, r)
 	require.NoError(d, err)
@@ -209,11 +209,11 @@ func MS(n int64) *int64 { return &n }
 // result ends the wait, and the test if the stream was closed.
 func Bound(t *testing.T, closeIt func()) (over func()) {
 	t.Helper()
-	late := time.AfterFunc(Patience, closeIt)
+	late := time.AfterFunc(require.Patience, closeIt)
 	return func() {
 		t.Helper()
 		if !late.Stop() {
-			t.Fatalf("the stream has not brought it after %v", Patience)
+			t.Fatalf("the stream has not brought it after %v", require.Patience)
 		}
 	}
 }

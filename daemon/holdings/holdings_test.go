@@ -16,7 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
-	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
 	"github.com/lineage-ebpf/lineage/internal/require"
@@ -105,7 +104,7 @@ func TestConcluding(t *testing.T) {
 				t.Error("it does not wait for the look")
 			}
 		})
-		registrytest.Until(t, func() (over bool) {
+		require.Until(t, func() (over bool) {
 			f.registry.Update(func(registry.Tx) { over = its.after != nil })
 			return over
 		})

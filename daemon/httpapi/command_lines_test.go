@@ -114,7 +114,7 @@ func read(w *daemontest.Daemon, who, method, path, until string, act func()) str
 		return string(w.Do(who, method, path, nil).Body)
 	}
 	w.K.AllRead()
-	ctx, cancel := context.WithTimeout(w.Context(), daemontest.Patience)
+	ctx, cancel := context.WithTimeout(w.Context(), require.Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, "http://lineage"+path, nil)
 	require.NoError(w, err)

@@ -50,7 +50,7 @@ var mayImport = map[string]string{
 	"daemon/audit/chain/chaintest": "daemon/audit/chain internal/require",
 	"daemon/broker":                "tracer/procfs",
 	"daemon/container":             "daemon/broker daemon/logging daemon/ownfile daemon/registry lineage tracer tracer/procfs",
-	"daemon/daemontest":            "api daemon daemon/access daemon/attribution daemon/audit/chain/chaintest daemon/instance daemon/registry daemon/registry/registrytest enforcer enforcer/kerneltest internal/require tracer tracer/procfs tracer/procfs/procfstest tracer/tracertest",
+	"daemon/daemontest":            "api daemon daemon/access daemon/attribution daemon/audit/chain/chaintest daemon/instance daemon/registry enforcer enforcer/kerneltest internal/require tracer tracer/procfs tracer/procfs/procfstest tracer/tracertest",
 	"daemon/document":              "api daemon/resources enforcer/policy lineage tracer",
 	"daemon/history":               "api daemon/access daemon/document daemon/journal daemon/logging daemon/pace daemon/recent daemon/registry enforcer lineage tracer",
 	"daemon/holdings":              "api daemon/document daemon/logging daemon/pace daemon/registry daemon/resources enforcer/policy lineage lineage/memory tracer tracer/procfs",

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// patience bounds a wait; reaching it is a failure.
-var patience = Slowed(30 * time.Second)
+// Patience bounds a wait; reaching it is a failure.
+var Patience = Slowed(30 * time.Second)
 
 // T is what a test, a benchmark and a property have in common.
 type T interface {
@@ -63,11 +63,17 @@ func ErrorIs(t T, err, want error, what string) {
 // Eventually polls for what no event announces, and ends the test if it does not come.
 func Eventually(t T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(Patience); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal(fmt.Sprintf("not within %v: %s", patience, what))
+			t.Fatal(fmt.Sprintf("not within %v: %s", Patience, what))
 		}
 	}
+}
+
+// Until is Eventually of a condition that needs no other words.
+func Until(t T, ok func() bool) {
+	t.Helper()
+	Eventually(t, "the condition of this line", ok)
 }
 
 // ReadFile is what a file holds.
@@ -83,7 +89,7 @@ func Soon[V any](t T, c <-chan V, late string) (v V) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(patience):
+	case <-time.After(Patience):
 		t.Fatal(late)
 	}
 	return v

@@ -27,19 +27,6 @@ type Fixture struct {
 	tb testing.TB
 }
 
-// Patience bounds every wait of these tests; reaching it is a failure.
-var Patience = require.Slowed(30 * time.Second)
-
-// Until tries again until the condition holds.
-func Until(t require.T, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the condition of this line does not hold after ", Patience)
-		}
-	}
-}
-
 // New makes a registry of a host without processes. It runs
 // from Run on: features are attached before.
 func New(tb testing.TB, options ...func(*registry.Options)) *Fixture {

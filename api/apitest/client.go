@@ -185,7 +185,9 @@ func (c *Client) Keep(_ context.Context, req api.KeepRequest) (*api.Session, err
 	if c.Has.Kept != nil {
 		return reply(c, c.Has.Kept)
 	}
-	return reply(c, &api.Session{ID: "kept00", Live: 2, Kept: true, Until: &req.Until, Reason: req.Reason, Warnings: c.Has.Warnings})
+	return reply(c, &api.Session{
+		ID: "kept00", Live: 2, Kept: true, Until: &req.Until, Reason: req.Reason, Warnings: c.Has.Warnings,
+	})
 }
 
 func (c *Client) Mark(_ context.Context, req api.MarkRequest) (*api.Mark, error) {

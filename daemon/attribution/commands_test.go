@@ -255,10 +255,10 @@ func TestInterruptedBefore(t *testing.T) {
 			require.NoError(t, h.R.Read(func(registry.View) {}))
 			for _, ch := range []chan struct{}{h.due, h.asked} { // Run has found nothing due, and does something else
 				pace.Offer(ch, struct{}{})
-				require.Until(t, func() bool { return len(ch) == 0 })
+				require.Eventually(t, "Run has taken it", func() bool { return len(ch) == 0 })
 			}
 		})
-		require.Until(t, func() bool { p := h.K.Proc(300); return p == nil || p.Dead })
+		require.Eventually(t, "300 is dead", func() bool { p := h.K.Proc(300); return p == nil || p.Dead })
 	}
 }
 
@@ -276,7 +276,7 @@ func TestEndsOnce(t *testing.T) {
 		if info, err := h.K.Session(id); n != 1 && (err != nil || info.Cause != tracer.CauseOwnerExit) {
 			t.Errorf("%+v, %v: the kernel has not begun the end", info, err)
 		}
-		require.Until(t, func() (closed bool) {
+		require.Eventually(t, "it is closed", func() (closed bool) {
 			h.Update(func(tx registry.Tx) {
 				x := tx.Session(id)
 				closed = x.Closed() && x.Receipt().EndReason == "owner_exit"
@@ -349,7 +349,7 @@ func TestAsked(t *testing.T) {
 func TestJoinsAfterRestart(t *testing.T) {
 	h := newHost(t, "mode: enforce\n")
 	h.asks(200)
-	require.Until(t, func() (known bool) {
+	require.Eventually(t, "the request is known", func() (known bool) {
 		h.Update(func(registry.Tx) {
 			known = len(h.sessions) == 1 && h.sessions[h.K.Proc(200).Session].Requests[0].Engine != tracer.Identity{}
 		})
@@ -392,7 +392,7 @@ func TestClientsRestart(t *testing.T) {
 		h.armed(map[tracer.Identity]tracer.SessionID{client: info.ID})
 		h.K.Exit(200, 9)
 		h.K.AllRead()
-		require.Until(t, func() bool { p := h.K.Proc(300); return p == nil || p.Dead })
+		require.Eventually(t, "300 is dead", func() bool { p := h.K.Proc(300); return p == nil || p.Dead })
 	}
 }
 
@@ -430,7 +430,7 @@ func TestEndsWithClient(t *testing.T) {
 		{"a rule, left", byRule, func(h *host) {
 			asker := h.K.Proc(200).Session
 			h.K.Exit(200, 0)
-			require.Until(h.t, func() (over bool) {
+			require.Eventually(h.t, "the session is over", func() (over bool) {
 				_, err := h.R.Resync(registry.CauseRequest)
 				h.Update(func(tx registry.Tx) { over = h.over(tx.View, asker) })
 				return over && err == nil
@@ -454,7 +454,7 @@ func TestEndsWithClient(t *testing.T) {
 				return err != nil || info.State != tracer.StateActive
 			}
 			if test.ends {
-				require.Until(t, ended)
+				require.Eventually(t, "it ends", ended)
 			} else if ended() {
 				t.Error("it was ended")
 			}

@@ -245,8 +245,9 @@ func (d *Daemon) Unsignalled() {
 func (d *Daemon) Proc(pid, parent, uid uint32, comm string) {
 	d.Helper()
 	procfstest.Files(d, d.Host.Proc.Path(pid, ""), map[string]string{
-		"stat":    StatOf(pid, "a) R 1", "S", parent),
-		"status":  fmt.Sprintf("Name:\t%s\nTgid:\t%d\nTracerPid:\t0\nUid:\t%d\t%d\t%d\t%d\nNSpid:\t%d\t7\n", comm, pid, uid, uid, uid, uid, pid),
+		"stat": StatOf(pid, "a) R 1", "S", parent),
+		"status": fmt.Sprintf("Name:\t%s\nTgid:\t%d\nTracerPid:\t0\nUid:\t%d\t%d\t%d\t%d\nNSpid:\t%d\t7\n",
+			comm, pid, uid, uid, uid, uid, pid),
 		"comm":    comm + "\n",
 		"cmdline": comm + "\x00--flag\x00",
 		"cgroup":  "0::/lngtest\n",
@@ -313,7 +314,7 @@ func (d *Daemon) Under(pid uint32) {
 // Until tries again until the condition holds.
 func (d *Daemon) Until(holds func() bool) {
 	d.Helper()
-	require.Until(d, holds)
+	require.Eventually(d, "the condition of this line", holds)
 }
 
 // Hold stops the reader of the events while f runs.

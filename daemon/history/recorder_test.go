@@ -150,7 +150,7 @@ func TestSavedAtRest(t *testing.T) {
 		save(r)
 		time.Sleep(r.pauses.period / 5)
 	}
-	require.Until(t, func() bool { return unsaved(r) == 0 })
+	require.Eventually(t, "it is saved", func() bool { return unsaved(r) == 0 })
 }
 
 // TestSavedInRest: a session that is saved waits until the recorder has rested for the CPU time of the last
@@ -160,7 +160,7 @@ func TestSavedInRest(t *testing.T) {
 	r.pauses.share = 1e6
 	r.Begin()
 	defer r.End()
-	require.Until(t, func() bool { return unsaved(r) == 0 }) // the first batch
+	require.Eventually(t, "it is saved", func() bool { return unsaved(r) == 0 }) // the first batch
 	save(r)
 	if time.Sleep(50 * time.Millisecond); unsaved(r) != 1 {
 		t.Error("written at once")
@@ -201,5 +201,5 @@ func TestRecorderEndsLate(t *testing.T) {
 		t.Errorf("it was closed while it was written: %v", err)
 	}
 	close(free)
-	require.Until(t, func() bool { return errors.Is(read(), journal.ErrUnusable) }) // it is closed
+	require.Eventually(t, "it is closed", func() bool { return errors.Is(read(), journal.ErrUnusable) }) // it is closed
 }

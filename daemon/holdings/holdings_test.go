@@ -104,7 +104,7 @@ func TestConcluding(t *testing.T) {
 				t.Error("it does not wait for the look")
 			}
 		})
-		require.Until(t, func() (over bool) {
+		require.Eventually(t, "it has looked", func() (over bool) {
 			f.registry.Update(func(registry.Tx) { over = its.after != nil })
 			return over
 		})

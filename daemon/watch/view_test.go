@@ -361,13 +361,13 @@ func TestWatchersComeAndGo(t *testing.T) {
 			t.Fatal("the view is not ready")
 		}
 		r := g.reader(access.Caller{}, 0)
-		require.Until(t, func() bool { return slices.Equal(r.all().PIDs(), want) })
+		require.Eventually(t, "the picture has all", func() bool { return slices.Equal(r.all().PIDs(), want) })
 		if !watched() {
 			t.Error("changes are not noted")
 		}
 		g.f.leave()
 		if n == 1 {
-			require.Until(t, func() bool { return !watched() })
+			require.Eventually(t, "nobody watches", func() bool { return !watched() })
 		}
 		g.K.Fork(100, uint32(101+n), "lngtest-x")
 		g.read(func() bool { return false })

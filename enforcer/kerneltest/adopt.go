@@ -126,7 +126,9 @@ func (k *Kernel) openAgent(p *Proc) tracer.SessionID {
 	if p.Session != 0 && (!a.Nests || p.Flags&tracer.FlagRoot != 0) {
 		return 0
 	}
-	return k.open(p, tracer.SessionInfo{Name: a.Comm, UID: p.UID, Agent: true, Rule: a.Rule, KeepOnRootExit: a.KeepOnRootExit})
+	return k.open(p, tracer.SessionInfo{
+		Name: a.Comm, UID: p.UID, Agent: true, Rule: a.Rule, KeepOnRootExit: a.KeepOnRootExit,
+	})
 }
 
 // SetTerms changes the terms of a session.

@@ -273,7 +273,8 @@ func (k *Kernel) exit(p *Proc, status uint32) {
 		return
 	}
 	p.Dead = true
-	if s := k.sessions[k.asked.Clients[p.Identity]]; s != nil && (status&0x7f != 0 || status>>8 >= 128) && !k.dead(s.Root) {
+	interrupted := status&0x7f != 0 || status>>8 >= 128
+	if s := k.sessions[k.asked.Clients[p.Identity]]; s != nil && interrupted && !k.dead(s.Root) {
 		k.left[s.ID] = true
 	}
 	id := p.Session
@@ -306,7 +307,9 @@ func (k *Kernel) bury(p *Proc) {
 			from := c.Parent
 			c.Parent = k.procs[max(p.Init, 1)].Identity
 			if c.Session != 0 && !c.Dead {
-				k.emit(tracer.Event{Type: tracer.EventReparent, Process: c.Identity, Session: c.Session, From: from, Parent: c.Parent})
+				k.emit(tracer.Event{
+					Type: tracer.EventReparent, Process: c.Identity, Session: c.Session, From: from, Parent: c.Parent,
+				})
 			}
 		}
 	}

@@ -275,7 +275,6 @@ func TestGoroutines(t *testing.T) {
 		"daemon/audit/log.go":                    "writes records",
 		"daemon/canary/canary.go":                "shortens a wait",
 		"daemon/canary/stage.go":                 "is another process",
-		"daemon/daemontest/daemontest.go":        "is for tests",
 		"daemon/daemontest/real.go":              "is for tests",
 		"daemon/daemontest/requests.go":          "is for tests",
 		"daemon/history/recorder.go":             "closes the journal",

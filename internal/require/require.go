@@ -70,12 +70,6 @@ func Eventually(t T, what string, ok func() bool) {
 	}
 }
 
-// Until is Eventually of a condition that needs no other words.
-func Until(t T, ok func() bool) {
-	t.Helper()
-	Eventually(t, "the condition of this line", ok)
-}
-
 // ReadFile is what a file holds.
 func ReadFile(t T, name string) []byte {
 	t.Helper()

@@ -34,7 +34,11 @@ func New(tb testing.TB, options ...func(*registry.Options)) *Fixture {
 	k := kerneltest.New()
 	f := &Fixture{tb: tb, K: k, Options: registry.Options{
 		Kernel: k, Proc: procfs.FS(tb.TempDir()), Log: zerolog.Nop(), Period: time.Hour,
-		Clock: registry.Clock{Monotonic: k.Now, Boottime: func() uint64 { return uint64(k.Now()) }, Clock: func() time.Time { return time.Unix(0, 0) }},
+		Clock: registry.Clock{
+			Monotonic: k.Now,
+			Boottime:  func() uint64 { return uint64(k.Now()) },
+			Clock:     func() time.Time { return time.Unix(0, 0) },
+		},
 	}}
 	for _, o := range options {
 		o(&f.Options)

@@ -18,7 +18,7 @@ import (
 
 // An Image is the guest's file system under construction.
 type Image struct {
-	*archive
+	archive
 	bin   string // directory of built programs on the host
 	data  bytes.Buffer
 	added map[string]bool
@@ -33,7 +33,7 @@ var tools = strings.Fields("sh bash cat chmod cp cut date dd echo env false gete
 // architecture bin has a busybox instead.
 func NewImage(bin string) *Image {
 	i := &Image{bin: bin, added: map[string]bool{}}
-	i.archive = newArchive(&i.data)
+	i.archive = *newArchive(&i.data)
 	for _, dir := range []string{"dev", "proc", "sys", "tmp", "run", "bin", "usr"} {
 		i.dir(dir)
 	}

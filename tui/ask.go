@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 const (
 	whyEvery   = 5 * time.Second // ports and locks change
 	portsEvery = 5 * time.Second
-	tasksEvery = time.Second
 	treeEvery  = time.Minute // processes that exit meanwhile stay in the picture for 30s
 	callsEvery = 5 * time.Second
 )
@@ -31,8 +29,8 @@ const mostForCalls = 2000
 type asked struct {
 	why   details.Answer
 	users map[int]string
-	open  struct{ why, ports, tasks, tree bool }
-	at    struct{ why, ports, tasks time.Time }
+	open  struct{ why, ports, user, tree bool }
+	at    struct{ why, ports time.Time }
 }
 
 // answer is a message that takes the answer to a request.
@@ -44,7 +42,7 @@ func (m *model) ask() tea.Cmd {
 	if m.link.client != nil && m.link.away == nil {
 		cmds = append(cmds, m.askWhy(), m.askPorts(), m.askTree())
 	}
-	return tea.Batch(append(cmds, m.askTasks())...)
+	return tea.Batch(append(cmds, m.askUser())...)
 }
 
 // askWhy requests what the details need for the selected process.
@@ -114,43 +112,20 @@ func portsOf(l *api.Leaks) map[api.Ref][]int {
 	return ports
 }
 
-// askTasks asks the kernel for the states of the processes on the screen, and for the
-// names of their users.
-func (m *model) askTasks() tea.Cmd {
-	a, now := &m.asked, m.opts.Now()
-	if a.open.tasks || now.Sub(a.at.tasks) < tasksEvery || m.opts.Tasks == nil {
+// askUser asks for the name of the selected row's user.
+func (m *model) askUser() tea.Cmd {
+	a, r, name := &m.asked, m.view.Selected(), m.opts.User
+	if r == nil || name == nil || a.open.user {
 		return nil
 	}
-	var refs []api.Ref
-	var uids []int
-	for _, r := range m.view.Window() {
-		if r.Kind == picture.GroupRow {
-			r = r.First()
-		}
-		if r.Kind == picture.ProcessRow && r.Process.State == api.StateLive {
-			refs = append(refs, r.Process.Ref)
-		}
-		if uid := r.UID(); uid >= 0 && !slices.Contains(uids, uid) {
-			if _, known := a.users[uid]; !known {
-				uids = append(uids, uid)
-			}
-		}
-	}
-	if len(refs)+len(uids) == 0 {
+	uid := r.UID()
+	if _, known := a.users[uid]; known || uid < 0 {
 		return nil
 	}
-	a.open.tasks, a.at.tasks = true, now
-	tasks, user := m.opts.Tasks, m.opts.User
+	a.open.user = true
 	return func() tea.Msg {
-		read, users := tasks(refs), map[int]string{}
-		for _, uid := range uids {
-			users[uid] = user(uid)
-		}
-		return answer(func() {
-			a.open.tasks = false
-			m.view.Picture.SetTasks(read)
-			maps.Copy(a.users, users)
-		})
+		user := name(uid)
+		return answer(func() { a.open.user, a.users[uid] = false, user })
 	}
 }
 

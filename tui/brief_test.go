@@ -34,6 +34,6 @@ func TestProgramFirst(t *testing.T) {
 	s.says("4130 vite · pyt")
 	s = open(Options{ASCII: true})
 	s.says("vite - python3 srv.py")
-	s.press("4 130 enter i")
+	s.press("/ 4130 enter esc i")
 	s.says("4130 vite", "pyenv", "srv.py")
 }

@@ -19,7 +19,7 @@ import (
 func onOrphan(t *testing.T, f *apitest.Client) *screen {
 	s := newScreen(t, f, Options{}, 80, 24)
 	s.frames(scene())
-	s.press("4 130 enter")
+	s.press("/ 4130 enter esc")
 	return s
 }
 
@@ -96,7 +96,7 @@ func TestEnd(t *testing.T) {
 // TestResult: the dialog has the words of the other faces.
 func TestResult(t *testing.T) {
 	s := shown(t, 120, 50)
-	s.press("4 130 enter x wait tab enter")
+	s.press("/ 4130 enter esc x wait tab enter")
 	words := display.Receipted(s.fake.Has.Report, display.Names{Command: func(p *api.Process) string { return display.Brief(p.Argv, p.Comm, false, 0) }})
 	s.says(words.String())
 	for _, row := range words.Rows {
@@ -138,9 +138,9 @@ func TestEndIsFrozen(t *testing.T) {
 // Marked rows are ended or killed together: each session once, and no other.
 func TestMarked(t *testing.T) {
 	for keys, want := range map[string][]string{
-		"4 123 enter space 4 160 enter space 4 130 enter space x": {"end k3x9q2", "end m8p4z1"},
-		"z space down space x":                  {"end k3x9q2", "end m8p4z1"},
-		"4 130 enter space 4 128 enter space X": {"kill 4128@4128000000000 TERM", "kill 4130@4130000000000 TERM"},
+		"/ 4123 enter esc space / 4160 enter esc space / 4130 enter esc space x": {"end k3x9q2", "end m8p4z1"},
+		"z space down space x":                            {"end k3x9q2", "end m8p4z1"},
+		"/ 4130 enter esc space / 4128 enter esc space X": {"kill 4128@4128000000000 TERM", "kill 4130@4130000000000 TERM"},
 	} {
 		s := shown(t, 80, 24)
 		s.press(keys + " wait tab enter")

@@ -14,7 +14,6 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/apitest"
 	"github.com/lineage-ebpf/lineage/tui/feed"
-	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // noon is the time at which every test begins.
@@ -39,13 +38,6 @@ func newScreen(t testing.TB, f *apitest.Client, o Options, width, height int) *s
 	cancel() // nothing waits
 	s := &screen{t: t, clock: noon, fake: f}
 	o.Now = func() time.Time { return s.clock }
-	o.Tasks = func(refs []api.Ref) map[api.Ref]picture.Task {
-		tasks := map[api.Ref]picture.Task{}
-		for _, ref := range refs {
-			tasks[ref] = picture.Task{State: "S", Threads: ref.PID % 7}
-		}
-		return tasks
-	}
 	o.User = func(uid int) string { return map[int]string{0: "root", 1000: "ada"}[uid] }
 	o.Select = func(words []string) (*api.Selection, error) {
 		if i := slices.IndexFunc(words, func(w string) bool { return w[0] == '-' }); i >= 0 {

@@ -32,9 +32,6 @@ var states = []struct {
 	{"ended sessions", func(s *screen) { s.frames(ended()) }},
 	{"search being typed", func(s *screen) { s.press("/"); s.typed("s") }},
 	{"search found", func(s *screen) { s.press("e / CPP enter") }},
-	{"columns being typed", func(s *screen) { s.press("C"); s.typed("rss threads") }},
-	{"no such column", func(s *screen) { s.press("C size") }},
-	{"columns asked", func(s *screen) { s.press("C") }},
 	{"filter asked", func(s *screen) { s.press("f") }},
 	{"session marked", func(s *screen) { s.press("space") }},
 	{"copied", func(s *screen) { s.press("j y") }},
@@ -46,9 +43,9 @@ var states = []struct {
 		s.send(feed.Msg{Away: &api.UnreachableError{Socket: "/run/lineage/lineage.sock", Err: fs.ErrNotExist}})
 	}},
 	{"folded", func(s *screen) { s.press("j h") }},
-	{"orphan", func(s *screen) { s.press("4 130 enter") }},
-	{"details", func(s *screen) { s.press("4 130 enter i") }},
-	{"details scrolled", func(s *screen) { s.press("4 130 enter i down down pgdown") }},
+	{"orphan", func(s *screen) { s.press("/ 4130 enter esc") }},
+	{"details", func(s *screen) { s.press("/ 4130 enter esc i") }},
+	{"details scrolled", func(s *screen) { s.press("/ 4130 enter esc i down down pgdown") }},
 	{"details of a group", func(s *screen) { s.press("e / cpp enter left i") }},
 	{"calls", func(s *screen) { s.frames(calls()) }},
 	{"timeline of calls", func(s *screen) { s.frames(calls()); s.press("T") }},
@@ -59,14 +56,12 @@ var states = []struct {
 	{"filter wrong", func(s *screen) { s.press("f"); s.typed("4130 --state x") }},
 	{"filter without match", func(s *screen) { s.press("f nosuch enter") }},
 	{"search not found", func(s *screen) { s.press("/ nosuch enter") }},
-	{"PID not found", func(s *screen) { s.press("9 99 enter") }},
 	{"rooted", func(s *screen) {
 		s.press("/")
 		s.typed("make -j")
 		s.press("enter .")
 	}},
 	{"marked", func(s *screen) { s.press("j space c") }},
-	{"follow", func(s *screen) { s.press("L") }},
 	{"paused", func(s *screen) {
 		s.press("p")
 		s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{live(6001, 4123, 4123, "new"), live(6002, 4123, 4123, "new")}})
@@ -104,11 +99,11 @@ var states = []struct {
 		}
 		s.press("x")
 	}},
-	{"kill", func(s *screen) { s.press("4 130 enter X") }},
+	{"kill", func(s *screen) { s.press("/ 4130 enter esc X") }},
 	{"kill result", func(s *screen) {
-		s.press("4 130 enter X wait tab tab enter")
+		s.press("/ 4130 enter esc X wait tab tab enter")
 	}},
-	{"kill of an exited one", func(s *screen) { s.press("4 122 enter X") }},
+	{"kill of an exited one", func(s *screen) { s.press("/ 4122 enter esc X") }},
 	{"lost", func(s *screen) { s.status(func(st *api.WatchStatus) { st.Lost = 12 }) }},
 	{"degraded", func(s *screen) {
 		s.status(func(st *api.WatchStatus) {
@@ -274,7 +269,7 @@ func TestNewUser(t *testing.T) {
 		s.press("?")
 		s.says("To end a session: select it or any of its processes and press x.",
 			"To see why a process belongs to its session: select it and press Enter.", "Esc back")
-		s.press("esc 4 130 enter enter")
+		s.press("esc / 4130 enter esc enter")
 		s.says("creators", "└─ 4122 sh exited", "x end", "Esc back")
 		s.press("x")
 		s.says("End session k3x9q2 build?", "[ Cancel ]", "Cancel: no signal is sent.")

@@ -51,7 +51,6 @@ type model struct {
 	prompt   *prompt
 	dialog   *dialog.Dialog
 	search   search
-	columns  []string // that the reader chose; none: as many as fit
 	message  message
 	opened   bool // the first screen has been laid out
 }
@@ -131,8 +130,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.background(msg.IsDark())
 	case tea.KeyPressMsg:
 		cmd = m.press(msg)
-	case tea.MouseMsg:
-		m.pointed(msg)
 	case tea.PasteMsg:
 		if m.prompt != nil {
 			cmd = m.prompt.update(m, msg)

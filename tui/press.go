@@ -129,10 +129,8 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
 		keys.On(k.PageDown, func() { v.Page(true) }),
 		keys.On(k.Home, v.Home),
 		keys.On(k.End, v.End),
-		keys.Start(k.Search, func() tea.Cmd { return m.prompted(searchPrompt, "") }),
-		keys.Start(k.Filter, func() tea.Cmd { return m.prompted(filterPrompt, v.Picture.Filter().Typed()) }),
-		keys.Start(k.Columns, func() tea.Cmd { return m.prompted(columnsPrompt, m.columnsText()) }),
-		keys.Start(k.PID, func() tea.Cmd { return m.prompted(pidPrompt, msg.String()) }),
+		keys.Start(k.Search, m.askSearch),
+		keys.Start(k.Filter, m.askFilter),
 		keys.On(k.Next, func() { m.find(false) }),
 		keys.On(k.Prev, func() { m.find(true) }),
 		keys.On(k.Help, m.opens(onHelp)),
@@ -152,8 +150,6 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
 		keys.Start(k.Copy, func() tea.Cmd { return m.copy(r) }),
 		keys.On(k.Root, func() { v.SetRoot(r) }),
 		keys.On(k.Back, v.Widen),
-		keys.On(k.FollowRow, func() { v.ToggleFollow(picture.FollowRow) }),
-		keys.On(k.FollowNewest, func() { v.ToggleFollow(picture.FollowNewest) }),
 		keys.On(k.Tree.Timeline, func() { m.openTimeline(r) }),
 		keys.Start(k.Events, func() tea.Cmd { return m.openEvents(r) }),
 		keys.On(k.Pane, m.nextPane),
@@ -189,82 +185,4 @@ func (m *model) selectLane() {
 func (m *model) open(f focus) {
 	m.focus = f
 	m.scroll.GotoTop()
-}
-
-// pointed handles the mouse.
-func (m *model) pointed(msg tea.MouseMsg) {
-	at := msg.Mouse()
-	switch msg.(type) {
-	case tea.MouseWheelMsg:
-		m.wheel(at)
-	case tea.MouseClickMsg:
-		if at.Button == tea.MouseLeft && m.dialog == nil && m.prompt == nil && !m.tooSmall() {
-			m.click(at)
-		}
-	}
-}
-
-// wheel scrolls what is below the pointer.
-func (m *model) wheel(at tea.Mouse) {
-	by := 3
-	switch at.Button {
-	case tea.MouseWheelUp:
-		by = -by
-	case tea.MouseWheelDown:
-	default:
-		return
-	}
-	l := m.layout()
-	switch {
-	case m.tooSmall() || m.prompt != nil:
-	case m.dialog != nil:
-		m.dialog.Scroll(by)
-	case m.focus == onHelp, m.focus == onDetails && (l.detail == 0 || at.X >= l.tree):
-		m.read(by)
-	case m.events != nil && at.Y > l.body:
-		m.events.Scroll(by)
-	case m.timeline != nil:
-		m.timeline.Move(by)
-	default:
-		m.view.Move(by)
-	}
-}
-
-// click selects a row, opens its details, folds it, or sorts by a column.
-func (m *model) click(at tea.Mouse) {
-	l := m.layout()
-	x, y := at.X-l.edge(), at.Y-1-1 // the status line, the head
-	switch {
-	case m.focus == onHelp || m.focus == onDetails && l.detail == 0 || at.Y == 0:
-	case m.events != nil && at.Y > l.body:
-		m.focus = onEvents
-	case l.detail > 0 && at.X >= l.tree:
-		m.open(onDetails)
-	case m.timeline != nil:
-		m.timeline.At(y - 1)
-	case y == -1:
-		if by, ok := m.columnSet().At(x - (l.inner() - m.columnSet().Width())); ok {
-			o := m.view.Order()
-			m.sort(picture.Order{By: by, Reverse: o.By == by && !o.Reverse})
-		}
-	default:
-		m.focus = onTree
-		m.clickRow(x, y)
-	}
-}
-
-func (m *model) clickRow(x, y int) {
-	rows := m.view.Window()
-	if y < 0 || y >= len(rows) {
-		return
-	}
-	r := rows[y]
-	switch again := r == m.view.Selected(); {
-	case m.view.Child(r) != nil && m.foldAt(r, x):
-		m.view.Fold(r, !r.Folded())
-	case again:
-		m.open(onDetails)
-	default:
-		m.view.Select(r)
-	}
 }

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"strconv"
 	"strings"
 
 	"charm.land/bubbles/v2/key"
@@ -9,28 +8,15 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/tui/columns"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// promptKind is the purpose of a typed line.
-type promptKind uint8
-
-const (
-	searchPrompt promptKind = iota
-	filterPrompt
-	pidPrompt
-	columnsPrompt
-)
-
-var promptNames = [...]string{"search: ", "filter: ", "PID: ", "columns: "}
-
-// prompt is a line while it is typed. Its effect is shown during typing; Esc undoes it.
+// prompt is a line while it is typed: a filter, or what is searched for. Its effect is shown
+// during typing; Esc undoes it.
 type prompt struct {
-	kind    promptKind
 	input   textinput.Model
+	filters bool
 	filter  *picture.Filter // before
-	columns []string        // before
 	search  search          // before
 	bad     string          // why the text is invalid
 }
@@ -52,18 +38,27 @@ func (s *search) count(v *picture.View) {
 	}
 }
 
-func (m *model) prompted(kind promptKind, text string) tea.Cmd {
+// askFilter lets the reader type a filter, beginning with the one in force.
+func (m *model) askFilter() tea.Cmd {
+	return m.prompted("filter: ", m.view.Picture.Filter().Typed(), true)
+}
+
+// askSearch lets the reader type what is searched for, from where they are.
+func (m *model) askSearch() tea.Cmd {
+	cmd := m.prompted("search: ", "", false)
+	m.search = search{from: m.view.Selected()}
+	return cmd
+}
+
+func (m *model) prompted(name, text string, filters bool) tea.Cmd {
 	in := textinput.New()
-	in.Prompt = promptNames[kind]
+	in.Prompt = name
 	in.SetStyles(textinput.Styles{})
 	in.SetVirtualCursor(false)
 	in.CharLimit = 256
 	in.SetValue(text)
 	in.CursorEnd()
-	m.prompt = &prompt{kind: kind, input: in, filter: m.view.Picture.Filter(), columns: m.columns, search: m.search}
-	if kind == searchPrompt {
-		m.search = search{from: m.view.Selected()}
-	}
+	m.prompt = &prompt{input: in, filters: filters, filter: m.view.Picture.Filter(), search: m.search}
 	return m.prompt.input.Focus()
 }
 
@@ -81,17 +76,14 @@ func (p *prompt) press(m *model, msg tea.KeyPressMsg) tea.Cmd {
 
 func (p *prompt) takeBack(m *model) {
 	m.prompt = nil
-	switch p.kind {
-	case filterPrompt:
+	if p.filters {
 		m.view.SetFilter(p.filter)
-	case columnsPrompt:
-		m.columns = p.columns
-	case searchPrompt:
-		if from := m.search.from; from != nil && !from.Gone() {
-			m.view.Select(from)
-		}
-		m.search = p.search
+		return
 	}
+	if from := m.search.from; from != nil && !from.Gone() {
+		m.view.Select(from)
+	}
+	m.search = p.search
 }
 
 func (p *prompt) update(m *model, msg tea.Msg) (cmd tea.Cmd) {
@@ -102,40 +94,28 @@ func (p *prompt) update(m *model, msg tea.Msg) (cmd tea.Cmd) {
 		return cmd
 	}
 	p.bad = ""
-	switch p.kind {
-	case filterPrompt:
-		f, err := m.filter(now)
-		if err != nil {
+	if p.filters {
+		if f, err := m.filter(now); err != nil {
 			p.bad = display.Error(err)
-			break
+		} else {
+			m.view.SetFilter(f)
 		}
-		m.view.SetFilter(f)
-	case columnsPrompt:
-		names, err := columns.Parse(now)
-		if err != nil {
-			p.bad = err.Error()
-			break
-		}
-		m.columns = names
-	case searchPrompt:
-		m.search.text = strings.TrimSpace(now)
-		if !m.view.Seek(m.search.word(), m.search.from) && m.search.text != "" {
-			p.bad = "not found"
-		}
-		m.search.count(m.view)
+		return cmd
 	}
+	m.search.text = strings.TrimSpace(now)
+	if !m.view.Seek(m.search.word(), m.search.from) && m.search.text != "" {
+		p.bad = "not found"
+	}
+	m.search.count(m.view)
 	return cmd
 }
 
 func (p *prompt) enter(m *model) {
-	if p.bad != "" && p.kind != searchPrompt {
+	if p.bad != "" && p.filters {
 		return // it shows the error
 	}
 	m.prompt = nil
-	switch {
-	case p.kind == pidPrompt:
-		m.goTo(strings.TrimSpace(p.input.Value()))
-	case p.kind == searchPrompt && p.bad != "":
+	if p.bad != "" {
 		m.complain("%s: not found", display.Text(m.search.text))
 		m.search = search{}
 	}
@@ -149,22 +129,6 @@ func (m *model) filter(text string) (*picture.Filter, error) {
 	}
 	sel, err := m.opts.Select(words)
 	return &picture.Filter{Text: text, Selection: sel}, err
-}
-
-func (m *model) columnsText() string { return strings.Join(m.columns, " ") }
-
-// goTo selects the process that has a PID, wherever it is.
-func (m *model) goTo(text string) {
-	pid, err := strconv.Atoi(text)
-	if err != nil || pid <= 0 {
-		m.complain("invalid PID %s", display.Text(text))
-		return
-	}
-	if r := m.view.Picture.PID(pid); r != nil {
-		m.show(r)
-	} else {
-		m.complain("PID %d not found in the sessions shown", pid)
-	}
 }
 
 // show selects a row, and changes settings that hide it.

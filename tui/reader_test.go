@@ -17,109 +17,9 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tui/feed"
-	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
-// click clicks on the first occurrence of text on the screen.
-func (s *screen) click(text string) {
-	s.t.Helper()
-	for y, line := range strings.Split(ansi.Strip(s.draw()), "\n") {
-		if before, _, ok := strings.Cut(line, text); ok {
-			s.send(tea.MouseClickMsg{X: ansi.StringWidth(before), Y: y, Button: tea.MouseLeft})
-			return
-		}
-	}
-	s.t.Fatalf("there is no %q on the screen\n%s", text, s.draw())
-}
-
 func (s *screen) selected() string { return s.labels().Row(s.view.Selected()) }
-
-// The mouse acts on what it points at, at every size.
-func TestMouse(t *testing.T) {
-	for _, size := range []struct{ width, height int }{{50, 14}, {80, 24}, {120, 30}, {200, 50}} {
-		s := newScreen(t, newFake(), Options{Mouse: true}, size.width, size.height)
-		s.frames(scene())
-		s.click("4130 sleep")
-		if s.selected() != "4130 sleep" {
-			t.Errorf("%dx%d: selected %s", size.width, size.height, s.selected())
-		}
-		s.click("4130 sleep")
-		if s.focus != onDetails {
-			t.Errorf("%dx%d: a second click does not open the details", size.width, size.height)
-		}
-		s.press("esc")
-		s.click("▾ ●  4123")
-		s.says("!4129 adopted")
-		s.click("CPU%")
-		s.click("RSS")
-		if o := s.view.Order(); o != (picture.Order{By: picture.ByRSS}) {
-			t.Errorf("%dx%d: sorted by %v", size.width, size.height, o)
-		}
-		if s.selected() != s.labels().Row(s.view.First()) || s.view.Window()[0] != s.view.First() {
-			t.Errorf("%dx%d: the first of the order is not shown, but %s", size.width, size.height, s.selected())
-		}
-		s.click("RSS")
-		if o := s.view.Order(); !o.Reverse {
-			t.Errorf("%dx%d: a second click does not reverse", size.width, size.height)
-		}
-		s.press("g")
-		s.send(tea.MouseWheelMsg{X: 3, Y: 4, Button: tea.MouseWheelDown})
-		if s.selected() == "k3x9q2 build" {
-			t.Errorf("%dx%d: the wheel does nothing", size.width, size.height)
-		}
-		sent(t, s)
-	}
-}
-
-// The wheel scrolls the help down, and up again from its end.
-func TestWheelInHelp(t *testing.T) {
-	s := shown(t, 80, 24)
-	s.press("?")
-	first := s.draw()
-	for _, b := range []tea.MouseButton{tea.MouseWheelDown, tea.MouseWheelUp} {
-		for range 99 {
-			s.send(tea.MouseWheelMsg{X: 3, Y: 4, Button: b})
-		}
-		if (s.draw() == first) != (b == tea.MouseWheelUp) {
-			t.Errorf("%v\n%s", b, s.draw())
-		}
-	}
-}
-
-// A click cannot confirm anything.
-func TestMouseInADialog(t *testing.T) {
-	s := onOrphan(t, newFake())
-	s.press("x wait")
-	for y := range 24 {
-		for x := 0; x < 80; x += 9 {
-			s.send(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft})
-		}
-	}
-	sent(t, s)
-	if s.dialog == nil {
-		t.Error("a click closes the dialog")
-	}
-}
-
-// Whatever is clicked, at any size, nothing breaks.
-func TestMouseAnywhere(t *testing.T) {
-	for _, keys := range []string{"", "z", "b", "T", "i", "?", "v", "o", "/", "e"} {
-		for _, size := range []struct{ width, height int }{{10, 4}, {24, 8}, {61, 17}, {120, 30}} {
-			s := shown(t, size.width, size.height)
-			if keys != "" {
-				s.press(keys)
-			}
-			for y := -1; y <= size.height; y += 3 {
-				for x := -1; x <= size.width; x += 11 {
-					s.send(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft})
-					s.send(tea.MouseWheelMsg{X: x, Y: y, Button: tea.MouseWheelUp})
-					fits(t, s.draw(), size.width, size.height)
-				}
-			}
-			sent(t, s)
-		}
-	}
-}
 
 // The search jumps to the match while it is typed, counts matches, and Esc undoes it.
 func TestSearchWhileTyping(t *testing.T) {
@@ -148,7 +48,7 @@ func TestExitedHidden(t *testing.T) {
 		s.says(text)
 	}
 	s.says("!cpp", "415 exited hidden")
-	s.press("4 129 enter")
+	s.press("/ 4129 enter esc")
 	s.frames(&api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{exited(4129, 4123, 0, "adopted-one")}})
 	require.Equal(t, s.selected(), "4129 adopted-one")
 	s.press("k")
@@ -198,7 +98,7 @@ func TestCopy(t *testing.T) {
 // The ports of processes are requested while a session has some, but not in each frame.
 func TestPorts(t *testing.T) {
 	s := shown(t, 80, 24)
-	require.Equal(t, s.view.Picture.PID(4130).Ports[0], 8080)
+	require.Equal(t, s.view.Picture.Process(ref(4130)).Ports[0], 8080)
 	if s.asked.open.ports || s.opts.Now().Sub(s.asked.at.ports) != 0 {
 		t.Errorf("%+v", s.asked)
 	}

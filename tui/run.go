@@ -11,7 +11,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/lineage-ebpf/lineage/api"
-	"github.com/lineage-ebpf/lineage/tui/picture"
 )
 
 // Options are from the command line and the environment.
@@ -24,14 +23,10 @@ type Options struct {
 	Theme    string // see ink.Themes
 	ASCII    bool
 	Square   bool // the terminal has no rounded corners
-	Mouse    bool
 	// Select reads a selection of sessions, in words and flags.
-	Select func(words []string) (*api.Selection, error)
-	Now    func() time.Time
-	// Tasks reads the state of processes from the kernel, User names a user; nil: not
-	// known. Both may take time.
-	Tasks   func([]api.Ref) map[api.Ref]picture.Task
-	User    func(uid int) string
+	Select  func(words []string) (*api.Selection, error)
+	Now     func() time.Time
+	User    func(uid int) string // names a user, which may take time; nil: not known
 	Input   io.Reader
 	Output  *os.File
 	Environ []string

@@ -12,7 +12,6 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
-	"github.com/lineage-ebpf/lineage/tui/columns"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/keys"
 	"github.com/lineage-ebpf/lineage/tui/picture"
@@ -275,12 +274,10 @@ func (m *model) bottom() []string {
 		switch {
 		case m.prompt.bad != "":
 			l.Put(t.Bad, "  "+bad)
-		case m.prompt.kind == searchPrompt && m.search.text != "":
+		case !m.prompt.filters && m.search.text != "":
 			l.Put(t.Key, fmt.Sprintf("  %d/%d", m.search.at, m.search.all))
-		case m.prompt.kind == filterPrompt && m.prompt.input.Value() == "":
+		case m.prompt.filters && m.prompt.input.Value() == "":
 			l.Put(t.Dim, "  as in ls: web ci-* :8080 4130 --state paused --idle 1h")
-		case m.prompt.kind == columnsPrompt && m.prompt.input.Value() == "":
-			l.Put(t.Dim, "  empty: as many as fit; "+strings.Join(columns.Names, " "))
 		}
 	case m.message.text != "" && m.message.bad:
 		return m.wrapped(t.Bad, "! "+display.Text(m.message.text))

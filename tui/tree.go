@@ -22,7 +22,7 @@ const (
 
 // columnSet is the figures that fit beside the rows.
 func (m *model) columnSet() columns.Set {
-	return columns.Fit(m.layout().inner(), m.columns, m.view.SessionsFolded())
+	return columns.Fit(m.layout().inner(), m.view.SessionsFolded())
 }
 
 // rows is the window of rows while it is drawn.
@@ -148,13 +148,6 @@ func (w *rows) indent(l *ink.Line, r *picture.Row) {
 	default:
 		l.Put(w.Dim, w.Open)
 	}
-}
-
-// foldAt reports whether x is at the row's fold mark.
-func (m *model) foldAt(r *picture.Row, x int) bool {
-	w := rows{columns: m.layout().inner()}
-	at := 1 + indentColumns*min(m.view.Depth(r), w.most())
-	return x >= at && x < at+indentColumns
 }
 
 // process writes a process, or a group by its first member.

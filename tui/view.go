@@ -12,7 +12,6 @@ import (
 	"github.com/lineage-ebpf/lineage/tui/details"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/label"
-	"github.com/lineage-ebpf/lineage/tui/picture"
 	"github.com/lineage-ebpf/lineage/tui/timeline"
 )
 
@@ -118,9 +117,6 @@ func (m *model) details(columns int) []string {
 // View draws the screen.
 func (m *model) View() tea.View {
 	v := tea.View{AltScreen: true, WindowTitle: "lineage top"}
-	if m.opts.Mouse {
-		v.MouseMode = tea.MouseModeCellMotion
-	}
 	if m.tooSmall() {
 		v.Content = ansi.Truncate(fmt.Sprintf("at least %dx%d", leastColumns, leastRows), max(m.term.width, 0), "")
 		return v
@@ -267,9 +263,6 @@ func (m *model) treeFrame(l layout) ink.Frame {
 	if filter := v.Picture.Filter(); filter != nil {
 		how = append(how, "filter "+display.Text(filter.Text))
 	}
-	if f := v.Following(); f != picture.FollowNothing {
-		how = append(how, [...]string{"", "follows the row", "follows the newest"}[f])
-	}
 	if len(how) > 0 {
 		f.Title += ": " + strings.Join(how, ", ")
 	}
@@ -343,7 +336,7 @@ func (m *model) helpLines(width int) []string {
 		label.Look
 		means string
 	}{
-		{label.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: " "}, "live; R running, D waiting for I/O, T stopped, else sleeping"},
+		{label.Look{Paint: t.Live, Glyph: t.LiveGlyph, Letter: " "}, "live; T: stopped by a signal"},
 		{label.Look{Paint: t.Moved, Glyph: t.MovedGlyph, Letter: " "}, "live, and its parent is not its creator; " + t.MovedGlyph + "7 sh: an orphan, its creator 7 sh is dead"},
 		{label.Look{Paint: t.Exited, Glyph: t.ExitedGlyph, Letter: "X"}, "exited: its code or signal, and " + t.Died + " how long ago"},
 		{label.Look{Paint: t.Zombie, Glyph: " ", Letter: "Z"}, "zombie: exited, but " + t.Up + "7 sh, its parent, has not reaped it"},

@@ -36,14 +36,13 @@ Off a terminal it prints the tree once, as "lineage tree" does. For a screen
 reader, "LC_ALL=C lineage tree" draws it in ASCII, and "lineage events" writes
 one line for each change.`,
 		Example: `  sudo lineage top                     # all sessions
-  sudo lineage top web --mouse         # one session, with the mouse
+  sudo lineage top web                 # one session
   lineage top -H web1,web2             # two hosts, over ssh`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeSession("live"),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.ReadOnly, "read-only", false, "end nothing, whatever is pressed")
-	f.BoolVar(&o.Mouse, "mouse", false, "select, fold, sort and scroll with the mouse")
 	f.Var(&theme, "theme", "`THEME`: auto, dark, light, contrast or mono (default $LINEAGE_THEME, else auto; mono with NO_COLOR)")
 	f.Lookup("theme").DefValue = "" // the usage names it
 	cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(ink.Themes, cobra.ShellCompDirectiveNoFileComp))
@@ -91,7 +90,7 @@ func (a *app) liveTop(ctx context.Context, o tui.Options) (err error) {
 	if o.Connect, err = view.Daemon(ctx, a.client); err != nil {
 		return err
 	}
-	o.Tasks, o.User = view.Tasks, view.User
+	o.User = view.User
 	return a.top(ctx, o)
 }
 

@@ -40,7 +40,7 @@ var mayImport = map[string]string{
 	"cmd/lineage/supervise":        "api api/display cmd/lineage/html cmd/lineage/outfile cmd/lineage/supervise/shim cmd/lineage/urgent lineage tracer/procfs",
 	"cmd/lineage/text":             "api api/display",
 	"cmd/lineage/verify":           "api api/display cmd/lineage/text daemon/audit/chain",
-	"cmd/lineage/view":             "api cmd/lineage/hosts tracer/procfs tui tui/picture",
+	"cmd/lineage/view":             "api cmd/lineage/hosts tui tui/picture",
 	"daemon":                       "api daemon/access daemon/acts daemon/attribution daemon/audit daemon/container daemon/document daemon/history daemon/holdings daemon/httpapi daemon/instance daemon/keep daemon/logging daemon/lookup daemon/marks daemon/metrics daemon/privilege daemon/recent daemon/registry daemon/rules daemon/selfcheck daemon/signed daemon/status daemon/stream daemon/watch enforcer enforcer/policy tracer tracer/procfs",
 	"daemon/access":                "api daemon/audit daemon/logging tracer tracer/caught tracer/procfs",
 	"daemon/acts":                  "api daemon/access daemon/document daemon/holdings daemon/logging daemon/lookup daemon/registry daemon/resources enforcer lineage tracer tracer/procfs",

@@ -50,7 +50,6 @@ var all = []column{
 	{"rss", "RSS", 5, picture.ByRSS, everyRow, rss},
 	ports(7),
 	{"age", "AGE", 6, picture.ByAge, everyRow, age},
-	{"threads", "THR", 4, none, everyRow, threads},
 	{"activity", "ACTIVITY", 8, none, everyRow, activity},
 }
 
@@ -72,29 +71,15 @@ func ports(width int) column {
 // morePorts is how much wider it is where there is room: for three ports.
 const morePorts = 10
 
-// Names are what Parse takes, in the order in which columns get room; inTable is that of a table of sessions, whose
+// The columns in the order in which they get room; inTable is that of a table of sessions, whose
 // names are short. Leftovers and zombies without a column are named in the text of their row.
 var (
-	Names   = []string{"cpu", "rss", "live", "orphans", "leftovers", "age", "ports", "zombies", "threads", "activity"}
+	inTree  = []string{"cpu", "rss", "live", "orphans", "leftovers", "age", "ports", "zombies", "activity"}
 	inTable = []string{"live", "orphans", "leftovers", "zombies", "cpu", "rss", "ports", "age", "activity"}
 )
 
 // Set is the shown columns, in the order of a row.
 type Set []column
-
-// Parse reads names of columns; none: as many as fit.
-func Parse(text string) ([]string, error) {
-	names := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return r == ' ' || r == ',' })
-	for i, name := range names {
-		if !slices.Contains(Names, name) {
-			return nil, fmt.Errorf("invalid column %s: want %s", display.Text(name), strings.Join(Names, " "))
-		}
-		if slices.Contains(names[:i], name) {
-			return nil, fmt.Errorf("column %s is listed twice", name)
-		}
-	}
-	return names, nil
-}
 
 // What the text of a row keeps of its width.
 const (
@@ -102,34 +87,19 @@ const (
 	leastName           = 25     // of a session above its processes
 )
 
-// Fit chooses columns beside rows of that width; table: beside sessions only. wanted are the reader's columns, the
-// most important first. The text of a process keeps most of the width. Columns of
-// sessions take nothing from it, and leave a session the room for its name.
-func Fit(width int, wanted []string, table bool) Set {
-	names, share := width-1-leastName, width-1-min(max(width*9/20, leastText), mostText)
-	switch {
-	case table:
+// Fit chooses columns beside rows of that width; table: beside sessions only. The text of a
+// process keeps most of the width. Columns of sessions take nothing from it, and leave a
+// session the room for its name.
+func Fit(width int, table bool) (s Set) {
+	order, names, share := inTree, width-1-leastName, width-1-min(max(width*9/20, leastText), mostText)
+	if table {
 		names = width - 1 - min(max(width/4, leastText-2), mostText)
-		share = names
-		wanted = append(slices.Clone(wanted), inTable...)
-	case len(wanted) == 0:
-		wanted = Names
+		order, share = inTable, names
 	}
 	in, wider := map[string]bool{}, 0
-	widen := func() {
-		if in["ports"] && wider == 0 && min(names, share) >= morePorts {
-			wider, names, share = morePorts, names-morePorts, share-morePorts
-		}
-	}
-	for _, name := range wanted {
+	for _, name := range order {
 		c := &all[slices.IndexFunc(all, func(c column) bool { return c.name == name })]
-		if in[name] || name == "activity" && !table && width < 130 {
-			continue
-		}
-		if name == "threads" {
-			widen()
-		}
-		if c.width+1 > names || c.of != sessions && c.width+1 > share {
+		if name == "activity" && !table && width < 130 || c.width+1 > names || c.of != sessions && c.width+1 > share {
 			break
 		}
 		in[name] = true
@@ -138,12 +108,9 @@ func Fit(width int, wanted []string, table bool) Set {
 			share -= c.width + 1
 		}
 	}
-	widen()
-	return pick(in, wider)
-}
-
-// pick is the columns of those names, that of ports wider than usual.
-func pick(in map[string]bool, wider int) (s Set) {
+	if in["ports"] && min(names, share) >= morePorts {
+		wider = morePorts
+	}
 	for _, c := range all {
 		if c.name == "ports" {
 			c = ports(c.width + wider)
@@ -201,16 +168,6 @@ func (s Set) Head(t *ink.Theme, o picture.Order, gap string) string {
 		b.WriteString(t.Border.Of(gap))
 	}
 	return b.String()
-}
-
-// At is the sort of the column at x, counted from the set's left edge.
-func (s Set) At(x int) (picture.Sort, bool) {
-	for _, c := range s {
-		if x -= c.width + 1; x < 0 {
-			return c.sort, c.sort != none
-		}
-	}
-	return 0, false
 }
 
 // Put writes the cells of a row, except the first skip columns of the screen.
@@ -318,13 +275,6 @@ func rss(_ *Facts, r *picture.Row) string {
 		return display.Size(n)
 	}
 	return "-"
-}
-
-func threads(_ *Facts, r *picture.Row) string {
-	if r.Threads == 0 {
-		return ""
-	}
-	return quantity(r.Threads)
 }
 
 // activity is the CPU% of a session over time; its full height is at least a tenth of a

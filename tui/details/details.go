@@ -102,8 +102,8 @@ func (p *pane) process(r *picture.Row, a Answer) {
 	if why != nil {
 		pr = merged(pr, &why.Process)
 	}
-	look := p.Process(pr, r.Task)
-	p.text(look.Paint, "", strings.TrimRight(look.String(), " ")+" "+p.state(pr, cmp.Or(r.Task, pr.Task)))
+	look := p.Process(pr)
+	p.text(look.Paint, "", strings.TrimRight(look.String(), " ")+" "+p.state(pr))
 	p.creators(pr, why)
 	p.blank()
 	p.fact("command", display.Command(pr.Argv, pr.Comm, pr.ArgvTruncated, display.CommandBytes))
@@ -122,9 +122,6 @@ func (p *pane) process(r *picture.Row, a Answer) {
 	p.fact("exe", pr.Exe)
 	p.fact("cwd", pr.Cwd)
 	p.fact("user", p.user(pr))
-	if r.Threads > 0 {
-		p.fact("threads", fmt.Sprint(r.Threads))
-	}
 	p.fact("cgroup", pr.Cgroup)
 	p.fact("container", display.Container(pr.Container))
 	if c := pr.Container; c != nil {
@@ -172,13 +169,13 @@ var taskNames = map[string]string{
 	"R": "running", "S": "sleeping", "D": "in uninterruptible sleep", "T": "stopped", "t": "traced", "I": "idle",
 }
 
-// state says in a few words what the process is now; letter is the kernel's.
-func (p *pane) state(pr *api.Process, letter string) string {
+// state says in a few words what the process is now.
+func (p *pane) state(pr *api.Process) string {
 	when := ""
 	if pr.Exited != nil {
 		when = ", " + display.Age(p.Now.Sub(*pr.Exited)) + " ago"
 	}
-	task := cmp.Or(taskNames[letter], "live")
+	task := cmp.Or(taskNames[pr.Task], "live")
 	if pr.Stopped != nil {
 		task = display.Stopped(pr)
 	}

@@ -10,14 +10,12 @@ import (
 type Tree struct {
 	Up, Down, Home, End, PageUp, PageDown     key.Binding
 	Left, Right, FoldAll                      key.Binding
-	Details, Events, PID, Pane                key.Binding
+	Details, Events, Pane                     key.Binding
 	Mark, MarkAll, Unmark, Copy               key.Binding
 	Search, Next, Prev, Filter                key.Binding
 	Root, Back                                key.Binding
-	FollowRow, FollowNewest                   key.Binding
 	Pause, Timeline, Orphans, Calls, Exited   key.Binding
 	Sort, SortBack, SortCPU, SortRSS, Reverse key.Binding
-	Columns                                   key.Binding
 	EndSession, Kill                          key.Binding
 	Help, Escape, Quit, Suspend, Redraw       key.Binding
 }
@@ -53,49 +51,45 @@ func Named(b key.Binding, keys, does string) key.Binding {
 func New() Map {
 	return Map{
 		Tree: Tree{
-			Up:           bind("↑ k", "up", "up", "k"),
-			Down:         bind("↓ j", "down", "down", "j"),
-			Home:         bind("g", "first row", "g", "home"),
-			End:          bind("G", "last row", "G", "end"),
-			PageUp:       bind("PgUp", "page up", "pgup", "ctrl+b"),
-			PageDown:     bind("PgDn", "page down", "pgdown", "ctrl+f"),
-			Left:         bind("← h", "fold; go to the creator", "left", "h"),
-			Right:        bind("→ l", "unfold; go to the first child", "right", "l"),
-			FoldAll:      bind("z", "fold all sessions to a table; unfold them", "z"),
-			Details:      bind("Enter i", "details: why the process is in its session", "enter", "i"),
-			Events:       bind("v", "events of the session, as they happen", "v"),
-			Pane:         bind("Tab", "next pane", "tab"),
-			PID:          bind("digits Enter", "go to a PID", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9"),
-			Mark:         bind("Space", "mark the process or session", "space"),
-			MarkAll:      bind("c", "mark all processes at and below the row", "c"),
-			Unmark:       bind("U", "unmark all", "U"),
-			Copy:         bind("y", "copy PID@START or the session's id to the clipboard", "y"),
-			Search:       bind("/", "search, while you type", "/"),
-			Next:         bind("n", "next match", "n"),
-			Prev:         bind("N", "previous match", "N"),
-			Filter:       bind("f", "filter: select sessions in the words of \"lineage ls\"", "f"),
-			Root:         bind(".", "show only the row and what is below it", "."),
-			Back:         bind("Backspace", "show one level more", "backspace"),
-			FollowRow:    bind("F", "follow the row", "F"),
-			FollowNewest: bind("L", "follow the newest process", "L"),
-			Pause:        bind("p", "pause the display", "p"),
-			Timeline:     bind("T", "timeline of the session", "T"),
-			Orphans:      bind("o", "orphans and zombies only", "o"),
-			Calls:        bind("b", "only what tool calls started", "b"),
-			Exited:       bind("e", "show or hide exited processes", "e"),
-			Sort:         bind("s >", "sort by the next column", "s", ">"),
-			SortBack:     bind("<", "sort by the previous column", "<"),
-			SortCPU:      bind("P", "sort by CPU%", "P"),
-			SortRSS:      bind("M", "sort by memory (RSS)", "M"),
-			Reverse:      bind("r", "reverse the order", "r"),
-			Columns:      bind("C", "choose the columns", "C"),
-			EndSession:   bind("x", "end the session of the row, or the marked ones", "x"),
-			Kill:         bind("X", "kill only this process, or the marked ones", "X"),
-			Help:         bind("?", "help", "?", "f1"),
-			Escape:       bind("Esc", "back", "esc"),
-			Quit:         bind("q", "quit (ends nothing)", "q", "ctrl+c"),
-			Suspend:      bind("Ctrl-Z", "suspend", "ctrl+z"),
-			Redraw:       bind("Ctrl-L", "draw the screen again", "ctrl+l"),
+			Up:         bind("↑ k", "up", "up", "k"),
+			Down:       bind("↓ j", "down", "down", "j"),
+			Home:       bind("g", "first row", "g", "home"),
+			End:        bind("G", "last row", "G", "end"),
+			PageUp:     bind("PgUp", "page up", "pgup", "ctrl+b"),
+			PageDown:   bind("PgDn", "page down", "pgdown", "ctrl+f"),
+			Left:       bind("← h", "fold; go to the creator", "left", "h"),
+			Right:      bind("→ l", "unfold; go to the first child", "right", "l"),
+			FoldAll:    bind("z", "fold all sessions to a table; unfold them", "z"),
+			Details:    bind("Enter i", "details: why the process is in its session", "enter", "i"),
+			Events:     bind("v", "events of the session, as they happen", "v"),
+			Pane:       bind("Tab", "next pane", "tab"),
+			Mark:       bind("Space", "mark the process or session", "space"),
+			MarkAll:    bind("c", "mark all processes at and below the row", "c"),
+			Unmark:     bind("U", "unmark all", "U"),
+			Copy:       bind("y", "copy PID@START or the session's id to the clipboard", "y"),
+			Search:     bind("/", "search, while you type", "/"),
+			Next:       bind("n", "next match", "n"),
+			Prev:       bind("N", "previous match", "N"),
+			Filter:     bind("f", "filter: select sessions in the words of \"lineage ls\"", "f"),
+			Root:       bind(".", "show only the row and what is below it", "."),
+			Back:       bind("Backspace", "show one level more", "backspace"),
+			Pause:      bind("p", "pause the display", "p"),
+			Timeline:   bind("T", "timeline of the session", "T"),
+			Orphans:    bind("o", "orphans and zombies only", "o"),
+			Calls:      bind("b", "only what tool calls started", "b"),
+			Exited:     bind("e", "show or hide exited processes", "e"),
+			Sort:       bind("s >", "sort by the next column", "s", ">"),
+			SortBack:   bind("<", "sort by the previous column", "<"),
+			SortCPU:    bind("P", "sort by CPU%", "P"),
+			SortRSS:    bind("M", "sort by memory (RSS)", "M"),
+			Reverse:    bind("r", "reverse the order", "r"),
+			EndSession: bind("x", "end the session of the row, or the marked ones", "x"),
+			Kill:       bind("X", "kill only this process, or the marked ones", "X"),
+			Help:       bind("?", "help", "?", "f1"),
+			Escape:     bind("Esc", "back", "esc"),
+			Quit:       bind("q", "quit (ends nothing)", "q", "ctrl+c"),
+			Suspend:    bind("Ctrl-Z", "suspend", "ctrl+z"),
+			Redraw:     bind("Ctrl-L", "draw the screen again", "ctrl+l"),
 		},
 		Timeline: Timeline{
 			In:       bind("+", "zoom in around the selected lane", "+", "="),
@@ -135,10 +129,10 @@ func (m Map) Groups() []Group {
 	t := m.Tree
 	return []Group{
 		{"Act", []key.Binding{t.EndSession, t.Kill, t.Mark, t.MarkAll, t.Unmark, t.Copy}},
-		{"Look", []key.Binding{t.Details, t.Timeline, t.Events, t.Orphans, t.Calls, t.Exited, t.Pane, t.Pause, t.FollowRow, t.FollowNewest}},
-		{"Move", []key.Binding{t.Up, t.Down, t.Left, t.Right, t.FoldAll, t.Home, t.End, t.PageUp, t.PageDown, t.PID}},
+		{"Look", []key.Binding{t.Details, t.Timeline, t.Events, t.Orphans, t.Calls, t.Exited, t.Pane, t.Pause}},
+		{"Move", []key.Binding{t.Up, t.Down, t.Left, t.Right, t.FoldAll, t.Home, t.End, t.PageUp, t.PageDown}},
 		{"Find", []key.Binding{t.Filter, t.Search, t.Next, t.Prev, t.Root, t.Back}},
-		{"Arrange", []key.Binding{t.Sort, t.SortBack, t.SortCPU, t.SortRSS, t.Reverse, t.Columns}},
+		{"Arrange", []key.Binding{t.Sort, t.SortBack, t.SortCPU, t.SortRSS, t.Reverse}},
 		{"Leave", []key.Binding{t.Help, t.Escape, t.Quit, t.Suspend, t.Redraw}},
 		{"In the timeline", bindings(m.Timeline)},
 		{"In the dialog that ends", bindings(m.Dialog)},

@@ -26,16 +26,6 @@ func sectionOfKeys() string {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", k.Help().Key, k.Help().Desc)
 		}
 	}
-	b.WriteString(`
-### With --mouse
-
-| event | does |
-|---|---|
-| click on a row | select it; on the selected row: details |
-| click on a fold mark | fold or unfold the row |
-| click on a column's name | sort by it; again: reverse |
-| wheel | scroll the pane below the pointer |
-`)
 	return b.String()
 }
 

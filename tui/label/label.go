@@ -5,7 +5,6 @@ package label
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -51,15 +50,14 @@ func (l *Labels) Look(r *picture.Row) Look {
 		}
 		return Look{l.Session, "", ""}
 	}
-	return l.Process(r.Process, r.Task)
+	return l.Process(r.Process)
 }
 
-// Process is the look of a process with the kernel's state letter task. Most sleep, so
-// that is the state without a letter: one that comes late then says something.
-func (l *Labels) Process(p *api.Process, task string) Look {
-	letter := cmp.Or(task, p.Task)
-	if !slices.Contains([]string{"R", "D", "T", "t"}, letter) {
-		letter = " "
+// Process is the look of a process.
+func (l *Labels) Process(p *api.Process) Look {
+	letter := " "
+	if p.Stopped != nil {
+		letter = "T"
 	}
 	switch {
 	case l.EndedByUs(p):

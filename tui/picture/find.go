@@ -18,7 +18,6 @@ func (v *View) Find(text string, back bool) bool {
 	if back {
 		step, start = v.before, v.lowest(anything)
 	}
-	v.follow = FollowNothing
 	for r, round := step(v.sel, anything), false; r != v.sel; r = step(r, anything) {
 		if r == nil {
 			if r = start; r == v.sel || round {
@@ -57,18 +56,6 @@ func (v *View) Matches(text string) (at, all int) {
 		}
 	}
 	return at, all
-}
-
-// PID is the process that has the PID now, else the last one that had it; nil if there
-// was none.
-func (p *Picture) PID(pid int) *Row {
-	var found *Row
-	for _, r := range p.processes {
-		if int(r.pid) == pid && (found == nil || found.start < r.start) {
-			found = r
-		}
-	}
-	return found
 }
 
 // Marked are the marked sessions, and then the marked processes, the oldest first.

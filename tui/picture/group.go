@@ -179,14 +179,6 @@ func (p *Picture) Hold(r *Row) {
 	}
 }
 
-// pull holds r and removes it from its group.
-func (p *Picture) pull(r *Row) {
-	p.Hold(r)
-	if grouped(r) {
-		p.put(r, p.take(r))
-	}
-}
-
 // countLive updates whether a row counts as live.
 func (p *Picture) countLive(r *Row) {
 	if r == nil {

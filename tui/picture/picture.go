@@ -25,7 +25,6 @@ type Picture struct {
 	marked  map[*Row]bool
 	astray  []*Row // rows without a place while others were being moved
 	filter  *Filter
-	newest  *Row
 	now     api.U64 // boottime
 	sorted  bool    // the reader has sorted the sessions
 	// listening has the processes that are known to listen on ports.
@@ -52,14 +51,6 @@ func (p *Picture) Session(id string) *Row { return p.sessions[id] }
 
 // Len is how many processes are in the picture.
 func (p *Picture) Len() int { return len(p.processes) }
-
-// Newest is the process that was added last, nil if it is gone.
-func (p *Picture) Newest() *Row {
-	if p.newest == nil || p.newest.gone {
-		return nil
-	}
-	return p.newest
-}
 
 // All calls each for every process, in no order.
 func (p *Picture) All(each func(*Row)) {
@@ -208,9 +199,6 @@ func (p *Picture) add(r *Row) {
 	r.folded = p.turned[r.Key()]
 	p.rematch(r)
 	p.place(r)
-	if p.newest == nil || p.newest.gone || p.newest.compare(r) < 0 {
-		p.newest = r
-	}
 	for w := range p.waiting[r.Process.Ref] {
 		p.move(w)
 	}

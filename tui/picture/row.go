@@ -30,10 +30,8 @@ type Row struct {
 	Process *api.Process // of a process
 	Session *api.Session // of a session
 	Marked  bool
-	Ports   []int  // of a process, that it listens on
-	Task    string // of a process, as the kernel has it: R S D T
-	Threads int    // of a process; 0: not known
-	Host    bool   // the session stands for a host, and contains its sessions
+	Ports   []int // of a process, that it listens on
+	Host    bool  // the session stands for a host, and contains its sessions
 
 	up, prev, next *Row
 	first, last    *Row // the rows below it, in start order

@@ -115,13 +115,12 @@ func comparePorts(a, b []int) int {
 // Order is how rows are sorted.
 func (v *View) Order() Order { return v.order }
 
-// SetOrder sorts the sessions. It shows the first of them, which is what the reader wants to see,
-// unless a row is followed.
+// SetOrder sorts the sessions. It shows the first of them, which is what the reader wants to see.
 func (v *View) SetOrder(o Order) {
 	v.order = o
 	v.Picture.sortSessions(o)
 	v.refill()
-	if v.sel != nil && v.follow == FollowNothing {
+	if v.sel != nil {
 		v.Home()
 		v.moved = false
 	}
@@ -138,7 +137,7 @@ func (v *View) Resort() {
 		v.Picture.SetFilter(f)
 	}
 	v.restore()
-	if top && v.follow == FollowNothing && v.order != (Order{}) {
+	if top && v.order != (Order{}) {
 		v.stayOnTop()
 	}
 	v.settle()

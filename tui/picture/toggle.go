@@ -8,14 +8,6 @@ func (v *View) ToggleFilter(f *Filter) {
 	v.SetFilter(f)
 }
 
-// ToggleFollow begins to follow, or stops.
-func (v *View) ToggleFollow(f Follow) {
-	if v.follow == f {
-		f = FollowNothing
-	}
-	v.SetFollow(f)
-}
-
 // Out folds r, or goes to the row above it in the tree.
 func (v *View) Out(r *Row) {
 	switch {

@@ -102,21 +102,6 @@ func (p *Picture) Age(r *Row) time.Duration {
 	return time.Duration(p.now - r.start)
 }
 
-// Task is the kernel's information about a process.
-type Task struct {
-	State   string // its letter
-	Threads int
-}
-
-// SetTasks sets the kernel's information about some processes.
-func (p *Picture) SetTasks(tasks map[api.Ref]Task) {
-	for ref, t := range tasks {
-		if r := p.processes[ref]; r != nil {
-			r.Task, r.Threads = t.State, t.Threads
-		}
-	}
-}
-
 // Listening reports whether a process is known to listen on a port.
 func (p *Picture) Listening() bool { return len(p.listening) > 0 }
 

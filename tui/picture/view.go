@@ -10,23 +10,12 @@ type View struct {
 	sel     *Row
 	line    int // of the selected row, from the top of the window
 	height  int // rows of the window
-	follow  Follow
 	order   Order
 	hidden  bool // exited processes, unless something alive is below them
 	moved   bool // the reader chose the selected row
 	calm    int  // how often in a row Resort found as many rows as before
 	rows    int  // … that many
 }
-
-// Follow is what moves the selection automatically.
-type Follow uint8
-
-// What a view can follow.
-const (
-	FollowNothing Follow = iota
-	FollowRow            // the selected process, even if it is folded away
-	FollowNewest         // the newest process
-)
 
 // NewView makes a view of all of p; p may have only one view.
 func NewView(p *Picture) *View {
@@ -45,9 +34,6 @@ func (v *View) Root() *Row {
 	}
 	return v.root
 }
-
-// Following is what moves the selection automatically.
-func (v *View) Following() Follow { return v.follow }
 
 // Apply applies b to the picture and keeps the reader's place.
 func (v *View) Apply(b *Batch) {
@@ -165,12 +151,6 @@ func (v *View) SetRoot(r *Row) {
 	v.refill()
 }
 
-// SetFollow makes the selection move automatically.
-func (v *View) SetFollow(f Follow) {
-	v.follow = f
-	v.restore()
-}
-
 // Select moves to r and unfolds what hides it. A row that the view does not show,
 // because of its root or filter, is not selected.
 func (v *View) Select(r *Row) bool {
@@ -209,9 +189,6 @@ func (v *View) dropped(r, instead *Row) {
 	if r != v.sel {
 		return
 	}
-	if v.follow == FollowRow {
-		v.follow = FollowNothing
-	}
 	if instead == nil {
 		if instead = v.Next(r); instead == nil {
 			instead = v.Prev(r)
@@ -223,18 +200,8 @@ func (v *View) dropped(r, instead *Row) {
 // restore finds the selected row again after a change; if it is hidden, the row that
 // hides it. It keeps its line, though other rows come and go.
 func (v *View) restore() {
-	if n := v.Picture.Newest(); v.follow == FollowNewest && n != nil && v.holds(n) {
-		v.line = v.height - 1
-		v.Picture.pull(n)
-		v.reveal(n)
-		v.sel = n
-		v.place(v.line)
-	}
 	if v.sel != nil && v.sel.gone {
 		v.sel = nil
-	}
-	if v.sel != nil && v.follow == FollowRow && v.holds(v.sel) {
-		v.reveal(v.sel)
 	}
 	if v.sel != nil {
 		v.sel = v.visible(v.sel)

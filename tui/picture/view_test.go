@@ -82,10 +82,8 @@ func act(t *rapid.T, v *View) {
 	case 9:
 		v.ToggleFilter(rapid.SampledFrom([]*Filter{Strays, Calls}).Draw(t, "strays or calls"))
 	case 10:
-		v.SetFollow(rapid.SampledFrom([]Follow{FollowNothing, FollowRow, FollowNewest}).Draw(t, "follow"))
-	case 11:
 		v.Find(rapid.SampledFrom([]string{"sh", "3", "nosuch"}).Draw(t, "text"), rapid.Bool().Draw(t, "back"))
-	case 12:
+	case 11:
 		v.SetHeight(rapid.IntRange(1, 8).Draw(t, "height"))
 	}
 }
@@ -239,7 +237,7 @@ func sized(pid, mib int) *api.Frame {
 
 // A new order shows the top of the ranking, and its top stays in sight
 // while the ranking changes: with the selected row if the reader chose that, else with
-// the first one. A row that is followed stays selected.
+// the first one.
 func TestRankingIsInSight(t *testing.T) {
 	v := NewView(New())
 	v.SetHeight(5)
@@ -249,7 +247,6 @@ func TestRankingIsInSight(t *testing.T) {
 	for range 12 {
 		v.Move(1)
 	}
-	followed := v.sel
 	v.SetOrder(Order{By: ByRSS})
 	first := func(want int) {
 		t.Helper()
@@ -271,11 +268,6 @@ func TestRankingIsInSight(t *testing.T) {
 		first(20 + i)
 	}
 	require.Equal(t, v.sel, chosen)
-
-	v.Select(followed)
-	v.SetFollow(FollowRow)
-	v.SetOrder(Order{By: ByRSS, Reverse: true})
-	require.Equal(t, v.sel, followed)
 }
 
 // Sessions that do not fit are folded at first, and so are those that come later, until

@@ -112,7 +112,7 @@ func (v *View) deepest(r *Row, enter open) *Row {
 
 // Move moves the selection by n rows, down if n > 0, and its line within the window.
 func (v *View) Move(n int) {
-	v.follow, v.moved = FollowNothing, true
+	v.moved = true
 	step, by := v.Next, 1
 	if n < 0 {
 		step, by, n = v.Prev, -1, -n
@@ -145,7 +145,7 @@ func (v *View) Home() { v.jump(v.First(), 0) }
 func (v *View) End() { v.jump(v.Last(), v.height-1) }
 
 func (v *View) jump(r *Row, line int) {
-	v.follow, v.moved = FollowNothing, true
+	v.moved = true
 	v.choose(r)
 	v.place(line)
 }

@@ -49,7 +49,7 @@ func TestLanesOfCalls(t *testing.T) {
 	if !strings.HasPrefix(m.Note(), "2 calls, 8 processes in ") {
 		t.Errorf("%s", m.Note())
 	}
-	m.At(0)
+	m.Move(-len(m.lanes))
 	if ref, _ := m.Selected(); ref.PID != 51 {
 		t.Errorf("the first process of the call is %v", ref)
 	}
@@ -89,7 +89,7 @@ func TestManyCalls(t *testing.T) {
 			t.Errorf("no %s: %s", want, lines[1+i])
 		}
 	}
-	m.At(0)
+	m.Move(-len(m.lanes))
 	want, _ := m.Selected()
 	m.Zoom(true, born)
 	m.Update(l.Picture, *at(1201), born)

@@ -196,13 +196,6 @@ func (m *Model) Move(by int) {
 	m.top = max(min(m.top, m.sel, len(m.lanes)-m.rows), m.sel-m.rows+1, 0)
 }
 
-// At selects the lane at a line of the window.
-func (m *Model) At(line int) {
-	if line >= 0 && m.top+line < len(m.lanes) {
-		m.Move(m.top + line - m.sel)
-	}
-}
-
 // Span is the shown time.
 func (m *Model) Span() (from, to time.Time) {
 	switch {

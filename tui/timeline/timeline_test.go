@@ -202,8 +202,4 @@ func TestSelection(t *testing.T) {
 	if got, _ := m.Selected(); got != want {
 		t.Errorf("selected %v, was %v", got, want)
 	}
-	m.At(0)
-	if got, _ := m.Selected(); got.PID != 1 {
-		t.Errorf("a click selects %v", got)
-	}
 }

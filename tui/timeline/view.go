@@ -142,7 +142,7 @@ func (m *Model) lane(l *label.Labels, i, columns int) string {
 // name writes the last process of a lane, and how many there are.
 func (m *Model) name(l *label.Labels, line *ink.Line, ln *lane, columns int) {
 	p := ln.processes[len(ln.processes)-1]
-	look := l.Process(p, "")
+	look := l.Process(p)
 	indent := strings.Repeat("  ", min(ln.depth, mostIndent))
 	count := ""
 	if len(ln.processes) > 1 {
@@ -202,7 +202,7 @@ func span(begin, end, from, to time.Time, columns int) (start, stop int) {
 // end or a failure covers a live process, which covers a normal exit. A mark has the rank
 // above.
 func painted(l *label.Labels, p *api.Process) (paint ink.Paint, mark string, rank int) {
-	look := l.Process(p, "")
+	look := l.Process(p)
 	switch {
 	case p.State == api.StateLive:
 		return look.Paint, "", 3

@@ -61,7 +61,7 @@ func TestDialogIsDeafWhenThePlanComes(t *testing.T) {
 	sent(t, s)
 	s.later(301 * time.Millisecond)
 	s.press("enter")
-	sent(t, s, "end k3x9q2")
+	sent(t, s, "end k3x9q2 plan=5f3a")
 }
 
 func TestCancelIsTheDefault(t *testing.T) {
@@ -78,7 +78,7 @@ func TestCancelIsTheDefault(t *testing.T) {
 }
 
 func TestEnd(t *testing.T) {
-	for keys, want := range map[string]string{"tab enter": "end k3x9q2", "right right right enter": "end k3x9q2 now"} {
+	for keys, want := range map[string]string{"tab enter": "end k3x9q2 plan=5f3a", "right right right enter": "end k3x9q2 now plan=5f3a"} {
 		s := onOrphan(t, newFake())
 		s.press("x wait " + keys)
 		sent(t, s, want)
@@ -132,14 +132,14 @@ func TestEndIsFrozen(t *testing.T) {
 	s.frames(&api.Frame{Head: api.Head{Kind: "snapshot"}, Sessions: []api.Session{{ID: "zzzzzz", State: "active"}}})
 	s.later(time.Second)
 	s.press("tab enter")
-	sent(t, s, "end k3x9q2")
+	sent(t, s, "end k3x9q2 plan=5f3a")
 }
 
 // Marked rows are ended or killed together: each session once, and no other.
 func TestMarked(t *testing.T) {
 	for keys, want := range map[string][]string{
-		"/ 4123 enter esc space / 4160 enter esc space / 4130 enter esc space x": {"end k3x9q2", "end m8p4z1"},
-		"z space down space x":                            {"end k3x9q2", "end m8p4z1"},
+		"/ 4123 enter esc space / 4160 enter esc space / 4130 enter esc space x": {"end k3x9q2 plan=5f3a", "end m8p4z1 plan=5f3a"},
+		"z space down space x":                            {"end k3x9q2 plan=5f3a", "end m8p4z1 plan=5f3a"},
 		"/ 4130 enter esc space / 4128 enter esc space X": {"kill 4128@4128000000000 TERM", "kill 4130@4130000000000 TERM"},
 	} {
 		s := shown(t, 80, 24)

@@ -65,16 +65,16 @@ func (b *Batch) Merge(later *Batch) {
 	b.partial = later.partial
 }
 
-// put puts what is there later, and what is gone, on top. A whole picture does not need what is gone.
+// put puts what is gone, and then what is there later, on top. A whole picture does not need what is gone.
 func put[K comparable, V any](there map[K]V, gone map[K]bool, later map[K]V, left map[K]bool, whole bool) {
-	for k, v := range later {
-		delete(gone, k)
-		there[k] = v
-	}
 	for k := range left {
 		delete(there, k)
 		if !whole {
 			gone[k] = true
 		}
+	}
+	for k, v := range later {
+		delete(gone, k)
+		there[k] = v
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ const (
 func Hosts(list []string, dial hosts.Dialer) Connect {
 	f := &fleet{dial: dial, hosts: map[string]*host{}}
 	for _, name := range slices.Sorted(slices.Values(list)) {
-		h := &host{name: name, state: picture.Connecting, plans: map[string]string{}}
+		h := &host{name: name, state: picture.Connecting}
 		h.forget()
 		f.hosts[name], f.inOrder = h, append(f.inOrder, h)
 	}
@@ -55,13 +56,11 @@ type host struct {
 	status    api.WatchStatus
 	sessions  map[string]*api.Session // by their id there
 	processes map[api.Ref]bool
-	parts     *api.Frame        // of a frame that is not complete yet
-	plans     map[string]string // the token of the last plan, by session
 }
 
 // forget drops what is known about the host: it may be outdated soon.
 func (h *host) forget() {
-	h.client, h.parts, h.status = nil, nil, api.WatchStatus{}
+	h.client, h.status = nil, api.WatchStatus{}
 	h.sessions, h.processes = map[string]*api.Session{}, map[api.Ref]bool{}
 }
 
@@ -139,9 +138,7 @@ func (f *fleet) watch(ctx context.Context, h *host, q api.WatchQuery, send func(
 		case "end":
 			reason = "the daemon is " + frame.Reason
 		case "snapshot", "diff":
-			if merged := f.take(h, frame); merged != nil {
-				return send(merged)
-			}
+			return send(f.take(h, frame))
 		}
 		return nil
 	})
@@ -155,8 +152,7 @@ func (f *fleet) watch(ctx context.Context, h *host, q api.WatchQuery, send func(
 func (f *fleet) gone(h *host, why error) *api.Frame {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	frame := h.frame()
-	h.dropped(frame, nil, nil)
+	frame := h.nothing()
 	h.forget()
 	h.state, h.why = picture.Unreachable, reason(why)
 	return f.closed(frame, h)
@@ -170,24 +166,13 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// take turns a frame of one host into a frame of all; nil: a part is still missing.
+// take turns a frame of one host into a frame of all. A part of a frame is not held back: what
+// the host has is shown as it comes.
 func (f *fleet) take(h *host, frame *api.Frame) *api.Frame {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if h.parts == nil {
-		h.parts = frame
-	} else {
-		p := h.parts
-		p.Upsert, p.Remove = append(p.Upsert, frame.Upsert...), append(p.Remove, frame.Remove...)
-		p.Sessions, p.Closed = append(p.Sessions, frame.Sessions...), append(p.Closed, frame.Closed...)
-		p.Status = cmp.Or(frame.Status, p.Status)
-	}
-	if frame.Partial {
-		return nil
-	}
-	whole := h.parts
-	h.parts, h.state, h.why = nil, api.StateActive, ""
-	return f.closed(h.merge(whole), h)
+	h.state, h.why = api.StateActive, ""
+	return f.closed(h.merge(frame), h)
 }
 
 // closed adds the host's row and the status of all hosts to a frame.
@@ -247,22 +232,33 @@ func (h *host) row() api.Session {
 
 func (h *host) frame() *api.Frame { return &api.Frame{Head: api.Head{Kind: "diff"}, TimeNS: now()} }
 
+// nothing is a change of the whole picture that removes what the host has reported.
+func (h *host) nothing() *api.Frame {
+	out := h.frame()
+	out.Remove = slices.Collect(maps.Keys(h.processes))
+	for id := range h.sessions {
+		out.Closed = append(out.Closed, h.id(id))
+	}
+	return out
+}
+
 // merge stores a frame of the host, and returns it as a change of the whole picture.
 func (h *host) merge(f *api.Frame) *api.Frame {
 	out := h.frame()
 	if f.Kind == "snapshot" {
-		h.dropped(out, f.Upsert, f.Sessions)
+		out = h.nothing()
+		clear(h.sessions)
+		clear(h.processes)
 	}
 	if f.Status != nil {
 		h.status = *f.Status
 	}
 	for _, ref := range f.Remove {
 		delete(h.processes, ref)
-		out.Remove = append(out.Remove, ref)
 	}
+	out.Remove = append(out.Remove, f.Remove...)
 	for _, id := range f.Closed {
 		delete(h.sessions, id)
-		delete(h.plans, id)
 		out.Closed = append(out.Closed, h.id(id))
 	}
 	for i := range f.Sessions {
@@ -275,29 +271,6 @@ func (h *host) merge(f *api.Frame) *api.Frame {
 		out.Upsert = append(out.Upsert, p)
 	}
 	return out
-}
-
-// dropped removes from the picture what the host reported before and does not report now.
-func (h *host) dropped(out *api.Frame, processes []api.Process, sessions []api.Session) {
-	stay, open := map[api.Ref]bool{}, map[string]bool{}
-	for i := range processes {
-		stay[processes[i].Ref] = true
-	}
-	for i := range sessions {
-		open[sessions[i].ID] = true
-	}
-	for ref := range h.processes {
-		if !stay[ref] {
-			delete(h.processes, ref)
-			out.Remove = append(out.Remove, ref)
-		}
-	}
-	for id := range h.sessions {
-		if !open[id] {
-			delete(h.sessions, id)
-			out.Closed = append(out.Closed, h.id(id))
-		}
-	}
 }
 
 // id is the id of a session of the host among those of all hosts.

@@ -176,13 +176,14 @@ func TestHosts(t *testing.T) {
 
 	// A request goes to the host of its session, an end with the plan that was shown.
 	ctx := t.Context()
-	if p, err := f.client.Plan(ctx, "web2/aaaaaa"); err != nil || p.Session != "web2/aaaaaa" {
-		t.Errorf("%+v, %v", p, err)
+	p, err := f.client.Plan(ctx, "web2/aaaaaa")
+	if err != nil || p.Session != "web2/aaaaaa" {
+		t.Fatalf("%+v, %v", p, err)
 	}
-	if r, err := f.client.End(ctx, "web2/aaaaaa", api.EndRequest{}); err != nil || r.Session != "web2/aaaaaa" {
+	if r, err := f.client.End(ctx, "web2/aaaaaa", api.EndRequest{PlanToken: p.Token}); err != nil || r.Session != "web2/aaaaaa" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	_, err := f.client.Kill(ctx, "12@5", api.KillRequest{})
+	_, err = f.client.Kill(ctx, "12@5", api.KillRequest{})
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprint(f.hosts["web1"].Got.Killed, f.hosts["web2"].Got.Ended), "[12@5 ] [aaaaaa plan=plan-of-web2]")
 	for what, err := range map[string]error{

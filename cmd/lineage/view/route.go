@@ -31,13 +31,35 @@ func (f *fleet) at(id string) (*host, api.Client, string, error) {
 	}
 }
 
-// session is at for requests about one session, not the row of a host.
-func (f *fleet) session(id string) (*host, api.Client, string, error) {
-	h, c, session, err := f.at(id)
-	if err == nil && session == "" {
+// session is what the host of a session answers about it; named gives the sessions of the
+// answer their ids among those of all hosts. The row of a host is none.
+func session[T any](f *fleet, id string, ask func(c api.Client, id string) (*T, error), named func(*host, *T)) (*T, error) {
+	h, c, there, err := f.at(id)
+	if err == nil && there == "" {
 		err = api.NewError(api.CodeBadRequest, id+" is a host: choose one of its sessions", "")
 	}
-	return h, c, session, err
+	if err != nil {
+		return nil, err
+	}
+	return answer(h, named)(ask(c, there))
+}
+
+// process is what the host of a process answers about it.
+func process[T any](f *fleet, ref string, ask func(api.Client) (*T, error), named func(*host, *T)) (*T, error) {
+	h, c, err := f.of(ref)
+	if err != nil {
+		return nil, err
+	}
+	return answer(h, named)(ask(c))
+}
+
+func answer[T any](h *host, named func(*host, *T)) func(*T, error) (*T, error) {
+	return func(doc *T, err error) (*T, error) {
+		if doc != nil {
+			named(h, doc)
+		}
+		return doc, err
+	}
 }
 
 // of is the host of a process. Two hosts may have one of the same PID and start: then
@@ -64,96 +86,50 @@ func (f *fleet) of(text string) (h *host, c api.Client, err error) {
 	return h, c, nil
 }
 
-// Plan asks the session's host, and remembers the plan's token for an end.
+// Plan asks the session's host.
 func (f *fleet) Plan(ctx context.Context, s string) (*api.Plan, error) {
-	h, c, id, err := f.session(s)
-	if err != nil {
-		return nil, err
-	}
-	p, err := c.Plan(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	h.plans[id] = p.Token
-	f.mu.Unlock()
-	p.Session = h.id(p.Session)
-	return p, nil
+	return session(f, s, func(c api.Client, id string) (*api.Plan, error) { return c.Plan(ctx, id) },
+		func(h *host, p *api.Plan) { p.Session = h.id(p.Session) })
 }
 
-// End ends a session on its host, with the plan that was shown.
+// End ends a session on its host.
 func (f *fleet) End(ctx context.Context, s string, req api.EndRequest) (*api.Report, error) {
-	h, c, id, err := f.session(s)
-	if err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	req.PlanToken = h.plans[id]
-	f.mu.Unlock()
-	r, err := c.End(ctx, id, req)
-	return h.report(r), err
+	return session(f, s, func(c api.Client, id string) (*api.Report, error) { return c.End(ctx, id, req) }, (*host).report)
 }
 
 // Report asks the session's host.
 func (f *fleet) Report(ctx context.Context, s string, wait time.Duration) (*api.Report, error) {
-	h, c, id, err := f.session(s)
-	if err != nil {
-		return nil, err
-	}
-	r, err := c.Report(ctx, id, wait)
-	return h.report(r), err
+	return session(f, s, func(c api.Client, id string) (*api.Report, error) { return c.Report(ctx, id, wait) }, (*host).report)
 }
 
-func (h *host) report(r *api.Report) *api.Report {
-	if r != nil {
-		r.Session = h.id(r.Session)
-		for i := range r.Also {
-			r.Also[i] = h.id(r.Also[i])
-		}
+func (h *host) report(r *api.Report) {
+	r.Session = h.id(r.Session)
+	for i := range r.Also {
+		r.Also[i] = h.id(r.Also[i])
 	}
-	return r
 }
 
 // Kill signals a process on its host.
 func (f *fleet) Kill(ctx context.Context, ref string, req api.KillRequest) (*api.Killed, error) {
-	h, c, err := f.of(ref)
-	if err != nil {
-		return nil, err
-	}
-	k, err := c.Kill(ctx, ref, req)
-	if k != nil {
-		k.Process.Session = h.id(k.Process.Session)
-	}
-	return k, err
+	return process(f, ref, func(c api.Client) (*api.Killed, error) { return c.Kill(ctx, ref, req) },
+		func(h *host, k *api.Killed) { k.Process.Session = h.id(k.Process.Session) })
 }
 
 // Why asks the process's host.
 func (f *fleet) Why(ctx context.Context, ref string) (*api.Why, error) {
-	h, c, err := f.of(ref)
-	if err != nil {
-		return nil, err
-	}
-	w, err := c.Why(ctx, ref)
-	if w != nil {
-		w.Process.Session, w.Session = h.id(w.Process.Session), h.session(w.Session)
-	}
-	return w, err
+	return process(f, ref, func(c api.Client) (*api.Why, error) { return c.Why(ctx, ref) },
+		func(h *host, w *api.Why) { w.Process.Session, w.Session = h.id(w.Process.Session), h.session(w.Session) })
 }
 
 // Tree asks the session's host.
 func (f *fleet) Tree(ctx context.Context, s, dead string) (*api.Tree, error) {
-	h, c, id, err := f.session(s)
-	if err != nil {
-		return nil, err
-	}
-	t, err := c.Tree(ctx, id, dead)
-	if t != nil {
-		t.Session = h.session(t.Session)
-		for i := range t.Nodes {
-			t.Nodes[i].Session = h.id(t.Nodes[i].Session)
-		}
-	}
-	return t, err
+	return session(f, s, func(c api.Client, id string) (*api.Tree, error) { return c.Tree(ctx, id, dead) },
+		func(h *host, t *api.Tree) {
+			t.Session = h.session(t.Session)
+			for i := range t.Nodes {
+				t.Nodes[i].Session = h.id(t.Nodes[i].Session)
+			}
+		})
 }
 
 // Leaks asks all hosts that answer.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -45,33 +44,35 @@ type Flag struct {
 // Set adds what text names.
 func (f *Flag) Set(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
-		name, ok := strings.CutPrefix(word, "@")
-		if !ok || strings.Contains(name, "/") {
-			if err := f.List.Set(word); err != nil {
-				return err
-			}
-			continue
-		}
-		name, host, one := strings.Cut(name, ":")
-		file := groupsFile(f.Env)
-		g, err := group(file, name)
-		if one && err == nil {
-			g.Hosts = []string{host}
-			err = g.check(file)
-		}
-		switch {
-		case err == nil && g.Transport == "nats":
-			f.Groups = append(f.Groups, g)
-		case err == nil:
-			err = f.List.Set(strings.Join(g.Hosts, ","))
-		case errors.Is(err, fs.ErrNotExist):
-			err = f.List.Set(word)
-		}
-		if err != nil {
-			return err
+		if err := f.add(word); err != nil {
+			return wanted(err)
 		}
 	}
 	return nil
+}
+
+func (f *Flag) add(word string) error {
+	name, ok := strings.CutPrefix(word, "@")
+	if !ok || strings.Contains(name, "/") {
+		return f.List.add(word)
+	}
+	name, host, one := strings.Cut(name, ":")
+	file := groupsFile(f.Env)
+	g, err := group(file, name)
+	if one && err == nil {
+		g.Hosts = []string{host}
+		err = g.check(file)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f.List.add(word)
+	case err != nil:
+		return err
+	case g.Transport == "nats":
+		f.Groups = append(f.Groups, g)
+		return nil
+	}
+	return f.List.add(g.Hosts...)
 }
 
 // groupsFile is the user's file, and else that of the host.
@@ -95,29 +96,20 @@ func exists(file string) bool {
 // group is the group of a file with this name; ErrNotExist: the file is missing, or it has no such group, but there is a
 // file of that name.
 func group(file, name string) (Group, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
-	if errors.Is(err, fs.ErrNotExist) {
-		return Group{}, err
-	}
 	var all map[string]Group
-	if err == nil {
-		defer f.Close()
-		if err = trusted(f); err == nil {
-			var text []byte
-			if text, err = io.ReadAll(io.LimitReader(f, mostBytes)); err == nil && len(bytes.TrimSpace(text)) > 0 {
-				err = yaml.Load(text, &all, yaml.WithKnownFields())
-			}
-		}
+	text, err := read(file, trusted)
+	if err == nil && len(bytes.TrimSpace(text)) > 0 {
+		err = yaml.Load(text, &all, yaml.WithKnownFields())
 	}
 	if err != nil {
-		return Group{}, fmt.Errorf("hosts, @FILE or @GROUP; %s: %w", file, err)
+		return Group{}, fmt.Errorf("%s: %w", file, err)
 	}
 	g, ok := all[name]
 	switch {
 	case !ok && exists(name):
 		return Group{}, fs.ErrNotExist
 	case !ok:
-		return Group{}, fmt.Errorf("hosts, @FILE or @GROUP; %s has no group %q, only %s", file, name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		return Group{}, fmt.Errorf("%s has no group %q, only %s", file, name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	g.Key = name
 	return g, g.check(file)
@@ -144,7 +136,7 @@ func trusted(f *os.File) error {
 // check says what is wrong with a group.
 func (g *Group) check(file string) error {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("hosts, @FILE or @GROUP; %s: group %s: %s", file, g.Key, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%s: group %s: %s", file, g.Key, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case g.Transport == "nats" && len(g.Servers) == 0:

@@ -25,12 +25,23 @@ func (l *List) String() string { return strings.Join(*l, ",") }
 func (l *List) Type() string { return "hosts" }
 
 // Set adds the hosts of text, each once.
-func (l *List) Set(text string) error {
-	for word := range strings.SplitSeq(text, ",") {
+func (l *List) Set(text string) error { return wanted(l.add(strings.Split(text, ",")...)) }
+
+// wanted is an error with what the flag wants.
+func wanted(err error) error {
+	if err != nil {
+		err = fmt.Errorf("hosts, @FILE or @GROUP; %w", err)
+	}
+	return err
+}
+
+// add adds hosts, and those of files.
+func (l *List) add(words ...string) error {
+	for _, word := range words {
 		names := []string{word}
 		if file, ok := strings.CutPrefix(word, "@"); ok {
 			var err error
-			if names, err = read(file); err != nil {
+			if names, err = listed(file); err != nil {
 				return err
 			}
 		}
@@ -52,19 +63,28 @@ func Bare(host string) string { return host[strings.LastIndexByte(host, '@')+1:]
 // mostBytes is how large a file of hosts may be.
 const mostBytes = 1 << 20
 
-// read reads a file of hosts: one on each line, and comments that begin with #.
-func read(file string) (names []string, err error) {
+// read is the content of a file that trust does not refuse.
+func read(file string, trust func(*os.File) error) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have no writer
 	if err != nil {
-		return nil, fmt.Errorf("hosts, @FILE or @GROUP; %w", err)
+		return nil, err
 	}
 	defer f.Close()
+	if err := trust(f); err != nil {
+		return nil, err
+	}
 	text, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("hosts, @FILE or @GROUP; %w", err)
-	case len(text) > mostBytes:
-		return nil, fmt.Errorf("hosts, @FILE or @GROUP; %s is larger than 1 MiB", file)
+	if err == nil && len(text) > mostBytes {
+		err = fmt.Errorf("%s is larger than 1 MiB", file)
+	}
+	return text, err
+}
+
+// listed are the hosts of a file: one on each line, and comments that begin with #.
+func listed(file string) (names []string, err error) {
+	text, err := read(file, func(*os.File) error { return nil })
+	if err != nil {
+		return nil, err
 	}
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
@@ -73,7 +93,7 @@ func read(file string) (names []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("hosts, @FILE or @GROUP; no host is in %s", file)
+		return nil, fmt.Errorf("no host is in %s", file)
 	}
 	return names, nil
 }
@@ -103,13 +123,13 @@ func Known() (names []string) {
 func check(name string) error {
 	switch {
 	case name == "":
-		return errors.New("hosts, @FILE or @GROUP; one is empty")
+		return errors.New("one is empty")
 	case name[0] == '-':
-		return fmt.Errorf("hosts, @FILE or @GROUP; %q begins with -", name)
+		return fmt.Errorf("%q begins with -", name)
 	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
-		return fmt.Errorf("hosts, @FILE or @GROUP; %q contains blanks or control characters", name)
+		return fmt.Errorf("%q contains blanks or control characters", name)
 	case len(name) > 255:
-		return fmt.Errorf("hosts, @FILE or @GROUP; %.20q… is longer than 255 bytes", name)
+		return fmt.Errorf("%.20q… is longer than 255 bytes", name)
 	}
 	return nil
 }

@@ -142,26 +142,19 @@ type address struct{}
 func (address) Network() string { return "ssh" }
 func (address) String() string  { return "ssh" }
 
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
+// tail is the end of what is written to it. It is read when nothing writes to it any more.
+type tail []byte
 
 // tailBytes is more than any last line of ssh.
 const tailBytes = 4096
 
 func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, b...)
-	t.text = t.text[max(len(t.text)-tailBytes, 0):]
+	*t = append(*t, b...)
+	*t = (*t)[max(len(*t)-tailBytes, 0):]
 	return len(b), nil
 }
 
-func (t *tail) lastLine() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := bytes.TrimSpace(t.text)
+func (t tail) lastLine() string {
+	text := bytes.TrimSpace(t)
 	return strings.TrimSpace(string(text[bytes.LastIndexAny(text, "\r\n")+1:]))
 }

@@ -120,11 +120,11 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case tea.ColorProfileMsg:
 		m.term.rich = msg.Profile >= colorprofile.ANSI256
-		if dark, known := ink.DarkByEnvironment(m.opts.Environ); known { // until the terminal answers, if it does
-			m.background(dark)
-		}
 	case tea.BackgroundColorMsg:
-		m.background(msg.IsDark())
+		// The terminal's own sixteen colours suit any background.
+		if m.opts.Theme == "auto" && m.term.rich {
+			m.setTheme(map[bool]string{true: "dark", false: "light"}[msg.IsDark()])
+		}
 	case tea.KeyPressMsg:
 		cmd = m.press(msg)
 	case tea.PasteMsg:
@@ -144,18 +144,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	}
 	m.arrange()
 	return m, tea.Batch(cmd, m.ask())
-}
-
-// background chooses the theme for the terminal's background, if the terminal has more
-// than its sixteen colours.
-func (m *model) background(dark bool) {
-	switch {
-	case m.opts.Theme != "auto" || !m.term.rich:
-	case dark:
-		m.setTheme("dark")
-	default:
-		m.setTheme("light")
-	}
 }
 
 // labels are what panes need to name things.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"image/color"
 	"slices"
-	"strconv"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -58,18 +57,6 @@ type bar struct {
 type Options struct {
 	Name   string // one of Themes
 	Square bool   // the terminal has no rounded corners
-}
-
-// DarkByEnvironment reports what the environment's COLORFGBG says of the background, if
-// anything: it ends in the number of one of the sixteen colours.
-func DarkByEnvironment(environ []string) (dark, known bool) {
-	for _, v := range environ {
-		if colors, ok := strings.CutPrefix(v, "COLORFGBG="); ok {
-			n, err := strconv.ParseUint(colors[strings.LastIndexByte(colors, ';')+1:], 10, 4)
-			dark, known = n < 7 || n == 8, err == nil
-		}
-	}
-	return dark && known, known
 }
 
 // New makes a theme. Auto uses the terminal's own sixteen colours, which suit any

@@ -238,6 +238,7 @@ far:
 		{"a: {transport: nats, servers: [tls://a], hosts: ['b,c']}", 0o644, "@a", `group a: invalid host "b,c"`},
 		{"a: {host: b}", 0o644, "@a", "field host not found"},
 		{"- a", 0o644, "@a", "cannot construct"},
+		{"#" + strings.Repeat(" ", 1<<20), 0o644, "@a", "hosts.yaml is larger than 1 MiB"},
 	} {
 		require.NoError(t, os.WriteFile("hosts.yaml", []byte(tt.file), 0o600), os.Chmod("hosts.yaml", tt.mode), os.WriteFile("list", []byte("of-list\n"), 0o600))
 		f := Flag{Env: func(string) string { return "hosts.yaml" }}

@@ -4,6 +4,7 @@ package watch
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 	"sort"
 	"sync"
@@ -349,16 +350,9 @@ func (v *view) from(rev uint64) int {
 	return sort.Search(len(v.log), func(i int) bool { return v.log[i].rev > rev })
 }
 
+// sameStatus is true if only the time differs at which the breaker opened: it is measured again
+// each time, and a little off.
 func sameStatus(a, b api.WatchStatus) bool {
-	check := a.SelfCheck == b.SelfCheck ||
-		a.SelfCheck != nil && b.SelfCheck != nil && a.SelfCheck.OK == b.SelfCheck.OK && a.SelfCheck.Why == b.SelfCheck.Why &&
-			sameTime(a.SelfCheck.At, b.SelfCheck.At)
-	return check && a.Level == b.Level && a.Mode == b.Mode && slices.Equal(a.Degraded, b.Degraded) && a.Lost == b.Lost &&
-		a.Forks == b.Forks && a.Live == b.Live && slices.Equal(a.Breaker.UIDs, b.Breaker.UIDs) && sameTime(a.Breaker.Since, b.Breaker.Since) && sameHalt(a.Halt, b.Halt)
+	a.Breaker.Since, b.Breaker.Since = nil, nil
+	return reflect.DeepEqual(a, b)
 }
-
-func sameHalt(a, b *api.Halt) bool {
-	return a == b || a != nil && b != nil && a.Mode == b.Mode && a.Reason == b.Reason && a.UID == b.UID && sameTime(a.Since, b.Since)
-}
-
-func sameTime(a, b *time.Time) bool { return a == b || a != nil && b != nil && a.Equal(*b) }

@@ -374,3 +374,21 @@ func TestWatchersComeAndGo(t *testing.T) {
 		want = append(want, 101+n)
 	}
 }
+
+// A status that was only measured again is no change.
+func TestStatusMeasuredAgain(t *testing.T) {
+	v, at := newView(), time.Unix(1, 0)
+	st := api.WatchStatus{Degraded: []string{"x"}, Breaker: api.Breaker{Open: true, UIDs: []int{1}, Since: &at}, Halt: &api.Halt{Since: &at}}
+	v.publish(&batch{status: st})
+	rev := v.statusRev
+	again := st
+	again.Degraded, again.Breaker.UIDs, again.Breaker.Since = slices.Clone(st.Degraded), []int{1}, new(at.Add(1))
+	again.Halt = &api.Halt{Since: new(at)}
+	v.publish(&batch{status: again})
+	require.Equal(t, v.statusRev, rev)
+	again.Halt = &api.Halt{Since: new(at.Add(1))}
+	v.publish(&batch{status: again})
+	if v.statusRev == rev {
+		t.Error("another halt is no change")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tui/columns"
 	"github.com/lineage-ebpf/lineage/tui/dialog"
+	"github.com/lineage-ebpf/lineage/tui/events"
 	"github.com/lineage-ebpf/lineage/tui/label"
 	"github.com/lineage-ebpf/lineage/tui/picture"
 	"github.com/lineage-ebpf/lineage/tui/timeline"
@@ -62,10 +63,59 @@ func (m *model) openTimeline(r *picture.Row) {
 	}
 }
 
+// openEvents shows the events of the row's session below the tree, or hides them.
+func (m *model) openEvents(r *picture.Row) tea.Cmd {
+	if m.events != nil {
+		m.closeEvents()
+		return nil
+	}
+	return m.watchEvents(r.SessionID())
+}
+
+func (m *model) closeEvents() {
+	m.events.Close()
+	m.events = nil
+	if m.focus == onEvents {
+		m.focus = onTree
+	}
+}
+
+func (m *model) watchEvents(session string) (cmd tea.Cmd) {
+	if m.link.client != nil && session != "" {
+		m.events, cmd = events.Open(m.ctx, m.link.client, session, m.opts.Now())
+	}
+	return cmd
+}
+
+// follow makes the events pane show the session of the selected row.
+func (m *model) follow() tea.Cmd {
+	r := m.view.Selected()
+	if m.events == nil || r == nil || r.SessionID() == m.events.Session || m.focus == onEvents {
+		return nil
+	}
+	m.events.Close()
+	return m.watchEvents(r.SessionID())
+}
+
+// nextPane moves the focus to the next pane.
+func (m *model) nextPane() {
+	l := m.layout()
+	switch {
+	case m.focus == onTree && l.detail > 0:
+		m.open(onDetails)
+	case m.focus != onEvents && m.events != nil:
+		m.focus = onEvents
+	default:
+		m.focus = onTree
+	}
+}
+
 // escape goes back by one.
 func (m *model) escape() {
 	m.search = search{}
 	switch {
+	case m.events != nil:
+		m.closeEvents()
 	case m.view.Picture.Filter() != nil:
 		m.view.SetFilter(nil)
 	case m.view.Root() != nil:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/tui/dialog"
+	"github.com/lineage-ebpf/lineage/tui/events"
 	"github.com/lineage-ebpf/lineage/tui/feed"
 )
 
@@ -12,6 +13,7 @@ import (
 type Client interface {
 	feed.Watcher
 	dialog.Client
+	events.Client
 	Why(ctx context.Context, ref string) (*api.Why, error)
 	Tree(ctx context.Context, s, dead string) (*api.Tree, error)
 	Leaks(ctx context.Context, session string) (*api.Leaks, error)

@@ -98,7 +98,7 @@ func (s *screen) frames(frames ...*api.Frame) {
 // later advances the clock by d: the work of each second is done once.
 func (s *screen) later(d time.Duration) {
 	s.clock = s.clock.Add(d)
-	s.second()
+	s.run(s.second())
 	s.arrange()
 }
 

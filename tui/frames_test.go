@@ -35,6 +35,8 @@ var states = []struct {
 	{"filter asked", func(s *screen) { s.press("f") }},
 	{"session marked", func(s *screen) { s.press("space") }},
 	{"copied", func(s *screen) { s.press("j y") }},
+	{"events", func(s *screen) { s.withEvents(); s.press("v"); s.take() }},
+	{"events focused", func(s *screen) { s.withEvents(); s.press("v tab tab"); s.take(); s.press("up") }},
 	{"waiting", func(s *screen) {
 		s.model.link = link{}
 		s.forget()
@@ -129,7 +131,7 @@ var states = []struct {
 }
 
 // colored are states that together have all colours.
-var colored = []string{"home", "exited shown", "sessions", "search found", "timeline", "timeline of calls", "end now", "end result", "degraded"}
+var colored = []string{"home", "exited shown", "sessions", "search found", "events focused", "timeline", "timeline of calls", "end now", "end result", "degraded"}
 
 // status changes the status line's facts.
 func (s *screen) status(change func(*api.WatchStatus)) {
@@ -184,6 +186,27 @@ func calls() *api.Frame {
 	shell.Exited, tests.Exited = at(-27), at(-41)
 	return &api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{shell, server, both, tests}}
 }
+
+// withEvents gives the session some events of each type.
+func (s *screen) withEvents() {
+	shell, exit := live(4123, 4121, 4121, "make", "-j2"), exited(4125, 4123, 1, "cpp")
+	for i := range 12 {
+		ev := api.Event{Head: api.Head{Kind: "event"}, Seq: api.U64(i + 1), Time: at(i - 60), Type: []api.EventType{"fork", "exec", "exit", "reparent"}[i%4],
+			Session: "k3x9q2", Process: &shell}
+		switch ev.Type {
+		case "exit":
+			ev.Process = &exit
+		case "reparent":
+			ev.To = new(ref(4100))
+		}
+		s.fake.Has.Events = append(s.fake.Has.Events, ev)
+	}
+	s.fake.Has.Events = append(s.fake.Has.Events, api.Event{Seq: 13, Time: at(-1), Type: "session", Session: "k3x9q2", State: "ending", Reason: "root_exit"},
+		api.Event{Seq: 14, Time: at(-1), Type: "lost", Session: "k3x9q2", Count: 3, Where: "ring"})
+}
+
+// take makes the events pane take new events.
+func (s *screen) take() { s.events.Take(); s.arrange() }
 
 // forget empties the picture.
 func (s *screen) forget() { s.view.Apply(&picture.Batch{Reset: true}) }

@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/colorprofile"
 
 	"github.com/lineage-ebpf/lineage/tui/dialog"
+	"github.com/lineage-ebpf/lineage/tui/events"
 	"github.com/lineage-ebpf/lineage/tui/feed"
 	"github.com/lineage-ebpf/lineage/tui/ink"
 	"github.com/lineage-ebpf/lineage/tui/keys"
@@ -25,6 +26,7 @@ type focus uint8
 const (
 	onTree focus = iota
 	onDetails
+	onEvents
 	onHelp
 )
 
@@ -45,6 +47,7 @@ type model struct {
 	focus    focus
 	scroll   viewport.Model  // details or help, while keys go to them
 	timeline *timeline.Model // instead of the tree
+	events   *events.Pane    // below it
 	prompt   *prompt
 	dialog   *dialog.Dialog
 	search   search
@@ -135,8 +138,11 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.fed(msg)
 		cmd = m.feed.Wait(m.ctx)
 	case tickMsg:
-		m.second()
-		cmd = tick()
+		cmd = tea.Batch(m.second(), tick())
+	case events.Msg:
+		if msg.Pane == m.events {
+			cmd = m.events.Take()
+		}
 	case dialog.Msg:
 		cmd = m.answered(msg)
 	case answer:
@@ -167,7 +173,7 @@ func (m *model) fed(msg feed.Msg) {
 }
 
 // second does the work of each second.
-func (m *model) second() {
+func (m *model) second() tea.Cmd {
 	if m.link.known && m.link.away == nil {
 		m.rates.sample(m.opts.Now(), m.link.status.Forks, m.view.Picture)
 	}
@@ -178,6 +184,7 @@ func (m *model) second() {
 	if m.timeline != nil {
 		m.updateTimeline()
 	}
+	return m.follow()
 }
 
 func (m *model) updateTimeline() {

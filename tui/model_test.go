@@ -136,7 +136,7 @@ func TestRates(t *testing.T) {
 func TestAnyKeys(t *testing.T) {
 	keys := []string{"up", "down", "left", "right", "enter", "esc", "pgup", "pgdown", "g", "G", "i", "space", "c", "U", "/", "n", "N", "f", ".",
 		"backspace", "p", "s", "T", "o", "x", "X", "?", "b", "!",
-		"z", "e", "y", "r", "<", "P", "M", "+", "-", "0", "ctrl+l"}
+		"z", "e", "v", "y", "r", "<", "P", "M", "tab", "+", "-", "0", "ctrl+l"}
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newScreen(t, newFake(), Options{}, 80, 24)
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {

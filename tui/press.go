@@ -39,6 +39,8 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 	}
 	rows := m.treeKeys
 	switch {
+	case m.focus == onEvents:
+		rows = m.eventKeys
 	case m.focus != onTree:
 		rows = m.readerKeys
 	case m.timeline != nil:
@@ -72,6 +74,7 @@ func (m *model) readerKeys(msg tea.KeyPressMsg) []keys.Row {
 		keys.On(k.Escape, m.opens(onTree)),
 		keys.On(k.Left, m.opens(onTree)),
 		keys.On(map[focus]key.Binding{onDetails: k.Details, onHelp: k.Help}[m.focus], m.opens(onTree)),
+		keys.On(k.Pane, m.nextPane),
 		keys.On(k.Help, m.opens(onHelp)),
 		keys.Start(k.EndSession, inTree),
 		keys.Start(k.Kill, inTree),
@@ -82,6 +85,18 @@ func (m *model) readerKeys(msg tea.KeyPressMsg) []keys.Row {
 
 // read scrolls the details or the help.
 func (m *model) read(lines int) { m.scroll.SetYOffset(m.scroll.YOffset() + lines) }
+
+// eventKeys are the keys while the events pane has the focus.
+func (m *model) eventKeys(tea.KeyPressMsg) []keys.Row {
+	k := m.keys
+	return append(keys.Moves(m.events.Scroll, max(m.layout().log-3, 1), k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End),
+		keys.On(k.Pane, m.nextPane),
+		keys.On(k.Escape, m.opens(onTree)),
+		keys.On(k.Left, m.opens(onTree)),
+		keys.On(k.Events, m.closeEvents),
+		keys.On(k.Help, m.opens(onHelp)),
+	)
+}
 
 // timelineKeys are the keys while the timeline is shown.
 func (m *model) timelineKeys(tea.KeyPressMsg) []keys.Row {
@@ -136,6 +151,8 @@ func (m *model) treeKeys(msg tea.KeyPressMsg) []keys.Row {
 		keys.On(k.Root, func() { v.SetRoot(r) }),
 		keys.On(k.Back, v.Widen),
 		keys.On(k.Tree.Timeline, func() { m.openTimeline(r) }),
+		keys.Start(k.Events, func() tea.Cmd { return m.openEvents(r) }),
+		keys.On(k.Pane, m.nextPane),
 		keys.Start(k.EndSession, func() tea.Cmd { return m.askEnd(r) }).If(refusal == "", refusal),
 		keys.On(k.Kill, func() { m.askKill(r) }).If(refusal == "", refusal),
 

@@ -32,7 +32,7 @@ func TestEveryKeyHasARow(t *testing.T) {
 	}
 	all := slices.Concat(help["tree"], help["In the timeline"])
 	for pane, table := range map[string]func(tea.KeyPressMsg) []keys.Row{
-		"tree": s.treeKeys, "In the timeline": s.timelineKeys, "reader": s.readerKeys,
+		"tree": s.treeKeys, "In the timeline": s.timelineKeys, "events": s.eventKeys, "reader": s.readerKeys,
 	} {
 		var rows []string
 		for _, r := range table(tea.KeyPressMsg{}) {

@@ -190,6 +190,20 @@ func TestCountdown(t *testing.T) {
 	s.says("Ending", "SIGKILL in 5s")
 }
 
+// The events pane follows the selection, and closes with the key.
+func TestEventsFollowTheSelection(t *testing.T) {
+	s := shown(t, 80, 24)
+	s.withEvents()
+	s.press("v")
+	s.take()
+	s.says("Events of k3x9q2 build", "make -j2")
+	s.press("G")
+	s.later(time.Second)
+	s.says("Events of m8p4z1", "no event in the last 5 minutes")
+	s.press("v")
+	s.says("!Events of")
+}
+
 // A terminal with 256 colours gets the theme of its background, which it says itself; others
 // use their own sixteen, and a chosen theme is kept.
 func TestBackground(t *testing.T) {

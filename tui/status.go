@@ -303,7 +303,9 @@ func (m *model) hints() []key.Binding {
 	quit := keys.Named(k.Quit, "q", "quit")
 	switch {
 	case m.focus == onDetails:
-		return []key.Binding{k.Escape, keys.Named(k.EndSession, "x", "end"), k.Up, k.Down, keys.Named(k.Copy, "y", "copy"), quit}
+		return []key.Binding{k.Escape, keys.Named(k.EndSession, "x", "end"), k.Up, k.Down, keys.Named(k.Copy, "y", "copy"), k.Pane, quit}
+	case m.focus == onEvents:
+		return []key.Binding{k.Escape, keys.Named(k.Events, "v", "close"), k.Up, k.Down, k.Pane, quit}
 	case m.focus == onHelp:
 		return []key.Binding{k.Escape, k.Up, k.Down, k.PageUp, k.PageDown, quit}
 	case m.timeline != nil:

@@ -35,6 +35,7 @@ type layout struct {
 	tree   int // columns of the pane at the left, or all
 	detail int // columns of the details beside it, 0: not shown
 	body   int // lines of these two
+	log    int // lines of the events below, 0: not shown
 }
 
 // edge is the columns of a pane that its frame takes at one side.
@@ -55,6 +56,10 @@ func (m *model) layout() layout {
 	width, height := m.term.width, m.term.height
 	l := layout{framed: width >= framedColumns && height >= framedRows, tree: width}
 	l.body = max(height-1-len(m.banners())-len(m.bottom()), 2)
+	if m.events != nil && l.body >= 12 {
+		l.log = max(l.body/3, 5)
+		l.body -= l.log
+	}
 	if width >= besideColumns && height >= besideRows && m.timeline == nil && m.focus != onHelp {
 		l.detail = min(max(width*2/5, 44), 72)
 		// A table needs its whole width. It has few figures less than the details.
@@ -118,6 +123,9 @@ func (m *model) View() tea.View {
 	}
 	l := m.layout()
 	lines := append([]string{m.statusLine()}, m.body(l)...)
+	if l.log > 0 {
+		lines = append(lines, m.log(l)...)
+	}
 	lines = append(lines, m.banners()...)
 	lines = append(lines, m.bottom()...)
 	if m.dialog != nil {
@@ -219,6 +227,13 @@ func (m *model) timelineLines(l layout) []string {
 		lines = append(lines, labels.Text(labels.Warn, " ! only what is in the tree: "+display.Error(err), l.inner()))
 	}
 	return lines
+}
+
+// log is the events pane.
+func (m *model) log(l layout) []string {
+	f := m.sessionFrame("Events", m.events.Session, m.events.Note(), m.focus == onEvents)
+	columns := m.term.width
+	return m.pane(l, f, m.events.Lines(m.labels(), columns-2*l.edge(), l.lines(l.log)), columns, l.log)
 }
 
 // overlay draws box over the middle of lines of that width.

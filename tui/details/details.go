@@ -287,7 +287,7 @@ func (p *pane) session(r *picture.Row) {
 	p.fact("nested in", s.Parent)
 	p.policy(s)
 	p.blank()
-	hint := "T shows its timeline"
+	hint := "T shows its timeline, v its events"
 	if s.State != api.StateEnded && !p.ReadOnly {
 		hint = "x ends it and all that it started; " + hint
 	}

@@ -35,7 +35,7 @@ func (p *pane) host(r *picture.Row) {
 	p.fact("level", fmt.Sprint(s.Level))
 	p.fact("policy", mode(s))
 	p.blank()
-	p.text(p.Dim, "", "→ shows its sessions: x ends one of them")
+	p.text(p.Dim, "", "→ shows its sessions: x ends one of them; v shows the events of the host")
 }
 
 func mode(s *api.Session) string {

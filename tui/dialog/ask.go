@@ -30,9 +30,7 @@ func (d *Dialog) askPlan(t *Target) tea.Cmd {
 }
 
 func (d *Dialog) sendEnd(t *Target, now bool) tea.Cmd {
-	return ask(t, func() (*api.Report, error) {
-		return d.client.End(d.ctx, t.Session, api.EndRequest{Now: now, PlanToken: t.plan.Token})
-	}, d.reported(t))
+	return ask(t, func() (*api.Report, error) { return d.client.End(d.ctx, t.Session, api.EndRequest{Now: now, PlanToken: t.plan.Token}) }, d.reported(t))
 }
 
 func (d *Dialog) askReport(t *Target) tea.Cmd {

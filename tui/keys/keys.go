@@ -10,7 +10,7 @@ import (
 type Tree struct {
 	Up, Down, Home, End, PageUp, PageDown     key.Binding
 	Left, Right, FoldAll                      key.Binding
-	Details                                   key.Binding
+	Details, Events, Pane                     key.Binding
 	Mark, MarkAll, Unmark, Copy               key.Binding
 	Search, Next, Prev, Filter                key.Binding
 	Root, Back                                key.Binding
@@ -61,6 +61,8 @@ func New() Map {
 			Right:      bind("→ l", "unfold; go to the first child", "right", "l"),
 			FoldAll:    bind("z", "fold all sessions to a table; unfold them", "z"),
 			Details:    bind("Enter i", "details: why the process is in its session", "enter", "i"),
+			Events:     bind("v", "events of the session, as they happen", "v"),
+			Pane:       bind("Tab", "next pane", "tab"),
 			Mark:       bind("Space", "mark the process or session", "space"),
 			MarkAll:    bind("c", "mark all processes at and below the row", "c"),
 			Unmark:     bind("U", "unmark all", "U"),
@@ -127,7 +129,7 @@ func (m Map) Groups() []Group {
 	t := m.Tree
 	return []Group{
 		{"Act", []key.Binding{t.EndSession, t.Kill, t.Mark, t.MarkAll, t.Unmark, t.Copy}},
-		{"Look", []key.Binding{t.Details, t.Timeline, t.Orphans, t.Calls, t.Exited, t.Pause}},
+		{"Look", []key.Binding{t.Details, t.Timeline, t.Events, t.Orphans, t.Calls, t.Exited, t.Pane, t.Pause}},
 		{"Move", []key.Binding{t.Up, t.Down, t.Left, t.Right, t.FoldAll, t.Home, t.End, t.PageUp, t.PageDown}},
 		{"Find", []key.Binding{t.Filter, t.Search, t.Next, t.Prev, t.Root, t.Back}},
 		{"Arrange", []key.Binding{t.Sort, t.SortBack, t.SortCPU, t.SortRSS, t.Reverse}},
@@ -155,7 +157,7 @@ func (t Tree) Short(folded bool) []key.Binding {
 	return []key.Binding{
 		Named(t.EndSession, "x", "end"), Named(t.Details, "Enter", "why"), t.Help, Named(t.Quit, "q", "quit"),
 		Named(t.Search, "/", "search"), Named(t.Filter, "f", "filter"), Named(t.FoldAll, "z", fold), Named(t.Exited, "e", "exited"),
-		Named(t.Timeline, "T", "timeline"), Named(t.Sort, "s", "sort"),
+		Named(t.Timeline, "T", "timeline"), Named(t.Events, "v", "events"), Named(t.Sort, "s", "sort"),
 		Named(t.Orphans, "o", "orphans"), Named(t.Mark, "Space", "mark"), Named(t.Pause, "p", "pause"),
 	}
 }

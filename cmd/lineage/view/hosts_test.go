@@ -30,6 +30,7 @@ func newRemote(name string, up bool) *remote {
 		Sessions: []api.Session{{ID: "aaaaaa"}},
 		Plan:     &api.Plan{Session: "aaaaaa", Token: "plan-of-" + name},
 		Leaks:    &api.Leaks{Items: []api.Leak{{Session: "aaaaaa"}}},
+		Events:   []api.Event{{Session: "aaaaaa", Process: &api.Process{Session: "aaaaaa"}}},
 	}
 	d.On.Watch = d.watch
 	return d
@@ -198,6 +199,12 @@ func TestHosts(t *testing.T) {
 	if l, err := f.client.Leaks(ctx, ""); err != nil || len(l.Items) != 2 || !strings.HasSuffix(l.Items[0].Session, "/aaaaaa") {
 		t.Errorf("%+v, %v", l, err)
 	}
+	f.client.Events(ctx, api.EventsQuery{Session: "web1/aaaaaa"}, func(ev *api.Event) error {
+		if ev.Session != "web1/aaaaaa" || ev.Process.Session != ev.Session {
+			t.Errorf("%+v", ev)
+		}
+		return nil
+	})
 
 	// Another host gets a process of the same identity: then requests about it are refused.
 	f.hosts["web2"].feed <- &api.Frame{Head: api.Head{Kind: "diff"}, Upsert: []api.Process{{Ref: api.Ref{PID: 12, StartNS: 5}, Session: "aaaaaa"}}}

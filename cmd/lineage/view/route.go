@@ -118,9 +118,7 @@ func (f *fleet) Kill(ctx context.Context, ref string, req api.KillRequest) (*api
 // Why asks the process's host.
 func (f *fleet) Why(ctx context.Context, ref string) (*api.Why, error) {
 	return process(f, ref, func(c api.Client) (*api.Why, error) { return c.Why(ctx, ref) },
-		func(h *host, w *api.Why) {
-			w.Process.Session, w.Session = h.id(w.Process.Session), h.session(w.Session)
-		})
+		func(h *host, w *api.Why) { w.Process.Session, w.Session = h.id(w.Process.Session), h.session(w.Session) })
 }
 
 // Tree asks the session's host.
@@ -161,4 +159,20 @@ func (f *fleet) Leaks(ctx context.Context, _ string) (*api.Leaks, error) {
 		}
 	}
 	return all, nil
+}
+
+// Events are those of a session, or of all sessions of a host.
+func (f *fleet) Events(ctx context.Context, q api.EventsQuery, each func(*api.Event) error) error {
+	h, c, id, err := f.at(q.Session)
+	if err != nil {
+		return err
+	}
+	q.Session = id
+	return c.Events(ctx, q, func(ev *api.Event) error {
+		ev.Session = h.id(ev.Session)
+		if ev.Process != nil {
+			ev.Process.Session = h.id(ev.Process.Session)
+		}
+		return each(ev)
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
@@ -29,7 +28,7 @@ type exporter struct {
 	followers []*follow.Follower
 	bus       *bus.Bus // nil: none
 	receipts  *follow.Receipts
-	metrics   *metrics.Server // nil: none
+	metrics   *service.Metrics // nil: none
 }
 
 // build makes the sinks that the options ask for, and reads their cursors.
@@ -74,30 +73,19 @@ func build(ctx context.Context, o *export.Options, socket string, log zerolog.Lo
 }
 
 // run follows and serves until ctx is done.
-func (e *exporter) run(ctx context.Context) (err error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var all sync.WaitGroup
+func (e *exporter) run(ctx context.Context) error {
+	var parts []func(context.Context) error
 	for _, f := range e.followers {
-		all.Go(func() { f.Run(ctx) })
+		parts = append(parts, service.Lasting(f.Run))
 	}
 	if e.metrics != nil {
-		all.Go(func() {
-			err = e.metrics.Serve(ctx)
-			stop() // exit: the service manager restarts the whole program
-		})
+		parts = append(parts, e.metrics.Serve)
 	}
-	var gone error
 	if e.bus != nil {
-		all.Go(func() { e.receipts.Run(ctx) })
-		all.Go(func() {
-			defer e.bus.Close()
-			gone = e.bus.Wait(ctx)
-			stop()
-		})
+		defer e.bus.Close()
+		parts = append(parts, service.Lasting(e.receipts.Run), e.bus.Wait)
 	}
-	all.Wait()
-	return errors.Join(err, gone, e.store.Close())
+	return errors.Join(service.Together(ctx, parts...), e.store.Close())
 }
 
 // host describes this host.

@@ -5,8 +5,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,6 +25,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/hosts"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 // sinksOf makes a sink for each receiver. An error is about an option, or a file that an option
@@ -96,19 +95,12 @@ func ocsfSink(path string, log zerolog.Logger) (record.Sink, error) {
 
 // httpClient trusts the system's certificates, or those in a file.
 func httpClient(ca string) (*http.Client, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	transport.ResponseHeaderTimeout = 20 * time.Second
-	if ca != "" {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
-			return nil, fmt.Errorf("--ca: %w", err)
-		}
-		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--ca %s: no certificate in PEM form", ca)
-		}
+	config, err := service.TLS(ca)
+	if err != nil {
+		return nil, err
 	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig, transport.ResponseHeaderTimeout = config, 20*time.Second
 	// A redirect could lead records and headers elsewhere.
 	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &http.Client{Transport: transport, CheckRedirect: refuse}, nil

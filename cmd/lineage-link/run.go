@@ -4,11 +4,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -25,7 +22,7 @@ type linked struct {
 	bus      *bus.Bus
 	host     *bus.Host
 	presence *presence.Presence
-	metrics  net.Listener // nil: none
+	metrics  *service.Metrics // nil: none
 }
 
 // build begins to connect.
@@ -43,7 +40,7 @@ func build(ctx context.Context, o *link.Options, socket string, log zerolog.Logg
 	}}
 	l.host.All = o.Answer
 	if o.Metrics != "" {
-		if l.metrics, err = service.ListenMetrics(ctx, o.Metrics, log); err != nil {
+		if l.metrics, err = service.ListenMetrics(ctx, o.Metrics, l.measure, 5*time.Second, log); err != nil {
 			return nil, err
 		}
 	}
@@ -51,28 +48,18 @@ func build(ctx context.Context, o *link.Options, socket string, log zerolog.Logg
 }
 
 // run serves until ctx is done.
-func (l *linked) run(ctx context.Context) (err error) {
+func (l *linked) run(ctx context.Context) error {
+	defer l.bus.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	defer l.bus.Close()
 	if err := l.host.Serve(ctx, l.bus, l.presence.Host); err != nil {
 		return err
 	}
-	var all sync.WaitGroup
-	all.Go(func() { l.presence.Run(ctx) })
+	parts := []func(context.Context) error{service.Lasting(l.presence.Run), l.bus.Wait}
 	if l.metrics != nil {
-		all.Go(func() {
-			err = service.ServeMetrics(ctx, l.metrics, l.measure, 5*time.Second)
-			stop() // exit: the service manager restarts the whole program
-		})
+		parts = append(parts, l.metrics.Serve)
 	}
-	var gone error
-	all.Go(func() {
-		gone = l.bus.Wait(ctx)
-		stop()
-	})
-	all.Wait()
-	return errors.Join(err, gone)
+	return service.Together(ctx, parts...)
 }
 
 // measure writes what the link reports to Prometheus.

@@ -16,13 +16,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/lineage-ebpf/lineage/api"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
 
 // serving starts a daemon whose /metrics are answered by h (nil: none), and a server
 // for it with that timeout, and returns the server's URL.
-func serving(t *testing.T, h http.HandlerFunc, wait time.Duration) (*Server, string) {
+func serving(t *testing.T, h http.HandlerFunc, wait time.Duration) (*daemon, string) {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	if h != nil {
@@ -34,21 +37,19 @@ func serving(t *testing.T, h http.HandlerFunc, wait time.Duration) (*Server, str
 		go httpd.Serve(ln)
 		t.Cleanup(func() { httpd.Close() })
 	}
-	s := newServer(socket)
-	s.answerIn = wait
-	var err error
-	s.ln, err = net.Listen("tcp", "127.0.0.1:0")
+	d := newDaemon(socket, wait)
+	m, err := service.ListenMetrics(t.Context(), "127.0.0.1:0", d.scrape, wait, zerolog.Nop())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error)
-	go func() { over <- s.Serve(ctx) }()
+	go func() { over <- m.Serve(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
 	})
-	return s, "http://" + s.ln.Addr().String()
+	return d, "http://" + m.Addr().String()
 }
 
 func request(t *testing.T, method, url string) (int, string, http.Header) {
@@ -126,7 +127,7 @@ func TestDaemonFails(t *testing.T) {
 			if code != http.StatusBadGateway || !strings.Contains(body, tt.want) || strings.Contains(body, "secret") || strings.Count(body, "\n") != 1 {
 				t.Errorf("%d %q", code, body)
 			}
-			if _, err := s.ask(t.Context(), ""); refusal(err) != tt.code {
+			if _, _, err := s.ask(t.Context(), ""); refusal(err) != tt.code {
 				t.Errorf("%T %v", err, err)
 			}
 		})

@@ -12,34 +12,18 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 )
 
 const (
-	operatorPause = time.Second // between two attempts to connect
-	maxParts      = 2 * listed  // of answers that wait
-	maxPartsLen   = 32 << 20    // bytes of them
-	maxHosts      = 100_000
+	maxParts    = 2 * listed // of answers that wait
+	maxPartsLen = 32 << 20   // bytes of them
+	maxHosts    = 100_000
 )
 
 // ErrNobody says that nobody on the bus takes the messages of a subject.
 var ErrNobody = errors.New("no program on the bus takes it")
-
-// Reach connects as an operator, or says why it cannot.
-func Reach(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
-	b := newBus(o, log)
-	opts, err := b.options(o, version)
-	if err != nil {
-		return nil, err
-	}
-	b.nc, err = nats.Connect(strings.Join(o.Servers, ","), append(opts, nats.CustomReconnectDelay(func(int) time.Duration { return operatorPause }))...)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDown, err)
-	}
-	return b, nil
-}
 
 // Ask sends a message, and has each called for what is answered until it has enough. With again above 0 it
 // sends the message again and again: what is answered is a stream, which lasts while somebody reads it.

@@ -7,14 +7,10 @@ package bus
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,10 +21,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 const (
 	dialTime      = 10 * time.Second
+	operatorPause = time.Second // between two attempts of an operator to connect
 	replyTime     = 10 * time.Second
 	maxPending    = 256     // messages that wait
 	maxPendingLen = 1 << 20 // bytes of them
@@ -42,6 +40,7 @@ var Longest = 30 * time.Second
 // Bus is a connection, which is made again whenever it is lost.
 type Bus struct {
 	nc      *nats.Conn
+	js      nats.JetStreamContext
 	name    string // in subjects
 	log     zerolog.Logger
 	dropped atomic.Uint64 // messages that came too fast
@@ -53,21 +52,29 @@ type Bus struct {
 // Connect begins to connect. An error is about an option, or a file that an option names: servers that
 // cannot be reached are tried again.
 func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
-	b := newBus(o, log)
+	longest := Longest
+	return connect(o, version, log, nats.RetryOnFailedConnect(true), nats.CustomReconnectDelay(func(int) time.Duration { return rand.N(longest) }))
+}
+
+// Reach connects as an operator, or says why it cannot: with [ErrDown] it is not about an option.
+func Reach(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
+	return connect(o, version, log, nats.CustomReconnectDelay(func(int) time.Duration { return operatorPause }))
+}
+
+func connect(o *link.Options, version string, log zerolog.Logger, again ...nats.Option) (*Bus, error) {
+	b := &Bus{name: o.Name, log: log, quiet: quiet{log: log, message: "the bus refuses, or cannot be reached"}, gone: make(chan error, 1)}
 	opts, err := b.options(o, version)
 	if err != nil {
 		return nil, err
 	}
-	longest := Longest
-	opts = append(opts, nats.RetryOnFailedConnect(true), nats.CustomReconnectDelay(func(int) time.Duration { return rand.N(longest) }))
-	if b.nc, err = nats.Connect(strings.Join(o.Servers, ","), opts...); err != nil {
-		return nil, fmt.Errorf("connect to the bus: %w", err)
+	b.nc, err = nats.Connect(strings.Join(o.Servers, ","), append(opts, again...)...)
+	if err == nil {
+		b.js, err = b.nc.JetStream()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDown, err)
 	}
 	return b, nil
-}
-
-func newBus(o *link.Options, log zerolog.Logger) *Bus {
-	return &Bus{name: o.Name, log: log, quiet: quiet{log: log, message: "the bus refuses, or cannot be reached"}, gone: make(chan error, 1)}
 }
 
 // options are what links and operators have in common.
@@ -99,16 +106,9 @@ func (b *Bus) options(o *link.Options, version string) ([]nats.Option, error) {
 // secure makes the options for TLS and for the host's identity.
 func secure(o *link.Options) (opts []nats.Option, err error) {
 	if o.Secure() {
-		config := &tls.Config{MinVersion: tls.VersionTLS12}
-		if o.CA != "" {
-			pem, err := os.ReadFile(o.CA)
-			if err != nil {
-				return nil, fmt.Errorf("--ca: %w", err)
-			}
-			config.RootCAs = x509.NewCertPool()
-			if !config.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("--ca %s: no certificate in PEM form", o.CA)
-			}
+		config, err := service.TLS(o.CA)
+		if err != nil {
+			return nil, err
 		}
 		opts = append(opts, nats.Secure(config))
 	}
@@ -224,44 +224,28 @@ func (b *Bus) Answer(m *Message, answer *Message) error {
 	return b.nc.PublishMsg(answer.message(m.reply))
 }
 
-// stored is what a stream answers.
-type stored struct {
-	Stream    string `json:"stream"`
-	Seq       uint64 `json:"seq"`
-	Duplicate bool   `json:"duplicate"`
-	Error     *struct {
-		Description string `json:"description"`
-	} `json:"error"`
-}
-
 // Store publishes a message, and returns nil when the stream has stored it.
 func (b *Bus) Store(ctx context.Context, stream string, m *Message) error {
-	msg := m.message(m.Subject)
-	msg.Header.Set(nats.ExpectedStreamHdr, stream)
-	if m.ID != "" {
-		msg.Header.Set(nats.MsgIdHdr, m.ID)
+	if !b.Up() {
+		return ErrDown
 	}
+	ctx, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
+	opts := []nats.PubOpt{nats.Context(ctx), nats.ExpectStream(stream), nats.MsgId(m.ID), nats.MsgTTL(m.TTL)}
 	if m.After != nil {
-		msg.Header.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(m.After.Seq, 10))
+		opts = append(opts, nats.ExpectLastSequencePerSubject(m.After.Seq))
 	}
-	if m.TTL > 0 {
-		msg.Header.Set(ttlHeader, m.TTL.String())
-	}
-	reply, err := b.request(ctx, msg)
-	if err != nil {
-		return err
-	}
-	var ack stored
-	if err := json.Unmarshal(reply.Data, &ack); err != nil {
-		return errors.New("the bus answers something else than a stream does")
-	}
+	stored, err := b.js.PublishMsg(m.message(m.Subject), opts...)
+	refused, is := errors.AsType[*nats.APIError](err)
 	switch {
-	case ack.Error != nil:
-		return fmt.Errorf("the stream refuses: %.200q", ack.Error.Description)
-	case ack.Duplicate: // another host may have used the id
+	case is:
+		return fmt.Errorf("the stream refuses: %.200q", refused.Description)
+	case err != nil:
+		return fmt.Errorf("store in stream %s: %w", stream, err)
+	case stored.Stream != stream:
+		return fmt.Errorf("stored in stream %.100q, not in %s", stored.Stream, stream)
+	case stored.Duplicate: // another host may have used the id
 		return errors.New("the stream has a message with this id already")
-	case ack.Stream != stream || ack.Seq == 0:
-		return fmt.Errorf("stored in stream %.100q, not in %s", ack.Stream, stream)
 	}
 	return nil
 }
@@ -275,41 +259,20 @@ type Place struct {
 // Last is the newest message that a stream has of a subject. A server that lags behind the others may answer, and
 // not know the newest one yet.
 func (b *Bus) Last(ctx context.Context, stream, subject string) (*Place, error) {
-	reply, err := b.request(ctx, nats.NewMsg("$JS.API.DIRECT.GET."+stream+"."+subject))
-	if err != nil {
-		return nil, err
-	}
-	switch status := reply.Header.Get("Status"); {
-	case status == "404":
-		return &Place{}, nil
-	case status != "":
-		return nil, fmt.Errorf("the stream answers %s %.100q", status, reply.Header.Get("Description"))
-	}
-	seq, err := strconv.ParseUint(reply.Header.Get("Nats-Sequence"), 10, 64)
-	if err != nil {
-		return nil, errors.New("the bus answers something else than a stream does")
-	}
-	return &Place{reply.Header.Get(nats.MsgIdHdr), seq}, nil
-}
-
-func (b *Bus) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	if !b.Up() {
 		return nil, ErrDown
 	}
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
-	reply, err := b.nc.RequestMsgWithContext(ctx, m)
+	m, err := b.js.GetLastMsg(stream, subject, nats.DirectGet(), nats.Context(ctx))
 	switch {
-	case errors.Is(err, nats.ErrNoResponders):
-		return nil, errors.New("the bus has no stream for " + m.Subject)
+	case errors.Is(err, nats.ErrMsgNotFound):
+		return &Place{}, nil
 	case err != nil:
-		return nil, fmt.Errorf("no answer to %s: %w", m.Subject, err)
+		return nil, fmt.Errorf("the stream %s does not answer: %.200q", stream, err.Error())
 	}
-	return reply, nil
+	return &Place{m.Header.Get(nats.MsgIdHdr), m.Sequence}, nil
 }
-
-// ttlHeader needs server 2.11, and a stream that allows it.
-const ttlHeader = "Nats-TTL"
 
 // ErrDown says that the connection is lost, or not made yet.
 var ErrDown = errors.New("not connected to the bus")

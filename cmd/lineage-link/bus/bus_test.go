@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -107,10 +108,10 @@ func TestStore(t *testing.T) {
 	for _, c := range [][2]string{
 		{`{"stream":"S","seq":7}`, ""},
 		{`{"stream":"other","seq":7}`, `stored in stream "other"`},
-		{`{"stream":"S"}`, "stored in stream"},
+		{`{"seq":7}`, "invalid jetstream publish response"},
 		{`{"stream":"S","seq":7,"duplicate":true}`, "has a message with this id already"},
 		{`{"stream":"S","seq":7,"error":{"description":"wrong last sequence"}}`, `the stream refuses: "wrong last sequence"`},
-		{`+OK`, "something else than a stream does"},
+		{`+OK`, "invalid jetstream publish response"},
 	} {
 		ack = c[0]
 		if err := b.Store(t.Context(), "S", m); (err == nil) != (c[1] == "") || err != nil && !strings.Contains(err.Error(), c[1]) {
@@ -118,7 +119,7 @@ func TestStore(t *testing.T) {
 		}
 	}
 	m.Subject = "nobody"
-	require.Contains(t, fmt.Sprint(b.Store(t.Context(), "S", m)), "the bus has no stream for nobody")
+	require.Contains(t, fmt.Sprint(b.Store(t.Context(), "S", m)), "no response from stream")
 	b.nc.Close()
 	require.ErrorIs(t, b.Store(t.Context(), "S", m), ErrDown, "without a connection")
 }
@@ -129,11 +130,14 @@ func TestLast(t *testing.T) {
 	var head nats.Header
 	s.client("$JS.API.DIRECT.GET.S.x", func(m *nats.Msg) { m.RespondMsg(&nats.Msg{Header: head}) })
 	b := s.bus("web1")
+	stored := nats.Header{"Nats-Stream": {"S"}, "Nats-Subject": {"x"}, "Nats-Time-Stamp": {"2026-11-29T00:00:00Z"}, nats.MsgIdHdr: {"web1/1"}}
+	newest := maps.Clone(stored)
+	newest["Nats-Sequence"] = []string{"7"}
 	for want, answer := range map[string]nats.Header{
-		"{web1/1 7} <nil>":                     {"Nats-Sequence": {"7"}, nats.MsgIdHdr: {"web1/1"}},
-		"{ 0} <nil>":                           {"Status": {"404"}},
-		`the stream answers 408 "Bad Request"`: {"Status": {"408"}, "Description": {"Bad Request"}, "Nats-Sequence": {"7"}},
-		"the bus answers something else than a stream does": {nats.MsgIdHdr: {"web1/1"}},
+		"{web1/1 7} <nil>": newest,
+		"{ 0} <nil>":       {"Status": {"404"}},
+		`the stream S does not answer: "nats: Bad Request"`:             {"Status": {"408"}, "Description": {"Bad Request"}, "Nats-Sequence": {"7"}},
+		`the stream S does not answer: "nats: missing sequence header"`: stored,
 	} {
 		head = answer
 		got, err := b.Last(t.Context(), "S", "x")

@@ -17,26 +17,31 @@ import (
 // maxConns is how many open connections metrics have; the others wait to be accepted.
 const maxConns = 64
 
-// ListenMetrics binds the address on which metrics are served.
-func ListenMetrics(ctx context.Context, address string, log zerolog.Logger) (net.Listener, error) {
+// Metrics serves GET /metrics, and nothing else.
+type Metrics struct {
+	net.Listener
+	httpd http.Server
+}
+
+// ListenMetrics binds the address on which metrics are served. An answer takes answerIn at most.
+func ListenMetrics(ctx context.Context, address string, scrape http.HandlerFunc, answerIn time.Duration, log zerolog.Logger) (*Metrics, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	log.Info().Str("address", ln.Addr().String()).Msg("serving metrics")
-	return ln, nil
-}
-
-// ServeMetrics serves GET /metrics, and nothing else, until ctx is done. An answer takes answerIn at most.
-func ServeMetrics(ctx context.Context, ln net.Listener, scrape http.HandlerFunc, answerIn time.Duration) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", scrape)
-	httpd := &http.Server{
+	return &Metrics{ln, http.Server{
 		Handler: mux, ReadTimeout: answerIn, WriteTimeout: 6 * answerIn, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 4 << 10,
-	}
-	stop := context.AfterFunc(ctx, func() { httpd.Close() })
+	}}, nil
+}
+
+// Serve serves until ctx is done.
+func (m *Metrics) Serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { m.httpd.Close() })
 	defer stop()
-	if err := httpd.Serve(&narrow{ln, make(chan struct{}, maxConns)}); !errors.Is(err, http.ErrServerClosed) {
+	if err := m.httpd.Serve(&narrow{m.Listener, make(chan struct{}, maxConns)}); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil

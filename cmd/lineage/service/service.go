@@ -6,11 +6,14 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -60,6 +63,49 @@ func Parse(command string, flags *pflag.FlagSet, args []string) (socket string, 
 		socket = api.DefaultSocket
 	}
 	return socket, nil
+}
+
+// TLS trusts the system's certificates, or those in the file of --ca.
+func TLS(ca string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca == "" {
+		return config, nil
+	}
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, fmt.Errorf("--ca: %w", err)
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--ca %s: no certificate in PEM form", ca)
+	}
+	return config, nil
+}
+
+// Together runs all parts of a program until ctx is done, or one of them fails: then all end, and the service manager
+// starts the program again.
+func Together(ctx context.Context, parts ...func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	errs := make([]error, len(parts))
+	var all sync.WaitGroup
+	for i, part := range parts {
+		all.Go(func() {
+			if errs[i] = part(ctx); errs[i] != nil {
+				stop()
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// Lasting is a part that ends with ctx alone.
+func Lasting(run func(context.Context)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		run(ctx)
+		return nil
+	}
 }
 
 // logTo writes lines as the daemon does: of text on a terminal, else of JSON.

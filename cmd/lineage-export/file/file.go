@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
@@ -133,7 +134,7 @@ func (s *Sink) ready(f *os.File, made bool) error {
 		return errors.New("another exporter writes to it")
 	}
 	if made {
-		if err := syncDir(filepath.Dir(s.path)); err != nil {
+		if err := follow.SyncDir(filepath.Dir(s.path)); err != nil {
 			return err
 		}
 	}
@@ -148,13 +149,4 @@ func (s *Sink) ready(f *os.File, made bool) error {
 		_, err = f.Write([]byte("\n"))
 	}
 	return err
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

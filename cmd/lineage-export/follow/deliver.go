@@ -93,22 +93,13 @@ func (f *Follower) save(last bool) {
 	}
 	if now := time.Now(); last || now.Sub(f.wrote) >= cursorTime {
 		f.wrote, f.saved = now, f.acked
-		f.written(f.Store.writeCursor(f.Sink.Name(), &f.acked))
+		f.write()
 	}
 }
 
-// written logs once that the state cannot be written. Records are delivered all the same.
-func (f *Follower) written(err error) {
-	switch {
-	case err != nil:
-		if !f.unsaid {
-			f.Log.Error().Err(err).Msg("the cursor cannot be written; after a restart records come again")
-		}
-		f.unsaid = true
-	case f.unsaid:
-		f.Log.Info().Msg("the cursor is written again")
-		f.unsaid = false
-	}
+// write writes the cursor. Records are delivered also if that cannot be done.
+func (f *Follower) write() {
+	f.unwritten.Say(f.Log, f.Store.writeCursor(f.Sink.Name(), &f.acked), "the cursor cannot be written; after a restart records come again", "the cursor is written again")
 }
 
 // pause waits, and returns how long to wait the next time.

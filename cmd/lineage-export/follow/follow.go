@@ -15,6 +15,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 const (
@@ -35,20 +36,20 @@ type Follower struct {
 	Store *Store
 	Log   zerolog.Logger
 
-	known  *record.Known
-	source *source
-	at     place     // the last event that was read
-	acked  place     // the last event that the sink has accepted
-	saved  place     // the cursor
-	from   place     // where this stream began to read; no boot: it was passed
-	gap    bool      // events were lost since this program started
-	unseen time.Time // since then, sessions may have ended that no event reported; zero: looked for
-	batch  []*record.Record
-	lag    patience  // with the history, which may not have yet what the ring has lost
-	asking patience  // with a daemon that does not answer
-	wrote  time.Time // the cursor
-	seen   seen
-	unsaid bool // it was logged that the state cannot be written
+	known     *record.Known
+	source    *source
+	at        place     // the last event that was read
+	acked     place     // the last event that the sink has accepted
+	saved     place     // the cursor
+	from      place     // where this stream began to read; no boot: it was passed
+	gap       bool      // events were lost since this program started
+	unseen    time.Time // since then, sessions may have ended that no event reported; zero: looked for
+	batch     []*record.Record
+	lag       patience  // with the history, which may not have yet what the ring has lost
+	asking    patience  // with a daemon that does not answer
+	wrote     time.Time // the cursor
+	seen      seen
+	unwritten service.Trouble // with the cursor
 }
 
 // patience is how long the follower tries again at one place before it continues without.
@@ -80,19 +81,18 @@ func (f *Follower) Open() error {
 
 // Run follows until ctx is done.
 func (f *Follower) Run(ctx context.Context) {
-	wait, logged := firstPause, false
-	for ctx.Err() == nil {
+	var unread service.Trouble
+	for wait := firstPause; ctx.Err() == nil; {
 		before := f.at
 		err := f.connect(ctx)
 		if errors.Is(err, errAgain) || f.at != before {
-			wait, logged = firstPause, false
+			wait, unread = firstPause, service.Trouble{}
 		}
 		if errors.Is(err, errAgain) {
 			continue
 		}
-		if ctx.Err() == nil && err != nil && !logged {
-			f.Log.Warn().Err(err).Msg("the daemon's events cannot be read; trying again")
-			logged = true
+		if ctx.Err() == nil {
+			unread.Say(f.Log, err, "the daemon's events cannot be read; trying again", "")
 		}
 		wait = pause(ctx, wait)
 	}
@@ -213,7 +213,7 @@ func (f *Follower) take(ctx context.Context, e *api.Event, boot string) error {
 		if f.at.Boot == "" { // start here, even if the connection breaks before the first event
 			f.at = place{Schema: schema, Boot: boot, TimeNS: boottime(), Time: time.Now()}
 			f.acked = f.at
-			f.written(f.Store.writeCursor(f.Sink.Name(), &f.acked))
+			f.write()
 		}
 		f.known.Prime(e)
 		return nil

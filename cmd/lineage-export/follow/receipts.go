@@ -15,6 +15,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/secrets"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 const (
@@ -37,9 +38,10 @@ type Receipts struct {
 	Host   string // its name in subjects
 	Log    zerolog.Logger
 
+	trouble service.Trouble
+
 	after string // the place of the last one that is stored
 	sure  bool   // the one before is known to be stored, and the next one not to be
-	said  string // the last error that was logged
 }
 
 // receiptsName is the name of their cursor.
@@ -65,7 +67,9 @@ func (r *Receipts) Open() error {
 func (r *Receipts) Run(ctx context.Context) {
 	for wait := firstPause; ctx.Err() == nil; {
 		before := r.after
-		r.say(ctx, r.connect(ctx))
+		if err := r.connect(ctx); ctx.Err() == nil {
+			r.say(err)
+		}
 		if r.after != before {
 			wait = firstPause
 		}
@@ -85,12 +89,16 @@ func (r *Receipts) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.say(ctx, nil)
+		r.say(nil)
 		if !more {
 			sleep(ctx, freshTime)
 		}
 	}
 	return nil
+}
+
+func (r *Receipts) say(err error) {
+	r.trouble.Say(r.Log, err, "receipts are not stored; they wait in the history", "receipts are stored again")
 }
 
 // next stores the receipt after the last one, and writes that it has. The stream itself knows repeats, but not for
@@ -165,21 +173,4 @@ func encode(to *bus.Message, host string, d *api.Receipt) error {
 		m.Command = &api.CommandReply{Head: d.Command.Head, Receipt: string(text)}
 	}
 	return to.Encode(m)
-}
-
-// say logs an error once, and when it is over.
-func (r *Receipts) say(ctx context.Context, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	switch {
-	case text == r.said || ctx.Err() != nil:
-		return
-	case err != nil:
-		r.Log.Warn().Err(err).Msg("receipts are not stored; they wait in the history")
-	default:
-		r.Log.Info().Msg("receipts are stored again")
-	}
-	r.said = text
 }

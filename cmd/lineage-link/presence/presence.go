@@ -17,6 +17,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/cmd/lineage-link/bus"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
 )
 
 // TTL is how long a host is there after it has said so last. Tests shorten it.
@@ -40,15 +41,18 @@ type Presence struct {
 	Host    string        // its name in subjects
 	Changed chan struct{} // receives, if it has room, when a session began or changed
 	Log     zerolog.Logger
-
-	said string // the last error that was logged
 }
 
 // Run says it until ctx is done.
 func (p *Presence) Run(ctx context.Context) {
 	go p.listen(ctx)
+	var trouble service.Trouble
 	for ctx.Err() == nil {
-		p.log(p.tell(ctx))
+		err := p.tell(ctx)
+		if errors.Is(err, bus.ErrDown) || ctx.Err() != nil { // that the bus is away is logged elsewhere
+			err = nil
+		}
+		trouble.Say(p.Log, err, "the presence of the host is not stored", "")
 		again := time.After(TTL / 3)
 		select {
 		case <-time.After(min(leastPause, TTL/3)):
@@ -83,18 +87,6 @@ func (p *Presence) listen(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-}
-
-// log logs an error once. That the bus is away is logged elsewhere.
-func (p *Presence) log(err error) {
-	text := ""
-	if err != nil && !errors.Is(err, bus.ErrDown) && !errors.Is(err, context.Canceled) {
-		text = err.Error()
-	}
-	if text != p.said && text != "" {
-		p.Log.Warn().Err(err).Msg("the presence of the host is not stored")
-	}
-	p.said = text
 }
 
 func (p *Presence) tell(ctx context.Context) error {

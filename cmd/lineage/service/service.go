@@ -108,6 +108,24 @@ func Lasting(run func(context.Context)) func(context.Context) error {
 	}
 }
 
+// Trouble is the last error of what is tried again and again.
+type Trouble struct{ said string }
+
+// Say logs an error once for as long as it is the same, and, unless over is empty, when it is over.
+func (t *Trouble) Say(log zerolog.Logger, err error, text, over string) {
+	before := t.said
+	if t.said = ""; err != nil {
+		t.said = err.Error()
+	}
+	switch {
+	case t.said == before:
+	case err != nil:
+		log.Warn().Err(err).Msg(text)
+	case over != "":
+		log.Info().Msg(over)
+	}
+}
+
 // logTo writes lines as the daemon does: of text on a terminal, else of JSON.
 func logTo(f *os.File, plain bool) zerolog.Logger {
 	var w io.Writer = f

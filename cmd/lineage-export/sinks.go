@@ -38,12 +38,12 @@ func sinksOf(o *export.Options, log zerolog.Logger) (all []record.Sink, err erro
 		}
 		s := &otlp.Sink{Client: receiver, Traces: slices.Contains(o.Signals, "traces"), Host: host(), Log: log.With().Str("sink", "otlp").Logger()}
 		if slices.Contains(o.Signals, "logs") {
-			s.Logs = ocsf.New()
+			s.Logs = ocsf.New().Encode
 		}
 		all = append(all, s)
 	}
 	if o.OCSF != "" {
-		s, err := ocsfSink(o.OCSF, log.With().Str("sink", "ocsf").Logger())
+		s, err := ocsfSink(o.OCSF)
 		if err != nil {
 			return nil, fmt.Errorf("--ocsf: %w", err)
 		}
@@ -85,12 +85,12 @@ func otlpClient(o *export.Options) (c otlp.Client, err error) {
 
 // ocsfSink writes to standard output, or to a file. Programs that rotate files may send
 // SIGHUP, but need not: a renamed file is opened again anyway.
-func ocsfSink(path string, log zerolog.Logger) (record.Sink, error) {
+func ocsfSink(path string) (record.Sink, error) {
 	if path == "-" {
-		return file.NewStream(os.Stdout, ocsf.New(), log), nil
+		return file.NewStream(os.Stdout, ocsf.New().Encode), nil
 	}
 	signal.Ignore(syscall.SIGHUP)
-	return file.New(path, ocsf.New(), log)
+	return file.New(path, ocsf.New().Encode)
 }
 
 // httpClient trusts the system's certificates, or those in a file.

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/follow"
@@ -29,8 +28,8 @@ type Sink struct {
 }
 
 // New opens the file. An error is one that the user has to fix.
-func New(path string, encoder record.Encoder, log zerolog.Logger) (*Sink, error) {
-	s := &Sink{lines: lines{encoder: encoder, log: log}, path: path}
+func New(path string, encode record.Encoder) (*Sink, error) {
+	s := &Sink{lines: lines{encode: encode}, path: path}
 	return s, s.open()
 }
 
@@ -45,7 +44,7 @@ func (s *Sink) Close() error {
 // Deliver writes the events of a batch: all of them, or none on an error.
 func (s *Sink) Deliver(_ context.Context, batch []*record.Record) error {
 	before, added := int64(-1), int64(0) // the size of the file; -1: nothing was written
-	err := s.encode(batch, func(lines []byte) (err error) {
+	err := s.write(batch, func(lines []byte) (err error) {
 		if before < 0 {
 			if before, err = s.begin(); err != nil {
 				return err

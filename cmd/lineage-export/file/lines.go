@@ -7,8 +7,6 @@ import (
 	"context"
 	"io"
 
-	"github.com/rs/zerolog"
-
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
@@ -17,23 +15,18 @@ const writeSize = 1 << 20
 
 // lines makes the lines of a batch.
 type lines struct {
-	encoder record.Encoder
-	log     zerolog.Logger
-	buffer  bytes.Buffer
+	encode record.Encoder
+	buffer bytes.Buffer
 }
 
 // Name is ocsf.
 func (l *lines) Name() string { return "ocsf" }
 
-// encode writes the lines of a batch, some at a time: members decide how long all of them are.
-func (l *lines) encode(batch []*record.Record, write func([]byte) error) error {
+// write writes the lines of a batch, some at a time: members decide how long all of them are.
+func (l *lines) write(batch []*record.Record, write func([]byte) error) error {
 	l.buffer.Reset()
 	for _, r := range batch {
-		for x, err := range l.encoder.Encode(r) {
-			if err != nil {
-				l.log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("record not encoded")
-				continue
-			}
+		for x := range l.encode(r) {
 			l.buffer.Write(x.JSON)
 			l.buffer.WriteByte('\n')
 			if l.buffer.Len() < writeSize {
@@ -59,8 +52,8 @@ type Stream struct {
 }
 
 // NewStream makes a sink of a stream.
-func NewStream(out io.Writer, encoder record.Encoder, log zerolog.Logger) *Stream {
-	return &Stream{lines: lines{encoder: encoder, log: log}, out: out}
+func NewStream(out io.Writer, encode record.Encoder) *Stream {
+	return &Stream{lines: lines{encode: encode}, out: out}
 }
 
 // Deliver writes the events of a batch. If the reader of the stream does not read, it returns when
@@ -69,7 +62,7 @@ func (s *Stream) Deliver(ctx context.Context, batch []*record.Record) error {
 	if s.writing == nil {
 		s.writing = make(chan error, 1)
 		go func(done chan<- error) {
-			done <- s.encode(batch, func(text []byte) error {
+			done <- s.write(batch, func(text []byte) error {
 				_, err := s.out.Write(text)
 				return err
 			})

@@ -10,7 +10,7 @@ import (
 	"github.com/lineage-ebpf/lineage/cmd/lineage-export/record"
 )
 
-// end is the events of an end: its receipt, and each process that was alive when it began.
+// end is the events of an end: its receipt, each process that was alive when it began, and findings.
 func (e *Encoder) end(r *record.Record) iter.Seq[*event] {
 	return func(yield func(*event) bool) {
 		if !yield(e.receipt(r)) || r.Report == nil {
@@ -18,6 +18,11 @@ func (e *Encoder) end(r *record.Record) iter.Seq[*event] {
 		}
 		for i := range r.Report.Processes {
 			if !yield(e.outcome(r, &r.Report.Processes[i])) {
+				return
+			}
+		}
+		for _, v := range e.found(r) {
+			if !yield(v) {
 				return
 			}
 		}
@@ -71,7 +76,7 @@ func (e *Encoder) receipt(r *record.Record) *event {
 	v.status = result
 	v.Process = &process{entity: entity{UID: v.Metadata.CorrelationUID}}
 	if root := r.Session.Root; root != nil {
-		v.Process, v.Metadata.IsTruncated = e.member(r, root.Ref, root.Comm, root.Argv)
+		v.Process = e.member(v, r, root.Ref, root.Comm, root.Argv)
 	}
 	if d.DurationMS > 0 {
 		v.Duration, v.EndTime = int64(d.DurationMS), v.Time
@@ -134,7 +139,7 @@ func (e *Encoder) outcome(r *record.Record, o *api.Outcome) *event {
 		detail = strings.TrimPrefix(detail+": "+o.Why, ": ")
 	}
 	v.status = statusOf(is.id, is.name, detail)
-	v.Process, v.Metadata.IsTruncated = e.member(r, o.Ref, o.Comm, o.Argv)
+	v.Process = e.member(v, r, o.Ref, o.Comm, o.Argv)
 	if v.Process.Container == nil {
 		v.Process.Container = containerOf(o.Container)
 	}
@@ -147,20 +152,21 @@ func (e *Encoder) outcome(r *record.Record, o *api.Outcome) *event {
 }
 
 // evident is a process that a finding names, in short: a finding may name many.
-func (e *Encoder) evident(r *record.Record, ref api.Ref, comm string, argv []string) (d *process, cut bool) {
-	d, cut = e.member(r, ref, comm, argv)
+func (e *Encoder) evident(v *event, r *record.Record, ref api.Ref, comm string, argv []string) *process {
+	d := e.member(v, r, ref, comm, argv)
 	d.Parent, d.Ancestry = nil, nil
-	return d, d.shorten() || cut
+	v.cut(&d.CmdLine, maxShortArgs)
+	return d
 }
 
 // member is a process of the session: as events described it, else as the daemon names it.
-func (e *Encoder) member(r *record.Record, ref api.Ref, comm string, argv []string) (*process, bool) {
+func (e *Encoder) member(v *event, r *record.Record, ref api.Ref, comm string, argv []string) *process {
 	if p := r.Known.Process(ref); p != nil {
-		return e.process(r, p)
+		return e.process(v, r, p)
 	}
 	d := &process{entity: entityOf(r, ref)}
 	d.Name, d.CmdLine = comm, strings.Join(argv, " ")
-	return d, false
+	return d
 }
 
 func capital(word string) string {

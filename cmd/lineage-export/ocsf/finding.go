@@ -35,30 +35,11 @@ var budgets = map[string]string{
 	"max_lifetime": "its time limit", "max_processes": "its limit of processes", "max_rss": "its limit of memory", "idle": "its idle time",
 }
 
-// findings are the events of a record that people should look at.
-func (e *Encoder) findings(r *record.Record) (all []*event) {
-	switch r.Kind {
-	case record.Status:
-		return health(r)
-	case record.Orphans:
-		all = append(all, e.present(r)...)
-		for i := range r.Orphans {
-			if o := &r.Orphans[i]; o.Brokered != nil {
-				all = append(all, e.brokered(r, o.Brokered)...)
-			}
-		}
-	case record.Busy:
-		return e.busy(r)
-	case record.Crossing:
-		return e.crossing(r)
-	case record.End:
-		if r.Report == nil {
-			return nil
-		}
-		all = append(e.leftovers(r), e.budget(r)...)
-		for i := range r.Report.Brokered {
-			all = append(all, e.brokered(r, &r.Report.Brokered[i])...)
-		}
+// found are the findings of an end.
+func (e *Encoder) found(r *record.Record) []*event {
+	all := append(e.leftovers(r), e.budget(r)...)
+	for i := range r.Report.Brokered {
+		all = append(all, e.brokered(r, &r.Report.Brokered[i])...)
 	}
 	return all
 }
@@ -72,12 +53,10 @@ func find(r *record.Record, a activity, s severity, rule rule, message string, s
 		UID: uid, Title: rule.title, Desc: message, Types: []string{rule.about}, CreatedTime: v.Time,
 		Analytic: analytic{UID: rule.uid, Name: rule.title, TypeID: 1, Type: "Rule"},
 	}
-	status, name := 1, "New"
+	v.status, v.IsAlert = statusOf(1, "New", ""), true
 	if a.id == closed.id {
-		status, name = 4, "Resolved"
+		v.status, v.IsAlert = statusOf(4, "Resolved", ""), false
 	}
-	v.StatusID, v.Status = &status, name
-	v.IsAlert = a.id == created.id
 	return v
 }
 
@@ -93,7 +72,7 @@ func (e *Encoder) leftovers(r *record.Record) []*event {
 	return e.leftBehind(r, s, left, "ended now")
 }
 
-// present is the finding of members that are alive while the root is gone.
+// present is the findings of members that are alive while the root is gone, and of work that was handed to others.
 func (e *Encoder) present(r *record.Record) []*event {
 	var left []api.Outcome
 	for _, o := range r.Orphans {
@@ -101,7 +80,13 @@ func (e *Encoder) present(r *record.Record) []*event {
 			left = append(left, api.Outcome{Ref: o.Ref, Comm: o.Comm, Argv: o.Argv})
 		}
 	}
-	return e.leftBehind(r, medium, left, "still alive")
+	all := e.leftBehind(r, medium, left, "still alive")
+	for i := range r.Orphans {
+		if b := r.Orphans[i].Brokered; b != nil {
+			all = append(all, e.brokered(r, b)...)
+		}
+	}
+	return all
 }
 
 func (e *Encoder) leftBehind(r *record.Record, s severity, left []api.Outcome, now string) []*event {
@@ -113,9 +98,7 @@ func (e *Encoder) leftBehind(r *record.Record, s severity, left []api.Outcome, n
 		sessionName(r), display.Count(n, "process", "processes"), now), r.Session.ID)
 	v.Count, v.Metadata.IsTruncated = uint64(n), n > maxEvidences
 	for _, o := range left[:min(n, maxEvidences)] {
-		p, cut := e.evident(r, o.Ref, o.Comm, o.Argv)
-		v.Metadata.IsTruncated = v.Metadata.IsTruncated || cut
-		x := evidence{Process: p}
+		x := evidence{Process: e.evident(v, r, o.Ref, o.Comm, o.Argv)}
 		if o.Outcome != "" {
 			x.Data = map[string]string{"outcome": string(o.Outcome)}
 		}
@@ -134,9 +117,7 @@ func (e *Encoder) budget(r *record.Record) (all []*event) {
 		v := find(r, created, medium, budgetRule, fmt.Sprintf("%s reached %s: %s", sessionName(r), limit, what), r.Session.ID, reason)
 		v.Unmapped.Lineage.Why = reason
 		if root := r.Session.Root; root != nil {
-			var p *process
-			p, v.Metadata.IsTruncated = e.evident(r, root.Ref, root.Comm, root.Argv)
-			v.Evidences = []evidence{{Process: p}}
+			v.Evidences = []evidence{{Process: e.evident(v, r, root.Ref, root.Comm, root.Argv)}}
 		}
 		all = append(all, v)
 	}
@@ -166,8 +147,7 @@ func (e *Encoder) brokered(r *record.Record, b *api.Brokered) []*event {
 		sessionName(r), display.Text(b.Broker)), r.Session.ID, b.Broker, asked, at)
 	x := evidence{Data: map[string]string{"broker": b.Broker}}
 	if b.Asked != nil {
-		p, cut := e.evident(r, asked, b.Asked.Comm, b.Asked.Argv)
-		x.Actor, v.Metadata.IsTruncated = &actor{Process: p}, cut
+		x.Actor = &actor{Process: e.evident(v, r, asked, b.Asked.Comm, b.Asked.Argv)}
 	}
 	v.Evidences = []evidence{x}
 	return []*event{v}
@@ -179,20 +159,9 @@ func (e *Encoder) crossing(r *record.Record) []*event {
 	if x == nil || x.To == nil {
 		return nil
 	}
-	v := find(
-		r,
-		created,
-		medium,
-		crossingRule,
-		fmt.Sprintf("%s%s: %s", named(p), ofSession(r), display.Crossing(x)),
-		r.Session.ID,
-		p.Ref,
-		x.To.Ref,
-		x.Signal,
-	)
-	by, cut := e.evident(r, p.Ref, p.Comm, p.Argv)
-	to, _ := e.evident(r, x.To.Ref, x.To.Comm, nil)
-	v.Metadata.IsTruncated = cut
+	message := fmt.Sprintf("%s%s: %s", named(p), ofSession(r), display.Crossing(x))
+	v := find(r, created, medium, crossingRule, message, r.Session.ID, p.Ref, x.To.Ref, x.Signal)
+	by, to := e.evident(v, r, p.Ref, p.Comm, p.Argv), e.evident(v, r, x.To.Ref, x.To.Comm, nil)
 	what := map[string]string{"signal": x.Signal}
 	if x.Refused {
 		what["refused"] = "true"
@@ -202,21 +171,13 @@ func (e *Encoder) crossing(r *record.Record) []*event {
 }
 
 // busy is the finding of processes that use the CPU long after the tool call that started them is over.
-func (e *Encoder) busy(r *record.Record) []*event {
+func (e *Encoder) busy(r *record.Record) *event {
 	c := r.Call
-	v := find(
-		r,
-		created,
-		medium,
-		busyRule,
-		fmt.Sprintf("%s: %s", sessionName(r), display.Left(c, r.Time, callCommand)),
-		r.Session.ID,
-		c.Calls[0].Agent,
-		c.Calls[0].ID,
-	)
+	message := fmt.Sprintf("%s: %s", sessionName(r), display.Left(c, r.Time, callCommand))
+	v := find(r, created, medium, busyRule, message, r.Session.ID, c.Calls[0].Agent, c.Calls[0].ID)
 	v.Count = uint64(c.Processes)
 	v.Evidences = []evidence{{Data: map[string]string{"call": display.CallNames(c.Calls), "tool": c.Calls[0].Tool}}}
-	return []*event{v}
+	return v
 }
 
 // health is the findings of a change of the daemon's status.

@@ -102,7 +102,7 @@ func check(t *rapid.T, all []*record.Record) {
 	e, again := newEncoder(), newEncoder()
 	ids := make(map[string]string)
 	for _, r := range all {
-		logs, repeated := encoded(t, e, r), encoded(t, again, r)
+		logs, repeated := encoded(e, r), encoded(again, r)
 		require.Equal(t, len(logs), len(repeated))
 		for i, l := range logs {
 			var v event
@@ -135,7 +135,7 @@ func TestLineBound(t *testing.T) {
 	var left []api.Orphan
 	var outcomes []api.Outcome
 	longest := func(r *record.Record) {
-		for _, v := range encoded(t, newEncoder(), r) {
+		for _, v := range encoded(newEncoder(), r) {
 			if len(v.JSON) > 256<<10 {
 				t.Errorf("%s: a line of %d bytes", v.Line[:40], len(v.JSON))
 			}

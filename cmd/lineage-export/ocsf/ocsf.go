@@ -73,51 +73,52 @@ var severities = [...]struct {
 	otel int // OpenTelemetry's number
 }{informational: {"Informational", 9}, low: {"Low", 9}, medium: {"Medium", 13}, high: {"High", 17}}
 
-// Encode implements [record.Encoder]: a record that OCSF has no event for gives none.
-func (e *Encoder) Encode(r *record.Record) iter.Seq2[record.Log, error] {
-	return func(yield func(record.Log, error) bool) {
-		for _, part := range []iter.Seq[*event]{e.activities(r), slices.Values(e.findings(r))} {
-			for v := range part {
-				if !yield(logOf(r, v)) {
-					return
-				}
+// Encode is a [record.Encoder]: a record that OCSF has no event for gives none.
+func (e *Encoder) Encode(r *record.Record) iter.Seq[record.Log] {
+	return func(yield func(record.Log) bool) {
+		for v := range e.events(r) {
+			if !yield(record.Log{Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: encode(v)}) {
+				return
 			}
 		}
 	}
 }
 
-// activities are the events of a record that are not findings.
-func (e *Encoder) activities(r *record.Record) iter.Seq[*event] {
+// events are the events of a record.
+func (e *Encoder) events(r *record.Record) iter.Seq[*event] {
+	var all []*event
 	switch r.Kind {
 	case record.Fork, record.Exec:
-		all := []*event{e.launch(r)}
+		all = append(all, e.launch(r))
 		if changed(r) {
 			all = append(all, e.setUser(r))
 		}
-		return slices.Values(all)
 	case record.Exit:
-		return slices.Values([]*event{e.exit(r)})
+		all = append(all, e.exit(r))
 	case record.Lost:
-		return slices.Values([]*event{lostEvents(r)})
+		all = append(all, lostEvents(r))
 	case record.End:
 		return e.end(r)
+	case record.Status:
+		all = health(r)
+	case record.Orphans:
+		all = e.present(r)
+	case record.Busy:
+		all = append(all, e.busy(r))
+	case record.Crossing:
+		all = e.crossing(r)
 	}
-	return slices.Values([]*event{})
-}
-
-func logOf(r *record.Record, v *event) (record.Log, error) {
-	line, err := encode(v)
-	return record.Log{Time: r.Time, Severity: severities[v.SeverityID].otel, Line: v.Message, JSON: line}, err
+	return slices.Values(all)
 }
 
 // encode writes an event without a newline. Text from processes stays as it is, except
 // for JSON escapes.
-func encode(v *event) ([]byte, error) {
+func encode(v *event) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	_ = enc.Encode(v) // it has texts and numbers, and no number that JSON cannot write
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // newEvent begins an event of a record. Uid distinguishes those of one record; code is

@@ -29,7 +29,7 @@ func TestSamples(t *testing.T) {
 	var lines bytes.Buffer
 	found := make(map[string]bool)
 	for _, s := range samples() {
-		logs := encoded(t, e, s.Record)
+		logs := encoded(e, s.Record)
 		if len(logs) == 0 {
 			t.Errorf("%s gives no event", s.name)
 		}
@@ -99,7 +99,7 @@ func addRows(t *testing.T, table *page.Table, comments map[string]string, path, 
 // TestNothing: records that OCSF has no event for give none.
 func TestNothing(t *testing.T) {
 	for _, k := range []record.Kind{record.Reparent, record.Listen, record.Unlisten, record.Session} {
-		if logs := encoded(t, New(), &record.Record{Kind: k, Host: sampleHost}); len(logs) > 0 {
+		if logs := encoded(New(), &record.Record{Kind: k, Host: sampleHost}); len(logs) > 0 {
 			t.Errorf("%s gives %s", k, logs[0].JSON)
 		}
 	}
@@ -128,7 +128,7 @@ func TestHealth(t *testing.T) {
 // events are the events of a record, read back.
 func events(t *testing.T, r *record.Record) (all []event) {
 	t.Helper()
-	for _, l := range encoded(t, newEncoder(), r) {
+	for _, l := range encoded(newEncoder(), r) {
 		if err := ocsf.Validate(l.JSON); err != nil {
 			t.Errorf("%v: %s", err, l.JSON)
 		}

@@ -112,7 +112,7 @@ func (e *Encoder) describe(v *event, r *record.Record) {
 	if r.Session != nil {
 		v.Actor.AppName = r.Session.Name
 	}
-	v.Process, v.Metadata.IsTruncated = e.process(r, p)
+	v.Process = e.process(v, r, p)
 	x := &v.Unmapped.Lineage
 	x.Creator = creatorOf(r, p)
 	if p.Evidence != nil {
@@ -134,13 +134,12 @@ func containerOf(c *api.Container) *container {
 	return &container{UID: c.ID, Name: c.Name, Runtime: c.Runtime}
 }
 
-// process is a process with its parent and its ancestors, and whether something was cut.
-func (e *Encoder) process(r *record.Record, p *api.Process) (d *process, cut bool) {
-	d, cut = e.image(r, p), p.ArgvTruncated
+// process is a process with its parent and its ancestors, for an event, which says if something was cut.
+func (e *Encoder) process(v *event, r *record.Record, p *api.Process) *process {
+	d := e.image(r, p)
+	v.Metadata.IsTruncated = v.Metadata.IsTruncated || p.ArgvTruncated
 	if r.Kind != record.Exec { // that has told all of it
-		var more bool
-		d.CmdLine, more = record.Cut(d.CmdLine, record.MaxArgs)
-		cut = cut || more
+		v.cut(&d.CmdLine, record.MaxArgs)
 	}
 	d.Container = containerOf(p.Container)
 	if p.Exited != nil {
@@ -151,28 +150,24 @@ func (e *Encoder) process(r *record.Record, p *api.Process) (d *process, cut boo
 	}
 	ancestors := r.Known.Ancestry(p)
 	if len(ancestors) > maxAncestry {
-		ancestors, cut = ancestors[:maxAncestry], true
+		ancestors, v.Metadata.IsTruncated = ancestors[:maxAncestry], true
 	}
 	for _, a := range ancestors {
 		x := entityOfImage(r, a)
-		if x.shorten() {
-			cut = true
-		}
+		v.cut(&x.CmdLine, maxShortArgs)
 		d.Ancestry = append(d.Ancestry, x)
 	}
 	if len(ancestors) == 0 && p.Creator != nil {
 		d.Ancestry = []entity{entityOf(r, *p.Creator)}
 	}
-	return d, cut
+	return d
 }
 
-// shorten cuts a long command line, and reports whether it did.
-func (d *entity) shorten() bool {
-	if len(d.CmdLine) <= maxShortArgs {
-		return false
-	}
-	d.CmdLine, _ = record.Cut(d.CmdLine, maxShortArgs)
-	return true
+// cut cuts a command line of an event.
+func (v *event) cut(args *string, room int) {
+	var cut bool
+	*args, cut = record.Cut(*args, room)
+	v.Metadata.IsTruncated = v.Metadata.IsTruncated || cut
 }
 
 // creatorOf is the process that forked p; nil: not known.

@@ -192,19 +192,12 @@ func TestNotOTLP(t *testing.T) {
 	}
 }
 
-// lines makes one line of each record.
-type lines struct{}
-
-func (lines) Encode(r *record.Record) iter.Seq2[record.Log, error] {
-	return func(yield func(record.Log, error) bool) {
-		yield(record.Log{Time: r.Time, Severity: 9, Line: r.ID, JSON: []byte("{}")}, nil)
-	}
-}
-
 // TestHalfSent: if only the logs of a batch have to be sent again, the spans are not.
 func TestHalfSent(t *testing.T) {
 	st, s := newStub(t)
-	s.Logs = lines{}
+	s.Logs = func(r *record.Record) iter.Seq[record.Log] {
+		return slices.Values([]record.Log{{Severity: 9, Line: r.ID, JSON: []byte("{}")}})
+	}
 	batch := []*record.Record{exited(1, "a")}
 	if err := s.Deliver(t.Context(), batch); err == nil {
 		t.Error("no error of the logs")

@@ -78,10 +78,8 @@ func (s *Sink) sendSpans(ctx context.Context, batch []*record.Record) error {
 func (s *Sink) sendLogs(ctx context.Context, batch []*record.Record) error {
 	all := func(yield func(*logs.LogRecord) bool) {
 		for _, r := range batch {
-			for l, err := range s.Logs.Encode(r) {
-				if err != nil {
-					s.Log.Error().Str("kind", string(r.Kind)).Str("id", r.ID).Err(err).Msg("record not encoded")
-				} else if !yield(logOf(r, &l)) {
+			for l := range s.Logs(r) {
+				if !yield(logOf(r, &l)) {
 					return
 				}
 			}

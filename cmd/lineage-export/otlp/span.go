@@ -275,7 +275,7 @@ func outcomeEvent(at time.Time, o *api.Outcome) *trace.Span_Event {
 func logOf(r *record.Record, l *record.Log) *logs.LogRecord {
 	severity := logs.SeverityNumber(l.Severity)
 	out := &logs.LogRecord{
-		TimeUnixNano: nanos(l.Time), ObservedTimeUnixNano: nanos(r.Time), EventName: "lineage." + string(r.Kind),
+		TimeUnixNano: nanos(r.Time), ObservedTimeUnixNano: nanos(r.Time), EventName: "lineage." + string(r.Kind),
 		SeverityNumber: severity, SeverityText: strings.TrimPrefix(severity.String(), "SEVERITY_NUMBER_"),
 		Body: textValue(l.Line), Attributes: []*common.KeyValue{{Key: "ocsf.raw", Value: textValue(string(l.JSON))}},
 	}

@@ -95,14 +95,11 @@ type SessionInfo struct {
 
 // Log is a record as a line of a log: made by an encoder.
 type Log struct {
-	Time     time.Time
 	Severity int    // OpenTelemetry's number: 9 INFO, 13 WARN, 17 ERROR
 	Line     string // for people
 	JSON     []byte // one object
 }
 
 // Encoder turns a record into logs: none, one or more. They come one after the other, because the
-// end of a session has one for each of its processes. An error is about one of them.
-type Encoder interface {
-	Encode(*Record) iter.Seq2[Log, error]
-}
+// end of a session has one for each of its processes.
+type Encoder func(*Record) iter.Seq[Log]

@@ -65,7 +65,7 @@ EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null |
 
 .PHONY: help all build man completion install uninstall deb rpm dist release image test-packages test-fleet bin/NOTICES $(ARCHS:%=bin/%/lineage) programs generate deps deps-lint deps-generate test test-unit test-race test-reverse cover test-brokers test-image \
 	test-install test-alerts test-systemd test-e2e test-export test-link crowd test-library test-timeout coreutils test-agents test-recipes test-pictures test-e2e-long test-escapes vm test-kernels test-kernels-quick test-faults liveness leftovers escapes escapes-long compare compare-systemd \
-	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench pairs idle idle-link fresh nightly bugs model simulate slices size size-update size-check clean fmt
+	test-arm64 vm-arm64 lint docs docs-check demo site pictures fuzz fuzz-requests bench pairs idle fresh nightly bugs model simulate slices size size-update size-check clean fmt
 
 ## help: list the targets
 help:
@@ -510,13 +510,6 @@ bench: deps build programs
 ## idle: CPU time of a quiet daemon, in pairs with another binary: OLD=path, PAIRS=3, SECONDS=60 (PAIRS x 5 min, root)
 idle: build
 	$(PRIVATE) testdata/idle.sh $(or $(OLD),bin/lineage) bin/lineage $(or $(PAIRS),3) $(or $(SECONDS),60)
-
-## idle-link: CPU time of a quiet daemon with and without a link, in pairs: PAIRS=4, SECONDS=60 (PAIRS x 5 min, root)
-idle-link: export LNGTEST = 1
-idle-link: export LNGTEST_PAIRS = $(or $(PAIRS),4)
-idle-link: export LNGTEST_SECONDS = $(or $(SECONDS),60)
-idle-link: build programs bin/testdata/nats-server
-	$(PRIVATE) $(GOTEST) -timeout 4h -run TestIdle ./cmd/lineage-link
 
 ## pairs: this build beside an older binary, OLD=path: ends, events, answers and memory as ratios (4 min, root)
 pairs: build programs

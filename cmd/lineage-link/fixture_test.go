@@ -39,7 +39,6 @@ type world struct {
 	state   string // of the exporter
 	metrics string // its address
 	port    int
-	built   bool // the link is the program as it is built, which comes back later than that of tests, without an exporter
 	server  *exec.Cmd
 	serves  *stage.Process // the daemon
 	links   *exec.Cmd
@@ -207,20 +206,14 @@ func (w *world) daemon() {
 // start starts the link.
 func (w *world) start() {
 	w.T.Helper()
-	program := []string{w.Copy("/proc/self/exe"), "lngtest-link"}
-	if w.built {
-		program = []string{w.Copy(stage.Lineage + "-link")}
-	}
-	w.links = w.service("log", append(program, "--socket", w.Socket, "--server", w.url(), "--ca", filepath.Join(w.dir, "cert.pem"),
-		"--nkey", w.path("seed"), "--name", w.name, "--metrics", w.metrics, "--answer")...)
+	w.links = w.service("log", w.Copy("/proc/self/exe"), "lngtest-link", "--socket", w.Socket, "--server", w.url(), "--ca", filepath.Join(w.dir, "cert.pem"),
+		"--nkey", w.path("seed"), "--name", w.name, "--metrics", w.metrics, "--answer")
 }
 
 // export starts the exporter's part that stores receipts.
 func (w *world) export() {
 	w.T.Helper()
-	if !w.built {
-		w.exports = w.service("export", w.Copy("/proc/self/exe"), "lngtest-export", w.Socket, w.url(), filepath.Join(w.dir, "cert.pem"), w.path("seed"), w.name, w.state)
-	}
+	w.exports = w.service("export", w.Copy("/proc/self/exe"), "lngtest-export", w.Socket, w.url(), filepath.Join(w.dir, "cert.pem"), w.path("seed"), w.name, w.state)
 }
 
 // service starts a program as its unit does: as a user whose only right is that of the group.

@@ -157,9 +157,7 @@ func (t *Tracer) reapUnmet() error {
 // handDead hands the dead of a session that is about to be released over to the session
 // around it, where they count as well.
 func (t *Tracer) handDead(id SessionID) error {
-	var s bpf.LineageSession
-	var c bpf.LineageCtl
-	err := errors.Join(t.maps[bpf.LineageMapSessions].Lookup(slotOf(id), &s), t.maps[bpf.LineageMapSessionCtl].Lookup(slotOf(id), &c))
+	s, c, err := t.record(slotOf(id))
 	if err != nil || SessionID(s.Id) != id || s.Parent == 0 || s.Held <= s.Live || s.Live > 0 || s.Dying > 0 || c.Nested > 0 ||
 		State(c.Status&0xff) < StateEmpty {
 		return err

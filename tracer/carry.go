@@ -131,9 +131,6 @@ func (t *Tracer) carryStates(from *takeover.Programs) error {
 	}
 	for slot, c := range states {
 		c.Nested = nested[c.Id]
-		if c.Status == uint32(StateEmpty)|uint32(CauseReleased)<<8 { // as earlier versions store it
-			c.Status = uint32(StateDissolved) | uint32(CauseReleased)<<8
-		}
 		if err := ctl.Put(slot, c); err != nil {
 			return fmt.Errorf("carry state of session %v: %w", SessionID(c.Id), err)
 		}

@@ -120,13 +120,18 @@ func (t *Tracer) Sessions() ([]SessionInfo, error) {
 	return all, nil
 }
 
+// record is what the kernel has in a slot.
+func (t *Tracer) record(slot uint32) (s bpf.LineageSession, c bpf.LineageCtl, err error) {
+	err = errors.Join(t.maps[bpf.LineageMapSessions].Lookup(slot, &s), t.maps[bpf.LineageMapSessionCtl].Lookup(slot, &c))
+	return s, c, err
+}
+
 func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
-	var s bpf.LineageSession
-	var c bpf.LineageCtl
 	if slot >= t.maps[bpf.LineageMapSessions].MaxEntries() {
 		return SessionInfo{}, ErrNotFound
 	}
-	if err := errors.Join(t.maps[bpf.LineageMapSessions].Lookup(slot, &s), t.maps[bpf.LineageMapSessionCtl].Lookup(slot, &c)); err != nil {
+	s, c, err := t.record(slot)
+	if err != nil {
 		return SessionInfo{}, err
 	}
 	if s.Id != c.Id {
@@ -185,16 +190,12 @@ func (t *Tracer) slot(slot uint32) (SessionInfo, error) {
 // like home_of of bpf/session.h.
 func (t *Tracer) home(id SessionID) SessionID {
 	for range MaxDepth {
-		var s bpf.LineageSession
-		var c bpf.LineageCtl
-		if id == 0 || t.maps[bpf.LineageMapSessionCtl].Lookup(slotOf(id), &c) != nil || SessionID(c.Id) != id {
+		s, c, err := t.record(slotOf(id))
+		if id == 0 || err != nil || SessionID(c.Id) != id {
 			break
 		}
 		if State(c.Status&0xff) != StateDissolved {
 			return id
-		}
-		if t.maps[bpf.LineageMapSessions].Lookup(slotOf(id), &s) != nil {
-			break
 		}
 		id = SessionID(s.Parent)
 	}

@@ -13,7 +13,6 @@ import (
 	"runtime/debug"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/export"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
@@ -29,15 +28,10 @@ func main() { os.Exit(service.Run("export", start)) }
 
 // start reads the flags and follows the daemon until ctx is done.
 func start(ctx context.Context, args []string, log zerolog.Logger) error {
-	flags := pflag.NewFlagSet(export.Program, pflag.ContinueOnError)
 	var o export.Options
-	o.Flags(flags)
-	socket, err := service.Parse("export", flags, args)
+	socket, err := service.Parse("export", args, o.Flags, o.Check)
 	if err != nil {
 		return err
-	}
-	if err := o.Check(); err != nil {
-		return service.UsageError{Err: err}
 	}
 	if o.State == "" {
 		o.State = os.Getenv("STATE_DIRECTORY")

@@ -15,7 +15,6 @@ import (
 	"runtime/debug"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 
 	"github.com/lineage-ebpf/lineage/cmd/lineage/link"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/service"
@@ -40,18 +39,15 @@ func run() int {
 
 // start reads the flags and serves until ctx is done.
 func start(ctx context.Context, args []string, log zerolog.Logger) error {
-	flags := pflag.NewFlagSet(link.Program, pflag.ContinueOnError)
 	var o link.Options
-	o.Flags(flags)
-	socket, err := service.Parse("link", flags, args)
+	socket, err := service.Parse("link", args, o.Flags, o.Check)
 	if err != nil {
 		return err
 	}
-	if err = o.Check(); err == nil && o.Name == "" {
-		o.Name, err = link.HostName()
-	}
-	if err != nil {
-		return service.UsageError{Err: err}
+	if o.Name == "" {
+		if o.Name, err = link.HostName(); err != nil {
+			return service.UsageError{Err: err}
+		}
 	}
 	debug.SetMemoryLimit(memory)
 	l, err := build(ctx, &o, socket, log)

@@ -3,16 +3,16 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
 
 	"github.com/rs/zerolog"
-	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/lineage-ebpf/lineage/api"
@@ -25,17 +25,10 @@ import (
 const operatorMemory = 1 << 30
 
 // operate brings the requests of an operator's command to hosts, until its stdin ends. It writes a line when it is
-// ready.
+// ready, and the hosts that are there for each line of stdin.
 func operate(ctx context.Context, args []string, _ zerolog.Logger) error {
-	flags := pflag.NewFlagSet(link.Program, pflag.ContinueOnError)
 	var o link.Options
-	o.OperatorFlags(flags)
-	socket, err := service.Parse("NATS", flags, args)
-	if err == nil {
-		if err = o.Check(); err != nil {
-			err = service.UsageError{Err: err}
-		}
-	}
+	socket, err := service.Parse("NATS", args, o.OperatorFlags, o.Check)
 	if err != nil {
 		return err
 	}
@@ -60,7 +53,13 @@ func operate(ctx context.Context, args []string, _ zerolog.Logger) error {
 	defer stop()
 	go func() {
 		defer stop()
-		_, _ = io.Copy(io.Discard, os.Stdin) // it ends with the command
+		for told := bufio.NewScanner(os.Stdin); told.Scan(); { // it ends with the command
+			var said link.Hosts
+			if said.Names, err = b.Hosts(ctx); err != nil {
+				said.Error = err.Error()
+			}
+			_ = json.NewEncoder(os.Stdout).Encode(&said) // the command may be gone
+		}
 	}()
 	fmt.Println("ready")
 	return b.Proxy(ctx, ln, version)

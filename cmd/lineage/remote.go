@@ -58,7 +58,7 @@ func (a *app) reach(cmd *cobra.Command) error {
 		}
 		list := hosts.List(g.Hosts)
 		if len(list) == 0 {
-			if list, err = l.Hosts(cmd.Context()); err != nil {
+			if list, err = l.Hosts(); err != nil {
 				return err
 			}
 		}

@@ -31,26 +31,16 @@ type Agents struct {
 // fails.
 func (p *Programs) StopAgents() (*Agents, error) {
 	a := &Agents{of: p}
-	bss, err := ebpf.LoadPinnedMap(p.pin(".bss"), nil)
-	if errors.Is(err, os.ErrNotExist) {
-		return a, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open map .bss: %w", err)
+	bss, at, err := p.shared("agents")
+	if bss == nil {
+		return a, err
 	}
 	defer bss.Close()
-	at, err := inControl(bss, "agents")
-	if errors.Is(err, btf.ErrNotFound) {
-		return a, nil
-	}
-	if err != nil {
-		return nil, err
-	}
 	if uint64(at)+4 > uint64(bss.ValueSize()) {
 		return nil, fmt.Errorf("map .bss: %d bytes do not hold a word at %d", bss.ValueSize(), at)
 	}
-	if a.agents, err = ebpf.LoadPinnedMap(p.pin(bpf.LineageMapAgents), nil); err != nil {
-		return nil, fmt.Errorf("open map %s: %w", bpf.LineageMapAgents, err)
+	if a.agents, err = p.load(bpf.LineageMapAgents); err != nil {
+		return nil, err
 	}
 	if a.bss, err = unix.Mmap(bss.FD(), 0, int(bss.ValueSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		a.agents.Close()
@@ -59,6 +49,25 @@ func (p *Programs) StopAgents() (*Agents, error) {
 	a.on = (*uint32)(unsafe.Pointer(&a.bss[at]))
 	a.was = atomic.SwapUint32(a.on, 0)
 	return a, nil
+}
+
+// shared opens their .bss, in which a field of their control is at an offset; nil: this version has no such field.
+func (p *Programs) shared(field string) (bss *ebpf.Map, at uint32, err error) {
+	bss, err = p.load(".bss")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if at, err = inControl(bss, field); err == nil {
+		return bss, at, nil
+	}
+	bss.Close()
+	if errors.Is(err, btf.ErrNotFound) {
+		err = nil
+	}
+	return nil, 0, err
 }
 
 // inControl is where a field of their control is in their .bss.

@@ -3,33 +3,19 @@
 package takeover
 
 import (
-	"errors"
 	"fmt"
-	"os"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 	"github.com/lineage-ebpf/lineage/bpf"
 	"github.com/lineage-ebpf/lineage/tracer/bpfmap"
 )
 
 // Halt returns the halt that is in force for the programs; an older version knows none.
 func (p *Programs) Halt() (h bpf.LineageHalt, err error) {
-	bss, err := ebpf.LoadPinnedMap(p.pin(".bss"), nil)
-	if errors.Is(err, os.ErrNotExist) {
-		return h, nil
-	}
-	if err != nil {
-		return h, fmt.Errorf("open map .bss: %w", err)
-	}
-	defer bss.Close()
-	at, err := inControl(bss, "halt")
-	if errors.Is(err, btf.ErrNotFound) {
-		return h, nil
-	}
-	if err != nil {
+	bss, at, err := p.shared("halt")
+	if bss == nil {
 		return h, err
 	}
+	defer bss.Close()
 	layout, err := p.copier(bss, "halt", "mode")
 	if err != nil {
 		return h, err

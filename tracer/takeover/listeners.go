@@ -16,12 +16,12 @@ import (
 // CopyListeners copies the sockets that members listen on to our map. These programs run before
 // ours on the same tracepoint: a socket that is closed meanwhile is first removed there.
 func (p *Programs) CopyListeners(ours *ebpf.Map) error {
-	theirs, err := ebpf.LoadPinnedMap(p.pin(bpf.LineageMapListeners), nil)
+	theirs, err := p.load(bpf.LineageMapListeners)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // from a version without listeners
 	}
 	if err != nil {
-		return fmt.Errorf("open map %s: %w", bpf.LineageMapListeners, err)
+		return err
 	}
 	defer theirs.Close()
 	layout, err := p.copier(theirs, "listener", "session", "process", "since", "family", "port", "address")

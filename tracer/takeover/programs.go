@@ -55,14 +55,23 @@ func (p *Programs) Close() {
 	}
 }
 
+// load opens one of their maps.
+func (p *Programs) load(name string) (*ebpf.Map, error) {
+	m, err := ebpf.LoadPinnedMap(p.pin(name), nil)
+	if err != nil {
+		return nil, fmt.Errorf("open map %s: %w", name, err)
+	}
+	return m, nil
+}
+
 func (p *Programs) open() error {
 	for name, m := range map[string]**ebpf.Map{
 		bpf.LineageMapProcesses: &p.processes, bpf.LineageMapDead: &p.dead,
 		bpf.LineageMapSessions: &p.sessions, bpf.LineageMapSessionCtl: &p.ctl,
 	} {
 		var err error
-		if *m, err = ebpf.LoadPinnedMap(p.pin(name), nil); err != nil {
-			return fmt.Errorf("open map %s: %w", name, err)
+		if *m, err = p.load(name); err != nil {
+			return err
 		}
 	}
 	spec, err := bpf.LoadLineage()

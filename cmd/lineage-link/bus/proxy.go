@@ -27,7 +27,7 @@ const (
 )
 
 // proxy answers requests, of an operator's commands. The first line of a connection is the host that its requests are
-// for; if it is empty, for the bus itself.
+// for.
 type proxy struct {
 	bus     *Bus
 	version string
@@ -87,7 +87,7 @@ func (n *naming) Accept() (net.Conn, error) {
 		if err == nil {
 			err = c.SetReadDeadline(time.Time{})
 		}
-		if err == nil && (line == "" || link.IsName(line)) {
+		if err == nil && link.IsName(line) {
 			return &named{c, line, r}, nil
 		}
 		c.Close()
@@ -100,15 +100,8 @@ func (n *named) Read(b []byte) (int, error) { return n.rest.Read(b) }
 func (p *proxy) answer(w http.ResponseWriter, r *http.Request) error {
 	get := r.Method == http.MethodGet
 	switch {
-	case get && r.URL.Path == "/hosts":
-		names, err := p.bus.Hosts(r.Context())
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(w).Encode(names)
 	case get && r.URL.Path == "/v1/version": // the proxy is there: whether the host is, the first question tells
 		return json.NewEncoder(w).Encode(api.Version{Head: api.NewHead("version"), Version: p.version, API: api.Major})
-	case r.Host == "":
 	case r.Method == http.MethodPost && r.URL.Path == "/v1/commands":
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxOrder+1))
 		if err != nil || len(body) > maxOrder {

@@ -144,12 +144,12 @@ func TestCommand(t *testing.T) {
 // TestNaming: connections that name no host are closed, and others are served meanwhile.
 func TestNaming(t *testing.T) {
 	s := newServer(t, nil)
-	hostsOf(s, "web1")
+	s.host("web1", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "here") })
 	socket := filepath.Join(t.TempDir(), "s")
 	ln, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	go s.bus("ann").Proxy(t.Context(), ln, "1")
-	for _, line := range []string{"web1.>\n", strings.Repeat("a", 400), "a b\n", "web1\r\n"} {
+	for _, line := range []string{"web1.>\n", strings.Repeat("a", 400), "a b\n", "web1\r\n", "\n"} {
 		c, err := net.Dial("unix", socket)
 		require.NoError(t, err)
 		io.WriteString(c, line)
@@ -161,8 +161,8 @@ func TestNaming(t *testing.T) {
 	c, err := net.Dial("unix", socket)
 	require.NoError(t, err)
 	defer c.Close()
-	io.WriteString(c, "\nGET /hosts HTTP/1.0\r\n\r\n")
+	io.WriteString(c, "web1\nGET /v1/status HTTP/1.0\r\n\r\n")
 	text, err := io.ReadAll(c)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "\r\n\r\n[\"web1\"]\n")
+	require.Contains(t, string(text), "\r\n\r\nhere")
 }

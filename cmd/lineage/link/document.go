@@ -62,6 +62,12 @@ type Receipt struct {
 	Shortened bool `json:"shortened,omitempty"` // it was too large: the report without processes, the command without reports and signature
 }
 
+// Hosts is what an operator's program says for each line that it is told: the hosts that are there.
+type Hosts struct {
+	Names []string `json:"names"`
+	Error string   `json:"error,omitempty"`
+}
+
 // Host is how a host is. Without an answer of its daemon the figures are 0, and Degraded says so.
 type Host struct {
 	api.Head

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +29,8 @@ import (
 // Link is the other program.
 type Link struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer
+	stdin  io.WriteCloser
+	stdout *bufio.Reader
 	socket string
 }
 
@@ -60,8 +60,8 @@ func Start(ctx context.Context, program string, o *link.Options) (*Link, error) 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("NATS: %w", err), os.RemoveAll(dir))
 	}
-	l.stdin = stdin
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); err == nil && line == "ready\n" {
+	l.stdin, l.stdout = stdin, bufio.NewReader(stdout)
+	if line, err := l.stdout.ReadString('\n'); err == nil && line == "ready\n" {
 		return l, nil
 	}
 	l.Close()
@@ -97,53 +97,35 @@ func (l *Link) Dial(ctx context.Context, host string) (api.Client, error) {
 	if !link.IsName(name) {
 		return nil, exit.Usage("%q cannot be the name of a host in subjects", host)
 	}
-	return api.DialOver(ctx, host, func(ctx context.Context) (net.Conn, error) { return l.connect(ctx, name) })
-}
-
-// connect makes a connection whose requests are for that host; for none: for the servers.
-func (l *Link) connect(ctx context.Context, host string) (net.Conn, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "unix", l.socket)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := io.WriteString(c, host+"\n"); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return c, nil
+	return api.DialOver(ctx, host, func(ctx context.Context) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, "unix", l.socket)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := io.WriteString(c, name+"\n"); err != nil {
+			c.Close()
+			return nil, err
+		}
+		return c, nil
+	})
 }
 
 // Hosts are those that are there.
-func (l *Link) Hosts(ctx context.Context) (list hosts.List, err error) {
-	client := http.Client{Transport: &http.Transport{
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return l.connect(ctx, "") },
-		DisableKeepAlives: true,
-	}}
-	ctx, cancel := context.WithTimeout(ctx, hosts.Time)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://lineage/hosts", nil)
-	if err != nil {
-		return nil, err
+func (l *Link) Hosts() (list hosts.List, err error) {
+	late := time.AfterFunc(hosts.Time, func() { _ = l.cmd.Process.Kill() })
+	defer late.Stop()
+	var all link.Hosts
+	if _, err = io.WriteString(l.stdin, "hosts\n"); err == nil {
+		err = json.NewDecoder(l.stdout).Decode(&all)
 	}
-	resp, err := client.Do(req)
+	if err == nil && all.Error != "" {
+		err = errors.New(all.Error)
+	}
 	if err != nil {
 		return nil, exit.Errorf(api.ExitUnreachable, "NATS: no list of the hosts: %w", err)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		var doc api.ErrorDocument
-		if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil || doc.Error == nil {
-			return nil, exit.Errorf(api.ExitUnreachable, "NATS: no list of the hosts: %s", resp.Status)
-		}
-		return nil, exit.Errorf(api.ExitUnreachable, "NATS: no list of the hosts: %w", doc.Error)
-	}
-	var names []string
-	if err := json.NewDecoder(resp.Body).Decode(&names); err != nil {
-		return nil, exit.Errorf(api.ExitUnreachable, "NATS: no list of the hosts: %w", err)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names) // a host that said so meanwhile is in it again
-	for _, name := range names {
+	slices.Sort(all.Names)
+	for _, name := range slices.Compact(all.Names) { // a host that said so meanwhile is in it again
 		list = append(list, link.HostOf(name))
 	}
 	if len(list) == 0 {

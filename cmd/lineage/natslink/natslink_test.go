@@ -1,10 +1,7 @@
 package natslink
 
 import (
-	"bufio"
-	"io"
-	"net"
-	"net/http"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,9 +53,6 @@ func TestStart(t *testing.T) {
 	if _, err := l.Dial(t.Context(), "root@web1"); err == nil || hosts.Code(err) != 2 {
 		t.Errorf("%v", err)
 	}
-	if _, err := l.Hosts(t.Context()); err == nil || hosts.Code(err) != 5 {
-		t.Errorf("%v", err)
-	}
 	began := time.Now()
 	l.Close()
 	if took := time.Since(began); took < endTime || took > 10*endTime {
@@ -70,29 +64,13 @@ func TestStart(t *testing.T) {
 
 // TestHosts: a host is listed once, also if it said again that it is there while the list was read.
 func TestHosts(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "sock")
-	ln, err := net.Listen("unix", socket)
-	require.NoError(t, err)
-	defer ln.Close()
-	go func() {
-		c, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		r := bufio.NewReader(c)
-		_, err = r.ReadString('\n') // the host
-		if err == nil {
-			_, err = http.ReadRequest(r)
-		}
-		if err == nil {
-			io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n[\"web2\",\"web1\",\"web2\"]")
-		}
-	}()
-	l := &Link{socket: socket}
-	list, err := l.Hosts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, list.String(), "web1,web2")
+	for said, want := range map[string]string{`{"names":["web2","web1","web2"]}`: "web1,web2 <nil>", `{"error":"no stream"}`: " NATS: no list of the hosts: no stream"} {
+		l, err := Start(t.Context(), program(t, "echo ready\nread line\n[ \"$line\" = hosts ] && echo '"+said+"'\n"), &link.Options{})
+		require.NoError(t, err)
+		list, err := l.Hosts()
+		require.Equal(t, fmt.Sprint(list.String(), " ", err), want)
+		l.Close()
+	}
 }
 
 // TestNames: a host has the same name for ssh and in subjects.

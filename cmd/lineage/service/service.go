@@ -48,8 +48,10 @@ func Run(command string, start func(context.Context, []string, zerolog.Logger) e
 	return api.ExitFailed
 }
 
-// Parse reads the flags that a command has, and the daemon's socket.
-func Parse(command string, flags *pflag.FlagSet, args []string) (socket string, err error) {
+// Parse reads the flags that add adds, which check looks at, and the daemon's socket.
+func Parse(command string, args []string, add func(*pflag.FlagSet), check func() error) (socket string, err error) {
+	flags := pflag.NewFlagSet(command, pflag.ContinueOnError)
+	add(flags)
 	flags.SetOutput(os.Stdout)
 	flags.Usage = func() { fmt.Printf("Usage: lineage %s [flags]\n\n%s", command, flags.FlagUsages()) }
 	flags.StringVar(&socket, "socket", os.Getenv("LINEAGE_SOCKET"), "the daemon's `path`")
@@ -58,6 +60,9 @@ func Parse(command string, flags *pflag.FlagSet, args []string) (socket string, 
 	}
 	if flags.NArg() > 0 {
 		return "", UsageError{fmt.Errorf("unexpected argument %q", flags.Arg(0))}
+	}
+	if err := check(); err != nil {
+		return "", UsageError{err}
 	}
 	if socket == "" {
 		socket = api.DefaultSocket

@@ -4,6 +4,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,17 +51,21 @@ func (c *Cmd) Session() (*api.Session, error) {
 func (c *Cmd) dial(ctx context.Context) (api.Client, error) {
 	for {
 		client, err := api.Dial(ctx, c.socket())
-		if err == nil || !absent(err) {
+		if err == nil || !absent(err) || !c.again(ctx) {
 			return client, err
 		}
-		select {
-		case <-c.exited:
-			return nil, err
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(lookPause):
-		}
 	}
+}
+
+// again waits a little; false: neither the daemon nor the session will come.
+func (c *Cmd) again(ctx context.Context) bool {
+	select {
+	case <-c.exited:
+	case <-ctx.Done():
+	case <-time.After(lookPause):
+		return true
+	}
+	return false
 }
 
 // find waits for the session that lineage run owns.
@@ -75,12 +80,8 @@ func (c *Cmd) find(ctx context.Context, client api.Client) (*api.Session, error)
 				return s, nil
 			}
 		}
-		select {
-		case <-c.exited:
-			return nil, ErrNoSession
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(lookPause):
+		if !c.again(ctx) {
+			return nil, cmp.Or(ctx.Err(), ErrNoSession)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -43,8 +42,8 @@ type Bus struct {
 	js      nats.JetStreamContext
 	name    string // in subjects
 	log     zerolog.Logger
-	dropped atomic.Uint64 // messages that came too fast
-	quiet   quiet
+	dropped atomic.Uint64  // messages that came too fast
+	quiet   zerolog.Logger // see quiet
 	closing atomic.Bool
 	gone    chan error // why the client gave up
 }
@@ -62,7 +61,7 @@ func Reach(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
 }
 
 func connect(o *link.Options, version string, log zerolog.Logger, again ...nats.Option) (*Bus, error) {
-	b := &Bus{name: o.Name, log: log, quiet: quiet{log: log, message: "the bus refuses, or cannot be reached"}, gone: make(chan error, 1)}
+	b := &Bus{name: o.Name, log: log, quiet: quiet(log), gone: make(chan error, 1)}
 	opts, err := b.options(o, version)
 	if err != nil {
 		return nil, err
@@ -158,28 +157,12 @@ func (b *Bus) failed(err error) {
 		}
 		return
 	}
-	b.quiet.say(err)
+	b.quiet.Warn().Err(err).Msg("the bus refuses, or cannot be reached")
 }
 
 // quiet logs what others can cause as often as they like: a line stands for all in some time.
-type quiet struct {
-	log     zerolog.Logger
-	message string
-
-	mu   sync.Mutex
-	last time.Time
-	more uint64 // since the last line
-}
-
-func (q *quiet) say(err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if time.Since(q.last) < quietTime {
-		q.more++
-		return
-	}
-	q.log.Warn().Err(err).Uint64("more", q.more).Msg(q.message)
-	q.last, q.more = time.Now(), 0
+func quiet(log zerolog.Logger) zerolog.Logger {
+	return log.Sample(&zerolog.BurstSampler{Burst: 1, Period: quietTime})
 }
 
 // Close ends the connection.

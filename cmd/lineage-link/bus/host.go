@@ -49,7 +49,7 @@ type Host struct {
 	daemon                       http.Client
 	documents, streams, receipts chan struct{} // questions that are answered
 	read                         sync.Map      // timers with which streams end, by who asked
-	quiet                        quiet
+	quiet                        zerolog.Logger
 }
 
 // NewHost answers for the daemon on that socket.
@@ -65,7 +65,7 @@ func NewHost(socket string, log zerolog.Logger) *Host {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		documents: make(chan struct{}, maxDocuments), streams: make(chan struct{}, maxStreams), receipts: make(chan struct{}, maxReceipts),
-		quiet: quiet{log: log, message: "command refused"},
+		quiet: quiet(log),
 	}
 }
 
@@ -104,7 +104,7 @@ func (h *Host) order(ctx context.Context, command []byte, answer func(*Message) 
 		err = fmt.Errorf("the daemon answers %d", status)
 	}
 	h.Unsigned.Add(1)
-	h.quiet.say(err)
+	h.quiet.Warn().Err(err).Msg("command refused")
 }
 
 // ask begins to answer a question, in the background, until ctx is done. asker tells apart who asks.

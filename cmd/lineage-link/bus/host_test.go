@@ -148,7 +148,7 @@ func TestOrder(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	})
 	var log lines
-	h.quiet.log = zerolog.New(&log)
+	h.quiet = quiet(zerolog.New(&log))
 	ann := s.client("", nil)
 	for name, c := range map[string]struct {
 		host, want string

@@ -86,17 +86,15 @@ func TestServerError(t *testing.T) {
 // TestManyErrors: a server that refuses all the time is a few lines.
 func TestManyErrors(t *testing.T) {
 	url := hostile(t, func(w io.Writer) {
-		io.WriteString(w, strings.Repeat("-ERR 'Permissions Violation for Publish to \"x\"'\r\n", 1000)+"MSG lin.h.web1.cmd 1 1\r\nx\r\n")
+		io.WriteString(w, strings.Repeat("-ERR 'Permissions Violation for Publish to \"x\"'\r\n", 1000)+"-ERR 'Boom'\r\n")
 	})
 	log := &lines{}
 	b, err := Connect(&link.Options{Servers: []string{url}, Name: "web1"}, "test", zerolog.New(log))
 	require.NoError(t, err)
 	defer b.Close()
-	require.Eventually(t, "refusals", func() bool {
-		b.quiet.mu.Lock()
-		defer b.quiet.mu.Unlock()
-		return b.quiet.more == 999
-	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.Contains(t, fmt.Sprint(b.Wait(ctx)), "the server ended the connection: ") // after all that
 	if n := strings.Count(log.String(), "the bus refuses"); n != 1 {
 		t.Errorf("%d lines", n)
 	}

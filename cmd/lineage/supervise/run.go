@@ -90,9 +90,6 @@ func (f *failure) Unwrap() error { return f.err }
 func Run(ctx context.Context, o Options) int {
 	o.verb = "run"
 	r := &runner{Options: o}
-	if err := hide(); err != nil {
-		return r.code(0, err)
-	}
 	return r.code(r.run(ctx))
 }
 
@@ -128,6 +125,9 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context) (int, error) {
+	if err := hide(); err != nil {
+		return 0, err
+	}
 	account, err := r.check()
 	if err != nil {
 		return 0, err

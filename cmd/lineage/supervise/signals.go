@@ -7,10 +7,10 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 	"github.com/lineage-ebpf/lineage/cmd/lineage/urgent"
 )
 
@@ -46,7 +46,7 @@ func (i ignores) has(sig os.Signal) bool { return i&setOf(sig) != 0 }
 func inheritedIgnores() ignores {
 	set := ignores(urgent.Ignored)
 	for sig := unix.Signal(1); sig <= 64; sig++ {
-		if disposition(sig) == sigIgn {
+		if shim.Action(sig, nil).Handler == shim.Ignore {
 			set |= setOf(sig)
 		}
 	}
@@ -99,10 +99,10 @@ func stopLike(sig unix.Signal) {
 	defer runtime.UnlockOSThread()
 	if sig != unix.SIGSTOP {
 		// os/signal cannot restore a signal's default action.
-		before := setDisposition(sig, sigaction{handler: sigIgn})
-		defer setDisposition(sig, before)
+		before := shim.Action(sig, &shim.Sigaction{Handler: shim.Ignore})
+		defer shim.Action(sig, &before)
 		unix.Kill(0, sig)
-		setDisposition(sig, sigaction{handler: sigDfl})
+		shim.Action(sig, &shim.Sigaction{})
 	}
 	unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
 }
@@ -111,40 +111,10 @@ func stopLike(sig unix.Signal) {
 func withBlocked(sig unix.Signal, f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var set, before unix.Sigset_t
-	bits := uint(unsafe.Sizeof(set.Val[0]) * 8)
-	n := uint(sig) - 1
-	set.Val[n/bits] |= 1 << (n % bits)
-	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &set, &before); err != nil {
+	var before unix.Sigset_t
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &unix.Sigset_t{Val: [16]uint64{1 << (sig - 1)}}, &before); err != nil {
 		return err
 	}
 	defer unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
 	return f()
-}
-
-const (
-	sigDfl = 0
-	sigIgn = 1
-)
-
-// sigaction is the kernel's struct sigaction of amd64 and arm64.
-type sigaction struct {
-	handler  uintptr
-	flags    uint64
-	restorer uintptr
-	mask     uint64
-}
-
-// disposition is the handler of sig.
-func disposition(sig unix.Signal) uintptr {
-	var now sigaction
-	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0)
-	return now.handler
-}
-
-// setDisposition sets the disposition of sig and returns the previous one.
-func setDisposition(sig unix.Signal, a sigaction) (before sigaction) {
-	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&a)),
-		uintptr(unsafe.Pointer(&before)), 8, 0, 0)
-	return before
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/api/display"
+	"github.com/lineage-ebpf/lineage/cmd/lineage/supervise/shim"
 )
 
 const exitTimedOut = 124
@@ -46,14 +47,11 @@ func Timeout(ctx context.Context, o Options, l Limit) int {
 		o.Grace = &grace
 	}
 	r := &runner{Options: o, timed: &timed{Limit: l}}
-	if err := hide(); err != nil {
-		return r.code(0, err)
-	}
 	code := r.code(r.run(ctx))
 	if sig := r.timed.diedOf; sig != 0 {
 		// A shell ends its loop if Ctrl-C ended the command. hide prevents a core dump.
 		runtime.LockOSThread()
-		setDisposition(sig, sigaction{handler: sigDfl})
+		shim.Action(sig, &shim.Sigaction{})
 		unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
 	}
 	return code

@@ -76,6 +76,22 @@ func (a *Account) become() error {
 	return unix.Setresuid(a.UID, a.UID, a.UID)
 }
 
+// Ignore is the handler of a signal that is ignored, SIG_IGN; SIG_DFL is 0.
+const Ignore = 1
+
+// Sigaction is the kernel's struct sigaction of amd64 and arm64.
+type Sigaction struct {
+	Handler         uintptr
+	flags, restorer uintptr
+	mask            uint64
+}
+
+// Action is the action of a signal, which becomes another one unless that is nil.
+func Action(sig unix.Signal, to *Sigaction) (before Sigaction) {
+	unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(&before)), 8, 0, 0)
+	return before
+}
+
 // becomeCommand waits for its order, then execs; it returns if it could not.
 //
 // The command inherits what run inherited. Go's runtime has changed signals, see package urgent.
@@ -118,8 +134,8 @@ func becomeCommand(args []string) int {
 			return refuse(StepUser, err)
 		}
 	}
-	for sig := range uintptr(64) { // SIG_IGN or SIG_DFL, by the system call: package signal takes not all
-		unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig+1, uintptr(unsafe.Pointer(&[4]uint64{o.Ignored >> sig & 1})), 0, 8, 0, 0)
+	for sig := range unix.Signal(64) { // package signal takes not all
+		Action(sig+1, &Sigaction{Handler: uintptr(o.Ignored >> sig & 1)})
 	}
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &unix.Sigset_t{Val: [16]uint64{o.Blocked}}, nil)
 	for fd := range 3 {

@@ -124,7 +124,8 @@ func decodeStop(b []byte, ev *Event) bool {
 func decodeCrossing(b []byte, ev *Event) bool {
 	e, ok := view[bpf.LineageEventCrossing](b)
 	ev.Crossing = &Crossing{
-		Signal: e.Signal, Refused: e.Refused != 0, To: identity(e.To), Session: SessionID(e.Session), UID: e.Uid, Comm: Comm(e.Comm).String(),
+		Signal: e.Signal, Refused: e.Refused != 0,
+		To: identity(e.To), Session: SessionID(e.Session), UID: e.Uid, Comm: Comm(e.Comm).String(),
 	}
 	return ok
 }

@@ -60,7 +60,8 @@ type Running struct {
 // process is gone.
 func (t *Tracer) Runs(p Identity, path string) (r Running, err error) {
 	// The process may have chosen the path. So nothing is opened that could act on it.
-	f, err := procfs.Bounded(procfs.KeyOf(procfs.FS("/proc").Path(p.PID, "")), func() (*os.File, error) { return os.OpenFile(path, unix.O_PATH, 0) })
+	key := procfs.FS("/proc").Key(p.PID)
+	f, err := procfs.Bounded(key, func() (*os.File, error) { return os.OpenFile(path, unix.O_PATH, 0) })
 	if errors.Is(err, procfs.ErrStuck) {
 		return r, fmt.Errorf("compare the file of %v: %w", p, err)
 	}

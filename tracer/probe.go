@@ -122,7 +122,11 @@ func Probe(dir, run string) Report {
 		k.signals,
 		"sessions are ended from user space, and every system call of the host costs more while one is",
 	)
-	optional("end from the exit hook (6.16)", k.exitHook(), "a root's end is carried out by the daemon, or at the next fork or exec on the host")
+	optional(
+		"end from the exit hook (6.16)",
+		k.exitHook(),
+		"a root's end is carried out by the daemon, or at the next fork or exec on the host",
+	)
 	refuser, err := k.findRefuser()
 	optional("condemned members may not fork", err, "at level 2 a fork bomb lives a little longer", "by ", refuser.String())
 	optional(

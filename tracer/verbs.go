@@ -61,7 +61,8 @@ func (t *Tracer) verb(program string, args *bpf.LineageVerbArgs) error {
 
 // meanings is why a verb failed, by what the programs return. An error of a system call has more around it.
 var meanings = map[error]error{
-	unix.ESRCH: ErrNotFound, unix.ENOENT: ErrNotFound, unix.EPERM: ErrProtected, unix.EBUSY: ErrBusy, unix.ELOOP: ErrTooDeep, unix.ENOSPC: ErrFull,
+	unix.ESRCH: ErrNotFound, unix.ENOENT: ErrNotFound,
+	unix.EPERM: ErrProtected, unix.EBUSY: ErrBusy, unix.ELOOP: ErrTooDeep, unix.ENOSPC: ErrFull,
 }
 
 func meaning(err error) error { return cmp.Or(meanings[err], err) }

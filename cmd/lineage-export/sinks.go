@@ -36,7 +36,10 @@ func sinksOf(o *export.Options, log zerolog.Logger) (all []record.Sink, err erro
 		if err != nil {
 			return nil, err
 		}
-		s := &otlp.Sink{Client: receiver, Traces: slices.Contains(o.Signals, "traces"), Host: host(), Log: log.With().Str("sink", "otlp").Logger()}
+		s := &otlp.Sink{
+			Client: receiver, Traces: slices.Contains(o.Signals, "traces"),
+			Host: host(), Log: log.With().Str("sink", "otlp").Logger(),
+		}
 		if slices.Contains(o.Signals, "logs") {
 			s.Logs = ocsf.New().Encode
 		}

@@ -15,19 +15,24 @@ import (
 	"github.com/lineage-ebpf/lineage/api/display"
 )
 
-const instructions = "What you started and what is still running, even if its parent is dead: list_running and ports before you finish. " +
-	"end_branch ends one process with everything it ever started, or all that one tool call left: call it without a plan first, read the plan, then call it again with its token."
+const instructions = "What you started and what is still running, even if its parent is dead: " +
+	"list_running and ports before you finish. " +
+	"end_branch ends one process with everything it ever started, or all that one tool call left: " +
+	"call it without a plan first, read the plan, then call it again with its token."
 
 // endWait limits the wait for the receipt of an end.
 const endWait = 30 * time.Second
 
 func newServer(d *daemon) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "lineage", Title: "lineage", Version: version}, &mcp.ServerOptions{Instructions: instructions})
+	this := &mcp.Implementation{Name: "lineage", Title: "lineage", Version: version}
+	s := mcp.NewServer(this, &mcp.ServerOptions{Instructions: instructions})
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(false)}
 	add(s, d, &mcp.Tool{
 		Name:        "list_running",
 		Annotations: reads,
-		Description: "List the live processes of this session: everything that this agent started and that is still running, and a sum for each tool call. Changes nothing.",
+		Description: "List the live processes of this session: " +
+			"everything that this agent started and that is still running, " +
+			"and a sum for each tool call. Changes nothing.",
 	}, listRunning)
 	add(s, d, &mcp.Tool{Name: "explain", Annotations: reads,
 		Description: "Explain who started a process, or who listens on a port or holds a file, through parents that are dead. Changes nothing."}, explain)
@@ -36,12 +41,14 @@ func newServer(d *daemon) *mcp.Server {
 	add(s, d, &mcp.Tool{
 		Name:        "end_branch",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: new(true), OpenWorldHint: new(false)},
-		Description: "End one process of this session and everything that it ever started, or everything that one tool call started. Without a plan it only shows the plan, with its token; with the token it ends them. Never ends this agent.",
+		Description: "End one process of this session and everything that it ever started, or everything that one tool call started. " +
+			"Without a plan it only shows the plan, with its token; with the token it ends them. Never ends this agent.",
 	}, endBranch)
 	add(s, d, &mcp.Tool{
 		Name:        "keep",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(false)},
-		Description: "Let a process outlive this session, if a keep rule of the host's policy allows it; else the answer says which rule is missing.",
+		Description: "Let a process outlive this session, if a keep rule of the host's policy allows it; " +
+			"else the answer says which rule is missing.",
 	}, keep)
 	return s
 }
@@ -115,7 +122,8 @@ func explain(ctx context.Context, c api.Client, _ string, q question) (*answer, 
 		}
 	case q.Port != 0 && q.Process == "" && q.Path == "":
 		if holders, err = c.WhyPort(ctx, "tcp", q.Port); err == nil {
-			out.note("tcp port %d: %s", q.Port, display.Count(len(holders.Items), "process of this session listens", "processes of this session listen"))
+			n := display.Count(len(holders.Items), "process of this session listens", "processes of this session listen")
+			out.note("tcp port %d: %s", q.Port, n)
 		}
 	case q.Path != "" && q.Process == "" && q.Port == 0:
 		if holders, err = c.WhyPath(ctx, api.PathRef{Path: q.Path}); err == nil {
@@ -269,7 +277,8 @@ func planBranch(ctx context.Context, c api.Client, e ending) (*answer, error) {
 		plan.Token,
 	)
 	if n := plan.Ambiguous; n > 0 {
-		out.note("%s may be of this call, or of another one that was open at the same time: not ended", display.Count(n, "more process", "more processes"))
+		more := display.Count(n, "more process", "more processes")
+		out.note("%s may be of this call, or of another one that was open at the same time: not ended", more)
 	}
 	out.unknown(plan.Unknown)
 	return out, nil

@@ -99,7 +99,12 @@ func (f *Follower) save(last bool) {
 
 // write writes the cursor. Records are delivered also if that cannot be done.
 func (f *Follower) write() {
-	f.unwritten.Say(f.Log, f.Store.writeCursor(f.Sink.Name(), &f.acked), "the cursor cannot be written; after a restart records come again", "the cursor is written again")
+	f.unwritten.Say(
+		f.Log,
+		f.Store.writeCursor(f.Sink.Name(), &f.acked),
+		"the cursor cannot be written; after a restart records come again",
+		"the cursor is written again",
+	)
 }
 
 // pause waits, and returns how long to wait the next time.

@@ -139,7 +139,10 @@ func (f *Follower) ended(ctx context.Context) error {
 
 // over is the event that the end of a session should have had.
 func over(id string, d *api.Session) *api.Event {
-	return &api.Event{Head: api.Head{Kind: "event"}, Type: api.EventSession, Session: id, State: api.StateEnded, Reason: d.EndReason, Time: d.Ended}
+	return &api.Event{
+		Head: api.Head{Kind: "event"}, Type: api.EventSession,
+		Session: id, State: api.StateEnded, Reason: d.EndReason, Time: d.Ended,
+	}
 }
 
 // overlooked makes records of sessions that ended without an event: the ring had no room for it,

@@ -58,7 +58,8 @@ const receiptSchema = "lineage-receipts/1"
 // Open reads the cursor. An error is one that the user has to fix.
 func (r *Receipts) Open() error {
 	var c receiptCursor
-	_, err := r.Store.read(receiptsName, &c, func() bool { return c.Schema == receiptSchema && c.After != "" }, receiptSchema+" with after")
+	valid := func() bool { return c.Schema == receiptSchema && c.After != "" }
+	_, err := r.Store.read(receiptsName, &c, valid, receiptSchema+" with after")
 	r.after = cmp.Or(c.After, "now")
 	return err
 }

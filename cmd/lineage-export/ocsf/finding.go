@@ -32,7 +32,10 @@ var (
 
 // budgets are the reasons of an end that mean that a limit was crossed.
 var budgets = map[string]string{
-	"max_lifetime": "its time limit", "max_processes": "its limit of processes", "max_rss": "its limit of memory", "idle": "its idle time",
+	"max_lifetime":  "its time limit",
+	"max_processes": "its limit of processes",
+	"max_rss":       "its limit of memory",
+	"idle":          "its idle time",
 }
 
 // found are the findings of an end.

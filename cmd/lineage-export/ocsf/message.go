@@ -24,7 +24,8 @@ func launchMessage(r *record.Record) string {
 }
 
 func setUserMessage(r *record.Record, v *event) string {
-	return fmt.Sprintf("%s became user %s, before %s%s", named(r.Process()), userName(v.Process.User), userName(v.Actor.Process.User), ofSession(r))
+	now, before := userName(v.Process.User), userName(v.Actor.Process.User)
+	return fmt.Sprintf("%s became user %s, before %s%s", named(r.Process()), now, before, ofSession(r))
 }
 
 func userName(u *account) string { return display.Text(cmp.Or(u.Name, u.UID)) }

@@ -95,7 +95,9 @@ func processSpan(r *record.Record) *trace.Span {
 	}
 	if p.Signal != "" || p.Killer != nil {
 		killer := cmp.Or(p.Killer, &api.Sender{Signal: p.Signal})
-		s.Events = append(s.Events, &trace.Span_Event{TimeUnixNano: nanos(r.Time), Name: "lineage.signal", Attributes: attributes{}.signal(killer)})
+		s.Events = append(s.Events, &trace.Span_Event{
+			TimeUnixNano: nanos(r.Time), Name: "lineage.signal", Attributes: attributes{}.signal(killer),
+		})
 	}
 	return s
 }

@@ -27,7 +27,9 @@ var ErrNobody = errors.New("no program on the bus takes it")
 
 // Ask sends a message, and has each called for what is answered until it has enough. With again above 0 it
 // sends the message again and again: what is answered is a stream, which lasts while somebody reads it.
-func (b *Bus) Ask(ctx context.Context, subject string, body []byte, again time.Duration, each func(*Message) (more bool, err error)) error {
+func (b *Bus) Ask(
+	ctx context.Context, subject string, body []byte, again time.Duration, each func(*Message) (more bool, err error),
+) error {
 	if !b.Up() {
 		return ErrDown
 	}

@@ -52,16 +52,21 @@ type Bus struct {
 // cannot be reached are tried again.
 func Connect(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
 	longest := Longest
-	return connect(o, version, log, nats.RetryOnFailedConnect(true), nats.CustomReconnectDelay(func(int) time.Duration { return rand.N(longest) }))
+	spread := nats.CustomReconnectDelay(func(int) time.Duration { return rand.N(longest) })
+	return connect(o, version, log, nats.RetryOnFailedConnect(true), spread)
 }
 
 // Reach connects as an operator, or says why it cannot: with [ErrDown] it is not about an option.
 func Reach(o *link.Options, version string, log zerolog.Logger) (*Bus, error) {
-	return connect(o, version, log, nats.CustomReconnectDelay(func(int) time.Duration { return operatorPause }))
+	soon := nats.CustomReconnectDelay(func(int) time.Duration { return operatorPause })
+	return connect(o, version, log, soon)
 }
 
 func connect(o *link.Options, version string, log zerolog.Logger, again ...nats.Option) (*Bus, error) {
-	b := &Bus{name: o.Name, log: log, quiet: quiet(log), gone: make(chan error, 1)}
+	b := &Bus{
+		name: o.Name, log: log, quiet: quiet(log),
+		gone: make(chan error, 1),
+	}
 	opts, err := b.options(o, version)
 	if err != nil {
 		return nil, err

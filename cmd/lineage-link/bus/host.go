@@ -161,7 +161,8 @@ func (h *Host) parse(question []byte) (*url.URL, error) {
 		return nil, api.NewError(api.CodeBadRequest, "not a question", "")
 	}
 	u, err := url.ParseRequestURI(q.Path)
-	if err != nil || u.Host != "" || u.EscapedPath() != u.Path || !strings.HasPrefix(u.Path, "/") || !h.All && !receipt.MatchString(u.Path) {
+	if err != nil || u.Host != "" || u.EscapedPath() != u.Path || !strings.HasPrefix(u.Path, "/") ||
+		!h.All && !receipt.MatchString(u.Path) {
 		return nil, api.NewError(api.CodeDenied, fmt.Sprintf("the link does not answer %.100q", q.Path), "")
 	}
 	if u.Query().Has("wait") && !receipt.MatchString(u.Path) {
@@ -171,7 +172,9 @@ func (h *Host) parse(question []byte) (*url.URL, error) {
 }
 
 // pass passes a request on, and what the daemon answers, in parts. An error says that it does not answer.
-func (h *Host) pass(ctx context.Context, method, path string, body []byte, stream bool, answer func(*Message) error) (status int, err error) {
+func (h *Host) pass(
+	ctx context.Context, method, path string, body []byte, stream bool, answer func(*Message) error,
+) (status int, err error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://lineage"+path, bytes.NewReader(body))
 	var resp *http.Response
 	if err == nil {

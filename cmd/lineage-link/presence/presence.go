@@ -94,7 +94,8 @@ func (p *Presence) tell(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encode the presence: %w", err)
 	}
-	return p.Keys.Store(ctx, link.HostsStream, &bus.Message{Subject: link.HostSubject(p.Host), Body: text, TTL: TTL})
+	m := &bus.Message{Subject: link.HostSubject(p.Host), Body: text, TTL: TTL}
+	return p.Keys.Store(ctx, link.HostsStream, m)
 }
 
 // gather asks the daemon. Without an answer the host says that.

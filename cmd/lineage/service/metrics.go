@@ -24,7 +24,9 @@ type Metrics struct {
 }
 
 // ListenMetrics binds the address on which metrics are served. An answer takes answerIn at most.
-func ListenMetrics(ctx context.Context, address string, scrape http.HandlerFunc, answerIn time.Duration, log zerolog.Logger) (*Metrics, error) {
+func ListenMetrics(
+	ctx context.Context, address string, scrape http.HandlerFunc, answerIn time.Duration, log zerolog.Logger,
+) (*Metrics, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)

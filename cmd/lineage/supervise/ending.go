@@ -131,7 +131,9 @@ func (e *ending) look() (alive bool) {
 				continue
 			}
 			argv, _ := proc.Cmdline(p.PID)
-			l = &leftover{start: p.Start, Outcome: api.Outcome{Ref: api.Ref{PID: int(p.PID)}, Comm: p.Comm, Argv: procfs.SplitArgv(argv), Leftover: true}}
+			l = &leftover{start: p.Start, Outcome: api.Outcome{
+				Ref: api.Ref{PID: int(p.PID)}, Comm: p.Comm, Argv: procfs.SplitArgv(argv), Leftover: true,
+			}}
 			e.over = append(e.over, l)
 		}
 		now[int(p.PID)] = l

@@ -137,7 +137,8 @@ func (r *runner) lines(rep *api.Report) []string {
 		if rep.Truncated {
 			more = "at least "
 		}
-		parts = append(parts, more+display.Count(len(over), "process was", "processes were")+" "+r.leaks.when(&r.Options)+" "+r.command()+" exited")
+		n := more + display.Count(len(over), "process was", "processes were")
+		parts = append(parts, n+" "+r.leaks.when(&r.Options)+" "+r.command()+" exited")
 	}
 	if verdict := *rep; why == "" || !clean {
 		if clean {

@@ -246,7 +246,8 @@ func (r *runner) check() (*shim.Account, error) {
 			return nil, fmt.Errorf("run: --user %s: %s", r.User, strings.TrimPrefix(err.Error(), "user: "))
 		}
 		r.Env = environ(who, r.Env)
-	} else if name, uid := lookupEnv(r.Env, "SUDO_USER"), lookupEnv(r.Env, "SUDO_UID"); uid != "" && uid != "0" && name != "root" && os.Geteuid() == 0 && !r.Quiet {
+	} else if name, uid := lookupEnv(r.Env, "SUDO_USER"), lookupEnv(r.Env, "SUDO_UID"); uid != "" && uid != "0" &&
+		name != "root" && os.Geteuid() == 0 && !r.Quiet {
 		r.say("run: %s runs as root, because sudo started lineage; add --user %s, or --user root if root is meant", r.command(), name)
 	}
 	// The shim's exec decides; this check only avoids a useless session.
@@ -274,7 +275,9 @@ func writer(who *shim.Account) *outfile.User {
 }
 
 // unlessEnded returns what ask returns, unless a signal cancels it meanwhile.
-func unlessEnded[T any](ctx context.Context, r *runner, signals <-chan os.Signal, ask func(context.Context) (T, error)) (got T, err error) {
+func unlessEnded[T any](
+	ctx context.Context, r *runner, signals <-chan os.Signal, ask func(context.Context) (T, error),
+) (got T, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type reply struct {

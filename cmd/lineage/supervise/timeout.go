@@ -86,7 +86,8 @@ func (t *timed) catch(others ...os.Signal) (ignores, *caught) {
 	stay := inherited & setOf(unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP)
 	if t != nil {
 		others = t.catches()
-		inherited &^= setOf(unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTERM, unix.SIGCHLD, unix.SIGTTIN, unix.SIGTTOU) | setOf(others...)
+		inherited &^= setOf(others...)
+		inherited &^= setOf(unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGTERM, unix.SIGCHLD, unix.SIGTTIN, unix.SIGTTOU)
 		stay &= inherited
 	}
 	return inherited, catchSignals(stay, others...)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -105,6 +106,9 @@ func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.
 			continue
 		}
 		c := &all[i]
+		if k.by == tracer.SourceCgroup && (c.info.Joined || c.info.Rule == policy.ContainerRule) {
+			continue // its container's: the rules enter what is put there
+		}
 		if !lives {
 			rooted := a.groups.roots[in.session]
 			if len(rooted) == 0 || slices.Contains(rooted, k) != (k.by == tracer.SourceCgroup) ||

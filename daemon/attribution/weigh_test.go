@@ -4,10 +4,13 @@ package attribution
 
 import (
 	"testing"
+	"time"
 
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/daemon/rules"
+	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -43,5 +46,26 @@ func TestWeigh(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestGroupOfContainer: the cgroup of a session's root is its container's, and so no evidence, if the root is in one that is a
+// session: what was put into the container and has not execed yet would be held beside that session for ever.
+func TestGroupOfContainer(t *testing.T) {
+	f := registrytest.New(t)
+	a := New(Options{Options: rules.Options{Ground: registry.Ground{Kernel: f.K, Registry: f.R}}})
+	f.Run()
+	c := claimant{brokered: brokered{UIDs: []uint32{1000}}, info: f.Session(100, 1000).Info()}
+	f.K.Advance(time.Second)
+	f.K.Add(200, 1, "lngtest-runc")
+	for _, pid := range []uint32{100, 200} {
+		f.K.Edit(pid, func(p *kerneltest.Proc) { p.UID, p.SID, p.PGID, p.Cgroup = 1000, 0, 0, 9 })
+	}
+	proven := func(rule uint32, joined bool) bool {
+		c.info.Rule, c.info.Joined = rule, joined
+		return a.byGroup(&candidate{Process: f.K.Proc(200).Process}, []claimant{c}, func(tracer.Source) bool { return true }) != nil
+	}
+	if !proven(0, false) || proven(policy.ContainerRule, false) || proven(0, true) {
+		t.Error("the cgroup is evidence of a session of another kind only")
 	}
 }

@@ -21,7 +21,10 @@ var update = flag.Bool("update", false, "write the metrics into docs/MONITORING.
 
 // full has a value for every metric.
 func full() *Snapshot {
-	ok := true
+	ok, took := true, NewDurations()
+	for _, v := range []float64{0.5, 1, 2} {
+		took.Observe(v)
+	}
 	return &Snapshot{
 		Build: [2]string{"1.2.3", "abc"}, Level: 4, Degraded: 2, Sessions: map[string]int{"active": 3}, Host: Host{40, new(uint64(1024)), new(uint64(12))},
 		Rules:  map[Rule]Use{{"claude", false}: {2, 3, 4, 5 << 20}, {NoRule, true}: {Leftovers: 1}},
@@ -29,7 +32,7 @@ func full() *Snapshot {
 		HelperErrors:    map[Helper]uint64{{"birth", "map_update_elem"}: 1},
 		RecursionMisses: map[string]uint64{"fork_birth": 2}, Resyncs: map[string]uint64{"lost": 1},
 		Ends:       map[End]uint64{{"root_exit", "clean"}: 9},
-		EndSeconds: Histogram{Count: 3, Sum: 1.5, Buckets: map[float64]uint64{1: 2, 5: 3}},
+		EndSeconds: took,
 		Refusals:   map[string]uint64{"end": 4}, ReadersDropped: 6, SelfCheck: &ok, BreakerOpen: true, Halted: map[string]int{"halt": 1, "drain": 0},
 	}
 }
@@ -68,7 +71,7 @@ func TestScrape(t *testing.T) {
 
 // TestUnknownIsAbsent: an unknown value is not reported as 0.
 func TestUnknownIsAbsent(t *testing.T) {
-	code, text := scrape(func() (*Snapshot, error) { return &Snapshot{}, nil })
+	code, text := scrape(func() (*Snapshot, error) { return &Snapshot{EndSeconds: NewDurations()}, nil })
 	if code != http.StatusOK || strings.Contains(text, "self_check_ok") || strings.Contains(text, "_available") {
 		t.Errorf("%d %s", code, text)
 	}

@@ -1,5 +1,11 @@
 package metrics
 
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
 // Snapshot is everything that a scrape reports, of one moment. Counters are since the
 // daemon began, except those of the kernel: they are since its programs were loaded,
 // and survive a restart of the daemon.
@@ -17,7 +23,7 @@ type Snapshot struct {
 	RecursionMisses map[string]uint64 // by program
 	Resyncs         map[string]uint64 // by cause
 	Ends            map[End]uint64
-	EndSeconds      Histogram
+	EndSeconds      prometheus.Metric // of NewDurations
 	Refusals        map[string]uint64 // by verb
 	ReadersDropped  uint64
 	Released        uint64 // sessions of processes in containers
@@ -56,38 +62,12 @@ type Helper struct{ Program, Helper string }
 // End is how a session ended.
 type End struct{ Reason, Verdict string }
 
-// Histogram has its counts by upper bound, each including those below it.
-type Histogram struct {
-	Count   uint64
-	Sum     float64
-	Buckets map[float64]uint64
-}
-
 // endBuckets are the upper bounds of the buckets of end durations, in seconds:
 // from what the kernel needs for a few members to the longest grace.
-var endBuckets = [...]float64{0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 600}
+var endBuckets = []float64{0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 600}
 
-// Durations counts durations of ends in seconds, by endBuckets.
-type Durations struct {
-	count   uint64
-	sum     float64
-	buckets [len(endBuckets)]uint64 // cumulative
-}
-
-// Add counts one.
-func (d *Durations) Add(v float64) {
-	d.count++
-	d.sum += v
-	for i := len(endBuckets) - 1; i >= 0 && v <= endBuckets[i]; i-- {
-		d.buckets[i]++
-	}
-}
-
-// Histogram returns what was counted.
-func (d *Durations) Histogram() Histogram {
-	h := Histogram{Count: d.count, Sum: d.sum, Buckets: make(map[float64]uint64, len(endBuckets))}
-	for i, bound := range endBuckets {
-		h.Buckets[bound] = d.buckets[i]
-	}
-	return h
+// NewDurations counts durations of ends, in seconds.
+func NewDurations() prometheus.Histogram {
+	m := table[slices.IndexFunc(table, func(m metric) bool { return m.read == nil })]
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: Prefix + m.name, Help: m.help, Buckets: endBuckets})
 }

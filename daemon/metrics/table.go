@@ -188,8 +188,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	for i, m := range table {
 		d := c.descs[i]
 		if m.read == nil {
-			h := s.EndSeconds
-			to <- prometheus.MustNewConstHistogram(d, h.Count, h.Sum, h.Buckets)
+			to <- s.EndSeconds
 			continue
 		}
 		of := prometheus.GaugeValue

@@ -8,6 +8,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/document"
 	"github.com/lineage-ebpf/lineage/daemon/metrics"
 	"github.com/lineage-ebpf/lineage/tracer"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Meter is what the registry counts for the metrics, since the daemon began.
@@ -15,13 +16,13 @@ type Meter struct {
 	Events  [len(document.EventNames)]uint64 // by type
 	Resyncs map[Cause]uint64
 	Ends    map[metrics.End]uint64 // by their first verdict
-	Took    metrics.Durations
+	Took    prometheus.Histogram
 
 	Released uint64 // sessions of processes in containers that were dissolved
 }
 
 func newMeter() Meter {
-	return Meter{Resyncs: make(map[Cause]uint64), Ends: make(map[metrics.End]uint64)}
+	return Meter{Resyncs: make(map[Cause]uint64), Ends: make(map[metrics.End]uint64), Took: metrics.NewDurations()}
 }
 
 // published counts events that were published to readers.
@@ -36,5 +37,5 @@ func (m *Meter) published(events []tracer.Event) {
 // over counts the end of a session.
 func (m *Meter) over(reason, verdict string, took time.Duration) {
 	m.Ends[metrics.End{Reason: reason, Verdict: verdict}]++
-	m.Took.Add(took.Seconds())
+	m.Took.Observe(took.Seconds())
 }

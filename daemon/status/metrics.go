@@ -96,7 +96,7 @@ func (s *Status) measure() (*metrics.Snapshot, error) {
 		}
 		maps.Copy(m.Ends, meter.Ends)
 		m.Released = meter.Released
-		m.EndSeconds = meter.Took.Histogram()
+		m.EndSeconds = meter.Took
 	})
 	for _, e := range tracer.HelperErrors(counters) {
 		m.HelperErrors[metrics.Helper{Program: e.Program, Helper: e.Helper}] = e.Count

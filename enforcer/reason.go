@@ -11,28 +11,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reason returns why a condemned member is still there. It is for people: procfs may be
-// out of date, and no decision depends on it.
-func (e *Enforcer) reason(p *tracer.Process) string {
-	state := e.taskState(p.PID)
+// Stuck returns why SIGKILL does not end a process soon, "" if it does. It is for people: procfs may be out of
+// date, and no decision depends on it.
+func (e *Enforcer) Stuck(p *tracer.Process) string {
+	wchan := e.wchan(p.PID)
 	status, _ := e.proc.Status(p.PID)
 	switch {
 	case p.Flags&tracer.FlagProtected != 0:
 		return "protected"
 	case p.Dead:
-		return "exiting" + e.wchan(p.PID)
-	case e.frozen(p.PID): // before state D, which a cgroup v1 freezer shows
+		return "exiting" + wchan
+	case wchan == " (__refrigerator)": // before state D, which a cgroup v1 freezer shows
 		return "frozen"
 	case status.CoreDumping: // before state D, in which the dump is written
-		return "writing a core dump" + e.wchan(p.PID)
-	case state == 'D':
-		return "state D" + e.wchan(p.PID)
+		return "writing a core dump" + wchan
+	case e.taskState(p.PID) == 'D' && wchan != " (kernel_clone)": // that one waits for a vfork, and can be killed
+		return "state D" + wchan
+	}
+	return ""
+}
+
+// reason returns why a condemned member is still there.
+func (e *Enforcer) reason(p *tracer.Process) string {
+	status, _ := e.proc.Status(p.PID)
+	wchan := e.wchan(p.PID)
+	switch why := e.Stuck(p); {
+	case why != "":
+		return why
+	case wchan == " (do_freezer_trap)": // which a SIGKILL ends
+		return "frozen"
 	// A pending SIGKILL that lineage did not send counts, too. A process that is
 	// already exiting as a group, on its own or by another signal, gets none.
 	case p.Flags&tracer.FlagKilled == 0 && status.Pending&(1<<(unix.SIGKILL-1)) == 0:
 		return "not signalled" + e.tracedBy(status.Tracer)
 	}
-	return "SIGKILL pending" + e.wchan(p.PID) + e.tracedBy(status.Tracer)
+	return "SIGKILL pending" + wchan + e.tracedBy(status.Tracer)
 }
 
 // tracedBy returns the process that traces the leader, as ", traced by PID NAME": a tracer can
@@ -57,12 +70,6 @@ func (e *Enforcer) wchan(pid uint32) string {
 		return ""
 	}
 	return " (" + name + ")"
-}
-
-// frozen reports whether a task is in a freezer; a v1 freezer holds even a killed one.
-func (e *Enforcer) frozen(pid uint32) bool {
-	name := strings.TrimSpace(e.read(pid, "wchan"))
-	return name == "__refrigerator" || name == "do_freezer_trap"
 }
 
 // read returns the text of a file of a process, "" if it cannot be read.

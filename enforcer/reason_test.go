@@ -21,6 +21,7 @@ func TestReason(t *testing.T) {
 		"in D":                 {"D", "io_schedule", "", tracer.Process{}, "state D (io_schedule)"},
 		"in D, frozen":         {"D", "__refrigerator", "", tracer.Process{}, "frozen"},
 		"frozen":               {"S", "do_freezer_trap", "", tracer.Process{}, "frozen"},
+		"waits for a vfork":    {"D", "kernel_clone", "", tracer.Process{}, "not signalled"},
 		"protected":            {"D", "io_schedule", "", tracer.Process{Flags: tracer.FlagProtected}, "protected"},
 		"being torn down":      {"R", "0", "", tracer.Process{Dead: true}, "exiting"},
 		"not signalled yet":    {"S", "poll", "", tracer.Process{}, "not signalled"},
@@ -46,6 +47,7 @@ func TestReason(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
 			require.Equal(t, e.reason(&tt.process), tt.want)
+			require.Equal(t, e.Stuck(&tt.process) == "frozen", tt.wchan == "__refrigerator") // a SIGKILL ends the other
 		})
 	}
 }

@@ -8,10 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
@@ -19,7 +16,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/resources"
 	"github.com/lineage-ebpf/lineage/enforcer"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
 
 // alive returns the members that a signal could reach.
@@ -141,10 +137,6 @@ func (a *Acts) plan(ctx context.Context, t *Target, c access.Caller, d *api.Plan
 	began := a.o.Clock.Boottime()
 	held := a.o.Holdings.Reader().Of(ctx, ids)
 	d.Unknown = held.Unknown
-	traced, err := a.outsiders(ctx, now)
-	if err != nil {
-		d.Unknown = append(d.Unknown, err.Error())
-	}
 	of := t.subject()
 	n := &plan{of: of, members: make(map[tracer.Identity]tracer.EntryFlags), commands: make(map[[16]byte]bool), made: a.o.Clock.Monotonic(),
 		by: owner{c.UID, c.Member}}
@@ -176,8 +168,10 @@ func (a *Acts) plan(ctx context.Context, t *Target, c access.Caller, d *api.Plan
 	var shown []*api.Process
 	for i := range d.Processes {
 		x := &d.Processes[i]
-		x.Killable, x.Reason = a.killable(&now[i])
-		x.Reason = tracing(x.Reason, a.tracedBy(now[i].PID), traced[now[i].PID])
+		x.Reason = a.o.Enforcer.Stuck(&now[i])
+		if x.Killable = x.Reason == ""; x.Killable && now[i].NSPID == 1 {
+			x.Reason = "PID 1 of a namespace: everything in the namespace dies with it"
+		}
 		x.Ports, x.Locks = heldBy(held, now[i].Identity)
 		shown = append(shown, &x.Process)
 	}
@@ -202,103 +196,4 @@ func heldBy(held resources.Held, id tracer.Identity) (ports []api.Port, locks []
 		}
 	}
 	return ports, locks
-}
-
-// killable reports whether SIGKILL would end a member soon, and what else its death
-// means. It comes from procfs, so it is only for display.
-func (a *Acts) killable(t *tracer.Process) (bool, string) {
-	if t.Flags&sparing != 0 {
-		return false, "protected"
-	}
-	stat, err := a.o.Proc.Stat(t.PID)
-	if err != nil {
-		return true, ""
-	}
-	b, _ := a.o.Proc.Read(t.PID, "wchan", procfs.MaxFile)
-	wchan := strings.TrimSpace(string(b))
-	switch {
-	case wchan == "__refrigerator":
-		return false, "frozen: dies when it is thawed"
-	case stat.State == 'D' && wchan != "kernel_clone": // that one waits for a vfork, and can be killed
-		if wchan == "" || wchan == "0" {
-			return false, "state D: dies when its wait in the kernel is over"
-		}
-		return false, fmt.Sprintf("state D (%s): dies when that wait is over", wchan)
-	case t.NSPID == 1:
-		return true, "PID 1 of a namespace: everything in the namespace dies with it"
-	}
-	return true, ""
-}
-
-// A tracer can delay the exit of a process (PTRACE_O_TRACEEXIT), and its death can kill
-// the processes that it traces (PTRACE_O_EXITKILL). The kernel does not show which of
-// these it has set: a plan names both sides.
-
-// maxTraced bounds how many traced processes are named for one tracer.
-const maxTraced = 8
-
-// tracedBy names the process that traces another one, "" if there is none.
-func (a *Acts) tracedBy(pid uint32) string {
-	st, err := a.o.Proc.Status(pid)
-	if err != nil || st.Tracer == 0 {
-		return ""
-	}
-	return a.called(st.Tracer)
-}
-
-// called is a PID with the present name of its process.
-func (a *Acts) called(pid uint32) string {
-	st, err := a.o.Proc.Status(pid)
-	if err != nil {
-		return fmt.Sprint(pid)
-	}
-	return fmt.Sprintf("%d %s", st.TGID, st.Name)
-}
-
-// outsiders are the outsiders that members trace, by the PID of the tracer. It reads all
-// processes of the host, as long as ctx allows.
-func (a *Acts) outsiders(ctx context.Context, members []tracer.Process) (map[uint32][]string, error) {
-	names, err := os.ReadDir(string(a.o.Proc))
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	is := func(pid uint32) bool {
-		return slices.ContainsFunc(members, func(m tracer.Process) bool { return m.PID == pid })
-	}
-	traced := make(map[uint32][]string)
-	for _, name := range names {
-		if ctx.Err() != nil {
-			return traced, errors.New("the search for traced processes timed out")
-		}
-		pid, err := strconv.ParseUint(name.Name(), 10, 32)
-		if err != nil {
-			continue
-		}
-		st, err := a.o.Proc.Status(uint32(pid))
-		if err != nil || st.Tracer == 0 || is(uint32(pid)) {
-			continue
-		}
-		if by, err := a.o.Proc.Status(st.Tracer); err == nil && is(by.TGID) { // one of its threads traces
-			traced[by.TGID] = append(traced[by.TGID], fmt.Sprintf("%d %s", pid, st.Name))
-		}
-	}
-	return traced, nil
-}
-
-// tracing adds to a plan's reason what tracing means for the end of a process.
-func tracing(reason, by string, traces []string) string {
-	var all []string
-	if reason != "" {
-		all = append(all, reason)
-	}
-	if by != "" {
-		all = append(all, "traced by "+by+", which may delay its exit")
-	}
-	if n := len(traces); n > 0 {
-		if n > maxTraced {
-			traces = append(traces[:maxTraced:maxTraced], fmt.Sprintf("%d more", n-maxTraced))
-		}
-		all = append(all, "it traces "+strings.Join(traces, ", ")+" outside the session, which may die with it")
-	}
-	return strings.Join(all, "; ")
 }

@@ -3,9 +3,7 @@
 package acts_test
 
 import (
-	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/acts"
 	"github.com/lineage-ebpf/lineage/daemon/daemontest"
 	"github.com/lineage-ebpf/lineage/enforcer/kerneltest"
-	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -63,49 +60,6 @@ func TestPlan(t *testing.T) {
 	w.Receipt(s.ID)
 	if p := make("user"); p.State != "ended" || len(p.Processes) != 0 || p.Token != "" {
 		t.Errorf("of an ended session: %+v", p)
-	}
-}
-
-// A plan names the tracers of members, and the outsiders that a member traces: either
-// may change how the end goes.
-func TestPlanTraced(t *testing.T) {
-	w := daemontest.New(t)
-	w.Session("user", 100, api.NewSession{Name: "x"})
-	status := func(pid uint32, key string, value uint32) {
-		t.Helper()
-		text, err := os.ReadFile(w.Host.Proc.Path(pid, "status"))
-		require.NoError(t, err)
-		lines := strings.Split(string(text), "\n")
-		for i := range lines {
-			if strings.HasPrefix(lines[i], key+":") {
-				lines[i] = fmt.Sprintf("%s:\t%d", key, value)
-			}
-		}
-		w.File(pid, "status", strings.Join(lines, "\n"))
-	}
-	for pid := uint32(101); pid < 104; pid++ {
-		w.Fork(100, pid, 1000, "lngtest-member")
-	}
-	w.Add(300, daemontest.Shell, 1000, "lngtest-gdb")
-	status(101, "TracerPid", 300)
-	w.Add(301, daemontest.Shell, 1000, "lngtest-away")
-	status(301, "TracerPid", 102)
-	w.Add(302, daemontest.Shell, 1000, "lngtest-away")
-	status(302, "TracerPid", 5102)
-	w.Proc(5102, 100, 1000, "lngtest-thread")
-	status(5102, "Tgid", 102)
-	status(103, "TracerPid", 102) // inside
-	w.Add(303, daemontest.Shell, 1000, "lngtest-debugged")
-	status(303, "TracerPid", 300)
-	want := map[int]string{
-		101: "traced by 300 lngtest-gdb, which may delay its exit",
-		102: "it traces 301 lngtest-away, 302 lngtest-away outside the session, which may die with it",
-		103: "traced by 102 lngtest-member, which may delay its exit",
-	}
-	for _, p := range daemontest.Into[api.Plan](w.Do("user", "POST", "/v1/sessions/x/plan", nil), http.StatusOK).Processes {
-		if p.Reason != want[p.PID] || !p.Killable {
-			t.Errorf("%d: %q, want %q", p.PID, p.Reason, want[p.PID])
-		}
 	}
 }
 

@@ -39,7 +39,7 @@ import (
 // build makes everything that runs over a kernel, and attaches the features to the
 // registry.
 func (h Host) build(p parts, o Options) *Service {
-	k, r, log := p.kernel, p.rules, p.log
+	k, r, log, files := p.kernel, p.rules, p.log, cmp.Or(h.Files, "/")
 	e := enforcer.New(k, enforcer.Options{Self: p.self, Clock: h.Clock.Monotonic, Proc: h.Proc, Hold: h.Hold})
 	reg := registry.New(registry.Options{
 		Kernel: k, Enforcer: e, Clock: h.Clock, Proc: h.Proc, Log: log, Hidden: selfcheck.Hidden, Period: h.Period,
@@ -57,7 +57,7 @@ func (h Host) build(p parts, o Options) *Service {
 	ruled := rules.Options{Ground: ground, Rules: r, Enforcer: e, Containers: containers, Audit: p.audit.Add}
 	steward := rules.New(ruled)
 	s.Attribution = attribution.New(attribution.Options{
-		Options: ruled, Steward: steward, Sockets: h.Sockets, Files: cmp.Or(h.Files, "/"), Self: p.self,
+		Options: ruled, Steward: steward, Sockets: h.Sockets, Files: files, Self: p.self,
 	})
 	held := holdings.New(holdings.Options{
 		Registry: reg, Kernel: k, Proc: h.Proc, Clock: h.Clock, Origins: []holdings.Origin{steward.Origin, s.Attribution.Origin},
@@ -75,8 +75,8 @@ func (h Host) build(p parts, o Options) *Service {
 	}
 	started := time.Now().UTC()
 	s.status = status.New(status.Options{
-		Registry: reg, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Kernel: k, Tally: lines.Tally,
-		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit, Proc: h.Proc, Clock: h.Clock.Clock,
+		Ground: ground, Access: s.Access, Rules: r, SelfCheck: s.selfCheck, Recorder: s.Recorder, Tally: lines.Tally,
+		Version: o.Version, Ephemeral: o.Ephemeral != 0, Started: started, Start: s.start, Audit: p.audit,
 	},
 		r.Degraded, steward.Unrefused, steward.Unread, s.selfCheck.Degraded,
 		status.Failing("audit records are being lost", p.audit.Err),
@@ -91,8 +91,8 @@ func (h Host) build(p parts, o Options) *Service {
 	})
 	keeper := &keep.Keeper{Ground: ground, Find: find, Access: s.Access, Rules: r, Steward: steward}
 	orders := signed.New(signed.Options{
-		Settings: h.signing(p),
-		Registry: reg, Find: find, Archive: archive, Access: s.Access, Acts: does, Keep: keeper, Stopping: s.stopping, Log: log,
+		Ground: ground, Memory: p.commands, HostKeys: filepath.Join(files, "etc/ssh"), Policy: r.Policy, BootID: p.bootID,
+		Find: find, Archive: archive, Access: s.Access, Acts: does, Keep: keeper, Stopping: s.stopping,
 	})
 	feed := watch.New(watch.Options{Lines: lines, Registry: reg, Find: find, Status: s.status.Watched})
 	s.API = httpapi.New(httpapi.Options{
@@ -106,7 +106,7 @@ func (h Host) build(p parts, o Options) *Service {
 		Stopping: s.stopping, Stop: func(unload bool) { s.stop(unload) },
 	})
 	hooks := []*registry.Hooks{
-		claims.Hooks(), held.Hooks(), container.NewReader(reg, k, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),
+		claims.Hooks(), held.Hooks(), container.NewReader(ground, containers).Hooks(), steward.Hooks(), s.Attribution.Hooks(), s.Ring.Hooks(),
 		feed.Hooks(), s.Recorder.Hooks(), {Concluding: s.onRecord, Reported: s.recorded, RootDied: s.wakeOwner, Closed: s.wakeOwner},
 	}
 	if h.Reversed {
@@ -122,15 +122,6 @@ func (h Host) build(p parts, o Options) *Service {
 	}
 	steward.CarryOut(r.Policy())
 	return s
-}
-
-// signing is what decides about signed commands.
-func (h Host) signing(p parts) signed.Settings {
-	return signed.Settings{
-		Memory: p.commands, HostKeys: filepath.Join(cmp.Or(h.Files, "/"), "etc/ssh"), Policy: p.rules.Policy,
-		Wall:    func() time.Time { return *h.Clock.Wall(h.Clock.Boottime()) },
-		Counted: func() time.Duration { return time.Duration(h.Clock.Boottime()) }, BootID: p.bootID,
-	}
 }
 
 func bootID(proc procfs.FS) string {

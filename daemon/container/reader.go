@@ -15,25 +15,19 @@ const (
 	tries = 3
 )
 
-// Kernel is what a reader asks the kernel.
-type Kernel interface {
-	Identify(pid uint32) (tracer.Identity, error)
-}
-
 // Reader tells the graph what no event reports of the members of sessions: their containers, and the command lines of those that
 // were adopted, or are older than the daemon. A process has its creator's container until a look meets it, and is read once, and
 // again when it has executed another program: it may have been put into a container before that. A command line is for display:
 // procfs shows what the process wants.
 type Reader struct {
-	registry *registry.Registry
-	kernel   Kernel
-	finder   *Finder
-	asked    map[lineage.ID]int // of the registry's goroutine; the tries that are left
+	registry.Ground
+	finder *Finder
+	asked  map[lineage.ID]int // of the registry's goroutine; the tries that are left
 }
 
 // NewReader makes a reader; attach its hooks.
-func NewReader(r *registry.Registry, k Kernel, f *Finder) *Reader {
-	return &Reader{registry: r, kernel: k, finder: f, asked: make(map[lineage.ID]int)}
+func NewReader(g registry.Ground, f *Finder) *Reader {
+	return &Reader{Ground: g, finder: f, asked: make(map[lineage.ID]int)}
 }
 
 // Hooks follow the looks and the execs.
@@ -86,11 +80,11 @@ func (r *Reader) read(due []member) {
 		var argv []byte
 		var truncated bool
 		if !p.ran {
-			argv, truncated = r.finder.proc.Cmdline(p.ID.PID)
+			argv, truncated = r.Proc.Cmdline(p.ID.PID)
 			redact.Token(argv)
 		}
-		exe := r.finder.proc.Link(p.ID.PID, "exe")
-		if now, err := r.kernel.Identify(p.ID.PID); err != nil || now != p.ID {
+		exe := r.Proc.Link(p.ID.PID, "exe")
+		if now, err := r.Kernel.Identify(p.ID.PID); err != nil || now != p.ID {
 			continue
 		}
 		if in != p.in && (in == nil || p.in == nil || *in != *p.in) {
@@ -107,7 +101,7 @@ func (r *Reader) read(due []member) {
 	if len(changes) == 0 {
 		return
 	}
-	r.registry.Do(func(t registry.Tx) {
+	r.Registry.Do(func(t registry.Tx) {
 		for _, change := range changes {
 			change(t)
 		}

@@ -19,7 +19,7 @@ func TestReader(t *testing.T) {
 	r := registrytest.New(t)
 	h := &host{T: t, proc: r.Proc, dir: t.TempDir(), f: NewFinder(r.Proc, zerolog.Nop())}
 	h.process(30, 1, "containerd-shim", "/system.slice/docker.service", "host")
-	reader := NewReader(r.R, r.K, h.f)
+	reader := NewReader(registry.Ground{Registry: r.R, Kernel: r.K, Proc: r.Proc}, h.f)
 	r.R.Attach(reader.Hooks())
 	r.Run()
 	r.Ingest()

@@ -21,38 +21,34 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 )
 
-// Settings are what decides about a command.
-type Settings struct {
-	Memory   string                // the file in which commands are remembered
-	HostKeys string                // the directory with the host's SSH keys
-	Policy   func() *policy.Policy // in force; the operators' keys are in the file "operators" beside it
-	Wall     func() time.Time
-	Counted  func() time.Duration // as CLOCK_BOOTTIME counts it
-	BootID   string
-}
-
 // checker checks commands.
 type checker struct {
-	o      Settings
+	o      Options
 	memory *memory
 	began  time.Time // by the wall clock
-	since  time.Duration
+	since  uint64    // boottime
 }
 
 // newChecker makes a checker, with what is remembered on the disk.
-func newChecker(o Settings) *checker {
-	c := &checker{o: o, began: o.Wall(), since: o.Counted()}
-	c.memory = openMemory(o.Memory, c.began, o.BootID, o.Counted)
+func newChecker(o Options) *checker {
+	c := &checker{o: o, since: o.Clock.Boottime()}
+	c.began = c.at(o.Clock.Zero(), 0)
+	c.memory = openMemory(o.Memory, c.began, o.BootID, o.Clock.Boottime)
 	return c
+}
+
+// at is the time now for a clock that had another one at a boottime.
+func (c *checker) at(then time.Time, boottime uint64) time.Time {
+	return then.Add(time.Duration(c.o.Clock.Boottime() - boottime)).UTC()
 }
 
 // now is the time. It never goes back while the daemon runs, whatever is done to the wall clock.
 func (c *checker) now() time.Time {
-	counted := c.began.Add(c.o.Counted() - c.since)
-	if wall := c.o.Wall(); wall.After(counted) {
-		return wall.UTC()
+	counted := c.at(c.began, c.since)
+	if wall := c.at(c.o.Clock.Zero(), 0); wall.After(counted) {
+		return wall
 	}
-	return counted.UTC()
+	return counted
 }
 
 // order is a command that is genuine, for this host, and allowed by the policy as far as its verb goes.

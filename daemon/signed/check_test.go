@@ -22,6 +22,7 @@ import (
 
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
 )
@@ -81,9 +82,12 @@ func (w *world) operators(text string) {
 
 // start starts a daemon anew.
 func (w *world) start() {
-	w.checker = newChecker(Settings{
+	w.checker = newChecker(Options{
+		Ground: registry.Ground{Clock: registry.Clock{
+			Boottime: func() uint64 { return uint64(w.monotonic) }, Clock: func() time.Time { return w.wall.Add(-w.monotonic) },
+		}},
 		Memory: filepath.Join(w.dir, "state", "commands.json"), HostKeys: w.dir, Policy: func() *policy.Policy { return w.policy },
-		Wall: func() time.Time { return w.wall }, Counted: func() time.Duration { return w.monotonic }, BootID: w.boot,
+		BootID: w.boot,
 	})
 }
 

@@ -52,8 +52,8 @@ type accepted struct {
 // memory knows every command that could be valid still and was accepted: it has it, or the command
 // expires before the floor. So a command acts at most once whatever the clock does.
 type memory struct {
-	path    string
-	counted func() time.Duration
+	path     string
+	boottime func() uint64
 
 	mu     sync.Mutex
 	failed error // the file could not be read: nothing is accepted
@@ -85,12 +85,12 @@ const forgotten = api.MaxValidity + skew
 
 // openMemory reads the file. Without it every command that an earlier daemon may have accepted is
 // refused: those that expire before the longest validity from now is over, by each of two clocks.
-func openMemory(path string, now time.Time, boot string, counted func() time.Duration) *memory {
-	m := &memory{path: path, counted: counted}
+func openMemory(path string, now time.Time, boot string, boottime func() uint64) *memory {
+	m := &memory{path: path, boottime: boottime}
 	f, err := ownfile.Take(path, os.O_RDONLY)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		m.state.Floor, m.state.New = now.Add(forgotten), &made{boot, counted()}
+		m.state.Floor, m.state.New = now.Add(forgotten), &made{boot, m.elapsed()}
 		_ = m.write(m.state, maxMemory) // else with the first command, or that is refused
 		return m
 	case err != nil:
@@ -101,11 +101,13 @@ func openMemory(path string, now time.Time, boot string, counted func() time.Dur
 	if err := json.NewDecoder(f).Decode(&m.state); err != nil {
 		m.failed = fmt.Errorf("read %s: %w", path, err)
 	} else if m.state.New != nil && m.state.New.Boot != boot {
-		m.state.New = &made{boot, counted()}
+		m.state.New = &made{boot, m.elapsed()}
 		m.failed = m.write(m.state, maxMemory)
 	}
 	return m
 }
+
+func (m *memory) elapsed() time.Duration { return time.Duration(m.boottime()) }
 
 // all are the commands that are remembered.
 func (m *memory) all() []accepted {
@@ -144,8 +146,8 @@ func (m *memory) reason(c *api.Command, now time.Time) string {
 	case !c.NotAfter.After(m.state.Floor):
 		return fmt.Sprintf("commands that expire before %s are not remembered here: sign it again after that", m.state.Floor.Format(time.RFC3339))
 	}
-	if m.state.New != nil && m.counted()-m.state.New.At < forgotten {
-		left := forgotten - (m.counted() - m.state.New.At)
+	if m.state.New != nil && m.elapsed()-m.state.New.At < forgotten {
+		left := forgotten - (m.elapsed() - m.state.New.At)
 		return fmt.Sprintf("the record of earlier commands is new: sign it again in %v", left.Round(time.Second))
 	}
 	for _, a := range m.state.Commands {

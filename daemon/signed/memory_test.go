@@ -244,7 +244,7 @@ func TestForgets(t *testing.T) {
 	}
 	w.wall = w.wall.Add(-api.MaxValidity - remembered)
 	w.memory.state.Latest = time.Time{} // as if only the floor were left
-	w.checker.began, w.since = w.wall, w.monotonic
+	w.checker.began, w.since = w.wall, uint64(w.monotonic)
 	w.refusal(first, "are not remembered here")
 }
 

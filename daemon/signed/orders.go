@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/access"
 	"github.com/lineage-ebpf/lineage/daemon/acts"
@@ -24,6 +22,7 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/lookup"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer"
+	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -52,15 +51,17 @@ func (r *room) name(report *api.Report) {
 
 // Options of New.
 type Options struct {
-	Settings
-	Registry *registry.Registry
+	registry.Ground
+	Memory   string                // the file in which commands are remembered
+	HostKeys string                // the directory with the host's SSH keys
+	Policy   func() *policy.Policy // in force; the operators' keys are in the file "operators" beside it
+	BootID   string
 	Find     *lookup.Finder
 	Archive  *history.Archive
 	Access   *access.Access
 	Acts     *acts.Acts
 	Keep     *keep.Keeper
 	Stopping <-chan struct{}
-	Log      zerolog.Logger
 }
 
 // Orders carries out commands. It may be used from any goroutine.
@@ -71,7 +72,7 @@ type Orders struct {
 }
 
 // New makes the orders of a daemon, with what is remembered on the disk.
-func New(o Options) *Orders { return &Orders{o: o, checker: newChecker(o.Settings)} }
+func New(o Options) *Orders { return &Orders{o: o, checker: newChecker(o)} }
 
 // Carry carries out a command that c has brought. All that could refuse it comes first; then it is
 // remembered on the disk; then the first process gets a signal.

@@ -19,32 +19,21 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/daemon/selfcheck"
 	"github.com/lineage-ebpf/lineage/daemon/stream"
-	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/lineage-ebpf/lineage/tracer/procfs"
 )
-
-// Kernel is what a status asks the kernel.
-type Kernel interface {
-	Features() tracer.Features
-	Halted() tracer.Halt
-}
 
 // Options are what a [Status] depends on.
 type Options struct {
-	Registry  *registry.Registry
+	registry.Ground
 	Access    *access.Access
 	Rules     *rules.Policy
 	SelfCheck *selfcheck.Check
-	Kernel    Kernel
 	Tally     *stream.Tally
 	Recorder  *history.Recorder
 	Audit     *audit.Log
-	Proc      procfs.FS
 	Version   string
 	Ephemeral bool
 	Started   time.Time
 	Start     *Start
-	Clock     document.Clock
 }
 
 // Status is the daemon's state. It may be used from any goroutine once the daemon
@@ -160,7 +149,7 @@ func (s *Status) Watched(v registry.View) api.WatchStatus {
 }
 
 // Halt is the halt that is in force, nil: none.
-func (s *Status) Halt() *api.Halt { return document.Halt(s.o.Kernel.Halted(), s.o.Clock) }
+func (s *Status) Halt() *api.Halt { return document.Halt(s.o.Kernel.Halted(), s.o.Clock.Clock) }
 
 // Line is the daemon's status in one line.
 func (s *Status) Line(v registry.View) string {

@@ -5,6 +5,7 @@ package attribution
 import (
 	"sync/atomic"
 
+	"github.com/lineage-ebpf/lineage/daemon/pace"
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
@@ -77,10 +78,8 @@ func (c *crowd) walked() {
 // hand sends the waiting processes to Run, unless that is still busy with the last
 // ones.
 func (c *crowd) hand(to chan<- []tracer.Process) {
-	select {
-	case to <- c.waiting:
+	if pace.Offer(to, c.waiting) {
 		c.waiting = nil
-	default:
 	}
 }
 

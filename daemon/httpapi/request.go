@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -42,11 +41,13 @@ func (b bodies) decode(w http.ResponseWriter, r *http.Request, dst any) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
 	}
-	if err := knownFields(body, reflect.TypeOf(dst).Elem(), ""); err != nil {
-		return err
-	}
 	if err := json.Unmarshal(body, dst); err != nil {
 		return malformed(err)
+	}
+	strict := json.NewDecoder(bytes.NewReader(body))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(dst); err != nil {
+		return api.NewError(api.CodeBadRequest, strings.TrimPrefix(err.Error(), "json: "), "")
 	}
 	return nil
 }
@@ -66,34 +67,6 @@ func malformed(err error) error {
 		message = fmt.Sprintf("invalid %s: not for a JSON %s", kind.Field, kind.Value)
 	}
 	return api.NewError(api.CodeBadRequest, message, "")
-}
-
-// knownFields refuses fields that t does not have, nested ones too.
-func knownFields(body []byte, t reflect.Type, prefix string) error {
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(body, &object); err != nil {
-		return malformed(err)
-	}
-	fields := make(map[string]reflect.Type)
-	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		fields[name] = f.Type
-	}
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		ft, ok := fields[name]
-		if !ok {
-			return unknown("field", prefix+name, slices.Sorted(maps.Keys(fields)))
-		}
-		if _, decodes := reflect.New(ft).Interface().(json.Unmarshaler); decodes {
-			continue
-		}
-		if ft.Kind() == reflect.Struct && !bytes.Equal(object[name], []byte("null")) {
-			if err := knownFields(object[name], ft, prefix+name+"."); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // query returns the parameters, if none is unknown or given twice.

@@ -99,7 +99,7 @@ func TestCreateRefused(t *testing.T) {
 			if e.Message == "" || e.Exit != api.NewError(c.code, "", "").Exit {
 				t.Errorf("%+v", e)
 			}
-			if c.name == "unknown field" && !strings.Contains(e.Hint, `"name"`) {
+			if c.name == "unknown field" && e.Message != `unknown field "nmae"` {
 				t.Errorf("no suggestion: %+v", e)
 			}
 		})

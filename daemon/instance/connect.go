@@ -36,16 +36,10 @@ func Connect(ctx context.Context, o ConnectOptions) (api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := api.Dial(ctx, i.Socket)
-	if !Absent(err) && !behind(err) {
-		return c, err
-	}
-	if os.Geteuid() != 0 && Absent(err) {
-		return nil, fmt.Errorf("no daemon at %s, and only root can start one; run with sudo", i.Socket)
-	}
 	if o.Command == nil {
 		o.Command = ephemeralCommand
 	}
+	var c api.Client
 	var lock *Lock
 	waiting, cancel := context.WithTimeout(ctx, StartTimeout+LockTimeout)
 	defer cancel()
@@ -55,18 +49,19 @@ func Connect(ctx context.Context, o ConnectOptions) (api.Client, error) {
 			return false, nil
 		case !Absent(err):
 			return true, err
+		case os.Geteuid() != 0:
+			return true, fmt.Errorf("no daemon at %s, and only root can start one; run with sudo", i.Socket)
 		}
-		lock, err = i.TryLock()
-		if errors.Is(err, ErrLocked) {
+		if lock, err = i.TryLock(); errors.Is(err, ErrLocked) {
 			return false, nil // another process starts it
 		}
 		return true, err
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("start the daemon: %w", err)
-	}
-	if c != nil {
-		return c, nil
+	case lock == nil:
+		return c, err
 	}
 	defer lock.Release()
 	// Another daemon may have started between our dial and the lock.

@@ -71,7 +71,7 @@ func (h Host) build(p parts, o Options) *Service {
 	archive := history.NewArchive(s.Recorder, s.Access, k)
 	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{
-		Stall: h.Limits.Stall, Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Clock: h.Clock, Tally: &stream.Tally{}, Log: log,
+		Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Clock: h.Clock, Tally: &stream.Tally{}, Log: log,
 	}
 	started := time.Now().UTC()
 	s.status = status.New(status.Options{

@@ -179,7 +179,7 @@ func (h Host) Serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 	if err != nil {
 		return err
 	}
-	s, d, err := h.prepare(k, i, o, r, d, log)
+	s, d, err := h.prepare(parts{kernel: k, rules: r, commands: i.Commands, log: log}, i, o, d)
 	if err != nil {
 		return errors.Join(err, k.Close())
 	}
@@ -203,36 +203,27 @@ func (h Host) Serve(ctx context.Context, o Options, ready *instance.StartPipe, l
 
 // prepare makes a service that has read the kernel's state, and its socket, unless it
 // has one.
-func (h Host) prepare(
-	k Kernel,
-	i instance.Instance,
-	o Options,
-	r *rules.Policy,
-	d *instance.Listener,
-	log zerolog.Logger,
-) (*Service, *instance.Listener, error) {
-	if err := h.outside(k, i); err != nil {
-		return nil, nil, err
+func (h Host) prepare(p parts, i instance.Instance, o Options, d *instance.Listener) (*Service, *instance.Listener, error) {
+	err := h.outside(p.kernel, i)
+	if err == nil {
+		p.self, err = protect(p.kernel, h.pid())
 	}
-	self, err := protect(k, h.pid())
 	if err != nil {
 		return nil, nil, err
 	}
-	a := openAudit(i.Audit, r, log)
-	boot, kept := bootID(h.Proc), r.Started().Daemon.History
-	j := history.Open(i.History, boot, kept.MaxAge.Std(), int64(kept.MaxSize), h.Clock, log)
-	s := h.build(parts{k, self, a, j, r, boot, i.Commands, log}, o)
-	s.protectSelf(r.Started().SelfProtect)
-	if err := s.begin(); err != nil {
-		s.Recorder.End()
-		return nil, nil, errors.Join(err, a.Close())
-	}
-	if d == nil {
+	started := p.rules.Started()
+	p.audit, p.bootID = openAudit(i.Audit, p.rules, p.log), bootID(h.Proc)
+	p.journal = history.Open(i.History, p.bootID, started.Daemon.History.MaxAge.Std(), int64(started.Daemon.History.MaxSize), h.Clock, p.log)
+	s := h.build(p, o)
+	s.protectSelf(started.SelfProtect)
+	if err = s.begin(); err == nil && d == nil {
 		if d, err = i.Listen(o.SocketMode, o.SocketGroup); err != nil {
-			s.Recorder.End()
 			s.EndRegistry()
-			return nil, nil, errors.Join(err, a.Close())
 		}
+	}
+	if err != nil {
+		s.Recorder.End()
+		return nil, nil, errors.Join(err, p.audit.Close())
 	}
 	return s, d, nil
 }

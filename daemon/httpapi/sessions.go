@@ -146,28 +146,21 @@ func (h *sessions) getTree(w http.ResponseWriter, r *http.Request, c access.Call
 		return err
 	}
 	if p != nil {
-		d, err := h.Archive.Tree(r.Context(), p, at, c)
+		was, err := h.Archive.Tree(r.Context(), p, at, c)
 		if err != nil {
 			return err
 		}
-		if !at.IsZero() && len(d.Nodes) == 0 {
-			return notIn(at, p.Word)
-		}
-		return reply(w, http.StatusOK, d)
+		d = *was
 	}
 	if !at.IsZero() && len(d.Nodes) == 0 {
-		return notIn(at, r.PathValue("s"))
+		return api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: not in session %s", at.PID, r.PathValue("s")), "")
 	}
-	ps := make([]*api.Process, 0, len(d.Nodes))
+	var living []*api.Process
 	for i := range d.Nodes {
-		if d.Nodes[i].State != api.StateExited {
-			ps = append(ps, &d.Nodes[i].Process)
+		if p == nil && d.Nodes[i].State != api.StateExited {
+			living = append(living, &d.Nodes[i].Process)
 		}
 	}
-	h.Find.Enrich(c, ps...)
+	h.Find.Enrich(c, living...)
 	return reply(w, http.StatusOK, d)
-}
-
-func notIn(id tracer.Identity, session string) error {
-	return api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: not in session %s", id.PID, session), "")
 }

@@ -3,6 +3,7 @@
 package privilege
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -42,16 +43,11 @@ func Drop(keep ...Capability) error {
 	has, left := cap.GetProc(), cap.NewSet()
 	for _, c := range keep {
 		had, err := has.GetFlag(cap.Permitted, c)
+		if had { // a container's root may lack it from the start
+			err = errors.Join(left.SetFlag(cap.Permitted, true, c), left.SetFlag(cap.Effective, true, c))
+		}
 		if err != nil {
-			return fmt.Errorf("look for %v: %w", c, err)
-		}
-		if !had {
-			continue // a container's root may lack it from the start
-		}
-		for _, set := range []cap.Flag{cap.Permitted, cap.Effective} {
-			if err := left.SetFlag(set, true, c); err != nil {
-				return fmt.Errorf("keep %v: %w", c, err)
-			}
+			return fmt.Errorf("keep %v: %w", c, err)
 		}
 	}
 	if err := left.SetProc(); err != nil {

@@ -36,7 +36,6 @@ type Tally struct {
 
 // Lines is what the streams of a daemon have in common.
 type Lines struct {
-	Stall     time.Duration // how long a reader may read nothing
 	Heartbeat time.Duration
 	Stopping  <-chan struct{} // closed when streams have to end
 	Clock     registry.Clock
@@ -47,7 +46,6 @@ type Lines struct {
 // Sender sends the lines of a stream to one reader.
 type Sender struct {
 	caller access.Caller
-	stall  time.Duration
 	tally  *Tally
 	log    zerolog.Logger
 
@@ -59,7 +57,7 @@ type Sender struct {
 
 // To makes the sender of a reply.
 func (l *Lines) To(w http.ResponseWriter, c access.Caller) *Sender {
-	return &Sender{caller: c, stall: l.Stall, tally: l.Tally, log: l.Log, w: w, rc: http.NewResponseController(w)}
+	return &Sender{caller: c, tally: l.Tally, log: l.Log, w: w, rc: http.NewResponseController(w)}
 }
 
 // pack compresses what is sent.
@@ -96,13 +94,12 @@ func (s *Sender) Append(text []byte) {
 // Full reports whether it is time to write.
 func (s *Sender) Full() bool { return s.out != nil && s.out.Len() >= WriteSize }
 
-// Flush sends what is encoded. A reader that reads nothing for the limit is dropped.
+// Flush sends what is encoded. The reply drops a reader that reads nothing for a while.
 func (s *Sender) Flush() bool {
 	if s.out == nil {
 		s.rc.Flush()
 		return true
 	}
-	s.rc.SetWriteDeadline(time.Now().Add(s.stall))
 	err := s.write(s.out.Bytes())
 	if s.out.Reset(); s.out.Cap() <= 2*WriteSize {
 		buffers.Put(s.out)

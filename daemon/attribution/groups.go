@@ -7,7 +7,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/lineage-ebpf/lineage/enforcer/policy"
+	"github.com/lineage-ebpf/lineage/daemon/rules"
 	"github.com/lineage-ebpf/lineage/tracer"
 )
 
@@ -106,7 +106,7 @@ func (a *Attribution) byGroup(x *candidate, all []claimant, allowed func(tracer.
 			continue
 		}
 		c := &all[i]
-		if k.by == tracer.SourceCgroup && (c.info.Joined || c.info.Rule == policy.ContainerRule) {
+		if k.by == tracer.SourceCgroup && rules.InContainer(c.info) {
 			continue // its container's: the rules enter what is put there
 		}
 		if !lives {

@@ -48,6 +48,11 @@ const (
 // while the command ran; ready is false if a later answer may be another one.
 type FindAsker func(tracer.SessionInfo, *lineage.Container) (asker tracer.SessionID, interrupted, ready bool)
 
+// InContainer reports whether a session's root was put into a container, or is its main process.
+func InContainer(info tracer.SessionInfo) bool {
+	return info.Joined || info.Rule == policy.ContainerRule
+}
+
 // EndsWithClient reports whether a command is to end with its client.
 func EndsWithClient(p *policy.Policy, command tracer.SessionInfo) bool {
 	if command.Rule == policy.ContainerRule {

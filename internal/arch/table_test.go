@@ -43,7 +43,7 @@ var mayImport = map[string]string{
 	"cmd/lineage/view":             "api cmd/lineage/hosts tui tui/picture",
 	"daemon":                       "api daemon/access daemon/acts daemon/attribution daemon/audit daemon/container daemon/document daemon/history daemon/holdings daemon/httpapi daemon/instance daemon/keep daemon/logging daemon/lookup daemon/marks daemon/metrics daemon/privilege daemon/recent daemon/registry daemon/rules daemon/selfcheck daemon/signed daemon/status daemon/stream daemon/watch enforcer enforcer/policy tracer tracer/procfs",
 	"daemon/access":                "api daemon/audit daemon/logging tracer tracer/caught tracer/procfs",
-	"daemon/acts":                  "api daemon/access daemon/document daemon/holdings daemon/logging daemon/lookup daemon/registry daemon/resources enforcer lineage tracer tracer/procfs",
+	"daemon/acts":                  "api daemon/access daemon/document daemon/holdings daemon/logging daemon/lookup daemon/registry daemon/resources enforcer lineage tracer",
 	"daemon/attribution":           "daemon/audit daemon/broker daemon/container daemon/document daemon/logging daemon/pace daemon/registry daemon/rules lineage lineage/memory tracer tracer/procfs",
 	"daemon/audit":                 "api daemon/audit/chain daemon/document daemon/ownfile daemon/pace enforcer",
 	"daemon/audit/chain":           "api daemon/ownfile enforcer/redact",

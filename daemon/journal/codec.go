@@ -46,53 +46,19 @@ var writers = sync.Pool{New: func() any {
 
 // encode packs events in the order of their Seq.
 func encode(records []Record) ([]byte, error) {
-	plain := binary.AppendUvarint([]byte{format}, uint64(len(records)))
-	var seq, at uint64
-	claimed := newClaims()
-	contained, ran := make(map[*lineage.Container]uint64), make(map[*lineage.Image]uint64)
-	for i := range records {
-		r := &records[i]
-		for _, v := range [...]uint64{
-			r.Seq - seq, uint64(r.Type), r.Time - at, uint64(r.Session), uint64(r.Flags), uint64(r.Evidence) | uint64(r.Source)<<8,
-			uint64(r.UID), r.Cgroup, uint64(r.ExitStatus), r.CPUTime, r.MaxRSS, uint64(r.State), uint64(r.Cause), r.Count, r.Since, ago(&r.Event),
-		} {
-			plain = binary.AppendUvarint(plain, v)
-		}
-		for _, id := range [...]tracer.Identity{r.Process, r.Creator, r.Parent, r.From} {
-			plain = appendIdentity(plain, id)
-		}
-		plain = append(plain, marks(&r.Event))
-		for _, b := range [...][]byte{bytes.TrimRight(r.Comm[:], "\x00"), address(r.Address), r.Subject} {
-			plain = appendText(plain, b)
-		}
-		plain = claimed.append(plain, r.Claim)
-		plain = appendContainer(plain, contained, r.Container)
-		plain = appendImage(plain, ran, r.Image)
-		if r.Was != nil {
-			plain = appendImage(binary.AppendUvarint(binary.AppendUvarint(plain, uint64(r.WasUID)), r.Before), ran, r.Was)
-		}
-		if r.Call != nil {
-			plain = claimed.call(plain, r.Call)
-		}
-		if r.Signal != nil {
-			plain = appendSignal(plain, r.Signal)
-		}
-		if r.Crossing != nil {
-			plain = appendCrossing(plain, r.Crossing)
-		}
-		seq, at = r.Seq, r.Time
-	}
-	if len(plain) > maxPlain {
-		return nil, fmt.Errorf("encode %d events: %d bytes exceed the limit", len(records), len(plain))
+	w := wire{b: binary.AppendUvarint([]byte{format}, uint64(len(records)))}
+	w.records(records)
+	if len(w.b) > maxPlain {
+		return nil, fmt.Errorf("encode %d events: %d bytes exceed the limit", len(records), len(w.b))
 	}
 	var packed bytes.Buffer
-	w := writers.Get().(*flate.Writer)
-	defer writers.Put(w)
-	w.Reset(&packed)
-	if _, err := w.Write(plain); err != nil {
+	f := writers.Get().(*flate.Writer)
+	defer writers.Put(f)
+	f.Reset(&packed)
+	if _, err := f.Write(w.b); err != nil {
 		return nil, fmt.Errorf("encode events: %w", err)
 	}
-	if err := w.Close(); err != nil {
+	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("encode events: %w", err)
 	}
 	return packed.Bytes(), nil
@@ -104,126 +70,187 @@ func decode(packed []byte) ([]Record, error) {
 	if err != nil || len(plain) > maxPlain || len(plain) == 0 || plain[0] != format {
 		return nil, errBlock
 	}
-	d := decoder{b: plain[1:]}
-	n := d.uint(MaxBlock)
-	records := make([]Record, 0, n)
-	var seq, at uint64
-	var claimed unpacked
-	var contained []*lineage.Container
-	var ran []*lineage.Image
-	for range n {
-		var r Record
-		r.Seq = seq + d.uint(^uint64(0))
-		r.Type = tracer.EventType(d.uint(1<<16 - 1))
-		r.Time = at + d.uint(^uint64(0))
-		r.Session = tracer.SessionID(d.uint(^uint64(0)))
-		r.Flags = tracer.EntryFlags(d.uint(1<<32 - 1))
-		why := d.uint(1<<16 - 1)
-		r.Evidence, r.Source = tracer.Evidence(why&0xff), tracer.Source(why>>8)
-		r.UID = uint32(d.uint(1<<32 - 1))
-		r.Cgroup = d.uint(^uint64(0))
-		r.ExitStatus = uint32(d.uint(1<<32 - 1))
-		r.CPUTime, r.MaxRSS = d.uint(^uint64(0)), d.uint(^uint64(0))
-		r.State = tracer.State(d.uint(1<<32 - 1))
-		r.Cause = tracer.Cause(d.uint(1<<32 - 1))
-		r.Count, r.Since = d.uint(^uint64(0)), d.uint(^uint64(0))
-		if ago := d.uint(r.Time + 1); ago > 0 {
-			r.Exited = r.Time + 1 - ago
-		}
-		for _, id := range [...]*tracer.Identity{&r.Process, &r.Creator, &r.Parent, &r.From} {
-			*id = d.identity()
-		}
-		mark := d.bytes(1)[0]
-		r.Met, r.StatusKnown = mark&met != 0, mark&statusKnown != 0
-		copy(r.Comm[:len(r.Comm)-1], d.text())
-		d.address(&r.Address)
-		r.Subject = d.text()
-		r.Claim = d.claim(&claimed)
-		r.Container = d.container(&contained)
-		r.Image = d.image(&ran)
-		if mark&replaced != 0 {
-			r.WasUID, r.Before = uint32(d.uint(1<<32-1)), d.uint(^uint64(0))
-			r.Was = d.image(&ran)
-		}
-		if mark&called != 0 {
-			r.Call = d.callOf(&claimed)
-		}
-		if mark&signalled != 0 {
-			r.Signal = d.signal()
-		}
-		if mark&crossed != 0 {
-			r.Crossing = d.crossing()
-		}
-		if d.bad || r.Seq < seq {
-			return nil, errBlock
-		}
-		seq, at = r.Seq, r.Time
-		records = append(records, r)
-	}
-	if d.bad || len(d.b) != 0 {
+	w := wire{b: plain[1:], reading: true}
+	records := make([]Record, w.count(0, MaxBlock))
+	w.records(records)
+	if w.bad || len(w.b) != 0 {
 		return nil, errBlock
 	}
 	return records, nil
 }
 
-// ago is how long before an event its process had exited, in ns plus one; 0: it lives.
-func ago(e *tracer.Event) uint64 {
-	if e.Exited == 0 {
-		return 0
+// wire packs a block, or takes one apart: what it consists of stands here once for both. What is written
+// does not change. What is missing in a damaged block reads as zero and sets bad.
+type wire struct {
+	b       []byte // what is packed, or what is left to read
+	reading bool
+	bad     bool
+
+	traces     shared[lineage.Trace]
+	calls      shared[*lineage.Call]
+	containers shared[*lineage.Container]
+	images     shared[*lineage.Image]
+}
+
+func (w *wire) records(all []Record) {
+	var seq, at uint64
+	for i := range all {
+		r := &all[i]
+		r.Seq = seq + w.count(r.Seq-seq, ^uint64(0))
+		number(w, &r.Type)
+		r.Time = at + w.count(r.Time-at, ^uint64(0))
+		number(w, &r.Session)
+		number(w, &r.Flags)
+		why := w.count(uint64(r.Evidence)|uint64(r.Source)<<8, 1<<16-1)
+		r.Evidence, r.Source = tracer.Evidence(why&0xff), tracer.Source(why>>8)
+		number(w, &r.UID)
+		number(w, &r.Cgroup)
+		number(w, &r.ExitStatus)
+		number(w, &r.CPUTime)
+		number(w, &r.MaxRSS)
+		number(w, &r.State)
+		number(w, &r.Cause)
+		number(w, &r.Count)
+		number(w, &r.Since)
+		w.exited(r)
+		for _, id := range [...]*tracer.Identity{&r.Process, &r.Creator, &r.Parent, &r.From} {
+			w.identity(id)
+		}
+		signalled, crossed, replaced, called := r.Signal != nil, r.Crossing != nil, r.Was != nil, r.Call != nil
+		w.bits(&r.Met, &r.StatusKnown, &signalled, &crossed, &replaced, &called) // what most events have not takes no room
+		comm := bytes.TrimRight(r.Comm[:], "\x00")
+		text(w, &comm)
+		copy(r.Comm[:len(r.Comm)-1], comm)
+		w.address(&r.Address)
+		text(w, &r.Subject)
+		w.claim(&r.Claim)
+		w.container(&r.Container)
+		w.image(&r.Image)
+		if replaced {
+			number(w, &r.WasUID)
+			number(w, &r.Before)
+			w.image(&r.Was)
+		}
+		if called {
+			w.call(&r.Call)
+		}
+		if signalled {
+			w.signal(made(w, &r.Signal))
+		}
+		if crossed {
+			w.crossing(made(w, &r.Crossing))
+		}
+		if w.bad || r.Seq < seq {
+			w.fail()
+			return
+		}
+		seq, at = r.Seq, r.Time
 	}
-	return e.Time - min(e.Exited, e.Time) + 1
+}
+
+// exited is how long before an event its process had exited, in ns plus one; 0: it lives.
+func (w *wire) exited(r *Record) {
+	var ago uint64
+	if r.Exited != 0 {
+		ago = r.Time - min(r.Exited, r.Time) + 1
+	}
+	if ago = w.count(ago, r.Time+1); w.reading && ago > 0 {
+		r.Exited = r.Time + 1 - ago
+	}
 }
 
 // address is empty for events without one: most of them.
-func address(a netip.AddrPort) []byte {
-	if !a.IsValid() {
-		return nil
+func (w *wire) address(a *netip.AddrPort) {
+	var b []byte
+	if a.IsValid() {
+		b, _ = a.MarshalBinary() // it never fails
 	}
-	b, _ := a.MarshalBinary() // it never fails
-	return b
+	if text(w, &b); w.reading && b != nil && a.UnmarshalBinary(b) != nil {
+		w.fail()
+	}
 }
 
-// decoder takes a block apart. A missing field reads as zero and sets bad.
-type decoder struct {
-	b   []byte
-	bad bool
+func (w *wire) identity(id *tracer.Identity) {
+	number(w, &id.PID)
+	number(w, &id.Start)
 }
 
-func (d *decoder) uint(limit uint64) uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 || v > limit {
-		d.b, d.bad = nil, true
+func (w *wire) fail() { w.b, w.bad = nil, true }
+
+// count is a number: n, or the one that is read, at most limit.
+func (w *wire) count(n, limit uint64) uint64 {
+	if !w.reading {
+		w.b = binary.AppendUvarint(w.b, n)
+		return n
+	}
+	n, size := binary.Uvarint(w.b)
+	if size <= 0 || n > limit {
+		w.fail()
 		return 0
 	}
-	d.b = d.b[n:]
-	return v
+	w.b = w.b[size:]
+	return n
 }
 
-func (d *decoder) bytes(n uint64) []byte {
-	if n > uint64(len(d.b)) {
-		d.b, d.bad = nil, true
-		return []byte{0}
+func number[T ~uint16 | ~uint32 | ~uint64](w *wire, x *T) {
+	if n := w.count(uint64(*x), uint64(^T(0))); w.reading {
+		*x = T(n)
 	}
-	b := d.b[:n:n]
-	d.b = d.b[n:]
-	return b
 }
 
-func (d *decoder) text() []byte {
-	n := d.uint(maxPlain)
-	if n == 0 {
-		return nil
+// bytes are as many as b has.
+func (w *wire) bytes(b []byte) {
+	switch {
+	case !w.reading:
+		w.b = append(w.b, b...)
+	case len(b) > len(w.b):
+		w.fail()
+	default:
+		w.b = w.b[copy(b, w.b):]
 	}
-	return d.bytes(n)
 }
 
-func (d *decoder) identity() tracer.Identity {
-	pid := d.uint(1<<32 - 1)
-	return tracer.Identity{PID: uint32(pid), Start: d.uint(^uint64(0))}
-}
-
-func (d *decoder) address(a *netip.AddrPort) {
-	if b := d.text(); b != nil && a.UnmarshalBinary(b) != nil {
-		d.bad = true
+// octet is a number in one byte.
+func octet[T ~uint8](w *wire, x *T) {
+	b := [1]byte{byte(*x)}
+	if w.bytes(b[:]); w.reading {
+		*x = T(b[0])
 	}
+}
+
+// bits are one byte, the lowest first.
+func (w *wire) bits(all ...*bool) {
+	var b byte
+	for i, is := range all {
+		if *is {
+			b |= 1 << i
+		}
+	}
+	octet(w, &b)
+	for i, is := range all {
+		if w.reading {
+			*is = b&(1<<i) != 0
+		}
+	}
+}
+
+// text is empty, or what follows its length.
+func text[T ~string | ~[]byte](w *wire, x *T) {
+	n := w.count(uint64(len(*x)), maxPlain)
+	switch {
+	case !w.reading:
+		w.b = append(w.b, *x...)
+	case n > uint64(len(w.b)):
+		w.fail()
+	case n > 0:
+		*x, w.b = T(w.b[:n:n]), w.b[n:]
+	}
+}
+
+// made is what x points to; if it is to be read, it is made first.
+func made[T any](w *wire, x **T) *T {
+	if w.reading {
+		*x = new(T)
+	}
+	return *x
 }

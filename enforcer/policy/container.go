@@ -23,15 +23,9 @@ type Rooms struct {
 }
 
 func (m *Rooms) matches(r Room) bool {
-	glob := func(globs []NameGlob, name string) bool {
-		return len(globs) == 0 || name != "" && slices.ContainsFunc(globs, func(g NameGlob) bool { return g.re.MatchString(name) })
-	}
-	pair := func(globs []PairGlob, pairs []string) bool {
-		return len(globs) == 0 || slices.ContainsFunc(globs, func(g PairGlob) bool { return slices.ContainsFunc(pairs, g.re.MatchString) })
-	}
-	return (len(m.Runtime) == 0 || slices.Contains(m.Runtime, r.Runtime)) && glob(m.Container, r.Container) &&
-		glob(m.Image, r.Image) && glob(m.Pod, r.Pod) && glob(m.Namespace, r.Namespace) &&
-		pair(m.Env, r.Env) && pair(m.Label, r.Labels)
+	return (len(m.Runtime) == 0 || slices.Contains(m.Runtime, r.Runtime)) && anyOf(m.Container, r.Container) &&
+		anyOf(m.Image, r.Image) && anyOf(m.Pod, r.Pod) && anyOf(m.Namespace, r.Namespace) &&
+		anyOf(m.Env, r.Env...) && anyOf(m.Label, r.Labels...)
 }
 
 // Container is a rule for containers, or for the commands that are put into running ones: docker exec, kubectl exec.
@@ -47,8 +41,6 @@ type Container struct {
 
 	placed
 }
-
-func (r *Container) label() string { return r.Name }
 
 func (r *Container) check() (string, *wrong) {
 	const hint = "the kernel ends what is in a container with its main process; omit the key"
@@ -75,9 +67,14 @@ func (r *Container) Agent() *Agent {
 
 // Container returns the first rule that matches a container, nil if none does.
 func (p *Policy) Container(r Room) *Container {
-	for i := range p.Containers {
-		if c := &p.Containers[i]; c.Match.matches(r) {
-			return c
+	return first(p.Containers, func(c *Container) bool { return c.Match.matches(r) })
+}
+
+// first returns the first rule of a list that is wanted, nil if none is.
+func first[T any](rules []T, wanted func(*T) bool) *T {
+	for i := range rules {
+		if wanted(&rules[i]) {
+			return &rules[i]
 		}
 	}
 	return nil
@@ -102,18 +99,11 @@ const (
 // Opener returns the rule of that name that opens sessions, nil if there is none; list is AgentRule
 // or ContainerRule. A rule for containers is returned with the keys that agent rules have too.
 func (p *Policy) Opener(list uint32, name string) *Agent {
-	if list == ContainerRule {
-		for i := range p.Containers {
-			if p.Containers[i].Name == name {
-				return p.Containers[i].Agent()
-			}
-		}
-		return nil
+	if list != ContainerRule {
+		return first(p.Agents, func(r *Agent) bool { return r.Name == name })
 	}
-	for i := range p.Agents {
-		if p.Agents[i].Name == name {
-			return &p.Agents[i]
-		}
+	if r := first(p.Containers, func(r *Container) bool { return r.Name == name }); r != nil {
+		return r.Agent()
 	}
 	return nil
 }

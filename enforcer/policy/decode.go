@@ -95,23 +95,12 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag(
 
 // kind is what a node is, for people.
 func kind(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	}
-	switch n.ShortTag() {
-	case "!!null":
-		return "nothing"
-	case "!!bool":
-		return "a boolean"
-	case "!!int", "!!float":
-		return "a number"
-	case "!!timestamp":
-		return "a date"
-	}
-	return "text"
+	return cmp.Or(kinds[n.ShortTag()], "text")
+}
+
+var kinds = map[string]string{
+	"!!map": "a mapping", "!!seq": "a list", "!!null": "nothing", "!!bool": "a boolean",
+	"!!int": "a number", "!!float": "a number", "!!timestamp": "a date",
 }
 
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
@@ -288,23 +277,22 @@ func (d *decoder) unique(n *yaml.Node, v, x reflect.Value, path string) *Error {
 		}
 		return nil
 	}
-	r, ok := x.Addr().Interface().(rule)
-	if !ok {
-		return nil
-	}
 	for i := range v.Len() {
-		other := v.Index(i).Addr().Interface().(rule)
-		if other.label() != r.label() {
+		other, ok := v.Index(i).Addr().Interface().(rule)
+		if !ok || label(v.Index(i)) != label(x) {
 			continue
 		}
 		hint := "it is built in; choose another name"
 		if from := *other.place(); from != "" {
 			hint = fmt.Sprintf("first in line %d", d.policy.lines[from])
 		}
-		return at(valueOf(n, "name"), fmt.Sprintf("%s: two rules have the name %q", path, r.label()), hint)
+		return at(valueOf(n, "name"), fmt.Sprintf("%s: two rules have the name %q", path, label(x)), hint)
 	}
 	return nil
 }
+
+// label is the name of a rule.
+func label(rule reflect.Value) string { return rule.FieldByName("Name").String() }
 
 // valueOf finds a key of a mapping that was read.
 func valueOf(n *yaml.Node, key string) *yaml.Node {

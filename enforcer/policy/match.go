@@ -54,13 +54,7 @@ func (m *Match) matches(f *Facts, exempts bool) bool {
 	if f == nil {
 		return false
 	}
-	glob := func(globs []Glob, path string) bool {
-		return len(globs) == 0 || path != "" && slices.ContainsFunc(globs, func(g Glob) bool { return g.re.MatchString(path) })
-	}
-	if len(m.Comm) > 0 && !slices.Contains(m.Comm, f.Comm) || !glob(m.Exe, f.Exe) || !glob(m.Cgroup, f.Cgroup) {
-		return false
-	}
-	if len(m.Argv) > 0 && !slices.ContainsFunc(m.Argv, func(p Pattern) bool { return slices.ContainsFunc(f.Argv, p.re.MatchString) }) {
+	if len(m.Comm) > 0 && !slices.Contains(m.Comm, f.Comm) || !anyOf(m.Exe, f.Exe) || !anyOf(m.Cgroup, f.Cgroup) || !anyOf(m.Argv, f.Argv...) {
 		return false
 	}
 	if len(m.UID) > 0 && !slices.ContainsFunc(m.UID, f.is) {
@@ -70,6 +64,14 @@ func (m *Match) matches(f *Facts, exempts bool) bool {
 		return false
 	}
 	return len(m.Exe) == 0 || f.runs(exempts) // last: the kernel may have to look at all processes
+}
+
+// anyOf reports whether a rule has no patterns for a fact, or one of them matches one of its texts. An empty
+// text is unknown.
+func anyOf[P interface{ matches(string) bool }](patterns []P, texts ...string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(texts, func(text string) bool {
+		return text != "" && slices.ContainsFunc(patterns, func(p P) bool { return p.matches(text) })
+	})
 }
 
 // is reports whether the process runs as user, a name or a number.

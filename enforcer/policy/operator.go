@@ -1,7 +1,5 @@
 package policy
 
-import "slices"
-
 // Operator says what the holder of a key may order in commands that are signed with it.
 type Operator struct {
 	Name       string     `key:"name" form:"text" need:"1" doc:"as in the operators file, such as alice@example.org"`
@@ -13,10 +11,7 @@ type Operator struct {
 	placed
 }
 
-func (r *Operator) label() string { return r.Name }
-
 // Names reports whether the rights are about a session of that name, which may be empty.
 func (r *Operator) Names(session string) bool {
-	named := func(g NameGlob) bool { return session != "" && g.re.MatchString(session) }
-	return len(r.Sessions) == 0 || slices.ContainsFunc(r.Sessions, named)
+	return anyOf(r.Sessions, session)
 }

@@ -17,7 +17,6 @@ type Match struct {
 
 // rule is an item of a list that has a name of its own.
 type rule interface {
-	label() string
 	place() *string // its path in the file, empty: built in
 }
 
@@ -41,8 +40,6 @@ type Protection struct {
 	placed
 }
 
-func (r *Protection) label() string { return r.Name }
-
 // Agent is a rule for processes that open a session of their own.
 type Agent struct {
 	Name         string   `key:"name" form:"name" need:"1" doc:"unique in the list"`
@@ -58,8 +55,6 @@ type Agent struct {
 
 	placed
 }
-
-func (r *Agent) label() string { return r.Name }
 
 func (r *Agent) check() (string, *wrong) {
 	if len(r.Match.Comm) == 0 {
@@ -81,8 +76,6 @@ type Keeping struct {
 	placed
 }
 
-func (r *Keeping) label() string { return r.Name }
-
 func (r *Keeping) check() (string, *wrong) { return r.Match.needsExe() }
 
 // Shared is a rule for servers that several sessions use.
@@ -93,8 +86,6 @@ type Shared struct {
 
 	placed
 }
-
-func (r *Shared) label() string { return r.Name }
 
 func (r *Shared) check() (string, *wrong) { return r.Match.needsExe() }
 
@@ -121,58 +112,38 @@ type Terms struct {
 // Terms returns those of an agent's sessions: what the rule sets, else the defaults.
 func (p *Policy) Terms(r *Agent) Terms {
 	d := &p.Defaults
-	given := func(key string) bool { return p.lines[join(r.from, key)] > 0 }
-	t := Terms{
-		Grace: d.Grace.Std(), MaxLifetime: d.MaxLifetime.Std(), MaxProcesses: uint32(d.MaxProcesses),
-		MaxRSS: uint64(d.MaxRSS), Idle: d.Idle.Std(), Report: r.OnRootExit == "report",
-		Guarded: cmp.Or(r.Signals, p.Signals) == "session",
+	return Terms{
+		Grace:        given(p, r, "grace", r.Grace, d.Grace).Std(),
+		MaxLifetime:  given(p, r, "max_lifetime", r.MaxLifetime, d.MaxLifetime).Std(),
+		MaxProcesses: uint32(given(p, r, "max_processes", r.MaxProcesses, d.MaxProcesses)),
+		MaxRSS:       uint64(given(p, r, "max_rss", r.MaxRSS, d.MaxRSS)),
+		Idle:         given(p, r, "idle", r.Idle, d.Idle).Std(),
+		Report:       r.OnRootExit == "report",
+		Guarded:      cmp.Or(r.Signals, p.Signals) == "session",
 	}
-	if given("grace") {
-		t.Grace = r.Grace.Std()
+}
+
+// given is the value of a key if the rule has it, else the default.
+func given[T any](p *Policy, r *Agent, key string, own, otherwise T) T {
+	if p.lines[join(r.from, key)] > 0 {
+		return own
 	}
-	if given("max_lifetime") {
-		t.MaxLifetime = r.MaxLifetime.Std()
-	}
-	if given("max_processes") {
-		t.MaxProcesses = uint32(r.MaxProcesses)
-	}
-	if given("max_rss") {
-		t.MaxRSS = uint64(r.MaxRSS)
-	}
-	if given("idle") {
-		t.Idle = r.Idle.Std()
-	}
-	return t
+	return otherwise
 }
 
 // Agent returns the first enabled rule that matches, nil if none does.
 func (p *Policy) Agent(f *Facts) *Agent {
-	for i := range p.Agents {
-		if r := &p.Agents[i]; r.Enabled && r.Match.matches(f, false) {
-			return r
-		}
-	}
-	return nil
+	return first(p.Agents, func(r *Agent) bool { return r.Enabled && r.Match.matches(f, false) })
 }
 
 // Keeps returns the first keep rule that matches and is not void, nil if none does.
 func (p *Policy) Keeps(f *Facts, now time.Time) *Keeping {
-	for i := range p.Keep {
-		if r := &p.Keep[i]; now.Before(r.Until.Time()) && r.Match.matches(f, true) {
-			return r
-		}
-	}
-	return nil
+	return first(p.Keep, func(r *Keeping) bool { return now.Before(r.Until.Time()) && r.Match.matches(f, true) })
 }
 
 // SharedServer returns the first rule for shared servers that matches, nil if none does.
 func (p *Policy) SharedServer(f *Facts) *Shared {
-	for i := range p.Brokers.Shared {
-		if r := &p.Brokers.Shared[i]; r.Match.matches(f, true) {
-			return r
-		}
-	}
-	return nil
+	return first(p.Brokers.Shared, func(r *Shared) bool { return r.Match.matches(f, true) })
 }
 
 // Lasts reports whether the server outlives every session.
@@ -180,13 +151,8 @@ func (r *Shared) Lasts() bool { return r.End == "never" }
 
 // SharedNamed returns the rule for shared servers of that name, nil if there is none.
 func (p *Policy) SharedNamed(name string) *Shared {
-	for i := range p.Brokers.Shared {
-		if p.Brokers.Shared[i].Name == name {
-			return &p.Brokers.Shared[i]
-		}
-	}
-	return nil
+	return first(p.Brokers.Shared, func(r *Shared) bool { return r.Name == name })
 }
 
 // Origin is FILE:LINE of a rule, or BuiltIn.
-func (p *Policy) Origin(r interface{ place() *string }) string { return p.origin(*r.place()) }
+func (p *Policy) Origin(r rule) string { return p.origin(*r.place()) }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -15,10 +16,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 	wrongKind := func(want, hint string) *Error {
 		return at(n, fmt.Sprintf("%s: must be %s, not %s", path, want, kind(n)), hint)
 	}
-	words := strings.Split(tag.Get("one"), "|")
-	if words[0] == "" {
-		words = nil
-	}
+	words := strings.FieldsFunc(tag.Get("one"), func(r rune) bool { return r == '|' })
 	if n.Kind != yaml.ScalarNode || isNull(n) {
 		return wrongKind(wanted(v, words), "")
 	}
@@ -73,31 +71,22 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect
 
 // wanted says what a field holds.
 func wanted(v reflect.Value, words []string) string {
-	switch v.Interface().(type) {
-	case Duration:
-		return "a duration"
-	case Size:
-		return "a size"
-	case Pattern:
-		return "an expression"
-	case Glob:
-		return "a path"
-	case NameGlob:
-		return "a name"
-	case PairGlob:
-		return "NAME=VALUE"
-	case Until:
-		return "a date or a time"
-	}
-	switch {
-	case len(words) > 0:
+	if len(words) > 0 {
 		return oneOf(words)
-	case v.Kind() == reflect.Int:
-		return "a whole number"
-	case v.Kind() == reflect.Bool:
-		return "true or false"
 	}
-	return "text"
+	return cmp.Or(wants[v.Type()], "text")
+}
+
+var wants = map[reflect.Type]string{
+	reflect.TypeFor[Duration](): "a duration",
+	reflect.TypeFor[Size]():     "a size",
+	reflect.TypeFor[Pattern]():  "an expression",
+	reflect.TypeFor[Glob]():     "a path",
+	reflect.TypeFor[NameGlob](): "a name",
+	reflect.TypeFor[PairGlob](): "NAME=VALUE",
+	reflect.TypeFor[Until]():    "a date or a time",
+	reflect.TypeFor[int]():      "a whole number",
+	reflect.TypeFor[bool]():     "true or false",
 }
 
 // number is the value that a range is about.

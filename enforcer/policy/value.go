@@ -40,15 +40,7 @@ func (d Duration) String() string {
 	if d == 0 {
 		return "0"
 	}
-	s := time.Duration(d).String()
-	// 10m0s and 2h0m0s are shortened.
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(time.Duration(d).String())
 }
 
 // Std returns d as a time.Duration.
@@ -121,6 +113,8 @@ func (p *Pattern) set(text string) *wrong {
 }
 
 func (p Pattern) String() string { return p.re.String() }
+
+func (p Pattern) matches(text string) bool { return p.re.MatchString(text) }
 
 // Glob is a pattern for absolute paths: * and ? stop at a slash, ** does not,
 // [a-z] and [!a-z] are sets.
@@ -229,6 +223,8 @@ func mustGlob(text string) (g Glob) {
 }
 
 func (g Glob) String() string { return g.text }
+
+func (g Glob) matches(text string) bool { return g.re.MatchString(text) }
 
 // Until is the end of a day, or a moment.
 type Until struct {

@@ -36,12 +36,11 @@ func (p *Policy) values(v reflect.Value, path string, all []Value) []Value {
 			all = p.values(item, key, all)
 		case item.Kind() == reflect.Slice && f.Tag.Get("one") == "":
 			for i := range item.Len() {
-				if r, ok := item.Index(i).Addr().Interface().(rule); ok {
-					all = append(all, Value{join(key, r.label()), document(item.Index(i)), p.origin(*r.place())})
-					continue
+				x, name, at := item.Index(i), strconv.Itoa(i), fmt.Sprintf("%s[%d]", key, i)
+				if r, ok := x.Addr().Interface().(rule); ok {
+					name, at = label(x), *r.place()
 				}
-				at := fmt.Sprintf("%s[%d]", key, i)
-				all = append(all, Value{join(key, strconv.Itoa(i)), document(item.Index(i)), p.origin(at)})
+				all = append(all, Value{join(key, name), document(x), p.origin(at)})
 			}
 		default:
 			all = append(all, Value{key, document(item), p.origin(key)})
@@ -88,12 +87,9 @@ func document(v reflect.Value) any {
 // RestartNeeded names the keys that are read only at a start and in which p differs
 // from the policy that the daemon was started with.
 func (p *Policy) RestartNeeded(started *Policy) (keys []string) {
-	before := map[string]any{}
-	for _, v := range started.values(reflect.ValueOf(&started.Daemon).Elem(), "daemon", nil) {
-		before[v.Key] = v.Value
-	}
-	for _, v := range p.values(reflect.ValueOf(&p.Daemon).Elem(), "daemon", nil) {
-		if before[v.Key] != v.Value {
+	before := started.values(reflect.ValueOf(&started.Daemon).Elem(), "daemon", nil)
+	for i, v := range p.values(reflect.ValueOf(&p.Daemon).Elem(), "daemon", nil) { // it has no list
+		if before[i].Value != v.Value {
 			keys = append(keys, v.Key)
 		}
 	}

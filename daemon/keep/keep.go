@@ -123,12 +123,9 @@ func (k *Keeper) room(uid uint32) error {
 func (k *Keeper) former(id tracer.Identity, live bool, c access.Caller) (info tracer.SessionInfo, err error) {
 	e, lerr := k.Kernel.Lookup(id.PID)
 	member := live && lerr == nil && e.Identity == id && e.Session != 0
-	info, err = registry.Ask(k.Registry, func(v registry.View) (info tracer.SessionInfo) {
-		if x := v.Ask(e.Session); member && x != nil {
-			info = x.Info()
-		}
-		return info
-	})
+	if member {
+		info, err = registry.Ask(k.Registry, func(v registry.View) tracer.SessionInfo { return v.Ask(e.Session).Info() })
+	}
 	d := access.Decide(c, access.Keep, access.Scope{UID: c.UID})
 	if info.ID != 0 && (d.Allow || c.Signed != nil) {
 		d = k.Find.DecideChain(c, access.Keep, info.ID) // the kept session will be nested in none of these

@@ -27,15 +27,11 @@ func (f *Finder) Enrich(c access.Caller, ps ...*api.Process) {
 			continue
 		}
 		pid := uint32(p.PID)
-		stat, err := f.o.Proc.Stat(pid)
+		stat, st, err := f.read(pid)
 		if p.State == api.StateZombie && !waits(stat.State, err) {
 			p.State = api.StateExited
 			continue
 		}
-		if err != nil {
-			continue
-		}
-		st, err := f.o.Proc.Status(pid)
 		if err != nil {
 			continue
 		}

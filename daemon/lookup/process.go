@@ -115,17 +115,9 @@ func (f *Finder) member(id tracer.Identity, c access.Caller) (p *api.Process, sc
 
 // outsider is a live process in no session.
 func (f *Finder) outsider(id tracer.Identity) (*api.Process, uint32, error) {
-	gone := api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
-	st, err := f.o.Proc.Status(id.PID)
-	if err != nil {
-		return nil, 0, gone
-	}
-	stat, err := f.o.Proc.Stat(id.PID)
-	if err != nil {
-		return nil, 0, gone
-	}
-	if now, err := f.o.Kernel.Identify(id.PID); err != nil || now != id {
-		return nil, 0, gone
+	stat, st, err := f.read(id.PID)
+	if now, other := f.o.Kernel.Identify(id.PID); err != nil || other != nil || now != id {
+		return nil, 0, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d: no such process", id.PID), "")
 	}
 	uid := st.UIDs[1]
 	p := &api.Process{Ref: document.Ref(id), Comm: st.Name, State: api.StateLive, UID: new(int(uid)), Started: f.o.Clock.Wall(id.Start)}

@@ -17,6 +17,14 @@ import (
 // isGone reports whether procfs no longer has a process.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
+// read reads what procfs shows of a process.
+func (f *Finder) read(pid uint32) (stat procfs.Stat, st procfs.Status, err error) {
+	if stat, err = f.o.Proc.Stat(pid); err == nil {
+		st, err = f.o.Proc.Status(pid)
+	}
+	return stat, st, err
+}
+
 // Running is a process that is not a zombie, as procfs shows it.
 type Running struct {
 	ID     tracer.Identity
@@ -49,11 +57,7 @@ func (f *Finder) Running(ref api.Ref) (p Running, err error) {
 	case ref.StartNS != 0 && uint64(ref.StartNS) != p.ID.Start:
 		return p, OtherProcess(ref)
 	}
-	stat, err := f.o.Proc.Stat(pid)
-	var st procfs.Status
-	if err == nil {
-		st, err = f.o.Proc.Status(pid)
-	}
+	stat, st, err := f.read(pid)
 	if isGone(err) {
 		return p, api.NewError(api.CodeNotFound, fmt.Sprintf("pid %d has exited", pid), "")
 	}

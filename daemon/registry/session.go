@@ -72,8 +72,13 @@ type usage struct {
 // ID is the kernel's name of the session.
 func (s *Session) ID() tracer.SessionID { return s.info.ID }
 
-// Info is the kernel's record as last reported; the counts may be old.
-func (s *Session) Info() tracer.SessionInfo { return s.info }
+// Info is the kernel's record as last reported; the counts may be old. Of no session it is empty.
+func (s *Session) Info() (info tracer.SessionInfo) {
+	if s != nil {
+		info = s.info
+	}
+	return info
+}
 
 // SetTimeout sets how long its owner lets its root run.
 func (s *Session) SetTimeout(d time.Duration) { s.timeout = d }

@@ -202,7 +202,7 @@ func (r *Reader) unixSockets(ctx context.Context, path string, held *Held) map[u
 		if err != nil {
 			return
 		}
-		if err := n.table(ctx, p.dir, "net/unix", "unix", netns, false); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := n.table(ctx, p, "unix", netns, false); err != nil && !errors.Is(err, unix.ENOENT) {
 			held.unknown("unix sockets: %v", err)
 		}
 	})

@@ -4,9 +4,6 @@ package resources
 
 import (
 	"context"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/lineage-ebpf/lineage/lineage/memory"
@@ -119,17 +116,11 @@ func (r *Reader) networksOf(ctx context.Context, ports []Port) (now map[uint64]n
 // held, with the holder if it is known. A lock file is closed with its holders; whether
 // it still exists is not checked.
 func (r *Reader) Released(ctx context.Context, locks []Lock) (released, held []Lock, unknown []string) {
-	f, err := os.Open(filepath.Join(r.Root, "locks"))
-	if err != nil {
-		return nil, nil, []string{"locks: " + err.Error()}
-	}
-	defer f.Close()
 	now := make(map[string]bool)
-	err = lines(&io.LimitedReader{R: f, N: maxTable}, func(line string) error {
-		if e, err := parseLock(line); err == nil && !e.waiting {
+	err := r.locks(func(e lockEntry, err error) {
+		if err == nil && !e.waiting {
 			now[e.key()] = true
 		}
-		return nil
 	})
 	if err != nil {
 		return nil, nil, []string{"locks: " + err.Error()}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -218,9 +217,7 @@ func (c *collection) process(ctx context.Context, id tracer.Identity, left *int)
 	err = c.reader.descriptors(ctx, p, left, func(d *descriptor) error {
 		if inode, ok := socketInode(d.link); ok {
 			sockets++
-			if holders := c.sockets[inode]; len(holders) == 0 || holders[len(holders)-1] != id {
-				c.sockets[inode] = append(holders, id)
-			}
+			c.sockets[inode] = []tracer.Identity{id}
 			return nil
 		}
 		if err := c.file(d, id); err != nil {
@@ -323,7 +320,7 @@ func (r *Reader) networkOf(ctx context.Context, netns uint64, ids []tracer.Ident
 		if err == nil {
 			return n, nil
 		}
-		if !gone(err) {
+		if !gone(err) && !errors.Is(err, errOtherSpace) {
 			failed = err
 		}
 	}
@@ -331,19 +328,12 @@ func (r *Reader) networkOf(ctx context.Context, netns uint64, ids []tracer.Ident
 }
 
 func (r *Reader) networkBy(ctx context.Context, netns uint64, id tracer.Identity) (n network, err error) {
-	p, err := r.openAs(id)
+	p, err := r.openIn(netns, id)
 	if err != nil {
 		return n, err
 	}
 	defer p.close()
-	now, err := p.namespace("net")
-	if err == nil && now != netns {
-		err = fmt.Errorf("network namespace %d: %w", netns, errOther) // the process changed its namespace
-	}
-	if err == nil {
-		n, err = p.network(ctx, netns, false)
-	}
-	if p.left(err) {
+	if n, err = p.network(ctx, netns, false); p.left(err) {
 		err = errOther
 	}
 	return n, err
@@ -365,17 +355,10 @@ func (c *collection) listen(n network) {
 // waiters reads /proc/locks: which processes wait for which lock, and whether there are
 // any locks.
 func (r *Reader) waiters() (waiting map[string][]int, any bool, err error) {
-	f, err := os.Open(filepath.Join(r.Root, "locks"))
-	if err != nil {
-		return nil, false, err
-	}
-	defer f.Close()
 	waiting = make(map[string][]int)
 	blocker := ""
-	limited := &io.LimitedReader{R: f, N: maxTable}
-	err = lines(limited, func(line string) error {
+	err = r.locks(func(e lockEntry, err error) {
 		any = true
-		e, err := parseLock(line)
 		switch {
 		case err != nil:
 			blocker = ""
@@ -384,10 +367,16 @@ func (r *Reader) waiters() (waiting map[string][]int, any bool, err error) {
 		case blocker != "" && e.pid > 0 && len(waiting[blocker]) < maxWaiting:
 			waiting[blocker] = append(waiting[blocker], e.pid)
 		}
-		return nil
 	})
-	if err == nil && limited.N == 0 {
-		err = errMany
-	}
 	return waiting, any, err
+}
+
+// locks calls each for the lines of /proc/locks.
+func (r *Reader) locks(each func(lockEntry, error)) error {
+	f, err := os.Open(filepath.Join(r.Root, "locks"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return lines(f, func(line string) error { each(parseLock(line)); return nil })
 }

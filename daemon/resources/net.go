@@ -3,7 +3,6 @@
 package resources
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -73,12 +72,12 @@ type network struct {
 
 var protocols = []string{"tcp", "tcp6", "udp", "udp6", "unix"}
 
-// readNetwork reads the tables under net, a directory of procfs. Without waits it
+// network reads the tables of the process's network namespace. Without waits it
 // stops where the listeners do, which come first.
-func readNetwork(ctx context.Context, dir int, net string, netns uint64, waits bool) (network, error) {
+func (p *process) network(ctx context.Context, netns uint64, waits bool) (network, error) {
 	n := network{listeners: make(map[uint64]listener), waits: make(map[uint16]int)}
 	for _, proto := range protocols {
-		if err := n.table(ctx, dir, net+"/"+proto, proto, netns, waits); err != nil {
+		if err := n.table(ctx, p, proto, netns, waits); err != nil {
 			// This host has no IPv6, or no unix sockets.
 			if errors.Is(err, unix.ENOENT) && proto != "tcp" {
 				continue
@@ -89,39 +88,44 @@ func readNetwork(ctx context.Context, dir int, net string, netns uint64, waits b
 	return n, nil
 }
 
-func (n *network) table(ctx context.Context, dir int, name, proto string, netns uint64, waits bool) error {
-	f, err := openAt(dir, name, 0)
+func (n *network) table(ctx context.Context, p *process, proto string, netns uint64, waits bool) error {
+	header := true
+	err := p.table(ctx, proto, func(line string) error {
+		if header {
+			header = false
+			return nil
+		}
+		if proto == "unix" {
+			if path, inode, ok := parseUnix(line); ok {
+				n.listeners[inode] = listener{proto: proto, path: path, netns: netns}
+			}
+			return nil
+		}
+		sk, err := parseSocket(line)
+		if err == nil && !n.add(sk, proto, netns) && !waits && strings.HasPrefix(proto, "tcp") {
+			err = io.EOF
+		}
+		return err
+	})
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// table calls each for every line of a table of the process's network namespace.
+func (p *process) table(ctx context.Context, proto string, each func(line string) error) error {
+	f, err := p.file("net/" + proto)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	s := bufio.NewScanner(&io.LimitedReader{R: f, N: maxTable})
-	read := 0
-	for first := true; s.Scan(); first = false {
-		if read += len(s.Bytes()) + 1; read >= maxTable {
-			return errMany
-		}
+	return lines(f, func(line string) error {
 		if ctx.Err() != nil {
 			return errTime
 		}
-		if first {
-			continue // the header
-		}
-		if proto == "unix" {
-			if path, inode, ok := parseUnix(s.Text()); ok {
-				n.listeners[inode] = listener{proto: proto, path: path, netns: netns}
-			}
-			continue
-		}
-		sk, err := parseSocket(s.Text())
-		if err != nil {
-			return err
-		}
-		if !n.add(sk, proto, netns) && !waits && strings.HasPrefix(proto, "tcp") {
-			break
-		}
-	}
-	return s.Err()
+		return each(line)
+	})
 }
 
 // add notes a socket and reports whether it listens.
@@ -139,11 +143,6 @@ func (n *network) add(sk socket, proto string, netns uint64) bool {
 		n.waits[sk.local.Port()]++
 	}
 	return sk.state == open
-}
-
-// network reads the tables of the process's network namespace.
-func (p *process) network(ctx context.Context, netns uint64, waits bool) (network, error) {
-	return readNetwork(ctx, p.dir, "net", netns, waits)
 }
 
 // selfAndInit calls each for the reader's own process and for the host's init: a service manager
@@ -173,8 +172,6 @@ func (p *Port) String() string {
 	}
 	return p.Proto + " " + p.Local.String()
 }
-
-var errOtherSpace = errors.New("the process is in another network namespace now")
 
 // connected is the state of a unix socket that has a peer, in /proc/net/unix.
 const connected = "03"
@@ -206,16 +203,11 @@ func (r *Reader) InUse(ctx context.Context, ports []Port) bool {
 
 // usedBy reads the tables of a network namespace through a process that lives in it.
 func (r *Reader) usedBy(ctx context.Context, netns uint64, id tracer.Identity, ports []Port) (used bool, err error) {
-	p, err := r.openAs(id)
+	p, err := r.openIn(netns, id)
 	if err != nil {
 		return false, err
 	}
 	defer p.close()
-	if now, err := p.namespace("net"); err != nil {
-		return false, err
-	} else if now != netns {
-		return false, errOtherSpace
-	}
 	protos := make(map[string]bool)
 	for i := range ports {
 		if ports[i].Netns == netns {
@@ -226,26 +218,11 @@ func (r *Reader) usedBy(ctx context.Context, netns uint64, id tracer.Identity, p
 		}
 	}
 	for proto := range protos {
-		f, err := openAt(p.dir, "net/"+proto, 0)
-		if gone(err) && proto == "tcp6" {
-			continue // this host has no IPv6
-		}
-		if err != nil {
-			return false, err
-		}
-		limited := &io.LimitedReader{R: f, N: maxTable}
-		err = lines(limited, func(line string) error {
-			if ctx.Err() != nil {
-				return errTime
-			}
+		err := p.table(ctx, proto, func(line string) error {
 			used = used || client(line, proto, netns, ports)
 			return nil
 		})
-		f.Close()
-		if err == nil && limited.N == 0 {
-			err = errMany
-		}
-		if used || err != nil {
+		if used || err != nil && !(gone(err) && proto == "tcp6") { // a host may have no IPv6
 			return used, err
 		}
 	}

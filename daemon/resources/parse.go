@@ -29,20 +29,15 @@ type socket struct {
 
 // parseSocket reads such a line, past the header.
 func parseSocket(line string) (socket, error) {
-	f := strings.Fields(line)
-	if len(f) < 10 {
-		return socket{}, fmt.Errorf("socket %q: %w", line, errMalformed)
+	if f := strings.Fields(line); len(f) >= 10 {
+		local, ok := parseAddr(f[1])
+		state, err := strconv.ParseUint(f[3], 16, 8)
+		inode, noInode := strconv.ParseUint(f[9], 10, 64)
+		if ok && err == nil && noInode == nil {
+			return socket{local, uint8(state), inode}, nil
+		}
 	}
-	local, ok := parseAddr(f[1])
-	state, err := strconv.ParseUint(f[3], 16, 8)
-	if !ok || err != nil {
-		return socket{}, fmt.Errorf("socket %q: %w", line, errMalformed)
-	}
-	inode, err := strconv.ParseUint(f[9], 10, 64)
-	if err != nil {
-		return socket{}, fmt.Errorf("socket %q: %w", line, errMalformed)
-	}
-	return socket{local, uint8(state), inode}, nil
+	return socket{}, fmt.Errorf("socket %q: %w", line, errMalformed)
 }
 
 // acceptCon marks a unix socket that listens.
@@ -179,13 +174,17 @@ func parseMount(line string) (id uint64, device string, ok bool) {
 	return id, f[2], err == nil
 }
 
-// lines calls each for every line of r.
-func lines(r io.Reader, each func(string) error) error {
-	s := bufio.NewScanner(r)
+// lines calls each for every line of a file, until it fails. It is an error if the file is longer than maxTable.
+func lines(f io.Reader, each func(string) error) error {
+	limited := &io.LimitedReader{R: f, N: maxTable}
+	s := bufio.NewScanner(limited)
 	for s.Scan() {
 		if err := each(s.Text()); err != nil {
 			return err
 		}
+	}
+	if s.Err() == nil && limited.N == 0 {
+		return errMany
 	}
 	return s.Err()
 }

@@ -31,9 +31,10 @@ const (
 
 var (
 	// errOther: the PID belongs to another process than expected, or to none.
-	errOther = errors.New("another process")
-	errTime  = errors.New("the time for the search was over, try again")
-	errMany  = errors.New("too many descriptors")
+	errOther      = errors.New("another process")
+	errOtherSpace = errors.New("the process is in another network namespace now")
+	errTime       = errors.New("the time for the search was over, try again")
+	errMany       = errors.New("too many descriptors")
 )
 
 // Reader reads procfs. Its methods may be called from any goroutine.
@@ -105,6 +106,25 @@ func (r *Reader) openAs(id tracer.Identity) (*process, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// openIn is openAs for a process that lives in a network namespace.
+func (r *Reader) openIn(netns uint64, id tracer.Identity) (*process, error) {
+	p, err := r.openAs(id)
+	if err != nil {
+		return nil, err
+	}
+	now, err := p.namespace("net")
+	if err == nil && now == netns {
+		return p, nil
+	}
+	if err == nil {
+		err = errOtherSpace
+	} else if p.left(err) {
+		err = errOther
+	}
+	p.close()
+	return nil, err
 }
 
 // identity identifies the process behind the handle: the process that has the PID now,
@@ -256,7 +276,7 @@ func (d *descriptor) info() (fdinfo, error) {
 		return fdinfo{}, err
 	}
 	defer f.Close()
-	return parseInfo(io.LimitReader(f, maxTable))
+	return parseInfo(f)
 }
 
 // descriptors calls each for every open file of p and counts them down from left. One
@@ -271,7 +291,7 @@ func (r *Reader) descriptors(ctx context.Context, p *process, left *int, each fu
 			}
 			return err
 		}
-		err = p.table(ctx, d, t+"/fdinfo", left, each)
+		err = p.descriptors(ctx, d, t+"/fdinfo", left, each)
 		d.Close()
 		if err != nil {
 			return err
@@ -280,7 +300,7 @@ func (r *Reader) descriptors(ctx context.Context, p *process, left *int, each fu
 	return many
 }
 
-func (p *process) table(ctx context.Context, d *os.File, infos string, left *int, each func(*descriptor) error) error {
+func (p *process) descriptors(ctx context.Context, d *os.File, infos string, left *int, each func(*descriptor) error) error {
 	for {
 		names, err := d.Readdirnames(chunk)
 		links, failed := p.links(int(d.Fd()), names...)

@@ -56,9 +56,9 @@ func (s *Steward) arm(p *policy.Policy) {
 	s.o.Rules.armed(err)
 }
 
-// askJudge asks JudgeAgents to judge a session that an exec opened. If its queue is full,
+// Judge has JudgeAgents judge a session that an exec opened. If its queue is full,
 // the next look asks again.
-func (s *Steward) askJudge(info tracer.SessionInfo) {
+func (s *Steward) Judge(info tracer.SessionInfo) {
 	if judged(info) || info.State != tracer.StateActive && !unasked(info) {
 		return
 	}
@@ -126,17 +126,30 @@ func (s *Steward) judgeAgent(id tracer.SessionID, find FindAsker) {
 
 // openFor gives a session the terms of its rule, and reports whether it could.
 func (s *Steward) openFor(p *policy.Policy, info tracer.SessionInfo, list uint32, rule string) bool {
-	if err := s.o.Kernel.SetTerms(info.ID, s.terms(p, list, rule, info.UID)); err != nil {
-		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("limits of the rule's session not set")
-		}
+	if !s.setTerms(p, info, list, rule) {
 		return false
 	}
-	s.reread(info.ID)
 	s.o.Log.Info().Str(logging.KeySession, info.ID.String()).Str(logging.KeyRule, rule).
 		Uint32(logging.KeyPID, info.Root.PID).Msg("session opened by a rule")
 	s.bar(info)
 	return true
+}
+
+// setTerms gives a session the terms of its rule as they are now, and reports whether it could.
+func (s *Steward) setTerms(p *policy.Policy, info tracer.SessionInfo, list uint32, rule string) bool {
+	err := s.o.Kernel.SetTerms(info.ID, s.terms(p, list, rule, info.UID))
+	if err == nil {
+		s.reread(info.ID)
+	}
+	s.failed(err, info.ID, "limits of the rule's session not set")
+	return err == nil
+}
+
+// failed logs what could not be done to a session, unless that is over.
+func (s *Steward) failed(err error, id tracer.SessionID, what string) {
+	if err != nil && !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
+		s.o.Log.Error().Err(err).Str(logging.KeySession, id.String()).Msg(what)
+	}
 }
 
 // bar ends a session that a rule opens while a halt is in force, in either mode of the policy: root has
@@ -162,9 +175,7 @@ func (s *Steward) bar(info tracer.SessionInfo) {
 func (s *Steward) dissolve(info tracer.SessionInfo, facts *policy.Facts) {
 	n, err := s.o.Kernel.Dissolve(info.ID)
 	if err != nil {
-		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("lookalike not released")
-		}
+		s.failed(err, info.ID, "lookalike not released")
 		return
 	}
 	what := "it exited before it could be checked"
@@ -199,7 +210,7 @@ func (s *Steward) Reterm() {
 	s.Arm()
 	due, err := registry.Ask(s.o.Registry, func(v registry.View) (due []tracer.SessionInfo) {
 		for x := range v.Sessions() {
-			if x.Info().Rule != 0 && !x.Closed() && x.Info().State == tracer.StateActive {
+			if x.Info().Rule != 0 && x.Active() {
 				due = append(due, x.Info())
 			}
 		}
@@ -210,18 +221,9 @@ func (s *Steward) Reterm() {
 	}
 	p := s.o.Rules.Policy()
 	for _, info := range due {
-		if r := p.Opener(info.Rule, info.Name); r == nil || !r.Enabled {
-			continue // its rule is gone: its limits stay
+		if r := p.Opener(info.Rule, info.Name); r != nil && r.Enabled { // else its rule is gone: its limits stay
+			s.setTerms(p, info, info.Rule, info.Name)
 		}
-		if err := s.o.Kernel.SetTerms(
-			info.ID,
-			s.terms(p, info.Rule, info.Name, info.UID),
-		); err != nil && !errors.Is(err, tracer.ErrBusy) &&
-			!errors.Is(err, tracer.ErrNotFound) {
-			s.o.Log.Error().Err(err).Str(logging.KeySession, info.ID.String()).Msg("limits of the rule's session not set")
-			continue
-		}
-		s.reread(info.ID)
 	}
 }
 
@@ -297,7 +299,10 @@ func (s *Steward) FindRunning() {
 	for i := range found {
 		t := &found[i]
 		if agents && (looksFor(p, t.Comm.String()) || interpreters.MatchString(procfs.Base(s.o.Proc.Link(t.PID, "exe")))) {
-			s.adoptRunning(p, t)
+			facts := s.RootFacts(t.Identity)
+			if rule := RanAs(p, facts); rule != nil {
+				s.adopt(p, t, facts, policy.AgentRule, rule)
+			}
 		}
 		if shims[t.Parent.PID] {
 			s.adoptMain(p, t)
@@ -308,14 +313,6 @@ func (s *Steward) FindRunning() {
 // looksFor reports whether an enabled rule looks for that comm.
 func looksFor(p *policy.Policy, comm string) bool {
 	return slices.ContainsFunc(p.Agents, func(r policy.Agent) bool { return r.Enabled && slices.Contains(r.Match.Comm, comm) })
-}
-
-// adoptRunning opens a session over a process, if a rule matches it.
-func (s *Steward) adoptRunning(p *policy.Policy, t *tracer.Process) {
-	facts := s.RootFacts(t.Identity)
-	if rule := RanAs(p, facts); rule != nil {
-		s.adopt(p, t, facts, policy.AgentRule, rule)
-	}
 }
 
 // adoptMain opens a session over the main process of a container that runs, if a rule wants that.

@@ -124,12 +124,7 @@ func ruleFor(p *policy.Policy, in container.Found) *policy.Container {
 // workFor makes the session one that holds the work of another session, whose member asked for the command.
 func (j joined) workFor(p *policy.Policy, asker tracer.SessionID, in *lineage.Container) {
 	// The kernel may have forgotten it: then the command is to end at once.
-	of, err := registry.Ask(j.by.o.Registry, func(v registry.View) (of tracer.SessionInfo) {
-		if x := v.Session(asker); x != nil {
-			of = x.Info()
-		}
-		return of
-	})
+	of, err := registry.Ask(j.by.o.Registry, func(v registry.View) tracer.SessionInfo { return v.Session(asker).Info() })
 	if err != nil || of.ID == 0 || !slices.Contains(p.Brokers.Adopt, tracer.SourceContainer.String()) {
 		j.letGo("no rule wants it")
 		return
@@ -241,9 +236,7 @@ var errExiting = errors.New("the process exits")
 // letGo dissolves the session. There may be many, such as health checks: it is only counted.
 func (j joined) letGo(why string) bool {
 	if _, err := j.by.o.Kernel.Dissolve(j.info.ID); err != nil {
-		if !errors.Is(err, tracer.ErrBusy) && !errors.Is(err, tracer.ErrNotFound) {
-			j.by.o.Log.Error().Err(err).Str(logging.KeySession, j.info.ID.String()).Msg("process in a container not released")
-		}
+		j.by.failed(err, j.info.ID, "process in a container not released")
 		return false
 	}
 	j.by.o.Log.Debug().Str(logging.KeySession, j.info.ID.String()).Uint32(logging.KeyPID, j.info.Root.PID).

@@ -38,7 +38,7 @@ type Policy struct {
 	redact  func(argv []string) []string // by current
 	loaded  time.Time
 	refused string          // why the current file was refused
-	unarmed string          // why the kernel does not look for agents
+	unarmed error           // why the kernel does not look for agents
 	keeps   map[string]bool // keep rules that have matched, by name
 }
 
@@ -46,7 +46,7 @@ type Policy struct {
 // so it must exist. An invalid file is refused: the user that starts the daemon can
 // read why, and it would otherwise run with rules other than those that were written.
 func Load(path string, must bool, c registry.Clock) (*Policy, error) {
-	r := &Policy{path: path, must: must, clock: c}
+	r := &Policy{path: path, must: must, clock: c, keeps: make(map[string]bool)}
 	p, err := r.read()
 	if err != nil {
 		return nil, err
@@ -169,32 +169,14 @@ func (r *Policy) MayEnd(uid uint32) (may, tripped bool) {
 func (r *Policy) armed(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unarmed = ""
-	if err != nil {
-		r.unarmed = err.Error()
-	}
+	r.unarmed = err
 }
 
 // Matched notes that a keep rule has matched.
 func (r *Policy) Matched(keep string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.keeps == nil {
-		r.keeps = make(map[string]bool)
-	}
 	r.keeps[keep] = true
-}
-
-// keepUnmatched names the keep rules that never have matched: misspelt, or not needed.
-func (r *Policy) keepUnmatched() (names []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.current.Keep {
-		if name := r.current.Keep[i].Name; !r.keeps[name] {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // Degraded is what users must know about the rules.
@@ -202,8 +184,8 @@ func (r *Policy) Degraded() (why []string) {
 	r.mu.Lock()
 	refused, unarmed := r.refused, r.unarmed
 	r.mu.Unlock()
-	if unarmed != "" {
-		why = append(why, "agent rules are not in force: "+unarmed)
+	if unarmed != nil {
+		why = append(why, "agent rules are not in force: "+unarmed.Error())
 	}
 	if refused != "" {
 		why = append(why, "policy not applied: "+refused)
@@ -232,10 +214,16 @@ func (r *Policy) BreakerState() (b api.Breaker) {
 func (r *Policy) Document() api.Policy {
 	r.mu.Lock()
 	p, loaded, refused := r.current, r.loaded, r.refused
+	var unmatched []string // keep rules that never have: misspelt, or not needed
+	for i := range p.Keep {
+		if name := p.Keep[i].Name; !r.keeps[name] {
+			unmatched = append(unmatched, name)
+		}
+	}
 	r.mu.Unlock()
 	d := api.Policy{
 		Head: api.NewHead("policy"), File: p.File(), Mode: r.Mode(), Loaded: &loaded, Items: []api.PolicyValue{},
-		Breaker: r.BreakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started), KeepUnmatched: r.keepUnmatched(),
+		Breaker: r.BreakerState(), Refused: refused, NeedsRestart: p.RestartNeeded(r.started), KeepUnmatched: unmatched,
 	}
 	for _, v := range p.Values() {
 		d.Items = append(d.Items, api.PolicyValue{Kind: "policy_value", Key: v.Key, Value: v.Value, Origin: v.Origin})

@@ -85,9 +85,6 @@ func (s *Steward) Arm() {
 // WantJoins has the kernel look for commands in containers although no rule wants them, or no longer.
 func (s *Steward) WantJoins(on bool) { s.joins.set(s.o.Kernel, func(j *joins) { j.wanted = on }) }
 
-// Judge judges a session that an exec opened now, if it was not.
-func (s *Steward) Judge(info tracer.SessionInfo) { s.askJudge(info) }
-
 // Release dissolves a session whose root was put into a container.
 func (s *Steward) Release(info tracer.SessionInfo, why string) { joined{s, info}.letGo(why) }
 
@@ -147,12 +144,12 @@ func (s *Steward) Hooks() *registry.Hooks {
 		Execed: s.execed,
 		RootDied: func(v registry.View, x *registry.Session) {
 			s.spareLeftovers(v, x)
-			s.askJudge(x.Info()) // one that a brief command has left is not judged yet
+			s.Judge(x.Info()) // one that a brief command has left is not judged yet
 		},
-		Opened: func(_ registry.View, x *registry.Session) { s.askJudge(x.Info()) },
+		Opened: func(_ registry.View, x *registry.Session) { s.Judge(x.Info()) },
 		Concluding: func(_ registry.View, x *registry.Session, _ *api.Report) (wait bool) {
 			if wait = unasked(x.Info()); wait {
-				s.askJudge(x.Info())
+				s.Judge(x.Info())
 			}
 			return wait
 		},
@@ -183,7 +180,7 @@ func (s *Steward) execed(v registry.View, x *registry.Session, ev *tracer.Event)
 // over a limit.
 func (s *Steward) sampled(v registry.View, _ *registry.Look) (after func()) {
 	for x := range v.Sessions() {
-		s.askJudge(x.Info())
+		s.Judge(x.Info())
 	}
 	over := s.overBudget(v, s.o.Rules.Policy())
 	return func() {

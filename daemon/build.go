@@ -67,8 +67,8 @@ func (h Host) build(p parts, o Options) *Service {
 		Ground: ground, Command: o.Canary, Every: r.Started().Daemon.SelfCheck.Std(), Self: p.self,
 	})
 	s.Ring = recent.New(h.Clock.Boottime()/1000, recent.Size)
-	s.Recorder = history.New(reg, s.Ring, p.journal, p.bootID, h.Clock, r.Redact, log)
-	archive := history.NewArchive(s.Recorder, s.Access, k)
+	s.Recorder = history.New(history.Options{Ground: ground, Ring: s.Ring, Journal: p.journal, Boot: p.bootID, Redact: r.Redact})
+	archive := history.NewArchive(s.Recorder, s.Access)
 	find := lookup.New(lookup.Options{Ground: ground, Access: s.Access, Containers: containers})
 	lines := stream.Lines{
 		Heartbeat: h.Limits.Heartbeat, Stopping: s.stopping, Clock: h.Clock, Tally: &stream.Tally{}, Log: log,

@@ -27,7 +27,7 @@ func (s *Service) begin() error {
 		cancel()
 		<-s.Registry.Done()
 	}
-	err := s.Recorder.Remember(s.parts.kernel, s.parts.audit.Receipts)
+	err := s.Recorder.Remember(s.parts.audit.Receipts)
 	s.parts.audit.Receipts = nil // they may be large
 	if err != nil {
 		s.EndRegistry()

@@ -45,7 +45,7 @@ func newHost(t *testing.T, policy string) *host {
 	h.write(policy)
 	p, err := rules.Load(h.file, true, h.Clock)
 	require.NoError(t, err)
-	ground := registry.Ground{Registry: h.R, Kernel: h.K, Proc: h.Proc, Clock: h.Clock, Log: h.Log}
+	ground := h.Ground()
 	ruled := rules.Options{Ground: ground, Rules: p, Enforcer: h.Enforcer, Audit: func(audit.Record) {}}
 	steward := rules.New(ruled)
 	h.Attribution = New(Options{

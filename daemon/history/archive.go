@@ -23,21 +23,18 @@ import (
 type Archive struct {
 	r      *Recorder // with the registry, for what the history does not have yet
 	access *access.Access
-	kernel document.Kernel
 }
 
 // NewArchive answers from what the recorder writes.
-func NewArchive(r *Recorder, a *access.Access, k document.Kernel) *Archive {
-	return &Archive{r, a, k}
-}
+func NewArchive(r *Recorder, a *access.Access) *Archive { return &Archive{r, a} }
 
 // Journal is the file, for readers of its events.
-func (a *Archive) Journal() Store { return a.r.journal }
+func (a *Archive) Journal() Store { return a.r.Journal }
 
 // unread reports whether err means that the history could not be read, and logs it; the status says why.
 func (a *Archive) unread(err error) bool {
 	if err != nil {
-		a.r.log.Error().Err(err).Msg("history not read")
+		a.r.Log.Error().Err(err).Msg("history not read")
 	}
 	return err != nil
 }
@@ -56,7 +53,7 @@ func (a *Archive) Has(v registry.View, s *registry.Session) bool {
 
 // Session is an ended session of this boot that c may read; nil if the history cannot be read, or has removed it.
 func (a *Archive) Session(ctx context.Context, id tracer.SessionID, c access.Caller) *Past {
-	row, err := a.r.journal.Session(ctx, a.r.boot, id)
+	row, err := a.r.Journal.Session(ctx, a.r.Boot, id)
 	if a.unread(err) || row == nil || row.Ended.IsZero() {
 		return nil
 	}
@@ -73,7 +70,7 @@ func (a *Archive) Find(ctx context.Context, word string, c access.Caller, v acce
 	if !api.IsSessionWord(word) {
 		return nil, missing
 	}
-	rows, err := a.r.journal.Find(ctx, word)
+	rows, err := a.r.Journal.Find(ctx, word)
 	if a.unread(err) {
 		return nil, missing
 	}
@@ -112,7 +109,7 @@ func decodePast(row *journal.Session, c access.Caller) (*Past, error) {
 // it is not in its own chain: another session may have its id now.
 func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope {
 	scope := access.Scope{UID: row.UID, Name: row.Name}
-	if row.Boot == a.r.boot {
+	if row.Boot == a.r.Boot {
 		scope.Chain, _ = a.Line(ctx, row) // what is known of it
 		scope.Chain[0] = 0
 	}
@@ -123,7 +120,7 @@ func (a *Archive) Scope(ctx context.Context, row *journal.Session) access.Scope 
 func (a *Archive) Line(ctx context.Context, row *journal.Session) (ids []tracer.SessionID, err error) {
 	for ids = []tracer.SessionID{row.ID}; row != nil && row.Parent != 0 && len(ids) < registry.MaxDepth; {
 		ids = append(ids, row.Parent)
-		if row, err = a.r.journal.Session(ctx, row.Boot, row.Parent); err != nil {
+		if row, err = a.r.Journal.Session(ctx, row.Boot, row.Parent); err != nil {
 			return ids, err
 		}
 	}
@@ -157,7 +154,7 @@ func (p *Past) report(c access.Caller) (*api.Report, error) {
 // ReceiptOf is the receipt of a session of a boot, as c may read it; nil: the history does not have the session. It has
 // no verdict before the end of the session is written.
 func (a *Archive) ReceiptOf(ctx context.Context, boot, word string, c access.Caller) (*api.Report, error) {
-	rows, err := a.r.journal.Find(ctx, word)
+	rows, err := a.r.Journal.Find(ctx, word)
 	for i := range rows {
 		switch row := &rows[i]; {
 		case row.Boot != boot || row.Word != word:
@@ -171,12 +168,12 @@ func (a *Archive) ReceiptOf(ctx context.Context, boot, word string, c access.Cal
 }
 
 // Newest is the number of the receipt that was written last.
-func (a *Archive) Newest(ctx context.Context) (int64, error) { return a.r.journal.Newest(ctx) }
+func (a *Archive) Newest(ctx context.Context) (int64, error) { return a.r.Journal.Newest(ctx) }
 
 // After is the receipt that was written first after that of a number, as c may read it, and its number. nil: that
 // was the last one, or if the number is another one, it cannot be read.
 func (a *Archive) After(ctx context.Context, number int64, c access.Caller) (*api.Receipt, int64, error) {
-	row, number, err := a.r.journal.After(ctx, number)
+	row, number, err := a.r.Journal.After(ctx, number)
 	if row == nil || err != nil {
 		return nil, number, err
 	}
@@ -186,7 +183,7 @@ func (a *Archive) After(ctx context.Context, number int64, c access.Caller) (*ap
 		report, err = p.report(c)
 	}
 	if err != nil { // another version wrote it
-		a.r.log.Error().Err(err).Msg("receipt not read")
+		a.r.Log.Error().Err(err).Msg("receipt not read")
 		return nil, number, nil
 	}
 	var root api.Ref // the ids of sessions are random and short; with it they are unique
@@ -200,7 +197,7 @@ func (a *Archive) After(ctx context.Context, number int64, c access.Caller) (*ap
 func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c access.Caller) (*api.Tree, error) {
 	family := []tracer.SessionID{p.ID}
 	for i := 0; i < len(family) && len(family) <= registry.MaxEnded; i++ {
-		children, err := a.r.journal.Nested(ctx, p.Boot, family[i])
+		children, err := a.r.Journal.Nested(ctx, p.Boot, family[i])
 		if err != nil {
 			return nil, err
 		}
@@ -224,9 +221,9 @@ func (a *Archive) Tree(ctx context.Context, p *Past, at tracer.Identity, c acces
 
 // encoder makes documents of sessions as they were in their own boot, whose boottime 0 was at zero.
 func (a *Archive) encoder(ctx context.Context, zero time.Time, boot string, sessions ...tracer.SessionID) (document.Encoder, error) {
-	then := document.Encoder{Graph: lineage.New(lineage.Options{}), Clock: document.Fixed(zero), Kernel: a.kernel}
+	then := document.Encoder{Graph: lineage.New(lineage.Options{}), Clock: document.Fixed(zero), Kernel: a.r.Kernel}
 	for _, id := range sessions {
-		processes, err := a.r.journal.Processes(ctx, boot, id)
+		processes, err := a.r.Journal.Processes(ctx, boot, id)
 		if err != nil {
 			return then, err
 		}
@@ -236,11 +233,11 @@ func (a *Archive) encoder(ctx context.Context, zero time.Time, boot string, sess
 		}
 	}
 	for _, id := range sessions {
-		row, err := a.r.journal.Session(ctx, boot, id)
+		row, err := a.r.Journal.Session(ctx, boot, id)
 		if err != nil {
 			return then, err
 		}
-		if row == nil || !row.Ended.IsZero() || boot != a.r.boot { // what was nested may have ended before
+		if row == nil || !row.Ended.IsZero() || boot != a.r.Boot { // what was nested may have ended before
 			then.Graph.Forget(id) // all of them are dead, even if their exits were not seen
 		}
 	}

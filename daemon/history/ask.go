@@ -19,7 +19,7 @@ import (
 func (r *Recorder) ask(b *batch) {
 	var rows []row
 	var ids []lineage.ID
-	err := r.registry.Read(func(v registry.View) {
+	err := r.Registry.Read(func(v registry.View) {
 		for id := range r.marks.unsaved {
 			r.sessions[id] = true
 		}
@@ -53,8 +53,8 @@ func (r *Recorder) ask(b *batch) {
 	}
 	for i := range rows {
 		r.keepRoot(&rows[i])
-		if err := rows[i].encode(r.redact); err != nil {
-			r.log.Error().Err(err).Str(logging.KeySession, rows[i].Word).Msg("session not recorded")
+		if err := rows[i].encode(r.Redact); err != nil {
+			r.Log.Error().Err(err).Str(logging.KeySession, rows[i].Word).Msg("session not recorded")
 			continue
 		}
 		b.Sessions = append(b.Sessions, rows[i].Session)
@@ -71,7 +71,7 @@ func (r *Recorder) keepRoot(x *row) {
 	if x.doc.Root == nil || x.doc.Root.Comm != "" {
 		return
 	}
-	before, err := r.journal.Session(context.Background(), r.boot, x.ID) // which bounds itself
+	before, err := r.Journal.Session(context.Background(), r.Boot, x.ID) // which bounds itself
 	if err != nil || before == nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (r *Recorder) askProcesses(b *batch, ids []lineage.ID, all bool) {
 		chunk := ids[:min(recordChunk, len(ids))]
 		ids = ids[len(chunk):]
 		nodes, needed = nodes[:0], needed[:0]
-		err := r.registry.Read(func(v registry.View) {
+		err := r.Registry.Read(func(v registry.View) {
 			g := v.Graph()
 			for _, id := range chunk {
 				need := g.Needed(id)
@@ -126,11 +126,11 @@ func (r *Recorder) process(b *batch, n *lineage.Node, needed, all bool) {
 	}
 	n.Shorten()
 	for i := range n.Commands {
-		n.Commands[i].Argv = r.redact(n.Commands[i].Argv)
+		n.Commands[i].Argv = r.Redact(n.Commands[i].Argv)
 	}
 	var err error
 	if p.Doc, err = json.Marshal(n); err != nil {
-		r.log.Error().Err(err).Uint32(logging.KeyPID, n.ID.PID).Msg("process not recorded")
+		r.Log.Error().Err(err).Uint32(logging.KeyPID, n.ID.PID).Msg("process not recorded")
 		return
 	}
 	b.Processes = append(b.Processes, p)

@@ -59,7 +59,7 @@ func (a *Archive) Ended(ctx context.Context, q journal.Query, c access.Caller) (
 	if c.Member == 0 {
 		page := q
 		page.Limit++ // to see whether there are more
-		rows, err = a.r.journal.Ended(ctx, page)
+		rows, err = a.r.Journal.Ended(ctx, page)
 		a.unread(err) // memory is what there is
 	}
 	for i := range rows {
@@ -120,10 +120,10 @@ func (a *Archive) AddEnded(ctx context.Context, d *api.Sessions, name string, c 
 
 // endedInMemory returns the ended sessions in memory that q selects.
 func (a *Archive) endedInMemory(q journal.Query, c access.Caller) (all []Past, err error) {
-	err = a.r.registry.ReadFor(c, func(v registry.View) {
+	err = a.r.Registry.ReadFor(c, func(v registry.View) {
 		for _, x := range v.Ended() {
-			ended := a.r.clock.Wall(x.Emptied())
-			p := Past{Session: journal.Session{Boot: a.r.boot, ID: x.ID(), Ended: *ended}}
+			ended := a.r.Clock.Wall(x.Emptied())
+			p := Past{Session: journal.Session{Boot: a.r.Boot, ID: x.ID(), Ended: *ended}}
 			if !p.Place().Behind(q.Before) || !q.Since.IsZero() && ended.Before(q.Since) ||
 				!q.Until.IsZero() && ended.After(q.Until) ||
 				q.Name != "" && x.Info().Name != q.Name || !access.Decide(c, access.Read, v.Scope(x)).Allow {

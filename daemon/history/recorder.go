@@ -16,15 +16,18 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/lineage"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 )
 
 // recordChunk bounds what one call asks of the registry, which must not wait.
 const recordChunk = 256
 
-// Kernel is what a start needs of the tracer: what it holds.
-type Kernel interface {
-	Sessions() ([]tracer.SessionInfo, error)
+// Options of New.
+type Options struct {
+	registry.Ground
+	Ring    *recent.Ring
+	Journal Store
+	Boot    string
+	Redact  func(argv []string) []string // hides secrets
 }
 
 // Recorder writes the history in the background: it is one more reader of the ring of
@@ -32,15 +35,10 @@ type Kernel interface {
 // that it is too slow for fall off the ring and are counted. Its other fields belong to
 // the goroutine that runs run.
 type Recorder struct {
-	registry *registry.Registry
-	ring     *recent.Ring
-	journal  Store
-	boot     string
-	clock    registry.Clock
-	redact   func(argv []string) []string // hides secrets
-	log      zerolog.Logger
-	pauses   pauses
-	lost     atomic.Uint64 // events that fell off the ring before they were written
+	Options
+
+	pauses pauses
+	lost   atomic.Uint64 // events that fell off the ring before they were written
 
 	marks  marks
 	saving chan struct{} // there are new marks
@@ -76,17 +74,11 @@ type marks struct {
 }
 
 // New makes a recorder of what the registry has; attach its hooks.
-func New(o *registry.Registry, g *recent.Ring, j Store, boot string, c registry.Clock, redact func(argv []string) []string, log zerolog.Logger) *Recorder {
+func New(o Options) *Recorder {
 	return &Recorder{
-		registry: o,
-		ring:     g,
-		journal:  j,
-		boot:     boot,
-		clock:    c,
-		redact:   redact,
-		log:      log,
+		Options:  o,
 		pauses:   pauses{250 * time.Millisecond, 4, 5 * time.Second},
-		next:     g.End(),
+		next:     o.Ring.End(),
 		sessions: make(map[tracer.SessionID]bool),
 		touched:  make(map[lineage.ID]bool),
 		rows:     make(map[lineage.ID]bool),
@@ -127,25 +119,25 @@ func (r *Recorder) wake() {
 func (r *Recorder) Begin() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel, r.done = cancel, make(chan struct{})
-	go r.registry.Guard(func() { r.run(ctx) })
+	go r.Registry.Guard(func() { r.run(ctx) })
 }
 
 // End writes what is pending and closes the journal. It does not wait for a disk that
 // does not answer; the journal is closed when the disk answers after all.
 func (r *Recorder) End() {
 	if r.done == nil {
-		r.journal.Close() // nothing was written
+		r.Journal.Close() // nothing was written
 		return
 	}
 	r.cancel()
 	select {
 	case <-r.done:
-		r.journal.Close()
+		r.Journal.Close()
 	case <-time.After(r.pauses.limit):
-		r.log.Error().Str(logging.KeyPath, r.journal.Path()).Msg("the end of the history was not written in time")
+		r.Log.Error().Str(logging.KeyPath, r.Journal.Path()).Msg("the end of the history was not written in time")
 		go func() {
 			<-r.done
-			r.journal.Close()
+			r.Journal.Close()
 		}()
 	}
 }
@@ -161,7 +153,7 @@ func (r *Recorder) flush(limit time.Duration) {
 // turn writes one batch with at most that many events. It reports whether there is more, and the last one
 // was written.
 func (r *Recorder) turn(events uint64) (more bool) {
-	if !r.journal.Due() {
+	if !r.Journal.Due() {
 		return false
 	}
 	b, more := r.batch(events)
@@ -194,7 +186,7 @@ func (r *Recorder) write(b *journal.Batch) error {
 	pieces = append(pieces, journal.Batch{Gone: b.Gone, Events: b.Events})
 	for i := range pieces {
 		pieces[i].Zero, pieces[i].Spare = b.Zero, r.spare
-		if err := r.journal.Write(context.Background(), &pieces[i]); err != nil {
+		if err := r.Journal.Write(context.Background(), &pieces[i]); err != nil {
 			return err
 		}
 	}
@@ -221,9 +213,9 @@ type batch struct {
 
 // batch gathers what is new; more: there is more than one batch takes.
 func (r *Recorder) batch(most uint64) (b *batch, more bool) {
-	b = &batch{Batch: journal.Batch{Zero: r.clock.Zero(), Sessions: r.over}}
-	buf := make([]recent.Event, min(r.ring.End()-r.next, most))
-	n, first, _ := r.ring.Read(r.next, buf)
+	b = &batch{Batch: journal.Batch{Zero: r.Clock.Zero(), Sessions: r.over}}
+	buf := make([]recent.Event, min(r.Ring.End()-r.next, most))
+	n, first, _ := r.Ring.Read(r.next, buf)
 	if b.lost = first - r.next; b.lost > 0 && n > 0 {
 		gap := journal.Record{Seq: first - 1, Event: tracer.Event{Type: tracer.EventLost, Time: buf[0].Time, Count: b.lost}}
 		b.Events = append(b.Events, gap)
@@ -258,14 +250,14 @@ func (r *Recorder) record(x *recent.Event, hidden map[*lineage.Image]*lineage.Im
 	}
 	hide := func(img *lineage.Image) *lineage.Image {
 		if img != nil && hidden[img] == nil {
-			hidden[img] = &lineage.Image{Comm: img.Comm, Exe: img.Exe, Argv: r.redact(img.Argv), Truncated: img.Truncated}
+			hidden[img] = &lineage.Image{Comm: img.Comm, Exe: img.Exe, Argv: r.Redact(img.Argv), Truncated: img.Truncated}
 		}
 		return hidden[img]
 	}
 	ev.Image, ev.Was = hide(ev.Image), hide(ev.Was)
 	rec := journal.Record{Seq: x.Seq, Event: ev}
 	if x.Subject != nil {
-		rec.Subject, _ = json.Marshal(document.RedactedSession(x.Subject, r.redact)) // plain structs
+		rec.Subject, _ = json.Marshal(document.RedactedSession(x.Subject, r.Redact)) // plain structs
 	}
 	return rec
 }
@@ -285,7 +277,7 @@ func (r *Recorder) written(b *batch) {
 	}
 	var ended []tracer.SessionID
 	for i := range b.Sessions {
-		if x := &b.Sessions[i]; x.Boot == r.boot && !x.Ended.IsZero() {
+		if x := &b.Sessions[i]; x.Boot == r.Boot && !x.Ended.IsZero() {
 			ended = append(ended, x.ID)
 			delete(r.dead, x.ID)
 		}
@@ -293,7 +285,7 @@ func (r *Recorder) written(b *batch) {
 	if len(ended)+len(b.LetGo) == 0 {
 		return
 	}
-	r.registry.Do(func(v registry.Tx) {
+	r.Registry.Do(func(v registry.Tx) {
 		r.marks.letGo = r.marks.letGo[len(b.LetGo):]
 		for _, id := range ended {
 			if v.Session(id) != nil && !r.marks.unsaved[id] {
@@ -316,11 +308,11 @@ func (r *Recorder) keep(b *batch) {
 }
 
 // Degraded is what users must know about the history.
-func (r *Recorder) Degraded() []string { return r.journal.Degraded() }
+func (r *Recorder) Degraded() []string { return r.Journal.Degraded() }
 
 // Count adds the history's counters.
 func (r *Recorder) Count(_ registry.View, counters map[string]uint64) {
-	st := r.journal.Stats()
+	st := r.Journal.Stats()
 	for name, n := range map[string]uint64{
 		"batches": st.Batches, "failed": st.Failed, "events": st.Events, "events_lost": r.lost.Load(), "sessions": st.Sessions,
 		"sessions_lost": r.marks.unkept, "damaged": st.Damaged, "pruned": st.Pruned, "aside": st.Aside, "bytes": uint64(max(st.Bytes, 0)),

@@ -18,7 +18,6 @@ import (
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 )
 
 // newRecorder records one session of a registry; execs makes its root exec other programs.
@@ -27,7 +26,7 @@ func newRecorder(t *testing.T) (r *Recorder, execs func(n int)) {
 	f := registrytest.New(t)
 	ring := recent.New(1, recent.Size)
 	j := journal.Open(filepath.Join(t.TempDir(), "history.db"), journal.Options{Boot: "boot"})
-	r = New(f.R, ring, j, "boot", f.Clock, policy.Default().Redact, zerolog.Nop())
+	r = New(Options{Ground: f.Ground(), Ring: ring, Journal: j, Boot: "boot", Redact: policy.Default().Redact})
 	f.R.Attach(ring.Hooks(), r.Hooks())
 	t.Cleanup(j.Close)
 	f.Run()
@@ -45,17 +44,17 @@ func newRecorder(t *testing.T) (r *Recorder, execs func(n int)) {
 // A dissolved session: its rows are deleted, and nothing is written of its processes.
 func TestRecorderLetsGo(t *testing.T) {
 	r, execs := newRecorder(t)
-	_, err := r.registry.Resync(registry.CauseNone)
+	_, err := r.Registry.Resync(registry.CauseNone)
 	require.NoError(t, err)
 	execs(1)
 	r.flush(time.Minute)
-	live, err := r.journal.Live(t.Context())
+	live, err := r.Journal.Live(t.Context())
 	if err != nil || len(live) != 1 {
 		t.Fatalf("%+v, %v", live, err)
 	}
 	id := live[0].ID
 	rows := func() int {
-		processes, err := r.journal.Processes(t.Context(), "boot", id)
+		processes, err := r.Journal.Processes(t.Context(), "boot", id)
 		require.NoError(t, err)
 		return len(processes)
 	}
@@ -63,11 +62,11 @@ func TestRecorderLetsGo(t *testing.T) {
 		t.Fatal("no process was recorded")
 	}
 	execs(1) // of the process, before it is known where it is
-	require.NoError(t, r.registry.Update(func(tx registry.Tx) { tx.LetGo(id) }))
+	require.NoError(t, r.Registry.Update(func(tx registry.Tx) { tx.LetGo(id) }))
 	if r.flush(time.Minute); rows() != 0 || len(r.rows) != 0 {
 		t.Errorf("%d rows of processes, %d noted", rows(), len(r.rows))
 	}
-	if all, err := r.journal.Live(t.Context()); err != nil || len(all) != 0 {
+	if all, err := r.Journal.Live(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if len(r.marks.letGo) != 0 {
@@ -97,7 +96,7 @@ func TestLongSubjects(t *testing.T) {
 	r, _ := newRecorder(t)
 	r.flush(time.Minute)
 	first := r.next
-	require.NoError(t, r.registry.Update(func(tx registry.Tx) {
+	require.NoError(t, r.Registry.Update(func(tx registry.Tx) {
 		for s := range tx.Sessions() {
 			long := tracer.Event{Type: tracer.EventExec, Time: 2, Process: s.Info().Root, Session: s.ID(), Argv: append(bytes.Repeat([]byte{1}, 4094), 0)}
 			active := tracer.Event{Type: tracer.EventSession, Time: 3, Session: s.ID(), State: tracer.StateActive}
@@ -168,7 +167,7 @@ func TestSavedInRest(t *testing.T) {
 }
 
 func save(r *Recorder) {
-	_ = r.registry.Update(func(tx registry.Tx) {
+	_ = r.Registry.Update(func(tx registry.Tx) {
 		for s := range tx.Sessions() {
 			tx.Save(s)
 		}
@@ -176,7 +175,7 @@ func save(r *Recorder) {
 }
 
 func unsaved(r *Recorder) (n int) {
-	_ = r.registry.Read(func(registry.View) { n = len(r.marks.unsaved) })
+	_ = r.Registry.Read(func(registry.View) { n = len(r.marks.unsaved) })
 	return n
 }
 
@@ -187,14 +186,14 @@ func TestRecorderEndsLate(t *testing.T) {
 	r.pauses.limit = time.Millisecond
 	busy, free := make(chan struct{}), make(chan struct{})
 	go func() {
-		_ = r.registry.Read(func(registry.View) { close(busy); <-free })
+		_ = r.Registry.Read(func(registry.View) { close(busy); <-free })
 	}()
 	<-busy
 	r.marks.unsaved[1] = true // of the registry's goroutine, which waits for us
 	r.Begin()
 	r.End()
 	read := func() error {
-		_, err := r.journal.Ended(t.Context(), journal.Query{Limit: 1})
+		_, err := r.Journal.Ended(t.Context(), journal.Query{Limit: 1})
 		return err
 	}
 	if err := read(); err != nil {

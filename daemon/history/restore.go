@@ -50,10 +50,10 @@ func Open(path, boot string, maxAge time.Duration, maxBytes int64, c registry.Cl
 // Remember restores what the previous daemon wrote of the sessions that the kernel
 // still holds, before the kernel is asked for them; the others have ended: receipts are those that the
 // audit log has. It is called before the registry and the recorder are used.
-func (r *Recorder) Remember(k Kernel, receipts map[string]*api.Report) error {
+func (r *Recorder) Remember(receipts map[string]*api.Report) error {
 	ctx, cancel := context.WithTimeout(context.Background(), rememberTimeout)
 	defer cancel()
-	infos, err := k.Sessions()
+	infos, err := r.Kernel.Sessions()
 	if err != nil {
 		return fmt.Errorf("list sessions: %w", err)
 	}
@@ -63,35 +63,35 @@ func (r *Recorder) Remember(k Kernel, receipts map[string]*api.Report) error {
 		if info.State != tracer.StateEmpty {
 			continue
 		}
-		row, err := r.journal.Session(ctx, r.boot, info.ID)
+		row, err := r.Journal.Session(ctx, r.Boot, info.ID)
 		if err != nil || row == nil || row.Ended.IsZero() {
 			continue
 		}
-		if err := r.registry.Update(func(t registry.Tx) { t.Over(info.ID) }); err != nil {
+		if err := r.Registry.Update(func(t registry.Tx) { t.Over(info.ID) }); err != nil {
 			return err
 		}
 	}
-	live, err := r.journal.Live(ctx)
+	live, err := r.Journal.Live(ctx)
 	if err != nil {
-		r.log.Error().Err(err).Msg("sessions of the previous daemon not restored from the history")
+		r.Log.Error().Err(err).Msg("sessions of the previous daemon not restored from the history")
 		return nil // the kernel's list is enough
 	}
 	for i := range live {
 		row := &live[i]
-		if row.Boot != r.boot || !held[row.ID] {
+		if row.Boot != r.Boot || !held[row.ID] {
 			r.over = append(r.over, r.overWithoutUs(ctx, row, receipts[row.Word]))
 			continue
 		}
 		if !json.Valid(row.State) {
-			r.log.Error().Str(logging.KeySession, row.Word).Msg("session not restored from the history")
+			r.Log.Error().Str(logging.KeySession, row.Word).Msg("session not restored from the history")
 			continue
 		}
-		processes, err := r.journal.Processes(ctx, row.Boot, row.ID)
+		processes, err := r.Journal.Processes(ctx, row.Boot, row.ID)
 		if err != nil {
-			r.log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("processes not restored from the history")
+			r.Log.Error().Err(err).Str(logging.KeySession, row.Word).Msg("processes not restored from the history")
 		}
 		nodes := decodeNodes(processes)
-		err = r.registry.Update(func(t registry.Tx) { t.Remember(row.ID, row.State, nodes) })
+		err = r.Registry.Update(func(t registry.Tx) { t.Remember(row.ID, row.State, nodes) })
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func share(c *lineage.Claim, met map[string][]*lineage.Call) {
 func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session, logged *api.Report) journal.Session {
 	reason, verdict := ReasonUntracked, api.VerdictUnknown
 	why := "the kernel's record of it was removed while no daemon ran; whether its members are alive is unknown"
-	if row.Boot != r.boot {
+	if row.Boot != r.Boot {
 		reason, verdict = ReasonReboot, api.VerdictClean
 		why = "the host was restarted: no process survives that"
 	}
@@ -184,11 +184,11 @@ func (r *Recorder) overWithoutUs(ctx context.Context, row *journal.Session, logg
 	over.Report, _ = json.Marshal(report)
 	over.Ended = row.Started
 	// The time of its end is unknown: it was after the last record of its boot.
-	if last, err := r.journal.Last(ctx, row.Boot); report.Ended != nil {
+	if last, err := r.Journal.Last(ctx, row.Boot); report.Ended != nil {
 		over.Ended = *report.Ended
 	} else if err == nil && last.After(over.Ended) {
 		over.Ended = last
 	}
-	r.log.Warn().Str(logging.KeySession, doc.ID).Str(logging.KeyReason, doc.EndReason).Msg("session had ended before the daemon started")
+	r.Log.Warn().Str(logging.KeySession, doc.ID).Str(logging.KeyReason, doc.EndReason).Msg("session had ended before the daemon started")
 	return over
 }

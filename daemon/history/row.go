@@ -27,7 +27,7 @@ func (r *Recorder) rowOf(v registry.View, s *registry.Session) row {
 	info, c := s.Info(), v.Encoder().Clock
 	x := row{doc: v.Document(s, access.Caller{}), report: s.Receipt(), memory: v.Memory(s)}
 	x.Session = journal.Session{
-		Boot: r.boot, ID: info.ID, Word: x.doc.ID, Name: x.doc.Name, UID: uint32(x.doc.UID), Parent: info.Parent,
+		Boot: r.Boot, ID: info.ID, Word: x.doc.ID, Name: x.doc.Name, UID: uint32(x.doc.UID), Parent: info.Parent,
 		Zero: c.Zero(), Started: c.Zero().Add(time.Duration(info.Created)),
 	}
 	if s.Closed() {

@@ -14,8 +14,8 @@ import (
 
 func (r *Recorder) run(ctx context.Context) {
 	defer close(r.done)
-	if err := r.journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
-		r.log.Error().Err(err).Str(logging.KeyPath, r.journal.Path()).Msg("history not checked")
+	if err := r.Journal.Check(ctx); err != nil && !errors.Is(err, journal.ErrUnusable) && ctx.Err() == nil {
+		r.Log.Error().Err(err).Str(logging.KeyPath, r.Journal.Path()).Msg("history not checked")
 	}
 	work := pace.Work{Share: r.pauses.share}
 	var whole time.Time // the last flush
@@ -54,7 +54,7 @@ func (r *Recorder) run(ctx context.Context) {
 func (r *Recorder) wait(ctx context.Context, rest <-chan time.Time) (more, marked bool) {
 	var added <-chan struct{}
 	if rest == nil {
-		if _, _, added = r.ring.Read(r.next, nil); r.pending() {
+		if _, _, added = r.Ring.Read(r.next, nil); r.pending() {
 			return true, false // it was added before
 		}
 	}
@@ -71,5 +71,5 @@ func (r *Recorder) wait(ctx context.Context, rest <-chan time.Time) (more, marke
 
 // pending reports whether there is something to write, sessions that wait for saving left out.
 func (r *Recorder) pending() bool {
-	return r.ring.End() != r.next || len(r.over)+len(r.sessions)+len(r.touched) > 0
+	return r.Ring.End() != r.next || len(r.over)+len(r.sessions)+len(r.touched) > 0
 }

@@ -22,7 +22,7 @@ func (a *Archive) Why(ctx context.Context, text string, c access.Caller, missing
 	if err != nil {
 		return nil, missing
 	}
-	return a.why(ctx, a.r.boot, document.ID(ref), c, missing)
+	return a.why(ctx, a.r.Boot, document.ID(ref), c, missing)
 }
 
 // Identity finds a process of this boot that only the history has; missing is the error if it has
@@ -32,7 +32,7 @@ func (a *Archive) Identity(ctx context.Context, text string, missing error) (tra
 	if err != nil {
 		return tracer.Identity{}, missing
 	}
-	found, err := a.r.journal.Process(ctx, a.r.boot, uint32(ref.PID), uint64(ref.StartNS))
+	found, err := a.r.Journal.Process(ctx, a.r.Boot, uint32(ref.PID), uint64(ref.StartNS))
 	if a.unread(err) || found == nil {
 		return tracer.Identity{}, missing
 	}
@@ -41,7 +41,7 @@ func (a *Archive) Identity(ctx context.Context, text string, missing error) (tra
 
 // why answers for a process of a boot; start 0 is the youngest of that PID.
 func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c access.Caller, missing error) (*api.Why, error) {
-	j := a.r.journal
+	j := a.r.Journal
 	found, err := j.Process(ctx, boot, id.PID, id.Start)
 	var row *journal.Session
 	if err == nil && found != nil {
@@ -77,13 +77,13 @@ func (a *Archive) why(ctx context.Context, boot string, id tracer.Identity, c ac
 
 // Listeners returns the members that listened on a TCP port at a time, the last that began first.
 func (a *Archive) Listeners(ctx context.Context, port uint16, at time.Time) []journal.Listener {
-	all, err := a.r.journal.Listeners(ctx, port, at)
+	all, err := a.r.Journal.Listeners(ctx, port, at)
 	a.unread(err)
 	return all
 }
 
 // Current reports whether a listener is one of this boot, which memory may know.
-func (a *Archive) Current(l *journal.Listener) bool { return l.Boot == a.r.boot }
+func (a *Archive) Current(l *journal.Listener) bool { return l.Boot == a.r.Boot }
 
 // WhyListener answers why for a process that only the history has.
 func (a *Archive) WhyListener(ctx context.Context, l *journal.Listener, c access.Caller) (*api.Why, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/lineage-ebpf/lineage/api"
 	"github.com/lineage-ebpf/lineage/daemon/journal"
 	"github.com/lineage-ebpf/lineage/daemon/recent"
+	"github.com/lineage-ebpf/lineage/daemon/registry"
 	"github.com/lineage-ebpf/lineage/enforcer/policy"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/lineage"
@@ -22,8 +23,8 @@ import (
 func TestWriteFails(t *testing.T) {
 	r, execs := newRecorder(t)
 	execs(1)
-	good := r.journal
-	r.journal = journal.Open(filepath.Join("/proc/self/nothing", "history.db"), journal.Options{Boot: "boot", Now: func() time.Time { return time.Time{} }})
+	good := r.Journal
+	r.Journal = journal.Open(filepath.Join("/proc/self/nothing", "history.db"), journal.Options{Boot: "boot", Now: func() time.Time { return time.Time{} }})
 	if b, _ := r.batch(recordChunk); len(b.Sessions) != 1 {
 		t.Fatalf("%d sessions to write", len(b.Sessions))
 	} else if err := r.write(&b.Batch); err == nil {
@@ -31,7 +32,7 @@ func TestWriteFails(t *testing.T) {
 	} else {
 		r.keep(b)
 	}
-	r.journal = good
+	r.Journal = good
 	r.flush(time.Minute)
 	live, err := good.Live(t.Context())
 	if err != nil || len(live) != 1 {
@@ -47,9 +48,9 @@ func TestGap(t *testing.T) {
 	r, execs := newRecorder(t)
 	first := r.next
 	execs(recent.Size + 10)
-	lost := r.ring.End() - first - recent.Size
+	lost := r.Ring.End() - first - recent.Size
 	r.flush(time.Minute)
-	b, err := r.journal.Next(t.Context(), 0, time.Time{}, "", 0)
+	b, err := r.Journal.Next(t.Context(), 0, time.Time{}, "", 0)
 	if err != nil || b == nil {
 		t.Fatal(b, err)
 	}
@@ -59,17 +60,21 @@ func TestGap(t *testing.T) {
 }
 
 // held is a kernel that holds these sessions.
-type held []tracer.SessionInfo
+type held struct {
+	registry.Kernel
+	all []tracer.SessionInfo
+}
 
-func (h held) Sessions() ([]tracer.SessionInfo, error) { return h, nil }
+func (h held) Sessions() ([]tracer.SessionInfo, error) { return h.all, nil }
 
 // TestAnotherBoot: a session of an earlier boot has ended, though the kernel holds one with its id.
 func TestAnotherBoot(t *testing.T) {
 	r, _ := newRecorder(t)
 	doc := []byte(`{"id":"7"}`)
 	row := journal.Session{Boot: "b0", ID: 7, Word: "7", Name: "old", Zero: time.Unix(1, 0), Started: time.Unix(2, 0), Doc: doc, State: []byte(`{}`)}
-	require.NoError(t, r.journal.Write(t.Context(), &journal.Batch{Sessions: []journal.Session{row}}))
-	require.NoError(t, r.Remember(held{{ID: 7}}, nil))
+	require.NoError(t, r.Journal.Write(t.Context(), &journal.Batch{Sessions: []journal.Session{row}}))
+	r.Kernel = held{r.Kernel, []tracer.SessionInfo{{ID: 7}}}
+	require.NoError(t, r.Remember(nil))
 	if len(r.over) != 1 || r.over[0].Boot != "b0" || !bytes.Contains(r.over[0].Report, []byte(ReasonReboot)) {
 		t.Errorf("%+v", r.over)
 	}
@@ -99,7 +104,7 @@ func TestCommandOnce(t *testing.T) {
 	ran := lineage.Command{Time: 2, Argv: []string{"lngtest", "--password", "hunter2"}}
 	n := lineage.Node{ID: lineage.ID{PID: 5, Start: 1}, Evidence: lineage.Fork, Argv: ran.Argv, Commands: []lineage.Command{{Time: 1, Argv: []string{"creator"}}, ran}}
 	var b batch
-	(&Recorder{redact: policy.Default().Redact}).process(&b, &n, false, true)
+	(&Recorder{Options: Options{Redact: policy.Default().Redact}}).process(&b, &n, false, true)
 	if doc := string(b.Processes[0].Doc); strings.Count(doc, "--password") != 1 || strings.Contains(doc, "hunter2") || strings.Contains(doc, "creator") || len(doc) > 100 {
 		t.Error(doc)
 	}

@@ -37,7 +37,7 @@ func newHost(t *testing.T, policy string) *host {
 	p, err := Load(h.file, true, f.Clock)
 	require.NoError(t, err)
 	h.Steward = New(Options{
-		Ground: registry.Ground{Registry: f.R, Kernel: f.K, Proc: f.Proc, Clock: f.Clock, Log: f.Log},
+		Ground: f.Ground(),
 		Rules:  p, Enforcer: f.Enforcer, Audit: func(audit.Record) {},
 	})
 	f.Run()

@@ -141,13 +141,15 @@ func (x *sim) start() error {
 	steward := rules.New(ruled)
 	handed := attribution.New(attribution.Options{Options: ruled, Steward: steward, Files: x.dir, Self: self})
 	ring := recent.New(x.clock.Boottime()/1000, recent.Size)
-	recorder := history.New(r, ring, x.store, "boot", x.clock, func(argv []string) []string { return argv }, log)
+	recorder := history.New(history.Options{
+		Ground: ground, Ring: ring, Journal: x.store, Boot: "boot", Redact: func(argv []string) []string { return argv },
+	})
 	r.Attach(steward.Hooks(), handed.Hooks(), ring.Hooks(), recorder.Hooks(), x.hooks())
 	steward.CarryOut(p.Policy())
 	ctx, cancel := context.WithCancel(context.Background())
 	go r.Run(ctx)
 	end := func() { cancel(); <-r.Done() }
-	if err := recorder.Remember(x.gate, nil); err != nil {
+	if err := recorder.Remember(nil); err != nil {
 		end()
 		return err
 	}

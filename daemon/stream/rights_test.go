@@ -20,7 +20,6 @@ import (
 	"github.com/lineage-ebpf/lineage/daemon/registry/registrytest"
 	"github.com/lineage-ebpf/lineage/internal/require"
 	"github.com/lineage-ebpf/lineage/tracer"
-	"github.com/rs/zerolog"
 )
 
 const thisBoot, lastBoot = "lngtest-now", "lngtest-last"
@@ -57,10 +56,10 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	ring := recent.New(1, recent.Size)
-	recorder := history.New(f.R, ring, j, thisBoot, f.Clock, func(argv []string) []string { return argv }, zerolog.Nop())
+	recorder := history.New(history.Options{Ground: f.Ground(), Ring: ring, Journal: j, Boot: thisBoot})
 	s.e = New(Options{
 		Lines: Lines{Clock: f.Clock, Tally: &Tally{}, Log: f.Log}, Registry: f.R, Ring: ring, BootID: thisBoot,
-		Archive: history.NewArchive(recorder, nil, f.K),
+		Archive: history.NewArchive(recorder, nil),
 	})
 	return s
 }

@@ -48,6 +48,11 @@ func New(tb testing.TB, options ...func(*registry.Options)) *Fixture {
 	return f
 }
 
+// Ground is what features stand on.
+func (f *Fixture) Ground() registry.Ground {
+	return registry.Ground{Registry: f.R, Kernel: f.Kernel, Proc: f.Proc, Clock: f.Clock, Log: f.Log}
+}
+
 // Run has the registry run until the test is over. Its result stops it before.
 func (f *Fixture) Run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
